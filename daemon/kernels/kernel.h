@@ -1,0 +1,75 @@
+/* What a kernel is: raw pointers and descriptors in, bytes out. The one door of this room.
+ *
+ * A kernel is a plan function. It looks at shapes, dtypes and attributes only (never at data), and says how the work is cut:
+ * up to TD_MAX_PHASES phases of chunks; chunks of one phase may run at once, phases follow each other. How work is cut follows
+ * from shapes alone, never from the number of threads, so the bits are the same whatever the load. Chunks aim at
+ * 50-200 us. Whoever calls a plan provides work memory and scratch and runs the chunks: inline, or over a pool.
+ *
+ * Kernels know no tensors, sessions or gradients. Data may change while a kernel reads it: a value that decides an
+ * address is loaded once, checked, then used. */
+#ifndef TENSORD_KERNELS_KERNEL_H
+#define TENSORD_KERNELS_KERNEL_H
+
+#include "proto/op.h"
+#include <stdatomic.h>
+
+#define TD_MAX_PHASES 6
+#define TD_KSTATE_BYTES 896
+
+typedef struct td_karg {
+    void *data;          /* address of element 0 (the descriptor's offset is already in it); NULL: an absent optional */
+    const td_desc *desc; /* a number given in place of a tensor comes as a 0-d descriptor */
+} td_karg;
+
+typedef struct td_kcall td_kcall;
+
+/* Run chunk `chunk` of a phase. `scratch` is this thread's own, 64-byte aligned, of k->scratch_bytes. */
+typedef void (*td_chunk_fn)(td_kcall *k, int64_t chunk, void *scratch);
+
+struct td_kcall {
+    /* given */
+    const td_op *op;
+    const td_attrs *attrs;
+    const td_karg *in, *out; /* `in` flattened as in the call; outputs are allocated, uninitialised */
+    uint16_t nin, nout;
+    uint8_t compute; /* td_dtype from inference */
+    uint64_t seed, counter; /* of a random op: Philox key; number of the op in its stream */
+    /* filled by the plan */
+    uint8_t nphases;
+    struct {
+        td_chunk_fn fn;
+        int64_t chunks;
+    } phase[TD_MAX_PHASES];
+    size_t scratch_bytes; /* a thread, during a chunk */
+    size_t work_bytes;    /* shared by all phases; uninitialised, 64-byte aligned, in `work` when phase 0 starts */
+    double cost_ns;       /* estimate for one core: decides inline or pool, and fairness */
+    _Alignas(16) unsigned char state[TD_KSTATE_BYTES]; /* the plan's own notes for its chunks */
+    /* given between plan and run */
+    void *work;
+    /* result: the first failure of any chunk */
+    _Atomic int failed;
+    td_error error;
+};
+
+/* Returns 0, or TD_E_UNSUPPORTED for a dtype or layout it does not take (named in `e`). k's "given" part is set, the rest is zero
+ * but for `state`, which is uninitialised. */
+typedef int (*td_plan_fn)(td_kcall *k, td_error *e);
+
+/* For a chunk: record a failure. The first one wins; later chunks still run, but may look at k->failed to stop early. */
+void td_kernel_fail(td_kcall *k, td_code code, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+/* The CPU's plans, indexed by op id; NULL for views and for ops without one. Generated; a kernel that the table names and nobody
+ * wrote is a link error. */
+extern const td_plan_fn td_cpu_plans[];
+
+/* Once in each thread that will run chunks (and in the loop thread): one OpenMP thread, denormals kept. */
+void td_cpu_thread_init(void);
+/* Once in the process, before threads start: choose instruction sets and the BLAS core type. */
+void td_cpu_init(void);
+/* "avx512 | OpenBLAS 0.3.21 SkylakeX | oneDNN 2.6.3": what was chosen, for doctor and the log. */
+const char *td_cpu_describe(void);
+
+/* Plan and run a call on this thread: the reference way, for tests and small work. Allocates work and scratch itself. */
+int td_kernel_run(td_plan_fn plan, td_kcall *k, td_error *e);
+
+#endif

@@ -1,0 +1,23 @@
+/* How functions fail: they return a td_code (0 is success) and, when the caller passed one, fill a td_error.
+ *
+ * The message is owned by the caller, says what was wrong and what to do, and names the thing. Nothing here
+ * allocates. Conditions that a client can cause are errors; programming errors are assertions. */
+#ifndef TENSORD_PROTO_STATUS_H
+#define TENSORD_PROTO_STATUS_H
+
+#include "proto/types.h"
+
+/* Fill `e` (may be NULL) and return `code`, so that `return td_fail(e, TD_E_SHAPE, "...")` reads as one step.
+ * Keeps e->op and e->where. */
+int td_fail(td_error *e, td_code code, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+/* The same with ": <strerror(err)>" appended; the code is TD_E_SYSTEM. */
+int td_fail_errno(td_error *e, int err, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+void td_error_clear(td_error *e);
+
+/* "shape", "out of memory", ...: the name of a code for people; and the constant's own name ("TD_E_SHAPE"). */
+const char *td_code_name(int code);
+const char *td_code_symbol(int code);
+
+#endif

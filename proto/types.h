@@ -1,0 +1,108 @@
+/* The plain types that every room and every client shares: dtypes, devices, status codes, errors, scalars.
+ *
+ * Values of the enums travel on the wire and are recorded in files: they are never renumbered. This header is
+ * installed beside tensord.h and must stay valid C99 and C++. */
+#ifndef TENSORD_TYPES_H
+#define TENSORD_TYPES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Most dimensions a tensor may have. */
+#define TD_MAX_DIMS 8
+
+typedef enum td_dtype {
+    TD_BOOL = 0,
+    TD_UINT8 = 1,
+    TD_INT8 = 2,
+    TD_INT16 = 3,
+    TD_INT32 = 4,
+    TD_INT64 = 5,
+    TD_FLOAT16 = 6,
+    TD_BFLOAT16 = 7,
+    TD_FLOAT32 = 8,
+    TD_FLOAT64 = 9,
+    TD_COMPLEX64 = 10,
+    TD_COMPLEX128 = 11,
+    TD_DTYPE_COUNT = 12,
+    TD_DTYPE_NONE = 255 /* "not given": an optional dtype attribute */
+} td_dtype;
+
+typedef enum td_device { TD_CPU = 0, TD_CUDA = 1 } td_device;
+
+typedef enum td_layout { TD_STRIDED = 0 } td_layout;
+
+/* What went wrong, by what the caller can do about it. */
+typedef enum td_code {
+    TD_OK = 0,
+    TD_E_INVALID = 1,       /* an argument has a value that makes no sense */
+    TD_E_TYPE = 2,          /* a dtype (or kind of argument) that is not taken here */
+    TD_E_SHAPE = 3,         /* shapes that do not fit */
+    TD_E_INDEX = 4,         /* an index or dimension out of range */
+    TD_E_NOT_FOUND = 5,     /* no such id, name, op */
+    TD_E_EXISTS = 6,        /* id or name taken */
+    TD_E_MEMORY = 7,        /* the daemon's memory is full: the message names the biggest holders */
+    TD_E_QUOTA = 8,         /* this session's (or uid's) share is used up */
+    TD_E_AUTOGRAD = 9,      /* the graph cannot do this (freed, leaf in place, no grad_fn, ...) */
+    TD_E_VERSION = 10,      /* a saved tensor was overwritten before backward */
+    TD_E_BUSY = 11,         /* leased, suspended or otherwise not available now */
+    TD_E_CLOSED = 12,       /* the queue or its other side is gone */
+    TD_E_TIMEOUT = 13,      /* a deadline passed: the message says whom it waited for */
+    TD_E_LOST = 14,         /* the connection to the daemon is gone */
+    TD_E_PROTOCOL = 15,     /* a frame that breaks the protocol */
+    TD_E_UNSUPPORTED = 16,  /* known, but not here (other op table, device, dtype) */
+    TD_E_CANCELLED = 17,    /* stopped on request */
+    TD_E_SYSTEM = 18,       /* the operating system refused: the message has errno's text */
+    TD_E_PERMISSION = 19,   /* not yours to write or to use */
+    TD_E_INTERNAL = 20,     /* a bug in tensord: please report it */
+    TD_CODE_COUNT = 21
+} td_code;
+
+/* An error as the caller owns it. `op` is the op or call that failed, `where` the call site that issued it
+ * (may be empty), `message` what was wrong and what to do. Always terminated; all zero means no error. */
+typedef struct td_error {
+    int code;
+    char op[32];
+    char where[96];
+    char message[416];
+} td_error;
+
+/* A number as an argument. Kind decides its promotion category (bool < integer < float < complex). */
+typedef enum td_scalar_kind { TD_S_BOOL = 0, TD_S_INT = 1, TD_S_FLOAT = 2, TD_S_COMPLEX = 3 } td_scalar_kind;
+
+typedef struct td_scalar {
+    td_scalar_kind kind;
+    int64_t i;     /* TD_S_BOOL (0 or 1), TD_S_INT */
+    double re, im; /* TD_S_FLOAT uses re; TD_S_COMPLEX both */
+} td_scalar;
+
+static inline td_scalar td_int(int64_t v)
+{
+    td_scalar s = {TD_S_INT, v, 0, 0};
+    return s;
+}
+static inline td_scalar td_float(double v)
+{
+    td_scalar s = {TD_S_FLOAT, 0, v, 0};
+    return s;
+}
+static inline td_scalar td_bool(bool v)
+{
+    td_scalar s = {TD_S_BOOL, v ? 1 : 0, 0, 0};
+    return s;
+}
+static inline td_scalar td_complex(double re, double im)
+{
+    td_scalar s = {TD_S_COMPLEX, 0, re, im};
+    return s;
+}
+
+#ifdef __cplusplus
+}
+#endif
+#endif
