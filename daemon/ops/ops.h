@@ -1,0 +1,118 @@
+/* Ops on tensors: check, infer, allocate, choose the kernel, plan. The one door of this room.
+ *
+ * A td_call is one op on its way from "decoded" to "done". It lives on the loop thread, but for its kernel part, which
+ * worker threads run. This room knows no sessions and no gradients: who is served comes in as a td_issuer, and prepared calls
+ * leave through its submit function (the scheduler's). */
+#ifndef TENSORD_OPS_OPS_H
+#define TENSORD_OPS_OPS_H
+
+#include "daemon/kernels/kernel.h"
+#include "daemon/tensor/tensor.h"
+
+#define TD_CALL_INLINE 12 /* inputs or outputs that need no allocation */
+
+typedef struct td_call td_call;
+typedef struct td_issuer td_issuer;
+
+typedef enum td_input_kind { TD_IN_ABSENT = 0, TD_IN_TENSOR = 1, TD_IN_NUMBER = 2 } td_input_kind;
+
+typedef struct td_input {
+    uint8_t kind;
+    td_tensor *tensor; /* borrowed until the call is submitted; then the call holds a reference if it must wait */
+    td_scalar number;
+} td_input;
+
+enum { /* td_call.flags */
+    TD_CF_OUT = 1,      /* c->out[] are given: write into them (in place, out=) */
+    TD_CF_SERVICE = 2,  /* new storages go into service memory */
+    TD_CF_INLINE_ONLY = 4, /* run it here and now, whatever it costs */
+    TD_CF_VIEW = 8      /* set by prepare: a view, there is nothing to run */
+};
+
+/* Whom an op is run for: everything an op needs of a session, without knowing sessions. */
+struct td_issuer {
+    uint32_t session, pid;
+    td_account *account;
+    td_heap *heap, *service_heap;
+    td_account *service_account;
+    uint64_t seed, counter; /* generator: key, and number of the next random op */
+    void *flow;             /* the scheduler's fairness entity */
+    void *scheduler;
+    /* Run a prepared call, now or later; takes it over. In the end c->finished is called on the loop thread. */
+    void (*submit)(td_issuer *who, td_call *c);
+    /* Text of the call site that is being served ("train.c:41"), or "". */
+    char where[96];
+};
+
+struct td_call {
+    td_kcall k;
+    const td_op *op;
+    td_issuer *who;
+    uint32_t flags;
+    uint16_t nin, nout;
+    td_attrs attrs;
+    td_input *in;     /* nin of them: in_inline or allocated */
+    td_tensor **out;  /* nout: given (TD_CF_OUT) or made by prepare (one reference each, the caller's) */
+    td_karg *args;    /* nin + nout */
+    td_input in_inline[TD_CALL_INLINE];
+    td_tensor *out_inline[TD_CALL_INLINE];
+    td_karg args_inline[2 * TD_CALL_INLINE];
+    struct {
+        td_desc desc;
+        _Alignas(16) unsigned char value[16];
+    } number[3]; /* immediate numbers as kernel arguments */
+    td_tensor *cast; /* a temporary that is copied into out[0] afterwards (kernel cannot write it directly) */
+    td_cause *cause; /* set when an input was poisoned or a predecessor failed: the kernel is not run */
+    /* Called once on the loop thread when the call has ended (c->k.failed and c->cause say how). May be NULL. */
+    void (*finished)(td_call *c);
+    void *owner;     /* for `finished` */
+    /* The scheduler's: */
+    void *task;
+    td_call *next;
+};
+
+/* Calls are recycled: taking one costs nothing. in/out are usable for up to nin, nout entries. */
+td_call *td_call_new(const td_op *op, td_issuer *who, int nin, int nout, td_error *e);
+/* Drops what it holds (references taken by td_call_hold, temporaries). */
+void td_call_free(td_call *c);
+/* Take references on all tensors, because the call will outlive this turn. */
+void td_call_hold(td_call *c);
+
+/* With op, who, in[], attrs (and out[] with TD_CF_OUT) set: check, infer, allocate outputs, choose and plan the kernel.
+ * Returns 0: then submit it (or, TD_CF_VIEW, nothing is left to do and out[] are ready); TD_WAIT_GROW with *lack bytes
+ * wanted of `*heap` (nothing changed: grow, then prepare again); or an error. With lack NULL it grows by itself. Versions of written tensors are
+ * bumped here, when nothing can fail any more. */
+int td_ops_prepare(td_call *c, uint64_t *lack, td_heap **heap, td_error *e);
+
+/* Bytes of the storages that a prepared call reads and writes go by c->args; these tell which. */
+static inline td_storage *td_call_in_storage(const td_call *c, int i)
+{
+    return c->in[i].kind == TD_IN_TENSOR ? c->in[i].tensor->storage : NULL;
+}
+
+/* The whole way for one op, for callers that hold tensors (autograd, service): new references in out[]. Inputs by td_input. */
+int td_ops_run(td_issuer *who, unsigned op, int nin, const td_input *in, const td_attrs *attrs, uint32_t flags, int nout,
+               td_tensor **out, td_error *e);
+
+/* Number of rows a data-shaped op found; its output descriptor is cut to it. Call in `finished`, before anybody else sees the output. */
+void td_ops_cut_to_count(td_call *c);
+
+static inline td_input td_in(td_tensor *t)
+{
+    td_input i = {0};
+    i.kind = t ? TD_IN_TENSOR : TD_IN_ABSENT;
+    i.tensor = t;
+    return i;
+}
+static inline td_input td_in_number(td_scalar s)
+{
+    td_input i = {0};
+    i.kind = TD_IN_NUMBER;
+    i.number = s;
+    return i;
+}
+
+/* "opname: message" goes into e with e->op and e->where set from the call. */
+void td_call_error(const td_call *c, td_error *e);
+
+#endif

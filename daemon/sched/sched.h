@@ -1,0 +1,67 @@
+/* The scheduler: prepared calls become tasks, run inline or on one pool of workers, in an order that keeps every storage's
+ * history true. The one door of this room.
+ *
+ * Everything here is called on the loop thread, which issues tasks in the order of the whole daemon. A storage knows the pending
+ * writer and readers of its byte intervals; a task waits for those it conflicts with (read after write, write after read,
+ * write after write). A task's list of successors is closed by compare-and-swap when it ends; the worker that ends it
+ * goes straight on with what it released. Workers see kernels (raw pointers) only; ends of calls come back through one queue. */
+#ifndef TENSORD_SCHED_SCHED_H
+#define TENSORD_SCHED_SCHED_H
+
+#include "daemon/ops/ops.h"
+
+typedef struct td_sched td_sched;
+typedef struct td_flow td_flow; /* one session's share: in virtual time, by estimated cost */
+
+typedef struct td_sched_options {
+    int workers;              /* threads of the pool; 0: run everything inline (tests) */
+    double inline_ns;         /* calls estimated below this run on the loop thread when nothing they need is pending */
+    void (*wake)(void *arg);  /* called from any thread: ends are waiting, run td_sched_collect on the loop */
+    void *arg;
+} td_sched_options;
+
+int td_sched_new(td_sched **out, const td_sched_options *o, td_error *e);
+/* Waits for running chunks, drops what was queued. */
+void td_sched_free(td_sched *s);
+
+int td_flow_new(td_flow **out, td_sched *s, td_error *e);
+/* Its tasks run on; the flow goes with the last of them. */
+void td_flow_free(td_flow *f);
+/* What a flow has in flight: for back-pressure. */
+uint64_t td_flow_pending(const td_flow *f);
+uint64_t td_flow_pending_bytes(const td_flow *f);
+
+/* Take over a prepared call. Runs it before returning when it is small (or TD_CF_INLINE_ONLY) and nothing it needs is pending; otherwise holds its tensors
+ * and queues it. c->finished runs on the loop thread in either case, then the call is freed. A call with c->cause set, or whose read inputs are
+ * poisoned (or become so by a failed predecessor), is not run: its outputs are poisoned with the first cause. Failure of a kernel that
+ * already wrote into existing storage poisons that storage; outputs that it made are poisoned in any case. */
+void td_sched_submit(td_sched *s, td_call *c);
+
+/* Is anything pending that reading (writing) these bytes of the storage must wait for? */
+bool td_sched_pending(const td_storage *st, uint64_t lo, uint64_t hi, bool write);
+
+/* When everything now pending on these storages (for reading, or for writing) has ended, call `then` on the loop thread; right away, before
+ * returning, when nothing is. Returns a handle to cancel with, or NULL when it was called already. */
+typedef struct td_waiter td_waiter;
+typedef struct td_access {
+    td_storage *storage;
+    uint64_t lo, hi; /* bytes */
+    bool write;
+} td_access;
+td_waiter *td_sched_after(td_sched *s, td_flow *f, int n, const td_access *what, void (*then)(void *arg), void *arg);
+void td_waiter_cancel(td_waiter *w);
+/* When every task of the flow issued so far has ended. */
+td_waiter *td_sched_after_flow(td_sched *s, td_flow *f, void (*then)(void *arg), void *arg);
+
+/* Finish what has ended: at most `most` calls; true when more are waiting. */
+bool td_sched_collect(td_sched *s, int most);
+/* Block until every task has ended and was collected (tests, shutdown). */
+void td_sched_drain(td_sched *s);
+
+typedef struct td_sched_stats {
+    uint64_t pending, run_inline, run_pool, chunks, workers;
+    double busy_ns; /* all workers together */
+} td_sched_stats;
+void td_sched_get_stats(const td_sched *s, td_sched_stats *out);
+
+#endif

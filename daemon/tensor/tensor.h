@@ -1,0 +1,144 @@
+/* Tensor, storage and version: what a session's ids stand for. The one door of this room.
+ *
+ * A storage is counted raw bytes on a device; a tensor is a descriptor over a storage; views share the storage. All of it
+ * belongs to the loop thread: nothing here is atomic. A storage dies with its last reference (tensors, and tasks that
+ * run on it). The slot `meta` is for the layer above (autograd), of which this room knows only how to let go. */
+#ifndef TENSORD_TENSOR_TENSOR_H
+#define TENSORD_TENSOR_TENSOR_H
+
+#include "proto/desc.h"
+#include "shm/heap.h"
+
+/* Who pays. Bytes and objects are charged before they are given; a parent (the uid) is charged too. */
+typedef struct td_account {
+    struct td_account *parent;
+    uint64_t bytes, objects;
+    uint64_t limit_bytes, limit_objects; /* 0: no limit */
+    uint32_t refs;
+    uint32_t session; /* 0: the service, or a uid's account */
+    uint32_t uid, pid;
+    char name[32];    /* program of the peer, for messages */
+} td_account;
+
+td_account *td_account_new(td_account *parent);
+td_account *td_account_ref(td_account *a);
+void td_account_unref(td_account *a);
+/* TD_E_QUOTA names the account, what it holds and its limit. */
+int td_account_charge(td_account *a, uint64_t bytes, uint64_t objects, td_error *e);
+void td_account_discharge(td_account *a, uint64_t bytes, uint64_t objects);
+
+/* Why a value is not there: shared by everything that depended on it. */
+typedef struct td_cause {
+    uint32_t refs;
+    td_error error;
+} td_cause;
+td_cause *td_cause_new(const td_error *e);
+td_cause *td_cause_ref(td_cause *c);
+void td_cause_unref(td_cause *c);
+
+/* The version counter of a storage's view family (A2, A3), and who moved it last. */
+typedef struct td_version {
+    uint32_t value;
+    uint32_t session;  /* of the last writer */
+    uint32_t pid;
+    uint16_t op;       /* op id of the last writer; 0: a write lease or an import */
+    uint16_t own;      /* 1: allocated by itself (detached family), counted in refs */
+    uint32_t refs;
+} td_version;
+
+enum { /* td_storage.flags */
+    TD_SF_SERVICE = 1,  /* in a service segment: only the daemon writes */
+    TD_SF_RACY = 2,     /* declared: versions are not enforced across sessions (Hogwild) */
+    TD_SF_LEASED = 4,   /* a write lease is open */
+    TD_SF_MAPPED = 8    /* some client was told its address */
+};
+
+typedef struct td_storage {
+    uint32_t refs;
+    uint8_t device, flags;
+    uint16_t pinned;        /* backward passes that still have to read it */
+    uint32_t lease_session; /* holder of the write lease */
+    uint64_t nbytes;        /* as asked for */
+    unsigned char *data;
+    td_extent extent;
+    td_account *account;
+    td_version version;
+    td_cause *poison;       /* its contents are not what they should be */
+    void *hazards;          /* pending tasks, kept by sched; NULL when nothing is pending */
+} td_storage;
+
+typedef struct td_tensor td_tensor;
+
+/* What the layer above hangs on a tensor. */
+typedef struct td_meta td_meta;
+struct td_meta {
+    void (*free)(td_meta *m, td_tensor *owner); /* the tensor dies */
+};
+
+struct td_tensor {
+    uint32_t refs;
+    uint32_t flags; /* for the layers above: see TD_TF_ */
+    td_storage *storage;
+    td_version *version; /* the storage's, or one of its own family */
+    td_meta *meta;
+    td_tensor *view_base; /* counted: the base of a differentiable view, or NULL */
+    td_account *account;
+    td_desc desc;
+};
+
+enum { /* td_tensor.flags */
+    TD_TF_MULTI_VIEW = 1, /* one of several views made at once (A5) */
+    TD_TF_NO_GRAD_VIEW = 2, /* a view made under no_grad */
+    TD_TF_INFERENCE = 4,  /* made in inference mode (A13) */
+    TD_TF_INPUT_LEASE = 8 /* came in through a lease (put) */
+};
+
+/* Where new storages come from. */
+typedef struct td_place {
+    td_heap *heap;
+    td_account *account;
+    uint8_t device, flags; /* storage flags of what is made here */
+} td_place;
+
+/* A new storage of `nbytes` uninitialised bytes with one reference. Charges the account first.
+ * TD_WAIT_GROW passes through from the heap (nothing was charged then) with *lack; with lack NULL it grows right here. */
+int td_storage_new(td_storage **out, const td_place *where, uint64_t nbytes, uint64_t *lack, td_error *e);
+/* Over an extent that is already there (a lease that is announced): takes the extent over. */
+int td_storage_adopt(td_storage **out, const td_place *where, td_extent *extent, uint64_t nbytes, td_error *e);
+td_storage *td_storage_ref(td_storage *s);
+void td_storage_unref(td_storage *s);
+/* Mark the contents as lost (keeps the first cause); clear when it is overwritten as a whole. */
+void td_storage_poison(td_storage *s, td_cause *c);
+void td_storage_heal(td_storage *s);
+
+/* A tensor over `s` (takes a new reference on it). The descriptor must be valid for the storage (asserted). */
+int td_tensor_new(td_tensor **out, td_storage *s, const td_desc *desc, td_account *account, td_error *e);
+/* A view: same storage, same version family. */
+int td_tensor_view(td_tensor **out, td_tensor *of, const td_desc *desc, td_account *account, td_error *e);
+/* The same bytes with a version counter of its own (`.data`). */
+int td_tensor_detach_version(td_tensor *t, td_error *e);
+td_tensor *td_tensor_ref(td_tensor *t);
+/* Iterative: dropping a chain of a million never recurses (see td_tensor_unref's comment). */
+void td_tensor_unref(td_tensor *t);
+
+static inline void *td_tensor_data(const td_tensor *t)
+{
+    return t->storage->data + (uint64_t)t->desc.offset * td_dtype_size((td_dtype)t->desc.dtype);
+}
+/* A write happened (or was issued): move the counter, remember who. */
+static inline void td_tensor_bump(td_tensor *t, uint16_t op, uint32_t session, uint32_t pid)
+{
+    t->version->value++;
+    t->version->op = op;
+    t->version->session = session;
+    t->version->pid = pid;
+}
+
+/* Counts of what lives, for status and for tests that compare before and after. */
+typedef struct td_live {
+    uint64_t tensors, storages, causes, accounts;
+    uint64_t bytes; /* of book-keeping for these objects */
+} td_live;
+td_live td_live_counts(void);
+
+#endif

@@ -1,0 +1,72 @@
+/* A heap: extents of bytes handed out of segments. Book-keeping is in the daemon's private memory only.
+ *
+ * Used by the loop thread alone. Freed extents are recycled warm, inside their heap. Growing takes time, so it is split:
+ * td_heap_alloc says how much it lacks, someone creates a segment (perhaps on a helper thread), td_heap_adopt adds it.
+ * One heap for each session, one for the service; all draw on one budget. */
+#ifndef TENSORD_SHM_HEAP_H
+#define TENSORD_SHM_HEAP_H
+
+#include "shm/segment.h"
+
+#define TD_EXTENT_ALIGN 64 /* of every extent's offset and size; large ones (>= 2 MiB) start on a page */
+
+typedef struct td_heap td_heap;
+
+/* What all heaps of a daemon may commit together. Used by the loop thread. */
+typedef struct td_budget {
+    uint64_t limit;     /* bytes that may be committed */
+    uint64_t committed; /* bytes of segments that exist, or are being made */
+    uint64_t used;      /* bytes of extents handed out */
+    uint32_t segments;
+    uint32_t next_segment_id;
+    uint32_t generation;
+    td_shm_backend backend;
+    td_segment *warm;   /* segments given back whole, kept for the next who needs one (bounded) */
+    uint64_t warm_bytes, warm_limit;
+} td_budget;
+
+typedef struct td_extent {
+    td_segment *segment; /* NULL: empty */
+    uint64_t offset, size; /* bytes; size is what was asked for, rounded up to the alignment */
+    void *block;         /* the heap's own */
+} td_extent;
+
+void td_budget_init(td_budget *b, uint64_t limit, td_shm_backend backend);
+void td_budget_deinit(td_budget *b);
+
+int td_heap_new(td_heap **out, td_budget *budget, td_segment_kind kind, uint32_t uid, td_error *e);
+/* All extents must be back (asserted), unless the heap was orphaned. */
+void td_heap_free(td_heap *h);
+/* The owner has gone but extents are still in use by others: the heap frees itself with the last of them. `mapped` says that a process
+ * may still have its segments mapped writable: then they are not recycled until td_heap_unmapped(). */
+void td_heap_orphan(td_heap *h, bool mapped);
+void td_heap_unmapped(td_heap *h);
+
+/* 0 and *out, or TD_WAIT_GROW with *lack = bytes of the segment it wants (create it and td_heap_adopt it, then ask
+ * again), or TD_E_MEMORY when the budget does not allow it. A request of 0 bytes gives an extent of TD_EXTENT_ALIGN. */
+#define TD_WAIT_GROW (-1)
+int td_heap_alloc(td_heap *h, uint64_t bytes, td_extent *out, uint64_t *lack, td_error *e);
+/* The same, making the segment right here when one is lacking. */
+int td_heap_alloc_now(td_heap *h, uint64_t bytes, td_extent *out, td_error *e);
+/* Return an extent; *x becomes empty. A segment that is wholly free may go back to the warm list or to the system. */
+void td_heap_release(td_heap *h, td_extent *x);
+/* The owning heap of an extent. */
+td_heap *td_extent_heap(const td_extent *x);
+
+/* Reserve budget for a segment that will be made elsewhere, and either give it to the heap or cancel. */
+int td_heap_reserve(td_heap *h, uint64_t size, td_error *e);
+void td_heap_adopt(td_heap *h, td_segment *s);
+void td_heap_unreserve(td_heap *h, uint64_t size);
+
+typedef struct td_heap_stats {
+    uint64_t committed, used, largest_free;
+    uint32_t segments, extents;
+} td_heap_stats;
+void td_heap_get_stats(const td_heap *h, td_heap_stats *out);
+
+static inline void *td_extent_data(const td_extent *x)
+{
+    return x->segment ? x->segment->base + x->offset : NULL;
+}
+
+#endif

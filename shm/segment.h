@@ -1,0 +1,50 @@
+/* A segment: one piece of shared memory of fixed size, committed as a whole, that several processes map.
+ *
+ * Session segments are writable by the daemon and one session; service segments by the daemon alone (mapped first, then
+ * sealed against later writable maps). Segments have no name: nothing is left behind whoever is killed. The size never
+ * changes and no hole is ever punched in a mapped one. Two backends: memfd (sealed) and shm_open + shm_unlink. */
+#ifndef TENSORD_SHM_SEGMENT_H
+#define TENSORD_SHM_SEGMENT_H
+
+#include "proto/status.h"
+#include <stdatomic.h>
+
+typedef enum td_shm_backend { TD_SHM_MEMFD = 0, TD_SHM_POSIX = 1 } td_shm_backend;
+typedef enum td_segment_kind { TD_SEGMENT_SESSION = 0, TD_SEGMENT_SERVICE = 1 } td_segment_kind;
+
+typedef struct td_segment {
+    uint32_t id;         /* number in the daemon; reused only with another generation */
+    uint32_t generation;
+    uint8_t kind, backend;
+    int fd;       /* writable descriptor (memfd of a service segment: writes are sealed) */
+    int read_fd;  /* read-only descriptor for those who may only read */
+    unsigned char *base; /* the daemon's own mapping, 2 MiB aligned when the size allows */
+    uint64_t size;
+    uint32_t uid; /* whose data may be in it: another uid gets it only zeroed */
+    struct td_segment *next; /* of whoever holds it */
+} td_segment;
+
+/* Smallest and largest segment that the heaps ask for; a larger single request gets one of its own. */
+#define TD_SEGMENT_MIN (UINT64_C(64) << 10)
+#define TD_SEGMENT_MAX (UINT64_C(256) << 20)
+
+/* Make, commit (fallocate as a whole: full is TD_E_MEMORY here, never a SIGBUS later), map, populate, seal. May take tens of
+ * milliseconds for large sizes and may be called on any thread. `size` is rounded up to whole pages. */
+int td_segment_create(td_segment **out, td_shm_backend backend, td_segment_kind kind, uint64_t size, td_error *e);
+/* Unmap and close; the memory goes back when nobody else maps it. NULL is fine. */
+void td_segment_free(td_segment *s);
+
+/* For the other side: map a received descriptor. Maps exactly `size` bytes (checked against the file), shared,
+ * 2 MiB aligned when large. Takes over nothing: the caller still owns and closes `fd`. */
+int td_map_descriptor(int fd, uint64_t size, bool writable, void **base, td_error *e);
+void td_unmap(void *base, uint64_t size);
+
+/* Is this descriptor a memfd sealed against shrinking, of at least `size` bytes? What a client hands in is mapped only then. */
+int td_descriptor_check_sealed(int fd, uint64_t *size, td_error *e);
+
+/* Handle SIGBUS inside the daemon's own segments (a client may punch holes): maps a private page over the hole and counts. Installed once;
+ * `td_sigbus_count` tells how many pages were lost that way. */
+int td_sigbus_guard_install(td_error *e);
+uint64_t td_sigbus_count(void);
+
+#endif
