@@ -1,0 +1,79 @@
+/* Framing: how messages and descriptors share one Unix stream socket.
+ *
+ * A frame is an 8-byte header (bytes of payload, kind, number of descriptors: 0 or 1) and a protobuf message of that kind. A descriptor
+ * travels with the first byte of its frame. The reader keeps an owner for every descriptor at every moment: taken by the
+ * frame's handler, or closed. */
+#ifndef TENSORD_PROTO_FRAME_H
+#define TENSORD_PROTO_FRAME_H
+
+#include "proto/status.h"
+
+#define TD_PROTOCOL 1
+#define TD_FRAME_HEADER 8
+#define TD_FRAME_MAX (UINT32_C(16) << 20) /* payload bytes of one frame */
+
+typedef enum td_frame_kind {
+    TD_FRAME_HELLO = 1,
+    TD_FRAME_BATCH = 2,
+    TD_FRAME_CALL = 3,
+    TD_FRAME_WELCOME = 16,
+    TD_FRAME_REPLY = 17,
+    TD_FRAME_EVENT = 18
+} td_frame_kind;
+
+/* Header fields, little endian: u32 payload bytes, u16 kind, u8 descriptors, u8 zero. */
+void td_frame_put_header(uint8_t *h, uint32_t bytes, unsigned kind, unsigned descriptors);
+
+typedef struct td_frame {
+    unsigned kind;
+    const uint8_t *payload; /* inside the reader's buffer, valid until the next td_reader_* call */
+    uint32_t bytes;
+    int fd; /* -1: none. The handler takes it (sets it to -1 in the frame) or td_frame_done closes it */
+} td_frame;
+
+void td_frame_done(td_frame *f);
+
+/* Incremental reader: one for each connection. */
+typedef struct td_reader {
+    uint8_t *buffer;
+    uint32_t capacity, start, end;
+    int fd_received; /* not yet matched to a frame */
+    uint32_t max_frame;
+    bool take_descriptors; /* false: received ones are closed at once and the peer is at fault */
+} td_reader;
+
+void td_reader_init(td_reader *r, bool take_descriptors);
+void td_reader_deinit(td_reader *r);
+/* Receive what there is (one recvmsg, MSG_DONTWAIT when `nonblocking`). >0 bytes; 0 end of file; -EAGAIN; other negative errno. -EPROTO with `e`
+ * filled: truncated control data, too many or unwelcome descriptors. */
+long td_reader_fill(td_reader *r, int socket, bool nonblocking, td_error *e);
+/* The next whole frame: 1 and *f; 0: more bytes are needed; -1: the peer broke the protocol (`e` says how). */
+int td_reader_next(td_reader *r, td_frame *f, td_error *e);
+/* Bytes that are buffered but not consumed. */
+uint32_t td_reader_buffered(const td_reader *r);
+/* Is a whole frame waiting? */
+bool td_reader_ready(const td_reader *r);
+
+/* Outgoing bytes with descriptors at known places. */
+typedef struct td_writer {
+    uint8_t *buffer;
+    size_t capacity, start, end;
+    struct {
+        size_t at; /* offset in the buffer of the frame that brings it */
+        int fd;    /* owned until sent */
+    } fds[16];
+    int nfds;
+} td_writer;
+
+void td_writer_init(td_writer *w);
+void td_writer_deinit(td_writer *w); /* closes descriptors that were not sent */
+/* Begin a frame of at most `bytes` payload; returns where to write the payload, or NULL without memory. */
+uint8_t *td_writer_begin(td_writer *w, size_t bytes);
+/* End it with the bytes really written. `fd` (or -1) is taken over. */
+int td_writer_end(td_writer *w, size_t bytes, unsigned kind, int fd);
+size_t td_writer_pending(const td_writer *w);
+/* Send what the socket takes. Returns 0 when all is out, 1 when the socket is full, negative errno on failure. *sent_fds counts descriptors
+ * handed over (NULL is fine). At most one descriptor a sendmsg. */
+int td_writer_flush(td_writer *w, int socket, bool nonblocking, int *sent_fds);
+
+#endif
