@@ -1,0 +1,275 @@
+/* Framing over a Unix stream socket, both directions.
+ *
+ * A descriptor is sent with the first byte of its frame and never together with bytes before it, so the receiver gets it no earlier than
+ * that frame's header and no later than its first byte: between the two ends of a frame there is at most one. */
+#include "proto/frame.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum { READ_CHUNK = 64 << 10, KEEP_BUFFER = 1 << 20 };
+
+void td_frame_put_header(uint8_t *h, uint32_t bytes, unsigned kind, unsigned descriptors)
+{
+    h[0] = (uint8_t)bytes;
+    h[1] = (uint8_t)(bytes >> 8);
+    h[2] = (uint8_t)(bytes >> 16);
+    h[3] = (uint8_t)(bytes >> 24);
+    h[4] = (uint8_t)kind;
+    h[5] = (uint8_t)(kind >> 8);
+    h[6] = (uint8_t)descriptors;
+    h[7] = 0;
+}
+
+static uint32_t header_bytes(const uint8_t *h)
+{
+    return h[0] | (uint32_t)h[1] << 8 | (uint32_t)h[2] << 16 | (uint32_t)h[3] << 24;
+}
+
+static void close_fd(int *fd)
+{
+    if (*fd >= 0) close(*fd);
+    *fd = -1;
+}
+
+void td_frame_done(td_frame *f)
+{
+    close_fd(&f->fd);
+}
+
+void td_reader_init(td_reader *r, bool take_descriptors)
+{
+    *r = (td_reader){.fd_received = -1, .max_frame = TD_FRAME_MAX, .take_descriptors = take_descriptors};
+}
+
+void td_reader_deinit(td_reader *r)
+{
+    free(r->buffer);
+    close_fd(&r->fd_received);
+    *r = (td_reader){.fd_received = -1};
+}
+
+uint32_t td_reader_buffered(const td_reader *r)
+{
+    return r->end - r->start;
+}
+
+/* Bytes the frame at the front takes as a whole; a header's worth when even that is not there. */
+static uint64_t front_frame(const td_reader *r)
+{
+    if (td_reader_buffered(r) < TD_FRAME_HEADER) return TD_FRAME_HEADER;
+    return (uint64_t)TD_FRAME_HEADER + header_bytes(r->buffer + r->start);
+}
+
+bool td_reader_ready(const td_reader *r)
+{
+    return td_reader_buffered(r) >= TD_FRAME_HEADER && td_reader_buffered(r) >= front_frame(r);
+}
+
+static int make_room(td_reader *r)
+{
+    uint32_t have = td_reader_buffered(r);
+    if (have == 0) {
+        r->start = r->end = 0;
+        if (r->capacity > KEEP_BUFFER) { /* one large frame does not cost its buffer for ever */
+            free(r->buffer);
+            r->buffer = NULL;
+            r->capacity = 0;
+        }
+    }
+    uint64_t want = front_frame(r);
+    if (want > (uint64_t)r->max_frame + TD_FRAME_HEADER) want = TD_FRAME_HEADER; /* td_reader_next refuses it */
+    if (want < (uint64_t)have + 4096) want = (uint64_t)have + 4096;
+    if (r->start && (r->capacity - r->end < 4096 || r->capacity - r->start < want)) {
+        memmove(r->buffer, r->buffer + r->start, have);
+        r->start = 0;
+        r->end = have;
+    }
+    if (r->capacity < want) {
+        uint64_t capacity = want < READ_CHUNK ? READ_CHUNK : want;
+        uint8_t *b = realloc(r->buffer, capacity);
+        if (!b) return -ENOMEM;
+        r->buffer = b;
+        r->capacity = (uint32_t)capacity;
+    }
+    return 0;
+}
+
+/* Take the descriptors of one recvmsg: at most one may be waiting for its frame. */
+static int take_received(td_reader *r, struct msghdr *m, td_error *e)
+{
+    int fault = m->msg_flags & MSG_CTRUNC ? 1 : 0;
+    for (struct cmsghdr *c = CMSG_FIRSTHDR(m); c; c = CMSG_NXTHDR(m, c)) {
+        if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS) continue;
+        int n = (int)((c->cmsg_len - CMSG_LEN(0)) / sizeof(int));
+        for (int i = 0; i < n; i++) {
+            int fd;
+            memcpy(&fd, CMSG_DATA(c) + (size_t)i * sizeof fd, sizeof fd);
+            if (r->take_descriptors && r->fd_received < 0) r->fd_received = fd;
+            else {
+                close(fd);
+                fault = 2;
+            }
+        }
+    }
+    if (!fault) return 0;
+    close_fd(&r->fd_received);
+    td_fail(e, TD_E_PROTOCOL, fault == 1 ? "a descriptor was lost on the way (too many open files?)"
+                                         : "descriptors arrived that no frame announced; send at most one, with an Import call");
+    return -EPROTO;
+}
+
+long td_reader_fill(td_reader *r, int socket, bool nonblocking, td_error *e)
+{
+    int rc = make_room(r);
+    if (rc) return rc;
+    union {
+        struct cmsghdr align;
+        char bytes[CMSG_SPACE(4 * sizeof(int))];
+    } control;
+    struct iovec v = {r->buffer + r->end, r->capacity - r->end};
+    struct msghdr m = {.msg_iov = &v, .msg_iovlen = 1, .msg_control = control.bytes, .msg_controllen = sizeof control.bytes};
+    long n;
+    do n = recvmsg(socket, &m, MSG_CMSG_CLOEXEC | (nonblocking ? MSG_DONTWAIT : 0));
+    while (n < 0 && errno == EINTR && nonblocking);
+    if (n < 0) return -errno;
+    if (m.msg_controllen || m.msg_flags & MSG_CTRUNC) {
+        rc = take_received(r, &m, e);
+        if (rc) return rc;
+    }
+    r->end += (uint32_t)n;
+    return n;
+}
+
+int td_reader_next(td_reader *r, td_frame *f, td_error *e)
+{
+    *f = (td_frame){.fd = -1};
+    uint32_t have = td_reader_buffered(r);
+    if (have < TD_FRAME_HEADER) return 0;
+    const uint8_t *h = r->buffer + r->start;
+    uint32_t bytes = header_bytes(h);
+    if (bytes > r->max_frame) {
+        td_fail(e, TD_E_PROTOCOL, "a frame says %u bytes; the most is %u", bytes, r->max_frame);
+        return -1;
+    }
+    if (h[6] > 1 || h[7]) {
+        td_fail(e, TD_E_PROTOCOL, "a frame header has %u descriptors and reserved byte %u; at most 1 and 0 are allowed", h[6], h[7]);
+        return -1;
+    }
+    if (have < TD_FRAME_HEADER + bytes) return 0;
+    if (h[6] == 1 && r->fd_received < 0) {
+        td_fail(e, TD_E_PROTOCOL, "a frame announces a descriptor that did not arrive");
+        return -1;
+    }
+    *f = (td_frame){.kind = h[4] | (unsigned)h[5] << 8, .payload = h + TD_FRAME_HEADER, .bytes = bytes, .fd = -1};
+    if (h[6] == 1) {
+        f->fd = r->fd_received;
+        r->fd_received = -1;
+    }
+    r->start += TD_FRAME_HEADER + bytes;
+    return 1;
+}
+
+void td_writer_init(td_writer *w)
+{
+    *w = (td_writer){0};
+}
+
+void td_writer_deinit(td_writer *w)
+{
+    for (int i = 0; i < w->nfds; i++) close_fd(&w->fds[i].fd);
+    free(w->buffer);
+    *w = (td_writer){0};
+}
+
+size_t td_writer_pending(const td_writer *w)
+{
+    return w->end - w->start;
+}
+
+uint8_t *td_writer_begin(td_writer *w, size_t bytes)
+{
+    size_t want = TD_FRAME_HEADER + bytes;
+    if (w->capacity - w->end < want && w->start) {
+        memmove(w->buffer, w->buffer + w->start, w->end - w->start);
+        for (int i = 0; i < w->nfds; i++) w->fds[i].at -= w->start;
+        w->end -= w->start;
+        w->start = 0;
+    }
+    if (w->capacity - w->end < want) {
+        size_t capacity = w->capacity ? w->capacity * 2 : 4096;
+        while (capacity - w->end < want) capacity *= 2;
+        uint8_t *b = realloc(w->buffer, capacity);
+        if (!b) return NULL;
+        w->buffer = b;
+        w->capacity = capacity;
+    }
+    return w->buffer + w->end + TD_FRAME_HEADER;
+}
+
+int td_writer_end(td_writer *w, size_t bytes, unsigned kind, int fd)
+{
+    if (fd >= 0 && w->nfds == (int)(sizeof w->fds / sizeof w->fds[0])) {
+        close(fd);
+        return TD_E_BUSY;
+    }
+    td_frame_put_header(w->buffer + w->end, (uint32_t)bytes, kind, fd >= 0);
+    if (fd >= 0) {
+        w->fds[w->nfds].at = w->end;
+        w->fds[w->nfds++].fd = fd;
+    }
+    w->end += TD_FRAME_HEADER + bytes;
+    return TD_OK;
+}
+
+/* One sendmsg: from start up to the next descriptor's frame; a descriptor goes with the first byte of its own. */
+static long send_some(td_writer *w, int socket, bool nonblocking, int *sent_fds)
+{
+    bool with_fd = w->nfds && w->fds[0].at == w->start;
+    size_t stop = w->nfds > (with_fd ? 1 : 0) ? w->fds[with_fd ? 1 : 0].at : w->end;
+    union {
+        struct cmsghdr align;
+        char bytes[CMSG_SPACE(sizeof(int))];
+    } control = {0};
+    struct iovec v = {w->buffer + w->start, stop - w->start};
+    struct msghdr m = {.msg_iov = &v, .msg_iovlen = 1};
+    if (with_fd) {
+        m.msg_control = control.bytes;
+        m.msg_controllen = sizeof control.bytes;
+        struct cmsghdr *c = CMSG_FIRSTHDR(&m);
+        c->cmsg_level = SOL_SOCKET;
+        c->cmsg_type = SCM_RIGHTS;
+        c->cmsg_len = CMSG_LEN(sizeof(int));
+        memcpy(CMSG_DATA(c), &w->fds[0].fd, sizeof(int));
+    }
+    long n;
+    do n = sendmsg(socket, &m, MSG_NOSIGNAL | (nonblocking ? MSG_DONTWAIT : 0));
+    while (n < 0 && errno == EINTR && nonblocking);
+    if (n < 0) return -errno;
+    if (with_fd && n > 0) {
+        close_fd(&w->fds[0].fd);
+        memmove(w->fds, w->fds + 1, (size_t)--w->nfds * sizeof w->fds[0]);
+        if (sent_fds) ++*sent_fds;
+    }
+    return n;
+}
+
+int td_writer_flush(td_writer *w, int socket, bool nonblocking, int *sent_fds)
+{
+    while (w->start < w->end) {
+        long n = send_some(w, socket, nonblocking, sent_fds);
+        if (n == -EAGAIN) return 1;
+        if (n < 0) return (int)n;
+        w->start += (size_t)n;
+    }
+    w->start = w->end = 0;
+    if (w->capacity > KEEP_BUFFER) {
+        free(w->buffer);
+        w->buffer = NULL;
+        w->capacity = 0;
+    }
+    return 0;
+}
