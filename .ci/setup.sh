@@ -1,0 +1,76 @@
+# What every script of this repository starts with: Debian's packages and the build. Sourced by tests/run,
+# tests/bench/run, client/examples/quickstart and .ci/run, with `root` set to the top of the tree.
+#
+# Invariant: a function here either does its whole job or ends the script with one line that says why. Nothing is
+# written outside build/ (but for packages, which are announced first), and nothing is done twice.
+set -u -o pipefail
+
+# Debian's python, meson and compiler come first: another python3 on PATH may be too old, or know no torch.
+export PATH=/usr/bin:/bin:$PATH PYTHONDONTWRITEBYTECODE=1
+unset TENSORD_SOCKET
+
+# The one list of what the project needs. A program or a pkg-config module stands for each package elsewhere.
+packages='gcc:cc libc6-dev:stdio.h meson:meson ninja-build:ninja pkg-config:pkg-config python3:python3
+    protobuf-c-compiler:protoc-c libuv1-dev:libuv.pc libprotobuf-c-dev:libprotobuf-c.pc libopenblas-dev:openblas.pc
+    libdnnl-dev:dnnl.h libcunit1-dev:cunit.pc zlib1g-dev:zlib.pc'
+
+die() {
+    echo "${0##*/}: $*" >&2
+    exit 1
+}
+
+# Is it there (NAME.pc by pkg-config, NAME.h by the compiler, else a program)?
+have() {
+    case $1 in
+    *.pc) pkg-config --exists "${1%.pc}" 2>/dev/null ;;
+    *.h) echo "#include <$1>" | cc -E -x c - >/dev/null 2>&1 ;;
+    *) command -v "$1" >/dev/null ;;
+    esac
+}
+
+# Install what is missing of "package:proof ..." from Debian, or print it and stop.
+need_packages() {
+    local each lack='' sudo=''
+    for each in $*; do
+        have "${each#*:}" || lack="$lack ${each%%:*}"
+    done
+    lack=${lack# }
+    [ -n "$lack" ] || return 0
+    command -v apt-get >/dev/null && [ -e /etc/debian_version ] ||
+        die "this is not Debian: please install what is called there: $lack"
+    if [ "$(id -u)" != 0 ]; then
+        sudo=$(command -v sudo) || die "missing packages, and no sudo: as root, apt-get install $lack"
+    fi
+    echo "installing from Debian's packages: $lack"
+    # Several at once wait for each other; a fresh system has no lists yet.
+    $sudo apt-get -qq -o DPkg::Lock::Timeout=600 update >/dev/null || echo "apt-get update failed; going on with the lists there are"
+    $sudo env DEBIAN_FRONTEND=noninteractive apt-get -qq -o DPkg::Lock::Timeout=600 -y --no-install-recommends \
+        install $lack >/dev/null </dev/null || die "apt-get could not install: $lack"
+}
+
+# On a terminal ninja shows its own line; elsewhere say every tenth part, and whatever the compiler says.
+progress() {
+    if [ -t 1 ]; then cat; else
+        awk '/^\[[0-9]+\/[0-9]+\]/ { split(substr($1, 2), n, "[]/]"); t = int(10 * n[1] / n[2])
+                if (t > tenth) { tenth = t; print "  " $1; fflush() } next }
+            /^The Meson build system/ { quiet = 1 } /^Found ninja/ { quiet = 0; next } quiet && !/ERROR/ { next }
+            /^ninja: (no work to do|Entering)/ { next } { print; fflush() }'
+    fi
+}
+
+# build DIRECTORY [meson options]: configure once, build what has changed.
+build() {
+    local dir=$1 log
+    shift
+    if [ ! -e "$root/$dir/build.ninja" ]; then
+        echo "configuring $dir"
+        log=$(cd "$root" && meson setup "$dir" "$@" 2>&1) || {
+            echo "$log" | tail -n 20 >&2
+            die "meson could not configure $dir"
+        }
+    elif [ $# -gt 0 ]; then
+        log=$(cd "$root" && meson configure "$dir" "$@" 2>&1) || die "meson refused the options $*: $log"
+    fi
+    echo "building $dir"
+    ninja -C "$root/$dir" 2>&1 | progress || die "the build of $dir failed"
+}

@@ -1,0 +1,85 @@
+#!/usr/bin/env python3
+"""The house's own rules, as a test: who includes whom, and nothing else at the top.
+
+Invariant that it keeps: a file includes its own room and the rooms to its right, never to its left, where
+    server > session > service > sched > graph > autograd > ops > kernels > tensor > shm > proto,    client > shm > proto.
+Each fault is printed as FILE:LINE: what is wrong."""
+import os
+import re
+import sys
+
+RIGHT = ["daemon/server", "daemon/session", "daemon/service", "daemon/sched", "daemon/graph", "daemon/autograd",
+         "daemon/ops", "daemon/kernels", "daemon/tensor", "shm", "proto"]
+MAY = {room: set(RIGHT[i:]) for i, room in enumerate(RIGHT)}
+MAY["client"] = {"client", "shm", "proto"}
+TOP = {"daemon", "client", "proto", "shm", "tests", "meson.build", "README.md", "LICENSE", "meson.options", "meson_options.txt"}
+INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
+
+
+def room_of(path):
+    """The room that a file lies in; None outside of all (tests may include anything)."""
+    for room in MAY:
+        if path.startswith(room + "/"):
+            return room
+    return None
+
+
+def sources(root, sub):
+    for folder, _, names in os.walk(os.path.join(root, sub)):
+        for name in sorted(names):
+            if name.endswith((".c", ".h", ".in", ".def", ".cu", ".cuh")):
+                yield os.path.relpath(os.path.join(folder, name), root)
+
+
+def check_file(root, path):
+    """Faults of one file, and how many includes were looked at."""
+    room, faults, seen = room_of(path), [], 0
+    with open(os.path.join(root, path), errors="replace") as f:
+        for number, line in enumerate(f, 1):
+            m = INCLUDE.match(line)
+            if not m or m.group(1) == "<":
+                continue
+            seen += 1
+            target = m.group(2)
+            if target == "tensord.h" or path.startswith("client/examples/"):
+                # Examples are built as a user builds them: against the installed headers alone.
+                if target.startswith(("daemon/", "shm/", "proto/")):
+                    faults.append(f"{path}:{number}: an example includes {target}, which is not installed")
+                continue
+            to = room_of(target)
+            if to is None:
+                # Generated headers and a file's own neighbours: by their path from the root, or they cannot be read off.
+                if not target.startswith("build/") and "/" not in target and not generated(target):
+                    faults.append(f'{path}:{number}: "{target}" is not written from the root ("room/{target}")')
+                elif "/" in target and not target.startswith("tests/"):
+                    faults.append(f"{path}:{number}: {target} is in no room")
+                elif target.startswith("tests/"):
+                    faults.append(f"{path}:{number}: {room} includes a test's header, {target}")
+            elif to not in MAY[room]:
+                faults.append(f"{path}:{number}: {room} includes {target}: {to} is to its left")
+    return faults, seen
+
+
+def generated(name):
+    return name.endswith((".pb-c.h", ".gen.h", ".inc"))
+
+
+def check_top(root):
+    names = [n for n in os.listdir(root) if not n.startswith((".", "build"))]
+    return [f"{n}:1: does not belong at the top of the tree" for n in names if n not in TOP], len(names)
+
+
+def main():
+    root = sys.argv[1] if len(sys.argv) > 1 else os.path.join(os.path.dirname(__file__), "..", "..")
+    results = [check_top(root)]
+    results += [check_file(root, path) for sub in ("daemon", "client", "shm", "proto") for path in sources(root, sub)]
+    faults = [fault for found, _ in results for fault in found]
+    seen = sum(n for _, n in results)
+    for fault in faults:
+        print(fault)
+    print(f"suite house: {seen - len(faults)} passed, {len(faults)} failed, 0 skipped")
+    return 1 if faults else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

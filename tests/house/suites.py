@@ -1,0 +1,130 @@
+#!/usr/bin/env python3
+"""Run the suites of a build directory through `meson test`, show each runner's own summary, and add up.
+
+A suite says what it checked by a line `suite NAME: P passed, F failed, S skipped` (cunit_main.h prints it) and one line
+`SKIP what: why` for each skip; of a suite without such a line CUnit's own count is
+taken, or else it is one check. Invariant: the last line printed is
+`N passed, N failed, N skipped`, and it counts as failures a suite that died before it could say so, and whatever the suites
+left behind: processes, names in /dev/shm, files outside the build directory."""
+import argparse
+import ctypes
+import fnmatch
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+
+COUNTS = re.compile(r"^suite \S+: (\d+) passed, (\d+) failed, (\d+) skipped$", re.M)
+CUNIT = re.compile(r"^Run Summary:.*?^ +tests +\d+ +(\d+) +(\d+) +(\d+).*?asserts.*?$", re.M | re.S)
+SKIPPED = re.compile(r"^SKIP\b:? *(.*)$", re.M)
+
+
+def list_suites(build, only):
+    """Names of all tests, or of those that contain (or match, as a glob) `only`."""
+    listed = subprocess.run(["meson", "test", "-C", build, "--no-rebuild", "--list"], capture_output=True, text=True)
+    if listed.returncode:
+        sys.exit(f"suites: meson cannot list the tests of {build}: {listed.stderr.strip() or listed.stdout.strip()}")
+    names = [line.split(" / ")[-1].strip() for line in listed.stdout.splitlines() if " / " in line]
+    return [n for n in names if not only or only in n or fnmatch.fnmatch(n, only)]
+
+
+def traces(source):
+    """What must be the same before and after: our names in /dev/shm, and files outside the build directories."""
+    left = {"/dev/shm/" + n for n in os.listdir("/dev/shm") if "tensord" in n or n.startswith("td")}
+    git = subprocess.run(["git", "-C", source, "status", "--porcelain", "--ignored"], capture_output=True, text=True)
+    return left | {line[3:] for line in git.stdout.splitlines() if not line[3:].startswith("build")}
+
+
+def orphans():
+    """Processes that the suites started and left to us (we are the subreaper)."""
+    found = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/stat") as f:
+                name, rest = f.read().split("(", 1)[1].rsplit(")", 1)
+            state, parent = rest.split()[:2]
+            if int(parent) == os.getpid() and state != "Z":
+                found.append((int(pid), name))
+        except (OSError, IndexError):
+            pass
+    return found
+
+
+def end_orphans():
+    """End them, and say who they were. A process that is just ending gets a moment."""
+    deadline = time.monotonic() + 2
+    while orphans() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    left = orphans()
+    for pid, _ in left:
+        os.kill(pid, signal.SIGKILL)
+    return [f"process {pid} ({name})" for pid, name in left]
+
+
+def report(result):
+    """Show one suite; its (passed, failed, skipped)."""
+    out = result.get("stdout") or ""
+    err = (result.get("stderr") or "").strip()
+    said = COUNTS.findall(out)
+    name = result["name"].split(" / ")[-1]
+    good = result["result"] in ("OK", "SKIP")
+    passed, failed, skipped = (sum(int(s[k]) for s in said) for k in range(3))
+    if not said and (counted := CUNIT.search(out)):
+        passed, failed = int(counted.group(2)), int(counted.group(3))
+    elif not said:
+        passed, failed, skipped = int(result["result"] == "OK"), int(not good), int(result["result"] == "SKIP")
+    if not good and not failed:
+        failed = 1  # it counted nothing wrong, but did not end well: a crash, a leak at exit
+    print(f"\n== {name}: {result['result'].lower()}, {result['duration']:.1f} s")
+    if failed:
+        print("\n".join(out.splitlines()[-100:]))
+        if err:
+            print("\n".join(err.splitlines()[-100:]))
+        if result.get("returncode", 0) < 0:
+            print(f"ended by {signal.Signals(-result['returncode']).name}")
+    elif summary := CUNIT.search(out):
+        print(summary.group(0))
+    elif lines := [x for x in out.strip().splitlines() if not SKIPPED.match(x) and not COUNTS.match(x)]:
+        print(lines[-1])
+    reasons = SKIPPED.findall(out)
+    for reason in reasons or (["no reason given"] if skipped else []):
+        print(f"SKIP {reason}")
+    print(f"suite {name}: {passed} passed, {failed} failed, {skipped} skipped")
+    return passed, failed, skipped
+
+
+def main():
+    ap = argparse.ArgumentParser(description=__doc__)
+    ap.add_argument("build")
+    ap.add_argument("--only", default="")
+    ap.add_argument("--slower", type=float, default=1, help="times by which time limits are longer")
+    args = ap.parse_args()
+    names = list_suites(args.build, args.only)
+    if not names:
+        sys.exit(f"suites: no suite matches '{args.only}'")
+    source = os.path.realpath(os.path.join(os.path.dirname(__file__), "..", ".."))
+    before = traces(source)
+    ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER: what suites leave becomes ours
+    log = os.path.join(args.build, "meson-logs", "testlog.json")
+    if os.path.exists(log):
+        os.unlink(log)
+    ran = subprocess.run(["meson", "test", "-C", args.build, "--no-rebuild", "-t", str(args.slower), *names])
+    try:
+        with open(log) as f:
+            results = [json.loads(line) for line in f]
+    except OSError:
+        sys.exit("suites: meson test left no log")
+    total = [sum(column) for column in zip(*map(report, results))] or [0, 0, 0]
+    left = end_orphans() + sorted(traces(source) - before)
+    for what in left:
+        print(f"FAILED the suites left behind: {what}")
+    total[1] += len(left) + (1 if ran.returncode and not total[1] else 0) + max(0, len(names) - len(results))
+    print("\n{} passed, {} failed, {} skipped".format(*total))
+    return 1 if total[1] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
