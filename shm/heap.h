@@ -1,8 +1,8 @@
 /* A heap: extents of bytes handed out of segments. Book-keeping is in the daemon's private memory only.
  *
- * Used by the loop thread alone. Freed extents are recycled warm, inside their heap. Growing takes time, so it is split:
- * td_heap_alloc says how much it lacks, someone creates a segment (perhaps on a helper thread), td_heap_adopt adds it.
- * One heap for each session, one for the service; all draw on one budget. */
+ * Used by the loop thread alone. Freed extents are recycled warm, inside their heap. Growing takes time, so it is
+ * split: td_heap_alloc says how much it lacks, someone creates a segment (perhaps on a helper thread), td_heap_adopt
+ * adds it. One heap for each session, one for the service; all draw on one budget. */
 #ifndef TENSORD_SHM_HEAP_H
 #define TENSORD_SHM_HEAP_H
 
@@ -21,14 +21,17 @@ typedef struct td_budget {
     uint32_t next_segment_id;
     uint32_t generation;
     td_shm_backend backend;
-    td_segment *warm;   /* segments given back whole, kept for the next who needs one (bounded) */
+    td_segment *warm; /* segments given back whole, kept for the next who needs one (bounded) */
     uint64_t warm_bytes, warm_limit;
+    /* Gives a segment back to the system; large ones take milliseconds. NULL: td_segment_free, right here. */
+    void (*dispose)(td_segment *s, void *arg);
+    void *dispose_arg;
 } td_budget;
 
 typedef struct td_extent {
-    td_segment *segment; /* NULL: empty */
+    td_segment *segment;   /* NULL: empty */
     uint64_t offset, size; /* bytes; size is what was asked for, rounded up to the alignment */
-    void *block;         /* the heap's own */
+    void *block;           /* the heap's own */
 } td_extent;
 
 void td_budget_init(td_budget *b, uint64_t limit, td_shm_backend backend);
@@ -37,8 +40,8 @@ void td_budget_deinit(td_budget *b);
 int td_heap_new(td_heap **out, td_budget *budget, td_segment_kind kind, uint32_t uid, td_error *e);
 /* All extents must be back (asserted), unless the heap was orphaned. */
 void td_heap_free(td_heap *h);
-/* The owner has gone but extents are still in use by others: the heap frees itself with the last of them. `mapped` says that a process
- * may still have its segments mapped writable: then they are not recycled until td_heap_unmapped(). */
+/* The owner has gone but extents are still in use by others: the heap frees itself with the last of them. `mapped` says
+ * that a process may still have its segments mapped writable: then they are not recycled until td_heap_unmapped(). */
 void td_heap_orphan(td_heap *h, bool mapped);
 void td_heap_unmapped(td_heap *h);
 
@@ -52,6 +55,12 @@ int td_heap_alloc_now(td_heap *h, uint64_t bytes, td_extent *out, td_error *e);
 void td_heap_release(td_heap *h, td_extent *x);
 /* The owning heap of an extent. */
 td_heap *td_extent_heap(const td_extent *x);
+
+/* Give back segments that hold nothing and that no client maps (td_segment.shared is 0), the one kept warm included;
+ * returns their bytes. A live heap does this by itself for all but one. */
+uint64_t td_heap_trim(td_heap *h);
+/* The segments of a heap, one after the other (NULL starts): for sending descriptors and for clearing `shared`. */
+td_segment *td_heap_next_segment(const td_heap *h, const td_segment *after);
 
 /* Reserve budget for a segment that will be made elsewhere, and either give it to the heap or cancel. */
 int td_heap_reserve(td_heap *h, uint64_t size, td_error *e);

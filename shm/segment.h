@@ -13,14 +13,17 @@ typedef enum td_shm_backend { TD_SHM_MEMFD = 0, TD_SHM_POSIX = 1 } td_shm_backen
 typedef enum td_segment_kind { TD_SEGMENT_SESSION = 0, TD_SEGMENT_SERVICE = 1 } td_segment_kind;
 
 typedef struct td_segment {
-    uint32_t id;         /* number in the daemon; reused only with another generation */
+    uint32_t id; /* number in the daemon; reused only with another generation */
     uint32_t generation;
     uint8_t kind, backend;
-    int fd;       /* writable descriptor (memfd of a service segment: writes are sealed) */
-    int read_fd;  /* read-only descriptor for those who may only read */
+    int fd;              /* writable descriptor (memfd of a service segment: writes are sealed) */
+    int read_fd;         /* read-only descriptor for those who may only read */
     unsigned char *base; /* the daemon's own mapping, 2 MiB aligned when the size allows */
     uint64_t size;
     uint32_t uid; /* whose data may be in it: another uid gets it only zeroed */
+    uint32_t
+        shared;  /* clients that may have it mapped (kept by whoever sends the descriptor): not recycled while not 0 */
+    void *guard; /* its place in the SIGBUS registry */
     struct td_segment *next; /* of whoever holds it */
 } td_segment;
 
@@ -28,8 +31,8 @@ typedef struct td_segment {
 #define TD_SEGMENT_MIN (UINT64_C(64) << 10)
 #define TD_SEGMENT_MAX (UINT64_C(256) << 20)
 
-/* Make, commit (fallocate as a whole: full is TD_E_MEMORY here, never a SIGBUS later), map, populate, seal. May take tens of
- * milliseconds for large sizes and may be called on any thread. `size` is rounded up to whole pages. */
+/* Make, commit (fallocate as a whole: full is TD_E_MEMORY here, never a SIGBUS later), map, populate, seal. May take
+ * tens of milliseconds for large sizes and may be called on any thread. `size` is rounded up to whole pages. */
 int td_segment_create(td_segment **out, td_shm_backend backend, td_segment_kind kind, uint64_t size, td_error *e);
 /* Unmap and close; the memory goes back when nobody else maps it. NULL is fine. */
 void td_segment_free(td_segment *s);
@@ -39,12 +42,15 @@ void td_segment_free(td_segment *s);
 int td_map_descriptor(int fd, uint64_t size, bool writable, void **base, td_error *e);
 void td_unmap(void *base, uint64_t size);
 
-/* Is this descriptor a memfd sealed against shrinking, of at least `size` bytes? What a client hands in is mapped only then. */
+/* Is this descriptor a memfd sealed against shrinking, of at least *size bytes? What a client hands in is mapped only
+ * then. *size becomes the size it really has. */
 int td_descriptor_check_sealed(int fd, uint64_t *size, td_error *e);
 
-/* Handle SIGBUS inside the daemon's own segments (a client may punch holes): maps a private page over the hole and counts. Installed once;
- * `td_sigbus_count` tells how many pages were lost that way. */
+/* Handle SIGBUS inside the daemon's own segments (a client may punch holes): maps a private page over the hole and
+ * counts. Installed once; `td_sigbus_count` tells how many pages were lost that way. */
 int td_sigbus_guard_install(td_error *e);
 uint64_t td_sigbus_count(void);
+/* A hole was patched in it: the daemon no longer sees in full what clients see, so it must not be used again. */
+bool td_segment_damaged(const td_segment *s);
 
 #endif

@@ -1,0 +1,383 @@
+/* Heaps: against a model (no overlap, alignment, everything merges back), in bulk, at their limits, and as orphans. */
+#include "shm/arena.h"
+#include "tests/unit/cunit_main.h"
+#include <stdlib.h>
+
+#define MIB (UINT64_C(1) << 20)
+
+static uint64_t rng = 88172645463325252u;
+static uint64_t rnd(void)
+{
+    rng ^= rng << 13, rng ^= rng >> 7, rng ^= rng << 17;
+    return rng;
+}
+
+static td_heap *heap(td_budget *b)
+{
+    td_heap *h;
+    CU_ASSERT_EQUAL_FATAL(td_heap_new(&h, b, TD_SEGMENT_SESSION, 1000, NULL), 0);
+    return h;
+}
+
+static td_heap_stats stats(const td_heap *h)
+{
+    td_heap_stats s;
+    td_heap_get_stats(h, &s);
+    return s;
+}
+
+static td_extent get(td_heap *h, uint64_t bytes)
+{
+    td_extent x;
+    CU_ASSERT_EQUAL_FATAL(td_heap_alloc_now(h, bytes, &x, NULL), 0);
+    return x;
+}
+
+static uint64_t random_size(void)
+{
+    switch (rnd() % 8) {
+    case 0: return 4096 + rnd() % 60000;
+    case 1: return 65536 + rnd() % MIB;
+    case 2: return rnd() % 16 ? rnd() % 64 : 2 * MIB + rnd() % (3 * MIB);
+    default: return rnd() % 4200;
+    }
+}
+
+/* Every live extent is filled with its own byte pattern at both ends; another's write would show. */
+typedef struct live {
+    td_extent x;
+    uint64_t bytes, mark;
+} live;
+
+static bool stamp_holds(const live *l)
+{
+    const unsigned char *p = td_extent_data(&l->x);
+    if (l->bytes < 16) return true;
+    return !memcmp(p, &l->mark, 8) && !memcmp(p + l->bytes - 8, &l->mark, 8);
+}
+
+static void stamp(live *l)
+{
+    unsigned char *p = td_extent_data(&l->x);
+    l->mark = rnd();
+    if (l->bytes < 16) return;
+    memcpy(p, &l->mark, 8);
+    memcpy(p + l->bytes - 8, &l->mark, 8);
+}
+
+static int by_place(const void *a, const void *b)
+{
+    const live *x = a, *y = b;
+    uintptr_t p = (uintptr_t)td_extent_data(&x->x), q = (uintptr_t)td_extent_data(&y->x);
+    return p < q ? -1 : p > q;
+}
+
+static bool disjoint(const live *l, int n)
+{
+    live *copy = malloc((size_t)n * sizeof *copy);
+    int k = 0;
+    for (int i = 0; i < n; i++)
+        if (l[i].x.segment) copy[k++] = l[i];
+    qsort(copy, (size_t)k, sizeof *copy, by_place);
+    bool good = true;
+    for (int i = 1; i < k; i++)
+        if ((uintptr_t)td_extent_data(&copy[i - 1].x) + copy[i - 1].x.size > (uintptr_t)td_extent_data(&copy[i].x))
+            good = false;
+    free(copy);
+    return good;
+}
+
+static void against_a_model(void)
+{
+    enum { SLOTS = 700, STEPS = 120000 };
+    static live l[SLOTS];
+    td_budget b;
+    td_budget_init(&b, 4096 * MIB, TD_SHM_MEMFD);
+    td_heap *h = heap(&b);
+    uint64_t used = 0, torn = 0, misplaced = 0;
+    for (int i = 0; i < STEPS; i++) {
+        live *s = &l[rnd() % SLOTS];
+        if (s->x.segment) {
+            torn += !stamp_holds(s);
+            used -= s->x.size;
+            td_heap_release(h, &s->x);
+        } else {
+            s->bytes = random_size();
+            s->x = get(h, s->bytes);
+            used += s->x.size;
+            stamp(s);
+            misplaced += s->x.offset % 64 != 0 || s->x.size % 64 != 0 || s->x.size < s->bytes || !s->x.size;
+            misplaced += s->bytes >= 2 * MIB && (uintptr_t)td_extent_data(&s->x) % 4096 != 0;
+            misplaced += s->x.offset + s->x.size > s->x.segment->size || td_extent_heap(&s->x) != h;
+        }
+        if (i % 10000 == 0) CU_ASSERT(disjoint(l, SLOTS));
+        if (stats(h).used != used || b.used != used) misplaced++;
+    }
+    CU_ASSERT_EQUAL(torn, 0);
+    CU_ASSERT_EQUAL(misplaced, 0);
+    for (int i = 0; i < SLOTS; i++)
+        if (l[i].x.segment) td_heap_release(h, &l[i].x);
+    CU_ASSERT_EQUAL(stats(h).used, 0);
+    CU_ASSERT_EQUAL(stats(h).extents, 0);
+    td_slab_drop_idle(h, NULL); /* then every segment is one free chunk again */
+    for (td_arena_segment *a = h->segments; a; a = a->next) {
+        CU_ASSERT_EQUAL(a->used, 0);
+        CU_ASSERT(a->whole->free && a->whole->size == a->segment->size && !a->whole->after);
+    }
+    td_heap_trim(h);
+    CU_ASSERT_EQUAL(stats(h).segments, 0);
+    td_heap_free(h);
+    CU_ASSERT_EQUAL(b.committed, b.warm_bytes);
+    td_budget_deinit(&b);
+    CU_ASSERT_EQUAL(b.committed, 0);
+    CU_ASSERT_EQUAL(b.segments, 0);
+}
+
+static void a_million(void)
+{
+    enum { N = 1000000 };
+    td_extent *x = malloc(N * sizeof *x);
+    td_budget b;
+    td_budget_init(&b, 1024 * MIB, TD_SHM_MEMFD);
+    td_heap *h = heap(&b);
+    int bad = 0;
+    for (int i = 0; i < N; i++) {
+        bad += td_heap_alloc_now(h, 32, &x[i], NULL) != 0;
+        *(int *)td_extent_data(&x[i]) = i;
+    }
+    CU_ASSERT_EQUAL(stats(h).extents, N);
+    CU_ASSERT(stats(h).committed <= 2 * 64 * (uint64_t)N);
+    for (int i = 0; i < N; i++) bad += *(int *)td_extent_data(&x[i]) != i;
+    for (int i = 0; i < N; i++) td_heap_release(h, &x[i * 7919L % N]);
+    CU_ASSERT_EQUAL(bad, 0);
+    CU_ASSERT_EQUAL(stats(h).extents, 0);
+    CU_ASSERT(stats(h).segments <= 1); /* one is kept warm */
+    td_heap_free(h);
+    td_budget_deinit(&b);
+    free(x);
+}
+
+static void grows_from_small(void)
+{
+    td_budget b;
+    td_budget_init(&b, 2048 * MIB, TD_SHM_MEMFD);
+    td_heap *h = heap(&b);
+    td_extent x[3], y;
+    uint64_t lack = 0;
+    CU_ASSERT_EQUAL(td_heap_alloc(h, 10, &x[0], &lack, NULL), TD_WAIT_GROW);
+    CU_ASSERT_EQUAL(lack, TD_SEGMENT_MIN);
+    CU_ASSERT_EQUAL(b.committed, 0); /* asking changed nothing */
+    CU_ASSERT_PTR_NULL(x[0].segment);
+    x[0] = get(h, 0);
+    CU_ASSERT_EQUAL(x[0].size, TD_EXTENT_ALIGN);
+    CU_ASSERT_EQUAL(stats(h).committed, TD_SEGMENT_MIN);
+    CU_ASSERT_EQUAL(td_heap_alloc(h, 3 * MIB, &y, &lack, NULL), TD_WAIT_GROW);
+    CU_ASSERT_EQUAL(lack, 4 * MIB);
+    x[1] = get(h, 3 * MIB);
+    CU_ASSERT_EQUAL(td_heap_alloc(h, TD_SEGMENT_MAX + 1, &y, &lack, NULL), TD_WAIT_GROW);
+    CU_ASSERT_EQUAL(lack, TD_SEGMENT_MAX + 4096); /* one of its own */
+    uint32_t first = x[0].segment->id;
+    CU_ASSERT(first != 0 && x[1].segment->id != first && x[1].segment->generation == 1);
+    CU_ASSERT_EQUAL(x[1].segment->uid, 1000);
+    for (int i = 0; i < 2; i++) td_heap_release(h, &x[i]);
+    td_heap_free(h);
+    td_budget_deinit(&b);
+}
+
+static void warm_is_reused(void)
+{
+    td_budget b;
+    td_budget_init(&b, 1024 * MIB, TD_SHM_MEMFD);
+    td_heap *h = heap(&b);
+    td_extent x = get(h, 100), big = get(h, 3 * MIB), holds = get(h, 100);
+    void *p = td_extent_data(&x), *q = td_extent_data(&big);
+    td_heap_release(h, &x);
+    td_heap_release(h, &big);
+    CU_ASSERT_PTR_NULL(x.segment);
+    x = get(h, 100);
+    big = get(h, 3 * MIB);
+    CU_ASSERT_PTR_EQUAL(td_extent_data(&x), p);
+    CU_ASSERT_PTR_EQUAL(td_extent_data(&big), q);
+    uint64_t segments = b.next_segment_id;
+    td_heap_release(h, &big);
+    for (int i = 0; i < 100; i++) { /* a large one each step: its segment waits warm, none is made */
+        big = get(h, 40 * MIB);
+        td_heap_release(h, &big);
+    }
+    CU_ASSERT(b.next_segment_id > segments);
+    CU_ASSERT_EQUAL(b.segments, 3);
+    td_heap_release(h, &holds);
+    CU_ASSERT(b.warm_bytes >= 40 * MIB && b.warm_bytes <= b.warm_limit);
+    td_heap_release(h, &x);
+    td_heap_free(h);
+    td_budget_deinit(&b);
+}
+
+static void another_uid_gets_none_of_it(void)
+{
+    td_budget b;
+    td_budget_init(&b, 64 * MIB, TD_SHM_MEMFD);
+    b.warm_limit = 64 * MIB;
+    td_heap *h = heap(&b), *other, *service;
+    CU_ASSERT_EQUAL(td_heap_new(&other, &b, TD_SEGMENT_SESSION, 2000, NULL), 0);
+    CU_ASSERT_EQUAL(td_heap_new(&service, &b, TD_SEGMENT_SERVICE, 1000, NULL), 0);
+    td_extent x = get(h, 20 * MIB), y;
+    memset(td_extent_data(&x), 0x5a, x.size);
+    td_heap_release(h, &x);
+    CU_ASSERT_EQUAL(b.warm_bytes, 32 * MIB);
+    uint64_t lack;
+    CU_ASSERT_EQUAL(td_heap_alloc(other, 20 * MIB, &y, &lack, NULL), TD_WAIT_GROW);
+    CU_ASSERT_EQUAL(td_heap_alloc(service, 20 * MIB, &y, &lack, NULL), TD_WAIT_GROW);
+    y = get(other, 50 * MIB); /* there is room only when the warm one is given up */
+    CU_ASSERT_EQUAL(b.warm_bytes, 0);
+    const unsigned char *p = td_extent_data(&y);
+    CU_ASSERT(p[0] == 0 && !memcmp(p, p + 1, y.size - 1));
+    td_heap_release(other, &y);
+    td_heap_free(other);
+    td_heap_free(service);
+    td_heap_free(h);
+    td_budget_deinit(&b);
+}
+
+static void full_is_an_error(void)
+{
+    td_budget b;
+    td_budget_init(&b, 3 * MIB, TD_SHM_MEMFD);
+    td_heap *h = heap(&b);
+    td_extent x = get(h, 2 * MIB + 4096), y;
+    uint64_t lack = 0;
+    td_error e = {0};
+    CU_ASSERT_EQUAL(td_heap_alloc(h, 2 * MIB, &y, &lack, &e), TD_E_MEMORY);
+    CU_ASSERT_PTR_NOT_NULL(strstr(e.message, "2097152 bytes wanted"));
+    CU_ASSERT_PTR_NOT_NULL(strstr(e.message, "of 3.0 MiB committed"));
+    CU_ASSERT_EQUAL(td_heap_alloc_now(h, UINT64_MAX, &y, &e), TD_E_MEMORY);
+    CU_ASSERT_EQUAL(td_heap_reserve(h, 2 * MIB, &e), TD_E_MEMORY);
+    y = get(h, 32768); /* what still fits is given */
+    CU_ASSERT(b.committed <= b.limit);
+    td_heap_release(h, &x);
+    td_heap_release(h, &y);
+    x = get(h, 2 * MIB + 4096);
+    td_heap_release(h, &x);
+    td_heap_free(h);
+    td_budget_deinit(&b);
+    CU_ASSERT_EQUAL(b.committed, 0);
+}
+
+static void grown_elsewhere(void)
+{
+    td_budget b;
+    td_budget_init(&b, 64 * MIB, TD_SHM_MEMFD);
+    td_heap *h = heap(&b);
+    td_extent x;
+    td_segment *s;
+    uint64_t lack = 0;
+    CU_ASSERT_EQUAL(td_heap_alloc(h, MIB, &x, &lack, NULL), TD_WAIT_GROW);
+    CU_ASSERT_EQUAL(td_heap_reserve(h, lack, NULL), 0);
+    CU_ASSERT_EQUAL(b.committed, lack);
+    td_heap_unreserve(h, lack); /* it failed elsewhere */
+    CU_ASSERT_EQUAL(b.committed, 0);
+    CU_ASSERT_EQUAL(td_heap_reserve(h, lack, NULL), 0);
+    CU_ASSERT_EQUAL(td_segment_create(&s, b.backend, TD_SEGMENT_SESSION, lack, NULL), 0);
+    td_heap_adopt(h, s);
+    CU_ASSERT_EQUAL(td_heap_alloc(h, MIB, &x, &lack, NULL), 0);
+    CU_ASSERT_PTR_EQUAL(x.segment, s);
+    CU_ASSERT_PTR_EQUAL(td_heap_next_segment(h, NULL), s);
+    CU_ASSERT_PTR_NULL(td_heap_next_segment(h, s));
+    /* the owner goes while a segment is being made: the heap waits for it */
+    CU_ASSERT_EQUAL(td_heap_reserve(h, MIB, NULL), 0);
+    td_heap_release(h, &x);
+    td_heap_orphan(h, false);
+    CU_ASSERT_EQUAL(td_segment_create(&s, b.backend, TD_SEGMENT_SESSION, MIB, NULL), 0);
+    td_heap_adopt(h, s);
+    CU_ASSERT_EQUAL(b.committed, b.warm_bytes);
+    td_budget_deinit(&b);
+    CU_ASSERT_EQUAL(b.committed, 0);
+}
+
+static void what_clients_map_stays(void)
+{
+    td_budget b;
+    td_budget_init(&b, 256 * MIB, TD_SHM_MEMFD);
+    td_heap *h = heap(&b);
+    td_extent x = get(h, 30 * MIB);
+    td_segment *s = x.segment;
+    s->shared = 1;
+    td_heap_release(h, &x);
+    CU_ASSERT_EQUAL(b.warm_bytes, 0);
+    CU_ASSERT_EQUAL(td_heap_trim(h), 0);
+    CU_ASSERT_EQUAL(stats(h).segments, 1);
+    x = get(h, 30 * MIB); /* its own session gets it again */
+    CU_ASSERT_PTR_EQUAL(x.segment, s);
+    td_heap_release(h, &x);
+    s->shared = 0;
+    CU_ASSERT_EQUAL(td_heap_trim(h), 32 * MIB);
+    CU_ASSERT_EQUAL(b.warm_bytes, 32 * MIB);
+    td_heap_free(h);
+    td_budget_deinit(&b);
+}
+
+static void orphans(void)
+{
+    td_budget b;
+    td_budget_init(&b, 256 * MIB, TD_SHM_MEMFD);
+    td_heap *h = heap(&b);
+    td_extent x = get(h, 100), y = get(h, 20 * MIB), z;
+    td_error e = {0};
+    y.segment->shared = x.segment->shared = 1;
+    td_heap_orphan(h, true);
+    uint64_t lack;
+    CU_ASSERT_EQUAL(td_heap_alloc(h, 100, &z, &lack, &e), TD_E_CLOSED);
+    td_heap_release(h, &y);
+    CU_ASSERT_EQUAL(b.warm_bytes, 0); /* the process may still write there */
+    CU_ASSERT(b.committed > 32 * MIB);
+    td_heap_unmapped(h);
+    CU_ASSERT_EQUAL(b.warm_bytes, 32 * MIB);
+    CU_ASSERT_EQUAL(stats(h).segments, 1);
+    td_heap_release(h, &x); /* the last one: the heap has ended itself */
+    CU_ASSERT_EQUAL(b.committed, b.warm_bytes);
+    CU_ASSERT_EQUAL(b.used, 0);
+
+    h = heap(&b); /* all back before the process ends */
+    x = get(h, 100);
+    x.segment->shared = 1;
+    td_heap_orphan(h, true);
+    td_heap_release(h, &x);
+    CU_ASSERT(b.committed > b.warm_bytes);
+    td_heap_unmapped(h);
+    CU_ASSERT_EQUAL(b.committed, b.warm_bytes);
+
+    h = heap(&b);
+    td_heap_orphan(h, false); /* nothing in it: gone at once */
+    td_budget_deinit(&b);
+    CU_ASSERT_EQUAL(b.committed, 0);
+}
+
+static unsigned disposed;
+static void dispose(td_segment *s, void *arg)
+{
+    disposed += s != NULL && arg == &disposed;
+    td_segment_free(s);
+}
+
+static void disposal_is_handed_on(void)
+{
+    td_budget b;
+    td_budget_init(&b, 256 * MIB, TD_SHM_MEMFD);
+    b.warm_limit = 0;
+    b.dispose = dispose;
+    b.dispose_arg = &disposed;
+    td_heap *h = heap(&b);
+    td_extent x = get(h, 30 * MIB);
+    td_heap_release(h, &x);
+    CU_ASSERT_EQUAL(disposed, 1);
+    CU_ASSERT_EQUAL(b.committed, 0);
+    td_heap_free(h);
+    td_heap_free(NULL);
+    td_budget_deinit(&b);
+}
+
+TD_CUNIT_MAIN("shm_heap", {"random work against a model", against_a_model}, {"a million small extents", a_million},
+              {"grows from small", grows_from_small}, {"warm memory is reused", warm_is_reused},
+              {"another uid gets none of it", another_uid_gets_none_of_it}, {"full is an error", full_is_an_error},
+              {"a segment made elsewhere", grown_elsewhere}, {"what clients map stays", what_clients_map_stays},
+              {"orphans", orphans}, {"disposal is handed on", disposal_is_handed_on})
