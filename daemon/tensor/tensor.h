@@ -1,8 +1,8 @@
 /* Tensor, storage and version: what a session's ids stand for. The one door of this room.
  *
- * A storage is counted raw bytes on a device; a tensor is a descriptor over a storage; views share the storage. All of it
- * belongs to the loop thread: nothing here is atomic. A storage dies with its last reference (tensors, and tasks that
- * run on it). The slot `meta` is for the layer above (autograd), of which this room knows only how to let go. */
+ * A storage is counted raw bytes on a device; a tensor is a descriptor over a storage; views share the storage. All of
+ * it belongs to the loop thread: nothing here is atomic. A storage dies with its last reference (tensors, and tasks
+ * that run on it). The slot `meta` is for the layer above (autograd), of which this room knows only how to let go. */
 #ifndef TENSORD_TENSOR_TENSOR_H
 #define TENSORD_TENSOR_TENSOR_H
 
@@ -17,7 +17,7 @@ typedef struct td_account {
     uint32_t refs;
     uint32_t session; /* 0: the service, or a uid's account */
     uint32_t uid, pid;
-    char name[32];    /* program of the peer, for messages */
+    char name[32]; /* program of the peer, for messages */
 } td_account;
 
 td_account *td_account_new(td_account *parent);
@@ -39,18 +39,18 @@ void td_cause_unref(td_cause *c);
 /* The version counter of a storage's view family (A2, A3), and who moved it last. */
 typedef struct td_version {
     uint32_t value;
-    uint32_t session;  /* of the last writer */
+    uint32_t session; /* of the last writer */
     uint32_t pid;
-    uint16_t op;       /* op id of the last writer; 0: a write lease or an import */
-    uint16_t own;      /* 1: allocated by itself (detached family), counted in refs */
+    uint16_t op;  /* op id of the last writer; 0: a write lease or an import */
+    uint16_t own; /* 1: allocated by itself (detached family), counted in refs */
     uint32_t refs;
 } td_version;
 
-enum { /* td_storage.flags */
-    TD_SF_SERVICE = 1,  /* in a service segment: only the daemon writes */
-    TD_SF_RACY = 2,     /* declared: versions are not enforced across sessions (Hogwild) */
-    TD_SF_LEASED = 4,   /* a write lease is open */
-    TD_SF_MAPPED = 8    /* some client was told its address */
+enum {                    /* td_storage.flags */
+       TD_SF_SERVICE = 1, /* in a service segment: only the daemon writes */
+       TD_SF_RACY = 2,    /* declared: versions are not enforced across sessions (Hogwild) */
+       TD_SF_LEASED = 4,  /* a write lease is open */
+       TD_SF_MAPPED = 8   /* some client was told its address */
 };
 
 typedef struct td_storage {
@@ -63,8 +63,8 @@ typedef struct td_storage {
     td_extent extent;
     td_account *account;
     td_version version;
-    td_cause *poison;       /* its contents are not what they should be */
-    void *hazards;          /* pending tasks, kept by sched; NULL when nothing is pending */
+    td_cause *poison; /* its contents are not what they should be */
+    void *hazards;    /* pending tasks, kept by sched; NULL when nothing is pending */
 } td_storage;
 
 typedef struct td_tensor td_tensor;
@@ -86,11 +86,11 @@ struct td_tensor {
     td_desc desc;
 };
 
-enum { /* td_tensor.flags */
-    TD_TF_MULTI_VIEW = 1, /* one of several views made at once (A5) */
-    TD_TF_NO_GRAD_VIEW = 2, /* a view made under no_grad */
-    TD_TF_INFERENCE = 4,  /* made in inference mode (A13) */
-    TD_TF_INPUT_LEASE = 8 /* came in through a lease (put) */
+enum {                         /* td_tensor.flags */
+       TD_TF_MULTI_VIEW = 1,   /* one of several views made at once (A5) */
+       TD_TF_NO_GRAD_VIEW = 2, /* a view made under no_grad */
+       TD_TF_INFERENCE = 4,    /* made in inference mode (A13) */
+       TD_TF_INPUT_LEASE = 8   /* came in through a lease (put) */
 };
 
 /* Where new storages come from. */
@@ -101,7 +101,8 @@ typedef struct td_place {
 } td_place;
 
 /* A new storage of `nbytes` uninitialised bytes with one reference. Charges the account first.
- * TD_WAIT_GROW passes through from the heap (nothing was charged then) with *lack; with lack NULL it grows right here. */
+ * TD_WAIT_GROW passes through from the heap (nothing was charged then) with *lack; with lack NULL it grows right here.
+ */
 int td_storage_new(td_storage **out, const td_place *where, uint64_t nbytes, uint64_t *lack, td_error *e);
 /* Over an extent that is already there (a lease that is announced): takes the extent over. */
 int td_storage_adopt(td_storage **out, const td_place *where, td_extent *extent, uint64_t nbytes, td_error *e);
@@ -118,8 +119,13 @@ int td_tensor_view(td_tensor **out, td_tensor *of, const td_desc *desc, td_accou
 /* The same bytes with a version counter of its own (`.data`). */
 int td_tensor_detach_version(td_tensor *t, td_error *e);
 td_tensor *td_tensor_ref(td_tensor *t);
-/* Iterative: dropping a chain of a million never recurses (see td_tensor_unref's comment). */
+/* Iterative: dropping a chain of a million never recurses, though meta->free drops tensors in its turn: those wait in a
+ * list that the outermost call works off. NULL is fine. */
 void td_tensor_unref(td_tensor *t);
+/* Bound what one outermost td_tensor_unref works off (0, the default: no bound); the rest waits for td_tensor_collect,
+ * which ends at most `most` tensors and says whether more are waiting. */
+void td_tensor_set_bound(uint32_t most);
+bool td_tensor_collect(uint32_t most);
 
 static inline void *td_tensor_data(const td_tensor *t)
 {

@@ -1,0 +1,78 @@
+/* Accounts: who pays for bytes and objects.
+ *
+ * Invariant: an account holds what its own objects cost and what those of its children cost; a charge is made in the
+ * whole chain or nowhere. An account lives until the last object charged to it has gone. */
+#include "daemon/tensor/live.h"
+#include <stdio.h>
+
+td_account *td_account_new(td_account *parent)
+{
+    td_account *a = calloc(1, sizeof *a);
+    if (!a) return NULL;
+    a->refs = 1;
+    a->parent = parent ? td_account_ref(parent) : NULL;
+    td_live_now.accounts++;
+    td_live_now.bytes += sizeof *a;
+    return a;
+}
+
+td_account *td_account_ref(td_account *a)
+{
+    a->refs++;
+    return a;
+}
+
+void td_account_unref(td_account *a)
+{
+    while (a && --a->refs == 0) {
+        td_account *parent = a->parent;
+        assert(!a->bytes && !a->objects);
+        free(a);
+        td_live_now.accounts--;
+        td_live_now.bytes -= sizeof *a;
+        a = parent;
+    }
+}
+
+static int refuse(const td_account *a, bool of_bytes, uint64_t wanted, td_error *e)
+{
+    char who[96];
+    if (a->session)
+        snprintf(who, sizeof who, "session %u (%s, pid %u)", a->session, a->name[0] ? a->name : "unnamed", a->pid);
+    else if (a->name[0]) snprintf(who, sizeof who, "%s", a->name);
+    else snprintf(who, sizeof who, "user %u", a->uid);
+    if (of_bytes)
+        return td_fail(e, TD_E_QUOTA,
+                       "%s holds %llu bytes of its %llu and wants %llu more; drop tensors or raise the quota", who,
+                       (unsigned long long)a->bytes, (unsigned long long)a->limit_bytes, (unsigned long long)wanted);
+    return td_fail(e, TD_E_QUOTA,
+                   "%s holds %llu objects of its %llu and wants %llu more; drop tensors or raise the quota", who,
+                   (unsigned long long)a->objects, (unsigned long long)a->limit_objects, (unsigned long long)wanted);
+}
+
+static bool over(uint64_t limit, uint64_t has, uint64_t more)
+{
+    return limit && more && (has > limit || more > limit - has);
+}
+
+int td_account_charge(td_account *a, uint64_t bytes, uint64_t objects, td_error *e)
+{
+    for (const td_account *p = a; p; p = p->parent) {
+        if (over(p->limit_bytes, p->bytes, bytes)) return refuse(p, true, bytes, e);
+        if (over(p->limit_objects, p->objects, objects)) return refuse(p, false, objects, e);
+    }
+    for (; a; a = a->parent) {
+        a->bytes += bytes;
+        a->objects += objects;
+    }
+    return 0;
+}
+
+void td_account_discharge(td_account *a, uint64_t bytes, uint64_t objects)
+{
+    for (; a; a = a->parent) {
+        assert(a->bytes >= bytes && a->objects >= objects);
+        a->bytes -= bytes;
+        a->objects -= objects;
+    }
+}

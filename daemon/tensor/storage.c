@@ -1,0 +1,104 @@
+/* Storages: counted bytes on a device, and who pays for them.
+ *
+ * What is charged is what the bytes take in the heap (rounded up to its alignment), from before they are given until
+ * after they went back. Objects are charged by tensors, not here. */
+#include "daemon/tensor/device.h"
+#include "daemon/tensor/live.h"
+
+static td_freelist dead;
+
+static uint64_t cost_of(uint64_t nbytes)
+{
+    return nbytes ? (nbytes + TD_EXTENT_ALIGN - 1) & ~(uint64_t)(TD_EXTENT_ALIGN - 1) : TD_EXTENT_ALIGN;
+}
+
+/* A record that is charged for and has no bytes yet. */
+static int storage_open(td_storage **out, const td_place *where, uint64_t nbytes, td_error *e)
+{
+    if (nbytes > UINT64_C(1) << 46)
+        return td_fail(e, TD_E_MEMORY, "a storage of %llu bytes is beyond any memory", (unsigned long long)nbytes);
+    int err = td_account_charge(where->account, cost_of(nbytes), 0, e);
+    if (err) return err;
+    td_storage *s = td_freelist_take(&dead, sizeof *s);
+    if (!s) {
+        td_account_discharge(where->account, cost_of(nbytes), 0);
+        return td_fail(e, TD_E_MEMORY, "no memory for a storage's record");
+    }
+    *s = (td_storage){.refs = 1, .device = where->device, .flags = where->flags, .nbytes = nbytes};
+    s->account = where->account;
+    *out = s;
+    return 0;
+}
+
+static void storage_done(td_storage *s)
+{
+    if (s->account) td_account_ref(s->account);
+    td_live_now.storages++;
+    td_live_now.bytes += sizeof *s;
+}
+
+int td_storage_new(td_storage **out, const td_place *where, uint64_t nbytes, uint64_t *lack, td_error *e)
+{
+    *out = NULL;
+    const td_device_if *device = td_device_get(where->device);
+    if (!device) return td_fail(e, TD_E_UNSUPPORTED, "this tensord was built without device %u", where->device);
+    td_storage *s;
+    int err = storage_open(&s, where, nbytes, e);
+    if (err) return err;
+    if ((err = device->alloc(where, s, lack, e))) {
+        td_account_discharge(where->account, cost_of(nbytes), 0);
+        td_freelist_give(&dead, s);
+        return err;
+    }
+    storage_done(s);
+    *out = s;
+    return 0;
+}
+
+int td_storage_adopt(td_storage **out, const td_place *where, td_extent *extent, uint64_t nbytes, td_error *e)
+{
+    td_storage *s;
+    *out = NULL;
+    assert(extent->segment && where->device == TD_CPU);
+    if (nbytes > extent->size)
+        return td_fail(e, TD_E_INVALID, "%llu bytes do not fit the %llu of the lease", (unsigned long long)nbytes,
+                       (unsigned long long)extent->size);
+    int err = storage_open(&s, where, nbytes, e);
+    if (err) return err;
+    s->extent = *extent;
+    s->data = td_extent_data(extent);
+    *extent = (td_extent){0};
+    storage_done(s);
+    *out = s;
+    return 0;
+}
+
+td_storage *td_storage_ref(td_storage *s)
+{
+    s->refs++;
+    return s;
+}
+
+void td_storage_unref(td_storage *s)
+{
+    if (!s || --s->refs) return;
+    assert(!s->hazards && !s->version.refs);
+    td_device_get(s->device)->free(s);
+    td_cause_unref(s->poison);
+    td_account_discharge(s->account, cost_of(s->nbytes), 0);
+    td_account_unref(s->account);
+    td_freelist_give(&dead, s);
+    td_live_now.storages--;
+    td_live_now.bytes -= sizeof *s;
+}
+
+void td_storage_poison(td_storage *s, td_cause *c)
+{
+    if (!s->poison) s->poison = td_cause_ref(c);
+}
+
+void td_storage_heal(td_storage *s)
+{
+    td_cause_unref(s->poison);
+    s->poison = NULL;
+}

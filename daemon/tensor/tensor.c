@@ -1,0 +1,118 @@
+/* Tensors: a descriptor over a storage, a version counter, and what the layer above hangs on it.
+ *
+ * Dropping one may drop others (its view base, and whatever meta->free lets go of), which may be a chain of any length.
+ * So a tensor that dies while another is being ended waits in a list, and the outermost drop works the list off: the
+ * stack stays flat. */
+#include "daemon/tensor/live.h"
+
+/* The list, linked through the size of the dead tensors' last possible dimension. Loop thread only, like everything
+ * here. */
+static struct {
+    td_tensor *first;
+    uint32_t bound;
+    bool busy;
+} dying;
+static td_freelist dead, dead_versions;
+
+static td_tensor **link_of(td_tensor *t)
+{
+    return (td_tensor **)(void *)&t->desc.shape[TD_MAX_DIMS - 1];
+}
+
+int td_tensor_new(td_tensor **out, td_storage *s, const td_desc *desc, td_account *account, td_error *e)
+{
+    *out = NULL;
+    assert(td_desc_check(desc, s->nbytes, NULL) == 0);
+    int err = td_account_charge(account, 0, 1, e);
+    if (err) return err;
+    td_tensor *t = td_freelist_take(&dead, sizeof *t);
+    if (!t) {
+        td_account_discharge(account, 0, 1);
+        return td_fail(e, TD_E_MEMORY, "no memory for a tensor's record");
+    }
+    t->refs = 1;
+    t->flags = 0;
+    t->storage = td_storage_ref(s);
+    t->version = &s->version;
+    t->meta = NULL;
+    t->view_base = NULL;
+    t->account = account ? td_account_ref(account) : NULL;
+    t->desc = *desc;
+    td_live_now.tensors++;
+    td_live_now.bytes += sizeof *t;
+    *out = t;
+    return 0;
+}
+
+int td_tensor_view(td_tensor **out, td_tensor *of, const td_desc *desc, td_account *account, td_error *e)
+{
+    int err = td_tensor_new(out, of->storage, desc, account, e);
+    if (err) return err;
+    (*out)->version = of->version;
+    if (of->version->own) of->version->refs++;
+    return 0;
+}
+
+static void version_unref(td_version *v)
+{
+    if (!v->own || --v->refs) return;
+    td_freelist_give(&dead_versions, v);
+    td_live_now.bytes -= sizeof *v;
+}
+
+int td_tensor_detach_version(td_tensor *t, td_error *e)
+{
+    td_version *v = td_freelist_take(&dead_versions, sizeof *v);
+    if (!v) return td_fail(e, TD_E_MEMORY, "no memory for a version counter");
+    *v = (td_version){.own = 1, .refs = 1};
+    version_unref(t->version);
+    t->version = v;
+    td_live_now.bytes += sizeof *v;
+    return 0;
+}
+
+td_tensor *td_tensor_ref(td_tensor *t)
+{
+    t->refs++;
+    return t;
+}
+
+/* End one tensor; others that die with it are put on the list. */
+static void end(td_tensor *t)
+{
+    if (t->meta) t->meta->free(t->meta, t);
+    td_tensor_unref(t->view_base);
+    version_unref(t->version);
+    td_storage_unref(t->storage);
+    td_account_discharge(t->account, 0, 1);
+    td_account_unref(t->account);
+    td_freelist_give(&dead, t);
+    td_live_now.tensors--;
+    td_live_now.bytes -= sizeof *t;
+}
+
+bool td_tensor_collect(uint32_t most)
+{
+    if (dying.busy) return dying.first != NULL;
+    dying.busy = true;
+    for (uint32_t n = 0; dying.first && (!most || n < most); n++) {
+        td_tensor *t = dying.first;
+        dying.first = *link_of(t);
+        end(t);
+    }
+    dying.busy = false;
+    return dying.first != NULL;
+}
+
+void td_tensor_set_bound(uint32_t most)
+{
+    dying.bound = most;
+}
+
+void td_tensor_unref(td_tensor *t)
+{
+    if (!t || --t->refs) return;
+    *link_of(t) = dying.first;
+    dying.first = t;
+    if (!dying.busy) td_tensor_collect(dying.bound);
+}

@@ -1,0 +1,272 @@
+/* Tensors and storages: who holds what, who pays, and that dropping a chain of a million keeps the stack flat. */
+#include "daemon/tensor/tensor.h"
+#include "tests/unit/cunit_main.h"
+#include <stdlib.h>
+#include <sys/resource.h>
+
+#define MIB (UINT64_C(1) << 20)
+
+static td_budget budget;
+static td_heap *heap;
+static td_account *payer;
+static td_place place;
+
+static int setup(void)
+{
+    td_budget_init(&budget, 512 * MIB, TD_SHM_MEMFD);
+    if (td_heap_new(&heap, &budget, TD_SEGMENT_SESSION, 1, NULL)) return 1;
+    payer = td_account_new(NULL);
+    place = (td_place){.heap = heap, .account = payer};
+    return 0;
+}
+
+static int teardown(void)
+{
+    td_account_unref(payer);
+    td_heap_free(heap);
+    td_budget_deinit(&budget);
+    td_live l = td_live_counts();
+    return l.tensors || l.storages || l.causes || l.accounts || l.bytes || budget.committed;
+}
+
+static td_desc shape(int64_t n)
+{
+    td_desc d;
+    CU_ASSERT_EQUAL_FATAL(td_desc_contiguous(&d, TD_FLOAT32, 1, &n, NULL), 0);
+    return d;
+}
+
+static td_storage *storage(uint64_t bytes)
+{
+    td_storage *s;
+    CU_ASSERT_EQUAL_FATAL(td_storage_new(&s, &place, bytes, NULL, NULL), 0);
+    return s;
+}
+
+static td_tensor *tensor(int64_t n)
+{
+    td_storage *s = storage((uint64_t)n * 4);
+    td_desc d = shape(n);
+    td_tensor *t;
+    CU_ASSERT_EQUAL_FATAL(td_tensor_new(&t, s, &d, payer, NULL), 0);
+    td_storage_unref(s);
+    return t;
+}
+
+static void counts_and_sharing(void)
+{
+    td_live before = td_live_counts();
+    td_tensor *t = tensor(8), *v;
+    td_desc half = shape(4);
+    half.offset = 4;
+    CU_ASSERT_EQUAL(td_tensor_view(&v, t, &half, payer, NULL), 0);
+    CU_ASSERT_PTR_EQUAL(v->storage, t->storage);
+    CU_ASSERT_EQUAL(t->storage->refs, 2);
+    CU_ASSERT_PTR_EQUAL(td_tensor_data(v), (char *)td_tensor_data(t) + 16);
+    CU_ASSERT_EQUAL(td_live_counts().tensors, before.tensors + 2);
+    CU_ASSERT_EQUAL(td_live_counts().storages, before.storages + 1);
+    CU_ASSERT_EQUAL(payer->bytes, 64);
+    CU_ASSERT_EQUAL(payer->objects, 2);
+    td_tensor_unref(td_tensor_ref(t));
+    td_tensor_unref(t); /* the view keeps the bytes */
+    CU_ASSERT_EQUAL(td_live_counts().storages, before.storages + 1);
+    ((float *)td_tensor_data(v))[3] = 1;
+    td_tensor_unref(v);
+    td_tensor_unref(NULL);
+    CU_ASSERT_EQUAL(td_live_counts().storages, before.storages);
+    CU_ASSERT_EQUAL(td_live_counts().bytes, before.bytes);
+    CU_ASSERT_EQUAL(payer->bytes + payer->objects, 0);
+}
+
+static void versions(void)
+{
+    td_tensor *t = tensor(8), *v, *data;
+    td_desc d = t->desc;
+    CU_ASSERT_EQUAL(td_tensor_view(&v, t, &d, payer, NULL), 0);
+    CU_ASSERT_EQUAL(td_tensor_view(&data, t, &d, payer, NULL), 0);
+    CU_ASSERT_EQUAL(td_tensor_detach_version(data, NULL), 0);
+    td_tensor_bump(v, 12, 3, 4);
+    CU_ASSERT(t->version->value == 1 && t->version->op == 12 && t->version->session == 3 && t->version->pid == 4);
+    CU_ASSERT_EQUAL(data->version->value, 0);
+    td_tensor *of_data; /* a view of .data belongs to its family, also when .data has gone */
+    CU_ASSERT_EQUAL(td_tensor_view(&of_data, data, &d, payer, NULL), 0);
+    td_tensor_bump(data, 1, 1, 1);
+    td_tensor_unref(data);
+    CU_ASSERT_EQUAL(of_data->version->value, 1);
+    CU_ASSERT_EQUAL(t->version->value, 1);
+    CU_ASSERT_EQUAL(td_tensor_detach_version(of_data, NULL), 0);
+    CU_ASSERT_EQUAL(of_data->version->value, 0);
+    td_tensor_unref(of_data);
+    td_tensor_unref(v);
+    td_tensor_unref(t);
+}
+
+static void quotas(void)
+{
+    td_error e = {0};
+    td_account *uid = td_account_new(NULL), *session = td_account_new(uid);
+    session->session = 7;
+    session->pid = 4711;
+    strcpy(session->name, "train");
+    uid->limit_bytes = 1000;
+    session->limit_bytes = 500;
+    session->limit_objects = 2;
+    td_place where = {.heap = heap, .account = session};
+    td_storage *s, *more;
+    CU_ASSERT_EQUAL(td_storage_new(&s, &where, 400, NULL, &e), 0);
+    CU_ASSERT(session->bytes == 448 && uid->bytes == 448);
+    CU_ASSERT_EQUAL(td_storage_new(&more, &where, 100, NULL, &e), TD_E_QUOTA);
+    CU_ASSERT_PTR_NULL(more);
+    CU_ASSERT_PTR_NOT_NULL(strstr(e.message, "session 7 (train, pid 4711) holds 448 bytes of its 500"));
+    CU_ASSERT(session->bytes == 448 && uid->bytes == 448); /* in the whole chain or nowhere */
+    session->limit_bytes = 0;
+    CU_ASSERT_EQUAL(td_storage_new(&more, &where, 600, NULL, &e), TD_E_QUOTA);
+    CU_ASSERT_PTR_NOT_NULL(strstr(e.message, "user 0 holds 448"));
+    CU_ASSERT_EQUAL(td_storage_new(&more, &where, UINT64_MAX, NULL, &e), TD_E_MEMORY);
+    td_desc d = shape(100);
+    td_tensor *t[3];
+    for (int i = 0; i < 3; i++) CU_ASSERT_EQUAL(td_tensor_new(&t[i], s, &d, session, &e), i < 2 ? 0 : TD_E_QUOTA);
+    CU_ASSERT_PTR_NULL(t[2]);
+    CU_ASSERT_PTR_NOT_NULL(strstr(e.message, "2 objects of its 2"));
+    CU_ASSERT_EQUAL(uid->objects, 2);
+    td_account_unref(session); /* lives on while something is charged to it */
+    td_account_unref(uid);
+    td_tensor_unref(t[0]);
+    td_tensor_unref(t[1]);
+    CU_ASSERT_EQUAL(td_live_counts().accounts, 3);
+    td_storage_unref(s);
+    CU_ASSERT_EQUAL(td_live_counts().accounts, 1);
+}
+
+static void waits_for_growth(void)
+{
+    td_storage *s;
+    uint64_t lack = 0, bytes = payer->bytes;
+    td_heap *h;
+    CU_ASSERT_EQUAL(td_heap_new(&h, &budget, TD_SEGMENT_SESSION, 1, NULL), 0);
+    td_place where = {.heap = h, .account = payer};
+    CU_ASSERT_EQUAL(td_storage_new(&s, &where, 3 * MIB, &lack, NULL), TD_WAIT_GROW);
+    CU_ASSERT_PTR_NULL(s);
+    CU_ASSERT_EQUAL(lack, 4 * MIB);
+    CU_ASSERT_EQUAL(payer->bytes, bytes);
+    where.device = TD_CUDA;
+    CU_ASSERT_EQUAL(td_storage_new(&s, &where, 64, &lack, NULL), TD_E_UNSUPPORTED);
+    td_heap_free(h);
+}
+
+static void leases_are_taken_over(void)
+{
+    td_extent x;
+    td_storage *s;
+    td_error e = {0};
+    CU_ASSERT_EQUAL_FATAL(td_heap_alloc_now(heap, 1000, &x, NULL), 0);
+    CU_ASSERT_EQUAL(td_storage_adopt(&s, &place, &x, 1025, &e), TD_E_INVALID);
+    CU_ASSERT_PTR_NOT_NULL(x.segment); /* still the caller's */
+    void *p = td_extent_data(&x);
+    CU_ASSERT_EQUAL_FATAL(td_storage_adopt(&s, &place, &x, 1000, &e), 0);
+    CU_ASSERT_PTR_NULL(x.segment);
+    CU_ASSERT_PTR_EQUAL(s->data, p);
+    CU_ASSERT_EQUAL(payer->bytes, 1024);
+    td_storage_unref(s);
+    CU_ASSERT_EQUAL(payer->bytes, 0);
+}
+
+static void poison(void)
+{
+    td_error e = {.code = TD_E_INDEX, .message = "index 9"};
+    td_cause *first = td_cause_new(&e), *second = td_cause_new(&e);
+    td_storage *s = storage(10);
+    td_storage_poison(s, first);
+    td_storage_poison(s, second); /* the first stays */
+    td_cause_unref(first);
+    td_cause_unref(second);
+    CU_ASSERT_PTR_EQUAL(s->poison, first);
+    CU_ASSERT_EQUAL(td_live_counts().causes, 1);
+    td_storage_heal(s);
+    CU_ASSERT_PTR_NULL(s->poison);
+    td_storage_poison(s, second = td_cause_new(&e));
+    td_cause_unref(second);
+    td_storage_unref(s);
+    CU_ASSERT_EQUAL(td_live_counts().causes, 0);
+}
+
+/* What a graph does: the meta of each tensor holds the one before. */
+typedef struct link {
+    td_meta meta;
+    td_tensor *before;
+    const void *stack;
+} link;
+
+static const void *lowest, *highest;
+
+static void link_free(td_meta *m, td_tensor *owner)
+{
+    link *l = (link *)m;
+    const void *here = __builtin_frame_address(0);
+    if (!lowest || here < lowest) lowest = here;
+    if (here > highest) highest = here;
+    if (owner->desc.shape[0] != 1) highest = (const char *)lowest + (1 << 30);
+    td_tensor_unref(l->before);
+    free(l);
+}
+
+static td_tensor *chain(int n, bool views)
+{
+    td_storage *s = storage(4);
+    td_desc d = shape(1);
+    td_tensor *last = NULL;
+    for (int i = 0; i < n; i++) {
+        td_tensor *t;
+        if (td_tensor_new(&t, s, &d, payer, NULL)) abort();
+        if (views && i % 2) t->view_base = last;
+        else {
+            link *l = malloc(sizeof *l);
+            *l = (link){.meta = {link_free}, .before = last};
+            t->meta = &l->meta;
+        }
+        last = t;
+    }
+    td_storage_unref(s);
+    return last;
+}
+
+static void a_chain_of_a_million(void)
+{
+    td_tensor *t = chain(1000000, true);
+    CU_ASSERT_EQUAL(td_live_counts().tensors, 1000000);
+    lowest = highest = NULL;
+    td_tensor_unref(t);
+    CU_ASSERT_EQUAL(td_live_counts().tensors, 0);
+    CU_ASSERT((const char *)highest - (const char *)lowest < 1024);
+}
+
+static void bounded_by_the_turn(void)
+{
+    td_tensor_set_bound(100);
+    td_tensor_unref(chain(1000, false));
+    CU_ASSERT_EQUAL(td_live_counts().tensors, 900);
+    CU_ASSERT(td_tensor_collect(500));
+    CU_ASSERT_EQUAL(td_live_counts().tensors, 400);
+    CU_ASSERT_FALSE(td_tensor_collect(500));
+    CU_ASSERT_EQUAL(td_live_counts().tensors, 0);
+    td_tensor_set_bound(0);
+    CU_ASSERT_FALSE(td_tensor_collect(1));
+}
+
+static void bookkeeping_is_small(void)
+{
+    enum { N = 100000 };
+    CU_ASSERT(sizeof(td_tensor) + sizeof(td_storage) + 96 <= 512);
+    td_tensor **t = malloc(N * sizeof *t);
+    td_live before = td_live_counts();
+    for (int i = 0; i < N; i++) t[i] = tensor(8);
+    CU_ASSERT_EQUAL((td_live_counts().bytes - before.bytes) / N, sizeof(td_tensor) + sizeof(td_storage));
+    for (int i = 0; i < N; i++) td_tensor_unref(t[i]);
+    free(t);
+}
+
+TD_CUNIT_MAIN_WITH("tensor", setup, teardown, {"counts and sharing", counts_and_sharing}, {"versions", versions},
+                   {"quotas", quotas}, {"waits for growth", waits_for_growth},
+                   {"leases are taken over", leases_are_taken_over}, {"poison", poison},
+                   {"a chain of a million", a_chain_of_a_million}, {"bounded by the turn", bounded_by_the_turn},
+                   {"book-keeping is small", bookkeeping_is_small})
