@@ -23,6 +23,7 @@ die() {
 have() {
     case $1 in
     *.pc) pkg-config --exists "${1%.pc}" 2>/dev/null ;;
+    *.installed) dpkg-query -W -f="\${Status}" "${1%.installed}" 2>/dev/null | grep -q "ok installed" ;;
     *.h) echo "#include <$1>" | cc -E -x c - >/dev/null 2>&1 ;;
     *) command -v "$1" >/dev/null ;;
     esac
