@@ -1,0 +1,252 @@
+/* Batch norm over N x C x ..., and its gradient: one channel a task.
+ *
+ * A channel is a few planes of contiguous elements (for N x C inputs, one strided column). Statistics are taken a
+ * segment at a time, in two passes while it lies in the first cache, and merged in double (Chan et al., "Updating
+ * Formulae and a Pairwise Algorithm for Computing Sample Variances", 1979), so that a channel is read from memory
+ * twice. Training normalises with the biased variance and feeds the unbiased one into the running variance; evaluation
+ * uses the running values, and hands them out as mean and rstd, so that the gradient needs nothing else. */
+#include "daemon/kernels/cpu/convert.h"
+#include "daemon/kernels/cpu/lanes.h"
+#include "daemon/kernels/cpu/plans.h"
+#include "daemon/kernels/cpu/rows.h"
+#include <math.h>
+
+#define SEGMENT 4096
+
+typedef struct bn_state {
+    td_rows x; /* rows: plane-major within a channel; see planes() */
+    int64_t channels, planes, per;
+    double eps, momentum;
+    bool training;
+    uint8_t acc, mask;
+} bn_state;
+_Static_assert(sizeof(bn_state) <= TD_KSTATE_BYTES, "bn_state lives in a call's state");
+
+/* Rows of `r` are (channel, plane); with nothing behind the channel, the batch itself is the plane. */
+static void planes(td_rows *r, const td_karg *x, unsigned acc)
+{
+    const td_desc *d = x->desc;
+    bool flat = true; /* no element behind the channel dimension but one */
+    for (int i = 2; i < d->ndim; i++) flat = flat && d->shape[i] == 1;
+    td_rows_start(r, x, acc);
+    td_rows_add_row_dim(r, d->shape[1], d->stride[1]);
+    if (flat) td_rows_add_col_dim(r, d->shape[0], d->stride[0]);
+    else td_rows_add_row_dim(r, d->shape[0], d->stride[0]);
+    for (int i = 2; i < d->ndim; i++) td_rows_add_col_dim(r, d->shape[i], d->stride[i]);
+    td_rows_finish(r);
+}
+
+typedef struct bn_stats {
+    double n, mean, m2;
+} bn_stats;
+
+static void merge(bn_stats *s, double n, double mean, double m2)
+{
+    double total = s->n + n, delta = mean - s->mean;
+    if (n == 0) return;
+    s->mean += delta * n / total;
+    s->m2 += m2 + delta * delta * s->n * n / total;
+    s->n = total;
+}
+
+#define DEFINE_SEGMENT(T, s)                                                                                           \
+    TD_CLONES static void stats_##s(const T *x, int64_t n, double *mean, double *m2)                                   \
+    {                                                                                                                  \
+        const T m = td_lanes_sum_##s(x, n) / (T)n;                                                                     \
+        *mean = (double)m;                                                                                             \
+        *m2 = (double)td_lanes_square_##s(x, m, n);                                                                    \
+    }                                                                                                                  \
+    TD_CLONES static void scale_##s(const T *x, T *y, double mean_in, double a, double b, int64_t n)                   \
+    {                                                                                                                  \
+        const T mean = (T)mean_in, scale = (T)a, shift = (T)b;                                                         \
+        for (int64_t i = 0; i < n; i++) y[i] = (x[i] - mean) * scale + shift;                                          \
+    }                                                                                                                  \
+    TD_CLONES static void sums_##s(const T *g, const T *x, double mean, int64_t n, double *sum, double *dot)           \
+    {                                                                                                                  \
+        *sum += (double)td_lanes_sum_##s(g, n);                                                                        \
+        *dot += (double)td_lanes_dot_##s(x, (T)mean, g, n);                                                            \
+    }                                                                                                                  \
+    TD_CLONES static void gradient_##s(const T *g, const T *x, T *dx, double mean_in, double c, double gm, double xc,  \
+                                       int64_t n)                                                                      \
+    {                                                                                                                  \
+        const T mean = (T)mean_in, scale = (T)c, gmean = (T)gm, coef = (T)xc;                                          \
+        for (int64_t i = 0; i < n; i++) dx[i] = scale * (g[i] - gmean - (x[i] - mean) * coef);                         \
+    }
+DEFINE_SEGMENT(float, f)
+DEFINE_SEGMENT(double, d)
+
+static bn_stats channel_stats(const bn_state *s, int64_t c, void *buf)
+{
+    bn_stats st = {0, 0, 0};
+    for (int64_t p = 0; p < s->planes; p++)
+        for (int64_t at = 0; at < s->x.cols; at += SEGMENT) {
+            int64_t n = td_min64(SEGMENT, s->x.cols - at);
+            const void *x = td_rows_get(&s->x, c * s->planes + p, at, n, buf);
+            double mean, m2;
+            if (s->acc == TD_FLOAT64) stats_d(x, n, &mean, &m2);
+            else stats_f(x, n, &mean, &m2);
+            merge(&st, (double)n, mean, m2);
+        }
+    return st;
+}
+
+/* Output rows are contiguous: where element `at` of plane p of channel c lies, and whether elements follow with step 1.
+ */
+static char *out_at(const td_kcall *k, const bn_state *s, int64_t c, int64_t p, int64_t at, int64_t *step)
+{
+    int64_t size = (int64_t)td_dtype_size(k->out[0].desc->dtype);
+    bool column = s->planes == 1 && k->out[0].desc->shape[0] == s->x.cols && s->x.rows == s->channels &&
+                  k->out[0].desc->shape[0] != 1;
+    *step = column ? s->channels : 1;
+    if (column) return (char *)k->out[0].data + (at * s->channels + c) * size;
+    return (char *)k->out[0].data + ((p * s->channels + c) * s->x.cols + at) * size;
+}
+
+static void store_number(const td_karg *to, int64_t i, double v)
+{
+    const td_desc *d = to->desc;
+    if (td_absent(to) || td_desc_numel(d) == 0) return;
+    int64_t stride = d->ndim ? d->stride[d->ndim - 1] : 0;
+    td_element_from_double((char *)to->data + i * stride * (int64_t)td_dtype_size(d->dtype), d->dtype, v);
+}
+
+static double number_or(const td_karg *a, int64_t i, double otherwise)
+{
+    return td_absent(a) ? otherwise : td_karg_number(a, i);
+}
+
+/* Mean and rstd to normalise channel c with; in training the running values move. */
+static void channel_moments(td_kcall *k, const bn_state *s, int64_t c, void *buf, double *mean, double *rstd)
+{
+    if (!s->training) {
+        *mean = td_karg_number(&k->in[3], c);
+        *rstd = 1 / sqrt(td_karg_number(&k->in[4], c) + s->eps);
+        return;
+    }
+    bn_stats st = channel_stats(s, c, buf);
+    *mean = st.mean;
+    *rstd = 1 / sqrt((st.n ? st.m2 / st.n : 0) + s->eps);
+    if (st.n == 0) return;
+    double m = s->momentum;
+    if (!td_absent(&k->in[3])) store_number(&k->in[3], c, (1 - m) * td_karg_number(&k->in[3], c) + m * st.mean);
+    if (!td_absent(&k->in[4]))
+        store_number(&k->in[4], c, (1 - m) * td_karg_number(&k->in[4], c) + m * st.m2 / (st.n - 1));
+}
+
+static void forward_channel(td_kcall *k, const bn_state *s, int64_t c, char *buf)
+{
+    double mean, rstd;
+    char *result = buf + SEGMENT * 8;
+    unsigned dtype = k->out[0].desc->dtype;
+    channel_moments(k, s, c, buf, &mean, &rstd);
+    store_number(&k->out[1], c, mean);
+    store_number(&k->out[2], c, rstd);
+    double a = rstd * number_or(&k->in[1], c, 1), b = number_or(&k->in[2], c, 0);
+    for (int64_t p = 0; p < s->planes; p++)
+        for (int64_t at = 0; at < s->x.cols; at += SEGMENT) {
+            int64_t step, n = td_min64(SEGMENT, s->x.cols - at);
+            const void *x = td_rows_get(&s->x, c * s->planes + p, at, n, buf);
+            char *out = out_at(k, s, c, p, at, &step);
+            void *y = dtype == s->acc && step == 1 ? (void *)out : result;
+            if (s->acc == TD_FLOAT64) scale_d(x, y, mean, a, b, n);
+            else scale_f(x, y, mean, a, b, n);
+            if (y != out) td_row_store(out, step, dtype, y, n);
+        }
+}
+
+static void forward_chunk(td_kcall *k, int64_t chunk, void *scratch)
+{
+    const bn_state *s = (const bn_state *)k->state;
+    int64_t b, e;
+    td_cut_range(s->channels, s->per, chunk, &b, &e);
+    for (; b < e; b++) forward_channel(k, s, b, scratch);
+}
+
+static int start(td_kcall *k, bn_state *s, const td_karg *x, const char *name, td_error *e)
+{
+    *s = (bn_state){0};
+    if (!td_dtype_is_float(x->desc->dtype))
+        return td_fail(e, TD_E_UNSUPPORTED, "%s has no CPU kernel for %s", name, td_dtype_name(x->desc->dtype));
+    if (x->desc->ndim < 2)
+        return td_fail(e, TD_E_SHAPE, "%s: x must have at least 2 dimensions, not %d", name, x->desc->ndim);
+    s->acc = (uint8_t)td_acc_dtype(x->desc->dtype);
+    planes(&s->x, x, s->acc);
+    s->channels = x->desc->shape[1];
+    s->planes = s->channels ? s->x.rows / s->channels : 0;
+    s->per = td_max64(1, 65536 / td_max64(1, s->planes * s->x.cols));
+    k->scratch_bytes = 3 * SEGMENT * 8;
+    return 0;
+}
+
+int td_cpu_plan_batch_norm(td_kcall *k, td_error *e)
+{
+    bn_state *s = (bn_state *)k->state;
+    int code = start(k, s, &k->in[0], "batch_norm", e);
+    if (code) return code;
+    s->training = td_attr_bool(k->attrs, 0);
+    s->momentum = td_attr_float(k->attrs, 1);
+    s->eps = td_attr_float(k->attrs, 2);
+    if (!s->training && (td_absent(&k->in[3]) || td_absent(&k->in[4])))
+        return td_fail(e, TD_E_INVALID, "batch_norm: running_mean and running_var are needed when training is false");
+    td_plan_phase(k, forward_chunk, td_cut(s->channels, s->per));
+    k->cost_ns = (double)s->channels * ((double)(s->planes * s->x.cols) * 0.7 + 100);
+    return 0;
+}
+
+/* ---- gradient ---- */
+
+static void backward_channel(td_kcall *k, const bn_state *s, const td_rows *g, int64_t c, char *buf)
+{
+    double mean = td_karg_number(&k->in[3], c), rstd = td_karg_number(&k->in[4], c), sum = 0, dot = 0;
+    char *gbuf = buf + SEGMENT * 8, *result = buf + 2 * SEGMENT * 8;
+    unsigned dtype = k->in[1].desc->dtype;
+    int64_t n;
+    for (int64_t p = 0; p < s->planes && (s->training || s->mask & 6); p++)
+        for (int64_t at = 0; at < s->x.cols; at += n) {
+            n = td_min64(SEGMENT, s->x.cols - at);
+            const void *x = td_rows_get(&s->x, c * s->planes + p, at, n, buf);
+            const void *gr = td_rows_get(g, c * s->planes + p, at, n, gbuf);
+            if (s->acc == TD_FLOAT64) sums_d(gr, x, mean, n, &sum, &dot);
+            else sums_f(gr, x, mean, n, &sum, &dot);
+        }
+    if (s->mask & 2) store_number(&k->out[1], c, dot * rstd);
+    if (s->mask & 4) store_number(&k->out[2], c, sum);
+    if (!(s->mask & 1)) return;
+    double count = (double)(s->planes * s->x.cols), scale = rstd * number_or(&k->in[2], c, 1);
+    double gmean = s->training ? sum / count : 0, coef = s->training ? dot * rstd * rstd / count : 0;
+    for (int64_t p = 0; p < s->planes; p++)
+        for (int64_t at = 0; at < s->x.cols; at += n) {
+            int64_t step;
+            n = td_min64(SEGMENT, s->x.cols - at);
+            const void *x = td_rows_get(&s->x, c * s->planes + p, at, n, buf);
+            const void *gr = td_rows_get(g, c * s->planes + p, at, n, gbuf);
+            char *out = out_at(k, s, c, p, at, &step);
+            void *dx = dtype == s->acc && step == 1 ? (void *)out : result;
+            if (s->acc == TD_FLOAT64) gradient_d(gr, x, dx, mean, scale, gmean, coef, n);
+            else gradient_f(gr, x, dx, mean, scale, gmean, coef, n);
+            if (dx != out) td_row_store(out, step, dtype, dx, n);
+        }
+}
+
+static void backward_chunk(td_kcall *k, int64_t chunk, void *scratch)
+{
+    const bn_state *s = (const bn_state *)k->state;
+    int64_t b, e;
+    td_rows g;
+    planes(&g, &k->in[0], s->acc);
+    td_cut_range(s->channels, s->per, chunk, &b, &e);
+    for (; b < e; b++) backward_channel(k, s, &g, b, scratch);
+}
+
+int td_cpu_plan_batch_norm_backward(td_kcall *k, td_error *e)
+{
+    bn_state *s = (bn_state *)k->state;
+    int code = start(k, s, &k->in[1], "batch_norm_backward", e);
+    if (code) return code;
+    s->training = td_attr_bool(k->attrs, 0);
+    s->mask = (uint8_t)(td_attr_int(k->attrs, 1) & 7);
+    if (!s->mask) return 0;
+    td_plan_phase(k, backward_chunk, td_cut(s->channels, s->per));
+    k->cost_ns = (double)s->channels * ((double)(s->planes * s->x.cols) * 1.0 + 100);
+    return 0;
+}

@@ -1,0 +1,204 @@
+/* Reading through indices: index_select, embedding, gather, index. Each index is loaded once, checked, used; an index
+ * out of range fails the call and reads nothing. The result is a new contiguous tensor, so nothing has to be checked
+ * ahead. */
+#include "daemon/kernels/cpu/index_map.h"
+#include "daemon/kernels/cpu/plan.h"
+#include "daemon/kernels/cpu/plans.h"
+#include "daemon/kernels/cpu/walk.h"
+
+/* Elements in a chunk: 1-2 ns for each with an index of its own. */
+#define ELEMENTS 65536
+
+static int refuse_index(const td_kcall *k, int i, const char *kernel, td_error *e)
+{
+    return td_fail(e, TD_E_TYPE, "%s: an index must be an integer tensor, not %s", kernel,
+                   td_dtype_name(k->in[i].desc->dtype));
+}
+
+/* ---- index_select and embedding: whole slices ---- */
+
+typedef struct select_state {
+    int64_t outer, n, inner; /* out is outer x n x inner */
+    int64_t per;             /* slices in a chunk */
+    int64_t limit;
+    int dim, idx; /* dimension of x; which input is the index */
+    bool block;   /* the inner part of x is contiguous */
+} select_state;
+
+/* Where slice (o, *) of x begins: dimensions before `dim`. */
+static int64_t outer_offset(const td_desc *x, int dim, int64_t o)
+{
+    int64_t at = 0;
+    for (int d = dim - 1; d >= 0; d--) {
+        at += o % x->shape[d] * x->stride[d];
+        o /= x->shape[d];
+    }
+    return at;
+}
+
+static int64_t flat_offset(const td_desc *d, int64_t i)
+{
+    return outer_offset(d, d->ndim, i);
+}
+
+static void select_chunk(td_kcall *k, int64_t chunk, void *scratch)
+{
+    const select_state *s = (const select_state *)k->state;
+    const td_desc *x = k->in[0].desc, *idx = k->in[s->idx].desc;
+    int64_t size = (int64_t)td_dtype_size(x->dtype), isize = (int64_t)td_dtype_size(idx->dtype), b, e;
+    int64_t contiguous[TD_MAX_DIMS], rest = x->ndim - s->dim - 1, width = 1;
+    (void)scratch;
+    for (int64_t d = rest - 1; d >= 0; d--) {
+        contiguous[d] = width;
+        width *= x->shape[s->dim + 1 + d];
+    }
+    td_cut_range(s->outer * s->n, s->per, chunk, &b, &e);
+    for (; b < e; b++) {
+        int64_t v = td_load_index((const char *)k->in[s->idx].data + flat_offset(idx, b % s->n) * isize, idx->dtype);
+        if (v < 0 || v >= s->limit) {
+            td_fail_index(k, v, s->dim, s->limit);
+            return;
+        }
+        int64_t stride = x->ndim ? x->stride[s->dim] : 0;
+        const char *from = (const char *)k->in[0].data + (outer_offset(x, s->dim, b / s->n) + v * stride) * size;
+        char *to = (char *)k->out[0].data + b * s->inner * size;
+        if (s->block) memcpy(to, from, (size_t)(s->inner * size));
+        else
+            td_copy_strided((int)rest, x->shape + s->dim + 1, to, contiguous, from, x->stride + s->dim + 1,
+                            (size_t)size, 0, s->inner);
+    }
+}
+
+static int plan_select(td_kcall *k, int dim, int idx)
+{
+    const td_desc *x = k->in[0].desc;
+    select_state *s = (select_state *)k->state;
+    *s = (select_state){
+        .outer = 1, .n = td_desc_numel(k->in[idx].desc), .inner = 1, .dim = dim, .idx = idx, .block = true};
+    s->limit = x->ndim ? x->shape[dim] : 1;
+    for (int d = 0; d < dim; d++) s->outer *= x->shape[d];
+    for (int d = x->ndim - 1; d > dim; d--) {
+        if (x->shape[d] != 1 && x->stride[d] != s->inner) s->block = false;
+        s->inner *= x->shape[d];
+    }
+    int64_t bytes = s->inner * (int64_t)td_dtype_size(x->dtype);
+    s->per = td_max64(1, 262144 / (bytes + 16));
+    td_plan_phase(k, select_chunk, td_cut(s->outer * s->n, s->per));
+    k->cost_ns = (double)(s->outer * s->n) * (5 + (double)bytes * 0.1);
+    return 0;
+}
+
+int td_cpu_plan_index_select(td_kcall *k, td_error *e)
+{
+    int dim;
+    if (!td_is_index_dtype(k->in[1].desc->dtype)) return refuse_index(k, 1, "index_select", e);
+    if (td_wrap_dim(td_attr_int(k->attrs, 0), k->in[0].desc->ndim, &dim, e)) return e ? e->code : TD_E_INDEX;
+    return plan_select(k, dim, 1);
+}
+
+int td_cpu_plan_embedding(td_kcall *k, td_error *e)
+{
+    if (!td_is_index_dtype(k->in[1].desc->dtype)) return refuse_index(k, 1, "embedding", e);
+    return plan_select(k, 0, 1);
+}
+
+/* ---- gather: an index for each element ---- */
+
+typedef struct gather_state {
+    int dim;
+    int64_t limit, stride; /* of x along dim, in bytes */
+} gather_state;
+
+#define GATHER_RUN(T)                                                                                                  \
+    for (; i < n; i++) {                                                                                               \
+        int64_t v = td_load_index(idx + i * istep, itype);                                                             \
+        if (v < 0 || v >= s->limit) {                                                                                  \
+            *bad = v;                                                                                                  \
+            break;                                                                                                     \
+        }                                                                                                              \
+        ((T *)out)[i] = *(const T *)(x + i * xstep + v * s->stride);                                                   \
+    }
+
+static int64_t gather_run(const gather_state *s, char *out, const char *x, int64_t xstep, const char *idx,
+                          int64_t istep, unsigned itype, size_t size, int64_t n, int64_t *bad)
+{
+    typedef struct wide {
+        uint64_t half[2];
+    } wide;
+    int64_t i = 0;
+    switch (size) {
+    case 1: GATHER_RUN(uint8_t) break;
+    case 2: GATHER_RUN(uint16_t) break;
+    case 4: GATHER_RUN(uint32_t) break;
+    case 8: GATHER_RUN(uint64_t) break;
+    default: GATHER_RUN(wide)
+    }
+    return i; /* n, or the place of a bad index */
+}
+
+static void gather_chunk(td_kcall *k, int64_t chunk, void *scratch)
+{
+    const gather_state *s = (const gather_state *)k->state;
+    const td_desc *x = k->in[0].desc, *idx = k->in[1].desc;
+    size_t size = td_dtype_size(x->dtype);
+    int64_t stride[TD_MAX_DIMS], b, e;
+    td_walk w;
+    td_walk_at at;
+    (void)scratch;
+    for (int d = 0; d < idx->ndim; d++) stride[d] = d == s->dim || x->ndim == 0 ? 0 : x->stride[d];
+    td_walk_init(&w, idx->ndim, idx->shape);
+    td_walk_add(&w, stride, size);
+    td_walk_add_desc(&w, idx);
+    td_walk_merge(&w);
+    td_cut_range(w.count, ELEMENTS, chunk, &b, &e);
+    char *out = (char *)k->out[0].data + b * (int64_t)size;
+    void *base[2] = {k->in[0].data, k->in[1].data};
+    for (td_walk_begin(&w, &at, base, b, e - b); at.run; td_walk_next(&w, &at)) {
+        int64_t bad = 0, istep = td_walk_inner(&w, 1);
+        if (gather_run(s, out, at.p[0], td_walk_inner(&w, 0), at.p[1], istep, idx->dtype, size, at.run, &bad) <
+            at.run) {
+            td_fail_index(k, bad, s->dim, s->limit);
+            return;
+        }
+        out += at.run * (int64_t)size;
+    }
+}
+
+int td_cpu_plan_gather(td_kcall *k, td_error *e)
+{
+    const td_desc *x = k->in[0].desc, *idx = k->in[1].desc;
+    gather_state *s = (gather_state *)k->state;
+    if (!td_is_index_dtype(idx->dtype)) return refuse_index(k, 1, "gather", e);
+    if (td_wrap_dim(td_attr_int(k->attrs, 0), x->ndim, &s->dim, e)) return e ? e->code : TD_E_INDEX;
+    s->limit = x->ndim ? x->shape[s->dim] : 1;
+    s->stride = x->ndim ? x->stride[s->dim] * (int64_t)td_dtype_size(x->dtype) : 0;
+    int64_t n = td_desc_numel(idx);
+    td_plan_phase(k, gather_chunk, td_cut(n, ELEMENTS));
+    k->cost_ns = (double)n * 2;
+    return 0;
+}
+
+/* ---- index: several index tensors together ---- */
+
+static void index_chunk(td_kcall *k, int64_t chunk, void *scratch)
+{
+    const td_index_map *m = (const td_index_map *)k->state;
+    size_t size = td_dtype_size(k->in[0].desc->dtype);
+    int64_t b, e, total = m->before * m->n * m->after;
+    (void)scratch;
+    if (atomic_load(&k->failed)) return; /* offsets are not all there */
+    td_cut_range(total, ELEMENTS, chunk, &b, &e);
+    td_index_map_read(k, m, (char *)k->out[0].data + b * (int64_t)size, k->in[0].data, b, e, size);
+}
+
+int td_cpu_plan_index(td_kcall *k, td_error *e)
+{
+    td_index_map *m = (td_index_map *)k->state;
+    int code = td_index_map_plan(k, m, k->in[0].desc, k->in + 1, k->nin - 1, "index", e);
+    if (code) return code;
+    int64_t total = m->before * m->n * m->after;
+    if (total == 0) return 0; /* the indices are checked all the same */
+    td_plan_phase(k, index_chunk, td_cut(total, ELEMENTS));
+    k->cost_ns += (double)total * 1.5;
+    return 0;
+}

@@ -1,0 +1,198 @@
+/* Layer norm over the trailing dimensions, and its gradient. A row is read, normalised and written while it lies in the
+ * first cache; mean and variance in two passes, so that a large mean does not destroy the variance.
+ *
+ * Gradients of weight and bias are sums over rows: one partial sum for each block of rows (blocks follow from the
+ * shape), added in order of the blocks. */
+#include "daemon/kernels/cpu/convert.h"
+#include "daemon/kernels/cpu/lanes.h"
+#include "daemon/kernels/cpu/plans.h"
+#include "daemon/kernels/cpu/rows.h"
+#include <math.h>
+
+typedef struct norm_state {
+    td_rows x;
+    int64_t per, blocks; /* rows of a chunk; chunks */
+    double eps;
+    int split;
+    uint8_t acc, mask;
+} norm_state;
+_Static_assert(sizeof(norm_state) <= TD_KSTATE_BYTES, "norm_state lives in a call's state");
+
+/* x -> y with weight and bias (NULL: 1 and 0); returns mean and rstd. */
+#define DEFINE_ROW(T, s)                                                                                               \
+    TD_CLONES static void row_##s(const T *x, const T *w, const T *b, T *y, int64_t n, double eps, double *mean_out,   \
+                                  double *rstd_out)                                                                    \
+    {                                                                                                                  \
+        const T mean = n ? td_lanes_sum_##s(x, n) / (T)n : (T)0;                                                       \
+        const double var = n ? (double)td_lanes_square_##s(x, mean, n) / (double)n : 0;                                \
+        const double rstd = 1 / sqrt(var + eps);                                                                       \
+        const T r = (T)rstd;                                                                                           \
+        *mean_out = (double)mean;                                                                                      \
+        *rstd_out = rstd;                                                                                              \
+        if (w && b)                                                                                                    \
+            for (int64_t i = 0; i < n; i++) y[i] = (x[i] - mean) * r * w[i] + b[i];                                    \
+        else if (w)                                                                                                    \
+            for (int64_t i = 0; i < n; i++) y[i] = (x[i] - mean) * r * w[i];                                           \
+        else if (b)                                                                                                    \
+            for (int64_t i = 0; i < n; i++) y[i] = (x[i] - mean) * r + b[i];                                           \
+        else                                                                                                           \
+            for (int64_t i = 0; i < n; i++) y[i] = (x[i] - mean) * r;                                                  \
+    }
+DEFINE_ROW(float, f)
+DEFINE_ROW(double, d)
+
+/* A weight or bias as a vector: as it lies, or loaded into `buf`; NULL when absent. */
+static const void *vector(const td_karg *a, unsigned acc, void *buf)
+{
+    td_rows r;
+    if (td_absent(a)) return NULL;
+    td_rows_init(&r, a, 0, acc);
+    return td_rows_get(&r, 0, 0, r.cols, buf);
+}
+
+static void forward_chunk(td_kcall *k, int64_t chunk, void *scratch)
+{
+    const norm_state *s = (const norm_state *)k->state;
+    int64_t b, e, n = s->x.cols, acc = (int64_t)td_dtype_size(s->acc);
+    char *buf = scratch; /* row, weight, bias, result */
+    unsigned dtype = k->out[0].desc->dtype;
+    const void *w = vector(&k->in[1], s->acc, buf + n * acc), *bias = vector(&k->in[2], s->acc, buf + 2 * n * acc);
+    td_cut_range(s->x.rows, s->per, chunk, &b, &e);
+    for (; b < e; b++) {
+        const void *x = td_rows_get(&s->x, b, 0, n, buf);
+        char *out = (char *)k->out[0].data + b * n * (int64_t)td_dtype_size(dtype);
+        void *y = dtype == s->acc ? (void *)out : buf + 3 * n * acc;
+        double mean, rstd;
+        if (s->acc == TD_FLOAT64) row_d(x, w, bias, y, n, s->eps, &mean, &rstd);
+        else row_f(x, w, bias, y, n, s->eps, &mean, &rstd);
+        if (y != out) td_row_store(out, 1, dtype, y, n);
+        for (int o = 1; o <= 2; o++) {
+            unsigned t = k->out[o].desc->dtype;
+            td_element_from_double((char *)k->out[o].data + b * (int64_t)td_dtype_size(t), t, o == 1 ? mean : rstd);
+        }
+    }
+}
+
+static int start(td_kcall *k, norm_state *s, const td_karg *x, int ndims, const char *name, td_error *e)
+{
+    *s = (norm_state){0};
+    if (!td_dtype_is_float(x->desc->dtype))
+        return td_fail(e, TD_E_UNSUPPORTED, "%s has no CPU kernel for %s", name, td_dtype_name(x->desc->dtype));
+    if (ndims < 1 || ndims > x->desc->ndim)
+        return td_fail(e, TD_E_INVALID, "%s: ndims is %d, x has %d dimensions", name, ndims, x->desc->ndim);
+    s->acc = (uint8_t)td_acc_dtype(x->desc->dtype);
+    s->split = x->desc->ndim - ndims;
+    td_rows_init(&s->x, x, s->split, s->acc);
+    (void)k;
+    return 0;
+}
+
+int td_cpu_plan_layer_norm(td_kcall *k, td_error *e)
+{
+    norm_state *s = (norm_state *)k->state;
+    int code = start(k, s, &k->in[0], (int)td_attr_int(k->attrs, 0), "layer_norm", e);
+    if (code) return code;
+    s->eps = td_attr_float(k->attrs, 1);
+    s->per = td_max64(1, 65536 / td_max64(1, s->x.cols));
+    s->blocks = td_cut(s->x.rows, s->per);
+    td_plan_phase(k, forward_chunk, s->blocks);
+    k->scratch_bytes = (size_t)(4 * s->x.cols) * td_dtype_size(s->acc);
+    k->cost_ns = (double)s->x.rows * ((double)s->x.cols * 0.6 + 30);
+    return 0;
+}
+
+/* ---- gradient ---- */
+
+/* dx (may be NULL), and dw += g xhat, db += g (may be NULL). */
+#define DEFINE_BACK(T, s)                                                                                              \
+    TD_CLONES static void back_##s(const T *g, const T *x, const T *w, double mean_in, double rstd_in, T *dx, T *dw,   \
+                                   T *db, int64_t n)                                                                   \
+    {                                                                                                                  \
+        const T mean = (T)mean_in, rstd = (T)rstd_in;                                                                  \
+        if (dx) {                                                                                                      \
+            const T sum = (w ? td_lanes_dot2_##s(g, w, n) : td_lanes_sum_##s(g, n)) / (T)n;                            \
+            const T dot = (w ? td_lanes_dot3_##s(x, mean, g, w, n) : td_lanes_dot_##s(x, mean, g, n)) * rstd / (T)n;   \
+            if (w)                                                                                                     \
+                for (int64_t i = 0; i < n; i++) dx[i] = rstd * (g[i] * w[i] - sum - (x[i] - mean) * rstd * dot);       \
+            else                                                                                                       \
+                for (int64_t i = 0; i < n; i++) dx[i] = rstd * (g[i] - sum - (x[i] - mean) * rstd * dot);              \
+        }                                                                                                              \
+        if (dw)                                                                                                        \
+            for (int64_t i = 0; i < n; i++) dw[i] += g[i] * ((x[i] - mean) * rstd);                                    \
+        if (db)                                                                                                        \
+            for (int64_t i = 0; i < n; i++) db[i] += g[i];                                                             \
+    }
+DEFINE_BACK(float, f)
+DEFINE_BACK(double, d)
+
+/* The partial sum of block `chunk`: which 0 is dw, 1 is db. */
+static void *partial(const td_kcall *k, const norm_state *s, int64_t chunk, int which)
+{
+    if (!(s->mask & (2 << which))) return NULL;
+    return (char *)k->work + (size_t)((chunk * 2 + which) * s->x.cols) * td_dtype_size(s->acc);
+}
+
+static void backward_chunk(td_kcall *k, int64_t chunk, void *scratch)
+{
+    const norm_state *s = (const norm_state *)k->state;
+    int64_t b, e, n = s->x.cols, acc = (int64_t)td_dtype_size(s->acc);
+    char *buf = scratch; /* x, g, weight, dx */
+    unsigned dtype = k->in[1].desc->dtype;
+    const void *w = vector(&k->in[2], s->acc, buf + 2 * n * acc);
+    void *dw = partial(k, s, chunk, 0), *db = partial(k, s, chunk, 1);
+    td_rows g;
+    td_rows_init(&g, &k->in[0], s->split, s->acc);
+    if (dw) memset(dw, 0, (size_t)(n * acc));
+    if (db) memset(db, 0, (size_t)(n * acc));
+    td_cut_range(s->x.rows, s->per, chunk, &b, &e);
+    for (; b < e; b++) {
+        const void *x = td_rows_get(&s->x, b, 0, n, buf), *gr = td_rows_get(&g, b, 0, n, buf + n * acc);
+        double mean = td_karg_number(&k->in[3], b), rstd = td_karg_number(&k->in[4], b);
+        char *out = (char *)k->out[0].data + b * n * (int64_t)td_dtype_size(dtype);
+        void *dx = !(s->mask & 1) ? NULL : dtype == s->acc ? (void *)out : buf + 3 * n * acc;
+        if (s->acc == TD_FLOAT64) back_d(gr, x, w, mean, rstd, dx, dw, db, n);
+        else back_f(gr, x, w, mean, rstd, dx, dw, db, n);
+        if (dx && dx != out) td_row_store(out, 1, dtype, dx, n);
+    }
+}
+
+#define COLUMNS 1024
+#define SUM_BLOCKS(T)                                                                                                  \
+    for (int64_t p = 0; p < s->blocks; p++) {                                                                          \
+        const T *from = (const T *)partial(k, s, p, which) + b;                                                        \
+        for (int64_t i = 0; i < e - b; i++) ((T *)sum)[i] += from[i];                                                  \
+    }
+
+static void sum_chunk(td_kcall *k, int64_t chunk, void *scratch)
+{
+    const norm_state *s = (const norm_state *)k->state;
+    int64_t b, e;
+    td_cut_range(s->x.cols, COLUMNS, chunk, &b, &e);
+    for (int which = 0; which < 2; which++) {
+        if (!(s->mask & (2 << which))) continue;
+        const td_karg *out = &k->out[1 + which];
+        void *sum = scratch;
+        memset(sum, 0, COLUMNS * sizeof(double));
+        if (s->acc == TD_FLOAT64) SUM_BLOCKS(double)
+        else SUM_BLOCKS(float)
+        td_row_store((char *)out->data + b * (int64_t)td_dtype_size(out->desc->dtype), 1, out->desc->dtype, sum, e - b);
+    }
+}
+
+int td_cpu_plan_layer_norm_backward(td_kcall *k, td_error *e)
+{
+    norm_state *s = (norm_state *)k->state;
+    int code = start(k, s, &k->in[1], (int)td_attr_int(k->attrs, 0), "layer_norm_backward", e);
+    if (code) return code;
+    s->mask = (uint8_t)(td_attr_int(k->attrs, 1) & 7);
+    s->per = td_max64(td_max64(1, 65536 / td_max64(1, s->x.cols)), td_cut(s->x.rows, 64));
+    s->blocks = td_cut(s->x.rows, s->per);
+    if (!s->mask) return 0;
+    size_t acc = td_dtype_size(s->acc);
+    td_plan_work(k, (size_t)(s->blocks * 2 * s->x.cols) * acc);
+    td_plan_phase(k, backward_chunk, s->blocks);
+    if (s->mask & 6) td_plan_phase(k, sum_chunk, td_cut(s->x.cols, COLUMNS));
+    k->scratch_bytes = (size_t)td_max64(4 * s->x.cols * (int64_t)acc, COLUMNS * 8);
+    k->cost_ns = (double)s->x.rows * ((double)s->x.cols * 1.0 + 40);
+    return 0;
+}

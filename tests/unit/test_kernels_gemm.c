@@ -1,0 +1,261 @@
+/* Matrix products against loops in double: every dtype, layouts, sizes around the tiles, sizes of 0, alpha and beta. */
+#include "kernel_harness.h"
+#include <complex.h>
+
+static double complex zget(const tt *t, int64_t i)
+{
+    td_scalar s = tt_scalar_at(t, i);
+    return s.kind == TD_S_COMPLEX ? CMPLX(s.re, s.im) : CMPLX(tt_get(t, i), 0);
+}
+
+/* Wrapped to the integer dtype, as the kernels do. */
+static double wrapped(td_dtype dtype, double v)
+{
+    int64_t i = (int64_t)v;
+    switch (dtype) {
+    case TD_UINT8: return (uint8_t)i;
+    case TD_INT8: return (int8_t)i;
+    case TD_INT16: return (int16_t)i;
+    default: return (double)i;
+    }
+}
+
+/* out[b] = beta c + alpha x[b] y[b] for shapes m x k, k x n; counts mismatches. */
+static int mismatches(const tt *out, const tt *c, const tt *x, const tt *y, int64_t batch, int64_t m, int64_t n,
+                      int64_t k, double alpha, double beta)
+{
+    int bad = 0;
+    td_dtype t = out->d.dtype;
+    for (int64_t b = 0; b < batch; b++)
+        for (int64_t i = 0; i < m; i++)
+            for (int64_t j = 0; j < n; j++) {
+                double complex sum = 0;
+                double scale = 0;
+                for (int64_t p = 0; p < k; p++) {
+                    double complex v = zget(x, (b * m + i) * k + p) * zget(y, (b * k + p) * n + j);
+                    sum += v;
+                    scale += cabs(v);
+                }
+                sum *= alpha;
+                if (c) sum += beta * tt_get(c, c->d.ndim == 1 ? j : i * n + j);
+                double complex got = zget(out, (b * m + i) * n + j);
+                if (td_dtype_is_integral(t)) bad += creal(got) != wrapped(t, creal(sum));
+                else bad += !(cabs(got - sum) <= tolerance(t) * (scale * fabs(alpha) + cabs(sum) + 1));
+            }
+    return bad;
+}
+
+static void mm_case(td_dtype t, int64_t m, int64_t n, int64_t k, int lx, int ly)
+{
+    tt x = TTL(t, lx, m, k), y = TTL(t, ly, k, n), out = TT(t, m, n);
+    tt_random(&x);
+    tt_random(&y);
+    CALL(c, 1, &x, &y);
+    c.out[0] = &out;
+    CU_ASSERT_EQUAL(tcall_run(&c, td_cpu_plan_mm), 0);
+    int bad = mismatches(&out, NULL, &x, &y, 1, m, n, k, 1, 0);
+    CU_ASSERT_EQUAL(bad, 0);
+    if (bad) printf("mm %s %dx%dx%d layouts %d %d: %d wrong\n", td_dtype_name(t), (int)m, (int)n, (int)k, lx, ly, bad);
+    tt_free(&x), tt_free(&y), tt_free(&out);
+}
+
+static void mm_all(void)
+{
+    for (int t = TD_UINT8; t < TD_DTYPE_COUNT; t++)
+        for (int l = 0; l < LAYOUTS * LAYOUTS; l++)
+            mm_case(t, 1 + rnd_below(20), 1 + rnd_below(20), 1 + rnd_below(40), l / 4, l % 4);
+    for (int t = TD_FLOAT16; t < TD_DTYPE_COUNT; t++) {
+        mm_case(t, 150, 70, 130, PLAIN, TURNED);
+        mm_case(t, 1, 33, 50, PLAIN, PLAIN);
+        mm_case(t, 1, 33, 50, TURNED, TURNED);
+        mm_case(t, 40, 1, 50, PLAIN, STEPPED);
+        mm_case(t, 40, 1, 50, TURNED, PLAIN);
+    }
+}
+
+static void mm_large(void)
+{
+    mm_case(TD_FLOAT32, 300, 310, 120, PLAIN, PLAIN); /* oneDNN, several tiles */
+    mm_case(TD_FLOAT32, 140, 130, 120, TURNED, TURNED);
+    mm_case(TD_FLOAT32, 64, 128, 784, PLAIN, TURNED);
+    mm_case(TD_BFLOAT16, 140, 130, 120, TURNED, PLAIN);
+    mm_case(TD_FLOAT64, 140, 130, 120, STEPPED, PLAIN);
+}
+
+static void mm_zero(void)
+{
+    mm_case(TD_FLOAT32, 0, 5, 3, PLAIN, PLAIN);
+    mm_case(TD_FLOAT32, 5, 0, 3, PLAIN, PLAIN);
+    mm_case(TD_FLOAT32, 5, 4, 0, PLAIN, PLAIN);
+    mm_case(TD_INT32, 5, 4, 0, PLAIN, TURNED);
+    tt x = TT(TD_FLOAT32, 3, 0), y = TT(TD_FLOAT32, 0, 2), out = TT(TD_FLOAT32, 3, 2);
+    for (int i = 0; i < 6; i++) tt_set(&out, i, 7);
+    CALL(c, 1, &x, &y);
+    c.out[0] = &out;
+    CU_ASSERT_EQUAL(tcall_run(&c, td_cpu_plan_mm), 0);
+    for (int i = 0; i < 6; i++) CU_ASSERT_EQUAL(tt_get(&out, i), 0);
+    tt b = TT(TD_BOOL, 2, 2), bo = TT(TD_BOOL, 2, 2);
+    CALL(cb, 1, &b, &b);
+    cb.out[0] = &bo;
+    tcall_refused(&cb, td_cpu_plan_mm, TD_E_UNSUPPORTED);
+    tt_free(&x), tt_free(&y), tt_free(&out), tt_free(&b), tt_free(&bo);
+}
+
+static void expanded(void)
+{
+    tt x = TT(TD_FLOAT32, 1, 6), y = TT(TD_FLOAT32, 6, 5), out = TT(TD_FLOAT32, 4, 5);
+    tt_random(&x);
+    tt_random(&y);
+    x.d.shape[0] = 4; /* one row, four times */
+    x.d.stride[0] = 0;
+    CALL(c, 1, &x, &y);
+    c.out[0] = &out;
+    CU_ASSERT_EQUAL(tcall_run(&c, td_cpu_plan_mm), 0);
+    CU_ASSERT_EQUAL(mismatches(&out, NULL, &x, &y, 1, 4, 5, 6, 1, 0), 0);
+    tt_free(&x), tt_free(&y), tt_free(&out);
+}
+
+static void bmm_case(td_dtype t, int64_t b, int64_t m, int64_t n, int64_t k, int lx, int ly)
+{
+    tt x = TTL(t, lx, b, m, k), y = TTL(t, ly, b, k, n), out = TT(t, b, m, n);
+    tt_random(&x);
+    tt_random(&y);
+    CALL(c, 1, &x, &y);
+    c.out[0] = &out;
+    CU_ASSERT_EQUAL(tcall_run(&c, td_cpu_plan_bmm), 0);
+    int bad = mismatches(&out, NULL, &x, &y, b, m, n, k, 1, 0);
+    CU_ASSERT_EQUAL(bad, 0);
+    if (bad) printf("bmm %s layouts %d %d: %d wrong\n", td_dtype_name(t), lx, ly, bad);
+    tt_free(&x), tt_free(&y), tt_free(&out);
+}
+
+static void bmm_all(void)
+{
+    for (int t = TD_UINT8; t < TD_DTYPE_COUNT; t++)
+        for (int l = 0; l < LAYOUTS; l++) bmm_case(t, 1 + rnd_below(6), 9, 11, 13, l, (l + 1) % LAYOUTS);
+    bmm_case(TD_FLOAT32, 40, 20, 20, 20, PLAIN, PLAIN);
+    bmm_case(TD_FLOAT32, 3, 140, 100, 90, PLAIN, SHUFFLED);
+    bmm_case(TD_FLOAT32, 0, 3, 4, 5, PLAIN, PLAIN);
+    bmm_case(TD_FLOAT16, 3, 4, 5, 0, PLAIN, PLAIN);
+}
+
+static void addmm_case(td_dtype t, bool row, double alpha, double beta, int layout)
+{
+    tt x = TTL(t, layout, 37, 21), y = TT(t, 21, 19), out = TT(t, 37, 19);
+    tt c0 = row ? TT(t, 19) : TTL(t, layout, 37, 19);
+    tt_random(&x);
+    tt_random(&y);
+    tt_random(&c0);
+    CALL(c, 1, &c0, &x, &y);
+    c.out[0] = &out;
+    attr_scalar(&c, td_float(beta));
+    attr_scalar(&c, td_float(alpha));
+    CU_ASSERT_EQUAL(tcall_run(&c, td_cpu_plan_addmm), 0);
+    CU_ASSERT_EQUAL(mismatches(&out, &c0, &x, &y, 1, 37, 19, 21, alpha, beta), 0);
+    tt_free(&x), tt_free(&y), tt_free(&out), tt_free(&c0);
+}
+
+static void addmm_all(void)
+{
+    for (int t = TD_FLOAT16; t <= TD_FLOAT64; t++)
+        for (int l = 0; l < LAYOUTS; l++) {
+            addmm_case(t, false, 1, 1, l);
+            addmm_case(t, true, 0.5, -2, l);
+        }
+    addmm_case(TD_INT64, true, 3, 2, PLAIN);
+    addmm_case(TD_INT32, false, -1, 1, TURNED);
+    /* beta 0: c is not looked at, NaN or not */
+    tt c0 = TT(TD_FLOAT32, 2, 2), x = TT(TD_FLOAT32, 2, 2), out = TT(TD_FLOAT32, 2, 2);
+    for (int i = 0; i < 4; i++) tt_set(&c0, i, NAN), tt_set(&x, i, i);
+    CALL(c, 1, &c0, &x, &x);
+    c.out[0] = &out;
+    attr_scalar(&c, td_int(0));
+    attr_scalar(&c, td_int(1));
+    CU_ASSERT_EQUAL(tcall_run(&c, td_cpu_plan_addmm), 0);
+    CU_ASSERT_EQUAL(tt_get(&out, 3), 11);
+    tt_free(&x), tt_free(&out), tt_free(&c0);
+}
+
+/* linear is compared with the product written out: y = x w^T + b. */
+static void linear_case(td_dtype t, int64_t rows, int64_t n, int64_t k, int layout, bool bias)
+{
+    tt x = TTL(t, layout, 2, rows, k), w = TTL(t, layout == TURNED ? STEPPED : PLAIN, n, k), b = TT(t, n);
+    tt out = TT(t, 2, rows, n);
+    tt_random(&x);
+    tt_random(&w);
+    tt_random(&b);
+    CALL(c, 1, &x, &w, bias ? &b : NULL);
+    c.out[0] = &out;
+    CU_ASSERT_EQUAL(tcall_run(&c, td_cpu_plan_linear), 0);
+    int bad = 0;
+    for (int64_t r = 0; r < 2 * rows; r++)
+        for (int64_t j = 0; j < n; j++) {
+            double sum = bias ? tt_get(&b, j) : 0, scale = fabs(sum);
+            for (int64_t p = 0; p < k; p++) {
+                double v = tt_get(&x, r * k + p) * tt_get(&w, j * k + p);
+                sum += v;
+                scale += fabs(v);
+            }
+            bad += !near(tt_get(&out, r * n + j), sum, tolerance(t), scale);
+        }
+    CU_ASSERT_EQUAL(bad, 0);
+    tt_free(&x), tt_free(&w), tt_free(&b), tt_free(&out);
+}
+
+static void linear_all(void)
+{
+    for (int t = TD_FLOAT16; t <= TD_FLOAT64; t++)
+        for (int l = 0; l < LAYOUTS; l++) {
+            linear_case(t, 9, 17, 23, l, true);
+            linear_case(t, 1, 40, 31, l, false);
+        }
+    linear_case(TD_FLOAT32, 100, 120, 110, PLAIN, true);
+    linear_case(TD_FLOAT32, 3, 5, 0, PLAIN, true);
+    tt x = TT(TD_FLOAT32, 3), w = TT(TD_FLOAT32, 2, 3), out = TT(TD_FLOAT32, 2); /* a vector in, a vector out */
+    tt_random(&x);
+    tt_random(&w);
+    CALL(c, 1, &x, &w, NULL);
+    c.out[0] = &out;
+    CU_ASSERT_EQUAL(tcall_run(&c, td_cpu_plan_linear), 0);
+    for (int j = 0; j < 2; j++) {
+        double sum = 0;
+        for (int p = 0; p < 3; p++) sum += tt_get(&x, p) * tt_get(&w, j * 3 + p);
+        CU_ASSERT(near(tt_get(&out, j), sum, 1e-6, 4));
+    }
+    tt_free(&x), tt_free(&w), tt_free(&out);
+}
+
+static void mv_all(void)
+{
+    for (int t = TD_UINT8; t < TD_DTYPE_COUNT; t++)
+        for (int l = 0; l < LAYOUTS; l++) {
+            tt x = TTL(t, l, 31, 45), y = TTL(t, l == STEPPED ? STEPPED : PLAIN, 45), out = TT(t, 31);
+            tt_random(&x);
+            tt_random(&y);
+            CALL(c, 1, &x, &y);
+            c.out[0] = &out;
+            CU_ASSERT_EQUAL(tcall_run(&c, td_cpu_plan_mv), 0);
+            CU_ASSERT_EQUAL(mismatches(&out, NULL, &x, &y, 1, 31, 1, 45, 1, 0), 0);
+            tt_free(&x), tt_free(&y), tt_free(&out);
+        }
+}
+
+static void dot_all(void)
+{
+    for (int t = TD_UINT8; t < TD_DTYPE_COUNT; t++)
+        for (int i = 0; i < 3; i++) {
+            int64_t n = i == 0 ? 0 : i == 1 ? 77 : t >= TD_FLOAT32 ? 150000 : 100;
+            tt x = TTL(t, STEPPED, n), y = TT(t, n), out = tt_scalar(t);
+            tt_random(&x);
+            tt_random(&y);
+            CALL(c, 1, &x, &y);
+            c.out[0] = &out;
+            CU_ASSERT_EQUAL(tcall_run(&c, td_cpu_plan_dot), 0);
+            CU_ASSERT_EQUAL(mismatches(&out, NULL, &x, &y, 1, 1, 1, n, 1, 0), 0);
+            tt_free(&x), tt_free(&y), tt_free(&out);
+        }
+}
+
+TD_CUNIT_MAIN("kernels_gemm", {"mm: dtypes and layouts", mm_all}, {"mm: large", mm_large}, {"mm: sizes of 0", mm_zero},
+              {"mm: expanded operand", expanded}, {"bmm", bmm_all}, {"addmm", addmm_all}, {"linear", linear_all},
+              {"mv", mv_all}, {"dot", dot_all})
