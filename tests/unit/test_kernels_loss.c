@@ -12,7 +12,7 @@ typedef struct loss_case {
 static void run_case(loss_case q)
 {
     enum { C = 7 };
-    int64_t N = q.nd == 1 ? 1 : 6, I = q.nd == 4 ? 12 : 1, xs4[4] = {N, C, 3, 4}, ts4[3] = {N, 3, 4};
+    int64_t N = q.nd == 1 ? 1 : 6, inner = q.nd == 4 ? 12 : 1, xs4[4] = {N, C, 3, 4}, ts4[3] = {N, 3, 4};
     tt x = q.nd == 1 ? TTL(q.t, q.layout, C) : tt_layout(q.t, q.nd, xs4, q.layout);
     tt target = q.nd == 1 ? tt_scalar(TD_INT64) : tt_layout(TD_INT64, q.nd - 1, ts4, q.layout);
     tt w = TT(q.t, C), total = tt_scalar(q.t), dx = tt_like(&x, q.t);
@@ -29,12 +29,12 @@ static void run_case(loss_case q)
     CU_ASSERT_EQUAL(tcall_run(&c, td_cpu_plan_nll_loss), 0);
     double sum = 0, weight = 0;
     int bad = 0;
-    for (int64_t i = 0; i < N * I; i++) {
+    for (int64_t i = 0; i < N * inner; i++) {
         int64_t k = (int64_t)tt_get(&target, i);
         double wt = k < 0        ? 0
                     : q.weighted ? tt_get(&w, k)
                                  : 1,
-               v = k < 0 ? 0 : -wt * tt_get(&x, (i / I * C + k) * I + i % I);
+               v = k < 0 ? 0 : -wt * tt_get(&x, (i / inner * C + k) * inner + i % inner);
         sum += v;
         weight += wt;
         if (q.reduction == 0) bad += !near(tt_get(&loss, i), v, tolerance(q.t), v);
@@ -47,8 +47,8 @@ static void run_case(loss_case q)
     attr_int(&b, q.reduction);
     attr_int(&b, -100);
     CU_ASSERT_EQUAL(tcall_run(&b, td_cpu_plan_nll_loss_backward), 0);
-    for (int64_t i = 0; i < N * C * I; i++) {
-        int64_t n = i / (C * I), k = i / I % C, j = n * I + i % I;
+    for (int64_t i = 0; i < N * C * inner; i++) {
+        int64_t n = i / (C * inner), k = i / inner % C, j = n * inner + i % inner;
         double want = 0;
         if ((int64_t)tt_get(&target, j) == k) {
             want = -(q.weighted ? tt_get(&w, k) : 1) * tt_get(&g, q.reduction ? 0 : j);
