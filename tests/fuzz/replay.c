@@ -3,7 +3,7 @@
  *
  *     replay_NAME DIRECTORY...
  *
- * Each input is also cut short at every eighth of its length and has single bytes changed, always the same ones. */
+ * Each input (it counts as one check) is also cut short at every eighth of its length and has single bytes changed, always the same ones. */
 #include <dirent.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -23,7 +23,6 @@ static void try(const uint8_t *data, size_t size)
     memcpy(copy, data, size);
     LLVMFuzzerTestOneInput(copy, size);
     free(copy);
-    inputs++;
 }
 
 static void replay(const char *path)
@@ -33,6 +32,7 @@ static void replay(const char *path)
     size_t size = f ? fread(data, 1, sizeof data, f) : 0;
     if (!f) return;
     fclose(f);
+    inputs++;
     try(data, size);
     for (int i = 1; i < 8; i++) try(data, size * (size_t)i / 8);
     for (size_t i = 0, at = 0; i < 16 && size; i++, at += 7 + size / 16) {
@@ -47,6 +47,7 @@ int main(int argc, char **argv)
 {
     if (LLVMFuzzerInitialize) LLVMFuzzerInitialize(&argc, &argv);
     try((const uint8_t *)"", 0);
+    inputs++;
     for (int i = 1; i < argc; i++) {
         DIR *d = opendir(argv[i]);
         for (struct dirent *entry; d && (entry = readdir(d));) {

@@ -1,0 +1,176 @@
+/* The daemon as a house for many: what an op costs among a thousand sessions and a million tensors, what a small client
+ * feels while a big one computes, and what the daemon takes when it does nothing. */
+#include "tests/bench/bench.h"
+
+#include <sys/resource.h>
+
+#define SESSIONS 1000
+#define TENSORS 1000000
+#define OPS 100000
+#define TRIPS 3000
+
+/* A line "NAME: N kB" of /proc/PID/status, in bytes. */
+static double memory_of(uint32_t pid, const char *name)
+{
+    char path[64], line[256];
+    double kb = -1;
+    snprintf(path, sizeof path, "/proc/%u/status", pid);
+    FILE *f = fopen(path, "r");
+    while (f && fgets(line, sizeof line, f))
+        if (strncmp(line, name, strlen(name)) == 0) sscanf(line + strlen(name), ": %lf", &kb);
+    if (f) fclose(f);
+    return kb * 1024;
+}
+
+static void stream(void *context)
+{
+    td_array *x = context;
+    for (int i = 0; i < OPS; i++) td_release(td_add(x, x));
+    bench_check(td_sync(td_client_of(x)) == 0, "stream of adds");
+}
+
+/* ---- idle ---- */
+
+static double start_once(double *resident)
+{
+    double began = bench_now();
+    td_client *c = td_connect(NULL);
+    bench_check(c != NULL, "connecting");
+    td_array *x = td_full(c, td_dims(1), 1.0, TD_FLOAT32);
+    bench_check(td_item_f64(x) == 1, "first answer");
+    double took = bench_now() - began;
+    td_release(x);
+    usleep(200000);
+    *resident = memory_of(td_daemon_pid(c), "VmRSS");
+    td_disconnect(c);
+    return took;
+}
+
+static void idle(void)
+{
+    double took[5], resident = 0;
+    for (int i = 0; i < 5; i++) took[i] = start_once(&resident);
+    bench_ours("idle.memory", resident / 1e6, "MB", 1);
+    bench_reference("idle.memory", 15, "15 MB resident");
+    bench_ours("idle.start", bench_quantile(took, 5, 0.5) * 1e3, "ms", 1);
+    bench_reference("idle.start", 20, "20 ms to the first answer");
+}
+
+/* ---- scale ---- */
+
+static bool enough_descriptors(void)
+{
+    struct rlimit files;
+    getrlimit(RLIMIT_NOFILE, &files);
+    files.rlim_cur = files.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &files);
+    if (files.rlim_cur < 3 * SESSIONS)
+        printf("skip scale.op only %lu descriptors allowed\n", (unsigned long)files.rlim_cur);
+    return files.rlim_cur >= 3 * SESSIONS;
+}
+
+static void scale(void)
+{
+    if (!enough_descriptors()) return;
+    td_client *c = td_connect(NULL), **all = calloc(SESSIONS, sizeof *all);
+    td_array *x = td_full(c, td_dims(8), 1.0, TD_FLOAT32), **many = calloc(TENSORS, sizeof *many);
+    bench_check(x && all && many, "connecting");
+    double empty = bench_median(stream, x) / OPS, before = memory_of(td_daemon_pid(c), "RssAnon");
+
+    for (int i = 0; i < SESSIONS; i++) {
+        bench_check((all[i] = td_connect(td_socket_path(c))) != NULL, "a thousand sessions");
+        for (int k = i * (TENSORS / SESSIONS); k < (i + 1) * (TENSORS / SESSIONS); k++)
+            many[k] = td_full(all[i], td_dims(8), 1.0, TD_FLOAT32);
+        bench_check(td_sync(all[i]) == 0, "a million tensors");
+    }
+    double each = (memory_of(td_daemon_pid(c), "RssAnon") - before) / TENSORS;
+    bench_ours("scale.op", bench_median(stream, x) / OPS * 1e9, "ns", 1.3);
+    bench_reference("scale.op", empty * 1e9, "the same in an empty daemon");
+    bench_ours("scale.tensor", each, "B", 1);
+    bench_reference("scale.tensor", 512, "512 B of book-keeping");
+    for (int i = 0; i < TENSORS; i++) td_release(many[i]);
+    for (int i = 0; i < SESSIONS; i++) td_disconnect(all[i]);
+    td_release(x);
+    td_disconnect(c);
+    free(all);
+    free(many);
+}
+
+/* ---- fair ---- */
+
+static void round_trips(td_array *x, double *p50, double *p99)
+{
+    static double took[TRIPS];
+    for (int i = 0; i < TRIPS; i++) {
+        double began = bench_now();
+        td_array *y = td_add(x, 1.0);
+        bench_check(!isnan(td_item_f64(y)), "small op");
+        td_release(y);
+        took[i] = bench_now() - began;
+        usleep(200);
+    }
+    *p50 = bench_quantile(took, TRIPS, 0.5);
+    *p99 = bench_quantile(took, TRIPS, 0.99);
+}
+
+static double product(td_array *a)
+{
+    double began = bench_now();
+    td_array *y = td_mm(a, a);
+    bench_check(y && td_sync(td_client_of(a)) == 0, "matmul 4096");
+    td_release(y);
+    return bench_now() - began;
+}
+
+/* The big client: products alone; then, after a token, products until the socket is shut. */
+static void big_client(int fd, void *context)
+{
+    (void)context;
+    double alone[3], shared[256];
+    int n = 0;
+    char more;
+    td_client *c = td_connect(NULL);
+    td_array *a = td_randn(c, td_dims(4096, 4096), TD_FLOAT32);
+    bench_check(a != NULL, "big client");
+    product(a);
+    for (int i = 0; i < 3; i++) alone[i] = product(a);
+    bench_send(fd);
+    bench_take(fd);
+    do shared[n++] = product(a);
+    while (n < 256 && recv(fd, &more, 1, MSG_DONTWAIT) != 0);
+    bench_ours("fair.matmul", bench_quantile(shared, n, 0.5) * 1e3, "ms", 1 / 0.85);
+    bench_reference("fair.matmul", bench_quantile(alone, 3, 0.5) * 1e3, "the same matmul 4096 alone");
+    td_disconnect(c);
+}
+
+static void fair(void)
+{
+    pid_t child;
+    td_client *c = td_connect(NULL);
+    bench_check(c != NULL, "connecting");
+    setenv("TENSORD_SOCKET", td_socket_path(c), 1);
+    td_array *x = td_full(c, td_dims(1), 1.0, TD_FLOAT32);
+    double idle50, idle99, p50, p99;
+    round_trips(x, &idle50, &idle99);
+    int fd = bench_child(big_client, NULL, &child);
+    bench_take(fd);
+    bench_send(fd);
+    round_trips(x, &p50, &p99);
+    shutdown(fd, SHUT_WR);
+    waitpid(child, NULL, 0);
+    close(fd);
+    bench_ours("fair.p50", p50 * 1e6, "us", 1.5);
+    bench_reference("fair.p50", idle50 * 1e6, "its own idle figure");
+    bench_ours("fair.p99", p99 * 1e6, "us", 3);
+    bench_reference("fair.p99", idle99 * 1e6, "its own idle figure");
+    td_release(x);
+    td_disconnect(c);
+}
+
+int main(void)
+{
+    idle();
+    scale();
+    fair();
+    return 0;
+}
