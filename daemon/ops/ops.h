@@ -1,8 +1,8 @@
 /* Ops on tensors: check, infer, allocate, choose the kernel, plan. The one door of this room.
  *
  * A td_call is one op on its way from "decoded" to "done". It lives on the loop thread, but for its kernel part, which
- * worker threads run. This room knows no sessions and no gradients: who is served comes in as a td_issuer, and prepared calls
- * leave through its submit function (the scheduler's). */
+ * worker threads run. This room knows no sessions and no gradients: who is served comes in as a td_issuer, and prepared
+ * calls leave through its submit function (the scheduler's). */
 #ifndef TENSORD_OPS_OPS_H
 #define TENSORD_OPS_OPS_H
 
@@ -22,11 +22,12 @@ typedef struct td_input {
     td_scalar number;
 } td_input;
 
-enum { /* td_call.flags */
-    TD_CF_OUT = 1,      /* c->out[] are given: write into them (in place, out=) */
-    TD_CF_SERVICE = 2,  /* new storages go into service memory */
-    TD_CF_INLINE_ONLY = 4, /* run it here and now, whatever it costs */
-    TD_CF_VIEW = 8      /* set by prepare: a view, there is nothing to run */
+enum {                        /* td_call.flags */
+       TD_CF_OUT = 1,         /* c->out[] are given: write into them (in place, out=) */
+       TD_CF_SERVICE = 2,     /* new storages go into service memory */
+       TD_CF_INLINE_ONLY = 4, /* run it here and now, whatever it costs */
+       TD_CF_VIEW = 8,        /* set by prepare: a view, there is nothing to run */
+       TD_CF_HELD = 16        /* set by td_call_hold */
 };
 
 /* Whom an op is run for: everything an op needs of a session, without knowing sessions. */
@@ -51,21 +52,23 @@ struct td_call {
     uint32_t flags;
     uint16_t nin, nout;
     td_attrs attrs;
-    td_input *in;     /* nin of them: in_inline or allocated */
-    td_tensor **out;  /* nout: given (TD_CF_OUT) or made by prepare (one reference each, the caller's) */
-    td_karg *args;    /* nin + nout */
+    td_input *in;    /* nin of them: in_inline or allocated */
+    td_tensor **out; /* nout: given (TD_CF_OUT) or made by prepare (one reference each, the caller's) */
+    td_karg *args;   /* nin + nout */
     td_input in_inline[TD_CALL_INLINE];
     td_tensor *out_inline[TD_CALL_INLINE];
     td_karg args_inline[2 * TD_CALL_INLINE];
     struct {
         td_desc desc;
         _Alignas(16) unsigned char value[16];
-    } number[3]; /* immediate numbers as kernel arguments */
+    } number[3];     /* immediate numbers as kernel arguments */
     td_tensor *cast; /* a temporary that is copied into out[0] afterwards (kernel cannot write it directly) */
+    td_kcall *copy;  /* that copy: prepared beside, run as the last phase of k */
     td_cause *cause; /* set when an input was poisoned or a predecessor failed: the kernel is not run */
     /* Called once on the loop thread when the call has ended (c->k.failed and c->cause say how). May be NULL. */
     void (*finished)(td_call *c);
-    void *owner;     /* for `finished` */
+    void *owner;    /* for `finished` */
+    char where[96]; /* the call site, as it was when the call was made */
     /* The scheduler's: */
     void *task;
     td_call *next;
@@ -80,8 +83,9 @@ void td_call_hold(td_call *c);
 
 /* With op, who, in[], attrs (and out[] with TD_CF_OUT) set: check, infer, allocate outputs, choose and plan the kernel.
  * Returns 0: then submit it (or, TD_CF_VIEW, nothing is left to do and out[] are ready); TD_WAIT_GROW with *lack bytes
- * wanted of `*heap` (nothing changed: grow, then prepare again); or an error. With lack NULL it grows by itself. Versions of written tensors are
- * bumped here, when nothing can fail any more. */
+ * wanted of `*heap` (nothing changed: grow, then prepare again); or an error. With lack NULL it grows by itself.
+ * Versions of written tensors are bumped here, when nothing can fail any more. c->nout, before: the room in out[] (with
+ * TD_CF_OUT how many are given); after: how many outputs there are. */
 int td_ops_prepare(td_call *c, uint64_t *lack, td_heap **heap, td_error *e);
 
 /* Bytes of the storages that a prepared call reads and writes go by c->args; these tell which. */
@@ -89,12 +93,19 @@ static inline td_storage *td_call_in_storage(const td_call *c, int i)
 {
     return c->in[i].kind == TD_IN_TENSOR ? c->in[i].tensor->storage : NULL;
 }
+/* Does the op write input `i` (an optimizer's parameter, running statistics in training)? */
+bool td_call_writes_input(const td_call *c, int i);
+/* Is output `o` a given tensor that the op overwrites as a whole, storage and all, without reading it? Such a write
+ * heals a poisoned storage. */
+bool td_call_overwrites(const td_call *c, int o);
 
-/* The whole way for one op, for callers that hold tensors (autograd, service): new references in out[]. Inputs by td_input. */
-int td_ops_run(td_issuer *who, unsigned op, int nin, const td_input *in, const td_attrs *attrs, uint32_t flags, int nout,
-               td_tensor **out, td_error *e);
+/* The whole way for one op, for callers that hold tensors (autograd, service): new references in out[] (`nout` of them,
+ * NULL where the op has fewer). With TD_CF_OUT out[] are given and stay the caller's. attrs NULL: all defaults. */
+int td_ops_run(td_issuer *who, unsigned op, int nin, const td_input *in, const td_attrs *attrs, uint32_t flags,
+               int nout, td_tensor **out, td_error *e);
 
-/* Number of rows a data-shaped op found; its output descriptor is cut to it. Call in `finished`, before anybody else sees the output. */
+/* Number of rows a data-shaped op found (td_kcall.state begins with it, int64): its output's first dimension is cut to
+ * it. Call in `finished`, before anybody else sees the output. */
 void td_ops_cut_to_count(td_call *c);
 
 static inline td_input td_in(td_tensor *t)
@@ -112,7 +123,8 @@ static inline td_input td_in_number(td_scalar s)
     return i;
 }
 
-/* "opname: message" goes into e with e->op and e->where set from the call. */
+/* Fill e->op and e->where from the call. When `e` holds no error yet, it becomes that of the call: its cause, or its
+ * kernel's failure. */
 void td_call_error(const td_call *c, td_error *e);
 
 #endif

@@ -1,0 +1,148 @@
+/* Calls: taken from and returned to a freelist, because every op of every client needs one for a moment.
+ *
+ * A call is large (kernel state, attributes, room for a dozen operands), so only what is used is ever initialised. Its
+ * operands are borrowed while it is issued; td_call_hold makes them its own. */
+#include "daemon/ops/ops.h"
+#include <stdio.h>
+#include <stdlib.h>
+
+#define KEEP 256
+
+/* Loop thread only. */
+static struct {
+    td_call *first;
+    unsigned count;
+} dead;
+
+static td_call *take(void)
+{
+    td_call *c = dead.first;
+    if (!c) return malloc(sizeof *c);
+    dead.first = c->next;
+    dead.count--;
+    return c;
+}
+
+static void give(td_call *c)
+{
+    if (dead.count >= KEEP) {
+        free(c);
+        return;
+    }
+    c->next = dead.first;
+    dead.first = c;
+    dead.count++;
+}
+
+static bool make_room(td_call *c, int nin, int nout)
+{
+    c->in = nin <= TD_CALL_INLINE ? c->in_inline : malloc((size_t)nin * sizeof *c->in);
+    c->out = nout <= TD_CALL_INLINE ? c->out_inline : malloc((size_t)nout * sizeof *c->out);
+    c->args = nin + nout <= 2 * TD_CALL_INLINE ? c->args_inline : malloc((size_t)(nin + nout) * sizeof *c->args);
+    return c->in && c->out && c->args;
+}
+
+static void drop_room(td_call *c)
+{
+    if (c->in != c->in_inline) free(c->in);
+    if (c->out != c->out_inline) free(c->out);
+    if (c->args != c->args_inline) free(c->args);
+}
+
+td_call *td_call_new(const td_op *op, td_issuer *who, int nin, int nout, td_error *e)
+{
+    if (nin < 0 || nout < 0 || nin > TD_MAX_INPUTS || nout > TD_MAX_OUTPUTS) {
+        td_fail(e, TD_E_INVALID, "%s with %d inputs and %d outputs; at most %d and %d are taken", op->name, nin, nout,
+                TD_MAX_INPUTS, TD_MAX_OUTPUTS);
+        return NULL;
+    }
+    td_call *c = take();
+    if (!c || !make_room(c, nin, nout)) {
+        if (c) drop_room(c), give(c);
+        td_fail(e, TD_E_MEMORY, "no memory for a call of %s", op->name);
+        return NULL;
+    }
+    c->op = op;
+    c->who = who;
+    c->flags = 0;
+    c->nin = (uint16_t)nin;
+    c->nout = (uint16_t)nout;
+    td_attrs_init(&c->attrs);
+    for (int i = 0; i < nin; i++) c->in[i].kind = TD_IN_ABSENT;
+    for (int i = 0; i < nout; i++) c->out[i] = NULL;
+    c->cast = NULL;
+    c->copy = NULL;
+    c->cause = NULL;
+    c->finished = NULL;
+    c->owner = c->task = NULL;
+    c->next = NULL;
+    atomic_init(&c->k.failed, 0);
+    c->k.nphases = 0;
+    c->k.error.code = 0;
+    memcpy(c->where, who->where, sizeof c->where);
+    return c;
+}
+
+void td_call_hold(td_call *c)
+{
+    if (c->flags & TD_CF_HELD) return;
+    c->flags |= TD_CF_HELD;
+    for (int i = 0; i < c->nin; i++)
+        if (c->in[i].kind == TD_IN_TENSOR) td_tensor_ref(c->in[i].tensor);
+    for (int i = 0; i < c->nout; i++) td_tensor_ref(c->out[i]);
+}
+
+static void release_held(td_call *c)
+{
+    for (int i = 0; i < c->nin; i++)
+        if (c->in[i].kind == TD_IN_TENSOR) td_tensor_unref(c->in[i].tensor);
+    for (int i = 0; i < c->nout; i++) td_tensor_unref(c->out[i]);
+}
+
+void td_call_free(td_call *c)
+{
+    if (!c) return;
+    if (c->flags & TD_CF_HELD) release_held(c);
+    td_tensor_unref(c->cast);
+    free(c->copy);
+    td_cause_unref(c->cause);
+    drop_room(c);
+    give(c);
+}
+
+static bool in_training(const td_call *c)
+{
+    for (int k = 0; k < c->op->nattrs; k++)
+        if (!strcmp(c->op->attrs[k].name, "training")) return td_attr_bool(&c->attrs, k);
+    return true;
+}
+
+bool td_call_writes_input(const td_call *c, int i)
+{
+    if (c->in[i].kind != TD_IN_TENSOR) return false;
+    const td_param *p = &c->op->params[td_op_param_of(c->op, c->nin, i)];
+    return (p->flags & TD_PF_MUTATED) && in_training(c);
+}
+
+bool td_call_overwrites(const td_call *c, int o)
+{
+    if (!(c->flags & TD_CF_OUT)) return false;
+    const td_tensor *t = c->out[o];
+    for (int i = 0; i < c->nin; i++)
+        if (td_call_in_storage(c, i) == t->storage) return false;
+    uint64_t lo, hi;
+    td_desc_extent(&t->desc, &lo, &hi);
+    return lo == 0 && hi == t->storage->nbytes && td_desc_is_dense(&t->desc);
+}
+
+void td_call_error(const td_call *c, td_error *e)
+{
+    if (!e) return;
+    if (!e->code && c->cause) {
+        *e = c->cause->error;
+        return;
+    }
+    if (!e->code && atomic_load(&((td_call *)c)->k.failed)) *e = c->k.error;
+    if (!e->op[0]) snprintf(e->op, sizeof e->op, "%s", c->op->name);
+    if (!e->where[0]) snprintf(e->where, sizeof e->where, "%s", c->where);
+}

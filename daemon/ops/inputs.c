@@ -1,0 +1,88 @@
+/* Inputs on their way to the kernel: what inference sees of them, numbers as 0-d operands, and the rule for those that
+ * are written. */
+#include "daemon/ops/overlap.h"
+#include "daemon/ops/prepare.h"
+#include <stdlib.h>
+
+int td_prep_open(td_prep *p, td_error *e)
+{
+    td_call *c = p->c;
+    int room = c->nout > c->op->nouts ? c->nout : c->op->nouts;
+    td_operand *in = c->nin <= TD_CALL_INLINE ? p->in_inline : malloc((size_t)c->nin * sizeof *in);
+    td_desc *out = room <= TD_CALL_INLINE ? p->out_inline : malloc((size_t)room * sizeof *out);
+    p->f = (td_infer){.op = c->op, .in = in, .nin = c->nin, .attrs = &c->attrs, .out = out, .max_out = room};
+    p->through = false;
+    if (!in || !out) return td_fail(e, TD_E_MEMORY, "no memory for the operands of %s", c->op->name);
+    for (int i = 0; i < c->nin; i++) {
+        const td_input *x = &c->in[i];
+        in[i].desc = x->kind == TD_IN_TENSOR ? &x->tensor->desc : NULL;
+        in[i].scalar = x->kind == TD_IN_NUMBER ? &x->number : NULL;
+    }
+    return td_op_infer(&p->f, e);
+}
+
+void td_prep_close(td_prep *p)
+{
+    if (p->f.in != p->in_inline) free((void *)p->f.in);
+    if (p->f.out != p->out_inline) free(p->f.out);
+}
+
+static int check_one(const td_call *c, int i, td_error *e)
+{
+    const td_tensor *w = c->in[i].tensor;
+    const char *name = c->op->params[td_op_param_of(c->op, c->nin, i)].name;
+    if (td_desc_self_overlaps(&w->desc))
+        return td_fail(
+            e, TD_E_INVALID,
+            "more than one element of '%s', which is written, refers to a single memory location; clone() it first",
+            name);
+    for (int k = 0; k < c->nin; k++) {
+        if (k == i || td_call_in_storage(c, k) != w->storage) continue;
+        td_overlap o = td_desc_overlap(&c->in[k].tensor->desc, &w->desc);
+        if (o == TD_APART || (o == TD_IDENTICAL && !td_call_writes_input(c, k))) continue;
+        return td_fail(e, TD_E_INVALID,
+                       "'%s', which is written, shares memory with another argument; clone() one of them first", name);
+    }
+    return 0;
+}
+
+int td_prep_check_written(const td_prep *p, td_error *e)
+{
+    const td_call *c = p->c;
+    int written = 0, err = 0;
+    for (int k = 0; k < c->op->nparams; k++) written |= c->op->params[k].flags & TD_PF_MUTATED;
+    for (int i = 0; written && i < c->nin && !err; i++)
+        if (td_call_writes_input(c, i)) err = check_one(c, i, e);
+    return err;
+}
+
+/* A number is an operand without dimensions, in the dtype that the kernel computes in; whole numbers never pass through
+ * a float. */
+static int number_arg(td_prep *p, int i, int slot)
+{
+    td_call *c = p->c;
+    td_dtype t = td_dtype_valid(p->f.compute) ? p->f.compute : td_scalar_dtype(c->in[i].number);
+    td_desc *d = &c->number[slot].desc;
+    d->offset = 0;
+    d->dtype = (uint8_t)t;
+    d->ndim = d->device = d->layout = 0;
+    d->reserved = 0;
+    td_scalar_store(c->in[i].number, t, c->number[slot].value);
+    c->args[i] = (td_karg){c->number[slot].value, d};
+    return slot + 1;
+}
+
+void td_prep_input_args(td_prep *p)
+{
+    td_call *c = p->c;
+    int slot = 0;
+    for (int i = 0; i < c->nin; i++) {
+        const td_input *x = &c->in[i];
+        if (x->kind == TD_IN_TENSOR) c->args[i] = (td_karg){td_tensor_data(x->tensor), &x->tensor->desc};
+        else if (x->kind == TD_IN_ABSENT) c->args[i] = (td_karg){NULL, NULL};
+        else {
+            assert(slot < (int)(sizeof c->number / sizeof c->number[0])); /* no signature takes more numbers */
+            slot = number_arg(p, i, slot);
+        }
+    }
+}

@@ -1,0 +1,75 @@
+/* Choosing and planning the kernel; and the copy that follows when the result goes through a temporary.
+ *
+ * That copy is a kernel of its own, planned beside the first and run as its last phase, so that whoever runs calls sees
+ * one call only. When the first kernel failed the copy does nothing: a given tensor is then as it was. */
+#include "daemon/ops/prepare.h"
+#include <stdlib.h>
+
+typedef struct copy_part {
+    td_kcall k; /* first: td_call.copy points here */
+    td_karg args[2];
+} copy_part;
+
+static const td_attrs no_dtype = {.count = 1}; /* copy's one attribute, not given */
+
+static void give(td_kcall *k, const td_call *c)
+{
+    k->nphases = 0;
+    k->scratch_bytes = k->work_bytes = 0;
+    k->cost_ns = 0;
+    k->seed = c->who->seed;
+    k->counter = c->who->counter;
+    k->work = NULL;
+    atomic_init(&k->failed, 0);
+    k->error.code = 0;
+    k->error.op[0] = k->error.where[0] = k->error.message[0] = 0;
+}
+
+static void copy_chunk(td_kcall *k, int64_t chunk, void *scratch)
+{
+    td_kcall *copy = ((td_call *)k)->copy; /* k is a call's first member */
+    if (!atomic_load_explicit(&k->failed, memory_order_acquire)) copy->phase[0].fn(copy, chunk, scratch);
+}
+
+static int plan_copy(td_call *c, td_error *e)
+{
+    copy_part *part = malloc(sizeof *part);
+    if (!part) return td_fail(e, TD_E_MEMORY, "no memory for a call");
+    td_kcall *k = c->copy = &part->k;
+    give(k, c);
+    part->args[0] = (td_karg){td_tensor_data(c->cast), &c->cast->desc};
+    part->args[1] = (td_karg){td_tensor_data(c->out[0]), &c->out[0]->desc};
+    k->op = td_op_by_id(TD_OPS_COPY);
+    k->attrs = &no_dtype;
+    k->in = &part->args[0];
+    k->out = &part->args[1];
+    k->nin = k->nout = 1;
+    k->compute = c->cast->desc.dtype;
+    int err = td_cpu_plans[TD_OPS_COPY](k, e);
+    if (err) return err;
+    if (k->nphases > 1 || k->work_bytes || c->k.nphases == TD_MAX_PHASES)
+        return td_fail(e, TD_E_INTERNAL, "%s has no phase left for a copy", c->op->name);
+    if (!k->nphases) return 0;
+    c->k.phase[c->k.nphases].fn = copy_chunk;
+    c->k.phase[c->k.nphases++].chunks = k->phase[0].chunks;
+    if (c->k.scratch_bytes < k->scratch_bytes) c->k.scratch_bytes = k->scratch_bytes;
+    c->k.cost_ns += k->cost_ns;
+    return 0;
+}
+
+int td_prep_plan(td_prep *p, td_error *e)
+{
+    td_call *c = p->c;
+    td_kcall *k = &c->k;
+    give(k, c);
+    k->op = c->op;
+    k->attrs = &c->attrs;
+    k->in = c->args;
+    k->out = c->args + c->nin;
+    k->nin = c->nin;
+    k->nout = c->nout;
+    k->compute = (uint8_t)p->f.compute;
+    td_plan_fn plan = td_cpu_plans[c->op->id]; /* none: there is nothing to compute (empty) */
+    int err = plan ? plan(k, e) : 0;
+    return !err && p->through ? plan_copy(c, e) : err;
+}

@@ -1,0 +1,42 @@
+/* What the steps of td_ops_prepare share: one call being prepared. Lives on the stack; nothing in it outlasts the
+ * preparation. */
+#ifndef TENSORD_OPS_PREPARE_H
+#define TENSORD_OPS_PREPARE_H
+
+#include "daemon/ops/ops.h"
+#include <assert.h>
+
+/* Ops with a meaning of their own here: the ids never change. */
+enum { TD_OPS_FULL = 2, TD_OPS_COPY = 7 };
+
+typedef struct td_prep {
+    td_call *c;
+    td_infer f;
+    td_place place; /* of new storages */
+    uint64_t *lack; /* NULL: grow right here */
+    bool through;   /* out[0] is written through a temporary */
+    td_operand in_inline[TD_CALL_INLINE];
+    td_desc out_inline[TD_CALL_INLINE];
+} td_prep;
+
+/* inputs.c */
+int td_prep_open(td_prep *p, td_error *e);
+void td_prep_close(td_prep *p);
+/* No written input may share memory with another operand. */
+int td_prep_check_written(const td_prep *p, td_error *e);
+void td_prep_input_args(td_prep *p);
+
+/* outputs.c */
+int td_prep_views(td_prep *p, td_error *e);
+int td_prep_allocate(td_prep *p, td_error *e);
+int td_prep_check_given(td_prep *p, td_error *e);
+/* The temporary for out[0]. */
+int td_prep_temporary(td_prep *p, td_error *e);
+void td_prep_output_args(td_prep *p);
+/* Undo allocate and temporary. */
+void td_prep_drop(td_prep *p);
+
+/* plan.c */
+int td_prep_plan(td_prep *p, td_error *e);
+
+#endif

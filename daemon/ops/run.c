@@ -1,0 +1,40 @@
+/* The whole way for one op, for callers that hold tensors already; and what is done when a data-shaped op has ended. */
+#include "daemon/ops/prepare.h"
+
+static int fill(td_call *c, int nin, const td_input *in, const td_attrs *attrs, td_tensor **out, td_error *e)
+{
+    for (int i = 0; i < nin; i++) c->in[i] = in[i];
+    for (int i = 0; (c->flags & TD_CF_OUT) && i < c->nout; i++) c->out[i] = out[i];
+    if (!attrs) {
+        int err = td_attrs_decode(c->op, NULL, 0, &c->attrs, e);
+        if (err) td_call_error(c, e);
+        return err;
+    }
+    td_attrs_copy(&c->attrs, attrs);
+    return 0;
+}
+
+int td_ops_run(td_issuer *who, unsigned op, int nin, const td_input *in, const td_attrs *attrs, uint32_t flags,
+               int nout, td_tensor **out, td_error *e)
+{
+    const td_op *row = td_op_by_id(op);
+    if (!row) return td_fail(e, TD_E_UNSUPPORTED, "there is no op with id %u", op);
+    td_call *c = td_call_new(row, who, nin, nout, e);
+    if (!c) return e ? e->code : TD_E_MEMORY;
+    c->flags = flags;
+    int err = fill(c, nin, in, attrs, out, e);
+    if (!err) err = td_ops_prepare(c, NULL, NULL, e);
+    for (int i = 0; !(flags & TD_CF_OUT) && i < nout; i++) out[i] = !err && i < c->nout ? c->out[i] : NULL;
+    if (err || (c->flags & TD_CF_VIEW)) td_call_free(c);
+    else who->submit(who, c);
+    return err;
+}
+
+void td_ops_cut_to_count(td_call *c)
+{
+    int64_t count;
+    memcpy(&count, c->k.state, sizeof count);
+    td_desc *d = &c->out[0]->desc;
+    assert((c->op->flags & TD_OF_DATA_SHAPE) && count >= 0 && count <= d->shape[0]);
+    d->shape[0] = count;
+}
