@@ -36,6 +36,7 @@ struct td_kcall {
     uint64_t seed, counter; /* of a random op: Philox key; number of the op in its stream */
     /* filled by the plan */
     uint8_t nphases;
+    uint8_t clean_phases; /* the first so many phases only read: when one of them fails, existing outputs are as they were */
     struct {
         td_chunk_fn fn;
         int64_t chunks;

@@ -1,0 +1,172 @@
+/* Collecting: what has ended comes back to the loop, in an order in which causes precede their effects.
+ *
+ * Invariant: a task is collected after everything that it waited for, because an ended task is pushed to the ends
+ * before its successors are released. So a failure is known, and its storages poisoned, before anything that depends on
+ * it is looked at; and what a callback finds is settled. */
+#include "daemon/sched/internal.h"
+#include <assert.h>
+#include <stdlib.h>
+
+bool td_ends_push(td_sched *s, td_task *t)
+{
+    td_task *head = atomic_load_explicit(&s->ends, memory_order_relaxed);
+    do t->link = head;
+    while (!atomic_compare_exchange_weak(&s->ends, &head, t));
+    return !head;
+}
+
+void td_ends_tell(td_sched *s)
+{
+    if (s->options.wake) s->options.wake(s->options.arg);
+    if (!atomic_load(&s->draining)) return;
+    atomic_fetch_add(&s->drain_word, 1);
+    td_futex_wake(&s->drain_word);
+}
+
+/* The next that has ended, oldest first. */
+static td_task *take_ended(td_sched *s)
+{
+    if (!s->ended.first) {
+        td_task *t = atomic_exchange_explicit(&s->ends, NULL, memory_order_acquire);
+        s->ended.last = t;
+        for (td_task *next; t; t = next) {
+            next = t->link;
+            t->link = s->ended.first;
+            s->ended.first = t;
+        }
+    }
+    return td_chain_take(&s->ended);
+}
+
+/* ---- failures */
+
+/* The cause of the first, in the order of issue, that failed among those it read from. */
+static void inherit_cause(td_task *t)
+{
+    const td_task *first = NULL;
+    for (int i = 0; i < t->nedges; i++) {
+        const td_task *from = t->edges[i].from;
+        if (t->edges[i].data && td_task_bad(from) && (!first || from->cause_seq < first->cause_seq)) first = from;
+    }
+    assert(first && "a task is bad for a reason");
+    t->cause = td_cause_ref(first->cause);
+    t->cause_seq = first->cause_seq;
+}
+
+/* Whatever it should have written is not there, unless a later task writes all of it. */
+static void poison_outputs(td_task *t)
+{
+    for (int i = 0; i < t->nreaches; i++) {
+        td_storage *st = t->reaches[i].storage;
+        if ((t->reaches[i].flags & TD_REACH_WRITE) && !td_hazards_healed(st, t->seq)) td_storage_poison(st, t->cause);
+    }
+}
+
+static void settle_failure(td_sched *s, td_task *t)
+{
+    td_call *c = t->call;
+    if (c && atomic_load_explicit(&c->k.failed, memory_order_relaxed)) {
+        t->cause = td_call_failure(s, c);
+        t->cause_seq = t->seq;
+    } else if (td_task_bad(t)) inherit_cause(t);
+    if (!t->cause || !c) return;
+    c->cause = td_cause_ref(t->cause);
+    if (td_task_bad(t)) poison_outputs(t);
+}
+
+/* ---- ends */
+
+static void drop_edges(td_sched *s, td_task *t)
+{
+    for (int i = 0; i < t->nedges; i++)
+        if (t->edges[i].data) td_task_unref(s, t->edges[i].from);
+}
+
+/* Its time has come: the callback runs while those who came later still wait. */
+static void end_waiter(td_sched *s, td_task *t, td_chain *ready)
+{
+    td_waiter *w = t->waiter;
+    if (w) {
+        td_waiter fired = *w;
+        free(w);
+        t->waiter = NULL;
+        fired.then(fired.arg);
+    }
+    td_task_end_waiter(s, t, ready);
+    for (int i = 0; i < t->nreaches; i++) td_storage_unref(t->reaches[i].storage);
+}
+
+static void collect(td_sched *s, td_task *t)
+{
+    td_chain ready = {0};
+    td_flow *f = t->flow;
+    settle_failure(s, t);
+    td_hazards_retire(s, t);
+    t->collected = true;
+    td_task_release_late(s, t, &ready);
+    td_sched_unlink(s, t);
+    drop_edges(s, t);
+    if (f) td_flow_remove(f, t);
+    if (t->kind != TD_TASK_JOIN) s->pending--;
+    if (t->call) td_call_done(t->call);
+    if (t->kind == TD_TASK_WAITER) end_waiter(s, t, &ready);
+    td_pool_post(&s->pool, &ready);
+    td_task_unref(s, t);
+    if (!f) return;
+    td_flow_fire(f);
+    td_flow_unref(f);
+}
+
+bool td_sched_collect(td_sched *s, int most)
+{
+    td_task *t;
+    for (; most > 0 && (t = take_ended(s)); most--) collect(s, t);
+    return s->ended.first || atomic_load_explicit(&s->ends, memory_order_relaxed);
+}
+
+void td_sched_drain(td_sched *s)
+{
+    atomic_store(&s->draining, true);
+    while (s->oldest) {
+        uint32_t seen = atomic_load(&s->drain_word);
+        if (s->ended.first || atomic_load(&s->ends)) td_sched_collect(s, 1 << 30);
+        else td_futex_wait(&s->drain_word, seen);
+    }
+    atomic_store(&s->draining, false);
+}
+
+/* ---- the end of all */
+
+static void cancel(td_sched *s, td_task *t)
+{
+    td_call *c = t->call;
+    if (c && !td_task_bad(t)) {
+        if (t->work_size) td_work_give(&s->pool.work, (td_buffer){c->k.work, t->work_size});
+        td_kernel_fail(&c->k, TD_E_CANCELLED, "the daemon is stopping");
+        atomic_store_explicit(&t->bad, true, memory_order_relaxed);
+    }
+    collect(s, t);
+}
+
+/* In the order of issue: so what a task waited for is always gone before it. */
+void td_sched_abandon(td_sched *s)
+{
+    s->stopping = true;
+    td_sched_collect(s, 1 << 30);
+    while (s->oldest) {
+        cancel(s, s->oldest);
+        td_sched_collect(s, 1 << 30); /* what ended by that */
+    }
+}
+
+void td_sched_get_stats(const td_sched *s, td_sched_stats *out)
+{
+    *out = (td_sched_stats){.pending = s->pending, .run_inline = s->run_inline, .chunks = s->inline_chunks};
+    out->workers = (uint64_t)s->pool.nworkers;
+    for (int i = 0; i < s->pool.nworkers; i++) {
+        const td_worker *w = &s->pool.workers[i];
+        out->run_pool += atomic_load_explicit(&w->tasks, memory_order_relaxed);
+        out->chunks += atomic_load_explicit(&w->chunks, memory_order_relaxed);
+        out->busy_ns += (double)atomic_load_explicit(&w->busy_ns, memory_order_relaxed);
+    }
+}

@@ -1,0 +1,111 @@
+/* Flows: one session's tasks in the order of issue, and who waits for them.
+ *
+ * Invariant: the list holds exactly the tasks that were issued and not collected, oldest first; so everything issued
+ * before some moment has ended when the oldest one is younger than that moment. A flow lives until its owner has let go
+ * and its last task is collected. Loop thread only; the pool's part of a flow is in pool.c. */
+#include "daemon/sched/internal.h"
+#include <assert.h>
+#include <stdlib.h>
+
+int td_flow_new(td_flow **out, td_sched *s, td_error *e)
+{
+    td_flow *f = *out = calloc(1, sizeof *f);
+    if (!f) return td_fail(e, TD_E_MEMORY, "no memory for a session's queue");
+    f->s = s;
+    f->refs = 1;
+    return 0;
+}
+
+void td_flow_free(td_flow *f)
+{
+    if (f) td_flow_unref(f);
+}
+
+uint64_t td_flow_pending(const td_flow *f)
+{
+    return f->pending;
+}
+uint64_t td_flow_pending_bytes(const td_flow *f)
+{
+    return f->bytes;
+}
+
+void td_flow_ref(td_flow *f)
+{
+    f->refs++;
+}
+void td_flow_unref(td_flow *f)
+{
+    assert(f->refs);
+    if (--f->refs) return;
+    assert(!f->oldest && !f->first_waiter);
+    free(f);
+}
+
+void td_flow_add(td_flow *f, td_task *t)
+{
+    td_flow_ref(f);
+    f->pending++;
+    f->bytes += t->bytes;
+    t->flow_prev = f->newest;
+    t->flow_next = NULL;
+    if (f->newest) f->newest->flow_next = t;
+    else f->oldest = t;
+    f->newest = t;
+}
+
+void td_flow_remove(td_flow *f, td_task *t)
+{
+    f->pending--;
+    f->bytes -= t->bytes;
+    if (t->flow_prev) t->flow_prev->flow_next = t->flow_next;
+    else f->oldest = t->flow_next;
+    if (t->flow_next) t->flow_next->flow_prev = t->flow_prev;
+    else f->newest = t->flow_prev;
+}
+
+static void unlink_waiter(td_flow *f, td_waiter *w)
+{
+    if (w->prev) w->prev->next = w->next;
+    else f->first_waiter = w->next;
+    if (w->next) w->next->prev = w->prev;
+    else f->last_waiter = w->prev;
+    td_flow_unref(f);
+}
+
+void td_flow_fire(td_flow *f)
+{
+    td_flow_ref(f);
+    td_waiter *w;
+    while ((w = f->first_waiter) && (!f->oldest || f->oldest->seq > w->seq)) {
+        td_waiter fired = *w;
+        unlink_waiter(f, w);
+        free(w);
+        fired.then(fired.arg);
+    }
+    td_flow_unref(f);
+}
+
+td_waiter *td_sched_after_flow(td_sched *s, td_flow *f, void (*then)(void *arg), void *arg)
+{
+    td_waiter *w = f->oldest ? calloc(1, sizeof *w) : NULL;
+    if (!w) {
+        if (f->oldest) td_sched_drain(s); /* no memory to remember it with: wait for it */
+        then(arg);
+        return NULL;
+    }
+    *w = (td_waiter){.then = then, .arg = arg, .flow = f, .seq = f->newest->seq, .prev = f->last_waiter};
+    if (f->last_waiter) f->last_waiter->next = w;
+    else f->first_waiter = w;
+    f->last_waiter = w;
+    td_flow_ref(f);
+    return w;
+}
+
+void td_waiter_cancel(td_waiter *w)
+{
+    if (!w) return;
+    if (w->task) w->task->waiter = NULL; /* it keeps its place, and nothing happens there */
+    else unlink_waiter(w->flow, w);
+    free(w);
+}

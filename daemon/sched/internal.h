@@ -1,0 +1,306 @@
+/* What the files of this room share: the task, the books that the loop keeps about storages, and the pool.
+ *
+ * Who may touch what is the invariant of the room. A field marked (loop) belongs to the loop thread, (lock) to whoever
+ * holds the pool's lock, (owner) to the one thread that a task was handed to. All else that two threads touch is
+ * atomic. */
+#ifndef TENSORD_SCHED_INTERNAL_H
+#define TENSORD_SCHED_INTERNAL_H
+
+#include "daemon/sched/sched.h"
+#include <pthread.h>
+#include <stdatomic.h>
+
+typedef struct td_task td_task;
+
+typedef enum td_task_kind {
+    TD_TASK_CALL,  /* runs a kernel */
+    TD_TASK_JOIN,  /* runs nothing: stands for several tasks that it waits for */
+    TD_TASK_WAITER /* runs a callback on the loop, and keeps its place in the order until that returns */
+} td_task_kind;
+
+/* "`to` waits for `from`". Owned by `to`, hung into the list of `from`. */
+typedef struct td_edge {
+    struct td_edge *next;
+    td_task *from, *to;
+    bool data; /* `to` reads what `from` wrote: a failure travels along */
+} td_edge;
+
+#define TD_CLOSED ((td_edge *)1) /* end of a list of successors that takes no more */
+
+enum { TD_REACH_READ = 1, TD_REACH_WRITE = 2, TD_REACH_DENSE = 4, TD_REACH_WHOLE = 8 };
+
+/* Bytes of one storage that a task touches. DENSE: each byte of the interval is written; WHOLE: and it is all of the
+ * storage, of which the task reads nothing. */
+typedef struct td_reach {
+    td_storage *storage;
+    uint64_t lo, hi;
+    int16_t slot; /* where it stands in the storage's hazards, or -1 */
+    uint8_t flags;
+} td_reach;
+
+#define TD_TASK_REACHES 8
+#define TD_TASK_EDGES 8
+
+struct td_task {
+    _Atomic(td_edge *) successors;
+    _Atomic int32_t waits; /* tasks that it waits for; one more while it is being issued */
+    _Atomic bool bad;      /* it failed or was not run: those who read its outputs are not run */
+    uint8_t kind;
+    td_task *link; /* in the one queue it is in: ready, inbox or ends */
+
+    /* While it runs. */
+    td_call *call;
+    td_flow *flow;
+    _Atomic int64_t next_chunk;
+    _Atomic int32_t users; /* threads at its chunks; one more while it is listed as ready */
+    bool listed;           /* (lock) */
+    bool open;             /* (owner) it was begun: its chunks may be claimed */
+    uint8_t phase;         /* (owner) constant while it has users */
+    int64_t chunks, grain; /* (owner) of this phase; chunks that are claimed at once */
+    double chunk_ns;
+    size_t work_size;
+
+    /* (loop) */
+    uint32_t refs; /* until it is collected; one for each edge that may ask for the cause */
+    bool collected;
+    uint64_t seq, cause_seq;
+    td_cause *cause;
+    td_edge *late; /* those who came after its end, and wait until it is collected */
+    uint64_t bytes;
+    td_waiter *waiter;
+    td_task *prev, *next;           /* all pending tasks, in the order of issue */
+    td_task *flow_prev, *flow_next; /* the same of its flow */
+    uint64_t mark;                  /* seq of the task that is being connected, and the edge they share */
+    int mark_edge;
+    int nreaches, nedges, room_edges;
+    td_reach *reaches;
+    td_edge *edges;
+    td_reach reaches_inline[TD_TASK_REACHES];
+    td_edge edges_inline[TD_TASK_EDGES];
+};
+
+typedef struct td_chain {
+    td_task *first, *last;
+} td_chain;
+
+static inline void td_chain_add(td_chain *c, td_task *t)
+{
+    t->link = NULL;
+    if (c->last) c->last->link = t;
+    else c->first = t;
+    c->last = t;
+}
+static inline td_task *td_chain_take(td_chain *c)
+{
+    td_task *t = c->first;
+    if (t && !(c->first = t->link)) c->last = NULL;
+    return t;
+}
+
+/* ---- tasks (task.c) */
+
+/* Spare tasks so that the next n td_task_new cannot fail. (loop) */
+bool td_task_reserve(td_sched *s, int n);
+td_task *td_task_new(td_sched *s, td_task_kind kind);
+void td_task_unref(td_sched *s, td_task *t);
+bool td_task_room_for_reaches(td_task *t, int n);
+/* Note that `t` must wait for `from`; nothing is visible to others until td_task_connect. False: out of memory. */
+bool td_task_depend(td_task *t, td_task *from, bool data);
+/* Make the noted edges true and drop the guard: from here on others may run and end it. */
+void td_task_connect(td_sched *s, td_task *t, td_chain *ready);
+/* It has ended: close its list, tell the loop, release the successors. Those that may run now are added to *ready. The
+ * task is gone after this (but for the loop, until it collects it). */
+void td_task_end(td_sched *s, td_task *t, td_chain *ready);
+/* The callback of a waiter has returned: release who waited for it. (loop) */
+void td_task_end_waiter(td_sched *s, td_task *t, td_chain *ready);
+/* Release those who came late, when `t` is collected. (loop) */
+void td_task_release_late(td_sched *s, td_task *t, td_chain *ready);
+
+static inline bool td_task_closed(const td_task *t)
+{
+    return atomic_load_explicit(&t->successors, memory_order_acquire) == TD_CLOSED;
+}
+static inline bool td_task_bad(const td_task *t)
+{
+    return atomic_load_explicit(&t->bad, memory_order_relaxed);
+}
+/* Ended, and nothing that comes later has to know. */
+static inline bool td_task_over(const td_task *t)
+{
+    return td_task_closed(t) && !td_task_bad(t);
+}
+
+/* ---- hazards (hazard.c), all (loop) */
+
+typedef struct td_hazards td_hazards;
+/* Spares for a task of these reaches, so that entering it cannot fail. */
+bool td_hazards_reserve(td_sched *s, const td_reach *reach, int n);
+/* Must an access wait for something? */
+bool td_hazards_conflict(const td_reach *r);
+/* The same, but what has ended and was not collected counts too. */
+bool td_hazards_pending(const td_reach *r);
+/* Note what `t` has to wait for because of its reaches. False: out of memory. */
+bool td_hazards_gather(td_task *t);
+/* Enter its reaches as pending (td_hazards_reserve came before). */
+void td_hazards_enter(td_sched *s, td_task *t, td_chain *ready);
+void td_hazards_retire(td_sched *s, td_task *t);
+/* Was the storage overwritten as a whole by a task issued after `seq`? */
+bool td_hazards_healed(const td_storage *st, uint64_t seq);
+void td_hazards_free_spares(td_sched *s);
+
+/* ---- the pool (pool.c, queue.c, idle.c, buffer.c) */
+
+typedef struct td_buffer {
+    unsigned char *data;
+    size_t size;
+} td_buffer;
+/* At least `size` bytes, 64-byte aligned; contents are lost when it grows. NULL: out of memory. */
+void *td_buffer_fit(td_buffer *b, size_t size);
+void td_buffer_trim(td_buffer *b, size_t keep);
+
+#define TD_WORK_SPARES 16
+/* Work memory of tasks, recycled warm. */
+typedef struct td_work {
+    pthread_mutex_t lock;
+    td_buffer spare[TD_WORK_SPARES];
+    int count;
+    size_t bytes;
+} td_work;
+td_buffer td_work_take(td_work *w, size_t size);
+void td_work_give(td_work *w, td_buffer b);
+
+typedef struct td_worker {
+    _Alignas(64) td_sched *s;
+    pthread_t thread;
+    int index;
+    bool searching;         /* counted in pool.searching */
+    _Atomic uint32_t awake; /* futex word */
+    td_buffer scratch;
+    double streak_ns; /* run without looking at the queues */
+    _Atomic uint64_t chunks, tasks, busy_ns;
+} td_worker;
+
+#define TD_MAX_WORKERS 256
+
+typedef struct td_pool {
+    pthread_mutex_t lock;                  /* never taken by the loop */
+    td_flow *ready;                        /* (lock) flows with tasks that may run */
+    int64_t clock;                         /* (lock) virtual time */
+    _Alignas(64) _Atomic(td_task *) inbox; /* became ready, newest first */
+    _Atomic int nready;                    /* flows in `ready` */
+    _Alignas(64) _Atomic uint64_t asleep[TD_MAX_WORKERS / 64];
+    _Atomic int searching;   /* workers that look for work, or were woken to */
+    _Atomic int64_t load_ns; /* estimate of what is ready or runs */
+    _Atomic bool stop;
+    td_work work;
+    int nworkers, started;
+    td_worker *workers;
+} td_pool;
+
+int td_pool_init(td_pool *p, td_sched *s, int workers, td_error *e);
+/* Ends the threads after the chunks they are at. */
+void td_pool_stop(td_pool *p);
+void td_pool_deinit(td_pool *p);
+/* Tasks that may run now, from any thread. */
+void td_pool_post(td_pool *p, td_chain *ready);
+
+/* queue.c */
+typedef struct td_claim {
+    int64_t first, count; /* chunks of the open phase */
+    bool last;            /* nothing is left of it */
+} td_claim;
+/* Claim chunks of an open task; its flow is charged. False: all are given out. */
+bool td_task_claim(td_task *t, td_claim *c);
+/* A task of the flow that was given least, with a claim (of nothing when it is not begun: it is the picker's own).
+ * NULL: none. */
+td_task *td_pool_pick(td_pool *p, td_claim *c);
+/* Let others join the phase that its owner has opened. */
+void td_pool_list(td_pool *p, td_task *t);
+void td_pool_unlist(td_pool *p, td_task *t);
+
+/* idle.c */
+static inline bool td_pool_visible(td_pool *p)
+{
+    return atomic_load(&p->inbox) || atomic_load(&p->nready) > 0;
+}
+/* Wake a sleeper if there is more to do than those awake will soon have done. */
+void td_pool_wake_if_needed(td_pool *p);
+void td_pool_wake_all(td_pool *p);
+/* Nothing to do: look for a while, then sleep. */
+void td_worker_idle(td_worker *w);
+void td_worker_found(td_worker *w);
+int64_t td_now_ns(void);
+void td_futex_wait(_Atomic uint32_t *word, uint32_t value);
+void td_futex_wake(_Atomic uint32_t *word);
+
+/* ---- flows and waiters (flow.c) */
+
+struct td_flow {
+    td_sched *s;
+    uint32_t refs; /* (loop) the owner, and pending tasks */
+    uint64_t pending, bytes;
+    td_task *oldest, *newest; /* (loop) pending, in the order of issue */
+    td_waiter *first_waiter, *last_waiter;
+    _Atomic int64_t vtime;            /* ns of estimated work that it was given */
+    _Atomic bool ready;               /* (lock to change) in the pool's list */
+    td_chain tasks;                   /* (lock) */
+    td_flow *ready_next, *ready_prev; /* (lock) */
+};
+
+struct td_waiter {
+    void (*then)(void *arg);
+    void *arg;
+    td_task *task; /* of td_sched_after */
+    td_flow *flow; /* of td_sched_after_flow */
+    uint64_t seq;
+    td_waiter *prev, *next;
+};
+
+void td_flow_ref(td_flow *f);
+void td_flow_unref(td_flow *f);
+void td_flow_add(td_flow *f, td_task *t);
+void td_flow_remove(td_flow *f, td_task *t);
+/* Call those whose tasks have all ended. */
+void td_flow_fire(td_flow *f);
+
+/* ---- the scheduler (sched.c, collect.c) */
+
+struct td_sched {
+    td_sched_options options;
+    td_pool pool;
+    _Alignas(64) _Atomic(td_task *) ends; /* ended, newest first; any thread pushes, the loop takes all */
+    _Atomic uint32_t drain_word;
+    _Atomic bool draining;
+
+    /* (loop) */
+    _Alignas(64) td_chain ended; /* taken from `ends`, oldest first */
+    td_buffer scratch, work;     /* of calls that run here */
+    uint64_t seq, pending, run_inline, inline_chunks;
+    bool stopping;
+    td_task *oldest, *newest;
+    td_task *spare_tasks;
+    int nspare_tasks;
+    td_hazards *spare_hazards;
+    int nspare_hazards;
+    td_flow *flow;       /* of calls whose issuer has none */
+    td_reach *reach;     /* of the call that is being issued */
+    td_cause *no_memory; /* stands for a cause that could not be kept */
+};
+
+/* Push an ended task; true when the loop has to be told. */
+bool td_ends_push(td_sched *s, td_task *t);
+void td_ends_tell(td_sched *s);
+/* Bytes that a call touches, into s->reach; returns how many. */
+int td_call_reaches(td_sched *s, const td_call *c);
+/* A kernel failed: what it wrote is lost, unless it had not begun to write. */
+bool td_call_spoiled(const td_call *c, int phase);
+void td_sched_link(td_sched *s, td_task *t);
+void td_sched_unlink(td_sched *s, td_task *t);
+/* The failure of a call as the cause of what depends on it; a new reference. */
+td_cause *td_call_failure(td_sched *s, td_call *c);
+/* The call is over: tell its owner, then free it. */
+void td_call_done(td_call *c);
+/* Drop everything that is pending as cancelled; the pool has stopped. */
+void td_sched_abandon(td_sched *s);
+
+#endif

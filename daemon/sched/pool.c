@@ -1,0 +1,242 @@
+/* The pool: worker threads that run the chunks of ready tasks.
+ *
+ * Invariant: a task has users while anybody may touch its chunk counter: each worker that is at it, and one more while
+ * it is listed. It is unlisted when its last chunk is claimed; so when the last user leaves, the phase is complete, and
+ * that worker alone owns the task, to open the next phase or to end it. What a chunk computes depends on its number
+ * alone, never on who runs it. */
+#include "daemon/sched/internal.h"
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define GRAIN_NS 10000   /* small chunks are claimed several at a time */
+#define STREAK_NS 200000 /* go straight on with what was released, for so long */
+#define TASK_NS 300      /* what the smallest task costs */
+#define NICE 10          /* the loop must not wait for a worker's time slice */
+
+static double cost_of(const td_task *t)
+{
+    return t->call->k.cost_ns + TASK_NS;
+}
+
+static void count(_Atomic uint64_t *counter, uint64_t n) /* one writer */
+{
+    atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + n, memory_order_relaxed);
+}
+
+static void add_load(td_pool *p, double ns)
+{
+    atomic_fetch_add_explicit(&p->load_ns, (int64_t)ns, memory_order_relaxed);
+}
+
+/* Set up the next phase that has chunks; false when there is none. (owner) */
+static bool next_phase(td_task *t, int from)
+{
+    td_kcall *k = &t->call->k;
+    for (int p = from; p < k->nphases; p++) {
+        if (k->phase[p].chunks <= 0) continue;
+        t->phase = (uint8_t)p;
+        t->chunks = k->phase[p].chunks;
+        t->grain = (int64_t)(GRAIN_NS / (t->chunk_ns + 1));
+        if (t->grain > t->chunks / 64) t->grain = t->chunks / 64;
+        if (t->grain < 1) t->grain = 1;
+        atomic_store_explicit(&t->next_chunk, 0, memory_order_relaxed);
+        return true;
+    }
+    return false;
+}
+
+/* Give it work memory and set up its first phase; false when there is nothing to run. (owner) */
+static bool begin(td_pool *p, td_task *t)
+{
+    td_kcall *k = &t->call->k;
+    double chunks = 0;
+    t->open = true;
+    for (int i = 0; i < k->nphases; i++) chunks += (double)k->phase[i].chunks;
+    t->chunk_ns = chunks > 0 ? cost_of(t) / chunks : 0;
+    if (k->work_bytes) {
+        td_buffer b = td_work_take(&p->work, k->work_bytes);
+        k->work = b.data;
+        t->work_size = b.size;
+        if (!b.data) {
+            td_kernel_fail(k, TD_E_MEMORY, "no memory for %zu bytes of work space", k->work_bytes);
+            return false;
+        }
+    }
+    return next_phase(t, 0);
+}
+
+static void run_chunks(td_worker *w, td_task *t, const td_claim *c)
+{
+    td_kcall *k = &t->call->k;
+    void *scratch = NULL;
+    if (k->scratch_bytes && !(scratch = td_buffer_fit(&w->scratch, k->scratch_bytes))) {
+        td_kernel_fail(k, TD_E_MEMORY, "no memory for %zu bytes of scratch space", k->scratch_bytes);
+        return;
+    }
+    td_chunk_fn fn = k->phase[t->phase].fn;
+    for (int64_t i = 0; i < c->count; i++) fn(k, c->first + i, scratch);
+    count(&w->chunks, (uint64_t)c->count);
+}
+
+/* Open the phase that was set up, with a claim for this worker; others may join if there is more. (owner) */
+static void open_phase(td_pool *p, td_task *t, td_claim *c)
+{
+    atomic_store_explicit(&t->users, 1, memory_order_relaxed);
+    td_task_claim(t, c);
+    if (c->last) return;
+    td_pool_list(p, t);
+    td_pool_wake_if_needed(p);
+}
+
+/* Is there anything that should be looked at before this flow gets more? */
+static bool contended(td_pool *p, const td_flow *f)
+{
+    int own = atomic_load_explicit(&f->ready, memory_order_relaxed);
+    return atomic_load_explicit(&p->nready, memory_order_relaxed) > own ||
+           atomic_load_explicit(&p->inbox, memory_order_relaxed) ||
+           atomic_load_explicit(&p->stop, memory_order_relaxed);
+}
+
+/* Run claims until the phase is given out, or others have a right to this worker. True: the phase is complete, and the
+ * task this worker's own. */
+static bool run_claims(td_worker *w, td_task *t, td_claim *c)
+{
+    td_pool *p = &w->s->pool;
+    for (;;) {
+        run_chunks(w, t, c);
+        if (c->last || contended(p, t->flow) || !td_task_claim(t, c)) break;
+        if (c->last) td_pool_unlist(p, t);
+    }
+    return atomic_fetch_sub_explicit(&t->users, 1, memory_order_acq_rel) == 1;
+}
+
+/* The task has ended. What it released is posted, but for one, which is run next if nobody has an older right. */
+static td_task *end_task(td_worker *w, td_task *t)
+{
+    td_pool *p = &w->s->pool;
+    td_kcall *k = &t->call->k;
+    const td_flow *f = t->flow; /* only compared once the task has ended */
+    double cost = cost_of(t);
+    if (t->work_size) td_work_give(&p->work, (td_buffer){k->work, t->work_size});
+    t->work_size = 0;
+    if (atomic_load_explicit(&k->failed, memory_order_relaxed) && td_call_spoiled(t->call, t->phase))
+        atomic_store_explicit(&t->bad, true, memory_order_relaxed);
+    add_load(p, -cost);
+    count(&w->tasks, 1);
+    w->streak_ns += cost;
+    bool go_on = w->streak_ns < STREAK_NS && !contended(p, f);
+    td_chain ready = {0};
+    td_task_end(w->s, t, &ready);
+    td_task *next = go_on && ready.first && ready.first->flow == f ? td_chain_take(&ready) : NULL;
+    if (next) add_load(p, cost_of(next));
+    td_pool_post(p, &ready);
+    return next;
+}
+
+/* Set up what comes next of a task that is this worker's own, or of one that its end released. NULL: nothing. */
+static td_task *advance(td_worker *w, td_task *t)
+{
+    while (t) {
+        bool failed = atomic_load_explicit(&t->call->k.failed, memory_order_relaxed);
+        if (!t->open ? begin(&w->s->pool, t) : !failed && next_phase(t, t->phase + 1)) return t;
+        t = end_task(w, t);
+    }
+    return NULL;
+}
+
+/* Bring a task as far as this worker may, and on with what its end released. A claim of nothing: it is not begun. */
+static void work(td_worker *w, td_task *t, td_claim *c)
+{
+    while (c->count == 0 || run_claims(w, t, c)) {
+        if (!(t = advance(w, t))) return;
+        open_phase(&w->s->pool, t, c);
+    }
+}
+
+static void *worker_main(void *arg)
+{
+    td_worker *w = arg;
+    td_pool *p = &w->s->pool;
+    setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), NICE);
+    td_cpu_thread_init();
+    while (!atomic_load(&p->stop)) {
+        td_claim c;
+        td_task *t = td_pool_pick(p, &c);
+        if (!t) {
+            td_worker_idle(w);
+            continue;
+        }
+        td_worker_found(w);
+        int64_t start = td_now_ns();
+        w->streak_ns = 0;
+        work(w, t, &c);
+        count(&w->busy_ns, (uint64_t)(td_now_ns() - start));
+    }
+    return NULL;
+}
+
+void td_pool_post(td_pool *p, td_chain *ready)
+{
+    td_task *newest = NULL, *oldest = ready->first, *t;
+    double cost = 0;
+    while ((t = td_chain_take(ready))) {
+        cost += cost_of(t);
+        t->link = newest;
+        newest = t;
+    }
+    if (!newest) return;
+    add_load(p, cost);
+    td_task *head = atomic_load(&p->inbox);
+    do oldest->link = head;
+    while (!atomic_compare_exchange_weak(&p->inbox, &head, newest));
+    td_pool_wake_if_needed(p);
+}
+
+/* Signals are the loop's, but for those that a thread's own fault raises. */
+static int start_worker(td_worker *w)
+{
+    sigset_t mask, old;
+    sigfillset(&mask);
+    for (size_t i = 0; i < 5; i++) sigdelset(&mask, (const int[]){SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT}[i]);
+    pthread_sigmask(SIG_SETMASK, &mask, &old);
+    int r = pthread_create(&w->thread, NULL, worker_main, w);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    return r;
+}
+
+int td_pool_init(td_pool *p, td_sched *s, int workers, td_error *e)
+{
+    if (workers > TD_MAX_WORKERS) workers = TD_MAX_WORKERS;
+    pthread_mutex_init(&p->lock, NULL);
+    pthread_mutex_init(&p->work.lock, NULL);
+    if (workers <= 0) return 0;
+    p->workers = aligned_alloc(64, (size_t)workers * sizeof *p->workers);
+    if (!p->workers) return td_fail(e, TD_E_MEMORY, "no memory for %d worker threads", workers);
+    for (int i = 0; i < workers; i++) p->workers[i] = (td_worker){.s = s, .index = i};
+    p->nworkers = workers;
+    for (; p->started < workers; p->started++) {
+        int r = start_worker(&p->workers[p->started]);
+        if (r) return td_fail_errno(e, r, "cannot start worker thread %d of %d", p->started + 1, workers);
+    }
+    return 0;
+}
+
+void td_pool_stop(td_pool *p)
+{
+    atomic_store(&p->stop, true);
+    td_pool_wake_all(p);
+    while (p->started > 0) pthread_join(p->workers[--p->started].thread, NULL);
+}
+
+void td_pool_deinit(td_pool *p)
+{
+    td_pool_stop(p);
+    for (int i = 0; i < p->nworkers; i++) free(p->workers[i].scratch.data);
+    for (int i = 0; i < p->work.count; i++) free(p->work.spare[i].data);
+    free(p->workers);
+    pthread_mutex_destroy(&p->work.lock);
+    pthread_mutex_destroy(&p->lock);
+}

@@ -1,0 +1,196 @@
+/* Tasks: what loop and workers share. A task counts what it waits for, and keeps a list of who waits for it.
+ *
+ * Invariant: an edge is in exactly one of two states. Either it was pushed before the list of its predecessor was
+ * closed, and then the thread that closed it releases it, exactly once; or it found the list closed, and then the loop,
+ * which alone pushes, knows that the predecessor has ended. Memory is safe because the loop alone frees tasks, and only
+ * when it has collected them: the thread that ends a task touches nothing of it after pushing it to the ends, and edges
+ * belong to their successor, which cannot end before all of them were released. */
+#include "daemon/sched/internal.h"
+#include <assert.h>
+#include <stdlib.h>
+
+bool td_task_reserve(td_sched *s, int n)
+{
+    while (s->nspare_tasks < n) {
+        td_task *t = aligned_alloc(64, (sizeof *t + 63) / 64 * 64);
+        if (!t) return false;
+        t->next = s->spare_tasks;
+        s->spare_tasks = t;
+        s->nspare_tasks++;
+    }
+    return true;
+}
+
+td_task *td_task_new(td_sched *s, td_task_kind kind)
+{
+    td_task *t = s->spare_tasks;
+    assert(t && "td_task_reserve came first");
+    s->spare_tasks = t->next;
+    s->nspare_tasks--;
+    *t = (td_task){.kind = kind, .refs = 1, .seq = ++s->seq, .room_edges = TD_TASK_EDGES};
+    t->reaches = t->reaches_inline;
+    t->edges = t->edges_inline;
+    atomic_store_explicit(&t->waits, 1, memory_order_relaxed);
+    return t;
+}
+
+void td_task_unref(td_sched *s, td_task *t)
+{
+    assert(t->refs);
+    if (--t->refs) return;
+    if (t->reaches != t->reaches_inline) free(t->reaches);
+    if (t->edges != t->edges_inline) free(t->edges);
+    td_cause_unref(t->cause);
+    t->next = s->spare_tasks;
+    s->spare_tasks = t;
+    s->nspare_tasks++;
+}
+
+bool td_task_room_for_reaches(td_task *t, int n)
+{
+    if (n <= TD_TASK_REACHES) return true;
+    td_reach *r = malloc((size_t)n * sizeof *r);
+    if (r) t->reaches = r;
+    return r != NULL;
+}
+
+static bool grow_edges(td_task *t)
+{
+    int room = t->room_edges * 4;
+    td_edge *e = malloc((size_t)room * sizeof *e);
+    if (!e) return false;
+    memcpy(e, t->edges, (size_t)t->nedges * sizeof *e);
+    if (t->edges != t->edges_inline) free(t->edges);
+    t->edges = e;
+    t->room_edges = room;
+    return true;
+}
+
+bool td_task_depend(td_task *t, td_task *from, bool data)
+{
+    assert(from != t);
+    if (from->mark == t->seq) {
+        t->edges[from->mark_edge].data |= data;
+        return true;
+    }
+    if (t->nedges == t->room_edges && !grow_edges(t)) return false;
+    from->mark = t->seq;
+    from->mark_edge = t->nedges;
+    t->edges[t->nedges++] = (td_edge){.from = from, .to = t, .data = data};
+    return true;
+}
+
+/* False when the list was closed already. */
+static bool push(td_edge *e)
+{
+    td_edge *head = atomic_load_explicit(&e->from->successors, memory_order_acquire);
+    do {
+        if (head == TD_CLOSED) return false;
+        e->next = head;
+    } while (!atomic_compare_exchange_weak_explicit(&e->from->successors, &head, e, memory_order_acq_rel,
+                                                    memory_order_acquire));
+    return true;
+}
+
+/* Its predecessor has ended. Does it have to wait until the loop has collected that one? It does for the cause of a
+ * failure; a waiter always does, because its callback wants to find everything settled. */
+static bool is_late(const td_edge *e)
+{
+    return !e->from->collected && (e->to->kind == TD_TASK_WAITER || (e->data && td_task_bad(e->from)));
+}
+
+/* `n` of the things it waits for are done with. */
+static void release(td_sched *s, td_task *t, int n, td_chain *ready, td_chain *over, bool *tell)
+{
+    if (atomic_fetch_sub_explicit(&t->waits, n, memory_order_acq_rel) != n) return;
+    if (t->kind == TD_TASK_WAITER) *tell |= td_ends_push(s, t);
+    else if (t->kind == TD_TASK_JOIN || td_task_bad(t)) td_chain_add(over, t);
+    else td_chain_add(ready, t);
+}
+
+static td_edge *reversed(td_edge *e)
+{
+    td_edge *r = NULL;
+    while (e) {
+        td_edge *next = e->next;
+        e->next = r;
+        r = e;
+        e = next;
+    }
+    return r;
+}
+
+/* Release those on a list, first come first. Nothing of the predecessor is touched. */
+static void release_all(td_sched *s, td_edge *list, bool bad, td_chain *ready, td_chain *over, bool *tell)
+{
+    for (td_edge *e = reversed(list), *next; e; e = next) {
+        next = e->next; /* before its owner may end */
+        td_task *to = e->to;
+        if (bad && e->data) atomic_store_explicit(&to->bad, true, memory_order_relaxed);
+        release(s, to, 1, ready, over, tell);
+    }
+}
+
+static td_edge *close_list(td_task *t)
+{
+    td_edge *list = atomic_exchange_explicit(&t->successors, TD_CLOSED, memory_order_acq_rel);
+    assert(list != TD_CLOSED);
+    return list;
+}
+
+/* End what is on `over`, and what ends by that. A loop, because chains of joins and of failures may be long. */
+static void end_all(td_sched *s, td_chain *over, td_chain *ready, bool tell)
+{
+    td_task *t;
+    while ((t = td_chain_take(over))) {
+        bool bad = td_task_bad(t);
+        td_edge *list = close_list(t);
+        tell |= td_ends_push(s, t); /* before the successors: the loop collects in this order */
+        release_all(s, list, bad, ready, over, &tell);
+    }
+    if (tell) td_ends_tell(s);
+}
+
+void td_task_end(td_sched *s, td_task *t, td_chain *ready)
+{
+    td_chain over = {0};
+    td_chain_add(&over, t);
+    end_all(s, &over, ready, false);
+}
+
+void td_task_end_waiter(td_sched *s, td_task *t, td_chain *ready)
+{
+    td_chain over = {0};
+    bool tell = false;
+    release_all(s, close_list(t), false, ready, &over, &tell);
+    end_all(s, &over, ready, tell);
+}
+
+void td_task_release_late(td_sched *s, td_task *t, td_chain *ready)
+{
+    td_chain over = {0};
+    bool tell = false;
+    td_edge *list = t->late;
+    t->late = NULL;
+    release_all(s, list, td_task_bad(t), ready, &over, &tell);
+    end_all(s, &over, ready, tell);
+}
+
+void td_task_connect(td_sched *s, td_task *t, td_chain *ready)
+{
+    int unneeded = 1; /* the guard */
+    atomic_fetch_add_explicit(&t->waits, t->nedges, memory_order_relaxed);
+    for (int i = 0; i < t->nedges; i++) {
+        td_edge *e = &t->edges[i];
+        if (e->data) e->from->refs++; /* its cause may be asked for */
+        if (push(e)) continue;
+        if (is_late(e)) {
+            e->next = e->from->late;
+            e->from->late = e;
+        } else unneeded++;
+    }
+    td_chain over = {0};
+    bool tell = false;
+    release(s, t, unneeded, ready, &over, &tell);
+    end_all(s, &over, ready, tell);
+}

@@ -1,0 +1,131 @@
+/* Calls without ops, for the scheduler's suites: tensors are byte intervals of plain storages, kernels are the test's
+ * own functions.
+ *
+ * The scheduler's library needs a few functions of the rooms below it; they are defined here, as small as they can be,
+ * so that these suites test order and nothing else. `fake_live` counts calls that are not freed. */
+#ifndef TENSORD_TESTS_SCHED_FAKE_H
+#define TENSORD_TESTS_SCHED_FAKE_H
+
+#include "daemon/sched/sched.h"
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static long fake_live;
+
+static void fake_tensor_free(td_tensor *t)
+{
+    free(t);
+}
+
+void td_cpu_thread_init(void)
+{
+}
+
+void td_kernel_fail(td_kcall *k, td_code code, const char *format, ...)
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    pthread_mutex_lock(&lock);
+    if (!atomic_load(&k->failed)) {
+        va_list ap;
+        va_start(ap, format);
+        k->error.code = code;
+        vsnprintf(k->error.message, sizeof k->error.message, format, ap);
+        va_end(ap);
+        atomic_store(&k->failed, code);
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+int td_op_param_of(const td_op *op, int nin, int i)
+{
+    (void)op, (void)nin;
+    return i;
+}
+
+void td_call_hold(td_call *c)
+{
+    c->flags |= 1u << 31; /* held: what the suites look at */
+}
+
+void td_call_error(const td_call *c, td_error *e)
+{
+    snprintf(e->where, sizeof e->where, "%s", c->who->where);
+}
+
+void td_call_free(td_call *c)
+{
+    for (int i = 0; i < c->nin; i++) fake_tensor_free(c->in[i].tensor);
+    for (int i = 0; i < c->nout; i++) fake_tensor_free(c->out[i]);
+    if (c->in != c->in_inline) free(c->in);
+    if (c->out != c->out_inline) free(c->out);
+    td_cause_unref(c->cause);
+    free(c);
+    fake_live--;
+}
+
+/* Bytes [lo, hi) of a storage; with step > 1 every step-th byte of them. */
+static td_tensor *fake_tensor(td_storage *st, int64_t lo, int64_t hi, int64_t step)
+{
+    td_tensor *t = calloc(1, sizeof *t);
+    t->refs = 1;
+    t->storage = st;
+    td_desc_contiguous(&t->desc, TD_UINT8, 1, (int64_t[]){(hi - lo + step - 1) / step}, NULL);
+    t->desc.stride[0] = step;
+    t->desc.offset = lo;
+    return t;
+}
+
+static td_call *fake_call(td_issuer *who, double cost_ns)
+{
+    td_call *c = calloc(1, sizeof *c);
+    c->who = who;
+    c->in = c->in_inline;
+    c->out = c->out_inline;
+    c->flags = TD_CF_OUT;
+    c->k.cost_ns = cost_ns;
+    c->k.attrs = &c->attrs;
+    fake_live++;
+    return c;
+}
+
+static void fake_reads(td_call *c, td_storage *st, int64_t lo, int64_t hi)
+{
+    if (c->nin == TD_CALL_INLINE && c->in == c->in_inline) {
+        c->in = malloc(TD_MAX_INPUTS * sizeof *c->in);
+        memcpy(c->in, c->in_inline, sizeof c->in_inline);
+    }
+    c->in[c->nin++] = td_in(fake_tensor(st, lo, hi, 1));
+}
+
+static void fake_writes(td_call *c, td_storage *st, int64_t lo, int64_t hi)
+{
+    c->out[c->nout++] = fake_tensor(st, lo, hi, 1);
+}
+
+static void fake_phase(td_call *c, td_chunk_fn fn, int64_t chunks)
+{
+    c->k.phase[c->k.nphases].fn = fn;
+    c->k.phase[c->k.nphases++].chunks = chunks;
+}
+
+static void fake_storage(td_storage *st, void *data, uint64_t nbytes)
+{
+    *st = (td_storage){.refs = 1, .nbytes = nbytes, .data = data};
+}
+
+static td_sched *fake_sched(int workers, void (*wake)(void *), void *arg)
+{
+    td_sched *s = NULL;
+    td_error e = {0};
+    td_sched_options o = {.workers = workers, .inline_ns = 1000, .wake = wake, .arg = arg};
+    if (td_sched_new(&s, &o, &e)) fprintf(stderr, "td_sched_new: %s\n", e.message), abort();
+    return s;
+}
+
+#define FAKE_BIG 50000.0 /* ns: goes to the pool */
+
+#endif

@@ -1,0 +1,677 @@
+/* The scheduler's promises, one by one: what runs here and what in the pool, what waits for what, where a failure
+ * arrives, who is told when, who is served first. Order under random load is in test_sched_stress.c. */
+#include "tests/unit/cunit_main.h"
+#include "tests/unit/sched_fake.h"
+#include <time.h>
+
+static td_sched *s;
+static td_issuer who;
+static td_storage a, b, c;
+static uint64_t cells_a[64], cells_b[64], cells_c[64];
+static _Atomic int gate; /* kernels that wait until it is open */
+static _Atomic int wakes;
+static int done_count;
+static char done_order[64];
+
+static void on_wake(void *arg)
+{
+    (void)arg;
+    atomic_fetch_add(&wakes, 1);
+}
+
+static void start(int workers)
+{
+    s = fake_sched(workers, on_wake, NULL);
+    td_flow *f;
+    CU_ASSERT_EQUAL(td_flow_new(&f, s, NULL), 0);
+    who = (td_issuer){.flow = f};
+    fake_storage(&a, cells_a, sizeof cells_a);
+    fake_storage(&b, cells_b, sizeof cells_b);
+    fake_storage(&c, cells_c, sizeof cells_c);
+    memset(cells_a, 0, sizeof cells_a);
+    memset(cells_b, 0, sizeof cells_b);
+    memset(cells_c, 0, sizeof cells_c);
+    atomic_store(&gate, 0);
+    atomic_store(&wakes, 0);
+    done_count = 0;
+    memset(done_order, 0, sizeof done_order);
+}
+
+static void settle(void)
+{
+    atomic_store(&gate, 1);
+    td_sched_drain(s);
+}
+
+static void finish(void)
+{
+    settle();
+    td_flow_free(who.flow);
+    td_sched_stats st;
+    td_sched_get_stats(s, &st);
+    CU_ASSERT_EQUAL(st.pending, 0);
+    td_sched_free(s);
+    CU_ASSERT_EQUAL(fake_live, 0);
+    CU_ASSERT_PTR_NULL(a.hazards);
+    CU_ASSERT_PTR_NULL(b.hazards);
+    CU_ASSERT_PTR_NULL(c.hazards);
+    CU_ASSERT_EQUAL(a.refs + b.refs + c.refs, 3);
+    td_storage_heal(&a);
+    td_storage_heal(&b);
+    td_storage_heal(&c);
+    CU_ASSERT_EQUAL(td_live_counts().causes, 0);
+}
+
+/* ---- kernels */
+
+static void k_nothing(td_kcall *k, int64_t chunk, void *scratch)
+{
+    (void)k, (void)chunk, (void)scratch;
+}
+static void k_gate(td_kcall *k, int64_t chunk, void *scratch)
+{
+    (void)k, (void)chunk, (void)scratch;
+    while (!atomic_load(&gate)) usleep(50);
+}
+static void k_fail(td_kcall *k, int64_t chunk, void *scratch)
+{
+    (void)scratch;
+    td_kernel_fail(k, TD_E_INDEX, "chunk %d fails", (int)chunk);
+}
+static void k_gate_fail(td_kcall *k, int64_t chunk, void *scratch)
+{
+    k_gate(k, chunk, scratch);
+    k_fail(k, chunk, scratch);
+}
+static _Atomic int ran;
+static void k_count(td_kcall *k, int64_t chunk, void *scratch)
+{
+    (void)k, (void)chunk, (void)scratch;
+    atomic_fetch_add(&ran, 1);
+}
+
+static struct {
+    int failed, code;
+    char message[64], where[16];
+} seen[64]; /* by name */
+
+static void on_done(td_call *call)
+{
+    int name = (int)(intptr_t)call->owner;
+    done_order[done_count++] = (char)name;
+    seen[name % 64].failed = atomic_load(&call->k.failed);
+    seen[name % 64].code = call->cause ? call->cause->error.code : 0;
+    snprintf(seen[name % 64].message, 64, "%.63s", call->cause ? call->cause->error.message : "");
+    snprintf(seen[name % 64].where, 16, "%.15s", call->cause ? call->cause->error.where : "");
+}
+
+/* A call that reads all of `from` and writes all of `to` (NULL: nothing), named by a letter. */
+static td_call *make(char name, td_storage *from, td_storage *to, td_chunk_fn fn, double cost)
+{
+    td_call *call = fake_call(&who, cost);
+    if (from) fake_reads(call, from, 0, (int64_t)from->nbytes);
+    if (to) fake_writes(call, to, 0, (int64_t)to->nbytes);
+    fake_phase(call, fn, 1);
+    call->finished = on_done;
+    call->owner = (void *)(intptr_t)name;
+    return call;
+}
+
+static void submit(char name, td_storage *from, td_storage *to, td_chunk_fn fn)
+{
+    td_sched_submit(s, make(name, from, to, fn, FAKE_BIG));
+}
+
+/* ---- here or there */
+
+static void small_runs_here(void)
+{
+    start(2);
+    atomic_store(&ran, 0);
+    td_sched_submit(s, make('x', &a, &b, k_count, 10));
+    CU_ASSERT_EQUAL(atomic_load(&ran), 1);
+    CU_ASSERT_STRING_EQUAL(done_order, "x");
+    td_call *huge = make('y', &a, &b, k_count, 1e9);
+    huge->flags |= TD_CF_INLINE_ONLY;
+    td_sched_submit(s, huge);
+    CU_ASSERT_STRING_EQUAL(done_order, "xy");
+    td_sched_stats st;
+    td_sched_get_stats(s, &st);
+    CU_ASSERT_EQUAL(st.run_inline, 2);
+    CU_ASSERT_EQUAL(st.run_pool, 0);
+    CU_ASSERT_EQUAL(atomic_load(&wakes), 0);
+    finish();
+}
+
+static pthread_t ran_on;
+static void k_where(td_kcall *k, int64_t chunk, void *scratch)
+{
+    (void)k, (void)chunk, (void)scratch;
+    ran_on = pthread_self();
+}
+
+static void big_runs_in_the_pool(void)
+{
+    start(1);
+    submit('x', &a, &b, k_where);
+    CU_ASSERT_EQUAL(td_flow_pending(who.flow), 1);
+    CU_ASSERT_EQUAL(td_flow_pending_bytes(who.flow), sizeof cells_b);
+    CU_ASSERT(td_sched_pending(&b, 0, 8, false));
+    CU_ASSERT(td_sched_pending(&a, 0, 8, true));
+    CU_ASSERT(!td_sched_pending(&a, 0, 8, false));
+    CU_ASSERT_EQUAL(done_count, 0);
+    td_sched_drain(s);
+    CU_ASSERT(!pthread_equal(ran_on, pthread_self()));
+    CU_ASSERT_STRING_EQUAL(done_order, "x");
+    CU_ASSERT_EQUAL(atomic_load(&wakes), 1);
+    CU_ASSERT_EQUAL(td_flow_pending(who.flow) + td_flow_pending_bytes(who.flow), 0);
+    finish();
+}
+
+static void without_workers_all_runs_here(void)
+{
+    start(0);
+    submit('x', &a, &b, k_where);
+    CU_ASSERT(pthread_equal(ran_on, pthread_self()));
+    CU_ASSERT_STRING_EQUAL(done_order, "x");
+    finish();
+}
+
+static void small_waits_for_what_it_needs(void)
+{
+    start(1);
+    submit('w', NULL, &a, k_gate);
+    td_sched_submit(s, make('r', &a, &b, k_nothing, 10)); /* needs a */
+    td_sched_submit(s, make('o', &c, NULL, k_nothing, 10));
+    CU_ASSERT_STRING_EQUAL(done_order, "o");
+    settle();
+    CU_ASSERT_STRING_EQUAL(done_order, "owr");
+    finish();
+}
+
+static void intervals_are_apart(void)
+{
+    start(1);
+    td_call *w = fake_call(&who, FAKE_BIG);
+    fake_writes(w, &a, 100, 200);
+    fake_phase(w, k_gate, 1);
+    td_sched_submit(s, w);
+    CU_ASSERT(!td_sched_pending(&a, 0, 100, true));
+    CU_ASSERT(td_sched_pending(&a, 99, 101, false));
+    CU_ASSERT(td_sched_pending(&a, 199, 300, true));
+    CU_ASSERT(!td_sched_pending(&a, 200, 300, true));
+    td_call *r = make('r', NULL, &b, k_nothing, 10);
+    fake_reads(r, &a, 0, 100);
+    td_sched_submit(s, r);
+    CU_ASSERT_STRING_EQUAL(done_order, "r"); /* not behind the writer */
+    finish();
+}
+
+/* ---- phases, chunks, memory */
+
+#define CHUNKS 5000
+static _Atomic uint8_t times[2][CHUNKS];
+static _Atomic int bad_memory;
+
+static void check_memory(td_kcall *k, void *scratch)
+{
+    if ((uintptr_t)scratch % 64 || (uintptr_t)k->work % 64 || !scratch || !k->work) atomic_fetch_add(&bad_memory, 1);
+    memset(scratch, 0x5a, k->scratch_bytes);
+}
+static void k_first(td_kcall *k, int64_t chunk, void *scratch)
+{
+    check_memory(k, scratch);
+    ((uint32_t *)k->work)[chunk] = (uint32_t)chunk + 1;
+    atomic_fetch_add(&times[0][chunk], 1);
+}
+static void k_second(td_kcall *k, int64_t chunk, void *scratch)
+{
+    check_memory(k, scratch);
+    int64_t other = CHUNKS - 1 - chunk; /* somebody else's, of the phase before */
+    if (((uint32_t *)k->work)[other] != (uint32_t)other + 1) atomic_fetch_add(&bad_memory, 1);
+    atomic_fetch_add(&times[1][chunk], 1);
+}
+
+static void phases_follow_each_other(void)
+{
+    for (int workers = 0; workers <= 3; workers++) {
+        start(workers);
+        for (int round = 0; round < 10; round++) {
+            memset(times, 0, sizeof times);
+            atomic_store(&bad_memory, 0);
+            td_call *call = fake_call(&who, round % 2 ? 1e6 : 1e9);
+            fake_phase(call, k_first, CHUNKS);
+            fake_phase(call, k_nothing, 0);
+            fake_phase(call, k_second, CHUNKS);
+            call->k.scratch_bytes = 1000 + (size_t)round * 5000;
+            call->k.work_bytes = CHUNKS * 4;
+            td_sched_submit(s, call);
+            td_sched_drain(s);
+            int wrong = 0;
+            for (int i = 0; i < CHUNKS; i++) wrong += times[0][i] != 1 || times[1][i] != 1;
+            CU_ASSERT_EQUAL(wrong, 0);
+            CU_ASSERT_EQUAL(atomic_load(&bad_memory), 0);
+        }
+        finish();
+    }
+}
+
+static void nothing_to_run(void)
+{
+    start(1);
+    submit('w', NULL, &a, k_gate);
+    td_call *call = make('e', &a, &b, k_nothing, 10);
+    call->k.nphases = 0;
+    td_sched_submit(s, call);
+    td_call *view = make('v', &a, NULL, k_nothing, 10);
+    view->flags |= TD_CF_VIEW;
+    td_sched_submit(s, view);
+    CU_ASSERT_STRING_EQUAL(done_order, "v");
+    settle();
+    CU_ASSERT_STRING_EQUAL(done_order, "vwe");
+    finish();
+}
+
+/* ---- failures */
+
+static void failure_reaches_readers_only(void)
+{
+    start(2);
+    snprintf(who.where, sizeof who.where, "here.c:1");
+    submit('f', NULL, &a, k_gate_fail);
+    snprintf(who.where, sizeof who.where, "there.c:2");
+    atomic_store(&ran, 0);
+    submit('r', &a, &b, k_count);   /* reads it: not run */
+    submit('s', &b, &c, k_count);   /* reads that: not run */
+    submit('o', NULL, &a, k_count); /* overwrites it: runs, and a is whole again */
+    submit('p', &a, NULL, k_count); /* reads the new one: runs */
+    settle();
+    CU_ASSERT_EQUAL(atomic_load(&ran), 2);
+    CU_ASSERT_EQUAL(seen['f' % 64].failed, TD_E_INDEX);
+    CU_ASSERT_STRING_EQUAL(seen['s' % 64].message, "chunk 0 fails");
+    CU_ASSERT_STRING_EQUAL(seen['s' % 64].where, "here.c:1");
+    CU_ASSERT_EQUAL(seen['r' % 64].code, TD_E_INDEX);
+    CU_ASSERT_EQUAL(seen['r' % 64].failed, 0);
+    CU_ASSERT_EQUAL(seen['o' % 64].code + seen['p' % 64].code, 0);
+    CU_ASSERT_PTR_NULL(a.poison);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(b.poison);
+    CU_ASSERT_PTR_EQUAL(b.poison, c.poison);
+    finish();
+}
+
+static void poison_is_known_at_issue(void)
+{
+    start(1);
+    td_sched_submit(s, make('f', NULL, &a, k_fail, 10)); /* fails here */
+    CU_ASSERT_PTR_NOT_NULL(a.poison);
+    atomic_store(&ran, 0);
+    submit('r', &a, &b, k_count);
+    CU_ASSERT_STRING_EQUAL(done_order, "fr");
+    CU_ASSERT_PTR_EQUAL(b.poison, a.poison);
+    td_call *part = make('p', NULL, NULL, k_count, 10);
+    fake_writes(part, &a, 0, 8); /* a part does not heal */
+    td_sched_submit(s, part);
+    CU_ASSERT_PTR_NOT_NULL(a.poison);
+    td_sched_submit(s, make('h', NULL, &a, k_count, 10));
+    CU_ASSERT_PTR_NULL(a.poison);
+    submit('i', NULL, &b, k_count); /* in the pool: healed as soon as it is issued */
+    CU_ASSERT_PTR_NULL(b.poison);
+    submit('q', &b, &c, k_count);
+    td_sched_drain(s);
+    CU_ASSERT_EQUAL(atomic_load(&ran), 4);
+    CU_ASSERT_PTR_NULL(c.poison);
+    finish();
+}
+
+static void cause_given_with_the_call(void)
+{
+    start(1);
+    td_call *call = make('x', &b, &a, k_count, 10);
+    atomic_store(&ran, 0);
+    call->cause = td_cause_new(&(td_error){.code = TD_E_LOST, .message = "gone"});
+    td_sched_submit(s, call);
+    CU_ASSERT_EQUAL(atomic_load(&ran), 0);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(a.poison);
+    CU_ASSERT_STRING_EQUAL(a.poison->error.message, "gone");
+    finish();
+}
+
+/* A successor that comes when the failed task has ended, but the loop has not collected it. */
+static void failure_is_not_missed_late(void)
+{
+    start(1);
+    atomic_store(&gate, 1);
+    atomic_store(&ran, 0);
+    submit('f', NULL, &a, k_fail);
+    for (int i = 0; !atomic_load(&wakes) && i < 2000; i++) usleep(1000);
+    CU_ASSERT_EQUAL(atomic_load(&wakes), 1);
+    CU_ASSERT_EQUAL(done_count, 0);
+    td_sched_submit(s, make('r', &a, &b, k_count, 10)); /* small, but may not run here */
+    submit('t', &b, &c, k_count);
+    CU_ASSERT_EQUAL(done_count, 0);
+    td_sched_drain(s);
+    CU_ASSERT_STRING_EQUAL(done_order, "frt");
+    CU_ASSERT_EQUAL(atomic_load(&ran), 0);
+    CU_ASSERT_PTR_EQUAL(c.poison, a.poison);
+    finish();
+}
+
+static void clean_failure_leaves_what_was_there(void)
+{
+    start(1);
+    for (int here = 0; here < 2; here++) {
+        td_call *call = make('f', &a, &a, k_fail, here ? 10 : FAKE_BIG);
+        call->k.clean_phases = 1; /* it only checks; it writes in the second phase */
+        fake_phase(call, k_count, 1);
+        atomic_store(&ran, 0);
+        td_sched_submit(s, call);
+        submit('r', &a, &b, k_count);
+        td_sched_drain(s);
+        CU_ASSERT_PTR_NULL(a.poison);
+        CU_ASSERT_EQUAL(seen['f' % 64].failed, TD_E_INDEX);
+        CU_ASSERT_EQUAL(atomic_load(&ran), 1);
+    }
+    td_call *call = make('g', &a, &b, k_fail, FAKE_BIG);
+    call->k.clean_phases = 1;
+    call->flags = 0; /* it made b: that is lost */
+    td_sched_submit(s, call);
+    td_sched_drain(s);
+    CU_ASSERT_PTR_NOT_NULL(b.poison);
+    finish();
+}
+
+/* ---- many at once */
+
+static void k_sum(td_kcall *k, int64_t chunk, void *scratch)
+{
+    (void)k, (void)chunk, (void)scratch;
+    atomic_fetch_add((_Atomic uint64_t *)&cells_b[0], cells_a[0]);
+}
+static void k_inc(td_kcall *k, int64_t chunk, void *scratch)
+{
+    (void)k, (void)chunk, (void)scratch;
+    cells_a[0]++;
+}
+
+static void many_readers_then_a_writer(void)
+{
+    start(2);
+    uint64_t want = 0;
+    for (int round = 0; round < 20; round++) {
+        for (int i = 0; i < 100; i++) submit('r', &a, NULL, k_sum), done_count = 0;
+        want += 100 * (uint64_t)round;
+        submit('w', &a, &a, k_inc);
+    }
+    done_count = 0;
+    td_call *hold = make('x', &a, NULL, k_nothing, 10);
+    hold->finished = NULL;
+    td_sched_submit(s, hold);
+    while (td_flow_pending(who.flow)) td_sched_collect(s, 10), done_count = 0;
+    CU_ASSERT_EQUAL(cells_b[0], want);
+    CU_ASSERT_EQUAL(cells_a[0], 20);
+    finish();
+}
+
+static void many_views_of_one_storage(void)
+{
+    start(1);
+    submit('w', NULL, &a, k_gate);
+    td_call *cat = make('c', NULL, NULL, k_nothing, 10);
+    for (int i = 0; i < 1000; i++) fake_reads(cat, &a, i % 50 * 10, i % 50 * 10 + 3);
+    fake_writes(cat, &a, 100, 200); /* into itself */
+    td_sched_submit(s, cat);
+    td_call *cat2 = make('d', NULL, &b, k_nothing, 10);
+    for (int i = 0; i < 300; i++) fake_reads(cat2, i % 2 ? &a : &c, i, i + 1);
+    td_sched_submit(s, cat2);
+    submit('z', NULL, &a, k_nothing);
+    settle();
+    CU_ASSERT_STRING_EQUAL(done_order, "wcdz");
+    finish();
+}
+
+/* ---- waiting */
+
+static int fired;
+static void on_fired(void *arg)
+{
+    fired++;
+    if (arg) done_order[done_count++] = *(char *)arg;
+}
+
+static void waiters(void)
+{
+    start(1);
+    fired = 0;
+    td_access all_a = {&a, 0, 512, false}, write_b = {&b, 0, 512, true};
+    td_access both[] = {all_a, write_b};
+    CU_ASSERT_PTR_NULL(td_sched_after(s, who.flow, 2, both, on_fired, NULL)); /* nothing is pending */
+    CU_ASSERT_EQUAL(fired, 1);
+    submit('r', &b, NULL, k_gate);
+    submit('w', NULL, &a, k_nothing);
+    CU_ASSERT_PTR_NOT_NULL(td_sched_after(s, who.flow, 2, both, on_fired, "!"));
+    CU_ASSERT_PTR_NOT_NULL(td_sched_after_flow(s, who.flow, on_fired, "?"));
+    both[0].write = false, both[1].write = false;
+    td_waiter *w = td_sched_after(s, who.flow, 2, both, on_fired, "C");
+    td_waiter *wf = td_sched_after_flow(s, who.flow, on_fired, "D");
+    CU_ASSERT_PTR_NOT_NULL(w);
+    td_waiter_cancel(w);
+    td_waiter_cancel(wf);
+    td_sched_collect(s, 100);
+    CU_ASSERT_EQUAL(fired, 1);
+    settle();
+    CU_ASSERT_EQUAL(fired, 3);
+    CU_ASSERT_STRING_EQUAL(done_order, "rw?!");
+    CU_ASSERT_PTR_NULL(td_sched_after_flow(s, who.flow, on_fired, NULL));
+    CU_ASSERT_EQUAL(fired, 4);
+    finish();
+}
+
+/* A later writer must not run before the callback of an earlier reader has seen what was there. */
+static uint64_t value_seen;
+static void look(void *arg)
+{
+    (void)arg;
+    usleep(2000);
+    value_seen = *(volatile uint64_t *)&cells_a[0];
+}
+static void waiter_keeps_its_place(void)
+{
+    start(2);
+    value_seen = 99;
+    submit('i', &a, &a, k_inc);
+    td_access all_a = {&a, 0, 512, false};
+    td_sched_after(s, who.flow, 1, &all_a, look, NULL);
+    td_sched_submit(s, make('j', &a, &a, k_inc, FAKE_BIG));
+    td_sched_submit(s, make('k', &a, &a, k_inc, 10));
+    td_sched_drain(s);
+    CU_ASSERT_EQUAL(value_seen, 1);
+    CU_ASSERT_EQUAL(cells_a[0], 3);
+    finish();
+}
+
+/* A callback may issue, and wait again, on what it waited for. */
+static int again;
+static void issue_again(void *arg)
+{
+    (void)arg;
+    if (++again > 3) return;
+    td_sched_submit(s, make('n', &a, &a, k_inc, again % 2 ? FAKE_BIG : 10));
+    td_access all_a = {&a, 0, 512, true};
+    td_sched_after(s, who.flow, 1, &all_a, issue_again, NULL);
+}
+static void callbacks_may_issue(void)
+{
+    start(1);
+    again = 0;
+    submit('i', &a, &a, k_inc);
+    td_access all_a = {&a, 0, 512, true};
+    td_sched_after(s, who.flow, 1, &all_a, issue_again, NULL);
+    td_sched_drain(s);
+    CU_ASSERT_EQUAL(again, 4);
+    CU_ASSERT_EQUAL(cells_a[0], 4);
+    finish();
+}
+
+/* ---- fairness */
+
+static double now_ms(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
+}
+static _Atomic int long_chunks;
+static void k_long(td_kcall *k, int64_t chunk, void *scratch)
+{
+    (void)k, (void)chunk, (void)scratch;
+    double end = now_ms() + 0.1;
+    while (now_ms() < end) {
+    }
+    atomic_fetch_add(&long_chunks, 1);
+}
+static _Atomic int chunks_before;
+static void k_note(td_kcall *k, int64_t chunk, void *scratch)
+{
+    (void)k, (void)chunk, (void)scratch;
+    atomic_store(&chunks_before, atomic_load(&long_chunks));
+}
+
+static void a_small_flow_waits_a_chunk(void)
+{
+    for (int workers = 1; workers <= 2; workers++) {
+        start(workers);
+        td_flow *other;
+        CU_ASSERT_EQUAL(td_flow_new(&other, s, NULL), 0);
+        td_issuer second = {.flow = other};
+        atomic_store(&long_chunks, 0);
+        for (int i = 0; i < 2; i++) {
+            td_call *big = fake_call(&who, 1000 * 1e5);
+            fake_phase(big, k_long, 1000);
+            td_sched_submit(s, big);
+        }
+        while (atomic_load(&long_chunks) < 50) usleep(100);
+        for (int i = 0; i < 5; i++) {
+            td_call *small = fake_call(&second, 2000);
+            fake_phase(small, k_note, 1);
+            atomic_store(&chunks_before, -1);
+            int before = atomic_load(&long_chunks);
+            td_sched_submit(s, small);
+            while (td_flow_pending(other)) td_sched_collect(s, 10);
+            int waited = atomic_load(&chunks_before) - before;
+            CU_ASSERT(waited >= 0 && waited <= 2 * workers); /* of 1900 that are ready before it */
+        }
+        CU_ASSERT(atomic_load(&long_chunks) < 1000);
+        td_flow_free(other);
+        td_sched_free(s); /* with most of it still to do */
+        CU_ASSERT(atomic_load(&long_chunks) < 1500);
+        CU_ASSERT_EQUAL(fake_live, 0);
+        td_flow_free(who.flow);
+    }
+}
+
+/* Two flows with the same to do each get half. */
+static _Atomic int given[2];
+static void k_flow(td_kcall *k, int64_t chunk, void *scratch)
+{
+    k_long(k, chunk, scratch);
+    atomic_fetch_add(&given[k->seed], 1);
+}
+static void equal_flows_get_equal_shares(void)
+{
+    start(1);
+    td_flow *other;
+    CU_ASSERT_EQUAL(td_flow_new(&other, s, NULL), 0);
+    td_issuer two[2] = {who, {.flow = other}};
+    atomic_store(&given[0], 0);
+    atomic_store(&given[1], 0);
+    for (int i = 0; i < 2; i++) {
+        td_call *big = fake_call(&two[i], 400 * 1e5);
+        fake_phase(big, k_flow, 400);
+        big->k.seed = (uint64_t)i;
+        td_sched_submit(s, big);
+    }
+    while (atomic_load(&given[0]) + atomic_load(&given[1]) < 400) usleep(1000);
+    int a0 = atomic_load(&given[0]), a1 = atomic_load(&given[1]);
+    CU_ASSERT(abs(a0 - a1) < 40);
+    td_flow_free(other);
+    finish();
+}
+
+/* ---- the end */
+
+static void freeing_with_work_pending(void)
+{
+    for (int workers = 1; workers <= 2; workers++) {
+        start(workers);
+        fired = 0;
+        submit('f', NULL, &c, k_fail);
+        submit('g', NULL, &a, k_gate);
+        for (int i = 0; i < 20; i++) submit('p', &a, i % 2 ? &a : &b, k_count);
+        for (int i = 0; i < 9; i++) submit('q', &a, NULL, k_count);
+        submit('e', &c, NULL, k_count);
+        td_access x[] = {{&a, 0, 512, true}, {&b, 0, 512, false}};
+        td_sched_after(s, who.flow, 2, x, on_fired, NULL);
+        td_waiter_cancel(td_sched_after(s, who.flow, 2, x, on_fired, NULL));
+        td_sched_after_flow(s, who.flow, on_fired, NULL);
+        td_flow_free(who.flow);
+        atomic_store(&gate, 1);
+        td_sched_free(s);
+        CU_ASSERT_EQUAL(done_count, 32); /* each owner was told */
+        CU_ASSERT_EQUAL(fired, 2);
+        CU_ASSERT_EQUAL(fake_live, 0);
+        CU_ASSERT_PTR_NULL(a.hazards);
+        td_storage_heal(&a);
+        td_storage_heal(&b);
+        td_storage_heal(&c);
+        CU_ASSERT_EQUAL(td_live_counts().causes, 0);
+    }
+}
+
+static void flow_goes_with_its_last_task(void)
+{
+    start(1);
+    td_flow *f;
+    CU_ASSERT_EQUAL(td_flow_new(&f, s, NULL), 0);
+    td_issuer gone = {.flow = f};
+    td_call *call = fake_call(&gone, FAKE_BIG);
+    fake_phase(call, k_gate, 1);
+    td_sched_submit(s, call);
+    td_flow_free(f);
+    CU_ASSERT_EQUAL(fake_live, 1);
+    finish();
+}
+
+static void collect_is_bounded(void)
+{
+    start(1);
+    for (int i = 0; i < 10; i++) submit((char)('a' + i), NULL, NULL, k_nothing);
+    td_sched_stats st;
+    do usleep(1000), td_sched_get_stats(s, &st);
+    while (st.run_pool < 10);
+    usleep(1000);
+    CU_ASSERT(td_sched_collect(s, 3));
+    CU_ASSERT_EQUAL(done_count, 3);
+    CU_ASSERT(td_sched_collect(s, 6));
+    CU_ASSERT(!td_sched_collect(s, 6));
+    CU_ASSERT_STRING_EQUAL(done_order, "abcdefghij");
+    CU_ASSERT(atomic_load(&wakes) >= 1);
+    finish();
+}
+
+TD_CUNIT_MAIN("sched", {"small runs here", small_runs_here}, {"big runs in the pool", big_runs_in_the_pool},
+              {"without workers all runs here", without_workers_all_runs_here},
+              {"small waits for what it needs", small_waits_for_what_it_needs},
+              {"intervals are apart", intervals_are_apart}, {"phases follow each other", phases_follow_each_other},
+              {"nothing to run", nothing_to_run}, {"failure reaches readers only", failure_reaches_readers_only},
+              {"poison is known at issue", poison_is_known_at_issue},
+              {"cause given with the call", cause_given_with_the_call},
+              {"failure is not missed late", failure_is_not_missed_late},
+              {"clean failure leaves what was there", clean_failure_leaves_what_was_there},
+              {"many readers then a writer", many_readers_then_a_writer},
+              {"many views of one storage", many_views_of_one_storage}, {"waiters", waiters},
+              {"waiter keeps its place", waiter_keeps_its_place}, {"callbacks may issue", callbacks_may_issue},
+              {"a small flow waits a chunk", a_small_flow_waits_a_chunk},
+              {"equal flows get equal shares", equal_flows_get_equal_shares},
+              {"freeing with work pending", freeing_with_work_pending},
+              {"flow goes with its last task", flow_goes_with_its_last_task},
+              {"collect is bounded", collect_is_bounded})
