@@ -1,0 +1,85 @@
+/* conv2d and conv2d_backward: the geometry, and the choice of the way. A 1x1 convolution without stride and padding is W x X for
+ * each image and needs no columns. */
+#include "daemon/kernels/cpu/conv.h"
+#include "daemon/kernels/cpu/convert.h"
+#include "daemon/kernels/cpu/gemm.h"
+#include "daemon/kernels/cpu/plan.h"
+#include "daemon/kernels/cpu/plans.h"
+
+static bool pair(const td_attrs *a, int i, int64_t *first, int64_t *second)
+{
+    int n;
+    const int64_t *v = td_attr_ints(a, i, &n);
+    if (n < 1 || n > 2) return false;
+    *first = v[0];
+    *second = v[n - 1];
+    return true;
+}
+
+int td_conv_geometry(td_kcall *k, td_conv *c, const td_desc *x, const td_desc *w, const td_desc *out, int g0,
+                     const char *name, td_error *e)
+{
+    *c = (td_conv){.dtype = x->dtype, .acc = (uint8_t)td_acc_dtype(x->dtype)};
+    if (!td_dtype_is_float(x->dtype))
+        return td_fail(e, TD_E_UNSUPPORTED, "%s has no CPU kernel for %s", name, td_dtype_name(x->dtype));
+    if (x->ndim != 4 || w->ndim != 4 || out->ndim != 4)
+        return td_fail(e, TD_E_SHAPE, "%s: x and w must have 4 dimensions", name);
+    if (w->dtype != x->dtype)
+        return td_fail(e, TD_E_TYPE, "%s: x is %s, w is %s", name, td_dtype_name(x->dtype), td_dtype_name(w->dtype));
+    if (!pair(k->attrs, g0, &c->sh, &c->sw) || !pair(k->attrs, g0 + 1, &c->ph, &c->pw) ||
+        !pair(k->attrs, g0 + 2, &c->dh, &c->dw))
+        return td_fail(e, TD_E_INVALID, "%s: stride, padding and dilation must be one or two integers", name);
+    c->g = td_attr_int(k->attrs, g0 + 3);
+    c->n = x->shape[0], c->c = x->shape[1], c->h = x->shape[2], c->w = x->shape[3];
+    c->o = w->shape[0], c->kh = w->shape[2], c->kw = w->shape[3];
+    c->oh = out->shape[2], c->ow = out->shape[3];
+    if (c->sh < 1 || c->sw < 1 || c->dh < 1 || c->dw < 1 || c->ph < 0 || c->pw < 0 || c->g < 1 || c->o % c->g ||
+        c->c != c->g * w->shape[1])
+        return td_fail(e, TD_E_INVALID, "%s: stride, padding, dilation or groups do not fit", name);
+    c->cg = w->shape[1];
+    c->og = c->o / c->g;
+    c->k = c->cg * c->kh * c->kw;
+    c->p = c->oh * c->ow;
+    memcpy(c->xs, x->stride, sizeof c->xs);
+    return 0;
+}
+
+bool td_conv_plan_pointwise(td_kcall *k, const td_conv *c, td_error *e, int *code)
+{
+    const td_desc *x = k->in[0].desc, *w = k->in[1].desc;
+    if (c->kh != 1 || c->kw != 1 || c->sh != 1 || c->sw != 1 || c->ph || c->pw || c->g != 1) return false;
+    if (c->w > 1 && c->h > 1 && x->stride[2] != c->w * x->stride[3]) return false; /* a plane without one step */
+    td_gemm g = {.dtype = c->dtype, .batch = c->n, .m = c->o, .n = c->p, .k = c->c, .c = k->out[0].data,
+                 .alpha = td_int(1), .beta = td_int(1)};
+    g.a = (td_gemm_mat){.data = k->in[1].data, .rs = w->stride[0], .cs = w->stride[1]};
+    g.b = (td_gemm_mat){.data = k->in[0].data, .rs = x->stride[1], .cs = c->w > 1 ? x->stride[3] : x->stride[2],
+                        .bs = c->n > 1 ? x->stride[0] : 0};
+    if (!td_absent(&k->in[2])) {
+        g.has_d = 1;
+        g.d = (td_gemm_mat){.data = k->in[2].data, .rs = k->in[2].desc->stride[0]};
+    }
+    *code = td_gemm_plan(k, &g, "conv2d", e);
+    return true;
+}
+
+int td_cpu_plan_conv2d(td_kcall *k, td_error *e)
+{
+    td_conv c;
+    int code = td_conv_geometry(k, &c, k->in[0].desc, k->in[1].desc, k->out[0].desc, 0, "conv2d", e);
+    if (code) return code;
+    if (td_desc_numel(k->out[0].desc) == 0) return 0;
+    if (td_conv_plan_pointwise(k, &c, e, &code)) return code;
+    if (td_conv_plan_depthwise(k, &c) || td_conv_plan_dnnl(k, &c)) return 0;
+    return td_conv_plan_im2col(k, &c);
+}
+
+int td_cpu_plan_conv2d_backward(td_kcall *k, td_error *e)
+{
+    td_conv c;
+    int code = td_conv_geometry(k, &c, k->in[1].desc, k->in[2].desc, k->in[0].desc, 0, "conv2d_backward", e);
+    if (code) return code;
+    c.backward = true;
+    c.mask = (uint8_t)(td_attr_int(k->attrs, 4) & 7);
+    if (td_conv_plan_depthwise_backward(k, &c) || td_conv_plan_dnnl_backward(k, &c)) return 0;
+    return td_conv_plan_im2col_backward(k, &c);
+}

@@ -1,0 +1,355 @@
+/* Convolution as matrix products: a block of output positions at a time, the input's patches are laid out as a matrix
+ * ("columns", K x positions) in the thread's scratch and multiplied by the weights. Takes every float dtype and
+ * geometry.
+ *
+ * Backward: columns of dx are weights^T x gradient, added back into the image; dw is gradient x columns^T, one partial
+ * sum for each tile of images, added in order of the tiles. */
+#include "daemon/kernels/cpu/blas.h"
+#include "daemon/kernels/cpu/conv.h"
+#include "daemon/kernels/cpu/convert.h"
+#include "daemon/kernels/cpu/gemm.h"
+#include "daemon/kernels/cpu/plan.h"
+
+_Static_assert(sizeof(td_conv) <= TD_KSTATE_BYTES, "a td_conv lives in a call's state");
+
+static int64_t size_of(const td_conv *c)
+{
+    return (int64_t)td_dtype_size(c->dtype);
+}
+static int64_t acc_of(const td_conv *c)
+{
+    return (int64_t)td_dtype_size(c->acc);
+}
+
+/* ---- columns ---- */
+
+/* col[k][j] of channels [c0, c1) at positions p0 + j, j < n; `x` is the first of these channels. */
+static void im2col(const td_conv *c, const char *x, int64_t channels, int64_t p0, int64_t n, char *col)
+{
+    int64_t size = size_of(c), acc = acc_of(c);
+    for (int64_t k = 0; k < channels * c->kh * c->kw; k++) {
+        int64_t ci = k / (c->kh * c->kw), ky = k / c->kw % c->kh, kx = k % c->kw;
+        char *to = col + k * n * acc;
+        for (int64_t p = p0; p < p0 + n;) {
+            int64_t oy = p / c->ow, ox = p % c->ow, run = td_min64(c->ow - ox, p0 + n - p), a, b;
+            int64_t iy = oy * c->sh - c->ph + ky * c->dh, ix = ox * c->sw - c->pw + kx * c->dw;
+            td_conv_inside(c->w, c->sw, ix, run, &a, &b);
+            if (iy < 0 || iy >= c->h) a = b = run;
+            if (a > 0) memset(to, 0, (size_t)(a * acc));
+            if (b > a)
+                td_row_load(to + a * acc, x + (ci * c->xs[1] + iy * c->xs[2] + (ix + a * c->sw) * c->xs[3]) * size,
+                            c->sw * c->xs[3], c->dtype, b - a);
+            if (run > b) memset(to + b * acc, 0, (size_t)((run - b) * acc));
+            to += run * acc;
+            p += run;
+        }
+    }
+}
+
+#define ADD_BACK(T)                                                                                                    \
+    for (int64_t i = a; i < b; i++) ((T *)row)[(ix + i * c->sw)] += ((const T *)from)[i]
+
+/* The reverse: columns added into an image of `channels` contiguous planes of the computed dtype. */
+static void col2im(const td_conv *c, char *image, int64_t channels, int64_t p0, int64_t n, const char *col)
+{
+    int64_t acc = acc_of(c);
+    for (int64_t k = 0; k < channels * c->kh * c->kw; k++) {
+        int64_t ci = k / (c->kh * c->kw), ky = k / c->kw % c->kh, kx = k % c->kw;
+        const char *from = col + k * n * acc;
+        for (int64_t p = p0; p < p0 + n;) {
+            int64_t oy = p / c->ow, ox = p % c->ow, run = td_min64(c->ow - ox, p0 + n - p), a, b;
+            int64_t iy = oy * c->sh - c->ph + ky * c->dh, ix = ox * c->sw - c->pw + kx * c->dw;
+            td_conv_inside(c->w, c->sw, ix, run, &a, &b);
+            if (iy >= 0 && iy < c->h) {
+                char *row = image + (ci * c->h + iy) * c->w * acc;
+                if (c->acc == TD_FLOAT64) ADD_BACK(double);
+                else ADD_BACK(float);
+            }
+            from += run * acc;
+            p += run;
+        }
+    }
+}
+
+/* ---- weights ---- */
+
+#define WEIGHT_ROWS(c) td_max64(1, 65536 / td_max64(1, (c)->k))
+
+static int weight_input(const td_conv *c)
+{
+    return c->backward ? 2 : 1;
+}
+
+static void weights_chunk(td_kcall *k, int64_t chunk, void *scratch)
+{
+    const td_conv *c = (const td_conv *)k->state;
+    td_rows r;
+    int64_t b, e;
+    (void)scratch;
+    td_rows_init(&r, &k->in[weight_input(c)], 1, c->acc);
+    td_cut_range(c->o, WEIGHT_ROWS(c), chunk, &b, &e);
+    for (; b < e; b++) {
+        char *to = (char *)k->work + c->weights_at + (size_t)(b * c->k * acc_of(c));
+        const void *from = td_rows_get(&r, b, 0, c->k, to);
+        if (from != to) memcpy(to, from, (size_t)(c->k * acc_of(c)));
+    }
+}
+
+static void plan_weights(td_kcall *k, td_conv *c)
+{
+    const td_desc *w = k->in[weight_input(c)].desc;
+    c->weights_at = (size_t)-1;
+    if (c->dtype == c->acc && td_desc_is_contiguous(w)) return;
+    c->weights_at = td_plan_work(k, (size_t)(c->o * c->k * acc_of(c)));
+}
+
+/* Row o of the weights as O x K. */
+static const char *weights(const td_kcall *k, const td_conv *c, int64_t o)
+{
+    const char *w = c->weights_at == (size_t)-1 ? k->in[weight_input(c)].data : (char *)k->work + c->weights_at;
+    return w + o * c->k * acc_of(c);
+}
+
+/* ---- forward ---- */
+
+static void fill_bias(const td_kcall *k, const td_conv *c, int64_t o0, char *to, int64_t ld, int64_t n)
+{
+    for (int64_t o = 0; o < c->og; o++) {
+        double v = td_karg_number(&k->in[2], o0 + o);
+        if (c->acc == TD_FLOAT64)
+            for (int64_t i = 0; i < n; i++) ((double *)to)[o * ld + i] = v;
+        else
+            for (int64_t i = 0; i < n; i++) ((float *)to)[o * ld + i] = (float)v;
+    }
+}
+
+static void forward_chunk(td_kcall *k, int64_t chunk, void *scratch)
+{
+    const td_conv *c = (const td_conv *)k->state;
+    int64_t block = chunk % c->blocks, g = chunk / c->blocks % c->g, n = chunk / c->blocks / c->g, p0, p1;
+    td_cut_range(c->p, c->block, block, &p0, &p1);
+    int64_t count = p1 - p0, o0 = g * c->og;
+    const char *x = (const char *)k->in[0].data + (n * c->xs[0] + g * c->cg * c->xs[1]) * size_of(c);
+    char *col = scratch, *out = (char *)k->out[0].data + ((n * c->o + o0) * c->p + p0) * size_of(c);
+    bool direct = c->dtype == c->acc, bias = !td_absent(&k->in[2]);
+    char *tile = direct ? out : col + c->k * c->block * acc_of(c);
+    int64_t ld = direct ? c->p : count;
+    im2col(c, x, c->cg, p0, count, col);
+    if (bias) fill_bias(k, c, o0, tile, ld, count);
+    td_gemm_one(&(td_gemm_call){.dtype = c->acc,
+                                .use_dnnl = td_gemm_prefers_dnnl(c->acc, c->og, count, c->k),
+                                .m = c->og,
+                                .n = count,
+                                .k = c->k,
+                                .a = weights(k, c, o0),
+                                .lda = td_max64(1, c->k),
+                                .b = col,
+                                .ldb = count,
+                                .c = tile,
+                                .ldc = ld,
+                                .alpha = td_int(1),
+                                .beta = td_int(bias)});
+    if (!direct)
+        for (int64_t o = 0; o < c->og; o++)
+            td_row_store(out + o * c->p * size_of(c), 1, c->dtype, tile + o * count * acc_of(c), count);
+}
+
+/* Columns of about half a megabyte: they stay in the second cache while they are multiplied. */
+static void cut_positions(td_conv *c)
+{
+    int64_t row = td_max64(1, td_max64(c->k, c->og));
+    c->block = td_max64(1, td_min64(c->p, td_max64(128, 131072 / row)));
+    c->blocks = td_cut(c->p, c->block);
+}
+
+static double macs(const td_conv *c)
+{
+    return (double)c->n * (double)c->o * (double)c->k * (double)c->p;
+}
+
+int td_conv_plan_im2col(td_kcall *k, td_conv *c)
+{
+    cut_positions(c);
+    plan_weights(k, c);
+    if (c->weights_at != (size_t)-1) td_plan_phase(k, weights_chunk, td_cut(c->o, WEIGHT_ROWS(c)));
+    td_plan_phase(k, forward_chunk, c->n * c->g * c->blocks);
+    k->scratch_bytes = (size_t)((c->k + c->og) * c->block * acc_of(c));
+    k->cost_ns =
+        macs(c) / (c->acc == TD_FLOAT64 ? 15 : 30) + (double)c->n * (double)c->c * (double)(c->kh * c->kw * c->p);
+    memcpy(k->state, c, sizeof *c);
+    return 0;
+}
+
+/* ---- backward ---- */
+
+/* The gradient as [og][count] for group g of image n: as it lies when it can be read so, else loaded into buf. */
+static const char *gradient(const td_kcall *k, const td_conv *c, int64_t n, int64_t g, int64_t p0, int64_t count,
+                            char *buf, int64_t *ld)
+{
+    td_rows r;
+    td_rows_init(&r, &k->in[0], 2, c->acc);
+    int64_t row = n * c->o + g * c->og;
+    if (r.direct && td_desc_is_contiguous(k->in[0].desc)) {
+        *ld = c->p;
+        return (const char *)k->in[0].data + (row * c->p + p0) * acc_of(c);
+    }
+    *ld = count;
+    for (int64_t o = 0; o < c->og; o++) {
+        char *to = buf + o * count * acc_of(c);
+        const void *from = td_rows_get(&r, row + o, p0, count, to);
+        if (from != to) memcpy(to, from, (size_t)(count * acc_of(c)));
+    }
+    return buf;
+}
+
+/* dx of channels [c0, c1) of group g, image n. */
+static void dx_chunk(td_kcall *k, int64_t chunk, void *scratch)
+{
+    const td_conv *c = (const td_conv *)k->state;
+    int64_t g = chunk / c->cblocks % c->g, n = chunk / c->cblocks / c->g, c0, c1, p0, p1, ld;
+    td_cut_range(c->cg, c->cblock, chunk % c->cblocks, &c0, &c1);
+    int64_t rows = (c1 - c0) * c->kh * c->kw, plane = c->h * c->w, total = (c1 - c0) * plane;
+    char *col = scratch, *grad = col + c->cblock * c->kh * c->kw * c->block * acc_of(c);
+    char *out = (char *)k->out[0].data + ((n * c->c + g * c->cg + c0) * plane) * size_of(c);
+    char *image = c->dtype == c->acc ? out : grad + c->og * c->block * acc_of(c);
+    memset(image, 0, (size_t)(total * acc_of(c)));
+    for (int64_t b = 0; b < c->blocks; b++) {
+        td_cut_range(c->p, c->block, b, &p0, &p1);
+        const char *gr = gradient(k, c, n, g, p0, p1 - p0, grad, &ld);
+        td_gemm_one(&(td_gemm_call){.dtype = c->acc,
+                                    .use_dnnl = td_gemm_prefers_dnnl(c->acc, rows, p1 - p0, c->og),
+                                    .trans_a = true,
+                                    .m = rows,
+                                    .n = p1 - p0,
+                                    .k = c->og,
+                                    .a = weights(k, c, g * c->og) + c0 * c->kh * c->kw * acc_of(c),
+                                    .lda = c->k,
+                                    .b = gr,
+                                    .ldb = ld,
+                                    .c = col,
+                                    .ldc = p1 - p0,
+                                    .alpha = td_int(1),
+                                    .beta = td_int(0)});
+        col2im(c, image, c1 - c0, p0, p1 - p0, col);
+    }
+    if (image != out) td_row_store(out, 1, c->dtype, image, total);
+}
+
+static char *partial(const td_kcall *k, const td_conv *c, int64_t tile)
+{
+    return (char *)k->work + c->partial_at + (size_t)(tile * c->o * c->k * acc_of(c));
+}
+
+/* Columns [c0 kh kw, c1 kh kw) of one tile's dw for group g. */
+static void dw_chunk(td_kcall *k, int64_t chunk, void *scratch)
+{
+    const td_conv *c = (const td_conv *)k->state;
+    int64_t g = chunk / c->cblocks % c->g, tile = chunk / c->cblocks / c->g, c0, c1, n0, n1, p0, p1, ld;
+    td_cut_range(c->cg, c->cblock, chunk % c->cblocks, &c0, &c1);
+    td_cut_range(c->n, c->per, tile, &n0, &n1);
+    int64_t cols = (c1 - c0) * c->kh * c->kw;
+    char *col = scratch, *grad = col + c->cblock * c->kh * c->kw * c->block * acc_of(c);
+    char *to = partial(k, c, tile) + (g * c->og * c->k + c0 * c->kh * c->kw) * acc_of(c);
+    bool first = true;
+    for (; n0 < n1; n0++)
+        for (int64_t b = 0; b < c->blocks; b++, first = false) {
+            td_cut_range(c->p, c->block, b, &p0, &p1);
+            const char *gr = gradient(k, c, n0, g, p0, p1 - p0, grad, &ld);
+            const char *x = (const char *)k->in[1].data + (n0 * c->xs[0] + (g * c->cg + c0) * c->xs[1]) * size_of(c);
+            im2col(c, x, c1 - c0, p0, p1 - p0, col);
+            td_gemm_one(&(td_gemm_call){.dtype = c->acc,
+                                        .use_dnnl = td_gemm_prefers_dnnl(c->acc, c->og, cols, p1 - p0),
+                                        .trans_b = true,
+                                        .m = c->og,
+                                        .n = cols,
+                                        .k = p1 - p0,
+                                        .a = gr,
+                                        .lda = ld,
+                                        .b = col,
+                                        .ldb = p1 - p0,
+                                        .c = to,
+                                        .ldc = c->k,
+                                        .alpha = td_int(1),
+                                        .beta = td_int(!first)});
+        }
+}
+
+#define DW_SUM 16384
+#define SUM_TILES(T)                                                                                                   \
+    for (int64_t t = 0; t < c->tiles; t++)                                                                             \
+        for (int64_t i = b; i < e; i++) ((T *)sum)[i - b] += ((const T *)partial(k, c, t))[i]
+
+static void dw_sum_chunk(td_kcall *k, int64_t chunk, void *scratch)
+{
+    const td_conv *c = (const td_conv *)k->state;
+    char *sum = scratch;
+    int64_t b, e;
+    td_cut_range(c->o * c->k, DW_SUM, chunk, &b, &e);
+    memset(sum, 0, (size_t)((e - b) * acc_of(c)));
+    if (c->acc == TD_FLOAT64) SUM_TILES(double);
+    else SUM_TILES(float);
+    td_row_store((char *)k->out[1].data + b * size_of(c), 1, c->dtype, sum, e - b);
+}
+
+/* Work as if the weights were one piece, then cut channels until a chunk is some 100 us, or one channel. */
+static void cut_backward(td_conv *c)
+{
+    double image = (double)c->og * (double)c->k * (double)c->p;
+    c->cblock = td_max64(1, td_min64(c->cg, (int64_t)(8e6 / (image / (double)td_max64(1, c->cg) + 1)) + 1));
+    if (c->n * c->g >= 8)
+        c->cblock = td_max64(1, c->cg); /* enough images: do not lay out columns of g again and again */
+    c->cblocks = td_cut(c->cg, c->cblock);
+    c->per = td_max64(1, td_cut(c->n, 8));
+    c->tiles = td_cut(c->n, c->per);
+}
+
+int td_conv_plan_im2col_backward(td_kcall *k, td_conv *c)
+{
+    int64_t acc = acc_of(c), kk = c->kh * c->kw;
+    cut_positions(c);
+    cut_backward(c);
+    if (c->mask & 1) {
+        plan_weights(k, c);
+        if (c->weights_at != (size_t)-1) td_plan_phase(k, weights_chunk, td_cut(c->o, WEIGHT_ROWS(c)));
+        td_plan_phase(k, dx_chunk, c->n * c->g * c->cblocks);
+    }
+    if (c->mask & 2) {
+        c->partial_at = td_plan_work(k, (size_t)(c->tiles * c->o * c->k * acc));
+        if (c->p > 0) td_plan_phase(k, dw_chunk, c->tiles * c->g * c->cblocks);
+        else c->tiles = 0;
+        td_plan_phase(k, dw_sum_chunk, td_cut(c->o * c->k, DW_SUM));
+    }
+    int64_t need = (c->cblock * kk + c->og) * c->block + (c->dtype != c->acc ? c->cblock * c->h * c->w : 0);
+    k->scratch_bytes = (size_t)(td_max64(need, DW_SUM) * acc);
+    k->cost_ns = 2 * macs(c) / (c->acc == TD_FLOAT64 ? 15 : 30) + (double)c->n * (double)(c->c * kk * c->p);
+    memcpy(k->state, c, sizeof *c);
+    if (c->mask & 4) td_conv_plan_bias_gradient(k);
+    return 0;
+}
+
+/* ---- bias: the gradient summed over all but its channels ---- */
+
+static void bias_chunk(td_kcall *k, int64_t chunk, void *scratch)
+{
+    enum { PART = 1024 };
+    const td_desc *g = k->in[0].desc;
+    td_rows r;
+    double sum = 0, *part = scratch;
+    td_rows_init(&r, &k->in[0], 2, TD_FLOAT64);
+    for (int64_t n = 0; n < g->shape[0]; n++)
+        for (int64_t at = 0; at < r.cols; at += PART) {
+            int64_t count = td_min64(PART, r.cols - at);
+            const double *v = td_rows_get(&r, n * g->shape[1] + chunk, at, count, part);
+            for (int64_t i = 0; i < count; i++) sum += v[i];
+        }
+    unsigned t = k->out[2].desc->dtype;
+    td_element_from_double((char *)k->out[2].data + chunk * (int64_t)td_dtype_size(t), t, sum);
+}
+
+void td_conv_plan_bias_gradient(td_kcall *k)
+{
+    const td_desc *g = k->in[0].desc;
+    td_plan_phase(k, bias_chunk, g->shape[1]);
+    if (k->scratch_bytes < 1024 * sizeof(double)) k->scratch_bytes = 1024 * sizeof(double);
+    k->cost_ns += (double)td_desc_numel(g);
+}
