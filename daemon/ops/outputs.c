@@ -110,7 +110,7 @@ static int check_input(const td_prep *p, int o, int i, bool *direct, td_error *e
     const td_tensor *out = c->out[o];
     if (td_call_in_storage(c, i) != out->storage) return 0;
     bool pointwise = c->op->flags & TD_OF_POINTWISE, alias = i == 0 && o == 0 && (c->op->flags & TD_OF_ALIAS_OK);
-    switch (td_desc_overlap(&c->in[i].tensor->desc, &out->desc)) {
+    switch (c->in[i].tensor == out ? TD_IDENTICAL : td_desc_overlap(&c->in[i].tensor->desc, &out->desc)) {
     case TD_APART: return 0;
     case TD_IDENTICAL: *direct = *direct && (pointwise || alias); return 0;
     case TD_UNDECIDED: *direct = false; return 0;

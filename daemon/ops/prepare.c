@@ -42,7 +42,7 @@ static void conclude(td_prep *p)
     if (c->op->flags & TD_OF_RANDOM) who->counter++;
     for (int o = 0; (c->flags & TD_CF_OUT) && o < c->nout; o++)
         td_tensor_bump(c->out[o], c->op->id, who->session, who->pid);
-    for (int i = 0; i < c->nin; i++)
+    for (int i = 0; p->writes && i < c->nin; i++)
         if (td_call_writes_input(c, i)) td_tensor_bump(c->in[i].tensor, c->op->id, who->session, who->pid);
 }
 

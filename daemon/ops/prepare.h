@@ -14,6 +14,7 @@ typedef struct td_prep {
     td_infer f;
     td_place place; /* of new storages */
     uint64_t *lack; /* NULL: grow right here */
+    bool writes;    /* some input is written */
     bool through;   /* out[0] is written through a temporary */
     td_operand in_inline[TD_CALL_INLINE];
     td_desc out_inline[TD_CALL_INLINE];
@@ -23,7 +24,7 @@ typedef struct td_prep {
 int td_prep_open(td_prep *p, td_error *e);
 void td_prep_close(td_prep *p);
 /* No written input may share memory with another operand. */
-int td_prep_check_written(const td_prep *p, td_error *e);
+int td_prep_check_written(td_prep *p, td_error *e);
 void td_prep_input_args(td_prep *p);
 
 /* outputs.c */

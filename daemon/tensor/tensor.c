@@ -19,10 +19,21 @@ static td_tensor **link_of(td_tensor *t)
     return (td_tensor **)(void *)&t->desc.shape[TD_MAX_DIMS - 1];
 }
 
+/* The descriptor passed td_desc_check before it came here; this asks again in few instructions. */
+static bool lies_inside(const td_desc *d, uint64_t nbytes)
+{
+    uint64_t last = (uint64_t)d->offset + 1;
+    for (int i = 0; i < d->ndim; i++) {
+        if (!d->shape[i]) return true;
+        last += (uint64_t)(d->shape[i] - 1) * (uint64_t)d->stride[i];
+    }
+    return last * td_dtype_size((td_dtype)d->dtype) <= nbytes;
+}
+
 int td_tensor_new(td_tensor **out, td_storage *s, const td_desc *desc, td_account *account, td_error *e)
 {
     *out = NULL;
-    assert(td_desc_check(desc, s->nbytes, NULL) == 0);
+    assert(lies_inside(desc, s->nbytes));
     int err = td_account_charge(account, 0, 1, e);
     if (err) return err;
     td_tensor *t = td_freelist_take(&dead, sizeof *t);
