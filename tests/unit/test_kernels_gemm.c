@@ -5,7 +5,7 @@
 static double complex zget(const tt *t, int64_t i)
 {
     td_scalar s = tt_scalar_at(t, i);
-    return s.kind == TD_S_COMPLEX ? CMPLX(s.re, s.im) : CMPLX(tt_get(t, i), 0);
+    return s.kind == TD_S_COMPLEX ? __builtin_complex(s.re, s.im) : __builtin_complex(tt_get(t, i), 0.0);
 }
 
 /* Wrapped to the integer dtype, as the kernels do. */

@@ -29,7 +29,7 @@ TD_CLONES void td_add_run(unsigned dtype, char *to, int64_t to_step, const char 
     bool integer = alpha.kind == TD_S_BOOL || alpha.kind == TD_S_INT;
     double real = integer ? (double)alpha.i : alpha.re;
     uint64_t bits = integer ? (uint64_t)alpha.i : 0;
-    double complex z = CMPLX(real, alpha.kind == TD_S_COMPLEX ? alpha.im : 0);
+    double complex z = __builtin_complex(real, alpha.kind == TD_S_COMPLEX ? alpha.im : 0.0);
     switch (dtype) {
     case TD_BOOL:
         for (int64_t i = 0; i < n; i++) to[i * to_step] = (to[i * to_step] != 0) | (from[i * from_step] != 0);

@@ -3,6 +3,7 @@
 #include "daemon/kernels/cpu/plan.h"
 #include "daemon/kernels/cpu/walk.h"
 #if defined(__x86_64__)
+#include <cpuid.h>
 #include <immintrin.h>
 
 __attribute__((target("avx,f16c"))) static int64_t half_to_float_f16c(float *to, const uint16_t *from, int64_t n)
@@ -20,7 +21,8 @@ __attribute__((target("avx,f16c"))) static int64_t float_to_half_f16c(uint16_t *
 }
 static bool has_f16c(void)
 {
-    return __builtin_cpu_supports("avx") && __builtin_cpu_supports("f16c");
+    unsigned a, b, c = 0, d; /* clang's __builtin_cpu_supports does not know f16c */
+    return __builtin_cpu_supports("avx") && __get_cpuid(1, &a, &b, &c, &d) && c & bit_F16C;
 }
 #else
 #define half_to_float_f16c(to, from, n) 0

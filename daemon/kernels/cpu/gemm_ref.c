@@ -43,7 +43,7 @@ static uint64_t as_bits(td_scalar s)
 }
 static double complex as_complex(td_scalar s)
 {
-    return s.kind == TD_S_COMPLEX ? CMPLX(s.re, s.im) : CMPLX(as_double(s), 0);
+    return s.kind == TD_S_COMPLEX ? __builtin_complex(s.re, s.im) : __builtin_complex(as_double(s), 0.0);
 }
 
 DEFINE_REF(ref_u8, uint8_t, uint32_t, as_bits)
