@@ -1,4 +1,5 @@
-/* The bounded arena: a list of blocks, newest first. Freeing a single piece does nothing; a reset keeps the first block. */
+/* The bounded arena: a list of blocks, newest first. Freeing a single piece does nothing; a reset keeps the first
+ * block. */
 #include "proto/arena.h"
 
 #include <stdlib.h>

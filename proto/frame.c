@@ -1,7 +1,8 @@
 /* Framing over a Unix stream socket, both directions.
  *
- * A descriptor is sent with the first byte of its frame and never together with bytes before it, so the receiver gets it no earlier than
- * that frame's header and no later than its first byte: between the two ends of a frame there is at most one. */
+ * A descriptor is sent with the first byte of its frame and never together with bytes before it, so the receiver gets
+ * it no earlier than that frame's header and no later than its first byte: between the two ends of a frame there is at
+ * most one. */
 #include "proto/frame.h"
 
 #include <errno.h>
@@ -117,8 +118,9 @@ static int take_received(td_reader *r, struct msghdr *m, td_error *e)
     }
     if (!fault) return 0;
     close_fd(&r->fd_received);
-    td_fail(e, TD_E_PROTOCOL, fault == 1 ? "a descriptor was lost on the way (too many open files?)"
-                                         : "descriptors arrived that no frame announced; send at most one, with an Import call");
+    td_fail(e, TD_E_PROTOCOL,
+            fault == 1 ? "a descriptor was lost on the way (too many open files?)"
+                       : "descriptors arrived that no frame announced; send at most one, with an Import call");
     return -EPROTO;
 }
 
@@ -131,7 +133,8 @@ long td_reader_fill(td_reader *r, int socket, bool nonblocking, td_error *e)
         char bytes[CMSG_SPACE(4 * sizeof(int))];
     } control;
     struct iovec v = {r->buffer + r->end, r->capacity - r->end};
-    struct msghdr m = {.msg_iov = &v, .msg_iovlen = 1, .msg_control = control.bytes, .msg_controllen = sizeof control.bytes};
+    struct msghdr m = {
+        .msg_iov = &v, .msg_iovlen = 1, .msg_control = control.bytes, .msg_controllen = sizeof control.bytes};
     long n;
     do n = recvmsg(socket, &m, MSG_CMSG_CLOEXEC | (nonblocking ? MSG_DONTWAIT : 0));
     while (n < 0 && errno == EINTR && nonblocking);
@@ -156,7 +159,8 @@ int td_reader_next(td_reader *r, td_frame *f, td_error *e)
         return -1;
     }
     if (h[6] > 1 || h[7]) {
-        td_fail(e, TD_E_PROTOCOL, "a frame header has %u descriptors and reserved byte %u; at most 1 and 0 are allowed", h[6], h[7]);
+        td_fail(e, TD_E_PROTOCOL, "a frame header has %u descriptors and reserved byte %u; at most 1 and 0 are allowed",
+                h[6], h[7]);
         return -1;
     }
     if (have < TD_FRAME_HEADER + bytes) return 0;

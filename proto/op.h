@@ -8,22 +8,22 @@
 #include "proto/attrs.h"
 #include "proto/desc.h"
 
-#define TD_MAX_PARAMS 12  /* declared tensor parameters of one op */
+#define TD_MAX_PARAMS 12   /* declared tensor parameters of one op */
 #define TD_MAX_INPUTS 1024 /* tensors of one call, lists flattened */
 #define TD_MAX_OUTPUTS 1024
 
 typedef enum td_param_kind {
-    TD_P_TENSOR = 0,    /* T   */
-    TD_P_OPTIONAL = 1,  /* T?  */
-    TD_P_NUMBER = 2,    /* TS  : a tensor or an immediate number */
-    TD_P_LIST = 3,      /* T[] : at most one list in a signature; its length is what the fixed ones leave */
+    TD_P_TENSOR = 0,       /* T   */
+    TD_P_OPTIONAL = 1,     /* T?  */
+    TD_P_NUMBER = 2,       /* TS  : a tensor or an immediate number */
+    TD_P_LIST = 3,         /* T[] : at most one list in a signature; its length is what the fixed ones leave */
     TD_P_OPTIONAL_LIST = 4 /* T?[] */
 } td_param_kind;
 
-enum { /* td_param.flags */
-    TD_PF_MUTATED = 1, /* written by the op */
-    TD_PF_CHECKED = 2, /* its values are indices: the kernel checks each as it loads it */
-    TD_PF_LINEAR = 4   /* the op is linear in it: an undefined gradient passes through */
+enum {                    /* td_param.flags */
+       TD_PF_MUTATED = 1, /* written by the op */
+       TD_PF_CHECKED = 2, /* its values are indices: the kernel checks each as it loads it */
+       TD_PF_LINEAR = 4   /* the op is linear in it: an undefined gradient passes through */
 };
 
 typedef struct td_param {
@@ -36,29 +36,41 @@ typedef struct td_attr_def {
     const char *name;
     uint8_t kind; /* td_attr_kind */
     bool optional, has_default;
-    td_attr value;           /* the default; for TD_A_INTS see `ints` */
+    td_attr value; /* the default; for TD_A_INTS see `ints` */
     const int64_t *ints;
 } td_attr_def;
 
 typedef struct td_output_def {
     const char *name;
-    bool nondiff;  /* never requires grad */
-    bool list;     /* one declared output that is a list (unbind) */
+    bool nondiff; /* never requires grad */
+    bool list;    /* one declared output that is a list (unbind) */
 } td_output_def;
 
-enum { /* td_op.flags */
-    TD_OF_VIEW = 1,        /* outputs share input 0's storage; there is no kernel */
-    TD_OF_POINTWISE = 2,   /* made from an expression: any strides, any output dtype it can cast to */
-    TD_OF_RANDOM = 4,      /* takes numbers from the generator */
-    TD_OF_DATA_SHAPE = 8,  /* output shapes depend on values */
-    TD_OF_INPLACE = 16,    /* has an in-place form on input 0 (see TD_REC_OUT) */
-    TD_OF_OUT_STRIDED = 32,/* its kernel can write any strided output (all pointwise can); others get a contiguous one */
-    TD_OF_MULTI_VIEW = 64, /* several views at once: in-place on them that needs grad is refused (A5) */
-    TD_OF_NONDIFF = 128,   /* no output ever requires grad */
-    TD_OF_CAST_ANY = 256,  /* out= may narrow (copy_, fill_) */
-    TD_OF_CREATION = 512,  /* no tensor inputs */
-    TD_OF_ALIAS_OK = 1024  /* in place: its kernel may be given an output that is the very input 0 */
+enum {                       /* td_op.flags */
+       TD_OF_VIEW = 1,       /* outputs share input 0's storage; there is no kernel */
+       TD_OF_POINTWISE = 2,  /* made from an expression: any strides, any output dtype it can cast to */
+       TD_OF_RANDOM = 4,     /* takes numbers from the generator */
+       TD_OF_DATA_SHAPE = 8, /* output shapes depend on values */
+       TD_OF_INPLACE = 16,   /* has an in-place form on input 0 (see TD_REC_OUT) */
+       TD_OF_OUT_STRIDED =
+           32, /* its kernel can write any strided output (all pointwise can); others get a contiguous one */
+       TD_OF_MULTI_VIEW = 64, /* several views at once: in-place on them that needs grad is refused (A5) */
+       TD_OF_NONDIFF = 128,   /* no output ever requires grad */
+       TD_OF_CAST_ANY = 256,  /* out= may narrow (copy_, fill_) */
+       TD_OF_CREATION = 512,  /* no tensor inputs */
+       TD_OF_ALIAS_OK = 1024  /* in place: its kernel may be given an output that is the very input 0 */
 };
+
+/* How the dtype of a result follows from the dtypes of the inputs. */
+typedef enum td_promote_kind {
+    TD_PROMOTE_SAME = 0,  /* the common dtype */
+    TD_PROMOTE_FLOAT = 1, /* the common dtype, whole numbers and bools turned into float32 */
+    TD_PROMOTE_BOOL = 2,  /* computed in the common dtype, the result is bool */
+    TD_PROMOTE_FIRST = 3, /* the dtype of input 0 */
+    TD_PROMOTE_ABS = 4,   /* the common dtype; a complex result becomes real */
+    TD_PROMOTE_SUM = 5,   /* of a reduction: whole numbers and bools turn into int64, unless a dtype is given */
+    TD_PROMOTE_INDEX = 6  /* of a reduction: the result is int64 */
+} td_promote_kind;
 
 typedef struct td_operand { /* what inference sees of an input; both NULL: an absent optional */
     const td_desc *desc;
@@ -76,13 +88,15 @@ typedef struct td_infer {
     /* out */
     int nout;
     td_dtype compute; /* the dtype the kernel computes in (the promoted dtype of the inputs) */
+    /* A data-shaped op (TD_OF_DATA_SHAPE) gets the largest shape that its result can have; the kernel tells the real
+     * one. */
 } td_infer;
 
 typedef int (*td_infer_fn)(td_infer *f, td_error *e);
 
 /* What the gradient of one input keeps: bit i of `inputs` = input parameter i, bit j of `outputs` = output j. */
 typedef struct td_saves {
-    bool exists;    /* there is a formula */
+    bool exists; /* there is a formula */
     uint32_t inputs, outputs;
 } td_saves;
 
@@ -98,10 +112,11 @@ typedef struct td_op {
     const td_param *params;
     const td_attr_def *attrs;
     const td_output_def *outs;
-    uint16_t dtypes; /* bit d: input 0 (or, for creation, the result) may have dtype d */
+    uint16_t dtypes; /* bit d: input 0 (creation: the result; pointwise: the dtype computed in) may be dtype d */
     td_infer_fn infer;
     const td_saves *saves; /* one for each param, or NULL when nothing has a gradient */
     const char *example;   /* of the docs */
+    uint8_t promote;       /* td_promote_kind */
 } td_op;
 
 /* All ops, indexed by id; rows of unused ids have name NULL. `td_op_count` is one more than the largest id. */
@@ -114,8 +129,9 @@ extern const uint64_t td_ops_hash;
 const td_op *td_op_by_id(unsigned id);
 const td_op *td_op_by_name(const char *name);
 
-/* Check counts, kinds and dtypes of the operands and attributes against the signature, then infer. The one door to inference:
- * on success f->nout, f->out[] and f->compute are set; on failure `e` names the op, the argument and what was expected. */
+/* Check counts, kinds and dtypes of the operands and attributes against the signature, then infer. The one door to
+ * inference: on success f->nout, f->out[] and f->compute are set; on failure `e` names the op, the argument and what
+ * was expected. */
 int td_op_infer(td_infer *f, td_error *e);
 
 /* Parameter that flattened input `i` of `nin` belongs to. */

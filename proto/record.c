@@ -1,5 +1,5 @@
-/* Parsing and building records. The parser is the only reader of counts that came from outside: what it returned can be walked
- * without further checks. */
+/* Parsing and building records. The parser is the only reader of counts that came from outside: what it returned can be
+ * walked without further checks. */
 #include "proto/record.h"
 
 #include <stdlib.h>
@@ -17,8 +17,8 @@ int td_record_parse(const uint32_t *words, size_t count, td_record *r, td_error 
     r->words = total;
     uint32_t head = TD_RECORD_HEAD + (r->flags & TD_RF_SITE ? 1u : 0u), fixed = head + r->nin + r->nout;
     if (total < fixed || total > count)
-        return td_fail(e, TD_E_PROTOCOL, "record of op %u says %u words; its ids need %u and %zu are left", r->op, total, fixed,
-                       count);
+        return td_fail(e, TD_E_PROTOCOL, "record of op %u says %u words; its ids need %u and %zu are left", r->op,
+                       total, fixed, count);
     r->site = r->flags & TD_RF_SITE ? words[TD_RECORD_HEAD] : 0;
     r->in = words + head;
     r->out = r->in + r->nin;
@@ -98,8 +98,8 @@ uint32_t *td_words_room(td_words *w, size_t more)
 }
 
 /* Head, site and ids; returns where the rest begins, or NULL (with `e`). */
-static uint32_t *put_head(td_words *w, unsigned op, unsigned mode, unsigned flags, uint32_t site, int nin, const uint32_t *in,
-                          int nout, const uint32_t *out, size_t rest, td_error *e)
+static uint32_t *put_head(td_words *w, unsigned op, unsigned mode, unsigned flags, uint32_t site, int nin,
+                          const uint32_t *in, int nout, const uint32_t *out, size_t rest, td_error *e)
 {
     size_t total = TD_RECORD_HEAD + (site ? 1u : 0u) + (size_t)nin + (size_t)nout + rest;
     if (nin > 0xfff || nout > 0xfff) {
@@ -121,8 +121,8 @@ static uint32_t *put_head(td_words *w, unsigned op, unsigned mode, unsigned flag
     return p;
 }
 
-int td_words_op(td_words *w, const td_op *op, unsigned mode, unsigned flags, uint32_t site, int nin, const uint32_t *in, int nout,
-                const uint32_t *out, const td_scalar *numbers, const td_attrs *attrs, td_error *e)
+int td_words_op(td_words *w, const td_op *op, unsigned mode, unsigned flags, uint32_t site, int nin, const uint32_t *in,
+                int nout, const uint32_t *out, const td_scalar *numbers, const td_attrs *attrs, td_error *e)
 {
     size_t rest = attrs->count ? td_attrs_words(op, attrs) : 0;
     int nnumbers = 0;
@@ -135,8 +135,8 @@ int td_words_op(td_words *w, const td_op *op, unsigned mode, unsigned flags, uin
     return TD_OK;
 }
 
-int td_words_control(td_words *w, unsigned rec, unsigned mode, uint32_t site, int nin, const uint32_t *in, int nout, const uint32_t *out,
-                     int nrest, const uint32_t *rest, td_error *e)
+int td_words_control(td_words *w, unsigned rec, unsigned mode, uint32_t site, int nin, const uint32_t *in, int nout,
+                     const uint32_t *out, int nrest, const uint32_t *rest, td_error *e)
 {
     uint32_t *p = put_head(w, rec, mode, 0, site, nin, in, nout, out, (size_t)nrest, e);
     if (!p) return e ? e->code : TD_E_SYSTEM;

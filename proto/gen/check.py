@@ -1,0 +1,160 @@
+"""What the op table must obey. Each rule is one function that appends "FILE:LINE: op NAME: message" for each breach."""
+
+import re
+from pathlib import Path
+
+import example
+import signature
+import table as model
+
+ADD_HINT = "add it with opgen.py --lock"
+
+
+def say(errors, op, column, message):
+    errors.append(f"{op.where(column)}: op {op.name}: {message}")
+
+
+def check_columns(op, errors):
+    """Known columns of the right type; afterwards the required ones may be relied on."""
+    ok = True
+    for column, value in op.raw.items():
+        want = model.COLUMNS.get(column)
+        if want is None:
+            say(errors, op, column, f"unknown column '{column}'")
+        elif not isinstance(value, want) or isinstance(value, bool):
+            say(errors, op, column, f"column '{column}' has the wrong type")
+            ok = False
+    for column in ("id", "sig", "infer"):
+        if column not in op.raw:
+            say(errors, op, None, f"no {column}")
+            ok = False
+    return ok
+
+
+def check_signature(op, errors):
+    try:
+        op.sig = signature.parse(op.raw["sig"])
+    except signature.SignatureError as e:
+        say(errors, op, "sig", str(e))
+        return False
+    return True
+
+
+def check_name_and_doc(op, errors):
+    if not re.fullmatch(r"[a-z][a-z0-9_]{0,30}", op.name):
+        say(errors, op, None, "a name is at most 31 of a-z, 0-9 and _")
+    doc = op.raw.get("doc", "")
+    if not doc.strip():
+        say(errors, op, "doc", "no doc")
+    elif "\n" in doc:
+        say(errors, op, "doc", "the doc is more than one line")
+
+
+def check_words(op, table, errors):
+    if op.infer not in table.rules:
+        say(errors, op, "infer", f"unknown inference rule '{op.infer}' (proto/infer.h declares the set)")
+    for flag in op.raw.get("flags", []):
+        if flag not in model.FLAGS:
+            say(errors, op, "flags", f"unknown flag '{flag}'")
+    if op.promote not in model.PROMOTE:
+        say(errors, op, "promote", f"unknown promotion '{op.promote}'")
+    try:
+        op.dtypes
+    except ValueError as e:
+        say(errors, op, "dtypes", str(e))
+
+
+def check_references(op, errors):
+    """Columns that name arguments or outputs name some that exist."""
+    params, outs = {p.name for p in op.params}, {o.name for o in op.outs}
+    for column, known, what in (("checked", params, "tensor argument"), ("linear", params, "tensor argument"),
+                                ("nondiff_outputs", outs, "output"), ("outputs", outs, "output")):
+        for name in op.raw.get(column, []):
+            if name not in known:
+                say(errors, op, column, f"'{name}' in {column} is no {what}")
+    for names in op.grad:
+        for name in names.split(","):
+            if name.strip() not in params:
+                say(errors, op, f"grad.{names}", f"gradient for '{name.strip()}', which is no tensor argument")
+
+
+def check_body(op, errors):
+    """Exactly one way to compute it."""
+    ways = [w for w, has in (("kernel", "kernel" in op.raw), ("expr", "expr" in op.raw), ("view", "view" in op.flags),
+                             ("decompose", "decompose" in op.raw and "kernel" not in op.raw)) if has]
+    if len(ways) != 1:
+        say(errors, op, None, f"needs exactly one of kernel, expr, decompose and the view flag, has {ways or 'none'}")
+
+
+def check_gradient(op, errors):
+    """An op whose result can require grad says how it is differentiated."""
+    if "nondiff" in op.flags or not op.params or not op.outs or op.grad or "decompose" in op.raw:
+        return
+    say(errors, op, None, "no gradient: give grad.NAME, decompose, or the nondiff flag")
+
+
+def check_examples(op, errors):
+    for text in op.examples:
+        try:
+            example.parse(text, op)
+        except example.ExampleError as e:
+            say(errors, op, "example", f"example '{text}': {e}")
+
+
+def check_ids(ops, errors):
+    seen = {}
+    for op in ops:
+        if not 0 < op.id < model.MAX_ID:
+            say(errors, op, "id", f"id {op.id} is outside 1..{model.MAX_ID - 1}")
+        elif op.id in seen:
+            say(errors, op, "id", f"id {op.id} is taken by {seen[op.id].name}")
+        seen.setdefault(op.id, op)
+
+
+def read_lock(path):
+    """{name: id} of every op that ever was."""
+    locked = {}
+    if path and Path(path).exists():
+        for line in Path(path).read_text().splitlines():
+            if line.strip() and not line.startswith("#"):
+                number, name = line.split()
+                locked[name] = int(number)
+    return locked
+
+
+def write_lock(path, ops):
+    """Add the ops that are not there yet; what is there stays for ever."""
+    locked = read_lock(path)
+    locked.update({op.name: op.id for op in ops if op.name not in locked})
+    rows = "".join(f"{number} {name}\n" for name, number in sorted(locked.items(), key=lambda row: row[1]))
+    Path(path).write_text("# Every op id that was ever given, written by opgen.py --lock. Lines are never changed or removed.\n"
+                          + rows)
+
+
+def check_lock(ops, path, errors):
+    locked = read_lock(path)
+    owner = {number: name for name, number in locked.items()}
+    for op in ops:
+        if op.name in locked and locked[op.name] != op.id:
+            say(errors, op, "id", f"id changed from {locked[op.name]} to {op.id}; ids never change")
+        elif owner.get(op.id, op.name) != op.name:
+            say(errors, op, "id", f"id {op.id} belongs to {owner[op.id]}; ids are never reused")
+        elif op.name not in locked:
+            say(errors, op, "id", f"id {op.id} is not in {Path(path).name}: {ADD_HINT}")
+
+
+def check(table, errors, lock_path, strict):
+    """All rules over all ops. `lock_path` None: the ids are not compared (they are about to be locked)."""
+    whole = [op for op in table.ops if check_columns(op, errors)]
+    for op in whole:
+        check_name_and_doc(op, errors)
+        check_words(op, table, errors)
+        check_body(op, errors)
+        if check_signature(op, errors):
+            check_references(op, errors)
+            check_examples(op, errors)
+            if strict:
+                check_gradient(op, errors)
+    check_ids(whole, errors)
+    if lock_path is not None:
+        check_lock(whole, lock_path, errors)

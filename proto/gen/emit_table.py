@@ -1,0 +1,119 @@
+"""optable.c: the rows that proto/op.h declares."""
+
+from cdata import HEAD, boolean, double, dtype, flags, fnv, integer, scalar, string
+from table import DTYPES
+
+try:
+    import formula
+except ModuleNotFoundError:
+    formula = None
+
+
+def agreed(op):
+    """The text of everything that both sides must agree on."""
+    return "|".join([op.name, op.sig.text, " ".join(sorted(op.flags)), op.infer, op.promote, " ".join(op.dtypes)])
+
+
+def saves(op):
+    """[(exists, inputs mask, outputs mask)] for each tensor argument, or None when nothing has a gradient."""
+    return formula.saves(op) if formula and op.grad else None
+
+
+def params(op, out):
+    if not op.params:
+        return "NULL"
+    out.write(f"static const td_param {op.name}_params[] = {{\n")
+    for p in op.params:
+        marks = [m for m, on in (("MUTATED", p.mutated), ("CHECKED", p.name in op.raw.get("checked", [])),
+                                 ("LINEAR", p.name in op.raw.get("linear", []))) if on]
+        out.write(f"    {{{string(p.name)}, TD_P_{p.kind}, {flags('TD_PF_', marks)}}},\n")
+    out.write("};\n")
+    return f"{op.name}_params"
+
+
+def default(attr):
+    """The td_attr of a default."""
+    v = attr.default
+    if v is None:
+        return "{.kind = TD_A_NONE}"
+    if attr.kind == "FLOAT":
+        return f"{{.kind = TD_A_FLOAT, .f = {double(v)}}}"
+    if attr.kind == "SCALAR":
+        return f"{{.kind = TD_A_SCALAR, .s = {scalar(v)}}}"
+    if attr.kind == "INTS":
+        return f"{{.kind = TD_A_INTS, .count = {len(v)}}}"
+    return f"{{.kind = TD_A_{attr.kind}, .i = {integer(int(v))}}}"
+
+
+def attrs(op, out):
+    if not op.attrs:
+        return "NULL"
+    for a in op.attrs:
+        if a.kind == "INTS" and a.default:
+            out.write(f"static const int64_t {op.name}_{a.name}[] = {{{', '.join(map(integer, a.default))}}};\n")
+    out.write(f"static const td_attr_def {op.name}_attrs[] = {{\n")
+    for a in op.attrs:
+        value = f", .value = {default(a)}" if a.has_default else ""
+        ints = f", .ints = {op.name}_{a.name}" if a.kind == "INTS" and a.default else ""
+        out.write(f"    {{.name = {string(a.name)}, .kind = TD_A_{a.kind}, .optional = {boolean(a.optional)}, "
+                  f".has_default = {boolean(a.has_default)}{value}{ints}}},\n")
+    out.write("};\n")
+    return f"{op.name}_attrs"
+
+
+def outs(op, out):
+    if not op.outs:
+        return "NULL"
+    out.write(f"static const td_output_def {op.name}_outs[] = {{\n")
+    for o in op.outs:
+        out.write(f"    {{{string(o.name)}, {boolean(o.name in op.nondiff_outputs)}, {boolean(o.is_list)}}},\n")
+    out.write("};\n")
+    return f"{op.name}_outs"
+
+
+def saved(op, out):
+    masks = saves(op)
+    if not masks:
+        return "NULL"
+    out.write(f"static const td_saves {op.name}_saves[] = {{\n")
+    for exists, ins, results in masks:
+        out.write(f"    {{{boolean(exists)}, {ins:#x}, {results:#x}}},\n")
+    out.write("};\n")
+    return f"{op.name}_saves"
+
+
+def row(op, names):
+    """One element of td_ops; `names` are the arrays written before."""
+    listed = next((p.index for p in op.params if p.is_list), -1)
+    mask = sum(1 << DTYPES.index(d) for d in op.dtypes)
+    example = string(op.examples[0]) if op.examples else "NULL"
+    return f"""    [{op.id}] = {{
+        .id = {op.id},
+        .flags = {flags('TD_OF_', op.flags)},
+        .name = {string(op.name)},
+        .doc = {string(op.doc)},
+        .signature = {string(op.sig.text)},
+        .hash = {fnv(agreed(op), 32):#x}u,
+        .nparams = {len(op.params)}, .nattrs = {len(op.attrs)}, .nouts = {len(op.outs)}, .list_param = {listed},
+        .params = {names[0]}, .attrs = {names[1]}, .outs = {names[2]},
+        .dtypes = {mask:#x},
+        .infer = td_infer_{op.infer},
+        .saves = {names[3]},
+        .example = {example},
+        .promote = TD_PROMOTE_{op.promote.upper()},
+    }},
+"""
+
+
+def emit(table, out):
+    out.write(HEAD + '#include "proto/infer.h"\n\n#include <math.h>\n\n')
+    rows = []
+    for op in table.ops:
+        rows.append(row(op, [write(op, out) for write in (params, attrs, outs, saved)]))
+    count = table.ops[-1].id + 1 if table.ops else 0
+    out.write(f"\nconst td_op td_ops[] = {{\n{''.join(rows)}}};\n")
+    out.write(f"const unsigned td_op_count = {count};\n")
+    whole = "\n".join(f"{op.id} {agreed(op)}" for op in table.ops)
+    out.write(f"const uint64_t td_ops_hash = {fnv(whole, 64):#x}u;\n\n")
+    by_name = ", ".join(str(op.id) for op in sorted(table.ops, key=lambda o: o.name.encode()))
+    out.write(f"const uint16_t td_ops_by_name[] = {{{by_name}}};\nconst unsigned td_ops_named = {len(table.ops)};\n")

@@ -1,0 +1,209 @@
+"""Read and check the op table: the one model that all emitters work on.
+
+load() merges the blocks of several files (a column may stand in one of them only; the text "TODO" counts as absent), reads
+each block into an Op and collects every mistake as "FILE:LINE: message". Invariant: a Table that load() returned without errors
+has unique, locked ids, known rules and flags, parsed signatures and a doc for every op.
+"""
+
+import re
+import tomllib
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import signature
+
+FLAGS = ("view", "pointwise", "random", "data_shape", "inplace", "out_strided", "multi_view", "nondiff", "cast_any",
+         "creation", "alias_ok")
+DTYPES = ("bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64", "complex64",
+          "complex128")
+DTYPE_SETS = {"ints": DTYPES[1:6], "floats": DTYPES[6:10], "complex": DTYPES[10:], "all": DTYPES}
+PROMOTE = ("same", "float", "bool", "first", "abs", "sum", "index")
+COLUMNS = {"id": int, "sig": str, "doc": str, "infer": str, "kernel": str, "expr": (str, dict), "promote": str, "flags": list,
+           "dtypes": str, "grad": dict, "decompose": str, "nondiff_outputs": list, "checked": list, "linear": list,
+           "array_api": str, "onnx": str, "cost": dict, "example": (str, list), "outputs": dict, "source": str, "note": str}
+MAX_ID = 4096
+
+
+class TableError(Exception):
+    """All mistakes of a table; str() is one line each."""
+
+    def __init__(self, errors):
+        super().__init__("\n".join(errors))
+        self.errors = errors
+
+
+@dataclass
+class Op:
+    """One block. `raw` has every column as read; `lines` where each stands: column -> (file, line)."""
+
+    name: str
+    raw: dict = field(default_factory=dict)
+    lines: dict = field(default_factory=dict)
+    sig: signature.Signature = None
+
+    @property
+    def id(self):
+        return self.raw["id"]
+
+    @property
+    def doc(self):
+        return self.raw["doc"]
+
+    @property
+    def infer(self):
+        return self.raw["infer"]
+
+    @property
+    def kernel(self):
+        """Name of the kernel, or None (a view, an expression, or nothing to compute)."""
+        k = self.raw.get("kernel")
+        return None if k == "none" else k
+
+    @property
+    def expr(self):
+        return self.raw.get("expr")
+
+    @property
+    def promote(self):
+        return self.raw.get("promote", "same")
+
+    @property
+    def flags(self):
+        """As written, and `pointwise` for what is made from an expression."""
+        flags = list(self.raw.get("flags", []))
+        if "expr" in self.raw and "pointwise" not in flags:
+            flags.append("pointwise")
+        return flags
+
+    @property
+    def params(self):
+        return self.sig.params
+
+    @property
+    def attrs(self):
+        return self.sig.attrs
+
+    @property
+    def outs(self):
+        return self.sig.outs
+
+    @property
+    def grad(self):
+        """Gradient formulas: {"x": text, "x,w,b": text}."""
+        return self.raw.get("grad", {})
+
+    @property
+    def nondiff_outputs(self):
+        if "nondiff" in self.flags:
+            return [o.name for o in self.outs]
+        return self.raw.get("nondiff_outputs", [])
+
+    @property
+    def dtypes(self):
+        """Names of the dtypes that input 0 (of a creation op: the result) may have, in the order of the enum."""
+        return expand_dtypes(self.raw.get("dtypes", "all"))
+
+    @property
+    def examples(self):
+        e = self.raw.get("example", [])
+        return [e] if isinstance(e, str) else list(e)
+
+    def where(self, column=None):
+        """"file:line" of a column, or of the block."""
+        file, line = self.lines.get(column) or self.lines.get(None) or ("?", 0)
+        return f"{file}:{line}"
+
+
+@dataclass
+class Table:
+    """All ops, by rising id."""
+
+    ops: list
+    rules: list
+
+    def op(self, name):
+        return next((o for o in self.ops if o.name == name), None)
+
+
+def expand_dtypes(text):
+    names = set()
+    for word in text.split():
+        if word not in DTYPE_SETS and word not in DTYPES:
+            raise ValueError(f"unknown dtype or set '{word}' (sets: {' '.join(DTYPE_SETS)})")
+        names.update(DTYPE_SETS[word] if word in DTYPE_SETS else [word])
+    return [d for d in DTYPES if d in names]
+
+
+def scan_lines(path, text):
+    """{op: {column or None: (file, line)}}, from the text itself: tomllib keeps no positions."""
+    found, here, prefix = {}, {}, ""
+    for n, line in enumerate(text.splitlines(), 1):
+        head = re.match(r"\s*\[op\.([\w-]+)(?:\.(\w+))?\]", line)
+        key = re.match(r"\s*([\w-]+(?:\.(?:[\w-]+|\"[^\"]*\"))?)\s*=", line)
+        if head:
+            here = found.setdefault(head.group(1), {})
+            here.setdefault(None, (path.name, n))
+            prefix = head.group(2) + "." if head.group(2) else ""
+        elif key:
+            column = prefix + key.group(1).replace('"', "")
+            here.setdefault(column, (path.name, n))
+            here.setdefault(column.split(".")[0], (path.name, n))
+    return found
+
+
+def read_file(path, errors):
+    """The blocks of one file and where their columns stand."""
+    text = path.read_text()
+    try:
+        data = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as e:
+        m = re.search(r"at line (\d+)", str(e))
+        errors.append(f"{path.name}:{m.group(1) if m else 1}: {e}")
+        return {}, {}
+    for key in data:
+        if key != "op":
+            errors.append(f"{path.name}:1: unknown table [{key}]; blocks are [op.NAME]")
+    return data.get("op", {}), scan_lines(path, text)
+
+
+def merge(op, columns, lines, errors):
+    """Put the columns of one file's block into the op. A text "TODO" gives way to another file's value."""
+    op.lines.setdefault(None, lines.get(None))
+    for column, value in columns.items():
+        at, old = lines.get(column), op.raw.get(column, "TODO")
+        if value == "TODO" and column in op.raw:
+            continue
+        if isinstance(old, dict) and isinstance(value, dict) and not old.keys() & value.keys():
+            value = {**old, **value}
+        elif old != "TODO":
+            errors.append("%s:%d: op %s: column '%s' stands in %s already" % (*(at or ("?", 0)), op.name, column,
+                                                                            op.where(column)))
+            continue
+        op.raw[column] = value
+        op.lines[column] = at
+        op.lines.update({c: l for c, l in lines.items() if c and c.startswith(column + ".")})
+
+
+def infer_rules(header):
+    """The closed set of inference rules: the functions that the header declares."""
+    return re.findall(r"^TD_RULE\((\w+)\);", Path(header).read_text(), re.M)
+
+
+def load(paths, rules_header, lock_path=None, strict=False):
+    """The Table of the merged files, or a TableError with everything that is wrong."""
+    import check
+
+    errors, ops = [], {}
+    for path in map(Path, paths):
+        blocks, lines = read_file(path, errors)
+        for name, columns in blocks.items():
+            if not isinstance(columns, dict):
+                errors.append(f"{path.name}:1: 'op.{name}' is no block")
+                continue
+            merge(ops.setdefault(name, Op(name)), columns, lines.get(name, {}), errors)
+    table = Table(list(ops.values()), infer_rules(rules_header))
+    check.check(table, errors, lock_path, strict)
+    if errors:
+        raise TableError(errors)
+    table.ops.sort(key=lambda o: o.id)
+    return table
