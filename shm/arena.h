@@ -73,6 +73,7 @@ struct td_heap {
 /* chunk.c */
 td_chunk *td_chunk_take(td_heap *h, uint64_t bytes, uint64_t align);
 void td_chunk_give(td_heap *h, td_chunk *c);
+void td_chunk_shrink(td_heap *h, td_chunk *c, uint64_t bytes);
 /* The whole segment as one free chunk; false when there is no memory for the record. */
 bool td_chunk_open(td_heap *h, td_arena_segment *a);
 /* Take the records of an empty segment away. */

@@ -173,6 +173,13 @@ void td_chunk_give(td_heap *h, td_chunk *c)
     bin_add(h, c);
 }
 
+void td_chunk_shrink(td_heap *h, td_chunk *c, uint64_t bytes)
+{
+    if (bytes < TD_CHUNK_MIN) bytes = TD_CHUNK_MIN;
+    if (c->size < bytes + TD_CHUNK_MIN || !cut(h, c, bytes)) return;
+    td_chunk_give(h, c->after); /* it merges with what is free behind it */
+}
+
 bool td_chunk_open(td_heap *h, td_arena_segment *a)
 {
     td_chunk *c = record_new(h);

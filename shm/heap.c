@@ -241,12 +241,17 @@ static int find_more(td_heap *h, uint64_t size, td_extent *out, uint64_t *lack, 
     return TD_WAIT_GROW;
 }
 
+static uint64_t extent_size(uint64_t bytes)
+{
+    return bytes ? (bytes + TD_EXTENT_ALIGN - 1) & ~(uint64_t)(TD_EXTENT_ALIGN - 1) : TD_EXTENT_ALIGN;
+}
+
 int td_heap_alloc(td_heap *h, uint64_t bytes, td_extent *out, uint64_t *lack, td_error *e)
 {
     *out = (td_extent){0};
     if (bytes > UINT64_C(1) << 46) return full(h, bytes, e);
     if (h->orphan) return td_fail(e, TD_E_CLOSED, "the owner of this memory has gone");
-    uint64_t size = bytes ? (bytes + TD_EXTENT_ALIGN - 1) & ~(uint64_t)(TD_EXTENT_ALIGN - 1) : TD_EXTENT_ALIGN;
+    uint64_t size = extent_size(bytes);
     if (take(h, size, out)) return 0;
     return find_more(h, size, out, lack, e);
 }
@@ -283,6 +288,16 @@ void td_heap_release(td_heap *h, td_extent *x)
     *x = (td_extent){0};
     if (a && empty(a)) consider(h, a);
     if (h->orphan) end_if_done(h);
+}
+
+void td_heap_shrink(td_heap *h, td_extent *x, uint64_t bytes)
+{
+    uint64_t size = extent_size(bytes);
+    assert(x->segment && size <= x->size);
+    if (!((uintptr_t)x->block & SLAB_TAG)) td_chunk_shrink(h, x->block, size);
+    h->used -= x->size - size;
+    h->budget->used -= x->size - size;
+    x->size = size;
 }
 
 td_heap *td_extent_heap(const td_extent *x)

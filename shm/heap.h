@@ -53,6 +53,8 @@ int td_heap_alloc(td_heap *h, uint64_t bytes, td_extent *out, uint64_t *lack, td
 int td_heap_alloc_now(td_heap *h, uint64_t bytes, td_extent *out, td_error *e);
 /* Return an extent; *x becomes empty. A segment that is wholly free may go back to the warm list or to the system. */
 void td_heap_release(td_heap *h, td_extent *x);
+/* Keep the first `bytes` of an extent and give back what is behind them, as far as it is worth a piece of its own. */
+void td_heap_shrink(td_heap *h, td_extent *x, uint64_t bytes);
 /* The owning heap of an extent. */
 td_heap *td_extent_heap(const td_extent *x);
 

@@ -124,17 +124,6 @@ bool td_call_writes_input(const td_call *c, int i)
     return (p->flags & TD_PF_MUTATED) && in_training(c);
 }
 
-bool td_call_overwrites(const td_call *c, int o)
-{
-    if (!(c->flags & TD_CF_OUT)) return false;
-    const td_tensor *t = c->out[o];
-    for (int i = 0; i < c->nin; i++)
-        if (td_call_in_storage(c, i) == t->storage) return false;
-    uint64_t lo, hi;
-    td_desc_extent(&t->desc, &lo, &hi);
-    return lo == 0 && hi == t->storage->nbytes && td_desc_is_dense(&t->desc);
-}
-
 void td_call_error(const td_call *c, td_error *e)
 {
     if (!e) return;

@@ -95,9 +95,6 @@ static inline td_storage *td_call_in_storage(const td_call *c, int i)
 }
 /* Does the op write input `i` (an optimizer's parameter, running statistics in training)? */
 bool td_call_writes_input(const td_call *c, int i);
-/* Is output `o` a given tensor that the op overwrites as a whole, storage and all, without reading it? Such a write
- * heals a poisoned storage. */
-bool td_call_overwrites(const td_call *c, int o);
 
 /* The whole way for one op, for callers that hold tensors (autograd, service): new references in out[] (`nout` of them,
  * NULL where the op has fewer). With TD_CF_OUT out[] are given and stay the caller's. attrs NULL: all defaults. */

@@ -14,7 +14,7 @@ static const td_attrs no_dtype = {.count = 1}; /* copy's one attribute, not give
 
 static void give(td_kcall *k, const td_call *c)
 {
-    k->nphases = 0;
+    k->nphases = k->clean_phases = 0;
     k->scratch_bytes = k->work_bytes = 0;
     k->cost_ns = 0;
     k->seed = c->who->seed;
@@ -49,6 +49,7 @@ static int plan_copy(td_call *c, td_error *e)
     if (err) return err;
     if (k->nphases > 1 || k->work_bytes || c->k.nphases == TD_MAX_PHASES)
         return td_fail(e, TD_E_INTERNAL, "%s has no phase left for a copy", c->op->name);
+    c->k.clean_phases = c->k.nphases; /* until the copy, only the temporary is written */
     if (!k->nphases) return 0;
     c->k.phase[c->k.nphases].fn = copy_chunk;
     c->k.phase[c->k.nphases++].chunks = k->phase[0].chunks;

@@ -37,4 +37,7 @@ void td_ops_cut_to_count(td_call *c)
     td_desc *d = &c->out[0]->desc;
     assert((c->op->flags & TD_OF_DATA_SHAPE) && count >= 0 && count <= d->shape[0]);
     d->shape[0] = count;
+    uint64_t lo, hi;
+    td_desc_extent(d, &lo, &hi);
+    td_storage_shrink(c->out[0]->storage, hi);
 }

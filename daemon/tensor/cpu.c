@@ -14,4 +14,9 @@ static void cpu_free(td_storage *s)
     td_heap_release(td_extent_heap(&s->extent), &s->extent);
 }
 
-const td_device_if td_device_cpu = {.name = "cpu", .alloc = cpu_alloc, .free = cpu_free};
+static void cpu_shrink(td_storage *s, uint64_t nbytes)
+{
+    td_heap_shrink(td_extent_heap(&s->extent), &s->extent, nbytes);
+}
+
+const td_device_if td_device_cpu = {.name = "cpu", .alloc = cpu_alloc, .free = cpu_free, .shrink = cpu_shrink};

@@ -14,6 +14,7 @@ typedef struct td_device_if {
      */
     int (*alloc)(const td_place *where, td_storage *s, uint64_t *lack, td_error *e);
     void (*free)(td_storage *s);
+    void (*shrink)(td_storage *s, uint64_t nbytes);
 } td_device_if;
 
 extern const td_device_if td_device_cpu;

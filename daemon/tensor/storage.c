@@ -73,6 +73,14 @@ int td_storage_adopt(td_storage **out, const td_place *where, td_extent *extent,
     return 0;
 }
 
+void td_storage_shrink(td_storage *s, uint64_t nbytes)
+{
+    assert(nbytes <= s->nbytes);
+    td_device_get(s->device)->shrink(s, nbytes);
+    td_account_discharge(s->account, cost_of(s->nbytes) - cost_of(nbytes), 0);
+    s->nbytes = nbytes;
+}
+
 td_storage *td_storage_ref(td_storage *s)
 {
     s->refs++;

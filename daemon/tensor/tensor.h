@@ -106,6 +106,8 @@ typedef struct td_place {
 int td_storage_new(td_storage **out, const td_place *where, uint64_t nbytes, uint64_t *lack, td_error *e);
 /* Over an extent that is already there (a lease that is announced): takes the extent over. */
 int td_storage_adopt(td_storage **out, const td_place *where, td_extent *extent, uint64_t nbytes, td_error *e);
+/* Keep the first `nbytes` only (a result that turned out smaller than it might have). No tensor may reach further. */
+void td_storage_shrink(td_storage *s, uint64_t nbytes);
 td_storage *td_storage_ref(td_storage *s);
 void td_storage_unref(td_storage *s);
 /* Mark the contents as lost (keeps the first cause); clear when it is overwritten as a whole. */

@@ -97,7 +97,14 @@ static void against_a_model(void)
     uint64_t used = 0, torn = 0, misplaced = 0;
     for (int i = 0; i < STEPS; i++) {
         live *s = &l[rnd() % SLOTS];
-        if (s->x.segment) {
+        if (s->x.segment && rnd() % 4 == 0) {
+            torn += !stamp_holds(s);
+            used -= s->x.size;
+            s->bytes = rnd() % (s->x.size + 1);
+            td_heap_shrink(h, &s->x, s->bytes);
+            used += s->x.size;
+            stamp(s);
+        } else if (s->x.segment) {
             torn += !stamp_holds(s);
             used -= s->x.size;
             td_heap_release(h, &s->x);

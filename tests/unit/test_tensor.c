@@ -171,6 +171,30 @@ static void leases_are_taken_over(void)
     CU_ASSERT_EQUAL(payer->bytes, 0);
 }
 
+static void shrinking_gives_back(void)
+{
+    td_heap_stats before, after;
+    td_storage *s = storage(MIB), *next;
+    td_heap_get_stats(heap, &before);
+    td_storage_shrink(s, 5000);
+    td_heap_get_stats(heap, &after);
+    CU_ASSERT(s->nbytes == 5000 && s->extent.size == 5056 && payer->bytes == 5056);
+    CU_ASSERT_EQUAL(before.used - after.used, MIB - 5056);
+    next = storage(MIB / 2); /* lies in what was given back */
+    CU_ASSERT_EQUAL(next->data, s->data + 5056);
+    td_storage_shrink(s, 0);
+    CU_ASSERT_EQUAL(payer->bytes, 64 + MIB / 2);
+    td_storage_unref(s);
+    td_storage_unref(next);
+    s = storage(3000); /* a slot stays whole, its charge shrinks */
+    td_storage_shrink(s, 64);
+    CU_ASSERT_EQUAL(payer->bytes, 64);
+    td_storage_unref(s);
+    CU_ASSERT_EQUAL(payer->bytes, 0);
+    td_heap_get_stats(heap, &after);
+    CU_ASSERT(after.used == 0 && after.extents == 0);
+}
+
 static void poison(void)
 {
     td_error e = {.code = TD_E_INDEX, .message = "index 9"};
@@ -267,6 +291,6 @@ static void bookkeeping_is_small(void)
 
 TD_CUNIT_MAIN_WITH("tensor", setup, teardown, {"counts and sharing", counts_and_sharing}, {"versions", versions},
                    {"quotas", quotas}, {"waits for growth", waits_for_growth},
-                   {"leases are taken over", leases_are_taken_over}, {"poison", poison},
-                   {"a chain of a million", a_chain_of_a_million}, {"bounded by the turn", bounded_by_the_turn},
-                   {"book-keeping is small", bookkeeping_is_small})
+                   {"leases are taken over", leases_are_taken_over}, {"shrinking gives back", shrinking_gives_back},
+                   {"poison", poison}, {"a chain of a million", a_chain_of_a_million},
+                   {"bounded by the turn", bounded_by_the_turn}, {"book-keeping is small", bookkeeping_is_small})
