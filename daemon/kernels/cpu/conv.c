@@ -1,5 +1,5 @@
-/* conv2d and conv2d_backward: the geometry, and the choice of the way. A 1x1 convolution without stride and padding is W x X for
- * each image and needs no columns. */
+/* conv2d and conv2d_backward: the geometry, and the choice of the way. A 1x1 convolution without stride and padding is
+ * W x X for each image and needs no columns. */
 #include "daemon/kernels/cpu/conv.h"
 #include "daemon/kernels/cpu/convert.h"
 #include "daemon/kernels/cpu/gemm.h"
@@ -49,10 +49,18 @@ bool td_conv_plan_pointwise(td_kcall *k, const td_conv *c, td_error *e, int *cod
     const td_desc *x = k->in[0].desc, *w = k->in[1].desc;
     if (c->kh != 1 || c->kw != 1 || c->sh != 1 || c->sw != 1 || c->ph || c->pw || c->g != 1) return false;
     if (c->w > 1 && c->h > 1 && x->stride[2] != c->w * x->stride[3]) return false; /* a plane without one step */
-    td_gemm g = {.dtype = c->dtype, .batch = c->n, .m = c->o, .n = c->p, .k = c->c, .c = k->out[0].data,
-                 .alpha = td_int(1), .beta = td_int(1)};
+    td_gemm g = {.dtype = c->dtype,
+                 .batch = c->n,
+                 .m = c->o,
+                 .n = c->p,
+                 .k = c->c,
+                 .c = k->out[0].data,
+                 .alpha = td_int(1),
+                 .beta = td_int(1)};
     g.a = (td_gemm_mat){.data = k->in[1].data, .rs = w->stride[0], .cs = w->stride[1]};
-    g.b = (td_gemm_mat){.data = k->in[0].data, .rs = x->stride[1], .cs = c->w > 1 ? x->stride[3] : x->stride[2],
+    g.b = (td_gemm_mat){.data = k->in[0].data,
+                        .rs = x->stride[1],
+                        .cs = c->w > 1 ? x->stride[3] : x->stride[2],
                         .bs = c->n > 1 ? x->stride[0] : 0};
     if (!td_absent(&k->in[2])) {
         g.has_d = 1;
@@ -69,7 +77,6 @@ int td_cpu_plan_conv2d(td_kcall *k, td_error *e)
     if (code) return code;
     if (td_desc_numel(k->out[0].desc) == 0) return 0;
     if (td_conv_plan_pointwise(k, &c, e, &code)) return code;
-    if (td_conv_plan_depthwise(k, &c) || td_conv_plan_dnnl(k, &c)) return 0;
     return td_conv_plan_im2col(k, &c);
 }
 
@@ -80,6 +87,5 @@ int td_cpu_plan_conv2d_backward(td_kcall *k, td_error *e)
     if (code) return code;
     c.backward = true;
     c.mask = (uint8_t)(td_attr_int(k->attrs, 4) & 7);
-    if (td_conv_plan_depthwise_backward(k, &c) || td_conv_plan_dnnl_backward(k, &c)) return 0;
     return td_conv_plan_im2col_backward(k, &c);
 }

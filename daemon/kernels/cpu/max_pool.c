@@ -1,0 +1,166 @@
+/* max_pool2d with int64 indices into the flattened plane, and its gradient. The first of equals wins; NaN wins over
+ * everything. In the gradient a plane is one chunk's, and an index is loaded once, checked, used. */
+#include "daemon/kernels/cpu/convert.h"
+#include "daemon/kernels/cpu/plan.h"
+#include "daemon/kernels/cpu/plans.h"
+#include "daemon/kernels/cpu/pool.h"
+#include "daemon/kernels/cpu/walk.h"
+
+/* One plane, contiguous. `T` is compared as it is loaded. */
+#define DEFINE_MAX(name, T)                                                                                            \
+    static void name(const td_pool *p, const T *x, T *out, int64_t *index)                                             \
+    {                                                                                                                  \
+        int64_t y0, y1, x0, x1;                                                                                        \
+        for (int64_t oy = 0; oy < p->oh; oy++) {                                                                       \
+            td_pool_window(oy, p->h, p->kh, p->sh, p->ph, p->dh, &y0, &y1);                                            \
+            for (int64_t ox = 0; ox < p->ow; ox++) {                                                                   \
+                td_pool_window(ox, p->w, p->kw, p->sw, p->pw, p->dw, &x0, &x1);                                        \
+                if (y0 >= y1 || x0 >= x1) { /* only padding */                                                         \
+                    *out++ = 0, *index++ = -1;                                                                         \
+                    continue;                                                                                          \
+                }                                                                                                      \
+                int64_t best = y0 * p->w + x0;                                                                         \
+                T value = x[best];                                                                                     \
+                for (int64_t y = y0; y < y1; y += p->dh)                                                               \
+                    for (int64_t i = x0; i < x1; i += p->dw) {                                                         \
+                        const T v = x[y * p->w + i];                                                                   \
+                        if (v > value || (v != v && value == value)) {                                                 \
+                            value = v;                                                                                 \
+                            best = y * p->w + i;                                                                       \
+                        }                                                                                              \
+                    }                                                                                                  \
+                *out++ = value;                                                                                        \
+                *index++ = best;                                                                                       \
+            }                                                                                                          \
+        }                                                                                                              \
+    }
+DEFINE_MAX(max_u8, uint8_t)
+DEFINE_MAX(max_i8, int8_t)
+DEFINE_MAX(max_i16, int16_t)
+DEFINE_MAX(max_i32, int32_t)
+DEFINE_MAX(max_i64, int64_t)
+DEFINE_MAX(max_f32, float)
+DEFINE_MAX(max_f64, double)
+
+static void max_plane(const td_pool *p, const void *x, void *out, int64_t *index)
+{
+    switch (p->acc) {
+    case TD_UINT8: max_u8(p, x, out, index); break;
+    case TD_INT8: max_i8(p, x, out, index); break;
+    case TD_INT16: max_i16(p, x, out, index); break;
+    case TD_INT32: max_i32(p, x, out, index); break;
+    case TD_INT64: max_i64(p, x, out, index); break;
+    case TD_FLOAT32: max_f32(p, x, out, index); break;
+    default: max_f64(p, x, out, index);
+    }
+}
+
+/* Plane `i` of x: as it lies, or copied into buf in the computed dtype. */
+static const void *plane_of(const td_karg *x, unsigned acc, int64_t i, void *buf)
+{
+    const td_desc *d = x->desc;
+    int64_t size = (int64_t)td_dtype_size(d->dtype), lead = d->ndim - 2, at = 0, h = d->shape[lead],
+            w = d->shape[lead + 1];
+    for (int64_t n = lead - 1; n >= 0; n--) {
+        at += i % d->shape[n] * d->stride[n];
+        i /= d->shape[n];
+    }
+    const char *from = (const char *)x->data + at * size;
+    bool dense = (w == 1 || d->stride[lead + 1] == 1) && (h == 1 || d->stride[lead] == w);
+    if (dense && acc == d->dtype) return from;
+    for (int64_t y = 0; y < h; y++)
+        td_row_load((char *)buf + y * w * (int64_t)td_dtype_size(acc), from + y * d->stride[lead] * size,
+                    d->stride[lead + 1], d->dtype, w);
+    return buf;
+}
+
+static void forward_chunk(td_kcall *k, int64_t chunk, void *scratch)
+{
+    const td_pool *p = (const td_pool *)k->state;
+    int64_t b, e, n = p->oh * p->ow, size = (int64_t)td_dtype_size(p->dtype);
+    char *result = (char *)scratch + p->h * p->w * (int64_t)td_dtype_size(p->acc);
+    td_cut_range(p->planes, p->per, chunk, &b, &e);
+    for (; b < e; b++) {
+        char *out = (char *)k->out[0].data + b * n * size;
+        void *to = p->dtype == p->acc ? out : result;
+        max_plane(p, plane_of(&k->in[0], p->acc, b, scratch), to, (int64_t *)k->out[1].data + b * n);
+        if (to != out) td_row_store(out, 1, p->dtype, to, n);
+    }
+}
+
+int td_cpu_plan_max_pool2d(td_kcall *k, td_error *e)
+{
+    td_pool *p = (td_pool *)k->state;
+    int code = td_pool_init(k, p, k->in[0].desc, k->out[0].desc, 0, true, "max_pool2d", e);
+    if (code) return code;
+    if (p->dtype == TD_BOOL || td_dtype_is_complex(p->dtype)) return td_refuse_dtype(k, 0, "max_pool2d", e);
+    k->scratch_bytes = (size_t)(p->h * p->w + p->oh * p->ow) * td_dtype_size(p->acc);
+    if (p->oh * p->ow > 0) td_plan_phase(k, forward_chunk, td_cut(p->planes, p->per));
+    return 0;
+}
+
+/* ---- gradient ---- */
+
+typedef struct back_state {
+    int64_t planes, n, size, per; /* output positions and elements of a plane */
+    uint8_t dtype, acc;
+} back_state;
+
+/* dx of one plane from the gradient's; false at a bad index. */
+static bool back_plane(td_kcall *k, const back_state *s, int64_t plane, const void *g, char *dx)
+{
+    const td_desc *d = k->in[1].desc;
+    int64_t stride[2] = {d->stride[d->ndim - 2], d->stride[d->ndim - 1]}, w = d->shape[d->ndim - 1], at = 0;
+    for (int64_t n = d->ndim - 3, i = plane; n >= 0; n--) {
+        at += i % d->shape[n] * d->stride[n];
+        i /= d->shape[n];
+    }
+    for (int64_t i = 0; i < s->n; i++) {
+        const char *from = (const char *)k->in[1].data;
+        int64_t to = td_load_index(
+            from + (at + i / w * stride[0] + i % w * stride[1]) * (int64_t)td_dtype_size(d->dtype), d->dtype);
+        if (to == -1) continue; /* a window of padding alone */
+        if (to < 0 || to >= s->size) {
+            td_kernel_fail(k, TD_E_INDEX, "max_pool2d_backward: index %lld is outside of a plane of %lld",
+                           (long long)to, (long long)s->size);
+            return false;
+        }
+        if (s->acc == TD_FLOAT64) ((double *)dx)[to] += ((const double *)g)[i];
+        else ((float *)dx)[to] += ((const float *)g)[i];
+    }
+    return true;
+}
+
+static void backward_chunk(td_kcall *k, int64_t chunk, void *scratch)
+{
+    const back_state *s = (const back_state *)k->state;
+    int64_t b, e, acc = (int64_t)td_dtype_size(s->acc);
+    char *gbuf = scratch, *result = gbuf + s->n * acc;
+    td_cut_range(s->planes, s->per, chunk, &b, &e);
+    for (; b < e; b++) {
+        char *out = (char *)k->out[0].data + b * s->size * (int64_t)td_dtype_size(s->dtype);
+        char *dx = s->dtype == s->acc ? out : result;
+        memset(dx, 0, (size_t)(s->size * acc));
+        if (!back_plane(k, s, b, plane_of(&k->in[0], s->acc, b, gbuf), dx)) return;
+        if (dx != out) td_row_store(out, 1, s->dtype, dx, s->size);
+    }
+}
+
+int td_cpu_plan_max_pool2d_backward(td_kcall *k, td_error *e)
+{
+    back_state *s = (back_state *)k->state;
+    const td_desc *g = k->in[0].desc, *y = k->out[0].desc;
+    *s = (back_state){.planes = 1, .dtype = y->dtype, .acc = (uint8_t)td_acc_dtype(y->dtype)};
+    if (!td_dtype_is_float(y->dtype)) return td_refuse_dtype(k, 0, "max_pool2d_backward", e);
+    if (!td_is_index_dtype(k->in[1].desc->dtype) || !td_desc_same_shape(g, k->in[1].desc) || g->ndim < 3 ||
+        y->ndim != g->ndim)
+        return td_fail(e, TD_E_SHAPE, "max_pool2d_backward: gradient, indices and shape do not fit");
+    for (int d = 0; d < y->ndim - 2; d++) s->planes *= y->shape[d];
+    s->n = g->shape[g->ndim - 2] * g->shape[g->ndim - 1];
+    s->size = y->shape[y->ndim - 2] * y->shape[y->ndim - 1];
+    s->per = td_max64(1, 65536 / (s->n + s->size + 1));
+    k->scratch_bytes = (size_t)(s->n + s->size) * td_dtype_size(s->acc);
+    td_plan_phase(k, backward_chunk, td_cut(s->planes, s->per));
+    k->cost_ns = (double)s->planes * (double)(s->n * 2 + s->size) + 100;
+    return 0;
+}

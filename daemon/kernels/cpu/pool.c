@@ -1,0 +1,38 @@
+/* See pool.h. */
+#include "daemon/kernels/cpu/pool.h"
+#include "daemon/kernels/cpu/convert.h"
+#include "daemon/kernels/cpu/plan.h"
+
+static bool pair(const td_attrs *a, int i, int64_t *first, int64_t *second)
+{
+    int n;
+    const int64_t *v = td_attr_ints(a, i, &n);
+    if (n < 1 || n > 2) return false;
+    *first = v[0];
+    *second = v[n - 1];
+    return true;
+}
+
+int td_pool_init(td_kcall *k, td_pool *p, const td_desc *x, const td_desc *out, int a0, bool dilated, const char *name,
+                 td_error *e)
+{
+    *p = (td_pool){.planes = 1, .dh = 1, .dw = 1, .dtype = x->dtype, .acc = (uint8_t)td_acc_dtype(x->dtype)};
+    if (x->ndim < 3 || x->ndim > 4 || out->ndim != x->ndim)
+        return td_fail(e, TD_E_SHAPE, "%s: x must have 3 or 4 dimensions, not %d", name, x->ndim);
+    if (!pair(k->attrs, a0, &p->kh, &p->kw) || !pair(k->attrs, a0 + 2, &p->ph, &p->pw) ||
+        (dilated && !pair(k->attrs, a0 + 3, &p->dh, &p->dw)))
+        return td_fail(e, TD_E_INVALID, "%s: kernel, padding and dilation must be one or two integers", name);
+    if (!pair(k->attrs, a0 + 1, &p->sh, &p->sw)) { /* an empty stride is the kernel's size */
+        p->sh = p->kh;
+        p->sw = p->kw;
+    }
+    if (p->kh < 1 || p->kw < 1 || p->sh < 1 || p->sw < 1 || p->dh < 1 || p->dw < 1 || p->ph < 0 || p->pw < 0)
+        return td_fail(e, TD_E_INVALID, "%s: kernel, stride and dilation must be at least 1, padding at least 0", name);
+    for (int d = 0; d < x->ndim - 2; d++) p->planes *= x->shape[d];
+    p->h = x->shape[x->ndim - 2], p->w = x->shape[x->ndim - 1];
+    p->oh = out->shape[x->ndim - 2], p->ow = out->shape[x->ndim - 1];
+    int64_t work = p->oh * p->ow * td_min64(p->kh, p->h + 1) * td_min64(p->kw, p->w + 1) + p->h * p->w;
+    p->per = td_max64(1, 100000 / td_max64(1, work));
+    k->cost_ns = (double)p->planes * (double)work * 1.2 + 100;
+    return 0;
+}

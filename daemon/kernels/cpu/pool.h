@@ -1,0 +1,30 @@
+/* The window of 2-d pooling over planes: shared by max and average, forward and backward. */
+#ifndef TENSORD_KERNELS_CPU_POOL_H
+#define TENSORD_KERNELS_CPU_POOL_H
+
+#include "daemon/kernels/cpu/rows.h"
+
+typedef struct td_pool {
+    int64_t planes, h, w, oh, ow;
+    int64_t kh, kw, sh, sw, ph, pw, dh, dw;
+    int64_t per; /* planes of a chunk */
+    bool include_pad;
+    uint8_t dtype, acc;
+} td_pool;
+
+/* `x` has the shape of the input, `out` of the output; the window begins at attribute a0 (kernel, stride, padding, and
+ * dilation when `dilated`). */
+int td_pool_init(td_kcall *k, td_pool *p, const td_desc *x, const td_desc *out, int a0, bool dilated, const char *name,
+                 td_error *e);
+
+/* Positions inside the plane that output index `i` looks at: *first, *first + step, ... below *last. */
+static inline void td_pool_window(int64_t i, int64_t size, int64_t k, int64_t s, int64_t p, int64_t d, int64_t *first,
+                                  int64_t *last)
+{
+    int64_t start = i * s - p, end = start + d * (k - 1) + 1;
+    if (start < 0) start += (-start + d - 1) / d * d;
+    *first = start;
+    *last = end < size ? end : size;
+}
+
+#endif

@@ -1,0 +1,310 @@
+/* Convolution and pooling, forward and backward, against plain loops in double: every way that a convolution may be
+ * computed (1x1, depthwise, im2col, oneDNN), geometries, groups, layouts, dtypes, masks. */
+#include "kernel_harness.h"
+
+typedef struct geometry {
+    int64_t n, c, h, w, o, kh, kw, sh, sw, ph, pw, dh, dw, g;
+    int64_t oh, ow, cg, og;
+} geometry;
+
+static geometry finish(geometry q)
+{
+    q.oh = (q.h + 2 * q.ph - q.dh * (q.kh - 1) - 1) / q.sh + 1;
+    q.ow = (q.w + 2 * q.pw - q.dw * (q.kw - 1) - 1) / q.sw + 1;
+    q.cg = q.c / q.g;
+    q.og = q.o / q.g;
+    return q;
+}
+
+/* Calls f for each product of the convolution: indices of out, x and w. */
+typedef struct arrays {
+    double *x, *w, *out, *scale; /* forward */
+    double *g, *dx, *dw;         /* backward; dx, dw also with their scales */
+    double *sx, *sw;
+} arrays;
+
+static void products(const geometry *q, arrays *a, bool backward)
+{
+    for (int64_t n = 0; n < q->n; n++)
+        for (int64_t o = 0; o < q->o; o++)
+            for (int64_t y = 0; y < q->oh; y++)
+                for (int64_t x = 0; x < q->ow; x++)
+                    for (int64_t k = 0; k < q->cg * q->kh * q->kw; k++) {
+                        int64_t ci = k / (q->kh * q->kw), ky = k / q->kw % q->kh, kx = k % q->kw;
+                        int64_t iy = y * q->sh - q->ph + ky * q->dh, ix = x * q->sw - q->pw + kx * q->dw;
+                        if (iy < 0 || iy >= q->h || ix < 0 || ix >= q->w) continue;
+                        int64_t at = ((n * q->o + o) * q->oh + y) * q->ow + x;
+                        int64_t in = ((n * q->c + o / q->og * q->cg + ci) * q->h + iy) * q->w + ix;
+                        int64_t wt = o * q->cg * q->kh * q->kw + k;
+                        if (backward) {
+                            a->dx[in] += a->g[at] * a->w[wt];
+                            a->dw[wt] += a->g[at] * a->x[in];
+                            a->sx[in] += fabs(a->g[at] * a->w[wt]);
+                            a->sw[wt] += fabs(a->g[at] * a->x[in]);
+                        } else {
+                            a->out[at] += a->x[in] * a->w[wt];
+                            a->scale[at] += fabs(a->x[in] * a->w[wt]);
+                        }
+                    }
+}
+
+static double *doubles(const tt *t)
+{
+    double *v = malloc(sizeof(double) * (size_t)(tt_numel(t) + 1));
+    for (int64_t i = 0; i < tt_numel(t); i++) v[i] = tt_get(t, i);
+    return v;
+}
+static double *zeros(int64_t n)
+{
+    return calloc((size_t)n + 1, sizeof(double));
+}
+static int compare(const tt *got, const double *want, const double *scale, const char *what, const geometry *q)
+{
+    int bad = 0;
+    for (int64_t i = 0; i < tt_numel(got); i++)
+        bad += !near(tt_get(got, i), want[i], tolerance(got->d.dtype), scale[i] + fabs(want[i]));
+    CU_ASSERT_EQUAL(bad, 0);
+    if (bad)
+        printf("%s %s n%d c%d %dx%d o%d k%dx%d s%d p%d d%d g%d: %d wrong\n", what, td_dtype_name(got->d.dtype),
+               (int)q->n, (int)q->c, (int)q->h, (int)q->w, (int)q->o, (int)q->kh, (int)q->kw, (int)q->sh, (int)q->ph,
+               (int)q->dh, (int)q->g, bad);
+    return bad;
+}
+static void geometry_attrs(tcall *c, const geometry *q)
+{
+    attr_ints(c, 2, (int64_t[]){q->sh, q->sw});
+    attr_ints(c, 2, (int64_t[]){q->ph, q->pw});
+    attr_ints(c, 2, (int64_t[]){q->dh, q->dw});
+    attr_int(c, q->g);
+}
+
+static void conv_case(td_dtype t, int layout, geometry q, bool bias, int mask)
+{
+    q = finish(q);
+    tt x = TTL(t, layout, q.n, q.c, q.h, q.w), w = TTL(t, layout == STEPPED ? TURNED : PLAIN, q.o, q.cg, q.kh, q.kw);
+    tt b = TT(t, q.o), out = TT(t, q.n, q.o, q.oh, q.ow), g = TTL(t, layout, q.n, q.o, q.oh, q.ow);
+    tt_random(&x);
+    tt_random(&w);
+    tt_random(&b);
+    tt_random(&g);
+    arrays a = {.x = doubles(&x), .w = doubles(&w), .g = doubles(&g)};
+    a.out = zeros(tt_numel(&out)), a.scale = zeros(tt_numel(&out));
+    a.dx = zeros(tt_numel(&x)), a.sx = zeros(tt_numel(&x)), a.dw = zeros(tt_numel(&w)), a.sw = zeros(tt_numel(&w));
+    products(&q, &a, false);
+    for (int64_t i = 0; bias && i < tt_numel(&out); i++) a.out[i] += tt_get(&b, i / (q.oh * q.ow) % q.o);
+    CALL(c, 1, &x, &w, bias ? &b : NULL);
+    c.out[0] = &out;
+    geometry_attrs(&c, &q);
+    CU_ASSERT_EQUAL(tcall_run(&c, td_cpu_plan_conv2d), 0);
+    compare(&out, a.out, a.scale, "conv2d", &q);
+    if (mask) {
+        tt dx = mask & 1 ? TT(t, q.n, q.c, q.h, q.w) : TT(t, 0),
+           dw = mask & 2 ? TT(t, q.o, q.cg, q.kh, q.kw) : TT(t, 0);
+        tt db = mask & 4 ? TT(t, q.o) : TT(t, 0);
+        products(&q, &a, true);
+        CALL(k, 3, &g, &x, &w);
+        k.out[0] = &dx, k.out[1] = &dw, k.out[2] = &db;
+        geometry_attrs(&k, &q);
+        attr_int(&k, mask);
+        CU_ASSERT_EQUAL(tcall_run(&k, td_cpu_plan_conv2d_backward), 0);
+        if (mask & 1) compare(&dx, a.dx, a.sx, "dx", &q);
+        if (mask & 2) compare(&dw, a.dw, a.sw, "dw", &q);
+        double *sum = zeros(q.o), *scale = zeros(q.o);
+        for (int64_t i = 0; i < tt_numel(&g); i++) {
+            sum[i / (q.oh * q.ow) % q.o] += a.g[i];
+            scale[i / (q.oh * q.ow) % q.o] += fabs(a.g[i]);
+        }
+        if (mask & 4) compare(&db, sum, scale, "db", &q);
+        free(sum), free(scale);
+        tt_free(&dx), tt_free(&dw), tt_free(&db);
+    }
+    free(a.x), free(a.w), free(a.g), free(a.out), free(a.scale), free(a.dx), free(a.sx), free(a.dw), free(a.sw);
+    tt_free(&x), tt_free(&w), tt_free(&b), tt_free(&out), tt_free(&g);
+}
+
+static const geometry geometries[] = {
+    {2, 3, 8, 9, 4, 3, 3, 1, 1, 1, 1, 1, 1, 1},  {2, 3, 8, 9, 4, 3, 2, 2, 1, 0, 1, 1, 1, 1},
+    {1, 4, 9, 10, 6, 3, 3, 1, 2, 2, 2, 2, 2, 2}, {3, 6, 7, 7, 6, 3, 3, 1, 1, 1, 1, 1, 1, 6},
+    {2, 4, 7, 9, 8, 3, 3, 2, 2, 1, 1, 1, 1, 4},  {2, 5, 6, 7, 3, 1, 1, 1, 1, 0, 0, 1, 1, 1},
+    {2, 4, 6, 7, 6, 1, 1, 2, 2, 0, 0, 1, 1, 2},  {1, 2, 1, 30, 3, 1, 5, 1, 1, 0, 2, 1, 1, 1},
+    {2, 3, 5, 5, 2, 5, 5, 1, 1, 4, 4, 1, 1, 1},  {1, 3, 6, 6, 3, 2, 2, 3, 3, 0, 0, 1, 1, 3},
+};
+
+static void conv_all(void)
+{
+    for (int t = TD_FLOAT16; t <= TD_FLOAT64; t++)
+        for (int l = 0; l < LAYOUTS; l++)
+            for (size_t i = 0; i < sizeof geometries / sizeof *geometries; i++)
+                conv_case(t, l, geometries[i], (i + (size_t)l) % 2, 7);
+}
+
+static void conv_masks(void)
+{
+    for (int mask = 1; mask < 8; mask++) conv_case(TD_FLOAT32, PLAIN, geometries[mask % 4], true, mask);
+}
+
+/* Large enough for oneDNN and for several blocks; compared with the same loops. */
+static void conv_large(void)
+{
+    conv_case(TD_FLOAT32, PLAIN, (geometry){3, 16, 20, 21, 32, 3, 3, 1, 1, 1, 1, 1, 1, 1}, true, 7);
+    conv_case(TD_FLOAT32, SHUFFLED, (geometry){2, 32, 16, 17, 48, 3, 3, 2, 2, 1, 1, 1, 1, 1}, false, 7);
+    conv_case(TD_FLOAT32, PLAIN, (geometry){9, 16, 12, 12, 32, 3, 3, 1, 1, 1, 1, 1, 1, 2}, true, 7);
+    conv_case(TD_FLOAT32, PLAIN, (geometry){1, 3, 50, 60, 32, 7, 7, 2, 2, 3, 3, 1, 1, 1}, true, 7);
+    conv_case(TD_FLOAT32, PLAIN, (geometry){4, 1, 28, 28, 32, 3, 3, 1, 1, 0, 0, 1, 1, 1}, true, 7);
+    conv_case(TD_FLOAT64, PLAIN, (geometry){2, 16, 20, 21, 32, 3, 3, 1, 1, 1, 1, 1, 1, 1}, true, 7);
+    conv_case(TD_FLOAT32, PLAIN, (geometry){2, 24, 20, 20, 24, 3, 3, 1, 1, 1, 1, 1, 1, 24}, true, 7);
+    conv_case(TD_FLOAT32, PLAIN, (geometry){2, 32, 20, 20, 48, 1, 1, 1, 1, 0, 0, 1, 1, 1}, true, 7);
+}
+
+static void conv_empty(void)
+{
+    tt x = TT(TD_FLOAT32, 0, 3, 5, 5), w = TT(TD_FLOAT32, 2, 3, 3, 3), out = TT(TD_FLOAT32, 0, 2, 3, 3);
+    tt dx = TT(TD_FLOAT32, 0, 3, 5, 5), dw = TT(TD_FLOAT32, 2, 3, 3, 3), db = TT(TD_FLOAT32, 2);
+    geometry q = {0, 3, 5, 5, 2, 3, 3, 1, 1, 0, 0, 1, 1, 1};
+    tt_random(&dw);
+    CALL(c, 1, &x, &w, NULL);
+    c.out[0] = &out;
+    geometry_attrs(&c, &q);
+    CU_ASSERT_EQUAL(tcall_run(&c, td_cpu_plan_conv2d), 0);
+    CALL(k, 3, &out, &x, &w);
+    k.out[0] = &dx, k.out[1] = &dw, k.out[2] = &db;
+    geometry_attrs(&k, &q);
+    attr_int(&k, 7);
+    CU_ASSERT_EQUAL(tcall_run(&k, td_cpu_plan_conv2d_backward), 0);
+    for (int i = 0; i < 54; i++) CU_ASSERT_EQUAL(tt_get(&dw, i), 0);
+    tt_free(&x), tt_free(&w), tt_free(&out), tt_free(&dx), tt_free(&dw), tt_free(&db);
+}
+
+/* ---- pooling ---- */
+
+typedef struct pool {
+    int64_t kh, kw, sh, sw, ph, pw, dh, dw;
+    bool ceil_mode;
+} pool;
+
+static int64_t pool_size(int64_t n, int64_t k, int64_t s, int64_t p, int64_t d, bool ceil_mode)
+{
+    int64_t span = n + 2 * p - d * (k - 1) - 1, out = (ceil_mode ? span + s - 1 : span) / s + 1;
+    return ceil_mode && (out - 1) * s >= n + p ? out - 1 : out;
+}
+
+static void max_case(td_dtype t, int layout, int nd, pool q, bool nan)
+{
+    int64_t xs[4] = {2, 3, 9, 10}, os[4] = {2, 3, 0, 0};
+    os[2] = pool_size(9, q.kh, q.sh, q.ph, q.dh, q.ceil_mode);
+    os[3] = pool_size(10, q.kw, q.sw, q.pw, q.dw, q.ceil_mode);
+    const int64_t *s = xs + (4 - nd), *o = os + (4 - nd);
+    tt x = tt_layout(t, nd, s, layout), v = tt_new(t, nd, o), ix = tt_new(TD_INT64, nd, o),
+       g = tt_layout(t, nd, o, layout);
+    tt dx = tt_new(t, nd, s);
+    tt_random(&x);
+    tt_random(&g);
+    if (nan && td_dtype_is_float(t)) tt_set(&x, 33, NAN);
+    CALL(c, 2, &x);
+    c.out[0] = &v, c.out[1] = &ix;
+    attr_ints(&c, 2, (int64_t[]){q.kh, q.kw}), attr_ints(&c, 2, (int64_t[]){q.sh, q.sw});
+    attr_ints(&c, 2, (int64_t[]){q.ph, q.pw}), attr_ints(&c, 2, (int64_t[]){q.dh, q.dw});
+    attr_bool(&c, q.ceil_mode);
+    CU_ASSERT_EQUAL(tcall_run(&c, td_cpu_plan_max_pool2d), 0);
+    int bad = 0;
+    double *want = zeros(tt_numel(&x)), *scale = zeros(tt_numel(&x));
+    for (int64_t i = 0; i < tt_numel(&v); i++) {
+        int64_t plane = i / (os[2] * os[3]), y = i / os[3] % os[2], xx = i % os[3], best = -1;
+        for (int64_t ky = 0; ky < q.kh; ky++)
+            for (int64_t kx = 0; kx < q.kw; kx++) {
+                int64_t iy = y * q.sh - q.ph + ky * q.dh, jx = xx * q.sw - q.pw + kx * q.dw;
+                if (iy < 0 || iy >= 9 || jx < 0 || jx >= 10) continue;
+                double val = tt_get(&x, plane * 90 + iy * 10 + jx), old = best < 0 ? 0 : tt_get(&x, plane * 90 + best);
+                if (best < 0 || val > old || (isnan(val) && !isnan(old))) best = iy * 10 + jx;
+            }
+        bad += (int64_t)tt_get(&ix, i) != best;
+        bad += best >= 0 && !near(tt_get(&v, i), tt_get(&x, plane * 90 + best), 0, 0);
+        if (best < 0) continue;
+        want[plane * 90 + best] += tt_get(&g, i);
+        scale[plane * 90 + best] += fabs(tt_get(&g, i));
+    }
+    CU_ASSERT_EQUAL(bad, 0);
+    if (bad) printf("max_pool2d %s layout %d k%d s%d: %d wrong\n", td_dtype_name(t), layout, (int)q.kh, (int)q.sh, bad);
+    if (td_dtype_is_float(t)) {
+        CALL(k, 1, &g, &ix);
+        k.out[0] = &dx;
+        attr_ints(&k, nd, s);
+        CU_ASSERT_EQUAL(tcall_run(&k, td_cpu_plan_max_pool2d_backward), 0);
+        geometry none = {0};
+        compare(&dx, want, scale, "max_pool2d_backward", &none);
+        tt_set(&ix, 1, 90); /* an index outside of the plane */
+        CU_ASSERT_EQUAL(tcall_run(&k, td_cpu_plan_max_pool2d_backward), TD_E_INDEX);
+    }
+    free(want), free(scale);
+    tt_free(&x), tt_free(&v), tt_free(&ix), tt_free(&g), tt_free(&dx);
+}
+
+static const pool pools[] = {{2, 2, 2, 2, 0, 0, 1, 1, false},
+                             {3, 3, 2, 2, 1, 1, 1, 1, false},
+                             {3, 2, 1, 2, 1, 0, 2, 1, false},
+                             {3, 3, 2, 3, 1, 1, 1, 1, true},
+                             {2, 3, 3, 2, 0, 1, 1, 2, true}};
+
+static void max_all(void)
+{
+    for (int l = 0; l < LAYOUTS; l++)
+        for (size_t i = 0; i < sizeof pools / sizeof *pools; i++) {
+            for (int t = TD_FLOAT16; t <= TD_FLOAT64; t++) max_case(t, l, 3 + (int)(i % 2), pools[i], i & 1);
+            max_case(TD_INT64, l, 4, pools[i], false);
+            max_case(TD_UINT8, l, 4, pools[i], false);
+        }
+}
+
+static void avg_case(td_dtype t, int layout, int nd, pool q, bool include_pad)
+{
+    int64_t xs[4] = {2, 3, 9, 10}, os[4] = {2, 3, 0, 0};
+    os[2] = pool_size(9, q.kh, q.sh, q.ph, 1, q.ceil_mode);
+    os[3] = pool_size(10, q.kw, q.sw, q.pw, 1, q.ceil_mode);
+    const int64_t *s = xs + (4 - nd), *o = os + (4 - nd);
+    tt x = tt_layout(t, nd, s, layout), v = tt_new(t, nd, o), g = tt_layout(t, nd, o, layout), dx = tt_new(t, nd, s);
+    tt_random(&x);
+    tt_random(&g);
+    double *dwant = zeros(tt_numel(&x)), *dscale = zeros(tt_numel(&x)), *want = zeros(tt_numel(&v)),
+           *scale = zeros(tt_numel(&v));
+    for (int64_t i = 0; i < tt_numel(&v); i++) {
+        int64_t plane = i / (os[2] * os[3]), y0 = i / os[3] % os[2] * q.sh - q.ph, x0 = i % os[3] * q.sw - q.pw;
+        int64_t y1 = y0 + q.kh < 9 + q.ph ? y0 + q.kh : 9 + q.ph, x1 = x0 + q.kw < 10 + q.pw ? x0 + q.kw : 10 + q.pw;
+        int64_t padded = (y1 - y0) * (x1 - x0);
+        int64_t a = y0 > 0 ? y0 : 0, b = y1 < 9 ? y1 : 9, c = x0 > 0 ? x0 : 0, d = x1 < 10 ? x1 : 10;
+        double count = (double)(include_pad ? padded : (b - a) * (d - c));
+        for (int64_t y = a; y < b; y++)
+            for (int64_t xx = c; xx < d; xx++) {
+                want[i] += tt_get(&x, plane * 90 + y * 10 + xx) / count;
+                scale[i] += fabs(tt_get(&x, plane * 90 + y * 10 + xx)) / count;
+                dwant[plane * 90 + y * 10 + xx] += tt_get(&g, i) / count;
+                dscale[plane * 90 + y * 10 + xx] += fabs(tt_get(&g, i)) / count;
+            }
+    }
+    geometry none = {0};
+    CALL(c, 1, &x);
+    c.out[0] = &v;
+    attr_ints(&c, 2, (int64_t[]){q.kh, q.kw}), attr_ints(&c, 2, (int64_t[]){q.sh, q.sw});
+    attr_ints(&c, 2, (int64_t[]){q.ph, q.pw}), attr_bool(&c, q.ceil_mode), attr_bool(&c, include_pad);
+    CU_ASSERT_EQUAL(tcall_run(&c, td_cpu_plan_avg_pool2d), 0);
+    compare(&v, want, scale, "avg_pool2d", &none);
+    CALL(k, 1, &g);
+    k.out[0] = &dx;
+    attr_ints(&k, nd, s);
+    attr_ints(&k, 2, (int64_t[]){q.kh, q.kw}), attr_ints(&k, 2, (int64_t[]){q.sh, q.sw});
+    attr_ints(&k, 2, (int64_t[]){q.ph, q.pw}), attr_bool(&k, q.ceil_mode), attr_bool(&k, include_pad);
+    CU_ASSERT_EQUAL(tcall_run(&k, td_cpu_plan_avg_pool2d_backward), 0);
+    compare(&dx, dwant, dscale, "avg_pool2d_backward", &none);
+    free(want), free(scale), free(dwant), free(dscale);
+    tt_free(&x), tt_free(&v), tt_free(&g), tt_free(&dx);
+}
+
+static void avg_all(void)
+{
+    for (int l = 0; l < LAYOUTS; l++)
+        for (size_t i = 0; i < sizeof pools / sizeof *pools; i++)
+            for (int t = TD_FLOAT16; t <= TD_FLOAT64; t++) avg_case(t, l, 3 + (int)(i % 2), pools[i], (l + t) & 1);
+}
+
+TD_CUNIT_MAIN("kernels_conv", {"conv2d: geometries", conv_all}, {"conv2d: masks", conv_masks},
+              {"conv2d: large", conv_large}, {"conv2d: empty", conv_empty}, {"max_pool2d", max_all},
+              {"avg_pool2d", avg_all})
