@@ -76,7 +76,7 @@ static int check_fit(const td_prep *p, int o, td_error *e)
     const td_desc *given = &p->c->out[o]->desc, *made = &p->f.out[o];
     char a[160], b[160];
     /* copy_ broadcasts its source, never its destination */
-    bool spreads = op->id == TD_OPS_COPY;
+    bool spreads = op->id == TD_OP_COPY;
     int64_t shape[TD_MAX_DIMS];
     int ndim = given->ndim;
     memcpy(shape, given->shape, sizeof shape);
@@ -90,7 +90,7 @@ static int check_fit(const td_prep *p, int o, td_error *e)
                                : td_shape_text(made->ndim, made->shape, b, sizeof b));
     if (given->device != made->device)
         return td_fail(e, TD_E_INVALID, "the result is on another device than the tensor it is written to");
-    if (op->id == TD_OPS_FULL && !td_scalar_fits(p->c->attrs.at[1].s, (td_dtype)given->dtype))
+    if (op->id == TD_OP_FULL && !td_scalar_fits(p->c->attrs.at[1].s, (td_dtype)given->dtype))
         return td_fail(e, TD_E_INVALID, "value cannot be converted to type %s without overflow",
                        td_dtype_name((td_dtype)given->dtype));
     if (!(op->flags & TD_OF_CAST_ANY) && !td_dtype_can_cast((td_dtype)made->dtype, (td_dtype)given->dtype))

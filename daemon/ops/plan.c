@@ -39,13 +39,13 @@ static int plan_copy(td_call *c, td_error *e)
     give(k, c);
     part->args[0] = (td_karg){td_tensor_data(c->cast), &c->cast->desc};
     part->args[1] = (td_karg){td_tensor_data(c->out[0]), &c->out[0]->desc};
-    k->op = td_op_by_id(TD_OPS_COPY);
+    k->op = td_op_by_id(TD_OP_COPY);
     k->attrs = &no_dtype;
     k->in = &part->args[0];
     k->out = &part->args[1];
     k->nin = k->nout = 1;
     k->compute = c->cast->desc.dtype;
-    int err = td_cpu_plans[TD_OPS_COPY](k, e);
+    int err = td_cpu_plans[TD_OP_COPY](k, e);
     if (err) return err;
     if (k->nphases > 1 || k->work_bytes || c->k.nphases == TD_MAX_PHASES)
         return td_fail(e, TD_E_INTERNAL, "%s has no phase left for a copy", c->op->name);

@@ -4,10 +4,8 @@
 #define TENSORD_OPS_PREPARE_H
 
 #include "daemon/ops/ops.h"
+#include "proto/opid.h"
 #include <assert.h>
-
-/* Ops with a meaning of their own here: the ids never change. */
-enum { TD_OPS_FULL = 2, TD_OPS_COPY = 7 };
 
 typedef struct td_prep {
     td_call *c;
