@@ -167,11 +167,12 @@ def read_file(path, errors):
 
 
 def merge(op, columns, lines, errors):
-    """Put the columns of one file's block into the op. A text "TODO" gives way to another file's value."""
+    """Put the columns of one file's block into the op. A text "TODO" gives way to another file's value; two files may say the
+    same, but not different things."""
     op.lines.setdefault(None, lines.get(None))
     for column, value in columns.items():
         at, old = lines.get(column), op.raw.get(column, "TODO")
-        if value == "TODO" and column in op.raw:
+        if column in op.raw and value in ("TODO", old):
             continue
         if isinstance(old, dict) and isinstance(value, dict) and not old.keys() & value.keys():
             value = {**old, **value}
