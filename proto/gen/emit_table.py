@@ -14,12 +14,9 @@ def agreed(op):
     return "|".join([op.name, op.sig.text, " ".join(sorted(op.flags)), op.infer, op.promote, " ".join(op.dtypes)])
 
 
-def all_saves(table):
-    """{op name: [(exists, inputs, outputs, shapes)]}: one row for each tensor argument, of the ops that have gradients."""
-    if not formula or not any(op.grad for op in table.ops):
-        return {}
-    ops = formula.from_table(table)
-    return {op.name: formula.saves(ops, ops[op.name]) for op in table.ops if op.grad}
+def saves(op):
+    """[(exists, inputs mask, outputs mask)] for each tensor argument, or None when nothing has a gradient."""
+    return formula.saves(op) if formula and op.grad else None
 
 
 def params(op, out):
@@ -74,12 +71,13 @@ def outs(op, out):
     return f"{op.name}_outs"
 
 
-def saved(op, masks, out):
+def saved(op, out):
+    masks = saves(op)
     if not masks:
         return "NULL"
     out.write(f"static const td_saves {op.name}_saves[] = {{\n")
-    for exists, *kept in masks:
-        out.write(f"    {{{boolean(exists)}, {', '.join(f'{mask:#x}' for mask in kept)}}},\n")
+    for exists, ins, results in masks:
+        out.write(f"    {{{boolean(exists)}, {ins:#x}, {results:#x}}},\n")
     out.write("};\n")
     return f"{op.name}_saves"
 
@@ -109,9 +107,9 @@ def row(op, names):
 
 def emit(table, out):
     out.write(HEAD + '#include "proto/infer.h"\n\n#include <math.h>\n\n')
-    rows, masks = [], all_saves(table)
+    rows = []
     for op in table.ops:
-        rows.append(row(op, (params(op, out), attrs(op, out), outs(op, out), saved(op, masks.get(op.name), out))))
+        rows.append(row(op, [write(op, out) for write in (params, attrs, outs, saved)]))
     count = table.ops[-1].id + 1 if table.ops else 0
     out.write(f"\nconst td_op td_ops[] = {{\n{''.join(rows)}}};\n")
     out.write(f"const unsigned td_op_count = {count};\n")

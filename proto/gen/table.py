@@ -167,12 +167,11 @@ def read_file(path, errors):
 
 
 def merge(op, columns, lines, errors):
-    """Put the columns of one file's block into the op. A text "TODO" gives way to another file's value; two files may say the
-    same, but not different things."""
+    """Put the columns of one file's block into the op. A text "TODO" gives way to another file's value."""
     op.lines.setdefault(None, lines.get(None))
     for column, value in columns.items():
         at, old = lines.get(column), op.raw.get(column, "TODO")
-        if column in op.raw and value in ("TODO", old):
+        if value == "TODO" and column in op.raw:
             continue
         if isinstance(old, dict) and isinstance(value, dict) and not old.keys() & value.keys():
             value = {**old, **value}

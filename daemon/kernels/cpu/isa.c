@@ -1,0 +1,50 @@
+/* Which set of loops this process uses. Sets that the build has not (other than x86-64) are absent. */
+#include "daemon/kernels/cpu/isa.h"
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
+#define DECLARE(ISA)                                                                                                   \
+    extern const td_pw_fn td_pw_table_##ISA[][TD_BODY_COUNT];                                                          \
+    extern const td_pw_fn td_casts_##ISA[TD_DTYPE_COUNT][TD_DTYPE_COUNT];                                              \
+    void td_transpose_##ISA(void *, int64_t, const void *, int64_t, int, int64_t, int);                                \
+    static const td_isa isa_##ISA = {#ISA, td_pw_table_##ISA, td_casts_##ISA, td_transpose_##ISA};
+
+DECLARE(base)
+const td_isa *td_isa_now = &isa_base;
+
+#if defined(__x86_64__) && defined(TD_HAVE_WIDE)
+DECLARE(v3)
+DECLARE(v4)
+static const td_isa *const sets[] = {&isa_base, &isa_v3, &isa_v4};
+
+/* By features, never by the name of a model. */
+int td_isa_level(void)
+{
+    unsigned a, b, c, d;
+    __builtin_cpu_init();
+    bool f16c = __get_cpuid(1, &a, &b, &c, &d) && (c >> 29 & 1);
+    if (!f16c || !__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma") || !__builtin_cpu_supports("bmi") ||
+        !__builtin_cpu_supports("bmi2"))
+        return 0;
+    if (!__builtin_cpu_supports("avx512f") || !__builtin_cpu_supports("avx512bw") ||
+        !__builtin_cpu_supports("avx512dq") || !__builtin_cpu_supports("avx512vl") ||
+        !__builtin_cpu_supports("avx512cd"))
+        return 1;
+    return 2;
+}
+#else
+static const td_isa *const sets[] = {&isa_base};
+
+int td_isa_level(void)
+{
+    return 0;
+}
+#endif
+
+bool td_isa_use(int level)
+{
+    if (level < 0 || level > td_isa_level()) return false;
+    td_isa_now = sets[level];
+    return true;
+}

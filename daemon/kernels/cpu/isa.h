@@ -1,0 +1,13 @@
+/* The sets of loops, one for each instruction set, and the one in use. */
+#ifndef TENSORD_KERNELS_ISA_H
+#define TENSORD_KERNELS_ISA_H
+
+#include "daemon/kernels/cpu/loop.h"
+
+/* The best that this processor can do: 0 base, 1 v3 (AVX2), 2 v4 (AVX-512). */
+int td_isa_level(void);
+
+/* Use a set, for init and for tests; before threads start. False when this processor or this build has it not. */
+bool td_isa_use(int level);
+
+#endif

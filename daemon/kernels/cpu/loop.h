@@ -1,0 +1,69 @@
+/* The inner loops as the engine sees them: what one is, and how to find one.
+ *
+ * A loop works on `n` contiguous elements of its body type. Body types are fewer than dtypes: half types compute as
+ * float, integers as int64 (some also as int32), bool as bytes. A loop may be given an output that is the very same
+ * memory as an input. */
+#ifndef TENSORD_KERNELS_LOOP_H
+#define TENSORD_KERNELS_LOOP_H
+
+#include "proto/dtype.h"
+
+enum td_body {
+    TD_BODY_F32,
+    TD_BODY_F64,
+    TD_BODY_I64,
+    TD_BODY_I32,
+    TD_BODY_U8,
+    TD_BODY_C64,
+    TD_BODY_C128,
+    TD_BODY_COUNT
+};
+
+/* An attribute as a loop wants it: as a float, as an integer, as complex. */
+typedef struct td_pw_attr {
+    double re, im;
+    int64_t i;
+} td_pw_attr;
+
+/* Returns 0, or 1 when an integer was divided by zero. */
+typedef int td_pw_fn_type(int64_t n, void *out, const void *const *in, const td_pw_attr *at);
+typedef td_pw_fn_type *td_pw_fn;
+
+enum { TD_PW_OUT_SAME = 0, TD_PW_OUT_BOOL = 1, TD_PW_OUT_REAL = 2 };
+enum {
+    TD_PW_ABSENT_ZERO = 0,
+    TD_PW_ABSENT_LOWEST = 1,
+    TD_PW_ABSENT_HIGHEST = 2,
+    TD_PW_ABSENT_MIN_FINITE = 3,
+    TD_PW_ABSENT_MAX_FINITE = 4
+};
+
+/* What the table says of one pointwise op, the same on every machine. */
+typedef struct td_pw_op {
+    uint8_t nin, nattr;
+    uint8_t out;     /* TD_PW_OUT_... */
+    uint8_t bool_in; /* mask of inputs that are truth values */
+    uint16_t cost;   /* picoseconds for a float, about */
+    uint8_t absent[3];
+} td_pw_op;
+
+/* Generated. Rows are counted from 1; 0 is no pointwise op. */
+extern const td_pw_op td_pw_ops[];
+extern const unsigned char td_pw_row_of[];
+
+struct td_reducers;
+
+/* A set of loops for one instruction set. */
+typedef struct td_isa {
+    const char *name;
+    const td_pw_fn (*pointwise)[TD_BODY_COUNT]; /* [row - 1][body] */
+    const td_pw_fn (*cast)[TD_DTYPE_COUNT];     /* [from][to] */
+    void (*transpose)(void *to, int64_t to_stride, const void *from, int64_t from_stride, int rows, int64_t cols,
+                      int size);
+    const struct td_reducers *reduce;
+} td_isa;
+
+/* The best set for this processor: chosen once by td_cpu_init, the portable one before. */
+extern const td_isa *td_isa_now;
+
+#endif

@@ -1,0 +1,269 @@
+/* Plans of the pointwise ops, of copy and of full: which loop, which conversions, how it is cut.
+ *
+ * Two ways: operands that are all contiguous and alike (or single numbers) go straight to the loop, so that small ops
+ * cost next to nothing; everything else walks in tiles. Both give the same bits: an element depends on nothing but its
+ * operands. */
+#include "daemon/kernels/cpu/pointwise.h"
+#include "daemon/kernels/cpu/tile.h"
+#include <assert.h>
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+static const uint8_t body_of[TD_DTYPE_COUNT] = {
+    [TD_BOOL] = TD_BODY_U8,     [TD_UINT8] = TD_BODY_I64,     [TD_INT8] = TD_BODY_I64,
+    [TD_INT16] = TD_BODY_I64,   [TD_INT32] = TD_BODY_I32,     [TD_INT64] = TD_BODY_I64,
+    [TD_FLOAT16] = TD_BODY_F32, [TD_BFLOAT16] = TD_BODY_F32,  [TD_FLOAT32] = TD_BODY_F32,
+    [TD_FLOAT64] = TD_BODY_F64, [TD_COMPLEX64] = TD_BODY_C64, [TD_COMPLEX128] = TD_BODY_C128};
+static const uint8_t dtype_of[TD_BODY_COUNT] = {
+    [TD_BODY_F32] = TD_FLOAT32, [TD_BODY_F64] = TD_FLOAT64,   [TD_BODY_I64] = TD_INT64,      [TD_BODY_I32] = TD_INT32,
+    [TD_BODY_U8] = TD_BOOL,     [TD_BODY_C64] = TD_COMPLEX64, [TD_BODY_C128] = TD_COMPLEX128};
+
+typedef struct flat {
+    td_pw_fn fn, cast[TD_TILE_OPS]; /* casts of numbers only */
+    char *data[TD_TILE_OPS];
+    int64_t n, per_chunk;
+    td_pw_attr at[3];
+    uint8_t nops, numbers; /* numbers: mask of operands that are one number */
+    uint8_t size[TD_TILE_OPS];
+} flat;
+
+_Static_assert(sizeof(flat) <= TD_KSTATE_BYTES && sizeof(td_tiles) <= TD_KSTATE_BYTES, "plans fit the state");
+
+static void fail_division(td_kcall *k)
+{
+    td_kernel_fail(k, TD_E_INVALID, "ZeroDivisionError: integer division or modulo by zero");
+}
+
+static double largest(td_dtype t)
+{
+    return t == TD_FLOAT16 ? 65504.0 : t == TD_BFLOAT16 ? 0x1.fep127 : t == TD_FLOAT32 ? FLT_MAX : DBL_MAX;
+}
+
+static td_pw_attr absent_value(int kind, td_dtype t)
+{
+    switch (kind) {
+    case TD_PW_ABSENT_LOWEST: return (td_pw_attr){-INFINITY, 0, INT64_MIN};
+    case TD_PW_ABSENT_HIGHEST: return (td_pw_attr){INFINITY, 0, INT64_MAX};
+    case TD_PW_ABSENT_MIN_FINITE: return (td_pw_attr){-largest(t), 0, INT64_MIN};
+    case TD_PW_ABSENT_MAX_FINITE: return (td_pw_attr){largest(t), 0, INT64_MAX};
+    default: return (td_pw_attr){0, 0, 0};
+    }
+}
+
+static int64_t to_integer(double v)
+{
+    return v >= -0x1p63 && v < 0x1p63 ? (int64_t)v : INT64_MIN;
+}
+
+/* For a native int32 loop the absent bounds are its own. */
+static int64_t clip(int64_t v, int body)
+{
+    if (body != TD_BODY_I32) return v;
+    return v < INT32_MIN ? INT32_MIN : v > INT32_MAX ? INT32_MAX : v;
+}
+
+static td_pw_attr attribute(const td_attr *a, int absent, td_dtype compute, int body)
+{
+    td_pw_attr v = {0, 0, 0};
+    switch (a->kind) {
+    case TD_A_NONE: v = absent_value(absent, compute); break;
+    case TD_A_FLOAT: v = (td_pw_attr){a->f, 0, to_integer(a->f)}; break;
+    case TD_A_SCALAR:
+        if (a->s.kind <= TD_S_INT) v = (td_pw_attr){(double)a->s.i, 0, a->s.i};
+        else v = (td_pw_attr){a->s.re, a->s.kind == TD_S_COMPLEX ? a->s.im : 0, to_integer(a->s.re)};
+        break;
+    default: v = (td_pw_attr){(double)a->i, 0, a->i}; break;
+    }
+    if (absent || a->kind == TD_A_NONE) v.i = clip(v.i, body);
+    return v;
+}
+
+static void flat_chunk(td_kcall *k, int64_t chunk, void *scratch)
+{
+    const flat *f = (const flat *)k->state;
+    int64_t from = chunk * f->per_chunk, to = from + f->per_chunk < f->n ? from + f->per_chunk : f->n;
+    const void *in[TD_TILE_OPS];
+    int err = 0;
+    if (!f->numbers) {
+        for (int op = 1; op < f->nops; op++) in[op - 1] = f->data[op] + from * f->size[op];
+        err = f->fn(to - from, f->data[0] + from * f->size[0], in, f->at);
+        if (err) fail_division(k);
+        return;
+    }
+    int widest = 1;
+    for (int op = 0; op < f->nops; op++) widest = f->size[op] > widest ? f->size[op] : widest;
+    int64_t block = TD_TILE_BYTES / widest;
+    for (int op = 1; op < f->nops; op++) {
+        if (!(f->numbers >> op & 1)) continue;
+        _Alignas(16) char value[16];
+        const void *raw = f->data[op];
+        if (f->cast[op]) f->cast[op](1, value, &raw, NULL);
+        else memcpy(value, raw, f->size[op]);
+        td_fill((char *)scratch + op * TD_TILE_BYTES, value, to - from < block ? to - from : block, f->size[op]);
+    }
+    for (int64_t i = from; i < to; i += block) {
+        for (int op = 1; op < f->nops; op++)
+            in[op - 1] = f->numbers >> op & 1 ? (char *)scratch + op * TD_TILE_BYTES : f->data[op] + i * f->size[op];
+        err |= f->fn(to - i < block ? to - i : block, f->data[0] + i * f->size[0], in, f->at);
+    }
+    if (err) fail_division(k);
+}
+
+static void tiles_chunk(td_kcall *k, int64_t chunk, void *scratch)
+{
+    if (td_tiles_chunk((const td_tiles *)k->state, chunk, scratch)) fail_division(k);
+}
+
+static bool contiguous(const td_desc *d, int64_t *n)
+{
+    int64_t expect = 1;
+    for (int i = d->ndim - 1; i >= 0; i--) {
+        if (d->stride[i] != expect && d->shape[i] != 1) return false;
+        expect *= d->shape[i];
+    }
+    *n = expect;
+    return true;
+}
+
+static bool single(const td_desc *d)
+{
+    for (int i = 0; i < d->ndim; i++)
+        if (d->shape[i] != 1) return false;
+    return true;
+}
+
+/* Try the straight way: the output and all inputs lie alike, or are numbers. */
+static bool plan_flat(td_kcall *k, flat *f, const uint8_t *want)
+{
+    const td_desc *out = k->out[0].desc;
+    if (out->dtype != want[0] || !contiguous(out, &f->n)) return false;
+    size_t bytes = out->ndim * sizeof(int64_t);
+    f->numbers = 0;
+    f->data[0] = k->out[0].data;
+    f->size[0] = (uint8_t)td_dtype_size(want[0]);
+    for (int i = 0; i < k->nin; i++) {
+        const td_desc *d = k->in[i].desc;
+        f->data[i + 1] = k->in[i].data;
+        f->size[i + 1] = (uint8_t)td_dtype_size(want[i + 1]);
+        if (d->dtype == want[i + 1] && d->ndim == out->ndim && !memcmp(d->shape, out->shape, bytes) &&
+            !memcmp(d->stride, out->stride, bytes))
+            continue;
+        if (!single(d)) return false;
+        f->numbers |= (uint8_t)(1 << (i + 1));
+        f->cast[i + 1] = d->dtype == want[i + 1] ? NULL : td_isa_now->cast[d->dtype][want[i + 1]];
+    }
+    f->nops = (uint8_t)(k->nin + 1);
+    return true;
+}
+
+/* Time of the loop for one element, from the float figure: memory, width and calls of the C library. */
+static double element_ns(const td_pw_op *op, int body)
+{
+    static const uint8_t bytes[TD_BODY_COUNT] = {4, 8, 8, 4, 1, 8, 16};
+    double ns = op->cost * 1e-3;
+    bool calls = op->cost > 250;
+    if (body == TD_BODY_F64) ns = calls ? 12 * ns : 2 * ns;
+    if (body == TD_BODY_C64 || body == TD_BODY_C128) ns = calls ? 40 * ns : 4 * ns;
+    double memory = 0.05 * bytes[body] * (op->nin + 1) / 2;
+    return ns > memory ? ns : memory;
+}
+
+static void finish_tiles(td_kcall *k, td_tiles *t, double ns)
+{
+    td_tiles_finish(t, ns);
+    for (int op = 0; op < t->nops; op++) ns += t->mode[op] == TD_TILE_GATHER ? 0.4 : 0;
+    k->phase[0].fn = tiles_chunk;
+    k->phase[0].chunks = td_tiles_chunks(t);
+    k->nphases = k->phase[0].chunks > 0;
+    k->scratch_bytes = TD_TILE_SCRATCH;
+    k->cost_ns = 30 + ns * (double)td_desc_numel(k->out[0].desc);
+}
+
+int td_cpu_plan_pointwise(td_kcall *k, td_error *e)
+{
+    int row = td_pw_row_of[k->op->id] - 1, body = body_of[k->compute];
+    assert(row >= 0);
+    const td_pw_op *op = &td_pw_ops[row];
+    const td_pw_fn *fns = td_isa_now->pointwise[row];
+    if (!fns[body] && (body == TD_BODY_I32 || body == TD_BODY_U8)) body = TD_BODY_I64;
+    if (!fns[body])
+        return td_fail(e, TD_E_UNSUPPORTED, "%s is not implemented on the CPU for %s", k->op->name,
+                       td_dtype_name(k->compute));
+    uint8_t want[TD_TILE_OPS]; /* dtype of each operand in the loop */
+    want[0] = op->out == TD_PW_OUT_BOOL ? TD_BOOL : dtype_of[body];
+    if (op->out == TD_PW_OUT_REAL) want[0] = (uint8_t)td_dtype_real(want[0]);
+    for (int i = 0; i < op->nin; i++) want[i + 1] = op->bool_in >> i & 1 ? TD_BOOL : dtype_of[body];
+    td_pw_attr at[3];
+    for (int i = 0; i < op->nattr; i++) at[i] = attribute(&k->attrs->at[i], op->absent[i], k->compute, body);
+    double ns = element_ns(op, body);
+    flat *f = (flat *)k->state;
+    bool wraps = want[0] != k->compute && td_dtype_is_integral(k->compute) && op->out == TD_PW_OUT_SAME;
+    if (!wraps && plan_flat(k, f, want)) {
+        f->fn = fns[body];
+        memcpy(f->at, at, op->nattr * sizeof *at);
+        f->per_chunk = f->n <= 8192 ? 8192 : (int64_t)(1e5 / ns) / 1024 * 1024;
+        if (f->per_chunk < 8192) f->per_chunk = 8192;
+        if (f->per_chunk > 262144) f->per_chunk = 262144;
+        k->nphases = f->n > 0;
+        k->phase[0].fn = flat_chunk;
+        k->phase[0].chunks = f->n <= 8192 ? 1 : (f->n + f->per_chunk - 1) / f->per_chunk;
+        k->scratch_bytes = f->numbers ? TD_TILE_SCRATCH : 0;
+        k->cost_ns = 20 + ns * (double)f->n;
+        return TD_OK;
+    }
+    td_tiles *t = (td_tiles *)k->state;
+    t->fn = fns[body];
+    memcpy(t->at, at, op->nattr * sizeof *at);
+    td_tiles_operand(t, 0, k->out[0].data, k->out[0].desc, want[0]);
+    for (int i = 0; i < op->nin; i++) td_tiles_operand(t, i + 1, k->in[i].data, k->in[i].desc, want[i + 1]);
+    if (wraps && k->out[0].desc->dtype != k->compute) {
+        t->narrow = td_isa_now->cast[want[0]][k->compute];
+        t->widen = td_isa_now->cast[k->compute][want[0]];
+    }
+    finish_tiles(k, t, ns);
+    return TD_OK;
+}
+
+/* The loop itself converts from the source's dtype to the destination's. */
+int td_cpu_plan_copy(td_kcall *k, td_error *e)
+{
+    (void)e;
+    td_tiles *t = (td_tiles *)k->state;
+    const td_desc *x = k->in[0].desc, *y = k->out[0].desc;
+    t->fn = td_isa_now->cast[x->dtype][y->dtype];
+    td_tiles_operand(t, 0, k->out[0].data, y, y->dtype);
+    td_tiles_operand(t, 1, k->in[0].data, x, x->dtype);
+    finish_tiles(k, t, 0.05 * (double)(t->raw[0] + t->raw[1]));
+    return TD_OK;
+}
+
+/* The value lies behind the walk in the plan's state; its address is known only when a chunk runs. */
+typedef struct filled {
+    td_tiles tiles;
+    _Alignas(16) unsigned char value[16];
+} filled;
+_Static_assert(sizeof(filled) <= TD_KSTATE_BYTES, "a fill fits the state");
+
+static void full_chunk(td_kcall *k, int64_t chunk, void *scratch)
+{
+    filled *f = (filled *)k->state;
+    td_tiles t = f->tiles;
+    t.data[1] = (char *)f->value;
+    td_tiles_chunk(&t, chunk, scratch);
+}
+
+int td_cpu_plan_full(td_kcall *k, td_error *e)
+{
+    (void)e;
+    filled *f = (filled *)k->state;
+    const td_desc *y = k->out[0].desc;
+    td_desc number = {.dtype = y->dtype};
+    td_scalar_store(k->attrs->at[1].s, y->dtype, f->value);
+    f->tiles.fn = td_isa_now->cast[y->dtype][y->dtype];
+    td_tiles_operand(&f->tiles, 0, k->out[0].data, y, y->dtype);
+    td_tiles_operand(&f->tiles, 1, NULL, &number, y->dtype);
+    finish_tiles(k, &f->tiles, 0.03 * (double)f->tiles.raw[0]);
+    k->phase[0].fn = full_chunk;
+    return TD_OK;
+}

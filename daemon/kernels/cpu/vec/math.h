@@ -1,0 +1,374 @@
+/* The functions that expressions of the op table may call, for each body type: td_NAME_f32, _f64, _i64, _i32, _u8,
+ * _c64, _c128.
+ *
+ * float functions vectorise (math_f32.h); those of double and complex are the C library's. Integers wrap around; a
+ * division by zero sets `err` of the loop that it stands in and gives 0, and the smallest integer over -1 wraps. */
+#ifndef TENSORD_KERNELS_MATH_H
+#define TENSORD_KERNELS_MATH_H
+
+#include "daemon/kernels/cpu/vec/math_f32.h"
+#include <complex.h>
+
+typedef float _Complex td_c64;
+typedef double _Complex td_c128;
+
+/* ---- real */
+
+#define TD_REAL_COMMON(T, S, F)                                                                                        \
+    TD_FN T td_abs_##S(T x)                                                                                            \
+    {                                                                                                                  \
+        return fabs##F(x);                                                                                             \
+    }                                                                                                                  \
+    TD_FN T td_sqrt_##S(T x)                                                                                           \
+    {                                                                                                                  \
+        return sqrt##F(x);                                                                                             \
+    }                                                                                                                  \
+    TD_FN T td_floor_##S(T x)                                                                                          \
+    {                                                                                                                  \
+        return floor##F(x);                                                                                            \
+    }                                                                                                                  \
+    TD_FN T td_ceil_##S(T x)                                                                                           \
+    {                                                                                                                  \
+        return ceil##F(x);                                                                                             \
+    }                                                                                                                  \
+    TD_FN T td_trunc_##S(T x)                                                                                          \
+    {                                                                                                                  \
+        return trunc##F(x);                                                                                            \
+    }                                                                                                                  \
+    TD_FN T td_round_##S(T x) /* half to even, the processor's own mode */                                             \
+    {                                                                                                                  \
+        return rint##F(x);                                                                                             \
+    }                                                                                                                  \
+    TD_FN int td_isnan_##S(T x)                                                                                        \
+    {                                                                                                                  \
+        return x != x;                                                                                                 \
+    }                                                                                                                  \
+    TD_FN int td_isinf_##S(T x)                                                                                        \
+    {                                                                                                                  \
+        return fabs##F(x) == (T)INFINITY;                                                                              \
+    }                                                                                                                  \
+    TD_FN int td_isfinite_##S(T x)                                                                                     \
+    {                                                                                                                  \
+        return fabs##F(x) < (T)INFINITY;                                                                               \
+    }                                                                                                                  \
+    TD_FN T td_conj_##S(T x)                                                                                           \
+    {                                                                                                                  \
+        return x;                                                                                                      \
+    }                                                                                                                  \
+    TD_FN T td_div_##S(T x, T y)                                                                                       \
+    {                                                                                                                  \
+        return x / y;                                                                                                  \
+    }                                                                                                                  \
+    TD_FN T td_scale_##S(T alpha, T y)                                                                                 \
+    {                                                                                                                  \
+        return alpha * y;                                                                                              \
+    }                                                                                                                  \
+    TD_FN T td_maximum_##S(T x, T y) /* NaN wins */                                                                    \
+    {                                                                                                                  \
+        T m = x > y ? x : y;                                                                                           \
+        return x != x ? x : m;                                                                                         \
+    }                                                                                                                  \
+    TD_FN T td_minimum_##S(T x, T y)                                                                                   \
+    {                                                                                                                  \
+        T m = x < y ? x : y;                                                                                           \
+        return x != x ? x : m;                                                                                         \
+    }                                                                                                                  \
+    /* The remainder with the divisor's sign, as in Python. */                                                         \
+    TD_FN T td_remainder_##S(T x, T y)                                                                                 \
+    {                                                                                                                  \
+        T m = td_fmod_##S(x, y);                                                                                       \
+        return m != 0 && (y < 0) != (m < 0) ? m + y : m;                                                               \
+    }                                                                                                                  \
+    /* floor(x / y), exact where the quotient's rounding would cross an integer. */                                    \
+    TD_FN T td_floordiv_##S(T x, T y)                                                                                  \
+    {                                                                                                                  \
+        T m = td_fmod_##S(x, y), q = (x - m) / y;                                                                      \
+        if (y == 0) return x / y;                                                                                      \
+        if (m != 0 && (y < 0) != (m < 0)) q -= 1;                                                                      \
+        if (q == 0) return copysign##F(0, x / y);                                                                      \
+        T f = floor##F(q);                                                                                             \
+        return q - f > (T)0.5 ? f + 1 : f;                                                                             \
+    }                                                                                                                  \
+    TD_FN T td_truncdiv_##S(T x, T y)                                                                                  \
+    {                                                                                                                  \
+        return trunc##F(x / y);                                                                                        \
+    }
+
+TD_FN double td_fmod_f64(double x, double y)
+{
+    return fmod(x, y);
+}
+/* The quotient of two floats below 2^28 is truncated in double, where its product with y is exact. */
+TD_FN float td_fmod_f32(float x, float y)
+{
+    double a = fabs((double)x), b = fabs((double)y), q = a / b;
+    if (!(q < 0x1p28)) return fmodf(x, y);
+    double r = b == (double)INFINITY ? a : a - trunc(q) * b;
+    r = r < 0 ? r + b : r;
+    r = r >= b ? r - b : r;
+    return copysignf((float)r, x);
+}
+TD_REAL_COMMON(float, f32, f)
+TD_REAL_COMMON(double, f64, )
+
+#define TD_LIBM1(NAME)                                                                                                 \
+    TD_FN double td_##NAME##_f64(double x)                                                                             \
+    {                                                                                                                  \
+        return NAME(x);                                                                                                \
+    }
+TD_LIBM1(exp)
+TD_LIBM1(exp2)
+TD_LIBM1(expm1)
+TD_LIBM1(log)
+TD_LIBM1(log2)
+TD_LIBM1(log10)
+TD_LIBM1(log1p)
+TD_LIBM1(sin)
+TD_LIBM1(cos)
+TD_LIBM1(tan)
+TD_LIBM1(asin)
+TD_LIBM1(acos)
+TD_LIBM1(atan)
+TD_LIBM1(sinh)
+TD_LIBM1(cosh)
+TD_LIBM1(tanh)
+TD_LIBM1(asinh)
+TD_LIBM1(acosh)
+TD_LIBM1(atanh)
+TD_LIBM1(erf)
+TD_LIBM1(erfc)
+TD_FN double td_pow_f64(double x, double y)
+{
+    return pow(x, y);
+}
+TD_FN double td_atan2_f64(double y, double x)
+{
+    return atan2(y, x);
+}
+TD_FN double td_sigmoid_f64(double x)
+{
+    return 1.0 / (1.0 + exp(-x));
+}
+TD_FN double td_ncdf_f64(double x)
+{
+    return 0.5 * erfc(-x * 0.70710678118654752);
+}
+TD_FN double td_npdf_f64(double x)
+{
+    return 0.39894228040143268 * exp(-0.5 * x * x);
+}
+TD_FN double td_gelu_f64(double x)
+{
+    return x * td_ncdf_f64(x);
+}
+/* Scalar and for any size: what the loops use when an argument is too large for the fast reduction. */
+TD_FN float td_slowsin_f32(float x)
+{
+    return sinf(x);
+}
+TD_FN float td_slowcos_f32(float x)
+{
+    return cosf(x);
+}
+TD_FN float td_slowtan_f32(float x)
+{
+    return tanf(x);
+}
+/* The inner function of the approximated gelu, sqrt(2/pi) (x + 0.044715 x^3), and its derivative. */
+#define TD_REAL_DERIVED(T, S)                                                                                          \
+    TD_FN T td_geluarg_##S(T x)                                                                                        \
+    {                                                                                                                  \
+        return (T)0.7978845608028654 * x * (1 + (T)0.044715 * x * x);                                                  \
+    }                                                                                                                  \
+    TD_FN T td_geluarg_slope_##S(T x)                                                                                  \
+    {                                                                                                                  \
+        return (T)0.7978845608028654 * (1 + (T)0.134145 * x * x);                                                      \
+    }                                                                                                                  \
+    /* gelu by tanh: x (1 + tanh u) / 2 = x sigmoid(2u), which keeps the digits of the negative tail */                \
+    TD_FN T td_gelutanh_##S(T x)                                                                                       \
+    {                                                                                                                  \
+        return x * td_sigmoid_##S(2 * td_geluarg_##S(x));                                                              \
+    }                                                                                                                  \
+    TD_FN T td_gelu_grad_##S(T x)                                                                                      \
+    {                                                                                                                  \
+        return td_ncdf_##S(x) + x * td_npdf_##S(x);                                                                    \
+    }                                                                                                                  \
+    TD_FN T td_gelutanh_grad_##S(T x)                                                                                  \
+    {                                                                                                                  \
+        T s = td_sigmoid_##S(2 * td_geluarg_##S(x));                                                                   \
+        return s + 2 * x * s * (1 - s) * td_geluarg_slope_##S(x);                                                      \
+    }                                                                                                                  \
+    TD_FN T td_mish_##S(T x) /* tanh(log(1 + e^x)) = n / (n + 2) with n = e^x (e^x + 2) */                             \
+    {                                                                                                                  \
+        T e = td_exp_##S(x > 20 ? 20 : x), n = e * (e + 2);                                                            \
+        return x > 20 ? x : x * (n / (n + 2));                                                                         \
+    }                                                                                                                  \
+    TD_FN T td_sign_##S(T x) /* NaN has no sign: 0 */                                                                  \
+    {                                                                                                                  \
+        return (T)((x > 0) - (x < 0));                                                                                 \
+    }
+TD_REAL_DERIVED(float, f32)
+TD_REAL_DERIVED(double, f64)
+
+/* ---- integers. TD_INT_DIV names set the loop's `err`. */
+
+#define TD_INT_COMMON(T, U, S, BITS, LOWEST)                                                                           \
+    TD_FN T td_abs_##S(T x)                                                                                            \
+    {                                                                                                                  \
+        return x < 0 ? (T)(0 - (U)x) : x;                                                                              \
+    }                                                                                                                  \
+    TD_FN T td_sign_##S(T x)                                                                                           \
+    {                                                                                                                  \
+        return (x > 0) - (x < 0);                                                                                      \
+    }                                                                                                                  \
+    TD_FN T td_maximum_##S(T x, T y)                                                                                   \
+    {                                                                                                                  \
+        return x > y ? x : y;                                                                                          \
+    }                                                                                                                  \
+    TD_FN T td_minimum_##S(T x, T y)                                                                                   \
+    {                                                                                                                  \
+        return x < y ? x : y;                                                                                          \
+    }                                                                                                                  \
+    TD_FN T td_scale_##S(T alpha, T y)                                                                                 \
+    {                                                                                                                  \
+        return (T)((U)alpha * (U)y);                                                                                   \
+    }                                                                                                                  \
+    TD_FN T td_shl_##S(T x, T y)                                                                                       \
+    {                                                                                                                  \
+        return (U)y >= BITS ? 0 : (T)((U)x << ((U)y & (BITS - 1)));                                                    \
+    }                                                                                                                  \
+    TD_FN T td_shr_##S(T x, T y)                                                                                       \
+    {                                                                                                                  \
+        return x >> ((U)y >= BITS ? BITS - 1 : (U)y);                                                                  \
+    }                                                                                                                  \
+    TD_FN T td_truncdiv_##S##_(T x, T y, int *err)                                                                     \
+    {                                                                                                                  \
+        if (y == 0) {                                                                                                  \
+            *err = 1;                                                                                                  \
+            return 0;                                                                                                  \
+        }                                                                                                              \
+        return y == -1 ? (T)(0 - (U)x) : x / y;                                                                        \
+    }                                                                                                                  \
+    TD_FN T td_fmod_##S##_(T x, T y, int *err)                                                                         \
+    {                                                                                                                  \
+        if (y == 0) {                                                                                                  \
+            *err = 1;                                                                                                  \
+            return 0;                                                                                                  \
+        }                                                                                                              \
+        return y == -1 ? 0 : x % y;                                                                                    \
+    }                                                                                                                  \
+    TD_FN T td_remainder_##S##_(T x, T y, int *err)                                                                    \
+    {                                                                                                                  \
+        T m = td_fmod_##S##_(x, y, err);                                                                               \
+        return m != 0 && (y < 0) != (m < 0) ? m + y : m;                                                               \
+    }                                                                                                                  \
+    TD_FN T td_floordiv_##S##_(T x, T y, int *err)                                                                     \
+    {                                                                                                                  \
+        T q = td_truncdiv_##S##_(x, y, err);                                                                           \
+        return y != 0 && y != -1 && x % y != 0 && (x < 0) != (y < 0) ? q - 1 : q;                                      \
+    }                                                                                                                  \
+    /* x^y wraps; of negative powers only those of 1 and -1 are integers. */                                           \
+    TD_FN T td_pow_##S(T x, T y)                                                                                       \
+    {                                                                                                                  \
+        if (y < 0) return x == 1 ? 1 : (x == -1 ? ((y & 1) ? -1 : 1) : 0);                                             \
+        U r = 1, b = (U)x;                                                                                             \
+        for (; y; y >>= 1, b *= b)                                                                                     \
+            if (y & 1) r *= b;                                                                                         \
+        return (T)r;                                                                                                   \
+    }
+TD_INT_COMMON(int64_t, uint64_t, i64, 64, INT64_MIN)
+TD_INT_COMMON(int32_t, uint32_t, i32, 32, INT32_MIN)
+
+#define td_truncdiv_i64(x, y) td_truncdiv_i64_(x, y, &err)
+#define td_fmod_i64(x, y) td_fmod_i64_(x, y, &err)
+#define td_remainder_i64(x, y) td_remainder_i64_(x, y, &err)
+#define td_floordiv_i64(x, y) td_floordiv_i64_(x, y, &err)
+
+/* ---- complex: products and quotients by the plain formulas, the quotient scaled against overflow */
+
+#define TD_COMPLEX_COMMON(C, T, S, F)                                                                                  \
+    TD_FN C td_make_##S(T re, T im)                                                                                    \
+    {                                                                                                                  \
+        C z;                                                                                                           \
+        __real__ z = re;                                                                                               \
+        __imag__ z = im;                                                                                               \
+        return z;                                                                                                      \
+    }                                                                                                                  \
+    TD_FN T td_abs_##S(C x)                                                                                            \
+    {                                                                                                                  \
+        return hypot##F(__real__ x, __imag__ x);                                                                       \
+    }                                                                                                                  \
+    TD_FN C td_conj_##S(C x)                                                                                           \
+    {                                                                                                                  \
+        return td_make_##S(__real__ x, -__imag__ x);                                                                   \
+    }                                                                                                                  \
+    TD_FN C td_scale_##S(C alpha, C y)                                                                                 \
+    {                                                                                                                  \
+        T a = __real__ alpha;                                                                                          \
+        return __imag__ alpha == 0 ? td_make_##S(a * __real__ y, a * __imag__ y) : alpha * y;                          \
+    }                                                                                                                  \
+    TD_FN C td_div_##S(C x, C y)                                                                                       \
+    {                                                                                                                  \
+        T c = __real__ y, d = __imag__ y, s = fabs##F(c) > fabs##F(d) ? fabs##F(c) : fabs##F(d);                       \
+        if (s == 0 || s == (T)INFINITY) s = 1;                                                                         \
+        c /= s;                                                                                                        \
+        d /= s;                                                                                                        \
+        T a = __real__ x / s, b = __imag__ x / s, n = c * c + d * d;                                                   \
+        return td_make_##S((a * c + b * d) / n, (b * c - a * d) / n);                                                  \
+    }                                                                                                                  \
+    TD_FN C td_sign_##S(C x)                                                                                           \
+    {                                                                                                                  \
+        T a = td_abs_##S(x);                                                                                           \
+        return a == 0 ? td_make_##S(0, 0) : td_make_##S(__real__ x / a, __imag__ x / a);                               \
+    }                                                                                                                  \
+    TD_FN int td_isnan_##S(C x)                                                                                        \
+    {                                                                                                                  \
+        return __real__ x != __real__ x || __imag__ x != __imag__ x;                                                   \
+    }                                                                                                                  \
+    TD_FN int td_isinf_##S(C x)                                                                                        \
+    {                                                                                                                  \
+        return fabs##F(__real__ x) == (T)INFINITY || fabs##F(__imag__ x) == (T)INFINITY;                               \
+    }                                                                                                                  \
+    TD_FN int td_isfinite_##S(C x)                                                                                     \
+    {                                                                                                                  \
+        return fabs##F(__real__ x) < (T)INFINITY && fabs##F(__imag__ x) < (T)INFINITY;                                 \
+    }                                                                                                                  \
+    TD_FN C td_sigmoid_##S(C x)                                                                                        \
+    {                                                                                                                  \
+        return td_div_##S(1, 1 + cexp##F(-x));                                                                         \
+    }                                                                                                                  \
+    TD_FN C td_pow_##S(C x, C y)                                                                                       \
+    {                                                                                                                  \
+        if (y == 0) return 1;                                                                                          \
+        if (x == 0) return __real__ y > 0 ? 0 : cpow##F(x, y);                                                         \
+        return cpow##F(x, y);                                                                                          \
+    }
+TD_COMPLEX_COMMON(td_c64, float, c64, f)
+TD_COMPLEX_COMMON(td_c128, double, c128, )
+
+#define TD_CLIB1(NAME, FUNC)                                                                                           \
+    TD_FN td_c64 td_##NAME##_c64(td_c64 x)                                                                             \
+    {                                                                                                                  \
+        return FUNC##f(x);                                                                                             \
+    }                                                                                                                  \
+    TD_FN td_c128 td_##NAME##_c128(td_c128 x)                                                                          \
+    {                                                                                                                  \
+        return FUNC(x);                                                                                                \
+    }
+TD_CLIB1(exp, cexp)
+TD_CLIB1(log, clog)
+TD_CLIB1(sqrt, csqrt)
+TD_CLIB1(sin, csin)
+TD_CLIB1(cos, ccos)
+TD_CLIB1(tan, ctan)
+TD_CLIB1(asin, casin)
+TD_CLIB1(acos, cacos)
+TD_CLIB1(atan, catan)
+TD_CLIB1(sinh, csinh)
+TD_CLIB1(cosh, ccosh)
+TD_CLIB1(tanh, ctanh)
+TD_CLIB1(asinh, casinh)
+TD_CLIB1(acosh, cacosh)
+TD_CLIB1(atanh, catanh)
+
+#endif

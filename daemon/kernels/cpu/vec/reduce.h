@@ -1,0 +1,49 @@
+/* Folding elements into records: the inner loops of the reductions.
+ *
+ * A record is two 8-byte words, a and b, whose meaning is the reducer's: a sum; mean and squared deviation; largest
+ * value and its index. Row folds take n contiguous elements into one record, column folds one element into each of n
+ * records that lie as two arrays. Both count from `seen`, the number of elements that the record has taken already. All
+ * float sums end in doubles; the order of additions depends on n alone, and is the same for every instruction set. */
+#ifndef TENSORD_KERNELS_VEC_REDUCE_H
+#define TENSORD_KERNELS_VEC_REDUCE_H
+
+#include <stdint.h>
+
+typedef union td_word {
+    double f;
+    int64_t i;
+} td_word;
+
+enum td_fold {
+    TD_FOLD_SUM,
+    TD_FOLD_PROD,
+    TD_FOLD_MAX,
+    TD_FOLD_MIN,
+    TD_FOLD_ARGMAX,
+    TD_FOLD_ARGMIN,
+    TD_FOLD_VAR,
+    TD_FOLD_LSE,
+    TD_FOLD_ANY,
+    TD_FOLD_ALL,
+    TD_FOLD_COUNT
+};
+/* Element types that folds exist for. */
+enum td_rbody { TD_R_F32, TD_R_F64, TD_R_I64, TD_R_U8, TD_R_C64, TD_R_C128, TD_R_COUNT };
+
+typedef void (*td_row_fold)(int64_t n, const void *x, td_word *a, td_word *b, int64_t seen);
+typedef void (*td_col_fold)(int64_t n, const void *x, td_word *a, td_word *b, int64_t seen);
+
+#define TD_FOLD_BLOCK 1024 /* most elements of one row fold */
+
+typedef struct td_reducers {
+    td_row_fold row[TD_FOLD_COUNT][TD_R_COUNT];
+    td_col_fold col[TD_FOLD_COUNT][TD_R_COUNT];
+    /* One row in first-level cache: softmax and its like (float32 and float64 by suffix). */
+    float (*max_f32)(int64_t n, const float *x);
+    double (*sum_f32)(int64_t n, const float *x);
+    /* y = exp(x - m); y may be x. */
+    void (*exp_minus_f32)(int64_t n, const float *x, float m, float *y);
+    double (*dot_f32)(int64_t n, const float *x, const float *y);
+} td_reducers;
+
+#endif

@@ -1,0 +1,24 @@
+"""plans.c: the CPU's plan function of each op, by id. A kernel that the table names and nobody wrote is a link error."""
+
+from cdata import HEAD
+
+
+def plan(op):
+    """Name of the plan function, or None for a view or an op that computes nothing."""
+    if op.name == "copy":
+        return "td_cpu_plan_copy"
+    if op.expr and op.expr != "TODO":
+        return "td_cpu_plan_pointwise"
+    return f"td_cpu_plan_{op.kernel}" if op.kernel else None
+
+
+def emit(table, out):
+    plans = {op.id: plan(op) for op in table.ops if plan(op)}
+    out.write(HEAD + '#include "daemon/kernels/kernel.h"\n\n')
+    for name in sorted(set(plans.values())):
+        out.write(f"__attribute__((weak)) int {name}(td_kcall *k, td_error *e);\n")
+    out.write("\nconst td_plan_fn td_cpu_plans[] = {\n")
+    for id_, name in sorted(plans.items()):
+        out.write(f"    [{id_}] = {name},\n")
+    out.write(f"    [{max(op.id for op in table.ops)}] = {plans.get(max(op.id for op in table.ops)) or 'NULL'},\n}};\n"
+              if max(op.id for op in table.ops) not in plans else "};\n")

@@ -1,0 +1,179 @@
+"""pointwise_loops.c: the CPU's loops over the elements of the pointwise ops, and the tables that find them.
+
+One function for an op and body type: `n` contiguous elements of each input to `n` of the output. The file is compiled
+several times: TD_ISA names the instruction set (base, v3, v4), TD_SHARD the part of the loops. A loop that gains nothing from a wider
+instruction set is made for the narrower ones only, and the wider tables point at it.
+"""
+
+import re
+
+from cdata import HEAD
+
+BODIES = {"f32": "float", "f64": "double", "i64": "int64_t", "i32": "int32_t", "u8": "unsigned char", "c64": "td_c64",
+          "c128": "td_c128"}
+CATEGORY = {"f32": "float", "f64": "float", "i64": "int", "i32": "int", "u8": "bool", "c64": "complex", "c128": "complex"}
+ISAS = ("base", "v3", "v4")
+SHARDS = 4
+# Calls that cost about as much as an operator; all others count as elementary functions.
+SIMPLE = {"abs", "sqrt", "floor", "ceil", "trunc", "round", "isnan", "isinf", "isfinite", "conj", "div", "scale", "maximum",
+          "minimum", "sign", "shl", "shr", "trigbig"}
+SCALAR = {"fmod", "remainder", "floordiv", "truncdiv", "pow"}  # loops or branches inside: no vectors for integers
+ABSENT = {"lowest": 1, "highest": 2, "min_finite": 3, "max_finite": 4}
+
+
+def calls(text):
+    return re.findall(r"\b([a-z]\w*)\(", text)
+
+
+def spell(text, body):
+    """The C text of an expression for one body type."""
+    return re.sub(r"\b([a-z]\w*)\(", lambda m: f"td_{m.group(1)}_{body}(", text)
+
+
+class Row:
+    """What the emitter knows of one op."""
+
+    def __init__(self, op):
+        self.op, self.name = op, op.name
+        self.expr = op.expr if isinstance(op.expr, dict) else {"all": op.expr}
+        self.bool_out = op.promote == "bool"
+        self.bool_in = self.expr.get("bool_in", [])
+
+    def text(self, body):
+        if body == "i32" and not self.expr.get("int32"):
+            return None
+        category = CATEGORY[body]
+        return self.expr.get(category) or (self.expr.get("all") if category != "bool" else None)
+
+    def isas(self, body):
+        """Instruction sets that this loop is made for."""
+        used = set(calls(self.text(body) + self.expr.get("on", "")))
+        hard, scalar = used - SIMPLE, used & SCALAR
+        if body == "f32":
+            return ISAS[:2] if used & {"fmod", "remainder", "floordiv"} else ISAS
+        if body == "f64":
+            return ISAS[:1] if hard - {"truncdiv"} else ISAS
+        if body in ("c64", "c128"):
+            return ISAS[:1] if hard or "abs" in used or "sign" in used else ISAS[:2]
+        return ISAS[:1] if scalar else ISAS
+
+    def cost(self):
+        """Picoseconds for one float32 element, about."""
+        text = self.text("f32") or self.text("i64") or ""
+        return 250 + 700 * len([c for c in calls(text) if c not in SIMPLE])
+
+    def out_type(self, body):
+        if self.bool_out:
+            return "unsigned char"
+        if self.expr.get("real_out") and CATEGORY[body] == "complex":
+            return BODIES["f32" if body == "c64" else "f64"]
+        return BODIES[body]
+
+
+def loop(row, body, text, out):
+    out.write("#pragma GCC ivdep\n    for (int64_t i = 0; i < n; i++) {\n")
+    for p in row.op.params:
+        kind = "unsigned char" if p.name in row.bool_in else "T"
+        out.write(f"        const {kind} {p.name} TD_UNUSED = in_{p.name}[i];\n")
+    out.write(f"        o[i] = {spell(text, body)};\n    }}\n")
+
+
+def guard(row, body, out):
+    """The slow loop for blocks with an element that the fast one cannot do."""
+    x = row.op.params[0].name
+    out.write("    int hard = 0;\n#pragma GCC ivdep\n"
+              f"    for (int64_t i = 0; i < n; i++) hard |= {spell(row.expr['guard'], body).replace(f'({x})', f'(in_{x}[i])')};\n"
+              "    if (hard) {\n        for (int64_t i = 0; i < n; i++) {\n"
+              f"            const T {x} = in_{x}[i];\n            o[i] = {spell(row.expr['slow'], body)};\n"
+              "        }\n        return 0;\n    }\n")
+
+
+def function(row, body, out):
+    text = row.text(body)
+    out.write(f"td_pw_fn_type TD_ISA_NAME(td_pw_{row.name}_{body});\n"
+              f"int TD_ISA_NAME(td_pw_{row.name}_{body})(int64_t n, void *out, const void *const *in, const td_pw_attr *at)\n{{\n"
+              f"    typedef {BODIES[body]} T;\n    {row.out_type(body)} *o = out;\n    int err = 0;\n    (void)at;\n")
+    for k, p in enumerate(row.op.params):
+        kind = "unsigned char" if p.name in row.bool_in else "T"
+        out.write(f"    const {kind} *in_{p.name} = in[{k}];\n")
+    for k, a in enumerate(row.op.attrs):
+        if a.name != row.expr.get("switch"):
+            out.write(f"    const T {a.name} TD_UNUSED = td_attr_{body}(at[{k}]);\n")
+    if "guard" in row.expr and body == "f32":
+        guard(row, body, out)
+    if "switch" in row.expr:
+        k = [a.name for a in row.op.attrs].index(row.expr["switch"])
+        out.write(f"    if (at[{k}].i) {{\n")
+        loop(row, body, row.expr["on"], out)
+        out.write("        return err;\n    }\n")
+    loop(row, body, text, out)
+    out.write("    return err;\n}\n")
+
+
+def isa_condition(isas):
+    return " || ".join(f"TD_ISA_LEVEL == {ISAS.index(i)}" for i in isas)
+
+
+def shards(rows):
+    """Deal (row, body) to the shards, the dearest first, each to the shard that has least."""
+    jobs = [(r, b) for r in rows for b in BODIES if r.text(b)]
+    weight = {(r.name, b): 1 + 2 * len([c for c in calls(r.text(b)) if c not in SIMPLE]) for r, b in jobs}
+    parts, load = [[] for _ in range(SHARDS)], [0] * SHARDS
+    for job in sorted(jobs, key=lambda j: (-weight[j[0].name, j[1]], j[0].op.id)):
+        k = load.index(min(load))
+        parts[k].append(job)
+        load[k] += weight[job[0].name, job[1]]
+    return parts
+
+
+def tables(rows, out):
+    """Shard 0 also has the table of this instruction set."""
+    entries = []
+    for r in rows:
+        cells = []
+        for b in BODIES:
+            if not r.text(b):
+                continue
+            for isa in r.isas(b):
+                out.write(f"td_pw_fn_type td_pw_{r.name}_{b}_{isa};\n")
+            cells.append((b, r.isas(b)))
+        entries.append((r, cells))
+    for level, isa in enumerate(ISAS):
+        out.write(f"#if TD_ISA_LEVEL == {level}\nextern const td_pw_fn td_pw_table_{isa}[][TD_BODY_COUNT];\n"
+                  f"const td_pw_fn td_pw_table_{isa}[][TD_BODY_COUNT] = {{\n")
+        for r, cells in entries:
+            best = {b: [i for i in isas if ISAS.index(i) <= level][-1] for b, isas in cells}
+            out.write("    {" + ", ".join(f"[TD_BODY_{b.upper()}] = td_pw_{r.name}_{b}_{i}" for b, i in best.items()) + "},\n")
+        out.write("};\n#endif\n")
+
+
+def notes(rows, table, out):
+    """What does not depend on the instruction set, in the base build alone."""
+    out.write("#if TD_ISA_LEVEL == 0\nconst td_pw_op td_pw_ops[] = {\n")
+    for r in rows:
+        names = [p.name for p in r.op.params]
+        mask = sum(1 << names.index(n) for n in r.bool_in)
+        absent = r.expr.get("absent", {})
+        kinds = ", ".join(str(ABSENT[absent[a.name]]) if a.name in absent else "0" for a in r.op.attrs) or "0"
+        result = "TD_PW_OUT_BOOL" if r.bool_out else "TD_PW_OUT_REAL" if r.expr.get("real_out") else "TD_PW_OUT_SAME"
+        out.write(f"    {{{len(names)}, {len(r.op.attrs)}, {result}, {mask}, {r.cost()}, {{{kinds}}}}}, /* {r.name} */\n")
+    out.write("};\nconst unsigned char td_pw_row_of[] = {\n")
+    for k, r in enumerate(rows):
+        out.write(f"    [{r.op.id}] = {k + 1},\n")
+    out.write(f"    [{max(o.id for o in table.ops) + 1}] = 0,\n}};\n#endif\n")
+
+
+def emit(table, out):
+    rows = [Row(op) for op in table.ops if op.expr and op.expr != "TODO" and op.name != "copy"]
+    out.write(HEAD + '#include "daemon/kernels/cpu/vec/loops.h"\n\n')
+    for k, part in enumerate(shards(rows)):
+        out.write(f"#if TD_SHARD == {k}\n")
+        for row, body in part:
+            out.write(f"#if {isa_condition(row.isas(body))}\n")
+            function(row, body, out)
+            out.write("#endif\n")
+        out.write("#endif\n")
+    out.write("#if TD_SHARD == 0\n")
+    tables(rows, out)
+    notes(rows, table, out)
+    out.write("#endif\n")

@@ -1,0 +1,758 @@
+/* The pointwise ops against plain loops in double, for every layout, and the accuracy of the elementary functions. */
+#include "pointwise_support.h"
+#include <float.h>
+
+typedef double (*real_fn)(const double *v);
+typedef int64_t (*int_fn)(const int64_t *v);
+
+#define R(name, expr)                                                                                                  \
+    static double r_##name(const double *v)                                                                            \
+    {                                                                                                                  \
+        return expr;                                                                                                   \
+    }
+#define I(name, expr)                                                                                                  \
+    static int64_t i_##name(const int64_t *v)                                                                          \
+    {                                                                                                                  \
+        (void)v;                                                                                                       \
+        return expr;                                                                                                   \
+    }
+R(neg, -v[0])
+R(abs, fabs(v[0]))
+R(sign, (v[0] > 0) - (v[0] < 0))
+R(exp, exp(v[0]))
+R(exp2, exp2(v[0]))
+R(expm1, expm1(v[0]))
+R(log, log(v[0]))
+R(log2, log2(v[0]))
+R(log10, log10(v[0]))
+R(log1p, log1p(v[0]))
+R(sqrt, sqrt(v[0]))
+R(rsqrt, 1 / sqrt(v[0]))
+R(reciprocal, 1 / v[0])
+R(square, v[0] * v[0])
+R(sin, sin(v[0]))
+R(cos, cos(v[0]))
+R(tan, tan(v[0]))
+R(asin, asin(v[0]))
+R(acos, acos(v[0]))
+R(atan, atan(v[0]))
+R(sinh, sinh(v[0]))
+R(cosh, cosh(v[0]))
+R(tanh, tanh(v[0]))
+R(asinh, asinh(v[0]))
+R(acosh, acosh(v[0]))
+R(atanh, atanh(v[0]))
+R(sigmoid, 1 / (1 + exp(-v[0])))
+R(erf, erf(v[0]))
+R(erfc, erfc(v[0]))
+R(floor, floor(v[0]))
+R(ceil, ceil(v[0]))
+R(round, nearbyint(v[0]))
+R(trunc, trunc(v[0]))
+R(isnan, v[0] != v[0])
+R(isinf, isinf(v[0]) != 0)
+R(isfinite, isfinite(v[0]) != 0)
+R(logical_not, v[0] == 0)
+R(conj, v[0])
+R(relu, v[0] <= 0 ? 0 : v[0])
+R(silu, v[0] / (1 + exp(-v[0])))
+R(mish, v[0] * tanh(log1p(exp(v[0]))))
+R(leaky_relu, v[0] > 0 ? v[0] : 0.01 * v[0])
+R(elu, v[0] > 0 ? v[0] : expm1(v[0]))
+R(gelu, isinf(v[0]) ? (v[0] > 0 ? v[0] : NAN) : v[0] * 0.5 * erfc(-v[0] * M_SQRT1_2))
+R(softplus, v[0] > 20 ? v[0] : log1p(exp(v[0])))
+R(hardtanh, v[0] != v[0] ? v[0] : fmin(fmax(v[0], -1), 1))
+R(add, v[0] + v[1])
+R(sub, v[0] - v[1])
+R(mul, v[0] * v[1])
+R(div, v[0] / v[1])
+R(floor_divide, floor(v[0] / v[1]))
+R(trunc_divide, trunc(v[0] / v[1]))
+R(remainder, v[0] - v[1] * floor(v[0] / v[1]))
+R(fmod, fmod(v[0], v[1]))
+R(pow, pow(v[0], v[1]))
+R(atan2, atan2(v[0], v[1]))
+R(maximum, v[0] != v[0] || v[1] != v[1] ? NAN : fmax(v[0], v[1]))
+R(minimum, v[0] != v[0] || v[1] != v[1] ? NAN : fmin(v[0], v[1]))
+R(eq, v[0] == v[1])
+R(ne, v[0] != v[1])
+R(lt, v[0] < v[1])
+R(le, v[0] <= v[1])
+R(gt, v[0] > v[1])
+R(ge, v[0] >= v[1])
+R(logical_and, v[0] && v[1])
+R(logical_or, v[0] || v[1])
+R(logical_xor, !v[0] != !v[1])
+R(where, v[0] ? v[1] : v[2])
+R(clamp, v[0])
+R(lerp, v[0] + v[2] * (v[1] - v[0]))
+R(addcmul, v[0] + v[1] * v[2])
+R(addcdiv, v[0] + v[1] / v[2])
+R(masked_fill, v[1] ? v[2] : v[0])
+R(sigmoid_backward, v[0] * (1 - v[1]) * v[1])
+R(tanh_backward, v[0] * (1 - v[1] * v[1]))
+R(gelu_backward, v[0] * (0.5 * erfc(-v[1] * M_SQRT1_2) + v[1] * exp(-0.5 * v[1] * v[1]) / sqrt(2 * M_PI)))
+R(threshold_backward, v[1] <= 0 ? 0 : v[0])
+
+static int64_t floor_div(int64_t a, int64_t b)
+{
+    int64_t q = a / b;
+    return a % b && (a < 0) != (b < 0) ? q - 1 : q;
+}
+static int64_t power(int64_t a, int64_t b)
+{
+    if (b < 0) return a == 1 ? 1 : a == -1 ? (b & 1 ? -1 : 1) : 0;
+    uint64_t r = 1;
+    while (b-- > 0) r *= (uint64_t)a;
+    return (int64_t)r;
+}
+I(neg, -v[0])
+I(abs, v[0] < 0 ? -v[0] : v[0])
+I(sign, (v[0] > 0) - (v[0] < 0))
+I(square, v[0] * v[0])
+I(same, v[0])
+I(isfinite, 1)
+I(isnan, 0)
+I(logical_not, !v[0])
+I(bitwise_not, ~v[0])
+I(relu, v[0] > 0 ? v[0] : 0)
+I(add, v[0] + v[1])
+I(sub, v[0] - v[1])
+I(mul, v[0] * v[1])
+I(floor_divide, floor_div(v[0], v[1]))
+I(trunc_divide, v[0] / v[1])
+I(remainder, v[0] - v[1] * floor_div(v[0], v[1]))
+I(fmod, v[0] % v[1])
+I(pow, power(v[0], v[1]))
+I(maximum, v[0] > v[1] ? v[0] : v[1])
+I(minimum, v[0] < v[1] ? v[0] : v[1])
+I(eq, v[0] == v[1])
+I(ne, v[0] != v[1])
+I(lt, v[0] < v[1])
+I(le, v[0] <= v[1])
+I(gt, v[0] > v[1])
+I(ge, v[0] >= v[1])
+I(logical_and, v[0] && v[1])
+I(logical_or, v[0] || v[1])
+I(logical_xor, !v[0] != !v[1])
+I(bitwise_and, v[0] & v[1])
+I(bitwise_or, v[0] | v[1])
+I(bitwise_xor, v[0] ^ v[1])
+I(bitwise_left_shift, (uint64_t)v[1] > 63 ? 0 : (int64_t)((uint64_t)v[0] << v[1]))
+I(bitwise_right_shift, v[0] >> ((uint64_t)v[1] > 63 ? 63 : v[1]))
+I(where, v[0] ? v[1] : v[2])
+I(masked_fill, v[1] ? v[2] : v[0])
+I(addcmul, v[0] + v[1] * v[2])
+
+enum { TO_BOOL = 1, NO_ZERO = 2, FIRST_BOOL = 4, SECOND_BOOL = 8, BOOLS = 16, POSITIVE = 32 };
+static const struct row {
+    const char *name;
+    int nin;
+    real_fn real;
+    int_fn integer;
+    int flags; /* NO_ZERO: the last input has no zeros; BOOLS: bool as well */
+} rows[] = {
+    {"neg", 1, r_neg, i_neg, 0},
+    {"abs", 1, r_abs, i_abs, 0},
+    {"sign", 1, r_sign, i_sign, 0},
+    {"exp", 1, r_exp, NULL, 0},
+    {"exp2", 1, r_exp2, NULL, 0},
+    {"expm1", 1, r_expm1, NULL, 0},
+    {"log", 1, r_log, NULL, 0},
+    {"log2", 1, r_log2, NULL, 0},
+    {"log10", 1, r_log10, NULL, 0},
+    {"log1p", 1, r_log1p, NULL, 0},
+    {"sqrt", 1, r_sqrt, NULL, 0},
+    {"rsqrt", 1, r_rsqrt, NULL, 0},
+    {"reciprocal", 1, r_reciprocal, NULL, 0},
+    {"square", 1, r_square, i_square, 0},
+    {"sin", 1, r_sin, NULL, 0},
+    {"cos", 1, r_cos, NULL, 0},
+    {"tan", 1, r_tan, NULL, 0},
+    {"asin", 1, r_asin, NULL, 0},
+    {"acos", 1, r_acos, NULL, 0},
+    {"atan", 1, r_atan, NULL, 0},
+    {"sinh", 1, r_sinh, NULL, 0},
+    {"cosh", 1, r_cosh, NULL, 0},
+    {"tanh", 1, r_tanh, NULL, 0},
+    {"asinh", 1, r_asinh, NULL, 0},
+    {"acosh", 1, r_acosh, NULL, 0},
+    {"atanh", 1, r_atanh, NULL, 0},
+    {"sigmoid", 1, r_sigmoid, NULL, 0},
+    {"erf", 1, r_erf, NULL, 0},
+    {"erfc", 1, r_erfc, NULL, 0},
+    {"floor", 1, r_floor, i_same, 0},
+    {"ceil", 1, r_ceil, i_same, 0},
+    {"round", 1, r_round, i_same, 0},
+    {"trunc", 1, r_trunc, i_same, 0},
+    {"isnan", 1, r_isnan, i_isnan, TO_BOOL},
+    {"isinf", 1, r_isinf, i_isnan, TO_BOOL},
+    {"isfinite", 1, r_isfinite, i_isfinite, TO_BOOL},
+    {"logical_not", 1, r_logical_not, i_logical_not, TO_BOOL | BOOLS},
+    {"bitwise_not", 1, NULL, i_bitwise_not, 0},
+    {"conj", 1, r_conj, i_same, 0},
+    {"relu", 1, r_relu, i_relu, 0},
+    {"silu", 1, r_silu, NULL, 0},
+    {"mish", 1, r_mish, NULL, 0},
+    {"leaky_relu", 1, r_leaky_relu, NULL, 0},
+    {"elu", 1, r_elu, NULL, 0},
+    {"gelu", 1, r_gelu, NULL, 0},
+    {"softplus", 1, r_softplus, NULL, 0},
+    {"hardtanh", 1, r_hardtanh, NULL, 0},
+    {"add", 2, r_add, i_add, BOOLS},
+    {"sub", 2, r_sub, i_sub, 0},
+    {"mul", 2, r_mul, i_mul, BOOLS},
+    {"div", 2, r_div, NULL, 0},
+    {"floor_divide", 2, r_floor_divide, i_floor_divide, NO_ZERO},
+    {"trunc_divide", 2, r_trunc_divide, i_trunc_divide, NO_ZERO},
+    {"remainder", 2, r_remainder, i_remainder, NO_ZERO},
+    {"fmod", 2, r_fmod, i_fmod, NO_ZERO},
+    {"pow", 2, r_pow, i_pow, 0},
+    {"atan2", 2, r_atan2, NULL, 0},
+    {"maximum", 2, r_maximum, i_maximum, BOOLS},
+    {"minimum", 2, r_minimum, i_minimum, BOOLS},
+    {"eq", 2, r_eq, i_eq, TO_BOOL | BOOLS},
+    {"ne", 2, r_ne, i_ne, TO_BOOL | BOOLS},
+    {"lt", 2, r_lt, i_lt, TO_BOOL | BOOLS},
+    {"le", 2, r_le, i_le, TO_BOOL | BOOLS},
+    {"gt", 2, r_gt, i_gt, TO_BOOL | BOOLS},
+    {"ge", 2, r_ge, i_ge, TO_BOOL | BOOLS},
+    {"logical_and", 2, r_logical_and, i_logical_and, TO_BOOL | BOOLS},
+    {"logical_or", 2, r_logical_or, i_logical_or, TO_BOOL | BOOLS},
+    {"logical_xor", 2, r_logical_xor, i_logical_xor, TO_BOOL | BOOLS},
+    {"bitwise_and", 2, NULL, i_bitwise_and, BOOLS},
+    {"bitwise_or", 2, NULL, i_bitwise_or, BOOLS},
+    {"bitwise_xor", 2, NULL, i_bitwise_xor, BOOLS},
+    {"bitwise_left_shift", 2, NULL, i_bitwise_left_shift, 0},
+    {"bitwise_right_shift", 2, NULL, i_bitwise_right_shift, 0},
+    {"where", 3, r_where, i_where, FIRST_BOOL | BOOLS},
+    {"clamp", 1, r_clamp, i_same, 0},
+    {"lerp", 3, r_lerp, NULL, 0},
+    {"addcmul", 3, r_addcmul, i_addcmul, 0},
+    {"addcdiv", 3, r_addcdiv, NULL, NO_ZERO},
+    {"masked_fill", 3, r_masked_fill, i_masked_fill, SECOND_BOOL | BOOLS},
+    {"sigmoid_backward", 2, r_sigmoid_backward, NULL, 0},
+    {"tanh_backward", 2, r_tanh_backward, NULL, 0},
+    {"gelu_backward", 2, r_gelu_backward, NULL, 0},
+    {"threshold_backward", 2, r_threshold_backward, NULL, 0},
+};
+
+static double tolerance(td_dtype t)
+{
+    return t == TD_FLOAT16 ? 0x1p-10 : t == TD_BFLOAT16 ? 0x1p-7 : t == TD_FLOAT32 ? 1e-6 : 1e-13;
+}
+static bool close_to(double got, double want, td_dtype t)
+{
+    if (isnan(want) || isnan(got)) return isnan(want) && isnan(got);
+    if (isinf(want) || isinf(got)) return want == got || (t == TD_FLOAT16 && fabs(want) > 65000 && fabs(got) > 65000);
+    return fabs(got - want) <= tolerance(t) * (fabs(want) + 0.02);
+}
+
+/* Does element i of the result fit the reference? */
+static bool element_fits(const struct row *r, const box *in, const box *out, td_dtype compute, int64_t i)
+{
+    double v[3] = {0};
+    int64_t n[3] = {0};
+    for (int k = 0; k < r->nin; k++) {
+        int64_t j = box_broadcast(&in[k], &out->d, i);
+        v[k] = box_real(&in[k], j);
+        n[k] = (int64_t)v[k];
+    }
+    if (td_dtype_is_float(compute)) {
+        double want = r->real(v);
+        if (out->d.dtype == TD_FLOAT32 && compute == TD_FLOAT64) want = (float)want;
+        td_dtype t = td_dtype_is_float(out->d.dtype) && out->d.dtype < compute ? out->d.dtype : compute;
+        return close_to(box_real(out, i), want, t);
+    }
+    int64_t want = r->integer(n);
+    _Alignas(16) unsigned char bytes[16] = {0};
+    td_scalar s = td_int(want);
+    if (r->flags & TO_BOOL || compute == TD_BOOL) s = td_bool(want != 0);
+    td_scalar_store(s, compute, bytes);
+    s = r->flags & TO_BOOL ? s : td_scalar_load(compute, bytes);
+    return box_real(out, i) == (double)s.i;
+}
+
+/* A shape, and a shape that broadcasts to it. */
+static int some_shape(int64_t *shape)
+{
+    int nd = (int)random_below(5);
+    int64_t limit = nd == 1 ? 3000 : nd == 2 ? 90 : nd == 3 ? 14 : 7;
+    for (int i = 0; i < nd; i++) shape[i] = random_below(16) == 0 ? 0 : 1 + random_below(limit);
+    return nd;
+}
+static box some_input(td_dtype t, int nd, const int64_t *shape)
+{
+    int64_t s[TD_MAX_DIMS];
+    int drop = random_below(4) == 0 && nd ? (int)random_below(nd + 1) : 0;
+    for (int i = drop; i < nd; i++) s[i - drop] = random_below(8) == 0 ? 1 : shape[i];
+    return box_new(t, nd - drop, s, (int)random_below(BOX_LAYOUTS));
+}
+
+static void check_op(const struct row *r, td_dtype compute)
+{
+    int64_t shape[TD_MAX_DIMS];
+    int nd = some_shape(shape);
+    call c;
+    box in[3], out;
+    call_begin(&c, r->name, compute);
+    for (int k = 0; k < r->nin; k++) {
+        bool truth = (r->flags & FIRST_BOOL && k == 0) || (r->flags & SECOND_BOOL && k == 1);
+        td_dtype t = truth ? TD_BOOL : compute;
+        /* another input dtype: an integer where floats are computed, a float64 number */
+        if (!truth && td_dtype_is_float(compute) && random_below(6) == 0) t = TD_INT16;
+        if (!truth && compute == TD_INT64 && random_below(6) == 0) t = TD_UINT8;
+        in[k] = some_input(t, nd, shape);
+        box_fill(&in[k]);
+        if (r->flags & NO_ZERO && k == r->nin - 1)
+            for (int64_t i = 0; i < box_numel(&in[k]); i++)
+                if (box_real(&in[k], i) == 0) box_set(&in[k], i, 1);
+        call_in(&c, &in[k]);
+    }
+    td_dtype result = r->flags & TO_BOOL ? TD_BOOL : compute;
+    if (random_below(4) == 0 && compute == TD_FLOAT64) result = TD_FLOAT32;
+    if (random_below(4) == 0 && td_dtype_is_integral(result)) result = random_below(2) ? TD_FLOAT64 : TD_INT64;
+    out = box_new(result, nd, shape, (int)random_below(EXPANDED));
+    call_out(&c, &out);
+    int code = random_below(2) ? call_run(&c) : call_run_backwards(&c);
+    CU_ASSERT_EQUAL(code, 0);
+    int64_t wrong = 0, first = -1;
+    for (int64_t i = 0; i < box_numel(&out) && !code; i++)
+        if (!element_fits(r, in, &out, compute, i) && ++wrong == 1) first = i;
+    CU_ASSERT_EQUAL(wrong, 0);
+    if (code) printf("%s of %s: %s\n", r->name, td_dtype_name(compute), c.e.message);
+    if (wrong) {
+        double v[3] = {0};
+        for (int k = 0; k < r->nin; k++) v[k] = box_real(&in[k], box_broadcast(&in[k], &out.d, first));
+        printf("%s of %s -> %s: element %d of %d (%d wrong): (%.9g %.9g %.9g) gave %.9g\n", r->name,
+               td_dtype_name(compute), td_dtype_name(result), (int)first, (int)box_numel(&out), (int)wrong, v[0], v[1],
+               v[2], box_real(&out, first));
+    }
+    for (int k = 0; k < r->nin; k++) box_free(&in[k]);
+    box_free(&out);
+}
+
+static void all_ops(void)
+{
+    static const td_dtype floats[] = {TD_FLOAT32, TD_FLOAT64, TD_FLOAT16, TD_BFLOAT16};
+    static const td_dtype ints[] = {TD_INT64, TD_INT32, TD_INT16, TD_INT8, TD_UINT8};
+    for (int level = 0; level < 3; level++) {
+        if (!td_isa_use(level)) continue;
+        for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+            const struct row *r = &rows[i];
+            for (int round = 0; round < 16; round++) {
+                if (r->real) check_op(r, floats[round % 4]);
+                if (r->integer) check_op(r, ints[round % 5]);
+                if (r->integer && r->flags & BOOLS) check_op(r, TD_BOOL);
+            }
+        }
+    }
+    td_isa_use(td_isa_level());
+}
+
+/* Run a unary op on an array of floats. */
+static void apply(const char *name, int64_t n, const float *x, float *y)
+{
+    call c;
+    td_desc d = {.shape = {n}, .stride = {1}, .dtype = TD_FLOAT32, .ndim = 1};
+    call_begin(&c, name, TD_FLOAT32);
+    c.in[0] = (td_karg){(void *)x, &d};
+    c.out[0] = (td_karg){y, &d};
+    c.k.nin = c.k.nout = 1;
+    CU_ASSERT_EQUAL(call_run(&c), 0);
+}
+
+/* Largest error over a range, sampled evenly in value and in bits. */
+static double worst(const char *name, real_fn f, double from, double to, double *at)
+{
+    enum { N = 200000 };
+    static float x[N], y[N];
+    double max = 0;
+    for (int i = 0; i < N; i++) {
+        double v = i & 1 ? from + (to - from) * random_unit() : 0;
+        if (!(i & 1)) { /* log-uniform magnitude within the range */
+            double big = fmax(fabs(from), fabs(to)), m = big * exp2(-40 * random_unit());
+            v = random_below(2) ? m : -m;
+            if (v < from || v > to) v = from + (to - from) * random_unit();
+        }
+        x[i] = (float)v;
+    }
+    apply(name, N, x, y);
+    for (int i = 0; i < N; i++) {
+        double v = x[i], u = ulps(y[i], f(&v));
+        if (u > max) {
+            max = u;
+            *at = v;
+        }
+    }
+    return max;
+}
+
+static void accuracy(void)
+{
+    static const struct {
+        const char *name;
+        real_fn f;
+        double from, to, limit;
+    } t[] = {
+        {"exp", r_exp, -104, 89, 2},        {"exp2", r_exp2, -150, 129, 1},     {"expm1", r_expm1, -20, 88, 1},
+        {"log", r_log, 1e-44, 3e38, 2},     {"log", r_log, 0.5, 2, 2},          {"log2", r_log2, 1e-44, 3e38, 1},
+        {"log10", r_log10, 0.1, 10, 1},     {"log1p", r_log1p, -0.999, 1e6, 1}, {"tanh", r_tanh, -10, 10, 3},
+        {"sigmoid", r_sigmoid, -87, 20, 4}, {"erf", r_erf, -5, 5, 3},           {"erfc", r_erfc, -3, 10, 5},
+        {"gelu", r_gelu, -12, 12, 5},       {"sin", r_sin, -1e4, 1e4, 1},       {"cos", r_cos, -1e4, 1e4, 1},
+        {"sin", r_sin, -4e6, 4e6, 1},       {"cos", r_cos, -1e30, 1e30, 1},     {"tan", r_tan, -1e3, 1e3, 1},
+        {"asin", r_asin, -1, 1, 1},         {"acos", r_acos, -1, 1, 1},         {"atan", r_atan, -1e6, 1e6, 1},
+        {"sinh", r_sinh, -88, 88, 1},       {"cosh", r_cosh, -88, 88, 1},       {"asinh", r_asinh, -1e6, 1e6, 1},
+        {"acosh", r_acosh, 1, 1e6, 1},      {"atanh", r_atanh, -1, 1, 1},       {"rsqrt", r_rsqrt, 1e-30, 1e30, 1.6},
+        {"silu", r_silu, -80, 80, 5},       {"mish", r_mish, -20, 20, 8},
+    };
+    for (int level = 0; level < 3; level++) {
+        if (!td_isa_use(level)) continue;
+        for (size_t i = 0; i < sizeof t / sizeof *t; i++) {
+            double at = 0, u = worst(t[i].name, t[i].f, t[i].from, t[i].to, &at);
+            CU_ASSERT(u <= t[i].limit);
+            if (u > t[i].limit || level == 2)
+                printf("    %-8s [%g, %g]: %.2f ulp at %.9g\n", t[i].name, t[i].from, t[i].to, u, at);
+        }
+    }
+    td_isa_use(td_isa_level());
+}
+
+static void special_values(void)
+{
+    static const float x[] = {0.0f,  -0.0f,     INFINITY,   -INFINITY, NAN,      1.0f,
+                              -1.0f, 0x1p-149f, -0x1p-149f, FLT_MAX,   -FLT_MAX, 0x1p-126f};
+    enum { N = sizeof x / sizeof *x };
+    static const struct {
+        const char *name;
+        real_fn f;
+    } t[] = {{"exp", r_exp},          {"exp2", r_exp2},   {"expm1", r_expm1}, {"log", r_log},
+             {"log2", r_log2},        {"log10", r_log10}, {"log1p", r_log1p}, {"sqrt", r_sqrt},
+             {"sin", r_sin},          {"cos", r_cos},     {"tan", r_tan},     {"asin", r_asin},
+             {"acos", r_acos},        {"atan", r_atan},   {"sinh", r_sinh},   {"cosh", r_cosh},
+             {"tanh", r_tanh},        {"asinh", r_asinh}, {"acosh", r_acosh}, {"atanh", r_atanh},
+             {"sigmoid", r_sigmoid},  {"erf", r_erf},     {"erfc", r_erfc},   {"relu", r_relu},
+             {"floor", r_floor},      {"round", r_round}, {"gelu", r_gelu},   {"reciprocal", r_reciprocal},
+             {"hardtanh", r_hardtanh}};
+    for (int level = 0; level < 3; level++) {
+        if (!td_isa_use(level)) continue;
+        for (size_t i = 0; i < sizeof t / sizeof *t; i++) {
+            float y[N];
+            apply(t[i].name, N, x, y);
+            for (int j = 0; j < N; j++) {
+                double v = x[j], want = t[i].f(&v);
+                bool ok = ulps(y[j], want) <= 5 &&
+                          (want != 0 || y[j] != 0 || !signbit(want) == !signbit(y[j]) || !strcmp(t[i].name, "relu"));
+                CU_ASSERT(ok);
+                if (!ok) printf("%s(%g) = %g, not %g (set %d)\n", t[i].name, x[j], y[j], want, level);
+            }
+        }
+    }
+    td_isa_use(td_isa_level());
+}
+
+/* pow and atan2 over the whole grid of special values. */
+static void special_pairs(void)
+{
+    static const float v[] = {0.0f, -0.0f, INFINITY, -INFINITY, NAN,  1.0f,  -1.0f,  2.0f,     -2.0f,
+                              3.0f, -3.0f, 0.5f,     -0.5f,     2.5f, 1e30f, -1e30f, 0x1p-149f};
+    enum { N = sizeof v / sizeof *v };
+    float x[N * N], y[N * N], out[N * N];
+    for (int i = 0; i < N * N; i++) x[i] = v[i / N], y[i] = v[i % N];
+    static const struct {
+        const char *name;
+        real_fn f;
+    } t[] = {{"pow", r_pow}, {"atan2", r_atan2}, {"fmod", r_fmod}, {"maximum", r_maximum}, {"minimum", r_minimum}};
+    td_desc d = {.shape = {N * N}, .stride = {1}, .dtype = TD_FLOAT32, .ndim = 1};
+    for (int level = 0; level < 3; level++) {
+        if (!td_isa_use(level)) continue;
+        for (size_t k = 0; k < sizeof t / sizeof *t; k++) {
+            call c;
+            call_begin(&c, t[k].name, TD_FLOAT32);
+            c.in[0] = (td_karg){x, &d};
+            c.in[1] = (td_karg){y, &d};
+            c.out[0] = (td_karg){out, &d};
+            c.k.nin = 2;
+            c.k.nout = 1;
+            CU_ASSERT_EQUAL(call_run(&c), 0);
+            for (int i = 0; i < N * N; i++) {
+                double p[2] = {x[i], y[i]}, want = t[k].f(p);
+                bool zero_ok = k >= 3 || want != 0 || out[i] != 0 || !signbit(want) == !signbit(out[i]);
+                CU_ASSERT(ulps(out[i], want) <= 1 && zero_ok);
+                if (!(ulps(out[i], want) <= 1 && zero_ok))
+                    printf("%s(%g, %g) = %g, not %g\n", t[k].name, x[i], y[i], out[i], want);
+            }
+        }
+    }
+    td_isa_use(td_isa_level());
+}
+
+static void division_by_zero(void)
+{
+    static const char *const names[] = {"floor_divide", "trunc_divide", "remainder", "fmod"};
+    static const td_dtype types[] = {TD_INT64, TD_INT32, TD_UINT8};
+    int64_t three = 3;
+    for (int i = 0; i < 4; i++)
+        for (int j = 0; j < 3; j++) {
+            box x = box_new(types[j], 1, &three, ROW_MAJOR), y = box_new(types[j], 1, &three, ROW_MAJOR),
+                z = box_new(types[j], 1, &three, ROW_MAJOR);
+            call c;
+            call_begin(&c, names[i], types[j]);
+            for (int k = 0; k < 3; k++) box_set(&x, k, 7), box_set(&y, k, k == 1 ? 0 : 2);
+            call_in(&c, &x);
+            call_in(&c, &y);
+            call_out(&c, &z);
+            CU_ASSERT_EQUAL(call_run(&c), TD_E_INVALID);
+            CU_ASSERT_STRING_EQUAL(c.e.message, "ZeroDivisionError: integer division or modulo by zero");
+            box_free(&x);
+            box_free(&y);
+            box_free(&z);
+        }
+    /* The least integer over -1 wraps. */
+    int64_t least = INT64_MIN, minus = -1, got = 5, one = 1;
+    td_desc d = {.shape = {one}, .stride = {1}, .dtype = TD_INT64, .ndim = 1};
+    for (int i = 0; i < 4; i++) {
+        call c;
+        call_begin(&c, names[i], TD_INT64);
+        c.in[0] = (td_karg){&least, &d};
+        c.in[1] = (td_karg){&minus, &d};
+        c.out[0] = (td_karg){&got, &d};
+        c.k.nin = 2;
+        c.k.nout = 1;
+        CU_ASSERT_EQUAL(call_run(&c), 0);
+        CU_ASSERT_EQUAL(got, i < 2 ? INT64_MIN : 0);
+    }
+}
+
+static void attributes(void)
+{
+    int64_t n = 5;
+    box x = box_new(TD_FLOAT32, 1, &n, ROW_MAJOR), y = box_new(TD_FLOAT32, 1, &n, ROW_MAJOR);
+    static const float v[5] = {-3, -0.5f, 0, 0.5f, NAN};
+    memcpy(x.data, v, sizeof v);
+    call c;
+    call_begin(&c, "clamp", TD_FLOAT32); /* only a lower bound; NaN stays */
+    call_attr(&c, 0, A_SCALAR(td_float(-1)));
+    call_in(&c, &x);
+    call_out(&c, &y);
+    CU_ASSERT_EQUAL(call_run(&c), 0);
+    CU_ASSERT(box_real(&y, 0) == -1 && box_real(&y, 3) == 0.5 && isnan(box_real(&y, 4)));
+    call_begin(&c, "nan_to_num", TD_FLOAT32);
+    box_set(&x, 0, INFINITY);
+    box_set(&x, 1, -INFINITY);
+    call_in(&c, &x);
+    call_out(&c, &y);
+    CU_ASSERT_EQUAL(call_run(&c), 0);
+    CU_ASSERT(box_real(&y, 0) == FLT_MAX && box_real(&y, 1) == -FLT_MAX && box_real(&y, 4) == 0);
+    call_begin(&c, "gelu", TD_FLOAT32);
+    call_attr(&c, 0, A_BOOL(1));
+    call_in(&c, &x);
+    call_out(&c, &y);
+    CU_ASSERT_EQUAL(call_run(&c), 0);
+    double u = sqrt(2 / M_PI) * (0.5 + 0.044715 * 0.125);
+    CU_ASSERT_DOUBLE_EQUAL(box_real(&y, 3), 0.25 * (1 + tanh(u)), 1e-6);
+    call_begin(&c, "add", TD_FLOAT32); /* alpha, a float64 number as second operand, in place */
+    double seven = 7;
+    td_desc number = {.dtype = TD_FLOAT64};
+    call_attr(&c, 0, A_SCALAR(td_float(0.5)));
+    call_in(&c, &x);
+    c.in[c.k.nin++] = (td_karg){&seven, &number};
+    call_out(&c, &x);
+    CU_ASSERT_EQUAL(call_run(&c), 0);
+    CU_ASSERT(box_real(&x, 2) == 3.5 && box_real(&x, 3) == 4 && isnan(box_real(&x, 4)));
+    box_free(&x);
+    box_free(&y);
+    /* the largest number of float16, not of the float it is computed in */
+    uint16_t h[2] = {0x7c00, 0xfc00};
+    td_desc d = {.shape = {2}, .stride = {1}, .dtype = TD_FLOAT16, .ndim = 1};
+    call_begin(&c, "nan_to_num", TD_FLOAT16);
+    c.in[0] = c.out[0] = (td_karg){h, &d};
+    c.k.nin = c.k.nout = 1;
+    CU_ASSERT_EQUAL(call_run(&c), 0);
+    CU_ASSERT(h[0] == 0x7bff && h[1] == 0xfbff);
+}
+
+/* copy: every dtype to every dtype, every layout. */
+static void copies(void)
+{
+    for (int level = 0; level < 3; level++) {
+        if (!td_isa_use(level)) continue;
+        for (int from = 0; from < TD_DTYPE_COUNT; from++)
+            for (int to = 0; to < TD_DTYPE_COUNT; to++)
+                for (int round = 0; round < 4; round++) {
+                    int64_t shape[TD_MAX_DIMS];
+                    int nd = some_shape(shape);
+                    box x = some_input((td_dtype)from, nd, shape),
+                        y = box_new((td_dtype)to, nd, shape, (int)random_below(EXPANDED));
+                    box_fill(&x);
+                    call c;
+                    call_begin(&c, "copy", (td_dtype)to);
+                    call_in(&c, &x);
+                    call_out(&c, &y);
+                    CU_ASSERT_EQUAL(call_run_backwards(&c), 0);
+                    int64_t wrong = 0;
+                    for (int64_t i = 0; i < box_numel(&y); i++) {
+                        td_scalar s = box_get(&x, box_broadcast(&x, &y.d, i)), g = box_get(&y, i);
+                        _Alignas(16) unsigned char b[16];
+                        if (to == TD_BOOL) s = td_bool(s.kind <= TD_S_INT ? s.i != 0 : s.re != 0 || s.im != 0);
+                        else if (s.kind == TD_S_COMPLEX && !td_dtype_is_complex((td_dtype)to)) s = td_float(s.re);
+                        td_scalar_store(s, (td_dtype)to, b);
+                        s = td_scalar_load((td_dtype)to, b);
+                        wrong += s.i != g.i || s.re != g.re || s.im != g.im;
+                    }
+                    CU_ASSERT_EQUAL(wrong, 0);
+                    if (wrong)
+                        printf("copy %s -> %s: %d wrong\n", td_dtype_name((td_dtype)from), td_dtype_name((td_dtype)to),
+                               (int)wrong);
+                    box_free(&x);
+                    box_free(&y);
+                }
+    }
+    td_isa_use(td_isa_level());
+}
+
+/* Half conversions of all 65536 values, and rounding of floats between them. */
+static void halves(void)
+{
+    static uint16_t h[65536], back[65536];
+    static float f[65536], want[65536];
+    td_desc dh = {.shape = {65536}, .stride = {1}, .dtype = TD_FLOAT16, .ndim = 1}, df = dh;
+    df.dtype = TD_FLOAT32;
+    for (int level = 0; level < 3; level++) {
+        if (!td_isa_use(level)) continue;
+        for (int t = 0; t < 2; t++) {
+            int64_t wrong = 0;
+            dh.dtype = t ? TD_BFLOAT16 : TD_FLOAT16;
+            for (int i = 0; i < 65536; i++)
+                h[i] = (uint16_t)i, want[i] = t ? td_bfloat_to_float(h[i]) : td_half_to_float(h[i]);
+            call c;
+            call_begin(&c, "copy", TD_FLOAT32);
+            c.in[0] = (td_karg){h, &dh};
+            c.out[0] = (td_karg){f, &df};
+            c.k.nin = c.k.nout = 1;
+            CU_ASSERT_EQUAL(call_run(&c), 0);
+            for (int i = 0; i < 65536; i++) wrong += memcmp(&f[i], &want[i], 4) && !(isnan(f[i]) && isnan(want[i]));
+            for (int i = 0; i < 65536; i++) {
+                uint32_t bits = (uint32_t)random_bits();
+                memcpy(&f[i], &bits, 4);
+                if (i & 1) f[i] = want[i] * (1 + ((i & 2) ? 0x1p-11f : 0x1p-8f));
+            }
+            call_begin(&c, "copy", dh.dtype);
+            c.in[0] = (td_karg){f, &df};
+            c.out[0] = (td_karg){back, &dh};
+            c.k.nin = c.k.nout = 1;
+            CU_ASSERT_EQUAL(call_run(&c), 0);
+            for (int i = 0; i < 65536; i++) {
+                uint16_t w = t ? td_float_to_bfloat(f[i]) : td_float_to_half(f[i]);
+                wrong += w != back[i] && !isnan(f[i]);
+            }
+            CU_ASSERT_EQUAL(wrong, 0);
+        }
+    }
+    td_isa_use(td_isa_level());
+}
+
+/* Large enough for several chunks, in place, transposed; the same bits in any order of chunks. */
+static void large(void)
+{
+    int64_t shape[2] = {700, 900};
+    box x = box_new(TD_FLOAT32, 2, shape, ROW_MAJOR), y = box_new(TD_FLOAT32, 2, shape, ROW_MAJOR),
+        z = box_new(TD_FLOAT32, 2, shape, ROW_MAJOR), w = box_new(TD_FLOAT32, 2, shape, ROW_MAJOR);
+    x.d.stride[0] = 1;
+    x.d.stride[1] = 700;
+    for (int64_t i = 0; i < 630000; i++)
+        ((float *)x.data)[i] = (float)random_unit(), ((float *)y.data)[i] = (float)random_unit();
+    call c;
+    call_begin(&c, "add", TD_FLOAT32);
+    call_in(&c, &x);
+    call_in(&c, &y);
+    call_out(&c, &z);
+    CU_ASSERT_EQUAL(call_run(&c), 0);
+    CU_ASSERT(c.k.phase[0].chunks > 1);
+    int64_t wrong = 0;
+    for (int64_t i = 0; i < 700; i++)
+        for (int64_t j = 0; j < 900; j++)
+            wrong += ((float *)z.data)[i * 900 + j] != ((float *)x.data)[j * 700 + i] + ((float *)y.data)[i * 900 + j];
+    CU_ASSERT_EQUAL(wrong, 0);
+    c.out[0].data = w.data;
+    CU_ASSERT_EQUAL(call_run_backwards(&c), 0);
+    CU_ASSERT(!memcmp(w.data, z.data, 630000 * 4));
+    call_begin(&c, "mul", TD_FLOAT32); /* in place, contiguous */
+    call_in(&c, &y);
+    call_in(&c, &z);
+    call_out(&c, &y);
+    memcpy(w.data, y.data, 630000 * 4);
+    CU_ASSERT_EQUAL(call_run_backwards(&c), 0);
+    wrong = 0;
+    for (int64_t i = 0; i < 630000; i++) wrong += ((float *)y.data)[i] != ((float *)w.data)[i] * ((float *)z.data)[i];
+    CU_ASSERT_EQUAL(wrong, 0);
+    box_free(&x);
+    box_free(&y);
+    box_free(&z);
+    box_free(&w);
+}
+
+static void complex_numbers(void)
+{
+    int64_t n = 3;
+    for (int t = TD_COMPLEX64; t <= TD_COMPLEX128; t++) {
+        box x = box_new((td_dtype)t, 1, &n, STEPPED), y = box_new((td_dtype)t, 1, &n, ROW_MAJOR),
+            z = box_new((td_dtype)t, 1, &n, STEPPED);
+        box a = box_new(td_dtype_real((td_dtype)t), 1, &n, ROW_MAJOR), b = box_new(TD_BOOL, 1, &n, ROW_MAJOR);
+        for (int i = 0; i < 3; i++) {
+            td_scalar_store(td_complex(3, 4), (td_dtype)t, box_at(&x, i));
+            td_scalar_store(td_complex(1, i - 1), (td_dtype)t, box_at(&y, i));
+        }
+        call c;
+        call_begin(&c, "mul", (td_dtype)t);
+        call_in(&c, &x);
+        call_in(&c, &y);
+        call_out(&c, &z);
+        CU_ASSERT_EQUAL(call_run(&c), 0);
+        td_scalar s = box_get(&z, 2);
+        CU_ASSERT(s.re == -1 && s.im == 7);
+        call_begin(&c, "div", (td_dtype)t);
+        call_in(&c, &z);
+        call_in(&c, &y);
+        call_out(&c, &z);
+        CU_ASSERT_EQUAL(call_run(&c), 0);
+        for (int i = 0; i < 3; i++) {
+            s = box_get(&z, i);
+            CU_ASSERT_DOUBLE_EQUAL(s.re, 3, 1e-6);
+            CU_ASSERT_DOUBLE_EQUAL(s.im, 4, 1e-6);
+        }
+        call_begin(&c, "abs", (td_dtype)t);
+        call_in(&c, &x);
+        call_out(&c, &a);
+        CU_ASSERT_EQUAL(call_run(&c), 0);
+        CU_ASSERT_EQUAL(box_real(&a, 1), 5);
+        call_begin(&c, "eq", (td_dtype)t);
+        call_in(&c, &x);
+        call_in(&c, &x);
+        call_out(&c, &b);
+        CU_ASSERT_EQUAL(call_run(&c), 0);
+        CU_ASSERT_EQUAL(box_real(&b, 2), 1);
+        call_begin(&c, "lt", (td_dtype)t);
+        call_in(&c, &x);
+        call_in(&c, &x);
+        call_out(&c, &b);
+        CU_ASSERT_EQUAL(call_run(&c), TD_E_UNSUPPORTED);
+        box_free(&x);
+        box_free(&y);
+        box_free(&z);
+        box_free(&a);
+        box_free(&b);
+    }
+}
+
+static int init(void)
+{
+    td_cpu_init();
+    return 0;
+}
+
+TD_CUNIT_MAIN_WITH("kernels_pointwise", init, NULL, {"all ops, layouts and dtypes", all_ops},
+                   {"accuracy of functions", accuracy}, {"special values", special_values},
+                   {"special pairs", special_pairs}, {"integer division", division_by_zero}, {"attributes", attributes},
+                   {"copies", copies}, {"half types", halves}, {"large, in place, any order", large},
+                   {"complex", complex_numbers})
