@@ -203,11 +203,15 @@ static bool take(td_heap *h, uint64_t size, td_extent *out)
     return true;
 }
 
+/* As large as the heap is so far, but never more than an eighth of what is left for all, unless the request needs it.
+ */
 static uint64_t growth(const td_heap *h, uint64_t need)
 {
     uint64_t want = TD_SEGMENT_MIN, like = h->committed < TD_SEGMENT_MAX ? h->committed : TD_SEGMENT_MAX;
     if (need > TD_SEGMENT_MAX) return td_page_round(need);
     while (want < need || want < like) want *= 2;
+    uint64_t room = h->budget->limit - (h->budget->committed - h->budget->warm_bytes);
+    while (want > TD_SEGMENT_MIN && want / 2 >= need && want > room / 8) want /= 2;
     return want;
 }
 

@@ -37,7 +37,7 @@ static void give(td_call *c)
 static bool make_room(td_call *c, int nin, int nout)
 {
     c->in = nin <= TD_CALL_INLINE ? c->in_inline : malloc((size_t)nin * sizeof *c->in);
-    c->out = nout <= TD_CALL_INLINE ? c->out_inline : malloc((size_t)nout * sizeof *c->out);
+    c->out = nout <= TD_CALL_INLINE ? c->out_inline : malloc((size_t)nout * sizeof(void *));
     c->args = nin + nout <= 2 * TD_CALL_INLINE ? c->args_inline : malloc((size_t)(nin + nout) * sizeof *c->args);
     return c->in && c->out && c->args;
 }

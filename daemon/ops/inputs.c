@@ -4,14 +4,24 @@
 #include "daemon/ops/prepare.h"
 #include <stdlib.h>
 
-int td_prep_open(td_prep *p, td_error *e)
+static td_place place_of(const td_call *c)
 {
-    td_call *c = p->c;
+    const td_issuer *who = c->who;
+    if (c->flags & TD_CF_SERVICE)
+        return (td_place){.heap = who->service_heap, .account = who->service_account, .flags = TD_SF_SERVICE};
+    return (td_place){.heap = who->heap, .account = who->account};
+}
+
+int td_prep_open(td_prep *p, td_call *c, uint64_t *lack, td_error *e)
+{
     int room = c->nout > c->op->nouts ? c->nout : c->op->nouts;
     td_operand *in = c->nin <= TD_CALL_INLINE ? p->in_inline : malloc((size_t)c->nin * sizeof *in);
     td_desc *out = room <= TD_CALL_INLINE ? p->out_inline : malloc((size_t)room * sizeof *out);
     p->f = (td_infer){.op = c->op, .in = in, .nin = c->nin, .attrs = &c->attrs, .out = out, .max_out = room};
-    p->through = false;
+    p->c = c;
+    p->lack = lack;
+    p->place = place_of(c);
+    p->writes = p->through = false;
     if (!in || !out) return td_fail(e, TD_E_MEMORY, "no memory for the operands of %s", c->op->name);
     for (int i = 0; i < c->nin; i++) {
         const td_input *x = &c->in[i];

@@ -4,15 +4,6 @@
  * for memory, leaves no output, no version moved and no random number used. */
 #include "daemon/ops/prepare.h"
 
-static void open_place(td_prep *p)
-{
-    const td_issuer *who = p->c->who;
-    bool service = p->c->flags & TD_CF_SERVICE;
-    p->place = (td_place){.heap = service ? who->service_heap : who->heap,
-                          .account = service ? who->service_account : who->account,
-                          .flags = service ? TD_SF_SERVICE : 0};
-}
-
 static int check_outputs(td_prep *p, int room, td_error *e)
 {
     td_call *c = p->c;
@@ -50,10 +41,7 @@ int td_ops_prepare(td_call *c, uint64_t *lack, td_heap **heap, td_error *e)
 {
     td_prep p;
     int room = c->nout;
-    p.c = c;
-    p.lack = lack;
-    open_place(&p);
-    int err = td_prep_open(&p, e);
+    int err = td_prep_open(&p, c, lack, e);
     if (!err) err = check_outputs(&p, room, e);
     if (!err) err = c->op->flags & TD_OF_VIEW ? td_prep_views(&p, e) : compute(&p, e);
     if (!err && !(c->flags & TD_CF_VIEW)) conclude(&p);

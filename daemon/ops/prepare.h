@@ -19,7 +19,8 @@ typedef struct td_prep {
 } td_prep;
 
 /* inputs.c */
-int td_prep_open(td_prep *p, td_error *e);
+/* Infers. td_prep_close is due in any case. */
+int td_prep_open(td_prep *p, td_call *c, uint64_t *lack, td_error *e);
 void td_prep_close(td_prep *p);
 /* No written input may share memory with another operand. */
 int td_prep_check_written(td_prep *p, td_error *e);

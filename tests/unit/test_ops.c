@@ -247,7 +247,7 @@ static void drop(int n, td_tensor **t)
 
 static void makes_outputs(void)
 {
-    td_error e;
+    td_error e = {0};
     td_tensor *x = counting(2, 3), *y = vec(TD_FLOAT32, 3, 10), *z = NULL;
     CU_ASSERT_EQUAL_FATAL(add(x, td_in(y), NULL, &z, &e), 0);
     CU_ASSERT(z->refs == 1 && z->storage->refs == 1 && z->desc.ndim == 2);
@@ -260,7 +260,7 @@ static void makes_outputs(void)
 
 static void numbers_stay_exact(void)
 {
-    td_error e;
+    td_error e = {0};
     const int64_t big = (INT64_C(1) << 62) + 1;
     td_tensor *x = vec(TD_INT64, 2, 0), *f = vec(TD_FLOAT32, 1, 0.5), *z, *w;
     CU_ASSERT_EQUAL_FATAL(add(x, td_in_number(td_int(big)), NULL, &z, &e), 0);
@@ -273,7 +273,7 @@ static void numbers_stay_exact(void)
 
 static void in_place(void)
 {
-    td_error e;
+    td_error e = {0};
     td_tensor *x = counting(2, 3), *v;
     int64_t shape[] = {6}, stride[] = {1};
     v = view(x, 1, shape, stride, 0);
@@ -289,7 +289,7 @@ static void in_place(void)
 
 static void refuse(td_tensor *x, td_input y, td_tensor *into, td_code code, const char *text)
 {
-    td_error e;
+    td_error e = {0};
     uint32_t version = into->version->value;
     CU_ASSERT_EQUAL(add(x, y, into, NULL, &e), code);
     if (!strstr(e.message, text)) printf("message: %s\n", e.message);
@@ -315,7 +315,7 @@ static void what_cannot_be_written(void)
     refuse(left, td_in(right), left, TD_E_INVALID,
            "some elements of the input tensor and the written-to tensor refer to a single memory location");
     refuse(sq, td_in(flipped), sq, TD_E_INVALID, "some elements of the input tensor");
-    td_error e;
+    td_error e = {0};
     td_tensor *o = row;
     td_input in[2] = {td_in(x), td_in(x)};
     CU_ASSERT_EQUAL(td_ops_run(&who, TD_OP_ADD, 2, in, NULL, TD_CF_OUT, 0, &o, &e), TD_E_INVALID);
@@ -325,7 +325,7 @@ static void what_cannot_be_written(void)
 
 static void interleaved_is_apart(void)
 {
-    td_error e;
+    td_error e = {0};
     td_tensor *x = counting(4, 2), *even, *odd;
     int64_t four[] = {4}, two[] = {2};
     even = view(x, 1, four, two, 0);

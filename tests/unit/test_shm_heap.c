@@ -191,6 +191,23 @@ static void grows_from_small(void)
     td_budget_deinit(&b);
 }
 
+/* One heap that grows must not take what others will need: it holds little more than it was asked for. */
+static void grows_gently_near_the_limit(void)
+{
+    td_budget b;
+    td_budget_init(&b, 64 * MIB, TD_SHM_MEMFD);
+    td_heap *h = heap(&b);
+    enum { N = 55 };
+    td_extent x[N];
+    for (int i = 0; i < N; i++) {
+        x[i] = get(h, MIB);
+        CU_ASSERT(b.committed <= (uint64_t)(i + 1) * MIB + 8 * MIB);
+    }
+    for (int i = 0; i < N; i++) td_heap_release(h, &x[i]);
+    td_heap_free(h);
+    td_budget_deinit(&b);
+}
+
 static void warm_is_reused(void)
 {
     td_budget b;
@@ -384,7 +401,8 @@ static void disposal_is_handed_on(void)
 }
 
 TD_CUNIT_MAIN("shm_heap", {"random work against a model", against_a_model}, {"a million small extents", a_million},
-              {"grows from small", grows_from_small}, {"warm memory is reused", warm_is_reused},
-              {"another uid gets none of it", another_uid_gets_none_of_it}, {"full is an error", full_is_an_error},
-              {"a segment made elsewhere", grown_elsewhere}, {"what clients map stays", what_clients_map_stays},
-              {"orphans", orphans}, {"disposal is handed on", disposal_is_handed_on})
+              {"grows from small", grows_from_small}, {"grows gently near the limit", grows_gently_near_the_limit},
+              {"warm memory is reused", warm_is_reused}, {"another uid gets none of it", another_uid_gets_none_of_it},
+              {"full is an error", full_is_an_error}, {"a segment made elsewhere", grown_elsewhere},
+              {"what clients map stays", what_clients_map_stays}, {"orphans", orphans},
+              {"disposal is handed on", disposal_is_handed_on})

@@ -141,6 +141,46 @@ static int as_nobody(void *arg)
     return 0;
 }
 
+/* The file's mode stops other users from reopening it, not its owner: between processes of one user it is a fence, not
+ * a wall. */
+static int as_another(void *arg)
+{
+    td_segment *s = arg;
+    char path[64];
+    if (setgid(65533) || setuid(65533)) return 77;
+    snprintf(path, sizeof path, "/proc/self/fd/%d", s->read_fd);
+    if (open(path, O_RDWR) >= 0 || open(path, O_RDONLY) >= 0) return 1;
+    return fchmod(s->read_fd, 0600) ? 0 : 2;
+}
+
+static int as_owner(void *arg)
+{
+    (void)arg;
+    td_segment *s;
+    char path[64];
+    if (setgid(65533) || setuid(65533)) return 77;
+    if (td_segment_create(&s, TD_SHM_MEMFD, TD_SEGMENT_SESSION, 65536, NULL)) return 1;
+    snprintf(path, sizeof path, "/proc/self/fd/%d", s->read_fd);
+    if (open(path, O_RDWR) >= 0) return 2;
+    if (fchmod(s->read_fd, 0600) || open(path, O_RDWR) < 0) return 3;
+    td_segment_free(s);
+    return 0;
+}
+
+static void other_users_are_stopped(void)
+{
+    td_segment *s;
+    CU_ASSERT_EQUAL_FATAL(td_segment_create(&s, TD_SHM_MEMFD, TD_SEGMENT_SESSION, 65536, NULL), 0);
+    int other = in_child(as_another, s), owner = in_child(as_owner, NULL);
+    td_segment_free(s);
+    if (other == 77) {
+        td_test_skip("needs root to become another user");
+        return;
+    }
+    CU_ASSERT_EQUAL(other, 0);
+    CU_ASSERT_EQUAL(owner, 0);
+}
+
 static void not_dumpable(void)
 {
     int r = in_child(as_nobody, NULL);
@@ -159,7 +199,9 @@ static int beyond_limit(void *arg)
     int err = td_segment_create(&s, *(td_shm_backend *)arg, TD_SEGMENT_SESSION, 8 << 20, &e);
     if ((err != TD_E_MEMORY && err != TD_E_SYSTEM) || s || !e.message[0]) return 1;
     if (count_fds() != before) return 2;
-    return td_segment_create(&s, TD_SHM_MEMFD, TD_SEGMENT_SESSION, 65536, &e) ? 3 : 0;
+    if (td_segment_create(&s, TD_SHM_MEMFD, TD_SEGMENT_SESSION, 65536, &e)) return 3;
+    td_segment_free(s);
+    return 0;
 }
 
 static void refused_cleanly(void)
@@ -242,6 +284,30 @@ static void sigbus_guard(void)
     CU_ASSERT_EQUAL(in_child(die_elsewhere, (sent = 1, &sent)), 1000 + SIGBUS);
 }
 
+static uint64_t blocks(const td_segment *s)
+{
+    struct stat st;
+    return fstat(s->fd, &st) ? 0 : (uint64_t)st.st_blocks;
+}
+
+/* Why no hole is ever punched: whoever reads it takes the memory again, and nobody has promised it. */
+static void reading_a_hole_takes_memory(void)
+{
+    td_segment *s;
+    void *p;
+    CU_ASSERT_EQUAL_FATAL(td_segment_create(&s, TD_SHM_MEMFD, TD_SEGMENT_SESSION, 65536, NULL), 0);
+    CU_ASSERT_EQUAL_FATAL(td_map_descriptor(s->read_fd, s->size, false, &p, NULL), 0);
+    uint64_t whole = blocks(s);
+    CU_ASSERT_EQUAL(fallocate(s->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, 65536), 0);
+    CU_ASSERT_EQUAL(blocks(s), 0);
+    unsigned sum = 0;
+    for (uint64_t i = 0; i < s->size; i += 4096) sum += ((volatile unsigned char *)p)[i];
+    CU_ASSERT_EQUAL(sum, 0);
+    CU_ASSERT_EQUAL(blocks(s), whole);
+    td_unmap(p, s->size);
+    td_segment_free(s);
+}
+
 /* Seals do not stop a writer from punching: the daemon's next touch faults a fresh page in and goes on. */
 static void punched_hole(void)
 {
@@ -260,5 +326,6 @@ static void punched_hole(void)
 TD_CUNIT_MAIN("shm_segment", {"both backends, all kinds and sizes", both_backends},
               {"nothing is left in /dev/shm", nothing_left_behind}, {"session seals", session_seals},
               {"service seals", service_seals}, {"not dumpable, not root", not_dumpable},
-              {"refusals leave nothing", refused_cleanly}, {"sealed descriptors", sealed_descriptors},
-              {"SIGBUS guard", sigbus_guard}, {"a punched hole", punched_hole})
+              {"other users are stopped", other_users_are_stopped}, {"refusals leave nothing", refused_cleanly},
+              {"sealed descriptors", sealed_descriptors}, {"SIGBUS guard", sigbus_guard},
+              {"reading a hole takes memory", reading_a_hole_takes_memory}, {"a punched hole", punched_hole})
