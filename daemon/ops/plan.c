@@ -58,6 +58,12 @@ static int plan_copy(td_call *c, td_error *e)
     return 0;
 }
 
+/* Ops whose output is meant to hold whatever lies there. */
+static bool computes_nothing(const td_op *op)
+{
+    return op->id == TD_OP_EMPTY || op->id == TD_OP_EMPTY_STRIDED;
+}
+
 int td_prep_plan(td_prep *p, td_error *e)
 {
     td_call *c = p->c;
@@ -70,7 +76,8 @@ int td_prep_plan(td_prep *p, td_error *e)
     k->nin = c->nin;
     k->nout = c->nout;
     k->compute = (uint8_t)p->f.compute;
-    td_plan_fn plan = td_cpu_plans[c->op->id]; /* none: there is nothing to compute (empty) */
+    td_plan_fn plan = td_cpu_plans[c->op->id];
+    if (!plan && !computes_nothing(c->op)) return td_fail(e, TD_E_UNSUPPORTED, "%s has no CPU kernel", c->op->name);
     int err = plan ? plan(k, e) : 0;
     return !err && p->through ? plan_copy(c, e) : err;
 }

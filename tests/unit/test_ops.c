@@ -320,6 +320,8 @@ static void what_cannot_be_written(void)
     td_input in[2] = {td_in(x), td_in(x)};
     CU_ASSERT_EQUAL(td_ops_run(&who, TD_OP_ADD, 2, in, NULL, TD_CF_OUT, 0, &o, &e), TD_E_INVALID);
     CU_ASSERT_EQUAL(td_ops_run(&who, 60000, 2, in, NULL, 0, 1, &o, &e), TD_E_UNSUPPORTED);
+    CU_ASSERT_EQUAL(td_ops_run(&who, TD_OP_MUL, 2, in, NULL, 0, 1, &o, &e), TD_E_UNSUPPORTED);
+    CU_ASSERT_PTR_NOT_NULL(strstr(e.message, "mul has no CPU kernel"));
     drop(8, (td_tensor *[]){x, row, whole, wide, left, right, flipped, sq});
 }
 
