@@ -137,8 +137,8 @@ def expand_dtypes(text):
 def scan_lines(path, text):
     """{op: {column or None: (file, line)}}, from the text itself: tomllib keeps no positions."""
     found, here, prefix = {}, {}, ""
-    for n, line in enumerate(text.splitlines(), 1):
-        head = re.match(r"\s*\[op\.([\w-]+)(?:\.(\w+))?\]", line)
+    for n, line in enumerate(text.split("\n"), 1):  # only this ends a line in TOML
+        head = re.match(r"""\s*\[\s*op\s*\.\s*["']?([\w-]+)["']?\s*(?:\.\s*(\w+)\s*)?\]""", line)
         key = re.match(r"\s*([\w-]+(?:\.(?:[\w-]+|\"[^\"]*\"))?)\s*=", line)
         if head:
             here = found.setdefault(head.group(1), {})
@@ -200,7 +200,7 @@ def load(paths, rules_header, lock_path=None, strict=False):
             if not isinstance(columns, dict):
                 errors.append(f"{path.name}:1: 'op.{name}' is no block")
                 continue
-            merge(ops.setdefault(name, Op(name)), columns, lines.get(name, {}), errors)
+            merge(ops.setdefault(name, Op(name)), columns, lines.get(name, {None: (path.name, 1)}), errors)
     table = Table(list(ops.values()), infer_rules(rules_header))
     check.check(table, errors, lock_path, strict)
     if errors:
