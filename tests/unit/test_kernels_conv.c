@@ -1,5 +1,7 @@
 /* Convolution and pooling, forward and backward, against plain loops in double: every way that a convolution may be
  * computed (1x1, depthwise, im2col, oneDNN), geometries, groups, layouts, dtypes, masks. */
+#include "daemon/kernels/cpu/blas.h"
+#include "daemon/kernels/cpu/conv.h"
 #include "kernel_harness.h"
 
 typedef struct geometry {
@@ -78,6 +80,31 @@ static void geometry_attrs(tcall *c, const geometry *q)
     attr_int(c, q->g);
 }
 
+/* One way only: a convolution that it does not take is a failure. */
+enum { ANY, IM2COL, DNNL, DEPTHWISE };
+static int way;
+
+static int plan_forward(td_kcall *k, td_error *e)
+{
+    td_conv c;
+    if (way == ANY) return td_cpu_plan_conv2d(k, e);
+    if (td_conv_geometry(k, &c, k->in[0].desc, k->in[1].desc, k->out[0].desc, 0, "conv2d", e)) return TD_E_INVALID;
+    if (way == IM2COL) return td_conv_plan_im2col(k, &c);
+    bool taken = way == DNNL ? td_conv_plan_dnnl(k, &c) : td_conv_plan_depthwise(k, &c);
+    return taken ? 0 : TD_E_UNSUPPORTED;
+}
+static int plan_backward(td_kcall *k, td_error *e)
+{
+    td_conv c;
+    if (way == ANY) return td_cpu_plan_conv2d_backward(k, e);
+    if (td_conv_geometry(k, &c, k->in[1].desc, k->in[2].desc, k->in[0].desc, 0, "conv2d", e)) return TD_E_INVALID;
+    c.backward = true;
+    c.mask = (uint8_t)td_attr_int(k->attrs, 4);
+    if (way == IM2COL) return td_conv_plan_im2col_backward(k, &c);
+    bool taken = way == DNNL ? td_conv_plan_dnnl_backward(k, &c) : td_conv_plan_depthwise_backward(k, &c);
+    return taken ? 0 : TD_E_UNSUPPORTED;
+}
+
 static void conv_case(td_dtype t, int layout, geometry q, bool bias, int mask)
 {
     q = finish(q);
@@ -95,7 +122,7 @@ static void conv_case(td_dtype t, int layout, geometry q, bool bias, int mask)
     CALL(c, 1, &x, &w, bias ? &b : NULL);
     c.out[0] = &out;
     geometry_attrs(&c, &q);
-    CU_ASSERT_EQUAL(tcall_run(&c, td_cpu_plan_conv2d), 0);
+    CU_ASSERT_EQUAL(tcall_run(&c, plan_forward), 0);
     compare(&out, a.out, a.scale, "conv2d", &q);
     if (mask) {
         tt dx = mask & 1 ? TT(t, q.n, q.c, q.h, q.w) : TT(t, 0),
@@ -106,7 +133,7 @@ static void conv_case(td_dtype t, int layout, geometry q, bool bias, int mask)
         k.out[0] = &dx, k.out[1] = &dw, k.out[2] = &db;
         geometry_attrs(&k, &q);
         attr_int(&k, mask);
-        CU_ASSERT_EQUAL(tcall_run(&k, td_cpu_plan_conv2d_backward), 0);
+        CU_ASSERT_EQUAL(tcall_run(&k, plan_backward), 0);
         if (mask & 1) compare(&dx, a.dx, a.sx, "dx", &q);
         if (mask & 2) compare(&dw, a.dw, a.sw, "dw", &q);
         double *sum = zeros(q.o), *scale = zeros(q.o);
@@ -154,6 +181,52 @@ static void conv_large(void)
     conv_case(TD_FLOAT64, PLAIN, (geometry){2, 16, 20, 21, 32, 3, 3, 1, 1, 1, 1, 1, 1, 1}, true, 7);
     conv_case(TD_FLOAT32, PLAIN, (geometry){2, 24, 20, 20, 24, 3, 3, 1, 1, 1, 1, 1, 1, 24}, true, 7);
     conv_case(TD_FLOAT32, PLAIN, (geometry){2, 32, 20, 20, 48, 1, 1, 1, 1, 0, 0, 1, 1, 1}, true, 7);
+}
+
+/* The same convolutions by each way that is made for them. */
+static void conv_ways(void)
+{
+    static const geometry large[] = {{3, 16, 20, 21, 48, 3, 3, 1, 1, 1, 1, 1, 1, 1},
+                                     {2, 32, 24, 25, 64, 3, 3, 2, 2, 1, 1, 1, 1, 1},
+                                     {2, 16, 24, 24, 64, 3, 3, 1, 1, 2, 2, 2, 2, 2},
+                                     {1, 3, 50, 60, 32, 7, 7, 2, 2, 3, 3, 1, 1, 1},
+                                     {33, 16, 10, 10, 144, 3, 3, 1, 1, 1, 1, 1, 1, 1}};
+    for (size_t i = 0; i < sizeof large / sizeof *large; i++) {
+        way = IM2COL;
+        conv_case(TD_FLOAT32, PLAIN, large[i], i % 2, 7);
+        way = DNNL;
+        if (td_dnnl(NULL)) conv_case(TD_FLOAT32, PLAIN, large[i], i % 2, 7);
+    }
+    way = DEPTHWISE;
+    conv_case(TD_FLOAT32, PLAIN, (geometry){3, 24, 20, 40, 48, 5, 3, 2, 2, 1, 1, 1, 2, 24}, true, 7);
+    conv_case(TD_FLOAT64, PLAIN, (geometry){2, 8, 20, 40, 8, 3, 3, 1, 1, 1, 1, 1, 1, 8}, true, 7);
+    way = ANY;
+}
+
+/* Channels last in memory: read as it lies. */
+static void conv_channels_last(void)
+{
+    geometry q = finish((geometry){2, 16, 20, 21, 48, 3, 3, 1, 1, 1, 1, 1, 1, 1});
+    tt x = TT(TD_FLOAT32, 2, 16, 20, 21), w = TT(TD_FLOAT32, 48, 16, 3, 3), a = TT(TD_FLOAT32, 2, 48, 20, 21);
+    tt last = TT(TD_FLOAT32, 2, 20, 21, 16), b = TT(TD_FLOAT32, 2, 48, 20, 21);
+    tt_random(&x);
+    tt_random(&w);
+    last.d = x.d;
+    last.d.stride[0] = 16 * 20 * 21, last.d.stride[1] = 1, last.d.stride[2] = 21 * 16, last.d.stride[3] = 16;
+    for (int64_t i = 0; i < tt_numel(&x); i++) tt_set(&last, i, tt_get(&x, i));
+    CALL(c, 1, &x, &w, NULL);
+    c.out[0] = &a;
+    geometry_attrs(&c, &q);
+    way = td_dnnl(NULL) ? DNNL : ANY;
+    CU_ASSERT_EQUAL(tcall_run(&c, plan_forward), 0);
+    c.in[0] = &last;
+    c.out[0] = &b;
+    CU_ASSERT_EQUAL(tcall_run(&c, plan_forward), 0);
+    way = ANY;
+    int bad = 0;
+    for (int64_t i = 0; i < tt_numel(&a); i++) bad += !near(tt_get(&a, i), tt_get(&b, i), 1e-5, 10);
+    CU_ASSERT_EQUAL(bad, 0);
+    tt_free(&x), tt_free(&w), tt_free(&a), tt_free(&last), tt_free(&b);
 }
 
 static void conv_empty(void)
@@ -306,5 +379,5 @@ static void avg_all(void)
 }
 
 TD_CUNIT_MAIN("kernels_conv", {"conv2d: geometries", conv_all}, {"conv2d: masks", conv_masks},
-              {"conv2d: large", conv_large}, {"conv2d: empty", conv_empty}, {"max_pool2d", max_all},
+              {"conv2d: large", conv_large}, {"conv2d: each way", conv_ways}, {"conv2d: channels last", conv_channels_last}, {"conv2d: empty", conv_empty}, {"max_pool2d", max_all},
               {"avg_pool2d", avg_all})

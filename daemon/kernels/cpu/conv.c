@@ -77,6 +77,7 @@ int td_cpu_plan_conv2d(td_kcall *k, td_error *e)
     if (code) return code;
     if (td_desc_numel(k->out[0].desc) == 0) return 0;
     if (td_conv_plan_pointwise(k, &c, e, &code)) return code;
+    if (td_conv_plan_depthwise(k, &c) || td_conv_plan_dnnl(k, &c)) return 0;
     return td_conv_plan_im2col(k, &c);
 }
 
@@ -87,5 +88,6 @@ int td_cpu_plan_conv2d_backward(td_kcall *k, td_error *e)
     if (code) return code;
     c.backward = true;
     c.mask = (uint8_t)(td_attr_int(k->attrs, 4) & 7);
+    if (td_conv_plan_depthwise_backward(k, &c) || td_conv_plan_dnnl_backward(k, &c)) return 0;
     return td_conv_plan_im2col_backward(k, &c);
 }

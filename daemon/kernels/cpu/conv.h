@@ -41,9 +41,15 @@ static inline void td_conv_inside(int64_t size, int64_t stride, int64_t start, i
 
 /* Plans of the ways; each returns true when it takes this convolution and has appended its phases. */
 bool td_conv_plan_pointwise(td_kcall *k, const td_conv *c, td_error *e, int *code);
+bool td_conv_plan_depthwise(td_kcall *k, const td_conv *c);
+bool td_conv_plan_dnnl(td_kcall *k, const td_conv *c);
 int td_conv_plan_im2col(td_kcall *k, td_conv *c);
 /* dx, dw of a backward, and the bias gradient that all ways share. */
+bool td_conv_plan_depthwise_backward(td_kcall *k, const td_conv *c);
+bool td_conv_plan_dnnl_backward(td_kcall *k, const td_conv *c);
 int td_conv_plan_im2col_backward(td_kcall *k, td_conv *c);
+/* dw = the partial sums in work memory, in order; the state begins with a td_conv whose partial_at and tiles are set. */
+void td_conv_plan_weight_sum(td_kcall *k, const td_conv *c);
 void td_conv_plan_bias_gradient(td_kcall *k);
 
 #endif

@@ -291,6 +291,13 @@ static void dw_sum_chunk(td_kcall *k, int64_t chunk, void *scratch)
     td_row_store((char *)k->out[1].data + b * size_of(c), 1, c->dtype, sum, e - b);
 }
 
+void td_conv_plan_weight_sum(td_kcall *k, const td_conv *c)
+{
+    size_t bytes = DW_SUM * td_dtype_size(c->acc);
+    td_plan_phase(k, dw_sum_chunk, td_cut(c->o * c->k, DW_SUM));
+    if (k->scratch_bytes < bytes) k->scratch_bytes = bytes;
+}
+
 /* Work as if the weights were one piece, then cut channels until a chunk is some 100 us, or one channel. */
 static void cut_backward(td_conv *c)
 {
@@ -317,10 +324,10 @@ int td_conv_plan_im2col_backward(td_kcall *k, td_conv *c)
         c->partial_at = td_plan_work(k, (size_t)(c->tiles * c->o * c->k * acc));
         if (c->p > 0) td_plan_phase(k, dw_chunk, c->tiles * c->g * c->cblocks);
         else c->tiles = 0;
-        td_plan_phase(k, dw_sum_chunk, td_cut(c->o * c->k, DW_SUM));
+        td_conv_plan_weight_sum(k, c);
     }
     int64_t need = (c->cblock * kk + c->og) * c->block + (c->dtype != c->acc ? c->cblock * c->h * c->w : 0);
-    k->scratch_bytes = (size_t)(td_max64(need, DW_SUM) * acc);
+    if (k->scratch_bytes < (size_t)(need * acc)) k->scratch_bytes = (size_t)(need * acc);
     k->cost_ns = 2 * macs(c) / (c->acc == TD_FLOAT64 ? 15 : 30) + (double)c->n * (double)(c->c * kk * c->p);
     memcpy(k->state, c, sizeof *c);
     if (c->mask & 4) td_conv_plan_bias_gradient(k);

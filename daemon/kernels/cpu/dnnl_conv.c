@@ -1,0 +1,249 @@
+/* Making, keeping and running oneDNN's convolutions: see dnnl_conv.h. Invariant: the cache holds at most CAPACITY entries that
+ * nobody references; everything in it is guarded by `lock`. */
+#include "daemon/kernels/cpu/dnnl_conv.h"
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CAPACITY 96
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct cache {
+    td_dnnl_conv **entry;
+    int count, room;
+    uint64_t clock;
+} cache;
+
+static int output_of(int64_t kind)
+{
+    return kind == TD_DNNL_FORWARD ? TD_DNNL_Y : kind == TD_DNNL_DATA ? TD_DNNL_X : TD_DNNL_W;
+}
+
+/* ---- making ---- */
+
+static bool describe(const td_dnnl_api *api, const td_dnnl_key *k, td_dnnl_conv *d, dnnl_memory_desc_t any[])
+{
+    dnnl_dims_t x = {k->n, k->c, k->h, k->w}, y = {k->n, k->o, k->oh, k->ow};
+    dnnl_dims_t w = {k->o, k->c, k->kh, k->kw}, wg = {k->g, k->o / k->g, k->c / k->g, k->kh, k->kw}, b = {k->o};
+    struct operand {
+        int ndims;
+        const dnnl_dim_t *dims;
+        dnnl_format_tag_t tag;
+    } of[TD_DNNL_OPERANDS] = {{4, x, k->x_last ? dnnl_nhwc : dnnl_nchw},
+                              {k->g > 1 ? 5 : 4, k->g > 1 ? wg : w, k->g > 1 ? dnnl_goihw : dnnl_oihw},
+                              {4, y, k->y_last ? dnnl_nhwc : dnnl_nchw}};
+    for (int i = 0; i < TD_DNNL_OPERANDS; i++)
+        if (api->dnnl_memory_desc_init_by_tag(&d->plain[i], of[i].ndims, of[i].dims, dnnl_f32, of[i].tag) ||
+            api->dnnl_memory_desc_init_by_tag(&any[i], of[i].ndims, of[i].dims, dnnl_f32, dnnl_format_tag_any))
+            return false;
+    return api->dnnl_memory_desc_init_by_tag(&d->bias, 1, b, dnnl_f32, dnnl_x) == dnnl_success;
+}
+
+/* The op's descriptor of one kind; `hint` is the forward one that a backward asks for. */
+static dnnl_primitive_desc_t make_desc(const td_dnnl_api *api, const td_dnnl_key *k, int64_t kind, td_dnnl_conv *d,
+                                       const dnnl_memory_desc_t any[], dnnl_primitive_attr_t attr,
+                                       dnnl_primitive_desc_t hint)
+{
+    dnnl_dims_t strides = {k->sh, k->sw}, dilates = {k->dh - 1, k->dw - 1}, left = {k->ph, k->pw};
+    dnnl_dims_t right = {(k->oh - 1) * k->sh + (k->kh - 1) * k->dh + 1 - k->h - k->ph,
+                         (k->ow - 1) * k->sw + (k->kw - 1) * k->dw + 1 - k->w - k->pw};
+    const dnnl_memory_desc_t *x = &any[TD_DNNL_X], *w = &any[TD_DNNL_W], *y = &any[TD_DNNL_Y];
+    dnnl_convolution_desc_t c;
+    dnnl_primitive_desc_t made = NULL;
+    dnnl_status_t s;
+    if (kind == TD_DNNL_FORWARD)
+        s = api->dnnl_dilated_convolution_forward_desc_init(&c, dnnl_forward_training, dnnl_convolution_direct, x, w,
+                                                            k->bias ? &d->bias : NULL, y, strides, dilates, left, right);
+    else if (kind == TD_DNNL_DATA)
+        s = api->dnnl_dilated_convolution_backward_data_desc_init(&c, dnnl_convolution_direct, x, w, y, strides, dilates,
+                                                                  left, right);
+    else
+        s = api->dnnl_dilated_convolution_backward_weights_desc_init(&c, dnnl_convolution_direct, x, w, NULL, y, strides,
+                                                                     dilates, left, right);
+    if (s != dnnl_success || api->dnnl_primitive_desc_create(&made, &c, attr, api->engine, hint) != dnnl_success)
+        return NULL;
+    return made;
+}
+
+/* Scratch a primitive wants, noted in d->pad[at]; grows d->pad_bytes. */
+static void note_pad(const td_dnnl_api *api, td_dnnl_conv *d, int at, const_dnnl_primitive_desc_t pd)
+{
+    const dnnl_memory_desc_t *md = api->dnnl_primitive_desc_query_md(pd, dnnl_query_scratchpad_md, 0);
+    if (!md) return;
+    d->pad[at] = *md;
+    size_t bytes = (api->dnnl_memory_desc_get_size(md) + 63) & ~(size_t)63;
+    if (bytes > d->pad_bytes) d->pad_bytes = bytes;
+}
+
+static bool make_reorder(const td_dnnl_api *api, td_dnnl_conv *d, int i, dnnl_primitive_attr_t attr)
+{
+    bool out = output_of(d->key.kind) == i;
+    const dnnl_memory_desc_t *from = out ? &d->wanted[i] : &d->plain[i], *to = out ? &d->plain[i] : &d->wanted[i];
+    dnnl_primitive_desc_t pd = NULL;
+    if (api->dnnl_memory_desc_equal(from, to)) return true;
+    if (api->dnnl_reorder_primitive_desc_create(&pd, from, api->engine, to, api->engine, attr) != dnnl_success) return false;
+    note_pad(api, d, 1 + i, pd);
+    bool ok = api->dnnl_primitive_create(&d->reorder[i], pd) == dnnl_success;
+    api->dnnl_primitive_desc_destroy(pd);
+    d->packed_bytes[i] = (api->dnnl_memory_desc_get_size(&d->wanted[i]) + 63) & ~(size_t)63;
+    return ok;
+}
+
+static bool is_reference(const td_dnnl_api *api, const_dnnl_primitive_desc_t pd)
+{
+    const char *name = "";
+    api->dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, &name);
+    return strstr(name, "ref") != NULL;
+}
+
+static bool finish(const td_dnnl_api *api, td_dnnl_conv *d, dnnl_primitive_desc_t pd, dnnl_primitive_attr_t attr)
+{
+    static const dnnl_query_t plain_query[] = {dnnl_query_src_md, dnnl_query_weights_md, dnnl_query_dst_md};
+    static const dnnl_query_t diff_query[] = {dnnl_query_diff_src_md, dnnl_query_diff_weights_md, dnnl_query_diff_dst_md};
+    bool diff[] = {d->key.kind == TD_DNNL_DATA, d->key.kind == TD_DNNL_WEIGHTS, d->key.kind != TD_DNNL_FORWARD};
+    if (is_reference(api, pd)) return false;
+    note_pad(api, d, 0, pd);
+    for (int i = 0; i < TD_DNNL_OPERANDS; i++) {
+        const dnnl_memory_desc_t *md = api->dnnl_primitive_desc_query_md(pd, diff[i] ? diff_query[i] : plain_query[i], 0);
+        if (!md) return false;
+        d->wanted[i] = *md;
+        if (!make_reorder(api, d, i, attr)) return false;
+    }
+    return api->dnnl_primitive_create(&d->op, pd) == dnnl_success;
+}
+
+static td_dnnl_conv *make(const td_dnnl_api *api, const td_dnnl_key *key)
+{
+    td_dnnl_conv *d = calloc(1, sizeof *d);
+    dnnl_primitive_attr_t attr = NULL;
+    dnnl_primitive_desc_t hint = NULL, pd = NULL;
+    dnnl_memory_desc_t any[TD_DNNL_OPERANDS];
+    if (!d) return NULL;
+    d->key = *key;
+    if (api->dnnl_primitive_attr_create(&attr) == dnnl_success &&
+        api->dnnl_primitive_attr_set_scratchpad_mode(attr, dnnl_scratchpad_mode_user) == dnnl_success &&
+        describe(api, key, d, any)) {
+        if (key->kind != TD_DNNL_FORWARD) hint = make_desc(api, key, TD_DNNL_FORWARD, d, any, attr, NULL);
+        if (hint || key->kind == TD_DNNL_FORWARD) pd = make_desc(api, key, key->kind, d, any, attr, hint);
+        d->usable = pd && finish(api, d, pd, attr);
+    }
+    if (pd) api->dnnl_primitive_desc_destroy(pd);
+    if (hint) api->dnnl_primitive_desc_destroy(hint);
+    if (attr) api->dnnl_primitive_attr_destroy(attr);
+    return d;
+}
+
+static void destroy(const td_dnnl_api *api, td_dnnl_conv *d)
+{
+    for (int i = 0; i < TD_DNNL_OPERANDS; i++)
+        if (d->reorder[i]) api->dnnl_primitive_destroy(d->reorder[i]);
+    if (d->op) api->dnnl_primitive_destroy(d->op);
+    free(d);
+}
+
+/* ---- keeping (under the lock) ---- */
+
+static td_dnnl_conv *find(const td_dnnl_key *key)
+{
+    for (int i = 0; i < cache.count; i++)
+        if (memcmp(&cache.entry[i]->key, key, sizeof *key) == 0) return cache.entry[i];
+    return NULL;
+}
+
+/* Drop the longest unused one that nobody holds. */
+static void evict(const td_dnnl_api *api)
+{
+    int oldest = -1;
+    for (int i = 0; i < cache.count; i++)
+        if (cache.entry[i]->refs == 0 && (oldest < 0 || cache.entry[i]->used < cache.entry[oldest]->used)) oldest = i;
+    if (oldest < 0) return;
+    destroy(api, cache.entry[oldest]);
+    cache.entry[oldest] = cache.entry[--cache.count];
+}
+
+static td_dnnl_conv *insert(const td_dnnl_api *api, const td_dnnl_key *key)
+{
+    if (cache.count >= CAPACITY) evict(api);
+    if (cache.count == cache.room) {
+        int room = cache.room ? 2 * cache.room : CAPACITY;
+        td_dnnl_conv **grown = realloc(cache.entry, (size_t)room * sizeof *grown);
+        if (!grown) return NULL;
+        cache.entry = grown;
+        cache.room = room;
+    }
+    td_dnnl_conv *d = make(api, key);
+    if (d) cache.entry[cache.count++] = d;
+    return d;
+}
+
+const td_dnnl_conv *td_dnnl_conv_get(const td_dnnl_key *key)
+{
+    const td_dnnl_api *api = td_dnnl(NULL);
+    if (!api) return NULL;
+    pthread_mutex_lock(&lock);
+    td_dnnl_conv *d = find(key);
+    if (!d) d = insert(api, key);
+    if (d) d->used = ++cache.clock;
+    if (d && d->usable) d->refs++;
+    else d = NULL;
+    pthread_mutex_unlock(&lock);
+    return d;
+}
+
+void td_dnnl_conv_put(const td_dnnl_conv *entry)
+{
+    if (!entry) return;
+    pthread_mutex_lock(&lock);
+    ((td_dnnl_conv *)entry)->refs--;
+    pthread_mutex_unlock(&lock);
+}
+
+/* ---- running ---- */
+
+typedef struct argument {
+    int number;
+    const dnnl_memory_desc_t *md;
+    const void *data;
+} argument;
+
+static bool execute(dnnl_primitive_t op, int n, const argument *arg)
+{
+    const td_dnnl_api *api = td_dnnl(NULL);
+    dnnl_exec_arg_t exec[6];
+    dnnl_stream_t stream = NULL;
+    int made = 0;
+    bool ok = api && api->dnnl_stream_create(&stream, api->engine, dnnl_stream_default_flags) == dnnl_success;
+    for (; ok && made < n; made++) {
+        exec[made].arg = arg[made].number;
+        ok = api->dnnl_memory_create(&exec[made].memory, arg[made].md, api->engine, (void *)arg[made].data) == dnnl_success;
+        if (!ok) break;
+    }
+    ok = ok && api->dnnl_primitive_execute(op, stream, n, exec) == dnnl_success &&
+         api->dnnl_stream_wait(stream) == dnnl_success;
+    for (int i = 0; i < made; i++) api->dnnl_memory_destroy(exec[i].memory);
+    if (stream) api->dnnl_stream_destroy(stream);
+    return ok;
+}
+
+bool td_dnnl_conv_reorder(const td_dnnl_conv *d, int i, const void *plain, void *packed, void *pad)
+{
+    bool out = output_of(d->key.kind) == i;
+    argument plain_arg = {out ? DNNL_ARG_TO : DNNL_ARG_FROM, &d->plain[i], plain};
+    argument packed_arg = {out ? DNNL_ARG_FROM : DNNL_ARG_TO, &d->wanted[i], packed};
+    argument arg[] = {plain_arg, packed_arg, {DNNL_ARG_SCRATCHPAD, &d->pad[1 + i], pad}};
+    return execute(d->reorder[i], 3, arg);
+}
+
+bool td_dnnl_conv_run(const td_dnnl_conv *d, void *const operand[TD_DNNL_OPERANDS], const void *bias, void *pad)
+{
+    static const int plain_arg[] = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST};
+    static const int diff_arg[] = {DNNL_ARG_DIFF_SRC, DNNL_ARG_DIFF_WEIGHTS, DNNL_ARG_DIFF_DST};
+    bool diff[] = {d->key.kind == TD_DNNL_DATA, d->key.kind == TD_DNNL_WEIGHTS, d->key.kind != TD_DNNL_FORWARD};
+    argument arg[5];
+    int n = 0;
+    for (int i = 0; i < TD_DNNL_OPERANDS; i++)
+        arg[n++] = (argument){diff[i] ? diff_arg[i] : plain_arg[i], &d->wanted[i], operand[i]};
+    arg[n++] = (argument){DNNL_ARG_SCRATCHPAD, &d->pad[0], pad};
+    if (d->key.bias) arg[n++] = (argument){DNNL_ARG_BIAS, &d->bias, bias};
+    return execute(d->op, n, arg);
+}
