@@ -7,7 +7,6 @@
 #define TENSORD_TESTS_KERNEL_HARNESS_H
 
 #include "cunit_main.h"
-#include "daemon/kernels/cpu/blas.h"
 #include "daemon/kernels/cpu/plans.h"
 #include <assert.h>
 #include <math.h>
@@ -150,20 +149,7 @@ MAYBE void tt_indices(tt *t, int64_t low, int64_t high)
 
 __attribute__((constructor)) static void libraries(void)
 {
-    td_cpu_blas_init();
-}
-
-/* What the room's own kernel.c provides, for as long as a suite is linked without it. */
-__attribute__((weak)) void td_cpu_thread_init(void);
-__attribute__((weak, format(printf, 3, 4))) void td_kernel_fail(td_kcall *k, td_code code, const char *format, ...)
-{
-    int unset = 0;
-    va_list ap;
-    if (!atomic_compare_exchange_strong(&k->failed, &unset, 1)) return;
-    va_start(ap, format);
-    k->error.code = code;
-    vsnprintf(k->error.message, sizeof k->error.message, format, ap);
-    va_end(ap);
+    td_cpu_init();
 }
 
 /* ---- a call ---- */
@@ -189,7 +175,7 @@ static void *run_phase(void *arg)
     trun *r = arg;
     size_t bytes = r->k->scratch_bytes;
     unsigned char *scratch = aligned_alloc(64, (bytes + GUARD) / 64 * 64 + 128);
-    if (td_cpu_thread_init) td_cpu_thread_init();
+    td_cpu_thread_init();
     memset(scratch, 0xA5, bytes + GUARD);
     for (;;) {
         int64_t i = atomic_fetch_add(&r->next, 1);

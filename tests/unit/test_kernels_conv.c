@@ -379,5 +379,6 @@ static void avg_all(void)
 }
 
 TD_CUNIT_MAIN("kernels_conv", {"conv2d: geometries", conv_all}, {"conv2d: masks", conv_masks},
-              {"conv2d: large", conv_large}, {"conv2d: each way", conv_ways}, {"conv2d: channels last", conv_channels_last}, {"conv2d: empty", conv_empty}, {"max_pool2d", max_all},
+              {"conv2d: large", conv_large}, {"conv2d: each way", conv_ways},
+              {"conv2d: channels last", conv_channels_last}, {"conv2d: empty", conv_empty}, {"max_pool2d", max_all},
               {"avg_pool2d", avg_all})

@@ -14,15 +14,16 @@
     F(cblas_sgemm)                                                                                                     \
     F(cblas_dgemm)                                                                                                     \
     F(cblas_cgemm)                                                                                                     \
-    F(cblas_zgemm) F(cblas_sgemv) F(cblas_dgemv) F(cblas_cgemv) F(cblas_zgemv) F(cblas_sdot) F(cblas_ddot)             \
-        F(cblas_cdotu_sub) F(cblas_zdotu_sub) F(openblas_set_num_threads) F(openblas_get_corename)                     \
-            F(openblas_get_config)
+    F(cblas_zgemm)                                                                                                     \
+    F(cblas_sgemv) F(cblas_dgemv) F(cblas_cgemv) F(cblas_zgemv) F(cblas_sdot) F(cblas_ddot) F(cblas_cdotu_sub)         \
+        F(cblas_zdotu_sub) F(openblas_set_num_threads) F(openblas_get_corename) F(openblas_get_config)
 
 #define TD_DNNL_FUNCTIONS(F)                                                                                           \
     F(dnnl_sgemm)                                                                                                      \
     F(dnnl_version)                                                                                                    \
     F(dnnl_engine_create)                                                                                              \
-    F(dnnl_stream_create) F(dnnl_stream_destroy) F(dnnl_stream_wait) F(dnnl_memory_create) F(dnnl_memory_destroy)                             \
+    F(dnnl_stream_create)                                                                                              \
+    F(dnnl_stream_destroy) F(dnnl_stream_wait) F(dnnl_memory_create) F(dnnl_memory_destroy)                            \
         F(dnnl_memory_set_data_handle) F(dnnl_memory_desc_init_by_tag) F(dnnl_memory_desc_get_size)                    \
             F(dnnl_memory_desc_equal) F(dnnl_primitive_attr_create) F(dnnl_primitive_attr_destroy)                     \
                 F(dnnl_primitive_attr_set_scratchpad_mode) F(dnnl_primitive_desc_create)                               \

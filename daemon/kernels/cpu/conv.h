@@ -48,7 +48,8 @@ int td_conv_plan_im2col(td_kcall *k, td_conv *c);
 bool td_conv_plan_depthwise_backward(td_kcall *k, const td_conv *c);
 bool td_conv_plan_dnnl_backward(td_kcall *k, const td_conv *c);
 int td_conv_plan_im2col_backward(td_kcall *k, td_conv *c);
-/* dw = the partial sums in work memory, in order; the state begins with a td_conv whose partial_at and tiles are set. */
+/* dw = the partial sums in work memory, in order; the state begins with a td_conv whose partial_at and tiles are set.
+ */
 void td_conv_plan_weight_sum(td_kcall *k, const td_conv *c);
 void td_conv_plan_bias_gradient(td_kcall *k);
 

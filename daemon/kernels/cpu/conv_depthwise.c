@@ -1,6 +1,6 @@
-/* Depthwise convolution (one input channel a group) of float32 and float64 by direct loops over rows: columns and products would
- * move far more than they compute. A plane is one chunk's; the gradient of the weights is one channel's, over all images in
- * order, so nothing is added across chunks. */
+/* Depthwise convolution (one input channel a group) of float32 and float64 by direct loops over rows: columns and
+ * products would move far more than they compute. A plane is one chunk's; the gradient of the weights is one channel's,
+ * over all images in order, so nothing is added across chunks. */
 #include "daemon/kernels/cpu/conv.h"
 #include "daemon/kernels/cpu/convert.h"
 #include "daemon/kernels/cpu/plan.h"

@@ -1,14 +1,14 @@
-/* Large float32 convolutions through oneDNN: a chunk is an image or a few, or a part of the output channels when there are few
- * images. Images are reordered into the thread's own buffers, computed, and reordered back; weights are packed once a call.
- * The gradient of the weights is a partial sum for each tile of images, added in order of the tiles. */
+/* Large float32 convolutions through oneDNN: a chunk is an image or a few, or a part of the output channels when there
+ * are few images. Images are reordered into the thread's own buffers, computed, and reordered back; weights are packed
+ * once a call. The gradient of the weights is a partial sum for each tile of images, added in order of the tiles. */
 #include "daemon/kernels/cpu/conv.h"
 #include "daemon/kernels/cpu/dnnl_conv.h"
 #include "daemon/kernels/cpu/plan.h"
 
 typedef struct dnnl_state {
-    td_conv c; /* first: the sum of weight gradients looks for it here */
-    td_dnnl_key image, weights; /* forward or data of one image; weight gradient of one tile */
-    int64_t parts, images;      /* parts of the output channels; images of a chunk */
+    td_conv c;                      /* first: the sum of weight gradients looks for it here */
+    td_dnnl_key image, weights;     /* forward or data of one image; weight gradient of one tile */
+    int64_t parts, images;          /* parts of the output channels; images of a chunk */
     size_t packed_at, packed_bytes; /* work memory: the packed weights, of one part */
 } dnnl_state;
 _Static_assert(sizeof(dnnl_state) <= TD_KSTATE_BYTES, "dnnl_state lives in a call's state");
@@ -36,9 +36,25 @@ static bool fits(const td_conv *c, const td_desc *x, const td_desc *w)
 
 static td_dnnl_key key_of(const td_conv *c, int kind, const td_desc *x, const td_desc *y)
 {
-    return (td_dnnl_key){.kind = kind, .n = 1, .c = c->c, .h = c->h, .w = c->w, .o = c->o, .kh = c->kh, .kw = c->kw,
-                         .oh = c->oh, .ow = c->ow, .sh = c->sh, .sw = c->sw, .ph = c->ph, .pw = c->pw, .dh = c->dh,
-                         .dw = c->dw, .g = c->g, .x_last = x ? image_layout(x) : 0, .y_last = y ? image_layout(y) : 0};
+    return (td_dnnl_key){.kind = kind,
+                         .n = 1,
+                         .c = c->c,
+                         .h = c->h,
+                         .w = c->w,
+                         .o = c->o,
+                         .kh = c->kh,
+                         .kw = c->kw,
+                         .oh = c->oh,
+                         .ow = c->ow,
+                         .sh = c->sh,
+                         .sw = c->sw,
+                         .ph = c->ph,
+                         .pw = c->pw,
+                         .dh = c->dh,
+                         .dw = c->dw,
+                         .g = c->g,
+                         .x_last = x ? image_layout(x) : 0,
+                         .y_last = y ? image_layout(y) : 0};
 }
 
 /* Scratch: a buffer for each operand that is reordered, then what the primitives want. */
@@ -135,7 +151,8 @@ bool td_conv_plan_dnnl(td_kcall *k, const td_conv *c)
     if (!fits(c, x, k->in[1].desc) || (bias && k->in[2].desc->stride[0] != 1 && c->o > 1)) return false;
     *s = (dnnl_state){.c = *c, .image = key_of(c, TD_DNNL_FORWARD, x, NULL), .parts = 1};
     s->image.bias = bias;
-    while (c->n * s->parts < 4 && c->g == 1 && c->o % (32 * s->parts) == 0 && image_macs_m(c) / s->parts >= 40) s->parts *= 2;
+    while (c->n * s->parts < 4 && c->g == 1 && c->o % (32 * s->parts) == 0 && image_macs_m(c) / s->parts >= 40)
+        s->parts *= 2;
     s->image.o = c->o / s->parts;
     const td_dnnl_conv *d = td_dnnl_conv_get(&s->image);
     if (!d) return false;
@@ -169,7 +186,8 @@ static void tile_chunk(td_kcall *k, int64_t chunk, void *scratch_in)
         buf[i] = scratch;
         scratch += d->packed_bytes[i];
     }
-    void *operand[] = {d->packed_bytes[TD_DNNL_X] ? buf[TD_DNNL_X] : x, d->packed_bytes[TD_DNNL_W] ? buf[TD_DNNL_W] : to,
+    void *operand[] = {d->packed_bytes[TD_DNNL_X] ? buf[TD_DNNL_X] : x,
+                       d->packed_bytes[TD_DNNL_W] ? buf[TD_DNNL_W] : to,
                        d->packed_bytes[TD_DNNL_Y] ? buf[TD_DNNL_Y] : y};
     bool ok = operand[TD_DNNL_X] == x || td_dnnl_conv_reorder(d, TD_DNNL_X, x, buf[TD_DNNL_X], scratch);
     ok = ok && (operand[TD_DNNL_Y] == y || td_dnnl_conv_reorder(d, TD_DNNL_Y, y, buf[TD_DNNL_Y], scratch));
@@ -201,8 +219,8 @@ bool td_conv_plan_dnnl_backward(td_kcall *k, const td_conv *c)
     const td_dnnl_conv *data = NULL, *tile = NULL, *rest = NULL;
     if (!(c->mask & 3) || !fits(c, x, k->in[2].desc) || image_layout(g) < 0 || !batch_follows(x) || !batch_follows(g))
         return false;
-    *s = (dnnl_state){.c = *c, .parts = 1, .image = key_of(c, TD_DNNL_DATA, NULL, g),
-                      .weights = key_of(c, TD_DNNL_WEIGHTS, x, g)};
+    *s = (dnnl_state){
+        .c = *c, .parts = 1, .image = key_of(c, TD_DNNL_DATA, NULL, g), .weights = key_of(c, TD_DNNL_WEIGHTS, x, g)};
     cut_tiles(&s->c);
     s->weights.n = s->c.per;
     td_dnnl_key last = s->weights;

@@ -1,5 +1,5 @@
-/* Making, keeping and running oneDNN's convolutions: see dnnl_conv.h. Invariant: the cache holds at most CAPACITY entries that
- * nobody references; everything in it is guarded by `lock`. */
+/* Making, keeping and running oneDNN's convolutions: see dnnl_conv.h. Invariant: the cache holds at most CAPACITY
+ * entries that nobody references; everything in it is guarded by `lock`. */
 #include "daemon/kernels/cpu/dnnl_conv.h"
 #include <pthread.h>
 #include <stdlib.h>
@@ -53,13 +53,14 @@ static dnnl_primitive_desc_t make_desc(const td_dnnl_api *api, const td_dnnl_key
     dnnl_status_t s;
     if (kind == TD_DNNL_FORWARD)
         s = api->dnnl_dilated_convolution_forward_desc_init(&c, dnnl_forward_training, dnnl_convolution_direct, x, w,
-                                                            k->bias ? &d->bias : NULL, y, strides, dilates, left, right);
+                                                            k->bias ? &d->bias : NULL, y, strides, dilates, left,
+                                                            right);
     else if (kind == TD_DNNL_DATA)
-        s = api->dnnl_dilated_convolution_backward_data_desc_init(&c, dnnl_convolution_direct, x, w, y, strides, dilates,
-                                                                  left, right);
+        s = api->dnnl_dilated_convolution_backward_data_desc_init(&c, dnnl_convolution_direct, x, w, y, strides,
+                                                                  dilates, left, right);
     else
-        s = api->dnnl_dilated_convolution_backward_weights_desc_init(&c, dnnl_convolution_direct, x, w, NULL, y, strides,
-                                                                     dilates, left, right);
+        s = api->dnnl_dilated_convolution_backward_weights_desc_init(&c, dnnl_convolution_direct, x, w, NULL, y,
+                                                                     strides, dilates, left, right);
     if (s != dnnl_success || api->dnnl_primitive_desc_create(&made, &c, attr, api->engine, hint) != dnnl_success)
         return NULL;
     return made;
@@ -81,7 +82,8 @@ static bool make_reorder(const td_dnnl_api *api, td_dnnl_conv *d, int i, dnnl_pr
     const dnnl_memory_desc_t *from = out ? &d->wanted[i] : &d->plain[i], *to = out ? &d->plain[i] : &d->wanted[i];
     dnnl_primitive_desc_t pd = NULL;
     if (api->dnnl_memory_desc_equal(from, to)) return true;
-    if (api->dnnl_reorder_primitive_desc_create(&pd, from, api->engine, to, api->engine, attr) != dnnl_success) return false;
+    if (api->dnnl_reorder_primitive_desc_create(&pd, from, api->engine, to, api->engine, attr) != dnnl_success)
+        return false;
     note_pad(api, d, 1 + i, pd);
     bool ok = api->dnnl_primitive_create(&d->reorder[i], pd) == dnnl_success;
     api->dnnl_primitive_desc_destroy(pd);
@@ -99,12 +101,14 @@ static bool is_reference(const td_dnnl_api *api, const_dnnl_primitive_desc_t pd)
 static bool finish(const td_dnnl_api *api, td_dnnl_conv *d, dnnl_primitive_desc_t pd, dnnl_primitive_attr_t attr)
 {
     static const dnnl_query_t plain_query[] = {dnnl_query_src_md, dnnl_query_weights_md, dnnl_query_dst_md};
-    static const dnnl_query_t diff_query[] = {dnnl_query_diff_src_md, dnnl_query_diff_weights_md, dnnl_query_diff_dst_md};
+    static const dnnl_query_t diff_query[] = {dnnl_query_diff_src_md, dnnl_query_diff_weights_md,
+                                              dnnl_query_diff_dst_md};
     bool diff[] = {d->key.kind == TD_DNNL_DATA, d->key.kind == TD_DNNL_WEIGHTS, d->key.kind != TD_DNNL_FORWARD};
     if (is_reference(api, pd)) return false;
     note_pad(api, d, 0, pd);
     for (int i = 0; i < TD_DNNL_OPERANDS; i++) {
-        const dnnl_memory_desc_t *md = api->dnnl_primitive_desc_query_md(pd, diff[i] ? diff_query[i] : plain_query[i], 0);
+        const dnnl_memory_desc_t *md =
+            api->dnnl_primitive_desc_query_md(pd, diff[i] ? diff_query[i] : plain_query[i], 0);
         if (!md) return false;
         d->wanted[i] = *md;
         if (!make_reorder(api, d, i, attr)) return false;
@@ -215,7 +219,8 @@ static bool execute(dnnl_primitive_t op, int n, const argument *arg)
     bool ok = api && api->dnnl_stream_create(&stream, api->engine, dnnl_stream_default_flags) == dnnl_success;
     for (; ok && made < n; made++) {
         exec[made].arg = arg[made].number;
-        ok = api->dnnl_memory_create(&exec[made].memory, arg[made].md, api->engine, (void *)arg[made].data) == dnnl_success;
+        ok = api->dnnl_memory_create(&exec[made].memory, arg[made].md, api->engine, (void *)arg[made].data) ==
+             dnnl_success;
         if (!ok) break;
     }
     ok = ok && api->dnnl_primitive_execute(op, stream, n, exec) == dnnl_success &&

@@ -1,19 +1,20 @@
 /* oneDNN convolution primitives, made once a shape and kept in a bounded cache.
  *
- * Each primitive computes a few images on one thread, with scratch memory that the caller owns (oneDNN's own scratch gave wrong
- * results from two threads). Operands come in the user's plain layout and are reordered to what the primitive wants, in the
- * thread's own buffers. The cache is safe from any thread: whoever uses an entry holds a reference for that long, and one
- * that was evicted meanwhile is simply made again. */
+ * Each primitive computes a few images on one thread, with scratch memory that the caller owns (oneDNN's own scratch
+ * gave wrong results from two threads). Operands come in the user's plain layout and are reordered to what the
+ * primitive wants, in the thread's own buffers. The cache is safe from any thread: whoever uses an entry holds a
+ * reference for that long, and one that was evicted meanwhile is simply made again. */
 #ifndef TENSORD_KERNELS_CPU_DNNL_CONV_H
 #define TENSORD_KERNELS_CPU_DNNL_CONV_H
 
 #include "daemon/kernels/cpu/blas.h"
 
-enum { TD_DNNL_FORWARD, TD_DNNL_DATA, TD_DNNL_WEIGHTS }; /* kinds */
+enum { TD_DNNL_FORWARD, TD_DNNL_DATA, TD_DNNL_WEIGHTS };    /* kinds */
 enum { TD_DNNL_X, TD_DNNL_W, TD_DNNL_Y, TD_DNNL_OPERANDS }; /* x or dx, w or dw, out or its gradient */
 
 typedef struct td_dnnl_key { /* compared as bytes: every field is an int64 */
-    int64_t kind, n, c, h, w, o, kh, kw, oh, ow, sh, sw, ph, pw, dh, dw, g, bias, x_last, y_last; /* _last: channels last */
+    int64_t kind, n, c, h, w, o, kh, kw, oh, ow, sh, sw, ph, pw, dh, dw, g, bias, x_last,
+        y_last; /* _last: channels last */
 } td_dnnl_key;
 
 typedef struct td_dnnl_conv {
