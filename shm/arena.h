@@ -92,6 +92,13 @@ td_arena_segment *td_slab_give(td_slab *s, uint64_t offset);
 /* Give back the empty slabs that are kept, of one segment (NULL: of all). */
 void td_slab_drop_idle(td_heap *h, td_arena_segment *a);
 
+/* owner.c */
+/* An extent of this segment has gone: when it was the last, keep the segment or let it go. */
+void td_heap_consider(td_heap *h, td_arena_segment *a);
+void td_heap_end_if_done(td_heap *h);
+/* Take over a segment that the budget has counted. */
+void td_heap_take_in(td_heap *h, td_segment *s);
+
 /* budget.c */
 bool td_budget_room(td_budget *b, uint64_t bytes);
 /* A warm segment of at least `least` and at most `most` bytes whose former content may be seen by `uid`, or NULL. */
