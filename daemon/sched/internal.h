@@ -108,9 +108,9 @@ bool td_task_room_for_reaches(td_task *t, int n);
 bool td_task_depend(td_task *t, td_task *from, bool data);
 /* Make the noted edges true and drop the guard: from here on others may run and end it. */
 void td_task_connect(td_sched *s, td_task *t, td_chain *ready);
-/* It has ended: close its list, tell the loop, release the successors. Those that may run now are added to *ready. The
- * task is gone after this (but for the loop, until it collects it). */
-void td_task_end(td_sched *s, td_task *t, td_chain *ready);
+/* It has ended: close its list, push it to the ends, release the successors. Those that may run now are added to
+ * *ready. The task is gone after this (but for the loop, until it collects it). True: the loop must be told. */
+bool td_task_end(td_sched *s, td_task *t, td_chain *ready);
 /* The callback of a waiter has returned: release who waited for it. (loop) */
 void td_task_end_waiter(td_sched *s, td_task *t, td_chain *ready);
 /* Release those who came late, when `t` is collected. (loop) */
@@ -177,6 +177,8 @@ typedef struct td_worker {
     _Atomic uint32_t awake; /* futex word */
     td_buffer scratch;
     double streak_ns; /* run without looking at the queues */
+    bool untold;      /* the loop has to be told of ends, ... */
+    double untold_ns; /* ... and this was run meanwhile */
     _Atomic uint64_t chunks, tasks, busy_ns;
 } td_worker;
 

@@ -14,6 +14,7 @@
 #define GRAIN_NS 10000   /* small chunks are claimed several at a time */
 #define STREAK_NS 200000 /* go straight on with what was released, for so long */
 #define TASK_NS 300      /* what the smallest task costs */
+#define TELL_NS 15000    /* the loop is told of ends at once, or after so much small work */
 #define NICE 10          /* the loop must not wait for a worker's time slice */
 
 static double cost_of(const td_task *t)
@@ -100,12 +101,24 @@ static bool contended(td_pool *p, const td_flow *f)
            atomic_load_explicit(&p->stop, memory_order_relaxed);
 }
 
+/* Waking the loop takes longer than a small task: tell it of many at once. */
+static void tell(td_worker *w, double next_ns)
+{
+    if (!w->untold) return;
+    w->untold_ns += next_ns;
+    if (w->untold_ns <= TELL_NS) return;
+    w->untold = false;
+    w->untold_ns = 0;
+    td_ends_tell(w->s);
+}
+
 /* Run claims until the phase is given out, or others have a right to this worker. True: the phase is complete, and the
  * task this worker's own. */
 static bool run_claims(td_worker *w, td_task *t, td_claim *c)
 {
     td_pool *p = &w->s->pool;
     for (;;) {
+        tell(w, t->chunk_ns * (double)c->count);
         run_chunks(w, t, c);
         if (c->last || contended(p, t->flow) || !td_task_claim(t, c)) break;
         if (c->last) td_pool_unlist(p, t);
@@ -129,7 +142,7 @@ static td_task *end_task(td_worker *w, td_task *t)
     w->streak_ns += cost;
     bool go_on = w->streak_ns < STREAK_NS && !contended(p, f);
     td_chain ready = {0};
-    td_task_end(w->s, t, &ready);
+    w->untold |= td_task_end(w->s, t, &ready);
     td_task *next = go_on && ready.first && ready.first->flow == f ? td_chain_take(&ready) : NULL;
     if (next) add_load(p, cost_of(next));
     td_pool_post(p, &ready);
@@ -166,6 +179,7 @@ static void *worker_main(void *arg)
         td_claim c;
         td_task *t = td_pool_pick(p, &c);
         if (!t) {
+            tell(w, TELL_NS + 1);
             td_worker_idle(w);
             continue;
         }

@@ -138,8 +138,9 @@ static td_edge *close_list(td_task *t)
     return list;
 }
 
-/* End what is on `over`, and what ends by that. A loop, because chains of joins and of failures may be long. */
-static void end_all(td_sched *s, td_chain *over, td_chain *ready, bool tell)
+/* End what is on `over`, and what ends by that. A loop, because chains of joins and of failures may be long. True: the loop has
+ * to be told. */
+static bool end_all(td_sched *s, td_chain *over, td_chain *ready, bool tell)
 {
     td_task *t;
     while ((t = td_chain_take(over))) {
@@ -148,14 +149,14 @@ static void end_all(td_sched *s, td_chain *over, td_chain *ready, bool tell)
         tell |= td_ends_push(s, t); /* before the successors: the loop collects in this order */
         release_all(s, list, bad, ready, over, &tell);
     }
-    if (tell) td_ends_tell(s);
+    return tell;
 }
 
-void td_task_end(td_sched *s, td_task *t, td_chain *ready)
+bool td_task_end(td_sched *s, td_task *t, td_chain *ready)
 {
     td_chain over = {0};
     td_chain_add(&over, t);
-    end_all(s, &over, ready, false);
+    return end_all(s, &over, ready, false);
 }
 
 void td_task_end_waiter(td_sched *s, td_task *t, td_chain *ready)
@@ -163,7 +164,7 @@ void td_task_end_waiter(td_sched *s, td_task *t, td_chain *ready)
     td_chain over = {0};
     bool tell = false;
     release_all(s, close_list(t), false, ready, &over, &tell);
-    end_all(s, &over, ready, tell);
+    if (end_all(s, &over, ready, tell)) td_ends_tell(s);
 }
 
 void td_task_release_late(td_sched *s, td_task *t, td_chain *ready)
@@ -173,7 +174,7 @@ void td_task_release_late(td_sched *s, td_task *t, td_chain *ready)
     td_edge *list = t->late;
     t->late = NULL;
     release_all(s, list, td_task_bad(t), ready, &over, &tell);
-    end_all(s, &over, ready, tell);
+    if (end_all(s, &over, ready, tell)) td_ends_tell(s);
 }
 
 void td_task_connect(td_sched *s, td_task *t, td_chain *ready)
@@ -192,5 +193,5 @@ void td_task_connect(td_sched *s, td_task *t, td_chain *ready)
     td_chain over = {0};
     bool tell = false;
     release(s, t, unneeded, ready, &over, &tell);
-    end_all(s, &over, ready, tell);
+    if (end_all(s, &over, ready, tell)) td_ends_tell(s);
 }
