@@ -380,6 +380,42 @@ static void clean_failure_leaves_what_was_there(void)
     finish();
 }
 
+static void failure_shows_through_gaps(void)
+{
+    start(1);
+    atomic_store(&ran, 0);
+    td_call *f = make('f', NULL, NULL, k_gate_fail, FAKE_BIG);
+    fake_writes(f, &a, 10, 90);
+    td_sched_submit(s, f);
+    td_call *gaps = make('g', NULL, NULL, k_nothing, FAKE_BIG); /* every second byte of a */
+    gaps->out[gaps->nout++] = fake_tensor(&a, 0, 512, 2);
+    td_sched_submit(s, gaps);
+    submit('r', &a, &b, k_count);
+    settle();
+    CU_ASSERT_EQUAL(atomic_load(&ran), 0);
+    CU_ASSERT_PTR_NOT_NULL(b.poison);
+    finish();
+}
+
+static void failure_goes_through_joins(void)
+{
+    start(2);
+    atomic_store(&ran, 0);
+    for (int i = 0; i < 30; i++) {
+        td_call *part = make('p', NULL, NULL, i == 3 ? k_gate_fail : k_gate, FAKE_BIG);
+        fake_writes(part, &a, i * 8, i * 8 + 8);
+        td_sched_submit(s, part);
+    }
+    td_call *apart = make('o', NULL, NULL, k_count, FAKE_BIG);
+    fake_reads(apart, &a, 400, 500);
+    td_sched_submit(s, apart);
+    submit('r', &a, &b, k_count);
+    settle();
+    CU_ASSERT_EQUAL(atomic_load(&ran), 1);
+    CU_ASSERT_STRING_EQUAL(seen['r' % 64].message, "chunk 0 fails");
+    finish();
+}
+
 /* ---- many at once */
 
 static void k_sum(td_kcall *k, int64_t chunk, void *scratch)
@@ -597,6 +633,28 @@ static void equal_flows_get_equal_shares(void)
     finish();
 }
 
+/* Who comes late gets half of what is left, and nothing for the time when it was not there. */
+static void idling_earns_nothing(void)
+{
+    start(1);
+    td_flow *other;
+    CU_ASSERT_EQUAL(td_flow_new(&other, s, NULL), 0);
+    td_issuer two[2] = {who, {.flow = other}};
+    atomic_store(&given[0], 0);
+    atomic_store(&given[1], 0);
+    for (int i = 0; i < 2; i++) {
+        td_call *big = fake_call(&two[i], 600 * 1e5);
+        fake_phase(big, k_flow, 600);
+        big->k.seed = (uint64_t)i;
+        td_sched_submit(s, big);
+        while (atomic_load(&given[0]) < 300) usleep(1000);
+    }
+    while (atomic_load(&given[1]) < 100) usleep(1000);
+    CU_ASSERT(atomic_load(&given[0]) > 370);
+    td_flow_free(other);
+    finish();
+}
+
 /* ---- the end */
 
 static void freeing_with_work_pending(void)
@@ -667,11 +725,13 @@ TD_CUNIT_MAIN("sched", {"small runs here", small_runs_here}, {"big runs in the p
               {"cause given with the call", cause_given_with_the_call},
               {"failure is not missed late", failure_is_not_missed_late},
               {"clean failure leaves what was there", clean_failure_leaves_what_was_there},
+              {"failure shows through gaps", failure_shows_through_gaps},
+              {"failure goes through joins", failure_goes_through_joins},
               {"many readers then a writer", many_readers_then_a_writer},
               {"many views of one storage", many_views_of_one_storage}, {"waiters", waiters},
               {"waiter keeps its place", waiter_keeps_its_place}, {"callbacks may issue", callbacks_may_issue},
               {"a small flow waits a chunk", a_small_flow_waits_a_chunk},
               {"equal flows get equal shares", equal_flows_get_equal_shares},
-              {"freeing with work pending", freeing_with_work_pending},
+              {"idling earns nothing", idling_earns_nothing}, {"freeing with work pending", freeing_with_work_pending},
               {"flow goes with its last task", flow_goes_with_its_last_task},
               {"collect is bounded", collect_is_bounded})
