@@ -24,11 +24,6 @@ static int add(td_reach *all, int n, const td_tensor *t, uint8_t flags)
     return n + 1;
 }
 
-static bool is_mutated(const td_call *c, int i)
-{
-    return c->op && (c->op->params[td_op_param_of(c->op, c->nin, i)].flags & TD_PF_MUTATED);
-}
-
 static bool reads_from(const td_reach *all, int n, const td_storage *st)
 {
     for (int i = 0; i < n; i++)
@@ -42,7 +37,7 @@ int td_call_reaches(td_sched *s, const td_call *c)
     int n = 0;
     for (int i = 0; i < c->nin; i++) {
         if (c->in[i].kind != TD_IN_TENSOR) continue;
-        n = add(all, n, c->in[i].tensor, is_mutated(c, i) ? TD_REACH_READ | TD_REACH_WRITE : TD_REACH_READ);
+        n = add(all, n, c->in[i].tensor, td_call_writes_input(c, i) ? TD_REACH_READ | TD_REACH_WRITE : TD_REACH_READ);
     }
     for (int i = 0; i < c->nout; i++) {
         if (!c->out[i]) continue;

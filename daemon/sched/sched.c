@@ -64,11 +64,7 @@ void td_sched_unlink(td_sched *s, td_task *t)
 
 td_cause *td_call_failure(td_sched *s, td_call *c)
 {
-    td_error *e = &c->k.error;
-    char where[sizeof e->where];
-    memcpy(where, e->where, sizeof where);
-    td_call_error(c, e);
-    if (where[0]) memcpy(e->where, where, sizeof where); /* of the time when it was issued */
+    td_call_error(c, &c->k.error);
     td_cause *cause = td_cause_new(&c->k.error);
     return cause ? cause : td_cause_ref(s->no_memory);
 }
@@ -186,7 +182,6 @@ static void issue(td_sched *s, td_call *c, const td_reach *reach, int n)
         return;
     }
     td_call_hold(c);
-    if (c->who) memcpy(c->k.error.where, c->who->where, sizeof c->k.error.where); /* later it serves another site */
     c->task = t;
     t->call = c;
     t->flow = c->who && c->who->flow ? c->who->flow : s->flow;

@@ -138,8 +138,8 @@ static td_edge *close_list(td_task *t)
     return list;
 }
 
-/* End what is on `over`, and what ends by that. A loop, because chains of joins and of failures may be long. True: the loop has
- * to be told. */
+/* End what is on `over`, and what ends by that. A loop, because chains of joins and of failures may be long. True: the
+ * loop has to be told. */
 static bool end_all(td_sched *s, td_chain *over, td_chain *ready, bool tell)
 {
     td_task *t;

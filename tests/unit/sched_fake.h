@@ -16,9 +16,9 @@
 
 static long fake_live;
 
-enum { FAKE_HELD = 1 << 30, FAKE_KEPT = 1 << 29 }; /* flags: td_call_hold was called; td_call_free leaves it alone */
+enum { FAKE_KEPT = 1 << 29 }; /* in flags: td_call_free leaves it alone */
 
-static void fake_tensor_free(td_tensor *t)
+static inline void fake_tensor_free(td_tensor *t)
 {
     free(t);
 }
@@ -42,20 +42,19 @@ void td_kernel_fail(td_kcall *k, td_code code, const char *format, ...)
     pthread_mutex_unlock(&lock);
 }
 
-int td_op_param_of(const td_op *op, int nin, int i)
+bool td_call_writes_input(const td_call *c, int i)
 {
-    (void)op, (void)nin;
-    return i;
+    return c->in[i].number.i; /* fake_updates says so */
 }
 
 void td_call_hold(td_call *c)
 {
-    c->flags |= FAKE_HELD;
+    c->flags |= TD_CF_HELD;
 }
 
 void td_call_error(const td_call *c, td_error *e)
 {
-    snprintf(e->where, sizeof e->where, "%s", c->who->where);
+    snprintf(e->where, sizeof e->where, "%s", c->where);
 }
 
 void td_call_free(td_call *c)
@@ -71,7 +70,7 @@ void td_call_free(td_call *c)
 }
 
 /* Bytes [lo, hi) of a storage; with step > 1 every step-th byte of them. */
-static td_tensor *fake_tensor(td_storage *st, int64_t lo, int64_t hi, int64_t step)
+static inline td_tensor *fake_tensor(td_storage *st, int64_t lo, int64_t hi, int64_t step)
 {
     td_tensor *t = calloc(1, sizeof *t);
     t->refs = 1;
@@ -82,10 +81,11 @@ static td_tensor *fake_tensor(td_storage *st, int64_t lo, int64_t hi, int64_t st
     return t;
 }
 
-static td_call *fake_call(td_issuer *who, double cost_ns)
+static inline td_call *fake_call(td_issuer *who, double cost_ns)
 {
     td_call *c = calloc(1, sizeof *c);
     c->who = who;
+    memcpy(c->where, who->where, sizeof c->where);
     c->in = c->in_inline;
     c->out = c->out_inline;
     c->flags = TD_CF_OUT;
@@ -95,7 +95,7 @@ static td_call *fake_call(td_issuer *who, double cost_ns)
     return c;
 }
 
-static void fake_reads(td_call *c, td_storage *st, int64_t lo, int64_t hi)
+static inline void fake_reads(td_call *c, td_storage *st, int64_t lo, int64_t hi)
 {
     if (c->nin == TD_CALL_INLINE && c->in == c->in_inline) {
         c->in = malloc(TD_MAX_INPUTS * sizeof *c->in);
@@ -104,23 +104,30 @@ static void fake_reads(td_call *c, td_storage *st, int64_t lo, int64_t hi)
     c->in[c->nin++] = td_in(fake_tensor(st, lo, hi, 1));
 }
 
-static void fake_writes(td_call *c, td_storage *st, int64_t lo, int64_t hi)
+/* An input that is written, too. */
+static inline void fake_updates(td_call *c, td_storage *st, int64_t lo, int64_t hi)
+{
+    fake_reads(c, st, lo, hi);
+    c->in[c->nin - 1].number.i = true;
+}
+
+static inline void fake_writes(td_call *c, td_storage *st, int64_t lo, int64_t hi)
 {
     c->out[c->nout++] = fake_tensor(st, lo, hi, 1);
 }
 
-static void fake_phase(td_call *c, td_chunk_fn fn, int64_t chunks)
+static inline void fake_phase(td_call *c, td_chunk_fn fn, int64_t chunks)
 {
     c->k.phase[c->k.nphases].fn = fn;
     c->k.phase[c->k.nphases++].chunks = chunks;
 }
 
-static void fake_storage(td_storage *st, void *data, uint64_t nbytes)
+static inline void fake_storage(td_storage *st, void *data, uint64_t nbytes)
 {
     *st = (td_storage){.refs = 1, .nbytes = nbytes, .data = data};
 }
 
-static td_sched *fake_sched(int workers, void (*wake)(void *), void *arg)
+static inline td_sched *fake_sched(int workers, void (*wake)(void *), void *arg)
 {
     td_sched *s = NULL;
     td_error e = {0};

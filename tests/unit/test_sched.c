@@ -448,6 +448,25 @@ static void many_readers_then_a_writer(void)
     finish();
 }
 
+static void inputs_may_be_written(void)
+{
+    start(2);
+    for (int i = 0; i < 50; i++) {
+        td_call *update = make('u', NULL, NULL, k_inc, i % 2 ? 10 : FAKE_BIG);
+        fake_updates(update, &a, 0, 8);
+        td_sched_submit(s, update);
+    }
+    submit('r', &a, NULL, k_sum);
+    td_call *bad = make('f', NULL, NULL, k_fail, FAKE_BIG);
+    fake_updates(bad, &a, 0, 512);
+    td_sched_submit(s, bad);
+    settle();
+    CU_ASSERT_EQUAL(cells_a[0], 50);
+    CU_ASSERT_EQUAL(cells_b[0], 50);
+    CU_ASSERT_PTR_NOT_NULL(a.poison);
+    finish();
+}
+
 static void many_views_of_one_storage(void)
 {
     start(1);
@@ -728,6 +747,7 @@ TD_CUNIT_MAIN("sched", {"small runs here", small_runs_here}, {"big runs in the p
               {"failure shows through gaps", failure_shows_through_gaps},
               {"failure goes through joins", failure_goes_through_joins},
               {"many readers then a writer", many_readers_then_a_writer},
+              {"inputs may be written", inputs_may_be_written},
               {"many views of one storage", many_views_of_one_storage}, {"waiters", waiters},
               {"waiter keeps its place", waiter_keeps_its_place}, {"callbacks may issue", callbacks_may_issue},
               {"a small flow waits a chunk", a_small_flow_waits_a_chunk},
