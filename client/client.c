@@ -1,0 +1,174 @@
+/* The life of a client: made by td_connect, ended by td_disconnect, freed with the last handle on it. */
+#include "client/client.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { ARENA_LIMIT = 64 << 20 };
+
+td_client *td_client_new(void)
+{
+    td_client *c = calloc(1, sizeof *c);
+    if (!c) return NULL;
+    pthread_mutex_init(&c->lock, NULL);
+    pthread_cond_init(&c->wake, NULL);
+    c->socket = c->clone_socket = -1;
+    c->next_id = c->next_serial = 1;
+    c->writes = 1;
+    c->batch = 256;
+    td_writer_init(&c->writer);
+    td_reader_init(&c->reader, true);
+    td_arena_init(&c->arena, ARENA_LIMIT);
+    return c;
+}
+
+static void free_spare_handles(td_client *c)
+{
+    for (td_array *a = c->spare, *next; a; a = next) {
+        next = a->next;
+        free(a);
+    }
+}
+
+void td_client_free(td_client *c)
+{
+    if (!c) return;
+    if (c->socket >= 0) close(c->socket);
+    td_forget_leases(c);
+    td_forget_mappings(c);
+    free_spare_handles(c);
+    for (td_wait *w = c->waits, *next; w; w = next) {
+        next = w->next;
+        if (w->heap) free(w);
+    }
+    td_words_deinit(&c->words);
+    td_writer_deinit(&c->writer);
+    td_reader_deinit(&c->reader);
+    td_arena_deinit(&c->arena);
+    free(c->data);
+    free(c->free_ids);
+    free(c->sites);
+    free(c->refused);
+    pthread_cond_destroy(&c->wake);
+    pthread_mutex_destroy(&c->lock);
+    free(c);
+}
+
+int td_enter(td_client *c, const char *op)
+{
+    if (!c) {
+        if (td_last_error()->code) return td_last_error()->code;
+        return td_raise(TD_E_INVALID, op, "the client is NULL");
+    }
+    if (!td_fork_intact())
+        return td_raise(TD_E_LOST, op,
+                        "this process was made by a raw clone(), which runs no fork handlers; connect anew");
+    pthread_mutex_lock(&c->lock);
+    if (!c->lost) return TD_OK;
+    td_raise(c->lost, op, "%s", c->why.message);
+    pthread_mutex_unlock(&c->lock);
+    return td_last_error()->code;
+}
+
+void td_leave(td_client *c)
+{
+    pthread_mutex_unlock(&c->lock);
+}
+
+TD_API void td_disconnect(td_client *c)
+{
+    if (!c) return;
+    td_fork_forget(c);
+    pthread_mutex_lock(&c->lock);
+    if (!c->lost && td_fork_intact()) {
+        td_push_all(c);
+        td_lose(c, TD_E_LOST, "the client was disconnected");
+    }
+    c->ended = true;
+    bool last = c->handles == 0;
+    pthread_mutex_unlock(&c->lock);
+    if (last) td_client_free(c);
+}
+
+TD_API const char *td_socket_path(const td_client *c)
+{
+    return c ? c->path : "";
+}
+
+TD_API const char *td_daemon_version(const td_client *c)
+{
+    return c ? c->version : "";
+}
+
+TD_API uint32_t td_daemon_pid(const td_client *c)
+{
+    return c ? c->pid : 0;
+}
+
+TD_API uint32_t td_session(const td_client *c)
+{
+    return c ? c->session : 0;
+}
+
+TD_API const char *td_version(void)
+{
+    return TD_VERSION;
+}
+
+TD_API int td_flush(td_client *c)
+{
+    int rc = td_enter(c, "flush");
+    if (rc) return rc;
+    rc = td_push(c);
+    td_leave(c);
+    return rc;
+}
+
+TD_API int td_sync(td_client *c)
+{
+    int rc = td_enter(c, "sync");
+    if (rc) return rc;
+    td_emit_releases(c); /* so that what was released is gone when it returns */
+    td_wait w = {0};
+    td_expect(c, &w);
+    uint32_t rest[2];
+    td_words_put_u64(rest, w.serial);
+    td_control(c, TD_REC_SYNC, NULL, 0, NULL, 0, NULL, 2, rest);
+    rc = td_await(c, &w, "sync");
+    td_leave(c);
+    return rc;
+}
+
+TD_API void td_set_batch(td_client *c, unsigned ops)
+{
+    if (td_enter(c, "set_batch")) return;
+    c->batch = ops ? ops : 1;
+    td_leave(c);
+}
+
+TD_API void td_set_interrupt(td_client *c, bool (*stop)(void *), void *context)
+{
+    if (td_enter(c, "set_interrupt")) return;
+    c->stop = stop;
+    c->stop_context = context;
+    td_leave(c);
+}
+
+TD_API int td_seed(td_client *c, uint64_t seed)
+{
+    int rc = td_enter(c, "seed");
+    if (rc) return rc;
+    uint32_t rest[2];
+    td_words_put_u64(rest, seed);
+    rc = td_control(c, TD_REC_SEED, NULL, 0, NULL, 0, NULL, 2, rest);
+    td_leave(c);
+    return rc;
+}
+
+TD_API void td_set_grad_scope(td_client *c, uint32_t scope)
+{
+    if (td_enter(c, "set_grad_scope")) return;
+    c->grad_scope = scope;
+    td_leave(c);
+}

@@ -1,0 +1,246 @@
+/* The inside of libtensord: what its files share. Nobody outside this room includes it, but for the Python module.
+ *
+ * One lock a client. It is held by every public call from its first look at the client to its last, and given up only
+ * while a thread sleeps on the socket (stream.c) or maps memory. Bytes enter the stream under the lock, so the order of
+ * the stream is the order of the calls. The stream has one reader at a time: whoever waits reads, and hands every reply
+ * to the wait it belongs to. */
+#ifndef TENSORD_CLIENT_CLIENT_H
+#define TENSORD_CLIENT_CLIENT_H
+
+#include "client/tensord.h"
+#include "proto/arena.h"
+#include "proto/frame.h"
+#include "proto/record.h"
+#include "proto/wire.pb-c.h"
+#include <pthread.h>
+#include <sys/types.h>
+
+typedef Td__Wire__Reply td_reply;
+typedef struct td_wait td_wait;
+
+/* A reply that is still to come. `on_reply` runs under the lock, on whatever thread reads, and copies out what it needs
+ * (the message is gone when it returns); it may take *fd. It is not run when the connection is lost or the reply is an
+ * error. */
+struct td_wait {
+    td_wait *next;
+    uint64_t serial;
+    bool done;
+    bool heap; /* nobody waits: freed when it is done */
+    int code;  /* of the reply */
+    td_error error;
+    int (*on_reply)(td_client *c, td_wait *w, const td_reply *r, int *fd, td_error *e);
+    void *context;
+};
+
+/* A segment as this process has mapped it. It stays mapped until the daemon asks for it back and no handle or lease
+ * points into it. */
+typedef struct td_mapping {
+    uint32_t segment, generation;
+    uint64_t size;
+    unsigned char *base; /* NULL: free slot */
+    bool writable;
+    bool unwanted;  /* the daemon asked for it */
+    bool old;       /* the number means another segment by now */
+    uint32_t users; /* handles and leases that point into it */
+} td_mapping;
+
+struct td_array {
+    td_client *client;
+    uint32_t id;
+    uint32_t refs;
+    td_desc desc;
+    bool unknown;         /* the descriptor is not known yet: td_resolve() asks */
+    bool writing;         /* between td_write_begin and td_write_end */
+    int32_t mapping;      /* index of the mapping that `bytes` points into, or -1 */
+    unsigned char *bytes; /* first byte of the storage, once it is known */
+    uint64_t settled;     /* client->writes when the bytes were known to be written; 0: never */
+    td_scope *scope;
+    td_array *next, *prev; /* in its scope; next: in the free list */
+};
+
+struct td_lease {
+    td_client *client;
+    uint32_t id;
+    int32_t mapping; /* -1: none yet */
+    unsigned char *bytes;
+    uint64_t size;
+    uint32_t session; /* that holds it: a forked child may not put into its parent's */
+    td_wait wait;     /* for the daemon to grant it */
+};
+
+enum { TD_SPARE_LEASES = 2, TD_SITES = 4096, TD_RELEASE_BATCH = 128 };
+
+typedef struct td_site_slot {
+    const char *text; /* the very pointer */
+    uint16_t id;
+    bool sent;
+} td_site_slot;
+
+struct td_client {
+    pthread_mutex_t lock;
+    pthread_cond_t wake; /* a reader stopped reading, or a wait was done */
+    td_client *next;     /* of all clients (fork.c) */
+    int socket;          /* -1: closed */
+    char path[108];
+    char version[32];
+    uint32_t pid, session;
+    uint64_t token, inline_limit;
+    int lost; /* 0, or the code that every call returns from now on; `why` has the words */
+    td_error why;
+    bool ended;       /* td_disconnect was called: freed with the last handle */
+    uint64_t handles; /* that live */
+
+    /* out */
+    td_words words; /* records of the batch being built */
+    unsigned char *data;
+    size_t data_bytes, data_capacity;
+    unsigned records, batch;
+    td_writer writer;
+    uint64_t writes; /* records so far that may change bytes somewhere */
+
+    /* in */
+    td_reader reader;
+    td_arena arena;
+    bool reading;     /* a thread is in recvmsg or poll for us */
+    unsigned waiting; /* threads on `wake` */
+    uint64_t next_serial;
+    td_wait *waits;
+    bool (*stop)(void *);
+    void *stop_context;
+
+    /* ids */
+    uint32_t next_queue;
+    uint32_t next_id, nfree, free_capacity, nreleased;
+    uint32_t *free_ids;
+    uint32_t released[TD_RELEASE_BATCH];
+    td_array *spare; /* handles for reuse */
+
+    /* call sites */
+    td_site_slot *sites;
+    uint16_t nsites;
+    uint16_t unsent[256]; /* slots whose text goes with the next batch */
+    unsigned nunsent;
+
+    /* memory */
+    td_mapping *mappings;
+    int nmappings;
+    td_lease *spares[TD_SPARE_LEASES]; /* fetched ahead */
+    uint64_t last_lease;               /* bytes of the last one asked for */
+
+    uint32_t grad_scope;
+    uint8_t *refused;     /* bit for each op id that the daemon's table has not, or has otherwise; NULL: all agree */
+    int clone_socket;     /* between fork's prepare and its end: the child's connection, or -1 and */
+    td_error clone_error; /* why there is none */
+    uint32_t clone_session;
+    uint64_t clone_token;
+};
+
+/* ---- error.c ---- */
+td_error *td_thread_error(void); /* of this thread, cleared but for op and where: for the next failure */
+/* Fail with this thread's error: td_raise(TD_E_TYPE, "td_read", "..."). Returns the code. */
+int td_raise(int code, const char *op, const char *format, ...) __attribute__((format(printf, 3, 4)));
+/* Keep a copy as this thread's error; returns its code. */
+int td_raise_error(const td_error *e, const char *op, const char *where);
+/* An array was expected and NULL came: keeps an error that already stands. */
+int td_raise_null(const char *op, const char *argument);
+
+/* ---- client.c ---- */
+td_client *td_client_new(void);
+void td_client_free(td_client *c);
+/* Lock, and check that the client is of this process and connected. On failure nothing is locked. */
+int td_enter(td_client *c, const char *op);
+void td_leave(td_client *c);
+
+/* ---- connect.c ---- */
+/* Connect a socket and shake hands; on success the answer is in `c` (socket, session, token, ...). */
+int td_shake_hands(td_client *c, int socket, uint32_t clone_session, uint64_t clone_token, td_error *e);
+int td_dial(const char *path, td_error *e);
+
+/* ---- launch.c ---- */
+/* Start a private daemon; returns a connected socket and its path, or -1. */
+int td_launch(char path[108], td_error *e);
+/* It did not come up: remove its socket and directory. */
+void td_launch_undo(const char *path);
+
+/* ---- stream.c: all under the lock ---- */
+/* Count a record into the batch; sends the batch when it is full. */
+int td_recorded(td_client *c);
+/* Seal the batch as a frame, and send what the socket takes. Waits only while much is unsent. */
+int td_push(td_client *c);
+int td_push_all(td_client *c); /* also the last byte */
+/* A record without results. */
+int td_control(td_client *c, unsigned rec, const char *where, int nin, const uint32_t *in, int nout,
+               const uint32_t *out, int nrest, const uint32_t *rest);
+/* A Call with `w->serial` set here; sends what is batched before it. `fd` is not taken over. */
+int td_ask(td_client *c, Td__Wire__Call *call, int fd, td_wait *w);
+/* Expect a reply to a record that carries w->serial. */
+void td_expect(td_client *c, td_wait *w);
+/* Wait for it. Returns its code, with this thread's error set. */
+int td_await(td_client *c, td_wait *w, const char *op);
+/* Both steps. Whatever it returns, the wait is over. */
+int td_ask_and_wait(td_client *c, Td__Wire__Call *call, int fd, td_wait *w, const char *op);
+/* A Call whose answer nobody waits for. */
+void td_tell(td_client *c, Td__Wire__Call *call);
+/* Stop expecting it. */
+void td_forget_wait(td_client *c, td_wait *w);
+/* A call that was to bind these handles' ids failed. When the daemon said so, they are free; when the wait was given
+ * up, they are released if the answer still comes. */
+void td_abandon(td_client *c, const td_wait *w, int n, td_array *const *at);
+/* Handle what has arrived, without waiting. */
+void td_poll_replies(td_client *c);
+/* The connection is unusable from here on. */
+void td_lose(td_client *c, int code, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+/* ---- site.c ---- */
+/* The id of a call site (0: none), by the address of its text. */
+uint32_t td_site(td_client *c, const char *where);
+
+/* ---- handle.c ---- */
+td_array *td_array_new(td_client *c);          /* with an id; NULL: this thread's error says why */
+void td_array_drop(td_array *a);               /* undo td_array_new: the id was never bound */
+void td_array_forget(td_array *a);             /* end the handle; its id is somebody else's care */
+void td_array_free(td_array *a);               /* the last reference: releases the id */
+void td_array_announce(td_array *a);           /* it is made: enters the thread's scope */
+void td_free_id(td_client *c, uint32_t id);    /* of no tensor: may be used at once */
+void td_release_id(td_client *c, uint32_t id); /* of a tensor: RELEASE goes with the batch */
+int td_emit_releases(td_client *c);
+/* Check that `a` is an array of `c` (NULL *c: sets it). */
+int td_same_client(td_client **c, const td_array *a, const char *op);
+int td_list_client(td_client **c, td_list l, const char *op, const char *argument);
+unsigned td_mode(void); /* TD_RM_* of this thread */
+
+/* ---- shape.c: under the lock ---- */
+int td_desc_from_wire(const Td__Wire__Desc *d, td_desc *out, td_error *e);
+/* Ask the daemon for the descriptor when it is not known. */
+int td_resolve(td_array *a);
+/* The same for many, in one round trip. codes[i] is TD_E_NOT_FOUND for what is not there; any other error is that of
+ * the whole. */
+int td_resolve_all(td_client *c, int n, td_array *const *at, int *codes, td_error *e);
+
+/* ---- map.c: under the lock ---- */
+/* Make the address usable: maps its segment unless it is mapped (then *fd is taken). The mapping counts one more user.
+ */
+int td_map_address(td_client *c, const Td__Wire__Address *at, int *fd, int32_t *mapping, unsigned char **bytes,
+                   td_error *e);
+/* The same for the storage of an array. */
+int td_adopt_address(td_array *a, const Td__Wire__Address *at, int *fd, td_error *e);
+void td_unuse_mapping(td_client *c, int32_t mapping);
+void td_unmap_segment(td_client *c, uint32_t segment); /* the daemon asks for it */
+void td_forget_mappings(td_client *c);
+
+/* ---- lease.c: under the lock ---- */
+void td_forget_leases(td_client *c);
+
+/* ---- fork.c ---- */
+int td_fork_register(td_client *c, td_error *e);
+void td_fork_forget(td_client *c);
+/* False in a process made by a raw clone, which ran no handlers. */
+bool td_fork_intact(void);
+
+/* Milliseconds as the wire has them: negative means no limit. */
+static inline uint32_t td_timeout(int ms)
+{
+    return ms < 0 ? UINT32_MAX : (uint32_t)ms;
+}
+
+#endif

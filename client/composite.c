@@ -1,0 +1,323 @@
+/* Ops made of ops: shapes and copies. Written once, over the generated functions.
+ *
+ * Intermediate arrays are released here; the call site of the whole is that of every part. What needs nothing to be
+ * done gives another handle on the same tensor, so that a result is always the caller's own. */
+#include "client/run.h"
+
+#include <string.h>
+
+/* The result, with what it was made from released. */
+static td_array *then(td_array *temporary, td_array *result)
+{
+    td_release(temporary);
+    return result;
+}
+
+/* The descriptor, waiting for it when only the daemon knows; NULL: this thread's error. */
+static const td_desc *desc_of(td_array *x)
+{
+    return td_ndim(x) < 0 ? NULL : &x->desc;
+}
+
+static int fail_at(const char *where, const char *op)
+{
+    return td_raise_error(td_last_error(), op, where);
+}
+
+static td_ints shape_of(const td_desc *d)
+{
+    return td_dims_of(d->ndim, d->shape);
+}
+
+/* A wrapped dimension, or -1 with this thread's error. */
+static int wrap(const char *where, const char *op, int64_t dim, int ndim)
+{
+    int k;
+    td_error e = {0};
+    if (!td_wrap_dim(dim, ndim, &k, &e)) return k;
+    td_raise_error(&e, op, where);
+    return -1;
+}
+
+TD_API td_array *td_alias(td_array *a)
+{
+    if (!a) {
+        td_raise_null("alias", "the array");
+        return NULL;
+    }
+    td_client *c = a->client;
+    if (td_enter(c, "alias")) return NULL;
+    td_array *b = td_resolve(a) ? NULL : td_array_new(c);
+    if (b) {
+        b->desc = a->desc;
+        td_control(c, TD_REC_ALIAS, NULL, 1, &a->id, 1, &b->id, 0, NULL);
+        td_array_announce(b);
+    }
+    td_leave(c);
+    return b;
+}
+
+/* ---- creation ---------------------------------------------------------------------------------------------------- */
+
+TD_API td_array *td_at_zeros(const char *where, td_client *client, td_ints shape, td_dtype dtype)
+{
+    return td_at_full(where, client, shape, td_arg_int(0), dtype);
+}
+
+TD_API td_array *td_at_ones(const char *where, td_client *client, td_ints shape, td_dtype dtype)
+{
+    return td_at_full(where, client, shape, td_arg_int(1), dtype);
+}
+
+TD_API td_array *td_at_full_like(const char *where, td_array *x, td_arg value)
+{
+    const td_desc *d = desc_of(x);
+    return d ? td_at_full(where, x->client, shape_of(d), value, (td_dtype)d->dtype) : NULL;
+}
+
+TD_API td_array *td_at_empty_like(const char *where, td_array *x)
+{
+    const td_desc *d = desc_of(x);
+    return d ? td_at_empty(where, x->client, shape_of(d), (td_dtype)d->dtype) : NULL;
+}
+
+TD_API td_array *td_at_rand_like(const char *where, td_array *x)
+{
+    const td_desc *d = desc_of(x);
+    return d ? td_at_rand(where, x->client, shape_of(d), (td_dtype)d->dtype) : NULL;
+}
+
+TD_API td_array *td_at_randn_like(const char *where, td_array *x)
+{
+    const td_desc *d = desc_of(x);
+    return d ? td_at_randn(where, x->client, shape_of(d), (td_dtype)d->dtype) : NULL;
+}
+
+/* ---- copies ------------------------------------------------------------------------------------------------------ */
+
+TD_API td_array *td_at_clone(const char *where, td_array *x)
+{
+    return td_at_copy(where, x, TD_DTYPE_NONE);
+}
+
+TD_API td_array *td_at_contiguous(const char *where, td_array *x)
+{
+    const td_desc *d = desc_of(x);
+    if (!d) return NULL;
+    return td_desc_is_contiguous(d) ? td_alias(x) : td_at_copy(where, x, TD_DTYPE_NONE);
+}
+
+TD_API td_array *td_at_to(const char *where, td_array *x, td_dtype dtype)
+{
+    const td_desc *d = desc_of(x);
+    if (!d) return NULL;
+    return d->dtype == dtype ? td_alias(x) : td_at_copy(where, x, dtype);
+}
+
+TD_API int td_at_fill_(const char *where, td_array *x, td_arg value)
+{
+    const td_desc *d = desc_of(x);
+    return d ? td_at_full_out(where, x, shape_of(d), value, (td_dtype)d->dtype) : td_last_error()->code;
+}
+
+TD_API int td_at_zero_(const char *where, td_array *x)
+{
+    return td_at_fill_(where, x, td_arg_int(0));
+}
+
+TD_API int td_at_copy_(const char *where, td_array *x, td_array *from)
+{
+    const td_desc *d = desc_of(x), *s = desc_of(from);
+    if (!d || !s) return td_last_error()->code;
+    if (td_desc_same_shape(d, s)) return td_at_copy_out(where, x, from, TD_DTYPE_NONE);
+    td_array *wide = td_at_expand(where, from, shape_of(d));
+    int rc = wide ? td_at_copy_out(where, x, wide, TD_DTYPE_NONE) : td_last_error()->code;
+    td_release(wide);
+    return rc;
+}
+
+/* ---- shapes ------------------------------------------------------------------------------------------------------ */
+
+/* Would view() take this shape? TD_E_...: what it says. */
+static int try_view(const td_desc *d, td_ints shape, td_error *e)
+{
+    td_attrs attrs;
+    td_attrs_init(&attrs);
+    if (!td_attrs_ints(&attrs, shape.n, shape.at)) return td_fail(e, TD_E_SHAPE, "a shape of %d dimensions", shape.n);
+    td_desc out;
+    td_operand in = {d, NULL};
+    td_infer f = {.op = td_op_by_name("view"), .in = &in, .nin = 1, .attrs = &attrs, .out = &out, .max_out = 1};
+    return td_op_infer(&f, e);
+}
+
+TD_API td_array *td_at_reshape(const char *where, td_array *x, td_ints shape)
+{
+    const td_desc *d = desc_of(x);
+    if (!d) return NULL;
+    td_error e = {0};
+    if (!try_view(d, shape, &e)) return td_at_view(where, x, shape);
+    td_array *packed = td_at_copy(where, x, TD_DTYPE_NONE); /* where not even that helps, view says why */
+    return then(packed, td_at_view(where, packed, shape));
+}
+
+TD_API td_array *td_at_flatten(const char *where, td_array *x, int64_t start, int64_t end)
+{
+    const td_desc *d = desc_of(x);
+    if (!d) return NULL;
+    int first = wrap(where, "flatten", start, d->ndim), last = first < 0 ? -1 : wrap(where, "flatten", end, d->ndim);
+    if (last < 0) return NULL;
+    if (first > last) {
+        td_raise(TD_E_INDEX, "flatten", "start dimension %d comes after end dimension %d", first, last);
+        return NULL;
+    }
+    int64_t shape[TD_MAX_DIMS] = {1};
+    int n = 0;
+    for (int k = 0; k < d->ndim; k++) {
+        if (k > first && k <= last) shape[n - 1] *= d->shape[k];
+        else shape[n++] = d->shape[k];
+    }
+    return td_at_reshape(where, x, td_dims_of(n ? n : 1, shape));
+}
+
+TD_API td_array *td_at_unflatten(const char *where, td_array *x, int64_t dim, td_ints sizes)
+{
+    const td_desc *d = desc_of(x);
+    if (!d) return NULL;
+    int at = wrap(where, "unflatten", dim, d->ndim), n = 0;
+    if (at < 0) return NULL;
+    if (d->ndim - 1 + sizes.n > TD_MAX_DIMS || d->ndim == 0) {
+        td_raise(TD_E_SHAPE, "unflatten", "a tensor has 1 to %d dimensions here", TD_MAX_DIMS);
+        return NULL;
+    }
+    int64_t shape[TD_MAX_DIMS];
+    for (int k = 0; k < d->ndim; k++)
+        for (int i = 0; i < (k == at ? sizes.n : 1); i++) shape[n++] = k == at ? sizes.at[i] : d->shape[k];
+    return td_at_view(where, x, td_dims_of(n, shape));
+}
+
+TD_API td_array *td_at_narrow(const char *where, td_array *x, int64_t dim, int64_t start, int64_t length)
+{
+    const td_desc *d = desc_of(x);
+    int at = d ? wrap(where, "narrow", dim, d->ndim) : -1;
+    if (at < 0) return NULL;
+    int64_t size = d->ndim ? d->shape[at] : 0, first = start < 0 ? start + size : start;
+    if (d->ndim && length >= 0 && first >= 0 && first <= size && length <= size - first)
+        return td_at_slice(where, x, at, td_arg_int(first), td_arg_int(first + length), 1);
+    td_raise(TD_E_INDEX, "narrow", "start (%lld) + length (%lld) exceeds dimension size (%lld)", (long long)start,
+             (long long)length, (long long)size);
+    return NULL;
+}
+
+TD_API int td_at_chunk(const char *where, td_array *x, int64_t chunks, int room, td_array **out, int64_t dim)
+{
+    const td_desc *d = desc_of(x);
+    int at = d ? wrap(where, "chunk", dim, d->ndim) : -1;
+    if (at < 0) return -1;
+    int64_t sizes[TD_MAX_INTS], size = d->ndim ? d->shape[at] : 0;
+    if (chunks < 1 || chunks > TD_MAX_INTS || !d->ndim) {
+        td_raise(TD_E_INVALID, "chunk", "%lld chunks of a tensor of %d dimensions; 1 to %d of at least one dimension",
+                 (long long)chunks, d->ndim, TD_MAX_INTS);
+        return -1;
+    }
+    int64_t each = (size + chunks - 1) / chunks, left = size;
+    int n = 0;
+    do {
+        sizes[n] = left < each ? left : each;
+        left -= sizes[n++];
+    } while (left > 0 || (size == 0 && n < chunks));
+    return td_at_split(where, x, td_dims_of(n, sizes), room, out, at);
+}
+
+TD_API td_array *td_at_t(const char *where, td_array *x)
+{
+    const td_desc *d = desc_of(x);
+    if (!d) return NULL;
+    if (d->ndim == 2) return td_at_transpose(where, x, 0, 1);
+    if (d->ndim < 2) return td_alias(x);
+    td_raise(TD_E_SHAPE, "t", "t() takes at most 2 dimensions, but the tensor has %d; use td_transpose or td_permute",
+             d->ndim);
+    return NULL;
+}
+
+TD_API td_array *td_at_movedim(const char *where, td_array *x, int64_t from, int64_t to)
+{
+    const td_desc *d = desc_of(x);
+    int a = d ? wrap(where, "movedim", from, d->ndim) : -1, b = a < 0 ? -1 : wrap(where, "movedim", to, d->ndim), n = 0;
+    if (b < 0) return NULL;
+    int64_t dims[TD_MAX_DIMS];
+    for (int k = 0; k < d->ndim; k++) {
+        if (n == b) dims[n++] = a;
+        if (k != a) dims[n++] = k;
+    }
+    if (n < d->ndim) dims[n++] = a;
+    return td_at_permute(where, x, td_dims_of(n, dims));
+}
+
+/* ---- indexing ---------------------------------------------------------------------------------------------------- */
+
+typedef struct indices {
+    td_array *at[TD_MAX_DIMS + 1];
+    bool own[TD_MAX_DIMS + 1]; /* to be released */
+    int n;
+} indices;
+
+/* A mask of k dimensions stands for k index vectors: the columns of its nonzero(). */
+static int add_mask(const char *where, indices *s, td_array *mask)
+{
+    int ndim = mask->desc.ndim;
+    if (ndim == 0 || s->n + ndim > TD_MAX_DIMS)
+        return td_raise(TD_E_INDEX, "index", "masks of %d dimensions for a tensor of at most %d", s->n + ndim,
+                        TD_MAX_DIMS);
+    td_array *places = td_at_nonzero(where, mask);
+    for (int k = 0; k < ndim && places; k++) {
+        s->at[s->n] = td_at_select(where, places, 1, k);
+        s->own[s->n] = true;
+        if (!s->at[s->n++]) break;
+    }
+    td_release(places);
+    return s->n && s->own[s->n - 1] && s->at[s->n - 1] ? TD_OK : fail_at(where, "index");
+}
+
+static int take_indices(const char *where, indices *s, td_list list)
+{
+    int rc = TD_OK;
+    for (int i = 0; i < list.n && !rc; i++) {
+        td_array *a = list.at[i];
+        const td_desc *d = a ? desc_of(a) : NULL;
+        if (a && !d) rc = td_last_error()->code;
+        else if (d && (d->dtype == TD_BOOL)) rc = add_mask(where, s, a);
+        else if (s->n >= TD_MAX_DIMS) rc = td_raise(TD_E_INDEX, "index", "more than %d indices", TD_MAX_DIMS);
+        else s->at[s->n] = a, s->own[s->n++] = false;
+    }
+    return rc;
+}
+
+static void drop_indices(indices *s)
+{
+    for (int i = 0; i < s->n; i++)
+        if (s->own[i]) td_release(s->at[i]);
+}
+
+TD_API td_array *td_at_getitem(const char *where, td_array *x, td_list list)
+{
+    indices s = {.n = 0};
+    td_array *y = take_indices(where, &s, list) ? NULL : td_at_index(where, x, td_arrays_of(s.n, s.at));
+    drop_indices(&s);
+    return y;
+}
+
+TD_API int td_at_setitem(const char *where, td_array *x, td_list list, td_array *value)
+{
+    indices s = {.n = 0};
+    int rc = take_indices(where, &s, list);
+    if (!rc) rc = td_at_index_put_(where, x, td_arrays_of(s.n, s.at), value, false);
+    drop_indices(&s);
+    return rc;
+}
+
+TD_API td_array *td_at_argsort(const char *where, td_array *x, int64_t dim, bool descending)
+{
+    td_array *indices_of = NULL;
+    td_release(td_at_sort(where, x, &indices_of, dim, descending));
+    return indices_of;
+}

@@ -1,0 +1,235 @@
+/* Finding the daemon and shaking hands.
+ *
+ * A socket that was not named by the user is only trusted in a directory of mode 0700 that is ours, and whoever answers
+ * must run as us, as root, or as the owner of the socket that the user named. */
+#include "client/client.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { HANDSHAKE_MS = 20000, OVERFLOW_UID = 65534 };
+
+/* ---- the socket -------------------------------------------------------------------------------------------------- */
+
+static int check_peer(int socket, const char *path, td_error *e)
+{
+    struct ucred peer;
+    socklen_t size = sizeof peer;
+    struct stat st;
+    if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size))
+        return td_fail_errno(e, errno, "cannot tell who answers at %s", path);
+    if (peer.uid == geteuid()) return TD_OK;
+    if (peer.uid == OVERFLOW_UID)
+        return td_fail(e, TD_E_PERMISSION, "the daemon at %s runs as a user that this user namespace cannot name",
+                       path);
+    if (peer.uid == 0 || (stat(path, &st) == 0 && st.st_uid == peer.uid)) return TD_OK;
+    return td_fail(e, TD_E_PERMISSION,
+                   "the daemon at %s runs as user %u, who is neither you, root nor the owner of the socket", path,
+                   (unsigned)peer.uid);
+}
+
+int td_dial(const char *path, td_error *e)
+{
+    struct sockaddr_un at = {.sun_family = AF_UNIX};
+    if (strlen(path) >= sizeof at.sun_path) {
+        td_fail(e, TD_E_INVALID, "the socket path %s is longer than %zu bytes", path, sizeof at.sun_path - 1);
+        return -1;
+    }
+    memcpy(at.sun_path, path, strlen(path) + 1);
+    int s = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (s < 0) {
+        td_fail_errno(e, errno, "cannot make a socket");
+        return -1;
+    }
+    int rc;
+    do rc = connect(s, (struct sockaddr *)&at, sizeof at);
+    while (rc && errno == EINTR);
+    if (rc) td_fail_errno(e, errno, "no daemon answers at %s", path), e->code = TD_E_NOT_FOUND;
+    else rc = check_peer(s, path, e);
+    if (!rc) return s;
+    close(s);
+    return -1;
+}
+
+/* Is the directory of a default socket safe to trust? TD_E_NOT_FOUND: there is none. */
+static int check_directory(const char *directory, td_error *e)
+{
+    struct stat st;
+    if (lstat(directory, &st)) return td_fail(e, TD_E_NOT_FOUND, "there is no %s", directory);
+    if (!S_ISDIR(st.st_mode) || st.st_uid != geteuid() || st.st_mode & 077)
+        return td_fail(e, TD_E_PERMISSION,
+                       "%s must be a directory of yours with mode 0700; remove it, or name a socket in TENSORD_SOCKET",
+                       directory);
+    return TD_OK;
+}
+
+/* The user's running daemon: a socket, or -1 with TD_E_NOT_FOUND when none runs. */
+static int dial_default(char path[108], td_error *e)
+{
+    const char *runtime = getenv("XDG_RUNTIME_DIR");
+    for (int i = 0; i < 2; i++) {
+        char directory[96];
+        if (i == 1) snprintf(directory, sizeof directory, "/tmp/tensord-%u", (unsigned)geteuid());
+        else if (!runtime || runtime[0] != '/' || strlen(runtime) > 80) continue;
+        else snprintf(directory, sizeof directory, "%s/tensord", runtime);
+        int rc = check_directory(directory, e);
+        if (rc == TD_E_PERMISSION) return -1;
+        if (rc) continue;
+        snprintf(path, 108, "%s/socket", directory);
+        int s = td_dial(path, e);
+        if (s >= 0 || e->code != TD_E_NOT_FOUND) return s;
+    }
+    e->code = TD_E_NOT_FOUND;
+    return -1;
+}
+
+/* ---- the handshake ----------------------------------------------------------------------------------------------- */
+
+static int64_t now_ms(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+/* The next frame before the deadline, through the client's reader. */
+static int next_frame(td_client *c, int socket, int64_t deadline, td_frame *f, td_error *e)
+{
+    for (;;) {
+        int rc = td_reader_next(&c->reader, f, e);
+        if (rc > 0) return TD_OK;
+        if (rc < 0) return e->code;
+        int64_t left = deadline - now_ms();
+        struct pollfd p = {socket, POLLIN, 0};
+        if (left <= 0) return td_fail(e, TD_E_TIMEOUT, "the daemon did not answer within %d s", HANDSHAKE_MS / 1000);
+        poll(&p, 1, (int)left);
+        if (!p.revents) continue;
+        long n = td_reader_fill(&c->reader, socket, true, e);
+        if (n == 0 || n == -ECONNRESET)
+            return td_fail(e, TD_E_LOST, "the daemon closed the connection during the handshake");
+        if (n == -EPROTO) return e->code;
+        if (n < 0 && n != -EAGAIN) return td_fail_errno(e, (int)-n, "the handshake failed");
+    }
+}
+
+static int send_hello(td_client *c, int socket, uint32_t clone_session, uint64_t clone_token, td_error *e)
+{
+    Td__Wire__Hello h = TD__WIRE__HELLO__INIT;
+    h.protocol = TD_PROTOCOL;
+    h.table_hash = td_ops_hash;
+    h.program = program_invocation_short_name;
+    h.clone_session = clone_session;
+    h.clone_token = clone_token;
+    uint8_t *p = td_writer_begin(&c->writer, td__wire__hello__get_packed_size(&h));
+    if (!p) return td_fail(e, TD_E_SYSTEM, "no memory");
+    td_writer_end(&c->writer, td__wire__hello__pack(&h, p), TD_FRAME_HELLO, -1);
+    int rc = td_writer_flush(&c->writer, socket, false, NULL);
+    if (rc == -EPIPE || rc == -ECONNRESET)
+        return td_fail(e, TD_E_LOST, "the daemon closed the connection during the handshake");
+    return rc < 0 ? td_fail_errno(e, -rc, "the handshake failed") : TD_OK;
+}
+
+/* Ops that the daemon has otherwise, or not at all, are refused at the call; the others work. */
+static int compare_tables(td_client *c, const Td__Wire__Welcome *w, td_error *e)
+{
+    free(c->refused);
+    c->refused = NULL;
+    if (w->table_hash == td_ops_hash) return TD_OK;
+    size_t bytes = td_op_count / 8 + 1;
+    c->refused = malloc(bytes);
+    if (!c->refused) return td_fail(e, TD_E_SYSTEM, "no memory");
+    memset(c->refused, 0xff, bytes);
+    for (size_t i = 0; i < w->n_op_ids && i < w->n_op_hashes; i++) {
+        const td_op *op = td_op_by_id(w->op_ids[i]);
+        if (op && op->hash == w->op_hashes[i]) c->refused[op->id / 8] &= (uint8_t) ~(1u << op->id % 8);
+    }
+    return TD_OK;
+}
+
+static int take_welcome(td_client *c, const Td__Wire__Welcome *w, td_error *e)
+{
+    if (w->protocol != TD_PROTOCOL)
+        return td_fail(e, TD_E_UNSUPPORTED,
+                       "the daemon (%s) speaks protocol %u, this library (%s) protocol %d; use releases that fit",
+                       w->version, w->protocol, TD_VERSION, TD_PROTOCOL);
+    snprintf(c->version, sizeof c->version, "%s", w->version);
+    c->pid = w->pid;
+    c->session = w->session;
+    c->token = w->token;
+    c->inline_limit = w->inline_limit;
+    return compare_tables(c, w, e);
+}
+
+static int take_answer(td_client *c, const td_frame *f, td_error *e)
+{
+    if (f->kind == TD_FRAME_WELCOME) {
+        Td__Wire__Welcome *w = td__wire__welcome__unpack(&c->arena.allocator, f->bytes, f->payload);
+        return w ? take_welcome(c, w, e) : td_fail(e, TD_E_PROTOCOL, "the daemon's answer cannot be read");
+    }
+    Td__Wire__Event *v =
+        f->kind == TD_FRAME_EVENT ? td__wire__event__unpack(&c->arena.allocator, f->bytes, f->payload) : NULL;
+    if (!v || !v->error)
+        return td_fail(e, TD_E_PROTOCOL, "what answers does not speak tensord's protocol (frame of kind %u)", f->kind);
+    int code = v->error->code && v->error->code < TD_CODE_COUNT ? (int)v->error->code : TD_E_INTERNAL;
+    return td_fail(e, (td_code)code, "the daemon refused the connection: %s", v->error->message);
+}
+
+int td_shake_hands(td_client *c, int socket, uint32_t clone_session, uint64_t clone_token, td_error *e)
+{
+    td_frame f;
+    int rc = send_hello(c, socket, clone_session, clone_token, e);
+    if (!rc) rc = next_frame(c, socket, now_ms() + HANDSHAKE_MS, &f, e);
+    if (rc) return rc;
+    rc = take_answer(c, &f, e);
+    td_frame_done(&f);
+    td_arena_reset(&c->arena);
+    if (!rc) c->socket = socket;
+    return rc;
+}
+
+/* ---- td_connect -------------------------------------------------------------------------------------------------- */
+
+static int find_daemon(const char *named, char path[108], bool *launched, td_error *e)
+{
+    if (!named || !named[0]) named = getenv("TENSORD_SOCKET");
+    if (named && named[0]) {
+        snprintf(path, 108, "%s", named);
+        return td_dial(named, e);
+    }
+    int s = dial_default(path, e);
+    if (s >= 0 || e->code != TD_E_NOT_FOUND) return s;
+    s = td_launch(path, e);
+    *launched = s >= 0;
+    return s;
+}
+
+TD_API td_client *td_connect(const char *path)
+{
+    td_error *e = td_thread_error();
+    td_client *c = td_client_new();
+    if (!c) {
+        td_raise(TD_E_SYSTEM, "connect", "no memory for a client");
+        return NULL;
+    }
+    bool launched = false;
+    int s = find_daemon(path, c->path, &launched, e);
+    int rc = s < 0 ? e->code : td_shake_hands(c, s, 0, 0, e);
+    if (!rc) rc = td_fork_register(c, e);
+    if (!rc) {
+        td_clear_error();
+        return c;
+    }
+    td_raise_error(e, "connect", NULL);
+    if (s >= 0 && c->socket < 0) close(s);
+    if (launched) td_launch_undo(c->path);
+    td_client_free(c);
+    return NULL;
+}

@@ -1,0 +1,181 @@
+/* fork(): the child gets a connection of its own that holds what the parent's holds.
+ *
+ * The prepare handler brings the parent's stream to a point that the daemon has read, and opens the child's connection
+ * as a clone of the session. The parent closes its copy, the child the parent's; neither ever speaks on the other's.
+ * All clients are locked meanwhile. A raw clone() runs no handlers; a page that is wiped in every new process tells. */
+#include "client/client.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { INTACT = 0x74656e73, PREPARE_SECONDS = 3 };
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static pthread_mutex_t clients_lock = PTHREAD_MUTEX_INITIALIZER;
+static td_client *clients;
+static bool prepared;   /* between prepare and its end: the locks are held */
+static unsigned *guard; /* INTACT, or 0 in a process that came by a raw clone */
+
+bool td_fork_intact(void)
+{
+    return !guard || *guard == INTACT;
+}
+
+static bool too_late(void *deadline)
+{
+    return time(NULL) > *(const time_t *)deadline;
+}
+
+/* Whatever the answer is: the daemon has read everything before it. (A SYNC would take an error that the program is to
+ * be told.) */
+static int reach_daemon(td_client *c)
+{
+    Td__Wire__Info info = TD__WIRE__INFO__INIT;
+    info.id = 1;
+    Td__Wire__Call call = TD__WIRE__CALL__INIT;
+    call.info = &info;
+    td_wait w = {0};
+    int rc = td_ask_and_wait(c, &call, -1, &w, "fork");
+    return w.done && !c->lost ? TD_OK : rc ? rc : TD_E_LOST;
+}
+
+static int open_clone(td_client *c, td_error *e)
+{
+    td_client *k = td_client_new(); /* for its reader and writer only */
+    if (!k) return td_fail(e, TD_E_SYSTEM, "no memory");
+    int s = td_dial(c->path, e);
+    int rc = s < 0 ? e->code : td_shake_hands(k, s, c->session, c->token, e);
+    if (!rc) {
+        c->clone_socket = s;
+        c->clone_session = k->session;
+        c->clone_token = k->token;
+    } else if (s >= 0) {
+        close(s);
+    }
+    k->socket = -1;
+    td_client_free(k);
+    return rc;
+}
+
+static void prepare_client(td_client *c)
+{
+    pthread_mutex_lock(&c->lock);
+    c->clone_socket = -1;
+    c->clone_error = (td_error){0};
+    if (c->lost) return;
+    td_error told = *td_last_error();
+    bool (*stop)(void *) = c->stop;
+    void *context = c->stop_context;
+    time_t deadline = time(NULL) + PREPARE_SECONDS;
+    c->stop = too_late;
+    c->stop_context = &deadline;
+    if (reach_daemon(c)) c->clone_error = *td_last_error();
+    else open_clone(c, &c->clone_error);
+    c->stop = stop;
+    c->stop_context = context;
+    if (told.code) td_raise_error(&told, NULL, NULL);
+    else td_clear_error();
+}
+
+static void prepare(void)
+{
+    if (!td_fork_intact()) return;
+    pthread_mutex_lock(&clients_lock);
+    for (td_client *c = clients; c; c = c->next) prepare_client(c);
+    prepared = true;
+}
+
+static void parent(void)
+{
+    if (!prepared) return;
+    prepared = false;
+    for (td_client *c = clients; c; c = c->next) {
+        if (c->clone_socket >= 0) close(c->clone_socket);
+        c->clone_socket = -1;
+        pthread_mutex_unlock(&c->lock);
+    }
+    pthread_mutex_unlock(&clients_lock);
+}
+
+/* What the parent was waiting for, its other threads included, is not the child's. */
+static void forget_parent(td_client *c)
+{
+    for (td_wait *w = c->waits, *next; w; w = next) {
+        next = w->next;
+        if (w->heap) free(w);
+    }
+    c->waits = NULL;
+    c->reading = false;
+    c->waiting = 0;
+    pthread_cond_init(&c->wake, NULL);
+    td_forget_leases(c);
+    c->last_lease = 0;
+    td_reader_deinit(&c->reader);
+    td_reader_init(&c->reader, true);
+    td_writer_deinit(&c->writer);
+    c->words.count = c->data_bytes = 0;
+    c->records = c->nunsent = c->nreleased = 0;
+    if (c->sites) memset(c->sites, 0, TD_SITES * sizeof *c->sites); /* the new session knows no texts */
+}
+
+static void child_client(td_client *c)
+{
+    forget_parent(c);
+    if (c->socket >= 0) close(c->socket);
+    c->socket = c->clone_socket;
+    c->clone_socket = -1;
+    c->session = c->clone_session;
+    c->token = c->clone_token;
+    if (c->socket < 0 && !c->lost)
+        td_lose(c, TD_E_LOST, "the daemon gave no connection to this child process: %s", c->clone_error.message);
+    pthread_mutex_unlock(&c->lock);
+}
+
+static void child(void)
+{
+    if (!prepared) return;
+    prepared = false;
+    for (td_client *c = clients; c; c = c->next) child_client(c);
+    *guard = INTACT;
+    pthread_mutex_unlock(&clients_lock);
+}
+
+static void set_up(void)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    unsigned *p = mmap(NULL, page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (p == MAP_FAILED) return;
+    if (madvise(p, page, MADV_WIPEONFORK) || pthread_atfork(prepare, parent, child)) {
+        munmap(p, page);
+        return;
+    }
+    *p = INTACT;
+    guard = p;
+}
+
+int td_fork_register(td_client *c, td_error *e)
+{
+    pthread_once(&once, set_up);
+    if (!guard) return td_fail(e, TD_E_SYSTEM, "cannot set up fork handlers (no memory, or a kernel before 4.14)");
+    if (!td_fork_intact())
+        return td_fail(e, TD_E_LOST, "this process was made by a raw clone(), which runs no fork handlers");
+    pthread_mutex_lock(&clients_lock);
+    c->next = clients;
+    clients = c;
+    pthread_mutex_unlock(&clients_lock);
+    return TD_OK;
+}
+
+void td_fork_forget(td_client *c)
+{
+    pthread_mutex_lock(&clients_lock);
+    for (td_client **at = &clients; *at; at = &(*at)->next)
+        if (*at == c) {
+            *at = c->next;
+            break;
+        }
+    pthread_mutex_unlock(&clients_lock);
+}

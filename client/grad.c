@@ -1,0 +1,206 @@
+/* Autograd: the records that turn gradients on, run a backward, and name the results.
+ *
+ * The graph is the daemon's. What comes back from it has strides that the daemon chose, so such handles are `unknown`
+ * until somebody looks. */
+#include "client/client.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { ACCUMULATE = 8 }; /* in the flags of a BACKWARD record: into .grad, rather than returned */
+
+/* A record with one input and no result. */
+static int mark(td_array *a, unsigned rec, const char *op, int nrest, uint32_t value)
+{
+    if (!a) return td_raise_null(op, "the array");
+    int rc = td_enter(a->client, op);
+    if (rc) return rc;
+    rc = td_control(a->client, rec, NULL, 1, &a->id, 0, NULL, nrest, &value);
+    td_leave(a->client);
+    return rc;
+}
+
+TD_API int td_set_requires_grad(td_array *a, bool on)
+{
+    if (a && on && !a->unknown && !td_dtype_is_inexact((td_dtype)a->desc.dtype))
+        return td_raise(TD_E_TYPE, "set_requires_grad",
+                        "only tensors of float and complex dtype can require gradients, not %s",
+                        td_dtype_name((td_dtype)a->desc.dtype));
+    return mark(a, TD_REC_REQUIRES_GRAD, "set_requires_grad", 1, on);
+}
+
+TD_API int td_retain_grad(td_array *a)
+{
+    return mark(a, TD_REC_RETAIN_GRAD, "retain_grad", 0, 0);
+}
+
+/* ---- backward ---------------------------------------------------------------------------------------------------- */
+
+typedef struct backward {
+    const char *where, *op;
+    td_client *c;
+    td_list roots, grads, inputs;
+    unsigned flags;
+} backward;
+
+static int check_backward(backward *b)
+{
+    int rc = td_list_client(&b->c, b->roots, b->op, "an output");
+    if (!rc && b->roots.n == 0) rc = td_raise(TD_E_INVALID, b->op, "there is no output to start from");
+    if (!rc && b->grads.n && b->grads.n != b->roots.n)
+        rc = td_raise(TD_E_INVALID, b->op, "%d gradients for %d outputs", b->grads.n, b->roots.n);
+    if (!rc && b->roots.n * 2 + b->inputs.n > TD_MAX_INPUTS)
+        rc = td_raise(TD_E_INVALID, b->op, "%d outputs and %d inputs; too many for one call", b->roots.n, b->inputs.n);
+    for (int i = 0; i < b->grads.n && !rc; i++)
+        if (b->grads.at[i]) rc = td_same_client(&b->c, b->grads.at[i], b->op);
+    return rc ? rc : td_list_client(&b->c, b->inputs, b->op, "an input");
+}
+
+/* Under the lock: `nout` handles were made for the gradients. */
+static int send_backward(const backward *b, int nout, td_array *const *out)
+{
+    uint32_t in[TD_MAX_INPUTS], ids[TD_MAX_INPUTS];
+    int n = 0;
+    for (int i = 0; i < b->roots.n; i++) in[n++] = b->roots.at[i]->id;
+    for (int i = 0; i < b->roots.n; i++) in[n++] = i < b->grads.n && b->grads.at[i] ? b->grads.at[i]->id : 0;
+    for (int i = 0; i < b->inputs.n; i++) in[n++] = b->inputs.at[i]->id;
+    for (int i = 0; i < nout; i++) ids[i] = out[i]->id;
+    uint32_t rest[3] = {b->flags, (uint32_t)b->roots.n, b->c->grad_scope};
+    b->c->writes++;
+    return td_control(b->c, TD_REC_BACKWARD, b->where, n, in, nout, ids, 3, rest);
+}
+
+TD_API int td_at_backward(const char *where, td_list roots, td_list grads, unsigned flags)
+{
+    backward b = {where, "backward", NULL, roots, grads, {0, NULL}, flags | ACCUMULATE};
+    int rc = check_backward(&b);
+    if (!rc) rc = td_enter(b.c, b.op);
+    if (rc) return rc;
+    rc = send_backward(&b, 0, NULL);
+    td_leave(b.c);
+    return rc;
+}
+
+/* `n` handles whose descriptors the daemon knows. */
+static int new_unknown(td_client *c, int n, td_array **out)
+{
+    for (int i = 0; i < n; i++) {
+        out[i] = td_array_new(c);
+        if (!out[i]) {
+            while (i-- > 0) td_array_drop(out[i]), out[i] = NULL;
+            return td_last_error()->code;
+        }
+        memset(&out[i]->desc, 0, sizeof out[i]->desc);
+        out[i]->unknown = true;
+    }
+    return TD_OK;
+}
+
+static void free_all(int n, td_array **out)
+{
+    for (int i = 0; i < n; i++) {
+        if (out[i]) td_array_free(out[i]);
+        out[i] = NULL;
+    }
+}
+
+/* What has no gradient becomes NULL. Fails with the first other error. */
+static int keep_defined(td_client *c, int n, td_array **out)
+{
+    int *codes = calloc((size_t)n + !n, sizeof *codes);
+    if (!codes) return td_raise(TD_E_SYSTEM, "grad", "no memory");
+    td_error e = {0};
+    int rc = td_resolve_all(c, n, out, codes, &e);
+    for (int i = 0; i < n && !rc; i++)
+        if (codes[i]) free_all(1, &out[i]);
+    free(codes);
+    if (rc) td_raise_error(&e, "grad", NULL);
+    return rc;
+}
+
+TD_API int td_at_autograd_grad(const char *where, td_list outputs, td_list grads, td_list inputs, unsigned flags,
+                               td_array **out)
+{
+    backward b = {where, "autograd_grad", NULL, outputs, grads, inputs, flags & ~(unsigned)ACCUMULATE};
+    for (int i = 0; i < inputs.n; i++) out[i] = NULL;
+    int rc = check_backward(&b);
+    if (!rc) rc = td_enter(b.c, b.op);
+    if (rc) return rc;
+    rc = new_unknown(b.c, inputs.n, out);
+    if (!rc) {
+        rc = send_backward(&b, inputs.n, out);
+        for (int i = 0; i < inputs.n; i++) td_array_announce(out[i]);
+        if (!rc && flags & TD_ALLOW_UNUSED) rc = keep_defined(b.c, inputs.n, out);
+        if (rc) free_all(inputs.n, out);
+    }
+    td_leave(b.c);
+    return rc;
+}
+
+/* ---- .grad ------------------------------------------------------------------------------------------------------- */
+
+TD_API int td_at_grads(const char *where, td_list arrays, td_array **out)
+{
+    td_client *c = NULL;
+    for (int i = 0; i < arrays.n; i++) out[i] = NULL;
+    int rc = td_list_client(&c, arrays, "grads", "an array");
+    if (rc || !arrays.n) return rc;
+    if ((rc = td_enter(c, "grads"))) return rc;
+    rc = new_unknown(c, arrays.n, out);
+    for (int i = 0; i < arrays.n && !rc; i++) {
+        td_array_announce(out[i]);
+        rc = td_control(c, TD_REC_GRAD, where, 1, &arrays.at[i]->id, 1, &out[i]->id, 1, &c->grad_scope);
+    }
+    if (!rc) rc = keep_defined(c, arrays.n, out);
+    if (rc) free_all(arrays.n, out);
+    td_leave(c);
+    return rc;
+}
+
+TD_API td_array *td_at_grad(const char *where, td_array *a)
+{
+    td_array *g = NULL;
+    if (!a) td_raise_null("grad", "the array");
+    else if (!td_at_grads(where, td_arrays(a), &g) && !g)
+        td_raise(TD_E_NOT_FOUND, "grad",
+                 "the tensor has no gradient: no backward reached it, or it does not require grad");
+    return g;
+}
+
+TD_API int td_set_grad(td_array *a, td_array *grad)
+{
+    if (!a) return td_raise_null("set_grad", "the array");
+    td_client *c = a->client;
+    int rc = grad ? td_same_client(&c, grad, "set_grad") : TD_OK;
+    if (!rc) rc = td_enter(c, "set_grad");
+    if (rc) return rc;
+    uint32_t in[2] = {a->id, grad ? grad->id : 0};
+    rc = td_control(c, TD_REC_SET_GRAD, NULL, 2, in, 0, NULL, 1, &c->grad_scope);
+    td_leave(c);
+    return rc;
+}
+
+TD_API int td_zero_grad(td_list arrays)
+{
+    int rc = TD_OK;
+    for (int i = 0; i < arrays.n && !rc; i++) rc = td_set_grad(arrays.at[i], NULL);
+    return rc;
+}
+
+TD_API td_array *td_data_of(td_array *a)
+{
+    if (!a) {
+        td_raise_null("data_of", "the array");
+        return NULL;
+    }
+    td_client *c = a->client;
+    if (td_enter(c, "data_of")) return NULL;
+    td_array *d = td_resolve(a) ? NULL : td_array_new(c);
+    if (d) {
+        d->desc = a->desc;
+        td_control(c, TD_REC_DATA_OF, NULL, 1, &a->id, 1, &d->id, 0, NULL);
+        td_array_announce(d);
+    }
+    td_leave(c);
+    return d;
+}

@@ -1,0 +1,239 @@
+/* Handles: ids, reference counts, scopes and modes.
+ *
+ * An id is used again only after its RELEASE stands in the stream, so the daemon never sees one id for two tensors.
+ * Handles are recycled: making and releasing one costs no malloc. Counts are plain numbers under the client's lock. */
+#include "client/client.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static _Thread_local td_scope *innermost __attribute__((tls_model("initial-exec")));
+static _Thread_local unsigned mode __attribute__((tls_model("initial-exec")));
+
+/* ---- modes ------------------------------------------------------------------------------------------------------- */
+
+unsigned td_mode(void)
+{
+    return mode;
+}
+
+static bool set_mode(unsigned bit, bool on)
+{
+    bool was = mode & bit;
+    mode = on ? mode | bit : mode & ~bit;
+    return was;
+}
+
+TD_API bool td_set_grad_enabled(bool on)
+{
+    return !set_mode(TD_RM_GRAD_OFF, !on);
+}
+
+TD_API bool td_grad_enabled(void)
+{
+    return !(mode & (TD_RM_GRAD_OFF | TD_RM_INFERENCE));
+}
+
+TD_API bool td_set_inference(bool on)
+{
+    return set_mode(TD_RM_INFERENCE, on);
+}
+
+TD_API bool td_set_service(bool on)
+{
+    return set_mode(TD_RM_SERVICE, on);
+}
+
+TD_API bool td_set_racy(bool on)
+{
+    return set_mode(TD_RM_RACY, on);
+}
+
+/* ---- ids --------------------------------------------------------------------------------------------------------- */
+
+void td_free_id(td_client *c, uint32_t id)
+{
+    if (c->nfree == c->free_capacity) {
+        uint32_t capacity = c->free_capacity ? c->free_capacity * 2 : 1024;
+        uint32_t *at = realloc(c->free_ids, capacity * sizeof *at);
+        if (!at) return; /* the number is lost, nothing else */
+        c->free_ids = at;
+        c->free_capacity = capacity;
+    }
+    c->free_ids[c->nfree++] = id;
+}
+
+int td_emit_releases(td_client *c)
+{
+    uint32_t n = c->nreleased;
+    if (!n) return TD_OK;
+    td_error e;
+    int rc = td_words_control(&c->words, TD_REC_RELEASE, 0, 0, (int)n, c->released, 0, NULL, 0, NULL, &e);
+    if (rc) return rc;
+    for (uint32_t i = 0; i < n; i++) td_free_id(c, c->released[i]);
+    c->nreleased = 0;
+    return TD_OK;
+}
+
+static uint32_t take_id(td_client *c)
+{
+    if (!c->nfree && c->next_id > TD_MAX_ID) td_emit_releases(c);
+    if (c->nfree) return c->free_ids[--c->nfree];
+    return c->next_id <= TD_MAX_ID ? c->next_id++ : 0;
+}
+
+void td_release_id(td_client *c, uint32_t id)
+{
+    if (c->lost) return;
+    if (c->nreleased == TD_RELEASE_BATCH && td_emit_releases(c)) return;
+    c->released[c->nreleased++] = id;
+    if (c->nreleased == TD_RELEASE_BATCH) td_emit_releases(c);
+}
+
+/* ---- making and ending ------------------------------------------------------------------------------------------- */
+
+static td_array *take_handle(td_client *c)
+{
+    td_array *a = c->spare;
+    if (a) c->spare = a->next;
+    else a = malloc(sizeof *a);
+    return a;
+}
+
+static void spare_handle(td_client *c, td_array *a)
+{
+    a->next = c->spare;
+    c->spare = a;
+}
+
+td_array *td_array_new(td_client *c)
+{
+    td_array *a = take_handle(c);
+    uint32_t id = a ? take_id(c) : 0;
+    if (!id) {
+        if (a) spare_handle(c, a);
+        td_raise(TD_E_MEMORY, NULL, "no memory for one more handle, or all %u are in use; release some", TD_MAX_ID);
+        return NULL;
+    }
+    a->client = c;
+    a->id = id;
+    a->refs = 1;
+    a->unknown = a->writing = false;
+    a->mapping = -1;
+    a->bytes = NULL;
+    a->settled = 0;
+    a->scope = NULL;
+    c->handles++;
+    return a;
+}
+
+void td_array_forget(td_array *a)
+{
+    td_client *c = a->client;
+    if (a->mapping >= 0) td_unuse_mapping(c, a->mapping);
+    spare_handle(c, a);
+    c->handles--;
+}
+
+void td_array_drop(td_array *a)
+{
+    if (!a) return;
+    td_free_id(a->client, a->id);
+    td_array_forget(a);
+}
+
+void td_array_announce(td_array *a)
+{
+    td_scope *s = innermost;
+    a->scope = s;
+    if (!s) return;
+    a->prev = NULL;
+    a->next = s->first;
+    if (s->first) s->first->prev = a;
+    s->first = a;
+}
+
+static void leave_scope(td_array *a)
+{
+    if (!a->scope) return;
+    if (a->prev) a->prev->next = a->next;
+    else a->scope->first = a->next;
+    if (a->next) a->next->prev = a->prev;
+    a->scope = NULL;
+}
+
+void td_array_free(td_array *a)
+{
+    leave_scope(a);
+    td_release_id(a->client, a->id);
+    td_array_forget(a);
+}
+
+TD_API td_array *td_retain(td_array *a)
+{
+    if (!a) return NULL;
+    pthread_mutex_lock(&a->client->lock);
+    a->refs++;
+    pthread_mutex_unlock(&a->client->lock);
+    return a;
+}
+
+TD_API void td_release(td_array *a)
+{
+    if (!a) return;
+    td_client *c = a->client;
+    pthread_mutex_lock(&c->lock);
+    if (--a->refs == 0) td_array_free(a);
+    bool last = c->ended && c->handles == 0;
+    pthread_mutex_unlock(&c->lock);
+    if (last) td_client_free(c);
+}
+
+/* ---- scopes ------------------------------------------------------------------------------------------------------ */
+
+TD_API void td_scope_begin(td_scope *s)
+{
+    s->outer = innermost;
+    s->first = NULL;
+    innermost = s;
+}
+
+TD_API void td_scope_end(td_scope *s)
+{
+    innermost = s->outer;
+    while (s->first) td_release(td_keep(s->first));
+}
+
+TD_API td_array *td_keep(td_array *a)
+{
+    if (!a) return NULL;
+    pthread_mutex_lock(&a->client->lock);
+    leave_scope(a);
+    pthread_mutex_unlock(&a->client->lock);
+    return a;
+}
+
+/* ---- arguments --------------------------------------------------------------------------------------------------- */
+
+int td_same_client(td_client **c, const td_array *a, const char *op)
+{
+    if (!*c) *c = a->client;
+    if (*c == a->client) return TD_OK;
+    return td_raise(TD_E_INVALID, op,
+                    "the arrays belong to two clients; td_publish one and td_open it on the other's connection");
+}
+
+int td_list_client(td_client **c, td_list l, const char *op, const char *argument)
+{
+    int rc = TD_OK;
+    for (int i = 0; i < l.n && !rc; i++) {
+        if (!l.at[i]) rc = td_raise_null(op, argument);
+        else rc = td_same_client(c, l.at[i], op);
+    }
+    return rc;
+}
+
+TD_API td_client *td_client_of(const td_array *a)
+{
+    return a ? a->client : NULL;
+}

@@ -1,0 +1,213 @@
+/* A private daemon for a program that found none.
+ *
+ * It gets a listening socket (LISTEN_FDS, as systemd hands them over) in a fresh directory of mode 0700 that it removes
+ * at its end, and ends with its last client. It is made by a clone whose end sends no signal and needs no wait by the
+ * program; between that and exec only what is safe in a forked child of a threaded program is called. */
+#include "client/client.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+extern char **environ;
+
+/* ---- where the binary is ----------------------------------------------------------------------------------------- */
+
+static bool executable(const char *path)
+{
+    return access(path, X_OK) == 0;
+}
+
+/* Beside this library (or the program it was linked into): ../bin of an installation, or the build tree. */
+static bool beside_library(char *out, size_t size)
+{
+    static const char *const places[] = {"../bin/tensord",
+                                         "../../bin/tensord",
+                                         "../daemon/server/tensord",
+                                         "../../daemon/server/tensord",
+                                         "../../../daemon/server/tensord",
+                                         "bin/tensord"};
+    Dl_info info;
+    char path[4096];
+    if (!dladdr((void *)(uintptr_t)&td_launch, &info) || !info.dli_fname || !realpath(info.dli_fname, path))
+        return false;
+    char *slash = strrchr(path, '/');
+    if (!slash) return false;
+    *slash = 0;
+    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++)
+        if ((size_t)snprintf(out, size, "%s/%s", path, places[i]) < size && executable(out)) return true;
+    return false;
+}
+
+static bool on_path(char *out, size_t size)
+{
+    const char *p = getenv("PATH");
+    while (p && *p) {
+        size_t n = strcspn(p, ":");
+        if (n && (size_t)snprintf(out, size, "%.*s/tensord", (int)n, p) < size && executable(out)) return true;
+        p += n + (p[n] == ':');
+    }
+    return false;
+}
+
+static int find_binary(char *out, size_t size, td_error *e)
+{
+    const char *named = getenv("TENSORD_DAEMON");
+    if (named && named[0]) {
+        snprintf(out, size, "%s", named);
+        if (executable(out)) return TD_OK;
+        return td_fail(e, TD_E_NOT_FOUND, "TENSORD_DAEMON names %s, which cannot be executed", named);
+    }
+    if (beside_library(out, size) || on_path(out, size)) return TD_OK;
+    return td_fail(
+        e, TD_E_NOT_FOUND,
+        "no daemon runs and no tensord is installed beside this library or on PATH; start tensord, or name it in "
+        "TENSORD_DAEMON");
+}
+
+/* ---- its socket -------------------------------------------------------------------------------------------------- */
+
+void td_launch_undo(const char *path)
+{
+    char directory[108];
+    unlink(path);
+    snprintf(directory, sizeof directory, "%s", path);
+    char *slash = strrchr(directory, '/');
+    if (slash) *slash = 0;
+    rmdir(directory);
+}
+
+/* A listening socket in a directory of its own, or -1. */
+static int listen_private(char path[108], td_error *e)
+{
+    const char *runtime = getenv("XDG_RUNTIME_DIR");
+    char directory[80];
+    bool fits = runtime && runtime[0] == '/' && strlen(runtime) < 56 && access(runtime, W_OK) == 0;
+    snprintf(directory, sizeof directory, "%s/tensord-XXXXXX", fits ? runtime : "/tmp");
+    if (!mkdtemp(directory)) {
+        td_fail_errno(e, errno, "cannot make the directory %s for a private daemon", directory);
+        return -1;
+    }
+    struct sockaddr_un at = {.sun_family = AF_UNIX};
+    snprintf(at.sun_path, sizeof at.sun_path, "%s/socket", directory);
+    snprintf(path, 108, "%s", at.sun_path);
+    int s = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (s >= 0 && bind(s, (struct sockaddr *)&at, sizeof at) == 0 && listen(s, 64) == 0) return s;
+    td_fail_errno(e, errno, "cannot listen at %s", path);
+    if (s >= 0) close(s);
+    td_launch_undo(path);
+    return -1;
+}
+
+/* ---- its process ------------------------------------------------------------------------------------------------- */
+
+typedef struct spawn {
+    const char *binary;
+    char **environment;
+    char *pid_text; /* where the child writes its number: the end of "LISTEN_PID=" */
+    int socket, null;
+} spawn;
+
+static char **make_environment(char *pid_entry)
+{
+    size_t n = 0, at = 0;
+    while (environ[n]) n++;
+    char **list = malloc((n + 3) * sizeof *list);
+    if (!list) return NULL;
+    for (size_t i = 0; i < n; i++)
+        if (strncmp(environ[i], "LISTEN_", 7) != 0) list[at++] = environ[i];
+    list[at++] = "LISTEN_FDS=1";
+    list[at++] = pid_entry;
+    list[at] = NULL;
+    return list;
+}
+
+static void write_number(char *p, unsigned v)
+{
+    char digits[12];
+    int n = 0;
+    do digits[n++] = (char)('0' + v % 10);
+    while (v /= 10);
+    while (n) *p++ = digits[--n];
+    *p = 0;
+}
+
+/* The grandchild: detached, with the socket as descriptor 3. Never returns. */
+static void become_daemon(const spawn *p)
+{
+    setsid();
+    dup2(p->null, 0);
+    dup2(p->null, 1);
+    dup2(p->socket, 3);
+    struct sigaction standard = {.sa_handler = SIG_DFL};
+    for (int s = 1; s < 32; s++) sigaction(s, &standard, NULL);
+    sigset_t none;
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    write_number(p->pid_text, (unsigned)syscall(SYS_getpid));
+    char *const arguments[] = {"tensord", "--private", NULL};
+    execve(p->binary, arguments, p->environment);
+    _exit(127);
+}
+
+/* fork() without handlers, and without a signal at the child's end. */
+static pid_t quiet_fork(void)
+{
+    return (pid_t)syscall(SYS_clone, 0UL, 0UL, 0UL, 0UL, 0UL);
+}
+
+static int spawn_detached(const spawn *p)
+{
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before); /* no handler of the program runs in the child */
+    pid_t child = quiet_fork();
+    if (child == 0) {
+        pid_t grandchild = quiet_fork();
+        if (grandchild == 0) become_daemon(p);
+        _exit(grandchild < 0 ? 1 : 0);
+    }
+    int err = errno, status = 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (child < 0) return err;
+    while (waitpid(child, &status, __WALL) < 0 && errno == EINTR) {
+    }
+    return WIFEXITED(status) && WEXITSTATUS(status) ? EAGAIN : 0;
+}
+
+static int start(const char *binary, int listening, td_error *e)
+{
+    char pid_entry[32] = "LISTEN_PID=";
+    spawn p = {.binary = binary, .pid_text = pid_entry + strlen(pid_entry)};
+    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    p.null = fcntl(null, F_DUPFD_CLOEXEC, 10); /* out of the way of 0 to 3 */
+    p.socket = fcntl(listening, F_DUPFD_CLOEXEC, 10);
+    p.environment = make_environment(pid_entry);
+    int err = p.environment && p.null >= 0 && p.socket >= 0 ? spawn_detached(&p) : errno;
+    if (null >= 0) close(null);
+    if (p.null >= 0) close(p.null);
+    if (p.socket >= 0) close(p.socket);
+    free(p.environment);
+    return err ? td_fail_errno(e, err, "cannot start a process for %s", binary) : TD_OK;
+}
+
+int td_launch(char path[108], td_error *e)
+{
+    char binary[4096];
+    if (find_binary(binary, sizeof binary, e)) return -1;
+    int listening = listen_private(path, e);
+    if (listening < 0) return -1;
+    int s = start(binary, listening, e) ? -1 : td_dial(path, e);
+    close(listening); /* when the daemon did not come up, the connection ends with the last copy of this */
+    if (s < 0) td_launch_undo(path);
+    return s;
+}

@@ -1,0 +1,247 @@
+/* Values in: small ones travel in the batch, large ones are put where they lie, in leased memory.
+ *
+ * A program that asks for a lease of the same size again and again gets the next one fetched ahead, so that in the
+ * steady state no put waits for the daemon. The daemon checks every put against the lease; nothing is trusted because
+ * it was written here. */
+#include "client/client.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { INLINE_DATA = 32 << 10 };
+
+static void drop_lease(td_lease *l)
+{
+    td_client *c = l->client;
+    td_forget_wait(c, &l->wait);
+    if (l->mapping >= 0) {
+        Td__Wire__LeaseDrop drop = TD__WIRE__LEASE_DROP__INIT;
+        drop.lease = l->id;
+        Td__Wire__Call call = TD__WIRE__CALL__INIT;
+        call.lease_drop = &drop;
+        if (!c->lost && l->session == c->session) td_tell(c, &call);
+        td_unuse_mapping(c, l->mapping);
+    }
+    free(l);
+}
+
+void td_forget_leases(td_client *c)
+{
+    for (int i = 0; i < TD_SPARE_LEASES; i++) {
+        td_lease *l = c->spares[i];
+        c->spares[i] = NULL;
+        if (l && l->mapping >= 0) c->mappings[l->mapping].users--;
+        free(l);
+    }
+}
+
+/* Granted. */
+static int on_lease(td_client *c, td_wait *w, const td_reply *r, int *fd, td_error *e)
+{
+    td_lease *l = w->context;
+    if (!r->address || !r->lease) return td_fail(e, TD_E_PROTOCOL, "no address came for a lease");
+    if (r->address->nbytes < l->size) return td_fail(e, TD_E_PROTOCOL, "the lease is smaller than what was asked for");
+    if (!r->address->writable) return td_fail(e, TD_E_PROTOCOL, "the lease is read-only");
+    l->id = r->lease;
+    return td_map_address(c, r->address, fd, &l->mapping, &l->bytes, e);
+}
+
+static td_lease *ask_lease(td_client *c, uint64_t bytes)
+{
+    td_lease *l = calloc(1, sizeof *l);
+    if (!l) {
+        td_raise(TD_E_SYSTEM, "lease", "no memory for a handle");
+        return NULL;
+    }
+    *l = (td_lease){
+        .client = c, .mapping = -1, .size = bytes, .session = c->session, .wait = {.on_reply = on_lease, .context = l}};
+    Td__Wire__Lease lease = TD__WIRE__LEASE__INIT;
+    lease.bytes = bytes;
+    Td__Wire__Call call = TD__WIRE__CALL__INIT;
+    call.lease = &lease;
+    if (!td_ask(c, &call, -1, &l->wait)) return l;
+    drop_lease(l);
+    return NULL;
+}
+
+static td_lease *take_spare(td_client *c, uint64_t bytes)
+{
+    for (int i = 0; i < TD_SPARE_LEASES; i++) {
+        td_lease *l = c->spares[i];
+        if (!l || l->size != bytes) continue;
+        c->spares[i] = NULL;
+        if (td_await(c, &l->wait, "lease") == TD_OK) return l;
+        drop_lease(l); /* there was no room for it ahead of time; there may be by now */
+    }
+    return NULL;
+}
+
+static void fetch_ahead(td_client *c, uint64_t bytes)
+{
+    td_lease **last = &c->spares[TD_SPARE_LEASES - 1];
+    if (*last) drop_lease(*last);
+    memmove(c->spares + 1, c->spares, (TD_SPARE_LEASES - 1) * sizeof c->spares[0]);
+    c->spares[0] = ask_lease(c, bytes);
+}
+
+/* Under the lock. */
+static td_lease *new_lease(td_client *c, uint64_t bytes)
+{
+    bool again = c->last_lease == bytes;
+    c->last_lease = bytes;
+    td_lease *l = take_spare(c, bytes);
+    if (!l) {
+        l = c->lost ? NULL : ask_lease(c, bytes);
+        if (l && td_await(c, &l->wait, "lease")) {
+            drop_lease(l);
+            l = NULL;
+        }
+    }
+    if (l && again) fetch_ahead(c, bytes);
+    return l;
+}
+
+TD_API td_lease *td_lease_new(td_client *c, size_t bytes)
+{
+    if (td_enter(c, "lease")) return NULL;
+    td_lease *l = new_lease(c, bytes);
+    td_leave(c);
+    return l;
+}
+
+TD_API void *td_lease_data(td_lease *l)
+{
+    return l ? l->bytes : NULL;
+}
+
+TD_API size_t td_lease_size(const td_lease *l)
+{
+    return l ? l->size : 0;
+}
+
+TD_API void td_lease_free(td_lease *l)
+{
+    if (!l) return;
+    td_client *c = l->client;
+    pthread_mutex_lock(&c->lock);
+    drop_lease(l);
+    pthread_mutex_unlock(&c->lock);
+}
+
+/* ---- announcing -------------------------------------------------------------------------------------------------- */
+
+/* A handle with this descriptor. Under the lock. */
+static td_array *new_array(td_client *c, td_dtype dtype, td_ints shape, const char *op)
+{
+    td_array *a = td_array_new(c);
+    if (!a) return NULL;
+    td_error *e = td_thread_error();
+    int rc = td_dtype_valid(dtype) ? td_desc_contiguous(&a->desc, dtype, shape.n, shape.at, e)
+                                   : td_fail(e, TD_E_TYPE, "%u is no dtype", (unsigned)dtype);
+    if (!rc) return a;
+    td_raise_error(e, op, NULL);
+    td_array_drop(a);
+    return NULL;
+}
+
+/* The words that DATA and PUT share; returns where they end. */
+static int put_desc(uint32_t *rest, const td_desc *d)
+{
+    int n = 0;
+    rest[n++] = d->dtype | (uint32_t)d->ndim << 8;
+    for (int i = 0; i < d->ndim; i++, n += 2) td_words_put_u64(rest + n, (uint64_t)d->shape[i]);
+    return n;
+}
+
+static td_array *announced(td_array *a, int rc)
+{
+    if (rc) td_array_drop(a);
+    else td_array_announce(a);
+    return rc ? NULL : a;
+}
+
+static td_array *put(td_lease *l, size_t offset, td_dtype dtype, td_ints shape)
+{
+    td_client *c = l->client;
+    if (l->session != c->session) {
+        td_raise(TD_E_PERMISSION, "put", "the lease is the parent process's; take one of your own after fork()");
+        return NULL;
+    }
+    td_array *a = new_array(c, dtype, shape, "put");
+    if (!a) return NULL;
+    uint64_t bytes = td_desc_nbytes(&a->desc);
+    if (offset > l->size || bytes > l->size - offset || offset % td_dtype_size(dtype)) {
+        td_raise(TD_E_INVALID, "put",
+                 "%llu bytes at offset %zu: a lease of %llu bytes, and offsets are multiples of the element's size",
+                 (unsigned long long)bytes, offset, (unsigned long long)l->size);
+        return announced(a, TD_E_INVALID);
+    }
+    uint32_t rest[4 + 2 * TD_MAX_DIMS] = {l->id};
+    td_words_put_u64(rest + 1, offset);
+    int n = 3 + put_desc(rest + 3, &a->desc);
+    a->mapping = l->mapping;
+    c->mappings[l->mapping].users++;
+    a->bytes = l->bytes + offset;
+    a->settled = c->writes;
+    return announced(a, td_control(c, TD_REC_PUT, NULL, 0, NULL, 1, &a->id, n, rest));
+}
+
+TD_API td_array *td_put(td_lease *l, size_t offset, td_dtype dtype, td_ints shape)
+{
+    if (!l) {
+        td_raise_null("put", "the lease");
+        return NULL;
+    }
+    if (td_enter(l->client, "put")) return NULL;
+    td_array *a = put(l, offset, dtype, shape);
+    td_leave(l->client);
+    return a;
+}
+
+/* ---- copies ------------------------------------------------------------------------------------------------------ */
+
+/* Room for more bytes beside the records: their offset, or -1. */
+static int64_t side_bytes(td_client *c, const void *data, size_t bytes)
+{
+    size_t at = (c->data_bytes + 15) & ~(size_t)15;
+    if (at + bytes > c->data_capacity) {
+        size_t capacity = (at + bytes) * 2 + 4096;
+        unsigned char *p = realloc(c->data, capacity);
+        if (!p) return -1;
+        c->data = p;
+        c->data_capacity = capacity;
+    }
+    memset(c->data + c->data_bytes, 0, at - c->data_bytes);
+    if (bytes) memcpy(c->data + at, data, bytes);
+    c->data_bytes = at + bytes;
+    return (int64_t)at;
+}
+
+static td_array *send_inline(td_client *c, td_array *a, const void *data, size_t bytes)
+{
+    int64_t at = side_bytes(c, data, bytes);
+    if (at < 0) return announced(a, td_raise(TD_E_SYSTEM, "from_data", "no memory for %zu bytes", bytes));
+    uint32_t rest[4 + 2 * TD_MAX_DIMS];
+    int n = put_desc(rest, &a->desc);
+    rest[n++] = (uint32_t)at;
+    rest[n++] = (uint32_t)bytes;
+    return announced(a, td_control(c, TD_REC_DATA, NULL, 0, NULL, 1, &a->id, n, rest));
+}
+
+TD_API td_array *td_from_data(td_client *c, td_dtype dtype, td_ints shape, const void *data)
+{
+    if (td_enter(c, "from_data")) return NULL;
+    td_array *a = new_array(c, dtype, shape, "from_data");
+    size_t bytes = a ? td_desc_nbytes(&a->desc) : 0;
+    if (a && bytes <= INLINE_DATA) {
+        a = send_inline(c, a, data, bytes);
+    } else if (a) {
+        td_array_drop(a);
+        td_lease *l = new_lease(c, bytes);
+        if (l) memcpy(l->bytes, data, bytes);
+        a = l ? put(l, 0, dtype, shape) : NULL;
+        if (l) drop_lease(l);
+    }
+    td_leave(c);
+    return a;
+}

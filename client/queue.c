@@ -1,0 +1,202 @@
+/* Queues of tensors between sessions.
+ *
+ * A queue's number belongs to a session; after fork() the child's is opened again by name. Ids for a whole item are
+ * chosen before the get is sent; those that the item did not need are free again when the answer is here. */
+#include "client/client.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct td_queue {
+    td_client *client;
+    char name[256];
+    uint32_t number, session, capacity, role;
+};
+
+/* Under the lock. */
+static int open_queue(td_queue *q)
+{
+    td_client *c = q->client;
+    Td__Wire__QueueOpen o = TD__WIRE__QUEUE_OPEN__INIT;
+    o.name = q->name;
+    o.queue = q->number;
+    o.capacity = q->capacity;
+    o.role = q->role;
+    Td__Wire__Call call = TD__WIRE__CALL__INIT;
+    call.queue_open = &o;
+    td_wait w = {0};
+    int rc = td_ask_and_wait(c, &call, -1, &w, "queue_open");
+    if (!rc) q->session = c->session;
+    return rc;
+}
+
+TD_API td_queue *td_queue_open(td_client *c, const char *name, uint32_t capacity, unsigned role)
+{
+    if (td_enter(c, "queue_open")) return NULL;
+    td_queue *q = calloc(1, sizeof *q);
+    int rc = TD_OK;
+    if (!q) rc = td_raise(TD_E_SYSTEM, "queue_open", "no memory");
+    else if (!name || !name[0] || strlen(name) >= sizeof q->name)
+        rc = td_raise(TD_E_INVALID, "queue_open", "a queue's name has 1 to %zu bytes", sizeof q->name - 1);
+    if (!rc) {
+        *q = (td_queue){.client = c, .number = ++c->next_queue, .capacity = capacity, .role = role};
+        snprintf(q->name, sizeof q->name, "%s", name);
+        rc = open_queue(q);
+    }
+    td_leave(c);
+    if (!rc) return q;
+    free(q);
+    return NULL;
+}
+
+/* Enter the client, with the queue open in this very session. */
+static int enter_queue(td_queue *q, const char *op)
+{
+    if (!q) return td_last_error()->code ? td_last_error()->code : td_raise(TD_E_INVALID, op, "the queue is NULL");
+    int rc = td_enter(q->client, op);
+    if (rc || q->session == q->client->session) return rc;
+    rc = open_queue(q);
+    if (rc) td_leave(q->client);
+    return rc;
+}
+
+TD_API int td_queue_put(td_queue *q, td_list arrays, const void *note, size_t note_size, int timeout_ms)
+{
+    int rc = enter_queue(q, "queue_put");
+    if (rc) return rc;
+    td_client *c = q->client;
+    uint32_t ids[TD_MAX_ITEM];
+    if (arrays.n > TD_MAX_ITEM)
+        rc = td_raise(TD_E_INVALID, "queue_put", "%d tensors in one item; at most %d", arrays.n, TD_MAX_ITEM);
+    if (!rc) rc = td_list_client(&c, arrays, "queue_put", "an array");
+    if (!rc) {
+        for (int i = 0; i < arrays.n; i++) ids[i] = arrays.at[i]->id;
+        Td__Wire__QueuePut p = TD__WIRE__QUEUE_PUT__INIT;
+        p.queue = q->number;
+        p.n_ids = (size_t)arrays.n;
+        p.ids = ids;
+        p.note.len = note ? note_size : 0;
+        p.note.data = (uint8_t *)note;
+        p.timeout_ms = td_timeout(timeout_ms);
+        Td__Wire__Call call = TD__WIRE__CALL__INIT;
+        call.queue_put = &p;
+        td_wait w = {0};
+        rc = td_ask_and_wait(c, &call, -1, &w, "queue_put");
+    }
+    td_leave(q->client);
+    return rc;
+}
+
+/* ---- get --------------------------------------------------------------------------------------------------------- */
+
+/* One descriptor may come with the frame: it is of the first address whose segment is new. */
+static int adopt_item(td_queue_item *item, int k, const Td__Wire__Item *from, int *fd, td_error *e)
+{
+    td_array *a = item->at[k];
+    int rc = td_desc_from_wire(from->descs[k], &a->desc, e);
+    if (rc || (size_t)k >= from->n_addresses || !from->addresses[k]->segment_size) return rc;
+    int none = -1;
+    bool brings = from->addresses[k]->descriptor;
+    td_error ignored;
+    if (td_adopt_address(a, from->addresses[k], brings ? fd : &none, &ignored)) return TD_OK; /* td_data() will ask */
+    a->settled = a->client->writes;
+    return TD_OK;
+}
+
+static int on_item(td_client *c, td_wait *w, const td_reply *r, int *fd, td_error *e)
+{
+    (void)c;
+    td_queue_item *item = w->context;
+    const Td__Wire__Item *from = r->item;
+    if (!from || from->n_descs > TD_MAX_ITEM) return td_fail(e, TD_E_PROTOCOL, "no item came");
+    item->left = from->left;
+    item->note_size = from->note.len;
+    if (from->note.len) {
+        item->note = malloc(from->note.len + 1); /* terminated, for those who send text */
+        if (!item->note) return td_fail(e, TD_E_SYSTEM, "no memory for a note of %zu bytes", from->note.len);
+        memcpy(item->note, from->note.data, from->note.len);
+        ((char *)item->note)[from->note.len] = 0;
+    }
+    item->n = (int)from->n_descs;
+    for (int k = 0; k < item->n; k++) {
+        int rc = adopt_item(item, k, from, fd, e);
+        if (rc) return rc;
+    }
+    return TD_OK;
+}
+
+static int new_handles(td_client *c, td_queue_item *item)
+{
+    for (int k = 0; k < TD_MAX_ITEM; k++) {
+        item->at[k] = td_array_new(c);
+        if (item->at[k]) continue;
+        while (k-- > 0) td_array_drop(item->at[k]), item->at[k] = NULL;
+        return td_last_error()->code;
+    }
+    return TD_OK;
+}
+
+static int get_item(td_queue *q, td_queue_item *item, int timeout_ms)
+{
+    td_client *c = q->client;
+    int rc = new_handles(c, item);
+    if (rc) return rc;
+    uint32_t ids[TD_MAX_ITEM];
+    for (int k = 0; k < TD_MAX_ITEM; k++) ids[k] = item->at[k]->id;
+    Td__Wire__QueueGet g = TD__WIRE__QUEUE_GET__INIT;
+    g.queue = q->number;
+    g.n_ids = TD_MAX_ITEM;
+    g.ids = ids;
+    g.timeout_ms = td_timeout(timeout_ms);
+    Td__Wire__Call call = TD__WIRE__CALL__INIT;
+    call.queue_get = &g;
+    td_wait w = {.on_reply = on_item, .context = item};
+    rc = td_ask_and_wait(c, &call, -1, &w, "queue_get");
+    if (rc) {
+        td_abandon(c, &w, TD_MAX_ITEM, item->at);
+        item->n = 0;
+        return rc;
+    }
+    for (int k = TD_MAX_ITEM - 1; k >= item->n; k--) td_array_drop(item->at[k]), item->at[k] = NULL;
+    for (int k = 0; k < item->n; k++) td_array_announce(item->at[k]);
+    return TD_OK;
+}
+
+TD_API int td_queue_get(td_queue *q, td_queue_item *item, int timeout_ms)
+{
+    memset(item, 0, sizeof *item);
+    int rc = enter_queue(q, "queue_get");
+    if (rc) return rc;
+    rc = get_item(q, item, timeout_ms);
+    td_leave(q->client);
+    if (rc) free(item->note), memset(item, 0, sizeof *item);
+    return rc;
+}
+
+TD_API void td_queue_item_clear(td_queue_item *item)
+{
+    for (int k = 0; k < item->n; k++) td_release(item->at[k]);
+    free(item->note);
+    memset(item, 0, sizeof *item);
+}
+
+TD_API int td_queue_close(td_queue *q, bool end)
+{
+    if (!q) return TD_OK;
+    td_client *c = q->client;
+    int rc = td_enter(c, "queue_close");
+    bool entered = !rc;
+    if (!rc && q->session == c->session) {
+        Td__Wire__QueueClose close = TD__WIRE__QUEUE_CLOSE__INIT;
+        close.queue = q->number;
+        close.end = end;
+        Td__Wire__Call call = TD__WIRE__CALL__INIT;
+        call.queue_close = &close;
+        td_wait w = {0};
+        rc = td_ask_and_wait(c, &call, -1, &w, "queue_close");
+    }
+    if (entered) td_leave(c);
+    free(q);
+    return rc;
+}

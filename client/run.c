@@ -1,0 +1,264 @@
+/* The way of every op: infer, choose ids, write the record. No allocation in the common case, and no round trip.
+ *
+ * Inference runs on the same function as in the daemon, so what passes here has a right shape there. On failure nothing
+ * was written to the stream and no handle was made. */
+#include "client/run.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { FEW_INPUTS = 16, FEW_OUTPUTS = 8 };
+
+/* One call on its way. The arrays are the local ones of td_run, or one piece of heap for long lists. */
+typedef struct issue {
+    td_client *c;
+    const char *where;
+    const td_op *op;
+    unsigned flags;
+    int nin, room, max_out, nout; /* room: of the caller; max_out: what inference may need */
+    const td_arg *in;
+    const td_attrs *attrs;
+    td_operand *operands;
+    td_scalar *numbers;
+    uint32_t *in_ids, *out_ids;
+    td_desc *descs;
+    td_array **out;
+} issue;
+
+static td_scalar scalar_of(td_arg a)
+{
+    td_scalar s = {(td_scalar_kind)(a.kind - TD_ARG_BOOL), 0, 0, 0};
+    if (s.kind <= TD_S_INT) s.i = a.i;
+    else s.re = a.re;
+    if (s.kind == TD_S_COMPLEX) s.im = a.im;
+    return s;
+}
+
+static int fail(const issue *u, const td_error *e)
+{
+    return td_raise_error(e, u->op->name, u->where);
+}
+
+/* An array that is NULL stands for an absent optional one, or comes from a call that failed. */
+static int take_null(const issue *u, int i)
+{
+    const td_param *p = &u->op->params[td_op_param_of(u->op, u->nin, i)];
+    if (p->kind == TD_P_OPTIONAL || p->kind == TD_P_OPTIONAL_LIST) return TD_OK;
+    return td_raise_null(u->op->name, p->name);
+}
+
+/* Operands for inference, and ids and numbers for the record. */
+static int take_inputs(issue *u)
+{
+    int rc = TD_OK, nnumbers = 0;
+    for (int i = 0; i < u->nin && !rc; i++) {
+        td_array *a = u->in[i].kind == TD_ARG_ARRAY ? u->in[i].array : NULL;
+        u->operands[i] = (td_operand){NULL, NULL};
+        u->in_ids[i] = 0;
+        if (a) {
+            if (a->client != u->c) return td_same_client(&u->c, a, u->op->name);
+            if (a->unknown) rc = td_resolve(a);
+            u->operands[i].desc = &a->desc;
+            u->in_ids[i] = a->id;
+        } else if (u->in[i].kind > TD_ARG_ARRAY) {
+            u->numbers[nnumbers] = scalar_of(u->in[i]);
+            u->operands[i].scalar = &u->numbers[nnumbers++];
+            u->in_ids[i] = TD_NUMBER_BIT;
+        } else {
+            rc = take_null(u, i);
+        }
+    }
+    return rc;
+}
+
+static int check_out(const issue *u, int k)
+{
+    const td_desc *want = &u->descs[k], *have = &u->out[k]->desc;
+    td_error e = {0};
+    char a[96], b[96];
+    if (!td_desc_same_shape(want, have))
+        td_fail(&e, TD_E_SHAPE, "the result has shape %s, but what it is to be written to has %s",
+                td_shape_text(want->ndim, want->shape, a, sizeof a),
+                td_shape_text(have->ndim, have->shape, b, sizeof b));
+    else if (!(u->op->flags & TD_OF_CAST_ANY) && !td_dtype_can_cast((td_dtype)want->dtype, (td_dtype)have->dtype))
+        td_fail(&e, TD_E_TYPE, "result type %s can't be cast to %s", td_dtype_name((td_dtype)want->dtype),
+                td_dtype_name((td_dtype)have->dtype));
+    else if (td_desc_self_overlaps(have))
+        td_fail(&e, TD_E_INVALID,
+                "more than one element of the written-to tensor refers to a single memory location; clone() it first");
+    return e.code ? fail(u, &e) : TD_OK;
+}
+
+/* The tensors that are written: known, of this client, and of the right shape. */
+static int take_outs(issue *u)
+{
+    int rc = TD_OK;
+    if (u->op->flags & (TD_OF_VIEW | TD_OF_DATA_SHAPE))
+        return td_raise(TD_E_UNSUPPORTED, u->op->name, "this op cannot write into a given tensor");
+    for (int k = 0; k < u->nout && !rc; k++) {
+        td_array *a = u->out[k];
+        if (!a) rc = td_raise_null(u->op->name, "out");
+        else rc = td_same_client(&u->c, a, u->op->name);
+        if (!rc) rc = td_resolve(a);
+        if (!rc) rc = check_out(u, k);
+        if (!rc) u->out_ids[k] = a->id;
+    }
+    return rc;
+}
+
+/* A view knows the address of its base. */
+static void share_address(td_array *a, const td_array *base)
+{
+    if (base->mapping < 0) return;
+    a->mapping = base->mapping;
+    a->client->mappings[a->mapping].users++;
+    a->bytes = base->bytes;
+    a->settled = base->settled;
+}
+
+static int make_outs(issue *u)
+{
+    if (u->nout > u->room)
+        return td_raise(TD_E_INVALID, u->op->name, "%d results come, but there is room for %d", u->nout, u->room);
+    for (int k = 0; k < u->nout; k++) {
+        td_array *a = u->out[k] = td_array_new(u->c);
+        if (!a) {
+            while (k-- > 0) td_array_drop(u->out[k]);
+            return fail(u, td_last_error());
+        }
+        a->desc = u->descs[k];
+        a->unknown = u->op->flags & TD_OF_DATA_SHAPE;
+        if (u->op->flags & TD_OF_VIEW) share_address(a, u->in[0].array);
+        u->out_ids[k] = a->id;
+    }
+    return TD_OK;
+}
+
+static bool writes_something(const issue *u)
+{
+    if (u->flags & TD_RF_OUT) return true;
+    for (int i = 0; i < u->op->nparams; i++)
+        if (u->op->params[i].flags & TD_PF_MUTATED) return true;
+    return false;
+}
+
+/* Written into the batch; from here on the ids are bound. */
+static int record(issue *u)
+{
+    td_client *c = u->c;
+    td_error e = {0};
+    int rc = td_words_op(&c->words, u->op, td_mode(), u->flags, u->where ? td_site(c, u->where) : 0, u->nin, u->in_ids,
+                         u->nout, u->out_ids, u->numbers, u->attrs, &e);
+    bool made = !(u->flags & TD_RF_OUT);
+    for (int k = 0; made && k < u->nout; k++) {
+        if (rc) td_array_drop(u->out[k]);
+        else td_array_announce(u->out[k]);
+    }
+    if (rc) return fail(u, &e);
+    if (writes_something(u)) c->writes++;
+    return td_recorded(c);
+}
+
+static int infer(issue *u)
+{
+    td_infer f = {
+        .op = u->op, .in = u->operands, .nin = u->nin, .attrs = u->attrs, .out = u->descs, .max_out = u->max_out};
+    td_error e;
+    e.code = 0, e.op[0] = e.where[0] = e.message[0] = 0;
+    if (td_op_infer(&f, &e)) return fail(u, &e);
+    u->nout = f.nout;
+    return TD_OK;
+}
+
+static int refused(const issue *u)
+{
+    const td_client *c = u->c;
+    if (!c->refused || !(c->refused[u->op->id / 8] >> (u->op->id % 8) & 1)) return TD_OK;
+    return td_raise(TD_E_UNSUPPORTED, u->op->name,
+                    "op %s%s is not the same in this library (%s) and in the daemon (%s); use the same release of both",
+                    u->op->name, u->op->signature, TD_VERSION, c->version);
+}
+
+static int issue_locked(issue *u)
+{
+    int rc = refused(u);
+    if (!rc) rc = take_inputs(u);
+    if (!rc) rc = infer(u);
+    if (!rc) rc = u->flags & TD_RF_OUT ? take_outs(u) : make_outs(u);
+    return rc ? rc : record(u);
+}
+
+static td_client *client_of_inputs(int nin, const td_arg *in)
+{
+    for (int i = 0; i < nin; i++)
+        if (in[i].kind == TD_ARG_ARRAY && in[i].array) return in[i].array->client;
+    return NULL;
+}
+
+/* No array to tell the client by: either one of them is NULL, or all are numbers. */
+static int no_client(const td_op *op, int nin, const td_arg *in)
+{
+    for (int i = 0; i < nin; i++)
+        if (in[i].kind == TD_ARG_ARRAY) return td_raise_null(op->name, op->params[td_op_param_of(op, nin, i)].name);
+    return td_raise(TD_E_INVALID, op->name, nin ? "at least one argument must be an array" : "the client is NULL");
+}
+
+/* Long lists: the same with arrays from the heap. */
+static int issue_large(issue *u)
+{
+    size_t n = (size_t)u->nin + 1, m = (size_t)u->max_out + 1;
+    u->operands = malloc(n * (sizeof *u->operands + sizeof *u->numbers + sizeof *u->in_ids));
+    u->descs = malloc(m * (sizeof *u->descs + sizeof *u->out_ids));
+    int rc = TD_E_SYSTEM;
+    if (u->operands && u->descs) {
+        u->numbers = (td_scalar *)(u->operands + n);
+        u->in_ids = (uint32_t *)(u->numbers + n);
+        u->out_ids = (uint32_t *)(u->descs + m);
+        rc = issue_locked(u);
+    } else {
+        td_raise(rc, u->op->name, "no memory for a call with %d inputs and %d results", u->nin, u->max_out);
+    }
+    free(u->operands);
+    free(u->descs);
+    return rc;
+}
+
+static int issue_small(issue *u)
+{
+    td_operand operands[FEW_INPUTS];
+    td_scalar numbers[FEW_INPUTS];
+    uint32_t in_ids[FEW_INPUTS], out_ids[FEW_OUTPUTS];
+    td_desc descs[FEW_OUTPUTS];
+    u->operands = operands;
+    u->numbers = numbers;
+    u->in_ids = in_ids;
+    u->out_ids = out_ids;
+    u->descs = descs;
+    return issue_locked(u);
+}
+
+int td_run(td_client *c, const char *where, const td_op *op, unsigned flags, int nin, const td_arg *in,
+           const td_attrs *attrs, int max_out, td_array **out, int *nout)
+{
+    bool list = op->nouts == 1 && op->outs[0].list;
+    issue u = {.where = where, .op = op, .flags = flags, .nin = nin, .in = in, .attrs = attrs, .out = out};
+    u.room = max_out;
+    u.max_out = list ? TD_MAX_OUTPUTS : op->nouts;
+    if (nout) *nout = 0;
+    u.c = c ? c : client_of_inputs(nin, in);
+    int rc = u.c ? td_enter(u.c, op->name) : no_client(op, nin, in);
+    if (rc) return rc;
+    if (nin > TD_MAX_INPUTS) rc = td_raise(TD_E_INVALID, op->name, "%d tensors; at most %d", nin, TD_MAX_INPUTS);
+    else if (nin > FEW_INPUTS || u.max_out > FEW_OUTPUTS) rc = issue_large(&u);
+    else rc = issue_small(&u);
+    td_leave(u.c);
+    if (nout && !rc) *nout = u.nout;
+    return rc;
+}
+
+void td_hand_over(td_array *a, td_array **out)
+{
+    if (out) *out = a;
+    else td_release(a);
+}

@@ -1,0 +1,29 @@
+/* Running an op by its row of the table: what the generated functions and the Python module stand on. */
+#ifndef TENSORD_CLIENT_RUN_H
+#define TENSORD_CLIENT_RUN_H
+
+#include "client/client.h"
+
+/* Run an op. `c` may be NULL when an input is an array. `in` are the tensor arguments in the order of the signature,
+ * lists flattened, NULL arrays for absent optional ones; `attrs` the other arguments, complete. Up to `max_out` handles
+ * are made into out[], one reference each, and *nout says how many. With `flags` TD_RF_OUT, out[] are given arrays that
+ * are written instead. `where` is a text that lives as long as the client, told apart by its address, or NULL. */
+int td_run(td_client *c, const char *where, const td_op *op, unsigned flags, int nin, const td_arg *in,
+           const td_attrs *attrs, int max_out, td_array **out, int *nout);
+
+/* A further result goes to who wants it, or is released. */
+void td_hand_over(td_array *a, td_array **out);
+
+/* Append the next attribute of `op` as it was given. False when it has the wrong kind or there is no room (this
+ * thread's error says so). */
+bool td_give_number(td_attrs *a, const td_op *op, td_arg v);
+bool td_give_int(td_attrs *a, const td_op *op, int64_t v);
+bool td_give_float(td_attrs *a, const td_op *op, double v);
+bool td_give_bool(td_attrs *a, const td_op *op, bool v);
+bool td_give_dtype(td_attrs *a, const td_op *op, td_dtype v);
+bool td_give_ints(td_attrs *a, const td_op *op, td_ints v);
+
+/* A list parameter among the inputs: copies it into `in` (room for TD_MAX_INPUTS) at *n. False when it is too long. */
+bool td_give_list(td_arg *in, int *n, const td_op *op, td_list l);
+
+#endif

@@ -1,0 +1,108 @@
+/* Sharing between sessions: names, and memory that a program brings. */
+#include "client/client.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+TD_API int td_publish(td_array *a, const char *name, unsigned flags)
+{
+    if (!a) return td_raise_null("publish", "the array");
+    if (!name || !name[0]) return td_raise(TD_E_INVALID, "publish", "the name is empty");
+    int rc = td_enter(a->client, "publish");
+    if (rc) return rc;
+    Td__Wire__Publish p = TD__WIRE__PUBLISH__INIT;
+    p.name = (char *)name;
+    p.id = a->id;
+    p.replace = flags & TD_REPLACE;
+    p.copy = flags & TD_COPY;
+    Td__Wire__Call call = TD__WIRE__CALL__INIT;
+    call.publish = &p;
+    td_wait w = {0};
+    rc = td_ask_and_wait(a->client, &call, -1, &w, "publish");
+    td_leave(a->client);
+    return rc;
+}
+
+TD_API int td_drop(td_client *c, const char *name)
+{
+    int rc = td_enter(c, "drop");
+    if (rc) return rc;
+    Td__Wire__Drop d = TD__WIRE__DROP__INIT;
+    d.name = (char *)(name ? name : "");
+    Td__Wire__Call call = TD__WIRE__CALL__INIT;
+    call.drop = &d;
+    td_wait w = {0};
+    rc = td_ask_and_wait(c, &call, -1, &w, "drop");
+    td_leave(c);
+    return rc;
+}
+
+static int on_open(td_client *c, td_wait *w, const td_reply *r, int *fd, td_error *e)
+{
+    (void)c;
+    td_array *a = w->context;
+    if (!r->desc) return td_fail(e, TD_E_PROTOCOL, "no descriptor came");
+    int rc = td_desc_from_wire(r->desc, &a->desc, e);
+    return !rc && r->address ? td_adopt_address(a, r->address, fd, e) : rc;
+}
+
+TD_API td_array *td_open(td_client *c, const char *name, int timeout_ms)
+{
+    if (td_enter(c, "open")) return NULL;
+    td_array *a = td_array_new(c);
+    if (a) {
+        Td__Wire__Open o = TD__WIRE__OPEN__INIT;
+        o.name = (char *)(name ? name : "");
+        o.id = a->id;
+        o.timeout_ms = td_timeout(timeout_ms);
+        Td__Wire__Call call = TD__WIRE__CALL__INIT;
+        call.open = &o;
+        td_wait w = {.on_reply = on_open, .context = a};
+        int rc = td_ask_and_wait(c, &call, -1, &w, "open");
+        if (!rc) {
+            td_array_announce(a);
+        } else {
+            td_abandon(c, &w, 1, &a);
+            a = NULL;
+        }
+    }
+    td_leave(c);
+    return a;
+}
+
+TD_API td_array *td_import_fd(td_client *c, int fd, td_dtype dtype, td_ints shape, uint64_t offset)
+{
+    if (td_enter(c, "import")) return NULL;
+    td_error *e = td_thread_error();
+    td_array *a = td_array_new(c);
+    int copy = a ? fcntl(fd, F_DUPFD_CLOEXEC, 0) : -1;
+    int rc = a ? TD_OK : td_last_error()->code;
+    if (!rc && !td_dtype_valid(dtype)) rc = td_fail(e, TD_E_TYPE, "%u is no dtype", (unsigned)dtype);
+    if (!rc) rc = td_desc_contiguous(&a->desc, dtype, shape.n, shape.at, e);
+    if (!rc && copy < 0) rc = td_fail_errno(e, errno, "cannot duplicate descriptor %d", fd);
+    if (!rc) {
+        Td__Wire__Desc d = TD__WIRE__DESC__INIT;
+        d.dtype = dtype;
+        d.n_shape = d.n_stride = a->desc.ndim;
+        d.shape = a->desc.shape;
+        d.stride = a->desc.stride;
+        Td__Wire__Import import = TD__WIRE__IMPORT__INIT;
+        import.id = a->id;
+        import.desc = &d;
+        import.offset = offset;
+        Td__Wire__Call call = TD__WIRE__CALL__INIT;
+        call.import = &import;
+        td_wait w = {0};
+        rc = td_ask_and_wait(c, &call, copy, &w, "import");
+        if (rc) td_abandon(c, &w, 1, &a);
+        else td_array_announce(a);
+    } else {
+        if (copy >= 0) close(copy);
+        td_array_drop(a);
+        if (e->code) td_raise_error(e, "import", NULL);
+    }
+    td_leave(c);
+    return rc ? NULL : a;
+}

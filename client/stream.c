@@ -1,0 +1,396 @@
+/* The stream of one connection: batches out, replies in, whatever order they come in.
+ *
+ * Invariants: the writer is only appended to and flushed under the lock; the reader belongs to the one thread that set
+ * `reading`. Whoever waits for room to write reads too (or knows that somebody does), so that the two sides never wait
+ * for each other. */
+#include "client/client.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+
+enum { BATCH_WORDS = 16384, BATCH_DATA = 256 << 10, UNSENT_HIGH = 1 << 20, UNSENT_LOW = 64 << 10, SLICE_MS = 100 };
+
+/* ---- the end ----------------------------------------------------------------------------------------------------- */
+
+static void finish_wait(td_wait *w, int code)
+{
+    w->code = code;
+    w->done = true;
+    if (w->heap) free(w);
+}
+
+void td_lose(td_client *c, int code, const char *format, ...)
+{
+    if (c->lost) return;
+    va_list list;
+    va_start(list, format);
+    vsnprintf(c->why.message, sizeof c->why.message, format, list);
+    va_end(list);
+    c->why.code = c->lost = code;
+    shutdown(c->socket, SHUT_RDWR);
+    for (td_wait *w = c->waits, *next; w; w = next) {
+        next = w->next;
+        w->error = c->why;
+        finish_wait(w, code);
+    }
+    c->waits = NULL;
+    if (c->waiting) pthread_cond_broadcast(&c->wake);
+}
+
+static void lose_errno(td_client *c, int err)
+{
+    if (err == EPIPE || err == ECONNRESET)
+        td_lose(c, TD_E_LOST, "the connection to the daemon (pid %u, %s) was closed", c->pid, c->path);
+    else td_lose(c, TD_E_LOST, "the connection to the daemon (pid %u, %s) failed: %s", c->pid, c->path, strerror(err));
+}
+
+/* ---- in ---------------------------------------------------------------------------------------------------------- */
+
+static td_wait *take_wait(td_client *c, uint64_t serial)
+{
+    for (td_wait **at = &c->waits; *at; at = &(*at)->next) {
+        td_wait *w = *at;
+        if (w->serial != serial) continue;
+        *at = w->next;
+        return w;
+    }
+    return NULL;
+}
+
+static void error_from_wire(td_error *e, const Td__Wire__Error *from)
+{
+    *e = (td_error){.code = from->code && from->code < TD_CODE_COUNT ? (int)from->code : TD_E_INTERNAL};
+    snprintf(e->op, sizeof e->op, "%s", from->op);
+    snprintf(e->where, sizeof e->where, "%s", from->where);
+    snprintf(e->message, sizeof e->message, "%s", from->message);
+}
+
+static void handle_reply(td_client *c, td_frame *f)
+{
+    td_reply *r = td__wire__reply__unpack(&c->arena.allocator, f->bytes, f->payload);
+    if (!r) {
+        td_lose(c, TD_E_PROTOCOL, "the daemon sent a reply that cannot be read");
+        return;
+    }
+    td_wait *w = take_wait(c, r->serial);
+    if (!w) return; /* whoever asked gave up */
+    int code = TD_OK;
+    if (r->error && r->error->code) {
+        error_from_wire(&w->error, r->error);
+        code = w->error.code;
+    } else if (w->on_reply) {
+        code = w->on_reply(c, w, r, &f->fd, &w->error);
+        if (code) w->error.code = code;
+    }
+    finish_wait(w, code);
+}
+
+static void handle_event(td_client *c, const td_frame *f)
+{
+    Td__Wire__Event *v = td__wire__event__unpack(&c->arena.allocator, f->bytes, f->payload);
+    if (!v) return;
+    if (v->unmap_segment) td_unmap_segment(c, v->unmap_segment);
+    if (v->error && v->error->code) td_lose(c, TD_E_LOST, "the daemon ended this session: %s", v->error->message);
+}
+
+static void handle_frames(td_client *c)
+{
+    td_frame f;
+    td_error e = {0};
+    int rc;
+    while (!c->lost && (rc = td_reader_next(&c->reader, &f, &e)) != 0) {
+        if (rc < 0) {
+            td_lose(c, TD_E_PROTOCOL, "the daemon broke the protocol: %s", e.message);
+            return;
+        }
+        if (f.kind == TD_FRAME_REPLY) handle_reply(c, &f);
+        else if (f.kind == TD_FRAME_EVENT) handle_event(c, &f);
+        td_frame_done(&f);
+        td_arena_reset(&c->arena);
+    }
+}
+
+static void handle_filled(td_client *c, long n, const td_error *e)
+{
+    if (n > 0) handle_frames(c);
+    else if (n == 0) lose_errno(c, EPIPE);
+    else if (n == -EPROTO) td_lose(c, TD_E_PROTOCOL, "%s", e->message);
+    else if (n != -EAGAIN && n != -EINTR) lose_errno(c, (int)-n);
+}
+
+void td_poll_replies(td_client *c)
+{
+    if (c->reading || c->lost) return;
+    td_error e = {0};
+    long n = td_reader_fill(&c->reader, c->socket, true, &e);
+    handle_filled(c, n, &e);
+}
+
+/* ---- sleeping ---------------------------------------------------------------------------------------------------- */
+
+/* Another thread reads: wait until it stops or has something for us. */
+static void sleep_beside_reader(td_client *c)
+{
+    c->waiting++;
+    if (c->stop) {
+        struct timespec t;
+        clock_gettime(CLOCK_REALTIME, &t);
+        t.tv_nsec += SLICE_MS * 1000000L;
+        if (t.tv_nsec >= 1000000000L) t.tv_sec++, t.tv_nsec -= 1000000000L;
+        pthread_cond_timedwait(&c->wake, &c->lock, &t);
+    } else {
+        pthread_cond_wait(&c->wake, &c->lock);
+    }
+    c->waiting--;
+}
+
+/* Be the reader until something came, the socket takes bytes again, or a slice of time has passed. */
+static void sleep_as_reader(td_client *c, bool to_write)
+{
+    td_error e = {0};
+    long n;
+    c->reading = true;
+    bool stop = c->stop != NULL;
+    pthread_mutex_unlock(&c->lock);
+    if (to_write || stop) {
+        struct pollfd p = {c->socket, (short)(POLLIN | (to_write ? POLLOUT : 0)), 0};
+        poll(&p, 1, stop ? SLICE_MS : -1);
+        n = p.revents & (POLLIN | POLLHUP | POLLERR) ? td_reader_fill(&c->reader, c->socket, true, &e) : -EAGAIN;
+    } else {
+        n = td_reader_fill(&c->reader, c->socket, false, &e);
+    }
+    pthread_mutex_lock(&c->lock);
+    handle_filled(c, n, &e);
+    c->reading = false;
+    if (c->waiting) pthread_cond_broadcast(&c->wake);
+}
+
+/* Sleep until something may have changed. False when the program wants to stop. */
+static bool sleep_on_socket(td_client *c, bool to_write)
+{
+    if (!c->reading) {
+        sleep_as_reader(c, to_write);
+    } else if (to_write) {
+        struct pollfd p = {c->socket, POLLOUT, 0};
+        pthread_mutex_unlock(&c->lock);
+        poll(&p, 1, SLICE_MS);
+        pthread_mutex_lock(&c->lock);
+    } else {
+        sleep_beside_reader(c);
+    }
+    if (!c->stop) return true;
+    bool (*stop)(void *) = c->stop;
+    void *context = c->stop_context;
+    pthread_mutex_unlock(&c->lock);
+    bool stopped = stop(context);
+    pthread_mutex_lock(&c->lock);
+    return !stopped;
+}
+
+/* ---- out --------------------------------------------------------------------------------------------------------- */
+
+static size_t put_varint(uint8_t *p, uint64_t v)
+{
+    size_t n = 0;
+    for (; v >= 0x80; v >>= 7) p[n++] = (uint8_t)(v | 0x80);
+    p[n++] = (uint8_t)v;
+    return n;
+}
+
+/* A length-delimited field of a message: tag, length, bytes. */
+static size_t put_field(uint8_t *p, unsigned field, const void *bytes, size_t n)
+{
+    size_t at = put_varint(p, field << 3 | 2);
+    at += put_varint(p + at, n);
+    if (n) memcpy(p + at, bytes, n);
+    return at + n;
+}
+
+/* The texts of call sites that the batch is the first to use: field 3, {1: id, 2: text}. */
+static size_t put_sites(td_client *c, uint8_t *p)
+{
+    size_t at = 0;
+    for (unsigned i = 0; i < c->nunsent; i++) {
+        td_site_slot *s = &c->sites[c->unsent[i]];
+        size_t length = strlen(s->text);
+        uint8_t inner[16];
+        size_t n = put_varint(inner, 1 << 3);
+        n += put_varint(inner + n, s->id);
+        n += put_varint(inner + n, 2 << 3 | 2);
+        n += put_varint(inner + n, length);
+        at += put_varint(p + at, 3 << 3 | 2);
+        at += put_varint(p + at, n + length);
+        memcpy(p + at, inner, n);
+        memcpy(p + at + n, s->text, length);
+        at += n + length;
+        s->sent = true;
+    }
+    c->nunsent = 0;
+    return at;
+}
+
+/* The batch becomes a frame in the writer. Written by hand: packing through protobuf-c would copy the words once more.
+ */
+static int seal_batch(td_client *c)
+{
+    if (c->nreleased) td_emit_releases(c);
+    if (!c->words.count) return TD_OK;
+    size_t most = 32 + c->words.count * 4 + c->data_bytes;
+    for (unsigned i = 0; i < c->nunsent; i++) most += 32 + strlen(c->sites[c->unsent[i]].text);
+    uint8_t *p = td_writer_begin(&c->writer, most);
+    if (!p) return td_raise(TD_E_SYSTEM, NULL, "no memory for a batch of %zu bytes", most);
+    size_t n = put_field(p, 1, c->words.at, c->words.count * 4);
+    if (c->data_bytes) n += put_field(p + n, 2, c->data, c->data_bytes);
+    n += put_sites(c, p + n);
+    td_writer_end(&c->writer, n, TD_FRAME_BATCH, -1);
+    c->words.count = c->data_bytes = 0;
+    c->records = 0;
+    return TD_OK;
+}
+
+/* Send until at most `left` bytes are unsent. */
+static int drain(td_client *c, size_t left)
+{
+    while (!c->lost) {
+        int rc = td_writer_flush(&c->writer, c->socket, true, NULL);
+        if (rc < 0) {
+            td_poll_replies(c); /* the daemon's last words, if there are any, say more than EPIPE */
+            lose_errno(c, -rc);
+        } else if (rc == 0 || td_writer_pending(&c->writer) <= left) {
+            return TD_OK;
+        } else if (!sleep_on_socket(c, true)) {
+            return td_raise(TD_E_CANCELLED, NULL, "stopped while waiting for the daemon to take what was sent");
+        }
+    }
+    return td_raise(c->lost, NULL, "%s", c->why.message);
+}
+
+int td_push(td_client *c)
+{
+    int rc = seal_batch(c);
+    if (rc) return rc;
+    return drain(c, td_writer_pending(&c->writer) > UNSENT_HIGH ? UNSENT_LOW : UNSENT_HIGH);
+}
+
+int td_push_all(td_client *c)
+{
+    int rc = seal_batch(c);
+    return rc ? rc : drain(c, 0);
+}
+
+int td_recorded(td_client *c)
+{
+    if (++c->records < c->batch && c->words.count < BATCH_WORDS && c->data_bytes < BATCH_DATA) return TD_OK;
+    td_push(c); /* when the program stopped it, the rest goes with the next */
+    return c->lost;
+}
+
+int td_control(td_client *c, unsigned rec, const char *where, int nin, const uint32_t *in, int nout,
+               const uint32_t *out, int nrest, const uint32_t *rest)
+{
+    td_error e = {0};
+    int rc =
+        td_words_control(&c->words, rec, td_mode(), where ? td_site(c, where) : 0, nin, in, nout, out, nrest, rest, &e);
+    return rc ? td_raise_error(&e, NULL, where) : td_recorded(c);
+}
+
+/* ---- asking ------------------------------------------------------------------------------------------------------ */
+
+void td_expect(td_client *c, td_wait *w)
+{
+    w->serial = c->next_serial++;
+    w->next = c->waits;
+    c->waits = w;
+}
+
+int td_ask(td_client *c, Td__Wire__Call *call, int fd, td_wait *w)
+{
+    int rc = seal_batch(c);
+    if (rc) return rc;
+    size_t most = td__wire__call__get_packed_size(call) + 10;
+    uint8_t *p = most <= TD_FRAME_MAX ? td_writer_begin(&c->writer, most) : NULL;
+    if (!p)
+        return td_raise(TD_E_SYSTEM, NULL, "no room for a request of %zu bytes; the most is %u", most, TD_FRAME_MAX);
+    td_expect(c, w);
+    call->serial = w->serial;
+    size_t n = td__wire__call__pack(call, p);
+    rc = td_writer_end(&c->writer, n, TD_FRAME_CALL, fd);
+    if (rc) {
+        take_wait(c, w->serial);
+        return td_raise(rc, NULL, "too many descriptors wait to be sent");
+    }
+    return drain(c, UNSENT_HIGH);
+}
+
+int td_await(td_client *c, td_wait *w, const char *op)
+{
+    int rc = w->done ? TD_OK : td_push_all(c);
+    if (!rc && !w->done) td_poll_replies(c);
+    while (!rc && !w->done)
+        if (!sleep_on_socket(c, false)) rc = td_raise(TD_E_CANCELLED, op, "stopped while waiting for the daemon");
+    if (w->done) return w->code ? td_raise_error(&w->error, op, NULL) : TD_OK;
+    td_forget_wait(c, w);
+    return rc;
+}
+
+int td_ask_and_wait(td_client *c, Td__Wire__Call *call, int fd, td_wait *w, const char *op)
+{
+    int rc = td_ask(c, call, fd, w);
+    if (!rc) return td_await(c, w, op);
+    td_forget_wait(c, w);
+    return rc;
+}
+
+void td_tell(td_client *c, Td__Wire__Call *call)
+{
+    td_wait *w = calloc(1, sizeof *w);
+    if (!w) return;
+    w->heap = true;
+    if (td_ask(c, call, -1, w) && !w->serial) free(w);
+}
+
+void td_forget_wait(td_client *c, td_wait *w)
+{
+    if (w->serial && !w->done) take_wait(c, w->serial);
+}
+
+typedef struct abandoned {
+    td_wait wait;
+    int n;
+    uint32_t ids[TD_MAX_ITEM];
+} abandoned;
+
+/* The answer came after all. */
+static int on_abandoned(td_client *c, td_wait *w, const td_reply *r, int *fd, td_error *e)
+{
+    (void)fd, (void)e;
+    const abandoned *a = (const abandoned *)w;
+    int n = r->item ? (int)r->item->n_descs : a->n;
+    for (int i = 0; i < a->n; i++) {
+        if (i < n) td_release_id(c, a->ids[i]);
+        else td_free_id(c, a->ids[i]);
+    }
+    return TD_OK;
+}
+
+void td_abandon(td_client *c, const td_wait *w, int n, td_array *const *at)
+{
+    bool answered = w->done || !w->serial || c->lost;
+    abandoned *a = answered ? NULL : calloc(1, sizeof *a);
+    if (a) {
+        a->wait = (td_wait){.next = c->waits, .serial = w->serial, .heap = true, .on_reply = on_abandoned};
+        c->waits = &a->wait;
+        a->n = n;
+    }
+    for (int i = n - 1; i >= 0; i--) {
+        if (a) a->ids[i] = at[i]->id;
+        if (answered) td_array_drop(at[i]);
+        else td_array_forget(at[i]);
+    }
+}

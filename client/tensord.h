@@ -1,0 +1,590 @@
+/* tensord.h: tensors that live in a daemon, seen from a C or C++ program.
+ *
+ *     td_client *c = td_connect(NULL);                            // the user's daemon, or a private one
+ *     td_array *x = td_full(c, td_dims(2, 3), 1.5, TD_FLOAT32);
+ *     td_array *y = td_add(td_mul(x, 2), x);                      // sent in batches, computed in the daemon
+ *     double s = td_item_f64(td_sum(y));                          // waits for the value: 27
+ *
+ * A td_array is a handle on a tensor of the daemon. Its dtype, shape and strides are known here without asking, because
+ * shapes are inferred on both sides: a shape that does not fit is an error at the call. Values are computed later; an
+ * error that only the daemon sees (an index out of range, memory full) surfaces at the next read, item, data or sync
+ * that needs the value, and names the op and the line of your program that asked for it.
+ *
+ * Errors. A function that makes something returns NULL when it fails; the others return a td_code, 0 for success.
+ * td_last_error() has the code and the words, for each thread. Where an array is expected, NULL is passed on: the call
+ * fails and the first error stays, so that a whole expression can be checked at its end. Nothing here prints, exits,
+ * touches signal handlers or starts a thread.
+ *
+ * Ownership. What a function returns is yours: td_release() it, or make it inside a td_scope, which releases all at its
+ * end. Arguments are never taken over, except where a comment says so. NULL may be released.
+ *
+ * Threads. Any number of threads may use one client; each call is whole. Modes (td_set_grad_enabled, ...), scopes and
+ * the last error are each thread's own. A call that waits for the future (td_open and the queues with a timeout) holds
+ * up the stream of its connection: give it a connection of its own when other threads must go on.
+ *
+ * fork(): the child's handles stay valid and its client is one of its own. Memory that was mapped stays mapped.
+ *
+ * The ops themselves (td_add, td_sum, ...) are in client/tensord_ops.h, made from the op table. C needs C11 with GNU
+ * expressions (gcc, clang), C++ needs C++11. */
+#ifndef TENSORD_H
+#define TENSORD_H
+
+#include "proto/types.h"
+
+#ifdef __cplusplus
+#include <initializer_list>
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define TD_API __attribute__((visibility("default")))
+#else
+#define TD_API
+#endif
+
+typedef struct td_client td_client; /* a connection */
+typedef struct td_array td_array;   /* a handle on a tensor */
+
+/* ---- errors ------------------------------------------------------------------------------------------------------ */
+
+/* The last error of this thread; code 0 when there was none since td_clear_error(). Never NULL. */
+TD_API const td_error *td_last_error(void);
+TD_API void td_clear_error(void);
+/* "shape", "memory", ... and "TD_E_SHAPE", ... */
+TD_API const char *td_error_name(int code);
+TD_API const char *td_error_symbol(int code);
+
+/* ---- connection -------------------------------------------------------------------------------------------------- */
+
+/* Connect to the daemon at `path`. NULL: to $TENSORD_SOCKET; else to the user's running daemon
+ * ($XDG_RUNTIME_DIR/tensord/socket, or /tmp/tensord-UID/socket); else to a private daemon that is started for it
+ * ($TENSORD_DAEMON, the tensord beside this library, or the one on PATH) and ends with its last client. NULL on
+ * failure. */
+TD_API td_client *td_connect(const char *path);
+/* End the connection. Handles that are still held become useless but must be released all the same. NULL is fine. */
+TD_API void td_disconnect(td_client *client);
+
+/* Where the daemon listens: what another process connects to. */
+TD_API const char *td_socket_path(const td_client *client);
+TD_API const char *td_daemon_version(const td_client *client);
+TD_API uint32_t td_daemon_pid(const td_client *client);
+TD_API uint32_t td_session(const td_client *client); /* this connection's number, as tensorctl shows it */
+TD_API const char *td_version(void);                 /* of this library */
+
+/* Send what is batched; does not wait. Every call that waits does it by itself. */
+TD_API int td_flush(td_client *client);
+/* Wait until everything asked so far has ended. Fails with the first error that was not told yet. */
+TD_API int td_sync(td_client *client);
+/* Ops that are batched before they are sent on their own; 1 sends each at once. Default 256. */
+TD_API void td_set_batch(td_client *client, unsigned ops);
+/* `stop` is called every tenth of a second while a call waits, and after each signal; true makes the call
+ * fail with TD_E_CANCELLED. NULL for none. */
+TD_API void td_set_interrupt(td_client *client, bool (*stop)(void *), void *context);
+
+/* ---- arguments --------------------------------------------------------------------------------------------------- */
+
+/* An array or a number, where an op takes either, and an optional number. td_add(x, y), td_add(x, 5), td_add(x, 2.5),
+ * td_add(x, td_complex(0, 1)) are all written as they read; td_none() says "not given". C's `true` is an int: say
+ * td_bool(true). */
+typedef enum td_arg_kind {
+    TD_ARG_NONE = 0,
+    TD_ARG_ARRAY = 1,
+    TD_ARG_BOOL,
+    TD_ARG_INT,
+    TD_ARG_FLOAT,
+    TD_ARG_COMPLEX
+} td_arg_kind;
+typedef struct td_arg {
+    td_arg_kind kind;
+    union {
+        td_array *array;
+        int64_t i;
+        double re;
+    };
+    double im;
+} td_arg;
+
+/* A list of integers: td_dims(2, 3) is one that lives to the end of the statement (C++) or block (C); td_dims() is the
+ * empty list (the shape of a scalar), td_no_dims() "not given" (for a reduction: over all dimensions). */
+typedef struct td_ints {
+    int n;
+    const int64_t *at;
+} td_ints;
+
+/* A list of arrays: td_arrays(x, y, z). */
+typedef struct td_list {
+    int n;
+    td_array *const *at;
+} td_list;
+
+static inline td_arg td_none(void)
+{
+    td_arg a;
+    a.kind = TD_ARG_NONE, a.i = 0, a.im = 0;
+    return a;
+}
+static inline td_arg td_arg_array(td_array *v)
+{
+    td_arg a;
+    a.kind = TD_ARG_ARRAY, a.array = v, a.im = 0;
+    return a;
+}
+static inline td_arg td_arg_void(const void *v)
+{
+    td_arg a;
+    a.kind = TD_ARG_ARRAY, a.array = (td_array *)v, a.im = 0;
+    return a;
+}
+static inline td_arg td_arg_bool(bool v)
+{
+    td_arg a;
+    a.kind = TD_ARG_BOOL, a.i = v, a.im = 0;
+    return a;
+}
+static inline td_arg td_arg_int(int64_t v)
+{
+    td_arg a;
+    a.kind = TD_ARG_INT, a.i = v, a.im = 0;
+    return a;
+}
+static inline td_arg td_arg_float(double v)
+{
+    td_arg a;
+    a.kind = TD_ARG_FLOAT, a.re = v, a.im = 0;
+    return a;
+}
+static inline td_arg td_arg_scalar(td_scalar v)
+{
+    td_arg a;
+    a.kind = (td_arg_kind)(TD_ARG_BOOL + v.kind), a.im = v.im;
+    if (v.kind >= TD_S_FLOAT) a.re = v.re;
+    else a.i = v.i;
+    return a;
+}
+static inline td_arg td_arg_same(td_arg v)
+{
+    return v;
+}
+static inline td_ints td_no_dims(void)
+{
+    td_ints l = {0, NULL};
+    return l;
+}
+/* `n` integers at `v`, when the list is not written out. */
+static inline td_ints td_dims_of(int n, const int64_t *v)
+{
+    static const int64_t none = 0;
+    td_ints l = {n, n ? v : &none};
+    return l;
+}
+static inline td_list td_arrays_of(int n, td_array *const *v)
+{
+    td_list l = {n, v};
+    return l;
+}
+
+/* File and line of a call: what errors say as `where`. Define TD_HERE before including this to say something else. */
+#ifndef TD_HERE
+#define TD_TEXT_(x) #x
+#define TD_TEXT(x) TD_TEXT_(x)
+#define TD_HERE __FILE__ ":" TD_TEXT(__LINE__)
+#endif
+
+/* ---- handles ----------------------------------------------------------------------------------------------------- */
+
+TD_API td_array *td_retain(td_array *a); /* one more td_release() to come; returns it */
+TD_API void td_release(td_array *a);
+TD_API td_client *td_client_of(const td_array *a);
+
+/* What is known here. Only the result of an op whose shape depends on values (nonzero, masked_select) makes the first
+ * of these wait; on failure the dtype is TD_DTYPE_NONE, the numbers are -1 and the pointers NULL. */
+TD_API td_dtype td_dtype_of(td_array *a);
+TD_API int td_ndim(td_array *a);
+TD_API int64_t td_size(td_array *a, int dim); /* negative dims count from the end */
+TD_API const int64_t *td_shape(td_array *a);
+TD_API const int64_t *td_strides(td_array *a); /* in elements */
+TD_API int64_t td_numel(td_array *a);
+TD_API int64_t td_nbytes(td_array *a); /* of its value: numel times the size of an element */
+TD_API bool td_is_contiguous(td_array *a);
+TD_API size_t td_element_size(td_dtype dtype);
+TD_API const char *td_dtype_text(td_dtype dtype); /* "float32" */
+
+/* A scope releases at its end what this thread made since its begin, except what was kept. Scopes nest; they are
+ * ended in the opposite order, by the thread that began them.
+ *
+ *     td_scope s;
+ *     td_scope_begin(&s);
+ *     td_array *loss = td_mean(td_square(td_sub(td_matmul(x, w), y)));
+ *     td_backward(loss);
+ *     td_scope_end(&s);
+ */
+typedef struct td_scope {
+    struct td_scope *outer;
+    td_array *first;
+} td_scope;
+TD_API void td_scope_begin(td_scope *scope);
+TD_API void td_scope_end(td_scope *scope);
+/* Take an array out of its scope: it is yours again. Returns it; NULL stays NULL. */
+TD_API td_array *td_keep(td_array *a);
+
+/* ---- values in --------------------------------------------------------------------------------------------------- */
+
+/* A tensor of the given shape with a copy of the row-major values at `data`. */
+TD_API td_array *td_from_data(td_client *client, td_dtype dtype, td_ints shape, const void *data);
+
+/* Shared memory to fill in place: no copy is made of what is put. A lease of `bytes` gives warm memory; each td_put
+ * announces a part of it as a tensor (byte offset a multiple of the element size), without a round trip. Free the lease
+ * when all is put; what was put lives on. Do not write to a part that was put. The next lease of the same size is
+ * fetched ahead. */
+typedef struct td_lease td_lease;
+TD_API td_lease *td_lease_new(td_client *client, size_t bytes);
+TD_API void *td_lease_data(td_lease *lease);
+TD_API size_t td_lease_size(const td_lease *lease);
+TD_API td_array *td_put(td_lease *lease, size_t offset, td_dtype dtype, td_ints shape);
+TD_API void td_lease_free(td_lease *lease);
+
+/* A tensor over memory that you bring: a memfd sealed against shrinking (F_SEAL_SHRINK). The descriptor stays yours. */
+TD_API td_array *td_import_fd(td_client *client, int fd, td_dtype dtype, td_ints shape, uint64_t offset);
+
+/* ---- values out -------------------------------------------------------------------------------------------------- */
+
+/* Copy the value, row-major, into `buffer` of exactly td_nbytes(a) bytes. */
+TD_API int td_read(td_array *a, void *buffer, size_t bytes);
+/* The value of a one-element tensor. The short forms give NaN and INT64_MIN on failure. */
+TD_API int td_item(td_array *a, td_scalar *out);
+TD_API double td_item_f64(td_array *a);
+TD_API int64_t td_item_i64(td_array *a);
+/* The very bytes, without a copy: the address of the first element, td_strides() apart from the others. Waits until
+ * what was asked before has been written. Good as long as the handle; read-only. NULL on failure. */
+TD_API const void *td_data(td_array *a);
+/* The same for writing. Waits for everything pending on it; until td_write_end() ops on it fail. The end moves the
+ * version, so that a backward that needs the old values fails instead of using the new ones. Only for tensors of this
+ * session. timeout_ms < 0: no limit. */
+TD_API void *td_write_begin(td_array *a, int timeout_ms);
+TD_API int td_write_end(td_array *a);
+
+/* ---- autograd ---------------------------------------------------------------------------------------------------- */
+
+TD_API int td_set_requires_grad(td_array *a, bool on);
+TD_API int td_retain_grad(td_array *a); /* keep .grad of an intermediate */
+
+enum { TD_RETAIN_GRAPH = 1, TD_CREATE_GRAPH = 2, TD_ALLOW_UNUSED = 4, TD_ANOMALY = 16 }; /* flags of the two below */
+
+/* td_backward(loss), td_backward(y, grad), td_backward(y, grad, flags): gradients are added into .grad of the leaves.
+ */
+TD_API int td_at_backward(const char *where, td_list roots, td_list grads, unsigned flags);
+/* Gradients of `outputs` with respect to `inputs`, one for each input into out[], .grad left alone. grads: n 0 for none
+ * given (ones, for scalars). With TD_ALLOW_UNUSED an input that took no part gets NULL. */
+TD_API int td_at_autograd_grad(const char *where, td_list outputs, td_list grads, td_list inputs, unsigned flags,
+                               td_array **out);
+/* The .grad; NULL with TD_E_NOT_FOUND when it has none. */
+TD_API td_array *td_at_grad(const char *where, td_array *a);
+/* The same for many, one round trip: out[i] is NULL where there is none. */
+TD_API int td_at_grads(const char *where, td_list arrays, td_array **out);
+TD_API int td_set_grad(td_array *a, td_array *grad); /* NULL: none */
+TD_API int td_zero_grad(td_list arrays);             /* sets them to none */
+/* The same bytes, no history, and a version counter of its own (torch's .data). */
+TD_API td_array *td_data_of(td_array *a);
+/* Whose gradients .grad, backward and zero_grad speak of: the tensor's own (0, the default: what all sessions add to),
+ * or td_session(client): this session's private ones, or another number that several sessions agree on. */
+TD_API void td_set_grad_scope(td_client *client, uint32_t scope);
+
+#define td_backward_1_(y) td_at_backward(TD_HERE, td_arrays(y), td_arrays_of(0, NULL), 0)
+#define td_backward_2_(y, g) td_at_backward(TD_HERE, td_arrays(y), td_arrays(g), 0)
+#define td_backward_3_(y, g, flags) td_at_backward(TD_HERE, td_arrays(y), td_arrays(g), flags)
+#define td_backward(...) TD_PICK_3_(__VA_ARGS__, td_backward_3_, td_backward_2_, td_backward_1_, )(__VA_ARGS__)
+#define td_autograd_grad(outputs, grads, inputs, flags, out)                                                           \
+    td_at_autograd_grad(TD_HERE, outputs, grads, inputs, flags, out)
+#define td_grad(a) td_at_grad(TD_HERE, a)
+#define td_grads(arrays, out) td_at_grads(TD_HERE, arrays, out)
+
+/* Modes of this thread. Each returns what was before, to put it back. */
+TD_API bool td_set_grad_enabled(bool on); /* default true */
+TD_API bool td_grad_enabled(void);
+TD_API bool td_set_inference(bool on); /* no graph, and results that can never be saved for one */
+TD_API bool
+td_set_service(bool on); /* results go into service memory: read-only to all, outlives the session when published */
+TD_API bool td_set_racy(bool on); /* results are declared racy: several sessions may step on them (Hogwild) */
+
+/* Random numbers of this session's stream from here on. */
+TD_API int td_seed(td_client *client, uint64_t seed);
+
+/* ---- sharing ----------------------------------------------------------------------------------------------------- */
+
+enum {
+    TD_REPLACE = 1,
+    TD_COPY = 2
+}; /* td_publish: take the place of what has the name; publish a copy in service memory */
+
+/* A published tensor outlives its session. It is the same tensor for all: what one writes in place the others see. */
+TD_API int td_publish(td_array *a, const char *name, unsigned flags);
+/* Open a published tensor. Waits for the name up to timeout_ms (0: it must be there; < 0: for ever). */
+TD_API td_array *td_open(td_client *client, const char *name, int timeout_ms);
+TD_API int td_drop(td_client *client, const char *name);
+
+/* Queues hand tensors from process to process, in order, without a copy. */
+typedef struct td_queue td_queue;
+enum { TD_PRODUCER = 1, TD_CONSUMER = 2 };
+#define TD_MAX_ITEM 64 /* tensors in one item */
+
+typedef struct td_item_of_queue {
+    int n;
+    td_array *at[TD_MAX_ITEM];
+    void *note; /* the bytes that the producer sent along; NULL when none */
+    size_t note_size;
+    uint32_t left; /* items that were left behind it */
+} td_queue_item;
+
+/* Makes the queue when it is not there. `capacity` in items (0: whatever it has, or 8); role: TD_PRODUCER |
+ * TD_CONSUMER. */
+TD_API td_queue *td_queue_open(td_client *client, const char *name, uint32_t capacity, unsigned role);
+/* Waits for room up to timeout_ms (< 0: for ever). */
+TD_API int td_queue_put(td_queue *q, td_list arrays, const void *note, size_t note_size, int timeout_ms);
+/* Waits for an item. TD_E_CLOSED when there will never be one more. td_queue_item_clear() what you got. */
+TD_API int td_queue_get(td_queue *q, td_queue_item *item, int timeout_ms);
+TD_API void td_queue_item_clear(td_queue_item *item);
+/* Leave the queue; `end`: and nobody may put any more. Frees it. NULL is fine. */
+TD_API int td_queue_close(td_queue *q, bool end);
+
+/* ---- looking ----------------------------------------------------------------------------------------------------- */
+
+typedef struct td_info {
+    bool requires_grad, leaf, has_grad, service;
+    uint32_t version;
+    uint64_t storage; /* the same for all views of one storage */
+    uint64_t nbytes;  /* of the storage */
+    char grad_fn[32]; /* the op that made it; empty for a leaf */
+} td_info;
+TD_API int td_get_info(td_array *a, td_info *out);
+
+typedef enum td_cell_kind { TD_CELL_NONE, TD_CELL_TEXT, TD_CELL_INT, TD_CELL_REAL, TD_CELL_BOOL } td_cell_kind;
+typedef struct td_cell {
+    td_cell_kind kind;
+    union {
+        char *text;
+        int64_t integer;
+        double real;
+        bool yes;
+    };
+} td_cell;
+typedef struct td_table {
+    int columns, rows;
+    char **names;   /* of the columns */
+    td_cell *cells; /* row after row */
+} td_table;
+/* What: status sessions tensors names queues ops segments. */
+TD_API td_table *td_status(td_client *client, const char *what);
+TD_API void td_table_free(td_table *table);
+
+#ifdef __cplusplus
+}
+#endif
+
+/* ---- how arguments become td_arg and lists ----------------------------------------------------------------------- */
+
+#define TD_PICK_1_(a, name, ...) name
+#define TD_PICK_2_(a, b, name, ...) name
+#define TD_PICK_3_(a, b, c, name, ...) name
+#define TD_PICK_4_(a, b, c, d, name, ...) name
+#define TD_PICK_5_(a, b, c, d, e, name, ...) name
+#define TD_PICK_6_(a, b, c, d, e, f, name, ...) name
+#define TD_PICK_7_(a, b, c, d, e, f, g, name, ...) name
+#define TD_PICK_8_(a, b, c, d, e, f, g, h, name, ...) name
+#define TD_PICK_9_(a, b, c, d, e, f, g, h, i, name, ...) name
+#define TD_PICK_10_(a, b, c, d, e, f, g, h, i, j, name, ...) name
+#define TD_PICK_11_(a, b, c, d, e, f, g, h, i, j, k, name, ...) name
+#define TD_PICK_12_(a, b, c, d, e, f, g, h, i, j, k, l, name, ...) name
+#define TD_PICK_13_(a, b, c, d, e, f, g, h, i, j, k, l, m, name, ...) name
+#define TD_PICK_14_(a, b, c, d, e, f, g, h, i, j, k, l, m, nn, name, ...) name
+#define TD_PICK_15_(a, b, c, d, e, f, g, h, i, j, k, l, m, n_, o, name, ...) name
+#define TD_PICK_16_(a, b, c, d, e, f, g, h, i, j, k, l, m, n_, o, p, name, ...) name
+
+#ifdef __cplusplus
+inline td_arg td_arg_of(td_array *v)
+{
+    return td_arg_array(v);
+}
+inline td_arg td_arg_of(decltype(nullptr))
+{
+    return td_arg_array(nullptr);
+}
+inline td_arg td_arg_of(bool v)
+{
+    return td_arg_bool(v);
+}
+inline td_arg td_arg_of(int v)
+{
+    return td_arg_int(v);
+}
+inline td_arg td_arg_of(unsigned v)
+{
+    return td_arg_int(v);
+}
+inline td_arg td_arg_of(long v)
+{
+    return td_arg_int(v);
+}
+inline td_arg td_arg_of(unsigned long v)
+{
+    return td_arg_int((int64_t)v);
+}
+inline td_arg td_arg_of(long long v)
+{
+    return td_arg_int(v);
+}
+inline td_arg td_arg_of(float v)
+{
+    return td_arg_float(v);
+}
+inline td_arg td_arg_of(double v)
+{
+    return td_arg_float(v);
+}
+inline td_arg td_arg_of(td_scalar v)
+{
+    return td_arg_scalar(v);
+}
+inline td_arg td_arg_of(td_arg v)
+{
+    return v;
+}
+inline td_ints td_ints_of(std::initializer_list<int64_t> l)
+{
+    return td_dims_of((int)l.size(), l.begin());
+}
+inline td_list td_list_of(std::initializer_list<td_array *> l)
+{
+    return td_arrays_of((int)l.size(), l.begin());
+}
+#define TD_ARG(x) td_arg_of(x)
+#define td_dims(...) td_ints_of({__VA_ARGS__})
+#define td_arrays(...) td_list_of({__VA_ARGS__})
+#else
+/* clang-format off */
+#define TD_ARG(x)                            \
+    __extension__({                          \
+        __auto_type td_x_ = (x);             \
+        _Generic(td_x_,                      \
+                 td_array *: td_arg_array,   \
+                 void *: td_arg_void,        \
+                 bool: td_arg_bool,          \
+                 float: td_arg_float,        \
+                 double: td_arg_float,       \
+                 td_scalar: td_arg_scalar,   \
+                 td_arg: td_arg_same,        \
+                 default: td_arg_int)(td_x_); \
+    })
+/* clang-format on */
+#define td_dims(...)                                                                                                   \
+    ((td_ints){(int)(sizeof((int64_t[]){0, __VA_ARGS__}) / sizeof(int64_t)) - 1, (int64_t[]){0, __VA_ARGS__} + 1})
+#define td_arrays(...)                                                                                                 \
+    ((td_list){(int)(sizeof((td_array *[]){NULL, __VA_ARGS__}) / sizeof(td_array *)) - 1,                              \
+               (td_array *[]){NULL, __VA_ARGS__} + 1})
+#endif
+
+#include "client/tensord_ops.h"
+
+/* ---- ops made of ops --------------------------------------------------------------------------------------------- */
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Another handle on the same tensor. */
+TD_API td_array *td_alias(td_array *a);
+
+/* Creation. The _like ones take shape and dtype of x. */
+TD_API td_array *td_at_zeros(const char *where, td_client *client, td_ints shape, td_dtype dtype);
+TD_API td_array *td_at_ones(const char *where, td_client *client, td_ints shape, td_dtype dtype);
+TD_API td_array *td_at_full_like(const char *where, td_array *x, td_arg value);
+TD_API td_array *td_at_empty_like(const char *where, td_array *x);
+TD_API td_array *td_at_rand_like(const char *where, td_array *x);
+TD_API td_array *td_at_randn_like(const char *where, td_array *x);
+#define td_zeros(client, shape, dtype) td_at_zeros(TD_HERE, client, shape, dtype)
+#define td_ones(client, shape, dtype) td_at_ones(TD_HERE, client, shape, dtype)
+#define td_full_like(x, value) td_at_full_like(TD_HERE, x, TD_ARG(value))
+#define td_zeros_like(x) td_at_full_like(TD_HERE, x, td_arg_int(0))
+#define td_ones_like(x) td_at_full_like(TD_HERE, x, td_arg_int(1))
+#define td_empty_like(x) td_at_empty_like(TD_HERE, x)
+#define td_rand_like(x) td_at_rand_like(TD_HERE, x)
+#define td_randn_like(x) td_at_randn_like(TD_HERE, x)
+
+/* Copies. contiguous and to give another handle on x when there is nothing to do. The ones with _ write into x: a
+ * number (converted to its dtype), or `from`, broadcast and converted. */
+TD_API td_array *td_at_clone(const char *where, td_array *x);
+TD_API td_array *td_at_contiguous(const char *where, td_array *x);
+TD_API td_array *td_at_to(const char *where, td_array *x, td_dtype dtype);
+TD_API int td_at_fill_(const char *where, td_array *x, td_arg value);
+TD_API int td_at_zero_(const char *where, td_array *x);
+TD_API int td_at_copy_(const char *where, td_array *x, td_array *from);
+#define td_clone(x) td_at_clone(TD_HERE, x)
+#define td_contiguous(x) td_at_contiguous(TD_HERE, x)
+#define td_to(x, dtype) td_at_to(TD_HERE, x, dtype)
+#define td_fill_(x, value) td_at_fill_(TD_HERE, x, TD_ARG(value))
+#define td_zero_(x) td_at_zero_(TD_HERE, x)
+#define td_copy_(x, from) td_at_copy_(TD_HERE, x, from)
+
+/* Shapes. reshape is a view where strides allow it, else a copy; in shapes one size may be -1. flatten(x), flatten(x,
+ * start, end): the dimensions from start to end become one. chunk: `chunks` pieces of equal size, the last may be
+ * smaller; returns how many. */
+TD_API td_array *td_at_reshape(const char *where, td_array *x, td_ints shape);
+TD_API td_array *td_at_flatten(const char *where, td_array *x, int64_t start, int64_t end);
+TD_API td_array *td_at_unflatten(const char *where, td_array *x, int64_t dim, td_ints sizes);
+TD_API td_array *td_at_narrow(const char *where, td_array *x, int64_t dim, int64_t start, int64_t length);
+TD_API int td_at_chunk(const char *where, td_array *x, int64_t chunks, int room, td_array **out, int64_t dim);
+TD_API td_array *td_at_t(const char *where, td_array *x);
+TD_API td_array *td_at_movedim(const char *where, td_array *x, int64_t from, int64_t to);
+#define td_reshape(x, shape) td_at_reshape(TD_HERE, x, shape)
+#define td_fn_flatten_1(x) td_at_flatten(TD_HERE, x, 0, -1)
+#define td_fn_flatten_2(x, start) td_at_flatten(TD_HERE, x, start, -1)
+#define td_fn_flatten_3(x, start, end) td_at_flatten(TD_HERE, x, start, end)
+#define td_flatten(...) TD_PICK_3_(__VA_ARGS__, td_fn_flatten_3, td_fn_flatten_2, td_fn_flatten_1, )(__VA_ARGS__)
+#define td_unflatten(x, dim, sizes) td_at_unflatten(TD_HERE, x, dim, sizes)
+#define td_narrow(x, dim, start, length) td_at_narrow(TD_HERE, x, dim, start, length)
+#define td_chunk(x, chunks, room, out, dim) td_at_chunk(TD_HERE, x, chunks, room, out, dim)
+#define td_t(x) td_at_t(TD_HERE, x)
+#define td_movedim(x, from, to) td_at_movedim(TD_HERE, x, from, to)
+
+/* Indexing as NumPy does it: integer arrays, bool masks, and NULL for a whole dimension. td_getitem(x, td_arrays(NULL,
+ * rows)). A mask makes the next call that uses the result wait for its shape. */
+TD_API td_array *td_at_getitem(const char *where, td_array *x, td_list indices);
+TD_API int td_at_setitem(const char *where, td_array *x, td_list indices, td_array *value);
+TD_API td_array *td_at_argsort(const char *where, td_array *x, int64_t dim, bool descending);
+#define td_getitem(x, indices) td_at_getitem(TD_HERE, x, indices)
+#define td_setitem(x, indices, value) td_at_setitem(TD_HERE, x, indices, value)
+#define td_argsort(x, dim, descending) td_at_argsort(TD_HERE, x, dim, descending)
+
+/* Products of all ranks, with broadcast batches. */
+TD_API td_array *td_at_matmul(const char *where, td_array *x, td_array *y);
+TD_API td_array *td_at_outer(const char *where, td_array *x, td_array *y);
+#define td_matmul(x, y) td_at_matmul(TD_HERE, x, y)
+#define td_outer(x, y) td_at_outer(TD_HERE, x, y)
+
+/* Statistics. norm: p = 2, any other number, INFINITY or -INFINITY; over all of x with td_no_dims(). */
+TD_API td_array *td_at_std(const char *where, td_array *x, td_ints dim, double correction, bool keepdim);
+TD_API td_array *td_at_norm(const char *where, td_array *x, double p, td_ints dim, bool keepdim);
+#define td_std(x, dim, correction, keepdim) td_at_std(TD_HERE, x, dim, correction, keepdim)
+#define td_norm(x, p, dim, keepdim) td_at_norm(TD_HERE, x, p, dim, keepdim)
+
+/* Losses. cross_entropy takes scores (N, C) or (N, C, ...) and classes as integers: td_cross_entropy(scores, classes).
+ */
+enum { TD_REDUCE_NONE = 0, TD_REDUCE_MEAN = 1, TD_REDUCE_SUM = 2 };
+TD_API td_array *td_at_mse_loss(const char *where, td_array *x, td_array *y, int reduction);
+TD_API td_array *td_at_l1_loss(const char *where, td_array *x, td_array *y, int reduction);
+TD_API td_array *td_at_cross_entropy(const char *where, td_array *x, td_array *target, td_array *weight, int reduction,
+                                     int64_t ignore_index);
+#define td_fn_mse_loss_2(x, y) td_at_mse_loss(TD_HERE, x, y, TD_REDUCE_MEAN)
+#define td_fn_mse_loss_3(x, y, reduction) td_at_mse_loss(TD_HERE, x, y, reduction)
+#define td_mse_loss(...)                                                                                               \
+    TD_PICK_3_(__VA_ARGS__, td_fn_mse_loss_3, td_fn_mse_loss_2, td_fn_mse_loss_needs_2_arguments, )(__VA_ARGS__)
+#define td_fn_l1_loss_2(x, y) td_at_l1_loss(TD_HERE, x, y, TD_REDUCE_MEAN)
+#define td_fn_l1_loss_3(x, y, reduction) td_at_l1_loss(TD_HERE, x, y, reduction)
+#define td_l1_loss(...)                                                                                                \
+    TD_PICK_3_(__VA_ARGS__, td_fn_l1_loss_3, td_fn_l1_loss_2, td_fn_l1_loss_needs_2_arguments, )(__VA_ARGS__)
+#define td_cross_entropy(x, target) td_at_cross_entropy(TD_HERE, x, target, NULL, TD_REDUCE_MEAN, -100)
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,216 @@
+/* Values out: copies, single items, and the bytes themselves for reading and writing.
+ *
+ * `settled` remembers how far the stream's writes had gone when a value was known to be there: while this client has
+ * asked for no further write, looking again costs no round trip. */
+#include "client/client.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Copy a strided value into row-major bytes. */
+static void gather(const td_desc *d, const unsigned char *storage, unsigned char *out)
+{
+    size_t item = td_dtype_size((td_dtype)d->dtype);
+    const unsigned char *from = storage + (size_t)d->offset * item;
+    int64_t n = td_desc_numel(d);
+    if (n == 0 || td_desc_is_contiguous(d)) {
+        if (n) memcpy(out, from, td_desc_nbytes(d));
+        return;
+    }
+    int last = d->ndim - 1;
+    int64_t index[TD_MAX_DIMS] = {0};
+    for (int64_t row = n / d->shape[last]; row > 0; row--) {
+        const unsigned char *p = from;
+        for (int k = 0; k < last; k++) p += (size_t)(index[k] * d->stride[k]) * item;
+        for (int64_t i = 0; i < d->shape[last]; i++, out += item)
+            memcpy(out, p + (size_t)(i * d->stride[last]) * item, item);
+        for (int k = last - 1; k >= 0 && ++index[k] == d->shape[k]; k--) index[k] = 0;
+    }
+}
+
+/* ---- copies ------------------------------------------------------------------------------------------------------ */
+
+typedef struct reading {
+    td_array *a;
+    unsigned char *buffer;
+    size_t bytes;
+} reading;
+
+static int on_read(td_client *c, td_wait *w, const td_reply *r, int *fd, td_error *e)
+{
+    (void)c;
+    reading *g = w->context;
+    if (r->address) { /* a large value: it is copied from shared memory */
+        int rc = td_adopt_address(g->a, r->address, fd, e);
+        if (!rc) gather(&g->a->desc, g->a->bytes, g->buffer);
+        return rc;
+    }
+    if (r->data.len != g->bytes)
+        return td_fail(e, TD_E_PROTOCOL, "%zu bytes came for a value of %zu", r->data.len, g->bytes);
+    if (g->bytes) memcpy(g->buffer, r->data.data, g->bytes);
+    return TD_OK;
+}
+
+static bool is_settled(const td_array *a)
+{
+    return a->bytes && a->settled == a->client->writes;
+}
+
+/* Under the lock, of a known descriptor. */
+static int read_value(td_array *a, void *buffer, size_t bytes, const char *op)
+{
+    td_client *c = a->client;
+    if (is_settled(a)) {
+        gather(&a->desc, a->bytes, buffer);
+        return TD_OK;
+    }
+    reading g = {a, buffer, bytes};
+    td_wait w = {.on_reply = on_read, .context = &g};
+    td_expect(c, &w);
+    uint32_t rest[2];
+    td_words_put_u64(rest, w.serial);
+    td_control(c, TD_REC_READ, NULL, 1, &a->id, 0, NULL, 2, rest);
+    return td_await(c, &w, op);
+}
+
+TD_API int td_read(td_array *a, void *buffer, size_t bytes)
+{
+    if (!a) return td_raise_null("read", "the array");
+    int rc = td_enter(a->client, "read");
+    if (rc) return rc;
+    rc = td_resolve(a);
+    if (!rc && bytes != td_desc_nbytes(&a->desc)) {
+        char text[128];
+        rc = td_raise(TD_E_INVALID, "read", "the buffer has %zu bytes, but %s takes %llu", bytes,
+                      td_desc_text(&a->desc, text, sizeof text), (unsigned long long)td_desc_nbytes(&a->desc));
+    }
+    if (!rc) rc = read_value(a, buffer, bytes, "read");
+    td_leave(a->client);
+    return rc;
+}
+
+TD_API int td_item(td_array *a, td_scalar *out)
+{
+    *out = td_int(0);
+    if (!a) return td_raise_null("item", "the array");
+    int rc = td_enter(a->client, "item");
+    if (rc) return rc;
+    _Alignas(16) unsigned char element[16];
+    rc = td_resolve(a);
+    if (!rc && td_desc_numel(&a->desc) != 1) {
+        char text[128];
+        rc = td_raise(TD_E_SHAPE, "item", "%s has %lld elements; only one element can be an item",
+                      td_desc_text(&a->desc, text, sizeof text), (long long)td_desc_numel(&a->desc));
+    }
+    if (!rc) rc = read_value(a, element, td_dtype_size((td_dtype)a->desc.dtype), "item");
+    if (!rc) *out = td_scalar_load((td_dtype)a->desc.dtype, element);
+    td_leave(a->client);
+    return rc;
+}
+
+TD_API double td_item_f64(td_array *a)
+{
+    td_scalar s;
+    if (td_item(a, &s)) return NAN;
+    return s.kind <= TD_S_INT ? (double)s.i : s.re;
+}
+
+TD_API int64_t td_item_i64(td_array *a)
+{
+    td_scalar s;
+    if (td_item(a, &s)) return INT64_MIN;
+    return s.kind <= TD_S_INT ? s.i : (int64_t)s.re;
+}
+
+/* ---- the bytes themselves ---------------------------------------------------------------------------------------- */
+
+static int on_address(td_client *c, td_wait *w, const td_reply *r, int *fd, td_error *e)
+{
+    td_array *a = w->context;
+    if (!r->address) return td_fail(e, TD_E_PROTOCOL, "no address came");
+    int rc = td_adopt_address(a, r->address, fd, e);
+    if (!rc) a->settled = c->writes;
+    return rc;
+}
+
+static unsigned char *first_element(const td_array *a)
+{
+    return a->bytes + (size_t)a->desc.offset * td_dtype_size((td_dtype)a->desc.dtype);
+}
+
+/* Under the lock. */
+static int locate(td_array *a)
+{
+    if (is_settled(a)) return TD_OK;
+    Td__Wire__Map map = TD__WIRE__MAP__INIT;
+    map.id = a->id;
+    Td__Wire__Call call = TD__WIRE__CALL__INIT;
+    call.map = &map;
+    td_wait w = {.on_reply = on_address, .context = a};
+    return td_ask_and_wait(a->client, &call, -1, &w, "data");
+}
+
+TD_API const void *td_data(td_array *a)
+{
+    if (!a) {
+        td_raise_null("data", "the array");
+        return NULL;
+    }
+    if (td_enter(a->client, "data")) return NULL;
+    int rc = td_resolve(a);
+    if (!rc) rc = locate(a);
+    const void *p = rc ? NULL : first_element(a);
+    td_leave(a->client);
+    return p;
+}
+
+static void end_writing(td_array *a)
+{
+    a->writing = false;
+    a->client->writes++;
+    td_control(a->client, TD_REC_WRITE_END, NULL, 1, &a->id, 0, NULL, 0, NULL);
+}
+
+/* Under the lock. */
+static int begin_writing(td_array *a, int timeout_ms)
+{
+    Td__Wire__WriteBegin begin = TD__WIRE__WRITE_BEGIN__INIT;
+    begin.id = a->id;
+    begin.timeout_ms = td_timeout(timeout_ms);
+    Td__Wire__Call call = TD__WIRE__CALL__INIT;
+    call.write_begin = &begin;
+    td_wait w = {.on_reply = on_address, .context = a};
+    int rc = td_ask_and_wait(a->client, &call, -1, &w, "write_begin");
+    if (rc) return rc;
+    a->writing = true;
+    if (a->client->mappings[a->mapping].writable) return TD_OK;
+    end_writing(a);
+    return td_raise(TD_E_PERMISSION, "write_begin",
+                    "the tensor lies in memory of another session or of the service, which is read-only "
+                    "here; write with an op (copy_), or clone it first");
+}
+
+TD_API void *td_write_begin(td_array *a, int timeout_ms)
+{
+    if (!a) {
+        td_raise_null("write_begin", "the array");
+        return NULL;
+    }
+    if (td_enter(a->client, "write_begin")) return NULL;
+    int rc = td_resolve(a);
+    if (!rc) rc = begin_writing(a, timeout_ms);
+    void *p = rc ? NULL : first_element(a);
+    td_leave(a->client);
+    return p;
+}
+
+TD_API int td_write_end(td_array *a)
+{
+    if (!a) return td_raise_null("write_end", "the array");
+    int rc = td_enter(a->client, "write_end");
+    if (rc) return rc;
+    if (a->writing) end_writing(a);
+    else rc = td_raise(TD_E_INVALID, "write_end", "td_write_begin was not called for this array");
+    td_leave(a->client);
+    return rc;
+}

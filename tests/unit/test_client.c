@@ -1,0 +1,528 @@
+/* libtensord against a fake daemon: what goes over the wire, and how it fails. */
+#include "client/tensord.h"
+#include "tests/unit/cunit_main.h"
+#include "tests/unit/fake_daemon.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+static fake_daemon *fake;
+static td_client *client;
+static td_scope scope; /* of a test: what it does not release itself */
+
+static void start(const fake_options *options)
+{
+    td_clear_error();
+    fake = fake_start(options);
+    client = td_connect(fake_path(fake));
+    CU_ASSERT_PTR_NOT_NULL_FATAL(client);
+    td_scope_begin(&scope);
+}
+
+/* Everything released, nothing out of order. */
+static void stop(void)
+{
+    td_scope_end(&scope);
+    td_sync(client);
+    for (int i = 0; i < 1000 && fake_live(fake); i++)
+        usleep(1000); /* another connection of the test may just be ending */
+    CU_ASSERT_EQUAL(fake_live(fake), 0);
+    CU_ASSERT_EQUAL(fake_seen(fake)->protocol_errors, 0);
+    td_disconnect(client);
+    fake_stop(fake);
+}
+
+#define CHECK_ERROR(code_, text)                                                                                       \
+    do {                                                                                                               \
+        CU_ASSERT_EQUAL(td_last_error()->code, code_);                                                                 \
+        if (!strstr(td_last_error()->message, text)) fprintf(stderr, "%d: %s\n", __LINE__, td_last_error()->message);  \
+        CU_ASSERT_PTR_NOT_NULL(strstr(td_last_error()->message, text));                                                \
+        td_clear_error();                                                                                              \
+    } while (0)
+
+static void computes(void)
+{
+    start(NULL);
+    td_array *x = td_full(client, td_dims(2, 3), 1.5, TD_FLOAT32);
+    td_array *y = td_add(x, x), *z = td_add(y, 2), *w = td_add(2.5, z, td_int(1));
+    CU_ASSERT_EQUAL(td_ndim(z), 2);
+    CU_ASSERT_EQUAL(td_size(z, 0), 2);
+    CU_ASSERT_EQUAL(td_size(z, -1), 3);
+    CU_ASSERT_EQUAL(td_numel(z), 6);
+    CU_ASSERT_EQUAL(td_nbytes(z), 24);
+    CU_ASSERT_EQUAL(td_dtype_of(z), TD_FLOAT32);
+    CU_ASSERT_EQUAL(td_strides(z)[0], 3);
+    CU_ASSERT_EQUAL(fake_seen(fake)->ops, 0); /* still batched */
+    float v[6];
+    CU_ASSERT_EQUAL(td_read(z, v, sizeof v), TD_OK);
+    CU_ASSERT_EQUAL(v[0], 5);
+    CU_ASSERT_EQUAL(v[5], 5);
+    CU_ASSERT_EQUAL(fake_seen(fake)->ops, 4);
+    CU_ASSERT_PTR_NOT_NULL(w);
+    td_release(x), td_release(y), td_release(z), td_release(w);
+    td_sync(client);
+    CU_ASSERT_EQUAL(fake_live(fake), 0);
+    stop();
+}
+
+static void fails_at_the_call(void)
+{
+    start(NULL);
+    td_array *a = td_zeros(client, td_dims(2, 3), TD_FLOAT32), *b = td_zeros(client, td_dims(4), TD_FLOAT32);
+    td_array *c = td_zeros(client, td_dims(2, 3), TD_INT32);
+    uint64_t before = fake_seen(fake)->reads;
+    CU_ASSERT_PTR_NULL(td_add(a, b));
+    CU_ASSERT_EQUAL(td_last_error()->code, TD_E_SHAPE);
+    CU_ASSERT_STRING_EQUAL(td_last_error()->op, "add");
+    CU_ASSERT_PTR_NOT_NULL(strstr(td_last_error()->where, "test_client.c:"));
+    td_clear_error();
+    CU_ASSERT_PTR_NULL(td_mm(a, b));
+    CU_ASSERT_EQUAL(td_last_error()->code, TD_E_SHAPE);
+    td_clear_error();
+    CU_ASSERT_EQUAL(td_add_(c, 1.5), TD_E_TYPE);
+    CHECK_ERROR(TD_E_TYPE, "can't be cast");
+    CU_ASSERT_EQUAL(td_add_(b, td_zeros(client, td_dims(2, 4), TD_FLOAT32)), TD_E_SHAPE);
+    td_clear_error();
+    CU_ASSERT_PTR_NULL(td_add(1, 2));
+    CHECK_ERROR(TD_E_INVALID, "must be an array");
+    CU_ASSERT_PTR_NULL(td_full(client, td_dims(-1), 0, TD_FLOAT32));
+    td_clear_error();
+    td_array *sum = td_sum(td_mul(td_add(a, b), 3)); /* the first error goes through the whole expression */
+    CU_ASSERT_PTR_NULL(sum);
+    CU_ASSERT_STRING_EQUAL(td_last_error()->op, "add");
+    td_clear_error();
+    CU_ASSERT_TRUE(isnan(td_item_f64(a)));
+    CHECK_ERROR(TD_E_SHAPE, "6 elements");
+    char small[4];
+    CU_ASSERT_EQUAL(td_read(a, small, sizeof small), TD_E_INVALID);
+    CHECK_ERROR(TD_E_INVALID, "24");
+    CU_ASSERT_EQUAL(fake_seen(fake)->reads, before);
+    td_release(a), td_release(b), td_release(c);
+    stop();
+}
+
+static void names_the_line_of_a_late_error(void)
+{
+    start(NULL);
+    td_array *x = td_ones(client, td_dims(3), TD_FLOAT32);
+    td_array *y = td_log(x);
+    int line = __LINE__ - 1;
+    td_array *z = td_add(y, 1);
+    float v[3];
+    CU_ASSERT_EQUAL(td_read(z, v, sizeof v), TD_E_INVALID);
+    CU_ASSERT_STRING_EQUAL(td_last_error()->op, "log");
+    CU_ASSERT_STRING_EQUAL(td_last_error()->message, "fake failure");
+    CU_ASSERT_EQUAL(td_read(y, v, sizeof v), TD_E_INVALID);
+    char expected[32];
+    snprintf(expected, sizeof expected, "test_client.c:%d", line);
+    CU_ASSERT_PTR_NOT_NULL(strstr(td_last_error()->where, expected));
+    td_release(x), td_release(y), td_release(z);
+    stop();
+}
+
+static void releases_in_order(void)
+{
+    start(NULL);
+    td_array *x = td_ones(client, td_dims(8), TD_FLOAT32);
+    for (int i = 0; i < 20000; i++) td_release(td_add(x, x));
+    td_array *y = td_add(x, x);
+    float v[8];
+    CU_ASSERT_EQUAL(td_read(y, v, sizeof v), TD_OK);
+    CU_ASSERT_EQUAL(v[7], 2);
+    CU_ASSERT_EQUAL(fake_seen(fake)->ops, 20002);
+    CU_ASSERT_TRUE(fake_live(fake) < 600);
+    td_release(x), td_release(y);
+    td_sync(client);
+    CU_ASSERT_EQUAL(fake_live(fake), 0);
+    CU_ASSERT_EQUAL(fake_seen(fake)->released_ids, 20002);
+    stop();
+}
+
+static void scopes_release(void)
+{
+    start(NULL);
+    td_scope outer, inner;
+    td_scope_begin(&outer);
+    td_array *x = td_ones(client, td_dims(2), TD_FLOAT32);
+    td_scope_begin(&inner);
+    td_array *kept = td_keep(td_add(td_mul(x, 2), 1)), *also = td_retain(td_add(x, x));
+    td_release(td_add(x, 3));
+    td_scope_end(&inner);
+    CU_ASSERT_EQUAL(td_numel(kept), 2);
+    CU_ASSERT_EQUAL(td_numel(also), 2);
+    td_scope_end(&outer);
+    td_sync(client);
+    CU_ASSERT_EQUAL(fake_live(fake), 2);
+    td_release(kept), td_release(also);
+    td_sync(client);
+    CU_ASSERT_EQUAL(fake_live(fake), 0);
+    stop();
+}
+
+static void data_in_and_out(void)
+{
+    start(NULL);
+    float small[4] = {1, 2, 3, 4}, back[4] = {0};
+    td_array *a = td_from_data(client, TD_FLOAT32, td_dims(2, 2), small);
+    CU_ASSERT_EQUAL(td_read(a, back, sizeof back), TD_OK);
+    CU_ASSERT_EQUAL(memcmp(small, back, sizeof small), 0);
+    CU_ASSERT_EQUAL(fake_seen(fake)->leases, 0);
+    td_array *t = td_transpose(a, 0, 1), *one = td_select(td_select(a, 0, 1), 0, 0);
+    CU_ASSERT_EQUAL(td_read(t, back, sizeof back), TD_OK);
+    CU_ASSERT_EQUAL(back[1], 3);
+    CU_ASSERT_EQUAL(td_item_f64(one), 3);
+    CU_ASSERT_EQUAL(td_item_i64(one), 3);
+    size_t n = 100000;
+    float *large = malloc(n * sizeof *large), *copy = malloc(n * sizeof *copy);
+    for (size_t i = 0; i < n; i++) large[i] = (float)i;
+    td_array *b = td_from_data(client, TD_FLOAT32, td_dims((int64_t)n), large);
+    CU_ASSERT_EQUAL(td_read(b, copy, n * sizeof *copy), TD_OK);
+    CU_ASSERT_EQUAL(memcmp(large, copy, n * sizeof *copy), 0);
+    const float *p = td_data(b);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(p);
+    CU_ASSERT_EQUAL(p[n - 1], (float)(n - 1));
+    td_array *sum = td_add(b, b);
+    const float *q = td_data(sum);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(q);
+    CU_ASSERT_EQUAL(q[n - 1], 2 * (float)(n - 1));
+    CU_ASSERT_EQUAL(fake_seen(fake)->descriptors_sent, 1); /* one segment, one descriptor, one mapping */
+    free(large), free(copy);
+    td_release(a), td_release(b), td_release(t), td_release(sum), td_release(one);
+    stop();
+}
+
+static void leases_are_fetched_ahead(void)
+{
+    start(NULL);
+    for (int i = 0; i < 10; i++) {
+        td_lease *l = td_lease_new(client, 40000);
+        CU_ASSERT_PTR_NOT_NULL_FATAL(l);
+        float *p = td_lease_data(l);
+        for (int k = 0; k < 10000; k++) p[k] = (float)(i + k);
+        td_array *a = td_put(l, 0, TD_FLOAT32, td_dims(5000)), *b = td_put(l, 20000, TD_FLOAT32, td_dims(50, 100));
+        CU_ASSERT_PTR_NULL(td_put(l, 39999, TD_UINT8, td_dims(2)));
+        CU_ASSERT_PTR_NULL(td_put(l, 2, TD_FLOAT32, td_dims(2)));
+        td_lease_free(l);
+        float v;
+        td_array *one = td_select(b, 0, 49), *last = td_select(one, 0, 99);
+        CU_ASSERT_EQUAL(td_read(last, &v, sizeof v), TD_OK);
+        CU_ASSERT_EQUAL(v, (float)(i + 9999));
+        td_release(a), td_release(b), td_release(one), td_release(last);
+    }
+    CU_ASSERT_EQUAL(td_sync(client), TD_OK);
+    CU_ASSERT_EQUAL(fake_seen(fake)->leases, 11);
+    CU_ASSERT_EQUAL(fake_seen(fake)->lease_drops, 10);
+    stop();
+}
+
+static void writes_in_place(void)
+{
+    start(NULL);
+    td_array *a = td_ones(client, td_dims(4), TD_FLOAT32);
+    float *p = td_write_begin(a, 1000);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(p);
+    p[2] = 7;
+    CU_ASSERT_EQUAL(td_write_end(a), TD_OK);
+    CU_ASSERT_EQUAL(td_write_end(a), TD_E_INVALID);
+    float v[4];
+    CU_ASSERT_EQUAL(td_read(a, v, sizeof v), TD_OK);
+    CU_ASSERT_EQUAL(v[2], 7);
+    td_release(a);
+    stop();
+}
+
+static void unknown_shapes_are_asked(void)
+{
+    start(NULL);
+    td_array *x = td_ones(client, td_dims(5), TD_FLOAT32), *i = td_nonzero(x);
+    uint64_t frames = fake_seen(fake)->frames;
+    CU_ASSERT_EQUAL(td_size(i, 0), 2);
+    CU_ASSERT_EQUAL(fake_seen(fake)->frames, frames + 1);
+    CU_ASSERT_EQUAL(td_size(i, 1), 1);
+    td_array *column = td_select(td_nonzero(x), 1, 0);
+    CU_ASSERT_EQUAL(td_size(column, 0), 2);
+    td_array *none = td_grad(x);
+    CU_ASSERT_PTR_NULL(none);
+    CHECK_ERROR(TD_E_NOT_FOUND, "no gradient");
+    td_array *grads[2];
+    CU_ASSERT_EQUAL(
+        td_autograd_grad(td_arrays(td_sum(x)), td_arrays_of(0, NULL), td_arrays(x, x), TD_ALLOW_UNUSED, grads), TD_OK);
+    CU_ASSERT_EQUAL(td_numel(grads[0]), 5);
+    td_release(x), td_release(i);
+    stop();
+}
+
+typedef struct worker {
+    pthread_t thread;
+    int wrong, base;
+} worker;
+
+static void *work(void *context)
+{
+    worker *w = context;
+    for (int i = 0; i < 500; i++) {
+        td_array *x = td_full(client, td_dims(16), w->base + i, TD_FLOAT32), *y = td_add(x, 1);
+        float v[16] = {0};
+        if (td_read(y, v, sizeof v) || v[15] != (float)(w->base + i + 1)) w->wrong++;
+        td_release(x), td_release(y);
+    }
+    return NULL;
+}
+
+/* Two threads that ask in step: each pair of replies comes in the opposite order. */
+static void replies_out_of_order(void)
+{
+    start(&(fake_options){.reverse_replies = true});
+    worker w[2] = {{.base = 1000}, {.base = 5000}};
+    for (int i = 0; i < 2; i++) pthread_create(&w[i].thread, NULL, work, &w[i]);
+    for (int i = 0; i < 2; i++) {
+        pthread_join(w[i].thread, NULL);
+        CU_ASSERT_EQUAL(w[i].wrong, 0);
+    }
+    CU_ASSERT_EQUAL(fake_seen(fake)->reads, 1000);
+    CU_ASSERT_EQUAL(fake_seen(fake)->protocol_errors, 0);
+    td_scope_end(&scope);
+    td_disconnect(client);
+    fake_stop(fake);
+}
+
+static void threads_share_a_client(void)
+{
+    start(NULL);
+    worker w[6] = {0};
+    for (int i = 0; i < 6; i++) pthread_create(&w[i].thread, NULL, work, &w[i]);
+    for (int i = 0; i < 6; i++) {
+        pthread_join(w[i].thread, NULL);
+        CU_ASSERT_EQUAL(w[i].wrong, 0);
+    }
+    stop();
+}
+
+static void a_slow_daemon_is_no_deadlock(void)
+{
+    start(&(fake_options){.slow_reader = true});
+    td_array *x = td_ones(client, td_dims(8), TD_FLOAT32);
+    for (int i = 0; i < 60000; i++) td_release(td_add(x, x));
+    CU_ASSERT_EQUAL(td_sync(client), TD_OK);
+    CU_ASSERT_EQUAL(fake_seen(fake)->ops, 60001);
+    td_release(x);
+    stop();
+}
+
+static double seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+static void a_lost_daemon_is_told(void)
+{
+    start(&(fake_options){.die_at = 500});
+    td_array *x = td_ones(client, td_dims(8), TD_FLOAT32), *y = x;
+    double t = seconds();
+    for (int i = 0; i < 1000000 && y; i++) {
+        td_array *z = td_add(x, x);
+        if (y != x) td_release(y);
+        y = z;
+        if (seconds() - t > 1) break;
+    }
+    CU_ASSERT_PTR_NULL(y);
+    CHECK_ERROR(TD_E_LOST, "closed");
+    float v[8];
+    CU_ASSERT_EQUAL(td_read(x, v, sizeof v), TD_E_LOST);
+    CU_ASSERT_EQUAL(td_sync(client), TD_E_LOST);
+    CU_ASSERT_PTR_NULL(td_open(client, "x", 1000));
+    CU_ASSERT_PTR_NULL(td_lease_new(client, 1));
+    CU_ASSERT_PTR_NULL(td_zeros(client, td_dims(1), TD_FLOAT32));
+    CU_ASSERT_TRUE(seconds() - t < 1);
+    td_disconnect(client);
+    td_scope_end(&scope); /* after the client: the handles outlive it */
+    fake_stop(fake);
+}
+
+static void connections_are_checked(void)
+{
+    td_clear_error();
+    CU_ASSERT_PTR_NULL(td_connect("/nonexistent/socket"));
+    CHECK_ERROR(TD_E_NOT_FOUND, "/nonexistent/socket");
+    fake = fake_start(&(fake_options){.refuse = true});
+    CU_ASSERT_PTR_NULL(td_connect(fake_path(fake)));
+    CHECK_ERROR(TD_E_QUOTA, "too many clients");
+    fake_stop(fake);
+    fake = fake_start(&(fake_options){.protocol = 99});
+    CU_ASSERT_PTR_NULL(td_connect(fake_path(fake)));
+    CHECK_ERROR(TD_E_UNSUPPORTED, "99");
+    fake_stop(fake);
+    CU_ASSERT_PTR_NULL(td_zeros(NULL, td_dims(1), TD_FLOAT32));
+    CHECK_ERROR(TD_E_INVALID, "client is NULL");
+}
+
+static void other_tables_refuse_only_what_differs(void)
+{
+    start(&(fake_options){.other_op = 182}); /* mul */
+    td_array *x = td_ones(client, td_dims(2), TD_FLOAT32), *y = td_add(x, x);
+    CU_ASSERT_PTR_NOT_NULL(y);
+    CU_ASSERT_PTR_NULL(td_mul(x, x));
+    CHECK_ERROR(TD_E_UNSUPPORTED, "fake");
+    td_release(x), td_release(y);
+    stop();
+}
+
+static void forked_children_have_their_own_connection(void)
+{
+    start(NULL);
+    td_array *x = td_full(client, td_dims(4), 3, TD_FLOAT32), *gone = td_add(x, 1);
+    td_release(gone); /* in the batch that only the parent has */
+    uint32_t parent_session = td_session(client);
+    pid_t child = fork();
+    if (child == 0) {
+        float v[4] = {0};
+        td_array *y = td_add(x, 1);
+        bool ok = td_session(client) != parent_session && td_read(y, v, sizeof v) == TD_OK && v[3] == 4;
+        td_release(x), td_release(y);
+        td_disconnect(client);
+        _exit(ok ? 0 : 1);
+    }
+    int status = -1;
+    waitpid(child, &status, 0);
+    CU_ASSERT_EQUAL(status, 0);
+    float v[4];
+    CU_ASSERT_EQUAL(td_read(x, v, sizeof v), TD_OK);
+    CU_ASSERT_EQUAL(v[0], 3);
+    CU_ASSERT_EQUAL(td_session(client), parent_session);
+    td_release(x);
+    stop();
+}
+
+static void names_and_queues(void)
+{
+    start(NULL);
+    td_array *x = td_full(client, td_dims(3), 2, TD_FLOAT32);
+    CU_ASSERT_EQUAL(td_publish(x, "w", TD_REPLACE), TD_OK);
+    td_client *other = td_connect(fake_path(fake));
+    td_array *w = td_open(other, "w", 0);
+    CU_ASSERT_EQUAL(td_numel(w), 3);
+    CU_ASSERT_PTR_NULL(td_open(other, "nothing", 0));
+    CHECK_ERROR(TD_E_NOT_FOUND, "no such name");
+    CU_ASSERT_PTR_NULL(td_add(x, w));
+    CHECK_ERROR(TD_E_INVALID, "two clients");
+    td_queue *put = td_queue_open(client, "q", 4, TD_PRODUCER), *get = td_queue_open(other, "q", 0, TD_CONSUMER);
+    CU_ASSERT_EQUAL(td_queue_put(put, td_arrays(x, x), "note", 4, 1000), TD_OK);
+    td_queue_item item;
+    CU_ASSERT_EQUAL(td_queue_get(get, &item, 1000), TD_OK);
+    CU_ASSERT_EQUAL(item.n, 2);
+    CU_ASSERT_STRING_EQUAL(item.note, "note");
+    uint64_t maps = fake_seen(fake)->maps;
+    const float *p = td_data(item.at[1]);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(p);
+    CU_ASSERT_EQUAL(p[2], 2);
+    CU_ASSERT_EQUAL(fake_seen(fake)->maps, maps); /* the address came with the item */
+    td_queue_item_clear(&item);
+    CU_ASSERT_EQUAL(td_queue_get(get, &item, 0), TD_E_TIMEOUT);
+    td_queue_close(put, true), td_queue_close(get, false);
+    td_release(x), td_release(w);
+    td_disconnect(other);
+    stop();
+}
+
+static void unmaps_when_asked(void)
+{
+    start(NULL);
+    td_array *x = td_ones(client, td_dims(4000), TD_FLOAT32);
+    CU_ASSERT_PTR_NOT_NULL(td_data(x));
+    fake_unmap(fake);
+    for (int i = 0; i < 50; i++) td_sync(client), usleep(1000);
+    CU_ASSERT_EQUAL(fake_seen(fake)->unmapped, 0); /* a handle points into it */
+    td_release(x);
+    td_sync(client);
+    CU_ASSERT_EQUAL(fake_seen(fake)->unmapped, 1);
+    x = td_ones(client, td_dims(4000), TD_FLOAT32);
+    const float *p = td_data(x);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(p);
+    CU_ASSERT_EQUAL(p[3999], 1);
+    td_release(x);
+    stop();
+}
+
+static void tables(void)
+{
+    start(NULL);
+    td_table *t = td_status(client, "status");
+    CU_ASSERT_PTR_NOT_NULL_FATAL(t);
+    CU_ASSERT_EQUAL(t->columns, 2);
+    CU_ASSERT_EQUAL(t->rows, 2);
+    CU_ASSERT_STRING_EQUAL(t->names[1], "value");
+    CU_ASSERT_EQUAL(t->cells[1].integer, 42);
+    CU_ASSERT_STRING_EQUAL(t->cells[3].text, "fake");
+    td_table_free(t);
+    stop();
+}
+
+static void composites(void)
+{
+    start(NULL);
+    td_scope s;
+    td_scope_begin(&s);
+    td_array *x = td_zeros(client, td_dims(2, 3, 4), TD_FLOAT32), *m = td_zeros(client, td_dims(4, 5), TD_FLOAT32);
+    CU_ASSERT_EQUAL(td_ndim(td_flatten(x)), 1);
+    CU_ASSERT_EQUAL(td_size(td_flatten(x, 1), 1), 12);
+    CU_ASSERT_EQUAL(td_size(td_reshape(td_transpose(x, 0, 2), td_dims(-1, 2)), 0), 12);
+    CU_ASSERT_EQUAL(td_size(td_unflatten(x, 2, td_dims(2, 2)), 3), 2);
+    CU_ASSERT_EQUAL(td_size(td_movedim(x, 0, -1), 2), 2);
+    CU_ASSERT_EQUAL(td_size(td_narrow(x, 2, 1, 2), 2), 2);
+    CU_ASSERT_PTR_NULL(td_narrow(x, 2, 3, 2));
+    td_clear_error();
+    td_array *parts[8];
+    CU_ASSERT_EQUAL(td_chunk(x, 3, 8, parts, 2), 2);
+    CU_ASSERT_EQUAL(td_unbind(x, 8, parts, 1), 3);
+    CU_ASSERT_EQUAL(td_unbind(x, 2, parts, 1), -1);
+    td_clear_error();
+    td_array *p = td_matmul(x, m);
+    CU_ASSERT_EQUAL(td_ndim(p), 3);
+    CU_ASSERT_EQUAL(td_size(p, 2), 5);
+    td_array *v = td_zeros(client, td_dims(4), TD_FLOAT32), *b = td_zeros(client, td_dims(7, 1, 4, 6), TD_FLOAT32);
+    CU_ASSERT_EQUAL(td_ndim(td_matmul(v, v)), 0);
+    CU_ASSERT_EQUAL(td_ndim(td_matmul(x, v)), 2);
+    CU_ASSERT_EQUAL(td_size(td_matmul(v, m), 0), 5);
+    td_array *q = td_matmul(x, b);
+    CU_ASSERT_EQUAL(td_ndim(q), 4);
+    CU_ASSERT_EQUAL(td_size(q, 0), 7);
+    CU_ASSERT_EQUAL(td_size(q, 1), 2);
+    CU_ASSERT_EQUAL(td_ndim(td_matmul(v, b)), 3);
+    CU_ASSERT_EQUAL(td_size(td_outer(v, v), 1), 4);
+    CU_ASSERT_EQUAL(td_ndim(td_std(x, td_no_dims(), 1, false)), 0);
+    CU_ASSERT_EQUAL(td_size(td_norm(x, 2, td_dims(1), true), 1), 1);
+    CU_ASSERT_EQUAL(td_ndim(td_mse_loss(x, x)), 0);
+    CU_ASSERT_EQUAL(td_dtype_of(td_to(x, TD_INT64)), TD_INT64);
+    CU_ASSERT_EQUAL(td_zero_(x), TD_OK);
+    CU_ASSERT_EQUAL(td_copy_(x, v), TD_OK);
+    td_array *mask = td_gt(m, 0), *classes = td_zeros(client, td_dims(4), TD_INT64);
+    CU_ASSERT_EQUAL(td_size(td_getitem(m, td_arrays(mask)), 0), 2);
+    CU_ASSERT_EQUAL(td_setitem(m, td_arrays(mask), td_ones(client, td_dims(), TD_FLOAT32)), TD_OK);
+    CU_ASSERT_EQUAL(td_ndim(td_cross_entropy(m, classes)), 0);
+    CU_ASSERT_EQUAL(td_size(td_cat(td_arrays(v, v, v)), 0), 12);
+    CU_ASSERT_EQUAL(td_size(td_argsort(m, 1, false), 1), 5);
+    CU_ASSERT_EQUAL(td_last_error()->code, 0);
+    td_scope_end(&s);
+    td_sync(client);
+    CU_ASSERT_EQUAL(fake_live(fake), 0);
+    stop();
+}
+
+TD_CUNIT_MAIN("client", {"computes", computes}, {"fails at the call", fails_at_the_call},
+              {"names the line of a late error", names_the_line_of_a_late_error},
+              {"releases in order", releases_in_order}, {"scopes release", scopes_release},
+              {"data in and out", data_in_and_out}, {"leases are fetched ahead", leases_are_fetched_ahead},
+              {"writes in place", writes_in_place}, {"unknown shapes are asked", unknown_shapes_are_asked},
+              {"replies out of order", replies_out_of_order}, {"threads share a client", threads_share_a_client},
+              {"a slow daemon is no deadlock", a_slow_daemon_is_no_deadlock},
+              {"a lost daemon is told", a_lost_daemon_is_told}, {"connections are checked", connections_are_checked},
+              {"other tables refuse only what differs", other_tables_refuse_only_what_differs},
+              {"forked children have their own connection", forked_children_have_their_own_connection},
+              {"names and queues", names_and_queues}, {"unmaps when asked", unmaps_when_asked}, {"tables", tables},
+              {"composites", composites})
