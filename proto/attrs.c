@@ -313,7 +313,7 @@ static int malformed(const td_op *op, int k, td_error *e)
 
 int td_attrs_decode(const td_op *op, const uint32_t *words, size_t count, td_attrs *a, td_error *e)
 {
-    reader r = {words, words + count};
+    reader r = {words, count ? words + count : words};
     td_attrs_init(a);
     for (int k = 0; k < op->nattrs; k++) {
         const td_attr_def *def = &op->attrs[k];

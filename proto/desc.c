@@ -21,17 +21,18 @@ int td_desc_contiguous(td_desc *d, td_dtype dtype, int ndim, const int64_t *shap
     if (!td_dtype_valid(dtype)) return td_fail(e, TD_E_TYPE, "%d is not a dtype", (int)dtype);
     if (ndim < 0 || ndim > TD_MAX_DIMS)
         return td_fail(e, TD_E_SHAPE, "a tensor has at most %d dimensions, this one would have %d", TD_MAX_DIMS, ndim);
-    *d = (td_desc){.dtype = (uint8_t)dtype, .ndim = (uint8_t)ndim};
+    td_desc r = {.dtype = (uint8_t)dtype, .ndim = (uint8_t)ndim}; /* `shape` may be d's own */
     char text[192];
     for (int i = 0; i < ndim; i++) {
         if (shape[i] < 0)
             return td_fail(e, TD_E_SHAPE, "negative size %" PRId64 " at dimension %d of shape %s", shape[i], i,
                            td_shape_text(ndim, shape, text, sizeof text));
-        d->shape[i] = shape[i];
+        r.shape[i] = shape[i];
     }
-    if (!pack(d))
+    if (!pack(&r))
         return td_fail(e, TD_E_SHAPE, "shape %s of %s is too large: its bytes do not fit 63 bits",
                        td_shape_text(ndim, shape, text, sizeof text), td_dtype_name(dtype));
+    *d = r;
     return TD_OK;
 }
 
@@ -52,8 +53,8 @@ static bool reach(const td_desc *d, int64_t *out)
         if (__builtin_mul_overflow(d->shape[i] - 1, d->stride[i], &step)) return false;
         if (__builtin_add_overflow(last, step, &last)) return false;
     }
-    *out = empty ? 0 : last + 1;
-    return last < INT64_MAX;
+    *out = 0;
+    return empty || !__builtin_add_overflow(last, 1, out);
 }
 
 static int check_form(const td_desc *d, td_error *e)

@@ -155,7 +155,7 @@ int td_infer_same_dtype(const td_infer *f, int i, int k, td_error *e)
 int td_infer_has_shape(const td_infer *f, int i, int ndim, const int64_t *shape, td_error *e)
 {
     const td_desc *d = td_in(f, i);
-    if (!d || (d->ndim == ndim && !memcmp(d->shape, shape, (size_t)ndim * sizeof *shape))) return TD_OK;
+    if (!d || (d->ndim == ndim && (ndim == 0 || !memcmp(d->shape, shape, (size_t)ndim * sizeof *shape)))) return TD_OK;
     char want[TD_TEXT], got[TD_TEXT];
     return td_fail(e, TD_E_SHAPE, "expected '%s' to have shape %s, but it has %s", td_infer_name(f, i),
                    td_shape_text(ndim, shape, want, sizeof want), TD_SHAPE(d, got));
