@@ -45,7 +45,7 @@ need_packages() {
     echo "installing from Debian's packages: $lack"
     # Several at once wait for each other; a fresh system has no lists yet.
     $sudo apt-get -qq -o DPkg::Lock::Timeout=600 update >/dev/null || echo "apt-get update failed; going on with the lists there are"
-    $sudo env DEBIAN_FRONTEND=noninteractive apt-get -qq -o DPkg::Lock::Timeout=600 -y --no-install-recommends \
+    $sudo env DEBIAN_FRONTEND=noninteractive DEBCONF_NOWARNINGS=yes apt-get -qq -o DPkg::Lock::Timeout=600 -y --no-install-recommends \
         install $lack >/dev/null </dev/null || die "apt-get could not install: $lack"
 }
 
