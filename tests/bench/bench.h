@@ -8,7 +8,7 @@
 #ifndef TENSORD_TESTS_BENCH_H
 #define TENSORD_TESTS_BENCH_H
 
-#include "tensord.h"
+#include "client/tensord.h"
 
 #include <math.h>
 #include <stdio.h>
