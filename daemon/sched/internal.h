@@ -176,6 +176,8 @@ typedef struct td_worker {
     bool searching;         /* counted in pool.searching */
     _Atomic uint32_t awake; /* futex word */
     td_buffer scratch;
+    int64_t since;    /* when it began what it does */
+    int64_t charged;  /* estimate for that, charged to the flow */
     double streak_ns; /* run without looking at the queues */
     bool untold;      /* the loop has to be told of ends, ... */
     double untold_ns; /* ... and this was run meanwhile */
@@ -211,11 +213,11 @@ typedef struct td_claim {
     int64_t first, count; /* chunks of the open phase */
     bool last;            /* nothing is left of it */
 } td_claim;
-/* Claim chunks of an open task; its flow is charged. False: all are given out. */
-bool td_task_claim(td_task *t, td_claim *c);
+/* Claim chunks of an open task; its flow is charged, and *charged counts it. False: all are given out. */
+bool td_task_claim(td_task *t, td_claim *c, int64_t *charged);
 /* A task of the flow that was given least, with a claim (of nothing when it is not begun: it is the picker's own).
  * NULL: none. */
-td_task *td_pool_pick(td_pool *p, td_claim *c);
+td_task *td_pool_pick(td_pool *p, td_claim *c, int64_t *charged);
 /* Let others join the phase that its owner has opened. */
 void td_pool_list(td_pool *p, td_task *t);
 void td_pool_unlist(td_pool *p, td_task *t);

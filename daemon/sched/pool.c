@@ -15,6 +15,7 @@
 #define STREAK_NS 200000 /* go straight on with what was released, for so long */
 #define TASK_NS 300      /* what the smallest task costs */
 #define TELL_NS 15000    /* the loop is told of ends at once, or after so much small work */
+#define MOST_OFF 4       /* estimates are corrected by at most this factor */
 #define NICE 10          /* the loop must not wait for a worker's time slice */
 
 static double cost_of(const td_task *t)
@@ -83,10 +84,11 @@ static void run_chunks(td_worker *w, td_task *t, const td_claim *c)
 }
 
 /* Open the phase that was set up, with a claim for this worker; others may join if there is more. (owner) */
-static void open_phase(td_pool *p, td_task *t, td_claim *c)
+static void open_phase(td_worker *w, td_task *t, td_claim *c)
 {
+    td_pool *p = &w->s->pool;
     atomic_store_explicit(&t->users, 1, memory_order_relaxed);
-    td_task_claim(t, c);
+    td_task_claim(t, c, &w->charged);
     if (c->last) return;
     td_pool_list(p, t);
     td_pool_wake_if_needed(p);
@@ -99,6 +101,18 @@ static bool contended(td_pool *p, const td_flow *f)
     return atomic_load_explicit(&p->nready, memory_order_relaxed) > own ||
            atomic_load_explicit(&p->inbox, memory_order_relaxed) ||
            atomic_load_explicit(&p->stop, memory_order_relaxed);
+}
+
+/* What the worker did since the last time was for this flow: charge what it took instead of the estimate, but not much
+ * more, because a thread that lost its processor for a while took long without doing anything. */
+static void settle_charge(td_worker *w, td_flow *f)
+{
+    int64_t now = td_now_ns(), took = now - w->since;
+    count(&w->busy_ns, (uint64_t)took);
+    if (took > MOST_OFF * w->charged) took = MOST_OFF * w->charged;
+    atomic_fetch_add_explicit(&f->vtime, took - w->charged, memory_order_relaxed);
+    w->since = now;
+    w->charged = 0;
 }
 
 /* Waking the loop takes longer than a small task: tell it of many at once. */
@@ -120,9 +134,10 @@ static bool run_claims(td_worker *w, td_task *t, td_claim *c)
     for (;;) {
         tell(w, t->chunk_ns * (double)c->count);
         run_chunks(w, t, c);
-        if (c->last || contended(p, t->flow) || !td_task_claim(t, c)) break;
+        if (c->last || contended(p, t->flow) || !td_task_claim(t, c, &w->charged)) break;
         if (c->last) td_pool_unlist(p, t);
     }
+    settle_charge(w, t->flow);
     return atomic_fetch_sub_explicit(&t->users, 1, memory_order_acq_rel) == 1;
 }
 
@@ -165,7 +180,7 @@ static void work(td_worker *w, td_task *t, td_claim *c)
 {
     while (c->count == 0 || run_claims(w, t, c)) {
         if (!(t = advance(w, t))) return;
-        open_phase(&w->s->pool, t, c);
+        open_phase(w, t, c);
     }
 }
 
@@ -177,17 +192,16 @@ static void *worker_main(void *arg)
     td_cpu_thread_init();
     while (!atomic_load(&p->stop)) {
         td_claim c;
-        td_task *t = td_pool_pick(p, &c);
+        td_task *t = td_pool_pick(p, &c, &w->charged);
         if (!t) {
             tell(w, TELL_NS + 1);
             td_worker_idle(w);
             continue;
         }
         td_worker_found(w);
-        int64_t start = td_now_ns();
+        w->since = td_now_ns();
         w->streak_ns = 0;
         work(w, t, &c);
-        count(&w->busy_ns, (uint64_t)(td_now_ns() - start));
     }
     return NULL;
 }

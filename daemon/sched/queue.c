@@ -1,9 +1,10 @@
 /* The queues of ready tasks: a flow's in the order they became ready, the flows by what they were given.
  *
- * Invariant: virtual time is fair. Each claim charges its estimated cost to the flow; the flow that was charged least
- * is served next; who comes back from being idle starts at the time of the least served, so that it is served at the
- * next end of a chunk and gains nothing else. Workers hold the lock for tens of nanoseconds; the loop never takes it,
- * because a worker may lose its processor while it holds it: it posts through the inbox. */
+ * Invariant: virtual time is fair. Each claim charges its estimated cost to the flow, which is corrected when it is
+ * known how long it took; the flow that was charged least is served next; who comes back from being idle starts at the
+ * time of the least served, so that it is served at the next end of a chunk and gains nothing else. Workers hold the
+ * lock for tens of nanoseconds; the loop never takes it, because a worker may lose its processor while it holds it: it
+ * posts through the inbox. */
 #include "daemon/sched/internal.h"
 
 static int64_t vtime(const td_flow *f)
@@ -79,38 +80,40 @@ static void absorb_inbox(td_pool *p)
     }
 }
 
-bool td_task_claim(td_task *t, td_claim *c)
+bool td_task_claim(td_task *t, td_claim *c, int64_t *charged)
 {
     c->first = atomic_fetch_add_explicit(&t->next_chunk, t->grain, memory_order_relaxed);
     c->count = t->chunks - c->first;
     if (c->count <= 0) return false;
     c->last = c->count <= t->grain;
     if (!c->last) c->count = t->grain;
-    atomic_fetch_add_explicit(&t->flow->vtime, (int64_t)(t->chunk_ns * (double)c->count) + 1, memory_order_relaxed);
+    int64_t cost = (int64_t)(t->chunk_ns * (double)c->count) + 1;
+    atomic_fetch_add_explicit(&t->flow->vtime, cost, memory_order_relaxed);
+    *charged += cost;
     return true;
 }
 
 /* A claim on a listed task. NULL: its last chunk was claimed just now, by someone who is about to unlist it. */
-static td_task *attach(td_pool *p, td_task *t, td_claim *c)
+static td_task *attach(td_pool *p, td_task *t, td_claim *c, int64_t *charged)
 {
     if (!t->open) { /* nobody else knows it: it becomes the picker's own */
         unlist_task(p, t);
         c->count = 0;
         return t;
     }
-    bool got = td_task_claim(t, c);
+    bool got = td_task_claim(t, c, charged);
     if (got && !c->last) atomic_fetch_add_explicit(&t->users, 1, memory_order_relaxed);
     else unlist_task(p, t);
     if (!got) atomic_fetch_sub_explicit(&t->users, 1, memory_order_relaxed);
     return got ? t : NULL;
 }
 
-td_task *td_pool_pick(td_pool *p, td_claim *c)
+td_task *td_pool_pick(td_pool *p, td_claim *c, int64_t *charged)
 {
     td_task *t = NULL;
     pthread_mutex_lock(&p->lock);
     absorb_inbox(p);
-    while (!t && p->ready) t = attach(p, least_served(p)->tasks.first, c);
+    while (!t && p->ready) t = attach(p, least_served(p)->tasks.first, c, charged);
     pthread_mutex_unlock(&p->lock);
     return t;
 }

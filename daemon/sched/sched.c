@@ -243,17 +243,17 @@ bool td_sched_pending(const td_storage *st, uint64_t lo, uint64_t hi, bool write
 td_waiter *td_sched_after(td_sched *s, td_flow *f, int n, const td_access *what, void (*then)(void *arg), void *arg)
 {
     (void)f;
-    td_reach *reach = n <= TD_MAX_INPUTS ? s->reach : NULL;
-    assert(reach && "too many accesses for one waiter");
-    bool wait = false;
-    for (int i = 0; i < n; i++) {
+    td_reach *reach = n <= TD_MAX_INPUTS ? s->reach : malloc((size_t)n * sizeof *reach);
+    bool wait = !reach;
+    for (int i = 0; reach && i < n; i++) {
         uint8_t flags = what[i].write ? TD_REACH_READ | TD_REACH_WRITE : TD_REACH_READ;
         reach[i] =
             (td_reach){.storage = what[i].storage, .lo = what[i].lo, .hi = what[i].hi, .slot = -1, .flags = flags};
         wait |= td_hazards_pending(&reach[i]);
     }
-    td_waiter *w = wait ? calloc(1, sizeof *w) : NULL;
+    td_waiter *w = wait && reach ? calloc(1, sizeof *w) : NULL;
     td_task *t = w ? make_task(s, TD_TASK_WAITER, reach, n) : NULL;
+    if (reach != s->reach) free(reach);
     if (!t) {
         free(w);
         if (wait) td_sched_drain(s); /* no memory to remember it with */

@@ -11,7 +11,7 @@
 #include "daemon/ops/ops.h"
 
 typedef struct td_sched td_sched;
-typedef struct td_flow td_flow; /* one session's share: in virtual time, by estimated cost */
+typedef struct td_flow td_flow; /* one session's share: in virtual time, by the workers' time that it was given */
 
 typedef struct td_sched_options {
     int workers;              /* threads of the pool; 0: run everything inline (tests) */
@@ -21,7 +21,7 @@ typedef struct td_sched_options {
 } td_sched_options;
 
 int td_sched_new(td_sched **out, const td_sched_options *o, td_error *e);
-/* Waits for running chunks, drops what was queued. */
+/* Waits for running chunks, cancels what was queued: owners are told (TD_E_CANCELLED), waiters called. */
 void td_sched_free(td_sched *s);
 
 int td_flow_new(td_flow **out, td_sched *s, td_error *e);
@@ -37,11 +37,14 @@ uint64_t td_flow_pending_bytes(const td_flow *f);
  * already wrote into existing storage poisons that storage; outputs that it made are poisoned in any case. */
 void td_sched_submit(td_sched *s, td_call *c);
 
-/* Is anything pending that reading (writing) these bytes of the storage must wait for? */
+/* Is anything pending that reading (writing) these bytes of the storage must wait for? What has ended but was not
+ * collected counts: its failure is not known yet. */
 bool td_sched_pending(const td_storage *st, uint64_t lo, uint64_t hi, bool write);
 
 /* When everything now pending on these storages (for reading, or for writing) has ended, call `then` on the loop thread; right away, before
- * returning, when nothing is. Returns a handle to cancel with, or NULL when it was called already. */
+ * returning, when nothing is. Returns a handle to cancel with, or NULL when it was called already.
+ * The callback keeps its place in the order: what is issued after this call and conflicts with it runs after `then` has
+ * returned (but for what `then` itself issues). */
 typedef struct td_waiter td_waiter;
 typedef struct td_access {
     td_storage *storage;

@@ -27,7 +27,11 @@ td_task *td_task_new(td_sched *s, td_task_kind kind)
     assert(t && "td_task_reserve came first");
     s->spare_tasks = t->next;
     s->nspare_tasks--;
-    *t = (td_task){.kind = kind, .refs = 1, .seq = ++s->seq, .room_edges = TD_TASK_EDGES};
+    memset(t, 0, offsetof(td_task, reaches_inline));
+    t->kind = (uint8_t)kind;
+    t->refs = 1;
+    t->seq = ++s->seq;
+    t->room_edges = TD_TASK_EDGES;
     t->reaches = t->reaches_inline;
     t->edges = t->edges_inline;
     atomic_store_explicit(&t->waits, 1, memory_order_relaxed);

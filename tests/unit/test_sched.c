@@ -518,6 +518,12 @@ static void waiters(void)
     CU_ASSERT_STRING_EQUAL(done_order, "rw?!");
     CU_ASSERT_PTR_NULL(td_sched_after_flow(s, who.flow, on_fired, NULL));
     CU_ASSERT_EQUAL(fired, 4);
+    static td_access many[5000];
+    for (int i = 0; i < 5000; i++) many[i] = i % 2 ? all_a : write_b;
+    submit('z', &b, NULL, k_nothing);
+    CU_ASSERT_PTR_NOT_NULL(td_sched_after(s, who.flow, 5000, many, on_fired, NULL));
+    td_sched_drain(s);
+    CU_ASSERT_EQUAL(fired, 5);
     finish();
 }
 
@@ -605,7 +611,8 @@ static void a_small_flow_waits_a_chunk(void)
             td_sched_submit(s, big);
         }
         while (atomic_load(&long_chunks) < 50) usleep(100);
-        for (int i = 0; i < 5; i++) {
+        int at_once = 0;
+        for (int i = 0; i < 8; i++) {
             td_call *small = fake_call(&second, 2000);
             fake_phase(small, k_note, 1);
             atomic_store(&chunks_before, -1);
@@ -613,9 +620,10 @@ static void a_small_flow_waits_a_chunk(void)
             td_sched_submit(s, small);
             while (td_flow_pending(other)) td_sched_collect(s, 10);
             int waited = atomic_load(&chunks_before) - before;
-            CU_ASSERT(waited >= 0 && waited <= 2 * workers); /* of 1900 that are ready before it */
+            CU_ASSERT(waited >= 0 && waited < 500); /* of 1900 that were ready before it */
+            at_once += waited <= 2 * workers;
         }
-        CU_ASSERT(atomic_load(&long_chunks) < 1000);
+        CU_ASSERT(at_once >= 4); /* not all: this thread may lose its processor just before the submit */
         td_flow_free(other);
         td_sched_free(s); /* with most of it still to do */
         CU_ASSERT(atomic_load(&long_chunks) < 1500);
@@ -647,7 +655,28 @@ static void equal_flows_get_equal_shares(void)
     }
     while (atomic_load(&given[0]) + atomic_load(&given[1]) < 400) usleep(1000);
     int a0 = atomic_load(&given[0]), a1 = atomic_load(&given[1]);
-    CU_ASSERT(abs(a0 - a1) < 40);
+    CU_ASSERT(abs(a0 - a1) < 100); /* other processes disturb */
+    td_flow_free(other);
+    finish();
+}
+
+/* Estimates may be wrong: shares are of time. */
+static void cheap_words_buy_nothing(void)
+{
+    start(1);
+    td_flow *other;
+    CU_ASSERT_EQUAL(td_flow_new(&other, s, NULL), 0);
+    td_issuer two[2] = {who, {.flow = other}};
+    atomic_store(&given[0], 0);
+    atomic_store(&given[1], 0);
+    for (int i = 0; i < 2; i++) {
+        td_call *big = fake_call(&two[i], i ? 300 * 1e5 : 300 * 2e4); /* the first says a fifth of the truth */
+        fake_phase(big, k_flow, 300);
+        big->k.seed = (uint64_t)i;
+        td_sched_submit(s, big);
+    }
+    while (atomic_load(&given[0]) + atomic_load(&given[1]) < 300) usleep(1000);
+    CU_ASSERT(atomic_load(&given[0]) < 3 * atomic_load(&given[1]));
     td_flow_free(other);
     finish();
 }
@@ -752,6 +781,7 @@ TD_CUNIT_MAIN("sched", {"small runs here", small_runs_here}, {"big runs in the p
               {"waiter keeps its place", waiter_keeps_its_place}, {"callbacks may issue", callbacks_may_issue},
               {"a small flow waits a chunk", a_small_flow_waits_a_chunk},
               {"equal flows get equal shares", equal_flows_get_equal_shares},
-              {"idling earns nothing", idling_earns_nothing}, {"freeing with work pending", freeing_with_work_pending},
+              {"cheap words buy nothing", cheap_words_buy_nothing}, {"idling earns nothing", idling_earns_nothing},
+              {"freeing with work pending", freeing_with_work_pending},
               {"flow goes with its last task", flow_goes_with_its_last_task},
               {"collect is bounded", collect_is_bounded})
