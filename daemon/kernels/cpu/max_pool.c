@@ -91,7 +91,7 @@ static void forward_chunk(td_kcall *k, int64_t chunk, void *scratch)
 int td_cpu_plan_max_pool2d(td_kcall *k, td_error *e)
 {
     td_pool *p = (td_pool *)k->state;
-    int code = td_pool_init(k, p, k->in[0].desc, k->out[0].desc, 0, true, "max_pool2d", e);
+    int code = td_pool2d_init(k, p, k->in[0].desc, k->out[0].desc, 0, true, "max_pool2d", e);
     if (code) return code;
     if (p->dtype == TD_BOOL || td_dtype_is_complex(p->dtype)) return td_refuse_dtype(k, 0, "max_pool2d", e);
     k->scratch_bytes = (size_t)(p->h * p->w + p->oh * p->ow) * td_dtype_size(p->acc);

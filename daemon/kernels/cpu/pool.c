@@ -13,7 +13,7 @@ static bool pair(const td_attrs *a, int i, int64_t *first, int64_t *second)
     return true;
 }
 
-int td_pool_init(td_kcall *k, td_pool *p, const td_desc *x, const td_desc *out, int a0, bool dilated, const char *name,
+int td_pool2d_init(td_kcall *k, td_pool *p, const td_desc *x, const td_desc *out, int a0, bool dilated, const char *name,
                  td_error *e)
 {
     *p = (td_pool){.planes = 1, .dh = 1, .dw = 1, .dtype = x->dtype, .acc = (uint8_t)td_acc_dtype(x->dtype)};

@@ -14,7 +14,7 @@ typedef struct td_pool {
 
 /* `x` has the shape of the input, `out` of the output; the window begins at attribute a0 (kernel, stride, padding, and
  * dilation when `dilated`). */
-int td_pool_init(td_kcall *k, td_pool *p, const td_desc *x, const td_desc *out, int a0, bool dilated, const char *name,
+int td_pool2d_init(td_kcall *k, td_pool *p, const td_desc *x, const td_desc *out, int a0, bool dilated, const char *name,
                  td_error *e);
 
 /* Positions inside the plane that output index `i` looks at: *first, *first + step, ... below *last. */
