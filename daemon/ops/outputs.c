@@ -36,6 +36,8 @@ int td_prep_views(td_prep *p, td_error *e)
     int err = 0;
     if (c->flags & TD_CF_OUT)
         return td_fail(e, TD_E_INVALID, "%s makes views: there is nothing to write into", c->op->name);
+    /* inference knows shapes, not how large the storage is: as_strided and view_dtype may ask for more */
+    for (int i = 0; i < c->nout && !err; i++) err = td_desc_check(&p->f.out[i], c->in[0].tensor->storage->nbytes, e);
     for (int i = 0; i < c->nout && !err; i++)
         err = td_tensor_view(&c->out[i], c->in[0].tensor, &p->f.out[i], p->place.account, e);
     c->flags |= TD_CF_VIEW;
