@@ -1,0 +1,169 @@
+/* Names: a hash table from text to a tensor that outlives its session.
+ *
+ * An entry holds one reference on its tensor and is charged, as one object, to the user that published it. */
+#include "daemon/service/service.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <uthash.h>
+
+typedef struct entry {
+    td_name n; /* first: an entry is its name */
+    UT_hash_handle hh;
+} entry;
+
+static entry *table(td_service *s)
+{
+    return (entry *)s->names;
+}
+
+static int check_name(const char *name, td_error *e)
+{
+    size_t n = strlen(name);
+    if (n == 0 || n > TD_NAME_MAX)
+        return td_fail(e, TD_E_INVALID, "a name has 1 to %d bytes; this one has %zu", TD_NAME_MAX, n);
+    for (size_t i = 0; i < n; i++)
+        if ((unsigned char)name[i] < 0x20 || name[i] == 0x7f)
+            return td_fail(e, TD_E_INVALID, "byte %zu of the name is a control character (0x%02x)", i, (unsigned char)name[i]);
+    return TD_OK;
+}
+
+static entry *find(td_service *s, const char *name)
+{
+    entry *x;
+    HASH_FIND_STR(table(s), name, x);
+    return x;
+}
+
+static void wake_waiters(td_service *s, const char *name, td_tensor *t)
+{
+    for (td_name_wait *w = s->name_waits, *next; w; w = next) {
+        next = w->next;
+        if (strcmp(w->name, name) != 0) continue;
+        void (*then)(void *, td_tensor *, const td_error *) = w->then;
+        void *arg = w->arg;
+        td_name_wait_free(w);
+        then(arg, t, NULL);
+        next = s->name_waits; /* the callback may have changed the list */
+    }
+}
+
+static int check_owner(const entry *x, const td_account *who, td_error *e)
+{
+    if (!who || who->uid == x->n.account->uid || who->uid == 0) return TD_OK;
+    return td_fail(e, TD_E_PERMISSION, "the name '%s' belongs to uid %u", x->n.name, x->n.account->uid);
+}
+
+int td_name_publish(td_service *s, const char *name, td_tensor *t, const td_account *who, bool replace, td_error *e)
+{
+    int rc = check_name(name, e);
+    if (rc) return rc;
+    entry *x = find(s, name);
+    if (x && !replace)
+        return td_fail(e, TD_E_EXISTS, "the name '%s' is taken: published by %s (pid %u); drop it first, or publish with replace",
+                       name, x->n.program, x->n.pid);
+    if (x && (rc = check_owner(x, who, e))) return rc;
+    if (!x) {
+        td_account *payer = who->parent ? who->parent : s->account;
+        rc = td_account_charge(payer, 0, 1, e);
+        if (rc) return rc;
+        x = calloc(1, sizeof *x);
+        if (!x) {
+            td_account_discharge(payer, 0, 1);
+            return td_fail(e, TD_E_SYSTEM, "no memory for the name '%s'", name);
+        }
+        snprintf(x->n.name, sizeof x->n.name, "%s", name);
+        x->n.account = td_account_ref(payer);
+        entry *head = table(s);
+        HASH_ADD_STR(head, n.name, x);
+        s->names = &head->n;
+        s->name_count++;
+    }
+    td_tensor *old = x->n.tensor;
+    x->n.tensor = td_tensor_ref(t);
+    td_tensor_unref(old);
+    x->n.session = who->session;
+    x->n.pid = who->pid;
+    snprintf(x->n.program, sizeof x->n.program, "%s", who->name);
+    x->n.since_ms = td_now_ms();
+    wake_waiters(s, name, t);
+    return TD_OK;
+}
+
+td_tensor *td_name_find(td_service *s, const char *name, td_error *e)
+{
+    entry *x = find(s, name);
+    if (x) return x->n.tensor;
+    td_fail(e, TD_E_NOT_FOUND, "no tensor is published as '%s' (%u names are; `tensorctl names` lists them)", name, s->name_count);
+    return NULL;
+}
+
+static void drop(td_service *s, entry *x)
+{
+    entry *head = table(s);
+    HASH_DEL(head, x);
+    s->names = (td_name *)head;
+    s->name_count--;
+    td_account_discharge(x->n.account, 0, 1);
+    td_account_unref(x->n.account);
+    td_tensor_unref(x->n.tensor);
+    free(x);
+}
+
+int td_name_drop(td_service *s, const char *name, const td_account *who, td_error *e)
+{
+    entry *x = find(s, name);
+    if (!x) return td_name_find(s, name, e) ? TD_OK : TD_E_NOT_FOUND;
+    int rc = check_owner(x, who, e);
+    if (!rc) drop(s, x);
+    return rc;
+}
+
+void td_name_each(td_service *s, void (*fn)(const td_name *n, void *arg), void *arg)
+{
+    for (entry *x = table(s), *next; x; x = next) {
+        next = x->hh.next;
+        fn(&x->n, arg);
+    }
+}
+
+static void wait_expired(void *arg)
+{
+    td_name_wait *w = arg;
+    td_error e = {0};
+    td_fail(&e, TD_E_TIMEOUT, "nobody published '%s' in time", w->name);
+    void (*then)(void *, td_tensor *, const td_error *) = w->then;
+    void *owner = w->arg;
+    td_name_wait_free(w);
+    then(owner, NULL, &e);
+}
+
+int td_name_wait_new(td_name_wait **out, td_service *s, const char *name, uint32_t timeout_ms,
+                     void (*then)(void *arg, td_tensor *t, const td_error *error), void *arg, td_error *e)
+{
+    *out = NULL;
+    int rc = check_name(name, e);
+    if (rc) return rc;
+    td_name_wait *w = calloc(1, sizeof *w);
+    if (!w) return td_fail(e, TD_E_SYSTEM, "no memory to wait for the name '%s'", name);
+    snprintf(w->name, sizeof w->name, "%s", name);
+    w->service = s;
+    w->then = then;
+    w->arg = arg;
+    w->next = s->name_waits;
+    if (w->next) w->next->prev = w;
+    s->name_waits = w;
+    if (timeout_ms != UINT32_MAX) td_deadline_arm(s, &w->deadline, timeout_ms, wait_expired, w);
+    *out = w;
+    return TD_OK;
+}
+
+void td_name_wait_free(td_name_wait *w)
+{
+    if (!w) return;
+    td_deadline_disarm(w->service, &w->deadline);
+    if (w->prev) w->prev->next = w->next;
+    else w->service->name_waits = w->next;
+    if (w->next) w->next->prev = w->prev;
+    free(w);
+}

@@ -1,0 +1,88 @@
+/* The service's life, and the accounts of users. */
+#include "daemon/service/service.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+/* Sessions come and go; a user's account stays as long as anything is charged to it. */
+struct td_uid {
+    struct td_uid *next;
+    uint32_t uid;
+    td_account *account;
+};
+
+int td_service_init(td_service *s, const td_service_options *o, td_error *e)
+{
+    *s = (td_service){.options = *o, .started_ms = td_now_ms()};
+    td_budget_init(&s->budget, o->memory, o->shm);
+    s->account = td_account_new(NULL);
+    if (!s->account) return td_fail(e, TD_E_SYSTEM, "no memory for the service's account");
+    snprintf(s->account->name, sizeof s->account->name, "tensord");
+    int rc = td_heap_new(&s->heap, &s->budget, TD_SEGMENT_SERVICE, 0, e);
+    if (!rc) {
+        td_sched_options so = {.workers = o->workers, .inline_ns = 15000, .wake = o->wake, .arg = o->arg};
+        rc = td_sched_new(&s->sched, &so, e);
+    }
+    if (rc) td_service_deinit(s);
+    return rc;
+}
+
+static void drop_name(const td_name *n, void *service)
+{
+    td_name_drop(service, n->name, NULL, NULL);
+}
+
+void td_service_deinit(td_service *s)
+{
+    while (s->name_waits) td_name_wait_free(s->name_waits);
+    td_name_each(s, drop_name, s);
+    if (s->sched) td_sched_free(s->sched);
+    for (struct td_uid *u = s->uids, *next; u; u = next) {
+        next = u->next;
+        td_account_unref(u->account);
+        free(u);
+    }
+    td_account_unref(s->account);
+    if (s->heap) td_heap_free(s->heap);
+    td_budget_deinit(&s->budget);
+    *s = (td_service){0};
+}
+
+/* Accounts of users without sessions and charges are dropped on the way, so that the list stays as short as the users are many. */
+static struct td_uid *find_uid(td_service *s, uint32_t uid)
+{
+    struct td_uid *found = NULL;
+    for (struct td_uid **at = &s->uids; *at;) {
+        struct td_uid *u = *at;
+        if (u->uid == uid) found = u;
+        if (u->uid != uid && u->account->refs == 1 && u->account->bytes == 0 && u->account->objects == 0) {
+            *at = u->next;
+            td_account_unref(u->account);
+            free(u);
+        } else {
+            at = &u->next;
+        }
+    }
+    return found;
+}
+
+td_account *td_service_uid_account(td_service *s, uint32_t uid, td_error *e)
+{
+    struct td_uid *u = find_uid(s, uid);
+    if (u) return td_account_ref(u->account);
+    u = calloc(1, sizeof *u);
+    td_account *a = td_account_new(NULL);
+    if (!u || !a) {
+        free(u);
+        td_account_unref(a);
+        td_fail(e, TD_E_SYSTEM, "no memory for the account of uid %u", uid);
+        return NULL;
+    }
+    a->uid = uid;
+    a->limit_bytes = s->options.uid_bytes;
+    a->limit_objects = s->options.uid_objects;
+    snprintf(a->name, sizeof a->name, "uid %u", uid);
+    *u = (struct td_uid){s->uids, uid, a};
+    s->uids = u;
+    return td_account_ref(a);
+}

@@ -1,0 +1,164 @@
+/* The service: what outlives a session, and what all sessions share. The one door of this room.
+ *
+ * One td_service is the whole state of a daemon below its sockets: memory, scheduler, accounts, names, queues, deadlines. It belongs to the loop
+ * thread. It knows no sessions: who asks comes in as an account, and who waits as a callback. */
+#ifndef TENSORD_SERVICE_SERVICE_H
+#define TENSORD_SERVICE_SERVICE_H
+
+#include "daemon/autograd/autograd.h"
+#include "daemon/sched/sched.h"
+
+#define TD_WAIT (-2) /* not now: the callback will be called, or the wait cancelled */
+#define TD_NAME_MAX 255
+
+typedef struct td_service td_service;
+
+/* ---- deadlines: called on the loop thread when their time has come */
+
+typedef struct td_deadline {
+    struct td_deadline *next, *prev; /* sorted by time; NULL when not armed */
+    uint64_t at_ms;                  /* on td_now_ms()'s clock */
+    bool armed;
+    void (*fire)(void *arg);
+    void *arg;
+} td_deadline;
+
+uint64_t td_now_ms(void); /* monotonic */
+void td_deadline_arm(td_service *s, td_deadline *d, uint64_t in_ms, void (*fire)(void *arg), void *arg);
+void td_deadline_disarm(td_service *s, td_deadline *d);
+/* Fire what is due. Returns milliseconds until the next, or UINT64_MAX when there is none. */
+uint64_t td_deadlines_run(td_service *s);
+
+/* ---- the service */
+
+typedef struct td_service_options {
+    uint64_t memory;  /* bytes that may be committed */
+    int workers;
+    td_shm_backend shm;
+    uint64_t session_bytes, session_objects; /* limits of one session; 0: none */
+    uint64_t uid_bytes, uid_objects;         /* of all sessions of a user */
+    void (*wake)(void *arg); /* from any thread: call td_sched_collect on the loop */
+    /* Run `work` on a helper thread, then `done` on the loop thread. NULL: both at once, here. */
+    void (*background)(void *hook_arg, void (*work)(void *), void (*done)(void *), void *arg);
+    void *arg;
+} td_service_options;
+
+struct td_service {
+    td_service_options options;
+    td_budget budget;
+    td_heap *heap;       /* service segments */
+    td_account *account; /* of the service itself */
+    td_sched *sched;
+    struct td_uid *uids;
+    struct td_name *names;
+    struct td_queue *queues;
+    td_deadline *deadlines;
+    struct td_name_wait *name_waits;
+    uint32_t name_count, queue_count;
+    uint64_t started_ms;
+    /* counters that only grow */
+    uint64_t ops_run, bytes_in, bytes_out, frames_in;
+};
+
+int td_service_init(td_service *s, const td_service_options *o, td_error *e);
+void td_service_deinit(td_service *s);
+
+/* The account of a user: its limits hold for all its sessions together. A new reference. */
+td_account *td_service_uid_account(td_service *s, uint32_t uid, td_error *e);
+
+/* ---- names: a tensor that anybody of the same daemon may open */
+
+typedef struct td_name {
+    char name[TD_NAME_MAX + 1];
+    td_tensor *tensor;
+    td_account *account; /* of the user that published it: pays for the entry */
+    uint32_t session, pid;
+    char program[32];
+    uint64_t since_ms;
+} td_name;
+
+/* Bind `name` to `t` (a new reference). TD_E_EXISTS names the owner unless `replace`. */
+int td_name_publish(td_service *s, const char *name, td_tensor *t, const td_account *who, bool replace, td_error *e);
+/* Borrowed; NULL with TD_E_NOT_FOUND and, when there is one, the nearest name. */
+td_tensor *td_name_find(td_service *s, const char *name, td_error *e);
+/* Only its user (or root) may; `who` NULL: the service itself. */
+int td_name_drop(td_service *s, const char *name, const td_account *who, td_error *e);
+/* Call `fn` for each, in no order. */
+void td_name_each(td_service *s, void (*fn)(const td_name *n, void *arg), void *arg);
+
+/* Wait until a name is published: `then` gets it (borrowed), or an error when the deadline passed. */
+typedef struct td_name_wait {
+    struct td_name_wait *next, *prev;
+    td_service *service;
+    char name[TD_NAME_MAX + 1];
+    td_deadline deadline;
+    void (*then)(void *arg, td_tensor *t, const td_error *error);
+    void *arg;
+} td_name_wait;
+int td_name_wait_new(td_name_wait **out, td_service *s, const char *name, uint32_t timeout_ms,
+                     void (*then)(void *arg, td_tensor *t, const td_error *error), void *arg, td_error *e);
+void td_name_wait_free(td_name_wait *w);
+
+/* ---- queues: bounded, by name; alive as long as somebody has joined */
+
+enum { TD_QUEUE_PRODUCER = 1, TD_QUEUE_CONSUMER = 2, TD_QUEUE_WATCH = 4 /* consumer: told of each producer that died */ };
+
+typedef struct td_queue td_queue;
+
+typedef struct td_queue_item {
+    struct td_queue_item *next;
+    td_tensor **tensors; /* references */
+    int count;
+    unsigned char *note; /* bytes that travel with it */
+    size_t note_bytes;
+} td_queue_item;
+td_queue_item *td_queue_item_new(int count, td_tensor *const *tensors, const void *note, size_t note_bytes);
+void td_queue_item_free(td_queue_item *i);
+
+/* One session's part in a queue. */
+typedef struct td_member {
+    struct td_member *next, *prev;
+    td_queue *queue;
+    uint32_t role, session, pid;
+    char program[32];
+    uint32_t deaths_told; /* watch: how many of the queue's deaths it was told */
+} td_member;
+
+/* Somebody who waits for room or for an item. */
+typedef struct td_queue_wait {
+    struct td_queue_wait *next, *prev;
+    td_member *member;
+    bool put;
+    td_queue_item *item; /* of a put: owned until it is in */
+    td_deadline deadline;
+    /* get: `item` is the callee's; put: item NULL. error NULL: it worked. The wait is gone afterwards. The callback only takes note: it must
+     * not call into queues or names. */
+    void (*then)(void *arg, td_queue_item *item, const td_error *error);
+    void *arg;
+} td_queue_wait;
+
+/* Join, creating the queue when there is none (then `capacity` items, 0: 1). A capacity that differs from an existing queue's is TD_E_EXISTS. */
+int td_queue_join(td_member **out, td_service *s, const char *name, uint32_t capacity, uint32_t role, const td_account *who, td_error *e);
+/* `died`: the others learn of it. The last one to leave takes the queue and its items with it. */
+void td_queue_leave(td_service *s, td_member *m, bool died);
+/* No more puts from anybody: getters take what is left, then TD_E_CLOSED. */
+void td_queue_end(td_service *s, td_member *m);
+/* 0: the item was taken over; TD_WAIT: full, *wait is armed; or an error (the item is still the caller's). timeout_ms UINT32_MAX: no
+ * deadline; 0: fail at once with TD_E_TIMEOUT. */
+int td_queue_put(td_service *s, td_member *m, td_queue_item *item, uint32_t timeout_ms, td_queue_wait **wait,
+                 void (*then)(void *, td_queue_item *, const td_error *), void *arg, td_error *e);
+int td_queue_get(td_service *s, td_member *m, td_queue_item **item, uint32_t timeout_ms, td_queue_wait **wait,
+                 void (*then)(void *, td_queue_item *, const td_error *), void *arg, td_error *e);
+/* Stop waiting, without a call; a put's item is freed. */
+void td_queue_wait_cancel(td_service *s, td_queue_wait *w);
+uint32_t td_queue_size(const td_queue *q);
+
+typedef struct td_queue_info {
+    const char *name;
+    uint32_t capacity, items, producers, consumers, waiting_put, waiting_get, deaths;
+    bool ended;
+    uint64_t puts, gets;
+} td_queue_info;
+void td_queue_each(td_service *s, void (*fn)(const td_queue_info *q, void *arg), void *arg);
+
+#endif

@@ -1,0 +1,305 @@
+/* Names, queues and deadlines: who is woken, with what, and that nothing stays behind. */
+#include "daemon/service/service.h"
+#include "tests/unit/cunit_main.h"
+
+#include <stdlib.h>
+#include <time.h>
+
+static td_service s;
+static td_heap *heap;
+static td_account *alice, *bob, *user;
+
+static td_tensor *tensor(float v)
+{
+    td_place place = {.heap = heap, .account = alice};
+    td_storage *st = NULL;
+    td_tensor *t = NULL;
+    td_desc d;
+    td_desc_contiguous(&d, TD_FLOAT32, 0, NULL, NULL);
+    CU_ASSERT_EQUAL_FATAL(td_storage_new(&st, &place, 4, NULL, NULL), TD_OK);
+    memcpy(st->data, &v, 4);
+    CU_ASSERT_EQUAL_FATAL(td_tensor_new(&t, st, &d, alice, NULL), TD_OK);
+    td_storage_unref(st);
+    return t;
+}
+
+static td_account *account(const char *name, uint32_t session, uint32_t uid, td_account *parent)
+{
+    td_account *a = td_account_new(parent);
+    a->session = session;
+    a->uid = uid;
+    a->pid = 1000 + session;
+    snprintf(a->name, sizeof a->name, "%s", name);
+    return a;
+}
+
+static int init(void)
+{
+    td_budget_init(&s.budget, 64 << 20, TD_SHM_MEMFD);
+    s.account = account("service", 0, 0, NULL);
+    user = account("uid 7", 0, 7, NULL);
+    alice = account("alice", 1, 7, user);
+    bob = account("bob", 2, 8, NULL);
+    return td_heap_new(&heap, &s.budget, TD_SEGMENT_SESSION, 7, NULL);
+}
+
+static int cleanup(void)
+{
+    td_live live = td_live_counts();
+    bool clean = live.tensors == 0 && live.storages == 0 && user->objects == 0 && s.queues == NULL && s.names == NULL && !s.deadlines;
+    td_heap_free(heap);
+    td_account_unref(alice);
+    td_account_unref(bob);
+    td_account_unref(user);
+    td_account_unref(s.account);
+    td_budget_deinit(&s.budget);
+    return clean ? 0 : 1;
+}
+
+/* ---- what a callback got */
+
+typedef struct told {
+    int times;
+    td_queue_item *item;
+    td_tensor *tensor;
+    td_error error;
+} told;
+
+static void queue_told(void *arg, td_queue_item *item, const td_error *error)
+{
+    told *t = arg;
+    t->times++;
+    t->item = item;
+    if (error) t->error = *error;
+}
+
+static void name_told(void *arg, td_tensor *tensor_found, const td_error *error)
+{
+    told *t = arg;
+    t->times++;
+    t->tensor = tensor_found;
+    if (error) t->error = *error;
+}
+
+static td_member *join(const char *name, uint32_t capacity, uint32_t role, const td_account *who)
+{
+    td_member *m = NULL;
+    CU_ASSERT_EQUAL_FATAL(td_queue_join(&m, &s, name, capacity, role, who, NULL), TD_OK);
+    return m;
+}
+
+static td_queue_item *item(float v)
+{
+    td_tensor *t = tensor(v);
+    td_queue_item *i = td_queue_item_new(1, &t, "note", 4);
+    td_tensor_unref(t);
+    return i;
+}
+
+static float value(const td_queue_item *i)
+{
+    float v;
+    memcpy(&v, td_tensor_data(i->tensors[0]), 4);
+    return v;
+}
+
+/* ---- names */
+
+static void names_bind(void)
+{
+    td_error e = {0};
+    td_tensor *a = tensor(1), *b = tensor(2);
+    CU_ASSERT_EQUAL(td_name_publish(&s, "w", a, alice, false, &e), TD_OK);
+    CU_ASSERT_PTR_EQUAL(td_name_find(&s, "w", &e), a);
+    CU_ASSERT_EQUAL(td_name_publish(&s, "w", b, alice, false, &e), TD_E_EXISTS);
+    CU_ASSERT_PTR_NOT_NULL(strstr(e.message, "alice (pid 1001)"));
+    CU_ASSERT_EQUAL(td_name_publish(&s, "w", b, bob, true, &e), TD_E_PERMISSION);
+    CU_ASSERT_EQUAL(td_name_publish(&s, "w", b, alice, true, &e), TD_OK);
+    CU_ASSERT_PTR_EQUAL(td_name_find(&s, "w", &e), b);
+    CU_ASSERT_EQUAL(a->refs, 1);
+    CU_ASSERT_EQUAL(user->objects > 0, true);
+    CU_ASSERT_EQUAL(td_name_publish(&s, "", a, alice, false, &e), TD_E_INVALID);
+    CU_ASSERT_EQUAL(td_name_publish(&s, "a\nb", a, alice, false, &e), TD_E_INVALID);
+    CU_ASSERT_EQUAL(td_name_drop(&s, "w", bob, &e), TD_E_PERMISSION);
+    CU_ASSERT_EQUAL(td_name_drop(&s, "w", alice, &e), TD_OK);
+    CU_ASSERT_EQUAL(td_name_drop(&s, "w", alice, &e), TD_E_NOT_FOUND);
+    CU_ASSERT_PTR_NULL(td_name_find(&s, "w", NULL));
+    td_tensor_unref(a);
+    td_tensor_unref(b);
+}
+
+static void names_many(void)
+{
+    td_tensor *t = tensor(3);
+    char name[32];
+    for (int i = 0; i < 3000; i++) {
+        snprintf(name, sizeof name, "layer.%d", i);
+        CU_ASSERT_EQUAL(td_name_publish(&s, name, t, alice, false, NULL), TD_OK);
+    }
+    CU_ASSERT_EQUAL(s.name_count, 3000);
+    for (int i = 0; i < 3000; i++) {
+        snprintf(name, sizeof name, "layer.%d", i);
+        CU_ASSERT_EQUAL(td_name_drop(&s, name, NULL, NULL), TD_OK);
+    }
+    CU_ASSERT_EQUAL(t->refs, 1);
+    td_tensor_unref(t);
+}
+
+static void names_waited_for(void)
+{
+    told one = {0}, two = {0}, gone = {0};
+    td_name_wait *w1, *w2, *w3;
+    CU_ASSERT_EQUAL(td_name_wait_new(&w1, &s, "late", UINT32_MAX, name_told, &one, NULL), TD_OK);
+    CU_ASSERT_EQUAL(td_name_wait_new(&w2, &s, "late", 60000, name_told, &two, NULL), TD_OK);
+    CU_ASSERT_EQUAL(td_name_wait_new(&w3, &s, "never", 1, name_told, &gone, NULL), TD_OK);
+    td_tensor *t = tensor(4);
+    td_name_publish(&s, "late", t, alice, false, NULL);
+    CU_ASSERT_TRUE(one.times == 1 && one.tensor == t && two.times == 1 && two.tensor == t);
+    CU_ASSERT_EQUAL(gone.times, 0);
+    nanosleep(&(struct timespec){0, 5000000}, NULL);
+    CU_ASSERT_EQUAL(td_deadlines_run(&s), UINT64_MAX);
+    CU_ASSERT_TRUE(gone.times == 1 && gone.error.code == TD_E_TIMEOUT && strstr(gone.error.message, "'never'"));
+    td_name_drop(&s, "late", NULL, NULL);
+    td_tensor_unref(t);
+}
+
+/* ---- queues */
+
+static void queues_in_order(void)
+{
+    td_member *p = join("q", 3, TD_QUEUE_PRODUCER, alice), *c = join("q", 0, TD_QUEUE_CONSUMER, bob);
+    td_queue_wait *w = NULL;
+    td_queue_item *got;
+    td_error e = {0};
+    for (int i = 0; i < 3; i++) CU_ASSERT_EQUAL(td_queue_put(&s, p, item((float)i), 0, &w, queue_told, NULL, &e), TD_OK);
+    td_queue_item *fourth = item(3);
+    CU_ASSERT_EQUAL(td_queue_put(&s, p, fourth, 0, &w, queue_told, NULL, &e), TD_E_TIMEOUT);
+    told put = {0};
+    CU_ASSERT_EQUAL(td_queue_put(&s, p, fourth, UINT32_MAX, &w, queue_told, &put, &e), TD_WAIT);
+    for (int i = 0; i < 4; i++) {
+        CU_ASSERT_EQUAL(td_queue_get(&s, c, &got, 0, &w, queue_told, NULL, &e), TD_OK);
+        CU_ASSERT_EQUAL(value(got), (float)i);
+        CU_ASSERT_NSTRING_EQUAL(got->note, "note", 4);
+        td_queue_item_free(got);
+        CU_ASSERT_EQUAL(put.times, 1); /* the first get made room */
+    }
+    CU_ASSERT_EQUAL(td_queue_get(&s, c, &got, 0, &w, queue_told, NULL, &e), TD_E_TIMEOUT);
+    CU_ASSERT_EQUAL(td_queue_get(&s, p, &got, 0, &w, queue_told, NULL, &e), TD_E_PERMISSION);
+    td_member *m = NULL;
+    CU_ASSERT_EQUAL(td_queue_join(&m, &s, "q", 9, TD_QUEUE_CONSUMER, bob, &e), TD_E_EXISTS);
+    td_queue_leave(&s, p, false);
+    td_queue_leave(&s, c, false);
+    CU_ASSERT_PTR_NULL(s.queues);
+}
+
+static void queue_getters_wait_in_order(void)
+{
+    td_member *p = join("q", 1, TD_QUEUE_PRODUCER, alice), *c = join("q", 1, TD_QUEUE_CONSUMER, bob);
+    td_queue_wait *w1, *w2, *w3;
+    told one = {0}, two = {0}, three = {0};
+    td_queue_item *got;
+    CU_ASSERT_EQUAL(td_queue_get(&s, c, &got, UINT32_MAX, &w1, queue_told, &one, NULL), TD_WAIT);
+    CU_ASSERT_EQUAL(td_queue_get(&s, c, &got, 5, &w2, queue_told, &two, NULL), TD_WAIT);
+    CU_ASSERT_EQUAL(td_queue_get(&s, c, &got, UINT32_MAX, &w3, queue_told, &three, NULL), TD_WAIT);
+    nanosleep(&(struct timespec){0, 8000000}, NULL);
+    td_deadlines_run(&s);
+    CU_ASSERT_TRUE(two.times == 1 && two.error.code == TD_E_TIMEOUT);
+    CU_ASSERT_EQUAL(td_queue_put(&s, p, item(1), 0, &w2, queue_told, NULL, NULL), TD_OK);
+    CU_ASSERT_TRUE(one.times == 1 && one.item && three.times == 0);
+    td_queue_wait_cancel(&s, w3);
+    td_queue_item_free(one.item);
+    td_queue_leave(&s, p, false);
+    td_queue_leave(&s, c, false);
+    CU_ASSERT_EQUAL(three.times, 0);
+}
+
+static void queue_death_is_seen(void)
+{
+    td_member *p1 = join("q", 2, TD_QUEUE_PRODUCER, alice), *p2 = join("q", 2, TD_QUEUE_PRODUCER, bob);
+    td_member *c = join("q", 2, TD_QUEUE_CONSUMER | TD_QUEUE_WATCH, bob), *plain = join("q", 2, TD_QUEUE_CONSUMER, bob);
+    td_queue_wait *w, *w2;
+    told watch = {0}, other = {0};
+    td_queue_item *got;
+    td_error e = {0};
+    CU_ASSERT_EQUAL(td_queue_get(&s, plain, &got, UINT32_MAX, &w2, queue_told, &other, NULL), TD_WAIT);
+    CU_ASSERT_EQUAL(td_queue_get(&s, c, &got, UINT32_MAX, &w, queue_told, &watch, NULL), TD_WAIT);
+    td_queue_leave(&s, p1, true);
+    CU_ASSERT_TRUE(watch.times == 1 && watch.error.code == TD_E_LOST && strstr(watch.error.message, "alice (pid 1001)"));
+    CU_ASSERT_EQUAL(other.times, 0); /* another producer is left, and it did not ask to be told */
+    td_queue_leave(&s, p2, true);
+    CU_ASSERT_TRUE(other.times == 1 && other.error.code == TD_E_CLOSED);
+    CU_ASSERT_EQUAL(td_queue_get(&s, c, &got, UINT32_MAX, &w, queue_told, &watch, &e), TD_E_LOST); /* the second death, then */
+    CU_ASSERT_EQUAL(td_queue_get(&s, c, &got, UINT32_MAX, &w, queue_told, &watch, &e), TD_E_CLOSED);
+    td_queue_leave(&s, c, false);
+    td_queue_leave(&s, plain, false);
+}
+
+static void queue_end_lets_take_what_is_left(void)
+{
+    td_member *p = join("q", 2, TD_QUEUE_PRODUCER, alice), *p2 = join("q", 2, TD_QUEUE_PRODUCER, alice);
+    td_member *c = join("q", 2, TD_QUEUE_CONSUMER, bob);
+    td_queue_wait *w;
+    td_queue_item *got, *late = item(9);
+    told put = {0};
+    td_error e = {0};
+    td_queue_put(&s, p, item(1), 0, &w, queue_told, NULL, NULL);
+    td_queue_put(&s, p, item(2), 0, &w, queue_told, NULL, NULL);
+    CU_ASSERT_EQUAL(td_queue_put(&s, p2, item(3), UINT32_MAX, &w, queue_told, &put, NULL), TD_WAIT);
+    td_queue_end(&s, p);
+    CU_ASSERT_TRUE(put.times == 1 && put.error.code == TD_E_CLOSED);
+    CU_ASSERT_EQUAL(td_queue_put(&s, p, late, 0, &w, queue_told, NULL, &e), TD_E_CLOSED);
+    td_queue_item_free(late);
+    for (int i = 0; i < 2; i++) {
+        CU_ASSERT_EQUAL(td_queue_get(&s, c, &got, 0, &w, queue_told, NULL, NULL), TD_OK);
+        td_queue_item_free(got);
+    }
+    CU_ASSERT_EQUAL(td_queue_get(&s, c, &got, UINT32_MAX, &w, queue_told, NULL, &e), TD_E_CLOSED);
+    td_queue_leave(&s, p, false);
+    td_queue_leave(&s, p2, false);
+    td_queue_leave(&s, c, false);
+}
+
+static void queue_goes_with_its_last_member(void)
+{
+    td_member *p = join("q", 4, TD_QUEUE_PRODUCER, alice);
+    td_queue_wait *w;
+    for (int i = 0; i < 4; i++) td_queue_put(&s, p, item(1), 0, &w, queue_told, NULL, NULL);
+    told put = {0};
+    CU_ASSERT_EQUAL(td_queue_put(&s, p, item(5), UINT32_MAX, &w, queue_told, &put, NULL), TD_WAIT);
+    td_queue_leave(&s, p, true);
+    CU_ASSERT_EQUAL(put.times, 0);
+    CU_ASSERT_PTR_NULL(s.queues);
+    CU_ASSERT_EQUAL(td_live_counts().tensors, 0);
+}
+
+/* ---- deadlines */
+
+static int fired[3], order;
+
+static void fire(void *arg)
+{
+    fired[(intptr_t)arg] = ++order;
+}
+
+static void deadlines_fire_in_order(void)
+{
+    td_deadline a = {0}, b = {0}, c = {0};
+    td_deadline_arm(&s, &a, 6, fire, (void *)0);
+    td_deadline_arm(&s, &b, 2, fire, (void *)1);
+    td_deadline_arm(&s, &c, 4, fire, (void *)2);
+    td_deadline_arm(&s, &c, 60000, fire, (void *)2); /* armed again: moved */
+    CU_ASSERT_TRUE(td_deadlines_run(&s) <= 2);
+    nanosleep(&(struct timespec){0, 9000000}, NULL);
+    CU_ASSERT_TRUE(td_deadlines_run(&s) > 50000);
+    CU_ASSERT_TRUE(fired[1] == 1 && fired[0] == 2 && fired[2] == 0);
+    td_deadline_disarm(&s, &c);
+    td_deadline_disarm(&s, &c);
+    CU_ASSERT_EQUAL(td_deadlines_run(&s), UINT64_MAX);
+}
+
+TD_CUNIT_MAIN_WITH("service", init, cleanup, {"names bind, are taken, are dropped", names_bind}, {"thousands of names", names_many},
+                   {"names are waited for", names_waited_for}, {"queues keep order and capacity", queues_in_order},
+                   {"getters wait in order", queue_getters_wait_in_order}, {"a death is seen at once", queue_death_is_seen},
+                   {"an ended queue is emptied", queue_end_lets_take_what_is_left},
+                   {"a queue goes with its last member", queue_goes_with_its_last_member},
+                   {"deadlines fire in order", deadlines_fire_in_order})
