@@ -1,0 +1,442 @@
+/* Calls: requests of the stream that have an answer each. A failure is that answer, never the connection's end. */
+#include "daemon/session/state.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static td_tensor *tensor_of(td_session *s, uint32_t id, td_error *e)
+{
+    td_cause *cause;
+    td_tensor *t = td_session_tensor(s, id, &cause, e);
+    if (t && t->storage->poison) {
+        *e = t->storage->poison->error;
+        return NULL;
+    }
+    return t;
+}
+
+static void fill_facts(const td_tensor *t, Td__Wire__Facts *f)
+{
+    td__wire__facts__init(f);
+    f->requires_grad = td_requires_grad(t);
+    f->leaf = td_is_leaf(t);
+    f->has_grad = td_grad(t, 0) != NULL;
+    const char *fn = td_grad_fn(t);
+    f->grad_fn = (char *)(fn ? fn : "");
+    f->version = t->version->value;
+    f->storage = (uint64_t)(uintptr_t)t->storage >> 4;
+    f->service = (t->storage->flags & TD_SF_SERVICE) != 0;
+    f->nbytes = t->storage->nbytes;
+}
+
+static void reply_facts(td_session *s, uint64_t serial, const td_tensor *t)
+{
+    Td__Wire__Reply r;
+    td__wire__reply__init(&r);
+    Td__Wire__Facts facts;
+    Td__Wire__Desc desc;
+    int64_t sizes[2 * TD_MAX_DIMS];
+    fill_facts(t, &facts);
+    td_desc_to_wire(&t->desc, &desc, sizes);
+    r.serial = serial;
+    r.facts = &facts;
+    r.desc = &desc;
+    td_reply_send(s, &r, -1);
+}
+
+static int call_info(td_session *s, uint64_t serial, const Td__Wire__Info *q, td_error *e)
+{
+    td_tensor *t = tensor_of(s, q->id, e);
+    if (!t) return e->code;
+    reply_facts(s, serial, t);
+    return TD_OK;
+}
+
+static int call_map(td_session *s, uint64_t serial, const Td__Wire__Map *q, td_error *e)
+{
+    td_tensor *t = tensor_of(s, q->id, e);
+    return t ? td_address_reply(s, t, serial, e) : e->code;
+}
+
+/* ---- leases */
+
+static void reply_lease(td_session *s, uint64_t serial, const td_storage *st, uint32_t lease)
+{
+    Td__Wire__Reply r;
+    td__wire__reply__init(&r);
+    Td__Wire__Address address;
+    int fd = -1;
+    td_session_address(s, st, &address, &fd);
+    r.serial = serial;
+    r.lease = lease;
+    r.address = &address;
+    td_reply_send(s, &r, fd);
+}
+
+static int call_lease(td_session *s, uint64_t serial, const Td__Wire__Lease *q, td_error *e)
+{
+    td_lease *l;
+    uint64_t lack = 0;
+    int rc = td_lease_new(s, q->bytes, &l, &lack, e);
+    if (rc == TD_WAIT_GROW || rc == TD_E_MEMORY) rc = td_session_lacks(s, rc, lack, s->heap, e);
+    if (rc) return rc;
+    td_storage place = {.extent = l->extent, .nbytes = q->bytes};
+    reply_lease(s, serial, &place, l->id);
+    return TD_OK;
+}
+
+static int call_lease_drop(td_session *s, uint64_t serial, const Td__Wire__LeaseDrop *q, td_error *e)
+{
+    td_lease *l = td_lease_find(s, q->lease);
+    if (!l) return td_fail(e, TD_E_NOT_FOUND, "there is no lease %u", q->lease);
+    td_lease_take(s, l, NULL);
+    td_reply_ok(s, serial);
+    return TD_OK;
+}
+
+static void write_lease_ready(void *arg)
+{
+    td_session *s = arg;
+    s->wait.tasks = NULL;
+    td_session_ready(s);
+}
+
+static void write_lease_begins(td_session *s)
+{
+    reply_lease(s, s->wait.serial, s->wait.tensor->storage, 0);
+}
+
+static int call_write_begin(td_session *s, uint64_t serial, const Td__Wire__WriteBegin *q, td_error *e)
+{
+    td_tensor *t = tensor_of(s, q->id, e);
+    if (!t) return e->code;
+    td_storage *st = t->storage;
+    int rc = td_session_check_lease(s, st, e);
+    if (rc) return rc;
+    if (td_extent_heap(&st->extent) != s->heap || st->flags & TD_SF_SERVICE)
+        return td_fail(e, TD_E_PERMISSION, "the tensor's memory is not this session's to write; write with copy_ instead, or clone it");
+    if (td_requires_grad(t) && !td_is_leaf(t))
+        return td_fail(e, TD_E_AUTOGRAD, "the tensor is the result of %s and requires grad; write to a detached copy", td_grad_fn(t));
+    st->flags |= TD_SF_LEASED;
+    st->lease_session = s->id;
+    s->write_leases++;
+    td_session_wait(s, "the tensor's pending tasks", false, write_lease_begins);
+    s->wait.serial = serial;
+    s->wait.tensor = td_tensor_ref(t);
+    td_access a = {st, 0, st->nbytes, true};
+    td_waiter *w = td_sched_after(s->service->sched, s->flow, 1, &a, write_lease_ready, s);
+    if (w) s->wait.tasks = w;
+    return TD_SUSPENDED;
+}
+
+/* ---- names */
+
+/* The value in service memory, which outlives the session: the tensor itself when it is there already, else a copy. A new
+ * reference. */
+static td_tensor *in_service(td_session *s, td_tensor *t, bool copy, td_error *e)
+{
+    if (t->storage->flags & TD_SF_SERVICE && !copy) return td_tensor_ref(t);
+    td_input in = td_in(t);
+    td_attrs a;
+    td_attrs_init(&a);
+    td_attrs_none(&a);
+    td_tensor *out = NULL;
+    int rc = td_ops_run(&s->issuer, TD_OP_COPY, 1, &in, &a, TD_CF_SERVICE, 1, &out, e);
+    return rc ? NULL : out;
+}
+
+static int call_publish(td_session *s, uint64_t serial, const Td__Wire__Publish *q, td_error *e)
+{
+    td_tensor *t = tensor_of(s, q->id, e);
+    if (!t) return e->code;
+    int rc = td_session_check_lease(s, t->storage, e);
+    if (rc) return rc;
+    td_tensor *kept = in_service(s, t, q->copy, e);
+    if (!kept) return e->code == TD_E_MEMORY ? td_session_lacks(s, TD_E_MEMORY, 0, s->service->heap, e) : e->code;
+    rc = td_name_publish(s->service, q->name, kept, s->account, q->replace, e);
+    td_tensor_unref(kept);
+    if (rc) return rc;
+    td_reply_ok(s, serial);
+    return TD_OK;
+}
+
+static int open_tensor(td_session *s, uint64_t serial, uint32_t id, td_tensor *t, td_error *e)
+{
+    int rc = td_objects_bind(&s->objects, id, td_tensor_ref(t), NULL, e);
+    if (!rc) reply_facts(s, serial, t);
+    return rc;
+}
+
+static void name_arrived(void *arg, td_tensor *t, const td_error *error)
+{
+    td_session *s = arg;
+    s->wait.name = NULL;
+    s->wait.failed = error != NULL;
+    if (error) s->wait.error = *error;
+    else s->wait.tensor = td_tensor_ref(t);
+    td_session_ready(s);
+}
+
+static void open_finished(td_session *s)
+{
+    td_wait_state *w = &s->wait;
+    td_error e = {0};
+    if (!w->failed && open_tensor(s, w->serial, w->id, w->tensor, &e) == TD_OK) return;
+    td_reply_error(s, w->serial, w->failed ? &w->error : &e);
+}
+
+static int check_new_id(td_session *s, uint32_t id, td_error *e)
+{
+    if (id == 0 || id > TD_MAX_ID) return td_fail(e, TD_E_INVALID, "id %u cannot be bound; ids go from 1 to %u", id, TD_MAX_ID);
+    return td_objects_check_free(&s->objects, id, e);
+}
+
+static int call_open(td_session *s, uint64_t serial, const Td__Wire__Open *q, td_error *e)
+{
+    int rc = check_new_id(s, q->id, e);
+    if (rc) return rc;
+    td_tensor *t = td_name_find(s->service, q->name, e);
+    if (t) return open_tensor(s, serial, q->id, t, e);
+    if (q->timeout_ms == 0) return e->code;
+    td_name_wait *w = NULL;
+    rc = td_name_wait_new(&w, s->service, q->name, q->timeout_ms, name_arrived, s, e);
+    if (rc) return rc;
+    td_session_wait(s, "a name", true, open_finished);
+    s->wait.serial = serial;
+    s->wait.id = q->id;
+    s->wait.name = w;
+    return TD_SUSPENDED;
+}
+
+static int call_drop(td_session *s, uint64_t serial, const Td__Wire__Drop *q, td_error *e)
+{
+    int rc = td_name_drop(s->service, q->name, s->account, e);
+    if (!rc) td_reply_ok(s, serial);
+    return rc;
+}
+
+/* ---- queues */
+
+static td_queue_handle *find_queue(td_session *s, uint32_t id, td_error *e)
+{
+    td_queue_handle *h = s->queues;
+    while (h && h->id != id) h = h->next;
+    if (!h) td_fail(e, TD_E_NOT_FOUND, "this session has not opened a queue %u", id);
+    return h;
+}
+
+static int call_queue_open(td_session *s, uint64_t serial, const Td__Wire__QueueOpen *q, td_error *e)
+{
+    if (find_queue(s, q->queue, NULL)) return td_fail(e, TD_E_EXISTS, "queue handle %u is in use", q->queue);
+    int rc = td_account_charge(s->account, 0, 1, e);
+    if (rc) return rc;
+    td_queue_handle *h = calloc(1, sizeof *h);
+    rc = h ? td_queue_join(&h->member, s->service, q->name, q->capacity, q->role, s->account, e)
+           : td_fail(e, TD_E_SYSTEM, "no memory for a queue");
+    if (rc) {
+        td_account_discharge(s->account, 0, 1);
+        free(h);
+        return rc;
+    }
+    h->id = q->queue;
+    h->next = s->queues;
+    s->queues = h;
+    Td__Wire__Reply r;
+    td__wire__reply__init(&r);
+    r.serial = serial;
+    r.queue_size = td_queue_size(h->member->queue);
+    td_reply_send(s, &r, -1);
+    return TD_OK;
+}
+
+void td_queue_handle_free(td_session *s, td_queue_handle *h, bool died)
+{
+    td_queue_leave(s->service, h->member, died);
+    td_account_discharge(s->account, 0, 1);
+    free(h);
+}
+
+static int call_queue_close(td_session *s, uint64_t serial, const Td__Wire__QueueClose *q, td_error *e)
+{
+    td_queue_handle **at = &s->queues;
+    while (*at && (*at)->id != q->queue) at = &(*at)->next;
+    if (!*at) return td_fail(e, TD_E_NOT_FOUND, "this session has not opened a queue %u", q->queue);
+    td_queue_handle *h = *at;
+    if (q->end) td_queue_end(s->service, h->member);
+    *at = h->next;
+    td_queue_handle_free(s, h, false);
+    td_reply_ok(s, serial);
+    return TD_OK;
+}
+
+static void queue_moved(void *arg, td_queue_item *item, const td_error *error)
+{
+    td_session *s = arg;
+    s->wait.queue = NULL;
+    s->wait.item = item;
+    s->wait.failed = error != NULL;
+    if (error) s->wait.error = *error;
+    td_session_ready(s);
+}
+
+static void put_finished(td_session *s)
+{
+    if (s->wait.failed) td_reply_error(s, s->wait.serial, &s->wait.error);
+    else td_reply_ok(s, s->wait.serial);
+}
+
+static int make_item(td_session *s, const Td__Wire__QueuePut *q, td_queue_item **out, td_error *e)
+{
+    td_tensor **t = malloc((q->n_ids + 1) * sizeof *t);
+    if (!t) return td_fail(e, TD_E_SYSTEM, "no memory for an item of %zu tensors", q->n_ids);
+    int rc = TD_OK;
+    for (size_t i = 0; i < q->n_ids && !rc; i++) {
+        t[i] = tensor_of(s, q->ids[i], e);
+        if (!t[i]) rc = e->code;
+        else rc = td_session_check_lease(s, t[i]->storage, e);
+    }
+    if (!rc) *out = td_queue_item_new((int)q->n_ids, t, q->note.data, q->note.len);
+    if (!rc && !*out) rc = td_fail(e, TD_E_SYSTEM, "no memory for an item");
+    free(t);
+    return rc;
+}
+
+static int call_queue_put(td_session *s, uint64_t serial, const Td__Wire__QueuePut *q, td_error *e)
+{
+    td_queue_handle *h = find_queue(s, q->queue, e);
+    if (!h) return e->code;
+    if (q->n_ids > TD_MAX_OUTPUTS)
+        return td_fail(e, TD_E_INVALID, "an item of %zu tensors; the most is %d", q->n_ids, TD_MAX_OUTPUTS);
+    td_queue_item *item = NULL;
+    int rc = make_item(s, q, &item, e);
+    if (rc) return rc;
+    td_queue_wait *w = NULL;
+    rc = td_queue_put(s->service, h->member, item, q->timeout_ms, &w, queue_moved, s, e);
+    if (rc == TD_OK) {
+        td_reply_ok(s, serial);
+    } else if (rc == TD_WAIT) {
+        td_session_wait(s, "room in a queue", true, put_finished);
+        s->wait.serial = serial;
+        s->wait.queue = w;
+        return TD_SUSPENDED;
+    } else {
+        td_queue_item_free(item);
+    }
+    return rc;
+}
+
+/* What one tensor of an item looks like on the wire, while it is being sent. */
+typedef struct tensor_wire {
+    Td__Wire__Desc desc;
+    Td__Wire__Address address;
+    int64_t sizes[2 * TD_MAX_DIMS];
+} tensor_wire;
+
+static void send_item(td_session *s, uint64_t serial, const td_queue_item *item, tensor_wire *w, Td__Wire__Desc **descs,
+                      Td__Wire__Address **addresses)
+{
+    int fd = -1;
+    for (int i = 0; i < item->count; i++) {
+        td_desc_to_wire(&item->tensors[i]->desc, descs[i] = &w[i].desc, w[i].sizes);
+        td_session_address(s, item->tensors[i]->storage, addresses[i] = &w[i].address, &fd);
+    }
+    Td__Wire__Reply r;
+    td__wire__reply__init(&r);
+    Td__Wire__Item x;
+    td__wire__item__init(&x);
+    x.n_descs = x.n_addresses = (size_t)item->count;
+    x.descs = descs;
+    x.addresses = addresses;
+    x.note = (ProtobufCBinaryData){item->note_bytes, item->note};
+    r.serial = serial;
+    r.item = &x;
+    td_reply_send(s, &r, fd);
+}
+
+/* Bind the item's tensors to ids and send what they are and where they lie. */
+static int deliver(td_session *s, uint64_t serial, const td_queue_item *item, size_t n_ids, const uint32_t *ids, td_error *e)
+{
+    size_t n = (size_t)item->count;
+    if (n > n_ids) return td_fail(e, TD_E_INVALID, "the item has %zu tensors, but the call brought ids for %zu", n, n_ids);
+    tensor_wire *w = malloc((n + 1) * sizeof *w);
+    void **lists = malloc((2 * n + 1) * sizeof *lists);
+    int rc = w && lists ? TD_OK : td_fail(e, TD_E_SYSTEM, "no memory to deliver %zu tensors", n);
+    for (size_t i = 0; i < n && !rc; i++) rc = td_objects_bind(&s->objects, ids[i], td_tensor_ref(item->tensors[i]), NULL, e);
+    if (!rc) send_item(s, serial, item, w, (Td__Wire__Desc **)lists, (Td__Wire__Address **)(lists + n));
+    free(lists);
+    free(w);
+    return rc;
+}
+
+static void get_finished(td_session *s)
+{
+    td_wait_state *w = &s->wait;
+    td_error e = {0};
+    if (!w->failed && deliver(s, w->serial, w->item, w->n_ids, w->ids, &e) == TD_OK) return;
+    td_reply_error(s, w->serial, w->failed ? &w->error : &e);
+}
+
+static int call_queue_get(td_session *s, uint64_t serial, const Td__Wire__QueueGet *q, td_error *e)
+{
+    td_queue_handle *h = find_queue(s, q->queue, e);
+    if (!h) return e->code;
+    for (size_t i = 0; i < q->n_ids; i++) {
+        int rc = check_new_id(s, q->ids[i], e);
+        if (rc) return rc;
+    }
+    td_queue_item *item = NULL;
+    td_queue_wait *w = NULL;
+    int rc = td_queue_get(s->service, h->member, &item, q->timeout_ms, &w, queue_moved, s, e);
+    if (rc == TD_OK) {
+        rc = deliver(s, serial, item, q->n_ids, q->ids, e);
+        td_queue_item_free(item);
+    } else if (rc == TD_WAIT) {
+        td_session_wait(s, "an item of a queue", true, get_finished);
+        s->wait.serial = serial;
+        s->wait.queue = w;
+        s->wait.n_ids = q->n_ids;
+        s->wait.ids = q->ids; /* in the arena, which stays until the next frame */
+        return TD_SUSPENDED;
+    }
+    return rc;
+}
+
+/* ---- which one */
+
+static int call_unmapped(td_session *s, uint64_t serial)
+{
+    td_reply_ok(s, serial);
+    return TD_OK;
+}
+
+static int dispatch(td_session *s, const Td__Wire__Call *c, const char **name, td_error *e)
+{
+    uint64_t n = c->serial;
+    if (*name = "map", c->map) return call_map(s, n, c->map, e);
+    if (*name = "lease", c->lease) return call_lease(s, n, c->lease, e);
+    if (*name = "lease_drop", c->lease_drop) return call_lease_drop(s, n, c->lease_drop, e);
+    if (*name = "write_begin", c->write_begin) return call_write_begin(s, n, c->write_begin, e);
+    if (*name = "publish", c->publish) return call_publish(s, n, c->publish, e);
+    if (*name = "open", c->open) return call_open(s, n, c->open, e);
+    if (*name = "drop", c->drop) return call_drop(s, n, c->drop, e);
+    if (*name = "queue_open", c->queue_open) return call_queue_open(s, n, c->queue_open, e);
+    if (*name = "queue_put", c->queue_put) return call_queue_put(s, n, c->queue_put, e);
+    if (*name = "queue_get", c->queue_get) return call_queue_get(s, n, c->queue_get, e);
+    if (*name = "queue_close", c->queue_close) return call_queue_close(s, n, c->queue_close, e);
+    if (*name = "info", c->info) return call_info(s, n, c->info, e);
+    if (*name = "status", c->status) return td_status_reply(s, n, c->status->what, e);
+    if (*name = "unmapped", c->unmapped) return call_unmapped(s, n);
+    *name = "call";
+    return td_fail(e, TD_E_UNSUPPORTED, "this daemon (version %s) does not know the call; is the client newer?", TD_VERSION);
+}
+
+int td_step_call(td_session *s)
+{
+    td_error why = {0};
+    const char *name;
+    int rc = dispatch(s, s->call, &name, &why);
+    if (rc <= 0) return rc;
+    if (!why.op[0]) snprintf(why.op, sizeof why.op, "%s", name);
+    td_reply_error(s, s->call->serial, &why);
+    return TD_OK;
+}

@@ -1,0 +1,374 @@
+/* Control records: everything in the stream that is not an op. */
+#include "daemon/session/state.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+/* A control record that fails: its outputs carry the cause, as an op's would. */
+static int fail_record(td_session *s, const td_record *r, const char *what, td_error *why, td_error *e)
+{
+    if (!why->op[0]) snprintf(why->op, sizeof why->op, "%s", what);
+    if (!why->where[0]) snprintf(why->where, sizeof why->where, "%s", s->issuer.where);
+    td_cause *cause = td_cause_new(why);
+    if (!cause) return td_fail(e, TD_E_SYSTEM, "no memory to remember a failure");
+    int rc = TD_OK;
+    for (unsigned i = 0; i < r->nout && !rc; i++)
+        if (!td_objects_check_free(&s->objects, r->out[i], NULL))
+            rc = td_objects_bind(&s->objects, r->out[i], NULL, td_cause_ref(cause), e);
+    td_session_failed(s, cause);
+    td_cause_unref(cause);
+    return rc;
+}
+
+/* ---- values that come from the client */
+
+/* dtype | ndim << 8, then sizes; *used counts the words. */
+static int read_shape(const td_record *r, uint32_t at, uint32_t *used, td_desc *d, td_error *e)
+{
+    uint32_t head = r->rest[at], ndim = head >> 8 & 0xff;
+    if (ndim > TD_MAX_DIMS || r->nrest - at < 1 + 2 * ndim)
+        return td_fail(e, TD_E_PROTOCOL, "a shape of %u dimensions in %u words", ndim, r->nrest - at);
+    if (!td_dtype_valid(head & 0xff)) return td_fail(e, TD_E_TYPE, "there is no dtype %u", head & 0xff);
+    int64_t shape[TD_MAX_DIMS];
+    for (uint32_t i = 0; i < ndim; i++) shape[i] = (int64_t)td_words_u64(r->rest + at + 1 + 2 * i);
+    *used = at + 1 + 2 * ndim;
+    return td_desc_contiguous(d, (td_dtype)(head & 0xff), (int)ndim, shape, e);
+}
+
+static td_place session_place(td_session *s, unsigned mode)
+{
+    bool service = mode & TD_RM_SERVICE;
+    return (td_place){.heap = service ? s->service->heap : s->heap,
+                      .account = s->account,
+                      .device = TD_CPU,
+                      .flags = (uint8_t)((service ? TD_SF_SERVICE : 0) | (mode & TD_RM_RACY ? TD_SF_RACY : 0))};
+}
+
+static int bind_tensor(td_session *s, const td_record *r, td_storage *st, const td_desc *d, td_error *e)
+{
+    td_tensor *t = NULL;
+    int rc = td_tensor_new(&t, st, d, s->account, e);
+    return rc ? rc : td_objects_bind(&s->objects, r->out[0], t, NULL, e);
+}
+
+static int step_data(td_session *s, const td_record *r, td_error *e)
+{
+    td_desc d;
+    uint32_t used = 0;
+    int rc = read_shape(r, 0, &used, &d, e);
+    if (rc) return rc;
+    uint64_t n = td_desc_nbytes(&d);
+    if (r->nrest < used + 1) return td_fail(e, TD_E_PROTOCOL, "record data lacks its offset");
+    uint32_t offset = r->rest[used];
+    if (offset > s->batch->data.len || n > s->batch->data.len - offset)
+        return td_fail(e, TD_E_PROTOCOL, "record data wants %llu bytes at %u of %zu", (unsigned long long)n, offset, s->batch->data.len);
+    td_place place = session_place(s, r->mode);
+    td_storage *st = NULL;
+    uint64_t lack = 0;
+    rc = td_storage_new(&st, &place, n, &lack, e);
+    if (rc) return rc == TD_WAIT_GROW || rc == TD_E_MEMORY ? td_session_lacks(s, rc, lack, place.heap, e) : rc;
+    if (n) memcpy(st->data, s->batch->data.data + offset, (size_t)n);
+    rc = bind_tensor(s, r, st, &d, e);
+    td_storage_unref(st);
+    return rc;
+}
+
+static int step_put(td_session *s, const td_record *r, td_error *e)
+{
+    td_lease *l = td_lease_find(s, r->rest[0]);
+    if (!l) return td_fail(e, TD_E_NOT_FOUND, "there is no lease %u (was it announced before?)", r->rest[0]);
+    uint64_t offset = td_words_u64(r->rest + 1);
+    td_desc d;
+    uint32_t used = 0;
+    int rc = read_shape(r, 3, &used, &d, e);
+    if (rc) return rc;
+    size_t item = td_dtype_size((td_dtype)d.dtype);
+    if (offset % item || offset > l->bytes || td_desc_nbytes(&d) > l->bytes - offset)
+        return td_fail(e, TD_E_INVALID, "a tensor of %llu bytes at byte %llu does not lie inside its lease of %llu bytes",
+                       (unsigned long long)td_desc_nbytes(&d), (unsigned long long)offset, (unsigned long long)l->bytes);
+    d.offset = (int64_t)(offset / item);
+    td_place place = session_place(s, r->mode & ~(unsigned)TD_RM_SERVICE);
+    uint64_t bytes = l->bytes;
+    td_extent extent;
+    td_lease_take(s, l, &extent);
+    td_storage *st = NULL;
+    rc = td_storage_adopt(&st, &place, &extent, bytes, e);
+    if (rc) {
+        td_heap_release(s->heap, &extent);
+        return rc;
+    }
+    rc = bind_tensor(s, r, st, &d, e);
+    td_storage_unref(st);
+    return rc;
+}
+
+/* ---- gradients */
+
+static int take_tensors(td_session *s, const uint32_t *ids, int n, bool optional, td_tensor **out, td_error *e)
+{
+    for (int i = 0; i < n; i++) {
+        td_cause *cause;
+        out[i] = NULL;
+        if (optional && ids[i] == 0) continue;
+        out[i] = td_session_tensor(s, ids[i], &cause, e);
+        if (!out[i]) return e->code;
+    }
+    return TD_OK;
+}
+
+static int plan_backward(td_session *s, const td_record *r, td_error *e)
+{
+    uint32_t flags = r->rest[0], nroots = r->rest[1], scope = r->rest[2];
+    if (nroots == 0 || (uint64_t)nroots * 2 > r->nin || r->nin - 2 * nroots != r->nout)
+        return td_fail(e, TD_E_PROTOCOL, "record backward has %u inputs for %u roots and %u outputs", r->nin, nroots, r->nout);
+    td_tensor **t = malloc((r->nin + 1u) * sizeof *t);
+    if (!t) return td_fail(e, TD_E_SYSTEM, "no memory for a backward of %u tensors", r->nin);
+    int ninputs = r->nout, n = (int)nroots;
+    int rc = take_tensors(s, r->in, n, false, t, e);
+    if (!rc) rc = take_tensors(s, r->in + n, n, true, t + n, e);
+    if (!rc) rc = take_tensors(s, r->in + 2 * n, ninputs, false, t + 2 * n, e);
+    if (!rc) rc = td_backward_new(&s->backward, &s->issuer, n, t, t + n, ninputs, t + 2 * n, flags, scope, e);
+    free(t);
+    return rc;
+}
+
+static int start_backward(td_session *s, const td_record *r, td_error *e)
+{
+    int rc = plan_backward(s, r, e);
+    s->backward_record = *r; /* its words stay where they are until the batch is done */
+    return rc;
+}
+
+static void bind_results(td_session *s, td_error *e)
+{
+    const td_record *r = &s->backward_record;
+    td_tensor **out = calloc(r->nout, sizeof *out);
+    td_error none = {.code = TD_E_AUTOGRAD, .op = "grad"};
+    snprintf(none.message, sizeof none.message, "this input has no gradient: the outputs do not depend on it");
+    td_cause *cause = out ? td_cause_new(&none) : NULL;
+    if (!cause) {
+        free(out);
+        td_fail(e, TD_E_SYSTEM, "no memory for %u gradients", r->nout);
+        return;
+    }
+    td_backward_results(s->backward, out);
+    for (unsigned i = 0; i < r->nout; i++)
+        td_objects_bind(&s->objects, r->out[i], out[i], out[i] ? NULL : td_cause_ref(cause), e);
+    td_cause_unref(cause);
+    free(out);
+}
+
+/* Up to `most` nodes. TD_AGAIN: there are more. */
+int td_step_backward(td_session *s, int most)
+{
+    bool done = false;
+    td_error why = {0}, e = {0};
+    int rc = td_backward_step(s->backward, most, &done, &why);
+    if (!rc && !done) return TD_AGAIN;
+    if (!rc && s->backward_record.nout) bind_results(s, &why);
+    if (why.code) fail_record(s, &s->backward_record, "backward", &why, &e);
+    td_backward_free(s->backward);
+    s->backward = NULL;
+    td_session_leases_changed(s->all);
+    return TD_OK;
+}
+
+static int step_grad(td_session *s, const td_record *r, td_tensor *t, td_error *e)
+{
+    td_tensor *g = td_grad(t, r->rest[0]);
+    if (!g)
+        return td_fail(e, TD_E_AUTOGRAD, "the tensor has no .grad (it is None); call backward first, and mind that only leaves keep theirs");
+    return td_objects_bind(&s->objects, r->out[0], td_tensor_ref(g), NULL, e);
+}
+
+static int step_set_grad(td_session *s, const td_record *r, td_error *e)
+{
+    td_tensor *t[2];
+    int rc = take_tensors(s, r->in, 1, false, t, e);
+    if (!rc) rc = take_tensors(s, r->in + 1, 1, true, t + 1, e);
+    return rc ? rc : td_set_grad(t[0], r->rest[0], t[1], e);
+}
+
+/* ---- order */
+
+typedef struct sync_wait {
+    td_session *s;
+    uint64_t serial;
+} sync_wait;
+
+static void synced(void *arg)
+{
+    sync_wait *w = arg;
+    td_session *s = w->s;
+    if (!s->ended) {
+        td_cause *first = s->first_error;
+        s->first_error = NULL;
+        if (first) td_reply_error(s, w->serial, &first->error);
+        else td_reply_ok(s, w->serial);
+        td_cause_unref(first);
+    }
+    free(w);
+}
+
+static int step_sync(td_session *s, const td_record *r, td_error *e)
+{
+    sync_wait *w = malloc(sizeof *w);
+    if (!w) return td_fail(e, TD_E_SYSTEM, "no memory to sync");
+    *w = (sync_wait){s, td_words_u64(r->rest)};
+    td_sched_after_flow(s->service->sched, s->flow, synced, w);
+    return TD_OK;
+}
+
+static int step_read(td_session *s, const td_record *r)
+{
+    uint64_t serial = td_words_u64(r->rest);
+    td_cause *cause = NULL;
+    td_error why = {0};
+    td_tensor *t = td_session_tensor(s, r->in[0], &cause, &why);
+    int rc = t ? td_session_check_lease(s, t->storage, &why) : why.code;
+    if (rc == TD_AGAIN) return rc;
+    if (!rc) rc = td_read_reply(s, t, serial, &why);
+    if (rc) td_reply_error(s, serial, &why);
+    if (rc && cause && s->first_error == cause) { /* told here: sync need not say it again */
+        td_cause_unref(s->first_error);
+        s->first_error = NULL;
+    }
+    return TD_OK;
+}
+
+static int step_shape(td_session *s, const td_record *r)
+{
+    Td__Wire__Desc *descs = calloc(r->nin + 1u, sizeof *descs), **list = calloc(r->nin + 1u, sizeof *list);
+    int64_t(*sizes)[2 * TD_MAX_DIMS] = calloc(r->nin + 1u, sizeof *sizes);
+    Td__Wire__Reply reply;
+    td__wire__reply__init(&reply);
+    reply.serial = td_words_u64(r->rest);
+    td_error why = {0};
+    int rc = descs && list && sizes ? TD_OK : td_fail(&why, TD_E_SYSTEM, "no memory for %u shapes", r->nin);
+    for (unsigned i = 0; i < r->nin && !rc; i++) {
+        td_cause *cause;
+        td_tensor *t = td_session_tensor(s, r->in[i], &cause, &why);
+        if (!t) rc = why.code;
+        else if (t->storage->poison) rc = (why = t->storage->poison->error).code;
+        else td_desc_to_wire(&t->desc, list[i] = &descs[i], sizes[i]);
+    }
+    reply.n_descs = r->nin;
+    reply.descs = list;
+    if (rc) td_reply_error(s, reply.serial, &why);
+    else td_reply_send(s, &reply, -1);
+    free(descs);
+    free(list);
+    free(sizes);
+    return TD_OK;
+}
+
+static int step_write_end(td_session *s, td_tensor *t, td_error *e)
+{
+    td_storage *st = t->storage;
+    if (!(st->flags & TD_SF_LEASED) || st->lease_session != s->id)
+        return td_fail(e, TD_E_INVALID, "the tensor has no open write lease of this session");
+    st->flags &= (uint8_t)~TD_SF_LEASED;
+    s->write_leases--;
+    td_tensor_bump(t, 0, s->id, s->pid);
+    td_session_leases_changed(s->all);
+    return TD_OK;
+}
+
+static int step_alias(td_session *s, const td_record *r, td_tensor *t, td_error *e)
+{
+    if (r->op == TD_REC_ALIAS) return td_objects_bind(&s->objects, r->out[0], td_tensor_ref(t), NULL, e);
+    td_tensor *fresh = NULL;
+    int rc = td_tensor_view(&fresh, t, &t->desc, s->account, e);
+    if (!rc) rc = td_tensor_detach_version(fresh, e);
+    if (!rc) return td_objects_bind(&s->objects, r->out[0], fresh, NULL, e);
+    td_tensor_unref(fresh);
+    return rc;
+}
+
+/* ---- the table of them */
+
+typedef struct control {
+    const char *name;
+    int8_t nin, nout; /* -1: any number */
+    uint8_t rest;     /* at least so many words */
+} control;
+
+static const control controls[] = {
+    [TD_REC_RELEASE - TD_REC_FIRST] = {"release", -1, 0, 0},
+    [TD_REC_DATA - TD_REC_FIRST] = {"data", 0, 1, 2},
+    [TD_REC_PUT - TD_REC_FIRST] = {"put", 0, 1, 4},
+    [TD_REC_BACKWARD - TD_REC_FIRST] = {"backward", -1, -1, 3},
+    [TD_REC_REQUIRES_GRAD - TD_REC_FIRST] = {"requires_grad", 1, 0, 1},
+    [TD_REC_GRAD - TD_REC_FIRST] = {"grad", 1, 1, 1},
+    [TD_REC_SET_GRAD - TD_REC_FIRST] = {"set_grad", 2, 0, 1},
+    [TD_REC_SEED - TD_REC_FIRST] = {"seed", 0, 0, 2},
+    [TD_REC_READ - TD_REC_FIRST] = {"read", 1, 0, 2},
+    [TD_REC_SYNC - TD_REC_FIRST] = {"sync", 0, 0, 2},
+    [TD_REC_RETAIN_GRAD - TD_REC_FIRST] = {"retain_grad", 1, 0, 0},
+    [TD_REC_ALIAS - TD_REC_FIRST] = {"alias", 1, 1, 0},
+    [TD_REC_WRITE_END - TD_REC_FIRST] = {"write_end", 1, 0, 0},
+    [TD_REC_SHAPE - TD_REC_FIRST] = {"shape", -1, 0, 2},
+    [TD_REC_DATA_OF - TD_REC_FIRST] = {"data_of", 1, 1, 0},
+};
+
+static int check_form(const td_record *r, const control **out, td_error *e)
+{
+    unsigned k = r->op - TD_REC_FIRST;
+    const control *c = k < sizeof controls / sizeof controls[0] ? &controls[k] : NULL;
+    if (!c || !c->name) return td_fail(e, TD_E_PROTOCOL, "there is no record 0x%04x", r->op);
+    *out = c;
+    bool fits = (c->nin < 0 || r->nin == c->nin) && (c->nout < 0 || r->nout == c->nout) && r->nrest >= c->rest;
+    for (unsigned i = 0; i < r->nin && fits; i++) fits = r->in[i] != TD_NUMBER_BIT;
+    if (fits) return TD_OK;
+    return td_fail(e, TD_E_PROTOCOL, "record %s does not take %u inputs, %u outputs and %u words", c->name, r->nin, r->nout, r->nrest);
+}
+
+/* Records about one tensor: look it up, then act. */
+static int step_tensor(td_session *s, const td_record *r, td_error *e)
+{
+    td_tensor *t;
+    int rc = take_tensors(s, r->in, 1, false, &t, e);
+    if (rc) return rc;
+    switch (r->op) {
+    case TD_REC_REQUIRES_GRAD: return td_set_requires_grad(t, r->rest[0] != 0, e);
+    case TD_REC_GRAD: return step_grad(s, r, t, e);
+    case TD_REC_RETAIN_GRAD: return td_retain_grad(t, e);
+    case TD_REC_WRITE_END: return step_write_end(s, t, e);
+    default: return step_alias(s, r, t, e);
+    }
+}
+
+static int dispatch(td_session *s, const td_record *r, td_error *e)
+{
+    switch (r->op) {
+    case TD_REC_DATA: return step_data(s, r, e);
+    case TD_REC_PUT: return step_put(s, r, e);
+    case TD_REC_BACKWARD: return start_backward(s, r, e);
+    case TD_REC_SET_GRAD: return step_set_grad(s, r, e);
+    case TD_REC_SEED:
+        s->issuer.seed = td_words_u64(r->rest);
+        s->issuer.counter = 0;
+        return TD_OK;
+    case TD_REC_READ: return step_read(s, r);
+    case TD_REC_SYNC: return step_sync(s, r, e);
+    case TD_REC_SHAPE: return step_shape(s, r);
+    default: return step_tensor(s, r, e);
+    }
+}
+
+int td_step_control(td_session *s, const td_record *r, td_error *e)
+{
+    const control *c = NULL;
+    int rc = check_form(r, &c, e);
+    if (rc) return rc;
+    if (r->op == TD_REC_RELEASE) { /* as frequent as ops */
+        for (unsigned i = 0; i < r->nin; i++) td_objects_release(&s->objects, r->in[i]);
+        return TD_OK;
+    }
+    td_session_site(s, r->site);
+    td_error why = {0};
+    for (unsigned i = 0; i < r->nout && !rc; i++) rc = td_objects_check_free(&s->objects, r->out[i], &why);
+    if (!rc) rc = dispatch(s, r, &why);
+    if (rc <= 0) return rc;
+    return fail_record(s, r, c->name, &why, e);
+}

@@ -1,0 +1,220 @@
+/* A session's memory: growing it without stopping the loop, addresses for the client, leases.
+ *
+ * A small segment is made at once; a large one by a helper thread while the session is suspended and everybody else goes on. Memory that is full
+ * while tasks are pending is not an error yet: they may free some. */
+#include "daemon/session/state.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+enum { GROW_HERE = 2 << 20 }; /* bytes that are committed in well under a millisecond */
+
+typedef struct grow_job {
+    td_session *s;
+    td_heap *heap;
+    td_shm_backend backend;
+    td_segment_kind kind;
+    uint64_t size;
+    td_segment *segment;
+    td_error error;
+    int rc;
+} grow_job;
+
+static void grow_work(void *arg)
+{
+    grow_job *j = arg;
+    j->rc = td_segment_create(&j->segment, j->backend, j->kind, j->size, &j->error);
+}
+
+static void grow_done(void *arg)
+{
+    grow_job *j = arg;
+    td_session *s = j->s;
+    if (j->rc) td_heap_unreserve(j->heap, j->size);
+    else td_heap_adopt(j->heap, j->segment);
+    s->jobs--;
+    if (s->ended) {
+        td_session_try_free(s);
+    } else {
+        s->wait.failed = j->rc != 0;
+        s->wait.error = j->error;
+        td_session_ready(s);
+    }
+    free(j);
+}
+
+/* The record is run again; when the system itself refused, that is remembered, so that it does not ask for ever. */
+static void grow_finished(td_session *s)
+{
+    s->grow_failed = s->wait.failed;
+}
+
+typedef struct holder {
+    uint64_t bytes;
+    uint32_t pid;
+    const char *name;
+} holder;
+
+/* "; biggest holders: train (pid 7) 1.5 GB, ..." appended to the message. */
+static void add_holders(const td_session *s, td_error *e)
+{
+    holder top[3] = {{0}};
+    for (const td_session *x = s->all->first; x; x = x->next) {
+        holder h = {x->account->bytes, x->pid, x->account->name};
+        for (int i = 0; i < 3; i++)
+            if (h.bytes > top[i].bytes) {
+                holder t = top[i];
+                top[i] = h;
+                h = t;
+            }
+    }
+    size_t n = strlen(e->message);
+    for (int i = 0; i < 3 && top[i].bytes && n < sizeof e->message; i++)
+        n += (size_t)snprintf(e->message + n, sizeof e->message - n, "%s%s (pid %u) %.1f MB", i ? ", " : "; biggest holders: ", top[i].name,
+                              top[i].pid, (double)top[i].bytes / 1e6);
+}
+
+int td_session_lacks(td_session *s, int rc, uint64_t lack, td_heap *heap, td_error *e)
+{
+    if (s->grow_failed) {
+        s->grow_failed = false;
+        return td_fail(e, TD_E_MEMORY, "the system has no %.1f MB of shared memory to give (see `tensorctl doctor`)", (double)lack / 1e6);
+    }
+    if (rc == TD_WAIT_GROW) rc = td_heap_reserve(heap, lack, e);
+    if (rc) {
+        td_sched_stats st;
+        td_sched_get_stats(s->service->sched, &st);
+        if (st.pending) {
+            td_session_throttle(s, "memory");
+            return TD_AGAIN;
+        }
+        add_holders(s, e);
+        return rc;
+    }
+    grow_job *j = malloc(sizeof *j);
+    if (!j) {
+        td_heap_unreserve(heap, lack);
+        return td_fail(e, TD_E_SYSTEM, "no memory to grow");
+    }
+    *j = (grow_job){.s = s, .heap = heap, .backend = s->service->budget.backend, .size = lack,
+                    .kind = heap == s->service->heap ? TD_SEGMENT_SERVICE : TD_SEGMENT_SESSION};
+    s->jobs++;
+    td_session_wait(s, "memory", false, grow_finished);
+    td_service_options *o = &s->service->options;
+    if (lack <= GROW_HERE || !o->background) {
+        grow_work(j);
+        grow_done(j);
+    } else {
+        o->background(o->arg, grow_work, grow_done, j);
+    }
+    return TD_AGAIN;
+}
+
+static bool was_sent(const td_session *s, const td_segment *g, bool writable)
+{
+    for (int i = 0; i < s->nsent; i++)
+        if (s->sent[i].segment == g->id && s->sent[i].generation == g->generation && s->sent[i].writable >= writable) return true;
+    return false;
+}
+
+/* A descriptor to attach, which from now on counts as sent; -1 when there is none to be had. */
+static int send_descriptor(td_session *s, td_segment *g, bool writable)
+{
+    td_sent *more = realloc(s->sent, (size_t)(s->nsent + 1) * sizeof *more);
+    if (!more) return -1;
+    s->sent = more;
+    int copy = fcntl(writable ? g->fd : g->read_fd, F_DUPFD_CLOEXEC, 3);
+    if (copy >= 0) s->sent[s->nsent++] = (td_sent){g->id, g->generation, writable};
+    if (copy >= 0 && writable) g->shared++;
+    return copy;
+}
+
+void td_session_address(td_session *s, const td_storage *st, Td__Wire__Address *a, int *fd)
+{
+    td_segment *g = st->extent.segment;
+    td__wire__address__init(a);
+    a->segment = g->id;
+    a->generation = g->generation;
+    a->segment_size = g->size;
+    a->offset = st->extent.offset;
+    a->nbytes = st->nbytes;
+    a->writable = g->kind == TD_SEGMENT_SESSION && td_extent_heap(&st->extent) == s->heap;
+    if (a->writable) s->mapped = true;
+    if (*fd >= 0 || was_sent(s, g, a->writable)) return; /* one descriptor a frame: the client asks again for another */
+    *fd = send_descriptor(s, g, a->writable);
+    a->descriptor = *fd >= 0;
+}
+
+td_lease *td_lease_find(td_session *s, uint32_t id)
+{
+    td_lease *l = s->leases;
+    while (l && l->id != id) l = l->next;
+    return l;
+}
+
+int td_lease_new(td_session *s, uint64_t bytes, td_lease **out, uint64_t *lack, td_error *e)
+{
+    *out = NULL;
+    if (bytes > (UINT64_C(1) << 46)) return td_fail(e, TD_E_INVALID, "a lease of %llu bytes", (unsigned long long)bytes);
+    int rc = td_account_charge(s->account, bytes, 1, e);
+    if (rc) return rc;
+    td_lease *l = calloc(1, sizeof *l);
+    rc = l ? td_heap_alloc(s->heap, bytes, &l->extent, lack, e) : td_fail(e, TD_E_SYSTEM, "no memory for a lease");
+    if (rc) {
+        td_account_discharge(s->account, bytes, 1);
+        free(l);
+        return rc;
+    }
+    l->bytes = bytes;
+    l->id = ++s->next_lease;
+    l->next = s->leases;
+    s->leases = l;
+    *out = l;
+    return TD_OK;
+}
+
+void td_lease_take(td_session *s, td_lease *l, td_extent *extent)
+{
+    td_lease **at = &s->leases;
+    while (*at != l) at = &(*at)->next;
+    *at = l->next;
+    td_account_discharge(s->account, l->bytes, 1);
+    if (extent) *extent = l->extent;
+    else td_heap_release(s->heap, &l->extent);
+    free(l);
+}
+
+void td_leases_deinit(td_session *s)
+{
+    while (s->leases) td_lease_take(s, s->leases, NULL);
+}
+
+int td_session_check_lease(td_session *s, const td_storage *st, td_error *e)
+{
+    if (!(st->flags & TD_SF_LEASED)) return TD_OK;
+    if (st->lease_session == s->id)
+        return td_fail(e, TD_E_BUSY, "this session holds a write lease on the tensor; end it before using the tensor in an op");
+    td_session_wait(s, "a write lease", true, NULL);
+    s->waits_for_lease = true;
+    return TD_AGAIN;
+}
+
+int td_session_check_write(td_session *s, const td_storage *st, td_error *e)
+{
+    int rc = td_session_check_lease(s, st, e);
+    if (rc || !st->pinned) return rc;
+    td_session_wait(s, "a backward that has yet to read the tensor", false, NULL);
+    s->waits_for_lease = true;
+    return TD_AGAIN;
+}
+
+void td_session_leases_changed(td_sessions *all)
+{
+    for (td_session *x = all->first; x; x = x->next) {
+        if (!x->waits_for_lease) continue;
+        x->waits_for_lease = false;
+        td_session_ready(x);
+    }
+}

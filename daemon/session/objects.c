@@ -1,0 +1,130 @@
+/* The table from ids to objects: two levels, pages by demand, so that an id costs 16 bytes and a gap costs nothing much.
+ *
+ * Ids are the client's, but must stay dense: an id may exceed the most that ever lived at once by a factor of 4 (and some), which bounds
+ * what a client can make the daemon allocate for nothing. */
+#include "daemon/session/state.h"
+
+#include <stdlib.h>
+
+static uint32_t highest(const td_objects *o)
+{
+    uint64_t h = UINT64_C(65536) + 4 * (uint64_t)o->peak;
+    return h > TD_MAX_ID ? TD_MAX_ID : (uint32_t)h;
+}
+
+static td_object *slot(const td_objects *o, uint32_t id)
+{
+    uint32_t p = id / TD_PAGE_OBJECTS;
+    if (p >= o->npages || !o->pages[p]) return NULL;
+    return &o->pages[p]->at[id % TD_PAGE_OBJECTS];
+}
+
+td_object *td_objects_find(td_objects *o, uint32_t id)
+{
+    td_object *x = slot(o, id);
+    return x && (x->tensor || x->cause) ? x : NULL;
+}
+
+int td_objects_check_free(const td_objects *o, uint32_t id, td_error *e)
+{
+    const td_object *x = slot(o, id);
+    if (x && (x->tensor || x->cause)) return td_fail(e, TD_E_EXISTS, "id %u is in use; release it first", id);
+    if (id > highest(o))
+        return td_fail(e, TD_E_QUOTA, "id %u is too far beyond the %u objects that ever lived at once; ids must be dense", id, o->peak);
+    return TD_OK;
+}
+
+static td_object *make_slot(td_objects *o, uint32_t id)
+{
+    uint32_t p = id / TD_PAGE_OBJECTS;
+    if (p >= o->npages) {
+        uint32_t n = o->npages ? o->npages : 4;
+        while (n <= p) n *= 2;
+        td_object_page **pages = realloc(o->pages, n * sizeof *pages);
+        if (!pages) return NULL;
+        memset(pages + o->npages, 0, (n - o->npages) * sizeof *pages);
+        o->pages = pages;
+        o->npages = n;
+    }
+    if (!o->pages[p]) {
+        o->pages[p] = o->spare ? o->spare : calloc(1, sizeof *o->pages[p]);
+        o->spare = NULL;
+        if (!o->pages[p]) return NULL;
+    }
+    return &o->pages[p]->at[id % TD_PAGE_OBJECTS];
+}
+
+int td_objects_bind(td_objects *o, uint32_t id, td_tensor *t, td_cause *c, td_error *e)
+{
+    td_object *x = make_slot(o, id);
+    if (!x) {
+        td_tensor_unref(t);
+        td_cause_unref(c);
+        return td_fail(e, TD_E_SYSTEM, "no memory for the table of objects");
+    }
+    *x = (td_object){t, c};
+    o->pages[id / TD_PAGE_OBJECTS]->live++;
+    if (++o->live > o->peak) o->peak = o->live;
+    return TD_OK;
+}
+
+void td_objects_release(td_objects *o, uint32_t id)
+{
+    td_object *x = td_objects_find(o, id);
+    if (!x) return;
+    td_object gone = *x;
+    *x = (td_object){0};
+    o->live--;
+    td_object_page **page = &o->pages[id / TD_PAGE_OBJECTS];
+    if (--(*page)->live == 0 && id >= TD_PAGE_OBJECTS) { /* the first page stays; of the others one empty is kept, all zero */
+        if (o->spare) free(*page);
+        else o->spare = *page;
+        *page = NULL;
+    }
+    td_tensor_unref(gone.tensor);
+    td_cause_unref(gone.cause);
+}
+
+void td_objects_deinit(td_objects *o)
+{
+    for (uint32_t p = 0; p < o->npages; p++) {
+        if (!o->pages[p]) continue;
+        for (uint32_t i = 0; i < TD_PAGE_OBJECTS; i++) {
+            td_tensor_unref(o->pages[p]->at[i].tensor);
+            td_cause_unref(o->pages[p]->at[i].cause);
+        }
+        free(o->pages[p]);
+    }
+    free(o->spare);
+    free(o->pages);
+    *o = (td_objects){0};
+}
+
+int td_objects_copy(td_objects *to, const td_objects *from, td_error *e)
+{
+    to->peak = from->peak;
+    for (uint32_t p = 0; p < from->npages; p++) {
+        if (!from->pages[p]) continue;
+        for (uint32_t i = 0; i < TD_PAGE_OBJECTS; i++) {
+            const td_object *x = &from->pages[p]->at[i];
+            if (!x->tensor && !x->cause) continue;
+            int rc = td_objects_bind(to, p * TD_PAGE_OBJECTS + i, x->tensor ? td_tensor_ref(x->tensor) : NULL,
+                                     x->cause ? td_cause_ref(x->cause) : NULL, e);
+            if (rc) return rc;
+        }
+    }
+    return TD_OK;
+}
+
+td_tensor *td_session_tensor(td_session *s, uint32_t id, td_cause **cause, td_error *e)
+{
+    *cause = NULL;
+    td_object *x = td_objects_find(&s->objects, id);
+    if (!x) {
+        td_fail(e, TD_E_NOT_FOUND, "there is no object with id %u", id);
+        return NULL;
+    }
+    *cause = x->cause;
+    if (x->cause && e) *e = x->cause->error;
+    return x->tensor;
+}

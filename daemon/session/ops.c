@@ -1,0 +1,184 @@
+/* One op record: ids become tensors, the op is issued, new tensors are bound to the ids that the client chose.
+ *
+ * A failure is no reason to stop: it becomes the cause that the outputs carry instead of a value, and spreads to whatever uses
+ * them. Only a record that breaks the protocol ends the connection. */
+#include "daemon/session/state.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+/* The op fails: its new outputs get the cause; without any (in place, steps) the session remembers it. Takes over nothing. */
+static int fail_outputs(td_session *s, const td_record *r, td_cause *cause, td_error *e)
+{
+    bool told = false;
+    if (!(r->flags & TD_RF_OUT)) {
+        for (unsigned i = 0; i < r->nout; i++) {
+            if (td_objects_check_free(&s->objects, r->out[i], NULL)) continue;
+            int rc = td_objects_bind(&s->objects, r->out[i], NULL, td_cause_ref(cause), e);
+            if (rc) return rc;
+            told = true;
+        }
+    }
+    (void)told;
+    td_session_failed(s, cause);
+    return TD_OK;
+}
+
+static int fail_with(td_session *s, const td_record *r, const char *op, td_error *e)
+{
+    if (!e->op[0]) snprintf(e->op, sizeof e->op, "%s", op);
+    if (!e->where[0]) snprintf(e->where, sizeof e->where, "%s", s->issuer.where);
+    td_cause *cause = td_cause_new(e);
+    if (!cause) return td_fail(e, TD_E_SYSTEM, "no memory to remember a failure");
+    int rc = fail_outputs(s, r, cause, e);
+    td_cause_unref(cause);
+    return rc;
+}
+
+/* A call that this session issued has ended. The session lives as long as its flow has something pending. */
+static void op_finished(td_call *c)
+{
+    if (!c->cause && !atomic_load_explicit(&c->k.failed, memory_order_relaxed)) return;
+    td_session *s = c->owner;
+    if (s->ended) return;
+    if (c->cause) {
+        td_session_failed(s, c->cause);
+        return;
+    }
+    td_error e = {0};
+    td_call_error(c, &e);
+    td_cause *cause = td_cause_new(&e);
+    if (cause) td_session_failed(s, cause);
+    td_cause_unref(cause);
+}
+
+/* A data-shaped call has ended: now its output has its shape, and the session can go on. */
+static void shape_finished(td_call *c)
+{
+    if (!c->cause && !atomic_load(&c->k.failed)) td_ops_cut_to_count(c);
+    op_finished(c);
+    td_session *s = c->owner;
+    if (!s->ended && s->wait.active) td_session_ready(s);
+}
+
+static void shape_known(td_session *s)
+{
+    (void)s; /* the ids were bound when the call was issued */
+}
+
+static td_grad_mode grad_mode(const td_record *r)
+{
+    if (r->mode & TD_RM_INFERENCE) return TD_GRAD_INFERENCE;
+    return r->mode & TD_RM_GRAD_OFF ? TD_GRAD_OFF : TD_GRAD_ON;
+}
+
+/* Fill c->in from ids and immediate numbers. TD_OK; or TD_E_* with `e`, *cause set when it was an input's own. */
+static int take_inputs(td_session *s, const td_record *r, td_call *c, uint32_t *used, td_cause **cause, td_error *e)
+{
+    for (unsigned i = 0; i < r->nin; i++) {
+        if (r->in[i] == 0) {
+            c->in[i] = td_in(NULL);
+        } else if (r->in[i] == TD_NUMBER_BIT) {
+            td_scalar n;
+            int rc = td_record_number(r, used, &n, e);
+            if (rc) return rc;
+            c->in[i] = td_in_number(n);
+        } else {
+            td_tensor *t = td_session_tensor(s, r->in[i], cause, e);
+            if (!t) return e->code;
+            bool written = c->op->params[td_op_param_of(c->op, r->nin, (int)i)].flags & TD_PF_MUTATED;
+            int rc = written ? td_session_check_write(s, t->storage, e) : td_session_check_lease(s, t->storage, e);
+            if (rc) return rc;
+            c->in[i] = td_in(t);
+        }
+    }
+    return TD_OK;
+}
+
+static int take_outputs(td_session *s, const td_record *r, td_call *c, td_cause **cause, td_error *e)
+{
+    if (!(r->flags & TD_RF_OUT)) {
+        for (unsigned i = 0; i < r->nout; i++) {
+            int rc = td_objects_check_free(&s->objects, r->out[i], e);
+            if (rc) return rc;
+        }
+        return TD_OK;
+    }
+    c->flags |= TD_CF_OUT;
+    for (unsigned i = 0; i < r->nout; i++) {
+        c->out[i] = td_session_tensor(s, r->out[i], cause, e);
+        if (!c->out[i]) return e->code;
+        int rc = td_session_check_write(s, c->out[i]->storage, e);
+        if (rc) return rc;
+    }
+    return TD_OK;
+}
+
+static int room_for_outputs(td_session *s, int n, td_error *e)
+{
+    if (n <= s->max_outs) return TD_OK;
+    td_tensor **outs = realloc(s->outs, (size_t)n * sizeof *outs);
+    if (!outs) return td_fail(e, TD_E_SYSTEM, "no memory for %d outputs", n);
+    s->outs = outs;
+    s->max_outs = n;
+    return TD_OK;
+}
+
+static int bind_outputs(td_session *s, const td_record *r, int nout, td_error *e)
+{
+    int rc = TD_OK;
+    for (int i = 0; i < nout; i++) {
+        if (r->mode & TD_RM_RACY) s->outs[i]->storage->flags |= TD_SF_RACY;
+        if (!rc && i < r->nout) rc = td_objects_bind(&s->objects, r->out[i], s->outs[i], NULL, e);
+        else td_tensor_unref(s->outs[i]);
+    }
+    return rc;
+}
+
+/* Everything up to the issue, on a call that is the caller's until it returns TD_OK. */
+static int issue(td_session *s, const td_record *r, const td_op *op, td_call *c, td_cause **cause, int *nout, td_error *e)
+{
+    uint32_t used = 0;
+    int rc = take_outputs(s, r, c, cause, e);
+    if (!rc) rc = take_inputs(s, r, c, &used, cause, e);
+    if (!rc) rc = td_attrs_decode(op, r->rest + used, r->nrest - used, &c->attrs, e);
+    if (!rc) rc = room_for_outputs(s, r->nout > 4 ? r->nout : 4, e);
+    if (rc) return rc;
+    if (r->mode & TD_RM_SERVICE) c->flags |= TD_CF_SERVICE;
+    bool shaped = op->flags & TD_OF_DATA_SHAPE;
+    c->owner = s;
+    c->finished = shaped ? shape_finished : op_finished;
+    if (shaped) td_session_wait(s, "a shape", false, shape_known);
+    uint64_t lack = 0;
+    td_heap *heap = NULL;
+    rc = td_autograd_run(c, grad_mode(r), s->outs, s->max_outs, nout, &lack, &heap, e);
+    if (rc && shaped) s->wait.active = false;
+    if (rc == TD_WAIT_GROW || rc == TD_E_MEMORY) rc = td_session_lacks(s, rc, lack, heap, e);
+    return rc;
+}
+
+int td_step_op(td_session *s, const td_record *r, td_error *e)
+{
+    const td_op *op = td_op_by_id(r->op);
+    td_error why = {0};
+    if (!op) {
+        td_fail(&why, TD_E_UNSUPPORTED, "this daemon has no op with id %u", r->op);
+        return fail_with(s, r, "op", &why);
+    }
+    td_session_site(s, r->site);
+    td_call *c = td_call_new(op, &s->issuer, r->nin, r->nout, &why);
+    if (!c) return fail_with(s, r, op->name, &why);
+    td_cause *cause = NULL;
+    int nout = 0, rc = issue(s, r, op, c, &cause, &nout, &why);
+    if (rc) {
+        td_call_free(c);
+        if (rc == TD_AGAIN) return rc;
+        if (cause) return fail_outputs(s, r, cause, e);
+        return fail_with(s, r, op->name, &why);
+    }
+    s->ops_run++;
+    s->service->ops_run++;
+    if (!(r->flags & TD_RF_OUT)) rc = bind_outputs(s, r, nout, e);
+    if (!rc && s->wait.active) return TD_SUSPENDED;
+    return rc;
+}

@@ -1,0 +1,167 @@
+/* Replies: what goes back to the client, and how a value gets into one. */
+#include "daemon/session/state.h"
+
+#include <stdlib.h>
+
+void td_reply_send(td_session *s, Td__Wire__Reply *r, int fd)
+{
+    size_t n = td__wire__reply__get_packed_size(r);
+    uint8_t *at = td_writer_begin(s->io.writer, n);
+    if (!at) return; /* without memory for a reply the client runs into its deadline */
+    td__wire__reply__pack(r, at);
+    td_writer_end(s->io.writer, n, TD_FRAME_REPLY, fd);
+    s->service->bytes_out += n + TD_FRAME_HEADER;
+    s->io.wrote(s->io.arg);
+}
+
+void td_reply_ok(td_session *s, uint64_t serial)
+{
+    Td__Wire__Reply r;
+    td__wire__reply__init(&r);
+    r.serial = serial;
+    td_reply_send(s, &r, -1);
+}
+
+void td_reply_error(td_session *s, uint64_t serial, const td_error *error)
+{
+    Td__Wire__Reply r;
+    td__wire__reply__init(&r);
+    Td__Wire__Error w;
+    td__wire__error__init(&w);
+    w.code = (uint32_t)error->code;
+    w.op = (char *)error->op;
+    w.where = (char *)error->where;
+    w.message = (char *)error->message;
+    r.serial = serial;
+    r.error = &w;
+    td_reply_send(s, &r, -1);
+}
+
+void td_desc_to_wire(const td_desc *d, Td__Wire__Desc *w, int64_t *sizes)
+{
+    td__wire__desc__init(w);
+    w->dtype = d->dtype;
+    w->device = d->device;
+    w->offset = d->offset;
+    w->n_shape = w->n_stride = d->ndim;
+    w->shape = sizes;
+    w->stride = sizes + TD_MAX_DIMS;
+    memcpy(w->shape, d->shape, d->ndim * sizeof *sizes);
+    memcpy(w->stride, d->stride, d->ndim * sizeof *sizes);
+}
+
+/* ---- values
+ *
+ * A value that is small goes back inside the reply, contiguous. When it is pending or not contiguous, a copy is issued as an op
+ * like any other, so that it takes its place in the storage's history; the reply follows when the copy has ended. A
+ * large one is answered by its address. */
+
+typedef struct value_read {
+    td_session *s;
+    uint64_t serial;
+    td_tensor *tensor; /* a reference */
+} value_read;
+
+static void send_value(td_session *s, const td_tensor *t, uint64_t serial)
+{
+    Td__Wire__Reply r;
+    td__wire__reply__init(&r);
+    Td__Wire__Desc desc;
+    int64_t sizes[2 * TD_MAX_DIMS];
+    td_desc_to_wire(&t->desc, &desc, sizes);
+    r.serial = serial;
+    r.desc = &desc;
+    r.data.len = (size_t)td_desc_nbytes(&t->desc);
+    r.data.data = r.data.len ? td_tensor_data(t) : NULL;
+    td_reply_send(s, &r, -1);
+}
+
+static void send_address(td_session *s, const td_tensor *t, uint64_t serial)
+{
+    Td__Wire__Reply r;
+    td__wire__reply__init(&r);
+    Td__Wire__Desc desc;
+    Td__Wire__Address address;
+    int64_t sizes[2 * TD_MAX_DIMS];
+    int fd = -1;
+    td_desc_to_wire(&t->desc, &desc, sizes);
+    td_session_address(s, t->storage, &address, &fd);
+    r.serial = serial;
+    r.desc = &desc;
+    r.address = &address;
+    td_reply_send(s, &r, fd);
+}
+
+static void copy_finished(td_call *c)
+{
+    value_read *v = c->owner;
+    if (!v->s->ended) {
+        const td_cause *poison = c->cause ? c->cause : v->tensor->storage->poison;
+        if (poison) td_reply_error(v->s, v->serial, &poison->error);
+        else send_value(v->s, v->tensor, v->serial);
+    }
+    td_tensor_unref(v->tensor);
+    free(v);
+}
+
+static int read_through_copy(td_session *s, td_tensor *t, uint64_t serial, td_error *e)
+{
+    value_read *v = malloc(sizeof *v);
+    td_call *c = v ? td_call_new(td_op_by_id(TD_OP_COPY), &s->issuer, 1, 1, e) : NULL;
+    if (!c) {
+        free(v);
+        return td_fail(e, TD_E_SYSTEM, "no memory to read a value");
+    }
+    td_attrs_init(&c->attrs);
+    td_attrs_none(&c->attrs);
+    c->in[0] = td_in(t);
+    int rc = td_ops_prepare(c, NULL, NULL, e);
+    if (rc) {
+        td_call_free(c);
+        free(v);
+        return rc;
+    }
+    *v = (value_read){s, serial, c->out[0]}; /* prepare's reference is ours */
+    c->owner = v;
+    c->finished = copy_finished;
+    td_sched_submit(s->service->sched, c);
+    return TD_OK;
+}
+
+static void address_ready(void *arg)
+{
+    value_read *v = arg;
+    if (!v->s->ended) {
+        const td_cause *poison = v->tensor->storage->poison;
+        if (poison) td_reply_error(v->s, v->serial, &poison->error);
+        else send_address(v->s, v->tensor, v->serial);
+    }
+    td_tensor_unref(v->tensor);
+    free(v);
+}
+
+int td_address_reply(td_session *s, td_tensor *t, uint64_t serial, td_error *e)
+{
+    value_read *v = malloc(sizeof *v);
+    if (!v) return td_fail(e, TD_E_SYSTEM, "no memory to read an address");
+    *v = (value_read){s, serial, td_tensor_ref(t)};
+    td_access a = {.storage = t->storage};
+    td_desc_extent(&t->desc, &a.lo, &a.hi);
+    td_sched_after(s->service->sched, s->flow, 1, &a, address_ready, v);
+    return TD_OK;
+}
+
+int td_read_reply(td_session *s, td_tensor *t, uint64_t serial, td_error *e)
+{
+    if (t->storage->poison) {
+        td_reply_error(s, serial, &t->storage->poison->error);
+        return TD_OK;
+    }
+    if (td_desc_nbytes(&t->desc) > s->all->inline_limit) return td_address_reply(s, t, serial, e);
+    uint64_t lo, hi;
+    td_desc_extent(&t->desc, &lo, &hi);
+    if (td_sched_pending(t->storage, lo, hi, false) || !td_desc_is_contiguous(&t->desc))
+        return read_through_copy(s, t, serial, e);
+    send_value(s, t, serial);
+    return TD_OK;
+}

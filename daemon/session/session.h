@@ -1,0 +1,65 @@
+/* A session: one client's objects and its place in the order of things. The one door of this room.
+ *
+ * A session is one in-order stream: frames go in whole, and are worked off record by record in bounded turns. What waits for the future
+ * (a queue, a lease, memory, a result whose shape depends on data) suspends the session; it says so, and asks to be resumed.
+ * Everything it holds is charged to its account and goes with it. It knows no sockets: a td_session_io stands for its connection. */
+#ifndef TENSORD_SESSION_SESSION_H
+#define TENSORD_SESSION_SESSION_H
+
+#include "daemon/service/service.h"
+#include "proto/frame.h"
+
+typedef struct td_session td_session;
+
+typedef struct td_session_io {
+    td_writer *writer;          /* where replies go */
+    void (*wrote)(void *arg);   /* there is something in the writer */
+    void (*resume)(void *arg);  /* run me again soon: called from within other calls, so only take note */
+    void *arg;
+} td_session_io;
+
+/* All sessions of a daemon, and what they share. */
+typedef struct td_sessions {
+    td_service *service;
+    td_session *first;
+    uint32_t count, next_id;
+    td_session *throttled; /* suspended until tasks end */
+    uint64_t descriptors;  /* that were handed out and are counted by the server */
+    uint64_t inline_limit; /* bytes of a value in a reply */
+    size_t max_unread;     /* bytes of replies that the peer has not read: more, and its records wait */
+    uint32_t max_pending;  /* tasks of one session in flight */
+} td_sessions;
+
+void td_sessions_init(td_sessions *all, td_service *service);
+
+typedef struct td_peer_id {
+    uint32_t uid, pid;
+} td_peer_id;
+
+/* Begin with the connection's first frame (which must be HELLO); writes the Welcome. */
+int td_session_new(td_session **out, td_sessions *all, const td_session_io *io, const td_peer_id *who, const td_frame *hello, td_error *e);
+/* The connection is gone: lets go of everything. Queues that it had not closed see a death. Running tasks keep the session's
+ * struct until they end, by themselves. When the process still lives (`alive`) and may have its memory mapped, its heap is returned: call
+ * td_heap_unmapped on it when the process is gone; NULL otherwise. */
+td_heap *td_session_end(td_session *s, bool alive);
+
+/* Take in one frame. Only when the session is idle (td_session_run said TD_RUN_IDLE). An error is the end of the connection. */
+int td_session_frame(td_session *s, const td_frame *f, td_error *e);
+
+typedef enum td_run {
+    TD_RUN_IDLE,      /* everything it was given is done */
+    TD_RUN_MORE,      /* the turn is over */
+    TD_RUN_SUSPENDED, /* it will ask to be resumed */
+    TD_RUN_STALLED,   /* its replies must be read first */
+    TD_RUN_FATAL
+} td_run;
+/* Work off at most about `most` records. TD_RUN_FATAL: `e` says why the connection must end. */
+td_run td_session_run(td_session *s, int most, td_error *e);
+/* After td_sched_collect: resume sessions that waited for tasks to end. */
+void td_sessions_collected(td_sessions *all);
+
+uint32_t td_session_id(const td_session *s);
+/* Is it waiting for something that only another session can bring? (Then a hang-up ends it at once.) */
+bool td_session_waits(const td_session *s);
+
+#endif

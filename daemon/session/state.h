@@ -1,0 +1,171 @@
+/* What a session is made of; shared by the files of this room only. */
+#ifndef TENSORD_SESSION_STATE_H
+#define TENSORD_SESSION_STATE_H
+
+#include "daemon/session/session.h"
+#include "proto/arena.h"
+#include "proto/opid.h"
+#include "proto/record.h"
+#include "proto/wire.pb-c.h"
+
+#define TD_SUSPENDED (-3) /* of a step: go no further; s->wait says what for. The record is done. */
+#define TD_AGAIN (-4)     /* of a step: go no further; the same record is run again on resume */
+
+/* What an id stands for: a tensor, or the reason why there is none. Both NULL: free. */
+typedef struct td_object {
+    td_tensor *tensor;
+    td_cause *cause;
+} td_object;
+
+enum { TD_PAGE_OBJECTS = 1024, TD_PAGES = (TD_MAX_ID + 1 + TD_PAGE_OBJECTS - 1) / TD_PAGE_OBJECTS };
+
+typedef struct td_object_page {
+    uint32_t live;
+    td_object at[TD_PAGE_OBJECTS];
+} td_object_page;
+
+typedef struct td_objects {
+    td_object_page **pages, *spare;
+    uint32_t npages, live, peak;
+} td_objects;
+
+/* Memory that the client fills and announces later. */
+typedef struct td_lease {
+    struct td_lease *next;
+    uint32_t id;
+    uint64_t bytes;
+    td_extent extent;
+} td_lease;
+
+typedef struct td_sent {
+    uint32_t segment, generation;
+    bool writable;
+} td_sent;
+
+typedef struct td_queue_handle {
+    struct td_queue_handle *next;
+    uint32_t id;
+    td_member *member;
+} td_queue_handle;
+
+typedef struct td_wait_state {
+    bool active, ready;
+    const char *what;          /* for status: "queue_get", "memory", ... */
+    void (*finish)(td_session *s); /* run on resume, when ready */
+    bool external;             /* only another session can end it */
+    /* results, by kind */
+    uint64_t serial;
+    uint32_t id;               /* open: to bind */
+    size_t n_ids;              /* get: to bind */
+    const uint32_t *ids;
+    td_queue_wait *queue;
+    td_name_wait *name;
+    td_waiter *tasks;
+    td_queue_item *item;
+    td_tensor *tensor;         /* a reference */
+    td_deadline deadline;
+    bool failed;
+    td_error error;
+} td_wait_state;
+
+struct td_session {
+    td_sessions *all;
+    td_session *next, *prev;
+    td_session *next_throttled;
+    bool throttled;
+    td_service *service;
+    td_session_io io;
+    uint32_t id, uid, pid;
+    uint64_t token;
+    bool ended, drained, mapped;
+    bool grow_failed;     /* the system refused the segment that the current record needs */
+    bool waits_for_lease; /* of somebody else */
+    int jobs;            /* background work that still points here */
+    td_issuer issuer;
+    td_flow *flow;
+    td_heap *heap;
+    td_account *account;
+    td_objects objects;
+    td_lease *leases;
+    uint32_t next_lease;
+    td_queue_handle *queues;
+    td_sent *sent;
+    int nsent;
+    char **sites;        /* texts by id, grown as ids come */
+    uint32_t nsites, last_site;
+    td_arena arena;
+    Td__Wire__Batch *batch;
+    size_t cursor;       /* words of the batch that are done */
+    Td__Wire__Call *call;
+    td_wait_state wait;
+    td_backward *backward;
+    td_record backward_record;
+    td_cause *first_error; /* not yet told */
+    td_tensor **outs;    /* room for one call's outputs */
+    int max_outs;
+    uint64_t ops_run;
+    uint32_t write_leases; /* open ones */
+};
+
+/* objects.c */
+td_object *td_objects_find(td_objects *o, uint32_t id); /* NULL when free */
+int td_objects_check_free(const td_objects *o, uint32_t id, td_error *e);
+/* Bind a free id; takes over the references. */
+int td_objects_bind(td_objects *o, uint32_t id, td_tensor *t, td_cause *c, td_error *e);
+void td_objects_release(td_objects *o, uint32_t id);
+void td_objects_deinit(td_objects *o);
+int td_objects_copy(td_objects *to, const td_objects *from, td_error *e);
+/* The tensor behind an id: NULL with `e` (TD_E_NOT_FOUND), or with the cause why it has no value (borrowed, *cause set). */
+td_tensor *td_session_tensor(td_session *s, uint32_t id, td_cause **cause, td_error *e);
+
+/* ops.c, control.c: one record. TD_OK, TD_SUSPENDED, TD_AGAIN, or an error that is the connection's end. */
+int td_step_op(td_session *s, const td_record *r, td_error *e);
+int td_step_control(td_session *s, const td_record *r, td_error *e);
+int td_step_backward(td_session *s, int most);
+/* call.c: one request. The same results. */
+int td_step_call(td_session *s);
+void td_queue_handle_free(td_session *s, td_queue_handle *h, bool died);
+
+/* session.c */
+/* Remember a failure that no output can carry; it is told at the next sync. Takes no reference. */
+void td_session_failed(td_session *s, td_cause *cause);
+void td_session_site(td_session *s, uint32_t site);
+/* Suspend until `ready` is set through td_session_ready. */
+void td_session_wait(td_session *s, const char *what, bool external, void (*finish)(td_session *));
+void td_session_ready(td_session *s);
+/* Suspend until some task of anybody has ended. */
+void td_session_throttle(td_session *s, const char *what);
+void td_session_try_free(td_session *s);
+
+/* memory.c */
+/* A step lacks memory: rc is TD_WAIT_GROW (then `lack`, `heap`) or TD_E_MEMORY. TD_AGAIN when it is worth trying again later, or the final
+ * error with the biggest holders in `e`. */
+int td_session_lacks(td_session *s, int rc, uint64_t lack, td_heap *heap, td_error *e);
+/* Where a storage lies, as this client may see it. *fd is a descriptor to attach, or -1; one per call when `*fd` comes in as -1 and NULL-able. */
+void td_session_address(td_session *s, const td_storage *st, Td__Wire__Address *a, int *fd);
+td_lease *td_lease_find(td_session *s, uint32_t id);
+int td_lease_new(td_session *s, uint64_t bytes, td_lease **out, uint64_t *lack, td_error *e);
+/* Off the list; the extent is the caller's (or given back with `release`). */
+void td_lease_take(td_session *s, td_lease *l, td_extent *extent);
+void td_leases_deinit(td_session *s);
+/* Is a write lease in the way of touching this storage? TD_OK, TD_E_BUSY (own lease), or TD_AGAIN (somebody else's, waiting). */
+int td_session_check_lease(td_session *s, const td_storage *st, td_error *e);
+/* The same for writing: somebody's backward in progress may have to read it first. */
+int td_session_check_write(td_session *s, const td_storage *st, td_error *e);
+/* A write lease or a backward ended: whoever waited tries again. */
+void td_session_leases_changed(td_sessions *all);
+
+/* reply.c */
+void td_reply_send(td_session *s, Td__Wire__Reply *r, int fd);
+void td_reply_error(td_session *s, uint64_t serial, const td_error *error);
+void td_reply_ok(td_session *s, uint64_t serial);
+/* The arrays point into `sizes` (2 * TD_MAX_DIMS). */
+void td_desc_to_wire(const td_desc *d, Td__Wire__Desc *w, int64_t *sizes);
+int td_read_reply(td_session *s, td_tensor *t, uint64_t serial, td_error *e);
+/* Its address, when everything pending on it has ended. */
+int td_address_reply(td_session *s, td_tensor *t, uint64_t serial, td_error *e);
+
+/* status.c */
+int td_status_reply(td_session *s, uint64_t serial, const char *what, td_error *e);
+
+#endif

@@ -1,0 +1,258 @@
+/* Status: the daemon's state as small tables, for tensorctl and for tests that count before and after. */
+#include "daemon/session/state.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+enum { MOST_ROWS = 10000 };
+
+/* A table under construction; all of it lies in one arena. */
+typedef struct table {
+    td_arena arena;
+    Td__Wire__Table t;
+    size_t room;
+    bool failed;
+} table;
+
+static void add_row(table *b, size_t ncells, const Td__Wire__Cell *cells)
+{
+    if (b->t.n_rows >= MOST_ROWS) return;
+    if (b->t.n_rows == b->room) {
+        size_t room = b->room ? b->room * 2 : 64;
+        Td__Wire__Row **rows = td_arena_alloc(&b->arena, room * sizeof *rows);
+        if (!rows) {
+            b->failed = true;
+            return;
+        }
+        if (b->room) memcpy(rows, b->t.rows, b->room * sizeof *rows);
+        b->t.rows = rows;
+        b->room = room;
+    }
+    Td__Wire__Row *r = td_arena_alloc(&b->arena, sizeof *r);
+    Td__Wire__Cell **list = td_arena_alloc(&b->arena, ncells * sizeof *list);
+    Td__Wire__Cell *copy = td_arena_alloc(&b->arena, ncells * sizeof *copy);
+    if (!r || !list || !copy) {
+        b->failed = true;
+        return;
+    }
+    td__wire__row__init(r);
+    for (size_t i = 0; i < ncells; i++) {
+        copy[i] = cells[i];
+        list[i] = &copy[i];
+    }
+    r->n_cells = ncells;
+    r->cells = list;
+    b->t.rows[b->t.n_rows++] = r;
+}
+
+static Td__Wire__Cell integer(uint64_t v)
+{
+    Td__Wire__Cell c;
+    td__wire__cell__init(&c);
+    c.value_case = TD__WIRE__CELL__VALUE_INTEGER;
+    c.integer = (int64_t)v;
+    return c;
+}
+
+static Td__Wire__Cell real(double v)
+{
+    Td__Wire__Cell c;
+    td__wire__cell__init(&c);
+    c.value_case = TD__WIRE__CELL__VALUE_REAL;
+    c.real = v;
+    return c;
+}
+
+static Td__Wire__Cell yes(bool v)
+{
+    Td__Wire__Cell c;
+    td__wire__cell__init(&c);
+    c.value_case = TD__WIRE__CELL__VALUE_YES;
+    c.yes = v;
+    return c;
+}
+
+/* The text is copied into the table's arena. */
+static Td__Wire__Cell text(table *b, const char *v)
+{
+    Td__Wire__Cell c;
+    td__wire__cell__init(&c);
+    size_t n = strlen(v) + 1;
+    char *copy = td_arena_alloc(&b->arena, n);
+    if (copy) memcpy(copy, v, n);
+    else b->failed = true;
+    c.value_case = TD__WIRE__CELL__VALUE_TEXT;
+    c.text = copy ? copy : (char *)"";
+    return c;
+}
+
+static void key_value(table *b, const char *key, Td__Wire__Cell v)
+{
+    add_row(b, 2, (Td__Wire__Cell[]){text(b, key), v});
+}
+
+/* The lowest free number is taken first, so a long gap is the end. (/proc/self/fd is closed to a process that others may not look into.) */
+static uint64_t open_descriptors(void)
+{
+    uint64_t n = 0;
+    for (int fd = 0, gap = 0; gap < 256; fd++) {
+        if (fcntl(fd, F_GETFD) >= 0) n++, gap = 0;
+        else gap++;
+    }
+    return n;
+}
+
+static uint64_t maps(void)
+{
+    FILE *f = fopen("/proc/self/maps", "re");
+    if (!f) return 0;
+    uint64_t n = 0;
+    for (int c; (c = getc(f)) != EOF;) n += c == '\n';
+    fclose(f);
+    return n;
+}
+
+static void fill_status(table *b, td_session *s)
+{
+    static const char *columns[] = {"key", "value"};
+    b->t.columns = (char **)columns;
+    b->t.n_columns = 2;
+    td_service *v = s->service;
+    td_live live = td_live_counts();
+    td_sched_stats st;
+    td_sched_get_stats(v->sched, &st);
+    struct rusage use = {0};
+    getrusage(RUSAGE_SELF, &use);
+    key_value(b, "pid", integer((uint64_t)getpid()));
+    key_value(b, "version", text(b, TD_VERSION));
+    key_value(b, "uptime_s", real((double)(td_now_ms() - v->started_ms) / 1000));
+    key_value(b, "sessions", integer(s->all->count));
+    key_value(b, "tensors", integer(live.tensors));
+    key_value(b, "storages", integer(live.storages));
+    key_value(b, "causes", integer(live.causes));
+    key_value(b, "names", integer(v->name_count));
+    key_value(b, "queues", integer(v->queue_count));
+    key_value(b, "segments", integer(v->budget.segments));
+    key_value(b, "bytes_limit", integer(v->budget.limit));
+    key_value(b, "bytes_committed", integer(v->budget.committed));
+    key_value(b, "bytes_used", integer(v->budget.used));
+    key_value(b, "bytes_warm", integer(v->budget.warm_bytes));
+    key_value(b, "bytes_bookkeeping", integer(live.bytes));
+    key_value(b, "descriptors", integer(open_descriptors()));
+    key_value(b, "maps", integer(maps()));
+    key_value(b, "tasks_pending", integer(st.pending));
+    key_value(b, "nodes", integer(td_autograd_nodes()));
+    key_value(b, "nodes_recorded", integer(td_autograd_recorded()));
+    key_value(b, "ops_run", integer(v->ops_run));
+    key_value(b, "run_inline", integer(st.run_inline));
+    key_value(b, "run_pool", integer(st.run_pool));
+    key_value(b, "workers", integer(st.workers));
+    key_value(b, "busy_s", real(st.busy_ns / 1e9));
+    key_value(b, "frames_in", integer(v->frames_in));
+    key_value(b, "bytes_in", integer(v->bytes_in));
+    key_value(b, "bytes_out", integer(v->bytes_out));
+    key_value(b, "peak_rss_bytes", integer((uint64_t)use.ru_maxrss * 1024));
+    key_value(b, "lost_pages", integer(td_sigbus_count()));
+    key_value(b, "kernels", text(b, td_cpu_describe()));
+}
+
+static void fill_sessions(table *b, td_session *s)
+{
+    static const char *columns[] = {"session", "pid", "uid", "program", "objects", "bytes", "ops_run", "pending", "waits_for"};
+    b->t.columns = (char **)columns;
+    b->t.n_columns = 9;
+    for (td_session *x = s->all->first; x; x = x->next)
+        add_row(b, 9,
+                (Td__Wire__Cell[]){integer(x->id), integer(x->pid), integer(x->uid), text(b, x->account->name),
+                                   integer(x->objects.live), integer(x->account->bytes), integer(x->ops_run),
+                                   integer(td_flow_pending(x->flow)), text(b, x->wait.active ? x->wait.what : "")});
+}
+
+static void fill_tensors(table *b, td_session *s)
+{
+    static const char *columns[] = {"session", "id", "tensor", "bytes", "storage", "version", "requires_grad", "grad_fn", "memory"};
+    b->t.columns = (char **)columns;
+    b->t.n_columns = 9;
+    for (td_session *x = s->all->first; x; x = x->next) {
+        for (uint32_t p = 0; p < x->objects.npages && b->t.n_rows < MOST_ROWS; p++) {
+            for (uint32_t i = 0; x->objects.pages[p] && i < TD_PAGE_OBJECTS; i++) {
+                const td_object *o = &x->objects.pages[p]->at[i];
+                if (!o->tensor) continue;
+                const td_tensor *t = o->tensor;
+                char shape[128];
+                const char *fn = td_grad_fn(t);
+                add_row(b, 9,
+                        (Td__Wire__Cell[]){integer(x->id), integer(p * TD_PAGE_OBJECTS + i),
+                                           text(b, td_desc_text(&t->desc, shape, sizeof shape)), integer(td_desc_nbytes(&t->desc)),
+                                           integer((uint64_t)(uintptr_t)t->storage >> 4), integer(t->version->value),
+                                           yes(td_requires_grad(t)), text(b, fn ? fn : ""),
+                                           text(b, t->storage->poison                     ? "poisoned"
+                                                   : t->storage->flags & TD_SF_SERVICE ? "service"
+                                                                                          : "session")});
+            }
+        }
+    }
+}
+
+static void add_name(const td_name *n, void *arg)
+{
+    table *b = arg;
+    char shape[128];
+    add_row(b, 6,
+            (Td__Wire__Cell[]){text(b, n->name), text(b, td_desc_text(&n->tensor->desc, shape, sizeof shape)),
+                               integer(td_desc_nbytes(&n->tensor->desc)), text(b, n->program), integer(n->pid),
+                               real((double)(td_now_ms() - n->since_ms) / 1000)});
+}
+
+static void fill_names(table *b, td_session *s)
+{
+    static const char *columns[] = {"name", "tensor", "bytes", "program", "pid", "age_s"};
+    b->t.columns = (char **)columns;
+    b->t.n_columns = 6;
+    td_name_each(s->service, add_name, b);
+}
+
+static void add_queue(const td_queue_info *q, void *arg)
+{
+    table *b = arg;
+    add_row(b, 11,
+            (Td__Wire__Cell[]){text(b, q->name), integer(q->items), integer(q->capacity), integer(q->producers),
+                               integer(q->consumers), integer(q->waiting_put), integer(q->waiting_get), integer(q->puts),
+                               integer(q->gets), integer(q->deaths), yes(q->ended)});
+}
+
+static void fill_queues(table *b, td_session *s)
+{
+    static const char *columns[] = {"queue",       "items", "capacity", "producers", "consumers", "waiting_put",
+                                    "waiting_get", "puts",  "gets",     "deaths",    "ended"};
+    b->t.columns = (char **)columns;
+    b->t.n_columns = 11;
+    td_queue_each(s->service, add_queue, b);
+}
+
+static const struct {
+    const char *what;
+    void (*fill)(table *b, td_session *s);
+} tables[] = {{"status", fill_status}, {"sessions", fill_sessions}, {"tensors", fill_tensors}, {"names", fill_names}, {"queues", fill_queues}};
+
+int td_status_reply(td_session *s, uint64_t serial, const char *what, td_error *e)
+{
+    size_t k = 0, n = sizeof tables / sizeof tables[0];
+    while (k < n && strcmp(tables[k].what, what) != 0) k++;
+    if (k == n) return td_fail(e, TD_E_NOT_FOUND, "there is no table '%s'; there are status, sessions, tensors, names and queues", what);
+    table b = {0};
+    td_arena_init(&b.arena, 12 << 20);
+    td__wire__table__init(&b.t);
+    tables[k].fill(&b, s);
+    Td__Wire__Reply r;
+    td__wire__reply__init(&r);
+    r.serial = serial;
+    r.table = &b.t;
+    int rc = b.failed ? td_fail(e, TD_E_MEMORY, "the table '%s' is too large to send", what) : TD_OK;
+    if (!rc) td_reply_send(s, &r, -1);
+    td_arena_deinit(&b.arena);
+    return rc;
+}
