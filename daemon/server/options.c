@@ -1,0 +1,194 @@
+/* The command line, and what the machine grants when it says nothing. */
+#include "daemon/server/options.h"
+
+#include <ctype.h>
+#include <getopt.h>
+#include <sched.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static td_log_level log_level = TD_LOG_WARN;
+
+void td_log_set(td_log_level level)
+{
+    log_level = level;
+}
+
+void td_log(td_log_level level, const char *format, ...)
+{
+    static const char *names[] = {"error", "warning", "info", "debug"};
+    if (level > log_level) return;
+    char line[1024];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(line, sizeof line, format, args);
+    va_end(args);
+    fprintf(stderr, "tensord: %s: %s\n", names[level], line);
+}
+
+uint64_t td_parse_size(const char *text)
+{
+    char *end;
+    double v = strtod(text, &end);
+    static const char units[] = "KMGT";
+    if (end == text || !(v > 0) || v > 1e18) return 0;
+    for (int i = 0; units[i]; i++)
+        if (toupper((unsigned char)*end) == units[i]) {
+            v *= (double)(UINT64_C(1) << (10 * (i + 1)));
+            end++;
+            break;
+        }
+    if (*end == 'i') end++;
+    if (*end == 'B' || *end == 'b') end++;
+    return *end || v > 1e18 ? 0 : (uint64_t)v;
+}
+
+/* First line of a file of the memory (or processor) group, tried along the group's path; 0 when there is none. */
+static bool group_line(const char *file, char *line, size_t size)
+{
+    char group[512] = "", path[640];
+    FILE *f = fopen("/proc/self/cgroup", "re");
+    for (char text[512]; f && fgets(text, sizeof text, f);)
+        if (strncmp(text, "0::", 3) == 0) snprintf(group, sizeof group, "%s", text + 3);
+    if (f) fclose(f);
+    group[strcspn(group, "\n")] = '\0';
+    for (;;) {
+        snprintf(path, sizeof path, "/sys/fs/cgroup%s/%s", group, file);
+        f = fopen(path, "re");
+        bool ok = f && fgets(line, (int)size, f);
+        if (f) fclose(f);
+        if (ok) return true;
+        char *slash = strrchr(group, '/');
+        if (!slash) return false;
+        *slash = '\0';
+    }
+}
+
+uint64_t td_memory_available(void)
+{
+    uint64_t machine = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE), group = 0;
+    char line[64];
+    if (group_line("memory.max", line, sizeof line)) group = strtoull(line, NULL, 10);
+    return group && group < machine ? group : machine;
+}
+
+int td_processors_available(void)
+{
+    cpu_set_t set;
+    int n = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+    char line[64];
+    unsigned long quota = 0, period = 0;
+    if (group_line("cpu.max", line, sizeof line) && sscanf(line, "%lu %lu", &quota, &period) == 2 && period) {
+        int granted = (int)((quota + period - 1) / period);
+        if (granted > 0 && granted < n) n = granted;
+    }
+    return n;
+}
+
+void td_options_help(void)
+{
+    puts("usage: tensord [--socket PATH] [--memory SIZE] [--workers N] [--shm memfd|posix] [--private] [--log LEVEL]\n"
+         "\n"
+         "Holds tensors in shared memory and computes on them for the processes of this host.\n"
+         "\n"
+         "  --socket PATH      where to listen (default $TENSORD_SOCKET, else $XDG_RUNTIME_DIR/tensord/socket,\n"
+         "                     else /tmp/tensord-UID/socket); its directory is made with mode 0700\n"
+         "  --memory SIZE      most shared memory to commit, as 512M or 8G (default: half of what this process may use)\n"
+         "  --workers N        threads that compute (default: the processors that this process may use)\n"
+         "  --shm memfd|posix  where shared memory comes from (default memfd)\n"
+         "  --private          end when the last client has gone\n"
+         "  --log LEVEL        error, warning, info or debug (default warning)\n"
+         "  --version          print the version and end\n"
+         "  --help             print this and end\n"
+         "\n"
+         "A socket inherited from systemd (LISTEN_FDS) is used instead of --socket. SIGTERM: serve nobody new, finish, end;\n"
+         "a second one ends at once. See tensord(8); `tensorctl status` shows a running daemon.");
+}
+
+static int default_socket(td_options *o, td_error *e)
+{
+    const char *named = getenv("TENSORD_SOCKET"), *runtime = getenv("XDG_RUNTIME_DIR");
+    int n;
+    if (named && *named) n = snprintf(o->socket, sizeof o->socket, "%s", named);
+    else if (runtime && *runtime) n = snprintf(o->socket, sizeof o->socket, "%s/tensord/socket", runtime);
+    else n = snprintf(o->socket, sizeof o->socket, "/tmp/tensord-%u/socket", (unsigned)getuid());
+    if (n < (int)sizeof o->socket) return TD_OK;
+    return td_fail(e, TD_E_INVALID, "the socket's path is too long (at most %zu bytes); give a shorter one with --socket",
+                   sizeof o->socket - 1);
+}
+
+static int set_level(td_options *o, const char *text, td_error *e)
+{
+    static const char *names[] = {"error", "warning", "info", "debug"};
+    for (int i = 0; i < 4; i++)
+        if (strcmp(text, names[i]) == 0) {
+            o->log = (td_log_level)i;
+            return TD_OK;
+        }
+    return td_fail(e, TD_E_INVALID, "--log takes error, warning, info or debug, not '%s'", text);
+}
+
+static int set_option(td_options *o, int which, const char *text, td_error *e)
+{
+    char *end;
+    switch (which) {
+    case 's':
+        if (strlen(text) >= sizeof o->socket)
+            return td_fail(e, TD_E_INVALID, "--socket: a path of %zu bytes is too long (at most %zu)", strlen(text), sizeof o->socket - 1);
+        snprintf(o->socket, sizeof o->socket, "%s", text);
+        return TD_OK;
+    case 'm':
+        o->memory = td_parse_size(text);
+        return o->memory >= (1 << 20) ? TD_OK : td_fail(e, TD_E_INVALID, "--memory takes a size of at least 1M, as 512M or 8G, not '%s'", text);
+    case 'w':
+        o->workers = (int)strtol(text, &end, 10);
+        return *text && !*end && o->workers >= 1 && o->workers <= 1024
+                   ? TD_OK
+                   : td_fail(e, TD_E_INVALID, "--workers takes a number from 1 to 1024, not '%s'", text);
+    case 'b':
+        if (strcmp(text, "memfd") == 0) o->shm = TD_SHM_MEMFD;
+        else if (strcmp(text, "posix") == 0) o->shm = TD_SHM_POSIX;
+        else return td_fail(e, TD_E_INVALID, "--shm takes memfd or posix, not '%s'", text);
+        return TD_OK;
+    case 'p': o->is_private = true; return TD_OK;
+    case 'l': return set_level(o, text, e);
+    case 'V': o->version = true; return TD_OK;
+    case 'h': o->help = true; return TD_OK;
+    default: return td_fail(e, TD_E_INVALID, "unknown option or missing value; `tensord --help` lists them");
+    }
+}
+
+/* systemd's protocol: LISTEN_PID is us, the first of LISTEN_FDS is descriptor 3. */
+static int inherited_socket(void)
+{
+    const char *pid = getenv("LISTEN_PID"), *n = getenv("LISTEN_FDS");
+    int fd = -1;
+    if (pid && n && strtol(pid, NULL, 10) == getpid() && strtol(n, NULL, 10) >= 1) fd = 3;
+    unsetenv("LISTEN_PID");
+    unsetenv("LISTEN_FDS");
+    unsetenv("LISTEN_FDNAMES");
+    return fd;
+}
+
+int td_options_parse(td_options *o, int argc, char **argv, td_error *e)
+{
+    static const struct option longs[] = {{"socket", 1, NULL, 's'}, {"memory", 1, NULL, 'm'},  {"workers", 1, NULL, 'w'}, {"shm", 1, NULL, 'b'},
+                                          {"private", 0, NULL, 'p'}, {"log", 1, NULL, 'l'}, {"version", 0, NULL, 'V'}, {"help", 0, NULL, 'h'},
+                                          {NULL, 0, NULL, 0}};
+    *o = (td_options){.listen_fd = -1, .log = TD_LOG_WARN, .shm = TD_SHM_MEMFD};
+    opterr = 0;
+    for (int c; (c = getopt_long(argc, argv, "hV", longs, NULL)) != -1;) {
+        int rc = set_option(o, c, optarg, e);
+        if (rc) return rc;
+    }
+    if (optind < argc) return td_fail(e, TD_E_INVALID, "'%s' is no option; `tensord --help` lists them", argv[optind]);
+    if (o->help || o->version) return TD_OK;
+    if (!o->memory) o->memory = td_memory_available() / 2;
+    if (!o->workers) o->workers = td_processors_available();
+    o->listen_fd = inherited_socket();
+    return o->listen_fd < 0 && !o->socket[0] ? default_socket(o, e) : TD_OK;
+}

@@ -1,0 +1,34 @@
+/* What the command line and the environment say. */
+#ifndef TENSORD_SERVER_OPTIONS_H
+#define TENSORD_SERVER_OPTIONS_H
+
+#include "proto/status.h"
+#include "shm/segment.h"
+
+typedef enum td_log_level { TD_LOG_ERROR, TD_LOG_WARN, TD_LOG_INFO, TD_LOG_DEBUG } td_log_level;
+
+typedef struct td_options {
+    char socket[108];  /* path; "" with an inherited socket */
+    uint64_t memory;   /* bytes of shared memory that may be committed */
+    int workers;
+    td_shm_backend shm;
+    bool is_private;   /* ends with its last client */
+    int listen_fd;     /* inherited (LISTEN_FDS), or -1 */
+    td_log_level log;
+    bool help, version;
+} td_options;
+
+/* Read argv. On failure `e` says which argument and what it should be. */
+int td_options_parse(td_options *o, int argc, char **argv, td_error *e);
+void td_options_help(void);
+
+/* "8G", "512M", "1048576" as bytes; 0 when it is none. */
+uint64_t td_parse_size(const char *text);
+/* What this process may use, by its memory group, or the machine's memory; and processors, by its group's quota. */
+uint64_t td_memory_available(void);
+int td_processors_available(void);
+
+void td_log_set(td_log_level level);
+void td_log(td_log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+#endif

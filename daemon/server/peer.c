@@ -1,0 +1,339 @@
+/* Peers: one connection each, from accept to the last byte.
+ *
+ * A frame goes in whole when the session is idle. Reading stops while the session is suspended or its replies are not read, so that a peer can never
+ * make the daemon hold more than its buffers. What was sent before the end of the connection is still worked off. */
+#include "daemon/server/server.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/sockios.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "proto/wire.pb-c.h"
+
+#ifndef SO_PASSRIGHTS
+#define SO_PASSRIGHTS 83
+#endif
+
+/* ---- readiness */
+
+void td_peer_make_ready(td_peer *p)
+{
+    if (p->ready || p->closing) return;
+    p->ready = true;
+    p->next_ready = NULL;
+    *p->server->last_ready = p;
+    p->server->last_ready = &p->next_ready;
+    p->server->nready++;
+}
+
+static void wrote(void *arg)
+{
+    td_peer *p = arg;
+    if (p->dirty || p->closing) return;
+    p->dirty = true;
+    p->next_dirty = p->server->dirty;
+    p->server->dirty = p;
+}
+
+static void resume(void *arg)
+{
+    td_peer_make_ready(arg);
+}
+
+static void poll_event(uv_poll_t *h, int status, int events);
+
+/* Arm the poll for just what matters now; costs a system call only on a change. */
+static void arm(td_peer *p, bool read)
+{
+    if (p->closing) return;
+    int want = p->eof || p->broken ? 0 : UV_DISCONNECT | (read ? UV_READABLE : 0);
+    if (td_writer_pending(&p->writer) && !p->broken && !p->blocked) want |= UV_WRITABLE;
+    if (want == p->events) return;
+    p->events = want;
+    if (want) uv_poll_start(&p->poll, want, poll_event);
+    else uv_poll_stop(&p->poll);
+}
+
+/* ---- the end */
+
+static void poll_closed(uv_handle_t *h)
+{
+    td_peer *p = h->data;
+    close(p->fd);
+    td_reader_deinit(&p->reader);
+    td_writer_deinit(&p->writer);
+    td_watch_unref(p->watch);
+    free(p);
+}
+
+static void unlink_ready(td_peer *p)
+{
+    td_server *s = p->server;
+    if (p->ready)
+        for (td_peer **at = &s->first_ready; *at; at = &(*at)->next_ready)
+            if (*at == p) {
+                *at = p->next_ready;
+                if (!p->next_ready) s->last_ready = at;
+                s->nready--;
+                break;
+            }
+    if (p->dirty)
+        for (td_peer **at = &s->dirty; *at; at = &(*at)->next_dirty)
+            if (*at == p) {
+                *at = p->next_dirty;
+                break;
+            }
+    p->ready = p->dirty = false;
+}
+
+void td_peer_close(td_peer *p)
+{
+    if (p->closing) return;
+    unlink_ready(p);
+    p->closing = true;
+    td_server *s = p->server;
+    if (p->session) td_watch_keep(p->watch, td_session_end(p->session, td_watch_alive(p->watch)));
+    p->session = NULL;
+    if (p->prev) p->prev->next = p->next;
+    else s->peers = p->next;
+    if (p->next) p->next->prev = p->prev;
+    s->npeers--;
+    td_log(TD_LOG_DEBUG, "pid %u is gone; %u peers left", p->id.pid, s->npeers);
+    uv_close((uv_handle_t *)&p->poll, poll_closed);
+}
+
+/* Tell the peer why, as far as its socket takes it, and end the connection. */
+static void end_with(td_peer *p, const td_error *why)
+{
+    td_log(TD_LOG_INFO, "ending the connection of pid %u: %s", p->id.pid, why->message);
+    Td__Wire__Event event;
+    Td__Wire__Error w;
+    td__wire__event__init(&event);
+    td__wire__error__init(&w);
+    w.code = (uint32_t)why->code;
+    w.op = (char *)why->op;
+    w.where = (char *)why->where;
+    w.message = (char *)why->message;
+    event.error = &w;
+    size_t n = td__wire__event__get_packed_size(&event);
+    uint8_t *at = td_writer_begin(&p->writer, n);
+    if (at) {
+        td__wire__event__pack(&event, at);
+        td_writer_end(&p->writer, n, TD_FRAME_EVENT, -1);
+        td_writer_flush(&p->writer, p->fd, true, NULL);
+    }
+    td_peer_close(p);
+}
+
+/* ---- a turn */
+
+static int take_frame(td_peer *p, td_error *e)
+{
+    td_frame f;
+    int got = td_reader_next(&p->reader, &f, e);
+    if (got <= 0) return got;
+    int rc;
+    if (p->session) {
+        rc = td_session_frame(p->session, &f, e);
+    } else {
+        td_session_io io = {.writer = &p->writer, .wrote = wrote, .resume = resume, .arg = p};
+        rc = td_session_new(&p->session, &p->server->sessions, &io, &p->id, &f, e);
+    }
+    td_frame_done(&f);
+    return rc ? -1 : 1;
+}
+
+static int fill(td_peer *p, td_error *e)
+{
+    long n = td_reader_fill(&p->reader, p->fd, true, e);
+    if (n > 0) return 1;
+    if (n == -EAGAIN) return 0;
+    if (n == -EPROTO) return -1;
+    p->eof = true; /* end of file, or reset: what was received before is still worked off */
+    return 0;
+}
+
+/* Work until the turn is over. TD_RUN_IDLE: everything received is done. */
+static td_run work(td_peer *p, td_error *e)
+{
+    int turn = TD_TURN_RECORDS;
+    for (;;) {
+        td_run r = p->session ? td_session_run(p->session, turn, e) : TD_RUN_IDLE;
+        if (r != TD_RUN_IDLE) return r;
+        if (td_writer_pending(&p->writer) > p->server->sessions.max_unread) return TD_RUN_STALLED;
+        if (turn <= 0) return td_reader_ready(&p->reader) ? TD_RUN_MORE : TD_RUN_IDLE;
+        turn -= TD_TURN_RECORDS / 4; /* a frame costs as much as some records */
+        int got = take_frame(p, e);
+        if (got < 0) return TD_RUN_FATAL;
+        if (got == 0) return TD_RUN_IDLE;
+    }
+}
+
+void td_peer_turn(td_peer *p)
+{
+    td_error e = {0};
+    td_run r = work(p, &e);
+    bool filled = false;
+    if (r == TD_RUN_IDLE && !p->broken) { /* nothing buffered: see what came, once */
+        int got = fill(p, &e);
+        filled = got > 0;
+        if (got < 0) r = TD_RUN_FATAL;
+        else if (filled) r = work(p, &e);
+    }
+    p->stalled = r == TD_RUN_STALLED;
+    if (r == TD_RUN_FATAL) {
+        end_with(p, &e);
+        return;
+    }
+    bool over = p->eof && ((r == TD_RUN_IDLE && !filled) || (p->session && td_session_waits(p->session)) || p->broken || p->stalled);
+    if (over) {
+        td_peer_close(p);
+        return;
+    }
+    if (r == TD_RUN_MORE || (r == TD_RUN_IDLE && p->eof)) td_peer_make_ready(p);
+    arm(p, r == TD_RUN_IDLE);
+}
+
+/* A peer that does not read would gather descriptors in flight, which count against everybody: one at a time. */
+static bool descriptor_in_flight(td_peer *p)
+{
+    int unread = 0;
+    if (!p->sent_fds || !p->writer.nfds) return false;
+    if (ioctl(p->fd, SIOCOUTQ, &unread) == 0 && unread > 0) return true;
+    p->sent_fds = 0;
+    return false;
+}
+
+void td_peer_flush(td_peer *p)
+{
+    p->dirty = false;
+    if (p->closing) return;
+    p->blocked = descriptor_in_flight(p);
+    if (!p->blocked) {
+        int rc = td_writer_flush(&p->writer, p->fd, true, &p->sent_fds);
+        if (rc < 0) {
+            p->broken = p->eof = true; /* nobody reads; frames that are here may still matter to others */
+            td_writer_deinit(&p->writer);
+            td_peer_make_ready(p);
+        }
+        if (rc == 0 && p->stalled) td_peer_make_ready(p);
+    }
+    p->blocked = td_writer_pending(&p->writer) && descriptor_in_flight(p);
+    arm(p, p->events & UV_READABLE);
+}
+
+static void poll_event(uv_poll_t *h, int status, int events)
+{
+    td_peer *p = h->data;
+    if (status < 0 || events & UV_DISCONNECT) {
+        p->eof = true;
+        p->events = 0; /* libuv has stopped it on an error; on a disconnect there is nothing more to learn */
+        uv_poll_stop(h);
+    }
+    if (events & UV_WRITABLE) wrote(p);
+    td_peer_make_ready(p);
+}
+
+/* ---- the beginning */
+
+static bool identify(int fd, td_peer_id *id)
+{
+    struct ucred c;
+    socklen_t n = sizeof c;
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &c, &n) != 0) return false;
+    *id = (td_peer_id){(uint32_t)c.uid, (uint32_t)c.pid};
+    return true;
+}
+
+/* Within one uid, and for root; the overflow uid stands for anybody from another user namespace. */
+static bool allowed(const td_peer_id *id)
+{
+    return id->uid == geteuid() || id->uid == 0;
+}
+
+static void refuse(int fd, td_code code, const char *message)
+{
+    td_peer dummy = {.fd = fd};
+    Td__Wire__Event event;
+    Td__Wire__Error w;
+    td__wire__event__init(&event);
+    td__wire__error__init(&w);
+    w.code = code;
+    w.op = (char *)"connect";
+    w.where = (char *)"";
+    w.message = (char *)message;
+    event.error = &w;
+    size_t n = td__wire__event__get_packed_size(&event);
+    uint8_t *at = td_writer_begin(&dummy.writer, n);
+    if (at) {
+        td__wire__event__pack(&event, at);
+        td_writer_end(&dummy.writer, n, TD_FRAME_EVENT, -1);
+        td_writer_flush(&dummy.writer, fd, true, NULL);
+    }
+    td_writer_deinit(&dummy.writer);
+    close(fd);
+}
+
+static void welcome(td_server *s, int fd)
+{
+    td_peer_id id;
+    if (!identify(fd, &id)) {
+        close(fd);
+        return;
+    }
+    if (!allowed(&id)) {
+        td_log(TD_LOG_WARN, "refused a connection of uid %u (pid %u)", id.uid, id.pid);
+        refuse(fd, TD_E_PERMISSION, "this tensord serves another user; start your own");
+        return;
+    }
+    td_peer *p = s->npeers < TD_MAX_PEERS ? calloc(1, sizeof *p) : NULL;
+    if (!p) {
+        refuse(fd, TD_E_BUSY, "too many connections; close some");
+        return;
+    }
+    *p = (td_peer){.server = s, .fd = fd, .id = id, .next = s->peers};
+    td_reader_init(&p->reader, false);
+    td_writer_init(&p->writer);
+    int off = 0;
+    setsockopt(fd, SOL_SOCKET, SO_PASSRIGHTS, &off, sizeof off); /* descriptors are refused by the kernel, where it can */
+    p->poll.data = p;
+    if (uv_poll_init(&s->loop, &p->poll, fd) != 0) {
+        free(p);
+        refuse(fd, TD_E_SYSTEM, "the daemon cannot watch one more socket");
+        return;
+    }
+    p->watch = td_watch_ref(s, fd, id.pid);
+    if (p->next) p->next->prev = p;
+    s->peers = p;
+    s->npeers++;
+    s->had_client = true;
+    arm(p, true);
+    td_log(TD_LOG_DEBUG, "pid %u connected; %u peers", id.pid, s->npeers);
+}
+
+/* Out of descriptors: free the spare one, accept with it, and refuse, so that nobody waits for nothing. */
+static bool refuse_one(td_server *s)
+{
+    if (s->spare_fd < 0) return false;
+    close(s->spare_fd);
+    int fd = accept4(s->listener.fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (fd >= 0) refuse(fd, TD_E_BUSY, "the daemon is out of file descriptors; raise its limit (ulimit -n) or close connections");
+    s->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    s->refused++;
+    return fd >= 0;
+}
+
+void td_peer_accept(td_server *s)
+{
+    for (int i = 0; i < 64; i++) {
+        int fd = accept4(s->listener.fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        if (fd >= 0) welcome(s, fd);
+        else if ((errno == EMFILE || errno == ENFILE) && refuse_one(s)) continue;
+        else if (errno != ECONNABORTED && errno != EINTR) break;
+    }
+}

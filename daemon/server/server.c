@@ -1,0 +1,291 @@
+/* The loop: turns, flushes, ends of tasks, deadlines, signals. */
+#include "daemon/server/server.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+enum { COLLECT_MOST = 512, DROP_MOST = 4096, LONELY_MS = 10000, DRAIN_MS = 10000, RETRY_MS = 2 };
+
+/* ---- the end: when nobody is left that it runs for */
+
+static void end_if_done(td_server *s)
+{
+    if (s->npeers == 0 && (s->draining || (s->options.is_private && s->had_client))) uv_stop(&s->loop);
+}
+
+static void stop_listening(td_server *s)
+{
+    if (uv_is_closing((uv_handle_t *)&s->listening)) return;
+    uv_poll_stop(&s->listening);
+    uv_close((uv_handle_t *)&s->listening, NULL);
+    td_listener_close(&s->listener);
+}
+
+static void grace_over(uv_timer_t *t)
+{
+    td_server *s = t->data;
+    if (s->draining) td_log(TD_LOG_WARN, "ending with %u clients still connected", s->npeers);
+    uv_stop(&s->loop);
+}
+
+/* Started for a client that never came. */
+static void lonely(uv_timer_t *t)
+{
+    td_server *s = t->data;
+    if (!s->had_client) uv_stop(&s->loop);
+}
+
+static void on_signal(uv_signal_t *h, int number)
+{
+    td_server *s = h->data;
+    if (s->draining) {
+        uv_stop(&s->loop);
+        return;
+    }
+    td_log(TD_LOG_INFO, "signal %d: no new clients; ending when the %u connected have gone", number, s->npeers);
+    s->draining = true;
+    td_notify("STOPPING=1");
+    stop_listening(s);
+    uv_timer_start(&s->grace, grace_over, DRAIN_MS, 0);
+}
+
+/* ---- after every event: turns for who is ready, flushes for who has replies */
+
+static void keep_awake(uv_idle_t *h)
+{
+    (void)h; /* while it runs the loop does not sleep; the check does the work */
+}
+
+static void set_spinning(td_server *s, bool on)
+{
+    if (on == s->spinning) return;
+    s->spinning = on;
+    if (on) uv_idle_start(&s->spin, keep_awake);
+    else uv_idle_stop(&s->spin);
+}
+
+/* One turn for each that is ready now; who becomes ready meanwhile waits for the next round. */
+static void run_turns(td_server *s)
+{
+    for (uint32_t n = s->nready; n && s->first_ready; n--) {
+        td_peer *p = s->first_ready;
+        s->first_ready = p->next_ready;
+        if (!s->first_ready) s->last_ready = &s->first_ready;
+        p->ready = false;
+        s->nready--;
+        td_peer_turn(p);
+    }
+}
+
+static void retry_flush(uv_timer_t *t);
+
+/* A peer has not read the last descriptor yet; nothing tells when it does. */
+static void retry_later(td_server *s)
+{
+    if (s->retrying) return;
+    s->retrying = true;
+    uv_timer_start(&s->retry, retry_flush, RETRY_MS, 0);
+}
+
+static void retry_flush(uv_timer_t *t)
+{
+    td_server *s = t->data;
+    s->retrying = false;
+    for (td_peer *p = s->peers; p; p = p->next) {
+        if (p->blocked) td_peer_flush(p);
+        if (p->blocked) retry_later(s);
+    }
+}
+
+static void flush_all(td_server *s)
+{
+    while (s->dirty) {
+        td_peer *p = s->dirty;
+        s->dirty = p->next_dirty;
+        td_peer_flush(p);
+        if (p->blocked) retry_later(s);
+    }
+}
+
+static void deadline_passed(uv_timer_t *t)
+{
+    (void)t; /* the check runs what is due */
+}
+
+static void after_events(uv_check_t *h)
+{
+    td_server *s = h->data;
+    run_turns(s);
+    flush_all(s);
+    bool more = td_tensor_collect(DROP_MOST);
+    uint64_t next = td_deadlines_run(&s->service);
+    if (next != s->next_deadline) {
+        s->next_deadline = next;
+        if (next == UINT64_MAX) uv_timer_stop(&s->deadlines);
+        else uv_timer_start(&s->deadlines, deadline_passed, next + 1, 0);
+    }
+    set_spinning(s, s->first_ready || s->dirty || more);
+    end_if_done(s);
+}
+
+static void tasks_ended(uv_async_t *h)
+{
+    td_server *s = h->data;
+    bool more = td_sched_collect(s->service.sched, COLLECT_MOST);
+    td_sessions_collected(&s->sessions);
+    if (more) uv_async_send(h);
+}
+
+static void wake(void *arg)
+{
+    uv_async_send(&((td_server *)arg)->wake);
+}
+
+static void incoming(uv_poll_t *h, int status, int events)
+{
+    (void)events;
+    td_server *s = h->data;
+    if (status == 0) td_peer_accept(s);
+}
+
+/* ---- work that would hold the loop up */
+
+typedef struct job {
+    uv_work_t work;
+    td_server *server;
+    void (*run)(void *);
+    void (*done)(void *);
+    void *arg;
+} job;
+
+static void job_run(uv_work_t *w)
+{
+    job *j = w->data;
+    j->run(j->arg);
+}
+
+static void job_done(uv_work_t *w, int status)
+{
+    (void)status;
+    job *j = w->data;
+    j->server->helpers--;
+    if (j->done) j->done(j->arg);
+    free(j);
+}
+
+static void background(void *hook_arg, void (*run)(void *), void (*done)(void *), void *arg)
+{
+    td_server *s = hook_arg;
+    job *j = malloc(sizeof *j);
+    if (j) {
+        *j = (job){.server = s, .run = run, .done = done, .arg = arg};
+        j->work.data = j;
+        if (uv_queue_work(&s->loop, &j->work, job_run, job_done) == 0) {
+            s->helpers++;
+            return;
+        }
+        free(j);
+    }
+    run(arg);
+    if (done) done(arg);
+}
+
+static void free_segment(void *segment)
+{
+    td_segment_free(segment);
+}
+
+static void dispose(td_segment *g, void *arg)
+{
+    if (g->size >= TD_DISPOSE_AWAY) background(arg, free_segment, NULL, g);
+    else td_segment_free(g);
+}
+
+/* ---- setting up and serving */
+
+static int init_loop(td_server *s, td_error *e)
+{
+    int rc = uv_loop_init(&s->loop);
+    if (rc) return td_fail(e, TD_E_SYSTEM, "no event loop: %s", uv_strerror(rc));
+    uv_async_init(&s->loop, &s->wake, tasks_ended);
+    uv_check_init(&s->loop, &s->check);
+    uv_idle_init(&s->loop, &s->spin);
+    uv_timer_init(&s->loop, &s->deadlines);
+    uv_timer_init(&s->loop, &s->grace);
+    uv_timer_init(&s->loop, &s->retry);
+    uv_signal_init(&s->loop, &s->sigterm);
+    uv_signal_init(&s->loop, &s->sigint);
+    s->wake.data = s->check.data = s->deadlines.data = s->grace.data = s->retry.data = s->sigterm.data = s->sigint.data = s;
+    uv_check_start(&s->check, after_events);
+    uv_signal_start(&s->sigterm, on_signal, SIGTERM);
+    uv_signal_start(&s->sigint, on_signal, SIGINT);
+    return TD_OK;
+}
+
+static int open_listener(td_server *s, td_error *e)
+{
+    const td_options *o = &s->options;
+    int rc = o->listen_fd >= 0 ? td_listener_inherit(&s->listener, o->listen_fd, o->is_private, e)
+                               : td_listener_open(&s->listener, o->socket, e);
+    if (rc) return rc;
+    if (uv_poll_init(&s->loop, &s->listening, s->listener.fd) != 0) return td_fail(e, TD_E_SYSTEM, "cannot watch the socket");
+    s->listening.data = s;
+    uv_poll_start(&s->listening, UV_READABLE, incoming);
+    return TD_OK;
+}
+
+int td_server_init(td_server *s, const td_options *o, td_error *e)
+{
+    *s = (td_server){.options = *o, .spare_fd = -1, .next_deadline = UINT64_MAX};
+    s->last_ready = &s->first_ready;
+    s->listener = (td_listener){.fd = -1, .lock_fd = -1};
+    signal(SIGPIPE, SIG_IGN);
+    td_cpu_init();
+    td_cpu_thread_init();
+    td_tensor_set_bound(DROP_MOST);
+    int rc = init_loop(s, e);
+    if (!rc) rc = td_sigbus_guard_install(e);
+    td_service_options so = {.memory = o->memory, .workers = o->workers, .shm = o->shm, .session_objects = TD_SESSION_OBJECTS, .uid_objects = TD_UID_OBJECTS, .wake = wake, .background = background, .arg = s};
+    if (!rc) rc = td_service_init(&s->service, &so, e);
+    if (rc) return rc;
+    s->service.budget.dispose = dispose;
+    s->service.budget.dispose_arg = s;
+    td_sessions_init(&s->sessions, &s->service);
+    s->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    prctl(PR_SET_DUMPABLE, 0); /* other processes of this user stay out of our memory and descriptors */
+    return open_listener(s, e);
+}
+
+void td_server_run(td_server *s)
+{
+    if (s->options.is_private) uv_timer_start(&s->grace, lonely, LONELY_MS, 0);
+    td_notify("READY=1");
+    td_log(TD_LOG_INFO, "serving %s with %d workers and %.1f GB", s->listener.path[0] ? s->listener.path : "an inherited socket",
+           s->options.workers, (double)s->options.memory / 1e9);
+    uv_run(&s->loop, UV_RUN_DEFAULT);
+}
+
+static void close_handle(uv_handle_t *h, void *arg)
+{
+    (void)arg;
+    if (!uv_is_closing(h)) uv_close(h, NULL);
+}
+
+void td_server_deinit(td_server *s)
+{
+    td_listener_close(&s->listener);
+    while (s->peers) td_peer_close(s->peers);
+    if (s->service.sched) {
+        td_sched_drain(s->service.sched);
+        while (td_tensor_collect(UINT32_MAX)) {}
+    }
+    while (s->helpers) uv_run(&s->loop, UV_RUN_ONCE);
+    uv_walk(&s->loop, close_handle, NULL);
+    uv_run(&s->loop, UV_RUN_DEFAULT);
+    td_service_deinit(&s->service);
+    uv_loop_close(&s->loop);
+    if (s->spare_fd >= 0) close(s->spare_fd);
+}

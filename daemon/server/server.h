@@ -1,0 +1,84 @@
+/* The server: sockets, peers, turns, signals. Everything that touches libuv is in this room.
+ *
+ * One loop thread. Each peer gets a bounded turn, then the next; replies are flushed at the end of a turn. A peer that does not
+ * read its replies, or that has work pending, is not read from. */
+#ifndef TENSORD_SERVER_SERVER_H
+#define TENSORD_SERVER_SERVER_H
+
+#include "daemon/server/listen.h"
+#include "daemon/server/options.h"
+#include "daemon/session/session.h"
+
+#include <uv.h>
+
+#define TD_DISPOSE_AWAY (UINT64_C(8) << 20) /* segments of this size are freed by a helper thread */
+
+enum {
+    TD_TURN_RECORDS = 512,       /* of one peer, before the next has its turn */
+    TD_MAX_PEERS = 65536,
+    TD_SESSION_OBJECTS = 4 << 20, /* tensors and the like that one client, and one user, may hold */
+    TD_UID_OBJECTS = 16 << 20
+};
+
+typedef struct td_server td_server;
+typedef struct td_watch td_watch;
+
+typedef struct td_peer {
+    td_server *server;
+    struct td_peer *next, *prev;             /* all peers */
+    struct td_peer *next_ready, *next_dirty; /* queued for a turn, for a flush */
+    bool ready, dirty, eof, broken, closing, blocked, stalled;
+    int fd, events; /* events: what the poll is armed for; -1: stopped */
+    int sent_fds;   /* descriptors handed over that the peer may not have received yet */
+    uv_poll_t poll;
+    td_reader reader;
+    td_writer writer;
+    td_peer_id id;
+    td_session *session;
+    td_watch *watch;
+} td_peer;
+
+struct td_server {
+    uv_loop_t loop;
+    td_options options;
+    td_service service;
+    td_sessions sessions;
+    td_listener listener;
+    uv_poll_t listening;
+    uv_async_t wake;
+    uv_timer_t deadlines, grace, retry;
+    uv_idle_t spin; /* keeps the loop from sleeping while somebody has a turn to come */
+    uv_signal_t sigterm, sigint;
+    uv_check_t check;
+    td_peer *peers, *first_ready, **last_ready, *dirty;
+    uint32_t nready;
+    uint64_t next_deadline; /* as the timer is set */
+    td_watch *watches;
+    uint32_t npeers;
+    uint64_t refused;
+    int spare_fd;  /* closed to accept, and refuse, when descriptors run out */
+    bool draining, spinning, had_client, retrying;
+    int helpers;   /* background jobs */
+};
+
+int td_server_init(td_server *s, const td_options *o, td_error *e);
+/* Serve until it is time to end. */
+void td_server_run(td_server *s);
+void td_server_deinit(td_server *s);
+
+/* peer.c */
+void td_peer_accept(td_server *s);
+/* One turn: read what is there, work on frames. */
+void td_peer_turn(td_peer *p);
+void td_peer_flush(td_peer *p);
+void td_peer_make_ready(td_peer *p);
+void td_peer_close(td_peer *p);
+
+/* watch.c: processes, by pidfd, one for all connections of a process */
+td_watch *td_watch_ref(td_server *s, int socket, uint32_t pid);
+void td_watch_unref(td_watch *w);
+/* Its memory may be mapped until the process ends. Takes the heap over. */
+void td_watch_keep(td_watch *w, td_heap *heap);
+bool td_watch_alive(const td_watch *w);
+
+#endif

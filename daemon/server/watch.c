@@ -1,0 +1,125 @@
+/* Watching processes end. A connection alone does not tell: a forked child may hold the socket, and closing a socket unmaps
+ * nothing. One pidfd for all connections of a process; it stays while memory that the process may write is in quarantine. */
+#include "daemon/server/server.h"
+
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#ifndef SO_PEERPIDFD
+#define SO_PEERPIDFD 77
+#endif
+
+typedef struct kept {
+    struct kept *next;
+    td_heap *heap;
+} kept;
+
+struct td_watch {
+    td_server *server;
+    td_watch *next, *prev;
+    uint32_t pid;
+    int fd, refs;
+    bool gone;
+    kept *heaps;
+    uv_poll_t poll;
+};
+
+static void closed(uv_handle_t *h)
+{
+    td_watch *w = h->data;
+    if (w->fd >= 0) close(w->fd);
+    free(w);
+}
+
+static void free_if_unused(td_watch *w)
+{
+    if (w->refs || w->heaps) return;
+    if (w->prev) w->prev->next = w->next;
+    else w->server->watches = w->next;
+    if (w->next) w->next->prev = w->prev;
+    if (w->fd >= 0) uv_close((uv_handle_t *)&w->poll, closed);
+    else free(w);
+}
+
+static void release_heaps(td_watch *w)
+{
+    while (w->heaps) {
+        kept *k = w->heaps;
+        w->heaps = k->next;
+        td_heap_unmapped(k->heap);
+        free(k);
+    }
+}
+
+static void process_ended(uv_poll_t *h, int status, int events)
+{
+    (void)status, (void)events;
+    td_watch *w = h->data;
+    uv_poll_stop(h);
+    w->gone = true;
+    w->refs++; /* closing peers may drop the last reference */
+    for (td_peer *p = w->server->peers; p; p = p->next) {
+        if (p->watch != w) continue;
+        p->eof = true; /* what it sent before is still read */
+        td_peer_make_ready(p);
+    }
+    release_heaps(w);
+    td_watch_unref(w);
+}
+
+static int process_descriptor(int socket, uint32_t pid)
+{
+    int fd = -1;
+    socklen_t n = sizeof fd;
+    if (getsockopt(socket, SOL_SOCKET, SO_PEERPIDFD, &fd, &n) == 0) return fd;
+    return pid ? (int)syscall(SYS_pidfd_open, pid, 0) : -1;
+}
+
+td_watch *td_watch_ref(td_server *s, int socket, uint32_t pid)
+{
+    for (td_watch *w = s->watches; w; w = w->next)
+        if (w->pid == pid && !w->gone && w->fd >= 0) {
+            w->refs++;
+            return w;
+        }
+    td_watch *w = calloc(1, sizeof *w);
+    if (!w) return NULL;
+    *w = (td_watch){.server = s, .pid = pid, .refs = 1, .next = s->watches, .fd = process_descriptor(socket, pid)};
+    w->poll.data = w;
+    if (w->fd >= 0 && uv_poll_init(&s->loop, &w->poll, w->fd) == 0) {
+        uv_poll_start(&w->poll, UV_READABLE, process_ended);
+        uv_unref((uv_handle_t *)&w->poll);
+    } else if (w->fd >= 0) {
+        close(w->fd);
+        w->fd = -1;
+    }
+    if (w->next) w->next->prev = w;
+    s->watches = w;
+    return w;
+}
+
+void td_watch_unref(td_watch *w)
+{
+    if (!w) return;
+    w->refs--;
+    free_if_unused(w);
+}
+
+bool td_watch_alive(const td_watch *w)
+{
+    return w && !w->gone && w->fd >= 0;
+}
+
+void td_watch_keep(td_watch *w, td_heap *heap)
+{
+    if (!heap) return;
+    kept *k = td_watch_alive(w) ? malloc(sizeof *k) : NULL;
+    if (!k) {
+        td_heap_unmapped(heap);
+        return;
+    }
+    *k = (kept){w->heaps, heap};
+    w->heaps = k;
+}
