@@ -1,0 +1,30 @@
+/* A tensord of a test's own: started on a socket in a fresh directory, ended and checked.
+ *
+ * The program is $TENSORD_DAEMON (meson sets it). Everything lies in one temporary directory, which is gone after stop. */
+#ifndef TENSORD_TESTS_DAEMON_H
+#define TENSORD_TESTS_DAEMON_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+typedef struct test_daemon {
+    pid_t pid;
+    char directory[64], socket[96];
+} test_daemon;
+
+/* With more arguments (NULL-terminated list, or NULL). Waits until it accepts. */
+bool test_daemon_start(test_daemon *d, const char *const *more);
+/* SIGTERM and wait; the exit status (0 when all was well), -1 when it had to be killed. */
+int test_daemon_stop(test_daemon *d);
+/* Is the process still there? */
+bool test_daemon_alive(const test_daemon *d);
+
+/* Entries of /proc/PID/fd, lines of /proc/PID/maps: counted from outside. */
+int test_descriptors(pid_t pid);
+
+/* Sleep; milliseconds on a monotonic clock. */
+void test_sleep_ms(int ms);
+uint64_t test_now_ms(void);
+
+#endif
