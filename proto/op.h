@@ -98,6 +98,7 @@ typedef int (*td_infer_fn)(td_infer *f, td_error *e);
 typedef struct td_saves {
     bool exists; /* there is a formula */
     uint32_t inputs, outputs;
+    uint32_t shapes; /* inputs of which only shape, strides or dtype is used: no data is kept for them */
 } td_saves;
 
 typedef struct td_op {

@@ -3,20 +3,10 @@
 from cdata import HEAD, boolean, double, dtype, flags, fnv, integer, scalar, string
 from table import DTYPES
 
-try:
-    import formula
-except ModuleNotFoundError:
-    formula = None
-
 
 def agreed(op):
     """The text of everything that both sides must agree on."""
     return "|".join([op.name, op.sig.text, " ".join(sorted(op.flags)), op.infer, op.promote, " ".join(op.dtypes)])
-
-
-def saves(op):
-    """[(exists, inputs mask, outputs mask)] for each tensor argument, or None when nothing has a gradient."""
-    return formula.saves(op) if formula and op.grad else None
 
 
 def params(op, out):
@@ -71,13 +61,12 @@ def outs(op, out):
     return f"{op.name}_outs"
 
 
-def saved(op, out):
-    masks = saves(op)
+def saved(op, masks, out):
     if not masks:
         return "NULL"
     out.write(f"static const td_saves {op.name}_saves[] = {{\n")
-    for exists, ins, results in masks:
-        out.write(f"    {{{boolean(exists)}, {ins:#x}, {results:#x}}},\n")
+    for exists, *kept in masks:
+        out.write(f"    {{{boolean(exists)}, {', '.join(f'{mask:#x}' for mask in kept)}}},\n")
     out.write("};\n")
     return f"{op.name}_saves"
 
@@ -109,7 +98,7 @@ def emit(table, out):
     out.write(HEAD + '#include "proto/infer.h"\n\n#include <math.h>\n\n')
     rows = []
     for op in table.ops:
-        rows.append(row(op, [write(op, out) for write in (params, attrs, outs, saved)]))
+        rows.append(row(op, (params(op, out), attrs(op, out), outs(op, out), saved(op, op.saves, out))))
     count = table.ops[-1].id + 1 if table.ops else 0
     out.write(f"\nconst td_op td_ops[] = {{\n{''.join(rows)}}};\n")
     out.write(f"const unsigned td_op_count = {count};\n")

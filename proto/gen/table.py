@@ -40,6 +40,7 @@ class Op:
     raw: dict = field(default_factory=dict)
     lines: dict = field(default_factory=dict)
     sig: signature.Signature = None
+    saves: list = None  # what each tensor argument's gradient keeps (formula.saves), or None
 
     @property
     def id(self):
@@ -167,11 +168,12 @@ def read_file(path, errors):
 
 
 def merge(op, columns, lines, errors):
-    """Put the columns of one file's block into the op. A text "TODO" gives way to another file's value."""
+    """Put the columns of one file's block into the op. A text "TODO" gives way to another file's value; two files may say the
+    same, but not different things."""
     op.lines.setdefault(None, lines.get(None))
     for column, value in columns.items():
         at, old = lines.get(column), op.raw.get(column, "TODO")
-        if value == "TODO" and column in op.raw:
+        if column in op.raw and value in ("TODO", old):
             continue
         if isinstance(old, dict) and isinstance(value, dict) and not old.keys() & value.keys():
             value = {**old, **value}
@@ -192,6 +194,7 @@ def infer_rules(header):
 def load(paths, rules_header, lock_path=None, strict=False):
     """The Table of the merged files, or a TableError with everything that is wrong."""
     import check
+    import formula
 
     errors, ops = [], {}
     for path in map(Path, paths):
@@ -203,6 +206,8 @@ def load(paths, rules_header, lock_path=None, strict=False):
             merge(ops.setdefault(name, Op(name)), columns, lines.get(name, {None: (path.name, 1)}), errors)
     table = Table(list(ops.values()), infer_rules(rules_header))
     check.check(table, errors, lock_path, strict)
+    if not errors:
+        formula.check(table, errors)
     if errors:
         raise TableError(errors)
     table.ops.sort(key=lambda o: o.id)
