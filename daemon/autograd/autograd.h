@@ -1,9 +1,9 @@
 /* Autograd: records what was done to tensors that require grad, and runs it backwards. The one door of this room.
  *
- * Define by run, no tape: nodes hang on tensors (td_tensor.meta), hold edges to the nodes of their inputs and what their formula
- * needs (saved tensors with the version they had), and die with the last handle on their part of the graph, iteratively.
- * A node belongs to no session: one process may build a part, another extend it, a third call backward. Saved outputs hold no
- * reference to their own node. All on the loop thread. */
+ * Define by run, no tape: nodes hang on tensors (td_tensor.meta), hold edges to the nodes of their inputs and what
+ * their formula needs (saved tensors with the version they had), and die with the last handle on their part of the
+ * graph, iteratively. A node belongs to no session: one process may build a part, another extend it, a third call
+ * backward. Saved outputs hold no reference to their own node. All on the loop thread. */
 #ifndef TENSORD_AUTOGRAD_AUTOGRAD_H
 #define TENSORD_AUTOGRAD_AUTOGRAD_H
 
@@ -11,12 +11,13 @@
 
 typedef enum td_grad_mode { TD_GRAD_ON = 0, TD_GRAD_OFF = 1, TD_GRAD_INFERENCE = 2 } td_grad_mode;
 
-/* The way of every op: checks that grad mode allows it, prepares it (td_ops_prepare), records a node when an input requires grad, submits it.
- * Returns as td_ops_prepare does (TD_WAIT_GROW: grow, then call again with the same call). On 0 the call was taken over, and
- * out[] (room for c->nout as prepared, count in *nout) are the outputs, one new reference each; with TD_CF_OUT they are the given tensors,
- * no new reference. On an error the call is still the caller's. */
-int td_autograd_run(td_call *c, td_grad_mode mode, td_tensor **out, int max_out, int *nout, uint64_t *lack, td_heap **heap,
-                    td_error *e);
+/* The way of every op: checks that grad mode allows it, prepares it (td_ops_prepare), records a node when an input
+ * requires grad, submits it. Returns as td_ops_prepare does (TD_WAIT_GROW: grow, then call again with the same call).
+ * On 0 the call was taken over, and out[] (room for c->nout as prepared, count in *nout) are the outputs, one new
+ * reference each; with TD_CF_OUT they are the given tensors, no new reference. On an error the call is still the
+ * caller's. */
+int td_autograd_run(td_call *c, td_grad_mode mode, td_tensor **out, int max_out, int *nout, uint64_t *lack,
+                    td_heap **heap, td_error *e);
 
 bool td_requires_grad(const td_tensor *t);
 bool td_is_leaf(const td_tensor *t);
@@ -27,21 +28,28 @@ int td_set_requires_grad(td_tensor *t, bool on, td_error *e);
 /* Keep .grad of an intermediate (retain_grad). */
 int td_retain_grad(td_tensor *t, td_error *e);
 
-/* The gradient of (tensor, scope); scope 0 is the tensor's own, a session or a group may have another. Borrowed; NULL: None. */
+/* The gradient of (tensor, scope); scope 0 is the tensor's own, a session or a group may have another. Borrowed; NULL:
+ * None. */
 td_tensor *td_grad(const td_tensor *t, uint32_t scope);
 int td_set_grad(td_tensor *t, uint32_t scope, td_tensor *grad, td_error *e); /* takes a reference; NULL clears */
 void td_grad_drop_scope(td_tensor *t, uint32_t scope);
 
-enum { TD_BW_RETAIN = 1, TD_BW_CREATE_GRAPH = 2, TD_BW_ALLOW_UNUSED = 4, TD_BW_ACCUMULATE = 8 /* backward(): into .grad; else grad(): return */,
-       TD_BW_ANOMALY = 16 };
+enum {
+    TD_BW_RETAIN = 1,
+    TD_BW_CREATE_GRAPH = 2,
+    TD_BW_ALLOW_UNUSED = 4,
+    TD_BW_ACCUMULATE = 8 /* backward(): into .grad; else grad(): return */,
+    TD_BW_ANOMALY = 16
+};
 
 typedef struct td_backward td_backward;
 
-/* Plan a backward: counts dependencies, checks versions, roots and shapes, pins what was saved. grads[i] NULL means ones for a
- * scalar root ("grad can be implicitly created only for scalar outputs" otherwise). With `inputs` only the nodes on a way to them run and
- * their gradients are returned (new references, NULL where undefined). Nothing has been computed yet when it returns; a failure leaves no trace. */
-int td_backward_new(td_backward **out, td_issuer *who, int nroots, td_tensor *const *roots, td_tensor *const *grads, int ninputs,
-                    td_tensor *const *inputs, uint32_t flags, uint32_t scope, td_error *e);
+/* Plan a backward: counts dependencies, checks versions, roots and shapes, pins what was saved. grads[i] NULL means
+ * ones for a scalar root ("grad can be implicitly created only for scalar outputs" otherwise). With `inputs` only the
+ * nodes on a way to them run and their gradients are returned (new references, NULL where undefined). Nothing has been
+ * computed yet when it returns; a failure leaves no trace. */
+int td_backward_new(td_backward **out, td_issuer *who, int nroots, td_tensor *const *roots, td_tensor *const *grads,
+                    int ninputs, td_tensor *const *inputs, uint32_t flags, uint32_t scope, td_error *e);
 /* Run up to `most` nodes. Returns 0 and *done; an error ends it, with no partial .grad left: gradients are accumulated
  * into leaves as a last step. */
 int td_backward_step(td_backward *b, int most, bool *done, td_error *e);

@@ -1,0 +1,80 @@
+/* The last step of a backward: what the leaves collected goes into their .grad, in all of them or in none.
+ *
+ * First everything that may fail: sums and copies are made, in-place additions prepared. Then nothing can fail any
+ * more: gradients are put in place, additions submitted. A first gradient is stolen when nobody else holds it; later
+ * ones are added in place, but for create_graph, so that .grad stays the same tensor. */
+#include "daemon/autograd/backward.h"
+#include "proto/opid.h"
+#include <stdlib.h>
+
+typedef struct step {
+    td_tensor *leaf, *made; /* made: becomes .grad */
+    td_call *add;           /* or: adds to it */
+} step;
+
+static int prepare_add(td_backward *b, step *s, td_tensor *old, td_tensor *g, td_error *e)
+{
+    td_call *c = td_call_new(td_op_by_id(TD_OP_ADD), b->who, 2, 1, e);
+    if (!c) return e && e->code ? e->code : TD_E_MEMORY;
+    c->in[0] = td_in(old);
+    c->in[1] = td_in(g);
+    c->out[0] = old;
+    c->flags = TD_CF_OUT;
+    int err = td_attrs_decode(c->op, NULL, 0, &c->attrs, e);
+    if (!err) err = td_ops_prepare(c, NULL, NULL, e);
+    if (err) td_call_free(c);
+    else s->add = c;
+    return err;
+}
+
+static bool may_steal(const td_tensor *g)
+{
+    return (g->flags & TD_TF_FRESH) && g->storage->refs == 1 && td_desc_is_dense(&g->desc) &&
+           g->storage->nbytes <= td_desc_nbytes(&g->desc);
+}
+
+static int prepare_step(td_backward *b, step *s, td_tensor *g, td_error *e)
+{
+    td_tensor *old = td_grad(s->leaf, b->scope);
+    td_input in[2] = {td_in(old ? old : g), td_in(g)};
+    if (old && !(b->flags & TD_BW_CREATE_GRAPH) && !td_requires_grad(old) && old != g)
+        return prepare_add(b, s, old, g, e);
+    int err = 0;
+    if (old) err = td_eval_op(&b->eval, TD_OP_ADD, 2, in, NULL, 1, &s->made, e);
+    else if (may_steal(g)) s->made = g;
+    else err = td_eval_op(&b->eval, TD_OP_COPY, 1, in, NULL, 1, &s->made, e);
+    return err;
+}
+
+static int prepare(td_backward *b, step *steps, int *n, td_error *e)
+{
+    int err = 0;
+    for (uint32_t k = 0; k < b->nleaves && !err; k++) {
+        td_bnode *bn = &b->nodes[b->leaves[k]];
+        if (!bn->grad || !bn->grad[0] || (b->ninputs && !bn->captured)) continue;
+        td_tensor *leaf = bn->node->leaf;
+        steps[*n] = (step){.leaf = leaf};
+        err = prepare_step(b, &steps[*n], bn->grad[0], e);
+        *n += 1;
+    }
+    return err;
+}
+
+int td_backward_commit(td_backward *b, td_error *e)
+{
+    step *steps = calloc((size_t)b->nleaves + 1, sizeof *steps);
+    if (!steps) return td_fail(e, TD_E_MEMORY, "no memory to accumulate gradients");
+    int n = 0, err = prepare(b, steps, &n, e);
+    for (int k = 0; k < n; k++) {
+        step *s = &steps[k];
+        if (s->made && !err) {
+            s->made->flags &= ~TD_TF_FRESH;
+            err = td_set_grad(s->leaf, b->scope, s->made, e);
+        }
+        if (s->add && !err) b->who->submit(b->who, s->add);
+        else td_call_free(s->add);
+    }
+    free(steps);
+    td_eval_deinit(&b->eval);
+    return err;
+}

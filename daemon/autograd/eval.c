@@ -1,0 +1,334 @@
+/* Evaluating one node's gradients eagerly: the builder behind td_fx that issues each op at once.
+ *
+ * Everything a formula makes belongs to the evaluation and goes when the node is done; what is delivered gets a
+ * reference of its own. With create_graph ops are recorded like anybody else's. A tensor made here by an op that is no
+ * view is marked fresh: nobody else holds its bytes, so it may be added into or become a .grad. */
+#include "daemon/autograd/node.h"
+#include "proto/opid.h"
+#include <stdlib.h>
+#include <string.h>
+
+void td_eval_deinit(td_eval *v)
+{
+    for (int k = 0; k < v->ntemps; k++) td_tensor_unref(v->temps[k]);
+    free(v->temps);
+    v->temps = NULL;
+    v->ntemps = v->room = 0;
+}
+
+static int keep(td_eval *v, td_tensor *t, td_error *e)
+{
+    if (!t) return 0;
+    if (v->ntemps == v->room) {
+        int room = v->room ? 2 * v->room : 16;
+        td_tensor **more = realloc(v->temps, (size_t)room * sizeof *more);
+        if (!more) {
+            td_tensor_unref(t);
+            return td_fail(e, TD_E_MEMORY, "no memory for a gradient");
+        }
+        v->temps = more;
+        v->room = room;
+    }
+    v->temps[v->ntemps++] = t;
+    return 0;
+}
+
+static int record(td_eval *v, const td_op *op, int nin, const td_input *in, const td_attrs *attrs, uint32_t flags,
+                  int nout, td_tensor **out, td_error *e)
+{
+    td_call *c = td_call_new(op, v->who, nin, nout, e);
+    if (!c) return e && e->code ? e->code : TD_E_MEMORY;
+    for (int i = 0; i < nin; i++) c->in[i] = in[i];
+    c->flags = flags;
+    for (int o = 0; o < nout && (flags & TD_CF_OUT); o++) c->out[o] = out[o];
+    int err = 0, n;
+    if (attrs) td_attrs_copy(&c->attrs, attrs);
+    else err = td_attrs_decode(op, NULL, 0, &c->attrs, e);
+    if (!err) err = td_autograd_run(c, TD_GRAD_ON, out, nout, &n, NULL, NULL, e);
+    if (err) td_call_free(c);
+    return err;
+}
+
+static void mark_fresh(const td_op *op, const td_input *in, int nout, td_tensor **out)
+{
+    if (op->flags & TD_OF_VIEW) {
+        in[0].tensor->flags &= ~TD_TF_FRESH;
+        return;
+    }
+    for (int o = 0; o < nout; o++)
+        if (out[o]) out[o]->flags |= TD_TF_FRESH;
+}
+
+int td_eval_op(td_eval *v, unsigned id, int nin, const td_input *in, const td_attrs *attrs, int nout, td_tensor **out,
+               td_error *e)
+{
+    const td_op *op = td_op_by_id(id);
+    for (int o = 0; o < nout; o++) out[o] = NULL;
+    int err = v->create_graph ? record(v, op, nin, in, attrs, 0, nout, out, e)
+                              : td_ops_run(v->who, id, nin, in, attrs, 0, nout, out, e);
+    if (err) return err;
+    if (!v->create_graph) mark_fresh(op, in, nout, out);
+    for (int o = 0; o < nout; o++)
+        if (!err) err = keep(v, out[o], e);
+        else td_tensor_unref(out[o]);
+    return err;
+}
+
+int td_eval_into(td_eval *v, unsigned id, int nin, const td_input *in, const td_attrs *attrs, td_tensor *dst,
+                 td_error *e)
+{
+    if (v->create_graph) return record(v, td_op_by_id(id), nin, in, attrs, TD_CF_OUT, 1, &dst, e);
+    return td_ops_run(v->who, id, nin, in, attrs, TD_CF_OUT, 1, &dst, e);
+}
+
+/* ---- the builder */
+
+static td_fval as_value(td_tensor *t)
+{
+    td_fval v = {t ? TD_F_TENSOR : TD_F_NONE, t, {0}};
+    return v;
+}
+
+static td_input as_input(const td_fval *v)
+{
+    if (v->kind == TD_F_NUMBER) return td_in_number(v->number);
+    return td_in(v->kind ? v->ref : NULL);
+}
+
+static int build_op(td_fx *f, const td_op *op, int nin, const td_fval *in, const td_attrs *attrs, int nout,
+                    td_fval *out)
+{
+    td_input few[8], *inputs = nin <= 8 ? few : td_fx_alloc(f, (size_t)nin * sizeof *inputs);
+    td_tensor *made[4];
+    if (nout > 4) return td_fail(f->error, TD_E_INTERNAL, "%s has more outputs than a formula takes", op->name);
+    for (int i = 0; i < nin; i++) inputs[i] = as_input(&in[i]);
+    int err = td_eval_op(f->arg, op->id, nin, inputs, attrs, nout, made, f->error);
+    for (int o = 0; o < nout && !err; o++) out[o] = as_value(made[o]);
+    return err;
+}
+
+static td_fmeta build_meta(td_fx *f, const td_fval *v)
+{
+    (void)f;
+    const td_desc *d = &((td_tensor *)v->ref)->desc;
+    td_fmeta m = {d->dtype, d->ndim, d->offset, d->shape, d->stride};
+    return m;
+}
+
+td_fmeta td_node_meta(const td_node *n, const td_shape *s)
+{
+    const int64_t *at = n->ints + s->at;
+    td_fmeta m = {.dtype = s->dtype, .ndim = s->ndim, .shape = at};
+    if (s->strided) m.stride = at + s->ndim, m.offset = at[2 * s->ndim];
+    return m;
+}
+
+/* ---- one node */
+
+/* A saved output with its place in the graph, for gradients of gradients. */
+static int output_handle(td_eval *v, td_node *n, const td_saved *s, td_tensor **out, td_error *e)
+{
+    const td_op *op = td_op_by_id(n->op);
+    if (!v->create_graph || op->outs[s->index].nondiff || !td_dtype_is_inexact((td_dtype)s->tensor->desc.dtype)) {
+        *out = s->tensor;
+        return 0;
+    }
+    int err = td_tensor_view(out, s->tensor, &s->tensor->desc, s->tensor->account, e);
+    if (!err) err = keep(v, *out, e);
+    return err ? err : td_set_history(*out, n, s->index, e);
+}
+
+static int unpack(td_eval *v, td_node *n, td_fval *in, td_fval *out, td_error *e)
+{
+    int err = 0;
+    for (int k = 0; k < n->nsaved && !err; k++) {
+        const td_saved *s = &n->saved[k];
+        td_tensor *t = s->tensor;
+        if (s->kind == TD_SV_NUMBER) in[s->index] = td_fv_number(s->number);
+        if (s->kind == TD_SV_LOST) err = td_saved_check(n, s, e);
+        if (s->kind != TD_SV_TENSOR) continue;
+        if (s->output) err = output_handle(v, n, s, &t, e);
+        if (!err) (s->output ? out : in)[s->index] = as_value(t);
+    }
+    return err;
+}
+
+static td_dtype gradient_dtype(const td_node *n, td_tensor *const *g)
+{
+    for (int o = 0; o < n->nout; o++)
+        if (g[o]) return (td_dtype)g[o]->desc.dtype;
+    return TD_FLOAT32;
+}
+
+/* Fill f for node n; the arrays live in f. */
+static int open_fx(td_fx *f, td_eval *v, td_node *n, td_tensor *const *g, const bool *want, td_attrs *attrs,
+                   td_error *e)
+{
+    td_fx_init(f);
+    f->op = build_op, f->meta = build_meta, f->arg = v, f->create_graph = v->create_graph;
+    f->of = td_op_by_id(n->op);
+    f->attrs = attrs;
+    f->nin = n->nin, f->nout = n->nout;
+    f->given = n->given, f->want = want;
+    f->error = e;
+    f->dtype = gradient_dtype(n, g);
+    td_fval *in = td_fx_values(f, n->nin), *out = td_fx_values(f, n->nout), *gs = td_fx_values(f, n->nout);
+    td_fmeta *in_meta = td_fx_alloc(f, (size_t)n->nin * sizeof *in_meta);
+    td_fmeta *out_meta = td_fx_alloc(f, (size_t)n->nout * sizeof *out_meta);
+    memset(in_meta, 0, (size_t)n->nin * sizeof *in_meta);
+    for (int i = 0; n->shapes && i < n->nin; i++)
+        if (n->shapes[i].strided) in_meta[i] = td_node_meta(n, &n->shapes[i]);
+    for (int o = 0; o < n->nout; o++) {
+        out_meta[o] = td_node_meta(n, &n->outs[o]);
+        gs[o] = as_value(g[o]);
+    }
+    f->in = in, f->out = out, f->g = gs, f->in_meta = in_meta, f->out_meta = out_meta;
+    f->result = td_fx_values(f, n->nin);
+    attrs->count = attrs->nints = 0;
+    int err = f->of->nattrs ? td_attrs_decode(f->of, n->attrs, n->nattrs, attrs, e) : 0;
+    return err ? err : unpack(v, n, in, out, e);
+}
+
+static int missing(td_node *n, const bool *want, td_error *e)
+{
+    const td_op *op = td_op_by_id(n->op);
+    const td_formula *f = td_formula_of(op);
+    for (int i = 0; i < n->nin; i++) {
+        int p = td_op_param_of(op, n->nin, i);
+        if (want[i] && (!f || !f->saves[p].exists))
+            return td_fail(e, TD_E_AUTOGRAD, "the derivative for '%s: %s' is not implemented", op->name,
+                           op->params[p].name);
+    }
+    return 0;
+}
+
+/* Where the gradient of input i goes: shape and dtype that it must have. */
+static td_fmeta target(const td_edge *edge, bool *open)
+{
+    const td_shape *s = &edge->node->outs[edge->nr];
+    *open = s->open;
+    return td_node_meta(edge->node, s);
+}
+
+static int deliver(td_eval *v, td_fx *f, const td_edge *edges, const bool *want, int i, td_tensor **result, td_error *e)
+{
+    bool open;
+    if (!want[i] || f->result[i].kind == TD_F_NONE) return 0;
+    td_fmeta to = target(&edges[i], &open);
+    int err = td_eval_conform(v, f->of, f->result[i], &to, open, &result[i], e);
+    if (!err && result[i]) td_tensor_ref(result[i]);
+    return err;
+}
+
+/* A tensor that goes to two places belongs to neither alone. */
+static void mark_shared(int n, td_tensor **result)
+{
+    for (int i = 0; i < n; i++)
+        for (int j = 0; j < i && result[i]; j++)
+            if (result[i] == result[j]) result[i]->flags &= ~TD_TF_FRESH;
+}
+
+static int run_op(td_eval *v, td_node *n, td_tensor *const *g, const bool *want, td_tensor **result, td_error *e)
+{
+    td_fx f;
+    td_attrs attrs;
+    int err = missing(n, want, e);
+    if (err) return err;
+    err = open_fx(&f, v, n, g, want, &attrs, e);
+    if (!err) err = td_fx_run(&f);
+    for (int i = 0; i < n->nin && !err; i++) err = deliver(v, &f, n->edges, want, i, result, e);
+    if (n->nin <= 64) mark_shared(n->nin, result);
+    else
+        for (int i = 0; i < n->nin; i++)
+            if (result[i]) result[i]->flags &= ~TD_TF_FRESH;
+    td_fx_deinit(&f);
+    return err;
+}
+
+/* ---- in place on a view */
+
+static void strided_attrs(td_attrs *a, const td_desc *d, int64_t origin)
+{
+    td_attrs_init(a);
+    td_attrs_ints(a, d->ndim, d->shape);
+    td_attrs_ints(a, d->ndim, d->stride);
+    td_attrs_int(a, d->offset - origin);
+}
+
+/* A copy of g that lies in memory as the base does. */
+static int copy_like_base(td_eval *v, const td_desc *base, td_tensor *g, td_tensor **out, td_error *e)
+{
+    td_input in = td_in(g);
+    if (td_desc_is_contiguous(base)) return td_eval_op(v, TD_OP_COPY, 1, &in, NULL, 1, out, e);
+    td_attrs a;
+    td_attrs_init(&a);
+    td_attrs_ints(&a, base->ndim, base->shape);
+    td_attrs_ints(&a, base->ndim, base->stride);
+    td_attrs_dtype(&a, (td_dtype)g->desc.dtype);
+    int err = td_eval_op(v, TD_OP_EMPTY_STRIDED, 0, NULL, &a, 1, out, e);
+    return err ? err : td_eval_into(v, TD_OP_COPY, 1, &in, NULL, *out, e);
+}
+
+static int fill_zero(td_eval *v, td_tensor *t, td_error *e)
+{
+    td_attrs a;
+    td_attrs_init(&a);
+    td_attrs_ints(&a, t->desc.ndim, t->desc.shape);
+    td_attrs_scalar(&a, td_int(0));
+    td_attrs_dtype(&a, (td_dtype)t->desc.dtype);
+    return td_eval_into(v, TD_OP_FULL, 0, NULL, &a, t, e);
+}
+
+/* Does the op read the view that it writes? (copy_ and fill_ do not.) */
+static bool reads_view(const td_node *inner)
+{
+    return inner->op != TD_OP_COPY && !(td_op_by_id(inner->op)->flags & TD_OF_CREATION);
+}
+
+/* The op's own gradients, those of a view whose gradient is gv. */
+static int run_inner(td_eval *v, td_node *inner, td_tensor *gv, const bool *want, td_tensor **result, td_error *e)
+{
+    td_input in = td_in(gv);
+    td_tensor *g;
+    bool any = false;
+    for (int i = 0; i < inner->nin; i++) any |= want[i];
+    if (!any) return 0;
+    int err = td_eval_op(v, TD_OP_COPY, 1, &in, NULL, 1, &g, e);
+    return err ? err : run_op(v, inner, &g, want, result, e);
+}
+
+static int run_slice(td_eval *v, td_node *n, td_tensor *const *g, const bool *want, td_tensor **result, td_error *e)
+{
+    const td_slice *s = n->slice;
+    td_node *inner = s->inner;
+    bool reads = reads_view(inner);
+    bool *wants = calloc((size_t)inner->nin + 1, sizeof *wants);
+    td_tensor **made = calloc((size_t)inner->nin + 1, sizeof *made), *all, *part;
+    int err = wants && made ? 0 : td_fail(e, TD_E_MEMORY, "no memory for a gradient");
+    for (int i = 0; i < inner->nin && !err; i++)
+        wants[i] = i == 0 && reads ? want[0] && inner->edges[0].node : want[1 + i];
+    td_attrs a;
+    strided_attrs(&a, &s->view, s->base.offset);
+    if (!err) err = copy_like_base(v, &s->base, g[0], &all, e);
+    td_input in = td_in(err ? NULL : all);
+    if (!err) err = td_eval_op(v, TD_OP_AS_STRIDED, 1, &in, &a, 1, &part, e);
+    if (!err) err = run_inner(v, inner, part, wants, made, e);
+    if (!err && want[0]) {
+        td_input own = td_in(reads ? made[0] : NULL);
+        err = own.tensor ? td_eval_into(v, TD_OP_COPY, 1, &own, NULL, part, e) : fill_zero(v, part, e);
+        if (!err) result[0] = td_tensor_ref(all);
+    }
+    for (int i = 0; made && i < inner->nin; i++) {
+        if (!err && !(i == 0 && reads)) result[1 + i] = made[i];
+        else td_tensor_unref(made[i]);
+    }
+    free(wants);
+    free(made);
+    return err;
+}
+
+int td_eval_node(td_eval *v, td_node *n, td_tensor *const *g, const bool *want, td_tensor **result, td_error *e)
+{
+    memset(result, 0, n->nin * sizeof *result);
+    return n->kind == TD_N_SLICE ? run_slice(v, n, g, want, result, e) : run_op(v, n, g, want, result, e);
+}

@@ -1,0 +1,217 @@
+/* Lists of ints for formulas: shapes and dimensions. Everything is bounded by what a call may hold (TD_MAX_DIMS,
+ * TD_MAX_INTS, TD_MAX_INPUTS) and lives in the td_fx. Dimensions were checked when the call was made, but are wrapped
+ * here again. */
+#include "daemon/autograd/formula.h"
+
+td_fints td_fi_new(td_fx *f, int n)
+{
+    td_fints l = {n, td_fx_alloc(f, (size_t)n * sizeof(int64_t))};
+    return l;
+}
+
+td_fints td_fi_one(td_fx *f, int64_t v)
+{
+    td_fints l = td_fi_new(f, 1);
+    l.v[0] = v;
+    return l;
+}
+
+int64_t td_fi_at(td_fx *f, td_fints l, int64_t k)
+{
+    if (k < 0) k += l.n;
+    if (k >= 0 && k < l.n) return l.v[k];
+    if (!f->failed) f->failed = td_fail(f->error, TD_E_INTERNAL, "the gradient of %s reads past a list", f->of->name);
+    return 0;
+}
+
+td_fints td_fx_attr_ints(td_fx *f, int k)
+{
+    const td_attr *a = &f->attrs->at[k];
+    if (a->kind == TD_A_NONE) return td_fi_none();
+    if (a->kind == TD_A_INT) return td_fi_one(f, a->i);
+    td_fints l = {a->count, (int64_t *)f->attrs->ints + a->first};
+    return l;
+}
+
+void td_fx_push_ints(td_fx *f, td_attrs *a, td_fints l)
+{
+    bool ok = l.n < 0 ? td_attrs_none(a) : td_attrs_ints(a, l.n, l.v);
+    if (!ok && !f->failed)
+        f->failed = td_fail(f->error, TD_E_INVALID, "the gradient of %s needs more than %d integers in one call",
+                            f->of->name, TD_MAX_INTS);
+}
+
+void td_fx_pass(td_fx *f, td_attrs *a, int k, td_attr_kind kind)
+{
+    const td_attr *from = &f->attrs->at[k];
+    if (kind == TD_A_INTS) td_fx_push_ints(f, a, td_fx_attr_ints(f, k));
+    else if (a->count < TD_MAX_ATTRS) a->at[a->count++] = *from;
+}
+
+td_fints td_fi_neg(td_fx *f, td_fints l)
+{
+    td_fints r = td_fi_new(f, l.n);
+    for (int k = 0; k < l.n; k++) r.v[k] = -l.v[k];
+    return r;
+}
+
+bool td_fi_equal(td_fints a, td_fints b)
+{
+    if (a.n != b.n) return false;
+    for (int k = 0; k < a.n; k++)
+        if (a.v[k] != b.v[k]) return false;
+    return true;
+}
+
+int64_t td_fi_numel(td_fints l)
+{
+    int64_t n = 1;
+    for (int k = 0; k < l.n; k++) n *= l.v[k];
+    return n;
+}
+
+int64_t td_fi_rows(td_fints l)
+{
+    int64_t n = 1;
+    for (int k = 0; k + 1 < l.n; k++) n *= l.v[k];
+    return n;
+}
+
+int64_t td_fi_wrap(int64_t dim, int64_t ndim)
+{
+    return dim < 0 ? dim + (ndim ? ndim : 1) : dim;
+}
+
+int64_t td_fi_div(int64_t a, int64_t b)
+{
+    return b ? a / b : 0;
+}
+
+int64_t td_fi_mod(int64_t a, int64_t b)
+{
+    return b ? a % b : 0;
+}
+
+/* Bit d: dimension d is among dims; all of them when dims is not given or empty. */
+static unsigned dim_mask(int ndim, td_fints dims)
+{
+    if (dims.n <= 0) return (1u << ndim) - 1;
+    unsigned mask = 0;
+    for (int k = 0; k < dims.n; k++) {
+        int64_t d = td_fi_wrap(dims.v[k], ndim);
+        if (d >= 0 && d < ndim) mask |= 1u << d;
+    }
+    return mask;
+}
+
+int64_t td_fi_count(td_fints shape, td_fints dims)
+{
+    unsigned mask = dim_mask(shape.n, dims);
+    int64_t n = 1;
+    for (int k = 0; k < shape.n; k++)
+        if (mask >> k & 1) n *= shape.v[k];
+    return n;
+}
+
+td_fints td_fi_kept(td_fx *f, td_fints shape, td_fints dims, bool keepdim)
+{
+    (void)keepdim; /* with or without it, this is the shape that broadcasts */
+    unsigned mask = dim_mask(shape.n, dims);
+    td_fints r = td_fi_new(f, shape.n);
+    for (int k = 0; k < shape.n; k++) r.v[k] = mask >> k & 1 ? 1 : shape.v[k];
+    return r;
+}
+
+int64_t td_fi_span(td_fints shape, td_fints stride, int64_t offset)
+{
+    int64_t last = offset;
+    for (int k = 0; k < shape.n; k++) {
+        if (shape.v[k] == 0) return 0;
+        last += (shape.v[k] - 1) * stride.v[k];
+    }
+    return last + 1;
+}
+
+bool td_fi_overlaps(td_fints shape, td_fints stride)
+{
+    td_desc d = {.ndim = (uint8_t)shape.n, .dtype = TD_FLOAT32};
+    for (int k = 0; k < shape.n; k++) d.shape[k] = shape.v[k], d.stride[k] = stride.v[k];
+    return td_desc_self_overlaps(&d);
+}
+
+td_fints td_fi_range(td_fx *f, int64_t from, int64_t to)
+{
+    int n = to > from ? (int)(to - from) : 0;
+    td_fints r = td_fi_new(f, n);
+    for (int k = 0; k < n; k++) r.v[k] = from + k;
+    return r;
+}
+
+td_fints td_fi_inverse(td_fx *f, td_fints dims)
+{
+    td_fints r = td_fi_new(f, dims.n);
+    for (int k = 0; k < dims.n; k++) r.v[td_fi_wrap(dims.v[k], dims.n)] = k;
+    return r;
+}
+
+td_fints td_fi_pad_left(td_fx *f, td_fints shape, int64_t ndim)
+{
+    int lead = ndim > shape.n ? (int)ndim - shape.n : 0;
+    td_fints r = td_fi_new(f, lead + shape.n);
+    for (int k = 0; k < r.n; k++) r.v[k] = k < lead ? 1 : shape.v[k - lead];
+    return r;
+}
+
+td_fints td_fi_broadcast(td_fx *f, td_fints a, td_fints b)
+{
+    int n = a.n > b.n ? a.n : b.n;
+    td_fints x = td_fi_pad_left(f, a, n), y = td_fi_pad_left(f, b, n);
+    for (int k = 0; k < n; k++)
+        if (x.v[k] == 1) x.v[k] = y.v[k];
+    return x;
+}
+
+td_fints td_fi_concat(td_fx *f, td_fints a, td_fints b)
+{
+    td_fints r = td_fi_new(f, a.n + b.n);
+    for (int k = 0; k < r.n; k++) r.v[k] = k < a.n ? a.v[k] : b.v[k - a.n];
+    return r;
+}
+
+td_fints td_fi_interleave(td_fx *f, td_fints a, td_fints b)
+{
+    int n = a.n < b.n ? a.n : b.n;
+    td_fints r = td_fi_new(f, 2 * n);
+    for (int k = 0; k < n; k++) r.v[2 * k] = a.v[k], r.v[2 * k + 1] = b.v[k];
+    return r;
+}
+
+td_fints td_fi_without(td_fx *f, td_fints a, td_fints b)
+{
+    td_fints r = td_fi_new(f, a.n);
+    r.n = 0;
+    for (int k = 0; k < a.n; k++) {
+        bool in = false;
+        for (int j = 0; j < b.n; j++) in |= a.v[k] == b.v[j];
+        if (!in) r.v[r.n++] = a.v[k];
+    }
+    return r;
+}
+
+td_fints td_fi_indices(td_fx *f)
+{
+    return td_fi_range(f, 0, f->nin - (f->of->nparams - 1));
+}
+
+td_fints td_fi_offsets(td_fx *f, int64_t dim)
+{
+    td_fints r = td_fi_indices(f);
+    int64_t at = 0;
+    for (int k = 0; k < r.n; k++) {
+        td_fmeta m = td_fx_meta_item(f, k);
+        r.v[k] = at;
+        int64_t d = td_fi_wrap(dim, m.ndim);
+        if (d >= 0 && d < m.ndim) at += m.shape[d];
+    }
+    return r;
+}

@@ -1,0 +1,268 @@
+/* What hangs on a tensor: its node or its being a leaf that requires grad, its gradients by scope, who saved it.
+ *
+ * A view follows its base: when the family's version has moved since the view got its node and the base has a history,
+ * the view's node is made anew from the base's, at the moment somebody asks. */
+#include "daemon/autograd/node.h"
+#include <stdlib.h>
+#include <string.h>
+
+#define KEEP 4096
+
+/* Loop thread only; linked through the first word. */
+static struct {
+    void *top;
+    unsigned count;
+} pool;
+
+static void auto_free(td_meta *m, td_tensor *owner);
+
+td_auto *td_auto_need(td_tensor *t, td_error *e)
+{
+    if (t->meta) return (td_auto *)t->meta;
+    td_auto *a = pool.top;
+    if (a) pool.top = *(void **)pool.top, pool.count--;
+    else a = malloc(sizeof *a);
+    if (!a) {
+        td_fail(e, TD_E_MEMORY, "no memory for a tensor's gradient record");
+        return NULL;
+    }
+    memset(a, 0, sizeof *a);
+    a->meta.free = auto_free;
+    t->meta = &a->meta;
+    return a;
+}
+
+static void unlink_retain(td_auto *a)
+{
+    td_retain *r = a->retain;
+    if (!r) return;
+    a->retain = NULL;
+    for (td_retain **p = &a->node->retains; *p; p = &(*p)->next)
+        if (*p == r) {
+            *p = r->next;
+            free(r);
+            return;
+        }
+}
+
+static void drop_grads(td_auto *a)
+{
+    while (a->grads) {
+        td_gslot *s = a->grads;
+        a->grads = s->next;
+        td_tensor_unref(s->grad);
+        free(s);
+    }
+}
+
+static void auto_free(td_meta *m, td_tensor *owner)
+{
+    td_auto *a = (td_auto *)m;
+    unlink_retain(a);
+    drop_grads(a);
+    owner->meta = NULL;
+    td_node_unref(a->node);
+    if (pool.count >= KEEP) {
+        free(a);
+        return;
+    }
+    *(void **)a = pool.top;
+    pool.top = a;
+    pool.count++;
+}
+
+/* retain_grad follows the new value. */
+static void move_retain(td_auto *a, td_node *node, uint32_t nr)
+{
+    td_retain *r = a->retain;
+    if (!r) return;
+    for (td_retain **p = &a->node->retains; *p; p = &(*p)->next)
+        if (*p == r) {
+            *p = r->next;
+            break;
+        }
+    r->nr = nr;
+    r->next = node->retains;
+    node->retains = r;
+}
+
+int td_set_history(td_tensor *t, td_node *node, uint32_t nr, td_error *e)
+{
+    td_auto *a = td_auto_need(t, e);
+    if (!a) return TD_E_MEMORY;
+    td_node *old = a->node;
+    move_retain(a, node, nr);
+    a->node = td_node_ref(node);
+    a->nr = nr;
+    a->requires_grad = false;
+    a->view_version = t->version->value;
+    td_node_unref(old);
+    return 0;
+}
+
+/* Has the base got a history that this view's node does not know of? */
+static bool view_is_stale(const td_tensor *t)
+{
+    if (!t->view_base || (t->flags & TD_TF_NO_GRAD_VIEW)) return false;
+    const td_auto *base = td_auto_of(t->view_base), *a = td_auto_of(t);
+    return base && base->node && (!a || !a->node || a->view_version != t->version->value) &&
+           td_dtype_is_inexact((td_dtype)t->desc.dtype);
+}
+
+bool td_requires_grad(const td_tensor *t)
+{
+    const td_auto *a = td_auto_of(t);
+    return (a && (a->node || a->requires_grad)) || view_is_stale(t);
+}
+
+bool td_is_leaf(const td_tensor *t)
+{
+    const td_auto *a = td_auto_of(t);
+    return !(a && a->node) && !view_is_stale(t);
+}
+
+const char *td_grad_fn(const td_tensor *t)
+{
+    if (td_is_leaf(t)) return NULL;
+    const td_auto *a = td_auto_of(t);
+    if (view_is_stale(t)) return "as_strided";
+    return td_op_by_id(a->node->kind == TD_N_SLICE ? a->node->slice->inner->op : a->node->op)->name;
+}
+
+static int leaf_edge(td_tensor *t, td_auto *a, td_edge *out, td_error *e)
+{
+    if (a->leaf) {
+        out->node = td_node_ref(a->leaf);
+        return 0;
+    }
+    td_node_size z = {.nout = 1, .nints = t->desc.ndim};
+    td_node *n = td_node_new(&z, t->account, e);
+    if (!n) return e && e->code ? e->code : TD_E_MEMORY;
+    n->kind = TD_N_LEAF;
+    n->seq = TD_SEQ_LEAF;
+    n->leaf = td_tensor_ref(t);
+    n->outs[0] = (td_shape){.dtype = t->desc.dtype, .ndim = t->desc.ndim};
+    memcpy(n->ints, t->desc.shape, t->desc.ndim * sizeof(int64_t));
+    a->leaf = n;
+    out->node = n;
+    return 0;
+}
+
+static int refresh_view(td_tensor *t, td_error *e)
+{
+    td_node *n;
+    int err = td_view_node(t, t->view_base, &n, e);
+    if (err) return err;
+    err = td_set_history(t, n, 0, e);
+    td_node_unref(n);
+    return err;
+}
+
+int td_edge_of(td_tensor *t, td_edge *out, td_error *e)
+{
+    *out = (td_edge){0};
+    if (view_is_stale(t)) {
+        int err = refresh_view(t, e);
+        if (err) return err;
+    }
+    td_auto *a = td_auto_of(t);
+    if (!a) return 0;
+    if (a->node) {
+        *out = (td_edge){td_node_ref(a->node), a->nr};
+        return 0;
+    }
+    return a->requires_grad ? leaf_edge(t, a, out, e) : 0;
+}
+
+int td_set_requires_grad(td_tensor *t, bool on, td_error *e)
+{
+    if (!td_is_leaf(t)) {
+        if (on) return 0;
+        return td_fail(e, TD_E_AUTOGRAD,
+                       "you can only change requires_grad flags of leaf variables. To use a computed variable in a "
+                       "subgraph that needs no gradient, take its detach()");
+    }
+    if (on && !td_dtype_is_inexact((td_dtype)t->desc.dtype))
+        return td_fail(e, TD_E_TYPE, "only tensors of floating point and complex dtype can require gradients, not %s",
+                       td_dtype_name((td_dtype)t->desc.dtype));
+    if (on && (t->flags & TD_TF_INFERENCE))
+        return td_fail(e, TD_E_AUTOGRAD,
+                       "setting requires_grad=True on an inference tensor outside inference mode is not allowed; "
+                       "clone() it first");
+    if (!on && !t->meta) return 0;
+    td_auto *a = td_auto_need(t, e);
+    if (!a) return TD_E_MEMORY;
+    a->requires_grad = on;
+    return 0;
+}
+
+int td_retain_grad(td_tensor *t, td_error *e)
+{
+    if (!td_requires_grad(t))
+        return td_fail(e, TD_E_AUTOGRAD, "can't retain_grad on a tensor that has requires_grad=False");
+    if (td_is_leaf(t)) return 0;
+    td_edge edge;
+    int err = td_edge_of(t, &edge, e);
+    if (err) return err;
+    td_node_unref(edge.node); /* t keeps it */
+    td_auto *a = td_auto_of(t);
+    if (a->retain) return 0;
+    td_retain *r = malloc(sizeof *r);
+    if (!r) return td_fail(e, TD_E_MEMORY, "no memory for retain_grad");
+    *r = (td_retain){a->node->retains, t, a->nr};
+    a->node->retains = r;
+    a->retain = r;
+    return 0;
+}
+
+static td_gslot *slot_of(const td_tensor *t, uint32_t scope)
+{
+    td_auto *a = td_auto_of(t);
+    for (td_gslot *s = a ? a->grads : NULL; s; s = s->next)
+        if (s->scope == scope) return s;
+    return NULL;
+}
+
+td_tensor *td_grad(const td_tensor *t, uint32_t scope)
+{
+    td_gslot *s = slot_of(t, scope);
+    return s ? s->grad : NULL;
+}
+
+int td_set_grad(td_tensor *t, uint32_t scope, td_tensor *grad, td_error *e)
+{
+    if (!grad) {
+        td_grad_drop_scope(t, scope);
+        return 0;
+    }
+    char want[128], have[128];
+    if (grad == t) return td_fail(e, TD_E_AUTOGRAD, "can't assign a tensor as its own grad");
+    if (!td_desc_same_shape(&grad->desc, &t->desc) || grad->desc.dtype != t->desc.dtype)
+        return td_fail(e, TD_E_SHAPE, "assigned grad is %s, but must be like the tensor: %s",
+                       td_desc_text(&grad->desc, have, sizeof have), td_desc_text(&t->desc, want, sizeof want));
+    td_gslot *s = slot_of(t, scope);
+    td_auto *a = td_auto_need(t, e);
+    if (a && !s) {
+        s = calloc(1, sizeof *s);
+        if (s) s->scope = scope, s->next = a->grads, a->grads = s;
+    }
+    if (!a || !s) return td_fail(e, TD_E_MEMORY, "no memory for a gradient's record");
+    td_tensor *old = s->grad;
+    s->grad = td_tensor_ref(grad);
+    td_tensor_unref(old);
+    return 0;
+}
+
+void td_grad_drop_scope(td_tensor *t, uint32_t scope)
+{
+    td_auto *a = td_auto_of(t);
+    if (!a) return;
+    for (td_gslot **p = &a->grads; *p; p = &(*p)->next)
+        if ((*p)->scope == scope) {
+            td_gslot *s = *p;
+            *p = s->next;
+            td_tensor_unref(s->grad);
+            free(s);
+            return;
+        }
+}

@@ -1,0 +1,183 @@
+/* Nodes: made in one block from freelists by size, freed by a worklist, so that a graph of a million nodes goes without
+ * recursion.
+ *
+ * Dropping a node may drop tensors (saved ones, a leaf), whose end may drop nodes: either side only puts what dies on
+ * its own list while a drop is under way, so the stack stays flat. All on the loop thread. */
+#include "daemon/autograd/node.h"
+#include <stdlib.h>
+#include <string.h>
+
+#define CLASS_BYTES 64
+#define CLASSES 16
+#define KEEP 4096 /* dead nodes of a class that are kept */
+
+uint64_t td_nodes_live, td_nodes_recorded;
+
+/* Loop thread only; linked through the first word. */
+static struct {
+    void *top;
+    unsigned count;
+} pool[CLASSES];
+
+static struct {
+    td_node *first;
+    bool busy;
+} dying;
+
+static void *block_take(size_t bytes)
+{
+    size_t class = bytes / CLASS_BYTES;
+    if (class >= CLASSES) return malloc(bytes);
+    if (!pool[class].top) return malloc((class + 1) * CLASS_BYTES);
+    void *p = pool[class].top;
+    pool[class].top = *(void **)p;
+    pool[class].count--;
+    return p;
+}
+
+static void block_give(void *p, size_t bytes)
+{
+    size_t class = bytes / CLASS_BYTES;
+    if (class >= CLASSES || pool[class].count >= KEEP) {
+        free(p);
+        return;
+    }
+    *(void **)p = pool[class].top;
+    pool[class].top = p;
+    pool[class].count++;
+}
+
+static size_t layout(const td_node_size *z, size_t at[7])
+{
+    size_t n = sizeof(td_node);
+    at[0] = n, n += (size_t)z->nin * sizeof(td_edge);
+    at[1] = n, n += (size_t)z->nsaved * sizeof(td_saved);
+    at[2] = n, n += z->nints * sizeof(int64_t);
+    at[3] = n, n += (size_t)z->nout * sizeof(td_shape);
+    at[4] = n, n += z->shapes ? (size_t)z->nin * sizeof(td_shape) : 0;
+    at[5] = n, n += (size_t)z->nattrs * sizeof(uint32_t);
+    at[6] = n, n += (size_t)z->nin;
+    return n;
+}
+
+td_node *td_node_new(const td_node_size *z, td_account *account, td_error *e)
+{
+    size_t at[7], bytes = layout(z, at);
+    if (td_account_charge(account, 0, 1, e)) return NULL;
+    td_node *n = block_take(bytes);
+    if (!n) {
+        td_account_discharge(account, 0, 1);
+        td_fail(e, TD_E_MEMORY, "no memory for a node of the graph");
+        return NULL;
+    }
+    unsigned char *p = (unsigned char *)n;
+    memset(n, 0, at[2]);
+    memset(p + at[3], 0, bytes - at[3]);
+    n->refs = 1;
+    n->nin = (uint16_t)z->nin, n->nout = (uint16_t)z->nout, n->nsaved = (uint16_t)z->nsaved;
+    n->nattrs = (uint32_t)z->nattrs;
+    n->bytes = (uint32_t)bytes;
+    n->account = account ? td_account_ref(account) : NULL;
+    n->where = "";
+    n->edges = (td_edge *)(p + at[0]);
+    n->saved = (td_saved *)(p + at[1]);
+    n->ints = (int64_t *)(p + at[2]);
+    n->outs = (td_shape *)(p + at[3]);
+    n->shapes = z->shapes ? (td_shape *)(p + at[4]) : NULL;
+    n->attrs = (uint32_t *)(p + at[5]);
+    n->given = (bool *)(p + at[6]);
+    n->seq = ++td_nodes_recorded;
+    td_nodes_live++;
+    return n;
+}
+
+void td_node_free_saved(td_node *n)
+{
+    if (n->kind == TD_N_SLICE) {
+        td_node_free_saved(n->slice->inner);
+        if (n->slice->inner->flags & TD_NF_FREED) n->flags |= TD_NF_FREED;
+    }
+    if (!n->nsaved) return;
+    for (int k = 0; k < n->nsaved; k++) td_saved_release(&n->saved[k]);
+    n->flags |= TD_NF_FREED;
+}
+
+static void drop_retains(td_node *n)
+{
+    while (n->retains) {
+        td_retain *r = n->retains;
+        n->retains = r->next;
+        td_auto_of(r->tensor)->retain = NULL;
+        free(r);
+    }
+}
+
+static void end(td_node *n)
+{
+    drop_retains(n);
+    for (int k = 0; k < n->nsaved; k++) td_saved_release(&n->saved[k]);
+    for (int k = 0; k < n->nin; k++) td_node_unref(n->edges[k].node);
+    td_account_discharge(n->account, 0, 1);
+    td_account_unref(n->account);
+    td_nodes_live--;
+    block_give(n, n->bytes);
+}
+
+/* What is reached through the union goes first: its place is needed for the list. */
+static void empty_union(td_node *n)
+{
+    if (n->kind == TD_N_LEAF) {
+        td_auto_of(n->leaf)->leaf = NULL;
+        td_tensor *leaf = n->leaf;
+        n->leaf = NULL;
+        td_tensor_unref(leaf);
+    } else if (n->kind == TD_N_SLICE) {
+        td_node *inner = n->slice->inner;
+        free(n->slice);
+        n->slice = NULL;
+        td_node_unref(inner);
+    }
+}
+
+void td_node_unref(td_node *n)
+{
+    if (!n || --n->refs) return;
+    n->seq = (uint64_t)(uintptr_t)dying.first; /* a dead node's number serves as the link */
+    dying.first = n;
+    if (dying.busy) return;
+    dying.busy = true;
+    while (dying.first) {
+        n = dying.first;
+        dying.first = (td_node *)(uintptr_t)n->seq;
+        empty_union(n);
+        end(n);
+    }
+    dying.busy = false;
+}
+
+/* Call sites repeat: one text each, kept for good, bounded. */
+const char *td_intern_where(const char *text)
+{
+    enum { SLOTS = 4096 };
+    static char *known[SLOTS];
+    if (!text[0]) return "";
+    uint32_t h = 2166136261u;
+    for (const char *p = text; *p; p++) h = (h ^ (unsigned char)*p) * 16777619u;
+    for (unsigned k = 0; k < 8; k++) {
+        char **slot = &known[(h + k) % SLOTS];
+        if (!*slot) *slot = strdup(text);
+        if (!*slot) return "";
+        if (!strcmp(*slot, text)) return *slot;
+    }
+    return "";
+}
+
+uint64_t td_autograd_nodes(void)
+{
+    return td_nodes_live;
+}
+
+uint64_t td_autograd_recorded(void)
+{
+    return td_nodes_recorded;
+}

@@ -1,0 +1,222 @@
+/* Inside the room: nodes, saved tensors, what hangs on a tensor. Nothing outside daemon/autograd includes this.
+ *
+ * References: a tensor's meta counts its node; a node counts the nodes of its edges, the leaf it accumulates into and
+ * what it saved. A saved output is a fresh handle without meta, so no node reaches itself. A saved input is the
+ * caller's handle; should that handle be overwritten in place by something that depends on the node, the saved slot is
+ * emptied then (td_saved_lose), because it could not be used any more and would close a cycle. Hence there are no
+ * cycles, and counting is enough. */
+#ifndef TENSORD_AUTOGRAD_NODE_H
+#define TENSORD_AUTOGRAD_NODE_H
+
+#include "daemon/autograd/autograd.h"
+#include "daemon/autograd/formula.h"
+
+typedef struct td_node td_node;
+typedef struct td_saved td_saved;
+
+typedef struct td_edge {
+    td_node *node; /* counted; NULL: no gradient is wanted */
+    uint32_t nr;   /* which of its outputs */
+} td_edge;
+
+/* What a slot that was overwritten leaves behind, for the error message. */
+typedef struct td_lost {
+    td_desc desc;
+    td_version now;
+} td_lost;
+
+enum { TD_SV_NONE = 0, TD_SV_TENSOR, TD_SV_NUMBER, TD_SV_LOST };
+
+struct td_saved {
+    uint8_t kind;
+    bool output;
+    uint16_t index; /* of the input or output, flattened */
+    uint32_t version;
+    union {
+        struct {
+            td_tensor *tensor;
+            td_saved *next, **prev; /* in the list of the tensor's family (inputs only) */
+        };
+        td_scalar number;
+        td_lost *lost;
+    };
+};
+
+/* Shape and dtype of an output or a saved shape of an input; sizes (and strides) lie in the node's ints from `at`. */
+typedef struct td_shape {
+    uint32_t at;
+    uint8_t dtype, ndim;
+    bool strided; /* strides and offset follow the sizes */
+    bool open;    /* the shape depends on data: not known when the op was recorded */
+} td_shape;
+
+enum { TD_N_OP = 0, TD_N_LEAF, TD_N_SLICE };
+enum { TD_NF_FREED = 1, TD_NF_RETAIN = 2, TD_NF_CUT = 4 /* overwritten: no gradient goes further */ };
+
+/* A tensor whose .grad is wanted although it is no leaf. */
+typedef struct td_retain {
+    struct td_retain *next;
+    td_tensor *tensor; /* not counted: it clears this when it dies */
+    uint32_t nr;
+} td_retain;
+
+/* In place on a view: the gradient of the base passes through, but for the view's elements. */
+typedef struct td_slice {
+    td_desc base, view;
+    td_node *inner; /* the op, as it was recorded on the view; counted */
+} td_slice;
+
+struct td_node {
+    uint32_t refs;
+    uint16_t op;
+    uint8_t kind, flags;
+    uint16_t nin, nout, nsaved, nshapes;
+    uint32_t nattrs; /* words */
+    uint32_t bytes;
+    uint64_t seq; /* newest first; leaves before all */
+    uint32_t session, pid;
+    td_account *account;
+    const char *where; /* interned, "" when unknown */
+    union {
+        td_tensor *leaf; /* TD_N_LEAF; counted */
+        td_slice *slice; /* TD_N_SLICE */
+    };
+    td_retain *retains;
+    /* The parts, in one block. */
+    td_edge *edges;   /* nin */
+    td_saved *saved;  /* nsaved */
+    td_shape *outs;   /* nout */
+    td_shape *shapes; /* nin of them when nshapes, else NULL */
+    bool *given;      /* nin */
+    int64_t *ints;
+    uint32_t *attrs;
+};
+
+#define TD_SEQ_LEAF UINT64_MAX
+
+/* What a node will hold: counted first, so that it is one allocation. */
+typedef struct td_node_size {
+    int nin, nout, nsaved, nattrs;
+    bool shapes;
+    uint32_t nints;
+} td_node_size;
+
+/* A node with one reference and everything zero; charged to `account`. */
+td_node *td_node_new(const td_node_size *size, td_account *account, td_error *e);
+static inline td_node *td_node_ref(td_node *n)
+{
+    n->refs++;
+    return n;
+}
+/* Iterative, whatever hangs on it. NULL is fine. */
+void td_node_unref(td_node *n);
+/* Let go of what was saved (after a backward without retain_graph). */
+void td_node_free_saved(td_node *n);
+/* The same text is the same address. */
+const char *td_intern_where(const char *text);
+
+/* ---- what hangs on a tensor */
+
+typedef struct td_gslot {
+    struct td_gslot *next;
+    uint32_t scope;
+    td_tensor *grad;
+} td_gslot;
+
+typedef struct td_auto {
+    td_meta meta;
+    td_node *node; /* grad_fn, counted; NULL for a leaf */
+    uint32_t nr;
+    uint32_t view_version; /* of a view: the version its node belongs to */
+    bool requires_grad;    /* of a leaf */
+    td_node *leaf;         /* the node that accumulates into it; not counted */
+    td_saved *savers;      /* slots that hold a tensor of this family; on the base */
+    td_gslot *grads;
+    td_retain *retain; /* in node->retains, or NULL */
+} td_auto;
+
+/* NULL when the tensor has none. */
+static inline td_auto *td_auto_of(const td_tensor *t)
+{
+    return (td_auto *)t->meta;
+}
+td_auto *td_auto_need(td_tensor *t, td_error *e);
+static inline td_tensor *td_root_of(td_tensor *t)
+{
+    return t->view_base ? t->view_base : t;
+}
+/* Make `node` (a reference is taken) output nr the history of t. */
+int td_set_history(td_tensor *t, td_node *node, uint32_t nr, td_error *e);
+/* The edge that gradients of t flow along: its node, or the accumulating node of a leaf; node NULL when none is wanted.
+ * A new reference. Views whose base was written since get a new node here. */
+int td_edge_of(td_tensor *t, td_edge *out, td_error *e);
+
+/* ---- saving (saved.c) */
+
+void td_save_number(td_saved *s, td_scalar v, int index);
+/* Keeps `t` as it was at `version`. */
+int td_save_input(td_saved *s, td_tensor *t, int index, uint32_t version, td_error *e);
+int td_save_output(td_saved *s, td_tensor *t, int index, td_error *e);
+void td_saved_release(td_saved *s);
+/* The family of t was overwritten by something recorded: empty the slots whose version is gone. */
+void td_saved_lose(td_tensor *root);
+/* Is the slot still what was saved? TD_E_VERSION says what happened. */
+int td_saved_check(const td_node *n, const td_saved *s, td_error *e);
+
+/* ---- recording (record.c, inplace.c) */
+
+typedef struct td_record {
+    td_call *c;
+    const td_formula *formula;
+    uint64_t wants; /* bit i: input i requires grad (the first 64; `many` for longer lists) */
+    bool *many;
+    int nwants;
+    bool writes;     /* in place or out= */
+    td_tensor *kept; /* copy of input 0, which the op overwrites and the gradient needs */
+    uint32_t before; /* version of the written tensor before */
+    td_node *node;
+} td_record;
+
+static inline bool td_record_wants(const td_record *r, int i)
+{
+    return r->many ? r->many[i] : r->wants >> i & 1;
+}
+/* May the call write where it wants to (A1, A5, inference tensors)? Before prepare. */
+int td_check_write(td_tensor *dst, td_grad_mode mode, bool result_needs_grad, td_error *e);
+/* dst was written in place by `node`: it, and its base and views, follow. */
+int td_rebase(td_tensor *dst, td_node *node, td_issuer *who, td_error *e);
+/* A node that gives the gradient of a view by its geometry in the base, whose node is `edge`. */
+int td_view_node(td_tensor *view, td_tensor *base, td_node **out, td_error *e);
+
+/* ---- running ops for a backward (eval.c) */
+
+typedef struct td_eval {
+    td_issuer *who;
+    bool create_graph;
+    td_tensor **temps; /* one reference each */
+    int ntemps, room;
+} td_eval;
+
+void td_eval_deinit(td_eval *v);
+/* One op with one output, owned by the evaluation. */
+int td_eval_op(td_eval *v, unsigned op, int nin, const td_input *in, const td_attrs *attrs, int nout, td_tensor **out,
+               td_error *e);
+/* Write into dst. */
+int td_eval_into(td_eval *v, unsigned op, int nin, const td_input *in, const td_attrs *attrs, td_tensor *dst,
+                 td_error *e);
+/* The gradients of one node: g[nout] borrowed (NULL undefined), result[nin] gets new references or NULL; want[i] says
+ * which. */
+int td_eval_node(td_eval *v, td_node *n, td_tensor *const *g, const bool *want, td_tensor **result, td_error *e);
+/* v as a gradient for something of this shape and dtype: number made a tensor, summed, made real, cast. */
+int td_eval_conform(td_eval *v, const td_op *of, td_fval g, const td_fmeta *to, bool open, td_tensor **out,
+                    td_error *e);
+/* *sum += g: in place when nobody else holds it. Takes over both references. */
+int td_eval_accumulate(td_eval *v, td_tensor **sum, td_tensor *g, td_error *e);
+td_fmeta td_node_meta(const td_node *n, const td_shape *s);
+
+/* Nobody but the backward that made it holds this tensor's bytes, so it may be added into, or become a .grad. */
+#define TD_TF_FRESH (1u << 31)
+
+extern uint64_t td_nodes_live, td_nodes_recorded;
+
+#endif

@@ -1,0 +1,314 @@
+/* Recording: the way of every op. Prepares the call, makes a node when a gradient may be asked for later, submits.
+ *
+ * Order: what can be refused is refused before td_ops_prepare, because that moves versions; the node is made after it,
+ * because only then are outputs (and how many) known. Saved inputs carry the version from before the call, saved
+ * outputs the one after. */
+#include "daemon/autograd/node.h"
+#include "proto/opid.h"
+#include <stdlib.h>
+#include <string.h>
+
+/* Which inputs and outputs the wanted gradients keep, by parameter. */
+typedef struct masks {
+    uint32_t inputs, outputs, shapes;
+} masks;
+
+static masks wanted_masks(const td_record *r)
+{
+    masks m = {0};
+    const td_op *op = r->c->op;
+    if (!r->formula) return m;
+    for (int i = 0; i < r->c->nin; i++) {
+        if (!td_record_wants(r, i)) continue;
+        const td_fsaves *s = &r->formula->saves[td_op_param_of(op, r->c->nin, i)];
+        m.inputs |= s->inputs, m.outputs |= s->outputs, m.shapes |= s->shapes;
+    }
+    return m;
+}
+
+static bool input_in(const td_record *r, uint32_t mask, int i)
+{
+    return mask && (mask >> td_op_param_of(r->c->op, r->c->nin, i) & 1) && r->c->in[i].kind != TD_IN_ABSENT;
+}
+
+static int find_wants(td_record *r, td_error *e)
+{
+    td_call *c = r->c;
+    if (c->nin > 64) {
+        r->many = calloc(c->nin, sizeof *r->many);
+        if (!r->many) return td_fail(e, TD_E_MEMORY, "no memory for a node of the graph");
+    }
+    for (int i = 0; i < c->nin; i++) {
+        if (c->in[i].kind != TD_IN_TENSOR || !td_requires_grad(c->in[i].tensor)) continue;
+        r->nwants++;
+        if (r->many) r->many[i] = true;
+        else r->wants |= UINT64_C(1) << i;
+    }
+    return 0;
+}
+
+static bool in_place(const td_call *c)
+{
+    return c->nin > 0 && c->in[0].kind == TD_IN_TENSOR && c->in[0].tensor == c->out[0];
+}
+
+/* Writes given tensors as a whole, without having them as inputs (copy_, fill_, uniform_). */
+static bool replaces(const td_call *c)
+{
+    return c->op->id == TD_OP_COPY || (c->op->flags & TD_OF_CREATION);
+}
+
+static int check_written(td_record *r, td_grad_mode mode, td_error *e)
+{
+    td_call *c = r->c;
+    int err = 0;
+    for (int o = 0; o < c->nout && r->writes && !err; o++) {
+        bool needs = r->nwants || td_requires_grad(c->out[o]);
+        if (mode == TD_GRAD_ON && needs && !in_place(c) && !replaces(c))
+            return td_fail(e, TD_E_AUTOGRAD,
+                           "functions with out=... arguments don't support automatic differentiation, but one of the "
+                           "arguments requires grad. Write into a detach()ed tensor, or leave out= away");
+        err = td_check_write(c->out[o], mode, needs, e);
+    }
+    for (int i = 0; i < c->nin && !err; i++)
+        if (td_call_writes_input(c, i)) err = td_check_write(c->in[i].tensor, mode, false, e);
+    return err;
+}
+
+static int check_saved(const td_record *r, masks m, td_error *e)
+{
+    for (int i = 0; i < r->c->nin; i++)
+        if (input_in(r, m.inputs, i) && r->c->in[i].kind == TD_IN_TENSOR &&
+            (r->c->in[i].tensor->flags & TD_TF_INFERENCE))
+            return td_fail(e, TD_E_AUTOGRAD,
+                           "inference tensors cannot be saved for backward. To work around you can make a clone to get "
+                           "a normal tensor and use it in autograd");
+    return 0;
+}
+
+/* The op overwrites an input whose old value its gradient needs: keep a copy, with the old history. */
+static int keep_copy(td_record *r, td_error *e)
+{
+    td_call *c = r->c;
+    td_edge edge;
+    int err = td_edge_of(c->out[0], &edge, e);
+    if (err) return err;
+    td_input in = td_in(c->out[0]);
+    err = td_ops_run(c->who, TD_OP_COPY, 1, &in, NULL, 0, 1, &r->kept, e);
+    if (!err && edge.node) err = td_set_history(r->kept, edge.node, edge.nr, e);
+    td_node_unref(edge.node);
+    return err;
+}
+
+static int begin(td_record *r, td_grad_mode mode, td_error *e)
+{
+    td_call *c = r->c;
+    r->writes = c->flags & TD_CF_OUT;
+    int err = 0;
+    if (mode == TD_GRAD_ON && !(c->op->flags & TD_OF_NONDIFF)) err = find_wants(r, e);
+    if (!err && (r->writes || c->op->nparams)) err = check_written(r, mode, e);
+    if (err || !r->nwants) return err;
+    r->formula = td_formula_of(c->op);
+    masks m = wanted_masks(r);
+    err = check_saved(r, m, e);
+    if (!err && r->writes && in_place(c) && input_in(r, m.inputs, 0)) err = keep_copy(r, e);
+    return err;
+}
+
+static uint32_t ints_of(const td_desc *d, bool strided)
+{
+    return strided ? 2u * d->ndim + 1 : d->ndim;
+}
+
+static td_node_size measure(const td_record *r, masks m)
+{
+    td_call *c = r->c;
+    td_node_size z = {.nin = c->nin, .nout = c->nout, .shapes = m.shapes != 0};
+    for (int i = 0; i < c->nin; i++) {
+        z.nsaved += input_in(r, m.inputs, i);
+        if (input_in(r, m.shapes, i) && c->in[i].kind == TD_IN_TENSOR) z.nints += ints_of(&c->in[i].tensor->desc, true);
+    }
+    for (int o = 0; o < c->nout; o++) {
+        z.nsaved += m.outputs >> o & 1;
+        z.nints += ints_of(&c->out[o]->desc, false);
+    }
+    if (c->op->nattrs) z.nattrs = (int)td_attrs_words(c->op, &c->attrs);
+    return z;
+}
+
+static void put_shape(td_node *n, td_shape *s, uint32_t *at, const td_desc *d, bool strided)
+{
+    *s = (td_shape){.at = *at, .dtype = d->dtype, .ndim = d->ndim, .strided = strided};
+    int64_t *to = n->ints + *at;
+    for (int k = 0; k < d->ndim; k++) to[k] = d->shape[k];
+    *at += ints_of(d, strided);
+    if (!strided) return;
+    for (int k = 0; k < d->ndim; k++) to[d->ndim + k] = d->stride[k];
+    to[2 * d->ndim] = d->offset;
+}
+
+static void put_shapes(td_record *r, masks m)
+{
+    td_call *c = r->c;
+    td_node *n = r->node;
+    uint32_t at = 0;
+    for (int o = 0; o < c->nout; o++) {
+        put_shape(n, &n->outs[o], &at, &c->out[o]->desc, false);
+        n->outs[o].open = c->op->flags & TD_OF_DATA_SHAPE;
+    }
+    for (int i = 0; n->shapes && i < c->nin; i++)
+        if (input_in(r, m.shapes, i) && c->in[i].kind == TD_IN_TENSOR)
+            put_shape(n, &n->shapes[i], &at, &c->in[i].tensor->desc, true);
+}
+
+/* The version that input i had before the call. */
+static uint32_t version_before(const td_record *r, const td_tensor *t)
+{
+    bool written = r->writes && t->version == r->c->out[0]->version;
+    return written ? r->before : t->version->value;
+}
+
+static int put_saved(td_record *r, masks m, td_error *e)
+{
+    td_call *c = r->c;
+    td_saved *s = r->node->saved;
+    int err = 0;
+    for (int i = 0; i < c->nin && !err; i++) {
+        if (!input_in(r, m.inputs, i)) continue;
+        td_tensor *t = c->in[i].tensor;
+        if (c->in[i].kind == TD_IN_NUMBER) td_save_number(s, c->in[i].number, i);
+        else if (i == 0 && r->kept) err = td_save_input(s, r->kept, i, r->kept->version->value, e);
+        else err = td_save_input(s, t, i, version_before(r, t), e);
+        s++;
+    }
+    for (int o = 0; o < c->nout && !err; o++)
+        if (m.outputs >> o & 1) err = td_save_output(s++, c->out[o], o, e);
+    return err;
+}
+
+static int put_edges(td_record *r, td_error *e)
+{
+    td_call *c = r->c;
+    td_node *n = r->node;
+    int err = 0;
+    for (int i = 0; i < c->nin && !err; i++) {
+        n->given[i] = c->in[i].kind != TD_IN_ABSENT;
+        if (td_record_wants(r, i)) err = td_edge_of(c->in[i].tensor, &n->edges[i], e);
+    }
+    return err;
+}
+
+static int make_node(td_record *r, td_error *e)
+{
+    td_call *c = r->c;
+    masks m = wanted_masks(r);
+    td_node_size z = measure(r, m);
+    int err = 0;
+    td_node *n = r->node = td_node_new(&z, c->who->account, e);
+    if (!n) return e && e->code ? e->code : TD_E_MEMORY;
+    n->op = c->op->id;
+    n->session = c->who->session, n->pid = c->who->pid;
+    n->where = td_intern_where(c->who->where);
+    if (z.nattrs) td_attrs_encode(c->op, &c->attrs, n->attrs);
+    put_shapes(r, m);
+    err = put_edges(r, e);
+    if (!err) err = put_saved(r, m, e);
+    return err;
+}
+
+static bool differentiable(const td_call *c, int o)
+{
+    const td_op *op = c->op;
+    bool list = op->nouts == 1 && op->outs[0].list;
+    return !op->outs[list ? 0 : o].nondiff && td_dtype_is_inexact((td_dtype)c->out[o]->desc.dtype);
+}
+
+static int attach(td_record *r, td_error *e)
+{
+    td_call *c = r->c;
+    int err = 0;
+    for (int o = 0; o < c->nout && !err; o++) {
+        if (r->writes) err = td_rebase(c->out[o], r->node, c->who, e);
+        else if (differentiable(c, o)) err = td_set_history(c->out[o], r->node, (uint32_t)o, e);
+    }
+    return err;
+}
+
+/* Something that requires grad is overwritten by what has none: the value has a history still, which ends here. */
+static bool cuts(const td_record *r, td_grad_mode mode)
+{
+    return mode == TD_GRAD_ON && !r->nwants && r->writes && r->c->nout && td_requires_grad(r->c->out[0]);
+}
+
+static bool any_differentiable(const td_call *c)
+{
+    for (int o = 0; o < c->nout; o++)
+        if (differentiable(c, o)) return true;
+    return false;
+}
+
+static void mark_outputs(const td_call *c, td_grad_mode mode)
+{
+    bool views = c->op->flags & TD_OF_VIEW;
+    bool same = views && !(c->op->flags & TD_OF_NONDIFF);
+    td_tensor *x = views ? c->in[0].tensor : NULL;
+    for (int o = 0; o < c->nout; o++) {
+        td_tensor *t = c->out[o];
+        if (mode == TD_GRAD_INFERENCE ? !views || (x->flags & TD_TF_INFERENCE) : views && (x->flags & TD_TF_INFERENCE))
+            t->flags |= TD_TF_INFERENCE;
+        if (!same || mode == TD_GRAD_INFERENCE || t == x) continue;
+        if (!t->view_base) t->view_base = td_tensor_ref(td_root_of(x));
+        t->flags |= x->flags & (TD_TF_MULTI_VIEW | TD_TF_NO_GRAD_VIEW);
+        if (c->op->flags & TD_OF_MULTI_VIEW) t->flags |= TD_TF_MULTI_VIEW;
+        if (mode == TD_GRAD_OFF) t->flags |= TD_TF_NO_GRAD_VIEW;
+    }
+}
+
+static void drop_outputs(td_call *c)
+{
+    for (int o = 0; o < c->nout && !(c->flags & TD_CF_OUT); o++) {
+        td_tensor_unref(c->out[o]);
+        c->out[o] = NULL;
+    }
+}
+
+static void done(td_record *r)
+{
+    td_node_unref(r->node);
+    td_tensor_unref(r->kept);
+    free(r->many);
+}
+
+static void issue(td_call *c, td_tensor **out, int *nout)
+{
+    *nout = c->nout;
+    for (int o = 0; o < c->nout; o++) out[o] = c->out[o];
+    if (c->flags & TD_CF_VIEW) td_call_free(c);
+    else c->who->submit(c->who, c);
+}
+
+int td_autograd_run(td_call *c, td_grad_mode mode, td_tensor **out, int max_out, int *nout, uint64_t *lack,
+                    td_heap **heap, td_error *e)
+{
+    td_record r = {.c = c};
+    bool prepared = false;
+    *nout = 0;
+    int err = c->nout > max_out ? td_fail(e, TD_E_INVALID, "room for %d outputs, %d wanted", max_out, c->nout) : 0;
+    if (!err) err = begin(&r, mode, e);
+    if (!err && r.writes && c->nout) r.before = c->out[0]->version->value;
+    bool cut = !err && cuts(&r, mode);
+    if (!err) err = td_ops_prepare(c, lack, heap, e);
+    if (!err) {
+        prepared = true;
+        if (!r.writes) mark_outputs(c, mode);
+        if (cut || (r.nwants && any_differentiable(c))) {
+            err = make_node(&r, e);
+            if (!err) err = attach(&r, e);
+        }
+    }
+    if (err && err != TD_WAIT_GROW) td_call_error(c, e);
+    if (err && prepared) drop_outputs(c);
+    done(&r);
+    if (!err) issue(c, out, nout);
+    return err;
+}
