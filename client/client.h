@@ -65,6 +65,8 @@ struct td_lease {
     unsigned char *bytes;
     uint64_t size;
     uint32_t session; /* that holds it: a forked child may not put into its parent's */
+    bool used;        /* announced: the daemon has it as a storage, no longer as a lease */
+    td_array *whole;  /* all its bytes, of which the parts are views; NULL when one tensor took all */
     td_wait wait;     /* for the daemon to grant it */
 };
 

@@ -42,12 +42,13 @@ static int reach_daemon(td_client *c)
     return w.done && !c->lost ? TD_OK : rc ? rc : TD_E_LOST;
 }
 
-static int open_clone(td_client *c, td_error *e)
+/* A connection that holds what `session` holds: in the clone_... fields. */
+static int open_clone(td_client *c, uint32_t session, uint64_t token, td_error *e)
 {
     td_client *k = td_client_new(); /* for its reader and writer only */
     if (!k) return td_fail(e, TD_E_SYSTEM, "no memory");
     int s = td_dial(c->path, e);
-    int rc = s < 0 ? e->code : td_shake_hands(k, s, c->session, c->token, e);
+    int rc = s < 0 ? e->code : td_shake_hands(k, s, session, token, e);
     if (!rc) {
         c->clone_socket = s;
         c->clone_session = k->session;
@@ -73,7 +74,7 @@ static void prepare_client(td_client *c)
     c->stop = too_late;
     c->stop_context = &deadline;
     if (reach_daemon(c)) c->clone_error = *td_last_error();
-    else open_clone(c, &c->clone_error);
+    else open_clone(c, c->session, c->token, &c->clone_error);
     c->stop = stop;
     c->stop_context = context;
     if (told.code) td_raise_error(&told, NULL, NULL);
@@ -125,6 +126,11 @@ static void child_client(td_client *c)
 {
     forget_parent(c);
     if (c->socket >= 0) close(c->socket);
+    /* The parent opened that one, so it would end with the parent: the child's own, which carries the child's number,
+     * takes its place. */
+    int interim = c->clone_socket;
+    td_error e = {0};
+    if (interim >= 0 && !open_clone(c, c->clone_session, c->clone_token, &e)) close(interim);
     c->socket = c->clone_socket;
     c->clone_socket = -1;
     c->session = c->clone_session;

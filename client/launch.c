@@ -62,6 +62,7 @@ static bool on_path(char *out, size_t size)
 static int find_binary(char *out, size_t size, td_error *e)
 {
     const char *named = getenv("TENSORD_DAEMON");
+    if (named && strcmp(named, "none") == 0) return td_fail(e, TD_E_NOT_FOUND, "no daemon runs; start tensord");
     if (named && named[0]) {
         snprintf(out, size, "%s", named);
         if (executable(out)) return TD_OK;

@@ -19,7 +19,7 @@ static void drop_lease(td_lease *l)
         drop.lease = l->id;
         Td__Wire__Call call = TD__WIRE__CALL__INIT;
         call.lease_drop = &drop;
-        if (!c->lost && l->session == c->session) td_tell(c, &call);
+        if (!c->lost && !l->used && l->session == c->session) td_tell(c, &call);
         td_unuse_mapping(c, l->mapping);
     }
     free(l);
@@ -123,6 +123,7 @@ TD_API void td_lease_free(td_lease *l)
 {
     if (!l) return;
     td_client *c = l->client;
+    td_release(l->whole);
     pthread_mutex_lock(&c->lock);
     drop_lease(l);
     pthread_mutex_unlock(&c->lock);
@@ -160,30 +161,55 @@ static td_array *announced(td_array *a, int rc)
     return rc ? NULL : a;
 }
 
-static td_array *put(td_lease *l, size_t offset, td_dtype dtype, td_ints shape)
+/* The lease becomes the storage of this tensor, which fills it from its start. Under the lock. */
+static td_array *announce(td_lease *l, td_dtype dtype, td_ints shape)
 {
     td_client *c = l->client;
-    if (l->session != c->session) {
-        td_raise(TD_E_PERMISSION, "put", "the lease is the parent process's; take one of your own after fork()");
-        return NULL;
-    }
     td_array *a = new_array(c, dtype, shape, "put");
     if (!a) return NULL;
-    uint64_t bytes = td_desc_nbytes(&a->desc);
-    if (offset > l->size || bytes > l->size - offset || offset % td_dtype_size(dtype)) {
-        td_raise(TD_E_INVALID, "put",
-                 "%llu bytes at offset %zu: a lease of %llu bytes, and offsets are multiples of the element's size",
-                 (unsigned long long)bytes, offset, (unsigned long long)l->size);
-        return announced(a, TD_E_INVALID);
-    }
     uint32_t rest[4 + 2 * TD_MAX_DIMS] = {l->id};
-    td_words_put_u64(rest + 1, offset);
+    td_words_put_u64(rest + 1, 0);
     int n = 3 + put_desc(rest + 3, &a->desc);
     a->mapping = l->mapping;
     c->mappings[l->mapping].users++;
-    a->bytes = l->bytes + offset;
+    a->bytes = l->bytes;
     a->settled = c->writes;
+    l->used = true;
     return announced(a, td_control(c, TD_REC_PUT, NULL, 0, NULL, 1, &a->id, n, rest));
+}
+
+/* Bytes of the part, checked against the lease; -1 with this thread's error. */
+static int64_t check_part(const td_lease *l, size_t offset, td_dtype dtype, td_ints shape)
+{
+    td_desc d;
+    td_error *e = td_thread_error();
+    int rc = td_dtype_valid(dtype) ? td_desc_contiguous(&d, dtype, shape.n, shape.at, e)
+                                   : td_fail(e, TD_E_TYPE, "%u is no dtype", (unsigned)dtype);
+    uint64_t bytes = rc ? 0 : td_desc_nbytes(&d);
+    if (!rc && (offset > l->size || bytes > l->size - offset))
+        rc = td_fail(e, TD_E_INVALID, "%llu bytes at offset %zu do not lie inside a lease of %llu bytes",
+                     (unsigned long long)bytes, offset, (unsigned long long)l->size);
+    else if (!rc && offset % td_dtype_size(dtype))
+        rc = td_fail(e, TD_E_INVALID, "offset %zu is no multiple of the %zu bytes of an element", offset,
+                     td_dtype_size(dtype));
+    else if (!rc && l->used && !l->whole) rc = td_fail(e, TD_E_INVALID, "the whole lease was put already");
+    else if (!rc && l->session != l->client->session)
+        rc = td_fail(e, TD_E_PERMISSION, "the lease is the parent process's; take one of your own after fork()");
+    if (!rc) return (int64_t)bytes;
+    td_raise_error(e, "put", NULL);
+    return -1;
+}
+
+/* A view of the announced bytes. */
+static td_array *view_part(td_array *whole, size_t offset, size_t bytes, td_dtype dtype, td_ints shape)
+{
+    bool grad = td_set_grad_enabled(false);
+    td_array *part = td_at_slice(NULL, whole, 0, td_arg_int((int64_t)offset), td_arg_int((int64_t)(offset + bytes)), 1);
+    td_array *typed = td_at_view_dtype(NULL, part, dtype), *shaped = td_at_view(NULL, typed, shape);
+    td_set_grad_enabled(grad);
+    td_release(part);
+    td_release(typed);
+    return shaped;
 }
 
 TD_API td_array *td_put(td_lease *l, size_t offset, td_dtype dtype, td_ints shape)
@@ -193,9 +219,14 @@ TD_API td_array *td_put(td_lease *l, size_t offset, td_dtype dtype, td_ints shap
         return NULL;
     }
     if (td_enter(l->client, "put")) return NULL;
-    td_array *a = put(l, offset, dtype, shape);
+    int64_t bytes = check_part(l, offset, dtype, shape);
+    td_array *all = NULL;
+    if (bytes >= 0 && offset == 0 && (uint64_t)bytes == l->size && !l->whole) all = announce(l, dtype, shape);
+    else if (bytes >= 0 && !l->whole) l->whole = announce(l, TD_UINT8, td_dims((int64_t)l->size));
     td_leave(l->client);
-    return a;
+    if (bytes < 0 || all) return all;
+    td_keep(l->whole);
+    return view_part(l->whole, offset, (size_t)bytes, dtype, shape);
 }
 
 /* ---- copies ------------------------------------------------------------------------------------------------------ */
@@ -239,7 +270,7 @@ TD_API td_array *td_from_data(td_client *c, td_dtype dtype, td_ints shape, const
         td_array_drop(a);
         td_lease *l = new_lease(c, bytes);
         if (l) memcpy(l->bytes, data, bytes);
-        a = l ? put(l, 0, dtype, shape) : NULL;
+        a = l ? announce(l, dtype, shape) : NULL;
         if (l) drop_lease(l);
     }
     td_leave(c);

@@ -59,6 +59,24 @@ int td_resolve(td_array *a)
     return td_await(a->client, &w, "shape");
 }
 
+/* A gradient that is None comes as an error of `grad`. */
+static bool is_none(const td_error *e)
+{
+    return e->code == TD_E_NOT_FOUND || (e->code == TD_E_AUTOGRAD && strcmp(e->op, "grad") == 0);
+}
+
+/* An error that was read counts as told: the next sync need not bring it again. */
+static void tell_read(td_client *c, uint32_t id)
+{
+    td_wait *w = calloc(1, sizeof *w);
+    if (!w) return;
+    w->heap = true;
+    td_expect(c, w);
+    uint32_t rest[2];
+    td_words_put_u64(rest, w->serial);
+    td_control(c, TD_REC_READ, NULL, 1, &id, 0, NULL, 2, rest);
+}
+
 int td_resolve_all(td_client *c, int n, td_array *const *at, int *codes, td_error *e)
 {
     td_wait *w = calloc((size_t)n + !n, sizeof *w);
@@ -72,7 +90,8 @@ int td_resolve_all(td_client *c, int n, td_array *const *at, int *codes, td_erro
         if (e->code == TD_E_CANCELLED) td_forget_wait(c, &w[i]);
         if (e->code == TD_E_CANCELLED || e->code == TD_E_SYSTEM) continue;
         codes[i] = td_await(c, &w[i], "shape");
-        if (codes[i] && codes[i] != TD_E_NOT_FOUND && !e->code) *e = *td_last_error();
+        if (codes[i] && is_none(td_last_error())) codes[i] = TD_E_NOT_FOUND, tell_read(c, at[i]->id);
+        else if (codes[i] && !e->code) *e = *td_last_error();
     }
     free(w);
     free(s);

@@ -1,10 +1,5 @@
-/* Sharing between sessions: names, and memory that a program brings. */
+/* Sharing between sessions by name. */
 #include "client/client.h"
-
-#include <errno.h>
-#include <fcntl.h>
-#include <string.h>
-#include <unistd.h>
 
 TD_API int td_publish(td_array *a, const char *name, unsigned flags)
 {
@@ -70,39 +65,4 @@ TD_API td_array *td_open(td_client *c, const char *name, int timeout_ms)
     }
     td_leave(c);
     return a;
-}
-
-TD_API td_array *td_import_fd(td_client *c, int fd, td_dtype dtype, td_ints shape, uint64_t offset)
-{
-    if (td_enter(c, "import")) return NULL;
-    td_error *e = td_thread_error();
-    td_array *a = td_array_new(c);
-    int copy = a ? fcntl(fd, F_DUPFD_CLOEXEC, 0) : -1;
-    int rc = a ? TD_OK : td_last_error()->code;
-    if (!rc && !td_dtype_valid(dtype)) rc = td_fail(e, TD_E_TYPE, "%u is no dtype", (unsigned)dtype);
-    if (!rc) rc = td_desc_contiguous(&a->desc, dtype, shape.n, shape.at, e);
-    if (!rc && copy < 0) rc = td_fail_errno(e, errno, "cannot duplicate descriptor %d", fd);
-    if (!rc) {
-        Td__Wire__Desc d = TD__WIRE__DESC__INIT;
-        d.dtype = dtype;
-        d.n_shape = d.n_stride = a->desc.ndim;
-        d.shape = a->desc.shape;
-        d.stride = a->desc.stride;
-        Td__Wire__Import import = TD__WIRE__IMPORT__INIT;
-        import.id = a->id;
-        import.desc = &d;
-        import.offset = offset;
-        Td__Wire__Call call = TD__WIRE__CALL__INIT;
-        call.import = &import;
-        td_wait w = {0};
-        rc = td_ask_and_wait(c, &call, copy, &w, "import");
-        if (rc) td_abandon(c, &w, 1, &a);
-        else td_array_announce(a);
-    } else {
-        if (copy >= 0) close(copy);
-        td_array_drop(a);
-        if (e->code) td_raise_error(e, "import", NULL);
-    }
-    td_leave(c);
-    return rc ? NULL : a;
 }

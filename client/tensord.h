@@ -234,17 +234,14 @@ TD_API td_array *td_from_data(td_client *client, td_dtype dtype, td_ints shape, 
 
 /* Shared memory to fill in place: no copy is made of what is put. A lease of `bytes` gives warm memory; each td_put
  * announces a part of it as a tensor (byte offset a multiple of the element size), without a round trip. Free the lease
- * when all is put; what was put lives on. Do not write to a part that was put. The next lease of the same size is
- * fetched ahead. */
+ * when all is put; what was put lives on, and all of it as long as one part does. Do not write to a part that was put.
+ * The next lease of the same size is fetched ahead. */
 typedef struct td_lease td_lease;
 TD_API td_lease *td_lease_new(td_client *client, size_t bytes);
 TD_API void *td_lease_data(td_lease *lease);
 TD_API size_t td_lease_size(const td_lease *lease);
 TD_API td_array *td_put(td_lease *lease, size_t offset, td_dtype dtype, td_ints shape);
 TD_API void td_lease_free(td_lease *lease);
-
-/* A tensor over memory that you bring: a memfd sealed against shrinking (F_SEAL_SHRINK). The descriptor stays yours. */
-TD_API td_array *td_import_fd(td_client *client, int fd, td_dtype dtype, td_ints shape, uint64_t offset);
 
 /* ---- values out -------------------------------------------------------------------------------------------------- */
 

@@ -213,9 +213,17 @@ static void leases_are_fetched_ahead(void)
         CU_ASSERT_EQUAL(v, (float)(i + 9999));
         td_release(a), td_release(b), td_release(one), td_release(last);
     }
+    td_lease_free(td_lease_new(client, 40000));
+    td_lease *whole = td_lease_new(client, 64);
+    memset(td_lease_data(whole), 0, 64);
+    td_array *all = td_put(whole, 0, TD_INT64, td_dims(2, 4));
+    CU_ASSERT_EQUAL(td_size(all, 1), 4);
+    CU_ASSERT_PTR_NULL(td_put(whole, 0, TD_INT64, td_dims(1)));
+    CHECK_ERROR(TD_E_INVALID, "put already");
+    td_lease_free(whole);
     CU_ASSERT_EQUAL(td_sync(client), TD_OK);
-    CU_ASSERT_EQUAL(fake_seen(fake)->leases, 11);
-    CU_ASSERT_EQUAL(fake_seen(fake)->lease_drops, 10);
+    CU_ASSERT_EQUAL(fake_seen(fake)->leases, 13); /* one is ready ahead */
+    CU_ASSERT_EQUAL(fake_seen(fake)->lease_drops, 1);
     stop();
 }
 

@@ -1,0 +1,18 @@
+# bash completion for tensorctl
+_tensorctl()
+{
+    local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]}
+    case $before in
+    --socket | -s)
+        mapfile -t COMPREPLY < <(compgen -f -- "$word")
+        return
+        ;;
+    ops)
+        mapfile -t COMPREPLY < <(compgen -W "$(tensorctl ops 2>/dev/null | cut -d' ' -f1)" -- "$word")
+        return
+        ;;
+    esac
+    mapfile -t COMPREPLY < <(compgen -W "status sessions tensors names queues segments top ops doctor bench
+        --socket --json --interval --count --help --version" -- "$word")
+}
+complete -F _tensorctl tensorctl

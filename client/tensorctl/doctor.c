@@ -1,0 +1,263 @@
+/* tensorctl doctor: what this machine grants, and what to change. Tries what can be tried rather than believing
+ * settings. */
+#include "client/tensorctl/tensorctl.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#ifndef MADV_COLLAPSE
+#define MADV_COLLAPSE 25
+#endif
+
+typedef struct report {
+    td_table *t;
+    int problems;
+} report;
+
+__attribute__((format(printf, 5, 6))) static void say(report *r, const char *what, const char *state,
+                                                      const char *advice, const char *found, ...)
+{
+    char text[256];
+    va_list list;
+    va_start(list, found);
+    vsnprintf(text, sizeof text, found, list);
+    va_end(list);
+    ctl_row_text(r->t, 0, what);
+    ctl_row_text(r->t, 1, state);
+    ctl_row_text(r->t, 2, text);
+    ctl_row_text(r->t, 3, advice);
+    r->problems += strcmp(state, "problem") == 0;
+}
+
+static bool first_line(const char *path, char *line, size_t size)
+{
+    FILE *f = fopen(path, "re");
+    bool ok = f && fgets(line, (int)size, f);
+    if (f) fclose(f);
+    if (ok) line[strcspn(line, "\n")] = 0;
+    return ok;
+}
+
+/* ---- limits ------------------------------------------------------------------------------------------------------ */
+
+static void check_descriptors(report *r)
+{
+    struct rlimit l = {0};
+    getrlimit(RLIMIT_NOFILE, &l);
+    say(r, "open files", l.rlim_cur >= 1024 ? "ok" : "problem",
+        l.rlim_cur >= 1024 ? "" : "ulimit -n 4096, or LimitNOFILE= in the unit", "%llu (up to %llu)",
+        (unsigned long long)l.rlim_cur, (unsigned long long)l.rlim_max);
+}
+
+static void check_locked(report *r)
+{
+    struct rlimit l = {0};
+    getrlimit(RLIMIT_MEMLOCK, &l);
+    if (l.rlim_cur == RLIM_INFINITY) say(r, "locked memory", "ok", "", "unlimited");
+    else
+        say(r, "locked memory", "note", "only pinning for CUDA needs more: ulimit -l unlimited", "%.1f MB",
+            (double)l.rlim_cur / 1e6);
+}
+
+static void check_dev_shm(report *r)
+{
+    struct statvfs v;
+    if (statvfs("/dev/shm", &v)) {
+        say(r, "/dev/shm", "note", "needed only for --shm=posix", "not there");
+        return;
+    }
+    double size = (double)v.f_blocks * (double)v.f_frsize / 1e6, left = (double)v.f_bavail * (double)v.f_frsize / 1e6;
+    say(r, "/dev/shm", left < 256 ? "note" : "ok",
+        left < 256 ? "only --shm=posix uses it; docker run --shm-size=8g" : "", "%.0f MB, %.0f MB free", size, left);
+}
+
+/* The first of the group's files that can be read, from the group up to the root. */
+static bool group_line(const char *file, char *line, size_t size)
+{
+    char group[512] = "", path[700], text[512];
+    FILE *f = fopen("/proc/self/cgroup", "re");
+    while (f && fgets(text, sizeof text, f))
+        if (strncmp(text, "0::", 3) == 0) snprintf(group, sizeof group, "%s", text + 3);
+    if (f) fclose(f);
+    group[strcspn(group, "\n")] = 0;
+    for (;;) {
+        snprintf(path, sizeof path, "/sys/fs/cgroup%s/%s", group, file);
+        if (first_line(path, line, size)) return true;
+        char *slash = strrchr(group, '/');
+        if (!slash) return false;
+        *slash = 0;
+    }
+}
+
+static void check_groups(report *r)
+{
+    char line[128] = "";
+    if (!group_line("memory.max", line, sizeof line)) say(r, "memory group", "note", "", "no memory.max to be read");
+    else if (strcmp(line, "max") == 0) say(r, "memory group", "ok", "", "no limit");
+    else
+        say(r, "memory group", "ok", "shared memory counts to the daemon's group; --memory stays below it",
+            "memory.max %.0f MB", atof(line) / 1e6);
+    if (!group_line("cpu.max", line, sizeof line) || strncmp(line, "max", 3) == 0)
+        say(r, "processors", "ok", "", "%ld, no cpu.max", sysconf(_SC_NPROCESSORS_ONLN));
+    else say(r, "processors", "ok", "workers follow it", "%ld, cpu.max %s", sysconf(_SC_NPROCESSORS_ONLN), line);
+}
+
+/* ---- memory ------------------------------------------------------------------------------------------------------ */
+
+static int sealed_memfd(size_t size)
+{
+    int fd = memfd_create("tensorctl", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (fd >= 0 && fallocate(fd, 0, 0, (off_t)size) == 0 &&
+        fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0)
+        return fd;
+    if (fd >= 0) close(fd);
+    return -1;
+}
+
+static void check_memfd(report *r)
+{
+    int fd = sealed_memfd(1 << 20);
+    if (fd >= 0) say(r, "sealed memory", "ok", "", "memfd with seals");
+    else
+        say(r, "sealed memory", "problem", "start the daemon with --shm=posix", "memfd_create or its seals refused: %s",
+            strerror(errno));
+    if (fd >= 0) close(fd);
+}
+
+/* Does the kernel make one huge page of a piece of shared memory on request? */
+static void check_collapse(report *r)
+{
+    enum { HUGE = 2 << 20 };
+    char setting[128] = "?";
+    first_line("/sys/kernel/mm/transparent_hugepage/shmem_enabled", setting, sizeof setting);
+    int fd = sealed_memfd(HUGE), rc = -1, err = errno;
+    unsigned char *room = mmap(NULL, 2 * HUGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    unsigned char *at = (unsigned char *)(((uintptr_t)room + HUGE - 1) & ~(uintptr_t)(HUGE - 1));
+    if (fd >= 0 && room != MAP_FAILED && mmap(at, HUGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) == at) {
+        *at = 1;
+        rc = madvise(at, HUGE, MADV_COLLAPSE);
+        err = errno;
+    }
+    if (room != MAP_FAILED) munmap(room, 2 * HUGE);
+    if (fd >= 0) close(fd);
+    if (rc == 0) say(r, "huge pages", "ok", "", "granted on request (setting: %s)", setting);
+    else
+        say(r, "huge pages", "note",
+            "a kernel from 6.1 on makes them of shared memory on request; works without, slower at first touch",
+            "not granted: %s (setting: %s)", strerror(err), setting);
+}
+
+/* ---- processor, devices ------------------------------------------------------------------------------------------ */
+
+static void check_instructions(report *r)
+{
+#if defined(__x86_64__)
+    char text[128] = "x86-64";
+    if (__builtin_cpu_supports("avx2")) strcat(text, " AVX2");
+    if (__builtin_cpu_supports("fma")) strcat(text, " FMA");
+    if (__builtin_cpu_supports("avx512f")) strcat(text, " AVX-512");
+    if (__builtin_cpu_supports("avx512bw")) strcat(text, " BW");
+    if (__builtin_cpu_supports("avx512vl")) strcat(text, " VL");
+    say(r, "instructions", "ok", __builtin_cpu_supports("avx2") ? "" : "kernels run, but much slower than with AVX2",
+        "%s", text);
+#elif defined(__aarch64__)
+    say(r, "instructions", "ok", "", "arm64");
+#else
+    say(r, "instructions", "note", "only plain kernels", "other");
+#endif
+}
+
+static void check_cuda(report *r)
+{
+    if (access("/dev/nvidiactl", F_OK) == 0)
+        say(r, "CUDA", access("/dev/nvidiactl", R_OK | W_OK) ? "problem" : "ok",
+            access("/dev/nvidiactl", R_OK | W_OK) ? "no permission on /dev/nvidiactl" : "", "a device is there");
+    else say(r, "CUDA", "note", "", "no device");
+}
+
+static void check_kernel(report *r)
+{
+    int fd = (int)syscall(SYS_pidfd_open, getpid(), 0);
+    say(r, "process watch", fd >= 0 ? "ok" : "note",
+        fd >= 0 ? "" : "a kernel from 5.3 on; else a forked child keeps a dead client's session", "pidfd %s",
+        fd >= 0 ? "works" : "is refused");
+    if (fd >= 0) close(fd);
+}
+
+/* ---- the daemon -------------------------------------------------------------------------------------------------- */
+
+static void check_directory(report *r, const char *socket)
+{
+    char directory[128];
+    struct stat st;
+    snprintf(directory, sizeof directory, "%s", socket);
+    char *slash = strrchr(directory, '/');
+    if (slash) *slash = 0;
+    if (stat(directory, &st)) {
+        say(r, "socket directory", "note", "the daemon makes it", "%s: %s", directory, strerror(errno));
+        return;
+    }
+    bool open = st.st_mode & 077;
+    say(r, "socket directory", open ? "problem" : "ok", open ? "chmod 700: others could take the socket's place" : "",
+        "%s mode %03o", directory, (unsigned)(st.st_mode & 0777));
+}
+
+static void default_socket(char *out, size_t size)
+{
+    const char *named = getenv("TENSORD_SOCKET"), *runtime = getenv("XDG_RUNTIME_DIR");
+    if (named && named[0]) snprintf(out, size, "%s", named);
+    else if (runtime && runtime[0]) snprintf(out, size, "%s/tensord/socket", runtime);
+    else snprintf(out, size, "/tmp/tensord-%u/socket", (unsigned)geteuid());
+}
+
+static void check_daemon(report *r, const ctl_options *o)
+{
+    char socket[128];
+    default_socket(socket, sizeof socket);
+    td_client *c = td_connect(o->socket);
+    check_directory(r, c ? td_socket_path(c) : o->socket ? o->socket : socket);
+    if (!c) {
+        say(r, "daemon", "note", "start tensord; programs that find none start a private one", "%.200s",
+            td_last_error()->message);
+        say(r, "kernels", "note", "", "unknown: no daemon to ask");
+        return;
+    }
+    say(r, "daemon", "ok", "", "version %s, pid %u, %s", td_daemon_version(c), td_daemon_pid(c), td_socket_path(c));
+    td_table *t = td_status(c, "status");
+    const char *kernels = "unknown";
+    for (int i = 0; t && i < t->rows; i++)
+        if (strcmp(t->cells[i * 2].text, "kernels") == 0 && t->cells[i * 2 + 1].kind == TD_CELL_TEXT)
+            kernels = t->cells[i * 2 + 1].text;
+    say(r, "kernels", "ok", "", "%.200s", kernels);
+    td_table_free(t);
+    td_disconnect(c);
+}
+
+int ctl_doctor(const ctl_options *o)
+{
+    static const char *const columns[] = {"what", "state", "found", "advice"};
+    report r = {ctl_table_new(4, columns), 0};
+    check_daemon(&r, o);
+    check_descriptors(&r);
+    check_locked(&r);
+    check_dev_shm(&r);
+    check_groups(&r);
+    check_memfd(&r);
+    check_collapse(&r);
+    check_instructions(&r);
+    check_kernel(&r);
+    check_cuda(&r);
+    ctl_print(r.t, o->json);
+    td_table_free(r.t);
+    return r.problems ? 1 : 0;
+}

@@ -1,0 +1,102 @@
+/* tensorctl ops: the table that this program was built with. Needs no daemon. */
+#include "client/tensorctl/tensorctl.h"
+#include "proto/op.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const char *dtypes_of(const td_op *op, char *buffer, size_t size)
+{
+    if (op->dtypes == (1u << TD_DTYPE_COUNT) - 1) return "all";
+    size_t n = 0;
+    buffer[0] = 0;
+    for (int d = 0; d < TD_DTYPE_COUNT && n < size; d++)
+        if (op->dtypes >> d & 1)
+            n += (size_t)snprintf(buffer + n, size - n, "%s%s", n ? " " : "", td_dtype_name((td_dtype)d));
+    return buffer;
+}
+
+static const char *notes_of(const td_op *op, char *buffer, size_t size)
+{
+    static const struct {
+        unsigned flag;
+        const char *text;
+    } notes[] = {{TD_OF_VIEW, "view"},           {TD_OF_INPLACE, "in place"},
+                 {TD_OF_RANDOM, "random"},       {TD_OF_DATA_SHAPE, "shape depends on values"},
+                 {TD_OF_NONDIFF, "no gradient"}, {TD_OF_POINTWISE, "pointwise"}};
+    size_t n = 0;
+    buffer[0] = 0;
+    for (size_t i = 0; i < sizeof notes / sizeof notes[0] && n < size; i++)
+        if (op->flags & notes[i].flag)
+            n += (size_t)snprintf(buffer + n, size - n, "%s%s", n ? ", " : "", notes[i].text);
+    return buffer;
+}
+
+/* Lines of `text`, each behind `indent`. */
+static void print_indented(const char *text, const char *indent)
+{
+    while (text && *text) {
+        size_t n = strcspn(text, "\n");
+        printf("%s%.*s\n", indent, (int)n, text);
+        text += n + (text[n] == '\n');
+    }
+}
+
+static void print_op(const td_op *op)
+{
+    char buffer[256];
+    const char *gradients = ctl_gradients(op->id);
+    printf("%s%s\n\n  %s\n\n", op->name, op->signature, op->doc);
+    printf("  id      %u\n  dtypes  %s\n", op->id, dtypes_of(op, buffer, sizeof buffer));
+    if (*notes_of(op, buffer, sizeof buffer)) printf("  notes   %s\n", buffer);
+    if (gradients) {
+        puts("\n  gradients");
+        print_indented(gradients, "    ");
+    }
+    if (op->example && op->example[0]) {
+        puts("\n  example");
+        print_indented(op->example, "    ");
+    }
+}
+
+static void print_json(const td_op *op, bool last)
+{
+    const char *const keys[] = {"name", "signature", "doc", "dtypes", "notes", "gradients", "example"};
+    char dtypes[256], notes[256];
+    const char *gradients = ctl_gradients(op->id);
+    const char *values[] = {op->name,
+                            op->signature,
+                            op->doc,
+                            dtypes_of(op, dtypes, sizeof dtypes),
+                            notes_of(op, notes, sizeof notes),
+                            gradients ? gradients : "",
+                            op->example ? op->example : ""};
+    printf("  {\"id\": %u", op->id);
+    for (int i = 0; i < 7; i++) {
+        printf(", \"%s\": ", keys[i]);
+        ctl_print_json_text(values[i]);
+    }
+    puts(last ? "}" : "},");
+}
+
+int ctl_ops(const ctl_options *o, const char *name)
+{
+    const td_op *one = name ? td_op_by_name(name) : NULL;
+    if (name && !one) {
+        fprintf(stderr, "tensorctl: there is no op '%s'; tensorctl ops lists them\n", name);
+        return 1;
+    }
+    if (one && !o->json) {
+        print_op(one);
+        return 0;
+    }
+    if (o->json) puts("[");
+    for (unsigned id = 0; id < td_op_count; id++) {
+        const td_op *op = td_op_by_id(id);
+        if (!op || (one && op != one)) continue;
+        if (o->json) print_json(op, one || id + 1 == td_op_count);
+        else printf("%-24s %s\n", op->name, op->doc);
+    }
+    if (o->json) puts("]");
+    return 0;
+}

@@ -1,0 +1,38 @@
+/* tensorctl: what its files share. Each command is one function that returns the exit status. */
+#ifndef TENSORD_CLIENT_TENSORCTL_H
+#define TENSORD_CLIENT_TENSORCTL_H
+
+#include "client/tensord.h"
+
+typedef struct ctl_options {
+    const char *socket; /* NULL: the user's daemon */
+    bool json;
+    double interval; /* top */
+    int count;       /* top: 0 for ever */
+} ctl_options;
+
+int ctl_table(const ctl_options *o, const char *what);
+int ctl_ops(const ctl_options *o, const char *name);
+int ctl_top(const ctl_options *o);
+int ctl_doctor(const ctl_options *o);
+int ctl_bench(const ctl_options *o);
+
+/* A running daemon, or NULL after saying why on stderr. */
+td_client *ctl_connect(const ctl_options *o);
+/* This thread's error on stderr; returns 1. */
+int ctl_fail(const char *what);
+
+/* ---- print.c ---- */
+/* Aligned columns, or JSON: one object for a table of keys and values, else an array of objects. */
+void ctl_print(const td_table *t, bool json);
+void ctl_print_json_text(const char *text);
+/* A table in the making: cells are copied. */
+td_table *ctl_table_new(int columns, const char *const *names);
+void ctl_row_text(td_table *t, int column, const char *text); /* column 0 begins a row */
+void ctl_row_real(td_table *t, int column, double v);
+void ctl_row_int(td_table *t, int column, int64_t v);
+
+/* The gradient formulas of an op by id: "x: g*conj(y)\ny: ..."; NULL when it has none (generated). */
+const char *ctl_gradients(unsigned id);
+
+#endif

@@ -1,0 +1,77 @@
+/* tensorctl top: the daemon's counts and its sessions, refreshed in place. */
+#include "client/tensorctl/tensorctl.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+static const td_cell *value_of(const td_table *t, const char *key)
+{
+    for (int r = 0; t && r < t->rows; r++)
+        if (t->cells[r * 2].kind == TD_CELL_TEXT && strcmp(t->cells[r * 2].text, key) == 0) return &t->cells[r * 2 + 1];
+    return NULL;
+}
+
+static double number_of(const td_table *t, const char *key)
+{
+    const td_cell *c = value_of(t, key);
+    return !c ? 0 : c->kind == TD_CELL_REAL ? c->real : c->kind == TD_CELL_INT ? (double)c->integer : 0;
+}
+
+/* Counts of the last round, to show rates. */
+typedef struct last {
+    double at, ops, busy;
+} last;
+
+static void print_head(const td_table *t, last *before)
+{
+    double at = number_of(t, "uptime_s"), ops = number_of(t, "ops_run"), busy = number_of(t, "busy_s");
+    double dt = at > before->at && before->at > 0 ? at - before->at : 0;
+    printf("tensord %s, pid %.0f, up %.0f s, %.0f workers\n",
+           value_of(t, "version") ? value_of(t, "version")->text : "?", number_of(t, "pid"), at,
+           number_of(t, "workers"));
+    printf("memory   %.1f MB used, %.1f MB committed, %.1f MB limit, %.0f segments\n", number_of(t, "bytes_used") / 1e6,
+           number_of(t, "bytes_committed") / 1e6, number_of(t, "bytes_limit") / 1e6, number_of(t, "segments"));
+    printf("objects  %.0f tensors, %.0f storages, %.0f nodes, %.0f names, %.0f queues\n", number_of(t, "tensors"),
+           number_of(t, "storages"), number_of(t, "nodes"), number_of(t, "names"), number_of(t, "queues"));
+    printf("work     %.0f ops/s, %.2f cores busy, %.0f tasks pending\n\n", dt > 0 ? (ops - before->ops) / dt : 0,
+           dt > 0 ? (busy - before->busy) / dt : 0, number_of(t, "tasks_pending"));
+    *before = (last){at, ops, busy};
+}
+
+static int round_of(td_client *c, const ctl_options *o, bool clear, last *before)
+{
+    td_table *status = td_status(c, "status"), *sessions = status ? td_status(c, "sessions") : NULL;
+    int rc = sessions ? 0 : ctl_fail("top");
+    if (!rc) {
+        if (clear) fputs("\033[H\033[J", stdout);
+        if (o->json) {
+            ctl_print(status, true);
+        } else {
+            print_head(status, before);
+            ctl_print(sessions, false);
+        }
+        fflush(stdout);
+    }
+    td_table_free(status);
+    td_table_free(sessions);
+    return rc;
+}
+
+int ctl_top(const ctl_options *o)
+{
+    td_client *c = ctl_connect(o);
+    if (!c) return 1;
+    bool clear = isatty(1) && !o->json;
+    double seconds = o->interval > 0.05 ? o->interval : 0.05;
+    last before = {0};
+    int rc = 0;
+    for (int i = 0; !rc && (o->count <= 0 || i < o->count); i++) {
+        struct timespec t = {(time_t)seconds, (long)((seconds - (double)(time_t)seconds) * 1e9)};
+        if (i) nanosleep(&t, NULL);
+        rc = round_of(c, o, clear, &before);
+    }
+    td_disconnect(c);
+    return rc;
+}

@@ -1,0 +1,13 @@
+"""The gradient formulas as text, for `tensorctl ops NAME`."""
+
+from cdata import HEAD, string
+
+
+def emit(table, out):
+    out.write(HEAD + '#include "client/tensorctl/tensorctl.h"\n\n#include <stddef.h>\n\n')
+    out.write("const char *ctl_gradients(unsigned id)\n{\n    switch (id) {\n")
+    for op in table.ops:
+        if op.grad:
+            text = "\n".join(f"{inputs}: {formula}" for inputs, formula in op.grad.items())
+            out.write(f"    case {op.id}: return {string(text)};\n")
+    out.write("    default: return NULL;\n    }\n}\n")
