@@ -322,7 +322,7 @@ TD_API int td_drop(td_client *client, const char *name);
 /* Queues hand tensors from process to process, in order, without a copy. */
 typedef struct td_queue td_queue;
 enum { TD_PRODUCER = 1, TD_CONSUMER = 2, TD_WATCH = 4 }; /* watch: as a consumer, be told when a producer dies */
-#define TD_MAX_ITEM 64 /* tensors in one item */
+#define TD_MAX_ITEM 64                                   /* tensors in one item */
 
 typedef struct td_item_of_queue {
     int n;
@@ -337,7 +337,8 @@ typedef struct td_item_of_queue {
 TD_API td_queue *td_queue_open(td_client *client, const char *name, uint32_t capacity, unsigned role);
 /* Waits for room up to timeout_ms (< 0: for ever). */
 TD_API int td_queue_put(td_queue *q, td_list arrays, const void *note, size_t note_size, int timeout_ms);
-/* Waits for an item. TD_E_CLOSED when there will never be one more; with TD_WATCH, once for each producer that died, TD_E_LOST. td_queue_item_clear() what you got. */
+/* Waits for an item. TD_E_CLOSED when there will never be one more; with TD_WATCH, once for each producer that died,
+ * TD_E_LOST. td_queue_item_clear() what you got. */
 TD_API int td_queue_get(td_queue *q, td_queue_item *item, int timeout_ms);
 TD_API void td_queue_item_clear(td_queue_item *item);
 /* Leave the queue; `end`: and nobody may put any more. Frees it. NULL is fine. */
