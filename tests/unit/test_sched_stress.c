@@ -307,7 +307,7 @@ static void programs(bool whole, bool failures)
 {
     static const int counts[] = {0, 1, 2, 4};
     for (int w = 0; w < 4; w++)
-        for (int i = 0; i < scale(6); i++) {
+        for (int i = 0; i < scale(3); i++) {
             state = (uint64_t)(w * 1000 + i);
             int wrong = run_program(4000, counts[w], whole, failures, i % 2);
             if (wrong) printf("workers %d, program %d: %d differences\n", counts[w], i, wrong);
