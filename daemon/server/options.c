@@ -91,13 +91,16 @@ int td_processors_available(void)
 
 void td_options_help(void)
 {
-    puts("usage: tensord [--socket PATH] [--memory SIZE] [--workers N] [--shm memfd|posix] [--private] [--log LEVEL]\n"
+    puts("usage: tensord [--socket PATH] [--memory SIZE] [--session-memory SIZE] [--user-memory SIZE]\n"
+         "               [--workers N] [--shm memfd|posix] [--private] [--log LEVEL]\n"
          "\n"
          "Holds tensors in shared memory and computes on them for the processes of this host.\n"
          "\n"
          "  --socket PATH      where to listen (default $TENSORD_SOCKET, else $XDG_RUNTIME_DIR/tensord/socket,\n"
          "                     else /tmp/tensord-UID/socket); its directory is made with mode 0700\n"
          "  --memory SIZE      most shared memory to commit, as 512M or 8G (default: half of what this process may use)\n"
+         "  --session-memory SIZE, --user-memory SIZE\n"
+         "                     most of it for one client, and for all clients of one user (default: no such limit)\n"
          "  --workers N        threads that compute (default: the processors that this process may use)\n"
          "  --shm memfd|posix  where shared memory comes from (default memfd)\n"
          "  --private          end when the last client has gone\n"
@@ -132,6 +135,13 @@ static int set_level(td_options *o, const char *text, td_error *e)
     return td_fail(e, TD_E_INVALID, "--log takes error, warning, info or debug, not '%s'", text);
 }
 
+static int set_size(uint64_t *size, const char *option, const char *text, td_error *e)
+{
+    *size = td_parse_size(text);
+    if (*size >= (1 << 20)) return TD_OK;
+    return td_fail(e, TD_E_INVALID, "%s takes a size of at least 1M, as 512M or 8G, not '%s'", option, text);
+}
+
 static int set_option(td_options *o, int which, const char *text, td_error *e)
 {
     char *end;
@@ -141,9 +151,9 @@ static int set_option(td_options *o, int which, const char *text, td_error *e)
             return td_fail(e, TD_E_INVALID, "--socket: a path of %zu bytes is too long (at most %zu)", strlen(text), sizeof o->socket - 1);
         snprintf(o->socket, sizeof o->socket, "%s", text);
         return TD_OK;
-    case 'm':
-        o->memory = td_parse_size(text);
-        return o->memory >= (1 << 20) ? TD_OK : td_fail(e, TD_E_INVALID, "--memory takes a size of at least 1M, as 512M or 8G, not '%s'", text);
+    case 'm': return set_size(&o->memory, "--memory", text, e);
+    case 'S': return set_size(&o->session_memory, "--session-memory", text, e);
+    case 'U': return set_size(&o->user_memory, "--user-memory", text, e);
     case 'w':
         o->workers = (int)strtol(text, &end, 10);
         return *text && !*end && o->workers >= 1 && o->workers <= 1024
@@ -176,7 +186,7 @@ static int inherited_socket(void)
 
 int td_options_parse(td_options *o, int argc, char **argv, td_error *e)
 {
-    static const struct option longs[] = {{"socket", 1, NULL, 's'}, {"memory", 1, NULL, 'm'},  {"workers", 1, NULL, 'w'}, {"shm", 1, NULL, 'b'},
+    static const struct option longs[] = {{"socket", 1, NULL, 's'}, {"memory", 1, NULL, 'm'}, {"session-memory", 1, NULL, 'S'}, {"user-memory", 1, NULL, 'U'},  {"workers", 1, NULL, 'w'}, {"shm", 1, NULL, 'b'},
                                           {"private", 0, NULL, 'p'}, {"log", 1, NULL, 'l'}, {"version", 0, NULL, 'V'}, {"help", 0, NULL, 'h'},
                                           {NULL, 0, NULL, 0}};
     *o = (td_options){.listen_fd = -1, .log = TD_LOG_WARN, .shm = TD_SHM_MEMFD};

@@ -10,6 +10,7 @@ typedef enum td_log_level { TD_LOG_ERROR, TD_LOG_WARN, TD_LOG_INFO, TD_LOG_DEBUG
 typedef struct td_options {
     char socket[108];  /* path; "" with an inherited socket */
     uint64_t memory;   /* bytes of shared memory that may be committed */
+    uint64_t session_memory, user_memory; /* of them for one client, for all clients of one user; 0: no limit */
     int workers;
     td_shm_backend shm;
     bool is_private;   /* ends with its last client */

@@ -52,7 +52,7 @@ static void arm(td_peer *p, bool read)
 {
     if (p->closing) return;
     int want = p->eof || p->broken ? 0 : UV_DISCONNECT | (read ? UV_READABLE : 0);
-    if (td_writer_pending(&p->writer) && !p->broken && !p->blocked) want |= UV_WRITABLE;
+    if (p->full && !p->broken) want |= UV_WRITABLE;
     if (want == p->events) return;
     p->events = want;
     if (want) uv_poll_start(&p->poll, want, poll_event);
@@ -221,6 +221,7 @@ void td_peer_flush(td_peer *p)
             td_writer_deinit(&p->writer);
             td_peer_make_ready(p);
         }
+        p->full = rc > 0;
         if (rc == 0 && p->stalled) td_peer_make_ready(p);
     }
     p->blocked = td_writer_pending(&p->writer) && descriptor_in_flight(p);

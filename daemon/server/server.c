@@ -248,7 +248,7 @@ int td_server_init(td_server *s, const td_options *o, td_error *e)
     td_tensor_set_bound(DROP_MOST);
     int rc = init_loop(s, e);
     if (!rc) rc = td_sigbus_guard_install(e);
-    td_service_options so = {.memory = o->memory, .workers = o->workers, .shm = o->shm, .session_objects = TD_SESSION_OBJECTS, .uid_objects = TD_UID_OBJECTS, .wake = wake, .background = background, .arg = s};
+    td_service_options so = {.memory = o->memory, .workers = o->workers, .shm = o->shm, .session_bytes = o->session_memory, .uid_bytes = o->user_memory, .session_objects = TD_SESSION_OBJECTS, .uid_objects = TD_UID_OBJECTS, .wake = wake, .background = background, .arg = s};
     if (!rc) rc = td_service_init(&s->service, &so, e);
     if (rc) return rc;
     s->service.budget.dispose = dispose;

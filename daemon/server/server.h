@@ -27,7 +27,7 @@ typedef struct td_peer {
     td_server *server;
     struct td_peer *next, *prev;             /* all peers */
     struct td_peer *next_ready, *next_dirty; /* queued for a turn, for a flush */
-    bool ready, dirty, eof, broken, closing, blocked, stalled;
+    bool ready, dirty, eof, broken, closing, blocked, stalled, full;
     int fd, events; /* events: what the poll is armed for; -1: stopped */
     int sent_fds;   /* descriptors handed over that the peer may not have received yet */
     uv_poll_t poll;
