@@ -1,0 +1,154 @@
+/* Everything can be full: the daemon's memory, a session's share, a user's share. Each is an error that says so; the others' work goes on, and
+ * when something is freed there is room again. */
+#include "proto/opid.h"
+#include "tests/support/daemon.h"
+#include "tests/support/raw.h"
+#include "tests/unit/cunit_main.h"
+
+#include <stdlib.h>
+
+static uint32_t last_code;
+static char last_message[512];
+
+/* full([n], 1.0, float32) under `id`; then sync. */
+static uint32_t make(raw *r, uint32_t id, int64_t n, unsigned mode)
+{
+    td_words w = {0};
+    td_attrs a;
+    uint32_t rest[2];
+    td_attrs_init(&a);
+    td_attrs_ints(&a, 1, &n);
+    td_attrs_scalar(&a, td_float(1));
+    td_attrs_dtype(&a, TD_FLOAT32);
+    td_words_op(&w, td_op_by_id(TD_OP_FULL), mode, 0, 0, 0, NULL, 1, &id, NULL, &a, NULL);
+    uint64_t serial = ++r->serial;
+    td_words_put_u64(rest, serial);
+    td_words_control(&w, TD_REC_SYNC, 0, 0, 0, NULL, 0, NULL, 2, rest, NULL);
+    raw_words(r, w.at, w.count, NULL, 0);
+    td_words_deinit(&w);
+    last_code = TD_E_LOST;
+    for (Td__Wire__Reply *x; (x = raw_reply(r, 20000));) {
+        if (x->serial != serial) continue;
+        last_code = x->error ? x->error->code : 0;
+        snprintf(last_message, sizeof last_message, "%s", x->error ? x->error->message : "");
+        break;
+    }
+    return last_code;
+}
+
+static void release(raw *r, uint32_t first, uint32_t last)
+{
+    td_words w = {0};
+    for (uint32_t id = first; id <= last; id++) td_words_control(&w, TD_REC_RELEASE, 0, 0, 1, &id, 0, NULL, 0, NULL, NULL);
+    raw_words(r, w.at, w.count, NULL, 0);
+    td_words_deinit(&w);
+}
+
+static uint32_t lease_code(raw *r, uint64_t bytes)
+{
+    Td__Wire__Call c;
+    Td__Wire__Lease l;
+    td__wire__call__init(&c);
+    td__wire__lease__init(&l);
+    l.bytes = bytes;
+    c.lease = &l;
+    Td__Wire__Reply *x = raw_ask(r, &c);
+    return !x ? TD_E_LOST : x->error ? x->error->code : 0;
+}
+
+/* Tensors of n floats until it is full; how many went in. */
+static uint32_t fill(raw *r, int64_t n, unsigned mode)
+{
+    uint32_t id = 1;
+    while (id < 1000 && make(r, id, n, mode) == TD_OK) id++;
+    return id - 1;
+}
+
+static void with_daemon(const char *const *args, void (*run)(test_daemon *d))
+{
+    test_daemon d;
+    int64_t before[RAW_COUNTED];
+    CU_ASSERT_TRUE_FATAL(test_daemon_start(&d, args));
+    CU_ASSERT_TRUE_FATAL(raw_count(d.socket, before));
+    run(&d);
+    CU_ASSERT_TRUE(raw_count_again(d.socket, before, 6000));
+    CU_ASSERT_EQUAL(test_daemon_stop(&d), 0);
+}
+
+static void fill_memory(test_daemon *d)
+{
+    raw greedy, other;
+    CU_ASSERT_TRUE(raw_open(&greedy, d->socket));
+    CU_ASSERT_TRUE(raw_open(&other, d->socket));
+    CU_ASSERT_EQUAL(make(&other, 1, 1000, 0), TD_OK);
+    uint32_t n = fill(&greedy, 1 << 18, 0); /* 1 MiB each */
+    CU_ASSERT_TRUE(n >= 16 && n <= 32);
+    CU_ASSERT_EQUAL(last_code, TD_E_MEMORY);
+    CU_ASSERT_PTR_NOT_NULL(strstr(last_message, "biggest holders: raw (pid"));
+    CU_ASSERT_EQUAL(make(&other, 2, 1000, 0), TD_OK); /* it has room of its own */
+    CU_ASSERT_EQUAL(lease_code(&greedy, 8 << 20), TD_E_MEMORY);
+    CU_ASSERT_EQUAL(make(&greedy, 2000, 1 << 22, TD_RM_SERVICE), TD_E_MEMORY);
+    release(&greedy, 1, 4);
+    CU_ASSERT_EQUAL(make(&greedy, 1, 1 << 18, 0), TD_OK);
+    raw_close(&greedy); /* and when it has gone, the other may have it all */
+    uint32_t code = TD_E_MEMORY;
+    for (int i = 0; i < 200 && code; i++) {
+        if (i) test_sleep_ms(20);
+        code = make(&other, 100 + (uint32_t)i, 4 << 18, 0);
+    }
+    CU_ASSERT_EQUAL(code, TD_OK);
+    raw_close(&other);
+}
+
+static void memory(void)
+{
+    with_daemon((const char *[]){"--memory", "32M", "--workers", "1", NULL}, fill_memory);
+}
+
+static void posix_memory(void)
+{
+    with_daemon((const char *[]){"--memory", "32M", "--workers", "1", "--shm", "posix", NULL}, fill_memory);
+}
+
+static void fill_share(test_daemon *d)
+{
+    raw greedy, other;
+    CU_ASSERT_TRUE(raw_open(&greedy, d->socket));
+    CU_ASSERT_TRUE(raw_open(&other, d->socket));
+    uint32_t n = fill(&greedy, 1 << 18, 0);
+    CU_ASSERT_TRUE(n == 7 || n == 8);
+    CU_ASSERT_EQUAL(last_code, TD_E_QUOTA);
+    CU_ASSERT_PTR_NOT_NULL(strstr(last_message, "raw"));
+    CU_ASSERT_EQUAL(lease_code(&greedy, 4 << 20), TD_E_QUOTA);
+    uint32_t m = fill(&other, 1 << 18, 0);
+    CU_ASSERT_TRUE(m == 3 || m == 4); /* the user's share is 12 MiB */
+    CU_ASSERT_EQUAL(last_code, TD_E_QUOTA);
+    CU_ASSERT_PTR_NOT_NULL(strstr(last_message, "uid"));
+    release(&greedy, 1, n);
+    CU_ASSERT_TRUE(raw_sync(&greedy, &last_code));
+    CU_ASSERT_EQUAL(make(&other, 500, 1 << 18, 0), TD_OK);
+    raw_close(&greedy);
+    raw_close(&other);
+}
+
+static void shares(void)
+{
+    with_daemon((const char *[]){"--memory", "64M", "--session-memory", "8M", "--user-memory", "12M", NULL}, fill_share);
+}
+
+static void too_large_for_anybody(test_daemon *d)
+{
+    raw r;
+    CU_ASSERT_TRUE(raw_open(&r, d->socket));
+    CU_ASSERT_EQUAL(make(&r, 1, INT64_C(1) << 40, 0), TD_E_MEMORY);
+    CU_ASSERT_EQUAL(make(&r, 2, 100, 0), TD_OK);
+    raw_close(&r);
+}
+
+static void too_large(void)
+{
+    with_daemon((const char *[]){"--memory", "32M", NULL}, too_large_for_anybody);
+}
+
+TD_CUNIT_MAIN("full", {"the daemon's memory", memory}, {"the daemon's memory, POSIX segments", posix_memory}, {"a session's and a user's share", shares},
+              {"a tensor larger than everything", too_large})
