@@ -200,6 +200,10 @@ static void conv_ways(void)
     way = DEPTHWISE;
     conv_case(TD_FLOAT32, PLAIN, (geometry){3, 24, 20, 40, 48, 5, 3, 2, 2, 1, 1, 1, 2, 24}, true, 7);
     conv_case(TD_FLOAT64, PLAIN, (geometry){2, 8, 20, 40, 8, 3, 3, 1, 1, 1, 1, 1, 1, 8}, true, 7);
+    conv_case(TD_FLOAT32, PLAIN, (geometry){2, 8, 20, 37, 8, 5, 5, 1, 1, 2, 2, 1, 1, 8}, true, 7);
+    conv_case(TD_FLOAT32, PLAIN, (geometry){1, 4, 12, 19, 4, 3, 9, 1, 1, 3, 6, 1, 2, 4}, true, 7);
+    conv_case(TD_FLOAT32, PLAIN, (geometry){2, 4, 3, 2, 8, 3, 7, 1, 1, 1, 3, 1, 1, 4}, true, 7);
+    conv_case(TD_FLOAT32, PLAIN, (geometry){2, 4, 11, 13, 4, 2, 4, 1, 1, 3, 5, 2, 3, 4}, true, 7);
     way = ANY;
 }
 

@@ -12,83 +12,166 @@ typedef struct dw_state {
 } dw_state;
 
 #define LANES 16
+#define MAX_FUSED 7 /* taps of a row that are added in one pass; their ranges are worked out once */
 
-/* Row pieces: y[i] += w x[i s], x[i s] += w y[i], and lanes of y[i] x[i s]. */
-#define DEFINE_ROWS(T, s)                                                                                              \
-    TD_CLONES static void row_add_##s(T *restrict y, const T *restrict x, int64_t step, T w, int64_t n)                \
-    {                                                                                                                  \
-        if (step == 1)                                                                                                 \
-            for (int64_t i = 0; i < n; i++) y[i] += w * x[i];                                                          \
-        else                                                                                                           \
-            for (int64_t i = 0; i < n; i++) y[i] += w * x[i * step];                                                   \
-    }                                                                                                                  \
-    TD_CLONES static void row_back_##s(T *restrict x, const T *restrict y, int64_t step, T w, int64_t n)               \
-    {                                                                                                                  \
-        if (step == 1)                                                                                                 \
-            for (int64_t i = 0; i < n; i++) x[i] += w * y[i];                                                          \
-        else                                                                                                           \
-            for (int64_t i = 0; i < n; i++) x[i * step] += w * y[i];                                                   \
-    }                                                                                                                  \
-    TD_CLONES static void row_dot_##s(T *restrict acc, const T *restrict y, const T *restrict x, int64_t step,         \
-                                      int64_t n)                                                                       \
-    {                                                                                                                  \
-        int64_t i = 0;                                                                                                 \
-        if (step == 1)                                                                                                 \
-            for (; i + LANES <= n; i += LANES)                                                                         \
-                for (int j = 0; j < LANES; j++) acc[j] += y[i + j] * x[i + j];                                         \
-        for (int j = 0; i < n; i++, j = (j + 1) % LANES) acc[j] += y[i] * x[i * step];                                 \
-    }
-DEFINE_ROWS(float, f)
-DEFINE_ROWS(double, d)
+/* The sizes of one plane's convolution: h x w read with rows `x_row` apart, oh x ow with rows `y_row` apart. */
+typedef struct plane {
+    int64_t h, w, oh, ow, kh, kw, sh, sw, ph, pw, dh, dw, x_row, y_row;
+    int64_t a, b;                              /* columns where all taps lie inside, when they are fused */
+    int64_t first[MAX_FUSED], last[MAX_FUSED]; /* and where each does */
+} plane;
 
-enum way { FORWARD, DATA, WEIGHTS };
-
-/* One tap (ky, kx) of one plane: all rows of x against all rows of y (out or gradient). `acc`: lanes for WEIGHTS. */
-static void tap(const td_conv *c, enum way way, int64_t ky, int64_t kx, char *x, int64_t x_row, char *y, int64_t y_row,
-                double w, void *acc)
+/* Columns of y for which tap t of a row lies inside x. */
+TD_INLINE void tap_range(const plane *p, int64_t t, int64_t *first, int64_t *last)
 {
-    int64_t size = (int64_t)td_dtype_size(c->dtype), ix = kx * c->dw - c->pw, a, b;
-    td_conv_inside(c->w, c->sw, ix, c->ow, &a, &b);
-    for (int64_t oy = 0; oy < c->oh && b > a; oy++) {
-        int64_t iy = oy * c->sh - c->ph + ky * c->dh;
-        if (iy < 0 || iy >= c->h) continue;
-        void *xp = x + (iy * x_row + ix + a * c->sw) * size, *yp = y + (oy * y_row + a) * size;
-        bool f = c->dtype == TD_FLOAT32;
-        if (way == FORWARD && f) row_add_f(yp, xp, c->sw, (float)w, b - a);
-        else if (way == FORWARD) row_add_d(yp, xp, c->sw, w, b - a);
-        else if (way == DATA && f) row_back_f(xp, yp, c->sw, (float)w, b - a);
-        else if (way == DATA) row_back_d(xp, yp, c->sw, w, b - a);
-        else if (f) row_dot_f(acc, yp, xp, c->sw, b - a);
-        else row_dot_d(acc, yp, xp, c->sw, b - a);
-    }
+    if (t < MAX_FUSED) {
+        *first = p->first[t];
+        *last = p->last[t];
+    } else td_conv_inside(p->w, p->sw, t * p->dw - p->pw, p->ow, first, last);
 }
 
-static double weight(const td_kcall *k, const td_conv *c, int64_t o, int64_t t)
+static void set_ranges(plane *p)
 {
-    return td_karg_number(&k->in[c->backward ? 2 : 1], o * c->kh * c->kw + t);
+    p->a = 0;
+    p->b = p->sw == 1 && p->kw <= MAX_FUSED ? p->ow : 0;
+    for (int64_t t = 0; t < MAX_FUSED && t < p->kw; t++) {
+        td_conv_inside(p->w, p->sw, t * p->dw - p->pw, p->ow, &p->first[t], &p->last[t]);
+        p->a = td_max64(p->a, p->first[t]);
+        p->b = td_min64(p->b, p->last[t]);
+    }
+    if (p->a >= p->b) p->a = p->b = 0;
+}
+
+/* y[i] += sum over kw taps of w[t] x[i + t dw], n positions; `kw` is a constant where it matters. */
+#define DEFINE_PLANES(T, s)                                                                                            \
+    TD_INLINE void fused_##s(T *restrict y, const T *restrict x, const T *w, int64_t kw, int64_t dw, int64_t n)        \
+    {                                                                                                                  \
+        for (int64_t i = 0; i < n; i++) {                                                                              \
+            T sum = y[i];                                                                                              \
+            for (int64_t t = 0; t < kw; t++) sum += w[t] * x[i + t * dw];                                              \
+            y[i] = sum;                                                                                                \
+        }                                                                                                              \
+    }                                                                                                                  \
+    /* One row of x into one row of y, all taps of it. */                                                              \
+    TD_INLINE void row_##s(const plane *p, T *restrict y, const T *restrict x, const T *w)                             \
+    {                                                                                                                  \
+        const int64_t a = p->a, b = p->b;                                                                              \
+        int64_t first, last;                                                                                           \
+        if (a < b && p->kw == 3 && p->dw == 1) fused_##s(y + a, x + a - p->pw, w, 3, 1, b - a);                        \
+        else if (a < b && p->kw == 5 && p->dw == 1) fused_##s(y + a, x + a - p->pw, w, 5, 1, b - a);                   \
+        else if (a < b) fused_##s(y + a, x + a - p->pw, w, p->kw, p->dw, b - a);                                       \
+        for (int64_t t = 0; t < p->kw; t++) { /* the rest: the borders, or strided rows as a whole */                  \
+            const int64_t ix = t * p->dw - p->pw;                                                                      \
+            tap_range(p, t, &first, &last);                                                                            \
+            for (int64_t i = first; i < (a < b && a < last ? a : last); i++) y[i] += w[t] * x[ix + i * p->sw];         \
+            for (int64_t i = a < b && b > first ? b : last; i < last; i++) y[i] += w[t] * x[ix + i * p->sw];           \
+        }                                                                                                              \
+    }                                                                                                                  \
+    TD_CLONES static void forward_##s(const plane *p, T *y, const T *x, const T *w)                                    \
+    {                                                                                                                  \
+        for (int64_t oy = 0; oy < p->oh; oy++)                                                                         \
+            for (int64_t ky = 0; ky < p->kh; ky++) {                                                                   \
+                const int64_t iy = oy * p->sh - p->ph + ky * p->dh;                                                    \
+                if (iy >= 0 && iy < p->h) row_##s(p, y + oy * p->y_row, x + iy * p->x_row, w + ky * p->kw);            \
+            }                                                                                                          \
+    }                                                                                                                  \
+    TD_CLONES static void back_##s(const plane *p, const T *y, T *x, const T *w)                                       \
+    {                                                                                                                  \
+        int64_t a, b;                                                                                                  \
+        for (int64_t oy = 0; oy < p->oh; oy++)                                                                         \
+            for (int64_t t = 0; t < p->kh * p->kw; t++) {                                                              \
+                const int64_t iy = oy * p->sh - p->ph + t / p->kw * p->dh, ix = t % p->kw * p->dw - p->pw;             \
+                tap_range(p, t % p->kw, &a, &b);                                                                       \
+                if (iy < 0 || iy >= p->h) continue;                                                                    \
+                T *restrict to = x + iy * p->x_row + ix;                                                               \
+                for (int64_t i = a; i < b; i++) to[i * p->sw] += w[t] * y[oy * p->y_row + i];                          \
+            }                                                                                                          \
+    }                                                                                                                  \
+    TD_CLONES static double dot_##s(const plane *p, const T *y, const T *x, int64_t ky, int64_t kx)                    \
+    {                                                                                                                  \
+        T acc[LANES] = {0};                                                                                            \
+        double sum = 0;                                                                                                \
+        int64_t a, b;                                                                                                  \
+        const int64_t ix = kx * p->dw - p->pw;                                                                         \
+        tap_range(p, kx, &a, &b);                                                                                      \
+        for (int64_t oy = 0; oy < p->oh; oy++) {                                                                       \
+            const int64_t iy = oy * p->sh - p->ph + ky * p->dh;                                                        \
+            if (iy < 0 || iy >= p->h) continue;                                                                        \
+            const T *g = y + oy * p->y_row, *v = x + iy * p->x_row + ix;                                               \
+            int64_t i = a;                                                                                             \
+            if (p->sw == 1)                                                                                            \
+                for (; i + LANES <= b; i += LANES)                                                                     \
+                    for (int j = 0; j < LANES; j++) acc[j] += g[i + j] * v[i + j];                                     \
+            for (int j = 0; i < b; i++, j = (j + 1) % LANES) acc[j] += g[i] * v[i * p->sw];                            \
+        }                                                                                                              \
+        for (int j = 0; j < LANES; j++) sum += acc[j];                                                                 \
+        return sum;                                                                                                    \
+    }
+DEFINE_PLANES(float, f)
+DEFINE_PLANES(double, d)
+
+static plane plain(const td_conv *c, int64_t x_row, int64_t y_row)
+{
+    plane p = {c->h, c->w, c->oh, c->ow, c->kh, c->kw, c->sh, c->sw, c->ph, c->pw, c->dh, c->dw, x_row, y_row};
+    set_ranges(&p);
+    return p;
+}
+
+/* With stride 1 the gradient is a convolution too: of y with the kernel turned by half a turn. */
+static plane turned(const td_conv *c, int64_t y_row)
+{
+    plane p = {.h = c->oh,
+               .w = c->ow,
+               .oh = c->h,
+               .ow = c->w,
+               .kh = c->kh,
+               .kw = c->kw,
+               .sh = 1,
+               .sw = 1,
+               .ph = c->dh * (c->kh - 1) - c->ph,
+               .pw = c->dw * (c->kw - 1) - c->pw,
+               .dh = c->dh,
+               .dw = c->dw,
+               .x_row = y_row,
+               .y_row = c->w};
+    set_ranges(&p);
+    return p;
+}
+
+/* The taps of output channel o in the computed dtype, in order or turned. */
+static void load_taps(const td_kcall *k, const td_conv *c, int64_t o, bool turn, void *to)
+{
+    int64_t n = c->kh * c->kw;
+    for (int64_t t = 0; t < n; t++) {
+        double v = td_karg_number(&k->in[c->backward ? 2 : 1], o * n + (turn ? n - 1 - t : t));
+        if (c->dtype == TD_FLOAT32) ((float *)to)[t] = (float)v;
+        else ((double *)to)[t] = v;
+    }
 }
 
 static void fill(const td_conv *c, char *y, double v)
 {
-    for (int64_t i = 0; i < c->p; i++)
-        if (c->dtype == TD_FLOAT32) ((float *)y)[i] = (float)v;
-        else ((double *)y)[i] = v;
+    if (c->dtype == TD_FLOAT32)
+        for (int64_t i = 0; i < c->p; i++) ((float *)y)[i] = (float)v;
+    else
+        for (int64_t i = 0; i < c->p; i++) ((double *)y)[i] = v;
 }
 
 static void forward_chunk(td_kcall *k, int64_t chunk, void *scratch)
 {
     const dw_state *s = (const dw_state *)k->state;
     const td_conv *c = &s->c;
+    const plane p = plain(c, c->xs[2], c->ow);
     int64_t size = (int64_t)td_dtype_size(c->dtype), b, e;
-    (void)scratch;
     td_cut_range(c->n * c->o, s->per_out, chunk, &b, &e);
     for (; b < e; b++) {
         int64_t n = b / c->o, o = b % c->o;
         char *y = (char *)k->out[0].data + b * c->p * size;
-        char *x = (char *)k->in[0].data + (n * c->xs[0] + o / c->og * c->xs[1]) * size;
+        const char *x = (const char *)k->in[0].data + (n * c->xs[0] + o / c->og * c->xs[1]) * size;
+        load_taps(k, c, o, false, scratch);
         fill(c, y, td_absent(&k->in[2]) ? 0 : td_karg_number(&k->in[2], o));
-        for (int64_t t = 0; t < c->kh * c->kw; t++)
-            tap(c, FORWARD, t / c->kw, t % c->kw, x, c->xs[2], y, c->ow, weight(k, c, o, t), NULL);
+        if (c->dtype == TD_FLOAT32) forward_f(&p, (float *)y, (const float *)x, scratch);
+        else forward_d(&p, (double *)y, (const double *)x, scratch);
     }
 }
 
@@ -96,45 +179,40 @@ static void data_chunk(td_kcall *k, int64_t chunk, void *scratch)
 {
     const dw_state *s = (const dw_state *)k->state;
     const td_conv *c = &s->c;
+    const bool turn = c->sh == 1 && c->sw == 1, f = c->dtype == TD_FLOAT32;
+    const plane p = turn ? turned(c, s->gs[2]) : plain(c, c->w, s->gs[2]);
     int64_t size = (int64_t)td_dtype_size(c->dtype), b, e;
-    (void)scratch;
     td_cut_range(c->n * c->c, s->per_in, chunk, &b, &e);
     for (; b < e; b++) {
-        char *x = (char *)k->out[0].data + b * c->h * c->w * size;
+        void *x = (char *)k->out[0].data + b * c->h * c->w * size;
         memset(x, 0, (size_t)(c->h * c->w * size));
         for (int64_t o = b % c->c * c->og; o < (b % c->c + 1) * c->og; o++) {
-            char *y = (char *)k->in[0].data + (b / c->c * s->gs[0] + o * s->gs[1]) * size;
-            for (int64_t t = 0; t < c->kh * c->kw; t++)
-                tap(c, DATA, t / c->kw, t % c->kw, x, c->w, y, s->gs[2], weight(k, c, o, t), NULL);
+            const void *y = (const char *)k->in[0].data + (b / c->c * s->gs[0] + o * s->gs[1]) * size;
+            load_taps(k, c, o, turn, scratch);
+            if (turn && f) forward_f(&p, x, y, scratch);
+            else if (turn) forward_d(&p, x, y, scratch);
+            else if (f) back_f(&p, y, x, scratch);
+            else back_d(&p, y, x, scratch);
         }
     }
-}
-
-/* The sum of the lanes. */
-static double total(const td_conv *c, const void *acc)
-{
-    double sum = 0;
-    for (int j = 0; j < LANES; j++) sum += c->dtype == TD_FLOAT32 ? ((const float *)acc)[j] : ((const double *)acc)[j];
-    return sum;
 }
 
 static void weights_chunk(td_kcall *k, int64_t chunk, void *scratch)
 {
     const dw_state *s = (const dw_state *)k->state;
     const td_conv *c = &s->c;
+    const plane p = plain(c, c->xs[2], s->gs[2]);
     int64_t size = (int64_t)td_dtype_size(c->dtype), taps = c->kh * c->kw, b, e;
     double *sum = scratch;
     td_cut_range(c->o, s->per_w, chunk, &b, &e);
     for (; b < e; b++) {
         memset(sum, 0, sizeof(double) * (size_t)taps);
         for (int64_t n = 0; n < c->n; n++) {
-            char *x = (char *)k->in[1].data + (n * c->xs[0] + b / c->og * c->xs[1]) * size;
-            char *y = (char *)k->in[0].data + (n * s->gs[0] + b * s->gs[1]) * size;
-            for (int64_t t = 0; t < taps; t++) {
-                double acc[LANES] = {0}; /* room for lanes of either type */
-                tap(c, WEIGHTS, t / c->kw, t % c->kw, x, c->xs[2], y, s->gs[2], 0, acc);
-                sum[t] += total(c, acc);
-            }
+            const void *x = (const char *)k->in[1].data + (n * c->xs[0] + b / c->og * c->xs[1]) * size;
+            const void *y = (const char *)k->in[0].data + (n * s->gs[0] + b * s->gs[1]) * size;
+            for (int64_t t = 0; t < taps; t++)
+                sum[t] += c->dtype == TD_FLOAT32 ? dot_f(&p, y, x, t / c->kw, t % c->kw)
+                                                 : dot_d(&p, y, x, t / c->kw, t % c->kw);
         }
         for (int64_t t = 0; t < taps; t++)
             td_element_from_double((char *)k->out[1].data + (b * taps + t) * size, c->dtype, sum[t]);
@@ -148,10 +226,10 @@ static bool takes(const td_conv *c)
 
 static void cut(dw_state *s)
 {
-    int64_t plane = td_max64(1, s->c.p * s->c.kh * s->c.kw);
-    s->per_out = td_max64(1, 700000 / plane);
-    s->per_in = td_max64(1, 700000 / td_max64(1, plane * s->c.og));
-    s->per_w = td_max64(1, 700000 / td_max64(1, plane * s->c.n));
+    int64_t macs = td_max64(1, s->c.p * s->c.kh * s->c.kw);
+    s->per_out = td_max64(1, 700000 / macs);
+    s->per_in = td_max64(1, 700000 / td_max64(1, macs * s->c.og));
+    s->per_w = td_max64(1, 700000 / td_max64(1, macs * s->c.n));
 }
 
 bool td_conv_plan_depthwise(td_kcall *k, const td_conv *c)
@@ -161,6 +239,7 @@ bool td_conv_plan_depthwise(td_kcall *k, const td_conv *c)
     *s = (dw_state){.c = *c};
     cut(s);
     td_plan_phase(k, forward_chunk, td_cut(c->n * c->o, s->per_out));
+    k->scratch_bytes = sizeof(double) * (size_t)(c->kh * c->kw);
     k->cost_ns = (double)(c->n * c->o) * ((double)(c->p * c->kh * c->kw) * 0.12 + 100);
     return true;
 }
