@@ -52,7 +52,7 @@ static void sgd_all(void)
 static void adam_case(td_dtype t, int layout, double decay, bool decoupled)
 {
     tt p = TTL(t, layout, 5, 12), g = TTL(t, layout == SHUFFLED ? PLAIN : layout, 5, 12), m = TTL(t, layout, 5, 12);
-    tt v = TTL(t, layout, 5, 12), step = tt_scalar(TD_FLOAT32);
+    tt v = TTL(t, layout, 5, 12), step = tt_scalar(layout == STEPPED ? TD_INT64 : TD_FLOAT32);
     const double lr = 0.01, b1 = 0.9, b2 = 0.99, eps = 1e-3;
     tt_normal(&p, 0, 1);
     double wp[N], wm[N] = {0}, wv[N] = {0};

@@ -189,8 +189,9 @@ int td_cpu_plan_adam_step(td_kcall *k, td_error *e)
                        .eps = td_attr_float(a, 3),
                        .decay = td_attr_float(a, 4),
                        .decoupled = td_attr_bool(a, 5)};
-    if (!td_dtype_is_float(k->in[4].desc->dtype) || td_desc_numel(k->in[4].desc) != 1)
-        return td_fail(e, TD_E_TYPE, "adam_step: step must be one float");
+    unsigned t = k->in[4].desc->dtype;
+    if ((!td_dtype_is_float(t) && t != TD_INT64) || td_desc_numel(k->in[4].desc) != 1)
+        return td_fail(e, TD_E_TYPE, "adam_step: step must be one float or int64 number");
     td_plan_phase(k, count_chunk, 1);
     return start(k, s, "adam_step", e);
 }
