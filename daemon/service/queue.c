@@ -11,6 +11,7 @@ struct td_queue {
     td_queue *next, *prev;
     char name[TD_NAME_MAX + 1];
     uint32_t capacity, size, deaths;
+    bool sized; /* somebody said the capacity; until then it is 1 */
     td_queue_item *first, **last;
     td_member *members;
     td_queue_wait *putters, *getters; /* oldest first */
@@ -176,12 +177,12 @@ static td_queue *find(td_service *s, const char *name)
     return q;
 }
 
-static td_queue *create(td_service *s, const char *name, uint32_t capacity)
+static td_queue *create(td_service *s, const char *name)
 {
     td_queue *q = calloc(1, sizeof *q);
     if (!q) return NULL;
     snprintf(q->name, sizeof q->name, "%s", name);
-    q->capacity = capacity ? capacity : 1;
+    q->capacity = 1;
     q->last = &q->first;
     q->next = s->queues;
     if (q->next) q->next->prev = q;
@@ -208,14 +209,18 @@ int td_queue_join(td_member **out, td_service *s, const char *name, uint32_t cap
     if (!(role & (TD_QUEUE_PRODUCER | TD_QUEUE_CONSUMER)))
         return td_fail(e, TD_E_INVALID, "queue '%s': join as producer, consumer or both (role %u)", name, role);
     td_queue *q = find(s, name);
-    if (q && capacity && capacity != q->capacity)
+    if (q && capacity && q->sized && capacity != q->capacity)
         return td_fail(e, TD_E_EXISTS, "queue '%s' exists with capacity %u; asked for %u", name, q->capacity, capacity);
     bool fresh = !q;
-    if (fresh && !(q = create(s, name, capacity))) return td_fail(e, TD_E_SYSTEM, "no memory for queue '%s'", name);
+    if (fresh && !(q = create(s, name))) return td_fail(e, TD_E_SYSTEM, "no memory for queue '%s'", name);
     td_member *m = calloc(1, sizeof *m);
     if (!m) {
         if (fresh) destroy(s, q);
         return td_fail(e, TD_E_SYSTEM, "no memory to join queue '%s'", name);
+    }
+    if (capacity && !q->sized) {
+        q->capacity = capacity;
+        q->sized = true;
     }
     *m = (td_member){.queue = q, .role = role, .session = who->session, .pid = who->pid, .deaths_told = q->deaths, .next = q->members};
     snprintf(m->program, sizeof m->program, "%s", who->name);
@@ -223,6 +228,7 @@ int td_queue_join(td_member **out, td_service *s, const char *name, uint32_t cap
     q->members = m;
     q->producers_ever += (role & TD_QUEUE_PRODUCER) != 0;
     *out = m;
+    settle(s, q); /* a larger capacity makes room */
     return TD_OK;
 }
 

@@ -137,7 +137,8 @@ typedef struct td_queue_wait {
     void *arg;
 } td_queue_wait;
 
-/* Join, creating the queue when there is none (then `capacity` items, 0: 1). A capacity that differs from an existing queue's is TD_E_EXISTS. */
+/* Join, creating the queue when there is none. `capacity` 0: whatever the others say (1 until somebody does); one that differs from what was said
+ * before is TD_E_EXISTS. */
 int td_queue_join(td_member **out, td_service *s, const char *name, uint32_t capacity, uint32_t role, const td_account *who, td_error *e);
 /* `died`: the others learn of it. The last one to leave takes the queue and its items with it. */
 void td_queue_leave(td_service *s, td_member *m, bool died);

@@ -192,6 +192,20 @@ static void queues_in_order(void)
     CU_ASSERT_PTR_NULL(s.queues);
 }
 
+static void queue_takes_the_first_capacity(void)
+{
+    td_member *p = join("q", 0, TD_QUEUE_PRODUCER, alice), *c, *other = NULL;
+    td_queue_wait *w;
+    told put = {0};
+    td_queue_put(&s, p, item(1), 0, &w, queue_told, NULL, NULL);
+    CU_ASSERT_EQUAL(td_queue_put(&s, p, item(2), UINT32_MAX, &w, queue_told, &put, NULL), TD_WAIT);
+    c = join("q", 4, TD_QUEUE_CONSUMER, bob);
+    CU_ASSERT_TRUE(put.times == 1 && put.error.code == 0 && td_queue_size(c->queue) == 2);
+    CU_ASSERT_EQUAL(td_queue_join(&other, &s, "q", 5, TD_QUEUE_CONSUMER, bob, NULL), TD_E_EXISTS);
+    td_queue_leave(&s, p, false);
+    td_queue_leave(&s, c, false);
+}
+
 static void queue_getters_wait_in_order(void)
 {
     td_member *p = join("q", 1, TD_QUEUE_PRODUCER, alice), *c = join("q", 1, TD_QUEUE_CONSUMER, bob);
@@ -299,6 +313,7 @@ static void deadlines_fire_in_order(void)
 
 TD_CUNIT_MAIN_WITH("service", init, cleanup, {"names bind, are taken, are dropped", names_bind}, {"thousands of names", names_many},
                    {"names are waited for", names_waited_for}, {"queues keep order and capacity", queues_in_order},
+                   {"who comes first need not know the capacity", queue_takes_the_first_capacity},
                    {"getters wait in order", queue_getters_wait_in_order}, {"a death is seen at once", queue_death_is_seen},
                    {"an ended queue is emptied", queue_end_lets_take_what_is_left},
                    {"a queue goes with its last member", queue_goes_with_its_last_member},
