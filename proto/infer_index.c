@@ -141,7 +141,7 @@ TD_RULE(index_put)
     n = ndim;
     memcpy(both, shape, sizeof both);
     bool fits = v->ndim <= ndim && !td_broadcast(both, &n, v->shape, v->ndim, NULL);
-    if (!fits || memcmp(both, shape, (size_t)ndim * sizeof *shape))
+    if (!fits || memcmp(both, shape, (size_t)ndim * sizeof *shape) != 0)
         return td_fail(
             e, TD_E_SHAPE,
             "shape mismatch: value tensor 'v' of shape %s cannot be broadcast to indexing result of shape %s",

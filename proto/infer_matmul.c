@@ -95,7 +95,7 @@ TD_RULE(addmm)
     TD_TRY(td_infer_alpha(f, 0, f->compute, e));
     TD_TRY(td_infer_alpha(f, 1, f->compute, e));
     memcpy(both, shape, sizeof shape);
-    if (c->ndim > 2 || td_broadcast(both, &ndim, c->shape, c->ndim, NULL) || memcmp(both, shape, sizeof shape))
+    if (c->ndim > 2 || td_broadcast(both, &ndim, c->shape, c->ndim, NULL) || memcmp(both, shape, sizeof shape) != 0)
         return td_fail(e, TD_E_SHAPE, "'c' of shape %s cannot be expanded to the product's %s", TD_SHAPE(c, have),
                        td_shape_text(2, shape, want, sizeof want));
     return td_infer_make(f, f->compute, 2, shape, e);

@@ -33,12 +33,12 @@ static void turn4(char *to, int64_t ts, const char *from, int64_t fs)
     v4 a[4], t[4];
     for (int i = 0; i < 4; i++) memcpy(&a[i], from + i * fs, 16);
     for (int i = 0; i < 2; i++) {
-        t[i] = __builtin_shuffle(a[2 * i], a[2 * i + 1], (v4){0, 4, 1, 5});
-        t[i + 2] = __builtin_shuffle(a[2 * i], a[2 * i + 1], (v4){2, 6, 3, 7});
+        t[i] = __builtin_shufflevector(a[2 * i], a[2 * i + 1], 0, 4, 1, 5);
+        t[i + 2] = __builtin_shufflevector(a[2 * i], a[2 * i + 1], 2, 6, 3, 7);
     }
     for (int i = 0; i < 2; i++) {
-        a[2 * i] = __builtin_shuffle(t[2 * i], t[2 * i + 1], (v4){0, 1, 4, 5});
-        a[2 * i + 1] = __builtin_shuffle(t[2 * i], t[2 * i + 1], (v4){2, 3, 6, 7});
+        a[2 * i] = __builtin_shufflevector(t[2 * i], t[2 * i + 1], 0, 1, 4, 5);
+        a[2 * i + 1] = __builtin_shufflevector(t[2 * i], t[2 * i + 1], 2, 3, 6, 7);
     }
     for (int i = 0; i < 4; i++) memcpy(to + i * ts, &a[i], 16);
 }
@@ -56,17 +56,17 @@ static void turn4(char *to, int64_t ts, const char *from, int64_t fs)
     v8 a[8], t[8];
     for (int i = 0; i < 8; i++) memcpy(&a[i], from + i * fs, 32);
     for (int i = 0; i < 4; i++) { /* pairs */
-        t[2 * i] = __builtin_shuffle(a[2 * i], a[2 * i + 1], (v8){0, 8, 1, 9, 4, 12, 5, 13});
-        t[2 * i + 1] = __builtin_shuffle(a[2 * i], a[2 * i + 1], (v8){2, 10, 3, 11, 6, 14, 7, 15});
+        t[2 * i] = __builtin_shufflevector(a[2 * i], a[2 * i + 1], 0, 8, 1, 9, 4, 12, 5, 13);
+        t[2 * i + 1] = __builtin_shufflevector(a[2 * i], a[2 * i + 1], 2, 10, 3, 11, 6, 14, 7, 15);
     }
     for (int i = 0; i < 2; i++) /* columns 0 and 4, 1 and 5, ... of four rows */
         for (int j = 0; j < 2; j++) {
-            a[4 * i + 2 * j] = __builtin_shuffle(t[4 * i + j], t[4 * i + j + 2], (v8){0, 1, 8, 9, 4, 5, 12, 13});
-            a[4 * i + 2 * j + 1] = __builtin_shuffle(t[4 * i + j], t[4 * i + j + 2], (v8){2, 3, 10, 11, 6, 7, 14, 15});
+            a[4 * i + 2 * j] = __builtin_shufflevector(t[4 * i + j], t[4 * i + j + 2], 0, 1, 8, 9, 4, 5, 12, 13);
+            a[4 * i + 2 * j + 1] = __builtin_shufflevector(t[4 * i + j], t[4 * i + j + 2], 2, 3, 10, 11, 6, 7, 14, 15);
         }
     for (int i = 0; i < 4; i++) {
-        t[i] = __builtin_shuffle(a[i], a[i + 4], (v8){0, 1, 2, 3, 8, 9, 10, 11});
-        t[i + 4] = __builtin_shuffle(a[i], a[i + 4], (v8){4, 5, 6, 7, 12, 13, 14, 15});
+        t[i] = __builtin_shufflevector(a[i], a[i + 4], 0, 1, 2, 3, 8, 9, 10, 11);
+        t[i + 4] = __builtin_shufflevector(a[i], a[i + 4], 4, 5, 6, 7, 12, 13, 14, 15);
     }
     for (int i = 0; i < 8; i++) memcpy(to + i * ts, &t[i], 32);
 }
@@ -75,12 +75,12 @@ static void turn8(char *to, int64_t ts, const char *from, int64_t fs)
     d4 a[4], t[4];
     for (int i = 0; i < 4; i++) memcpy(&a[i], from + i * fs, 32);
     for (int i = 0; i < 2; i++) {
-        t[2 * i] = __builtin_shuffle(a[2 * i], a[2 * i + 1], (d4){0, 4, 2, 6});
-        t[2 * i + 1] = __builtin_shuffle(a[2 * i], a[2 * i + 1], (d4){1, 5, 3, 7});
+        t[2 * i] = __builtin_shufflevector(a[2 * i], a[2 * i + 1], 0, 4, 2, 6);
+        t[2 * i + 1] = __builtin_shufflevector(a[2 * i], a[2 * i + 1], 1, 5, 3, 7);
     }
     for (int i = 0; i < 2; i++) {
-        a[i] = __builtin_shuffle(t[i], t[i + 2], (d4){0, 1, 4, 5});
-        a[i + 2] = __builtin_shuffle(t[i], t[i + 2], (d4){2, 3, 6, 7});
+        a[i] = __builtin_shufflevector(t[i], t[i + 2], 0, 1, 4, 5);
+        a[i + 2] = __builtin_shufflevector(t[i], t[i + 2], 2, 3, 6, 7);
     }
     for (int i = 0; i < 4; i++) memcpy(to + i * ts, &a[i], 32);
 }
