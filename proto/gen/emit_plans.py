@@ -16,7 +16,7 @@ def emit(table, out):
     plans = {op.id: plan(op) for op in table.ops if plan(op)}
     out.write(HEAD + '#include "daemon/kernels/kernel.h"\n\n')
     for name in sorted(set(plans.values())):
-        out.write(f"__attribute__((weak)) int {name}(td_kcall *k, td_error *e);\n")
+        out.write(f"int {name}(td_kcall *k, td_error *e);\n")
     out.write("\nconst td_plan_fn td_cpu_plans[] = {\n")
     for id_, name in sorted(plans.items()):
         out.write(f"    [{id_}] = {name},\n")

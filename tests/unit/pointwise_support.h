@@ -38,21 +38,22 @@ enum { ROW_MAJOR, PERMUTED, STEPPED, EXPANDED, BOX_LAYOUTS };
 HELPER box box_new(td_dtype dtype, int nd, const int64_t *shape, int layout)
 {
     box b = {.d = {.dtype = (uint8_t)dtype, .ndim = (uint8_t)nd}};
-    int order[TD_MAX_DIMS]; /* outermost first */
+    int order[TD_MAX_DIMS] = {0}; /* outermost first */
     for (int i = 0; i < nd; i++) order[i] = i;
     if (layout == PERMUTED)
         for (int i = nd - 1; i > 0; i--) {
-            int j = (int)random_below(i + 1), o = order[i];
+            unsigned j = (unsigned)(random_bits() % (unsigned)(i + 1));
+            int o = order[i];
             order[i] = order[j];
             order[j] = o;
         }
     int64_t width = layout == STEPPED ? 2 : 1;
     int flat = layout == EXPANDED && nd ? (int)random_below(nd) : -1;
     for (int i = nd - 1; i >= 0; i--) {
-        int k = order[i];
+        unsigned k = (unsigned)order[i] % TD_MAX_DIMS;
         b.d.shape[k] = shape[k];
-        b.d.stride[k] = k == flat ? 0 : width;
-        if (k != flat) width *= shape[k] > 0 ? shape[k] : 1;
+        b.d.stride[k] = (int)k == flat ? 0 : width;
+        if ((int)k != flat) width *= shape[k] > 0 ? shape[k] : 1;
         if (layout == STEPPED && i == nd - 1) width += 3;
     }
     size_t bytes = (size_t)(width + 1) * td_dtype_size(dtype);

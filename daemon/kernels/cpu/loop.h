@@ -52,6 +52,7 @@ extern const td_pw_op td_pw_ops[];
 extern const unsigned char td_pw_row_of[];
 
 struct td_reducers;
+struct td_philox_fns;
 
 /* A set of loops for one instruction set. */
 typedef struct td_isa {
@@ -61,6 +62,7 @@ typedef struct td_isa {
     void (*transpose)(void *to, int64_t to_stride, const void *from, int64_t from_stride, int rows, int64_t cols,
                       int size);
     const struct td_reducers *reduce;
+    const struct td_philox_fns *philox;
 } td_isa;
 
 /* The best set for this processor: chosen once by td_cpu_init, the portable one before. */

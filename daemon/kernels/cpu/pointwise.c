@@ -3,7 +3,7 @@
  * Two ways: operands that are all contiguous and alike (or single numbers) go straight to the loop, so that small ops
  * cost next to nothing; everything else walks in tiles. Both give the same bits: an element depends on nothing but its
  * operands. */
-#include "daemon/kernels/cpu/pointwise.h"
+#include "daemon/kernels/cpu/plans.h"
 #include "daemon/kernels/cpu/tile.h"
 #include <assert.h>
 #include <float.h>

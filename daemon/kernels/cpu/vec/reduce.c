@@ -1,148 +1,7 @@
 /* The folds: see reduce.h. Each type has its own section; what is common is written once as a macro. */
 #include "daemon/kernels/cpu/vec/reduce.h"
 #include "daemon/kernels/cpu/vec/isa.h"
-#include "daemon/kernels/cpu/vec/loops.h"
-
-typedef float f8 __attribute__((vector_size(32)));
-typedef double d8 __attribute__((vector_size(64)));
-typedef int32_t i8 __attribute__((vector_size(32)));
-typedef int64_t l8 __attribute__((vector_size(64)));
-
-TD_FN f8 load_f8(const float *x)
-{
-    f8 v;
-    memcpy(&v, x, sizeof v);
-    return v;
-}
-TD_FN d8 load_d8(const double *x)
-{
-    d8 v;
-    memcpy(&v, x, sizeof v);
-    return v;
-}
-TD_FN d8 widen(f8 v)
-{
-    return __builtin_convertvector(v, d8);
-}
-TD_FN double fold8(d8 v)
-{
-    return ((v[0] + v[4]) + (v[2] + v[6])) + ((v[1] + v[5]) + (v[3] + v[7]));
-}
-
-/* Eight running sums in double: lane i has the elements i, i + 8, ...; four are added as floats first. */
-TD_FN d8 lanes_f32(int64_t n, const float *x)
-{
-    d8 s0 = {0}, s1 = {0};
-    int64_t i = 0;
-    for (; i + 64 <= n; i += 64) {
-        s0 += widen((load_f8(x + i) + load_f8(x + i + 8)) + (load_f8(x + i + 16) + load_f8(x + i + 24)));
-        s1 += widen((load_f8(x + i + 32) + load_f8(x + i + 40)) + (load_f8(x + i + 48) + load_f8(x + i + 56)));
-    }
-    for (; i + 8 <= n; i += 8) s0 += widen(load_f8(x + i));
-    s0 += s1;
-    for (int j = 0; i < n; i++, j++) s0[j] += (double)x[i];
-    return s0;
-}
-TD_FN d8 lanes_f64(int64_t n, const double *x)
-{
-    d8 s0 = {0}, s1 = {0};
-    int64_t i = 0;
-    for (; i + 16 <= n; i += 16) {
-        s0 += load_d8(x + i);
-        s1 += load_d8(x + i + 8);
-    }
-    for (; i + 8 <= n; i += 8) s0 += load_d8(x + i);
-    s0 += s1;
-    for (int j = 0; i < n; i++, j++) s0[j] += x[i];
-    return s0;
-}
-
-static double sum_f32(int64_t n, const float *x)
-{
-    return fold8(lanes_f32(n, x));
-}
-static double sum_f64(int64_t n, const double *x)
-{
-    return fold8(lanes_f64(n, x));
-}
-
-/* NaN wins: it is taken when met, and nothing is larger than it afterwards. */
-TD_FN f8 larger_f8(f8 m, f8 x)
-{
-    i8 take = (x > m) | (x != x);
-    return (f8)(((i8)x & take) | ((i8)m & ~take));
-}
-TD_FN d8 larger_d8(d8 m, d8 x)
-{
-    l8 take = (x > m) | (x != x);
-    return (d8)(((l8)x & take) | ((l8)m & ~take));
-}
-static float max_f32(int64_t n, const float *x)
-{
-    f8 m0 = load_f8((const float[8]){[0 ... 7] = -INFINITY}), m1 = m0;
-    int64_t i = 0;
-    for (; i + 16 <= n; i += 16) {
-        m0 = larger_f8(m0, load_f8(x + i));
-        m1 = larger_f8(m1, load_f8(x + i + 8));
-    }
-    m0 = larger_f8(m0, m1);
-    float m = -INFINITY;
-    for (int j = 0; j < 8; j++) m = m0[j] > m || m0[j] != m0[j] ? m0[j] : m;
-    for (; i < n; i++) m = x[i] > m || x[i] != x[i] ? x[i] : m;
-    return m;
-}
-static double max_f64(int64_t n, const double *x)
-{
-    d8 m0 = load_d8((const double[8]){[0 ... 7] = -(double)INFINITY});
-    int64_t i = 0;
-    for (; i + 8 <= n; i += 8) m0 = larger_d8(m0, load_d8(x + i));
-    double m = -(double)INFINITY;
-    for (int j = 0; j < 8; j++) m = m0[j] > m || m0[j] != m0[j] ? m0[j] : m;
-    for (; i < n; i++) m = x[i] > m || x[i] != x[i] ? x[i] : m;
-    return m;
-}
-static float min_f32(int64_t n, const float *x)
-{
-    f8 m0 = load_f8((const float[8]){[0 ... 7] = -INFINITY});
-    int64_t i = 0;
-    for (; i + 8 <= n; i += 8) m0 = larger_f8(m0, -load_f8(x + i));
-    float m = -INFINITY;
-    for (int j = 0; j < 8; j++) m = m0[j] > m || m0[j] != m0[j] ? m0[j] : m;
-    for (; i < n; i++) m = -x[i] > m || x[i] != x[i] ? -x[i] : m;
-    return -m;
-}
-static double min_f64(int64_t n, const double *x)
-{
-    d8 m0 = load_d8((const double[8]){[0 ... 7] = -(double)INFINITY});
-    int64_t i = 0;
-    for (; i + 8 <= n; i += 8) m0 = larger_d8(m0, -load_d8(x + i));
-    double m = -(double)INFINITY;
-    for (int j = 0; j < 8; j++) m = m0[j] > m || m0[j] != m0[j] ? m0[j] : m;
-    for (; i < n; i++) m = -x[i] > m || x[i] != x[i] ? -x[i] : m;
-    return -m;
-}
-
-static void exp_minus_f32(int64_t n, const float *x, float m, float *y)
-{
-#pragma GCC ivdep
-    for (int64_t i = 0; i < n; i++) y[i] = td_exp_f32(x[i] - m);
-}
-static void exp_minus_f64(int64_t n, const double *x, double m, double *y)
-{
-    for (int64_t i = 0; i < n; i++) y[i] = exp(x[i] - m);
-}
-static double dot_f32(int64_t n, const float *x, const float *y)
-{
-    d8 s0 = {0}, s1 = {0};
-    int64_t i = 0;
-    for (; i + 32 <= n; i += 32) {
-        s0 += widen(load_f8(x + i) * load_f8(y + i) + load_f8(x + i + 8) * load_f8(y + i + 8));
-        s1 += widen(load_f8(x + i + 16) * load_f8(y + i + 16) + load_f8(x + i + 24) * load_f8(y + i + 24));
-    }
-    s0 += s1;
-    for (int j = 0; i < n; i++, j = (j + 1) & 7) s0[j] += (double)x[i] * (double)y[i];
-    return fold8(s0);
-}
+#include "daemon/kernels/cpu/vec/lanes.h"
 
 /* ---- float and double */
 
@@ -275,7 +134,6 @@ FLOAT_FOLDS(double, f64)
     }
 #define LARGER(x, m) ((x > m) | (x != x))
 #define SMALLER(x, m) ((x < m) | (x != x))
-#define ARGNAMES(S)
 TD_FN int64_t max_i64(int64_t n, const int64_t *x)
 {
     int64_t m = x[0];
@@ -356,6 +214,41 @@ INTEGER_FOLDS(all, unsigned char, u8, AND)
 COMPLEX_FOLDS(float, c64, f8, f32)
 COMPLEX_FOLDS(double, c128, d8, f64)
 
+/* ---- lines: softmax. m is the largest element, so that nothing overflows. */
+
+#define LINES(T, S)                                                                                                    \
+    static void softmax_##S(int64_t n, const T *x, const T *unused, T *out)                                            \
+    {                                                                                                                  \
+        (void)unused;                                                                                                  \
+        exp_minus_##S(n, x, max_##S(n, x), out);                                                                       \
+        T scale = (T)(1.0 / sum_##S(n, out));                                                                          \
+        for (int64_t i = 0; i < n; i++) out[i] *= scale;                                                               \
+    }                                                                                                                  \
+    static void log_softmax_##S(int64_t n, const T *x, const T *unused, T *out)                                        \
+    {                                                                                                                  \
+        T m = max_##S(n, x);                                                                                           \
+        (void)unused;                                                                                                  \
+        exp_minus_##S(n, x, m, out);                                                                                   \
+        T l = (T)log(sum_##S(n, out));                                                                                 \
+        for (int64_t i = 0; i < n; i++) out[i] = (x[i] - m) - l;                                                       \
+    }                                                                                                                  \
+    /* y (g - sum(g y)) */                                                                                             \
+    static void softmax_backward_##S(int64_t n, const T *g, const T *y, T *out)                                        \
+    {                                                                                                                  \
+        for (int64_t i = 0; i < n; i++) out[i] = g[i] * y[i];                                                          \
+        T s = (T)sum_##S(n, out);                                                                                      \
+        for (int64_t i = 0; i < n; i++) out[i] = y[i] * (g[i] - s);                                                    \
+    }                                                                                                                  \
+    /* g - e^y sum(g) */                                                                                               \
+    static void log_softmax_backward_##S(int64_t n, const T *g, const T *y, T *out)                                    \
+    {                                                                                                                  \
+        T s = (T)sum_##S(n, g);                                                                                        \
+        exp_minus_##S(n, y, 0, out);                                                                                   \
+        for (int64_t i = 0; i < n; i++) out[i] = g[i] - out[i] * s;                                                    \
+    }
+LINES(float, f32)
+LINES(double, f64)
+
 #define REALS(KIND, NAME)                                                                                              \
     {                                                                                                                  \
         [TD_R_F32] = KIND##_##NAME##_f32, [TD_R_F64] = KIND##_##NAME##_f64                                             \
@@ -383,8 +276,6 @@ extern const td_reducers TD_ISA_NAME(td_reduce);
 const td_reducers TD_ISA_NAME(td_reduce) = {
     .row = FOLDS(row),
     .col = FOLDS(col),
-    .max_f32 = max_f32,
-    .sum_f32 = sum_f32,
-    .exp_minus_f32 = exp_minus_f32,
-    .dot_f32 = dot_f32,
+    .line_f32 = {softmax_f32, log_softmax_f32, softmax_backward_f32, log_softmax_backward_f32},
+    .line_f64 = {softmax_f64, log_softmax_f64, softmax_backward_f64, log_softmax_backward_f64},
 };

@@ -35,15 +35,20 @@ typedef void (*td_col_fold)(int64_t n, const void *x, td_word *a, td_word *b, in
 
 #define TD_FOLD_BLOCK 1024 /* most elements of one row fold */
 
+enum td_line {
+    TD_LINE_SOFTMAX,
+    TD_LINE_LOG_SOFTMAX,
+    TD_LINE_SOFTMAX_BACKWARD,
+    TD_LINE_LOG_SOFTMAX_BACKWARD,
+    TD_LINE_COUNT
+};
+
 typedef struct td_reducers {
     td_row_fold row[TD_FOLD_COUNT][TD_R_COUNT];
     td_col_fold col[TD_FOLD_COUNT][TD_R_COUNT];
-    /* One row in first-level cache: softmax and its like (float32 and float64 by suffix). */
-    float (*max_f32)(int64_t n, const float *x);
-    double (*sum_f32)(int64_t n, const float *x);
-    /* y = exp(x - m); y may be x. */
-    void (*exp_minus_f32)(int64_t n, const float *x, float m, float *y);
-    double (*dot_f32)(int64_t n, const float *x, const float *y);
+    /* softmax, log_softmax and their gradients over one contiguous line; `out` may be neither input. */
+    void (*line_f32[TD_LINE_COUNT])(int64_t n, const float *x, const float *y, float *out);
+    void (*line_f64[TD_LINE_COUNT])(int64_t n, const double *x, const double *y, double *out);
 } td_reducers;
 
 #endif

@@ -1,0 +1,113 @@
+/* Creation: arange, linspace, eye (full is a copy of one number: pointwise.c). Results are contiguous. */
+#include "daemon/kernels/cpu/plans.h"
+#include "daemon/kernels/cpu/tile.h"
+#include <string.h>
+
+enum { BLOCK = TD_TILE_BYTES / 16, CHUNK = 1 << 16 };
+
+typedef struct sequence {
+    double start, step, end;
+    int64_t whole_start, whole_step, n;
+    bool whole; /* in whole numbers */
+    td_pw_fn store;
+    int size;
+} sequence;
+
+static double real(const td_scalar *s)
+{
+    return s->kind <= TD_S_INT ? (double)s->i : s->re;
+}
+static int64_t whole(const td_scalar *s)
+{
+    return s->kind <= TD_S_INT ? s->i : (int64_t)s->re;
+}
+
+static void plan_blocks(td_kcall *k, td_chunk_fn fn, int64_t n, int64_t per, double ns)
+{
+    k->phase[0].fn = fn;
+    k->phase[0].chunks = (n + per - 1) / per;
+    k->nphases = n > 0;
+    k->scratch_bytes = TD_TILE_SCRATCH;
+    k->cost_ns = 30 + ns * (double)n;
+}
+
+static void sequence_chunk(td_kcall *k, int64_t chunk, void *scratch)
+{
+    const sequence *s = (const sequence *)k->state;
+    int64_t from = chunk * CHUNK, to = from + CHUNK < s->n ? from + CHUNK : s->n;
+    for (int64_t i = from; i < to; i += BLOCK) {
+        int64_t n = to - i < BLOCK ? to - i : BLOCK, *w = scratch;
+        double *v = scratch;
+        if (s->whole)
+            for (int64_t j = 0; j < n; j++)
+                w[j] = (int64_t)((uint64_t)s->whole_start + (uint64_t)(i + j) * (uint64_t)s->whole_step);
+        else /* from the nearer end, so that both ends are exact */
+            for (int64_t j = 0; j < n; j++)
+                v[j] = i + j < s->n / 2 ? s->start + s->step * (double)(i + j)
+                                        : s->end - s->step * (double)(s->n - 1 - i - j);
+        const void *in = scratch;
+        s->store(n, (char *)k->out[0].data + i * s->size, &in, NULL);
+    }
+}
+
+static void plan_sequence(td_kcall *k, sequence *s)
+{
+    td_dtype t = k->out[0].desc->dtype;
+    s->n = k->out[0].desc->shape[0];
+    s->store = td_isa_now->cast[s->whole ? TD_INT64 : TD_FLOAT64][t];
+    s->size = (int)td_dtype_size(t);
+    plan_blocks(k, sequence_chunk, s->n, CHUNK, 0.5);
+}
+
+int td_cpu_plan_arange(td_kcall *k, td_error *e)
+{
+    (void)e;
+    sequence *s = (sequence *)k->state;
+    const td_scalar *start = &k->attrs->at[0].s, *step = &k->attrs->at[2].s;
+    s->whole = td_dtype_is_integral(k->out[0].desc->dtype) &&
+               (k->out[0].desc->dtype == TD_INT64 || (start->kind <= TD_S_INT && step->kind <= TD_S_INT));
+    s->whole_start = s->whole ? whole(start) : 0;
+    s->whole_step = s->whole ? whole(step) : 0;
+    s->start = real(start);
+    s->step = real(step);
+    s->end = s->start + s->step * (double)(k->out[0].desc->shape[0] - 1);
+    plan_sequence(k, s);
+    return TD_OK;
+}
+
+int td_cpu_plan_linspace(td_kcall *k, td_error *e)
+{
+    (void)e;
+    sequence *s = (sequence *)k->state;
+    int64_t n = k->out[0].desc->shape[0];
+    s->whole = false;
+    s->start = td_attr_float(k->attrs, 0);
+    s->end = n > 1 ? td_attr_float(k->attrs, 1) : s->start;
+    s->step = n > 1 ? (s->end - s->start) / (double)(n - 1) : 0;
+    plan_sequence(k, s);
+    return TD_OK;
+}
+
+static void eye_chunk(td_kcall *k, int64_t chunk, void *scratch)
+{
+    const td_desc *d = k->out[0].desc;
+    size_t size = td_dtype_size(d->dtype);
+    int64_t cols = d->shape[1], per = cols < CHUNK ? CHUNK / cols : 1, from = chunk * per, to = from + per;
+    _Alignas(16) unsigned char one[16];
+    (void)scratch;
+    td_scalar_store(td_int(1), d->dtype, one);
+    if (to > d->shape[0]) to = d->shape[0];
+    char *row = (char *)k->out[0].data + (size_t)(from * cols) * size;
+    memset(row, 0, (size_t)((to - from) * cols) * size);
+    for (int64_t i = from; i < to && i < cols; i++) memcpy(row + (size_t)((i - from) * cols + i) * size, one, size);
+}
+
+int td_cpu_plan_eye(td_kcall *k, td_error *e)
+{
+    (void)e;
+    const td_desc *d = k->out[0].desc;
+    int64_t rows = d->shape[1] ? d->shape[0] : 0;
+    plan_blocks(k, eye_chunk, rows, d->shape[1] && d->shape[1] < CHUNK ? CHUNK / d->shape[1] : 1,
+                0.1 * (double)d->shape[1]);
+    return TD_OK;
+}

@@ -1,0 +1,139 @@
+/* Sums, extremes and exponentials of contiguous elements, in eight lanes.
+ *
+ * How elements are dealt to lanes depends on their number alone, so that sums are the same bits for every instruction
+ * set. */
+#ifndef TENSORD_KERNELS_VEC_LANES_H
+#define TENSORD_KERNELS_VEC_LANES_H
+
+#include "daemon/kernels/cpu/vec/loops.h"
+
+typedef float f8 __attribute__((vector_size(32)));
+typedef double d8 __attribute__((vector_size(64)));
+typedef int32_t i8 __attribute__((vector_size(32)));
+typedef int64_t l8 __attribute__((vector_size(64)));
+
+TD_FN f8 load_f8(const float *x)
+{
+    f8 v;
+    memcpy(&v, x, sizeof v);
+    return v;
+}
+TD_FN d8 load_d8(const double *x)
+{
+    d8 v;
+    memcpy(&v, x, sizeof v);
+    return v;
+}
+TD_FN d8 widen(f8 v)
+{
+    return __builtin_convertvector(v, d8);
+}
+TD_FN double fold8(d8 v)
+{
+    return ((v[0] + v[4]) + (v[2] + v[6])) + ((v[1] + v[5]) + (v[3] + v[7]));
+}
+
+/* Eight running sums in double: lane i has the elements i, i + 8, ...; four are added as floats first. */
+TD_FN d8 lanes_f32(int64_t n, const float *x)
+{
+    d8 s0 = {0}, s1 = {0};
+    int64_t i = 0;
+    for (; i + 64 <= n; i += 64) {
+        s0 += widen((load_f8(x + i) + load_f8(x + i + 8)) + (load_f8(x + i + 16) + load_f8(x + i + 24)));
+        s1 += widen((load_f8(x + i + 32) + load_f8(x + i + 40)) + (load_f8(x + i + 48) + load_f8(x + i + 56)));
+    }
+    for (; i + 8 <= n; i += 8) s0 += widen(load_f8(x + i));
+    s0 += s1;
+    for (int j = 0; i < n; i++, j++) s0[j] += (double)x[i];
+    return s0;
+}
+TD_FN d8 lanes_f64(int64_t n, const double *x)
+{
+    d8 s0 = {0}, s1 = {0};
+    int64_t i = 0;
+    for (; i + 16 <= n; i += 16) {
+        s0 += load_d8(x + i);
+        s1 += load_d8(x + i + 8);
+    }
+    for (; i + 8 <= n; i += 8) s0 += load_d8(x + i);
+    s0 += s1;
+    for (int j = 0; i < n; i++, j++) s0[j] += x[i];
+    return s0;
+}
+
+TD_FN double sum_f32(int64_t n, const float *x)
+{
+    return fold8(lanes_f32(n, x));
+}
+TD_FN double sum_f64(int64_t n, const double *x)
+{
+    return fold8(lanes_f64(n, x));
+}
+
+/* NaN wins: it is taken when met, and nothing is larger than it afterwards. */
+TD_FN f8 larger_f8(f8 m, f8 x)
+{
+    i8 take = (x > m) | (x != x);
+    return (f8)(((i8)x & take) | ((i8)m & ~take));
+}
+TD_FN d8 larger_d8(d8 m, d8 x)
+{
+    l8 take = (x > m) | (x != x);
+    return (d8)(((l8)x & take) | ((l8)m & ~take));
+}
+TD_FN float max_f32(int64_t n, const float *x)
+{
+    f8 m0 = load_f8((const float[8]){[0 ... 7] = -INFINITY}), m1 = m0;
+    int64_t i = 0;
+    for (; i + 16 <= n; i += 16) {
+        m0 = larger_f8(m0, load_f8(x + i));
+        m1 = larger_f8(m1, load_f8(x + i + 8));
+    }
+    m0 = larger_f8(m0, m1);
+    float m = -INFINITY;
+    for (int j = 0; j < 8; j++) m = m0[j] > m || m0[j] != m0[j] ? m0[j] : m;
+    for (; i < n; i++) m = x[i] > m || x[i] != x[i] ? x[i] : m;
+    return m;
+}
+TD_FN double max_f64(int64_t n, const double *x)
+{
+    d8 m0 = load_d8((const double[8]){[0 ... 7] = -(double)INFINITY});
+    int64_t i = 0;
+    for (; i + 8 <= n; i += 8) m0 = larger_d8(m0, load_d8(x + i));
+    double m = -(double)INFINITY;
+    for (int j = 0; j < 8; j++) m = m0[j] > m || m0[j] != m0[j] ? m0[j] : m;
+    for (; i < n; i++) m = x[i] > m || x[i] != x[i] ? x[i] : m;
+    return m;
+}
+TD_FN float min_f32(int64_t n, const float *x)
+{
+    f8 m0 = load_f8((const float[8]){[0 ... 7] = -INFINITY});
+    int64_t i = 0;
+    for (; i + 8 <= n; i += 8) m0 = larger_f8(m0, -load_f8(x + i));
+    float m = -INFINITY;
+    for (int j = 0; j < 8; j++) m = m0[j] > m || m0[j] != m0[j] ? m0[j] : m;
+    for (; i < n; i++) m = -x[i] > m || x[i] != x[i] ? -x[i] : m;
+    return -m;
+}
+TD_FN double min_f64(int64_t n, const double *x)
+{
+    d8 m0 = load_d8((const double[8]){[0 ... 7] = -(double)INFINITY});
+    int64_t i = 0;
+    for (; i + 8 <= n; i += 8) m0 = larger_d8(m0, -load_d8(x + i));
+    double m = -(double)INFINITY;
+    for (int j = 0; j < 8; j++) m = m0[j] > m || m0[j] != m0[j] ? m0[j] : m;
+    for (; i < n; i++) m = -x[i] > m || x[i] != x[i] ? -x[i] : m;
+    return -m;
+}
+
+TD_FN void exp_minus_f32(int64_t n, const float *x, float m, float *y)
+{
+#pragma GCC ivdep
+    for (int64_t i = 0; i < n; i++) y[i] = td_exp_f32(x[i] - m);
+}
+TD_FN void exp_minus_f64(int64_t n, const double *x, double m, double *y)
+{
+    for (int64_t i = 0; i < n; i++) y[i] = exp(x[i] - m);
+}
+
+#endif

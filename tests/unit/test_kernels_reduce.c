@@ -1,0 +1,653 @@
+/* Reductions, scans and softmax against plain loops in double, and the ops that move elements against index arithmetic.
+ */
+#include "pointwise_support.h"
+
+/* A shape of up to 4 dimensions with few elements, sometimes with one long side. */
+static int some_shape(int64_t *shape)
+{
+    int nd = (int)random_below(5), big = random_below(3) == 0 && nd ? (int)random_below(nd) : -1;
+    int64_t limit = nd <= 1 ? 5000 : nd == 2 ? 60 : 9;
+    for (int i = 0; i < nd; i++) shape[i] = i == big ? 1 + random_below(2000) : 1 + random_below(limit);
+    return nd;
+}
+
+/* Index of the output element that input element i belongs to, and its place among the reduced ones. */
+static int64_t reduced_index(const td_desc *x, unsigned bits, int64_t i, int64_t *place)
+{
+    int64_t out = 0, scale = 1, gone_scale = 1;
+    *place = 0;
+    for (int d = x->ndim - 1; d >= 0; d--) {
+        int64_t c = i % x->shape[d];
+        i /= x->shape[d];
+        if (bits >> d & 1) {
+            *place += c * gone_scale;
+            gone_scale *= x->shape[d];
+        } else {
+            out += c * scale;
+            scale *= x->shape[d];
+        }
+    }
+    return out;
+}
+
+typedef struct reference { /* of one output */
+    double sum, prod, max, min, sum2, lse;
+    int64_t whole, product, argmax, argmin, n;
+    bool any, all, nan;
+} reference;
+
+static void observe(reference *r, double v, int64_t place)
+{
+    if (r->n++ == 0)
+        *r = (reference){
+            .prod = 1, .product = 1, .max = v, .min = v, .argmax = place, .argmin = place, .all = true, .n = 1};
+    bool beats = r->max == r->max && (v > r->max || v != v), below = r->min == r->min && (v < r->min || v != v);
+    if (beats) r->max = v, r->argmax = place;
+    if (below) r->min = v, r->argmin = place;
+    r->sum += v;
+    r->prod *= v;
+    r->whole += (int64_t)v;
+    r->product = (int64_t)((uint64_t)r->product * (uint64_t)(int64_t)v);
+    r->any = r->any || v != 0;
+    r->all = r->all && v != 0;
+}
+static void observe_again(reference *r, double v)
+{
+    r->sum2 += (v - r->sum / (double)r->n) * (v - r->sum / (double)r->n);
+    r->lse += exp(v - r->max);
+}
+
+static double expected(const char *op, const reference *r, bool whole)
+{
+    double n = (double)r->n;
+    if (!strcmp(op, "sum")) return whole ? (double)r->whole : r->sum;
+    if (!strcmp(op, "mean")) return r->sum / n;
+    if (!strcmp(op, "prod")) return whole ? (double)r->product : r->prod;
+    if (!strcmp(op, "amax") || !strcmp(op, "max_dim")) return r->max;
+    if (!strcmp(op, "amin") || !strcmp(op, "min_dim")) return r->min;
+    if (!strcmp(op, "argmax")) return (double)r->argmax;
+    if (!strcmp(op, "argmin")) return (double)r->argmin;
+    if (!strcmp(op, "any")) return r->any;
+    if (!strcmp(op, "all")) return r->all;
+    if (!strcmp(op, "var")) return r->sum2 / (n - 1 > 0 ? n - 1 : 0);
+    return r->max + log(r->lse); /* logsumexp */
+}
+
+static double tolerance(td_dtype t)
+{
+    return t == TD_FLOAT16 ? 0x1p-10 : t == TD_BFLOAT16 ? 0x1p-7 : t == TD_FLOAT32 ? 2e-6 : 1e-12;
+}
+static bool close_to(double got, double want, td_dtype t)
+{
+    if (isnan(want) || isnan(got)) return isnan(want) && isnan(got);
+    double most = t == TD_FLOAT16 ? 65000 : t == TD_FLOAT64 ? INFINITY : 3.3e38;
+    if (isinf(want) || isinf(got)) return want == got || fabs(want) > most;
+    return fabs(got - want) <= tolerance(t) * (fabs(want) + 0.5);
+}
+
+static reference *references(const box *x, unsigned bits, int64_t outs)
+{
+    reference *r = calloc((size_t)outs + 1, sizeof *r);
+    int64_t place;
+    for (int64_t i = 0; i < box_numel(x); i++) {
+        int64_t o = reduced_index(&x->d, bits, i, &place);
+        observe(&r[o], box_real(x, i), place);
+    }
+    for (int64_t i = 0; i < box_numel(x); i++) observe_again(&r[reduced_index(&x->d, bits, i, &place)], box_real(x, i));
+    return r;
+}
+
+static void report(const char *op, const box *x, unsigned bits, int64_t o, double got, double want)
+{
+    char text[128];
+    printf("%s of %s, dims %x: output %d is %.9g, not %.9g\n", op, td_desc_text(&x->d, text, sizeof text), bits, (int)o,
+           got, want);
+}
+
+static void check_reduce(const char *op, const box *x, unsigned bits, td_dtype compute, td_dtype result)
+{
+    int64_t kept[TD_MAX_DIMS], dims[TD_MAX_DIMS];
+    int nk = 0, nd = 0;
+    for (int d = 0; d < x->d.ndim; d++) {
+        if (bits >> d & 1) dims[nd++] = random_below(2) ? d : d - x->d.ndim;
+        else kept[nk++] = x->d.shape[d];
+    }
+    bool one = !strcmp(op, "prod") || !strncmp(op, "arg", 3) || strstr(op, "_dim"), both = strstr(op, "_dim") != NULL;
+    if (nd == 0 || (one && nd > 1)) bits = ~0u, nk = 0, nd = 0;
+    if (both && nd == 0) return;
+    box y = box_new(result, nk, kept, ROW_MAJOR), where = box_new(TD_INT64, nk, kept, ROW_MAJOR);
+    call c;
+    call_begin(&c, op, compute);
+    if (nd == 0) call_attr(&c, 0, A_NONE);
+    else if (one) call_attr(&c, 0, A_INT(dims[0]));
+    else call_ints(&c, 0, nd, dims);
+    call_in(&c, x);
+    call_out(&c, &y);
+    if (both) call_out(&c, &where);
+    CU_ASSERT_EQUAL(random_below(2) ? call_run(&c) : call_run_backwards(&c), 0);
+    reference *r = references(x, bits, box_numel(&y));
+    int64_t wrong = 0;
+    for (int64_t o = 0; o < box_numel(&y); o++) {
+        double want = expected(op, &r[o], td_dtype_is_integral(compute)), got = box_real(&y, o);
+        bool ok = close_to(got, want, result);
+        if (both) ok = ok && ((int64_t *)where.data)[o] == (!strcmp(op, "max_dim") ? r[o].argmax : r[o].argmin);
+        if (!ok && wrong++ == 0) report(op, x, bits, o, got, want);
+    }
+    CU_ASSERT_EQUAL(wrong, 0);
+    free(r);
+    box_free(&y);
+    box_free(&where);
+}
+
+static void reductions(void)
+{
+    static const char *const ops[] = {"sum",    "mean",   "prod", "amax", "amin", "max_dim",  "min_dim",
+                                      "argmax", "argmin", "var",  "any",  "all",  "logsumexp"};
+    static const td_dtype types[] = {TD_FLOAT32, TD_FLOAT64, TD_FLOAT16, TD_BFLOAT16,
+                                     TD_INT64,   TD_INT32,   TD_UINT8,   TD_BOOL};
+    for (int level = 0; level < 3; level++) {
+        if (!td_isa_use(level)) continue;
+        for (int round = 0; round < 30; round++)
+            for (size_t i = 0; i < sizeof ops / sizeof *ops; i++) {
+                td_dtype t = types[(size_t)random_below(sizeof types / sizeof *types)], compute = t, result = t;
+                bool whole = td_dtype_is_integral(t), index = !strncmp(ops[i], "arg", 3),
+                     truth = !strcmp(ops[i], "any") || !strcmp(ops[i], "all");
+                if (whole && (!strcmp(ops[i], "mean") || !strcmp(ops[i], "var") || !strcmp(ops[i], "logsumexp")))
+                    continue;
+                if (whole && (!strcmp(ops[i], "sum") || !strcmp(ops[i], "prod"))) compute = result = TD_INT64;
+                if (index) result = TD_INT64;
+                if (truth) result = TD_BOOL;
+                int64_t shape[TD_MAX_DIMS];
+                int nd = some_shape(shape);
+                box x = box_new(t, nd, shape, (int)random_below(BOX_LAYOUTS));
+                box_fill(&x);
+                if (!strcmp(ops[i], "prod")) /* products of many numbers stay in range */
+                    for (int64_t j = 0; j < box_numel(&x); j++) box_set(&x, j, random_below(50) ? 1 : 2);
+                if (!whole && random_below(4) == 0) box_set(&x, random_below(box_numel(&x)), NAN);
+                check_reduce(ops[i], &x, (unsigned)random_below(16), compute, result);
+                box_free(&x);
+            }
+    }
+    td_isa_use(td_isa_level());
+}
+
+static void sum_float(const char *op, const void *data, const td_desc *x, unsigned bits, void *out, const td_desc *y,
+                      td_dtype compute)
+{
+    call c;
+    int64_t dims[TD_MAX_DIMS];
+    int n = 0;
+    for (int d = 0; d < x->ndim; d++)
+        if (bits >> d & 1) dims[n++] = d;
+    call_begin(&c, op, compute);
+    call_ints(&c, 0, n, dims);
+    c.in[0] = (td_karg){(void *)data, x};
+    c.out[0] = (td_karg){out, y};
+    c.k.nin = c.k.nout = 1;
+    CU_ASSERT_EQUAL(call_run(&c), 0);
+}
+
+/* 16 million floats: within 1e-6, as a whole and down the columns; the same bits for every instruction set and order of
+ * chunks. */
+static void long_sums(void)
+{
+    int64_t n = 1 << 24;
+    float *x = malloc((size_t)n * 4), first[3] = {0};
+    double exact = 0;
+    for (int64_t i = 0; i < n; i++) exact += (double)(x[i] = (float)random_unit() + 0.5f);
+    td_desc flat = {.shape = {n}, .stride = {1}, .dtype = TD_FLOAT32, .ndim = 1}, one = {.dtype = TD_FLOAT32};
+    td_desc tall = {.shape = {n / 2, 2}, .stride = {2, 1}, .dtype = TD_FLOAT32, .ndim = 2},
+            two = {.shape = {2}, .stride = {1}, .dtype = TD_FLOAT32, .ndim = 1};
+    for (int level = 0; level < 3; level++) {
+        if (!td_isa_use(level)) continue;
+        float total, halves[2], var;
+        sum_float("sum", x, &flat, 1, &total, &one, TD_FLOAT32);
+        sum_float("sum", x, &tall, 1, halves, &two, TD_FLOAT32);
+        sum_float("var", x, &flat, 1, &var, &one, TD_FLOAT32);
+        CU_ASSERT(fabs(total - exact) < 1e-6 * exact);
+        CU_ASSERT(fabs((double)halves[0] + (double)halves[1] - exact) < 1e-6 * exact);
+        CU_ASSERT(fabs(var - 1.0 / 12) < 1e-3);
+        if (level == 0) first[0] = total, first[1] = halves[0];
+        CU_ASSERT(first[0] == total && first[1] == halves[0]);
+    }
+    td_isa_use(td_isa_level());
+    free(x);
+}
+
+/* A large mean does not destroy the variance. */
+static void steady_variance(void)
+{
+    enum { N = 100000 };
+    static float x[N], t[2 * N];
+    double mean = 0, m2 = 0;
+    for (int i = 0; i < N; i++) t[2 * i] = x[i] = 10000.0f + (float)random_unit(), mean += x[i];
+    mean /= N;
+    for (int i = 0; i < N; i++) m2 += (x[i] - mean) * (x[i] - mean);
+    td_desc d = {.shape = {N}, .stride = {1}, .dtype = TD_FLOAT32, .ndim = 1}, one = {.dtype = TD_FLOAT32}, s = d;
+    s.stride[0] = 2;
+    float got[2];
+    sum_float("var", x, &d, 1, &got[0], &one, TD_FLOAT32);
+    sum_float("var", t, &s, 1, &got[1], &one, TD_FLOAT32);
+    CU_ASSERT(fabs(got[0] - m2 / (N - 1)) < 1e-5 && fabs(got[1] - m2 / (N - 1)) < 1e-5);
+}
+
+static void complex_reductions(void)
+{
+    enum { N = 300, M = 70 };
+    static float _Complex x[N * M];
+    td_desc d = {.shape = {N, M}, .stride = {M, 1}, .dtype = TD_COMPLEX64, .ndim = 2};
+    double re[M] = {0}, im[M] = {0}, var[M] = {0};
+    for (int i = 0; i < N * M; i++) {
+        __real__ x[i] = (float)random_unit();
+        __imag__ x[i] = (float)random_unit() * 2;
+        re[i % M] += (double)__real__ x[i];
+        im[i % M] += (double)__imag__ x[i];
+    }
+    for (int i = 0; i < N * M; i++) {
+        double a = (double)__real__ x[i] - re[i % M] / N, b = (double)__imag__ x[i] - im[i % M] / N;
+        var[i % M] += (a * a + b * b) / (N - 1);
+    }
+    float _Complex sums[M], all;
+    float vars[M];
+    td_desc row = {.shape = {M}, .stride = {1}, .dtype = TD_COMPLEX64, .ndim = 1}, one = {.dtype = TD_COMPLEX64},
+            real = row;
+    real.dtype = TD_FLOAT32;
+    sum_float("sum", x, &d, 1, sums, &row, TD_COMPLEX64);
+    sum_float("mean", x, &d, 3, &all, &one, TD_COMPLEX64);
+    sum_float("var", x, &d, 1, vars, &real, TD_COMPLEX64);
+    double total = 0;
+    for (int j = 0; j < M; j++) {
+        CU_ASSERT_DOUBLE_EQUAL(__real__ sums[j], re[j], 1e-3);
+        CU_ASSERT_DOUBLE_EQUAL(__imag__ sums[j], im[j], 1e-3);
+        CU_ASSERT_DOUBLE_EQUAL(vars[j], var[j], 1e-5);
+        total += im[j];
+    }
+    CU_ASSERT_DOUBLE_EQUAL(__imag__ all, total / (N * M), 1e-5);
+}
+
+static void empty(void)
+{
+    td_desc x = {.shape = {0, 3}, .stride = {3, 1}, .dtype = TD_FLOAT32, .ndim = 2},
+            y = {.shape = {3}, .stride = {1}, .dtype = TD_FLOAT32, .ndim = 1};
+    float out[3] = {9, 9, 9}, none = 0;
+    sum_float("sum", &none, &x, 1, out, &y, TD_FLOAT32);
+    CU_ASSERT(out[0] == 0 && out[2] == 0);
+    sum_float("mean", &none, &x, 1, out, &y, TD_FLOAT32);
+    CU_ASSERT(isnan(out[0]) && isnan(out[2]));
+    sum_float("var", &none, &x, 1, out, &y, TD_FLOAT32);
+    CU_ASSERT(isnan(out[1]));
+    sum_float("logsumexp", &none, &x, 1, out, &y, TD_FLOAT32);
+    CU_ASSERT(out[1] == -INFINITY);
+    y.shape[0] = 0;
+    sum_float("amax", &none, &x, 2, out, &y, TD_FLOAT32);
+    static const float infs[4] = {-INFINITY, -INFINITY, INFINITY, 1};
+    td_desc two = {.shape = {2, 2}, .stride = {2, 1}, .dtype = TD_FLOAT32, .ndim = 2};
+    y.shape[0] = 2;
+    sum_float("logsumexp", infs, &two, 2, out, &y, TD_FLOAT32);
+    CU_ASSERT(out[0] == -INFINITY && out[1] == INFINITY);
+    td_desc turned = {.shape = {2, 2}, .stride = {1, 2}, .dtype = TD_FLOAT32, .ndim = 2};
+    sum_float("logsumexp", infs, &turned, 1, out, &y, TD_FLOAT32);
+    CU_ASSERT(out[0] == -INFINITY && out[1] == INFINITY);
+}
+
+static void sums_to(void)
+{
+    for (int round = 0; round < 60; round++) {
+        int64_t shape[TD_MAX_DIMS], to[TD_MAX_DIMS];
+        int nd = some_shape(shape), drop = nd ? (int)random_below(nd + 1) : 0;
+        unsigned bits = (1u << drop) - 1;
+        for (int i = drop; i < nd; i++) {
+            to[i - drop] = random_below(2) ? 1 : shape[i];
+            if (to[i - drop] == 1) bits |= 1u << i;
+        }
+        box x = box_new(TD_FLOAT32, nd, shape, (int)random_below(BOX_LAYOUTS)),
+            y = box_new(TD_FLOAT32, nd - drop, to, ROW_MAJOR);
+        box_fill(&x);
+        call c;
+        call_begin(&c, "sum_to", TD_FLOAT32);
+        call_ints(&c, 0, nd - drop, to);
+        call_in(&c, &x);
+        call_out(&c, &y);
+        CU_ASSERT_EQUAL(call_run_backwards(&c), 0);
+        reference *r = references(&x, bits, box_numel(&y));
+        for (int64_t o = 0; o < box_numel(&y); o++) CU_ASSERT(close_to(box_real(&y, o), r[o].sum, TD_FLOAT32));
+        free(r);
+        box_free(&x);
+        box_free(&y);
+    }
+}
+
+/* The element that lies `step` further along a dimension than element i. */
+static int64_t neighbours(const td_desc *d, int dim)
+{
+    int64_t n = 1;
+    for (int i = dim + 1; i < d->ndim; i++) n *= d->shape[i];
+    return n;
+}
+
+static double softmax_reference(const char *op, const box *a, const box *b, int64_t i, int dim)
+{
+    int64_t step = neighbours(&a->d, dim), n = a->d.ndim ? a->d.shape[dim] : 1, first = i - i / step % n * step;
+    double m = -INFINITY, s = 0, g = 0, dot = 0;
+    for (int64_t j = 0; j < n; j++) m = fmax(m, box_real(a, first + j * step));
+    for (int64_t j = 0; j < n; j++) s += exp(box_real(a, first + j * step) - m), g += box_real(a, first + j * step);
+    if (!strcmp(op, "softmax")) return exp(box_real(a, i) - m) / s;
+    if (!strcmp(op, "log_softmax")) return box_real(a, i) - m - log(s);
+    for (int64_t j = 0; j < n; j++) dot += box_real(a, first + j * step) * box_real(b, first + j * step);
+    if (!strcmp(op, "softmax_backward")) return box_real(b, i) * (box_real(a, i) - dot);
+    return box_real(a, i) - exp(box_real(b, i)) * g;
+}
+
+static void softmaxes(void)
+{
+    static const char *const ops[] = {"softmax", "log_softmax", "softmax_backward", "log_softmax_backward"};
+    static const td_dtype types[] = {TD_FLOAT32, TD_FLOAT64, TD_FLOAT16, TD_BFLOAT16};
+    for (int level = 0; level < 3; level++) {
+        if (!td_isa_use(level)) continue;
+        for (int round = 0; round < 80; round++) {
+            const char *op = ops[round % 4];
+            td_dtype t = types[random_below(4)];
+            int64_t shape[TD_MAX_DIMS];
+            int nd = some_shape(shape), dim = nd ? (int)random_below(nd) : 0;
+            box a = box_new(t, nd, shape, (int)random_below(BOX_LAYOUTS)),
+                b = box_new(t, nd, shape, (int)random_below(BOX_LAYOUTS)), y = box_new(t, nd, shape, ROW_MAJOR);
+            box_fill(&a);
+            for (int64_t i = 0; i < box_numel(&b); i++) box_set(&b, i, (double)random_below(5) / 8 - 0.5);
+            call c;
+            call_begin(&c, op, t);
+            call_attr(&c, 0, A_INT(random_below(2) || !nd ? dim : dim - nd));
+            call_in(&c, &a);
+            if (round % 4 >= 2) call_in(&c, &b);
+            call_out(&c, &y);
+            CU_ASSERT_EQUAL(call_run_backwards(&c), 0);
+            int64_t wrong = 0, n = nd ? shape[dim] : 1, every = 1 + box_numel(&y) * n / 300000;
+            for (int64_t i = 0; i < box_numel(&y); i += every) {
+                double want = softmax_reference(op, &a, &b, i, dim), scale = round % 4 >= 2 ? sqrt((double)n) * 20 : 1;
+                wrong += !(fabs(box_real(&y, i) - want) <= 4 * tolerance(t) * (fabs(want) + scale));
+            }
+            CU_ASSERT_EQUAL(wrong, 0);
+            if (wrong) printf("%s of %s along %d: %d wrong\n", op, td_dtype_name(t), dim, (int)wrong);
+            box_free(&a);
+            box_free(&b);
+            box_free(&y);
+        }
+    }
+    td_isa_use(td_isa_level());
+}
+
+static void cumsums(void)
+{
+    static const td_dtype types[] = {TD_FLOAT32, TD_FLOAT64, TD_FLOAT16, TD_INT64, TD_INT32, TD_BOOL};
+    for (int round = 0; round < 80; round++) {
+        td_dtype t = types[random_below(6)], result = td_dtype_is_integral(t) ? TD_INT64 : t;
+        int64_t shape[TD_MAX_DIMS];
+        int nd = some_shape(shape), dim = nd ? (int)random_below(nd) : 0;
+        box x = box_new(t, nd, shape, (int)random_below(BOX_LAYOUTS)), y = box_new(result, nd, shape, ROW_MAJOR);
+        box_fill(&x);
+        call c;
+        call_begin(&c, "cumsum", result);
+        call_attr(&c, 0, A_INT(dim));
+        call_in(&c, &x);
+        call_out(&c, &y);
+        CU_ASSERT_EQUAL(call_run_backwards(&c), 0);
+        int64_t wrong = 0, step = neighbours(&x.d, dim), n = nd ? shape[dim] : 1;
+        for (int64_t i = 0; i < box_numel(&x); i++) {
+            if (i / step % n) continue;
+            double sum = 0;
+            for (int64_t j = 0; j < n; j++) {
+                sum += box_real(&x, i + j * step);
+                wrong += !(fabs(box_real(&y, i + j * step) - sum) <= tolerance(result) * (fabs(sum) + 0.5));
+            }
+        }
+        CU_ASSERT_EQUAL(wrong, 0);
+        box_free(&x);
+        box_free(&y);
+    }
+}
+
+static void coordinates(const td_desc *d, int64_t i, int64_t *at)
+{
+    for (int k = d->ndim - 1; k >= 0; k--) {
+        at[k] = i % d->shape[k];
+        i /= d->shape[k];
+    }
+}
+static int64_t index_at(const td_desc *d, const int64_t *at)
+{
+    int64_t i = 0;
+    for (int k = 0; k < d->ndim; k++) i = i * d->shape[k] + at[k];
+    return i;
+}
+static bool same_element(const box *a, int64_t i, const box *b, int64_t j)
+{
+    td_scalar x = box_get(a, i), y = box_get(b, j);
+    return x.i == y.i && x.re == y.re && x.im == y.im;
+}
+
+static td_dtype some_type(void)
+{
+    static const td_dtype types[] = {TD_UINT8, TD_FLOAT16, TD_FLOAT32, TD_INT64, TD_COMPLEX128};
+    return types[random_below(5)];
+}
+
+static void joins(void)
+{
+    for (int round = 0; round < 60; round++) {
+        bool stack = round % 2;
+        int64_t shape[TD_MAX_DIMS], all[TD_MAX_DIMS];
+        int nd = 1 + (int)random_below(3), n = 1 + (int)random_below(6), dim = (int)random_below(nd + stack);
+        td_dtype t = some_type();
+        for (int i = 0; i < nd; i++) shape[i] = 1 + random_below(round % 10 == 0 ? 90 : 7);
+        box in[6], y;
+        call c;
+        call_begin(&c, stack ? "stack" : "cat", t);
+        call_attr(&c, 0, A_INT(dim));
+        int64_t total = 0, starts[7] = {0};
+        for (int k = 0; k < n; k++) {
+            int64_t s[TD_MAX_DIMS];
+            memcpy(s, shape, sizeof s);
+            if (!stack) s[dim] = random_below(9);
+            in[k] = box_new(random_below(4) ? t : TD_UINT8, nd, s, (int)random_below(BOX_LAYOUTS));
+            box_fill(&in[k]);
+            call_in(&c, &in[k]);
+            starts[k] = total;
+            total += stack ? 1 : s[dim];
+        }
+        for (int i = 0, j = 0; i < nd + stack; i++) all[i] = i == dim ? total : shape[j], j += !(stack && i == dim);
+        y = box_new(t, nd + stack, all, ROW_MAJOR);
+        call_out(&c, &y);
+        CU_ASSERT_EQUAL(call_run_backwards(&c), 0);
+        int64_t wrong = 0;
+        for (int64_t i = 0; i < box_numel(&y); i++) {
+            int64_t at[TD_MAX_DIMS], from[TD_MAX_DIMS];
+            int k = n - 1;
+            coordinates(&y.d, i, at);
+            while (starts[k] > at[dim] || (!stack && in[k].d.shape[dim] == 0)) k--;
+            for (int a = 0, b = 0; a < nd + stack; a++)
+                if (!(stack && a == dim)) from[b++] = at[a] - (a == dim ? starts[k] : 0);
+            td_scalar s = box_get(&in[k], index_at(&in[k].d, from)), g = box_get(&y, i);
+            double want = s.kind <= TD_S_INT ? (double)s.i : s.re, got = g.kind <= TD_S_INT ? (double)g.i : g.re;
+            wrong += want != got || (s.kind == TD_S_COMPLEX && s.im != g.im);
+        }
+        CU_ASSERT_EQUAL(wrong, 0);
+        for (int k = 0; k < n; k++) box_free(&in[k]);
+        box_free(&y);
+    }
+}
+
+/* One op on x; `source` gives the coordinates in x of an element of the result, or false when it is the fill value. */
+typedef bool (*source_fn)(const td_desc *x, const td_desc *y, const int64_t *attr, int n, int64_t *at);
+
+static void check_moves(const char *op, const box *x, const box *y, call *c, source_fn source, const int64_t *attr,
+                        int n, double fill)
+{
+    call_in(c, x);
+    call_out(c, y);
+    CU_ASSERT_EQUAL(random_below(2) ? call_run(c) : call_run_backwards(c), 0);
+    int64_t wrong = 0;
+    for (int64_t i = 0; i < box_numel(y); i++) {
+        int64_t at[TD_MAX_DIMS];
+        coordinates(&y->d, i, at);
+        bool from = source(&x->d, &y->d, attr, n, at);
+        wrong += from ? !same_element(y, i, x, index_at(&x->d, at)) : box_real(y, i) != fill;
+    }
+    CU_ASSERT_EQUAL(wrong, 0);
+    if (wrong) printf("%s: %d of %d wrong\n", op, (int)wrong, (int)box_numel(y));
+}
+static bool repeat_source(const td_desc *x, const td_desc *y, const int64_t *attr, int n, int64_t *at)
+{
+    (void)attr, (void)n;
+    int lead = y->ndim - x->ndim;
+    for (int i = 0; i < x->ndim; i++) at[i] = at[i + lead] % x->shape[i];
+    return true;
+}
+static bool flip_source(const td_desc *x, const td_desc *y, const int64_t *attr, int n, int64_t *at)
+{
+    (void)y;
+    for (int i = 0; i < n; i++) at[attr[i]] = x->shape[attr[i]] - 1 - at[attr[i]];
+    return true;
+}
+static bool roll_source(const td_desc *x, const td_desc *y, const int64_t *attr, int n, int64_t *at)
+{
+    (void)y;
+    if (n == 0) {
+        int64_t numel = 1, i = index_at(x, at);
+        for (int d = 0; d < x->ndim; d++) numel *= x->shape[d];
+        coordinates(x, ((i - attr[0]) % numel + numel) % numel, at);
+    }
+    for (int i = 0; i < n; i++) {
+        int64_t size = x->shape[i];
+        at[i] = ((at[i] - attr[i]) % size + size) % size;
+    }
+    return true;
+}
+static bool pad_source(const td_desc *x, const td_desc *y, const int64_t *attr, int n, int64_t *at)
+{
+    (void)y;
+    for (int i = 0; i < n / 2; i++) at[x->ndim - 1 - i] -= attr[2 * i];
+    for (int d = 0; d < x->ndim; d++)
+        if (at[d] < 0 || at[d] >= x->shape[d]) return false;
+    return true;
+}
+static bool lower_source(const td_desc *x, const td_desc *y, const int64_t *attr, int n, int64_t *at)
+{
+    (void)y, (void)n;
+    return at[x->ndim - 1] - at[x->ndim - 2] <= attr[0];
+}
+static bool upper_source(const td_desc *x, const td_desc *y, const int64_t *attr, int n, int64_t *at)
+{
+    (void)y, (void)n;
+    return at[x->ndim - 1] - at[x->ndim - 2] >= attr[0];
+}
+
+static void moves(void)
+{
+    for (int round = 0; round < 60; round++) {
+        td_dtype t = some_type();
+        int64_t shape[TD_MAX_DIMS], to[TD_MAX_DIMS], attr[2 * TD_MAX_DIMS];
+        int nd = 2 + (int)random_below(2);
+        for (int i = 0; i < nd; i++) shape[i] = 1 + random_below(round % 10 == 0 ? 60 : 9);
+        box x = box_new(t, nd, shape, (int)random_below(BOX_LAYOUTS)), y = box_new(t, nd, shape, ROW_MAJOR);
+        call c;
+        box_fill(&x);
+        int n = (int)random_below(nd + 1);
+        for (int i = 0; i < n; i++) attr[i] = i;
+        call_begin(&c, "flip", t);
+        call_ints(&c, 0, n, attr);
+        check_moves("flip", &x, &y, &c, flip_source, attr, n, 0);
+        n = random_below(4) ? 1 + (int)random_below(nd) : 0;
+        for (int i = 0; i < nd; i++) attr[i] = random_below(41) - 20, to[i] = i;
+        call_begin(&c, "roll", t);
+        call_ints(&c, 0, n ? n : 1, attr);
+        call_ints(&c, 1, n, to);
+        check_moves("roll", &x, &y, &c, roll_source, attr, n, 0);
+        attr[0] = random_below(13) - 6;
+        for (int upper = 0; upper < 2; upper++) {
+            call_begin(&c, upper ? "triu" : "tril", t);
+            call_attr(&c, 0, A_INT(attr[0]));
+            check_moves(upper ? "triu" : "tril", &x, &y, &c, upper ? upper_source : lower_source, attr, 1, 0);
+        }
+        box_free(&y);
+        n = 2 * (int)random_below(nd + 1);
+        memcpy(to, shape, sizeof to);
+        for (int i = 0; i < n; i++) attr[i] = random_below(6) - 1;
+        for (int i = 0; i < n / 2; i++) {
+            int64_t *size = &to[nd - 1 - i];
+            if (*size + attr[2 * i] + attr[2 * i + 1] < 0) attr[2 * i] = attr[2 * i + 1] = 0;
+            *size += attr[2 * i] + attr[2 * i + 1];
+        }
+        y = box_new(t, nd, to, ROW_MAJOR);
+        call_begin(&c, "constant_pad", t);
+        call_ints(&c, 0, n, attr);
+        call_attr(&c, 1, A_SCALAR(td_int(3)));
+        check_moves("constant_pad", &x, &y, &c, pad_source, attr, n, 3);
+        box_free(&y);
+        int lead = (int)random_below(3);
+        for (int i = 0; i < nd + lead; i++) {
+            attr[i] = random_below(4);
+            to[i] = attr[i] * (i < lead ? 1 : shape[i - lead]);
+        }
+        y = box_new(t, nd + lead, to, ROW_MAJOR);
+        call_begin(&c, "repeat", t);
+        call_ints(&c, 0, nd + lead, attr);
+        check_moves("repeat", &x, &y, &c, repeat_source, attr, nd, 0);
+        box_free(&x);
+        box_free(&y);
+    }
+}
+
+static void creation(void)
+{
+    int64_t n = 1000;
+    box y = box_new(TD_FLOAT32, 1, &n, ROW_MAJOR), z = box_new(TD_INT16, 1, &n, ROW_MAJOR);
+    call c;
+    call_begin(&c, "arange", TD_FLOAT32);
+    call_attr(&c, 0, A_SCALAR(td_float(0.5)));
+    call_attr(&c, 1, A_SCALAR(td_float(250.5)));
+    call_attr(&c, 2, A_SCALAR(td_float(0.25)));
+    call_out(&c, &y);
+    CU_ASSERT_EQUAL(call_run(&c), 0);
+    CU_ASSERT(box_real(&y, 0) == 0.5 && box_real(&y, 3) == 1.25 && box_real(&y, 999) == 250.25);
+    call_begin(&c, "arange", TD_INT16);
+    call_attr(&c, 0, A_SCALAR(td_int(3)));
+    call_attr(&c, 1, A_SCALAR(td_int(-1997)));
+    call_attr(&c, 2, A_SCALAR(td_int(-2)));
+    call_out(&c, &z);
+    CU_ASSERT_EQUAL(call_run(&c), 0);
+    CU_ASSERT(box_real(&z, 0) == 3 && box_real(&z, 999) == -1995);
+    call_begin(&c, "linspace", TD_FLOAT32);
+    call_attr(&c, 0, A_FLOAT(-1));
+    call_attr(&c, 1, A_FLOAT(0.1));
+    call_attr(&c, 2, A_INT(n));
+    call_out(&c, &y);
+    CU_ASSERT_EQUAL(call_run(&c), 0);
+    CU_ASSERT(box_real(&y, 0) == -1 && box_real(&y, 999) == (double)0.1f && fabs(box_real(&y, 500) + 0.449449) < 1e-5);
+    int64_t shape[2] = {300, 400};
+    box e = box_new(TD_FLOAT16, 2, shape, ROW_MAJOR), f = box_new(TD_COMPLEX64, 2, shape, PERMUTED);
+    call_begin(&c, "eye", TD_FLOAT16);
+    call_out(&c, &e);
+    CU_ASSERT_EQUAL(call_run_backwards(&c), 0);
+    int64_t wrong = 0;
+    for (int64_t i = 0; i < box_numel(&e); i++) wrong += box_real(&e, i) != (i / 400 == i % 400);
+    call_begin(&c, "full", TD_COMPLEX64);
+    call_attr(&c, 1, A_SCALAR(td_complex(1.5, -2)));
+    call_out(&c, &f);
+    CU_ASSERT_EQUAL(call_run_backwards(&c), 0);
+    for (int64_t i = 0; i < box_numel(&f); i++) wrong += box_get(&f, i).re != 1.5 || box_get(&f, i).im != -2;
+    CU_ASSERT_EQUAL(wrong, 0);
+    box_free(&y);
+    box_free(&z);
+    box_free(&e);
+    box_free(&f);
+}
+
+static int init(void)
+{
+    td_cpu_init();
+    return 0;
+}
+
+TD_CUNIT_MAIN_WITH("kernels_reduce", init, NULL, {"reductions", reductions}, {"long sums", long_sums},
+                   {"steady variance", steady_variance}, {"complex", complex_reductions}, {"empty and infinite", empty},
+                   {"sum to a shape", sums_to}, {"softmax", softmaxes}, {"cumsum", cumsums}, {"cat and stack", joins},
+                   {"moves", moves}, {"creation", creation})
