@@ -16,6 +16,7 @@ struct td_queue {
     td_member *members;
     td_queue_wait *putters, *getters; /* oldest first */
     uint64_t puts, gets;
+    uint64_t death_at; /* puts when the last producer died: its death is told after what came before it */
     uint32_t producers_ever; /* before the first producer an empty queue waits */
     bool ended;
     char last_death[96];
@@ -126,7 +127,7 @@ static int closed_for_put(const td_queue *q, td_error *e)
 
 static bool death_untold(const td_member *m)
 {
-    return m->role & TD_QUEUE_WATCH && m->deaths_told != m->queue->deaths;
+    return m->role & TD_QUEUE_WATCH && m->deaths_told != m->queue->deaths && m->queue->gets >= m->queue->death_at;
 }
 
 static int tell_death(td_member *m, td_error *e)
@@ -249,6 +250,7 @@ void td_queue_leave(td_service *s, td_member *m, bool died)
     if (m->next) m->next->prev = m->prev;
     if (died && m->role & TD_QUEUE_PRODUCER) {
         q->deaths++;
+        q->death_at = q->puts;
         snprintf(q->last_death, sizeof q->last_death, "%s (pid %u)", m->program, m->pid);
     }
     free(m);

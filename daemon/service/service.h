@@ -101,7 +101,7 @@ void td_name_wait_free(td_name_wait *w);
 
 /* ---- queues: bounded, by name; alive as long as somebody has joined */
 
-enum { TD_QUEUE_PRODUCER = 1, TD_QUEUE_CONSUMER = 2, TD_QUEUE_WATCH = 4 /* consumer: told of each producer that died */ };
+enum { TD_QUEUE_PRODUCER = 1, TD_QUEUE_CONSUMER = 2, TD_QUEUE_WATCH = 4 /* consumer: told of each producer that died, once the items from before its death are taken */ };
 
 typedef struct td_queue td_queue;
 

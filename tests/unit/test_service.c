@@ -248,6 +248,28 @@ static void queue_death_is_seen(void)
     td_queue_leave(&s, plain, false);
 }
 
+/* A death takes its place behind what was put before it: whoever keeps a ledger has seen all of that by then. */
+static void queue_death_comes_in_order(void)
+{
+    td_member *p = join("q", 4, TD_QUEUE_PRODUCER, alice), *p2 = join("q", 4, TD_QUEUE_PRODUCER, bob);
+    td_member *c = join("q", 4, TD_QUEUE_CONSUMER | TD_QUEUE_WATCH, bob);
+    td_queue_wait *w;
+    td_queue_item *got;
+    td_error e = {0};
+    for (int i = 0; i < 2; i++) td_queue_put(&s, p, item((float)i), 0, &w, queue_told, NULL, NULL);
+    td_queue_leave(&s, p, true);
+    td_queue_put(&s, p2, item(2), 0, &w, queue_told, NULL, NULL);
+    for (int i = 0; i < 2; i++) {
+        CU_ASSERT_EQUAL(td_queue_get(&s, c, &got, 0, &w, queue_told, NULL, &e), TD_OK);
+        td_queue_item_free(got);
+    }
+    CU_ASSERT_EQUAL(td_queue_get(&s, c, &got, 0, &w, queue_told, NULL, &e), TD_E_LOST);
+    CU_ASSERT_EQUAL(td_queue_get(&s, c, &got, 0, &w, queue_told, NULL, &e), TD_OK);
+    td_queue_item_free(got);
+    td_queue_leave(&s, p2, false);
+    td_queue_leave(&s, c, false);
+}
+
 static void queue_end_lets_take_what_is_left(void)
 {
     td_member *p = join("q", 2, TD_QUEUE_PRODUCER, alice), *p2 = join("q", 2, TD_QUEUE_PRODUCER, alice);
@@ -315,6 +337,6 @@ TD_CUNIT_MAIN_WITH("service", init, cleanup, {"names bind, are taken, are droppe
                    {"names are waited for", names_waited_for}, {"queues keep order and capacity", queues_in_order},
                    {"who comes first need not know the capacity", queue_takes_the_first_capacity},
                    {"getters wait in order", queue_getters_wait_in_order}, {"a death is seen at once", queue_death_is_seen},
-                   {"an ended queue is emptied", queue_end_lets_take_what_is_left},
+                   {"a death comes in order", queue_death_comes_in_order}, {"an ended queue is emptied", queue_end_lets_take_what_is_left},
                    {"a queue goes with its last member", queue_goes_with_its_last_member},
                    {"deadlines fire in order", deadlines_fire_in_order})
