@@ -31,6 +31,7 @@ static void hand_out(struct ledger *l, int ticket)
 static void hand_out_again(struct ledger *l)
 {
     say("%s", td_last_error()->message);
+    td_clear_error();
     for (int t = l->used, left = LOADERS; t < l->issued && left > 0; t++) {
         if (l->here[t % AHEAD]) continue;
         say("the ticket of batch %d is handed out again", t);
