@@ -1,0 +1,68 @@
+/* What the client's tests against a real daemon share: a daemon of the suite's own, and a few short words. */
+#ifndef TENSORD_TESTS_CLIENT_COMMON_H
+#define TENSORD_TESTS_CLIENT_COMMON_H
+
+#include "client/tensord.h"
+#include "tests/support/daemon.h"
+#include "tests/unit/cunit_main.h"
+
+static test_daemon server;
+
+__attribute__((unused)) static int start_server(void)
+{
+    return test_daemon_start(&server, NULL) ? 0 : 1;
+}
+
+__attribute__((unused)) static int stop_server(void)
+{
+    return test_daemon_stop(&server) == 0 ? 0 : 1;
+}
+
+__attribute__((unused)) static td_client *join(void)
+{
+    td_clear_error();
+    td_client *c = td_connect(server.socket);
+    if (!c) fprintf(stderr, "%s\n", td_last_error()->message);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(c);
+    return c;
+}
+
+/* The value must be these numbers, as the dtype has them. */
+__attribute__((unused)) static bool equals(td_array *a, int n, const double *expected)
+{
+    double v[256];
+    td_array *wide = td_to(a, TD_FLOAT64);
+    int rc = td_numel(a) == n && n <= 256 ? td_read(wide, v, sizeof(double) * (size_t)n) : -1;
+    td_release(wide);
+    bool same = rc == 0;
+    for (int i = 0; i < n && same; i++) same = v[i] - expected[i] < 1e-5 && expected[i] - v[i] < 1e-5;
+    if (rc) fprintf(stderr, "%s %s: %s\n", td_last_error()->op, td_last_error()->where, td_last_error()->message);
+    for (int i = 0; i < n && !rc && !same; i++) fprintf(stderr, "%g, expected %g\n", v[i], expected[i]);
+    return same;
+}
+#define CHECK_VALUES(a, ...)                                                                                           \
+    CU_ASSERT_TRUE(equals(a, (int)(sizeof((double[]){__VA_ARGS__}) / sizeof(double)), (double[]){__VA_ARGS__}))
+
+#define CHECK_FAILS(call, code_, text)                                                                                 \
+    do {                                                                                                               \
+        td_clear_error();                                                                                              \
+        (void)(call);                                                                                                  \
+        CU_ASSERT_EQUAL(td_last_error()->code, code_);                                                                 \
+        if (!strstr(td_last_error()->message, text))                                                                   \
+            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, td_last_error()->message);                              \
+        CU_ASSERT_PTR_NOT_NULL(strstr(td_last_error()->message, text));                                                \
+        td_clear_error();                                                                                              \
+    } while (0)
+
+/* A number of the daemon's status table. */
+__attribute__((unused)) static int64_t status_of(td_client *c, const char *key)
+{
+    td_table *t = td_status(c, "status");
+    int64_t v = -1;
+    for (int r = 0; t && r < t->rows; r++)
+        if (strcmp(t->cells[r * 2].text, key) == 0) v = t->cells[r * 2 + 1].integer;
+    td_table_free(t);
+    return v;
+}
+
+#endif

@@ -1,0 +1,281 @@
+/* libtensord against a real daemon: values, memory, errors, autograd. */
+#include "tests/client/common.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+static td_client *c;
+static td_scope scope;
+
+static void begin(void)
+{
+    c = join();
+    td_scope_begin(&scope);
+}
+
+/* Nothing may be left in the daemon, and no error untold. */
+static void end(void)
+{
+    td_scope_end(&scope);
+    CU_ASSERT_EQUAL(td_sync(c), TD_OK);
+    CU_ASSERT_EQUAL(status_of(c, "tensors"), 0);
+    CU_ASSERT_EQUAL(status_of(c, "nodes"), 0);
+    td_disconnect(c);
+}
+
+static td_array *floats(td_ints shape, const float *v)
+{
+    return td_from_data(c, TD_FLOAT32, shape, v);
+}
+#define FLOATS(shape, ...) floats(shape, (float[]){__VA_ARGS__})
+
+static void arithmetic(void)
+{
+    begin();
+    td_array *x = FLOATS(td_dims(2, 3), 1, 2, 3, 4, 5, 6), *row = FLOATS(td_dims(3), 10, 20, 30);
+    CHECK_VALUES(td_add(x, row), 11, 22, 33, 14, 25, 36);
+    CHECK_VALUES(td_sub(10, x, 2), 8, 6, 4, 2, 0, -2);
+    CHECK_VALUES(td_mul(x, td_add(x, 1.5)), 2.5, 7, 13.5, 22, 32.5, 45);
+    CHECK_VALUES(td_div(x, 4), 0.25, 0.5, 0.75, 1, 1.25, 1.5);
+    CHECK_VALUES(td_neg(td_transpose(x, 0, 1)), -1, -4, -2, -5, -3, -6);
+    CHECK_VALUES(td_where(td_gt(x, 3), x, 0), 0, 0, 0, 4, 5, 6);
+    CHECK_VALUES(td_clamp(x, 2, 5), 2, 2, 3, 4, 5, 5);
+    CHECK_VALUES(td_clamp(x, td_none(), 5), 1, 2, 3, 4, 5, 5);
+    CU_ASSERT_EQUAL(td_dtype_of(td_add(td_to(x, TD_INT32), 5)), TD_INT32);
+    CU_ASSERT_EQUAL(td_dtype_of(td_add(td_to(x, TD_INT64), 1.0)), TD_FLOAT32);
+    CHECK_VALUES(td_mm(x, td_t(x)), 14, 32, 32, 77);
+    CHECK_VALUES(td_matmul(x, row), 140, 320);
+    CHECK_VALUES(td_cat(td_arrays(row, row)), 10, 20, 30, 10, 20, 30);
+    CHECK_VALUES(td_arange(c, 0, 3, 1, TD_INT64), 0, 1, 2);
+    end();
+}
+
+static void in_place(void)
+{
+    begin();
+    td_array *x = td_zeros(c, td_dims(2, 3), TD_FLOAT32);
+    CU_ASSERT_EQUAL(td_add_(x, 2), TD_OK);
+    CU_ASSERT_EQUAL(td_mul_(td_select(x, 0, 1), 3), TD_OK);
+    CHECK_VALUES(x, 2, 2, 2, 6, 6, 6);
+    CU_ASSERT_EQUAL(td_fill_(td_slice(x, 1, 0, 1), 9), TD_OK);
+    CHECK_VALUES(x, 9, 2, 2, 9, 6, 6);
+    td_array *out = td_empty(c, td_dims(2, 3), TD_FLOAT64);
+    CU_ASSERT_EQUAL(td_exp_out(out, td_zeros_like(x)), TD_OK);
+    CHECK_VALUES(out, 1, 1, 1, 1, 1, 1);
+    CU_ASSERT_EQUAL(td_copy_(x, FLOATS(td_dims(3), 1, 2, 3)), TD_OK);
+    CHECK_VALUES(x, 1, 2, 3, 1, 2, 3);
+    CU_ASSERT_EQUAL(td_zero_(x), TD_OK);
+    CHECK_VALUES(x, 0, 0, 0, 0, 0, 0);
+    CHECK_FAILS(td_add_(td_expand(td_zeros(c, td_dims(1), TD_FLOAT32), td_dims(4)), 1), TD_E_INVALID, "single memory location");
+    end();
+}
+
+static void memory(void)
+{
+    begin();
+    int n = 300000;
+    td_lease *l = td_lease_new(c, (size_t)n * 4 + 80);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(l);
+    float *p = td_lease_data(l);
+    for (int i = 0; i < n; i++) p[i] = (float)i;
+    int64_t *labels = (int64_t *)(void *)(p + n);
+    for (int i = 0; i < 10; i++) labels[i] = i * i;
+    td_array *a = td_put(l, 0, TD_FLOAT32, td_dims(300, 1000)), *b = td_put(l, (size_t)n * 4, TD_INT64, td_dims(10));
+    td_lease_free(l);
+    CHECK_VALUES(b, 0, 1, 4, 9, 16, 25, 36, 49, 64, 81);
+    CHECK_VALUES(td_slice(td_select(td_add(a, 1), 0, 299), 0, 997), 299998, 299999, 300000);
+    const float *q = td_data(td_mul(a, 2));
+    CU_ASSERT_PTR_NOT_NULL_FATAL(q);
+    CU_ASSERT_EQUAL(q[299999], 599998);
+    float *copy = malloc((size_t)n * 4);
+    CU_ASSERT_EQUAL(td_read(td_transpose(a, 0, 1), copy, (size_t)n * 4), TD_OK);
+    CU_ASSERT_EQUAL(copy[1], 1000);
+    CU_ASSERT_EQUAL(copy[n - 2], 298999);
+    free(copy);
+    td_array *w = td_ones(c, td_dims(4), TD_FLOAT32);
+    float *at = td_write_begin(w, -1);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(at);
+    at[3] = 5;
+    CU_ASSERT_EQUAL(td_write_end(w), TD_OK);
+    CHECK_VALUES(td_add(w, 1), 2, 2, 2, 6);
+    CU_ASSERT_EQUAL(td_numel(td_zeros(c, td_dims(0, 3), TD_FLOAT32)), 0);
+    CU_ASSERT_EQUAL(td_read(td_zeros(c, td_dims(0, 3), TD_FLOAT32), NULL, 0), TD_OK);
+    end();
+}
+
+static void steady_puts_wait_for_nobody(void)
+{
+    begin();
+    for (int i = 0; i < 50; i++) {
+        td_lease *l = td_lease_new(c, 1 << 20);
+        CU_ASSERT_PTR_NOT_NULL_FATAL(l);
+        ((float *)td_lease_data(l))[77] = (float)i;
+        td_array *x = td_put(l, 0, TD_FLOAT32, td_dims(1 << 18));
+        td_lease_free(l);
+        CU_ASSERT_EQUAL(((const float *)td_data(x))[77], (float)i);
+        CU_ASSERT_EQUAL(td_item_f64(td_select(x, 0, 77)), i);
+        td_release(x);
+    }
+    CU_ASSERT_TRUE(status_of(c, "bytes_committed") < 64 << 20);
+    end();
+}
+
+static void errors_late_and_early(void)
+{
+    begin();
+    td_array *x = FLOATS(td_dims(3), 1, 2, 3);
+    int64_t bad[2] = {0, 7};
+    td_array *i = td_from_data(c, TD_INT64, td_dims(2), bad);
+    td_array *y = td_index_select(x, 0, i);
+    int line = __LINE__ - 1;
+    td_array *z = td_add(y, 1);
+    float v[2];
+    CU_ASSERT_EQUAL(td_read(z, v, sizeof v), TD_E_INDEX);
+    char expected[40];
+    snprintf(expected, sizeof expected, "test_client_ops.c:%d", line);
+    CU_ASSERT_STRING_EQUAL(td_last_error()->op, "index_select");
+    CU_ASSERT_PTR_NOT_NULL(strstr(td_last_error()->where, expected));
+    CHECK_FAILS(td_matmul(x, td_zeros(c, td_dims(4, 2), TD_FLOAT32)), TD_E_SHAPE, "");
+    CHECK_FAILS(td_select(x, 0, 3), TD_E_INDEX, "");
+    CHECK_FAILS(td_bitwise_not(x), TD_E_TYPE, "float32");
+    CHECK_FAILS(td_open(c, "no such name", 0), TD_E_NOT_FOUND, "no such name");
+    CHECK_FAILS(td_open(c, "no such name", 30), TD_E_TIMEOUT, "");
+    td_sync(c);
+    td_clear_error();
+    end();
+}
+
+static void backward_and_grad(void)
+{
+    begin();
+    td_array *x = FLOATS(td_dims(2, 3), 1, 2, 3, 4, 5, 6), *w = FLOATS(td_dims(3), 1, 0, -1), *g[2];
+    td_set_requires_grad(w, true);
+    td_array *loss = td_sum(td_square(td_matmul(x, w)));
+    CU_ASSERT_EQUAL(td_item_f64(loss), 8);
+    CU_ASSERT_EQUAL(td_backward(loss), TD_OK);
+    CHECK_VALUES(td_grad(w), -20, -28, -36);
+    CU_ASSERT_EQUAL(td_backward(td_sum(td_mul(w, w))), TD_OK);
+    CHECK_VALUES(td_grad(w), -18, -28, -38);
+    CU_ASSERT_EQUAL(td_grads(td_arrays(w, x), g), TD_OK);
+    CU_ASSERT_PTR_NOT_NULL(g[0]);
+    CU_ASSERT_PTR_NULL(g[1]);
+    CHECK_FAILS(td_grad(x), TD_E_NOT_FOUND, "no gradient");
+    CU_ASSERT_EQUAL(td_sync(c), TD_OK); /* asking for a gradient that is not there is no error of the stream */
+    CU_ASSERT_EQUAL(td_zero_grad(td_arrays(w)), TD_OK);
+    CHECK_FAILS(td_grad(w), TD_E_NOT_FOUND, "no gradient");
+    CHECK_FAILS(td_sync((td_backward(loss), c)), TD_E_AUTOGRAD, "second time");
+    end();
+}
+
+static void higher_derivatives_and_modes(void)
+{
+    begin();
+    td_array *x = FLOATS(td_dims(2), 2, 3), *g, *h, *unused[2];
+    td_set_requires_grad(x, true);
+    td_array *y = td_sum(td_mul(x, td_mul(x, x)));
+    CU_ASSERT_EQUAL(td_autograd_grad(td_arrays(y), td_arrays_of(0, NULL), td_arrays(x), TD_CREATE_GRAPH, &g), TD_OK);
+    CHECK_VALUES(g, 12, 27);
+    CU_ASSERT_EQUAL(td_autograd_grad(td_arrays(td_sum(g)), td_arrays_of(0, NULL), td_arrays(x), 0, &h), TD_OK);
+    CHECK_VALUES(h, 12, 18);
+    td_array *other = FLOATS(td_dims(1), 1);
+    td_set_requires_grad(other, true);
+    y = td_sum(td_square(x));
+    CU_ASSERT_EQUAL(td_autograd_grad(td_arrays(y), td_arrays_of(0, NULL), td_arrays(x, other), TD_ALLOW_UNUSED, unused), TD_OK);
+    CHECK_VALUES(unused[0], 4, 6);
+    CU_ASSERT_PTR_NULL(unused[1]);
+    bool was = td_set_grad_enabled(false);
+    CU_ASSERT_TRUE(was);
+    CU_ASSERT_FALSE(td_grad_enabled());
+    td_info info;
+    CU_ASSERT_EQUAL(td_get_info(td_mul(x, 2), &info), TD_OK);
+    CU_ASSERT_FALSE(info.requires_grad);
+    td_set_grad_enabled(was);
+    CU_ASSERT_EQUAL(td_get_info(td_mul(x, 2), &info), TD_OK);
+    CU_ASSERT_TRUE(info.requires_grad);
+    CU_ASSERT_STRING_EQUAL(info.grad_fn, "mul");
+    CU_ASSERT_FALSE(info.leaf);
+    CU_ASSERT_EQUAL(td_get_info(x, &info), TD_OK);
+    CU_ASSERT_TRUE(info.leaf);
+    CU_ASSERT_EQUAL(td_get_info(td_detach(td_mul(x, 2)), &info), TD_OK);
+    CU_ASSERT_FALSE(info.requires_grad);
+    CHECK_FAILS(td_set_requires_grad(td_zeros(c, td_dims(2), TD_INT64), true), TD_E_TYPE, "int64");
+    end();
+}
+
+static void an_overwritten_value_fails_backward(void)
+{
+    begin();
+    td_array *x = FLOATS(td_dims(2), 2, 3), *m = FLOATS(td_dims(2), 1, 1);
+    td_set_requires_grad(x, true);
+    td_array *y = td_sum(td_mul(x, m));
+    float *p = td_write_begin(m, 1000);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(p);
+    p[0] = 100;
+    CU_ASSERT_EQUAL(td_write_end(m), TD_OK);
+    td_backward(y);
+    CU_ASSERT_EQUAL(td_sync(c), TD_E_VERSION);
+    td_clear_error();
+    end();
+}
+
+static void data_shapes(void)
+{
+    begin();
+    td_array *x = FLOATS(td_dims(2, 3), 1, 0, 2, 0, 3, 4), *mask = td_gt(x, 1.5);
+    td_array *places = td_nonzero(x);
+    CU_ASSERT_EQUAL(td_size(places, 0), 4);
+    CU_ASSERT_EQUAL(td_size(places, 1), 2);
+    CHECK_VALUES(td_getitem(x, td_arrays(mask)), 2, 3, 4);
+    CHECK_VALUES(td_masked_select(x, mask), 2, 3, 4);
+    CU_ASSERT_EQUAL(td_setitem(x, td_arrays(mask), td_full(c, td_dims(), -1, TD_FLOAT32)), TD_OK);
+    CHECK_VALUES(x, 1, 0, -1, 0, -1, -1);
+    int64_t rows[2] = {1, 0};
+    CHECK_VALUES(td_getitem(x, td_arrays(td_from_data(c, TD_INT64, td_dims(2), rows), NULL)), 0, -1, -1, 1, 0, -1);
+    end();
+}
+
+static void composites_have_values(void)
+{
+    begin();
+    td_array *x = FLOATS(td_dims(2, 3), 1, 2, 3, 4, 5, 6), *parts[4], *order;
+    CHECK_VALUES(td_reshape(td_transpose(x, 0, 1), td_dims(-1)), 1, 4, 2, 5, 3, 6);
+    CHECK_VALUES(td_norm(x, 2, td_dims(1), false), 3.7416574, 8.774964);
+    CHECK_VALUES(td_norm(x, INFINITY, td_no_dims(), false), 6);
+    CHECK_VALUES(td_norm(x, 1, td_no_dims(), false), 21);
+    CHECK_VALUES(td_norm(x, 0, td_dims(1), false), 3, 3);
+    CHECK_VALUES(td_std(x, td_dims(1), 1, false), 1, 1);
+    CHECK_VALUES(td_mse_loss(x, td_zeros_like(x)), 91.0 / 6);
+    CHECK_VALUES(td_l1_loss(x, td_zeros_like(x), TD_REDUCE_SUM), 21);
+    CHECK_VALUES(td_outer(td_select(x, 0, 0), td_select(x, 0, 1)), 4, 5, 6, 8, 10, 12, 12, 15, 18);
+    CU_ASSERT_EQUAL(td_chunk(x, 2, 4, parts, 1), 2);
+    CHECK_VALUES(parts[1], 3, 6);
+    CHECK_VALUES(td_movedim(td_reshape(x, td_dims(1, 2, 3)), 2, 0), 1, 4, 2, 5, 3, 6);
+    order = td_argsort(td_neg(x), 1, false);
+    CHECK_VALUES(order, 2, 1, 0, 2, 1, 0);
+    td_array *batch = td_reshape(td_arange(c, 0, 12, 1, TD_FLOAT32), td_dims(2, 2, 3));
+    CHECK_VALUES(td_matmul(batch, td_select(x, 0, 0)), 8, 26, 44, 62);
+    CHECK_VALUES(td_matmul(batch, td_t(x)), 8, 17, 26, 62, 44, 107, 62, 152);
+    CHECK_VALUES(td_matmul(batch, td_transpose(batch, 1, 2)), 5, 14, 14, 50, 149, 212, 212, 302);
+    int64_t classes[2] = {2, 0};
+    CHECK_VALUES(td_cross_entropy(x, td_from_data(c, TD_INT64, td_dims(2), classes)), (0.4076059 + 2.4076059) / 2);
+    end();
+}
+
+static void random_is_seeded(void)
+{
+    begin();
+    double v[2][8];
+    for (int i = 0; i < 2; i++) {
+        td_seed(c, 42);
+        CU_ASSERT_EQUAL(td_read(td_rand(c, td_dims(8), TD_FLOAT64), v[i], sizeof v[i]), TD_OK);
+    }
+    CU_ASSERT_EQUAL(memcmp(v[0], v[1], sizeof v[0]), 0);
+    for (int k = 0; k < 8; k++) CU_ASSERT_TRUE(v[0][k] >= 0 && v[0][k] < 1);
+    end();
+}
+
+TD_CUNIT_MAIN_WITH("client_ops", start_server, stop_server, {"arithmetic", arithmetic}, {"in place", in_place}, {"memory", memory},
+               {"steady puts wait for nobody", steady_puts_wait_for_nobody}, {"errors late and early", errors_late_and_early},
+               {"backward and grad", backward_and_grad}, {"higher derivatives and modes", higher_derivatives_and_modes},
+               {"an overwritten value fails backward", an_overwritten_value_fails_backward}, {"data shapes", data_shapes},
+               {"composites have values", composites_have_values}, {"random is seeded", random_is_seeded})

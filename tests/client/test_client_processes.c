@@ -1,0 +1,383 @@
+/* libtensord with more than one process: sharing, fork, a daemon that dies, a private daemon. */
+#include "tests/client/common.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* Run `child` in a forked process: its exit status. */
+static int in_child(bool (*child)(void *), void *context)
+{
+    fflush(NULL);
+    pid_t pid = fork();
+    if (pid == 0) _exit(child(context) ? 0 : 1);
+    int status = -1;
+    while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {}
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+static bool settled_to(td_client *c, const char *key, int64_t want)
+{
+    for (int i = 0; i < 200; i++) {
+        if (status_of(c, key) == want) return true;
+        test_sleep_ms(10);
+    }
+    fprintf(stderr, "%s stays at %lld\n", key, (long long)status_of(c, key));
+    return false;
+}
+
+/* ---- sharing ----------------------------------------------------------------------------------------------------- */
+
+static bool steps_on_shared(void *unused)
+{
+    (void)unused;
+    td_client *c = td_connect(server.socket);
+    td_array *w = td_open(c, "w", 5000);
+    bool ok = w && td_add_(w, 1) == TD_OK && td_sync(c) == TD_OK;
+    td_release(w);
+    td_disconnect(c);
+    return ok;
+}
+
+static void processes_share_a_tensor(void)
+{
+    td_client *c = join();
+    td_set_service(true);
+    td_array *w = td_zeros(c, td_dims(4), TD_FLOAT32);
+    td_set_service(false);
+    CU_ASSERT_EQUAL(td_publish(w, "w", 0), TD_OK);
+    CHECK_FAILS(td_publish(w, "w", 0), TD_E_EXISTS, "w");
+    CU_ASSERT_EQUAL(td_publish(w, "w", TD_REPLACE), TD_OK);
+    for (int i = 0; i < 3; i++) CU_ASSERT_EQUAL(in_child(steps_on_shared, NULL), 0);
+    CHECK_VALUES(w, 3, 3, 3, 3);
+    CHECK_FAILS(td_write_begin(w, 100), TD_E_PERMISSION, "not this session's");
+    td_release(w);
+    w = td_open(c, "w", 0);
+    CHECK_VALUES(w, 3, 3, 3, 3);
+    CU_ASSERT_EQUAL(td_drop(c, "w"), TD_OK);
+    td_release(w);
+    CU_ASSERT_TRUE(settled_to(c, "tensors", 0));
+    td_disconnect(c);
+}
+
+enum { ITEMS = 40 };
+
+static bool produces(void *unused)
+{
+    (void)unused;
+    td_client *c = td_connect(server.socket);
+    td_queue *q = td_queue_open(c, "batches", 4, TD_PRODUCER);
+    bool ok = q;
+    for (int i = 0; i < ITEMS && ok; i++) {
+        td_lease *l = td_lease_new(c, 400000);
+        float *p = td_lease_data(l);
+        if (!p) return false;
+        for (int k = 0; k < 100000; k++) p[k] = (float)(i + k % 7);
+        td_array *x = td_put(l, 0, TD_FLOAT32, td_dims(100, 1000)), *y = td_full(c, td_dims(), i, TD_INT64);
+        ok = td_queue_put(q, td_arrays(x, y), &i, sizeof i, 10000) == TD_OK;
+        td_lease_free(l);
+        td_release(x), td_release(y);
+    }
+    if (!ok) fprintf(stderr, "producer: %s\n", td_last_error()->message);
+    ok = td_queue_close(q, true) == TD_OK && ok;
+    td_disconnect(c);
+    return ok;
+}
+
+static void queues_hand_over(void)
+{
+    td_client *c = join();
+    td_queue *q = td_queue_open(c, "batches", 4, TD_CONSUMER);
+    fflush(NULL);
+    pid_t pid = fork();
+    if (pid == 0) _exit(produces(NULL) ? 0 : 1);
+    int got = 0, wrong = 0;
+    td_queue_item item;
+    for (; td_queue_get(q, &item, 10000) == TD_OK; got++) {
+        const float *p = item.n == 2 ? td_data(item.at[0]) : NULL;
+        wrong += !p || p[99999] != (float)(got + 99999 % 7) || td_item_i64(item.at[1]) != got || *(int *)item.note != got;
+        td_queue_item_clear(&item);
+    }
+    CU_ASSERT_EQUAL(td_last_error()->code, TD_E_CLOSED);
+    CU_ASSERT_EQUAL(got, ITEMS);
+    CU_ASSERT_EQUAL(wrong, 0);
+    int status = -1;
+    waitpid(pid, &status, 0);
+    CU_ASSERT_EQUAL(status, 0);
+    td_queue_close(q, false);
+    CU_ASSERT_TRUE(settled_to(c, "tensors", 0));
+    td_disconnect(c);
+}
+
+/* ---- fork -------------------------------------------------------------------------------------------------------- */
+
+typedef struct inherited {
+    td_client *c;
+    td_array *x, *large;
+    const float *mapped;
+    td_lease *lease;
+} inherited;
+
+static bool uses_what_it_inherited(void *context)
+{
+    inherited *h = context;
+    double expected[3] = {2, 3, 4};
+    td_array *y = td_add(h->x, 1);
+    bool ok = equals(y, 3, expected) && h->mapped[99999] == 99999 && td_item_f64(td_select(h->large, 0, 99999)) == 99999;
+    if (td_put(h->lease, 0, TD_FLOAT32, td_dims(4)) || td_last_error()->code != TD_E_PERMISSION) ok = false;
+    td_lease *own = td_lease_new(h->c, 64);
+    ok = ok && own && td_lease_data(own) != td_lease_data(h->lease);
+    td_release(y);
+    td_release(h->x);
+    return ok; /* ends without saying goodbye */
+}
+
+static void forked_children_work(void)
+{
+    td_client *c = join();
+    inherited h = {.c = c, .x = td_arange(c, 1, 4, 1, TD_FLOAT32), .large = td_arange(c, 0, 100000, 1, TD_FLOAT32),
+                   .lease = td_lease_new(c, 64)};
+    h.mapped = td_data(h.large);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(h.mapped);
+    for (int i = 0; i < 10; i++) {
+        td_release(td_add(h.x, i)); /* something unsent at each fork */
+        CU_ASSERT_EQUAL(in_child(uses_what_it_inherited, &h), 0);
+    }
+    CHECK_VALUES(h.x, 1, 2, 3);
+    td_array *y = td_put(h.lease, 0, TD_FLOAT32, td_dims(16));
+    CU_ASSERT_EQUAL(td_numel(y), 16);
+    CU_ASSERT_TRUE(settled_to(c, "sessions", 1));
+    td_lease_free(h.lease);
+    td_release(h.x), td_release(h.large), td_release(y);
+    CU_ASSERT_TRUE(settled_to(c, "tensors", 0));
+    td_disconnect(c);
+}
+
+/* The child forks and ends at once; the grandchild goes on with what both inherited. */
+static bool outlives_its_parent(void *context)
+{
+    inherited *h = context;
+    int done[2];
+    if (pipe(done)) return false;
+    pid_t middle = fork();
+    if (middle == 0) {
+        if (fork() == 0) {
+            test_sleep_ms(100);
+            double expected[3] = {2, 4, 6};
+            char ok = equals(td_add(h->x, h->x), 3, expected) ? 'y' : 'n';
+            if (write(done[1], &ok, 1) != 1) _exit(1);
+        }
+        _exit(0);
+    }
+    waitpid(middle, NULL, 0);
+    char ok = 0;
+    close(done[1]);
+    return read(done[0], &ok, 1) == 1 && ok == 'y';
+}
+
+static void orphans_keep_their_session(void)
+{
+    td_client *c = join();
+    inherited h = {.c = c, .x = td_arange(c, 1, 4, 1, TD_FLOAT32)};
+    CU_ASSERT_TRUE(outlives_its_parent(&h));
+    td_release(h.x);
+    CU_ASSERT_TRUE(settled_to(c, "tensors", 0));
+    td_disconnect(c);
+}
+
+static void raw_clones_are_told(void)
+{
+    td_client *c = join();
+    td_array *x = td_ones(c, td_dims(2), TD_FLOAT32);
+    td_flush(c);
+    pid_t pid = (pid_t)syscall(SYS_clone, (long)SIGCHLD, 0L, 0L, 0L, 0L);
+    if (pid == 0) {
+        bool told = !td_add(x, x) && td_last_error()->code == TD_E_LOST;
+        td_release(x);
+        td_disconnect(c); /* must not end the parent's connection */
+        _exit(told ? 0 : 1);
+    }
+    int status = -1;
+    waitpid(pid, &status, 0);
+    CU_ASSERT_EQUAL(status, 0);
+    CHECK_VALUES(td_add(x, 1), 2, 2);
+    td_release(x);
+    td_disconnect(c);
+}
+
+typedef struct spinner {
+    td_client *c;
+    pthread_t thread;
+    _Atomic bool stop;
+    int rounds, wrong;
+} spinner;
+
+static void *spin(void *context)
+{
+    spinner *s = context;
+    for (; !s->stop; s->rounds++) {
+        td_array *x = td_full(s->c, td_dims(2), s->rounds, TD_FLOAT32);
+        float v[2];
+        s->wrong += td_read(x, v, sizeof v) != TD_OK || v[1] != (float)s->rounds;
+        td_release(x);
+    }
+    return NULL;
+}
+
+static void forks_beside_threads(void)
+{
+    td_client *c = join();
+    inherited h = {.c = c, .x = td_arange(c, 1, 4, 1, TD_FLOAT32), .large = td_arange(c, 0, 100000, 1, TD_FLOAT32),
+                   .lease = td_lease_new(c, 64)};
+    h.mapped = td_data(h.large);
+    spinner s[3] = {{.c = c}, {.c = c}, {.c = c}};
+    for (int i = 0; i < 3; i++) pthread_create(&s[i].thread, NULL, spin, &s[i]);
+    for (int i = 0; i < 5; i++) CU_ASSERT_EQUAL(in_child(uses_what_it_inherited, &h), 0);
+    for (int i = 0; i < 3; i++) {
+        s[i].stop = true;
+        pthread_join(s[i].thread, NULL);
+        CU_ASSERT_EQUAL(s[i].wrong, 0);
+        CU_ASSERT_TRUE(s[i].rounds > 0);
+    }
+    td_lease_free(h.lease);
+    td_release(h.x), td_release(h.large);
+    td_disconnect(c);
+}
+
+/* ---- a daemon that dies ------------------------------------------------------------------------------------------ */
+
+static void *kill_soon(void *context)
+{
+    test_sleep_ms(50);
+    kill(*(pid_t *)context, SIGKILL);
+    return NULL;
+}
+
+/* Killed while the client waits in `wait`: told within a second. */
+static void dies_while(void (*wait)(td_client *c))
+{
+    test_daemon victim;
+    CU_ASSERT_TRUE_FATAL(test_daemon_start(&victim, NULL));
+    td_client *c = td_connect(victim.socket);
+    td_array *x = td_ones(c, td_dims(8), TD_FLOAT32);
+    pthread_t killer;
+    pthread_create(&killer, NULL, kill_soon, &victim.pid);
+    uint64_t from = test_now_ms();
+    wait(c);
+    CU_ASSERT_EQUAL(td_last_error()->code, TD_E_LOST);
+    CU_ASSERT_TRUE(test_now_ms() - from < 1050);
+    CHECK_FAILS(td_add(x, x), TD_E_LOST, "connection");
+    pthread_join(killer, NULL);
+    td_release(x);
+    td_disconnect(c);
+    test_daemon_stop(&victim);
+}
+
+static void wait_in_get(td_client *c)
+{
+    td_queue *q = td_queue_open(c, "never", 1, TD_CONSUMER);
+    td_queue_item item;
+    td_queue_get(q, &item, -1);
+    td_error e = *td_last_error();
+    td_queue_close(q, false);
+    CU_ASSERT_EQUAL(e.code, TD_E_LOST);
+}
+
+static void wait_in_open(td_client *c)
+{
+    td_release(td_open(c, "never", -1));
+}
+
+static void wait_in_ops(td_client *c)
+{
+    td_clear_error();
+    uint64_t from = test_now_ms();
+    td_array *x = td_ones(c, td_dims(8), TD_FLOAT32);
+    while (!td_last_error()->code && test_now_ms() - from < 2000) td_release(td_add(x, x));
+    td_release(x);
+}
+
+static void wait_in_syncs(td_client *c)
+{
+    while (td_sync(c) == TD_OK) {}
+}
+
+static void a_killed_daemon_is_told(void)
+{
+    dies_while(wait_in_get);
+    dies_while(wait_in_open);
+    dies_while(wait_in_ops);
+    dies_while(wait_in_syncs);
+}
+
+/* ---- a private daemon -------------------------------------------------------------------------------------------- */
+
+static volatile sig_atomic_t children;
+
+static void count_child(int s)
+{
+    (void)s;
+    children++;
+}
+
+static bool gone(pid_t pid)
+{
+    for (int i = 0; i < 500 && kill(pid, 0) == 0; i++) test_sleep_ms(10);
+    return kill(pid, 0) != 0;
+}
+
+static void a_private_daemon_comes_and_goes(void)
+{
+    unsetenv("TENSORD_SOCKET");
+    char runtime[] = "/tmp/tensord-runtime-XXXXXX";
+    CU_ASSERT_PTR_NOT_NULL_FATAL(mkdtemp(runtime));
+    setenv("XDG_RUNTIME_DIR", runtime, 1);
+    struct sigaction counting = {.sa_handler = count_child}, before;
+    sigaction(SIGCHLD, &counting, &before);
+    td_client *c = td_connect(NULL);
+    if (!c) fprintf(stderr, "%s\n", td_last_error()->message);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(c);
+    pid_t pid = (pid_t)td_daemon_pid(c);
+    CU_ASSERT_EQUAL(waitpid(-1, NULL, WNOHANG), 0); /* the suite's own daemon is the only child */
+    CU_ASSERT_NOT_EQUAL(getsid(pid), getsid(0));
+    td_array *x = td_ones(c, td_dims(3), TD_FLOAT32);
+    CHECK_VALUES(x, 1, 1, 1);
+    td_client *second = td_connect(td_socket_path(c));
+    CU_ASSERT_EQUAL(td_daemon_pid(second), (uint32_t)pid);
+    td_release(x);
+    td_disconnect(c);
+    CU_ASSERT_EQUAL(td_sync(second), TD_OK);
+    td_disconnect(second);
+    CU_ASSERT_TRUE(gone(pid));
+    CU_ASSERT_EQUAL(children, 0);
+    sigaction(SIGCHLD, &before, NULL);
+    CU_ASSERT_EQUAL(rmdir(runtime), 0); /* nothing is left in it */
+    unsetenv("XDG_RUNTIME_DIR");
+}
+
+static void a_daemon_that_does_not_start_is_told(void)
+{
+    char *daemon = strdup(getenv("TENSORD_DAEMON"));
+    setenv("TENSORD_DAEMON", "/bin/false", 1);
+    CHECK_FAILS(td_connect(NULL), TD_E_LOST, "handshake");
+    setenv("TENSORD_DAEMON", "/nonexistent/tensord", 1);
+    CHECK_FAILS(td_connect(NULL), TD_E_NOT_FOUND, "/nonexistent/tensord");
+    setenv("TENSORD_DAEMON", "none", 1);
+    CHECK_FAILS(td_connect(NULL), TD_E_NOT_FOUND, "start tensord");
+    setenv("TENSORD_DAEMON", daemon, 1);
+    free(daemon);
+}
+
+TD_CUNIT_MAIN_WITH("client_processes", start_server, stop_server, {"processes share a tensor", processes_share_a_tensor},
+                   {"queues hand over", queues_hand_over}, {"forked children work", forked_children_work},
+                   {"orphans keep their session", orphans_keep_their_session}, {"raw clones are told", raw_clones_are_told},
+                   {"forks beside threads", forks_beside_threads}, {"a killed daemon is told", a_killed_daemon_is_told},
+                   {"a private daemon comes and goes", a_private_daemon_comes_and_goes},
+                   {"a daemon that does not start is told", a_daemon_that_does_not_start_is_told})
