@@ -13,7 +13,7 @@ td_client *td_client_new(void)
     if (!c) return NULL;
     pthread_mutex_init(&c->lock, NULL);
     pthread_cond_init(&c->wake, NULL);
-    c->socket = c->clone_socket = -1;
+    c->socket = -1;
     c->next_id = c->next_serial = 1;
     c->writes = 1;
     c->batch = 256;

@@ -130,11 +130,8 @@ struct td_client {
     uint64_t last_lease;               /* bytes of the last one asked for */
 
     uint32_t grad_scope;
-    uint8_t *refused;     /* bit for each op id that the daemon's table has not, or has otherwise; NULL: all agree */
-    int clone_socket;     /* between fork's prepare and its end: the child's connection, or -1 and */
-    td_error clone_error; /* why there is none */
-    uint32_t clone_session;
-    uint64_t clone_token;
+    uint8_t *refused;    /* bit for each op id that the daemon's table has not, or has otherwise; NULL: all agree */
+    td_error fork_error; /* why a child being made cannot have a connection */
 };
 
 /* ---- error.c ---- */

@@ -1,13 +1,17 @@
 /* fork(): the child gets a connection of its own that holds what the parent's holds.
  *
- * The prepare handler brings the parent's stream to a point that the daemon has read, and opens the child's connection
- * as a clone of the session. The parent closes its copy, the child the parent's; neither ever speaks on the other's.
- * All clients are locked meanwhile. A raw clone() runs no handlers; a page that is wiped in every new process tells. */
+ * The prepare handler brings the parent's stream to a point that the daemon has read and keeps all clients locked. The
+ * child connects and clones the session, as itself, because the daemon ends a session with the process that opened it.
+ * Only then does the parent go on, so that what the child's handles mean is what they meant at the fork; if the child
+ * takes too long, its clients are lost and say so. A raw clone() runs no handlers; a page that is wiped in every new
+ * process tells. */
 #include "client/client.h"
 
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -17,6 +21,7 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_mutex_t clients_lock = PTHREAD_MUTEX_INITIALIZER;
 static td_client *clients;
 static bool prepared;   /* between prepare and its end: the locks are held */
+static int ticket[2];   /* parent's end, child's end: the child tells that it is done */
 static unsigned *guard; /* INTACT, or 0 in a process that came by a raw clone */
 
 bool td_fork_intact(void)
@@ -42,30 +47,10 @@ static int reach_daemon(td_client *c)
     return w.done && !c->lost ? TD_OK : rc ? rc : TD_E_LOST;
 }
 
-/* A connection that holds what `session` holds: in the clone_... fields. */
-static int open_clone(td_client *c, uint32_t session, uint64_t token, td_error *e)
-{
-    td_client *k = td_client_new(); /* for its reader and writer only */
-    if (!k) return td_fail(e, TD_E_SYSTEM, "no memory");
-    int s = td_dial(c->path, e);
-    int rc = s < 0 ? e->code : td_shake_hands(k, s, session, token, e);
-    if (!rc) {
-        c->clone_socket = s;
-        c->clone_session = k->session;
-        c->clone_token = k->token;
-    } else if (s >= 0) {
-        close(s);
-    }
-    k->socket = -1;
-    td_client_free(k);
-    return rc;
-}
-
 static void prepare_client(td_client *c)
 {
     pthread_mutex_lock(&c->lock);
-    c->clone_socket = -1;
-    c->clone_error = (td_error){0};
+    c->fork_error = (td_error){0};
     if (c->lost) return;
     td_error told = *td_last_error();
     bool (*stop)(void *) = c->stop;
@@ -73,8 +58,7 @@ static void prepare_client(td_client *c)
     time_t deadline = time(NULL) + PREPARE_SECONDS;
     c->stop = too_late;
     c->stop_context = &deadline;
-    if (reach_daemon(c)) c->clone_error = *td_last_error();
-    else open_clone(c, c->session, c->token, &c->clone_error);
+    if (reach_daemon(c)) c->fork_error = *td_last_error();
     c->stop = stop;
     c->stop_context = context;
     if (told.code) td_raise_error(&told, NULL, NULL);
@@ -86,18 +70,26 @@ static void prepare(void)
     if (!td_fork_intact()) return;
     pthread_mutex_lock(&clients_lock);
     for (td_client *c = clients; c; c = c->next) prepare_client(c);
+    ticket[0] = ticket[1] = -1;
+    if (clients && socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ticket)) ticket[0] = ticket[1] = -1;
     prepared = true;
+}
+
+static void close_ticket(int end)
+{
+    if (ticket[end] >= 0) close(ticket[end]);
+    ticket[end] = -1;
 }
 
 static void parent(void)
 {
     if (!prepared) return;
     prepared = false;
-    for (td_client *c = clients; c; c = c->next) {
-        if (c->clone_socket >= 0) close(c->clone_socket);
-        c->clone_socket = -1;
-        pthread_mutex_unlock(&c->lock);
-    }
+    close_ticket(1);
+    struct pollfd p = {ticket[0], POLLIN, 0};
+    if (ticket[0] >= 0) poll(&p, 1, PREPARE_SECONDS * 1000); /* its word, or its end */
+    close_ticket(0);
+    for (td_client *c = clients; c; c = c->next) pthread_mutex_unlock(&c->lock);
     pthread_mutex_unlock(&clients_lock);
 }
 
@@ -122,30 +114,43 @@ static void forget_parent(td_client *c)
     if (c->sites) memset(c->sites, 0, TD_SITES * sizeof *c->sites); /* the new session knows no texts */
 }
 
+/* The parent's session again, on a connection of this process. */
 static void child_client(td_client *c)
 {
+    uint32_t session = c->session;
+    uint64_t token = c->token;
     forget_parent(c);
     if (c->socket >= 0) close(c->socket);
-    /* The parent opened that one, so it would end with the parent: the child's own, which carries the child's number,
-     * takes its place. */
-    int interim = c->clone_socket;
-    td_error e = {0};
-    if (interim >= 0 && !open_clone(c, c->clone_session, c->clone_token, &e)) close(interim);
-    c->socket = c->clone_socket;
-    c->clone_socket = -1;
-    c->session = c->clone_session;
-    c->token = c->clone_token;
-    if (c->socket < 0 && !c->lost)
-        td_lose(c, TD_E_LOST, "the daemon gave no connection to this child process: %s", c->clone_error.message);
-    pthread_mutex_unlock(&c->lock);
+    c->socket = -1;
+    if (c->lost) return;
+    td_error e = c->fork_error;
+    int s = e.code ? -1 : td_dial(c->path, &e);
+    if (s >= 0 && td_shake_hands(c, s, session, token, &e)) {
+        close(s);
+        s = -1;
+    }
+    if (s < 0) td_lose(c, TD_E_LOST, "the daemon gave no connection to this child process: %s", e.message);
+}
+
+/* Tell the parent that it may go on. False: it went on before. */
+static bool tell_parent(void)
+{
+    return ticket[1] >= 0 && send(ticket[1], "", 1, MSG_NOSIGNAL) == 1;
 }
 
 static void child(void)
 {
     if (!prepared) return;
     prepared = false;
-    for (td_client *c = clients; c; c = c->next) child_client(c);
     *guard = INTACT;
+    close_ticket(0);
+    for (td_client *c = clients; c; c = c->next) child_client(c);
+    bool in_time = tell_parent();
+    close_ticket(1);
+    for (td_client *c = clients; c; c = c->next) {
+        if (!in_time) td_lose(c, TD_E_LOST, "the daemon gave no connection to this child process in time");
+        pthread_mutex_unlock(&c->lock);
+    }
     pthread_mutex_unlock(&clients_lock);
 }
 

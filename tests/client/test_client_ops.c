@@ -66,7 +66,8 @@ static void in_place(void)
     CHECK_VALUES(x, 1, 2, 3, 1, 2, 3);
     CU_ASSERT_EQUAL(td_zero_(x), TD_OK);
     CHECK_VALUES(x, 0, 0, 0, 0, 0, 0);
-    CHECK_FAILS(td_add_(td_expand(td_zeros(c, td_dims(1), TD_FLOAT32), td_dims(4)), 1), TD_E_INVALID, "single memory location");
+    CHECK_FAILS(td_add_(td_expand(td_zeros(c, td_dims(1), TD_FLOAT32), td_dims(4)), 1), TD_E_INVALID,
+                "single memory location");
     end();
 }
 
@@ -180,7 +181,8 @@ static void higher_derivatives_and_modes(void)
     td_array *other = FLOATS(td_dims(1), 1);
     td_set_requires_grad(other, true);
     y = td_sum(td_square(x));
-    CU_ASSERT_EQUAL(td_autograd_grad(td_arrays(y), td_arrays_of(0, NULL), td_arrays(x, other), TD_ALLOW_UNUSED, unused), TD_OK);
+    CU_ASSERT_EQUAL(td_autograd_grad(td_arrays(y), td_arrays_of(0, NULL), td_arrays(x, other), TD_ALLOW_UNUSED, unused),
+                    TD_OK);
     CHECK_VALUES(unused[0], 4, 6);
     CU_ASSERT_PTR_NULL(unused[1]);
     bool was = td_set_grad_enabled(false);
@@ -274,8 +276,10 @@ static void random_is_seeded(void)
     end();
 }
 
-TD_CUNIT_MAIN_WITH("client_ops", start_server, stop_server, {"arithmetic", arithmetic}, {"in place", in_place}, {"memory", memory},
-               {"steady puts wait for nobody", steady_puts_wait_for_nobody}, {"errors late and early", errors_late_and_early},
-               {"backward and grad", backward_and_grad}, {"higher derivatives and modes", higher_derivatives_and_modes},
-               {"an overwritten value fails backward", an_overwritten_value_fails_backward}, {"data shapes", data_shapes},
-               {"composites have values", composites_have_values}, {"random is seeded", random_is_seeded})
+TD_CUNIT_MAIN_WITH("client_ops", start_server, stop_server, {"arithmetic", arithmetic}, {"in place", in_place},
+                   {"memory", memory}, {"steady puts wait for nobody", steady_puts_wait_for_nobody},
+                   {"errors late and early", errors_late_and_early}, {"backward and grad", backward_and_grad},
+                   {"higher derivatives and modes", higher_derivatives_and_modes},
+                   {"an overwritten value fails backward", an_overwritten_value_fails_backward},
+                   {"data shapes", data_shapes}, {"composites have values", composites_have_values},
+                   {"random is seeded", random_is_seeded})

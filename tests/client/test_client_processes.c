@@ -19,8 +19,19 @@ static int in_child(bool (*child)(void *), void *context)
     pid_t pid = fork();
     if (pid == 0) _exit(child(context) ? 0 : 1);
     int status = -1;
-    while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {}
+    while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+    }
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+/* 0 or 1, 2, ... as float32. */
+static td_array *counting(td_client *c, int from, int n)
+{
+    float *v = malloc((size_t)n * sizeof *v);
+    for (int i = 0; v && i < n; i++) v[i] = (float)(from + i);
+    td_array *a = td_from_data(c, TD_FLOAT32, td_dims(n), v);
+    free(v);
+    return a;
 }
 
 static bool settled_to(td_client *c, const char *key, int64_t want)
@@ -102,7 +113,8 @@ static void queues_hand_over(void)
     td_queue_item item;
     for (; td_queue_get(q, &item, 10000) == TD_OK; got++) {
         const float *p = item.n == 2 ? td_data(item.at[0]) : NULL;
-        wrong += !p || p[99999] != (float)(got + 99999 % 7) || td_item_i64(item.at[1]) != got || *(int *)item.note != got;
+        wrong +=
+            !p || p[99999] != (float)(got + 99999 % 7) || td_item_i64(item.at[1]) != got || *(int *)item.note != got;
         td_queue_item_clear(&item);
     }
     CU_ASSERT_EQUAL(td_last_error()->code, TD_E_CLOSED);
@@ -130,7 +142,8 @@ static bool uses_what_it_inherited(void *context)
     inherited *h = context;
     double expected[3] = {2, 3, 4};
     td_array *y = td_add(h->x, 1);
-    bool ok = equals(y, 3, expected) && h->mapped[99999] == 99999 && td_item_f64(td_select(h->large, 0, 99999)) == 99999;
+    bool ok =
+        equals(y, 3, expected) && h->mapped[99999] == 99999 && td_item_f64(td_select(h->large, 0, 99999)) == 99999;
     if (td_put(h->lease, 0, TD_FLOAT32, td_dims(4)) || td_last_error()->code != TD_E_PERMISSION) ok = false;
     td_lease *own = td_lease_new(h->c, 64);
     ok = ok && own && td_lease_data(own) != td_lease_data(h->lease);
@@ -142,8 +155,7 @@ static bool uses_what_it_inherited(void *context)
 static void forked_children_work(void)
 {
     td_client *c = join();
-    inherited h = {.c = c, .x = td_arange(c, 1, 4, 1, TD_FLOAT32), .large = td_arange(c, 0, 100000, 1, TD_FLOAT32),
-                   .lease = td_lease_new(c, 64)};
+    inherited h = {.c = c, .x = counting(c, 1, 3), .large = counting(c, 0, 100000), .lease = td_lease_new(c, 64)};
     h.mapped = td_data(h.large);
     CU_ASSERT_PTR_NOT_NULL_FATAL(h.mapped);
     for (int i = 0; i < 10; i++) {
@@ -185,7 +197,7 @@ static bool outlives_its_parent(void *context)
 static void orphans_keep_their_session(void)
 {
     td_client *c = join();
-    inherited h = {.c = c, .x = td_arange(c, 1, 4, 1, TD_FLOAT32)};
+    inherited h = {.c = c, .x = counting(c, 1, 3)};
     CU_ASSERT_TRUE(outlives_its_parent(&h));
     td_release(h.x);
     CU_ASSERT_TRUE(settled_to(c, "tensors", 0));
@@ -234,8 +246,7 @@ static void *spin(void *context)
 static void forks_beside_threads(void)
 {
     td_client *c = join();
-    inherited h = {.c = c, .x = td_arange(c, 1, 4, 1, TD_FLOAT32), .large = td_arange(c, 0, 100000, 1, TD_FLOAT32),
-                   .lease = td_lease_new(c, 64)};
+    inherited h = {.c = c, .x = counting(c, 1, 3), .large = counting(c, 0, 100000), .lease = td_lease_new(c, 64)};
     h.mapped = td_data(h.large);
     spinner s[3] = {{.c = c}, {.c = c}, {.c = c}};
     for (int i = 0; i < 3; i++) pthread_create(&s[i].thread, NULL, spin, &s[i]);
@@ -306,7 +317,8 @@ static void wait_in_ops(td_client *c)
 
 static void wait_in_syncs(td_client *c)
 {
-    while (td_sync(c) == TD_OK) {}
+    while (td_sync(c) == TD_OK) {
+    }
 }
 
 static void a_killed_daemon_is_told(void)
@@ -375,9 +387,11 @@ static void a_daemon_that_does_not_start_is_told(void)
     free(daemon);
 }
 
-TD_CUNIT_MAIN_WITH("client_processes", start_server, stop_server, {"processes share a tensor", processes_share_a_tensor},
-                   {"queues hand over", queues_hand_over}, {"forked children work", forked_children_work},
-                   {"orphans keep their session", orphans_keep_their_session}, {"raw clones are told", raw_clones_are_told},
-                   {"forks beside threads", forks_beside_threads}, {"a killed daemon is told", a_killed_daemon_is_told},
+TD_CUNIT_MAIN_WITH("client_processes", start_server, stop_server,
+                   {"processes share a tensor", processes_share_a_tensor}, {"queues hand over", queues_hand_over},
+                   {"forked children work", forked_children_work},
+                   {"orphans keep their session", orphans_keep_their_session},
+                   {"raw clones are told", raw_clones_are_told}, {"forks beside threads", forks_beside_threads},
+                   {"a killed daemon is told", a_killed_daemon_is_told},
                    {"a private daemon comes and goes", a_private_daemon_comes_and_goes},
                    {"a daemon that does not start is told", a_daemon_that_does_not_start_is_told})
