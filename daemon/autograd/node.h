@@ -165,6 +165,10 @@ int td_saved_check(const td_node *n, const td_saved *s, td_error *e);
 
 /* ---- recording (record.c, inplace.c) */
 
+typedef struct td_masks {
+    uint32_t inputs, outputs, shapes;
+} td_masks;
+
 typedef struct td_record {
     td_call *c;
     const td_formula *formula;
@@ -172,6 +176,7 @@ typedef struct td_record {
     bool *many;
     int nwants;
     bool writes;     /* in place or out= */
+    td_masks masks;  /* what the wanted gradients keep, by parameter */
     td_tensor *kept; /* copy of input 0, which the op overwrites and the gradient needs */
     uint32_t before; /* version of the written tensor before */
     td_node *node;

@@ -8,27 +8,27 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Which inputs and outputs the wanted gradients keep, by parameter. */
-typedef struct masks {
-    uint32_t inputs, outputs, shapes;
-} masks;
-
-static masks wanted_masks(const td_record *r)
+static inline int param_of(const td_record *r, int i)
 {
-    masks m = {0};
-    const td_op *op = r->c->op;
+    return r->c->op->list_param < 0 ? i : td_op_param_of(r->c->op, r->c->nin, i);
+}
+
+/* Which inputs and outputs the wanted gradients keep, by parameter. */
+static td_masks wanted_masks(const td_record *r)
+{
+    td_masks m = {0};
     if (!r->formula) return m;
     for (int i = 0; i < r->c->nin; i++) {
         if (!td_record_wants(r, i)) continue;
-        const td_fsaves *s = &r->formula->saves[td_op_param_of(op, r->c->nin, i)];
+        const td_fsaves *s = &r->formula->saves[param_of(r, i)];
         m.inputs |= s->inputs, m.outputs |= s->outputs, m.shapes |= s->shapes;
     }
     return m;
 }
 
-static bool input_in(const td_record *r, uint32_t mask, int i)
+static inline bool input_in(const td_record *r, uint32_t mask, int i)
 {
-    return mask && (mask >> td_op_param_of(r->c->op, r->c->nin, i) & 1) && r->c->in[i].kind != TD_IN_ABSENT;
+    return mask && (mask >> param_of(r, i) & 1) && r->c->in[i].kind != TD_IN_ABSENT;
 }
 
 static int find_wants(td_record *r, td_error *e)
@@ -71,11 +71,12 @@ static int check_written(td_record *r, td_grad_mode mode, td_error *e)
         err = td_check_write(c->out[o], mode, needs, e);
     }
     for (int i = 0; i < c->nin && !err; i++)
-        if (td_call_writes_input(c, i)) err = td_check_write(c->in[i].tensor, mode, false, e);
+        if ((c->op->params[param_of(r, i)].flags & TD_PF_MUTATED) && td_call_writes_input(c, i))
+            err = td_check_write(c->in[i].tensor, mode, false, e);
     return err;
 }
 
-static int check_saved(const td_record *r, masks m, td_error *e)
+static int check_saved(const td_record *r, td_masks m, td_error *e)
 {
     for (int i = 0; i < r->c->nin; i++)
         if (input_in(r, m.inputs, i) && r->c->in[i].kind == TD_IN_TENSOR &&
@@ -109,9 +110,9 @@ static int begin(td_record *r, td_grad_mode mode, td_error *e)
     if (!err && (r->writes || c->op->nparams)) err = check_written(r, mode, e);
     if (err || !r->nwants) return err;
     r->formula = td_formula_of(c->op);
-    masks m = wanted_masks(r);
-    err = check_saved(r, m, e);
-    if (!err && r->writes && in_place(c) && input_in(r, m.inputs, 0)) err = keep_copy(r, e);
+    r->masks = wanted_masks(r);
+    err = check_saved(r, r->masks, e);
+    if (!err && r->writes && in_place(c) && input_in(r, r->masks.inputs, 0)) err = keep_copy(r, e);
     return err;
 }
 
@@ -120,7 +121,7 @@ static uint32_t ints_of(const td_desc *d, bool strided)
     return strided ? 2u * d->ndim + 1 : d->ndim;
 }
 
-static td_node_size measure(const td_record *r, masks m)
+static td_node_size measure(const td_record *r, td_masks m)
 {
     td_call *c = r->c;
     td_node_size z = {.nin = c->nin, .nout = c->nout, .shapes = m.shapes != 0};
@@ -147,7 +148,7 @@ static void put_shape(td_node *n, td_shape *s, uint32_t *at, const td_desc *d, b
     to[2 * d->ndim] = d->offset;
 }
 
-static void put_shapes(td_record *r, masks m)
+static void put_shapes(td_record *r, td_masks m)
 {
     td_call *c = r->c;
     td_node *n = r->node;
@@ -168,7 +169,7 @@ static uint32_t version_before(const td_record *r, const td_tensor *t)
     return written ? r->before : t->version->value;
 }
 
-static int put_saved(td_record *r, masks m, td_error *e)
+static int put_saved(td_record *r, td_masks m, td_error *e)
 {
     td_call *c = r->c;
     td_saved *s = r->node->saved;
@@ -201,7 +202,7 @@ static int put_edges(td_record *r, td_error *e)
 static int make_node(td_record *r, td_error *e)
 {
     td_call *c = r->c;
-    masks m = wanted_masks(r);
+    td_masks m = r->masks;
     td_node_size z = measure(r, m);
     int err = 0;
     td_node *n = r->node = td_node_new(&z, c->who->account, e);

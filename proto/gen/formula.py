@@ -102,7 +102,8 @@ class Parser:
         while pos < len(text.rstrip()):
             m = TOKEN.match(text, pos)
             if not m:
-                raise FormulaError(f"column {pos + 1}: unexpected {text[pos:].strip()[:1]!r}")
+                pos += len(text[pos:]) - len(text[pos:].lstrip())
+                raise FormulaError(f"column {pos + 1}: unexpected {text[pos]!r}")
             group = m.lastindex
             word = m.group(group)
             kind = ("num", "name", "sym")[group - 1]

@@ -65,7 +65,7 @@ static int t_teardown(void)
 static int t_try(const td_op *op, int nin, const td_input *in, const td_attrs *a, td_grad_mode mode, td_tensor *into,
                  td_tensor **out, int *nout, td_error *e)
 {
-    td_call *c = td_call_new(op, &t_who, nin, into ? 1 : 64, e);
+    td_call *c = td_call_new(op, &t_who, nin, into || !op->nouts ? op->nouts : op->outs[0].list ? 64 : op->nouts, e);
     if (!c) return e->code;
     for (int i = 0; i < nin; i++) c->in[i] = in[i];
     if (into) c->flags = TD_CF_OUT, c->out[0] = into;
