@@ -82,7 +82,8 @@ void td_attrs_copy(td_attrs *to, const td_attrs *from);
 struct td_op;
 
 /* Words that the attributes take on the wire. Trailing attributes that equal the op's defaults are left out. Each is one tag
- * word (kind, count or small value) and 0, 2 or 2n payload words; little endian halves. */
+ * word (kind, form, small value or length), then nothing, two words for a wide number (four for a complex one), or one or two for
+ * each number of a list; little endian halves. */
 size_t td_attrs_words(const struct td_op *op, const td_attrs *a);
 /* Write them; returns the words written (td_attrs_words of them). */
 size_t td_attrs_encode(const struct td_op *op, const td_attrs *a, uint32_t *words);

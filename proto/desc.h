@@ -22,7 +22,7 @@ typedef struct td_desc {
 } td_desc;
 
 /* Fill *d as a contiguous (row-major) CPU descriptor of offset 0. Fails with TD_E_SHAPE on a negative size, too many
- * dimensions, or a product that overflows. */
+ * dimensions, or a product that overflows, and leaves *d alone. `shape` may be d's own. */
 int td_desc_contiguous(td_desc *d, td_dtype dtype, int ndim, const int64_t *shape, td_error *e);
 /* Recompute row-major strides and offset 0 for the shape that is there (a checked shape). */
 void td_desc_pack(td_desc *d);

@@ -21,30 +21,42 @@ static int is_image(const td_infer *f, int i, td_error *e)
                    TD_SHAPE(td_in(f, i), text));
 }
 
-/* One side of the output; -1 when the kernel does not fit, or numbers leave int64. */
-static int64_t out_side(const window *w, int i, int64_t in)
+static int64_t floor_div(int64_t a, int64_t b)
 {
-    int64_t padded, reach, span;
-    if (__builtin_mul_overflow(w->padding[i], 2, &padded) || __builtin_add_overflow(padded, in, &padded)) return -1;
-    if (__builtin_mul_overflow(w->dilation[i], w->kernel[i] - 1, &reach)) return -1;
-    span = padded - reach - 1;
-    if (span < 0) return -1;
-    int64_t n = span / w->stride[i] + (w->ceil_mode && span % w->stride[i]) + 1;
-    /* in ceil mode the last window must start inside the input or its left padding */
-    int64_t start = in + w->padding[i];
-    if (w->ceil_mode && n - 1 >= start / w->stride[i] + (start % w->stride[i] != 0)) n--;
-    return n;
+    return a / b - (a % b < 0);
+}
+
+/* Input and padding less what the kernel covers: negative when it does not fit. False when numbers leave int64. */
+static bool span(const window *w, int i, int64_t in, int64_t *out)
+{
+    int64_t padded, reach;
+    return !__builtin_mul_overflow(w->padding[i], 2, &padded) && !__builtin_add_overflow(padded, in, &padded) &&
+           !__builtin_mul_overflow(w->dilation[i], w->kernel[i] - 1, &reach) &&
+           !__builtin_sub_overflow(padded - 1, reach, out);
+}
+
+/* One side of the output; less than 1 when the kernel does not fit. In ceil mode a last window may reach out of the
+ * input, but must start inside it or its left padding. */
+static int64_t out_side(const window *w, int i, int64_t in, int64_t room)
+{
+    int64_t n = floor_div(room, w->stride[i]) + 1, start = in + w->padding[i];
+    if (!w->ceil_mode) return n;
+    n += room % w->stride[i] != 0;
+    return n > start / w->stride[i] + (start % w->stride[i] != 0) ? n - 1 : n;
 }
 
 static int out_sides(const window *w, const int64_t *in, int64_t *out, td_error *e)
 {
     for (int i = 0; i < 2; i++) {
-        out[i] = out_side(w, i, in[i]);
-        if (out[i] < 0)
+        int64_t room;
+        if (!span(w, i, in[i], &room))
+            return td_fail(e, TD_E_SHAPE, "kernel, padding or dilation is too large (%s)", i ? "width" : "height");
+        if (room < 0 && !w->ceil_mode)
             return td_fail(e, TD_E_SHAPE,
                            "Padded input size (%" PRId64 " + 2*%" PRId64 "). Kernel size: %" PRId64
                            " with dilation %" PRId64 ". Kernel size can't be greater than actual input size (%s)",
                            in[i], w->padding[i], w->kernel[i], w->dilation[i], i ? "width" : "height");
+        out[i] = out_side(w, i, in[i], room);
     }
     return TD_OK;
 }
