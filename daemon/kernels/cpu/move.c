@@ -36,8 +36,31 @@ static void gather_turned(char *to, const char *from, int64_t rows, int64_t cols
     }
 }
 
+/* Every element `cols` times. */
+static void gather_repeated(char *to, const char *from, int64_t rows, int64_t cols, int64_t rs, int size)
+{
+    if (cols >= 32) {
+        for (int64_t r = 0; r < rows; r++) td_fill(to + r * cols * size, from + r * rs, cols, size);
+        return;
+    }
+#define REPEAT(T)                                                                                                      \
+    do {                                                                                                               \
+        T *o = (T *)to;                                                                                                \
+        for (int64_t r = 0; r < rows; r++) {                                                                           \
+            T v = *(const T *)(from + r * rs);                                                                         \
+            for (int64_t c = 0; c < cols; c++) o[c] = v;                                                               \
+            o += cols;                                                                                                 \
+        }                                                                                                              \
+    } while (0)
+    FOR_SIZE(size, REPEAT)
+}
+
 void td_gather(void *to, const void *from, int64_t rows, int64_t cols, int64_t rs, int64_t cs, int size)
 {
+    if (cs == 0 && cols > 1) {
+        gather_repeated(to, from, rows, cols, rs, size);
+        return;
+    }
     if (cs == size) {
         for (int64_t r = 0; r < rows; r++)
             memcpy((char *)to + r * cols * size, (const char *)from + r * rs, (size_t)(cols * size));

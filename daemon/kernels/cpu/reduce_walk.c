@@ -61,9 +61,16 @@ void td_reduce_columns(const td_reduction *r, int64_t first, int64_t width, int6
     int64_t inner = r->gone[0], down = r->gone_stride[0], across = r->kept_stride[0];
     bool direct = across == r->raw && !r->cast;
     int64_t limit = direct ? 1 : TD_TILE_BYTES / (r->raw > r->size ? r->raw : r->size) / width;
+    bool quads = direct && r->fold == TD_FOLD_SUM && r->body == TD_R_F32;
     for (int64_t i = from; i < to;) {
-        int64_t at = i % inner, rows = min64(min64(inner - at, to - i), limit);
+        int64_t at = i % inner, rows = min64(inner - at, to - i);
         const char *p = base + offset_of(i / inner, r->gone, r->gone_stride, 1, r->gdims) + at * down;
+        if (quads && rows >= 4) {
+            td_isa_now->reduce->col_sum4_f32(width, p, down, a);
+            i += 4;
+            continue;
+        }
+        rows = min64(rows, limit);
         const char *x = fetch(r, p, rows, width, down, across, scratch);
         for (int64_t k = 0; k < rows; k++) r->col(width, x + k * width * r->size, a, b, i + k - from);
         i += rows;

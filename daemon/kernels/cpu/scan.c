@@ -68,23 +68,37 @@ static void down(td_kcall *k, const scan *s, int64_t outer, int64_t first, int64
     }
 }
 
+/* Running sums in place of n elements. */
+static void run(const scan *s, void *sum, void *x, int64_t n)
+{
+    int64_t whole = *(int64_t *)sum, *wi = x;
+    double re = ((double *)sum)[0], im = ((double *)sum)[1], *wf = x;
+    if (s->whole) {
+        for (int64_t i = 0; i < n; i++) wi[i] = whole = (int64_t)((uint64_t)whole + (uint64_t)wi[i]);
+        *(int64_t *)sum = whole;
+        return;
+    }
+    if (s->words == 1)
+        for (int64_t i = 0; i < n; i++) wf[i] = re += wf[i];
+    else
+        for (int64_t i = 0; i < n; i++) wf[2 * i] = re += wf[2 * i], wf[2 * i + 1] = im += wf[2 * i + 1];
+    ((double *)sum)[0] = re;
+    ((double *)sum)[1] = im;
+}
+
 /* One line, a block of its elements at a time. */
 static void along(td_kcall *k, const scan *s, int64_t outer, char *scratch)
 {
     const char *base = (const char *)k->in[0].data + offset(outer, s->shape, s->step, s->ndim);
     char *to = (char *)k->out[0].data + outer * s->length * s->out_size;
     char *sum = scratch, *x = scratch + BUFFER, *raw = x + BUFFER;
-    int64_t word = 8 * s->words;
     memset(sum, 0, 16);
     for (int64_t i = 0; i < s->length; i += WIDTH) {
         int64_t n = min64(WIDTH, s->length - i);
         td_gather(raw, base + i * s->in_stride, 1, n, 0, s->in_stride, (int)s->in_size);
         const void *from = raw;
         s->load(n, x, &from, NULL);
-        for (int64_t j = 0; j < n; j++) {
-            add(s, sum, x + j * word, 1);
-            memcpy(x + j * word, sum, (size_t)word);
-        }
+        run(s, sum, x, n);
         from = x;
         s->store(n, to + i * s->out_size, &from, NULL);
     }

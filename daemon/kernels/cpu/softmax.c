@@ -7,7 +7,7 @@
 
 typedef struct lines {
     int64_t length, count; /* of a line; lines */
-    int64_t per_chunk;
+    int64_t per_chunk, group;
     int64_t stride[3];          /* along a line, in bytes: out, in 0, in 1 */
     int64_t shape[TD_MAX_DIMS]; /* the other dimensions, innermost first */
     int64_t step[3][TD_MAX_DIMS];
@@ -31,48 +31,59 @@ static char *line_at(const lines *l, int which, int64_t line)
     return p;
 }
 
-/* `n` elements of a line from element `at`, as floats or doubles: where they lie, or in `buffer` (n elements of body
- * size, and as many for the raw ones behind it). */
-static const void *read_line(const lines *l, int which, const char *line, int64_t n, char *buffer)
+/* `n` lines that follow each other, dense and as floats or doubles: where they lie (one), or in `buffer` (with as much
+ * again behind it for what is not converted yet). */
+static const void *read_lines(const lines *l, int which, int64_t first, int64_t n, char *buffer)
 {
-    const void *raw = line;
-    if (l->stride[which] != l->size[which]) {
-        char *to = l->load[which] ? buffer + n * l->body : buffer;
-        td_gather(to, line, 1, n, 0, l->stride[which], l->size[which]);
+    const char *from = line_at(l, which, first);
+    const void *raw = from;
+    if (n > 1 || l->stride[which] != l->size[which]) {
+        char *to = l->load[which] ? buffer + n * l->length * l->body : buffer;
+        td_gather(to, from, n, l->length, l->step[which][0], l->stride[which], l->size[which]);
         raw = to;
     }
     if (!l->load[which]) return raw;
-    l->load[which](n, buffer, &raw, NULL);
+    l->load[which](n * l->length, buffer, &raw, NULL);
     return buffer;
 }
 
-static void write_line(const lines *l, char *line, int64_t n, const void *values, char *spare)
+static void write_lines(const lines *l, int64_t first, int64_t n, const void *values, char *spare)
 {
-    bool straight = l->stride[0] == l->size[0];
+    char *to = line_at(l, 0, first);
     const void *from = values;
     if (l->store) {
-        l->store(n, straight ? line : spare, &from, NULL);
+        bool straight = n == 1 && l->stride[0] == l->size[0];
+        l->store(n * l->length, straight ? to : spare, &from, NULL);
         if (straight) return;
         from = spare;
     }
-    if (from != line) td_scatter(line, from, 1, n, 0, l->stride[0], l->size[0]);
+    if (n > 1) /* the result's rows hold one element of each line */
+        td_isa_now->transpose(to, l->stride[0], from, l->length * l->size[0], (int)l->length, n, l->size[0]);
+    else td_scatter(to, from, 1, l->length, 0, l->stride[0], l->size[0]);
 }
 
-/* Scratch: for each of result and inputs a line of body elements, twice. */
+/* Scratch: for the result and each input `group` lines of body elements, twice. */
 static void lines_chunk(td_kcall *k, int64_t chunk, void *scratch)
 {
     const lines *l = (const lines *)k->state;
-    int64_t from = chunk * l->per_chunk, to = min64(from + l->per_chunk, l->count), room = 2 * l->length * l->body;
-    char *buffers = scratch;
-    for (int64_t i = from; i < to; i++) {
-        const void *a = read_line(l, 1, line_at(l, 1, i), l->length, buffers + room), *b = NULL;
-        if (l->nin == 2) b = read_line(l, 2, line_at(l, 2, i), l->length, buffers + 2 * room);
-        char *line = line_at(l, 0, i);
-        bool direct = !l->store && l->stride[0] == l->size[0];
-        void *out = direct ? line : buffers;
-        if (l->body == 8) td_isa_now->reduce->line_f64[l->op](l->length, a, b, out);
-        else td_isa_now->reduce->line_f32[l->op](l->length, a, b, out);
-        if (!direct) write_line(l, line, l->length, buffers, buffers + l->length * l->body);
+    int64_t from = chunk * l->per_chunk, to = min64(from + l->per_chunk, l->count);
+    int64_t line = l->length * l->body, room = 2 * l->group * line;
+    char *out = scratch;
+    for (int64_t i = from, n; i < to; i += n) {
+        n = l->group == 1 ? 1 : min64(min64(l->group, to - i), l->shape[0] - i % l->shape[0]);
+        const char *a = read_lines(l, 1, i, n, out + room);
+        const char *b = l->nin == 2 ? read_lines(l, 2, i, n, out + 2 * room) : a;
+        bool direct = n == 1 && !l->store && l->stride[0] == l->size[0];
+        for (int64_t j = 0; j < n; j++) {
+            void *result = direct ? line_at(l, 0, i) : out + j * line;
+            if (l->body == 8)
+                td_isa_now->reduce->line_f64[l->op](l->length, (const double *)(a + j * line),
+                                                    (const double *)(b + j * line), result);
+            else
+                td_isa_now->reduce->line_f32[l->op](l->length, (const float *)(a + j * line),
+                                                    (const float *)(b + j * line), result);
+        }
+        if (!direct) write_lines(l, i, n, out, out + n * line);
     }
 }
 
@@ -110,13 +121,18 @@ static int plan(td_kcall *k, int op, int dim_attr)
     l->store = y->dtype == (l->body == 8 ? TD_FLOAT64 : TD_FLOAT32)
                    ? NULL
                    : td_isa_now->cast[l->body == 8 ? TD_FLOAT64 : TD_FLOAT32][y->dtype];
+    l->group = 1;
+    if (l->ndim && l->stride[0] != l->size[0] && l->length > 1 &&
+        l->length < INT32_MAX) /* lines side by side: 1 MB of them at most */
+        l->group = min64(min64(64 / l->size[0], l->shape[0]), 1 + (1 << 20) / (l->length * l->body));
     l->per_chunk = 1 + 65536 / l->length;
+    if (l->per_chunk < l->group) l->per_chunk = l->group;
     k->phase[0].fn = lines_chunk;
     k->phase[0].chunks = (l->count + l->per_chunk - 1) / l->per_chunk;
     k->nphases = 1;
     bool direct = !l->store && l->stride[0] == l->size[0];
     for (int i = 1; i <= l->nin; i++) direct = direct && !l->load[i] && l->stride[i] == l->size[i];
-    k->scratch_bytes = direct ? 0 : (size_t)(6 * l->length * l->body);
+    k->scratch_bytes = direct ? 0 : (size_t)(6 * l->group * l->length * l->body);
     k->cost_ns = 30 + (double)l->count * (30 + (l->body == 8 ? 8.0 : 1.0) * (double)l->length);
     return TD_OK;
 }

@@ -78,17 +78,17 @@ static void simplify(td_tiles *t)
 }
 
 /* An input that is contiguous along another dimension than the first: bring that one to place 1. */
-static bool find_turned(td_tiles *t)
+static int find_turned(td_tiles *t)
 {
     for (int op = 1; op < t->nops; op++) {
         if (t->stride[op][0] == t->raw[op] || t->stride[op][0] == 0) continue;
         for (int d = 1; d < t->ndim; d++)
             if (t->stride[op][d] == t->raw[op] && t->shape[d] >= 4) {
                 swap_dims(t, 1, d);
-                return true;
+                return op;
             }
     }
-    return false;
+    return 0;
 }
 
 static void choose_modes(td_tiles *t)
@@ -107,7 +107,7 @@ void td_tiles_finish(td_tiles *t, double element_ns)
     for (int i = 0; i < t->ndim; i++)
         if (t->shape[i] == 0) return;
     simplify(t);
-    bool turned = t->ndim > 1 && find_turned(t);
+    t->turned = (uint8_t)(t->ndim > 1 ? find_turned(t) : 0);
     choose_modes(t);
     int widest = 1;
     bool direct = true;
@@ -120,7 +120,7 @@ void td_tiles_finish(td_tiles *t, double element_ns)
     int64_t chunk = (int64_t)(1e5 / (element_ns > 0.05 ? element_ns : 0.05));
     chunk = min64(chunk < 8192 ? 8192 : chunk, 262144) / block * block;
     bool small = t->ndim > 1 && inner < 64;
-    if (turned && !small) t->rows = min64(second, 64 / widest);
+    if (t->turned && !small) t->rows = min64(second, 64 / widest);
     else t->rows = small ? min64(second, block / inner) : 1;
     t->cols = min64(inner, direct && t->rows == 1 ? chunk : block / t->rows);
     t->dense = 1;
@@ -128,6 +128,11 @@ void td_tiles_finish(td_tiles *t, double element_ns)
         if (t->mode[op] != TD_TILE_DIRECT || (t->cols == inner && t->stride[op][1] == t->cols * t->raw[op])) continue;
         if (small) t->mode[op] = TD_TILE_GATHER; /* short rows: one long run of the loop is worth the copy */
         else t->dense = 0;
+    }
+    for (int op = 1; op < t->nops && t->cols == inner && t->rows > 1; op++) {
+        bool once = t->mode[op] == TD_TILE_GATHER;
+        for (int d = 1; d < t->ndim; d++) once &= t->stride[op][d] == 0;
+        if (once) t->mode[op] = TD_TILE_ONCE;
     }
     t->ncols = (inner + t->cols - 1) / t->cols;
     t->nrows = (second + t->rows - 1) / t->rows;
@@ -230,7 +235,7 @@ static int run_tile(const td_tiles *t, const place *p, char *scratch)
         pitch[op] = t->mode[op] == TD_TILE_DIRECT ? down : t->mode[op] == TD_TILE_CONST ? 0 : cols * t->body[op];
         if (op == 0) continue;
         if (t->mode[op] == TD_TILE_DIRECT) in[op - 1] = base[op];
-        else if (t->mode[op] == TD_TILE_CONST) in[op - 1] = buffer;
+        else if (t->mode[op] != TD_TILE_GATHER) in[op - 1] = buffer;
         else in[op - 1] = fetch(t, op, base[op], rows, cols, buffer, spare);
     }
     char *out = t->mode[0] == TD_TILE_DIRECT ? base[0] : scratch;
@@ -251,7 +256,10 @@ int td_tiles_run(const td_tiles *t, int64_t from, int64_t to, void *scratch)
 {
     if (from >= to) return 0;
     char *buffers = scratch;
-    for (int op = 1; op < t->nops; op++)
+    for (int op = 1; op < t->nops; op++) {
+        if (t->mode[op] == TD_TILE_ONCE)
+            fetch(t, op, t->data[op], t->rows, t->cols, buffers + op * TD_TILE_BYTES,
+                  buffers + TD_TILE_OPS * TD_TILE_BYTES);
         if (t->mode[op] == TD_TILE_CONST) {
             _Alignas(16) char value[16];
             const void *raw = t->data[op];
@@ -260,6 +268,7 @@ int td_tiles_run(const td_tiles *t, int64_t from, int64_t to, void *scratch)
             td_fill(buffers + op * TD_TILE_BYTES, value, min64(t->rows * t->cols, TD_TILE_BYTES / t->body[op]),
                     t->body[op]);
         }
+    }
     place p;
     start_at(t, from, &p);
     int err = 0;

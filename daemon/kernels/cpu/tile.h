@@ -16,7 +16,8 @@
 #define TD_TILE_BYTES 4096 /* of one operand in one tile */
 #define TD_TILE_SCRATCH ((TD_TILE_OPS + 1) * TD_TILE_BYTES)
 
-enum td_tile_mode { TD_TILE_DIRECT, TD_TILE_CONST, TD_TILE_GATHER };
+/* CONST: one element; ONCE: the same row for all rows. Both are made ready once a chunk. */
+enum td_tile_mode { TD_TILE_DIRECT, TD_TILE_CONST, TD_TILE_ONCE, TD_TILE_GATHER };
 
 typedef struct td_tiles {
     td_pw_fn fn;
@@ -34,6 +35,7 @@ typedef struct td_tiles {
     uint8_t mode[TD_TILE_OPS];
     uint8_t raw[TD_TILE_OPS], body[TD_TILE_OPS]; /* element sizes in memory and in the loop */
     uint8_t dense;                               /* a whole tile is one run of the loop */
+    uint8_t turned;                              /* the input that is contiguous along dimension 1; 0: none */
 } td_tiles;
 
 /* Say where operand `op` lies and what the loop wants of it. Operand 0 first: it gives the shape; inputs are broadcast

@@ -43,26 +43,32 @@ static void uniform_f64(int n, const uint32_t *w, double *out)
 }
 
 /* Sine and cosine of a full turn times w / 2^32: the nearest quarter turn comes off in whole numbers. */
-TD_FN void turn_f32(uint32_t w, float *s, float *c)
+TD_FN float turn_sin_cos(uint32_t w, int cosine)
 {
     uint32_t quarter = (w + 0x20000000u) >> 30;
     float r = (float)(int32_t)(w - (quarter << 30)) * 1.4629180792671596e-09f, z = r * r; /* pi/2 / 2^30 */
-    float sine = r + r * z * (-1.6666664e-01f + z * (8.332748e-03f - z * 1.958787e-04f));
-    float cosine = 1.0f - 0.5f * z + z * z * (4.1666664e-02f - z * (1.3888302e-03f - z * 2.4547922e-05f));
-    float a = quarter & 1 ? cosine : sine, b = quarter & 1 ? sine : cosine;
-    *s = quarter & 2 ? -a : a;
-    *c = (quarter + 1) & 2 ? -b : b;
+    float s = r + r * z * (-1.6666664e-01f + z * (8.332748e-03f - z * 1.958787e-04f));
+    float c = 1.0f - 0.5f * z + z * z * (4.1666664e-02f - z * (1.3888302e-03f - z * 2.4547922e-05f));
+    quarter += cosine ? 1 : 0;
+    float v = quarter & 1 ? c : s;
+    return quarter & 2 ? -v : v;
 }
 
+/* Pairs of words give pairs of numbers; the steps go through arrays, so that each is a loop over contiguous elements.
+ */
 static void normal_f32(int groups, const uint32_t *w, float *out)
 {
-    for (int i = 0; i < 2 * groups; i++) {
-        float u = ((float)(int32_t)(w[2 * i] >> 1) + 0.5f) * 0x1p-31f, s, c;
-        float r = sqrtf(-2.0f * td_log_f32(u));
-        turn_f32(w[2 * i + 1], &s, &c);
-        out[2 * i] = r * c;
-        out[2 * i + 1] = r * s;
+    enum { PAIRS = 2 * TD_PHILOX_GROUPS };
+    uint32_t a[PAIRS], b[PAIRS];
+    float c[PAIRS], s[PAIRS];
+    int n = 2 * groups;
+    for (int i = 0; i < n; i++) a[i] = w[2 * i], b[i] = w[2 * i + 1];
+    for (int i = 0; i < n; i++) {
+        float u = ((float)(int32_t)(a[i] >> 1) + 0.5f) * 0x1p-31f, r = sqrtf(-2.0f * td_log_f32(u));
+        c[i] = r * turn_sin_cos(b[i], 1);
+        s[i] = r * turn_sin_cos(b[i], 0);
     }
+    for (int i = 0; i < n; i++) out[2 * i] = c[i], out[2 * i + 1] = s[i];
 }
 
 static void normal_f64(int groups, const uint32_t *w, double *out)

@@ -15,7 +15,7 @@
     {                                                                                                                  \
         const T *x = px;                                                                                               \
         (void)b, (void)seen;                                                                                           \
-        for (int64_t i = 0; i < n; i++) a[i].f += (double)x[i];                                                        \
+        _Pragma("GCC ivdep") for (int64_t i = 0; i < n; i++) a[i].f += (double)x[i];                                   \
     }                                                                                                                  \
     static void row_prod_##S(int64_t n, const void *px, td_word *a, td_word *b, int64_t seen)                          \
     {                                                                                                                  \
@@ -31,7 +31,7 @@
     {                                                                                                                  \
         const T *x = px;                                                                                               \
         (void)b, (void)seen;                                                                                           \
-        for (int64_t i = 0; i < n; i++) a[i].f *= (double)x[i];                                                        \
+        _Pragma("GCC ivdep") for (int64_t i = 0; i < n; i++) a[i].f *= (double)x[i];                                   \
     }                                                                                                                  \
     /* Mean and squared deviation of a block, then joined with what was seen (Chan, Golub and LeVeque 1979). */        \
     static void row_var_##S(int64_t n, const void *px, td_word *a, td_word *b, int64_t seen)                           \
@@ -50,7 +50,8 @@
     {                                                                                                                  \
         const T *x = px;                                                                                               \
         double inverse = 1.0 / (double)(seen + 1);                                                                     \
-        for (int64_t i = 0; i < n; i++) {                                                                              \
+        _Pragma("GCC ivdep") for (int64_t i = 0; i < n; i++)                                                           \
+        {                                                                                                              \
             double delta = (double)x[i] - a[i].f;                                                                      \
             a[i].f += delta * inverse;                                                                                 \
             b[i].f += delta * ((double)x[i] - a[i].f);                                                                 \
@@ -77,7 +78,8 @@
     {                                                                                                                  \
         const T *x = px;                                                                                               \
         (void)seen;                                                                                                    \
-        for (int64_t i = 0; i < n; i++) {                                                                              \
+        _Pragma("GCC ivdep") for (int64_t i = 0; i < n; i++)                                                           \
+        {                                                                                                              \
             T v = x[i], m = (T)a[i].f, d = v == m ? 0 : v - m;                                                         \
             T e = td_exp_##S(d > 0 ? -d : d);                                                                          \
             double s = b[i].f;                                                                                         \
@@ -87,6 +89,14 @@
     }
 FLOAT_FOLDS(float, f32)
 FLOAT_FOLDS(double, f64)
+
+static void col_sum4_f32(int64_t n, const char *p, int64_t pitch, td_word *a)
+{
+    const float *x0 = (const float *)p, *x1 = (const float *)(p + pitch);
+    const float *x2 = (const float *)(p + 2 * pitch), *x3 = (const float *)(p + 3 * pitch);
+#pragma GCC ivdep
+    for (int64_t i = 0; i < n; i++) a[i].f += (double)((x0[i] + x1[i]) + (x2[i] + x3[i]));
+}
 
 /* ---- extremes. WORD is the field, WINS(x, m) whether x takes the place of m, BEST(n, x) the block's winner. */
 
@@ -103,10 +113,11 @@ FLOAT_FOLDS(double, f64)
         const T *x = px;                                                                                               \
         (void)b;                                                                                                       \
         if (seen == 0) {                                                                                               \
-            for (int64_t i = 0; i < n; i++) a[i].WORD = x[i];                                                          \
+            _Pragma("GCC ivdep") for (int64_t i = 0; i < n; i++) a[i].WORD = x[i];                                     \
             return;                                                                                                    \
         }                                                                                                              \
-        for (int64_t i = 0; i < n; i++) {                                                                              \
+        _Pragma("GCC ivdep") for (int64_t i = 0; i < n; i++)                                                           \
+        {                                                                                                              \
             T v = x[i], m = (T)a[i].WORD;                                                                              \
             a[i].WORD = WINS(v, m) ? v : m;                                                                            \
         }                                                                                                              \
@@ -125,7 +136,8 @@ FLOAT_FOLDS(double, f64)
     static void col_arg##NAME##_##S(int64_t n, const void *px, td_word *a, td_word *b, int64_t seen)                   \
     {                                                                                                                  \
         const T *x = px;                                                                                               \
-        for (int64_t i = 0; i < n; i++) {                                                                              \
+        _Pragma("GCC ivdep") for (int64_t i = 0; i < n; i++)                                                           \
+        {                                                                                                              \
             T v = x[i], m = (T)a[i].WORD;                                                                              \
             int take = (seen == 0) | ((WINS(v, m)) & (m == m));                                                        \
             a[i].WORD = take ? v : m;                                                                                  \
@@ -168,7 +180,7 @@ EXTREMES(min, int64_t, i64, i, SMALLER, min_i64)
     {                                                                                                                  \
         const T *x = px;                                                                                               \
         (void)b, (void)seen;                                                                                           \
-        for (int64_t i = 0; i < n; i++) STEP(a[i].i, x[i]);                                                            \
+        _Pragma("GCC ivdep") for (int64_t i = 0; i < n; i++) STEP(a[i].i, x[i]);                                       \
     }
 #define ADD(r, x) r += x
 #define MULTIPLY(r, x) r *= x
@@ -193,14 +205,15 @@ INTEGER_FOLDS(all, unsigned char, u8, AND)
     {                                                                                                                  \
         const T *x = px;                                                                                               \
         (void)seen;                                                                                                    \
-        for (int64_t i = 0; i < n; i++) a[i].f += (double)x[2 * i];                                                    \
-        for (int64_t i = 0; i < n; i++) b[i].f += (double)x[2 * i + 1];                                                \
+        _Pragma("GCC ivdep") for (int64_t i = 0; i < n; i++) a[i].f += (double)x[2 * i];                               \
+        _Pragma("GCC ivdep") for (int64_t i = 0; i < n; i++) b[i].f += (double)x[2 * i + 1];                           \
     }                                                                                                                  \
     static void col_prod_##S(int64_t n, const void *px, td_word *a, td_word *b, int64_t seen)                          \
     {                                                                                                                  \
         const T *x = px;                                                                                               \
         (void)seen;                                                                                                    \
-        for (int64_t i = 0; i < n; i++) {                                                                              \
+        _Pragma("GCC ivdep") for (int64_t i = 0; i < n; i++)                                                           \
+        {                                                                                                              \
             double re = x[2 * i], im = x[2 * i + 1], c = a[i].f;                                                       \
             a[i].f = c * re - b[i].f * im;                                                                             \
             b[i].f = c * im + b[i].f * re;                                                                             \
@@ -276,6 +289,7 @@ extern const td_reducers TD_ISA_NAME(td_reduce);
 const td_reducers TD_ISA_NAME(td_reduce) = {
     .row = FOLDS(row),
     .col = FOLDS(col),
+    .col_sum4_f32 = col_sum4_f32,
     .line_f32 = {softmax_f32, log_softmax_f32, softmax_backward_f32, log_softmax_backward_f32},
     .line_f64 = {softmax_f64, log_softmax_f64, softmax_backward_f64, log_softmax_backward_f64},
 };
