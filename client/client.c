@@ -49,6 +49,7 @@ void td_client_free(td_client *c)
     free(c->data);
     free(c->free_ids);
     free(c->sites);
+    free(c->memos);
     free(c->refused);
     pthread_cond_destroy(&c->wake);
     pthread_mutex_destroy(&c->lock);

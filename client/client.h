@@ -17,6 +17,7 @@
 
 typedef Td__Wire__Reply td_reply;
 typedef struct td_wait td_wait;
+typedef struct td_memo td_memo;
 
 /* A reply that is still to come. `on_reply` runs under the lock, on whatever thread reads, and copies out what it needs
  * (the message is gone when it returns); it may take *fd. It is not run when the connection is lost or the reply is an
@@ -129,6 +130,7 @@ struct td_client {
     td_lease *spares[TD_SPARE_LEASES]; /* fetched ahead */
     uint64_t last_lease;               /* bytes of the last one asked for */
 
+    td_memo *memos; /* see memo.c */
     uint32_t grad_scope;
     uint8_t *refused;    /* bit for each op id that the daemon's table has not, or has otherwise; NULL: all agree */
     td_error fork_error; /* why a child being made cannot have a connection */

@@ -4,6 +4,8 @@
  * was written to the stream and no handle was made. */
 #include "client/run.h"
 
+#include "client/memo.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,6 +26,8 @@ typedef struct issue {
     uint32_t *in_ids, *out_ids;
     td_desc *descs;
     td_array **out;
+    const td_memo *memo; /* the call agrees with it */
+    int nnumbers;
 } issue;
 
 static td_scalar scalar_of(td_arg a)
@@ -51,7 +55,7 @@ static int take_null(const issue *u, int i)
 /* Operands for inference, and ids and numbers for the record. */
 static int take_inputs(issue *u)
 {
-    int rc = TD_OK, nnumbers = 0;
+    int rc = TD_OK;
     for (int i = 0; i < u->nin && !rc; i++) {
         td_array *a = u->in[i].kind == TD_ARG_ARRAY ? u->in[i].array : NULL;
         u->operands[i] = (td_operand){NULL, NULL};
@@ -62,8 +66,8 @@ static int take_inputs(issue *u)
             u->operands[i].desc = &a->desc;
             u->in_ids[i] = a->id;
         } else if (u->in[i].kind > TD_ARG_ARRAY) {
-            u->numbers[nnumbers] = scalar_of(u->in[i]);
-            u->operands[i].scalar = &u->numbers[nnumbers++];
+            u->numbers[u->nnumbers] = scalar_of(u->in[i]);
+            u->operands[i].scalar = &u->numbers[u->nnumbers++];
             u->in_ids[i] = TD_NUMBER_BIT;
         } else {
             rc = take_null(u, i);
@@ -143,31 +147,68 @@ static bool writes_something(const issue *u)
     return false;
 }
 
+/* The record of a call that agrees with its memo and has no numbers: what td_words_op would write. */
+static int write_again(const issue *u, uint32_t site)
+{
+    const td_memo *m = u->memo;
+    td_words *w = &u->c->words;
+    uint32_t total = TD_RECORD_HEAD + (site != 0) + (uint32_t)u->nin + 1 + m->nwords;
+    uint32_t *p = td_words_room(w, total);
+    if (!p) return td_raise(TD_E_SYSTEM, u->op->name, "no memory for a record");
+    *p++ = u->op->id | td_mode() << 16 | (u->flags | (site ? TD_RF_SITE : 0u)) << 24;
+    *p++ = (uint32_t)u->nin | 1u << 12;
+    *p++ = total;
+    if (site) *p++ = site;
+    for (int i = 0; i < u->nin; i++) *p++ = u->in_ids[i];
+    *p++ = u->out_ids[0];
+    for (uint32_t i = 0; i < m->nwords; i++) *p++ = m->words[i];
+    w->count += total;
+    return TD_OK;
+}
+
+static int write_record(const issue *u)
+{
+    td_client *c = u->c;
+    uint32_t site = u->where ? td_site(c, u->where) : 0;
+    if (u->memo && !u->nnumbers) return write_again(u, site);
+    td_error e;
+    e.code = 0, e.op[0] = e.where[0] = e.message[0] = 0;
+    int rc = td_words_op(&c->words, u->op, td_mode(), u->flags, site, u->nin, u->in_ids, u->nout, u->out_ids,
+                         u->numbers, u->attrs, &e);
+    return rc ? fail(u, &e) : TD_OK;
+}
+
 /* Written into the batch; from here on the ids are bound. */
 static int record(issue *u)
 {
     td_client *c = u->c;
-    td_error e = {0};
-    int rc = td_words_op(&c->words, u->op, td_mode(), u->flags, u->where ? td_site(c, u->where) : 0, u->nin, u->in_ids,
-                         u->nout, u->out_ids, u->numbers, u->attrs, &e);
+    int rc = write_record(u);
     bool made = !(u->flags & TD_RF_OUT);
     for (int k = 0; made && k < u->nout; k++) {
         if (rc) td_array_drop(u->out[k]);
         else td_array_announce(u->out[k]);
     }
-    if (rc) return fail(u, &e);
+    if (rc) return rc;
     if (writes_something(u)) c->writes++;
     return td_recorded(c);
 }
 
 static int infer(issue *u)
 {
+    td_memo *memo = td_memo_of(u->c, u->op, u->nin, u->attrs);
+    if (memo && td_memo_fits(memo, u->op, u->nin, u->operands, u->attrs)) {
+        u->memo = memo;
+        u->descs = &memo->out;
+        u->nout = 1;
+        return TD_OK;
+    }
     td_infer f = {
         .op = u->op, .in = u->operands, .nin = u->nin, .attrs = u->attrs, .out = u->descs, .max_out = u->max_out};
     td_error e;
     e.code = 0, e.op[0] = e.where[0] = e.message[0] = 0;
     if (td_op_infer(&f, &e)) return fail(u, &e);
     u->nout = f.nout;
+    if (memo) td_memo_keep(memo, u->op, u->nin, u->operands, u->attrs, u->descs);
     return TD_OK;
 }
 

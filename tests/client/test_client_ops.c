@@ -50,6 +50,41 @@ static void arithmetic(void)
     end();
 }
 
+/* Calls that differ in one thing only, in turn: none may be taken for the one before. */
+static void similar_calls_differ(void)
+{
+    begin();
+    td_array *f = FLOATS(td_dims(2, 2), 1, 2, 3, 4), *i = td_to(f, TD_INT32), *row = FLOATS(td_dims(2), 10, 20);
+    td_array *d = td_to(f, TD_FLOAT64), *none = td_zeros(c, td_dims(0, 2), TD_FLOAT32);
+    for (int round = 0; round < 3; round++) {
+        CHECK_VALUES(td_add(f, f), 2, 4, 6, 8);
+        CHECK_VALUES(td_add(f, f, 2), 3, 6, 9, 12);
+        CHECK_VALUES(td_add(f, row), 11, 22, 13, 24);
+        CHECK_VALUES(td_add(row, f), 11, 22, 13, 24);
+        CHECK_VALUES(td_add(f, td_transpose(f, 0, 1)), 2, 5, 5, 8);
+        CHECK_VALUES(td_add(row, row), 20, 40);
+        CHECK_VALUES(td_add(f, 1), 2, 3, 4, 5);
+        CHECK_VALUES(td_add(f, 1.5), 2.5, 3.5, 4.5, 5.5);
+        CHECK_VALUES(td_add(1, f, 3), 4, 7, 10, 13);
+        CU_ASSERT_EQUAL(td_dtype_of(td_add(i, 1)), TD_INT32);
+        CU_ASSERT_EQUAL(td_dtype_of(td_add(i, 1.0)), TD_FLOAT32);
+        CU_ASSERT_EQUAL(td_dtype_of(td_add(i, f)), TD_FLOAT32);
+        CU_ASSERT_EQUAL(td_dtype_of(td_add(f, d)), TD_FLOAT64);
+        CU_ASSERT_EQUAL(td_dtype_of(td_add(f, f)), TD_FLOAT32);
+        CU_ASSERT_EQUAL(td_ndim(td_add(td_select(row, 0, 0), 1)), 0);
+        CU_ASSERT_EQUAL(td_numel(td_add(none, none)), 0);
+        CU_ASSERT_PTR_NULL(td_add(f, none));
+        td_clear_error();
+        CHECK_VALUES(td_clamp(f, 2, 3), 2, 2, 3, 3);
+        CHECK_VALUES(td_clamp(f, td_none(), 3), 1, 2, 3, 3);
+        CHECK_VALUES(td_clamp(f, 2, td_none()), 2, 2, 3, 4);
+        CHECK_VALUES(td_clamp(f, 2.5, td_none()), 2.5, 2.5, 3, 4);
+        CU_ASSERT_EQUAL(td_add_(row, row), TD_OK);
+        CU_ASSERT_EQUAL(td_mul_(row, 0.5), TD_OK);
+    }
+    end();
+}
+
 static void in_place(void)
 {
     begin();
@@ -279,8 +314,9 @@ static void random_is_seeded(void)
     end();
 }
 
-TD_CUNIT_MAIN_WITH("client_ops", start_server, stop_server, {"arithmetic", arithmetic}, {"in place", in_place},
-                   {"memory", memory}, {"steady puts wait for nobody", steady_puts_wait_for_nobody},
+TD_CUNIT_MAIN_WITH("client_ops", start_server, stop_server, {"arithmetic", arithmetic},
+                   {"similar calls differ", similar_calls_differ}, {"in place", in_place}, {"memory", memory},
+                   {"steady puts wait for nobody", steady_puts_wait_for_nobody},
                    {"errors late and early", errors_late_and_early}, {"backward and grad", backward_and_grad},
                    {"higher derivatives and modes", higher_derivatives_and_modes},
                    {"an overwritten value fails backward", an_overwritten_value_fails_backward},
