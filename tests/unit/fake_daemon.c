@@ -46,6 +46,7 @@ struct fake_daemon {
     char path[64], directory[48];
     int listening, stop[2];
     pthread_t thread;
+    pthread_mutex_t lock; /* of the peers, against fake_live */
     fake_options options;
     fake_counts seen;
     peer *peers[MAX_PEERS];
@@ -597,15 +598,18 @@ static void *loop(void *context)
             if (read(f->stop[0], &what, 1) != 1 || what == 's') return NULL;
             say_unmap(f);
         }
+        pthread_mutex_lock(&f->lock);
         for (int i = 0; i < MAX_PEERS; i++)
             if (p[i + 2].revents) serve(f, i);
         if (p[1].revents) welcome_peer(f);
+        pthread_mutex_unlock(&f->lock);
     }
 }
 
 fake_daemon *fake_start(const fake_options *options)
 {
     fake_daemon *f = calloc(1, sizeof *f);
+    pthread_mutex_init(&f->lock, NULL);
     if (options) f->options = *options;
     snprintf(f->directory, sizeof f->directory, "/tmp/tensord-fake-XXXXXX");
     if (!mkdtemp(f->directory)) abort();
@@ -651,9 +655,11 @@ int fake_live(fake_daemon *f)
 {
     int n = 0;
     peer *newest = NULL;
+    pthread_mutex_lock(&f->lock);
     for (int i = 0; i < MAX_PEERS; i++)
         if (f->peers[i] && (!newest || f->peers[i]->session > newest->session)) newest = f->peers[i];
     for (int id = 0; newest && id < IDS; id++) n += newest->tensors[id].live;
+    pthread_mutex_unlock(&f->lock);
     return n;
 }
 
