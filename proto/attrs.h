@@ -81,14 +81,15 @@ void td_attrs_copy(td_attrs *to, const td_attrs *from);
 
 struct td_op;
 
-/* Words that the attributes take on the wire. Trailing attributes that equal the op's defaults are left out. Each is one tag
- * word (kind, form, small value or length), then nothing, two words for a wide number (four for a complex one), or one or two for
- * each number of a list; little endian halves. */
+/* Words that the attributes take on the wire. Trailing attributes that equal the op's defaults are left out. Each is
+ * one tag word (kind, form, small value or length), then nothing, two words for a wide number (four for a complex one),
+ * or one or two for each number of a list; little endian halves. */
 size_t td_attrs_words(const struct td_op *op, const td_attrs *a);
 /* Write them; returns the words written (td_attrs_words of them). */
 size_t td_attrs_encode(const struct td_op *op, const td_attrs *a, uint32_t *words);
-/* Read all attributes of `op` from `count` words that came from outside; missing trailing ones take their defaults. Every
- * kind, count and dtype is checked against the signature; on failure TD_E_PROTOCOL (malformed) or TD_E_INVALID (a required one is missing). */
+/* Read all attributes of `op` from `count` words that came from outside; missing trailing ones take their defaults.
+ * Every kind, count and dtype is checked against the signature; on failure TD_E_PROTOCOL (malformed) or TD_E_INVALID (a
+ * required one is missing). */
 int td_attrs_decode(const struct td_op *op, const uint32_t *words, size_t count, td_attrs *a, td_error *e);
 
 #endif

@@ -221,14 +221,12 @@ static void test_floats(void)
 
 static void test_complete(void)
 {
-    unsigned missing = 0;
     for (unsigned id = 0; id < td_op_count; id++) {
         const td_op *op = td_op_by_id(id);
-        bool allocation = op && !strncmp(op->name, "empty", 5);
-        missing += op && !allocation && !has_kernel(op);
+        if (!op || !strncmp(op->name, "empty", 5)) continue; /* memory as it comes */
+        if (!has_kernel(op)) printf("\n  %s has no kernel\n", op->name);
+        CU_ASSERT_TRUE(has_kernel(op));
     }
-    if (missing) td_test_skip("%u ops of the table have no CPU kernel yet", missing);
-    CU_ASSERT_TRUE(missing < td_op_count);
 }
 
 static int start(void)
