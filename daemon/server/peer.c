@@ -1,7 +1,8 @@
 /* Peers: one connection each, from accept to the last byte.
  *
- * A frame goes in whole when the session is idle. Reading stops while the session is suspended or its replies are not read, so that a peer can never
- * make the daemon hold more than its buffers. What was sent before the end of the connection is still worked off. */
+ * A frame goes in whole when the session is idle. Reading stops while the session is suspended or its replies are not
+ * read, so that a peer can never make the daemon hold more than its buffers. What was sent before the end of the
+ * connection is still worked off. */
 #include "daemon/server/server.h"
 
 #include <errno.h>
@@ -42,17 +43,21 @@ static void wrote(void *arg)
 
 static void resume(void *arg)
 {
-    td_peer_make_ready(arg);
+    td_peer *p = arg;
+    p->server->resumed = true;
+    td_peer_make_ready(p);
 }
 
 static void poll_event(uv_poll_t *h, int status, int events);
 
-/* Arm the poll for just what matters now; costs a system call only on a change. */
-static void arm(td_peer *p, bool read)
+/* Arm the poll for just what matters now; costs system calls only on a change. Readiness that is not wanted is left
+ * armed until it is reported for the first time: most who wait for something send nothing meanwhile. */
+static void arm(td_peer *p, bool drop_unwanted)
 {
     if (p->closing) return;
-    int want = p->eof || p->broken ? 0 : UV_DISCONNECT | (read ? UV_READABLE : 0);
+    int want = p->eof || p->broken ? 0 : UV_DISCONNECT | (p->wants ? UV_READABLE : 0);
     if (p->full && !p->broken) want |= UV_WRITABLE;
+    if (want && !drop_unwanted) want |= p->events & UV_READABLE;
     if (want == p->events) return;
     p->events = want;
     if (want) uv_poll_start(&p->poll, want, poll_event);
@@ -151,6 +156,7 @@ static int take_frame(td_peer *p, td_error *e)
 static int fill(td_peer *p, td_error *e)
 {
     long n = td_reader_fill(&p->reader, p->fd, true, e);
+    p->came = p->eof; /* what is left is reported again */
     if (n > 0) return 1;
     if (n == -EAGAIN) return 0;
     if (n == -EPROTO) return -1;
@@ -179,7 +185,7 @@ void td_peer_turn(td_peer *p)
     td_error e = {0};
     td_run r = work(p, &e);
     bool filled = false;
-    if (r == TD_RUN_IDLE && !p->broken) { /* nothing buffered: see what came, once */
+    if (r == TD_RUN_IDLE && !p->broken && (p->came || p->eof)) { /* nothing buffered: see what came, once */
         int got = fill(p, &e);
         filled = got > 0;
         if (got < 0) r = TD_RUN_FATAL;
@@ -190,13 +196,15 @@ void td_peer_turn(td_peer *p)
         end_with(p, &e);
         return;
     }
-    bool over = p->eof && ((r == TD_RUN_IDLE && !filled) || (p->session && td_session_waits(p->session)) || p->broken || p->stalled);
+    bool over = p->eof && ((r == TD_RUN_IDLE && !filled) || (p->session && td_session_waits(p->session)) || p->broken ||
+                           p->stalled);
     if (over) {
         td_peer_close(p);
         return;
     }
     if (r == TD_RUN_MORE || (r == TD_RUN_IDLE && p->eof)) td_peer_make_ready(p);
-    arm(p, r == TD_RUN_IDLE);
+    p->wants = r == TD_RUN_IDLE;
+    arm(p, false);
 }
 
 /* A peer that does not read would gather descriptors in flight, which count against everybody: one at a time. */
@@ -225,7 +233,7 @@ void td_peer_flush(td_peer *p)
         if (rc == 0 && p->stalled) td_peer_make_ready(p);
     }
     p->blocked = td_writer_pending(&p->writer) && descriptor_in_flight(p);
-    arm(p, p->events & UV_READABLE);
+    arm(p, false);
 }
 
 static void poll_event(uv_poll_t *h, int status, int events)
@@ -237,7 +245,11 @@ static void poll_event(uv_poll_t *h, int status, int events)
         uv_poll_stop(h);
     }
     if (events & UV_WRITABLE) wrote(p);
-    td_peer_make_ready(p);
+    if (events & UV_READABLE) {
+        p->came = true;
+        if (!p->wants && !p->ready) arm(p, true); /* one who waits for a turn will look anyway */
+    }
+    if (p->wants || p->eof || events & UV_WRITABLE) td_peer_make_ready(p);
 }
 
 /* ---- the beginning */
@@ -301,7 +313,8 @@ static void welcome(td_server *s, int fd)
     td_reader_init(&p->reader, false);
     td_writer_init(&p->writer);
     int off = 0;
-    setsockopt(fd, SOL_SOCKET, SO_PASSRIGHTS, &off, sizeof off); /* descriptors are refused by the kernel, where it can */
+    setsockopt(fd, SOL_SOCKET, SO_PASSRIGHTS, &off,
+               sizeof off); /* descriptors are refused by the kernel, where it can */
     p->poll.data = p;
     if (uv_poll_init(&s->loop, &p->poll, fd) != 0) {
         free(p);
@@ -313,6 +326,7 @@ static void welcome(td_server *s, int fd)
     s->peers = p;
     s->npeers++;
     s->had_client = true;
+    p->wants = true;
     arm(p, true);
     td_log(TD_LOG_DEBUG, "pid %u connected; %u peers", id.pid, s->npeers);
 }
@@ -323,7 +337,9 @@ static bool refuse_one(td_server *s)
     if (s->spare_fd < 0) return false;
     close(s->spare_fd);
     int fd = accept4(s->listener.fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-    if (fd >= 0) refuse(fd, TD_E_BUSY, "the daemon is out of file descriptors; raise its limit (ulimit -n) or close connections");
+    if (fd >= 0)
+        refuse(fd, TD_E_BUSY,
+               "the daemon is out of file descriptors; raise its limit (ulimit -n) or close connections");
     s->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
     s->refused++;
     return fd >= 0;

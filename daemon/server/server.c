@@ -7,7 +7,7 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-enum { COLLECT_MOST = 512, DROP_MOST = 4096, LONELY_MS = 10000, DRAIN_MS = 10000, RETRY_MS = 2 };
+enum { COLLECT_MOST = 512, DROP_MOST = 4096, LONELY_MS = 10000, DRAIN_MS = 10000, RETRY_MS = 2, ROUNDS = 8 };
 
 /* ---- the end: when nobody is left that it runs for */
 
@@ -118,8 +118,12 @@ static void deadline_passed(uv_timer_t *t)
 static void after_events(uv_check_t *h)
 {
     td_server *s = h->data;
-    run_turns(s);
-    flush_all(s);
+    int rounds = ROUNDS;
+    do {
+        s->resumed = false;
+        run_turns(s);
+        flush_all(s);
+    } while (s->resumed && --rounds);
     bool more = td_tensor_collect(DROP_MOST);
     uint64_t next = td_deadlines_run(&s->service);
     if (next != s->next_deadline) {
@@ -218,7 +222,8 @@ static int init_loop(td_server *s, td_error *e)
     uv_timer_init(&s->loop, &s->retry);
     uv_signal_init(&s->loop, &s->sigterm);
     uv_signal_init(&s->loop, &s->sigint);
-    s->wake.data = s->check.data = s->deadlines.data = s->grace.data = s->retry.data = s->sigterm.data = s->sigint.data = s;
+    s->wake.data = s->check.data = s->deadlines.data = s->grace.data = s->retry.data = s->sigterm.data =
+        s->sigint.data = s;
     uv_check_start(&s->check, after_events);
     uv_signal_start(&s->sigterm, on_signal, SIGTERM);
     uv_signal_start(&s->sigint, on_signal, SIGINT);
@@ -231,7 +236,8 @@ static int open_listener(td_server *s, td_error *e)
     int rc = o->listen_fd >= 0 ? td_listener_inherit(&s->listener, o->listen_fd, o->is_private, e)
                                : td_listener_open(&s->listener, o->socket, e);
     if (rc) return rc;
-    if (uv_poll_init(&s->loop, &s->listening, s->listener.fd) != 0) return td_fail(e, TD_E_SYSTEM, "cannot watch the socket");
+    if (uv_poll_init(&s->loop, &s->listening, s->listener.fd) != 0)
+        return td_fail(e, TD_E_SYSTEM, "cannot watch the socket");
     s->listening.data = s;
     uv_poll_start(&s->listening, UV_READABLE, incoming);
     return TD_OK;
@@ -248,7 +254,16 @@ int td_server_init(td_server *s, const td_options *o, td_error *e)
     td_tensor_set_bound(DROP_MOST);
     int rc = init_loop(s, e);
     if (!rc) rc = td_sigbus_guard_install(e);
-    td_service_options so = {.memory = o->memory, .workers = o->workers, .shm = o->shm, .session_bytes = o->session_memory, .uid_bytes = o->user_memory, .session_objects = TD_SESSION_OBJECTS, .uid_objects = TD_UID_OBJECTS, .wake = wake, .background = background, .arg = s};
+    td_service_options so = {.memory = o->memory,
+                             .workers = o->workers,
+                             .shm = o->shm,
+                             .session_bytes = o->session_memory,
+                             .uid_bytes = o->user_memory,
+                             .session_objects = TD_SESSION_OBJECTS,
+                             .uid_objects = TD_UID_OBJECTS,
+                             .wake = wake,
+                             .background = background,
+                             .arg = s};
     if (!rc) rc = td_service_init(&s->service, &so, e);
     if (rc) return rc;
     s->service.budget.dispose = dispose;
@@ -263,8 +278,9 @@ void td_server_run(td_server *s)
 {
     if (s->options.is_private) uv_timer_start(&s->grace, lonely, LONELY_MS, 0);
     td_notify("READY=1");
-    td_log(TD_LOG_INFO, "serving %s with %d workers and %.1f GB", s->listener.path[0] ? s->listener.path : "an inherited socket",
-           s->options.workers, (double)s->options.memory / 1e9);
+    td_log(TD_LOG_INFO, "serving %s with %d workers and %.1f GB",
+           s->listener.path[0] ? s->listener.path : "an inherited socket", s->options.workers,
+           (double)s->options.memory / 1e9);
     uv_run(&s->loop, UV_RUN_DEFAULT);
 }
 
@@ -280,7 +296,8 @@ void td_server_deinit(td_server *s)
     while (s->peers) td_peer_close(s->peers);
     if (s->service.sched) {
         td_sched_drain(s->service.sched);
-        while (td_tensor_collect(UINT32_MAX)) {}
+        while (td_tensor_collect(UINT32_MAX)) {
+        }
     }
     while (s->helpers) uv_run(&s->loop, UV_RUN_ONCE);
     uv_walk(&s->loop, close_handle, NULL);

@@ -28,6 +28,8 @@ typedef struct td_peer {
     struct td_peer *next, *prev;             /* all peers */
     struct td_peer *next_ready, *next_dirty; /* queued for a turn, for a flush */
     bool ready, dirty, eof, broken, closing, blocked, stalled, full;
+    bool wants; /* input, when some comes; else it stays in the socket */
+    bool came;  /* input may be there: it is looked for in the next turn */
     int fd, events; /* events: what the poll is armed for; -1: stopped */
     int sent_fds;   /* descriptors handed over that the peer may not have received yet */
     uv_poll_t poll;
@@ -58,6 +60,7 @@ struct td_server {
     uint64_t refused;
     int spare_fd;  /* closed to accept, and refuse, when descriptors run out */
     bool draining, spinning, had_client, retrying;
+    bool resumed; /* somebody who waited can go on: another round before the loop sleeps */
     int helpers;   /* background jobs */
 };
 
