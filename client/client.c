@@ -77,13 +77,25 @@ void td_leave(td_client *c)
     pthread_mutex_unlock(&c->lock);
 }
 
+static int sync_locked(td_client *c)
+{
+    td_emit_releases(c); /* so that what was released is gone when it returns */
+    td_wait w = {0};
+    td_expect(c, &w);
+    uint32_t rest[2];
+    td_words_put_u64(rest, w.serial);
+    td_control(c, TD_REC_SYNC, NULL, 0, NULL, 0, NULL, 2, rest);
+    return td_await(c, &w, "sync");
+}
+
 TD_API void td_disconnect(td_client *c)
 {
     if (!c) return;
     td_fork_forget(c);
     pthread_mutex_lock(&c->lock);
     if (!c->lost && td_fork_intact()) {
-        td_push_all(c);
+        if (c->puts_sent) sync_locked(c); /* an item that waits for room in a queue would go with us */
+        else td_push_all(c);
         td_lose(c, TD_E_LOST, "the client was disconnected");
     }
     c->ended = true;
@@ -130,13 +142,7 @@ TD_API int td_sync(td_client *c)
 {
     int rc = td_enter(c, "sync");
     if (rc) return rc;
-    td_emit_releases(c); /* so that what was released is gone when it returns */
-    td_wait w = {0};
-    td_expect(c, &w);
-    uint32_t rest[2];
-    td_words_put_u64(rest, w.serial);
-    td_control(c, TD_REC_SYNC, NULL, 0, NULL, 0, NULL, 2, rest);
-    rc = td_await(c, &w, "sync");
+    rc = sync_locked(c);
     td_leave(c);
     return rc;
 }

@@ -113,6 +113,7 @@ struct td_client {
 
     /* ids */
     uint32_t next_queue;
+    bool puts_sent; /* items may be on their way into queues */
     uint32_t next_id, nfree, free_capacity, nreleased;
     uint32_t *free_ids;
     uint32_t released[TD_RELEASE_BATCH];
@@ -174,6 +175,8 @@ int td_control(td_client *c, unsigned rec, const char *where, int nin, const uin
                const uint32_t *out, int nrest, const uint32_t *rest);
 /* A Call with `w->serial` set here; sends what is batched before it. `fd` is not taken over. */
 int td_ask(td_client *c, Td__Wire__Call *call, int fd, td_wait *w);
+/* The same, but it goes with whatever is sent next. */
+int td_ask_later(td_client *c, Td__Wire__Call *call, int fd, td_wait *w);
 /* Expect a reply to a record that carries w->serial. */
 void td_expect(td_client *c, td_wait *w);
 /* Wait for it. Returns its code, with this thread's error set. */

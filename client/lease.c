@@ -59,7 +59,7 @@ static td_lease *ask_lease(td_client *c, uint64_t bytes)
     lease.bytes = bytes;
     Td__Wire__Call call = TD__WIRE__CALL__INIT;
     call.lease = &lease;
-    if (!td_ask(c, &call, -1, &l->wait)) return l;
+    if (!td_ask_later(c, &call, -1, &l->wait)) return l;
     drop_lease(l);
     return NULL;
 }

@@ -1,7 +1,10 @@
 /* Queues of tensors between sessions.
  *
  * A queue's number belongs to a session; after fork() the child's is opened again by name. Ids for a whole item are
- * chosen before the get is sent; those that the item did not need are free again when the answer is here. */
+ * chosen before the get is sent; those that the item did not need are free again when the answer is here.
+ *
+ * A put that may wait for ever does not wait here: the item is on its way when it returns, and what became of it is
+ * looked at by the next put or the close. One put at most is on its way, so that the queue stays bounded. */
 #include "client/client.h"
 
 #include <stdio.h>
@@ -12,6 +15,8 @@ struct td_queue {
     td_client *client;
     char name[256];
     uint32_t number, session, capacity, role;
+    td_wait put;     /* the put whose answer is still to come, ... */
+    bool on_its_way; /* ... if there is one */
 };
 
 /* Under the lock. */
@@ -56,8 +61,49 @@ static int enter_queue(td_queue *q, const char *op)
     if (!q) return td_last_error()->code ? td_last_error()->code : td_raise(TD_E_INVALID, op, "the queue is NULL");
     int rc = td_enter(q->client, op);
     if (rc || q->session == q->client->session) return rc;
+    q->on_its_way = false; /* that was the parent's */
     rc = open_queue(q);
     if (rc) td_leave(q->client);
+    return rc;
+}
+
+/* What became of the put before; its failure is told here, once. */
+static int finish_put(td_queue *q)
+{
+    if (!q->on_its_way) return TD_OK;
+    int rc = td_await(q->client, &q->put, "queue_put");
+    q->on_its_way = false;
+    return rc;
+}
+
+static int send_put(td_queue *q, td_list arrays, const void *note, size_t note_size, int timeout_ms)
+{
+    td_client *c = q->client;
+    uint32_t ids[TD_MAX_ITEM];
+    for (int i = 0; i < arrays.n; i++) ids[i] = arrays.at[i]->id;
+    bool known = !q->on_its_way || q->put.done;
+    Td__Wire__QueuePut p = TD__WIRE__QUEUE_PUT__INIT;
+    p.queue = q->number;
+    p.n_ids = (size_t)arrays.n;
+    p.ids = ids;
+    p.note.len = note ? note_size : 0;
+    p.note.data = (uint8_t *)note;
+    p.timeout_ms = td_timeout(timeout_ms);
+    p.later = timeout_ms < 0 && known;
+    int rc = known ? finish_put(q) : TD_OK;
+    if (rc) return rc;
+    Td__Wire__Call call = TD__WIRE__CALL__INIT;
+    call.queue_put = &p;
+    if (p.later) {
+        q->put = (td_wait){0};
+        rc = td_ask(c, &call, -1, &q->put);
+        q->on_its_way = !rc;
+        c->puts_sent = true;
+        return rc;
+    }
+    td_wait w = {0}; /* its answer brings that of the put before along */
+    rc = td_ask_and_wait(c, &call, -1, &w, "queue_put");
+    if (q->put.done && !q->put.code) q->on_its_way = false; /* a failure is told by the next */
     return rc;
 }
 
@@ -66,24 +112,10 @@ TD_API int td_queue_put(td_queue *q, td_list arrays, const void *note, size_t no
     int rc = enter_queue(q, "queue_put");
     if (rc) return rc;
     td_client *c = q->client;
-    uint32_t ids[TD_MAX_ITEM];
     if (arrays.n > TD_MAX_ITEM)
         rc = td_raise(TD_E_INVALID, "queue_put", "%d tensors in one item; at most %d", arrays.n, TD_MAX_ITEM);
     if (!rc) rc = td_list_client(&c, arrays, "queue_put", "an array");
-    if (!rc) {
-        for (int i = 0; i < arrays.n; i++) ids[i] = arrays.at[i]->id;
-        Td__Wire__QueuePut p = TD__WIRE__QUEUE_PUT__INIT;
-        p.queue = q->number;
-        p.n_ids = (size_t)arrays.n;
-        p.ids = ids;
-        p.note.len = note ? note_size : 0;
-        p.note.data = (uint8_t *)note;
-        p.timeout_ms = td_timeout(timeout_ms);
-        Td__Wire__Call call = TD__WIRE__CALL__INIT;
-        call.queue_put = &p;
-        td_wait w = {0};
-        rc = td_ask_and_wait(c, &call, -1, &w, "queue_put");
-    }
+    if (!rc) rc = send_put(q, arrays, note, note_size, timeout_ms);
     td_leave(q->client);
     return rc;
 }
@@ -195,6 +227,9 @@ TD_API int td_queue_close(td_queue *q, bool end)
         call.queue_close = &close;
         td_wait w = {0};
         rc = td_ask_and_wait(c, &call, -1, &w, "queue_close");
+        int before = finish_put(q);
+        if (before) rc = before;
+        td_forget_wait(c, &q->put);
     }
     if (entered) td_leave(c);
     free(q);

@@ -309,7 +309,7 @@ void td_expect(td_client *c, td_wait *w)
     c->waits = w;
 }
 
-int td_ask(td_client *c, Td__Wire__Call *call, int fd, td_wait *w)
+int td_ask_later(td_client *c, Td__Wire__Call *call, int fd, td_wait *w)
 {
     int rc = seal_batch(c);
     if (rc) return rc;
@@ -325,13 +325,18 @@ int td_ask(td_client *c, Td__Wire__Call *call, int fd, td_wait *w)
         take_wait(c, w->serial);
         return td_raise(rc, NULL, "too many descriptors wait to be sent");
     }
-    return drain(c, UNSENT_HIGH);
+    return TD_OK;
+}
+
+int td_ask(td_client *c, Td__Wire__Call *call, int fd, td_wait *w)
+{
+    int rc = td_ask_later(c, call, fd, w);
+    return rc ? rc : drain(c, UNSENT_HIGH);
 }
 
 int td_await(td_client *c, td_wait *w, const char *op)
 {
     int rc = w->done ? TD_OK : td_push_all(c);
-    if (!rc && !w->done) td_poll_replies(c);
     while (!rc && !w->done)
         if (!sleep_on_socket(c, false)) rc = td_raise(TD_E_CANCELLED, op, "stopped while waiting for the daemon");
     if (w->done) return w->code ? td_raise_error(&w->error, op, NULL) : TD_OK;
@@ -341,7 +346,7 @@ int td_await(td_client *c, td_wait *w, const char *op)
 
 int td_ask_and_wait(td_client *c, Td__Wire__Call *call, int fd, td_wait *w, const char *op)
 {
-    int rc = td_ask(c, call, fd, w);
+    int rc = td_ask_later(c, call, fd, w); /* td_await sends it */
     if (!rc) return td_await(c, w, op);
     td_forget_wait(c, w);
     return rc;

@@ -335,7 +335,10 @@ typedef struct td_item_of_queue {
 /* Makes the queue when it is not there. `capacity` in items (0: whatever it has, or 8); role: TD_PRODUCER |
  * TD_CONSUMER. */
 TD_API td_queue *td_queue_open(td_client *client, const char *name, uint32_t capacity, unsigned role);
-/* Waits for room up to timeout_ms (< 0: for ever). */
+/* Waits for room up to timeout_ms. With timeout_ms < 0 it may wait for ever, and does that elsewhere: the item is on its
+ * way when this returns. A failure of that (TD_E_CLOSED: the queue has ended) is told by the next put, which then puts
+ * nothing, or by td_queue_close. At most one item a producer is on its way; td_queue_close and td_disconnect wait until
+ * it has arrived. */
 TD_API int td_queue_put(td_queue *q, td_list arrays, const void *note, size_t note_size, int timeout_ms);
 /* Waits for an item. TD_E_CLOSED when there will never be one more; with TD_WATCH, once for each producer that died,
  * TD_E_LOST. td_queue_item_clear() what you got. */

@@ -27,12 +27,13 @@ static void hand_out(struct ledger *l, int ticket)
     check("handing out a ticket", td_queue_put(l->work, td_arrays(), &ticket, sizeof ticket, -1) == 0);
 }
 
-/* A loader died: of the tickets that are missing the lowest were in the loaders' hands. */
+/* A loader died: of the tickets that are missing the lowest were in the loaders' hands, each of which holds at most two:
+ * a batch in the making, and one on its way to the queue. */
 static void hand_out_again(struct ledger *l)
 {
     say("%s", td_last_error()->message);
     td_clear_error();
-    for (int t = l->used, left = LOADERS; t < l->issued && left > 0; t++) {
+    for (int t = l->used, left = 2 * LOADERS; t < l->issued && left > 0; t++) {
         if (l->here[t % AHEAD]) continue;
         say("the ticket of batch %d is handed out again", t);
         hand_out(l, t);

@@ -279,10 +279,16 @@ static void queue_moved(void *arg, td_queue_item *item, const td_error *error)
     td_session_ready(s);
 }
 
+static void put_done(td_session *s, uint64_t serial, bool later)
+{
+    if (later) td_reply_ok_later(s, serial);
+    else td_reply_ok(s, serial);
+}
+
 static void put_finished(td_session *s)
 {
     if (s->wait.failed) td_reply_error(s, s->wait.serial, &s->wait.error);
-    else td_reply_ok(s, s->wait.serial);
+    else put_done(s, s->wait.serial, s->wait.later);
 }
 
 static int make_item(td_session *s, const Td__Wire__QueuePut *q, td_queue_item **out, td_error *e)
@@ -313,10 +319,11 @@ static int call_queue_put(td_session *s, uint64_t serial, const Td__Wire__QueueP
     td_queue_wait *w = NULL;
     rc = td_queue_put(s->service, h->member, item, q->timeout_ms, &w, queue_moved, s, e);
     if (rc == TD_OK) {
-        td_reply_ok(s, serial);
+        put_done(s, serial, q->later);
     } else if (rc == TD_WAIT) {
         td_session_wait(s, "room in a queue", true, put_finished);
         s->wait.serial = serial;
+        s->wait.later = q->later;
         s->wait.queue = w;
         return TD_SUSPENDED;
     } else {

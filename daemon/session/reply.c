@@ -3,7 +3,9 @@
 
 #include <stdlib.h>
 
-void td_reply_send(td_session *s, Td__Wire__Reply *r, int fd)
+enum { MOST_HELD_BACK = 4096 }; /* bytes */
+
+static void put_reply(td_session *s, Td__Wire__Reply *r, int fd)
 {
     size_t n = td__wire__reply__get_packed_size(r);
     uint8_t *at = td_writer_begin(s->io.writer, n);
@@ -11,7 +13,21 @@ void td_reply_send(td_session *s, Td__Wire__Reply *r, int fd)
     td__wire__reply__pack(r, at);
     td_writer_end(s->io.writer, n, TD_FRAME_REPLY, fd);
     s->service->bytes_out += n + TD_FRAME_HEADER;
+}
+
+void td_reply_send(td_session *s, Td__Wire__Reply *r, int fd)
+{
+    put_reply(s, r, fd);
     s->io.wrote(s->io.arg);
+}
+
+void td_reply_ok_later(td_session *s, uint64_t serial)
+{
+    Td__Wire__Reply r;
+    td__wire__reply__init(&r);
+    r.serial = serial;
+    put_reply(s, &r, -1);
+    if (td_writer_pending(s->io.writer) > MOST_HELD_BACK) s->io.wrote(s->io.arg);
 }
 
 void td_reply_ok(td_session *s, uint64_t serial)
@@ -52,9 +68,9 @@ void td_desc_to_wire(const td_desc *d, Td__Wire__Desc *w, int64_t *sizes)
 
 /* ---- values
  *
- * A value that is small goes back inside the reply, contiguous. When it is pending or not contiguous, a copy is issued as an op
- * like any other, so that it takes its place in the storage's history; the reply follows when the copy has ended. A
- * large one is answered by its address. */
+ * A value that is small goes back inside the reply, contiguous. When it is pending or not contiguous, a copy is issued
+ * as an op like any other, so that it takes its place in the storage's history; the reply follows when the copy has
+ * ended. A large one is answered by its address. */
 
 typedef struct value_read {
     td_session *s;

@@ -65,6 +65,7 @@ typedef struct td_wait_state {
     td_tensor *tensor;         /* a reference */
     td_deadline deadline;
     bool failed;
+    bool later; /* that it worked may be told later */
     td_error error;
 } td_wait_state;
 
@@ -159,6 +160,8 @@ void td_session_leases_changed(td_sessions *all);
 void td_reply_send(td_session *s, Td__Wire__Reply *r, int fd);
 void td_reply_error(td_session *s, uint64_t serial, const td_error *error);
 void td_reply_ok(td_session *s, uint64_t serial);
+/* The same, but it goes with the next reply: nobody waits for it now. */
+void td_reply_ok_later(td_session *s, uint64_t serial);
 /* The arrays point into `sizes` (2 * TD_MAX_DIMS). */
 void td_desc_to_wire(const td_desc *d, Td__Wire__Desc *w, int64_t *sizes);
 int td_read_reply(td_session *s, td_tensor *t, uint64_t serial, td_error *e);
