@@ -128,6 +128,64 @@ static void queues_hand_over(void)
     td_disconnect(c);
 }
 
+static int put_number(td_queue *q, int n, int timeout_ms)
+{
+    return td_queue_put(q, td_arrays(), &n, sizeof n, timeout_ms);
+}
+
+/* The number of the next item, or minus the code. */
+static int get_number(td_queue *q)
+{
+    td_queue_item item;
+    int code = td_queue_get(q, &item, 5000);
+    if (code) return -code;
+    int n = *(int *)item.note;
+    td_queue_item_clear(&item);
+    return n;
+}
+
+/* Puts two where there is room for one, and leaves. */
+static bool puts_and_leaves(void *unused)
+{
+    (void)unused;
+    td_client *c = td_connect(server.socket);
+    td_queue *q = td_queue_open(c, "last", 1, TD_PRODUCER);
+    bool ok = q && put_number(q, 1, -1) == TD_OK && put_number(q, 2, -1) == TD_OK;
+    td_disconnect(c);
+    return ok;
+}
+
+static void puts_are_on_their_way(void)
+{
+    td_client *c = join(), *d = join();
+    td_queue *put = td_queue_open(c, "way", 1, TD_PRODUCER), *get = td_queue_open(d, "way", 1, TD_CONSUMER);
+    CU_ASSERT_EQUAL(put_number(put, 1, -1), TD_OK);
+    CU_ASSERT_EQUAL(put_number(put, 2, 0), TD_E_TIMEOUT); /* not there: it said how long it waits */
+    CU_ASSERT_EQUAL(get_number(get), 1);
+    CU_ASSERT_EQUAL(put_number(put, 3, -1), TD_OK);
+    CU_ASSERT_EQUAL(get_number(get), 3);
+    td_queue_close(get, true);
+    int code = TD_OK, puts = 0;
+    while (!code && puts < 3) code = put_number(put, 4, -1), puts++;
+    CU_ASSERT_TRUE(puts <= 2); /* the end is told by the next put at the latest */
+    CU_ASSERT_EQUAL(code, TD_E_CLOSED);
+    td_queue_close(put, false);
+
+    get = td_queue_open(d, "last", 1, TD_CONSUMER);
+    fflush(NULL);
+    pid_t pid = fork();
+    if (pid == 0) _exit(puts_and_leaves(NULL) ? 0 : 1);
+    usleep(50000); /* it waits for room by now, or soon */
+    CU_ASSERT_EQUAL(get_number(get), 1);
+    CU_ASSERT_EQUAL(get_number(get), 2);
+    int status = -1;
+    waitpid(pid, &status, 0);
+    CU_ASSERT_EQUAL(status, 0);
+    td_queue_close(get, false);
+    td_disconnect(d);
+    td_disconnect(c);
+}
+
 /* ---- fork -------------------------------------------------------------------------------------------------------- */
 
 typedef struct inherited {
@@ -391,7 +449,7 @@ static void a_daemon_that_does_not_start_is_told(void)
 
 TD_CUNIT_MAIN_WITH("client_processes", start_server, stop_server,
                    {"processes share a tensor", processes_share_a_tensor}, {"queues hand over", queues_hand_over},
-                   {"forked children work", forked_children_work},
+                   {"puts are on their way", puts_are_on_their_way}, {"forked children work", forked_children_work},
                    {"orphans keep their session", orphans_keep_their_session},
                    {"raw clones are told", raw_clones_are_told}, {"forks beside threads", forks_beside_threads},
                    {"a killed daemon is told", a_killed_daemon_is_told},
