@@ -194,6 +194,11 @@ size_t td_writer_pending(const td_writer *w)
     return w->end - w->start;
 }
 
+bool td_writer_descriptors_full(const td_writer *w)
+{
+    return w->nfds == (int)(sizeof w->fds / sizeof w->fds[0]);
+}
+
 uint8_t *td_writer_begin(td_writer *w, size_t bytes)
 {
     size_t want = TD_FRAME_HEADER + bytes;

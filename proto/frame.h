@@ -1,8 +1,8 @@
 /* Framing: how messages and descriptors share one Unix stream socket.
  *
- * A frame is an 8-byte header (bytes of payload, kind, number of descriptors: 0 or 1) and a protobuf message of that kind. A descriptor
- * travels with the first byte of its frame. The reader keeps an owner for every descriptor at every moment: taken by the
- * frame's handler, or closed. */
+ * A frame is an 8-byte header (bytes of payload, kind, number of descriptors: 0 or 1) and a protobuf message of that
+ * kind. A descriptor travels with the first byte of its frame. The reader keeps an owner for every descriptor at every
+ * moment: taken by the frame's handler, or closed. */
 #ifndef TENSORD_PROTO_FRAME_H
 #define TENSORD_PROTO_FRAME_H
 
@@ -44,8 +44,8 @@ typedef struct td_reader {
 
 void td_reader_init(td_reader *r, bool take_descriptors);
 void td_reader_deinit(td_reader *r);
-/* Receive what there is (one recvmsg, MSG_DONTWAIT when `nonblocking`). >0 bytes; 0 end of file; -EAGAIN; other negative errno. -EPROTO with `e`
- * filled: truncated control data, too many or unwelcome descriptors. */
+/* Receive what there is (one recvmsg, MSG_DONTWAIT when `nonblocking`). >0 bytes; 0 end of file; -EAGAIN; other
+ * negative errno. -EPROTO with `e` filled: truncated control data, too many or unwelcome descriptors. */
 long td_reader_fill(td_reader *r, int socket, bool nonblocking, td_error *e);
 /* The next whole frame: 1 and *f; 0: more bytes are needed; -1: the peer broke the protocol (`e` says how). */
 int td_reader_next(td_reader *r, td_frame *f, td_error *e);
@@ -72,8 +72,10 @@ uint8_t *td_writer_begin(td_writer *w, size_t bytes);
 /* End it with the bytes really written. `fd` (or -1) is taken over. */
 int td_writer_end(td_writer *w, size_t bytes, unsigned kind, int fd);
 size_t td_writer_pending(const td_writer *w);
-/* Send what the socket takes. Returns 0 when all is out, 1 when the socket is full, negative errno on failure. *sent_fds counts descriptors
- * handed over (NULL is fine). At most one descriptor a sendmsg. */
+/* No further descriptor can wait in it. */
+bool td_writer_descriptors_full(const td_writer *w);
+/* Send what the socket takes. Returns 0 when all is out, 1 when the socket is full, negative errno on failure.
+ * *sent_fds counts descriptors handed over (NULL is fine). At most one descriptor a sendmsg. */
 int td_writer_flush(td_writer *w, int socket, bool nonblocking, int *sent_fds);
 
 #endif

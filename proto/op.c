@@ -37,16 +37,14 @@ static const char *plural(int n)
     return n == 1 ? "" : "s";
 }
 
-static int check_count(const td_infer *f, td_error *e)
+int td_op_check_count(const td_op *op, int nin, td_error *e)
 {
-    const td_op *op = f->op;
     int fixed = op->nparams - (op->list_param >= 0);
-    if (f->nin < fixed || (op->list_param < 0 && f->nin > fixed))
+    if (nin < fixed || (op->list_param < 0 && nin > fixed))
         return td_fail(e, TD_E_INVALID, "%s%s takes %s%d tensor%s, but %d %s given", op->name, op->signature,
-                       op->list_param >= 0 ? "at least " : "", fixed, plural(fixed), f->nin,
-                       f->nin == 1 ? "was" : "were");
-    if (f->nin > TD_MAX_INPUTS)
-        return td_fail(e, TD_E_INVALID, "%d tensors in one call; at most %d are taken", f->nin, TD_MAX_INPUTS);
+                       op->list_param >= 0 ? "at least " : "", fixed, plural(fixed), nin, nin == 1 ? "was" : "were");
+    if (nin > TD_MAX_INPUTS)
+        return td_fail(e, TD_E_INVALID, "%d tensors in one call; at most %d are taken", nin, TD_MAX_INPUTS);
     return TD_OK;
 }
 
@@ -78,7 +76,7 @@ static int check_device(const td_infer *f, int i, int *first, td_error *e)
 
 static int check_operands(const td_infer *f, td_error *e)
 {
-    int first = -1, rc = check_count(f, e);
+    int first = -1, rc = td_op_check_count(f->op, f->nin, e);
     for (int i = 0; i < f->nin && !rc; i++) {
         rc = check_operand(f, i, e);
         if (!rc) rc = check_device(f, i, &first, e);

@@ -135,6 +135,9 @@ const td_op *td_op_by_name(const char *name);
  * was expected. */
 int td_op_infer(td_infer *f, td_error *e);
 
+/* Can a call have `nin` flattened inputs? Until this is known, td_op_param_of must not be asked. */
+int td_op_check_count(const td_op *op, int nin, td_error *e);
+
 /* Parameter that flattened input `i` of `nin` belongs to. */
 int td_op_param_of(const td_op *op, int nin, int i);
 

@@ -56,6 +56,7 @@ td_call *td_call_new(const td_op *op, td_issuer *who, int nin, int nout, td_erro
                 TD_MAX_INPUTS, TD_MAX_OUTPUTS);
         return NULL;
     }
+    if (td_op_check_count(op, nin, e)) return NULL;
     td_call *c = take();
     if (!c || !make_room(c, nin, nout)) {
         if (c) drop_room(c), give(c);
