@@ -53,6 +53,7 @@ static int prepare(td_backward *b, step *steps, int *n, td_error *e)
         td_bnode *bn = &b->nodes[b->leaves[k]];
         if (!bn->grad || !bn->grad[0] || (b->ninputs && !bn->captured)) continue;
         td_tensor *leaf = bn->node->leaf;
+        if (!leaf) continue; /* it has become something else meanwhile */
         steps[*n] = (step){.leaf = leaf};
         err = prepare_step(b, &steps[*n], bn->grad[0], e);
         *n += 1;

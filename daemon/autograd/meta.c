@@ -7,6 +7,7 @@
 #include <string.h>
 
 #define KEEP 4096
+#define MOST_SCOPES 1024
 
 /* Loop thread only; linked through the first word. */
 static struct {
@@ -15,6 +16,7 @@ static struct {
 } pool;
 
 static void auto_free(td_meta *m, td_tensor *owner);
+static void auto_unheld(td_meta *m, td_tensor *owner);
 
 td_auto *td_auto_need(td_tensor *t, td_error *e)
 {
@@ -28,6 +30,7 @@ td_auto *td_auto_need(td_tensor *t, td_error *e)
     }
     memset(a, 0, sizeof *a);
     a->meta.free = auto_free;
+    a->meta.unheld = auto_unheld;
     t->meta = &a->meta;
     return a;
 }
@@ -45,12 +48,13 @@ static void unlink_retain(td_auto *a)
         }
 }
 
-static void drop_grads(td_auto *a)
+static void drop_grads(td_auto *a, td_account *account)
 {
     while (a->grads) {
         td_gslot *s = a->grads;
         a->grads = s->next;
         td_tensor_unref(s->grad);
+        td_account_discharge(account, 0, 1);
         free(s);
     }
 }
@@ -59,7 +63,7 @@ static void auto_free(td_meta *m, td_tensor *owner)
 {
     td_auto *a = (td_auto *)m;
     unlink_retain(a);
-    drop_grads(a);
+    drop_grads(a, owner->account);
     owner->meta = NULL;
     td_node_unref(a->node);
     if (pool.count >= KEEP) {
@@ -69,6 +73,28 @@ static void auto_free(td_meta *m, td_tensor *owner)
     *(void **)a = pool.top;
     pool.top = a;
     pool.count++;
+}
+
+/* A .grad with a history may lead back to its own tensor (create_graph, or set by hand). When nobody can name the
+ * tensor nobody can ask for its .grad: so it goes, and with it the circle. */
+static void auto_unheld(td_meta *m, td_tensor *owner)
+{
+    td_auto *a = (td_auto *)m;
+    for (td_gslot *s = a->grads; s; s = s->next)
+        if (td_requires_grad(s->grad)) {
+            drop_grads(a, owner->account);
+            return;
+        }
+}
+
+/* The tensor was a leaf of graphs that still exist, and gets a history that may lead to them: they do not lead back. */
+static void leave_leaf(td_auto *a)
+{
+    if (!a->leaf) return;
+    td_tensor *t = a->leaf->leaf;
+    a->leaf->leaf = NULL;
+    a->leaf = NULL;
+    td_tensor_unref(t); /* the caller has it */
 }
 
 /* retain_grad follows the new value. */
@@ -91,6 +117,7 @@ int td_set_history(td_tensor *t, td_node *node, uint32_t nr, td_error *e)
     td_auto *a = td_auto_need(t, e);
     if (!a) return TD_E_MEMORY;
     td_node *old = a->node;
+    leave_leaf(a);
     move_retain(a, node, nr);
     a->node = td_node_ref(node);
     a->nr = nr;
@@ -229,6 +256,19 @@ td_tensor *td_grad(const td_tensor *t, uint32_t scope)
     return s ? s->grad : NULL;
 }
 
+/* Scopes are few (they are looked for one by one); each is charged to the tensor's owner. */
+static int new_slot(const td_tensor *t, const td_auto *a, td_gslot **out, td_error *e)
+{
+    int n = 0;
+    for (const td_gslot *s = a->grads; s; s = s->next) n++;
+    if (n >= MOST_SCOPES)
+        return td_fail(e, TD_E_QUOTA, "the tensor has gradients in %d scopes already; set some to None first", n);
+    *out = calloc(1, sizeof **out);
+    if (!*out) return td_fail(e, TD_E_MEMORY, "no memory for a gradient's record");
+    td_account_add(t->account, 0, 1); /* without asking: a backward gives all gradients or none */
+    return 0;
+}
+
 int td_set_grad(td_tensor *t, uint32_t scope, td_tensor *grad, td_error *e)
 {
     if (!grad) {
@@ -236,6 +276,7 @@ int td_set_grad(td_tensor *t, uint32_t scope, td_tensor *grad, td_error *e)
         return 0;
     }
     char want[128], have[128];
+    if ((t->flags & TD_TF_UNHELD) && td_requires_grad(grad)) return 0; /* who would ask for it? */
     if (grad == t) return td_fail(e, TD_E_AUTOGRAD, "can't assign a tensor as its own grad");
     if (!td_desc_same_shape(&grad->desc, &t->desc) || grad->desc.dtype != t->desc.dtype)
         return td_fail(e, TD_E_SHAPE, "assigned grad is %s, but must be like the tensor: %s",
@@ -243,8 +284,9 @@ int td_set_grad(td_tensor *t, uint32_t scope, td_tensor *grad, td_error *e)
     td_gslot *s = slot_of(t, scope);
     td_auto *a = td_auto_need(t, e);
     if (a && !s) {
-        s = calloc(1, sizeof *s);
-        if (s) s->scope = scope, s->next = a->grads, a->grads = s;
+        int err = new_slot(t, a, &s, e);
+        if (err) return err;
+        s->scope = scope, s->next = a->grads, a->grads = s;
     }
     if (!a || !s) return td_fail(e, TD_E_MEMORY, "no memory for a gradient's record");
     td_tensor *old = s->grad;
@@ -262,6 +304,7 @@ void td_grad_drop_scope(td_tensor *t, uint32_t scope)
             td_gslot *s = *p;
             *p = s->next;
             td_tensor_unref(s->grad);
+            td_account_discharge(t->account, 0, 1);
             free(s);
             return;
         }

@@ -60,13 +60,19 @@ static size_t layout(const td_node_size *z, size_t at[7])
     return n;
 }
 
+/* In objects: a large node pays for as many as it is large. */
+static uint64_t cost_of(size_t bytes)
+{
+    return 1 + bytes / 512;
+}
+
 td_node *td_node_new(const td_node_size *z, td_account *account, td_error *e)
 {
     size_t at[7], bytes = layout(z, at);
-    if (td_account_charge(account, 0, 1, e)) return NULL;
+    if (td_account_charge(account, 0, cost_of(bytes), e)) return NULL;
     td_node *n = block_take(bytes);
     if (!n) {
-        td_account_discharge(account, 0, 1);
+        td_account_discharge(account, 0, cost_of(bytes));
         td_fail(e, TD_E_MEMORY, "no memory for a node of the graph");
         return NULL;
     }
@@ -117,7 +123,7 @@ static void end(td_node *n)
     drop_retains(n);
     for (int k = 0; k < n->nsaved; k++) td_saved_release(&n->saved[k]);
     for (int k = 0; k < n->nin; k++) td_node_unref(n->edges[k].node);
-    td_account_discharge(n->account, 0, 1);
+    td_account_discharge(n->account, 0, cost_of(n->bytes));
     td_account_unref(n->account);
     td_nodes_live--;
     block_give(n, n->bytes);
@@ -127,8 +133,8 @@ static void end(td_node *n)
 static void empty_union(td_node *n)
 {
     if (n->kind == TD_N_LEAF) {
-        td_auto_of(n->leaf)->leaf = NULL;
         td_tensor *leaf = n->leaf;
+        if (leaf) td_auto_of(leaf)->leaf = NULL;
         n->leaf = NULL;
         td_tensor_unref(leaf);
     } else if (n->kind == TD_N_SLICE) {

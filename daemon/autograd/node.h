@@ -78,7 +78,7 @@ struct td_node {
     td_account *account;
     const char *where; /* interned, "" when unknown */
     union {
-        td_tensor *leaf; /* TD_N_LEAF; counted */
+        td_tensor *leaf; /* TD_N_LEAF; counted; NULL when it is a leaf no more */
         td_slice *slice; /* TD_N_SLICE */
     };
     td_retain *retains;

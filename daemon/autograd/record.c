@@ -104,7 +104,7 @@ static int keep_copy(td_record *r, td_error *e)
 static int begin(td_record *r, td_grad_mode mode, td_error *e)
 {
     td_call *c = r->c;
-    r->writes = c->flags & TD_CF_OUT;
+    r->writes = (c->flags & TD_CF_OUT) && c->nout;
     int err = 0;
     if (mode == TD_GRAD_ON && !(c->op->flags & TD_OF_NONDIFF)) err = find_wants(r, e);
     if (!err && (r->writes || c->op->nparams)) err = check_written(r, mode, e);

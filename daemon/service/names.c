@@ -17,14 +17,15 @@ static entry *table(td_service *s)
     return (entry *)s->names;
 }
 
-static int check_name(const char *name, td_error *e)
+int td_name_check(const char *name, td_error *e)
 {
     size_t n = strlen(name);
     if (n == 0 || n > TD_NAME_MAX)
         return td_fail(e, TD_E_INVALID, "a name has 1 to %d bytes; this one has %zu", TD_NAME_MAX, n);
     for (size_t i = 0; i < n; i++)
         if ((unsigned char)name[i] < 0x20 || name[i] == 0x7f)
-            return td_fail(e, TD_E_INVALID, "byte %zu of the name is a control character (0x%02x)", i, (unsigned char)name[i]);
+            return td_fail(e, TD_E_INVALID, "byte %zu of the name is a control character (0x%02x)", i,
+                           (unsigned char)name[i]);
     return TD_OK;
 }
 
@@ -56,12 +57,13 @@ static int check_owner(const entry *x, const td_account *who, td_error *e)
 
 int td_name_publish(td_service *s, const char *name, td_tensor *t, const td_account *who, bool replace, td_error *e)
 {
-    int rc = check_name(name, e);
+    int rc = td_name_check(name, e);
     if (rc) return rc;
     entry *x = find(s, name);
     if (x && !replace)
-        return td_fail(e, TD_E_EXISTS, "the name '%s' is taken: published by %s (pid %u); drop it first, or publish with replace",
-                       name, x->n.program, x->n.pid);
+        return td_fail(e, TD_E_EXISTS,
+                       "the name '%s' is taken: published by %s (pid %u); drop it first, or publish with replace", name,
+                       x->n.program, x->n.pid);
     if (x && (rc = check_owner(x, who, e))) return rc;
     if (!x) {
         td_account *payer = who->parent ? who->parent : s->account;
@@ -80,8 +82,8 @@ int td_name_publish(td_service *s, const char *name, td_tensor *t, const td_acco
         s->name_count++;
     }
     td_tensor *old = x->n.tensor;
-    x->n.tensor = td_tensor_ref(t);
-    td_tensor_unref(old);
+    x->n.tensor = td_tensor_hold(t);
+    td_tensor_unhold(old);
     x->n.session = who->session;
     x->n.pid = who->pid;
     snprintf(x->n.program, sizeof x->n.program, "%s", who->name);
@@ -94,7 +96,8 @@ td_tensor *td_name_find(td_service *s, const char *name, td_error *e)
 {
     entry *x = find(s, name);
     if (x) return x->n.tensor;
-    td_fail(e, TD_E_NOT_FOUND, "no tensor is published as '%s' (%u names are; `tensorctl names` lists them)", name, s->name_count);
+    td_fail(e, TD_E_NOT_FOUND, "no tensor is published as '%s' (%u names are; `tensorctl names` lists them)", name,
+            s->name_count);
     return NULL;
 }
 
@@ -106,7 +109,7 @@ static void drop(td_service *s, entry *x)
     s->name_count--;
     td_account_discharge(x->n.account, 0, 1);
     td_account_unref(x->n.account);
-    td_tensor_unref(x->n.tensor);
+    td_tensor_unhold(x->n.tensor);
     free(x);
 }
 
@@ -142,7 +145,7 @@ int td_name_wait_new(td_name_wait **out, td_service *s, const char *name, uint32
                      void (*then)(void *arg, td_tensor *t, const td_error *error), void *arg, td_error *e)
 {
     *out = NULL;
-    int rc = check_name(name, e);
+    int rc = td_name_check(name, e);
     if (rc) return rc;
     td_name_wait *w = calloc(1, sizeof *w);
     if (!w) return td_fail(e, TD_E_SYSTEM, "no memory to wait for the name '%s'", name);

@@ -1,14 +1,16 @@
 /* Queues: bounded first-in first-out lists of tensors with a note, by name.
  *
- * A queue lives as long as it has members; the last to leave takes its items along. Getters and putters that cannot go on wait in two
- * lists, in order of arrival, and are told at once when the other side is gone: a wait never hangs on somebody who died. */
+ * A queue lives as long as it has members; the last to leave takes its items along. Getters and putters that cannot go
+ * on wait in two lists, in order of arrival, and are told at once when the other side is gone: a wait never hangs on
+ * somebody who died. */
 #include "daemon/service/service.h"
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <uthash.h>
 
 struct td_queue {
-    td_queue *next, *prev;
+    UT_hash_handle hh;
     char name[TD_NAME_MAX + 1];
     uint32_t capacity, size, deaths;
     bool sized; /* somebody said the capacity; until then it is 1 */
@@ -16,37 +18,57 @@ struct td_queue {
     td_member *members;
     td_queue_wait *putters, *getters; /* oldest first */
     uint64_t puts, gets;
-    uint64_t death_at; /* puts when the last producer died: its death is told after what came before it */
-    uint32_t producers_ever; /* before the first producer an empty queue waits */
+    uint64_t death_at;             /* puts when the last producer died: its death is told after what came before it */
+    uint32_t producers, consumers; /* members */
+    uint32_t producers_ever;       /* before the first producer an empty queue waits */
     bool ended;
     char last_death[96];
 };
 
-td_queue_item *td_queue_item_new(int count, td_tensor *const *tensors, const void *note, size_t note_bytes)
+static size_t item_size(const td_queue_item *i)
 {
-    td_queue_item *i = calloc(1, sizeof *i + (size_t)count * sizeof(td_tensor *) + note_bytes);
-    if (!i) return NULL;
+    return sizeof *i + (size_t)i->count * sizeof(td_tensor *) + i->note_bytes;
+}
+
+static uint64_t item_cost(const td_queue_item *i)
+{
+    return 1 + item_size(i) / 512;
+}
+
+int td_queue_item_new(td_queue_item **out, td_account *account, int count, td_tensor *const *tensors, const void *note,
+                      size_t note_bytes, td_error *e)
+{
+    td_queue_item plan = {.count = count, .note_bytes = note_bytes, .account = account};
+    int rc = td_account_charge(account, 0, item_cost(&plan), e);
+    if (rc) return rc;
+    td_queue_item *i = malloc(item_size(&plan));
+    if (!i) {
+        td_account_discharge(account, 0, item_cost(&plan));
+        return td_fail(e, TD_E_SYSTEM, "no memory for an item");
+    }
+    *i = plan;
+    if (account) td_account_ref(account);
     i->tensors = (td_tensor **)(i + 1);
-    i->count = count;
     i->note = (unsigned char *)(i->tensors + count);
-    i->note_bytes = note_bytes;
     if (note_bytes) memcpy(i->note, note, note_bytes);
-    for (int k = 0; k < count; k++) i->tensors[k] = td_tensor_ref(tensors[k]);
-    return i;
+    for (int k = 0; k < count; k++) i->tensors[k] = td_tensor_hold(tensors[k]);
+    *out = i;
+    return TD_OK;
 }
 
 void td_queue_item_free(td_queue_item *i)
 {
     if (!i) return;
-    for (int k = 0; k < i->count; k++) td_tensor_unref(i->tensors[k]);
+    for (int k = 0; k < i->count; k++) td_tensor_unhold(i->tensors[k]);
+    td_account_discharge(i->account, 0, item_cost(i));
+    td_account_unref(i->account);
     free(i);
 }
 
-static uint32_t count_role(const td_queue *q, uint32_t role)
+static void count_member(td_queue *q, const td_member *m, int by)
 {
-    uint32_t n = 0;
-    for (const td_member *m = q->members; m; m = m->next) n += (m->role & role) != 0;
-    return n;
+    if (m->role & TD_QUEUE_PRODUCER) q->producers += by;
+    if (m->role & TD_QUEUE_CONSUMER) q->consumers += by;
 }
 
 static void push(td_queue *q, td_queue_item *i)
@@ -110,14 +132,14 @@ void td_queue_wait_cancel(td_service *s, td_queue_wait *w)
 /* Is there no one left who could ever put? */
 static bool no_more_puts(const td_queue *q)
 {
-    return q->ended || (q->producers_ever && count_role(q, TD_QUEUE_PRODUCER) == 0 && !q->putters);
+    return q->ended || (q->producers_ever && q->producers == 0 && !q->putters);
 }
 
 static int closed_for_get(const td_queue *q, td_error *e)
 {
     if (q->ended) return td_fail(e, TD_E_CLOSED, "queue '%s' has ended and is empty", q->name);
-    return td_fail(e, TD_E_CLOSED, "queue '%s' is empty and has no producer any more%s%s", q->name, q->deaths ? "; the last to die was " : "",
-                   q->deaths ? q->last_death : "");
+    return td_fail(e, TD_E_CLOSED, "queue '%s' is empty and has no producer any more%s%s", q->name,
+                   q->deaths ? "; the last to die was " : "", q->deaths ? q->last_death : "");
 }
 
 static int closed_for_put(const td_queue *q, td_error *e)
@@ -134,7 +156,7 @@ static int tell_death(td_member *m, td_error *e)
 {
     const td_queue *q = m->queue;
     m->deaths_told++;
-    return td_fail(e, TD_E_LOST, "a producer of queue '%s' died: %s; %u left", q->name, q->last_death, count_role(q, TD_QUEUE_PRODUCER));
+    return td_fail(e, TD_E_LOST, "a producer of queue '%s' died: %s; %u left", q->name, q->last_death, q->producers);
 }
 
 /* Let waits that can go on do so, one at a time, until nothing moves. */
@@ -161,7 +183,8 @@ static void settle(td_service *s, td_queue *q)
             finish_wait(s, g, NULL, &e);
             moved = true;
         } else {
-            for (; g && !death_untold(g->member); g = g->next) {}
+            for (; g && !death_untold(g->member); g = g->next) {
+            }
             if (g) {
                 tell_death(g->member, &e);
                 finish_wait(s, g, NULL, &e);
@@ -173,8 +196,8 @@ static void settle(td_service *s, td_queue *q)
 
 static td_queue *find(td_service *s, const char *name)
 {
-    td_queue *q = s->queues;
-    while (q && strcmp(q->name, name) != 0) q = q->next;
+    td_queue *q;
+    HASH_FIND_STR(s->queues, name, q);
     return q;
 }
 
@@ -185,9 +208,7 @@ static td_queue *create(td_service *s, const char *name)
     snprintf(q->name, sizeof q->name, "%s", name);
     q->capacity = 1;
     q->last = &q->first;
-    q->next = s->queues;
-    if (q->next) q->next->prev = q;
-    s->queues = q;
+    HASH_ADD_STR(s->queues, name, q);
     s->queue_count++;
     return q;
 }
@@ -195,18 +216,17 @@ static td_queue *create(td_service *s, const char *name)
 static void destroy(td_service *s, td_queue *q)
 {
     for (td_queue_item *i; (i = pop(q));) td_queue_item_free(i);
-    if (q->prev) q->prev->next = q->next;
-    else s->queues = q->next;
-    if (q->next) q->next->prev = q->prev;
+    HASH_DEL(s->queues, q);
     s->queue_count--;
     free(q);
 }
 
-int td_queue_join(td_member **out, td_service *s, const char *name, uint32_t capacity, uint32_t role, const td_account *who, td_error *e)
+int td_queue_join(td_member **out, td_service *s, const char *name, uint32_t capacity, uint32_t role,
+                  const td_account *who, td_error *e)
 {
     *out = NULL;
-    size_t n = strlen(name);
-    if (n == 0 || n > TD_NAME_MAX) return td_fail(e, TD_E_INVALID, "a queue's name has 1 to %d bytes; this one has %zu", TD_NAME_MAX, n);
+    int rc = td_name_check(name, e);
+    if (rc) return rc;
     if (!(role & (TD_QUEUE_PRODUCER | TD_QUEUE_CONSUMER)))
         return td_fail(e, TD_E_INVALID, "queue '%s': join as producer, consumer or both (role %u)", name, role);
     td_queue *q = find(s, name);
@@ -223,10 +243,16 @@ int td_queue_join(td_member **out, td_service *s, const char *name, uint32_t cap
         q->capacity = capacity;
         q->sized = true;
     }
-    *m = (td_member){.queue = q, .role = role, .session = who->session, .pid = who->pid, .deaths_told = q->deaths, .next = q->members};
+    *m = (td_member){.queue = q,
+                     .role = role,
+                     .session = who->session,
+                     .pid = who->pid,
+                     .deaths_told = q->deaths,
+                     .next = q->members};
     snprintf(m->program, sizeof m->program, "%s", who->name);
     if (m->next) m->next->prev = m;
     q->members = m;
+    count_member(q, m, 1);
     q->producers_ever += (role & TD_QUEUE_PRODUCER) != 0;
     *out = m;
     settle(s, q); /* a larger capacity makes room */
@@ -248,6 +274,7 @@ void td_queue_leave(td_service *s, td_member *m, bool died)
     if (m->prev) m->prev->next = m->next;
     else q->members = m->next;
     if (m->next) m->next->prev = m->prev;
+    count_member(q, m, -1);
     if (died && m->role & TD_QUEUE_PRODUCER) {
         q->deaths++;
         q->death_at = q->puts;
@@ -273,10 +300,9 @@ static void wait_expired(void *arg)
     td_queue *q = w->member->queue;
     td_error e = {0};
     if (w->put)
-        td_fail(&e, TD_E_TIMEOUT, "queue '%s' stayed full (%u of %u); %u consumers have joined", q->name, q->size, q->capacity,
-                count_role(q, TD_QUEUE_CONSUMER));
-    else
-        td_fail(&e, TD_E_TIMEOUT, "queue '%s' stayed empty; %u producers have joined", q->name, count_role(q, TD_QUEUE_PRODUCER));
+        td_fail(&e, TD_E_TIMEOUT, "queue '%s' stayed full (%u of %u); %u consumers have joined", q->name, q->size,
+                q->capacity, q->consumers);
+    else td_fail(&e, TD_E_TIMEOUT, "queue '%s' stayed empty; %u producers have joined", q->name, q->producers);
     void (*then)(void *, td_queue_item *, const td_error *) = w->then;
     void *owner = w->arg;
     list_remove(w->put ? &q->putters : &q->getters, w);
@@ -290,8 +316,8 @@ static int wait_new(td_service *s, td_member *m, td_queue_item *item, uint32_t t
 {
     td_queue *q = m->queue;
     if (timeout_ms == 0)
-        return td_fail(e, TD_E_TIMEOUT, item ? "queue '%s' is full (%u of %u)" : "queue '%s' is empty (%u of %u)", q->name, q->size,
-                       q->capacity);
+        return td_fail(e, TD_E_TIMEOUT, item ? "queue '%s' is full (%u of %u)" : "queue '%s' is empty (%u of %u)",
+                       q->name, q->size, q->capacity);
     td_queue_wait *w = calloc(1, sizeof *w);
     if (!w) return td_fail(e, TD_E_SYSTEM, "no memory to wait for queue '%s'", q->name);
     *w = (td_queue_wait){.member = m, .put = item != NULL, .item = item, .then = then, .arg = arg};
@@ -305,7 +331,8 @@ int td_queue_put(td_service *s, td_member *m, td_queue_item *item, uint32_t time
                  void (*then)(void *, td_queue_item *, const td_error *), void *arg, td_error *e)
 {
     td_queue *q = m->queue;
-    if (!(m->role & TD_QUEUE_PRODUCER)) return td_fail(e, TD_E_PERMISSION, "queue '%s' was joined as consumer only", q->name);
+    if (!(m->role & TD_QUEUE_PRODUCER))
+        return td_fail(e, TD_E_PERMISSION, "queue '%s' was joined as consumer only", q->name);
     if (q->ended) return closed_for_put(q, e);
     if (q->size >= q->capacity || q->putters) return wait_new(s, m, item, timeout_ms, wait, then, arg, e);
     push(q, item);
@@ -318,7 +345,8 @@ int td_queue_get(td_service *s, td_member *m, td_queue_item **item, uint32_t tim
 {
     td_queue *q = m->queue;
     *item = NULL;
-    if (!(m->role & TD_QUEUE_CONSUMER)) return td_fail(e, TD_E_PERMISSION, "queue '%s' was joined as producer only", q->name);
+    if (!(m->role & TD_QUEUE_CONSUMER))
+        return td_fail(e, TD_E_PERMISSION, "queue '%s' was joined as producer only", q->name);
     if (death_untold(m)) return tell_death(m, e);
     if (q->first && !q->getters) {
         *item = pop(q);
@@ -329,6 +357,17 @@ int td_queue_get(td_service *s, td_member *m, td_queue_item **item, uint32_t tim
     return wait_new(s, m, NULL, timeout_ms, wait, then, arg, e);
 }
 
+void td_queue_untake(td_service *s, td_member *m, td_queue_item *item)
+{
+    td_queue *q = m->queue;
+    item->next = q->first;
+    if (!q->first) q->last = &item->next;
+    q->first = item;
+    q->size++;
+    q->gets--;
+    settle(s, q);
+}
+
 uint32_t td_queue_size(const td_queue *q)
 {
     return q->size;
@@ -336,10 +375,16 @@ uint32_t td_queue_size(const td_queue *q)
 
 void td_queue_each(td_service *s, void (*fn)(const td_queue_info *q, void *arg), void *arg)
 {
-    for (td_queue *q = s->queues; q; q = q->next) {
-        td_queue_info i = {.name = q->name, .capacity = q->capacity, .items = q->size, .deaths = q->deaths, .ended = q->ended,
-                           .puts = q->puts, .gets = q->gets, .producers = count_role(q, TD_QUEUE_PRODUCER),
-                           .consumers = count_role(q, TD_QUEUE_CONSUMER)};
+    for (td_queue *q = s->queues; q; q = q->hh.next) {
+        td_queue_info i = {.name = q->name,
+                           .capacity = q->capacity,
+                           .items = q->size,
+                           .deaths = q->deaths,
+                           .ended = q->ended,
+                           .puts = q->puts,
+                           .gets = q->gets,
+                           .producers = q->producers,
+                           .consumers = q->consumers};
         for (td_queue_wait *w = q->putters; w; w = w->next) i.waiting_put++;
         for (td_queue_wait *w = q->getters; w; w = w->next) i.waiting_get++;
         fn(&i, arg);

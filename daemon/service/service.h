@@ -1,7 +1,8 @@
 /* The service: what outlives a session, and what all sessions share. The one door of this room.
  *
- * One td_service is the whole state of a daemon below its sockets: memory, scheduler, accounts, names, queues, deadlines. It belongs to the loop
- * thread. It knows no sessions: who asks comes in as an account, and who waits as a callback. */
+ * One td_service is the whole state of a daemon below its sockets: memory, scheduler, accounts, names, queues,
+ * deadlines. It belongs to the loop thread. It knows no sessions: who asks comes in as an account, and who waits as a
+ * callback. */
 #ifndef TENSORD_SERVICE_SERVICE_H
 #define TENSORD_SERVICE_SERVICE_H
 
@@ -32,12 +33,12 @@ uint64_t td_deadlines_run(td_service *s);
 /* ---- the service */
 
 typedef struct td_service_options {
-    uint64_t memory;  /* bytes that may be committed */
+    uint64_t memory; /* bytes that may be committed */
     int workers;
     td_shm_backend shm;
     uint64_t session_bytes, session_objects; /* limits of one session; 0: none */
     uint64_t uid_bytes, uid_objects;         /* of all sessions of a user */
-    void (*wake)(void *arg); /* from any thread: call td_sched_collect on the loop */
+    void (*wake)(void *arg);                 /* from any thread: call td_sched_collect on the loop */
     /* Run `work` on a helper thread, then `done` on the loop thread. NULL: both at once, here. */
     void (*background)(void *hook_arg, void (*work)(void *), void (*done)(void *), void *arg);
     void *arg;
@@ -77,6 +78,8 @@ typedef struct td_name {
     uint64_t since_ms;
 } td_name;
 
+/* May a tensor or a queue be called so? 1 to TD_NAME_MAX bytes, no control characters. */
+int td_name_check(const char *name, td_error *e);
 /* Bind `name` to `t` (a new reference). TD_E_EXISTS names the owner unless `replace`. */
 int td_name_publish(td_service *s, const char *name, td_tensor *t, const td_account *who, bool replace, td_error *e);
 /* Borrowed; NULL with TD_E_NOT_FOUND and, when there is one, the nearest name. */
@@ -101,7 +104,11 @@ void td_name_wait_free(td_name_wait *w);
 
 /* ---- queues: bounded, by name; alive as long as somebody has joined */
 
-enum { TD_QUEUE_PRODUCER = 1, TD_QUEUE_CONSUMER = 2, TD_QUEUE_WATCH = 4 /* consumer: told of each producer that died, once the items from before its death are taken */ };
+enum {
+    TD_QUEUE_PRODUCER = 1,
+    TD_QUEUE_CONSUMER = 2,
+    TD_QUEUE_WATCH = 4 /* consumer: told of each producer that died, once the items from before its death are taken */
+};
 
 typedef struct td_queue td_queue;
 
@@ -111,8 +118,10 @@ typedef struct td_queue_item {
     int count;
     unsigned char *note; /* bytes that travel with it */
     size_t note_bytes;
+    td_account *account; /* who put it: pays for its place, by its size, in objects */
 } td_queue_item;
-td_queue_item *td_queue_item_new(int count, td_tensor *const *tensors, const void *note, size_t note_bytes);
+int td_queue_item_new(td_queue_item **out, td_account *account, int count, td_tensor *const *tensors, const void *note,
+                      size_t note_bytes, td_error *e);
 void td_queue_item_free(td_queue_item *i);
 
 /* One session's part in a queue. */
@@ -131,25 +140,28 @@ typedef struct td_queue_wait {
     bool put;
     td_queue_item *item; /* of a put: owned until it is in */
     td_deadline deadline;
-    /* get: `item` is the callee's; put: item NULL. error NULL: it worked. The wait is gone afterwards. The callback only takes note: it must
-     * not call into queues or names. */
+    /* get: `item` is the callee's; put: item NULL. error NULL: it worked. The wait is gone afterwards. The callback
+     * only takes note: it must not call into queues or names. */
     void (*then)(void *arg, td_queue_item *item, const td_error *error);
     void *arg;
 } td_queue_wait;
 
-/* Join, creating the queue when there is none. `capacity` 0: whatever the others say (1 until somebody does); one that differs from what was said
- * before is TD_E_EXISTS. */
-int td_queue_join(td_member **out, td_service *s, const char *name, uint32_t capacity, uint32_t role, const td_account *who, td_error *e);
+/* Join, creating the queue when there is none. `capacity` 0: whatever the others say (1 until somebody does); one that
+ * differs from what was said before is TD_E_EXISTS. */
+int td_queue_join(td_member **out, td_service *s, const char *name, uint32_t capacity, uint32_t role,
+                  const td_account *who, td_error *e);
 /* `died`: the others learn of it. The last one to leave takes the queue and its items with it. */
 void td_queue_leave(td_service *s, td_member *m, bool died);
 /* No more puts from anybody: getters take what is left, then TD_E_CLOSED. */
 void td_queue_end(td_service *s, td_member *m);
-/* 0: the item was taken over; TD_WAIT: full, *wait is armed; or an error (the item is still the caller's). timeout_ms UINT32_MAX: no
- * deadline; 0: fail at once with TD_E_TIMEOUT. */
+/* 0: the item was taken over; TD_WAIT: full, *wait is armed; or an error (the item is still the caller's). timeout_ms
+ * UINT32_MAX: no deadline; 0: fail at once with TD_E_TIMEOUT. */
 int td_queue_put(td_service *s, td_member *m, td_queue_item *item, uint32_t timeout_ms, td_queue_wait **wait,
                  void (*then)(void *, td_queue_item *, const td_error *), void *arg, td_error *e);
 int td_queue_get(td_service *s, td_member *m, td_queue_item **item, uint32_t timeout_ms, td_queue_wait **wait,
                  void (*then)(void *, td_queue_item *, const td_error *), void *arg, td_error *e);
+/* An item that was taken by a get and could not be delivered goes back to the front; takes it over. */
+void td_queue_untake(td_service *s, td_member *m, td_queue_item *item);
 /* Stop waiting, without a call; a put's item is freed. */
 void td_queue_wait_cancel(td_service *s, td_queue_wait *w);
 uint32_t td_queue_size(const td_queue *q);

@@ -111,15 +111,16 @@ static int call_write_begin(td_session *s, uint64_t serial, const Td__Wire__Writ
     td_tensor *t = tensor_of(s, q->id, e);
     if (!t) return e->code;
     td_storage *st = t->storage;
-    int rc = td_session_check_lease(s, st, e);
+    int rc = td_session_check_write(s, st, e);
     if (rc) return rc;
     if (td_extent_heap(&st->extent) != s->heap || st->flags & TD_SF_SERVICE)
-        return td_fail(e, TD_E_PERMISSION, "the tensor's memory is not this session's to write; write with copy_ instead, or clone it");
+        return td_fail(e, TD_E_PERMISSION,
+                       "the tensor's memory is not this session's to write; write with copy_ instead, or clone it");
     if (td_requires_grad(t) && !td_is_leaf(t))
-        return td_fail(e, TD_E_AUTOGRAD, "the tensor is the result of %s and requires grad; write to a detached copy", td_grad_fn(t));
-    st->flags |= TD_SF_LEASED;
-    st->lease_session = s->id;
-    s->write_leases++;
+        return td_fail(e, TD_E_AUTOGRAD, "the tensor is the result of %s and requires grad; write to a detached copy",
+                       td_grad_fn(t));
+    rc = td_write_lease_new(s, t, e);
+    if (rc) return rc;
     td_session_wait(s, "the tensor's pending tasks", false, write_lease_begins);
     s->wait.serial = serial;
     s->wait.tensor = td_tensor_ref(t);
@@ -131,8 +132,8 @@ static int call_write_begin(td_session *s, uint64_t serial, const Td__Wire__Writ
 
 /* ---- names */
 
-/* The value in service memory, which outlives the session: the tensor itself when it is there already, else a copy. A new
- * reference. */
+/* The value in service memory, which outlives the session: the tensor itself when it is there already, else a copy. A
+ * new reference. */
 static td_tensor *in_service(td_session *s, td_tensor *t, bool copy, td_error *e)
 {
     if (t->storage->flags & TD_SF_SERVICE && !copy) return td_tensor_ref(t);
@@ -162,7 +163,8 @@ static int call_publish(td_session *s, uint64_t serial, const Td__Wire__Publish 
 
 static int open_tensor(td_session *s, uint64_t serial, uint32_t id, td_tensor *t, td_error *e)
 {
-    int rc = td_objects_bind(&s->objects, id, td_tensor_ref(t), NULL, e);
+    int rc = td_account_room(s->account, 1, e);
+    if (!rc) rc = td_objects_bind(&s->objects, id, td_tensor_ref(t), NULL, e);
     if (!rc) reply_facts(s, serial, t);
     return rc;
 }
@@ -187,7 +189,8 @@ static void open_finished(td_session *s)
 
 static int check_new_id(td_session *s, uint32_t id, td_error *e)
 {
-    if (id == 0 || id > TD_MAX_ID) return td_fail(e, TD_E_INVALID, "id %u cannot be bound; ids go from 1 to %u", id, TD_MAX_ID);
+    if (id == 0 || id > TD_MAX_ID)
+        return td_fail(e, TD_E_INVALID, "id %u cannot be bound; ids go from 1 to %u", id, TD_MAX_ID);
     return td_objects_check_free(&s->objects, id, e);
 }
 
@@ -219,8 +222,8 @@ static int call_drop(td_session *s, uint64_t serial, const Td__Wire__Drop *q, td
 
 static td_queue_handle *find_queue(td_session *s, uint32_t id, td_error *e)
 {
-    td_queue_handle *h = s->queues;
-    while (h && h->id != id) h = h->next;
+    td_queue_handle *h;
+    HASH_FIND(hh, s->queues, &id, sizeof id, h);
     if (!h) td_fail(e, TD_E_NOT_FOUND, "this session has not opened a queue %u", id);
     return h;
 }
@@ -239,8 +242,7 @@ static int call_queue_open(td_session *s, uint64_t serial, const Td__Wire__Queue
         return rc;
     }
     h->id = q->queue;
-    h->next = s->queues;
-    s->queues = h;
+    HASH_ADD(hh, s->queues, id, sizeof h->id, h);
     Td__Wire__Reply r;
     td__wire__reply__init(&r);
     r.serial = serial;
@@ -251,6 +253,7 @@ static int call_queue_open(td_session *s, uint64_t serial, const Td__Wire__Queue
 
 void td_queue_handle_free(td_session *s, td_queue_handle *h, bool died)
 {
+    HASH_DEL(s->queues, h);
     td_queue_leave(s->service, h->member, died);
     td_account_discharge(s->account, 0, 1);
     free(h);
@@ -258,12 +261,9 @@ void td_queue_handle_free(td_session *s, td_queue_handle *h, bool died)
 
 static int call_queue_close(td_session *s, uint64_t serial, const Td__Wire__QueueClose *q, td_error *e)
 {
-    td_queue_handle **at = &s->queues;
-    while (*at && (*at)->id != q->queue) at = &(*at)->next;
-    if (!*at) return td_fail(e, TD_E_NOT_FOUND, "this session has not opened a queue %u", q->queue);
-    td_queue_handle *h = *at;
+    td_queue_handle *h = find_queue(s, q->queue, e);
+    if (!h) return e->code;
     if (q->end) td_queue_end(s->service, h->member);
-    *at = h->next;
     td_queue_handle_free(s, h, false);
     td_reply_ok(s, serial);
     return TD_OK;
@@ -301,8 +301,7 @@ static int make_item(td_session *s, const Td__Wire__QueuePut *q, td_queue_item *
         if (!t[i]) rc = e->code;
         else rc = td_session_check_lease(s, t[i]->storage, e);
     }
-    if (!rc) *out = td_queue_item_new((int)q->n_ids, t, q->note.data, q->note.len);
-    if (!rc && !*out) rc = td_fail(e, TD_E_SYSTEM, "no memory for an item");
+    if (!rc) rc = td_queue_item_new(out, s->account, (int)q->n_ids, t, q->note.data, q->note.len, e);
     free(t);
     return rc;
 }
@@ -361,14 +360,22 @@ static void send_item(td_session *s, uint64_t serial, const td_queue_item *item,
 }
 
 /* Bind the item's tensors to ids and send what they are and where they lie. */
-static int deliver(td_session *s, uint64_t serial, const td_queue_item *item, size_t n_ids, const uint32_t *ids, td_error *e)
+static int deliver(td_session *s, uint64_t serial, const td_queue_item *item, size_t n_ids, const uint32_t *ids,
+                   td_error *e)
 {
     size_t n = (size_t)item->count;
-    if (n > n_ids) return td_fail(e, TD_E_INVALID, "the item has %zu tensors, but the call brought ids for %zu", n, n_ids);
+    if (n > n_ids)
+        return td_fail(e, TD_E_INVALID, "the item has %zu tensors, but the call brought ids for %zu", n, n_ids);
+    if (td_account_room(s->account, n, e)) return e->code;
     tensor_wire *w = malloc((n + 1) * sizeof *w);
     void **lists = malloc((2 * n + 1) * sizeof *lists);
     int rc = w && lists ? TD_OK : td_fail(e, TD_E_SYSTEM, "no memory to deliver %zu tensors", n);
-    for (size_t i = 0; i < n && !rc; i++) rc = td_objects_bind(&s->objects, ids[i], td_tensor_ref(item->tensors[i]), NULL, e);
+    size_t bound = 0;
+    while (bound < n && !rc) {
+        rc = td_objects_bind(&s->objects, ids[bound], td_tensor_ref(item->tensors[bound]), NULL, e);
+        bound += !rc;
+    }
+    while (rc && bound) td_objects_release(&s->objects, ids[--bound]); /* an id was named twice: all or none */
     if (!rc) send_item(s, serial, item, w, (Td__Wire__Desc **)lists, (Td__Wire__Address **)(lists + n));
     free(lists);
     free(w);
@@ -380,6 +387,8 @@ static void get_finished(td_session *s)
     td_wait_state *w = &s->wait;
     td_error e = {0};
     if (!w->failed && deliver(s, w->serial, w->item, w->n_ids, w->ids, &e) == TD_OK) return;
+    if (w->item) td_queue_untake(s->service, w->member, w->item);
+    w->item = NULL;
     td_reply_error(s, w->serial, w->failed ? &w->error : &e);
 }
 
@@ -396,11 +405,13 @@ static int call_queue_get(td_session *s, uint64_t serial, const Td__Wire__QueueG
     int rc = td_queue_get(s->service, h->member, &item, q->timeout_ms, &w, queue_moved, s, e);
     if (rc == TD_OK) {
         rc = deliver(s, serial, item, q->n_ids, q->ids, e);
-        td_queue_item_free(item);
+        if (rc) td_queue_untake(s->service, h->member, item);
+        else td_queue_item_free(item);
     } else if (rc == TD_WAIT) {
         td_session_wait(s, "an item of a queue", true, get_finished);
         s->wait.serial = serial;
         s->wait.queue = w;
+        s->wait.member = h->member;
         s->wait.n_ids = q->n_ids;
         s->wait.ids = q->ids; /* in the arena, which stays until the next frame */
         return TD_SUSPENDED;
@@ -434,7 +445,8 @@ static int dispatch(td_session *s, const Td__Wire__Call *c, const char **name, t
     if (*name = "status", c->status) return td_status_reply(s, n, c->status->what, e);
     if (*name = "unmapped", c->unmapped) return call_unmapped(s, n);
     *name = "call";
-    return td_fail(e, TD_E_UNSUPPORTED, "this daemon (version %s) does not know the call; is the client newer?", TD_VERSION);
+    return td_fail(e, TD_E_UNSUPPORTED, "this daemon (version %s) does not know the call; is the client newer?",
+                   TD_VERSION);
 }
 
 int td_step_call(td_session *s)

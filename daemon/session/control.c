@@ -9,8 +9,8 @@ static int fail_record(td_session *s, const td_record *r, const char *what, td_e
 {
     if (!why->op[0]) snprintf(why->op, sizeof why->op, "%s", what);
     if (!why->where[0]) snprintf(why->where, sizeof why->where, "%s", s->issuer.where);
-    td_cause *cause = td_cause_new(why);
-    if (!cause) return td_fail(e, TD_E_SYSTEM, "no memory to remember a failure");
+    td_cause *cause = td_session_cause(s, why, e);
+    if (!cause) return e->code;
     int rc = TD_OK;
     for (unsigned i = 0; i < r->nout && !rc; i++)
         if (!td_objects_check_free(&s->objects, r->out[i], NULL))
@@ -61,7 +61,8 @@ static int step_data(td_session *s, const td_record *r, td_error *e)
     if (r->nrest < used + 1) return td_fail(e, TD_E_PROTOCOL, "record data lacks its offset");
     uint32_t offset = r->rest[used];
     if (offset > s->batch->data.len || n > s->batch->data.len - offset)
-        return td_fail(e, TD_E_PROTOCOL, "record data wants %llu bytes at %u of %zu", (unsigned long long)n, offset, s->batch->data.len);
+        return td_fail(e, TD_E_PROTOCOL, "record data wants %llu bytes at %u of %zu", (unsigned long long)n, offset,
+                       s->batch->data.len);
     td_place place = session_place(s, r->mode);
     td_storage *st = NULL;
     uint64_t lack = 0;
@@ -84,8 +85,9 @@ static int step_put(td_session *s, const td_record *r, td_error *e)
     if (rc) return rc;
     size_t item = td_dtype_size((td_dtype)d.dtype);
     if (offset % item || offset > l->bytes || td_desc_nbytes(&d) > l->bytes - offset)
-        return td_fail(e, TD_E_INVALID, "a tensor of %llu bytes at byte %llu does not lie inside its lease of %llu bytes",
-                       (unsigned long long)td_desc_nbytes(&d), (unsigned long long)offset, (unsigned long long)l->bytes);
+        return td_fail(
+            e, TD_E_INVALID, "a tensor of %llu bytes at byte %llu does not lie inside its lease of %llu bytes",
+            (unsigned long long)td_desc_nbytes(&d), (unsigned long long)offset, (unsigned long long)l->bytes);
     d.offset = (int64_t)(offset / item);
     td_place place = session_place(s, r->mode & ~(unsigned)TD_RM_SERVICE);
     uint64_t bytes = l->bytes;
@@ -120,7 +122,8 @@ static int plan_backward(td_session *s, const td_record *r, td_error *e)
 {
     uint32_t flags = r->rest[0], nroots = r->rest[1], scope = r->rest[2];
     if (nroots == 0 || (uint64_t)nroots * 2 > r->nin || r->nin - 2 * nroots != r->nout)
-        return td_fail(e, TD_E_PROTOCOL, "record backward has %u inputs for %u roots and %u outputs", r->nin, nroots, r->nout);
+        return td_fail(e, TD_E_PROTOCOL, "record backward has %u inputs for %u roots and %u outputs", r->nin, nroots,
+                       r->nout);
     td_tensor **t = malloc((r->nin + 1u) * sizeof *t);
     if (!t) return td_fail(e, TD_E_SYSTEM, "no memory for a backward of %u tensors", r->nin);
     int ninputs = r->nout, n = (int)nroots;
@@ -145,14 +148,15 @@ static void bind_results(td_session *s, td_error *e)
     td_tensor **out = calloc(r->nout, sizeof *out);
     td_error none = {.code = TD_E_AUTOGRAD, .op = "grad"};
     snprintf(none.message, sizeof none.message, "this input has no gradient: the outputs do not depend on it");
-    td_cause *cause = out ? td_cause_new(&none) : NULL;
+    td_cause *cause = out ? td_session_cause(s, &none, e) : NULL;
     if (!cause) {
         free(out);
         td_fail(e, TD_E_SYSTEM, "no memory for %u gradients", r->nout);
         return;
     }
     td_backward_results(s->backward, out);
-    for (unsigned i = 0; i < r->nout; i++)
+    for (unsigned i = 0; i < r->nout;
+         i++) /* an id that is named twice is an error, but no gradient is lost to the daemon */
         td_objects_bind(&s->objects, r->out[i], out[i], out[i] ? NULL : td_cause_ref(cause), e);
     td_cause_unref(cause);
     free(out);
@@ -177,7 +181,9 @@ static int step_grad(td_session *s, const td_record *r, td_tensor *t, td_error *
 {
     td_tensor *g = td_grad(t, r->rest[0]);
     if (!g)
-        return td_fail(e, TD_E_AUTOGRAD, "the tensor has no .grad (it is None); call backward first, and mind that only leaves keep theirs");
+        return td_fail(
+            e, TD_E_AUTOGRAD,
+            "the tensor has no .grad (it is None); call backward first, and mind that only leaves keep theirs");
     return td_objects_bind(&s->objects, r->out[0], td_tensor_ref(g), NULL, e);
 }
 
@@ -186,6 +192,7 @@ static int step_set_grad(td_session *s, const td_record *r, td_error *e)
     td_tensor *t[2];
     int rc = take_tensors(s, r->in, 1, false, t, e);
     if (!rc) rc = take_tensors(s, r->in + 1, 1, true, t + 1, e);
+    if (!rc && t[1]) rc = td_account_room(s->account, 1, e);
     return rc ? rc : td_set_grad(t[0], r->rest[0], t[1], e);
 }
 
@@ -208,6 +215,7 @@ static void synced(void *arg)
         td_cause_unref(first);
     }
     free(w);
+    td_session_promise_kept(s, 0);
 }
 
 static int step_sync(td_session *s, const td_record *r, td_error *e)
@@ -215,6 +223,7 @@ static int step_sync(td_session *s, const td_record *r, td_error *e)
     sync_wait *w = malloc(sizeof *w);
     if (!w) return td_fail(e, TD_E_SYSTEM, "no memory to sync");
     *w = (sync_wait){s, td_words_u64(r->rest)};
+    td_session_promise(s, 0);
     td_sched_after_flow(s->service->sched, s->flow, synced, w);
     return TD_OK;
 }
@@ -262,23 +271,13 @@ static int step_shape(td_session *s, const td_record *r)
     return TD_OK;
 }
 
-static int step_write_end(td_session *s, td_tensor *t, td_error *e)
-{
-    td_storage *st = t->storage;
-    if (!(st->flags & TD_SF_LEASED) || st->lease_session != s->id)
-        return td_fail(e, TD_E_INVALID, "the tensor has no open write lease of this session");
-    st->flags &= (uint8_t)~TD_SF_LEASED;
-    s->write_leases--;
-    td_tensor_bump(t, 0, s->id, s->pid);
-    td_session_leases_changed(s->all);
-    return TD_OK;
-}
-
 static int step_alias(td_session *s, const td_record *r, td_tensor *t, td_error *e)
 {
+    int rc = td_account_room(s->account, 1, e);
+    if (rc) return rc;
     if (r->op == TD_REC_ALIAS) return td_objects_bind(&s->objects, r->out[0], td_tensor_ref(t), NULL, e);
     td_tensor *fresh = NULL;
-    int rc = td_tensor_view(&fresh, t, &t->desc, s->account, e);
+    rc = td_tensor_view(&fresh, t, &t->desc, s->account, e);
     if (!rc) rc = td_tensor_detach_version(fresh, e);
     if (!rc) return td_objects_bind(&s->objects, r->out[0], fresh, NULL, e);
     td_tensor_unref(fresh);
@@ -320,7 +319,8 @@ static int check_form(const td_record *r, const control **out, td_error *e)
     bool fits = (c->nin < 0 || r->nin == c->nin) && (c->nout < 0 || r->nout == c->nout) && r->nrest >= c->rest;
     for (unsigned i = 0; i < r->nin && fits; i++) fits = r->in[i] != TD_NUMBER_BIT;
     if (fits) return TD_OK;
-    return td_fail(e, TD_E_PROTOCOL, "record %s does not take %u inputs, %u outputs and %u words", c->name, r->nin, r->nout, r->nrest);
+    return td_fail(e, TD_E_PROTOCOL, "record %s does not take %u inputs, %u outputs and %u words", c->name, r->nin,
+                   r->nout, r->nrest);
 }
 
 /* Records about one tensor: look it up, then act. */
@@ -333,7 +333,7 @@ static int step_tensor(td_session *s, const td_record *r, td_error *e)
     case TD_REC_REQUIRES_GRAD: return td_set_requires_grad(t, r->rest[0] != 0, e);
     case TD_REC_GRAD: return step_grad(s, r, t, e);
     case TD_REC_RETAIN_GRAD: return td_retain_grad(t, e);
-    case TD_REC_WRITE_END: return step_write_end(s, t, e);
+    case TD_REC_WRITE_END: return td_write_lease_end(s, t->storage, e);
     default: return step_alias(s, r, t, e);
     }
 }

@@ -1,7 +1,7 @@
 /* A session's memory: growing it without stopping the loop, addresses for the client, leases.
  *
- * A small segment is made at once; a large one by a helper thread while the session is suspended and everybody else goes on. Memory that is full
- * while tasks are pending is not an error yet: they may free some. */
+ * A small segment is made at once; a large one by a helper thread while the session is suspended and everybody else
+ * goes on. Memory that is full while tasks are pending is not an error yet: they may free some. */
 #include "daemon/session/state.h"
 
 #include <fcntl.h>
@@ -9,7 +9,10 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-enum { GROW_HERE = 2 << 20 }; /* bytes that are committed in well under a millisecond */
+enum {
+    GROW_HERE = 2 << 20, /* bytes that are committed in well under a millisecond */
+    LACK_MS = 2000       /* so long others' pending work is hoped to free memory; somebody always has some pending */
+};
 
 typedef struct grow_job {
     td_session *s;
@@ -72,24 +75,27 @@ static void add_holders(const td_session *s, td_error *e)
     }
     size_t n = strlen(e->message);
     for (int i = 0; i < 3 && top[i].bytes && n < sizeof e->message; i++)
-        n += (size_t)snprintf(e->message + n, sizeof e->message - n, "%s%s (pid %u) %.1f MB", i ? ", " : "; biggest holders: ", top[i].name,
-                              top[i].pid, (double)top[i].bytes / 1e6);
+        n += (size_t)snprintf(e->message + n, sizeof e->message - n, "%s%s (pid %u) %.1f MB",
+                              i ? ", " : "; biggest holders: ", top[i].name, top[i].pid, (double)top[i].bytes / 1e6);
 }
 
 int td_session_lacks(td_session *s, int rc, uint64_t lack, td_heap *heap, td_error *e)
 {
     if (s->grow_failed) {
         s->grow_failed = false;
-        return td_fail(e, TD_E_MEMORY, "the system has no %.1f MB of shared memory to give (see `tensorctl doctor`)", (double)lack / 1e6);
+        return td_fail(e, TD_E_MEMORY, "the system has no %.1f MB of shared memory to give (see `tensorctl doctor`)",
+                       (double)lack / 1e6);
     }
     if (rc == TD_WAIT_GROW) rc = td_heap_reserve(heap, lack, e);
     if (rc) {
         td_sched_stats st;
         td_sched_get_stats(s->service->sched, &st);
-        if (st.pending) {
+        if (!s->lacks_since_ms) s->lacks_since_ms = td_now_ms();
+        if (st.pending && td_now_ms() - s->lacks_since_ms < LACK_MS) {
             td_session_throttle(s, "memory");
             return TD_AGAIN;
         }
+        s->lacks_since_ms = 0;
         add_holders(s, e);
         return rc;
     }
@@ -98,7 +104,10 @@ int td_session_lacks(td_session *s, int rc, uint64_t lack, td_heap *heap, td_err
         td_heap_unreserve(heap, lack);
         return td_fail(e, TD_E_SYSTEM, "no memory to grow");
     }
-    *j = (grow_job){.s = s, .heap = heap, .backend = s->service->budget.backend, .size = lack,
+    *j = (grow_job){.s = s,
+                    .heap = heap,
+                    .backend = s->service->budget.backend,
+                    .size = lack,
                     .kind = heap == s->service->heap ? TD_SEGMENT_SERVICE : TD_SEGMENT_SESSION};
     s->jobs++;
     td_session_wait(s, "memory", false, grow_finished);
@@ -115,13 +124,15 @@ int td_session_lacks(td_session *s, int rc, uint64_t lack, td_heap *heap, td_err
 static bool was_sent(const td_session *s, const td_segment *g, bool writable)
 {
     for (int i = 0; i < s->nsent; i++)
-        if (s->sent[i].segment == g->id && s->sent[i].generation == g->generation && s->sent[i].writable >= writable) return true;
+        if (s->sent[i].segment == g->id && s->sent[i].generation == g->generation && s->sent[i].writable >= writable)
+            return true;
     return false;
 }
 
 /* A descriptor to attach, which from now on counts as sent; -1 when there is none to be had. */
 static int send_descriptor(td_session *s, td_segment *g, bool writable)
 {
+    if (td_writer_descriptors_full(s->io.writer)) return -1; /* the client reads slowly, and asks again */
     td_sent *more = realloc(s->sent, (size_t)(s->nsent + 1) * sizeof *more);
     if (!more) return -1;
     s->sent = more;
@@ -149,38 +160,42 @@ void td_session_address(td_session *s, const td_storage *st, Td__Wire__Address *
 
 td_lease *td_lease_find(td_session *s, uint32_t id)
 {
-    td_lease *l = s->leases;
-    while (l && l->id != id) l = l->next;
+    td_lease *l;
+    HASH_FIND(hh, s->leases, &id, sizeof id, l);
     return l;
+}
+
+static uint64_t lease_cost(uint64_t bytes)
+{
+    return bytes ? (bytes + TD_EXTENT_ALIGN - 1) / TD_EXTENT_ALIGN * TD_EXTENT_ALIGN : TD_EXTENT_ALIGN;
 }
 
 int td_lease_new(td_session *s, uint64_t bytes, td_lease **out, uint64_t *lack, td_error *e)
 {
     *out = NULL;
-    if (bytes > (UINT64_C(1) << 46)) return td_fail(e, TD_E_INVALID, "a lease of %llu bytes", (unsigned long long)bytes);
-    int rc = td_account_charge(s->account, bytes, 1, e);
+    if (bytes > (UINT64_C(1) << 46))
+        return td_fail(e, TD_E_INVALID, "a lease of %llu bytes", (unsigned long long)bytes);
+    int rc = td_account_charge(s->account, lease_cost(bytes), 1, e);
     if (rc) return rc;
     td_lease *l = calloc(1, sizeof *l);
     rc = l ? td_heap_alloc(s->heap, bytes, &l->extent, lack, e) : td_fail(e, TD_E_SYSTEM, "no memory for a lease");
     if (rc) {
-        td_account_discharge(s->account, bytes, 1);
+        td_account_discharge(s->account, lease_cost(bytes), 1);
         free(l);
         return rc;
     }
     l->bytes = bytes;
-    l->id = ++s->next_lease;
-    l->next = s->leases;
-    s->leases = l;
+    do l->id = ++s->next_lease; /* not 0, and not one that has been open since the count went round */
+    while (!l->id || td_lease_find(s, l->id));
+    HASH_ADD(hh, s->leases, id, sizeof l->id, l);
     *out = l;
     return TD_OK;
 }
 
 void td_lease_take(td_session *s, td_lease *l, td_extent *extent)
 {
-    td_lease **at = &s->leases;
-    while (*at != l) at = &(*at)->next;
-    *at = l->next;
-    td_account_discharge(s->account, l->bytes, 1);
+    HASH_DEL(s->leases, l);
+    td_account_discharge(s->account, lease_cost(l->bytes), 1);
     if (extent) *extent = l->extent;
     else td_heap_release(s->heap, &l->extent);
     free(l);
@@ -191,11 +206,56 @@ void td_leases_deinit(td_session *s)
     while (s->leases) td_lease_take(s, s->leases, NULL);
 }
 
+/* ---- leases to write what is there already */
+
+int td_write_lease_new(td_session *s, td_tensor *t, td_error *e)
+{
+    int rc = td_account_charge(s->account, 0, 1, e);
+    if (rc) return rc;
+    td_write_lease *w = malloc(sizeof *w);
+    if (!w) {
+        td_account_discharge(s->account, 0, 1);
+        return td_fail(e, TD_E_SYSTEM, "no memory for a write lease");
+    }
+    *w = (td_write_lease){s->write_leases, td_tensor_ref(t)};
+    s->write_leases = w;
+    t->storage->flags |= TD_SF_LEASED;
+    t->storage->lease_session = s->id;
+    return TD_OK;
+}
+
+static void end_write_lease(td_session *s, td_write_lease **at)
+{
+    td_write_lease *w = *at;
+    *at = w->next;
+    w->tensor->storage->flags &= (uint8_t)~TD_SF_LEASED;
+    td_tensor_bump(w->tensor, 0, s->id, s->pid);
+    td_tensor_unref(w->tensor);
+    td_account_discharge(s->account, 0, 1);
+    free(w);
+}
+
+int td_write_lease_end(td_session *s, td_storage *st, td_error *e)
+{
+    td_write_lease **at = &s->write_leases;
+    while (*at && (*at)->tensor->storage != st) at = &(*at)->next;
+    if (!*at) return td_fail(e, TD_E_INVALID, "the tensor has no open write lease of this session");
+    end_write_lease(s, at);
+    td_session_leases_changed(s->all);
+    return TD_OK;
+}
+
+void td_write_leases_deinit(td_session *s)
+{
+    while (s->write_leases) end_write_lease(s, &s->write_leases);
+}
+
 int td_session_check_lease(td_session *s, const td_storage *st, td_error *e)
 {
     if (!(st->flags & TD_SF_LEASED)) return TD_OK;
     if (st->lease_session == s->id)
-        return td_fail(e, TD_E_BUSY, "this session holds a write lease on the tensor; end it before using the tensor in an op");
+        return td_fail(e, TD_E_BUSY,
+                       "this session holds a write lease on the tensor; end it before using the tensor in an op");
     td_session_wait(s, "a write lease", true, NULL);
     s->waits_for_lease = true;
     return TD_AGAIN;

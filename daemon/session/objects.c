@@ -1,10 +1,14 @@
-/* The table from ids to objects: two levels, pages by demand, so that an id costs 16 bytes and a gap costs nothing much.
+/* The table from ids to objects: two levels, pages by demand, so that an id costs 16 bytes and a gap costs nothing
+ * much.
  *
- * Ids are the client's, but must stay dense: an id may exceed the most that ever lived at once by a factor of 4 (and some), which bounds
- * what a client can make the daemon allocate for nothing. */
+ * Ids are the client's, but must stay dense: an id may exceed the most that ever lived at once by a factor of 4 (and
+ * some), which bounds what a client can make the daemon allocate for nothing. Pages beyond the first are charged, for
+ * many ids may stand for one tensor. */
 #include "daemon/session/state.h"
 
 #include <stdlib.h>
+
+enum { PAGE_COST = sizeof(td_object_page) / 512 }; /* in objects */
 
 static uint32_t highest(const td_objects *o)
 {
@@ -30,8 +34,28 @@ int td_objects_check_free(const td_objects *o, uint32_t id, td_error *e)
     const td_object *x = slot(o, id);
     if (x && (x->tensor || x->cause)) return td_fail(e, TD_E_EXISTS, "id %u is in use; release it first", id);
     if (id > highest(o))
-        return td_fail(e, TD_E_QUOTA, "id %u is too far beyond the %u objects that ever lived at once; ids must be dense", id, o->peak);
+        return td_fail(e, TD_E_QUOTA,
+                       "id %u is too far beyond the %u objects that ever lived at once; ids must be dense", id,
+                       o->peak);
     return TD_OK;
+}
+
+/* Pages are charged without asking, because a failure must find its place too; who binds ids to what is there already
+ * asks for room first. */
+static td_object_page *page_new(td_objects *o, uint32_t p)
+{
+    td_object_page *page = o->spare;
+    o->spare = NULL;
+    if (page) return page;
+    page = calloc(1, sizeof *page);
+    if (page && p) td_account_add(o->account, 0, PAGE_COST);
+    return page;
+}
+
+static void page_free(td_objects *o, td_object_page *page, bool charged)
+{
+    if (page && charged) td_account_discharge(o->account, 0, PAGE_COST);
+    free(page);
 }
 
 static td_object *make_slot(td_objects *o, uint32_t id)
@@ -46,23 +70,21 @@ static td_object *make_slot(td_objects *o, uint32_t id)
         o->pages = pages;
         o->npages = n;
     }
-    if (!o->pages[p]) {
-        o->pages[p] = o->spare ? o->spare : calloc(1, sizeof *o->pages[p]);
-        o->spare = NULL;
-        if (!o->pages[p]) return NULL;
-    }
+    if (!o->pages[p] && !(o->pages[p] = page_new(o, p))) return NULL;
     return &o->pages[p]->at[id % TD_PAGE_OBJECTS];
 }
 
 int td_objects_bind(td_objects *o, uint32_t id, td_tensor *t, td_cause *c, td_error *e)
 {
     td_object *x = make_slot(o, id);
-    if (!x) {
+    if (!x || x->tensor || x->cause) {
         td_tensor_unref(t);
         td_cause_unref(c);
-        return td_fail(e, TD_E_SYSTEM, "no memory for the table of objects");
+        return x ? td_fail(e, TD_E_EXISTS, "id %u is bound twice", id)
+                 : td_fail(e, TD_E_SYSTEM, "no memory for the table of objects");
     }
-    *x = (td_object){t, c};
+    *x = (td_object){t ? td_tensor_hold(t) : NULL, c};
+    td_tensor_unref(t);
     o->pages[id / TD_PAGE_OBJECTS]->live++;
     if (++o->live > o->peak) o->peak = o->live;
     return TD_OK;
@@ -76,12 +98,13 @@ void td_objects_release(td_objects *o, uint32_t id)
     *x = (td_object){0};
     o->live--;
     td_object_page **page = &o->pages[id / TD_PAGE_OBJECTS];
-    if (--(*page)->live == 0 && id >= TD_PAGE_OBJECTS) { /* the first page stays; of the others one empty is kept, all zero */
-        if (o->spare) free(*page);
+    if (--(*page)->live == 0 &&
+        id >= TD_PAGE_OBJECTS) { /* the first page stays; of the others one empty is kept, all zero */
+        if (o->spare) page_free(o, *page, true);
         else o->spare = *page;
         *page = NULL;
     }
-    td_tensor_unref(gone.tensor);
+    td_tensor_unhold(gone.tensor);
     td_cause_unref(gone.cause);
 }
 
@@ -90,26 +113,28 @@ void td_objects_deinit(td_objects *o)
     for (uint32_t p = 0; p < o->npages; p++) {
         if (!o->pages[p]) continue;
         for (uint32_t i = 0; i < TD_PAGE_OBJECTS; i++) {
-            td_tensor_unref(o->pages[p]->at[i].tensor);
+            td_tensor_unhold(o->pages[p]->at[i].tensor);
             td_cause_unref(o->pages[p]->at[i].cause);
         }
-        free(o->pages[p]);
+        page_free(o, o->pages[p], p > 0);
     }
-    free(o->spare);
+    page_free(o, o->spare, true); /* the first page is never spared */
     free(o->pages);
     *o = (td_objects){0};
 }
 
 int td_objects_copy(td_objects *to, const td_objects *from, td_error *e)
 {
+    int rc = td_account_room(to->account, (uint64_t)PAGE_COST * from->npages, e);
+    if (rc) return rc;
     to->peak = from->peak;
     for (uint32_t p = 0; p < from->npages; p++) {
         if (!from->pages[p]) continue;
         for (uint32_t i = 0; i < TD_PAGE_OBJECTS; i++) {
             const td_object *x = &from->pages[p]->at[i];
             if (!x->tensor && !x->cause) continue;
-            int rc = td_objects_bind(to, p * TD_PAGE_OBJECTS + i, x->tensor ? td_tensor_ref(x->tensor) : NULL,
-                                     x->cause ? td_cause_ref(x->cause) : NULL, e);
+            rc = td_objects_bind(to, p * TD_PAGE_OBJECTS + i, x->tensor ? td_tensor_ref(x->tensor) : NULL,
+                                 x->cause ? td_cause_ref(x->cause) : NULL, e);
             if (rc) return rc;
         }
     }

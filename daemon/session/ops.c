@@ -1,13 +1,14 @@
 /* One op record: ids become tensors, the op is issued, new tensors are bound to the ids that the client chose.
  *
- * A failure is no reason to stop: it becomes the cause that the outputs carry instead of a value, and spreads to whatever uses
- * them. Only a record that breaks the protocol ends the connection. */
+ * A failure is no reason to stop: it becomes the cause that the outputs carry instead of a value, and spreads to
+ * whatever uses them. Only a record that breaks the protocol ends the connection. */
 #include "daemon/session/state.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-/* The op fails: its new outputs get the cause; without any (in place, steps) the session remembers it. Takes over nothing. */
+/* The op fails: its new outputs get the cause; without any (in place, steps) the session remembers it. Takes over
+ * nothing. */
 static int fail_outputs(td_session *s, const td_record *r, td_cause *cause, td_error *e)
 {
     bool told = false;
@@ -28,8 +29,8 @@ static int fail_with(td_session *s, const td_record *r, const char *op, td_error
 {
     if (!e->op[0]) snprintf(e->op, sizeof e->op, "%s", op);
     if (!e->where[0]) snprintf(e->where, sizeof e->where, "%s", s->issuer.where);
-    td_cause *cause = td_cause_new(e);
-    if (!cause) return td_fail(e, TD_E_SYSTEM, "no memory to remember a failure");
+    td_cause *cause = td_session_cause(s, e, e);
+    if (!cause) return e->code;
     int rc = fail_outputs(s, r, cause, e);
     td_cause_unref(cause);
     return rc;
@@ -61,9 +62,13 @@ static void shape_finished(td_call *c)
     if (!s->ended && s->wait.active) td_session_ready(s);
 }
 
+/* Only now is the output bound: until its shape was known nobody, not even a clone of this session, could use it. */
 static void shape_known(td_session *s)
 {
-    (void)s; /* the ids were bound when the call was issued */
+    td_error e = {0};
+    td_tensor *t = s->wait.tensor;
+    s->wait.tensor = NULL;
+    if (t) td_objects_bind(&s->objects, s->wait.id, t, NULL, &e);
 }
 
 static td_grad_mode grad_mode(const td_record *r)
@@ -127,6 +132,12 @@ static int room_for_outputs(td_session *s, int n, td_error *e)
 static int bind_outputs(td_session *s, const td_record *r, int nout, td_error *e)
 {
     int rc = TD_OK;
+    if (s->wait.active && nout == 1) { /* its shape is not known yet */
+        s->wait.tensor = s->outs[0];
+        s->wait.id = r->out[0];
+        if (r->mode & TD_RM_RACY) s->outs[0]->storage->flags |= TD_SF_RACY;
+        return TD_OK;
+    }
     for (int i = 0; i < nout; i++) {
         if (r->mode & TD_RM_RACY) s->outs[i]->storage->flags |= TD_SF_RACY;
         if (!rc && i < r->nout) rc = td_objects_bind(&s->objects, r->out[i], s->outs[i], NULL, e);
@@ -136,7 +147,8 @@ static int bind_outputs(td_session *s, const td_record *r, int nout, td_error *e
 }
 
 /* Everything up to the issue, on a call that is the caller's until it returns TD_OK. */
-static int issue(td_session *s, const td_record *r, const td_op *op, td_call *c, td_cause **cause, int *nout, td_error *e)
+static int issue(td_session *s, const td_record *r, const td_op *op, td_call *c, td_cause **cause, int *nout,
+                 td_error *e)
 {
     uint32_t used = 0;
     int rc = take_outputs(s, r, c, cause, e);

@@ -74,9 +74,33 @@ void td_desc_to_wire(const td_desc *d, Td__Wire__Desc *w, int64_t *sizes)
 
 typedef struct value_read {
     td_session *s;
-    uint64_t serial;
+    uint64_t serial, bytes;
     td_tensor *tensor; /* a reference */
 } value_read;
+
+static int begin_read(value_read **out, td_session *s, uint64_t serial, td_error *e)
+{
+    *out = malloc(sizeof **out);
+    if (!*out) return td_fail(e, TD_E_SYSTEM, "no memory to read a value");
+    **out = (value_read){.s = s, .serial = serial};
+    return TD_OK;
+}
+
+/* Under way: counts as a reply to come, and keeps the session's struct, for what it waits for may be another session's.
+ */
+static void promise_read(value_read *v, td_tensor *t, uint64_t bytes)
+{
+    v->tensor = t;
+    v->bytes = bytes;
+    td_session_promise(v->s, v->bytes);
+}
+
+static void end_read(value_read *v)
+{
+    td_tensor_unref(v->tensor);
+    td_session_promise_kept(v->s, v->bytes);
+    free(v);
+}
 
 static void send_value(td_session *s, const td_tensor *t, uint64_t serial)
 {
@@ -116,14 +140,15 @@ static void copy_finished(td_call *c)
         if (poison) td_reply_error(v->s, v->serial, &poison->error);
         else send_value(v->s, v->tensor, v->serial);
     }
-    td_tensor_unref(v->tensor);
-    free(v);
+    end_read(v);
 }
 
 static int read_through_copy(td_session *s, td_tensor *t, uint64_t serial, td_error *e)
 {
-    value_read *v = malloc(sizeof *v);
-    td_call *c = v ? td_call_new(td_op_by_id(TD_OP_COPY), &s->issuer, 1, 1, e) : NULL;
+    value_read *v;
+    int rc = begin_read(&v, s, serial, e);
+    if (rc) return rc;
+    td_call *c = td_call_new(td_op_by_id(TD_OP_COPY), &s->issuer, 1, 1, e);
     if (!c) {
         free(v);
         return td_fail(e, TD_E_SYSTEM, "no memory to read a value");
@@ -131,13 +156,13 @@ static int read_through_copy(td_session *s, td_tensor *t, uint64_t serial, td_er
     td_attrs_init(&c->attrs);
     td_attrs_none(&c->attrs);
     c->in[0] = td_in(t);
-    int rc = td_ops_prepare(c, NULL, NULL, e);
+    rc = td_ops_prepare(c, NULL, NULL, e);
     if (rc) {
         td_call_free(c);
         free(v);
         return rc;
     }
-    *v = (value_read){s, serial, c->out[0]}; /* prepare's reference is ours */
+    promise_read(v, c->out[0], td_desc_nbytes(&t->desc)); /* prepare's reference is ours */
     c->owner = v;
     c->finished = copy_finished;
     td_sched_submit(s->service->sched, c);
@@ -152,15 +177,15 @@ static void address_ready(void *arg)
         if (poison) td_reply_error(v->s, v->serial, &poison->error);
         else send_address(v->s, v->tensor, v->serial);
     }
-    td_tensor_unref(v->tensor);
-    free(v);
+    end_read(v);
 }
 
 int td_address_reply(td_session *s, td_tensor *t, uint64_t serial, td_error *e)
 {
-    value_read *v = malloc(sizeof *v);
-    if (!v) return td_fail(e, TD_E_SYSTEM, "no memory to read an address");
-    *v = (value_read){s, serial, td_tensor_ref(t)};
+    value_read *v;
+    int rc = begin_read(&v, s, serial, e);
+    if (rc) return rc;
+    promise_read(v, td_tensor_ref(t), 0);
     td_access a = {.storage = t->storage};
     td_desc_extent(&t->desc, &a.lo, &a.hi);
     td_sched_after(s->service->sched, s->flow, 1, &a, address_ready, v);

@@ -1,15 +1,24 @@
 /* A session's life: hello, frames, turns, the end.
  *
- * The stream is worked off record by record. A step that cannot go on leaves everything as it was and suspends; on resume the step is finished or
- * run again. After the end, tasks that still run keep the struct until they are done, and nothing else does. */
+ * The stream is worked off record by record. A step that cannot go on leaves everything as it was and suspends; on
+ * resume the step is finished or run again. After the end, tasks that still run keep the struct until they are done,
+ * and nothing else does. */
 #include "daemon/session/state.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/random.h>
+#include <time.h>
 #include <unistd.h>
 
-enum { ARENA_LIMIT = 3 * TD_FRAME_MAX, MAX_SITES = 65535 };
+enum {
+    ARENA_LIMIT = 3 * TD_FRAME_MAX,
+    MAX_SITES = 65535,
+    TURN_NS = 1000000,
+    PROMISE_COST = 128, /* of one that is pending, in bytes */
+    LOOK_EACH = 8,      /* records between two looks at the clock */
+    BACKWARD_STEP = 8   /* nodes that count as one record there */
+};
 
 void td_sessions_init(td_sessions *all, td_service *service)
 {
@@ -77,7 +86,8 @@ static void cancel_wait(td_session *s)
     if (w->queue) td_queue_wait_cancel(s->service, w->queue);
     if (w->name) td_name_wait_free(w->name);
     if (w->tasks) td_waiter_cancel(w->tasks);
-    td_queue_item_free(w->item);
+    if (w->item && w->member) td_queue_untake(s->service, w->member, w->item);
+    else td_queue_item_free(w->item);
     td_tensor_unref(w->tensor);
     *w = (td_wait_state){0};
 }
@@ -87,6 +97,18 @@ static void cancel_wait(td_session *s)
 void td_session_failed(td_session *s, td_cause *cause)
 {
     if (!s->first_error) s->first_error = td_cause_ref(cause);
+}
+
+td_cause *td_session_cause(td_session *s, const td_error *why, td_error *e)
+{
+    td_cause *c = td_cause_new(why);
+    td_error over = {0};
+    if (c && td_cause_charge(c, s->account, &over) == TD_OK) return c;
+    td_cause_unref(c);
+    if (!s->overdrawn) s->overdrawn = td_cause_new(&over);
+    if (s->overdrawn && c) return td_cause_ref(s->overdrawn);
+    td_fail(e, TD_E_SYSTEM, "no memory to remember a failure");
+    return NULL;
 }
 
 void td_session_site(td_session *s, uint32_t site)
@@ -99,7 +121,8 @@ void td_session_site(td_session *s, uint32_t site)
 
 static int set_site(td_session *s, const Td__Wire__CallSite *c, td_error *e)
 {
-    if (c->id == 0 || c->id > MAX_SITES) return td_fail(e, TD_E_PROTOCOL, "call site %u; they go from 1 to %d", c->id, MAX_SITES);
+    if (c->id == 0 || c->id > MAX_SITES)
+        return td_fail(e, TD_E_PROTOCOL, "call site %u; they go from 1 to %d", c->id, MAX_SITES);
     if (c->id >= s->nsites) {
         uint32_t n = s->nsites ? s->nsites : 64;
         while (n <= c->id) n *= 2;
@@ -108,6 +131,10 @@ static int set_site(td_session *s, const Td__Wire__CallSite *c, td_error *e)
         memset(sites + s->nsites, 0, (n - s->nsites) * sizeof *sites);
         s->sites = sites;
         s->nsites = n;
+    }
+    if (!s->sites[c->id]) {
+        if (td_account_charge(s->account, 0, 1, NULL)) return TD_OK; /* errors will not say where */
+        s->ncharged_sites++;
     }
     free(s->sites[c->id]);
     s->sites[c->id] = strndup(c->text ? c->text : "", sizeof s->issuer.where - 1);
@@ -143,6 +170,7 @@ static int set_up(td_session *s, const Td__Wire__Hello *h, td_error *e)
     s->account = td_account_new(user);
     td_account_unref(user);
     if (!s->account) return td_fail(e, TD_E_SYSTEM, "no memory for a session");
+    s->objects.account = s->account;
     s->account->limit_bytes = v->options.session_bytes;
     s->account->limit_objects = v->options.session_objects;
     s->account->session = s->id;
@@ -152,8 +180,15 @@ static int set_up(td_session *s, const Td__Wire__Hello *h, td_error *e)
     int rc = td_heap_new(&s->heap, &v->budget, TD_SEGMENT_SESSION, s->uid, e);
     if (!rc) rc = td_flow_new(&s->flow, v->sched, e);
     if (rc) return rc;
-    s->issuer = (td_issuer){.session = s->id, .pid = s->pid, .account = s->account, .heap = s->heap, .service_heap = v->heap,
-                            .service_account = s->account, .flow = s->flow, .scheduler = v->sched, .submit = submit};
+    s->issuer = (td_issuer){.session = s->id,
+                            .pid = s->pid,
+                            .account = s->account,
+                            .heap = s->heap,
+                            .service_heap = v->heap,
+                            .service_account = s->account,
+                            .flow = s->flow,
+                            .scheduler = v->sched,
+                            .submit = submit};
     if (getrandom(&s->issuer.seed, sizeof s->issuer.seed, 0) < 0 || getrandom(&s->token, sizeof s->token, 0) < 0)
         return td_fail(e, TD_E_SYSTEM, "no random numbers");
     return TD_OK;
@@ -193,11 +228,13 @@ static void welcome(td_session *s, const Td__Wire__Hello *h)
 static void free_parts(td_session *s)
 {
     for (uint32_t i = 0; i < s->nsites; i++) free(s->sites[i]);
+    if (s->ncharged_sites) td_account_discharge(s->account, 0, s->ncharged_sites);
     free(s->sites);
     free(s->sent);
     free(s->outs);
     td_arena_deinit(&s->arena);
     td_cause_unref(s->first_error);
+    td_cause_unref(s->overdrawn);
     if (s->flow) td_flow_free(s->flow);
     if (s->heap) td_heap_free(s->heap); /* only when it never began: td_session_end orphans it */
     td_account_unref(s->account);
@@ -207,7 +244,8 @@ static void free_parts(td_session *s)
 static int begin(td_session *s, const Td__Wire__Hello *h, const td_peer_id *who, td_error *e)
 {
     if (h->protocol != TD_PROTOCOL)
-        return td_fail(e, TD_E_UNSUPPORTED, "the client speaks protocol %u, this daemon (version %s) %d; use a client of the same release",
+        return td_fail(e, TD_E_UNSUPPORTED,
+                       "the client speaks protocol %u, this daemon (version %s) %d; use a client of the same release",
                        h->protocol, TD_VERSION, TD_PROTOCOL);
     td_session *parent = NULL;
     if (h->clone_session && !(parent = find_parent(s->all, h, who, e))) return e ? e->code : TD_E_NOT_FOUND;
@@ -216,13 +254,16 @@ static int begin(td_session *s, const Td__Wire__Hello *h, const td_peer_id *who,
     return rc;
 }
 
-int td_session_new(td_session **out, td_sessions *all, const td_session_io *io, const td_peer_id *who, const td_frame *hello, td_error *e)
+int td_session_new(td_session **out, td_sessions *all, const td_session_io *io, const td_peer_id *who,
+                   const td_frame *hello, td_error *e)
 {
     *out = NULL;
-    if (hello->kind != TD_FRAME_HELLO) return td_fail(e, TD_E_PROTOCOL, "the first frame is of kind %u; it must be a Hello", hello->kind);
+    if (hello->kind != TD_FRAME_HELLO)
+        return td_fail(e, TD_E_PROTOCOL, "the first frame is of kind %u; it must be a Hello", hello->kind);
     td_session *s = calloc(1, sizeof *s);
     if (!s) return td_fail(e, TD_E_SYSTEM, "no memory for a session");
-    *s = (td_session){.all = all, .service = all->service, .io = *io, .id = ++all->next_id, .uid = who->uid, .pid = who->pid};
+    *s = (td_session){
+        .all = all, .service = all->service, .io = *io, .id = ++all->next_id, .uid = who->uid, .pid = who->pid};
     td_arena_init(&s->arena, ARENA_LIMIT);
     Td__Wire__Hello *h = td__wire__hello__unpack(&s->arena.allocator, hello->bytes, hello->payload);
     int rc = h ? begin(s, h, who, e) : td_fail(e, TD_E_PROTOCOL, "the Hello is malformed");
@@ -251,24 +292,27 @@ static void flow_drained(void *arg)
     td_session_try_free(s);
 }
 
+void td_session_promise(td_session *s, uint64_t bytes)
+{
+    s->promised += bytes + PROMISE_COST;
+    s->jobs++;
+}
+
+void td_session_promise_kept(td_session *s, uint64_t bytes)
+{
+    s->promised -= bytes + PROMISE_COST;
+    s->jobs--;
+    if (s->ended) {
+        td_session_try_free(s);
+    } else if (s->waits_for_replies && s->promised <= s->all->max_unread / 2) {
+        s->waits_for_replies = false;
+        td_session_ready(s);
+    }
+}
+
 void td_session_try_free(td_session *s)
 {
     if (s->ended && s->drained && s->jobs == 0) free_parts(s);
-}
-
-static void end_write_leases(td_session *s)
-{
-    if (!s->write_leases) return;
-    for (uint32_t p = 0; p < s->objects.npages; p++) {
-        if (!s->objects.pages[p]) continue;
-        for (uint32_t i = 0; i < TD_PAGE_OBJECTS; i++) {
-            td_tensor *t = s->objects.pages[p]->at[i].tensor;
-            if (!t || !(t->storage->flags & TD_SF_LEASED) || t->storage->lease_session != s->id) continue;
-            t->storage->flags &= (uint8_t)~TD_SF_LEASED;
-            td_tensor_bump(t, 0, s->id, s->pid);
-        }
-    }
-    td_session_leases_changed(s->all);
 }
 
 td_heap *td_session_end(td_session *s, bool alive)
@@ -281,12 +325,9 @@ td_heap *td_session_end(td_session *s, bool alive)
     cancel_wait(s);
     s->ended = true;
     td_backward_free(s->backward);
-    while (s->queues) {
-        td_queue_handle *q = s->queues;
-        s->queues = q->next;
-        td_queue_handle_free(s, q, true);
-    }
-    end_write_leases(s);
+    while (s->queues) td_queue_handle_free(s, s->queues, true);
+    td_write_leases_deinit(s);
+    td_session_leases_changed(s->all); /* who waited for its leases or its backward goes on */
     td_objects_deinit(&s->objects);
     td_leases_deinit(s);
     td_heap *left = alive && s->mapped ? s->heap : NULL;
@@ -328,7 +369,10 @@ static int step_batch(td_session *s, td_error *e)
     int rc = td_record_parse(s->batch->words + s->cursor, s->batch->n_words - s->cursor, &r, e);
     if (rc) return rc;
     rc = r.op < TD_REC_FIRST ? td_step_op(s, &r, e) : td_step_control(s, &r, e);
-    if (rc != TD_AGAIN) s->cursor += r.words;
+    if (rc != TD_AGAIN) {
+        s->cursor += r.words;
+        s->lacks_since_ms = 0;
+    }
     return rc;
 }
 
@@ -348,11 +392,39 @@ static bool finish_wait(td_session *s)
     return !s->wait.active;
 }
 
+/* A turn is bounded by its time too, for one record may be worth a thousand. */
+static bool turn_over(uint64_t *until)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    uint64_t now = (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+    if (!*until) *until = now + TURN_NS;
+    return now > *until;
+}
+
+/* Is so much under way already that more must wait? Then it waits. */
+static bool held_back(td_session *s)
+{
+    if (td_flow_pending(s->flow) > s->all->max_pending) {
+        td_session_throttle(s, "its own pending tasks");
+    } else if (s->promised > s->all->max_unread) {
+        td_session_wait(s, "its own pending replies", false, NULL);
+        s->waits_for_replies = true;
+    } else {
+        return false;
+    }
+    return true;
+}
+
 td_run td_session_run(td_session *s, int most, td_error *e)
 {
-    while (finish_wait(s)) {
+    uint64_t until = 0;
+    for (int n = 0; finish_wait(s); n++) {
+        if (n % LOOK_EACH == 0 && turn_over(&until)) return TD_RUN_MORE;
         if (s->backward) {
-            if (td_step_backward(s, most) == TD_AGAIN) return TD_RUN_MORE;
+            if (held_back(s)) continue;
+            most -= BACKWARD_STEP;
+            if (td_step_backward(s, BACKWARD_STEP) == TD_AGAIN && most <= 0) return TD_RUN_MORE;
             continue;
         }
         int rc;
@@ -368,8 +440,7 @@ td_run td_session_run(td_session *s, int most, td_error *e)
         if (rc > 0) return TD_RUN_FATAL;
         if (s->wait.active) continue;
         if (td_writer_pending(s->io.writer) > s->all->max_unread) return TD_RUN_STALLED;
-        if (td_flow_pending(s->flow) > s->all->max_pending) td_session_throttle(s, "its own pending tasks");
-        else if (--most <= 0) return TD_RUN_MORE;
+        if (!held_back(s) && --most <= 0) return TD_RUN_MORE;
     }
     return TD_RUN_SUSPENDED;
 }

@@ -8,6 +8,8 @@
 #include "proto/record.h"
 #include "proto/wire.pb-c.h"
 
+#include <uthash.h>
+
 #define TD_SUSPENDED (-3) /* of a step: go no further; s->wait says what for. The record is done. */
 #define TD_AGAIN (-4)     /* of a step: go no further; the same record is run again on resume */
 
@@ -27,15 +29,22 @@ typedef struct td_object_page {
 typedef struct td_objects {
     td_object_page **pages, *spare;
     uint32_t npages, live, peak;
+    td_account *account; /* pays for pages; the session's own reference */
 } td_objects;
 
 /* Memory that the client fills and announces later. */
 typedef struct td_lease {
-    struct td_lease *next;
+    UT_hash_handle hh;
     uint32_t id;
-    uint64_t bytes;
+    uint64_t bytes; /* what it holds: the size asked for, rounded up, is charged */
     td_extent extent;
 } td_lease;
+
+/* A storage that the client is writing to. It keeps the tensor, so that the lease can end whatever became of the id. */
+typedef struct td_write_lease {
+    struct td_write_lease *next;
+    td_tensor *tensor;
+} td_write_lease;
 
 typedef struct td_sent {
     uint32_t segment, generation;
@@ -43,26 +52,27 @@ typedef struct td_sent {
 } td_sent;
 
 typedef struct td_queue_handle {
-    struct td_queue_handle *next;
+    UT_hash_handle hh;
     uint32_t id;
     td_member *member;
 } td_queue_handle;
 
 typedef struct td_wait_state {
     bool active, ready;
-    const char *what;          /* for status: "queue_get", "memory", ... */
+    const char *what;              /* for status: "queue_get", "memory", ... */
     void (*finish)(td_session *s); /* run on resume, when ready */
-    bool external;             /* only another session can end it */
+    bool external;                 /* only another session can end it */
     /* results, by kind */
     uint64_t serial;
-    uint32_t id;               /* open: to bind */
-    size_t n_ids;              /* get: to bind */
+    uint32_t id;  /* open: to bind */
+    size_t n_ids; /* get: to bind */
     const uint32_t *ids;
     td_queue_wait *queue;
+    td_member *member; /* get: of the queue that an item came from */
     td_name_wait *name;
     td_waiter *tasks;
     td_queue_item *item;
-    td_tensor *tensor;         /* a reference */
+    td_tensor *tensor; /* a reference */
     td_deadline deadline;
     bool failed;
     bool later; /* that it worked may be told later */
@@ -81,7 +91,7 @@ struct td_session {
     bool ended, drained, mapped;
     bool grow_failed;     /* the system refused the segment that the current record needs */
     bool waits_for_lease; /* of somebody else */
-    int jobs;            /* background work that still points here */
+    int jobs;             /* background work that still points here */
     td_issuer issuer;
     td_flow *flow;
     td_heap *heap;
@@ -92,31 +102,37 @@ struct td_session {
     td_queue_handle *queues;
     td_sent *sent;
     int nsent;
-    char **sites;        /* texts by id, grown as ids come */
+    char **sites; /* texts by id, grown as ids come */
     uint32_t nsites, last_site;
     td_arena arena;
     Td__Wire__Batch *batch;
-    size_t cursor;       /* words of the batch that are done */
+    size_t cursor; /* words of the batch that are done */
     Td__Wire__Call *call;
     td_wait_state wait;
     td_backward *backward;
     td_record backward_record;
     td_cause *first_error; /* not yet told */
-    td_tensor **outs;    /* room for one call's outputs */
+    td_tensor **outs;      /* room for one call's outputs */
     int max_outs;
     uint64_t ops_run;
-    uint32_t write_leases; /* open ones */
+    td_write_lease *write_leases;
+    td_cause *overdrawn;     /* what failures that the session has no room for are told as */
+    uint64_t lacks_since_ms; /* it waits for others to free memory; 0: it does not */
+    uint64_t promised;       /* bytes of replies that wait for tasks to end */
+    bool waits_for_replies;  /* its own */
+    uint32_t ncharged_sites;
 };
 
 /* objects.c */
 td_object *td_objects_find(td_objects *o, uint32_t id); /* NULL when free */
 int td_objects_check_free(const td_objects *o, uint32_t id, td_error *e);
-/* Bind a free id; takes over the references. */
+/* Bind a free id (TD_E_EXISTS when it is not: one record may name an output twice); takes over the references. */
 int td_objects_bind(td_objects *o, uint32_t id, td_tensor *t, td_cause *c, td_error *e);
 void td_objects_release(td_objects *o, uint32_t id);
 void td_objects_deinit(td_objects *o);
 int td_objects_copy(td_objects *to, const td_objects *from, td_error *e);
-/* The tensor behind an id: NULL with `e` (TD_E_NOT_FOUND), or with the cause why it has no value (borrowed, *cause set). */
+/* The tensor behind an id: NULL with `e` (TD_E_NOT_FOUND), or with the cause why it has no value (borrowed, *cause
+ * set). */
 td_tensor *td_session_tensor(td_session *s, uint32_t id, td_cause **cause, td_error *e);
 
 /* ops.c, control.c: one record. TD_OK, TD_SUSPENDED, TD_AGAIN, or an error that is the connection's end. */
@@ -137,19 +153,30 @@ void td_session_ready(td_session *s);
 /* Suspend until some task of anybody has ended. */
 void td_session_throttle(td_session *s, const char *what);
 void td_session_try_free(td_session *s);
+/* A new cause, charged to the session; one for all when it has no room for more. NULL with `e` without memory. */
+td_cause *td_session_cause(td_session *s, const td_error *why, td_error *e);
+/* A reply of about `bytes` will follow when tasks have ended; it has been sent, or never will be. Keeps the struct. */
+void td_session_promise(td_session *s, uint64_t bytes);
+void td_session_promise_kept(td_session *s, uint64_t bytes);
 
 /* memory.c */
-/* A step lacks memory: rc is TD_WAIT_GROW (then `lack`, `heap`) or TD_E_MEMORY. TD_AGAIN when it is worth trying again later, or the final
- * error with the biggest holders in `e`. */
+/* A step lacks memory: rc is TD_WAIT_GROW (then `lack`, `heap`) or TD_E_MEMORY. TD_AGAIN when it is worth trying again
+ * later, or the final error with the biggest holders in `e`. */
 int td_session_lacks(td_session *s, int rc, uint64_t lack, td_heap *heap, td_error *e);
-/* Where a storage lies, as this client may see it. *fd is a descriptor to attach, or -1; one per call when `*fd` comes in as -1 and NULL-able. */
+/* Where a storage lies, as this client may see it. *fd is a descriptor to attach, or -1; one per call when `*fd` comes
+ * in as -1 and NULL-able. */
 void td_session_address(td_session *s, const td_storage *st, Td__Wire__Address *a, int *fd);
 td_lease *td_lease_find(td_session *s, uint32_t id);
 int td_lease_new(td_session *s, uint64_t bytes, td_lease **out, uint64_t *lack, td_error *e);
 /* Off the list; the extent is the caller's (or given back with `release`). */
 void td_lease_take(td_session *s, td_lease *l, td_extent *extent);
 void td_leases_deinit(td_session *s);
-/* Is a write lease in the way of touching this storage? TD_OK, TD_E_BUSY (own lease), or TD_AGAIN (somebody else's, waiting). */
+/* Open a write lease on a storage that has none; end it (TD_E_INVALID when there is none of this session). */
+int td_write_lease_new(td_session *s, td_tensor *t, td_error *e);
+int td_write_lease_end(td_session *s, td_storage *st, td_error *e);
+void td_write_leases_deinit(td_session *s);
+/* Is a write lease in the way of touching this storage? TD_OK, TD_E_BUSY (own lease), or TD_AGAIN (somebody else's,
+ * waiting). */
 int td_session_check_lease(td_session *s, const td_storage *st, td_error *e);
 /* The same for writing: somebody's backward in progress may have to read it first. */
 int td_session_check_write(td_session *s, const td_storage *st, td_error *e);

@@ -61,10 +61,22 @@ int td_account_charge(td_account *a, uint64_t bytes, uint64_t objects, td_error 
         if (over(p->limit_bytes, p->bytes, bytes)) return refuse(p, true, bytes, e);
         if (over(p->limit_objects, p->objects, objects)) return refuse(p, false, objects, e);
     }
+    td_account_add(a, bytes, objects);
+    return 0;
+}
+
+void td_account_add(td_account *a, uint64_t bytes, uint64_t objects)
+{
     for (; a; a = a->parent) {
         a->bytes += bytes;
         a->objects += objects;
     }
+}
+
+int td_account_room(const td_account *a, uint64_t objects, td_error *e)
+{
+    for (const td_account *p = a; p; p = p->parent)
+        if (over(p->limit_objects, p->objects, objects)) return refuse(p, false, objects, e);
     return 0;
 }
 

@@ -14,6 +14,7 @@ td_cause *td_cause_new(const td_error *e)
     td_cause *c = malloc(sizeof *c);
     if (!c) return NULL;
     c->refs = 1;
+    c->account = NULL;
     c->error = *e;
     td_live_now.causes++;
     td_live_now.bytes += sizeof *c;
@@ -26,9 +27,18 @@ td_cause *td_cause_ref(td_cause *c)
     return c;
 }
 
+int td_cause_charge(td_cause *c, td_account *account, td_error *e)
+{
+    int err = c->account ? 0 : td_account_charge(account, 0, 1, e);
+    if (!err && !c->account) c->account = td_account_ref(account);
+    return err;
+}
+
 void td_cause_unref(td_cause *c)
 {
     if (!c || --c->refs) return;
+    td_account_discharge(c->account, 0, 1);
+    td_account_unref(c->account);
     free(c);
     td_live_now.causes--;
     td_live_now.bytes -= sizeof *c;

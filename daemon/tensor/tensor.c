@@ -42,6 +42,7 @@ int td_tensor_new(td_tensor **out, td_storage *s, const td_desc *desc, td_accoun
         return td_fail(e, TD_E_MEMORY, "no memory for a tensor's record");
     }
     t->refs = 1;
+    t->held = 0;
     t->flags = 0;
     t->storage = td_storage_ref(s);
     t->version = &s->version;
@@ -86,6 +87,23 @@ td_tensor *td_tensor_ref(td_tensor *t)
 {
     t->refs++;
     return t;
+}
+
+td_tensor *td_tensor_hold(td_tensor *t)
+{
+    t->held++;
+    t->flags &= ~(uint32_t)TD_TF_UNHELD;
+    return td_tensor_ref(t);
+}
+
+void td_tensor_unhold(td_tensor *t)
+{
+    if (!t) return;
+    if (--t->held == 0) {
+        t->flags |= TD_TF_UNHELD;
+        if (t->meta && t->refs > 1) t->meta->unheld(t->meta, t);
+    }
+    td_tensor_unref(t);
 }
 
 /* End one tensor; others that die with it are put on the list. */

@@ -26,14 +26,21 @@ void td_account_unref(td_account *a);
 /* TD_E_QUOTA names the account, what it holds and its limit. */
 int td_account_charge(td_account *a, uint64_t bytes, uint64_t objects, td_error *e);
 void td_account_discharge(td_account *a, uint64_t bytes, uint64_t objects);
+/* Charge what cannot be refused any more, even beyond the limits: what is asked for next is refused then. */
+void td_account_add(td_account *a, uint64_t bytes, uint64_t objects);
+/* Is there room for so many more objects? Nothing is charged. */
+int td_account_room(const td_account *a, uint64_t objects, td_error *e);
 
 /* Why a value is not there: shared by everything that depended on it. */
 typedef struct td_cause {
     uint32_t refs;
+    td_account *account; /* pays for it, as one object; NULL: nobody */
     td_error error;
 } td_cause;
 td_cause *td_cause_new(const td_error *e);
 td_cause *td_cause_ref(td_cause *c);
+/* Whose failure it was pays for its place, until it is forgotten. */
+int td_cause_charge(td_cause *c, td_account *account, td_error *e);
 void td_cause_unref(td_cause *c);
 
 /* The version counter of a storage's view family (A2, A3), and who moved it last. */
@@ -72,11 +79,13 @@ typedef struct td_tensor td_tensor;
 /* What the layer above hangs on a tensor. */
 typedef struct td_meta td_meta;
 struct td_meta {
-    void (*free)(td_meta *m, td_tensor *owner); /* the tensor dies */
+    void (*free)(td_meta *m, td_tensor *owner);   /* the tensor dies */
+    void (*unheld)(td_meta *m, td_tensor *owner); /* nobody can name it any more; it may live on inside of others */
 };
 
 struct td_tensor {
     uint32_t refs;
+    uint32_t held;  /* how many of them are ids, names and queue items */
     uint32_t flags; /* for the layers above: see TD_TF_ */
     td_storage *storage;
     td_version *version; /* the storage's, or one of its own family */
@@ -90,7 +99,8 @@ enum {                         /* td_tensor.flags */
        TD_TF_MULTI_VIEW = 1,   /* one of several views made at once (A5) */
        TD_TF_NO_GRAD_VIEW = 2, /* a view made under no_grad */
        TD_TF_INFERENCE = 4,    /* made in inference mode (A13) */
-       TD_TF_INPUT_LEASE = 8   /* came in through a lease (put) */
+       TD_TF_INPUT_LEASE = 8,  /* came in through a lease (put) */
+       TD_TF_UNHELD = 16       /* was held, and is no more */
 };
 
 /* Where new storages come from. */
@@ -121,6 +131,11 @@ int td_tensor_view(td_tensor **out, td_tensor *of, const td_desc *desc, td_accou
 /* The same bytes with a version counter of its own (`.data`). */
 int td_tensor_detach_version(td_tensor *t, td_error *e);
 td_tensor *td_tensor_ref(td_tensor *t);
+/* A reference by which somebody outside can name it: an id, a name, an item of a queue. What only such a one could ask
+ * for is let go of with the last of them; so values that lead to each other in a circle end when no one can name them.
+ */
+td_tensor *td_tensor_hold(td_tensor *t);
+void td_tensor_unhold(td_tensor *t);
 /* Iterative: dropping a chain of a million never recurses, though meta->free drops tensors in its turn: those wait in a
  * list that the outermost call works off. NULL is fine. */
 void td_tensor_unref(td_tensor *t);

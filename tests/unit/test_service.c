@@ -46,7 +46,8 @@ static int init(void)
 static int cleanup(void)
 {
     td_live live = td_live_counts();
-    bool clean = live.tensors == 0 && live.storages == 0 && user->objects == 0 && s.queues == NULL && s.names == NULL && !s.deadlines;
+    bool clean = live.tensors == 0 && live.storages == 0 && user->objects == 0 && s.queues == NULL && s.names == NULL &&
+                 !s.deadlines;
     td_heap_free(heap);
     td_account_unref(alice);
     td_account_unref(bob);
@@ -91,7 +92,8 @@ static td_member *join(const char *name, uint32_t capacity, uint32_t role, const
 static td_queue_item *item(float v)
 {
     td_tensor *t = tensor(v);
-    td_queue_item *i = td_queue_item_new(1, &t, "note", 4);
+    td_queue_item *i = NULL;
+    CU_ASSERT_EQUAL(td_queue_item_new(&i, NULL, 1, &t, "note", 4, NULL), TD_OK);
     td_tensor_unref(t);
     return i;
 }
@@ -171,7 +173,8 @@ static void queues_in_order(void)
     td_queue_wait *w = NULL;
     td_queue_item *got;
     td_error e = {0};
-    for (int i = 0; i < 3; i++) CU_ASSERT_EQUAL(td_queue_put(&s, p, item((float)i), 0, &w, queue_told, NULL, &e), TD_OK);
+    for (int i = 0; i < 3; i++)
+        CU_ASSERT_EQUAL(td_queue_put(&s, p, item((float)i), 0, &w, queue_told, NULL, &e), TD_OK);
     td_queue_item *fourth = item(3);
     CU_ASSERT_EQUAL(td_queue_put(&s, p, fourth, 0, &w, queue_told, NULL, &e), TD_E_TIMEOUT);
     told put = {0};
@@ -238,11 +241,13 @@ static void queue_death_is_seen(void)
     CU_ASSERT_EQUAL(td_queue_get(&s, plain, &got, UINT32_MAX, &w2, queue_told, &other, NULL), TD_WAIT);
     CU_ASSERT_EQUAL(td_queue_get(&s, c, &got, UINT32_MAX, &w, queue_told, &watch, NULL), TD_WAIT);
     td_queue_leave(&s, p1, true);
-    CU_ASSERT_TRUE(watch.times == 1 && watch.error.code == TD_E_LOST && strstr(watch.error.message, "alice (pid 1001)"));
+    CU_ASSERT_TRUE(watch.times == 1 && watch.error.code == TD_E_LOST &&
+                   strstr(watch.error.message, "alice (pid 1001)"));
     CU_ASSERT_EQUAL(other.times, 0); /* another producer is left, and it did not ask to be told */
     td_queue_leave(&s, p2, true);
     CU_ASSERT_TRUE(other.times == 1 && other.error.code == TD_E_CLOSED);
-    CU_ASSERT_EQUAL(td_queue_get(&s, c, &got, UINT32_MAX, &w, queue_told, &watch, &e), TD_E_LOST); /* the second death, then */
+    CU_ASSERT_EQUAL(td_queue_get(&s, c, &got, UINT32_MAX, &w, queue_told, &watch, &e),
+                    TD_E_LOST); /* the second death, then */
     CU_ASSERT_EQUAL(td_queue_get(&s, c, &got, UINT32_MAX, &w, queue_told, &watch, &e), TD_E_CLOSED);
     td_queue_leave(&s, c, false);
     td_queue_leave(&s, plain, false);
@@ -333,10 +338,13 @@ static void deadlines_fire_in_order(void)
     CU_ASSERT_EQUAL(td_deadlines_run(&s), UINT64_MAX);
 }
 
-TD_CUNIT_MAIN_WITH("service", init, cleanup, {"names bind, are taken, are dropped", names_bind}, {"thousands of names", names_many},
-                   {"names are waited for", names_waited_for}, {"queues keep order and capacity", queues_in_order},
+TD_CUNIT_MAIN_WITH("service", init, cleanup, {"names bind, are taken, are dropped", names_bind},
+                   {"thousands of names", names_many}, {"names are waited for", names_waited_for},
+                   {"queues keep order and capacity", queues_in_order},
                    {"who comes first need not know the capacity", queue_takes_the_first_capacity},
-                   {"getters wait in order", queue_getters_wait_in_order}, {"a death is seen at once", queue_death_is_seen},
-                   {"a death comes in order", queue_death_comes_in_order}, {"an ended queue is emptied", queue_end_lets_take_what_is_left},
+                   {"getters wait in order", queue_getters_wait_in_order},
+                   {"a death is seen at once", queue_death_is_seen},
+                   {"a death comes in order", queue_death_comes_in_order},
+                   {"an ended queue is emptied", queue_end_lets_take_what_is_left},
                    {"a queue goes with its last member", queue_goes_with_its_last_member},
                    {"deadlines fire in order", deadlines_fire_in_order})
