@@ -1,0 +1,516 @@
+/* Clients that take what they can get: everything of it must be charged, bounded, given back, and must not hold up others.
+ *
+ * As in test_hostile.c, after each test the daemon must hold exactly what it held before. */
+#include "proto/opid.h"
+#include "tests/support/daemon.h"
+#include "tests/support/raw.h"
+#include "tests/unit/cunit_main.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static test_daemon d;
+static int64_t base[RAW_COUNTED];
+
+static int start(void)
+{
+    return test_daemon_start(&d, (const char *[]){"--memory", "256M", "--workers", "2", NULL}) && raw_count(d.socket, base) ? 0 : 1;
+}
+
+static int stop(void)
+{
+    return test_daemon_stop(&d);
+}
+
+static void back_to_normal(void)
+{
+    CU_ASSERT_TRUE(raw_count_again(d.socket, base, 20000));
+    CU_ASSERT_TRUE(test_daemon_alive(&d));
+}
+
+/* ---- records, gathered and sent at once */
+
+static void control(td_words *w, unsigned rec, unsigned mode, int nin, const uint32_t *in, int nout, const uint32_t *out, int nrest,
+                    const uint32_t *rest)
+{
+    td_words_control(w, rec, mode, 0, nin, in, nout, out, nrest, rest, NULL);
+}
+
+static void op_with(td_words *w, unsigned op, unsigned flags, const td_attrs *a, int nin, const uint32_t *in, int nout,
+                    const uint32_t *out)
+{
+    td_attrs none;
+    td_attrs_init(&none);
+    td_words_op(w, td_op_by_id(op), 0, flags, 0, nin, in, nout, out, NULL, a ? a : &none, NULL);
+}
+
+static void op2(td_words *w, unsigned op, uint32_t x, uint32_t y, uint32_t out)
+{
+    op_with(w, op, 0, NULL, 2, (uint32_t[]){x, y}, 1, &out);
+}
+
+static void release(td_words *w, uint32_t id)
+{
+    control(w, TD_REC_RELEASE, 0, 1, &id, 0, NULL, 0, NULL);
+}
+
+static void requires_grad(td_words *w, uint32_t id, uint32_t on)
+{
+    control(w, TD_REC_REQUIRES_GRAD, 0, 1, &id, 0, NULL, 1, &on);
+}
+
+static bool send_all(raw *r, td_words *w)
+{
+    bool ok = raw_words(r, w->at, w->count, NULL, 0);
+    td_words_deinit(w);
+    return ok;
+}
+
+static uint32_t code_of(raw *r, td_words *w)
+{
+    uint32_t code = TD_E_LOST;
+    if (send_all(r, w)) raw_sync(r, &code);
+    return code;
+}
+
+/* full(shape {n}, 0) of float32, in session or service memory */
+static void full(td_words *w, uint32_t id, int64_t n, unsigned mode)
+{
+    td_attrs a;
+    td_attrs_init(&a);
+    td_attrs_ints(&a, 1, &n);
+    td_attrs_scalar(&a, td_float(0));
+    td_attrs_dtype(&a, TD_FLOAT32);
+    td_words_op(w, td_op_by_id(TD_OP_FULL), mode, 0, 0, 0, NULL, 1, &id, NULL, &a, NULL);
+}
+
+/* The longest that this small request of another client takes within `ms`, in milliseconds. */
+static uint64_t slowest_answer(raw *other, uint64_t ms)
+{
+    uint64_t slowest = 0;
+    for (uint64_t until = test_now_ms() + ms; test_now_ms() < until;) {
+        uint64_t before = test_now_ms();
+        uint32_t code;
+        raw_sync(other, &code);
+        uint64_t took = test_now_ms() - before;
+        if (took > slowest) slowest = took;
+    }
+    return slowest;
+}
+
+/* ---- calls */
+
+static uint32_t ask(raw *r, Td__Wire__Call *c)
+{
+    Td__Wire__Reply *x = raw_ask(r, c);
+    return !x ? TD_E_LOST : x->error ? x->error->code : TD_OK;
+}
+
+static uint32_t queue_open(raw *r, const char *name, uint32_t id, uint32_t capacity)
+{
+    Td__Wire__Call c;
+    Td__Wire__QueueOpen q;
+    td__wire__call__init(&c);
+    td__wire__queue_open__init(&q);
+    q.name = (char *)name, q.queue = id, q.capacity = capacity, q.role = 3;
+    c.queue_open = &q;
+    return ask(r, &c);
+}
+
+static uint32_t queue_put(raw *r, uint32_t queue, uint32_t n, const uint32_t *ids)
+{
+    Td__Wire__Call c;
+    Td__Wire__QueuePut q;
+    td__wire__call__init(&c);
+    td__wire__queue_put__init(&q);
+    q.queue = queue, q.n_ids = n, q.ids = (uint32_t *)ids;
+    c.queue_put = &q;
+    return ask(r, &c);
+}
+
+static uint32_t queue_get(raw *r, uint32_t queue, uint32_t n, const uint32_t *ids)
+{
+    Td__Wire__Call c;
+    Td__Wire__QueueGet q;
+    td__wire__call__init(&c);
+    td__wire__queue_get__init(&q);
+    q.queue = queue, q.n_ids = n, q.ids = (uint32_t *)ids;
+    c.queue_get = &q;
+    return ask(r, &c);
+}
+
+static uint32_t publish(raw *r, const char *name, uint32_t id)
+{
+    Td__Wire__Call c;
+    Td__Wire__Publish p;
+    td__wire__call__init(&c);
+    td__wire__publish__init(&p);
+    p.name = (char *)name, p.id = id;
+    c.publish = &p;
+    return ask(r, &c);
+}
+
+static uint32_t open_name(raw *r, const char *name, uint32_t id)
+{
+    Td__Wire__Call c;
+    Td__Wire__Open o;
+    td__wire__call__init(&c);
+    td__wire__open__init(&o);
+    o.name = (char *)name, o.id = id;
+    c.open = &o;
+    return ask(r, &c);
+}
+
+static uint32_t drop_name(raw *r, const char *name)
+{
+    Td__Wire__Call c;
+    Td__Wire__Drop o;
+    td__wire__call__init(&c);
+    td__wire__drop__init(&o);
+    o.name = (char *)name;
+    c.drop = &o;
+    return ask(r, &c);
+}
+
+static void map_without_waiting(raw *r, uint32_t id)
+{
+    Td__Wire__Call c;
+    Td__Wire__Map m;
+    td__wire__call__init(&c);
+    td__wire__map__init(&m);
+    m.id = id;
+    c.map = &m;
+    raw_call(r, &c);
+}
+
+static uint32_t write_begin(raw *r, uint32_t id)
+{
+    Td__Wire__Call c;
+    Td__Wire__WriteBegin b;
+    td__wire__call__init(&c);
+    td__wire__write_begin__init(&b);
+    b.id = id;
+    c.write_begin = &b;
+    return ask(r, &c);
+}
+
+/* ---- ids and counts */
+
+/* Every op with every number of inputs and outputs, given or new: a wrong number is refused, and nothing is read that is not there. */
+static void every_count(void)
+{
+    raw r;
+    uint32_t in[40], out[4] = {1, 1, 1, 1}, code;
+    for (int i = 0; i < 40; i++) in[i] = 1 + (uint32_t)i % 3;
+    CU_ASSERT_TRUE(raw_open(&r, d.socket));
+    for (uint32_t id = 1; id <= 3; id++) raw_zeros(&r, id, 4);
+    uint32_t fresh = 10;
+    for (unsigned op = 0; op < td_op_count; op++) {
+        if (!td_op_by_id(op)) continue;
+        td_words w = {0};
+        for (int nin = 0; nin < 40; nin += nin < 14 ? 1 : 5)
+            for (int nout = 0; nout < 4; nout++)
+                for (unsigned given = 0; given < 2; given++) {
+                    for (int o = 0; o < nout; o++) out[o] = given ? 1 + (uint32_t)o % 3 : fresh++;
+                    op_with(&w, op, given ? TD_RF_OUT : 0, NULL, nin, in, nout, out);
+                    for (int o = 0; o < nout && !given; o++) release(&w, out[o]);
+                    if (fresh > 1000) fresh = 10;
+                }
+        code = code_of(&r, &w);
+        if (code == TD_E_LOST) printf("\n    the connection was lost at op %s", td_op_by_id(op)->name);
+        CU_ASSERT_NOT_EQUAL(code, TD_E_LOST);
+    }
+    raw_close(&r);
+    back_to_normal();
+}
+
+static void the_same_id_twice(void)
+{
+    raw r;
+    CU_ASSERT_TRUE(raw_open(&r, d.socket));
+    raw_zeros(&r, 1, 4);
+    td_words w = {0};
+    op_with(&w, TD_OP_SORT, 0, NULL, 1, (uint32_t[]){1}, 2, (uint32_t[]){5, 5});
+    (void)code_of(&r, &w);
+    raw_close(&r);
+
+    CU_ASSERT_TRUE(raw_open(&r, d.socket));
+    raw_zeros(&r, 1, 1);
+    w = (td_words){0};
+    requires_grad(&w, 1, 1);
+    op2(&w, TD_OP_MUL, 1, 1, 2);
+    control(&w, TD_REC_BACKWARD, 0, 4, (uint32_t[]){2, 0, 1, 1}, 2, (uint32_t[]){7, 7}, 3, (uint32_t[]){0, 1, 0});
+    (void)code_of(&r, &w);
+    w = (td_words){0};
+    control(&w, TD_REC_RELEASE, 0, 4, (uint32_t[]){7, 7, 7, 99}, 0, NULL, 0, NULL); /* of which three are nothing any more */
+    CU_ASSERT_EQUAL(code_of(&r, &w), TD_OK);
+    CU_ASSERT_EQUAL(queue_open(&r, "twice", 1, 4), TD_OK);
+    CU_ASSERT_EQUAL(queue_put(&r, 1, 2, (uint32_t[]){1, 2}), TD_OK);
+    CU_ASSERT_EQUAL(queue_get(&r, 1, 2, (uint32_t[]){20, 20}), TD_E_EXISTS);
+    CU_ASSERT_EQUAL(queue_get(&r, 1, 1, (uint32_t[]){20}), TD_E_INVALID); /* too few */
+    CU_ASSERT_EQUAL(queue_get(&r, 1, 2, (uint32_t[]){20, 21}), TD_OK);    /* and it was not lost */
+    raw_close(&r);
+    back_to_normal();
+}
+
+/* ---- the end in the middle of something */
+
+/* A tensor in service memory with much work pending on it, from the session `busy`; `r` has it as id 1. */
+static void share_busy(raw *busy, raw *r, int writes)
+{
+    td_words w = {0};
+    CU_ASSERT_TRUE(raw_open(busy, d.socket));
+    CU_ASSERT_TRUE(raw_open(r, d.socket));
+    full(&w, 1, 4 << 20, TD_RM_SERVICE);
+    CU_ASSERT_EQUAL(code_of(busy, &w), TD_OK);
+    CU_ASSERT_EQUAL(publish(busy, "busy", 1), TD_OK);
+    CU_ASSERT_EQUAL(open_name(r, "busy", 1), TD_OK);
+    CU_ASSERT_EQUAL(drop_name(busy, "busy"), TD_OK);
+    w = (td_words){0};
+    for (int i = 0; i < writes; i++) op_with(&w, TD_OP_EXP, TD_RF_OUT, NULL, 1, (uint32_t[]){1}, 1, (uint32_t[]){1});
+    CU_ASSERT_TRUE(send_all(busy, &w));
+}
+
+/* It asks for what another session is still computing, and is gone before the answer. */
+static void gone_before_the_answer(void)
+{
+    raw busy, r;
+    share_busy(&busy, &r, 60);
+    map_without_waiting(&r, 1);
+    map_without_waiting(&r, 1);
+    td_words w = {0};
+    uint32_t serial[2] = {9, 0};
+    for (int i = 0; i < 100; i++) control(&w, TD_REC_READ, 0, 1, (uint32_t[]){1}, 0, NULL, 2, serial);
+    send_all(&r, &w);
+    test_sleep_ms(10);
+    raw_close(&r);
+    uint32_t code;
+    raw_sync(&busy, &code);
+    CU_ASSERT_EQUAL(code, TD_OK);
+    raw_close(&busy);
+    back_to_normal();
+}
+
+static void gone_with_a_write_lease(void)
+{
+    raw holder, r;
+    CU_ASSERT_TRUE(raw_open(&holder, d.socket));
+    CU_ASSERT_TRUE(raw_open(&r, d.socket));
+    raw_zeros(&holder, 1, 8);
+    CU_ASSERT_EQUAL(queue_open(&holder, "lease", 1, 2), TD_OK);
+    CU_ASSERT_EQUAL(queue_open(&r, "lease", 1, 2), TD_OK);
+    CU_ASSERT_EQUAL(queue_put(&holder, 1, 1, (uint32_t[]){1}), TD_OK);
+    CU_ASSERT_EQUAL(queue_get(&r, 1, 1, (uint32_t[]){1}), TD_OK);
+    CU_ASSERT_EQUAL(write_begin(&holder, 1), TD_OK);
+    CU_ASSERT_EQUAL(write_begin(&holder, 1), TD_E_BUSY);
+    td_words w = {0};
+    release(&w, 1); /* its only id */
+    CU_ASSERT_EQUAL(code_of(&holder, &w), TD_OK);
+    w = (td_words){0};
+    op2(&w, TD_OP_ADD, 1, 1, 2);
+    control(&w, TD_REC_WRITE_END, 0, 1, (uint32_t[]){1}, 0, NULL, 0, NULL); /* of another's lease: refused */
+    send_all(&r, &w);
+    raw_close(&holder);
+    uint32_t code;
+    raw_sync(&r, &code);
+    CU_ASSERT_EQUAL(code, TD_E_INVALID);
+    raw_sync(&r, &code);
+    CU_ASSERT_EQUAL(code, TD_OK);
+    raw_close(&r);
+    back_to_normal();
+}
+
+/* x = x + x*w, n times, the intermediates released; the result has id 3. */
+static void chain(td_words *w, int n)
+{
+    requires_grad(w, 1, 1);
+    op2(w, TD_OP_MUL, 1, 1, 3);
+    for (int i = 0; i < n; i++) {
+        uint32_t from = 3 + (uint32_t)i % 2, to = 4 - (uint32_t)i % 2;
+        op2(w, TD_OP_MUL, from, 2, to);
+        release(w, from);
+    }
+}
+
+static void gone_during_backward(void)
+{
+    raw r, other;
+    CU_ASSERT_TRUE(raw_open(&r, d.socket));
+    CU_ASSERT_TRUE(raw_open(&other, d.socket));
+    raw_zeros(&r, 1, 1);
+    raw_zeros(&r, 2, 1);
+    CU_ASSERT_EQUAL(queue_open(&r, "saved", 1, 2), TD_OK);
+    CU_ASSERT_EQUAL(queue_open(&other, "saved", 1, 2), TD_OK);
+    CU_ASSERT_EQUAL(queue_put(&r, 1, 1, (uint32_t[]){2}), TD_OK);
+    CU_ASSERT_EQUAL(queue_get(&other, 1, 1, (uint32_t[]){2}), TD_OK);
+    td_words w = {0};
+    chain(&w, 40000);
+    CU_ASSERT_EQUAL(code_of(&r, &w), TD_OK);
+    w = (td_words){0};
+    control(&w, TD_REC_BACKWARD, 0, 2, (uint32_t[]){3, 0}, 0, NULL, 3, (uint32_t[]){8, 1, 0});
+    send_all(&r, &w);
+    for (int i = 0; i < 10; i++) op_with(&w, TD_OP_EXP, TD_RF_OUT, NULL, 1, (uint32_t[]){2}, 1, (uint32_t[]){2});
+    send_all(&other, &w); /* waits for the backward, which has to read it */
+    raw_close(&r);
+    uint32_t code;
+    raw_sync(&other, &code);
+    CU_ASSERT_EQUAL(code, TD_OK);
+    raw_close(&other);
+    back_to_normal();
+}
+
+/* The parent is killed, a child that it forked keeps the socket: the session ends all the same. */
+static void a_child_keeps_the_socket(void)
+{
+    int ready[2];
+    CU_ASSERT_EQUAL_FATAL(pipe(ready), 0);
+    pid_t parent = fork();
+    if (parent == 0) {
+        raw r, second;
+        if (!raw_open(&r, d.socket) || !raw_open(&second, d.socket)) _exit(1);
+        raw_zeros(&r, 1, 8);
+        raw_close(&second); /* another connection of this process ends: this one goes on */
+        uint32_t code;
+        if (!raw_sync(&r, &code)) _exit(1);
+        pid_t child = fork();
+        if (child == 0) {
+            pause();
+            _exit(0);
+        }
+        if (write(ready[1], &child, sizeof child) != sizeof child) _exit(1);
+        pause();
+    }
+    pid_t child = 0;
+    CU_ASSERT_EQUAL(read(ready[0], &child, sizeof child), (ssize_t)sizeof child);
+    kill(parent, SIGKILL);
+    waitpid(parent, NULL, 0);
+    back_to_normal(); /* while the child lives */
+    if (child > 0) kill(child, SIGKILL);
+    close(ready[0]);
+    close(ready[1]);
+}
+
+/* ---- graphs that hold themselves */
+
+static void graphs_in_circles(void)
+{
+    for (int kind = 0; kind < 4; kind++) {
+        raw r;
+        CU_ASSERT_TRUE(raw_open(&r, d.socket));
+        raw_zeros(&r, 1, 1);
+        td_words w = {0};
+        requires_grad(&w, 1, 1);
+        op2(&w, TD_OP_MUL, 1, 1, 2);
+        if (kind == 0) { /* .grad has a history that leads to its tensor */
+            control(&w, TD_REC_BACKWARD, 0, 2, (uint32_t[]){2, 0}, 0, NULL, 3, (uint32_t[]){2 | 8, 1, 0});
+        } else if (kind == 1) { /* the same, after the leaf was let go of */
+            op2(&w, TD_OP_MUL, 2, 2, 3);
+            release(&w, 1);
+            control(&w, TD_REC_BACKWARD, 0, 2, (uint32_t[]){3, 0}, 0, NULL, 3, (uint32_t[]){2 | 8, 1, 0});
+        } else if (kind == 2) { /* a leaf that becomes the result of what came of it */
+            requires_grad(&w, 1, 0);
+            td_attrs a;
+            td_attrs_init(&a);
+            td_attrs_none(&a);
+            op_with(&w, TD_OP_COPY, TD_RF_OUT, &a, 1, (uint32_t[]){2}, 1, (uint32_t[]){1});
+        } else { /* a gradient that was put there by hand */
+            control(&w, TD_REC_SET_GRAD, 0, 2, (uint32_t[]){1, 2}, 0, NULL, 1, (uint32_t[]){0});
+        }
+        uint32_t code = code_of(&r, &w);
+        if (code) printf("\n    circle %d: code %u", kind, code);
+        CU_ASSERT_EQUAL(code, TD_OK);
+        raw_close(&r);
+        back_to_normal();
+    }
+}
+
+/* ---- much at once */
+
+static void sixteen_megabytes_of_releases(void)
+{
+    raw r, other;
+    CU_ASSERT_TRUE(raw_open(&r, d.socket));
+    CU_ASSERT_TRUE(raw_open(&other, d.socket));
+    static uint32_t ids[4095];
+    td_words w = {0};
+    for (uint32_t i = 0; i < 4095; i++) ids[i] = 1 + i;
+    for (int i = 0; i < 900; i++) control(&w, TD_REC_RELEASE, 0, 4095, ids, 0, NULL, 0, NULL);
+    CU_ASSERT_TRUE(send_all(&r, &w));
+    CU_ASSERT_TRUE(slowest_answer(&other, 300) < 250);
+    raw_close(&other);
+    raw_close(&r);
+    back_to_normal();
+}
+
+static void a_long_backward(void)
+{
+    enum { N = 300000 };
+    raw r, other;
+    CU_ASSERT_TRUE(raw_open(&r, d.socket));
+    CU_ASSERT_TRUE(raw_open(&other, d.socket));
+    raw_zeros(&r, 1, 1);
+    raw_zeros(&r, 2, 1);
+    td_words w = {0};
+    chain(&w, N);
+    CU_ASSERT_EQUAL(code_of(&r, &w), TD_OK);
+    w = (td_words){0};
+    control(&w, TD_REC_BACKWARD, 0, 2, (uint32_t[]){3, 0}, 0, NULL, 3, (uint32_t[]){8, 1, 0});
+    send_all(&r, &w);
+    uint64_t slowest = slowest_answer(&other, 1000);
+    raw_close(&r); /* and the graph is let go of */
+    uint64_t end = slowest_answer(&other, 500);
+    printf("\n    slowest answer during a backward over %d nodes: %llu ms, while it is freed: %llu ms", N, (unsigned long long)slowest,
+           (unsigned long long)end);
+    CU_ASSERT_TRUE(slowest < 2000 && end < 2000);
+    raw_close(&other);
+    back_to_normal();
+}
+
+/* Replies that wait for a long task are memory too. */
+static void replies_to_come(void)
+{
+    raw busy, r, other;
+    share_busy(&busy, &r, 100);
+    td_words w = {0};
+    uint32_t serial[2] = {9, 0};
+    td_attrs a;
+    td_attrs_init(&a);
+    td_attrs_int(&a, 0), td_attrs_int(&a, 0), td_attrs_int(&a, 16000), td_attrs_int(&a, 1);
+    op_with(&w, TD_OP_SLICE, 0, &a, 1, (uint32_t[]){1}, 1, (uint32_t[]){2});
+    for (int i = 0; i < 5000; i++) control(&w, TD_REC_READ, 0, 1, (uint32_t[]){2}, 0, NULL, 2, serial);
+    for (int i = 0; i < 5000; i++) control(&w, TD_REC_SYNC, 0, 0, NULL, 0, NULL, 2, serial);
+    send_all(&r, &w);
+    CU_ASSERT_TRUE(raw_open(&other, d.socket));
+    int64_t most = 0;
+    for (int i = 0; i < 50; i++, test_sleep_ms(10)) {
+        int64_t used = raw_status(&other, "bytes_used");
+        if (used > most) most = used;
+    }
+    CU_ASSERT_TRUE(most < (64 << 20)); /* not 5,000 copies of 64 kB */
+    raw_close(&other);
+    raw_close(&r);
+    raw_close(&busy);
+    back_to_normal();
+}
+
+static const td_test tests[] = {
+    {"every op with every number of tensors", every_count},
+    {"the same id twice", the_same_id_twice},
+    {"gone before the answer about another's work", gone_before_the_answer},
+    {"gone with a write lease on a tensor it released", gone_with_a_write_lease},
+    {"gone in the middle of a backward that others wait for", gone_during_backward},
+    {"a forked child keeps the socket of a killed client", a_child_keeps_the_socket},
+    {"graphs that hold themselves", graphs_in_circles},
+    {"sixteen megabytes of releases", sixteen_megabytes_of_releases},
+    {"a backward over many nodes, beside others", a_long_backward},
+    {"thousands of replies to come", replies_to_come},
+};
+
+int main(int argc, char **argv)
+{
+    signal(SIGPIPE, SIG_IGN);
+    return td_tests_run("greedy", start, stop, sizeof tests / sizeof tests[0], tests, argc > 1 ? argv[1] : NULL);
+}
