@@ -162,9 +162,11 @@ TD_API td_array *td_at_grad(const char *where, td_array *a)
     td_array *g = NULL;
     if (!a) td_raise_null("grad", "the array");
     else if (!td_at_grads(where, td_arrays(a), &g) && !g &&
-             !td_sync(a->client)) /* a failed backward is the better reason */
+             !td_sync(a->client)) { /* a failed backward is the better reason */
         td_raise(TD_E_NOT_FOUND, "grad",
                  "the tensor has no gradient: no backward reached it, or it does not require grad");
+        td_raise_error(td_last_error(), "grad", where);
+    }
     return g;
 }
 

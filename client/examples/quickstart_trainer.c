@@ -6,7 +6,6 @@
  * whichever loader made which batch. */
 #include "quickstart.h"
 
-#define LOADERS 2
 #define AHEAD 8 /* tickets that are out at a time */
 
 struct parameter {
@@ -27,18 +26,18 @@ static void hand_out(struct ledger *l, int ticket)
     check("handing out a ticket", td_queue_put(l->work, td_arrays(), &ticket, sizeof ticket, -1) == 0);
 }
 
-/* A loader died: of the tickets that are missing the lowest were in the loaders' hands, each of which holds at most two:
- * a batch in the making, and one on its way to the queue. */
+/* A loader died, and one of the tickets that are missing was in its hand. Which one nobody knows: all go out again. */
 static void hand_out_again(struct ledger *l)
 {
+    int missing = 0;
     say("%s", td_last_error()->message);
     td_clear_error();
-    for (int t = l->used, left = 2 * LOADERS; t < l->issued && left > 0; t++) {
+    for (int t = l->used; t < l->issued; t++) {
         if (l->here[t % AHEAD]) continue;
-        say("the ticket of batch %d is handed out again", t);
         hand_out(l, t);
-        left--;
+        missing++;
     }
+    say("%d batches are missing, from batch %d on: their tickets are handed out again", missing, l->used);
 }
 
 /* Take in one batch, or the news that a loader died. */

@@ -12,6 +12,7 @@ import fnmatch
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -31,9 +32,23 @@ def list_suites(build, only):
     return [n for n in names if not only or only in n or fnmatch.fnmatch(n, only)]
 
 
+def private_places(build):
+    """Where sockets and temporary files of the suites go: below the build directory when a socket's path fits there."""
+    for variable, name in ("TMPDIR", "tmp"), ("XDG_RUNTIME_DIR", "run"):
+        place = os.path.join(os.path.abspath(build), name)
+        if len(place) < 40:
+            shutil.rmtree(place, ignore_errors=True)
+            os.makedirs(place, mode=0o700)
+            os.environ[variable] = place
+        elif variable == "XDG_RUNTIME_DIR":
+            os.environ.pop(variable, None)
+
+
 def traces(source):
-    """What must be the same before and after: our names in /dev/shm, and files outside the build directories."""
+    """What must be the same before and after: our names in /dev/shm and for temporary files, files outside the build."""
     left = {"/dev/shm/" + n for n in os.listdir("/dev/shm") if "tensord" in n or n.startswith("td")}
+    for place in filter(None, map(os.environ.get, ("TMPDIR", "XDG_RUNTIME_DIR"))):
+        left |= {os.path.join(place, n) for n in os.listdir(place)}
     git = subprocess.run(["git", "-C", source, "status", "--porcelain", "--ignored"], capture_output=True, text=True)
     return left | {line[3:] for line in git.stdout.splitlines() if not line[3:].startswith("build")}
 
@@ -106,6 +121,7 @@ def main():
     if not names:
         sys.exit(f"suites: no suite matches '{args.only}'")
     source = os.path.realpath(os.path.join(os.path.dirname(__file__), "..", ".."))
+    private_places(args.build)
     before = traces(source)
     ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER: what suites leave becomes ours
     log = os.path.join(args.build, "meson-logs", "testlog.json")

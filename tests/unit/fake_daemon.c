@@ -611,7 +611,8 @@ fake_daemon *fake_start(const fake_options *options)
     fake_daemon *f = calloc(1, sizeof *f);
     pthread_mutex_init(&f->lock, NULL);
     if (options) f->options = *options;
-    snprintf(f->directory, sizeof f->directory, "/tmp/tensord-fake-XXXXXX");
+    const char *tmp = getenv("TMPDIR");
+    snprintf(f->directory, sizeof f->directory, "%s/tensord-fake-XXXXXX", tmp && strlen(tmp) < 40 ? tmp : "/tmp");
     if (!mkdtemp(f->directory)) abort();
     snprintf(f->path, sizeof f->path, "%s/socket", f->directory);
     struct sockaddr_un at = {.sun_family = AF_UNIX};
