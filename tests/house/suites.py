@@ -79,6 +79,14 @@ def end_orphans():
     return [f"process {pid} ({name})" for pid, name in left]
 
 
+def run_reaping(command):
+    """Run it; meanwhile collect, as init would, what the suites' processes leave to us when they have ended."""
+    run = subprocess.Popen(command)
+    while (ended := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT).si_pid) != run.pid:
+        os.waitpid(ended, 0)
+    return run.wait()
+
+
 def report(result):
     """Show one suite; its (passed, failed, skipped)."""
     out = result.get("stdout") or ""
@@ -127,7 +135,7 @@ def main():
     log = os.path.join(args.build, "meson-logs", "testlog.json")
     if os.path.exists(log):
         os.unlink(log)
-    ran = subprocess.run(["meson", "test", "-C", args.build, "--no-rebuild", "-t", str(args.slower), *names])
+    status = run_reaping(["meson", "test", "-C", args.build, "--no-rebuild", "-t", str(args.slower), *names])
     try:
         with open(log) as f:
             results = [json.loads(line) for line in f]
@@ -137,7 +145,7 @@ def main():
     left = end_orphans() + sorted(traces(source) - before)
     for what in left:
         print(f"FAILED the suites left behind: {what}")
-    total[1] += len(left) + (1 if ran.returncode and not total[1] else 0) + max(0, len(names) - len(results))
+    total[1] += len(left) + (1 if status and not total[1] else 0) + max(0, len(names) - len(results))
     print("\n{} passed, {} failed, {} skipped".format(*total))
     return 1 if total[1] else 0
 
