@@ -255,7 +255,8 @@ static long send_some(td_writer *w, int socket, bool nonblocking, int *sent_fds)
         memcpy(CMSG_DATA(c), &w->fds[0].fd, sizeof(int));
     }
     long n;
-    do n = sendmsg(socket, &m, MSG_NOSIGNAL | (nonblocking ? MSG_DONTWAIT : 0));
+    int flags = MSG_NOSIGNAL | (nonblocking ? MSG_DONTWAIT : 0);
+    do n = with_fd ? sendmsg(socket, &m, flags) : send(socket, v.iov_base, v.iov_len, flags); /* send costs less */
     while (n < 0 && errno == EINTR && nonblocking);
     if (n < 0) return -errno;
     if (with_fd && n > 0) {

@@ -116,7 +116,8 @@ void td_session_site(td_session *s, uint32_t site)
     if (site == s->last_site) return;
     s->last_site = site;
     const char *text = site < s->nsites ? s->sites[site] : NULL;
-    snprintf(s->issuer.where, sizeof s->issuer.where, "%s", text ? text : "");
+    size_t n = text ? strlen(text) : 0; /* set_site made it short enough */
+    memcpy(s->issuer.where, text ? text : "", n + 1);
 }
 
 static int set_site(td_session *s, const Td__Wire__CallSite *c, td_error *e)
