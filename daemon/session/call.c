@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static td_tensor *tensor_of(td_session *s, uint32_t id, td_error *e)
+td_tensor *td_call_tensor(td_session *s, uint32_t id, td_error *e)
 {
     td_cause *cause;
     td_tensor *t = td_session_tensor(s, id, &cause, e);
@@ -46,7 +46,7 @@ static void reply_facts(td_session *s, uint64_t serial, const td_tensor *t)
 
 static int call_info(td_session *s, uint64_t serial, const Td__Wire__Info *q, td_error *e)
 {
-    td_tensor *t = tensor_of(s, q->id, e);
+    td_tensor *t = td_call_tensor(s, q->id, e);
     if (!t) return e->code;
     reply_facts(s, serial, t);
     return TD_OK;
@@ -54,7 +54,7 @@ static int call_info(td_session *s, uint64_t serial, const Td__Wire__Info *q, td
 
 static int call_map(td_session *s, uint64_t serial, const Td__Wire__Map *q, td_error *e)
 {
-    td_tensor *t = tensor_of(s, q->id, e);
+    td_tensor *t = td_call_tensor(s, q->id, e);
     return t ? td_address_reply(s, t, serial, e) : e->code;
 }
 
@@ -108,7 +108,7 @@ static void write_lease_begins(td_session *s)
 
 static int call_write_begin(td_session *s, uint64_t serial, const Td__Wire__WriteBegin *q, td_error *e)
 {
-    td_tensor *t = tensor_of(s, q->id, e);
+    td_tensor *t = td_call_tensor(s, q->id, e);
     if (!t) return e->code;
     td_storage *st = t->storage;
     int rc = td_session_check_write(s, st, e);
@@ -148,7 +148,7 @@ static td_tensor *in_service(td_session *s, td_tensor *t, bool copy, td_error *e
 
 static int call_publish(td_session *s, uint64_t serial, const Td__Wire__Publish *q, td_error *e)
 {
-    td_tensor *t = tensor_of(s, q->id, e);
+    td_tensor *t = td_call_tensor(s, q->id, e);
     if (!t) return e->code;
     int rc = td_session_check_lease(s, t->storage, e);
     if (rc) return rc;
@@ -187,7 +187,7 @@ static void open_finished(td_session *s)
     td_reply_error(s, w->serial, w->failed ? &w->error : &e);
 }
 
-static int check_new_id(td_session *s, uint32_t id, td_error *e)
+int td_call_new_id(td_session *s, uint32_t id, td_error *e)
 {
     if (id == 0 || id > TD_MAX_ID)
         return td_fail(e, TD_E_INVALID, "id %u cannot be bound; ids go from 1 to %u", id, TD_MAX_ID);
@@ -196,7 +196,7 @@ static int check_new_id(td_session *s, uint32_t id, td_error *e)
 
 static int call_open(td_session *s, uint64_t serial, const Td__Wire__Open *q, td_error *e)
 {
-    int rc = check_new_id(s, q->id, e);
+    int rc = td_call_new_id(s, q->id, e);
     if (rc) return rc;
     td_tensor *t = td_name_find(s->service, q->name, e);
     if (t) return open_tensor(s, serial, q->id, t, e);
@@ -218,207 +218,6 @@ static int call_drop(td_session *s, uint64_t serial, const Td__Wire__Drop *q, td
     return rc;
 }
 
-/* ---- queues */
-
-static td_queue_handle *find_queue(td_session *s, uint32_t id, td_error *e)
-{
-    td_queue_handle *h;
-    HASH_FIND(hh, s->queues, &id, sizeof id, h);
-    if (!h) td_fail(e, TD_E_NOT_FOUND, "this session has not opened a queue %u", id);
-    return h;
-}
-
-static int call_queue_open(td_session *s, uint64_t serial, const Td__Wire__QueueOpen *q, td_error *e)
-{
-    if (find_queue(s, q->queue, NULL)) return td_fail(e, TD_E_EXISTS, "queue handle %u is in use", q->queue);
-    int rc = td_account_charge(s->account, 0, 1, e);
-    if (rc) return rc;
-    td_queue_handle *h = calloc(1, sizeof *h);
-    rc = h ? td_queue_join(&h->member, s->service, q->name, q->capacity, q->role, s->account, e)
-           : td_fail(e, TD_E_SYSTEM, "no memory for a queue");
-    if (rc) {
-        td_account_discharge(s->account, 0, 1);
-        free(h);
-        return rc;
-    }
-    h->id = q->queue;
-    HASH_ADD(hh, s->queues, id, sizeof h->id, h);
-    Td__Wire__Reply r;
-    td__wire__reply__init(&r);
-    r.serial = serial;
-    r.queue_size = td_queue_size(h->member->queue);
-    td_reply_send(s, &r, -1);
-    return TD_OK;
-}
-
-void td_queue_handle_free(td_session *s, td_queue_handle *h, bool died)
-{
-    HASH_DEL(s->queues, h);
-    td_queue_leave(s->service, h->member, died);
-    td_account_discharge(s->account, 0, 1);
-    free(h);
-}
-
-static int call_queue_close(td_session *s, uint64_t serial, const Td__Wire__QueueClose *q, td_error *e)
-{
-    td_queue_handle *h = find_queue(s, q->queue, e);
-    if (!h) return e->code;
-    if (q->end) td_queue_end(s->service, h->member);
-    td_queue_handle_free(s, h, false);
-    td_reply_ok(s, serial);
-    return TD_OK;
-}
-
-static void queue_moved(void *arg, td_queue_item *item, const td_error *error)
-{
-    td_session *s = arg;
-    s->wait.queue = NULL;
-    s->wait.item = item;
-    s->wait.failed = error != NULL;
-    if (error) s->wait.error = *error;
-    td_session_ready(s);
-}
-
-static void put_done(td_session *s, uint64_t serial, bool later)
-{
-    if (later) td_reply_ok_later(s, serial);
-    else td_reply_ok(s, serial);
-}
-
-static void put_finished(td_session *s)
-{
-    if (s->wait.failed) td_reply_error(s, s->wait.serial, &s->wait.error);
-    else put_done(s, s->wait.serial, s->wait.later);
-}
-
-static int make_item(td_session *s, const Td__Wire__QueuePut *q, td_queue_item **out, td_error *e)
-{
-    td_tensor **t = malloc((q->n_ids + 1) * sizeof *t);
-    if (!t) return td_fail(e, TD_E_SYSTEM, "no memory for an item of %zu tensors", q->n_ids);
-    int rc = TD_OK;
-    for (size_t i = 0; i < q->n_ids && !rc; i++) {
-        t[i] = tensor_of(s, q->ids[i], e);
-        if (!t[i]) rc = e->code;
-        else rc = td_session_check_lease(s, t[i]->storage, e);
-    }
-    if (!rc) rc = td_queue_item_new(out, s->account, (int)q->n_ids, t, q->note.data, q->note.len, e);
-    free(t);
-    return rc;
-}
-
-static int call_queue_put(td_session *s, uint64_t serial, const Td__Wire__QueuePut *q, td_error *e)
-{
-    td_queue_handle *h = find_queue(s, q->queue, e);
-    if (!h) return e->code;
-    if (q->n_ids > TD_MAX_OUTPUTS)
-        return td_fail(e, TD_E_INVALID, "an item of %zu tensors; the most is %d", q->n_ids, TD_MAX_OUTPUTS);
-    td_queue_item *item = NULL;
-    int rc = make_item(s, q, &item, e);
-    if (rc) return rc;
-    td_queue_wait *w = NULL;
-    rc = td_queue_put(s->service, h->member, item, q->timeout_ms, &w, queue_moved, s, e);
-    if (rc == TD_OK) {
-        put_done(s, serial, q->later);
-    } else if (rc == TD_WAIT) {
-        td_session_wait(s, "room in a queue", true, put_finished);
-        s->wait.serial = serial;
-        s->wait.later = q->later;
-        s->wait.queue = w;
-        return TD_SUSPENDED;
-    } else {
-        td_queue_item_free(item);
-    }
-    return rc;
-}
-
-/* What one tensor of an item looks like on the wire, while it is being sent. */
-typedef struct tensor_wire {
-    Td__Wire__Desc desc;
-    Td__Wire__Address address;
-    int64_t sizes[2 * TD_MAX_DIMS];
-} tensor_wire;
-
-static void send_item(td_session *s, uint64_t serial, const td_queue_item *item, tensor_wire *w, Td__Wire__Desc **descs,
-                      Td__Wire__Address **addresses)
-{
-    int fd = -1;
-    for (int i = 0; i < item->count; i++) {
-        td_desc_to_wire(&item->tensors[i]->desc, descs[i] = &w[i].desc, w[i].sizes);
-        td_session_address(s, item->tensors[i]->storage, addresses[i] = &w[i].address, &fd);
-    }
-    Td__Wire__Reply r;
-    td__wire__reply__init(&r);
-    Td__Wire__Item x;
-    td__wire__item__init(&x);
-    x.n_descs = x.n_addresses = (size_t)item->count;
-    x.descs = descs;
-    x.addresses = addresses;
-    x.note = (ProtobufCBinaryData){item->note_bytes, item->note};
-    r.serial = serial;
-    r.item = &x;
-    td_reply_send(s, &r, fd);
-}
-
-/* Bind the item's tensors to ids and send what they are and where they lie. */
-static int deliver(td_session *s, uint64_t serial, const td_queue_item *item, size_t n_ids, const uint32_t *ids,
-                   td_error *e)
-{
-    size_t n = (size_t)item->count;
-    if (n > n_ids)
-        return td_fail(e, TD_E_INVALID, "the item has %zu tensors, but the call brought ids for %zu", n, n_ids);
-    if (td_account_room(s->account, n, e)) return e->code;
-    tensor_wire *w = malloc((n + 1) * sizeof *w);
-    void **lists = malloc((2 * n + 1) * sizeof *lists);
-    int rc = w && lists ? TD_OK : td_fail(e, TD_E_SYSTEM, "no memory to deliver %zu tensors", n);
-    size_t bound = 0;
-    while (bound < n && !rc) {
-        rc = td_objects_bind(&s->objects, ids[bound], td_tensor_ref(item->tensors[bound]), NULL, e);
-        bound += !rc;
-    }
-    while (rc && bound) td_objects_release(&s->objects, ids[--bound]); /* an id was named twice: all or none */
-    if (!rc) send_item(s, serial, item, w, (Td__Wire__Desc **)lists, (Td__Wire__Address **)(lists + n));
-    free(lists);
-    free(w);
-    return rc;
-}
-
-static void get_finished(td_session *s)
-{
-    td_wait_state *w = &s->wait;
-    td_error e = {0};
-    if (!w->failed && deliver(s, w->serial, w->item, w->n_ids, w->ids, &e) == TD_OK) return;
-    if (w->item) td_queue_untake(s->service, w->member, w->item);
-    w->item = NULL;
-    td_reply_error(s, w->serial, w->failed ? &w->error : &e);
-}
-
-static int call_queue_get(td_session *s, uint64_t serial, const Td__Wire__QueueGet *q, td_error *e)
-{
-    td_queue_handle *h = find_queue(s, q->queue, e);
-    if (!h) return e->code;
-    for (size_t i = 0; i < q->n_ids; i++) {
-        int rc = check_new_id(s, q->ids[i], e);
-        if (rc) return rc;
-    }
-    td_queue_item *item = NULL;
-    td_queue_wait *w = NULL;
-    int rc = td_queue_get(s->service, h->member, &item, q->timeout_ms, &w, queue_moved, s, e);
-    if (rc == TD_OK) {
-        rc = deliver(s, serial, item, q->n_ids, q->ids, e);
-        if (rc) td_queue_untake(s->service, h->member, item);
-        else td_queue_item_free(item);
-    } else if (rc == TD_WAIT) {
-        td_session_wait(s, "an item of a queue", true, get_finished);
-        s->wait.serial = serial;
-        s->wait.queue = w;
-        s->wait.member = h->member;
-        s->wait.n_ids = q->n_ids;
-        s->wait.ids = q->ids; /* in the arena, which stays until the next frame */
-        return TD_SUSPENDED;
-    }
-    return rc;
-}
-
 /* ---- which one */
 
 static int call_unmapped(td_session *s, uint64_t serial)
@@ -437,10 +236,10 @@ static int dispatch(td_session *s, const Td__Wire__Call *c, const char **name, t
     if (*name = "publish", c->publish) return call_publish(s, n, c->publish, e);
     if (*name = "open", c->open) return call_open(s, n, c->open, e);
     if (*name = "drop", c->drop) return call_drop(s, n, c->drop, e);
-    if (*name = "queue_open", c->queue_open) return call_queue_open(s, n, c->queue_open, e);
-    if (*name = "queue_put", c->queue_put) return call_queue_put(s, n, c->queue_put, e);
-    if (*name = "queue_get", c->queue_get) return call_queue_get(s, n, c->queue_get, e);
-    if (*name = "queue_close", c->queue_close) return call_queue_close(s, n, c->queue_close, e);
+    if (*name = "queue_open", c->queue_open) return td_call_queue_open(s, n, c->queue_open, e);
+    if (*name = "queue_put", c->queue_put) return td_call_queue_put(s, n, c->queue_put, e);
+    if (*name = "queue_get", c->queue_get) return td_call_queue_get(s, n, c->queue_get, e);
+    if (*name = "queue_close", c->queue_close) return td_call_queue_close(s, n, c->queue_close, e);
     if (*name = "info", c->info) return call_info(s, n, c->info, e);
     if (*name = "status", c->status) return td_status_reply(s, n, c->status->what, e);
     if (*name = "unmapped", c->unmapped) return call_unmapped(s, n);

@@ -15,7 +15,7 @@ static int fail_record(td_session *s, const td_record *r, const char *what, td_e
     for (unsigned i = 0; i < r->nout && !rc; i++)
         if (!td_objects_check_free(&s->objects, r->out[i], NULL))
             rc = td_objects_bind(&s->objects, r->out[i], NULL, td_cause_ref(cause), e);
-    td_session_failed(s, cause);
+    if (r->op != TD_REC_GRAD) td_session_failed(s, cause); /* to have no .grad is an answer */
     td_cause_unref(cause);
     return rc;
 }

@@ -140,6 +140,13 @@ int td_step_op(td_session *s, const td_record *r, td_error *e);
 int td_step_control(td_session *s, const td_record *r, td_error *e);
 int td_step_backward(td_session *s, int most);
 /* call.c: one request. The same results. */
+td_tensor *td_call_tensor(td_session *s, uint32_t id, td_error *e); /* with a value; NULL with `e` */
+int td_call_new_id(td_session *s, uint32_t id, td_error *e);        /* may it be bound? */
+/* queues.c */
+int td_call_queue_open(td_session *s, uint64_t serial, const Td__Wire__QueueOpen *q, td_error *e);
+int td_call_queue_put(td_session *s, uint64_t serial, const Td__Wire__QueuePut *q, td_error *e);
+int td_call_queue_get(td_session *s, uint64_t serial, const Td__Wire__QueueGet *q, td_error *e);
+int td_call_queue_close(td_session *s, uint64_t serial, const Td__Wire__QueueClose *q, td_error *e);
 int td_step_call(td_session *s);
 void td_queue_handle_free(td_session *s, td_queue_handle *h, bool died);
 

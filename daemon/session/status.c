@@ -197,6 +197,23 @@ static void fill_tensors(table *b, td_session *s)
     }
 }
 
+static void add_segments(table *b, const td_heap *h, uint64_t session)
+{
+    for (td_segment *g = NULL; (g = td_heap_next_segment(h, g));)
+        add_row(b, 6,
+                (Td__Wire__Cell[]){integer(g->id), integer(g->generation), integer(g->size), integer(session),
+                                   text(b, g->kind == TD_SEGMENT_SERVICE ? "service" : "session"), integer(g->shared)});
+}
+
+static void fill_segments(table *b, td_session *s)
+{
+    static const char *columns[] = {"segment", "generation", "bytes", "session", "kind", "mapped_by"};
+    b->t.columns = (char **)columns;
+    b->t.n_columns = 6;
+    add_segments(b, s->service->heap, 0);
+    for (td_session *x = s->all->first; x; x = x->next) add_segments(b, x->heap, x->id);
+}
+
 static void add_name(const td_name *n, void *arg)
 {
     table *b = arg;
@@ -236,13 +253,13 @@ static void fill_queues(table *b, td_session *s)
 static const struct {
     const char *what;
     void (*fill)(table *b, td_session *s);
-} tables[] = {{"status", fill_status}, {"sessions", fill_sessions}, {"tensors", fill_tensors}, {"names", fill_names}, {"queues", fill_queues}};
+} tables[] = {{"status", fill_status}, {"sessions", fill_sessions}, {"tensors", fill_tensors}, {"names", fill_names}, {"queues", fill_queues}, {"segments", fill_segments}};
 
 int td_status_reply(td_session *s, uint64_t serial, const char *what, td_error *e)
 {
     size_t k = 0, n = sizeof tables / sizeof tables[0];
     while (k < n && strcmp(tables[k].what, what) != 0) k++;
-    if (k == n) return td_fail(e, TD_E_NOT_FOUND, "there is no table '%s'; there are status, sessions, tensors, names and queues", what);
+    if (k == n) return td_fail(e, TD_E_NOT_FOUND, "there is no table '%s'; there are status, sessions, tensors, names, queues and segments", what);
     table b = {0};
     td_arena_init(&b.arena, 12 << 20);
     td__wire__table__init(&b.t);

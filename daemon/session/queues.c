@@ -1,0 +1,251 @@
+/* The calls about queues: join, put, get, leave. What must wait suspends the session. */
+#include "daemon/session/state.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static td_queue_handle *find_queue(td_session *s, uint32_t id, td_error *e)
+{
+    td_queue_handle *h;
+    HASH_FIND(hh, s->queues, &id, sizeof id, h);
+    if (!h) td_fail(e, TD_E_NOT_FOUND, "this session has not opened a queue %u", id);
+    return h;
+}
+
+int td_call_queue_open(td_session *s, uint64_t serial, const Td__Wire__QueueOpen *q, td_error *e)
+{
+    if (find_queue(s, q->queue, NULL)) return td_fail(e, TD_E_EXISTS, "queue handle %u is in use", q->queue);
+    int rc = td_account_charge(s->account, 0, 1, e);
+    if (rc) return rc;
+    td_queue_handle *h = calloc(1, sizeof *h);
+    rc = h ? td_queue_join(&h->member, s->service, q->name, q->capacity, q->role, s->account, e)
+           : td_fail(e, TD_E_SYSTEM, "no memory for a queue");
+    if (rc) {
+        td_account_discharge(s->account, 0, 1);
+        free(h);
+        return rc;
+    }
+    h->id = q->queue;
+    HASH_ADD(hh, s->queues, id, sizeof h->id, h);
+    Td__Wire__Reply r;
+    td__wire__reply__init(&r);
+    r.serial = serial;
+    r.queue_size = td_queue_size(h->member->queue);
+    td_reply_send(s, &r, -1);
+    return TD_OK;
+}
+
+void td_queue_handle_free(td_session *s, td_queue_handle *h, bool died)
+{
+    HASH_DEL(s->queues, h);
+    td_queue_leave(s->service, h->member, died);
+    td_account_discharge(s->account, 0, 1);
+    free(h);
+}
+
+int td_call_queue_close(td_session *s, uint64_t serial, const Td__Wire__QueueClose *q, td_error *e)
+{
+    td_queue_handle *h = find_queue(s, q->queue, e);
+    if (!h) return e->code;
+    if (q->end) td_queue_end(s->service, h->member);
+    td_queue_handle_free(s, h, false);
+    td_reply_ok(s, serial);
+    return TD_OK;
+}
+
+static void queue_moved(void *arg, td_queue_item *item, const td_error *error)
+{
+    td_session *s = arg;
+    s->wait.queue = NULL;
+    s->wait.item = item;
+    s->wait.failed = error != NULL;
+    if (error) s->wait.error = *error;
+    td_session_ready(s);
+}
+
+static void put_done(td_session *s, uint64_t serial, bool later)
+{
+    if (later) td_reply_ok_later(s, serial);
+    else td_reply_ok(s, serial);
+}
+
+static void put_finished(td_session *s)
+{
+    if (s->wait.failed) td_reply_error(s, s->wait.serial, &s->wait.error);
+    else put_done(s, s->wait.serial, s->wait.later);
+}
+
+static int make_item(td_session *s, const Td__Wire__QueuePut *q, td_queue_item **out, td_error *e)
+{
+    td_tensor **t = malloc((q->n_ids + 1) * sizeof *t);
+    if (!t) return td_fail(e, TD_E_SYSTEM, "no memory for an item of %zu tensors", q->n_ids);
+    int rc = TD_OK;
+    for (size_t i = 0; i < q->n_ids && !rc; i++) {
+        t[i] = td_call_tensor(s, q->ids[i], e);
+        if (!t[i]) rc = e->code;
+        else rc = td_session_check_lease(s, t[i]->storage, e);
+    }
+    if (!rc) rc = td_queue_item_new(out, s->account, (int)q->n_ids, t, q->note.data, q->note.len, e);
+    free(t);
+    return rc;
+}
+
+int td_call_queue_put(td_session *s, uint64_t serial, const Td__Wire__QueuePut *q, td_error *e)
+{
+    td_queue_handle *h = find_queue(s, q->queue, e);
+    if (!h) return e->code;
+    if (q->n_ids > TD_MAX_OUTPUTS)
+        return td_fail(e, TD_E_INVALID, "an item of %zu tensors; the most is %d", q->n_ids, TD_MAX_OUTPUTS);
+    td_queue_item *item = NULL;
+    int rc = make_item(s, q, &item, e);
+    if (rc) return rc;
+    td_queue_wait *w = NULL;
+    rc = td_queue_put(s->service, h->member, item, q->timeout_ms, &w, queue_moved, s, e);
+    if (rc == TD_OK) {
+        put_done(s, serial, q->later);
+    } else if (rc == TD_WAIT) {
+        td_session_wait(s, "room in a queue", true, put_finished);
+        s->wait.serial = serial;
+        s->wait.later = q->later;
+        s->wait.queue = w;
+        return TD_SUSPENDED;
+    } else {
+        td_queue_item_free(item);
+    }
+    return rc;
+}
+
+/* What one tensor of an item looks like on the wire, while it is being sent. */
+typedef struct tensor_wire {
+    Td__Wire__Desc desc;
+    Td__Wire__Address address;
+    int64_t sizes[2 * TD_MAX_DIMS];
+} tensor_wire;
+
+static void send_item(td_session *s, uint64_t serial, const td_queue_item *item, tensor_wire *w, Td__Wire__Desc **descs,
+                      Td__Wire__Address **addresses)
+{
+    int fd = -1;
+    for (int i = 0; i < item->count; i++) {
+        td_desc_to_wire(&item->tensors[i]->desc, descs[i] = &w[i].desc, w[i].sizes);
+        td_session_address(s, item->tensors[i]->storage, addresses[i] = &w[i].address, &fd);
+    }
+    Td__Wire__Reply r;
+    td__wire__reply__init(&r);
+    Td__Wire__Item x;
+    td__wire__item__init(&x);
+    x.n_descs = x.n_addresses = (size_t)item->count;
+    x.descs = descs;
+    x.addresses = addresses;
+    x.note = (ProtobufCBinaryData){item->note_bytes, item->note};
+    r.serial = serial;
+    r.item = &x;
+    td_reply_send(s, &r, fd);
+}
+
+/* An item on its way to a client: its values may still be computed. */
+typedef struct delivery {
+    td_session *s;
+    uint64_t serial;
+    td_queue_item *item;
+    tensor_wire *wire;
+    void **lists;
+} delivery;
+
+static void delivery_free(delivery *d)
+{
+    free(d->lists);
+    free(d->wire);
+    free(d);
+}
+
+/* What the item's tensors wait for has ended: their bytes may be read. */
+static void send_delivery(void *arg)
+{
+    delivery *d = arg;
+    int n = d->item->count;
+    if (!d->s->ended)
+        send_item(d->s, d->serial, d->item, d->wire, (Td__Wire__Desc **)d->lists, (Td__Wire__Address **)(d->lists + n));
+    td_queue_item_free(d->item);
+    delivery_free(d);
+}
+
+static delivery *delivery_new(td_session *s, uint64_t serial, td_queue_item *item, td_error *e)
+{
+    size_t n = (size_t)item->count;
+    delivery *d = malloc(sizeof *d);
+    if (d) *d = (delivery){s, serial, item, malloc((n + 1) * sizeof *d->wire), malloc((2 * n + 1) * sizeof *d->lists)};
+    if (d && d->wire && d->lists) return d;
+    if (d) delivery_free(d);
+    td_fail(e, TD_E_SYSTEM, "no memory to deliver %zu tensors", n);
+    return NULL;
+}
+
+/* Bind all the item's tensors, or none. */
+static int bind_item(td_session *s, const td_queue_item *item, const uint32_t *ids, td_error *e)
+{
+    int rc = TD_OK, bound = 0;
+    while (bound < item->count && !rc) {
+        rc = td_objects_bind(&s->objects, ids[bound], td_tensor_ref(item->tensors[bound]), NULL, e);
+        bound += !rc;
+    }
+    while (rc && bound) td_objects_release(&s->objects, ids[--bound]); /* an id was named twice */
+    return rc;
+}
+
+/* Bind the item's tensors to ids; tell what they are and where they lie as soon as their values are there. Takes the item
+ * over when it works. */
+static int deliver(td_session *s, uint64_t serial, td_queue_item *item, size_t n_ids, const uint32_t *ids, td_error *e)
+{
+    size_t n = (size_t)item->count;
+    if (n > n_ids)
+        return td_fail(e, TD_E_INVALID, "the item has %zu tensors, but the call brought ids for %zu", n, n_ids);
+    if (td_account_room(s->account, n, e)) return e->code;
+    td_access *what = malloc((n + 1) * sizeof *what);
+    delivery *d = what ? delivery_new(s, serial, item, e) : NULL;
+    int rc = d ? bind_item(s, item, ids, e) : TD_E_SYSTEM;
+    for (size_t i = 0; i < n && !rc; i++) {
+        what[i] = (td_access){.storage = item->tensors[i]->storage};
+        td_desc_extent(&item->tensors[i]->desc, &what[i].lo, &what[i].hi);
+    }
+    if (!rc) td_sched_after(s->service->sched, s->flow, (int)n, what, send_delivery, d);
+    else if (d) delivery_free(d);
+    free(what);
+    return rc;
+}
+
+static void get_finished(td_session *s)
+{
+    td_wait_state *w = &s->wait;
+    td_error e = {0};
+    bool sent = !w->failed && deliver(s, w->serial, w->item, w->n_ids, w->ids, &e) == TD_OK;
+    if (!sent && w->item) td_queue_untake(s->service, w->member, w->item);
+    w->item = NULL;
+    if (!sent) td_reply_error(s, w->serial, w->failed ? &w->error : &e);
+}
+
+int td_call_queue_get(td_session *s, uint64_t serial, const Td__Wire__QueueGet *q, td_error *e)
+{
+    td_queue_handle *h = find_queue(s, q->queue, e);
+    if (!h) return e->code;
+    for (size_t i = 0; i < q->n_ids; i++) {
+        int rc = td_call_new_id(s, q->ids[i], e);
+        if (rc) return rc;
+    }
+    td_queue_item *item = NULL;
+    td_queue_wait *w = NULL;
+    int rc = td_queue_get(s->service, h->member, &item, q->timeout_ms, &w, queue_moved, s, e);
+    if (rc == TD_OK) {
+        rc = deliver(s, serial, item, q->n_ids, q->ids, e);
+        if (rc) td_queue_untake(s->service, h->member, item);
+    } else if (rc == TD_WAIT) {
+        td_session_wait(s, "an item of a queue", true, get_finished);
+        s->wait.serial = serial;
+        s->wait.queue = w;
+        s->wait.member = h->member;
+        s->wait.n_ids = q->n_ids;
+        s->wait.ids = q->ids; /* in the arena, which stays until the next frame */
+        return TD_SUSPENDED;
+    }
+    return rc;
+}
