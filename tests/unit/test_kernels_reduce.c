@@ -46,7 +46,7 @@ static void observe(reference *r, double v, int64_t place)
     if (below) r->min = v, r->argmin = place;
     r->sum += v;
     r->prod *= v;
-    r->whole += (int64_t)v;
+    r->whole = (int64_t)((uint64_t)r->whole + (uint64_t)(int64_t)v);
     r->product = (int64_t)((uint64_t)r->product * (uint64_t)(int64_t)v);
     r->any = r->any || v != 0;
     r->all = r->all && v != 0;

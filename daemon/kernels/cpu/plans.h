@@ -15,7 +15,7 @@ TD_CPU_PLAN(full);
 TD_CPU_PLAN(arange);
 TD_CPU_PLAN(linspace);
 TD_CPU_PLAN(eye);
-/* assembly: assemble.c, triangle.c */
+/* assembly: assemble.c, rearrange.c, triangle.c */
 TD_CPU_PLAN(cat);
 TD_CPU_PLAN(stack);
 TD_CPU_PLAN(repeat);
@@ -45,7 +45,7 @@ TD_CPU_PLAN(softmax);
 TD_CPU_PLAN(log_softmax);
 TD_CPU_PLAN(softmax_backward);
 TD_CPU_PLAN(log_softmax_backward);
-/* random numbers: random.c */
+/* random numbers: random.c, dropout.c */
 TD_CPU_PLAN(rand);
 TD_CPU_PLAN(randn);
 TD_CPU_PLAN(randint);

@@ -3,35 +3,50 @@
  * Element i of a result takes word i of the op's words (word pair i where it needs 64 bits), in logical order: chunks
  * and processors make no difference. randint and randperm reject inside the element: attempt t has its own words, with
  * t in the top byte of the group's number. */
+#include "daemon/kernels/cpu/random.h"
 #include "daemon/kernels/cpu/plans.h"
 #include "daemon/kernels/cpu/tile.h"
-#include "daemon/kernels/cpu/vec/philox.h"
-#include <string.h>
 
-enum { CHUNK = 1 << 16, BLOCK = 4 * TD_PHILOX_GROUPS };
-/* Scratch: words, numbers, and the same as they were before conversion. */
-enum { SCRATCH_NUMBERS = BLOCK * 4, SCRATCH_BYTES = SCRATCH_NUMBERS + 2 * BLOCK * 8 };
-
-static void plan_elements(td_kcall *k, td_chunk_fn fn, double ns)
+void td_random_plan(td_kcall *k, td_chunk_fn fn, double ns)
 {
     int64_t n = td_desc_numel(k->out[0].desc);
     k->phase[0].fn = fn;
-    k->phase[0].chunks = (n + CHUNK - 1) / CHUNK;
+    k->phase[0].chunks = (n + TD_RANDOM_CHUNK - 1) / TD_RANDOM_CHUNK;
     k->nphases = n > 0;
-    k->scratch_bytes = SCRATCH_BYTES;
+    k->scratch_bytes = TD_RANDOM_SCRATCH;
     k->cost_ns = 150 + ns * (double)n;
 }
 
-static int64_t chunk_end(const td_kcall *k, int64_t chunk)
+int64_t td_random_end(const td_kcall *k, int64_t chunk)
 {
-    int64_t n = td_desc_numel(k->out[0].desc), to = (chunk + 1) * CHUNK;
+    int64_t n = td_desc_numel(k->out[0].desc), to = (chunk + 1) * TD_RANDOM_CHUNK;
     return to < n ? to : n;
 }
 
-static void store(td_kcall *k, int64_t at, int64_t n, const void *numbers, td_dtype type)
+void td_random_store(td_kcall *k, int64_t at, int64_t n, const void *numbers, td_dtype type)
 {
     td_dtype t = k->out[0].desc->dtype;
     td_isa_now->cast[type][t](n, (char *)k->out[0].data + at * (int64_t)td_dtype_size(t), &numbers, NULL);
+}
+
+/* `n` elements of a tensor of any strides from logical index `at`, as they are. */
+void td_random_gather(const td_karg *x, int64_t at, int64_t n, char *to)
+{
+    const td_desc *d = x->desc;
+    int64_t size = (int64_t)td_dtype_size(d->dtype), inner = d->ndim ? d->shape[d->ndim - 1] : 1;
+    int64_t step = d->ndim ? d->stride[d->ndim - 1] * size : size;
+    while (n > 0) {
+        int64_t rest = at / inner, first = at % inner, take = inner - first < n ? inner - first : n,
+                offset = first * step;
+        for (int i = d->ndim - 2; i >= 0; i--) {
+            offset += rest % d->shape[i] * d->stride[i] * size;
+            rest /= d->shape[i];
+        }
+        td_gather(to, (const char *)x->data + offset, 1, take, 0, step, (int)size);
+        to += take * size;
+        at += take;
+        n -= take;
+    }
 }
 
 /* Numbers that are representable: 1.0 is never reached by rounding. */
@@ -45,10 +60,10 @@ static void real_chunk(td_kcall *k, int64_t chunk, void *scratch, bool normal)
     const td_philox_fns *p = td_isa_now->philox;
     td_dtype t = k->out[0].desc->dtype;
     uint32_t *words = scratch;
-    void *numbers = (char *)scratch + SCRATCH_NUMBERS;
+    void *numbers = (char *)scratch + TD_RANDOM_NUMBERS;
     int each = t == TD_FLOAT64 ? 2 : 4; /* elements of a group */
-    int64_t to = chunk_end(k, chunk), step = each * TD_PHILOX_GROUPS;
-    for (int64_t i = chunk * CHUNK; i < to; i += step) {
+    int64_t to = td_random_end(k, chunk), step = each * TD_PHILOX_GROUPS;
+    for (int64_t i = chunk * TD_RANDOM_CHUNK; i < to; i += step) {
         int64_t n = to - i < step ? to - i : step;
         int groups = (int)((n + each - 1) / each), padded = groups * each;
         p->words(k->seed, k->counter, (uint64_t)(i / each), groups, words);
@@ -56,7 +71,7 @@ static void real_chunk(td_kcall *k, int64_t chunk, void *scratch, bool normal)
         else if (each == 2) p->uniform_f64(padded, words, numbers);
         else if (normal) p->normal_f32(groups, words, numbers);
         else p->uniform_f32(padded, words, uniform_bits(t), numbers);
-        store(k, i, n, numbers, each == 2 ? TD_FLOAT64 : TD_FLOAT32);
+        td_random_store(k, i, n, numbers, each == 2 ? TD_FLOAT64 : TD_FLOAT32);
     }
 }
 
@@ -73,14 +88,14 @@ static void randn_chunk(td_kcall *k, int64_t chunk, void *scratch)
 int td_cpu_plan_rand(td_kcall *k, td_error *e)
 {
     (void)e;
-    plan_elements(k, rand_chunk, 1.0);
+    td_random_plan(k, rand_chunk, 1.0);
     return TD_OK;
 }
 
 int td_cpu_plan_randn(td_kcall *k, td_error *e)
 {
     (void)e;
-    plan_elements(k, randn_chunk, 3.0);
+    td_random_plan(k, randn_chunk, 3.0);
     return TD_OK;
 }
 
@@ -108,25 +123,25 @@ static uint64_t below(const td_kcall *k, int64_t index, uint64_t word, uint64_t 
 
 static void randint_chunk(td_kcall *k, int64_t chunk, void *scratch)
 {
-    int64_t low = td_attr_int(k->attrs, 0), to = chunk_end(k, chunk);
+    int64_t low = td_attr_int(k->attrs, 0), to = td_random_end(k, chunk);
     uint64_t range = (uint64_t)td_attr_int(k->attrs, 1) - (uint64_t)low;
     uint32_t *words = scratch;
-    int64_t *numbers = (int64_t *)((char *)scratch + SCRATCH_NUMBERS), step = 2 * TD_PHILOX_GROUPS;
-    for (int64_t i = chunk * CHUNK; i < to; i += step) {
+    int64_t *numbers = (int64_t *)((char *)scratch + TD_RANDOM_NUMBERS), step = 2 * TD_PHILOX_GROUPS;
+    for (int64_t i = chunk * TD_RANDOM_CHUNK; i < to; i += step) {
         int64_t n = to - i < step ? to - i : step;
         td_isa_now->philox->words(k->seed, k->counter, (uint64_t)(i / 2), (int)((n + 1) / 2), words);
         for (int64_t j = 0; j < n; j++) {
             uint64_t word = (uint64_t)words[2 * j + 1] << 32 | words[2 * j];
             numbers[j] = (int64_t)((uint64_t)low + below(k, i + j, word, range));
         }
-        store(k, i, n, numbers, TD_INT64);
+        td_random_store(k, i, n, numbers, TD_INT64);
     }
 }
 
 int td_cpu_plan_randint(td_kcall *k, td_error *e)
 {
     (void)e;
-    plan_elements(k, randint_chunk, 4.0);
+    td_random_plan(k, randint_chunk, 4.0);
     return TD_OK;
 }
 
@@ -145,7 +160,7 @@ static void randperm_chunk(td_kcall *k, int64_t chunk, void *scratch)
         p[i] = p[j];
         p[j] = i;
     }
-    store(k, 0, n, p, TD_INT64);
+    td_random_store(k, 0, n, p, TD_INT64);
 }
 
 int td_cpu_plan_randperm(td_kcall *k, td_error *e)
@@ -153,42 +168,22 @@ int td_cpu_plan_randperm(td_kcall *k, td_error *e)
     int64_t n = td_desc_numel(k->out[0].desc);
     (void)e;
     if (n == 0) return TD_OK;
-    plan_elements(k, randperm_chunk, 12.0);
+    td_random_plan(k, randperm_chunk, 12.0);
     k->phase[0].chunks = 1;
     k->work_bytes = (size_t)n * sizeof(int64_t);
     return TD_OK;
 }
 
-/* `n` elements of a tensor of any strides from logical index `at`, as they are. */
-static void gather_logical(const td_karg *x, int64_t at, int64_t n, char *to)
-{
-    const td_desc *d = x->desc;
-    int64_t size = (int64_t)td_dtype_size(d->dtype), inner = d->ndim ? d->shape[d->ndim - 1] : 1;
-    int64_t step = d->ndim ? d->stride[d->ndim - 1] * size : size;
-    while (n > 0) {
-        int64_t rest = at / inner, first = at % inner, take = inner - first < n ? inner - first : n,
-                offset = first * step;
-        for (int i = d->ndim - 2; i >= 0; i--) {
-            offset += rest % d->shape[i] * d->stride[i] * size;
-            rest /= d->shape[i];
-        }
-        td_gather(to, (const char *)x->data + offset, 1, take, 0, step, (int)size);
-        to += take * size;
-        at += take;
-        n -= take;
-    }
-}
-
 static void bernoulli_chunk(td_kcall *k, int64_t chunk, void *scratch)
 {
     uint32_t *words = scratch;
-    double *p = (double *)((char *)scratch + SCRATCH_NUMBERS);
-    int64_t to = chunk_end(k, chunk);
-    for (int64_t i = chunk * CHUNK; i < to; i += BLOCK) {
-        int64_t n = to - i < BLOCK ? to - i : BLOCK;
-        const void *raw = p + BLOCK;
+    double *p = (double *)((char *)scratch + TD_RANDOM_NUMBERS);
+    int64_t to = td_random_end(k, chunk);
+    for (int64_t i = chunk * TD_RANDOM_CHUNK; i < to; i += TD_RANDOM_BLOCK) {
+        int64_t n = to - i < TD_RANDOM_BLOCK ? to - i : TD_RANDOM_BLOCK;
+        const void *raw = p + TD_RANDOM_BLOCK;
         td_isa_now->philox->words(k->seed, k->counter, (uint64_t)(i / 4), (int)((n + 3) / 4), words);
-        gather_logical(&k->in[0], i, n, (char *)(p + BLOCK));
+        td_random_gather(&k->in[0], i, n, (char *)(p + TD_RANDOM_BLOCK));
         td_isa_now->cast[k->in[0].desc->dtype][TD_FLOAT64](n, p, &raw, NULL);
         int wrong = 0;
         for (int64_t j = 0; j < n; j++) {
@@ -196,83 +191,13 @@ static void bernoulli_chunk(td_kcall *k, int64_t chunk, void *scratch)
             p[j] = (double)words[j] * 0x1p-32 < p[j];
         }
         if (wrong) td_kernel_fail(k, TD_E_INVALID, "bernoulli: expected every probability to be in [0, 1]");
-        store(k, i, n, p, TD_FLOAT64);
+        td_random_store(k, i, n, p, TD_FLOAT64);
     }
 }
 
 int td_cpu_plan_bernoulli(td_kcall *k, td_error *e)
 {
     (void)e;
-    plan_elements(k, bernoulli_chunk, 2.0);
-    return TD_OK;
-}
-
-/* ---- dropout: the mask is drawn again in the backward, from the state that the forward left */
-
-typedef struct dropping {
-    uint64_t threshold;
-    double scale;
-} dropping;
-
-static void drop(td_kcall *k, int64_t chunk, char *scratch, uint64_t seed, uint64_t counter)
-{
-    const dropping *d = (const dropping *)k->state;
-    const td_philox_fns *p = td_isa_now->philox;
-    td_dtype t = k->in[0].desc->dtype, body = t == TD_FLOAT64 ? TD_FLOAT64 : TD_FLOAT32;
-    uint32_t *words = (uint32_t *)scratch;
-    char *x = scratch + SCRATCH_NUMBERS, *raw = x + BLOCK * 8;
-    int64_t to = chunk_end(k, chunk);
-    for (int64_t i = chunk * CHUNK; i < to; i += BLOCK) {
-        int64_t n = to - i < BLOCK ? to - i : BLOCK;
-        const void *from = raw;
-        p->words(seed, counter, (uint64_t)(i / 4), (int)((n + 3) / 4), words);
-        gather_logical(&k->in[0], i, n, raw);
-        td_isa_now->cast[t][body](n, x, &from, NULL);
-        if (body == TD_FLOAT64) p->drop_f64((int)n, words, d->threshold, (double *)x, d->scale, (double *)x);
-        else p->drop_f32((int)n, words, d->threshold, (float *)x, (float)d->scale, (float *)x);
-        store(k, i, n, x, body);
-    }
-}
-
-static void dropout_chunk(td_kcall *k, int64_t chunk, void *scratch)
-{
-    drop(k, chunk, scratch, k->seed, k->counter);
-}
-
-static void state_chunk(td_kcall *k, int64_t chunk, void *scratch)
-{
-    int64_t state[2] = {(int64_t)k->seed, (int64_t)k->counter};
-    (void)chunk, (void)scratch;
-    memcpy(k->out[1].data, state, sizeof state);
-}
-
-static void dropout_backward_chunk(td_kcall *k, int64_t chunk, void *scratch)
-{
-    const td_desc *d = k->in[1].desc;
-    const volatile int64_t *state = k->in[1].data;
-    drop(k, chunk, scratch, (uint64_t)state[0], (uint64_t)state[d->stride[0]]);
-}
-
-static void plan_drop(td_kcall *k, td_chunk_fn fn, double p)
-{
-    dropping *d = (dropping *)k->state;
-    d->threshold = (uint64_t)(p * 0x1p32);
-    d->scale = p < 1 ? 1 / (1 - p) : 0;
-    plan_elements(k, fn, 1.5);
-}
-
-int td_cpu_plan_dropout(td_kcall *k, td_error *e)
-{
-    (void)e;
-    plan_drop(k, dropout_chunk, td_attr_float(k->attrs, 0));
-    k->phase[k->nphases].fn = state_chunk;
-    k->phase[k->nphases++].chunks = 1;
-    return TD_OK;
-}
-
-int td_cpu_plan_dropout_backward(td_kcall *k, td_error *e)
-{
-    (void)e;
-    plan_drop(k, dropout_backward_chunk, td_attr_float(k->attrs, 0));
+    td_random_plan(k, bernoulli_chunk, 2.0);
     return TD_OK;
 }

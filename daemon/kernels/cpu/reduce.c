@@ -9,7 +9,6 @@ _Static_assert(sizeof(td_reduction) <= TD_KSTATE_BYTES, "a reduction fits the st
 enum { PIECE = 1 << 17, BATCH_BYTES = TD_REDUCE_BATCH * 8 };
 /* Scratch: two buffers for reading, records a and b, complex results. */
 enum { SCRATCH_A = 2 * TD_TILE_BYTES, SCRATCH_B = SCRATCH_A + BATCH_BYTES, SCRATCH_PAIRS = SCRATCH_B + BATCH_BYTES };
-enum { SCRATCH_BYTES = SCRATCH_PAIRS + 2 * BATCH_BYTES };
 
 static int64_t min64(int64_t a, int64_t b)
 {
@@ -88,7 +87,7 @@ static void choose_walk(td_reduction *r)
     r->columns = prefer_columns(r);
     if (r->columns) {
         bool direct = r->kept_stride[0] == r->raw && !r->cast;
-        int64_t room = TD_TILE_BYTES / widest;
+        int64_t room = min64(TD_TILE_BYTES / widest, TD_REDUCE_BATCH);
         r->width = min64(r->kept[0], direct ? TD_REDUCE_BATCH : room);
         /* rows that are contiguous the other way: several at once, so that they can be turned */
         if (!direct && r->gone_stride[0] == r->raw) r->width = min64(r->width, room / min64(r->gone[0], 16));
@@ -253,7 +252,7 @@ int td_reduce_plan(td_kcall *k, unsigned bits, int fold, int finish, double corr
     k->phase[1].fn = merge_chunk;
     k->phase[1].chunks = ceil_div(r->pairs ? r->nkept / 2 : r->nkept, TD_REDUCE_BATCH);
     k->nphases = cut ? 2 : 1;
-    k->scratch_bytes = SCRATCH_BYTES;
+    k->scratch_bytes = SCRATCH_PAIRS + (td_dtype_is_complex(k->compute) ? 2 * BATCH_BYTES : 0);
     k->work_bytes = cut ? (size_t)(2 * r->pieces * r->nkept) * sizeof(td_word) : 0;
     double each = fold == TD_FOLD_VAR || fold == TD_FOLD_LSE ? 0.8 : 0.25;
     k->cost_ns = 40 + 15.0 * (double)r->units + each * (double)r->nkept * (double)r->ngone;
