@@ -31,6 +31,13 @@ typedef struct td_capture {
     int input;
 } td_capture;
 
+/* Anomaly mode: whether a gradient has a NaN, as a bool that may still be computed, and whose it is. */
+typedef struct td_suspect {
+    td_tensor *flag;
+    uint16_t op, param;
+    const char *where;
+} td_suspect;
+
 struct td_backward {
     td_issuer *who;
     uint32_t flags, scope;
@@ -50,6 +57,8 @@ struct td_backward {
     uint32_t nready;
     uint32_t *leaves; /* reached, in order */
     uint32_t nleaves;
+    td_suspect *suspects;
+    uint32_t nsuspects, suspects_room;
     bool seeded, done;
     int failed;
     td_eval eval;
@@ -62,6 +71,10 @@ uint32_t td_ready_pop(td_backward *b);
 /* Accumulate into the leaves: all of them, or none. */
 int td_backward_commit(td_backward *b, td_error *e);
 void td_backward_unpin(td_backward *b);
+/* Anomaly mode: look for NaN in what a node gave; then, at the end, what was found. *wait: not all is known yet. */
+int td_anomaly_watch(td_backward *b, const td_node *n, td_tensor *const *result, td_error *e);
+int td_anomaly_verdict(td_backward *b, bool *wait, td_error *e);
+void td_anomaly_drop(td_backward *b);
 /* Does this input of the node get a gradient in this backward? Its index, or UINT32_MAX. */
 uint32_t td_backward_child(const td_backward *b, const td_node *n, int i);
 

@@ -177,6 +177,7 @@ static int run_node(td_backward *b, uint32_t at, td_error *e)
     td_tensor *few[16] = {0}, **result = node->nin <= 16 ? few : calloc(node->nin, sizeof *result);
     if (!result) return td_fail(e, TD_E_MEMORY, "no memory for a gradient");
     if (any_grad(n)) err = evaluate(b, n, result, e);
+    if (!err && (b->flags & TD_BW_ANOMALY)) err = td_anomaly_watch(b, node, result, e);
     /* The evaluation's own references first: a gradient that is merely passed on is then held once. */
     td_eval_deinit(&b->eval);
     let_go(n);
@@ -191,8 +192,11 @@ static int run_node(td_backward *b, uint32_t at, td_error *e)
 
 static int finish(td_backward *b, td_error *e)
 {
+    bool wait;
     td_backward_unpin(b);
-    int err = b->flags & TD_BW_ACCUMULATE ? td_backward_commit(b, e) : 0;
+    int err = td_anomaly_verdict(b, &wait, e);
+    if (err || wait) return err;
+    err = b->flags & TD_BW_ACCUMULATE ? td_backward_commit(b, e) : 0;
     bool strict = !(b->flags & (TD_BW_ACCUMULATE | TD_BW_ALLOW_UNUSED));
     for (int k = 0; k < b->ninputs && strict && !err; k++)
         if (!b->results[k])

@@ -138,16 +138,34 @@ static int output_handle(td_eval *v, td_node *n, const td_saved *s, td_tensor **
     return err ? err : td_set_history(*out, n, s->index, e);
 }
 
-static int unpack(td_eval *v, td_node *n, td_fval *in, td_fval *out, td_error *e)
+/* What the wanted gradients use, by parameter: the rest may be overwritten, or freed, without anybody minding. */
+static td_masks used(const td_node *n, const bool *want)
 {
+    const td_op *op = td_op_by_id(n->op);
+    const td_formula *f = td_formula_of(op);
+    td_masks m = {0};
+    for (int i = 0; i < n->nin; i++) {
+        if (!want[i]) continue;
+        const td_fsaves *s = &f->saves[td_op_param_of(op, n->nin, i)];
+        m.inputs |= s->inputs, m.outputs |= s->outputs;
+    }
+    return m;
+}
+
+/* Versions are looked at again: turns may have passed since the plan. */
+static int unpack(td_eval *v, td_node *n, td_masks m, td_fval *in, td_fval *out, td_error *e)
+{
+    const td_op *op = td_op_by_id(n->op);
     int err = 0;
     for (int k = 0; k < n->nsaved && !err; k++) {
         const td_saved *s = &n->saved[k];
-        td_tensor *t = s->tensor;
+        int p = s->output ? s->index : td_op_param_of(op, n->nin, s->index);
         if (s->kind == TD_SV_NUMBER) in[s->index] = td_fv_number(s->number);
-        if (s->kind == TD_SV_LOST) err = td_saved_check(n, s, e);
-        if (s->kind != TD_SV_TENSOR) continue;
-        if (s->output) err = output_handle(v, n, s, &t, e);
+        if (s->kind != TD_SV_TENSOR && s->kind != TD_SV_LOST) continue;
+        if (!((s->output ? m.outputs : m.inputs) >> p & 1)) continue;
+        err = td_saved_check(n, s, e);
+        td_tensor *t = err ? NULL : s->tensor;
+        if (!err && s->output) err = output_handle(v, n, s, &t, e);
         if (!err) (s->output ? out : in)[s->index] = as_value(t);
     }
     return err;
@@ -186,7 +204,7 @@ static int open_fx(td_fx *f, td_eval *v, td_node *n, td_tensor *const *g, const 
     f->result = td_fx_values(f, n->nin);
     attrs->count = attrs->nints = 0;
     int err = f->of->nattrs ? td_attrs_decode(f->of, n->attrs, n->nattrs, attrs, e) : 0;
-    return err ? err : unpack(v, n, in, out, e);
+    return err ? err : unpack(v, n, used(n, want), in, out, e);
 }
 
 static int missing(td_node *n, const bool *want, td_error *e)

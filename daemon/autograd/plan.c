@@ -310,6 +310,7 @@ void td_backward_free(td_backward *b)
         td_tensor_unref(b->seeds[r]), td_tensor_unref(b->shapes[r]);
     for (int k = 0; k < b->ninputs && b->results; k++) td_tensor_unref(b->results[k]);
     td_backward_unpin(b);
+    td_anomaly_drop(b);
     td_map_deinit(&b->map);
     free(b->roots), free(b->seeds), free(b->shapes), free(b->results), free(b->captures);
     free(b->nodes), free(b->pins), free(b->ready), free(b->leaves);

@@ -176,6 +176,15 @@ static void versions(void)
     td_tensor *a = RUN2(ADD, x, m);
     CU_ASSERT_EQUAL(inplace(TD_OP_ADD, m, 1, TD_GRAD_ON, &e), 0);
     expect_backward(a, 0);
+    /* Nor does one that only an unwanted gradient needs: w's needs x, x's needs w. */
+    td_tensor *w = three(), *h = number(TD_OP_ADD, x, 0), *b = RUN2(MUL, h, w), *g, *ones = vec(3, (double[]){1, 1, 1});
+    CU_ASSERT_EQUAL(inplace2(TD_OP_ADD, h, b, &e), 0);
+    CU_ASSERT_EQUAL(t_backward(1, &b, &ones, 1, &x, &g, TD_BW_RETAIN, &e), 0);
+    CU_ASSERT(equals(g, 3, (double[]){1, 2, 3}));
+    drop(g);
+    CU_ASSERT(t_backward(1, &b, &ones, 1, &w, &g, TD_BW_RETAIN, &e) != 0);
+    CU_ASSERT(says(&e, TD_E_VERSION, "made by 'add' and saved by 'mul', is at version 1; expected version 0"));
+    drop(w), drop(h), drop(b), drop(ones);
     drop(x), drop(m), drop(y), drop(z), drop(a);
 }
 
@@ -394,6 +403,45 @@ static void failure_leaves_nothing(void)
     CU_ASSERT_PTR_NULL(td_grad(w, 0));
     CU_ASSERT_EQUAL(y->storage->pinned, 0);
     drop(x), drop(w), drop(h), drop(y), drop(ones);
+}
+
+static void anomaly_names_the_op(void)
+{
+    td_error e = {0};
+    snprintf(t_who.where, sizeof t_who.where, "model.c:12");
+    td_tensor *x = leaf(2, (double[]){-1, 4}), *y = RUN1(SQRT, x);
+    snprintf(t_who.where, sizeof t_who.where, "model.c:13");
+    td_tensor *z = number(TD_OP_MUL, y, 2);
+    CU_ASSERT(backward(z, TD_BW_RETAIN | TD_BW_ANOMALY, &e) != 0);
+    CU_ASSERT(says(&e, TD_E_AUTOGRAD,
+                   "the gradient of 'sqrt' gave nan values for its input 'x'; it was called at model.c:12"));
+    CU_ASSERT_STRING_EQUAL(e.where, "model.c:12");
+    CU_ASSERT_PTR_NULL(td_grad(x, 0));
+    expect_backward(z, TD_BW_RETAIN); /* without it a NaN is a number like any other */
+    CU_ASSERT(isnan(t_real(td_grad(x, 0), 0)) && t_real(td_grad(x, 0), 1) == 0.5);
+    t_who.where[0] = 0;
+    td_tensor *w = leaf(1, (double[]){0}), *i = RUN1(LOG, w); /* inf is no anomaly */
+    expect_backward(i, TD_BW_ANOMALY);
+    CU_ASSERT(isinf(t_real(td_grad(w, 0), 0)));
+    drop(x), drop(y), drop(z), drop(w), drop(i);
+}
+
+static void written_between_turns(void)
+{
+    td_error e = {0};
+    td_tensor *x = three(), *m = vec(3, (double[]){1, 2, 3}), *y = RUN2(MUL, x, m), *z = number(TD_OP_ADD, y, 1),
+              *ones = vec(3, (double[]){1, 1, 1});
+    td_backward *b;
+    bool done;
+    CU_ASSERT_EQUAL(td_backward_new(&b, &t_who, 1, &z, &ones, 0, NULL, TD_BW_ACCUMULATE, 0, &e), 0);
+    CU_ASSERT_EQUAL(td_backward_step(b, 1, &done, &e), 0);
+    CU_ASSERT(!done);
+    CU_ASSERT_EQUAL(inplace(TD_OP_ADD, m, 1, TD_GRAD_ON, &e), 0); /* somebody who does not mind the pin */
+    CU_ASSERT(td_backward_step(b, 9, &done, &e) != 0);
+    CU_ASSERT(says(&e, TD_E_VERSION, "saved by 'mul', is at version 1; expected version 0"));
+    CU_ASSERT(!done && !td_grad(x, 0));
+    td_backward_free(b);
+    drop(x), drop(m), drop(y), drop(z), drop(ones);
 }
 
 /* ---- in place */
@@ -635,6 +683,7 @@ TD_CUNIT_MAIN_WITH("autograd", t_setup, t_teardown, {"leaves", leaves}, {"grad m
                    {"undefined stays undefined", undefined_stays_undefined},
                    {"only what is needed", only_what_is_needed}, {"retained and scoped", retained_and_scoped},
                    {"ten at once", ten_at_once}, {"failure leaves nothing", failure_leaves_nothing},
+                   {"anomaly names the op", anomaly_names_the_op}, {"written between turns", written_between_turns},
                    {"in place takes over history", inplace_takes_over_history},
                    {"in place on a view", inplace_on_a_view},
                    {"in place on a view of nothing", inplace_on_a_view_of_nothing},

@@ -1,0 +1,78 @@
+/* Anomaly mode: name the op whose gradient made a NaN, and where it was called.
+ *
+ * The engine may not look at values that are not there yet, so it issues any(isnan(gradient)) for each gradient and
+ * reads the answers at the end, before anything is accumulated: the first in the order of the nodes is the culprit. inf
+ * is no anomaly. */
+#include "daemon/autograd/backward.h"
+#include "proto/opid.h"
+#include <stdio.h>
+#include <stdlib.h>
+
+static td_suspect *grown(td_backward *b)
+{
+    if (b->nsuspects < b->suspects_room) return b->suspects;
+    uint32_t room = b->suspects_room ? 2 * b->suspects_room : 32;
+    td_suspect *more = realloc(b->suspects, room * sizeof *more);
+    if (more) b->suspects = more, b->suspects_room = room;
+    return more;
+}
+
+static int watch(td_backward *b, const td_node *n, int i, td_tensor *g, td_error *e)
+{
+    td_tensor *nan = NULL, *flag = NULL;
+    td_input in = td_in(g);
+    const td_op *op = td_op_by_id(n->op);
+    int shift = n->kind == TD_N_SLICE; /* its first edge is the base: the op's own input 0 */
+    int k = i > shift ? i - shift : 0;
+    int nin = n->nin - shift;
+    int err = td_ops_run(b->who, TD_OP_ISNAN, 1, &in, NULL, 0, 1, &nan, e);
+    in = td_in(nan);
+    if (!err) err = td_ops_run(b->who, TD_OP_ANY, 1, &in, NULL, 0, 1, &flag, e);
+    td_tensor_unref(nan);
+    if (err) return err;
+    if (!grown(b)) {
+        td_tensor_unref(flag);
+        return td_fail(e, TD_E_MEMORY, "no memory for anomaly mode");
+    }
+    b->suspects[b->nsuspects++] = (td_suspect){flag, n->op, (uint16_t)td_op_param_of(op, nin, k), n->where};
+    return 0;
+}
+
+int td_anomaly_watch(td_backward *b, const td_node *n, td_tensor *const *result, td_error *e)
+{
+    int err = 0;
+    for (int i = 0; i < n->nin && !err; i++)
+        if (result[i]) err = watch(b, n, i, result[i], e);
+    return err;
+}
+
+static int accuse(const td_suspect *s, td_error *e)
+{
+    const td_op *op = td_op_by_id(s->op);
+    const char *input = op->nparams ? op->params[s->param].name : "itself";
+    if (e) {
+        snprintf(e->op, sizeof e->op, "%s", op->name);
+        snprintf(e->where, sizeof e->where, "%s", s->where);
+    }
+    return td_fail(e, TD_E_AUTOGRAD, "the gradient of '%s' gave nan values for its input '%s'%s%s", op->name, input,
+                   s->where[0] ? "; it was called at " : "", s->where);
+}
+
+int td_anomaly_verdict(td_backward *b, bool *wait, td_error *e)
+{
+    *wait = false;
+    for (uint32_t k = 0; k < b->nsuspects; k++)
+        if (b->suspects[k].flag->storage->hazards) *wait = true;
+    for (uint32_t k = 0; k < b->nsuspects && !*wait; k++)
+        if (*(const unsigned char *)td_tensor_data(b->suspects[k].flag)) return accuse(&b->suspects[k], e);
+    if (!*wait) td_anomaly_drop(b);
+    return 0;
+}
+
+void td_anomaly_drop(td_backward *b)
+{
+    for (uint32_t k = 0; k < b->nsuspects; k++) td_tensor_unref(b->suspects[k].flag);
+    free(b->suspects);
+    b->suspects = NULL;
+    b->nsuspects = b->suspects_room = 0;
+}
