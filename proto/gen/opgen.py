@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Write C tables, wrappers and docs from the op table.
 
-    opgen.py --table ops.toml [--table exprs.toml ...] --emit KIND --out FILE [--emit KIND --out FILE ...]
+    opgen.py --table ops.toml [--table more.toml ...] --emit KIND --out FILE [--emit KIND --out FILE ...]
 
 An emitter is a module emit_KIND.py beside this file (or in a directory given with --path) with one function
 emit(table, out): `table` is table.Table, `out` an open text file. Nothing is written when the table breaks a rule; each breach is

@@ -177,7 +177,7 @@ def case(op, make, dtype, generator):
 
 def write(path, seed, rounds, only):
     proto = ROOT / "proto"
-    tables = [proto / n for n in ("ops.toml", "exprs.toml", "grads.toml") if (proto / n).exists()]
+    tables = [proto / "ops.toml"]
     ops = {op.name: op for op in model.load(tables, proto / "infer.h", proto / "ops.lock").ops}
     generator = torch.Generator().manual_seed(seed)
     torch.manual_seed(seed)
