@@ -11,7 +11,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { READ_CHUNK = 64 << 10, KEEP_BUFFER = 1 << 20 };
+enum { READ_CHUNK = 64 << 10, KEEP_BUFFER = 256 << 10 };
 
 void td_frame_put_header(uint8_t *h, uint32_t bytes, unsigned kind, unsigned descriptors)
 {

@@ -294,6 +294,8 @@ void td_server_deinit(td_server *s)
 {
     td_listener_close(&s->listener);
     while (s->peers) td_peer_close(s->peers);
+    uv_check_stop(&s->check);
+    uv_run(&s->loop, UV_RUN_NOWAIT); /* closed peers let go of their watches, which close themselves */
     if (s->service.sched) {
         td_sched_drain(s->service.sched);
         while (td_tensor_collect(UINT32_MAX)) {

@@ -1,5 +1,6 @@
-/* Watching processes end. A connection alone does not tell: a forked child may hold the socket, and closing a socket unmaps
- * nothing. One pidfd for all connections of a process; it stays while memory that the process may write is in quarantine. */
+/* Watching processes end. A connection alone does not tell: a forked child may hold the socket, and closing a socket
+ * unmaps nothing. One pidfd for all connections of a process; it stays while memory that the process may write is in
+ * quarantine. */
 #include "daemon/server/server.h"
 
 #include <stdlib.h>
@@ -39,6 +40,7 @@ static void free_if_unused(td_watch *w)
     if (w->prev) w->prev->next = w->next;
     else w->server->watches = w->next;
     if (w->next) w->next->prev = w->prev;
+    if (w->fd >= 0 && uv_is_closing((uv_handle_t *)&w->poll)) return; /* the loop ends, and closed all at once */
     if (w->fd >= 0) uv_close((uv_handle_t *)&w->poll, closed);
     else free(w);
 }
@@ -80,7 +82,7 @@ static int process_descriptor(int socket, uint32_t pid)
 td_watch *td_watch_ref(td_server *s, int socket, uint32_t pid)
 {
     for (td_watch *w = s->watches; w; w = w->next)
-        if (w->pid == pid && !w->gone && w->fd >= 0) {
+        if (pid && w->pid == pid && !w->gone && w->fd >= 0) { /* 0: of another pid namespace; that is nobody's number */
             w->refs++;
             return w;
         }
