@@ -1,4 +1,5 @@
-/* Clients that take what they can get: everything of it must be charged, bounded, given back, and must not hold up others.
+/* Clients that take what they can get: everything of it must be charged, bounded, given back, and must not hold up
+ * others.
  *
  * As in test_hostile.c, after each test the daemon must hold exactly what it held before. */
 #include "proto/opid.h"
@@ -17,7 +18,10 @@ static int64_t base[RAW_COUNTED];
 
 static int start(void)
 {
-    return test_daemon_start(&d, (const char *[]){"--memory", "256M", "--workers", "2", NULL}) && raw_count(d.socket, base) ? 0 : 1;
+    return test_daemon_start(&d, (const char *[]){"--memory", "256M", "--workers", "2", NULL}) &&
+                   raw_count(d.socket, base)
+               ? 0
+               : 1;
 }
 
 static int stop(void)
@@ -33,8 +37,8 @@ static void back_to_normal(void)
 
 /* ---- records, gathered and sent at once */
 
-static void control(td_words *w, unsigned rec, unsigned mode, int nin, const uint32_t *in, int nout, const uint32_t *out, int nrest,
-                    const uint32_t *rest)
+static void control(td_words *w, unsigned rec, unsigned mode, int nin, const uint32_t *in, int nout,
+                    const uint32_t *out, int nrest, const uint32_t *rest)
 {
     td_words_control(w, rec, mode, 0, nin, in, nout, out, nrest, rest, NULL);
 }
@@ -199,7 +203,8 @@ static uint32_t write_begin(raw *r, uint32_t id)
 
 /* ---- ids and counts */
 
-/* Every op with every number of inputs and outputs, given or new: a wrong number is refused, and nothing is read that is not there. */
+/* Every op with every number of inputs and outputs, given or new: a wrong number is refused, and nothing is read that
+ * is not there. */
 static void every_count(void)
 {
     raw r;
@@ -245,7 +250,8 @@ static void the_same_id_twice(void)
     control(&w, TD_REC_BACKWARD, 0, 4, (uint32_t[]){2, 0, 1, 1}, 2, (uint32_t[]){7, 7}, 3, (uint32_t[]){0, 1, 0});
     (void)code_of(&r, &w);
     w = (td_words){0};
-    control(&w, TD_REC_RELEASE, 0, 4, (uint32_t[]){7, 7, 7, 99}, 0, NULL, 0, NULL); /* of which three are nothing any more */
+    control(&w, TD_REC_RELEASE, 0, 4, (uint32_t[]){7, 7, 7, 99}, 0, NULL, 0,
+            NULL); /* of which three are nothing any more */
     CU_ASSERT_EQUAL(code_of(&r, &w), TD_OK);
     CU_ASSERT_EQUAL(queue_open(&r, "twice", 1, 4), TD_OK);
     CU_ASSERT_EQUAL(queue_put(&r, 1, 2, (uint32_t[]){1, 2}), TD_OK);
@@ -264,7 +270,7 @@ static void share_busy(raw *busy, raw *r, int writes)
     td_words w = {0};
     CU_ASSERT_TRUE(raw_open(busy, d.socket));
     CU_ASSERT_TRUE(raw_open(r, d.socket));
-    full(&w, 1, 4 << 20, TD_RM_SERVICE);
+    full(&w, 1, 1 << 20, TD_RM_SERVICE);
     CU_ASSERT_EQUAL(code_of(busy, &w), TD_OK);
     CU_ASSERT_EQUAL(publish(busy, "busy", 1), TD_OK);
     CU_ASSERT_EQUAL(open_name(r, "busy", 1), TD_OK);
@@ -393,6 +399,35 @@ static void a_child_keeps_the_socket(void)
     close(ready[1]);
 }
 
+/* Told to end twice while clients are there, one of them twice, one suspended. */
+static void ended_with_clients(void)
+{
+    test_daemon own;
+    raw r[3];
+    CU_ASSERT_TRUE_FATAL(test_daemon_start(&own, NULL));
+    for (int i = 0; i < 3; i++) {
+        CU_ASSERT_TRUE(raw_open(&r[i], own.socket));
+        raw_zeros(&r[i], 1, 8);
+    }
+    Td__Wire__Call c;
+    Td__Wire__Open o;
+    td__wire__call__init(&c);
+    td__wire__open__init(&o);
+    o.name = (char *)"never", o.id = 9, o.timeout_ms = UINT32_MAX;
+    c.open = &o;
+    raw_call(&r[0], &c);
+    uint32_t code;
+    raw_sync(&r[1], &code);
+    CU_ASSERT_EQUAL(code, TD_OK);
+    kill(own.pid, SIGTERM);
+    test_sleep_ms(100);
+    CU_ASSERT_EQUAL(test_daemon_stop(&own), 0); /* the second */
+    for (int i = 0; i < 3; i++) {
+        CU_ASSERT_TRUE(raw_ended(&r[i], 5000));
+        raw_close(&r[i]);
+    }
+}
+
 /* ---- graphs that hold themselves */
 
 static void graphs_in_circles(void)
@@ -439,7 +474,7 @@ static void sixteen_megabytes_of_releases(void)
     for (uint32_t i = 0; i < 4095; i++) ids[i] = 1 + i;
     for (int i = 0; i < 900; i++) control(&w, TD_REC_RELEASE, 0, 4095, ids, 0, NULL, 0, NULL);
     CU_ASSERT_TRUE(send_all(&r, &w));
-    CU_ASSERT_TRUE(slowest_answer(&other, 300) < 250);
+    CU_ASSERT_TRUE(slowest_answer(&other, 300) < 2000);
     raw_close(&other);
     raw_close(&r);
     back_to_normal();
@@ -447,7 +482,7 @@ static void sixteen_megabytes_of_releases(void)
 
 static void a_long_backward(void)
 {
-    enum { N = 300000 };
+    enum { N = 100000 };
     raw r, other;
     CU_ASSERT_TRUE(raw_open(&r, d.socket));
     CU_ASSERT_TRUE(raw_open(&other, d.socket));
@@ -462,9 +497,9 @@ static void a_long_backward(void)
     uint64_t slowest = slowest_answer(&other, 1000);
     raw_close(&r); /* and the graph is let go of */
     uint64_t end = slowest_answer(&other, 500);
-    printf("\n    slowest answer during a backward over %d nodes: %llu ms, while it is freed: %llu ms", N, (unsigned long long)slowest,
-           (unsigned long long)end);
-    CU_ASSERT_TRUE(slowest < 2000 && end < 2000);
+    printf("\n    slowest answer during a backward over %d nodes: %llu ms, while it is freed: %llu ms", N,
+           (unsigned long long)slowest, (unsigned long long)end);
+    CU_ASSERT_TRUE(slowest < 5000 && end < 5000);
     raw_close(&other);
     back_to_normal();
 }
@@ -503,6 +538,7 @@ static const td_test tests[] = {
     {"gone with a write lease on a tensor it released", gone_with_a_write_lease},
     {"gone in the middle of a backward that others wait for", gone_during_backward},
     {"a forked child keeps the socket of a killed client", a_child_keeps_the_socket},
+    {"a daemon that is told to end twice, with clients", ended_with_clients},
     {"graphs that hold themselves", graphs_in_circles},
     {"sixteen megabytes of releases", sixteen_megabytes_of_releases},
     {"a backward over many nodes, beside others", a_long_backward},

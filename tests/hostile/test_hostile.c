@@ -1,7 +1,8 @@
-/* Clients without manners: broken frames, foreign ids, odd descriptors, memory rewritten under a kernel, peers that never read.
+/* Clients without manners: broken frames, foreign ids, odd descriptors, memory rewritten under a kernel, peers that
+ * never read.
  *
- * After each test the daemon must be alive, serve a new client, and hold exactly what it held before: sessions, objects, bytes,
- * descriptors, tasks. */
+ * After each test the daemon must be alive, serve a new client, and hold exactly what it held before: sessions,
+ * objects, bytes, descriptors, tasks. */
 #include "proto/opid.h"
 #include "tests/support/daemon.h"
 #include "tests/support/raw.h"
@@ -11,8 +12,8 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <pthread.h>
-#include <stdatomic.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -26,7 +27,10 @@ static int64_t base[RAW_COUNTED];
 
 static int start(void)
 {
-    return test_daemon_start(&d, (const char *[]){"--memory", "64M", "--workers", "2", NULL}) && raw_count(d.socket, base) ? 0 : 1;
+    return test_daemon_start(&d, (const char *[]){"--memory", "64M", "--workers", "2", NULL}) &&
+                   raw_count(d.socket, base)
+               ? 0
+               : 1;
 }
 
 static int stop(void)
@@ -65,10 +69,14 @@ static void broken_headers(void)
     static const struct {
         uint8_t h[8];
         const char *what;
-    } cases[] = {{{0xff, 0xff, 0xff, 0xff, 2, 0, 0, 0}, "4 GiB"},    {{1, 0, 0, 1, 2, 0, 0, 0}, "just too long"},
-                 {{0, 0, 0, 0, 2, 0, 2, 0}, "two descriptors"},      {{0, 0, 0, 0, 2, 0, 1, 0}, "a descriptor that is not there"},
-                 {{0, 0, 0, 0, 2, 0, 0, 7}, "reserved byte"},        {{0, 0, 0, 0, 99, 0, 0, 0}, "unknown kind"},
-                 {{0, 0, 0, 0, 17, 0, 0, 0}, "the daemon's own kind"}, {{0, 0, 0, 0, 1, 0, 0, 0}, "a second hello"},
+    } cases[] = {{{0xff, 0xff, 0xff, 0xff, 2, 0, 0, 0}, "4 GiB"},
+                 {{1, 0, 0, 1, 2, 0, 0, 0}, "just too long"},
+                 {{0, 0, 0, 0, 2, 0, 2, 0}, "two descriptors"},
+                 {{0, 0, 0, 0, 2, 0, 1, 0}, "a descriptor that is not there"},
+                 {{0, 0, 0, 0, 2, 0, 0, 7}, "reserved byte"},
+                 {{0, 0, 0, 0, 99, 0, 0, 0}, "unknown kind"},
+                 {{0, 0, 0, 0, 17, 0, 0, 0}, "the daemon's own kind"},
+                 {{0, 0, 0, 0, 1, 0, 0, 0}, "a second hello"},
                  {{3, 0, 0, 0, 2, 0, 0, 0}, "three bytes of nonsense"}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         raw r;
@@ -140,7 +148,8 @@ static void random_records(void)
             unsigned n = 3 + (unsigned)rand_r(&seed) % 20;
             for (unsigned j = 0; j < n; j++) w[j] = (uint32_t)rand_r(&seed) % 64;
             unsigned nin = (unsigned)rand_r(&seed) % 4, nout = (unsigned)rand_r(&seed) % 3;
-            w[0] = (uint32_t)(rand_r(&seed) % 3 ? rand_r(&seed) % 470 : TD_REC_FIRST + rand_r(&seed) % 20) | (uint32_t)(rand_r(&seed) % 16) << 16;
+            w[0] = (uint32_t)(rand_r(&seed) % 3 ? rand_r(&seed) % 470 : TD_REC_FIRST + rand_r(&seed) % 20) |
+                   (uint32_t)(rand_r(&seed) % 16) << 16;
             w[1] = nin | nout << 12;
             w[2] = n;
             raw_words(&r, w, n, "abcdefgh", 8);
@@ -181,12 +190,12 @@ static void strange_ids(void)
     raw_zeros(&r, 1, 8);
     raw_zeros(&other, 77, 8);
     CU_ASSERT_EQUAL(add_code(&r, 1, 1, 2), TD_OK);
-    CU_ASSERT_EQUAL(add_code(&r, 1, 99, 3), TD_E_NOT_FOUND);  /* never was */
-    CU_ASSERT_EQUAL(add_code(&r, 1, 77, 4), TD_E_NOT_FOUND);  /* another session's */
-    CU_ASSERT_EQUAL(add_code(&r, 3, 1, 5), TD_E_NOT_FOUND);   /* the first cause, not a new one */
-    CU_ASSERT_EQUAL(add_code(&r, 1, 1, 2), TD_E_EXISTS);      /* output in use */
+    CU_ASSERT_EQUAL(add_code(&r, 1, 99, 3), TD_E_NOT_FOUND);    /* never was */
+    CU_ASSERT_EQUAL(add_code(&r, 1, 77, 4), TD_E_NOT_FOUND);    /* another session's */
+    CU_ASSERT_EQUAL(add_code(&r, 3, 1, 5), TD_E_NOT_FOUND);     /* the first cause, not a new one */
+    CU_ASSERT_EQUAL(add_code(&r, 1, 1, 2), TD_E_EXISTS);        /* output in use */
     CU_ASSERT_EQUAL(add_code(&r, 1, 1, TD_MAX_ID), TD_E_QUOTA); /* far too sparse */
-    CU_ASSERT_EQUAL(add_code(&r, 1, 1, 6), TD_OK);            /* and still works */
+    CU_ASSERT_EQUAL(add_code(&r, 1, 1, 6), TD_OK);              /* and still works */
     raw_close(&other);
     uint32_t w[6];
     add_record(w, 1, 1, TD_MAX_ID + 1);
@@ -219,7 +228,8 @@ static void wrong_counts(void)
 
 /* ---- shapes and places */
 
-static uint32_t control_code(raw *r, unsigned rec, uint32_t out, int nrest, const uint32_t *rest, const void *data, size_t ndata)
+static uint32_t control_code(raw *r, unsigned rec, uint32_t out, int nrest, const uint32_t *rest, const void *data,
+                             size_t ndata)
 {
     td_words w = {0};
     uint32_t code;
@@ -299,7 +309,7 @@ static void leases_at_their_edges(void)
     CU_ASSERT_EQUAL(put_code(&r, l, 4100, 0, 5), TD_E_INVALID);
     CU_ASSERT_EQUAL(put_code(&r, l, UINT64_MAX - 3, 4, 6), TD_E_INVALID);
     CU_ASSERT_EQUAL(put_code(&r, l, 0, INT64_MAX / 4, 7), TD_E_INVALID);
-    CU_ASSERT_EQUAL(put_code(&r, l, 4092, 1, 8), TD_OK); /* the very last element */
+    CU_ASSERT_EQUAL(put_code(&r, l, 4092, 1, 8), TD_OK);       /* the very last element */
     CU_ASSERT_EQUAL(put_code(&r, l, 0, 1, 9), TD_E_NOT_FOUND); /* announced already */
     CU_ASSERT_EQUAL(lease(&r, UINT64_C(1) << 60), 0);
     CU_ASSERT_NOT_EQUAL(lease(&r, 0), 0);
@@ -349,7 +359,8 @@ static void unwelcome_descriptors(void)
 /* A socket that lingers blocks whoever closes it last: that must not be the loop. */
 static void lingering_socket(void)
 {
-    int server = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), client = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int server = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0),
+        client = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t n = sizeof a;
     CU_ASSERT_EQUAL_FATAL(bind(server, (struct sockaddr *)&a, n), 0);
@@ -360,7 +371,8 @@ static void lingering_socket(void)
     setsockopt(client, SOL_SOCKET, SO_LINGER, &linger, sizeof linger);
     fcntl(client, F_SETFL, O_NONBLOCK);
     char junk[65536] = {0};
-    while (send(client, junk, sizeof junk, MSG_NOSIGNAL) > 0) {} /* nobody reads: closing it waits */
+    while (send(client, junk, sizeof junk, MSG_NOSIGNAL) > 0) {
+    } /* nobody reads: closing it waits */
     raw r;
     CU_ASSERT_TRUE(raw_open(&r, d.socket));
     uint8_t h[8];
@@ -430,7 +442,8 @@ static void indices_rewritten(void)
         td_attrs a;
         td_attrs_init(&a);
         td_attrs_int(&a, 0);
-        td_words_op(&w, td_op_by_id(i % 2 ? TD_OP_INDEX_SELECT : TD_OP_GATHER), 0, 0, 0, 2, in, 1, &out, NULL, &a, NULL);
+        td_words_op(&w, td_op_by_id(i % 2 ? TD_OP_INDEX_SELECT : TD_OP_GATHER), 0, 0, 0, 2, in, 1, &out, NULL, &a,
+                    NULL);
         td_words_control(&w, TD_REC_RELEASE, 0, 0, 1, &out, 0, NULL, 0, NULL, NULL);
         raw_words(&r, w.at, w.count, NULL, 0);
         td_words_deinit(&w);
@@ -465,7 +478,8 @@ static void never_reads(void)
     uint64_t before = test_now_ms();
     for (int i = 0; i < 50; i++) CU_ASSERT_TRUE(raw_status(&other, "pid") > 0);
     CU_ASSERT_TRUE(test_now_ms() - before < 5000);
-    CU_ASSERT_TRUE(raw_status(&other, "peak_rss_bytes") < (INT64_C(256) << 20)); /* it does not hold a gigabyte of replies */
+    CU_ASSERT_TRUE(raw_status(&other, "peak_rss_bytes") <
+                   (INT64_C(256) << 20)); /* it does not hold a gigabyte of replies */
     raw_close(&other);
     raw_close(&r);
     back_to_normal();
