@@ -5,6 +5,10 @@
 #include <complex.h>
 #include <math.h>
 
+#ifndef CMPLX /* glibc's header gives it to gcc only */
+#define CMPLX(x, y) __builtin_complex((double)(x), (double)(y))
+#endif
+
 double td_fs_real(td_scalar a)
 {
     return a.kind <= TD_S_INT ? (double)a.i : a.re;
