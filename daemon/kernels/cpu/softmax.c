@@ -67,8 +67,8 @@ static void lines_chunk(td_kcall *k, int64_t chunk, void *scratch)
 {
     const lines *l = (const lines *)k->state;
     int64_t from = chunk * l->per_chunk, to = min64(from + l->per_chunk, l->count);
-    int64_t line = l->length * l->body, room = 2 * l->group * line;
-    char *out = scratch;
+    int64_t line = l->length * l->body, room = scratch ? 2 * l->group * line : 0;
+    char *out = scratch ? scratch : (char *)k->state; /* lines that are read and written in place need none */
     for (int64_t i = from, n; i < to; i += n) {
         n = l->group == 1 ? 1 : min64(min64(l->group, to - i), l->shape[0] - i % l->shape[0]);
         const char *a = read_lines(l, 1, i, n, out + room);
