@@ -27,6 +27,8 @@ int main(int argc, char **argv)
     if (!dataset_load(&d, o.csv, o.mnist)) return 1;
     td_client *c = td_connect(NULL);
     td_array *p[6], *x;
+    td_scope scope;
+    td_scope_begin(&scope);
     long shared = 0;
     for (int i = 0; i < 6; i++) {
         p[i] = td_open(c, name[i], 0);
@@ -57,6 +59,7 @@ int main(int argc, char **argv)
     report(c, "right %d", right);
     report(c, "tested %d", count);
     report_shared(c, shared + td_nbytes(x) + td_nbytes(best));
+    td_scope_end(&scope);
     td_disconnect(c);
     dataset_free(&d);
     return 0;

@@ -80,15 +80,28 @@ static void count_rows(td_array *rows, int *seen)
 
 static void make_layer(td_client *c, struct parameter *p, int in, int out)
 {
+    td_scope s;
+    td_scope_begin(&s);
     bool was = td_set_service(true); /* memory that outlives us, and that everybody may read */
-    p[0].value = td_mul(td_randn(c, td_dims(out, in), TD_FLOAT32), sqrt(2.0 / in));
-    p[1].value = td_full(c, td_dims(out), 0, TD_FLOAT32);
+    p[0].value = td_keep(td_mul(td_randn(c, td_dims(out, in), TD_FLOAT32), sqrt(2.0 / in)));
+    p[1].value = td_keep(td_full(c, td_dims(out), 0, TD_FLOAT32));
     td_set_service(was);
     for (int i = 0; i < 2; i++) {
-        p[i].m = td_zeros_like(p[i].value);
-        p[i].v = td_zeros_like(p[i].value);
-        p[i].step = td_full(c, td_dims(), 0, TD_FLOAT32);
+        p[i].m = td_keep(td_zeros_like(p[i].value));
+        p[i].v = td_keep(td_zeros_like(p[i].value));
+        p[i].step = td_keep(td_full(c, td_dims(), 0, TD_FLOAT32));
         check("making the parameters", td_set_requires_grad(p[i].value, true) == 0);
+    }
+    td_scope_end(&s);
+}
+
+static void free_parameters(struct parameter *p, int count)
+{
+    for (int i = 0; i < count; i++) {
+        td_release(p[i].value);
+        td_release(p[i].m);
+        td_release(p[i].v);
+        td_release(p[i].step);
     }
 }
 
@@ -166,6 +179,7 @@ int main(int argc, char **argv)
     for (int i = 0; i < 6; i++) check("publishing", td_publish(p[i].value, name[i], TD_REPLACE) == 0);
     report(c, "seconds %.3f", seconds);
     report(c, "batches %d", l.total);
+    free_parameters(p, 6);        /* what was published stays */
     td_queue_close(l.work, true); /* the loaders see it and go */
     td_queue_close(l.batches, true);
     td_disconnect(c);

@@ -277,7 +277,9 @@ static void raw_clones_are_told(void)
     int status = -1;
     waitpid(pid, &status, 0);
     CU_ASSERT_EQUAL(status, 0);
-    CHECK_VALUES(td_add(x, 1), 2, 2);
+    td_array *y = td_add(x, 1);
+    CHECK_VALUES(y, 2, 2);
+    td_release(y);
     td_release(x);
     td_disconnect(c);
 }

@@ -49,6 +49,7 @@ static bool next_desc(struct bytes *b, td_desc *d, uint64_t *nbytes)
     if (how & 2 && ndim > 0) d->stride[next(b) % ndim] = 0; /* expanded */
     if (how & 4) d->offset = next(b);
     uint64_t lo;
+    if (td_desc_check(d, UINT64_MAX, &e)) return false; /* only of what passed may the extent be asked */
     td_desc_extent(d, &lo, nbytes);
     return td_desc_check(d, *nbytes, &e) == 0;
 }

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <sys/wait.h>
@@ -56,7 +57,10 @@ bool test_daemon_start(test_daemon *d, const char *const *more)
     if (!mkdtemp(d->directory)) return false;
     snprintf(d->socket, sizeof d->socket, "%s/socket", d->directory);
     d->pid = fork();
-    if (d->pid == 0) run_daemon(d, more);
+    if (d->pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL); /* a test that crashes leaves no daemon, whose open pipe the runner would wait for */
+        run_daemon(d, more);
+    }
     for (int i = 0; i < 1000 && d->pid > 0; i++) {
         if (accepts(d->socket)) return true;
         if (!test_daemon_alive(d)) break;
