@@ -1,0 +1,136 @@
+/* One graph, three processes: A builds its first part and is killed, B extends it, C calls backward.
+ *
+ * The gradients must be, bit for bit, those of one process that does it all. And a value that another process overwrote after it
+ * was saved is an error that names both. */
+#include "tests/client/common.h"
+
+#include <math.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { N = 257 };
+
+static td_array *leaf(td_client *c)
+{
+    float v[N];
+    for (int i = 0; i < N; i++) v[i] = sinf((float)i) * 1.7f;
+    td_array *w = td_copy(td_from_data(c, TD_FLOAT32, td_dims(N), v));
+    td_set_requires_grad(w, true);
+    return w;
+}
+
+static td_array *first_part(td_array *w)
+{
+    return td_mul(td_tanh(w), td_exp(w));
+}
+
+static td_array *second_part(td_array *h)
+{
+    return td_mean(td_square(td_sub(h, 0.25)));
+}
+
+/* A process of its own, that ends by being killed when `last_words` says so. */
+static pid_t process(void (*run)(void))
+{
+    fflush(NULL);
+    pid_t pid = fork();
+    if (pid == 0) {
+        run();
+        _exit(td_last_error()->code ? 1 : 0);
+    }
+    return pid;
+}
+
+static int ends(pid_t pid)
+{
+    int status = -1;
+    waitpid(pid, &status, 0);
+    return WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+static void builds_and_is_killed(void)
+{
+    td_client *c = td_connect(server.socket);
+    td_set_service(true);
+    td_array *w = leaf(c), *h = first_part(w);
+    td_publish(w, "graph/w", 0);
+    td_publish(h, "graph/h", 0);
+    td_sync(c);
+    raise(SIGKILL);
+}
+
+static void extends(void)
+{
+    td_client *c = td_connect(server.socket);
+    td_set_service(true);
+    td_array *loss = second_part(td_open(c, "graph/h", 5000));
+    td_publish(loss, "graph/loss", 0);
+    td_sync(c);
+}
+
+static float across[N], alone[N];
+
+static void gradients_cross_processes(void)
+{
+    CU_ASSERT_EQUAL(ends(process(builds_and_is_killed)), -SIGKILL);
+    CU_ASSERT_EQUAL(ends(process(extends)), 0);
+    td_client *c = td_connect(server.socket);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(c);
+    td_scope scope;
+    td_scope_begin(&scope);
+    td_array *w = td_open(c, "graph/w", 5000), *loss = td_open(c, "graph/loss", 5000);
+    CU_ASSERT_EQUAL(td_backward(loss), TD_OK);
+    CU_ASSERT_EQUAL(td_read(td_grad(w), across, sizeof across), TD_OK);
+    td_array *own = leaf(c);
+    CU_ASSERT_EQUAL(td_backward(second_part(first_part(own))), TD_OK);
+    CU_ASSERT_EQUAL(td_read(td_grad(own), alone, sizeof alone), TD_OK);
+    CU_ASSERT_EQUAL(memcmp(across, alone, sizeof alone), 0);
+    CU_ASSERT_NOT_EQUAL(alone[1], 0);
+    CU_ASSERT_EQUAL(td_drop(c, "graph/w"), TD_OK);
+    CU_ASSERT_EQUAL(td_drop(c, "graph/h"), TD_OK);
+    CU_ASSERT_EQUAL(td_drop(c, "graph/loss"), TD_OK);
+    td_scope_end(&scope);
+    td_disconnect(c);
+}
+
+static void overwrites(void)
+{
+    td_client *c = td_connect(server.socket);
+    td_array *x = td_open(c, "graph/x", 5000);
+    td_add_(x, 1);
+    td_sync(c);
+}
+
+static void an_overwrite_names_both(void)
+{
+    td_client *c = td_connect(server.socket);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(c);
+    td_scope scope;
+    td_scope_begin(&scope);
+    td_set_service(true);
+    td_array *x = td_full(c, td_dims(8), 0.5, TD_FLOAT32);
+    td_set_service(false);
+    td_publish(x, "graph/x", 0);
+    td_array *w = td_full(c, td_dims(8), 2.0, TD_FLOAT32);
+    td_set_requires_grad(w, true);
+    td_array *loss = td_sum(td_mul(w, x)); /* mul saves x */
+    CU_ASSERT_EQUAL(td_sync(c), TD_OK);
+    pid_t other = process(overwrites);
+    CU_ASSERT_EQUAL(ends(other), 0);
+    td_backward(loss);
+    CU_ASSERT_EQUAL(td_sync(c), TD_E_VERSION);
+    char pid[32];
+    snprintf(pid, sizeof pid, "%d", (int)other);
+    CU_ASSERT_PTR_NOT_NULL(strstr(td_last_error()->message, "mul"));
+    CU_ASSERT_PTR_NOT_NULL(strstr(td_last_error()->message, "add"));
+    CU_ASSERT_PTR_NOT_NULL(strstr(td_last_error()->message, pid));
+    td_clear_error();
+    td_drop(c, "graph/x");
+    td_scope_end(&scope);
+    td_disconnect(c);
+}
+
+TD_CUNIT_MAIN_WITH("client_graph", start_server, stop_server, {"gradients cross processes", gradients_cross_processes},
+                   {"an overwrite names both", an_overwrite_names_both})
