@@ -29,9 +29,13 @@ bool td_fork_intact(void)
     return !guard || *guard == INTACT;
 }
 
-static bool too_late(void *deadline)
+/* Not on the stack of whoever forks: another thread that waits on the client may look at it later. */
+static _Atomic time_t deadline;
+
+static bool too_late(void *context)
 {
-    return time(NULL) > *(const time_t *)deadline;
+    (void)context;
+    return time(NULL) > deadline;
 }
 
 /* Whatever the answer is: the daemon has read everything before it. (A SYNC would take an error that the program is to
@@ -55,9 +59,8 @@ static void prepare_client(td_client *c)
     td_error told = *td_last_error();
     bool (*stop)(void *) = c->stop;
     void *context = c->stop_context;
-    time_t deadline = time(NULL) + PREPARE_SECONDS;
+    deadline = time(NULL) + PREPARE_SECONDS;
     c->stop = too_late;
-    c->stop_context = &deadline;
     if (reach_daemon(c)) c->fork_error = *td_last_error();
     c->stop = stop;
     c->stop_context = context;

@@ -190,7 +190,9 @@ static int record(issue *u)
     }
     if (rc) return rc;
     if (writes_something(u)) c->writes++;
-    return td_recorded(c);
+    rc = td_recorded(c); /* fails when the connection is gone: then the caller gets nothing */
+    for (int k = 0; rc && made && k < u->nout; k++) td_array_free(u->out[k]);
+    return rc;
 }
 
 static int infer(issue *u)

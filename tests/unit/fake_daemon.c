@@ -43,7 +43,7 @@ typedef struct peer {
 } peer;
 
 struct fake_daemon {
-    char path[64], directory[48];
+    char path[96], directory[80];
     int listening, stop[2];
     pthread_t thread;
     pthread_mutex_t lock; /* of the peers, against fake_live */
