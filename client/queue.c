@@ -36,13 +36,18 @@ static int open_queue(td_queue *q)
     return rc;
 }
 
+static bool name_fits(const td_queue *q, const char *name)
+{
+    return name && name[0] && strlen(name) < sizeof q->name;
+}
+
 TD_API td_queue *td_queue_open(td_client *c, const char *name, uint32_t capacity, unsigned role)
 {
     if (td_enter(c, "queue_open")) return NULL;
     td_queue *q = calloc(1, sizeof *q);
     int rc = TD_OK;
     if (!q) rc = td_raise(TD_E_SYSTEM, "queue_open", "no memory");
-    else if (!name || !name[0] || strlen(name) >= sizeof q->name)
+    else if (!name_fits(q, name))
         rc = td_raise(TD_E_INVALID, "queue_open", "a queue's name has 1 to %zu bytes", sizeof q->name - 1);
     if (!rc) {
         *q = (td_queue){.client = c, .number = ++c->next_queue, .capacity = capacity, .role = role};
