@@ -65,16 +65,16 @@ int td_enter(td_client *c, const char *op)
     if (!td_fork_intact())
         return td_raise(TD_E_LOST, op,
                         "this process was made by a raw clone(), which runs no fork handlers; connect anew");
-    pthread_mutex_lock(&c->lock);
+    td_lock(c);
     if (!c->lost) return TD_OK;
     td_raise(c->lost, op, "%s", c->why.message);
-    pthread_mutex_unlock(&c->lock);
+    td_unlock(c);
     return td_last_error()->code;
 }
 
 void td_leave(td_client *c)
 {
-    pthread_mutex_unlock(&c->lock);
+    td_unlock(c);
 }
 
 static int sync_locked(td_client *c)
@@ -85,14 +85,17 @@ static int sync_locked(td_client *c)
     uint32_t rest[2];
     td_words_put_u64(rest, w.serial);
     td_control(c, TD_REC_SYNC, NULL, 0, NULL, 0, NULL, 2, rest);
-    return td_await(c, &w, "sync");
+    uint64_t asked = c->asked;
+    int rc = td_await(c, &w, "sync");
+    if (!rc) c->quiet = asked;
+    return rc;
 }
 
 TD_API void td_disconnect(td_client *c)
 {
     if (!c) return;
     td_fork_forget(c);
-    pthread_mutex_lock(&c->lock);
+    td_lock(c);
     if (!c->lost && td_fork_intact()) {
         if (c->puts_sent) sync_locked(c); /* an item that waits for room in a queue would go with us */
         else td_push_all(c);
@@ -100,7 +103,7 @@ TD_API void td_disconnect(td_client *c)
     }
     c->ended = true;
     bool last = c->handles == 0;
-    pthread_mutex_unlock(&c->lock);
+    td_unlock(c);
     if (last) td_client_free(c);
 }
 

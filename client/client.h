@@ -100,6 +100,8 @@ struct td_client {
     unsigned records, batch;
     td_writer writer;
     uint64_t writes; /* records so far that may change bytes somewhere */
+    uint64_t asked;  /* records so far */
+    uint64_t quiet;  /* `asked` when the last sync came back: nothing was pending */
 
     /* in */
     td_reader reader;
@@ -110,6 +112,7 @@ struct td_client {
     td_wait *waits;
     bool (*stop)(void *);
     void *stop_context;
+    unsigned wakes; /* since `stop` was asked last */
 
     /* ids */
     uint32_t next_queue;
@@ -152,6 +155,13 @@ void td_client_free(td_client *c);
 /* Lock, and check that the client is of this process and connected. On failure nothing is locked. */
 int td_enter(td_client *c, const char *op);
 void td_leave(td_client *c);
+
+/* ---- aside.c ---- */
+void td_step_aside(void); /* this thread will wait, or work for long: others may run */
+void td_step_back(void);  /* it goes on; holds no lock of a client */
+void td_stay(bool on);    /* this thread does not step aside: it forks */
+void td_lock(td_client *c);
+void td_unlock(td_client *c);
 
 /* ---- connect.c ---- */
 /* Connect a socket and shake hands; on success the answer is in `c` (socket, session, token, ...). */

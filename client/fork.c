@@ -72,7 +72,9 @@ static void prepare(void)
 {
     if (!td_fork_intact()) return;
     pthread_mutex_lock(&clients_lock);
+    td_stay(true);
     for (td_client *c = clients; c; c = c->next) prepare_client(c);
+    td_stay(false);
     ticket[0] = ticket[1] = -1;
     if (clients && socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ticket)) ticket[0] = ticket[1] = -1;
     prepared = true;

@@ -172,9 +172,9 @@ void td_array_free(td_array *a)
 TD_API td_array *td_retain(td_array *a)
 {
     if (!a) return NULL;
-    pthread_mutex_lock(&a->client->lock);
+    td_lock(a->client);
     a->refs++;
-    pthread_mutex_unlock(&a->client->lock);
+    td_unlock(a->client);
     return a;
 }
 
@@ -182,10 +182,10 @@ TD_API void td_release(td_array *a)
 {
     if (!a) return;
     td_client *c = a->client;
-    pthread_mutex_lock(&c->lock);
+    td_lock(c);
     if (--a->refs == 0) td_array_free(a);
     bool last = c->ended && c->handles == 0;
-    pthread_mutex_unlock(&c->lock);
+    td_unlock(c);
     if (last) td_client_free(c);
 }
 
@@ -207,9 +207,9 @@ TD_API void td_scope_end(td_scope *s)
 TD_API td_array *td_keep(td_array *a)
 {
     if (!a) return NULL;
-    pthread_mutex_lock(&a->client->lock);
+    td_lock(a->client);
     leave_scope(a);
-    pthread_mutex_unlock(&a->client->lock);
+    td_unlock(a->client);
     return a;
 }
 

@@ -124,9 +124,9 @@ TD_API void td_lease_free(td_lease *l)
     if (!l) return;
     td_client *c = l->client;
     td_release(l->whole);
-    pthread_mutex_lock(&c->lock);
+    td_lock(c);
     drop_lease(l);
-    pthread_mutex_unlock(&c->lock);
+    td_unlock(c);
 }
 
 /* ---- announcing -------------------------------------------------------------------------------------------------- */

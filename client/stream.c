@@ -14,7 +14,14 @@
 #include <sys/socket.h>
 #include <time.h>
 
-enum { BATCH_WORDS = 16384, BATCH_DATA = 256 << 10, UNSENT_HIGH = 1 << 20, UNSENT_LOW = 64 << 10, SLICE_MS = 100 };
+enum {
+    BATCH_WORDS = 16384,
+    BATCH_DATA = 256 << 10,
+    UNSENT_HIGH = 1 << 20,
+    UNSENT_LOW = 64 << 10,
+    SLICE_MS = 100,
+    WAKES = 64
+};
 
 /* ---- the end ----------------------------------------------------------------------------------------------------- */
 
@@ -134,33 +141,37 @@ void td_poll_replies(td_client *c)
 
 /* ---- sleeping ---------------------------------------------------------------------------------------------------- */
 
-/* Another thread reads: wait until it stops or has something for us. */
-static void sleep_beside_reader(td_client *c)
+/* Another thread reads: wait until it stops or has something for us. False when nothing came for a slice of time. */
+static bool sleep_beside_reader(td_client *c)
 {
+    int rc = 0;
     c->waiting++;
     if (c->stop) {
         struct timespec t;
         clock_gettime(CLOCK_REALTIME, &t);
         t.tv_nsec += SLICE_MS * 1000000L;
         if (t.tv_nsec >= 1000000000L) t.tv_sec++, t.tv_nsec -= 1000000000L;
-        pthread_cond_timedwait(&c->wake, &c->lock, &t);
+        rc = pthread_cond_timedwait(&c->wake, &c->lock, &t);
     } else {
         pthread_cond_wait(&c->wake, &c->lock);
     }
     c->waiting--;
+    return rc == 0;
 }
 
-/* Be the reader until something came, the socket takes bytes again, or a slice of time has passed. */
-static void sleep_as_reader(td_client *c, bool to_write)
+/* Be the reader until something came, the socket takes bytes again, a slice of time has passed, or a signal came: false
+ * in the last two cases. */
+static bool sleep_as_reader(td_client *c, bool to_write)
 {
     td_error e = {0};
+    bool woken = true;
     long n;
     c->reading = true;
     bool stop = c->stop != NULL;
     pthread_mutex_unlock(&c->lock);
     if (to_write || stop) {
         struct pollfd p = {c->socket, (short)(POLLIN | (to_write ? POLLOUT : 0)), 0};
-        poll(&p, 1, stop ? SLICE_MS : -1);
+        woken = poll(&p, 1, stop ? SLICE_MS : -1) > 0;
         n = p.revents & (POLLIN | POLLHUP | POLLERR) ? td_reader_fill(&c->reader, c->socket, true, &e) : -EAGAIN;
     } else {
         n = td_reader_fill(&c->reader, c->socket, false, &e);
@@ -169,28 +180,39 @@ static void sleep_as_reader(td_client *c, bool to_write)
     handle_filled(c, n, &e);
     c->reading = false;
     if (c->waiting) pthread_cond_broadcast(&c->wake);
+    return woken;
+}
+
+/* Does the program want to stop? Asked without the lock, as the program runs otherwise. */
+static bool asked_to_stop(td_client *c)
+{
+    c->wakes = 0;
+    if (!c->stop) return false;
+    bool (*stop)(void *) = c->stop;
+    void *context = c->stop_context;
+    td_unlock(c);
+    bool stopped = stop(context);
+    td_lock(c);
+    return stopped;
 }
 
 /* Sleep until something may have changed. False when the program wants to stop. */
 static bool sleep_on_socket(td_client *c, bool to_write)
 {
+    bool woken;
+    td_step_aside();
     if (!c->reading) {
-        sleep_as_reader(c, to_write);
+        woken = sleep_as_reader(c, to_write);
     } else if (to_write) {
         struct pollfd p = {c->socket, POLLOUT, 0};
         pthread_mutex_unlock(&c->lock);
-        poll(&p, 1, SLICE_MS);
+        woken = poll(&p, 1, SLICE_MS) > 0;
         pthread_mutex_lock(&c->lock);
     } else {
-        sleep_beside_reader(c);
+        woken = sleep_beside_reader(c);
     }
-    if (!c->stop) return true;
-    bool (*stop)(void *) = c->stop;
-    void *context = c->stop_context;
-    pthread_mutex_unlock(&c->lock);
-    bool stopped = stop(context);
-    pthread_mutex_lock(&c->lock);
-    return !stopped;
+    if (woken && ++c->wakes < WAKES) return true;
+    return !asked_to_stop(c);
 }
 
 /* ---- out --------------------------------------------------------------------------------------------------------- */
@@ -286,6 +308,7 @@ int td_push_all(td_client *c)
 
 int td_recorded(td_client *c)
 {
+    c->asked++;
     if (++c->records < c->batch && c->words.count < BATCH_WORDS && c->data_bytes < BATCH_DATA) return TD_OK;
     td_push(c); /* when the program stopped it, the rest goes with the next */
     return c->lost;

@@ -77,9 +77,14 @@ TD_API int td_flush(td_client *client);
 TD_API int td_sync(td_client *client);
 /* Ops that are batched before they are sent on their own; 1 sends each at once. Default 256. */
 TD_API void td_set_batch(td_client *client, unsigned ops);
-/* `stop` is called every tenth of a second while a call waits, and after each signal; true makes the call
+/* `stop` is called every tenth of a second while a call waits, and after a signal; true makes the call
  * fail with TD_E_CANCELLED. NULL for none. */
 TD_API void td_set_interrupt(td_client *client, bool (*stop)(void *), void *context);
+/* For bindings of languages that hold a lock while they run. `leave` is called before a thread waits (for the daemon,
+ * or for a call of another thread) and puts that lock down; `come_back` gets what it returned, when the call is over
+ * or `stop` is to be asked. Set once, before the first td_connect; every thread that uses the library must hold the
+ * lock. Between the two a thread may wait as long as it takes. */
+TD_API void td_set_wait_hooks(void *(*leave)(void), void (*come_back)(void *state));
 
 /* ---- arguments --------------------------------------------------------------------------------------------------- */
 
