@@ -93,7 +93,12 @@ static void end_waiter(td_sched *s, td_task *t, td_chain *ready)
         fired.then(fired.arg);
     }
     td_task_end_waiter(s, t, ready);
-    for (int i = 0; i < t->nreaches; i++) td_storage_unref(t->reaches[i].storage);
+}
+
+/* The storages of a call are held by its tensors; other tasks hold theirs. */
+static void let_go(td_task *t)
+{
+    for (int i = 0; t->kind != TD_TASK_CALL && i < t->nreaches; i++) td_storage_unref(t->reaches[i].storage);
 }
 
 static void collect(td_sched *s, td_task *t)
@@ -110,6 +115,7 @@ static void collect(td_sched *s, td_task *t)
     if (t->kind != TD_TASK_JOIN) s->pending--;
     if (t->call) td_call_done(t->call);
     if (t->kind == TD_TASK_WAITER) end_waiter(s, t, &ready);
+    let_go(t);
     td_pool_post(&s->pool, &ready);
     td_task_unref(s, t);
     if (!f) return;

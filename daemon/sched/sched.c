@@ -26,11 +26,16 @@ int td_sched_new(td_sched **out, const td_sched_options *o, td_error *e)
     return 0;
 }
 
+void td_sched_stop(td_sched *s)
+{
+    td_pool_stop(&s->pool);
+    td_sched_abandon(s);
+}
+
 void td_sched_free(td_sched *s)
 {
     if (!s) return;
-    td_pool_stop(&s->pool);
-    td_sched_abandon(s);
+    td_sched_stop(s);
     td_flow_free(s->flow);
     td_pool_deinit(&s->pool);
     for (td_task *t = s->spare_tasks, *next; t; t = next) {

@@ -21,7 +21,10 @@ typedef struct td_sched_options {
 } td_sched_options;
 
 int td_sched_new(td_sched **out, const td_sched_options *o, td_error *e);
-/* Waits for running chunks, cancels what was queued: owners are told (TD_E_CANCELLED), waiters called. */
+/* The end of all work: waits for running chunks, cancels what was queued: owners are told (TD_E_CANCELLED), waiters called.
+ * What is submitted from then on is refused. */
+void td_sched_stop(td_sched *s);
+/* Stops it first. */
 void td_sched_free(td_sched *s);
 
 int td_flow_new(td_flow **out, td_sched *s, td_error *e);

@@ -296,14 +296,14 @@ void td_server_deinit(td_server *s)
     while (s->peers) td_peer_close(s->peers);
     uv_check_stop(&s->check);
     uv_run(&s->loop, UV_RUN_NOWAIT); /* closed peers let go of their watches, which close themselves */
-    if (s->service.sched) {
-        td_sched_drain(s->service.sched);
-        while (td_tensor_collect(UINT32_MAX)) {
-        }
+    td_tensor_set_bound(0);
+    while (td_tensor_collect(0)) {
     }
+    if (s->service.sched) td_sched_stop(s->service.sched); /* nobody is left to see what is still queued */
     while (s->helpers) uv_run(&s->loop, UV_RUN_ONCE);
     uv_walk(&s->loop, close_handle, NULL);
     uv_run(&s->loop, UV_RUN_DEFAULT);
+    s->service.budget.dispose = NULL; /* there is no loop any more to hand it to */
     td_service_deinit(&s->service);
     uv_loop_close(&s->loop);
     if (s->spare_fd >= 0) close(s->spare_fd);

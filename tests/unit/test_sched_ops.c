@@ -4,6 +4,7 @@
 #include "daemon/sched/sched.h"
 #include "proto/opid.h"
 #include "tests/unit/cunit_main.h"
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -19,13 +20,18 @@ static double any_cost(void)
     return lot >> 62 ? 20000 : 10;
 }
 
+enum { QUICK, SLOW, GATED };
+static bool gated, always_big; /* the next calls: they wait for the gate; none of them runs here */
+static _Atomic int gate;
+
 /* out[i] = x[i or 0] + y[i or 0], float32, 1-d with any stride; "index error" where y is negative. */
 static void add_chunk(td_kcall *k, int64_t chunk, void *scratch)
 {
     (void)scratch;
     const td_desc *x = k->in[0].desc, *y = k->in[1].desc, *o = k->out[0].desc;
     int64_t n = o->shape[0], half = (n + 1) / 2, to = chunk ? n : half;
-    if (k->state[0]) usleep(10);
+    while (k->state[0] == GATED && !atomic_load(&gate)) usleep(50);
+    if (k->state[0] == SLOW) usleep(10);
     for (int64_t i = chunk ? half : 0; i < to; i++) {
         float b = ((const float *)k->in[1].data)[y->ndim && y->shape[0] > 1 ? i * y->stride[0] : 0];
         if (b < 0) td_kernel_fail(k, TD_E_INDEX, "index %d is out of bounds", (int)b);
@@ -37,10 +43,10 @@ static int plan_add(td_kcall *k, td_error *e)
 {
     (void)e;
     k->nphases = 1;
-    k->state[0] = lot >> 32 & 15 ? 0 : 1; /* some are slow */
+    k->state[0] = gated ? GATED : lot >> 32 & 15 ? QUICK : SLOW;
     k->phase[0].fn = add_chunk;
     k->phase[0].chunks = 2;
-    k->cost_ns = any_cost();
+    k->cost_ns = always_big ? 20000 : any_cost();
     return 0;
 }
 
@@ -216,6 +222,13 @@ static void failure_names_the_call(void)
     }
 }
 
+static void *open_gate_later(void *arg)
+{
+    usleep(20000);
+    atomic_store(&gate, 1);
+    return arg;
+}
+
 static void freed_with_work_pending(void)
 {
     start(1);
@@ -226,5 +239,46 @@ static void freed_with_work_pending(void)
     finish();
 }
 
+/* More readers than a storage's books have places, so one task stands for the first eight. The ninth ends before them,
+ * and all others have let go by then. */
+static void the_last_reader_ends_first(void)
+{
+    for (int stop = 0; stop <= 1; stop++) {
+        start(3); /* two are at the chunks of the first */
+        atomic_store(&gate, 0);
+        td_tensor *x = full(1), *y[9];
+        td_sched_drain(s);
+        always_big = gated = true;
+        y[0] = add(x, x, NULL);
+        for (int i = 1; i < 9; i++) {
+            gated = stop; /* or, to be cancelled, all of them wait */
+            y[i] = add(x, x, NULL);
+        }
+        always_big = gated = false;
+        td_tensor_unref(x);
+        if (!stop) {
+            for (int i = 1; i < 9; i++)
+                while (td_sched_pending(y[i]->storage, 0, N * 4, false)) td_sched_collect(s, 100);
+            CU_ASSERT_TRUE(td_sched_pending(y[0]->storage, 0, N * 4, false));
+        }
+        CU_ASSERT_EQUAL(td_live_counts().storages, 10);
+        if (stop) {
+            pthread_t opener;
+            CU_ASSERT_EQUAL_FATAL(pthread_create(&opener, NULL, open_gate_later, NULL), 0);
+            td_sched_stop(s); /* waits for those that run */
+            pthread_join(opener, NULL);
+            CU_ASSERT_EQUAL(y[8]->storage->poison->error.code, TD_E_CANCELLED);
+        } else {
+            atomic_store(&gate, 1);
+            td_sched_drain(s);
+            CU_ASSERT_EQUAL(differ(y[0], 2, 2), 0);
+        }
+        CU_ASSERT_EQUAL(td_live_counts().storages, 9);
+        for (int i = 0; i < 9; i++) td_tensor_unref(y[i]);
+        finish();
+    }
+}
+
 TD_CUNIT_MAIN("sched_ops", {"nobody holds on", nobody_holds_on}, {"in place and views", in_place_and_views},
-              {"failure names the call", failure_names_the_call}, {"freed with work pending", freed_with_work_pending})
+              {"failure names the call", failure_names_the_call}, {"freed with work pending", freed_with_work_pending},
+              {"the last reader ends first", the_last_reader_ends_first})
