@@ -116,7 +116,7 @@ static void collect(td_sched *s, td_task *t)
     if (t->call) td_call_done(t->call);
     if (t->kind == TD_TASK_WAITER) end_waiter(s, t, &ready);
     let_go(t);
-    td_pool_post(&s->pool, &ready);
+    td_pool_post(&s->pool, &ready, false);
     td_task_unref(s, t);
     if (!f) return;
     td_flow_fire(f);

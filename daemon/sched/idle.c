@@ -3,10 +3,15 @@
  * Invariant: work that was made visible is never left to sleepers. Who makes work visible looks at the sleepers
  * afterwards; who goes to sleep marks itself asleep first and looks for work afterwards; all four are sequentially
  * consistent, so one of the two sees the other. A wake-up costs its poster 3 us and arrives after 5-30 us: nobody is
- * woken while another worker is searching, or while those awake will soon be done with all there is. */
+ * woken while another worker is searching, or while those awake will soon be done with all there is.
+ *
+ * A worker that wakes another is busy itself, and the kernel likes to put the other behind it on the same processor
+ * when all are taken for the moment (by the loop, for 10 us more): then two workers share one processor for
+ * milliseconds. So it is kept off the waker's processor until it runs. */
 #include "daemon/sched/internal.h"
 #include <errno.h>
 #include <linux/futex.h>
+#include <sched.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -49,8 +54,19 @@ static int sleepers(td_pool *p)
     return n;
 }
 
+/* Keep a sleeper off the processor that this thread is on, unless it may be nowhere else. */
+static void keep_off(td_worker *w)
+{
+    cpu_set_t mask;
+    int cpu = sched_getcpu();
+    if (cpu < 0 || cpu >= CPU_SETSIZE || sched_getaffinity(w->tid, sizeof w->mask, &w->mask)) return;
+    mask = w->mask;
+    CPU_CLR(cpu, &mask);
+    w->kept_off = CPU_ISSET(cpu, &w->mask) && CPU_COUNT(&mask) && !sched_setaffinity(w->tid, sizeof mask, &mask);
+}
+
 /* The lowest number first: the same few threads stay warm. */
-static bool wake_one(td_pool *p)
+static bool wake_one(td_pool *p, bool worker)
 {
     for (int i = 0; i < (p->nworkers + 63) / 64; i++) {
         uint64_t bits;
@@ -59,6 +75,7 @@ static bool wake_one(td_pool *p)
             if (!(atomic_fetch_and(&p->asleep[i], ~bit) & bit)) continue;
             atomic_fetch_add(&p->searching, 1); /* on its behalf */
             td_worker *w = &p->workers[i * 64 + __builtin_ctzll(bit)];
+            if (worker) keep_off(w);
             atomic_store(&w->awake, 1);
             td_futex_wake(&w->awake);
             return true;
@@ -67,18 +84,18 @@ static bool wake_one(td_pool *p)
     return false;
 }
 
-void td_pool_wake_if_needed(td_pool *p)
+void td_pool_wake_if_needed(td_pool *p, bool worker)
 {
     if (atomic_load(&p->searching) > 0) return;
     int asleep = sleepers(p);
     if (!asleep) return;
     if (asleep < p->nworkers && atomic_load_explicit(&p->load_ns, memory_order_relaxed) <= WORTH_WAKING_NS) return;
-    wake_one(p);
+    wake_one(p, worker);
 }
 
 void td_pool_wake_all(td_pool *p)
 {
-    while (wake_one(p)) {
+    while (wake_one(p, false)) {
     }
 }
 
@@ -93,7 +110,7 @@ static void search(td_worker *w, bool on)
 void td_worker_found(td_worker *w)
 {
     search(w, false);
-    if (td_pool_visible(&w->s->pool)) td_pool_wake_if_needed(&w->s->pool);
+    if (td_pool_visible(&w->s->pool)) td_pool_wake_if_needed(&w->s->pool, true);
 }
 
 static bool wanted(td_pool *p)
@@ -101,10 +118,19 @@ static bool wanted(td_pool *p)
     return td_pool_visible(p) || atomic_load(&p->stop);
 }
 
-/* Take the mark of a sleeper away. If a waker took it first, that one has counted us as searching. */
+static void sleep_until_woken(td_worker *w)
+{
+    while (!atomic_load(&w->awake)) td_futex_wait(&w->awake, 0);
+    if (w->kept_off) sched_setaffinity(0, sizeof w->mask, &w->mask);
+    w->kept_off = false;
+}
+
+/* Take the mark of a sleeper away. If a waker took it first, that one has counted us as searching, and is about to say
+ * that we are awake. */
 static void get_up(td_worker *w, _Atomic uint64_t *asleep, uint64_t bit)
 {
     w->searching = !(atomic_fetch_and(asleep, ~bit) & bit);
+    if (w->searching) sleep_until_woken(w);
 }
 
 void td_worker_idle(td_worker *w)
@@ -121,7 +147,6 @@ void td_worker_idle(td_worker *w)
     uint64_t bit = (uint64_t)1 << (w->index % 64);
     atomic_store(&w->awake, 0);
     atomic_fetch_or(asleep, bit);
-    if (!wanted(p))
-        while (!atomic_load(&w->awake)) td_futex_wait(&w->awake, 0);
+    if (!wanted(p)) sleep_until_woken(w);
     get_up(w, asleep, bit);
 }

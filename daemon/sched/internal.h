@@ -8,6 +8,7 @@
 
 #include "daemon/sched/sched.h"
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 
 typedef struct td_task td_task;
@@ -175,6 +176,9 @@ typedef struct td_worker {
     int index;
     bool searching;         /* counted in pool.searching */
     _Atomic uint32_t awake; /* futex word */
+    pid_t tid;
+    cpu_set_t mask; /* (who wakes it, then itself) where it may run, ... */
+    bool kept_off;  /* ... while it is kept off one processor */
     td_buffer scratch;
     int64_t since;    /* when it began what it does */
     int64_t charged;  /* estimate for that, charged to the flow */
@@ -205,8 +209,8 @@ int td_pool_init(td_pool *p, td_sched *s, int workers, td_error *e);
 /* Ends the threads after the chunks they are at. */
 void td_pool_stop(td_pool *p);
 void td_pool_deinit(td_pool *p);
-/* Tasks that may run now, from any thread. */
-void td_pool_post(td_pool *p, td_chain *ready);
+/* Tasks that may run now, from the loop or a worker. */
+void td_pool_post(td_pool *p, td_chain *ready, bool worker);
 
 /* queue.c */
 typedef struct td_claim {
@@ -227,8 +231,8 @@ static inline bool td_pool_visible(td_pool *p)
 {
     return atomic_load(&p->inbox) || atomic_load(&p->nready) > 0;
 }
-/* Wake a sleeper if there is more to do than those awake will soon have done. */
-void td_pool_wake_if_needed(td_pool *p);
+/* Wake a sleeper if there is more to do than those awake will soon have done. A worker keeps it off its processor. */
+void td_pool_wake_if_needed(td_pool *p, bool worker);
 void td_pool_wake_all(td_pool *p);
 /* Nothing to do: look for a while, then sleep. */
 void td_worker_idle(td_worker *w);

@@ -91,7 +91,7 @@ static void open_phase(td_worker *w, td_task *t, td_claim *c)
     td_task_claim(t, c, &w->charged);
     if (c->last) return;
     td_pool_list(p, t);
-    td_pool_wake_if_needed(p);
+    td_pool_wake_if_needed(p, true);
 }
 
 /* Is there anything that should be looked at before this flow gets more? */
@@ -160,7 +160,7 @@ static td_task *end_task(td_worker *w, td_task *t)
     w->untold |= td_task_end(w->s, t, &ready);
     td_task *next = go_on && ready.first && ready.first->flow == f ? td_chain_take(&ready) : NULL;
     if (next) add_load(p, cost_of(next));
-    td_pool_post(p, &ready);
+    td_pool_post(p, &ready, true);
     return next;
 }
 
@@ -188,7 +188,8 @@ static void *worker_main(void *arg)
 {
     td_worker *w = arg;
     td_pool *p = &w->s->pool;
-    setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), NICE);
+    w->tid = (pid_t)syscall(SYS_gettid);
+    setpriority(PRIO_PROCESS, (id_t)w->tid, NICE);
     td_cpu_thread_init();
     while (!atomic_load(&p->stop)) {
         td_claim c;
@@ -206,7 +207,7 @@ static void *worker_main(void *arg)
     return NULL;
 }
 
-void td_pool_post(td_pool *p, td_chain *ready)
+void td_pool_post(td_pool *p, td_chain *ready, bool worker)
 {
     td_task *newest = NULL, *oldest = ready->first, *t;
     double cost = 0;
@@ -220,7 +221,7 @@ void td_pool_post(td_pool *p, td_chain *ready)
     td_task *head = atomic_load(&p->inbox);
     do oldest->link = head;
     while (!atomic_compare_exchange_weak(&p->inbox, &head, newest));
-    td_pool_wake_if_needed(p);
+    td_pool_wake_if_needed(p, worker);
 }
 
 /* Signals are the loop's, but for those that a thread's own fault raises. */

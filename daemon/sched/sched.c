@@ -176,7 +176,7 @@ static void enter(td_sched *s, td_task *t)
     s->pending++;
     td_hazards_enter(s, t, &ready);
     td_task_connect(s, t, &ready);
-    td_pool_post(&s->pool, &ready);
+    td_pool_post(&s->pool, &ready, false);
 }
 
 static void issue(td_sched *s, td_call *c, const td_reach *reach, int n)

@@ -1,9 +1,11 @@
 /* The loop: turns, flushes, ends of tasks, deadlines, signals. */
 #include "daemon/server/server.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/eventfd.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
@@ -135,17 +137,22 @@ static void after_events(uv_check_t *h)
     end_if_done(s);
 }
 
-static void tasks_ended(uv_async_t *h)
-{
-    td_server *s = h->data;
-    bool more = td_sched_collect(s->service.sched, COLLECT_MOST);
-    td_sessions_collected(&s->sessions);
-    if (more) uv_async_send(h);
-}
-
+/* From any thread. Not uv_async_send: a worker that it wakes the loop from may lose its processor to the loop before it
+ * returns, and then the loop spins until the worker has returned. */
 static void wake(void *arg)
 {
-    uv_async_send(&((td_server *)arg)->wake);
+    eventfd_write(((td_server *)arg)->wake_fd, 1); /* can only fail when it is set already */
+}
+
+static void tasks_ended(uv_poll_t *h, int status, int events)
+{
+    (void)status, (void)events;
+    td_server *s = h->data;
+    eventfd_t times;
+    eventfd_read(s->wake_fd, &times);
+    bool more = td_sched_collect(s->service.sched, COLLECT_MOST);
+    td_sessions_collected(&s->sessions);
+    if (more) wake(s);
 }
 
 static void incoming(uv_poll_t *h, int status, int events)
@@ -214,7 +221,9 @@ static int init_loop(td_server *s, td_error *e)
 {
     int rc = uv_loop_init(&s->loop);
     if (rc) return td_fail(e, TD_E_SYSTEM, "no event loop: %s", uv_strerror(rc));
-    uv_async_init(&s->loop, &s->wake, tasks_ended);
+    s->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (s->wake_fd < 0) return td_fail_errno(e, errno, "no event descriptor");
+    if (uv_poll_init(&s->loop, &s->wake, s->wake_fd) != 0) return td_fail(e, TD_E_SYSTEM, "cannot watch an event");
     uv_check_init(&s->loop, &s->check);
     uv_idle_init(&s->loop, &s->spin);
     uv_timer_init(&s->loop, &s->deadlines);
@@ -224,6 +233,7 @@ static int init_loop(td_server *s, td_error *e)
     uv_signal_init(&s->loop, &s->sigint);
     s->wake.data = s->check.data = s->deadlines.data = s->grace.data = s->retry.data = s->sigterm.data =
         s->sigint.data = s;
+    uv_poll_start(&s->wake, UV_READABLE, tasks_ended);
     uv_check_start(&s->check, after_events);
     uv_signal_start(&s->sigterm, on_signal, SIGTERM);
     uv_signal_start(&s->sigint, on_signal, SIGINT);
@@ -245,7 +255,7 @@ static int open_listener(td_server *s, td_error *e)
 
 int td_server_init(td_server *s, const td_options *o, td_error *e)
 {
-    *s = (td_server){.options = *o, .spare_fd = -1, .next_deadline = UINT64_MAX};
+    *s = (td_server){.options = *o, .spare_fd = -1, .wake_fd = -1, .next_deadline = UINT64_MAX};
     s->last_ready = &s->first_ready;
     s->listener = (td_listener){.fd = -1, .lock_fd = -1};
     signal(SIGPIPE, SIG_IGN);
@@ -307,4 +317,5 @@ void td_server_deinit(td_server *s)
     td_service_deinit(&s->service);
     uv_loop_close(&s->loop);
     if (s->spare_fd >= 0) close(s->spare_fd);
+    if (s->wake_fd >= 0) close(s->wake_fd);
 }

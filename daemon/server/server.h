@@ -47,7 +47,7 @@ struct td_server {
     td_sessions sessions;
     td_listener listener;
     uv_poll_t listening;
-    uv_async_t wake;
+    uv_poll_t wake; /* tasks have ended: of wake_fd */
     uv_timer_t deadlines, grace, retry;
     uv_idle_t spin; /* keeps the loop from sleeping while somebody has a turn to come */
     uv_signal_t sigterm, sigint;
@@ -58,6 +58,7 @@ struct td_server {
     td_watch *watches;
     uint32_t npeers;
     uint64_t refused;
+    int wake_fd;
     int spare_fd;  /* closed to accept, and refuse, when descriptors run out */
     bool draining, spinning, had_client, retrying;
     bool resumed; /* somebody who waited can go on: another round before the loop sleeps */
