@@ -248,6 +248,12 @@ TD_API size_t td_lease_size(const td_lease *lease);
 TD_API td_array *td_put(td_lease *lease, size_t offset, td_dtype dtype, td_ints shape);
 TD_API void td_lease_free(td_lease *lease);
 
+/* A tensor over what a descriptor holds, from byte `offset` (a multiple of the element size) on. A memfd that is sealed
+ * against shrinking (F_SEAL_SHRINK) is mapped by the daemon: the very bytes, which the caller may go on writing as with
+ * td_write_begin(); ops write to it only when it is open for writing and not sealed against that. A regular file is read
+ * into shared memory. Anything else is refused. The descriptor stays the caller's and may be closed at once. */
+TD_API td_array *td_import(td_client *client, int fd, size_t offset, td_dtype dtype, td_ints shape);
+
 /* ---- values out -------------------------------------------------------------------------------------------------- */
 
 /* Copy the value, row-major, into `buffer` of exactly td_nbytes(a) bytes. */

@@ -41,6 +41,13 @@ void td_frame_done(td_frame *f)
     close_fd(&f->fd);
 }
 
+static void discard(td_reader *r, int *fd)
+{
+    if (*fd >= 0 && r->discard) r->discard(r->discard_arg, *fd);
+    else if (*fd >= 0) close(*fd);
+    *fd = -1;
+}
+
 void td_reader_init(td_reader *r, bool take_descriptors)
 {
     *r = (td_reader){.fd_received = -1, .max_frame = TD_FRAME_MAX, .take_descriptors = take_descriptors};
@@ -49,7 +56,7 @@ void td_reader_init(td_reader *r, bool take_descriptors)
 void td_reader_deinit(td_reader *r)
 {
     free(r->buffer);
-    close_fd(&r->fd_received);
+    discard(r, &r->fd_received);
     *r = (td_reader){.fd_received = -1};
 }
 
@@ -111,13 +118,13 @@ static int take_received(td_reader *r, struct msghdr *m, td_error *e)
             memcpy(&fd, CMSG_DATA(c) + (size_t)i * sizeof fd, sizeof fd);
             if (r->take_descriptors && r->fd_received < 0) r->fd_received = fd;
             else {
-                close(fd);
+                discard(r, &fd);
                 fault = 2;
             }
         }
     }
     if (!fault) return 0;
-    close_fd(&r->fd_received);
+    discard(r, &r->fd_received);
     td_fail(e, TD_E_PROTOCOL,
             fault == 1 ? "a descriptor was lost on the way (too many open files?)"
                        : "descriptors arrived that no frame announced; send at most one, with an Import call");

@@ -40,6 +40,9 @@ typedef struct td_reader {
     int fd_received; /* not yet matched to a frame */
     uint32_t max_frame;
     bool take_descriptors; /* false: received ones are closed at once and the peer is at fault */
+    /* Closes what nobody took: that may block. NULL: close(). */
+    void (*discard)(void *arg, int fd);
+    void *discard_arg;
 } td_reader;
 
 void td_reader_init(td_reader *r, bool take_descriptors);

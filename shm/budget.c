@@ -69,7 +69,7 @@ td_segment *td_budget_take_warm(td_budget *b, td_segment_kind kind, uint32_t uid
 
 void td_budget_give_back(td_budget *b, td_segment *s)
 {
-    if (td_segment_damaged(s) || b->warm_bytes + s->size > b->warm_limit) {
+    if (s->foreign || td_segment_damaged(s) || b->warm_bytes + s->size > b->warm_limit) {
         dispose(b, s);
         return;
     }

@@ -75,6 +75,14 @@ typedef struct td_heap_stats {
 } td_heap_stats;
 void td_heap_get_stats(const td_heap *h, td_heap_stats *out);
 
+/* What a client's descriptor is good for. Never blocks. REFUSED: `e` says why. MEMORY: a memfd sealed against shrinking,
+ * of *size bytes. FILE: perhaps a file; what it is, only a thread that may block can find out. */
+typedef enum td_import_kind { TD_IMPORT_REFUSED, TD_IMPORT_MEMORY, TD_IMPORT_FILE } td_import_kind;
+td_import_kind td_import_examine(int fd, uint64_t *size, td_error *e);
+/* Map such a memfd whole, as one extent that its segment ends with. Takes *fd over when it works. Not `writable`: its
+ * maker sealed or opened it for reading only. */
+int td_import_map(td_extent *out, td_budget *budget, uint32_t uid, int *fd, uint64_t size, bool *writable, td_error *e);
+
 static inline void *td_extent_data(const td_extent *x)
 {
     return x->segment ? x->segment->base + x->offset : NULL;

@@ -42,7 +42,7 @@ int td_map_descriptor(int fd, uint64_t size, bool writable, void **base, td_erro
     if (!size || size & 4095)
         return td_fail(e, TD_E_INVALID, "a segment has whole pages, not %llu bytes", (unsigned long long)size);
     if (fstat(fd, &st)) return td_fail_errno(e, errno, "cannot examine a received descriptor");
-    if (!S_ISREG(st.st_mode) || (uint64_t)st.st_size < size)
+    if (!S_ISREG(st.st_mode) || (uint64_t)st.st_size + 4095 < size) /* the last page may be begun only */
         return td_fail(e, TD_E_INVALID, "a received descriptor has %lld bytes where %llu were announced",
                        (long long)st.st_size, (unsigned long long)size);
     return td_map_file(fd, size, PROT_READ | (writable ? PROT_WRITE : 0), base, e);

@@ -37,10 +37,17 @@ void td_prep_close(td_prep *p)
     if (p->f.out != p->out_inline) free(p->f.out);
 }
 
+int td_prep_read_only(const char *name, td_error *e)
+{
+    return td_fail(e, TD_E_PERMISSION,
+                   "'%s', which is written, lies in imported memory that may only be read; clone() it first", name);
+}
+
 static int check_one(const td_call *c, int i, td_error *e)
 {
     const td_tensor *w = c->in[i].tensor;
     const char *name = c->op->params[td_op_param_of(c->op, c->nin, i)].name;
+    if (w->storage->flags & TD_SF_READONLY) return td_prep_read_only(name, e);
     if (td_desc_self_overlaps(&w->desc))
         return td_fail(
             e, TD_E_INVALID,

@@ -146,7 +146,7 @@ int td_prep_check_given(td_prep *p, td_error *e)
         return td_fail(e, TD_E_UNSUPPORTED,
                        "the shape of the result depends on values: it cannot be written into a given tensor");
     for (int o = 0; o < c->nout; o++) {
-        int err = check_fit(p, o, e);
+        int err = c->out[o]->storage->flags & TD_SF_READONLY ? td_prep_read_only("out", e) : check_fit(p, o, e);
         bool direct = kernel_writes(p, o);
         for (int i = 0; i < c->nin && !err; i++) err = check_input(p, o, i, &direct, e);
         if (!err) err = check_apart(c, o, e);

@@ -24,6 +24,8 @@ int td_prep_open(td_prep *p, td_call *c, uint64_t *lack, td_error *e);
 void td_prep_close(td_prep *p);
 /* No written input may share memory with another operand. */
 int td_prep_check_written(td_prep *p, td_error *e);
+/* Fails: what is to be written may only be read. */
+int td_prep_read_only(const char *name, td_error *e);
 void td_prep_input_args(td_prep *p);
 
 /* outputs.c */

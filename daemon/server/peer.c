@@ -48,6 +48,16 @@ static void resume(void *arg)
     td_peer_make_ready(p);
 }
 
+/* A descriptor may come in: only while an announced import is on its way. */
+static void admit(void *arg, bool on)
+{
+    td_peer *p = arg;
+    int value = on;
+    if (on) p->suspect = true;
+    p->reader.take_descriptors = on;
+    setsockopt(p->fd, SOL_SOCKET, SO_PASSRIGHTS, &value, sizeof value);
+}
+
 static void poll_event(uv_poll_t *h, int status, int events);
 
 /* Arm the poll for just what matters now; costs system calls only on a change. Readiness that is not wanted is left
@@ -69,7 +79,8 @@ static void arm(td_peer *p, bool drop_unwanted)
 static void poll_closed(uv_handle_t *h)
 {
     td_peer *p = h->data;
-    close(p->fd);
+    if (p->suspect) td_aside_close(p->server, p->fd);
+    else close(p->fd);
     td_reader_deinit(&p->reader);
     td_writer_deinit(&p->writer);
     td_watch_unref(p->watch);
@@ -146,10 +157,13 @@ static int take_frame(td_peer *p, td_error *e)
     if (p->session) {
         rc = td_session_frame(p->session, &f, e);
     } else {
-        td_session_io io = {.writer = &p->writer, .wrote = wrote, .resume = resume, .arg = p};
+        td_session_io io = {.writer = &p->writer, .wrote = wrote, .resume = resume, .admit = admit, .arg = p};
         rc = td_session_new(&p->session, &p->server->sessions, &io, &p->id, &f, e);
     }
-    td_frame_done(&f);
+    if (f.fd >= 0) {
+        td_aside_close(p->server, f.fd);
+        if (!rc) rc = td_fail(e, TD_E_PROTOCOL, "a descriptor came with a frame that takes none");
+    }
     return rc ? -1 : 1;
 }
 
@@ -311,10 +325,11 @@ static void welcome(td_server *s, int fd)
     }
     *p = (td_peer){.server = s, .fd = fd, .id = id, .next = s->peers};
     td_reader_init(&p->reader, false);
+    p->reader.discard = td_aside_close;
+    p->reader.discard_arg = s;
     td_writer_init(&p->writer);
     int off = 0;
-    setsockopt(fd, SOL_SOCKET, SO_PASSRIGHTS, &off,
-               sizeof off); /* descriptors are refused by the kernel, where it can */
+    p->suspect = setsockopt(fd, SOL_SOCKET, SO_PASSRIGHTS, &off, sizeof off) != 0; /* refused by the kernel, if it can */
     p->poll.data = p;
     if (uv_poll_init(&s->loop, &p->poll, fd) != 0) {
         free(p);

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <sys/eventfd.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 enum { COLLECT_MOST = 512, DROP_MOST = 4096, LONELY_MS = 10000, DRAIN_MS = 10000, RETRY_MS = 2, ROUNDS = 8 };
@@ -253,6 +254,14 @@ static int open_listener(td_server *s, td_error *e)
     return TD_OK;
 }
 
+/* Two descriptors each: a quarter of what this process may open. */
+static uint32_t most_imports(void)
+{
+    struct rlimit l = {0};
+    getrlimit(RLIMIT_NOFILE, &l);
+    return l.rlim_cur >= (1 << 20) ? (1 << 17) : (uint32_t)l.rlim_cur / 8;
+}
+
 int td_server_init(td_server *s, const td_options *o, td_error *e)
 {
     *s = (td_server){.options = *o, .spare_fd = -1, .wake_fd = -1, .next_deadline = UINT64_MAX};
@@ -264,6 +273,7 @@ int td_server_init(td_server *s, const td_options *o, td_error *e)
     td_tensor_set_bound(DROP_MOST);
     int rc = init_loop(s, e);
     if (!rc) rc = td_sigbus_guard_install(e);
+    if (!rc) rc = td_aside_init(s, e);
     td_service_options so = {.memory = o->memory,
                              .workers = o->workers,
                              .shm = o->shm,
@@ -271,8 +281,10 @@ int td_server_init(td_server *s, const td_options *o, td_error *e)
                              .uid_bytes = o->user_memory,
                              .session_objects = TD_SESSION_OBJECTS,
                              .uid_objects = TD_UID_OBJECTS,
+                             .uid_imports = most_imports(),
                              .wake = wake,
                              .background = background,
+                             .aside = td_aside_run,
                              .arg = s};
     if (!rc) rc = td_service_init(&s->service, &so, e);
     if (rc) return rc;
@@ -311,6 +323,7 @@ void td_server_deinit(td_server *s)
     }
     if (s->service.sched) td_sched_stop(s->service.sched); /* nobody is left to see what is still queued */
     while (s->helpers) uv_run(&s->loop, UV_RUN_ONCE);
+    if (!td_aside_deinit(s)) return; /* the process ends: the kernel cleans up after what hangs */
     uv_walk(&s->loop, close_handle, NULL);
     uv_run(&s->loop, UV_RUN_DEFAULT);
     s->service.budget.dispose = NULL; /* there is no loop any more to hand it to */

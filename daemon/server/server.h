@@ -31,6 +31,7 @@ typedef struct td_peer {
     bool wants; /* input, when some comes; else it stays in the socket */
     bool came;  /* input may be there: it is looked for in the next turn */
     int fd, events; /* events: what the poll is armed for; -1: stopped */
+    bool suspect;   /* its socket may hold descriptors of its making, which only a helper may close */
     int sent_fds;   /* descriptors handed over that the peer may not have received yet */
     uv_poll_t poll;
     td_reader reader;
@@ -63,6 +64,7 @@ struct td_server {
     bool draining, spinning, had_client, retrying;
     bool resumed; /* somebody who waited can go on: another round before the loop sleeps */
     int helpers;   /* background jobs */
+    struct td_aside *aside; /* jobs that may hang */
 };
 
 int td_server_init(td_server *s, const td_options *o, td_error *e);
@@ -77,6 +79,15 @@ void td_peer_turn(td_peer *p);
 void td_peer_flush(td_peer *p);
 void td_peer_make_ready(td_peer *p);
 void td_peer_close(td_peer *p);
+
+/* aside.c: what a client's descriptor may make hang, on threads that nothing else waits for */
+int td_aside_init(td_server *s, td_error *e);
+/* A td_service_options hook: `work` on such a thread, then `done` (NULL is fine) on the loop. */
+void td_aside_run(void *server, void (*work)(void *), void (*done)(void *), void *arg);
+/* Close a descriptor there. */
+void td_aside_close(void *server, int fd);
+/* Wait a moment for those that still run, and end. False: some hang, and may touch what they were given. */
+bool td_aside_deinit(td_server *s);
 
 /* watch.c: processes, by pidfd, one for all connections of a process */
 td_watch *td_watch_ref(td_server *s, int socket, uint32_t pid);

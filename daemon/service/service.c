@@ -81,6 +81,7 @@ td_account *td_service_uid_account(td_service *s, uint32_t uid, td_error *e)
     a->uid = uid;
     a->limit_bytes = s->options.uid_bytes;
     a->limit_objects = s->options.uid_objects;
+    a->limit_imports = s->options.uid_imports;
     snprintf(a->name, sizeof a->name, "uid %u", uid);
     *u = (struct td_uid){s->uids, uid, a};
     s->uids = u;

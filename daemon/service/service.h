@@ -38,9 +38,12 @@ typedef struct td_service_options {
     td_shm_backend shm;
     uint64_t session_bytes, session_objects; /* limits of one session; 0: none */
     uint64_t uid_bytes, uid_objects;         /* of all sessions of a user */
+    uint32_t uid_imports;                    /* descriptors that they have mapped here */
     void (*wake)(void *arg);                 /* from any thread: call td_sched_collect on the loop */
     /* Run `work` on a helper thread, then `done` on the loop thread. NULL: both at once, here. */
     void (*background)(void *hook_arg, void (*work)(void *), void (*done)(void *), void *arg);
+    /* The same for work that may hang (whatever a client's descriptor is): it keeps nothing else from being done. */
+    void (*aside)(void *hook_arg, void (*work)(void *), void (*done)(void *), void *arg);
     void *arg;
 } td_service_options;
 

@@ -242,6 +242,7 @@ static int dispatch(td_session *s, const Td__Wire__Call *c, const char **name, t
     if (*name = "queue_close", c->queue_close) return td_call_queue_close(s, n, c->queue_close, e);
     if (*name = "info", c->info) return call_info(s, n, c->info, e);
     if (*name = "status", c->status) return td_status_reply(s, n, c->status->what, e);
+    if (*name = "import", c->import) return td_call_import(s, n, c->import, e);
     if (*name = "unmapped", c->unmapped) return call_unmapped(s, n);
     *name = "call";
     return td_fail(e, TD_E_UNSUPPORTED, "this daemon (version %s) does not know the call; is the client newer?",

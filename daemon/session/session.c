@@ -16,6 +16,7 @@ enum {
     MAX_SITES = 65535,
     TURN_NS = 1000000,
     PROMISE_COST = 128, /* of one that is pending, in bytes */
+    SESSION_IMPORTS = 64, /* mapped descriptors: two of the daemon's each */
     LOOK_EACH = 8,      /* records between two looks at the clock */
     BACKWARD_STEP = 8   /* nodes that count as one record there */
 };
@@ -174,6 +175,7 @@ static int set_up(td_session *s, const Td__Wire__Hello *h, td_error *e)
     s->objects.account = s->account;
     s->account->limit_bytes = v->options.session_bytes;
     s->account->limit_objects = v->options.session_objects;
+    s->account->limit_imports = SESSION_IMPORTS;
     s->account->session = s->id;
     s->account->uid = s->uid;
     s->account->pid = s->pid;
@@ -264,7 +266,8 @@ int td_session_new(td_session **out, td_sessions *all, const td_session_io *io, 
     td_session *s = calloc(1, sizeof *s);
     if (!s) return td_fail(e, TD_E_SYSTEM, "no memory for a session");
     *s = (td_session){
-        .all = all, .service = all->service, .io = *io, .id = ++all->next_id, .uid = who->uid, .pid = who->pid};
+        .all = all, .service = all->service, .io = *io, .id = ++all->next_id, .uid = who->uid, .pid = who->pid,
+        .import_fd = -1};
     td_arena_init(&s->arena, ARENA_LIMIT);
     Td__Wire__Hello *h = td__wire__hello__unpack(&s->arena.allocator, hello->bytes, hello->payload);
     int rc = h ? begin(s, h, who, e) : td_fail(e, TD_E_PROTOCOL, "the Hello is malformed");
@@ -327,6 +330,7 @@ td_heap *td_session_end(td_session *s, bool alive)
     s->ended = true;
     td_backward_free(s->backward);
     while (s->queues) td_queue_handle_free(s, s->queues, true);
+    td_import_drop(s);
     td_write_leases_deinit(s);
     td_session_leases_changed(s->all); /* who waited for its leases or its backward goes on */
     td_objects_deinit(&s->objects);
@@ -340,7 +344,7 @@ td_heap *td_session_end(td_session *s, bool alive)
 
 /* ---- frames and turns */
 
-int td_session_frame(td_session *s, const td_frame *f, td_error *e)
+int td_session_frame(td_session *s, td_frame *f, td_error *e)
 {
     td_arena_reset(&s->arena);
     s->service->frames_in++;
@@ -358,6 +362,7 @@ int td_session_frame(td_session *s, const td_frame *f, td_error *e)
     if (f->kind == TD_FRAME_CALL) {
         s->call = td__wire__call__unpack(&s->arena.allocator, f->bytes, f->payload);
         if (!s->call) return td_fail(e, TD_E_PROTOCOL, "a Call of %u bytes is malformed", f->bytes);
+        td_import_receive(s, f);
         return TD_OK;
     }
     return td_fail(e, TD_E_PROTOCOL, "a frame of kind %u is not for the daemon", f->kind);
@@ -433,7 +438,10 @@ td_run td_session_run(td_session *s, int most, td_error *e)
             rc = step_batch(s, e);
         } else if (s->call) {
             rc = td_step_call(s);
-            if (rc != TD_AGAIN) s->call = NULL;
+            if (rc != TD_AGAIN) {
+                s->call = NULL;
+                td_import_drop(s);
+            }
         } else {
             s->batch = NULL;
             return TD_RUN_IDLE;

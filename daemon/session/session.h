@@ -15,6 +15,7 @@ typedef struct td_session_io {
     td_writer *writer;          /* where replies go */
     void (*wrote)(void *arg);   /* there is something in the writer */
     void (*resume)(void *arg);  /* run me again soon: called from within other calls, so only take note */
+    void (*admit)(void *arg, bool on); /* may a descriptor come in now? NULL: never */
     void *arg;
 } td_session_io;
 
@@ -44,7 +45,8 @@ int td_session_new(td_session **out, td_sessions *all, const td_session_io *io, 
 td_heap *td_session_end(td_session *s, bool alive);
 
 /* Take in one frame. Only when the session is idle (td_session_run said TD_RUN_IDLE). An error is the end of the connection. */
-int td_session_frame(td_session *s, const td_frame *f, td_error *e);
+/* Takes f->fd when the frame is a call. */
+int td_session_frame(td_session *s, td_frame *f, td_error *e);
 
 typedef enum td_run {
     TD_RUN_IDLE,      /* everything it was given is done */

@@ -121,6 +121,7 @@ struct td_session {
     uint64_t promised;       /* bytes of replies that wait for tasks to end */
     bool waits_for_replies;  /* its own */
     uint32_t ncharged_sites;
+    int import_fd; /* came with the current call, or -1 */
 };
 
 /* objects.c */
@@ -149,6 +150,12 @@ int td_call_queue_get(td_session *s, uint64_t serial, const Td__Wire__QueueGet *
 int td_call_queue_close(td_session *s, uint64_t serial, const Td__Wire__QueueClose *q, td_error *e);
 int td_step_call(td_session *s);
 void td_queue_handle_free(td_session *s, td_queue_handle *h, bool died);
+
+/* import.c */
+int td_call_import(td_session *s, uint64_t serial, const Td__Wire__Import *q, td_error *e);
+/* Take the descriptor that came with a call; let go of one that nobody took. */
+void td_import_receive(td_session *s, td_frame *f);
+void td_import_drop(td_session *s);
 
 /* session.c */
 /* Remember a failure that no output can carry; it is told at the next sync. Takes no reference. */

@@ -88,3 +88,23 @@ void td_account_discharge(td_account *a, uint64_t bytes, uint64_t objects)
         a->objects -= objects;
     }
 }
+
+int td_account_import(td_account *a, td_error *e)
+{
+    for (const td_account *p = a; p; p = p->parent)
+        if (p->limit_imports && p->imports >= p->limit_imports)
+            return td_fail(e, TD_E_QUOTA,
+                           "%s %u holds %u imported descriptors, which is its limit; release some, or copy the values "
+                           "with from_data instead",
+                           p->session ? "session" : "user", p->session ? p->session : p->uid, p->imports);
+    for (; a; a = a->parent) a->imports++;
+    return 0;
+}
+
+void td_account_unimport(td_account *a)
+{
+    for (; a; a = a->parent) {
+        assert(a->imports);
+        a->imports--;
+    }
+}

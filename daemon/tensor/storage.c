@@ -93,6 +93,7 @@ void td_storage_unref(td_storage *s)
     assert(!s->hazards && !s->version.refs);
     td_device_get(s->device)->free(s);
     td_cause_unref(s->poison);
+    if (s->flags & TD_SF_IMPORTED) td_account_unimport(s->account);
     td_account_discharge(s->account, cost_of(s->nbytes), 0);
     td_account_unref(s->account);
     td_freelist_give(&dead, s);

@@ -14,6 +14,7 @@ typedef struct td_account {
     struct td_account *parent;
     uint64_t bytes, objects;
     uint64_t limit_bytes, limit_objects; /* 0: no limit */
+    uint32_t imports, limit_imports;     /* mapped descriptors of clients; 0: no limit */
     uint32_t refs;
     uint32_t session; /* 0: the service, or a uid's account */
     uint32_t uid, pid;
@@ -28,6 +29,9 @@ int td_account_charge(td_account *a, uint64_t bytes, uint64_t objects, td_error 
 void td_account_discharge(td_account *a, uint64_t bytes, uint64_t objects);
 /* Charge what cannot be refused any more, even beyond the limits: what is asked for next is refused then. */
 void td_account_add(td_account *a, uint64_t bytes, uint64_t objects);
+/* One mapped descriptor more, one less. */
+int td_account_import(td_account *a, td_error *e);
+void td_account_unimport(td_account *a);
 /* Is there room for so many more objects? Nothing is charged. */
 int td_account_room(const td_account *a, uint64_t objects, td_error *e);
 
@@ -57,7 +61,9 @@ enum {                    /* td_storage.flags */
        TD_SF_SERVICE = 1, /* in a service segment: only the daemon writes */
        TD_SF_RACY = 2,    /* declared: versions are not enforced across sessions (Hogwild) */
        TD_SF_LEASED = 4,  /* a write lease is open */
-       TD_SF_MAPPED = 8   /* some client was told its address */
+       TD_SF_MAPPED = 8,  /* some client was told its address */
+       TD_SF_READONLY = 16, /* mapped for reading only: no op may write to it */
+       TD_SF_IMPORTED = 32  /* a client's own memory; holds descriptors, which its account counts */
 };
 
 typedef struct td_storage {
