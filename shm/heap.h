@@ -26,6 +26,9 @@ typedef struct td_budget {
     /* Gives a segment back to the system; large ones take milliseconds. NULL: td_segment_free, right here. */
     void (*dispose)(td_segment *s, void *arg);
     void *dispose_arg;
+    /* A segment leaves its heap, and its number will not come again: who has it mapped may let go of it. NULL: nobody. */
+    void (*leaving)(const td_segment *s, void *arg);
+    void *leaving_arg;
 } td_budget;
 
 typedef struct td_extent {

@@ -24,6 +24,7 @@ static void give_back(td_heap *h, td_arena_segment *a)
     if (a->next) a->next->prev = a->prev;
     h->committed -= a->segment->size;
     h->nsegments--;
+    if (h->budget->leaving) h->budget->leaving(a->segment, h->budget->leaving_arg);
     td_budget_give_back(h->budget, a->segment);
     free(a);
 }

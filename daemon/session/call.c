@@ -58,78 +58,6 @@ static int call_map(td_session *s, uint64_t serial, const Td__Wire__Map *q, td_e
     return t ? td_address_reply(s, t, serial, e) : e->code;
 }
 
-/* ---- leases */
-
-static void reply_lease(td_session *s, uint64_t serial, const td_storage *st, uint32_t lease)
-{
-    Td__Wire__Reply r;
-    td__wire__reply__init(&r);
-    Td__Wire__Address address;
-    int fd = -1;
-    td_session_address(s, st, &address, &fd);
-    r.serial = serial;
-    r.lease = lease;
-    r.address = &address;
-    td_reply_send(s, &r, fd);
-}
-
-static int call_lease(td_session *s, uint64_t serial, const Td__Wire__Lease *q, td_error *e)
-{
-    td_lease *l;
-    uint64_t lack = 0;
-    int rc = td_lease_new(s, q->bytes, &l, &lack, e);
-    if (rc == TD_WAIT_GROW || rc == TD_E_MEMORY) rc = td_session_lacks(s, rc, lack, s->heap, e);
-    if (rc) return rc;
-    td_storage place = {.extent = l->extent, .nbytes = q->bytes};
-    reply_lease(s, serial, &place, l->id);
-    return TD_OK;
-}
-
-static int call_lease_drop(td_session *s, uint64_t serial, const Td__Wire__LeaseDrop *q, td_error *e)
-{
-    td_lease *l = td_lease_find(s, q->lease);
-    if (!l) return td_fail(e, TD_E_NOT_FOUND, "there is no lease %u", q->lease);
-    td_lease_take(s, l, NULL);
-    td_reply_ok(s, serial);
-    return TD_OK;
-}
-
-static void write_lease_ready(void *arg)
-{
-    td_session *s = arg;
-    s->wait.tasks = NULL;
-    td_session_ready(s);
-}
-
-static void write_lease_begins(td_session *s)
-{
-    reply_lease(s, s->wait.serial, s->wait.tensor->storage, 0);
-}
-
-static int call_write_begin(td_session *s, uint64_t serial, const Td__Wire__WriteBegin *q, td_error *e)
-{
-    td_tensor *t = td_call_tensor(s, q->id, e);
-    if (!t) return e->code;
-    td_storage *st = t->storage;
-    int rc = td_session_check_write(s, st, e);
-    if (rc) return rc;
-    if (td_extent_heap(&st->extent) != s->heap || st->flags & TD_SF_SERVICE)
-        return td_fail(e, TD_E_PERMISSION,
-                       "the tensor's memory is not this session's to write; write with copy_ instead, or clone it");
-    if (td_requires_grad(t) && !td_is_leaf(t))
-        return td_fail(e, TD_E_AUTOGRAD, "the tensor is the result of %s and requires grad; write to a detached copy",
-                       td_grad_fn(t));
-    rc = td_write_lease_new(s, t, e);
-    if (rc) return rc;
-    td_session_wait(s, "the tensor's pending tasks", false, write_lease_begins);
-    s->wait.serial = serial;
-    s->wait.tensor = td_tensor_ref(t);
-    td_access a = {st, 0, st->nbytes, true};
-    td_waiter *w = td_sched_after(s->service->sched, s->flow, 1, &a, write_lease_ready, s);
-    if (w) s->wait.tasks = w;
-    return TD_SUSPENDED;
-}
-
 /* ---- names */
 
 /* The value in service memory, which outlives the session: the tensor itself when it is there already, else a copy. A
@@ -230,9 +158,9 @@ static int dispatch(td_session *s, const Td__Wire__Call *c, const char **name, t
 {
     uint64_t n = c->serial;
     if (*name = "map", c->map) return call_map(s, n, c->map, e);
-    if (*name = "lease", c->lease) return call_lease(s, n, c->lease, e);
-    if (*name = "lease_drop", c->lease_drop) return call_lease_drop(s, n, c->lease_drop, e);
-    if (*name = "write_begin", c->write_begin) return call_write_begin(s, n, c->write_begin, e);
+    if (*name = "lease", c->lease) return td_call_lease(s, n, c->lease, e);
+    if (*name = "lease_drop", c->lease_drop) return td_call_lease_drop(s, n, c->lease_drop, e);
+    if (*name = "write_begin", c->write_begin) return td_call_write_begin(s, n, c->write_begin, e);
     if (*name = "publish", c->publish) return call_publish(s, n, c->publish, e);
     if (*name = "open", c->open) return call_open(s, n, c->open, e);
     if (*name = "drop", c->drop) return call_drop(s, n, c->drop, e);

@@ -1,4 +1,4 @@
-/* A session's memory: growing it without stopping the loop, addresses for the client, leases.
+/* A session's memory: growing it without stopping the loop, addresses for the client.
  *
  * A small segment is made at once; a large one by a helper thread while the session is suspended and everybody else
  * goes on. Memory that is full while tasks are pending is not an error yet: they may free some. */
@@ -142,6 +142,19 @@ static int send_descriptor(td_session *s, td_segment *g, bool writable)
     return copy;
 }
 
+/* Whoever was given the descriptor of a segment that goes would keep its memory alive by its mapping. */
+void td_segment_leaving(const td_segment *g, void *sessions)
+{
+    for (td_session *s = ((td_sessions *)sessions)->first; s; s = s->next) {
+        int kept = 0;
+        for (int i = 0; i < s->nsent; i++)
+            if (s->sent[i].segment != g->id || s->sent[i].generation != g->generation) s->sent[kept++] = s->sent[i];
+        if (kept == s->nsent) continue;
+        s->nsent = kept;
+        td_event_unmap(s, g->id);
+    }
+}
+
 void td_session_address(td_session *s, const td_storage *st, Td__Wire__Address *a, int *fd)
 {
     td_segment *g = st->extent.segment;
@@ -156,125 +169,4 @@ void td_session_address(td_session *s, const td_storage *st, Td__Wire__Address *
     if (*fd >= 0 || was_sent(s, g, a->writable)) return; /* one descriptor a frame: the client asks again for another */
     *fd = send_descriptor(s, g, a->writable);
     a->descriptor = *fd >= 0;
-}
-
-td_lease *td_lease_find(td_session *s, uint32_t id)
-{
-    td_lease *l;
-    HASH_FIND(hh, s->leases, &id, sizeof id, l);
-    return l;
-}
-
-static uint64_t lease_cost(uint64_t bytes)
-{
-    return bytes ? (bytes + TD_EXTENT_ALIGN - 1) / TD_EXTENT_ALIGN * TD_EXTENT_ALIGN : TD_EXTENT_ALIGN;
-}
-
-int td_lease_new(td_session *s, uint64_t bytes, td_lease **out, uint64_t *lack, td_error *e)
-{
-    *out = NULL;
-    if (bytes > (UINT64_C(1) << 46))
-        return td_fail(e, TD_E_INVALID, "a lease of %llu bytes", (unsigned long long)bytes);
-    int rc = td_account_charge(s->account, lease_cost(bytes), 1, e);
-    if (rc) return rc;
-    td_lease *l = calloc(1, sizeof *l);
-    rc = l ? td_heap_alloc(s->heap, bytes, &l->extent, lack, e) : td_fail(e, TD_E_SYSTEM, "no memory for a lease");
-    if (rc) {
-        td_account_discharge(s->account, lease_cost(bytes), 1);
-        free(l);
-        return rc;
-    }
-    l->bytes = bytes;
-    do l->id = ++s->next_lease; /* not 0, and not one that has been open since the count went round */
-    while (!l->id || td_lease_find(s, l->id));
-    HASH_ADD(hh, s->leases, id, sizeof l->id, l);
-    *out = l;
-    return TD_OK;
-}
-
-void td_lease_take(td_session *s, td_lease *l, td_extent *extent)
-{
-    HASH_DEL(s->leases, l);
-    td_account_discharge(s->account, lease_cost(l->bytes), 1);
-    if (extent) *extent = l->extent;
-    else td_heap_release(s->heap, &l->extent);
-    free(l);
-}
-
-void td_leases_deinit(td_session *s)
-{
-    while (s->leases) td_lease_take(s, s->leases, NULL);
-}
-
-/* ---- leases to write what is there already */
-
-int td_write_lease_new(td_session *s, td_tensor *t, td_error *e)
-{
-    int rc = td_account_charge(s->account, 0, 1, e);
-    if (rc) return rc;
-    td_write_lease *w = malloc(sizeof *w);
-    if (!w) {
-        td_account_discharge(s->account, 0, 1);
-        return td_fail(e, TD_E_SYSTEM, "no memory for a write lease");
-    }
-    *w = (td_write_lease){s->write_leases, td_tensor_ref(t)};
-    s->write_leases = w;
-    t->storage->flags |= TD_SF_LEASED;
-    t->storage->lease_session = s->id;
-    return TD_OK;
-}
-
-static void end_write_lease(td_session *s, td_write_lease **at)
-{
-    td_write_lease *w = *at;
-    *at = w->next;
-    w->tensor->storage->flags &= (uint8_t)~TD_SF_LEASED;
-    td_tensor_bump(w->tensor, 0, s->id, s->pid);
-    td_tensor_unref(w->tensor);
-    td_account_discharge(s->account, 0, 1);
-    free(w);
-}
-
-int td_write_lease_end(td_session *s, td_storage *st, td_error *e)
-{
-    td_write_lease **at = &s->write_leases;
-    while (*at && (*at)->tensor->storage != st) at = &(*at)->next;
-    if (!*at) return td_fail(e, TD_E_INVALID, "the tensor has no open write lease of this session");
-    end_write_lease(s, at);
-    td_session_leases_changed(s->all);
-    return TD_OK;
-}
-
-void td_write_leases_deinit(td_session *s)
-{
-    while (s->write_leases) end_write_lease(s, &s->write_leases);
-}
-
-int td_session_check_lease(td_session *s, const td_storage *st, td_error *e)
-{
-    if (!(st->flags & TD_SF_LEASED)) return TD_OK;
-    if (st->lease_session == s->id)
-        return td_fail(e, TD_E_BUSY,
-                       "this session holds a write lease on the tensor; end it before using the tensor in an op");
-    td_session_wait(s, "a write lease", true, NULL);
-    s->waits_for_lease = true;
-    return TD_AGAIN;
-}
-
-int td_session_check_write(td_session *s, const td_storage *st, td_error *e)
-{
-    int rc = td_session_check_lease(s, st, e);
-    if (rc || !st->pinned) return rc;
-    td_session_wait(s, "a backward that has yet to read the tensor", false, NULL);
-    s->waits_for_lease = true;
-    return TD_AGAIN;
-}
-
-void td_session_leases_changed(td_sessions *all)
-{
-    for (td_session *x = all->first; x; x = x->next) {
-        if (!x->waits_for_lease) continue;
-        x->waits_for_lease = false;
-        td_session_ready(x);
-    }
 }

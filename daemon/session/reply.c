@@ -21,6 +21,19 @@ void td_reply_send(td_session *s, Td__Wire__Reply *r, int fd)
     s->io.wrote(s->io.arg);
 }
 
+void td_event_unmap(td_session *s, uint32_t segment)
+{
+    Td__Wire__Event event;
+    td__wire__event__init(&event);
+    event.unmap_segment = segment;
+    size_t n = td__wire__event__get_packed_size(&event);
+    uint8_t *at = td_writer_begin(s->io.writer, n);
+    if (!at) return; /* it will keep its mapping: a pity, and no more */
+    td__wire__event__pack(&event, at);
+    td_writer_end(s->io.writer, n, TD_FRAME_EVENT, -1);
+    s->io.wrote(s->io.arg);
+}
+
 void td_reply_ok_later(td_session *s, uint64_t serial)
 {
     Td__Wire__Reply r;

@@ -24,6 +24,8 @@ enum {
 void td_sessions_init(td_sessions *all, td_service *service)
 {
     *all = (td_sessions){.service = service, .inline_limit = 65536, .max_pending = 8192, .max_unread = 1 << 20};
+    service->budget.leaving = td_segment_leaving;
+    service->budget.leaving_arg = all;
 }
 
 uint32_t td_session_id(const td_session *s)
@@ -387,6 +389,7 @@ static bool finish_wait(td_session *s)
 {
     if (!s->wait.active) return true;
     if (!s->wait.ready) return false;
+    td_deadline_disarm(s->service, &s->wait.deadline);
     td_wait_state w = s->wait;
     s->wait.active = false;
     if (w.finish) w.finish(s);
@@ -440,6 +443,7 @@ td_run td_session_run(td_session *s, int most, td_error *e)
             rc = td_step_call(s);
             if (rc != TD_AGAIN) {
                 s->call = NULL;
+                s->call_until_ms = 0;
                 td_import_drop(s);
             }
         } else {

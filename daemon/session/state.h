@@ -121,6 +121,7 @@ struct td_session {
     uint64_t promised;       /* bytes of replies that wait for tasks to end */
     bool waits_for_replies;  /* its own */
     uint32_t ncharged_sites;
+    uint64_t call_until_ms; /* the current call may wait so long; 0: not asked yet */
     int import_fd; /* came with the current call, or -1 */
 };
 
@@ -151,6 +152,10 @@ int td_call_queue_close(td_session *s, uint64_t serial, const Td__Wire__QueueClo
 int td_step_call(td_session *s);
 void td_queue_handle_free(td_session *s, td_queue_handle *h, bool died);
 
+/* leases.c */
+int td_call_lease(td_session *s, uint64_t serial, const Td__Wire__Lease *q, td_error *e);
+int td_call_lease_drop(td_session *s, uint64_t serial, const Td__Wire__LeaseDrop *q, td_error *e);
+int td_call_write_begin(td_session *s, uint64_t serial, const Td__Wire__WriteBegin *q, td_error *e);
 /* import.c */
 int td_call_import(td_session *s, uint64_t serial, const Td__Wire__Import *q, td_error *e);
 /* Take the descriptor that came with a call; let go of one that nobody took. */
@@ -180,6 +185,9 @@ int td_session_lacks(td_session *s, int rc, uint64_t lack, td_heap *heap, td_err
 /* Where a storage lies, as this client may see it. *fd is a descriptor to attach, or -1; one per call when `*fd` comes
  * in as -1 and NULL-able. */
 void td_session_address(td_session *s, const td_storage *st, Td__Wire__Address *a, int *fd);
+/* A td_budget hook: a segment goes. */
+void td_segment_leaving(const td_segment *g, void *sessions);
+/* leases.c */
 td_lease *td_lease_find(td_session *s, uint32_t id);
 int td_lease_new(td_session *s, uint64_t bytes, td_lease **out, uint64_t *lack, td_error *e);
 /* Off the list; the extent is the caller's (or given back with `release`). */
@@ -203,6 +211,8 @@ void td_reply_error(td_session *s, uint64_t serial, const td_error *error);
 void td_reply_ok(td_session *s, uint64_t serial);
 /* The same, but it goes with the next reply: nobody waits for it now. */
 void td_reply_ok_later(td_session *s, uint64_t serial);
+/* Ask the client to let go of its mapping. */
+void td_event_unmap(td_session *s, uint32_t segment);
 /* The arrays point into `sizes` (2 * TD_MAX_DIMS). */
 void td_desc_to_wire(const td_desc *d, Td__Wire__Desc *w, int64_t *sizes);
 int td_read_reply(td_session *s, td_tensor *t, uint64_t serial, td_error *e);

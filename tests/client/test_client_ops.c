@@ -139,6 +139,33 @@ static void memory(void)
     end();
 }
 
+/* While a factor of many products is read, it cannot be had for writing; whoever gives up changes nothing. */
+static void writing_in_time(void)
+{
+    begin();
+    td_array *x = td_ones(c, td_dims(1024, 1024), TD_FLOAT32), *rows = td_slice(x, 0, 0, 64, 1);
+    CU_ASSERT_EQUAL(td_sync(c), TD_OK);
+    CU_ASSERT_PTR_NOT_NULL(td_write_begin(x, 0)); /* nothing to wait for */
+    CU_ASSERT_EQUAL(td_write_end(x), TD_OK);
+    td_info before = {0}, after = {0};
+    CU_ASSERT_EQUAL(td_get_info(x, &before), TD_OK);
+    for (int i = 0; i < 200; i++) td_release(td_keep(td_mm(rows, x)));
+    uint64_t from = test_now_ms();
+    CHECK_FAILS(td_write_begin(x, 5), TD_E_TIMEOUT, "pending tasks");
+    CU_ASSERT_TRUE(test_now_ms() - from < 2000);
+    CHECK_FAILS(td_write_begin(x, 0), TD_E_TIMEOUT, "pending tasks");
+    CU_ASSERT_EQUAL(td_get_info(x, &after), TD_OK);
+    CU_ASSERT_EQUAL(after.version, before.version);
+    float *p = td_write_begin(x, -1);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(p);
+    p[0] = 7;
+    CU_ASSERT_EQUAL(td_write_end(x), TD_OK);
+    CU_ASSERT_EQUAL(td_item_f64(td_amax(x)), 7);
+    CU_ASSERT_EQUAL(td_get_info(x, &after), TD_OK);
+    CU_ASSERT_EQUAL(after.version, before.version + 1);
+    end();
+}
+
 static void steady_puts_wait_for_nobody(void)
 {
     begin();
@@ -321,4 +348,4 @@ TD_CUNIT_MAIN_WITH("client_ops", start_server, stop_server, {"arithmetic", arith
                    {"higher derivatives and modes", higher_derivatives_and_modes},
                    {"an overwritten value fails backward", an_overwritten_value_fails_backward},
                    {"data shapes", data_shapes}, {"composites have values", composites_have_values},
-                   {"random is seeded", random_is_seeded})
+                   {"random is seeded", random_is_seeded}, {"writing in time", writing_in_time})

@@ -78,6 +78,45 @@ static void processes_share_a_tensor(void)
     td_disconnect(c);
 }
 
+static int mapped_segments(void)
+{
+    char line[512];
+    int n = 0;
+    FILE *f = fopen("/proc/self/maps", "re");
+    while (f && fgets(line, sizeof line, f)) n += strstr(line, "memfd:tensord") != NULL;
+    if (f) fclose(f);
+    return n;
+}
+
+/* A reader's mapping of memory that goes: it is asked to let go, or the memory would stay for it alone. */
+static void mappings_go_with_their_memory(void)
+{
+    td_client *c = join(), *reader = join();
+    int before = mapped_segments();
+    td_queue *put = td_queue_open(c, "large", 2, TD_PRODUCER), *get = td_queue_open(reader, "large", 2, TD_CONSUMER);
+    td_array *x = td_ones(c, td_dims(10 << 20), TD_FLOAT32);
+    CU_ASSERT_EQUAL(td_queue_put(put, td_arrays(x), NULL, 0, 5000), TD_OK);
+    td_queue_item item;
+    CU_ASSERT_EQUAL_FATAL(td_queue_get(get, &item, 5000), TD_OK);
+    const float *p = td_data(item.at[0]);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(p);
+    CU_ASSERT_EQUAL(p[(10 << 20) - 1], 1);
+    CU_ASSERT_EQUAL(mapped_segments(), before + 1);
+    td_release(x);
+    CU_ASSERT_EQUAL(td_sync(c), TD_OK);
+    CU_ASSERT_EQUAL(p[(10 << 20) - 1], 1); /* the reader still holds it */
+    td_queue_item_clear(&item);
+    for (int i = 0; i < 100 && mapped_segments() > before; i++) {
+        td_sync(reader);
+        test_sleep_ms(10);
+    }
+    CU_ASSERT_EQUAL(mapped_segments(), before);
+    td_queue_close(put, false);
+    td_queue_close(get, false);
+    td_disconnect(reader);
+    td_disconnect(c);
+}
+
 enum { ITEMS = 40 };
 
 static bool produces(void *unused)
@@ -450,8 +489,10 @@ static void a_daemon_that_does_not_start_is_told(void)
 }
 
 TD_CUNIT_MAIN_WITH("client_processes", start_server, stop_server,
-                   {"processes share a tensor", processes_share_a_tensor}, {"queues hand over", queues_hand_over},
-                   {"puts are on their way", puts_are_on_their_way}, {"forked children work", forked_children_work},
+                   {"processes share a tensor", processes_share_a_tensor},
+                   {"mappings go with their memory", mappings_go_with_their_memory},
+                   {"queues hand over", queues_hand_over}, {"puts are on their way", puts_are_on_their_way},
+                   {"forked children work", forked_children_work},
                    {"orphans keep their session", orphans_keep_their_session},
                    {"raw clones are told", raw_clones_are_told}, {"forks beside threads", forks_beside_threads},
                    {"a killed daemon is told", a_killed_daemon_is_told},

@@ -1,0 +1,268 @@
+/* Leases: memory that a client fills and announces later, and the right to write what is there already.
+ *
+ * A write lease keeps its tensor, so that it can end whatever became of the id. While one is open nobody else touches
+ * the storage; who wants to waits for its end, up to a deadline where the request has one. */
+#include "daemon/session/state.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+td_lease *td_lease_find(td_session *s, uint32_t id)
+{
+    td_lease *l;
+    HASH_FIND(hh, s->leases, &id, sizeof id, l);
+    return l;
+}
+
+static uint64_t lease_cost(uint64_t bytes)
+{
+    return bytes ? (bytes + TD_EXTENT_ALIGN - 1) / TD_EXTENT_ALIGN * TD_EXTENT_ALIGN : TD_EXTENT_ALIGN;
+}
+
+int td_lease_new(td_session *s, uint64_t bytes, td_lease **out, uint64_t *lack, td_error *e)
+{
+    *out = NULL;
+    if (bytes > (UINT64_C(1) << 46))
+        return td_fail(e, TD_E_INVALID, "a lease of %llu bytes", (unsigned long long)bytes);
+    int rc = td_account_charge(s->account, lease_cost(bytes), 1, e);
+    if (rc) return rc;
+    td_lease *l = calloc(1, sizeof *l);
+    rc = l ? td_heap_alloc(s->heap, bytes, &l->extent, lack, e) : td_fail(e, TD_E_SYSTEM, "no memory for a lease");
+    if (rc) {
+        td_account_discharge(s->account, lease_cost(bytes), 1);
+        free(l);
+        return rc;
+    }
+    l->bytes = bytes;
+    do l->id = ++s->next_lease; /* not 0, and not one that has been open since the count went round */
+    while (!l->id || td_lease_find(s, l->id));
+    HASH_ADD(hh, s->leases, id, sizeof l->id, l);
+    *out = l;
+    return TD_OK;
+}
+
+void td_lease_take(td_session *s, td_lease *l, td_extent *extent)
+{
+    HASH_DEL(s->leases, l);
+    td_account_discharge(s->account, lease_cost(l->bytes), 1);
+    if (extent) *extent = l->extent;
+    else td_heap_release(s->heap, &l->extent);
+    free(l);
+}
+
+void td_leases_deinit(td_session *s)
+{
+    while (s->leases) td_lease_take(s, s->leases, NULL);
+}
+
+/* ---- leases to write what is there already */
+
+int td_write_lease_new(td_session *s, td_tensor *t, td_error *e)
+{
+    int rc = td_account_charge(s->account, 0, 1, e);
+    if (rc) return rc;
+    td_write_lease *w = malloc(sizeof *w);
+    if (!w) {
+        td_account_discharge(s->account, 0, 1);
+        return td_fail(e, TD_E_SYSTEM, "no memory for a write lease");
+    }
+    *w = (td_write_lease){s->write_leases, td_tensor_ref(t)};
+    s->write_leases = w;
+    t->storage->flags |= TD_SF_LEASED;
+    t->storage->lease_session = s->id;
+    return TD_OK;
+}
+
+static td_write_lease **find_write_lease(td_session *s, const td_storage *st)
+{
+    td_write_lease **at = &s->write_leases;
+    while (*at && (*at)->tensor->storage != st) at = &(*at)->next;
+    return at;
+}
+
+/* `written`: its holder may have written. */
+static void end_write_lease(td_session *s, td_write_lease **at, bool written)
+{
+    td_write_lease *w = *at;
+    *at = w->next;
+    w->tensor->storage->flags &= (uint8_t)~TD_SF_LEASED;
+    if (written) td_tensor_bump(w->tensor, 0, s->id, s->pid);
+    td_tensor_unref(w->tensor);
+    td_account_discharge(s->account, 0, 1);
+    free(w);
+}
+
+int td_write_lease_end(td_session *s, td_storage *st, td_error *e)
+{
+    td_write_lease **at = find_write_lease(s, st);
+    if (!*at) return td_fail(e, TD_E_INVALID, "the tensor has no open write lease of this session");
+    end_write_lease(s, at, true);
+    td_session_leases_changed(s->all);
+    return TD_OK;
+}
+
+void td_write_leases_deinit(td_session *s)
+{
+    while (s->write_leases) end_write_lease(s, &s->write_leases, true);
+}
+
+int td_session_check_lease(td_session *s, const td_storage *st, td_error *e)
+{
+    if (!(st->flags & TD_SF_LEASED)) return TD_OK;
+    if (st->lease_session == s->id)
+        return td_fail(e, TD_E_BUSY,
+                       "this session holds a write lease on the tensor; end it before using the tensor in an op");
+    td_session_wait(s, "a write lease", true, NULL);
+    s->waits_for_lease = true;
+    return TD_AGAIN;
+}
+
+int td_session_check_write(td_session *s, const td_storage *st, td_error *e)
+{
+    int rc = td_session_check_lease(s, st, e);
+    if (rc || !st->pinned) return rc;
+    td_session_wait(s, "a backward that has yet to read the tensor", false, NULL);
+    s->waits_for_lease = true;
+    return TD_AGAIN;
+}
+
+void td_session_leases_changed(td_sessions *all)
+{
+    for (td_session *x = all->first; x; x = x->next) {
+        if (!x->waits_for_lease) continue;
+        x->waits_for_lease = false;
+        td_session_ready(x);
+    }
+}
+
+/* ---- calls */
+
+static void reply_lease(td_session *s, uint64_t serial, const td_storage *st, uint32_t lease)
+{
+    Td__Wire__Reply r;
+    td__wire__reply__init(&r);
+    Td__Wire__Address address;
+    int fd = -1;
+    td_session_address(s, st, &address, &fd);
+    r.serial = serial;
+    r.lease = lease;
+    r.address = &address;
+    td_reply_send(s, &r, fd);
+}
+
+int td_call_lease(td_session *s, uint64_t serial, const Td__Wire__Lease *q, td_error *e)
+{
+    td_lease *l;
+    uint64_t lack = 0;
+    int rc = td_lease_new(s, q->bytes, &l, &lack, e);
+    if (rc == TD_WAIT_GROW || rc == TD_E_MEMORY) rc = td_session_lacks(s, rc, lack, s->heap, e);
+    if (rc) return rc;
+    td_storage place = {.extent = l->extent, .nbytes = q->bytes};
+    reply_lease(s, serial, &place, l->id);
+    return TD_OK;
+}
+
+int td_call_lease_drop(td_session *s, uint64_t serial, const Td__Wire__LeaseDrop *q, td_error *e)
+{
+    td_lease *l = td_lease_find(s, q->lease);
+    if (!l) return td_fail(e, TD_E_NOT_FOUND, "there is no lease %u", q->lease);
+    td_lease_take(s, l, NULL);
+    td_reply_ok(s, serial);
+    return TD_OK;
+}
+
+static int too_late(td_error *e, const char *what)
+{
+    snprintf(e->op, sizeof e->op, "write_begin");
+    return td_fail(e, TD_E_TIMEOUT, "the tensor could not be had for writing in time: it waited for %s", what);
+}
+
+/* Milliseconds that are left to the current call; UINT64_MAX: no limit. */
+static uint64_t time_left(td_session *s, uint32_t timeout_ms)
+{
+    if (timeout_ms == UINT32_MAX) return UINT64_MAX;
+    if (!s->call_until_ms) s->call_until_ms = td_now_ms() + timeout_ms;
+    uint64_t now = td_now_ms();
+    return now < s->call_until_ms ? s->call_until_ms - now : 0;
+}
+
+static void deadline_over(void *arg)
+{
+    td_session *s = arg;
+    s->wait.failed = true;
+    td_session_ready(s);
+}
+
+static void limit_wait(td_session *s, uint64_t left)
+{
+    if (left != UINT64_MAX) td_deadline_arm(s->service, &s->wait.deadline, left, deadline_over, s);
+}
+
+/* Somebody is in the way: wait, then the call is tried again; or it is too late for that. */
+static int wait_for_others(td_session *s, uint64_t left, td_error *e)
+{
+    if (left) {
+        limit_wait(s, left);
+        return TD_AGAIN;
+    }
+    const char *what = s->wait.what;
+    s->wait = (td_wait_state){0};
+    s->waits_for_lease = false;
+    return too_late(e, what);
+}
+
+static void write_lease_ready(void *arg)
+{
+    td_session *s = arg;
+    s->wait.tasks = NULL;
+    td_session_ready(s);
+}
+
+static void write_lease_begins(td_session *s)
+{
+    td_wait_state *w = &s->wait;
+    if (!w->tasks) {
+        reply_lease(s, w->serial, w->tensor->storage, 0);
+        return;
+    }
+    td_waiter_cancel(w->tasks); /* the deadline came first */
+    w->tasks = NULL;
+    end_write_lease(s, find_write_lease(s, w->tensor->storage), false);
+    td_session_leases_changed(s->all);
+    td_error e = {0};
+    too_late(&e, w->what);
+    td_reply_error(s, w->serial, &e);
+}
+
+static int check_writable(const td_session *s, td_tensor *t, td_error *e)
+{
+    const td_storage *st = t->storage;
+    if (td_extent_heap(&st->extent) != s->heap || st->flags & TD_SF_SERVICE)
+        return td_fail(e, TD_E_PERMISSION,
+                       "the tensor's memory is not this session's to write; write with copy_ instead, or clone it");
+    if (td_requires_grad(t) && !td_is_leaf(t))
+        return td_fail(e, TD_E_AUTOGRAD, "the tensor is the result of %s and requires grad; write to a detached copy",
+                       td_grad_fn(t));
+    return TD_OK;
+}
+
+int td_call_write_begin(td_session *s, uint64_t serial, const Td__Wire__WriteBegin *q, td_error *e)
+{
+    td_tensor *t = td_call_tensor(s, q->id, e);
+    if (!t) return e->code;
+    uint64_t left = time_left(s, q->timeout_ms);
+    int rc = td_session_check_write(s, t->storage, e);
+    if (rc == TD_AGAIN) return wait_for_others(s, left, e);
+    if (!rc) rc = check_writable(s, t, e);
+    if (!rc) rc = td_write_lease_new(s, t, e);
+    if (rc) return rc;
+    td_session_wait(s, "the tensor's pending tasks", false, write_lease_begins);
+    s->wait.serial = serial;
+    s->wait.tensor = td_tensor_ref(t);
+    td_access a = {t->storage, 0, t->storage->nbytes, true};
+    td_waiter *w = td_sched_after(s->service->sched, s->flow, 1, &a, write_lease_ready, s);
+    if (!w) return TD_SUSPENDED;
+    s->wait.tasks = w;
+    limit_wait(s, left);
+    return TD_SUSPENDED;
+}
