@@ -1,4 +1,6 @@
 /* Matrix products against loops in double: every dtype, layouts, sizes around the tiles, sizes of 0, alpha and beta. */
+#include "daemon/kernels/cpu/gemm_packed.h"
+#include "daemon/kernels/cpu/isa.h"
 #include "kernel_harness.h"
 #include <complex.h>
 
@@ -139,6 +141,144 @@ static void bmm_all(void)
     bmm_case(TD_FLOAT16, 3, 4, 5, 0, PLAIN, PLAIN);
 }
 
+/* ---- products that are packed */
+
+static td_gemm_ref reference_of(const tt *x, const tt *y, tt *c, double alpha, double beta)
+{
+    return (td_gemm_ref){.dtype = c->d.dtype,
+                         .m = x->d.shape[0],
+                         .n = y->d.shape[1],
+                         .k = x->d.shape[1],
+                         .a = x->data,
+                         .b = y->data,
+                         .c = c->data,
+                         .ars = x->d.stride[0],
+                         .acs = x->d.stride[1],
+                         .brs = y->d.stride[0],
+                         .bcs = y->d.stride[1],
+                         .ldc = y->d.shape[1],
+                         .alpha = td_float(alpha),
+                         .beta = td_float(beta)};
+}
+
+/* The same numbers as contiguous floats, which the plain kernel reads. */
+static tt floats(const tt *x)
+{
+    tt f = TT(TD_FLOAT32, x->d.shape[0], x->d.shape[1]);
+    for (int64_t i = 0; i < x->d.shape[0] * x->d.shape[1]; i++) tt_set(&f, i, tt_get(x, i));
+    return f;
+}
+
+/* addmm by packing, however small: in are c, x, y; x may have a batch, or rows of several dimensions. */
+static int plan_packed(td_kcall *k, td_error *e)
+{
+    const td_desc *x = k->in[1].desc, *y = k->in[2].desc;
+    int last = x->ndim - 1, batch = y->ndim == 3;
+    td_gemm g = {.dtype = x->dtype, .acc = x->dtype >= TD_FLOAT32 ? x->dtype : TD_FLOAT32};
+    g.batch = batch ? x->shape[0] : 1;
+    g.m = td_desc_numel(x) / x->shape[last] / g.batch, g.k = x->shape[last], g.n = y->shape[y->ndim - 1];
+    g.a = (td_gemm_mat){k->in[1].data, x->stride[last - 1], x->stride[last], batch ? x->stride[0] : 0, NULL, 0, 0};
+    g.b = (td_gemm_mat){k->in[2].data, y->stride[batch], y->stride[batch + 1], batch ? y->stride[0] : 0, NULL, 0, 0};
+    if (last == 2 && !batch) g.a.rows = x;
+    if (k->in[0].desc) g.d = (td_gemm_mat){.data = k->in[0].data, .rs = g.n, .cs = 1}, g.has_d = 1;
+    g.beta = k->attrs->at[0].s, g.alpha = k->attrs->at[1].s;
+    g.c = k->out[0].data;
+    (void)e;
+    td_gemm_plan_packed(k, &g);
+    return 0;
+}
+static bool can_pack(void)
+{
+    return td_isa_level() > 0;
+}
+
+/* beta c + alpha x y against the plain kernel; c is a matrix, and its values are what the reference begins with. */
+static void packed_case(td_dtype t, int64_t m, int64_t n, int64_t k, int lx, int ly, double alpha, double beta)
+{
+    tt x = TTL(t, lx, m, k), y = TTL(t, ly, k, n), c0 = TT(t, m, n), out = TT(t, m, n);
+    tt_random(&x), tt_random(&y), tt_random(&c0);
+    tt fx = floats(&x), fy = floats(&y), want = floats(&c0);
+    CALL(c, 1, &c0, &x, &y);
+    c.out[0] = &out;
+    attr_scalar(&c, td_float(beta));
+    attr_scalar(&c, td_float(alpha));
+    CU_ASSERT_EQUAL(tcall_run(&c, plan_packed), 0);
+    td_gemm_ref r = reference_of(&fx, &fy, &want, alpha, beta);
+    td_gemm_reference(&r);
+    int bad = 0;
+    for (int64_t i = 0; i < m * n; i++)
+        bad += !(fabs(tt_get(&out, i) - tt_get(&want, i)) <= tolerance(t) * ((double)k + fabs(tt_get(&want, i))));
+    CU_ASSERT_EQUAL(bad, 0);
+    if (bad)
+        printf("packed %s %dx%dx%d layouts %d %d: %d wrong\n", td_dtype_name(t), (int)m, (int)n, (int)k, lx, ly, bad);
+    tt_free(&x), tt_free(&y), tt_free(&c0), tt_free(&out), tt_free(&fx), tt_free(&fy), tt_free(&want);
+}
+
+static void packed(void)
+{
+    for (int l = 0; can_pack() && l < LAYOUTS * LAYOUTS; l++)
+        for (int t = TD_FLOAT16; t <= TD_FLOAT32; t++) {
+            packed_case(t, 1 + rnd_below(90), 1 + rnd_below(130), 1 + rnd_below(90), l / LAYOUTS, l % LAYOUTS, 1, 1);
+            packed_case(t, 48, 64, 600, l / LAYOUTS, l % LAYOUTS, 0.5, -2);
+        }
+    if (can_pack()) packed_case(TD_FLOAT32, 200, 270, 2000, PLAIN, PLAIN, -1, 1); /* several blocks, deep */
+}
+
+static void packed_beta_0(void)
+{
+    if (!can_pack()) return;
+    tt x = TT(TD_FLOAT32, 40, 600), y = TT(TD_FLOAT32, 600, 50), out = TT(TD_FLOAT32, 40, 50);
+    tt_random(&x), tt_random(&y);
+    for (int i = 0; i < 40 * 50; i++) tt_set(&out, i, NAN);
+    CALL(c, 1, NULL, &x, &y);
+    c.out[0] = &out;
+    attr_scalar(&c, td_float(0));
+    attr_scalar(&c, td_float(1));
+    CU_ASSERT_EQUAL(tcall_run(&c, plan_packed), 0);
+    CU_ASSERT_EQUAL(mismatches(&out, NULL, &x, &y, 1, 40, 50, 600, 1, 0), 0);
+    tt_free(&x), tt_free(&y), tt_free(&out);
+}
+
+/* A batch with one matrix for all, and rows that are several dimensions. */
+static void packed_others(void)
+{
+    for (int i = 0; can_pack() && i < 2; i++) {
+        tt x = TTL(TD_FLOAT32, SHUFFLED, 3, 31, 70), y = i ? TT(TD_FLOAT32, 70, 65) : TT(TD_FLOAT32, 1, 70, 65);
+        tt out = TT(TD_FLOAT32, 3, 31, 65);
+        tt_random(&x), tt_random(&y);
+        if (!i) y.d.shape[0] = 3, y.d.stride[0] = 0;
+        CALL(c, 1, NULL, &x, &y);
+        c.out[0] = &out;
+        attr_scalar(&c, td_float(0));
+        attr_scalar(&c, td_float(1));
+        CU_ASSERT_EQUAL(tcall_run(&c, plan_packed), 0);
+        if (i) y.d = (td_desc){.dtype = TD_FLOAT32, .ndim = 3, .shape = {3, 70, 65}, .stride = {0, 65, 1}};
+        CU_ASSERT_EQUAL(mismatches(&out, NULL, &x, &y, 3, 31, 65, 70, 1, 0), 0);
+        tt_free(&x), tt_free(&y), tt_free(&out);
+    }
+}
+
+/* Every set with a tile of its own adds in the same order. Large enough for mm to choose packing by itself. */
+static void packed_bits(void)
+{
+    int best = td_isa_level();
+    tt x = TT(TD_FLOAT32, 601, 590), y = TTL(TD_FLOAT32, TURNED, 590, 593), a = TT(TD_FLOAT32, 601, 593),
+       b = TT(TD_FLOAT32, 601, 593);
+    tt_random(&x), tt_random(&y);
+    CALL(c, 1, &x, &y);
+    c.out[0] = &a;
+    CU_ASSERT_EQUAL(tcall_run(&c, td_cpu_plan_mm), 0);
+    CU_ASSERT(!can_pack() || c.k.work_bytes > (601 + 593) * 590 * sizeof(float));
+    c.out[0] = &b;
+    for (int level = 1; level < best; level++) {
+        CU_ASSERT(td_isa_use(level));
+        CU_ASSERT_EQUAL(tcall_run(&c, td_cpu_plan_mm), 0);
+        CU_ASSERT_EQUAL(memcmp(a.data, b.data, 601 * 593 * sizeof(float)), 0);
+    }
+    td_isa_use(best);
+    tt_free(&x), tt_free(&y), tt_free(&a), tt_free(&b);
+}
+
 static void addmm_case(td_dtype t, bool row, double alpha, double beta, int layout)
 {
     tt x = TTL(t, layout, 37, 21), y = TT(t, 21, 19), out = TT(t, 37, 19);
@@ -258,4 +398,6 @@ static void dot_all(void)
 
 TD_CUNIT_MAIN("kernels_gemm", {"mm: dtypes and layouts", mm_all}, {"mm: large", mm_large}, {"mm: sizes of 0", mm_zero},
               {"mm: expanded operand", expanded}, {"bmm", bmm_all}, {"addmm", addmm_all}, {"linear", linear_all},
-              {"mv", mv_all}, {"dot", dot_all})
+              {"packed", packed}, {"packed: beta 0", packed_beta_0},
+              {"packed: batches, rows of several dimensions", packed_others},
+              {"packed: one sum on every set", packed_bits}, {"mv", mv_all}, {"dot", dot_all})

@@ -2,6 +2,7 @@
 #include "daemon/kernels/cpu/gemm.h"
 #include "daemon/kernels/cpu/blas.h"
 #include "daemon/kernels/cpu/convert.h"
+#include "daemon/kernels/cpu/gemm_packed.h"
 #include "daemon/kernels/cpu/plan.h"
 #include "daemon/kernels/cpu/walk.h"
 #include <limits.h>
@@ -15,7 +16,7 @@ static bool uses_blas(unsigned acc)
 
 /* ---- one multiplication ---- */
 
-static float scalar_f(td_scalar s)
+float td_gemm_scalar(td_scalar s)
 {
     return (float)(s.kind == TD_S_BOOL || s.kind == TD_S_INT ? (double)s.i : s.re);
 }
@@ -94,8 +95,9 @@ void td_gemm_one(const td_gemm_call *g)
         return;
     }
     const td_dnnl_api *dnnl = blas && g->use_dnnl && g->dtype == TD_FLOAT32 ? td_dnnl(NULL) : NULL;
-    if (dnnl && dnnl->dnnl_sgemm(g->trans_a ? 'T' : 'N', g->trans_b ? 'T' : 'N', g->m, g->n, g->k, scalar_f(g->alpha),
-                                 g->a, g->lda, g->b, g->ldb, scalar_f(g->beta), g->c, g->ldc) == dnnl_success)
+    if (dnnl &&
+        dnnl->dnnl_sgemm(g->trans_a ? 'T' : 'N', g->trans_b ? 'T' : 'N', g->m, g->n, g->k, td_gemm_scalar(g->alpha),
+                         g->a, g->lda, g->b, g->ldb, td_gemm_scalar(g->beta), g->c, g->ldc) == dnnl_success)
         return;
     if (blas) one_blas(g, blas);
     else one_plain(g); /* integers; and K = 0, which only scales c */
@@ -205,8 +207,8 @@ static const char *operand(const td_kcall *k, const td_gemm *g, const td_gemm_ma
 /* ---- tiles ---- */
 
 /* c tile (computed dtype) = d, converted; beta is applied by the multiplication. */
-static void load_d(const td_gemm *g, void *c, int64_t ldc, int64_t i, int64_t r0, int64_t rows, int64_t c0,
-                   int64_t cols)
+void td_gemm_load_d(const td_gemm *g, void *c, int64_t ldc, int64_t i, int64_t r0, int64_t rows, int64_t c0,
+                    int64_t cols)
 {
     int64_t size = (int64_t)td_dtype_size(g->dtype), acc = (int64_t)td_dtype_size(g->acc);
     const char *d = (const char *)g->d.data + (i * g->d.bs + r0 * g->d.rs + c0 * g->d.cs) * size;
@@ -234,7 +236,7 @@ static void run_tile(td_kcall *k, const td_gemm *g, int64_t i, int64_t tr, int64
     const char *b = operand(k, g, &g->b, g->k, g->n, i, &call.trans_b, &call.ldb);
     call.a = a + r0 * (call.trans_a ? 1 : call.lda) * acc;
     call.b = b + c0 * (call.trans_b ? call.ldb : 1) * acc;
-    if (g->has_d) load_d(g, call.c, call.ldc, i, r0, call.m, c0, call.n);
+    if (g->has_d) td_gemm_load_d(g, call.c, call.ldc, i, r0, call.m, c0, call.n);
     td_gemm_one(&call);
     if (!direct)
         for (int64_t r = 0; r < call.m; r++)
@@ -272,7 +274,7 @@ static double speed(unsigned acc)
 static void cut(td_gemm *g)
 {
     double macs = (double)g->m * (double)g->n * (double)td_max64(1, g->k), per_us = speed(g->acc) * 1000;
-    int64_t want = (int64_t)(macs / (80 * per_us)) + 1;
+    int64_t want = (int64_t)(macs / (60 * per_us)) + 1;
     int64_t tiles = td_min64(want, td_cut(g->m, 32));
     g->tile_m = td_min64(td_max64(1, (td_cut(g->m, td_max64(1, tiles)) + 15) / 16 * 16), 128);
     double row_macs = (double)g->tile_m * (double)td_max64(1, g->k);
@@ -299,6 +301,10 @@ int td_gemm_plan(td_kcall *k, td_gemm *g, const char *kernel, td_error *e)
     g->acc = td_acc_dtype(g->dtype);
     if (check(g, kernel, e)) return e ? e->code : TD_E_UNSUPPORTED;
     if (g->batch * g->m * g->n == 0) return 0;
+    if (td_gemm_wants_packing(g)) {
+        td_gemm_plan_packed(k, g);
+        return 0;
+    }
     double macs = (double)g->m * (double)g->n * (double)g->k;
     g->use_dnnl = td_gemm_prefers_dnnl(g->acc, g->m, g->n, g->k);
     if (uses_blas(g->acc) && !td_blas(e)) return TD_E_UNSUPPORTED;

@@ -1,5 +1,6 @@
 /* Which set of loops this process uses. Sets that the build has not (other than x86-64) are absent. */
 #include "daemon/kernels/cpu/isa.h"
+#include "daemon/kernels/cpu/vec/gemm.h"
 #include "daemon/kernels/cpu/vec/philox.h"
 #include "daemon/kernels/cpu/vec/reduce.h"
 #if defined(__x86_64__)
@@ -12,8 +13,10 @@
     void td_transpose_##ISA(void *, int64_t, const void *, int64_t, int, int64_t, int);                                \
     extern const td_reducers td_reduce_##ISA;                                                                          \
     extern const td_philox_fns td_philox_##ISA;                                                                        \
+    extern const td_gemm_kernel td_gemm_##ISA;                                                                         \
     static const td_isa isa_##ISA = {                                                                                  \
-        #ISA, td_pw_table_##ISA, td_casts_##ISA, td_transpose_##ISA, &td_reduce_##ISA, &td_philox_##ISA};
+        #ISA,          td_pw_table_##ISA, td_casts_##ISA, td_transpose_##ISA, &td_reduce_##ISA, &td_philox_##ISA,      \
+        &td_gemm_##ISA};
 
 DECLARE(base)
 const td_isa *td_isa_now = &isa_base;

@@ -53,6 +53,7 @@ extern const unsigned char td_pw_row_of[];
 
 struct td_reducers;
 struct td_philox_fns;
+struct td_gemm_kernel;
 
 /* A set of loops for one instruction set. */
 typedef struct td_isa {
@@ -63,6 +64,7 @@ typedef struct td_isa {
                       int size);
     const struct td_reducers *reduce;
     const struct td_philox_fns *philox;
+    const struct td_gemm_kernel *gemm;
 } td_isa;
 
 /* The best set for this processor: chosen once by td_cpu_init, the portable one before. */
