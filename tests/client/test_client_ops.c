@@ -211,6 +211,39 @@ static void errors_late_and_early(void)
     end();
 }
 
+/* Indices are checked before anything is written: a tensor that was to be changed in place is as it was, and works. */
+static void refused_indices_change_nothing(void)
+{
+    begin();
+    enum { N = 200000 }; /* small ones run in the loop, large ones on workers */
+    for (int64_t n = 4; n <= N; n += N - 4) {
+        td_array *x = td_add(td_zeros(c, td_dims(n), TD_FLOAT32), 3), *v = td_ones_like(x);
+        td_array *i = td_arange(c, 0, n, 1, TD_INT64);
+        td_fill_(td_slice(i, 0, 2, 3), n);
+        char message[100];
+        snprintf(message, sizeof message, "index %d is out of bounds for dimension 0 with size %d (element 2", (int)n,
+                 (int)n);
+        for (int op = 0; op < 4; op++) {
+            int rc = op == 0   ? td_scatter_(x, 0, i, v)
+                     : op == 1 ? td_scatter_add_(x, 0, i, v)
+                     : op == 2 ? td_index_add_(x, 0, i, v)
+                               : td_index_put_(x, td_arrays(i), v);
+            static const char *const names[] = {"scatter", "scatter_add", "index_add", "index_put"};
+            CU_ASSERT_EQUAL(rc, TD_OK);
+            CU_ASSERT_EQUAL(td_sync(c), TD_E_INDEX);
+            CU_ASSERT_STRING_EQUAL(td_last_error()->op, names[op]);
+            CU_ASSERT_PTR_NOT_NULL(strstr(td_last_error()->message, message));
+            td_clear_error();
+            CU_ASSERT_EQUAL(td_item_f64(td_amin(x)), 3);
+            CU_ASSERT_EQUAL(td_item_f64(td_amax(x)), 3);
+        }
+        td_fill_(td_slice(i, 0, 2, 3), 2);
+        CU_ASSERT_EQUAL(td_index_add_(x, 0, i, v), TD_OK);
+        CU_ASSERT_EQUAL(td_item_f64(td_amin(x)), 4);
+    }
+    end();
+}
+
 static void backward_and_grad(void)
 {
     begin();
@@ -342,7 +375,8 @@ static void random_is_seeded(void)
 }
 
 TD_CUNIT_MAIN_WITH("client_ops", start_server, stop_server, {"arithmetic", arithmetic},
-                   {"similar calls differ", similar_calls_differ}, {"in place", in_place}, {"memory", memory},
+                   {"similar calls differ", similar_calls_differ}, {"in place", in_place},
+                   {"refused indices change nothing", refused_indices_change_nothing}, {"memory", memory},
                    {"steady puts wait for nobody", steady_puts_wait_for_nobody},
                    {"errors late and early", errors_late_and_early}, {"backward and grad", backward_and_grad},
                    {"higher derivatives and modes", higher_derivatives_and_modes},

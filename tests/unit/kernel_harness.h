@@ -202,8 +202,11 @@ static int64_t *chunk_order(int64_t n, bool shuffle)
 
 enum { IN_ORDER, SHUFFLE, TWO_THREADS };
 
+static int failed_phase; /* of the last call: the first phase that failed, or -1 */
+
 static void run_phases(td_kcall *k, int how)
 {
+    failed_phase = -1;
     for (int p = 0; p < k->nphases; p++) {
         trun r = {.k = k, .phase = p, .order = chunk_order(k->phase[p].chunks, how != IN_ORDER)};
         pthread_t other;
@@ -212,6 +215,7 @@ static void run_phases(td_kcall *k, int how)
         if (how == TWO_THREADS) pthread_join(other, NULL);
         free(r.order);
         CU_ASSERT_EQUAL(atomic_load(&r.overrun), 0);
+        if (failed_phase < 0 && atomic_load(&k->failed)) failed_phase = p;
     }
 }
 
@@ -310,6 +314,13 @@ MAYBE void tcall_refused(tcall *c, td_plan_fn plan, int code)
         CU_ASSERT(c->error.message[0] != 0);
     }
     snapshot_free(&before, c);
+}
+
+/* The same, and the plan says so: it failed in a phase that does not touch the output. */
+MAYBE void tcall_refused_cleanly(tcall *c, td_plan_fn plan, int code)
+{
+    tcall_refused(c, plan, code);
+    CU_ASSERT(failed_phase >= 0 && failed_phase < c->k.clean_phases && c->k.clean_phases <= c->k.nphases);
 }
 
 /* Building a call. */

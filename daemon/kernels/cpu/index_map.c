@@ -10,7 +10,7 @@ static bool add_offsets(td_kcall *k, const td_index_map *m, int which, int64_t b
 {
     const td_karg *idx = &k->in[m->first + m->input[which]];
     int64_t size = m->size[which], step = m->step[which], low = m->wrap ? -size : 0;
-    int64_t *to = (int64_t *)((char *)k->work + m->offsets_at) + b;
+    int64_t *start = (int64_t *)((char *)k->work + m->offsets_at), *to = start + b;
     td_walk w;
     td_walk_at at;
     td_walk_init(&w, m->nd, m->shape);
@@ -20,7 +20,7 @@ static bool add_offsets(td_kcall *k, const td_index_map *m, int which, int64_t b
         for (int64_t i = 0; i < at.run; i++) {
             int64_t v = td_load_index(at.p[0] + i * td_walk_inner(&w, 0), idx->desc->dtype);
             if (v < low || v >= size) {
-                td_fail_index(k, v, m->dim[which], size);
+                td_fail_index(k, v, to - start, m->dim[which], size);
                 return false;
             }
             *to++ += (v < 0 ? v + size : v) * step;
@@ -73,6 +73,7 @@ static int finish(td_kcall *k, td_index_map *m, const td_desc *d)
     sort_dims(m, d);
     m->offsets_at = td_plan_work(k, (size_t)m->n * 8);
     td_plan_phase(k, offsets_chunk, td_cut(m->n, POSITIONS));
+    td_plan_clean_until_here(k);
     k->cost_ns += (double)m->n * 1.5 * td_max64(1, m->count) + 100;
     return 0;
 }

@@ -56,7 +56,7 @@ static void select_chunk(td_kcall *k, int64_t chunk, void *scratch)
     for (; b < e; b++) {
         int64_t v = td_load_index((const char *)k->in[s->idx].data + flat_offset(idx, b % s->n) * isize, idx->dtype);
         if (v < 0 || v >= s->limit) {
-            td_fail_index(k, v, s->dim, s->limit);
+            td_fail_index(k, v, b % s->n, s->dim, s->limit);
             return;
         }
         int64_t stride = x->ndim ? x->stride[s->dim] : 0;
@@ -155,12 +155,14 @@ static void gather_chunk(td_kcall *k, int64_t chunk, void *scratch)
     void *base[2] = {k->in[0].data, k->in[1].data};
     for (td_walk_begin(&w, &at, base, b, e - b); at.run; td_walk_next(&w, &at)) {
         int64_t bad = 0, istep = td_walk_inner(&w, 1);
-        if (gather_run(s, out, at.p[0], td_walk_inner(&w, 0), at.p[1], istep, idx->dtype, size, at.run, &bad) <
-            at.run) {
-            td_fail_index(k, bad, s->dim, s->limit);
+        int64_t done =
+            gather_run(s, out, at.p[0], td_walk_inner(&w, 0), at.p[1], istep, idx->dtype, size, at.run, &bad);
+        if (done < at.run) {
+            td_fail_index(k, bad, b + done, s->dim, s->limit);
             return;
         }
         out += at.run * (int64_t)size;
+        b += at.run;
     }
 }
 

@@ -95,6 +95,7 @@ static int64_t plan_flags(td_kcall *k, mask_state *s, int input, int nd, const i
     s->sums_at = td_plan_work(k, (size_t)(s->blocks + 1) * 8);
     td_plan_phase(k, flag_chunk, s->blocks);
     td_plan_phase(k, sum_chunk, 1);
+    td_plan_clean_until_here(k);
     k->cost_ns = (double)s->total * 1.5 + 200;
     return s->blocks;
 }

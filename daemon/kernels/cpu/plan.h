@@ -79,10 +79,19 @@ static inline bool td_is_index_dtype(unsigned dtype)
     return dtype >= TD_UINT8 && dtype <= TD_INT64;
 }
 
-static inline void td_fail_index(td_kcall *k, int64_t index, int dim, int64_t size)
+/* `at`: which element of the index tensor it is, counted in row-major order. */
+static inline void td_fail_index(td_kcall *k, int64_t index, int64_t at, int dim, int64_t size)
 {
-    td_kernel_fail(k, TD_E_INDEX, "index %lld is out of bounds for dimension %d with size %lld", (long long)index, dim,
-                   (long long)size);
+    td_kernel_fail(k, TD_E_INDEX,
+                   "index %lld is out of bounds for dimension %d with size %lld (element %lld of the indices)",
+                   (long long)index, dim, (long long)size, (long long)at);
+}
+
+/* The phases so far write to work memory only: when one of them fails, a tensor that is worked on in place is as it
+ * was. */
+static inline void td_plan_clean_until_here(td_kcall *k)
+{
+    k->clean_phases = k->nphases;
 }
 
 /* Refuse the dtype of input `i`. */

@@ -30,7 +30,7 @@ static void check_chunk(td_kcall *k, int64_t chunk, void *scratch)
 {
     const scatter_state *s = (const scatter_state *)k->state;
     const td_desc *idx = k->in[1].desc;
-    int64_t b, e, *to = k->work;
+    int64_t b, e, *start = k->work, *to;
     td_walk w;
     td_walk_at at;
     (void)scratch;
@@ -38,12 +38,12 @@ static void check_chunk(td_kcall *k, int64_t chunk, void *scratch)
     td_walk_add_desc(&w, idx);
     td_walk_merge(&w);
     td_cut_range(w.count, ELEMENTS, chunk, &b, &e);
-    to += b;
+    to = start + b;
     for (td_walk_begin(&w, &at, &k->in[1].data, b, e - b); at.run; td_walk_next(&w, &at))
         for (int64_t i = 0; i < at.run; i++) {
             int64_t v = td_load_index(at.p[0] + i * td_walk_inner(&w, 0), idx->dtype);
             if (v < 0 || v >= s->limit) {
-                td_fail_index(k, v, s->dim, s->limit);
+                td_fail_index(k, v, to - start, s->dim, s->limit);
                 return;
             }
             *to++ = v * s->step;
@@ -149,6 +149,7 @@ static int plan_scatter(td_kcall *k, bool add, const char *name, td_error *e)
     int64_t n = td_desc_numel(idx);
     td_plan_work(k, (size_t)n * 8);
     td_plan_phase(k, check_chunk, td_cut(n, ELEMENTS));
+    td_plan_clean_until_here(k);
     td_plan_copy_first(k);
     if (n > 0) cut(k, s, n);
     return 0;
