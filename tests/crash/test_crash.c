@@ -1,12 +1,16 @@
-/* Clients killed with SIGKILL at random moments: in a frame, between frames, holding a lease, waiting for a queue, with a graph, while forked children live.
+/* Clients killed with SIGKILL at random moments: in a frame, between frames, holding a lease or the right to write,
+ * waiting for a queue, with a graph, in a backward, while importing memory, while forked children live.
  *
- * After all of them the daemon must hold exactly what it held before, and have gone on serving others. TENSORD_CRASHES sets how
- * many (default 1000). A second test kills the daemon under waiting clients. */
+ * After all of them the daemon must hold exactly what it held before (and, but for the allocator's own, as many maps),
+ * and have gone on serving others. Each victim notes what it is about to do, so that the test knows where they died:
+ * every place must have had some. TENSORD_CRASHES sets how many (default 1000). A second test kills the daemon
+ * under waiting clients. */
 #include "proto/opid.h"
 #include "tests/support/daemon.h"
 #include "tests/support/raw.h"
 #include "tests/unit/cunit_main.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -72,6 +76,79 @@ static void take_lease(raw *r)
     if (segment != MAP_FAILED) memset(segment + x->address->offset, 1, 1000);
 }
 
+static void hold_write_lease(raw *r)
+{
+    Td__Wire__Call c;
+    Td__Wire__WriteBegin b;
+    td__wire__call__init(&c);
+    td__wire__write_begin__init(&b);
+    b.id = 2;
+    b.timeout_ms = 1000;
+    c.write_begin = &b;
+    if (!raw_ask(r, &c)) return;
+    usleep(500);
+    td_words w = {0};
+    control(&w, TD_REC_WRITE_END, 2, 0, NULL);
+    raw_words(r, w.at, w.count, NULL, 0);
+    td_words_deinit(&w);
+}
+
+/* x = x*y, thousands of times, and its backward: worked off in many turns. */
+static void long_backward(raw *r)
+{
+    td_words w = {0};
+    uint32_t one = 1, backward[3] = {8, 1, 0}, roots[2] = {4, 0};
+    control(&w, TD_REC_REQUIRES_GRAD, 1, 1, &one);
+    op2(&w, TD_OP_MUL, 0, 1, 2, 3);
+    for (uint32_t i = 0; i < 3000; i++) {
+        op2(&w, TD_OP_MUL, 0, 3 + 2 * (i % 2), 2, 5 - 2 * (i % 2));
+        control(&w, TD_REC_RELEASE, 3 + 2 * (i % 2), 0, NULL);
+    }
+    op2(&w, TD_OP_SUM, 0, 3, 0, 4);
+    td_words_control(&w, TD_REC_BACKWARD, 0, 0, 2, roots, 0, NULL, 3, backward, NULL);
+    control(&w, TD_REC_RELEASE, 3, 0, NULL);
+    control(&w, TD_REC_RELEASE, 4, 0, NULL);
+    raw_words(r, w.at, w.count, NULL, 0);
+    td_words_deinit(&w);
+}
+
+static uint32_t ask_import(raw *r, bool announce, int fd)
+{
+    Td__Wire__Call c;
+    Td__Wire__Import i;
+    Td__Wire__Desc desc;
+    int64_t n = 1024;
+    td__wire__call__init(&c);
+    td__wire__import__init(&i);
+    td__wire__desc__init(&desc);
+    desc.dtype = TD_FLOAT32;
+    desc.n_shape = 1;
+    desc.shape = &n;
+    i.announce = announce;
+    i.id = announce ? 0 : 10;
+    i.desc = announce ? NULL : &desc;
+    c.import = &i;
+    c.serial = ++r->serial;
+    uint8_t b[128];
+    size_t size = td__wire__call__pack(&c, b + TD_FRAME_HEADER);
+    td_frame_put_header(b, (uint32_t)size, TD_FRAME_CALL, fd >= 0);
+    if (!raw_bytes_fds(r, b, size + TD_FRAME_HEADER, &fd, fd >= 0)) return TD_E_LOST;
+    Td__Wire__Reply *x = raw_reply(r, 5000);
+    return !x ? TD_E_LOST : x->error ? x->error->code : TD_OK;
+}
+
+static void import(raw *r)
+{
+    int fd = memfd_create("crash", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (fd < 0 || ftruncate(fd, 4096) || fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK)) _exit(1);
+    if (ask_import(r, true, -1) == TD_OK) ask_import(r, false, fd);
+    close(fd);
+    td_words w = {0};
+    control(&w, TD_REC_RELEASE, 10, 0, NULL);
+    raw_words(r, w.at, w.count, NULL, 0);
+    td_words_deinit(&w);
+}
+
 static void join(raw *r, uint32_t handle, uint32_t role)
 {
     Td__Wire__Call c;
@@ -122,7 +199,8 @@ static void get_forever(raw *r)
     }
 }
 
-/* A child that lives on with the socket, and one that clones the session's references. It ends when `alive` is closed. */
+/* A child that lives on with the socket, and one that clones the session's references. It ends when `alive` is closed.
+ */
 static void fork_some(raw *r, int alive)
 {
     if (fork() == 0) {
@@ -142,24 +220,46 @@ static void fork_some(raw *r, int alive)
     }
 }
 
-static void victim(unsigned seed, int alive)
+enum { BEGINNING, FRAME, LEASE, PUT, GET, FORK, SYNC, WRITING, BACKWARD, IMPORT, GRAPH, PLACES };
+static const char *const places[PLACES] = {
+    "saying hello", "in a frame", "holding a lease",    "putting",         "getting",     "with children",
+    "in a sync",    "writing",    "in a long backward", "while importing", "with a graph"};
+
+static void victim(unsigned seed, int alive, volatile int *place)
 {
     raw r;
     if (!raw_open(&r, d.socket)) _exit(1);
     raw_zeros(&r, 1, 1000);
     raw_zeros(&r, 2, 1000);
+    int favourite = 1 + rand_r(&seed) % (PLACES - 1); /* else all would end where one waits for ever */
+    bool forked = false;
     for (;;) {
         uint32_t code;
-        switch (rand_r(&seed) % 8) {
-        case 0: half_a_frame(&r, &seed); break;
-        case 1: take_lease(&r); break;
-        case 2: put_forever(&r); break;
-        case 3: get_forever(&r); break;
-        case 4: fork_some(&r, alive); break;
-        case 5: raw_sync(&r, &code); break;
-        default: graph(&r, &seed);
+        int other = rand_r(&seed) % 2 ? GRAPH : LEASE, now = rand_r(&seed) % 4 ? favourite : other;
+        *place = forked ? FORK : now;
+        if (forked && now == FORK) now = SYNC; /* one child each: they stay until all is over */
+        forked = forked || now == FORK;
+        switch (now) {
+        case FRAME: half_a_frame(&r, &seed); break;
+        case LEASE: take_lease(&r); break;
+        case PUT: put_forever(&r); break;
+        case GET: get_forever(&r); break;
+        case FORK: fork_some(&r, alive); break;
+        case SYNC: raw_sync(&r, &code); break;
+        case WRITING: hold_write_lease(&r); break;
+        case BACKWARD: long_backward(&r); break;
+        case IMPORT: import(&r); break;
+        default: graph(&r, &seed); raw_sync(&r, &code);
         }
     }
+}
+
+static int64_t count_maps(void)
+{
+    raw r;
+    int64_t n = raw_open(&r, d.socket) ? raw_status(&r, "maps") - raw_status(&r, "segments") : -1;
+    raw_close(&r);
+    return n;
 }
 
 static void killed_at_random(void)
@@ -171,26 +271,41 @@ static void killed_at_random(void)
     CU_ASSERT_TRUE_FATAL(raw_count(d.socket, before));
     CU_ASSERT_EQUAL_FATAL(pipe(alive), 0);
     printf("\n    seed %u, %d clients ", seed, total);
-    enum { AT_ONCE = 10 };
+    enum { AT_ONCE = 10, MAPS = 100 }; /* the allocator's arenas, one a thread */
+    int died[PLACES] = {0}, *place = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    CU_ASSERT_NOT_EQUAL_FATAL(place, MAP_FAILED);
+    int64_t maps = count_maps();
     for (int done = 0; done < total; done += AT_ONCE) {
         pid_t pids[AT_ONCE];
         for (int i = 0; i < AT_ONCE; i++) {
+            place[i] = BEGINNING;
             pids[i] = fork();
             if (pids[i] == 0) {
                 close(alive[1]);
-                victim(seed + (unsigned)(done + i) * 7919, alive[0]);
+                victim(seed + (unsigned)(done + i) * 7919, alive[0], &place[i]);
             }
         }
         for (int i = 0; i < AT_ONCE; i++) {
             usleep((useconds_t)(rand_r(&seed) % 4000));
             kill(pids[i], SIGKILL);
         }
-        for (int i = 0; i < AT_ONCE; i++) waitpid(pids[i], NULL, 0);
+        for (int i = 0; i < AT_ONCE; i++) {
+            int status = 0;
+            waitpid(pids[i], &status, 0);
+            CU_ASSERT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+            died[place[i]]++;
+        }
         CU_ASSERT_TRUE_FATAL(test_daemon_alive(&d));
     }
     close(alive[1]); /* now the grandchildren end too */
     close(alive[0]);
     CU_ASSERT_TRUE(raw_count_again(d.socket, before, 10000));
+    CU_ASSERT_TRUE(maps > 0 && count_maps() < maps + MAPS);
+    for (int i = 0; i < PLACES; i++) {
+        printf("%s%d %s", i ? ", " : "\n    died: ", died[i], places[i]);
+        CU_ASSERT_TRUE(died[i] > 0 || total < 1000);
+    }
+    munmap(place, 4096);
 }
 
 /* ---- the other way round */

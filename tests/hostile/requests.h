@@ -166,7 +166,7 @@ static inline uint32_t write_begin(raw *r, uint32_t id)
     Td__Wire__WriteBegin b;
     td__wire__call__init(&c);
     td__wire__write_begin__init(&b);
-    b.id = id;
+    b.id = id, b.timeout_ms = 20000;
     c.write_begin = &b;
     return ask(r, &c);
 }
