@@ -1,5 +1,6 @@
 /* The closed set of inference rules: ops.toml names one of them for each op (`infer = "mm"`), and the generator reads
- * their names from this header. A rule sees a call that td_op_infer() has already checked against the signature; it
+ * their names from this header, and from the comment behind each what its results look like (for all of them, or
+ * `NAME:` what one of them is). A rule sees a call that td_op_infer() has already checked against the signature; it
  * sets f->out, f->nout and f->compute, or fails with the argument's name and what was expected.
  *
  * Invariant: rules look at descriptors and attributes only, so both sides of the socket get the same answer. Outputs
@@ -12,107 +13,108 @@
 #define TD_RULE(rule) int td_infer_##rule(td_infer *f, td_error *e)
 
 /* infer_create.c */
-TD_RULE(shape);
-TD_RULE(full);
-TD_RULE(arange);
-TD_RULE(linspace);
-TD_RULE(eye);
-TD_RULE(empty_strided);
-TD_RULE(randint);
-TD_RULE(randperm);
+TD_RULE(shape);         /* of the shape given */
+TD_RULE(full);          /* of the shape given */
+TD_RULE(arange);        /* one dimension: ceil((end - start) / step) numbers */
+TD_RULE(linspace);      /* one dimension: steps numbers */
+TD_RULE(eye);           /* (n, m) */
+TD_RULE(empty_strided); /* of the shape and strides given */
+TD_RULE(randint);       /* of the shape given */
+TD_RULE(randperm);      /* one dimension: n numbers */
 
 /* infer_pointwise.c */
-TD_RULE(pointwise);
-TD_RULE(scaled);
-TD_RULE(sub);
-TD_RULE(pow);
-TD_RULE(where);
-TD_RULE(clamp);
-TD_RULE(lerp);
-TD_RULE(addcdiv);
-TD_RULE(masked_fill);
-TD_RULE(cast);
+TD_RULE(pointwise);   /* the shapes of the tensors, broadcast together */
+TD_RULE(scaled);      /* the shapes of the tensors, broadcast together */
+TD_RULE(sub);         /* the shapes of the tensors, broadcast together */
+TD_RULE(pow);         /* the shapes of the tensors, broadcast together */
+TD_RULE(where);       /* the shapes of the tensors, broadcast together */
+TD_RULE(clamp);       /* the shapes of the tensors, broadcast together */
+TD_RULE(lerp);        /* the shapes of the tensors, broadcast together */
+TD_RULE(addcdiv);     /* the shapes of the tensors, broadcast together */
+TD_RULE(masked_fill); /* the shapes of x and mask, broadcast together */
+TD_RULE(cast);        /* of the shape of x */
 
 /* infer_view.c, infer_slice.c */
-TD_RULE(view);
-TD_RULE(as_strided);
-TD_RULE(view_dtype);
-TD_RULE(detach);
-TD_RULE(expand);
-TD_RULE(permute);
-TD_RULE(transpose);
-TD_RULE(squeeze);
-TD_RULE(unsqueeze);
-TD_RULE(select);
-TD_RULE(slice);
-TD_RULE(diagonal);
-TD_RULE(unfold);
-TD_RULE(unbind);
-TD_RULE(split);
-TD_RULE(select_scatter);
-TD_RULE(slice_scatter);
+TD_RULE(view);           /* of the shape given, over the storage of x */
+TD_RULE(as_strided);     /* of the shape and strides given, over the storage of x */
+TD_RULE(view_dtype);     /* of the shape of x but for the last size, which changes with the size of an element */
+TD_RULE(detach);         /* of the shape of x */
+TD_RULE(expand);         /* of the shape given; repeated dimensions have stride 0 */
+TD_RULE(permute);        /* the sizes of x in the order of dims */
+TD_RULE(transpose);      /* the sizes of x, two exchanged */
+TD_RULE(squeeze);        /* the sizes of x without the chosen ones that are 1 */
+TD_RULE(unsqueeze);      /* the sizes of x and a 1 at dim */
+TD_RULE(select);         /* the sizes of x without dim */
+TD_RULE(slice);          /* the sizes of x; at dim, as many as were taken */
+TD_RULE(diagonal);       /* the sizes of x without dim1 and dim2, and the length of the diagonal */
+TD_RULE(unfold);         /* the sizes of x; at dim, the number of windows, and their size at the end */
+TD_RULE(unbind);         /* as many as x has along dim, each with the sizes of x without it */
+TD_RULE(split);          /* one for each of sizes, each with the sizes of x but for dim */
+TD_RULE(select_scatter); /* of the shape of x */
+TD_RULE(slice_scatter);  /* of the shape of x */
 
 /* infer_assemble.c */
-TD_RULE(same);
-TD_RULE(cat);
-TD_RULE(stack);
-TD_RULE(repeat);
-TD_RULE(flip);
-TD_RULE(roll);
-TD_RULE(constant_pad);
-TD_RULE(tril);
-TD_RULE(sort);
-TD_RULE(topk);
+TD_RULE(same);         /* of the shape and dtype of x */
+TD_RULE(cat);          /* the sizes of the tensors, added up along dim */
+TD_RULE(stack);        /* the sizes of one tensor and, at dim, how many there are */
+TD_RULE(repeat);       /* the sizes of x times repeats */
+TD_RULE(flip);         /* of the shape of x */
+TD_RULE(roll);         /* of the shape of x */
+TD_RULE(constant_pad); /* the sizes of x with the pads added */
+TD_RULE(tril);         /* of the shape of x */
+TD_RULE(sort);         /* of the shape of x; indices: int64, where along dim each value was */
+TD_RULE(topk);         /* the sizes of x; at dim, k; indices: int64, where along dim each value was */
 
 /* infer_reduce.c */
-TD_RULE(reduce);
-TD_RULE(reduce_nonempty);
-TD_RULE(mean);
-TD_RULE(scan);
-TD_RULE(softmax);
-TD_RULE(softmax_backward);
-TD_RULE(sum_to);
+TD_RULE(reduce);          /* the sizes of x without the reduced dimensions (1 there with keepdim) */
+TD_RULE(reduce_nonempty); /* the sizes of x without the reduced dimensions (1 there with keepdim); indices: int64, where
+                             along dim each value is */
+TD_RULE(mean);            /* the sizes of x without the reduced dimensions (1 there with keepdim) */
+TD_RULE(scan);            /* of the shape of x */
+TD_RULE(softmax);         /* of the shape of x */
+TD_RULE(softmax_backward); /* of the shape of the gradient */
+TD_RULE(sum_to);           /* of the shape given */
 
 /* infer_matmul.c */
-TD_RULE(mm);
-TD_RULE(bmm);
-TD_RULE(dot);
-TD_RULE(mv);
-TD_RULE(addmm);
-TD_RULE(linear);
+TD_RULE(mm);     /* (n, p) of (n, m) and (m, p) */
+TD_RULE(bmm);    /* (b, n, p) of (b, n, m) and (b, m, p) */
+TD_RULE(dot);    /* one number, without dimensions */
+TD_RULE(mv);     /* (n) of (n, m) and (m) */
+TD_RULE(addmm);  /* (n, p) of (n, m) and (m, p) */
+TD_RULE(linear); /* the sizes of x but for the last, which is the number of rows of w */
 
 /* infer_index.c, infer_scatter.c */
-TD_RULE(index_select);
-TD_RULE(gather);
-TD_RULE(index);
-TD_RULE(index_put);
-TD_RULE(embedding);
-TD_RULE(scatter);
-TD_RULE(index_add);
-TD_RULE(masked_select);
-TD_RULE(masked_scatter);
-TD_RULE(nonzero);
+TD_RULE(index_select); /* the sizes of x; at dim, the number of indices */
+TD_RULE(gather);       /* of the shape of index */
+TD_RULE(index);     /* the sizes of the indices, broadcast together, in the place of the dimensions that they index */
+TD_RULE(index_put); /* of the shape of x */
+TD_RULE(embedding); /* the sizes of the indices, and the length of a row of the weight */
+TD_RULE(scatter);   /* of the shape of x */
+TD_RULE(index_add); /* of the shape of x */
+TD_RULE(masked_select);  /* one dimension: as many as the mask has true values */
+TD_RULE(masked_scatter); /* of the shape of x */
+TD_RULE(nonzero);        /* int64, one row of coordinates for each value that is not zero */
 
 /* infer_conv.c */
-TD_RULE(conv2d);
-TD_RULE(conv2d_backward);
-TD_RULE(max_pool2d);
-TD_RULE(max_pool2d_backward);
-TD_RULE(avg_pool2d);
-TD_RULE(avg_pool2d_backward);
+TD_RULE(conv2d);              /* (N, K, H', W'): K filters, H' and W' the places where they fit */
+TD_RULE(conv2d_backward);     /* dx: like x; dw: like w; db: (K); those not asked for have shape [0] */
+TD_RULE(max_pool2d);          /* (N, C, H', W'), one for each window; indices: int64, the place h * W + w of each */
+TD_RULE(max_pool2d_backward); /* of the shape of the input */
+TD_RULE(avg_pool2d);          /* (N, C, H', W'), one for each window */
+TD_RULE(avg_pool2d_backward); /* of the shape of the input */
 
 /* infer_norm.c */
-TD_RULE(layer_norm);
-TD_RULE(layer_norm_backward);
-TD_RULE(batch_norm);
-TD_RULE(batch_norm_backward);
+TD_RULE(layer_norm);          /* y: like x; mean: the sizes of x but for the last ndims; rstd: like mean */
+TD_RULE(layer_norm_backward); /* dx: like x; dw: like w; db: like b; those not asked for have shape [0] */
+TD_RULE(batch_norm);          /* y: like x; mean: (C), what y was normalised by; rstd: (C) */
+TD_RULE(batch_norm_backward); /* dx: like x; dw: (C); db: (C); those not asked for have shape [0] */
 
 /* infer_train.c */
-TD_RULE(nll_loss);
-TD_RULE(nll_loss_backward);
-TD_RULE(dropout);
-TD_RULE(dropout_backward);
-TD_RULE(step);
+TD_RULE(nll_loss);          /* loss: one number, or one for each row; total_weight: one number, of the weights used */
+TD_RULE(nll_loss_backward); /* of the shape of the scores */
+TD_RULE(dropout);           /* y: like x; state: two int64, from which the same choice is made again */
+TD_RULE(dropout_backward);  /* of the shape of the gradient */
+TD_RULE(step);              /* nothing new: what is written is marked in the signature */
 
 /* ---- what rules share (infer.c) */
 

@@ -49,6 +49,8 @@ static void print_op(const td_op *op)
     printf("%s%s\n\n  %s\n\n", op->name, op->signature, op->doc);
     printf("  id      %u\n  dtypes  %s\n", op->id, dtypes_of(op, buffer, sizeof buffer));
     if (*notes_of(op, buffer, sizeof buffer)) printf("  notes   %s\n", buffer);
+    puts("\n  results");
+    print_indented(*ctl_results(op->id) ? ctl_results(op->id) : "none: what is written is marked with !", "    ");
     if (gradients) {
         puts("\n  gradients");
         print_indented(gradients, "    ");
@@ -57,6 +59,24 @@ static void print_op(const td_op *op)
         puts("\n  example");
         print_indented(op->example, "    ");
     }
+}
+
+static void print_json_results(const char *text)
+{
+    printf(", \"results\": [");
+    for (bool first = true; *text; first = false) {
+        char name[64], words[256];
+        size_t n = strcspn(text, "\n"), colon = strcspn(text, ":");
+        snprintf(name, sizeof name, "%.*s", (int)colon, text);
+        snprintf(words, sizeof words, "%.*s", (int)(n - colon - 2), text + colon + 2);
+        printf("%s{\"name\": ", first ? "" : ", ");
+        ctl_print_json_text(name);
+        printf(", \"doc\": ");
+        ctl_print_json_text(words);
+        printf("}");
+        text += n + (text[n] == '\n');
+    }
+    printf("]");
 }
 
 static void print_json(const td_op *op, bool last)
@@ -76,16 +96,46 @@ static void print_json(const td_op *op, bool last)
         printf(", \"%s\": ", keys[i]);
         ctl_print_json_text(values[i]);
     }
+    print_json_results(ctl_results(op->id));
     puts(last ? "}" : "},");
+}
+
+/* How many letters must be changed, left out or put in between two short words. */
+static int distance(const char *a, const char *b)
+{
+    int row[40], n = (int)strlen(b);
+    for (int k = 0; k <= n && k < 40; k++) row[k] = k;
+    for (int i = 1; a[i - 1]; i++) {
+        int diagonal = row[0];
+        row[0] = i;
+        for (int k = 1; k <= n && k < 40; k++) {
+            int best = diagonal + (a[i - 1] != b[k - 1]);
+            diagonal = row[k];
+            if (row[k] + 1 < best) best = row[k] + 1;
+            if (row[k - 1] + 1 < best) best = row[k - 1] + 1;
+            row[k] = best;
+        }
+    }
+    return row[n < 40 ? n : 39];
+}
+
+static int no_such_op(const char *name)
+{
+    const td_op *nearest = NULL;
+    for (unsigned id = 0; id < td_op_count && strlen(name) < 39; id++) {
+        const td_op *op = td_op_by_id(id);
+        if (op && (!nearest || distance(name, op->name) < distance(name, nearest->name))) nearest = op;
+    }
+    fprintf(stderr, "tensorctl: there is no op '%s'", name);
+    if (nearest && distance(name, nearest->name) < 4) fprintf(stderr, "; did you mean '%s'?", nearest->name);
+    fputs(" tensorctl ops lists them\n", stderr);
+    return 1;
 }
 
 int ctl_ops(const ctl_options *o, const char *name)
 {
     const td_op *one = name ? td_op_by_name(name) : NULL;
-    if (name && !one) {
-        fprintf(stderr, "tensorctl: there is no op '%s'; tensorctl ops lists them\n", name);
-        return 1;
-    }
+    if (name && !one) return no_such_op(name);
     if (one && !o->json) {
         print_op(one);
         return 0;

@@ -64,6 +64,12 @@ def check_words(op, table, errors):
         say(errors, op, "dtypes", str(e))
 
 
+def check_results(op, table, errors):
+    """The reference says of each result what it looks like; the words stand behind the rule."""
+    if op.infer in table.rules and not all(text for _, text in table.results(op)):
+        say(errors, op, "infer", f"the comment behind TD_RULE({op.infer}) in proto/infer.h does not say what the results look like")
+
+
 def check_references(op, errors):
     """Columns that name arguments or outputs name some that exist."""
     params, outs = {p.name for p in op.params}, {o.name for o in op.outs}
@@ -151,6 +157,7 @@ def check(table, errors, lock_path, strict):
         check_words(op, table, errors)
         check_body(op, errors)
         if check_signature(op, errors):
+            check_results(op, table, errors)
             check_references(op, errors)
             check_examples(op, errors)
             if strict:

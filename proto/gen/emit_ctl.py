@@ -1,10 +1,16 @@
-"""The gradient formulas as text, for `tensorctl ops NAME`."""
+"""The gradient formulas and what results look like as text, for `tensorctl ops NAME`."""
 
 from cdata import HEAD, string
 
 
 def emit(table, out):
     out.write(HEAD + '#include "client/tensorctl/tensorctl.h"\n\n#include <stddef.h>\n\n')
+    out.write("const char *ctl_results(unsigned id)\n{\n    switch (id) {\n")
+    for op in table.ops:
+        if op.outs:
+            text = "\n".join(f"{name}: {words}" for name, words in table.results(op))
+            out.write(f"    case {op.id}: return {string(text)};\n")
+    out.write("    default: return \"\";\n    }\n}\n\n")
     out.write("const char *ctl_gradients(unsigned id)\n{\n    switch (id) {\n")
     for op in table.ops:
         if op.grad:

@@ -24,25 +24,28 @@ def dtypes(op):
     return names
 
 
-def results(op):
+def results(table, op):
+    """One line for a single result, else one for each."""
+    described = table.results(op)
+    if len(described) == 1:
+        return line("result", described[0][1])
     rows = []
-    for o in op.outs:
-        mark = " (no gradient)" if o.name in op.raw.get("nondiff_outputs", []) else ""
-        rows.append(f"`{o.name}`{' list' if o.is_list else ''}{mark}")
-    return ", ".join(rows) or "none"
+    for name, text in described:
+        mark = " (no gradient)" if name in op.raw.get("nondiff_outputs", []) else ""
+        rows.append(f"  - `{name}`{mark}: {text}\n")
+    return "- results:\n" + "".join(rows) if rows else line("results", "none; what is written is marked with `!`")
 
 
 def line(what, text):
     return f"- {what}: {text}\n" if text else ""
 
 
-def entry(op):
+def entry(table, op):
     known = [f"{label} `{op.raw[c]}`" for c, label in (("array_api", "array API"), ("onnx", "ONNX")) if c in op.raw]
     out = [f"### {op.name}\n\n`{op.name}{op.sig.text}`\n\n{op.doc}\n\n"]
     out.append(line("dtypes", dtypes(op)))
     out.append(line("result dtype", PROMOTE.get(op.promote, "")))
-    if len(op.outs) > 1:
-        out.append(line("results", results(op)))
+    out.append(results(table, op))
     out.append(line("also", "; ".join(text for flag, text in FLAGS.items() if flag in op.flags)))
     out.append(line("indices checked as they are loaded", ", ".join(f"`{n}`" for n in op.raw.get("checked", []))))
     for names, text in op.grad.items():
@@ -57,4 +60,4 @@ def entry(op):
 def emit(table, out):
     out.write(HEAD)
     for op in table.ops:
-        out.write(entry(op))
+        out.write(entry(table, op))

@@ -120,7 +120,14 @@ class Table:
     """All ops, by rising id."""
 
     ops: list
-    rules: list
+    rules: dict  # name: what results look like, in words
+
+    def results(self, op):
+        """[(name, what it looks like)] for the results of an op: `NAME: words` of the rule's comment, else what it says of all."""
+        parts = [p.strip() for p in self.rules[op.infer].split(";")]
+        named = dict(p.split(": ", 1) for p in parts if re.match(r"\w+: ", p))
+        for_all = "; ".join(p for p in parts if p.split(":")[0] not in named)
+        return [(o.name, named.get(o.name, for_all)) for o in op.outs]
 
     def op(self, name):
         return next((o for o in self.ops if o.name == name), None)
@@ -187,8 +194,9 @@ def merge(op, columns, lines, errors):
 
 
 def infer_rules(header):
-    """The closed set of inference rules: the functions that the header declares."""
-    return re.findall(r"^TD_RULE\((\w+)\);", Path(header).read_text(), re.M)
+    """The closed set of inference rules: the functions that the header declares, each with the comment behind it."""
+    found = re.findall(r"^TD_RULE\((\w+)\);(?:\s*/\*(.*?)\*/)?", Path(header).read_text(), re.M | re.S)
+    return {name: re.sub(r"[\s*]+", " ", text).strip() for name, text in found}
 
 
 def load(paths, rules_header, lock_path=None, strict=False):

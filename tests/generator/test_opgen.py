@@ -120,6 +120,12 @@ class Refusals(Refusal):
         self.table("1 one\n", "ops.lock")
         self.assertEqual(run([self.table(BLOCK)], "--emit", "check", "--out", self.dir / "out"), (0, ""))
 
+    def test_result_without_words(self):
+        rules = self.dir / "infer.h"
+        for comment in ("", " /* other: like x */"):
+            rules.write_text(f"TD_RULE(same);{comment}\n")
+            self.refused(BLOCK, "ops.toml:5: op one: the comment behind TD_RULE(same)", args=("--rules", rules))
+
     def test_duplicate_id(self):
         self.refused(BLOCK + BLOCK.replace("op.one", "op.two"), "ops.toml:9: op two: id 1 is taken by one")
 

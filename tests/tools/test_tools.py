@@ -1,0 +1,333 @@
+"""The programs as a user meets them: tensorctl with every command, a daemon that is started by systemd's protocols, an
+installation that works. Nothing but Python's standard library; a client is held through the shared library.
+
+    test_tools.py BUILD SOURCE
+"""
+
+import ctypes
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+BUILD, SOURCE = sys.argv[1:3]
+DAEMON, CTL = BUILD + "/daemon/server/tensord", BUILD + "/client/tensorctl"
+CTL = CTL if os.path.isfile(CTL) else CTL + "/tensorctl"
+STATUS = {"pid": int, "version": str, "uptime_s": float, "sessions": int, "tensors": int, "storages": int,
+          "segments": int, "bytes_committed": int, "bytes_used": int, "bytes_limit": int, "descriptors": int,
+          "tasks_pending": int, "nodes_recorded": int, "ops_run": int, "names": int, "queues": int, "workers": int,
+          "maps": int, "peak_rss_bytes": int, "kernels": str}
+
+
+def environment(**more):
+    clean = {k: v for k, v in os.environ.items() if not k.startswith(("TENSORD", "LISTEN", "NOTIFY", "XDG_RUNTIME"))}
+    return {**clean, **more}
+
+
+def ctl(*args, code=0, **env):
+    run = subprocess.run([CTL, *args], capture_output=True, text=True, env=environment(**env), timeout=60)
+    if run.returncode != code:
+        raise AssertionError(f"tensorctl {args}: {run.returncode}\n{run.stdout}{run.stderr}")
+    return run.stdout if code == 0 else run.stderr
+
+
+class Place(unittest.TestCase):
+    """A directory, and a daemon on a socket in it."""
+
+    def setUp(self):
+        self.place = tempfile.mkdtemp(prefix="tensord-tools-")
+        self.socket = self.place + "/socket"
+        self.running = []
+
+    def tearDown(self):
+        for p in self.running:
+            p.kill()
+            p.wait()
+        shutil.rmtree(self.place)
+
+    def start(self, *args, **env):
+        p = subprocess.Popen([DAEMON, *args], env=environment(**env), stderr=subprocess.PIPE, text=True)
+        self.running.append(p)
+        self.addCleanup(p.stderr.close)
+        return p
+
+    def serve(self, *args):
+        p = self.start("--socket", self.socket, *args)
+        for _ in range(500):
+            if subprocess.run([CTL, "--socket", self.socket, "status"], capture_output=True).returncode == 0:
+                return p
+            time.sleep(0.01)
+        self.fail("the daemon does not answer")
+
+    def end(self, p):
+        p.send_signal(signal.SIGTERM)
+        self.assertEqual(p.wait(20), 0)
+        self.running.remove(p)
+
+
+class Ints(ctypes.Structure):
+    _fields_ = [("n", ctypes.c_int), ("at", ctypes.POINTER(ctypes.c_int64))]
+
+
+def library():
+    lib = ctypes.CDLL(BUILD + "/client/libtensord.so")
+    for name in ("td_connect", "td_from_data", "td_queue_open"):
+        getattr(lib, name).restype = ctypes.c_void_p
+    return lib
+
+
+class Tensorctl(Place):
+    def test_tables(self):
+        p = self.serve()
+        lib = library()
+        c = ctypes.c_void_p(lib.td_connect(self.socket.encode()))
+        shape = (ctypes.c_int64 * 2)(2, 3)
+        x = ctypes.c_void_p(lib.td_from_data(c, 9, Ints(2, shape), (ctypes.c_double * 6)(*range(6))))
+        self.assertEqual(lib.td_publish(x, b"tools/x", 0), 0)
+        q = ctypes.c_void_p(lib.td_queue_open(c, b"tools/q", 3, 3))
+        say = lambda what: json.loads(ctl("--socket", self.socket, "--json", what))
+        status = say("status")
+        for key, kind in STATUS.items():
+            self.assertIsInstance(status[key], kind, key)
+        self.assertEqual((status["pid"], status["sessions"], status["names"], status["queues"]), (p.pid, 2, 1, 1))
+        self.assertGreaterEqual(status["tensors"], 2)
+        self.assertGreater(status["bytes_committed"], status["bytes_used"])
+        self.assertGreater(status["descriptors"], 5)
+        pids = [row["pid"] for row in say("sessions")]
+        self.assertIn(os.getpid(), pids)
+        tensor = next(row for row in say("tensors") if row["bytes"] == 48)
+        self.assertIn("float64", tensor["tensor"])
+        self.assertEqual([row["name"] for row in say("names")], ["tools/x"])
+        queue = say("queues")[0]
+        self.assertEqual((queue["queue"], queue["capacity"], queue["producers"]), ("tools/q", 3, 1))
+        self.assertEqual({row["kind"] for row in say("segments")}, {"session", "service"})
+        for what in ("status", "sessions", "tensors", "names", "queues", "segments"):
+            self.assertGreater(len(ctl("--socket", self.socket, what).splitlines()), 1, what)
+        lib.td_queue_close(q, False)
+        lib.td_drop(c, b"tools/x")
+        lib.td_release(x)
+        lib.td_disconnect(c)
+        self.end(p)
+
+    def test_top(self):
+        p = self.serve()
+        text = ctl("--socket", self.socket, "--json", "--count", "2", "--interval", "0.1", "top")
+        first, at = json.JSONDecoder().raw_decode(text)
+        second, _ = json.JSONDecoder().raw_decode(text[at:].lstrip())
+        self.assertGreater(second["uptime_s"], first["uptime_s"])
+        self.assertIn("memory", ctl("--socket", self.socket, "--count", "1", "top"))
+        self.end(p)
+
+    def test_bench(self):
+        p = self.serve()
+        rows = json.loads(ctl("--socket", self.socket, "--json", "bench"))
+        self.assertEqual([r["error"] for r in rows], [None] * len(rows))
+        self.assertTrue(all(0 < r["median_us"] <= r["p99_us"] for r in rows) and len(rows) >= 5)
+        self.end(p)
+
+    def test_ops(self):
+        rows = json.loads(ctl("--json", "ops"))
+        names = {row["name"] for row in rows}
+        self.assertGreater(len(names), 90)
+        self.assertEqual(len(names), len(rows))
+        for row in rows:
+            self.assertTrue(row["doc"] and row["signature"] and row["dtypes"], row["name"])
+            self.assertEqual(row["results"] == [], row["signature"].endswith("-> ()"), row["name"])
+            self.assertTrue(all(r["doc"] for r in row["results"]), row["name"])
+        one = ctl("ops", "max_dim" if "max_dim" in names else "topk")
+        for part in ("results", "dtypes", "gradients", "example"):
+            self.assertIn(part, one)
+        self.assertEqual(json.loads(ctl("--json", "ops", "add"))[0]["name"], "add")
+        self.assertIn("softmax", ctl("ops", "softmx", code=1))
+        listed = {line.split()[0] for line in ctl("ops").splitlines()}
+        self.assertEqual(listed, names)
+
+    def test_doctor(self):
+        def ask(socket_path):
+            run = subprocess.run([CTL, "--socket", socket_path, "--json", "doctor"], capture_output=True, text=True,
+                                 env=environment())
+            rows = {row["what"]: row for row in json.loads(run.stdout)}
+            problems = [row for row in rows.values() if row["state"] == "problem"]
+            self.assertEqual(run.returncode, 1 if problems else 0)
+            for row in rows.values():
+                self.assertIn(row["state"], ("ok", "note", "problem"))
+                self.assertTrue(row["found"])
+                self.assertTrue(row["state"] != "problem" or row["advice"], row)
+            return rows
+
+        rows = ask(self.place + "/nobody")
+        self.assertEqual(rows["daemon"]["state"], "note")
+        for what in ("open files", "locked memory", "/dev/shm", "memory group", "processors", "sealed memory",
+                     "huge pages", "instructions", "CUDA", "kernels", "socket directory", "process watch"):
+            self.assertIn(what, rows)
+        p = self.serve()
+        rows = ask(self.socket)
+        self.assertEqual(rows["daemon"]["state"], "ok")
+        self.assertNotIn("unknown", rows["kernels"]["found"])
+        self.end(p)
+
+    def test_wrong_usage(self):
+        ctl(code=2)
+        ctl("fly", code=2)
+        ctl("--fly", code=2)
+        self.assertEqual(len(ctl("--socket", self.place + "/nobody", "status", code=1).splitlines()), 1)
+        self.assertIn("tensorctl", ctl("--version"))
+        self.assertIn("usage", ctl("--help"))
+
+    def test_completion(self):
+        words = subprocess.run(["bash", "-c", f'''. {SOURCE}/client/completions/tensorctl.bash
+            COMP_WORDS=(tensorctl "") COMP_CWORD=1; _tensorctl; echo "${{COMPREPLY[@]}}"'''], capture_output=True, text=True).stdout.split()
+        known = re.findall(r"^  ([a-z]+) ", ctl("--help"), re.M)
+        self.assertGreaterEqual(len(known), 10)
+        for command in known:
+            self.assertIn(command, words)
+            self.assertIn(command, open(SOURCE + "/client/tensorctl/tensorctl.1").read())
+
+
+class Daemon(Place):
+    def test_options(self):
+        ask = lambda *args: subprocess.run([DAEMON, *args], capture_output=True, text=True, env=environment())
+        self.assertRegex(ask("--version").stdout, r"^tensord \d+\.\d+")
+        listed = set(re.findall(r"--[a-z-]+", ask("--help").stdout))
+        manual = open(SOURCE + "/daemon/server/tensord.8").read().replace("\\-", "-")
+        for option in listed:
+            self.assertIn(option, manual)
+        for wrong in (["--memory", "none"], ["--workers", "0"], ["--shm", "disk"], ["--log", "loud"], ["--fly"], ["file"],
+                      ["--socket", "/" + "x" * 200]):
+            run = ask(*wrong)
+            self.assertEqual((run.returncode, len(run.stderr.splitlines())), (2, 1), wrong)
+
+    def test_one_socket_one_daemon(self):
+        p = self.serve()
+        second = subprocess.run([DAEMON, "--socket", self.socket], capture_output=True, text=True, env=environment())
+        self.assertEqual(second.returncode, 1)
+        self.assertIn("another tensord", second.stderr)
+        self.end(p)
+        self.assertEqual(os.listdir(self.place), [])
+
+    def test_killed_and_started_again(self):
+        p = self.serve()
+        p.kill()
+        p.wait()
+        self.running.remove(p)
+        self.end(self.serve())
+        self.assertEqual(os.listdir(self.place), [])
+
+    def test_socket_activation(self):
+        listener = socket.socket(socket.AF_UNIX)
+        listener.bind(self.socket)
+        listener.listen()
+        fd = listener.fileno()
+        p = subprocess.Popen(["sh", "-c", f'exec 3<&{fd}; LISTEN_PID=$$ LISTEN_FDS=1 exec "$0"' if fd != 3 else
+                              'LISTEN_PID=$$ LISTEN_FDS=1 exec "$0"', DAEMON], pass_fds=[fd], env=environment())
+        self.running.append(p)
+        listener.close()
+        status = json.loads(ctl("--socket", self.socket, "--json", "status"))
+        self.assertEqual(status["pid"], p.pid)
+        self.end(p)
+        self.assertTrue(os.path.exists(self.socket))  # it is systemd's
+
+    def test_activation_meant_for_another(self):
+        p = self.start("--socket", self.socket, LISTEN_PID="1", LISTEN_FDS="1")
+        for _ in range(500):
+            if os.path.exists(self.socket):
+                break
+            time.sleep(0.01)
+        self.assertEqual(json.loads(ctl("--socket", self.socket, "--json", "status"))["pid"], p.pid)
+        self.end(p)
+
+    def notified(self, address):
+        told = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        told.bind(address)
+        told.settimeout(20)
+        p = self.start("--socket", self.socket, NOTIFY_SOCKET=address.replace("\0", "@"))
+        self.assertEqual(told.recv(100), b"READY=1")
+        ctl("--socket", self.socket, "status")  # it said so when it was
+        p.send_signal(signal.SIGTERM)
+        self.assertEqual(told.recv(100), b"STOPPING=1")
+        self.assertEqual(p.wait(20), 0)
+        self.running.remove(p)
+        told.close()
+
+    def test_readiness(self):
+        self.notified(self.place + "/notify")
+        self.notified("\0tensord-tools-%d" % os.getpid())
+
+
+class Installed(unittest.TestCase):
+    """`meson install` into a prefix, and everything from there."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.root = tempfile.mkdtemp(prefix="installed-", dir=BUILD)
+        options = json.loads(subprocess.run(["meson", "introspect", "--buildoptions", BUILD], capture_output=True,
+                                            text=True, check=True).stdout)
+        option = {o["name"]: o["value"] for o in options}
+        subprocess.run(["meson", "install", "-C", BUILD, "--no-rebuild", "--destdir", cls.root], check=True,
+                       capture_output=True)
+        cls.prefix = cls.root + option["prefix"]
+        cls.lib = os.path.join(cls.prefix, option["libdir"])
+        cls.plain = option["b_sanitize"] == "none"
+
+    @classmethod
+    def tearDownClass(cls):
+        shutil.rmtree(cls.root)
+
+    def test_files(self):
+        for name in ("bin/tensord", "bin/tensorctl", "share/man/man8/tensord.8", "share/man/man1/tensorctl.1",
+                     "share/bash-completion/completions/tensorctl", "lib/systemd/user/tensord.service",
+                     "lib/systemd/user/tensord.socket", "include/tensord/tensord.h", "share/doc/tensord/ops.md"):
+            self.assertTrue(os.path.isfile(os.path.join(self.prefix, name)), name)
+        unit = open(self.prefix + "/lib/systemd/user/tensord.service").read()
+        path = re.search(r"ExecStart=(\S+)", unit).group(1)
+        self.assertTrue(os.access(self.root + path, os.X_OK), path)
+
+    def build(self, compiler, source, program):
+        flags = subprocess.run(["pkg-config", "--cflags", "--libs", "tensord"], capture_output=True, text=True, check=True,
+                               env={**os.environ, "PKG_CONFIG_PATH": self.lib + "/pkgconfig",
+                                    "PKG_CONFIG_SYSROOT_DIR": self.root}).stdout.split()
+        subprocess.run([*compiler, source, "-Wall", "-Wextra", "-Werror", *flags, "-o", program], check=True)
+
+    def run_installed(self, program):
+        place = tempfile.mkdtemp(dir=self.root)
+        return subprocess.run([program], capture_output=True, text=True, timeout=60,
+                              env=environment(LD_LIBRARY_PATH=self.lib, XDG_RUNTIME_DIR=place, HOME=place,
+                                              PATH=self.prefix + "/bin:" + os.environ["PATH"]))
+
+    def test_a_program(self):
+        if not self.plain:
+            self.skipTest("a sanitizer's library needs its own flags to be linked")
+        program = self.root + "/hello"
+        self.build(["cc"], SOURCE + "/client/examples/hello.c", program)
+        run = self.run_installed(program)
+        self.assertEqual((run.returncode, run.stdout), (0, "loss 23.125, gradient 28 36.5 45\n"), run.stderr)
+
+    def test_the_readme_shows_it(self):
+        shown = re.search(r"```c\n(.*?)```", open(SOURCE + "/README.md").read(), re.S).group(1)
+        self.assertTrue(open(SOURCE + "/client/examples/hello.c").read().endswith(shown))
+
+    def test_tools(self):
+        env = environment(LD_LIBRARY_PATH=self.lib)
+        for program in ("tensord", "tensorctl"):
+            run = subprocess.run([self.prefix + "/bin/" + program, "--version"], capture_output=True, text=True, env=env)
+            self.assertRegex(run.stdout, rf"^{program} \d")
+
+
+def main():
+    suite = unittest.defaultTestLoader.loadTestsFromModule(sys.modules["__main__"])
+    result = unittest.TextTestRunner(stream=sys.stdout, verbosity=1).run(suite)
+    bad = len(result.failures) + len(result.errors)
+    for test, why in result.skipped:
+        print(f"SKIP {test}: {why}")
+    print(f"suite tools: {result.testsRun - bad - len(result.skipped)} passed, {bad} failed, {len(result.skipped)} skipped")
+    sys.exit(bad != 0)
+
+
+main()
