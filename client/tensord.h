@@ -384,7 +384,7 @@ typedef struct td_table {
     char **names;   /* of the columns */
     td_cell *cells; /* row after row */
 } td_table;
-/* What: status sessions tensors names queues ops segments. */
+/* What: status sessions tensors names queues segments. */
 TD_API td_table *td_status(td_client *client, const char *what);
 TD_API void td_table_free(td_table *table);
 

@@ -17,6 +17,10 @@ int td_listener_open(td_listener *l, const char *path, td_error *e);
 int td_listener_inherit(td_listener *l, int fd, bool owned, td_error *e);
 void td_listener_close(td_listener *l);
 
+/* Does this process see only some of the machine's users by their own numbers? */
+enum { TD_OVERFLOW_UID = 65534 };
+bool td_user_namespace(void);
+
 /* Tell the service manager (sd_notify protocol), when there is one: "READY=1", "STOPPING=1". */
 void td_notify(const char *state);
 

@@ -277,9 +277,10 @@ static bool identify(int fd, td_peer_id *id)
     return true;
 }
 
-/* Within one uid, and for root; the overflow uid stands for anybody from another user namespace. */
+/* Within one uid, and for root. In a user namespace the overflow uid stands for everybody who has no number there. */
 static bool allowed(const td_peer_id *id)
 {
+    if (id->uid == TD_OVERFLOW_UID && td_user_namespace()) return false;
     return id->uid == geteuid() || id->uid == 0;
 }
 

@@ -5,7 +5,11 @@
 #include "tests/support/raw.h"
 #include "tests/unit/cunit_main.h"
 
+#include <sched.h>
 #include <stdlib.h>
+#include <sys/mount.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 static uint32_t last_code;
 static char last_message[512];
@@ -150,5 +154,40 @@ static void too_large(void)
     with_daemon((const char *[]){"--memory", "32M", NULL}, too_large_for_anybody);
 }
 
+/* A /dev/shm of 4 MB, as small containers have it, in a mount namespace of its own. */
+static int in_a_small_shm(void)
+{
+    test_daemon d;
+    if (unshare(CLONE_NEWNS) || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) ||
+        mount("tensord-test", "/dev/shm", "tmpfs", 0, "size=4m"))
+        return 98;
+    if (!test_daemon_start(&d, (const char *[]){"--memory", "32M", "--workers", "1", "--shm", "posix", NULL})) return 97;
+    raw greedy, other;
+    bool ok = raw_open(&greedy, d.socket) && raw_open(&other, d.socket) && make(&other, 1, 1000, 0) == TD_OK;
+    uint32_t n = fill(&greedy, 1 << 16, 0); /* 256 kB each */
+    ok = ok && n >= 4 && n <= 16 && last_code == TD_E_MEMORY && strstr(last_message, "shared memory");
+    ok = ok && make(&other, 2, 1000, 0) == TD_OK; /* it has room of its own */
+    release(&greedy, 1, 2);
+    ok = ok && make(&greedy, 100, 1 << 16, 0) == TD_OK;
+    if (!ok) printf("\n    %u fitted, then %u %s\n", n, last_code, last_message);
+    raw_close(&greedy);
+    raw_close(&other);
+    int stopped = test_daemon_stop(&d);
+    umount2("/dev/shm", MNT_DETACH);
+    return stopped == 0 && ok ? 0 : 1;
+}
+
+static void small_shm(void)
+{
+    fflush(NULL);
+    pid_t pid = fork();
+    if (pid == 0) _exit(in_a_small_shm());
+    int status = -1;
+    waitpid(pid, &status, 0);
+    int rc = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    if (rc == 98) td_test_skip("only root may mount a small /dev/shm");
+    else CU_ASSERT_EQUAL(rc, 0);
+}
+
 TD_CUNIT_MAIN("full", {"the daemon's memory", memory}, {"the daemon's memory, POSIX segments", posix_memory}, {"a session's and a user's share", shares},
-              {"a tensor larger than everything", too_large})
+              {"a tensor larger than everything", too_large}, {"a small /dev/shm", small_shm})

@@ -165,6 +165,24 @@ bool raw_ended(raw *r, int ms)
     return true;
 }
 
+Td__Wire__Welcome *raw_hello_with(raw *r, const Td__Wire__Hello *h)
+{
+    uint8_t b[512];
+    size_t n = td__wire__hello__pack(h, b);
+    td_frame f;
+    raw_frame(r, TD_FRAME_HELLO, b, n); /* when that fails, the daemon may have said why */
+    if (!next_frame(r, &f, 20000)) return NULL;
+    if (f.kind != TD_FRAME_WELCOME) {
+        note_event(r, &f);
+        return NULL;
+    }
+    Td__Wire__Welcome *w = td__wire__welcome__unpack(&r->arena.allocator, f.bytes, f.payload);
+    if (!w) return NULL;
+    r->session = w->session;
+    r->token = w->token;
+    return w;
+}
+
 bool raw_hello(raw *r)
 {
     Td__Wire__Hello h;
@@ -172,19 +190,7 @@ bool raw_hello(raw *r)
     h.protocol = TD_PROTOCOL;
     h.program = (char *)"raw";
     h.table_hash = td_ops_hash;
-    uint8_t b[128];
-    size_t n = td__wire__hello__pack(&h, b);
-    td_frame f;
-    if (!raw_frame(r, TD_FRAME_HELLO, b, n) || !next_frame(r, &f, 20000)) return false;
-    if (f.kind != TD_FRAME_WELCOME) {
-        note_event(r, &f);
-        return false;
-    }
-    Td__Wire__Welcome *w = td__wire__welcome__unpack(&r->arena.allocator, f.bytes, f.payload);
-    if (!w) return false;
-    r->session = w->session;
-    r->token = w->token;
-    return true;
+    return raw_hello_with(r, &h) != NULL;
 }
 
 bool raw_open(raw *r, const char *path)

@@ -20,6 +20,7 @@ typedef struct raw {
 /* Connect; without a Hello. Then Hello and wait for the Welcome. */
 bool raw_connect(raw *r, const char *path);
 bool raw_hello(raw *r);
+Td__Wire__Welcome *raw_hello_with(raw *r, const Td__Wire__Hello *h); /* NULL: refused (r->gone) */
 bool raw_open(raw *r, const char *path); /* both */
 void raw_close(raw *r);
 

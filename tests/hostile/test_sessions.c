@@ -1,0 +1,454 @@
+/* Sessions at their edges: op tables of another version, clones that are not one's own, tens of thousands one after the
+ * other, clients that are stopped in the middle of a queue or never take what they asked for, a last word before the
+ * end.
+ *
+ * After each test the daemon must be alive and hold exactly what it held before. */
+#include "tests/hostile/requests.h"
+#include "tests/support/daemon.h"
+#include "tests/unit/cunit_main.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static test_daemon d;
+static int64_t base[RAW_COUNTED];
+
+static int start(void)
+{
+    return test_daemon_start(&d, (const char *[]){"--memory", "256M", "--workers", "2", NULL}) &&
+                   raw_count(d.socket, base)
+               ? 0
+               : 1;
+}
+
+static int stop(void)
+{
+    return test_daemon_stop(&d);
+}
+
+static void back_to_normal(void)
+{
+    CU_ASSERT_TRUE(raw_count_again(d.socket, base, 10000));
+    CU_ASSERT_TRUE(test_daemon_alive(&d));
+}
+
+static Td__Wire__Hello hello_of(uint32_t protocol, uint64_t table)
+{
+    Td__Wire__Hello h;
+    td__wire__hello__init(&h);
+    h.protocol = protocol;
+    h.table_hash = table;
+    h.program = (char *)"raw";
+    return h;
+}
+
+/* ---- versions */
+
+/* Told every row of the daemon's table, so that it can find out which differ; shared ops go on working. */
+static void another_table(void)
+{
+    raw r;
+    Td__Wire__Hello h = hello_of(TD_PROTOCOL, td_ops_hash + 1);
+    CU_ASSERT_TRUE(raw_connect(&r, d.socket));
+    Td__Wire__Welcome *w = raw_hello_with(&r, &h);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(w);
+    CU_ASSERT_EQUAL(w->table_hash, td_ops_hash);
+    CU_ASSERT_EQUAL_FATAL(w->n_op_ids, w->n_op_hashes);
+    unsigned known = 0, same = 0;
+    for (unsigned id = 0; id < td_op_count; id++) known += td_op_by_id(id) != NULL;
+    CU_ASSERT_EQUAL(w->n_op_ids, known);
+    for (size_t i = 0; i < w->n_op_ids; i++) {
+        const td_op *op = td_op_by_id(w->op_ids[i]);
+        same += op && op->hash == w->op_hashes[i];
+    }
+    CU_ASSERT_EQUAL(same, known);
+    raw_zeros(&r, 1, 8);
+    td_words words = {0};
+    op2(&words, TD_OP_ADD, 1, 1, 2);
+    CU_ASSERT_EQUAL(code_of(&r, &words), TD_OK);
+    uint32_t newer[6] = {4000, 2 | 1 << 12, 6, 1, 1, 3}; /* an op that this daemon has never heard of */
+    raw_words(&r, newer, 6, NULL, 0);
+    uint32_t code;
+    raw_sync(&r, &code);
+    CU_ASSERT_TRUE(code != TD_OK && code != TD_E_LOST);
+    words = (td_words){0};
+    op2(&words, TD_OP_MUL, 2, 2, 4);
+    CU_ASSERT_EQUAL(code_of(&r, &words), TD_OK);
+    raw_close(&r);
+    CU_ASSERT_TRUE(raw_open(&r, d.socket)); /* the same table is not listed */
+    raw_close(&r);
+    back_to_normal();
+}
+
+static void another_protocol(void)
+{
+    for (uint32_t protocol = 0; protocol < 100; protocol += 33) {
+        raw r;
+        Td__Wire__Hello h = hello_of(TD_PROTOCOL + 1 + protocol, td_ops_hash);
+        CU_ASSERT_TRUE(raw_connect(&r, d.socket));
+        CU_ASSERT_PTR_NULL(raw_hello_with(&r, &h));
+        CU_ASSERT_PTR_NOT_NULL(strstr(r.gone, "use a client of the same release"));
+        raw_close(&r);
+    }
+    back_to_normal();
+}
+
+/* ---- clones */
+
+static bool clones(raw *r, uint32_t session, uint64_t token)
+{
+    Td__Wire__Hello h = hello_of(TD_PROTOCOL, td_ops_hash);
+    h.clone_session = session;
+    h.clone_token = token;
+    return raw_connect(r, d.socket) && raw_hello_with(r, &h);
+}
+
+static void clones_with_wrong_tokens(void)
+{
+    raw parent, r, ended;
+    CU_ASSERT_TRUE(raw_open(&parent, d.socket));
+    CU_ASSERT_TRUE(raw_open(&ended, d.socket));
+    uint32_t gone = ended.session;
+    uint64_t gone_token = ended.token;
+    CU_ASSERT_NOT_EQUAL(parent.token, ended.token);
+    raw_close(&ended);
+    raw_zeros(&parent, 7, 8);
+    uint32_t code;
+    raw_sync(&parent, &code);
+    const struct {
+        uint32_t session;
+        uint64_t token;
+    } wrong[] = {{parent.session, 0},
+                 {parent.session, parent.token + 1},
+                 {parent.session, ~parent.token},
+                 {parent.session, gone_token},
+                 {parent.session + 1000, parent.token},
+                 {UINT32_MAX, UINT64_MAX},
+                 {gone, gone_token}};
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        if (wrong[i].session == gone) /* it may take a moment to end */
+            for (int k = 0; k < 200 && raw_status(&parent, "sessions") > 1 + base[0] - 1; k++) test_sleep_ms(5);
+        CU_ASSERT_FALSE(clones(&r, wrong[i].session, wrong[i].token));
+        CU_ASSERT_PTR_NOT_NULL(strstr(r.gone, "clone"));
+        raw_close(&r);
+    }
+    CU_ASSERT_TRUE(clones(&r, parent.session, parent.token));
+    raw_close(&parent);
+    td_words w = {0};
+    op2(&w, TD_OP_ADD, 7, 7, 8); /* it holds what the parent held */
+    CU_ASSERT_EQUAL(code_of(&r, &w), TD_OK);
+    raw_close(&r);
+    back_to_normal();
+}
+
+/* ---- many, one after the other */
+
+static void one_after_the_other(void)
+{
+    const char *text = getenv("TENSORD_SESSIONS");
+    int want = text ? atoi(text) : 60000, done = 0;
+    uint64_t until = test_now_ms() + (text ? 600000 : 30000); /* a sanitizer's daemon does not get through all */
+    raw r;
+    uint32_t first = 0;
+    for (; done < want && test_now_ms() < until; done++) {
+        CU_ASSERT_TRUE_FATAL(raw_open(&r, d.socket));
+        if (!first) first = r.session;
+        CU_ASSERT_TRUE(r.session != 0 && r.session != UINT32_MAX);
+        if (done % 100 == 0) {
+            CU_ASSERT_TRUE(raw_zeros(&r, 1, 100));
+            CU_ASSERT_TRUE(raw_status(&r, "sessions") < 100);
+        }
+        raw_close(&r);
+    }
+    printf("\n    %d sessions ", done);
+    CU_ASSERT_TRUE(done == want || done > 1000);
+    back_to_normal();
+}
+
+/* ---- clients that are stopped */
+
+/* A process that joins a queue and gets for ever; the item of one that is stopped is its own. */
+static pid_t getter(const char *queue, int ready)
+{
+    pid_t pid = fork();
+    if (pid) return pid;
+    raw r;
+    if (!raw_open(&r, d.socket) || queue_open(&r, queue, 1, 2) != TD_OK || write(ready, "x", 1) != 1) _exit(1);
+    for (uint32_t id = 10;; id++) {
+        Td__Wire__Call c;
+        Td__Wire__QueueGet q;
+        td__wire__call__init(&c);
+        td__wire__queue_get__init(&q);
+        q.queue = 1, q.n_ids = 1, q.ids = &id, q.timeout_ms = UINT32_MAX;
+        c.queue_get = &q;
+        Td__Wire__Reply *x = raw_ask(&r, &c);
+        if (!x || x->error) _exit(0);
+        if (write(ready, "i", 1) != 1) _exit(1);
+    }
+}
+
+static uint32_t put_in_time(raw *r, uint32_t id, uint32_t timeout_ms)
+{
+    Td__Wire__Call c;
+    Td__Wire__QueuePut q;
+    td__wire__call__init(&c);
+    td__wire__queue_put__init(&q);
+    q.queue = 1, q.n_ids = 1, q.ids = &id, q.timeout_ms = timeout_ms;
+    c.queue_put = &q;
+    return ask(r, &c);
+}
+
+static void stopped_in_a_queue(void)
+{
+    int ready[2];
+    char x;
+    raw r, other;
+    CU_ASSERT_EQUAL_FATAL(pipe2(ready, O_CLOEXEC), 0);
+    CU_ASSERT_TRUE(raw_open(&r, d.socket));
+    CU_ASSERT_TRUE(raw_open(&other, d.socket));
+    raw_zeros(&r, 1, 100);
+    CU_ASSERT_EQUAL(queue_open(&r, "stopped", 1, 2), TD_OK);
+    pid_t pid = getter("stopped", ready[1]);
+    CU_ASSERT_EQUAL(read(ready[0], &x, 1), 1);
+    test_sleep_ms(30); /* it waits for an item by now */
+    kill(pid, SIGSTOP);
+    CU_ASSERT_EQUAL(put_in_time(&r, 1, 1000), TD_OK); /* this one is the stopped one's */
+    CU_ASSERT_EQUAL(put_in_time(&r, 1, 1000), TD_OK);
+    CU_ASSERT_EQUAL(put_in_time(&r, 1, 1000), TD_OK);
+    uint64_t before = test_now_ms();
+    CU_ASSERT_EQUAL(put_in_time(&r, 1, 100), TD_E_TIMEOUT); /* full: it waits for nobody longer than it said */
+    CU_ASSERT_TRUE(test_now_ms() - before < 2000);
+    CU_ASSERT_EQUAL(queue_open(&other, "stopped", 1, 2), TD_OK);
+    CU_ASSERT_EQUAL(queue_get(&other, 1, 1, (uint32_t[]){1}), TD_OK); /* another consumer goes on */
+    CU_ASSERT_EQUAL(put_in_time(&r, 1, 1000), TD_OK);
+    kill(pid, SIGCONT);
+    for (int i = 0; i < 3; i++) CU_ASSERT_EQUAL(read(ready[0], &x, 1), 1); /* it has lost nothing */
+    kill(pid, SIGSTOP);
+    kill(pid, SIGKILL); /* and dies stopped */
+    waitpid(pid, NULL, 0);
+    CU_ASSERT_EQUAL(put_in_time(&r, 1, 1000), TD_OK);
+    CU_ASSERT_EQUAL(queue_get(&other, 1, 1, (uint32_t[]){2}), TD_OK);
+    raw_close(&r);
+    raw_close(&other);
+    close(ready[0]);
+    close(ready[1]);
+    back_to_normal();
+}
+
+/* Stopped with a thousand values of 40 kB on their way to it. */
+static void stopped_with_replies(void)
+{
+    int ready[2];
+    char x;
+    CU_ASSERT_EQUAL_FATAL(pipe2(ready, O_CLOEXEC), 0);
+    pid_t pid = fork();
+    if (pid == 0) {
+        raw r;
+        td_words w = {0};
+        uint32_t in = 1, rest[2] = {7, 0};
+        if (!raw_open(&r, d.socket)) _exit(1);
+        raw_zeros(&r, 1, 10000);
+        for (int i = 0; i < 1000; i++) control(&w, TD_REC_READ, 0, 1, &in, 0, NULL, 2, rest);
+        raw_words(&r, w.at, w.count, NULL, 0);
+        if (write(ready[1], "x", 1) != 1) _exit(1);
+        raise(SIGSTOP);
+        for (int i = 0; i < 1000; i++)
+            if (!raw_reply(&r, 10000)) _exit(2);
+        _exit(0);
+    }
+    CU_ASSERT_EQUAL(read(ready[0], &x, 1), 1);
+    raw other;
+    CU_ASSERT_TRUE(raw_open(&other, d.socket));
+    uint64_t before = test_now_ms();
+    for (int i = 0; i < 100; i++) CU_ASSERT_TRUE(raw_status(&other, "pid") > 0);
+    CU_ASSERT_TRUE(test_now_ms() - before < 5000);
+    CU_ASSERT_TRUE(raw_status(&other, "peak_rss_bytes") < (INT64_C(256) << 20));
+    int status = -1;
+    kill(pid, SIGCONT);
+    waitpid(pid, &status, 0);
+    CU_ASSERT_EQUAL(status, 0); /* every one of them came */
+    raw_close(&other);
+    close(ready[0]);
+    close(ready[1]);
+    back_to_normal();
+}
+
+/* ---- descriptors on their way */
+
+static uint64_t ask_for_lease(raw *r, uint64_t bytes)
+{
+    Td__Wire__Call c;
+    Td__Wire__Lease l;
+    td__wire__call__init(&c);
+    td__wire__lease__init(&l);
+    l.bytes = bytes;
+    c.lease = &l;
+    return raw_call(r, &c);
+}
+
+/* Segments' descriptors that nobody takes count against everybody: one at a time, and the others get theirs. */
+static void never_takes_its_descriptors(void)
+{
+    enum { N = 12 };
+    raw r, other;
+    CU_ASSERT_TRUE(raw_open(&r, d.socket));
+    CU_ASSERT_TRUE(raw_open(&other, d.socket));
+    for (int i = 0; i < N; i++) CU_ASSERT_TRUE(ask_for_lease(&r, (uint64_t)1 << (16 + i % 4)) != 0);
+    test_sleep_ms(100);
+    for (int i = 0; i < N; i++) CU_ASSERT_TRUE(ask_for_lease(&other, (uint64_t)1 << (16 + i % 4)) != 0);
+    int got[2] = {0, 0}, descriptors[2] = {0, 0};
+    raw *of[2] = {&other, &r};
+    for (int k = 0; k < 2; k++)
+        for (int i = 0; i < N; i++) {
+            Td__Wire__Reply *x = raw_reply(of[k], 10000);
+            if (!x || x->error || !x->address) continue;
+            got[k]++;
+            descriptors[k] += raw_fd >= 0;
+            CU_ASSERT_EQUAL(raw_fd >= 0, x->address->descriptor);
+        }
+    CU_ASSERT_EQUAL(got[0], N);
+    CU_ASSERT_EQUAL(got[1], N);
+    CU_ASSERT_TRUE(descriptors[0] >= 2 && descriptors[1] >= 2);
+    raw_close(&r);
+    raw_close(&other);
+    back_to_normal();
+}
+
+/* ---- the end of a connection */
+
+static void last_words(void)
+{
+    raw other;
+    CU_ASSERT_TRUE(raw_open(&other, d.socket));
+    for (int i = 0; i < 100; i++) {
+        raw r;
+        Td__Wire__Call c;
+        Td__Wire__Publish p;
+        CU_ASSERT_TRUE(raw_open(&r, d.socket));
+        raw_zeros(&r, 1, 10);
+        td__wire__call__init(&c);
+        td__wire__publish__init(&p);
+        p.name = (char *)"last", p.id = 1;
+        c.publish = &p;
+        raw_call(&r, &c);
+        raw_close(&r); /* at once: what was sent still counts */
+        uint32_t code = TD_E_NOT_FOUND;
+        for (int k = 0; k < 500 && code == TD_E_NOT_FOUND; k++) {
+            if (k) test_sleep_ms(2);
+            code = open_name(&other, "last", 5);
+        }
+        CU_ASSERT_EQUAL(code, TD_OK);
+        CU_ASSERT_EQUAL(drop_name(&other, "last"), TD_OK);
+        td_words w = {0};
+        release(&w, 5);
+        CU_ASSERT_EQUAL(code_of(&other, &w), TD_OK);
+    }
+    raw_close(&other);
+    back_to_normal();
+}
+
+/* ---- other users, and processes of the same one */
+
+/* In a child of another uid; its answer is the exit status. */
+static int as_nobody(int (*child)(void))
+{
+    fflush(NULL);
+    pid_t pid = fork();
+    if (pid == 0) {
+        if (setgid(65534) || setuid(65534)) _exit(99);
+        _exit(child());
+    }
+    int status = -1;
+    waitpid(pid, &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+static int is_refused(void)
+{
+    raw r;
+    if (!raw_connect(&r, d.socket)) return 1;
+    if (raw_hello(&r)) return 2;
+    return strstr(r.gone, "another user") ? 0 : 3;
+}
+
+static int cannot_connect(void)
+{
+    raw r;
+    return raw_connect(&r, d.socket) || errno != EACCES;
+}
+
+static void other_users(void)
+{
+    if (geteuid() != 0) {
+        td_test_skip("only root can be somebody else");
+        return;
+    }
+    CU_ASSERT_EQUAL(as_nobody(cannot_connect), 0);
+    CU_ASSERT_EQUAL(chmod(d.directory, 0755), 0); /* somebody opened all doors */
+    CU_ASSERT_EQUAL(chmod(d.socket, 0666), 0);
+    CU_ASSERT_EQUAL(as_nobody(is_refused), 0);
+    chmod(d.socket, 0600);
+    chmod(d.directory, 0700);
+    back_to_normal();
+}
+
+static int looks_into(pid_t pid)
+{
+    static const char *const files[] = {"mem", "fd", "maps", "environ"};
+    for (int i = 0; i < 4; i++) {
+        char path[64];
+        snprintf(path, sizeof path, "/proc/%d/%s", (int)pid, files[i]);
+        int fd = open(path, O_RDONLY);
+        char x;
+        if (fd >= 0 && (i == 1 || read(fd, &x, 1) > 0)) return 10 + i;
+        if (fd >= 0) close(fd);
+    }
+    return 0;
+}
+
+/* A daemon of the same user's: its memory and descriptors are closed to the user's other processes. */
+static int own_daemon_is_closed(void)
+{
+    test_daemon own;
+    unsetenv("TMPDIR");
+    if (access(getenv("TENSORD_DAEMON"), X_OK)) return 98;
+    if (!test_daemon_start(&own, (const char *[]){"--memory", "16M", NULL})) return 97;
+    int found = looks_into(own.pid);
+    return test_daemon_stop(&own) == 0 ? found : 96;
+}
+
+static void not_to_be_looked_into(void)
+{
+    int rc = geteuid() == 0 ? as_nobody(own_daemon_is_closed) : own_daemon_is_closed();
+    if (rc == 98 || rc == 99) {
+        td_test_skip("another user cannot run the daemon where it was built");
+        return;
+    }
+    CU_ASSERT_EQUAL(rc, 0);
+}
+
+static const td_test tests[] = {
+    {"an op table of another version", another_table},
+    {"another protocol", another_protocol},
+    {"clones with wrong tokens", clones_with_wrong_tokens},
+    {"tens of thousands one after the other", one_after_the_other},
+    {"stopped in a queue", stopped_in_a_queue},
+    {"stopped with replies on their way", stopped_with_replies},
+    {"never takes its descriptors", never_takes_its_descriptors},
+    {"last words", last_words},
+    {"other users", other_users},
+    {"not to be looked into", not_to_be_looked_into},
+};
+
+int main(int argc, char **argv)
+{
+    signal(SIGPIPE, SIG_IGN);
+    return td_tests_run("sessions", start, stop, sizeof tests / sizeof tests[0], tests, argc > 1 ? argv[1] : NULL);
+}
