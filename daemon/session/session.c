@@ -1,32 +1,18 @@
-/* A session's life: hello, frames, turns, the end.
+/* A session's work: frames, turns, waiting.
  *
  * The stream is worked off record by record. A step that cannot go on leaves everything as it was and suspends; on
- * resume the step is finished or run again. After the end, tasks that still run keep the struct until they are done,
- * and nothing else does. */
+ * resume the step is finished or run again. */
 #include "daemon/session/state.h"
 
-#include <stdio.h>
 #include <stdlib.h>
-#include <sys/random.h>
 #include <time.h>
-#include <unistd.h>
 
 enum {
-    ARENA_LIMIT = 3 * TD_FRAME_MAX,
     MAX_SITES = 65535,
     TURN_NS = 1000000,
-    PROMISE_COST = 128, /* of one that is pending, in bytes */
-    SESSION_IMPORTS = 64, /* mapped descriptors: two of the daemon's each */
-    LOOK_EACH = 8,      /* records between two looks at the clock */
-    BACKWARD_STEP = 8   /* nodes that count as one record there */
+    LOOK_EACH = 8,    /* records between two looks at the clock */
+    BACKWARD_STEP = 8 /* nodes that count as one record there */
 };
-
-void td_sessions_init(td_sessions *all, td_service *service)
-{
-    *all = (td_sessions){.service = service, .inline_limit = 65536, .max_pending = 8192, .max_unread = 1 << 20};
-    service->budget.leaving = td_segment_leaving;
-    service->budget.leaving_arg = all;
-}
 
 uint32_t td_session_id(const td_session *s)
 {
@@ -80,10 +66,10 @@ void td_sessions_collected(td_sessions *all)
     }
 }
 
-/* Cancel whatever the session waits for: it ends. */
-static void cancel_wait(td_session *s)
+void td_session_cancel_wait(td_session *s)
 {
     td_wait_state *w = &s->wait;
+    unthrottle(s);
     if (!w->active) return;
     td_deadline_disarm(s->service, &w->deadline);
     if (w->queue) td_queue_wait_cancel(s->service, w->queue);
@@ -144,204 +130,6 @@ static int set_site(td_session *s, const Td__Wire__CallSite *c, td_error *e)
     s->sites[c->id] = strndup(c->text ? c->text : "", sizeof s->issuer.where - 1);
     s->last_site = 0;
     return TD_OK;
-}
-
-/* ---- the beginning */
-
-static void submit(td_issuer *who, td_call *c)
-{
-    td_sched_submit(who->scheduler, c);
-}
-
-/* The session whose references a forked child takes over: it must know the token and be the same user. */
-static td_session *find_parent(td_sessions *all, const Td__Wire__Hello *h, const td_peer_id *who, td_error *e)
-{
-    for (td_session *p = all->first; p; p = p->next) {
-        if (p->id != h->clone_session) continue;
-        if (p->token == h->clone_token && p->uid == who->uid) return p;
-        td_fail(e, TD_E_PERMISSION, "session %u is not yours to clone", h->clone_session);
-        return NULL;
-    }
-    td_fail(e, TD_E_NOT_FOUND, "there is no session %u to clone", h->clone_session);
-    return NULL;
-}
-
-static int set_up(td_session *s, const Td__Wire__Hello *h, td_error *e)
-{
-    td_service *v = s->service;
-    td_account *user = td_service_uid_account(v, s->uid, e);
-    if (!user) return TD_E_SYSTEM;
-    s->account = td_account_new(user);
-    td_account_unref(user);
-    if (!s->account) return td_fail(e, TD_E_SYSTEM, "no memory for a session");
-    s->objects.account = s->account;
-    s->account->limit_bytes = v->options.session_bytes;
-    s->account->limit_objects = v->options.session_objects;
-    s->account->limit_imports = SESSION_IMPORTS;
-    s->account->session = s->id;
-    s->account->uid = s->uid;
-    s->account->pid = s->pid;
-    snprintf(s->account->name, sizeof s->account->name, "%s", h->program && h->program[0] ? h->program : "client");
-    int rc = td_heap_new(&s->heap, &v->budget, TD_SEGMENT_SESSION, s->uid, e);
-    if (!rc) rc = td_flow_new(&s->flow, v->sched, e);
-    if (rc) return rc;
-    s->issuer = (td_issuer){.session = s->id,
-                            .pid = s->pid,
-                            .account = s->account,
-                            .heap = s->heap,
-                            .service_heap = v->heap,
-                            .service_account = s->account,
-                            .flow = s->flow,
-                            .scheduler = v->sched,
-                            .submit = submit};
-    if (getrandom(&s->issuer.seed, sizeof s->issuer.seed, 0) < 0 || getrandom(&s->token, sizeof s->token, 0) < 0)
-        return td_fail(e, TD_E_SYSTEM, "no random numbers");
-    return TD_OK;
-}
-
-static void welcome(td_session *s, const Td__Wire__Hello *h)
-{
-    Td__Wire__Welcome w;
-    td__wire__welcome__init(&w);
-    w.protocol = TD_PROTOCOL;
-    w.table_hash = td_ops_hash;
-    w.session = s->id;
-    w.token = s->token;
-    w.version = (char *)TD_VERSION;
-    w.pid = (uint32_t)getpid();
-    w.inline_limit = s->all->inline_limit;
-    uint32_t *rows = NULL;
-    if (h->table_hash != td_ops_hash && (rows = malloc(2 * td_op_count * sizeof *rows))) {
-        w.op_ids = rows;
-        w.op_hashes = rows + td_op_count;
-        for (unsigned i = 0; i < td_op_count; i++) {
-            if (!td_ops[i].name) continue;
-            w.op_ids[w.n_op_ids++] = i;
-            w.op_hashes[w.n_op_hashes++] = td_ops[i].hash;
-        }
-    }
-    size_t n = td__wire__welcome__get_packed_size(&w);
-    uint8_t *at = td_writer_begin(s->io.writer, n);
-    if (at) {
-        td__wire__welcome__pack(&w, at);
-        td_writer_end(s->io.writer, n, TD_FRAME_WELCOME, -1);
-        s->io.wrote(s->io.arg);
-    }
-    free(rows);
-}
-
-static void free_parts(td_session *s)
-{
-    for (uint32_t i = 0; i < s->nsites; i++) free(s->sites[i]);
-    if (s->ncharged_sites) td_account_discharge(s->account, 0, s->ncharged_sites);
-    free(s->sites);
-    free(s->sent);
-    free(s->outs);
-    td_arena_deinit(&s->arena);
-    td_cause_unref(s->first_error);
-    td_cause_unref(s->overdrawn);
-    if (s->flow) td_flow_free(s->flow);
-    if (s->heap) td_heap_free(s->heap); /* only when it never began: td_session_end orphans it */
-    td_account_unref(s->account);
-    free(s);
-}
-
-static int begin(td_session *s, const Td__Wire__Hello *h, const td_peer_id *who, td_error *e)
-{
-    if (h->protocol != TD_PROTOCOL)
-        return td_fail(e, TD_E_UNSUPPORTED,
-                       "the client speaks protocol %u, this daemon (version %s) %d; use a client of the same release",
-                       h->protocol, TD_VERSION, TD_PROTOCOL);
-    td_session *parent = NULL;
-    if (h->clone_session && !(parent = find_parent(s->all, h, who, e))) return e ? e->code : TD_E_NOT_FOUND;
-    int rc = set_up(s, h, e);
-    if (!rc && parent) rc = td_objects_copy(&s->objects, &parent->objects, e);
-    return rc;
-}
-
-int td_session_new(td_session **out, td_sessions *all, const td_session_io *io, const td_peer_id *who,
-                   const td_frame *hello, td_error *e)
-{
-    *out = NULL;
-    if (hello->kind != TD_FRAME_HELLO)
-        return td_fail(e, TD_E_PROTOCOL, "the first frame is of kind %u; it must be a Hello", hello->kind);
-    td_session *s = calloc(1, sizeof *s);
-    if (!s) return td_fail(e, TD_E_SYSTEM, "no memory for a session");
-    *s = (td_session){
-        .all = all, .service = all->service, .io = *io, .id = ++all->next_id, .uid = who->uid, .pid = who->pid,
-        .import_fd = -1};
-    td_arena_init(&s->arena, ARENA_LIMIT);
-    Td__Wire__Hello *h = td__wire__hello__unpack(&s->arena.allocator, hello->bytes, hello->payload);
-    int rc = h ? begin(s, h, who, e) : td_fail(e, TD_E_PROTOCOL, "the Hello is malformed");
-    if (rc) {
-        td_objects_deinit(&s->objects);
-        free_parts(s);
-        return rc;
-    }
-    welcome(s, h);
-    td_arena_reset(&s->arena);
-    s->next = all->first;
-    if (s->next) s->next->prev = s;
-    all->first = s;
-    all->count++;
-    *out = s;
-    return TD_OK;
-}
-
-/* ---- the end */
-
-static void flow_drained(void *arg)
-{
-    td_session *s = arg;
-    s->wait.tasks = NULL;
-    s->drained = true;
-    td_session_try_free(s);
-}
-
-void td_session_promise(td_session *s, uint64_t bytes)
-{
-    s->promised += bytes + PROMISE_COST;
-    s->jobs++;
-}
-
-void td_session_promise_kept(td_session *s, uint64_t bytes)
-{
-    s->promised -= bytes + PROMISE_COST;
-    s->jobs--;
-    if (s->ended) {
-        td_session_try_free(s);
-    } else if (s->waits_for_replies && s->promised <= s->all->max_unread / 2) {
-        s->waits_for_replies = false;
-        td_session_ready(s);
-    }
-}
-
-void td_session_try_free(td_session *s)
-{
-    if (s->ended && s->drained && s->jobs == 0) free_parts(s);
-}
-
-td_heap *td_session_end(td_session *s, bool alive)
-{
-    if (s->prev) s->prev->next = s->next;
-    else s->all->first = s->next;
-    if (s->next) s->next->prev = s->prev;
-    s->all->count--;
-    unthrottle(s);
-    cancel_wait(s);
-    s->ended = true;
-    td_backward_free(s->backward);
-    while (s->queues) td_queue_handle_free(s, s->queues, true);
-    td_import_drop(s);
-    td_write_leases_deinit(s);
-    td_session_leases_changed(s->all); /* who waited for its leases or its backward goes on */
-    td_objects_deinit(&s->objects);
-    td_leases_deinit(s);
-    td_heap *left = alive && s->mapped ? s->heap : NULL;
-    td_heap_orphan(s->heap, left != NULL);
-    s->heap = NULL;
-    td_sched_after_flow(s->service->sched, s->flow, flow_drained, s); /* may free s */
-    return left;
 }
 
 /* ---- frames and turns */

@@ -162,7 +162,7 @@ int td_call_import(td_session *s, uint64_t serial, const Td__Wire__Import *q, td
 void td_import_receive(td_session *s, td_frame *f);
 void td_import_drop(td_session *s);
 
-/* session.c */
+/* session.c, life.c */
 /* Remember a failure that no output can carry; it is told at the next sync. Takes no reference. */
 void td_session_failed(td_session *s, td_cause *cause);
 void td_session_site(td_session *s, uint32_t site);
@@ -171,6 +171,8 @@ void td_session_wait(td_session *s, const char *what, bool external, void (*fini
 void td_session_ready(td_session *s);
 /* Suspend until some task of anybody has ended. */
 void td_session_throttle(td_session *s, const char *what);
+/* Whatever it waits for: it ends. */
+void td_session_cancel_wait(td_session *s);
 void td_session_try_free(td_session *s);
 /* A new cause, charged to the session; one for all when it has no room for more. NULL with `e` without memory. */
 td_cause *td_session_cause(td_session *s, const td_error *why, td_error *e);
