@@ -131,15 +131,14 @@ static int take_received(td_reader *r, struct msghdr *m, td_error *e)
     return -EPROTO;
 }
 
-long td_reader_fill(td_reader *r, int socket, bool nonblocking, td_error *e)
+/* Bytes from the socket, and the descriptor that comes with them. */
+static long receive(td_reader *r, int socket, void *to, size_t most, bool nonblocking, td_error *e)
 {
-    int rc = make_room(r);
-    if (rc) return rc;
     union {
         struct cmsghdr align;
         char bytes[CMSG_SPACE(4 * sizeof(int))];
     } control;
-    struct iovec v = {r->buffer + r->end, r->capacity - r->end};
+    struct iovec v = {to, most};
     struct msghdr m = {
         .msg_iov = &v, .msg_iovlen = 1, .msg_control = control.bytes, .msg_controllen = sizeof control.bytes};
     long n;
@@ -147,11 +146,60 @@ long td_reader_fill(td_reader *r, int socket, bool nonblocking, td_error *e)
     while (n < 0 && errno == EINTR && nonblocking);
     if (n < 0) return -errno;
     if (m.msg_controllen || m.msg_flags & MSG_CTRUNC) {
-        rc = take_received(r, &m, e);
+        int rc = take_received(r, &m, e);
         if (rc) return rc;
     }
-    r->end += (uint32_t)n;
     return n;
+}
+
+/* One byte that wakes the other side. A socket that is full of them does as well. */
+static int bell(int socket)
+{
+    long n;
+    do n = send(socket, "", 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+    while (n < 0 && errno == EINTR);
+    return n < 0 && errno != EAGAIN ? -errno : 0;
+}
+
+static long take_from_ring(td_reader *r, td_error *e)
+{
+    long n = td_ring_read(r->ring, r->buffer + r->end, r->capacity - r->end);
+    if (n < 0) {
+        td_fail(e, TD_E_PROTOCOL, "the ring's position is impossible");
+        return -EPROTO;
+    }
+    if (n > 0 && td_ring_frees_writer(r->ring)) bell(r->socket); /* who cannot be told has gone: the socket will say */
+    return n > 0 ? n : -EAGAIN;
+}
+
+long td_reader_fill(td_reader *r, int socket, bool nonblocking, td_error *e)
+{
+    int rc = make_room(r);
+    if (rc) return rc;
+    long n =
+        r->ring ? take_from_ring(r, e) : receive(r, socket, r->buffer + r->end, r->capacity - r->end, nonblocking, e);
+    if (n > 0) r->end += (uint32_t)n;
+    return n;
+}
+
+void td_reader_use_ring(td_reader *r, td_ring *ring, int socket)
+{
+    r->ring = ring;
+    r->socket = socket;
+    r->start = r->end = 0;
+}
+
+long td_reader_bells(td_reader *r, td_error *e)
+{
+    uint8_t bells[256];
+    if (r->fd_received >= 0) return -EAGAIN; /* its frame comes first */
+    return receive(r, r->socket, bells, sizeof bells, true, e);
+}
+
+/* The descriptor that a frame from the ring announces was sent before it. */
+static void fetch_descriptor(td_reader *r, td_error *e)
+{
+    while (r->fd_received < 0 && td_reader_bells(r, e) > 0) continue;
 }
 
 int td_reader_next(td_reader *r, td_frame *f, td_error *e)
@@ -171,6 +219,7 @@ int td_reader_next(td_reader *r, td_frame *f, td_error *e)
         return -1;
     }
     if (have < TD_FRAME_HEADER + bytes) return 0;
+    if (h[6] == 1 && r->ring && r->take_descriptors) fetch_descriptor(r, e);
     if (h[6] == 1 && r->fd_received < 0) {
         td_fail(e, TD_E_PROTOCOL, "a frame announces a descriptor that did not arrive");
         return -1;
@@ -212,6 +261,7 @@ uint8_t *td_writer_begin(td_writer *w, size_t bytes)
     if (w->capacity - w->end < want && w->start) {
         memmove(w->buffer, w->buffer + w->start, w->end - w->start);
         for (int i = 0; i < w->nfds; i++) w->fds[i].at -= w->start;
+        w->ring_from -= w->ring_from < w->start ? w->ring_from : w->start;
         w->end -= w->start;
         w->start = 0;
     }
@@ -241,48 +291,94 @@ int td_writer_end(td_writer *w, size_t bytes, unsigned kind, int fd)
     return TD_OK;
 }
 
-/* One sendmsg: from start up to the next descriptor's frame; a descriptor goes with the first byte of its own. */
-static long send_some(td_writer *w, int socket, bool nonblocking, int *sent_fds)
+void td_writer_use_ring(td_writer *w, td_ring *ring)
 {
-    bool with_fd = w->nfds && w->fds[0].at == w->start;
-    size_t stop = w->nfds > (with_fd ? 1 : 0) ? w->fds[with_fd ? 1 : 0].at : w->end;
+    w->ring = ring;
+    w->ring_from = w->end;
+}
+
+static bool descriptor_first(const td_writer *w)
+{
+    return w->nfds && w->fds[0].at == w->start;
+}
+
+/* Where the bytes end that may go out together: the next descriptor's frame, the end of what goes to the socket. */
+static size_t stretch(const td_writer *w)
+{
+    int next = descriptor_first(w) ? 1 : 0;
+    size_t stop = next < w->nfds ? w->fds[next].at : w->end;
+    return w->ring && w->start < w->ring_from && w->ring_from < stop ? w->ring_from : stop;
+}
+
+/* The first descriptor, with these bytes. */
+static long send_descriptor(td_writer *w, int socket, const void *bytes, size_t n, int flags, int *sent_fds)
+{
     union {
         struct cmsghdr align;
         char bytes[CMSG_SPACE(sizeof(int))];
     } control = {0};
-    struct iovec v = {w->buffer + w->start, stop - w->start};
-    struct msghdr m = {.msg_iov = &v, .msg_iovlen = 1};
-    if (with_fd) {
-        m.msg_control = control.bytes;
-        m.msg_controllen = sizeof control.bytes;
-        struct cmsghdr *c = CMSG_FIRSTHDR(&m);
-        c->cmsg_level = SOL_SOCKET;
-        c->cmsg_type = SCM_RIGHTS;
-        c->cmsg_len = CMSG_LEN(sizeof(int));
-        memcpy(CMSG_DATA(c), &w->fds[0].fd, sizeof(int));
-    }
-    long n;
+    struct iovec v = {(void *)bytes, n};
+    struct msghdr m = {
+        .msg_iov = &v, .msg_iovlen = 1, .msg_control = control.bytes, .msg_controllen = sizeof control.bytes};
+    struct cmsghdr *c = CMSG_FIRSTHDR(&m);
+    c->cmsg_level = SOL_SOCKET;
+    c->cmsg_type = SCM_RIGHTS;
+    c->cmsg_len = CMSG_LEN(sizeof(int));
+    memcpy(CMSG_DATA(c), &w->fds[0].fd, sizeof(int));
+    long sent = sendmsg(socket, &m, flags);
+    if (sent <= 0) return sent;
+    close_fd(&w->fds[0].fd);
+    memmove(w->fds, w->fds + 1, (size_t)--w->nfds * sizeof w->fds[0]);
+    if (sent_fds) ++*sent_fds;
+    return sent;
+}
+
+/* One sendmsg: a descriptor goes with the first byte of its own frame. */
+static long send_some(td_writer *w, int socket, bool nonblocking, int *sent_fds)
+{
+    const uint8_t *from = w->buffer + w->start;
+    size_t n = stretch(w) - w->start;
+    long sent;
     int flags = MSG_NOSIGNAL | (nonblocking ? MSG_DONTWAIT : 0);
-    do n = with_fd ? sendmsg(socket, &m, flags) : send(socket, v.iov_base, v.iov_len, flags); /* send costs less */
-    while (n < 0 && errno == EINTR && nonblocking);
-    if (n < 0) return -errno;
-    if (with_fd && n > 0) {
-        close_fd(&w->fds[0].fd);
-        memmove(w->fds, w->fds + 1, (size_t)--w->nfds * sizeof w->fds[0]);
-        if (sent_fds) ++*sent_fds;
+    do
+        sent = descriptor_first(w) ? send_descriptor(w, socket, from, n, flags, sent_fds)
+                                   : send(socket, from, n, flags); /* send costs less */
+    while (sent < 0 && errno == EINTR && nonblocking);
+    return sent < 0 ? -errno : sent;
+}
+
+/* Into the ring; its descriptor, if it has one, over the socket before. */
+static long put_some(td_writer *w, int socket, int *sent_fds)
+{
+    while (descriptor_first(w))
+        if (send_descriptor(w, socket, "", 1, MSG_NOSIGNAL | MSG_DONTWAIT, sent_fds) < 0 && errno != EINTR)
+            return -errno;
+    size_t n = stretch(w) - w->start;
+    long put = td_ring_write(w->ring, w->buffer + w->start, n);
+    if (put == 0) {
+        td_ring_want_room(w->ring);
+        put = td_ring_write(w->ring, w->buffer + w->start, n);
     }
-    return n;
+    if (put > 0) td_ring_have_room(w->ring);
+    return put < 0 ? -EPROTO : put ? put : -EAGAIN;
 }
 
 int td_writer_flush(td_writer *w, int socket, bool nonblocking, int *sent_fds)
 {
-    while (w->start < w->end) {
-        long n = send_some(w, socket, nonblocking, sent_fds);
-        if (n == -EAGAIN) return 1;
-        if (n < 0) return (int)n;
-        w->start += (size_t)n;
+    bool put = false;
+    long n = 0;
+    while (w->start < w->end && n >= 0) {
+        bool ring = w->ring && w->start >= w->ring_from;
+        n = ring ? put_some(w, socket, sent_fds) : send_some(w, socket, nonblocking, sent_fds);
+        if (n > 0) w->start += (size_t)n;
+        put |= ring && n > 0;
     }
-    w->start = w->end = 0;
+    if (put && td_ring_frees_reader(w->ring)) {
+        int rc = bell(socket);
+        if (rc) return rc;
+    }
+    if (n < 0) return n == -EAGAIN ? 1 : (int)n;
+    w->start = w->end = w->ring_from = 0;
     if (w->capacity > KEEP_BUFFER) {
         free(w->buffer);
         w->buffer = NULL;

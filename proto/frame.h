@@ -2,10 +2,14 @@
  *
  * A frame is an 8-byte header (bytes of payload, kind, number of descriptors: 0 or 1) and a protobuf message of that
  * kind. A descriptor travels with the first byte of its frame. The reader keeps an owner for every descriptor at every
- * moment: taken by the frame's handler, or closed. */
+ * moment: taken by the frame's handler, or closed.
+ *
+ * A busy connection moves its bytes to a ring in shared memory (proto/ring.h). The socket then carries bells, bytes
+ * that mean nothing, and the descriptors, each with one such byte, before the frame that announces it. */
 #ifndef TENSORD_PROTO_FRAME_H
 #define TENSORD_PROTO_FRAME_H
 
+#include "proto/ring.h"
 #include "proto/status.h"
 
 #define TD_PROTOCOL 1
@@ -43,6 +47,8 @@ typedef struct td_reader {
     /* Closes what nobody took: that may block. NULL: close(). */
     void (*discard)(void *arg, int fd);
     void *discard_arg;
+    td_ring *ring;         /* where bytes come from; NULL: the socket */
+    int socket;            /* with a ring: where descriptors come from */
 } td_reader;
 
 void td_reader_init(td_reader *r, bool take_descriptors);
@@ -52,6 +58,11 @@ void td_reader_deinit(td_reader *r);
 long td_reader_fill(td_reader *r, int socket, bool nonblocking, td_error *e);
 /* The next whole frame: 1 and *f; 0: more bytes are needed; -1: the peer broke the protocol (`e` says how). */
 int td_reader_next(td_reader *r, td_frame *f, td_error *e);
+/* From here on bytes come through the ring; what the socket brought behind the frame in hand was bells. */
+void td_reader_use_ring(td_reader *r, td_ring *ring, int socket);
+/* With a ring: take bells off the socket, without waiting. >0: there were some; 0: end of file; -EAGAIN: none; other
+ * errors as above. */
+long td_reader_bells(td_reader *r, td_error *e);
 /* Bytes that are buffered but not consumed. */
 uint32_t td_reader_buffered(const td_reader *r);
 /* Is a whole frame waiting? */
@@ -66,6 +77,8 @@ typedef struct td_writer {
         int fd;    /* owned until sent */
     } fds[16];
     int nfds;
+    td_ring *ring;    /* where bytes go, ... */
+    size_t ring_from; /* ... from this place in the buffer on; NULL: to the socket */
 } td_writer;
 
 void td_writer_init(td_writer *w);
@@ -74,11 +87,14 @@ void td_writer_deinit(td_writer *w); /* closes descriptors that were not sent */
 uint8_t *td_writer_begin(td_writer *w, size_t bytes);
 /* End it with the bytes really written. `fd` (or -1) is taken over. */
 int td_writer_end(td_writer *w, size_t bytes, unsigned kind, int fd);
+/* What is written from here on goes through the ring. */
+void td_writer_use_ring(td_writer *w, td_ring *ring);
 size_t td_writer_pending(const td_writer *w);
 /* No further descriptor can wait in it. */
 bool td_writer_descriptors_full(const td_writer *w);
-/* Send what the socket takes. Returns 0 when all is out, 1 when the socket is full, negative errno on failure.
- * *sent_fds counts descriptors handed over (NULL is fine). At most one descriptor a sendmsg. */
+/* Send what the socket, or the ring, takes. Returns 0 when all is out, 1 when it is full (a ring's other side then
+ * rings when there is room), negative errno on failure. *sent_fds counts descriptors handed over (NULL is fine). At
+ * most one descriptor a sendmsg. */
 int td_writer_flush(td_writer *w, int socket, bool nonblocking, int *sent_fds);
 
 #endif

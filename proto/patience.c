@@ -1,0 +1,53 @@
+/* See patience.h. */
+#include "proto/patience.h"
+
+#include <sched.h>
+#include <time.h>
+
+enum { MISSES = 4, QUICK_NS = 100000, ABSENT_NS = 100000, REST_NS = 4000000, REST_MOST_NS = 1000000000 };
+
+uint64_t td_patience_now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+bool td_patience_has(const td_patience *p, uint64_t now)
+{
+    return p->misses < MISSES && now >= p->rest_until;
+}
+
+/* Others have work for the processors: stay out of their way. */
+static void rest(td_patience *p, uint64_t now)
+{
+    bool again = now - p->rest_until < 8 * p->rest;
+    p->rest = !again || !p->rest ? REST_NS : p->rest * 2 > REST_MOST_NS ? REST_MOST_NS : p->rest * 2;
+    p->rest_until = now + p->rest;
+}
+
+bool td_patience_look(td_patience *p, uint64_t ns, bool (*came)(void *arg), void *arg)
+{
+    uint64_t began = td_patience_now(), before = began;
+    for (;;) {
+        if (came(arg)) {
+            p->misses = 0;
+            return true;
+        }
+        sched_yield();
+        uint64_t now = td_patience_now();
+        if (now - before > ABSENT_NS) rest(p, now);
+        if (now - began > ns) return came(arg);
+        before = now;
+    }
+}
+
+void td_patience_missed(td_patience *p)
+{
+    if (p->misses < MISSES) p->misses++;
+}
+
+void td_patience_slept(td_patience *p, uint64_t ns)
+{
+    if (ns < QUICK_NS) p->misses = 0;
+}

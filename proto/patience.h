@@ -1,0 +1,31 @@
+/* Whether to look for a moment before sleeping, and for how long.
+ *
+ * A wake-up costs 5 to 50 us, an answer from a busy peer comes in less. Looking gives way to others at each step, so it
+ * takes no time from anybody who has work; but where others have, giving way takes long, and where nothing comes soon
+ * it is in vain. Both are learned: after some looks in vain none is made until something came quickly again; after a
+ * long absence none for a while, which doubles with each. */
+#ifndef TENSORD_PROTO_PATIENCE_H
+#define TENSORD_PROTO_PATIENCE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define TD_PATIENCE_NS UINT64_C(50000) /* how long an answer is worth looking for */
+
+typedef struct td_patience {
+    uint64_t rest_until; /* no looking before */
+    uint64_t rest;       /* ns: how long the next rest is */
+    unsigned misses;     /* looks in vain, one after the other */
+} td_patience;
+
+uint64_t td_patience_now(void); /* ns, monotonic */
+/* Is it worth looking? */
+bool td_patience_has(const td_patience *p, uint64_t now);
+/* Look for up to `ns`; true as soon as something came. */
+bool td_patience_look(td_patience *p, uint64_t ns, bool (*came)(void *arg), void *arg);
+/* Looking was in vain. */
+void td_patience_missed(td_patience *p);
+/* What came after all took so long. */
+void td_patience_slept(td_patience *p, uint64_t ns);
+
+#endif
