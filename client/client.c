@@ -36,6 +36,7 @@ void td_client_free(td_client *c)
     if (!c) return;
     if (c->socket >= 0) close(c->socket);
     td_forget_leases(c);
+    td_link_forget(c);
     td_forget_mappings(c);
     free_spare_handles(c);
     for (td_wait *w = c->waits, *next; w; w = next) {

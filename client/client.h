@@ -10,6 +10,7 @@
 #include "client/tensord.h"
 #include "proto/arena.h"
 #include "proto/frame.h"
+#include "proto/patience.h"
 #include "proto/record.h"
 #include "proto/wire.pb-c.h"
 #include <pthread.h>
@@ -71,6 +72,16 @@ struct td_lease {
     td_wait wait;     /* for the daemon to grant it */
 };
 
+/* How far the connection is on its way from the socket to a ring: see ring.c. */
+typedef struct td_link {
+    enum { TD_LINK_SOCKET, TD_LINK_LEASE, TD_LINK_RING, TD_LINK_NEVER } stage;
+    unsigned waits; /* so far */
+    td_patience patience;
+    td_lease *lease;
+    td_ring ring;
+    td_wait answer; /* to the request for the ring */
+} td_link;
+
 enum { TD_SPARE_LEASES = 2, TD_SITES = 4096, TD_RELEASE_BATCH = 128 };
 
 typedef struct td_site_slot {
@@ -88,6 +99,8 @@ struct td_client {
     char version[32];
     uint32_t pid, session;
     uint64_t token, inline_limit;
+    bool rings; /* the daemon takes them */
+    td_link link;
     int lost; /* 0, or the code that every call returns from now on; `why` has the words */
     td_error why;
     bool ended;       /* td_disconnect was called: freed with the last handle */
@@ -205,6 +218,15 @@ void td_poll_replies(td_client *c);
 /* The connection is unusable from here on. */
 void td_lose(td_client *c, int code, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
+/* ---- ring.c ---- */
+/* Before a wait: go a step on towards a ring, when it is worth it. */
+void td_link_advance(td_client *c);
+/* Back to the socket of a new connection: the ring was the parent's. */
+void td_link_forget(td_client *c);
+/* The reader, without the lock: wait until something came (or the ring has room), at most `ms` (-1: for ever), and take
+ * it in. As td_reader_fill. */
+long td_link_wait(td_client *c, bool to_write, int ms, td_error *e);
+
 /* ---- site.c ---- */
 /* The id of a call site (0: none), by the address of its text. */
 uint32_t td_site(td_client *c, const char *where);
@@ -222,6 +244,13 @@ int td_emit_releases(td_client *c);
 int td_same_client(td_client **c, const td_array *a, const char *op);
 int td_list_client(td_client **c, td_list l, const char *op, const char *argument);
 unsigned td_mode(void); /* TD_RM_* of this thread */
+
+/* ---- lease.c: under the lock ---- */
+/* Ask for a lease; l->wait tells when it is there. NULL: this thread's error says why. */
+td_lease *td_ask_lease(td_client *c, uint64_t bytes);
+/* Give it back; forget it, when the session it was of has gone. */
+void td_drop_lease(td_lease *l);
+void td_forget_lease(td_lease *l);
 
 /* ---- shape.c: under the lock ---- */
 int td_desc_from_wire(const Td__Wire__Desc *d, td_desc *out, td_error *e);

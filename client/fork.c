@@ -110,6 +110,7 @@ static void forget_parent(td_client *c)
     c->waiting = 0;
     pthread_cond_init(&c->wake, NULL);
     td_forget_leases(c);
+    td_link_forget(c);
     c->last_lease = 0;
     td_reader_deinit(&c->reader);
     td_reader_init(&c->reader, true);

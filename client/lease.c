@@ -10,7 +10,7 @@
 
 enum { INLINE_DATA = 32 << 10 };
 
-static void drop_lease(td_lease *l)
+void td_drop_lease(td_lease *l)
 {
     td_client *c = l->client;
     td_forget_wait(c, &l->wait);
@@ -25,13 +25,17 @@ static void drop_lease(td_lease *l)
     free(l);
 }
 
+void td_forget_lease(td_lease *l)
+{
+    if (l->mapping >= 0) l->client->mappings[l->mapping].users--;
+    free(l);
+}
+
 void td_forget_leases(td_client *c)
 {
     for (int i = 0; i < TD_SPARE_LEASES; i++) {
-        td_lease *l = c->spares[i];
+        if (c->spares[i]) td_forget_lease(c->spares[i]);
         c->spares[i] = NULL;
-        if (l && l->mapping >= 0) c->mappings[l->mapping].users--;
-        free(l);
     }
 }
 
@@ -46,7 +50,7 @@ static int on_lease(td_client *c, td_wait *w, const td_reply *r, int *fd, td_err
     return td_map_address(c, r->address, fd, &l->mapping, &l->bytes, e);
 }
 
-static td_lease *ask_lease(td_client *c, uint64_t bytes)
+td_lease *td_ask_lease(td_client *c, uint64_t bytes)
 {
     td_lease *l = calloc(1, sizeof *l);
     if (!l) {
@@ -60,7 +64,7 @@ static td_lease *ask_lease(td_client *c, uint64_t bytes)
     Td__Wire__Call call = TD__WIRE__CALL__INIT;
     call.lease = &lease;
     if (!td_ask_later(c, &call, -1, &l->wait)) return l;
-    drop_lease(l);
+    td_drop_lease(l);
     return NULL;
 }
 
@@ -71,7 +75,7 @@ static td_lease *take_spare(td_client *c, uint64_t bytes)
         if (!l || l->size != bytes) continue;
         c->spares[i] = NULL;
         if (td_await(c, &l->wait, "lease") == TD_OK) return l;
-        drop_lease(l); /* there was no room for it ahead of time; there may be by now */
+        td_drop_lease(l); /* there was no room for it ahead of time; there may be by now */
     }
     return NULL;
 }
@@ -79,9 +83,9 @@ static td_lease *take_spare(td_client *c, uint64_t bytes)
 static void fetch_ahead(td_client *c, uint64_t bytes)
 {
     td_lease **last = &c->spares[TD_SPARE_LEASES - 1];
-    if (*last) drop_lease(*last);
+    if (*last) td_drop_lease(*last);
     memmove(c->spares + 1, c->spares, (TD_SPARE_LEASES - 1) * sizeof c->spares[0]);
-    c->spares[0] = ask_lease(c, bytes);
+    c->spares[0] = td_ask_lease(c, bytes);
 }
 
 /* Under the lock. */
@@ -91,9 +95,9 @@ static td_lease *new_lease(td_client *c, uint64_t bytes)
     c->last_lease = bytes;
     td_lease *l = take_spare(c, bytes);
     if (!l) {
-        l = c->lost ? NULL : ask_lease(c, bytes);
+        l = c->lost ? NULL : td_ask_lease(c, bytes);
         if (l && td_await(c, &l->wait, "lease")) {
-            drop_lease(l);
+            td_drop_lease(l);
             l = NULL;
         }
     }
@@ -125,7 +129,7 @@ TD_API void td_lease_free(td_lease *l)
     td_client *c = l->client;
     td_release(l->whole);
     td_lock(c);
-    drop_lease(l);
+    td_drop_lease(l);
     td_unlock(c);
 }
 
@@ -271,7 +275,7 @@ TD_API td_array *td_from_data(td_client *c, td_dtype dtype, td_ints shape, const
         td_lease *l = new_lease(c, bytes);
         if (l) memcpy(l->bytes, data, bytes);
         a = l ? announce(l, dtype, shape) : NULL;
-        if (l) drop_lease(l);
+        if (l) td_drop_lease(l);
     }
     td_leave(c);
     return a;

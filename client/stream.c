@@ -142,11 +142,11 @@ void td_poll_replies(td_client *c)
 /* ---- sleeping ---------------------------------------------------------------------------------------------------- */
 
 /* Another thread reads: wait until it stops or has something for us. False when nothing came for a slice of time. */
-static bool sleep_beside_reader(td_client *c)
+static bool sleep_beside_reader(td_client *c, bool sliced)
 {
     int rc = 0;
     c->waiting++;
-    if (c->stop) {
+    if (sliced) {
         struct timespec t;
         clock_gettime(CLOCK_REALTIME, &t);
         t.tv_nsec += SLICE_MS * 1000000L;
@@ -159,23 +159,26 @@ static bool sleep_beside_reader(td_client *c)
     return rc == 0;
 }
 
+/* A slice of time at most, when the program may want to stop. */
+static long wait_on_socket(td_client *c, bool to_write, int ms, td_error *e)
+{
+    if (!to_write && ms < 0) return td_reader_fill(&c->reader, c->socket, false, e);
+    struct pollfd p = {c->socket, (short)(POLLIN | (to_write ? POLLOUT : 0)), 0};
+    if (poll(&p, 1, ms) <= 0) return -ETIMEDOUT;
+    return p.revents & (POLLIN | POLLHUP | POLLERR) ? td_reader_fill(&c->reader, c->socket, true, e) : -EAGAIN;
+}
+
 /* Be the reader until something came, the socket takes bytes again, a slice of time has passed, or a signal came: false
  * in the last two cases. */
 static bool sleep_as_reader(td_client *c, bool to_write)
 {
     td_error e = {0};
-    bool woken = true;
-    long n;
     c->reading = true;
-    bool stop = c->stop != NULL;
+    int ms = c->stop ? SLICE_MS : -1;
     pthread_mutex_unlock(&c->lock);
-    if (to_write || stop) {
-        struct pollfd p = {c->socket, (short)(POLLIN | (to_write ? POLLOUT : 0)), 0};
-        woken = poll(&p, 1, stop ? SLICE_MS : -1) > 0;
-        n = p.revents & (POLLIN | POLLHUP | POLLERR) ? td_reader_fill(&c->reader, c->socket, true, &e) : -EAGAIN;
-    } else {
-        n = td_reader_fill(&c->reader, c->socket, false, &e);
-    }
+    long n = c->reader.ring ? td_link_wait(c, to_write, ms, &e) : wait_on_socket(c, to_write, ms, &e);
+    bool woken = n != -ETIMEDOUT;
+    if (!woken) n = -EAGAIN;
     pthread_mutex_lock(&c->lock);
     handle_filled(c, n, &e);
     c->reading = false;
@@ -203,13 +206,13 @@ static bool sleep_on_socket(td_client *c, bool to_write)
     td_step_aside();
     if (!c->reading) {
         woken = sleep_as_reader(c, to_write);
-    } else if (to_write) {
+    } else if (to_write && !c->writer.ring) {
         struct pollfd p = {c->socket, POLLOUT, 0};
         pthread_mutex_unlock(&c->lock);
         woken = poll(&p, 1, SLICE_MS) > 0;
         pthread_mutex_lock(&c->lock);
     } else {
-        woken = sleep_beside_reader(c);
+        woken = sleep_beside_reader(c, c->stop || to_write);
     }
     if (woken && ++c->wakes < WAKES) return true;
     return !asked_to_stop(c);
@@ -359,6 +362,8 @@ int td_ask(td_client *c, Td__Wire__Call *call, int fd, td_wait *w)
 
 int td_await(td_client *c, td_wait *w, const char *op)
 {
+    if (!w->done && c->reader.ring) td_poll_replies(c); /* costs no system call */
+    if (!w->done) td_link_advance(c);
     int rc = w->done ? TD_OK : td_push_all(c);
     while (!rc && !w->done)
         if (!sleep_on_socket(c, false)) rc = td_raise(TD_E_CANCELLED, op, "stopped while waiting for the daemon");

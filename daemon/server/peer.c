@@ -32,13 +32,17 @@ void td_peer_make_ready(td_peer *p)
     p->server->nready++;
 }
 
-static void wrote(void *arg)
+void td_peer_wrote(td_peer *p)
 {
-    td_peer *p = arg;
     if (p->dirty || p->closing) return;
     p->dirty = true;
     p->next_dirty = p->server->dirty;
     p->server->dirty = p;
+}
+
+static void wrote(void *arg)
+{
+    td_peer_wrote(arg);
 }
 
 static void resume(void *arg)
@@ -58,6 +62,11 @@ static void admit(void *arg, bool on)
     setsockopt(p->fd, SOL_SOCKET, SO_PASSRIGHTS, &value, sizeof value);
 }
 
+static void offer_ring(void *arg, td_ring_memory *m)
+{
+    ((td_peer *)arg)->ring_offered = m;
+}
+
 static void poll_event(uv_poll_t *h, int status, int events);
 
 /* Arm the poll for just what matters now; costs system calls only on a change. Readiness that is not wanted is left
@@ -65,8 +74,9 @@ static void poll_event(uv_poll_t *h, int status, int events);
 static void arm(td_peer *p, bool drop_unwanted)
 {
     if (p->closing) return;
-    int want = p->eof || p->broken ? 0 : UV_DISCONNECT | (p->wants ? UV_READABLE : 0);
-    if (p->full && !p->broken) want |= UV_WRITABLE;
+    bool ring = p->reader.ring;
+    int want = p->eof || p->broken ? 0 : UV_DISCONNECT | (p->wants || ring ? UV_READABLE : 0);
+    if (p->full && !p->broken && !ring) want |= UV_WRITABLE;
     if (want && !drop_unwanted) want |= p->events & UV_READABLE;
     if (want == p->events) return;
     p->events = want;
@@ -105,6 +115,7 @@ static void unlink_ready(td_peer *p)
                 break;
             }
     p->ready = p->dirty = false;
+    td_peer_forget_ring(p);
 }
 
 void td_peer_close(td_peer *p)
@@ -123,8 +134,7 @@ void td_peer_close(td_peer *p)
     uv_close((uv_handle_t *)&p->poll, poll_closed);
 }
 
-/* Tell the peer why, as far as its socket takes it, and end the connection. */
-static void end_with(td_peer *p, const td_error *why)
+void td_peer_end_with(td_peer *p, const td_error *why)
 {
     td_log(TD_LOG_INFO, "ending the connection of pid %u: %s", p->id.pid, why->message);
     Td__Wire__Event event;
@@ -157,7 +167,8 @@ static int take_frame(td_peer *p, td_error *e)
     if (p->session) {
         rc = td_session_frame(p->session, &f, e);
     } else {
-        td_session_io io = {.writer = &p->writer, .wrote = wrote, .resume = resume, .admit = admit, .arg = p};
+        td_session_io io = {
+            .writer = &p->writer, .wrote = wrote, .resume = resume, .admit = admit, .ring = offer_ring, .arg = p};
         rc = td_session_new(&p->session, &p->server->sessions, &io, &p->id, &f, e);
     }
     if (f.fd >= 0) {
@@ -185,6 +196,7 @@ static td_run work(td_peer *p, td_error *e)
     for (;;) {
         td_run r = p->session ? td_session_run(p->session, turn, e) : TD_RUN_IDLE;
         if (r != TD_RUN_IDLE) return r;
+        if (p->ring_offered) td_peer_use_ring(p);
         if (td_writer_pending(&p->writer) > p->server->sessions.max_unread) return TD_RUN_STALLED;
         if (turn <= 0) return td_reader_ready(&p->reader) ? TD_RUN_MORE : TD_RUN_IDLE;
         turn -= TD_TURN_RECORDS / 4; /* a frame costs as much as some records */
@@ -207,7 +219,7 @@ void td_peer_turn(td_peer *p)
     }
     p->stalled = r == TD_RUN_STALLED;
     if (r == TD_RUN_FATAL) {
-        end_with(p, &e);
+        td_peer_end_with(p, &e);
         return;
     }
     bool over = p->eof && ((r == TD_RUN_IDLE && !filled) || (p->session && td_session_waits(p->session)) || p->broken ||
@@ -218,6 +230,7 @@ void td_peer_turn(td_peer *p)
     }
     if (r == TD_RUN_MORE || (r == TD_RUN_IDLE && p->eof)) td_peer_make_ready(p);
     p->wants = r == TD_RUN_IDLE;
+    if (p->reader.ring) td_peer_watch_ring(p);
     arm(p, false);
 }
 
@@ -258,10 +271,14 @@ static void poll_event(uv_poll_t *h, int status, int events)
         p->events = 0; /* libuv has stopped it on an error; on a disconnect there is nothing more to learn */
         uv_poll_stop(h);
     }
+    if (p->reader.ring && events & UV_READABLE) {
+        td_peer_bell(p);
+        if (p->closing) return;
+    }
     if (events & UV_WRITABLE) wrote(p);
     if (events & UV_READABLE) {
         p->came = true;
-        if (!p->wants && !p->ready) arm(p, true); /* one who waits for a turn will look anyway */
+        if (!p->wants && !p->ready && !p->reader.ring) arm(p, true); /* one who waits for a turn will look anyway */
     }
     if (p->wants || p->eof || events & UV_WRITABLE) td_peer_make_ready(p);
 }
@@ -330,7 +347,8 @@ static void welcome(td_server *s, int fd)
     p->reader.discard_arg = s;
     td_writer_init(&p->writer);
     int off = 0;
-    p->suspect = setsockopt(fd, SOL_SOCKET, SO_PASSRIGHTS, &off, sizeof off) != 0; /* refused by the kernel, if it can */
+    p->suspect =
+        setsockopt(fd, SOL_SOCKET, SO_PASSRIGHTS, &off, sizeof off) != 0; /* refused by the kernel, if it can */
     p->poll.data = p;
     if (uv_poll_init(&s->loop, &p->poll, fd) != 0) {
         free(p);

@@ -124,6 +124,7 @@ static void after_events(uv_check_t *h)
     int rounds = ROUNDS;
     do {
         s->resumed = false;
+        td_rings_look(s);
         run_turns(s);
         flush_all(s);
     } while (s->resumed && --rounds);
@@ -134,7 +135,7 @@ static void after_events(uv_check_t *h)
         if (next == UINT64_MAX) uv_timer_stop(&s->deadlines);
         else uv_timer_start(&s->deadlines, deadline_passed, next + 1, 0);
     }
-    set_spinning(s, s->first_ready || s->dirty || more);
+    set_spinning(s, s->first_ready || s->dirty || more || !td_rings_rest(s));
     end_if_done(s);
 }
 

@@ -1,20 +1,21 @@
 /* The server: sockets, peers, turns, signals. Everything that touches libuv is in this room.
  *
- * One loop thread. Each peer gets a bounded turn, then the next; replies are flushed at the end of a turn. A peer that does not
- * read its replies, or that has work pending, is not read from. */
+ * One loop thread. Each peer gets a bounded turn, then the next; replies are flushed at the end of a turn. A peer that
+ * does not read its replies, or that has work pending, is not read from. */
 #ifndef TENSORD_SERVER_SERVER_H
 #define TENSORD_SERVER_SERVER_H
 
 #include "daemon/server/listen.h"
 #include "daemon/server/options.h"
 #include "daemon/session/session.h"
+#include "proto/patience.h"
 
 #include <uv.h>
 
 #define TD_DISPOSE_AWAY (UINT64_C(8) << 20) /* segments of this size are freed by a helper thread */
 
 enum {
-    TD_TURN_RECORDS = 512,       /* of one peer, before the next has its turn */
+    TD_TURN_RECORDS = 512, /* of one peer, before the next has its turn */
     TD_MAX_PEERS = 65536,
     TD_SESSION_OBJECTS = 4 << 20, /* tensors and the like that one client, and one user, may hold */
     TD_UID_OBJECTS = 16 << 20
@@ -27,15 +28,19 @@ typedef struct td_peer {
     td_server *server;
     struct td_peer *next, *prev;             /* all peers */
     struct td_peer *next_ready, *next_dirty; /* queued for a turn, for a flush */
+    struct td_peer *next_watched;            /* its ring is looked at before the loop sleeps */
     bool ready, dirty, eof, broken, closing, blocked, stalled, full;
-    bool wants; /* input, when some comes; else it stays in the socket */
-    bool came;  /* input may be there: it is looked for in the next turn */
+    bool wants;     /* input, when some comes; else it stays in the socket */
+    bool came;      /* input may be there: it is looked for in the next turn */
     int fd, events; /* events: what the poll is armed for; -1: stopped */
     bool suspect;   /* its socket may hold descriptors of its making, which only a helper may close */
     int sent_fds;   /* descriptors handed over that the peer may not have received yet */
     uv_poll_t poll;
     td_reader reader;
     td_writer writer;
+    td_ring ring;
+    td_ring_memory *ring_offered; /* to go on through, once this turn is over */
+    bool watched;
     td_peer_id id;
     td_session *session;
     td_watch *watch;
@@ -54,6 +59,9 @@ struct td_server {
     uv_signal_t sigterm, sigint;
     uv_check_t check;
     td_peer *peers, *first_ready, **last_ready, *dirty;
+    td_peer *watched;          /* rings in use: nobody rings a bell for these */
+    uint64_t last_news, slept; /* ns: when a ring last had something, when the loop was last put to sleep with rings */
+    td_patience patience;
     uint32_t nready;
     uint64_t next_deadline; /* as the timer is set */
     td_watch *watches;
@@ -79,6 +87,19 @@ void td_peer_turn(td_peer *p);
 void td_peer_flush(td_peer *p);
 void td_peer_make_ready(td_peer *p);
 void td_peer_close(td_peer *p);
+/* Tell the peer why, as far as its socket takes it, and end the connection. */
+void td_peer_end_with(td_peer *p, const td_error *why);
+void td_peer_wrote(td_peer *p);
+
+/* ring.c: peers whose bytes go through shared memory */
+void td_peer_use_ring(td_peer *p);
+void td_peer_watch_ring(td_peer *p);
+void td_peer_forget_ring(td_peer *p);
+void td_peer_bell(td_peer *p);
+/* Give a turn to those who have written. */
+void td_rings_look(td_server *s);
+/* May the loop sleep? False: something came, or is likely to come at once. */
+bool td_rings_rest(td_server *s);
 
 /* aside.c: what a client's descriptor may make hang, on threads that nothing else waits for */
 int td_aside_init(td_server *s, td_error *e);

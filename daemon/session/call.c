@@ -171,6 +171,7 @@ static int dispatch(td_session *s, const Td__Wire__Call *c, const char **name, t
     if (*name = "info", c->info) return call_info(s, n, c->info, e);
     if (*name = "status", c->status) return td_status_reply(s, n, c->status->what, e);
     if (*name = "import", c->import) return td_call_import(s, n, c->import, e);
+    if (*name = "ring", c->ring) return td_call_ring(s, n, c->ring, e);
     if (*name = "unmapped", c->unmapped) return call_unmapped(s, n);
     *name = "call";
     return td_fail(e, TD_E_UNSUPPORTED, "this daemon (version %s) does not know the call; is the client newer?",

@@ -41,17 +41,39 @@ int td_lease_new(td_session *s, uint64_t bytes, td_lease **out, uint64_t *lack, 
     return TD_OK;
 }
 
-void td_lease_take(td_session *s, td_lease *l, td_extent *extent)
+static void end_lease(td_session *s, td_lease *l, td_extent *extent)
 {
-    HASH_DEL(s->leases, l);
     td_account_discharge(s->account, lease_cost(l->bytes), 1);
     if (extent) *extent = l->extent;
     else td_heap_release(s->heap, &l->extent);
     free(l);
 }
 
+void td_lease_take(td_session *s, td_lease *l, td_extent *extent)
+{
+    HASH_DEL(s->leases, l);
+    end_lease(s, l, extent);
+}
+
+static int make_ring(td_session *s, td_lease *l, td_error *e)
+{
+    if (s->ring) return td_fail(e, TD_E_EXISTS, "the connection has a ring already");
+    if (l->bytes < sizeof(td_ring_memory))
+        return td_fail(e, TD_E_INVALID, "a ring takes %zu bytes; the lease has %llu", sizeof(td_ring_memory),
+                       (unsigned long long)l->bytes);
+    HASH_DEL(s->leases, l);
+    s->ring = l;
+    s->all->rings++;
+    return TD_OK;
+}
+
 void td_leases_deinit(td_session *s)
 {
+    if (s->ring) {
+        end_lease(s, s->ring, NULL);
+        s->ring = NULL;
+        s->all->rings--;
+    }
     while (s->leases) td_lease_take(s, s->leases, NULL);
 }
 
@@ -209,6 +231,18 @@ static int wait_for_others(td_session *s, uint64_t left, td_error *e)
     s->wait = (td_wait_state){0};
     s->waits_for_lease = false;
     return too_late(e, what);
+}
+
+int td_call_ring(td_session *s, uint64_t serial, const Td__Wire__Ring *q, td_error *e)
+{
+    td_lease *l = td_lease_find(s, q->lease);
+    if (!l) return td_fail(e, TD_E_NOT_FOUND, "there is no lease %u", q->lease);
+    if (!s->io.ring) return td_fail(e, TD_E_UNSUPPORTED, "this connection takes no ring");
+    int rc = make_ring(s, l, e);
+    if (rc) return rc;
+    td_reply_ok(s, serial);
+    s->io.ring(s->io.arg, td_extent_data(&l->extent));
+    return TD_OK;
 }
 
 static void write_lease_ready(void *arg)

@@ -16,6 +16,7 @@ typedef struct td_session_io {
     void (*wrote)(void *arg);   /* there is something in the writer */
     void (*resume)(void *arg);  /* run me again soon: called from within other calls, so only take note */
     void (*admit)(void *arg, bool on); /* may a descriptor come in now? NULL: never */
+    void (*ring)(void *arg, td_ring_memory *m); /* once idle, go on through this; NULL: it cannot */
     void *arg;
 } td_session_io;
 
@@ -25,6 +26,7 @@ typedef struct td_sessions {
     td_session *first;
     uint32_t count, next_id;
     td_session *throttled; /* suspended until tasks end */
+    uint32_t rings;        /* sessions whose frames go through shared memory */
     uint64_t descriptors;  /* that were handed out and are counted by the server */
     uint64_t inline_limit; /* bytes of a value in a reply */
     size_t max_unread;     /* bytes of replies that the peer has not read: more, and its records wait */

@@ -98,6 +98,7 @@ struct td_session {
     td_account *account;
     td_objects objects;
     td_lease *leases;
+    td_lease *ring; /* what the connection's ring lies in: off the list; NULL: it has none */
     uint32_t next_lease;
     td_queue_handle *queues;
     td_sent *sent;
@@ -154,6 +155,7 @@ void td_queue_handle_free(td_session *s, td_queue_handle *h, bool died);
 
 /* leases.c */
 int td_call_lease(td_session *s, uint64_t serial, const Td__Wire__Lease *q, td_error *e);
+int td_call_ring(td_session *s, uint64_t serial, const Td__Wire__Ring *q, td_error *e);
 int td_call_lease_drop(td_session *s, uint64_t serial, const Td__Wire__LeaseDrop *q, td_error *e);
 int td_call_write_begin(td_session *s, uint64_t serial, const Td__Wire__WriteBegin *q, td_error *e);
 /* import.c */

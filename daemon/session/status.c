@@ -130,6 +130,7 @@ static void fill_status(table *b, td_session *s)
     key_value(b, "version", text(b, TD_VERSION));
     key_value(b, "uptime_s", real((double)(td_now_ms() - v->started_ms) / 1000));
     key_value(b, "sessions", integer(s->all->count));
+    key_value(b, "rings", integer(s->all->rings));
     key_value(b, "tensors", integer(live.tensors));
     key_value(b, "storages", integer(live.storages));
     key_value(b, "causes", integer(live.causes));

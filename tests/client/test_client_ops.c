@@ -182,7 +182,7 @@ static void steady_puts_wait_for_nobody(void)
         td_scope_end(&round);
     }
     CU_ASSERT_TRUE(status_of(c, "bytes_used") < 6 << 20);
-    CU_ASSERT_TRUE(status_of(c, "bytes_committed") < 16 << 20);
+    CU_ASSERT_TRUE(status_of(c, "bytes_committed") < 24 << 20); /* of 50 MB that were put; segments double */
     end();
 }
 

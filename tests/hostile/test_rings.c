@@ -1,0 +1,341 @@
+/* Rings in the hands of clients without manners: wrong leases, impossible positions, bells without end, readers that
+ * never read, ends in the middle. The same counts before and after as in test_hostile.c. */
+#include "tests/support/daemon.h"
+#include "tests/support/raw.h"
+#include "tests/unit/cunit_main.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+static test_daemon d;
+static int64_t base[RAW_COUNTED];
+
+static int start(void)
+{
+    return test_daemon_start(&d, (const char *[]){"--memory", "64M", "--workers", "2", NULL}) &&
+                   raw_count(d.socket, base)
+               ? 0
+               : 1;
+}
+
+static int stop(void)
+{
+    return test_daemon_stop(&d);
+}
+
+static void back_to_normal(void)
+{
+    CU_ASSERT_TRUE(raw_count_again(d.socket, base, 6000));
+    CU_ASSERT_TRUE(test_daemon_alive(&d));
+}
+
+/* A client with a lease, mapped. */
+typedef struct ringer {
+    raw r;
+    uint32_t lease;
+    unsigned char *segment;
+    uint64_t size;
+    td_ring_memory *memory;
+    td_ring ring;
+    td_writer writer;
+} ringer;
+
+static void ringer_open(ringer *x, uint64_t bytes)
+{
+    *x = (ringer){0};
+    CU_ASSERT_TRUE_FATAL(raw_open(&x->r, d.socket));
+    Td__Wire__Lease lease = TD__WIRE__LEASE__INIT;
+    lease.bytes = bytes;
+    Td__Wire__Call call = TD__WIRE__CALL__INIT;
+    call.lease = &lease;
+    Td__Wire__Reply *reply = raw_ask(&x->r, &call);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(reply);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(reply->address);
+    x->lease = reply->lease;
+    x->size = reply->address->segment_size;
+    x->segment = mmap(NULL, x->size, PROT_READ | PROT_WRITE, MAP_SHARED, raw_fd, 0);
+    CU_ASSERT_NOT_EQUAL_FATAL(x->segment, MAP_FAILED);
+    x->memory = (td_ring_memory *)(x->segment + reply->address->offset);
+    td_writer_init(&x->writer);
+}
+
+static void ringer_close(ringer *x)
+{
+    td_writer_deinit(&x->writer);
+    munmap(x->segment, x->size);
+    raw_close(&x->r);
+}
+
+/* The code of the answer. */
+static uint32_t ask_ring(ringer *x, uint32_t lease)
+{
+    Td__Wire__Ring ring = TD__WIRE__RING__INIT;
+    ring.lease = lease;
+    Td__Wire__Call call = TD__WIRE__CALL__INIT;
+    call.ring = &ring;
+    Td__Wire__Reply *reply = raw_ask(&x->r, &call);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(reply);
+    return reply->error ? reply->error->code : TD_OK;
+}
+
+static void to_ring(ringer *x)
+{
+    td_ring_clear(x->memory);
+    CU_ASSERT_EQUAL_FATAL(ask_ring(x, x->lease), TD_OK);
+    td_ring_init(&x->ring, x->memory, false);
+    td_reader_use_ring(&x->r.reader, &x->ring, x->r.fd);
+    td_writer_use_ring(&x->writer, &x->ring);
+}
+
+static void send_status(ringer *x, uint64_t serial)
+{
+    Td__Wire__Status status = TD__WIRE__STATUS__INIT;
+    status.what = (char *)"status";
+    Td__Wire__Call call = TD__WIRE__CALL__INIT;
+    call.serial = serial;
+    call.status = &status;
+    uint8_t *p = td_writer_begin(&x->writer, 256);
+    td_writer_end(&x->writer, td__wire__call__pack(&call, p), TD_FRAME_CALL, -1);
+}
+
+/* Does the answer with this serial come through the ring? */
+static bool answered(ringer *x, uint64_t serial)
+{
+    td_error e;
+    td_frame f;
+    for (uint64_t until = test_now_ms() + 10000; test_now_ms() < until;) {
+        int got = td_reader_next(&x->r.reader, &f, &e);
+        td_writer_flush(&x->writer, x->r.fd, true, NULL);
+        if (got < 0) return false;
+        if (got > 0 && f.kind == TD_FRAME_REPLY) {
+            td_arena_reset(&x->r.arena);
+            Td__Wire__Reply *r = td__wire__reply__unpack(&x->r.arena.allocator, f.bytes, f.payload);
+            if (r && r->serial == serial) return true;
+        } else if (td_reader_fill(&x->r.reader, x->r.fd, true, &e) == -EAGAIN) {
+            test_sleep_ms(1);
+        }
+    }
+    return false;
+}
+
+static void wrong_leases(void)
+{
+    ringer x;
+    ringer_open(&x, sizeof(td_ring_memory) - 1);
+    CU_ASSERT_EQUAL(ask_ring(&x, x.lease), TD_E_INVALID);
+    CU_ASSERT_EQUAL(ask_ring(&x, x.lease + 1), TD_E_NOT_FOUND);
+    CU_ASSERT_EQUAL(ask_ring(&x, 0), TD_E_NOT_FOUND);
+    CU_ASSERT_TRUE(raw_status(&x.r, "rings") == 0); /* and the socket still works */
+    ringer_close(&x);
+    back_to_normal();
+}
+
+static void works_and_is_counted(void)
+{
+    ringer x;
+    raw other;
+    ringer_open(&x, sizeof(td_ring_memory));
+    to_ring(&x);
+    for (uint64_t i = 1; i < 200; i++) {
+        send_status(&x, i);
+        CU_ASSERT_EQUAL_FATAL(td_writer_flush(&x.writer, x.r.fd, true, NULL), 0);
+        CU_ASSERT_TRUE_FATAL(answered(&x, i));
+    }
+    CU_ASSERT_TRUE(raw_open(&other, d.socket));
+    CU_ASSERT_EQUAL(raw_status(&other, "rings"), 1);
+    raw_close(&other);
+    ringer_close(&x);
+    back_to_normal();
+}
+
+/* Its lease is no longer one: not to be dropped, put or made a ring again. */
+static void lease_is_taken(void)
+{
+    ringer x;
+    ringer_open(&x, sizeof(td_ring_memory));
+    to_ring(&x);
+    Td__Wire__LeaseDrop drop = TD__WIRE__LEASE_DROP__INIT;
+    Td__Wire__Ring ring = TD__WIRE__RING__INIT;
+    for (int i = 0; i < 2; i++) {
+        Td__Wire__Call call = TD__WIRE__CALL__INIT;
+        call.serial = (uint64_t)i + 1;
+        drop.lease = ring.lease = x.lease;
+        if (i) call.ring = &ring;
+        else call.lease_drop = &drop;
+        uint8_t *p = td_writer_begin(&x.writer, 256);
+        td_writer_end(&x.writer, td__wire__call__pack(&call, p), TD_FRAME_CALL, -1);
+        td_writer_flush(&x.writer, x.r.fd, true, NULL);
+        CU_ASSERT_TRUE(answered(&x, (uint64_t)i + 1));
+    }
+    send_status(&x, 9);
+    td_writer_flush(&x.writer, x.r.fd, true, NULL);
+    CU_ASSERT_TRUE(answered(&x, 9));
+    ringer_close(&x);
+    back_to_normal();
+}
+
+static bool ended(ringer *x)
+{
+    uint8_t b[64];
+    for (int i = 0; i < 200; i++) {
+        struct pollfd p = {x->r.fd, POLLIN, 0};
+        if (poll(&p, 1, 50) == 1 && recv(x->r.fd, b, sizeof b, MSG_DONTWAIT) == 0) return true;
+    }
+    return false;
+}
+
+static void impossible_positions(void)
+{
+    static const uint32_t far[] = {TD_RING_PIPE + 1, UINT32_MAX, UINT32_C(1) << 31};
+    for (size_t i = 0; i < 6; i++) {
+        ringer x;
+        ringer_open(&x, sizeof(td_ring_memory));
+        to_ring(&x);
+        if (i < 3) {
+            atomic_store(&x.memory->ends[0].head, far[i]);
+        } else { /* where it reads: seen with the next reply */
+            atomic_store(&x.memory->ends[1].tail, 1 + (uint32_t)i);
+            send_status(&x, 1);
+            td_writer_flush(&x.writer, x.r.fd, true, NULL);
+        }
+        send(x.r.fd, "", 1, MSG_NOSIGNAL);
+        CU_ASSERT_TRUE(ended(&x));
+        ringer_close(&x);
+    }
+    back_to_normal();
+}
+
+/* All of the shared words rewritten at random while it works. */
+static void words_at_random(void)
+{
+    unsigned seed = 5;
+    for (int i = 0; i < 60; i++) {
+        ringer x;
+        ringer_open(&x, sizeof(td_ring_memory));
+        to_ring(&x);
+        for (int k = 0; k < 20; k++) {
+            send_status(&x, (uint64_t)k + 1);
+            td_writer_flush(&x.writer, x.r.fd, true, NULL);
+            td_ring_ends *e = &x.memory->ends[rand_r(&seed) % 2];
+            _Atomic uint32_t *words[] = {&e->head, &e->full, &e->tail, &e->asleep};
+            atomic_store(words[rand_r(&seed) % 4], (uint32_t)rand_r(&seed) % (k % 2 ? 3000 : 70000));
+            send(x.r.fd, "", 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+        }
+        ringer_close(&x);
+    }
+    back_to_normal();
+}
+
+/* Frames of nonsense, larger than the ring or cut short, through the ring. */
+static void bad_frames(void)
+{
+    for (int i = 0; i < 4; i++) {
+        ringer x;
+        ringer_open(&x, sizeof(td_ring_memory));
+        to_ring(&x);
+        uint8_t h[64];
+        memset(h, 0xff, sizeof h);
+        td_frame_put_header(h,
+                            i == 0   ? TD_FRAME_MAX + 1
+                            : i == 1 ? 48
+                            : i == 2 ? 10
+                                     : 1000,
+                            i == 1 ? 99 : TD_FRAME_BATCH, i == 2);
+        CU_ASSERT_EQUAL(td_ring_write(&x.ring, h, sizeof h), (long)sizeof h);
+        send(x.r.fd, "", 1, MSG_NOSIGNAL);
+        if (i < 3) CU_ASSERT_TRUE(ended(&x));
+        ringer_close(&x); /* in the middle of a frame, the last time */
+    }
+    back_to_normal();
+}
+
+/* Bells without end, a descriptor among them. */
+static void bell_ringer(void)
+{
+    ringer x;
+    ringer_open(&x, sizeof(td_ring_memory));
+    to_ring(&x);
+    uint8_t bells[4096] = {0};
+    for (int i = 0; i < 2000; i++) send(x.r.fd, bells, sizeof bells, MSG_NOSIGNAL | MSG_DONTWAIT);
+    send_status(&x, 1);
+    td_writer_flush(&x.writer, x.r.fd, true, NULL);
+    CU_ASSERT_TRUE(answered(&x, 1));
+    int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    raw_bytes_fds(&x.r, "x", 1, &fd, 1);
+    close(fd);
+    send_status(&x, 2);
+    td_writer_flush(&x.writer, x.r.fd, true, NULL);
+    test_sleep_ms(50);
+    ringer_close(&x);
+    back_to_normal();
+}
+
+/* Asks and never takes an answer: the daemon stops reading, holds no more than its buffers, and goes on for others. */
+static void never_reads(void)
+{
+    ringer x;
+    raw other;
+    ringer_open(&x, sizeof(td_ring_memory));
+    to_ring(&x);
+    uint64_t sent = 0;
+    for (int idle = 0; idle < 100 && sent < 200000;) {
+        if (td_writer_pending(&x.writer) < 4096) send_status(&x, ++sent);
+        if (td_writer_flush(&x.writer, x.r.fd, true, NULL) == 0) idle = 0;
+        else test_sleep_ms(2), idle++;
+    }
+    CU_ASSERT_TRUE(sent < 200000); /* it was stopped */
+    CU_ASSERT_TRUE(raw_open(&other, d.socket));
+    CU_ASSERT_EQUAL(raw_status(&other, "rings"), 1);
+    raw_close(&other);
+    uint64_t last = sent;
+    CU_ASSERT_TRUE(answered(&x, last - 1)); /* once it reads, everything comes */
+    ringer_close(&x);
+    back_to_normal();
+}
+
+/* What was written before the end is still worked off: the item is in the queue, the name is there. */
+static void written_before_the_end(void)
+{
+    ringer x;
+    raw other;
+    CU_ASSERT_TRUE_FATAL(raw_open(&other, d.socket));
+    ringer_open(&x, sizeof(td_ring_memory));
+    raw_zeros(&x.r, 1, 4);
+    to_ring(&x);
+    Td__Wire__Publish publish = TD__WIRE__PUBLISH__INIT;
+    publish.name = (char *)"last-words";
+    publish.id = 1;
+    Td__Wire__Call call = TD__WIRE__CALL__INIT;
+    call.serial = 1;
+    call.publish = &publish;
+    uint8_t *p = td_writer_begin(&x.writer, 256);
+    td_writer_end(&x.writer, td__wire__call__pack(&call, p), TD_FRAME_CALL, -1);
+    td_writer_flush(&x.writer, x.r.fd, true, NULL);
+    ringer_close(&x);
+    Td__Wire__Open open = TD__WIRE__OPEN__INIT;
+    open.name = (char *)"last-words";
+    open.id = 1;
+    open.timeout_ms = 3000;
+    call = (Td__Wire__Call)TD__WIRE__CALL__INIT;
+    call.open = &open;
+    Td__Wire__Reply *r = raw_ask(&other, &call);
+    CU_ASSERT_TRUE(r && !(r->error && r->error->code));
+    Td__Wire__Drop drop = TD__WIRE__DROP__INIT;
+    drop.name = (char *)"last-words";
+    call = (Td__Wire__Call)TD__WIRE__CALL__INIT;
+    call.drop = &drop;
+    raw_ask(&other, &call);
+    raw_close(&other);
+    back_to_normal();
+}
+
+TD_CUNIT_MAIN_WITH("rings", start, stop, {"wrong leases", wrong_leases},
+                   {"it works and is counted", works_and_is_counted}, {"its lease is taken", lease_is_taken},
+                   {"impossible positions", impossible_positions}, {"words at random", words_at_random},
+                   {"bad frames", bad_frames}, {"bells without end", bell_ringer}, {"never reads", never_reads},
+                   {"written before the end", written_before_the_end})
