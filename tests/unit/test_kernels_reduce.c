@@ -375,6 +375,53 @@ static void softmaxes(void)
     td_isa_use(td_isa_level());
 }
 
+/* Columns that lie side by side, in one block and in several; matrices of a batch in another order. */
+static void softmax_columns(void)
+{
+    static const char *const ops[] = {"softmax", "log_softmax", "softmax_backward", "log_softmax_backward"};
+    static const int64_t shapes[][3] = {{3, 20, 16}, {2, 1500, 70}, {1, 300, 700}, {2, 1100, 33}};
+    for (int round = 0; round < 16; round++) {
+        const int64_t *shape = shapes[round / 4];
+        const char *op = ops[round % 4];
+        box a = box_new(TD_FLOAT32, 3, shape, ROW_MAJOR), b = box_new(TD_FLOAT32, 3, shape, ROW_MAJOR),
+            y = box_new(TD_FLOAT32, 3, shape, ROW_MAJOR);
+        box_fill(&a);
+        for (int64_t i = 0; i < box_numel(&b); i++) box_set(&b, i, (double)random_below(5) / 8 - 0.5);
+        bool forward = round % 4 < 2;
+        int64_t width = shape[2], length = shape[1];
+        for (int64_t r = 0; forward && r < length; r++) {
+            box_set(&a, r * width + 1, -INFINITY);                     /* a column of nothing */
+            if (r < length - 5) box_set(&a, r * width + 2, -INFINITY); /* one whose first block is nothing */
+        }
+        if (forward) box_set(&a, 7 * width + 3, NAN), box_set(&a, 9 * width + 4, INFINITY);
+        call c;
+        call_begin(&c, op, TD_FLOAT32);
+        call_attr(&c, 0, A_INT(1));
+        call_in(&c, &a);
+        if (!forward) call_in(&c, &b);
+        call_out(&c, &y);
+        CU_ASSERT_EQUAL(call_run_backwards(&c), 0);
+        int64_t wrong = 0;
+        for (int64_t i = 0; i < box_numel(&y); i += 1 + box_numel(&y) / 2000 * 13) {
+            bool none = forward && i < length * width && (i % width == 1 || i % width == 3 || i % width == 4);
+            double got = box_real(&y, i), want = none ? NAN : softmax_reference(op, &a, &b, i, 1);
+            double scale = forward ? 1 : sqrt((double)length) * 20;
+            wrong += none ? got == got : !(got == want || fabs(got - want) <= 4e-6 * (fabs(want) + scale));
+        }
+        for (int64_t r = 0; forward && r < length; r += 7) /* the columns with something odd in them, in particular */
+            for (int64_t j = 1; j < 6; j++) {
+                double got = box_real(&y, r * width + j);
+                double want = softmax_reference(op, &a, &b, r * width + j, 1);
+                wrong += j == 2 || j == 5 ? !(got == want || fabs(got - want) <= 4e-6 * (fabs(want) + 1)) : got == got;
+            }
+        CU_ASSERT_EQUAL(wrong, 0);
+        if (wrong) printf("%s, shape %d: %d wrong\n", op, round / 4, (int)wrong);
+        box_free(&a);
+        box_free(&b);
+        box_free(&y);
+    }
+}
+
 static void cumsums(void)
 {
     static const td_dtype types[] = {TD_FLOAT32, TD_FLOAT64, TD_FLOAT16, TD_INT64, TD_INT32, TD_BOOL};
@@ -649,5 +696,5 @@ static int init(void)
 
 TD_CUNIT_MAIN_WITH("kernels_reduce", init, NULL, {"reductions", reductions}, {"long sums", long_sums},
                    {"steady variance", steady_variance}, {"complex", complex_reductions}, {"empty and infinite", empty},
-                   {"sum to a shape", sums_to}, {"softmax", softmaxes}, {"cumsum", cumsums}, {"cat and stack", joins},
-                   {"moves", moves}, {"creation", creation})
+                   {"sum to a shape", sums_to}, {"softmax", softmaxes}, {"softmax of columns", softmax_columns},
+                   {"cumsum", cumsums}, {"cat and stack", joins}, {"moves", moves}, {"creation", creation})

@@ -63,8 +63,10 @@ static void merge(bn_stats *s, double n, double mean, double m2)
     }                                                                                                                  \
     TD_CLONES static void sums_##s(const T *g, const T *x, double mean, int64_t n, double *sum, double *dot)           \
     {                                                                                                                  \
-        *sum += (double)td_lanes_sum_##s(g, n);                                                                        \
-        *dot += (double)td_lanes_dot_##s(x, (T)mean, g, n);                                                            \
+        T a, b;                                                                                                        \
+        td_lanes_both_##s(x, (T)mean, g, NULL, n, &a, &b);                                                             \
+        *sum += (double)a;                                                                                             \
+        *dot += (double)b;                                                                                             \
     }                                                                                                                  \
     TD_CLONES static void gradient_##s(const T *g, const T *x, T *dx, double mean_in, double c, double gm, double xc,  \
                                        int64_t n)                                                                      \

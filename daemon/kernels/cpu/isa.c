@@ -3,6 +3,7 @@
 #include "daemon/kernels/cpu/vec/gemm.h"
 #include "daemon/kernels/cpu/vec/philox.h"
 #include "daemon/kernels/cpu/vec/reduce.h"
+#include "daemon/kernels/cpu/vec/softmax.h"
 #if defined(__x86_64__)
 #include <cpuid.h>
 #endif
@@ -14,9 +15,10 @@
     extern const td_reducers td_reduce_##ISA;                                                                          \
     extern const td_philox_fns td_philox_##ISA;                                                                        \
     extern const td_gemm_kernel td_gemm_##ISA;                                                                         \
+    extern const td_softmax_cols td_softmax_##ISA;                                                                     \
     static const td_isa isa_##ISA = {                                                                                  \
-        #ISA,          td_pw_table_##ISA, td_casts_##ISA, td_transpose_##ISA, &td_reduce_##ISA, &td_philox_##ISA,      \
-        &td_gemm_##ISA};
+        #ISA,           td_pw_table_##ISA, td_casts_##ISA, td_transpose_##ISA, &td_reduce_##ISA, &td_philox_##ISA,     \
+        &td_gemm_##ISA, &td_softmax_##ISA};
 
 DECLARE(base)
 const td_isa *td_isa_now = &isa_base;

@@ -26,17 +26,29 @@
     {                                                                                                                  \
         TD_LANES_LOOP(T, n, (x[i + j] - mean) * (x[i + j] - mean));                                                    \
     }                                                                                                                  \
-    TD_INLINE T td_lanes_dot_##s(const T *x, T mean, const T *y, int64_t n)                                            \
+    /* Both the sum of y z (of y, without z) and that of (x - mean) y z, reading once. */                              \
+    TD_INLINE void td_lanes_both_##s(const T *x, T mean, const T *y, const T *z, int64_t n, T *sum, T *dot)            \
     {                                                                                                                  \
-        TD_LANES_LOOP(T, n, (x[i + j] - mean) * y[i + j]);                                                             \
-    }                                                                                                                  \
-    TD_INLINE T td_lanes_dot3_##s(const T *x, T mean, const T *y, const T *z, int64_t n)                               \
-    {                                                                                                                  \
-        TD_LANES_LOOP(T, n, (x[i + j] - mean) * y[i + j] * z[i + j]);                                                  \
-    }                                                                                                                  \
-    TD_INLINE T td_lanes_dot2_##s(const T *y, const T *z, int64_t n)                                                   \
-    {                                                                                                                  \
-        TD_LANES_LOOP(T, n, y[i + j] * z[i + j]);                                                                      \
+        T a[TD_LANES] = {0}, b[TD_LANES] = {0};                                                                        \
+        for (int64_t i = 0; i < n; i += TD_LANES) {                                                                    \
+            const int64_t m = n - i < TD_LANES ? n - i : TD_LANES;                                                     \
+            if (m == TD_LANES)                                                                                         \
+                for (int64_t j = 0; j < TD_LANES; j++) {                                                               \
+                    const T v = z ? y[i + j] * z[i + j] : y[i + j];                                                    \
+                    a[j] += v;                                                                                         \
+                    b[j] += (x[i + j] - mean) * v;                                                                     \
+                }                                                                                                      \
+            else                                                                                                       \
+                for (int64_t j = 0; j < m; j++) {                                                                      \
+                    const T v = z ? y[i + j] * z[i + j] : y[i + j];                                                    \
+                    a[j] += v;                                                                                         \
+                    b[j] += (x[i + j] - mean) * v;                                                                     \
+                }                                                                                                      \
+        }                                                                                                              \
+        for (int w = TD_LANES / 2; w > 0; w /= 2)                                                                      \
+            for (int j = 0; j < w; j++) a[j] += a[j + w], b[j] += b[j + w];                                            \
+        *sum = a[0];                                                                                                   \
+        *dot = b[0];                                                                                                   \
     }
 
 TD_DEFINE_LANES(float, f)

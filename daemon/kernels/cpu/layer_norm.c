@@ -110,8 +110,21 @@ int td_cpu_plan_layer_norm(td_kcall *k, td_error *e)
     {                                                                                                                  \
         const T mean = (T)mean_in, rstd = (T)rstd_in;                                                                  \
         if (dx) {                                                                                                      \
-            const T sum = (w ? td_lanes_dot2_##s(g, w, n) : td_lanes_sum_##s(g, n)) / (T)n;                            \
-            const T dot = (w ? td_lanes_dot3_##s(x, mean, g, w, n) : td_lanes_dot_##s(x, mean, g, n)) * rstd / (T)n;   \
+            T sum, dot;                                                                                                \
+            if (w) td_lanes_both_##s(x, mean, g, w, n, &sum, &dot);                                                    \
+            else td_lanes_both_##s(x, mean, g, NULL, n, &sum, &dot);                                                   \
+            sum /= (T)n;                                                                                               \
+            dot *= rstd / (T)n;                                                                                        \
+            if (w && dw && db) { /* as it mostly is: all in one pass */                                                \
+                _Pragma("GCC ivdep") for (int64_t i = 0; i < n; i++)                                                   \
+                {                                                                                                      \
+                    const T gi = g[i], xhat = (x[i] - mean) * rstd;                                                    \
+                    dx[i] = rstd * (gi * w[i] - sum - xhat * dot);                                                     \
+                    dw[i] += gi * xhat;                                                                                \
+                    db[i] += gi;                                                                                       \
+                }                                                                                                      \
+                return;                                                                                                \
+            }                                                                                                          \
             if (w)                                                                                                     \
                 for (int64_t i = 0; i < n; i++) dx[i] = rstd * (g[i] * w[i] - sum - (x[i] - mean) * rstd * dot);       \
             else                                                                                                       \

@@ -54,6 +54,7 @@ extern const unsigned char td_pw_row_of[];
 struct td_reducers;
 struct td_philox_fns;
 struct td_gemm_kernel;
+struct td_softmax_cols;
 
 /* A set of loops for one instruction set. */
 typedef struct td_isa {
@@ -65,6 +66,7 @@ typedef struct td_isa {
     const struct td_reducers *reduce;
     const struct td_philox_fns *philox;
     const struct td_gemm_kernel *gemm;
+    const struct td_softmax_cols *softmax;
 } td_isa;
 
 /* The best set for this processor: chosen once by td_cpu_init, the portable one before. */

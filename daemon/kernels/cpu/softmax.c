@@ -2,6 +2,7 @@
  * cache as floats (or doubles), worked on there, and written once; a line that is contiguous and of that type is used
  * where it lies. */
 #include "daemon/kernels/cpu/plans.h"
+#include "daemon/kernels/cpu/softmax_cols.h"
 #include "daemon/kernels/cpu/tile.h"
 #include "daemon/kernels/cpu/vec/reduce.h"
 
@@ -108,6 +109,7 @@ static int plan(td_kcall *k, int op, int dim_attr)
     int64_t d = td_attr_int(k->attrs, dim_attr);
     int dim = (int)(d < 0 ? d + y->ndim : d);
     if (td_desc_numel(y) == 0) return TD_OK;
+    if (td_softmax_plan_cols(k, op, dim)) return TD_OK;
     l->op = (uint8_t)op;
     l->body = k->compute == TD_FLOAT64 ? 8 : 4;
     l->length = y->ndim ? y->shape[dim] : 1;
