@@ -53,8 +53,8 @@ def run(command, env, results):
 
 
 def torch_python():
-    """A python that can import torch, or the reason why there is none."""
-    for python in filter(None, (os.environ.get("TENSORD_TORCH_PYTHON"), "/usr/bin/python3", shutil.which("python3"))):
+    """The first python that can import torch (of $TENSORD_TORCH_PYTHON, $PATH, Debian's), or why there is none."""
+    for python in filter(None, (os.environ.get("TENSORD_TORCH_PYTHON"), shutil.which("python3"), "/usr/bin/python3")):
         if subprocess.run([python, "-c", "import torch"], stderr=subprocess.DEVNULL).returncode == 0:
             return python, None
     return None, "torch is not importable (python3-torch is not installed, and $TENSORD_TORCH_PYTHON names no other)"
