@@ -21,7 +21,11 @@ class Rand:
         return choices[self.int(0, len(choices) - 1)]
 
     def shape(self, lo=0, hi=4, most=6, least=1):
-        return [self.int(least, most) for _ in range(self.int(lo, hi))]
+        """Now and then with a dimension of size 0."""
+        sizes = [self.int(least, most) for _ in range(self.int(lo, hi))]
+        if sizes and self.int(0, 9) == 0:
+            sizes[self.int(0, len(sizes) - 1)] = 0
+        return sizes
 
     def t(self, shape, lo=-2.0, hi=2.0):
         if self.dtype == torch.bool:
@@ -649,6 +653,9 @@ op("arange", INTS)(lambda r: ([], [1, 9, 2, r.dtype], lambda: torch.arange(1, 9,
 op("linspace")(lambda r: ([], [-1.0, 2.0, 7, r.dtype], lambda: torch.linspace(-1, 2, 7, dtype=r.dtype)))
 op("eye", INTS)(lambda r: ([], [3, 4, r.dtype], lambda: torch.eye(3, 4, dtype=r.dtype)))
 
+# Inputs whose values are not repeated: which of two alike is chosen is open, a variance of 0 magnifies every rounding, and
+# what is written to must not overlap itself.
+UNREPEATED = {"max_dim", "min_dim", "argmax", "argmin", "sort", "topk", "max_pool2d", "layer_norm", "batch_norm"}
 # Inputs that must lie in memory as torch's copy of them does.
 CONTIGUOUS = {"view", "as_strided", "view_dtype"}
 

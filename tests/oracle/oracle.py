@@ -63,12 +63,17 @@ def dense(t):
     return struct.pack("<BB", NUMBER[t.dtype], t.dim()) + ints(t.shape) + raw(t)
 
 
-def lay_out(t, r):
-    """The same values somewhere in a larger storage: transposed, with gaps, or as they are. Gives (view, whole storage)."""
-    how = r.int(0, 3)
+def lay_out(t, r, repeat):
+    """The same values somewhere in a larger storage: transposed, with gaps, or as they are; or, with `repeat`, those of one place
+    of a dimension, seen again and again without a copy. Gives (view, whole storage)."""
+    how = r.int(0, 4 if repeat else 3)
     if t.dim() == 0 or t.numel() == 0 or how == 0:
         t = t.contiguous()
         return t, t.reshape(-1)
+    if how == 4:
+        d = r.int(0, t.dim() - 1)
+        one = t.narrow(d, 0, 1).contiguous()
+        return one.expand(t.shape), one.reshape(-1)
     perm = torch.randperm(t.dim(), generator=r.g).tolist() if how != 1 else list(range(t.dim()))
     gap = 2 if how == 3 else 1
     shape = [t.shape[p] for p in perm]
@@ -145,7 +150,7 @@ def case(op, make, dtype, generator):
     formula = {p.index for p in op.params if op.saves and op.saves[p.index][0]}
     laid, wants = [], []
     for k, t in enumerate(inputs):
-        view, storage = (t, None) if not torch.is_tensor(t) else (t, t.reshape(-1)) if op.name in cases.CONTIGUOUS else lay_out(t, r)
+        view, storage = (t, None) if not torch.is_tensor(t) else (t, t.reshape(-1)) if op.name in cases.CONTIGUOUS else lay_out(t, r, op.name not in cases.UNREPEATED)
         param = op.params[min(k, len(op.params) - 1)] if not any(p.is_list for p in op.params) else (
             op.params[0] if op.params[0].is_list else op.params[k] if k == 0 else
             op.params[-1] if k == len(inputs) - 1 and not op.params[-1].is_list else op.params[1])
