@@ -17,6 +17,7 @@ struct td_queue {
     uint32_t number, session, capacity, role;
     td_wait put;     /* the put whose answer is still to come, ... */
     bool on_its_way; /* ... if there is one */
+    int expected;    /* tensors of an item: as many as the last one had; 0: anything */
 };
 
 /* Under the lock. */
@@ -163,9 +164,9 @@ static int on_item(td_client *c, td_wait *w, const td_reply *r, int *fd, td_erro
     return TD_OK;
 }
 
-static int new_handles(td_client *c, td_queue_item *item)
+static int new_handles(td_client *c, td_queue_item *item, int n)
 {
-    for (int k = 0; k < TD_MAX_ITEM; k++) {
+    for (int k = 0; k < n; k++) {
         item->at[k] = td_array_new(c);
         if (item->at[k]) continue;
         while (k-- > 0) td_array_drop(item->at[k]), item->at[k] = NULL;
@@ -174,16 +175,17 @@ static int new_handles(td_client *c, td_queue_item *item)
     return TD_OK;
 }
 
-static int get_item(td_queue *q, td_queue_item *item, int timeout_ms)
+/* An item of at most `most` tensors; TD_E_INVALID when it has more, and it stays where it is. */
+static int get_item(td_queue *q, td_queue_item *item, int most, int timeout_ms)
 {
     td_client *c = q->client;
-    int rc = new_handles(c, item);
+    int rc = new_handles(c, item, most);
     if (rc) return rc;
     uint32_t ids[TD_MAX_ITEM];
-    for (int k = 0; k < TD_MAX_ITEM; k++) ids[k] = item->at[k]->id;
+    for (int k = 0; k < most; k++) ids[k] = item->at[k]->id;
     Td__Wire__QueueGet g = TD__WIRE__QUEUE_GET__INIT;
     g.queue = q->number;
-    g.n_ids = TD_MAX_ITEM;
+    g.n_ids = (size_t)most;
     g.ids = ids;
     g.timeout_ms = td_timeout(timeout_ms);
     Td__Wire__Call call = TD__WIRE__CALL__INIT;
@@ -191,11 +193,11 @@ static int get_item(td_queue *q, td_queue_item *item, int timeout_ms)
     td_wait w = {.on_reply = on_item, .context = item};
     rc = td_ask_and_wait(c, &call, -1, &w, "queue_get");
     if (rc) {
-        td_abandon(c, &w, TD_MAX_ITEM, item->at);
+        td_abandon(c, &w, most, item->at);
         item->n = 0;
         return rc;
     }
-    for (int k = TD_MAX_ITEM - 1; k >= item->n; k--) td_array_drop(item->at[k]), item->at[k] = NULL;
+    for (int k = most - 1; k >= item->n; k--) td_array_drop(item->at[k]), item->at[k] = NULL;
     for (int k = 0; k < item->n; k++) td_array_announce(item->at[k]);
     return TD_OK;
 }
@@ -205,7 +207,10 @@ TD_API int td_queue_get(td_queue *q, td_queue_item *item, int timeout_ms)
     memset(item, 0, sizeof *item);
     int rc = enter_queue(q, "queue_get");
     if (rc) return rc;
-    rc = get_item(q, item, timeout_ms);
+    int most = q->expected ? q->expected : TD_MAX_ITEM;
+    rc = get_item(q, item, most, timeout_ms);
+    if (rc == TD_E_INVALID && most < TD_MAX_ITEM) rc = get_item(q, item, TD_MAX_ITEM, timeout_ms);
+    if (!rc) q->expected = item->n;
     td_leave(q->client);
     if (rc) free(item->note), memset(item, 0, sizeof *item);
     return rc;

@@ -186,6 +186,33 @@ static void steady_puts_wait_for_nobody(void)
     end();
 }
 
+/* Ids go with a get for as many tensors as the last item had; more is no failure. */
+static void items_of_all_sizes(void)
+{
+    static const int sizes[] = {1, 1, 5, 0, 3, 3, 64, 2};
+    begin();
+    td_queue *q = td_queue_open(c, "sizes", 8, TD_PRODUCER | TD_CONSUMER);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(q);
+    td_array *at[64];
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        for (int k = 0; k < sizes[i]; k++) at[k] = td_full(c, td_dims(1), (double)(100 * (int)i + k), TD_FLOAT32);
+        td_list l = {sizes[i], at};
+        CU_ASSERT_EQUAL(td_queue_put(q, l, "note", 5, 1000), TD_OK);
+        for (int k = 0; k < sizes[i]; k++) td_release(at[k]);
+    }
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        td_queue_item item;
+        CU_ASSERT_EQUAL_FATAL(td_queue_get(q, &item, 1000), TD_OK);
+        CU_ASSERT_EQUAL_FATAL(item.n, sizes[i]);
+        CU_ASSERT_STRING_EQUAL(item.note, "note");
+        for (int k = 0; k < item.n; k++) CU_ASSERT_EQUAL(td_item_f64(item.at[k]), 100 * (int)i + k);
+        td_queue_item_clear(&item);
+    }
+    td_queue_close(q, true);
+    CU_ASSERT_EQUAL(status_of(c, "tensors"), 0);
+    end();
+}
+
 static void errors_late_and_early(void)
 {
     begin();
@@ -377,6 +404,7 @@ static void random_is_seeded(void)
 TD_CUNIT_MAIN_WITH("client_ops", start_server, stop_server, {"arithmetic", arithmetic},
                    {"similar calls differ", similar_calls_differ}, {"in place", in_place},
                    {"refused indices change nothing", refused_indices_change_nothing}, {"memory", memory},
+                   {"items of all sizes", items_of_all_sizes},
                    {"steady puts wait for nobody", steady_puts_wait_for_nobody},
                    {"errors late and early", errors_late_and_early}, {"backward and grad", backward_and_grad},
                    {"higher derivatives and modes", higher_derivatives_and_modes},
