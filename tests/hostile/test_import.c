@@ -170,6 +170,31 @@ static void files_are_read(void)
     back_to_normal();
 }
 
+/* The bytes of a busy connection go through a ring; descriptors go on over its socket. */
+static void on_a_busy_connection(void)
+{
+    td_client *c = join();
+    raw looker;
+    CU_ASSERT_TRUE(raw_open(&looker, d.socket));
+    for (int i = 0; i < 5000 && raw_status(&looker, "rings") < 1; i++)
+        for (int k = 0; k < 100; k++) td_sync(c);
+    CU_ASSERT_EQUAL(raw_status(&looker, "rings"), 1);
+    raw_close(&looker);
+    int fds[2] = {memory(4096, F_SEAL_SHRINK), file_of(1024, O_RDONLY)}, unsealed = memory(4096, 0);
+    for (int i = 0; i < 40; i++) {
+        td_array *y = td_ones(c, td_dims(1024), TD_FLOAT32);
+        td_array *x = td_import(c, fds[i % 2], 0, TD_FLOAT32, td_dims(1024));
+        CU_ASSERT_PTR_NOT_NULL_FATAL(x);
+        td_array *sum = td_sum(td_add(x, y));
+        CU_ASSERT_EQUAL(td_item_f64(sum), i % 2 ? 1024 + 1023 * 512 : 1024);
+        CU_ASSERT_EQUAL(code_of_import(c, unsealed, 0, td_dims(1)), TD_E_INVALID);
+        td_release(sum), td_release(x), td_release(y);
+    }
+    close(fds[0]), close(fds[1]), close(unsealed);
+    td_disconnect(c);
+    back_to_normal();
+}
+
 /* ---- edges */
 
 static void offsets_and_lengths(void)
@@ -478,6 +503,7 @@ static const td_test tests[] = {
     {"sealed memory is mapped", memory_is_mapped},
     {"memory that may only be read", read_only_memory},
     {"files are read", files_are_read},
+    {"on a busy connection", on_a_busy_connection},
     {"offsets and lengths at every edge", offsets_and_lengths},
     {"charged before it is given", charged_before_it_is_given},
     {"everything else is refused", everything_else_is_refused},
