@@ -5,6 +5,7 @@
  * and have gone on serving others. Each victim notes what it is about to do, so that the test knows where they died:
  * every place must have had some. TENSORD_CRASHES sets how many (default 1000). A second test kills the daemon
  * under waiting clients. */
+#include "client/tensord.h"
 #include "proto/opid.h"
 #include "tests/support/daemon.h"
 #include "tests/support/raw.h"
@@ -308,6 +309,77 @@ static void killed_at_random(void)
     munmap(place, 4096);
 }
 
+/* ---- with the library: rings, spare leases, mapped values, connections for forked children */
+
+static void library_victim(unsigned seed, int alive, volatile int *rounds)
+{
+    td_client *c = td_connect(d.socket);
+    td_queue *q = td_queue_open(c, "library", 2, TD_PRODUCER | TD_CONSUMER);
+    if (!q) _exit(1);
+    for (*rounds = 0;; ++*rounds) {
+        td_scope s;
+        td_scope_begin(&s);
+        td_lease *l = td_lease_new(c, 40000);
+        float *p = td_lease_data(l);
+        for (int i = 0; p && i < 10000; i++) p[i] = (float)i;
+        td_array *x = td_put(l, 0, TD_FLOAT32, td_dims(100, 100)), *w = td_ones(c, td_dims(100), TD_FLOAT32);
+        td_set_requires_grad(w, true);
+        td_backward(td_sum(td_tanh(td_mv(x, w))));
+        const float *g = td_data(td_grad(w));
+        if (!g) _exit(2);
+        if (rand_r(&seed) % 2) td_queue_put(q, td_arrays(x), NULL, 0, 5);
+        td_queue_item item = {0};
+        if (td_queue_get(q, &item, 2) == TD_OK) td_queue_item_clear(&item);
+        for (int i = 0; i < 20; i++) td_sync(c); /* a busy connection moves to a ring */
+        td_lease_free(l);
+        td_scope_end(&s);
+        if (*rounds == 3 && rand_r(&seed) % 4 == 0 && fork() == 0) {
+            struct pollfd until = {alive, 0, 0};
+            poll(&until, 1, 10000);
+            _exit(0);
+        }
+    }
+}
+
+static void library_killed_at_random(void)
+{
+    const char *text = getenv("TENSORD_CRASHES");
+    int total = (text ? atoi(text) : 1000) / 5, alive[2], most = 0;
+    unsigned seed = (unsigned)getpid();
+    int64_t before[RAW_COUNTED];
+    CU_ASSERT_TRUE_FATAL(raw_count(d.socket, before));
+    CU_ASSERT_EQUAL_FATAL(pipe(alive), 0);
+    enum { AT_ONCE = 5 };
+    int *rounds = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    CU_ASSERT_NOT_EQUAL_FATAL(rounds, MAP_FAILED);
+    for (int done = 0; done < total; done += AT_ONCE) {
+        pid_t pids[AT_ONCE];
+        fflush(NULL);
+        for (int i = 0; i < AT_ONCE; i++) {
+            pids[i] = fork();
+            if (pids[i] == 0) {
+                close(alive[1]);
+                library_victim(seed + (unsigned)(done + i) * 7919, alive[0], &rounds[i]);
+            }
+        }
+        for (int i = 0; i < AT_ONCE; i++) {
+            usleep((useconds_t)(rand_r(&seed) % 20000));
+            kill(pids[i], SIGKILL);
+            int status = 0;
+            waitpid(pids[i], &status, 0);
+            CU_ASSERT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+            if (rounds[i] > most) most = rounds[i];
+        }
+        CU_ASSERT_TRUE_FATAL(test_daemon_alive(&d));
+    }
+    close(alive[1]);
+    close(alive[0]);
+    printf("\n    %d clients, up to %d rounds ", total, most);
+    CU_ASSERT_TRUE(most > 3 || total < 100);
+    CU_ASSERT_TRUE(raw_count_again(d.socket, before, 10000));
+    munmap(rounds, 4096);
+}
+
 /* ---- the other way round */
 
 static void daemon_killed(void)
@@ -348,4 +420,5 @@ static int stop(void)
 }
 
 TD_CUNIT_MAIN_WITH("crash", start, stop, {"clients killed at random moments leave nothing", killed_at_random},
+                   {"clients of the library, on rings, leave nothing either", library_killed_at_random},
                    {"a killed daemon is noticed within a second", daemon_killed})
