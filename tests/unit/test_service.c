@@ -338,6 +338,34 @@ static void deadlines_fire_in_order(void)
     CU_ASSERT_EQUAL(td_deadlines_run(&s), UINT64_MAX);
 }
 
+static void a_deadline_names_whom_it_waited_for(void)
+{
+    td_member *get = join("q", 1, TD_QUEUE_CONSUMER, bob), *put[5];
+    td_queue_wait *w;
+    told t = {0};
+    td_queue_item *none;
+    CU_ASSERT_EQUAL(td_queue_get(&s, get, &none, 1, &w, queue_told, &t, NULL), TD_WAIT);
+    nanosleep(&(struct timespec){0, 3000000}, NULL);
+    td_deadlines_run(&s);
+    CU_ASSERT_EQUAL(t.error.code, TD_E_TIMEOUT);
+    CU_ASSERT_PTR_NOT_NULL(strstr(t.error.message, "nobody: no other producer has joined"));
+    for (int i = 0; i < 5; i++) put[i] = join("q", 1, TD_QUEUE_PRODUCER, alice);
+    t = (told){0};
+    CU_ASSERT_EQUAL(td_queue_get(&s, get, &none, 1, &w, queue_told, &t, NULL), TD_WAIT);
+    nanosleep(&(struct timespec){0, 3000000}, NULL);
+    td_deadlines_run(&s);
+    CU_ASSERT_PTR_NOT_NULL(
+        strstr(t.error.message, "waited for alice (pid 1001), alice (pid 1001), alice (pid 1001) and 2 more"));
+    CU_ASSERT_EQUAL(td_queue_put(&s, put[0], item(1), 0, &w, queue_told, NULL, NULL), TD_OK);
+    t = (told){0};
+    CU_ASSERT_EQUAL(td_queue_put(&s, put[0], item(2), 1, &w, queue_told, &t, NULL), TD_WAIT);
+    nanosleep(&(struct timespec){0, 3000000}, NULL);
+    td_deadlines_run(&s);
+    CU_ASSERT_PTR_NOT_NULL(strstr(t.error.message, "stayed full (1 of 1); waited for bob (pid 1002)"));
+    for (int i = 0; i < 5; i++) td_queue_leave(&s, put[i], false);
+    td_queue_leave(&s, get, false);
+}
+
 TD_CUNIT_MAIN_WITH("service", init, cleanup, {"names bind, are taken, are dropped", names_bind},
                    {"thousands of names", names_many}, {"names are waited for", names_waited_for},
                    {"queues keep order and capacity", queues_in_order},
@@ -347,4 +375,5 @@ TD_CUNIT_MAIN_WITH("service", init, cleanup, {"names bind, are taken, are droppe
                    {"a death comes in order", queue_death_comes_in_order},
                    {"an ended queue is emptied", queue_end_lets_take_what_is_left},
                    {"a queue goes with its last member", queue_goes_with_its_last_member},
-                   {"deadlines fire in order", deadlines_fire_in_order})
+                   {"deadlines fire in order", deadlines_fire_in_order},
+                   {"a deadline names whom it waited for", a_deadline_names_whom_it_waited_for})

@@ -1,0 +1,113 @@
+/* Members of queues: who joins, who leaves, who dies.
+ *
+ * A queue lives as long as it has members; the last to leave takes its items along. */
+#include "daemon/service/queue.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static void count_member(td_queue *q, const td_member *m, int by)
+{
+    if (m->role & TD_QUEUE_PRODUCER) q->producers += by;
+    if (m->role & TD_QUEUE_CONSUMER) q->consumers += by;
+}
+
+static td_queue *find(td_service *s, const char *name)
+{
+    td_queue *q;
+    HASH_FIND_STR(s->queues, name, q);
+    return q;
+}
+
+static td_queue *create(td_service *s, const char *name)
+{
+    td_queue *q = calloc(1, sizeof *q);
+    if (!q) return NULL;
+    snprintf(q->name, sizeof q->name, "%s", name);
+    q->capacity = 1;
+    q->last = &q->first;
+    HASH_ADD_STR(s->queues, name, q);
+    s->queue_count++;
+    return q;
+}
+
+static void destroy(td_service *s, td_queue *q)
+{
+    for (td_queue_item *i; (i = td_queue_pop(q));) td_queue_item_free(i);
+    HASH_DEL(s->queues, q);
+    s->queue_count--;
+    free(q);
+}
+
+int td_queue_join(td_member **out, td_service *s, const char *name, uint32_t capacity, uint32_t role,
+                  const td_account *who, td_error *e)
+{
+    *out = NULL;
+    int rc = td_name_check(name, e);
+    if (rc) return rc;
+    if (!(role & (TD_QUEUE_PRODUCER | TD_QUEUE_CONSUMER)))
+        return td_fail(e, TD_E_INVALID, "queue '%s': join as producer, consumer or both (role %u)", name, role);
+    td_queue *q = find(s, name);
+    if (q && capacity && q->sized && capacity != q->capacity)
+        return td_fail(e, TD_E_EXISTS, "queue '%s' exists with capacity %u; asked for %u", name, q->capacity, capacity);
+    bool fresh = !q;
+    if (fresh && !(q = create(s, name))) return td_fail(e, TD_E_SYSTEM, "no memory for queue '%s'", name);
+    td_member *m = calloc(1, sizeof *m);
+    if (!m) {
+        if (fresh) destroy(s, q);
+        return td_fail(e, TD_E_SYSTEM, "no memory to join queue '%s'", name);
+    }
+    if (capacity && !q->sized) {
+        q->capacity = capacity;
+        q->sized = true;
+    }
+    *m = (td_member){.queue = q,
+                     .role = role,
+                     .session = who->session,
+                     .pid = who->pid,
+                     .deaths_told = q->deaths,
+                     .next = q->members};
+    snprintf(m->program, sizeof m->program, "%s", who->name);
+    if (m->next) m->next->prev = m;
+    q->members = m;
+    count_member(q, m, 1);
+    q->producers_ever += (role & TD_QUEUE_PRODUCER) != 0;
+    *out = m;
+    td_queue_settle(s, q); /* a larger capacity makes room */
+    return TD_OK;
+}
+
+void td_queue_leave(td_service *s, td_member *m, bool died)
+{
+    if (!m) return;
+    td_queue *q = m->queue;
+    for (td_queue_wait *w = q->putters, *next; w; w = next) {
+        next = w->next;
+        if (w->member == m) td_queue_wait_cancel(s, w);
+    }
+    for (td_queue_wait *w = q->getters, *next; w; w = next) {
+        next = w->next;
+        if (w->member == m) td_queue_wait_cancel(s, w);
+    }
+    if (m->prev) m->prev->next = m->next;
+    else q->members = m->next;
+    if (m->next) m->next->prev = m->prev;
+    count_member(q, m, -1);
+    if (died && m->role & TD_QUEUE_PRODUCER) {
+        q->deaths++;
+        q->death_at = q->puts;
+        snprintf(q->last_death, sizeof q->last_death, "%s (pid %u)", m->program, m->pid);
+    }
+    free(m);
+    if (!q->members) {
+        destroy(s, q);
+        return;
+    }
+    td_queue_settle(s, q);
+}
+
+void td_queue_end(td_service *s, td_member *m)
+{
+    m->queue->ended = true;
+    td_queue_settle(s, m->queue);
+}

@@ -1,0 +1,30 @@
+/* What a queue is made of; shared by the files about queues only. */
+#ifndef TENSORD_SERVICE_QUEUE_H
+#define TENSORD_SERVICE_QUEUE_H
+
+#include "daemon/service/service.h"
+
+#include <uthash.h>
+
+struct td_queue {
+    UT_hash_handle hh;
+    char name[TD_NAME_MAX + 1];
+    uint32_t capacity, size, deaths;
+    bool sized; /* somebody said the capacity; until then it is 1 */
+    td_queue_item *first, **last;
+    td_member *members;
+    td_queue_wait *putters, *getters; /* oldest first */
+    uint64_t puts, gets;
+    uint64_t death_at;             /* puts when the last producer died: its death is told after what came before it */
+    uint32_t producers, consumers; /* members */
+    uint32_t producers_ever;       /* before the first producer an empty queue waits */
+    bool ended;
+    char last_death[96];
+};
+
+/* Let waits that can go on do so, one at a time, until nothing moves. */
+void td_queue_settle(td_service *s, td_queue *q);
+/* The oldest item, or NULL; it is the caller's. */
+td_queue_item *td_queue_pop(td_queue *q);
+
+#endif
