@@ -1,14 +1,26 @@
-/* Inside the room: a backward on its way. plan.c makes it, engine.c runs its nodes, commit.c ends it. */
+/* Inside the room: a backward on its way. plan.c makes and drops it, walk.c looks at the graph, engine.c runs its
+ * nodes, commit.c ends it.
+ *
+ * It goes through its stages one after the other, each in as many turns as it takes; between two turns it is whole. */
 #ifndef TENSORD_AUTOGRAD_BACKWARD_H
 #define TENSORD_AUTOGRAD_BACKWARD_H
 
 #include "daemon/autograd/node.h"
 
-/* Address -> index, open addressing. */
-typedef struct td_map {
+/* Grow from `old` bytes (0: there is none, p NULL) to `size`, new bytes zero. NULL without memory: p is as it was. */
+void *td_array_grow(void *p, size_t old, size_t size);
+void td_array_free(void *p, size_t size);
+
+/* Address -> index, open addressing. It grows a little at each insertion, never all at once: until all of `old` has
+ * been copied, both are looked at. */
+typedef struct td_table {
     const void **key;
     uint32_t *value;
-    uint32_t count, room; /* room: a power of two */
+    uint32_t room; /* a power of two */
+} td_table;
+typedef struct td_map {
+    td_table now, old;
+    uint32_t count, copied; /* of old's places */
 } td_map;
 
 /* The value of key, or UINT32_MAX. */
@@ -23,6 +35,7 @@ typedef struct td_bnode {
     uint32_t deps; /* needed nodes that still have to deliver here */
     bool needed;   /* lies on a way to something wanted */
     bool captured;
+    bool seen;        /* by the search for what is needed */
     td_tensor **grad; /* node->nout, one reference each; NULL until the first arrives */
 } td_bnode;
 
@@ -38,11 +51,29 @@ typedef struct td_suspect {
     const char *where;
 } td_suspect;
 
+typedef enum td_stage {
+    TD_BS_WALK,   /* all nodes that the roots reach */
+    TD_BS_INPUTS, /* where gradients are wanted, if not in all leaves */
+    TD_BS_SEARCH, /* which nodes lie on a way there */
+    TD_BS_CHECK,  /* what these saved: checked and pinned; who delivers to whom: counted */
+    TD_BS_SEED,   /* the first gradients */
+    TD_BS_RUN,    /* the nodes */
+    TD_BS_UNPIN,  /* nothing is read any more */
+    TD_BS_COMMIT, /* .grad */
+    TD_BS_DONE
+} td_stage;
+
+/* What a node's evaluation costs, in steps of a walk over the graph. */
+#define TD_NODE_STEPS 16
+
 struct td_backward {
     td_issuer *who;
+    td_stage stage;
+    uint32_t at, edge; /* how far the stage is */
     uint32_t flags, scope;
     int nroots, ninputs;
     td_edge *roots;     /* counted */
+    td_edge *wanted;    /* counted: the inputs' */
     td_tensor **seeds;  /* given gradients, or NULL */
     td_tensor **shapes; /* the roots, where ones must be made */
     td_tensor **results;
@@ -50,19 +81,25 @@ struct td_backward {
     int ncaptures;
     td_bnode *nodes;
     uint32_t nnodes, room;
+    uint32_t nfirst; /* of them are the roots' */
+    uint32_t serial; /* marks its nodes; those that another backward marked stand in the map */
     td_map map;
     td_storage **pins; /* one reference each */
     uint32_t npins, pins_room;
+    uint32_t order;  /* room of the next two */
     uint32_t *ready; /* a heap, newest on top */
     uint32_t nready;
     uint32_t *leaves; /* reached, in order */
     uint32_t nleaves;
     td_suspect *suspects;
     uint32_t nsuspects, suspects_room;
-    bool seeded, done;
-    int failed;
+    int failed, freed; /* freed: how many of the arrays */
     td_eval eval;
 };
+
+/* One more stage of the plan, as far as *steps allows (each node and each edge is one). The graph may change meanwhile
+ * in what hangs on its nodes, never in its nodes and edges. */
+int td_backward_walk(td_backward *b, int64_t *steps, td_error *e);
 
 /* Push the gradient (a reference is taken over) to output nr of node `at`. */
 int td_backward_deliver(td_backward *b, uint32_t at, uint32_t nr, td_tensor *g, td_error *e);
@@ -70,11 +107,14 @@ void td_ready_push(td_backward *b, uint32_t at);
 uint32_t td_ready_pop(td_backward *b);
 /* Accumulate into the leaves: all of them, or none. */
 int td_backward_commit(td_backward *b, td_error *e);
-void td_backward_unpin(td_backward *b);
+/* True when nothing is pinned any more. */
+bool td_backward_unpin(td_backward *b, int64_t *steps);
 /* Anomaly mode: look for NaN in what a node gave; then, at the end, what was found. *wait: not all is known yet. */
 int td_anomaly_watch(td_backward *b, const td_node *n, td_tensor *const *result, td_error *e);
 int td_anomaly_verdict(td_backward *b, bool *wait, td_error *e);
 void td_anomaly_drop(td_backward *b);
+/* The number of a node, or UINT32_MAX. */
+uint32_t td_backward_find(const td_backward *b, const td_node *n);
 /* Does this input of the node get a gradient in this backward? Its index, or UINT32_MAX. */
 uint32_t td_backward_child(const td_backward *b, const td_node *n, int i);
 

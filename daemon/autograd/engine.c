@@ -72,18 +72,19 @@ static int seed(td_backward *b, int r, td_error *e)
     int err = td_eval_conform(&b->eval, td_op_by_id(n->op ? n->op : TD_OP_COPY), v, &to, s->open, &g, e);
     if (err) return err;
     td_tensor_ref(g);
-    return td_backward_deliver(b, td_map_get(&b->map, n), b->roots[r].nr, g, e);
+    return td_backward_deliver(b, td_backward_find(b, n), b->roots[r].nr, g, e);
 }
 
+/* Of all nodes only a root's may have nobody who delivers to it. */
 static int start(td_backward *b, td_error *e)
 {
     int err = 0;
-    b->seeded = true;
     for (int r = 0; r < b->nroots && !err; r++)
-        if (b->nodes[td_map_get(&b->map, b->roots[r].node)].needed) err = seed(b, r, e);
+        if (b->nodes[td_backward_find(b, b->roots[r].node)].needed) err = seed(b, r, e);
     td_eval_deinit(&b->eval);
-    for (uint32_t k = 0; k < b->nnodes && !err; k++)
+    for (uint32_t k = 0; k < b->nfirst && !err; k++)
         if (b->nodes[k].needed && !b->nodes[k].deps) td_ready_push(b, k);
+    b->stage = TD_BS_RUN;
     return err;
 }
 
@@ -193,7 +194,6 @@ static int run_node(td_backward *b, uint32_t at, td_error *e)
 static int finish(td_backward *b, td_error *e)
 {
     bool wait;
-    td_backward_unpin(b);
     int err = td_anomaly_verdict(b, &wait, e);
     if (err || wait) return err;
     err = b->flags & TD_BW_ACCUMULATE ? td_backward_commit(b, e) : 0;
@@ -203,20 +203,34 @@ static int finish(td_backward *b, td_error *e)
             err = td_fail(e, TD_E_AUTOGRAD,
                           "One of the differentiated Tensors appears to not have been used in the graph. Set "
                           "allow_unused=True if this is the desired behavior");
-    b->done = !err;
+    b->stage = TD_BS_DONE;
     return err;
+}
+
+/* One stage, or as much of it as there are steps. */
+static int advance(td_backward *b, int64_t *steps, td_error *e)
+{
+    int err = 0;
+    switch (b->stage) {
+    case TD_BS_SEED: return start(b, e);
+    case TD_BS_RUN:
+        for (; *steps > 0 && b->nready && !err; *steps -= TD_NODE_STEPS) err = run_node(b, td_ready_pop(b), e);
+        if (!b->nready) b->stage = TD_BS_UNPIN;
+        return err;
+    case TD_BS_UNPIN:
+        if (td_backward_unpin(b, steps)) b->stage = TD_BS_COMMIT;
+        return 0;
+    case TD_BS_COMMIT: *steps = 0; return finish(b, e);
+    default: return td_backward_walk(b, steps, e);
+    }
 }
 
 int td_backward_step(td_backward *b, int most, bool *done, td_error *e)
 {
-    *done = b->done;
-    if (b->done || b->failed) return b->failed;
-    int err = b->seeded ? 0 : start(b, e);
-    for (; most > 0 && b->nready && !err; most--) err = run_node(b, td_ready_pop(b), e);
-    if (!err && !b->nready) err = finish(b, e);
-    b->failed = err;
-    *done = b->done;
-    return err;
+    int64_t steps = (int64_t)most * TD_NODE_STEPS;
+    while (steps > 0 && b->stage != TD_BS_DONE && !b->failed) b->failed = advance(b, &steps, e);
+    *done = b->stage == TD_BS_DONE && !b->failed;
+    return b->failed;
 }
 
 void td_backward_results(td_backward *b, td_tensor **out)

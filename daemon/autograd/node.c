@@ -1,9 +1,7 @@
-/* Nodes: made in one block from freelists by size, freed by a worklist, so that a graph of a million nodes goes without
- * recursion.
- *
- * Dropping a node may drop tensors (saved ones, a leaf), whose end may drop nodes: either side only puts what dies on
- * its own list while a drop is under way, so the stack stays flat. All on the loop thread. */
+/* Nodes: made in one block from freelists by size, ended through the list of the dead that they share with tensors, so
+ * that a graph of a million nodes goes without recursion, and in turns. All on the loop thread. */
 #include "daemon/autograd/node.h"
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,11 +16,6 @@ static struct {
     void *top;
     unsigned count;
 } pool[CLASSES];
-
-static struct {
-    td_node *first;
-    bool busy;
-} dying;
 
 static void *block_take(size_t bytes)
 {
@@ -118,47 +111,29 @@ static void drop_retains(td_node *n)
     }
 }
 
-static void end(td_node *n)
+static void end(td_dead *d)
 {
+    td_node *n = (td_node *)(void *)((char *)d - offsetof(td_node, dead));
     drop_retains(n);
     for (int k = 0; k < n->nsaved; k++) td_saved_release(&n->saved[k]);
     for (int k = 0; k < n->nin; k++) td_node_unref(n->edges[k].node);
+    if (n->kind == TD_N_LEAF) {
+        td_tensor_unref(n->leaf);
+    } else if (n->kind == TD_N_SLICE) {
+        td_node_unref(n->slice->inner);
+        free(n->slice);
+    }
     td_account_discharge(n->account, 0, cost_of(n->bytes));
     td_account_unref(n->account);
     td_nodes_live--;
     block_give(n, n->bytes);
 }
 
-/* What is reached through the union goes first: its place is needed for the list. */
-static void empty_union(td_node *n)
-{
-    if (n->kind == TD_N_LEAF) {
-        td_tensor *leaf = n->leaf;
-        if (leaf) td_auto_of(leaf)->leaf = NULL;
-        n->leaf = NULL;
-        td_tensor_unref(leaf);
-    } else if (n->kind == TD_N_SLICE) {
-        td_node *inner = n->slice->inner;
-        free(n->slice);
-        n->slice = NULL;
-        td_node_unref(inner);
-    }
-}
-
 void td_node_unref(td_node *n)
 {
     if (!n || --n->refs) return;
-    n->seq = (uint64_t)(uintptr_t)dying.first; /* a dead node's number serves as the link */
-    dying.first = n;
-    if (dying.busy) return;
-    dying.busy = true;
-    while (dying.first) {
-        n = dying.first;
-        dying.first = (td_node *)(uintptr_t)n->seq;
-        empty_union(n);
-        end(n);
-    }
-    dying.busy = false;
+    if (n->kind == TD_N_LEAF && n->leaf) td_auto_of(n->leaf)->leaf = NULL; /* at once: its tensor would find it */
+    td_die(&n->dead, end);
 }
 
 /* Call sites repeat: one text each, kept for good, bounded. */

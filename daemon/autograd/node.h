@@ -73,8 +73,14 @@ struct td_node {
     uint16_t nin, nout, nsaved, nshapes;
     uint32_t nattrs; /* words */
     uint32_t bytes;
-    uint64_t seq; /* newest first; leaves before all */
-    uint32_t session, pid;
+    uint32_t visitor, visit; /* the backward that looks at it (0: none), and its number there */
+    union {
+        struct {
+            uint64_t seq; /* newest first; leaves before all */
+            uint32_t session, pid;
+        };
+        td_dead dead; /* when its last reference is gone */
+    };
     td_account *account;
     const char *where; /* interned, "" when unknown */
     union {

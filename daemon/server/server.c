@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
@@ -10,7 +11,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-enum { COLLECT_MOST = 512, DROP_MOST = 4096, LONELY_MS = 10000, DRAIN_MS = 10000, RETRY_MS = 2, ROUNDS = 8 };
+enum { COLLECT_MOST = 512, DROP_MOST = 64, CLEAR_MOST = 1024, LONELY_MS = 10000, DRAIN_MS = 10000, RETRY_MS = 2, ROUNDS = 8 };
 
 /* ---- the end: when nobody is left that it runs for */
 
@@ -128,7 +129,7 @@ static void after_events(uv_check_t *h)
         run_turns(s);
         flush_all(s);
     } while (s->resumed && --rounds);
-    bool more = td_tensor_collect(DROP_MOST);
+    bool more = td_sessions_clear(&s->sessions, CLEAR_MOST);
     uint64_t next = td_deadlines_run(&s->service);
     if (next != s->next_deadline) {
         s->next_deadline = next;
@@ -271,7 +272,7 @@ int td_server_init(td_server *s, const td_options *o, td_error *e)
     signal(SIGPIPE, SIG_IGN);
     td_cpu_init();
     td_cpu_thread_init();
-    td_tensor_set_bound(DROP_MOST);
+    td_dead_set_bound(DROP_MOST);
     int rc = init_loop(s, e);
     if (!rc) rc = td_sigbus_guard_install(e);
     if (!rc) rc = td_aside_init(s, e);
@@ -319,8 +320,8 @@ void td_server_deinit(td_server *s)
     while (s->peers) td_peer_close(s->peers);
     uv_check_stop(&s->check);
     uv_run(&s->loop, UV_RUN_NOWAIT); /* closed peers let go of their watches, which close themselves */
-    td_tensor_set_bound(0);
-    while (td_tensor_collect(0)) {
+    td_dead_set_bound(0);
+    while (s->sessions.service && td_sessions_clear(&s->sessions, INT_MAX)) {
     }
     if (s->service.sched) td_sched_stop(s->service.sched); /* nobody is left to see what is still queued */
     while (s->helpers) uv_run(&s->loop, UV_RUN_ONCE);

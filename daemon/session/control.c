@@ -67,7 +67,7 @@ static int step_data(td_session *s, const td_record *r, td_error *e)
     td_storage *st = NULL;
     uint64_t lack = 0;
     rc = td_storage_new(&st, &place, n, &lack, e);
-    if (rc) return rc == TD_WAIT_GROW || rc == TD_E_MEMORY ? td_session_lacks(s, rc, lack, place.heap, e) : rc;
+    if (rc) return td_session_may_lack(rc) ? td_session_lacks(s, rc, lack, place.heap, e) : rc;
     if (n) memcpy(st->data, s->batch->data.data + offset, (size_t)n);
     rc = bind_tensor(s, r, st, &d, e);
     td_storage_unref(st);
@@ -167,12 +167,16 @@ int td_step_backward(td_session *s, int most)
 {
     bool done = false;
     td_error why = {0}, e = {0};
-    int rc = td_backward_step(s->backward, most, &done, &why);
-    if (!rc && !done) return TD_AGAIN;
-    if (!rc && s->backward_record.nout) bind_results(s, &why);
-    if (why.code) fail_record(s, &s->backward_record, "backward", &why, &e);
-    td_backward_free(s->backward);
+    if (!s->backward_over) {
+        int rc = td_backward_step(s->backward, most, &done, &why);
+        if (!rc && !done) return TD_AGAIN;
+        if (!rc && s->backward_record.nout) bind_results(s, &why);
+        if (why.code) fail_record(s, &s->backward_record, "backward", &why, &e);
+        s->backward_over = true;
+    }
+    if (!td_backward_drop(s->backward, most)) return TD_AGAIN;
     s->backward = NULL;
+    s->backward_over = false;
     td_session_leases_changed(s->all);
     return TD_OK;
 }

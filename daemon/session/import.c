@@ -218,7 +218,7 @@ static int import_file(td_session *s, uint64_t serial, const Td__Wire__Import *q
     td_place place = {.heap = s->heap, .account = s->account, .device = TD_CPU};
     td_storage *st = NULL;
     int rc = td_storage_new(&st, &place, n, &lack, e);
-    if (rc) return rc == TD_WAIT_GROW || rc == TD_E_MEMORY ? td_session_lacks(s, rc, lack, s->heap, e) : rc;
+    if (rc) return td_session_may_lack(rc) ? td_session_lacks(s, rc, lack, s->heap, e) : rc;
     read_job *j = malloc(sizeof *j);
     if (!j) {
         td_storage_unref(st);

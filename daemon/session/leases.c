@@ -177,7 +177,7 @@ int td_call_lease(td_session *s, uint64_t serial, const Td__Wire__Lease *q, td_e
     td_lease *l;
     uint64_t lack = 0;
     int rc = td_lease_new(s, q->bytes, &l, &lack, e);
-    if (rc == TD_WAIT_GROW || rc == TD_E_MEMORY) rc = td_session_lacks(s, rc, lack, s->heap, e);
+    if (td_session_may_lack(rc)) rc = td_session_lacks(s, rc, lack, s->heap, e);
     if (rc) return rc;
     td_storage place = {.extent = l->extent, .nbytes = q->bytes};
     reply_lease(s, serial, &place, l->id);

@@ -4,12 +4,14 @@
  * still run keep the struct until they are done, and nothing else does. */
 #include "daemon/session/state.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/random.h>
 #include <unistd.h>
 
 enum {
+    LEAVE_MOST = 4096, /* objects, or nodes of a backward, that an ended session lets go of at once */
     ARENA_LIMIT = 3 * TD_FRAME_MAX,
     PROMISE_COST = 128,  /* of a reply to come, in bytes */
     SESSION_IMPORTS = 64 /* mapped descriptors: two of the daemon's each */
@@ -202,6 +204,43 @@ void td_session_try_free(td_session *s)
     if (s->ended && s->drained && s->jobs == 0) free_parts(s);
 }
 
+static bool clear(td_remains *r, int most)
+{
+    if (!td_backward_drop(r->backward, most)) return false;
+    r->backward = NULL;
+    td_account *account = r->objects.account;
+    if (!td_objects_drop(&r->objects, most)) return false;
+    td_account_unref(account);
+    return true;
+}
+
+/* As much as is usual at once, more later. */
+static void leave(td_session *s)
+{
+    td_remains r = {.next = s->all->remains, .backward = s->backward, .objects = s->objects};
+    s->backward = NULL;
+    s->objects = (td_objects){0};
+    td_account_ref(s->account);
+    if (clear(&r, LEAVE_MOST)) return;
+    td_remains *kept = malloc(sizeof *kept);
+    if (kept) *kept = r;
+    else
+        while (!clear(&r, INT_MAX)) {
+        }
+    if (kept) s->all->remains = kept;
+}
+
+bool td_sessions_clear(td_sessions *all, int most)
+{
+    td_remains *r = all->remains;
+    if (r && clear(r, most)) {
+        all->remains = r->next;
+        free(r);
+        td_session_leases_changed(all); /* its backward may have been waited for */
+    }
+    return td_dead_collect((uint32_t)most) || all->remains;
+}
+
 td_heap *td_session_end(td_session *s, bool alive)
 {
     if (s->prev) s->prev->next = s->next;
@@ -210,12 +249,11 @@ td_heap *td_session_end(td_session *s, bool alive)
     s->all->count--;
     td_session_cancel_wait(s);
     s->ended = true;
-    td_backward_free(s->backward);
     while (s->queues) td_queue_handle_free(s, s->queues, true);
     td_import_drop(s);
     td_write_leases_deinit(s);
+    leave(s);
     td_session_leases_changed(s->all); /* who waited for its leases or its backward goes on */
-    td_objects_deinit(&s->objects);
     td_leases_deinit(s);
     td_heap *left = alive && s->mapped ? s->heap : NULL;
     td_heap_orphan(s->heap, left != NULL);

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 enum {
+    CLEAR_MOST = 512,    /* of the dead, before a record is tried again */
     GROW_HERE = 2 << 20, /* bytes that are committed in well under a millisecond */
     LACK_MS = 2000       /* so long others' pending work is hoped to free memory; somebody always has some pending */
 };
@@ -88,6 +89,11 @@ int td_session_lacks(td_session *s, int rc, uint64_t lack, td_heap *heap, td_err
     }
     if (rc == TD_WAIT_GROW) rc = td_heap_reserve(heap, lack, e);
     if (rc) {
+        if (s->all->remains || td_dead_waiting()) { /* some of it may be in what nobody holds any more */
+            td_sessions_clear(s->all, CLEAR_MOST);
+            return TD_AGAIN;
+        }
+        if (rc == TD_E_QUOTA) return rc;
         td_sched_stats st;
         td_sched_get_stats(s->service->sched, &st);
         if (!s->lacks_since_ms) s->lacks_since_ms = td_now_ms();

@@ -6,6 +6,7 @@
  * many ids may stand for one tensor. */
 #include "daemon/session/state.h"
 
+#include <limits.h>
 #include <stdlib.h>
 
 enum { PAGE_COST = sizeof(td_object_page) / 512 }; /* in objects */
@@ -108,19 +109,29 @@ void td_objects_release(td_objects *o, uint32_t id)
     td_cause_unref(gone.cause);
 }
 
-void td_objects_deinit(td_objects *o)
+bool td_objects_drop(td_objects *o, int most)
 {
-    for (uint32_t p = 0; p < o->npages; p++) {
-        if (!o->pages[p]) continue;
+    for (; o->npages && most > 0; o->npages--) {
+        td_object_page *page = o->pages[o->npages - 1];
+        if (!page) continue;
         for (uint32_t i = 0; i < TD_PAGE_OBJECTS; i++) {
-            td_tensor_unhold(o->pages[p]->at[i].tensor);
-            td_cause_unref(o->pages[p]->at[i].cause);
+            td_tensor_unhold(page->at[i].tensor);
+            td_cause_unref(page->at[i].cause);
         }
-        page_free(o, o->pages[p], p > 0);
+        page_free(o, page, o->npages > 1);
+        most -= TD_PAGE_OBJECTS;
     }
+    if (o->npages) return false;
     page_free(o, o->spare, true); /* the first page is never spared */
     free(o->pages);
     *o = (td_objects){0};
+    return true;
+}
+
+void td_objects_deinit(td_objects *o)
+{
+    while (!td_objects_drop(o, INT_MAX)) {
+    }
 }
 
 int td_objects_copy(td_objects *to, const td_objects *from, td_error *e)

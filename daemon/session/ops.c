@@ -165,7 +165,7 @@ static int issue(td_session *s, const td_record *r, const td_op *op, td_call *c,
     td_heap *heap = NULL;
     rc = td_autograd_run(c, grad_mode(r), s->outs, s->max_outs, nout, &lack, &heap, e);
     if (rc && shaped) s->wait.active = false;
-    if (rc == TD_WAIT_GROW || rc == TD_E_MEMORY) rc = td_session_lacks(s, rc, lack, heap, e);
+    if (td_session_may_lack(rc)) rc = td_session_lacks(s, rc, lack, heap, e);
     return rc;
 }
 

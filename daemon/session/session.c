@@ -9,7 +9,7 @@
 
 enum {
     MAX_SITES = 65535,
-    TURN_NS = 1000000,
+    TURN_NS = 250000,
     LOOK_EACH = 8,    /* records between two looks at the clock */
     BACKWARD_STEP = 8 /* nodes that count as one record there */
 };
@@ -217,7 +217,7 @@ td_run td_session_run(td_session *s, int most, td_error *e)
 {
     uint64_t until = 0;
     for (int n = 0; finish_wait(s); n++) {
-        if (n % LOOK_EACH == 0 && turn_over(&until)) return TD_RUN_MORE;
+        if ((s->backward || n % LOOK_EACH == 0) && turn_over(&until)) return TD_RUN_MORE;
         if (s->backward) {
             if (held_back(s)) continue;
             most -= BACKWARD_STEP;

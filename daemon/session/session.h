@@ -27,6 +27,7 @@ typedef struct td_sessions {
     uint32_t count, next_id;
     td_session *throttled; /* suspended until tasks end */
     uint32_t rings;        /* sessions whose frames go through shared memory */
+    struct td_remains *remains; /* of ended sessions */
     uint64_t descriptors;  /* that were handed out and are counted by the server */
     uint64_t inline_limit; /* bytes of a value in a reply */
     size_t max_unread;     /* bytes of replies that the peer has not read: more, and its records wait */
@@ -41,7 +42,7 @@ typedef struct td_peer_id {
 
 /* Begin with the connection's first frame (which must be HELLO); writes the Welcome. */
 int td_session_new(td_session **out, td_sessions *all, const td_session_io *io, const td_peer_id *who, const td_frame *hello, td_error *e);
-/* The connection is gone: lets go of everything. Queues that it had not closed see a death. Running tasks keep the session's
+/* The connection is gone: lets go of everything, of what is much in turns (td_sessions_clear). Queues that it had not closed see a death. Running tasks keep the session's
  * struct until they end, by themselves. When the process still lives (`alive`) and may have its memory mapped, its heap is returned: call
  * td_heap_unmapped on it when the process is gone; NULL otherwise. */
 td_heap *td_session_end(td_session *s, bool alive);
@@ -61,6 +62,9 @@ typedef enum td_run {
 td_run td_session_run(td_session *s, int most, td_error *e);
 /* After td_sched_collect: resume sessions that waited for tasks to end. */
 void td_sessions_collected(td_sessions *all);
+
+/* Let go of about `most` of what ended sessions left and of what died with it; is there more? */
+bool td_sessions_clear(td_sessions *all, int most);
 
 uint32_t td_session_id(const td_session *s);
 /* Is it waiting for something that only another session can bring? (Then a hang-up ends it at once.) */

@@ -32,6 +32,13 @@ typedef struct td_objects {
     td_account *account; /* pays for pages; the session's own reference */
 } td_objects;
 
+/* What an ended session leaves when it is too much to be let go of in one turn. */
+typedef struct td_remains {
+    struct td_remains *next;
+    td_backward *backward;
+    td_objects objects; /* counts its account */
+} td_remains;
+
 /* Memory that the client fills and announces later. */
 typedef struct td_lease {
     UT_hash_handle hh;
@@ -111,6 +118,7 @@ struct td_session {
     Td__Wire__Call *call;
     td_wait_state wait;
     td_backward *backward;
+    bool backward_over; /* only to be let go of */
     td_record backward_record;
     td_cause *first_error; /* not yet told */
     td_tensor **outs;      /* room for one call's outputs */
@@ -132,7 +140,9 @@ int td_objects_check_free(const td_objects *o, uint32_t id, td_error *e);
 /* Bind a free id (TD_E_EXISTS when it is not: one record may name an output twice); takes over the references. */
 int td_objects_bind(td_objects *o, uint32_t id, td_tensor *t, td_cause *c, td_error *e);
 void td_objects_release(td_objects *o, uint32_t id);
-void td_objects_deinit(td_objects *o);
+/* Let go of about `most`: true when all are gone. */
+bool td_objects_drop(td_objects *o, int most);
+void td_objects_deinit(td_objects *o); /* at once */
 int td_objects_copy(td_objects *to, const td_objects *from, td_error *e);
 /* The tensor behind an id: NULL with `e` (TD_E_NOT_FOUND), or with the cause why it has no value (borrowed, *cause
  * set). */
@@ -183,7 +193,12 @@ void td_session_promise(td_session *s, uint64_t bytes);
 void td_session_promise_kept(td_session *s, uint64_t bytes);
 
 /* memory.c */
-/* A step lacks memory: rc is TD_WAIT_GROW (then `lack`, `heap`) or TD_E_MEMORY. TD_AGAIN when it is worth trying again
+/* May it be had later? */
+static inline bool td_session_may_lack(int rc)
+{
+    return rc == TD_WAIT_GROW || rc == TD_E_MEMORY || rc == TD_E_QUOTA;
+}
+/* A step lacks memory, or its due: rc is TD_WAIT_GROW (then `lack`, `heap`), TD_E_MEMORY or TD_E_QUOTA. TD_AGAIN when it is worth trying again
  * later, or the final error with the biggest holders in `e`. */
 int td_session_lacks(td_session *s, int rc, uint64_t lack, td_heap *heap, td_error *e);
 /* Where a storage lies, as this client may see it. *fd is a descriptor to attach, or -1; one per call when `*fd` comes

@@ -1,22 +1,26 @@
-/* Tensors: a descriptor over a storage, a version counter, and what the layer above hangs on it.
+/* Tensors: a descriptor over a storage, a version counter, and what the layer above hangs on it; and the list of the
+ * dead.
  *
  * Dropping one may drop others (its view base, and whatever meta->free lets go of), which may be a chain of any length.
- * So a tensor that dies while another is being ended waits in a list, and the outermost drop works the list off: the
- * stack stays flat. */
+ * So what dies while another is being ended waits in a list, and the outermost drop works the list off: the stack stays
+ * flat. */
 #include "daemon/tensor/live.h"
+#include <stddef.h>
 
-/* The list, linked through the size of the dead tensors' last possible dimension. Loop thread only, like everything
- * here. */
+/* Loop thread only, like everything here. */
 static struct {
-    td_tensor *first;
+    td_dead *first;
     uint32_t bound;
     bool busy;
 } dying;
 static td_freelist dead, dead_versions;
 
-static td_tensor **link_of(td_tensor *t)
+/* A dead tensor stands in the list with the place of its last possible sizes. */
+#define DEAD_AT (offsetof(td_tensor, desc.shape) + sizeof(((td_desc *)0)->shape) - sizeof(td_dead))
+
+static td_dead *dead_of(td_tensor *t)
 {
-    return (td_tensor **)(void *)&t->desc.shape[TD_MAX_DIMS - 1];
+    return (td_dead *)(void *)((char *)t + DEAD_AT);
 }
 
 /* The descriptor passed td_desc_check before it came here; this asks again in few instructions. */
@@ -106,9 +110,42 @@ void td_tensor_unhold(td_tensor *t)
     td_tensor_unref(t);
 }
 
-/* End one tensor; others that die with it are put on the list. */
-static void end(td_tensor *t)
+/* ---- the end */
+
+void td_die(td_dead *d, void (*end)(td_dead *))
 {
+    d->next = dying.first;
+    d->end = end;
+    dying.first = d;
+    if (!dying.busy) td_dead_collect(dying.bound);
+}
+
+bool td_dead_collect(uint32_t most)
+{
+    if (dying.busy) return dying.first != NULL;
+    dying.busy = true;
+    for (uint32_t n = 0; dying.first && (!most || n < most); n++) {
+        td_dead *d = dying.first;
+        dying.first = d->next;
+        d->end(d);
+    }
+    dying.busy = false;
+    return dying.first != NULL;
+}
+
+bool td_dead_waiting(void)
+{
+    return dying.first != NULL;
+}
+
+void td_dead_set_bound(uint32_t most)
+{
+    dying.bound = most;
+}
+
+static void end(td_dead *d)
+{
+    td_tensor *t = (td_tensor *)(void *)((char *)d - DEAD_AT);
     if (t->meta) t->meta->free(t->meta, t);
     td_tensor_unref(t->view_base);
     version_unref(t->version);
@@ -120,28 +157,8 @@ static void end(td_tensor *t)
     td_live_now.bytes -= sizeof *t;
 }
 
-bool td_tensor_collect(uint32_t most)
-{
-    if (dying.busy) return dying.first != NULL;
-    dying.busy = true;
-    for (uint32_t n = 0; dying.first && (!most || n < most); n++) {
-        td_tensor *t = dying.first;
-        dying.first = *link_of(t);
-        end(t);
-    }
-    dying.busy = false;
-    return dying.first != NULL;
-}
-
-void td_tensor_set_bound(uint32_t most)
-{
-    dying.bound = most;
-}
-
 void td_tensor_unref(td_tensor *t)
 {
     if (!t || --t->refs) return;
-    *link_of(t) = dying.first;
-    dying.first = t;
-    if (!dying.busy) td_tensor_collect(dying.bound);
+    td_die(dead_of(t), end);
 }

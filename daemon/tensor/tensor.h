@@ -69,7 +69,7 @@ enum {                    /* td_storage.flags */
 typedef struct td_storage {
     uint32_t refs;
     uint8_t device, flags;
-    uint16_t pinned;        /* backward passes that still have to read it */
+    uint32_t pinned;        /* how often backward passes still have to read it */
     uint32_t lease_session; /* holder of the write lease */
     uint64_t nbytes;        /* as asked for */
     unsigned char *data;
@@ -142,13 +142,22 @@ td_tensor *td_tensor_ref(td_tensor *t);
  */
 td_tensor *td_tensor_hold(td_tensor *t);
 void td_tensor_unhold(td_tensor *t);
-/* Iterative: dropping a chain of a million never recurses, though meta->free drops tensors in its turn: those wait in a
- * list that the outermost call works off. NULL is fine. */
+/* Iterative: dropping a chain of a million never recurses. NULL is fine. */
 void td_tensor_unref(td_tensor *t);
-/* Bound what one outermost td_tensor_unref works off (0, the default: no bound); the rest waits for td_tensor_collect,
- * which ends at most `most` tensors and says whether more are waiting. */
-void td_tensor_set_bound(uint32_t most);
-bool td_tensor_collect(uint32_t most);
+
+/* The dead: objects whose last reference is gone and that were not ended yet. One list for this room and those above, whose
+ * objects hold tensors, and are held by them: what dies while another is ended only joins the list, so the stack stays flat. */
+typedef struct td_dead {
+    struct td_dead *next;
+    void (*end)(struct td_dead *);
+} td_dead;
+/* Nobody can reach it any more; `d` lies in its memory. It is ended now or later. */
+void td_die(td_dead *d, void (*end)(td_dead *));
+/* Bound what one outermost drop ends (0, the default: no bound); the rest waits for td_dead_collect. */
+void td_dead_set_bound(uint32_t most);
+/* End at most `most` (0: all); are more waiting? They are still charged to their owners. */
+bool td_dead_collect(uint32_t most);
+bool td_dead_waiting(void);
 
 static inline void *td_tensor_data(const td_tensor *t)
 {

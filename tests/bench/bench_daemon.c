@@ -8,6 +8,7 @@
 #define TENSORS 1000000
 #define OPS 100000
 #define TRIPS 3000
+#define NODES 300000
 
 /* A line "NAME: N kB" of /proc/PID/status, in bytes. */
 static double memory_of(uint32_t pid, const char *name)
@@ -167,10 +168,63 @@ static void fair(void)
     td_disconnect(c);
 }
 
-int main(void)
+/* ---- a large graph ---- */
+
+/* Another client's graph of NODES nodes: after a token, backward over it until the socket is shut, then its end. */
+static void graph_client(int fd, void *context)
 {
-    idle();
-    scale();
-    fair();
+    (void)context;
+    char more;
+    td_client *c = td_connect(NULL);
+    td_array *x = td_full(c, td_dims(1), 1.0, TD_FLOAT32), *w = td_full(c, td_dims(1), 1.0, TD_FLOAT32);
+    td_set_requires_grad(x, true);
+    td_set_requires_grad(w, true);
+    td_array *last = td_mul(x, w);
+    for (int i = 1; i < NODES; i++) {
+        td_array *next = td_mul(last, w);
+        td_release(last);
+        last = next;
+    }
+    bench_check(last && td_sync(c) == 0, "a large graph");
+    bench_send(fd);
+    bench_take(fd);
+    do {
+        td_at_backward(TD_HERE, td_arrays(last), td_arrays_of(0, NULL), TD_RETAIN_GRAPH);
+        bench_check(td_sync(c) == 0, "backward over a large graph");
+    } while (recv(fd, &more, 1, MSG_DONTWAIT) != 0);
+    td_disconnect(c);
+}
+
+static void beside_a_graph(void)
+{
+    pid_t child;
+    td_client *c = td_connect(NULL);
+    bench_check(c != NULL, "connecting");
+    setenv("TENSORD_SOCKET", td_socket_path(c), 1);
+    td_array *x = td_full(c, td_dims(1), 1.0, TD_FLOAT32);
+    double p50, p99, idle99;
+    round_trips(x, &p50, &idle99);
+    int fd = bench_child(graph_client, NULL, &child);
+    bench_take(fd);
+    bench_send(fd);
+    round_trips(x, &p50, &p99);
+    shutdown(fd, SHUT_WR);
+    waitpid(child, NULL, 0);
+    close(fd);
+    bench_ours("graph.p99", p99 * 1e6, "us", 10);
+    bench_reference("graph.p99", idle99 * 1e6, "a small op's p99 without another's backward over 300,000 nodes");
+    td_release(x);
+    td_disconnect(c);
+}
+
+/* bench_daemon [PART]: all, or idle, scale, fair or graph. */
+int main(int argc, char **argv)
+{
+    static const struct {
+        const char *name;
+        void (*run)(void);
+    } parts[] = {{"idle", idle}, {"scale", scale}, {"fair", fair}, {"graph", beside_a_graph}};
+    for (int i = 0; i < 4; i++)
+        if (argc < 2 || strcmp(argv[1], parts[i].name) == 0) parts[i].run();
     return 0;
 }

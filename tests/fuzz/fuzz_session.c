@@ -8,6 +8,7 @@
 #include "proto/wire.pb-c.h"
 
 #include <assert.h>
+#include <limits.h>
 #include <stdlib.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -110,7 +111,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     td_session_end(s, false);
     td_sched_drain(service.sched);
-    while (td_tensor_collect(UINT32_MAX)) {}
+    while (td_sessions_clear(&sessions, INT_MAX)) {}
     td_writer_deinit(&writer);
     td_name_each(&service, drop_name, NULL); /* names outlive sessions: that is their point */
     td_live after = td_live_counts();

@@ -9,6 +9,7 @@
 #include "proto/wire.pb-c.h"
 
 #include <stdio.h>
+#include <limits.h>
 #include <stdlib.h>
 
 enum { IDS = 40, FIRST = 16, RECORDS = 60 };
@@ -196,7 +197,7 @@ static int one(void)
     program(s);
     td_session_end(s, false);
     td_sched_drain(service.sched);
-    while (td_tensor_collect(UINT32_MAX)) {
+    while (td_sessions_clear(&sessions, INT_MAX)) {
     }
     td_writer_deinit(&writer);
     td_live after = td_live_counts();

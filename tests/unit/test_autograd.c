@@ -1,5 +1,6 @@
 /* The engine: what autograd must mean, one test a statement. Values are checked by hand-computed gradients; what is
  * kept alive by counts of tensors and nodes; refusals by their messages. */
+#include "daemon/autograd/backward.h"
 #include "tests/unit/grad_support.h"
 #include <time.h>
 
@@ -274,6 +275,14 @@ static void fan_in(void)
     drop(x), drop(a), drop(b), drop(c);
 }
 
+/* Up to the point where something would be computed. */
+static int plan(td_backward *b, td_error *e)
+{
+    int err = 0;
+    for (int64_t steps = 1; b->stage < TD_BS_SEED && !err; steps = 1) err = td_backward_walk(b, &steps, e);
+    return err;
+}
+
 static void root_checks(void)
 {
     td_error e = {0};
@@ -327,7 +336,9 @@ static void only_what_is_needed(void)
     drop(y);
     y = number(TD_OP_MUL, x, 2);
     td_backward *b;
-    CU_ASSERT(td_backward_new(&b, &t_who, 1, &y, &x, 1, &unused, 0, 0, &e) != 0);
+    CU_ASSERT_EQUAL(td_backward_new(&b, &t_who, 1, &y, &x, 1, &unused, 0, 0, &e), 0);
+    CU_ASSERT(plan(b, &e) != 0);
+    td_backward_free(b);
     CU_ASSERT(says(&e, TD_E_AUTOGRAD, "appears to not have been used in the graph"));
     CU_ASSERT_EQUAL(t_backward(1, &y, &x, 1, &unused, g, TD_BW_ALLOW_UNUSED, &e), 0);
     CU_ASSERT_PTR_NULL(g[0]);
@@ -392,6 +403,7 @@ static void failure_leaves_nothing(void)
     td_backward *b;
     bool done;
     CU_ASSERT_EQUAL(td_backward_new(&b, &t_who, 1, &y, &ones, 0, NULL, TD_BW_ACCUMULATE, 0, &e), 0);
+    CU_ASSERT_EQUAL(plan(b, &e), 0);
     CU_ASSERT_EQUAL(y->storage->pinned, 1);
     uint64_t limit = t_who.account->limit_objects;
     t_who.account->limit_objects = t_who.account->objects; /* nothing more may be made */
@@ -434,6 +446,7 @@ static void written_between_turns(void)
     td_backward *b;
     bool done;
     CU_ASSERT_EQUAL(td_backward_new(&b, &t_who, 1, &z, &ones, 0, NULL, TD_BW_ACCUMULATE, 0, &e), 0);
+    CU_ASSERT_EQUAL(plan(b, &e), 0);
     CU_ASSERT_EQUAL(td_backward_step(b, 1, &done, &e), 0);
     CU_ASSERT(!done);
     CU_ASSERT_EQUAL(inplace(TD_OP_ADD, m, 1, TD_GRAD_ON, &e), 0); /* somebody who does not mind the pin */

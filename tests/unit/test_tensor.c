@@ -266,15 +266,15 @@ static void a_chain_of_a_million(void)
 
 static void bounded_by_the_turn(void)
 {
-    td_tensor_set_bound(100);
+    td_dead_set_bound(100);
     td_tensor_unref(chain(1000, false));
     CU_ASSERT_EQUAL(td_live_counts().tensors, 900);
-    CU_ASSERT(td_tensor_collect(500));
+    CU_ASSERT(td_dead_collect(500));
     CU_ASSERT_EQUAL(td_live_counts().tensors, 400);
-    CU_ASSERT_FALSE(td_tensor_collect(500));
+    CU_ASSERT_FALSE(td_dead_collect(500));
     CU_ASSERT_EQUAL(td_live_counts().tensors, 0);
-    td_tensor_set_bound(0);
-    CU_ASSERT_FALSE(td_tensor_collect(1));
+    td_dead_set_bound(0);
+    CU_ASSERT_FALSE(td_dead_collect(1));
 }
 
 static void bookkeeping_is_small(void)

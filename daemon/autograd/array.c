@@ -1,0 +1,35 @@
+/* Arrays that may grow to megabytes without stopping the loop for it: from a size on they are pages of their own, so
+ * that growing moves no bytes, new bytes are zero without being written, and giving back does not trim a heap. */
+#include "daemon/autograd/backward.h"
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+enum { PAGES_FROM = 1 << 18 };
+
+static void *first_pages(void *p, size_t old, size_t size)
+{
+    void *q = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (q == MAP_FAILED) return NULL;
+    if (old) memcpy(q, p, old);
+    free(p);
+    return q;
+}
+
+void *td_array_grow(void *p, size_t old, size_t size)
+{
+    if (old >= PAGES_FROM) {
+        void *q = mremap(p, old, size, MREMAP_MAYMOVE);
+        return q == MAP_FAILED ? NULL : q;
+    }
+    if (size >= PAGES_FROM) return first_pages(p, old, size);
+    unsigned char *q = realloc(p, size);
+    if (q) memset(q + old, 0, size - old);
+    return q;
+}
+
+void td_array_free(void *p, size_t size)
+{
+    if (p && size >= PAGES_FROM) munmap(p, size);
+    else free(p);
+}

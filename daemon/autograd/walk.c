@@ -1,0 +1,242 @@
+/* Looking at the graph before a backward: which nodes there are, which of them are needed, what they saved. Everything
+ * that can be refused is refused here, before anything is computed.
+ *
+ * Each stage is a loop whose place is kept in the backward, so that a walk over a million nodes is made in turns. There
+ * is no recursion. Nodes and edges never change once they are recorded, and the roots keep them; what was saved is
+ * checked and pinned node by node, and checked again when it is read. */
+#include "daemon/autograd/backward.h"
+#include <stdio.h>
+
+static int no_memory(td_error *e)
+{
+    return td_fail(e, TD_E_MEMORY, "no memory to plan a backward");
+}
+
+static void *grown(void *p, uint32_t *room, size_t size)
+{
+    uint32_t more = *room ? 2 * *room : 64;
+    void *q = td_array_grow(p, *room * size, more * size);
+    if (q) *room = more;
+    return q;
+}
+
+static void next_stage(td_backward *b, td_stage stage)
+{
+    b->stage = stage;
+    b->at = b->edge = 0;
+}
+
+/* ---- all that the roots reach */
+
+uint32_t td_backward_find(const td_backward *b, const td_node *n)
+{
+    return n->visitor == b->serial ? n->visit : b->map.count ? td_map_get(&b->map, n) : UINT32_MAX;
+}
+
+static int add_node(td_backward *b, td_node *n, td_error *e)
+{
+    if (td_backward_find(b, n) != UINT32_MAX) return 0;
+    if (b->nnodes == b->room) {
+        void *more = grown(b->nodes, &b->room, sizeof *b->nodes);
+        if (!more) return no_memory(e);
+        b->nodes = more;
+    }
+    if (n->visitor) {
+        if (!td_map_put(&b->map, n, b->nnodes)) return no_memory(e);
+    } else {
+        n->visitor = b->serial;
+        n->visit = b->nnodes;
+    }
+    b->nodes[b->nnodes++] = (td_bnode){.node = n, .needed = !b->ninputs};
+    return 0;
+}
+
+/* The array is its own queue. */
+static int walk(td_backward *b, int64_t *steps, td_error *e)
+{
+    int err = 0;
+    for (int r = 0; r < b->nroots && !err && !b->nfirst; r++) err = add_node(b, b->roots[r].node, e);
+    if (!b->nfirst) b->nfirst = b->nnodes;
+    while (b->at < b->nnodes && !err && (*steps)-- > 0) {
+        const td_node *n = b->nodes[b->at].node;
+        if (b->edge == n->nin) {
+            b->at++;
+            b->edge = 0;
+        } else if (n->edges[b->edge++].node) {
+            err = add_node(b, n->edges[b->edge - 1].node, e);
+        }
+    }
+    if (err || b->at < b->nnodes) return err;
+    b->order = b->nnodes + 1;
+    b->ready = td_array_grow(NULL, 0, b->order * sizeof *b->ready);
+    b->leaves = td_array_grow(NULL, 0, b->order * sizeof *b->leaves);
+    next_stage(b, TD_BS_INPUTS);
+    return b->ready && b->leaves ? 0 : no_memory(e);
+}
+
+/* ---- which of them are needed */
+
+static int find_input(td_backward *b, int k, td_error *e)
+{
+    const td_edge *w = &b->wanted[k];
+    uint32_t at = w->node ? td_backward_find(b, w->node) : UINT32_MAX;
+    if (at != UINT32_MAX) {
+        b->captures[b->ncaptures++] = (td_capture){at, w->nr, k};
+        b->nodes[at].needed = b->nodes[at].captured = true;
+        return 0;
+    }
+    if (b->flags & (TD_BW_ALLOW_UNUSED | TD_BW_ACCUMULATE)) return 0;
+    return td_fail(
+        e, TD_E_AUTOGRAD,
+        "One of the differentiated Tensors appears to not have been used in the graph. Set allow_unused=True if "
+        "this is the desired behavior");
+}
+
+static int find_inputs(td_backward *b, int64_t *steps, td_error *e)
+{
+    int err = 0;
+    while (b->at < (uint32_t)b->ninputs && !err && (*steps)-- > 0) err = find_input(b, (int)b->at++, e);
+    if (!err && b->at == (uint32_t)b->ninputs) next_stage(b, b->ninputs ? TD_BS_SEARCH : TD_BS_CHECK);
+    return err;
+}
+
+static void enter(td_backward *b, uint32_t k)
+{
+    if (b->nodes[k].seen) return;
+    b->nodes[k].seen = true;
+    b->ready[b->nready] = k;
+    b->leaves[b->nready++] = 0;
+}
+
+/* Depth first: a node is needed when it is wanted, or one of those that it leads to is needed. The stack lies where
+ * later the ready nodes will (the nodes) and the leaves (the next edge of each). */
+static void search(td_backward *b, int64_t *steps)
+{
+    while ((*steps)-- > 0) {
+        if (!b->nready) {
+            if (b->at == b->nfirst) {
+                next_stage(b, TD_BS_CHECK);
+                return;
+            }
+            enter(b, b->at++);
+            continue;
+        }
+        uint32_t top = b->ready[b->nready - 1], *edge = &b->leaves[b->nready - 1];
+        td_bnode *n = &b->nodes[top];
+        if (*edge < n->node->nin) {
+            const td_node *child = n->node->edges[(*edge)++].node;
+            uint32_t k = child ? td_backward_find(b, child) : UINT32_MAX;
+            if (k == UINT32_MAX) continue;
+            n->needed |= b->nodes[k].needed; /* if it was seen before; else it says so itself when it is left */
+            enter(b, k);
+        } else if (--b->nready) {
+            b->nodes[b->ready[b->nready - 1]].needed |= n->needed;
+        }
+    }
+}
+
+uint32_t td_backward_child(const td_backward *b, const td_node *n, int i)
+{
+    if (!n->edges[i].node) return UINT32_MAX;
+    uint32_t k = td_backward_find(b, n->edges[i].node);
+    return b->nodes[k].needed ? k : UINT32_MAX;
+}
+
+/* ---- what was saved */
+
+/* As often as it is saved: to know which were pinned before would take longer. */
+static int pin(td_backward *b, td_storage *s, td_error *e)
+{
+    if (b->npins == b->pins_room) {
+        void *more = grown(b->pins, &b->pins_room, sizeof *b->pins);
+        if (!more) return no_memory(e);
+        b->pins = more;
+    }
+    b->pins[b->npins++] = td_storage_ref(s);
+    s->pinned++;
+    return 0;
+}
+
+static int freed(const td_node *n, td_error *e)
+{
+    return td_fail(
+        e, TD_E_AUTOGRAD,
+        "Trying to backward through the graph a second time (the saved tensors of '%s' have already been freed). "
+        "Saved intermediate values of the graph are freed when you call backward() or grad(). Specify "
+        "retain_graph=True if you need to backward through the graph a second time",
+        td_op_by_id(n->op)->name);
+}
+
+/* What the needed gradients of a node keep, by parameter. */
+static void wanted(const td_backward *b, const td_node *outer, const td_node *n, uint32_t *inputs, uint32_t *outputs)
+{
+    const td_op *op = td_op_by_id(n->op);
+    const td_formula *f = td_formula_of(op);
+    int shift = outer != n; /* the edges of an op inside a slice begin at 1 */
+    *inputs = *outputs = 0;
+    for (int i = 0; f && i < n->nin; i++) {
+        bool own = shift && i == 0 && !outer->edges[1].node;
+        if (td_backward_child(b, outer, own ? 0 : i + shift) == UINT32_MAX) continue;
+        const td_fsaves *s = &f->saves[td_op_param_of(op, n->nin, i)];
+        *inputs |= s->inputs, *outputs |= s->outputs;
+    }
+}
+
+static int check_node(td_backward *b, const td_node *outer, const td_node *n, td_error *e)
+{
+    uint32_t inputs, outputs;
+    const td_op *op = td_op_by_id(n->op);
+    wanted(b, outer, n, &inputs, &outputs);
+    if ((n->flags & TD_NF_FREED) && (inputs | outputs)) return freed(n, e);
+    int err = 0;
+    for (int k = 0; k < n->nsaved && !err; k++) {
+        const td_saved *s = &n->saved[k];
+        int p = s->output ? s->index : td_op_param_of(op, n->nin, s->index);
+        if (!((s->output ? outputs : inputs) >> p & 1)) continue;
+        err = td_saved_check(n, s, e);
+        if (!err && s->kind == TD_SV_TENSOR) err = pin(b, s->tensor->storage, e);
+    }
+    if (err && e) {
+        snprintf(e->op, sizeof e->op, "%s", op->name);
+        snprintf(e->where, sizeof e->where, "%s", n->where);
+    }
+    return err;
+}
+
+static int check(td_backward *b, int64_t *steps, td_error *e)
+{
+    int err = 0;
+    while (b->at < b->nnodes && !err && *steps > 0) {
+        const td_node *n = b->nodes[b->at++].node;
+        *steps -= 1 + n->nin + n->nsaved;
+        if (!b->nodes[b->at - 1].needed || n->kind == TD_N_LEAF) continue;
+        err = check_node(b, n, n->kind == TD_N_SLICE ? n->slice->inner : n, e);
+        for (int i = 0; i < n->nin; i++) {
+            uint32_t child = td_backward_child(b, n, i);
+            if (child != UINT32_MAX) b->nodes[child].deps++;
+        }
+    }
+    if (err || b->at < b->nnodes) return err;
+    next_stage(b, TD_BS_SEED);
+    return 0;
+}
+
+bool td_backward_unpin(td_backward *b, int64_t *steps)
+{
+    for (; b->npins && *steps > 0; --*steps) {
+        td_storage *s = b->pins[--b->npins];
+        s->pinned--;
+        td_storage_unref(s);
+    }
+    return !b->npins;
+}
+
+int td_backward_walk(td_backward *b, int64_t *steps, td_error *e)
+{
+    switch (b->stage) {
+    case TD_BS_WALK: return walk(b, steps, e);
+    case TD_BS_INPUTS: return find_inputs(b, steps, e);
+    case TD_BS_SEARCH: search(b, steps); return 0;
+    default: return check(b, steps, e);
+    }
+}

@@ -1,0 +1,255 @@
+/* Who has small wishes beside somebody with a large graph: between any two turns of the one the other is served, and a
+ * turn is a small part of what there is to do. Counted in turns of two sessions in this process, not in time. */
+#include "daemon/session/session.h"
+#include "proto/opid.h"
+#include "proto/record.h"
+#include "proto/wire.pb-c.h"
+#include "tests/unit/cunit_main.h"
+
+#include <limits.h>
+#include <stdlib.h>
+
+enum { N = 50000, RECORDS = 512, CLEAR = 4096 };
+
+static td_service service;
+static td_sessions sessions;
+
+typedef struct client {
+    td_session *session;
+    td_writer writer;
+    td_words words;
+} client;
+
+static void ignore(void *arg)
+{
+    (void)arg;
+}
+
+static int start(void)
+{
+    td_service_options o = {.memory = 64 << 20, .workers = 0};
+    td_error e = {0};
+    td_cpu_init();
+    td_cpu_thread_init();
+    if (td_service_init(&service, &o, &e)) return 1;
+    td_sessions_init(&sessions, &service);
+    td_dead_set_bound(64);
+    return 0;
+}
+
+static int stop(void)
+{
+    while (td_sessions_clear(&sessions, INT_MAX)) {
+    }
+    td_live left = td_live_counts();
+    td_service_deinit(&service);
+    return left.tensors || left.storages || td_autograd_nodes();
+}
+
+static void join(client *c)
+{
+    static const uint8_t hello[] = {1 << 3, TD_PROTOCOL};
+    td_frame f = {.kind = TD_FRAME_HELLO, .payload = hello, .bytes = sizeof hello, .fd = -1};
+    td_session_io io = {.writer = &c->writer, .wrote = ignore, .resume = ignore};
+    td_error e = {0};
+    *c = (client){0};
+    td_writer_init(&c->writer);
+    CU_ASSERT_EQUAL_FATAL(td_session_new(&c->session, &sessions, &io, &(td_peer_id){0, 1}, &f, &e), 0);
+}
+
+static void leave(client *c)
+{
+    td_session_end(c->session, false);
+    td_writer_deinit(&c->writer);
+}
+
+/* Hand in what was gathered. */
+static void hand_in(client *c)
+{
+    static const uint8_t zeros[64] = {0};
+    Td__Wire__Batch b;
+    td__wire__batch__init(&b);
+    b.words = c->words.at;
+    b.n_words = c->words.count;
+    b.data = (ProtobufCBinaryData){sizeof zeros, (uint8_t *)zeros};
+    uint8_t *p = malloc(td__wire__batch__get_packed_size(&b) + 1);
+    td_error e = {0};
+    td_frame f = {.kind = TD_FRAME_BATCH, .payload = p, .bytes = (uint32_t)td__wire__batch__pack(&b, p), .fd = -1};
+    CU_ASSERT_EQUAL_FATAL(td_session_frame(c->session, &f, &e), 0);
+    free(p);
+    td_words_deinit(&c->words);
+    c->words = (td_words){0};
+}
+
+/* One turn: true when all is done. */
+static bool turn(client *c)
+{
+    td_error e = {0};
+    td_run r = td_session_run(c->session, RECORDS, &e);
+    CU_ASSERT_TRUE_FATAL(r == TD_RUN_IDLE || r == TD_RUN_MORE);
+    return r == TD_RUN_IDLE;
+}
+
+static void finish(client *c)
+{
+    hand_in(c);
+    while (!turn(c)) {
+    }
+}
+
+static void control(client *c, unsigned rec, int nin, const uint32_t *in, int nout, const uint32_t *out, int nrest,
+                    const uint32_t *rest)
+{
+    td_words_control(&c->words, rec, 0, 0, nin, in, nout, out, nrest, rest, NULL);
+}
+
+static void mul(client *c, uint32_t x, uint32_t y, uint32_t out)
+{
+    td_attrs none;
+    td_attrs_init(&none);
+    td_words_op(&c->words, td_op_by_id(TD_OP_MUL), 0, 0, 0, 2, (uint32_t[]){x, y}, 1, &out, NULL, &none, NULL);
+}
+
+static void zeros(client *c, uint32_t id)
+{
+    control(c, TD_REC_DATA, 0, NULL, 1, &id, 4, (uint32_t[]){TD_FLOAT32 | 1 << 8, 1, 0, 0});
+}
+
+/* A graph of N nodes, each of which saves what it is made of, and of which the client holds one (`all`: each). The root
+ * has id 9. */
+static void build(client *c, bool all)
+{
+    zeros(c, 1), zeros(c, 2);
+    for (uint32_t id = 1; id <= 2; id++) control(c, TD_REC_REQUIRES_GRAD, 1, &id, 0, NULL, 1, (uint32_t[]){1});
+    for (uint32_t i = 0, last = 1; i < N; i++) {
+        uint32_t next = i == N - 1 ? 9 : 10 + i;
+        mul(c, last, 2, next);
+        if (!all && i) control(c, TD_REC_RELEASE, 1, &last, 0, NULL, 0, NULL);
+        last = next;
+        if (i % 5000 == 4999) finish(c);
+    }
+    finish(c);
+    CU_ASSERT_TRUE(td_autograd_nodes() > N);
+}
+
+/* A small op and its value back, in one turn. */
+static void small_wish(client *c)
+{
+    size_t before = td_writer_pending(&c->writer);
+    mul(c, 1, 1, 3);
+    control(c, TD_REC_READ, 1, (uint32_t[]){3}, 0, NULL, 2, (uint32_t[]){7, 0});
+    control(c, TD_REC_RELEASE, 1, (uint32_t[]){3}, 0, NULL, 0, NULL);
+    hand_in(c);
+    CU_ASSERT_TRUE(turn(c));
+    CU_ASSERT_TRUE(td_writer_pending(&c->writer) > before);
+}
+
+/* How many turns the large client takes, the small one served after each. */
+static int turns_beside(client *large, client *small)
+{
+    int n = 1;
+    for (hand_in(large); !turn(large); n++) small_wish(small);
+    small_wish(small);
+    return n;
+}
+
+static void backward(client *c, uint32_t flags, bool unused)
+{
+    uint32_t in[3] = {9, 0, 8}, out = 5;
+    control(c, TD_REC_BACKWARD, unused ? 3 : 2, in, unused, &out, 3, (uint32_t[]){flags, 1, 0});
+}
+
+static void a_backward(void)
+{
+    client a, b;
+    join(&a), join(&b);
+    zeros(&b, 1);
+    finish(&b);
+    build(&a, false);
+    zeros(&a, 8);
+    control(&a, TD_REC_REQUIRES_GRAD, 1, (uint32_t[]){8}, 0, NULL, 1, (uint32_t[]){1});
+    backward(&a, 0, true); /* nothing leads to that input: it is planned, and refused */
+    int planned = turns_beside(&a, &b);
+    backward(&a, 8, false);
+    int run = turns_beside(&a, &b);
+    control(&a, TD_REC_GRAD, 1, (uint32_t[]){1}, 1, (uint32_t[]){6}, 1, (uint32_t[]){0});
+    finish(&a);
+    printf("\n    %d nodes: %d turns to plan, %d to run", N, planned, run);
+    CU_ASSERT_TRUE(planned >= 2 * N / (16 * RECORDS)); /* a turn looks at 16 nodes or edges for each node it may run */
+    CU_ASSERT_TRUE(run >= planned + N / RECORDS);
+    leave(&a);
+    leave(&b);
+}
+
+/* The last handle on a graph is released: the rest of that turn, and the next turns, are not held up. */
+static void letting_go(void)
+{
+    client a, b;
+    join(&a), join(&b);
+    zeros(&b, 1);
+    finish(&b);
+    build(&a, false);
+    uint64_t before = td_autograd_nodes();
+    control(&a, TD_REC_RELEASE, 1, (uint32_t[]){9}, 0, NULL, 0, NULL);
+    finish(&a);
+    CU_ASSERT_TRUE(before - td_autograd_nodes() <= 64);
+    int turns = 0;
+    for (bool more = true; more; turns++) {
+        before = td_autograd_nodes();
+        more = td_sessions_clear(&sessions, CLEAR);
+        CU_ASSERT_TRUE(before - td_autograd_nodes() <= CLEAR);
+        small_wish(&b);
+    }
+    CU_ASSERT_TRUE(turns >= 2 * N / CLEAR);
+    CU_ASSERT_EQUAL(td_autograd_nodes(), 0);
+    leave(&a);
+    leave(&b);
+}
+
+/* The same when its client ends, with all the ids it had, in the middle of a backward. */
+static void the_end_of_a_client(void)
+{
+    client a, b;
+    join(&a), join(&b);
+    zeros(&b, 1);
+    finish(&b);
+    build(&a, true);
+    backward(&a, 8, false);
+    hand_in(&a);
+    CU_ASSERT_FALSE(turn(&a));
+    uint64_t before = td_live_counts().tensors;
+    leave(&a);
+    CU_ASSERT_TRUE(td_live_counts().tensors > before - 10000 && sessions.count == 1);
+    int turns = 0;
+    for (bool more = true; more; turns++) {
+        before = td_live_counts().tensors;
+        more = td_sessions_clear(&sessions, CLEAR);
+        CU_ASSERT_TRUE(before - td_live_counts().tensors <= 3 * CLEAR);
+        small_wish(&b);
+    }
+    CU_ASSERT_TRUE(turns >= 2 * N / CLEAR);
+    CU_ASSERT_EQUAL(td_autograd_nodes(), 0);
+    leave(&b);
+}
+
+/* What nobody holds any more is no reason to refuse anything. */
+static void quota_is_given_back(void)
+{
+    client a;
+    service.options.session_objects = 4 * N;
+    join(&a);
+    service.options.session_objects = 0;
+    for (int i = 0; i < 5; i++) {
+        build(&a, false);
+        control(&a, TD_REC_RELEASE, 3, (uint32_t[]){9, 1, 2}, 0, NULL, 0, NULL);
+    }
+    zeros(&a, 1);
+    size_t before = td_writer_pending(&a.writer);
+    control(&a, TD_REC_SYNC, 0, NULL, 0, NULL, 2, (uint32_t[]){7, 0});
+    finish(&a);
+    CU_ASSERT_TRUE(td_writer_pending(&a.writer) - before < 40); /* no error in it */
+    leave(&a);
+}
+
+TD_CUNIT_MAIN_WITH("turns", start, stop, {"a backward", a_backward}, {"letting go", letting_go},
+                   {"the end of a client", the_end_of_a_client}, {"quota is given back", quota_is_given_back})

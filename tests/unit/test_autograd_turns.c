@@ -1,0 +1,162 @@
+/* Large graphs in turns: how far one call goes, in nodes and edges, is bounded whatever hangs on the graph; what comes
+ * out is what comes out in one go. Nothing here looks at the clock. */
+#include "daemon/autograd/backward.h"
+#include "tests/unit/grad_support.h"
+
+enum { N = 20000, MOST = 4, STEPS = MOST * TD_NODE_STEPS };
+
+static td_tensor *leaf_of(double v)
+{
+    td_tensor *t = t_new(TD_FLOAT64, 1, (int64_t[]){1}, &v);
+    td_set_requires_grad(t, true, NULL);
+    return t;
+}
+
+/* x*w, n times: each node saves both of its inputs. The result is one tensor that holds all the nodes. */
+static td_tensor *chain(td_tensor *x, td_tensor *w, int n)
+{
+    td_tensor *last = td_tensor_ref(x);
+    for (int i = 0; i < n; i++) {
+        td_tensor *next = t_run(TD_OP_MUL, 2, (td_tensor *[]){last, w}, NULL, TD_GRAD_ON, NULL);
+        td_tensor_unref(last);
+        last = next;
+    }
+    return last;
+}
+
+static uint32_t apart(uint32_t a, uint32_t b)
+{
+    return a > b ? a - b : b - a;
+}
+
+/* Steps until it is done, or fails; each must be a small one. */
+static int run(td_backward *b, long *calls, uint32_t *farthest, td_error *e)
+{
+    bool done = false;
+    int err = 0;
+    for (*calls = 0, *farthest = 0; !done && !err; ++*calls) {
+        td_stage stage = b->stage;
+        uint32_t nodes = b->nnodes, at = b->at, pins = b->npins, leaves = b->nleaves;
+        uint64_t recorded = t_ops;
+        err = td_backward_step(b, MOST, &done, e);
+        uint32_t far = apart(nodes, b->nnodes), moved[] = {apart(pins, b->npins), (uint32_t)(t_ops - recorded)};
+        if (b->stage == stage && apart(at, b->at) > far) far = apart(at, b->at);
+        if (b->stage == stage && stage != TD_BS_SEARCH && apart(leaves, b->nleaves) > far)
+            far = apart(leaves, b->nleaves);
+        for (int k = 0; k < 2; k++)
+            if (moved[k] > far) far = moved[k];
+        if (far > *farthest) *farthest = far;
+    }
+    return err;
+}
+
+static void a_backward(void)
+{
+    td_error e = {0};
+    td_tensor *x = leaf_of(1), *w = leaf_of(1), *y = chain(x, w, N);
+    for (int k = 0; k < 2; k++) { /* into all leaves, and to one input */
+        td_backward *b;
+        td_tensor *g = NULL;
+        long calls;
+        uint32_t far;
+        uint32_t flags = TD_BW_RETAIN | (k ? 0 : TD_BW_ACCUMULATE);
+        CU_ASSERT_EQUAL_FATAL(td_backward_new(&b, &t_who, 1, &y, NULL, k, &w, flags, 0, &e), 0);
+        CU_ASSERT_EQUAL(b->nnodes, 0); /* it has not looked at the graph */
+        CU_ASSERT_EQUAL(run(b, &calls, &far, &e), 0);
+        CU_ASSERT(far <= STEPS + 4);
+        CU_ASSERT(calls >= N / MOST + (k ? 9 : 6) * N / STEPS);
+        if (k) td_backward_results(b, &g);
+        CU_ASSERT_EQUAL(t_real(k ? g : td_grad(w, 0), 0), N);
+        long drops = 1;
+        for (uint32_t nodes = b->nnodes; !td_backward_drop(b, MOST); nodes = b->nnodes, drops++)
+            CU_ASSERT(nodes - b->nnodes <= STEPS);
+        CU_ASSERT(drops >= N / STEPS);
+        td_tensor_unref(g);
+    }
+    td_tensor_unref(y), td_tensor_unref(x), td_tensor_unref(w);
+    CU_ASSERT_EQUAL(td_autograd_nodes(), 0);
+}
+
+static void refused_late(void)
+{
+    td_error e = {0};
+    td_tensor *x = leaf_of(1), *w = leaf_of(1), *unused = leaf_of(1), *y = chain(x, w, N);
+    td_backward *b;
+    long calls;
+    uint32_t far;
+    CU_ASSERT_EQUAL_FATAL(td_backward_new(&b, &t_who, 1, &y, NULL, 1, &unused, 0, 0, &e), 0);
+    CU_ASSERT_EQUAL(run(b, &calls, &far, &e), TD_E_AUTOGRAD);
+    CU_ASSERT(far <= STEPS + 4 && calls >= 3 * N / STEPS);
+    td_backward_free(b);
+    td_tensor_unref(y), td_tensor_unref(x), td_tensor_unref(w), td_tensor_unref(unused);
+    CU_ASSERT_EQUAL(td_autograd_nodes(), 0);
+}
+
+/* Given up half-way: what it pinned is let go of in turns, too, and all of it. */
+static void given_up(void)
+{
+    td_error e = {0};
+    td_tensor *x = leaf_of(1), *w = leaf_of(1), *y = chain(x, w, N);
+    td_backward *b;
+    bool done;
+    CU_ASSERT_EQUAL_FATAL(td_backward_new(&b, &t_who, 1, &y, NULL, 0, NULL, TD_BW_ACCUMULATE, 0, &e), 0);
+    while (b->stage < TD_BS_RUN || b->nready == 0) CU_ASSERT_EQUAL(td_backward_step(b, MOST, &done, &e), 0);
+    CU_ASSERT_EQUAL(w->storage->pinned, N);
+    CU_ASSERT_EQUAL(b->npins, 2 * N);
+    long drops = 1;
+    for (uint32_t left = b->nnodes + b->npins; !td_backward_drop(b, MOST); left = b->nnodes + b->npins, drops++)
+        CU_ASSERT(left - b->nnodes - b->npins <= STEPS);
+    CU_ASSERT(drops >= 2 * (N - MOST) / STEPS);
+    CU_ASSERT_EQUAL(w->storage->pinned, 0);
+    td_tensor_unref(y), td_tensor_unref(x), td_tensor_unref(w);
+    CU_ASSERT_EQUAL(td_autograd_nodes(), 0);
+}
+
+static void the_end_of_a_graph(void)
+{
+    td_tensor *x = leaf_of(1), *w = leaf_of(1), *y = chain(x, w, N);
+    CU_ASSERT_EQUAL(td_autograd_nodes(), N + 2);
+    td_dead_set_bound(50);
+    td_tensor_unref(y);
+    uint64_t before = td_autograd_nodes() + td_live_counts().tensors, after;
+    CU_ASSERT(before >= 2 * N - 50);
+    long turns = 0;
+    for (bool more = true; more; turns++) {
+        more = td_dead_collect(100);
+        after = td_autograd_nodes() + td_live_counts().tensors;
+        CU_ASSERT(before - after <= 100);
+        before = after;
+    }
+    CU_ASSERT(turns >= (2 * N - 50) / 100);
+    td_dead_set_bound(0);
+    td_tensor_unref(x), td_tensor_unref(w);
+    CU_ASSERT_EQUAL(td_autograd_nodes(), 0);
+}
+
+/* A leaf is used again while the graph that it was in is being let go of; at any point of that. */
+static void a_leaf_goes_on(void)
+{
+    td_error e = {0};
+    td_tensor *x = leaf_of(3), *w = leaf_of(1);
+    for (int n = 1; n < 30; n++) {
+        td_dead_set_bound(1);
+        td_tensor_unref(chain(x, w, n));
+        for (int k = 0; k < 3 * n; k++, td_dead_collect(1)) {
+            td_tensor *z = t_run(TD_OP_MUL, 2, (td_tensor *[]){x, w}, NULL, TD_GRAD_ON, NULL);
+            td_set_grad(x, 0, NULL, NULL);
+            td_set_grad(w, 0, NULL, NULL);
+            CU_ASSERT_EQUAL(t_backward(1, &z, NULL, 0, NULL, NULL, TD_BW_ACCUMULATE, &e), 0);
+            CU_ASSERT_EQUAL(t_real(td_grad(x, 0), 0), 1);
+            CU_ASSERT_EQUAL(t_real(td_grad(w, 0), 0), 3);
+            td_tensor_unref(z);
+        }
+        td_dead_set_bound(0);
+        td_dead_collect(0);
+    }
+    td_tensor_unref(x), td_tensor_unref(w);
+    CU_ASSERT_EQUAL(td_autograd_nodes(), 0);
+}
+
+TD_CUNIT_MAIN_WITH("autograd_turns", t_setup, t_teardown, {"a backward", a_backward}, {"refused late", refused_late},
+                   {"given up", given_up}, {"the end of a graph", the_end_of_a_graph},
+                   {"a leaf goes on", a_leaf_goes_on})
