@@ -115,15 +115,10 @@ static td_array *nll_loss(const world *w)
 }
 static td_array *nll_backward(const world *w)
 {
-    td_scope s;
-    td_scope_begin(&s);
-    td_array *scores = td_keep(td_copy(td_expand(td_unsqueeze(w->x, 0), td_dims(N, 8))));
+    td_array *scores = td_copy(td_expand(td_unsqueeze(w->x, 0), td_dims(N, 8)));
     td_set_requires_grad(scores, true);
     td_backward(td_cross_entropy(scores, w->index));
-    td_array *g = td_keep(td_grad(scores));
-    td_scope_end(&s);
-    td_release(scores);
-    return g;
+    return td_grad(scores);
 }
 static td_array *sorted(const world *w)
 {
