@@ -78,17 +78,33 @@ void td_leave(td_client *c)
     td_unlock(c);
 }
 
-static int sync_locked(td_client *c)
+/* Wait for all that was asked; silent: errors stay untold. */
+static int wait_for_all(td_client *c, bool silent)
 {
-    td_emit_releases(c); /* so that what was released is gone when it returns */
     td_wait w = {0};
     td_expect(c, &w);
-    uint32_t rest[2];
+    uint32_t rest[3] = {0, 0, silent};
     td_words_put_u64(rest, w.serial);
-    td_control(c, TD_REC_SYNC, NULL, 0, NULL, 0, NULL, 2, rest);
+    td_control(c, TD_REC_SYNC, NULL, 0, NULL, 0, NULL, 3, rest);
     uint64_t asked = c->asked;
     int rc = td_await(c, &w, "sync");
     if (!rc) c->quiet = asked;
+    return rc;
+}
+
+static int sync_locked(td_client *c)
+{
+    td_emit_releases(c); /* so that what was released is gone when it returns */
+    return wait_for_all(c, false);
+}
+
+int td_settle(td_client *c)
+{
+    if (c->quiet == c->asked) return TD_OK;
+    int rc = td_enter(c, "sync");
+    if (rc) return rc;
+    rc = wait_for_all(c, true);
+    td_leave(c);
     return rc;
 }
 

@@ -168,6 +168,8 @@ void td_client_free(td_client *c);
 /* Lock, and check that the client is of this process and connected. On failure nothing is locked. */
 int td_enter(td_client *c, const char *op);
 void td_leave(td_client *c);
+/* Wait until everything asked so far has ended; errors stay untold. Not under the lock. */
+int td_settle(td_client *c);
 
 /* ---- aside.c ---- */
 void td_step_aside(void); /* this thread will wait, or work for long: others may run */

@@ -30,7 +30,7 @@ enum { /* control records; op ids are below TD_REC_FIRST */
     TD_REC_SET_GRAD = 0xF007, /* inputs: tensor, gradient (0: None). rest: scope */
     TD_REC_SEED = 0xF008,     /* rest: seed (2 words) */
     TD_REC_READ = 0xF009,     /* input; rest: serial (2 words): a Reply with its value, or its address when it is large */
-    TD_REC_SYNC = 0xF00A,     /* rest: serial (2 words): a Reply when all before has ended, with the first error not yet told */
+    TD_REC_SYNC = 0xF00A,     /* rest: serial (2 words): a Reply when all before has ended, with the first error not yet told; third word 1: without it, it stays untold */
     TD_REC_RETAIN_GRAD = 0xF00B, /* input */
     TD_REC_ALIAS = 0xF00C,    /* input, output: a second id for the same tensor */
     TD_REC_WRITE_END = 0xF00D,/* input: the write lease ends; the version moves */

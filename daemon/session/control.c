@@ -205,6 +205,7 @@ static int step_set_grad(td_session *s, const td_record *r, td_error *e)
 typedef struct sync_wait {
     td_session *s;
     uint64_t serial;
+    bool silent; /* errors stay untold */
 } sync_wait;
 
 static void synced(void *arg)
@@ -212,8 +213,8 @@ static void synced(void *arg)
     sync_wait *w = arg;
     td_session *s = w->s;
     if (!s->ended) {
-        td_cause *first = s->first_error;
-        s->first_error = NULL;
+        td_cause *first = w->silent ? NULL : s->first_error;
+        if (first) s->first_error = NULL;
         if (first) td_reply_error(s, w->serial, &first->error);
         else td_reply_ok(s, w->serial);
         td_cause_unref(first);
@@ -226,7 +227,7 @@ static int step_sync(td_session *s, const td_record *r, td_error *e)
 {
     sync_wait *w = malloc(sizeof *w);
     if (!w) return td_fail(e, TD_E_SYSTEM, "no memory to sync");
-    *w = (sync_wait){s, td_words_u64(r->rest)};
+    *w = (sync_wait){s, td_words_u64(r->rest), r->nrest > 2 && r->rest[2]};
     td_session_promise(s, 0);
     td_sched_after_flow(s->service->sched, s->flow, synced, w);
     return TD_OK;
@@ -242,10 +243,7 @@ static int step_read(td_session *s, const td_record *r)
     if (rc == TD_AGAIN) return rc;
     if (!rc) rc = td_read_reply(s, t, serial, &why);
     if (rc) td_reply_error(s, serial, &why);
-    if (rc && cause && s->first_error == cause) { /* told here: sync need not say it again */
-        td_cause_unref(s->first_error);
-        s->first_error = NULL;
-    }
+    if (rc) td_session_told(s, &why); /* sync need not say it again */
     return TD_OK;
 }
 

@@ -145,12 +145,19 @@ static void send_address(td_session *s, const td_tensor *t, uint64_t serial)
     td_reply_send(s, &r, fd);
 }
 
+/* A value that cannot be had. Who reads it is told, so the next sync need not say it again. */
+static void tell_poison(td_session *s, uint64_t serial, const td_error *why)
+{
+    td_reply_error(s, serial, why);
+    td_session_told(s, why);
+}
+
 static void copy_finished(td_call *c)
 {
     value_read *v = c->owner;
     if (!v->s->ended) {
         const td_cause *poison = c->cause ? c->cause : v->tensor->storage->poison;
-        if (poison) td_reply_error(v->s, v->serial, &poison->error);
+        if (poison) tell_poison(v->s, v->serial, &poison->error);
         else send_value(v->s, v->tensor, v->serial);
     }
     end_read(v);
@@ -187,7 +194,7 @@ static void address_ready(void *arg)
     value_read *v = arg;
     if (!v->s->ended) {
         const td_cause *poison = v->tensor->storage->poison;
-        if (poison) td_reply_error(v->s, v->serial, &poison->error);
+        if (poison) tell_poison(v->s, v->serial, &poison->error);
         else send_address(v->s, v->tensor, v->serial);
     }
     end_read(v);
@@ -208,7 +215,7 @@ int td_address_reply(td_session *s, td_tensor *t, uint64_t serial, td_error *e)
 int td_read_reply(td_session *s, td_tensor *t, uint64_t serial, td_error *e)
 {
     if (t->storage->poison) {
-        td_reply_error(s, serial, &t->storage->poison->error);
+        tell_poison(s, serial, &t->storage->poison->error);
         return TD_OK;
     }
     if (td_desc_nbytes(&t->desc) > s->all->inline_limit) return td_address_reply(s, t, serial, e);

@@ -88,6 +88,16 @@ void td_session_failed(td_session *s, td_cause *cause)
     if (!s->first_error) s->first_error = td_cause_ref(cause);
 }
 
+void td_session_told(td_session *s, const td_error *e)
+{
+    td_cause *first = s->first_error;
+    if (!first || first->error.code != e->code || strcmp(first->error.where, e->where) ||
+        strcmp(first->error.message, e->message))
+        return;
+    s->first_error = NULL;
+    td_cause_unref(first);
+}
+
 td_cause *td_session_cause(td_session *s, const td_error *why, td_error *e)
 {
     td_cause *c = td_cause_new(why);

@@ -177,6 +177,8 @@ void td_import_drop(td_session *s);
 /* session.c, life.c */
 /* Remember a failure that no output can carry; it is told at the next sync. Takes no reference. */
 void td_session_failed(td_session *s, td_cause *cause);
+/* The program was told of it: the next sync brings another one, if there is any. */
+void td_session_told(td_session *s, const td_error *e);
 void td_session_site(td_session *s, uint32_t site);
 /* Suspend until `ready` is set through td_session_ready. */
 void td_session_wait(td_session *s, const char *what, bool external, void (*finish)(td_session *));
