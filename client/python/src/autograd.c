@@ -1,0 +1,260 @@
+/* Autograd as Python sees it: requires_grad, grad, backward, and the modes of a thread. */
+#include "client/python/src/py.h"
+
+#include <stdlib.h>
+
+/* ---- attributes -------------------------------------------------------------------------------------------------- */
+
+int tdpy_requires_grad(PyObject *self)
+{
+    td_info info;
+    if (((tdpy_tensor *)self)->plain) return 0;
+    if (td_get_info(tdpy_array(self), &info)) return tdpy_fail(), -1;
+    return info.requires_grad;
+}
+
+PyObject *tdpy_get_requires_grad(PyObject *self, void *ignored)
+{
+    (void)ignored;
+    int on = tdpy_requires_grad(self);
+    return on < 0 ? NULL : PyBool_FromLong(on);
+}
+
+int tdpy_set_requires_grad(PyObject *self, PyObject *value, void *ignored)
+{
+    (void)ignored;
+    int on = value ? PyObject_IsTrue(value) : 0;
+    if (on < 0) return -1;
+    if (td_set_requires_grad(tdpy_array(self), on)) return tdpy_fail(), -1;
+    if (on) ((tdpy_tensor *)self)->plain = false;
+    return 0;
+}
+
+/* None also when a backward failed on the way: then its error is raised instead. */
+PyObject *tdpy_get_grad(PyObject *self, void *ignored)
+{
+    (void)ignored;
+    td_array *a = tdpy_array(self), *g = NULL;
+    if (((tdpy_tensor *)self)->plain) return Py_NewRef(Py_None);
+    if (td_at_grads(tdpy_site(), td_arrays(a), &g)) return tdpy_fail();
+    if (g) return tdpy_wrap(g, false);
+    if (a->client->asked != a->client->quiet && td_sync(a->client))
+        return tdpy_fail(); /* a failed backward is the better reason */
+    return PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
+}
+
+int tdpy_set_grad(PyObject *self, PyObject *value, void *ignored)
+{
+    (void)ignored;
+    td_array *g = NULL;
+    if (value && value != Py_None) {
+        if (!tdpy_is_tensor(value))
+            return tdpy_raise(TD_E_TYPE, "grad must be a Tensor or None, not %.100s", tdpy_type_name(value)), -1;
+        g = tdpy_array(value);
+    }
+    if (!g && ((tdpy_tensor *)self)->plain) return 0;
+    if (td_set_grad(tdpy_array(self), g)) return tdpy_fail(), -1;
+    if (g) ((tdpy_tensor *)self)->plain = false;
+    return 0;
+}
+
+static PyObject *requires_grad_(PyObject *self, PyObject *args, PyObject *kw)
+{
+    static char *names[] = {"requires_grad", NULL};
+    PyObject *on = Py_True;
+    if (!PyArg_ParseTupleAndKeywords(args, kw, "|O:requires_grad_", names, &on)) return NULL;
+    return tdpy_set_requires_grad(self, on, NULL) ? NULL : Py_NewRef(self);
+}
+
+static PyObject *retain_grad(PyObject *self, PyObject *ignored)
+{
+    (void)ignored;
+    return td_retain_grad(tdpy_array(self)) ? tdpy_fail() : Py_NewRef(Py_None);
+}
+
+static PyObject *detach(PyObject *self, PyObject *ignored)
+{
+    (void)ignored;
+    return tdpy_wrap(td_at_detach(tdpy_site(), tdpy_array(self)), true);
+}
+
+/* ---- backward ---------------------------------------------------------------------------------------------------- */
+
+/* Arrays of a tuple of tensors (None where `gaps`), in memory to be freed; NULL: raised. *held keeps them alive. */
+static td_array **arrays_of(PyObject *o, const char *what, bool gaps, int *n, PyObject **held)
+{
+    *held = tdpy_is_tensor(o) ? PyTuple_Pack(1, o) : PySequence_Tuple(o);
+    if (!*held) return NULL;
+    *n = (int)PyTuple_Size(*held);
+    td_array **at = malloc(((size_t)*n + 1) * sizeof *at);
+    bool good = at;
+    for (int i = 0; good && i < *n; i++) {
+        PyObject *each = PyTuple_GetItem(*held, i);
+        bool gap = gaps && each == Py_None;
+        if (!gap && !tdpy_is_tensor(each))
+            good = tdpy_raise(TD_E_TYPE, "%s must be tensors, not %.100s", what, tdpy_type_name(each));
+        else at[i] = gap ? NULL : tdpy_array(each);
+    }
+    if (good) return at;
+    free(at);
+    Py_CLEAR(*held);
+    return NULL;
+}
+
+typedef struct lists {
+    td_array **roots, **grads, **inputs;
+    PyObject *held[3];
+    int nroots, ngrads, ninputs;
+} lists;
+
+static void free_lists(lists *l)
+{
+    free(l->roots);
+    free(l->grads);
+    free(l->inputs);
+    for (int i = 0; i < 3; i++) Py_XDECREF(l->held[i]);
+}
+
+static bool take_lists(lists *l, PyObject *roots, PyObject *grads, PyObject *inputs)
+{
+    *l = (lists){0};
+    l->roots = arrays_of(roots, "what backward starts from", false, &l->nroots, &l->held[0]);
+    if (l->roots && grads != Py_None) l->grads = arrays_of(grads, "gradients", true, &l->ngrads, &l->held[1]);
+    if (l->roots && inputs != Py_None) l->inputs = arrays_of(inputs, "inputs", false, &l->ninputs, &l->held[2]);
+    if (l->roots && (l->grads || grads == Py_None) && (l->inputs || inputs == Py_None)) return true;
+    free_lists(l);
+    return false;
+}
+
+/* _backward(roots, grads or None, retain_graph, create_graph) */
+static PyObject *backward(PyObject *module, PyObject *args)
+{
+    (void)module;
+    PyObject *roots, *grads;
+    int retain, create;
+    lists l;
+    if (!PyArg_ParseTuple(args, "OOpp", &roots, &grads, &retain, &create) || !take_lists(&l, roots, grads, Py_None))
+        return NULL;
+    unsigned flags = (retain ? TD_RETAIN_GRAPH : 0u) | (create ? TD_CREATE_GRAPH : 0u);
+    int rc = td_at_backward(tdpy_site(), td_arrays_of(l.nroots, l.roots), td_arrays_of(l.ngrads, l.grads), flags);
+    free_lists(&l);
+    return rc || PyErr_Occurred() ? tdpy_fail() : Py_NewRef(Py_None);
+}
+
+/* Tensors or None. */
+static PyObject *wrap_all(int n, td_array **at, bool plain)
+{
+    PyObject *all = PyTuple_New(n);
+    for (int i = 0; i < n; i++) {
+        PyObject *each = !all ? NULL : at[i] ? tdpy_wrap(at[i], plain) : Py_NewRef(Py_None);
+        if (!all) td_release(at[i]);
+        else if (!each || PyTuple_SetItem(all, i, each)) Py_CLEAR(all);
+    }
+    return all;
+}
+
+/* _autograd_grad(outputs, inputs, grads or None, retain_graph, create_graph, allow_unused) */
+static PyObject *autograd_grad(PyObject *module, PyObject *args)
+{
+    (void)module;
+    PyObject *outputs, *inputs, *grads;
+    int retain, create, unused;
+    lists l;
+    if (!PyArg_ParseTuple(args, "OOOppp", &outputs, &inputs, &grads, &retain, &create, &unused)) return NULL;
+    if (!take_lists(&l, outputs, grads, inputs)) return NULL;
+    unsigned flags =
+        (retain ? TD_RETAIN_GRAPH : 0u) | (create ? TD_CREATE_GRAPH : 0u) | (unused ? TD_ALLOW_UNUSED : 0u);
+    td_array **out = calloc((size_t)l.ninputs + 1, sizeof *out);
+    PyObject *result = NULL;
+    if (!out) PyErr_NoMemory();
+    else if (td_at_autograd_grad(tdpy_site(), td_arrays_of(l.nroots, l.roots), td_arrays_of(l.ngrads, l.grads),
+                                 td_arrays_of(l.ninputs, l.inputs), flags, out))
+        tdpy_fail();
+    else result = wrap_all(l.ninputs, out, !create);
+    free(out);
+    free_lists(&l);
+    return result;
+}
+
+/* _grads(tensors): their .grad, one round trip for all. */
+static PyObject *grads_of(PyObject *module, PyObject *tensors)
+{
+    (void)module;
+    int n;
+    PyObject *held, *result = NULL;
+    td_array **at = arrays_of(tensors, "arguments", false, &n, &held);
+    if (!at) return NULL;
+    td_array **out = calloc((size_t)n + 1, sizeof *out);
+    if (!out) PyErr_NoMemory();
+    else if (td_at_grads(tdpy_site(), td_arrays_of(n, at), out)) tdpy_fail();
+    else result = wrap_all(n, out, false);
+    free(out);
+    free(at);
+    Py_DECREF(held);
+    return result;
+}
+
+/* ---- modes ------------------------------------------------------------------------------------------------------- */
+
+static PyObject *is_grad_enabled(PyObject *module, PyObject *ignored)
+{
+    (void)module, (void)ignored;
+    return PyBool_FromLong(td_grad_enabled());
+}
+
+static PyObject *set_mode(PyObject *on, bool (*set)(bool))
+{
+    int yes = PyObject_IsTrue(on);
+    return yes < 0 ? NULL : PyBool_FromLong(set(yes));
+}
+
+static PyObject *set_grad(PyObject *module, PyObject *on)
+{
+    (void)module;
+    return set_mode(on, td_set_grad_enabled);
+}
+
+static PyObject *set_inference(PyObject *module, PyObject *on)
+{
+    (void)module;
+    return set_mode(on, td_set_inference);
+}
+
+static PyObject *set_service(PyObject *module, PyObject *on)
+{
+    (void)module;
+    return set_mode(on, td_set_service);
+}
+
+static PyObject *set_racy(PyObject *module, PyObject *on)
+{
+    (void)module;
+    return set_mode(on, td_set_racy);
+}
+
+static PyObject *tensor_backward(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *kw)
+{
+    return tdpy_forward("backward", self, args, n, kw);
+}
+
+PyMethodDef tdpy_autograd_methods[] = {
+    {"backward", (PyCFunction)(void (*)(void))tensor_backward, METH_FASTCALL | METH_KEYWORDS,
+     "backward($self, gradient=None, retain_graph=None, create_graph=False, inputs=None)\n--\n\n"
+     "Add the gradients of this tensor to the .grad of the leaves it was made from."},
+    {"requires_grad_", (PyCFunction)(void (*)(void))requires_grad_, METH_VARARGS | METH_KEYWORDS,
+     "requires_grad_($self, requires_grad=True)\n--\n\nSet requires_grad; returns the tensor."},
+    {"retain_grad", retain_grad, METH_NOARGS,
+     "retain_grad($self, /)\n--\n\nKeep the gradient of a tensor that is no leaf in its .grad."},
+    {"detach", detach, METH_NOARGS, "detach($self, /)\n--\n\nThe same bytes outside of the graph."},
+    {NULL, NULL, 0, NULL}};
+
+PyMethodDef tdpy_autograd_functions[] = {
+    {"_backward", backward, METH_VARARGS, NULL},
+    {"_autograd_grad", autograd_grad, METH_VARARGS, NULL},
+    {"_grads", grads_of, METH_O, NULL},
+    {"is_grad_enabled", is_grad_enabled, METH_NOARGS, "is_grad_enabled()\n--\n\nAre ops recorded in this thread?"},
+    {"_set_grad", set_grad, METH_O, NULL},
+    {"_set_inference", set_inference, METH_O, NULL},
+    {"_set_service", set_service, METH_O, NULL},
+    {"_set_racy", set_racy, METH_O, NULL},
+    {NULL, NULL, 0, NULL}};

@@ -1,0 +1,157 @@
+/* The bytes themselves, without a copy: the buffer protocol, on which numpy() stands, and write leases.
+ *
+ * A view keeps its tensor object, and so the memory. It can be written where this process may write the memory, but for
+ * tensors that require grad it is refused. Before a writable view is handed out everything asked so far has ended, so
+ * that no earlier op reads what is written through it. */
+#include "client/python/src/py.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const char formats[TD_DTYPE_COUNT][3] = {"?", "B", "b", "h", "i", "q", "e", "", "f", "d", "Zf", "Zd"};
+
+static bool is_integer(char c)
+{
+    return strchr("bhilq", c) != NULL;
+}
+
+td_dtype tdpy_dtype_of_format(const char *f, Py_ssize_t itemsize)
+{
+    if (!f) return itemsize == 1 ? TD_UINT8 : TD_DTYPE_NONE;
+    if (*f == '@' || *f == '=' || *f == '<') f++; /* what this machine has */
+    if (f[0] == 'Z' && f[1] == 'f' && !f[2]) return TD_COMPLEX64;
+    if (f[0] == 'Z' && f[1] == 'd' && !f[2]) return TD_COMPLEX128;
+    if (!f[0] || f[1]) return TD_DTYPE_NONE;
+    if (f[0] == 'l' && itemsize == 8) return TD_INT64;
+    if (f[0] == 'l' && itemsize == 4) return TD_INT32;
+    if (is_integer(f[0]) || strchr("?Befd", f[0]))
+        for (int d = 0; d < TD_DTYPE_COUNT; d++)
+            if (formats[d][0] == f[0] && td_dtype_size((td_dtype)d) == (size_t)itemsize) return (td_dtype)d;
+    return TD_DTYPE_NONE;
+}
+
+static bool may_write(const td_array *a)
+{
+    return a->mapping >= 0 && a->client->mappings[a->mapping].writable;
+}
+
+void *tdpy_data(PyObject *self, bool *writable)
+{
+    td_array *a = tdpy_array(self);
+    if (td_ndim(a) < 0) return tdpy_fail();
+    bool shared = a->mapping < 0 || may_write(a);
+    if (shared && !a->writing && td_settle(a->client)) return tdpy_fail();
+    void *p = (void *)(uintptr_t)td_data(a);
+    *writable = p && may_write(a);
+    if (p && PyErr_Occurred()) return NULL;
+    return p ? p : tdpy_fail();
+}
+
+static int refuse(Py_buffer *view, const char *why)
+{
+    view->obj = NULL;
+    PyErr_SetString(PyExc_BufferError, why);
+    return -1;
+}
+
+/* Shape and strides of a view, as one piece; NULL: no memory. */
+static Py_ssize_t *make_layout(td_array *a)
+{
+    int n = td_ndim(a);
+    Py_ssize_t *at = malloc((size_t)(2 * n + 1) * sizeof *at);
+    for (int i = 0; at && i < n; i++) {
+        at[i] = (Py_ssize_t)td_shape(a)[i];
+        at[n + i] = (Py_ssize_t)(td_strides(a)[i] * (int64_t)td_element_size(td_dtype_of(a)));
+    }
+    return at;
+}
+
+int tdpy_get_buffer(PyObject *self, Py_buffer *view, int flags)
+{
+    td_array *a = tdpy_array(self);
+    bool writable;
+    view->obj = NULL;
+    int grad = td_grad_enabled() ? tdpy_requires_grad(self) : 0;
+    if (grad < 0) return -1;
+    if (grad) return refuse(view, "the tensor requires grad; call detach() on it first");
+    if (td_dtype_of(a) == TD_BFLOAT16)
+        return refuse(view, "bfloat16 is unknown to the buffer protocol; call float() first");
+    void *p = tdpy_data(self, &writable);
+    if (!p) return -1;
+    bool strided = flags & PyBUF_STRIDES & ~PyBUF_ND;
+    if (flags & PyBUF_WRITABLE && !writable) return refuse(view, "the tensor lies in memory that is read-only here");
+    if (!strided && !td_is_contiguous(a)) return refuse(view, "the tensor is not contiguous; call contiguous() first");
+    Py_ssize_t *layout = make_layout(a);
+    if (!layout) return PyErr_NoMemory(), -1;
+    td_dtype dtype = td_dtype_of(a);
+    *view = (Py_buffer){.obj = Py_NewRef(self),
+                        .buf = p,
+                        .len = (Py_ssize_t)td_nbytes(a),
+                        .itemsize = (Py_ssize_t)td_element_size(dtype),
+                        .readonly = !writable,
+                        .ndim = td_ndim(a),
+                        .format = flags & PyBUF_FORMAT ? (char *)(uintptr_t)formats[dtype] : NULL,
+                        .shape = flags & PyBUF_ND ? layout : NULL,
+                        .strides = strided ? layout + td_ndim(a) : NULL,
+                        .internal = layout};
+    return 0;
+}
+
+void tdpy_release_buffer(PyObject *self, Py_buffer *view)
+{
+    (void)self;
+    free(view->internal);
+}
+
+/* ---- methods ----------------------------------------------------------------------------------------------------- */
+
+static PyObject *data_ptr(PyObject *self, PyObject *ignored)
+{
+    (void)ignored;
+    bool writable;
+    void *p = tdpy_data(self, &writable);
+    return p ? PyLong_FromVoidPtr(p) : NULL;
+}
+
+static PyObject *write_begin(PyObject *self, PyObject *args)
+{
+    int timeout = -1;
+    if (!PyArg_ParseTuple(args, "|i", &timeout)) return NULL;
+    int grad = td_grad_enabled() ? tdpy_requires_grad(self) : 0;
+    if (grad < 0) return NULL;
+    if (grad)
+        return tdpy_raise(TD_E_AUTOGRAD, "writing() into a tensor that requires grad; do it under tensord.no_grad()");
+    if (!td_write_begin(tdpy_array(self), timeout)) return tdpy_fail();
+    return Py_NewRef(Py_None);
+}
+
+static PyObject *write_end(PyObject *self, PyObject *ignored)
+{
+    (void)ignored;
+    return td_write_end(tdpy_array(self)) ? tdpy_fail() : Py_NewRef(Py_None);
+}
+
+#define PYTHON_METHOD(name)                                                                                            \
+    static PyObject *name(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *kw)                           \
+    {                                                                                                                  \
+        return tdpy_forward(#name, self, args, n, kw);                                                                 \
+    }
+PYTHON_METHOD(numpy)
+PYTHON_METHOD(writing)
+PYTHON_METHOD(__array__)
+#define FAST(f) (PyCFunction)(void (*)(void)) f, METH_FASTCALL | METH_KEYWORDS
+
+PyMethodDef tdpy_buffer_methods[] = {
+    {"data_ptr", data_ptr, METH_NOARGS, "data_ptr($self, /)\n--\n\nWhere its first element lies in this process."},
+    {"numpy", FAST(numpy),
+     "numpy($self, /, *, force=False)\n--\n\nThe same bytes as an array of NumPy; writes are seen by both.\n\n"
+     "Ops are computed later: what was asked for before has ended when this returns, but before you\n"
+     "write through an array that you kept, wait for later ops with tensord.sync(), or write inside\n"
+     "`with t.writing() as a:`. force: a copy where sharing is not possible."},
+    {"writing", FAST(writing),
+     "writing($self, /, timeout=None)\n--\n\nA `with` block that gives an array to write: nobody else "
+     "uses the tensor meanwhile, and at its end\nautograd knows that the values have changed."},
+    {"__array__", FAST(__array__), NULL},
+    {"_write_begin", write_begin, METH_VARARGS, NULL},
+    {"_write_end", write_end, METH_NOARGS, NULL},
+    {NULL, NULL, 0, NULL}};

@@ -1,0 +1,481 @@
+/* Calls of the functions that the generator wrote rows for: arguments bound to parameters, converted, run, wrapped.
+ *
+ * One way for all of them, so that every function takes keywords, says the same words when an argument is wrong, and
+ * costs tens of nanoseconds. What lists need is held until the call is over, since other threads may run in it. */
+#include "client/python/src/py.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { HELD = 2 };
+
+typedef struct binding {
+    const tdpy_function *f;
+    PyObject *slot[TDPY_MAX_ARGS]; /* borrowed; NULL: not given */
+    PyObject *separate;            /* the integers that were given one by one */
+    PyObject *out, *device, *requires_grad;
+} binding;
+
+typedef struct call {
+    const tdpy_function *f;
+    tdpy_value v[TDPY_MAX_ARGS];
+    PyObject *held[HELD]; /* tuples that lists were taken from */
+    td_array **arrays;    /* of the list */
+    int nheld, nints;
+    bool plain; /* no input is part of a graph */
+    int64_t ints[TD_MAX_INTS];
+} call;
+
+/* ---- binding ----------------------------------------------------------------------------------------------------- */
+
+static bool same(PyObject *key, PyObject *known)
+{
+    return known && (key == known || PyUnicode_Compare(key, known) == 0);
+}
+
+static int find_param(const tdpy_function *f, PyObject *key)
+{
+    for (int i = 0; i < f->nparams * 2; i++)
+        if (key == f->keys[i]) return i / 2;
+    for (int i = 0; i < f->nparams * 2; i++)
+        if (same(key, f->keys[i])) return i / 2;
+    return -1;
+}
+
+/* Keywords that are no parameters: out, and what creation takes. */
+static bool bind_extra(binding *b, PyObject *key, PyObject *value)
+{
+    const char *name = PyUnicode_AsUTF8AndSize(key, NULL);
+    if (!name) return false;
+    bool creation = b->f->flags & TDPY_CREATION;
+    if (b->f->flags & TDPY_OUT && !strcmp(name, "out")) b->out = value == Py_None ? NULL : value;
+    else if (creation && !strcmp(name, "device")) b->device = value;
+    else if (creation && !strcmp(name, "requires_grad")) b->requires_grad = value;
+    else {
+        tdpy_raise(TD_E_TYPE, "%s() got an unexpected keyword argument '%s'", b->f->name, name);
+        return false;
+    }
+    return true;
+}
+
+static bool bind_keywords(binding *b, PyObject *const *values, PyObject *names)
+{
+    Py_ssize_t n = PyTuple_Size(names);
+    for (Py_ssize_t i = 0; i < n; i++) {
+        PyObject *key = PyTuple_GetItem(names, i);
+        int k = find_param(b->f, key);
+        if (k < 0) {
+            if (!bind_extra(b, key, values[i])) return false;
+        } else if (b->slot[k]) {
+            tdpy_raise(TD_E_TYPE, "%s() got multiple values for argument '%s'", b->f->name, b->f->params[k].name);
+            return false;
+        } else {
+            b->slot[k] = values[i];
+        }
+    }
+    return true;
+}
+
+/* x.reshape(2, 3): the integers from here on are one argument. */
+static bool bind_separate(binding *b, int at, PyObject *const *args, Py_ssize_t n)
+{
+    b->separate = PyTuple_New(n);
+    if (!b->separate) return false;
+    for (Py_ssize_t i = 0; i < n; i++)
+        if (PyTuple_SetItem(b->separate, i, Py_NewRef(args[i]))) return false;
+    b->slot[at] = b->separate;
+    return true;
+}
+
+static bool is_separate(const binding *b, int at, PyObject *const *args, Py_ssize_t n)
+{
+    if (at != b->f->varargs) return false;
+    return n > 1 && !PyTuple_Check(args[0]) && !PyList_Check(args[0]);
+}
+
+static bool bind(binding *b, PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *names)
+{
+    const tdpy_function *f = b->f;
+    int at = 0;
+    memset(b->slot, 0, f->nparams * sizeof b->slot[0]);
+    b->separate = b->out = b->device = b->requires_grad = NULL;
+    if (self) b->slot[at++] = self;
+    for (Py_ssize_t i = 0; i < n; i++) {
+        if (is_separate(b, at, args + i, n - i)) {
+            if (!bind_separate(b, at, args + i, n - i)) return false;
+            break;
+        }
+        if (at == f->nparams) {
+            tdpy_raise(TD_E_TYPE, "%s() takes %d positional arguments but %zd were given", f->name, (int)f->nparams,
+                       n + (self != NULL));
+            return false;
+        }
+        b->slot[at++] = args[i];
+    }
+    if (names && !bind_keywords(b, args + n, names)) return false;
+    for (int i = 0; i < f->nparams; i++) {
+        if (b->slot[i] || f->params[i].has_default || f->params[i].kind == TDPY_OPTIONAL) continue;
+        if (i == f->varargs) continue; /* x.view(): no dimensions */
+        tdpy_raise(TD_E_TYPE, "%s() missing required argument '%s' (pos %d)", f->name, f->params[i].name, i + 1);
+        return false;
+    }
+    return true;
+}
+
+/* ---- converting -------------------------------------------------------------------------------------------------- */
+
+static bool wrong(const call *c, int i, const char *expected, PyObject *got)
+{
+    return tdpy_raise(TD_E_TYPE, "%s(): argument '%s' must be %s, not %.100s", c->f->name, c->f->params[i].name,
+                      expected, tdpy_type_name(got));
+}
+
+static bool take_tensor(call *c, int i, PyObject *o)
+{
+    if (!tdpy_is_tensor(o)) return false;
+    c->v[i].arg = td_arg_array(tdpy_array(o));
+    c->plain = c->plain && ((tdpy_tensor *)o)->plain;
+    return true;
+}
+
+static bool take_list(call *c, int i, PyObject *o)
+{
+    bool gaps = c->f->params[i].kind == TDPY_OPTIONAL_LIST;
+    if (!PyTuple_Check(o) && !PyList_Check(o)) return wrong(c, i, "a tuple or list of tensors", o);
+    PyObject *held = c->held[c->nheld++] = PySequence_Tuple(o);
+    if (!held) return false;
+    Py_ssize_t n = PyTuple_Size(held);
+    if (n > TD_MAX_INPUTS - TDPY_MAX_ARGS)
+        return tdpy_raise(TD_E_INVALID, "%s(): %zd tensors; at most %d", c->f->name, n, TD_MAX_INPUTS - TDPY_MAX_ARGS);
+    c->arrays = malloc((size_t)(n + 1) * sizeof *c->arrays);
+    if (!c->arrays) return PyErr_NoMemory() != NULL;
+    for (Py_ssize_t k = 0; k < n; k++) {
+        PyObject *each = PyTuple_GetItem(held, k);
+        c->arrays[k] = NULL;
+        if (gaps && each == Py_None) continue;
+        if (!tdpy_is_tensor(each)) return wrong(c, i, "a tuple or list of tensors", each);
+        c->arrays[k] = tdpy_array(each);
+        c->plain = c->plain && ((tdpy_tensor *)each)->plain;
+    }
+    c->v[i].list = td_arrays_of((int)n, c->arrays);
+    return true;
+}
+
+static bool take_ints(call *c, int i, PyObject *o)
+{
+    int64_t *at = c->ints + c->nints;
+    int n = tdpy_as_ints(o, at, TD_MAX_INTS - c->nints, c->f->name, c->f->params[i].name);
+    if (n < 0) return false;
+    c->nints += n;
+    c->v[i].ints = td_dims_of(n, at);
+    return true;
+}
+
+static bool take_number(call *c, int i, PyObject *o)
+{
+    int rc = tdpy_as_number(o, &c->v[i].arg);
+    if (rc > 0) return true;
+    return rc < 0 ? false : wrong(c, i, c->f->params[i].kind == TDPY_NUMBER ? "Tensor or a number" : "a number", o);
+}
+
+static bool take_int(call *c, int i, PyObject *o)
+{
+    int64_t v;
+    if (!tdpy_as_int(o, &v, c->f->name, c->f->params[i].name)) return false;
+    c->v[i].arg = td_arg_int(v);
+    return true;
+}
+
+static bool take_float(call *c, int i, PyObject *o)
+{
+    if (!take_number(c, i, o)) return false;
+    td_arg *a = &c->v[i].arg;
+    if (a->kind == TD_ARG_COMPLEX) return wrong(c, i, "a real number", o);
+    if (a->kind != TD_ARG_FLOAT) *a = td_arg_float((double)a->i);
+    return true;
+}
+
+static bool take_bool(call *c, int i, PyObject *o)
+{
+    int yes = PyBool_Check(o) ? o == Py_True : PyObject_IsTrue(o);
+    if (yes < 0) return false;
+    c->v[i].arg = td_arg_bool(yes);
+    return true;
+}
+
+static bool take_dtype(call *c, int i, PyObject *o)
+{
+    if (!tdpy_as_dtype(o, &c->v[i].dtype)) return false;
+    c->v[i].arg.kind = c->v[i].dtype == TD_DTYPE_NONE ? TD_ARG_NONE : TD_ARG_INT;
+    return true;
+}
+
+static void take_default(call *c, int i)
+{
+    const tdpy_param *p = &c->f->params[i];
+    c->v[i].arg = p->kind == TDPY_OPTIONAL ? td_arg_array(NULL) : p->value;
+    c->v[i].ints = p->kind == TDPY_INTS && !p->has_default ? td_dims_of(0, NULL) : p->ints;
+    c->v[i].dtype = TD_DTYPE_NONE;
+}
+
+static bool take(call *c, int i, PyObject *o)
+{
+    const tdpy_param *p = &c->f->params[i];
+    if (!o || (o == Py_None && p->optional)) {
+        take_default(c, i);
+        if (o && p->kind != TDPY_OPTIONAL) c->v[i].arg = td_none(), c->v[i].ints = td_no_dims();
+        return true;
+    }
+    switch ((tdpy_kind)p->kind) {
+    case TDPY_TENSOR:
+    case TDPY_OPTIONAL: return take_tensor(c, i, o) || wrong(c, i, "Tensor", o);
+    case TDPY_NUMBER: return take_tensor(c, i, o) || take_number(c, i, o);
+    case TDPY_LIST:
+    case TDPY_OPTIONAL_LIST: return take_list(c, i, o);
+    case TDPY_INT: return take_int(c, i, o);
+    case TDPY_FLOAT: return take_float(c, i, o);
+    case TDPY_BOOL: return take_bool(c, i, o);
+    case TDPY_SCALAR: return take_number(c, i, o);
+    case TDPY_DTYPE: return take_dtype(c, i, o);
+    case TDPY_INTS: return take_ints(c, i, o);
+    }
+    return false;
+}
+
+/* ---- running ----------------------------------------------------------------------------------------------------- */
+
+static bool give(td_attrs *attrs, const td_op *op, const tdpy_param *p, const tdpy_value *v)
+{
+    if (v->arg.kind == TD_ARG_NONE && p->optional && p->kind != TDPY_INTS && p->kind != TDPY_DTYPE)
+        return td_give_number(attrs, op, td_none());
+    switch ((tdpy_kind)p->kind) {
+    case TDPY_INT: return p->optional ? td_give_number(attrs, op, v->arg) : td_give_int(attrs, op, v->arg.i);
+    case TDPY_FLOAT: return p->optional ? td_give_number(attrs, op, v->arg) : td_give_float(attrs, op, v->arg.re);
+    case TDPY_BOOL: return td_give_bool(attrs, op, v->arg.i);
+    case TDPY_DTYPE: return td_give_dtype(attrs, op, v->dtype);
+    case TDPY_INTS: return td_give_ints(attrs, op, v->ints);
+    default: return td_give_number(attrs, op, v->arg);
+    }
+}
+
+/* The tensors of a call in the order of the signature, and the rest as attributes. */
+static bool pack(const call *c, const td_op *op, td_arg *in, int *nin, td_attrs *attrs)
+{
+    td_attrs_init(attrs);
+    for (int i = 0; i < c->f->nparams; i++) {
+        const tdpy_param *p = &c->f->params[i];
+        if (p->kind <= TDPY_NUMBER) in[(*nin)++] = c->v[i].arg;
+        else if (p->kind <= TDPY_OPTIONAL_LIST) {
+            for (int k = 0; k < c->v[i].list.n; k++) in[(*nin)++] = td_arg_array(c->v[i].list.at[k]);
+        } else if (!give(attrs, op, p, &c->v[i])) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static PyObject *named_results(const tdpy_function *f, int n, td_array **made, bool plain);
+
+static PyObject *list_results(int n, td_array **made, bool plain)
+{
+    PyObject *all = PyTuple_New(n);
+    for (int i = 0; i < n; i++) {
+        PyObject *each = all ? tdpy_wrap(made[i], plain) : NULL;
+        if (!all) td_release(made[i]);
+        else if (!each || PyTuple_SetItem(all, i, each)) Py_CLEAR(all);
+    }
+    return all;
+}
+
+static PyObject *wrap_results(const call *c, int n, td_array **made)
+{
+    if (PyErr_Occurred()) { /* Ctrl-C while the op was sent */
+        for (int i = 0; i < n; i++) td_release(made[i]);
+        return NULL;
+    }
+    bool plain = c->plain || !td_grad_enabled();
+    if (c->f->op && td_ops[c->f->op].flags & TD_OF_NONDIFF) plain = true;
+    if (c->f->flags & TDPY_LIST_RESULT) return list_results(n, made, plain);
+    if (n == 1) return tdpy_wrap(made[0], plain);
+    if (n == 0) return Py_NewRef(Py_None);
+    return named_results(c->f, n, made, plain);
+}
+
+/* The tensor `target` is written and returned. */
+static PyObject *run_into(const call *c, PyObject *target, const char *where, int nin, const td_arg *in,
+                          const td_attrs *attrs)
+{
+    td_array *written[1] = {tdpy_array(target)};
+    td_client *client = td_client_of(written[0]);
+    if (td_run(client, where, &td_ops[c->f->op], TD_RF_OUT, nin, in, attrs, 1, written, NULL) || PyErr_Occurred())
+        return tdpy_fail();
+    if (!c->plain && td_grad_enabled()) ((tdpy_tensor *)target)->plain = false;
+    return Py_NewRef(target);
+}
+
+static PyObject *run_op(const call *c, PyObject *target, const char *where)
+{
+    const td_op *op = &td_ops[c->f->op];
+    td_arg few[TDPY_MAX_ARGS], *in = few;
+    td_array *one[8], **made = one;
+    td_attrs attrs;
+    int nin = 0, nout = 0, room = 8;
+    PyObject *result = NULL;
+    if (c->arrays) in = malloc(TD_MAX_INPUTS * sizeof *in);
+    if (c->f->flags & TDPY_LIST_RESULT) made = malloc((room = TD_MAX_OUTPUTS) * sizeof *made);
+    td_client *client = op->nparams ? NULL : tdpy_client();
+    if (!in || !made) PyErr_NoMemory();
+    else if (!op->nparams && !client) result = NULL;
+    else if (!pack(c, op, in, &nin, &attrs)) tdpy_fail();
+    else if (target) result = run_into(c, target, where, nin, in, &attrs);
+    else if (td_run(client, where, op, 0, nin, in, &attrs, room, made, &nout)) tdpy_fail();
+    else result = wrap_results(c, nout, made);
+    if (in != few) free(in);
+    if (made != one) free(made);
+    return result;
+}
+
+static PyObject *run_composite(call *c, PyObject *first, const char *where)
+{
+    td_array *made[8];
+    if (c->f->flags & TDPY_CREATION)
+        for (int i = 0; i < c->f->nparams; i++)
+            if (c->f->params[i].kind == TDPY_DTYPE && c->v[i].dtype == TD_DTYPE_NONE)
+                c->v[i].dtype = tdpy.default_dtype;
+    if (!c->f->run(where, c->v, made)) return tdpy_fail();
+    if (!(c->f->flags & TDPY_WRITES)) return wrap_results(c, c->f->nouts, made);
+    if (PyErr_Occurred()) return NULL;
+    if (!c->plain && td_grad_enabled()) ((tdpy_tensor *)first)->plain = false;
+    return Py_NewRef(first);
+}
+
+static void release(call *c)
+{
+    for (int i = 0; i < c->nheld; i++) Py_XDECREF(c->held[i]);
+    free(c->arrays);
+}
+
+static PyObject *finish_creation(PyObject *made, const binding *b)
+{
+    int on = b->requires_grad && made ? PyObject_IsTrue(b->requires_grad) : 0;
+    if (on > 0 && tdpy_set_requires_grad(made, Py_True, NULL)) on = -1;
+    if (on >= 0) return made;
+    Py_XDECREF(made);
+    return NULL;
+}
+
+/* The arguments are bound: convert them, run, wrap. */
+static PyObject *run_bound(const binding *b, bool in_place)
+{
+    const tdpy_function *f = b->f;
+    call c;
+    c.f = f;
+    c.nheld = c.nints = 0;
+    c.arrays = NULL;
+    c.plain = true;
+    bool good = !b->device || tdpy_check_device(b->device);
+    for (int i = 0; good && i < f->nparams; i++) good = take(&c, i, b->slot[i]);
+    PyObject *target = in_place ? b->slot[0] : b->out, *result = NULL;
+    if (good && b->out && !tdpy_is_tensor(b->out))
+        good = tdpy_raise(TD_E_TYPE, "%s(): out must be a Tensor, not %.100s", f->name, tdpy_type_name(b->out));
+    if (good) result = f->op ? run_op(&c, target, tdpy_site()) : run_composite(&c, b->slot[0], tdpy_site());
+    release(&c);
+    return f->flags & TDPY_CREATION ? finish_creation(result, b) : result;
+}
+
+PyObject *tdpy_call(tdpy_function *f, bool in_place, PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *kw)
+{
+    binding b;
+    b.f = f;
+    PyObject *result = bind(&b, self, args, n, kw) ? run_bound(&b, in_place) : NULL;
+    Py_XDECREF(b.separate);
+    return result;
+}
+
+/* ---- several results --------------------------------------------------------------------------------------------- */
+
+enum { RESULT_TYPES = 16 };
+static struct {
+    const char *const *names;
+    PyTypeObject *type;
+} result_types[RESULT_TYPES];
+
+static PyTypeObject *make_result_type(const tdpy_function *f, int n)
+{
+    PyStructSequence_Field fields[9] = {{NULL, NULL}};
+    for (int i = 0; i < n; i++) fields[i] = (PyStructSequence_Field){f->outs[i], NULL};
+    PyStructSequence_Desc desc = {"tensord.return_types", "Several results of one op, by name and by place.", fields,
+                                  n};
+    return PyStructSequence_NewType(&desc);
+}
+
+/* One type for each list of names: the generator writes equal lists once. */
+static PyTypeObject *result_type(const tdpy_function *f, int n)
+{
+    for (int i = 0; i < RESULT_TYPES; i++) {
+        if (!result_types[i].type) {
+            result_types[i].type = make_result_type(f, n);
+            result_types[i].names = f->outs;
+        }
+        if (result_types[i].names == f->outs) return result_types[i].type;
+    }
+    return NULL;
+}
+
+static PyObject *named_results(const tdpy_function *f, int n, td_array **made, bool plain)
+{
+    PyTypeObject *type = result_type(f, n);
+    if (!type) return list_results(n, made, plain);
+    PyObject *all = PyStructSequence_New(type);
+    for (int i = 0; i < n; i++) {
+        PyObject *each = all ? tdpy_wrap(made[i], plain) : NULL;
+        if (!all) td_release(made[i]);
+        else if (!each) Py_CLEAR(all);
+        else PyStructSequence_SetItem(all, i, each);
+    }
+    return all;
+}
+
+/* ---- by Python --------------------------------------------------------------------------------------------------- */
+
+PyObject *tdpy_forward(const char *name, PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *kw)
+{
+    static PyObject *more;
+    if (!more && !(more = PyImport_ImportModule("tensord._more"))) return NULL;
+    PyObject *function = PyObject_GetAttrString(more, name), *keywords = kw ? PyDict_New() : NULL, *result = NULL;
+    PyObject *all = PyTuple_New(n + (self != NULL));
+    bool good = function && all && (!kw || keywords);
+    if (good && self) good = !PyTuple_SetItem(all, 0, Py_NewRef(self));
+    for (Py_ssize_t i = 0; good && i < n; i++) good = !PyTuple_SetItem(all, i + (self != NULL), Py_NewRef(args[i]));
+    for (Py_ssize_t i = 0; good && kw && i < PyTuple_Size(kw); i++)
+        good = !PyDict_SetItem(keywords, PyTuple_GetItem(kw, i), args[n + i]);
+    if (good) result = PyObject_Call(function, all, keywords);
+    Py_XDECREF(function);
+    Py_XDECREF(keywords);
+    Py_XDECREF(all);
+    return result;
+}
+
+static bool intern_keys(const tdpy_function *f)
+{
+    for (int i = 0; i < f->nparams; i++) {
+        const tdpy_param *p = &f->params[i];
+        f->keys[2 * i] = PyUnicode_InternFromString(p->name);
+        f->keys[2 * i + 1] = p->alias ? PyUnicode_InternFromString(p->alias) : NULL;
+        if (!f->keys[2 * i] || (p->alias && !f->keys[2 * i + 1])) return false;
+    }
+    return true;
+}
+
+bool tdpy_init_functions(PyObject *module)
+{
+    for (int i = 0; tdpy_all_functions[i]; i++)
+        if (!intern_keys(tdpy_all_functions[i])) return false;
+    PyObject *raw = PyModule_New("tensord.ops");
+    if (!raw || PyModule_AddFunctions(raw, tdpy_raw_functions) ||
+        PyModule_SetDocString(raw, "Every op of the table as the daemon knows it.") ||
+        PyModule_AddObjectRef(module, "ops", raw))
+        return false;
+    Py_DECREF(raw);
+    return PyModule_AddFunctions(module, tdpy_op_functions) == 0;
+}

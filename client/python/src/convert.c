@@ -1,0 +1,109 @@
+/* Numbers and lists of integers, from Python and back. */
+#include "client/python/src/py.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* A copy of an attribute's text. */
+static void take_text(PyObject *o, const char *name, char *out, size_t size)
+{
+    PyObject *text = PyObject_GetAttrString(o, name);
+    const char *s = text && PyUnicode_Check(text) ? PyUnicode_AsUTF8AndSize(text, NULL) : NULL;
+    snprintf(out, size, "%s", s ? s : "?");
+    PyErr_Clear();
+    Py_XDECREF(text);
+}
+
+const char *tdpy_type_name(PyObject *o)
+{
+    static char name[100];
+    take_text((PyObject *)Py_TYPE(o), "__name__", name, sizeof name);
+    return name;
+}
+
+bool tdpy_is_numpy_scalar(PyObject *o)
+{
+    char text[32];
+    take_text((PyObject *)Py_TYPE(o), "__module__", text, sizeof text);
+    if (strcmp(text, "numpy")) return false;
+    return strcmp(tdpy_type_name(o), "ndarray") != 0 && PyObject_HasAttrString(o, "item");
+}
+
+static int integer(PyObject *o, td_arg *out)
+{
+    int64_t v = PyLong_AsLongLong(o);
+    if (v == -1 && PyErr_Occurred()) return -1;
+    *out = td_arg_int(v);
+    return 1;
+}
+
+/* NumPy's scalars say themselves what they are: item() of one is a number of Python. */
+static int foreign(PyObject *o, td_arg *out)
+{
+    if (PyIndex_Check(o) && !PySequence_Check(o)) { /* an array of NumPy is both */
+        PyObject *i = PyNumber_Index(o);
+        int rc = i ? integer(i, out) : -1;
+        Py_XDECREF(i);
+        return rc;
+    }
+    if (!tdpy_is_numpy_scalar(o)) return 0;
+    PyObject *n = PyObject_CallMethod(o, "item", NULL);
+    if (!n) return -1;
+    int rc = PyBool_Check(n) || PyLong_Check(n) || PyFloat_Check(n) || PyComplex_Check(n) ? tdpy_as_number(n, out) : 0;
+    Py_DECREF(n);
+    return rc;
+}
+
+int tdpy_as_number(PyObject *o, td_arg *out)
+{
+    if (PyFloat_Check(o)) *out = td_arg_float(PyFloat_AsDouble(o));
+    else if (PyBool_Check(o)) *out = td_arg_bool(o == Py_True);
+    else if (PyLong_Check(o)) return integer(o, out);
+    else if (PyComplex_Check(o)) {
+        *out = td_arg_float(PyComplex_RealAsDouble(o));
+        out->kind = TD_ARG_COMPLEX;
+        out->im = PyComplex_ImagAsDouble(o);
+    } else if (tdpy_is_tensor(o) || PyUnicode_Check(o) || o == Py_None) return 0;
+    else return foreign(o, out);
+    return 1;
+}
+
+PyObject *tdpy_number(td_scalar s)
+{
+    switch (s.kind) {
+    case TD_S_BOOL: return PyBool_FromLong(s.i != 0);
+    case TD_S_INT: return PyLong_FromLongLong(s.i);
+    case TD_S_FLOAT: return PyFloat_FromDouble(s.re);
+    default: return PyComplex_FromDoubles(s.re, s.im);
+    }
+}
+
+bool tdpy_as_int(PyObject *o, int64_t *out, const char *function, const char *name)
+{
+    if (!PyIndex_Check(o))
+        return tdpy_raise(TD_E_TYPE, "%s(): argument '%s' must be an int, not %.100s", function, name,
+                          tdpy_type_name(o));
+    PyObject *i = PyNumber_Index(o);
+    if (!i) return false;
+    *out = PyLong_AsLongLong(i);
+    Py_DECREF(i);
+    return *out != -1 || !PyErr_Occurred();
+}
+
+int tdpy_as_ints(PyObject *o, int64_t *out, int room, const char *function, const char *name)
+{
+    if (!PyTuple_Check(o) && !PyList_Check(o)) {
+        if (PyIndex_Check(o) && room > 0) return tdpy_as_int(o, out, function, name) ? 1 : -1;
+        tdpy_raise(TD_E_TYPE, "%s(): argument '%s' must be an int or a tuple of ints, not %.100s", function, name,
+                   tdpy_type_name(o));
+        return -1;
+    }
+    PyObject *all = PySequence_Tuple(o);
+    if (!all) return -1;
+    Py_ssize_t n = PyTuple_Size(all);
+    bool good = n <= room;
+    if (!good) tdpy_raise(TD_E_INVALID, "%s(): argument '%s' has %zd integers; at most %d", function, name, n, room);
+    for (Py_ssize_t i = 0; good && i < n; i++) good = tdpy_as_int(PyTuple_GetItem(all, i), &out[i], function, name);
+    Py_DECREF(all);
+    return good ? (int)n : -1;
+}

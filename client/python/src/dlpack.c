@@ -1,0 +1,280 @@
+/* DLPack both ways: capsules of the old form and of version 1, as the standard of the array API describes them.
+ *
+ * What is exported keeps the tensor object until the consumer calls the deleter, from whatever thread. What is imported
+ * is copied: memory that other libraries own is not the daemon's to map. */
+#include "client/python/src/py.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct dl_device {
+    int32_t type, id;
+} dl_device;
+typedef struct dl_dtype {
+    uint8_t code, bits;
+    uint16_t lanes;
+} dl_dtype;
+typedef struct dl_tensor {
+    void *data;
+    dl_device device;
+    int32_t ndim;
+    dl_dtype dtype;
+    int64_t *shape, *strides;
+    uint64_t byte_offset;
+} dl_tensor;
+typedef struct dl_managed {
+    dl_tensor tensor;
+    void *context;
+    void (*deleter)(struct dl_managed *);
+} dl_managed;
+typedef struct dl_versioned {
+    struct {
+        uint32_t major, minor;
+    } version;
+    void *context;
+    void (*deleter)(struct dl_versioned *);
+    uint64_t flags;
+    dl_tensor tensor;
+} dl_versioned;
+
+enum { DL_CPU = 1, DL_READ_ONLY = 1, DL_COPIED = 2 };
+enum { DL_INT = 0, DL_UINT = 1, DL_FLOAT = 2, DL_BFLOAT = 4, DL_COMPLEX = 5, DL_BOOL = 6 };
+
+static const dl_dtype dtypes[TD_DTYPE_COUNT] = {
+    [TD_BOOL] = {DL_BOOL, 8, 1},      [TD_UINT8] = {DL_UINT, 8, 1},         [TD_INT8] = {DL_INT, 8, 1},
+    [TD_INT16] = {DL_INT, 16, 1},     [TD_INT32] = {DL_INT, 32, 1},         [TD_INT64] = {DL_INT, 64, 1},
+    [TD_FLOAT16] = {DL_FLOAT, 16, 1}, [TD_BFLOAT16] = {DL_BFLOAT, 16, 1},   [TD_FLOAT32] = {DL_FLOAT, 32, 1},
+    [TD_FLOAT64] = {DL_FLOAT, 64, 1}, [TD_COMPLEX64] = {DL_COMPLEX, 64, 1}, [TD_COMPLEX128] = {DL_COMPLEX, 128, 1}};
+
+/* ---- out --------------------------------------------------------------------------------------------------------- */
+
+/* One piece of memory for both forms; `old` and `versioned` are alternatives. */
+typedef struct export
+{
+    union {
+        dl_managed old;
+        dl_versioned versioned;
+    };
+    PyObject *owner;
+    int64_t shape[TD_MAX_DIMS], strides[TD_MAX_DIMS];
+}
+export;
+
+static void end_export(export *x)
+{
+    if (Py_IsInitialized()) {
+        PyGILState_STATE s = PyGILState_Ensure();
+        Py_DECREF(x->owner);
+        PyGILState_Release(s);
+    }
+    free(x);
+}
+
+static void delete_old(dl_managed *m)
+{
+    end_export(m->context);
+}
+
+static void delete_versioned(dl_versioned *m)
+{
+    end_export(m->context);
+}
+
+/* Nobody took it: the capsule still has its first name. */
+static void drop_capsule(PyObject *capsule)
+{
+    dl_versioned *v;
+    dl_managed *m;
+    if (PyCapsule_IsValid(capsule, "dltensor_versioned") && (v = PyCapsule_GetPointer(capsule, "dltensor_versioned")))
+        v->deleter(v);
+    else if (PyCapsule_IsValid(capsule, "dltensor") && (m = PyCapsule_GetPointer(capsule, "dltensor"))) m->deleter(m);
+}
+
+static void describe(export *x, td_array *a, void *data, dl_tensor *out)
+{
+    int n = td_ndim(a);
+    for (int i = 0; i < n; i++) x->shape[i] = td_shape(a)[i], x->strides[i] = td_strides(a)[i];
+    *out = (dl_tensor){data, {DL_CPU, 0}, n, dtypes[td_dtype_of(a)], x->shape, x->strides, 0};
+}
+
+static PyObject *make_capsule(PyObject *self, void *data, bool versioned, uint64_t flags)
+{
+    export *x = calloc(1, sizeof *x);
+    if (!x) return PyErr_NoMemory();
+    if (versioned) {
+        x->versioned = (dl_versioned){{1, 0}, x, delete_versioned, flags, {0}};
+        describe(x, tdpy_array(self), data, &x->versioned.tensor);
+    } else {
+        x->old = (dl_managed){{0}, x, delete_old};
+        describe(x, tdpy_array(self), data, &x->old.tensor);
+    }
+    x->owner = Py_NewRef(self);
+    PyObject *capsule = PyCapsule_New(x, versioned ? "dltensor_versioned" : "dltensor", drop_capsule);
+    if (capsule) return capsule;
+    Py_DECREF(self);
+    free(x);
+    return NULL;
+}
+
+static bool check_request(PyObject *stream, PyObject *device)
+{
+    int type = DL_CPU, id = 0;
+    if (stream != Py_None)
+        return PyErr_SetString(PyExc_BufferError, "a tensor on the CPU has no stream; stream must be None"), false;
+    if (device != Py_None && !PyArg_ParseTuple(device, "ii", &type, &id)) return false;
+    if (type != DL_CPU)
+        return PyErr_SetString(PyExc_BufferError, "a tensor on the CPU cannot be exported to another device"), false;
+    return true;
+}
+
+static bool wants_version(PyObject *max, bool *versioned)
+{
+    int major = 0, minor = 0;
+    if (max != Py_None && !PyArg_ParseTuple(max, "ii", &major, &minor)) return false;
+    *versioned = major >= 1;
+    return true;
+}
+
+static PyObject *export_capsule(PyObject *self, bool versioned, uint64_t flags)
+{
+    bool writable;
+    void *p = tdpy_data(self, &writable);
+    if (!p) return NULL;
+    if (!writable && !versioned)
+        return PyErr_SetString(PyExc_BufferError,
+                               "the tensor lies in read-only memory, which this form of DLPack cannot say; "
+                               "ask for max_version=(1, 0), or clone() the tensor"),
+               NULL;
+    return make_capsule(self, p, versioned, flags | (writable ? 0 : DL_READ_ONLY));
+}
+
+static PyObject *dlpack(PyObject *self, PyObject *args, PyObject *kw)
+{
+    static char *names[] = {"stream", "max_version", "dl_device", "copy", NULL};
+    PyObject *stream = Py_None, *max = Py_None, *device = Py_None, *copy = Py_None;
+    bool versioned;
+    if (!PyArg_ParseTupleAndKeywords(args, kw, "|O$OOO:__dlpack__", names, &stream, &max, &device, &copy)) return NULL;
+    if (!check_request(stream, device) || !wants_version(max, &versioned)) return NULL;
+    int grad = tdpy_requires_grad(self);
+    if (grad < 0) return NULL;
+    if (grad) return PyErr_SetString(PyExc_BufferError, "the tensor requires grad; call detach() on it first"), NULL;
+    if (copy != Py_True) return export_capsule(self, versioned, 0);
+    PyObject *own = tdpy_wrap(td_at_clone(tdpy_site(), tdpy_array(self)), true);
+    PyObject *capsule = own ? export_capsule(own, versioned, DL_COPIED) : NULL;
+    Py_XDECREF(own);
+    return capsule;
+}
+
+static PyObject *dlpack_device(PyObject *self, PyObject *ignored)
+{
+    (void)self, (void)ignored;
+    return Py_BuildValue("(ii)", DL_CPU, 0);
+}
+
+PyMethodDef tdpy_dlpack_methods[] = {
+    {"__dlpack__", (PyCFunction)(void (*)(void))dlpack, METH_VARARGS | METH_KEYWORDS,
+     "__dlpack__($self, *, stream=None, max_version=None, dl_device=None, copy=None)\n--\n\nA capsule with the same "
+     "bytes."},
+    {"__dlpack_device__", dlpack_device, METH_NOARGS, "__dlpack_device__($self, /)\n--\n\nThe CPU."},
+    {NULL, NULL, 0, NULL}};
+
+/* ---- in ---------------------------------------------------------------------------------------------------------- */
+
+static td_dtype dtype_of(dl_dtype d)
+{
+    for (int i = 0; i < TD_DTYPE_COUNT; i++)
+        if (dtypes[i].code == d.code && dtypes[i].bits == d.bits && d.lanes == 1) return (td_dtype)i;
+    return TD_DTYPE_NONE;
+}
+
+/* Row-major bytes of a strided tensor into `out`. */
+static void pack(const dl_tensor *t, size_t item, int64_t n, unsigned char *out)
+{
+    const unsigned char *base = (const unsigned char *)t->data + t->byte_offset;
+    int64_t index[TD_MAX_DIMS] = {0}, offset = 0;
+    for (; n > 0; n--, out += item) {
+        memcpy(out, base + offset * (int64_t)item, item);
+        for (int k = t->ndim - 1; k >= 0; k--) {
+            offset += t->strides[k];
+            if (++index[k] < t->shape[k]) break;
+            offset -= t->shape[k] * t->strides[k];
+            index[k] = 0;
+        }
+    }
+}
+
+static td_array *import_tensor(const dl_tensor *t)
+{
+    td_dtype dtype = dtype_of(t->dtype);
+    int64_t n = 1;
+    if (t->device.type != DL_CPU && t->device.type != 3 && t->device.type != 11)
+        return PyErr_SetString(PyExc_BufferError, "only memory that the CPU reads can be imported"), NULL;
+    if (dtype == TD_DTYPE_NONE)
+        return tdpy_raise(TD_E_TYPE, "tensord has no dtype of code %d and %d bits", t->dtype.code, t->dtype.bits);
+    if (t->ndim > TD_MAX_DIMS || t->ndim < 0)
+        return tdpy_raise(TD_E_SHAPE, "%d dimensions; a tensor has at most %d", t->ndim, TD_MAX_DIMS);
+    bool packed = true;
+    for (int k = t->ndim - 1; k >= 0; k--) {
+        if (t->strides && t->shape[k] != 1 && t->strides[k] != n) packed = false;
+        n *= t->shape[k];
+    }
+    td_client *c = tdpy_client();
+    unsigned char *copy = packed ? NULL : malloc((size_t)n * td_dtype_size(dtype) + 16);
+    if (!packed && !copy) return PyErr_NoMemory(), NULL;
+    if (!packed) pack(t, td_dtype_size(dtype), n, copy);
+    td_array *a = c ? td_from_data(c, dtype, td_dims_of(t->ndim, t->shape),
+                                   packed ? (unsigned char *)t->data + t->byte_offset : copy)
+                    : NULL;
+    free(copy);
+    return a;
+}
+
+static PyObject *import_capsule(PyObject *capsule)
+{
+    td_array *a;
+    if (PyCapsule_IsValid(capsule, "dltensor_versioned")) {
+        dl_versioned *v = PyCapsule_GetPointer(capsule, "dltensor_versioned");
+        if (v->version.major > 1)
+            return PyErr_SetString(PyExc_BufferError, "a capsule of a DLPack version that is not known here"), NULL;
+        a = import_tensor(&v->tensor);
+    } else {
+        dl_managed *m = PyCapsule_GetPointer(capsule, "dltensor");
+        if (!m) return NULL;
+        a = import_tensor(&m->tensor);
+    }
+    return tdpy_wrap(a, true); /* it was copied: the capsule's own end frees the original */
+}
+
+static PyObject *call_dlpack(PyObject *x)
+{
+    PyObject *method = PyObject_GetAttrString(x, "__dlpack__"), *none = PyTuple_New(0),
+             *kw = Py_BuildValue("{s(ii)}", "max_version", 1, 0);
+    PyObject *capsule = method && none && kw ? PyObject_Call(method, none, kw) : NULL;
+    if (!capsule && method && PyErr_ExceptionMatches(PyExc_TypeError)) { /* older than max_version */
+        PyErr_Clear();
+        capsule = PyObject_CallNoArgs(method);
+    }
+    Py_XDECREF(method);
+    Py_XDECREF(none);
+    Py_XDECREF(kw);
+    return capsule;
+}
+
+PyObject *tdpy_from_dlpack(PyObject *module, PyObject *args, PyObject *kw)
+{
+    (void)module;
+    static char *names[] = {"x", "device", "copy", NULL};
+    PyObject *x, *device = Py_None, *copy = Py_None;
+    if (!PyArg_ParseTupleAndKeywords(args, kw, "O|$OO:from_dlpack", names, &x, &device, &copy) ||
+        !tdpy_check_device(device))
+        return NULL;
+    if (tdpy_is_tensor(x) && copy != Py_True) return tdpy_wrap_like(td_alias(tdpy_array(x)), x);
+    if (copy == Py_False)
+        return PyErr_SetString(PyExc_BufferError,
+                               "memory of another library cannot become a tensor without a copy; leave out copy=False"),
+               NULL;
+    PyObject *capsule = PyCapsule_CheckExact(x) ? Py_NewRef(x) : call_dlpack(x);
+    PyObject *made = capsule ? import_capsule(capsule) : NULL;
+    Py_XDECREF(capsule);
+    return made;
+}

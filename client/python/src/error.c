@@ -1,0 +1,117 @@
+/* Errors of the library as exceptions: one class a code, all under tensord.Error, each also the built-in class that a
+ * program would catch anyway (ValueError, IndexError, MemoryError, ...).
+ *
+ * An error that was caused by an earlier line says which: "asked for at train.py:31". */
+#include "client/python/src/py.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+/* In an order in which every base stands before what is made from it. */
+static const struct {
+    int code;
+    const char *name;
+    PyObject **also; /* built-in base */
+    int under;       /* code of the base of ours; 0: Error */
+    const char *doc;
+} kinds[] = {
+    {TD_E_INVALID, "InvalidError", &PyExc_ValueError, 0, "An argument has a value that makes no sense."},
+    {TD_E_TYPE, "DTypeError", &PyExc_TypeError, 0, "A dtype, or a kind of argument, that is not taken here."},
+    {TD_E_SHAPE, "ShapeError", &PyExc_ValueError, 0, "Shapes that do not fit."},
+    {TD_E_INDEX, "OutOfRange", &PyExc_IndexError, 0, "An index or a dimension out of range."},
+    {TD_E_NOT_FOUND, "NotFound", &PyExc_LookupError, 0, "There is no such name or thing."},
+    {TD_E_EXISTS, "AlreadyExists", &PyExc_ValueError, 0, "The name is taken."},
+    {TD_E_MEMORY, "OutOfMemory", &PyExc_MemoryError, 0,
+     "The daemon's memory is full; the message names the biggest holders."},
+    {TD_E_QUOTA, "QuotaExceeded", NULL, TD_E_MEMORY, "What this session may hold is used up."},
+    {TD_E_AUTOGRAD, "AutogradError", NULL, 0, "The graph cannot do this."},
+    {TD_E_VERSION, "VersionError", NULL, TD_E_AUTOGRAD, "A saved tensor was overwritten before backward."},
+    {TD_E_BUSY, "Busy", NULL, 0, "Leased, or otherwise not available now."},
+    {TD_E_CLOSED, "Closed", &PyExc_EOFError, 0, "The queue, or its other side, is gone."},
+    {TD_E_TIMEOUT, "Timeout", &PyExc_TimeoutError, 0, "A deadline passed; the message says whom it waited for."},
+    {TD_E_LOST, "ConnectionLost", &PyExc_ConnectionError, 0, "The connection to the daemon is gone."},
+    {TD_E_PROTOCOL, "ProtocolError", NULL, TD_E_LOST, "Somebody broke the protocol."},
+    {TD_E_UNSUPPORTED, "Unsupported", &PyExc_NotImplementedError, 0, "Known, but not possible here."},
+    {TD_E_CANCELLED, "Cancelled", NULL, 0, "Stopped on request."},
+    {TD_E_SYSTEM, "SystemFailure", &PyExc_OSError, 0, "The operating system refused."},
+    {TD_E_PERMISSION, "PermissionDenied", &PyExc_PermissionError, 0, "Not yours to write or to use."},
+    {TD_E_INTERNAL, "InternalError", NULL, 0, "A bug in tensord: please report it."},
+};
+
+static PyObject *make_class(int k)
+{
+    char name[64];
+    snprintf(name, sizeof name, "tensord.%s", kinds[k].name);
+    PyObject *base = tdpy.errors[kinds[k].under], *bases;
+    bases = kinds[k].also ? PyTuple_Pack(2, base, *kinds[k].also) : PyTuple_Pack(1, base);
+    PyObject *made = bases ? PyErr_NewExceptionWithDoc(name, kinds[k].doc, bases, NULL) : NULL;
+    Py_XDECREF(bases);
+    return made;
+}
+
+bool tdpy_init_errors(PyObject *module)
+{
+    tdpy.errors[0] = PyErr_NewExceptionWithDoc(
+        "tensord.Error", "What went wrong in tensord. `op` is the op that failed, `where` the line that asked for it.",
+        PyExc_RuntimeError, NULL);
+    if (!tdpy.errors[0] || PyModule_AddObjectRef(module, "Error", tdpy.errors[0])) return false;
+    for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++) {
+        PyObject *made = tdpy.errors[kinds[k].code] = make_class((int)k);
+        if (!made || PyModule_AddObjectRef(module, kinds[k].name, made)) return false;
+    }
+    return true;
+}
+
+static void set_text(PyObject *exception, const char *name, const char *text)
+{
+    PyObject *value = text[0] ? PyUnicode_DecodeUTF8(text, (Py_ssize_t)strlen(text), "replace") : Py_NewRef(Py_None);
+    if (!value || PyObject_SetAttrString(exception, name, value)) PyErr_Clear();
+    Py_XDECREF(value);
+}
+
+/* Was it this very line? Then the traceback says so. */
+static bool is_here(const char *where)
+{
+    const char *here = tdpy_site();
+    return here && strcmp(here, where) == 0;
+}
+
+static void raise_error(const td_error *e)
+{
+    char text[sizeof e->message + sizeof e->op + sizeof e->where + 64];
+    bool named = e->op[0] && strncmp(e->message, e->op, strlen(e->op)) != 0;
+    int n = snprintf(text, sizeof text, "%s%s%s", named ? e->op : "", named ? "(): " : "", e->message);
+    if (e->where[0] && !is_here(e->where) && n > 0 && (size_t)n < sizeof text)
+        snprintf(text + n, sizeof text - (size_t)n, "\n  asked for at %s", e->where);
+    PyObject *type = tdpy.errors[e->code > 0 && e->code < TD_CODE_COUNT ? e->code : TD_E_INTERNAL];
+    PyObject *message = PyUnicode_DecodeUTF8(text, (Py_ssize_t)strlen(text), "replace");
+    PyObject *exception = message ? PyObject_CallFunctionObjArgs(type, message, NULL) : NULL;
+    Py_XDECREF(message);
+    if (!exception) return;
+    set_text(exception, "op", e->op);
+    set_text(exception, "where", e->where);
+    PyErr_SetObject(type, exception);
+    Py_DECREF(exception);
+}
+
+void *tdpy_fail(void)
+{
+    td_error e = *td_last_error();
+    td_clear_error();
+    if (PyErr_Occurred()) return NULL;
+    if (!e.code) snprintf(e.message, sizeof e.message, "a call failed without a reason"), e.code = TD_E_INTERNAL;
+    raise_error(&e);
+    return NULL;
+}
+
+void *tdpy_raise(int code, const char *format, ...)
+{
+    td_error e = {.code = code};
+    va_list list;
+    va_start(list, format);
+    vsnprintf(e.message, sizeof e.message, format, list);
+    va_end(list);
+    raise_error(&e);
+    return NULL;
+}

@@ -1,0 +1,306 @@
+/* Indexing: x[...] and x[...] = value.
+ *
+ * A key is walked from left to right over one view: integers, slices, None and Ellipsis make the next view; index
+ * tensors and masks are collected, and applied to the last one together. So a write goes through the same view as a
+ * read. */
+#include "client/python/src/py.h"
+
+enum { MOST = TD_MAX_DIMS + 1 };
+
+typedef struct walk {
+    const char *where;
+    PyObject *base; /* the object that is indexed */
+    td_array *view;
+    td_array *index[MOST]; /* NULL: the whole dimension */
+    td_array *made[MOST];  /* those of them that were made here */
+    int n, nmade, dim;
+    bool advanced;
+} walk;
+
+/* The next view; the one before is released. */
+static bool go_on(walk *w, td_array *next)
+{
+    td_release(w->view);
+    w->view = next;
+    return next || tdpy_fail();
+}
+
+static void end(walk *w)
+{
+    for (int i = 0; i < w->nmade; i++) td_release(w->made[i]);
+    td_release(w->view);
+}
+
+/* One more dimension is dealt with. */
+static bool push(walk *w, td_array *index)
+{
+    if (w->n == MOST) return tdpy_raise(TD_E_INDEX, "too many indices for a tensor");
+    w->index[w->n++] = index;
+    w->advanced = w->advanced || index;
+    return true;
+}
+
+static bool keep(walk *w, td_array *made)
+{
+    if (!made) return tdpy_fail();
+    if (w->nmade == MOST) {
+        td_release(made);
+        return tdpy_raise(TD_E_INDEX, "too many indices for a tensor");
+    }
+    w->made[w->nmade++] = made;
+    return true;
+}
+
+/* ---- the parts of a key ------------------------------------------------------------------------------------------ */
+
+static bool by_int(walk *w, PyObject *key)
+{
+    int64_t i;
+    if (!tdpy_as_int(key, &i, "index", "key")) return false;
+    if (w->dim >= td_ndim(w->view))
+        return tdpy_raise(TD_E_INDEX, "too many indices for a tensor of dimension %d", td_ndim(tdpy_array(w->base)));
+    int64_t size = td_size(w->view, w->dim);
+    if (i < -size || i >= size)
+        return tdpy_raise(TD_E_INDEX, "index %lld is out of bounds for dimension %d with size %lld", (long long)i,
+                          w->dim, (long long)size);
+    return go_on(w, td_at_select(w->where, w->view, w->dim, i));
+}
+
+static bool by_slice(walk *w, PyObject *key)
+{
+    Py_ssize_t start, stop, step;
+    if (PySlice_Unpack(key, &start, &stop, &step)) return false;
+    if (step < 1)
+        return tdpy_raise(TD_E_INVALID, "a slice's step must be greater than zero; use flip() to go backwards");
+    if (w->dim >= td_ndim(w->view))
+        return tdpy_raise(TD_E_INDEX, "too many indices for a tensor of dimension %d", td_ndim(tdpy_array(w->base)));
+    bool whole = start == 0 && stop == PY_SSIZE_T_MAX && step == 1;
+    if (!whole && !go_on(w, td_at_slice(w->where, w->view, w->dim, td_arg_int(start), td_arg_int(stop), step)))
+        return false;
+    w->dim++;
+    return push(w, NULL);
+}
+
+static bool by_none(walk *w)
+{
+    if (!go_on(w, td_at_unsqueeze(w->where, w->view, w->dim))) return false;
+    w->dim++;
+    return push(w, NULL);
+}
+
+/* x[True] is x[None] with a mask of one element. */
+static bool by_bool(walk *w, bool yes)
+{
+    if (!go_on(w, td_at_unsqueeze(w->where, w->view, w->dim))) return false;
+    if (!keep(w, td_at_full(w->where, td_client_of(w->view), td_dims(1), td_arg_bool(yes), TD_BOOL))) return false;
+    w->dim++;
+    return push(w, w->made[w->nmade - 1]);
+}
+
+static bool by_array(walk *w, td_array *index)
+{
+    td_dtype dtype = td_dtype_of(index);
+    if (dtype == TD_DTYPE_NONE) return tdpy_fail();
+    int takes = dtype == TD_BOOL ? td_ndim(index) : 1;
+    if (!td_dtype_is_integral(dtype))
+        return tdpy_raise(TD_E_INDEX, "tensors used as indices must be int64, int32 or bool, not %s",
+                          td_dtype_name(dtype));
+    if (w->dim + takes > td_ndim(w->view))
+        return tdpy_raise(TD_E_INDEX, "too many indices for a tensor of dimension %d", td_ndim(tdpy_array(w->base)));
+    if (dtype == TD_BOOL) {
+        for (int k = 0; k < takes; k++)
+            if (td_shape(index)[k] != td_shape(w->view)[w->dim + k])
+                return tdpy_raise(
+                    TD_E_INDEX, "the mask has size %lld at dimension %d, but the tensor has %lld at dimension %d",
+                    (long long)td_shape(index)[k], k, (long long)td_shape(w->view)[w->dim + k], w->dim + k);
+        if (takes == 0) { /* a 0-d mask is one more dimension of size 1 or 0 */
+            if (!go_on(w, td_at_unsqueeze(w->where, w->view, w->dim)) || !keep(w, td_at_unsqueeze(w->where, index, 0)))
+                return false;
+            index = w->made[w->nmade - 1];
+            takes = 1;
+        }
+    } else if (dtype != TD_INT64 && dtype != TD_INT32) {
+        if (!keep(w, td_at_to(w->where, index, TD_INT64))) return false;
+        index = w->made[w->nmade - 1];
+    }
+    w->dim += takes;
+    return push(w, index);
+}
+
+/* A list, an array of NumPy, ... */
+static bool by_data(walk *w, PyObject *key)
+{
+    td_array *a = tdpy_from_data(key, TD_DTYPE_NONE);
+    if (!a) return tdpy_fail();
+    if (!keep(w, a)) return false;
+    if (td_numel(a) == 0 && td_dtype_is_float(td_dtype_of(a)) && !keep(w, td_at_to(w->where, a, TD_INT64)))
+        return false;
+    return by_array(w, w->made[w->nmade - 1]);
+}
+
+static bool by_ellipsis(walk *w, int rest)
+{
+    int skip = td_ndim(w->view) - w->dim - rest;
+    for (; skip > 0; skip--, w->dim++)
+        if (!push(w, NULL)) return false;
+    return true;
+}
+
+/* Dimensions that a part of a key takes. */
+static int takes(PyObject *key)
+{
+    if (key == Py_None || key == Py_Ellipsis || PyBool_Check(key)) return 0;
+    if (!tdpy_is_tensor(key) || td_dtype_of(tdpy_array(key)) != TD_BOOL) return 1;
+    return td_ndim(tdpy_array(key));
+}
+
+static bool step(walk *w, PyObject *key, PyObject *all, Py_ssize_t at)
+{
+    if (key == Py_Ellipsis) {
+        int rest = 0;
+        for (Py_ssize_t i = at + 1; i < PyTuple_Size(all); i++) rest += takes(PyTuple_GetItem(all, i));
+        return by_ellipsis(w, rest);
+    }
+    if (PySlice_Check(key)) return by_slice(w, key);
+    if (key == Py_None) return by_none(w);
+    if (PyBool_Check(key)) return by_bool(w, key == Py_True);
+    if (tdpy_is_tensor(key)) return by_array(w, tdpy_array(key));
+    if (PyLong_Check(key)) return by_int(w, key);
+    bool whole = PyIndex_Check(key) && !PySequence_Check(key);
+    if (whole) return by_int(w, key);
+    if (PySequence_Check(key) && !PyUnicode_Check(key)) return by_data(w, key);
+    return tdpy_raise(TD_E_INDEX,
+                      "a tensor is indexed by integers, slices (`:`), Ellipsis (`...`), None, and tensors or lists "
+                      "of integers or bools, not by a %.100s",
+                      tdpy_type_name(key));
+}
+
+static bool walk_key(walk *w, PyObject *self, PyObject *key)
+{
+    *w = (walk){.where = tdpy_site(), .base = self, .view = td_retain(tdpy_array(self))};
+    if (td_ndim(w->view) < 0) return tdpy_fail();
+    PyObject *all = PyTuple_Check(key) ? Py_NewRef(key) : PyTuple_Pack(1, key);
+    bool good = all;
+    for (Py_ssize_t i = 0; good && i < PyTuple_Size(all); i++) good = step(w, PyTuple_GetItem(all, i), all, i);
+    Py_XDECREF(all);
+    while (w->n && !w->index[w->n - 1]) w->n--;
+    return good;
+}
+
+/* ---- get --------------------------------------------------------------------------------------------------------- */
+
+PyObject *tdpy_getitem(PyObject *self, PyObject *key)
+{
+    walk w;
+    PyObject *result = NULL;
+    if (walk_key(&w, self, key)) {
+        if (w.advanced) result = tdpy_wrap_like(td_at_getitem(w.where, w.view, td_arrays_of(w.n, w.index)), self);
+        else if (w.view == tdpy_array(self)) result = tdpy_wrap_like(td_alias(w.view), self);
+        else result = tdpy_wrap_like(td_retain(w.view), self);
+    }
+    end(&w);
+    return result;
+}
+
+PyObject *tdpy_sequence_item(PyObject *self, Py_ssize_t i)
+{
+    PyObject *key = PyLong_FromSsize_t(i);
+    PyObject *result = key ? tdpy_getitem(self, key) : NULL;
+    Py_XDECREF(key);
+    return result;
+}
+
+Py_ssize_t tdpy_length(PyObject *self)
+{
+    int n = td_ndim(tdpy_array(self));
+    if (n < 0) tdpy_fail();
+    else if (n == 0) tdpy_raise(TD_E_TYPE, "len() of a 0-d tensor");
+    return n > 0 ? (Py_ssize_t)td_size(tdpy_array(self), 0) : -1;
+}
+
+/* One op makes all rows, unless there are very many. */
+PyObject *tdpy_iterate(PyObject *self)
+{
+    td_array *a = tdpy_array(self);
+    if (td_ndim(a) < 0) return tdpy_fail();
+    if (td_ndim(a) == 0) return tdpy_raise(TD_E_TYPE, "iteration over a 0-d tensor");
+    if (td_size(a, 0) > 64) return PySeqIter_New(self);
+    td_array *row[64];
+    int n = td_at_unbind(tdpy_site(), a, 64, row, 0);
+    if (n < 0) return tdpy_fail();
+    PyObject *all = PyTuple_New(n), *iterator;
+    for (int i = 0; i < n; i++) {
+        PyObject *each = all ? tdpy_wrap_like(row[i], self) : NULL;
+        if (!all) td_release(row[i]);
+        else if (!each || PyTuple_SetItem(all, i, each)) Py_CLEAR(all);
+    }
+    iterator = all ? PyObject_GetIter(all) : NULL;
+    Py_XDECREF(all);
+    return iterator;
+}
+
+int tdpy_contains(PyObject *self, PyObject *value)
+{
+    PyObject *same = tdpy_compare(self, value, Py_EQ);
+    if (same == Py_NotImplemented)
+        tdpy_raise(TD_E_TYPE, "`in` of a tensor is for numbers and tensors, not for a %.100s", tdpy_type_name(value));
+    bool usable = same && same != Py_NotImplemented;
+    PyObject *any = usable ? tdpy_wrap(td_at_any(tdpy_site(), tdpy_array(same), td_no_dims(), false), true) : NULL;
+    int truth = any ? tdpy_truth(any) : -1;
+    Py_XDECREF(same);
+    Py_XDECREF(any);
+    return truth;
+}
+
+/* ---- set --------------------------------------------------------------------------------------------------------- */
+
+/* The value as an array, converted to the dtype of what is written; a new reference. */
+static td_array *value_array(const walk *w, PyObject *value, const td_arg *number)
+{
+    td_dtype dtype = td_dtype_of(w->view);
+    if (number) return td_at_full(w->where, td_client_of(w->view), td_dims(), *number, dtype);
+    if (tdpy_is_tensor(value)) return td_at_to(w->where, tdpy_array(value), dtype);
+    td_array *a = tdpy_from_data(value, TD_DTYPE_NONE), *b = a ? td_at_to(w->where, a, dtype) : NULL;
+    td_release(a);
+    return b;
+}
+
+/* Leading dimensions of size 1 are no hindrance: x[0] = a row of shape (1, n). Takes `a` over. */
+static td_array *without_leading(const walk *w, td_array *a, int room)
+{
+    int n = a ? td_ndim(a) : -1, drop = 0;
+    while (n - drop > room && td_shape(a)[drop] == 1) drop++;
+    if (n < 0 || !drop) return a;
+    td_array *b = td_at_view(w->where, a, td_dims_of(n - drop, td_shape(a) + drop));
+    td_release(a);
+    return b;
+}
+
+static bool set_value(walk *w, PyObject *value)
+{
+    td_arg number;
+    int is_number = tdpy_is_tensor(value) ? 0 : tdpy_as_number(value, &number);
+    if (is_number < 0) return false;
+    if (is_number && !w->advanced) return td_at_fill_(w->where, w->view, number) == TD_OK || tdpy_fail();
+    td_array *a = value_array(w, value, is_number ? &number : NULL);
+    if (!w->advanced) a = without_leading(w, a, td_ndim(w->view));
+    int rc = !a            ? -1
+             : w->advanced ? td_at_setitem(w->where, w->view, td_arrays_of(w->n, w->index), a)
+                           : td_at_copy_(w->where, w->view, a);
+    td_release(a);
+    return rc == TD_OK || tdpy_fail();
+}
+
+int tdpy_setitem(PyObject *self, PyObject *key, PyObject *value)
+{
+    walk w;
+    if (!value) {
+        tdpy_raise(TD_E_TYPE, "elements of a tensor cannot be deleted");
+        return -1;
+    }
+    bool good = walk_key(&w, self, key) && set_value(&w, value) && !PyErr_Occurred();
+    bool graph = tdpy_is_tensor(value) && !((tdpy_tensor *)value)->plain && td_grad_enabled();
+    if (graph) ((tdpy_tensor *)self)->plain = false;
+    end(&w);
+    return good ? 0 : -1;
+}

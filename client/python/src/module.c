@@ -1,0 +1,272 @@
+/* The module tensord._C: the connection, and everything else put together.
+ *
+ * Importing it asks nothing of the daemon; the first tensor connects. One interpreter of a process can have it, because
+ * the connection is the process's. */
+#include "client/python/src/py.h"
+
+#include <string.h>
+
+tdpy_state tdpy;
+
+/* ---- the connection ---------------------------------------------------------------------------------------------- */
+
+static void *put_down_gil(void)
+{
+    return PyEval_SaveThread();
+}
+
+static void take_up_gil(void *state)
+{
+    PyEval_RestoreThread(state);
+}
+
+/* Asked in every wait: a handler that raises (Ctrl-C) ends it. */
+static bool stop(void *ignored)
+{
+    (void)ignored;
+    return PyErr_CheckSignals() != 0;
+}
+
+static bool leave_at_exit(void)
+{
+    static bool done;
+    if (done) return true;
+    PyObject *module = PyImport_ImportModule("tensord._C"), *atexit = PyImport_ImportModule("atexit");
+    PyObject *goodbye = module ? PyObject_GetAttrString(module, "disconnect") : NULL;
+    PyObject *kept = goodbye && atexit ? PyObject_CallMethod(atexit, "register", "O", goodbye) : NULL;
+    done = kept != NULL;
+    Py_XDECREF(module);
+    Py_XDECREF(atexit);
+    Py_XDECREF(goodbye);
+    Py_XDECREF(kept);
+    return done;
+}
+
+static td_client *connect_to(const char *path)
+{
+    if (!leave_at_exit()) return NULL;
+    td_step_aside(); /* a daemon may have to be started */
+    td_client *c = td_connect(path);
+    td_step_back();
+    if (!c) return tdpy_fail();
+    td_set_interrupt(c, stop, NULL);
+    return c;
+}
+
+td_client *tdpy_client(void)
+{
+    if (tdpy.client) return tdpy.client;
+    td_client *c = connect_to(NULL);
+    if (!tdpy.client) tdpy.client = c;
+    else td_disconnect(c); /* another thread was faster */
+    return tdpy.client;
+}
+
+static PyObject *connect_function(PyObject *module, PyObject *args, PyObject *kw)
+{
+    (void)module;
+    static char *names[] = {"path", NULL};
+    const char *path = NULL;
+    if (!PyArg_ParseTupleAndKeywords(args, kw, "|z:connect", names, &path)) return NULL;
+    td_client *c = connect_to(path), *before = tdpy.client;
+    if (!c) return NULL;
+    tdpy.client = c;
+    td_disconnect(before);
+    return Py_NewRef(Py_None);
+}
+
+static PyObject *disconnect_function(PyObject *module, PyObject *ignored)
+{
+    (void)module, (void)ignored;
+    td_client *before = tdpy.client;
+    tdpy.client = NULL;
+    td_disconnect(before);
+    td_clear_error();
+    return PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
+}
+
+static PyObject *sync_function(PyObject *module, PyObject *ignored)
+{
+    (void)module, (void)ignored;
+    if (!tdpy.client) return Py_NewRef(Py_None);
+    return td_sync(tdpy.client) || PyErr_Occurred() ? tdpy_fail() : Py_NewRef(Py_None);
+}
+
+static PyObject *flush_function(PyObject *module, PyObject *ignored)
+{
+    (void)module, (void)ignored;
+    if (!tdpy.client) return Py_NewRef(Py_None);
+    return td_flush(tdpy.client) || PyErr_Occurred() ? tdpy_fail() : Py_NewRef(Py_None);
+}
+
+static PyObject *manual_seed(PyObject *module, PyObject *seed)
+{
+    (void)module;
+    unsigned long long v = PyLong_Check(seed) ? PyLong_AsUnsignedLongLongMask(seed) : 0;
+    if (!PyLong_Check(seed)) return tdpy_raise(TD_E_TYPE, "a seed is an int, not a %.100s", tdpy_type_name(seed));
+    td_client *c = tdpy_client();
+    return !c || td_seed(c, v) ? tdpy_fail() : Py_NewRef(Py_None);
+}
+
+/* Where we are connected: a dict, or None. */
+static PyObject *connection(PyObject *module, PyObject *ignored)
+{
+    (void)module, (void)ignored;
+    td_client *c = tdpy.client;
+    if (!c) return Py_NewRef(Py_None);
+    return Py_BuildValue("{sssssIsI}", "path", td_socket_path(c), "version", td_daemon_version(c), "pid",
+                         td_daemon_pid(c), "session", td_session(c));
+}
+
+/* ---- tables of the daemon ---------------------------------------------------------------------------------------- */
+
+static PyObject *cell_object(const td_cell *c)
+{
+    switch (c->kind) {
+    case TD_CELL_TEXT: return PyUnicode_DecodeUTF8(c->text, (Py_ssize_t)strlen(c->text), "replace");
+    case TD_CELL_INT: return PyLong_FromLongLong(c->integer);
+    case TD_CELL_REAL: return PyFloat_FromDouble(c->real);
+    case TD_CELL_BOOL: return PyBool_FromLong(c->yes);
+    default: return Py_NewRef(Py_None);
+    }
+}
+
+static PyObject *row_object(const td_table *t, int row)
+{
+    PyObject *d = PyDict_New();
+    for (int k = 0; d && k < t->columns; k++) {
+        PyObject *value = cell_object(&t->cells[row * t->columns + k]);
+        if (!value || PyDict_SetItemString(d, t->names[k], value)) Py_CLEAR(d);
+        Py_XDECREF(value);
+    }
+    return d;
+}
+
+static PyObject *status_function(PyObject *module, PyObject *args)
+{
+    (void)module;
+    const char *what = "status";
+    if (!PyArg_ParseTuple(args, "|s:status", &what)) return NULL;
+    td_client *c = tdpy_client();
+    td_table *t = c ? td_status(c, what) : NULL;
+    if (!t) return tdpy_fail();
+    PyObject *rows = PyList_New(t->rows);
+    for (int i = 0; rows && i < t->rows; i++) {
+        PyObject *row = row_object(t, i);
+        if (!row || PyList_SetItem(rows, i, row)) Py_CLEAR(rows);
+    }
+    td_table_free(t);
+    return rows;
+}
+
+/* ---- small things ------------------------------------------------------------------------------------------------ */
+
+static PyObject *get_default_dtype(PyObject *module, PyObject *ignored)
+{
+    (void)module, (void)ignored;
+    return tdpy_dtype_object(tdpy.default_dtype);
+}
+
+static PyObject *set_default_dtype(PyObject *module, PyObject *dtype)
+{
+    (void)module;
+    td_dtype d;
+    if (!tdpy_as_dtype(dtype, &d)) return NULL;
+    if (!td_dtype_is_float(d)) return tdpy_raise(TD_E_TYPE, "only a float dtype can be the default");
+    tdpy.default_dtype = d;
+    return Py_NewRef(Py_None);
+}
+
+static PyObject *promote_types(PyObject *module, PyObject *args)
+{
+    (void)module;
+    PyObject *a, *b;
+    if (!PyArg_ParseTuple(args, "O!O!:promote_types", tdpy.dtype, &a, tdpy.dtype, &b)) return NULL;
+    return tdpy_dtype_object(td_promote(((tdpy_dtype *)a)->code, ((tdpy_dtype *)b)->code));
+}
+
+static PyObject *is_tensor(PyObject *module, PyObject *o)
+{
+    (void)module;
+    return PyBool_FromLong(tdpy_is_tensor(o));
+}
+
+/* Files of this folder are not the user's program. */
+static PyObject *set_package(PyObject *module, PyObject *folder)
+{
+    (void)module;
+    Py_XDECREF(tdpy.package);
+    tdpy.package = Py_NewRef(folder);
+    return Py_NewRef(Py_None);
+}
+
+static PyObject *here(PyObject *module, PyObject *ignored)
+{
+    (void)module, (void)ignored;
+    const char *text = tdpy_site();
+    return text ? PyUnicode_FromString(text) : Py_NewRef(Py_None);
+}
+
+#define KEYWORDS(f) (PyCFunction)(void (*)(void)) f, METH_VARARGS | METH_KEYWORDS
+static PyMethodDef functions[] = {
+    {"tensor", KEYWORDS(tdpy_tensor_function),
+     "tensor(data, *, dtype=None, device=None, requires_grad=False)\n--\n\nA new tensor with a copy of numbers, nested "
+     "lists, or an array."},
+    {"asarray", KEYWORDS(tdpy_asarray_function),
+     "asarray(obj, /, dtype=None, *, device=None, copy=None)\n--\n\nThe object itself when it is such a tensor, else a "
+     "new one."},
+    {"from_dlpack", KEYWORDS(tdpy_from_dlpack),
+     "from_dlpack(x, /, *, device=None, copy=None)\n--\n\nA tensor of what another library exports; its memory is "
+     "copied."},
+    {"is_tensor", is_tensor, METH_O, "is_tensor(obj, /)\n--\n\nIs it a tensord.Tensor?"},
+    {"connect", KEYWORDS(connect_function),
+     "connect(path=None)\n--\n\nConnect to the daemon at a socket, or, as the first tensor does by itself, to the "
+     "user's daemon or "
+     "a private one.\nTensors of the connection before become useless."},
+    {"disconnect", disconnect_function, METH_NOARGS,
+     "disconnect()\n--\n\nEnd the connection; happens by itself at the end of the program."},
+    {"sync", sync_function, METH_NOARGS,
+     "sync()\n--\n\nWait until everything asked so far has ended; raises the first error that was not told yet."},
+    {"flush", flush_function, METH_NOARGS, "flush()\n--\n\nSend what is batched, without waiting."},
+    {"manual_seed", manual_seed, METH_O, "manual_seed(seed, /)\n--\n\nStart this session's random numbers anew."},
+    {"connection", connection, METH_NOARGS,
+     "connection()\n--\n\nWhere this process is connected: path, version, pid, session; None before the first tensor."},
+    {"status", status_function, METH_VARARGS,
+     "status(what='status', /)\n--\n\nTables of the daemon as lists of dicts: status, sessions, tensors, names, "
+     "queues, ops, segments."},
+    {"get_default_dtype", get_default_dtype, METH_NOARGS,
+     "get_default_dtype()\n--\n\nThe dtype that floats of Python become."},
+    {"set_default_dtype", set_default_dtype, METH_O,
+     "set_default_dtype(dtype, /)\n--\n\nThe dtype that floats of Python become."},
+    {"promote_types", promote_types, METH_VARARGS,
+     "promote_types(type1, type2, /)\n--\n\nThe common dtype of tensors of two dtypes."},
+    {"_set_package", set_package, METH_O, NULL},
+    {"_here", here, METH_NOARGS, NULL},
+    {NULL, NULL, 0, NULL}};
+
+static int exec_module(PyObject *module)
+{
+    if (tdpy.tensor) {
+        PyErr_SetString(PyExc_ImportError, "tensord can be used by one interpreter of a process only");
+        return -1;
+    }
+    td_set_wait_hooks(put_down_gil, take_up_gil);
+    bool good = tdpy_init_errors(module) && tdpy_init_types(module) && tdpy_init_functions(module) &&
+                PyModule_AddFunctions(module, tdpy_autograd_functions) == 0 &&
+                PyModule_AddFunctions(module, tdpy_share_functions) == 0 && tdpy_init_queue(module) &&
+                PyModule_AddStringConstant(module, "__version__", td_version()) == 0 && tdpy_init_tensor(module);
+    return good ? 0 : -1;
+}
+
+static PyModuleDef_Slot slots[] = {{Py_mod_exec, (void *)exec_module}, {0, NULL}};
+static PyModuleDef definition = {.m_base = PyModuleDef_HEAD_INIT,
+                                 .m_name = "tensord._C",
+                                 .m_doc = "The extension behind tensord; see there.",
+                                 .m_methods = functions,
+                                 .m_slots = slots};
+
+PyMODINIT_FUNC PyInit__C(void);
+PyMODINIT_FUNC PyInit__C(void)
+{
+    return PyModuleDef_Init(&definition);
+}

@@ -1,0 +1,262 @@
+/* Tensors of nested data: lists of lists of numbers, buffers (NumPy's arrays), tensors among them.
+ *
+ * The shape follows the first element at every level; a first pass checks it and finds the common dtype, a second one
+ * writes the values. Nothing goes deeper than a tensor has dimensions, so a list that contains itself is an error. */
+#include "client/python/src/py.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct nest {
+    int ndim;
+    int64_t shape[TD_MAX_DIMS];
+    td_dtype dtype; /* of all leaves so far; TD_DTYPE_NONE: there was none */
+    td_dtype wanted;
+    unsigned char *at; /* where the next value goes */
+} nest;
+
+static bool is_sequence(PyObject *o)
+{
+    if (PyList_Check(o) || PyTuple_Check(o)) return true;
+    if (tdpy_is_tensor(o)) return td_ndim(tdpy_array(o)) > 0;
+    if (PyUnicode_Check(o) || PyBytes_Check(o) || PyDict_Check(o) || !PySequence_Check(o)) return false;
+    if (PySequence_Size(o) >= 0) return true;
+    PyErr_Clear(); /* a 0-d array of NumPy */
+    return false;
+}
+
+/* ---- leaves ------------------------------------------------------------------------------------------------------ */
+
+static bool no_leaf(PyObject *o)
+{
+    return tdpy_raise(TD_E_TYPE, "a tensor holds numbers; there is a %.100s in the data", tdpy_type_name(o));
+}
+
+static td_dtype named_dtype(PyObject *o)
+{
+    PyObject *dtype = PyObject_GetAttrString(o, "dtype"), *name = dtype ? PyObject_GetAttrString(dtype, "name") : NULL;
+    const char *text = name && PyUnicode_Check(name) ? PyUnicode_AsUTF8AndSize(name, NULL) : NULL;
+    td_dtype found = text ? td_dtype_parse(text) : TD_DTYPE_NONE;
+    PyErr_Clear();
+    Py_XDECREF(dtype);
+    Py_XDECREF(name);
+    return found;
+}
+
+/* The dtype that a leaf brings. */
+static bool leaf_dtype(PyObject *o, td_dtype *out)
+{
+    td_arg number;
+    if (PyFloat_CheckExact(o)) *out = tdpy.default_dtype;
+    else if (PyBool_Check(o)) *out = TD_BOOL;
+    else if (PyLong_CheckExact(o)) *out = TD_INT64;
+    else if (tdpy_is_tensor(o)) *out = td_dtype_of(tdpy_array(o));
+    else {
+        int rc = tdpy_as_number(o, &number);
+        if (rc <= 0) return rc < 0 ? false : no_leaf(o);
+        *out = named_dtype(o);
+        if (*out != TD_DTYPE_NONE) return true;
+        *out = number.kind == TD_ARG_BOOL    ? TD_BOOL
+               : number.kind == TD_ARG_INT   ? TD_INT64
+               : number.kind == TD_ARG_FLOAT ? tdpy.default_dtype
+                                             : td_dtype_complex(tdpy.default_dtype);
+    }
+    return *out != TD_DTYPE_NONE || tdpy_fail();
+}
+
+static bool leaf_value(PyObject *o, td_scalar *out)
+{
+    td_arg a;
+    if (tdpy_is_tensor(o)) return td_item(tdpy_array(o), out) == TD_OK || tdpy_fail();
+    int rc = tdpy_as_number(o, &a);
+    if (rc <= 0) return rc < 0 ? false : no_leaf(o);
+    *out = a.kind == TD_ARG_BOOL    ? td_bool(a.i)
+           : a.kind == TD_ARG_INT   ? td_int(a.i)
+           : a.kind == TD_ARG_FLOAT ? td_float(a.re)
+                                    : td_complex(a.re, a.im);
+    return true;
+}
+
+/* ---- the two passes ---------------------------------------------------------------------------------------------- */
+
+static bool find_shape(nest *n, PyObject *data)
+{
+    PyObject *o = Py_NewRef(data);
+    while (o && is_sequence(o)) {
+        Py_ssize_t size = PySequence_Size(o);
+        if (n->ndim == TD_MAX_DIMS) {
+            Py_DECREF(o);
+            return tdpy_raise(TD_E_INVALID,
+                              "the data is nested deeper than the %d dimensions a tensor may have (or contains itself)",
+                              TD_MAX_DIMS);
+        }
+        if (size < 0) break;
+        n->shape[n->ndim++] = size;
+        PyObject *first = size ? PySequence_GetItem(o, 0) : NULL;
+        Py_DECREF(o);
+        o = first;
+        if (!size) return true;
+    }
+    Py_XDECREF(o);
+    return o && !PyErr_Occurred();
+}
+
+static bool check_leaf(nest *n, PyObject *o, int depth)
+{
+    if (is_sequence(o)) /* deeper than the first element was */
+        return tdpy_raise(TD_E_INVALID, "expected a number at dim %d, got a sequence of length %zd", depth,
+                          PySequence_Size(o));
+    td_dtype dtype = TD_DTYPE_NONE;
+    if (!leaf_dtype(o, &dtype)) return false;
+    n->dtype = n->dtype == TD_DTYPE_NONE ? dtype : td_promote(n->dtype, dtype);
+    return true;
+}
+
+static bool store_leaf(nest *n, PyObject *o)
+{
+    td_scalar s;
+    if (!leaf_value(o, &s)) return false;
+    if (!td_scalar_fits(s, n->wanted) && s.kind <= TD_S_INT)
+        return tdpy_raise(TD_E_INVALID, "%lld does not fit into %s", (long long)s.i, td_dtype_name(n->wanted));
+    if (s.kind == TD_S_COMPLEX && !td_dtype_is_complex(n->wanted))
+        return tdpy_raise(TD_E_TYPE, "a complex number cannot become %s", td_dtype_name(n->wanted));
+    td_scalar_store(s, n->wanted, n->at);
+    n->at += td_dtype_size(n->wanted);
+    return true;
+}
+
+/* n->at NULL: only check. At most TD_MAX_DIMS levels deep. */
+static bool visit(nest *n, PyObject *o, int depth)
+{
+    if (depth == n->ndim) return n->at ? store_leaf(n, o) : check_leaf(n, o, depth);
+    if (!is_sequence(o))
+        return tdpy_raise(TD_E_TYPE, "expected a sequence of length %lld at dim %d, got a %.100s (not a sequence)",
+                          (long long)n->shape[depth], depth, tdpy_type_name(o));
+    Py_ssize_t size = PySequence_Size(o);
+    if (size != n->shape[depth])
+        return size >= 0 && tdpy_raise(TD_E_INVALID, "expected sequence of length %lld at dim %d (got %zd)",
+                                       (long long)n->shape[depth], depth, size);
+    for (Py_ssize_t i = 0; i < size; i++) {
+        PyObject *each = PySequence_GetItem(o, i);
+        bool good = each && visit(n, each, depth + 1);
+        Py_XDECREF(each);
+        if (!good) return false;
+    }
+    return true;
+}
+
+static td_array *from_nested(PyObject *data, td_dtype dtype)
+{
+    nest n = {.dtype = TD_DTYPE_NONE};
+    if (!find_shape(&n, data) || !visit(&n, data, 0)) return NULL;
+    if (n.dtype == TD_DTYPE_NONE) n.dtype = tdpy.default_dtype;
+    n.wanted = dtype == TD_DTYPE_NONE ? n.dtype : dtype;
+    size_t bytes = td_dtype_size(n.wanted);
+    for (int i = 0; i < n.ndim; i++) bytes *= (size_t)n.shape[i];
+    unsigned char *buffer = malloc(bytes + 16);
+    td_client *c = buffer ? tdpy_client() : NULL;
+    td_array *a = NULL;
+    n.at = buffer;
+    if (!buffer) PyErr_NoMemory();
+    else if (c && visit(&n, data, 0)) a = td_from_data(c, n.wanted, td_dims_of(n.ndim, n.shape), buffer);
+    free(buffer);
+    return a;
+}
+
+/* ---- buffers ----------------------------------------------------------------------------------------------------- */
+
+static td_array *copy_buffer(Py_buffer *view, td_dtype dtype, td_ints shape)
+{
+    td_client *c = tdpy_client();
+    unsigned char *packed = NULL;
+    if (!c) return NULL;
+    if (!PyBuffer_IsContiguous(view, 'C')) {
+        packed = malloc((size_t)view->len + 16);
+        if (!packed) return PyErr_NoMemory(), NULL;
+        if (PyBuffer_ToContiguous(packed, view, view->len, 'C')) return free(packed), NULL;
+    }
+    if (view->len > 1 << 16) td_step_aside();
+    td_array *a = td_from_data(c, dtype, shape, packed ? packed : view->buf);
+    td_step_back();
+    free(packed);
+    return a;
+}
+
+static td_array *from_buffer(PyObject *data, td_dtype wanted)
+{
+    Py_buffer view;
+    if (PyObject_GetBuffer(data, &view, PyBUF_FULL_RO)) return NULL;
+    td_dtype dtype = tdpy_dtype_of_format(view.format, view.itemsize);
+    int64_t shape[TD_MAX_DIMS];
+    td_array *a = NULL;
+    if (dtype == TD_DTYPE_NONE)
+        tdpy_raise(TD_E_TYPE,
+                   "an array with elements of format '%.20s' cannot become a tensor; convert it to one of tensord's "
+                   "dtypes first",
+                   view.format ? view.format : "?");
+    else if (view.ndim > TD_MAX_DIMS)
+        tdpy_raise(TD_E_SHAPE, "an array of %d dimensions; a tensor has at most %d", view.ndim, TD_MAX_DIMS);
+    else {
+        for (int i = 0; i < view.ndim; i++) shape[i] = view.shape[i];
+        a = copy_buffer(&view, dtype, td_dims_of(view.ndim, shape));
+    }
+    PyBuffer_Release(&view);
+    if (!a || wanted == TD_DTYPE_NONE || wanted == dtype) return a;
+    td_array *b = td_at_to(tdpy_site(), a, wanted);
+    td_release(a);
+    return b;
+}
+
+td_array *tdpy_from_data(PyObject *data, td_dtype dtype)
+{
+    if (tdpy_is_tensor(data)) {
+        bool was = td_set_grad_enabled(false);
+        td_array *a = td_at_copy(tdpy_site(), tdpy_array(data), dtype);
+        td_set_grad_enabled(was);
+        return a;
+    }
+    bool list = PyList_Check(data) || PyTuple_Check(data);
+    if (!list && PyObject_CheckBuffer(data) && tdpy_is_numpy_scalar(data)) return from_nested(data, dtype);
+    if (!list && PyObject_CheckBuffer(data) && !PyBytes_Check(data)) return from_buffer(data, dtype);
+    return from_nested(data, dtype);
+}
+
+/* ---- tensor(), asarray() ----------------------------------------------------------------------------------------- */
+
+static PyObject *finish(td_array *a, int requires_grad)
+{
+    PyObject *t = tdpy_wrap(a, true);
+    if (t && requires_grad && tdpy_set_requires_grad(t, Py_True, NULL)) Py_CLEAR(t);
+    return t;
+}
+
+PyObject *tdpy_tensor_function(PyObject *module, PyObject *args, PyObject *kw)
+{
+    (void)module;
+    static char *names[] = {"data", "dtype", "device", "requires_grad", "pin_memory", NULL};
+    PyObject *data, *dtype = Py_None, *device = Py_None;
+    int grad = 0, pin = 0;
+    td_dtype wanted;
+    if (!PyArg_ParseTupleAndKeywords(args, kw, "O|$OOpp:tensor", names, &data, &dtype, &device, &grad, &pin))
+        return NULL;
+    if (!tdpy_as_dtype(dtype, &wanted) || !tdpy_check_device(device)) return NULL;
+    return finish(tdpy_from_data(data, wanted), grad);
+}
+
+PyObject *tdpy_asarray_function(PyObject *module, PyObject *args, PyObject *kw)
+{
+    (void)module;
+    static char *names[] = {"obj", "dtype", "device", "copy", "requires_grad", NULL};
+    PyObject *data, *dtype = Py_None, *device = Py_None, *copy = Py_None;
+    int grad = 0;
+    td_dtype wanted;
+    if (!PyArg_ParseTupleAndKeywords(args, kw, "O|O$OOp:asarray", names, &data, &dtype, &device, &copy, &grad))
+        return NULL;
+    if (!tdpy_as_dtype(dtype, &wanted) || !tdpy_check_device(device)) return NULL;
+    bool fits = tdpy_is_tensor(data) && (wanted == TD_DTYPE_NONE || td_dtype_of(tdpy_array(data)) == wanted);
+    if (fits && copy != Py_True) return Py_NewRef(data);
+    if (copy == Py_False)
+        return tdpy_raise(TD_E_INVALID, "asarray() would have to copy this, but copy=False was given");
+    if (tdpy_is_tensor(data)) return tdpy_wrap_like(td_at_copy(tdpy_site(), tdpy_array(data), wanted), data);
+    return finish(tdpy_from_data(data, wanted), grad);
+}

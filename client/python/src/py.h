@@ -1,0 +1,203 @@
+/* The inside of the extension module: what its files share. Built against Python's stable ABI from 3.11 on.
+ *
+ * A tensor object owns one td_array and no Python object, so it needs no garbage collection. Nobody here releases the
+ * GIL by himself: the library steps aside before it waits (client/aside.c), so every wait lets other threads run, and
+ * Ctrl-C is looked for in every wait. Whoever fails has set a Python exception and returns NULL, false or -1. */
+#ifndef TENSORD_PY_H
+#define TENSORD_PY_H
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include "client/client.h"
+#include "client/run.h"
+
+typedef struct tdpy_tensor {
+    PyObject_HEAD td_array *array;
+    PyObject *weak;
+    bool plain; /* surely outside of every graph: nobody need ask the daemon */
+} tdpy_tensor;
+
+typedef struct tdpy_dtype {
+    PyObject_HEAD td_dtype code;
+} tdpy_dtype;
+
+/* One interpreter a process: the types, what is made once, and the connection. */
+typedef struct tdpy_state {
+    PyTypeObject *tensor, *dtype, *device, *lease;
+    PyObject *dtypes[TD_DTYPE_COUNT];
+    PyObject *cpu;
+    PyObject *errors[TD_CODE_COUNT]; /* exception classes by code */
+    PyObject *package;               /* the folder of the package, as a str; NULL until it is known */
+    td_client *client;               /* NULL: not connected yet */
+    td_dtype default_dtype;
+} tdpy_state;
+extern tdpy_state tdpy;
+
+/* ---- module.c */
+td_client *tdpy_client(void); /* connects when nobody has */
+
+/* ---- error.c */
+bool tdpy_init_errors(PyObject *module);
+/* Raise this thread's error of the library, or keep the exception that is set (Ctrl-C). Returns NULL. */
+void *tdpy_fail(void);
+/* Raise the class of `code`. Returns NULL. */
+void *tdpy_raise(int code, const char *format, ...);
+
+/* ---- site.c */
+/* "file:line" of the innermost frame outside of this package; lives for ever. NULL: nobody knows. */
+const char *tdpy_site(void);
+
+/* ---- types.c */
+bool tdpy_init_types(PyObject *module);
+PyObject *tdpy_dtype_object(td_dtype dtype); /* a new reference */
+/* A dtype object or one of bool, int, float, complex; None gives TD_DTYPE_NONE. */
+bool tdpy_as_dtype(PyObject *o, td_dtype *out);
+bool tdpy_check_device(PyObject *o); /* None or a device that is here */
+PyObject *tdpy_device(void);         /* a new reference */
+
+/* ---- tensor.c */
+bool tdpy_init_tensor(PyObject *module);
+static inline bool tdpy_is_tensor(PyObject *o)
+{
+    return Py_TYPE(o) == tdpy.tensor || PyObject_TypeCheck(o, tdpy.tensor);
+}
+static inline td_array *tdpy_array(PyObject *o)
+{
+    return ((tdpy_tensor *)o)->array;
+}
+/* A new object that owns `a`. NULL `a`: raises the library's error. */
+PyObject *tdpy_wrap(td_array *a, bool plain);
+/* The same for what was made from `from` (two of them may be NULL). */
+PyObject *tdpy_wrap_like(td_array *a, PyObject *from);
+PyObject *tdpy_shape_tuple(td_array *a);
+/* Does the tensor require grad? -1: an exception is set. */
+int tdpy_requires_grad(PyObject *o);
+
+/* ---- convert.c */
+/* The name of an object's type, for messages; good until the next call. */
+const char *tdpy_type_name(PyObject *o);
+/* A scalar of NumPy (not an array)? */
+bool tdpy_is_numpy_scalar(PyObject *o);
+/* A bool, int, float or complex, also NumPy's: 1; something else: 0; an exception: -1. */
+int tdpy_as_number(PyObject *o, td_arg *out);
+PyObject *tdpy_number(td_scalar s);
+/* Integers of an int or a sequence: how many were written to `out`, or -1. */
+int tdpy_as_ints(PyObject *o, int64_t *out, int room, const char *function, const char *name);
+bool tdpy_as_int(PyObject *o, int64_t *out, const char *function, const char *name);
+
+/* ---- nested.c: tensor(data) */
+/* A new array of nested data, buffers or tensors; TD_DTYPE_NONE: the dtype the data has. */
+td_array *tdpy_from_data(PyObject *data, td_dtype dtype);
+PyObject *tdpy_tensor_function(PyObject *module, PyObject *args, PyObject *kw);
+PyObject *tdpy_asarray_function(PyObject *module, PyObject *args, PyObject *kw);
+
+/* ---- buffer.c */
+/* The dtype of a buffer's elements, or TD_DTYPE_NONE. */
+td_dtype tdpy_dtype_of_format(const char *format, Py_ssize_t itemsize);
+int tdpy_get_buffer(PyObject *self, Py_buffer *view, int flags);
+void tdpy_release_buffer(PyObject *self, Py_buffer *view);
+/* The address of the first element when all that was asked has ended; *writable: may it be written here? NULL: raised.
+ */
+void *tdpy_data(PyObject *self, bool *writable);
+extern PyMethodDef tdpy_buffer_methods[];
+
+/* ---- dlpack.c */
+extern PyMethodDef tdpy_dlpack_methods[];
+PyObject *tdpy_from_dlpack(PyObject *module, PyObject *args, PyObject *kw);
+
+/* ---- index.c */
+PyObject *tdpy_getitem(PyObject *self, PyObject *key);
+int tdpy_setitem(PyObject *self, PyObject *key, PyObject *value);
+PyObject *tdpy_sequence_item(PyObject *self, Py_ssize_t i);
+PyObject *tdpy_iterate(PyObject *self);
+Py_ssize_t tdpy_length(PyObject *self);
+int tdpy_contains(PyObject *self, PyObject *value);
+
+/* ---- value.c */
+PyObject *tdpy_item(PyObject *self, PyObject *ignored);
+PyObject *tdpy_tolist(PyObject *self, PyObject *ignored);
+int tdpy_truth(PyObject *self);
+PyObject *tdpy_to_int(PyObject *self);
+PyObject *tdpy_to_index(PyObject *self);
+PyObject *tdpy_to_float(PyObject *self);
+PyObject *tdpy_to_complex(PyObject *self, PyObject *ignored);
+
+/* ---- autograd.c */
+extern PyMethodDef tdpy_autograd_methods[], tdpy_autograd_functions[];
+PyObject *tdpy_get_grad(PyObject *self, void *ignored);
+int tdpy_set_grad(PyObject *self, PyObject *value, void *ignored);
+PyObject *tdpy_get_requires_grad(PyObject *self, void *ignored);
+int tdpy_set_requires_grad(PyObject *self, PyObject *value, void *ignored);
+
+/* ---- share.c, queue.c */
+extern PyMethodDef tdpy_share_methods[], tdpy_share_functions[];
+bool tdpy_init_queue(PyObject *module);
+
+/* ---- call.c: functions of the op table and of surface.toml */
+enum { TDPY_MAX_ARGS = 16 };
+
+typedef enum tdpy_kind {
+    TDPY_TENSOR,
+    TDPY_OPTIONAL,      /* a tensor or None */
+    TDPY_NUMBER,        /* a tensor or a number */
+    TDPY_LIST,          /* tensors */
+    TDPY_OPTIONAL_LIST, /* tensors, some None */
+    TDPY_INT,
+    TDPY_FLOAT,
+    TDPY_BOOL,
+    TDPY_SCALAR,
+    TDPY_DTYPE,
+    TDPY_INTS
+} tdpy_kind;
+
+typedef struct tdpy_param {
+    const char *name, *alias; /* alias: a second keyword, or NULL */
+    uint8_t kind;             /* tdpy_kind */
+    bool optional;            /* None is taken */
+    bool has_default;
+    td_arg value; /* the default of a number, TD_ARG_NONE for None */
+    td_ints ints;
+} tdpy_param;
+
+typedef struct tdpy_value {
+    td_arg arg;
+    td_ints ints;
+    td_list list;
+    td_dtype dtype;
+} tdpy_value;
+
+enum { TDPY_CREATION = 1, TDPY_OUT = 2, TDPY_WRITES = 4, TDPY_LIST_RESULT = 8 };
+
+typedef struct tdpy_function {
+    const char *name;
+    uint16_t op;                                                         /* id, or 0 */
+    bool (*run)(const char *where, const tdpy_value *v, td_array **out); /* when it is no op */
+    uint8_t nparams, nouts;
+    int8_t varargs; /* index of the integers that may be separate arguments, or -1 */
+    uint8_t flags;
+    const tdpy_param *params;
+    PyObject **keys;         /* interned names and aliases, two for each parameter */
+    const char *const *outs; /* names of several results */
+} tdpy_function;
+
+/* Of the generated functions: the table ends with a NULL. */
+extern tdpy_function *const tdpy_all_functions[];
+extern PyMethodDef tdpy_op_functions[], tdpy_op_methods[], tdpy_raw_functions[];
+extern tdpy_function tdpy_fn_add, tdpy_fn_sub, tdpy_fn_mul, tdpy_op_div, tdpy_fn_floor_divide, tdpy_fn_remainder,
+    tdpy_fn_pow, tdpy_fn_matmul, tdpy_fn_bitwise_and, tdpy_fn_bitwise_or, tdpy_fn_bitwise_xor,
+    tdpy_fn_bitwise_left_shift, tdpy_fn_bitwise_right_shift, tdpy_fn_neg, tdpy_fn_abs, tdpy_fn_bitwise_not, tdpy_fn_eq,
+    tdpy_fn_ne, tdpy_fn_lt, tdpy_fn_le, tdpy_fn_gt, tdpy_fn_ge;
+
+bool tdpy_init_functions(PyObject *module);
+/* Call with the arguments of a METH_FASTCALL | METH_KEYWORDS function; `self` may stand before them. */
+PyObject *tdpy_call(tdpy_function *f, bool in_place, PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *kw);
+/* The same by tensord/_more.py. */
+PyObject *tdpy_forward(const char *name, PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *kw);
+
+/* ---- operators.c */
+#define TDPY_OPERATOR_SLOTS 32
+extern PyType_Slot tdpy_operator_slots[];
+PyObject *tdpy_compare(PyObject *a, PyObject *b, int how);
+
+#endif

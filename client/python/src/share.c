@@ -1,0 +1,183 @@
+/* Names and queues: tensors from process to process. */
+#include "client/python/src/py.h"
+
+#include <string.h>
+
+/* Seconds or None as milliseconds; None waits for ever. */
+static bool as_timeout(PyObject *o, int *ms)
+{
+    double s = o == Py_None ? -1 : PyFloat_AsDouble(o);
+    if (s == -1 && PyErr_Occurred()) return false;
+    if (o != Py_None && s < 0)
+        return tdpy_raise(TD_E_INVALID, "a timeout is a number of seconds that is not negative, or None");
+    *ms = o == Py_None ? -1 : s > 2e6 ? 2000000000 : (int)(s * 1000);
+    return true;
+}
+
+/* ---- names ------------------------------------------------------------------------------------------------------- */
+
+static PyObject *publish(PyObject *self, PyObject *args, PyObject *kw)
+{
+    static char *names[] = {"name", "replace", "copy", NULL};
+    const char *name;
+    int replace = 0, copy = 0;
+    if (!PyArg_ParseTupleAndKeywords(args, kw, "s|pp:publish", names, &name, &replace, &copy)) return NULL;
+    unsigned flags = (replace ? TD_REPLACE : 0u) | (copy ? TD_COPY : 0u);
+    return td_publish(tdpy_array(self), name, flags) ? tdpy_fail() : Py_NewRef(self);
+}
+
+static PyObject *open_name(PyObject *module, PyObject *args, PyObject *kw)
+{
+    (void)module;
+    static char *names[] = {"name", "timeout", NULL};
+    const char *name;
+    PyObject *timeout = NULL;
+    int ms = 0;
+    if (!PyArg_ParseTupleAndKeywords(args, kw, "s|O:open", names, &name, &timeout)) return NULL;
+    if (timeout && !as_timeout(timeout, &ms)) return NULL;
+    td_client *c = tdpy_client();
+    return c ? tdpy_wrap(td_open(c, name, ms), false) : NULL;
+}
+
+static PyObject *drop_name(PyObject *module, PyObject *args)
+{
+    (void)module;
+    const char *name;
+    if (!PyArg_ParseTuple(args, "s:drop", &name)) return NULL;
+    td_client *c = tdpy_client();
+    if (!c) return NULL;
+    return td_drop(c, name) ? tdpy_fail() : Py_NewRef(Py_None);
+}
+
+static PyObject *reduce(PyObject *self, PyObject *protocol)
+{
+    PyObject *args[2] = {self, protocol};
+    return tdpy_forward("reduce_tensor", NULL, args, 2, NULL);
+}
+
+/* ---- queues: what tensord.Queue stands on ------------------------------------------------------------------------ */
+
+typedef struct queue {
+    PyObject_HEAD td_queue *queue;
+} queue;
+
+static td_queue *queue_of(PyObject *self)
+{
+    td_queue *q = ((queue *)self)->queue;
+    if (!q) tdpy_raise(TD_E_CLOSED, "the queue was closed");
+    return q;
+}
+
+static PyObject *queue_new(PyTypeObject *type, PyObject *args, PyObject *kw)
+{
+    const char *name;
+    unsigned capacity, role;
+    if (kw && PyDict_Size(kw)) return tdpy_raise(TD_E_TYPE, "RawQueue takes no keywords");
+    if (!PyArg_ParseTuple(args, "sII:RawQueue", &name, &capacity, &role)) return NULL;
+    td_client *c = tdpy_client();
+    td_queue *made = c ? td_queue_open(c, name, capacity, role) : NULL;
+    if (!made) return tdpy_fail();
+    allocfunc alloc = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
+    PyObject *self = alloc(type, 0);
+    if (self) ((queue *)self)->queue = made;
+    else td_queue_close(made, false);
+    return self;
+}
+
+static PyObject *queue_close(PyObject *self, PyObject *args)
+{
+    int end = 0;
+    if (!PyArg_ParseTuple(args, "|p", &end)) return NULL;
+    td_queue *q = ((queue *)self)->queue;
+    ((queue *)self)->queue = NULL;
+    return td_queue_close(q, end) ? tdpy_fail() : Py_NewRef(Py_None);
+}
+
+static void queue_dealloc(PyObject *self)
+{
+    PyTypeObject *type = Py_TYPE(self);
+    if (td_queue_close(((queue *)self)->queue, false)) td_clear_error();
+    freefunc free_object = (freefunc)PyType_GetSlot(type, Py_tp_free);
+    free_object(self);
+    Py_DECREF(type);
+}
+
+/* put(tensors, note, timeout): at most 64 tensors. */
+static PyObject *queue_put(PyObject *self, PyObject *args)
+{
+    PyObject *tensors, *timeout;
+    const char *note;
+    Py_ssize_t size;
+    int ms;
+    td_array *at[TD_MAX_ITEM];
+    td_queue *q = queue_of(self);
+    if (!q || !PyArg_ParseTuple(args, "O!y#O", &PyTuple_Type, &tensors, &note, &size, &timeout) ||
+        !as_timeout(timeout, &ms))
+        return NULL;
+    Py_ssize_t n = PyTuple_Size(tensors);
+    if (n > TD_MAX_ITEM)
+        return tdpy_raise(TD_E_INVALID, "%zd tensors in one item of a queue; at most %d", n, TD_MAX_ITEM);
+    for (Py_ssize_t i = 0; i < n; i++) {
+        PyObject *each = PyTuple_GetItem(tensors, i);
+        if (!tdpy_is_tensor(each))
+            return tdpy_raise(TD_E_TYPE, "an item holds tensors, not a %.100s", tdpy_type_name(each));
+        at[i] = tdpy_array(each);
+    }
+    return td_queue_put(q, td_arrays_of((int)n, at), note, (size_t)size, ms) ? tdpy_fail() : Py_NewRef(Py_None);
+}
+
+/* get(timeout): (tensors, note, how many items are left). */
+static PyObject *queue_get(PyObject *self, PyObject *timeout)
+{
+    int ms;
+    td_queue_item item;
+    td_queue *q = queue_of(self);
+    if (!q || !as_timeout(timeout, &ms)) return NULL;
+    if (td_queue_get(q, &item, ms)) return tdpy_fail();
+    PyObject *tensors = PyTuple_New(item.n);
+    for (int i = 0; i < item.n; i++) {
+        PyObject *each = tensors ? tdpy_wrap(item.at[i], false) : NULL;
+        if (tensors) item.at[i] = NULL;
+        if (tensors && (!each || PyTuple_SetItem(tensors, i, each))) Py_CLEAR(tensors);
+    }
+    PyObject *result =
+        tensors ? Py_BuildValue("Ny#I", tensors, item.note ? item.note : "", (Py_ssize_t)item.note_size, item.left)
+                : NULL;
+    td_queue_item_clear(&item);
+    return result;
+}
+
+static PyMethodDef queue_methods[] = {{"put", queue_put, METH_VARARGS, NULL},
+                                      {"get", queue_get, METH_O, NULL},
+                                      {"close", queue_close, METH_VARARGS, NULL},
+                                      {NULL, NULL, 0, NULL}};
+static PyType_Slot queue_slots[] = {{Py_tp_doc, "A queue of the daemon; see tensord.Queue."},
+                                    {Py_tp_new, queue_new},
+                                    {Py_tp_dealloc, queue_dealloc},
+                                    {Py_tp_methods, queue_methods},
+                                    {0, NULL}};
+static PyType_Spec queue_spec = {
+    .name = "tensord.RawQueue", .basicsize = sizeof(queue), .flags = Py_TPFLAGS_DEFAULT, .slots = queue_slots};
+
+bool tdpy_init_queue(PyObject *module)
+{
+    PyObject *type = PyType_FromModuleAndSpec(module, &queue_spec, NULL);
+    bool good = type && PyModule_AddObjectRef(module, "_RawQueue", type) == 0;
+    Py_XDECREF(type);
+    return good;
+}
+
+PyMethodDef tdpy_share_methods[] = {{"publish", (PyCFunction)(void (*)(void))publish, METH_VARARGS | METH_KEYWORDS,
+                                     "publish($self, name, replace=False, copy=False)\n--\n\nGive the tensor a name by "
+                                     "which every process finds it with "
+                                     "tensord.open(name). It outlives this process."},
+                                    {"__reduce_ex__", reduce, METH_O, NULL},
+                                    {NULL, NULL, 0, NULL}};
+
+PyMethodDef tdpy_share_functions[] = {
+    {"open", (PyCFunction)(void (*)(void))open_name, METH_VARARGS | METH_KEYWORDS,
+     "open(name, timeout=0)\n--\n\nThe tensor that was published under a name: the same memory. timeout: seconds to "
+     "wait for "
+     "the name, None for as long as it takes."},
+    {"drop", drop_name, METH_VARARGS, "drop(name, /)\n--\n\nTake a name away; who holds the tensor keeps it."},
+    {NULL, NULL, 0, NULL}};

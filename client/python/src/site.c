@@ -1,0 +1,106 @@
+/* Call sites: which line of the program asks for an op, as a text that lives for ever.
+ *
+ * A table over (code object, line) keeps the texts; it holds a reference to each code object, so that no other can have
+ * the same address. It is bounded: a program that makes code without end gets its later lines without a place. */
+#include "client/python/src/py.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { PLACES = 1 << 15, PROBES = 16, MOST = 90 };
+
+typedef struct place {
+    PyObject *code;
+    int line;
+    bool ours; /* a frame of this package: who called it is meant */
+    char *text;
+} place;
+
+static place *places;
+
+static bool is_ours(PyObject *file)
+{
+    return tdpy.package && PyUnicode_Check(file) && PyUnicode_Tailmatch(file, tdpy.package, 0, PY_SSIZE_T_MAX, -1) == 1;
+}
+
+/* The end of a long path says more than its start. */
+static char *make_text(PyObject *file, int line)
+{
+    Py_ssize_t n = 0;
+    const char *path = PyUnicode_Check(file) ? PyUnicode_AsUTF8AndSize(file, &n) : NULL;
+    if (!path) {
+        PyErr_Clear();
+        return NULL;
+    }
+    char text[MOST + 16];
+    bool cut = n > MOST - 12;
+    const char *from = cut ? path + n - (MOST - 15) : path;
+    while (cut && ((unsigned char)*from & 0xC0) == 0x80) from++; /* not in the middle of a letter */
+    snprintf(text, sizeof text, "%s%s:%d", cut ? "..." : "", from, line);
+    return strdup(text);
+}
+
+/* Takes the reference to `code`. */
+static place *fill(place *p, PyObject *code, int line)
+{
+    PyObject *file = PyObject_GetAttrString(code, "co_filename");
+    if (!file) {
+        PyErr_Clear();
+        return NULL;
+    }
+    p->ours = is_ours(file);
+    p->text = p->ours ? NULL : make_text(file, line);
+    Py_DECREF(file);
+    p->line = line;
+    p->code = Py_NewRef(code);
+    return p;
+}
+
+static place *find(PyObject *code, int line)
+{
+    if (!places && !(places = calloc(PLACES, sizeof *places))) return NULL;
+    size_t hash = ((uintptr_t)code >> 4) * UINT64_C(0x9E3779B97F4A7C15) + (size_t)line * UINT64_C(0xC2B2AE3D27D4EB4F);
+    for (size_t i = 0; i < PROBES; i++) {
+        place *p = &places[((hash >> 32) + i) % PLACES];
+        if (p->code == code && p->line == line) return p;
+        if (!p->code) return fill(p, code, line);
+    }
+    return NULL;
+}
+
+static const char *text_of(PyFrameObject *frame, bool *ours)
+{
+    PyCodeObject *code = PyFrame_GetCode(frame);
+    const place *p = find((PyObject *)code, PyFrame_GetLineNumber(frame));
+    Py_DECREF(code);
+    *ours = p && p->ours;
+    return p ? p->text : NULL;
+}
+
+/* Out of the package's own frames. */
+static const char *outside(PyFrameObject *inner)
+{
+    PyObject *frame = Py_NewRef((PyObject *)inner);
+    const char *text = NULL;
+    bool ours = true;
+    while (ours && frame != Py_None) {
+        PyObject *back = PyObject_GetAttrString(frame, "f_back");
+        Py_DECREF(frame);
+        frame = back;
+        if (!frame) PyErr_Clear();
+        if (!frame) return NULL;
+        if (frame != Py_None) text = text_of((PyFrameObject *)frame, &ours);
+    }
+    Py_DECREF(frame);
+    return text;
+}
+
+const char *tdpy_site(void)
+{
+    PyFrameObject *frame = PyEval_GetFrame();
+    if (!frame) return NULL;
+    bool ours;
+    const char *text = text_of(frame, &ours);
+    return ours ? outside(frame) : text;
+}

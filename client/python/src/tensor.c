@@ -1,0 +1,496 @@
+/* The tensor object: its life, its attributes, and the type that puts all methods together.
+ *
+ * Objects of the base type are recycled; those of subclasses are ordinary. The weak references and the array are all
+ * that an object has. */
+#include "client/python/src/py.h"
+
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <structmember.h>
+
+enum { SPARE = 64 };
+static PyObject *spare[SPARE];
+static int nspare;
+
+PyObject *tdpy_wrap(td_array *a, bool plain)
+{
+    if (!a) return tdpy_fail();
+    tdpy_tensor *t;
+    if (nspare) t = (tdpy_tensor *)PyObject_Init(spare[--nspare], tdpy.tensor);
+    else t = PyObject_New(tdpy_tensor, tdpy.tensor);
+    if (!t) {
+        td_release(a);
+        return NULL;
+    }
+    t->array = a;
+    t->weak = NULL;
+    t->plain = plain;
+    return (PyObject *)t;
+}
+
+PyObject *tdpy_wrap_like(td_array *a, PyObject *from)
+{
+    return tdpy_wrap(a, ((tdpy_tensor *)from)->plain || !td_grad_enabled());
+}
+
+static void dealloc(PyObject *self)
+{
+    tdpy_tensor *t = (tdpy_tensor *)self;
+    PyTypeObject *type = Py_TYPE(self);
+    if (t->weak) PyObject_ClearWeakRefs(self);
+    td_array *a = t->array;
+    t->array = NULL;
+    if (type == tdpy.tensor && nspare < SPARE) {
+        spare[nspare++] = self;
+    } else {
+        freefunc free_object = (freefunc)PyType_GetSlot(type, Py_tp_free);
+        free_object(self);
+    }
+    Py_DECREF(type);
+    td_release(a); /* may let other threads run */
+}
+
+/* Tensor(other) and Tensor(nested data): how subclasses are made; tensord.tensor() is for everybody else. */
+static PyObject *new_tensor(PyTypeObject *type, PyObject *args, PyObject *kw)
+{
+    PyObject *data = NULL;
+    if (type == tdpy.tensor && kw && PyDict_Size(kw))
+        return tdpy_raise(TD_E_TYPE, "Tensor() takes no keywords; use tensord.tensor(data, dtype=...)");
+    if (!PyArg_ParseTuple(args, "O:Tensor", &data)) return NULL;
+    bool plain = !tdpy_is_tensor(data) || ((tdpy_tensor *)data)->plain;
+    td_array *a = tdpy_is_tensor(data) ? td_alias(tdpy_array(data)) : tdpy_from_data(data, tdpy.default_dtype);
+    if (!a) return tdpy_fail();
+    allocfunc alloc = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
+    tdpy_tensor *t = (tdpy_tensor *)alloc(type, 0);
+    if (!t) {
+        td_release(a);
+        return NULL;
+    }
+    t->array = a;
+    t->plain = plain;
+    return (PyObject *)t;
+}
+
+/* ---- attributes -------------------------------------------------------------------------------------------------- */
+
+PyObject *tdpy_shape_tuple(td_array *a)
+{
+    int n = td_ndim(a);
+    if (n < 0) return tdpy_fail();
+    PyObject *t = PyTuple_New(n);
+    for (int i = 0; t && i < n; i++) {
+        PyObject *size = PyLong_FromLongLong(td_shape(a)[i]);
+        if (!size || PyTuple_SetItem(t, i, size)) Py_CLEAR(t);
+    }
+    return t;
+}
+
+static PyObject *get_shape(PyObject *self, void *ignored)
+{
+    (void)ignored;
+    return tdpy_shape_tuple(tdpy_array(self));
+}
+
+static PyObject *get_dtype(PyObject *self, void *ignored)
+{
+    (void)ignored;
+    td_dtype d = td_dtype_of(tdpy_array(self));
+    return d == TD_DTYPE_NONE ? tdpy_fail() : tdpy_dtype_object(d);
+}
+
+static PyObject *get_device(PyObject *self, void *ignored)
+{
+    (void)self, (void)ignored;
+    return tdpy_device();
+}
+
+static PyObject *count(int64_t n)
+{
+    return n < 0 ? tdpy_fail() : PyLong_FromLongLong(n);
+}
+
+static PyObject *get_ndim(PyObject *self, void *ignored)
+{
+    (void)ignored;
+    return count(td_ndim(tdpy_array(self)));
+}
+
+static PyObject *get_numel(PyObject *self, void *ignored)
+{
+    (void)ignored;
+    return count(td_numel(tdpy_array(self)));
+}
+
+static PyObject *get_nbytes(PyObject *self, void *ignored)
+{
+    (void)ignored;
+    return count(td_nbytes(tdpy_array(self)));
+}
+
+static PyObject *get_itemsize(PyObject *self, void *ignored)
+{
+    (void)ignored;
+    td_dtype d = td_dtype_of(tdpy_array(self));
+    return d == TD_DTYPE_NONE ? tdpy_fail() : PyLong_FromSize_t(td_element_size(d));
+}
+
+static PyObject *get_data(PyObject *self, void *ignored)
+{
+    (void)ignored;
+    return tdpy_wrap(td_data_of(tdpy_array(self)), true);
+}
+
+/* All dimensions in reverse; mT: the last two exchanged. */
+static PyObject *get_T(PyObject *self, void *ignored)
+{
+    (void)ignored;
+    td_array *a = tdpy_array(self);
+    int64_t dims[TD_MAX_DIMS];
+    int n = td_ndim(a);
+    for (int i = 0; i < n; i++) dims[i] = n - 1 - i;
+    return n < 0 ? tdpy_fail() : tdpy_wrap_like(td_at_permute(tdpy_site(), a, td_dims_of(n, dims)), self);
+}
+
+static PyObject *get_mT(PyObject *self, void *ignored)
+{
+    (void)ignored;
+    td_array *a = tdpy_array(self);
+    if (td_ndim(a) < 0) return tdpy_fail();
+    if (td_ndim(a) < 2)
+        return tdpy_raise(TD_E_SHAPE, "tensor.mT is for matrices and batches of them, not for %d dimensions",
+                          td_ndim(a));
+    return tdpy_wrap_like(td_at_transpose(tdpy_site(), a, -2, -1), self);
+}
+
+static bool get_info(PyObject *self, td_info *info)
+{
+    if (td_get_info(tdpy_array(self), info) == TD_OK) return true;
+    tdpy_fail();
+    return false;
+}
+
+static PyObject *get_is_leaf(PyObject *self, void *ignored)
+{
+    (void)ignored;
+    td_info info;
+    if (((tdpy_tensor *)self)->plain) return Py_NewRef(Py_True);
+    return get_info(self, &info) ? PyBool_FromLong(info.leaf || !info.requires_grad) : NULL;
+}
+
+static PyObject *get_grad_fn(PyObject *self, void *ignored)
+{
+    (void)ignored;
+    td_info info;
+    if (((tdpy_tensor *)self)->plain) return Py_NewRef(Py_None);
+    if (!get_info(self, &info)) return NULL;
+    return info.grad_fn[0] ? PyUnicode_FromString(info.grad_fn) : Py_NewRef(Py_None);
+}
+
+static PyObject *get_version(PyObject *self, void *ignored)
+{
+    (void)ignored;
+    td_info info;
+    return get_info(self, &info) ? PyLong_FromUnsignedLong(info.version) : NULL;
+}
+
+static PyGetSetDef attributes[] = {
+    {"shape", get_shape, NULL, "The sizes of the dimensions, a tuple.", NULL},
+    {"dtype", get_dtype, NULL, "What the elements are.", NULL},
+    {"device", get_device, NULL, "Where the tensor lies.", NULL},
+    {"ndim", get_ndim, NULL, "The number of dimensions.", NULL},
+    {"nbytes", get_nbytes, NULL, "The bytes of its value.", NULL},
+    {"itemsize", get_itemsize, NULL, "The bytes of an element.", NULL},
+    {"data", get_data, NULL, "The same bytes outside of every graph, with a version counter of its own.", NULL},
+    {"T", get_T, NULL, "A view with the dimensions in reverse.", NULL},
+    {"mT", get_mT, NULL, "A view with the last two dimensions exchanged.", NULL},
+    {"grad", tdpy_get_grad, tdpy_set_grad, "What backward added up; None without one.", NULL},
+    {"requires_grad", tdpy_get_requires_grad, tdpy_set_requires_grad, "Does backward compute a gradient for it?", NULL},
+    {"is_leaf", get_is_leaf, NULL, "Was it made by no op that is recorded?", NULL},
+    {"grad_fn", get_grad_fn, NULL, "The op that made it, when that is recorded; else None.", NULL},
+    {"_version", get_version, NULL, "How often the memory was written.", NULL},
+    {NULL, NULL, NULL, NULL, NULL}};
+
+/* ---- methods that are no ops ------------------------------------------------------------------------------------- */
+
+static PyObject *one_of(td_array *a, const int64_t *all, PyObject *args, const char *what)
+{
+    PyObject *dim = Py_None;
+    int64_t k;
+    int at, n = td_ndim(a);
+    td_error e = {0};
+    if (n < 0) return tdpy_fail();
+    if (!PyArg_ParseTuple(args, "|O", &dim)) return NULL;
+    if (dim != Py_None) {
+        if (!tdpy_as_int(dim, &k, what, "dim")) return NULL;
+        if (td_wrap_dim(k, n, &at, &e) || !n)
+            return tdpy_raise(TD_E_INDEX, "%s", e.code ? e.message : "a scalar has no dimensions");
+        return PyLong_FromLongLong(all[at]);
+    }
+    PyObject *t = PyTuple_New(n);
+    for (int i = 0; t && i < n; i++) PyTuple_SetItem(t, i, PyLong_FromLongLong(all[i]));
+    return t;
+}
+
+static PyObject *stride(PyObject *self, PyObject *args)
+{
+    return one_of(tdpy_array(self), td_strides(tdpy_array(self)), args, "stride");
+}
+
+static PyObject *size(PyObject *self, PyObject *args)
+{
+    return one_of(tdpy_array(self), td_shape(tdpy_array(self)), args, "size");
+}
+
+static PyObject *dim(PyObject *self, PyObject *ignored)
+{
+    (void)ignored;
+    return get_ndim(self, NULL);
+}
+
+static PyObject *numel(PyObject *self, PyObject *ignored)
+{
+    (void)ignored;
+    return get_numel(self, NULL);
+}
+
+static PyObject *element_size(PyObject *self, PyObject *ignored)
+{
+    (void)ignored;
+    return get_itemsize(self, NULL);
+}
+
+static PyObject *is_contiguous(PyObject *self, PyObject *ignored)
+{
+    (void)ignored;
+    if (td_ndim(tdpy_array(self)) < 0) return tdpy_fail();
+    return PyBool_FromLong(td_is_contiguous(tdpy_array(self)));
+}
+
+static PyObject *is_floating_point(PyObject *self, PyObject *ignored)
+{
+    (void)ignored;
+    return PyBool_FromLong(td_dtype_is_float(td_dtype_of(tdpy_array(self))));
+}
+
+static PyObject *is_complex(PyObject *self, PyObject *ignored)
+{
+    (void)ignored;
+    return PyBool_FromLong(td_dtype_is_complex(td_dtype_of(tdpy_array(self))));
+}
+
+static PyObject *convert(PyObject *self, td_dtype dtype)
+{
+    td_array *a = tdpy_array(self);
+    if (td_ndim(a) < 0) return tdpy_fail();
+    if (dtype == TD_DTYPE_NONE || td_dtype_of(a) == dtype) return Py_NewRef(self);
+    return tdpy_wrap_like(td_at_to(tdpy_site(), a, dtype), self);
+}
+
+#define CONVERSION(name, code)                                                                                         \
+    static PyObject *to_##name(PyObject *self, PyObject *ignored)                                                      \
+    {                                                                                                                  \
+        (void)ignored;                                                                                                 \
+        return convert(self, code);                                                                                    \
+    }
+CONVERSION(float, TD_FLOAT32)
+CONVERSION(double, TD_FLOAT64)
+CONVERSION(half, TD_FLOAT16)
+CONVERSION(bfloat16, TD_BFLOAT16)
+CONVERSION(int, TD_INT32)
+CONVERSION(long, TD_INT64)
+CONVERSION(short, TD_INT16)
+CONVERSION(char, TD_INT8)
+CONVERSION(byte, TD_UINT8)
+CONVERSION(bool, TD_BOOL)
+
+static bool is_device(PyObject *o)
+{
+    return PyUnicode_Check(o) || Py_TYPE(o) == tdpy.device;
+}
+
+/* to(dtype), to(device), to(device, dtype), to(other): in any order, as everybody expects. */
+static PyObject *to(PyObject *self, PyObject *args, PyObject *kw)
+{
+    static char *names[] = {"", "", "dtype", "device", "copy", "non_blocking", NULL};
+    PyObject *given[2] = {Py_None, Py_None}, *dtype = Py_None, *device = Py_None;
+    int copy = 0, blocking = 0;
+    td_dtype wanted = TD_DTYPE_NONE;
+    if (!PyArg_ParseTupleAndKeywords(args, kw, "|OOOOpp:to", names, &given[0], &given[1], &dtype, &device, &copy,
+                                     &blocking))
+        return NULL;
+    for (int i = 0; i < 2; i++) {
+        if (given[i] == Py_None) continue;
+        if (is_device(given[i])) device = given[i];
+        else if (!tdpy_is_tensor(given[i])) dtype = given[i];
+        else if ((wanted = td_dtype_of(tdpy_array(given[i]))) == TD_DTYPE_NONE) return tdpy_fail();
+    }
+    if (!tdpy_check_device(device) || (dtype != Py_None && !tdpy_as_dtype(dtype, &wanted))) return NULL;
+    if (copy) return tdpy_wrap_like(td_at_copy(tdpy_site(), tdpy_array(self), wanted), self);
+    return convert(self, wanted);
+}
+
+static PyObject *type_as(PyObject *self, PyObject *other)
+{
+    if (!tdpy_is_tensor(other))
+        return tdpy_raise(TD_E_TYPE, "type_as() takes a Tensor, not %.100s", tdpy_type_name(other));
+    return convert(self, td_dtype_of(tdpy_array(other)));
+}
+
+static PyObject *cpu(PyObject *self, PyObject *ignored)
+{
+    (void)ignored;
+    return Py_NewRef(self);
+}
+
+static PyObject *copy(PyObject *self, PyObject *ignored)
+{
+    (void)ignored;
+    return tdpy_wrap_like(td_alias(tdpy_array(self)), self);
+}
+
+/* A copy of its own, with the same requires_grad; of leaves only, as a graph is not copied. */
+static PyObject *deepcopy(PyObject *self, PyObject *memo)
+{
+    int grad = tdpy_requires_grad(self);
+    PyObject *leaf = grad > 0 ? get_is_leaf(self, NULL) : Py_NewRef(Py_True);
+    if (grad < 0 || !leaf) return NULL;
+    bool is_leaf = leaf == Py_True;
+    Py_DECREF(leaf);
+    if (!is_leaf)
+        return tdpy_raise(TD_E_AUTOGRAD, "only leaves of a graph can be deep-copied; detach() or clone() this one");
+    bool was = td_set_grad_enabled(false);
+    PyObject *made = tdpy_wrap(td_at_clone(tdpy_site(), tdpy_array(self)), true);
+    td_set_grad_enabled(was);
+    if (made && grad && tdpy_set_requires_grad(made, Py_True, NULL)) Py_CLEAR(made);
+    PyObject *key = made && PyDict_Check(memo) ? PyLong_FromVoidPtr(self) : NULL;
+    if (key && PyDict_SetItem(memo, key, made)) Py_CLEAR(made);
+    Py_XDECREF(key);
+    return made;
+}
+
+static PyObject *repr(PyObject *self)
+{
+    return tdpy_forward("tensor_repr", NULL, &self, 1, NULL);
+}
+
+static PyObject *format(PyObject *self, PyObject *spec)
+{
+    int n = td_ndim(tdpy_array(self));
+    if (n < 0) return tdpy_fail();
+    if (n > 0) return PyObject_CallMethod((PyObject *)&PyBaseObject_Type, "__format__", "OO", self, spec);
+    PyObject *item = tdpy_item(self, NULL);
+    PyObject *text = item ? PyObject_Format(item, spec) : NULL;
+    Py_XDECREF(item);
+    return text;
+}
+
+static Py_hash_t hash(PyObject *self)
+{
+    return (Py_hash_t)((uintptr_t)self >> 4);
+}
+
+static PyMethodDef own_methods[] = {
+    {"size", size, METH_VARARGS, "size($self, dim=None, /)\n--\n\nThe shape, or the size of one dimension."},
+    {"stride", stride, METH_VARARGS, "stride($self, dim=None, /)\n--\n\nThe steps between elements, in elements."},
+    {"dim", dim, METH_NOARGS, "dim($self, /)\n--\n\nThe number of dimensions."},
+    {"numel", numel, METH_NOARGS, "numel($self, /)\n--\n\nThe number of elements."},
+    {"nelement", numel, METH_NOARGS, "nelement($self, /)\n--\n\nThe number of elements."},
+    {"element_size", element_size, METH_NOARGS, "element_size($self, /)\n--\n\nThe bytes of an element."},
+    {"is_contiguous", is_contiguous, METH_NOARGS, "is_contiguous($self, /)\n--\n\nDo the elements lie row after row?"},
+    {"is_floating_point", is_floating_point, METH_NOARGS, "is_floating_point($self, /)\n--\n\nIs its dtype a float?"},
+    {"is_complex", is_complex, METH_NOARGS, "is_complex($self, /)\n--\n\nIs its dtype complex?"},
+    {"to", (PyCFunction)(void (*)(void))to, METH_VARARGS | METH_KEYWORDS,
+     "to($self, *args, dtype=None, device=None, copy=False)\n--\n\nThe values in another dtype; the tensor itself when "
+     "it has it."},
+    {"type_as", type_as, METH_O, "type_as($self, other, /)\n--\n\nThe values in the dtype of other."},
+    {"float", to_float, METH_NOARGS, "float($self, /)\n--\n\nto(float32)"},
+    {"double", to_double, METH_NOARGS, "double($self, /)\n--\n\nto(float64)"},
+    {"half", to_half, METH_NOARGS, "half($self, /)\n--\n\nto(float16)"},
+    {"bfloat16", to_bfloat16, METH_NOARGS, "bfloat16($self, /)\n--\n\nto(bfloat16)"},
+    {"int", to_int, METH_NOARGS, "int($self, /)\n--\n\nto(int32)"},
+    {"long", to_long, METH_NOARGS, "long($self, /)\n--\n\nto(int64)"},
+    {"short", to_short, METH_NOARGS, "short($self, /)\n--\n\nto(int16)"},
+    {"char", to_char, METH_NOARGS, "char($self, /)\n--\n\nto(int8)"},
+    {"byte", to_byte, METH_NOARGS, "byte($self, /)\n--\n\nto(uint8)"},
+    {"bool", to_bool, METH_NOARGS, "bool($self, /)\n--\n\nto(bool)"},
+    {"cpu", cpu, METH_NOARGS, "cpu($self, /)\n--\n\nThe tensor on the CPU, where it is."},
+    {"item", tdpy_item, METH_NOARGS, "item($self, /)\n--\n\nThe value of the only element, as a number of Python."},
+    {"tolist", tdpy_tolist, METH_NOARGS, "tolist($self, /)\n--\n\nThe values as nested lists."},
+    {"__copy__", copy, METH_NOARGS, NULL},
+    {"__deepcopy__", deepcopy, METH_O, NULL},
+    {"__format__", format, METH_O, NULL},
+    {"__complex__", tdpy_to_complex, METH_NOARGS, NULL},
+    {NULL, NULL, 0, NULL}};
+
+/* ---- the type ---------------------------------------------------------------------------------------------------- */
+
+static PyMemberDef members[] = {{"__weaklistoffset__", T_PYSSIZET, offsetof(tdpy_tensor, weak), READONLY, NULL},
+                                {NULL, 0, 0, 0, NULL}};
+
+static PyType_Slot slots[] = {{Py_tp_doc,
+                               "A tensor that lives in the daemon, in memory that processes share.\n\n"
+                               "Made by tensord.tensor(), tensord.zeros(), ...; its ops are asked of the daemon, "
+                               "which computes them later; a value is waited for when it is looked at."},
+                              {Py_tp_new, new_tensor},
+                              {Py_tp_dealloc, dealloc},
+                              {Py_tp_repr, repr},
+                              {Py_tp_hash, hash},
+                              {Py_tp_richcompare, tdpy_compare},
+                              {Py_tp_iter, tdpy_iterate},
+                              {Py_tp_getset, attributes},
+                              {Py_tp_members, members},
+                              {Py_mp_length, tdpy_length},
+                              {Py_mp_subscript, tdpy_getitem},
+                              {Py_mp_ass_subscript, tdpy_setitem},
+                              {Py_sq_length, tdpy_length},
+                              {Py_sq_item, tdpy_sequence_item},
+                              {Py_sq_contains, tdpy_contains},
+                              {Py_nb_bool, tdpy_truth},
+                              {Py_nb_int, tdpy_to_int},
+                              {Py_nb_index, tdpy_to_index},
+                              {Py_nb_float, tdpy_to_float},
+                              {Py_bf_getbuffer, tdpy_get_buffer},
+                              {Py_bf_releasebuffer, tdpy_release_buffer}};
+
+static size_t count_methods(const PyMethodDef *m)
+{
+    size_t n = 0;
+    while (m[n].ml_name) n++;
+    return n;
+}
+
+/* One list of all methods: it lives as long as the type. */
+static PyMethodDef *all_methods(void)
+{
+    const PyMethodDef *parts[] = {own_methods,         tdpy_op_methods,       tdpy_buffer_methods,
+                                  tdpy_dlpack_methods, tdpy_autograd_methods, tdpy_share_methods};
+    size_t n = 0, nparts = sizeof parts / sizeof parts[0];
+    for (size_t i = 0; i < nparts; i++) n += count_methods(parts[i]);
+    PyMethodDef *all = calloc(n + 1, sizeof *all);
+    n = 0;
+    for (size_t i = 0; all && i < nparts; i++) {
+        size_t k = count_methods(parts[i]);
+        memcpy(all + n, parts[i], k * sizeof *all);
+        n += k;
+    }
+    return all;
+}
+
+bool tdpy_init_tensor(PyObject *module)
+{
+    PyType_Slot all[sizeof slots / sizeof slots[0] + TDPY_OPERATOR_SLOTS + 2];
+    size_t n = sizeof slots / sizeof slots[0];
+    PyMethodDef *methods = all_methods();
+    if (!methods) return PyErr_NoMemory() != NULL;
+    memcpy(all, slots, sizeof slots);
+    for (const PyType_Slot *s = tdpy_operator_slots; s->slot; s++) all[n++] = *s;
+    all[n++] = (PyType_Slot){Py_tp_methods, methods};
+    all[n] = (PyType_Slot){0, NULL};
+    PyType_Spec spec = {.name = "tensord.Tensor",
+                        .basicsize = sizeof(tdpy_tensor),
+                        .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
+                        .slots = all};
+    tdpy.tensor = (PyTypeObject *)PyType_FromModuleAndSpec(module, &spec, NULL);
+    return tdpy.tensor && PyModule_AddType(module, tdpy.tensor) == 0;
+}

@@ -1,0 +1,486 @@
+"""The part of tensord that Python says best: functions with several forms, modes, printing. Imported at first use.
+
+Functions named in client/python/surface.toml as `py` are called by the extension with the arguments as they came.
+"""
+
+import builtins
+import functools
+
+from tensord import _C
+from tensord._C import Tensor, ops
+
+_tensor = _C.is_tensor
+
+
+def _shape(size):
+    return tuple(size) if isinstance(size, (tuple, list)) else (size,)
+
+
+def _finish(t, device=None, requires_grad=False):
+    if device is not None and str(device) not in ("cpu", "cpu:0"):
+        raise _C.Unsupported(f"there is no device '{device}' here; only 'cpu'")
+    return t.requires_grad_() if requires_grad else t
+
+
+def _number_dtype(*values):
+    """The dtype that numbers of Python make together."""
+    if any(isinstance(v, complex) for v in values):
+        return _C.get_default_dtype().to_complex()
+    if all(isinstance(v, bool) for v in values):
+        return _C.bool
+    return _C.int64 if all(hasattr(v, "__index__") for v in values) else _C.get_default_dtype()
+
+
+# ---- creation
+
+
+def full(size, fill_value, dtype=None, *, device=None, requires_grad=False):
+    if _tensor(fill_value):
+        dtype, fill_value = dtype or fill_value.dtype, fill_value.item()
+    return _finish(ops.make_full(_shape(size), fill_value, _dtype(dtype) or _number_dtype(fill_value)), device, requires_grad)
+
+
+def _dtype(dtype):
+    return {float: _C.get_default_dtype(), int: _C.int64, bool: _C.bool}.get(dtype, dtype)
+
+
+def eye(n, m=None, dtype=None, *, device=None, requires_grad=False):
+    return _finish(ops.eye(n, n if m is None else m, _dtype(dtype) or _C.get_default_dtype()), device, requires_grad)
+
+
+def arange(start, end=None, step=1, dtype=None, *, device=None, requires_grad=False):
+    start, end = (0, start) if end is None else (start, end)
+    start, end, step = (v.item() if _tensor(v) else v for v in (start, end, step))
+    return _finish(ops.arange(start, end, step, _dtype(dtype) or _number_dtype(start, end, step)), device, requires_grad)
+
+
+def linspace(start, end, steps, dtype=None, *, device=None, requires_grad=False):
+    return _finish(ops.linspace(float(start), float(end), steps, _dtype(dtype) or _C.get_default_dtype()), device, requires_grad)
+
+
+def randint(low, high=None, size=None, dtype=None, *, device=None, requires_grad=False):
+    if size is None and isinstance(high, (tuple, list)):
+        low, high, size = 0, low, high
+    if size is None:
+        low, high, size = (0, low, high) if high is None else (low, high, size)
+        raise _C.DTypeError("randint() needs the size: randint(high, (2, 3)) or randint(low, high, (2, 3))")
+    if high is None:
+        low, high = 0, low
+    return _finish(ops.randint(low, high, _shape(size), _dtype(dtype) or _C.int64), device, requires_grad)
+
+
+def randperm(n, dtype=None, *, device=None, requires_grad=False):
+    return _finish(ops.randperm(n, _dtype(dtype) or _C.int64), device, requires_grad)
+
+
+def _like(make):
+    @functools.wraps(make)
+    def made(input, *args, dtype=None, device=None, requires_grad=False):
+        return _finish(make(input.shape, *args, _dtype(dtype) or input.dtype), device, requires_grad)
+
+    return made
+
+
+@_like
+def empty_like(shape, dtype):
+    return ops.empty(shape, dtype)
+
+
+@_like
+def zeros_like(shape, dtype):
+    return ops.make_full(shape, 0, dtype)
+
+
+@_like
+def ones_like(shape, dtype):
+    return ops.make_full(shape, 1, dtype)
+
+
+@_like
+def full_like(shape, fill_value, dtype):
+    return ops.make_full(shape, fill_value, dtype)
+
+
+@_like
+def rand_like(shape, dtype):
+    return ops.rand(shape, dtype)
+
+
+@_like
+def randn_like(shape, dtype):
+    return ops.randn(shape, dtype)
+
+
+def from_numpy(array):
+    """A tensor with a copy of an array of NumPy."""
+    return _C.asarray(array, copy=True)
+
+
+# ---- shapes
+
+
+def split(input, split_size_or_sections, dim=0):
+    size = input.shape[dim]
+    if isinstance(split_size_or_sections, int):
+        each = split_size_or_sections
+        if each <= 0:
+            raise _C.InvalidError(f"split() needs a size of at least 1, not {each}")
+        split_size_or_sections = [builtins.min(each, size - i) for i in range(0, size, each)] or [0]
+    return ops.split(input, tuple(split_size_or_sections), dim)
+
+
+def chunk(input, chunks, dim=0):
+    if chunks < 1:
+        raise _C.InvalidError(f"chunk() needs at least 1 chunk, not {chunks}")
+    return split(input, builtins.max(1, -(-input.shape[dim] // chunks)), dim)
+
+
+def broadcast_tensors(*tensors):
+    """All tensors seen in their common shape."""
+    shape = ()
+    for t in tensors:
+        shape = ops.make_full(shape, 0, _C.bool).expand(shape).logical_or(ops.make_full(t.shape, 0, _C.bool)).shape
+    return tuple(t.expand(shape) for t in tensors)
+
+
+def meshgrid(*tensors, indexing="ij"):
+    """Coordinates of a grid from those of its sides."""
+    if len(tensors) == 1 and isinstance(tensors[0], (tuple, list)):
+        tensors = tuple(tensors[0])
+    if indexing not in ("ij", "xy"):
+        raise _C.InvalidError(f"meshgrid(): indexing must be 'ij' or 'xy', not {indexing!r}")
+    n, swap = len(tensors), indexing == "xy" and len(tensors) > 1
+    shape = tuple(t.numel() for t in tensors)
+    grids = [t.reshape(tuple(-1 if k == i else 1 for k in range(n))).expand(shape) for i, t in enumerate(tensors)]
+    return tuple(g.transpose(0, 1) for g in grids) if swap else tuple(grids)
+
+
+def vstack(tensors):
+    """Rows under each other."""
+    return _C.cat([t.reshape(1, -1) if t.ndim < 2 else t for t in tensors], 0)
+
+
+def hstack(tensors):
+    """Columns beside each other."""
+    tensors = [t.reshape(1) if t.ndim == 0 else t for t in tensors]
+    return _C.cat(tensors, 0 if tensors[0].ndim == 1 else 1)
+
+
+# ---- arithmetic
+
+
+def div(input, other, rounding_mode=None):
+    makers = {None: ops.div, "floor": ops.floor_divide, "trunc": ops.trunc_divide}
+    if rounding_mode not in makers:
+        raise _C.InvalidError(f"div(): rounding_mode must be None, 'floor' or 'trunc', not {rounding_mode!r}")
+    return makers[rounding_mode](input, other)
+
+
+def clamp(input, min=None, max=None):
+    if _tensor(min):
+        input, min = _C.maximum(input, min), None
+    if _tensor(max):
+        input, max = _C.minimum(input if min is None else ops.clamp(input, min, None), max), None
+        return input
+    return input if min is None and max is None else ops.clamp(input, min, max)
+
+
+def where(condition, input=None, other=None):
+    if input is None and other is None:
+        return _C.nonzero(condition).unbind(1) if condition.ndim else (_C.nonzero(condition.reshape(1))[:, 0],)
+    return ops.where(condition, input, other)
+
+
+# ---- reductions
+
+
+def _extreme(along, over_all, of_two, name):
+    def extreme(input, dim=None, keepdim=False, *, other=None):
+        second = other if other is not None else dim if _tensor(dim) and dim.ndim >= 0 and not isinstance(dim, int) else None
+        if second is not None:
+            return of_two(input, second)
+        return over_all(input) if dim is None else along(input, dim, keepdim)
+
+    extreme.__name__ = name
+    return extreme
+
+
+max = _extreme(ops.max_dim, ops.amax, _C.maximum, "max")
+min = _extreme(ops.min_dim, ops.amin, _C.minimum, "min")
+
+
+def _spread(op, name):
+    def spread(input, dim=None, correction=1.0, keepdim=False, *, unbiased=None):
+        if isinstance(dim, bool) and unbiased is None:  # var(x, unbiased)
+            dim, unbiased = None, dim
+        if unbiased is not None:
+            correction = 1.0 if unbiased else 0.0
+        return op(input, dim, float(correction), keepdim)
+
+    spread.__name__ = name
+    return spread
+
+
+var = _spread(ops.var, "var")
+std = _spread(ops.std_dev, "std")
+
+
+def var_mean(input, dim=None, correction=1.0, keepdim=False, *, unbiased=None):
+    """Variance and mean."""
+    return var(input, dim, correction, keepdim, unbiased=unbiased), _C.mean(input, dim, keepdim)
+
+
+def norm(input, p=2.0, dim=None, keepdim=False, *, ord=None):
+    p = p if ord is None else ord
+    return ops.p_norm(input, 2.0 if p == "fro" else float(p), dim, keepdim)
+
+
+def softmax(input, dim, dtype=None):
+    return ops.softmax(input if dtype is None else input.to(dtype), dim)
+
+
+def log_softmax(input, dim, dtype=None):
+    return ops.log_softmax(input if dtype is None else input.to(dtype), dim)
+
+
+def isclose(input, other, rtol=1e-05, atol=1e-08, equal_nan=False):
+    close = (input == other) | ((input - other).abs() <= atol + rtol * other.abs()) & _C.isfinite(other) & _C.isfinite(input)
+    return close | (_C.isnan(input) & _C.isnan(other)) if equal_nan else close
+
+
+def allclose(input, other, rtol=1e-05, atol=1e-08, equal_nan=False):
+    return bool(isclose(input, other, rtol, atol, equal_nan).all())
+
+
+def equal(input, other):
+    return input.shape == other.shape and bool((input == other).all())
+
+
+def numel(input):
+    """The number of elements."""
+    return input.numel()
+
+
+def is_floating_point(input):
+    """Is its dtype a float?"""
+    return input.is_floating_point()
+
+
+def is_complex(input):
+    """Is its dtype complex?"""
+    return input.is_complex()
+
+
+# ---- dtypes
+
+
+class _Limits:
+    def __repr__(self):
+        return f"{type(self).__name__}({', '.join(f'{k}={v}' for k, v in vars(self).items())})"
+
+
+class finfo(_Limits):
+    """What a float dtype can hold."""
+
+    _rows = {"float16": (16, 2.0**-10, 65504.0, 2.0**-14), "bfloat16": (16, 2.0**-7, (2 - 2.0**-7) * 2.0**127, 2.0**-126),
+             "float32": (32, 2.0**-23, (2 - 2.0**-23) * 2.0**127, 2.0**-126),
+             "float64": (64, 2.0**-52, (2 - 2.0**-52) * 2.0**1023, 2.0**-1022)}
+
+    def __init__(self, type=None):
+        dtype = (type.dtype if _tensor(type) else type) or _C.get_default_dtype()
+        real = dtype.to_real()
+        if real.name not in self._rows:
+            raise _C.DTypeError(f"finfo is for float and complex dtypes, not for {dtype}; see iinfo")
+        self.bits, self.eps, self.max, self.smallest_normal = self._rows[real.name]
+        self.min, self.tiny, self.dtype = -self.max, self.smallest_normal, real
+
+
+class iinfo(_Limits):
+    """What a whole-number dtype can hold."""
+
+    def __init__(self, type):
+        dtype = type.dtype if _tensor(type) else type
+        if dtype.is_floating_point or dtype.is_complex or dtype is _C.bool:
+            raise _C.DTypeError(f"iinfo is for whole-number dtypes, not for {dtype}; see finfo")
+        self.bits = 8 * dtype.itemsize
+        self.max = 2 ** (self.bits - dtype.is_signed) - 1
+        self.min = -self.max - 1 if dtype.is_signed else 0
+        self.dtype = dtype
+
+
+def result_type(*operands):
+    """The dtype that arithmetic over tensors, dtypes and numbers gives."""
+    def one(x):
+        return x if _tensor(x) else ops.make_full((1,), 0, x) if isinstance(x, _C.dtype) else x
+
+    operands = [one(x) for x in operands]
+    tensors = [x for x in operands if _tensor(x)] or [_C.tensor(operands[0])]
+    zero = functools.reduce(lambda a, b: _C.mul(a, b), [x.reshape(-1)[:0] if x.ndim else x for x in tensors])
+    for x in operands:
+        zero = zero if _tensor(x) else _C.mul(zero, x)
+    return zero.dtype
+
+
+# ---- modes
+
+
+class _Mode:
+    """A switch of this thread: a context manager, and a decorator of functions and generators."""
+
+    def __init__(self, set_mode, on):
+        self._set, self._on, self._before = set_mode, on, []
+
+    def __enter__(self):
+        self._before.append(self._set(self._on))
+        return self
+
+    def __exit__(self, *exc):
+        self._set(self._before.pop())
+
+    def __call__(self, function):
+        @functools.wraps(function)
+        def wrapped(*args, **kwargs):
+            with _Mode(self._set, self._on):
+                return function(*args, **kwargs)
+
+        return wrapped
+
+
+class no_grad(_Mode):
+    """Nothing is recorded in here."""
+
+    def __init__(self, function=None):
+        super().__init__(_C._set_grad, False)
+
+    def __new__(cls, function=None):
+        self = super().__new__(cls)
+        if function is None:
+            return self
+        self.__init__()
+        return self(function)
+
+
+class enable_grad(_Mode):
+    """Ops are recorded again, inside of no_grad()."""
+
+    def __init__(self):
+        super().__init__(_C._set_grad, True)
+
+
+class set_grad_enabled(_Mode):
+    """Record or not: at once, and until the end when used with `with`."""
+
+    def __init__(self, mode):
+        super().__init__(_C._set_grad, bool(mode))
+        self._before.append(_C._set_grad(bool(mode)))
+
+    def __enter__(self):
+        return self
+
+
+class inference_mode(_Mode):
+    """Nothing is recorded, and what is made in here can never be saved for backward."""
+
+    def __init__(self, mode=True):
+        super().__init__(_C._set_inference, bool(mode))
+
+
+class service_memory(_Mode):
+    """What is made in here lies in memory that only the daemon writes."""
+
+    def __init__(self):
+        super().__init__(_C._set_service, True)
+
+
+class racy(_Mode):
+    """What is made in here may be stepped on by several processes at once (Hogwild)."""
+
+    def __init__(self):
+        super().__init__(_C._set_racy, True)
+
+
+def backward(self, gradient=None, retain_graph=None, create_graph=False, inputs=None):
+    retain = create_graph if retain_graph is None else retain_graph
+    if inputs is None:
+        return _C._backward((self,), None if gradient is None else (gradient,), retain, create_graph)
+    inputs = (inputs,) if _tensor(inputs) else tuple(inputs)
+    grads = _C._autograd_grad((self,), inputs, None if gradient is None else (gradient,), retain, create_graph, True)
+    for x, g in zip(inputs, grads):
+        if g is not None:
+            before = x.grad
+            x.grad = g if before is None else before + g
+
+
+# ---- NumPy
+
+
+def numpy(self, *, force=False):
+    import numpy as np
+
+    if force:
+        self = self.detach()
+        return np.array(self.float() if self.dtype is _C.bfloat16 else self)
+    return np.asarray(memoryview(_exportable(self)))
+
+
+def _exportable(t):
+    if _C.is_grad_enabled() and t.requires_grad:
+        raise _C.AutogradError("numpy() of a tensor that requires grad; use tensor.detach().numpy()")
+    if t.dtype is _C.bfloat16:
+        raise _C.DTypeError("NumPy has no bfloat16; use tensor.float().numpy()")
+    return t
+
+
+def __array__(self, dtype=None, copy=None):
+    import numpy as np
+
+    a = np.asarray(memoryview(_exportable(self)))
+    if dtype is not None and a.dtype != dtype:
+        return a.astype(dtype)
+    return a.copy() if copy else a
+
+
+class writing:
+    """See Tensor.writing."""
+
+    def __init__(self, tensor, timeout=None):
+        self._tensor, self._timeout = tensor, -1 if timeout is None else int(timeout * 1000)
+
+    def __enter__(self):
+        self._tensor._write_begin(self._timeout)
+        try:
+            with no_grad():
+                view = memoryview(self._tensor)
+            try:
+                import numpy as np
+            except ImportError:
+                return view
+            return np.asarray(view)
+        except BaseException:
+            self._tensor._write_end()
+            raise
+
+    def __exit__(self, *exc):
+        self._tensor._write_end()
+
+
+# ---- printing
+
+
+def set_printoptions(**options):
+    """precision, threshold, edgeitems, linewidth, sci_mode, profile ('default', 'short', 'full'): how tensors are shown."""
+    from tensord import _repr
+
+    _repr.set_options(**options)
+
+
+def tensor_repr(t):
+    from tensord import _repr
+
+    return _repr.text(t)
+
+
+def reduce_tensor(t, protocol):
+    from tensord import _pickle
+
+    return _pickle.reduce(t)

@@ -1,0 +1,154 @@
+"""How tensors are shown: PyTorch's words and columns.
+
+Of a large tensor only the corners are fetched. A tensor whose value cannot be had (the op that makes it failed, the connection is gone) is
+shown by what is known of it, with the reason, since a debugger that prints it must not raise.
+"""
+
+import math
+
+from tensord import _C
+
+_DEFAULT = {"precision": 4, "threshold": 1000, "edgeitems": 3, "linewidth": 80, "sci_mode": None}
+_options = dict(_DEFAULT)
+_PROFILES = {"default": {}, "short": {"precision": 2, "edgeitems": 2}, "full": {"threshold": math.inf}}
+
+
+def set_options(precision=None, threshold=None, edgeitems=None, linewidth=None, profile=None, sci_mode=None):
+    if profile is not None:
+        if profile not in _PROFILES:
+            raise _C.InvalidError(f"profile must be one of {', '.join(_PROFILES)}, not {profile!r}")
+        _options.update(_DEFAULT, **_PROFILES[profile])
+    given = {"precision": precision, "threshold": threshold, "edgeitems": edgeitems, "linewidth": linewidth}
+    _options.update({k: v for k, v in given.items() if v is not None}, sci_mode=sci_mode)
+
+
+class _Format:
+    """Numbers of one width, chosen for all that are shown."""
+
+    def __init__(self, values, is_float):
+        self.is_float, self.whole, self.sci, self.width = is_float, True, False, 1
+        if not is_float:
+            self.width = max((len(str(v)) for v in values), default=1)
+            return
+        nonzero = [abs(v) for v in values if math.isfinite(v) and v != 0]
+        if nonzero:
+            self._choose(nonzero)
+        self.width = 0
+        shown = [v for v in values if math.isfinite(v) and v != 0] or [v for v in values if math.isfinite(v)]
+        self.width = max((len(self(v)) for v in shown), default=1)
+
+    def _choose(self, sizes):
+        low, high = min(sizes), max(sizes)
+        self.whole = all(v == math.ceil(v) for v in sizes)
+        limit = 1000.0 if not self.whole else math.inf
+        self.sci = high / low > limit or high > 1e8 or (low < 1e-4 and not self.whole)
+        if _options["sci_mode"] is not None:
+            self.sci = _options["sci_mode"]
+
+    def __call__(self, v):
+        if not self.is_float:
+            text = str(v)
+        elif not math.isfinite(v):
+            text = str(v)
+        elif self.sci:
+            text = f"{v:.{_options['precision']}e}"
+        elif self.whole:
+            text = f"{v:.0f}."
+        else:
+            text = f"{v:.{_options['precision']}f}"
+        return text.rjust(self.width)
+
+
+class _Complex:
+    def __init__(self, values):
+        self.re = _Format([v.real for v in values], True)
+        self.im = _Format([v.imag for v in values], True)
+        self.width = self.re.width + self.im.width + 1
+
+    def __call__(self, v):
+        im = self.im(v.imag).strip()
+        return (self.re(v.real) + ("" if im.startswith("-") else "+") + im + "j").rjust(self.width + 1)
+
+
+def _leaves(x, out):
+    if isinstance(x, list):
+        for each in x:
+            _leaves(each, out)
+    elif x is not ...:
+        out.append(x)
+    return out
+
+
+def _corners(t, edge):
+    """Nested lists, with ... where something was left out."""
+    if t.ndim == 0:
+        return t.tolist()
+    n = t.shape[0]
+    if n <= 2 * edge:
+        return t.tolist() if t.ndim == 1 else [_corners(t[i], edge) for i in range(n)]
+    if t.ndim == 1:
+        return [*t[:edge].tolist(), ..., *t[n - edge :].tolist()]
+    rows = [_corners(t[i], edge) for i in (*range(edge), *range(n - edge, n))]
+    return [*rows[:edge], ..., *rows[edge:]]
+
+
+def _vector(x, show, indent):
+    """One line after the other, as many numbers as fit."""
+    texts = [" ..." if v is ... else show(v) for v in x]
+    each = max(1, (_options["linewidth"] - indent) // (getattr(show, "width", 4) + 2))
+    lines = [texts[i : i + each] for i in range(0, len(texts), each)]
+    return "[" + (",\n" + " " * (indent + 1)).join(", ".join(line) for line in lines) + "]"
+
+
+def _nested(x, ndim, show, indent):
+    if ndim == 0:
+        return show(x)
+    if ndim == 1:
+        return _vector(x, show, indent)
+    parts = ["..." if v is ... else _nested(v, ndim - 1, show, indent + 1) for v in x]
+    return "[" + ("," + "\n" * (ndim - 1) + " " * (indent + 1)).join(parts) + "]"
+
+
+def _numbers(t):
+    with_all = t.numel() <= _options["threshold"]
+    x = t.tolist() if with_all else _corners(t, _options["edgeitems"])
+    values = _leaves(x, [])
+    show = _Complex(values) if t.dtype.is_complex else _Format(values, t.dtype.is_floating_point)
+    return _nested(x, t.ndim, show, len("tensor("))
+
+
+def _notes(t, body):
+    """dtype, grad_fn, ...: what cannot be seen from the numbers."""
+    default = (_C.get_default_dtype(), _C.int64, _C.bool)
+    if t.numel() == 0 and t.ndim != 1:
+        yield f"size={t.shape}"
+    if t.dtype not in default or (t.numel() == 0 and t.dtype is not default[0]):
+        yield f"dtype={t.dtype}"
+    name = t.grad_fn
+    if name:
+        yield f"grad_fn=<{''.join(w.capitalize() for w in name.split('_'))}Backward>"
+    elif t.requires_grad:
+        yield "requires_grad=True"
+
+
+def text(t):
+    kind = "tensor" if type(t) is _C.Tensor else type(t).__name__
+    try:
+        before = _C._set_grad(False)
+        try:
+            body = "[]" if t.numel() == 0 else _numbers(t)
+        finally:
+            _C._set_grad(before)
+        notes = list(_notes(t, body))
+    except (_C.Error, KeyboardInterrupt) as e:
+        if isinstance(e, KeyboardInterrupt):
+            raise
+        return f"<{kind} without a value: {str(e).splitlines()[0]}>"
+    out = f"{kind}({body}"
+    column = len(out.rsplit("\n", 1)[-1])
+    for note in notes:
+        if column + len(note) + 3 > _options["linewidth"]:
+            out, column = out + ",\n" + " " * 7 + note, 7 + len(note)
+        else:
+            out, column = out + ", " + note, column + len(note) + 2
+    return out + ")"

@@ -1,0 +1,22 @@
+"""Derivatives: backward and grad of whole lists, and the modes."""
+
+from tensord import _C
+from tensord._more import enable_grad, inference_mode, no_grad, set_grad_enabled  # noqa: F401
+
+
+def _tuple(x):
+    return (x,) if _C.is_tensor(x) else tuple(x)
+
+
+def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=False, allow_unused=None):
+    """Gradients of outputs with respect to inputs, a tuple; .grad is left alone. allow_unused: None for an input that took no part."""
+    grads = None if grad_outputs is None else _tuple(grad_outputs)
+    retain = create_graph if retain_graph is None else retain_graph
+    return _C._autograd_grad(_tuple(outputs), _tuple(inputs), grads, retain, create_graph, bool(allow_unused))
+
+
+def backward(tensors, grad_tensors=None, retain_graph=None, create_graph=False):
+    """Add the gradients of several tensors to the .grad of the leaves."""
+    grads = None if grad_tensors is None else _tuple(grad_tensors)
+    retain = create_graph if retain_graph is None else retain_graph
+    _C._backward(_tuple(tensors), grads, retain, create_graph)

@@ -1,0 +1,141 @@
+"""python_functions.c: the functions and methods of the Python module as rows (client/python/src/py.h), and a few lines of C for each."""
+
+from cdata import HEAD, double, integer, string
+from python_forms import c_identifier, has_default, is_tensor, load, plain
+
+KINDS = {"TENSOR": "TENSOR", "OPTIONAL": "OPTIONAL", "NUMBER": "NUMBER", "LIST": "LIST", "OPTIONAL_LIST": "OPTIONAL_LIST", "INT": "INT",
+         "FLOAT": "FLOAT", "BOOL": "BOOL", "SCALAR": "SCALAR", "DTYPE": "DTYPE", "INTS": "INTS"}
+# How a C expression sees an argument: type and value.
+VALUES = {"TENSOR": ("td_array *", "v[{}].arg.array"), "OPTIONAL": ("td_array *", "v[{}].arg.array"), "NUMBER": ("td_arg ", "v[{}].arg"),
+          "LIST": ("td_list ", "v[{}].list"), "INT": ("int64_t ", "v[{}].arg.i"), "FLOAT": ("double ", "v[{}].arg.re"),
+          "BOOL": ("bool ", "v[{}].arg.i"), "SCALAR": ("td_arg ", "v[{}].arg"), "DTYPE": ("td_dtype ", "v[{}].dtype"),
+          "INTS": ("td_ints ", "v[{}].ints")}
+
+
+def default(a):
+    """(td_arg, td_ints) initialisers of a default."""
+    none, no_ints = "{TD_ARG_NONE, {.i = 0}, 0}", "{0, NULL}"
+    v = getattr(a, "default", None)
+    if v is None or a.kind == "DTYPE":
+        return none, no_ints
+    if a.kind == "INTS":
+        return none, f"{{{len(v)}, (const int64_t[]){{{', '.join(map(integer, v)) or '0'}}}}}"
+    if isinstance(v, bool):
+        return f"{{TD_ARG_BOOL, {{.i = {int(v)}}}, 0}}", no_ints
+    if isinstance(v, int) and a.kind != "FLOAT":
+        return f"{{TD_ARG_INT, {{.i = {integer(v)}}}, 0}}", no_ints
+    return f"{{TD_ARG_FLOAT, {{.re = {double(v)}}}, 0}}", no_ints
+
+
+def params(f, out):
+    if not f.args:
+        return "NULL"
+    out.write(f"static const tdpy_param params_{f.symbol}[] = {{\n")
+    for a in f.args:
+        value, ints = default(a)
+        alias = f.aliases.get(a.name)
+        optional = a.kind == "OPTIONAL" or getattr(a, "optional", False)
+        out.write(f'    {{"{f.python_name(a)}", {string(alias) if alias else "NULL"}, TDPY_{KINDS[a.kind]}, {str(optional).lower()}, '
+                  f"{str(has_default(a)).lower()}, {value}, {ints}}},\n")
+    out.write("};\n")
+    return f"params_{f.symbol}"
+
+
+def composite(f, out):
+    """The C function of a `call` or `code`."""
+    text = f.call or f.code
+    out.write(f"static bool run_{f.symbol}(const char *where, const tdpy_value *v, td_array **out)\n{{\n")
+    for k, a in enumerate(f.args):
+        type_, value = VALUES[a.kind]
+        out.write(f"    {type_}{c_identifier(f.python_name(a))} = {value.format(k)};\n")
+    if not f.args:
+        out.write("    (void)v;\n")
+    if "client" in text:
+        out.write("    td_client *client = tdpy_client();\n    if (!client) return false;\n")
+    if f.call:
+        out.write(f"    return (out[0] = {f.call}) != NULL;\n}}\n")
+    else:
+        out.write(f"    (void)out;\n    return {f.code} == TD_OK;\n}}\n")
+    return f"run_{f.symbol}"
+
+
+def flags(f):
+    found = ["TDPY_CREATION"] * f.creation + ["TDPY_OUT"] * f.takes_out + ["TDPY_WRITES"] * bool(f.code)
+    found += ["TDPY_LIST_RESULT"] * bool(f.outs and f.outs[0].is_list)
+    return " | ".join(found) or "0"
+
+
+def out_names(f, known, out):
+    """Equal lists of names are written once."""
+    names = tuple(o.name for o in f.outs)
+    if len(names) < 2:
+        return "NULL"
+    if names not in known:
+        known[names] = f"outs_{len(known)}"
+        out.write(f"static const char *const {known[names]}[] = {{{', '.join(map(string, names))}}};\n")
+    return known[names]
+
+
+def row(f, known, out):
+    run = composite(f, out) if f.call or f.code else "NULL"
+    table, names = params(f, out), out_names(f, known, out)
+    out.write(f"static PyObject *keys_{f.symbol}[{2 * len(f.args) + 1}];\n")
+    where = next((k for k, a in enumerate(f.args) if f.python_name(a) == f.varargs), -1)
+    out.write(f"tdpy_function tdpy_{f.symbol} = {{{string(f.name)}, {f.op.id if f.op else 0}, {run}, {len(f.args)}, {len(f.outs)}, {where}, "
+              f"{flags(f)}, {table}, keys_{f.symbol}, {names}}};\n")
+
+
+def stub(name, call, out):
+    out.write(f"static PyObject *{name}(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *kw)\n{{\n    {call}\n}}\n")
+
+
+def entry(f, name, function, first):
+    doc = f.text(first).replace(f.name + "(", name + "(", 1) + "\n--\n\n" + plain(f.doc)
+    return f"    {{{string(name)}, (PyCFunction)(void (*)(void)){function}, METH_FASTCALL | METH_KEYWORDS, {string(doc)}}},\n"
+
+
+def stubs(f, out):
+    """Rows of the three lists: functions, methods, tensord.ops."""
+    functions, methods, raw = "", "", ""
+    s = f.symbol
+    if f.function or f.raw:
+        call = f'return tdpy_forward("{f.py}", NULL, args, n, kw);' if f.py else f"return tdpy_call(&tdpy_{s}, false, NULL, args, n, kw);"
+        stub(f"f_{s}", "(void)self;\n    " + call, out)
+        row_ = entry(f, f.name, f"f_{s}", "$module")
+        functions, raw = (row_, "") if not f.raw else ("", row_)
+    if f.method:
+        call = f'return tdpy_forward("{f.py}", self, args, n, kw);' if f.py else f"return tdpy_call(&tdpy_{s}, false, self, args, n, kw);"
+        stub(f"m_{s}", call, out)
+        methods += entry(f, f.name, f"m_{s}", "$self")
+    if f.method and f.in_place:
+        stub(f"i_{s}", f"return tdpy_call(&tdpy_{s}, true, self, args, n, kw);", out)
+        methods += entry(f, f.name + "_", f"i_{s}", "$self")
+    return functions, methods, raw
+
+
+def emit(table, out):
+    public, raw = load(table)
+    out.write(HEAD + '#include "client/python/src/py.h"\n\n#include <math.h>\n\n')
+    known, seen, lists = {}, set(), ["", "", ""]
+    for f in public + raw:
+        if f.symbol in seen:
+            continue
+        seen.add(f.symbol)
+        if not f.py:
+            row(f, known, out)
+        if f.symbol.startswith("op_"):
+            f.function = f.method = False
+            f.raw = True
+        for k, text in enumerate(stubs(f, out)):
+            lists[k] += text
+    # tensord.ops has every op of the table, also those that are shown.
+    for f in raw:
+        if f.symbol.startswith("fn_") and f.op:
+            lists[2] += entry(f, f.name, f"f_{f.symbol}", "$module")
+    out.write("tdpy_function *const tdpy_all_functions[] = {\n")
+    for symbol in dict.fromkeys(f.symbol for f in public + raw if not f.py):
+        out.write(f"    &tdpy_{symbol},\n")
+    out.write("    NULL};\n")
+    for name, text in zip(("functions", "methods"), lists):
+        out.write(f"PyMethodDef tdpy_op_{name}[] = {{\n{text}    {{NULL, NULL, 0, NULL}}}};\n")
+    out.write(f"PyMethodDef tdpy_raw_functions[] = {{\n{lists[2]}    {{NULL, NULL, 0, NULL}}}};\n")

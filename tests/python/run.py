@@ -1,0 +1,55 @@
+"""Run one file of tests: run.py FILE built|absent. The last lines say what was skipped and why, and count."""
+import os
+import sys
+
+sys.dont_write_bytecode = True
+
+
+def skip(name, why):
+    print(f"SKIP python_{name}: {why}\nsuite python_{name}: 0 passed, 0 failed, 1 skipped")
+    return 77
+
+
+class Count:
+    """A plugin of pytest that counts."""
+
+    def __init__(self, name):
+        self.name, self.passed, self.failed, self.skipped = name, 0, 0, []
+
+    def pytest_runtest_logreport(self, report):
+        if report.skipped:
+            self.skip(report.nodeid.split("::", 1)[-1], report)
+        elif report.failed:
+            self.failed += 1
+        elif report.when == "call":
+            self.passed += 1
+
+    def pytest_collectreport(self, report):
+        self.failed += report.failed
+        if report.skipped:
+            self.skip(self.name, report)
+
+    def skip(self, what, report):
+        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+        self.skipped.append((what, reason.removeprefix("Skipped: ")))
+
+
+def main(path, state):
+    name = os.path.basename(path)[len("test_") : -len(".py")]
+    if state == "absent":
+        return skip(name, "the package was not built, as the headers of Python 3.11 or later are not there (Debian: python3-dev)")
+    try:
+        import pytest
+    except ImportError:
+        return skip(name, "pytest is not there (Debian: python3-pytest)")
+    count = Count(name)
+    quiet = ["-q", "-p", "no:cacheprovider", "-p", "no:hypothesispytest", "-W", "error", "--no-header", "--tb=short"]
+    status = pytest.main([*quiet, path], plugins=[count])
+    for what, why in count.skipped:
+        print(f"SKIP {what}: {why}")
+    print(f"suite python_{name}: {count.passed} passed, {count.failed} failed, {len(count.skipped)} skipped")
+    return 1 if count.failed or status not in (0, 5) else 0
+
+
+if __name__ == "__main__":  # a process that multiprocessing spawns imports this again
+    sys.exit(main(*sys.argv[1:3]))

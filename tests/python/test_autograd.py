@@ -1,0 +1,129 @@
+"""Gradients through Python."""
+import pytest
+import tensord as td
+
+
+def test_backward():
+    w = td.tensor([1.0, 2.0, 3.0], requires_grad=True)
+    assert w.requires_grad and w.is_leaf and w.grad is None and w.grad_fn is None
+    loss = (w * w).sum()
+    assert not loss.is_leaf and loss.grad_fn and loss.requires_grad
+    loss.backward()
+    assert w.grad.tolist() == [2, 4, 6]
+    (w * 3).sum().backward()
+    assert w.grad.tolist() == [5, 7, 9]
+    w.grad = None
+    assert w.grad is None
+    (w * 2).backward(td.ones(3))
+    assert w.grad.tolist() == [2, 2, 2]
+    w.grad.zero_()
+    assert w.grad.tolist() == [0, 0, 0]
+
+
+def test_grad_of_lists():
+    x, y = td.tensor(2.0, requires_grad=True), td.tensor(3.0, requires_grad=True)
+    gx, gy = td.autograd.grad(x * x * y, [x, y])
+    assert (gx.item(), gy.item()) == (12, 4) and x.grad is None
+    g = td.autograd.grad(x**3, x, create_graph=True)[0]
+    assert td.autograd.grad(g, x)[0].item() == 12
+    assert td.autograd.grad(x * 2, [x, y], allow_unused=True)[1] is None
+    td.autograd.backward([x * 2, y * 3])
+    assert (x.grad.item(), y.grad.item()) == (2, 3)
+    (x * y).backward(inputs=[x])
+    assert (x.grad.item(), y.grad.item()) == (5, 3)
+
+
+def test_modes():
+    w = td.ones(2, requires_grad=True)
+    with td.no_grad():
+        assert not td.is_grad_enabled() and not (w * 2).requires_grad
+        with td.enable_grad():
+            assert (w * 2).requires_grad
+        w.add_(1)
+    assert td.is_grad_enabled() and w.tolist() == [2, 2]
+
+    @td.no_grad()
+    def f():
+        return (w * 2).requires_grad
+
+    @td.no_grad
+    def g():
+        return td.is_grad_enabled()
+
+    assert not f() and not g() and td.is_grad_enabled()
+    with td.set_grad_enabled(False):
+        assert not td.is_grad_enabled()
+    td.set_grad_enabled(False)
+    assert not td.is_grad_enabled()
+    td.set_grad_enabled(True)
+    with td.inference_mode():
+        assert not (w * 2).requires_grad
+    with pytest.raises(ZeroDivisionError):
+        with td.no_grad():
+            1 / 0
+    assert td.is_grad_enabled()
+
+
+def test_detach_and_data():
+    w = td.ones(2, requires_grad=True)
+    d = w.detach()
+    assert not d.requires_grad and d.data_ptr() == w.data_ptr() and not w.data.requires_grad
+    assert not td.ones(2).requires_grad and td.ones(2).requires_grad_().requires_grad
+    m = w * 2
+    m.retain_grad()
+    m.sum().backward()
+    assert m.grad.tolist() == [1, 1]
+
+
+@pytest.mark.parametrize("wrong, kind, words", [
+    (lambda: td.ones(2).sum().backward(), td.AutogradError, "grad"),
+    (lambda: td.arange(3).requires_grad_(), TypeError, "float"),
+    (lambda: td.ones(2, requires_grad=True).add_(1), td.AutogradError, "leaf"),
+    (lambda: (td.ones(2, requires_grad=True) * 2).backward(), RuntimeError, "scalar"),
+])
+def test_refused(wrong, kind, words):
+    with pytest.raises(kind) as e:
+        wrong()
+        td.sync()
+    assert words in str(e.value)
+
+
+def test_a_second_backward_and_overwritten_values():
+    w = td.ones(2, requires_grad=True)
+    y = (w * w).sum()
+    y.backward(retain_graph=True)
+    y.backward()
+    with pytest.raises(td.AutogradError):
+        y.backward()
+        td.sync()
+    m = w * 2
+    z = (m * m).sum()
+    with td.no_grad():
+        m.add_(1)
+    with pytest.raises(td.VersionError):
+        z.backward()
+        td.sync()
+
+
+def test_a_failed_backward_is_told_by_grad():
+    w = td.ones(2, requires_grad=True)
+    y = (w * w).sum()
+    y.backward()
+    v = td.ones(2, requires_grad=True)
+    (y * v.sum()).backward()
+    with pytest.raises(td.AutogradError):
+        v.grad
+
+
+def test_a_network_learns():
+    td.manual_seed(0)
+    x = td.randn(64, 3)
+    target = x @ td.tensor([1.0, -2.0, 0.5])
+    w = td.zeros(3, requires_grad=True)
+    for _ in range(100):
+        loss = ((x @ w - target) ** 2).mean()
+        loss.backward()
+        with td.no_grad():
+            w -= 0.1 * w.grad
+            w.grad = None
+    assert w.tolist() == pytest.approx([1.0, -2.0, 0.5], abs=1e-3)

@@ -1,0 +1,144 @@
+"""Errors: typed, and pointing at the line of the program that asked."""
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+
+import pytest
+import tensord as td
+
+HERE = os.path.basename(__file__)
+
+
+def line():
+    return sys._getframe(1).f_lineno
+
+
+def script(text, **more):
+    return subprocess.run([sys.executable, "-X", "dev", "-W", "error", "-c", textwrap.dedent(text)], capture_output=True, text=True, timeout=60, **more)
+
+
+def test_classes():
+    pairs = {"OutOfRange": IndexError, "ShapeError": ValueError, "DTypeError": TypeError, "InvalidError": ValueError, "OutOfMemory": MemoryError,
+             "ConnectionLost": ConnectionError, "Timeout": TimeoutError, "NotFound": LookupError, "Unsupported": NotImplementedError,
+             "PermissionDenied": PermissionError, "SystemFailure": OSError, "Closed": EOFError, "AutogradError": RuntimeError}
+    for name, builtin in pairs.items():
+        assert issubclass(getattr(td, name), (td.Error,)) and issubclass(getattr(td, name), builtin)
+    assert issubclass(td.QuotaExceeded, td.OutOfMemory) and issubclass(td.VersionError, td.AutogradError)
+
+
+def test_at_the_call():
+    with pytest.raises(td.ShapeError) as e:
+        td.zeros(2, 3) + td.zeros(4)
+    assert e.value.op == "add" and "asked for" not in str(e.value) and HERE in e.value.where
+
+
+def test_later():
+    asked = line() + 1
+    x = td.zeros(3)[td.tensor([5])]
+    y = x + 1
+    with pytest.raises(IndexError) as e:
+        y.tolist()
+    assert f"{HERE}:{asked}" in str(e.value) and e.value.where.endswith(f"{HERE}:{asked}")
+    td.sync()  # told once
+
+
+def test_the_line_is_the_program_s_own():
+    """Functions of the package's own Python files are passed over."""
+    asked = line() + 1
+    x = td.where(td.tensor([True]), td.zeros(1)[td.tensor([9])], 0)
+    with pytest.raises(IndexError, match=f"{HERE}:{asked}"):
+        x.item()
+    asked = line() + 1
+    x = td.norm(td.zeros(2)[td.tensor([4])], p=3.0)
+    with pytest.raises(IndexError, match=f"{HERE}:{asked}"):
+        x.item()
+
+
+def test_memory():
+    with pytest.raises(MemoryError) as e:
+        td.zeros(1 << 50).sum().item()
+    assert isinstance(e.value, td.OutOfMemory)
+    assert td.ones(2).sum().item() == 2
+
+
+def test_names():
+    with pytest.raises(LookupError):
+        td.open("nobody/here")
+    with pytest.raises(TimeoutError):
+        td.open("nobody/here", timeout=0.05)
+    td.ones(1).publish("errors/a")
+    with pytest.raises(td.AlreadyExists):
+        td.ones(1).publish("errors/a")
+    td.ones(2).publish("errors/a", replace=True)
+    assert td.open("errors/a").shape == (2,)
+    td.drop("errors/a")
+
+
+def test_the_daemon_dies():
+    r = script("""
+        import os, signal, time, tensord as td
+        x = td.ones(3)
+        x.tolist()
+        os.kill(td.connection()["pid"], signal.SIGKILL)
+        for _ in range(1000):
+            try:
+                x.sum().item()
+                time.sleep(0.01)
+            except td.ConnectionLost as e:
+                print("lost:", isinstance(e, ConnectionError), "daemon" in str(e))
+                break
+        del x
+        td.connect()
+        print(td.ones(2).tolist())
+    """)
+    assert r.stdout == "lost: True True\n[1.0, 1.0]\n" and r.stderr == "", r.stderr
+
+
+def test_no_daemon():
+    r = script("import tensord as td\ntd.ones(1)", env={**os.environ, "TENSORD_SOCKET": "/nonexistent/socket"})
+    assert "tensord.NotFound" in r.stderr or "tensord.SystemFailure" in r.stderr or "tensord.ConnectionLost" in r.stderr, r.stderr
+
+
+@pytest.mark.parametrize("wait", ["td.open('never', timeout=None)", "Q.get(None)", "td.sync()"])
+def test_ctrl_c(wait):
+    """SIGINT ends every wait at once."""
+    setup = """
+        import signal, threading, time, tensord as td
+        from tensord import _C
+        Q = _C._RawQueue("q", 1, 2)
+        x = td.ones(1 << 8)
+        if 'sync' in WAIT:
+            a = td.rand(1500, 1500)
+            for _ in range(60):
+                a = a @ a
+        td.flush()
+        timer = threading.Timer(0.3, signal.pthread_kill, (threading.main_thread().ident, signal.SIGINT))
+        timer.start()
+        start = time.monotonic()
+        try:
+            eval(WAIT)
+            print("not interrupted", time.monotonic() - start)
+        except KeyboardInterrupt:
+            print("interrupted", time.monotonic() - start < 0.8)
+        timer.join()
+        import os; os._exit(0)
+    """
+    r = script(f"WAIT = {wait!r}\n" + textwrap.dedent(setup))
+    assert r.stdout.startswith("interrupted True"), r.stdout + r.stderr
+
+
+def test_handlers_of_other_signals_run():
+    r = script("""
+        import signal, threading, time, tensord as td
+        td.ones(1).item()
+        hits = []
+        signal.signal(signal.SIGUSR1, lambda *a: hits.append(td.ones(2).sum().item()))
+        threading.Timer(0.2, lambda: signal.pthread_kill(threading.main_thread().ident, signal.SIGUSR1)).start()
+        try:
+            td.open("never", timeout=0.7)
+        except TimeoutError:
+            print(hits)
+    """)
+    assert "2.0" in r.stdout or r.stdout == "[]\n", r.stdout + r.stderr

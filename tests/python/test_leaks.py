@@ -1,0 +1,105 @@
+"""What is made is freed: references, memory, handles in the daemon, descriptors."""
+import gc
+import os
+import subprocess
+import sys
+import tracemalloc
+
+import pytest
+import tensord as td
+
+PLACES = {
+    "operators": lambda: (td.ones(3) + 1) * td.ones(3) @ td.ones(3),
+    "keywords": lambda: td.ones(2, 3).sum(dim=1, keepdim=True),
+    "lists": lambda: td.cat([td.ones(2), td.ones(2)], dim=0),
+    "several results": lambda: td.sort(td.ones(4)),
+    "views": lambda: td.ones(4).reshape(2, 2).unbind(0),
+    "iteration": lambda: [r for r in td.ones(4, 2)],
+    "get": lambda: td.ones(4, 4)[None, 1:, [0, 1], ...],
+    "set": lambda: td.ones(4, 4).__setitem__((slice(None), [0, 1]), [1, 2]),
+    "mask": lambda: td.ones(4)[td.ones(4) > 0].shape,
+    "nested": lambda: td.tensor([[1, 2.5], [True, 3]]),
+    "numbers": lambda: (td.ones(1).item(), td.ones(2).tolist(), bool(td.ones(1)), int(td.ones(1))),
+    "buffer": lambda: memoryview(td.ones(3)).tobytes(),
+    "dlpack": lambda: (td.ones(3).__dlpack__(), td.ones(3).__dlpack__(max_version=(1, 0)), td.from_dlpack(td.ones(3).__dlpack__())),
+    "autograd": lambda: (lambda w: ((w * w).sum().backward(), w.grad, td.autograd.grad(w.sum(), w)))(td.ones(3, requires_grad=True)),
+    "modes": lambda: td.no_grad().__enter__().__exit__(None, None, None),
+    "repr": lambda: repr(td.ones(3, 3)),
+    "attributes": lambda: (td.ones(2).T, td.ones(2).shape, td.ones(2).dtype, td.ones(2).data, td.ones(2).grad, td.ones(2).stride()),
+    "names": lambda: (td.ones(2).publish("leak", replace=True), td.open("leak"), td.drop("leak")),
+    "status": lambda: td.status(),
+}
+FAILURES = {
+    "shape": lambda: td.ones(2) + td.ones(3), "index": lambda: td.ones(2)[5], "later": lambda: td.ones(2)[td.tensor([5])].item(),
+    "argument": lambda: td.add(td.ones(2), "x"), "keyword": lambda: td.sum(td.ones(2), foo=1), "data": lambda: td.tensor([[1], [2, 3]]),
+    "list": lambda: td.cat([td.ones(2), 3]), "key": lambda: td.ones(2)[None, [0], "x"], "dtype": lambda: td.ones(2).to("x"),
+    "buffer": lambda: memoryview(td.ones(1, requires_grad=True)), "name": lambda: td.open("no"),
+}
+
+
+def quietly(f):
+    try:
+        f()
+    except Exception:
+        pass
+
+
+def blocks(f, n):
+    """Blocks of memory that Python holds after n calls (some are kept for reuse)."""
+    for _ in range(n):
+        quietly(f)
+    td.sync()
+    gc.collect()
+    return sys.getallocatedblocks()
+
+
+@pytest.mark.parametrize("name", [*PLACES, *(f"failing {n}" for n in FAILURES)])
+def test_no_references_are_left(name):
+    f = FAILURES[name[8:]] if name.startswith("failing ") else PLACES[name]
+    before = blocks(f, 200)
+    after = blocks(f, 300)
+    assert after - before < 200, f"{after - before} blocks more after 300 calls"
+
+
+def live_tensors():
+    gc.collect()
+    td.sync()
+    row = td.status("sessions")
+    return sum(r.get("tensors", r.get("objects", 0)) for r in row)
+
+
+def test_the_daemon_s_handles_go():
+    quietly(PLACES["operators"])
+    before = live_tensors()
+    for f in [*PLACES.values(), *FAILURES.values()]:
+        for _ in range(20):
+            quietly(f)
+    assert live_tensors() - before <= 2
+
+
+def test_descriptors():
+    td.ones(1 << 20).numpy()
+    before = len(os.listdir("/proc/self/fd"))
+    kept = [td.full((1000,), k) for k in range(2000)]
+    arrays = [t.numpy() for t in kept[:500]]
+    assert len(os.listdir("/proc/self/fd")) - before <= 2 and arrays[7][0] == 7
+
+
+def test_numpy_keeps_and_frees():
+    pytest.importorskip("numpy", reason="NumPy is not there")
+    t = td.ones(4)
+    count = sys.getrefcount(t)
+    a = t.numpy()
+    assert sys.getrefcount(t) == count + 1
+    del a
+    assert sys.getrefcount(t) == count
+
+
+def test_reference_counts_of_arguments():
+    x, key, size = td.ones(3), [0, 1], (2, 2)
+    dtype = td.float64
+    counts = [sys.getrefcount(o) for o in (x, key, size, dtype, None, True)]
+    for _ in range(50):
+        x[key], x + x, td.zeros(size, dtype=dtype), td.cat([x, x]), x.sum(dim=None, keepdim=True), x.to(dtype)
+    now = [sys.getrefcount(o) for o in (x, key, size, dtype, None, True)]
+    assert all(abs(a - b) <= 5 for a, b in zip(counts, now)), (counts, now)

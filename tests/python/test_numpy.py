@@ -1,0 +1,128 @@
+"""The same bytes for NumPy, the buffer protocol and DLPack."""
+import array
+import gc
+
+import pytest
+import tensord as td
+
+np = pytest.importorskip("numpy", reason="NumPy is not there (Debian: python3-numpy)")
+DTYPES = ["bool", "uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64", "complex64", "complex128"]
+
+
+@pytest.mark.parametrize("name", DTYPES)
+def test_dtypes_both_ways(name):
+    a = np.array([[0, 1, 2], [3, 4, 5]]).astype(name)
+    t = td.asarray(a)
+    assert t.dtype is getattr(td, name) and t.numpy().dtype == a.dtype and (np.asarray(t) == a).all()
+    assert td.asarray(a.T).tolist() == a.T.tolist() and td.asarray(a[:, ::2]).tolist() == a[:, ::2].tolist()
+
+
+def test_writes_are_seen_by_both():
+    t = td.zeros(2, 3)
+    a = np.asarray(t)
+    assert a.flags.writeable and not a.flags.owndata
+    a[0, 1] = 5
+    assert t[0, 1].item() == 5 and (t + 1)[0, 1].item() == 6
+    t.add_(1)
+    td.sync()
+    assert a[0, 1] == 6 and t.T.numpy().strides == (4, 12) and t.numpy().ctypes.data == t.data_ptr()
+    y = t * 2
+    t.numpy()[:] = 0  # what was asked before still sees the old values
+    assert y.sum().item() == 22
+
+
+def test_an_array_keeps_the_memory():
+    a = td.full((1000,), 3.0).numpy()
+    gc.collect()
+    for _ in range(50):
+        td.zeros(1000)
+    td.sync()
+    assert (a == 3).all()
+
+
+def test_read_only_memory():
+    with td.service_memory():
+        t = td.ones(4)
+    a = t.numpy()
+    assert not a.flags.writeable and a.sum() == 4
+    with pytest.raises(ValueError):
+        a[0] = 1
+    assert memoryview(t).readonly
+    with pytest.raises(BufferError):
+        t.__dlpack__()
+    assert t.__dlpack__(max_version=(1, 0)) is not None
+
+
+def test_refused():
+    w = td.ones(2, requires_grad=True)
+    for wrong in (w.numpy, lambda: np.asarray(w), (w * 2).numpy):
+        with pytest.raises(RuntimeError, match="detach"):
+            wrong()
+    with pytest.raises(BufferError):
+        w.__dlpack__()
+    with td.no_grad():
+        assert w.numpy().sum() == 2
+    assert w.detach().numpy().sum() == 2 and w.numpy(force=True).sum() == 2
+    with pytest.raises(TypeError, match="bfloat16"):
+        td.ones(1, dtype=td.bfloat16).numpy()
+    for wrong in (np.array(["a"]), np.array([object()]), np.zeros(2, "uint16"), np.zeros(2, ">f4")):
+        with pytest.raises(TypeError):
+            td.asarray(wrong)
+    with pytest.raises(ValueError):
+        td.asarray(np.ones(2), copy=False)
+
+
+def test_numpy_scalars_and_other_buffers():
+    assert (td.ones(2) * np.float32(2)).tolist() == [2, 2] and (td.ones(1) + np.int64(1)).dtype is td.float32
+    assert td.tensor(np.float64(1)).dtype is td.float64 and td.tensor([np.int8(1), np.int8(2)]).dtype is td.int8
+    assert td.tensor([np.array([1, 2]), np.array([3, 4])]).tolist() == [[1, 2], [3, 4]] and td.zeros(np.int64(2)).shape == (2,)
+    assert td.asarray(array.array("d", [1.5])).tolist() == [1.5] and td.tensor(bytearray(b"ab")).tolist() == [97, 98]
+    assert td.asarray(memoryview(np.arange(3))).tolist() == [0, 1, 2] and td.tensor(np.array(5)).shape == ()
+    assert td.from_numpy(np.arange(3.0)).dtype is td.float64 and np.sum(td.arange(4)) == 6
+
+
+def test_empty_and_0d():
+    assert td.zeros(0, 3).numpy().shape == (0, 3) and td.tensor(2.5).numpy() == 2.5 and td.asarray(np.zeros((2, 0))).shape == (2, 0)
+
+
+def test_writing():
+    t = td.zeros(3)
+    before = t._version
+    with t.writing() as a:
+        a[:] = [1, 2, 3]
+    assert t.tolist() == [1, 2, 3] and t._version == before + 1
+    w = td.ones(3, requires_grad=True)
+    y = (w * t).sum()
+    with t.writing() as a:
+        a += 1
+    with pytest.raises(td.VersionError):
+        y.backward()
+        td.sync()
+    with pytest.raises(ZeroDivisionError):
+        with t.writing():
+            1 / 0
+    assert (t + 1).tolist() == [3, 4, 5]
+    with td.service_memory():
+        s = td.ones(1)
+    with pytest.raises(PermissionError):
+        with s.writing():
+            pass
+
+
+def test_dlpack():
+    t = td.arange(6).view(2, 3)
+    assert t.__dlpack_device__() == (1, 0)
+    a = np.from_dlpack(t)
+    assert a.tolist() == t.tolist() and a.ctypes.data == t.data_ptr()
+    assert np.from_dlpack(t.T).strides == (8, 24)
+    b = td.from_dlpack(np.arange(6.0).reshape(2, 3).T)
+    assert b.tolist() == [[0, 3], [1, 4], [2, 5]] and b.dtype is td.float64
+    c = td.from_dlpack(t)
+    assert c.data_ptr() == t.data_ptr()
+    for _ in range(20):
+        t.__dlpack__(max_version=(1, 0)), t.__dlpack__(), t.__dlpack__(copy=True)  # nobody takes them
+    for wrong in (dict(stream=1), dict(dl_device=(2, 0))):
+        with pytest.raises(BufferError):
+            t.__dlpack__(**wrong)
+    with pytest.raises(BufferError):
+        td.from_dlpack(np.ones(2), copy=False)

@@ -1,0 +1,171 @@
+"""Processes and threads: import, fork, every start method, the GIL."""
+import multiprocessing
+import os
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+
+import pytest
+import tensord as td
+
+
+def script(text, *args):
+    return subprocess.run([sys.executable, "-X", "dev", "-W", "error", "-c", textwrap.dedent(text), *args], capture_output=True, text=True, timeout=60)
+
+
+def test_import_starts_nothing():
+    r = script("""
+        import os, sys
+        before = set(sys.modules)
+        import tensord
+        print(tensord.connection(), len(os.listdir("/proc/self/task")), sorted(m for m in ("numpy", "torch", "asyncio") if m in sys.modules))
+        print(any("socket" in os.readlink(f"/proc/self/fd/{f}") for f in os.listdir("/proc/self/fd") if os.path.exists(f"/proc/self/fd/{f}")))
+    """)
+    assert r.stdout == "None 1 []\nFalse\n" and r.stderr == "", r.stderr
+
+
+def test_no_threads_are_started():
+    r = script("import os, tensord as td; td.ones(3).tolist(); print(len(os.listdir('/proc/self/task')))")
+    assert r.stdout == "1\n", r.stderr
+
+
+def test_shutdown_with_tensors_alive():
+    r = script("""
+        import sys, tensord as td
+        x = td.ones(3)
+        sys.keep = [x, x + 1, memoryview(td.ones(2)), td.ones(2).__dlpack__()]
+        y = x * 2
+    """)
+    assert r.returncode == 0 and r.stderr == "", r.stderr
+
+
+def test_what_was_asked_at_the_end_is_done():
+    path = td.connection() or (td.ones(1), td.connection())[1]
+    td.zeros(1).publish("end/a")
+    subprocess.run([sys.executable, "-c", "import tensord as td; td.open('end/a').add_(5)"], check=True, timeout=60,
+                   env={**os.environ, "TENSORD_SOCKET": path["path"]})
+    assert td.open("end/a").item() == 5
+    td.drop("end/a")
+
+
+def _child(conn, name):
+    t = td.open(name)
+    t.add_(1)
+    td.sync()
+    conn.send(t.tolist())
+
+
+@pytest.mark.parametrize("method", multiprocessing.get_all_start_methods())
+def test_start_methods(method):
+    td.zeros(3).publish(f"start/{method}")
+    context = multiprocessing.get_context(method)
+    os.environ["TENSORD_SOCKET"] = td.connection()["path"]
+    try:
+        ours, theirs = context.Pipe()
+        p = context.Process(target=_child, args=(theirs, f"start/{method}"))
+        p.start()
+        assert ours.recv() == [1, 1, 1]
+        p.join()
+        assert p.exitcode == 0 and td.open(f"start/{method}").tolist() == [1, 1, 1]
+    finally:
+        del os.environ["TENSORD_SOCKET"]
+        td.drop(f"start/{method}")
+
+
+def test_fork_in_the_middle():
+    x = td.arange(5)
+    y = x * 2  # not waited for
+    shared = td.zeros(1)
+    pids = []
+    for k in range(5):
+        pid = os.fork()
+        if pid == 0:
+            try:
+                good = (y + 1).tolist() == [1, 3, 5, 7, 9] and td.ones(2).sum().item() == 2
+                shared.add_(1)
+                td.sync()
+                os._exit(0 if good else 1)
+            except BaseException:
+                os._exit(2)
+        pids.append(pid)
+        y = y + 0
+    assert [os.waitpid(p, 0)[1] for p in pids] == [0] * 5
+    assert shared.item() == 5 and (y + 1).tolist() == [1, 3, 5, 7, 9]
+
+
+def test_fork_beside_threads():
+    stop = threading.Event()
+    failed = []
+
+    def work():
+        try:
+            while not stop.is_set():
+                assert (td.ones(4) * 2).sum().item() == 8
+        except BaseException as e:
+            failed.append(e)
+
+    threads = [threading.Thread(target=work) for _ in range(3)]
+    for t in threads:
+        t.start()
+    try:
+        for _ in range(5):
+            pid = os.fork()
+            if pid == 0:
+                os._exit(0 if (td.ones(2) + 1).tolist() == [2, 2] else 1)
+            assert os.waitpid(pid, 0)[1] == 0
+    finally:
+        stop.set()
+        for t in threads:
+            t.join()
+    assert not failed
+
+
+def test_threads():
+    results = []
+
+    def work(k):
+        with td.no_grad():
+            x = td.full((8,), k)
+            for _ in range(200):
+                x = x + 1
+            results.append(x.sum().item() == 8 * (k + 200))
+
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(8)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert results == [True] * 8 and td.is_grad_enabled()
+
+
+def test_waits_let_other_threads_run():
+    td.ones(1).item()
+    count = 0
+    done = threading.Event()
+
+    def wait():
+        try:
+            td.open("never/there", timeout=0.5)
+        except TimeoutError:
+            done.set()
+
+    t = threading.Thread(target=wait)
+    t.start()
+    while not done.is_set() and count < 10**9:
+        count += 1
+        time.sleep(0.001)
+    t.join()
+    assert count > 100
+
+
+def test_a_killed_child_harms_nobody():
+    x = td.ones(1000)
+    pid = os.fork()
+    if pid == 0:
+        y = x * 2
+        y.sum().item()
+        os.kill(os.getpid(), 9)
+    assert os.WTERMSIG(os.waitpid(pid, 0)[1]) == 9
+    assert (x + 1).sum().item() == 2000

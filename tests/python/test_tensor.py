@@ -1,0 +1,260 @@
+"""Tensors as people expect them: creation, attributes, operators, conversion, printing, copies."""
+import copy
+import inspect
+import math
+import pickle
+import weakref
+
+import pytest
+import tensord as td
+
+
+@pytest.mark.parametrize("data, shape, dtype", [
+    (3, (), td.int64), (3.5, (), td.float32), (True, (), td.bool), (1j, (), td.complex64),
+    ([], (0,), td.float32), ([[], []], (2, 0), td.float32), ([1, 2, 3], (3,), td.int64), ([1, 2.5], (2,), td.float32),
+    ([[1, 2], [3, 4]], (2, 2), td.int64), ([True, 2], (2,), td.int64), (((1, 2), [3, 4]), (2, 2), td.int64), (range(3), (3,), td.int64),
+    ([1, 2j], (2,), td.complex64), ([[[True]]], (1, 1, 1), td.bool),
+])
+def test_nested_data(data, shape, dtype):
+    t = td.tensor(data)
+    assert t.shape == shape and t.dtype is dtype
+
+
+def test_nested_tensors_keep_their_dtype():
+    assert td.tensor([td.tensor(1.0, dtype=td.float64), 2]).dtype is td.float64
+    assert td.tensor([td.tensor([1, 2]), [3, 4]]).tolist() == [[1, 2], [3, 4]]
+
+
+@pytest.mark.parametrize("data, kind, words", [
+    ([[1, 2], [3]], ValueError, "expected sequence of length 2 at dim 1 (got 1)"),
+    ([[1, 2], 3], TypeError, "not a sequence"), ([1, [2]], ValueError, "expected a number"), ("abc", TypeError, "str"),
+    ([1, "a"], TypeError, "str"), ([None], TypeError, "None"), (300, ValueError, "does not fit"), ({1: 2}, TypeError, "dict"),
+])
+def test_nested_data_refused(data, kind, words):
+    with pytest.raises(kind) as e:
+        td.tensor(data, dtype=td.int8)
+    assert words in str(e.value) and isinstance(e.value, td.Error)
+
+
+def test_a_list_in_itself_is_refused():
+    x = []
+    x.append(x)
+    with pytest.raises(ValueError, match="contains itself"):
+        td.tensor(x)
+
+
+@pytest.mark.parametrize("made, expected", [
+    (lambda: td.zeros(2, 3), [[0.0] * 3] * 2), (lambda: td.ones((2,)), [1.0, 1.0]), (lambda: td.full((2,), 7), [7, 7]),
+    (lambda: td.zeros(2, dtype=td.int32), [0, 0]), (lambda: td.arange(3), [0, 1, 2]), (lambda: td.arange(1, 7, 2), [1, 3, 5]),
+    (lambda: td.arange(0, 1, 0.25), [0, 0.25, 0.5, 0.75]), (lambda: td.linspace(0, 1, 3), [0, 0.5, 1]), (lambda: td.eye(2), [[1, 0], [0, 1]]),
+    (lambda: td.zeros(()), 0.0), (lambda: td.ones_like(td.zeros(2, dtype=td.int64)), [1, 1]), (lambda: td.full_like(td.zeros(2), 3), [3, 3]),
+    (lambda: td.zeros(size=(1, 2)), [[0, 0]]), (lambda: td.zeros(shape=(2,)), [0, 0]), (lambda: td.empty(0, 3), []),
+])
+def test_creation(made, expected):
+    assert made().tolist() == expected
+
+
+def test_random_numbers_are_the_seed_s():
+    td.manual_seed(7)
+    a, b = td.rand(4), td.randn(2, 2)
+    td.manual_seed(7)
+    assert td.equal(a, td.rand(4)) and td.equal(b, td.randn(2, 2))
+    assert sorted(td.randperm(5).tolist()) == [0, 1, 2, 3, 4]
+    assert all(2 <= v < 5 for v in td.randint(2, 5, (20,)).tolist())
+
+
+def test_attributes():
+    t = td.zeros(2, 3, 4, dtype=td.float64)
+    assert isinstance(t.shape, tuple) and (t.shape, t.ndim, t.numel(), t.nbytes, t.itemsize) == ((2, 3, 4), 3, 24, 192, 8)
+    assert (t.size(), t.size(-1), t.dim(), t.stride(), t.stride(0), t.element_size()) == ((2, 3, 4), 4, 3, (12, 4, 1), 12, 8)
+    assert t.T.shape == (4, 3, 2) and t.mT.shape == (2, 4, 3) and not t.mT.is_contiguous() and t.mT.contiguous().is_contiguous()
+    assert str(t.device) == "cpu" and t.is_floating_point() and len(t) == 2
+    with pytest.raises(IndexError):
+        t.size(3)
+
+
+OPERATORS = [
+    ("a + b", [5, 7]), ("a - b", [1, 1]), ("a * 2", [6, 8]), ("2 * a", [6, 8]), ("a / b", [1.5, 4 / 3]), ("a // 2", [1, 2]), ("a % 3", [0, 1]),
+    ("a ** 2", [9, 16]), ("2 ** a", [8, 16]), ("1 - a", [-2, -3]), ("-a", [-3, -4]), ("abs(-a)", [3, 4]), ("+a", [3, 4]), ("a @ b", 18),
+    ("a == b", [False, False]), ("a != 3", [False, True]), ("a > 3", [False, True]), ("3 <= a", [True, True]), ("(a < 4) & (a > 2)", [True, False]),
+    ("~(a > 3)", [True, False]), ("(a > 3) | (b > 2)", [False, True]), ("a << 1", [6, 8]), ("a >> 1", [1, 2]), ("(a > 3) ^ True", [True, False]),
+]
+
+
+@pytest.mark.parametrize("text, expected", OPERATORS)
+def test_operators(text, expected):
+    assert eval(text, {"a": td.tensor([3, 4]), "b": td.tensor([2, 3])}).tolist() == pytest.approx(expected)
+
+
+def test_operators_in_place():
+    a = b = td.tensor([1.0, 2.0])
+    a += 1
+    a *= td.tensor([2.0, 3.0])
+    a -= 1
+    a /= 2
+    assert a is b and a.tolist() == [1.5, 4.0]
+    assert a.add_(1) is a and a.mul_(2).sub_(1).tolist() == [4.0, 9.0]
+    assert a.zero_().tolist() == [0, 0] and a.fill_(3).tolist() == [3, 3] and a.copy_(td.tensor([1, 2])).tolist() == [1, 2]
+
+
+def test_other_types_get_their_turn():
+    class Other:
+        def __radd__(self, left):
+            return "mine"
+
+    assert td.ones(1) + Other() == "mine"
+    assert (td.ones(1) == "x") is False and (td.ones(1) != None) is True  # noqa: E711
+    with pytest.raises(TypeError):
+        td.ones(1) + "x"
+
+
+def test_numbers_out():
+    assert (td.tensor(3).item(), td.tensor([2.5]).item(), td.tensor(True).item()) == (3, 2.5, True)
+    assert isinstance(td.tensor(3).item(), int) and isinstance(td.tensor(True).item(), bool)
+    assert (int(td.tensor(3.7)), float(td.tensor(3)), complex(td.tensor(2)), bool(td.tensor([1]))) == (3, 3.0, 2 + 0j, True)
+    assert [10, 20, 30][td.tensor(1)] == 20 and f"{td.tensor(1.23456):.2f}" == "1.23"
+    for wrong in (lambda: int(td.ones(2)), lambda: bool(td.ones(2)), lambda: td.ones(2).item(), lambda: bool(td.ones(0))):
+        with pytest.raises(ValueError):
+            wrong()
+    with pytest.raises(TypeError):
+        [1][td.tensor(1.0)]
+
+
+def test_iteration():
+    assert [r.tolist() for r in td.tensor([[1, 2], [3, 4]])] == [[1, 2], [3, 4]]
+    assert [int(v) for v in td.arange(200)] == list(range(200))
+    assert 2 in td.tensor([1, 2]) and 5 not in td.tensor([1, 2])
+    a, b = td.tensor([1, 2])
+    assert (a + b).item() == 3
+    for wrong in (lambda: len(td.tensor(1)), lambda: list(td.tensor(1))):
+        with pytest.raises(TypeError, match="0-d"):
+            wrong()
+
+
+def test_shapes():
+    x = td.arange(6)
+    assert x.reshape(2, 3).tolist() == x.reshape((2, 3)).tolist() == x.view(2, -1).tolist() == [[0, 1, 2], [3, 4, 5]]
+    y = x.view(2, 3)
+    assert y.permute(1, 0).shape == (3, 2) and y.t().shape == (3, 2) and y.expand(4, 2, 3).shape == (4, 2, 3)
+    assert y.flatten().shape == (6,) and y.unsqueeze(0).squeeze().shape == (2, 3) and y.repeat(2, 1).shape == (4, 3)
+    assert [p.tolist() for p in x.split(4)] == [[0, 1, 2, 3], [4, 5]] and [p.tolist() for p in x.chunk(3)] == [[0, 1], [2, 3], [4, 5]]
+    assert td.cat([y, y]).shape == (4, 3) and td.stack((x, x), 1).shape == (6, 2) and td.concat([y, y], axis=1).shape == (2, 6)
+    assert y.flip(0).tolist() == [[3, 4, 5], [0, 1, 2]] and y.movedim(0, 1).shape == (3, 2)
+    assert td.vstack([x, x]).shape == (2, 6) and td.hstack([x, x]).shape == (12,)
+    assert [g.shape for g in td.meshgrid(td.arange(2), td.arange(3), indexing="xy")] == [(3, 2), (3, 2)]
+
+
+def test_reductions():
+    x = td.tensor([[1.0, 5.0, 3.0], [4.0, 2.0, 6.0]])
+    assert (x.sum().item(), x.mean().item(), x.max().item(), x.min().item(), x.prod().item()) == (21, 3.5, 6, 1, 720)
+    assert x.sum(0).tolist() == [5, 7, 9] and x.sum(dim=1, keepdim=True).shape == x.sum(axis=1, keepdims=True).shape == (2, 1)
+    v, i = x.max(dim=1)
+    assert v.tolist() == [5, 6] and i.tolist() == [1, 2] and x.min(1).indices.tolist() == [0, 1]
+    assert td.max(x, td.full_like(x, 3)).tolist() == [[3, 5, 3], [4, 3, 6]]
+    assert x.argmax().item() == 5 and x.argmax(1).tolist() == [1, 2]
+    assert x.var().item() == pytest.approx(3.5) and x.std(0, unbiased=False).tolist() == pytest.approx([1.5, 1.5, 1.5])
+    assert x.norm().item() == pytest.approx(91**0.5) and x.norm(p=1).item() == 21 and x.norm(p=math.inf).item() == 6
+    assert td.any(x > 5).item() and not td.all(x > 5).item() and x.cumsum(1)[0].tolist() == [1, 6, 9]
+    values, indices = x.sort(1, descending=True)
+    assert values[0].tolist() == [5, 3, 1] and indices[0].tolist() == [1, 2, 0] and x.topk(2).values.tolist() == [[5, 3], [6, 4]]
+    assert x.softmax(1).sum(1).tolist() == pytest.approx([1, 1])
+
+
+def test_where_and_clamp():
+    x = td.tensor([-2.0, 0.5, 3.0])
+    assert td.where(x > 0, x, 0).tolist() == [0, 0.5, 3] and [w.tolist() for w in td.where(x > 0)] == [[1, 2]]
+    assert x.clamp(-1, 1).tolist() == [-1, 0.5, 1] and x.clamp(min=0).tolist() == [0, 0.5, 3]
+    assert x.clamp(max=td.tensor([0.0, 0.0, 5.0])).tolist() == [-2, 0, 3]
+    assert x.div(2, rounding_mode="floor").tolist() == [-1, 0, 1]
+
+
+def test_out_and_keywords():
+    out = td.zeros(2)
+    assert td.add(td.ones(2), other=td.ones(2), alpha=2, out=out) is out and out.tolist() == [3, 3]
+    for wrong, words in ((lambda: td.add(td.ones(2)), "missing required argument 'other'"), (lambda: td.add(td.ones(2), 1, beta=2), "beta"),
+                         (lambda: td.add(td.ones(2), 1, other=1), "multiple values"), (lambda: td.exp(td.ones(2), 1, 2, 3), "positional"),
+                         (lambda: td.add(td.ones(2), 1, out=3), "out must be"), (lambda: td.ones(2).add([1]), "must be Tensor or a number")):
+        with pytest.raises(TypeError) as e:
+            wrong()
+        assert words in str(e.value)
+
+
+def test_dtypes():
+    assert td.ones(2).to(td.int64).dtype is td.int64 and td.ones(2).double().dtype is td.float64 and td.ones(1).long().dtype is td.int64
+    x = td.ones(2)
+    assert x.to(td.float32) is x and x.to("cpu") is x and x.to("cpu", td.float16).dtype is td.float16 and x.to(td.zeros(1).int()).dtype is td.int32
+    assert repr(td.float32) == "tensord.float32" and td.float32.itemsize == 4 and td.complex64.is_complex and td.float64.is_floating_point
+    assert pickle.loads(pickle.dumps(td.bfloat16)) is td.bfloat16 and td.promote_types(td.int32, td.float16) is td.float16
+    assert td.finfo(td.float16).max == 65504 and td.iinfo(td.int8).min == -128 and td.result_type(td.ones(1).int(), 1.5) is td.float32
+    with pytest.raises(NotImplementedError):
+        td.zeros(1, device="cuda")
+    td.set_default_dtype(td.float64)
+    try:
+        assert td.tensor(1.5).dtype is td.float64 and td.zeros(1).dtype is td.float64
+    finally:
+        td.set_default_dtype(td.float32)
+
+
+@pytest.mark.parametrize("made, text", [
+    (lambda: td.tensor([1.0, 2.0]), "tensor([1., 2.])"), (lambda: td.tensor([1.5, 2.0]), "tensor([1.5000, 2.0000])"),
+    (lambda: td.tensor([1, -20]), "tensor([  1, -20])"), (lambda: td.tensor(3.5), "tensor(3.5000)"), (lambda: td.tensor([True]), "tensor([True])"),
+    (lambda: td.tensor([1e-9, 1.0]), "tensor([1.0000e-09, 1.0000e+00])"), (lambda: td.zeros(1, dtype=td.float64), "tensor([0.], dtype=tensord.float64)"),
+    (lambda: td.tensor([1.0, math.nan, math.inf]), "tensor([1., nan, inf])"), (lambda: td.tensor([]), "tensor([])"),
+    (lambda: td.zeros(2, 0), "tensor([], size=(2, 0))"), (lambda: td.zeros(1, requires_grad=True), "tensor([0.], requires_grad=True)"),
+    (lambda: td.zeros(1, requires_grad=True) * 2, "tensor([0.], grad_fn=<MulBackward>)"),
+    (lambda: td.tensor([[1, 2], [3, 4]]), "tensor([[1, 2],\n        [3, 4]])"), (lambda: td.arange(2000), "tensor([   0,    1,    2,  ..., 1997, 1998, 1999])"),
+])
+def test_repr(made, text):
+    assert repr(made()) == text
+
+
+def test_repr_never_raises():
+    broken = td.zeros(3)[td.tensor([7])]
+    assert "without a value" in repr(broken)
+    td.sync()  # that counts as told
+
+
+def test_print_options():
+    try:
+        td.set_printoptions(precision=2, sci_mode=True)
+        assert repr(td.tensor([1.5])) == "tensor([1.50e+00])"
+    finally:
+        td.set_printoptions(profile="default")
+    assert repr(td.tensor([1.5])) == "tensor([1.5000])"
+
+
+def test_copies():
+    x = td.ones(2, requires_grad=True)
+    y = copy.deepcopy(x)
+    assert y.requires_grad and y.data_ptr() != x.data_ptr()
+    both = copy.deepcopy([x, x])
+    assert both[0] is both[1]
+    with pytest.raises(RuntimeError):
+        copy.deepcopy(x * 2)
+    z = td.zeros(2)
+    copy.copy(z).fill_(4)
+    assert z.tolist() == [4, 4] and z.clone().fill_(1).tolist() == [1, 1] and z.tolist() == [4, 4]
+
+
+def test_objects():
+    x = td.ones(2)
+    seen = []
+    r = weakref.ref(x, seen.append)
+    assert r() is x and hash(x) == hash(x) and {x: 1}[x] == 1 and td.is_tensor(x) and isinstance(x, td.Tensor)
+    del x
+    assert r() is None and len(seen) == 1
+
+    class Mine(td.Tensor):
+        pass
+
+    m = Mine([1, 2])
+    m.note = "n"
+    assert isinstance(m, td.Tensor) and m.note == "n" and (m + 1).tolist() == [2, 3] and repr(m).startswith("Mine(")
+
+
+def test_documentation():
+    assert str(inspect.signature(td.sum)) == "(input, dim=None, keepdim=False, dtype=None, *, out=None)"
+    assert str(inspect.signature(td.Tensor.add_)) == "(self, /, other, alpha=1)"
+    undocumented = [n for n in dir(td.Tensor) if not n.startswith("_") and not getattr(td.Tensor, n).__doc__]
+    assert undocumented == []
+    assert "tensor" in dir(td) and "no_grad" in dir(td)
