@@ -96,6 +96,7 @@ static void handle_reply(td_client *c, td_frame *f)
         if (code) w->error.code = code;
     }
     finish_wait(w, code);
+    if (code && w == &c->link.answer) td_lose(c, TD_E_PROTOCOL, "the daemon refused a ring: %s", w->error.message);
 }
 
 static void handle_event(td_client *c, const td_frame *f)
