@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -399,6 +400,31 @@ static void other_users(void)
     back_to_normal();
 }
 
+/* In a user namespace without a map everybody is called 65534, also who is somebody else outside. */
+static int nobody_in_particular(void)
+{
+    test_daemon own;
+    raw r;
+    if (unshare(CLONE_NEWUSER) || geteuid() != 65534) return 98;
+    unsetenv("TMPDIR");
+    if (!test_daemon_start(&own, (const char *[]){"--memory", "16M", NULL})) return 97;
+    int rc = !raw_connect(&r, own.socket) ? 1 : raw_hello(&r) ? 2 : strstr(r.gone, "another user") ? 0 : 3;
+    raw_close(&r);
+    return test_daemon_stop(&own) == 0 ? rc : 96;
+}
+
+static void an_ambiguous_user(void)
+{
+    fflush(NULL);
+    pid_t pid = fork();
+    if (pid == 0) _exit(nobody_in_particular());
+    int status = -1;
+    waitpid(pid, &status, 0);
+    int rc = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    if (rc == 98) td_test_skip("user namespaces are not granted here");
+    else CU_ASSERT_EQUAL(rc, 0);
+}
+
 static int looks_into(pid_t pid)
 {
     static const char *const files[] = {"mem", "fd", "maps", "environ"};
@@ -444,6 +470,7 @@ static const td_test tests[] = {
     {"never takes its descriptors", never_takes_its_descriptors},
     {"last words", last_words},
     {"other users", other_users},
+    {"an ambiguous user", an_ambiguous_user},
     {"not to be looked into", not_to_be_looked_into},
 };
 
