@@ -1,15 +1,19 @@
 /* Fuzzes ops, attributes and calls against a live session: the whole daemon below its sockets, in this process.
  *
- * The input is a list of pieces: a kind byte, a length (two bytes), that many bytes. Even kinds are words of a Batch (so that the fuzzer need not find out
- * protobuf first), odd ones the bytes of a Call. Six tensors of several dtypes and shapes are there under ids 1 to 6. Whatever
- * comes, nothing may crash, and after the session nothing may be left. */
+ * The input is a list of pieces: a kind byte, a length (two bytes), that many bytes. Even kinds are words of a Batch
+ * (so that the fuzzer need not find out protobuf first), odd ones the bytes of a Call, which from kind 8 on brings a
+ * descriptor: of sealed memory or, for every other, of memory that may be cut. Six tensors of several dtypes and shapes
+ * are there under ids 1 to 6. Whatever comes, nothing may crash, and after the session nothing may be left. */
 #include "daemon/session/session.h"
 #include "proto/record.h"
 #include "proto/wire.pb-c.h"
 
 #include <assert.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -21,11 +25,32 @@ static void ignore(void *arg)
     (void)arg;
 }
 
-static bool frame(td_session *s, unsigned kind, const uint8_t *payload, size_t n)
+/* Two pages of memory, to be imported. */
+static int descriptor(bool sealed)
 {
-    td_frame f = {.kind = kind, .payload = payload, .bytes = (uint32_t)n, .fd = -1};
+    static int fds[2] = {-1, -1};
+    if (fds[sealed] < 0) {
+        fds[sealed] = memfd_create("fuzz", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+        if (ftruncate(fds[sealed], 8192) || (sealed && fcntl(fds[1], F_ADD_SEALS, F_SEAL_SHRINK))) abort();
+    }
+    return fcntl(fds[sealed], F_DUPFD_CLOEXEC, 3);
+}
+
+/* Open ones, but for those of segments. */
+static int descriptors_of_others(void)
+{
+    int n = 0;
+    for (int fd = 0; fd < 200; fd++) n += fcntl(fd, F_GETFD) >= 0;
+    return n - 2 * (int)service.budget.segments;
+}
+
+static bool frame(td_session *s, unsigned kind, const uint8_t *payload, size_t n, int fd)
+{
+    td_frame f = {.kind = kind, .payload = payload, .bytes = (uint32_t)n, .fd = fd};
     td_error e = {0};
-    if (td_session_frame(s, &f, &e)) return false;
+    int rc = td_session_frame(s, &f, &e);
+    if (f.fd >= 0) close(f.fd); /* not taken */
+    if (rc) return false;
     for (int turns = 0; turns < 200; turns++) {
         td_run r = td_session_run(s, 64, &e);
         td_sched_collect(service.sched, 1000);
@@ -44,7 +69,7 @@ static bool words(td_session *s, const uint32_t *w, size_t n, const void *data, 
     b.n_words = n;
     b.data = (ProtobufCBinaryData){ndata, (uint8_t *)data};
     uint8_t *p = malloc(td__wire__batch__get_packed_size(&b) + 1);
-    bool ok = frame(s, TD_FRAME_BATCH, p, td__wire__batch__pack(&b, p));
+    bool ok = frame(s, TD_FRAME_BATCH, p, td__wire__batch__pack(&b, p), -1);
     free(p);
     return ok;
 }
@@ -87,6 +112,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     if (!service.sched) begin();
     if (size > 20000) return 0;
+    close(descriptor(true)), close(descriptor(false)); /* both are there from now on */
+    int descriptors = descriptors_of_others();
     td_live before = td_live_counts();
     uint64_t used = service.budget.used, nodes = td_autograd_nodes();
     td_writer writer;
@@ -104,18 +131,21 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         if (n > size - at) n = (unsigned)(size - at);
         uint32_t *copy = malloc(n + 4);
         memcpy(copy, data + at, n);
-        bool ok = kind % 2 ? frame(s, TD_FRAME_CALL, (const uint8_t *)copy, n) : words(s, copy, n / 4, data, size);
+        int fd = kind % 2 && kind & 8 ? descriptor(kind & 4) : -1;
+        bool ok = kind % 2 ? frame(s, TD_FRAME_CALL, (const uint8_t *)copy, n, fd) : words(s, copy, n / 4, data, size);
         free(copy);
         at += n;
         if (!ok) break;
     }
     td_session_end(s, false);
     td_sched_drain(service.sched);
-    while (td_sessions_clear(&sessions, INT_MAX)) {}
+    while (td_sessions_clear(&sessions, INT_MAX)) {
+    }
     td_writer_deinit(&writer);
     td_name_each(&service, drop_name, NULL); /* names outlive sessions: that is their point */
     td_live after = td_live_counts();
     assert(after.tensors == before.tensors && after.storages == before.storages && after.causes == before.causes);
+    assert(descriptors_of_others() == descriptors);
     assert(service.budget.used == used && td_autograd_nodes() == nodes && sessions.count == 0 && !service.queues);
     return 0;
 }
