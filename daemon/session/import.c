@@ -200,9 +200,10 @@ static void read_done(void *arg)
     td_session *s = j->s;
     td_error *e = &j->error;
     if (!s->ended) {
-        if (!e->code && !td_call_new_id(s, j->id, e)) bind(s, j->id, j->storage, &j->desc, e);
+        int rc = e->code ? e->code : td_call_new_id(s, j->id, e);
+        if (!rc) rc = bind(s, j->id, j->storage, &j->desc, e);
         snprintf(e->op, sizeof e->op, "import");
-        if (e->code) td_reply_error(s, j->serial, e);
+        if (rc) td_reply_error(s, j->serial, e);
         else reply_desc(s, j->serial, &j->desc);
         td_session_ready(s);
     }
