@@ -1,6 +1,9 @@
 /* Sharing between sessions by name. */
 #include "client/client.h"
 
+#include <stdio.h>
+#include <sys/random.h>
+
 TD_API int td_publish(td_array *a, const char *name, unsigned flags)
 {
     if (!a) return td_raise_null("publish", "the array");
@@ -18,6 +21,33 @@ TD_API int td_publish(td_array *a, const char *name, unsigned flags)
     rc = td_ask_and_wait(a->client, &call, -1, &w, "publish");
     td_leave(a->client);
     return rc;
+}
+
+TD_API int td_send(td_array *a, char handle[TD_HANDLE_TEXT], int lasts_ms)
+{
+    uint64_t random[2];
+    if (!a) return td_raise_null("send", "the array");
+    if (getrandom(random, sizeof random, 0) != sizeof random)
+        return td_raise(TD_E_SYSTEM, "send", "no random numbers for a handle");
+    snprintf(handle, TD_HANDLE_TEXT, "handle/%016llx%016llx", (unsigned long long)random[0],
+             (unsigned long long)random[1]);
+    int rc = td_enter(a->client, "send");
+    if (rc) return rc;
+    Td__Wire__Publish p = TD__WIRE__PUBLISH__INIT;
+    p.name = handle;
+    p.id = a->id;
+    p.lasts_ms = lasts_ms > 0 ? (uint32_t)lasts_ms : 1;
+    Td__Wire__Call call = TD__WIRE__CALL__INIT;
+    call.publish = &p;
+    td_tell(a->client, &call); /* who takes it waits for it */
+    rc = td_push_all(a->client);
+    td_leave(a->client);
+    return rc;
+}
+
+TD_API td_array *td_take(td_client *c, const char *handle, int timeout_ms)
+{
+    return td_open(c, handle, timeout_ms);
 }
 
 TD_API int td_drop(td_client *c, const char *name)

@@ -250,8 +250,8 @@ TD_API void td_lease_free(td_lease *lease);
 
 /* A tensor over what a descriptor holds, from byte `offset` (a multiple of the element size) on. A memfd that is sealed
  * against shrinking (F_SEAL_SHRINK) is mapped by the daemon: the very bytes, which the caller may go on writing as with
- * td_write_begin(); ops write to it only when it is open for writing and not sealed against that. A regular file is read
- * into shared memory. Anything else is refused. The descriptor stays the caller's and may be closed at once. */
+ * td_write_begin(); ops write to it only when it is open for writing and not sealed against that. A regular file is
+ * read into shared memory. Anything else is refused. The descriptor stays the caller's and may be closed at once. */
 TD_API td_array *td_import(td_client *client, int fd, size_t offset, td_dtype dtype, td_ints shape);
 
 /* ---- values out -------------------------------------------------------------------------------------------------- */
@@ -330,6 +330,13 @@ TD_API int td_publish(td_array *a, const char *name, unsigned flags);
 TD_API td_array *td_open(td_client *client, const char *name, int timeout_ms);
 TD_API int td_drop(td_client *client, const char *name);
 
+/* Hand a tensor to one other process by any channel: `handle` is a text for td_take() there, which gives the very same
+ * tensor, without a copy. Until it is taken, or `lasts_ms` have passed, it keeps the tensor alive. td_send() does not
+ * wait: what is wrong with the tensor is told to who takes it. */
+#define TD_HANDLE_TEXT 48
+TD_API int td_send(td_array *a, char handle[TD_HANDLE_TEXT], int lasts_ms);
+TD_API td_array *td_take(td_client *client, const char *handle, int timeout_ms);
+
 /* Queues hand tensors from process to process, in order, without a copy. */
 typedef struct td_queue td_queue;
 enum { TD_PRODUCER = 1, TD_CONSUMER = 2, TD_WATCH = 4 }; /* watch: as a consumer, be told when a producer dies */
@@ -346,10 +353,10 @@ typedef struct td_item_of_queue {
 /* Makes the queue when it is not there. `capacity` in items (0: whatever it has, or 8); role: TD_PRODUCER |
  * TD_CONSUMER. */
 TD_API td_queue *td_queue_open(td_client *client, const char *name, uint32_t capacity, unsigned role);
-/* Waits for room up to timeout_ms. With timeout_ms < 0 it may wait for ever, and does that elsewhere: the item is on its
- * way when this returns. A failure of that (TD_E_CLOSED: the queue has ended) is told by the next put, which then puts
- * nothing, or by td_queue_close. At most one item a producer is on its way; td_queue_close and td_disconnect wait until
- * it has arrived. */
+/* Waits for room up to timeout_ms. With timeout_ms < 0 it may wait for ever, and does that elsewhere: the item is on
+ * its way when this returns. A failure of that (TD_E_CLOSED: the queue has ended) is told by the next put, which then
+ * puts nothing, or by td_queue_close. At most one item a producer is on its way; td_queue_close and td_disconnect wait
+ * until it has arrived. */
 TD_API int td_queue_put(td_queue *q, td_list arrays, const void *note, size_t note_size, int timeout_ms);
 /* Waits for an item. TD_E_CLOSED when there will never be one more; with TD_WATCH, once for each producer that died,
  * TD_E_LOST. td_queue_item_clear() what you got. */

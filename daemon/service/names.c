@@ -9,6 +9,8 @@
 
 typedef struct entry {
     td_name n; /* first: an entry is its name */
+    td_service *service;
+    td_deadline deadline; /* armed: for one taker */
     UT_hash_handle hh;
 } entry;
 
@@ -104,6 +106,7 @@ td_tensor *td_name_find(td_service *s, const char *name, td_error *e)
 static void drop(td_service *s, entry *x)
 {
     entry *head = table(s);
+    td_deadline_disarm(s, &x->deadline);
     HASH_DEL(head, x);
     s->names = (td_name *)head;
     s->name_count--;
@@ -120,6 +123,38 @@ int td_name_drop(td_service *s, const char *name, const td_account *who, td_erro
     int rc = check_owner(x, who, e);
     if (!rc) drop(s, x);
     return rc;
+}
+
+/* Nobody came for it. */
+static void expire(void *arg)
+{
+    entry *x = arg;
+    drop(x->service, x);
+}
+
+static bool is_waited_for(const td_service *s, const char *name)
+{
+    for (const td_name_wait *w = s->name_waits; w; w = w->next)
+        if (strcmp(w->name, name) == 0) return true;
+    return false;
+}
+
+int td_name_hand(td_service *s, const char *name, td_tensor *t, const td_account *who, uint32_t lasts_ms, td_error *e)
+{
+    bool waited = is_waited_for(s, name);
+    int rc = td_name_publish(s, name, t, who, false, e);
+    if (rc) return rc;
+    entry *x = find(s, name);
+    x->service = s;
+    if (waited) drop(s, x);
+    else td_deadline_arm(s, &x->deadline, lasts_ms, expire, x);
+    return TD_OK;
+}
+
+void td_name_taken(td_service *s, const char *name)
+{
+    entry *x = find(s, name);
+    if (x && x->deadline.armed) drop(s, x);
 }
 
 void td_name_each(td_service *s, void (*fn)(const td_name *n, void *arg), void *arg)

@@ -80,6 +80,11 @@ static int call_publish(td_session *s, uint64_t serial, const Td__Wire__Publish 
     if (!t) return e->code;
     int rc = td_session_check_lease(s, t->storage, e);
     if (rc) return rc;
+    if (q->lasts_ms) {
+        rc = td_name_hand(s->service, q->name, t, s->account, q->lasts_ms, e);
+        if (!rc) td_reply_ok(s, serial);
+        return rc;
+    }
     td_tensor *kept = in_service(s, t, q->copy, e);
     if (!kept) return e->code == TD_E_MEMORY ? td_session_lacks(s, TD_E_MEMORY, 0, s->service->heap, e) : e->code;
     rc = td_name_publish(s->service, q->name, kept, s->account, q->replace, e);
@@ -127,7 +132,9 @@ static int call_open(td_session *s, uint64_t serial, const Td__Wire__Open *q, td
     int rc = td_call_new_id(s, q->id, e);
     if (rc) return rc;
     td_tensor *t = td_name_find(s->service, q->name, e);
-    if (t) return open_tensor(s, serial, q->id, t, e);
+    if (t) rc = open_tensor(s, serial, q->id, t, e);
+    if (t && !rc) td_name_taken(s->service, q->name);
+    if (t) return rc;
     if (q->timeout_ms == 0) return e->code;
     td_name_wait *w = NULL;
     rc = td_name_wait_new(&w, s->service, q->name, q->timeout_ms, name_arrived, s, e);

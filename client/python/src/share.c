@@ -49,6 +49,27 @@ static PyObject *drop_name(PyObject *module, PyObject *args)
     return td_drop(c, name) ? tdpy_fail() : Py_NewRef(Py_None);
 }
 
+/* _send(seconds): a handle for one other process. */
+static PyObject *send_handle(PyObject *self, PyObject *seconds)
+{
+    char handle[TD_HANDLE_TEXT];
+    double s = PyFloat_AsDouble(seconds);
+    if (s == -1 && PyErr_Occurred()) return NULL;
+    int rc = td_send(tdpy_array(self), handle, s > 2e6 ? 2000000000 : (int)(s * 1000));
+    return rc || PyErr_Occurred() ? tdpy_fail() : PyUnicode_FromString(handle);
+}
+
+static PyObject *take_handle(PyObject *module, PyObject *args)
+{
+    (void)module;
+    const char *handle;
+    PyObject *timeout;
+    int ms;
+    if (!PyArg_ParseTuple(args, "sO", &handle, &timeout) || !as_timeout(timeout, &ms)) return NULL;
+    td_client *c = tdpy_client();
+    return c ? tdpy_wrap(td_take(c, handle, ms), false) : NULL;
+}
+
 static PyObject *reduce(PyObject *self, PyObject *protocol)
 {
     PyObject *args[2] = {self, protocol};
@@ -167,17 +188,20 @@ bool tdpy_init_queue(PyObject *module)
     return good;
 }
 
-PyMethodDef tdpy_share_methods[] = {{"publish", (PyCFunction)(void (*)(void))publish, METH_VARARGS | METH_KEYWORDS,
-                                     "publish($self, name, replace=False, copy=False)\n--\n\nGive the tensor a name by "
-                                     "which every process finds it with "
-                                     "tensord.open(name). It outlives this process."},
-                                    {"__reduce_ex__", reduce, METH_O, NULL},
-                                    {NULL, NULL, 0, NULL}};
+PyMethodDef tdpy_share_methods[] = {
+    {"publish", (PyCFunction)(void (*)(void))publish, METH_VARARGS | METH_KEYWORDS,
+     "publish($self, name, replace=False, copy=False)\n--\n\nGive the value a name, by which every process "
+     "opens one and the same tensor with tensord.open(name).\nIt outlives this process, in "
+     "memory that only the daemon writes: a copy, unless it lies there already."},
+    {"_send", send_handle, METH_O, NULL},
+    {"__reduce_ex__", reduce, METH_O, NULL},
+    {NULL, NULL, 0, NULL}};
 
 PyMethodDef tdpy_share_functions[] = {
     {"open", (PyCFunction)(void (*)(void))open_name, METH_VARARGS | METH_KEYWORDS,
      "open(name, timeout=0)\n--\n\nThe tensor that was published under a name: the same memory. timeout: seconds to "
      "wait for "
      "the name, None for as long as it takes."},
+    {"_take", take_handle, METH_VARARGS, NULL},
     {"drop", drop_name, METH_VARARGS, "drop(name, /)\n--\n\nTake a name away; who holds the tensor keeps it."},
     {NULL, NULL, 0, NULL}};

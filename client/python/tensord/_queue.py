@@ -1,0 +1,180 @@
+"""Queues between processes, without pickle: tensors go as they are, what holds them as a few bytes.
+
+An item is a tree of dicts, lists, tuples, None, bools, numbers, strings, bytes and tensors (at most 64). NumPy's arrays travel as tensors, and
+come out as tensors.
+"""
+
+import struct
+
+from tensord import _C
+
+_INT = struct.Struct("<q")
+_FLOAT = struct.Struct("<d")
+_MAX_DEPTH = 32
+
+
+class _Writer:
+    def __init__(self):
+        self.out, self.tensors = bytearray(), []
+
+    def text(self, kind, data):
+        self.out += kind + _INT.pack(len(data)) + data
+
+    def many(self, kind, x, depth):
+        self.out += kind + _INT.pack(len(x))
+        for each in x:
+            self.put(each, depth)
+
+    def put(self, x, depth=0):
+        if depth > _MAX_DEPTH:
+            raise _C.InvalidError(f"an item of a queue is nested deeper than {_MAX_DEPTH} (or contains itself)")
+        kind = type(x)
+        if x is None or kind is bool:
+            self.out += {None: b"N", True: b"T", False: b"F"}[x]
+        elif kind is int and -(2**63) <= x < 2**63:
+            self.out += b"i" + _INT.pack(x)
+        elif kind is int:
+            self.text(b"I", str(x).encode())
+        elif kind is float:
+            self.out += b"f" + _FLOAT.pack(x)
+        elif kind is complex:
+            self.out += b"c" + _FLOAT.pack(x.real) + _FLOAT.pack(x.imag)
+        elif kind is str:
+            self.text(b"s", x.encode("utf-8", "surrogatepass"))
+        elif kind is bytes:
+            self.text(b"b", x)
+        elif kind is list:
+            self.many(b"l", x, depth + 1)
+        elif kind is tuple:
+            self.many(b"t", x, depth + 1)
+        elif kind is dict:
+            self.out += b"d" + _INT.pack(len(x))
+            for k, v in x.items():
+                self.put(k, depth + 1)
+                self.put(v, depth + 1)
+        else:
+            self.tensor(x)
+
+    def tensor(self, x):
+        if not _C.is_tensor(x):
+            if type(x).__module__ != "numpy":
+                raise _C.DTypeError(f"a queue carries dicts, lists, tuples, numbers, strings, bytes and tensors, not a {type(x).__name__}")
+            x = _C.asarray(x)
+        for k, known in enumerate(self.tensors):
+            if known is x:
+                break
+        else:
+            k = len(self.tensors)
+            self.tensors.append(x)
+        self.out += b"x" + _INT.pack(k)
+
+
+class _Reader:
+    def __init__(self, data, tensors):
+        self.data, self.at, self.tensors = data, 0, tensors
+
+    def take(self, n):
+        self.at += n
+        if n < 0 or self.at > len(self.data):
+            raise _C.ProtocolError("an item of the queue was put by something else than tensord.Queue")
+        return self.data[self.at - n : self.at]
+
+    def count(self):
+        return _INT.unpack(self.take(8))[0]
+
+    def get(self, depth=0):
+        if depth > _MAX_DEPTH + 1:
+            raise _C.ProtocolError("an item of the queue is nested too deep")
+        kind = self.take(1)
+        if kind in b"NTF":
+            return {b"N": None, b"T": True, b"F": False}[kind]
+        if kind == b"i":
+            return self.count()
+        if kind == b"f":
+            return _FLOAT.unpack(self.take(8))[0]
+        if kind == b"c":
+            return complex(_FLOAT.unpack(self.take(8))[0], _FLOAT.unpack(self.take(8))[0])
+        n = self.count()
+        if kind == b"x":
+            return self.tensors[n]
+        if kind in b"lt":
+            x = [self.get(depth + 1) for _ in range(n)]
+            return x if kind == b"l" else tuple(x)
+        if kind == b"d":
+            return {self.get(depth + 1): self.get(depth + 1) for _ in range(n)}
+        data = self.take(n)
+        return data if kind == b"b" else int(data) if kind == b"I" else data.decode("utf-8", "surrogatepass")
+
+
+class Queue:
+    """A queue of this name in the daemon: whoever opens the name, in whatever process, has the same one.
+
+    put() and get() wait as queue.Queue does; timeout in seconds. When every producer has gone and the queue is empty, or somebody ended it
+    with close(end=True), get() raises tensord.Closed.
+    """
+
+    def __init__(self, name, maxsize=0):
+        self.name, self.maxsize = name, maxsize
+        self._open = {}
+
+    def _role(self, role):
+        """A member as what it does: who only gets does not count as one that might still put."""
+        if role not in self._open:
+            self._open[role] = _C._RawQueue(self.name, self.maxsize, role)
+        return self._open[role]
+
+    def put(self, item, block=True, timeout=None):
+        w = _Writer()
+        w.put(item)
+        if len(w.tensors) > 64:
+            raise _C.InvalidError(f"{len(w.tensors)} tensors in one item of a queue; at most 64")
+        self._role(1).put(tuple(w.tensors), bytes(w.out), timeout if block else 0)
+
+    def get(self, block=True, timeout=None):
+        tensors, note, _ = self._role(2).get(timeout if block else 0)
+        try:
+            return _Reader(note, tensors).get()
+        except (IndexError, KeyError, struct.error, ValueError) as e:
+            raise _C.ProtocolError("an item of the queue was put by something else than tensord.Queue") from e
+
+    def put_nowait(self, item):
+        self.put(item, block=False)
+
+    def get_nowait(self):
+        return self.get(block=False)
+
+    def close(self, end=False):
+        """Leave the queue. end: nobody may put any more."""
+        members, self._open = self._open, {}
+        if end and not members:
+            members = {1: _C._RawQueue(self.name, self.maxsize, 1)}
+        for m in members.values():
+            m.close(end)
+
+    def __iter__(self):
+        """Items until there will be no more."""
+        while True:
+            try:
+                yield self.get()
+            except _C.Closed:
+                return
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exc):
+        self.close()
+
+    def __reduce__(self):
+        return _rebuild, (self.name, self.maxsize, (_C.connection() or {}).get("path"))
+
+    def __repr__(self):
+        return f"tensord.Queue({self.name!r}, maxsize={self.maxsize})"
+
+
+def _rebuild(name, maxsize, path):
+    if path:
+        from tensord import _pickle
+
+        _pickle._connect(path)
+    return Queue(name, maxsize)
