@@ -45,9 +45,11 @@ int td_objects_check_free(const td_objects *o, uint32_t id, td_error *e)
  * asks for room first. */
 static td_object_page *page_new(td_objects *o, uint32_t p)
 {
-    td_object_page *page = o->spare;
-    o->spare = NULL;
-    if (page) return page;
+    td_object_page *page = p ? o->spare : NULL; /* the spare one is charged, the first page never is */
+    if (page) {
+        o->spare = NULL;
+        return page;
+    }
     page = calloc(1, sizeof *page);
     if (page && p) td_account_add(o->account, 0, PAGE_COST);
     return page;

@@ -101,6 +101,25 @@ static void another_protocol(void)
     back_to_normal();
 }
 
+/* ---- ids */
+
+/* The page of ids that was left empty first is the one that the lowest ids then use. */
+static void high_ids_first(void)
+{
+    raw r;
+    CU_ASSERT_TRUE(raw_open(&r, d.socket));
+    for (uint32_t page = 1; page < 4; page++) {
+        td_words w = {0};
+        raw_zeros(&r, page * 1024, 8);
+        release(&w, page * 1024);
+        CU_ASSERT_EQUAL(code_of(&r, &w), TD_OK);
+    }
+    raw_zeros(&r, 1, 8);
+    CU_ASSERT_TRUE(raw_sync(&r, &(uint32_t){0}));
+    raw_close(&r);
+    back_to_normal();
+}
+
 /* ---- clones */
 
 static bool clones(raw *r, uint32_t session, uint64_t token)
@@ -463,6 +482,7 @@ static void not_to_be_looked_into(void)
 static const td_test tests[] = {
     {"an op table of another version", another_table},
     {"another protocol", another_protocol},
+    {"high ids first", high_ids_first},
     {"clones with wrong tokens", clones_with_wrong_tokens},
     {"tens of thousands one after the other", one_after_the_other},
     {"stopped in a queue", stopped_in_a_queue},
