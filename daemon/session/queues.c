@@ -143,7 +143,8 @@ static void send_item(td_session *s, uint64_t serial, const td_queue_item *item,
     td_reply_send(s, &r, fd);
 }
 
-/* An item on its way to a client: its values may still be computed. */
+/* An item on its way to a client: its values may still be computed, by another session. So it counts as a reply to
+ * come, and keeps the session's struct. */
 typedef struct delivery {
     td_session *s;
     uint64_t serial;
@@ -159,15 +160,24 @@ static void delivery_free(delivery *d)
     free(d);
 }
 
+/* Of the reply, about. */
+static uint64_t delivery_bytes(const delivery *d)
+{
+    return d->item->note_bytes + (uint64_t)d->item->count * sizeof *d->wire;
+}
+
 /* What the item's tensors wait for has ended: their bytes may be read. */
 static void send_delivery(void *arg)
 {
     delivery *d = arg;
+    td_session *s = d->s;
     int n = d->item->count;
-    if (!d->s->ended)
-        send_item(d->s, d->serial, d->item, d->wire, (Td__Wire__Desc **)d->lists, (Td__Wire__Address **)(d->lists + n));
+    uint64_t bytes = delivery_bytes(d);
+    if (!s->ended)
+        send_item(s, d->serial, d->item, d->wire, (Td__Wire__Desc **)d->lists, (Td__Wire__Address **)(d->lists + n));
     td_queue_item_free(d->item);
     delivery_free(d);
+    td_session_promise_kept(s, bytes);
 }
 
 static delivery *delivery_new(td_session *s, uint64_t serial, td_queue_item *item, td_error *e)
@@ -193,8 +203,8 @@ static int bind_item(td_session *s, const td_queue_item *item, const uint32_t *i
     return rc;
 }
 
-/* Bind the item's tensors to ids; tell what they are and where they lie as soon as their values are there. Takes the item
- * over when it works. */
+/* Bind the item's tensors to ids; tell what they are and where they lie as soon as their values are there. Takes the
+ * item over when it works. */
 static int deliver(td_session *s, uint64_t serial, td_queue_item *item, size_t n_ids, const uint32_t *ids, td_error *e)
 {
     size_t n = (size_t)item->count;
@@ -208,8 +218,12 @@ static int deliver(td_session *s, uint64_t serial, td_queue_item *item, size_t n
         what[i] = (td_access){.storage = item->tensors[i]->storage};
         td_desc_extent(&item->tensors[i]->desc, &what[i].lo, &what[i].hi);
     }
-    if (!rc) td_sched_after(s->service->sched, s->flow, (int)n, what, send_delivery, d);
-    else if (d) delivery_free(d);
+    if (!rc) {
+        td_session_promise(s, delivery_bytes(d));
+        td_sched_after(s->service->sched, s->flow, (int)n, what, send_delivery, d);
+    } else if (d) {
+        delivery_free(d);
+    }
     free(what);
     return rc;
 }

@@ -116,6 +116,17 @@ static inline uint32_t queue_get(raw *r, uint32_t queue, uint32_t n, const uint3
     return ask(r, &c);
 }
 
+static inline void queue_get_without_waiting(raw *r, uint32_t queue, uint32_t n, const uint32_t *ids)
+{
+    Td__Wire__Call c;
+    Td__Wire__QueueGet q;
+    td__wire__call__init(&c);
+    td__wire__queue_get__init(&q);
+    q.queue = queue, q.n_ids = n, q.ids = (uint32_t *)ids, q.timeout_ms = 1000;
+    c.queue_get = &q;
+    raw_call(r, &c);
+}
+
 static inline uint32_t publish(raw *r, const char *name, uint32_t id)
 {
     Td__Wire__Call c;

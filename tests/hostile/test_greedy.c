@@ -147,6 +147,32 @@ static void gone_before_the_answer(void)
     back_to_normal();
 }
 
+/* The same with an item of a queue. Whoever connects afterwards hears nothing of it. */
+static void gone_before_the_item(void)
+{
+    raw busy, r, later[8];
+    share_busy(&busy, &r, 60);
+    CU_ASSERT_EQUAL(queue_open(&busy, "gone", 1, 2), TD_OK);
+    CU_ASSERT_EQUAL(queue_open(&r, "gone", 1, 2), TD_OK);
+    td_words w = {0};
+    for (int i = 0; i < 60; i++) op_with(&w, TD_OP_EXP, TD_RF_OUT, NULL, 1, (uint32_t[]){1}, 1, (uint32_t[]){1});
+    CU_ASSERT_TRUE(send_all(&busy, &w));
+    CU_ASSERT_EQUAL(queue_put(&busy, 1, 1, (uint32_t[]){1}), TD_OK);
+    queue_get_without_waiting(&r, 1, 1, (uint32_t[]){2});
+    test_sleep_ms(5);
+    raw_close(&r);
+    for (int i = 0; i < 8; i++) CU_ASSERT_TRUE(raw_open(&later[i], d.socket));
+    uint32_t code;
+    raw_sync(&busy, &code);
+    CU_ASSERT_EQUAL(code, TD_OK);
+    for (int i = 0; i < 8; i++) {
+        CU_ASSERT_PTR_NULL(raw_reply(&later[i], 10));
+        raw_close(&later[i]);
+    }
+    raw_close(&busy);
+    back_to_normal();
+}
+
 static void gone_with_a_write_lease(void)
 {
     raw holder, r;
@@ -374,6 +400,7 @@ static const td_test tests[] = {
     {"every op with every number of tensors", every_count},
     {"the same id twice", the_same_id_twice},
     {"gone before the answer about another's work", gone_before_the_answer},
+    {"gone before another's item is computed", gone_before_the_item},
     {"gone with a write lease on a tensor it released", gone_with_a_write_lease},
     {"gone in the middle of a backward that others wait for", gone_during_backward},
     {"a forked child keeps the socket of a killed client", a_child_keeps_the_socket},
