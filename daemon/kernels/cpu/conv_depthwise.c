@@ -176,32 +176,44 @@ static void pad_rows(char *to, int64_t to_row, const char *from, int64_t from_ro
 DEFINE_TAPS(float, int32_t, f)
 DEFINE_TAPS(double, int64_t, d)
 
-/* y += all taps of x, from a copy of x with zeros all around, rows of the output by vectors. */
+/* Part of a vector, in pieces of fixed size. */
+TD_INLINE void copy_tail(void *to, const void *from, size_t bytes)
+{
+    char *t = to;
+    const char *f = from;
+    if (bytes & 32) memcpy(t, f, 32), t += 32, f += 32;
+    if (bytes & 16) memcpy(t, f, 16), t += 16, f += 16;
+    if (bytes & 8) memcpy(t, f, 8), t += 8, f += 8;
+    if (bytes & 4) memcpy(t, f, 4);
+}
+
+/* y = *start (NULL: y) + all taps of x, from a copy of x with zeros all around, rows of the output by vectors. */
 #define DEFINE_SPREAD(T, s)                                                                                            \
-    TD_INLINE void spread_rows_##s(const plane *p, int64_t x_row, T *y, const T *x, const T *w, int64_t kh,            \
-                                   int64_t kw, int64_t dw)                                                             \
+    TD_INLINE void spread_rows_##s(const plane *p, int64_t x_row, T *y, const T *x, const T *w, const T *start,        \
+                                   int64_t kh, int64_t kw, int64_t dw)                                                 \
     {                                                                                                                  \
         enum { N = 64 / sizeof(T) };                                                                                   \
+        const vec_##s first = (vec_##s){0} + (start ? *start : 0);                                                     \
         for (int64_t oy = 0; oy < p->oh; oy++)                                                                         \
             for (int64_t i = 0; i < p->ow; i += N) {                                                                   \
                 const size_t bytes = sizeof(T) * (size_t)td_min64(N, p->ow - i);                                       \
                 T *to = y + oy * p->y_row + i;                                                                         \
-                vec_##s sum = {0};                                                                                     \
-                if (bytes == 64) sum = *(const vec_##s *)to;                                                           \
-                else memcpy(&sum, to, bytes);                                                                          \
+                vec_##s sum = first;                                                                                   \
+                if (!start && bytes == 64) sum = *(const vec_##s *)to;                                                 \
+                else if (!start) copy_tail(&sum, to, bytes);                                                           \
                 for (int64_t ky = 0; ky < kh; ky++)                                                                    \
                     for (int64_t t = 0; t < kw; t++)                                                                   \
                         sum +=                                                                                         \
                             w[ky * kw + t] * *(const vec_##s *)(x + (oy * p->sh + ky * p->dh) * x_row + i + t * dw);   \
                 if (bytes == 64) *(vec_##s *)to = sum;                                                                 \
-                else memcpy(to, &sum, bytes);                                                                          \
+                else copy_tail(to, &sum, bytes);                                                                       \
             }                                                                                                          \
     }                                                                                                                  \
-    TD_CLONES static void spread_##s(const plane *p, int64_t x_row, T *y, const T *x, const T *w)                      \
+    TD_CLONES static void spread_##s(const plane *p, int64_t x_row, T *y, const T *x, const T *w, const T *start)      \
     {                                                                                                                  \
-        if (p->kh == 3 && p->kw == 3 && p->dw == 1) spread_rows_##s(p, x_row, y, x, w, 3, 3, 1);                       \
-        else if (p->kh == 5 && p->kw == 5 && p->dw == 1) spread_rows_##s(p, x_row, y, x, w, 5, 5, 1);                  \
-        else spread_rows_##s(p, x_row, y, x, w, p->kh, p->kw, p->dw);                                                  \
+        if (p->kh == 3 && p->kw == 3 && p->dw == 1) spread_rows_##s(p, x_row, y, x, w, start, 3, 3, 1);                \
+        else if (p->kh == 5 && p->kw == 5 && p->dw == 1) spread_rows_##s(p, x_row, y, x, w, start, 5, 5, 1);           \
+        else spread_rows_##s(p, x_row, y, x, w, start, p->kh, p->kw, p->dw);                                           \
     }
 DEFINE_SPREAD(float, f)
 DEFINE_SPREAD(double, d)
@@ -232,15 +244,26 @@ static void frame_rows(const plane *p, char *to, const char *x, int64_t size)
     memset(to + used * row, 0, (size_t)((framed_rows(p) - used) * row));
 }
 
-/* One plane: y += taps of x. `frame`: room for a copy of x; NULL: none is made. */
-static void add_taps(const plane *p, bool is_float, void *y, const void *x, const void *w, char *frame)
+/* One plane: y += taps of x, or, given `start`, y = start + taps of x. `frame`: room for a copy of x; NULL: none is
+ * made. */
+static void add_taps(const plane *p, bool is_float, void *y, const void *x, const void *w, const double *start,
+                     char *frame)
 {
     int64_t size = is_float ? 4 : 8;
+    float narrow = start ? (float)*start : 0;
     if (frame) {
         frame_rows(p, frame, x, size);
-        if (is_float) spread_f(p, framed_row(p, size), y, (const float *)(const void *)frame, w);
-        else spread_d(p, framed_row(p, size), y, (const double *)(const void *)frame, w);
-    } else if (is_float) forward_f(p, y, x, w);
+        if (is_float)
+            spread_f(p, framed_row(p, size), y, (const float *)(const void *)frame, w, start ? &narrow : NULL);
+        else spread_d(p, framed_row(p, size), y, (const double *)(const void *)frame, w, start);
+        return;
+    }
+    for (int64_t r = 0; start && r < p->oh; r++)
+        for (int64_t i = 0; i < p->ow; i++) {
+            if (is_float) ((float *)y)[r * p->y_row + i] = narrow;
+            else ((double *)y)[r * p->y_row + i] = *start;
+        }
+    if (is_float) forward_f(p, y, x, w);
     else forward_d(p, y, x, w);
 }
 
@@ -294,14 +317,6 @@ static void load_taps(const td_kcall *k, const td_conv *c, int64_t o, bool turn,
     }
 }
 
-static void fill(const td_conv *c, char *y, double v)
-{
-    if (c->dtype == TD_FLOAT32)
-        for (int64_t i = 0; i < c->p; i++) ((float *)y)[i] = (float)v;
-    else
-        for (int64_t i = 0; i < c->p; i++) ((double *)y)[i] = v;
-}
-
 static void forward_chunk(td_kcall *k, int64_t chunk, void *scratch)
 {
     const dw_state *s = (const dw_state *)k->state;
@@ -315,8 +330,8 @@ static void forward_chunk(td_kcall *k, int64_t chunk, void *scratch)
         char *y = (char *)k->out[0].data + b * c->p * size;
         const char *x = (const char *)k->in[0].data + (n * c->xs[0] + o / c->og * c->xs[1]) * size;
         load_taps(k, c, o, false, scratch);
-        fill(c, y, td_absent(&k->in[2]) ? 0 : td_karg_number(&k->in[2], o));
-        add_taps(&p, c->dtype == TD_FLOAT32, y, x, scratch, frame);
+        double bias = td_absent(&k->in[2]) ? 0 : td_karg_number(&k->in[2], o);
+        add_taps(&p, c->dtype == TD_FLOAT32, y, x, scratch, &bias, frame);
     }
 }
 
@@ -331,11 +346,13 @@ static void data_chunk(td_kcall *k, int64_t chunk, void *scratch)
     td_cut_range(c->n * c->c, s->per_in, chunk, &b, &e);
     for (; b < e; b++) {
         void *x = (char *)k->out[0].data + b * c->h * c->w * size;
-        memset(x, 0, (size_t)(c->h * c->w * size));
-        for (int64_t o = b % c->c * c->og; o < (b % c->c + 1) * c->og; o++) {
+        const int64_t first = b % c->c * c->og;
+        const double none = 0;
+        if (!turn) memset(x, 0, (size_t)(c->h * c->w * size));
+        for (int64_t o = first; o < first + c->og; o++) {
             const void *y = (const char *)k->in[0].data + (b / c->c * s->gs[0] + o * s->gs[1]) * size;
             load_taps(k, c, o, turn, scratch);
-            if (turn) add_taps(&p, f, x, y, scratch, frame);
+            if (turn) add_taps(&p, f, x, y, scratch, o == first ? &none : NULL, frame);
             else if (f) back_f(&p, y, x, scratch);
             else back_d(&p, y, x, scratch);
         }
