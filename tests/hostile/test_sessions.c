@@ -390,10 +390,12 @@ static int as_nobody(int (*child)(void))
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
+static test_daemon open_to_all; /* where other users can get */
+
 static int is_refused(void)
 {
     raw r;
-    if (!raw_connect(&r, d.socket)) return 1;
+    if (!raw_connect(&r, open_to_all.socket)) return 1;
     if (raw_hello(&r)) return 2;
     return strstr(r.gone, "another user") ? 0 : 3;
 }
@@ -401,7 +403,7 @@ static int is_refused(void)
 static int cannot_connect(void)
 {
     raw r;
-    return raw_connect(&r, d.socket) || errno != EACCES;
+    return raw_connect(&r, open_to_all.socket) || errno != EACCES;
 }
 
 static void other_users(void)
@@ -410,13 +412,17 @@ static void other_users(void)
         td_test_skip("only root can be somebody else");
         return;
     }
+    const char *tmp = getenv("TMPDIR");
+    char *before = tmp ? strdup(tmp) : NULL;
+    unsetenv("TMPDIR"); /* it may lie where nobody else can look */
+    CU_ASSERT_TRUE_FATAL(test_daemon_start(&open_to_all, (const char *[]){"--memory", "16M", NULL}));
+    if (before) setenv("TMPDIR", before, 1);
+    free(before);
     CU_ASSERT_EQUAL(as_nobody(cannot_connect), 0);
-    CU_ASSERT_EQUAL(chmod(d.directory, 0755), 0); /* somebody opened all doors */
-    CU_ASSERT_EQUAL(chmod(d.socket, 0666), 0);
+    CU_ASSERT_EQUAL(chmod(open_to_all.directory, 0755), 0); /* somebody opened all doors */
+    CU_ASSERT_EQUAL(chmod(open_to_all.socket, 0666), 0);
     CU_ASSERT_EQUAL(as_nobody(is_refused), 0);
-    chmod(d.socket, 0600);
-    chmod(d.directory, 0700);
-    back_to_normal();
+    CU_ASSERT_EQUAL(test_daemon_stop(&open_to_all), 0);
 }
 
 /* In a user namespace without a map everybody is called 65534, also who is somebody else outside. */
