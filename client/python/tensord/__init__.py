@@ -30,7 +30,7 @@ _LAZY = {
     "_queue": ("Queue",),
 }
 _HOME = {name: module for module, names in _LAZY.items() for name in names}
-_MODULES = ("autograd",)
+_MODULES = ("autograd", "nn", "optim")
 
 
 def __getattr__(name):

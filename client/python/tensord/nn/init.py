@@ -1,0 +1,64 @@
+"""Where the numbers of a new layer come from."""
+
+import math
+
+from tensord import _C
+from tensord._more import no_grad, rand_like, randn_like
+
+
+def _fans(tensor):
+    if tensor.ndim < 2:
+        raise _C.ShapeError("fan in and fan out are of tensors with 2 or more dimensions")
+    field = math.prod(tensor.shape[2:])
+    return tensor.shape[1] * field, tensor.shape[0] * field
+
+
+def calculate_gain(nonlinearity, param=None):
+    gains = {"tanh": 5 / 3, "relu": math.sqrt(2), "leaky_relu": math.sqrt(2 / (1 + (0.01 if param is None else param) ** 2)), "selu": 0.75}
+    return gains.get(nonlinearity, 1.0)
+
+
+@no_grad()
+def uniform_(tensor, a=0.0, b=1.0):
+    return tensor.copy_(rand_like(tensor) * (b - a) + a)
+
+
+@no_grad()
+def normal_(tensor, mean=0.0, std=1.0):
+    return tensor.copy_(randn_like(tensor) * std + mean)
+
+
+@no_grad()
+def constant_(tensor, val):
+    return tensor.fill_(val)
+
+
+def zeros_(tensor):
+    return constant_(tensor, 0)
+
+
+def ones_(tensor):
+    return constant_(tensor, 1)
+
+
+def _bound(tensor, a, mode, nonlinearity):
+    fan = _fans(tensor)[0 if mode == "fan_in" else 1]
+    return calculate_gain(nonlinearity, a) / math.sqrt(fan) if fan else 0.0
+
+
+def kaiming_uniform_(tensor, a=0, mode="fan_in", nonlinearity="leaky_relu"):
+    bound = math.sqrt(3) * _bound(tensor, a, mode, nonlinearity)
+    return uniform_(tensor, -bound, bound)
+
+
+def kaiming_normal_(tensor, a=0, mode="fan_in", nonlinearity="leaky_relu"):
+    return normal_(tensor, 0.0, _bound(tensor, a, mode, nonlinearity))
+
+
+def xavier_uniform_(tensor, gain=1.0):
+    bound = gain * math.sqrt(6 / sum(_fans(tensor)))
+    return uniform_(tensor, -bound, bound)
+
+
+def xavier_normal_(tensor, gain=1.0):
+    return normal_(tensor, 0.0, gain * math.sqrt(2 / sum(_fans(tensor))))

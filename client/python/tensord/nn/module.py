@@ -1,0 +1,317 @@
+"""Modules: parameters, buffers and children by name."""
+
+import copy
+from collections import OrderedDict
+
+import tensord as td
+from tensord import _C
+
+
+class Parameter(_C.Tensor):
+    """A tensor that a module trains."""
+
+    def __new__(cls, data=None, requires_grad=True):
+        data = td.empty(0) if data is None else data.detach() if td.is_tensor(data) else data
+        self = super().__new__(cls, data)
+        return self.requires_grad_(requires_grad) if requires_grad else self
+
+    def __deepcopy__(self, memo):
+        if id(self) not in memo:
+            memo[id(self)] = type(self)(self.detach().clone(), self.requires_grad)
+        return memo[id(self)]
+
+    def __repr__(self):
+        return "Parameter containing:\n" + repr(self.detach())[:-1] + (", requires_grad=True)" if self.requires_grad else ")")
+
+
+class Module:
+    """What layers are made from: assign Parameters, buffers and Modules as attributes, and write forward()."""
+
+    def __init__(self):
+        d = self.__dict__
+        d.update(training=True, _parameters=OrderedDict(), _buffers=OrderedDict(), _modules=OrderedDict(), _transient=set())
+
+    def forward(self, *input):
+        raise NotImplementedError(f"{type(self).__name__} has no forward()")
+
+    def __call__(self, *args, **kwargs):
+        return self.forward(*args, **kwargs)
+
+    # ---- attributes
+
+    def __setattr__(self, name, value):
+        if "_parameters" not in self.__dict__:
+            raise AttributeError("call super().__init__() before assigning attributes of a Module")
+        homes = (self._parameters, self._buffers, self._modules)
+        home = self._parameters if isinstance(value, Parameter) else self._modules if isinstance(value, Module) else None
+        if home is None and (value is None or td.is_tensor(value)):
+            home = next((h for h in homes if name in h), None)
+            if home is self._parameters and value is not None:
+                raise TypeError(f"'{name}' is a parameter: assign a Parameter or None")
+        for h in homes:
+            if h is not home:
+                h.pop(name, None)
+        if home is None:
+            return object.__setattr__(self, name, value)
+        self.__dict__.pop(name, None)
+        home[name] = value
+
+    def __getattr__(self, name):
+        for home in ("_parameters", "_buffers", "_modules"):
+            if name in self.__dict__.get(home, ()):
+                return self.__dict__[home][name]
+        raise AttributeError(f"'{type(self).__name__}' has no attribute '{name}'")
+
+    def __delattr__(self, name):
+        for home in (self._parameters, self._buffers, self._modules):
+            if name in home:
+                del home[name]
+                return
+        object.__delattr__(self, name)
+
+    def __dir__(self):
+        return sorted({*super().__dir__(), *self._parameters, *self._buffers, *self._modules})
+
+    def register_parameter(self, name, param):
+        self.__dict__.pop(name, None)
+        self._parameters[name] = param
+
+    def register_buffer(self, name, tensor, persistent=True):
+        self.__dict__.pop(name, None)
+        self._buffers[name] = tensor
+        (self._transient.discard if persistent else self._transient.add)(name)
+
+    def register_module(self, name, module):
+        self._modules[name] = module
+
+    add_module = register_module
+
+    # ---- all of them
+
+    def named_modules(self, memo=None, prefix=""):
+        memo = set() if memo is None else memo
+        if id(self) in memo:
+            return
+        memo.add(id(self))
+        yield prefix, self
+        for name, module in self._modules.items():
+            if module is not None:
+                yield from module.named_modules(memo, prefix + "." * bool(prefix) + name)
+
+    def modules(self):
+        return (m for _, m in self.named_modules())
+
+    def named_children(self):
+        return ((n, m) for n, m in self._modules.items() if m is not None)
+
+    def children(self):
+        return (m for _, m in self.named_children())
+
+    def _named(self, home, recurse):
+        seen = set()
+        for prefix, module in self.named_modules() if recurse else [("", self)]:
+            for name, x in getattr(module, home).items():
+                if x is not None and id(x) not in seen:
+                    seen.add(id(x))
+                    yield prefix + "." * bool(prefix) + name, x
+
+    def named_parameters(self, recurse=True):
+        return self._named("_parameters", recurse)
+
+    def parameters(self, recurse=True):
+        return (p for _, p in self.named_parameters(recurse))
+
+    def named_buffers(self, recurse=True):
+        return self._named("_buffers", recurse)
+
+    def buffers(self, recurse=True):
+        return (b for _, b in self.named_buffers(recurse))
+
+    def apply(self, fn):
+        for child in self.children():
+            child.apply(fn)
+        fn(self)
+        return self
+
+    def train(self, mode=True):
+        for m in self.modules():
+            m.training = mode
+        return self
+
+    def eval(self):
+        return self.train(False)
+
+    def requires_grad_(self, requires_grad=True):
+        for p in self.parameters():
+            p.requires_grad_(requires_grad)
+        return self
+
+    def zero_grad(self, set_to_none=True):
+        for p in self.parameters():
+            if set_to_none:
+                p.grad = None
+            elif (g := p.grad) is not None:
+                g.zero_()
+
+    def to(self, *args, **kwargs):
+        """Floats in another dtype."""
+        for module in self.modules():
+            for home in (module._parameters, module._buffers):
+                for name, x in home.items():
+                    if x is None or not x.is_floating_point():
+                        continue
+                    y = x.detach().to(*args, **kwargs)
+                    if y.dtype is not x.dtype:
+                        home[name] = Parameter(y, x.requires_grad) if isinstance(x, Parameter) else y
+        return self
+
+    def float(self):
+        return self.to(_C.float32)
+
+    def double(self):
+        return self.to(_C.float64)
+
+    def cpu(self):
+        return self
+
+    # ---- state
+
+    def state_dict(self):
+        state = OrderedDict()
+        for prefix, module in self.named_modules(memo=_Never()):
+            dot = prefix + "." * bool(prefix)
+            for name, p in module._parameters.items():
+                if p is not None:
+                    state[dot + name] = p.detach()
+            for name, b in module._buffers.items():
+                if b is not None and name not in module._transient:
+                    state[dot + name] = b.detach()
+        return state
+
+    @td.no_grad()
+    def load_state_dict(self, state_dict, strict=True):
+        own = self.state_dict()
+        missing, unexpected = [k for k in own if k not in state_dict], [k for k in state_dict if k not in own]
+        wrong = [f"{k} has shape {tuple(state_dict[k].shape)}, here it is {own[k].shape}" for k in own
+                 if k in state_dict and tuple(state_dict[k].shape) != own[k].shape]
+        if wrong or (strict and (missing or unexpected)):
+            reasons = [f"missing: {', '.join(missing)}"] * bool(missing and strict) + [f"unexpected: {', '.join(unexpected)}"] * bool(unexpected and strict)
+            raise _C.InvalidError(f"the state does not fit {type(self).__name__}: " + "; ".join(reasons + wrong))
+        for k, mine in own.items():
+            if k in state_dict:
+                mine.copy_(_C.asarray(state_dict[k]))
+        return missing, unexpected
+
+    def __deepcopy__(self, memo):
+        new = type(self).__new__(type(self))
+        memo[id(self)] = new
+        new.__dict__.update({k: copy.deepcopy(v, memo) for k, v in self.__dict__.items()})
+        return new
+
+    # ---- printing
+
+    def extra_repr(self):
+        return ""
+
+    def __repr__(self):
+        lines = [f"({n}): " + repr(m).replace("\n", "\n  ") for n, m in self._modules.items()]
+        extra = self.extra_repr()
+        if not lines:
+            return f"{type(self).__name__}({extra})"
+        return f"{type(self).__name__}(\n  " + "\n  ".join([extra] * bool(extra) + lines) + "\n)"
+
+
+class _Never(set):
+    """A module that stands in two places has both names in a state."""
+
+    def __contains__(self, x):
+        return False
+
+
+class Identity(Module):
+    def __init__(self, *args, **kwargs):
+        super().__init__()
+
+    def forward(self, input):
+        return input
+
+
+class Sequential(Module):
+    """One after the other."""
+
+    def __init__(self, *modules):
+        super().__init__()
+        named = modules[0].items() if len(modules) == 1 and isinstance(modules[0], dict) else ((str(k), m) for k, m in enumerate(modules))
+        for name, module in named:
+            self.add_module(name, module)
+
+    def forward(self, input):
+        for module in self._modules.values():
+            input = module(input)
+        return input
+
+    def append(self, module):
+        self.add_module(str(len(self)), module)
+        return self
+
+    def __len__(self):
+        return len(self._modules)
+
+    def __iter__(self):
+        return iter(self._modules.values())
+
+    def __getitem__(self, k):
+        modules = list(self._modules.values())
+        return type(self)(*modules[k]) if isinstance(k, slice) else modules[k]
+
+
+class ModuleList(Sequential):
+    """A list whose members are found as children."""
+
+    def __init__(self, modules=()):
+        super().__init__(*modules)
+
+    def forward(self, *input):
+        raise NotImplementedError("a ModuleList is no layer; call its members")
+
+    def extend(self, modules):
+        for m in modules:
+            self.append(m)
+        return self
+
+    def __getitem__(self, k):
+        modules = list(self._modules.values())
+        return ModuleList(modules[k]) if isinstance(k, slice) else modules[k]
+
+
+class ModuleDict(Module):
+    """A dict whose values are found as children."""
+
+    def __init__(self, modules=None):
+        super().__init__()
+        for name, m in dict(modules or {}).items():
+            self[name] = m
+
+    def __setitem__(self, name, module):
+        self.add_module(name, module)
+
+    def __getitem__(self, name):
+        return self._modules[name]
+
+    def __len__(self):
+        return len(self._modules)
+
+    def __iter__(self):
+        return iter(self._modules)
+
+    def __contains__(self, name):
+        return name in self._modules
+
+    def keys(self):
+        return self._modules.keys()
+
+    def items(self):
+        return self._modules.items()
+
+    def values(self):
+        return self._modules.values()

@@ -1,0 +1,122 @@
+"""Optimizers: each step is one op a parameter, in the daemon, in place."""
+
+import tensord as td
+from tensord import _C
+from tensord._C import ops
+
+
+class Optimizer:
+    """Groups of parameters, each with its own numbers; the state of each parameter."""
+
+    def __init__(self, params, defaults):
+        self.defaults, self.param_groups, self.state = defaults, [], {}
+        params = list(params)
+        if not params:
+            raise _C.InvalidError("the optimizer got no parameters")
+        for group in params if isinstance(params[0], dict) else [{"params": params}]:
+            self.add_param_group(group)
+
+    def add_param_group(self, group):
+        params = [group["params"]] if td.is_tensor(group["params"]) else list(group["params"])
+        for p in params:
+            if not td.is_tensor(p):
+                raise _C.DTypeError(f"an optimizer optimizes tensors, not a {type(p).__name__}")
+            if any(p is q for g in self.param_groups for q in g["params"]):
+                raise _C.InvalidError("a parameter is in two groups")
+        self.param_groups.append({**self.defaults, **group, "params": params})
+
+    def zero_grad(self, set_to_none=True):
+        for group in self.param_groups:
+            for p in group["params"]:
+                if set_to_none:
+                    p.grad = None
+                elif (g := p.grad) is not None:
+                    g.zero_()
+
+    def step(self, closure=None):
+        loss = None
+        if closure is not None:
+            with td.enable_grad():
+                loss = closure()
+        with td.no_grad():
+            for group in self.param_groups:
+                for p, g in zip(group["params"], _C._grads(group["params"])):
+                    if g is not None:
+                        self._update(p, g, group, self.state.setdefault(p, {}))
+        return loss
+
+    def _index(self):
+        return {id(p): k for k, p in enumerate(p for g in self.param_groups for p in g["params"])}
+
+    def state_dict(self):
+        index = self._index()
+        groups = [{**g, "params": [index[id(p)] for p in g["params"]]} for g in self.param_groups]
+        return {"state": {index[id(p)]: dict(s) for p, s in self.state.items()}, "param_groups": groups}
+
+    def load_state_dict(self, state_dict):
+        sizes = [len(g["params"]) for g in self.param_groups]
+        if sizes != [len(g["params"]) for g in state_dict["param_groups"]]:
+            raise _C.InvalidError("the state belongs to an optimizer with other groups of parameters")
+        params = [p for g in self.param_groups for p in g["params"]]
+        for mine, theirs in zip(self.param_groups, state_dict["param_groups"]):
+            mine.update({k: v for k, v in theirs.items() if k != "params"})
+        self.state = {params[k]: {n: v.clone() if td.is_tensor(v) else v for n, v in s.items()} for k, s in state_dict["state"].items()}
+
+    def __repr__(self):
+        rows = [f"group {k}: " + ", ".join(f"{n}={v}" for n, v in g.items() if n != "params") for k, g in enumerate(self.param_groups)]
+        return f"{type(self).__name__}(\n  " + "\n  ".join(rows) + "\n)"
+
+
+def _not_negative(**numbers):
+    for name, v in numbers.items():
+        if v < 0:
+            raise _C.InvalidError(f"{name} must not be negative, but is {v}")
+
+
+class SGD(Optimizer):
+    """Gradient descent with momentum."""
+
+    def __init__(self, params, lr=1e-3, momentum=0, dampening=0, weight_decay=0, nesterov=False):
+        _not_negative(lr=lr, momentum=momentum, weight_decay=weight_decay)
+        if nesterov and (momentum <= 0 or dampening):
+            raise _C.InvalidError("nesterov needs a momentum, and no dampening")
+        super().__init__(params, dict(lr=lr, momentum=momentum, dampening=dampening, weight_decay=weight_decay, nesterov=nesterov))
+
+    def _update(self, p, g, group, state):
+        buffer = dampening = None
+        if group["momentum"]:
+            first = "momentum_buffer" not in state
+            buffer = state.setdefault("momentum_buffer", td.zeros_like(p) if first else None)
+            dampening = 0.0 if first else group["dampening"]
+        ops.sgd_step(p, g, buffer, group["lr"], group["momentum"], dampening or 0.0, group["weight_decay"], group["nesterov"])
+
+
+class Adam(Optimizer):
+    """Adam; decoupled weight decay makes it AdamW."""
+
+    _decoupled = False
+
+    def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0):
+        _not_negative(lr=lr, eps=eps, weight_decay=weight_decay)
+        if not all(0 <= b < 1 for b in betas):
+            raise _C.InvalidError(f"betas must be at least 0 and below 1, but are {betas}")
+        super().__init__(params, dict(lr=lr, betas=betas, eps=eps, weight_decay=weight_decay))
+
+    def _update(self, p, g, group, state):
+        if not state:
+            state.update(step=td.zeros((), dtype=_STEP), exp_avg=td.zeros_like(p), exp_avg_sq=td.zeros_like(p))
+        b1, b2 = group["betas"]
+        ops.adam_step(p, g, state["exp_avg"], state["exp_avg_sq"], state["step"], group["lr"], b1, b2, group["eps"], group["weight_decay"],
+                      self._decoupled)
+
+
+class AdamW(Adam):
+    """Adam with decoupled weight decay."""
+
+    _decoupled = True
+
+    def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=1e-2):
+        super().__init__(params, lr, betas, eps, weight_decay)
+
+
+_STEP = _C.float32

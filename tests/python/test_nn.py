@@ -1,0 +1,202 @@
+"""tensord.nn and tensord.optim: a tutorial's network runs after changing the import, with PyTorch's numbers."""
+import copy
+
+import pytest
+import tensord as td
+import tensord.nn as nn
+import tensord.nn.functional as F
+
+try:
+    import numpy as np
+    import torch
+except ImportError:
+    torch = None
+needs_torch = pytest.mark.skipif(torch is None, reason="torch is not there (Debian: python3-torch)")
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv2d(1, 4, 3, padding=1)
+        self.norm = nn.BatchNorm2d(4)
+        self.pool = nn.MaxPool2d(2)
+        self.drop = nn.Dropout(0.5)
+        self.fc = nn.Linear(4 * 4 * 4, 3)
+
+    def forward(self, x):
+        x = self.pool(F.relu(self.norm(self.conv(x))))
+        return self.fc(self.drop(td.flatten(x, 1)))
+
+
+def test_a_tutorial_s_network_learns():
+    td.manual_seed(1)
+    x = td.randn(60, 1, 8, 8)
+    y = td.arange(60) % 3
+    for k in range(3):
+        x[y == k, 0, 2 * k] += 2
+    net, criterion = Net(), nn.CrossEntropyLoss()
+    optimizer = td.optim.Adam(net.parameters(), lr=0.01)
+    losses = []
+    for _ in range(30):
+        optimizer.zero_grad()
+        loss = criterion(net(x), y)
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    net.eval()
+    with td.no_grad():
+        accuracy = (net(x).argmax(1) == y).float().mean().item()
+    assert losses[-1] < losses[0] / 2 and accuracy > 0.9
+
+
+def test_modules():
+    net = Net()
+    names = [n for n, _ in net.named_parameters()]
+    assert names == ["conv.weight", "conv.bias", "norm.weight", "norm.bias", "fc.weight", "fc.bias"]
+    assert [n for n, _ in net.named_buffers()] == ["norm.running_mean", "norm.running_var", "norm.num_batches_tracked"]
+    assert len(list(net.modules())) == 6 and sum(p.numel() for p in net.parameters()) == 4 * 9 + 4 + 8 + 3 * 64 + 3
+    assert not net.eval().drop.training and net.train().drop.training
+    assert isinstance(net.fc.weight, nn.Parameter) and net.fc.weight.requires_grad and net.fc.weight.is_leaf
+    assert "(conv): Conv2d(1, 4, kernel_size=(3, 3)" in repr(net) and repr(nn.ReLU()) == "ReLU()"
+    net.fc.bias = None
+    assert "fc.bias" not in net.state_dict() and len(list(net.parameters())) == 5
+    with pytest.raises(AttributeError):
+        net.nothing
+    with pytest.raises(TypeError):
+        net.fc.weight = td.ones(1)
+    net.apply(lambda m: setattr(m, "seen", True))
+    assert net.fc.seen and next(net.double().parameters()).dtype is td.float64
+
+
+def test_state():
+    a, b = Net(), Net()
+    state = a.state_dict()
+    b.load_state_dict(state)
+    assert td.equal(a.fc.weight, b.fc.weight) and b.fc.weight.requires_grad
+    c = copy.deepcopy(a)
+    with td.no_grad():
+        a.fc.weight.fill_(0)
+    assert c.fc.weight.abs().sum().item() > 0 and isinstance(c.fc.weight, nn.Parameter)
+    with pytest.raises(ValueError, match="missing: fc.weight"):
+        b.load_state_dict({k: v for k, v in state.items() if k != "fc.weight"})
+    with pytest.raises(ValueError, match="shape"):
+        b.load_state_dict({**state, "fc.bias": td.ones(7)})
+    b.load_state_dict({"fc.bias": td.ones(3)}, strict=False)
+    assert b.fc.bias.tolist() == [1, 1, 1]
+
+
+def test_containers():
+    s = nn.Sequential(nn.Linear(2, 3), nn.Tanh(), nn.Linear(3, 1))
+    assert s(td.ones(4, 2)).shape == (4, 1) and len(s) == 3 and len(s[:2]) == 2
+    m = nn.ModuleList([nn.Linear(1, 1)]).append(nn.Linear(1, 1))
+    d = nn.ModuleDict({"a": nn.Linear(1, 1)})
+    assert len(list(m.parameters())) == 4 and len(m) == 2 and [n for n, _ in d.named_parameters()] == ["a.weight", "a.bias"]
+    shared = nn.Linear(2, 2)
+    twice = nn.Sequential(shared, shared)
+    assert len(list(twice.parameters())) == 2 and len(twice.state_dict()) == 4
+
+
+@pytest.mark.parametrize("wrong, kind", [
+    (lambda: nn.Conv2d(3, 4, 3, groups=2), ValueError), (lambda: nn.MaxPool2d(), TypeError), (lambda: nn.Dropout(2)(td.ones(1)), ValueError),
+    (lambda: td.optim.SGD([], lr=1), ValueError), (lambda: td.optim.SGD([td.ones(1)], lr=-1), ValueError), (lambda: td.optim.Adam([3]), TypeError),
+    (lambda: nn.BatchNorm1d(3)(td.ones(1, 3)), ValueError), (lambda: nn.MSELoss("avg"), ValueError), (lambda: nn.ReLU(1, 2), TypeError),
+])
+def test_refused(wrong, kind):
+    with pytest.raises(kind):
+        wrong()
+
+
+def test_initialisation():
+    w = nn.Linear(100, 50).weight
+    assert 0.08 < w.abs().max().item() <= 0.1 and abs(w.mean().item()) < 0.01
+    assert abs(nn.Embedding(200, 50).weight.std().item() - 1) < 0.05
+    assert nn.init.xavier_normal_(td.empty(50, 50)).std().item() == pytest.approx(0.14142, rel=0.1)
+
+
+def both(make, *shapes, seed=0):
+    """The same module in both libraries, with the same numbers."""
+    torch.manual_seed(seed)
+    theirs = make(torch.nn)
+    ours = make(nn)
+    ours.load_state_dict({k: v.numpy() for k, v in theirs.state_dict().items()})
+    x = [np.random.default_rng(k).standard_normal(s).astype("float32") for k, s in enumerate(shapes)]
+    return ours, theirs, x
+
+
+LAYERS = [(lambda n: n.Linear(3, 4), (2, 3)), (lambda n: n.Conv2d(2, 4, 3, stride=2, padding=1, groups=2), (2, 2, 7, 7)),
+          (lambda n: n.LayerNorm((3, 4)), (2, 3, 4)), (lambda n: n.BatchNorm1d(3), (5, 3)), (lambda n: n.BatchNorm2d(3), (2, 3, 4, 4)),
+          (lambda n: n.GroupNorm(2, 4), (2, 4, 5)), (lambda n: n.MaxPool2d(2), (1, 2, 6, 6)), (lambda n: n.AvgPool2d(3, 1, 1), (1, 2, 6, 6)),
+          (lambda n: n.AdaptiveAvgPool2d(1), (2, 3, 5, 5)), (lambda n: n.ReLU(), (3, 4)), (lambda n: n.LeakyReLU(0.2), (3, 4)), (lambda n: n.ELU(), (3, 4)),
+          (lambda n: n.GELU(), (3, 4)), (lambda n: n.SiLU(), (3, 4)), (lambda n: n.Mish(), (3, 4)), (lambda n: n.Softplus(), (3, 4)),
+          (lambda n: n.Hardtanh(), (3, 4)), (lambda n: n.Hardswish(), (3, 4)), (lambda n: n.Softmax(1), (3, 4)), (lambda n: n.LogSoftmax(-1), (3, 4)),
+          (lambda n: n.Flatten(), (2, 3, 4)), (lambda n: n.Sequential(n.Linear(3, 5), n.Tanh(), n.Linear(5, 2)), (4, 3))]
+
+
+@needs_torch
+@pytest.mark.parametrize("make, shape", LAYERS)
+def test_layers_agree(make, shape):
+    ours, theirs, (x,) = both(make, shape)
+    a, b = td.tensor(x, requires_grad=True), torch.tensor(x, requires_grad=True)
+    out, want = ours(a), theirs(b)
+    (out * out).sum().backward()
+    (want * want).sum().backward()
+    np.testing.assert_allclose(np.asarray(out.detach()), want.detach().numpy(), rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(np.asarray(a.grad), b.grad.numpy(), rtol=1e-3, atol=1e-4)
+    for (name, p), q in zip(ours.named_parameters(), theirs.parameters()):
+        np.testing.assert_allclose(np.asarray(p.grad), q.grad.numpy(), rtol=1e-3, atol=1e-4, err_msg=name)
+    for (name, p), q in zip(ours.named_buffers(), theirs.buffers()):
+        np.testing.assert_allclose(np.asarray(p), q.numpy(), rtol=1e-4, atol=1e-6, err_msg=name)
+
+
+LOSSES = ["mse_loss(x, y)", "l1_loss(x, y, reduction='sum')", "smooth_l1_loss(x, y)", "cross_entropy(x, c)", "cross_entropy(x, c, reduction='none')",
+          "nll_loss(log_softmax(x, dim=1), c)", "binary_cross_entropy(sigmoid(x), p)", "binary_cross_entropy_with_logits(x, p)",
+          "kl_div(log_softmax(x, dim=1), p, reduction='batchmean')", "cross_entropy(x, p)"]
+
+
+@needs_torch
+@pytest.mark.parametrize("text", LOSSES)
+def test_losses_agree(text):
+    rng = np.random.default_rng(0)
+    x, y, p = (rng.standard_normal((4, 3)).astype("float32") for _ in range(3))
+    p, c = np.abs(p) / np.abs(p).sum(1, keepdims=True), np.array([0, 2, 1, 1])
+    got = []
+    for lib, functions in ((td, F), (torch, torch.nn.functional)):
+        names = {k: getattr(functions, k) for k in dir(functions) if not k.startswith("_")}
+        if lib is torch:
+            names.update(sigmoid=torch.sigmoid)
+        names.update(x=lib.tensor(x), y=lib.tensor(y), p=lib.tensor(p), c=lib.tensor(c))
+        got.append(np.asarray(eval(text, names)))
+    np.testing.assert_allclose(*got, rtol=1e-4, atol=1e-6)
+
+
+OPTIMIZERS = [("SGD", dict(lr=0.1)), ("SGD", dict(lr=0.1, momentum=0.9)), ("SGD", dict(lr=0.1, momentum=0.9, dampening=0.1)),
+              ("SGD", dict(lr=0.1, momentum=0.9, nesterov=True, weight_decay=0.01)), ("Adam", dict(lr=0.05)), ("Adam", dict(lr=0.05, weight_decay=0.1)),
+              ("AdamW", dict(lr=0.05)), ("AdamW", dict(lr=0.05, betas=(0.8, 0.9), eps=1e-6, weight_decay=0.2))]
+
+
+@needs_torch
+@pytest.mark.parametrize("name, options", OPTIMIZERS)
+def test_optimizers_agree(name, options):
+    ours, theirs, (x,) = both(lambda n: n.Linear(3, 2), (6, 3))
+    a = getattr(td.optim, name)(ours.parameters(), **options)
+    b = getattr(torch.optim, name)(theirs.parameters(), **options)
+    for _ in range(5):
+        for net, opt, lib in ((ours, a, td), (theirs, b, torch)):
+            opt.zero_grad()
+            (net(lib.tensor(x)) ** 2).mean().backward()
+            opt.step()
+    for p, q in zip(ours.parameters(), theirs.parameters()):
+        np.testing.assert_allclose(np.asarray(p.detach()), q.detach().numpy(), rtol=1e-4, atol=1e-6)
+
+
+def test_the_state_of_an_optimizer():
+    net = nn.Linear(2, 2)
+    opt = td.optim.Adam(net.parameters(), lr=0.1)
+    net(td.ones(1, 2)).sum().backward()
+    opt.step()
+    other = td.optim.Adam(net.parameters(), lr=0.5)
+    other.load_state_dict(opt.state_dict())
+    assert other.param_groups[0]["lr"] == 0.1 and other.state[net.weight]["step"].item() == 1
+    assert opt.step(lambda: td.tensor(3.0)).item() == 3
+    norm = nn.utils.clip_grad_norm_(net.parameters(), 0.1)
+    assert norm.item() > 1 and nn.utils.clip_grad_norm_(net.parameters(), 0.1).item() == pytest.approx(0.1, rel=1e-3)
