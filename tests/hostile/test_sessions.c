@@ -187,7 +187,7 @@ static void one_after_the_other(void)
         }
         raw_close(&r);
     }
-    printf("\n    %d sessions ", done);
+    printf("\n    %d sessions\n", done);
     CU_ASSERT_TRUE(done == want || done > 1000);
     back_to_normal();
 }
