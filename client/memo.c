@@ -24,9 +24,11 @@ static bool same_attr(const td_attr *a, const td_attr *b)
     if (a->kind != b->kind) return false;
     switch (a->kind) {
     case TD_A_NONE: return true;
+    /* The very bits: 0 and -0 differ, a NaN is itself. NOLINTBEGIN(bugprone-suspicious-memory-comparison) */
     case TD_A_FLOAT: return memcmp(&a->f, &b->f, sizeof a->f) == 0;
     case TD_A_SCALAR:
         return a->s.kind == b->s.kind && a->s.i == b->s.i && memcmp(&a->s.re, &b->s.re, 2 * sizeof a->s.re) == 0;
+        /* NOLINTEND(bugprone-suspicious-memory-comparison) */
     case TD_A_INTS: return false;
     default: return a->i == b->i;
     }

@@ -152,11 +152,18 @@ static size_t put(uint32_t *w, const td_attrs *a, int k)
     }
 }
 
+/* The very bits: 0 and -0 differ, a NaN is itself. NOLINTBEGIN(bugprone-suspicious-memory-comparison) */
+static bool same_bits(const double *a, const double *b)
+{
+    return memcmp(a, b, sizeof *a) == 0;
+}
+/* NOLINTEND(bugprone-suspicious-memory-comparison) */
+
 static bool same_scalar(const td_scalar *a, const td_scalar *b)
 {
     if (a->kind != b->kind) return false;
     if (a->kind <= TD_S_INT) return a->i == b->i;
-    return !memcmp(&a->re, &b->re, 8) && (a->kind == TD_S_FLOAT || !memcmp(&a->im, &b->im, 8));
+    return same_bits(&a->re, &b->re) && (a->kind == TD_S_FLOAT || same_bits(&a->im, &b->im));
 }
 
 static bool is_default(const td_attr_def *def, const td_attrs *a, int k)
@@ -165,7 +172,7 @@ static bool is_default(const td_attr_def *def, const td_attrs *a, int k)
     if (!def->has_default || def->value.kind != at->kind) return false;
     switch (at->kind) {
     case TD_A_NONE: return true;
-    case TD_A_FLOAT: return !memcmp(&at->f, &def->value.f, 8);
+    case TD_A_FLOAT: return same_bits(&at->f, &def->value.f);
     case TD_A_SCALAR: return same_scalar(&at->s, &def->value.s);
     case TD_A_INTS:
         return at->count == def->value.count &&

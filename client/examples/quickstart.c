@@ -18,7 +18,7 @@ struct options read_options(int argc, char **argv)
     int known = sizeof all / sizeof *all;
     for (int i = 1; i < argc; i += 2) {
         int k = 0;
-        while (k < known && strcmp(argv[i], all[k].name)) k++;
+        while (k < known && strcmp(argv[i], all[k].name) != 0) k++;
         if (k == known || i + 1 == argc) fail("what is %s?", argv[i]);
         if (all[k].text) *all[k].text = argv[i + 1];
         else *all[k].number = atoi(argv[i + 1]);

@@ -92,10 +92,10 @@ static bool append_mnist(struct dataset *d, gzFile images, gzFile labels)
     if (!read_head(images, 3, size) || !read_head(labels, 1, count)) return false;
     int n = size[0];
     if (n <= 0 || n > 100000 || count[0] != n || size[1] != 28 || size[2] != 28) return false;
-    unsigned char *more = realloc(d->pixels, (size_t)(d->rows + n) * area);
+    unsigned char *more = realloc(d->pixels, ((size_t)d->rows + (size_t)n) * area);
     if (!more) return false;
     d->pixels = more;
-    if (!(more = realloc(d->labels, (size_t)(d->rows + n)))) return false;
+    if (!(more = realloc(d->labels, (size_t)d->rows + (size_t)n))) return false;
     d->labels = more;
     if (gzread(images, d->pixels + (size_t)d->rows * area, (unsigned)(n * area)) != n * area) return false;
     if (gzread(labels, d->labels + d->rows, (unsigned)n) != n) return false;

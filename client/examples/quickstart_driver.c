@@ -78,7 +78,7 @@ static int collect(td_queue *reports, struct figure *f, int most)
         sscanf(item.note, "%15s %lf", name, &value);
         td_queue_item_clear(&item);
         int k = 0;
-        while (k < count && strcmp(f[k].name, name)) k++;
+        while (k < count && strcmp(f[k].name, name) != 0) k++;
         if (k == most) continue;
         if (k == count) f[count++] = (struct figure){0};
         memcpy(f[k].name, name, sizeof name);

@@ -162,12 +162,10 @@ static void check_collapse(report *r)
 static void check_instructions(report *r)
 {
 #if defined(__x86_64__)
-    char text[128] = "x86-64";
-    if (__builtin_cpu_supports("avx2")) strcat(text, " AVX2");
-    if (__builtin_cpu_supports("fma")) strcat(text, " FMA");
-    if (__builtin_cpu_supports("avx512f")) strcat(text, " AVX-512");
-    if (__builtin_cpu_supports("avx512bw")) strcat(text, " BW");
-    if (__builtin_cpu_supports("avx512vl")) strcat(text, " VL");
+    char text[128];
+    snprintf(text, sizeof text, "x86-64%s%s%s%s%s", __builtin_cpu_supports("avx2") ? " AVX2" : "",
+             __builtin_cpu_supports("fma") ? " FMA" : "", __builtin_cpu_supports("avx512f") ? " AVX-512" : "",
+             __builtin_cpu_supports("avx512bw") ? " BW" : "", __builtin_cpu_supports("avx512vl") ? " VL" : "");
     say(r, "instructions", "ok", __builtin_cpu_supports("avx2") ? "" : "kernels run, but much slower than with AVX2",
         "%s", text);
 #elif defined(__aarch64__)

@@ -16,7 +16,7 @@ static int as_tensor(td_eval *v, td_scalar number, const td_fmeta *to, td_tensor
 
 static bool same_shape(const td_tensor *t, const td_fmeta *to)
 {
-    return t->desc.ndim == to->ndim && !memcmp(t->desc.shape, to->shape, to->ndim * sizeof(int64_t));
+    return t->desc.ndim == to->ndim && memcmp(t->desc.shape, to->shape, to->ndim * sizeof(int64_t)) == 0;
 }
 
 static int wrong_shape(const td_op *of, const td_tensor *g, const td_fmeta *to, td_error *e)
@@ -33,7 +33,7 @@ static int sum_to(td_eval *v, const td_op *of, td_tensor *g, const td_fmeta *to,
     int ndim = to->ndim;
     memcpy(shape, to->shape, (size_t)ndim * sizeof *shape);
     bool fits = !td_broadcast(shape, &ndim, g->desc.shape, g->desc.ndim, NULL);
-    if (!fits || ndim != g->desc.ndim || memcmp(shape, g->desc.shape, (size_t)ndim * sizeof *shape))
+    if (!fits || ndim != g->desc.ndim || memcmp(shape, g->desc.shape, (size_t)ndim * sizeof *shape) != 0)
         return wrong_shape(of, g, to, e);
     td_attrs a;
     td_attrs_init(&a);
