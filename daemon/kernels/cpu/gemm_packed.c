@@ -100,7 +100,7 @@ static void pack_panels(td_kcall *k, const td_gemm *g, const td_gemm_mat *x, boo
     int64_t lines = is_a ? g->m : g->n, line = is_a ? x->rs : x->cs, step = is_a ? x->cs : x->rs;
     int64_t each = td_cut(lines, width), size = (int64_t)td_dtype_size(g->dtype);
     float *to = (float *)((char *)k->work + x->pack_at) + b * panel_size(g, width);
-    while (b < e) {
+    while (b < e && each) { /* without lines there are no panels */
         int64_t i = b / each, first = b % each * width, whole = td_min64(e - b, (lines - first) / width);
         int count = (int)td_min64(width, lines - first);
         bool together = !x->rows && line == 1 && step != 1 && g->dtype == TD_FLOAT32 && whole > 0;
