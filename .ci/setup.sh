@@ -15,7 +15,7 @@ packages='gcc:cc libc6-dev:stdio.h meson:meson ninja-build:ninja pkg-config:pkg-
     libdnnl-dev:dnnl.h libcunit1-dev:cunit.pc uthash-dev:uthash.h zlib1g-dev:zlib.pc'
 
 # And for the Python package and its tests; without them it is not built, and its tests are skipped.
-python_packages='python3-dev:python3-dev.installed python3-pytest:python3-pytest.installed python3-numpy:python3-numpy.installed'
+python_packages='python3-dev:python3-dev.installed python3-pytest:python3-pytest.installed python3-numpy:python3-numpy.installed mypy:mypy'
 
 die() {
     echo "${0##*/}: $*" >&2

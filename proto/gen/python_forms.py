@@ -15,7 +15,7 @@ import signature
 import table as model
 
 SURFACE = Path(__file__).resolve().parents[2] / "client" / "python" / "surface.toml"
-COLUMNS = {"op", "sig", "call", "code", "py", "doc", "varargs", "kind", "creation"}
+COLUMNS = {"op", "sig", "call", "code", "py", "doc", "varargs", "kind", "creation", "returns"}
 
 
 @dataclass
@@ -28,6 +28,7 @@ class Function:
     code: str = None
     py: str = None
     varargs: str = None
+    returns: str = None  # what type checkers are told, when it is no tensor
     creation: bool = False
     function: bool = True
     method: bool = False
@@ -136,7 +137,7 @@ def _block(name, block, table, surface):
     if not doc:
         raise model.TableError([f"{SURFACE.name}: function {name}: no doc"])
     f = _make(name, sig, doc, surface, op=op, call=block.get("call"), code=block.get("code"), py=block.get("py"),
-              varargs=block.get("varargs"), creation=block.get("creation", False))
+              varargs=block.get("varargs"), returns=block.get("returns"), creation=block.get("creation", False))
     f.symbol = f"fn_{name}"
     _kind(f, block.get("kind"))
     return f

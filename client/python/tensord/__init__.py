@@ -22,6 +22,16 @@ half, float, double = _C.float16, _C.float32, _C.float64
 cfloat, cdouble = _C.complex64, _C.complex128
 pi, e, inf, nan, newaxis = 3.141592653589793, 2.718281828459045, 1e400, 1e400 - 1e400, None
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # what __getattr__ finds
+    from tensord import autograd as autograd, nn as nn, optim as optim
+    from tensord._more import (broadcast_tensors as broadcast_tensors, enable_grad as enable_grad, finfo as finfo, from_numpy as from_numpy,
+                               hstack as hstack, iinfo as iinfo, inference_mode as inference_mode, is_complex as is_complex,
+                               is_floating_point as is_floating_point, meshgrid as meshgrid, no_grad as no_grad, numel as numel, racy as racy,
+                               result_type as result_type, service_memory as service_memory, set_grad_enabled as set_grad_enabled,
+                               set_printoptions as set_printoptions, var_mean as var_mean, vstack as vstack)
+    from tensord._queue import Queue as Queue
+
 # Where each name lives that is imported at its first use.
 _LAZY = {
     "_more": ("no_grad", "enable_grad", "set_grad_enabled", "inference_mode", "service_memory", "racy", "set_printoptions", "from_numpy",
@@ -33,17 +43,19 @@ _HOME = {name: module for module, names in _LAZY.items() for name in names}
 _MODULES = ("autograd", "nn", "optim")
 
 
-def __getattr__(name):
-    import importlib
+if not TYPE_CHECKING:
 
-    if name in _HOME:
-        value = getattr(importlib.import_module("tensord." + _HOME[name]), name)
-    elif name in _MODULES:
-        value = importlib.import_module("tensord." + name)
-    else:
-        raise AttributeError(f"module 'tensord' has no attribute '{name}'")
-    globals()[name] = value
-    return value
+    def __getattr__(name):
+        import importlib
+
+        if name in _HOME:
+            value = getattr(importlib.import_module("tensord." + _HOME[name]), name)
+        elif name in _MODULES:
+            value = importlib.import_module("tensord." + name)
+        else:
+            raise AttributeError(f"module 'tensord' has no attribute '{name}'")
+        globals()[name] = value
+        return value
 
 
 def __dir__():

@@ -1,5 +1,7 @@
 """Losses as modules."""
 
+from typing import Any
+
 from tensord.nn import functional as F
 from tensord.nn.module import Module
 
@@ -7,7 +9,7 @@ __all__ = ["MSELoss", "L1Loss", "SmoothL1Loss", "CrossEntropyLoss", "NLLLoss", "
 
 
 class _Loss(Module):
-    _function = None
+    _function: Any = None
 
     def __init__(self, reduction="mean", **options):
         super().__init__()

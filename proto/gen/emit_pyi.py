@@ -1,0 +1,70 @@
+"""_C.pyi: what type checkers know of the Python module. The part that is no op is client/python/tensord/_C.pyi.in, with places for the rest."""
+
+from pathlib import Path
+
+from python_forms import has_default, load, plain
+
+TEMPLATE = Path(__file__).resolve().parents[2] / "client" / "python" / "tensord" / "_C.pyi.in"
+TYPES = {"TENSOR": "Tensor", "OPTIONAL": "Tensor | None", "NUMBER": "Tensor | _Number", "LIST": "Sequence[Tensor]",
+         "OPTIONAL_LIST": "Sequence[Tensor | None]", "INT": "_int", "FLOAT": "_float", "BOOL": "_bool", "SCALAR": "_Number", "DTYPE": "_DType",
+         "INTS": "_int | Sequence[_int]"}
+
+
+def argument(f, a):
+    name, type_ = f.python_name(a), TYPES[a.kind]
+    if f.varargs == name:
+        return f"*{name}: _int | Sequence[_int]"
+    if getattr(a, "optional", False):
+        type_ += " | None"
+    return f"{name}: {type_}" + (" = ..." if has_default(a) else "")
+
+
+def result(f):
+    if f.returns:
+        return f.returns
+    if not f.outs:
+        return "None"
+    if f.outs[0].is_list:
+        return "tuple[Tensor, ...]"
+    return "Tensor" if len(f.outs) == 1 else "_" + "_".join(o.name for o in f.outs)
+
+
+def declare(f, method, name=None, returns=None, indent=""):
+    parts = ["self"] if method else []
+    open_tail = True
+    for a in f.args[1:] if method else f.args:
+        parts.append(argument(f, a))
+        if f.varargs == f.python_name(a):
+            open_tail = False
+    extra = ["dtype: _DType | None = ...", "device: _Device = ...", "requires_grad: _bool = ..."] if f.creation else []
+    known = {p.split(":")[0] for p in parts}
+    extra = [e for e in extra if e.split(":")[0] not in known]
+    if f.takes_out and not method:
+        extra.append("out: Tensor | None = ...")
+    if extra and open_tail:
+        parts.append("*")
+    text = f"{indent}def {name or f.name}({', '.join(parts + extra)}) -> {returns or result(f)}:\n"
+    return text + f'{indent}    """{plain(f.doc)}"""\n'
+
+
+def tuples(functions):
+    """A NamedTuple for each list of results."""
+    found = {}
+    for f in functions:
+        if len(f.outs) > 1:
+            found["_" + "_".join(o.name for o in f.outs)] = [o.name for o in f.outs]
+    return "".join(f"class {name}(NamedTuple):\n" + "".join(f"    {n}: Tensor\n" for n in names) + "\n" for name, names in found.items())
+
+
+def emit(table, out):
+    public, raw = load(table)
+    methods = ""
+    for f in (f for f in public if f.method):
+        methods += declare(f, True, indent="    ")
+        if f.in_place:
+            methods += declare(f, True, f.name + "_", "Tensor", "    ")
+    functions = "".join(declare(f, False) for f in public if f.function)
+    text = TEMPLATE.read_text()
+    for place, what in (("@TUPLES@", tuples(public + raw)), ("    @METHODS@\n", methods), ("@FUNCTIONS@\n", functions)):
+        text = text.replace(place, what)
+    out.write(text)
