@@ -1,4 +1,4 @@
-"""Run one file of tests: run.py FILE built|absent. The last lines say what was skipped and why, and count."""
+"""Run one file of tests: run.py FILE built|absent|thread. The last lines say what was skipped and why, and count."""
 import os
 import sys
 
@@ -38,6 +38,8 @@ def main(path, state):
     name = os.path.basename(path)[len("test_") : -len(".py")]
     if state == "absent":
         return skip(name, "the package was not built, as the headers of Python 3.11 or later are not there (Debian: python3-dev)")
+    if state == "thread":
+        return skip(name, "the thread sanitizer cannot be loaded into a Python that was built without it")
     try:
         import pytest
     except ImportError:
