@@ -16,6 +16,14 @@ static bool pack(td_desc *d)
     return !__builtin_mul_overflow(run, (int64_t)td_dtype_size((td_dtype)d->dtype), &bytes);
 }
 
+/* Of a packed shape, so that the product fits. Repeated elements count: what ops make of them takes as much. */
+static int check_count(const td_desc *d, td_error *e)
+{
+    int64_t n = td_desc_numel(d);
+    if (n <= TD_DESC_BYTES / (int64_t)td_dtype_size((td_dtype)d->dtype)) return TD_OK;
+    return td_fail(e, TD_E_SHAPE, "%" PRId64 " elements are more than a tensor may have, repeated ones included", n);
+}
+
 int td_desc_contiguous(td_desc *d, td_dtype dtype, int ndim, const int64_t *shape, td_error *e)
 {
     if (!td_dtype_valid(dtype)) return td_fail(e, TD_E_TYPE, "%d is not a dtype", (int)dtype);
@@ -32,8 +40,9 @@ int td_desc_contiguous(td_desc *d, td_dtype dtype, int ndim, const int64_t *shap
     if (!pack(&r))
         return td_fail(e, TD_E_SHAPE, "shape %s of %s is too large: its bytes do not fit 63 bits",
                        td_shape_text(ndim, shape, text, sizeof text), td_dtype_name(dtype));
-    *d = r;
-    return TD_OK;
+    int rc = check_count(&r, e);
+    if (!rc) *d = r;
+    return rc;
 }
 
 void td_desc_pack(td_desc *d)
@@ -82,6 +91,8 @@ int td_desc_check(const td_desc *d, uint64_t nbytes, td_error *e)
     bool fits = pack(&packed) && reach(d, &count) && !__builtin_add_overflow(d->offset, count, &end) &&
                 !__builtin_mul_overflow(end, size, &bytes);
     if (!fits) return td_fail(e, TD_E_SHAPE, "sizes, strides and offset reach further than 63 bits");
+    rc = check_count(d, e);
+    if (rc) return rc;
     if (count > 0 && (uint64_t)bytes > nbytes)
         return td_fail(e, TD_E_INVALID,
                        "sizes, strides and offset need a storage of %" PRId64 " bytes, but it has %" PRIu64, bytes,

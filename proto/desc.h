@@ -1,7 +1,8 @@
 /* Descriptors: dtype, shape, strides and offset of a tensor over some storage (semantics T1).
  *
- * Invariant of every descriptor that passed td_desc_check(): ndim <= TD_MAX_DIMS, sizes are not negative, the number of
- * elements and the reached byte range fit in int64 without overflow. Strides and offset count elements; the offset
+ * Invariant of every descriptor that passed td_desc_check(): ndim <= TD_MAX_DIMS, sizes are not negative, the reached
+ * byte range fits in int64 without overflow, and its elements, each counted although a stride of 0 repeats it, take at
+ * most TD_DESC_BYTES: so kernels may multiply sizes by small numbers. Strides and offset count elements; the offset
  * is from the first byte of the storage. Negative strides do not occur (as in PyTorch). Descriptors are plain
  * values, immutable once a tensor has one. */
 #ifndef TENSORD_PROTO_DESC_H
@@ -21,8 +22,10 @@ typedef struct td_desc {
     uint32_t reserved;
 } td_desc;
 
+#define TD_DESC_BYTES (INT64_C(1) << 48) /* more than any storage has */
+
 /* Fill *d as a contiguous (row-major) CPU descriptor of offset 0. Fails with TD_E_SHAPE on a negative size, too many
- * dimensions, or a product that overflows, and leaves *d alone. `shape` may be d's own. */
+ * dimensions, or a product that is too large, and leaves *d alone. `shape` may be d's own. */
 int td_desc_contiguous(td_desc *d, td_dtype dtype, int ndim, const int64_t *shape, td_error *e);
 /* Recompute row-major strides and offset 0 for the shape that is there (a checked shape). */
 void td_desc_pack(td_desc *d);

@@ -4,6 +4,7 @@
  * After each test the daemon must be alive, serve a new client, and hold exactly what it held before: sessions,
  * objects, bytes, descriptors, tasks. */
 #include "proto/opid.h"
+#include "tests/hostile/requests.h"
 #include "tests/support/daemon.h"
 #include "tests/support/raw.h"
 #include "tests/unit/cunit_main.h"
@@ -308,7 +309,8 @@ static void leases_at_their_edges(void)
     CU_ASSERT_EQUAL(put_code(&r, l, 2, 8, 4), TD_E_INVALID); /* not a multiple of the element */
     CU_ASSERT_EQUAL(put_code(&r, l, 4100, 0, 5), TD_E_INVALID);
     CU_ASSERT_EQUAL(put_code(&r, l, UINT64_MAX - 3, 4, 6), TD_E_INVALID);
-    CU_ASSERT_EQUAL(put_code(&r, l, 0, INT64_MAX / 4, 7), TD_E_INVALID);
+    CU_ASSERT_EQUAL(put_code(&r, l, 0, INT64_MAX / 4, 7), TD_E_SHAPE);
+    CU_ASSERT_EQUAL(put_code(&r, l, 0, TD_DESC_BYTES / 4, 17), TD_E_INVALID);
     CU_ASSERT_EQUAL(put_code(&r, l, 4092, 1, 8), TD_OK);       /* the very last element */
     CU_ASSERT_EQUAL(put_code(&r, l, 0, 1, 9), TD_E_NOT_FOUND); /* announced already */
     CU_ASSERT_EQUAL(lease(&r, UINT64_C(1) << 60), 0);
@@ -580,6 +582,37 @@ static void few_descriptors(void)
     CU_ASSERT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
+/* One element, seen as a plane whose size times four is 0 in 64 bits: what a kernel would take as scratch. */
+static void planes_without_end(void)
+{
+    raw r;
+    CU_ASSERT_TRUE(raw_open(&r, d.socket));
+    int64_t one[4] = {1, 1, 1, 1}, plane[4] = {1, 1, INT64_C(2147483647), INT64_C(2147483649)};
+    const uint32_t ids[] = {1, 2, 3};
+    td_words w = {0};
+    td_attrs a;
+    td_attrs_init(&a);
+    td_attrs_ints(&a, 4, one);
+    td_attrs_scalar(&a, td_float(1));
+    td_attrs_dtype(&a, TD_FLOAT16);
+    op_with(&w, TD_OP_FULL, 0, &a, 0, NULL, 1, &ids[0]);
+    CU_ASSERT_EQUAL(code_of(&r, &w), TD_OK);
+    w = (td_words){0};
+    td_attrs_init(&a);
+    td_attrs_ints(&a, 4, plane);
+    op_with(&w, TD_OP_EXPAND, 0, &a, 1, &ids[0], 1, &ids[1]);
+    td_attrs_init(&a);
+    td_attrs_ints(&a, 2, plane + 2);
+    td_attrs_ints(&a, 2, one);
+    td_attrs_ints(&a, 2, (int64_t[]){0, 0});
+    td_attrs_bool(&a, false);
+    td_attrs_bool(&a, true);
+    op_with(&w, TD_OP_AVG_POOL2D, 0, &a, 1, &ids[1], 1, &ids[2]);
+    CU_ASSERT_EQUAL(code_of(&r, &w), TD_E_SHAPE);
+    raw_close(&r);
+    back_to_normal();
+}
+
 static const td_test tests[] = {
     {"frames cut at every byte", truncated},
     {"broken headers are refused with a reason", broken_headers},
@@ -590,6 +623,7 @@ static const td_test tests[] = {
     {"ids that are not, are foreign, are in use, are sparse", strange_ids},
     {"records with wrong counts", wrong_counts},
     {"shapes that overflow", shapes_that_overflow},
+    {"planes without end", planes_without_end},
     {"leases at their edges", leases_at_their_edges},
     {"descriptors nobody asked for", unwelcome_descriptors},
     {"a lingering socket as a descriptor", lingering_socket},

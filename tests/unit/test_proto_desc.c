@@ -38,9 +38,12 @@ static void test_overflow(void)
 {
     td_desc d;
     td_error e = {0};
-    int64_t fits[] = {INT64_MAX / 8, 1}, just[] = {INT64_MAX / 8 + 1, 1}, wide[] = {INT64_C(1) << 32, INT64_C(1) << 31};
+    int64_t fits[] = {TD_DESC_BYTES / 8, 1}, more[] = {TD_DESC_BYTES / 8 + 1, 1}, just[] = {INT64_MAX / 8 + 1, 1},
+            wide[] = {INT64_C(1) << 32, INT64_C(1) << 31};
     int64_t hidden[] = {0, INT64_C(1) << 40, INT64_C(1) << 40};
     CU_ASSERT_EQUAL(td_desc_contiguous(&d, TD_FLOAT64, 2, fits, &e), TD_OK);
+    CU_ASSERT_EQUAL(td_desc_contiguous(&d, TD_FLOAT64, 2, more, &e), TD_E_SHAPE);
+    CU_ASSERT_PTR_NOT_NULL(strstr(e.message, "more than a tensor may have"));
     CU_ASSERT_EQUAL(td_desc_contiguous(&d, TD_FLOAT64, 2, just, &e), TD_E_SHAPE);
     CU_ASSERT_EQUAL(td_desc_contiguous(&d, TD_BOOL, 2, wide, &e), TD_E_SHAPE);
     CU_ASSERT_EQUAL(td_desc_contiguous(&d, TD_BOOL, 3, hidden, &e), TD_E_SHAPE); /* a zero hides no overflow */
@@ -72,6 +75,14 @@ static void test_check(void)
     CU_ASSERT_EQUAL(checked(d, 99, "further than 63 bits"), TD_E_SHAPE);
     d.stride[1] = -1;
     CU_ASSERT_EQUAL(checked(d, 99, "negative stride -1 at dimension 1"), TD_E_INVALID);
+    d = make("f32[2,3]");
+    d.stride[0] = d.stride[1] = 0; /* one element, as often as one likes, but for the limit */
+    d.shape[0] = TD_DESC_BYTES / 4, d.shape[1] = 1;
+    CU_ASSERT_EQUAL(checked(d, 4, NULL), TD_OK);
+    d.shape[1] = 2;
+    CU_ASSERT_EQUAL(checked(d, 4, "repeated ones included"), TD_E_SHAPE);
+    d.shape[1] = 0;
+    CU_ASSERT_EQUAL(checked(d, 0, NULL), TD_OK);
     d = make("f32[2,3]");
     d.shape[0] = -2;
     CU_ASSERT_EQUAL(checked(d, 99, "negative size -2 at dimension 0"), TD_E_SHAPE);
