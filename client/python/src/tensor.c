@@ -330,6 +330,27 @@ static PyObject *to(PyObject *self, PyObject *args, PyObject *kw)
     return convert(self, wanted);
 }
 
+/* The array API's to(): one device, no stream. */
+static PyObject *to_device(PyObject *self, PyObject *args, PyObject *kw)
+{
+    static char *names[] = {"", "stream", NULL};
+    PyObject *device, *stream = Py_None;
+    if (!PyArg_ParseTupleAndKeywords(args, kw, "O|$O:to_device", names, &device, &stream)) return NULL;
+    if (stream != Py_None) return tdpy_raise(TD_E_INVALID, "a tensor on the CPU has no stream; stream must be None");
+    return tdpy_check_device(device) ? Py_NewRef(self) : NULL;
+}
+
+static PyObject *array_namespace(PyObject *self, PyObject *args, PyObject *kw)
+{
+    (void)self;
+    PyObject *module = PyImport_ImportModule("tensord.array_api");
+    PyObject *find = module ? PyObject_GetAttrString(module, "_namespace") : NULL;
+    PyObject *found = find ? PyObject_Call(find, args, kw) : NULL;
+    Py_XDECREF(module);
+    Py_XDECREF(find);
+    return found;
+}
+
 static PyObject *type_as(PyObject *self, PyObject *other)
 {
     if (!tdpy_is_tensor(other))
@@ -403,6 +424,10 @@ static PyMethodDef own_methods[] = {
     {"to", (PyCFunction)(void (*)(void))to, METH_VARARGS | METH_KEYWORDS,
      "to($self, *args, dtype=None, device=None, copy=False)\n--\n\nThe values in another dtype; the tensor itself when "
      "it has it."},
+    {"to_device", (PyCFunction)(void (*)(void))to_device, METH_VARARGS | METH_KEYWORDS,
+     "to_device($self, device, /, *, stream=None)\n--\n\nThe tensor on a device; it is there already."},
+    {"__array_namespace__", (PyCFunction)(void (*)(void))array_namespace, METH_VARARGS | METH_KEYWORDS,
+     "__array_namespace__($self, /, *, api_version=None)\n--\n\nThe module with the array API's functions."},
     {"type_as", type_as, METH_O, "type_as($self, other, /)\n--\n\nThe values in the dtype of other."},
     {"float", to_float, METH_NOARGS, "float($self, /)\n--\n\nto(float32)"},
     {"double", to_double, METH_NOARGS, "double($self, /)\n--\n\nto(float64)"},

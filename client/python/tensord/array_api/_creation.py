@@ -1,0 +1,126 @@
+"""New tensors, with the standard's arguments."""
+
+import operator
+
+from tensord import _C, _more
+from tensord._C import ops
+
+
+def _shape(shape):
+    return tuple(operator.index(n) for n in shape) if isinstance(shape, (tuple, list)) else (operator.index(shape),)
+
+
+def _float(dtype):
+    return _C.get_default_dtype() if dtype is None else dtype
+
+
+def asarray(obj, /, *, dtype=None, device=None, copy=None):
+    """A tensor of nested data, of an array of another library, or of a tensor, which is taken as it is unless copy=True."""
+    try:
+        return _C.asarray(obj, dtype, device=device, copy=copy)
+    except _C.InvalidError as e:
+        raise ValueError(str(e)) from None
+
+
+def from_dlpack(x, /, *, device=None, copy=None):
+    """A tensor of what another library shows by DLPack; that is copied."""
+    return _C.from_dlpack(x, device=device, copy=copy)
+
+
+def empty(shape, *, dtype=None, device=None):
+    """A tensor of this shape with whatever its memory holds."""
+    return _more._finish(ops.empty(_shape(shape), _float(dtype)), device)
+
+
+def full(shape, fill_value, *, dtype=None, device=None):
+    """A tensor of this shape filled with a number."""
+    return _more.full(_shape(shape), fill_value, dtype, device=device)
+
+
+def zeros(shape, *, dtype=None, device=None):
+    """A tensor of this shape filled with zeros."""
+    return _more.full(_shape(shape), 0, _float(dtype), device=device)
+
+
+def ones(shape, *, dtype=None, device=None):
+    """A tensor of this shape filled with ones."""
+    return _more.full(_shape(shape), 1, _float(dtype), device=device)
+
+
+def empty_like(x, /, *, dtype=None, device=None):
+    """A tensor of the same shape and dtype with whatever its memory holds."""
+    return empty(x.shape, dtype=dtype or x.dtype, device=device)
+
+
+def full_like(x, /, fill_value, *, dtype=None, device=None):
+    """A number in the same shape and dtype."""
+    return full(x.shape, fill_value, dtype=dtype or x.dtype, device=device)
+
+
+def zeros_like(x, /, *, dtype=None, device=None):
+    """Zeros of the same shape and dtype."""
+    return full(x.shape, 0, dtype=dtype or x.dtype, device=device)
+
+
+def ones_like(x, /, *, dtype=None, device=None):
+    """Ones of the same shape and dtype."""
+    return full(x.shape, 1, dtype=dtype or x.dtype, device=device)
+
+
+def arange(start, /, stop=None, step=1, *, dtype=None, device=None):
+    """start, start + step, ... up to but not including stop; arange(stop) starts at 0. Empty when the step leads away."""
+    start, stop = (0, start) if stop is None else (start, stop)
+    if step == 0:
+        raise ValueError("arange(): the step must not be 0")
+    if (stop - start) * step <= 0:
+        return empty((0,), dtype=dtype or _more._number_dtype(start, stop, step), device=device)
+    return _more.arange(start, stop, step, dtype, device=device)
+
+
+def linspace(start, stop, /, num, *, dtype=None, device=None, endpoint=True):
+    """`num` numbers evenly spaced from start to stop, which is the last of them unless endpoint=False."""
+    if isinstance(start, complex) or isinstance(stop, complex):
+        dtype = dtype or _C.get_default_dtype().to_complex()
+        parts = [linspace(a, b, num, dtype=dtype.to_real(), device=device, endpoint=endpoint)
+                 for a, b in ((complex(start).real, complex(stop).real), (complex(start).imag, complex(stop).imag))]
+        return _complex(*parts)
+    if dtype is not None and dtype.is_complex:
+        return linspace(start, stop, num, dtype=dtype.to_real(), device=device, endpoint=endpoint).to(dtype)
+    if endpoint:
+        return _more.linspace(start, stop, num, dtype, device=device)
+    return _more.linspace(start, stop, num + 1, dtype, device=device)[:num]
+
+
+def _complex(re, im):
+    """The complex tensor of two real ones."""
+    pairs = _C.stack([re, im], re.ndim)
+    return ops.view_dtype(pairs, re.dtype.to_complex()).reshape(re.shape)
+
+
+def eye(n_rows, n_cols=None, /, *, k=0, dtype=None, device=None):
+    """Ones on the k-th diagonal of a matrix, zeros elsewhere."""
+    n_cols = n_rows if n_cols is None else n_cols
+    if k == 0:
+        return _more.eye(n_rows, n_cols, dtype, device=device)
+    made = zeros((n_rows, n_cols), dtype=dtype, device=device)
+    n = min(n_rows + min(k, 0), n_cols - max(k, 0))
+    if n > 0:
+        made[max(-k, 0) :, max(k, 0) :].diagonal().fill_(1)
+    return made
+
+
+def meshgrid(*arrays, indexing="xy"):
+    """Coordinates of a grid from those of its sides."""
+    if not arrays:
+        return ()
+    return _more.meshgrid(*arrays, indexing=indexing)
+
+
+def tril(x, /, *, k=0):
+    """The lower triangle up to the k-th diagonal, zeros above."""
+    return ops.tril(x, k)
+
+
+def triu(x, /, *, k=0):
+    """The upper triangle from the k-th diagonal on, zeros below."""
+    return ops.triu(x, k)

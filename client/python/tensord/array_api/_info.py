@@ -1,0 +1,34 @@
+"""What this namespace can do, as the standard asks it."""
+
+from tensord import _C
+from tensord.array_api import _dtypes
+
+
+class Info:
+    """See __array_namespace_info__()."""
+
+    def __init__(self, version):
+        self._version = version
+
+    def capabilities(self):
+        """Masks may be indices, shapes may depend on values; how many dimensions a tensor may have."""
+        return {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": 8}
+
+    def default_device(self):
+        """Where tensors lie when nobody says where."""
+        return _C.device("cpu")
+
+    def default_dtypes(self, *, device=None):
+        """The dtypes that numbers of Python and indices become."""
+        _C.device("cpu" if device is None else device)
+        floats = _C.get_default_dtype()
+        return {"real floating": floats, "complex floating": floats.to_complex(), "integral": _C.int64, "indexing": _C.int64}
+
+    def devices(self):
+        """All places for tensors: a tuple from version 2025.12 on, before that a list."""
+        return (_C.device("cpu"),) if self._version >= "2025.12" else [_C.device("cpu")]
+
+    def dtypes(self, *, device=None, kind=None):
+        """The standard's dtypes by name: all, or those of a kind or of several."""
+        _C.device("cpu" if device is None else device)
+        return _dtypes.dtypes_of_kind(kind)

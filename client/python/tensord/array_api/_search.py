@@ -1,0 +1,171 @@
+"""Sorting, searching, sets. What a tensor holds decides shapes here, so some of these wait for the daemon."""
+
+from collections import namedtuple
+
+from tensord import _C, _more
+from tensord._C import ops
+from tensord.array_api import _dtypes
+from tensord.array_api._shapes import wrap_axis
+
+
+def argmax(x, /, *, axis=None, keepdims=False):
+    """Where the largest element stands."""
+    return ops.argmax(x, None if axis is None else wrap_axis(axis, x.ndim), keepdims)
+
+
+def argmin(x, /, *, axis=None, keepdims=False):
+    """Where the smallest element stands."""
+    return ops.argmin(x, None if axis is None else wrap_axis(axis, x.ndim), keepdims)
+
+
+def where(condition, x1, x2, /):
+    """x1 where the condition holds, else x2."""
+    if isinstance(x1, _C.Tensor) and isinstance(x2, _C.Tensor):
+        x1, x2 = _dtypes.together(x1, x2)
+    return ops.where(condition, x1, x2)
+
+
+def nonzero(x, /):
+    """The places of the elements that are not zero: one tensor a dimension."""
+    if not x.ndim:
+        raise ValueError("nonzero(): a 0-d tensor has no places")
+    return tuple(ops.nonzero(x).unbind(1))
+
+
+def sort(x, /, *, axis=-1, descending=False, stable=True):
+    """Sorted along a dimension, always stably."""
+    return ops.sort(x, wrap_axis(axis, x.ndim), descending)[0]
+
+
+def argsort(x, /, *, axis=-1, descending=False, stable=True):
+    """The places of the elements in sorted order, always stable."""
+    return ops.sort(x, wrap_axis(axis, x.ndim), descending)[1]
+
+
+def _counted_from_start(indices, size):
+    indices = indices if indices.dtype in (_C.int64, _C.int32) else indices.to(_C.int64)
+    return ops.where(indices < 0, indices + size, indices)
+
+
+def take(x, indices, /, *, axis=None):
+    """The parts at these indices along a dimension."""
+    if axis is None and x.ndim != 1:
+        raise ValueError(f"take(): axis is needed unless there is one dimension; here are {x.ndim}")
+    axis = wrap_axis(0 if axis is None else axis, x.ndim)
+    flat = _counted_from_start(indices.reshape(-1), x.shape[axis])
+    taken = ops.index_select(x, axis, flat)
+    return taken if indices.ndim == 1 else taken.reshape(x.shape[:axis] + indices.shape + x.shape[axis + 1 :])
+
+
+def take_along_axis(x, indices, /, *, axis=-1):
+    """For each index the element of x at it along the axis and at the index's own place elsewhere; other dimensions broadcast."""
+    from tensord.array_api._shapes import broadcast_shapes
+
+    axis = wrap_axis(axis, x.ndim)
+    if indices.ndim != x.ndim:
+        raise ValueError(f"take_along_axis(): {x.ndim} dimensions and {indices.ndim} of the indices; they must be the same")
+    indices = _counted_from_start(indices, x.shape[axis])
+    shape = broadcast_shapes(x.shape[:axis] + x.shape[axis + 1 :], indices.shape[:axis] + indices.shape[axis + 1 :])
+    x = ops.expand(x, shape[:axis] + (x.shape[axis],) + shape[axis:])
+    return ops.gather(x, axis, ops.expand(indices, shape[:axis] + (indices.shape[axis],) + shape[axis:]))
+
+
+def searchsorted(x1, x2, /, *, side="left", sorter=None):
+    """Where in the sorted x1 each element of x2 would be put: before those equal to it, or (side='right') behind them."""
+    if side not in ("left", "right"):
+        raise ValueError(f"searchsorted(): side must be 'left' or 'right', not {side!r}")
+    if not isinstance(x2, _C.Tensor):
+        x2 = _C.asarray(x2, _dtypes.result_type(x1, x2))
+    if sorter is not None:
+        x1 = take(x1, sorter)
+    x1, x2 = _dtypes.together(x1, x2)
+    n, flat = x1.shape[0], x2.reshape(-1)
+    before = ops.lt if side == "left" else ops.le
+    low = ops.make_full(flat.shape, 0, _C.int64)
+    high = ops.make_full(flat.shape, n, _C.int64)
+    for _ in range(n.bit_length()):  # halve all intervals at once
+        open_ = low < high
+        middle = ops.where(open_, (low + high) // 2, 0)
+        further = before(ops.index_select(x1, 0, middle), flat)
+        low, high = ops.where(open_ & further, middle + 1, low), ops.where(open_ & ~further, middle, high)
+    return low.reshape(x2.shape)
+
+
+# ---- sets: equal elements stand together once sorted
+
+
+def _order(flat):
+    """Places in an order that puts equal elements together, the first of them first."""
+    if not flat.dtype.is_complex:
+        return ops.sort(flat, 0)[1]
+    by_imag = ops.sort(ops.imag(flat), 0)[1]
+    return ops.index_select(by_imag, 0, ops.sort(ops.real(ops.index_select(flat, 0, by_imag)), 0)[1])
+
+
+def _runs(x):
+    """The elements sorted, their places, and where in the sorted ones each run of equal elements starts."""
+    flat = x.reshape(-1)
+    order = _order(flat)
+    ordered = ops.index_select(flat, 0, order)
+    if not flat.numel():
+        return ordered, order, ops.make_full((0,), 0, _C.int64), ops.make_full((0,), False, _C.bool)
+    first = ops.make_full((1,), True, _C.bool)
+    new = ops.cat([first, ordered[1:] != ordered[:-1]], 0)
+    return ordered, order, ops.nonzero(new)[:, 0], new
+
+
+def _counts(starts, total):
+    ends = ops.cat([starts[1:], ops.make_full((1,), total, _C.int64)], 0) if starts.shape[0] else starts
+    return ends - starts
+
+
+def _inverse(x, order, new):
+    run = ops.cumsum(new, 0, _C.int64) - 1
+    return ops.scatter(run, 0, order, run).reshape(x.shape) if x.numel() else ops.make_full(x.shape, 0, _C.int64)
+
+
+unique_all_result = namedtuple("unique_all_result", "values indices inverse_indices counts")
+unique_counts_result = namedtuple("unique_counts_result", "values counts")
+unique_inverse_result = namedtuple("unique_inverse_result", "values inverse_indices")
+
+
+def unique_all(x, /):
+    """The different elements, where each stands first, which of them each element is, and how often each is there."""
+    ordered, order, starts, new = _runs(x)
+    return unique_all_result(ordered[starts], order[starts], _inverse(x, order, new), _counts(starts, x.numel()))
+
+
+def unique_counts(x, /):
+    """The different elements and how often each is there."""
+    ordered, _, starts, _ = _runs(x)
+    return unique_counts_result(ordered[starts], _counts(starts, x.numel()))
+
+
+def unique_inverse(x, /):
+    """The different elements and which of them each element is."""
+    ordered, order, starts, new = _runs(x)
+    return unique_inverse_result(ordered[starts], _inverse(x, order, new))
+
+
+def unique_values(x, /):
+    """The different elements."""
+    ordered, _, starts, _ = _runs(x)
+    return ordered[starts]
+
+
+def isin(x1, x2, /, *, invert=False):
+    """Is each element of x1 (not, with invert) among those of x2?"""
+    if not isinstance(x1, _C.Tensor):
+        x1 = _C.asarray(x1, _dtypes.result_type(x1, x2))
+    if not isinstance(x2, _C.Tensor):
+        x2 = _C.asarray(x2, _dtypes.result_type(x1, x2))
+    x1, x2 = _dtypes.together(x1, x2)
+    if not x2.numel():
+        found = ops.make_full(x1.shape, False, _C.bool)
+    elif x1.dtype.is_complex:
+        found = ops.any(x1.reshape((-1, 1)) == x2.reshape((1, -1)), (1,)).reshape(x1.shape)
+    else:
+        known = ops.sort(x2.reshape(-1), 0)[0]
+        at = ops.clamp(searchsorted(known, x1), 0, known.shape[0] - 1)
+        found = ops.index_select(known, 0, at.reshape(-1)).reshape(x1.shape) == x1
+    return ~found if invert else found
