@@ -39,9 +39,7 @@ static int commit(int fd, uint64_t offset, uint64_t bytes, td_error *e)
     return td_fail_errno(e, err, "cannot commit a segment of %llu bytes", (unsigned long long)bytes);
 }
 
-/* A memfd has no limit of its own: past the machine's memory the kernel kills instead of refusing. So large ones are
- * refused here. */
-static bool system_has(uint64_t bytes)
+bool td_system_has(uint64_t bytes)
 {
     unsigned long long kib = 0;
     char line[128];
@@ -93,7 +91,7 @@ int td_segment_create(td_segment **out, td_shm_backend backend, td_segment_kind 
     uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
     if (!size || size > UINT64_C(1) << 46)
         return td_fail(e, TD_E_INVALID, "a segment of %llu bytes makes no sense", (unsigned long long)size);
-    if (!system_has(size)) return no_room(size, e);
+    if (!td_system_has(size)) return no_room(size, e);
     td_segment *s = calloc(1, sizeof *s);
     if (!s) return td_fail(e, TD_E_MEMORY, "no memory for a segment's record");
     s->size = (size + page - 1) & ~(page - 1);

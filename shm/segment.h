@@ -16,7 +16,7 @@ typedef struct td_segment {
     uint32_t id; /* number in the daemon; reused only with another generation */
     uint32_t generation;
     uint8_t kind, backend;
-    bool foreign; /* a client made it: never recycled */
+    bool foreign;        /* a client made it: never recycled */
     int fd;              /* writable descriptor (memfd of a service segment: writes are sealed) */
     int read_fd;         /* read-only descriptor for those who may only read */
     unsigned char *base; /* the daemon's own mapping, 2 MiB aligned when the size allows */
@@ -31,6 +31,10 @@ typedef struct td_segment {
 /* Smallest and largest segment that the heaps ask for; a larger single request gets one of its own. */
 #define TD_SEGMENT_MIN (UINT64_C(64) << 10)
 #define TD_SEGMENT_MAX (UINT64_C(256) << 20)
+
+/* Has the machine so much memory left? The kernel does not refuse what it lacks: it kills later, when the pages are
+ * touched. So whoever takes much asks first. Small amounts are always there. */
+bool td_system_has(uint64_t bytes);
 
 /* Make, commit (fallocate as a whole: full is TD_E_MEMORY here, never a SIGBUS later), map, populate, seal. May take
  * tens of milliseconds for large sizes and may be called on any thread. `size` is rounded up to whole pages. */

@@ -1,6 +1,7 @@
 /* Memory for kernels: a thread's scratch, and the work memory of tasks, recycled so that its pages stay warm.
  *
- * Invariant: what is kept unused is bounded, by count and by bytes. */
+ * Invariant: what is kept unused is bounded, by count and by bytes. What a call asks for follows from shapes that a
+ * client chose, and is charged to nobody: what the machine has not is refused, before anybody is killed for it. */
 #include "daemon/sched/internal.h"
 #include <stdlib.h>
 
@@ -19,7 +20,7 @@ void *td_buffer_fit(td_buffer *b, size_t size)
     if (b->size >= size && b->data) return b->data;
     free(b->data);
     b->size = rounded(size);
-    b->data = b->size ? aligned_alloc(64, b->size) : NULL;
+    b->data = b->size && td_system_has(b->size) ? aligned_alloc(64, b->size) : NULL;
     if (!b->data) b->size = 0;
     return b->data;
 }

@@ -212,6 +212,8 @@ static void refused_cleanly(void)
     CU_ASSERT_EQUAL(td_segment_create(&s, TD_SHM_MEMFD, TD_SEGMENT_SESSION, UINT64_C(1) << 45, &e), TD_E_MEMORY);
     CU_ASSERT_PTR_NULL(s);
     CU_ASSERT_EQUAL(td_segment_create(&s, TD_SHM_MEMFD, TD_SEGMENT_SESSION, 0, &e), TD_E_INVALID);
+    CU_ASSERT_TRUE(td_system_has(4096));
+    CU_ASSERT_FALSE(td_system_has(UINT64_C(1) << 45));
 }
 
 static void sealed_descriptors(void)
