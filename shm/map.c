@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 /* Address space for `size` bytes that starts on a 2 MiB boundary. */
 static unsigned char *reserve_aligned(uint64_t size)
@@ -38,11 +39,12 @@ int td_map_file(int fd, uint64_t size, int protection, void **base, td_error *e)
 int td_map_descriptor(int fd, uint64_t size, bool writable, void **base, td_error *e)
 {
     struct stat st;
+    uint64_t in_page = (uint64_t)sysconf(_SC_PAGESIZE) - 1;
     *base = NULL;
-    if (!size || size & 4095)
+    if (!size || size & in_page)
         return td_fail(e, TD_E_INVALID, "a segment has whole pages, not %llu bytes", (unsigned long long)size);
     if (fstat(fd, &st)) return td_fail_errno(e, errno, "cannot examine a received descriptor");
-    if (!S_ISREG(st.st_mode) || (uint64_t)st.st_size + 4095 < size) /* the last page may be begun only */
+    if (!S_ISREG(st.st_mode) || (uint64_t)st.st_size + in_page < size) /* the last page may be begun only */
         return td_fail(e, TD_E_INVALID, "a received descriptor has %lld bytes where %llu were announced",
                        (long long)st.st_size, (unsigned long long)size);
     return td_map_file(fd, size, PROT_READ | (writable ? PROT_WRITE : 0), base, e);
