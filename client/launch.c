@@ -149,6 +149,9 @@ static void become_daemon(const spawn *p)
     dup2(p->null, 0);
     dup2(p->null, 1);
     dup2(p->socket, 3);
+#ifdef SYS_close_range /* what the program has open is not the daemon's: pipes would miss their end */
+    syscall(SYS_close_range, 4U, ~0U, 0U);
+#endif
     struct sigaction standard = {.sa_handler = SIG_DFL};
     for (int s = 1; s < 32; s++) sigaction(s, &standard, NULL);
     sigset_t none;

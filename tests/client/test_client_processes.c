@@ -3,6 +3,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -455,12 +456,17 @@ static void a_private_daemon_comes_and_goes(void)
     setenv("XDG_RUNTIME_DIR", runtime, 1);
     struct sigaction counting = {.sa_handler = count_child}, before;
     sigaction(SIGCHLD, &counting, &before);
+    int ends[2]; /* of a pipe that the program forgot to mark close-on-exec */
+    CU_ASSERT_EQUAL_FATAL(pipe(ends), 0);
     td_client *c = td_connect(NULL);
     if (!c) fprintf(stderr, "%s\n", td_last_error()->message);
     CU_ASSERT_PTR_NOT_NULL_FATAL(c);
     pid_t pid = (pid_t)td_daemon_pid(c);
     CU_ASSERT_EQUAL(waitpid(-1, NULL, WNOHANG), 0); /* the suite's own daemon is the only child */
     CU_ASSERT_NOT_EQUAL(getsid(pid), getsid(0));
+    close(ends[1]);
+    CU_ASSERT_EQUAL(poll(&(struct pollfd){ends[0], POLLIN, 0}, 1, 5000), 1); /* its end: the daemon does not hold it */
+    close(ends[0]);
     td_array *x = td_ones(c, td_dims(3), TD_FLOAT32);
     CHECK_VALUES(x, 1, 1, 1);
     td_client *second = td_connect(td_socket_path(c));
