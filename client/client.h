@@ -208,7 +208,7 @@ void td_expect(td_client *c, td_wait *w);
 int td_await(td_client *c, td_wait *w, const char *op);
 /* Both steps. Whatever it returns, the wait is over. */
 int td_ask_and_wait(td_client *c, Td__Wire__Call *call, int fd, td_wait *w, const char *op);
-/* A Call whose answer nobody waits for. */
+/* A Call whose answer nobody waits for. Never waits: it is made while replies are being handled, too. */
 void td_tell(td_client *c, Td__Wire__Call *call);
 /* Stop expecting it. */
 void td_forget_wait(td_client *c, td_wait *w);

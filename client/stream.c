@@ -386,7 +386,12 @@ void td_tell(td_client *c, Td__Wire__Call *call)
     td_wait *w = calloc(1, sizeof *w);
     if (!w) return;
     w->heap = true;
-    if (td_ask(c, call, -1, w) && !w->serial) free(w);
+    if (td_ask_later(c, call, -1, w)) {
+        if (!w->serial) free(w);
+        return;
+    }
+    int rc = td_writer_flush(&c->writer, c->socket, true, NULL); /* what the socket does not take goes with the next */
+    if (rc < 0) lose_errno(c, -rc);
 }
 
 void td_forget_wait(td_client *c, td_wait *w)
