@@ -22,7 +22,8 @@
  * the last error are each thread's own. A call that waits for the future (td_open and the queues with a timeout) holds
  * up the stream of its connection: give it a connection of its own when other threads must go on.
  *
- * fork(): the child's handles stay valid and its client is one of its own. Memory that was mapped stays mapped.
+ * fork(): the child's handles stay valid and its client is one of its own. Memory that was mapped stays mapped. A lease
+ * stays the parent's: the child can free it, and put nothing into it. With vfork() and posix_spawn() nothing happens.
  *
  * The ops themselves (td_add, td_sum, ...) are in client/tensord_ops.h, made from the op table. C needs C11 with GNU
  * expressions (gcc, clang), C++ needs C++11. */
@@ -215,7 +216,8 @@ TD_API size_t td_element_size(td_dtype dtype);
 TD_API const char *td_dtype_text(td_dtype dtype); /* "float32" */
 
 /* A scope releases at its end what this thread made since its begin, except what was kept. Scopes nest; they are
- * ended in the opposite order, by the thread that began them.
+ * ended in the opposite order, by the thread that began them. What lies in a scope is kept or given away by that
+ * thread; another that wants to go on with it takes a reference of its own (td_retain).
  *
  *     td_scope s;
  *     td_scope_begin(&s);
@@ -234,12 +236,13 @@ TD_API td_array *td_keep(td_array *a);
 
 /* ---- values in --------------------------------------------------------------------------------------------------- */
 
-/* A tensor of the given shape with a copy of the row-major values at `data`. */
+/* A tensor of the given shape with a copy of the row-major values at `data` (as many bytes as shape and dtype say). */
 TD_API td_array *td_from_data(td_client *client, td_dtype dtype, td_ints shape, const void *data);
 
 /* Shared memory to fill in place: no copy is made of what is put. A lease of `bytes` gives warm memory; each td_put
  * announces a part of it as a tensor (byte offset a multiple of the element size), without a round trip. Free the lease
- * when all is put; what was put lives on, and all of it as long as one part does. Do not write to a part that was put.
+ * when all is put; what was put lives on, and all of it as long as one part does. Parts are views of one storage and
+ * share its version: to write one in place counts as a write to all. Do not write to a part that was put.
  * The next lease of the same size is fetched ahead. */
 typedef struct td_lease td_lease;
 TD_API td_lease *td_lease_new(td_client *client, size_t bytes);
@@ -324,7 +327,9 @@ enum {
     TD_COPY = 2
 }; /* td_publish: take the place of what has the name; publish a copy in service memory */
 
-/* A published tensor outlives its session. It is the same tensor for all: what one writes in place the others see. */
+/* A published tensor outlives its session. What td_open() gives is the same tensor for all who open it: what one writes
+ * in place the others see. One that lies in service memory (td_set_service, td_open) is published itself; of any other
+ * a copy is, and `a` stays apart from it: open the name to go on with what the others see. */
 TD_API int td_publish(td_array *a, const char *name, unsigned flags);
 /* Open a published tensor. Waits for the name up to timeout_ms (0: it must be there; < 0: for ever). */
 TD_API td_array *td_open(td_client *client, const char *name, int timeout_ms);
@@ -451,6 +456,10 @@ inline td_arg td_arg_of(long long v)
 {
     return td_arg_int(v);
 }
+inline td_arg td_arg_of(unsigned long long v)
+{
+    return td_arg_int((int64_t)v);
+}
 inline td_arg td_arg_of(float v)
 {
     return td_arg_float(v);
@@ -458,6 +467,10 @@ inline td_arg td_arg_of(float v)
 inline td_arg td_arg_of(double v)
 {
     return td_arg_float(v);
+}
+inline td_arg td_arg_of(long double v)
+{
+    return td_arg_float((double)v);
 }
 inline td_arg td_arg_of(td_scalar v)
 {
@@ -489,6 +502,7 @@ inline td_list td_list_of(std::initializer_list<td_array *> l)
                  bool: td_arg_bool,          \
                  float: td_arg_float,        \
                  double: td_arg_float,       \
+                 long double: td_arg_float,  \
                  td_scalar: td_arg_scalar,   \
                  td_arg: td_arg_same,        \
                  default: td_arg_int)(td_x_); \

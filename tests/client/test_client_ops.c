@@ -65,6 +65,7 @@ static void similar_calls_differ(void)
         CHECK_VALUES(td_add(row, row), 20, 40);
         CHECK_VALUES(td_add(f, 1), 2, 3, 4, 5);
         CHECK_VALUES(td_add(f, 1.5), 2.5, 3.5, 4.5, 5.5);
+        CHECK_VALUES(td_add(f, 1.5L), 2.5, 3.5, 4.5, 5.5);
         CHECK_VALUES(td_add(1, f, 3), 4, 7, 10, 13);
         CU_ASSERT_EQUAL(td_dtype_of(td_add(i, 1)), TD_INT32);
         CU_ASSERT_EQUAL(td_dtype_of(td_add(i, 1.0)), TD_FLOAT32);

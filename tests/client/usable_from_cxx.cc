@@ -18,6 +18,7 @@ int main()
     td_array *y = td_add(td_mul(x, 2), td_reshape(td_ones(c, td_dims(n), TD_FLOAT32), td_dims(1, -1)));
     td_array *z = td_cat(td_arrays(y, td_sub(1, y, td_int(2)), td_where(td_gt(y, 0), y, false)), 1);
     td_array *w = td_clamp(z, td_none(), 2.5f);
+    td_release(td_add(td_add(z, 2.5L), 2ULL));
     int made = td_unbind(x, 2, rows);
     float v[18] = {};
     if (td_read(w, v, sizeof v)) std::fprintf(stderr, "%s\n", td_last_error()->message);
