@@ -85,7 +85,9 @@ static long sleep_for_bell(td_client *c, waiting *w, int ms, td_error *e)
     td_ring_sleep(&k->ring);
     if (!came(w)) {
         struct pollfd p = {c->socket, POLLIN, 0};
-        n = poll(&p, 1, ms) > 0 ? td_reader_bells(&c->reader, e) : -ETIMEDOUT;
+        n = poll(&p, 1, ms) <= 0            ? -ETIMEDOUT
+            : td_reader_expects(&c->reader) ? -EAGAIN /* its frame is about to come, and the next descriptor after */
+                                            : td_reader_bells(&c->reader, e);
     }
     td_ring_wake(&k->ring);
     td_patience_slept(&k->patience, td_patience_now() - began);

@@ -192,7 +192,6 @@ void td_reader_use_ring(td_reader *r, td_ring *ring, int socket)
 long td_reader_bells(td_reader *r, td_error *e)
 {
     uint8_t bells[256];
-    if (r->fd_received >= 0) return -EAGAIN; /* its frame comes first */
     return receive(r, r->socket, bells, sizeof bells, true, e);
 }
 

@@ -61,8 +61,14 @@ int td_reader_next(td_reader *r, td_frame *f, td_error *e);
 /* From here on bytes come through the ring; what the socket brought behind the frame in hand was bells. */
 void td_reader_use_ring(td_reader *r, td_ring *ring, int socket);
 /* With a ring: take bells off the socket, without waiting. >0: there were some; 0: end of file; -EAGAIN: none; other
- * errors as above. */
+ * errors as above, such as a second descriptor while the frame of the first has not been read: who may get several
+ * reads its frames first (td_reader_expects). */
 long td_reader_bells(td_reader *r, td_error *e);
+/* A descriptor came, and waits for its frame. */
+static inline bool td_reader_expects(const td_reader *r)
+{
+    return r->fd_received >= 0;
+}
 /* Bytes that are buffered but not consumed. */
 uint32_t td_reader_buffered(const td_reader *r);
 /* Is a whole frame waiting? */

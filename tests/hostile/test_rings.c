@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -334,8 +335,50 @@ static void written_before_the_end(void)
     back_to_normal();
 }
 
+/* Processor time that the daemon has used, in ticks. */
+static long daemon_ticks(void)
+{
+    char path[64], line[1024];
+    unsigned long user = 0, system = 0;
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)d.pid);
+    FILE *f = fopen(path, "re");
+    const char *p = f && fgets(line, sizeof line, f) ? strrchr(line, ')') : NULL;
+    if (f) fclose(f);
+    if (!p || sscanf(p, ") %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &user, &system) != 2) return -1;
+    return (long)(user + system);
+}
+
+/* A descriptor whose frame never comes, and bells behind it: nothing to do is no reason to be busy. */
+static void a_descriptor_without_its_frame(void)
+{
+    ringer x;
+    ringer_open(&x, sizeof(td_ring_memory));
+    to_ring(&x);
+    Td__Wire__Import import = TD__WIRE__IMPORT__INIT;
+    import.announce = true;
+    Td__Wire__Call call = TD__WIRE__CALL__INIT;
+    call.serial = 7;
+    call.import = &import;
+    uint8_t *p = td_writer_begin(&x.writer, 256);
+    td_writer_end(&x.writer, td__wire__call__pack(&call, p), TD_FRAME_CALL, -1);
+    CU_ASSERT_TRUE(answered(&x, 7));
+    int fd = memfd_create("x", MFD_CLOEXEC);
+    CU_ASSERT_TRUE(raw_bytes_fds(&x.r, "", 1, &fd, 1));
+    CU_ASSERT_TRUE(raw_bytes(&x.r, "bells", 5));
+    test_sleep_ms(100);
+    long before = daemon_ticks();
+    test_sleep_ms(500);
+    CU_ASSERT_TRUE(before >= 0 && daemon_ticks() - before < 20);
+    send_status(&x, 8);
+    CU_ASSERT_TRUE(answered(&x, 8)); /* it goes on all the same */
+    close(fd);
+    ringer_close(&x);
+    back_to_normal();
+}
+
 TD_CUNIT_MAIN_WITH("rings", start, stop, {"wrong leases", wrong_leases},
                    {"it works and is counted", works_and_is_counted}, {"its lease is taken", lease_is_taken},
                    {"impossible positions", impossible_positions}, {"words at random", words_at_random},
                    {"bad frames", bad_frames}, {"bells without end", bell_ringer}, {"never reads", never_reads},
-                   {"written before the end", written_before_the_end})
+                   {"written before the end", written_before_the_end},
+                   {"a descriptor without its frame", a_descriptor_without_its_frame})
