@@ -162,7 +162,7 @@ static inline td_arg td_arg_float(double v)
 static inline td_arg td_arg_scalar(td_scalar v)
 {
     td_arg a;
-    a.kind = (td_arg_kind)(TD_ARG_BOOL + v.kind), a.im = v.im;
+    a.kind = (td_arg_kind)((int)TD_ARG_BOOL + (int)v.kind), a.im = v.im;
     if (v.kind >= TD_S_FLOAT) a.re = v.re;
     else a.i = v.i;
     return a;
@@ -493,10 +493,14 @@ inline td_list td_list_of(std::initializer_list<td_array *> l)
 #define td_arrays(...) td_list_of({__VA_ARGS__})
 #else
 /* clang-format off */
-#define TD_ARG(x)                            \
+/* Each use has a variable of its own: they nest, and are not to shadow each other. */
+#define TD_ARG(x) TD_ARG_COUNTED_(x, __COUNTER__)
+#define TD_ARG_COUNTED_(x, n) TD_ARG_NUMBERED_(x, n)
+#define TD_ARG_NUMBERED_(x, n) TD_ARG_NAMED_(x, td_x_##n)
+#define TD_ARG_NAMED_(x, v)                  \
     __extension__({                          \
-        __auto_type td_x_ = (x);             \
-        _Generic(td_x_,                      \
+        __auto_type v = (x);                 \
+        _Generic(v,                          \
                  td_array *: td_arg_array,   \
                  void *: td_arg_void,        \
                  bool: td_arg_bool,          \
@@ -505,7 +509,7 @@ inline td_list td_list_of(std::initializer_list<td_array *> l)
                  long double: td_arg_float,  \
                  td_scalar: td_arg_scalar,   \
                  td_arg: td_arg_same,        \
-                 default: td_arg_int)(td_x_); \
+                 default: td_arg_int)(v);    \
     })
 /* clang-format on */
 #define td_dims(...)                                                                                                   \
