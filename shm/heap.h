@@ -47,6 +47,9 @@ void td_heap_free(td_heap *h);
  * that a process may still have its segments mapped writable: then they are not recycled until td_heap_unmapped(). */
 void td_heap_orphan(td_heap *h, bool mapped);
 void td_heap_unmapped(td_heap *h);
+/* A process may go on writing to its segments, and nobody will know for how long: they go back to the system one day,
+ * and to no other heap. */
+void td_heap_distrust(td_heap *h);
 
 /* 0 and *out, or TD_WAIT_GROW with *lack = bytes of the segment it wants (create it and td_heap_adopt it, then ask
  * again), or TD_E_MEMORY when the budget does not allow it. A request of 0 bytes gives an extent of TD_EXTENT_ALIGN. */

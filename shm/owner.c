@@ -103,6 +103,11 @@ void td_heap_unmapped(td_heap *h)
     td_heap_end_if_done(h);
 }
 
+void td_heap_distrust(td_heap *h)
+{
+    for (td_arena_segment *a = h->segments; a; a = a->next) a->segment->foreign = true;
+}
+
 int td_heap_reserve(td_heap *h, uint64_t size, td_error *e)
 {
     td_budget *b = h->budget;

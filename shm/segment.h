@@ -16,7 +16,7 @@ typedef struct td_segment {
     uint32_t id; /* number in the daemon; reused only with another generation */
     uint32_t generation;
     uint8_t kind, backend;
-    bool foreign;        /* a client made it: never recycled */
+    bool foreign;        /* a client made it, or may go on writing to it: never recycled */
     int fd;              /* writable descriptor (memfd of a service segment: writes are sealed) */
     int read_fd;         /* read-only descriptor for those who may only read */
     unsigned char *base; /* the daemon's own mapping, 2 MiB aligned when the size allows */

@@ -115,6 +115,7 @@ td_watch *td_watch_ref(td_server *s, int socket, uint32_t pid);
 void td_watch_unref(td_watch *w);
 /* Its memory may be mapped until the process ends. Takes the heap over. */
 void td_watch_keep(td_watch *w, td_heap *heap);
+/* False when it is known to have ended. (A process of another pid namespace cannot be watched before Linux 6.5.) */
 bool td_watch_alive(const td_watch *w);
 
 #endif

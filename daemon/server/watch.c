@@ -111,14 +111,15 @@ void td_watch_unref(td_watch *w)
 
 bool td_watch_alive(const td_watch *w)
 {
-    return w && !w->gone && w->fd >= 0;
+    return !w || !w->gone;
 }
 
 void td_watch_keep(td_watch *w, td_heap *heap)
 {
     if (!heap) return;
-    kept *k = td_watch_alive(w) ? malloc(sizeof *k) : NULL;
+    kept *k = w && w->fd >= 0 && !w->gone ? malloc(sizeof *k) : NULL;
     if (!k) {
+        if (td_watch_alive(w)) td_heap_distrust(heap); /* nobody will tell when it ends */
         td_heap_unmapped(heap);
         return;
     }

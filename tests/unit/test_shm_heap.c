@@ -376,6 +376,24 @@ static void orphans(void)
     CU_ASSERT_EQUAL(b.committed, 0);
 }
 
+/* Nobody knows when the process ends that may write there: none of it is for anybody else. */
+static void distrusted(void)
+{
+    td_budget b;
+    td_budget_init(&b, 256 * MIB, TD_SHM_MEMFD);
+    td_heap *h = heap(&b);
+    td_extent x = get(h, 100), y = get(h, 20 * MIB);
+    x.segment->shared = y.segment->shared = 1;
+    td_heap_orphan(h, true);
+    td_heap_release(h, &y);
+    td_heap_distrust(h);
+    td_heap_unmapped(h);
+    td_heap_release(h, &x);
+    CU_ASSERT_EQUAL(b.warm_bytes, 0);
+    CU_ASSERT_EQUAL(b.committed, 0);
+    td_budget_deinit(&b);
+}
+
 static unsigned disposed;
 static void dispose(td_segment *s, void *arg)
 {
@@ -404,5 +422,5 @@ TD_CUNIT_MAIN("shm_heap", {"random work against a model", against_a_model}, {"a 
               {"grows from small", grows_from_small}, {"grows gently near the limit", grows_gently_near_the_limit},
               {"warm memory is reused", warm_is_reused}, {"another uid gets none of it", another_uid_gets_none_of_it},
               {"full is an error", full_is_an_error}, {"a segment made elsewhere", grown_elsewhere},
-              {"what clients map stays", what_clients_map_stays}, {"orphans", orphans},
+              {"what clients map stays", what_clients_map_stays}, {"orphans", orphans}, {"distrusted", distrusted},
               {"disposal is handed on", disposal_is_handed_on})
