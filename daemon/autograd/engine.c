@@ -100,7 +100,7 @@ static void capture(td_backward *b, uint32_t at)
     }
 }
 
-/* .grad of intermediates: replaced, not accumulated over calls? No: accumulated, as for leaves. */
+/* .grad of intermediates: accumulated over calls, as that of leaves is. */
 static int retain(td_backward *b, td_bnode *n, td_error *e)
 {
     int err = 0;

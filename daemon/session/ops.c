@@ -7,20 +7,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* The op fails: its new outputs get the cause; without any (in place, steps) the session remembers it. Takes over
- * nothing. */
+/* The op fails: its new outputs get the cause, and the session remembers it for the next sync. Takes over nothing. */
 static int fail_outputs(td_session *s, const td_record *r, td_cause *cause, td_error *e)
 {
-    bool told = false;
     if (!(r->flags & TD_RF_OUT)) {
         for (unsigned i = 0; i < r->nout; i++) {
             if (td_objects_check_free(&s->objects, r->out[i], NULL)) continue;
             int rc = td_objects_bind(&s->objects, r->out[i], NULL, td_cause_ref(cause), e);
             if (rc) return rc;
-            told = true;
         }
     }
-    (void)told;
     td_session_failed(s, cause);
     return TD_OK;
 }
