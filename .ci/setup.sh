@@ -12,10 +12,11 @@ unset TENSORD_SOCKET
 # The one list of what the project needs. A program or a pkg-config module stands for each package elsewhere.
 packages='gcc:cc libc6-dev:stdio.h meson:meson ninja-build:ninja pkg-config:pkg-config python3:python3
     protobuf-c-compiler:protoc-c libuv1-dev:libuv.pc libprotobuf-c-dev:libprotobuf-c.pc libopenblas-dev:openblas.pc
-    libdnnl-dev:dnnl.h libcunit1-dev:cunit.pc uthash-dev:uthash.h zlib1g-dev:zlib.pc'
+    libdnnl-dev:dnnl.h libcunit1-dev:cunit.pc uthash-dev:uthash.h zlib1g-dev:zlib.pc
+    python3-dev:python3.pc'
 
-# And for the Python package and its tests; without them it is not built, and its tests are skipped.
-python_packages='python3-dev:python3-dev.installed python3-pytest:python3-pytest.installed python3-numpy:python3-numpy.installed mypy:mypy'
+# And for the tests of the Python package; without them they are skipped.
+python_packages='python3-pytest:python3-pytest.installed python3-numpy:python3-numpy.installed mypy:mypy'
 
 die() {
     echo "${0##*/}: $*" >&2
@@ -62,18 +63,28 @@ progress() {
     fi
 }
 
-# build DIRECTORY [meson options]: configure once, build what has changed.
+# build DIRECTORY [meson options]: configure once, build what has changed. Meson remembers what it did not find: when
+# Python's headers came later, it must be told to look again.
 build() {
     local dir=$1 log
     shift
     if [ ! -e "$root/$dir/build.ninja" ]; then
         echo "configuring $dir"
-        log=$(cd "$root" && meson setup "$dir" "$@" 2>&1) || {
+        # Debian's directory for libraries, where its pkg-config and linker look; meson knows it only with dpkg-dev.
+        local triplet=$(cc -print-multiarch 2>/dev/null)
+        log=$(cd "$root" && meson setup "$dir" ${triplet:+-Dlibdir=lib/$triplet} "$@" 2>&1) || {
             echo "$log" | tail -n 20 >&2
             die "meson could not configure $dir"
         }
     elif [ $# -gt 0 ]; then
         log=$(cd "$root" && meson configure "$dir" "$@" 2>&1) || die "meson refused the options $*: $log"
+    fi
+    if [ /var/lib/dpkg/info/python3-dev.list -nt "$root/$dir/looked-for-python" ] &&
+        ! grep -q client/python/tensord/_C "$root/$dir/build.ninja"; then
+        touch "$root/$dir/looked-for-python"
+        echo "configuring $dir again, with Python"
+        log=$(cd "$root" && meson configure --clearcache "$dir" 2>&1 && meson setup --reconfigure "$dir" 2>&1) ||
+            die "meson could not configure $dir again: $log"
     fi
     echo "building $dir"
     ninja -C "$root/$dir" 2>&1 | progress || die "the build of $dir failed"
