@@ -6,6 +6,7 @@ Invariant that it keeps: a file includes its own room and the rooms to its right
 Each fault is printed as FILE:LINE: what is wrong."""
 import os
 import re
+import subprocess
 import sys
 
 RIGHT = ["daemon/server", "daemon/session", "daemon/service", "daemon/sched", "daemon/graph", "daemon/autograd",
@@ -65,7 +66,10 @@ def generated(name):
 
 
 def check_top(root):
-    names = [n for n in os.listdir(root) if not n.startswith((".", "build"))]
+    """What a user keeps there for himself (a program, a virtual environment) is no fault: where git can tell, it is asked."""
+    git = subprocess.run(["git", "-C", root, "ls-files", "-z"], capture_output=True, text=True)
+    found = {path.split("/")[0] for path in git.stdout.split("\0") if path} or set(os.listdir(root))
+    names = [n for n in sorted(found) if not n.startswith((".", "build"))]
     return [f"{n}:1: does not belong at the top of the tree" for n in names if n not in TOP], len(names)
 
 

@@ -1,6 +1,7 @@
 """Run one file of tests: run.py FILE built|absent|thread. The last lines say what was skipped and why, and count."""
 import os
 import sys
+import tempfile
 
 sys.dont_write_bytecode = True
 
@@ -46,7 +47,8 @@ def main(path, state):
         return skip(name, "pytest is not there (Debian: python3-pytest)")
     count = Count(name)
     quiet = ["-q", "-p", "no:cacheprovider", "-p", "no:hypothesispytest", "-W", "error", "--no-header", "--tb=short"]
-    status = pytest.main([*quiet, path], plugins=[count])
+    with tempfile.TemporaryDirectory() as place:  # pytest by itself keeps what its tests wrote
+        status = pytest.main([*quiet, "--basetemp", place + "/pytest", path], plugins=[count])
     for what, why in count.skipped:
         print(f"SKIP {what}: {why}")
     print(f"suite python_{name}: {count.passed} passed, {count.failed} failed, {len(count.skipped)} skipped")
