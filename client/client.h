@@ -99,7 +99,8 @@ struct td_client {
     char version[32];
     uint32_t pid, session;
     uint64_t token, inline_limit;
-    bool rings; /* the daemon takes them */
+    bool rings;    /* the daemon takes them */
+    bool launched; /* the daemon is a private one, started by us */
     td_link link;
     int lost; /* 0, or the code that every call returns from now on; `why` has the words */
     td_error why;
@@ -186,8 +187,13 @@ int td_dial(const char *path, td_error *e);
 /* ---- launch.c ---- */
 /* Start a private daemon; returns a connected socket and its path, or -1. */
 int td_launch(char path[108], td_error *e);
+/* Something another process was to bring is not here, and the daemon is a private one: add to the last error that the
+ * other process may have one too. */
+void td_hint_private(const td_client *c);
 /* It did not come up: remove its socket and directory. */
 void td_launch_undo(const char *path);
+/* A private daemon that was killed could not remove its directory; do it, when nobody listens there. */
+void td_launch_sweep(const char *path);
 
 /* ---- stream.c: all under the lock ---- */
 /* Count a record into the batch; sends the batch when it is full. */

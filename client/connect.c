@@ -211,6 +211,18 @@ static int find_daemon(const char *named, char path[108], bool *launched, td_err
     return s;
 }
 
+void td_hint_private(const td_client *c)
+{
+    td_error *e = (td_error *)td_last_error();
+    size_t n = strlen(e->message);
+    if (!c->launched || (e->code != TD_E_NOT_FOUND && e->code != TD_E_TIMEOUT)) return;
+    snprintf(
+        e->message + n, sizeof e->message - n,
+        ". This program's daemon is a private one, which other programs do not find: start tensord before them all, or "
+        "give them TENSORD_SOCKET=%s",
+        c->path);
+}
+
 TD_API td_client *td_connect(const char *path)
 {
     td_error *e = td_thread_error();
@@ -223,6 +235,7 @@ TD_API td_client *td_connect(const char *path)
     int s = find_daemon(path, c->path, &launched, e);
     int rc = s < 0 ? e->code : td_shake_hands(c, s, 0, 0, e);
     if (!rc) rc = td_fork_register(c, e);
+    c->launched = launched;
     if (!rc) {
         td_clear_error();
         return c;

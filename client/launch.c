@@ -87,6 +87,14 @@ void td_launch_undo(const char *path)
     rmdir(directory);
 }
 
+void td_launch_sweep(const char *path)
+{
+    td_error e = {0};
+    int s = td_dial(path, &e);
+    if (s >= 0) close(s);
+    else if (e.code == TD_E_NOT_FOUND) td_launch_undo(path);
+}
+
 /* A listening socket in a directory of its own, or -1. */
 static int listen_private(char path[108], td_error *e)
 {

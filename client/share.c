@@ -2,6 +2,7 @@
 #include "client/client.h"
 
 #include <stdio.h>
+#include <string.h>
 #include <sys/random.h>
 
 TD_API int td_publish(td_array *a, const char *name, unsigned flags)
@@ -47,6 +48,10 @@ TD_API int td_send(td_array *a, char handle[TD_HANDLE_TEXT], int lasts_ms)
 
 TD_API td_array *td_take(td_client *c, const char *handle, int timeout_ms)
 {
+    if (!handle || strncmp(handle, "handle/", 7) != 0) {
+        td_raise(TD_E_INVALID, "take", "'%s' is no handle from td_send()", handle ? handle : "NULL");
+        return NULL;
+    }
     return td_open(c, handle, timeout_ms);
 }
 
@@ -89,6 +94,7 @@ TD_API td_array *td_open(td_client *c, const char *name, int timeout_ms)
         if (!rc) {
             td_array_announce(a);
         } else {
+            td_hint_private(c);
             td_abandon(c, &w, 1, &a);
             a = NULL;
         }

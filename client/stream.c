@@ -53,7 +53,10 @@ void td_lose(td_client *c, int code, const char *format, ...)
 static void lose_errno(td_client *c, int err)
 {
     if (err == EPIPE || err == ECONNRESET)
-        td_lose(c, TD_E_LOST, "the connection to the daemon (pid %u, %s) was closed", c->pid, c->path);
+        td_lose(c, TD_E_LOST,
+                "the connection to the daemon (pid %u, %s) was closed: it ended or was killed; "
+                "what it held is gone; connect again",
+                c->pid, c->path);
     else td_lose(c, TD_E_LOST, "the connection to the daemon (pid %u, %s) failed: %s", c->pid, c->path, strerror(err));
 }
 

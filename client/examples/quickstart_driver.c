@@ -135,6 +135,7 @@ int main(int argc, char **argv)
     td_queue *work = td_queue_open(c, "quickstart/work", 0, TD_CONSUMER);
     check("the queues", reports && work);
     say("a private tensord %s runs as process %u", td_daemon_version(c), td_daemon_pid(c));
+    say("to look into it meanwhile: %s/../tensorctl --socket %s top", programs, td_socket_path(c));
 
     static const char *const who[] = {"trainer", "loader 1", "loader 2"};
     pid_t train[3] = {start("trainer", &o, who[0], 0, 1, -1), start("loader", &o, who[1], 0, 2, -1),

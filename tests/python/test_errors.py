@@ -81,6 +81,7 @@ def test_the_daemon_dies():
         import os, signal, time, tensord as td
         x = td.ones(3)
         x.tolist()
+        path = td.connection()["path"]
         os.kill(td.connection()["pid"], signal.SIGKILL)
         for _ in range(1000):
             try:
@@ -91,9 +92,9 @@ def test_the_daemon_dies():
                 break
         del x
         td.connect()
-        print(td.ones(2).tolist())
+        print(td.ones(2).tolist(), "left behind:", os.path.exists(os.path.dirname(path)))
     """)
-    assert r.stdout == "lost: True True\n[1.0, 1.0]\n" and r.stderr == "", r.stderr
+    assert r.stdout == "lost: True True\n[1.0, 1.0] left behind: False\n" and r.stderr == "", r.stderr
 
 
 def test_no_daemon():
