@@ -50,6 +50,36 @@ def test_what_was_asked_at_the_end_is_done():
     td.drop("end/a")
 
 
+def test_an_error_that_nobody_asked_about_is_told_at_the_end():
+    r = script("""
+        import tensord as td
+        w = td.ones(3, requires_grad=True)
+        w += 1
+    """)
+    assert "leaf" in r.stderr and "asked for at" in r.stderr and r.returncode == 0, r.stderr
+    r = script("""
+        import tensord as td
+        w = td.ones(3, requires_grad=True)
+        w += 1
+        try: td.sync()
+        except td.AutogradError: pass
+    """)
+    assert r.stderr == "", "it was told before"
+
+
+def test_the_end_waits_for_no_thread():
+    began = time.monotonic()
+    r = script("""
+        import threading, time, tensord as td
+        q = td.Queue("process/nobody")
+        threading.Thread(target=q.get, daemon=True).start()
+        time.sleep(0.2)
+        td.ones(3)
+    """)
+    assert r.returncode == 0 and "Error" not in r.stderr, r.stderr
+    assert time.monotonic() - began < 20
+
+
 def _child(conn, name):
     t = td.open(name)
     t.add_(1)

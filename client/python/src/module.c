@@ -5,6 +5,7 @@
 #include "client/python/src/py.h"
 
 #include <string.h>
+#include <time.h>
 
 tdpy_state tdpy;
 
@@ -20,11 +21,18 @@ static void take_up_gil(void *state)
     PyEval_RestoreThread(state);
 }
 
-/* Asked in every wait: a handler that raises (Ctrl-C) ends it. */
+static int64_t now_ms(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+/* Asked in every wait: a handler that raises (Ctrl-C) ends it, and at the end of the program time does. */
 static bool stop(void *ignored)
 {
     (void)ignored;
-    return PyErr_CheckSignals() != 0;
+    return PyErr_CheckSignals() != 0 || (tdpy.patience && now_ms() > tdpy.patience);
 }
 
 static bool leave_at_exit(void)
@@ -32,7 +40,7 @@ static bool leave_at_exit(void)
     static bool done;
     if (done) return true;
     PyObject *module = PyImport_ImportModule("tensord._C"), *atexit = PyImport_ImportModule("atexit");
-    PyObject *goodbye = module ? PyObject_GetAttrString(module, "disconnect") : NULL;
+    PyObject *goodbye = module ? PyObject_GetAttrString(module, "_goodbye") : NULL;
     PyObject *kept = goodbye && atexit ? PyObject_CallMethod(atexit, "register", "O", goodbye) : NULL;
     done = kept != NULL;
     Py_XDECREF(module);
@@ -83,6 +91,25 @@ static PyObject *disconnect_function(PyObject *module, PyObject *ignored)
     td_disconnect(before);
     td_clear_error();
     return PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
+}
+
+/* The end of the program. An error that nobody has asked about would be lost, and a program that did nothing of what it
+ * says would look well: it is printed now. Another thread may hold the stream for ever (a queue's get), so this waits
+ * for a second at most; and not at all when the program ends by an exception. */
+static PyObject *goodbye(PyObject *module, PyObject *ignored)
+{
+    if (!tdpy.client || PySys_GetObject("last_type")) return disconnect_function(module, ignored);
+    tdpy.patience = now_ms() + 1000;
+    int rc = td_sync(tdpy.client);
+    bool tell = rc && rc != TD_E_CANCELLED && rc != TD_E_LOST && rc != TD_E_PROTOCOL;
+    PyObject *type = NULL, *value = NULL, *trace = NULL;
+    if (tell) tdpy_fail();
+    PyErr_Fetch(&type, &value, &trace);
+    PyObject *done = disconnect_function(module, ignored);
+    if (!type) return done;
+    Py_XDECREF(done);
+    PyErr_Restore(type, value, trace);
+    return NULL;
 }
 
 static PyObject *sync_function(PyObject *module, PyObject *ignored)
@@ -233,13 +260,14 @@ static PyMethodDef functions[] = {
      "connection()\n--\n\nWhere this process is connected: path, version, pid, session; None before the first tensor."},
     {"status", status_function, METH_VARARGS,
      "status(what='status', /)\n--\n\nTables of the daemon as lists of dicts: status, sessions, tensors, names, "
-     "queues, ops, segments."},
+     "queues, segments."},
     {"get_default_dtype", get_default_dtype, METH_NOARGS,
      "get_default_dtype()\n--\n\nThe dtype that floats of Python become."},
     {"set_default_dtype", set_default_dtype, METH_O,
      "set_default_dtype(dtype, /)\n--\n\nThe dtype that floats of Python become."},
     {"promote_types", promote_types, METH_VARARGS,
      "promote_types(type1, type2, /)\n--\n\nThe common dtype of tensors of two dtypes."},
+    {"_goodbye", goodbye, METH_NOARGS, NULL},
     {"_set_package", set_package, METH_O, NULL},
     {"_here", here, METH_NOARGS, NULL},
     {NULL, NULL, 0, NULL}};

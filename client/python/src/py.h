@@ -30,6 +30,7 @@ typedef struct tdpy_state {
     PyObject *errors[TD_CODE_COUNT]; /* exception classes by code */
     PyObject *package;               /* the folder of the package, as a str; NULL until it is known */
     td_client *client;               /* NULL: not connected yet */
+    int64_t patience;                /* the program ends: waits end then, in milliseconds of the monotonic clock */
     td_dtype default_dtype;
 } tdpy_state;
 extern tdpy_state tdpy;
