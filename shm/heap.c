@@ -62,11 +62,17 @@ static int full(td_heap *h, uint64_t bytes, td_error *e)
 {
     const td_budget *b = h->budget;
     const double mib = 1 << 20;
+    if (bytes > b->limit)
+        return td_fail(
+            e, TD_E_MEMORY,
+            "%.1f MiB wanted, more than the %.1f MiB that tensord may take in all; start it with more --memory, "
+            "or ask for less",
+            bytes / mib, b->limit / mib);
     return td_fail(
         e, TD_E_MEMORY,
-        "memory is full: %llu bytes wanted, %.1f of %.1f MiB committed, %.1f MiB in use (%.1f MiB of it in this heap); "
+        "memory is full: %.1f MiB wanted, %.1f of %.1f MiB committed, %.1f MiB in use (%.1f MiB of it in this heap); "
         "free tensors, or start tensord with more --memory",
-        (unsigned long long)bytes, b->committed / mib, b->limit / mib, b->used / mib, h->used / mib);
+        bytes / mib, b->committed / mib, b->limit / mib, b->used / mib, h->used / mib);
 }
 
 /* The slow way: no free chunk fits. */

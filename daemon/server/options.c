@@ -142,6 +142,17 @@ static int set_size(uint64_t *size, const char *option, const char *text, td_err
     return td_fail(e, TD_E_INVALID, "%s takes a size of at least 1M, as 512M or 8G, not '%s'", option, text);
 }
 
+/* What getopt_long() stumbled over: `said` is the word before the next one; `letter` is a known option's, or a letter
+ * that is none. */
+static int bad_option(const char *said, int letter, td_error *e)
+{
+    bool is_long = strncmp(said, "--", 2) == 0;
+    if (letter && is_long)
+        return td_fail(e, TD_E_INVALID, "%s: its value is missing, or it takes none; see `tensord --help`", said);
+    if (is_long) return td_fail(e, TD_E_INVALID, "there is no option %s; `tensord --help` lists them", said);
+    return td_fail(e, TD_E_INVALID, "there is no option -%c; `tensord --help` lists them", letter);
+}
+
 static int set_option(td_options *o, int which, const char *text, td_error *e)
 {
     char *end;
@@ -168,7 +179,7 @@ static int set_option(td_options *o, int which, const char *text, td_error *e)
     case 'l': return set_level(o, text, e);
     case 'V': o->version = true; return TD_OK;
     case 'h': o->help = true; return TD_OK;
-    default: return td_fail(e, TD_E_INVALID, "unknown option or missing value; `tensord --help` lists them");
+    default: return bad_option(text, optopt, e);
     }
 }
 
@@ -192,7 +203,7 @@ int td_options_parse(td_options *o, int argc, char **argv, td_error *e)
     *o = (td_options){.listen_fd = -1, .log = TD_LOG_WARN, .shm = TD_SHM_MEMFD};
     opterr = 0;
     for (int c; (c = getopt_long(argc, argv, "hV", longs, NULL)) != -1;) {
-        int rc = set_option(o, c, optarg, e);
+        int rc = set_option(o, c, c == '?' ? argv[optind - 1] : optarg, e);
         if (rc) return rc;
     }
     if (optind < argc) return td_fail(e, TD_E_INVALID, "'%s' is no option; `tensord --help` lists them", argv[optind]);

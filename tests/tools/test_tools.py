@@ -203,6 +203,8 @@ class Daemon(Place):
                       ["--socket", "/" + "x" * 200]):
             run = ask(*wrong)
             self.assertEqual((run.returncode, len(run.stderr.splitlines())), (2, 1), wrong)
+        for wrong, named in ((["--fly"], "--fly"), (["--memory"], "--memory"), (["--private=3"], "--private=3"), (["-xh"], "-x;")):
+            self.assertIn(named, ask(*wrong).stderr)
 
     def test_one_socket_one_daemon(self):
         p = self.serve()
