@@ -24,7 +24,7 @@ TD_API int td_publish(td_array *a, const char *name, unsigned flags)
     return rc;
 }
 
-TD_API int td_send(td_array *a, char handle[TD_HANDLE_TEXT], int lasts_ms)
+static int send_handle(td_array *a, char handle[TD_HANDLE_TEXT], int lasts_ms, bool lend)
 {
     uint64_t random[2];
     if (!a) return td_raise_null("send", "the array");
@@ -38,12 +38,23 @@ TD_API int td_send(td_array *a, char handle[TD_HANDLE_TEXT], int lasts_ms)
     p.name = handle;
     p.id = a->id;
     p.lasts_ms = lasts_ms > 0 ? (uint32_t)lasts_ms : 1;
+    p.lend = lend;
     Td__Wire__Call call = TD__WIRE__CALL__INIT;
     call.publish = &p;
     td_tell(a->client, &call); /* who takes it waits for it */
     rc = td_push_all(a->client);
     td_leave(a->client);
     return rc;
+}
+
+TD_API int td_send(td_array *a, char handle[TD_HANDLE_TEXT], int lasts_ms)
+{
+    return send_handle(a, handle, lasts_ms, false);
+}
+
+TD_API int td_lend(td_array *a, char handle[TD_HANDLE_TEXT], int lasts_ms)
+{
+    return send_handle(a, handle, lasts_ms, true);
 }
 
 TD_API td_array *td_take(td_client *c, const char *handle, int timeout_ms)

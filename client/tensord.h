@@ -340,6 +340,10 @@ TD_API int td_drop(td_client *client, const char *name);
  * wait: what is wrong with the tensor is told to who takes it. */
 #define TD_HANDLE_TEXT 48
 TD_API int td_send(td_array *a, char handle[TD_HANDLE_TEXT], int lasts_ms);
+/* The same for memory that both sides write: who takes it may write the bytes of what is this session's, as this program
+ * may (a segment is mapped writable as a whole, so this is between programs that trust each other), and the handle lasts
+ * as long as this session and between once and twice `lasts_ms` more. */
+TD_API int td_lend(td_array *a, char handle[TD_HANDLE_TEXT], int lasts_ms);
 TD_API td_array *td_take(td_client *client, const char *handle, int timeout_ms);
 
 /* Queues hand tensors from process to process, in order, without a copy. */

@@ -11,6 +11,8 @@ typedef struct entry {
     td_name n; /* first: an entry is its name */
     td_service *service;
     td_deadline deadline; /* armed: for one taker */
+    uint32_t lasts_ms;
+    td_account *lender; /* the deadline counts from the end of this one's session; NULL: it counts */
     UT_hash_handle hh;
 } entry;
 
@@ -112,6 +114,7 @@ static void drop(td_service *s, entry *x)
     s->name_count--;
     td_account_discharge(x->n.account, 0, 1);
     td_account_unref(x->n.account);
+    td_account_unref(x->lender);
     td_tensor_unhold(x->n.tensor);
     free(x);
 }
@@ -129,7 +132,15 @@ int td_name_drop(td_service *s, const char *name, const td_account *who, td_erro
 static void expire(void *arg)
 {
     entry *x = arg;
-    drop(x->service, x);
+    if (!x->lender) {
+        drop(x->service, x);
+        return;
+    }
+    if (x->lender->ended) {
+        td_account_unref(x->lender);
+        x->lender = NULL;
+    }
+    td_deadline_arm(x->service, &x->deadline, x->lasts_ms, expire, x);
 }
 
 static bool is_waited_for(const td_service *s, const char *name)
@@ -139,13 +150,16 @@ static bool is_waited_for(const td_service *s, const char *name)
     return false;
 }
 
-int td_name_hand(td_service *s, const char *name, td_tensor *t, const td_account *who, uint32_t lasts_ms, td_error *e)
+int td_name_hand(td_service *s, const char *name, td_tensor *t, td_account *who, uint32_t lasts_ms, bool lent,
+                 td_error *e)
 {
     bool waited = is_waited_for(s, name);
     int rc = td_name_publish(s, name, t, who, false, e);
     if (rc) return rc;
     entry *x = find(s, name);
     x->service = s;
+    x->lasts_ms = lasts_ms;
+    x->lender = lent ? td_account_ref(who) : NULL;
     if (waited) drop(s, x);
     else td_deadline_arm(s, &x->deadline, lasts_ms, expire, x);
     return TD_OK;

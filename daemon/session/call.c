@@ -81,7 +81,8 @@ static int call_publish(td_session *s, uint64_t serial, const Td__Wire__Publish 
     int rc = td_session_check_lease(s, t->storage, e);
     if (rc) return rc;
     if (q->lasts_ms) {
-        rc = td_name_hand(s->service, q->name, t, s->account, q->lasts_ms, e);
+        if (q->lend && td_extent_heap(&t->storage->extent) == s->heap) t->storage->flags |= TD_SF_LENT;
+        rc = td_name_hand(s->service, q->name, t, s->account, q->lasts_ms, q->lend, e);
         if (!rc) td_reply_ok(s, serial);
         return rc;
     }

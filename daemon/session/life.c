@@ -248,7 +248,7 @@ td_heap *td_session_end(td_session *s, bool alive)
     if (s->next) s->next->prev = s->prev;
     s->all->count--;
     td_session_cancel_wait(s);
-    s->ended = true;
+    s->ended = s->account->ended = true;
     while (s->queues) td_queue_handle_free(s, s->queues, true);
     td_import_drop(s);
     td_write_leases_deinit(s);

@@ -170,8 +170,9 @@ void td_session_address(td_session *s, const td_storage *st, Td__Wire__Address *
     a->segment_size = g->size;
     a->offset = st->extent.offset;
     a->nbytes = st->nbytes;
-    a->writable = g->kind == TD_SEGMENT_SESSION && td_extent_heap(&st->extent) == s->heap;
-    if (a->writable) s->mapped = true;
+    bool own = td_extent_heap(&st->extent) == s->heap;
+    a->writable = g->kind == TD_SEGMENT_SESSION && (own || st->flags & TD_SF_LENT);
+    if (own && a->writable) s->mapped = true;
     if (*fd >= 0 || was_sent(s, g, a->writable)) return; /* one descriptor a frame: the client asks again for another */
     *fd = send_descriptor(s, g, a->writable);
     a->descriptor = *fd >= 0;

@@ -19,6 +19,7 @@ typedef struct td_account {
     uint32_t session; /* 0: the service, or a uid's account */
     uint32_t uid, pid;
     char name[32]; /* program of the peer, for messages */
+    bool ended;    /* its session has */
 } td_account;
 
 td_account *td_account_new(td_account *parent);
@@ -63,7 +64,8 @@ enum {                    /* td_storage.flags */
        TD_SF_LEASED = 4,  /* a write lease is open */
        TD_SF_MAPPED = 8,  /* some client was told its address */
        TD_SF_READONLY = 16, /* mapped for reading only: no op may write to it */
-       TD_SF_IMPORTED = 32  /* a client's own memory; holds descriptors, which its account counts */
+       TD_SF_IMPORTED = 32, /* a client's own memory; holds descriptors, which its account counts */
+       TD_SF_LENT = 64      /* its session lets whoever has the tensor map it writable */
 };
 
 typedef struct td_storage {

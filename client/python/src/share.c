@@ -49,14 +49,24 @@ static PyObject *drop_name(PyObject *module, PyObject *args)
     return td_drop(c, name) ? tdpy_fail() : Py_NewRef(Py_None);
 }
 
-/* _send(seconds): a handle for one other process. */
-static PyObject *send_handle(PyObject *self, PyObject *seconds)
+static PyObject *make_handle(PyObject *self, PyObject *seconds, int (*send)(td_array *, char *, int))
 {
     char handle[TD_HANDLE_TEXT];
     double s = PyFloat_AsDouble(seconds);
     if (s == -1 && PyErr_Occurred()) return NULL;
-    int rc = td_send(tdpy_array(self), handle, s > 2e6 ? 2000000000 : (int)(s * 1000));
+    int rc = send(tdpy_array(self), handle, s > 2e6 ? 2000000000 : (int)(s * 1000));
     return rc || PyErr_Occurred() ? tdpy_fail() : PyUnicode_FromString(handle);
+}
+
+/* _send(seconds), _lend(seconds): a handle for one other process. */
+static PyObject *send_handle(PyObject *self, PyObject *seconds)
+{
+    return make_handle(self, seconds, td_send);
+}
+
+static PyObject *lend_handle(PyObject *self, PyObject *seconds)
+{
+    return make_handle(self, seconds, td_lend);
 }
 
 static PyObject *take_handle(PyObject *module, PyObject *args)
@@ -194,6 +204,7 @@ PyMethodDef tdpy_share_methods[] = {
      "opens one and the same tensor with tensord.open(name).\nIt outlives this process, in "
      "memory that only the daemon writes: a copy, unless it lies there already."},
     {"_send", send_handle, METH_O, NULL},
+    {"_lend", lend_handle, METH_O, NULL},
     {"__reduce_ex__", reduce, METH_O, NULL},
     {NULL, NULL, 0, NULL}};
 

@@ -24,7 +24,7 @@ pi, e, inf, nan, newaxis = 3.141592653589793, 2.718281828459045, 1e400, 1e400 - 
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # what __getattr__ finds
-    from tensord import array_api as array_api, autograd as autograd, nn as nn, optim as optim
+    from tensord import array_api as array_api, autograd as autograd, data as data, nn as nn, optim as optim, torch as torch
     from tensord._more import (broadcast_tensors as broadcast_tensors, enable_grad as enable_grad, finfo as finfo, from_numpy as from_numpy,
                                hstack as hstack, iinfo as iinfo, inference_mode as inference_mode, is_complex as is_complex,
                                is_floating_point as is_floating_point, meshgrid as meshgrid, no_grad as no_grad, numel as numel, racy as racy,
@@ -40,7 +40,7 @@ _LAZY = {
     "_queue": ("Queue",),
 }
 _HOME = {name: module for module, names in _LAZY.items() for name in names}
-_MODULES = ("array_api", "autograd", "nn", "optim")
+_MODULES = ("array_api", "autograd", "data", "nn", "optim", "torch")
 
 
 if not TYPE_CHECKING:

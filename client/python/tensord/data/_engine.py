@@ -1,0 +1,332 @@
+"""One pass over a loader's batches, in this process or by its workers: the order they come in, and where it stands.
+
+Tasks are numbered. Task n goes to the next worker in turn, `prefetch_factor` for each are under way, and batches are handed out in the order of
+their numbers (in_order) or as they come. The state of a pass is what was handed out, which tasks were not, and where each worker
+stood behind its last batch that was; a pass that is begun with it gives the batches that this one would have given.
+"""
+
+import importlib
+import time
+import weakref
+
+from tensord import _lent
+from tensord.data import _pool, _worker
+
+VERSION = 1
+
+
+def _start(saved):
+    return _worker.Start(**saved) if saved else _worker.Start()
+
+
+class Pass:
+    """An iterator over one epoch."""
+
+    def __init__(self, loader, plan, record, saved=None):
+        self.plan, self.record, self.flavour = plan, record, importlib.import_module(plan.flavour)
+        self.workers, self.generator, self.sampler = plan.num_workers, loader.generator, loader._index_sampler
+        self.prefetch, self.persistent, self.pin_memory = loader.prefetch_factor, loader.persistent_workers, loader.pin_memory
+        self.in_order, self.timeout = loader.in_order, loader.timeout or None
+        self.began, self.waited, self.unpacked, self.handed_out = time.perf_counter(), 0.0, 0.0, 0
+        self.finished = False
+        self.tasks = {}  # number -> [worker, the batch as it came or None, where the worker is behind it]
+        self.sent = self.next_number = 0
+        self.turn, self.active = 0, [True] * self.workers
+        self.behind = [None] * self.workers  # where each worker is behind what was handed out
+        self.pool = None
+        unsent = self._begin(saved)
+        if self.workers:
+            self._start_workers(loader, unsent)
+        else:
+            plan.base_seed = self.base_seed
+            with self.flavour.generator_as_it_was(None, self.flavour.generator_state(None)):  # going over what is done draws no numbers
+                self.fetcher = _worker.Fetcher(plan, _start(saved and saved["local"]))
+            self.local = _start(saved and saved["local"])
+
+    # ---- beginning ----------------------------------------------------------------------------------------------
+
+    def _begin(self, saved):
+        """Begin the sampler, or bring it to where it was. Tasks that were under way then: [(number, indices, worker)]."""
+        flavour, generator = self.flavour, self.generator
+        if not saved:
+            self.rng = flavour.generator_state(generator)
+            self.indices = iter(self.sampler)
+            kept = self.record.pool
+            self.drew = kept is None  # as torch: workers that are kept keep their seed
+            self.base_seed = flavour.draw_seed(generator) if self.drew else kept.setup.base_seed
+            return []
+        self._check(saved)
+        self.rng, under_way = saved["rng"], dict(saved["tasks"])
+        unsent = []
+        with flavour.generator_as_it_was(generator, self.rng):
+            self.indices = iter(self.sampler)
+            if saved["drew"]:
+                flavour.draw_seed(generator)
+            for n in range(saved["sent"]):
+                index = next(self.indices)
+                if n in under_way:
+                    unsent.append((n, index, under_way[n]))
+            self.indices = _chain(self.indices)
+        self.base_seed, self.drew = saved["base_seed"], saved["drew"]
+        self.sent, self.next_number, self.handed_out = saved["sent"], saved["next"], saved["handed_out"]
+        self.turn = saved["turn"]
+        if self.workers == saved["num_workers"]:
+            self.active, self.behind = list(saved["active"]), list(saved["behind"])
+        else:
+            unsent = [(n, index, n % self.workers if self.workers else 0) for n, index, _ in unsent]
+        if not self.workers:
+            self.indices = _Again([i for _, i, _ in unsent], self.indices)
+        return unsent
+
+    def _check(self, saved):
+        if saved.get("version") != VERSION:
+            raise ValueError(f"load_state_dict: this is no state of a DataLoader of tensord (version {saved.get('version')!r})")
+        if self.plan.iterable and saved["num_workers"] != self.workers:
+            raise ValueError(f"load_state_dict: the state is of a loader with num_workers={saved['num_workers']}, this one has {self.workers}; "
+                             "an iterable data set is read by each worker on its own, so the numbers must be the same")
+
+    def _start_workers(self, loader, unsent):
+        starts = [_start(b) for b in self.behind]
+        self.pool = self.record.pool
+        if self.pool is None:
+            self.plan.base_seed, self.plan.path = self.base_seed, _lent.connect()
+            self.pool = _pool.Pool(self.plan, self.flavour.context(loader.multiprocessing_context), starts, loader.on_worker_death)
+        else:
+            self.base_seed = self.pool.setup.base_seed
+            self.pool.begin_epoch(starts)
+        if self.persistent:
+            self.record.pool = self.pool
+        for number, indices, k in unsent:
+            self._give(number, indices, k)
+        while len(self.tasks) < self.prefetch * self.workers and self._put_next():
+            pass
+
+    # ---- tasks --------------------------------------------------------------------------------------------------
+
+    def _give(self, number, indices, k):
+        self.tasks[number] = [k, None, None]
+        self.pool.give(k, number, indices)
+
+    def _next_worker(self):
+        """The next one in turn; by itself a quick one gets more when order does not matter."""
+        share = self.prefetch * self.workers // max(1, sum(self.active))
+        for _ in range(self.workers):
+            k = self.turn
+            self.turn = (k + 1) % self.workers
+            if self.active[k] and (self.in_order or len(self.pool.members[k].pending) < share):
+                return k
+        return None
+
+    def _put_next(self):
+        if not any(self.active):
+            return False
+        try:
+            indices = next(self.indices)
+        except StopIteration:
+            return False
+        k = self._next_worker()
+        if k is None:
+            return False
+        self._give(self.sent, indices, k)
+        self.sent += 1
+        return True
+
+    def _hand_out(self, number):
+        k, (kind, body), where = self.tasks.pop(number)
+        self.behind[k] = vars(where)
+        self.handed_out += 1
+        self._put_next()
+        if kind == "failed":
+            body.throw()
+        begin = time.perf_counter()
+        batch = self.flavour.loads(body, self.plan.options)
+        self.unpacked += time.perf_counter() - begin
+        return batch
+
+    def _next_of_workers(self):
+        while True:
+            while self.next_number < self.sent:
+                task = self.tasks.get(self.next_number)
+                if task and (task[1] or self.active[task[0]]):
+                    break
+                self.tasks.pop(self.next_number, None)
+                self.next_number += 1
+            else:
+                self._end()
+                raise StopIteration
+            if task[1]:
+                self.next_number += 1
+                return self._hand_out(self.next_number - 1)
+            number = self._receive()
+            if number is not None and not self.in_order:
+                return self._hand_out(number)
+
+    def _receive(self):
+        """Wait for a message; the number of the batch that it brought."""
+        begin = time.perf_counter()
+        try:
+            got = self.pool.get(self.timeout)
+        except BaseException:
+            self.close()
+            raise
+        self.waited += time.perf_counter() - begin
+        if got is None:
+            raise RuntimeError(f"DataLoader timed out after {self.timeout} seconds")
+        k, kind, number, body, where = got
+        if kind == "end":
+            self.active[k] = False
+            self._put_next()
+            return None
+        self.tasks[number][1:] = [(kind, body), where]
+        return number
+
+    def _next_here(self):
+        try:
+            indices = next(self.indices)
+        except StopIteration:
+            self._end()
+            raise
+        self.sent += 1
+        self.next_number = self.sent
+        self.handed_out += 1
+        begin = time.perf_counter()
+        try:
+            batch = self.fetcher.fetch(indices)
+        except StopIteration:
+            self._end()
+            raise
+        self.waited += time.perf_counter() - begin
+        self.local = _worker.Start(self.local.fetched + 1, None, self.fetcher.state())
+        return self.flavour.finish(batch, self.plan.options)
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        if self.finished:
+            raise StopIteration
+        batch = self._next_of_workers() if self.workers else self._next_here()
+        return self.flavour.pin(batch) if self.pin_memory else batch
+
+    def __len__(self):
+        return len(self.sampler)
+
+    # ---- where it stands ----------------------------------------------------------------------------------------
+
+    def state_dict(self):
+        return {"version": VERSION, "finished": self.finished, "num_workers": self.workers, "rng": self.rng, "drew": self.drew,
+                "base_seed": self.base_seed,
+                "sent": self.sent, "next": self.next_number, "handed_out": self.handed_out, "turn": self.turn,
+                "tasks": [(n, t[0]) for n, t in sorted(self.tasks.items())], "active": list(self.active), "behind": list(self.behind),
+                "local": None if self.workers else vars(self.local)}
+
+    def stats(self):
+        out = {"batches": self.handed_out, "seconds": time.perf_counter() - self.began, "waited": self.waited, "unpacked": self.unpacked}
+        if self.pool:
+            out["workers"] = [{"worker": m.k, "pid": m.process.pid, **m.times} for m in self.pool.members]
+        return out
+
+    # ---- the end ------------------------------------------------------------------------------------------------
+
+    def _end(self):
+        self.finished = True
+        if not self.persistent:
+            self.close()
+
+    def close(self):
+        self.finished = True
+        if self.pool:
+            self.pool.close()
+            if self.record.pool is self.pool:
+                self.record.pool = None
+
+    def __del__(self):
+        try:
+            if self.pool or not self.workers:
+                self.record.state, self.record.stats = self.state_dict(), self.stats()
+                if not self.persistent:
+                    self.close()
+        except Exception:
+            pass  # the interpreter is shutting down
+
+
+class Record:
+    """What a pass leaves to its loader: the loader knows its pass weakly, and the pass not its loader, so workers end with whoever iterates."""
+
+    pool = None
+    state, stats = {"version": VERSION, "finished": True}, {"batches": 0, "seconds": 0.0, "waited": 0.0, "unpacked": 0.0}
+
+    def __del__(self):
+        if self.pool:
+            self.pool.close()
+
+
+def _chain(it):
+    """`it`, with the random numbers it needs for its next element drawn now."""
+    try:
+        first = [next(it)]
+    except StopIteration:
+        first = []
+    return _Again(first, it)
+
+
+class _Again:
+    """Some elements again, and then the rest."""
+
+    def __init__(self, first, rest):
+        self.first, self.rest = list(reversed(first)), rest
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        return self.first.pop() if self.first else next(self.rest)
+
+
+class Stateful:
+    """What both DataLoaders have beyond torch's: passes with a state."""
+
+    _pass = _record = _saved = None
+
+    def _running(self):
+        return self._pass() if self._pass else None
+
+    def _new_pass(self):
+        saved, self._saved = self._saved, None
+        if saved and saved["finished"]:
+            saved = None
+        running, self._record = self._running(), self._record or Record()
+        if self._record.pool and (saved or running and not running.finished or any(m.pending for m in self._record.pool.members)):
+            self._record.pool.close()  # what is under way is not wanted any more
+            self._record.pool = None
+        new = Pass(self, self._plan(), self._record, saved)
+        self._pass = weakref.ref(new)
+        return new
+
+    def state_dict(self):
+        """Where the pass stands that was begun last: give it to load_state_dict() of a loader made the same way, and its next iteration goes
+        on with the next batch. Cheap, of a few kilobytes a worker, and exact also in the middle of an epoch."""
+        if self._saved is not None:
+            return self._saved
+        running = self._running()
+        return running.state_dict() if running is not None else (self._record or Record).state
+
+    def load_state_dict(self, state_dict):
+        if not isinstance(state_dict, dict) or state_dict.get("version") != VERSION:
+            raise ValueError("load_state_dict: this is no state of a DataLoader of tensord")
+        self._saved = state_dict
+
+    def stats(self):
+        """Where the time went in the last pass, in seconds: `waited` for batches and `unpacked` them here; each worker was `idle` (this process
+        was slower), fetched, collated, sent. With num_workers=0 `waited` is fetching and collating."""
+        running = self._running()
+        return running.stats() if running is not None else (self._record or Record).stats
+
+    def close(self):
+        """End the workers now."""
+        running = self._running()
+        if running is not None:
+            running.close()
+        if self._record and self._record.pool:
+            self._record.pool.close()
+            self._record.pool = None

@@ -1,0 +1,209 @@
+"""What runs in a worker: fetch batches, one after the other as asked, and send them.
+
+A message to a worker is ("fetch", number, indices) or ("epoch", Start); one from it (kind, number, body, Meta), kind being "data", "failed"
+or "end" (of its part of an iterable data set).
+"""
+
+import faulthandler
+import importlib
+import pickle
+import time
+import traceback
+from dataclasses import dataclass
+from typing import Any
+
+from tensord.data import _link
+
+
+@dataclass
+class Setup:
+    """What a worker has to know; travels to it pickled where it is not forked."""
+
+    flavour: str  # the name of a module: what differs with and without torch
+    dataset: Any
+    iterable: bool
+    batch_size: Any  # None: no batches are made
+    collate_fn: Any
+    drop_last: bool
+    init_fn: Any
+    num_workers: int
+    base_seed: int
+    path: str
+    options: dict
+
+
+@dataclass
+class Start:
+    """Where a worker begins: at the beginning, or behind batches that are done."""
+
+    fetched: int = 0
+    rng: Any = None
+    state: Any = None
+
+
+@dataclass
+class Meta:
+    """Beside each batch: seconds it took, and what a later Start needs. rng None: as before."""
+
+    idle: float = 0
+    fetch: float = 0
+    collate: float = 0
+    send: float = 0  # of the batch before
+    rng: Any = None
+    state: Any = None
+
+
+class Failure:
+    """An exception of a worker, with its traceback as text."""
+
+    def __init__(self, e, where):
+        self.kind, self.where = type(e), where
+        self.text = "".join(traceback.format_exception(type(e), e, e.__traceback__))
+        try:
+            pickle.loads(pickle.dumps(self.kind))
+        except Exception:
+            self.kind = RuntimeError
+
+    def throw(self):
+        message = f"Caught {self.kind.__name__} {self.where}.\nOriginal {self.text}"
+        if self.kind is KeyError:  # whose text would be shown with its line ends escaped
+            raise KeyError(_Text(message))
+        try:
+            e = self.kind(message)
+        except Exception:
+            e = RuntimeError(message)
+        raise e from None
+
+
+class _Text(str):
+    def __repr__(self):
+        return str(self)
+
+
+class Fetcher:
+    """Makes batches of a data set."""
+
+    def __init__(self, setup, start):
+        self.setup, self.ended, self.collating = setup, False, 0.0
+        dataset = setup.dataset
+        stateful = setup.iterable and hasattr(dataset, "state_dict") and hasattr(dataset, "load_state_dict")
+        if stateful and start.state is not None:
+            dataset.load_state_dict(start.state)
+        self.iterator = iter(dataset) if setup.iterable else None
+        self.state = dataset.state_dict if stateful else lambda: None
+        if setup.iterable and not (stateful and start.state is not None):
+            for _ in range(start.fetched):
+                try:
+                    self._take(range(setup.batch_size or 0))
+                except StopIteration:
+                    break
+
+    def _take(self, indices):
+        if self.ended:
+            raise StopIteration
+        if self.setup.batch_size is None:
+            return next(self.iterator)
+        data = []
+        for _ in indices:
+            try:
+                data.append(next(self.iterator))
+            except StopIteration:
+                self.ended = True
+                break
+        if not data or (self.setup.drop_last and len(data) < len(indices)):
+            raise StopIteration
+        return data
+
+    def _look_up(self, indices):
+        dataset = self.setup.dataset
+        if self.setup.batch_size is None:
+            return dataset[indices]
+        many = getattr(dataset, "__getitems__", None)
+        return many(indices) if many else [dataset[i] for i in indices]
+
+    def fetch(self, indices):
+        data = self._take(indices) if self.setup.iterable else self._look_up(indices)
+        begin = time.perf_counter()
+        try:
+            return self.setup.collate_fn(data)
+        finally:
+            self.collating = time.perf_counter() - begin
+
+
+class _Work:
+    def __init__(self, k, link, setup, start):
+        self.k, self.link, self.setup, self.flavour = k, link, setup, importlib.import_module(setup.flavour)
+        self.where = f"in DataLoader worker process {k}"
+        self.failure = self.fetcher = None
+        self.last_rng, self.sent = None, 0.0
+        try:
+            self.flavour.set_up_worker(k, setup)
+            if setup.init_fn is not None:
+                setup.init_fn(k)
+            self.begin(start)
+        except Exception as e:
+            self.failure = Failure(e, self.where)
+
+    def begin(self, start):
+        self.fetcher = Fetcher(self.setup, start)
+        if start.rng is not None:
+            self.flavour.set_rng(start.rng)
+
+    def epoch(self, start):
+        try:
+            self.begin(start)
+        except Exception as e:
+            self.failure = Failure(e, self.where)
+
+    def _rng(self):
+        now = self.flavour.get_rng()
+        if now == self.last_rng:
+            return None
+        self.last_rng = now
+        return now
+
+    def _batch(self, indices):
+        """("data", bytes), ("end", None) or ("failed", Failure)."""
+        if self.failure:
+            failure, self.failure = self.failure, None
+            return "failed", failure
+        if self.fetcher is None:
+            return "failed", Failure(RuntimeError("the worker could not be set up; see its first failure"), self.where)
+        try:
+            data = self.fetcher.fetch(indices)
+        except StopIteration as e:
+            return ("end", None) if self.setup.iterable else ("failed", Failure(e, self.where))
+        except Exception as e:
+            return "failed", Failure(e, self.where)
+        try:
+            return "data", self.flavour.dumps(data)
+        except Exception as e:
+            return "failed", Failure(e, f"when a batch was to be sent, {self.where}: it cannot be pickled, or memory is full")
+
+    def serve(self):
+        while True:
+            waited = time.perf_counter()
+            kind, *rest = self.link.receive()
+            if kind == "epoch":
+                self.epoch(*rest)
+                continue
+            number, indices = rest
+            begin = time.perf_counter()
+            if self.fetcher:
+                self.fetcher.collating = 0.0
+            kind, body = self._batch(indices)
+            end = time.perf_counter()
+            collate = self.fetcher.collating if self.fetcher else 0.0
+            meta = Meta(begin - waited, end - begin - collate, collate, self.sent, self._rng(), self.fetcher.state() if self.fetcher else None)
+            self.link.send((kind, number, body, meta))
+            self.sent = time.perf_counter() - end
+
+
+def run(k, sock, crash, loader_pid, setup, start):
+    """A worker's whole life."""
+    faulthandler.enable(crash)
+    try:
+        link = _link.WorkerSide(sock, loader_pid)
+        _Work(k, link, setup, start).serve()
+    except (KeyboardInterrupt, _link.Gone):
+        pass  # the loader's process has been interrupted too, or has ended

@@ -1,0 +1,23 @@
+"""For PyTorch programs: batches and tensors go from process to process without a copy.
+
+    import tensord.torch
+    tensord.torch.set_sharing_strategy()                   # DataLoader, torch.multiprocessing: as they are, through tensord
+    loader = tensord.torch.DataLoader(data, batch_size=64, num_workers=4)    # or PyTorch's with more to it
+"""
+
+from tensord.torch._sharing import set_sharing_strategy  # noqa: F401
+
+_LAZY = {"DataLoader": "tensord.torch._loader", "SharedList": "tensord.data._shared", "SharedDict": "tensord.data._shared"}
+
+
+def __getattr__(name):
+    import importlib
+
+    if name not in _LAZY:
+        raise AttributeError(f"module 'tensord.torch' has no attribute '{name}'")
+    value = globals()[name] = getattr(importlib.import_module(_LAZY[name]), name)
+    return value
+
+
+def __dir__():
+    return sorted({*globals(), *_LAZY})

@@ -1,0 +1,219 @@
+"""Torch's own DataLoader, queues and pipes after set_sharing_strategy()."""
+import multiprocessing
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from multiprocessing.reduction import ForkingPickler
+
+import pytest
+import tensord as td
+
+torch = pytest.importorskip("torch", reason="torch is not there (Debian: python3-torch)")
+import tensord.torch as tdt  # noqa: E402
+from torch.utils.data import DataLoader, Dataset  # noqa: E402
+
+METHODS = multiprocessing.get_all_start_methods()
+torch.set_num_threads(1)
+
+
+@pytest.fixture(autouse=True)
+def strategy():
+    tdt.set_sharing_strategy()
+    yield
+    tdt.set_sharing_strategy("torch")
+
+
+def live():
+    """Bytes and handles in the daemon, when all that was asked has been done."""
+    import gc
+
+    gc.collect()
+    td.sync()
+    now = {r["key"]: r["value"] for r in td.status()}
+    return now["bytes_used"], now["storages"], now["names"], now["sessions"]
+
+
+def settles(before, seconds=10):
+    end = time.monotonic() + seconds
+    while live() != before and time.monotonic() < end:
+        time.sleep(0.1)
+    return live()
+
+
+def send(x):
+    return pickle.loads(bytes(ForkingPickler.dumps(x)))
+
+
+def test_a_handle_and_the_same_bytes():
+    t = torch.arange(100_000).float()
+    data = bytes(ForkingPickler.dumps(t))
+    assert len(data) < 900 and b"tensord" in data
+    same = pickle.loads(data)
+    same[0] = -1
+    assert t[0] == -1 and torch.equal(t, same)
+
+
+def test_views_stay_one_storage():
+    base = torch.zeros(1000)
+    x = send({"a": base, "b": base})
+    assert x["a"] is x["b"]
+    base = send(base)
+    views = send([base, base[10:20], base[::2], base.view(10, 100).T])
+    views[0][10] = 7
+    assert views[1][0] == 7 and views[2][5] == 7 and views[3][10, 0] == 7 and base[10] == 7
+    assert len({tdt._sharing._memory.untyped(v).data_ptr() for v in views}) == 1 and views[3].stride() == (1, 100)
+
+
+def test_aliases_of_the_sender_are_not_torn_apart():
+    base = torch.zeros(1000)
+    view = base[500:]
+    got = send(view)
+    got[0] = 3
+    assert base[500] == 3 and view[0] == 3  # by torch's own way
+
+
+@pytest.mark.parametrize("dtype", [torch.bool, torch.uint8, torch.int64, torch.float16, torch.bfloat16, torch.float64, torch.complex64])
+def test_dtypes(dtype):
+    t = torch.arange(4000).to(dtype)
+    got = send(t)
+    assert got.dtype == dtype and torch.equal(got, t)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_what_goes_torch_s_way():
+    if torch.__version__ >= "2":  # before that torch itself could not
+        s = torch.eye(50).to_sparse()
+        assert torch.equal(send(s).to_dense(), s.to_dense())
+        meta = send(torch.empty(3, 4, device="meta"))
+        assert meta.shape == (3, 4) and meta.device.type == "meta"
+    assert send(torch.empty(0, 3)).shape == (0, 3)
+    assert send(torch.tensor(5)).item() == 5
+    with pytest.raises(RuntimeError, match="non-leaf"):
+        send(torch.ones(2000, requires_grad=True) * 2)
+
+
+def test_parameters():
+    p = torch.nn.Parameter(torch.randn(3000))
+    got = send(p)
+    assert type(got) is torch.nn.Parameter and got.requires_grad
+    with torch.no_grad():
+        got[0] = 42
+    assert p[0] == 42
+    layer = send(torch.nn.Linear(50, 60))
+    assert layer(torch.ones(50)).shape == (60,)
+
+
+def _add_one(q, back):
+    torch.set_num_threads(1)
+    while (t := q.get()) is not None:
+        t += 1
+        made = torch.full((5000,), float(t[0]))
+        back.put((t.sum().item(), made))
+    back.get  # the queue's feeder ends with the process
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_queues(method):
+    context = torch.multiprocessing.get_context(method)
+    q, back = context.Queue(), context.Queue()
+    p = context.Process(target=_add_one, args=(q, back))
+    p.start()
+    t = torch.zeros(5000)
+    for k in range(1, 4):
+        q.put(t)
+        total, made = back.get(timeout=60)
+        assert total == 5000 * k and made.unique().tolist() == [k]
+    q.put(None)
+    p.join()
+    assert t.unique().tolist() == [3] and p.exitcode == 0
+
+
+class Images(Dataset):
+    def __len__(self):
+        return 40
+
+    def __getitem__(self, i):
+        return {"x": torch.full((3, 20, 30), float(i)), "y": i, "name": f"image {i}"}
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_data_loader(method):
+    def batches(**more):
+        return list(DataLoader(Images(), batch_size=8, shuffle=True, generator=torch.Generator().manual_seed(3), **more))
+
+    plain = batches()
+    ours = batches(num_workers=2, multiprocessing_context=method)
+    assert len(ours) == len(plain) == 5
+    for a, b in zip(ours, plain):
+        assert torch.equal(a["x"], b["x"]) and torch.equal(a["y"], b["y"]) and a["name"] == b["name"]
+        assert tdt._sharing._memory.lies_in(tdt._sharing._memory.untyped(a["x"])) is not None
+        a["x"] += 1  # may be written
+
+
+def test_custom_collate():
+    loader = DataLoader(Images(), batch_size=8, num_workers=2, collate_fn=lambda batch: torch.cat([b["x"].flatten() for b in batch]))
+    assert [int(b[0]) for b in loader] == [0, 8, 16, 24, 32]
+
+
+def test_nothing_stays_and_no_descriptor_a_tensor():
+    loader = DataLoader(Images(), batch_size=4, num_workers=2)
+    list(loader)
+    before, open_before = live(), len(os.listdir("/proc/self/fd"))
+    kept = [b["x"] for b in loader]
+    assert len(kept) == 10 and len(os.listdir("/proc/self/fd")) - open_before <= 3
+    assert live()[0] > before[0]
+    del kept
+    assert settles(before) == before
+
+
+class Dies(Images):
+    def __getitem__(self, i):
+        if i == 20:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super().__getitem__(i)
+
+
+def test_a_killed_worker_leaves_nothing(monkeypatch):
+    monkeypatch.setattr("tensord._lent.LENT_SECONDS", 0.3)
+    before = live()
+    with pytest.raises(RuntimeError, match="killed|exited unexpectedly"):
+        for b in DataLoader(Dies(), batch_size=4, num_workers=2):
+            del b
+    assert settles(before) == before
+
+
+def test_a_killed_parent_leaves_nothing():
+    before = live()
+    p = subprocess.Popen([sys.executable, "-c", textwrap.dedent("""
+        import time, torch, tensord.torch as tdt
+        from torch.utils.data import DataLoader
+        tdt.set_sharing_strategy()
+        class D(torch.utils.data.Dataset):
+            def __len__(self): return 1000
+            def __getitem__(self, i): return torch.ones(3, 50, 50)
+        for b in DataLoader(D(), batch_size=4, num_workers=2, prefetch_factor=4):
+            print("one", flush=True)
+            time.sleep(100)
+    """)], stdout=subprocess.PIPE, env={**os.environ, "TENSORD_SOCKET": td.connection()["path"], "TENSORD_LENT_SECONDS": "0.3"})
+    assert p.stdout.readline() == b"one\n"
+    assert live()[0] > before[0]
+    p.kill()
+    p.wait()
+    p.stdout.close()
+    assert settles(before, 30) == before
+
+
+def test_handles_outlast_a_slow_receiver(monkeypatch):
+    monkeypatch.setattr("tensord._lent.LENT_SECONDS", 0.2)
+    data = bytes(ForkingPickler.dumps(torch.ones(5000)))
+    time.sleep(0.9)
+    assert pickle.loads(data).sum() == 5000
+
+
+def test_refuses_other_strategies():
+    with pytest.raises(ValueError, match="file_system"):
+        tdt.set_sharing_strategy("file_system")
