@@ -85,7 +85,10 @@ def main():
     python, no_torch = torch_python()
     commands = [[os.path.join(args.build, "tests", "bench", p)] for p in PROGRAMS if args.only in p]
     if python:
-        commands.append([python, os.path.join(os.path.dirname(os.path.abspath(__file__)), "torch_reference.py")])
+        here = os.path.dirname(os.path.abspath(__file__))
+        env["PYTHONPATH"] = os.path.join(args.build, "client", "python")
+        commands.append([python, os.path.join(here, "torch_reference.py")])
+        commands += [[python, os.path.join(here, "bench_loader.py")]] if args.only in "bench_loader" else []
     for command in commands:
         print(f"running {os.path.basename(command[-1])}", file=sys.stderr, flush=True)
         if reason := run(command, env, results):

@@ -1,0 +1,26 @@
+# What type checkers see: without torch itself, whose inside would take them minutes.
+from typing import Any, Callable, Iterable, Iterator, Literal
+
+from tensord.data._shared import SharedDict as SharedDict, SharedList as SharedList
+
+def set_sharing_strategy(strategy: Literal["tensord", "torch"] = ...) -> None: ...
+
+class DataLoader:
+    dataset: Any
+    batch_size: int | None
+    num_workers: int
+    sampler: Any
+    batch_sampler: Any
+    generator: Any
+    def __init__(self, dataset: Any, batch_size: int | None = 1, shuffle: bool | None = None, sampler: Iterable[Any] | None = None,
+                 batch_sampler: Iterable[Any] | None = None, num_workers: int = 0, collate_fn: Callable[[Any], Any] | None = None,
+                 pin_memory: bool = False, drop_last: bool = False, timeout: float = 0, worker_init_fn: Callable[[int], Any] | None = None,
+                 multiprocessing_context: Any = None, generator: Any = None, *, prefetch_factor: int | None = None,
+                 persistent_workers: bool = False, pin_memory_device: str = "", in_order: bool = True,
+                 on_worker_death: Literal["raise", "respawn"] = "raise") -> None: ...
+    def __iter__(self) -> Iterator[Any]: ...
+    def __len__(self) -> int: ...
+    def state_dict(self) -> dict[str, Any]: ...
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None: ...
+    def stats(self) -> dict[str, Any]: ...
+    def close(self) -> None: ...

@@ -1,0 +1,226 @@
+"""tensord.data without torch: DataLoader with NumPy's arrays and tensors out, SharedList, SharedDict."""
+import itertools
+import os
+import pickle
+import random
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+
+import pytest
+
+os.environ.setdefault("TENSORD_LENT_SECONDS", "2")
+import tensord as td  # noqa: E402
+from tensord.data import DataLoader, IterableDataset, SharedDict, SharedList, get_worker_info  # noqa: E402
+
+np = pytest.importorskip("numpy", reason="NumPy is not there (Debian: python3-numpy)")
+
+
+class Images:
+    def __init__(self, n=30):
+        self.n = n
+
+    def __len__(self):
+        return self.n
+
+    def __getitem__(self, i):
+        return {"x": np.full((40, 50), i, dtype="float32"), "y": i, "name": str(i), "r": random.random()}
+
+
+def same(a, b):
+    if isinstance(a, np.ndarray):
+        return a.dtype == b.dtype and np.array_equal(a, b)
+    if isinstance(a, dict):
+        return all(same(a[k], b[k]) for k in a) and len(a) == len(b)
+    return a == b
+
+
+def all_same(a, b):
+    return len(a) == len(b) and all(map(same, a, b))
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+def test_batches(method):
+    batches = list(DataLoader(Images(), batch_size=8, num_workers=2, multiprocessing_context=method))
+    assert [b["y"].tolist() for b in batches] == [list(range(8)), list(range(8, 16)), list(range(16, 24)), list(range(24, 30))]
+    assert batches[1]["x"].shape == (8, 40, 50) and batches[1]["x"][3, 0, 0] == 11 and batches[1]["name"][0] == "8"
+    batches[1]["x"] += 1  # may be written
+
+
+def test_same_without_workers():
+    def batches(workers, epochs=2):
+        loader = DataLoader(Images(), batch_size=4, shuffle=True, generator=random.Random(5), num_workers=workers)
+        return [b for _ in range(epochs) for b in loader]
+
+    alone, two = batches(0), batches(2)
+    for b in alone + two:
+        del b["r"]
+    assert all_same(alone, two) and alone[0]["y"].tolist() != alone[8]["y"].tolist()
+
+
+def test_tensors_out():
+    for workers in (0, 2):
+        b = next(iter(DataLoader(Images(), batch_size=4, num_workers=workers, out="tensord")))
+        assert isinstance(b["x"], td.Tensor) and b["x"].sum().item() == 2000 * 6 and b["y"].tolist() == [0, 1, 2, 3]
+
+
+def test_arrays_of_a_collate_function():
+    odd = np.zeros(3, dtype="uint16")
+    got = list(DataLoader(range(6), batch_size=2, num_workers=2, collate_fn=lambda b: (np.full((60, 70), b[0]).T, np.arange(2000)[::2], odd)))
+    assert [int(x[0, 0]) for x, _, _ in got] == [0, 2, 4] and got[0][0].shape == (70, 60) and got[0][1][1] == 2 and got[0][2].dtype == "uint16"
+
+
+def test_iterable_and_info():
+    class Stream(IterableDataset):
+        def __iter__(self):
+            info = get_worker_info()
+            yield from range(info.id, 20, info.num_workers)
+
+    got = [x for b in DataLoader(Stream(), batch_size=3, num_workers=2) for x in b.tolist()]
+    assert sorted(got) == list(range(20))
+
+
+def test_no_daemon_without_workers():
+    r = subprocess.run([sys.executable, "-c", textwrap.dedent("""
+        import sys, tensord, numpy as np
+        from tensord.data import DataLoader
+        print([b.tolist() for b in DataLoader(np.arange(5), batch_size=2)], tensord.connection(), "torch" in sys.modules)
+    """)], capture_output=True, text=True, timeout=60)
+    assert r.stdout == "[[0, 1], [2, 3], [4]] None False\n", r.stderr
+
+
+@pytest.mark.parametrize("stop", [0, 3, 7])
+@pytest.mark.parametrize("workers", [0, 2])
+def test_state(workers, stop):
+    def make():
+        return DataLoader(Images(), batch_size=4, shuffle=True, num_workers=workers)
+
+    random.seed(4)
+    first = make()
+    it = iter(first)
+    head = list(itertools.islice(it, stop))
+    state = pickle.loads(pickle.dumps(first.state_dict()))
+    rest = list(it)
+    random.seed(5)
+    second = make()
+    second.load_state_dict(state)
+    again = list(second)
+    if not workers:  # the samples' random numbers come from this process
+        for b in rest + again:
+            del b["r"]
+    if workers or stop:  # else the sampler draws its order with the first batch
+        assert all_same(again, rest)
+    assert len(head) + len(again) == 8
+
+
+def test_respawn():
+    loader = DataLoader(Images(60), batch_size=2, num_workers=2, on_worker_death="respawn")
+    it, seen = iter(loader), []
+    for n, b in enumerate(it):
+        seen += b["y"].tolist()
+        if n in (4, 15):
+            os.kill(it.stats()["workers"][n % 2]["pid"], signal.SIGKILL)
+    assert seen == list(range(60))
+
+
+def test_failures():
+    with pytest.raises(ValueError, match=r"(?s)DataLoader worker process 0.*one shape"):
+        next(iter(DataLoader(range(5), batch_size=2, num_workers=1, collate_fn=lambda b: td.data._plain.collate([np.zeros(2), np.zeros(3)]))))
+    with pytest.raises(TypeError, match="give a collate_fn"):
+        next(iter(DataLoader([object()] * 3)))
+    for bad in (dict(out="torch"), dict(num_workers=-1), dict(timeout=3), dict(batch_size=None, drop_last=True), dict(shuffle=True, sampler=[1]),
+                dict(on_worker_death="x"), dict(batch_size=0)):
+        with pytest.raises(ValueError):
+            DataLoader(range(4), **bad)
+
+
+# ---- SharedList, SharedDict -----------------------------------------------------------------------------------------
+
+ITEMS = [1, "two", (3, [4]), {"five": 6.0}, None, b"7", "é" * 1000]
+
+
+def test_list():
+    x = SharedList(ITEMS)
+    assert list(x) == ITEMS and x == ITEMS and len(x) == 7 and x[-1] == ITEMS[-1] and x[1:3] == ITEMS[1:3] and "two" in x and 9 not in x
+    assert list(reversed(x)) == ITEMS[::-1] and list(SharedList([])) == []
+    for i in (7, -8):
+        with pytest.raises(IndexError):
+            x[i]
+    y = pickle.loads(pickle.dumps(x))
+    assert y == x and len(pickle.dumps(x)) < 600
+
+
+def test_dict():
+    d = {f"key {i}": (i, str(i)) for i in range(1000)} | {(1, "a"): 2, 7: "seven", 1.5: None}
+    x = SharedDict(d)
+    assert len(x) == 1003 and dict(x.items()) == d and all(x[k] == v for k, v in d.items()) and list(x) == list(d)
+    assert x[7.0] == "seven" and x[(True, "a")] == 2 and x.get("no", 5) == 5 and "no" not in x and 1.5 in x and len(SharedDict({})) == 0
+    with pytest.raises(KeyError):
+        x["no"]
+    with pytest.raises(TypeError):
+        SharedDict({object(): 1})
+    assert pickle.loads(pickle.dumps(x)) == d
+
+
+def _private(pid):
+    with open(f"/proc/{pid}/smaps_rollup") as f:
+        return sum(int(line.split()[1]) for line in f if line.startswith(("Private_Dirty", "Private_Clean")))
+
+
+def _grown(x):
+    """KB of memory of its own that a forked child has more, after it has looked at every item."""
+    ours, theirs = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        before = _private("self")
+        for item in x:
+            item[0]
+        os.write(theirs, str(_private("self") - before).encode())
+        os._exit(0)
+    os.close(theirs)
+    with os.fdopen(ours) as f:
+        grown = int(f.read())
+    os.waitpid(pid, 0)
+    return grown
+
+
+def test_no_growth_by_copy_on_write():
+    items = [(f"name {i}", str(i), "x" * 50) for i in range(60_000)]
+    plain = _grown(items)
+    shared = _grown(SharedList(items))
+    assert plain > 4000 and shared < plain / 4, (plain, shared)
+
+
+def test_read_by_workers():
+    names = SharedList([f"image {i}" for i in range(20)])
+    labels = SharedDict({f"image {i}": i for i in range(20)})
+
+    class Data:
+        def __len__(self):
+            return 20
+
+        def __getitem__(self, i):
+            return labels[names[i]]
+
+    assert [x for b in DataLoader(Data(), batch_size=5, num_workers=2) for x in b.tolist()] == list(range(20))
+
+
+def test_nothing_is_left():
+    def live():
+        td.sync()
+        now = {r["key"]: r["value"] for r in td.status()}
+        return now["bytes_used"], now["storages"], now["names"], now["sessions"], len(os.listdir("/proc/self/fd"))
+
+    end = time.monotonic() + 20
+    while live()[2] and time.monotonic() < end:
+        time.sleep(0.1)
+    before = live()
+    list(DataLoader(Images(), batch_size=4, num_workers=2))
+    x = SharedList(ITEMS)
+    del x
+    end = time.monotonic() + 20
+    while live() != before and time.monotonic() < end:
+        time.sleep(0.1)
+    assert live() == before
