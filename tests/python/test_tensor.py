@@ -258,3 +258,10 @@ def test_documentation():
     undocumented = [n for n in dir(td.Tensor) if not n.startswith("_") and not getattr(td.Tensor, n).__doc__]
     assert undocumented == []
     assert "tensor" in dir(td) and "no_grad" in dir(td)
+
+
+@pytest.mark.parametrize("shape, dim", [((160, 0), 1), ((0, 160), 0), ((2, 3, 0), 2)])
+def test_reductions_of_nothing(shape, dim):
+    x = td.ones(shape)
+    assert x.all(dim).all().item() and not x.any(dim).any().item()
+    assert x.sum(dim, dtype=td.float64).abs().sum().item() == 0 and x.half().sum(dim).sum().item() == 0

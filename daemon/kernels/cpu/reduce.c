@@ -90,7 +90,7 @@ static void choose_walk(td_reduction *r)
         int64_t room = min64(TD_TILE_BYTES / widest, TD_REDUCE_BATCH);
         r->width = min64(r->kept[0], direct ? TD_REDUCE_BATCH : room);
         /* rows that are contiguous the other way: several at once, so that they can be turned */
-        if (!direct && r->gone_stride[0] == r->raw) r->width = min64(r->width, room / min64(r->gone[0], 16));
+        if (!direct && r->gone_stride[0] == r->raw) r->width = min64(r->width, room / min64(r->gone[0] ? r->gone[0] : 1, 16));
         r->blocks = ceil_div(r->kept[0], r->width);
         r->piece = PIECE / r->width;
         r->units = r->nkept / r->kept[0] * r->blocks;
