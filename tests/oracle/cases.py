@@ -653,6 +653,16 @@ op("arange", INTS)(lambda r: ([], [1, 9, 2, r.dtype], lambda: torch.arange(1, 9,
 op("linspace")(lambda r: ([], [-1.0, 2.0, 7, r.dtype], lambda: torch.linspace(-1, 2, 7, dtype=r.dtype)))
 op("eye", INTS)(lambda r: ([], [3, 4, r.dtype], lambda: torch.eye(3, 4, dtype=r.dtype)))
 
+
+# ---- added later: at the end, so that the draws of the others stay what they were
+
+unary("imag", lambda x: torch.imag(x) * 1, also=COMPLEX)  # of complex numbers only
+tensors("copysign", torch.copysign, 2)
+tensors("hypot", torch.hypot, 2, also=[torch.bfloat16])
+tensors("logaddexp", torch.logaddexp, 2, also=[torch.bfloat16])
+tensors("nextafter", torch.nextafter, 2, also=[])
+unary("signbit", torch.signbit, also=HALF + INTS)
+
 # Inputs whose values are not repeated: which of two alike is chosen is open, a variance of 0 magnifies every rounding, and
 # what is written to must not overlap itself.
 UNREPEATED = {"max_dim", "min_dim", "argmax", "argmin", "sort", "topk", "max_pool2d", "layer_norm", "batch_norm"}

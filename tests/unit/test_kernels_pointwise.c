@@ -72,6 +72,13 @@ R(remainder, v[0] - v[1] * floor(v[0] / v[1]))
 R(fmod, fmod(v[0], v[1]))
 R(pow, pow(v[0], v[1]))
 R(atan2, atan2(v[0], v[1]))
+R(signbit, signbit(v[0]) != 0)
+R(copysign, copysign(v[0], v[1]))
+R(hypot, hypot(v[0], v[1]))
+R(logaddexp, v[0] == v[1]  ? v[0] + M_LN2
+             : v[0] > v[1] ? v[0] + log1p(exp(v[1] - v[0]))
+                           : v[1] + log1p(exp(v[0] - v[1])))
+R(nextafter, nextafterf((float)v[0], (float)v[1]))
 R(maximum, v[0] != v[0] || v[1] != v[1] ? NAN : fmax(v[0], v[1]))
 R(minimum, v[0] != v[0] || v[1] != v[1] ? NAN : fmin(v[0], v[1]))
 R(eq, v[0] == v[1])
@@ -113,6 +120,7 @@ I(square, v[0] * v[0])
 I(same, v[0])
 I(isfinite, 1)
 I(isnan, 0)
+I(signbit, v[0] < 0)
 I(logical_not, !v[0])
 I(bitwise_not, ~v[0])
 I(relu, v[0] > 0 ? v[0] : 0)
@@ -189,6 +197,7 @@ static const struct row {
     {"isinf", 1, r_isinf, i_isnan, TO_BOOL},
     {"isfinite", 1, r_isfinite, i_isfinite, TO_BOOL},
     {"logical_not", 1, r_logical_not, i_logical_not, TO_BOOL | BOOLS},
+    {"signbit", 1, r_signbit, i_signbit, TO_BOOL},
     {"bitwise_not", 1, NULL, i_bitwise_not, 0},
     {"conj", 1, r_conj, i_same, 0},
     {"relu", 1, r_relu, i_relu, 0},
@@ -209,6 +218,9 @@ static const struct row {
     {"fmod", 2, r_fmod, i_fmod, NO_ZERO},
     {"pow", 2, r_pow, i_pow, 0},
     {"atan2", 2, r_atan2, NULL, 0},
+    {"copysign", 2, r_copysign, NULL, 0},
+    {"hypot", 2, r_hypot, NULL, 0},
+    {"logaddexp", 2, r_logaddexp, NULL, 0},
     {"maximum", 2, r_maximum, i_maximum, BOOLS},
     {"minimum", 2, r_minimum, i_minimum, BOOLS},
     {"eq", 2, r_eq, i_eq, TO_BOOL | BOOLS},
@@ -451,7 +463,7 @@ static void special_values(void)
     td_isa_use(td_isa_level());
 }
 
-/* pow and atan2 over the whole grid of special values. */
+/* Ops of two numbers over the whole grid of special values. */
 static void special_pairs(void)
 {
     static const float v[] = {0.0f, -0.0f, INFINITY, -INFINITY, NAN,  1.0f,  -1.0f,  2.0f,     -2.0f,
@@ -462,7 +474,9 @@ static void special_pairs(void)
     static const struct {
         const char *name;
         real_fn f;
-    } t[] = {{"pow", r_pow}, {"atan2", r_atan2}, {"fmod", r_fmod}, {"maximum", r_maximum}, {"minimum", r_minimum}};
+    } t[] = {{"pow", r_pow},         {"atan2", r_atan2},       {"fmod", r_fmod},
+             {"maximum", r_maximum}, {"minimum", r_minimum},   {"logaddexp", r_logaddexp},
+             {"hypot", r_hypot},     {"copysign", r_copysign}, {"nextafter", r_nextafter}};
     td_desc d = {.shape = {N * N}, .stride = {1}, .dtype = TD_FLOAT32, .ndim = 1};
     for (int level = 0; level < 3; level++) {
         if (!td_isa_use(level)) continue;

@@ -51,6 +51,14 @@ typedef double _Complex td_c128;
     {                                                                                                                  \
         return fabs##F(x) < (T)INFINITY;                                                                               \
     }                                                                                                                  \
+    TD_FN int td_signbit_##S(T x)                                                                                      \
+    {                                                                                                                  \
+        return __builtin_signbit(x) != 0;                                                                              \
+    }                                                                                                                  \
+    TD_FN T td_copysign_##S(T x, T y)                                                                                  \
+    {                                                                                                                  \
+        return copysign##F(x, y);                                                                                      \
+    }                                                                                                                  \
     TD_FN T td_conj_##S(T x)                                                                                           \
     {                                                                                                                  \
         return x;                                                                                                      \
@@ -140,6 +148,35 @@ TD_LIBM1(erfc)
 TD_FN double td_pow_f64(double x, double y)
 {
     return pow(x, y);
+}
+TD_FN float td_nextafter_f32(float x, float y)
+{
+    return nextafterf(x, y);
+}
+TD_FN double td_nextafter_f64(double x, double y)
+{
+    return nextafter(x, y);
+}
+/* Squares of floats and their sum neither overflow nor vanish in double. */
+TD_FN float td_hypot_f32(float x, float y)
+{
+    double h = sqrt((double)x * x + (double)y * y);
+    return td_isinf_f32(x) || td_isinf_f32(y) ? INFINITY : (float)h;
+}
+TD_FN double td_hypot_f64(double x, double y)
+{
+    return hypot(x, y);
+}
+/* Two equal infinities differ by nothing. Of floats in double, as the two terms may cancel. */
+TD_FN float td_logaddexp_f32(float x, float y)
+{
+    double d = x == y ? 0.0 : (double)x - y, e = td_kexp(-fabs(d));
+    return (float)(td_maximum_f32(x, y) + (e < 0x1p-10 ? e - e * e * (0.5 - e / 3) : td_klog(1.0 + e)));
+}
+TD_FN double td_logaddexp_f64(double x, double y)
+{
+    double d = x == y ? 0.0 : x - y;
+    return td_maximum_f64(x, y) + log1p(exp(-fabs(d)));
 }
 TD_FN double td_atan2_f64(double y, double x)
 {
@@ -297,6 +334,10 @@ TD_INT_COMMON(int32_t, uint32_t, i32, 32, INT32_MIN)
     TD_FN T td_abs_##S(C x)                                                                                            \
     {                                                                                                                  \
         return hypot##F(__real__ x, __imag__ x);                                                                       \
+    }                                                                                                                  \
+    TD_FN T td_imag_##S(C x)                                                                                           \
+    {                                                                                                                  \
+        return __imag__ x;                                                                                             \
     }                                                                                                                  \
     TD_FN C td_conj_##S(C x)                                                                                           \
     {                                                                                                                  \
