@@ -6,6 +6,8 @@ from tensord import _C
 from tensord._C import ops
 from tensord.array_api import _dtypes
 
+_MOST = 1000  # about as many tensors as one op takes or makes
+
 
 def _axes(axis):
     return tuple(axis) if isinstance(axis, (tuple, list)) else (axis,)
@@ -46,20 +48,27 @@ def concat(arrays, /, *, axis=0):
     """Tensors one after the other along a dimension; axis=None: all of them flat."""
     arrays = _dtypes.together(*arrays)
     if axis is None:
-        return ops.cat([x.reshape(-1) for x in arrays], 0)
-    return ops.cat(arrays, wrap_axis(axis, arrays[0].ndim))
+        arrays, axis = [x.reshape(-1) for x in arrays], 0
+    axis = wrap_axis(axis, arrays[0].ndim)
+    while len(arrays) > _MOST:
+        arrays = [ops.cat(arrays[i : i + _MOST], axis) for i in range(0, len(arrays), _MOST)]
+    return ops.cat(arrays, axis)
 
 
 def stack(arrays, /, *, axis=0):
     """Tensors of one shape side by side along a new dimension."""
-    return ops.stack(_dtypes.together(*arrays), axis)
+    arrays = _dtypes.together(*arrays)
+    if len(arrays) <= _MOST:
+        return ops.stack(arrays, axis)
+    return concat([ops.unsqueeze(x, axis) for x in arrays], axis=axis)
 
 
 def unstack(x, /, *, axis=0):
     """The parts along a dimension, each without it."""
-    if not x.shape[wrap_axis(axis, x.ndim)]:
-        return ()
-    return tuple(ops.unbind(x, axis))
+    axis = wrap_axis(axis, x.ndim)
+    if 0 < x.shape[axis] <= _MOST:
+        return tuple(ops.unbind(x, axis))
+    return tuple([ops.select(x, axis, i) for i in range(x.shape[axis])])
 
 
 def expand_dims(x, /, axis):

@@ -3,7 +3,7 @@
 from tensord import _C
 from tensord._C import ops
 from tensord.array_api import _dtypes
-from tensord.array_api._shapes import _axes, wrap_axis
+from tensord.array_api._shapes import _axes, stack, unstack, wrap_axis
 
 
 def _dims(x, axis):
@@ -107,10 +107,10 @@ def cumulative_prod(x, /, *, axis=None, dtype=None, include_initial=False):
     axis = _line(x, axis, "cumulative_prod")
     dtype = dtype or (_C.int64 if _dtypes.category(x.dtype) < 2 else x.dtype)
     parts, so_far = [], None
-    for part in ops.unbind(x.to(dtype), axis) if x.shape[axis] else ():
+    for part in unstack(x.to(dtype), axis=axis):
         so_far = part if so_far is None else so_far * part
         parts.append(so_far)
-    products = ops.stack(parts, axis) if parts else x.to(dtype)
+    products = stack(parts, axis=axis) if parts else x.to(dtype)
     return _with_initial(products, axis, 1) if include_initial else products
 
 
