@@ -99,6 +99,7 @@ def test_reductions_over_several_axes():
     assert xp.any(td.tensor([0, 2], dtype=td.uint8)).dtype is td.bool and xp.count_nonzero(x, axis=0).tolist()[0] == [1, 2, 2, 2]
     assert values(xp.cumulative_sum(td.tensor([1, 2, 3]), include_initial=True), xp.cumulative_prod(td.tensor([2, 3, 4]), include_initial=True)) == [[0, 1, 3, 6], [1, 2, 6, 24]]
     assert xp.diff(td.tensor([1, 4, 9]), prepend=td.tensor([0]), n=2).tolist() == [2, 2] and xp.var(td.tensor([1.0, 3.0])).item() == 1.0
+    assert xp.std(td.tensor([1.0, 3.0]), axis=(), keepdims=True).tolist() == [0, 0]
     with pytest.raises(ValueError):
         xp.sum(x, axis=(0, 0))
 

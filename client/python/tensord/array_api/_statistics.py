@@ -57,7 +57,10 @@ def min(x, /, *, axis=None, keepdims=False):
 
 def var(x, /, *, axis=None, correction=0.0, keepdims=False):
     """The variance, with n - correction in the denominator."""
-    return ops.var(x, None if axis is None else _dims(x, axis), float(correction), keepdims)
+    dims = _dims(x, axis)
+    if dims == ():  # of one element each: no list of dimensions says that to an op
+        return ops.var(ops.unsqueeze(x, 0), (0,), float(correction), False)
+    return ops.var(x, dims, float(correction), keepdims)
 
 
 def std(x, /, *, axis=None, correction=0.0, keepdims=False):
