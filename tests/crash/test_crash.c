@@ -272,7 +272,11 @@ static void killed_at_random(void)
     CU_ASSERT_TRUE_FATAL(raw_count(d.socket, before));
     CU_ASSERT_EQUAL_FATAL(pipe(alive), 0);
     printf("\n    seed %u, %d clients ", seed, total);
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+    enum { AT_ONCE = 10, MAPS = 100000 }; /* a sanitizer's shadow is cut into many */
+#else
     enum { AT_ONCE = 10, MAPS = 100 }; /* the allocator's arenas, one a thread */
+#endif
     int died[PLACES] = {0}, *place = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     CU_ASSERT_NOT_EQUAL_FATAL(place, MAP_FAILED);
     int64_t maps = count_maps();
