@@ -29,6 +29,7 @@ bool td_session_waits(const td_session *s)
 void td_session_wait(td_session *s, const char *what, bool external, void (*finish)(td_session *))
 {
     s->wait = (td_wait_state){.active = true, .what = what, .external = external, .finish = finish};
+    s->waits_for_lease = s->waits_for_replies = false; /* who gave that wait up is not woken from this one */
 }
 
 void td_session_ready(td_session *s)

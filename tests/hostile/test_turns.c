@@ -8,6 +8,7 @@
 
 #include <limits.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 enum { N = 50000, RECORDS = 512, CLEAR = 4096 };
 
@@ -251,5 +252,94 @@ static void quota_is_given_back(void)
     leave(&a);
 }
 
+/* The code of the last reply, all of which have then been read. */
+static uint32_t last_code(client *c)
+{
+    uint32_t code = TD_E_LOST, bytes;
+    for (size_t at = c->writer.start; at < c->writer.end; at += TD_FRAME_HEADER + bytes) {
+        const uint8_t *h = c->writer.buffer + at;
+        memcpy(&bytes, h, sizeof bytes);
+        Td__Wire__Reply *r = h[4] == TD_FRAME_REPLY ? td__wire__reply__unpack(NULL, bytes, h + TD_FRAME_HEADER) : NULL;
+        if (!r) continue;
+        code = r->error ? r->error->code : TD_OK;
+        td__wire__reply__free_unpacked(r, NULL);
+    }
+    c->writer.start = c->writer.end = 0;
+    return code;
+}
+
+/* Does it wait? */
+static bool call(client *c, Td__Wire__Call *call)
+{
+    uint8_t p[256];
+    td_error e = {0};
+    call->serial = 1;
+    c->writer.start = c->writer.end = 0;
+    td_frame f = {.kind = TD_FRAME_CALL, .payload = p, .bytes = (uint32_t)td__wire__call__pack(call, p), .fd = -1};
+    CU_ASSERT_EQUAL_FATAL(td_session_frame(c->session, &f, &e), 0);
+    return td_session_run(c->session, RECORDS, &e) == TD_RUN_SUSPENDED;
+}
+
+static void hand_over(client *from, client *to, uint32_t id)
+{
+    Td__Wire__Publish publish = TD__WIRE__PUBLISH__INIT;
+    Td__Wire__Open open = TD__WIRE__OPEN__INIT;
+    Td__Wire__Call c = TD__WIRE__CALL__INIT;
+    publish.name = open.name = (char *)"leaf", publish.id = open.id = id, publish.lasts_ms = 1000;
+    c.publish = &publish;
+    CU_ASSERT_FALSE(call(from, &c));
+    c.publish = NULL, c.open = &open;
+    CU_ASSERT_FALSE(call(to, &c));
+    CU_ASSERT_EQUAL(last_code(to), TD_OK);
+}
+
+/* Wants to write to 1 for a millisecond, which it may not: the answer, when that time has passed. */
+static uint32_t wants_to_write(client *c, client *meanwhile, bool *over)
+{
+    Td__Wire__WriteBegin begin = TD__WIRE__WRITE_BEGIN__INIT;
+    Td__Wire__Call write = TD__WIRE__CALL__INIT;
+    begin.id = begin.timeout_ms = 1, write.write_begin = &begin;
+    if (!call(c, &write)) return TD_E_BUSY;
+    *over = turn(meanwhile);
+    usleep(2000);
+    td_deadlines_run(&service);
+    CU_ASSERT_TRUE(turn(c));
+    return last_code(c);
+}
+
+/* Who waited for a tensor that a backward has yet to read, and gave up, is not woken from what it waits for then. */
+static void woken_for_what_is_over(void)
+{
+    client a, b;
+    join(&a), join(&b);
+    build(&a, false);
+    hand_over(&a, &b, 1);
+    backward(&a, 8, false);
+    hand_in(&a);
+    bool over = false;
+    uint32_t code = TD_E_BUSY;
+    while (!over && (code == TD_E_BUSY || code == TD_E_TIMEOUT)) {
+        if (code == TD_E_BUSY) over = turn(&a);
+        code = over ? code : wants_to_write(&b, &a, &over);
+    }
+    CU_ASSERT_EQUAL(code, TD_E_PERMISSION); /* between the last reading and the end of the backward */
+    CU_ASSERT_FALSE(over);
+    Td__Wire__QueueOpen q = TD__WIRE__QUEUE_OPEN__INIT;
+    Td__Wire__QueueGet get = TD__WIRE__QUEUE_GET__INIT;
+    Td__Wire__Call c = TD__WIRE__CALL__INIT;
+    q.name = (char *)"empty", q.queue = get.queue = 1, q.role = 3, get.timeout_ms = UINT32_MAX;
+    c.queue_open = &q;
+    CU_ASSERT_FALSE(call(&b, &c));
+    c.queue_open = NULL, c.queue_get = &get;
+    CU_ASSERT_TRUE(call(&b, &c));
+    while (!turn(&a)) {
+    }
+    td_error e = {0};
+    CU_ASSERT_EQUAL(td_session_run(b.session, RECORDS, &e), TD_RUN_SUSPENDED);
+    leave(&a);
+    leave(&b);
+}
+
 TD_CUNIT_MAIN_WITH("turns", start, stop, {"a backward", a_backward}, {"letting go", letting_go},
-                   {"the end of a client", the_end_of_a_client}, {"quota is given back", quota_is_given_back})
+                   {"the end of a client", the_end_of_a_client}, {"quota is given back", quota_is_given_back},
+                   {"woken for what is over", woken_for_what_is_over})
