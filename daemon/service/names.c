@@ -85,6 +85,7 @@ int td_name_publish(td_service *s, const char *name, td_tensor *t, const td_acco
         s->names = &head->n;
         s->name_count++;
     }
+    td_deadline_disarm(s, &x->deadline); /* what replaces a handle is a name */
     td_tensor *old = x->n.tensor;
     x->n.tensor = td_tensor_hold(t);
     td_tensor_unhold(old);
