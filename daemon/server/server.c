@@ -116,7 +116,7 @@ static void flush_all(td_server *s)
 
 static void deadline_passed(uv_timer_t *t)
 {
-    (void)t; /* the check runs what is due */
+    ((td_server *)t->data)->next_deadline = UINT64_MAX; /* the check runs what is due, and must start it anew */
 }
 
 static void after_events(uv_check_t *h)
