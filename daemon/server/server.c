@@ -11,7 +11,15 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-enum { COLLECT_MOST = 512, DROP_MOST = 64, CLEAR_MOST = 1024, LONELY_MS = 10000, DRAIN_MS = 10000, RETRY_MS = 2, ROUNDS = 8 };
+enum {
+    COLLECT_MOST = 512,
+    DROP_MOST = 64,
+    CLEAR_MOST = 1024,
+    LONELY_MS = 10000,
+    DRAIN_MS = 10000,
+    RETRY_MS = 2,
+    ROUNDS = 8
+};
 
 /* ---- the end: when nobody is left that it runs for */
 
@@ -314,6 +322,21 @@ static void close_handle(uv_handle_t *h, void *arg)
     if (!uv_is_closing(h)) uv_close(h, NULL);
 }
 
+/* Who is told to end once more, while it does, still ends with 0: closing libuv's handles brings the default back. */
+static void ignore_signals(td_server *s)
+{
+    sigset_t both, before;
+    sigemptyset(&both);
+    sigaddset(&both, SIGTERM);
+    sigaddset(&both, SIGINT);
+    pthread_sigmask(SIG_BLOCK, &both, &before); /* no other thread is left */
+    uv_signal_stop(&s->sigterm);
+    uv_signal_stop(&s->sigint);
+    signal(SIGTERM, SIG_IGN);
+    signal(SIGINT, SIG_IGN);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
 void td_server_deinit(td_server *s)
 {
     td_listener_close(&s->listener);
@@ -326,6 +349,7 @@ void td_server_deinit(td_server *s)
     if (s->service.sched) td_sched_stop(s->service.sched); /* nobody is left to see what is still queued */
     while (s->helpers) uv_run(&s->loop, UV_RUN_ONCE);
     if (!td_aside_deinit(s)) return; /* the process ends: the kernel cleans up after what hangs */
+    ignore_signals(s);
     uv_walk(&s->loop, close_handle, NULL);
     uv_run(&s->loop, UV_RUN_DEFAULT);
     s->service.budget.dispose = NULL; /* there is no loop any more to hand it to */

@@ -9,6 +9,7 @@
 
 #include <signal.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { CLIENTS = 3 };
 
@@ -153,6 +154,19 @@ static void everything(bool twice)
     end(twice);
 }
 
+/* Who is impatient goes on telling it: it ends with 0 all the same. */
+static void again_and_again(void)
+{
+    for (int i = 0; i < 12; i++) {
+        CU_ASSERT_TRUE_FATAL(test_daemon_start(&own, (const char *[]){"--memory", "64M", "--workers", "2", NULL}));
+        for (int n = 0; n < 20000 && test_daemon_alive(&own); n++) {
+            kill(own.pid, SIGTERM);
+            usleep(100);
+        }
+        CU_ASSERT_EQUAL(test_daemon_stop(&own), 0);
+    }
+}
+
 static void tasks_once(void)
 {
     tasks(false);
@@ -182,6 +196,7 @@ static const td_test tests[] = {
     {"tasks are queued, the clients go", tasks_once},         {"tasks are queued, told twice", tasks_twice},
     {"graphs and a backward, the clients go", graphs_once},   {"graphs and a backward, told twice", graphs_twice},
     {"a bit of everything, the clients go", everything_once}, {"a bit of everything, told twice", everything_twice},
+    {"told again and again", again_and_again},
 };
 
 int main(int argc, char **argv)
