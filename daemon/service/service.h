@@ -17,7 +17,8 @@ typedef struct td_service td_service;
 /* ---- deadlines: called on the loop thread when their time has come */
 
 typedef struct td_deadline {
-    struct td_deadline *next, *prev; /* sorted by time; NULL when not armed */
+    struct td_deadline *child; /* the first of those that come later; all three NULL when not armed */
+    struct td_deadline *next, *prev; /* siblings; the first one's prev is its parent, the root has none */
     uint64_t at_ms;                  /* on td_now_ms()'s clock */
     bool armed;
     void (*fire)(void *arg);

@@ -340,6 +340,44 @@ static void woken_for_what_is_over(void)
     leave(&b);
 }
 
+enum { DEADLINES = 150000 };
+
+static uint64_t last_fired;
+static uint32_t fired, out_of_order;
+
+static void note_fired(void *arg)
+{
+    const td_deadline *d = arg;
+    out_of_order += d->at_ms < last_fired;
+    last_fired = d->at_ms;
+    fired++;
+}
+
+/* As a client's handles have them: to arm and to disarm one takes no longer because there are many, and a run fires a
+ * part of those that are due, the earliest first. */
+static void many_deadlines(void)
+{
+    td_deadline *d = calloc(DEADLINES, sizeof *d);
+    uint64_t begin = td_now_ms();
+    uint32_t x = 1;
+    for (uint32_t i = 0; i < DEADLINES; i++) {
+        x = x * 1664525u + 1013904223u;
+        uint64_t in_ms = i % 3 == 0 ? i : i % 3 == 1 ? DEADLINES - i : x >> 12;
+        td_deadline_arm(&service, &d[i], i % 10 ? 1000000 + in_ms : in_ms >> 12, note_fired, &d[i]);
+    }
+    for (uint32_t i = 1; i < DEADLINES; i += 2) td_deadline_disarm(&service, &d[i]);
+    CU_ASSERT_TRUE(td_now_ms() - begin < 4000);
+    usleep(300000);
+    td_deadlines_run(&service);
+    CU_ASSERT_TRUE(fired > 0 && fired < DEADLINES / 20);
+    for (uint64_t next = 0; next < 100000;) next = td_deadlines_run(&service);
+    CU_ASSERT_EQUAL(fired, DEADLINES / 10);
+    CU_ASSERT_EQUAL(out_of_order, 0);
+    for (uint32_t i = 0; i < DEADLINES; i++) td_deadline_disarm(&service, &d[i]);
+    CU_ASSERT_PTR_NULL(service.deadlines);
+    free(d);
+}
+
 TD_CUNIT_MAIN_WITH("turns", start, stop, {"a backward", a_backward}, {"letting go", letting_go},
                    {"the end of a client", the_end_of_a_client}, {"quota is given back", quota_is_given_back},
-                   {"woken for what is over", woken_for_what_is_over})
+                   {"woken for what is over", woken_for_what_is_over}, {"many deadlines", many_deadlines})
