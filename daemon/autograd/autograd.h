@@ -44,16 +44,17 @@ enum {
 
 typedef struct td_backward td_backward;
 
-/* Begin a backward. Refuses what roots, their gradients and inputs alone show to be wrong. grads[i] NULL means ones for a
- * scalar root ("grad can be implicitly created only for scalar outputs" otherwise). With `inputs` only the nodes on a way
- * to them run and their gradients are returned (new references, NULL where undefined). The graph has not been looked at
- * yet when it returns; a failure leaves no trace. */
+/* Begin a backward. Refuses what roots, their gradients and inputs alone show to be wrong. grads[i] NULL means ones for
+ * a scalar root ("grad can be implicitly created only for scalar outputs" otherwise). With `inputs` only the nodes on a
+ * way to them run and their gradients are returned (new references, NULL where undefined). The graph has not been
+ * looked at yet when it returns; a failure leaves no trace. */
 int td_backward_new(td_backward **out, td_issuer *who, int nroots, td_tensor *const *roots, td_tensor *const *grads,
                     int ninputs, td_tensor *const *inputs, uint32_t flags, uint32_t scope, td_error *e);
-/* Go on: look at about `most` times sixteen nodes or edges, or run `most` nodes. First it plans: counts dependencies, looks
- * for what is needed, checks the versions of what was saved and pins it; nothing is computed before all that is found
- * good. What others write until it is pinned counts as written before. Returns 0 and *done; an error ends it, with no
- * partial .grad left: gradients are accumulated into leaves as a last step. */
+/* Go on: look at about `most` times sixteen nodes or edges, or run `most` nodes. First it plans: counts dependencies,
+ * looks for what is needed, checks the versions of what was saved and pins it; nothing is computed before all that is
+ * found good. What others write until it is pinned counts as written before. Returns 0 and *done; an error ends it,
+ * with no partial .grad left: gradients are accumulated into leaves as a last step, which waits (0, not *done) for as
+ * long as the issuer's may_touch says so. */
 int td_backward_step(td_backward *b, int most, bool *done, td_error *e);
 /* With inputs: the results, after done. */
 void td_backward_results(td_backward *b, td_tensor **out);

@@ -105,7 +105,7 @@ int td_backward_walk(td_backward *b, int64_t *steps, td_error *e);
 int td_backward_deliver(td_backward *b, uint32_t at, uint32_t nr, td_tensor *g, td_error *e);
 void td_ready_push(td_backward *b, uint32_t at);
 uint32_t td_ready_pop(td_backward *b);
-/* Accumulate into the leaves: all of them, or none. */
+/* Accumulate into the leaves: all of them, or none. Negative: nothing was done, for a .grad must not be touched yet. */
 int td_backward_commit(td_backward *b, td_error *e);
 /* True when nothing is pinned any more. */
 bool td_backward_unpin(td_backward *b, int64_t *steps);

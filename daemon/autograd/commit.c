@@ -1,7 +1,8 @@
 /* The last step of a backward: what the leaves collected goes into their .grad, in all of them or in none.
  *
- * First everything that may fail: sums and copies are made, in-place additions prepared. Then nothing can fail any
- * more: gradients are put in place, additions submitted. A first gradient is stolen when nobody else holds it; later
+ * First it is asked whether each .grad may be touched: somebody may hold a write lease on it, or have yet to read it.
+ * Then everything that may fail: sums and copies are made, in-place additions prepared. Then nothing can fail any more:
+ * gradients are put in place, additions submitted. A first gradient is stolen when nobody else holds it; later
  * ones are added in place, but for create_graph, so that .grad stays the same tensor. */
 #include "daemon/autograd/backward.h"
 #include "proto/opid.h"
@@ -33,12 +34,37 @@ static bool may_steal(const td_tensor *g)
            g->storage->nbytes <= td_desc_nbytes(&g->desc);
 }
 
+static bool adds_in_place(const td_backward *b, const td_tensor *old, const td_tensor *g)
+{
+    return old && !(b->flags & TD_BW_CREATE_GRAPH) && !td_requires_grad(old) && old != g;
+}
+
+/* The k-th leaf's gradient; NULL when nothing becomes of it. */
+static td_tensor *collected(const td_backward *b, uint32_t k, td_tensor **leaf)
+{
+    const td_bnode *bn = &b->nodes[b->leaves[k]];
+    *leaf = bn->node->leaf; /* NULL: it has become something else meanwhile */
+    bool wanted = *leaf && bn->grad && (!b->ninputs || bn->captured);
+    return wanted ? bn->grad[0] : NULL;
+}
+
+/* Negative: not yet. */
+static int check_free(const td_backward *b, td_error *e)
+{
+    int err = 0;
+    td_tensor *leaf;
+    for (uint32_t k = 0; k < b->nleaves && b->who->may_touch && !err; k++) {
+        const td_tensor *g = collected(b, k, &leaf), *old = g ? td_grad(leaf, b->scope) : NULL;
+        if (old) err = b->who->may_touch(b->who, old->storage, adds_in_place(b, old, g), e);
+    }
+    return err;
+}
+
 static int prepare_step(td_backward *b, step *s, td_tensor *g, td_error *e)
 {
     td_tensor *old = td_grad(s->leaf, b->scope);
     td_input in[2] = {td_in(old ? old : g), td_in(g)};
-    if (old && !(b->flags & TD_BW_CREATE_GRAPH) && !td_requires_grad(old) && old != g)
-        return prepare_add(b, s, old, g, e);
+    if (adds_in_place(b, old, g)) return prepare_add(b, s, old, g, e);
     int err = 0;
     if (old) err = td_eval_op(&b->eval, TD_OP_ADD, 2, in, NULL, 1, &s->made, e);
     else if (may_steal(g)) s->made = g;
@@ -50,12 +76,10 @@ static int prepare(td_backward *b, step *steps, int *n, td_error *e)
 {
     int err = 0;
     for (uint32_t k = 0; k < b->nleaves && !err; k++) {
-        td_bnode *bn = &b->nodes[b->leaves[k]];
-        if (!bn->grad || !bn->grad[0] || (b->ninputs && !bn->captured)) continue;
-        td_tensor *leaf = bn->node->leaf;
-        if (!leaf) continue; /* it has become something else meanwhile */
+        td_tensor *leaf, *g = collected(b, k, &leaf);
+        if (!g) continue;
         steps[*n] = (step){.leaf = leaf};
-        err = prepare_step(b, &steps[*n], bn->grad[0], e);
+        err = prepare_step(b, &steps[*n], g, e);
         *n += 1;
     }
     return err;
@@ -63,9 +87,11 @@ static int prepare(td_backward *b, step *steps, int *n, td_error *e)
 
 int td_backward_commit(td_backward *b, td_error *e)
 {
+    int n = 0, err = check_free(b, e);
+    if (err) return err;
     step *steps = calloc((size_t)b->nleaves + 1, sizeof *steps);
     if (!steps) return td_fail(e, TD_E_MEMORY, "no memory to accumulate gradients");
-    int n = 0, err = prepare(b, steps, &n, e);
+    err = prepare(b, steps, &n, e);
     for (int k = 0; k < n; k++) {
         step *s = &steps[k];
         if (s->made && !err) {

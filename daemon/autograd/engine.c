@@ -197,6 +197,7 @@ static int finish(td_backward *b, td_error *e)
     int err = td_anomaly_verdict(b, &wait, e);
     if (err || wait) return err;
     err = b->flags & TD_BW_ACCUMULATE ? td_backward_commit(b, e) : 0;
+    if (err < 0) return 0; /* somebody is in the way: the issuer is woken, and it is tried again */
     bool strict = !(b->flags & (TD_BW_ACCUMULATE | TD_BW_ALLOW_UNUSED));
     for (int k = 0; k < b->ninputs && strict && !err; k++)
         if (!b->results[k])

@@ -41,6 +41,10 @@ struct td_issuer {
     void *scheduler;
     /* Run a prepared call, now or later; takes it over. In the end c->finished is called on the loop thread. */
     void (*submit)(td_issuer *who, td_call *c);
+    /* May a storage be read, or written, now? 0, an error, or a negative number: not yet; `who` is woken when it is
+     * worth asking again. For what is touched by nobody's record (.grad at the end of a backward). NULL: anything may.
+     */
+    int (*may_touch)(td_issuer *who, const td_storage *s, bool write, td_error *e);
     /* Text of the call site that is being served ("train.c:41"), or "". */
     char where[96];
 };

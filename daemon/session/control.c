@@ -138,6 +138,7 @@ static int plan_backward(td_session *s, const td_record *r, td_error *e)
 static int start_backward(td_session *s, const td_record *r, td_error *e)
 {
     int rc = plan_backward(s, r, e);
+    s->backward_waited = false;
     s->backward_record = *r; /* its words stay where they are until the batch is done */
     return rc;
 }

@@ -5,6 +5,7 @@
 #include "daemon/session/state.h"
 
 #include <limits.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/random.h>
@@ -25,6 +26,21 @@ void td_sessions_init(td_sessions *all, td_service *service)
 }
 
 /* ---- the beginning */
+
+/* Of a backward's last step. Its own pins are gone then; who waited for them goes on first, for they may hold what this
+ * one is about to wait for. */
+static int may_touch(td_issuer *who, const td_storage *st, bool write, td_error *e)
+{
+    td_session *s = (td_session *)(void *)((char *)who - offsetof(td_session, issuer));
+    if (st->flags & TD_SF_LEASED && st->lease_session == s->id)
+        return td_fail(e, TD_E_BUSY,
+                       "this session holds a write lease on the .grad of a leaf; end it before a backward adds to it");
+    int rc = write ? td_session_check_write(s, st, e) : td_session_check_lease(s, st, e);
+    if (rc != TD_AGAIN || s->backward_waited) return rc;
+    s->backward_waited = true;
+    td_session_leases_changed(s->all); /* this one, too: it looks once more, and waits */
+    return rc;
+}
 
 static void submit(td_issuer *who, td_call *c)
 {
@@ -71,7 +87,8 @@ static int set_up(td_session *s, const Td__Wire__Hello *h, td_error *e)
                             .service_account = s->account,
                             .flow = s->flow,
                             .scheduler = v->sched,
-                            .submit = submit};
+                            .submit = submit,
+                            .may_touch = may_touch};
     if (getrandom(&s->issuer.seed, sizeof s->issuer.seed, 0) < 0 || getrandom(&s->token, sizeof s->token, 0) < 0)
         return td_fail(e, TD_E_SYSTEM, "no random numbers");
     return TD_OK;

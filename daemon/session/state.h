@@ -118,7 +118,8 @@ struct td_session {
     Td__Wire__Call *call;
     td_wait_state wait;
     td_backward *backward;
-    bool backward_over; /* only to be let go of */
+    bool backward_over;   /* only to be let go of */
+    bool backward_waited; /* for a .grad; those who waited for its pins were told */
     td_record backward_record;
     td_cause *first_error; /* not yet told */
     td_tensor **outs;      /* room for one call's outputs */
@@ -131,7 +132,7 @@ struct td_session {
     bool waits_for_replies;  /* its own */
     uint32_t ncharged_sites;
     uint64_t call_until_ms; /* the current call may wait so long; 0: not asked yet */
-    int import_fd; /* came with the current call, or -1 */
+    int import_fd;          /* came with the current call, or -1 */
 };
 
 /* objects.c */
@@ -200,8 +201,8 @@ static inline bool td_session_may_lack(int rc)
 {
     return rc == TD_WAIT_GROW || rc == TD_E_MEMORY || rc == TD_E_QUOTA;
 }
-/* A step lacks memory, or its due: rc is TD_WAIT_GROW (then `lack`, `heap`), TD_E_MEMORY or TD_E_QUOTA. TD_AGAIN when it is worth trying again
- * later, or the final error with the biggest holders in `e`. */
+/* A step lacks memory, or its due: rc is TD_WAIT_GROW (then `lack`, `heap`), TD_E_MEMORY or TD_E_QUOTA. TD_AGAIN when
+ * it is worth trying again later, or the final error with the biggest holders in `e`. */
 int td_session_lacks(td_session *s, int rc, uint64_t lack, td_heap *heap, td_error *e);
 /* Where a storage lies, as this client may see it. *fd is a descriptor to attach, or -1; one per call when `*fd` comes
  * in as -1 and NULL-able. */

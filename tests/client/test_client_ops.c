@@ -389,6 +389,43 @@ static void composites_have_values(void)
     end();
 }
 
+static td_array *doubled(td_array *w)
+{
+    return td_sum(td_mul(w, 2));
+}
+
+/* While somebody writes to a .grad no backward adds to it: another session's waits, one's own is refused. */
+static void backward_waits_for_leases(void)
+{
+    begin();
+    td_client *other = join();
+    td_set_service(true);
+    td_array *w = td_ones(c, td_dims(3), TD_FLOAT32);
+    td_set_service(false);
+    td_set_requires_grad(w, true);
+    CU_ASSERT_EQUAL_FATAL(td_publish(w, "leased", 0), TD_OK);
+    CU_ASSERT_EQUAL(td_backward(doubled(w)), TD_OK);
+    td_array *g = td_grad(w);
+    float *p = td_write_begin(g, -1);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(p);
+    CU_ASSERT_EQUAL(td_backward(doubled(w)), TD_OK);
+    CHECK_FAILS(td_sync(c), TD_E_BUSY, ".grad");
+    td_array *theirs = td_open(other, "leased", 1000), *y = doubled(theirs);
+    CU_ASSERT_EQUAL(td_backward(y), TD_OK);
+    CU_ASSERT_EQUAL(td_flush(other), TD_OK);
+    test_sleep_ms(50);
+    CU_ASSERT(p[0] == 2 && p[2] == 2);
+    p[0] = 100;
+    CU_ASSERT_EQUAL(td_write_end(g), TD_OK);
+    CU_ASSERT_EQUAL(td_sync(c), TD_OK);
+    CU_ASSERT_EQUAL(td_sync(other), TD_OK);
+    CHECK_VALUES(g, 102, 4, 4);
+    td_release(y), td_release(theirs);
+    CU_ASSERT_EQUAL(td_drop(c, "leased"), TD_OK);
+    td_disconnect(other);
+    end();
+}
+
 static void random_is_seeded(void)
 {
     begin();
@@ -411,4 +448,5 @@ TD_CUNIT_MAIN_WITH("client_ops", start_server, stop_server, {"arithmetic", arith
                    {"higher derivatives and modes", higher_derivatives_and_modes},
                    {"an overwritten value fails backward", an_overwritten_value_fails_backward},
                    {"data shapes", data_shapes}, {"composites have values", composites_have_values},
-                   {"random is seeded", random_is_seeded}, {"writing in time", writing_in_time})
+                   {"random is seeded", random_is_seeded}, {"backward waits for leases", backward_waits_for_leases},
+                   {"writing in time", writing_in_time})

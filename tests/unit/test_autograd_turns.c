@@ -157,6 +157,35 @@ static void a_leaf_goes_on(void)
     CU_ASSERT_EQUAL(td_autograd_nodes(), 0);
 }
 
+static int not_yet_for; /* so often */
+static int not_yet(td_issuer *who, const td_storage *s, bool write, td_error *e)
+{
+    (void)who, (void)s, (void)e;
+    return write && not_yet_for-- > 0 ? -1 : 0;
+}
+
+/* Somebody else has the .grad: nothing happens until it may be touched. */
+static void a_commit_that_waits(void)
+{
+    td_error e = {0};
+    td_backward *b;
+    bool done = false;
+    int turns = 0;
+    td_tensor *x = leaf_of(1), *y = chain(x, x, 1), *old = t_new(TD_FLOAT64, 1, (int64_t[]){1}, (double[]){5});
+    CU_ASSERT_EQUAL(td_set_grad(x, 0, old, &e), 0);
+    CU_ASSERT_EQUAL_FATAL(td_backward_new(&b, &t_who, 1, &y, NULL, 0, NULL, TD_BW_ACCUMULATE, 0, &e), 0);
+    t_who.may_touch = not_yet;
+    for (not_yet_for = 3; !done && turns < 20; turns++) {
+        CU_ASSERT_EQUAL(td_backward_step(b, 1000, &done, &e), 0);
+        CU_ASSERT_EQUAL(t_real(old, 0), done ? 7 : 5);
+    }
+    t_who.may_touch = NULL;
+    CU_ASSERT(done && turns == 4);
+    td_backward_free(b);
+    td_tensor_unref(x), td_tensor_unref(y), td_tensor_unref(old);
+}
+
 TD_CUNIT_MAIN_WITH("autograd_turns", t_setup, t_teardown, {"a backward", a_backward}, {"refused late", refused_late},
                    {"given up", given_up}, {"the end of a graph", the_end_of_a_graph},
-                   {"a leaf goes on", a_leaf_goes_on})
+                   {"a leaf goes on", a_leaf_goes_on},
+                   {"a commit that waits", a_commit_that_waits})
