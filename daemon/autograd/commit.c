@@ -20,7 +20,7 @@ static int prepare_add(td_backward *b, step *s, td_tensor *old, td_tensor *g, td
     c->in[0] = td_in(old);
     c->in[1] = td_in(g);
     c->out[0] = old;
-    c->flags = TD_CF_OUT;
+    c->flags = TD_CF_OUT | TD_CF_DEFER;
     int err = td_attrs_decode(c->op, NULL, 0, &c->attrs, e);
     if (!err) err = td_ops_prepare(c, NULL, NULL, e);
     if (err) td_call_free(c);
@@ -98,8 +98,12 @@ int td_backward_commit(td_backward *b, td_error *e)
             s->made->flags &= ~TD_TF_FRESH;
             err = td_set_grad(s->leaf, b->scope, s->made, e);
         }
-        if (s->add && !err) b->who->submit(b->who, s->add);
-        else td_call_free(s->add);
+        if (s->add && !err) {
+            td_ops_conclude(s->add);
+            b->who->submit(b->who, s->add);
+        } else {
+            td_call_free(s->add);
+        }
     }
     free(steps);
     td_eval_deinit(&b->eval);

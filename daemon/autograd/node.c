@@ -59,6 +59,12 @@ static uint64_t cost_of(size_t bytes)
     return 1 + bytes / 512;
 }
 
+uint64_t td_node_cost(const td_node_size *z)
+{
+    size_t at[7];
+    return cost_of(layout(z, at));
+}
+
 td_node *td_node_new(const td_node_size *z, td_account *account, td_error *e)
 {
     size_t at[7], bytes = layout(z, at);

@@ -107,6 +107,8 @@ typedef struct td_node_size {
     uint32_t nints;
 } td_node_size;
 
+/* What a node costs, in objects. */
+uint64_t td_node_cost(const td_node_size *size);
 /* A node with one reference and everything zero; charged to `account`. */
 td_node *td_node_new(const td_node_size *size, td_account *account, td_error *e);
 static inline td_node *td_node_ref(td_node *n)

@@ -1,8 +1,8 @@
 /* Recording: the way of every op. Prepares the call, makes a node when a gradient may be asked for later, submits.
  *
  * Order: what can be refused is refused before td_ops_prepare, because that moves versions; the node is made after it,
- * because only then are outputs (and how many) known. Saved inputs carry the version from before the call, saved
- * outputs the one after. */
+ * because only then are outputs (and how many) known. Where something moves, the room for the node is had before. Saved
+ * inputs carry the version from before the call, saved outputs the one after. */
 #include "daemon/autograd/node.h"
 #include "proto/opid.h"
 #include <stdlib.h>
@@ -121,7 +121,8 @@ static uint32_t ints_of(const td_desc *d, bool strided)
     return strided ? 2u * d->ndim + 1 : d->ndim;
 }
 
-static td_node_size measure(const td_record *r, td_masks m)
+/* Before the call is prepared only given outputs are known; others are taken for as large as they may be. */
+static td_node_size measure(const td_record *r, td_masks m, bool known)
 {
     td_call *c = r->c;
     td_node_size z = {.nin = c->nin, .nout = c->nout, .shapes = m.shapes != 0};
@@ -131,7 +132,7 @@ static td_node_size measure(const td_record *r, td_masks m)
     }
     for (int o = 0; o < c->nout; o++) {
         z.nsaved += m.outputs >> o & 1;
-        z.nints += ints_of(&c->out[o]->desc, false);
+        z.nints += known ? ints_of(&c->out[o]->desc, false) : TD_MAX_DIMS;
     }
     if (c->op->nattrs) z.nattrs = (int)td_attrs_words(c->op, &c->attrs);
     return z;
@@ -203,7 +204,7 @@ static int make_node(td_record *r, td_error *e)
 {
     td_call *c = r->c;
     td_masks m = r->masks;
-    td_node_size z = measure(r, m);
+    td_node_size z = measure(r, m, true);
     int err = 0;
     td_node *n = r->node = td_node_new(&z, c->who->account, e);
     if (!n) return e && e->code ? e->code : TD_E_MEMORY;
@@ -214,6 +215,41 @@ static int make_node(td_record *r, td_error *e)
     put_shapes(r, m);
     err = put_edges(r, e);
     if (!err) err = put_saved(r, m, e);
+    return err;
+}
+
+/* ---- room for the node, where prepare moves what cannot be moved back */
+
+enum { EDGE_COST = 4 }; /* at most: a leaf's node, or that of a view and what it leads to */
+
+static bool moves(const td_call *c, bool writes)
+{
+    bool any = writes || c->op->flags & TD_OF_RANDOM;
+    for (int p = 0; p < c->op->nparams && !any; p++) any = c->op->params[p].flags & TD_PF_MUTATED;
+    return any;
+}
+
+/* At most, in objects: the node, what it saves, the nodes that it is the first to need. */
+static uint64_t most_room(const td_record *r)
+{
+    const td_call *c = r->c;
+    td_node_size z = measure(r, r->masks, r->writes), slice = {.nin = c->nin + 1, .nout = 1, .nints = TD_MAX_DIMS};
+    uint64_t n = td_node_cost(&z) + c->nout + EDGE_COST * (uint64_t)r->nwants;
+    for (int o = 0; o < c->nout && r->writes; o++)
+        if (c->out[o]->view_base) n += td_node_cost(&slice) + EDGE_COST;
+    return n;
+}
+
+/* Prepare, when there will be room for the node. */
+static int prepare(td_record *r, bool cut, uint64_t *lack, td_heap **heap, td_error *e)
+{
+    td_call *c = r->c;
+    bool asks = (cut || r->nwants) && moves(c, r->writes);
+    uint64_t room = asks ? most_room(r) : 0;
+    int err = room ? td_account_charge(c->who->account, 0, room, e) : 0;
+    if (err) return err;
+    err = td_ops_prepare(c, lack, heap, e);
+    if (room) td_account_discharge(c->who->account, 0, room);
     return err;
 }
 
@@ -298,7 +334,7 @@ int td_autograd_run(td_call *c, td_grad_mode mode, td_tensor **out, int max_out,
     if (!err) err = begin(&r, mode, e);
     if (!err && r.writes && c->nout) r.before = c->out[0]->version->value;
     bool cut = !err && cuts(&r, mode);
-    if (!err) err = td_ops_prepare(c, lack, heap, e);
+    if (!err) err = prepare(&r, cut, lack, heap, e);
     if (!err) {
         prepared = true;
         if (!r.writes) mark_outputs(c, mode);

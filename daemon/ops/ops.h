@@ -27,7 +27,8 @@ enum {                        /* td_call.flags */
        TD_CF_SERVICE = 2,     /* new storages go into service memory */
        TD_CF_INLINE_ONLY = 4, /* run it here and now, whatever it costs */
        TD_CF_VIEW = 8,        /* set by prepare: a view, there is nothing to run */
-       TD_CF_HELD = 16        /* set by td_call_hold */
+       TD_CF_HELD = 16,       /* set by td_call_hold */
+       TD_CF_DEFER = 32 /* prepare moves no versions: td_ops_conclude does, when the call is sure to be submitted */
 };
 
 /* Whom an op is run for: everything an op needs of a session, without knowing sessions. */
@@ -91,6 +92,9 @@ void td_call_hold(td_call *c);
  * Versions of written tensors are bumped here, when nothing can fail any more. c->nout, before: the room in out[] (with
  * TD_CF_OUT how many are given); after: how many outputs there are. */
 int td_ops_prepare(td_call *c, uint64_t *lack, td_heap **heap, td_error *e);
+
+/* Of a call with TD_CF_DEFER that was prepared: what prepare would have done at its end. Cannot fail. */
+void td_ops_conclude(const td_call *c);
 
 /* Bytes of the storages that a prepared call reads and writes go by c->args; these tell which. */
 static inline td_storage *td_call_in_storage(const td_call *c, int i)

@@ -26,15 +26,19 @@ static int compute(td_prep *p, td_error *e)
 }
 
 /* Nothing can fail any more: move versions, use up the random number. */
-static void conclude(td_prep *p)
+static void conclude(const td_call *c, bool writes)
 {
-    td_call *c = p->c;
     td_issuer *who = c->who;
     if (c->op->flags & TD_OF_RANDOM) who->counter++;
     for (int o = 0; (c->flags & TD_CF_OUT) && o < c->nout; o++)
         td_tensor_bump(c->out[o], c->op->id, who->session, who->pid);
-    for (int i = 0; p->writes && i < c->nin; i++)
+    for (int i = 0; writes && i < c->nin; i++)
         if (td_call_writes_input(c, i)) td_tensor_bump(c->in[i].tensor, c->op->id, who->session, who->pid);
+}
+
+void td_ops_conclude(const td_call *c)
+{
+    conclude(c, true);
 }
 
 int td_ops_prepare(td_call *c, uint64_t *lack, td_heap **heap, td_error *e)
@@ -44,7 +48,7 @@ int td_ops_prepare(td_call *c, uint64_t *lack, td_heap **heap, td_error *e)
     int err = td_prep_open(&p, c, lack, e);
     if (!err) err = check_outputs(&p, room, e);
     if (!err) err = c->op->flags & TD_OF_VIEW ? td_prep_views(&p, e) : compute(&p, e);
-    if (!err && !(c->flags & TD_CF_VIEW)) conclude(&p);
+    if (!err && !(c->flags & (TD_CF_VIEW | TD_CF_DEFER))) conclude(c, p.writes);
     if (err) {
         td_prep_drop(&p);
         c->nout = (uint16_t)room;

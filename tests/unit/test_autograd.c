@@ -417,6 +417,28 @@ static void failure_leaves_nothing(void)
     drop(x), drop(w), drop(h), drop(y), drop(ones);
 }
 
+/* No room for the node: nothing was written, and nothing says that it was. */
+static void refused_in_place_moves_nothing(void)
+{
+    td_error e = {0};
+    td_tensor *x = three(), *y = number(TD_OP_MUL, x, 2);
+    uint64_t limit = t_who.account->limit_objects;
+    for (int spare = 0; spare < 2; spare++) { /* not even for the smallest */
+        t_who.account->limit_objects = t_who.account->objects + (uint64_t)spare;
+        e = (td_error){0};
+        CU_ASSERT(inplace2(TD_OP_ADD, y, x, &e) != 0);
+        CU_ASSERT_EQUAL(e.code, TD_E_QUOTA);
+        CU_ASSERT_EQUAL(y->version->value, 0);
+        CU_ASSERT(equals(y, 3, (double[]){2, 4, 6}));
+    }
+    t_who.account->limit_objects = limit;
+    CU_ASSERT_EQUAL(inplace2(TD_OP_ADD, y, x, &e), 0);
+    CU_ASSERT_EQUAL(y->version->value, 1);
+    expect_backward(y, 0);
+    CU_ASSERT(equals(td_grad(x, 0), 3, (double[]){3, 3, 3}));
+    drop(x), drop(y);
+}
+
 static void anomaly_names_the_op(void)
 {
     td_error e = {0};
@@ -696,6 +718,7 @@ TD_CUNIT_MAIN_WITH("autograd", t_setup, t_teardown, {"leaves", leaves}, {"grad m
                    {"undefined stays undefined", undefined_stays_undefined},
                    {"only what is needed", only_what_is_needed}, {"retained and scoped", retained_and_scoped},
                    {"ten at once", ten_at_once}, {"failure leaves nothing", failure_leaves_nothing},
+                   {"refused in place moves nothing", refused_in_place_moves_nothing},
                    {"anomaly names the op", anomaly_names_the_op}, {"written between turns", written_between_turns},
                    {"in place takes over history", inplace_takes_over_history},
                    {"in place on a view", inplace_on_a_view},

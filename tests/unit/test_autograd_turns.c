@@ -164,6 +164,41 @@ static int not_yet(td_issuer *who, const td_storage *s, bool write, td_error *e)
     return write && not_yet_for-- > 0 ? -1 : 0;
 }
 
+/* Up to the last step, which then has no room for what one of the leaves needs. */
+static void refuse_commit(td_backward *b, td_error *e)
+{
+    bool done = false;
+    t_who.may_touch = not_yet;
+    for (not_yet_for = 1; not_yet_for;) CU_ASSERT_EQUAL_FATAL(td_backward_step(b, 1, &done, e), 0);
+    t_who.may_touch = NULL;
+    CU_ASSERT_EQUAL_FATAL(b->stage, TD_BS_COMMIT);
+    uint64_t limit = t_who.account->limit_objects;
+    t_who.account->limit_objects = t_who.account->objects;
+    CU_ASSERT_EQUAL(td_backward_step(b, 1, &done, e), TD_E_QUOTA);
+    t_who.account->limit_objects = limit;
+}
+
+/* One leaf's gradient would be added to, the other's copied: none changes, and no version says that it did. */
+static void a_refused_commit(void)
+{
+    for (int k = 0; k < 2; k++) {
+        td_error e = {0};
+        td_backward *b;
+        td_tensor *leaf[2] = {leaf_of(1), leaf_of(2)};
+        td_tensor *old = t_new(TD_FLOAT64, 1, (int64_t[]){1}, (double[]){5});
+        CU_ASSERT_EQUAL(td_set_grad(leaf[k], 0, old, &e), 0);
+        td_tensor *y = t_run(TD_OP_ADD, 2, leaf, NULL, TD_GRAD_ON, NULL);
+        CU_ASSERT_EQUAL_FATAL(td_backward_new(&b, &t_who, 1, &y, NULL, 0, NULL, TD_BW_ACCUMULATE, 0, &e), 0);
+        refuse_commit(b, &e);
+        td_backward_free(b);
+        CU_ASSERT_EQUAL(old->version->value, 0);
+        CU_ASSERT_EQUAL(t_real(old, 0), 5);
+        CU_ASSERT_PTR_EQUAL(td_grad(leaf[k], 0), old);
+        CU_ASSERT_PTR_NULL(td_grad(leaf[!k], 0));
+        td_tensor_unref(y), td_tensor_unref(old), td_tensor_unref(leaf[0]), td_tensor_unref(leaf[1]);
+    }
+}
+
 /* Somebody else has the .grad: nothing happens until it may be touched. */
 static void a_commit_that_waits(void)
 {
@@ -187,5 +222,5 @@ static void a_commit_that_waits(void)
 
 TD_CUNIT_MAIN_WITH("autograd_turns", t_setup, t_teardown, {"a backward", a_backward}, {"refused late", refused_late},
                    {"given up", given_up}, {"the end of a graph", the_end_of_a_graph},
-                   {"a leaf goes on", a_leaf_goes_on},
+                   {"a leaf goes on", a_leaf_goes_on}, {"a refused commit", a_refused_commit},
                    {"a commit that waits", a_commit_that_waits})
