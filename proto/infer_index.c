@@ -90,20 +90,14 @@ static int read_indices(const td_infer *f, int n, indexing *ix, td_error *e)
     return TD_OK;
 }
 
-static int64_t product(int ndim, const int64_t *shape)
-{
-    int64_t n = 1;
-    for (int i = 0; i < ndim; i++)
-        if (__builtin_mul_overflow(n, shape[i], &n)) return INT64_MAX;
-    return n;
-}
-
 /* Shape of x[idx]: the index dimensions stand where the indexed ones stood when those are neighbours, else in front. */
 static int indexed_shape(const td_infer *f, int n, int64_t *shape, int *ndim, td_error *e)
 {
     const td_desc *x = td_in(f, 0);
     indexing ix;
     TD_TRY(read_indices(f, n, &ix, e));
+    td_desc positions; /* kernels keep a word for each, also where x has nothing behind it */
+    TD_TRY(td_desc_contiguous(&positions, TD_INT64, ix.ndim, ix.shape, e));
     bool adjacent = ix.last - ix.first + 1 == ix.count;
     int front = adjacent ? ix.first : 0, to = 0;
     *ndim = x->ndim - ix.count + ix.ndim;
@@ -114,7 +108,7 @@ static int indexed_shape(const td_infer *f, int n, int64_t *shape, int *ndim, td
             for (int k = 0; k < ix.ndim; k++) shape[to++] = ix.shape[k];
         bool indexed = i < n && td_in(f, 1 + i);
         if (!indexed) shape[to++] = x->shape[i];
-        else if (x->shape[i] == 0 && product(ix.ndim, ix.shape) > 0)
+        else if (x->shape[i] == 0 && td_desc_numel(&positions) > 0)
             return td_fail(e, TD_E_INDEX, "'x' has size 0 at dimension %d: no index of 'idx' is in range", i);
     }
     return TD_OK;
@@ -138,6 +132,8 @@ TD_RULE(index_put)
     f->compute = td_in_dtype(f, 0);
     TD_TRY(td_infer_same_dtype(f, 0, f->nin - 1, e));
     TD_TRY(indexed_shape(f, f->nin - 2, shape, &ndim, e));
+    td_desc result; /* is never made, but must be one that could be */
+    TD_TRY(td_desc_contiguous(&result, f->compute, ndim, shape, e));
     n = ndim;
     memcpy(both, shape, sizeof both);
     bool fits = v->ndim <= ndim && !td_broadcast(both, &n, v->shape, v->ndim, NULL);
