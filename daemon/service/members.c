@@ -36,6 +36,7 @@ static void destroy(td_service *s, td_queue *q)
     for (td_queue_item *i; (i = td_queue_pop(q));) td_queue_item_free(i);
     HASH_DEL(s->queues, q);
     s->queue_count--;
+    free(q->dead);
     free(q);
 }
 
@@ -77,6 +78,17 @@ int td_queue_join(td_member **out, td_service *s, const char *name, uint32_t cap
     return TD_OK;
 }
 
+static void note_death(td_queue *q, const td_member *m)
+{
+    if (!q->dead) q->dead = calloc(TD_DEATHS_KEPT, sizeof *q->dead);
+    if (q->dead) {
+        td_death *d = &q->dead[q->deaths % TD_DEATHS_KEPT];
+        d->at = q->puts;
+        snprintf(d->who, sizeof d->who, "%s (pid %u)", m->program, m->pid);
+    }
+    q->deaths++;
+}
+
 void td_queue_leave(td_service *s, td_member *m, bool died)
 {
     if (!m) return;
@@ -93,11 +105,7 @@ void td_queue_leave(td_service *s, td_member *m, bool died)
     else q->members = m->next;
     if (m->next) m->next->prev = m->prev;
     count_member(q, m, -1);
-    if (died && m->role & TD_QUEUE_PRODUCER) {
-        q->deaths++;
-        q->death_at = q->puts;
-        snprintf(q->last_death, sizeof q->last_death, "%s (pid %u)", m->program, m->pid);
-    }
+    if (died && m->role & TD_QUEUE_PRODUCER) note_death(q, m);
     free(m);
     if (!q->members) {
         destroy(s, q);

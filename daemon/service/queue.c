@@ -73,11 +73,18 @@ static bool no_more_puts(const td_queue *q)
     return q->ended || (q->producers_ever && q->producers == 0 && !q->putters);
 }
 
+/* Number `nr` of the queue's deaths; of those that are not kept any more the oldest that is. NULL: nothing is known. */
+static const td_death *death(const td_queue *q, uint32_t nr)
+{
+    if (q->deaths - nr > TD_DEATHS_KEPT) nr = q->deaths - TD_DEATHS_KEPT;
+    return q->dead ? &q->dead[nr % TD_DEATHS_KEPT] : NULL;
+}
+
 static int closed_for_get(const td_queue *q, td_error *e)
 {
     if (q->ended) return td_fail(e, TD_E_CLOSED, "queue '%s' has ended and is empty", q->name);
     return td_fail(e, TD_E_CLOSED, "queue '%s' is empty and has no producer any more%s%s", q->name,
-                   q->deaths ? "; the last to die was " : "", q->deaths ? q->last_death : "");
+                   q->dead ? "; the last to die was " : "", q->dead ? death(q, q->deaths - 1)->who : "");
 }
 
 static int closed_for_put(const td_queue *q, td_error *e)
@@ -87,14 +94,20 @@ static int closed_for_put(const td_queue *q, td_error *e)
 
 static bool death_untold(const td_member *m)
 {
-    return m->role & TD_QUEUE_WATCH && m->deaths_told != m->queue->deaths && m->queue->gets >= m->queue->death_at;
+    const td_queue *q = m->queue;
+    if (!(m->role & TD_QUEUE_WATCH) || m->deaths_told == q->deaths) return false;
+    const td_death *d = death(q, m->deaths_told);
+    return !d || q->gets >= d->at;
 }
 
 static int tell_death(td_member *m, td_error *e)
 {
     const td_queue *q = m->queue;
+    const td_death *d = death(q, m->deaths_told);
+    bool named = d && q->deaths - m->deaths_told <= TD_DEATHS_KEPT;
     m->deaths_told++;
-    return td_fail(e, TD_E_LOST, "a producer of queue '%s' died: %s; %u left", q->name, q->last_death, q->producers);
+    return td_fail(e, TD_E_LOST, "a producer of queue '%s' died: %s; %u left", q->name,
+                   named ? d->who : "one of many, its name is not kept", q->producers);
 }
 
 void td_queue_settle(td_service *s, td_queue *q)

@@ -6,6 +6,13 @@
 
 #include <uthash.h>
 
+#define TD_DEATHS_KEPT 16 /* of a queue, by name */
+
+typedef struct td_death {
+    uint64_t at; /* puts until then: it is told after what came before it */
+    char who[96];
+} td_death;
+
 struct td_queue {
     UT_hash_handle hh;
     char name[TD_NAME_MAX + 1];
@@ -15,11 +22,10 @@ struct td_queue {
     td_member *members;
     td_queue_wait *putters, *getters; /* oldest first */
     uint64_t puts, gets;
-    uint64_t death_at;             /* puts when the last producer died: its death is told after what came before it */
     uint32_t producers, consumers; /* members */
     uint32_t producers_ever;       /* before the first producer an empty queue waits */
     bool ended;
-    char last_death[96];
+    td_death *dead; /* the last TD_DEATHS_KEPT, in a ring; NULL before the first */
 };
 
 /* Let waits that can go on do so, one at a time, until nothing moves. */

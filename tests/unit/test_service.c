@@ -1,5 +1,5 @@
 /* Names, queues and deadlines: who is woken, with what, and that nothing stays behind. */
-#include "daemon/service/service.h"
+#include "daemon/service/queue.h"
 #include "tests/unit/cunit_main.h"
 
 #include <stdlib.h>
@@ -253,6 +253,36 @@ static void queue_death_is_seen(void)
     td_queue_leave(&s, plain, false);
 }
 
+/* Each is told by name, and after its own last words. */
+static void queue_deaths_are_told_apart(void)
+{
+    td_member *p = join("q", 4, TD_QUEUE_PRODUCER, alice), *p2 = join("q", 4, TD_QUEUE_PRODUCER, bob);
+    td_member *stays = join("q", 4, TD_QUEUE_PRODUCER, bob), *c = join("q", 4, TD_QUEUE_CONSUMER | TD_QUEUE_WATCH, bob);
+    td_queue_wait *w;
+    td_queue_item *got;
+    td_error e = {0};
+    td_queue_leave(&s, p, true);
+    td_queue_put(&s, p2, item(1), 0, &w, queue_told, NULL, NULL);
+    td_queue_leave(&s, p2, true);
+    CU_ASSERT_EQUAL(td_queue_get(&s, c, &got, 0, &w, queue_told, NULL, &e), TD_E_LOST);
+    CU_ASSERT_PTR_NOT_NULL(strstr(e.message, "alice (pid 1001)"));
+    CU_ASSERT_EQUAL_FATAL(td_queue_get(&s, c, &got, 0, &w, queue_told, NULL, &e), TD_OK);
+    td_queue_item_free(got);
+    e = (td_error){0};
+    CU_ASSERT_EQUAL(td_queue_get(&s, c, &got, 0, &w, queue_told, NULL, &e), TD_E_LOST);
+    CU_ASSERT_PTR_NOT_NULL(strstr(e.message, "bob"));
+    enum { MANY = TD_DEATHS_KEPT + 2 };
+    for (int i = 0; i < MANY; i++) td_queue_leave(&s, join("q", 4, TD_QUEUE_PRODUCER, alice), true);
+    for (int i = 0; i < MANY; i++) { /* all are told, the oldest without a name */
+        e = (td_error){0};
+        CU_ASSERT_EQUAL(td_queue_get(&s, c, &got, 0, &w, queue_told, NULL, &e), TD_E_LOST);
+        CU_ASSERT_EQUAL(!strstr(e.message, "alice"), i < MANY - TD_DEATHS_KEPT);
+    }
+    CU_ASSERT_EQUAL(td_queue_get(&s, c, &got, 0, &w, queue_told, NULL, &e), TD_E_TIMEOUT);
+    td_queue_leave(&s, stays, false);
+    td_queue_leave(&s, c, false);
+}
+
 /* A death takes its place behind what was put before it: whoever keeps a ledger has seen all of that by then. */
 static void queue_death_comes_in_order(void)
 {
@@ -372,6 +402,7 @@ TD_CUNIT_MAIN_WITH("service", init, cleanup, {"names bind, are taken, are droppe
                    {"who comes first need not know the capacity", queue_takes_the_first_capacity},
                    {"getters wait in order", queue_getters_wait_in_order},
                    {"a death is seen at once", queue_death_is_seen},
+                   {"deaths are told apart", queue_deaths_are_told_apart},
                    {"a death comes in order", queue_death_comes_in_order},
                    {"an ended queue is emptied", queue_end_lets_take_what_is_left},
                    {"a queue goes with its last member", queue_goes_with_its_last_member},
