@@ -3,7 +3,6 @@
  * A mapping never reaches past the file's end (that would be a SIGBUS), which is checked before. */
 #include "shm/backend.h"
 #include <errno.h>
-#include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -53,20 +52,4 @@ int td_map_descriptor(int fd, uint64_t size, bool writable, void **base, td_erro
 void td_unmap(void *base, uint64_t size)
 {
     if (base) munmap(base, size);
-}
-
-int td_descriptor_check_sealed(int fd, uint64_t *size, td_error *e)
-{
-    struct stat st;
-    uint64_t least = *size;
-    *size = 0;
-    int seals = fcntl(fd, F_GET_SEALS);
-    if (seals < 0 || !(seals & F_SEAL_SHRINK))
-        return td_fail(e, TD_E_INVALID, "only a memfd sealed against shrinking (F_SEAL_SHRINK) can be mapped");
-    if (fstat(fd, &st)) return td_fail_errno(e, errno, "cannot examine a received descriptor");
-    if ((uint64_t)st.st_size < least)
-        return td_fail(e, TD_E_INVALID, "the descriptor has %lld bytes, %llu are needed", (long long)st.st_size,
-                       (unsigned long long)least);
-    *size = (uint64_t)st.st_size;
-    return 0;
 }

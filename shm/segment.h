@@ -47,10 +47,6 @@ void td_segment_free(td_segment *s);
 int td_map_descriptor(int fd, uint64_t size, bool writable, void **base, td_error *e);
 void td_unmap(void *base, uint64_t size);
 
-/* Is this descriptor a memfd sealed against shrinking, of at least *size bytes? What a client hands in is mapped only
- * then. *size becomes the size it really has. */
-int td_descriptor_check_sealed(int fd, uint64_t *size, td_error *e);
-
 /* Handle SIGBUS inside the daemon's own segments (a client may punch holes): maps a private page over the hole and
  * counts. Installed once; `td_sigbus_count` tells how many pages were lost that way. */
 int td_sigbus_guard_install(td_error *e);

@@ -25,10 +25,6 @@ uint64_t td_flow_pending(const td_flow *f)
 {
     return f->pending;
 }
-uint64_t td_flow_pending_bytes(const td_flow *f)
-{
-    return f->bytes;
-}
 
 void td_flow_ref(td_flow *f)
 {
@@ -46,7 +42,6 @@ void td_flow_add(td_flow *f, td_task *t)
 {
     td_flow_ref(f);
     f->pending++;
-    f->bytes += t->bytes;
     t->flow_prev = f->newest;
     t->flow_next = NULL;
     if (f->newest) f->newest->flow_next = t;
@@ -57,7 +52,6 @@ void td_flow_add(td_flow *f, td_task *t)
 void td_flow_remove(td_flow *f, td_task *t)
 {
     f->pending--;
-    f->bytes -= t->bytes;
     if (t->flow_prev) t->flow_prev->flow_next = t->flow_next;
     else f->oldest = t->flow_next;
     if (t->flow_next) t->flow_next->flow_prev = t->flow_prev;

@@ -67,7 +67,6 @@ struct td_task {
     uint64_t seq, cause_seq;
     td_cause *cause;
     td_edge *late; /* those who came after its end, and wait until it is collected */
-    uint64_t bytes;
     td_waiter *waiter;
     td_task *prev, *next;           /* all pending tasks, in the order of issue */
     td_task *flow_prev, *flow_next; /* the same of its flow */
@@ -246,7 +245,7 @@ void td_futex_wake(_Atomic uint32_t *word);
 struct td_flow {
     td_sched *s;
     uint32_t refs; /* (loop) the owner, and pending tasks */
-    uint64_t pending, bytes;
+    uint64_t pending;
     td_task *oldest, *newest; /* (loop) pending, in the order of issue */
     td_waiter *first_waiter, *last_waiter;
     _Atomic int64_t vtime;            /* ns of estimated work that it was given */

@@ -190,9 +190,6 @@ static void issue(td_sched *s, td_call *c, const td_reach *reach, int n)
     c->task = t;
     t->call = c;
     t->flow = c->who && c->who->flow ? c->who->flow : s->flow;
-    t->bytes = c->k.work_bytes;
-    for (int i = 0; i < c->nout; i++)
-        if (c->out[i]) t->bytes += td_desc_nbytes(&c->out[i]->desc);
     td_flow_add(t->flow, t);
     enter(s, t);
 }

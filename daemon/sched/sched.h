@@ -32,7 +32,6 @@ int td_flow_new(td_flow **out, td_sched *s, td_error *e);
 void td_flow_free(td_flow *f);
 /* What a flow has in flight: for back-pressure. */
 uint64_t td_flow_pending(const td_flow *f);
-uint64_t td_flow_pending_bytes(const td_flow *f);
 
 /* Take over a prepared call. Runs it before returning when it is small (or TD_CF_INLINE_ONLY) and nothing it needs is pending; otherwise holds its tensors
  * and queues it. c->finished runs on the loop thread in either case, then the call is freed. A call with c->cause set, or whose read inputs are
