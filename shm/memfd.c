@@ -38,6 +38,11 @@ int td_memfd_seal(int fd, td_segment_kind kind, td_error *e)
 {
     int seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
     if (kind == TD_SEGMENT_SERVICE) seals |= F_SEAL_FUTURE_WRITE; /* the daemon's own mapping is there already */
-    if (fcntl(fd, F_ADD_SEALS, seals)) return td_fail_errno(e, errno, "cannot seal a memory segment");
-    return 0;
+    if (!fcntl(fd, F_ADD_SEALS, seals)) return 0;
+    if (errno == EINVAL && kind == TD_SEGMENT_SERVICE)
+        return td_fail(
+            e, TD_E_UNSUPPORTED,
+            "cannot seal a memory segment: the kernel does not know F_SEAL_FUTURE_WRITE, which came with Linux "
+            "5.1; run the daemon on Linux 5.1 or later");
+    return td_fail_errno(e, errno, "cannot seal a memory segment");
 }

@@ -1,4 +1,5 @@
 /* Segments: what the kernel was said to guarantee is tried here on both backends, by doing what is forbidden. */
+#include "shm/backend.h"
 #include "shm/heap.h"
 #include "shm/segment.h"
 #include "tests/unit/cunit_main.h"
@@ -236,6 +237,9 @@ static void sealed_descriptors(void)
     CU_ASSERT_NOT_EQUAL(td_import_examine(pipes[0], &size, &e), TD_IMPORT_MEMORY);
     void *p;
     CU_ASSERT_EQUAL(td_map_descriptor(pipes[0], 4096, false, &p, &e), TD_E_INVALID);
+    /* A kernel that does not know a seal answers as for what cannot be sealed at all. */
+    CU_ASSERT_EQUAL(td_memfd_seal(pipes[1], TD_SEGMENT_SERVICE, &e), TD_E_UNSUPPORTED);
+    CU_ASSERT_PTR_NOT_NULL(strstr(e.message, "Linux 5.1 or later"));
     close(pipes[0]);
     close(pipes[1]);
 }
