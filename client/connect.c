@@ -197,11 +197,19 @@ int td_shake_hands(td_client *c, int socket, uint32_t clone_session, uint64_t cl
 
 /* ---- td_connect -------------------------------------------------------------------------------------------------- */
 
+/* Forked children dial anew, wherever the process has gone by then. What would not fit stays as it is. */
+static void make_absolute(const char *named, char path[108])
+{
+    char here[108];
+    int n = named[0] != '/' && getcwd(here, sizeof here) ? snprintf(path, 108, "%s/%s", here, named) : 108;
+    if (n >= 108) snprintf(path, 108, "%s", named);
+}
+
 static int find_daemon(const char *named, char path[108], bool *launched, td_error *e)
 {
     if (!named || !named[0]) named = getenv("TENSORD_SOCKET");
     if (named && named[0]) {
-        snprintf(path, 108, "%s", named);
+        make_absolute(named, path);
         return td_dial(named, e);
     }
     int s = dial_default(path, e);

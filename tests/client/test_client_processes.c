@@ -236,6 +236,35 @@ typedef struct inherited {
     td_lease *lease;
 } inherited;
 
+static bool dials_anew(void *context)
+{
+    inherited *h = context;
+    return equals(td_add(h->x, 1), 3, (double[]){1, 2, 3});
+}
+
+/* A relative path is that of where the process was when it connected. */
+static void a_child_finds_a_relative_socket(void)
+{
+    char here[4096], folder[108];
+    CU_ASSERT_PTR_NOT_NULL_FATAL(getcwd(here, sizeof here));
+    snprintf(folder, sizeof folder, "%s", server.socket);
+    char *name = strrchr(folder, '/');
+    *name++ = 0;
+    CU_ASSERT_EQUAL_FATAL(chdir(folder), 0);
+    setenv("TENSORD_SOCKET", name, 1);
+    inherited h = {.c = td_connect(NULL)};
+    unsetenv("TENSORD_SOCKET");
+    CU_ASSERT_EQUAL_FATAL(chdir("/"), 0);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(h.c);
+    CU_ASSERT_STRING_EQUAL(td_socket_path(h.c), server.socket);
+    h.x = counting(h.c, 0, 3);
+    CU_ASSERT_EQUAL(td_sync(h.c), TD_OK);
+    CU_ASSERT_EQUAL(in_child(dials_anew, &h), 0);
+    CU_ASSERT_EQUAL(chdir(here), 0);
+    td_release(h.x);
+    td_disconnect(h.c);
+}
+
 static bool uses_what_it_inherited(void *context)
 {
     inherited *h = context;
@@ -500,6 +529,7 @@ TD_CUNIT_MAIN_WITH("client_processes", start_server, stop_server,
                    {"mappings go with their memory", mappings_go_with_their_memory},
                    {"queues hand over", queues_hand_over}, {"puts are on their way", puts_are_on_their_way},
                    {"forked children work", forked_children_work},
+                   {"a child finds a relative socket", a_child_finds_a_relative_socket},
                    {"orphans keep their session", orphans_keep_their_session},
                    {"raw clones are told", raw_clones_are_told}, {"forks beside threads", forks_beside_threads},
                    {"a killed daemon is told", a_killed_daemon_is_told},
