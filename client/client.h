@@ -105,7 +105,7 @@ struct td_client {
     int lost; /* 0, or the code that every call returns from now on; `why` has the words */
     td_error why;
     bool ended;       /* td_disconnect was called: freed with the last handle */
-    uint64_t handles; /* that live */
+    uint64_t handles; /* that live: arrays, leases, queues */
 
     /* out */
     td_words words; /* records of the batch being built */
@@ -169,6 +169,8 @@ void td_client_free(td_client *c);
 /* Lock, and check that the client is of this process and connected. On failure nothing is locked. */
 int td_enter(td_client *c, const char *op);
 void td_leave(td_client *c);
+/* After a handle has ended: leave, and free a client that was ended before if that was the last. */
+void td_leave_last(td_client *c);
 /* Wait until everything asked so far has ended; errors stay untold. Not under the lock. */
 int td_settle(td_client *c);
 

@@ -184,9 +184,7 @@ TD_API void td_release(td_array *a)
     td_client *c = a->client;
     td_lock(c);
     if (--a->refs == 0) td_array_free(a);
-    bool last = c->ended && c->handles == 0;
-    td_unlock(c);
-    if (last) td_client_free(c);
+    td_leave_last(c);
 }
 
 /* ---- scopes ------------------------------------------------------------------------------------------------------ */

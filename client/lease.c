@@ -109,6 +109,7 @@ TD_API td_lease *td_lease_new(td_client *c, size_t bytes)
 {
     if (td_enter(c, "lease")) return NULL;
     td_lease *l = new_lease(c, bytes);
+    if (l) c->handles++;
     td_leave(c);
     return l;
 }
@@ -130,7 +131,8 @@ TD_API void td_lease_free(td_lease *l)
     td_release(l->whole);
     td_lock(c);
     td_drop_lease(l);
-    td_unlock(c);
+    c->handles--;
+    td_leave_last(c);
 }
 
 /* ---- announcing -------------------------------------------------------------------------------------------------- */

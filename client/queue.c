@@ -55,6 +55,7 @@ TD_API td_queue *td_queue_open(td_client *c, const char *name, uint32_t capacity
         snprintf(q->name, sizeof q->name, "%s", name);
         rc = open_queue(q);
     }
+    if (!rc) c->handles++;
     td_leave(c);
     if (!rc) return q;
     free(q);
@@ -241,7 +242,9 @@ TD_API int td_queue_close(td_queue *q, bool end)
         if (before) rc = before;
         td_forget_wait(c, &q->put);
     }
-    if (entered) td_leave(c);
+    if (!entered) td_lock(c);
+    c->handles--;
+    td_leave_last(c);
     free(q);
     return rc;
 }

@@ -214,6 +214,25 @@ static void items_of_all_sizes(void)
     end();
 }
 
+/* What is let go of after the client was disconnected, in any order; the sanitizer watches. */
+static void handles_outlive_their_client(void)
+{
+    for (int order = 0; order < 6; order++) {
+        td_client *mine = join();
+        td_lease *l = td_lease_new(mine, 4096);
+        td_array *x = td_put(l, 64, TD_FLOAT32, td_dims(4));
+        td_queue *q = td_queue_open(mine, "outlives", 2, TD_PRODUCER);
+        CU_ASSERT_TRUE_FATAL(l && x && q);
+        td_disconnect(mine);
+        for (int k = 0; k < 3; k++) {
+            int what = order < 3 ? (order + k) % 3 : (order - k) % 3;
+            if (what == 0) td_lease_free(l);
+            else if (what == 1) td_release(x);
+            else CU_ASSERT_EQUAL(td_queue_close(q, false), TD_E_LOST);
+        }
+    }
+}
+
 static void errors_late_and_early(void)
 {
     begin();
@@ -439,14 +458,12 @@ static void random_is_seeded(void)
     end();
 }
 
-TD_CUNIT_MAIN_WITH("client_ops", start_server, stop_server, {"arithmetic", arithmetic},
-                   {"similar calls differ", similar_calls_differ}, {"in place", in_place},
-                   {"refused indices change nothing", refused_indices_change_nothing}, {"memory", memory},
-                   {"items of all sizes", items_of_all_sizes},
-                   {"steady puts wait for nobody", steady_puts_wait_for_nobody},
-                   {"errors late and early", errors_late_and_early}, {"backward and grad", backward_and_grad},
-                   {"higher derivatives and modes", higher_derivatives_and_modes},
-                   {"an overwritten value fails backward", an_overwritten_value_fails_backward},
-                   {"data shapes", data_shapes}, {"composites have values", composites_have_values},
-                   {"random is seeded", random_is_seeded}, {"backward waits for leases", backward_waits_for_leases},
-                   {"writing in time", writing_in_time})
+TD_CUNIT_MAIN_WITH(
+    "client_ops", start_server, stop_server, {"arithmetic", arithmetic}, {"similar calls differ", similar_calls_differ},
+    {"in place", in_place}, {"refused indices change nothing", refused_indices_change_nothing}, {"memory", memory},
+    {"items of all sizes", items_of_all_sizes}, {"handles outlive their client", handles_outlive_their_client},
+    {"steady puts wait for nobody", steady_puts_wait_for_nobody}, {"errors late and early", errors_late_and_early},
+    {"backward and grad", backward_and_grad}, {"higher derivatives and modes", higher_derivatives_and_modes},
+    {"an overwritten value fails backward", an_overwritten_value_fails_backward}, {"data shapes", data_shapes},
+    {"composites have values", composites_have_values}, {"random is seeded", random_is_seeded},
+    {"backward waits for leases", backward_waits_for_leases}, {"writing in time", writing_in_time})
