@@ -56,9 +56,9 @@ def blocks(f, n):
 @pytest.mark.parametrize("name", [*PLACES, *(f"failing {n}" for n in FAILURES)])
 def test_no_references_are_left(name):
     f = FAILURES[name[8:]] if name.startswith("failing ") else PLACES[name]
-    before = blocks(f, 200)
-    after = blocks(f, 300)
-    assert after - before < 200, f"{after - before} blocks more after 300 calls"
+    held = [blocks(f, 300) for _ in range(4)]
+    more = min(b - a for a, b in zip(held, held[1:]))  # what is kept for reuse grows at first; a leak grows for ever
+    assert more < 200, f"{more} blocks more after 300 calls: {held}"
 
 
 def live_tensors():
