@@ -4,7 +4,7 @@
 #include <sched.h>
 #include <time.h>
 
-enum { MISSES = 4, QUICK_NS = 100000, ABSENT_NS = 100000, REST_NS = 4000000, REST_MOST_NS = 1000000000 };
+enum { MISSES = 4, QUICK_NS = 100000, ABSENT_NS = 300000, REST_NS = 500000, REST_MOST_NS = 1000000000 };
 
 uint64_t td_patience_now(void)
 {

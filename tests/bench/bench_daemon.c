@@ -166,6 +166,7 @@ static void fair(void)
     bench_reference("fair.p99", idle99 * 1e6, "its own idle figure");
     td_release(x);
     td_disconnect(c);
+    unsetenv("TENSORD_SOCKET"); /* that daemon ends */
 }
 
 /* ---- a large graph ---- */
