@@ -92,8 +92,8 @@ void td_session_failed(td_session *s, td_cause *cause)
 void td_session_told(td_session *s, const td_error *e)
 {
     td_cause *first = s->first_error;
-    if (!first || first->error.code != e->code || strcmp(first->error.where, e->where) ||
-        strcmp(first->error.message, e->message))
+    if (!first || first->error.code != e->code || strcmp(first->error.where, e->where) != 0 ||
+        strcmp(first->error.message, e->message) != 0)
         return;
     s->first_error = NULL;
     td_cause_unref(first);

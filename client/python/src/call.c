@@ -324,12 +324,15 @@ static PyObject *run_op(const call *c, PyObject *target, const char *where)
     if (c->arrays) in = malloc(TD_MAX_INPUTS * sizeof *in);
     if (c->f->flags & TDPY_LIST_RESULT) made = malloc((room = TD_MAX_OUTPUTS) * sizeof *made);
     td_client *client = op->nparams ? NULL : tdpy_client();
-    if (!in || !made) PyErr_NoMemory();
-    else if (!op->nparams && !client) result = NULL;
-    else if (!pack(c, op, in, &nin, &attrs)) tdpy_fail();
-    else if (target) result = run_into(c, target, where, nin, in, &attrs);
-    else if (td_run(client, where, op, 0, nin, in, &attrs, room, made, &nout)) tdpy_fail();
-    else result = wrap_results(c, nout, made);
+    if (!in || !made) {
+        PyErr_NoMemory();
+    } else if (op->nparams || client) {
+        bool ok = pack(c, op, in, &nin, &attrs);
+        if (ok && !target) ok = td_run(client, where, op, 0, nin, in, &attrs, room, made, &nout) == 0;
+        if (!ok) tdpy_fail();
+        else if (target) result = run_into(c, target, where, nin, in, &attrs);
+        else result = wrap_results(c, nout, made);
+    }
     if (in != few) free(in);
     if (made != one) free(made);
     return result;

@@ -25,7 +25,7 @@ bool tdpy_is_numpy_scalar(PyObject *o)
 {
     char text[32];
     take_text((PyObject *)Py_TYPE(o), "__module__", text, sizeof text);
-    if (strcmp(text, "numpy")) return false;
+    if (strcmp(text, "numpy") != 0) return false;
     return strcmp(tdpy_type_name(o), "ndarray") != 0 && PyObject_HasAttrString(o, "item");
 }
 
