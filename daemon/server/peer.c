@@ -134,9 +134,9 @@ void td_peer_close(td_peer *p)
     uv_close((uv_handle_t *)&p->poll, poll_closed);
 }
 
-void td_peer_end_with(td_peer *p, const td_error *why)
+/* The last frame of a connection: why it ends, as far as the socket takes it. */
+static void say_why(td_writer *to, int fd, const td_error *why)
 {
-    td_log(TD_LOG_INFO, "ending the connection of pid %u: %s", p->id.pid, why->message);
     Td__Wire__Event event;
     Td__Wire__Error w;
     td__wire__event__init(&event);
@@ -147,12 +147,17 @@ void td_peer_end_with(td_peer *p, const td_error *why)
     w.message = (char *)why->message;
     event.error = &w;
     size_t n = td__wire__event__get_packed_size(&event);
-    uint8_t *at = td_writer_begin(&p->writer, n);
-    if (at) {
-        td__wire__event__pack(&event, at);
-        td_writer_end(&p->writer, n, TD_FRAME_EVENT, -1);
-        td_writer_flush(&p->writer, p->fd, true, NULL);
-    }
+    uint8_t *at = td_writer_begin(to, n);
+    if (!at) return;
+    td__wire__event__pack(&event, at);
+    td_writer_end(to, n, TD_FRAME_EVENT, -1);
+    td_writer_flush(to, fd, true, NULL);
+}
+
+void td_peer_end_with(td_peer *p, const td_error *why)
+{
+    td_log(TD_LOG_INFO, "ending the connection of pid %u: %s", p->id.pid, why->message);
+    say_why(&p->writer, p->fd, why);
     td_peer_close(p);
 }
 
@@ -303,24 +308,12 @@ static bool allowed(const td_peer_id *id)
 
 static void refuse(int fd, td_code code, const char *message)
 {
-    td_peer dummy = {.fd = fd};
-    Td__Wire__Event event;
-    Td__Wire__Error w;
-    td__wire__event__init(&event);
-    td__wire__error__init(&w);
-    w.code = code;
-    w.op = (char *)"connect";
-    w.where = (char *)"";
-    w.message = (char *)message;
-    event.error = &w;
-    size_t n = td__wire__event__get_packed_size(&event);
-    uint8_t *at = td_writer_begin(&dummy.writer, n);
-    if (at) {
-        td__wire__event__pack(&event, at);
-        td_writer_end(&dummy.writer, n, TD_FRAME_EVENT, -1);
-        td_writer_flush(&dummy.writer, fd, true, NULL);
-    }
-    td_writer_deinit(&dummy.writer);
+    td_error why = {.op = "connect"};
+    td_writer w;
+    td_fail(&why, code, "%s", message);
+    td_writer_init(&w);
+    say_why(&w, fd, &why);
+    td_writer_deinit(&w);
     close(fd);
 }
 
