@@ -165,6 +165,11 @@ void td_sched_abandon(td_sched *s)
     }
 }
 
+bool td_sched_idle(const td_sched *s)
+{
+    return s->pending == 0;
+}
+
 void td_sched_get_stats(const td_sched *s, td_sched_stats *out)
 {
     *out = (td_sched_stats){.pending = s->pending, .run_inline = s->run_inline, .chunks = s->inline_chunks};

@@ -63,6 +63,9 @@ bool td_sched_collect(td_sched *s, int most);
 /* Block until every task has ended and was collected (tests, shutdown). */
 void td_sched_drain(td_sched *s);
 
+/* Is no task pending? Costs nothing, for who asks at every turn. */
+bool td_sched_idle(const td_sched *s);
+
 typedef struct td_sched_stats {
     uint64_t pending, run_inline, run_pool, chunks, workers;
     double busy_ns; /* all workers together */

@@ -108,8 +108,6 @@ static bool go_to_sleep(td_server *s)
 bool td_rings_rest(td_server *s)
 {
     if (!s->watched) return true;
-    td_sched_stats st;
-    td_sched_get_stats(s->service.sched, &st);
-    if (!st.pending && wait_a_little(s)) return false; /* beside workers, giving way takes long */
+    if (td_sched_idle(s->service.sched) && wait_a_little(s)) return false; /* beside workers, giving way takes long */
     return go_to_sleep(s);
 }

@@ -94,10 +94,8 @@ int td_session_lacks(td_session *s, int rc, uint64_t lack, td_heap *heap, td_err
             return TD_AGAIN;
         }
         if (rc == TD_E_QUOTA) return rc;
-        td_sched_stats st;
-        td_sched_get_stats(s->service->sched, &st);
         if (!s->lacks_since_ms) s->lacks_since_ms = td_now_ms();
-        if (st.pending && td_now_ms() - s->lacks_since_ms < LACK_MS) {
+        if (!td_sched_idle(s->service->sched) && td_now_ms() - s->lacks_since_ms < LACK_MS) {
             td_session_throttle(s, "memory");
             return TD_AGAIN;
         }
