@@ -242,9 +242,8 @@ bool td_sched_pending(const td_storage *st, uint64_t lo, uint64_t hi, bool write
 
 /* ---- waiting for a storage */
 
-td_waiter *td_sched_after(td_sched *s, td_flow *f, int n, const td_access *what, void (*then)(void *arg), void *arg)
+td_waiter *td_sched_after(td_sched *s, int n, const td_access *what, void (*then)(void *arg), void *arg)
 {
-    (void)f;
     td_reach *reach = n <= TD_MAX_INPUTS ? s->reach : malloc((size_t)n * sizeof *reach);
     bool wait = !reach;
     for (int i = 0; reach && i < n; i++) {

@@ -53,7 +53,7 @@ typedef struct td_access {
     uint64_t lo, hi; /* bytes */
     bool write;
 } td_access;
-td_waiter *td_sched_after(td_sched *s, td_flow *f, int n, const td_access *what, void (*then)(void *arg), void *arg);
+td_waiter *td_sched_after(td_sched *s, int n, const td_access *what, void (*then)(void *arg), void *arg);
 void td_waiter_cancel(td_waiter *w);
 /* When every task of the flow issued so far has ended. */
 td_waiter *td_sched_after_flow(td_sched *s, td_flow *f, void (*then)(void *arg), void *arg);

@@ -294,7 +294,7 @@ int td_call_write_begin(td_session *s, uint64_t serial, const Td__Wire__WriteBeg
     s->wait.serial = serial;
     s->wait.tensor = td_tensor_ref(t);
     td_access a = {t->storage, 0, t->storage->nbytes, true};
-    td_waiter *w = td_sched_after(s->service->sched, s->flow, 1, &a, write_lease_ready, s);
+    td_waiter *w = td_sched_after(s->service->sched, 1, &a, write_lease_ready, s);
     if (!w) return TD_SUSPENDED;
     s->wait.tasks = w;
     limit_wait(s, left);

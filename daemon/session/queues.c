@@ -220,7 +220,7 @@ static int deliver(td_session *s, uint64_t serial, td_queue_item *item, size_t n
     }
     if (!rc) {
         td_session_promise(s, delivery_bytes(d));
-        td_sched_after(s->service->sched, s->flow, (int)n, what, send_delivery, d);
+        td_sched_after(s->service->sched, (int)n, what, send_delivery, d);
     } else if (d) {
         delivery_free(d);
     }

@@ -208,7 +208,7 @@ int td_address_reply(td_session *s, td_tensor *t, uint64_t serial, td_error *e)
     promise_read(v, td_tensor_ref(t), 0);
     td_access a = {.storage = t->storage};
     td_desc_extent(&t->desc, &a.lo, &a.hi);
-    td_sched_after(s->service->sched, s->flow, 1, &a, address_ready, v);
+    td_sched_after(s->service->sched, 1, &a, address_ready, v);
     return TD_OK;
 }
 

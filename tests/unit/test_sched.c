@@ -498,14 +498,14 @@ static void waiters(void)
     fired = 0;
     td_access all_a = {&a, 0, 512, false}, write_b = {&b, 0, 512, true};
     td_access both[] = {all_a, write_b};
-    CU_ASSERT_PTR_NULL(td_sched_after(s, who.flow, 2, both, on_fired, NULL)); /* nothing is pending */
+    CU_ASSERT_PTR_NULL(td_sched_after(s, 2, both, on_fired, NULL)); /* nothing is pending */
     CU_ASSERT_EQUAL(fired, 1);
     submit('r', &b, NULL, k_gate);
     submit('w', NULL, &a, k_nothing);
-    CU_ASSERT_PTR_NOT_NULL(td_sched_after(s, who.flow, 2, both, on_fired, "!"));
+    CU_ASSERT_PTR_NOT_NULL(td_sched_after(s, 2, both, on_fired, "!"));
     CU_ASSERT_PTR_NOT_NULL(td_sched_after_flow(s, who.flow, on_fired, "?"));
     both[0].write = false, both[1].write = false;
-    td_waiter *w = td_sched_after(s, who.flow, 2, both, on_fired, "C");
+    td_waiter *w = td_sched_after(s, 2, both, on_fired, "C");
     td_waiter *wf = td_sched_after_flow(s, who.flow, on_fired, "D");
     CU_ASSERT_PTR_NOT_NULL(w);
     td_waiter_cancel(w);
@@ -520,7 +520,7 @@ static void waiters(void)
     static td_access many[5000];
     for (int i = 0; i < 5000; i++) many[i] = i % 2 ? all_a : write_b;
     submit('z', &b, NULL, k_nothing);
-    CU_ASSERT_PTR_NOT_NULL(td_sched_after(s, who.flow, 5000, many, on_fired, NULL));
+    CU_ASSERT_PTR_NOT_NULL(td_sched_after(s, 5000, many, on_fired, NULL));
     td_sched_drain(s);
     CU_ASSERT_EQUAL(fired, 5);
     finish();
@@ -540,7 +540,7 @@ static void waiter_keeps_its_place(void)
     value_seen = 99;
     submit('i', &a, &a, k_inc);
     td_access all_a = {&a, 0, 512, false};
-    td_sched_after(s, who.flow, 1, &all_a, look, NULL);
+    td_sched_after(s, 1, &all_a, look, NULL);
     td_sched_submit(s, make('j', &a, &a, k_inc, FAKE_BIG));
     td_sched_submit(s, make('k', &a, &a, k_inc, 10));
     td_sched_drain(s);
@@ -557,7 +557,7 @@ static void issue_again(void *arg)
     if (++again > 3) return;
     td_sched_submit(s, make('n', &a, &a, k_inc, again % 2 ? FAKE_BIG : 10));
     td_access all_a = {&a, 0, 512, true};
-    td_sched_after(s, who.flow, 1, &all_a, issue_again, NULL);
+    td_sched_after(s, 1, &all_a, issue_again, NULL);
 }
 static void callbacks_may_issue(void)
 {
@@ -565,7 +565,7 @@ static void callbacks_may_issue(void)
     again = 0;
     submit('i', &a, &a, k_inc);
     td_access all_a = {&a, 0, 512, true};
-    td_sched_after(s, who.flow, 1, &all_a, issue_again, NULL);
+    td_sched_after(s, 1, &all_a, issue_again, NULL);
     td_sched_drain(s);
     CU_ASSERT_EQUAL(again, 4);
     CU_ASSERT_EQUAL(cells_a[0], 4);
@@ -715,8 +715,8 @@ static void freeing_with_work_pending(void)
         for (int i = 0; i < 9; i++) submit('q', &a, NULL, k_count);
         submit('e', &c, NULL, k_count);
         td_access x[] = {{&a, 0, 512, true}, {&b, 0, 512, false}};
-        td_sched_after(s, who.flow, 2, x, on_fired, NULL);
-        td_waiter_cancel(td_sched_after(s, who.flow, 2, x, on_fired, NULL));
+        td_sched_after(s, 2, x, on_fired, NULL);
+        td_waiter_cancel(td_sched_after(s, 2, x, on_fired, NULL));
         td_sched_after_flow(s, who.flow, on_fired, NULL);
         td_flow_free(who.flow);
         atomic_store(&gate, 1);

@@ -396,7 +396,7 @@ static void waiters_are_called_once(void)
             submit_one(s, &who, below(STORAGES), below(STORAGES));
             td_access what[2];
             for (int k = 0; k < 2; k++) what[k] = (td_access){&storages[below(STORAGES)], 0, CELLS, !below(3)};
-            handle[i] = below(2) ? td_sched_after(s, who.flow, 2, what, on_wait, &notes[i])
+            handle[i] = below(2) ? td_sched_after(s, 2, what, on_wait, &notes[i])
                                  : td_sched_after_flow(s, who.flow, on_wait, &notes[i]);
             int back = i - below(3);
             if (!below(3) && back >= 0 && handle[back] && !notes[back].called) {
