@@ -3,8 +3,8 @@
  *
  * What is on it is refused; while its server hangs, the daemon's loop, the imports of others and the end of the very
  * session that waits for it go on. */
+#include "tests/hostile/counted.h"
 #include "tests/hostile/requests.h"
-#include "tests/support/daemon.h"
 #include "tests/unit/cunit_main.h"
 
 #include <errno.h>
@@ -21,9 +21,6 @@
 #include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-static test_daemon d;
-static int64_t base[RAW_COUNTED];
 
 /* ---- the file system: one file of a page */
 
@@ -216,15 +213,7 @@ static void a_server_that_hangs(void)
 
 static int start(void)
 {
-    return test_daemon_start(&d, (const char *[]){"--memory", "64M", "--workers", "2", NULL}) &&
-                   raw_count(d.socket, base)
-               ? 0
-               : 1;
-}
-
-static int stop(void)
-{
-    return test_daemon_stop(&d);
+    return counted_start("64M", "2");
 }
 
 int main(int argc, char **argv)

@@ -2,8 +2,8 @@
  * others.
  *
  * As in test_hostile.c, after each test the daemon must hold exactly what it held before. */
+#include "tests/hostile/counted.h"
 #include "tests/hostile/requests.h"
-#include "tests/support/daemon.h"
 #include "tests/unit/cunit_main.h"
 
 #include <poll.h>
@@ -12,26 +12,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static test_daemon d;
-static int64_t base[RAW_COUNTED];
-
 static int start(void)
 {
-    return test_daemon_start(&d, (const char *[]){"--memory", "256M", "--workers", "2", NULL}) &&
-                   raw_count(d.socket, base)
-               ? 0
-               : 1;
-}
-
-static int stop(void)
-{
-    return test_daemon_stop(&d);
+    return counted_start("256M", "2");
 }
 
 static void back_to_normal(void)
 {
-    CU_ASSERT_TRUE(raw_count_again(d.socket, base, 20000));
-    CU_ASSERT_TRUE(test_daemon_alive(&d));
+    counted_again(20000);
 }
 
 /* The longest that this small request of another client takes within `ms`, in milliseconds. */

@@ -4,9 +4,8 @@
  * After each test the daemon must be alive, serve a new client, and hold exactly what it held before: sessions,
  * objects, bytes, descriptors, tasks. */
 #include "proto/opid.h"
+#include "tests/hostile/counted.h"
 #include "tests/hostile/requests.h"
-#include "tests/support/daemon.h"
-#include "tests/support/raw.h"
 #include "tests/unit/cunit_main.h"
 
 #include <arpa/inet.h>
@@ -22,27 +21,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static test_daemon d;
-
-static int64_t base[RAW_COUNTED];
-
 static int start(void)
 {
-    return test_daemon_start(&d, (const char *[]){"--memory", "64M", "--workers", "2", NULL}) &&
-                   raw_count(d.socket, base)
-               ? 0
-               : 1;
-}
-
-static int stop(void)
-{
-    return test_daemon_stop(&d);
+    return counted_start("64M", "2");
 }
 
 static void back_to_normal(void)
 {
-    CU_ASSERT_TRUE(raw_count_again(d.socket, base, 6000));
-    CU_ASSERT_TRUE(test_daemon_alive(&d));
+    counted_again(6000);
 }
 
 /* ---- frames */

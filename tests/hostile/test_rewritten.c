@@ -7,8 +7,7 @@
  * daemon says so itself when it is not. */
 #include "client/tensord.h"
 #include "proto/op.h"
-#include "tests/support/daemon.h"
-#include "tests/support/raw.h"
+#include "tests/hostile/counted.h"
 #include "tests/unit/cunit_main.h"
 
 #include <math.h>
@@ -18,9 +17,6 @@
 #include <stdlib.h>
 
 enum { N = 4096, ROUNDS = 40 };
-
-static test_daemon d;
-static int64_t base[RAW_COUNTED];
 
 /* What the thread rewrites: indices (into 8 places, mostly), bools, floats. */
 typedef struct memory {
@@ -327,15 +323,7 @@ static void bools_of_any_byte(void)
 
 static int start(void)
 {
-    return test_daemon_start(&d, (const char *[]){"--memory", "256M", "--workers", "2", NULL}) &&
-                   raw_count(d.socket, base)
-               ? 0
-               : 1;
-}
-
-static int stop(void)
-{
-    return test_daemon_stop(&d);
+    return counted_start("256M", "2");
 }
 
 TD_CUNIT_MAIN_WITH("rewritten", start, stop, {"every checked op is here", every_checked_op_is_here},

@@ -1,7 +1,6 @@
 /* Rings in the hands of clients without manners: wrong leases, impossible positions, bells without end, readers that
  * never read, ends in the middle. The same counts before and after as in test_hostile.c. */
-#include "tests/support/daemon.h"
-#include "tests/support/raw.h"
+#include "tests/hostile/counted.h"
 #include "tests/unit/cunit_main.h"
 
 #include <errno.h>
@@ -13,26 +12,14 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-static test_daemon d;
-static int64_t base[RAW_COUNTED];
-
 static int start(void)
 {
-    return test_daemon_start(&d, (const char *[]){"--memory", "64M", "--workers", "2", NULL}) &&
-                   raw_count(d.socket, base)
-               ? 0
-               : 1;
-}
-
-static int stop(void)
-{
-    return test_daemon_stop(&d);
+    return counted_start("64M", "2");
 }
 
 static void back_to_normal(void)
 {
-    CU_ASSERT_TRUE(raw_count_again(d.socket, base, 6000));
-    CU_ASSERT_TRUE(test_daemon_alive(&d));
+    counted_again(6000);
 }
 
 /* A client with a lease, mapped. */

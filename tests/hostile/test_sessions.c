@@ -3,8 +3,8 @@
  * end.
  *
  * After each test the daemon must be alive and hold exactly what it held before. */
+#include "tests/hostile/counted.h"
 #include "tests/hostile/requests.h"
-#include "tests/support/daemon.h"
 #include "tests/unit/cunit_main.h"
 
 #include <errno.h>
@@ -18,26 +18,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static test_daemon d;
-static int64_t base[RAW_COUNTED];
-
 static int start(void)
 {
-    return test_daemon_start(&d, (const char *[]){"--memory", "256M", "--workers", "2", NULL}) &&
-                   raw_count(d.socket, base)
-               ? 0
-               : 1;
-}
-
-static int stop(void)
-{
-    return test_daemon_stop(&d);
+    return counted_start("256M", "2");
 }
 
 static void back_to_normal(void)
 {
-    CU_ASSERT_TRUE(raw_count_again(d.socket, base, 10000));
-    CU_ASSERT_TRUE(test_daemon_alive(&d));
+    counted_again(10000);
 }
 
 static Td__Wire__Hello hello_of(uint32_t protocol, uint64_t table)

@@ -1,30 +1,18 @@
 /* Waiting: for deadlines that follow each other, and for the time of handles that have become names.
  *
  * As in test_hostile.c, after each test the daemon must hold exactly what it held before. */
+#include "tests/hostile/counted.h"
 #include "tests/hostile/requests.h"
-#include "tests/support/daemon.h"
 #include "tests/unit/cunit_main.h"
-
-static test_daemon d;
-static int64_t base[RAW_COUNTED];
 
 static int start(void)
 {
-    return test_daemon_start(&d, (const char *[]){"--memory", "64M", "--workers", "1", NULL}) &&
-                   raw_count(d.socket, base)
-               ? 0
-               : 1;
-}
-
-static int stop(void)
-{
-    return test_daemon_stop(&d);
+    return counted_start("64M", "1");
 }
 
 static void back_to_normal(void)
 {
-    CU_ASSERT_TRUE(test_daemon_alive(&d));
-    CU_ASSERT_TRUE(raw_count_again(d.socket, base, 10000));
+    counted_again(10000);
 }
 
 static void open_without_waiting(raw *r, const char *name, uint32_t timeout_ms)
