@@ -4,7 +4,7 @@
 #include <stdarg.h>
 #include <time.h>
 
-static struct options options = {.who = "quickstart", .parts = 1, .epochs = 1, .stop_at = -1, .seed = 1};
+static struct options options = {.who = "quickstart", .parts = 1, .epochs = 1, .stop_at = -1, .joined = -1, .seed = 1};
 
 struct options read_options(int argc, char **argv)
 {
@@ -12,9 +12,10 @@ struct options read_options(int argc, char **argv)
         const char *name;
         const char **text;
         int *number;
-    } all[] = {{"--who", &options.who, NULL},        {"--csv", &options.csv, NULL},   {"--mnist", &options.mnist, NULL},
-               {"--epochs", NULL, &options.epochs},  {"--part", NULL, &options.part}, {"--parts", NULL, &options.parts},
-               {"--stop-at", NULL, &options.stop_at}};
+    } all[] = {{"--who", &options.who, NULL},         {"--csv", &options.csv, NULL},
+               {"--mnist", &options.mnist, NULL},     {"--epochs", NULL, &options.epochs},
+               {"--part", NULL, &options.part},       {"--parts", NULL, &options.parts},
+               {"--stop-at", NULL, &options.stop_at}, {"--joined", NULL, &options.joined}};
     int known = sizeof all / sizeof *all;
     for (int i = 1; i < argc; i += 2) {
         int k = 0;

@@ -20,6 +20,7 @@ struct options {
     const char *csv, *mnist; /* the data */
     int epochs, part, parts; /* this process is number `part` of `parts` */
     int stop_at;             /* the ticket in the middle of which a loader stops; -1: none */
+    int joined;              /* a loader's descriptor to close when it has opened the queue; -1: none */
     uint64_t seed;
 };
 

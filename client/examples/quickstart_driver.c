@@ -5,31 +5,36 @@
  * report. */
 #include "quickstart.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 
 static const char *programs; /* directory of the other programs */
+static int joined[2];        /* a pipe into which nobody writes: its end says that every loader has joined, or died */
 
 /* Start build/.../quickstart_NAME as `who` with some arguments (a list that ends with NULL). */
 static pid_t start(const char *name, const struct options *o, const char *who, int part, int parts, int stop_at)
 {
-    char path[4096], number[4][16];
+    char path[4096], number[5][16];
     snprintf(path, sizeof path, "%s/quickstart_%s", programs, name);
-    int values[4] = {o->epochs, part, parts, stop_at};
-    for (int i = 0; i < 4; i++) snprintf(number[i], sizeof number[i], "%d", values[i]);
+    bool loader = strcmp(name, "loader") == 0;
+    int values[5] = {o->epochs, part, parts, stop_at, loader ? joined[1] : -1};
+    for (int i = 0; i < 5; i++) snprintf(number[i], sizeof number[i], "%d", values[i]);
     pid_t driver = getpid(), pid = fork();
     if (pid < 0) fail("fork failed");
     if (pid > 0) return pid;
     prctl(PR_SET_PDEATHSIG, SIGTERM); /* nobody is left behind when the driver is killed */
     if (getppid() != driver) _exit(1);
+    if (loader) fcntl(joined[1], F_SETFD, 0); /* the only program that inherits it */
     execl(path, path, "--who", who, o->mnist ? "--mnist" : "--csv", o->mnist ? o->mnist : o->csv, "--epochs", number[0],
-          "--part", number[1], "--parts", number[2], "--stop-at", number[3], (char *)NULL);
+          "--part", number[1], "--parts", number[2], "--stop-at", number[3], "--joined", number[4], (char *)NULL);
     fprintf(stderr, "quickstart: cannot run %s\n", path);
     _exit(127);
 }
 
 /* Wait for `count` processes. One that fails ends the others and the run; a loader that stopped by itself in the middle
- * of a batch is killed there. */
+ * of a batch is killed there, but not before the others have joined the queue: it ends with its last producer. */
 static void wait_for(int count, pid_t *pids, const char *const *who)
 {
     for (int left = count; left > 0;) {
@@ -39,6 +44,7 @@ static void wait_for(int count, pid_t *pids, const char *const *who)
         while (k < count && pids[k] != pid) k++;
         if (k == count) continue;
         if (WIFSTOPPED(status)) {
+            while (read(joined[0], &(char){0}, 1) < 0 && errno == EINTR) continue;
             kill(pid, SIGKILL);
             continue;
         }
@@ -137,10 +143,13 @@ int main(int argc, char **argv)
     say("a private tensord %s runs as process %u", td_daemon_version(c), td_daemon_pid(c));
     say("to look into it meanwhile: %s/../tensorctl --socket %s top", programs, td_socket_path(c));
 
+    if (pipe2(joined, O_CLOEXEC) != 0) fail("no pipe: %s", strerror(errno));
     static const char *const who[] = {"trainer", "loader 1", "loader 2"};
     pid_t train[3] = {start("trainer", &o, who[0], 0, 1, -1), start("loader", &o, who[1], 0, 2, -1),
                       start("loader", &o, who[2], 1, 2, kill_loader ? 40 : -1)};
+    close(joined[1]);
     wait_for(3, train, who);
+    close(joined[0]);
     static const char *const readers[] = {"classify 1", "classify 2"};
     pid_t classify[2] = {start("classify", &o, readers[0], 0, 2, -1), start("classify", &o, readers[1], 1, 2, -1)};
     wait_for(2, classify, readers);

@@ -47,7 +47,8 @@ int main(int argc, char **argv)
     td_client *c = td_connect(NULL);
     td_queue *work = td_queue_open(c, "quickstart/work", 0, TD_CONSUMER);
     td_queue *batches = td_queue_open(c, "quickstart/batches", 0, TD_PRODUCER);
-    check("connecting", batches != NULL);
+    check("connecting", batches != NULL && td_sync(c) == 0);
+    if (o.joined >= 0) close(o.joined); /* the driver waits for this before it kills another loader */
 
     td_queue_item item;
     long made = 0;
