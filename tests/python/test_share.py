@@ -140,3 +140,50 @@ def test_many_in_flight_need_no_descriptors():
     assert len(os.listdir("/proc/self/fd")) - before <= 2
     assert all(pickle.loads(h)[0].item() == k for k, h in enumerate(handles[:50]))
     assert pickle.loads(handles[-1]).tolist() == [1999] * 4
+
+
+def _puts_and_dies(name, path):
+    td.connect(path)
+    q = td.Queue(name)
+    q.put(td.ones(3))
+    td.sync()
+    os.kill(os.getpid(), 9)
+
+
+def test_a_consumer_is_told_of_deaths():
+    said = []
+    q = td.Queue("share/deaths", 4, role="consumer", on_death=said.append)
+    held = td.Queue("share/deaths", role="producer")
+    p = multiprocessing.get_context("fork").Process(target=_puts_and_dies, args=("share/deaths", td.connection()["path"]))
+    p.start()
+    assert q.get(timeout=30).tolist() == [1, 1, 1], "what a producer put before it died is there"
+    p.join()
+    for _ in range(300):
+        with pytest.raises(TimeoutError):  # it is told, and the wait goes on
+            q.get(timeout=0.1)
+        if said:
+            break
+    assert len(said) == 1 and str(p.pid) in said[0] and "share/deaths" in said[0], said
+    held.close()
+    with pytest.raises(td.Closed):
+        q.get(timeout=30)
+    q.close()
+
+
+def test_on_death_may_raise():
+    def stop(text):
+        raise KeyError(text)
+
+    with td.Queue("share/deaths", 4, role="consumer", on_death=stop) as q, td.Queue("share/deaths", role="producer"):
+        p = multiprocessing.get_context("fork").Process(target=_puts_and_dies, args=("share/deaths", td.connection()["path"]))
+        p.start()
+        assert q.get(timeout=30).tolist() == [1, 1, 1]
+        with pytest.raises(KeyError, match="share/deaths"):
+            q.get(timeout=30)
+        p.join()
+
+
+@pytest.mark.parametrize("wrong, words", [({"role": "both"}, "'producer'"), ({"on_death": 3}, "function")])
+def test_wrong_arguments_of_a_queue(wrong, words):
+    with pytest.raises(td.Error, match=words):
+        td.Queue("share/wrong", **wrong)

@@ -5,12 +5,14 @@ come out as tensors.
 """
 
 import struct
+import time
 
 from tensord import _C
 
 _INT = struct.Struct("<q")
 _FLOAT = struct.Struct("<d")
 _MAX_DEPTH = 32
+_PRODUCER, _CONSUMER, _WATCH = 1, 2, 4
 
 
 class _Writer:
@@ -111,16 +113,28 @@ class Queue:
 
     put() and get() wait as queue.Queue does; timeout in seconds. When every producer has gone and the queue is empty, or somebody ended it
     with close(end=True), get() raises tensord.Closed.
+
+    A process joins as a producer at its first put(), as a consumer at its first get(). role="producer" or "consumer" joins at once: the queue
+    and what lies in it are there as long as somebody has joined, and a producer that waits beside the others keeps it from ending when they die.
+
+    on_death: called by get() with a line about each producer that died without leaving; then get() goes on waiting, unless it raised.
     """
 
-    def __init__(self, name, maxsize=0):
-        self.name, self.maxsize = name, maxsize
+    def __init__(self, name, maxsize=0, *, role=None, on_death=None):
+        if role not in (None, "producer", "consumer"):
+            raise _C.InvalidError(f"role is 'producer', 'consumer' or None, not {role!r}")
+        if on_death is not None and not callable(on_death):
+            raise _C.DTypeError(f"on_death is a function of one text, not a {type(on_death).__name__}")
+        self.name, self.maxsize, self.on_death = name, maxsize, on_death
         self._open = {}
+        if role is not None:
+            self._role(_PRODUCER if role == "producer" else _CONSUMER)
 
     def _role(self, role):
         """A member as what it does: who only gets does not count as one that might still put."""
         if role not in self._open:
-            self._open[role] = _C._RawQueue(self.name, self.maxsize, role)
+            watch = _WATCH if role == _CONSUMER and self.on_death is not None else 0
+            self._open[role] = _C._RawQueue(self.name, self.maxsize, role | watch)
         return self._open[role]
 
     def put(self, item, block=True, timeout=None):
@@ -128,14 +142,25 @@ class Queue:
         w.put(item)
         if len(w.tensors) > 64:
             raise _C.InvalidError(f"{len(w.tensors)} tensors in one item of a queue; at most 64")
-        self._role(1).put(tuple(w.tensors), bytes(w.out), timeout if block else 0)
+        self._role(_PRODUCER).put(tuple(w.tensors), bytes(w.out), timeout if block else 0)
 
     def get(self, block=True, timeout=None):
-        tensors, note, _ = self._role(2).get(timeout if block else 0)
+        tensors, note = self._get(timeout if block else 0)
         try:
             return _Reader(note, tensors).get()
         except (IndexError, KeyError, struct.error, ValueError) as e:
             raise _C.ProtocolError("an item of the queue was put by something else than tensord.Queue") from e
+
+    def _get(self, timeout):
+        if self.on_death is None:
+            return self._role(_CONSUMER).get(timeout)[:2]
+        until = None if timeout is None else time.monotonic() + timeout
+        while True:
+            try:
+                return self._role(_CONSUMER).get(None if until is None else max(0.0, until - time.monotonic()))[:2]
+            except _C.ConnectionLost as e:
+                _C.status()  # raises it again when it is the daemon that died, not a producer
+                self.on_death(str(e))
 
     def put_nowait(self, item):
         self.put(item, block=False)
@@ -147,7 +172,7 @@ class Queue:
         """Leave the queue. end: nobody may put any more."""
         members, self._open = self._open, {}
         if end and not members:
-            members = {1: _C._RawQueue(self.name, self.maxsize, 1)}
+            members = {_PRODUCER: _C._RawQueue(self.name, self.maxsize, _PRODUCER)}
         for m in members.values():
             m.close(end)
 
