@@ -1,0 +1,144 @@
+"""The programs of client/examples, as somebody runs them: short forms, killed processes, Ctrl-C, and what they leave behind (nothing)."""
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / "client/examples"
+
+
+class Run:
+    """A program in a session of its own, with its private daemon's socket in a directory of its own."""
+
+    def __init__(self, place, program, *args):
+        self.place = place
+        env = {k: v for k, v in os.environ.items() if k != "TENSORD_SOCKET"}
+        env["XDG_RUNTIME_DIR"] = str(place)
+        self.process = subprocess.Popen([sys.executable, str(EXAMPLES / program), *args], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                        encoding="utf-8", start_new_session=True, env=env)
+
+    def line(self, pattern):
+        """Wait for such a line of its output."""
+        for line in self.process.stdout:
+            if found := re.search(pattern, line):
+                return found
+        raise AssertionError(f"ended without a line like {pattern!r}: {self.process.stderr.read()}")
+
+    def role(self, role):
+        """The process that has a role now."""
+        pid = self.process.pid
+        for child in pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
+            if f"--role\0{role}\0" in pathlib.Path(f"/proc/{child}/cmdline").read_text():
+                return int(child)
+        raise AssertionError(f"no process is {role}")
+
+    def end(self):
+        """Its status and words. Its pipes end with the last of its processes; the daemon takes its directory along."""
+        out, err = self.process.communicate(timeout=120)
+        for _ in range(600):
+            if not os.listdir(self.place):
+                break
+            time.sleep(0.05)
+        assert os.listdir(self.place) == [], "the daemon is still there"
+        return self.process.returncode, out, err
+
+
+@pytest.fixture
+def start(tmp_path):
+    runs = []
+
+    def start(program, *args):
+        runs.append(Run(tmp_path, program, *args))
+        return runs[-1]
+
+    yield start
+    for run in runs:
+        if run.process.poll() is None:
+            os.killpg(run.process.pid, signal.SIGKILL)
+            run.process.communicate()
+
+
+PROGRAMS = {"two_towers.py": ("--steps", "1000000")}
+
+
+@pytest.mark.parametrize("more", [(), ("--kill", "left"), ("--kill", "right")])
+def test_two_towers_are_one_graph(start, more):
+    status, out, err = start("two_towers.py", "--steps", "120", *more).end()
+    assert (status, err) == (0, ""), err
+    assert "10 of 10 weights and 10 of 10 gradients are the same to the last bit" in out
+    assert float(re.search(r"accuracy (\d\.\d+)", out)[1]) > 0.85 and len(re.findall(r"^step +\d+/120  loss", out, re.M)) == 11
+    made = {side: [int(n) for n in re.findall(rf"^{side} .*of (\d+) steps", out, re.M)] for side in ("left", "right")}
+    assert {side: sum(n) for side, n in made.items()} == {"left": 120, "right": 120}
+    assert {side: len(n) for side, n in made.items()} == {side: 2 if side in more else 1 for side in made}
+    assert ("was killed when it had built its part of step 61" in out) == bool(more)
+
+
+def test_two_towers_go_on_when_anybody_kills_one(start):
+    run = start("two_towers.py", "--steps", "4000")
+    for tenth in (400, 800):
+        run.line(f"^step +{tenth}/")
+        os.kill(run.role("left"), signal.SIGKILL)
+    run.line("^step 1200/")
+    os.kill(run.role("plotter"), signal.SIGKILL)
+    status, out, err = run.end()
+    assert (status, err) == (0, ""), err
+    assert "10 of 10 weights and 10 of 10 gradients" in out and "nobody waits for it" in out
+    assert sum(int(n) for n in re.findall(r"^left .*of (\d+) steps", out, re.M)) == 4000
+
+
+def test_two_towers_compare_bits(monkeypatch):
+    monkeypatch.syspath_prepend(str(EXAMPLES))
+    import tensord as td
+    import two_towers
+    assert two_towers.same(td.ones(3), td.ones(3))
+    assert not two_towers.same(td.ones(3), td.tensor([1, 1, 1 + 2**-23])) and not two_towers.same(td.zeros(1), -td.zeros(1))
+    assert not two_towers.same(td.ones(3), None)
+    curve = two_towers.Curve(100, 40, 5).lines([2.0, 0.5, 0.1] + [float("nan")] * 97, [(50, "x")])
+    assert curve[-1].endswith("step 3 of 100, loss 0.1000") and curve[5][9:].index("x") == 15 and len({len(line) for line in curve[:6]}) == 1
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+@pytest.mark.parametrize("number, status, words", [(signal.SIGINT, 130, "interrupted; every process has ended"), (signal.SIGTERM, 130, "interrupted"),
+                                                   (signal.SIGKILL, -9, "")])
+def test_it_ends_whole(start, program, number, status, words):
+    run = start(program, *PROGRAMS[program])
+    run.line("loss")
+    (os.killpg if number == signal.SIGINT else os.kill)(run.process.pid, number)  # the keys of a terminal reach all of its processes
+    ended, _, err = run.end()
+    assert ended == status and words in err and len(err.strip().splitlines()) == bool(words), err
+
+
+@pytest.mark.parametrize("role", ["trainer"])
+def test_without_its_trainer_it_ends(start, role):
+    run = start("two_towers.py", "--steps", "1000000")
+    run.line("loss")
+    os.kill(run.role(role), signal.SIGKILL)
+    status, _, err = run.end()
+    assert status == 1 and re.fullmatch(rf"two_towers.py: {role} \(process \d+\) was ended by signal 9; the others were ended too\n", err), err
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+@pytest.mark.parametrize("args, words", [(("--mnist", "/nowhere"), "--mnist wants the directory"), (("--seed", "x"), "--seed"), (("--what",), "--what"),
+                                         (("--lr", "much"), "--lr")])
+def test_errors_are_one_line(start, program, args, words):
+    status, out, err = start(program, *args).end()
+    assert status in (1, 2) and words in err and len(err.splitlines()) == 1 and err.startswith(program + ": ") and not out, err
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_help(start, program):
+    status, out, err = start(program, "--help").end()
+    assert status == 0 and err == "" and "--mnist" in out and "--role" not in out and len(out) < 4000
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_without_the_package(program, tmp_path):
+    for name in (program, "_common.py"):
+        (tmp_path / name).write_text((EXAMPLES / name).read_text())
+    r = subprocess.run([sys.executable, "-S", "-E", str(tmp_path / program)], capture_output=True, text=True, timeout=60)
+    assert r.returncode == 1 and "quickstart, which builds it" in r.stderr and len(r.stderr.splitlines()) == 1, r.stderr
