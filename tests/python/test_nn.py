@@ -1,5 +1,7 @@
 """tensord.nn and tensord.optim: a tutorial's network runs after changing the import, with PyTorch's numbers."""
 import copy
+import multiprocessing
+import pickle
 
 import pytest
 import tensord as td
@@ -200,3 +202,42 @@ def test_the_state_of_an_optimizer():
     assert opt.step(lambda: td.tensor(3.0)).item() == 3
     norm = nn.utils.clip_grad_norm_(net.parameters(), 0.1)
     assert norm.item() > 1 and nn.utils.clip_grad_norm_(net.parameters(), 0.1).item() == pytest.approx(0.1, rel=1e-3)
+
+
+def _steps(given):
+    net, optimizer = pickle.loads(given)
+    for _ in range(3):
+        optimizer.zero_grad()
+        net(td.ones(1, 4)).sum().backward()
+        optimizer.step()
+    td.sync()
+
+
+@pytest.mark.parametrize("make", [lambda p: td.optim.Adam(p, lr=0.1), lambda p: td.optim.SGD(p, lr=0.1, momentum=0.9)], ids=["Adam", "SGD"])
+def test_weights_and_state_that_processes_share(make):
+    def network():
+        td.manual_seed(5)
+        net = td.nn.Sequential(td.nn.Linear(4, 3), td.nn.BatchNorm1d(3).eval(), td.nn.Linear(3, 1))
+        net[0].bias.requires_grad_(False)
+        net[2].twin = net[0]
+        return net
+
+    net = network().share_memory()
+    optimizer = make([p for p in net.parameters() if p.requires_grad]).share_memory()
+    other = pickle.loads(pickle.dumps(net))
+    assert [p.requires_grad for p in other.parameters()] == [p.requires_grad for p in net.parameters()] and other[2].twin is other[0]
+    for _ in range(2):
+        worker = multiprocessing.get_context("spawn").Process(target=_steps, args=(pickle.dumps((net, optimizer)),))
+        worker.start()
+        worker.join()
+        assert worker.exitcode == 0
+    assert all(p.grad is None for p in net.parameters()), "a worker's gradients are its own"
+    alone = network()
+    same = make([p for p in alone.parameters() if p.requires_grad])
+    for _ in range(6):
+        same.zero_grad()
+        alone(td.ones(1, 4)).sum().backward()
+        same.step()
+    assert [p.tolist() for p in net.parameters()] == [p.tolist() for p in alone.parameters()], "as six steps of one process"
+    with pytest.raises(td.Unsupported, match="dampening"):
+        td.optim.SGD(alone.parameters(), momentum=0.9, dampening=0.1).share_memory()

@@ -35,6 +35,8 @@ def rebuild(handle, path, kind, state):
         raise _C.NotFound(f"the handle of a pickled tensor is for one receiver, for {HANDLE_SECONDS:.0f} s: it was taken before, or that time "
                           "has passed, or the daemon refused it; to keep a tensor, publish() it or save its numbers") from None
     if kind is not _C.Tensor:
-        t = kind(t)
+        wanted, t = t.requires_grad, kind(t)
+        if t.requires_grad != wanted:  # a Parameter asks for it by itself
+            t.requires_grad_(wanted)
         t.__dict__.update(state)
     return t

@@ -45,6 +45,22 @@ class Optimizer:
                         self._update(p, g, group, self.state.setdefault(p, {}))
         return loss
 
+    def share_memory(self):
+        """The state of all parameters now, not at their first step, and in memory that outlives this process.
+
+        Who gets the optimizer together with its module (pickled) steps on the same state: one Adam for all workers, counts included.
+        """
+        with td.no_grad(), td.service_memory(), td.racy():
+            for group in self.param_groups:
+                for p in group["params"]:
+                    state = self.state.setdefault(p, {})
+                    self._begin(p, group, state)
+                    state.update({k: v.clone() for k, v in state.items() if td.is_tensor(v)})
+        return self
+
+    def _begin(self, p, group, state):
+        """Put into an empty state what steps need."""
+
     def _index(self):
         return {id(p): k for k, p in enumerate(p for g in self.param_groups for p in g["params"])}
 
@@ -82,6 +98,12 @@ class SGD(Optimizer):
             raise _C.InvalidError("nesterov needs a momentum, and no dampening")
         super().__init__(params, dict(lr=lr, momentum=momentum, dampening=dampening, weight_decay=weight_decay, nesterov=nesterov))
 
+    def _begin(self, p, group, state):
+        if group["momentum"] and group["dampening"] and not state:
+            raise _C.Unsupported("with dampening the first step of SGD's momentum is unlike the others, so its state cannot be made before")
+        if group["momentum"] and not state:
+            state["momentum_buffer"] = td.zeros_like(p)
+
     def _update(self, p, g, group, state):
         buffer = dampening = None
         if group["momentum"]:
@@ -102,9 +124,12 @@ class Adam(Optimizer):
             raise _C.InvalidError(f"betas must be at least 0 and below 1, but are {betas}")
         super().__init__(params, dict(lr=lr, betas=betas, eps=eps, weight_decay=weight_decay))
 
-    def _update(self, p, g, group, state):
+    def _begin(self, p, group, state):
         if not state:
             state.update(step=td.zeros((), dtype=_STEP), exp_avg=td.zeros_like(p), exp_avg_sq=td.zeros_like(p))
+
+    def _update(self, p, g, group, state):
+        self._begin(p, group, state)
         b1, b2 = group["betas"]
         ops.adam_step(p, g, state["exp_avg"], state["exp_avg_sq"], state["step"], group["lr"], b1, b2, group["eps"], group["weight_decay"],
                       self._decoupled)

@@ -165,6 +165,23 @@ class Module:
                         home[name] = Parameter(y, x.requires_grad) if isinstance(x, Parameter) else y
         return self
 
+    def share_memory(self):
+        """Parameters and buffers in memory that outlives this process and that several may step on at once (Hogwild).
+
+        Every tensor of tensord can be seen by other processes. These stay when this process dies, and a step between another's forward and
+        backward is no error. Like to(), before the optimizer is made. Who gets the module (pickled) has the same weights, and a .grad of its own.
+        """
+        known = {}  # one that stands in several places stays one
+        with td.service_memory(), td.racy():
+            for module in self.modules():
+                for home in (module._parameters, module._buffers):
+                    for name, x in home.items():
+                        if x is not None and id(x) not in known:
+                            y = x.detach().clone()
+                            known[id(x)] = x, Parameter(y, x.requires_grad) if isinstance(x, Parameter) else y
+                        home[name] = x if x is None else known[id(x)][1]
+        return self
+
     def float(self):
         return self.to(_C.float32)
 
