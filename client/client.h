@@ -122,6 +122,7 @@ struct td_client {
     td_arena arena;
     bool reading;     /* a thread is in recvmsg or poll for us */
     unsigned waiting; /* threads on `wake` */
+    unsigned patient; /* threads that wait for what others will do: the stream is held up until then */
     uint64_t next_serial;
     td_wait *waits;
     bool (*stop)(void *);
@@ -216,6 +217,8 @@ void td_expect(td_client *c, td_wait *w);
 int td_await(td_client *c, td_wait *w, const char *op);
 /* Both steps. Whatever it returns, the wait is over. */
 int td_ask_and_wait(td_client *c, Td__Wire__Call *call, int fd, td_wait *w, const char *op);
+/* The same for what the daemon answers when others have done something; `ms` is how long it waits for that. */
+int td_ask_patiently(td_client *c, Td__Wire__Call *call, td_wait *w, int ms, const char *op);
 /* A Call whose answer nobody waits for. Never waits: it is made while replies are being handled, too. */
 void td_tell(td_client *c, Td__Wire__Call *call);
 /* Stop expecting it. */
@@ -255,11 +258,15 @@ int td_same_client(td_client **c, const td_array *a, const char *op);
 int td_list_client(td_client **c, td_list l, const char *op, const char *argument);
 unsigned td_mode(void); /* TD_RM_* of this thread */
 
-/* ---- lease.c: under the lock ---- */
+/* ---- lease.c ---- */
+/* td_lease_new, but never behind a wait of another thread for what others will do (an item, a name). */
+td_lease *td_lease_at_once(td_client *c, uint64_t bytes);
+/* Under the lock: */
 /* Ask for a lease; l->wait tells when it is there. NULL: this thread's error says why. */
 td_lease *td_ask_lease(td_client *c, uint64_t bytes);
 /* Give it back; forget it, when the session it was of has gone. */
 void td_drop_lease(td_lease *l);
+void td_tell_lease_drop(td_client *c, uint32_t lease);
 void td_forget_lease(td_lease *l);
 
 /* ---- shape.c: under the lock ---- */

@@ -107,7 +107,7 @@ static void forget_parent(td_client *c)
     }
     c->waits = NULL;
     c->reading = false;
-    c->waiting = 0;
+    c->waiting = c->patient = 0;
     pthread_cond_init(&c->wake, NULL);
     td_forget_leases(c);
     td_link_forget(c);

@@ -10,16 +10,22 @@
 
 enum { INLINE_DATA = 32 << 10 };
 
+void td_tell_lease_drop(td_client *c, uint32_t lease)
+{
+    Td__Wire__LeaseDrop drop = TD__WIRE__LEASE_DROP__INIT;
+    drop.lease = lease;
+    Td__Wire__Call call = TD__WIRE__CALL__INIT;
+    call.lease_drop = &drop;
+    if (!c->lost) td_tell(c, &call);
+}
+
+/* One that is not granted yet goes back when it is (stream.c). */
 void td_drop_lease(td_lease *l)
 {
     td_client *c = l->client;
     td_forget_wait(c, &l->wait);
     if (l->mapping >= 0) {
-        Td__Wire__LeaseDrop drop = TD__WIRE__LEASE_DROP__INIT;
-        drop.lease = l->id;
-        Td__Wire__Call call = TD__WIRE__CALL__INIT;
-        call.lease_drop = &drop;
-        if (!c->lost && !l->used && l->session == c->session) td_tell(c, &call);
+        if (!l->used && l->session == c->session) td_tell_lease_drop(c, l->id);
         td_unuse_mapping(c, l->mapping);
     }
     free(l);
@@ -105,13 +111,25 @@ static td_lease *new_lease(td_client *c, uint64_t bytes)
     return l;
 }
 
-TD_API td_lease *td_lease_new(td_client *c, size_t bytes)
+static td_lease *enter_and_lease(td_client *c, uint64_t bytes, bool at_once)
 {
     if (td_enter(c, "lease")) return NULL;
-    td_lease *l = new_lease(c, bytes);
+    td_lease *l = NULL;
+    if (at_once && c->patient) td_raise(TD_E_BUSY, "lease", "another thread waits, and the daemon answers in order");
+    else l = new_lease(c, bytes);
     if (l) c->handles++;
     td_leave(c);
     return l;
+}
+
+TD_API td_lease *td_lease_new(td_client *c, size_t bytes)
+{
+    return enter_and_lease(c, bytes, false);
+}
+
+td_lease *td_lease_at_once(td_client *c, uint64_t bytes)
+{
+    return enter_and_lease(c, bytes, true);
 }
 
 TD_API void *td_lease_data(td_lease *l)

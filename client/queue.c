@@ -109,7 +109,7 @@ static int send_put(td_queue *q, td_list arrays, const void *note, size_t note_s
         return rc;
     }
     td_wait w = {0}; /* its answer brings that of the put before along */
-    rc = td_ask_and_wait(c, &call, -1, &w, "queue_put");
+    rc = td_ask_patiently(c, &call, &w, timeout_ms, "queue_put");
     if (q->put.done && !q->put.code) q->on_its_way = false; /* a failure is told by the next */
     return rc;
 }
@@ -192,7 +192,7 @@ static int get_item(td_queue *q, td_queue_item *item, int most, int timeout_ms)
     Td__Wire__Call call = TD__WIRE__CALL__INIT;
     call.queue_get = &g;
     td_wait w = {.on_reply = on_item, .context = item};
-    rc = td_ask_and_wait(c, &call, -1, &w, "queue_get");
+    rc = td_ask_patiently(c, &call, &w, timeout_ms, "queue_get");
     if (rc) {
         td_abandon(c, &w, most, item->at);
         item->n = 0;

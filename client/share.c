@@ -101,7 +101,7 @@ TD_API td_array *td_open(td_client *c, const char *name, int timeout_ms)
         Td__Wire__Call call = TD__WIRE__CALL__INIT;
         call.open = &o;
         td_wait w = {.on_reply = on_open, .context = a};
-        int rc = td_ask_and_wait(c, &call, -1, &w, "open");
+        int rc = td_ask_patiently(c, &call, &w, timeout_ms, "open");
         if (!rc) {
             td_array_announce(a);
         } else {

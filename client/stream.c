@@ -81,6 +81,17 @@ static void error_from_wire(td_error *e, const Td__Wire__Error *from)
     snprintf(e->message, sizeof e->message, "%s", from->message);
 }
 
+/* Whoever asked gave up. The daemon counts what it granted as ours all the same: a lease goes back, a segment whose
+ * descriptor came is mapped, as it will not come again. */
+static void take_unclaimed(td_client *c, const td_reply *r, int *fd)
+{
+    td_error e = {0};
+    int32_t mapping;
+    unsigned char *bytes;
+    if (r->address && !td_map_address(c, r->address, fd, &mapping, &bytes, &e)) td_unuse_mapping(c, mapping);
+    if (r->lease) td_tell_lease_drop(c, r->lease);
+}
+
 static void handle_reply(td_client *c, td_frame *f)
 {
     td_reply *r = td__wire__reply__unpack(&c->arena.allocator, f->bytes, f->payload);
@@ -89,7 +100,10 @@ static void handle_reply(td_client *c, td_frame *f)
         return;
     }
     td_wait *w = take_wait(c, r->serial);
-    if (!w) return; /* whoever asked gave up */
+    if (!w) {
+        take_unclaimed(c, r, &f->fd);
+        return;
+    }
     int code = TD_OK;
     if (r->error && r->error->code) {
         error_from_wire(&w->error, r->error);
@@ -384,6 +398,14 @@ int td_ask_and_wait(td_client *c, Td__Wire__Call *call, int fd, td_wait *w, cons
     return rc;
 }
 
+int td_ask_patiently(td_client *c, Td__Wire__Call *call, td_wait *w, int ms, const char *op)
+{
+    c->patient += ms != 0;
+    int rc = td_ask_and_wait(c, call, -1, w, op);
+    c->patient -= ms != 0;
+    return rc;
+}
+
 void td_tell(td_client *c, Td__Wire__Call *call)
 {
     td_wait *w = calloc(1, sizeof *w);
@@ -411,8 +433,9 @@ typedef struct abandoned {
 /* The answer came after all. */
 static int on_abandoned(td_client *c, td_wait *w, const td_reply *r, int *fd, td_error *e)
 {
-    (void)fd, (void)e;
+    (void)e;
     const abandoned *a = (const abandoned *)w;
+    take_unclaimed(c, r, fd);
     int n = r->item ? (int)r->item->n_descs : a->n;
     for (int i = 0; i < a->n; i++) {
         if (i < n) td_release_id(c, a->ids[i]);

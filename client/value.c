@@ -183,7 +183,7 @@ static int begin_writing(td_array *a, int timeout_ms)
     Td__Wire__Call call = TD__WIRE__CALL__INIT;
     call.write_begin = &begin;
     td_wait w = {.on_reply = on_address, .context = a};
-    int rc = td_ask_and_wait(a->client, &call, -1, &w, "write_begin");
+    int rc = td_ask_patiently(a->client, &call, &w, timeout_ms, "write_begin");
     if (rc) return rc;
     a->writing = true;
     if (a->client->mappings[a->mapping].writable) return TD_OK;

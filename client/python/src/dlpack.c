@@ -1,7 +1,7 @@
 /* DLPack both ways: capsules of the old form and of version 1, as the standard of the array API describes them.
  *
  * What is exported keeps the tensor object until the consumer calls the deleter, from whatever thread. What is imported
- * is copied: memory that other libraries own is not the daemon's to map. */
+ * is copied, but for memory that NumPy has from us: what other libraries own is not the daemon's to map. */
 #include "client/python/src/py.h"
 
 #include <stdlib.h>
@@ -203,6 +203,16 @@ static void pack(const dl_tensor *t, size_t item, int64_t n, unsigned char *out)
     }
 }
 
+/* Without a copy: memory that NumPy has from numpy_memory(). */
+static td_array *share_tensor(const dl_tensor *t)
+{
+    td_dtype dtype = dtype_of(t->dtype);
+    int64_t strides[TD_MAX_DIMS], n = 1;
+    if (t->device.type != DL_CPU || dtype == TD_DTYPE_NONE || t->ndim < 0 || t->ndim > TD_MAX_DIMS) return NULL;
+    for (int k = t->ndim - 1; k >= 0; n *= t->shape[k--]) strides[k] = t->strides ? t->strides[k] : n;
+    return tdpy_numpy_view((unsigned char *)t->data + t->byte_offset, dtype, td_dims_of(t->ndim, t->shape), strides);
+}
+
 static td_array *import_tensor(const dl_tensor *t)
 {
     td_dtype dtype = dtype_of(t->dtype);
@@ -229,20 +239,24 @@ static td_array *import_tensor(const dl_tensor *t)
     return a;
 }
 
-static PyObject *import_capsule(PyObject *capsule)
+/* The capsule's own end frees what was copied; what is shared keeps itself. */
+static PyObject *import_capsule(PyObject *capsule, PyObject *copy)
 {
-    td_array *a;
-    if (PyCapsule_IsValid(capsule, "dltensor_versioned")) {
-        dl_versioned *v = PyCapsule_GetPointer(capsule, "dltensor_versioned");
-        if (v->version.major > 1)
-            return PyErr_SetString(PyExc_BufferError, "a capsule of a DLPack version that is not known here"), NULL;
-        a = import_tensor(&v->tensor);
-    } else {
-        dl_managed *m = PyCapsule_GetPointer(capsule, "dltensor");
-        if (!m) return NULL;
-        a = import_tensor(&m->tensor);
-    }
-    return tdpy_wrap(a, true); /* it was copied: the capsule's own end frees the original */
+    bool versioned = PyCapsule_IsValid(capsule, "dltensor_versioned");
+    void *p = PyCapsule_GetPointer(capsule, versioned ? "dltensor_versioned" : "dltensor");
+    if (!p) return NULL;
+    const dl_versioned *v = p;
+    if (versioned && v->version.major > 1)
+        return PyErr_SetString(PyExc_BufferError, "a capsule of a DLPack version that is not known here"), NULL;
+    const dl_tensor *t = versioned ? &v->tensor : &((dl_managed *)p)->tensor;
+    bool may_share = copy != Py_True && !(versioned && v->flags & DL_READ_ONLY);
+    td_array *a = may_share ? share_tensor(t) : NULL;
+    if (!a && copy == Py_False)
+        return PyErr_SetString(PyExc_BufferError,
+                               "memory of another library cannot become a tensor without a copy; leave out copy=False, "
+                               "or allocate inside `with tensord.numpy_memory():`"),
+               NULL;
+    return tdpy_wrap(a ? a : import_tensor(t), true);
 }
 
 static PyObject *call_dlpack(PyObject *x)
@@ -269,12 +283,8 @@ PyObject *tdpy_from_dlpack(PyObject *module, PyObject *args, PyObject *kw)
         !tdpy_check_device(device))
         return NULL;
     if (tdpy_is_tensor(x) && copy != Py_True) return tdpy_wrap_like(td_alias(tdpy_array(x)), x);
-    if (copy == Py_False)
-        return PyErr_SetString(PyExc_BufferError,
-                               "memory of another library cannot become a tensor without a copy; leave out copy=False"),
-               NULL;
     PyObject *capsule = PyCapsule_CheckExact(x) ? Py_NewRef(x) : call_dlpack(x);
-    PyObject *made = capsule ? import_capsule(capsule) : NULL;
+    PyObject *made = capsule ? import_capsule(capsule, copy) : NULL;
     Py_XDECREF(capsule);
     return made;
 }

@@ -240,11 +240,12 @@ static PyMethodDef functions[] = {
      "tensor(data, *, dtype=None, device=None, requires_grad=False)\n--\n\nA new tensor with a copy of numbers, nested "
      "lists, or an array."},
     {"asarray", KEYWORDS(tdpy_asarray_function),
-     "asarray(obj, /, dtype=None, *, device=None, copy=None)\n--\n\nThe object itself when it is such a tensor, else a "
-     "new one."},
+     "asarray(obj, /, dtype=None, *, device=None, copy=None)\n--\n\nThe object itself when it is such a tensor, the "
+     "same "
+     "memory when it is an array that was\nallocated inside numpy_memory(), else a new tensor."},
     {"from_dlpack", KEYWORDS(tdpy_from_dlpack),
-     "from_dlpack(x, /, *, device=None, copy=None)\n--\n\nA tensor of what another library exports; its memory is "
-     "copied."},
+     "from_dlpack(x, /, *, device=None, copy=None)\n--\n\nA tensor of what another library exports: a copy, but "
+     "of arrays that were allocated\ninside numpy_memory(), whose memory it shares."},
     {"is_tensor", is_tensor, METH_O, "is_tensor(obj, /)\n--\n\nIs it a tensord.Tensor?"},
     {"connect", KEYWORDS(connect_function),
      "connect(path=None)\n--\n\nConnect to the daemon at a socket, or, as the first tensor does by itself, to the "
@@ -281,7 +282,8 @@ static int exec_module(PyObject *module)
     td_set_wait_hooks(put_down_gil, take_up_gil);
     bool good = tdpy_init_errors(module) && tdpy_init_types(module) && tdpy_init_functions(module) &&
                 PyModule_AddFunctions(module, tdpy_autograd_functions) == 0 &&
-                PyModule_AddFunctions(module, tdpy_share_functions) == 0 && tdpy_init_queue(module) &&
+                PyModule_AddFunctions(module, tdpy_share_functions) == 0 &&
+                PyModule_AddFunctions(module, tdpy_numpy_functions) == 0 && tdpy_init_queue(module) &&
                 PyModule_AddStringConstant(module, "__version__", td_version()) == 0 && tdpy_init_tensor(module);
     return good ? 0 : -1;
 }

@@ -207,6 +207,25 @@ static td_array *from_buffer(PyObject *data, td_dtype wanted)
     return b;
 }
 
+/* What numpy_memory() gave NumPy, seen as a tensor: NULL when it is anything else, or may not be written. */
+static td_array *share_buffer(PyObject *data, td_dtype wanted)
+{
+    Py_buffer view;
+    if (tdpy_is_tensor(data) || !PyObject_CheckBuffer(data)) return NULL;
+    if (PyObject_GetBuffer(data, &view, PyBUF_FULL)) return PyErr_Clear(), NULL;
+    td_dtype dtype = tdpy_dtype_of_format(view.format, view.itemsize);
+    int64_t shape[TD_MAX_DIMS], strides[TD_MAX_DIMS];
+    bool fits = dtype != TD_DTYPE_NONE && (wanted == TD_DTYPE_NONE || wanted == dtype) && view.ndim <= TD_MAX_DIMS;
+    for (int i = 0; fits && i < view.ndim; i++) {
+        shape[i] = view.shape[i];
+        strides[i] = view.strides[i] / view.itemsize;
+        fits = view.strides[i] % view.itemsize == 0;
+    }
+    td_array *a = fits ? tdpy_numpy_view(view.buf, dtype, td_dims_of(view.ndim, shape), strides) : NULL;
+    PyBuffer_Release(&view);
+    return a;
+}
+
 td_array *tdpy_from_data(PyObject *data, td_dtype dtype)
 {
     if (tdpy_is_tensor(data)) {
@@ -255,6 +274,8 @@ PyObject *tdpy_asarray_function(PyObject *module, PyObject *args, PyObject *kw)
     if (!tdpy_as_dtype(dtype, &wanted) || !tdpy_check_device(device)) return NULL;
     bool fits = tdpy_is_tensor(data) && (wanted == TD_DTYPE_NONE || td_dtype_of(tdpy_array(data)) == wanted);
     if (fits && copy != Py_True) return Py_NewRef(data);
+    td_array *shared = copy == Py_True ? NULL : share_buffer(data, wanted);
+    if (shared) return finish(shared, grad);
     if (copy == Py_False)
         return tdpy_raise(TD_E_INVALID, "asarray() would have to copy this, but copy=False was given");
     if (tdpy_is_tensor(data)) return tdpy_wrap_like(td_at_copy(tdpy_site(), tdpy_array(data), wanted), data);

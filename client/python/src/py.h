@@ -103,6 +103,12 @@ void tdpy_release_buffer(PyObject *self, Py_buffer *view);
 void *tdpy_data(PyObject *self, bool *writable);
 extern PyMethodDef tdpy_buffer_methods[];
 
+/* ---- numpy.c */
+extern PyMethodDef tdpy_numpy_functions[];
+/* The elements at `at` (strides in elements) as a tensor without a copy, when they lie in memory that NumPy has from us.
+ * NULL: they do not, or cannot be seen so; no exception is set. */
+td_array *tdpy_numpy_view(const void *at, td_dtype dtype, td_ints shape, const int64_t *strides);
+
 /* ---- dlpack.c */
 extern PyMethodDef tdpy_dlpack_methods[];
 PyObject *tdpy_from_dlpack(PyObject *module, PyObject *args, PyObject *kw);

@@ -27,16 +27,17 @@ if TYPE_CHECKING:  # what __getattr__ finds
     from tensord import array_api as array_api, autograd as autograd, data as data, nn as nn, optim as optim, torch as torch
     from tensord._more import (broadcast_tensors as broadcast_tensors, enable_grad as enable_grad, finfo as finfo, from_numpy as from_numpy,
                                hstack as hstack, iinfo as iinfo, inference_mode as inference_mode, is_complex as is_complex,
-                               is_floating_point as is_floating_point, meshgrid as meshgrid, no_grad as no_grad, numel as numel, racy as racy,
-                               result_type as result_type, service_memory as service_memory, set_grad_enabled as set_grad_enabled,
-                               set_printoptions as set_printoptions, var_mean as var_mean, vstack as vstack)
+                               is_floating_point as is_floating_point, meshgrid as meshgrid, no_grad as no_grad, numel as numel,
+                               numpy_memory as numpy_memory, racy as racy, result_type as result_type, service_memory as service_memory,
+                               set_grad_enabled as set_grad_enabled, set_printoptions as set_printoptions, var_mean as var_mean,
+                               vstack as vstack)
     from tensord._queue import Queue as Queue
 
 # Where each name lives that is imported at its first use.
 _LAZY = {
-    "_more": ("no_grad", "enable_grad", "set_grad_enabled", "inference_mode", "service_memory", "racy", "set_printoptions", "from_numpy",
-              "numel", "is_floating_point", "is_complex", "finfo", "iinfo", "result_type", "meshgrid", "vstack", "hstack", "var_mean",
-              "broadcast_tensors"),
+    "_more": ("no_grad", "enable_grad", "set_grad_enabled", "inference_mode", "service_memory", "numpy_memory", "racy", "set_printoptions",
+              "from_numpy", "numel", "is_floating_point", "is_complex", "finfo", "iinfo", "result_type", "meshgrid", "vstack", "hstack",
+              "var_mean", "broadcast_tensors"),
     "_queue": ("Queue",),
 }
 _HOME = {name: module for module, names in _LAZY.items() for name in names}

@@ -112,8 +112,8 @@ def randn_like(shape, dtype):
 
 
 def from_numpy(array):
-    """A tensor with a copy of an array of NumPy."""
-    return _C.asarray(array, copy=True)
+    """The same memory as a tensor, when the array was allocated inside numpy_memory() and may be written; else a copy."""
+    return _C.asarray(array)
 
 
 # ---- shapes
@@ -390,6 +390,18 @@ class service_memory(_Mode):
 
     def __init__(self):
         super().__init__(_C._set_service, True)
+
+
+class numpy_memory(_Mode):
+    """NumPy's own allocations in here land in shared memory: tensord.asarray() of such an array, and sending it, copy nothing.
+
+    What is smaller than 32 KiB, what an array grows into, and what the daemon has no room for is ordinary memory. Arrays may outlive the
+    block. As NumPy has it, the choice is the context's (contextvars): what a task or asyncio.to_thread() starts inherits it, a new thread
+    does not. The memory is shared as a tensor's is: a forked child sees what its parent writes, and the other way round.
+    """
+
+    def __init__(self):
+        super().__init__(_C._numpy_handler, None)
 
 
 class racy(_Mode):

@@ -64,9 +64,11 @@ def new_storage(nbytes):
 
 
 def lies_in(storage):
-    """The daemon's tensor that the storage is made of, or None."""
+    """The daemon's tensor that the storage is made of, or None. Memory of an array from inside tensord.numpy_memory() is one, too."""
     t = _ours.get(storage.data_ptr())
-    return t if t is not None and t.numel() == storage.nbytes() else None
+    if t is None:
+        return _C._numpy_bytes(storage.data_ptr(), storage.nbytes())
+    return t if t.numel() == storage.nbytes() else None
 
 
 def empty(shape, dtype):
