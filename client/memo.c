@@ -1,9 +1,12 @@
 /* The last inference of each pointwise op, for programs that do the same again and again.
  *
  * A pointwise result follows from the op, the shapes, dtypes and devices of its arrays, the kinds of its numbers and
- * the values of its attributes, and from nothing else: strides do not matter, because results are packed. So a call
- * that agrees in all of these has the remembered result; anything else is inferred anew. */
+ * the values of its attributes, and (but for some rules, see below) from nothing else: strides do not matter, because
+ * results are packed. So a call that agrees in all of these has the remembered result; anything else is inferred anew.
+ */
 #include "client/memo.h"
+
+#include "proto/opid.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -19,19 +22,15 @@ static uint32_t head_of(const td_desc *d)
     return head;
 }
 
-static bool same_attr(const td_attr *a, const td_attr *b)
+/* Some rules weigh the value of a number, not only its kind (integers to the power of -1). */
+static bool weighs_numbers(const td_op *op)
 {
-    if (a->kind != b->kind) return false;
-    switch (a->kind) {
-    case TD_A_NONE: return true;
-    /* The very bits: 0 and -0 differ, a NaN is itself. NOLINTBEGIN(bugprone-suspicious-memory-comparison) */
-    case TD_A_FLOAT: return memcmp(&a->f, &b->f, sizeof a->f) == 0;
-    case TD_A_SCALAR:
-        return a->s.kind == b->s.kind && a->s.i == b->s.i && memcmp(&a->s.re, &b->s.re, 2 * sizeof a->s.re) == 0;
-        /* NOLINTEND(bugprone-suspicious-memory-comparison) */
-    case TD_A_INTS: return false;
-    default: return a->i == b->i;
-    }
+    return op->id == TD_OP_POW || op->id == TD_OP_MASKED_FILL;
+}
+
+static uint32_t head_of_number(const td_scalar *s)
+{
+    return TD_MEMO_NUMBER + (s ? (uint32_t)s->kind + 1 : 0);
 }
 
 td_memo *td_memo_of(td_client *c, const td_op *op, int nin, const td_attrs *attrs)
@@ -52,12 +51,12 @@ bool td_memo_fits(const td_memo *m, const td_op *op, int nin, const td_operand *
             if (k->head != head_of(d)) return false;
             for (int j = 0; j < d->ndim; j++)
                 if (k->shape[j] != d->shape[j]) return false;
-        } else if (k->head != TD_MEMO_NUMBER + (in[i].scalar ? (uint32_t)in[i].scalar->kind + 1 : 0)) {
+        } else if (k->head != head_of_number(in[i].scalar) || (in[i].scalar && weighs_numbers(op))) {
             return false;
         }
     }
     for (int i = 0; i < attrs->count; i++)
-        if (!same_attr(&m->attrs[i], &attrs->at[i])) return false;
+        if (!td_attr_same(&m->attrs[i], &attrs->at[i])) return false;
     return true;
 }
 
@@ -73,7 +72,7 @@ void td_memo_keep(td_memo *m, const td_op *op, int nin, const td_operand *in, co
     memcpy(m->attrs, attrs->at, attrs->count * sizeof attrs->at[0]);
     for (int i = 0; i < nin; i++) {
         const td_desc *d = in[i].desc;
-        m->in[i].head = d ? head_of(d) : TD_MEMO_NUMBER + (in[i].scalar ? (uint32_t)in[i].scalar->kind + 1 : 0);
+        m->in[i].head = d ? head_of(d) : head_of_number(in[i].scalar);
         if (d) memcpy(m->in[i].shape, d->shape, sizeof d->shape);
     }
     m->out = *out;

@@ -7,20 +7,20 @@
 
 static const struct {
     const char *name;
-    uint8_t size, category, real, complex;
+    uint8_t category, real, complex;
 } facts[TD_DTYPE_COUNT] = {
-    [TD_BOOL] = {"bool", 1, TD_CAT_BOOL, TD_BOOL, TD_COMPLEX64},
-    [TD_UINT8] = {"uint8", 1, TD_CAT_INT, TD_UINT8, TD_COMPLEX64},
-    [TD_INT8] = {"int8", 1, TD_CAT_INT, TD_INT8, TD_COMPLEX64},
-    [TD_INT16] = {"int16", 2, TD_CAT_INT, TD_INT16, TD_COMPLEX64},
-    [TD_INT32] = {"int32", 4, TD_CAT_INT, TD_INT32, TD_COMPLEX64},
-    [TD_INT64] = {"int64", 8, TD_CAT_INT, TD_INT64, TD_COMPLEX64},
-    [TD_FLOAT16] = {"float16", 2, TD_CAT_FLOAT, TD_FLOAT16, TD_COMPLEX64},
-    [TD_BFLOAT16] = {"bfloat16", 2, TD_CAT_FLOAT, TD_BFLOAT16, TD_COMPLEX64},
-    [TD_FLOAT32] = {"float32", 4, TD_CAT_FLOAT, TD_FLOAT32, TD_COMPLEX64},
-    [TD_FLOAT64] = {"float64", 8, TD_CAT_FLOAT, TD_FLOAT64, TD_COMPLEX128},
-    [TD_COMPLEX64] = {"complex64", 8, TD_CAT_COMPLEX, TD_FLOAT32, TD_COMPLEX64},
-    [TD_COMPLEX128] = {"complex128", 16, TD_CAT_COMPLEX, TD_FLOAT64, TD_COMPLEX128},
+    [TD_BOOL] = {"bool", TD_CAT_BOOL, TD_BOOL, TD_COMPLEX64},
+    [TD_UINT8] = {"uint8", TD_CAT_INT, TD_UINT8, TD_COMPLEX64},
+    [TD_INT8] = {"int8", TD_CAT_INT, TD_INT8, TD_COMPLEX64},
+    [TD_INT16] = {"int16", TD_CAT_INT, TD_INT16, TD_COMPLEX64},
+    [TD_INT32] = {"int32", TD_CAT_INT, TD_INT32, TD_COMPLEX64},
+    [TD_INT64] = {"int64", TD_CAT_INT, TD_INT64, TD_COMPLEX64},
+    [TD_FLOAT16] = {"float16", TD_CAT_FLOAT, TD_FLOAT16, TD_COMPLEX64},
+    [TD_BFLOAT16] = {"bfloat16", TD_CAT_FLOAT, TD_BFLOAT16, TD_COMPLEX64},
+    [TD_FLOAT32] = {"float32", TD_CAT_FLOAT, TD_FLOAT32, TD_COMPLEX64},
+    [TD_FLOAT64] = {"float64", TD_CAT_FLOAT, TD_FLOAT64, TD_COMPLEX128},
+    [TD_COMPLEX64] = {"complex64", TD_CAT_COMPLEX, TD_FLOAT32, TD_COMPLEX64},
+    [TD_COMPLEX128] = {"complex128", TD_CAT_COMPLEX, TD_FLOAT64, TD_COMPLEX128},
 };
 
 /* clang-format off */
@@ -43,11 +43,6 @@ static const uint8_t promotion[TD_DTYPE_COUNT][TD_DTYPE_COUNT] = {
     /* cx */ {cx, cx, cx, cx, cx, cx, cx, cx, cx, cx, cx, cx},
 };
 /* clang-format on */
-
-size_t td_dtype_size(td_dtype t)
-{
-    return td_dtype_valid(t) ? facts[t].size : 0;
-}
 
 const char *td_dtype_name(td_dtype t)
 {
@@ -85,6 +80,13 @@ td_dtype td_scalar_dtype(td_scalar s)
 {
     static const uint8_t own[] = {TD_BOOL, TD_INT64, TD_FLOAT32, TD_COMPLEX64};
     return (unsigned)s.kind < 4 ? (td_dtype)own[s.kind] : TD_DTYPE_NONE;
+}
+
+bool td_scalar_same(const td_scalar *x, const td_scalar *y)
+{
+    if (x->kind != y->kind) return false;
+    /* NOLINTNEXTLINE(bugprone-suspicious-memory-comparison): the very bits */
+    return x->kind <= TD_S_INT ? x->i == y->i : !memcmp(&x->re, &y->re, 2 * sizeof x->re);
 }
 
 bool td_dtype_can_cast(td_dtype from, td_dtype to)
@@ -156,7 +158,7 @@ static void store_int(int64_t v, td_dtype t, void *out)
     uint8_t u8 = (uint8_t)bits;
     uint16_t u16 = (uint16_t)bits;
     uint32_t u32 = (uint32_t)bits;
-    switch (facts[t].size) {
+    switch (td_dtype_size(t)) {
     case 1: memcpy(out, &u8, 1); break;
     case 2: memcpy(out, &u16, 2); break;
     case 4: memcpy(out, &u32, 4); break;
@@ -189,7 +191,7 @@ void td_scalar_store(td_scalar s, td_dtype t, void *out)
         td_dtype part = td_dtype_real(t);
         store_float(is_int ? (double)s.i : s.re, part, out);
         if (td_dtype_is_complex(t))
-            store_float(s.kind == TD_S_COMPLEX ? s.im : 0, part, (char *)out + facts[part].size);
+            store_float(s.kind == TD_S_COMPLEX ? s.im : 0, part, (char *)out + td_dtype_size(part));
     }
 }
 
@@ -199,7 +201,7 @@ static int64_t load_int(td_dtype t, const void *element)
     int16_t v2;
     int32_t v4;
     int64_t v8;
-    switch (facts[t].size) {
+    switch (td_dtype_size(t)) {
     case 1: memcpy(&v1, element, 1); return t == TD_UINT8 ? (uint8_t)v1 : v1;
     case 2: memcpy(&v2, element, 2); return v2;
     case 4: memcpy(&v4, element, 4); return v4;
@@ -228,5 +230,5 @@ td_scalar td_scalar_load(td_dtype t, const void *element)
     td_dtype part = td_dtype_real(t);
     double re = load_float(part, element);
     if (part == t) return td_float(re);
-    return td_complex(re, load_float(part, (const char *)element + facts[part].size));
+    return td_complex(re, load_float(part, (const char *)element + td_dtype_size(part)));
 }

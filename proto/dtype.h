@@ -10,8 +10,6 @@
 
 typedef enum td_category { TD_CAT_BOOL = 0, TD_CAT_INT = 1, TD_CAT_FLOAT = 2, TD_CAT_COMPLEX = 3 } td_category;
 
-/* Bytes of one element; 0 for a value that is no dtype. */
-size_t td_dtype_size(td_dtype t);
 /* "float32", ...; "?" for a value that is no dtype. */
 const char *td_dtype_name(td_dtype t);
 /* The reverse; TD_DTYPE_NONE when unknown. */
@@ -21,6 +19,15 @@ td_category td_dtype_category(td_dtype t);
 static inline bool td_dtype_valid(unsigned t)
 {
     return t < TD_DTYPE_COUNT;
+}
+/* Bytes of one element; 0 for a value that is no dtype. */
+static inline size_t td_dtype_size(td_dtype t)
+{
+    static const uint8_t size[TD_DTYPE_COUNT] = {
+        [TD_BOOL] = 1,    [TD_UINT8] = 1,   [TD_INT8] = 1,      [TD_INT16] = 2,
+        [TD_INT32] = 4,   [TD_INT64] = 8,   [TD_FLOAT16] = 2,   [TD_BFLOAT16] = 2,
+        [TD_FLOAT32] = 4, [TD_FLOAT64] = 8, [TD_COMPLEX64] = 8, [TD_COMPLEX128] = 16};
+    return td_dtype_valid(t) ? size[t] : 0;
 }
 static inline bool td_dtype_is_float(td_dtype t)
 {
@@ -48,6 +55,8 @@ td_dtype td_dtype_real(td_dtype t);
 td_dtype td_dtype_complex(td_dtype t);
 /* The dtype a Python number has by itself: bool, int64, float32, complex64. */
 td_dtype td_scalar_dtype(td_scalar s);
+/* The very same number: 0 and -0 differ, a NaN is itself. */
+bool td_scalar_same(const td_scalar *x, const td_scalar *y);
 /* May a result computed as `from` be written into a tensor of `to`? (no float into int, no complex into float) */
 bool td_dtype_can_cast(td_dtype from, td_dtype to);
 /* Does the number fit the dtype without overflow? (int8 fill_(300) does not) */

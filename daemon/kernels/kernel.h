@@ -26,6 +26,8 @@ typedef struct td_kcall td_kcall;
 /* Run chunk `chunk` of a phase. `scratch` is this thread's own, 64-byte aligned, of k->scratch_bytes. */
 typedef void (*td_chunk_fn)(td_kcall *k, int64_t chunk, void *scratch);
 
+typedef void (*td_replan_fn)(td_kcall *k);
+
 struct td_kcall {
     /* given */
     const td_op *op;
@@ -44,6 +46,10 @@ struct td_kcall {
     size_t scratch_bytes; /* a thread, during a chunk */
     size_t work_bytes;    /* shared by all phases; uninitialised, 64-byte aligned, in `work` when phase 0 starts */
     double cost_ns;       /* estimate for one core: decides inline or pool, and fairness */
+    /* For a plan that may be used again for operands that look the same at other addresses: given a copy of the first
+     * state_bytes of `state`, write the addresses of in[] and out[] into it. NULL: such a call is planned anew. */
+    td_replan_fn replan;
+    size_t state_bytes;
     _Alignas(16) unsigned char state[TD_KSTATE_BYTES]; /* the plan's own notes for its chunks */
     /* given between plan and run */
     void *work;

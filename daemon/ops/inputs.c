@@ -4,7 +4,7 @@
 #include "daemon/ops/prepare.h"
 #include <stdlib.h>
 
-static td_place place_of(const td_call *c)
+td_place td_prep_place(const td_call *c)
 {
     const td_issuer *who = c->who;
     if (c->flags & TD_CF_SERVICE)
@@ -20,7 +20,7 @@ int td_prep_open(td_prep *p, td_call *c, uint64_t *lack, td_error *e)
     p->f = (td_infer){.op = c->op, .in = in, .nin = c->nin, .attrs = &c->attrs, .out = out, .max_out = room};
     p->c = c;
     p->lack = lack;
-    p->place = place_of(c);
+    p->place = td_prep_place(c);
     p->writes = p->through = false;
     if (!in || !out) return td_fail(e, TD_E_MEMORY, "no memory for the operands of %s", c->op->name);
     for (int i = 0; i < c->nin; i++) {
@@ -76,10 +76,9 @@ int td_prep_check_written(td_prep *p, td_error *e)
 
 /* A number is an operand without dimensions, in the dtype that the kernel computes in; whole numbers never pass through
  * a float. */
-static int number_arg(td_prep *p, int i, int slot)
+static int number_arg(td_call *c, td_dtype compute, int i, int slot)
 {
-    td_call *c = p->c;
-    td_dtype t = td_dtype_valid(p->f.compute) ? p->f.compute : td_scalar_dtype(c->in[i].number);
+    td_dtype t = td_dtype_valid(compute) ? compute : td_scalar_dtype(c->in[i].number);
     td_desc *d = &c->number[slot].desc;
     d->offset = 0;
     d->dtype = (uint8_t)t;
@@ -90,9 +89,8 @@ static int number_arg(td_prep *p, int i, int slot)
     return slot + 1;
 }
 
-void td_prep_input_args(td_prep *p)
+void td_prep_input_args(td_call *c, td_dtype compute)
 {
-    td_call *c = p->c;
     int slot = 0;
     for (int i = 0; i < c->nin; i++) {
         const td_input *x = &c->in[i];
@@ -100,7 +98,7 @@ void td_prep_input_args(td_prep *p)
         else if (x->kind == TD_IN_ABSENT) c->args[i] = (td_karg){NULL, NULL};
         else {
             assert(slot < (int)(sizeof c->number / sizeof c->number[0])); /* no signature takes more numbers */
-            slot = number_arg(p, i, slot);
+            slot = number_arg(c, compute, i, slot);
         }
     }
 }

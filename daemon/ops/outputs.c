@@ -44,17 +44,22 @@ int td_prep_views(td_prep *p, td_error *e)
     return err;
 }
 
+int td_prep_make(const td_place *place, const td_desc *d, uint64_t bytes, td_tensor **out, uint64_t *lack, td_error *e)
+{
+    td_storage *s;
+    int err = td_storage_new(&s, place, bytes, lack, e);
+    if (err) return err;
+    err = td_tensor_new(out, s, d, place->account, e);
+    td_storage_unref(s);
+    return err;
+}
+
 static int make(td_prep *p, const td_desc *d, td_tensor **out, td_error *e)
 {
     uint64_t lo, hi;
-    td_storage *s;
     td_desc_extent(d, &lo, &hi);
     p->place.device = d->device;
-    int err = td_storage_new(&s, &p->place, hi, p->lack, e);
-    if (err) return err;
-    err = td_tensor_new(out, s, d, p->place.account, e);
-    td_storage_unref(s);
-    return err;
+    return td_prep_make(&p->place, d, hi, out, p->lack, e);
 }
 
 int td_prep_allocate(td_prep *p, td_error *e)

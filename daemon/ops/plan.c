@@ -17,6 +17,7 @@ static void give(td_kcall *k, const td_call *c)
     k->nphases = k->clean_phases = 0;
     k->scratch_bytes = k->work_bytes = 0;
     k->cost_ns = 0;
+    k->replan = NULL;
     k->seed = c->who->seed;
     k->counter = c->who->counter;
     k->work = NULL;
@@ -64,9 +65,8 @@ static bool computes_nothing(const td_op *op)
     return op->id == TD_OP_EMPTY || op->id == TD_OP_EMPTY_STRIDED;
 }
 
-int td_prep_plan(td_prep *p, td_error *e)
+void td_prep_describe(td_call *c, td_dtype compute)
 {
-    td_call *c = p->c;
     td_kcall *k = &c->k;
     give(k, c);
     k->op = c->op;
@@ -75,9 +75,19 @@ int td_prep_plan(td_prep *p, td_error *e)
     k->out = c->args + c->nin;
     k->nin = c->nin;
     k->nout = c->nout;
-    k->compute = (uint8_t)p->f.compute;
+    k->compute = (uint8_t)compute;
+}
+
+int td_prep_choose(td_call *c, td_error *e)
+{
     td_plan_fn plan = td_cpu_plans[c->op->id];
     if (!plan && !computes_nothing(c->op)) return td_fail(e, TD_E_UNSUPPORTED, "%s has no CPU kernel", c->op->name);
-    int err = plan ? plan(k, e) : 0;
-    return !err && p->through ? plan_copy(c, e) : err;
+    return plan ? plan(&c->k, e) : 0;
+}
+
+int td_prep_plan(td_prep *p, td_error *e)
+{
+    td_prep_describe(p->c, p->f.compute);
+    int err = td_prep_choose(p->c, e);
+    return !err && p->through ? plan_copy(p->c, e) : err;
 }

@@ -20,7 +20,7 @@ static int compute(td_prep *p, td_error *e)
     if (!err) err = c->flags & TD_CF_OUT ? td_prep_check_given(p, e) : td_prep_allocate(p, e);
     if (!err) err = td_prep_temporary(p, e);
     if (err) return err;
-    td_prep_input_args(p);
+    td_prep_input_args(c, p->f.compute);
     td_prep_output_args(p);
     return td_prep_plan(p, e);
 }
@@ -43,6 +43,8 @@ void td_ops_conclude(const td_call *c)
 
 int td_ops_prepare(td_call *c, uint64_t *lack, td_heap **heap, td_error *e)
 {
+    td_again *again = td_again_of(c);
+    if (again && td_again_fits(again, c)) return td_again_prepare(again, c, lack, heap, e);
     td_prep p;
     int room = c->nout;
     int err = td_prep_open(&p, c, lack, e);
@@ -56,6 +58,7 @@ int td_ops_prepare(td_call *c, uint64_t *lack, td_heap **heap, td_error *e)
         if (err == TD_WAIT_GROW) *heap = p.place.heap;
         else td_call_error(c, e);
     }
+    if (!err && again) td_again_keep(again, &p);
     td_prep_close(&p);
     return err;
 }

@@ -76,6 +76,15 @@ static void similar_calls_differ(void)
         CU_ASSERT_EQUAL(td_numel(td_add(none, none)), 0);
         CU_ASSERT_PTR_NULL(td_add(f, none));
         td_clear_error();
+        CHECK_VALUES(td_pow(i, 2), 1, 4, 9, 16);
+        CU_ASSERT_PTR_NULL(td_pow(i, -1));
+        td_clear_error();
+        CHECK_VALUES(td_pow(i, 3), 1, 8, 27, 64);
+        CHECK_VALUES(td_sum(f), 10);
+        CHECK_VALUES(td_sum(f, td_dims(0)), 4, 6);
+        CHECK_VALUES(td_sum(f, td_dims(1)), 3, 7);
+        CHECK_VALUES(td_sum(td_transpose(f, 0, 1), td_dims(1)), 4, 6);
+        CHECK_VALUES(td_full(c, td_dims(2), round, TD_FLOAT32), round, round);
         CHECK_VALUES(td_clamp(f, 2, 3), 2, 2, 3, 3);
         CHECK_VALUES(td_clamp(f, td_none(), 3), 1, 2, 3, 3);
         CHECK_VALUES(td_clamp(f, 2, td_none()), 2, 2, 3, 4);

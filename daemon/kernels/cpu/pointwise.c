@@ -110,6 +110,14 @@ static void flat_chunk(td_kcall *k, int64_t chunk, void *scratch)
     if (err) fail_division(k);
 }
 
+/* The addresses, which are all that a plan of alike operands knows of them. */
+static void flat_addresses(td_kcall *k)
+{
+    flat *f = (flat *)k->state;
+    f->data[0] = k->out[0].data;
+    for (int i = 0; i < k->nin; i++) f->data[i + 1] = k->in[i].data;
+}
+
 static void tiles_chunk(td_kcall *k, int64_t chunk, void *scratch)
 {
     if (td_tiles_chunk((const td_tiles *)k->state, chunk, scratch)) fail_division(k);
@@ -215,6 +223,8 @@ int td_cpu_plan_pointwise(td_kcall *k, td_error *e)
         k->phase[0].chunks = f->n <= 8192 ? 1 : (f->n + f->per_chunk - 1) / f->per_chunk;
         k->scratch_bytes = f->numbers ? TD_TILE_SCRATCH : 0;
         k->cost_ns = 20 + ns * (double)f->n;
+        k->replan = flat_addresses;
+        k->state_bytes = sizeof *f;
         return TD_OK;
     }
     td_tiles *t = (td_tiles *)k->state;
