@@ -36,6 +36,7 @@ def declare(f, method, name=None, returns=None, indent=""):
         parts.append(argument(f, a))
         if f.varargs == f.python_name(a):
             open_tail = False
+    parts += [f.params] if f.params else []
     extra = ["dtype: _DType | None = ...", "device: _Device = ...", "requires_grad: _bool = ..."] if f.creation else []
     known = {p.split(":")[0] for p in parts}
     extra = [e for e in extra if e.split(":")[0] not in known]

@@ -5,6 +5,7 @@ signature whose arguments are named as Python's users know them, a line of doc, 
 of tensord/_more.py.
 """
 
+import ast
 import keyword
 import re
 import tomllib
@@ -15,7 +16,7 @@ import signature
 import table as model
 
 SURFACE = Path(__file__).resolve().parents[2] / "client" / "python" / "surface.toml"
-COLUMNS = {"op", "sig", "call", "code", "py", "doc", "varargs", "kind", "creation", "returns"}
+COLUMNS = {"op", "sig", "call", "code", "py", "params", "doc", "varargs", "kind", "creation", "returns"}
 
 
 @dataclass
@@ -27,6 +28,7 @@ class Function:
     call: str = None
     code: str = None
     py: str = None
+    params: str = None  # with `py`: what follows the first tensor, as a stub writes it
     varargs: str = None
     returns: str = None  # what type checkers are told, when it is no tensor
     creation: bool = False
@@ -71,6 +73,8 @@ class Function:
                 parts.append("*" + name)
             else:
                 parts.append(name + (f"={default_text(a)}" if has_default(a) else ""))
+        if self.params:
+            parts.append(without_types(self.params))
         if self.creation:
             parts += ([] if self.varargs else ["*"]) + ["device=None", "requires_grad=False"]
         elif self.takes_out and first == "$module":
@@ -85,6 +89,15 @@ def has_default(a):
 def default_text(a):
     v = getattr(a, "default", None)
     return repr(v)
+
+
+def without_types(params):
+    """Parameters of a stub as inspect reads them: without annotations."""
+    args = ast.parse(f"def f({params}): ...").body[0].args
+    for a in (*args.posonlyargs, *args.args, *args.kwonlyargs, args.vararg, args.kwarg):
+        if a:
+            a.annotation = None
+    return ast.unparse(args)
 
 
 def is_tensor(arg):
@@ -130,13 +143,13 @@ def _block(name, block, table, surface):
     if not op and not {"call", "code", "py"} & set(block):
         raise model.TableError([f"{SURFACE.name}: function {name}: nothing says how it is run (op, call, code or py)"])
     try:
-        sig = op.sig if op else signature.parse(block["sig"])
+        sig = op.sig if op else signature.parse(block.get("sig", "(input:T) -> T") if "params" in block else block["sig"])
     except (KeyError, signature.SignatureError) as e:
         raise model.TableError([f"{SURFACE.name}: function {name}: sig: {e}"]) from None
     doc = block.get("doc") or (op.doc if op else None)
     if not doc:
         raise model.TableError([f"{SURFACE.name}: function {name}: no doc"])
-    f = _make(name, sig, doc, surface, op=op, call=block.get("call"), code=block.get("code"), py=block.get("py"),
+    f = _make(name, sig, doc, surface, op=op, call=block.get("call"), code=block.get("code"), py=block.get("py"), params=block.get("params"),
               varargs=block.get("varargs"), returns=block.get("returns"), creation=block.get("creation", False))
     f.symbol = f"fn_{name}"
     _kind(f, block.get("kind"))

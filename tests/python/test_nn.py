@@ -101,7 +101,7 @@ def test_containers():
 @pytest.mark.parametrize("wrong, kind", [
     (lambda: nn.Conv2d(3, 4, 3, groups=2), ValueError), (lambda: nn.MaxPool2d(), TypeError), (lambda: nn.Dropout(2)(td.ones(1)), ValueError),
     (lambda: td.optim.SGD([], lr=1), ValueError), (lambda: td.optim.SGD([td.ones(1)], lr=-1), ValueError), (lambda: td.optim.Adam([3]), TypeError),
-    (lambda: nn.BatchNorm1d(3)(td.ones(1, 3)), ValueError), (lambda: nn.MSELoss("avg"), ValueError), (lambda: nn.ReLU(1, 2), TypeError),
+    (lambda: nn.BatchNorm1d(3)(td.ones(1, 3)), ValueError), (lambda: nn.MSELoss(reduction="avg"), ValueError), (lambda: nn.ReLU(1, 2), TypeError),
 ])
 def test_refused(wrong, kind):
     with pytest.raises(kind):
@@ -150,9 +150,52 @@ def test_layers_agree(make, shape):
         np.testing.assert_allclose(np.asarray(p), q.numpy(), rtol=1e-4, atol=1e-6, err_msg=name)
 
 
+# What came with a later torch is compared where that is there.
+LAYERS += [(lambda n: n.Conv1d(2, 4, 3, stride=2, padding=1), (2, 2, 9)), (lambda n: n.ConvTranspose2d(2, 3, 4, 2, 1), (2, 2, 5, 5)),
+           (lambda n: n.ConvTranspose2d(4, 4, 3, 2, 1, output_padding=1, groups=2, bias=False), (1, 4, 4, 3)), (lambda n: n.MaxPool1d(2), (2, 3, 7)),
+           (lambda n: n.AvgPool1d(3, 2, 1), (2, 3, 7)), (lambda n: n.AdaptiveMaxPool2d(2), (2, 3, 4, 6)), (lambda n: n.InstanceNorm2d(3, affine=True), (2, 3, 4, 4)),
+           (lambda n: n.PReLU(3), (2, 3, 4)), (lambda n: n.SELU(), (9,)), (lambda n: n.CELU(2.0), (9,)), (lambda n: n.Softsign(), (9,)),
+           (lambda n: n.Softshrink(), (9,)), (lambda n: n.Hardshrink(), (9,)), (lambda n: n.Threshold(0.1, 3.0), (9,)), (lambda n: n.GLU(), (3, 4)),
+           (lambda n: n.Hardsigmoid(), (9,)), (lambda n: n.LogSigmoid(), (9,)), (lambda n: n.PixelShuffle(2), (2, 8, 3, 4)),
+           (lambda n: n.Upsample(scale_factor=2), (1, 2, 3, 4)), (lambda n: n.ZeroPad2d((1, 2, 0, 1)), (1, 2, 3, 4)), (lambda n: n.Softmin(dim=1), (3, 4)),
+           (lambda n: n.TransformerEncoderLayer(6, 2, 8, 0.0, "gelu", norm_first=True), (5, 3, 6))]
+
+
+def first(out):
+    """What a recurrent layer gives at all steps, times what it ends with."""
+    while isinstance(out, tuple):
+        out = out[0] * sum(p.sum() for p in (out[1] if isinstance(out[1], tuple) else out[1:]))
+    return out
+
+
+RECURRENT = [(kind, options, shape) for kind in ("RNN", "LSTM", "GRU") for options, shape in (
+    ({}, (5, 2, 3)), (dict(num_layers=2, bidirectional=True), (4, 2, 3)), (dict(batch_first=True, bias=False), (2, 70, 3)), ({}, (4, 3)))]
+RECURRENT += [("RNN", dict(nonlinearity="relu"), (5, 2, 3)), ("RNNCell", {}, (2, 3)), ("LSTMCell", {}, (2, 3)), ("GRUCell", dict(bias=False), (2, 3))]
+
+
+@needs_torch
+@pytest.mark.parametrize("kind, options, shape", RECURRENT)
+def test_recurrent_layers_agree(kind, options, shape):
+    ours, theirs, (x,) = both(lambda n: getattr(n, kind)(3, 4, **options), shape)
+    a, b = td.tensor(x, requires_grad=True), torch.tensor(x, requires_grad=True)
+    assert [n for n, _ in ours.named_parameters()] == [n for n, _ in theirs.named_parameters()]
+    out, want = first(ours(a)), first(theirs(b))
+    (out * out).sum().backward()
+    (want * want).sum().backward()
+    np.testing.assert_allclose(np.asarray(out.detach()), want.detach().numpy(), rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(np.asarray(a.grad), b.grad.numpy(), rtol=1e-3, atol=1e-4)
+    for (name, p), q in zip(ours.named_parameters(), theirs.parameters()):
+        np.testing.assert_allclose(np.asarray(p.grad), q.grad.numpy(), rtol=1e-3, atol=1e-4, err_msg=name)
+
+
 LOSSES = ["mse_loss(x, y)", "l1_loss(x, y, reduction='sum')", "smooth_l1_loss(x, y)", "cross_entropy(x, c)", "cross_entropy(x, c, reduction='none')",
           "nll_loss(log_softmax(x, dim=1), c)", "binary_cross_entropy(sigmoid(x), p)", "binary_cross_entropy_with_logits(x, p)",
-          "kl_div(log_softmax(x, dim=1), p, reduction='batchmean')", "cross_entropy(x, p)"]
+          "kl_div(log_softmax(x, dim=1), p, reduction='batchmean')", "cross_entropy(x, p)",
+          "cross_entropy(x, c, label_smoothing=0.2)", "cross_entropy(x, c, w, label_smoothing=0.2, ignore_index=1)",
+          "cross_entropy(x, c, w, reduction='none', label_smoothing=0.3)", "cross_entropy(x, p, w, label_smoothing=0.1)", "cross_entropy(x[0], c[0])",
+          "huber_loss(x, y, delta=0.5)", "cosine_similarity(x, y)", "pairwise_distance(x, y)", "triplet_margin_loss(x, y, p)",
+          "margin_ranking_loss(x[0], y[0], p[0].sign(), 0.3)", "cosine_embedding_loss(x, y, (c > 0).float() * 2 - 1)", "poisson_nll_loss(x, p)",
+          "gaussian_nll_loss(x, y, p, full=True)", "embedding_bag(c, x, c[:2])", "embedding(c, x, padding_idx=1)"]
 
 
 @needs_torch
@@ -166,13 +209,15 @@ def test_losses_agree(text):
         names = {k: getattr(functions, k) for k in dir(functions) if not k.startswith("_")}
         if lib is torch:
             names.update(sigmoid=torch.sigmoid)
-        names.update(x=lib.tensor(x), y=lib.tensor(y), p=lib.tensor(p), c=lib.tensor(c))
+        names.update(x=lib.tensor(x), y=lib.tensor(y), p=lib.tensor(p), c=lib.tensor(c), w=lib.tensor(p[0]))
         got.append(np.asarray(eval(text, names)))
     np.testing.assert_allclose(*got, rtol=1e-4, atol=1e-6)
 
 
 OPTIMIZERS = [("SGD", dict(lr=0.1)), ("SGD", dict(lr=0.1, momentum=0.9)), ("SGD", dict(lr=0.1, momentum=0.9, dampening=0.1)),
               ("SGD", dict(lr=0.1, momentum=0.9, nesterov=True, weight_decay=0.01)), ("Adam", dict(lr=0.05)), ("Adam", dict(lr=0.05, weight_decay=0.1)),
+              ("RMSprop", dict(lr=0.01)), ("RMSprop", dict(lr=0.01, momentum=0.5, centered=True, weight_decay=0.1)),
+              ("Adagrad", dict(lr=0.1, lr_decay=0.1, weight_decay=0.1)), ("SGD", dict(lr=0.1, maximize=True)),
               ("AdamW", dict(lr=0.05)), ("AdamW", dict(lr=0.05, betas=(0.8, 0.9), eps=1e-6, weight_decay=0.2))]
 
 
@@ -241,3 +286,100 @@ def test_weights_and_state_that_processes_share(make):
     assert [p.tolist() for p in net.parameters()] == [p.tolist() for p in alone.parameters()], "as six steps of one process"
     with pytest.raises(td.Unsupported, match="dampening"):
         td.optim.SGD(alone.parameters(), momentum=0.9, dampening=0.1).share_memory()
+
+
+SCHEDULES = ["StepLR(o, 3)", "MultiStepLR(o, [2, 5], gamma=0.5)", "ExponentialLR(o, 0.9)", "ConstantLR(o)", "LinearLR(o, total_iters=4)",
+             "PolynomialLR(o, total_iters=6, power=2)", "CosineAnnealingLR(o, 4, eta_min=0.01)", "CosineAnnealingWarmRestarts(o, 2, 2)",
+             "OneCycleLR(o, 1.0, total_steps=12)", "OneCycleLR(o, 1.0, epochs=3, steps_per_epoch=4, anneal_strategy='linear')",
+             "LambdaLR(o, lambda k: 1 / (1 + k))", "SequentialLR(o, [m.LinearLR(o, total_iters=3), m.ExponentialLR(o, 0.8)], [4])",
+             "(m.StepLR(o, 3), m.ExponentialLR(o, 0.9))[1]"]
+
+
+@needs_torch
+@pytest.mark.filterwarnings("ignore:Detected call of", "ignore:The epoch parameter")
+@pytest.mark.parametrize("text", SCHEDULES)
+def test_schedules_agree(text):
+    got = []
+    for lib in (td, torch):
+        m = lib.optim.lr_scheduler
+        if text.split("(")[0] not in ("", *dir(m)):
+            pytest.skip("this torch has no such schedule")
+        o = lib.optim.SGD([lib.ones(1, requires_grad=True)], lr=0.5, momentum=0.9)
+        s, rates = eval(text if text[0] == "(" else "m." + text), []
+        for _ in range(11):
+            rates.append((o.param_groups[0]["lr"], o.param_groups[0]["momentum"], s.get_last_lr()[0]))
+            o.step()
+            s.step()
+        got.append(rates)
+    np.testing.assert_allclose(*got, rtol=1e-6)
+
+
+@needs_torch
+def test_a_schedule_by_numbers_and_its_state():
+    numbers = [3, 2, 2, 2, 1.9999, 2, 2, 1, 1, 1, 1, 1, 1]
+    got = []
+    for lib in (td, torch):
+        o = lib.optim.SGD([lib.ones(1, requires_grad=True)], lr=0.5)
+        s, rates = lib.optim.lr_scheduler.ReduceLROnPlateau(o, factor=0.5, patience=1, cooldown=1, min_lr=0.1), []
+        for v in numbers:
+            s.step(v)
+            rates.append(o.param_groups[0]["lr"])
+        got.append(rates)
+    assert got[0] == got[1] and got[0][-1] < 0.5
+    o = td.optim.SGD([td.ones(1, requires_grad=True)], lr=1.0)
+    s = td.optim.lr_scheduler.StepLR(o, 2)
+    for _ in range(3):
+        s.step()
+    other = td.optim.lr_scheduler.StepLR(td.optim.SGD([td.ones(1)], lr=1.0), 5)
+    other.load_state_dict(s.state_dict())
+    assert other.last_epoch == 3 and other.step_size == 2
+
+
+@needs_torch
+@pytest.mark.parametrize("text", ["Linear(3, 4)", "Conv2d(1, 4, 3, padding=1)", "Conv2d(2, 4, 3, stride=2, bias=False, groups=2)", "Conv1d(1, 4, 3)",
+                                  "MaxPool2d(2)", "Dropout(0.2)", "ReLU(inplace=True)", "LeakyReLU()", "GELU()", "Flatten()", "Tanh()",
+                                  "Embedding(3, 4, padding_idx=0)", "LSTM(3, 4, 2, batch_first=True)", "GRU(3, 4)", "Softmax(dim=1)", "CrossEntropyLoss()",
+                                  "Sequential(n.Linear(2, 3), n.ReLU())", "AdaptiveAvgPool2d((1, 1))", "LSTMCell(3, 4)", "PReLU()"])
+def test_layers_are_shown_alike(text):
+    assert repr(eval("n." + text, {"n": nn})) == repr(eval("n." + text, {"n": torch.nn}))
+
+
+def test_hooks_of_forward():
+    net, seen = nn.Linear(2, 2), []
+    with net.register_forward_hook(lambda m, args, out: seen.append(out.shape) or out * 0):
+        assert net(td.ones(1, 2)).abs().sum().item() == 0 and seen == [(1, 2)]
+    handle = net.register_forward_pre_hook(lambda m, args: (args[0] * 0,))
+    assert td.equal(net(td.ones(1, 2))[0], net.bias)
+    handle.remove()
+    assert not td.equal(net(td.ones(1, 2))[0], net.bias)
+    for refused in (net.register_full_backward_hook, td.ones(1).register_hook):
+        with pytest.raises(td.Unsupported, match="daemon"):
+            refused(print)
+
+
+def test_modules_find_their_parts():
+    net = nn.Sequential(nn.Linear(2, 3), nn.Sequential(nn.ReLU(), nn.Linear(3, 1)))
+    assert net.get_submodule("1.1") is net[1][1] and net.get_parameter("1.1.bias") is net[1][1].bias
+    assert [n for n, _ in net.named_parameters("a")] == ["a.0.weight", "a.0.bias", "a.1.1.weight", "a.1.1.bias"]
+    assert list(net.state_dict(prefix="b.")) == ["b.0.weight", "b.0.bias", "b.1.1.weight", "b.1.1.bias"]
+    assert repr(net.load_state_dict(net.state_dict())) == "<All keys matched successfully>"
+    with pytest.raises(td.Unsupported, match="cuda"):
+        net.to("cuda")
+    with pytest.raises(AttributeError, match="no module"):
+        net.get_submodule("3")
+
+
+@pytest.mark.parametrize("wrong, word", [
+    (lambda: nn.LSTM(2, 3, proj_size=1), "proj_size"), (lambda: nn.MultiheadAttention(4, 2, kdim=3), "kdim"), (lambda: nn.Embedding(2, 3, max_norm=1), "max_norm"),
+    (lambda: td.optim.Adam([td.ones(1)], amsgrad=True), "amsgrad"), (lambda: nn.Conv2d(1, 1, 1, padding_mode="circular"), "padding_mode"),
+    (lambda: F.scaled_dot_product_attention(*[td.ones(1, 2, 2)] * 3, enable_gqa=True), "enable_gqa"),
+    (lambda: F.interpolate(td.ones(1, 1, 2, 2), scale_factor=2, mode="bilinear"), "mode"), (lambda: F.avg_pool2d(td.ones(1, 2, 2), 2, divisor_override=3), "divisor"),
+])
+def test_what_is_not_here_is_refused_by_name(wrong, word):
+    with pytest.raises(td.Unsupported, match=word):
+        wrong()
+
+
+def test_truncated_normal_numbers():
+    x = nn.init.trunc_normal_(td.empty(4000), std=2.0, a=-1.0, b=3.0)
+    assert x.min().item() >= -1 and x.max().item() <= 3 and 0.5 < x.mean().item() < 1.1

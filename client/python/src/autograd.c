@@ -27,7 +27,23 @@ int tdpy_set_requires_grad(PyObject *self, PyObject *value, void *ignored)
     if (on < 0) return -1;
     if (td_set_requires_grad(tdpy_array(self), on)) return tdpy_fail(), -1;
     if (on) ((tdpy_tensor *)self)->plain = false;
+    ((tdpy_tensor *)self)->part = on ? TDPY_LEAF : TDPY_ANY;
     return 0;
+}
+
+/* The daemon would refuse it too, but later. It is asked, since another object of the same tensor may have changed it;
+ * only programs that are about to fail pay for that. */
+bool tdpy_may_write(PyObject *self, bool view)
+{
+    td_info info;
+    tdpy_tensor *t = (tdpy_tensor *)self;
+    if (t->part == TDPY_ANY || t->plain || !td_grad_enabled()) return true;
+    if (td_get_info(t->array, &info)) return tdpy_fail();
+    if (!info.requires_grad || (t->part == TDPY_LEAF && !info.leaf)) return true;
+    return tdpy_raise(TD_E_AUTOGRAD,
+                      "a %sleaf Variable that requires grad is being used in an in-place operation. Do it under "
+                      "no_grad, or on the tensor's .data",
+                      view || t->part == TDPY_VIEW_OF_LEAF ? "view of a " : "");
 }
 
 /* None also when a backward failed on the way: then its error is raised instead. */

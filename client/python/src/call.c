@@ -341,6 +341,7 @@ static PyObject *run_op(const call *c, PyObject *target, const char *where)
 static PyObject *run_composite(call *c, PyObject *first, const char *where)
 {
     td_array *made[8];
+    if (c->f->flags & TDPY_WRITES && !tdpy_may_write(first, false)) return NULL;
     if (c->f->flags & TDPY_CREATION)
         for (int i = 0; i < c->f->nparams; i++)
             if (c->f->params[i].kind == TDPY_DTYPE && c->v[i].dtype == TD_DTYPE_NONE)
@@ -381,8 +382,11 @@ static PyObject *run_bound(const binding *b, bool in_place)
     PyObject *target = in_place ? b->slot[0] : b->out, *result = NULL;
     if (good && b->out && !tdpy_is_tensor(b->out))
         good = tdpy_raise(TD_E_TYPE, "%s(): out must be a Tensor, not %.100s", f->name, tdpy_type_name(b->out));
+    if (good && in_place) good = tdpy_may_write(target, false);
     if (good) result = f->op ? run_op(&c, target, tdpy_site()) : run_composite(&c, b->slot[0], tdpy_site());
     release(&c);
+    if (result && f->op && td_ops[f->op].flags & TD_OF_VIEW && tdpy_is_tensor(result))
+        tdpy_inherit_part(result, b->slot[0]);
     return f->flags & TDPY_CREATION ? finish_creation(result, b) : result;
 }
 

@@ -195,8 +195,8 @@ PyObject *tdpy_getitem(PyObject *self, PyObject *key)
     PyObject *result = NULL;
     if (walk_key(&w, self, key)) {
         if (w.advanced) result = tdpy_wrap_like(td_at_getitem(w.where, w.view, td_arrays_of(w.n, w.index)), self);
-        else if (w.view == tdpy_array(self)) result = tdpy_wrap_like(td_alias(w.view), self);
-        else result = tdpy_wrap_like(td_retain(w.view), self);
+        else if (w.view == tdpy_array(self)) result = tdpy_wrap_view(td_alias(w.view), self);
+        else result = tdpy_wrap_view(td_retain(w.view), self);
     }
     end(&w);
     return result;
@@ -230,7 +230,7 @@ PyObject *tdpy_iterate(PyObject *self)
     if (n < 0) return tdpy_fail();
     PyObject *all = PyTuple_New(n), *iterator;
     for (int i = 0; i < n; i++) {
-        PyObject *each = all ? tdpy_wrap_like(row[i], self) : NULL;
+        PyObject *each = all ? tdpy_wrap_view(row[i], self) : NULL;
         if (!all) td_release(row[i]);
         else if (!each || PyTuple_SetItem(all, i, each)) Py_CLEAR(all);
     }
@@ -298,7 +298,8 @@ int tdpy_setitem(PyObject *self, PyObject *key, PyObject *value)
         tdpy_raise(TD_E_TYPE, "elements of a tensor cannot be deleted");
         return -1;
     }
-    bool good = walk_key(&w, self, key) && set_value(&w, value) && !PyErr_Occurred();
+    bool good = walk_key(&w, self, key) && tdpy_may_write(self, !w.advanced || w.view != tdpy_array(self)) &&
+                set_value(&w, value) && !PyErr_Occurred();
     bool graph = tdpy_is_tensor(value) && !((tdpy_tensor *)value)->plain && td_grad_enabled();
     if (graph) ((tdpy_tensor *)self)->plain = false;
     end(&w);

@@ -12,10 +12,15 @@
 #include "client/client.h"
 #include "client/run.h"
 
+/* What is known here of an object's part in a graph, so that a write that must be refused is refused at once. */
+typedef enum tdpy_part { TDPY_ANY, TDPY_LEAF, TDPY_VIEW_OF_LEAF } tdpy_part;
+
 typedef struct tdpy_tensor {
     PyObject_HEAD td_array *array;
     PyObject *weak;
-    bool plain; /* surely outside of every graph: nobody need ask the daemon */
+    char *name;   /* it was published or opened under, as far as this object knows; or NULL */
+    bool plain;   /* surely outside of every graph: nobody need ask the daemon */
+    uint8_t part; /* tdpy_part: it was made to require grad through this object, or is a view of one that was */
 } tdpy_tensor;
 
 typedef struct tdpy_dtype {
@@ -71,9 +76,13 @@ static inline td_array *tdpy_array(PyObject *o)
 PyObject *tdpy_wrap(td_array *a, bool plain);
 /* The same for what was made from `from` (two of them may be NULL). */
 PyObject *tdpy_wrap_like(td_array *a, PyObject *from);
+/* The same for a view of `from`. */
+PyObject *tdpy_wrap_view(td_array *a, PyObject *from);
 PyObject *tdpy_shape_tuple(td_array *a);
 /* Does the tensor require grad? -1: an exception is set. */
 int tdpy_requires_grad(PyObject *o);
+/* Keep the name it was published or opened under. */
+bool tdpy_set_name(PyObject *o, const char *name);
 
 /* ---- convert.c */
 /* The name of an object's type, for messages; good until the next call. */
@@ -136,6 +145,13 @@ PyObject *tdpy_get_grad(PyObject *self, void *ignored);
 int tdpy_set_grad(PyObject *self, PyObject *value, void *ignored);
 PyObject *tdpy_get_requires_grad(PyObject *self, void *ignored);
 int tdpy_set_requires_grad(PyObject *self, PyObject *value, void *ignored);
+/* What is made by a view op of `from` is a view of a leaf when that is one. */
+static inline void tdpy_inherit_part(PyObject *view, PyObject *from)
+{
+    if (((tdpy_tensor *)from)->part && td_grad_enabled()) ((tdpy_tensor *)view)->part = TDPY_VIEW_OF_LEAF;
+}
+/* False, with PyTorch's words raised, when autograd forbids an op to write here (`view`: to write a part of it). */
+bool tdpy_may_write(PyObject *self, bool view);
 
 /* ---- share.c, queue.c */
 extern PyMethodDef tdpy_share_methods[], tdpy_share_functions[];

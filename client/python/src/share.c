@@ -23,7 +23,8 @@ static PyObject *publish(PyObject *self, PyObject *args, PyObject *kw)
     int replace = 0, copy = 0;
     if (!PyArg_ParseTupleAndKeywords(args, kw, "s|pp:publish", names, &name, &replace, &copy)) return NULL;
     unsigned flags = (replace ? TD_REPLACE : 0u) | (copy ? TD_COPY : 0u);
-    return td_publish(tdpy_array(self), name, flags) ? tdpy_fail() : Py_NewRef(self);
+    if (td_publish(tdpy_array(self), name, flags)) return tdpy_fail();
+    return tdpy_set_name(self, name) ? Py_NewRef(self) : NULL;
 }
 
 static PyObject *open_name(PyObject *module, PyObject *args, PyObject *kw)
@@ -36,7 +37,9 @@ static PyObject *open_name(PyObject *module, PyObject *args, PyObject *kw)
     if (!PyArg_ParseTupleAndKeywords(args, kw, "s|O:open", names, &name, &timeout)) return NULL;
     if (timeout && !as_timeout(timeout, &ms)) return NULL;
     td_client *c = tdpy_client();
-    return c ? tdpy_wrap(td_open(c, name, ms), false) : NULL;
+    PyObject *opened = c ? tdpy_wrap(td_open(c, name, ms), false) : NULL;
+    if (opened && !tdpy_set_name(opened, name)) Py_CLEAR(opened);
+    return opened;
 }
 
 static PyObject *drop_name(PyObject *module, PyObject *args)

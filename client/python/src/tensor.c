@@ -25,13 +25,22 @@ PyObject *tdpy_wrap(td_array *a, bool plain)
     }
     t->array = a;
     t->weak = NULL;
+    t->name = NULL;
     t->plain = plain;
+    t->part = TDPY_ANY;
     return (PyObject *)t;
 }
 
 PyObject *tdpy_wrap_like(td_array *a, PyObject *from)
 {
     return tdpy_wrap(a, ((tdpy_tensor *)from)->plain || !td_grad_enabled());
+}
+
+PyObject *tdpy_wrap_view(td_array *a, PyObject *from)
+{
+    PyObject *view = tdpy_wrap_like(a, from);
+    if (view) tdpy_inherit_part(view, from);
+    return view;
 }
 
 static void dealloc(PyObject *self)
@@ -41,6 +50,7 @@ static void dealloc(PyObject *self)
     if (t->weak) PyObject_ClearWeakRefs(self);
     td_array *a = t->array;
     t->array = NULL;
+    free(t->name);
     if (type == tdpy.tensor && nspare < SPARE) {
         spare[nspare++] = self;
     } else {
@@ -141,6 +151,58 @@ static PyObject *get_data(PyObject *self, void *ignored)
     return tdpy_wrap(td_data_of(tdpy_array(self)), true);
 }
 
+static bool same_place(td_array *a, td_array *b)
+{
+    td_info x, y;
+    if (a->desc.offset != b->desc.offset || memcmp(td_strides(a), td_strides(b), (size_t)td_ndim(a) * sizeof(int64_t)))
+        return false;
+    return !td_get_info(a, &x) && !td_get_info(b, &y) && x.storage == y.storage;
+}
+
+/* x.data = y writes the values of y; nothing is left to do when they are the same bytes, as after x.data -= y. */
+static int set_data(PyObject *self, PyObject *value, void *ignored)
+{
+    (void)ignored;
+    td_array *a = tdpy_array(self), *b = value && tdpy_is_tensor(value) ? tdpy_array(value) : NULL;
+    if (!b)
+        return tdpy_raise(TD_E_TYPE, "data must be a Tensor, not %.100s", value ? tdpy_type_name(value) : "nothing"),
+               -1;
+    if (td_ndim(a) < 0 || td_ndim(b) < 0) return tdpy_fail(), -1;
+    if (td_ndim(a) != td_ndim(b) || memcmp(td_shape(a), td_shape(b), (size_t)td_ndim(a) * sizeof(int64_t)) ||
+        td_dtype_of(a) != td_dtype_of(b))
+        return tdpy_raise(TD_E_UNSUPPORTED,
+                          "data can be set to a tensor of the same shape and dtype only; make a new tensor instead"),
+               -1;
+    if (same_place(a, b)) return 0;
+    td_array *bytes = td_data_of(a);
+    bool was = td_set_grad_enabled(false);
+    int rc = bytes ? td_at_copy_(tdpy_site(), bytes, b) : -1;
+    td_set_grad_enabled(was);
+    td_release(bytes);
+    return rc || PyErr_Occurred() ? (tdpy_fail(), -1) : 0;
+}
+
+bool tdpy_set_name(PyObject *o, const char *name)
+{
+    tdpy_tensor *t = (tdpy_tensor *)o;
+    free(t->name);
+    t->name = strdup(name);
+    return t->name || (PyErr_NoMemory(), false);
+}
+
+static PyObject *get_name(PyObject *self, void *ignored)
+{
+    (void)ignored;
+    const char *name = ((tdpy_tensor *)self)->name;
+    return name ? PyUnicode_FromString(name) : Py_NewRef(Py_None);
+}
+
+static PyObject *get_is_cuda(PyObject *self, void *ignored)
+{
+    (void)self, (void)ignored;
+    return Py_NewRef(Py_False);
+}
+
 /* All dimensions in reverse; mT: the last two exchanged. */
 static PyObject *get_T(PyObject *self, void *ignored)
 {
@@ -149,7 +211,7 @@ static PyObject *get_T(PyObject *self, void *ignored)
     int64_t dims[TD_MAX_DIMS];
     int n = td_ndim(a);
     for (int i = 0; i < n; i++) dims[i] = n - 1 - i;
-    return n < 0 ? tdpy_fail() : tdpy_wrap_like(td_at_permute(tdpy_site(), a, td_dims_of(n, dims)), self);
+    return n < 0 ? tdpy_fail() : tdpy_wrap_view(td_at_permute(tdpy_site(), a, td_dims_of(n, dims)), self);
 }
 
 static PyObject *get_mT(PyObject *self, void *ignored)
@@ -160,7 +222,7 @@ static PyObject *get_mT(PyObject *self, void *ignored)
     if (td_ndim(a) < 2)
         return tdpy_raise(TD_E_SHAPE, "tensor.mT is for matrices and batches of them, not for %d dimensions",
                           td_ndim(a));
-    return tdpy_wrap_like(td_at_transpose(tdpy_site(), a, -2, -1), self);
+    return tdpy_wrap_view(td_at_transpose(tdpy_site(), a, -2, -1), self);
 }
 
 static bool get_info(PyObject *self, td_info *info)
@@ -201,13 +263,16 @@ static PyGetSetDef attributes[] = {
     {"ndim", get_ndim, NULL, "The number of dimensions.", NULL},
     {"nbytes", get_nbytes, NULL, "The bytes of its value.", NULL},
     {"itemsize", get_itemsize, NULL, "The bytes of an element.", NULL},
-    {"data", get_data, NULL, "The same bytes outside of every graph, with a version counter of its own.", NULL},
+    {"data", get_data, set_data, "The same bytes outside of every graph, with a version counter of its own.", NULL},
     {"T", get_T, NULL, "A view with the dimensions in reverse.", NULL},
     {"mT", get_mT, NULL, "A view with the last two dimensions exchanged.", NULL},
     {"grad", tdpy_get_grad, tdpy_set_grad, "What backward added up; None without one.", NULL},
     {"requires_grad", tdpy_get_requires_grad, tdpy_set_requires_grad, "Does backward compute a gradient for it?", NULL},
     {"is_leaf", get_is_leaf, NULL, "Was it made by no op that is recorded?", NULL},
     {"grad_fn", get_grad_fn, NULL, "The op that made it, when that is recorded; else None.", NULL},
+    {"name", get_name, NULL, "The name it was published or opened under, as far as this object knows; else None.",
+     NULL},
+    {"is_cuda", get_is_cuda, NULL, "False: tensors lie on the CPU.", NULL},
     {"_version", get_version, NULL, "How often the memory was written.", NULL},
     {NULL, NULL, NULL, NULL, NULL}};
 
@@ -330,6 +395,22 @@ static PyObject *to(PyObject *self, PyObject *args, PyObject *kw)
     return convert(self, wanted);
 }
 
+/* _become(view): this object stands for a view of its own from now on, as after unsqueeze_(). Others' objects stay. Of
+ * its own, so buffers that were exported keep their memory. */
+static PyObject *become(PyObject *self, PyObject *view)
+{
+    tdpy_tensor *t = (tdpy_tensor *)self, *v = (tdpy_tensor *)view;
+    if (!tdpy_is_tensor(view))
+        return tdpy_raise(TD_E_TYPE, "_become() takes a Tensor, not %.100s", tdpy_type_name(view));
+    if (t->array->writing) return tdpy_raise(TD_E_BUSY, "the tensor is being written: leave `with t.writing()` first");
+    if (!tdpy_may_write(self, false)) return NULL;
+    td_array *before = t->array;
+    t->array = td_retain(v->array);
+    t->plain = v->plain;
+    td_release(before);
+    return Py_NewRef(self);
+}
+
 /* The array API's to(): one device, no stream. */
 static PyObject *to_device(PyObject *self, PyObject *args, PyObject *kw)
 {
@@ -439,6 +520,7 @@ static PyMethodDef own_methods[] = {
     {"char", to_char, METH_NOARGS, "char($self, /)\n--\n\nto(int8)"},
     {"byte", to_byte, METH_NOARGS, "byte($self, /)\n--\n\nto(uint8)"},
     {"bool", to_bool, METH_NOARGS, "bool($self, /)\n--\n\nto(bool)"},
+    {"_become", become, METH_O, NULL},
     {"cpu", cpu, METH_NOARGS, "cpu($self, /)\n--\n\nThe tensor on the CPU, where it is."},
     {"item", tdpy_item, METH_NOARGS, "item($self, /)\n--\n\nThe value of the only element, as a number of Python."},
     {"tolist", tdpy_tolist, METH_NOARGS, "tolist($self, /)\n--\n\nThe values as nested lists."},

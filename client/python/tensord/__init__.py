@@ -13,18 +13,25 @@ import os as _os
 
 from tensord import _C
 from tensord._C import *  # noqa: F401,F403
-from tensord._C import __version__, ops  # noqa: F401
+from tensord._C import __version__ as __version__, ops as ops
 
 _C._set_package(_os.path.dirname(__file__) + _os.sep)
 
 short, int, long = _C.int16, _C.int32, _C.int64
 half, float, double = _C.float16, _C.float32, _C.float64
 cfloat, cdouble = _C.complex64, _C.complex128
+Size = tuple
 pi, e, inf, nan, newaxis = 3.141592653589793, 2.718281828459045, 1e400, 1e400 - 1e400, None
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # what __getattr__ finds
-    from tensord import array_api as array_api, autograd as autograd, data as data, nn as nn, optim as optim, torch as torch
+    from tensord import (accelerator as accelerator, array_api as array_api, autograd as autograd, backends as backends, cuda as cuda, data as data,
+                         nn as nn, optim as optim, torch as torch, utils as utils)
+    from tensord._compose import (BoolTensor as BoolTensor, ByteTensor as ByteTensor, DoubleTensor as DoubleTensor, FloatTensor as FloatTensor,
+                                  IntTensor as IntTensor, LongTensor as LongTensor, as_tensor as as_tensor, atleast_1d as atleast_1d,
+                                  atleast_2d as atleast_2d, broadcast_shapes as broadcast_shapes, bucketize as bucketize,
+                                  column_stack as column_stack, einsum as einsum, is_nonzero as is_nonzero, isin as isin, normal as normal,
+                                  searchsorted as searchsorted, std_mean as std_mean, tensordot as tensordot)
     from tensord._more import (broadcast_tensors as broadcast_tensors, enable_grad as enable_grad, finfo as finfo, from_numpy as from_numpy,
                                hstack as hstack, iinfo as iinfo, inference_mode as inference_mode, is_complex as is_complex,
                                is_floating_point as is_floating_point, meshgrid as meshgrid, no_grad as no_grad, numel as numel,
@@ -32,16 +39,21 @@ if TYPE_CHECKING:  # what __getattr__ finds
                                set_grad_enabled as set_grad_enabled, set_printoptions as set_printoptions, var_mean as var_mean,
                                vstack as vstack)
     from tensord._queue import Queue as Queue
+    from tensord._save import load as load, save as save
 
 # Where each name lives that is imported at its first use.
 _LAZY = {
     "_more": ("no_grad", "enable_grad", "set_grad_enabled", "inference_mode", "service_memory", "numpy_memory", "racy", "set_printoptions",
               "from_numpy", "numel", "is_floating_point", "is_complex", "finfo", "iinfo", "result_type", "meshgrid", "vstack", "hstack",
               "var_mean", "broadcast_tensors"),
+    "_compose": ("BoolTensor", "ByteTensor", "DoubleTensor", "FloatTensor", "IntTensor", "LongTensor", "as_tensor", "atleast_1d", "atleast_2d",
+                 "broadcast_shapes", "bucketize", "column_stack", "einsum", "is_nonzero", "isin", "normal", "searchsorted", "std_mean",
+                 "tensordot"),
     "_queue": ("Queue",),
+    "_save": ("load", "save"),
 }
 _HOME = {name: module for module, names in _LAZY.items() for name in names}
-_MODULES = ("array_api", "autograd", "data", "nn", "optim", "torch")
+_MODULES = ("accelerator", "array_api", "autograd", "backends", "cuda", "data", "nn", "optim", "torch", "utils")
 
 
 if not TYPE_CHECKING:

@@ -31,6 +31,15 @@ def _number_dtype(*values):
     return _C.int64 if all(hasattr(v, "__index__") for v in values) else _C.get_default_dtype()
 
 
+def __getattr__(name):
+    """What the extension looks for here may be in _compose.py."""
+    from tensord import _compose
+
+    if name.startswith("__") or not hasattr(_compose, name):
+        raise AttributeError(f"module 'tensord._more' has no attribute '{name}'")
+    return getattr(_compose, name)
+
+
 # ---- creation
 
 

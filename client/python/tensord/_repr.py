@@ -129,6 +129,8 @@ def _notes(t, body):
         yield f"grad_fn=<{''.join(w.capitalize() for w in name.split('_'))}Backward>"
     elif t.requires_grad:
         yield "requires_grad=True"
+    if t.name is not None:
+        yield f"name={t.name!r}"
 
 
 def text(t):

@@ -1,6 +1,10 @@
 """Networks from layers, with PyTorch's names, argument orders and initialisation."""
 
-from tensord.nn import functional, init, utils  # noqa: F401
+from tensord.nn import functional as functional, init as init, utils as utils
+from tensord.nn._plain_layers import *  # noqa: F401,F403
+from tensord.nn.attention import *  # noqa: F401,F403
 from tensord.nn.layers import *  # noqa: F401,F403
 from tensord.nn.losses import *  # noqa: F401,F403
-from tensord.nn.module import Identity, Module, ModuleDict, ModuleList, Parameter, Sequential  # noqa: F401
+from tensord.nn.module import (Identity as Identity, Module as Module, ModuleDict as ModuleDict, ModuleList as ModuleList, Parameter as Parameter,
+                               ParameterDict as ParameterDict, ParameterList as ParameterList, Sequential as Sequential)
+from tensord.nn.recurrent import *  # noqa: F401,F403

@@ -1,20 +1,27 @@
-"""Layers as functions."""
+"""Layers as functions. inplace=True is a wish about memory that relu() grants and others need not: what they return is the same."""
+
+import math
 
 import tensord as td
 from tensord import _C
 from tensord._C import ops
-
-_REDUCTIONS = {"none": 0, "mean": 1, "sum": 2}
-
-
-def _reduction(name):
-    if name not in _REDUCTIONS:
-        raise _C.InvalidError(f"reduction must be 'none', 'mean' or 'sum', not {name!r}")
-    return _REDUCTIONS[name]
-
+from tensord.nn._loss_functions import (_reduction as _reduction, binary_cross_entropy as binary_cross_entropy,  # noqa: F401
+                                        binary_cross_entropy_with_logits as binary_cross_entropy_with_logits,
+                                        cosine_embedding_loss as cosine_embedding_loss, cosine_similarity as cosine_similarity,
+                                        cross_entropy as cross_entropy, gaussian_nll_loss as gaussian_nll_loss, huber_loss as huber_loss,
+                                        kl_div as kl_div, l1_loss as l1_loss, margin_ranking_loss as margin_ranking_loss, mse_loss as mse_loss,
+                                        nll_loss as nll_loss, pairwise_distance as pairwise_distance, poisson_nll_loss as poisson_nll_loss,
+                                        smooth_l1_loss as smooth_l1_loss, triplet_margin_loss as triplet_margin_loss)
 
 def _pair(v):
     return (v, v) if isinstance(v, int) else tuple(v)
+
+
+def _refuse(function, **given):
+    """What PyTorch takes and nobody here does."""
+    for name, on in given.items():
+        if on:
+            raise _C.Unsupported(f"{function} has no {name} here")
 
 
 def linear(input, weight, bias=None):
@@ -35,15 +42,55 @@ def conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
     return ops.conv2d(input, weight, bias, _pair(stride), _pair(padding), dilation, groups)
 
 
+def _single(v):
+    return v if isinstance(v, (int, str)) or v is None else v[0]
+
+
+def conv1d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
+    """(N, C, L) as pictures that are one row high."""
+    padding = padding if isinstance(padding, str) else (0, _single(padding))
+    out = conv2d(input.unsqueeze(-2), weight.unsqueeze(-2), bias, (1, _single(stride)), padding, (1, _single(dilation)), groups)
+    return out.squeeze(-2)
+
+
+def conv_transpose2d(input, weight, bias=None, stride=1, padding=0, output_padding=0, groups=1, dilation=1):
+    """What the gradient of conv2d does to its input: zeros between the places, then the kernel turned round."""
+    if input.ndim == 3:
+        return conv_transpose2d(input.unsqueeze(0), weight, bias, stride, padding, output_padding, groups, dilation).squeeze(0)
+    stride, padding, more, dilation = _pair(stride), _pair(padding), _pair(output_padding), _pair(dilation)
+    n, c, h, w = input.shape
+    spread = ops.constant_pad(input.reshape(n, c, h, 1, w, 1), (0, stride[1] - 1, 0, 0, 0, stride[0] - 1), 0)
+    spread = spread.reshape(n, c, h * stride[0], w * stride[1])[:, :, : (h - 1) * stride[0] + 1, : (w - 1) * stride[1] + 1]
+    edge = [d * (k - 1) - p for d, k, p in zip(dilation, weight.shape[2:], padding)]
+    spread = ops.constant_pad(spread, (edge[1], edge[1] + more[1], edge[0], edge[0] + more[0]), 0)
+    turned = ops.flip(weight, (2, 3)).unflatten(0, (groups, c // groups)).transpose(1, 2).flatten(0, 1)
+    return ops.conv2d(spread, turned, bias, (1, 1), (0, 0), dilation, groups)
+
+
+def max_pool1d(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False):
+    _refuse("max_pool1d()", return_indices=return_indices)
+    kernel = _single(kernel_size)
+    stride = kernel if stride is None else _single(stride)
+    return max_pool2d(input.unsqueeze(-2), (1, kernel), (1, stride), (0, _single(padding)), (1, _single(dilation)), ceil_mode).squeeze(-2)
+
+
+def avg_pool1d(input, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True):
+    kernel = _single(kernel_size)
+    stride = kernel if stride is None else _single(stride)
+    return avg_pool2d(input.unsqueeze(-2), (1, kernel), (1, stride), (0, _single(padding)), ceil_mode, count_include_pad).squeeze(-2)
+
+
 def max_pool2d(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False):
     if input.ndim == 3:
-        return max_pool2d(input.unsqueeze(0), kernel_size, stride, padding, dilation, ceil_mode).squeeze(0)
+        out = max_pool2d(input.unsqueeze(0), kernel_size, stride, padding, dilation, ceil_mode, return_indices)
+        return tuple(x.squeeze(0) for x in out) if return_indices else out.squeeze(0)
     kernel = _pair(kernel_size)
     out = ops.max_pool2d(input, kernel, kernel if stride is None else _pair(stride), _pair(padding), _pair(dilation), ceil_mode)
     return out if return_indices else out[0]
 
 
-def avg_pool2d(input, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True):
+def avg_pool2d(input, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True, divisor_override=None):
+    _refuse("avg_pool2d()", divisor_override=divisor_override)
     if input.ndim == 3:
         return avg_pool2d(input.unsqueeze(0), kernel_size, stride, padding, ceil_mode, count_include_pad).squeeze(0)
     kernel = _pair(kernel_size)
@@ -57,6 +104,36 @@ def adaptive_avg_pool2d(input, output_size):
     if any(n % o for n, o in zip(input.shape[-2:], size)):
         raise _C.Unsupported(f"adaptive_avg_pool2d of {tuple(input.shape[-2:])} to {tuple(size)}: here the sizes must divide each other")
     return avg_pool2d(input, [n // o for n, o in zip(input.shape[-2:], size)])
+
+
+def adaptive_avg_pool1d(input, output_size):
+    return adaptive_avg_pool2d(input.unsqueeze(-2), (1, _single(output_size))).squeeze(-2)
+
+
+def adaptive_max_pool2d(input, output_size, return_indices=False):
+    _refuse("adaptive_max_pool2d()", return_indices=return_indices)
+    size = [n if o is None else o for o, n in zip(_pair(output_size), input.shape[-2:])]
+    if any(n % o for n, o in zip(input.shape[-2:], size)):
+        raise _C.Unsupported(f"adaptive_max_pool2d of {tuple(input.shape[-2:])} to {tuple(size)}: here the sizes must divide each other")
+    return max_pool2d(input, [n // o for n, o in zip(input.shape[-2:], size)])
+
+
+def interpolate(input, size=None, scale_factor=None, mode="nearest"):
+    """Pictures (N, C, H, W) in another size, each place from the nearest one."""
+    if mode != "nearest" or input.ndim != 4:
+        raise _C.Unsupported(f"interpolate() knows mode='nearest' of (N, C, H, W), not {mode!r} of {input.ndim} dimensions")
+    if size is None:
+        size = [int(n * s) for n, s in zip(input.shape[2:], (scale_factor,) * 2 if not isinstance(scale_factor, (tuple, list)) else scale_factor)]
+    for dim, n in zip((2, 3), _pair(size) if isinstance(size, int) else size):
+        if n != input.shape[dim]:
+            input = input.index_select(dim, (td.arange(n, dtype=td.float64) * (input.shape[dim] / n)).long())
+    return input
+
+
+def pixel_shuffle(input, upscale_factor):
+    r, (*lead, c, h, w) = upscale_factor, input.shape
+    x = input.reshape((-1, c // (r * r), r, r, h, w)).permute((0, 1, 4, 2, 5, 3))
+    return x.reshape((*lead, c // (r * r), h * r, w * r))
 
 
 def layer_norm(input, normalized_shape, weight=None, bias=None, eps=1e-5):
@@ -88,14 +165,78 @@ def rms_norm(input, normalized_shape, weight=None, eps=None):
     return out if weight is None else out * weight
 
 
-def embedding(input, weight, padding_idx=None):
-    return ops.embedding(weight, input)
+def instance_norm(input, running_mean=None, running_var=None, weight=None, bias=None, use_input_stats=True, momentum=0.1, eps=1e-5):
+    _refuse("instance_norm()", running_mean=running_mean is not None or running_var is not None or not use_input_stats)
+    return group_norm(input, input.shape[1], weight, bias, eps)
+
+
+def embedding(input, weight, padding_idx=None, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, sparse=False):
+    """Rows of weight; the row padding_idx gets no gradient."""
+    _refuse("embedding()", max_norm=max_norm is not None, scale_grad_by_freq=scale_grad_by_freq, sparse=sparse)
+    out = ops.embedding(weight, input)
+    if padding_idx is None:
+        return out
+    return td.where((input == padding_idx % weight.shape[0]).unsqueeze(-1), out.detach(), out)
+
+
+def embedding_bag(input, weight, offsets=None, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, mode="mean", sparse=False,
+                  per_sample_weights=None, include_last_offset=False, padding_idx=None):
+    """The sum or mean of the rows of each bag: rows of input (B, N), or of one vector the parts that begin at offsets."""
+    _refuse("embedding_bag()", max_norm=max_norm is not None, scale_grad_by_freq=scale_grad_by_freq, sparse=sparse,
+            include_last_offset=include_last_offset, padding_idx=padding_idx is not None)
+    if mode not in ("sum", "mean"):
+        raise _C.Unsupported(f"embedding_bag() knows mode='sum' and 'mean', not {mode!r}")
+    rows = ops.embedding(weight, input)
+    rows = rows if per_sample_weights is None else rows * per_sample_weights.unsqueeze(-1)
+    if input.ndim == 2:
+        return rows.sum(1) if mode == "sum" else rows.mean(1)
+    if offsets is None:
+        raise _C.InvalidError("offsets has to be a 1D Tensor but got None")
+    bag = td.searchsorted(offsets, td.arange(input.shape[0]), right=True) - 1
+    sums = td.zeros((offsets.shape[0], weight.shape[1]), dtype=rows.dtype).index_add(0, bag, rows)
+    if mode == "sum":
+        return sums
+    sizes = td.bincount(bag, minlength=offsets.shape[0]).clamp(min=1)
+    return sums / sizes.to(sums.dtype).unsqueeze(-1)
+
+
+def _attention_weights(query, key, mask, scale):
+    scores = (query * (1 / math.sqrt(query.shape[-1]) if scale is None else scale)) @ key.transpose(-2, -1)
+    return td.softmax(scores if mask is None else scores + mask, -1)
+
+
+def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False):
+    """softmax(query @ key.T / sqrt(E)) @ value; attn_mask: true (or 0) where it may look, false (or -inf) where not."""
+    _refuse("scaled_dot_product_attention()", enable_gqa=enable_gqa)
+    if is_causal:
+        if attn_mask is not None:
+            raise _C.InvalidError("Explicit attn_mask should not be set when is_causal=True")
+        attn_mask = td.ones(query.shape[-2], key.shape[-2], dtype=_C.bool).tril()
+    if attn_mask is not None and attn_mask.dtype is _C.bool:
+        attn_mask = td.zeros(attn_mask.shape, dtype=query.dtype).masked_fill(~attn_mask, -td.inf)
+    weights = _attention_weights(query, key, attn_mask, scale)
+    return dropout(weights, dropout_p) @ value
 
 
 def dropout(input, p=0.5, training=True, inplace=False):
     if not 0 <= p <= 1:
         raise _C.InvalidError(f"dropout probability has to be between 0 and 1, but got {p}")
     return ops.dropout(input, p)[0] if training and p > 0 else input
+
+
+def _channels(input, p, training, ndim):
+    """Whole channels of (N, C, ...) set to 0."""
+    if not training or not p:
+        return input
+    return input * dropout(td.ones(input.shape[:2] + (1,) * (ndim - 2), dtype=input.dtype), p)
+
+
+def dropout1d(input, p=0.5, training=True, inplace=False):
+    return _channels(input, p, training, 3) if input.ndim == 3 else _channels(input.unsqueeze(0), p, training, 3).squeeze(0)
+
+
+def dropout2d(input, p=0.5, training=True, inplace=False):
+    return _channels(input, p, training, input.ndim)
 
 
 def one_hot(tensor, num_classes=-1):
@@ -164,60 +305,46 @@ def logsigmoid(input):
     return -ops.softplus(-input)
 
 
+def selu(input, inplace=False):
+    return 1.0507009873554804934193349852946 * ops.elu(input, 1.6732632423543772848170429916717)
+
+
+def celu(input, alpha=1.0, inplace=False):
+    return td.where(input > 0, input, alpha * (input.clamp(max=0) / alpha).expm1())
+
+
+def prelu(input, weight):
+    weight = weight.reshape((1, -1) + (1,) * (input.ndim - 2)) if weight.numel() > 1 and input.ndim > 1 else weight
+    return td.where(input > 0, input, weight * input)
+
+
+def threshold(input, threshold, value, inplace=False):
+    return td.where(input > threshold, input, value)
+
+
+def softsign(input):
+    return input / (1 + input.abs())
+
+
+def tanhshrink(input):
+    return input - input.tanh()
+
+
+def softshrink(input, lambd=0.5):
+    return td.where(input > lambd, input - lambd, td.where(input < -lambd, input + lambd, 0.0))
+
+
+def hardshrink(input, lambd=0.5):
+    return td.where(input.abs() > lambd, input, 0.0)
+
+
+def softmin(input, dim, dtype=None):
+    return td.softmax(-input, dim, dtype)
+
+
 def glu(input, dim=-1):
     a, b = input.chunk(2, dim)
     return a * b.sigmoid()
 
 
 sigmoid, tanh, softmax, log_softmax = td.sigmoid, td.tanh, td.softmax, td.log_softmax
-
-
-# ---- losses
-
-
-def mse_loss(input, target, reduction="mean"):
-    return ops.mse_loss(input, target, _reduction(reduction))
-
-
-def l1_loss(input, target, reduction="mean"):
-    return ops.l1_loss(input, target, _reduction(reduction))
-
-
-def cross_entropy(input, target, weight=None, ignore_index=-100, reduction="mean", label_smoothing=0.0):
-    if label_smoothing:
-        raise _C.Unsupported("cross_entropy() has no label_smoothing here")
-    if target.is_floating_point():
-        each = -(target * td.log_softmax(input, 1)).sum(1)
-        return _reduce(each, reduction)
-    return ops.cross_entropy(input, target, weight, _reduction(reduction), ignore_index)
-
-
-def nll_loss(input, target, weight=None, ignore_index=-100, reduction="mean"):
-    return ops.nll_loss(input, target, weight, _reduction(reduction), ignore_index)[0]
-
-
-def _reduce(each, reduction):
-    return {0: lambda x: x, 1: lambda x: x.mean(), 2: lambda x: x.sum()}[_reduction(reduction)](each)
-
-
-def smooth_l1_loss(input, target, reduction="mean", beta=1.0):
-    size = (input - target).abs()
-    return _reduce(td.where(size < beta, 0.5 * size * size / beta, size - 0.5 * beta) if beta else size, reduction)
-
-
-def binary_cross_entropy(input, target, weight=None, reduction="mean"):
-    each = -(target * input.log().clamp(min=-100) + (1 - target) * (1 - input).log().clamp(min=-100))
-    return _reduce(each if weight is None else each * weight, reduction)
-
-
-def binary_cross_entropy_with_logits(input, target, weight=None, reduction="mean", pos_weight=None):
-    log_weight = 1 if pos_weight is None else 1 + (pos_weight - 1) * target
-    each = (1 - target) * input + log_weight * ops.softplus(-input)
-    return _reduce(each if weight is None else each * weight, reduction)
-
-
-def kl_div(input, target, reduction="mean", log_target=False):
-    if reduction == "batchmean":
-        return kl_div(input, target, "sum", log_target) / input.shape[0]
-    each = target.exp() * (target - input) if log_target else td.where(target > 0, target * (target.clamp(min=1e-38).log() - input), 0.0)
-    return _reduce(each, reduction)

@@ -3,7 +3,7 @@
 import math
 
 from tensord import _C
-from tensord._more import no_grad, rand_like, randn_like
+from tensord._more import eye, no_grad
 
 
 def _fans(tensor):
@@ -20,12 +20,12 @@ def calculate_gain(nonlinearity, param=None):
 
 @no_grad()
 def uniform_(tensor, a=0.0, b=1.0):
-    return tensor.copy_(rand_like(tensor) * (b - a) + a)
+    return tensor.uniform_(a, b)
 
 
 @no_grad()
 def normal_(tensor, mean=0.0, std=1.0):
-    return tensor.copy_(randn_like(tensor) * std + mean)
+    return tensor.normal_(mean, std)
 
 
 @no_grad()
@@ -62,3 +62,23 @@ def xavier_uniform_(tensor, gain=1.0):
 
 def xavier_normal_(tensor, gain=1.0):
     return normal_(tensor, 0.0, gain * math.sqrt(2 / sum(_fans(tensor))))
+
+
+@no_grad()
+def eye_(tensor):
+    if tensor.ndim != 2:
+        raise _C.ShapeError("Only tensors with 2 dimensions are supported")
+    return tensor.copy_(eye(*tensor.shape))
+
+
+@no_grad()
+def trunc_normal_(tensor, mean=0.0, std=1.0, a=-2.0, b=2.0):
+    """Normal numbers of which those outside of [a, b] do not occur: by the inverse of the distribution, found by bisection."""
+    low, high = (math.erf((end - mean) / (std * math.sqrt(2))) for end in (a, b))
+    want = tensor.detach().clone().uniform_(low, high)
+    left, right = _C.full(want.shape, a, want.dtype), _C.full(want.shape, b, want.dtype)
+    for _ in range(40):
+        middle = (left + right) / 2
+        under = ((middle - mean) / (std * math.sqrt(2))).erf() < want
+        left, right = _C.where(under, middle, left), _C.where(under, right, middle)
+    return tensor.copy_(((left + right) / 2).clamp(min=a, max=b))

@@ -1,4 +1,4 @@
-"""The layers."""
+"""Layers with parameters, in PyTorch's order and with its initialisation."""
 
 import math
 
@@ -7,9 +7,8 @@ from tensord.nn import functional as F
 from tensord.nn import init
 from tensord.nn.module import Module, Parameter
 
-__all__ = ["Linear", "Conv2d", "Embedding", "LayerNorm", "RMSNorm", "GroupNorm", "BatchNorm1d", "BatchNorm2d", "Dropout", "Flatten", "Unflatten",
-           "MaxPool2d", "AvgPool2d", "AdaptiveAvgPool2d", "ReLU", "ReLU6", "LeakyReLU", "ELU", "GELU", "SiLU", "Mish", "Sigmoid", "Tanh", "Softplus",
-           "Hardtanh", "Hardswish", "Softmax", "LogSoftmax"]
+__all__ = ["Linear", "Bilinear", "Conv1d", "Conv2d", "ConvTranspose2d", "Embedding", "EmbeddingBag", "LayerNorm", "RMSNorm", "GroupNorm",
+           "InstanceNorm2d", "BatchNorm1d", "BatchNorm2d", "PReLU"]
 
 
 def _parameter(*size, dtype=None):
@@ -39,8 +38,28 @@ class Linear(Module):
         return f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}"
 
 
+class Bilinear(Module):
+    """x1 @ weight @ x2 + bias"""
+
+    def __init__(self, in1_features, in2_features, out_features, bias=True, device=None, dtype=None):
+        super().__init__()
+        self.in1_features, self.in2_features, self.out_features = in1_features, in2_features, out_features
+        self.weight = _parameter(out_features, in1_features, in2_features, dtype=dtype)
+        self.register_parameter("bias", _parameter(out_features, dtype=dtype) if bias else None)
+        for p in self.parameters():
+            init.uniform_(p, -1 / math.sqrt(in1_features), 1 / math.sqrt(in1_features))
+
+    def forward(self, input1, input2):
+        out = td.einsum("...i,oij,...j->...o", input1, self.weight, input2)
+        return out if self.bias is None else out + self.bias
+
+
 class Conv2d(Module):
     """Each place of the output sees a window of the input."""
+
+    _dims = 2
+    _spread = staticmethod(F._pair)
+    _function = staticmethod(F.conv2d)
 
     def __init__(self, in_channels, out_channels, kernel_size, stride=1, padding=0, dilation=1, groups=1, bias=True, padding_mode="zeros", device=None,
                  dtype=None):
@@ -48,10 +67,10 @@ class Conv2d(Module):
         if in_channels % groups or out_channels % groups:
             raise td.InvalidError(f"in_channels ({in_channels}) and out_channels ({out_channels}) must be divisible by groups ({groups})")
         if padding_mode != "zeros":
-            raise td.Unsupported("Conv2d pads with zeros only")
-        self.in_channels, self.out_channels, self.kernel_size = in_channels, out_channels, F._pair(kernel_size)
-        self.stride, self.dilation, self.groups = F._pair(stride), F._pair(dilation), groups
-        self.padding = padding if isinstance(padding, str) else F._pair(padding)
+            raise td.Unsupported(f"{type(self).__name__} has no padding_mode={padding_mode!r} here; it pads with zeros")
+        self.in_channels, self.out_channels, self.kernel_size = in_channels, out_channels, self._spread(kernel_size)
+        self.stride, self.dilation, self.groups = self._spread(stride), self._spread(dilation), groups
+        self.padding = padding if isinstance(padding, str) else self._spread(padding)
         self.weight = _parameter(out_channels, in_channels // groups, *self.kernel_size, dtype=dtype)
         self.register_parameter("bias", _parameter(out_channels, dtype=dtype) if bias else None)
         self.reset_parameters()
@@ -63,20 +82,67 @@ class Conv2d(Module):
             init.uniform_(self.bias, -bound, bound)
 
     def forward(self, input):
-        return F.conv2d(input, self.weight, self.bias, self.stride, self.padding, self.dilation, self.groups)
+        return self._function(input, self.weight, self.bias, self.stride, self.padding, self.dilation, self.groups)
 
     def extra_repr(self):
-        return f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
+        ones = (1,) * len(self.kernel_size)
+        usual = dict(padding=(0,) * len(ones), dilation=ones, groups=1)
+        more = [f"{k}={getattr(self, k)!r}" for k, v in usual.items() if getattr(self, k) != v] + ["bias=False"] * (self.bias is None)
+        return ", ".join([f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}, stride={self.stride}", *more])
+
+
+class Conv1d(Conv2d):
+    """Each place of the output sees a stretch of the input."""
+
+    _spread = staticmethod(lambda v: (v,) if isinstance(v, int) else tuple(v))
+    _function = staticmethod(F.conv1d)
+
+
+class ConvTranspose2d(Module):
+    """Each place of the input reaches a window of the output."""
+
+    def __init__(self, in_channels, out_channels, kernel_size, stride=1, padding=0, output_padding=0, groups=1, bias=True, dilation=1,
+                 padding_mode="zeros", device=None, dtype=None):
+        super().__init__()
+        if padding_mode != "zeros":
+            raise td.InvalidError('Only "zeros" padding mode is supported for ConvTranspose2d')
+        self.in_channels, self.out_channels, self.kernel_size = in_channels, out_channels, F._pair(kernel_size)
+        self.stride, self.padding, self.output_padding = F._pair(stride), F._pair(padding), F._pair(output_padding)
+        self.groups, self.dilation = groups, F._pair(dilation)
+        self.weight = _parameter(in_channels, out_channels // groups, *self.kernel_size, dtype=dtype)
+        self.register_parameter("bias", _parameter(out_channels, dtype=dtype) if bias else None)
+        self.reset_parameters()
+
+    reset_parameters = Conv2d.reset_parameters
+
+    def forward(self, input):
+        return F.conv_transpose2d(input, self.weight, self.bias, self.stride, self.padding, self.output_padding, self.groups, self.dilation)
+
+    def extra_repr(self):
+        return f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}, stride={self.stride}" + (
+            f", padding={self.padding}" if self.padding != (0, 0) else "")
 
 
 class Embedding(Module):
     """A row of numbers for each index."""
 
-    def __init__(self, num_embeddings, embedding_dim, padding_idx=None, device=None, dtype=None):
+    def __init__(self, num_embeddings, embedding_dim, padding_idx=None, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, sparse=False, *,
+                 device=None, dtype=None):
         super().__init__()
-        self.num_embeddings, self.embedding_dim, self.padding_idx = num_embeddings, embedding_dim, padding_idx
+        F._refuse("Embedding", max_norm=max_norm is not None, scale_grad_by_freq=scale_grad_by_freq, sparse=sparse)
+        if padding_idx is not None and not -num_embeddings <= padding_idx < num_embeddings:
+            raise td.InvalidError("Padding_idx must be within num_embeddings")
+        self.num_embeddings, self.embedding_dim = num_embeddings, embedding_dim
+        self.padding_idx = None if padding_idx is None else padding_idx % num_embeddings
         self.weight = _parameter(num_embeddings, embedding_dim, dtype=dtype)
         self.reset_parameters()
+
+    @classmethod
+    def from_pretrained(cls, embeddings, freeze=True, padding_idx=None):
+        """With these rows; frozen ones are not trained."""
+        made = cls(*embeddings.shape, padding_idx=padding_idx, dtype=embeddings.dtype)
+        made.weight = Parameter(embeddings, requires_grad=not freeze)
+        return made
 
     def reset_parameters(self):
         init.normal_(self.weight)
@@ -88,7 +154,25 @@ class Embedding(Module):
         return F.embedding(input, self.weight, self.padding_idx)
 
     def extra_repr(self):
-        return f"{self.num_embeddings}, {self.embedding_dim}"
+        return f"{self.num_embeddings}, {self.embedding_dim}" + ("" if self.padding_idx is None else f", padding_idx={self.padding_idx}")
+
+
+class EmbeddingBag(Module):
+    """The sum or mean of the rows of each bag of indices."""
+
+    def __init__(self, num_embeddings, embedding_dim, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, mode="mean", sparse=False, *, device=None,
+                 dtype=None):
+        super().__init__()
+        F._refuse("EmbeddingBag", max_norm=max_norm is not None, scale_grad_by_freq=scale_grad_by_freq, sparse=sparse)
+        self.num_embeddings, self.embedding_dim, self.mode = num_embeddings, embedding_dim, mode
+        self.weight = _parameter(num_embeddings, embedding_dim, dtype=dtype)
+        init.normal_(self.weight)
+
+    def forward(self, input, offsets=None, per_sample_weights=None):
+        return F.embedding_bag(input, self.weight, offsets, mode=self.mode, per_sample_weights=per_sample_weights)
+
+    def extra_repr(self):
+        return f"{self.num_embeddings}, {self.embedding_dim}, mode='{self.mode}'"
 
 
 class LayerNorm(Module):
@@ -120,6 +204,9 @@ class RMSNorm(Module):
     def forward(self, input):
         return F.rms_norm(input, self.normalized_shape, self.weight, self.eps)
 
+    def extra_repr(self):
+        return f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.weight is not None}"
+
 
 class GroupNorm(Module):
     """Groups of channels of each example to mean 0 and variance 1."""
@@ -133,6 +220,44 @@ class GroupNorm(Module):
     def forward(self, input):
         return F.group_norm(input, self.num_groups, self.weight, self.bias, self.eps)
 
+    def extra_repr(self):
+        return f"{self.num_groups}, {self.num_channels}, eps={self.eps}, affine={self.weight is not None}"
+
+
+class InstanceNorm2d(Module):
+    """Each channel of each picture to mean 0 and variance 1."""
+
+    def __init__(self, num_features, eps=1e-5, momentum=0.1, affine=False, track_running_stats=False, device=None, dtype=None):
+        super().__init__()
+        F._refuse("InstanceNorm2d", track_running_stats=track_running_stats)
+        self.num_features, self.eps, self.momentum, self.affine, self.track_running_stats = num_features, eps, momentum, affine, False
+        self.register_parameter("weight", Parameter(td.ones(num_features, dtype=dtype)) if affine else None)
+        self.register_parameter("bias", Parameter(td.zeros(num_features, dtype=dtype)) if affine else None)
+
+    def forward(self, input):
+        if input.ndim == 3:
+            return self.forward(input.unsqueeze(0)).squeeze(0)
+        return F.instance_norm(input, weight=self.weight, bias=self.bias, eps=self.eps)
+
+    def extra_repr(self):
+        return (f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, affine={self.affine}, "
+                f"track_running_stats={self.track_running_stats}")
+
+
+class PReLU(Module):
+    """x, or a learnt part of it below 0."""
+
+    def __init__(self, num_parameters=1, init=0.25, device=None, dtype=None):
+        super().__init__()
+        self.num_parameters = num_parameters
+        self.weight = Parameter(td.full((num_parameters,), init, dtype=dtype or td.get_default_dtype()))
+
+    def forward(self, input):
+        return F.prelu(input, self.weight)
+
+    def extra_repr(self):
+        return f"num_parameters={self.num_parameters}"
+
 
 class _BatchNorm(Module):
     _dims: tuple = ()
@@ -140,6 +265,7 @@ class _BatchNorm(Module):
     def __init__(self, num_features, eps=1e-5, momentum=0.1, affine=True, track_running_stats=True, device=None, dtype=None):
         super().__init__()
         self.num_features, self.eps, self.momentum, self.affine = num_features, eps, momentum, affine
+        self.track_running_stats = track_running_stats
         self.register_parameter("weight", Parameter(td.ones(num_features, dtype=dtype)) if affine else None)
         self.register_parameter("bias", Parameter(td.zeros(num_features, dtype=dtype)) if affine else None)
         self.register_buffer("running_mean", td.zeros(num_features, dtype=dtype) if track_running_stats else None)
@@ -152,10 +278,13 @@ class _BatchNorm(Module):
         tracks = self.running_mean is not None
         if self.training and tracks:
             self.num_batches_tracked.add_(1)
-        return F.batch_norm(input, self.running_mean, self.running_var, self.weight, self.bias, self.training or not tracks, self.momentum, self.eps)
+        momentum = self.momentum
+        if momentum is None:  # the mean of all batches so far
+            momentum = 1 / int(self.num_batches_tracked) if self.training and tracks else 0.0
+        return F.batch_norm(input, self.running_mean, self.running_var, self.weight, self.bias, self.training or not tracks, momentum, self.eps)
 
     def extra_repr(self):
-        return f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, affine={self.affine}"
+        return f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, affine={self.affine}, track_running_stats={self.track_running_stats}"
 
 
 class BatchNorm1d(_BatchNorm):
@@ -168,60 +297,3 @@ class BatchNorm2d(_BatchNorm):
     """Each channel of a batch of pictures to mean 0 and variance 1."""
 
     _dims = (4,)
-
-
-def _layer(name, function, doc, **defaults):
-    """A layer without parameters: its arguments are attributes, and go to the function by name."""
-
-    def __init__(self, *args, **kwargs):
-        Module.__init__(self)
-        names = list(defaults)
-        if len(args) > len(names):
-            raise TypeError(f"{name}() takes {len(names)} arguments, {len(args)} were given")
-        given = dict(zip(names, args), **kwargs)
-        for k in given:
-            if k not in defaults:
-                raise TypeError(f"{name}() got an unexpected argument '{k}'")
-        self._arguments = {**defaults, **given}
-        lacking = [k for k, v in self._arguments.items() if v is ...]
-        if lacking:
-            raise TypeError(f"{name}() needs {lacking[0]}")
-        for k, v in self._arguments.items():
-            setattr(self, k, v)
-
-    def forward(self, input):
-        return function(self, input, **{k: getattr(self, k) for k in defaults})
-
-    def extra_repr(self):
-        return ", ".join(f"{k}={getattr(self, k)}" for k in defaults if getattr(self, k) != defaults[k])
-
-    return type(name, (Module,), {"__init__": __init__, "forward": forward, "extra_repr": extra_repr, "__doc__": doc, "__module__": __name__})
-
-
-def _plain(function):
-    return lambda self, input, **kw: function(input, **kw)
-
-
-Dropout = _layer("Dropout", lambda self, x, p, inplace: F.dropout(x, p, self.training), "Random elements set to 0 in training.", p=0.5, inplace=False)
-Flatten = _layer("Flatten", _plain(td.flatten), "Several dimensions as one.", start_dim=1, end_dim=-1)
-Unflatten = _layer("Unflatten", lambda self, x, dim, unflattened_size: td.unflatten(x, dim, unflattened_size), "One dimension as several.", dim=...,
-                   unflattened_size=...)
-MaxPool2d = _layer("MaxPool2d", _plain(F.max_pool2d), "The largest of each window.", kernel_size=..., stride=None, padding=0, dilation=1,
-                   return_indices=False, ceil_mode=False)
-AvgPool2d = _layer("AvgPool2d", _plain(F.avg_pool2d), "The mean of each window.", kernel_size=..., stride=None, padding=0, ceil_mode=False,
-                   count_include_pad=True)
-AdaptiveAvgPool2d = _layer("AdaptiveAvgPool2d", _plain(F.adaptive_avg_pool2d), "Means, so that the output has a given size.", output_size=...)
-ReLU = _layer("ReLU", _plain(F.relu), "max(x, 0)", inplace=False)
-ReLU6 = _layer("ReLU6", _plain(F.relu6), "x held between 0 and 6", inplace=False)
-LeakyReLU = _layer("LeakyReLU", _plain(F.leaky_relu), "x, or a small part of it below 0", negative_slope=0.01, inplace=False)
-ELU = _layer("ELU", _plain(F.elu), "x, or alpha * (exp(x) - 1) below 0", alpha=1.0, inplace=False)
-GELU = _layer("GELU", _plain(F.gelu), "x times the normal distribution at x", approximate="none")
-SiLU = _layer("SiLU", _plain(F.silu), "x * sigmoid(x)", inplace=False)
-Mish = _layer("Mish", _plain(F.mish), "x * tanh(softplus(x))", inplace=False)
-Sigmoid = _layer("Sigmoid", _plain(td.sigmoid), "1 / (1 + exp(-x))")
-Tanh = _layer("Tanh", _plain(td.tanh), "tanh(x)")
-Softplus = _layer("Softplus", _plain(F.softplus), "log(1 + exp(beta * x)) / beta", beta=1.0, threshold=20.0)
-Hardtanh = _layer("Hardtanh", _plain(F.hardtanh), "x held between two numbers", min_val=-1.0, max_val=1.0, inplace=False)
-Hardswish = _layer("Hardswish", _plain(F.hardswish), "x * relu6(x + 3) / 6", inplace=False)
-Softmax = _layer("Softmax", _plain(td.softmax), "Shares of one along a dimension.", dim=...)
-LogSoftmax = _layer("LogSoftmax", _plain(td.log_softmax), "The logarithm of softmax.", dim=...)

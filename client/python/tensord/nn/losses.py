@@ -1,24 +1,28 @@
-"""Losses as modules."""
+"""Losses as modules. Everything behind a weight is given by keyword: size_average and reduce, which stand there in PyTorch, are no more."""
 
 from typing import Any
 
+import tensord as td
 from tensord.nn import functional as F
 from tensord.nn.module import Module
 
-__all__ = ["MSELoss", "L1Loss", "SmoothL1Loss", "CrossEntropyLoss", "NLLLoss", "BCELoss", "BCEWithLogitsLoss", "KLDivLoss"]
+__all__ = ["MSELoss", "L1Loss", "SmoothL1Loss", "HuberLoss", "CrossEntropyLoss", "NLLLoss", "BCELoss", "BCEWithLogitsLoss", "KLDivLoss",
+           "GaussianNLLLoss", "PoissonNLLLoss", "CosineEmbeddingLoss", "MarginRankingLoss", "TripletMarginLoss"]
 
 
 class _Loss(Module):
     _function: Any = None
 
-    def __init__(self, reduction="mean", **options):
+    def __init__(self, reduction, **options):
         super().__init__()
         F._reduction(reduction) if reduction != "batchmean" else None
         self.reduction = reduction
-        self._options = options
+        self._names = list(options)
+        for k, v in options.items():
+            self.register_buffer(k, v) if td.is_tensor(v) else setattr(self, k, v)
 
-    def forward(self, input, target):
-        return type(self)._function(input, target, reduction=self.reduction, **self._options)
+    def forward(self, input, *target):
+        return type(self)._function(input, *target, reduction=self.reduction, **{k: getattr(self, k) for k in self._names})
 
 
 class MSELoss(_Loss):
@@ -26,7 +30,7 @@ class MSELoss(_Loss):
 
     _function = staticmethod(F.mse_loss)
 
-    def __init__(self, reduction="mean"):
+    def __init__(self, *, reduction="mean"):
         super().__init__(reduction)
 
 
@@ -35,7 +39,7 @@ class L1Loss(_Loss):
 
     _function = staticmethod(F.l1_loss)
 
-    def __init__(self, reduction="mean"):
+    def __init__(self, *, reduction="mean"):
         super().__init__(reduction)
 
 
@@ -44,7 +48,7 @@ class SmoothL1Loss(_Loss):
 
     _function = staticmethod(F.smooth_l1_loss)
 
-    def __init__(self, reduction="mean", beta=1.0):
+    def __init__(self, *, reduction="mean", beta=1.0):
         super().__init__(reduction, beta=beta)
 
 
@@ -53,7 +57,7 @@ class CrossEntropyLoss(_Loss):
 
     _function = staticmethod(F.cross_entropy)
 
-    def __init__(self, weight=None, ignore_index=-100, reduction="mean", label_smoothing=0.0):
+    def __init__(self, weight=None, *, ignore_index=-100, reduction="mean", label_smoothing=0.0):
         super().__init__(reduction, weight=weight, ignore_index=ignore_index, label_smoothing=label_smoothing)
 
 
@@ -62,7 +66,7 @@ class NLLLoss(_Loss):
 
     _function = staticmethod(F.nll_loss)
 
-    def __init__(self, weight=None, ignore_index=-100, reduction="mean"):
+    def __init__(self, weight=None, *, ignore_index=-100, reduction="mean"):
         super().__init__(reduction, weight=weight, ignore_index=ignore_index)
 
 
@@ -71,7 +75,7 @@ class BCELoss(_Loss):
 
     _function = staticmethod(F.binary_cross_entropy)
 
-    def __init__(self, weight=None, reduction="mean"):
+    def __init__(self, weight=None, *, reduction="mean"):
         super().__init__(reduction, weight=weight)
 
 
@@ -80,7 +84,7 @@ class BCEWithLogitsLoss(_Loss):
 
     _function = staticmethod(F.binary_cross_entropy_with_logits)
 
-    def __init__(self, weight=None, reduction="mean", pos_weight=None):
+    def __init__(self, weight=None, *, reduction="mean", pos_weight=None):
         super().__init__(reduction, weight=weight, pos_weight=pos_weight)
 
 
@@ -89,5 +93,59 @@ class KLDivLoss(_Loss):
 
     _function = staticmethod(F.kl_div)
 
-    def __init__(self, reduction="mean", log_target=False):
+    def __init__(self, *, reduction="mean", log_target=False):
         super().__init__(reduction, log_target=log_target)
+
+
+class HuberLoss(_Loss):
+    """Squares near 0, sizes times delta further away."""
+
+    _function = staticmethod(F.huber_loss)
+
+    def __init__(self, reduction="mean", delta=1.0):
+        super().__init__(reduction, delta=delta)
+
+
+class GaussianNLLLoss(_Loss):
+    """Means (input) and variances of normal distributions against what was seen: loss(input, target, var)."""
+
+    _function = staticmethod(F.gaussian_nll_loss)
+
+    def __init__(self, *, full=False, eps=1e-6, reduction="mean"):
+        super().__init__(reduction, full=full, eps=eps)
+
+
+class PoissonNLLLoss(_Loss):
+    """Rates (their logarithms, with log_input) of Poisson distributions against counts."""
+
+    _function = staticmethod(F.poisson_nll_loss)
+
+    def __init__(self, log_input=True, *, eps=1e-8, reduction="mean"):
+        super().__init__(reduction, log_input=log_input, eps=eps)
+
+
+class CosineEmbeddingLoss(_Loss):
+    """Two vectors that should (target 1) or should not (-1) point the same way."""
+
+    _function = staticmethod(F.cosine_embedding_loss)
+
+    def __init__(self, margin=0.0, *, reduction="mean"):
+        super().__init__(reduction, margin=margin)
+
+
+class MarginRankingLoss(_Loss):
+    """Two numbers of which the first (target 1) or the second (-1) should be larger."""
+
+    _function = staticmethod(F.margin_ranking_loss)
+
+    def __init__(self, margin=0.0, *, reduction="mean"):
+        super().__init__(reduction, margin=margin)
+
+
+class TripletMarginLoss(_Loss):
+    """An anchor should be nearer to the positive than to the negative, by a margin."""
+
+    _function = staticmethod(F.triplet_margin_loss)
+
+    def __init__(self, margin=1.0, p=2.0, eps=1e-6, *, reduction="mean"):
+        super().__init__(reduction, margin=margin, p=p, eps=eps)

@@ -1,7 +1,11 @@
-"""Modules: parameters, buffers and children by name."""
+"""Modules: parameters, buffers and children by name.
+
+Hooks of forward run here, in Python. Hooks of backward are refused: gradients are computed in the daemon.
+"""
 
 import copy
-from collections import OrderedDict
+from collections import OrderedDict, namedtuple
+from typing import Any, Iterator
 
 import tensord as td
 from tensord import _C
@@ -24,18 +28,67 @@ class Parameter(_C.Tensor):
         return "Parameter containing:\n" + repr(self.detach())[:-1] + (", requires_grad=True)" if self.requires_grad else ")")
 
 
+class _Keys(namedtuple("_IncompatibleKeys", "missing_keys unexpected_keys")):
+    """What load_state_dict() found to be missing and too much."""
+
+    def __repr__(self):
+        return super().__repr__() if self.missing_keys or self.unexpected_keys else "<All keys matched successfully>"
+
+
+class _Hook:
+    """A hook that stands in a dict until remove()."""
+
+    def __init__(self, home, function):
+        self._home, self._key = home, object()
+        home[self._key] = function
+
+    def remove(self):
+        self._home.pop(self._key, None)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exc):
+        self.remove()
+
+
 class Module:
     """What layers are made from: assign Parameters, buffers and Modules as attributes, and write forward()."""
 
+    training: bool
+    _parameters: "OrderedDict[str, Parameter | None]"
+    _buffers: "OrderedDict[str, _C.Tensor | None]"
+    _modules: "OrderedDict[str, Module | None]"
+
     def __init__(self):
         d = self.__dict__
-        d.update(training=True, _parameters=OrderedDict(), _buffers=OrderedDict(), _modules=OrderedDict(), _transient=set())
+        d.update(training=True, _before=OrderedDict(), _after=OrderedDict(), _parameters=OrderedDict(), _buffers=OrderedDict(), _modules=OrderedDict(), _transient=set())
 
     def forward(self, *input):
         raise NotImplementedError(f"{type(self).__name__} has no forward()")
 
-    def __call__(self, *args, **kwargs):
-        return self.forward(*args, **kwargs)
+    def __call__(self, *args, **kwargs) -> Any:
+        for hook in list(self._before.values()):
+            changed = hook(self, args)
+            args = args if changed is None else changed if isinstance(changed, tuple) else (changed,)
+        out = self.forward(*args, **kwargs)
+        for hook in list(self._after.values()):
+            changed = hook(self, args, out)
+            out = out if changed is None else changed
+        return out
+
+    def register_forward_pre_hook(self, hook):
+        """hook(module, args) runs before forward() and may return other args. remove() of what is returned takes it away."""
+        return _Hook(self._before, hook)
+
+    def register_forward_hook(self, hook):
+        """hook(module, args, output) runs after forward() and may return another output. remove() of what is returned takes it away."""
+        return _Hook(self._after, hook)
+
+    def register_full_backward_hook(self, hook):
+        """Refused: see Tensor.register_hook."""
+        raise _C.Unsupported("register_full_backward_hook(): gradients are computed in the daemon, where no function of Python can run; look at "
+                             ".grad after backward")
 
     # ---- attributes
 
@@ -47,7 +100,7 @@ class Module:
         if home is None and (value is None or td.is_tensor(value)):
             home = next((h for h in homes if name in h), None)
             if home is self._parameters and value is not None:
-                raise TypeError(f"'{name}' is a parameter: assign a Parameter or None")
+                raise TypeError(f"cannot assign '{type(value).__name__}' as parameter '{name}' (tensord.nn.Parameter or None expected)")
         for h in homes:
             if h is not home:
                 h.pop(name, None)
@@ -56,7 +109,7 @@ class Module:
         self.__dict__.pop(name, None)
         home[name] = value
 
-    def __getattr__(self, name):
+    def __getattr__(self, name) -> Any:
         for home in ("_parameters", "_buffers", "_modules"):
             if name in self.__dict__.get(home, ()):
                 return self.__dict__[home][name]
@@ -107,25 +160,42 @@ class Module:
     def children(self):
         return (m for _, m in self.named_children())
 
-    def _named(self, home, recurse):
+    def _named(self, home, prefix, recurse):
         seen = set()
-        for prefix, module in self.named_modules() if recurse else [("", self)]:
+        for prefix, module in self.named_modules(prefix=prefix) if recurse else [(prefix, self)]:
             for name, x in getattr(module, home).items():
                 if x is not None and id(x) not in seen:
                     seen.add(id(x))
                     yield prefix + "." * bool(prefix) + name, x
 
-    def named_parameters(self, recurse=True):
-        return self._named("_parameters", recurse)
+    def named_parameters(self, prefix="", recurse=True) -> "Iterator[tuple[str, Parameter]]":
+        return self._named("_parameters", prefix, recurse)
 
-    def parameters(self, recurse=True):
-        return (p for _, p in self.named_parameters(recurse))
+    def parameters(self, recurse=True) -> "Iterator[Parameter]":
+        return (p for _, p in self.named_parameters("", recurse))
 
-    def named_buffers(self, recurse=True):
-        return self._named("_buffers", recurse)
+    def named_buffers(self, prefix="", recurse=True) -> "Iterator[tuple[str, _C.Tensor]]":
+        return self._named("_buffers", prefix, recurse)
 
-    def buffers(self, recurse=True):
-        return (b for _, b in self.named_buffers(recurse))
+    def buffers(self, recurse=True) -> "Iterator[_C.Tensor]":
+        return (b for _, b in self.named_buffers("", recurse))
+
+    def get_submodule(self, target):
+        """The module under a name with dots."""
+        at: Any = self
+        for name in target.split(".") if target else ():
+            if name not in at._modules:
+                raise AttributeError(f"{type(at).__name__} has no module `{name}`")
+            at = at._modules[name]
+        return at
+
+    def get_parameter(self, target):
+        """The parameter under a name with dots."""
+        home, _, name = target.rpartition(".")
+        found = self.get_submodule(home)._parameters.get(name)
+        if found is None:
+            raise AttributeError(f"{type(self).__name__} has no parameter `{target}`")
+        return found
 
     def apply(self, fn):
         for child in self.children():
@@ -155,6 +225,7 @@ class Module:
 
     def to(self, *args, **kwargs):
         """Floats in another dtype."""
+        _C.ops.make_full((0,), 0, _C.float32).to(*args, **kwargs)  # a device that is not here is refused also without parameters
         for module in self.modules():
             for home in (module._parameters, module._buffers):
                 for name, x in home.items():
@@ -188,14 +259,24 @@ class Module:
     def double(self):
         return self.to(_C.float64)
 
+    def half(self):
+        return self.to(_C.float16)
+
+    def bfloat16(self):
+        return self.to(_C.bfloat16)
+
     def cpu(self):
         return self
 
+    def cuda(self, device=None):
+        """Refused: there is no CUDA here."""
+        raise _C.Unsupported("there is no CUDA here; tensord.cuda.is_available() tells so beforehand")
+
     # ---- state
 
-    def state_dict(self):
-        state = OrderedDict()
-        for prefix, module in self.named_modules(memo=_Never()):
+    def state_dict(self, *, prefix="") -> "OrderedDict[str, _C.Tensor]":
+        state: OrderedDict[str, _C.Tensor] = OrderedDict()
+        for prefix, module in self.named_modules(_Never(), prefix[:-1] if prefix.endswith(".") else prefix):
             dot = prefix + "." * bool(prefix)
             for name, p in module._parameters.items():
                 if p is not None:
@@ -217,7 +298,7 @@ class Module:
         for k, mine in own.items():
             if k in state_dict:
                 mine.copy_(_C.asarray(state_dict[k]))
-        return missing, unexpected
+        return _Keys(missing, unexpected)
 
     def __deepcopy__(self, memo):
         new = type(self).__new__(type(self))
@@ -246,6 +327,8 @@ class _Never(set):
 
 
 class Identity(Module):
+    """Its input."""
+
     def __init__(self, *args, **kwargs):
         super().__init__()
 
@@ -332,3 +415,58 @@ class ModuleDict(Module):
 
     def values(self):
         return self._modules.values()
+
+
+class ParameterList(Module):
+    """A list of parameters."""
+
+    def __init__(self, values=()):
+        super().__init__()
+        for v in values:
+            self.append(v)
+
+    def append(self, value):
+        self.register_parameter(str(len(self)), value if isinstance(value, Parameter) else Parameter(value))
+        return self
+
+    def __len__(self):
+        return len(self._parameters)
+
+    def __iter__(self):
+        return iter(self._parameters.values())
+
+    def __getitem__(self, k):
+        return list(self._parameters.values())[k]
+
+
+class ParameterDict(Module):
+    """A dict of parameters."""
+
+    def __init__(self, parameters=None):
+        super().__init__()
+        for name, p in dict(parameters or {}).items():
+            self[name] = p
+
+    def __setitem__(self, name, value):
+        self.register_parameter(name, value if isinstance(value, Parameter) else Parameter(value))
+
+    def __getitem__(self, name):
+        return self._parameters[name]
+
+    def __len__(self):
+        return len(self._parameters)
+
+    def __iter__(self):
+        return iter(self._parameters)
+
+    def __contains__(self, name):
+        return name in self._parameters
+
+    def keys(self):
+        return self._parameters.keys()
+
+    def items(self):
+        return self._parameters.items()
+
+    def values(self):
+        return self._parameters.values()

@@ -1,4 +1,10 @@
-"""Optimizers: each step is one op a parameter, in the daemon, in place."""
+"""Optimizers. A step of SGD, Adam and AdamW is one op a parameter, in the daemon, in place; the others are put together from ops.
+
+What PyTorch computes differently on request (amsgrad) and is not here is refused by name. foreach and fused, which change no number there, are
+not taken.
+"""
+
+from typing import Any
 
 import tensord as td
 from tensord import _C
@@ -9,7 +15,9 @@ class Optimizer:
     """Groups of parameters, each with its own numbers; the state of each parameter."""
 
     def __init__(self, params, defaults):
-        self.defaults, self.param_groups, self.state = defaults, [], {}
+        self.defaults: dict[str, Any] = defaults
+        self.param_groups: list[dict[str, Any]] = []
+        self.state: dict[Any, dict[str, Any]] = {}
         params = list(params)
         if not params:
             raise _C.InvalidError("the optimizer got no parameters")
@@ -42,7 +50,7 @@ class Optimizer:
             for group in self.param_groups:
                 for p, g in zip(group["params"], _C._grads(group["params"])):
                     if g is not None:
-                        self._update(p, g, group, self.state.setdefault(p, {}))
+                        self._update(p, -g if group.get("maximize") else g, group, self.state.setdefault(p, {}))
         return loss
 
     def share_memory(self):
@@ -60,6 +68,9 @@ class Optimizer:
 
     def _begin(self, p, group, state):
         """Put into an empty state what steps need."""
+
+    def _update(self, p, g, group, state):
+        raise NotImplementedError(f"{type(self).__name__} has no _update(p, grad, group, state); or override step()")
 
     def _index(self):
         return {id(p): k for k, p in enumerate(p for g in self.param_groups for p in g["params"])}
@@ -92,11 +103,12 @@ def _not_negative(**numbers):
 class SGD(Optimizer):
     """Gradient descent with momentum."""
 
-    def __init__(self, params, lr=1e-3, momentum=0, dampening=0, weight_decay=0, nesterov=False):
+    def __init__(self, params, lr=1e-3, momentum=0, dampening=0, weight_decay=0, nesterov=False, *, maximize=False):
         _not_negative(lr=lr, momentum=momentum, weight_decay=weight_decay)
         if nesterov and (momentum <= 0 or dampening):
             raise _C.InvalidError("nesterov needs a momentum, and no dampening")
-        super().__init__(params, dict(lr=lr, momentum=momentum, dampening=dampening, weight_decay=weight_decay, nesterov=nesterov))
+        super().__init__(params, dict(lr=lr, momentum=momentum, dampening=dampening, weight_decay=weight_decay, nesterov=nesterov,
+                                      maximize=maximize))
 
     def _begin(self, p, group, state):
         if group["momentum"] and group["dampening"] and not state:
@@ -118,11 +130,13 @@ class Adam(Optimizer):
 
     _decoupled = False
 
-    def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0):
+    def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0, amsgrad=False, *, maximize=False):
+        if amsgrad:
+            raise _C.Unsupported(f"{type(self).__name__} has no amsgrad here")
         _not_negative(lr=lr, eps=eps, weight_decay=weight_decay)
         if not all(0 <= b < 1 for b in betas):
             raise _C.InvalidError(f"betas must be at least 0 and below 1, but are {betas}")
-        super().__init__(params, dict(lr=lr, betas=betas, eps=eps, weight_decay=weight_decay))
+        super().__init__(params, dict(lr=lr, betas=betas, eps=eps, weight_decay=weight_decay, amsgrad=False, maximize=maximize))
 
     def _begin(self, p, group, state):
         if not state:
@@ -140,8 +154,59 @@ class AdamW(Adam):
 
     _decoupled = True
 
-    def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=1e-2):
-        super().__init__(params, lr, betas, eps, weight_decay)
+    def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=1e-2, amsgrad=False, *, maximize=False):
+        super().__init__(params, lr, betas, eps, weight_decay, amsgrad, maximize=maximize)
+
+
+class RMSprop(Optimizer):
+    """Gradients over the root of their mean square."""
+
+    def __init__(self, params, lr=1e-2, alpha=0.99, eps=1e-8, weight_decay=0, momentum=0, centered=False, *, maximize=False):
+        _not_negative(lr=lr, alpha=alpha, eps=eps, weight_decay=weight_decay, momentum=momentum)
+        super().__init__(params, dict(lr=lr, alpha=alpha, eps=eps, weight_decay=weight_decay, momentum=momentum, centered=centered,
+                                      maximize=maximize))
+
+    def _begin(self, p, group, state):
+        if not state:
+            state.update(step=td.zeros((), dtype=_STEP), square_avg=td.zeros_like(p))
+            state.update({k: td.zeros_like(p) for k, on in (("momentum_buffer", group["momentum"]), ("grad_avg", group["centered"])) if on})
+
+    def _update(self, p, g, group, state):
+        self._begin(p, group, state)
+        state["step"].add_(1)
+        g = g.add(p, alpha=group["weight_decay"]) if group["weight_decay"] else g
+        a = group["alpha"]
+        size = state["square_avg"].mul_(a).addcmul_(g, g, value=1 - a)
+        if group["centered"]:
+            mean = state["grad_avg"].lerp_(g, 1 - a)
+            size = size.addcmul(mean, mean, value=-1)
+        size = size.sqrt().add_(group["eps"])
+        if group["momentum"]:
+            p.add_(state["momentum_buffer"].mul_(group["momentum"]).addcdiv_(g, size), alpha=-group["lr"])
+        else:
+            p.addcdiv_(g, size, value=-group["lr"])
+
+
+class Adagrad(Optimizer):
+    """Gradients over the root of the sum of their squares."""
+
+    def __init__(self, params, lr=1e-2, lr_decay=0, weight_decay=0, initial_accumulator_value=0, eps=1e-10, *, maximize=False):
+        _not_negative(lr=lr, lr_decay=lr_decay, weight_decay=weight_decay, initial_accumulator_value=initial_accumulator_value, eps=eps)
+        super().__init__(params, dict(lr=lr, lr_decay=lr_decay, eps=eps, weight_decay=weight_decay,
+                                      initial_accumulator_value=initial_accumulator_value, maximize=maximize))
+
+    def _begin(self, p, group, state):
+        if not state:
+            state.update(step=td.zeros((), dtype=_STEP), sum=td.full_like(p, group["initial_accumulator_value"]))
+
+    def _update(self, p, g, group, state):
+        self._begin(p, group, state)
+        g = g.add(p, alpha=group["weight_decay"]) if group["weight_decay"] else g
+        size = state["sum"].addcmul_(g, g).sqrt().add_(group["eps"])
+        if group["lr_decay"]:
+            size = size * (1 + state["step"] * group["lr_decay"])
+        state["step"].add_(1)
+        p.addcdiv_(g, size, value=-group["lr"])
 
 
 _STEP = _C.float32

@@ -1,0 +1,507 @@
+"""Functions of PyTorch that are put together from ops of the table; imported when one of them is first used.
+
+Gradients pass through the ops they are made from, so nothing here knows of autograd. What the extension calls (client/python/surface.toml,
+`py`) gets the arguments as they came.
+"""
+
+import builtins
+import math
+from collections import namedtuple
+from typing import Any, Sequence
+
+from tensord import _C, _more
+from tensord._C import Tensor, ops
+
+_is = _C.is_tensor
+
+
+def _wrap(dim, ndim):
+    if not -builtins.max(ndim, 1) <= dim < builtins.max(ndim, 1):
+        raise _C.OutOfRange(f"Dimension out of range (expected to be in range of [{-builtins.max(ndim, 1)}, {builtins.max(ndim, 1) - 1}], but got {dim})")
+    return dim % builtins.max(ndim, 1)
+
+
+def _flat(input, dim):
+    """(input, dim), with all dimensions as one when none is named."""
+    return (input.reshape(-1), 0) if dim is None else (input, _wrap(dim, input.ndim))
+
+
+# ---- creation
+
+
+def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
+    """The tensor itself when it has that dtype, else a new one with its values."""
+    return _C.asarray(data, dtype, device=device)
+
+
+def _legacy(dtype):
+    def make(*data: Any) -> Tensor:
+        """A tensor of this dtype from nested data; of integers, one of that shape with whatever its memory holds."""
+        if len(data) == 1 and not isinstance(data[0], int):
+            return _C.tensor(data[0], dtype=dtype)
+        return ops.empty(data or (0,), dtype)
+
+    return make
+
+
+FloatTensor, DoubleTensor, LongTensor, IntTensor = _legacy(_C.float32), _legacy(_C.float64), _legacy(_C.int64), _legacy(_C.int32)
+ByteTensor, BoolTensor = _legacy(_C.uint8), _legacy(_C.bool)
+
+
+def normal(mean: Any = 0.0, std: Any = 1.0, size: Any = None, *, dtype: Any = None) -> Tensor:
+    """Random normal numbers of this mean and standard deviation; without a size, one for each of theirs."""
+    if size is None:
+        size = (mean + std).shape if _is(mean) or _is(std) else None
+        if size is None:
+            raise _C.DTypeError("normal() of two numbers needs the size: normal(0.0, 1.0, (2, 3))")
+    return _C.randn(tuple(size), dtype=dtype) * std + mean
+
+
+def _new(make):
+    def new(self, *size, dtype=None, device=None, requires_grad=False):
+        size = size[0] if len(size) == 1 and isinstance(size[0], (tuple, list)) else size
+        return _more._finish(make(tuple(size), _more._dtype(dtype) or self.dtype), device, requires_grad)
+
+    return new
+
+
+new_zeros, new_ones = _new(lambda size, dtype: ops.make_full(size, 0, dtype)), _new(lambda size, dtype: ops.make_full(size, 1, dtype))
+new_empty = _new(ops.empty)
+
+
+def new_full(self, size, fill_value, dtype=None, device=None, requires_grad=False):
+    return _more._finish(ops.make_full(tuple(size), fill_value, _more._dtype(dtype) or self.dtype), device, requires_grad)
+
+
+def new_tensor(self, data, dtype=None, device=None, requires_grad=False):
+    return _C.tensor(data, dtype=dtype or self.dtype, device=device, requires_grad=requires_grad)
+
+
+def uniform_(self, a=0.0, b=1.0):
+    return self.copy_(_more.rand_like(self) * (b - a) + a)
+
+
+def normal_(self, mean=0.0, std=1.0):
+    return self.copy_(_more.randn_like(self) * std + mean)
+
+
+def bernoulli(input):
+    return ops.bernoulli(input)
+
+
+def bernoulli_(self, p=0.5):
+    p = p if _is(p) else ops.make_full(self.shape, p, self.dtype if self.is_floating_point() else _C.float32)
+    return self.copy_(ops.bernoulli(p.expand(self.shape)))
+
+
+def random_(self, low=0, high=None):
+    low, high = (0, low) if high is None and low else (low, high)
+    if high is None:
+        raise _C.Unsupported("random_() needs the end of the range here: random_(high) or random_(low, high)")
+    return self.copy_(ops.randint(low, high, self.shape, _C.int64))
+
+
+def multinomial(input, num_samples, replacement=False):
+    n = input.shape[-1]
+    if num_samples < 1 or (not replacement and num_samples > n):
+        raise _C.InvalidError(f"cannot sample n_sample > prob_dist.size(-1) samples without replacement: {num_samples} of {n}")
+    if replacement:
+        upto = input.cumsum(-1)
+        at = _C.rand(input.shape[:-1] + (num_samples,), dtype=upto.dtype) * upto[..., -1:]
+        return (upto.unsqueeze(-2) <= at.unsqueeze(-1)).sum(-1).clamp(max=n - 1)
+    wait = -_more.rand_like(input).clamp(min=1e-30).log()  # the shorter an exponential wait over its rate, the sooner drawn
+    return ops.topk(input / wait, num_samples, -1)[1]
+
+
+# ---- in place
+
+
+def div_(self, other, rounding_mode=None):
+    return self.copy_(_more.div(self, other, rounding_mode)) if rounding_mode is not None else self.__itruediv__(other)
+
+
+def clamp_(self, min=None, max=None):
+    return self.copy_(_more.clamp(self, min, max))
+
+
+def clamp_min(input, min):
+    return _more.clamp(input, min)
+
+
+def clamp_max(input, max):
+    return _more.clamp(input, None, max)
+
+
+def fill_diagonal_(self, fill_value):
+    _C.diagonal(self).fill_(fill_value)
+    return self
+
+
+def unsqueeze_(self, dim):
+    return self._become(self.unsqueeze(dim))
+
+
+def squeeze_(self, dim=None):
+    return self._become(self.squeeze(dim))
+
+
+def transpose_(self, dim0, dim1):
+    return self._become(self.transpose(dim0, dim1))
+
+
+def t_(self):
+    return self._become(self.t())
+
+
+def detach_(self):
+    with _more.no_grad():
+        self._become(self.detach())
+    return self.requires_grad_(False)
+
+
+# ---- shapes
+
+
+def reshape_as(self, other):
+    return self.reshape(other.shape)
+
+
+def view_as(self, other):
+    return self.view(other.shape)
+
+
+def expand_as(self, other):
+    return self.expand(other.shape)
+
+
+def ravel(input):
+    return input.reshape(-1)
+
+
+def repeat_interleave(input, repeats, dim=None):
+    input, dim = _flat(input, dim)
+    if not _is(repeats) or repeats.numel() == 1:
+        n = int(repeats)
+        shape = input.shape[: dim + 1] + (n,) + input.shape[dim + 1 :]
+        return input.unsqueeze(dim + 1).expand(shape).flatten(dim, dim + 1)
+    ends = repeats.cumsum(0)
+    places = _C.arange(int(ends[-1]) if ends.shape[0] else 0)
+    return ops.index_select(input, dim, searchsorted(ends, places, right=True))
+
+
+def atleast_1d(*tensors: Any) -> Any:
+    """With at least one dimension."""
+    out = tuple(t.reshape(1) if t.ndim == 0 else t for t in tensors)
+    return out[0] if len(out) == 1 else out
+
+
+def atleast_2d(*tensors: Any) -> Any:
+    """With at least two dimensions."""
+    out = tuple(t.reshape(1, -1) if t.ndim < 2 else t for t in tensors)
+    return out[0] if len(out) == 1 else out
+
+
+def column_stack(tensors: Sequence[Tensor]) -> Tensor:
+    """Vectors as columns of a matrix, beside matrices."""
+    return _C.cat([t.reshape(t.numel(), 1) if t.ndim < 2 else t for t in tensors], 1)
+
+
+def broadcast_shapes(*shapes: Any) -> tuple:
+    """The common shape that these shapes broadcast to."""
+    return _more.broadcast_tensors(*[ops.make_full((s,) if isinstance(s, int) else tuple(s), False, _C.bool) for s in shapes])[0].shape
+
+
+def tensor_split(input, indices_or_sections, dim=0):
+    n = input.shape[dim]
+    if isinstance(indices_or_sections, int):
+        each, more = divmod(n, indices_or_sections)
+        sizes = [each + (k < more) for k in range(indices_or_sections)]
+    else:
+        cuts = [0, *(builtins.min(n, c + n if c < 0 else c) for c in indices_or_sections), n]
+        sizes = [builtins.max(0, b - a) for a, b in zip(cuts, cuts[1:])]
+    return ops.split(input, tuple(sizes), dim)
+
+
+def fliplr(input):
+    return ops.flip(input, 1)
+
+
+def flipud(input):
+    return ops.flip(input, 0)
+
+
+# ---- products
+
+
+def _labels(equation, operands):
+    """(labels of each operand, labels of the result). The dimensions that ... stands for are labelled with numbers, from the last."""
+    left, arrow, out = equation.replace(" ", "").partition("->")
+    terms = left.split(",")
+    if len(terms) != len(operands):
+        raise _C.InvalidError(f"einsum(): the equation {equation!r} names {len(terms)} operands, but {len(operands)} were given")
+
+    def expand(term, ellipsis):
+        before, dots, after = term.partition("...")
+        if not (before + after).isalpha() and before + after:
+            raise _C.InvalidError(f"einsum(): {term!r} in the equation {equation!r} may have letters and one '...' only")
+        return [*before, *(ellipsis if dots else ()), *after]
+
+    found, widest = [], 0
+    for term, x in zip(terms, operands):
+        room = x.ndim - len(term.replace("...", ""))
+        if room < 0 or (room and "..." not in term):
+            raise _C.ShapeError(f"einsum(): the labels {term!r} are not those of a tensor with {x.ndim} dimensions")
+        found.append(expand(term, range(room - 1, -1, -1)))
+        widest = builtins.max(widest, room)
+    if arrow:
+        result = expand(out, range(widest - 1, -1, -1))
+    else:
+        letters = [c for labels in found for c in labels if isinstance(c, str)]
+        result = [*range(widest - 1, -1, -1), *sorted(c for c in set(letters) if letters.count(c) == 1)]
+    if len(set(result)) < len(result) or any(all(c not in labels for labels in found) for c in result):
+        raise _C.InvalidError(f"einsum(): each label of the result must be there once, and in an operand: {equation!r}")
+    return found, result
+
+
+def _diagonals(x, labels):
+    """A label that is there twice is a diagonal."""
+    for c in dict.fromkeys(labels):
+        while labels.count(c) > 1:
+            i = labels.index(c)
+            j = labels.index(c, i + 1)
+            if x.shape[i] != x.shape[j]:
+                raise _C.ShapeError(f"einsum(): the label {c!r} is repeated for sizes {x.shape[i]} and {x.shape[j]}")
+            x, labels = _C.diagonal(x, 0, i, j), [l for k, l in enumerate(labels) if k not in (i, j)] + [c]
+    return x, labels
+
+
+def _sum_away(x, labels, needed):
+    dims = tuple(k for k, c in enumerate(labels) if c not in needed)
+    return (_C.sum(x, dims), [c for c in labels if c in needed]) if dims else (x, labels)
+
+
+def _drop_ones(x, labels, other, others):
+    """A size of 1 where the other operand has more: it broadcasts, as if the label were not there."""
+    sizes = dict(zip(others, other.shape))
+    dims = [k for k, c in enumerate(labels) if x.shape[k] == 1 and sizes.get(c, 1) != 1]
+    return (x.squeeze(tuple(dims)), [c for k, c in enumerate(labels) if k not in dims]) if dims else (x, labels)
+
+
+def _contract(a, la, b, lb, needed):
+    """The product of two operands, summed over the labels nobody needs any more: one batched product of matrices."""
+    (a, la), (b, lb) = _drop_ones(a, la, b, lb), _drop_ones(b, lb, a, la)
+    (a, la), (b, lb) = _sum_away(a, la, {*needed, *lb}), _sum_away(b, lb, {*needed, *la})
+    size = {**dict(zip(la, a.shape)), **dict(zip(lb, b.shape))}
+    for c in set(la) & set(lb):
+        if a.shape[la.index(c)] != b.shape[lb.index(c)]:
+            raise _C.ShapeError(f"einsum(): the label {c!r} stands for sizes {a.shape[la.index(c)]} and {b.shape[lb.index(c)]}")
+    batch, summed = [c for c in la if c in lb and c in needed], [c for c in la if c in lb and c not in needed]
+    rows, columns = [c for c in la if c not in lb], [c for c in lb if c not in la]
+
+    def as_matrices(x, labels, *groups):
+        order = [c for group in groups for c in group]
+        return x.permute([labels.index(c) for c in order]).reshape([math.prod(size[c] for c in group) for group in groups])
+
+    product = as_matrices(a, la, batch, rows, summed) @ as_matrices(b, lb, batch, summed, columns)
+    out = batch + rows + columns
+    return product.reshape([size[c] for c in out]), out
+
+
+def einsum(equation: str, *operands: Any) -> Tensor:
+    """Sums of products by Einstein's convention: 'ij,jk->ik'. With '...', repeated labels, and any number of operands, from left to right."""
+    if len(operands) == 1 and isinstance(operands[0], (tuple, list)):
+        operands = tuple(operands[0])
+    all_labels, result = _labels(equation, operands)
+    x, labels = _diagonals(operands[0], all_labels[0])
+    for k in range(1, len(operands)):
+        needed = {*result, *(c for later in all_labels[k + 1 :] for c in later)}
+        x, labels = _contract(x, labels, *_diagonals(operands[k], all_labels[k]), needed)
+    x, labels = _sum_away(x, labels, result)
+    return x.permute([labels.index(c) for c in result])
+
+
+def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
+    """The sum of products over `dims` pairs of dimensions, or over the named ones of each."""
+    from tensord.array_api import tensordot as dot
+
+    return dot(a, b, axes=dims if isinstance(dims, int) else tuple((d,) if isinstance(d, int) else tuple(d) for d in dims))
+
+
+def inner(input, other):
+    return input * other if not input.ndim or not other.ndim else tensordot(input, other, ([-1], [-1]))
+
+
+def trace(input):
+    if input.ndim != 2:
+        raise _C.ShapeError(f"trace(): expected a matrix, but got {input.ndim} dimensions")
+    return _C.diagonal(input).sum()
+
+
+def diag(input, diagonal=0):
+    if input.ndim == 2:
+        return _C.diagonal(input, diagonal).clone()
+    if input.ndim != 1:
+        raise _C.ShapeError(f"diag(): expected a vector or a matrix, but got {input.ndim} dimensions")
+    return diag_embed(input, diagonal)
+
+
+def diag_embed(input, offset=0):
+    n, k = input.shape[-1], abs(offset)
+    below = (0, k) if offset >= 0 else (k, 0)
+    wide = ops.eye(n, n, _C.bool).to(input.dtype) * input.unsqueeze(-1)
+    return ops.constant_pad(wide, (below[1], below[0], *below), 0) if k else wide
+
+
+def cross(input, other, dim=-1):
+    if input.shape[dim] != 3 or other.shape[dim] != 3:
+        raise _C.ShapeError(f"cross(): the vectors along dimension {dim} must have 3 elements, not {input.shape[dim]} and {other.shape[dim]}")
+    return _C.roll(input, -1, dim) * _C.roll(other, -2, dim) - _C.roll(input, -2, dim) * _C.roll(other, -1, dim)
+
+
+def baddbmm(input, batch1, batch2, *, beta=1, alpha=1):
+    product = _C.bmm(batch1, batch2)
+    return (product if alpha == 1 else product * alpha) + (input if beta == 1 else input * beta)
+
+
+def addmv(input, mat, vec, *, beta=1, alpha=1):
+    product = _C.matmul(mat, vec)
+    return (product if alpha == 1 else product * alpha) + (input if beta == 1 else input * beta)
+
+
+# ---- sums, orders, sets
+
+
+def count_nonzero(input, dim=None):
+    return (input != 0).sum(dim)
+
+
+def std_mean(input: Tensor, dim: Any = None, correction: float = 1.0, keepdim: bool = False, *, unbiased: Any = None) -> tuple:
+    """Standard deviation and mean."""
+    return _more.std(input, dim, correction, keepdim, unbiased=unbiased), _C.mean(input, dim, keepdim)
+
+
+def nansum(input, dim=None, keepdim=False):
+    return _C.sum(_more.where(_C.isnan(input), 0, input), dim, keepdim)
+
+
+def nanmean(input, dim=None, keepdim=False):
+    return nansum(input, dim, keepdim) / (~_C.isnan(input)).sum(dim, keepdim)
+
+
+def cumprod(input, dim, dtype=None):
+    from tensord.array_api import cumulative_prod
+
+    return cumulative_prod(input if dtype is None else input.to(dtype), axis=_wrap(dim, input.ndim))
+
+
+def diff(input, n=1, dim=-1):
+    for _ in range(n):
+        size = input.shape[dim]
+        input = _C.narrow(input, dim, 1, size - 1) - _C.narrow(input, dim, 0, size - 1)
+    return input
+
+
+_extremes = namedtuple("aminmax", "min max")
+_median = namedtuple("median", "values indices")
+
+
+def aminmax(input, *, dim=None, keepdim=False):
+    return _extremes(_C.amin(input, dim, keepdim), _C.amax(input, dim, keepdim))
+
+
+def median(input, dim=None, keepdim=False):
+    along, at = _flat(input, dim)
+    values, indices = ops.sort(along, at)
+    middle = (along.shape[at] - 1) // 2
+    if middle < 0:
+        raise _C.InvalidError("median() of no elements")
+    out = [_C.narrow(x, at, middle, 1) for x in (values, indices)]
+    if input.is_floating_point():  # sorting puts NaN last, and one of them is enough
+        last = [_C.narrow(x, at, along.shape[at] - 1, 1) for x in (values, indices)]
+        out = [_more.where(_C.isnan(last[0]), l, o) for l, o in zip(last, out)]
+    if dim is None:
+        return out[0].reshape(())
+    return _median(*(out if keepdim else (x.squeeze(at) for x in out)))
+
+
+def quantile(input, q, dim=None, keepdim=False, *, interpolation="linear"):
+    if interpolation != "linear":
+        raise _C.Unsupported(f"quantile() knows interpolation='linear', not {interpolation!r}")
+    along, at = _flat(input, dim)
+    place = _C.asarray(q, input.dtype) * (along.shape[at] - 1)
+    low, values = place.floor(), ops.sort(along, at)[0].movedim(at, -1)
+    one, two = (values[..., p.long().reshape(-1)] for p in (low, place.ceil()))
+    out = _C.lerp(one, two, (place - low).reshape(-1).expand(one.shape)).movedim(-1, 0)
+    if keepdim:
+        out = out.unsqueeze(at + 1) if dim is not None else out.reshape((-1,) + (1,) * input.ndim)
+    return out.reshape(place.shape + out.shape[1:])
+
+
+def unique(input, sorted=True, return_inverse=False, return_counts=False, dim=None):
+    from tensord.array_api import _search
+
+    if dim is not None:
+        raise _C.Unsupported("unique() is of all elements here; dim is not supported")
+    ordered, order, starts, new = _search._runs(input.detach())
+    out = [ordered[starts]]
+    out += [_search._inverse(input, order, new)] * bool(return_inverse) + [_search._counts(starts, input.numel())] * bool(return_counts)
+    return out[0] if len(out) == 1 else tuple(out)
+
+
+def bincount(input, weights=None, minlength=0):
+    n = builtins.max(int(input.max()) + 1 if input.numel() else 0, minlength)
+    if weights is not None:
+        return ops.make_full((n,), 0, weights.dtype).index_add(0, input, weights)
+    return ops.make_full((n,), 0, _C.int64).index_add(0, input, ops.make_full(input.shape, 1, _C.int64))
+
+
+def searchsorted(sorted_sequence: Tensor, input: Any, *, right: bool = False, side: Any = None) -> Tensor:
+    """Where in the sorted vector each element would be put: before those equal to it, or (right) behind them."""
+    from tensord.array_api import searchsorted as search
+
+    if sorted_sequence.ndim != 1:
+        raise _C.Unsupported("searchsorted() searches a vector here, not rows of a matrix")
+    input = input if _is(input) else _C.asarray(input, sorted_sequence.dtype)
+    return search(sorted_sequence, input, side=side or ("right" if right else "left"))
+
+
+def bucketize(input: Any, boundaries: Tensor, *, right: bool = False) -> Tensor:
+    """Between which two boundaries each element lies."""
+    return searchsorted(boundaries, input, right=right)
+
+
+def isin(elements: Any, test_elements: Any, *, invert: bool = False) -> Tensor:
+    """Is each element among the test elements?"""
+    from tensord.array_api import isin as among
+
+    return among(elements, test_elements, invert=invert)
+
+
+def take_along_dim(input, indices, dim=None):
+    from tensord.array_api import take_along_axis
+
+    input, indices = (input, indices) if dim is not None else (input.reshape(-1), indices.reshape(-1))
+    return take_along_axis(input, indices, axis=0 if dim is None else dim)
+
+
+def is_nonzero(input: Tensor) -> bool:
+    """The truth of the only element."""
+    return builtins.bool(input)
+
+
+# ---- what is refused
+
+
+def type_(self, dtype=None):
+    if dtype is None or isinstance(dtype, str):
+        raise _C.Unsupported("type() takes a dtype here, such as tensord.float32; the dtype of a tensor is tensor.dtype")
+    return self.to(dtype)
+
+
+def cuda(self, device=None):
+    raise _C.Unsupported("there is no CUDA here; tensord.cuda.is_available() tells so beforehand")
+
+
+def register_hook(self, hook):
+    raise _C.Unsupported("register_hook(): gradients are computed in the daemon, where no function of Python can run; look at .grad after "
+                         "backward (retain_grad() keeps that of a tensor in between), or use tensord.autograd.grad")

@@ -1,0 +1,3 @@
+"""What PyTorch keeps under torch.utils, as far as it is here."""
+
+from tensord.utils import data as data

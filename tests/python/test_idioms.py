@@ -1,0 +1,233 @@
+"""What tutorials do beside layers: functions put together from ops, writes that autograd forbids, .data, names, files of tensors."""
+import io
+import json
+import os
+import pickle
+import struct
+
+import pytest
+import tensord as td
+
+try:
+    import numpy as np
+    import torch
+except ImportError:
+    torch = None
+needs_torch = pytest.mark.skipif(torch is None, reason="torch is not there (Debian: python3-torch)")
+
+# Over x (3, 4), y (4, 5), v (4), i (5: whole numbers), b (2, 3, 4), c (2, 4, 5).
+FUNCTIONS = """lib.einsum('ij,jk->ik', x, y) | lib.einsum('ij->ji', x) | lib.einsum('ij,j', x, v) | lib.einsum('ij->', x) | lib.einsum('bij,bjk->bik', b, c) |
+lib.einsum('...ij,...jk->...ik', b, c) | lib.einsum('bij,jk->bik', b, y) | lib.einsum('i,j->ij', v, v) | lib.einsum('ii->i', y[:,:4]) |
+lib.einsum('ii',y[:,:4]) | lib.einsum('ij,ij,ij->i', x, x, x) | lib.einsum('bij,bjk,kl->lb', b, c, y.T) | lib.einsum('a...,...->a', b[0], v) |
+lib.einsum('ij,jk',x,y) | lib.einsum('...j->...', b) | lib.einsum('ijk,lk->ijl', b, x) | lib.einsum('bij,bij->b', b, x.unsqueeze(0)) |
+lib.einsum('bhwc,c->bhwc', b.unsqueeze(1), v) | lib.tensordot(b, c, dims=([2], [1])) | lib.tensordot(x, y, 1) | lib.inner(x, b) | lib.trace(x) |
+lib.diag(x) | lib.diag(v) | lib.diag(v, 1) | lib.diag(x, -1) | lib.diag_embed(x) | lib.diag_embed(x, -1) |
+lib.cross(b[:,:,:3], c[:,:3,:3], dim=2) | lib.baddbmm(b@c, b, c, beta=0.5, alpha=2) | lib.addmv(x[:,0], x, v) | lib.count_nonzero(x) |
+lib.std_mean(x, 1)[0] | lib.cumprod(x, 1) | lib.diff(x) | lib.diff(x, 2, 0) | x.aminmax()[1] | lib.aminmax(x, dim=1)[0] | x.median() |
+x.median(1)[0] | x.median(0,True)[1] | x.quantile(0.3) | x.quantile(lib.tensor([0.1, 0.9]), dim=1) |
+x.quantile(lib.tensor([0.1,0.5]),dim=0,keepdim=True) | i.unique() | lib.unique(i, return_inverse=True, return_counts=True)[1] |
+lib.unique(i,return_counts=True)[1] | lib.bincount(i) | lib.bincount(i, minlength=9) | lib.bincount(i[:4], v) |
+lib.repeat_interleave(x, 2, dim=1) | x.repeat_interleave(3) | lib.repeat_interleave(v, i[:4]) |
+lib.repeat_interleave(x, lib.tensor([2, 0, 1]), dim=0) | lib.searchsorted(v.sort()[0], x) | lib.bucketize(x, v.sort()[0], right=True) |
+lib.isin(i, lib.tensor([1, 4])) | lib.take_along_dim(x, x.argsort(1), dim=1) | x.reshape_as(x.T) | x.ravel() | v.expand_as(x) |
+x.tensor_split(2, dim=1)[1] | x.tensor_split((1, 3), 1)[1] | x.fliplr() | x.flipud() | lib.column_stack((x[:,0], x)) | lib.atleast_2d(v) |
+lib.concatenate((x, x)) | lib.less(x, 0) | lib.not_equal(i, 1) | lib.arctan2(x, x+2) | x.swapdims(0, 1) | lib.moveaxis(b, 0, 2) | x.fix() |
+x.clamp_min(0.1) | x.clamp_max(0.1) | x.new_zeros(2, 3) | x.new_full((2,), 3) | i.new_ones((2,)) | x.new_tensor([1, 2]) | x.type(lib.float64) |
+x.clone().clamp_(-0.1, 0.2) | x.clone().div_(2) | x.clone().div_(0.3, rounding_mode='floor') | y.clone().fill_diagonal_(7.0) |
+lib.nansum(x.log(), 1) | lib.nanmean(x.log()) | lib.LongTensor([1, 2]) | lib.FloatTensor([[1, 2]]) | x.clone().unsqueeze_(1) | x.clone().t_() |
+x.clone()[:1].squeeze_(0) | lib.as_tensor([1.5, 2]) | lib.as_tensor(x) | x.nansum()"""
+FUNCTIONS = [f.strip() for f in FUNCTIONS.replace("\n", " ").split(" | ")]
+
+
+def inputs(lib):
+    rng = np.random.default_rng(3)
+    shapes = dict(x=(3, 4), y=(4, 5), v=(4,), b=(2, 3, 4), c=(2, 4, 5))
+    names = {k: lib.tensor(rng.standard_normal(s).astype("float32")) for k, s in shapes.items()}
+    return {**names, "i": lib.tensor([3, 1, 1, 4, 0]), "lib": lib}
+
+
+@needs_torch
+@pytest.mark.parametrize("text", FUNCTIONS)
+def test_functions_agree(text):
+    ours, theirs = (eval(text, inputs(lib)) for lib in (td, torch))
+    assert tuple(ours.shape) == tuple(theirs.shape) and str(ours.dtype).split(".")[1] == str(theirs.dtype).split(".")[1]
+    np.testing.assert_allclose(np.asarray(ours), theirs.numpy(), rtol=1e-4, atol=1e-5)
+
+
+@needs_torch
+@pytest.mark.parametrize("text", ["lib.einsum('ij,jk,kl->l', x, y, y.T)", "x.median(1)[0].sum() * x", "lib.cumprod(x, 0)", "x.repeat_interleave(2, 1)",
+                                  "lib.einsum('ij,ij->i', x, x) * lib.diag(y)[:3]", "x.quantile(0.4, dim=0)", "lib.cross(x[:, :3], y[:3, :3], dim=1)"])
+def test_gradients_pass_through(text):
+    grads = []
+    for lib in (td, torch):
+        names = inputs(lib)
+        names["x"].requires_grad_()
+        out = eval(text, names)
+        (out * out).sum().backward()
+        grads.append(np.asarray(names["x"].grad))
+    np.testing.assert_allclose(*grads, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("wrong, kind", [
+    (lambda: td.einsum("ij,jk", td.ones(2, 2)), ValueError), (lambda: td.einsum("ijk", td.ones(2, 2)), ValueError), (lambda: td.einsum("i->ij", td.ones(2)), ValueError),
+    (lambda: td.einsum("ij,jk", td.ones(2, 2), td.ones(3, 2)), ValueError), (lambda: td.einsum("i-j", td.ones(2)), ValueError),
+    (lambda: td.unique(td.ones(2, 2), dim=0), td.Unsupported), (lambda: td.ones(2).cuda(), td.Unsupported), (lambda: td.cross(td.ones(2), td.ones(2)), ValueError),
+    (lambda: td.multinomial(td.ones(2), 3), ValueError), (lambda: td.normal(0.0, 1.0), TypeError), (lambda: td.ones(2).quantile(0.5, interpolation="lower"), td.Unsupported),
+])
+def test_refused(wrong, kind):
+    with pytest.raises(kind):
+        wrong()
+
+
+def test_random_numbers():
+    td.manual_seed(3)
+    p = td.tensor([[0.0, 0.5, 0.5], [1.0, 0.0, 0.0]])
+    drawn = p.multinomial(50, replacement=True)
+    assert drawn.shape == (2, 50) and set(drawn[0].tolist()) == {1, 2} and set(drawn[1].tolist()) == {0}
+    assert sorted(td.multinomial(td.tensor([1.0, 2.0, 3.0]), 3).tolist()) == [0, 1, 2]
+    assert 2 <= td.empty(100).uniform_(2, 3).min().item() and abs(td.normal(5.0, 0.1, (100,)).mean().item() - 5) < 0.1
+    assert set(td.empty(50).bernoulli_(0.5).tolist()) == {0, 1} and td.zeros(9).random_(3, 5).min().item() >= 3
+    assert td.normal(td.zeros(3), 1.0).shape == (3,) and td.tensor([0.0, 1.0]).bernoulli().tolist() == [0, 1]
+
+
+def test_there_is_no_other_device():
+    assert not td.cuda.is_available() and td.cuda.device_count() == 0 and not td.accelerator.is_available() and not td.backends.mps.is_available()
+    assert td.ones(2).to("cuda" if td.cuda.is_available() else "cpu").is_cuda is False
+
+
+# ---- writes that autograd forbids: at the call, with PyTorch's words
+
+
+LEAF = "a leaf Variable that requires grad is being used in an in-place operation"
+VIEW = "a view of a leaf Variable that requires grad is being used in an in-place operation"
+WRITES = [("w.add_(1)", LEAF), ("w += 1", LEAF), ("w.zero_()", LEAF), ("w.fill_(2)", LEAF), ("w.copy_(lib.ones(3))", LEAF), ("w[0] = 1", VIEW),
+          ("w[:] = 1", VIEW), ("w[0].add_(1)", VIEW), ("w.view(3).mul_(2)", VIEW), ("w[lib.tensor([0])] = 1", LEAF), ("w.unsqueeze(0).relu_()", VIEW)]
+OURS = ("w[:] = 1",)  # where PyTorch has other words
+
+
+@pytest.mark.parametrize("text, words", WRITES)
+def test_a_leaf_is_not_written(text, words):
+    for lib in (td,) if torch is None or text in OURS else (td, torch):
+        w = lib.ones(3, requires_grad=True)
+        with pytest.raises(RuntimeError) as e:
+            exec(text, {"w": w, "lib": lib})
+        assert str(e.value).startswith(words)
+    w = td.ones(3, requires_grad=True)
+    with td.no_grad():
+        exec(text, {"w": w, "lib": td})
+    exec(text, {"w": td.ones(3), "lib": td})
+    exec(text, {"w": td.ones(3, requires_grad=True) * 1, "lib": td})
+    w = td.ones(3, requires_grad=True).requires_grad_(False)
+    exec(text, {"w": w, "lib": td})
+    td.sync()
+
+
+def test_data():
+    p = td.ones(3, requires_grad=True)
+    (p * p).sum().backward()
+    before = p.data_ptr()
+    p.data -= 0.5 * p.grad
+    assert p.tolist() == [0, 0, 0] and p.requires_grad and p.is_leaf and p.data_ptr() == before
+    p.data = td.tensor([1.0, 2.0, 3.0])
+    p.data[0] = 7
+    assert p.tolist() == [7, 2, 3] and p.data_ptr() == before
+    loss = (p * p).sum()
+    p.data.mul_(2)  # autograd does not see it, as in PyTorch
+    loss.backward()
+    for wrong, kind in ((td.ones(2), td.Unsupported), (td.ones(3, dtype=td.float64), td.Unsupported), (3, TypeError)):
+        with pytest.raises(kind):
+            p.data = wrong
+    with pytest.raises((TypeError, AttributeError)):
+        del p.data
+
+
+def test_shape_in_place():
+    x = td.arange(6.0).reshape(2, 3)
+    same, view = x, x[0]
+    assert x.unsqueeze_(0) is same and same.shape == (1, 2, 3) and view.shape == (3,)
+    assert x.squeeze_(0).t_().shape == (3, 2) and x.transpose_(0, 1).add_(1)[0, 0].item() == 1 and view[0].item() == 1
+    w = td.ones(2, requires_grad=True)
+    with pytest.raises(RuntimeError, match="leaf"):
+        w.unsqueeze_(0)
+    y = w * 2
+    y.unsqueeze_(0).sum().backward()
+    assert w.grad.tolist() == [2, 2] and not y.detach_().requires_grad and w.detach_() is w and not w.requires_grad
+
+
+def test_names_are_shown():
+    x = td.ones(2)
+    assert x.name is None and repr(x) == "tensor([1., 1.])"
+    x.publish("idioms/x")
+    y = td.open("idioms/x")
+    assert repr(x) == repr(y) == "tensor([1., 1.], name='idioms/x')" and y[0].name is None
+    td.drop("idioms/x")
+
+
+# ---- files
+
+
+def trip(x, **options):
+    f = io.BytesIO()
+    td.save(x, f)
+    f.seek(0)
+    return td.load(f, **options)
+
+
+def test_files_keep_everything(tmp_path):
+    tree = {"epoch": 3, "lr": 0.1, "inf": float("inf"), "name": "ä", "none": None, "ok": True, "shape": (1, (2,)), 7: [td.ones(2), {"x": td.zeros(2, 0)}],
+            "c": td.tensor([1 + 2j]), "bf": td.tensor([1.5], dtype=td.bfloat16), "scalar": td.tensor(4), "mask": td.tensor([True, False])}
+    back = trip(tree)
+    assert list(back) == list(tree) and back["shape"] == (1, (2,)) and back[7][0].tolist() == [1, 1] and back[7][1]["x"].shape == (2, 0)
+    assert {k: back[k] for k in ("epoch", "lr", "inf", "name", "none", "ok")} == {k: tree[k] for k in ("epoch", "lr", "inf", "name", "none", "ok")}
+    assert back["c"].tolist() == [1 + 2j] and back["bf"].dtype is td.bfloat16 and back["scalar"].item() == 4 and back["mask"].tolist() == [True, False]
+    assert trip(td.arange(6).reshape(2, 3).T).tolist() == [[0, 3], [1, 4], [2, 5]] and trip([1, 2.5]) == [1, 2.5]
+    path = tmp_path / "a.safetensors"
+    td.save({"w": td.ones(2, requires_grad=True)}, path)
+    assert os.listdir(tmp_path) == ["a.safetensors"] and not td.load(str(path), "cpu")["w"].requires_grad
+
+
+def test_a_state_dict_is_a_file_for_others():
+    net = td.nn.Sequential(td.nn.Linear(3, 2), td.nn.BatchNorm1d(2))
+    f = io.BytesIO()
+    td.save(net.state_dict(), f)
+    n = struct.unpack("<Q", f.getvalue()[:8])[0]
+    header = json.loads(f.getvalue()[8 : 8 + n])
+    assert "__metadata__" not in header and header["0.weight"] == {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]} and n % 8 == 0
+    other = td.nn.Sequential(td.nn.Linear(3, 2), td.nn.BatchNorm1d(2))
+    f.seek(0)
+    other.load_state_dict(td.load(f))
+    assert td.equal(other[0].weight, net[0].weight)
+
+
+def file_of(header, data=b"", length=None):
+    text = header if isinstance(header, bytes) else json.dumps(header).encode()
+    return struct.pack("<Q", len(text) if length is None else length) + text + data
+
+
+ENTRY = {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}
+DAMAGED = [b"", b"abc", file_of({}, length=1 << 40), file_of({}, length=50), file_of(b"{"), file_of(b"[]"), file_of({"a": 3}), file_of({"a": ENTRY}),
+           file_of({"a": ENTRY}, b"1234567"), file_of({"a": {**ENTRY, "dtype": "F33"}}, b"12345678"), file_of({"a": {**ENTRY, "shape": [3]}}, b"12345678"),
+           file_of({"a": {**ENTRY, "shape": [-2]}}, b"12345678"), file_of({"a": {**ENTRY, "shape": [1 << 62, 1 << 62]}}, b"12345678"),
+           file_of({"a": {**ENTRY, "data_offsets": [8, 16]}}, b"1234567812345678"), file_of({"a": ENTRY, "b": {**ENTRY, "data_offsets": [4, 12]}}, b"1" * 12),
+           file_of({"a": {**ENTRY, "shape": [True, 2]}}, b"12345678"), file_of({"__metadata__": {"tensord.tree": "{"}}), file_of(b"[" * 100000),
+           file_of({"__metadata__": {"tensord.tree": '{"tensor": "b", "dtype": "float32"}'}}), file_of({"a": {**ENTRY, "shape": "2", "dtype": []}}, b"12345678"),
+           file_of({"__metadata__": {"tensord.tree": "{}"}}), pickle.dumps({"a": 1}), b"PK\x03\x04" + b"0" * 50]
+
+
+@pytest.mark.parametrize("data", DAMAGED)
+def test_damaged_files(data):
+    with pytest.raises(td.InvalidError, match="load"):
+        td.load(io.BytesIO(data))
+
+
+def test_what_is_not_saved(tmp_path):
+    for wrong, word in ((td.nn.Linear(2, 2), "state_dict"), ({"a": [print]}, "'a.0'"), ({(1, 2): 3}, "keys")):
+        with pytest.raises(TypeError, match=word):
+            td.save(wrong, tmp_path / "x")
+    assert os.listdir(tmp_path) == []
+    with pytest.raises(td.Unsupported, match="weights_only"):
+        trip(1, weights_only=False)
+    with pytest.raises(td.Unsupported, match="cuda"):
+        trip(1, map_location="cuda")
+    with pytest.raises(FileNotFoundError):
+        td.load(tmp_path / "none")
