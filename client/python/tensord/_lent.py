@@ -9,6 +9,7 @@ import os
 from tensord import _C
 from tensord._pickle import TAKE_SECONDS, _connect
 
+journal = None  # a list: handles are noted there, for who wants to take back what was not taken
 LENT_SECONDS = float(os.environ.get("TENSORD_LENT_SECONDS", 60))
 
 
@@ -20,7 +21,19 @@ def connect():
 
 
 def lend(t):
-    return t._lend(LENT_SECONDS), _C.connection()["path"]
+    handle = t._lend(LENT_SECONDS)
+    if journal is not None:
+        journal.append(handle)
+    return handle, _C.connection()["path"]
+
+
+def take_back(handles):
+    """What nobody took, nobody can take from now on."""
+    for handle in handles:
+        try:
+            _C._take(handle, 0)
+        except _C.Error:
+            pass  # it was taken
 
 
 def take(handle, path):

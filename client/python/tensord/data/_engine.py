@@ -6,6 +6,7 @@ stood behind its last batch that was; a pass that is begun with it gives the bat
 """
 
 import importlib
+import os
 import time
 import weakref
 
@@ -90,7 +91,7 @@ class Pass:
         self.pool = self.record.pool
         if self.pool is None:
             self.plan.base_seed, self.plan.path = self.base_seed, _lent.connect()
-            self.pool = _pool.Pool(self.plan, self.flavour.context(loader.multiprocessing_context), starts, loader.on_worker_death)
+            self.pool = self._new_pool(loader, self.flavour.context(loader.multiprocessing_context), starts)
         else:
             self.base_seed = self.pool.setup.base_seed
             self.pool.begin_epoch(starts)
@@ -100,6 +101,16 @@ class Pass:
             self._give(number, indices, k)
         while len(self.tasks) < self.prefetch * self.workers and self._put_next():
             pass
+
+    def _new_pool(self, loader, context, starts):
+        if loader.pool is None:
+            return _pool.Pool(self.plan, context, starts, loader.on_worker_death)
+        from tensord.data import _host
+
+        seat = self.record.seat
+        if seat is None or seat.sock is None or seat.owner != os.getpid():
+            seat = self.record.seat = _host.Seat(loader.pool, self.plan, context)
+        return _host.Pool(self.plan, seat, starts, loader.on_worker_death)
 
     # ---- tasks --------------------------------------------------------------------------------------------------
 
@@ -136,6 +147,7 @@ class Pass:
         self.behind[k] = vars(where)
         self.handed_out += 1
         self._put_next()
+        self.pool.members[k].unpacked += 1
         if kind == "failed":
             body.throw()
         begin = time.perf_counter()
@@ -223,7 +235,7 @@ class Pass:
     def stats(self):
         out = {"batches": self.handed_out, "seconds": time.perf_counter() - self.began, "waited": self.waited, "unpacked": self.unpacked}
         if self.pool:
-            out["workers"] = [{"worker": m.k, "pid": m.process.pid, **m.times} for m in self.pool.members]
+            out["workers"] = [{"worker": m.k, "pid": m.pid, **m.times} for m in self.pool.members]
         return out
 
     # ---- the end ------------------------------------------------------------------------------------------------
@@ -250,15 +262,31 @@ class Pass:
             pass  # the interpreter is shutting down
 
 
+def check(on_worker_death, pool, num_workers):
+    """Arguments that both loaders have."""
+    if on_worker_death not in ("raise", "respawn"):
+        raise ValueError(f"on_worker_death is 'raise' or 'respawn', not {on_worker_death!r}")
+    if pool is not None and not (isinstance(pool, str) and pool):
+        raise ValueError(f"pool is the name of a pool of workers, a str, not {pool!r}")
+    if pool is not None and not num_workers:
+        raise ValueError("pool needs num_workers > 0: as many as the pool is to have")
+
+
 class Record:
     """What a pass leaves to its loader: the loader knows its pass weakly, and the pass not its loader, so workers end with whoever iterates."""
 
-    pool = None
+    pool = seat = None
     state, stats = {"version": VERSION, "finished": True}, {"batches": 0, "seconds": 0.0, "waited": 0.0, "unpacked": 0.0}
 
-    def __del__(self):
+    def close(self):
         if self.pool:
             self.pool.close()
+            self.pool = None
+        if self.seat:
+            self.seat.close()
+            self.seat = None
+
+    __del__ = close
 
 
 def _chain(it):
@@ -327,6 +355,5 @@ class Stateful:
         running = self._running()
         if running is not None:
             running.close()
-        if self._record and self._record.pool:
-            self._record.pool.close()
-            self._record.pool = None
+        if self._record:
+            self._record.close()

@@ -1,7 +1,8 @@
 """The way between a loader and one of its workers: whole messages over a pair of sockets of their own.
 
 Nothing is shared between workers, no lock and no queue, so one that is killed holds nobody up: the loader sees the end of its socket, and
-a message that was cut off never counts. The loader's side never blocks in a write; the worker's side ends when the loader's process does.
+a message that was cut off never counts. The loader's side never blocks in a write (nor does that of a pool's worker, who serves several
+loaders); the worker's side ends when the loader's process does.
 """
 
 import os
@@ -11,6 +12,11 @@ import socket
 import struct
 
 _SIZE = struct.Struct("<Q")
+
+
+def peer(sock):
+    """(pid, uid) of the other side."""
+    return struct.unpack("3i", sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[:2]
 
 
 class Gone(Exception):
@@ -50,7 +56,7 @@ def packed(message):
 class LoaderSide:
     def __init__(self, sock):
         sock.setblocking(False)
-        self.sock, self.out, self.messages, self.ended = sock, bytearray(), Messages(), False
+        self.sock, self.out, self.messages, self.ended, self.owner = sock, bytearray(), Messages(), False, os.getpid()
 
     def fileno(self):
         return self.sock.fileno()
@@ -82,9 +88,10 @@ class LoaderSide:
             self.ended = True
 
     def close(self):
-        """The worker reads an end, whoever else has inherited this socket."""
+        """The other side reads an end, whoever else has inherited this socket; in who did, it is only closed."""
         try:
-            self.sock.shutdown(socket.SHUT_RDWR)
+            if os.getpid() == self.owner:
+                self.sock.shutdown(socket.SHUT_RDWR)
         except OSError:
             pass
         self.sock.close()

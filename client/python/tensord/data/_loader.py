@@ -18,15 +18,17 @@ class DataLoader(_engine.Stateful):
     out: "numpy" (arrays) or "tensord" (tensors). generator: a random.Random.
     on_worker_death: "raise" says which worker died of what and where; "respawn" puts up another, which goes on behind the last batch of the one
     that died, so no sample is lost or comes twice.
+    pool: a name; all loaders of the host with that name (the ranks of a training) share one set of workers, and each has the batches that it
+    would have without.
     state_dict(), load_state_dict(): exact in the middle of an epoch. stats(): where the time went.
     """
 
     def __init__(self, dataset, batch_size=1, shuffle=None, sampler=None, batch_sampler=None, num_workers=0, collate_fn=None, pin_memory=False,
                  drop_last=False, timeout=0, worker_init_fn=None, multiprocessing_context=None, generator=None, *, prefetch_factor=None,
-                 persistent_workers=False, in_order=True, on_worker_death="raise", out="numpy"):
-        _check(on_worker_death not in ("raise", "respawn"), f"on_worker_death is 'raise' or 'respawn', not {on_worker_death!r}")
+                 persistent_workers=False, in_order=True, on_worker_death="raise", out="numpy", pool=None):
         _check(out not in ("numpy", "tensord"), f"out is 'numpy' or 'tensord', not {out!r}")
         _check(num_workers < 0, "num_workers is 0 (this process fetches) or more")
+        _engine.check(on_worker_death, pool, num_workers)
         _check(timeout < 0, "timeout is not negative; 0: none")
         _check(not num_workers and (prefetch_factor is not None or persistent_workers or timeout),
                "prefetch_factor, persistent_workers and timeout need num_workers > 0")
@@ -48,6 +50,7 @@ class DataLoader(_engine.Stateful):
         self.num_workers, self.timeout, self.worker_init_fn, self.generator = num_workers, timeout, worker_init_fn, generator
         self.multiprocessing_context, self.pin_memory, self.persistent_workers = multiprocessing_context, pin_memory, persistent_workers
         self.prefetch_factor, self.in_order, self.on_worker_death, self.out = prefetch_factor or 2, in_order, on_worker_death, out
+        self.pool = pool
         self.collate_fn = collate_fn or (functools.partial(_plain.collate, out=out) if batch_sampler is not None else _plain.leave)
 
     @property

@@ -194,6 +194,15 @@ def set_up_worker(k, setup):
     _info = WorkerInfo(k, setup.num_workers, seed, setup.dataset)
 
 
+def worker_info():
+    return _info
+
+
+def set_worker_info(info):
+    global _info
+    _info = info
+
+
 def get_rng():
     state = [random.getstate()]
     if np := _numpy():

@@ -21,17 +21,67 @@ class Dead(RuntimeError):
     """A worker has died; says how, and where it was."""
 
 
+class Process:
+    """One worker's process, and what it says when it dies."""
+
+    def __init__(self, context, target, *args):
+        self.words, words = context.Pipe(duplex=False)
+        with words:
+            self.process = context.Process(target=target, daemon=True, args=(*args, words))
+            self.process.start()
+        self.pid = self.process.pid
+
+    def end(self, grace):
+        """Wait for it, for so long; then it is made to end."""
+        self.process.join(grace)
+        for harder in (self.process.terminate, self.process.kill):
+            if self.process.exitcode is None:
+                harder()
+                self.process.join(1)
+
+    def how(self):
+        """(How it ended, its last traceback)."""
+        if self.process.exitcode is None:  # its socket has ended, but it has not
+            self.process.join(GRACE)
+            self.process.kill()
+            self.process.join()
+        os.set_blocking(self.words.fileno(), False)
+        try:
+            words = os.read(self.words.fileno(), 1 << 16).decode(errors="replace")
+        except OSError:
+            words = ""
+        return how_it_ended(self.process.exitcode), words.strip()
+
+    def close(self):
+        self.words.close()
+
+
+def how_it_ended(code):
+    if code >= 0:
+        return f"exited unexpectedly with code {code}"
+    try:
+        return f"was killed by {signal.Signals(-code).name}"
+    except ValueError:
+        return f"was killed by signal {-code}"
+
+
 class _Member:
+    """One worker, as its loader sees it."""
+
     def __init__(self, k):
-        self.k, self.pending, self.deaths = k, deque(), 0
+        self.k, self.pending, self.deaths, self.pid = k, deque(), 0, None
         self.start = _worker.Start()
-        self.process = self.link = self.crash = None
-        self.times = dict(batches=0, idle=0.0, fetch=0.0, collate=0.0, send=0.0, respawned=0)
+        self.process = self.link = None
+        self.at_work = False  # on the first of `pending`
+        self.came = self.unpacked = self.before = 0  # batches; of them unpacked here; that came from processes before this one
+        self.times = dict(batches=0, idle=0.0, fetch=0.0, collate=0.0, send=0.0, others=0.0, respawned=0)
 
 
 class Pool:
+    """Workers of one loader: children of its process."""
+
     def __init__(self, setup, context, starts, on_death):
-        self.setup, self.context, self.on_death = setup, context, on_death
+        self.setup, self.context, self.on_death, self.owner = setup, context, on_death, os.getpid()
         self.members = [_Member(k) for k in range(setup.num_workers)]
         self.arrived, self.poll = deque(), select.poll()
         self.by_fd, self.closed = {}, False
@@ -48,12 +98,13 @@ class Pool:
 
     def _spawn(self, m):
         ours, theirs = socket.socketpair()
-        m.crash, crash_out = self.context.Pipe(duplex=False)
         m.link = _link.LoaderSide(ours)
-        with theirs, crash_out:
-            m.process = self.context.Process(target=_worker.run, daemon=True,
-                                             args=(m.k, theirs, crash_out, os.getpid(), self.setup, m.start))
-            m.process.start()
+        with theirs:
+            m.process = Process(self.context, _worker.run, m.k, theirs, os.getpid(), self.setup, m.start)
+        m.pid = m.process.pid
+        self._listen(m)
+
+    def _listen(self, m):
         self.by_fd[m.link.fileno()] = m
         self.poll.register(m.link.fileno(), select.POLLIN)
 
@@ -63,59 +114,49 @@ class Pool:
             if self.by_fd.pop(fd, None):
                 self.poll.unregister(fd)
             m.link.close()
-            m.crash.close()
-        m.link = None
+        if m.process:
+            m.process.close()
+        m.link, m.at_work = None, False
 
-    def _last_words(self, m):
-        os.set_blocking(m.crash.fileno(), False)
-        try:
-            return os.read(m.crash.fileno(), 1 << 16).decode(errors="replace")
-        except OSError:
-            return ""
+    def _how(self, m):
+        """How it died, its last words, and whether that was while it worked for this loader."""
+        return *m.process.how(), True
 
-    def _obituary(self, m):
-        code = m.process.exitcode
-        if code is not None and code < 0:
-            try:
-                how = f"was killed by {signal.Signals(-code).name}"
-            except ValueError:
-                how = f"was killed by signal {-code}"
-        else:
-            how = f"exited unexpectedly with code {code}"
-        what = f"DataLoader worker {m.k} (pid {m.process.pid}) {how}"
-        if m.pending:
+    def _obituary(self, m, how, words, at_work):
+        what = f"DataLoader worker {m.k} (pid {m.pid}) {how}"
+        if m.pending and at_work:
             number, indices = m.pending[0]
             shown = str(indices)
             what += f" while it worked on batch {number}"
             if not self.setup.iterable:
                 what += f" (indices {shown if len(shown) < 80 else shown[:77] + '...'})"
-        words = self._last_words(m)
-        return what + (f". Its last traceback:\n{words.strip()}" if words else ".")
+        return what + (f". Its last traceback:\n{words}" if words else ".")
 
     def _died(self, m):
-        m.process.join(GRACE)
-        if m.process.exitcode is None:  # its socket has ended, but it has not
-            m.process.kill()
-            m.process.join()
-        text = self._obituary(m)
+        how, words, at_work = self._how(m)
+        text = self._obituary(m, how, words, at_work)
         self._forget(m)
-        m.deaths += 1
+        m.deaths += at_work
         if self.on_death == "raise":
             raise Dead(text)
         if m.deaths >= MOST_DEATHS:
             raise Dead(f"{text}\nThe {m.deaths}. death at the same batch: it is not tried again.")
         m.times["respawned"] += 1
+        m.before = m.came
         self._spawn(m)
         for number, indices in m.pending:
-            m.link.send(("fetch", number, indices))
+            self._ask(m, number, indices)
 
     # ---- work ---------------------------------------------------------------------------------------------------
+
+    def _ask(self, m, number, indices):
+        m.link.send(("fetch", number, indices, max(0, m.unpacked - m.before)))
 
     def give(self, k, number, indices):
         m = self.members[k]
         m.pending.append((number, indices))
         if m.link:
-            m.link.send(("fetch", number, indices))
+            self._ask(m, number, indices)
 
     def begin_epoch(self, starts):
         """Nothing may be pending."""
@@ -128,10 +169,14 @@ class Pool:
         m.link.pull()
         while (message := m.link.messages.next()) is not None:
             kind, number, body, meta = message
+            if kind == "begun":
+                m.at_work = True
+                continue
             m.pending.popleft()
-            m.deaths = 0
+            m.deaths, m.at_work = 0, False
+            m.came += 1
             m.start = _worker.Start(m.start.fetched + (kind == "data"), meta.rng or m.start.rng, meta.state)
-            for name in ("idle", "fetch", "collate", "send"):
+            for name in ("idle", "fetch", "collate", "send", "others"):
                 m.times[name] += getattr(meta, name)
             m.times["batches"] += kind == "data"
             self.arrived.append((m.k, kind, number, body, m.start))
@@ -166,10 +211,5 @@ class Pool:
             self._forget(m)
         end = time.monotonic() + GRACE
         for m in self.members:
-            if m.process is None or m.process.pid is None:
-                continue
-            m.process.join(max(0, end - time.monotonic()))
-            for harder in (m.process.terminate, m.process.kill):
-                if m.process.exitcode is None:
-                    harder()
-                    m.process.join(1)
+            if m.process and os.getpid() == self.owner:
+                m.process.end(max(0, end - time.monotonic()))

@@ -1,9 +1,10 @@
 """What runs in a worker: fetch batches, one after the other as asked, and send them.
 
-A message to a worker is ("fetch", number, indices) or ("epoch", Start); one from it (kind, number, body, Meta), kind being "data", "failed"
-or "end" (of its part of an iterable data set).
+A message to a worker is ("fetch", number, indices, unpacked) or ("epoch", Start); one from it (kind, number, body, Meta), kind being "data",
+"failed" or "end" (of its part of an iterable data set). `unpacked` says how many of its batches the loader has taken out of their messages.
 """
 
+import copy
 import faulthandler
 import importlib
 import pickle
@@ -49,6 +50,7 @@ class Meta:
     fetch: float = 0
     collate: float = 0
     send: float = 0  # of the batch before
+    others: float = 0  # spent on other loaders, in a pool
     rng: Any = None
     state: Any = None
 
@@ -130,13 +132,17 @@ class Fetcher:
             self.collating = time.perf_counter() - begin
 
 
-class _Work:
-    def __init__(self, k, link, setup, start):
+class Work:
+    """A loader's work in a worker."""
+
+    def __init__(self, k, link, setup, start, own_copy=False):
         self.k, self.link, self.setup, self.flavour = k, link, setup, importlib.import_module(setup.flavour)
         self.where = f"in DataLoader worker process {k}"
         self.failure = self.fetcher = None
         self.last_rng, self.sent = None, 0.0
         try:
+            if own_copy:
+                setup.dataset = copy.deepcopy(setup.dataset)
             self.flavour.set_up_worker(k, setup)
             if setup.init_fn is not None:
                 setup.init_fn(k)
@@ -180,30 +186,34 @@ class _Work:
         except Exception as e:
             return "failed", Failure(e, f"when a batch was to be sent, {self.where}: it cannot be pickled, or memory is full")
 
+    def answer(self, number, indices, idle, others=0.0):
+        """Make a batch and send it."""
+        begin = time.perf_counter()
+        if self.fetcher:
+            self.fetcher.collating = 0.0
+        kind, body = self._batch(indices)
+        end = time.perf_counter()
+        collate = self.fetcher.collating if self.fetcher else 0.0
+        meta = Meta(idle, end - begin - collate, collate, self.sent, others, self._rng(), self.fetcher.state() if self.fetcher else None)
+        self.link.send((kind, number, body, meta))
+        self.sent = time.perf_counter() - end
+
     def serve(self):
         while True:
             waited = time.perf_counter()
             kind, *rest = self.link.receive()
             if kind == "epoch":
                 self.epoch(*rest)
-                continue
-            number, indices = rest
-            begin = time.perf_counter()
-            if self.fetcher:
-                self.fetcher.collating = 0.0
-            kind, body = self._batch(indices)
-            end = time.perf_counter()
-            collate = self.fetcher.collating if self.fetcher else 0.0
-            meta = Meta(begin - waited, end - begin - collate, collate, self.sent, self._rng(), self.fetcher.state() if self.fetcher else None)
-            self.link.send((kind, number, body, meta))
-            self.sent = time.perf_counter() - end
+            else:
+                number, indices, _ = rest
+                self.answer(number, indices, time.perf_counter() - waited)
 
 
-def run(k, sock, crash, loader_pid, setup, start):
+def run(k, sock, loader_pid, setup, start, crash):
     """A worker's whole life."""
     faulthandler.enable(crash)
     try:
         link = _link.WorkerSide(sock, loader_pid)
-        _Work(k, link, setup, start).serve()
+        Work(k, link, setup, start).serve()
     except (KeyboardInterrupt, _link.Gone):
         pass  # the loader's process has been interrupted too, or has ended

@@ -20,14 +20,15 @@ class DataLoader(_engine.Stateful, torch.utils.data.DataLoader):
 
     on_worker_death: "raise" says which worker died of what and where; "respawn" puts up another, which goes on behind the last batch of the one
     that died, so no sample is lost or comes twice.
+    pool: a name; all loaders of the host with that name (the ranks of a training) share one set of workers, and each has the batches that it
+    would have without.
     state_dict(), load_state_dict(): exact in the middle of an epoch. stats(): where the time went.
     """
 
     def __init__(self, dataset, batch_size=1, shuffle=None, sampler=None, batch_sampler=None, num_workers=0, collate_fn=None, pin_memory=False,
                  drop_last=False, timeout=0, worker_init_fn=None, multiprocessing_context=None, generator=None, *, prefetch_factor=None,
-                 persistent_workers=False, pin_memory_device="", in_order=True, on_worker_death="raise"):
-        if on_worker_death not in ("raise", "respawn"):
-            raise ValueError(f"on_worker_death is 'raise' or 'respawn', not {on_worker_death!r}")
+                 persistent_workers=False, pin_memory_device="", in_order=True, on_worker_death="raise", pool=None):
+        _engine.check(on_worker_death, pool, num_workers)
         more = {"prefetch_factor": prefetch_factor, "in_order": in_order}
         if prefetch_factor is None and num_workers == 0 or "in_order" not in _STOCK:
             more = {k: v for k, v in more.items() if k in _STOCK and v is not None and (k != "in_order")}
@@ -38,7 +39,7 @@ class DataLoader(_engine.Stateful, torch.utils.data.DataLoader):
         super().__init__(dataset, batch_size, shuffle, sampler, batch_sampler, num_workers, collate_fn, pin_memory, drop_last, timeout,
                          worker_init_fn, multiprocessing_context, generator, persistent_workers=persistent_workers,
                          pin_memory_device=pin_memory_device, **more)
-        self.in_order, self.on_worker_death = in_order, on_worker_death
+        self.in_order, self.on_worker_death, self.pool = in_order, on_worker_death, pool
 
     def _plan(self):
         iterable = isinstance(self.dataset, torch.utils.data.IterableDataset)
@@ -100,6 +101,14 @@ def set_up_worker(k, setup):
 
         numpy.random.seed(stock_worker._generate_state(setup.base_seed, k))
     stock_worker._worker_info = stock_worker.WorkerInfo(id=k, num_workers=setup.num_workers, seed=seed, dataset=setup.dataset)
+
+
+def worker_info():
+    return stock_worker._worker_info
+
+
+def set_worker_info(info):
+    stock_worker._worker_info = info
 
 
 def get_rng():
