@@ -44,6 +44,19 @@ def test_later():
     td.sync()  # told once
 
 
+def test_each_line_again_and_again():
+    """The place of an instruction is remembered: it stays that instruction's own, also within one line."""
+    first = line() + 4
+    for _ in range(3):
+        for way in range(3):
+            with pytest.raises(td.Error) as e:
+                x = td.zeros(2)[td.tensor([7])] if way == 0 else td.zeros(2).index_select(0, td.tensor([7])) if way == 1 else \
+                    td.zeros(2).index_select(
+                        0, td.tensor([8]))
+                x.tolist()
+            assert e.value.where.endswith(f"{HERE}:{first + (way == 2)}")
+
+
 def test_the_line_is_the_program_s_own():
     """Functions of the package's own Python files are passed over."""
     asked = line() + 1

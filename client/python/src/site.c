@@ -1,23 +1,37 @@
 /* Call sites: which line of the program asks for an op, as a text that lives for ever.
  *
  * A table over (code object, line) keeps the texts; it holds a reference to each code object, so that no other can have
- * the same address. It is bounded: a program that makes code without end gets its later lines without a place. */
+ * the same address. It is bounded: a program that makes code without end gets its later lines without a place.
+ *
+ * To find the line of an instruction Python walks through a packed table, which would cost more than all else that a
+ * small op does here. So the same table also knows places by (code object, instruction). */
 #include "client/python/src/py.h"
 
+#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { PLACES = 1 << 15, PROBES = 16, MOST = 90 };
+enum { PLACES = 1 << 16, PROBES = 16, MOST = 90 };
 
 typedef struct place {
     PyObject *code;
-    int line;
+    int key;   /* its line; or ~instruction, which is negative */
     bool ours; /* a frame of this package: who called it is meant */
     char *text;
 } place;
 
 static place *places;
+
+/* Where a frame is in its code. Every CPython has it, from 3.11 on, but the stable ABI does not promise it. */
+static int (*last_instruction)(PyFrameObject *frame);
+
+static bool begin(void)
+{
+    *(void **)&last_instruction = dlsym(RTLD_DEFAULT, "PyFrame_GetLasti");
+    places = calloc(PLACES, sizeof *places);
+    return places;
+}
 
 static bool is_ours(PyObject *file)
 {
@@ -41,38 +55,52 @@ static char *make_text(PyObject *file, int line)
     return strdup(text);
 }
 
-/* Takes the reference to `code`. */
-static place *fill(place *p, PyObject *code, int line)
+/* The place of this key, or the one that is free for it; NULL: neither. */
+static place *slot_of(PyObject *code, int key)
 {
+    size_t hash = ((uintptr_t)code >> 4) * UINT64_C(0x9E3779B97F4A7C15) + (size_t)key * UINT64_C(0xC2B2AE3D27D4EB4F);
+    for (size_t i = 0; i < PROBES; i++) {
+        place *p = &places[((hash >> 32) + i) % PLACES];
+        if (!p->code || (p->code == code && p->key == key)) return p;
+    }
+    return NULL;
+}
+
+static void fill(place *p, PyObject *code, int key, bool ours, char *text)
+{
+    *p = (place){Py_NewRef(code), key, ours, text};
+}
+
+static const place *find_line(PyObject *code, int line)
+{
+    place *p = slot_of(code, line);
+    if (!p || p->code) return p;
     PyObject *file = PyObject_GetAttrString(code, "co_filename");
     if (!file) {
         PyErr_Clear();
         return NULL;
     }
-    p->ours = is_ours(file);
-    p->text = p->ours ? NULL : make_text(file, line);
+    bool ours = is_ours(file);
+    fill(p, code, line, ours, ours ? NULL : make_text(file, line));
     Py_DECREF(file);
-    p->line = line;
-    p->code = Py_NewRef(code);
     return p;
 }
 
-static place *find(PyObject *code, int line)
+static const place *find(PyObject *code, PyFrameObject *frame)
 {
-    if (!places && !(places = calloc(PLACES, sizeof *places))) return NULL;
-    size_t hash = ((uintptr_t)code >> 4) * UINT64_C(0x9E3779B97F4A7C15) + (size_t)line * UINT64_C(0xC2B2AE3D27D4EB4F);
-    for (size_t i = 0; i < PROBES; i++) {
-        place *p = &places[((hash >> 32) + i) % PLACES];
-        if (p->code == code && p->line == line) return p;
-        if (!p->code) return fill(p, code, line);
-    }
-    return NULL;
+    if (!places && !begin()) return NULL;
+    int at = last_instruction ? last_instruction(frame) : -1;
+    place *p = at >= 0 ? slot_of(code, ~at) : NULL;
+    if (p && p->code) return p;
+    const place *line = find_line(code, PyFrame_GetLineNumber(frame));
+    if (line && p && !p->code) fill(p, code, ~at, line->ours, line->text);
+    return line;
 }
 
 static const char *text_of(PyFrameObject *frame, bool *ours)
 {
-    PyCodeObject *code = PyFrame_GetCode(frame);
-    const place *p = find((PyObject *)code, PyFrame_GetLineNumber(frame));
+    PyObject *code = (PyObject *)PyFrame_GetCode(frame);
+    const place *p = find(code, frame);
     Py_DECREF(code);
     *ours = p && p->ours;
     return p ? p->text : NULL;
