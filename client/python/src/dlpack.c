@@ -116,12 +116,22 @@ static PyObject *make_capsule(PyObject *self, void *data, bool versioned, uint64
     return NULL;
 }
 
+/* None, or a tuple of two integers. */
+static bool take_pair(PyObject *o, const char *name, int *a, int *b)
+{
+    if (o == Py_None) return true;
+    if (!PyTuple_Check(o))
+        return tdpy_raise(TD_E_TYPE, "__dlpack__(): argument '%s' must be a tuple of two ints, not %.100s", name,
+                          tdpy_type_name(o));
+    return PyArg_ParseTuple(o, "ii", a, b);
+}
+
 static bool check_request(PyObject *stream, PyObject *device)
 {
     int type = DL_CPU, id = 0;
     if (stream != Py_None)
         return PyErr_SetString(PyExc_BufferError, "a tensor on the CPU has no stream; stream must be None"), false;
-    if (device != Py_None && !PyArg_ParseTuple(device, "ii", &type, &id)) return false;
+    if (!take_pair(device, "dl_device", &type, &id)) return false;
     if (type != DL_CPU)
         return PyErr_SetString(PyExc_BufferError, "a tensor on the CPU cannot be exported to another device"), false;
     return true;
@@ -130,7 +140,7 @@ static bool check_request(PyObject *stream, PyObject *device)
 static bool wants_version(PyObject *max, bool *versioned)
 {
     int major = 0, minor = 0;
-    if (max != Py_None && !PyArg_ParseTuple(max, "ii", &major, &minor)) return false;
+    if (!take_pair(max, "max_version", &major, &minor)) return false;
     *versioned = major >= 1;
     return true;
 }

@@ -79,6 +79,19 @@ static bool leaf_value(PyObject *o, td_scalar *out)
 
 /* ---- the two passes ---------------------------------------------------------------------------------------------- */
 
+/* More than this is no data that somebody wrote down (a range can say 2**62), and to read it would take hours. */
+static const int64_t MOST_NUMBERS = INT64_C(1) << 36;
+
+static bool small_enough(const nest *n)
+{
+    int64_t count = 1;
+    for (int i = 0; i < n->ndim; i++)
+        if (__builtin_mul_overflow(count, n->shape[i], &count) || count > MOST_NUMBERS)
+            return tdpy_raise(TD_E_MEMORY, "the data is a sequence of %lld numbers or more; arange() makes long ranges",
+                              (long long)n->shape[i]);
+    return true;
+}
+
 static bool find_shape(nest *n, PyObject *data)
 {
     PyObject *o = Py_NewRef(data);
@@ -92,6 +105,10 @@ static bool find_shape(nest *n, PyObject *data)
         }
         if (size < 0) break;
         n->shape[n->ndim++] = size;
+        if (!small_enough(n)) {
+            Py_DECREF(o);
+            return false;
+        }
         PyObject *first = size ? PySequence_GetItem(o, 0) : NULL;
         Py_DECREF(o);
         o = first;
@@ -137,6 +154,7 @@ static bool visit(nest *n, PyObject *o, int depth)
         return size >= 0 && tdpy_raise(TD_E_INVALID, "expected sequence of length %lld at dim %d (got %zd)",
                                        (long long)n->shape[depth], depth, size);
     for (Py_ssize_t i = 0; i < size; i++) {
+        if ((i & 0xffff) == 0xffff && PyErr_CheckSignals()) return false;
         PyObject *each = PySequence_GetItem(o, i);
         bool good = each && visit(n, each, depth + 1);
         Py_XDECREF(each);

@@ -18,6 +18,8 @@ def matrix_transpose(x, /):
 
 def _pairs(x1, x2, axes):
     if isinstance(axes, int):
+        if not 0 <= axes <= min(x1.ndim, x2.ndim):
+            raise ValueError(f"tensordot(): axes is {axes}, for tensors of {x1.ndim} and {x2.ndim} dimensions")
         return list(range(x1.ndim - axes, x1.ndim)), list(range(axes))
     return tuple([operator.index(i) % max(x.ndim, 1) for i in side] for x, side in zip((x1, x2), axes))
 

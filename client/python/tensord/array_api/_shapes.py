@@ -24,6 +24,8 @@ def wrap_axis(axis, ndim):
 def broadcast_shapes(*shapes):
     """The shape that all of these broadcast to."""
     n = max((len(s) for s in shapes), default=0)
+    if n > 64:
+        raise ValueError(f"a shape of {n} dimensions; a tensor has at most 8")
     result = []
     for at in range(-n, 0):
         sizes = {s[at] for s in shapes if len(s) >= -at}

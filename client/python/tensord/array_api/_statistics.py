@@ -1,5 +1,7 @@
 """Sums, means and extremes; truth of many elements; sums and products so far."""
 
+import builtins
+
 from tensord import _C
 from tensord._C import ops
 from tensord.array_api import _dtypes
@@ -122,7 +124,7 @@ def diff(x, /, *, axis=-1, n=1, prepend=None, append=None):
     axis = wrap_axis(axis, x.ndim)
     parts = [p for p in (prepend, x, append) if p is not None]
     x = ops.cat(_dtypes.together(*parts), axis) if len(parts) > 1 else x
-    for _ in range(n):
+    for _ in range(builtins.min(n, x.shape[axis])):  # after that many nothing is left to take differences of
         size = x.shape[axis]
         after, before = ops.slice(x, axis, 1, size, 1), ops.slice(x, axis, 0, size - 1 if size else 0, 1)
         x = after != before if x.dtype is _C.bool else after - before

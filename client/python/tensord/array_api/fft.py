@@ -170,19 +170,20 @@ def ihfft(x, /, *, n=None, axis=-1, norm="backward"):
     return ops.conj(rfft(x, n=n, axis=axis, norm=_SWAPPED.get(norm, norm)))
 
 
-def _frequencies(places, n, d, dtype, device):
+def _frequencies(parts, n, d, dtype, device):
     dtype = _C.get_default_dtype() if dtype is None else dtype
-    return (_C.asarray(places, _C.float64, device=device) / (n * d)).to(dtype)
+    places = _C.cat([_C.arange(*part, dtype=_C.float64, device=device) for part in parts])
+    return (places / (n * d)).to(dtype)
 
 
 def fftfreq(n, /, *, d=1.0, dtype=None, device=None):
     """The frequency of each place of fft, for samples d apart."""
-    return _frequencies([*range((n + 1) // 2), *range(-(n // 2), 0)], n, d, dtype, device)
+    return _frequencies([(0, (n + 1) // 2), (-(n // 2), 0)], n, d, dtype, device)
 
 
 def rfftfreq(n, /, *, d=1.0, dtype=None, device=None):
     """The frequency of each place of rfft, for samples d apart."""
-    return _frequencies([*range(n // 2 + 1)], n, d, dtype, device)
+    return _frequencies([(0, n // 2 + 1)], n, d, dtype, device)
 
 
 def _shifted(x, axes, back):

@@ -2,6 +2,8 @@
 
 import math
 
+import operator
+
 import tensord as td
 from tensord import _C
 from tensord._C import ops
@@ -137,7 +139,7 @@ def pixel_shuffle(input, upscale_factor):
 
 
 def layer_norm(input, normalized_shape, weight=None, bias=None, eps=1e-5):
-    shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
+    shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(map(operator.index, normalized_shape))
     if input.shape[input.ndim - len(shape) :] != shape:
         raise _C.ShapeError(f"layer_norm over {shape} of an input of shape {input.shape}: the last dimensions must be these")
     return ops.layer_norm(input, weight, bias, len(shape), eps)[0]

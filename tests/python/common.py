@@ -1,0 +1,52 @@
+"""What several suites need: scripts in processes of their own, a daemon of a test's own, what a daemon holds."""
+import contextlib
+import os
+import random
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+import types
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+DEBUG = os.environ.get("TENSORD_DEBUG_PYTHON") or next((p for p in ("/usr/bin/python3-dbg", "/usr/bin/python3.11-dbg") if os.path.exists(p)), None)
+SANITIZED = "LD_PRELOAD" in os.environ
+SLOW = 6 if SANITIZED else 1  # how much longer waits may take
+
+
+def seed():
+    """A seed for this run, shown when the test fails; TENSORD_SEED gives it again."""
+    given = int(os.environ.get("TENSORD_SEED", 0)) or random.SystemRandom().randrange(1, 10**9)
+    print(f"TENSORD_SEED={given}")
+    return given
+
+
+def script(text, *args, python=sys.executable, timeout=60, flags=("-X", "dev", "-W", "error"), **env):
+    """Run Python in a process of its own; a crash of it prints where."""
+    return subprocess.run([python, *flags, "-c", textwrap.dedent(text), *map(str, args)], capture_output=True, text=True, timeout=timeout * SLOW,
+                          env={**os.environ, "PYTHONFAULTHANDLER": "1", **env})
+
+
+@contextlib.contextmanager
+def daemon(place, *options):
+    """A daemon that is this test's alone: its socket's path, its pid. Fails when the daemon did not end well."""
+    path = os.path.join(place, "s")
+    process = subprocess.Popen([os.environ["TENSORD_DAEMON"], "--socket", path, *options], stderr=subprocess.PIPE, text=True)
+    try:
+        wait_for(lambda: os.path.exists(path) or process.poll() is not None)
+        yield types.SimpleNamespace(path=path, pid=process.pid)
+    finally:
+        alive = process.poll() is None
+        process.send_signal(signal.SIGCONT)
+        process.terminate()
+        told = process.communicate(timeout=60)[1]
+        assert alive and process.returncode == 0, f"the daemon ended with {process.returncode}: {told}"
+
+
+def wait_for(condition, seconds=20):
+    """True as soon as it is true; False when the time is up."""
+    end = time.monotonic() + seconds * SLOW
+    while not (met := condition()) and time.monotonic() < end:
+        time.sleep(0.01)
+    return met
