@@ -5,6 +5,7 @@ promise: however it ends (well, by an error, Ctrl-C, SIGTERM or SIGKILL), every 
 """
 
 import argparse
+import contextlib
 import ctypes
 import glob
 import gzip
@@ -65,20 +66,21 @@ def _mnist(folder):
         pixels += images[16:]
         labels += digits[8:]
         split = split or n
-    return pixels, labels, 28, 255, split
+    return pixels, labels, 28, split
 
 
 def _uci():
     rows = [[int(v) for v in line.split(b",")] for line in _read(os.path.join(HERE, "data/digits.csv.gz")).splitlines()]
     random.Random(1).shuffle(rows)  # the writers come one after another in the file
-    return bytes(v for r in rows for v in r[:64]), bytes(r[64] for r in rows), 8, 16, 1500
+    return bytes(v for r in rows for v in r[:64]), bytes(r[64] for r in rows), 8, 1500
 
 
 def load_digits(mnist=None):
     """Images float32[n, side, side] (mean 0, deviation 1), labels int64[n], how many of them are for training, and the pixels as bytes."""
-    pixels, labels, side, most, split = _mnist(mnist) if mnist else _uci()
-    images = td.tensor(memoryview(pixels)).reshape(-1, side, side).float() / most
-    images = (images - images.mean()) / ((images - images.mean()) ** 2).mean().sqrt()
+    pixels, labels, side, split = _mnist(mnist) if mnist else _uci()
+    images = td.tensor(memoryview(pixels)).reshape(-1, side, side).float()
+    images -= images.mean()
+    images /= images.std()
     return images, td.tensor(memoryview(labels)).long(), split, pixels
 
 
@@ -103,11 +105,18 @@ def picture(pixels, side, rows, texts, gap=None):
 
 
 def pss(pids):
-    """The memory of processes in bytes: what several share is counted once (proportional set size)."""
+    """The memory of processes in bytes: what several share is counted once (proportional set size).
+
+    A daemon lets nobody but root look into it: of it counts what is resident.
+    """
     total = 0
     for pid in pids:
-        with open(f"/proc/{pid}/smaps_rollup") as f:
-            total += 1024 * sum(int(line.split()[1]) for line in f if line.startswith("Pss:"))
+        try:
+            with open(f"/proc/{pid}/smaps_rollup") as f:
+                total += 1024 * sum(int(line.split()[1]) for line in f if line.startswith("Pss:"))
+        except PermissionError:
+            with open(f"/proc/{pid}/statm") as f:
+                total += os.sysconf("SC_PAGESIZE") * int(f.read().split()[1])
     return total
 
 
@@ -148,29 +157,49 @@ class Crew:
     """The processes of a run: started by role, ended together."""
 
     def __init__(self, run):
-        self.run, self.processes = run, {}
+        self.run, self.processes, self.given_socket = run, {}, os.environ.get("TENSORD_SOCKET")
+        self.connect()
+
+    def connect(self):
+        """Find the user's daemon, or start a private one; who is started finds the same."""
+        td.connect()
         os.environ["TENSORD_SOCKET"] = td.connection()["path"]
 
-    def start(self, role, *more):
+    def connect_anew(self):
+        """Begin again in a fresh daemon, when this one is ours. Tensors of before are lost."""
+        self.end()
+        td.disconnect()
+        os.environ.pop("TENSORD_SOCKET")
+        if self.given_socket:
+            os.environ["TENSORD_SOCKET"] = self.given_socket
+        self.connect()
+
+    def start(self, role, *more, given=None):
+        """Start a process; `given`: bytes for its standard input. Returns its pid."""
         # A driver that is interrupted ends the others; a Ctrl-C of the terminal, which all would get, must not.
         signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
         try:
-            p = subprocess.Popen([sys.executable, *sys.argv, "--role", role, "--run", self.run, "--driver", str(os.getpid()), *more])
+            p = subprocess.Popen([sys.executable, *sys.argv, "--role", role, "--run", self.run, "--driver", str(os.getpid()), *more],
+                                 stdin=subprocess.DEVNULL if given is None else subprocess.PIPE)
             self.processes[p.pid] = (role, p)
         finally:
             signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
+        if given is not None:
+            with contextlib.suppress(BrokenPipeError), p.stdin:  # it has died: wait() says so
+                p.stdin.write(given)
         return p.pid
 
-    def wait(self):
-        """The next that ends: (role, pid, status as subprocess gives it). None: all have."""
-        if not self.processes:
-            return None
-        while True:
-            pid, status = os.wait()
+    def wait(self, block=True):
+        """The next that ends: (role, pid, status as subprocess gives it). None: all have, or none has yet."""
+        while self.processes:
+            pid, status = os.waitpid(-1, 0 if block else os.WNOHANG)
             if pid in self.processes:
                 role, p = self.processes.pop(pid)
                 p.returncode = os.waitstatus_to_exitcode(status)
                 return role, pid, p.returncode
+            if not pid:
+                break
+        return None
 
     def end(self):
         for _, p in self.processes.values():
@@ -206,7 +235,6 @@ def main(arguments, driver, roles):
             roles[arguments.role](arguments)
             return 0
         signal.signal(signal.SIGTERM, _terminated)
-        td.ones(1)  # finds the user's daemon, or starts a private one
         crew = Crew(f"{PROGRAM.removesuffix('.py')}-{os.getpid()}")
         try:
             return driver(arguments, crew) or 0
@@ -219,5 +247,6 @@ def main(arguments, driver, roles):
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return 1
     except (Failed, td.Error, OSError) as e:
-        print(f"{name}: {str(e).splitlines()[0]}", file=sys.stderr)
+        where = f" (asked for at {e.where})" if getattr(e, "where", None) and "asked for at" not in str(e) else ""
+        print(f"{name}: {str(e).splitlines()[0]}{where}", file=sys.stderr)
         return 1

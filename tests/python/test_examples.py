@@ -29,13 +29,14 @@ class Run:
                 return found
         raise AssertionError(f"ended without a line like {pattern!r}: {self.process.stderr.read()}")
 
-    def role(self, role):
-        """The process that has a role now."""
+    def kill(self, role, count=1):
+        """Kill processes that have a role now."""
         pid = self.process.pid
-        for child in pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
-            if f"--role\0{role}\0" in pathlib.Path(f"/proc/{child}/cmdline").read_text():
-                return int(child)
-        raise AssertionError(f"no process is {role}")
+        children = pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        those = [int(c) for c in children if f"--role\0{role}\0" in pathlib.Path(f"/proc/{c}/cmdline").read_text()]
+        assert len(those) >= count, f"{len(those)} processes are {role}"
+        for each in those[:count]:
+            os.kill(each, signal.SIGKILL)
 
     def end(self):
         """Its status and words. Its pipes end with the last of its processes; the daemon takes its directory along."""
@@ -63,7 +64,7 @@ def start(tmp_path):
             run.process.communicate()
 
 
-PROGRAMS = {"two_towers.py": ("--steps", "1000000")}
+PROGRAMS = {"two_towers.py": ("--steps", "1000000"), "hogwild.py": ("--epochs", "100000", "--hidden", "64")}
 
 
 @pytest.mark.parametrize("more", [(), ("--kill", "left"), ("--kill", "right")])
@@ -79,16 +80,16 @@ def test_two_towers_are_one_graph(start, more):
 
 
 def test_two_towers_go_on_when_anybody_kills_one(start):
-    run = start("two_towers.py", "--steps", "4000")
-    for tenth in (400, 800):
+    run = start("two_towers.py", "--steps", "2500")
+    for tenth in (250, 500):
         run.line(f"^step +{tenth}/")
-        os.kill(run.role("left"), signal.SIGKILL)
-    run.line("^step 1200/")
-    os.kill(run.role("plotter"), signal.SIGKILL)
+        run.kill("left")
+    run.line("^step  750/")
+    run.kill("plotter")
     status, out, err = run.end()
     assert (status, err) == (0, ""), err
     assert "10 of 10 weights and 10 of 10 gradients" in out and "nobody waits for it" in out
-    assert sum(int(n) for n in re.findall(r"^left .*of (\d+) steps", out, re.M)) == 4000
+    assert sum(int(n) for n in re.findall(r"^left .*of (\d+) steps", out, re.M)) == 2500
 
 
 def test_two_towers_compare_bits(monkeypatch):
@@ -113,13 +114,60 @@ def test_it_ends_whole(start, program, number, status, words):
     assert ended == status and words in err and len(err.strip().splitlines()) == bool(words), err
 
 
-@pytest.mark.parametrize("role", ["trainer"])
-def test_without_its_trainer_it_ends(start, role):
+def test_without_its_trainer_it_ends(start):
     run = start("two_towers.py", "--steps", "1000000")
     run.line("loss")
-    os.kill(run.role(role), signal.SIGKILL)
+    run.kill("trainer")
     status, _, err = run.end()
-    assert status == 1 and re.fullmatch(rf"two_towers.py: {role} \(process \d+\) was ended by signal 9; the others were ended too\n", err), err
+    assert status == 1 and re.fullmatch(r"two_towers.py: trainer \(process \d+\) was ended by signal 9; the others were ended too\n", err), err
+
+
+def workers(out):
+    """What the table says of each: steps, samples, what happened."""
+    rows = re.findall(r"^(\d) +\d+ +(\d+) +(\d+) +\S+  (.*)", out, re.M)
+    return {int(n): (int(steps), int(samples), end) for n, steps, samples, end in rows}
+
+
+def test_hogwild(start):
+    status, out, err = start("hogwild.py", "--epochs", "5", "--hidden", "256", "--lr", "0.002").end()
+    assert (status, err) == (0, ""), err
+    assert float(re.search(r"^accuracy (\d\.\d+)", out, re.M)[1]) > 0.85
+    rows = workers(out)
+    lost = int(re.search(r"(\d+) of 150 batches died", out)[1])
+    assert len(rows) == 4 and lost <= 1 and sum(steps for steps, _, _ in rows.values()) == 150 - lost + 8
+    assert rows[3][2] == "killed (SIGKILL) at batch 75" and all(rows[k][2] == "worked to the end" and rows[k][0] > 2 for k in (1, 2, 4))
+    assert re.search(r"daemon: a producer .* died: .*; of its [1-9]\d* tensors, .* in [1-9]\d* segments, nothing is left", out), out
+    left = re.search(r"left in the daemon by the workers: (.*)", out)[1]
+    assert re.findall(r"-?\d+", left) == ["0"] * 6, left
+
+
+def test_hogwild_has_one_model_in_memory(start):
+    status, out, err = start("hogwild.py", "--epochs", "1", "--batch", "300", "--kill", "0").end()
+    assert (status, err) == (0, ""), err
+    one, each = ([float(n) for n in re.search(rf"^{what} +(\d+\.\d) MB +(\d+\.\d) MB$", out, re.M).groups()]
+                 for what in ("one model for all", "a model for each"))
+    model = float(re.search(r"with Adam's state (\d+\.\d) MB", out)[1])
+    assert model > 50 and abs(each[0] - one[0] - 3 * model) < 1 and each[1] - one[1] > 2 * model, out
+
+
+def test_hogwild_goes_on_when_anybody_kills_workers(start):
+    run = start("hogwild.py", "--epochs", "60", "--hidden", "64", "--kill", "0")
+    run.line("^epoch  5/60")
+    run.kill("worker")
+    run.line("^epoch 10/60")
+    run.kill("worker")
+    status, out, err = run.end()
+    assert (status, err) == (0, ""), err
+    assert sorted(end for _, _, end in workers(out).values()) == ["killed (SIGKILL) by somebody"] * 2 + ["worked to the end"] * 2
+    assert float(re.search(r"^accuracy (\d\.\d+)", out, re.M)[1]) > 0.85
+
+
+def test_hogwild_without_workers_ends(start):
+    run = start("hogwild.py", "--epochs", "100000", "--hidden", "64", "--workers", "2", "--kill", "0")
+    run.line("^epoch")
+    run.kill("worker", 2)
+    status, _, err = run.end()
+    assert status == 1 and "no worker is left" in err and len(err.splitlines()) == 1, err
 
 
 @pytest.mark.parametrize("program", PROGRAMS)

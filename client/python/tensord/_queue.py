@@ -160,7 +160,7 @@ class Queue:
                 return self._role(_CONSUMER).get(None if until is None else max(0.0, until - time.monotonic()))[:2]
             except _C.ConnectionLost as e:
                 _C.status()  # raises it again when it is the daemon that died, not a producer
-                self.on_death(str(e))
+                self.on_death(str(e).removeprefix(f"{e.op}(): "))
 
     def put_nowait(self, item):
         self.put(item, block=False)
