@@ -27,15 +27,16 @@ static bool executable(const char *path)
     return access(path, X_OK) == 0;
 }
 
-/* Beside this library (or the program it was linked into): ../bin of an installation, or the build tree. */
+/* Beside this library (or the program it was linked into): bin of a Python package, ../bin of an installation, or the
+ * build tree. */
 static bool beside_library(char *out, size_t size)
 {
-    static const char *const places[] = {"../bin/tensord",
+    static const char *const places[] = {"bin/tensord",
+                                         "../bin/tensord",
                                          "../../bin/tensord",
                                          "../daemon/server/tensord",
                                          "../../daemon/server/tensord",
-                                         "../../../daemon/server/tensord",
-                                         "bin/tensord"};
+                                         "../../../daemon/server/tensord"};
     Dl_info info;
     char path[4096];
     if (!dladdr((void *)(uintptr_t)&td_launch, &info) || !info.dli_fname || !realpath(info.dli_fname, path))

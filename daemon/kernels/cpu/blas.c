@@ -36,9 +36,11 @@ void td_cpu_blas_init(void)
 #endif
 }
 
-static bool open_library(library *lib, const char *name, const char *fallback)
+/* What lies beside the program comes first: a wheel brings its own. */
+static bool open_library(library *lib, const char *carried, const char *name, const char *fallback)
 {
-    lib->handle = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+    lib->handle = dlopen(carried, RTLD_NOW | RTLD_LOCAL);
+    if (!lib->handle) lib->handle = dlopen(name, RTLD_NOW | RTLD_LOCAL);
     if (!lib->handle) lib->handle = dlopen(fallback, RTLD_NOW | RTLD_LOCAL);
     if (!lib->handle) snprintf(lib->problem, sizeof lib->problem, "cannot load %s: %s", name, dlerror());
     return lib->handle != NULL;
@@ -53,7 +55,7 @@ static void *find(library *lib, const char *name)
 
 static void load_blas(void)
 {
-    if (!open_library(&openblas, "libopenblas.so.0", "libopenblas.so")) return;
+    if (!open_library(&openblas, "$ORIGIN/carried-openblas.so", "libopenblas.so.0", "libopenblas.so")) return;
 #define F(name)                                                                                                        \
     if (!(*(void **)&blas_api.name = find(&openblas, #name))) return;
     TD_BLAS_FUNCTIONS(F)
@@ -65,7 +67,8 @@ static void load_blas(void)
 static void load_dnnl(void)
 {
     /* The C API differs between major versions: only the one of the header will do. */
-    if (!open_library(&onednn, "libdnnl.so." TEXT(DNNL_VERSION_MAJOR), "libdnnl.so." TEXT(DNNL_VERSION_MAJOR))) return;
+    const char *name = "libdnnl.so." TEXT(DNNL_VERSION_MAJOR);
+    if (!open_library(&onednn, "$ORIGIN/carried-onednn.so", name, name)) return;
 #define F(name)                                                                                                        \
     if (!(*(void **)&dnnl_api.name = find(&onednn, #name))) return;
     TD_DNNL_FUNCTIONS(F)

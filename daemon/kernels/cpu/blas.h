@@ -2,7 +2,10 @@
  *
  * Both are opened with dlopen, for two reasons: OpenBLAS chooses its kernels in a constructor, so its environment has
  * to be set before it is loaded; and the two together are tens of megabytes that a daemon which only shares tensors
- * never needs. Once loaded, the tables of functions are constant. */
+ * never needs. Once loaded, the tables of functions are constant.
+ *
+ * A wheel carries them: beside its daemon lie modules (carried.c) that are linked to them, and these are opened first.
+ */
 #ifndef TENSORD_KERNELS_CPU_BLAS_H
 #define TENSORD_KERNELS_CPU_BLAS_H
 
@@ -55,6 +58,9 @@ void td_cpu_blas_init(void);
 void td_cpu_blas_thread_init(void);
 /* "OpenBLAS 0.3.21 SkylakeX | oneDNN 2.6.3"; says "not loaded" for what was not needed yet. Never loads. */
 const char *td_cpu_blas_describe(void);
+
+/* All that a carried module has of its own; the library's functions are found through the module's handle. */
+void (*td_cpu_carried(void))(void);
 
 /* The functions, loaded at the first call; NULL with a message when the library cannot be had (the first failure is
  * remembered). Safe from any thread. */
