@@ -139,14 +139,6 @@ static int make_outs(issue *u)
     return TD_OK;
 }
 
-static bool writes_something(const issue *u)
-{
-    if (u->flags & TD_RF_OUT) return true;
-    for (int i = 0; i < u->op->nparams; i++)
-        if (u->op->params[i].flags & TD_PF_MUTATED) return true;
-    return false;
-}
-
 /* The record of a call that agrees with its memo and has no numbers: what td_words_op would write. */
 static int write_again(const issue *u, uint32_t site)
 {
@@ -189,7 +181,7 @@ static int record(issue *u)
         else td_array_announce(u->out[k]);
     }
     if (rc) return rc;
-    if (writes_something(u)) c->writes++;
+    if (u->flags & TD_RF_OUT || u->op->mutates) c->writes++;
     rc = td_recorded(c); /* fails when the connection is gone: then the caller gets nothing */
     for (int k = 0; rc && made && k < u->nout; k++) td_array_free(u->out[k]);
     return rc;

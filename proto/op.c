@@ -7,11 +7,6 @@
 #include <assert.h>
 #include <stdio.h>
 
-const td_op *td_op_by_id(unsigned id)
-{
-    return id < td_op_count && td_ops[id].name ? &td_ops[id] : NULL;
-}
-
 const td_op *td_op_by_name(const char *name)
 {
     unsigned lo = 0, hi = td_ops_named;
@@ -23,13 +18,6 @@ const td_op *td_op_by_name(const char *name)
         else lo = mid + 1;
     }
     return NULL;
-}
-
-int td_op_param_of(const td_op *op, int nin, int i)
-{
-    if (op->list_param < 0 || i < op->list_param) return i;
-    int length = nin - (op->nparams - 1);
-    return i < op->list_param + length ? op->list_param : i - length + 1;
 }
 
 static const char *plural(int n)

@@ -118,6 +118,7 @@ typedef struct td_op {
     const td_saves *saves; /* one for each param, or NULL when nothing has a gradient */
     const char *example;   /* of the docs */
     uint8_t promote;       /* td_promote_kind */
+    bool mutates;          /* some input is written (TD_PF_MUTATED) */
 } td_op;
 
 /* All ops, indexed by id; rows of unused ids have name NULL. `td_op_count` is one more than the largest id. */
@@ -127,7 +128,10 @@ extern const unsigned td_op_count;
 extern const uint64_t td_ops_hash;
 
 /* NULL when unknown. */
-const td_op *td_op_by_id(unsigned id);
+static inline const td_op *td_op_by_id(unsigned id)
+{
+    return id < td_op_count && td_ops[id].name ? &td_ops[id] : NULL;
+}
 const td_op *td_op_by_name(const char *name);
 
 /* Check counts, kinds and dtypes of the operands and attributes against the signature, then infer. The one door to
@@ -139,6 +143,11 @@ int td_op_infer(td_infer *f, td_error *e);
 int td_op_check_count(const td_op *op, int nin, td_error *e);
 
 /* Parameter that flattened input `i` of `nin` belongs to. */
-int td_op_param_of(const td_op *op, int nin, int i);
+static inline int td_op_param_of(const td_op *op, int nin, int i)
+{
+    if (op->list_param < 0 || i < op->list_param) return i;
+    int length = nin - (op->nparams - 1);
+    return i < op->list_param + length ? op->list_param : i - length + 1;
+}
 
 #endif

@@ -70,9 +70,8 @@ static int check_written(td_record *r, td_grad_mode mode, td_error *e)
                            "arguments requires grad. Write into a detach()ed tensor, or leave out= away");
         err = td_check_write(c->out[o], mode, needs, e);
     }
-    for (int i = 0; i < c->nin && !err; i++)
-        if ((c->op->params[param_of(r, i)].flags & TD_PF_MUTATED) && td_call_writes_input(c, i))
-            err = td_check_write(c->in[i].tensor, mode, false, e);
+    for (int i = 0; c->op->mutates && i < c->nin && !err; i++)
+        if (td_call_writes_input(c, i)) err = td_check_write(c->in[i].tensor, mode, false, e);
     return err;
 }
 
@@ -107,7 +106,7 @@ static int begin(td_record *r, td_grad_mode mode, td_error *e)
     r->writes = (c->flags & TD_CF_OUT) && c->nout;
     int err = 0;
     if (mode == TD_GRAD_ON && !(c->op->flags & TD_OF_NONDIFF)) err = find_wants(r, e);
-    if (!err && (r->writes || c->op->nparams)) err = check_written(r, mode, e);
+    if (!err && (r->writes || c->op->mutates)) err = check_written(r, mode, e);
     if (err || !r->nwants) return err;
     r->formula = td_formula_of(c->op);
     r->masks = wanted_masks(r);
@@ -224,9 +223,7 @@ enum { EDGE_COST = 4 }; /* at most: a leaf's node, or that of a view and what it
 
 static bool moves(const td_call *c, bool writes)
 {
-    bool any = writes || c->op->flags & TD_OF_RANDOM;
-    for (int p = 0; p < c->op->nparams && !any; p++) any = c->op->params[p].flags & TD_PF_MUTATED;
-    return any;
+    return writes || c->op->flags & TD_OF_RANDOM || c->op->mutates;
 }
 
 /* At most, in objects: the node, what it saves, the nodes that it is the first to need. */
@@ -313,7 +310,7 @@ static void done(td_record *r)
 {
     td_node_unref(r->node);
     td_tensor_unref(r->kept);
-    free(r->many);
+    if (r->many) free(r->many);
 }
 
 static void issue(td_call *c, td_tensor **out, int *nout)

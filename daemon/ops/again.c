@@ -29,7 +29,7 @@ struct td_again {
     td_replan_fn replan;
     td_chunk_fn chunk;
     int64_t chunks;
-    size_t scratch_bytes, state_bytes;
+    size_t scratch_bytes;
     double cost_ns;
     uint8_t nphases;
     _Alignas(16) unsigned char state[STATE];
@@ -111,11 +111,9 @@ bool td_again_fits(const td_again *m, const td_call *c)
 
 static bool worth_keeping(const td_call *c)
 {
-    bool good = !c->op->outs[0].list && c->attrs.count <= ATTRS && c->attrs.nints <= INTS;
-    for (int i = 0; i < c->nin; i++) {
-        good = good && !(c->op->params[td_op_param_of(c->op, c->nin, i)].flags & TD_PF_MUTATED);
+    bool good = !c->op->mutates && !c->op->outs[0].list && c->attrs.count <= ATTRS && c->attrs.nints <= INTS;
+    for (int i = 0; i < c->nin; i++)
         good = good && (c->in[i].kind != TD_IN_TENSOR || c->in[i].tensor->desc.ndim <= DIMS);
-    }
     return good;
 }
 
@@ -139,8 +137,7 @@ static void keep_plan(td_again *m, const td_kcall *k)
     m->chunks = k->phase[0].chunks;
     m->scratch_bytes = k->scratch_bytes;
     m->cost_ns = k->cost_ns;
-    m->state_bytes = k->state_bytes;
-    memcpy(m->state, k->state, k->state_bytes);
+    memcpy(m->state, k->state, STATE);
 }
 
 void td_again_keep(td_again *m, const td_prep *p)
@@ -173,7 +170,7 @@ static int plan(const td_again *m, td_call *c, td_error *e)
     k->phase[0].chunks = m->chunks;
     k->scratch_bytes = m->scratch_bytes;
     k->cost_ns = m->cost_ns;
-    memcpy(k->state, m->state, m->state_bytes);
+    memcpy(k->state, m->state, STATE); /* a size that is known: moves in a row, no call */
     m->replan(k);
     return 0;
 }

@@ -105,7 +105,7 @@ void td_call_free(td_call *c)
     if (!c) return;
     if (c->flags & TD_CF_HELD) release_held(c);
     td_tensor_unref(c->cast);
-    free(c->copy);
+    if (c->copy) free(c->copy);
     td_cause_unref(c->cause);
     drop_room(c);
     give(c);

@@ -66,10 +66,9 @@ static int check_one(const td_call *c, int i, td_error *e)
 int td_prep_check_written(td_prep *p, td_error *e)
 {
     const td_call *c = p->c;
-    int written = 0, err = 0;
-    for (int k = 0; k < c->op->nparams; k++) written |= c->op->params[k].flags & TD_PF_MUTATED;
-    p->writes = written;
-    for (int i = 0; written && i < c->nin && !err; i++)
+    int err = 0;
+    p->writes = c->op->mutates;
+    for (int i = 0; p->writes && i < c->nin && !err; i++)
         if (td_call_writes_input(c, i)) err = check_one(c, i, e);
     return err;
 }

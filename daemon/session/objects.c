@@ -17,22 +17,9 @@ static uint32_t highest(const td_objects *o)
     return h > TD_MAX_ID ? TD_MAX_ID : (uint32_t)h;
 }
 
-static td_object *slot(const td_objects *o, uint32_t id)
-{
-    uint32_t p = id / TD_PAGE_OBJECTS;
-    if (p >= o->npages || !o->pages[p]) return NULL;
-    return &o->pages[p]->at[id % TD_PAGE_OBJECTS];
-}
-
-td_object *td_objects_find(td_objects *o, uint32_t id)
-{
-    td_object *x = slot(o, id);
-    return x && (x->tensor || x->cause) ? x : NULL;
-}
-
 int td_objects_check_free(const td_objects *o, uint32_t id, td_error *e)
 {
-    const td_object *x = slot(o, id);
+    const td_object *x = td_objects_slot(o, id);
     if (x && (x->tensor || x->cause)) return td_fail(e, TD_E_EXISTS, "id %u is in use; release it first", id);
     if (id > highest(o))
         return td_fail(e, TD_E_QUOTA,

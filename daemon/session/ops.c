@@ -87,7 +87,7 @@ static int take_inputs(td_session *s, const td_record *r, td_call *c, uint32_t *
         } else {
             td_tensor *t = td_session_tensor(s, r->in[i], cause, e);
             if (!t) return e->code;
-            bool written = c->op->params[td_op_param_of(c->op, r->nin, (int)i)].flags & TD_PF_MUTATED;
+            bool written = c->op->mutates && c->op->params[td_op_param_of(c->op, r->nin, (int)i)].flags & TD_PF_MUTATED;
             int rc = written ? td_session_check_write(s, t->storage, e) : td_session_check_lease(s, t->storage, e);
             if (rc) return rc;
             c->in[i] = td_in(t);

@@ -136,7 +136,16 @@ struct td_session {
 };
 
 /* objects.c */
-td_object *td_objects_find(td_objects *o, uint32_t id); /* NULL when free */
+static inline td_object *td_objects_slot(const td_objects *o, uint32_t id) /* NULL: there is no page */
+{
+    uint32_t p = id / TD_PAGE_OBJECTS;
+    return p < o->npages && o->pages[p] ? &o->pages[p]->at[id % TD_PAGE_OBJECTS] : NULL;
+}
+static inline td_object *td_objects_find(const td_objects *o, uint32_t id) /* NULL when free */
+{
+    td_object *x = td_objects_slot(o, id);
+    return x && (x->tensor || x->cause) ? x : NULL;
+}
 int td_objects_check_free(const td_objects *o, uint32_t id, td_error *e);
 /* Bind a free id (TD_E_EXISTS when it is not: one record may name an output twice); takes over the references. */
 int td_objects_bind(td_objects *o, uint32_t id, td_tensor *t, td_cause *c, td_error *e);

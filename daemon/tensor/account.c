@@ -16,22 +16,14 @@ td_account *td_account_new(td_account *parent)
     return a;
 }
 
-td_account *td_account_ref(td_account *a)
+void td_account_end(td_account *a)
 {
-    a->refs++;
-    return a;
-}
-
-void td_account_unref(td_account *a)
-{
-    while (a && --a->refs == 0) {
-        td_account *parent = a->parent;
-        assert(!a->bytes && !a->objects);
-        free(a);
-        td_live_now.accounts--;
-        td_live_now.bytes -= sizeof *a;
-        a = parent;
-    }
+    td_account *parent = a->parent;
+    assert(!a->bytes && !a->objects);
+    free(a);
+    td_live_now.accounts--;
+    td_live_now.bytes -= sizeof *a;
+    td_account_unref(parent);
 }
 
 static int refuse(const td_account *a, bool of_bytes, uint64_t wanted, td_error *e)
@@ -50,43 +42,17 @@ static int refuse(const td_account *a, bool of_bytes, uint64_t wanted, td_error 
                    (unsigned long long)a->objects, (unsigned long long)a->limit_objects, (unsigned long long)wanted);
 }
 
-static bool over(uint64_t limit, uint64_t has, uint64_t more)
+int td_account_refuse(const td_account *a, uint64_t bytes, uint64_t objects, td_error *e)
 {
-    return limit && more && (has > limit || more > limit - has);
-}
-
-int td_account_charge(td_account *a, uint64_t bytes, uint64_t objects, td_error *e)
-{
-    for (const td_account *p = a; p; p = p->parent) {
-        if (over(p->limit_bytes, p->bytes, bytes)) return refuse(p, true, bytes, e);
-        if (over(p->limit_objects, p->objects, objects)) return refuse(p, false, objects, e);
-    }
-    td_account_add(a, bytes, objects);
-    return 0;
-}
-
-void td_account_add(td_account *a, uint64_t bytes, uint64_t objects)
-{
-    for (; a; a = a->parent) {
-        a->bytes += bytes;
-        a->objects += objects;
-    }
+    bool of_bytes = td_account_over(a->limit_bytes, a->bytes, bytes);
+    return refuse(a, of_bytes, of_bytes ? bytes : objects, e);
 }
 
 int td_account_room(const td_account *a, uint64_t objects, td_error *e)
 {
     for (const td_account *p = a; p; p = p->parent)
-        if (over(p->limit_objects, p->objects, objects)) return refuse(p, false, objects, e);
+        if (td_account_over(p->limit_objects, p->objects, objects)) return refuse(p, false, objects, e);
     return 0;
-}
-
-void td_account_discharge(td_account *a, uint64_t bytes, uint64_t objects)
-{
-    for (; a; a = a->parent) {
-        assert(a->bytes >= bytes && a->objects >= objects);
-        a->bytes -= bytes;
-        a->objects -= objects;
-    }
 }
 
 int td_account_import(td_account *a, td_error *e)

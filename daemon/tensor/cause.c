@@ -21,12 +21,6 @@ td_cause *td_cause_new(const td_error *e)
     return c;
 }
 
-td_cause *td_cause_ref(td_cause *c)
-{
-    c->refs++;
-    return c;
-}
-
 int td_cause_charge(td_cause *c, td_account *account, td_error *e)
 {
     int err = c->account ? 0 : td_account_charge(account, 0, 1, e);
@@ -34,9 +28,8 @@ int td_cause_charge(td_cause *c, td_account *account, td_error *e)
     return err;
 }
 
-void td_cause_unref(td_cause *c)
+void td_cause_end(td_cause *c)
 {
-    if (!c || --c->refs) return;
     td_account_discharge(c->account, 0, 1);
     td_account_unref(c->account);
     free(c);

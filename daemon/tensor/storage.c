@@ -81,12 +81,6 @@ void td_storage_shrink(td_storage *s, uint64_t nbytes)
     s->nbytes = nbytes;
 }
 
-td_storage *td_storage_ref(td_storage *s)
-{
-    s->refs++;
-    return s;
-}
-
 void td_storage_unref(td_storage *s)
 {
     if (!s || --s->refs) return;

@@ -87,12 +87,6 @@ int td_tensor_detach_version(td_tensor *t, td_error *e)
     return 0;
 }
 
-td_tensor *td_tensor_ref(td_tensor *t)
-{
-    t->refs++;
-    return t;
-}
-
 td_tensor *td_tensor_hold(td_tensor *t)
 {
     t->held++;
@@ -157,8 +151,7 @@ static void end(td_dead *d)
     td_live_now.bytes -= sizeof *t;
 }
 
-void td_tensor_unref(td_tensor *t)
+void td_tensor_end(td_tensor *t)
 {
-    if (!t || --t->refs) return;
     td_die(dead_of(t), end);
 }

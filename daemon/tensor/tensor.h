@@ -8,6 +8,7 @@
 
 #include "proto/desc.h"
 #include "shm/heap.h"
+#include <assert.h>
 
 /* Who pays. Bytes and objects are charged before they are given; a parent (the uid) is charged too. */
 typedef struct td_account {
@@ -23,13 +24,47 @@ typedef struct td_account {
 } td_account;
 
 td_account *td_account_new(td_account *parent);
-td_account *td_account_ref(td_account *a);
-void td_account_unref(td_account *a);
-/* TD_E_QUOTA names the account, what it holds and its limit. */
-int td_account_charge(td_account *a, uint64_t bytes, uint64_t objects, td_error *e);
-void td_account_discharge(td_account *a, uint64_t bytes, uint64_t objects);
+static inline td_account *td_account_ref(td_account *a)
+{
+    a->refs++;
+    return a;
+}
+void td_account_end(td_account *a); /* the last reference has gone */
+static inline void td_account_unref(td_account *a)
+{
+    if (a && --a->refs == 0) td_account_end(a);
+}
 /* Charge what cannot be refused any more, even beyond the limits: what is asked for next is refused then. */
-void td_account_add(td_account *a, uint64_t bytes, uint64_t objects);
+static inline void td_account_add(td_account *a, uint64_t bytes, uint64_t objects)
+{
+    for (; a; a = a->parent) {
+        a->bytes += bytes;
+        a->objects += objects;
+    }
+}
+static inline void td_account_discharge(td_account *a, uint64_t bytes, uint64_t objects)
+{
+    for (; a; a = a->parent) {
+        assert(a->bytes >= bytes && a->objects >= objects);
+        a->bytes -= bytes;
+        a->objects -= objects;
+    }
+}
+static inline bool td_account_over(uint64_t limit, uint64_t has, uint64_t more)
+{
+    return more && limit && (has > limit || more > limit - has);
+}
+/* Fails: names the account that has no room for it, what that holds and its limit. */
+int td_account_refuse(const td_account *a, uint64_t bytes, uint64_t objects, td_error *e);
+/* TD_E_QUOTA when some account of the chain has no room. */
+static inline int td_account_charge(td_account *a, uint64_t bytes, uint64_t objects, td_error *e)
+{
+    for (const td_account *p = a; p; p = p->parent)
+        if (td_account_over(p->limit_bytes, p->bytes, bytes) || td_account_over(p->limit_objects, p->objects, objects))
+            return td_account_refuse(p, bytes, objects, e);
+    td_account_add(a, bytes, objects);
+    return 0;
+}
 /* One mapped descriptor more, one less. */
 int td_account_import(td_account *a, td_error *e);
 void td_account_unimport(td_account *a);
@@ -43,10 +78,18 @@ typedef struct td_cause {
     td_error error;
 } td_cause;
 td_cause *td_cause_new(const td_error *e);
-td_cause *td_cause_ref(td_cause *c);
+static inline td_cause *td_cause_ref(td_cause *c)
+{
+    c->refs++;
+    return c;
+}
 /* Whose failure it was pays for its place, until it is forgotten. */
 int td_cause_charge(td_cause *c, td_account *account, td_error *e);
-void td_cause_unref(td_cause *c);
+void td_cause_end(td_cause *c); /* the last reference has gone */
+static inline void td_cause_unref(td_cause *c)
+{
+    if (c && --c->refs == 0) td_cause_end(c);
+}
 
 /* The version counter of a storage's view family (A2, A3), and who moved it last. */
 typedef struct td_version {
@@ -58,11 +101,11 @@ typedef struct td_version {
     uint32_t refs;
 } td_version;
 
-enum {                    /* td_storage.flags */
-       TD_SF_SERVICE = 1, /* in a service segment: only the daemon writes */
-       TD_SF_RACY = 2,    /* declared: versions are not enforced across sessions (Hogwild) */
-       TD_SF_LEASED = 4,  /* a write lease is open */
-       TD_SF_MAPPED = 8,  /* some client was told its address */
+enum {                      /* td_storage.flags */
+       TD_SF_SERVICE = 1,   /* in a service segment: only the daemon writes */
+       TD_SF_RACY = 2,      /* declared: versions are not enforced across sessions (Hogwild) */
+       TD_SF_LEASED = 4,    /* a write lease is open */
+       TD_SF_MAPPED = 8,    /* some client was told its address */
        TD_SF_READONLY = 16, /* mapped for reading only: no op may write to it */
        TD_SF_IMPORTED = 32, /* a client's own memory; holds descriptors, which its account counts */
        TD_SF_LENT = 64      /* its session lets whoever has the tensor map it writable */
@@ -126,7 +169,11 @@ int td_storage_new(td_storage **out, const td_place *where, uint64_t nbytes, uin
 int td_storage_adopt(td_storage **out, const td_place *where, td_extent *extent, uint64_t nbytes, td_error *e);
 /* Keep the first `nbytes` only (a result that turned out smaller than it might have). No tensor may reach further. */
 void td_storage_shrink(td_storage *s, uint64_t nbytes);
-td_storage *td_storage_ref(td_storage *s);
+static inline td_storage *td_storage_ref(td_storage *s)
+{
+    s->refs++;
+    return s;
+}
 void td_storage_unref(td_storage *s);
 /* Mark the contents as lost (keeps the first cause); clear when it is overwritten as a whole. */
 void td_storage_poison(td_storage *s, td_cause *c);
@@ -138,17 +185,26 @@ int td_tensor_new(td_tensor **out, td_storage *s, const td_desc *desc, td_accoun
 int td_tensor_view(td_tensor **out, td_tensor *of, const td_desc *desc, td_account *account, td_error *e);
 /* The same bytes with a version counter of its own (`.data`). */
 int td_tensor_detach_version(td_tensor *t, td_error *e);
-td_tensor *td_tensor_ref(td_tensor *t);
+static inline td_tensor *td_tensor_ref(td_tensor *t)
+{
+    t->refs++;
+    return t;
+}
 /* A reference by which somebody outside can name it: an id, a name, an item of a queue. What only such a one could ask
  * for is let go of with the last of them; so values that lead to each other in a circle end when no one can name them.
  */
 td_tensor *td_tensor_hold(td_tensor *t);
 void td_tensor_unhold(td_tensor *t);
+void td_tensor_end(td_tensor *t); /* the last reference has gone */
 /* Iterative: dropping a chain of a million never recurses. NULL is fine. */
-void td_tensor_unref(td_tensor *t);
+static inline void td_tensor_unref(td_tensor *t)
+{
+    if (t && --t->refs == 0) td_tensor_end(t);
+}
 
-/* The dead: objects whose last reference is gone and that were not ended yet. One list for this room and those above, whose
- * objects hold tensors, and are held by them: what dies while another is ended only joins the list, so the stack stays flat. */
+/* The dead: objects whose last reference is gone and that were not ended yet. One list for this room and those above,
+ * whose objects hold tensors, and are held by them: what dies while another is ended only joins the list, so the stack
+ * stays flat. */
 typedef struct td_dead {
     struct td_dead *next;
     void (*end)(struct td_dead *);

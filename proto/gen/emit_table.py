@@ -89,7 +89,7 @@ def row(op, names):
         .infer = td_infer_{op.infer},
         .saves = {names[3]},
         .example = {example},
-        .promote = TD_PROMOTE_{op.promote.upper()},
+        .promote = TD_PROMOTE_{op.promote.upper()}, .mutates = {boolean(any(p.mutated for p in op.params))},
     }},
 """
 

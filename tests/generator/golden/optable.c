@@ -59,7 +59,7 @@ const td_op td_ops[] = {
         .infer = td_infer_index,
         .saves = NULL,
         .example = NULL,
-        .promote = TD_PROMOTE_SAME,
+        .promote = TD_PROMOTE_SAME, .mutates = false,
     },
     [3] = {
         .id = 3,
@@ -74,7 +74,7 @@ const td_op td_ops[] = {
         .infer = td_infer_pointwise,
         .saves = NULL,
         .example = NULL,
-        .promote = TD_PROMOTE_FLOAT,
+        .promote = TD_PROMOTE_FLOAT, .mutates = false,
     },
     [7] = {
         .id = 7,
@@ -89,7 +89,7 @@ const td_op td_ops[] = {
         .infer = td_infer_step,
         .saves = NULL,
         .example = NULL,
-        .promote = TD_PROMOTE_SAME,
+        .promote = TD_PROMOTE_SAME, .mutates = true,
     },
     [8] = {
         .id = 8,
@@ -104,7 +104,7 @@ const td_op td_ops[] = {
         .infer = td_infer_unbind,
         .saves = NULL,
         .example = "cut([[1, 2], [3, 4]]) == [[1, 2], [3, 4]]",
-        .promote = TD_PROMOTE_SAME,
+        .promote = TD_PROMOTE_SAME, .mutates = false,
     },
 };
 const unsigned td_op_count = 9;
