@@ -9,6 +9,9 @@ TD_API int td_publish(td_array *a, const char *name, unsigned flags)
 {
     if (!a) return td_raise_null("publish", "the array");
     if (!name || !name[0]) return td_raise(TD_E_INVALID, "publish", "the name is empty");
+    if ((flags & TD_LENT) && flags != TD_LENT)
+        return td_raise(TD_E_INVALID, "publish",
+                        "TD_LENT is the tensor itself under a name of its own: no copy, no replacing");
     int rc = td_enter(a->client, "publish");
     if (rc) return rc;
     Td__Wire__Publish p = TD__WIRE__PUBLISH__INIT;
@@ -16,6 +19,8 @@ TD_API int td_publish(td_array *a, const char *name, unsigned flags)
     p.id = a->id;
     p.replace = flags & TD_REPLACE;
     p.copy = flags & TD_COPY;
+    p.lend = flags & TD_LENT;
+    if (p.lend) p.lasts_ms = 1000;
     Td__Wire__Call call = TD__WIRE__CALL__INIT;
     call.publish = &p;
     td_wait w = {0};

@@ -15,7 +15,8 @@ static const char usage[] =
     "  names             published tensors\n"
     "  queues            queues, with who waits\n"
     "  segments          pieces of shared memory\n"
-    "  top               status and sessions, again and again (--interval SECONDS, --count N)\n"
+    "  loaders           data loaders and their workers: where the time goes\n"
+    "  top               status, loaders and sessions, again and again (--interval SECONDS, --count N)\n"
     "  ops [NAME]        the op table; or one op: its signature, dtypes, gradients, an example\n"
     "  doctor            what this machine grants, and what to change\n"
     "  bench             round trip, pipelined ops, hand-off of memory\n"
@@ -56,6 +57,7 @@ static int run(const ctl_options *o, const char *command, const char *argument)
     for (size_t i = 0; i < sizeof tables / sizeof tables[0]; i++)
         if (strcmp(command, tables[i]) == 0) return ctl_table(o, command);
     if (strcmp(command, "ops") == 0) return ctl_ops(o, argument);
+    if (strcmp(command, "loaders") == 0) return ctl_loaders_command(o);
     if (strcmp(command, "top") == 0) return ctl_top(o);
     if (strcmp(command, "doctor") == 0) return ctl_doctor(o);
     if (strcmp(command, "bench") == 0) return ctl_bench(o);
@@ -72,7 +74,7 @@ int main(int argc, char **argv)
                                             {"help", no_argument, NULL, 'h'},
                                             {"version", no_argument, NULL, 'V'},
                                             {0}};
-    ctl_options o = {.interval = 1};
+    ctl_options o = {.interval = 1, .count = -1};
     for (int c; (c = getopt_long(argc, argv, "s:ji:n:hV", options, NULL)) != -1;) {
         switch (c) {
         case 's': o.socket = optarg; break;

@@ -8,11 +8,12 @@ typedef struct ctl_options {
     const char *socket; /* NULL: the user's daemon */
     bool json;
     double interval; /* top */
-    int count;       /* top: 0 for ever */
+    int count;       /* top: 0 for ever; < 0 not said */
 } ctl_options;
 
 int ctl_table(const ctl_options *o, const char *what);
 int ctl_ops(const ctl_options *o, const char *name);
+int ctl_loaders_command(const ctl_options *o);
 int ctl_top(const ctl_options *o);
 int ctl_doctor(const ctl_options *o);
 int ctl_bench(const ctl_options *o);
@@ -21,6 +22,13 @@ int ctl_bench(const ctl_options *o);
 td_client *ctl_connect(const ctl_options *o);
 /* This thread's error on stderr; returns 1. */
 int ctl_fail(const char *what);
+
+/* ---- loaders.c ---- */
+typedef struct ctl_loaders ctl_loaders; /* remembers the last look */
+ctl_loaders *ctl_loaders_new(void);
+void ctl_loaders_free(ctl_loaders *l);
+/* A table, with no rows when there is no loader; NULL when the daemon does not answer. */
+td_table *ctl_loaders_look(ctl_loaders *l, td_client *c);
 
 /* ---- print.c ---- */
 /* Aligned columns, or JSON: one object for a table of keys and values, else an array of objects. */

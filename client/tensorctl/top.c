@@ -1,4 +1,4 @@
-/* tensorctl top: the daemon's counts and its sessions, refreshed in place. */
+/* tensorctl top: the daemon's counts, its loaders and its sessions, refreshed in place; into a file or a pipe once. */
 #include "client/tensorctl/tensorctl.h"
 
 #include <stdio.h>
@@ -40,22 +40,28 @@ static void print_head(const td_table *t, last *before)
     *before = (last){at, ops, busy};
 }
 
-static int round_of(td_client *c, const ctl_options *o, bool clear, last *before)
+static int round_of(td_client *c, const ctl_options *o, bool clear, last *before, ctl_loaders *looks)
 {
     td_table *status = td_status(c, "status"), *sessions = status ? td_status(c, "sessions") : NULL;
-    int rc = sessions ? 0 : ctl_fail("top");
+    td_table *loaders = sessions ? ctl_loaders_look(looks, c) : NULL;
+    int rc = loaders ? 0 : ctl_fail("top");
     if (!rc) {
         if (clear) fputs("\033[H\033[J", stdout);
         if (o->json) {
             ctl_print(status, true);
         } else {
             print_head(status, before);
+            if (loaders->rows) {
+                ctl_print(loaders, false);
+                puts("");
+            }
             ctl_print(sessions, false);
         }
         fflush(stdout);
     }
     td_table_free(status);
     td_table_free(sessions);
+    td_table_free(loaders);
     return rc;
 }
 
@@ -64,14 +70,18 @@ int ctl_top(const ctl_options *o)
     td_client *c = ctl_connect(o);
     if (!c) return 1;
     bool clear = isatty(1) && !o->json;
+    int count = o->count >= 0 ? o->count : isatty(1) ? 0 : 1;
+    ctl_loaders *looks = ctl_loaders_new();
+    if (!looks) return 1;
     double seconds = o->interval > 0.05 ? o->interval : 0.05;
     last before = {0};
     int rc = 0;
-    for (int i = 0; !rc && (o->count <= 0 || i < o->count); i++) {
+    for (int i = 0; !rc && (count == 0 || i < count); i++) {
         struct timespec t = {(time_t)seconds, (long)((seconds - (double)(time_t)seconds) * 1e9)};
         if (i) nanosleep(&t, NULL);
-        rc = round_of(c, o, clear, &before);
+        rc = round_of(c, o, clear, &before, looks);
     }
+    ctl_loaders_free(looks);
     td_disconnect(c);
     return rc;
 }

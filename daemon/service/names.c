@@ -10,8 +10,9 @@
 typedef struct entry {
     td_name n; /* first: an entry is its name */
     td_service *service;
-    td_deadline deadline; /* armed: for one taker */
+    td_deadline deadline; /* armed: it does not stay */
     uint32_t lasts_ms;
+    bool one_taker;
     td_account *lender; /* the deadline counts from the end of this one's session; NULL: it counts */
     UT_hash_handle hh;
 } entry;
@@ -160,8 +161,9 @@ int td_name_hand(td_service *s, const char *name, td_tensor *t, td_account *who,
     entry *x = find(s, name);
     x->service = s;
     x->lasts_ms = lasts_ms;
+    x->one_taker = !lent || strncmp(name, TD_HANDLE_PREFIX, strlen(TD_HANDLE_PREFIX)) == 0;
     x->lender = lent ? td_account_ref(who) : NULL;
-    if (waited) drop(s, x);
+    if (waited && x->one_taker) drop(s, x);
     else td_deadline_arm(s, &x->deadline, lasts_ms, expire, x);
     return TD_OK;
 }
@@ -169,7 +171,7 @@ int td_name_hand(td_service *s, const char *name, td_tensor *t, td_account *who,
 void td_name_taken(td_service *s, const char *name)
 {
     entry *x = find(s, name);
-    if (x && x->deadline.armed) drop(s, x);
+    if (x && x->deadline.armed && x->one_taker) drop(s, x);
 }
 
 void td_name_each(td_service *s, void (*fn)(const td_name *n, void *arg), void *arg)

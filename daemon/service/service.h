@@ -86,8 +86,10 @@ typedef struct td_name {
 int td_name_check(const char *name, td_error *e);
 /* Bind `name` to `t` (a new reference). TD_E_EXISTS names the owner unless `replace`. */
 int td_name_publish(td_service *s, const char *name, td_tensor *t, const td_account *who, bool replace, td_error *e);
-/* A name for one taker: gone when it is taken, or after `lasts_ms`; `lent`: once to twice so long after the session of
- * `who` ended. */
+#define TD_HANDLE_PREFIX "handle/"
+
+/* A name that does not stay: gone when it is taken, or after `lasts_ms`; `lent`: once to twice so long after the session
+ * of `who` ended, and only one that begins with TD_HANDLE_PREFIX is for one taker. */
 int td_name_hand(td_service *s, const char *name, td_tensor *t, td_account *who, uint32_t lasts_ms, bool lent,
                  td_error *e);
 /* Somebody opened it: the end of a name for one taker. */

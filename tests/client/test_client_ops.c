@@ -454,6 +454,39 @@ static void backward_waits_for_leases(void)
     end();
 }
 
+/* A lent name is the tensor itself, for any number who open it, and goes with the session that lent it. */
+static void lent_under_a_name(void)
+{
+    begin();
+    td_client *lender = join();
+    td_lease *lease = td_lease_new(lender, 2 * sizeof(double));
+    double *at = td_lease_data(lease);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(at);
+    at[0] = 1, at[1] = 2;
+    td_array *mine = td_put(lease, 0, TD_FLOAT64, td_dims(2));
+    CU_ASSERT_EQUAL_FATAL(td_publish(mine, "counts", TD_LENT), TD_OK);
+    CHECK_FAILS(td_publish(mine, "more", TD_LENT | TD_REPLACE), TD_E_INVALID, "TD_LENT");
+    for (int i = 0; i < 3; i++) {
+        td_array *seen = td_open(c, "counts", 0);
+        at[0] = 10 + i; /* not told to anybody */
+        CHECK_VALUES(seen, 10 + i, 2);
+        td_release(seen);
+    }
+    td_release(mine);
+    td_lease_free(lease);
+    td_disconnect(lender);
+    int left = 1;
+    for (int i = 0; i < 200 && left; i++) {
+        td_array *seen = td_open(c, "counts", 0);
+        left = seen != NULL;
+        td_release(seen);
+        td_clear_error();
+        if (left) test_sleep_ms(50);
+    }
+    CU_ASSERT_EQUAL(left, 0);
+    end();
+}
+
 static void random_is_seeded(void)
 {
     begin();
@@ -467,12 +500,15 @@ static void random_is_seeded(void)
     end();
 }
 
-TD_CUNIT_MAIN_WITH(
-    "client_ops", start_server, stop_server, {"arithmetic", arithmetic}, {"similar calls differ", similar_calls_differ},
-    {"in place", in_place}, {"refused indices change nothing", refused_indices_change_nothing}, {"memory", memory},
-    {"items of all sizes", items_of_all_sizes}, {"handles outlive their client", handles_outlive_their_client},
-    {"steady puts wait for nobody", steady_puts_wait_for_nobody}, {"errors late and early", errors_late_and_early},
-    {"backward and grad", backward_and_grad}, {"higher derivatives and modes", higher_derivatives_and_modes},
-    {"an overwritten value fails backward", an_overwritten_value_fails_backward}, {"data shapes", data_shapes},
-    {"composites have values", composites_have_values}, {"random is seeded", random_is_seeded},
-    {"backward waits for leases", backward_waits_for_leases}, {"writing in time", writing_in_time})
+TD_CUNIT_MAIN_WITH("client_ops", start_server, stop_server, {"arithmetic", arithmetic},
+                   {"similar calls differ", similar_calls_differ}, {"in place", in_place},
+                   {"refused indices change nothing", refused_indices_change_nothing}, {"memory", memory},
+                   {"items of all sizes", items_of_all_sizes},
+                   {"handles outlive their client", handles_outlive_their_client},
+                   {"steady puts wait for nobody", steady_puts_wait_for_nobody},
+                   {"errors late and early", errors_late_and_early}, {"backward and grad", backward_and_grad},
+                   {"higher derivatives and modes", higher_derivatives_and_modes},
+                   {"an overwritten value fails backward", an_overwritten_value_fails_backward},
+                   {"data shapes", data_shapes}, {"composites have values", composites_have_values},
+                   {"random is seeded", random_is_seeded}, {"lent under a name", lent_under_a_name},
+                   {"backward waits for leases", backward_waits_for_leases}, {"writing in time", writing_in_time})

@@ -1,11 +1,13 @@
 """pool="name": one set of workers for all ranks. Each rank gets what it would get alone, whoever is killed; and nothing is left."""
 import gc
 import importlib.util
+import json
 import multiprocessing
 import os
 import pickle
 import random
 import signal
+import subprocess
 import sys
 import time
 from multiprocessing import resource_tracker
@@ -411,3 +413,49 @@ def test_what_a_dead_rank_did_not_take(ranks):
     assert live()[1] <= storages + 2
     stays.go_on()
     assert len(stays.read()) == 50 and stays.leave() == 0
+
+
+# ---- what tensorctl shows -------------------------------------------------------------------------------------------
+
+CTL = os.path.join(os.path.dirname(os.environ.get("TENSORD_DAEMON", "")), "../../client/tensorctl")
+
+
+def ctl(*arguments):
+    return subprocess.run([CTL, "--socket", td.connection()["path"], *arguments], capture_output=True, text=True, timeout=30, check=True).stdout
+
+
+@pytest.mark.skipif(not os.path.exists(CTL), reason="tensorctl is not beside this daemon")
+def test_tensorctl_shows_loaders(ranks):
+    first = ranks("fork", "plain", 1, "a/b", stop=5, dataset=Numbers(pause=0.02))
+    second = ranks("fork", "plain", 2, "a/b", stop=7, dataset=Numbers(pause=0.02))
+    first.read(6), second.read(8)
+    rows = json.loads(ctl("--json", "loaders"))
+    assert [r["worker"] for r in rows] == ["all", "0", "1"] * 2 and {r["pool"] for r in rows} == {"a/b"}
+    of = {r["pid"]: r for r in rows if r["worker"] == "all"}
+    assert of.keys() == {first.process.pid, second.process.pid}
+    assert {r["pid"] for r in rows if r["worker"] != "all"} == first.pids == second.pids
+    for r in rows:
+        assert 0 < r["batches"] <= 12 and r["fetch_%"] > 0 and r["respawned"] == 0
+        assert all(0 <= r[k] <= 100 for k in r if k.endswith("_%") and r[k] is not None)
+    text = ctl("top")  # no terminal: once
+    assert text.count("tensord ") == 1 and text.count("a/b") == 6
+    first.kill()
+    second.go_on()
+    assert len(second.read()) == 12 and second.leave() == 0
+    end = time.monotonic() + 20  # the names go with their processes
+    while json.loads(ctl("--json", "loaders")) and time.monotonic() < end:
+        time.sleep(0.1)
+    assert json.loads(ctl("--json", "loaders")) == []
+
+
+def test_counts_of_all_passes():
+    loader = DataLoader(Numbers(), batch_size=4, num_workers=2, persistent_workers=True)
+    for epoch in (1, 2):
+        assert len(list(loader)) == 12 and [w["batches"] for w in loader.stats()["workers"]] == [6, 6]
+        name = loader._record.board.name
+        counts = td.open(name).tolist()
+        assert counts[:2] == [1, 2] and counts[3] == 12 * epoch and counts[9] == counts[17] == 6 * epoch and counts[7] == 0
+    assert counts[8] == loader.stats()["workers"][0]["pid"]
+    loader.close()
+    with pytest.raises(td.NotFound):
+        td.open(name)

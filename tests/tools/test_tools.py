@@ -131,6 +131,8 @@ class Tensorctl(Place):
         second, _ = json.JSONDecoder().raw_decode(text[at:].lstrip())
         self.assertGreater(second["uptime_s"], first["uptime_s"])
         self.assertIn("memory", ctl("--socket", self.socket, "--count", "1", "top"))
+        self.assertEqual(ctl("--socket", self.socket, "top").count("memory"), 1)  # no terminal: once
+        self.assertEqual(json.loads(ctl("--socket", self.socket, "--json", "loaders")), [])
         self.end(p)
 
     def test_bench(self):

@@ -72,6 +72,14 @@ static PyObject *lend_handle(PyObject *self, PyObject *seconds)
     return make_handle(self, seconds, td_lend);
 }
 
+/* _lend_as(name): the tensor itself, for all to see, as long as this process lasts. */
+static PyObject *lend_as(PyObject *self, PyObject *name)
+{
+    const char *text = PyUnicode_AsUTF8AndSize(name, NULL);
+    if (!text) return NULL;
+    return td_publish(tdpy_array(self), text, TD_LENT) ? tdpy_fail() : Py_NewRef(Py_None);
+}
+
 static PyObject *take_handle(PyObject *module, PyObject *args)
 {
     (void)module;
@@ -208,6 +216,7 @@ PyMethodDef tdpy_share_methods[] = {
      "memory that only the daemon writes: a copy, unless it lies there already."},
     {"_send", send_handle, METH_O, NULL},
     {"_lend", lend_handle, METH_O, NULL},
+    {"_lend_as", lend_as, METH_O, NULL},
     {"__reduce_ex__", reduce, METH_O, NULL},
     {NULL, NULL, 0, NULL}};
 

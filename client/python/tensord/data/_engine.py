@@ -11,7 +11,7 @@ import time
 import weakref
 
 from tensord import _lent
-from tensord.data import _pool, _worker
+from tensord.data import _board, _pool, _worker
 
 VERSION = 1
 
@@ -95,6 +95,7 @@ class Pass:
         else:
             self.base_seed = self.pool.setup.base_seed
             self.pool.begin_epoch(starts)
+        self._put_up_board(loader)
         if self.persistent:
             self.record.pool = self.pool
         for number, indices, k in unsent:
@@ -111,6 +112,12 @@ class Pass:
         if seat is None or seat.sock is None or seat.owner != os.getpid():
             seat = self.record.seat = _host.Seat(loader.pool, self.plan, context)
         return _host.Pool(self.plan, seat, starts, loader.on_worker_death)
+
+    def _put_up_board(self, loader):
+        board = self.record.board
+        if board is None or board.owner != os.getpid():
+            board = self.record.board = _board.Board(self.workers, loader.pool)
+        board.begin(self.began)
 
     # ---- tasks --------------------------------------------------------------------------------------------------
 
@@ -152,7 +159,10 @@ class Pass:
             body.throw()
         begin = time.perf_counter()
         batch = self.flavour.loads(body, self.plan.options)
-        self.unpacked += time.perf_counter() - begin
+        now = time.perf_counter()
+        self.unpacked += now - begin
+        if now >= self.record.board.next:
+            self.record.board.enter(self.stats())
         return batch
 
     def _next_of_workers(self):
@@ -176,12 +186,15 @@ class Pass:
     def _receive(self):
         """Wait for a message; the number of the batch that it brought."""
         begin = time.perf_counter()
+        self.record.board.wait(begin)
         try:
             got = self.pool.get(self.timeout)
         except BaseException:
             self.close()
             raise
-        self.waited += time.perf_counter() - begin
+        finally:
+            self.record.board.wait(0.0)
+            self.waited += time.perf_counter() - begin
         if got is None:
             raise RuntimeError(f"DataLoader timed out after {self.timeout} seconds")
         k, kind, number, body, where = got
@@ -241,11 +254,17 @@ class Pass:
     # ---- the end ------------------------------------------------------------------------------------------------
 
     def _end(self):
+        self._enter_last()
         self.finished = True
         if not self.persistent:
             self.close()
 
+    def _enter_last(self):
+        if self.pool and not self.finished and self.record.board:
+            self.record.board.enter(self.stats(), end=True)
+
     def close(self):
+        self._enter_last()
         self.finished = True
         if self.pool:
             self.pool.close()
@@ -275,7 +294,7 @@ def check(on_worker_death, pool, num_workers):
 class Record:
     """What a pass leaves to its loader: the loader knows its pass weakly, and the pass not its loader, so workers end with whoever iterates."""
 
-    pool = seat = None
+    pool = seat = board = None
     state, stats = {"version": VERSION, "finished": True}, {"batches": 0, "seconds": 0.0, "waited": 0.0, "unpacked": 0.0}
 
     def close(self):
@@ -285,8 +304,15 @@ class Record:
         if self.seat:
             self.seat.close()
             self.seat = None
+        if self.board:
+            self.board.close()
+            self.board = None
 
-    __del__ = close
+    def __del__(self):
+        try:
+            self.close()
+        except Exception:
+            pass  # the interpreter is shutting down
 
 
 def _chain(it):
@@ -346,7 +372,8 @@ class Stateful:
 
     def stats(self):
         """Where the time went in the last pass, in seconds: `waited` for batches and `unpacked` them here; each worker was `idle` (this process
-        was slower), fetched, collated, sent. With num_workers=0 `waited` is fetching and collating."""
+        was slower), fetched, collated, sent, and in a pool worked for `others`. `tensorctl top` shows the same while it runs. With
+        num_workers=0 `waited` is fetching and collating."""
         running = self._running()
         return running.stats() if running is not None else (self._record or Record).stats
 

@@ -74,6 +74,10 @@ class _Member:
         self.process = self.link = None
         self.at_work = False  # on the first of `pending`
         self.came = self.unpacked = self.before = 0  # batches; of them unpacked here; that came from processes before this one
+        self.begin_times()
+
+    def begin_times(self):
+        """Of one pass."""
         self.times = dict(batches=0, idle=0.0, fetch=0.0, collate=0.0, send=0.0, others=0.0, respawned=0)
 
 
@@ -161,6 +165,7 @@ class Pool:
     def begin_epoch(self, starts):
         """Nothing may be pending."""
         for m, start in zip(self.members, starts):
+            m.begin_times()
             m.start = _worker.Start(start.fetched, start.rng if start.rng is not None else m.start.rng, start.state)
             if m.link:
                 m.link.send(("epoch", start))
