@@ -44,6 +44,7 @@ typedef struct td_mapping {
     bool unwanted;  /* the daemon asked for it */
     bool old;       /* the number means another segment by now */
     uint32_t users; /* handles and leases that point into it */
+    int reader;     /* its descriptor, once private mappings are made of it; else 0 */
 } td_mapping;
 
 struct td_array {
@@ -197,6 +198,16 @@ void td_hint_private(const td_client *c);
 void td_launch_undo(const char *path);
 /* A private daemon that was killed could not remove its directory; do it, when nobody listens there. */
 void td_launch_sweep(const char *path);
+
+/* ---- private.c ---- */
+/* Pages that show a tensor, and keep to themselves what is written there. The tensor's handle must outlive them. */
+typedef struct td_private {
+    void *base;
+    uint64_t size;
+    unsigned char *at; /* the first element */
+} td_private;
+int td_private_map(td_array *a, td_private *out);
+void td_private_unmap(td_private *p);
 
 /* ---- stream.c: all under the lock ---- */
 /* Count a record into the batch; sends the batch when it is full. */

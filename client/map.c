@@ -12,6 +12,7 @@
 static void unmap_slot(td_mapping *m)
 {
     if (m->base) td_unmap(m->base, m->size);
+    if (m->reader) close(m->reader);
     *m = (td_mapping){0};
 }
 

@@ -35,18 +35,39 @@ int td_map_file(int fd, uint64_t size, int protection, void **base, td_error *e)
     return 0;
 }
 
-int td_map_descriptor(int fd, uint64_t size, bool writable, void **base, td_error *e)
+/* Has the file these bytes, in whole pages? */
+static int check_pages(int fd, uint64_t offset, uint64_t size, td_error *e)
 {
     struct stat st;
     uint64_t in_page = (uint64_t)sysconf(_SC_PAGESIZE) - 1;
-    *base = NULL;
-    if (!size || size & in_page)
+    if (!size || (offset | size) & in_page)
         return td_fail(e, TD_E_INVALID, "a segment has whole pages, not %llu bytes", (unsigned long long)size);
     if (fstat(fd, &st)) return td_fail_errno(e, errno, "cannot examine a received descriptor");
-    if (!S_ISREG(st.st_mode) || (uint64_t)st.st_size + in_page < size) /* the last page may be begun only */
+    if (!S_ISREG(st.st_mode) || (uint64_t)st.st_size + in_page < offset + size) /* the last page may be begun only */
         return td_fail(e, TD_E_INVALID, "a received descriptor has %lld bytes where %llu were announced",
-                       (long long)st.st_size, (unsigned long long)size);
-    return td_map_file(fd, size, PROT_READ | (writable ? PROT_WRITE : 0), base, e);
+                       (long long)st.st_size, (unsigned long long)(offset + size));
+    return TD_OK;
+}
+
+int td_map_descriptor(int fd, uint64_t size, bool writable, void **base, td_error *e)
+{
+    *base = NULL;
+    int rc = check_pages(fd, 0, size, e);
+    return rc ? rc : td_map_file(fd, size, PROT_READ | (writable ? PROT_WRITE : 0), base, e);
+}
+
+int td_map_private(int fd, uint64_t offset, uint64_t size, void **base, td_error *e)
+{
+    *base = NULL;
+    int rc = check_pages(fd, offset, size, e);
+    if (rc) return rc;
+    void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE, fd, (off_t)offset);
+    if (p == MAP_FAILED)
+        return td_fail_errno(
+            e, errno, "cannot map %llu bytes privately (vm.max_map_count limits how many such mappings there are)",
+            (unsigned long long)size);
+    *base = p;
+    return TD_OK;
 }
 
 void td_unmap(void *base, uint64_t size)

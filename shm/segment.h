@@ -45,6 +45,9 @@ void td_segment_free(td_segment *s);
 /* For the other side: map a received descriptor. Maps exactly `size` bytes (checked against the file), shared,
  * 2 MiB aligned when large. Takes over nothing: the caller still owns and closes `fd`. */
 int td_map_descriptor(int fd, uint64_t size, bool writable, void **base, td_error *e);
+/* A part of it, whole pages, writable and private: what is written there nobody else sees, nor is it ever written back.
+ */
+int td_map_private(int fd, uint64_t offset, uint64_t size, void **base, td_error *e);
 void td_unmap(void *base, uint64_t size);
 
 /* Handle SIGBUS inside the daemon's own segments (a client may punch holes): maps a private page over the hole and

@@ -263,8 +263,8 @@ void td_peer_flush(td_peer *p)
         }
         p->full = rc > 0;
         if (rc == 0 && p->stalled) td_peer_make_ready(p);
+        p->blocked = td_writer_pending(&p->writer) && descriptor_in_flight(p);
     }
-    p->blocked = td_writer_pending(&p->writer) && descriptor_in_flight(p);
     arm(p, false);
 }
 

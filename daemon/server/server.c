@@ -124,7 +124,9 @@ static void flush_all(td_server *s)
 
 static void deadline_passed(uv_timer_t *t)
 {
-    ((td_server *)t->data)->next_deadline = UINT64_MAX; /* the check runs what is due, and must start it anew */
+    td_server *s = t->data;
+    s->next_deadline = UINT64_MAX; /* the check runs what is due, and must start it anew */
+    set_spinning(s, true);         /* without waiting for something else to happen first */
 }
 
 static void after_events(uv_check_t *h)
@@ -144,7 +146,7 @@ static void after_events(uv_check_t *h)
         if (next == UINT64_MAX) uv_timer_stop(&s->deadlines);
         else uv_timer_start(&s->deadlines, deadline_passed, next + 1, 0);
     }
-    set_spinning(s, s->first_ready || s->dirty || more || !td_rings_rest(s));
+    set_spinning(s, s->first_ready || s->dirty || more || !next || !td_rings_rest(s));
     end_if_done(s);
 }
 

@@ -55,7 +55,7 @@ static int call_info(td_session *s, uint64_t serial, const Td__Wire__Info *q, td
 static int call_map(td_session *s, uint64_t serial, const Td__Wire__Map *q, td_error *e)
 {
     td_tensor *t = td_call_tensor(s, q->id, e);
-    return t ? td_address_reply(s, t, serial, e) : e->code;
+    return t ? td_address_reply(s, t, serial, q->descriptor, e) : e->code;
 }
 
 /* ---- names */

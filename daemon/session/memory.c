@@ -146,6 +146,11 @@ static int send_descriptor(td_session *s, td_segment *g, bool writable)
     return copy;
 }
 
+int td_session_reader(td_session *s, const td_segment *g)
+{
+    return td_writer_descriptors_full(s->io.writer) ? -1 : fcntl(g->read_fd, F_DUPFD_CLOEXEC, 3);
+}
+
 /* Whoever was given the descriptor of a segment that goes would keep its memory alive by its mapping. */
 void td_segment_leaving(const td_segment *g, void *sessions)
 {

@@ -89,6 +89,7 @@ typedef struct value_read {
     td_session *s;
     uint64_t serial, bytes;
     td_tensor *tensor; /* a reference */
+    bool descriptor;
 } value_read;
 
 static int begin_read(value_read **out, td_session *s, uint64_t serial, td_error *e)
@@ -129,7 +130,7 @@ static void send_value(td_session *s, const td_tensor *t, uint64_t serial)
     td_reply_send(s, &r, -1);
 }
 
-static void send_address(td_session *s, const td_tensor *t, uint64_t serial)
+static void send_address(td_session *s, const td_tensor *t, uint64_t serial, bool descriptor)
 {
     Td__Wire__Reply r;
     td__wire__reply__init(&r);
@@ -139,6 +140,8 @@ static void send_address(td_session *s, const td_tensor *t, uint64_t serial)
     int fd = -1;
     td_desc_to_wire(&t->desc, &desc, sizes);
     td_session_address(s, t->storage, &address, &fd);
+    if (descriptor && fd < 0) fd = td_session_reader(s, t->storage->extent.segment);
+    address.descriptor = fd >= 0;
     r.serial = serial;
     r.desc = &desc;
     r.address = &address;
@@ -195,16 +198,17 @@ static void address_ready(void *arg)
     if (!v->s->ended) {
         const td_cause *poison = v->tensor->storage->poison;
         if (poison) tell_poison(v->s, v->serial, &poison->error);
-        else send_address(v->s, v->tensor, v->serial);
+        else send_address(v->s, v->tensor, v->serial, v->descriptor);
     }
     end_read(v);
 }
 
-int td_address_reply(td_session *s, td_tensor *t, uint64_t serial, td_error *e)
+int td_address_reply(td_session *s, td_tensor *t, uint64_t serial, bool descriptor, td_error *e)
 {
     value_read *v;
     int rc = begin_read(&v, s, serial, e);
     if (rc) return rc;
+    v->descriptor = descriptor;
     promise_read(v, td_tensor_ref(t), 0);
     td_access a = {.storage = t->storage};
     td_desc_extent(&t->desc, &a.lo, &a.hi);
@@ -218,7 +222,7 @@ int td_read_reply(td_session *s, td_tensor *t, uint64_t serial, td_error *e)
         tell_poison(s, serial, &t->storage->poison->error);
         return TD_OK;
     }
-    if (td_desc_nbytes(&t->desc) > s->all->inline_limit) return td_address_reply(s, t, serial, e);
+    if (td_desc_nbytes(&t->desc) > s->all->inline_limit) return td_address_reply(s, t, serial, false, e);
     uint64_t lo, hi;
     td_desc_extent(&t->desc, &lo, &hi);
     if (td_sched_pending(t->storage, lo, hi, false) || !td_desc_is_contiguous(&t->desc))

@@ -216,6 +216,8 @@ int td_session_lacks(td_session *s, int rc, uint64_t lack, td_heap *heap, td_err
 /* Where a storage lies, as this client may see it. *fd is a descriptor to attach, or -1; one per call when `*fd` comes
  * in as -1 and NULL-able. */
 void td_session_address(td_session *s, const td_storage *st, Td__Wire__Address *a, int *fd);
+/* One more descriptor that reads a segment which the client has; -1: there is none to be had. */
+int td_session_reader(td_session *s, const td_segment *g);
 /* A td_budget hook: a segment goes. */
 void td_segment_leaving(const td_segment *g, void *sessions);
 /* leases.c */
@@ -247,8 +249,8 @@ void td_event_unmap(td_session *s, uint32_t segment);
 /* The arrays point into `sizes` (2 * TD_MAX_DIMS). */
 void td_desc_to_wire(const td_desc *d, Td__Wire__Desc *w, int64_t *sizes);
 int td_read_reply(td_session *s, td_tensor *t, uint64_t serial, td_error *e);
-/* Its address, when everything pending on it has ended. */
-int td_address_reply(td_session *s, td_tensor *t, uint64_t serial, td_error *e);
+/* Its address, when everything pending on it has ended. `descriptor`: with one to read by, though it was sent before. */
+int td_address_reply(td_session *s, td_tensor *t, uint64_t serial, bool descriptor, td_error *e);
 
 /* status.c */
 int td_status_reply(td_session *s, uint64_t serial, const char *what, td_error *e);

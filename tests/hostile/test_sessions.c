@@ -452,6 +452,35 @@ static int looks_into(pid_t pid)
     return 0;
 }
 
+/* One that asks for a descriptor again and again, and asks for the next while it takes the last one: each comes. */
+static void asks_for_descriptors(void)
+{
+    enum { N = 4000 };
+    raw r;
+    Td__Wire__Call c;
+    Td__Wire__Map map;
+    int came = 0;
+    CU_ASSERT_TRUE(raw_open(&r, d.socket));
+    CU_ASSERT_TRUE(raw_zeros(&r, 1, 8));
+    td__wire__call__init(&c);
+    td__wire__map__init(&map);
+    map.id = 1;
+    map.descriptor = true;
+    c.map = &map;
+    for (int i = 0; i < N + 2; i++) {
+        if (i < N) raw_call(&r, &c);
+        if (i < 2) continue; /* two are under way */
+        Td__Wire__Reply *x = raw_reply(&r, 10000);
+        if (!x || x->error || !x->address || !x->address->descriptor || raw_fd < 0) break;
+        came++;
+        close(raw_fd);
+        raw_fd = -1;
+    }
+    CU_ASSERT_EQUAL(came, N);
+    raw_close(&r);
+    back_to_normal();
+}
+
 /* A daemon of the same user's: its memory and descriptors are closed to the user's other processes. */
 static int own_daemon_is_closed(void)
 {
@@ -482,6 +511,7 @@ static const td_test tests[] = {
     {"stopped in a queue", stopped_in_a_queue},
     {"stopped with replies on their way", stopped_with_replies},
     {"never takes its descriptors", never_takes_its_descriptors},
+    {"asks for descriptors again and again", asks_for_descriptors},
     {"last words", last_words},
     {"other users", other_users},
     {"an ambiguous user", an_ambiguous_user},

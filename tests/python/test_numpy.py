@@ -48,9 +48,31 @@ def test_read_only_memory():
     with pytest.raises(ValueError):
         a[0] = 1
     assert memoryview(t).readonly
-    with pytest.raises(BufferError):
-        t.__dlpack__()
-    assert t.__dlpack__(max_version=(1, 0)) is not None
+    assert np.from_dlpack(t).tolist() == [1] * 4 and not np.from_dlpack(t).flags.writeable
+
+
+def test_dlpack_s_flags():
+    """What a capsule says, read from its bytes: name, version, flags."""
+    import ctypes
+    name, pointer = ctypes.pythonapi.PyCapsule_GetName, ctypes.pythonapi.PyCapsule_GetPointer
+    name.restype, name.argtypes = ctypes.c_char_p, [ctypes.py_object]
+    pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+
+    def look(t, **asked):
+        c = t.__dlpack__(**asked)
+        if name(c) != b"dltensor_versioned":
+            return name(c).decode()
+        p = pointer(c, name(c))
+        return *(ctypes.c_uint32 * 2).from_address(p), ctypes.c_uint64.from_address(p + 24).value
+
+    t = td.ones(4)
+    with td.service_memory():
+        fixed = td.ones(4)
+    assert look(t) == look(t, max_version=(0, 8)) == look(fixed) == "dltensor"
+    assert look(t, max_version=(1, 0)) == look(t, max_version=(1, 1)) == look(t, max_version=(2, 0), dl_device=(1, 0), copy=False) == (1, 0, 0)
+    assert look(fixed, max_version=(1, 0)) == (1, 0, 1) and look(t, max_version=(1, 0), copy=True) == (1, 0, 2)
+    with pytest.raises(BufferError, match="requires grad"):
+        look(td.ones(2, requires_grad=True))
 
 
 def test_refused():

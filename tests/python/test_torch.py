@@ -57,6 +57,46 @@ def test_printing(made):
     assert ours.replace("tensord.", "torch.") == theirs.replace("size=(2, 0)", "size=(2, 0)"), f"\n{ours}\n{theirs}"
 
 
+def test_read_only_memory_is_given_as_private_mappings():
+    with td.service_memory():
+        t = td.arange(5000.0)
+    x, y, z = torch.from_dlpack(t), torch.from_dlpack(t), torch.from_dlpack(t[4990:])
+    x[3] = -1  # was the end of the process, without a word
+    x[4995:] = -1
+    assert t[3].item() == 3 and y[3] == 3 and x[3] == -1 and z[5] == 4995
+    t += 1  # what the daemon writes is seen, but where one has written
+    td.sync()
+    assert y[3] == 4 and x[3] == -1 and x[2000] == 2001 and z.tolist() == list(range(4991, 5001)) and t[4995].item() == 4996
+    linear = torch.nn.Linear(100, 50, bias=False)
+    linear.load_state_dict({"weight": torch.from_dlpack(t.reshape(50, 100))}, **({"assign": True} if torch.__version__ >= "2.1" else {}))
+    assert linear(torch.ones(100))[0].item() == sum(range(1, 101))
+
+
+def test_private_mappings_go():
+    import gc
+    import os
+
+    def count():
+        gc.collect()
+        with open("/proc/self/maps") as f:
+            return len(f.readlines()), len(os.listdir("/proc/self/fd"))
+
+    with td.service_memory():
+        t, empty = td.ones(30000), td.ones(0)
+    assert torch.from_dlpack(empty).numel() == 0
+    kept = torch.from_dlpack(t)
+    before = count()
+    many = [torch.from_dlpack(t) for _ in range(500)]
+    during = count()
+    assert during[1] == before[1] and during[0] >= before[0] + 400
+    del many
+    assert [b - a for a, b in zip(before, count())] <= [2, 0]
+    del t
+    [td.zeros(30000) for _ in range(20)]
+    td.sync()
+    assert kept.sum() == 30000
+
+
 def test_handing_over():
     t = td.arange(6).view(2, 3)
     shared = torch.from_dlpack(t)

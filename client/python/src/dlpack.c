@@ -1,6 +1,8 @@
 /* DLPack both ways: capsules of the old form and of version 1, as the standard of the array API describes them.
  *
- * What is exported keeps the tensor object until the consumer calls the deleter, from whatever thread. What is imported
+ * What is exported keeps the tensor object until the consumer calls the deleter, from whatever thread. Memory that may
+ * only be read is exported as a private mapping: torch ignores the flag that says so, and what it writes there by
+ * accident stays its own instead of ending the process. What is imported
  * is copied, but for memory that NumPy has from us: what other libraries own is not the daemon's to map. */
 #include "client/python/src/py.h"
 
@@ -56,12 +58,14 @@ typedef struct export
         dl_versioned versioned;
     };
     PyObject *owner;
+    td_private apart; /* of read-only memory */
     int64_t shape[TD_MAX_DIMS], strides[TD_MAX_DIMS];
 }
 export;
 
 static void end_export(export *x)
 {
+    td_private_unmap(&x->apart);
     if (Py_IsInitialized()) {
         PyGILState_STATE s = PyGILState_Ensure();
         Py_DECREF(x->owner);
@@ -97,7 +101,8 @@ static void describe(export *x, td_array *a, void *data, dl_tensor *out)
     *out = (dl_tensor){data, {DL_CPU, 0}, n, dtypes[td_dtype_of(a)], x->shape, x->strides, 0};
 }
 
-static PyObject *make_capsule(PyObject *self, void *data, bool versioned, uint64_t flags)
+/* `apart` is taken over when it works. */
+static PyObject *make_capsule(PyObject *self, void *data, const td_private *apart, bool versioned, uint64_t flags)
 {
     export *x = calloc(1, sizeof *x);
     if (!x) return PyErr_NoMemory();
@@ -108,12 +113,11 @@ static PyObject *make_capsule(PyObject *self, void *data, bool versioned, uint64
         x->old = (dl_managed){{0}, x, delete_old};
         describe(x, tdpy_array(self), data, &x->old.tensor);
     }
-    x->owner = Py_NewRef(self);
     PyObject *capsule = PyCapsule_New(x, versioned ? "dltensor_versioned" : "dltensor", drop_capsule);
-    if (capsule) return capsule;
-    Py_DECREF(self);
-    free(x);
-    return NULL;
+    if (!capsule) return free(x), NULL;
+    x->owner = Py_NewRef(self);
+    x->apart = *apart;
+    return capsule;
 }
 
 /* None, or a tuple of two integers. */
@@ -148,14 +152,17 @@ static bool wants_version(PyObject *max, bool *versioned)
 static PyObject *export_capsule(PyObject *self, bool versioned, uint64_t flags)
 {
     bool writable;
+    td_array *a = tdpy_array(self);
+    td_private apart = {0};
     void *p = tdpy_data(self, &writable);
     if (!p) return NULL;
-    if (!writable && !versioned)
-        return PyErr_SetString(PyExc_BufferError,
-                               "the tensor lies in read-only memory, which this form of DLPack cannot say; "
-                               "ask for max_version=(1, 0), or clone() the tensor"),
-               NULL;
-    return make_capsule(self, p, versioned, flags | (writable ? 0 : DL_READ_ONLY));
+    if (!writable && td_numel(a) > 0) {
+        if (td_private_map(a, &apart)) return tdpy_fail();
+        p = apart.at;
+    }
+    PyObject *capsule = make_capsule(self, p, &apart, versioned, flags | (writable ? 0 : DL_READ_ONLY));
+    if (!capsule) td_private_unmap(&apart);
+    return capsule;
 }
 
 static PyObject *dlpack(PyObject *self, PyObject *args, PyObject *kw)
@@ -184,7 +191,9 @@ static PyObject *dlpack_device(PyObject *self, PyObject *ignored)
 PyMethodDef tdpy_dlpack_methods[] = {
     {"__dlpack__", (PyCFunction)(void (*)(void))dlpack, METH_VARARGS | METH_KEYWORDS,
      "__dlpack__($self, *, stream=None, max_version=None, dl_device=None, copy=None)\n--\n\nA capsule with the same "
-     "bytes."},
+     "bytes. Of memory that only the daemon may write it is a private mapping, read-only by its flag:\nwhat the daemon "
+     "writes "
+     "is seen, what is written there stays there."},
     {"__dlpack_device__", dlpack_device, METH_NOARGS, "__dlpack_device__($self, /)\n--\n\nThe CPU."},
     {NULL, NULL, 0, NULL}};
 

@@ -44,8 +44,8 @@ def _forget_dead():
 def storage_of(t):
     """The storage over a tensor of the daemon; the same one as long as it lives."""
     view = memoryview(t)
-    if view.readonly:  # what only the daemon may write: torch knows no read-only memory, so it gets a copy
-        return untyped(torch.frombuffer(bytearray(view), dtype=torch.uint8))
+    if view.readonly:  # torch knows no read-only memory: a private mapping
+        return untyped(torch.from_dlpack(t))
     address = t.data_ptr()
     known = _storages.get(address)
     storage = known.get() if known else None
