@@ -51,7 +51,7 @@ def _read(path):
     folder, name = os.path.split(path)
     for each in (path, path + ".gz", os.path.join(folder, "mnist-" + name), os.path.join(folder, "mnist-" + name + ".gz")):
         if os.path.exists(each):
-            with (gzip.open if each.endswith(".gz") else open)(each, "rb") as f:
+            with gzip.GzipFile(each) if each.endswith(".gz") else open(each, "rb") as f:
                 return f.read()
     raise Failed(f"there is no {name} in {folder or '.'}: --mnist wants the directory of MNIST's four IDX files, packed by gzip or not")
 
@@ -184,9 +184,9 @@ class Crew:
             self.processes[p.pid] = (role, p)
         finally:
             signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
-        if given is not None:
-            with contextlib.suppress(BrokenPipeError), p.stdin:  # it has died: wait() says so
-                p.stdin.write(given)
+        if given is not None and p.stdin:
+            with contextlib.suppress(BrokenPipeError), p.stdin as pipe:  # it has died: wait() says so
+                pipe.write(given)
         return p.pid
 
     def wait(self, block=True):
@@ -247,6 +247,7 @@ def main(arguments, driver, roles):
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return 1
     except (Failed, td.Error, OSError) as e:
-        where = f" (asked for at {e.where})" if getattr(e, "where", None) and "asked for at" not in str(e) else ""
+        at = getattr(e, "where", None)
+        where = f" (asked for at {at})" if at and "asked for at" not in str(e) else ""
         print(f"{name}: {str(e).splitlines()[0]}{where}", file=sys.stderr)
         return 1

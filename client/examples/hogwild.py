@@ -73,6 +73,7 @@ class Workers:
         self.crew, self.of, self.killed = crew, {}, None
         self.done = td.Queue(f"{crew.run}/done", 4 * o.workers, role="consumer", on_death=self.told)
         self.batches = td.Queue(f"{crew.run}/batches", 2 * o.workers, role="producer")
+        handles = b""
         for k in range(o.workers):
             handles = pickle.dumps(given)  # each is for one receiver
             pid = crew.start("worker", given=handles)
@@ -186,7 +187,7 @@ class Progress:
     def line(self):
         self.epoch += 1
         steps = " ".join(f"{w['steps']}{'+' * bool(w['end'])}" for w in self.workers.of.values())
-        print(f"epoch {self.epoch:2}/{self.epochs}  loss {self.sum.item() / self.count:.4f}  "
+        print(f"epoch {self.epoch:2}/{self.epochs}  loss {float(self.sum) / self.count:.4f}  "
               f"accuracy {accuracy(self.net, self.images, self.labels):.3f}  steps {steps}", flush=True)
         self.sum = self.count = 0
 

@@ -1,8 +1,12 @@
 """What type checkers are told is what there is."""
 import ast
+import importlib.util
+import json
 import os
+import pathlib
 import shutil
 import subprocess
+import sys
 
 import pytest
 import tensord as td
@@ -24,7 +28,35 @@ number: float = float(z.sum())
 if td.allclose(x, x):
     x[0, 1:] = 3
 net = td.nn.Sequential(td.nn.Linear(2, 3), td.nn.ReLU())
-td.optim.SGD(net.parameters(), lr=0.1).step()
+optimizer = td.optim.AdamW(net.parameters(), lr=0.1)
+schedule = td.optim.lr_scheduler.OneCycleLR(optimizer, 1.0, total_steps=10)
+optimizer.step()
+
+
+class Net(td.nn.Module):
+    def __init__(self, width: int = 3) -> None:
+        super().__init__()
+        self.lstm = td.nn.LSTM(2, width, batch_first=True)
+        self.head = td.nn.Linear(width, 1)
+
+    def forward(self, x: td.Tensor, scale: float = 1.0) -> td.Tensor:
+        out, (h, c) = self.lstm(x)
+        return td.nn.functional.relu(self.head(out[:, -1])) * scale
+
+
+@td.no_grad()
+def test(model: Net, x: td.Tensor) -> float:
+    model.eval()
+    return float(td.nn.functional.mse_loss(model(x), td.zeros(1), reduction="sum"))
+
+
+loss: td.Tensor = td.einsum("ij,jk->ik", x, z.reshape(3, -1))[:1].unique().to("cpu").div_(2.0)
+weights: dict[str, td.Tensor] = net.state_dict()
+td.save(weights, "a.safetensors")
+maybe: object = td.load("a.safetensors")["0.weight"]
+if td.is_tensor(maybe):
+    maybe.add_(1)
+x.data -= 0.1 * (x.grad if x.grad is not None else x)
 """
 BAD = ['td.ones(2).add("x")', "td.zeros('a')", "td.nothing", "td.ones(2).reshape(1.5)", "td.cat(3)", "wrong: int = td.ones(2)", "td.sum()"]
 
@@ -50,6 +82,32 @@ def test_lazy_names_are_told():
         text = f.read()
     told = {a.asname for n in ast.walk(ast.parse(text)) if isinstance(n, ast.ImportFrom) for a in n.names if a.asname}
     assert {*td._HOME, *td._MODULES} <= told and all(hasattr(td, n) for n in td._HOME)
+
+
+def pyright():
+    """The command of one that is there, or None."""
+    if importlib.util.find_spec("basedpyright"):
+        return [sys.executable, "-m", "basedpyright"]
+    return next(([found] for found in map(shutil.which, ("basedpyright", "pyright")) if found), None)
+
+
+@pytest.mark.skipif(not pyright(), reason="pyright is not there (pip install basedpyright)")
+def test_pyright(tmp_path):
+    """The package, the examples and a program: no error, but in each line of BAD."""
+    lines = GOOD.strip().splitlines() + BAD
+    (tmp_path / "program.py").write_text("\n".join(lines) + "\n")
+    package, examples = pathlib.Path(td.__file__).parent, pathlib.Path(__file__).resolve().parents[2] / "client/examples"
+    config = {"include": [str(tmp_path), str(package), str(examples)], "extraPaths": [str(package.parent), str(examples)],
+              "typeCheckingMode": "standard", "reportMissingImports": False, "stubPath": str(tmp_path / "stubs")}
+    for other in ("numpy", "torch"):  # what versions of theirs are told is not the matter here
+        (tmp_path / "stubs" / other).mkdir(parents=True)
+        (tmp_path / "stubs" / other / "__init__.pyi").write_text("from typing import Any\ndef __getattr__(name: str) -> Any: ...\n")
+    (tmp_path / "pyrightconfig.json").write_text(json.dumps(config))
+    run = subprocess.run([*pyright(), "-p", str(tmp_path), "--pythonpath", sys.executable, "--outputjson"], capture_output=True, text=True)
+    found = [d for d in json.loads(run.stdout)["generalDiagnostics"] if d["severity"] == "error"]
+    wrong = {d["range"]["start"]["line"] + 1 for d in found if d["file"].endswith("program.py")}
+    others = [(d["file"], d["range"]["start"]["line"] + 1, d["message"]) for d in found if not d["file"].endswith("program.py")]
+    assert others == [] and wrong == set(range(len(lines) - len(BAD) + 1, len(lines) + 1)), found
 
 
 @pytest.mark.skipif(not shutil.which("mypy"), reason="mypy is not there (Debian: mypy)")

@@ -57,7 +57,7 @@ def normal(mean: Any = 0.0, std: Any = 1.0, size: Any = None, *, dtype: Any = No
     return _C.randn(tuple(size), dtype=dtype) * std + mean
 
 
-def _new(make):
+def _new(make) -> Any:
     def new(self, *size, dtype=None, device=None, requires_grad=False):
         size = size[0] if len(size) == 1 and isinstance(size[0], (tuple, list)) else size
         return _more._finish(make(tuple(size), _more._dtype(dtype) or self.dtype), device, requires_grad)
@@ -90,8 +90,8 @@ def bernoulli(input):
 
 
 def bernoulli_(self, p=0.5):
-    p = p if _is(p) else ops.make_full(self.shape, p, self.dtype if self.is_floating_point() else _C.float32)
-    return self.copy_(ops.bernoulli(p.expand(self.shape)))
+    chance: Any = p if _is(p) else ops.make_full(self.shape, p, self.dtype if self.is_floating_point() else _C.float32)
+    return self.copy_(ops.bernoulli(chance.expand(self.shape)))
 
 
 def random_(self, low=0, high=None):
@@ -324,7 +324,8 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
     """The sum of products over `dims` pairs of dimensions, or over the named ones of each."""
     from tensord.array_api import tensordot as dot
 
-    return dot(a, b, axes=dims if isinstance(dims, int) else tuple((d,) if isinstance(d, int) else tuple(d) for d in dims))
+    axes: Any = dims if isinstance(dims, int) else tuple((d,) if isinstance(d, int) else tuple(d) for d in dims)
+    return dot(a, b, axes=axes)
 
 
 def inner(input, other):

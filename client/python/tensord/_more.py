@@ -5,11 +5,13 @@ Functions named in client/python/surface.toml as `py` are called by the extensio
 
 import builtins
 import functools
+from typing import Any, Callable, TypeVar, overload
 
 from tensord import _C
 from tensord._C import Tensor, ops
 
 _tensor = _C.is_tensor
+_F = TypeVar("_F", bound=Callable[..., Any])
 
 
 def _shape(size):
@@ -59,7 +61,8 @@ def eye(n, m=None, dtype=None, *, device=None, requires_grad=False):
 
 def arange(start, end=None, step=1, dtype=None, *, device=None, requires_grad=False):
     start, end = (0, start) if end is None else (start, end)
-    start, end, step = (v.item() if _tensor(v) else v for v in (start, end, step))
+    given: Any = (start, end, step)
+    start, end, step = (v.item() if _tensor(v) else v for v in given)
     return _finish(ops.arange(start, end, step, _dtype(dtype) or _number_dtype(start, end, step)), device, requires_grad)
 
 
@@ -82,7 +85,7 @@ def randperm(n, dtype=None, *, device=None, requires_grad=False):
     return _finish(ops.randperm(n, _dtype(dtype) or _C.int64), device, requires_grad)
 
 
-def _like(make):
+def _like(make) -> Callable[..., Tensor]:
     @functools.wraps(make)
     def made(input, *args, dtype=None, device=None, requires_grad=False):
         return _finish(make(input.shape, *args, _dtype(dtype) or input.dtype), device, requires_grad)
@@ -185,7 +188,7 @@ def div(input, other, rounding_mode=None):
     return makers[rounding_mode](input, other)
 
 
-def clamp(input, min=None, max=None):
+def clamp(input, min: Any = None, max: Any = None):
     if _tensor(min):
         input, min = _C.maximum(input, min), None
     if _tensor(max):
@@ -194,7 +197,7 @@ def clamp(input, min=None, max=None):
     return input if min is None and max is None else ops.clamp(input, min, max)
 
 
-def where(condition, input=None, other=None):
+def where(condition, input: Any = None, other: Any = None) -> Any:
     if input is None and other is None:
         return _C.nonzero(condition).unbind(1) if condition.ndim else (_C.nonzero(condition.reshape(1))[:, 0],)
     return ops.where(condition, input, other)
@@ -204,8 +207,8 @@ def where(condition, input=None, other=None):
 
 
 def _extreme(along, over_all, of_two, name):
-    def extreme(input, dim=None, keepdim=False, *, other=None):
-        second = other if other is not None else dim if _tensor(dim) and dim.ndim >= 0 and not isinstance(dim, int) else None
+    def extreme(input, dim: Any = None, keepdim=False, *, other=None) -> Any:
+        second = other if other is not None else dim if _tensor(dim) else None
         if second is not None:
             return of_two(input, second)
         return over_all(input) if dim is None else along(input, dim, keepdim)
@@ -295,7 +298,7 @@ class finfo(_Limits):
              "float32": (32, 2.0**-23, (2 - 2.0**-23) * 2.0**127, 2.0**-126),
              "float64": (64, 2.0**-52, (2 - 2.0**-52) * 2.0**1023, 2.0**-1022)}
 
-    def __init__(self, type=None):
+    def __init__(self, type: Any = None):
         dtype = (type.dtype if _tensor(type) else type) or _C.get_default_dtype()
         real = dtype.to_real()
         if real.name not in self._rows:
@@ -346,22 +349,29 @@ class _Mode:
     def __exit__(self, *exc):
         self._set(self._before.pop())
 
-    def __call__(self, function):
+    def __call__(self, function: _F) -> _F:
         @functools.wraps(function)
         def wrapped(*args, **kwargs):
             with _Mode(self._set, self._on):
                 return function(*args, **kwargs)
 
-        return wrapped
+        done: Any = wrapped
+        return done
 
 
 class no_grad(_Mode):
     """Nothing is recorded in here."""
 
-    def __init__(self, function=None):
+    def __init__(self, function: Any = None):
         super().__init__(_C._set_grad, False)
 
-    def __new__(cls, function=None):
+    @overload
+    def __new__(cls, function: None = None) -> "no_grad": ...
+
+    @overload
+    def __new__(cls, function: _F) -> _F: ...
+
+    def __new__(cls, function=None) -> Any:
         self = super().__new__(cls)
         if function is None:
             return self

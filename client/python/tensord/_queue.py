@@ -6,6 +6,7 @@ come out as tensors.
 
 import struct
 import time
+from typing import Any
 
 from tensord import _C
 
@@ -144,7 +145,7 @@ class Queue:
             raise _C.InvalidError(f"{len(w.tensors)} tensors in one item of a queue; at most 64")
         self._role(_PRODUCER).put(tuple(w.tensors), bytes(w.out), timeout if block else 0)
 
-    def get(self, block=True, timeout=None):
+    def get(self, block=True, timeout=None) -> Any:
         tensors, note = self._get(timeout if block else 0)
         try:
             return _Reader(note, tensors).get()

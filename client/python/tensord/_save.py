@@ -10,6 +10,7 @@ import json
 import math
 import os
 import struct
+from typing import Any, NoReturn
 
 from tensord import _C
 
@@ -118,7 +119,7 @@ def save(obj, f) -> None:
         raise
 
 
-def _bad(why):
+def _bad(why) -> NoReturn:
     raise _C.InvalidError(f"load(): {why}")
 
 
@@ -179,7 +180,7 @@ def _checked(header):
     return out, at
 
 
-def load(f, map_location=None, *, weights_only=True):
+def load(f, map_location=None, *, weights_only=True) -> Any:
     """What save() wrote, or any file of safetensors: {name: tensor}. The tensors are new ones, and nothing in the file is ever run.
 
     Raises InvalidError for a file that is damaged or is none.

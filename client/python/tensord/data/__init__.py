@@ -13,7 +13,7 @@ def __getattr__(name):
 
     if name not in _LAZY:
         raise AttributeError(f"module 'tensord.data' has no attribute '{name}'")
-    value = globals()[name] = getattr(importlib.import_module(_LAZY[name]), {"default_collate": "collate"}.get(name, name))
+    value = globals()[name] = getattr(importlib.import_module(_LAZY[name]), "collate" if name == "default_collate" else name)
     return value
 
 

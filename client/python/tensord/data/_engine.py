@@ -9,6 +9,7 @@ import importlib
 import os
 import time
 import weakref
+from typing import Any, Callable
 
 from tensord import _lent
 from tensord.data import _board, _pool, _worker
@@ -34,7 +35,7 @@ class Pass:
         self.sent = self.next_number = 0
         self.turn, self.active = 0, [True] * self.workers
         self.behind = [None] * self.workers  # where each worker is behind what was handed out
-        self.pool = None
+        self.pool: Any = None
         unsent = self._begin(saved)
         if self.workers:
             self._start_workers(loader, unsent)
@@ -340,7 +341,10 @@ class _Again:
 class Stateful:
     """What both DataLoaders have beyond torch's: passes with a state."""
 
-    _pass = _record = _saved = None
+    _pass: Any = None
+    _record: Any = None
+    _saved: Any = None
+    _plan: Callable[..., Any]  # what is to be done by workers, as each loader says it
 
     def _running(self):
         return self._pass() if self._pass else None

@@ -21,6 +21,7 @@ import stat
 import time
 from collections import deque
 from multiprocessing import get_context
+from typing import Any
 
 from tensord import _lent
 from tensord.data import _likeness, _link, _pool, _worker
@@ -59,7 +60,8 @@ def _let_go():
     from multiprocessing import forkserver, resource_tracker
     from multiprocessing.connection import Connection
 
-    kept = {0, 1, 2, resource_tracker._resource_tracker._fd, forkserver._forkserver._forkserver_alive_fd}
+    trackers: Any = (resource_tracker._resource_tracker, forkserver._forkserver)
+    kept = {0, 1, 2, trackers[0]._fd, trackers[1]._forkserver_alive_fd}
     for x in gc.get_objects():
         if issubclass(type(x), (Connection, io.FileIO)) and not x.closed:
             kept.add(x.fileno())
@@ -83,7 +85,9 @@ class _Seat:
 
 class _Worker:
     def __init__(self, k):
-        self.k, self.process, self.control = k, None, None
+        self.k = k
+        self.process: Any = None
+        self.control: Any = None
         self.ends = {}  # pid -> (how, last words), of those that died
 
 

@@ -1,6 +1,7 @@
 """tensord.data.DataLoader: torch's loader without torch."""
 
 import functools
+from typing import Any
 
 from tensord.data import _engine, _plain
 from tensord.data._samplers import BatchSampler, Forever, IterableDataset, RandomSampler, SequentialSampler
@@ -46,7 +47,8 @@ class DataLoader(_engine.Stateful):
             batch_sampler = BatchSampler(sampler, batch_size, drop_last)
         elif batch_sampler is not None:
             batch_size = None
-        self.dataset, self.batch_size, self.sampler, self.batch_sampler, self.drop_last = dataset, batch_size, sampler, batch_sampler, drop_last
+        self.dataset: Any = dataset
+        self.batch_size, self.sampler, self.batch_sampler, self.drop_last = batch_size, sampler, batch_sampler, drop_last
         self.num_workers, self.timeout, self.worker_init_fn, self.generator = num_workers, timeout, worker_init_fn, generator
         self.multiprocessing_context, self.pin_memory, self.persistent_workers = multiprocessing_context, pin_memory, persistent_workers
         self.prefetch_factor, self.in_order, self.on_worker_death, self.out = prefetch_factor or 2, in_order, on_worker_death, out
@@ -54,7 +56,7 @@ class DataLoader(_engine.Stateful):
         self.collate_fn = collate_fn or (functools.partial(_plain.collate, out=out) if batch_sampler is not None else _plain.leave)
 
     @property
-    def _index_sampler(self):
+    def _index_sampler(self) -> Any:
         return self.batch_sampler if self.batch_sampler is not None else self.sampler
 
     def _plan(self):

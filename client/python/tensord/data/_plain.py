@@ -5,6 +5,7 @@ NumPy's arrays are stacked in shared memory, and go as handles; the loader's pro
 
 import contextlib
 import io
+import pickle
 import random
 from dataclasses import dataclass
 from multiprocessing import get_context
@@ -107,7 +108,7 @@ def finish(batch, options):
 
 def _owner(a):
     """The tensor that is this very array's memory, or None."""
-    base = a
+    base: Any = a
     while type(base) is type(a):
         base = base.base
     base = base.obj if isinstance(base, memoryview) else base
@@ -136,7 +137,7 @@ def _reduce_tensor(t):
 class _Pickler(ForkingPickler):
     def __init__(self, file):
         super().__init__(file, 5)
-        mine = {_C.Tensor: _reduce_tensor}
+        mine: dict[Any, Any] = {_C.Tensor: _reduce_tensor}
         if np := _numpy():
             mine[np.ndarray] = _reduce_array
         self.dispatch_table = {**self.dispatch_table, **mine}
@@ -149,7 +150,7 @@ def dumps(data):
 
 
 def loads(body, options):
-    return finish(ForkingPickler.loads(body), options)
+    return finish(pickle.loads(body), options)
 
 
 def pin(batch):

@@ -122,7 +122,7 @@ class Pool:
             m.process.close()
         m.link, m.at_work = None, False
 
-    def _how(self, m):
+    def _how(self, m) -> tuple[str, str, bool]:
         """How it died, its last words, and whether that was while it worked for this loader."""
         return *m.process.how(), True
 

@@ -81,7 +81,7 @@ class SharedList:
             return NotImplemented
         return len(self) == len(other) and all(a == b for a, b in zip(self, other))
 
-    __hash__ = None
+    __hash__ = None  # type: ignore[assignment]
 
     def __reduce__(self):
         return _rebuild, (SharedList, self._blobs)
@@ -170,7 +170,7 @@ class SharedDict:
     def __eq__(self, other):
         return dict(self.items()) == dict(other.items()) if isinstance(other, (SharedDict, dict)) else NotImplemented
 
-    __hash__ = None
+    __hash__ = None  # type: ignore[assignment]
 
     def __reduce__(self):
         return _rebuild, (SharedDict, self._blobs)

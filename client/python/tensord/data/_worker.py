@@ -91,7 +91,7 @@ class Fetcher:
         stateful = setup.iterable and hasattr(dataset, "state_dict") and hasattr(dataset, "load_state_dict")
         if stateful and start.state is not None:
             dataset.load_state_dict(start.state)
-        self.iterator = iter(dataset) if setup.iterable else None
+        self.iterator: Any = iter(dataset) if setup.iterable else None
         self.state = dataset.state_dict if stateful else lambda: None
         if setup.iterable and not (stateful and start.state is not None):
             for _ in range(start.fetched):

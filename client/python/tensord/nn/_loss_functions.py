@@ -1,10 +1,11 @@
 """Losses as functions; tensord.nn.functional shows them. What PyTorch's old size_average and reduce said, reduction says alone."""
 
 import math
+from typing import Any
 
 import tensord as td
 from tensord import _C
-from tensord._C import ops
+from tensord._C import Tensor, ops
 
 _REDUCTIONS = {"none": 0, "mean": 1, "sum": 2}
 
@@ -15,11 +16,11 @@ def _reduction(name):
     return _REDUCTIONS[name]
 
 
-def mse_loss(input, target, *, reduction="mean"):
+def mse_loss(input: Tensor, target: Tensor, *, reduction="mean") -> Tensor:
     return ops.mse_loss(input, target, _reduction(reduction))
 
 
-def l1_loss(input, target, *, reduction="mean"):
+def l1_loss(input: Tensor, target: Tensor, *, reduction="mean") -> Tensor:
     return ops.l1_loss(input, target, _reduction(reduction))
 
 
@@ -35,7 +36,7 @@ def _smoothed(log, target, weight, ignore_index, reduction, share):
     return out.sum() / (seen if weight is None else weight[picked] * seen).sum()
 
 
-def cross_entropy(input, target, weight=None, *, ignore_index=-100, reduction="mean", label_smoothing=0.0):
+def cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = None, *, ignore_index=-100, reduction="mean", label_smoothing=0.0) -> Tensor:
     """Scores (N, C, ...) or (C) against classes (N, ...), or against probabilities of all classes."""
     if not 0 <= label_smoothing <= 1:
         raise _C.InvalidError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}")
@@ -52,7 +53,7 @@ def cross_entropy(input, target, weight=None, *, ignore_index=-100, reduction="m
     return ops.cross_entropy(input, target, weight, _reduction(reduction), ignore_index)
 
 
-def nll_loss(input, target, weight=None, *, ignore_index=-100, reduction="mean"):
+def nll_loss(input: Tensor, target: Tensor, weight: Tensor | None = None, *, ignore_index=-100, reduction="mean") -> Tensor:
     return ops.nll_loss(input, target, weight, _reduction(reduction), ignore_index)[0]
 
 
@@ -60,60 +61,60 @@ def _reduce(each, reduction):
     return {0: lambda x: x, 1: lambda x: x.mean(), 2: lambda x: x.sum()}[_reduction(reduction)](each)
 
 
-def smooth_l1_loss(input, target, *, reduction="mean", beta=1.0):
+def smooth_l1_loss(input: Tensor, target: Tensor, *, reduction="mean", beta=1.0) -> Tensor:
     size = (input - target).abs()
     return _reduce(td.where(size < beta, 0.5 * size * size / beta, size - 0.5 * beta) if beta else size, reduction)
 
 
-def binary_cross_entropy(input, target, weight=None, *, reduction="mean"):
+def binary_cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = None, *, reduction="mean") -> Tensor:
     each = -(target * input.log().clamp(min=-100) + (1 - target) * (1 - input).log().clamp(min=-100))
     return _reduce(each if weight is None else each * weight, reduction)
 
 
-def binary_cross_entropy_with_logits(input, target, weight=None, *, reduction="mean", pos_weight=None):
+def binary_cross_entropy_with_logits(input: Tensor, target: Tensor, weight: Tensor | None = None, *, reduction="mean", pos_weight: Tensor | None = None) -> Tensor:
     log_weight = 1 if pos_weight is None else 1 + (pos_weight - 1) * target
     each = (1 - target) * input + log_weight * ops.softplus(-input)
     return _reduce(each if weight is None else each * weight, reduction)
 
 
-def kl_div(input, target, *, reduction="mean", log_target=False):
+def kl_div(input: Tensor, target: Tensor, *, reduction="mean", log_target=False) -> Tensor:
     if reduction == "batchmean":
         return kl_div(input, target, reduction="sum", log_target=log_target) / input.shape[0]
     each = target.exp() * (target - input) if log_target else td.where(target > 0, target * (target.clamp(min=1e-38).log() - input), 0.0)
     return _reduce(each, reduction)
 
 
-def huber_loss(input, target, *, reduction="mean", delta=1.0):
+def huber_loss(input: Tensor, target: Tensor, *, reduction="mean", delta=1.0) -> Tensor:
     return smooth_l1_loss(input, target, reduction=reduction, beta=delta) * delta
 
 
-def gaussian_nll_loss(input, target, var, full=False, eps=1e-6, *, reduction="mean"):
+def gaussian_nll_loss(input: Tensor, target: Tensor, var, full=False, eps=1e-6, *, reduction="mean") -> Tensor:
     var = var + (var.detach().clamp(min=eps) - var.detach())  # held above eps, with var's own gradient
     each = 0.5 * (var.log() + (input - target).square() / var)
     return _reduce(each + 0.5 * math.log(2 * math.pi) if full else each, reduction)
 
 
-def poisson_nll_loss(input, target, log_input=True, *, eps=1e-8, reduction="mean"):
+def poisson_nll_loss(input: Tensor, target: Tensor, log_input=True, *, eps=1e-8, reduction="mean") -> Tensor:
     return _reduce(input.exp() - target * input if log_input else input - target * (input + eps).log(), reduction)
 
 
-def cosine_similarity(x1, x2, dim=1, eps=1e-8):
+def cosine_similarity(x1: Tensor, x2: Tensor, dim=1, eps=1e-8) -> Tensor:
     return (x1 * x2).sum(dim) / (td.norm(x1, 2.0, dim).clamp(min=eps) * td.norm(x2, 2.0, dim).clamp(min=eps))
 
 
-def pairwise_distance(x1, x2, p=2.0, eps=1e-6, keepdim=False):
+def pairwise_distance(x1: Tensor, x2: Tensor, p=2.0, eps=1e-6, keepdim=False) -> Tensor:
     return td.norm(x1 - x2 + eps, p, -1, keepdim)
 
 
-def cosine_embedding_loss(input1, input2, target, margin=0.0, *, reduction="mean"):
+def cosine_embedding_loss(input1: Tensor, input2: Tensor, target: Tensor, margin=0.0, *, reduction="mean") -> Tensor:
     alike = cosine_similarity(input1, input2)
     return _reduce(td.where(target > 0, 1 - alike, (alike - margin).clamp(min=0)), reduction)
 
 
-def margin_ranking_loss(input1, input2, target, margin=0.0, *, reduction="mean"):
+def margin_ranking_loss(input1: Tensor, input2: Tensor, target: Tensor, margin=0.0, *, reduction="mean") -> Tensor:
     return _reduce((margin - target * (input1 - input2)).clamp(min=0), reduction)
 
 
-def triplet_margin_loss(anchor, positive, negative, margin=1.0, p=2, eps=1e-6, *, reduction="mean"):
+def triplet_margin_loss(anchor: Tensor, positive: Tensor, negative: Tensor, margin=1.0, p=2, eps=1e-6, *, reduction="mean") -> Tensor:
     near, far = pairwise_distance(anchor, positive, p, eps), pairwise_distance(anchor, negative, p, eps)
     return _reduce((near - far + margin).clamp(min=0), reduction)

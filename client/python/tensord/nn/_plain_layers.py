@@ -39,7 +39,7 @@ def _layer(name, function, doc, shown="", **defaults) -> Any:
     def forward(self, input):
         return function(self, input, **{k: getattr(self, k) for k in defaults})
 
-    def extra_repr(self):
+    def extra_repr(self) -> str:
         parts = []
         for word in shown.split():
             key = word.lstrip("=?")

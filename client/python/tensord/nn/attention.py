@@ -4,6 +4,7 @@ Not here, and refused by name: add_bias_kv, add_zero_attn, keys and values of ot
 """
 
 import copy
+from typing import Any
 
 import tensord as td
 from tensord import _C
@@ -57,7 +58,8 @@ class MultiheadAttention(Module):
             mask = mask.reshape((n, self.num_heads) + mask.shape[1:])
         if key_padding_mask is None:
             return mask
-        hidden = _as_addend(key_padding_mask, dtype).reshape(n, 1, 1, -1)
+        hidden: Any = _as_addend(key_padding_mask, dtype)
+        hidden = hidden.reshape(n, 1, 1, -1)
         return hidden if mask is None else hidden + mask
 
     def forward(self, query, key, value, key_padding_mask=None, need_weights=True, attn_mask=None, average_attn_weights=True, is_causal=False):

@@ -1,12 +1,12 @@
 """Layers as functions. inplace=True is a wish about memory that relu() grants and others need not: what they return is the same."""
 
 import math
-
 import operator
+from typing import Any
 
 import tensord as td
 from tensord import _C
-from tensord._C import ops
+from tensord._C import Tensor, ops
 from tensord.nn._loss_functions import (_reduction as _reduction, binary_cross_entropy as binary_cross_entropy,  # noqa: F401
                                         binary_cross_entropy_with_logits as binary_cross_entropy_with_logits,
                                         cosine_embedding_loss as cosine_embedding_loss, cosine_similarity as cosine_similarity,
@@ -26,11 +26,11 @@ def _refuse(function, **given):
             raise _C.Unsupported(f"{function} has no {name} here")
 
 
-def linear(input, weight, bias=None):
+def linear(input: Tensor, weight, bias: Tensor | None = None) -> Tensor:
     return ops.linear(input, weight, bias)
 
 
-def conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
+def conv2d(input: Tensor, weight, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups=1) -> Tensor:
     if input.ndim == 3:
         return conv2d(input.unsqueeze(0), weight, bias, stride, padding, dilation, groups).squeeze(0)
     dilation = _pair(dilation)
@@ -48,14 +48,14 @@ def _single(v):
     return v if isinstance(v, (int, str)) or v is None else v[0]
 
 
-def conv1d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
+def conv1d(input: Tensor, weight, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups=1) -> Tensor:
     """(N, C, L) as pictures that are one row high."""
     padding = padding if isinstance(padding, str) else (0, _single(padding))
     out = conv2d(input.unsqueeze(-2), weight.unsqueeze(-2), bias, (1, _single(stride)), padding, (1, _single(dilation)), groups)
     return out.squeeze(-2)
 
 
-def conv_transpose2d(input, weight, bias=None, stride=1, padding=0, output_padding=0, groups=1, dilation=1):
+def conv_transpose2d(input: Tensor, weight, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0, output_padding: Any = 0, groups=1, dilation: Any = 1) -> Tensor:
     """What the gradient of conv2d does to its input: zeros between the places, then the kernel turned round."""
     if input.ndim == 3:
         return conv_transpose2d(input.unsqueeze(0), weight, bias, stride, padding, output_padding, groups, dilation).squeeze(0)
@@ -69,20 +69,20 @@ def conv_transpose2d(input, weight, bias=None, stride=1, padding=0, output_paddi
     return ops.conv2d(spread, turned, bias, (1, 1), (0, 0), dilation, groups)
 
 
-def max_pool1d(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False):
+def max_pool1d(input: Tensor, kernel_size, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode=False, return_indices=False) -> Any:
     _refuse("max_pool1d()", return_indices=return_indices)
     kernel = _single(kernel_size)
     stride = kernel if stride is None else _single(stride)
     return max_pool2d(input.unsqueeze(-2), (1, kernel), (1, stride), (0, _single(padding)), (1, _single(dilation)), ceil_mode).squeeze(-2)
 
 
-def avg_pool1d(input, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True):
+def avg_pool1d(input: Tensor, kernel_size, stride: Any = None, padding: Any = 0, ceil_mode=False, count_include_pad=True) -> Tensor:
     kernel = _single(kernel_size)
     stride = kernel if stride is None else _single(stride)
     return avg_pool2d(input.unsqueeze(-2), (1, kernel), (1, stride), (0, _single(padding)), ceil_mode, count_include_pad).squeeze(-2)
 
 
-def max_pool2d(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False):
+def max_pool2d(input: Tensor, kernel_size, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode=False, return_indices=False) -> Any:
     if input.ndim == 3:
         out = max_pool2d(input.unsqueeze(0), kernel_size, stride, padding, dilation, ceil_mode, return_indices)
         return tuple(x.squeeze(0) for x in out) if return_indices else out.squeeze(0)
@@ -91,7 +91,7 @@ def max_pool2d(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode
     return out if return_indices else out[0]
 
 
-def avg_pool2d(input, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True, divisor_override=None):
+def avg_pool2d(input: Tensor, kernel_size, stride: Any = None, padding: Any = 0, ceil_mode=False, count_include_pad=True, divisor_override=None) -> Tensor:
     _refuse("avg_pool2d()", divisor_override=divisor_override)
     if input.ndim == 3:
         return avg_pool2d(input.unsqueeze(0), kernel_size, stride, padding, ceil_mode, count_include_pad).squeeze(0)
@@ -99,7 +99,7 @@ def avg_pool2d(input, kernel_size, stride=None, padding=0, ceil_mode=False, coun
     return ops.avg_pool2d(input, kernel, kernel if stride is None else _pair(stride), _pair(padding), ceil_mode, count_include_pad)
 
 
-def adaptive_avg_pool2d(input, output_size):
+def adaptive_avg_pool2d(input: Tensor, output_size) -> Tensor:
     size = [n if o is None else o for o, n in zip(_pair(output_size), input.shape[-2:])]
     if size == [1, 1]:
         return input.mean((-2, -1), keepdim=True)
@@ -108,11 +108,11 @@ def adaptive_avg_pool2d(input, output_size):
     return avg_pool2d(input, [n // o for n, o in zip(input.shape[-2:], size)])
 
 
-def adaptive_avg_pool1d(input, output_size):
+def adaptive_avg_pool1d(input: Tensor, output_size) -> Tensor:
     return adaptive_avg_pool2d(input.unsqueeze(-2), (1, _single(output_size))).squeeze(-2)
 
 
-def adaptive_max_pool2d(input, output_size, return_indices=False):
+def adaptive_max_pool2d(input: Tensor, output_size, return_indices=False) -> Any:
     _refuse("adaptive_max_pool2d()", return_indices=return_indices)
     size = [n if o is None else o for o, n in zip(_pair(output_size), input.shape[-2:])]
     if any(n % o for n, o in zip(input.shape[-2:], size)):
@@ -120,11 +120,12 @@ def adaptive_max_pool2d(input, output_size, return_indices=False):
     return max_pool2d(input, [n // o for n, o in zip(input.shape[-2:], size)])
 
 
-def interpolate(input, size=None, scale_factor=None, mode="nearest"):
+def interpolate(input: Tensor, size=None, scale_factor=None, mode="nearest") -> Tensor:
     """Pictures (N, C, H, W) in another size, each place from the nearest one."""
     if mode != "nearest" or input.ndim != 4:
         raise _C.Unsupported(f"interpolate() knows mode='nearest' of (N, C, H, W), not {mode!r} of {input.ndim} dimensions")
     if size is None:
+        scale_factor = 1 if scale_factor is None else scale_factor
         size = [int(n * s) for n, s in zip(input.shape[2:], (scale_factor,) * 2 if not isinstance(scale_factor, (tuple, list)) else scale_factor)]
     for dim, n in zip((2, 3), _pair(size) if isinstance(size, int) else size):
         if n != input.shape[dim]:
@@ -132,26 +133,26 @@ def interpolate(input, size=None, scale_factor=None, mode="nearest"):
     return input
 
 
-def pixel_shuffle(input, upscale_factor):
+def pixel_shuffle(input: Tensor, upscale_factor) -> Tensor:
     r, (*lead, c, h, w) = upscale_factor, input.shape
     x = input.reshape((-1, c // (r * r), r, r, h, w)).permute((0, 1, 4, 2, 5, 3))
     return x.reshape((*lead, c // (r * r), h * r, w * r))
 
 
-def layer_norm(input, normalized_shape, weight=None, bias=None, eps=1e-5):
+def layer_norm(input: Tensor, normalized_shape, weight: Tensor | None = None, bias: Tensor | None = None, eps=1e-5) -> Tensor:
     shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(map(operator.index, normalized_shape))
     if input.shape[input.ndim - len(shape) :] != shape:
         raise _C.ShapeError(f"layer_norm over {shape} of an input of shape {input.shape}: the last dimensions must be these")
     return ops.layer_norm(input, weight, bias, len(shape), eps)[0]
 
 
-def batch_norm(input, running_mean, running_var, weight=None, bias=None, training=False, momentum=0.1, eps=1e-5):
+def batch_norm(input: Tensor, running_mean, running_var, weight: Tensor | None = None, bias: Tensor | None = None, training=False, momentum=0.1, eps=1e-5) -> Tensor:
     if training and input.numel() == input.shape[1]:
         raise _C.InvalidError(f"Expected more than 1 value per channel when training, got input size {input.shape}")
     return ops.batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps)[0]
 
 
-def group_norm(input, num_groups, weight=None, bias=None, eps=1e-5):
+def group_norm(input: Tensor, num_groups, weight: Tensor | None = None, bias: Tensor | None = None, eps=1e-5) -> Tensor:
     n, c = input.shape[:2]
     if c % num_groups:
         raise _C.ShapeError(f"group_norm: {c} channels cannot be cut into {num_groups} groups")
@@ -161,18 +162,18 @@ def group_norm(input, num_groups, weight=None, bias=None, eps=1e-5):
     return out if bias is None else out + bias.reshape(shape)
 
 
-def rms_norm(input, normalized_shape, weight=None, eps=None):
+def rms_norm(input: Tensor, normalized_shape, weight: Tensor | None = None, eps=None) -> Tensor:
     dims = tuple(range(-len(normalized_shape) if not isinstance(normalized_shape, int) else -1, 0))
     out = input * (input.square().mean(dims, keepdim=True) + (td.finfo(input.dtype).eps if eps is None else eps)).rsqrt()
     return out if weight is None else out * weight
 
 
-def instance_norm(input, running_mean=None, running_var=None, weight=None, bias=None, use_input_stats=True, momentum=0.1, eps=1e-5):
+def instance_norm(input: Tensor, running_mean: Tensor | None = None, running_var: Tensor | None = None, weight: Tensor | None = None, bias: Tensor | None = None, use_input_stats=True, momentum=0.1, eps=1e-5) -> Tensor:
     _refuse("instance_norm()", running_mean=running_mean is not None or running_var is not None or not use_input_stats)
     return group_norm(input, input.shape[1], weight, bias, eps)
 
 
-def embedding(input, weight, padding_idx=None, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, sparse=False):
+def embedding(input: Tensor, weight, padding_idx=None, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, sparse=False) -> Tensor:
     """Rows of weight; the row padding_idx gets no gradient."""
     _refuse("embedding()", max_norm=max_norm is not None, scale_grad_by_freq=scale_grad_by_freq, sparse=sparse)
     out = ops.embedding(weight, input)
@@ -181,8 +182,8 @@ def embedding(input, weight, padding_idx=None, max_norm=None, norm_type=2.0, sca
     return td.where((input == padding_idx % weight.shape[0]).unsqueeze(-1), out.detach(), out)
 
 
-def embedding_bag(input, weight, offsets=None, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, mode="mean", sparse=False,
-                  per_sample_weights=None, include_last_offset=False, padding_idx=None):
+def embedding_bag(input: Tensor, weight, offsets: Tensor | None = None, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, mode="mean", sparse=False,
+                  per_sample_weights: Tensor | None = None, include_last_offset=False, padding_idx=None) -> Tensor:
     """The sum or mean of the rows of each bag: rows of input (B, N), or of one vector the parts that begin at offsets."""
     _refuse("embedding_bag()", max_norm=max_norm is not None, scale_grad_by_freq=scale_grad_by_freq, sparse=sparse,
             include_last_offset=include_last_offset, padding_idx=padding_idx is not None)
@@ -207,7 +208,7 @@ def _attention_weights(query, key, mask, scale):
     return td.softmax(scores if mask is None else scores + mask, -1)
 
 
-def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False):
+def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False) -> Tensor:
     """softmax(query @ key.T / sqrt(E)) @ value; attn_mask: true (or 0) where it may look, false (or -inf) where not."""
     _refuse("scaled_dot_product_attention()", enable_gqa=enable_gqa)
     if is_causal:
@@ -220,7 +221,7 @@ def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.
     return dropout(weights, dropout_p) @ value
 
 
-def dropout(input, p=0.5, training=True, inplace=False):
+def dropout(input: Tensor, p=0.5, training=True, inplace=False) -> Tensor:
     if not 0 <= p <= 1:
         raise _C.InvalidError(f"dropout probability has to be between 0 and 1, but got {p}")
     return ops.dropout(input, p)[0] if training and p > 0 else input
@@ -233,118 +234,118 @@ def _channels(input, p, training, ndim):
     return input * dropout(td.ones(input.shape[:2] + (1,) * (ndim - 2), dtype=input.dtype), p)
 
 
-def dropout1d(input, p=0.5, training=True, inplace=False):
+def dropout1d(input: Tensor, p=0.5, training=True, inplace=False) -> Tensor:
     return _channels(input, p, training, 3) if input.ndim == 3 else _channels(input.unsqueeze(0), p, training, 3).squeeze(0)
 
 
-def dropout2d(input, p=0.5, training=True, inplace=False):
+def dropout2d(input: Tensor, p=0.5, training=True, inplace=False) -> Tensor:
     return _channels(input, p, training, input.ndim)
 
 
-def one_hot(tensor, num_classes=-1):
+def one_hot(tensor, num_classes=-1) -> Tensor:
     n = int(tensor.max()) + 1 if num_classes < 0 else num_classes
     return (tensor.unsqueeze(-1) == td.arange(n)).long()
 
 
-def pad(input, pad, mode="constant", value=0):
+def pad(input: Tensor, pad, mode="constant", value=0) -> Tensor:
     if mode != "constant":
         raise _C.Unsupported(f"pad() knows mode='constant', not {mode!r}")
     return ops.constant_pad(input, tuple(pad), value or 0)
 
 
-def normalize(input, p=2.0, dim=1, eps=1e-12):
+def normalize(input: Tensor, p=2.0, dim=1, eps=1e-12) -> Tensor:
     return input / td.norm(input, p, dim, True).clamp(min=eps)
 
 
 # ---- activations
 
 
-def relu(input, inplace=False):
+def relu(input: Tensor, inplace=False) -> Tensor:
     return input.relu_() if inplace else input.relu()
 
 
-def relu6(input, inplace=False):
+def relu6(input: Tensor, inplace=False) -> Tensor:
     return ops.hardtanh(input, 0.0, 6.0)
 
 
-def leaky_relu(input, negative_slope=0.01, inplace=False):
+def leaky_relu(input: Tensor, negative_slope=0.01, inplace=False) -> Tensor:
     return ops.leaky_relu(input, negative_slope)
 
 
-def elu(input, alpha=1.0, inplace=False):
+def elu(input: Tensor, alpha=1.0, inplace=False) -> Tensor:
     return ops.elu(input, alpha)
 
 
-def gelu(input, approximate="none"):
+def gelu(input: Tensor, approximate="none") -> Tensor:
     return ops.gelu(input, approximate == "tanh")
 
 
-def silu(input, inplace=False):
+def silu(input: Tensor, inplace=False) -> Tensor:
     return ops.silu(input)
 
 
-def mish(input, inplace=False):
+def mish(input: Tensor, inplace=False) -> Tensor:
     return ops.mish(input)
 
 
-def softplus(input, beta=1.0, threshold=20.0):
+def softplus(input: Tensor, beta=1.0, threshold=20.0) -> Tensor:
     return ops.softplus(input, beta, threshold)
 
 
-def hardtanh(input, min_val=-1.0, max_val=1.0, inplace=False):
+def hardtanh(input: Tensor, min_val=-1.0, max_val=1.0, inplace=False) -> Tensor:
     return ops.hardtanh(input, min_val, max_val)
 
 
-def hardsigmoid(input, inplace=False):
+def hardsigmoid(input: Tensor, inplace=False) -> Tensor:
     return ops.hardtanh(input + 3, 0.0, 6.0) / 6
 
 
-def hardswish(input, inplace=False):
+def hardswish(input: Tensor, inplace=False) -> Tensor:
     return input * hardsigmoid(input)
 
 
-def logsigmoid(input):
+def logsigmoid(input: Tensor) -> Tensor:
     return -ops.softplus(-input)
 
 
-def selu(input, inplace=False):
+def selu(input: Tensor, inplace=False) -> Tensor:
     return 1.0507009873554804934193349852946 * ops.elu(input, 1.6732632423543772848170429916717)
 
 
-def celu(input, alpha=1.0, inplace=False):
+def celu(input: Tensor, alpha=1.0, inplace=False) -> Tensor:
     return td.where(input > 0, input, alpha * (input.clamp(max=0) / alpha).expm1())
 
 
-def prelu(input, weight):
+def prelu(input: Tensor, weight) -> Tensor:
     weight = weight.reshape((1, -1) + (1,) * (input.ndim - 2)) if weight.numel() > 1 and input.ndim > 1 else weight
     return td.where(input > 0, input, weight * input)
 
 
-def threshold(input, threshold, value, inplace=False):
+def threshold(input: Tensor, threshold, value: Tensor, inplace=False) -> Tensor:
     return td.where(input > threshold, input, value)
 
 
-def softsign(input):
+def softsign(input: Tensor) -> Tensor:
     return input / (1 + input.abs())
 
 
-def tanhshrink(input):
+def tanhshrink(input: Tensor) -> Tensor:
     return input - input.tanh()
 
 
-def softshrink(input, lambd=0.5):
+def softshrink(input: Tensor, lambd=0.5) -> Tensor:
     return td.where(input > lambd, input - lambd, td.where(input < -lambd, input + lambd, 0.0))
 
 
-def hardshrink(input, lambd=0.5):
+def hardshrink(input: Tensor, lambd=0.5) -> Tensor:
     return td.where(input.abs() > lambd, input, 0.0)
 
 
-def softmin(input, dim, dtype=None):
+def softmin(input: Tensor, dim, dtype=None) -> Tensor:
     return td.softmax(-input, dim, dtype)
 
 
-def glu(input, dim=-1):
+def glu(input: Tensor, dim=-1) -> Tensor:
     a, b = input.chunk(2, dim)
     return a * b.sigmoid()
 

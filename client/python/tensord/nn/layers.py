@@ -34,7 +34,7 @@ class Linear(Module):
     def forward(self, input):
         return F.linear(input, self.weight, self.bias)
 
-    def extra_repr(self):
+    def extra_repr(self) -> str:
         return f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}"
 
 
@@ -84,7 +84,7 @@ class Conv2d(Module):
     def forward(self, input):
         return self._function(input, self.weight, self.bias, self.stride, self.padding, self.dilation, self.groups)
 
-    def extra_repr(self):
+    def extra_repr(self) -> str:
         ones = (1,) * len(self.kernel_size)
         usual = dict(padding=(0,) * len(ones), dilation=ones, groups=1)
         more = [f"{k}={getattr(self, k)!r}" for k, v in usual.items() if getattr(self, k) != v] + ["bias=False"] * (self.bias is None)
@@ -118,7 +118,7 @@ class ConvTranspose2d(Module):
     def forward(self, input):
         return F.conv_transpose2d(input, self.weight, self.bias, self.stride, self.padding, self.output_padding, self.groups, self.dilation)
 
-    def extra_repr(self):
+    def extra_repr(self) -> str:
         return f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}, stride={self.stride}" + (
             f", padding={self.padding}" if self.padding != (0, 0) else "")
 
@@ -153,7 +153,7 @@ class Embedding(Module):
     def forward(self, input):
         return F.embedding(input, self.weight, self.padding_idx)
 
-    def extra_repr(self):
+    def extra_repr(self) -> str:
         return f"{self.num_embeddings}, {self.embedding_dim}" + ("" if self.padding_idx is None else f", padding_idx={self.padding_idx}")
 
 
@@ -171,7 +171,7 @@ class EmbeddingBag(Module):
     def forward(self, input, offsets=None, per_sample_weights=None):
         return F.embedding_bag(input, self.weight, offsets, mode=self.mode, per_sample_weights=per_sample_weights)
 
-    def extra_repr(self):
+    def extra_repr(self) -> str:
         return f"{self.num_embeddings}, {self.embedding_dim}, mode='{self.mode}'"
 
 
@@ -188,7 +188,7 @@ class LayerNorm(Module):
     def forward(self, input):
         return F.layer_norm(input, self.normalized_shape, self.weight, self.bias, self.eps)
 
-    def extra_repr(self):
+    def extra_repr(self) -> str:
         return f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}"
 
 
@@ -204,7 +204,7 @@ class RMSNorm(Module):
     def forward(self, input):
         return F.rms_norm(input, self.normalized_shape, self.weight, self.eps)
 
-    def extra_repr(self):
+    def extra_repr(self) -> str:
         return f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.weight is not None}"
 
 
@@ -220,7 +220,7 @@ class GroupNorm(Module):
     def forward(self, input):
         return F.group_norm(input, self.num_groups, self.weight, self.bias, self.eps)
 
-    def extra_repr(self):
+    def extra_repr(self) -> str:
         return f"{self.num_groups}, {self.num_channels}, eps={self.eps}, affine={self.weight is not None}"
 
 
@@ -239,7 +239,7 @@ class InstanceNorm2d(Module):
             return self.forward(input.unsqueeze(0)).squeeze(0)
         return F.instance_norm(input, weight=self.weight, bias=self.bias, eps=self.eps)
 
-    def extra_repr(self):
+    def extra_repr(self) -> str:
         return (f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, affine={self.affine}, "
                 f"track_running_stats={self.track_running_stats}")
 
@@ -255,7 +255,7 @@ class PReLU(Module):
     def forward(self, input):
         return F.prelu(input, self.weight)
 
-    def extra_repr(self):
+    def extra_repr(self) -> str:
         return f"num_parameters={self.num_parameters}"
 
 
@@ -283,7 +283,7 @@ class _BatchNorm(Module):
             momentum = 1 / int(self.num_batches_tracked) if self.training and tracks else 0.0
         return F.batch_norm(input, self.running_mean, self.running_var, self.weight, self.bias, self.training or not tracks, momentum, self.eps)
 
-    def extra_repr(self):
+    def extra_repr(self) -> str:
         return f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, affine={self.affine}, track_running_stats={self.track_running_stats}"
 
 

@@ -5,7 +5,7 @@ Hooks of forward run here, in Python. Hooks of backward are refused: gradients a
 
 import copy
 from collections import OrderedDict, namedtuple
-from typing import Any, Iterator
+from typing import Any, Callable, Iterator
 
 import tensord as td
 from tensord import _C
@@ -52,6 +52,10 @@ class _Hook:
         self.remove()
 
 
+def _no_forward(self, *input):
+    raise NotImplementedError(f"{type(self).__name__} has no forward()")
+
+
 class Module:
     """What layers are made from: assign Parameters, buffers and Modules as attributes, and write forward()."""
 
@@ -64,8 +68,7 @@ class Module:
         d = self.__dict__
         d.update(training=True, _before=OrderedDict(), _after=OrderedDict(), _parameters=OrderedDict(), _buffers=OrderedDict(), _modules=OrderedDict(), _transient=set())
 
-    def forward(self, *input):
-        raise NotImplementedError(f"{type(self).__name__} has no forward()")
+    forward: Callable[..., Any] = _no_forward  # so that any arguments do in an override
 
     def __call__(self, *args, **kwargs) -> Any:
         for hook in list(self._before.values()):
@@ -95,8 +98,8 @@ class Module:
     def __setattr__(self, name, value):
         if "_parameters" not in self.__dict__:
             raise AttributeError("call super().__init__() before assigning attributes of a Module")
-        homes = (self._parameters, self._buffers, self._modules)
-        home = self._parameters if isinstance(value, Parameter) else self._modules if isinstance(value, Module) else None
+        homes: Any = (self._parameters, self._buffers, self._modules)
+        home: Any = self._parameters if isinstance(value, Parameter) else self._modules if isinstance(value, Module) else None
         if home is None and (value is None or td.is_tensor(value)):
             home = next((h for h in homes if name in h), None)
             if home is self._parameters and value is not None:
@@ -227,7 +230,8 @@ class Module:
         """Floats in another dtype."""
         _C.ops.make_full((0,), 0, _C.float32).to(*args, **kwargs)  # a device that is not here is refused also without parameters
         for module in self.modules():
-            for home in (module._parameters, module._buffers):
+            homes: Any = (module._parameters, module._buffers)
+            for home in homes:
                 for name, x in home.items():
                     if x is None or not x.is_floating_point():
                         continue
@@ -308,7 +312,7 @@ class Module:
 
     # ---- printing
 
-    def extra_repr(self):
+    def extra_repr(self) -> str:
         return ""
 
     def __repr__(self):
@@ -346,7 +350,7 @@ class Sequential(Module):
             self.add_module(name, module)
 
     def forward(self, input):
-        for module in self._modules.values():
+        for module in self:
             input = module(input)
         return input
 
@@ -357,10 +361,10 @@ class Sequential(Module):
     def __len__(self):
         return len(self._modules)
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[Any]:
         return iter(self._modules.values())
 
-    def __getitem__(self, k):
+    def __getitem__(self, k) -> Any:
         modules = list(self._modules.values())
         return type(self)(*modules[k]) if isinstance(k, slice) else modules[k]
 
@@ -371,7 +375,7 @@ class ModuleList(Sequential):
     def __init__(self, modules=()):
         super().__init__(*modules)
 
-    def forward(self, *input):
+    def forward(self, *input):  # type: ignore[override]
         raise NotImplementedError("a ModuleList is no layer; call its members")
 
     def extend(self, modules):

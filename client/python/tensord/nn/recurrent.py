@@ -5,6 +5,7 @@ sequences.
 """
 
 import math
+from typing import Any
 
 import tensord as td
 from tensord import _C
@@ -125,12 +126,14 @@ class _Recurrent(Module):
         x = input.unsqueeze(1) if alone else input.transpose(0, 1) if self.batch_first else input
         if hx is not None and alone:
             hx = tuple(h.unsqueeze(1) for h in hx) if many else hx.unsqueeze(1)
-        begin, last, step = self._begin(hx, x), [], _KINDS[self.mode][2]
+        begin, step = self._begin(hx, x), _KINDS[self.mode][2]
+        last: list[Any] = []
         for layer in range(self.num_layers):
             outs = []
             for way in range(self._ways):
                 at = layer * self._ways + way
-                out, end = _along(x, tuple(h[at] for h in begin), *self._weights(layer, way), step, bool(way))
+                w_ih, w_hh, b_ih, b_hh = self._weights(layer, way)
+                out, end = _along(x, tuple(h[at] for h in begin), w_ih, w_hh, b_ih, b_hh, step, bool(way))
                 outs.append(out)
                 last.append(end)
             x = outs[0] if self._ways == 1 else td.cat(outs, -1)
@@ -143,7 +146,7 @@ class _Recurrent(Module):
             x = x.transpose(0, 1)
         return x, ends if many else ends[0]
 
-    def extra_repr(self):
+    def extra_repr(self) -> str:
         shown = [("num_layers", 1), ("bias", True), ("batch_first", False), ("dropout", 0.0), ("bidirectional", False)]
         return ", ".join([f"{self.input_size}, {self.hidden_size}"] + [f"{k}={getattr(self, k)}" for k, d in shown if getattr(self, k) != d])
 
@@ -197,7 +200,7 @@ class _Cell(Module):
         out = step(F.linear(input, self.weight_ih, self.bias_ih), tuple(hx) if states > 1 or isinstance(hx, tuple) else (hx,), self.weight_hh, self.bias_hh)
         return out if states > 1 else out[0]
 
-    def extra_repr(self):
+    def extra_repr(self) -> str:
         return f"{self.input_size}, {self.hidden_size}" + ("" if self.bias else ", bias=False")
 
 

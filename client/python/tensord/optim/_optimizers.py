@@ -130,7 +130,7 @@ class Adam(Optimizer):
 
     _decoupled = False
 
-    def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0, amsgrad=False, *, maximize=False):
+    def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.0, amsgrad=False, *, maximize=False):
         if amsgrad:
             raise _C.Unsupported(f"{type(self).__name__} has no amsgrad here")
         _not_negative(lr=lr, eps=eps, weight_decay=weight_decay)

@@ -173,7 +173,7 @@ class OneCycleLR(LRScheduler):
             raise _C.InvalidError("You must define either total_steps OR both epochs and steps_per_epoch")
         if anneal_strategy not in ("cos", "linear"):
             raise _C.InvalidError(f"anneal_strategy must be 'cos' or 'linear', not {anneal_strategy!r}")
-        self.total_steps = total_steps if total_steps is not None else epochs * steps_per_epoch
+        self.total_steps = total_steps if total_steps is not None else (epochs or 0) * (steps_per_epoch or 0)
         self.pct_start, self.anneal_strategy, self.cycle_momentum = pct_start, anneal_strategy, cycle_momentum
         self.base_momentum, self.max_momentum, self.final_div_factor = base_momentum, max_momentum, final_div_factor
         groups = optimizer.param_groups

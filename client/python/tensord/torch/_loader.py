@@ -2,8 +2,10 @@
 
 import contextlib
 import inspect
+import pickle
 import random
 from multiprocessing import get_context
+from typing import Any
 
 import torch
 import torch.utils.data
@@ -48,7 +50,7 @@ class DataLoader(_engine.Stateful, torch.utils.data.DataLoader):
             size = self.batch_size if self.batch_size is not None else 1
         return Setup(__name__, self.dataset, iterable, size, self.collate_fn, self.drop_last, self.worker_init_fn, self.num_workers, 0, "", {})
 
-    def __iter__(self):
+    def __iter__(self) -> Any:
         if isinstance(self.dataset, (torch.utils.data.IterDataPipe, torch.utils.data.MapDataPipe)):
             return super().__iter__()  # pipelines that torch shuffles and seeds in a way of its own
         if self.num_workers == 0 and self.timeout:
@@ -114,7 +116,8 @@ def set_worker_info(info):
 def get_rng():
     state = [torch.get_rng_state().numpy().tobytes() if _NUMPY else bytes(torch.get_rng_state().tolist()), random.getstate()]
     if _NUMPY:
-        name, keys, *rest = _NUMPY.random.get_state()
+        drawn: Any = _NUMPY.random.get_state()
+        name, keys, *rest = drawn
         state.append((name, keys.tobytes(), *rest))
     return state
 
@@ -138,7 +141,7 @@ def dumps(data):
 
 
 def loads(body, options):
-    return _sharing.ForkingPickler.loads(body)
+    return pickle.loads(body)
 
 
 def finish(batch, options):

@@ -5,6 +5,7 @@ is, for the storage keeps the buffer and the buffer the tensor.
 """
 
 import weakref
+from typing import Any
 
 import torch
 from tensord import _C
@@ -76,7 +77,7 @@ def empty(shape, dtype):
     n = 1
     for s in shape:
         n *= s
-    out = torch.empty(0, dtype=dtype)
+    out: Any = torch.empty(0, dtype=dtype)
     return out.set_(typed(new_storage(n * out.element_size()), dtype), 0, tuple(shape))
 
 

@@ -126,8 +126,9 @@ def remove():
     for kind in _KINDS:
         ForkingPickler.register(kind, stock.reduce_tensor)
     ForkingPickler.register(torch.UntypedStorage, stock.reduce_storage)
+    reducers = vars(ForkingPickler)["_extra_reducers"]
     for kind in _QUEUES:
-        ForkingPickler._extra_reducers.pop(kind, None)
+        reducers.pop(kind, None)
     collate.default_collate_fn_map[torch.Tensor] = _stock_collate
     _installed = False
 
