@@ -341,7 +341,8 @@ TD_API int td_drop(td_client *client, const char *name);
 
 /* Hand a tensor to one other process by any channel: `handle` is a text for td_take() there, which gives the very same
  * tensor, without a copy. Until it is taken, or `lasts_ms` have passed, it keeps the tensor alive. td_send() does not
- * wait: what is wrong with the tensor is told to who takes it. */
+ * wait: when there is no such tensor (the op that should make it failed), td_sync() here says why, and who takes the
+ * handle waits in vain. */
 #define TD_HANDLE_TEXT 48
 TD_API int td_send(td_array *a, char handle[TD_HANDLE_TEXT], int lasts_ms);
 /* The same for memory that both sides write: who takes it may write the bytes of what is this session's, as this program
