@@ -164,7 +164,7 @@ static int write_record(const issue *u)
     uint32_t site = u->where ? td_site(c, u->where) : 0;
     if (u->memo && !u->nnumbers) return write_again(u, site);
     td_error e;
-    e.code = 0, e.op[0] = e.where[0] = e.message[0] = 0;
+    td_error_clear(&e);
     int rc = td_words_op(&c->words, u->op, td_mode(), u->flags, site, u->nin, u->in_ids, u->nout, u->out_ids,
                          u->numbers, u->attrs, &e);
     return rc ? fail(u, &e) : TD_OK;
@@ -199,7 +199,7 @@ static int infer(issue *u)
     td_infer f = {
         .op = u->op, .in = u->operands, .nin = u->nin, .attrs = u->attrs, .out = u->descs, .max_out = u->max_out};
     td_error e;
-    e.code = 0, e.op[0] = e.where[0] = e.message[0] = 0;
+    td_error_clear(&e);
     if (td_op_infer(&f, &e)) return fail(u, &e);
     u->nout = f.nout;
     if (memo) td_memo_keep(memo, u->op, u->nin, u->operands, u->attrs, u->descs);

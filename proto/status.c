@@ -61,12 +61,6 @@ int td_fail_errno(td_error *e, int err, const char *format, ...)
     return TD_E_SYSTEM;
 }
 
-void td_error_clear(td_error *e)
-{
-    e->code = TD_OK;
-    e->op[0] = e->where[0] = e->message[0] = 0;
-}
-
 static bool known(int code)
 {
     return code >= 0 && code < TD_CODE_COUNT;

@@ -14,7 +14,12 @@ int td_fail(td_error *e, td_code code, const char *format, ...) __attribute__((f
 /* The same with ": <strerror(err)>" appended; the code is TD_E_SYSTEM. */
 int td_fail_errno(td_error *e, int err, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
-void td_error_clear(td_error *e);
+/* No error. Half a kilobyte need not be zeroed for that. */
+static inline void td_error_clear(td_error *e)
+{
+    e->code = 0;
+    e->op[0] = e->where[0] = e->message[0] = 0;
+}
 
 /* "shape", "out of memory", ...: the name of a code for people; and the constant's own name ("TD_E_SHAPE"). */
 const char *td_code_name(int code);

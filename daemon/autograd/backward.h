@@ -37,6 +37,7 @@ typedef struct td_bnode {
     bool captured;
     bool seen;        /* by the search for what is needed */
     td_tensor **grad; /* node->nout, one reference each; NULL until the first arrives */
+    td_tensor *only;  /* where grad points to when there is one: from then on the array of nodes stays where it is */
 } td_bnode;
 
 typedef struct td_capture {
@@ -72,6 +73,7 @@ struct td_backward {
     uint32_t at, edge; /* how far the stage is */
     uint32_t flags, scope;
     int nroots, ninputs;
+    void *lists;        /* what roots to captures point into */
     td_edge *roots;     /* counted */
     td_edge *wanted;    /* counted: the inputs' */
     td_tensor **seeds;  /* given gradients, or NULL */
@@ -101,6 +103,8 @@ struct td_backward {
  * in what hangs on its nodes, never in its nodes and edges. */
 int td_backward_walk(td_backward *b, int64_t *steps, td_error *e);
 
+/* Drop the gradients that a node has. */
+void td_bnode_let_go(td_bnode *n);
 /* Push the gradient (a reference is taken over) to output nr of node `at`. */
 int td_backward_deliver(td_backward *b, uint32_t at, uint32_t nr, td_tensor *g, td_error *e);
 void td_ready_push(td_backward *b, uint32_t at);

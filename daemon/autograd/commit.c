@@ -106,6 +106,6 @@ int td_backward_commit(td_backward *b, td_error *e)
         }
     }
     free(steps);
-    td_eval_deinit(&b->eval);
+    td_eval_clear(&b->eval);
     return err;
 }

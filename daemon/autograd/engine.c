@@ -46,7 +46,7 @@ uint32_t td_ready_pop(td_backward *b)
 int td_backward_deliver(td_backward *b, uint32_t at, uint32_t nr, td_tensor *g, td_error *e)
 {
     td_bnode *n = &b->nodes[at];
-    if (!n->grad) n->grad = calloc(n->node->nout, sizeof *n->grad);
+    if (!n->grad) n->grad = n->node->nout == 1 ? &n->only : calloc(n->node->nout, sizeof *n->grad);
     if (!n->grad) {
         td_tensor_unref(g);
         return td_fail(e, TD_E_MEMORY, "no memory for a gradient");
@@ -81,7 +81,7 @@ static int start(td_backward *b, td_error *e)
     int err = 0;
     for (int r = 0; r < b->nroots && !err; r++)
         if (b->nodes[td_backward_find(b, b->roots[r].node)].needed) err = seed(b, r, e);
-    td_eval_deinit(&b->eval);
+    td_eval_clear(&b->eval);
     for (uint32_t k = 0; k < b->nfirst && !err; k++)
         if (b->nodes[k].needed && !b->nodes[k].deps) td_ready_push(b, k);
     b->stage = TD_BS_RUN;
@@ -150,10 +150,11 @@ static int route(td_backward *b, const td_node *n, td_tensor **result, td_error 
     return err;
 }
 
-static void let_go(td_bnode *n)
+void td_bnode_let_go(td_bnode *n)
 {
     for (int o = 0; n->grad && o < n->node->nout; o++) td_tensor_unref(n->grad[o]);
-    free(n->grad);
+    if (n->grad != &n->only) free(n->grad);
+    n->only = NULL;
     n->grad = NULL;
 }
 
@@ -180,11 +181,11 @@ static int run_node(td_backward *b, uint32_t at, td_error *e)
     if (any_grad(n)) err = evaluate(b, n, result, e);
     if (!err && (b->flags & TD_BW_ANOMALY)) err = td_anomaly_watch(b, node, result, e);
     /* The evaluation's own references first: a gradient that is merely passed on is then held once. */
-    td_eval_deinit(&b->eval);
-    let_go(n);
+    td_eval_clear(&b->eval);
+    td_bnode_let_go(n);
     int routed = route(b, node, result, err ? NULL : e);
     if (!err) err = routed;
-    td_eval_deinit(&b->eval);
+    td_eval_clear(&b->eval);
     if (err) blame(node, e);
     else if (!(b->flags & TD_BW_RETAIN)) td_node_free_saved(node);
     if (result != few) free(result);

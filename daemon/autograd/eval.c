@@ -8,12 +8,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-void td_eval_deinit(td_eval *v)
+void td_eval_clear(td_eval *v)
 {
     for (int k = 0; k < v->ntemps; k++) td_tensor_unref(v->temps[k]);
+    v->ntemps = 0;
+}
+
+void td_eval_deinit(td_eval *v)
+{
+    td_eval_clear(v);
     free(v->temps);
     v->temps = NULL;
-    v->ntemps = v->room = 0;
+    v->room = 0;
 }
 
 static int keep(td_eval *v, td_tensor *t, td_error *e)

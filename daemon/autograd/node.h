@@ -210,6 +210,7 @@ typedef struct td_eval {
     int ntemps, room;
 } td_eval;
 
+void td_eval_clear(td_eval *v); /* what was made is let go of; room for the next stays */
 void td_eval_deinit(td_eval *v);
 /* One op with one output, owned by the evaluation. */
 int td_eval_op(td_eval *v, unsigned op, int nin, const td_input *in, const td_attrs *attrs, int nout, td_tensor **out,

@@ -63,13 +63,17 @@ static int take_input(td_backward *b, int k, td_tensor *t, td_error *e)
 
 static int make_room(td_backward *b, td_error *e)
 {
-    b->roots = calloc((size_t)b->nroots + 1, sizeof *b->roots);
-    b->seeds = calloc((size_t)b->nroots + 1, sizeof *b->seeds);
-    b->shapes = calloc((size_t)b->nroots + 1, sizeof *b->shapes);
-    b->wanted = calloc((size_t)b->ninputs + 1, sizeof *b->wanted);
-    b->results = calloc((size_t)b->ninputs + 1, sizeof *b->results);
-    b->captures = calloc((size_t)b->ninputs + 1, sizeof *b->captures);
-    return b->roots && b->seeds && b->shapes && b->wanted && b->results && b->captures ? 0 : no_memory(e);
+    size_t r = (size_t)b->nroots, n = (size_t)b->ninputs;
+    b->lists = calloc(1, r * (sizeof *b->roots + sizeof *b->seeds + sizeof *b->shapes) +
+                             n * (sizeof *b->wanted + sizeof *b->results + sizeof *b->captures) + 1);
+    if (!b->lists) return no_memory(e);
+    b->roots = b->lists;
+    b->wanted = b->roots + r;
+    b->seeds = (td_tensor **)(b->wanted + n);
+    b->shapes = b->seeds + r;
+    b->results = b->shapes + r;
+    b->captures = (td_capture *)(b->results + n);
+    return 0;
 }
 
 int td_backward_new(td_backward **out, td_issuer *who, int nroots, td_tensor *const *roots, td_tensor *const *grads,
@@ -97,9 +101,7 @@ int td_backward_new(td_backward **out, td_issuer *who, int nroots, td_tensor *co
 static void drop_node(td_backward *b, td_bnode *n)
 {
     if (n->node->visitor == b->serial) n->node->visitor = 0;
-    for (int o = 0; n->grad && o < n->node->nout; o++) td_tensor_unref(n->grad[o]);
-    free(n->grad);
-    n->grad = NULL;
+    td_bnode_let_go(n);
 }
 
 /* False when all arrays are gone. */
@@ -131,7 +133,7 @@ bool td_backward_drop(td_backward *b, int most)
     for (int k = 0; k < b->ninputs && b->wanted; k++) td_node_unref(b->wanted[k].node);
     for (int k = 0; k < b->ninputs && b->results; k++) td_tensor_unref(b->results[k]);
     td_anomaly_drop(b);
-    free(b->roots), free(b->seeds), free(b->shapes), free(b->wanted), free(b->results), free(b->captures);
+    free(b->lists);
     free(b);
     return true;
 }

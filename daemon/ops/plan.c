@@ -22,8 +22,7 @@ static void give(td_kcall *k, const td_call *c)
     k->counter = c->who->counter;
     k->work = NULL;
     atomic_init(&k->failed, 0);
-    k->error.code = 0;
-    k->error.op[0] = k->error.where[0] = k->error.message[0] = 0;
+    td_error_clear(&k->error);
 }
 
 static void copy_chunk(td_kcall *k, int64_t chunk, void *scratch)

@@ -124,14 +124,14 @@ static int plan_backward(td_session *s, const td_record *r, td_error *e)
     if (nroots == 0 || (uint64_t)nroots * 2 > r->nin || r->nin - 2 * nroots != r->nout)
         return td_fail(e, TD_E_PROTOCOL, "record backward has %u inputs for %u roots and %u outputs", r->nin, nroots,
                        r->nout);
-    td_tensor **t = malloc((r->nin + 1u) * sizeof *t);
+    td_tensor *few[16], **t = r->nin <= 16 ? few : malloc(r->nin * sizeof *t);
     if (!t) return td_fail(e, TD_E_SYSTEM, "no memory for a backward of %u tensors", r->nin);
     int ninputs = r->nout, n = (int)nroots;
     int rc = take_tensors(s, r->in, n, false, t, e);
     if (!rc) rc = take_tensors(s, r->in + n, n, true, t + n, e);
     if (!rc) rc = take_tensors(s, r->in + 2 * n, ninputs, false, t + 2 * n, e);
     if (!rc) rc = td_backward_new(&s->backward, &s->issuer, n, t, t + n, ninputs, t + 2 * n, flags, scope, e);
-    free(t);
+    if (t != few) free(t);
     return rc;
 }
 
@@ -167,7 +167,9 @@ static void bind_results(td_session *s, td_error *e)
 int td_step_backward(td_session *s, int most)
 {
     bool done = false;
-    td_error why = {0}, e = {0};
+    td_error why, e;
+    td_error_clear(&why);
+    td_error_clear(&e);
     if (!s->backward_over) {
         int rc = td_backward_step(s->backward, most, &done, &why);
         if (!rc && !done) return TD_AGAIN;
@@ -369,7 +371,8 @@ int td_step_control(td_session *s, const td_record *r, td_error *e)
         return TD_OK;
     }
     td_session_site(s, r->site);
-    td_error why = {0};
+    td_error why;
+    td_error_clear(&why);
     for (unsigned i = 0; i < r->nout && !rc; i++) rc = td_objects_check_free(&s->objects, r->out[i], &why);
     if (!rc) rc = dispatch(s, r, &why);
     if (rc <= 0) return rc;

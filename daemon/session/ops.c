@@ -168,9 +168,8 @@ static int issue(td_session *s, const td_record *r, const td_op *op, td_call *c,
 int td_step_op(td_session *s, const td_record *r, td_error *e)
 {
     const td_op *op = td_op_by_id(r->op);
-    td_error why; /* half a kilobyte: not worth clearing for every op */
-    why.code = 0;
-    why.op[0] = why.where[0] = why.message[0] = 0;
+    td_error why;
+    td_error_clear(&why);
     if (!op) {
         td_fail(&why, TD_E_UNSUPPORTED, "this daemon has no op with id %u", r->op);
         return fail_with(s, r, "op", &why);
