@@ -1,11 +1,12 @@
 /* The heap: extents out of slabs and chunks, and the segments they come from.
  *
- * A heap starts with 64 KiB and doubles; a request larger than the largest segment gets one of its own. Small extents
+ * A heap starts with 64 KiB and doubles; a big request may get a segment of its own. Small extents
  * are slots of slabs, large ones chunks; which one an extent is, its block pointer's lowest bit tells. */
 #include "shm/arena.h"
 #include <stdlib.h>
 
 #define LARGE (UINT64_C(2) << 20)
+#define BIG (UINT64_C(8) << 20)
 #define SLAB_TAG ((uintptr_t)1)
 
 int td_heap_new(td_heap **out, td_budget *budget, td_segment_kind kind, uint32_t uid, td_error *e)
@@ -46,14 +47,16 @@ static bool take(td_heap *h, uint64_t size, td_extent *out)
     return true;
 }
 
-/* As large as the heap is so far, but never more than an eighth of what is left for all, unless the request needs it.
+/* As large as the heap is so far while that is little, then an eighth of it: who has three batches does not pay for
+ * seven. Never more than an eighth of what is left for all, unless the request needs it; a big one gets what it needs.
  */
 static uint64_t growth(const td_heap *h, uint64_t need)
 {
-    uint64_t want = TD_SEGMENT_MIN, like = h->committed < TD_SEGMENT_MAX ? h->committed : TD_SEGMENT_MAX;
-    if (need > TD_SEGMENT_MAX) return td_page_round(need);
+    uint64_t like = h->committed <= BIG ? h->committed : h->committed / 8 > BIG ? h->committed / 8 : BIG;
+    uint64_t room = h->budget->limit - (h->budget->committed - h->budget->warm_bytes), want = TD_SEGMENT_MIN;
+    if (like > TD_SEGMENT_MAX) like = TD_SEGMENT_MAX;
+    if (need >= BIG) return td_page_round(need < like && like < room / 8 ? like : need);
     while (want < need || want < like) want *= 2;
-    uint64_t room = h->budget->limit - (h->budget->committed - h->budget->warm_bytes);
     while (want > TD_SEGMENT_MIN && want / 2 >= need && want > room / 8) want /= 2;
     return want;
 }

@@ -16,6 +16,7 @@ os.environ.setdefault("TENSORD_LENT_SECONDS", "2")
 import tensord as td  # noqa: E402
 
 torch = pytest.importorskip("torch", reason="torch is not there (Debian: python3-torch)")
+import tensord.torch as tdt  # noqa: E402
 from tensord.torch import DataLoader  # noqa: E402
 from torch.utils.data import BatchSampler, Dataset, IterableDataset, SequentialSampler, get_worker_info  # noqa: E402
 from torch.utils.data import DataLoader as Stock  # noqa: E402
@@ -406,6 +407,38 @@ def test_nothing_is_left(monkeypatch, tmp_path):
     assert settles(before) == before
     list(DataLoader(Dies(tmp_path / "y", "kill"), batch_size=4, num_workers=2, on_worker_death="respawn"))
     assert settles(before) == before
+
+
+class Large(Dataset):
+    def __len__(self):
+        return 400
+
+    def __getitem__(self, i):
+        return torch.full((1 << 20,), float(i))
+
+
+@pytest.mark.parametrize("kind", ["own", "one line"])
+def test_memory_is_bounded_and_free_at_once(kind, monkeypatch):
+    """Batches of 16 MB: as many as are under way or in hand are in use, little more is committed, and what a loader that is dropped in the middle
+    leaves is free with its workers, not only when its handles' time has passed."""
+    monkeypatch.setattr("tensord._lent.LENT_SECONDS", 1000)
+    tdt.set_sharing_strategy()
+    try:
+        before = steady()[0]
+        it = iter((DataLoader if kind == "own" else Stock)(Large(), batch_size=4, num_workers=2))
+        for _ in range(12):
+            batch = next(it)
+        size = batch.numel() * batch.element_size()
+        now = {r["key"]: r["value"] for r in td.status()}
+        assert now["bytes_used"] - before <= 6.1 * size  # 2 workers with 2 each, one in hand, one not yet returned
+        assert now["bytes_committed"] - now["bytes_warm"] <= 9 * size + before
+        del it, batch
+        end = time.monotonic() + 20
+        while live()[0] > before + 70_000 and time.monotonic() < end:
+            time.sleep(0.05)
+        assert live()[0] <= before + 70_000  # a ring of this process's own
+    finally:
+        tdt.set_sharing_strategy("torch")
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])

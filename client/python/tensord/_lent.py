@@ -32,6 +32,8 @@ def take_back(handles):
     for handle in handles:
         try:
             _C._take(handle, 0)
+        except _C.ConnectionLost:
+            return
         except _C.Error:
             pass  # it was taken
 

@@ -23,7 +23,6 @@ from collections import deque
 from multiprocessing import get_context
 from typing import Any
 
-from tensord import _lent
 from tensord.data import _likeness, _link, _pool, _worker
 
 _FIRST_SEAT = 60  # seconds until it must be taken
@@ -222,7 +221,6 @@ class _Lane:
 
     def __init__(self, seat, sock):
         self.seat, self.link, self.work, self.asked = seat, _link.LoaderSide(sock), None, deque()
-        self.sent, self.unpacked = deque(), 0  # handles of each batch; how many of them are done with
         self.idle = self.busy = 0.0  # the worker's, when this lane was served last
 
     def pull(self):
@@ -230,15 +228,10 @@ class _Lane:
         while (message := self.link.messages.next()) is not None:
             self.asked.append(message)
 
-    def forget(self, unpacked):
-        while self.unpacked < unpacked and self.sent:
-            self.sent.popleft()
-            self.unpacked += 1
-
     def close(self):
         self.link.close()
-        for handles in self.sent:
-            _lent.take_back(handles)
+        if self.work:
+            self.work.take_back()
 
 
 class _Serve:
@@ -338,14 +331,8 @@ class _Serve:
         lane.idle, lane.busy = self.idle, self.busy
 
     def _fetch(self, lane, number, indices, unpacked):
-        lane.forget(unpacked)
         lane.link.send(("begun", number, None, None))
-        _lent.journal = []
-        try:
-            lane.work.answer(number, indices, self.idle - lane.idle, self.busy - lane.busy)
-        finally:
-            lane.sent.append(_lent.journal)
-            _lent.journal = None
+        lane.work.answer(number, indices, unpacked, self.idle - lane.idle, self.busy - lane.busy)
 
 
 def work(k, control, keeper_pid, setup, crash):

@@ -10,9 +10,11 @@ import importlib
 import pickle
 import time
 import traceback
+from collections import deque
 from dataclasses import dataclass
 from typing import Any
 
+from tensord import _lent
 from tensord.data import _link
 
 
@@ -140,6 +142,7 @@ class Work:
         self.where = f"in DataLoader worker process {k}"
         self.failure = self.fetcher = None
         self.last_rng, self.sent = None, 0.0
+        self.lent, self.unpacked = deque(), 0  # handles, a list for each batch; how many of these lists are done with
         try:
             if own_copy:
                 setup.dataset = copy.deepcopy(setup.dataset)
@@ -186,8 +189,13 @@ class Work:
         except Exception as e:
             return "failed", Failure(e, f"when a batch was to be sent, {self.where}: it cannot be pickled, or memory is full")
 
-    def answer(self, number, indices, idle, others=0.0):
+    def answer(self, number, indices, unpacked, idle, others=0.0):
         """Make a batch and send it."""
+        while self.unpacked < unpacked and self.lent:
+            self.lent.popleft()
+            self.unpacked += 1
+        self.lent.append([])
+        _lent.journal = self.lent[-1]
         begin = time.perf_counter()
         if self.fetcher:
             self.fetcher.collating = 0.0
@@ -198,6 +206,12 @@ class Work:
         self.link.send((kind, number, body, meta))
         self.sent = time.perf_counter() - end
 
+    def take_back(self):
+        """The loader has ended: what it did not take is free at once, and not only some time after this process."""
+        _lent.journal = None
+        for handles in self.lent:
+            _lent.take_back(handles)
+
     def serve(self):
         while True:
             waited = time.perf_counter()
@@ -205,15 +219,16 @@ class Work:
             if kind == "epoch":
                 self.epoch(*rest)
             else:
-                number, indices, _ = rest
-                self.answer(number, indices, time.perf_counter() - waited)
+                self.answer(*rest, time.perf_counter() - waited)
 
 
 def run(k, sock, loader_pid, setup, start, crash):
     """A worker's whole life."""
     faulthandler.enable(crash)
+    work = None
     try:
-        link = _link.WorkerSide(sock, loader_pid)
-        Work(k, link, setup, start).serve()
-    except (KeyboardInterrupt, _link.Gone):
-        pass  # the loader's process has been interrupted too, or has ended
+        work = Work(k, _link.WorkerSide(sock, loader_pid), setup, start)
+        work.serve()
+    except (KeyboardInterrupt, _link.Gone):  # the loader's process has been interrupted too, or has ended
+        if work:
+            work.take_back()

@@ -4,8 +4,10 @@ Three hooks, the same for every version of torch: how ForkingPickler reduces ten
 worker; and queues, which carry the hooks to processes that are spawned. Whatever cannot go this way goes torch's.
 """
 
+import collections
 import ctypes
 import multiprocessing.queues
+import multiprocessing.util
 from multiprocessing.reduction import ForkingPickler
 
 import torch
@@ -16,6 +18,7 @@ from tensord.torch import _memory
 from torch.utils.data import get_worker_info
 from torch.utils.data._utils import collate
 
+MOST_UNTAKEN = 256  # handles that a worker of torch's own loader remembers
 SMALL = 4096  # bytes; a worker sends so little in the message itself, which is quicker than a handle
 _KINDS = (torch.Tensor, torch.nn.parameter.Parameter)
 _QUEUES = (multiprocessing.queues.Queue, multiprocessing.queues.JoinableQueue, multiprocessing.queues.SimpleQueue,
@@ -50,12 +53,24 @@ def _shared(storage):
     return t
 
 
+def _end_of_worker():
+    """A worker of torch's own loader ends when nobody will look at its last batches: they are free at once, and not only some time later."""
+    _lent.take_back(list(_lent.journal))
+
+
+def _note_handles():
+    if not in_worker and _lent.journal is None and get_worker_info() is not None:
+        _lent.journal = collections.deque(maxlen=MOST_UNTAKEN)
+        multiprocessing.util.Finalize(None, _end_of_worker, exitpriority=10)
+
+
 def reduce_storage(storage):
     if storage.device.type != "cpu" or storage.nbytes() == 0:
         return stock.reduce_storage(storage)
     if storage.nbytes() <= SMALL and _is_worker():
         return rebuild_small, (ctypes.string_at(storage.data_ptr(), storage.nbytes()),)
     try:
+        _note_handles()
         t = _shared(storage)
         if t is not None:
             return rebuild_storage, _lent.lend(t)
