@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Run the benchmarks of a build directory and put their lines together: name | ours | reference | ratio | goal.
 
-A program prints `ours`, `reference` and `skip` lines (see bench.h). Invariant: a name appears once, with a reference that
+A program prints `ours`, `reference` and `skip` lines (see bench.h); a reference to `@NAME` is what tensord took for that
+one, in another program of the same run. Invariant: a name appears once, with a reference that
 was measured in this run; one without is a skip with its reason. The exit status is 0 unless a program failed: a goal that
 is missed is marked, and no error."""
 import argparse
@@ -12,6 +13,7 @@ import subprocess
 import sys
 
 PROGRAMS = ["bench_wire", "bench_handoff", "bench_train", "bench_kernels", "bench_daemon"]
+PYTHON_PROGRAMS = ["bench_python", "bench_python_handoff", "bench_loader"]  # the first torch's python, or this one
 
 
 class Results:
@@ -38,6 +40,11 @@ class Results:
                 self.skips[name] = no_torch or "no reference was measured"
                 continue
             reference, what = self.references[name]
+            if what.startswith("@"):
+                if what[1:] not in self.ours:
+                    self.skips[name] = f"{what[1:]} was not measured"
+                    continue
+                reference, what = self.ours[what[1:]][0], f"{what[1:]}, the same in C"
             rows.append({"name": name, "ours": value, "reference": reference, "unit": unit,
                          "ratio": value / reference, "goal": goal, "against": what})
         return rows
@@ -53,18 +60,22 @@ def run(command, env, results):
 
 
 def torch_python():
-    """The first python that can import torch (of $TENSORD_TORCH_PYTHON, $PATH, Debian's), or why there is none."""
+    """The first python that can import torch (of $TENSORD_TORCH_PYTHON, the caller's $PATH, Debian's), or why there is none."""
     for python in filter(None, (os.environ.get("TENSORD_TORCH_PYTHON"), shutil.which("python3"), "/usr/bin/python3")):
         if subprocess.run([python, "-c", "import torch"], stderr=subprocess.DEVNULL).returncode == 0:
             return python, None
     return None, "torch is not importable (python3-torch is not installed, and $TENSORD_TORCH_PYTHON names no other)"
 
 
+def short(ratio):
+    return f"{ratio:.2f}" if ratio >= 0.1 or not ratio else f"{ratio:.2g}"
+
+
 def show(rows, skips):
     table = [("name", "ours", "reference", "ratio", "goal", "", "against")]
     for r in rows:
-        table.append((r["name"], f"{r['ours']:.4g} {r['unit']}", f"{r['reference']:.4g} {r['unit']}", f"{r['ratio']:.2f}",
-                      f"<= {r['goal']:.2f}", "" if r["ratio"] <= r["goal"] else "missed", r["against"]))
+        table.append((r["name"], f"{r['ours']:.4g} {r['unit']}", f"{r['reference']:.4g} {r['unit']}", short(r["ratio"]),
+                      f"<= {short(r['goal'])}", "" if r["ratio"] <= r["goal"] else "missed", r["against"]))
     width = [max(len(line[k]) for line in table) for k in range(7)]
     for line in table:
         cells = [line[0].ljust(width[0])] + [line[k].rjust(width[k]) for k in range(1, 5)]
@@ -84,11 +95,11 @@ def main():
     results, failed = Results(), False
     python, no_torch = torch_python()
     commands = [[os.path.join(args.build, "tests", "bench", p)] for p in PROGRAMS if args.only in p]
+    here = os.path.dirname(os.path.abspath(__file__))
+    env["PYTHONPATH"] = os.path.join(args.build, "client", "python")
     if python:
-        here = os.path.dirname(os.path.abspath(__file__))
-        env["PYTHONPATH"] = os.path.join(args.build, "client", "python")
         commands.append([python, os.path.join(here, "torch_reference.py")])
-        commands += [[python, os.path.join(here, "bench_loader.py")]] if args.only in "bench_loader" else []
+    commands += [[python or sys.executable, os.path.join(here, p + ".py")] for p in PYTHON_PROGRAMS if args.only in p]
     for command in commands:
         print(f"running {os.path.basename(command[-1])}", file=sys.stderr, flush=True)
         if reason := run(command, env, results):

@@ -79,17 +79,22 @@ def _leaves(x, out):
     return out
 
 
+def _marked(x, cut, edge):
+    """The same lists, with ... where something was left out."""
+    if not cut:
+        return x
+    x = [_marked(each, cut[1:], edge) for each in x]
+    return [*x[:edge], ..., *x[edge:]] if cut[0] else x
+
+
 def _corners(t, edge):
-    """Nested lists, with ... where something was left out."""
-    if t.ndim == 0:
-        return t.tolist()
-    n = t.shape[0]
-    if n <= 2 * edge:
-        return t.tolist() if t.ndim == 1 else [_corners(t[i], edge) for i in range(n)]
-    if t.ndim == 1:
-        return [*t[:edge].tolist(), ..., *t[n - edge :].tolist()]
-    rows = [_corners(t[i], edge) for i in (*range(edge), *range(n - edge, n))]
-    return [*rows[:edge], ..., *rows[edge:]]
+    """Nested lists of what is shown: put together by the daemon, so that it is waited for once."""
+    cut = [n > 2 * edge for n in t.shape]
+    for dim, n in enumerate(t.shape):
+        if cut[dim]:
+            before = (slice(None),) * dim
+            t = _C.cat([t[(*before, slice(edge))], t[(*before, slice(n - edge, n))]], dim)
+    return _marked(t.tolist(), cut, edge)
 
 
 def _vector(x, show, indent):
