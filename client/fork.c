@@ -135,6 +135,7 @@ static void child_client(td_client *c)
         close(s);
         s = -1;
     }
+    if (c->grad_scope == session) c->grad_scope = c->session; /* what is private stays it */
     if (s < 0) td_lose(c, TD_E_LOST, "the daemon gave no connection to this child process: %s", e.message);
 }
 

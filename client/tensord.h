@@ -297,7 +297,8 @@ TD_API int td_zero_grad(td_list arrays);             /* sets them to none */
 /* The same bytes, no history, and a version counter of its own (torch's .data). */
 TD_API td_array *td_data_of(td_array *a);
 /* Whose gradients .grad, backward and zero_grad speak of: the tensor's own (0, the default: what all sessions add to),
- * or td_session(client): this session's private ones, or another number that several sessions agree on. */
+ * or td_session(client): this session's private ones, which end with it (a forked child has its own), or another number
+ * that several sessions agree on. */
 TD_API void td_set_grad_scope(td_client *client, uint32_t scope);
 
 #define td_backward_1_(y) td_at_backward(TD_HERE, td_arrays(y), td_arrays_of(0, NULL), 0)

@@ -33,6 +33,8 @@ int td_retain_grad(td_tensor *t, td_error *e);
 td_tensor *td_grad(const td_tensor *t, uint32_t scope);
 int td_set_grad(td_tensor *t, uint32_t scope, td_tensor *grad, td_error *e); /* takes a reference; NULL clears */
 void td_grad_drop_scope(td_tensor *t, uint32_t scope);
+/* A session has ended: let go of about `most` gradients of its scope, wherever they hang. Were these all? */
+bool td_grad_scope_end(uint32_t scope, int most);
 
 enum {
     TD_BW_RETAIN = 1,

@@ -1,4 +1,4 @@
-/* What hangs on a tensor: its node or its being a leaf that requires grad, its gradients by scope, who saved it.
+/* What hangs on a tensor: its node or its being a leaf that requires grad, its gradients (grad.c), who saved it.
  *
  * A view follows its base: when the family's version has moved since the view got its node and the base has a history,
  * the view's node is made anew from the base's, at the moment somebody asks. */
@@ -7,7 +7,6 @@
 #include <string.h>
 
 #define KEEP 4096
-#define MOST_SCOPES 1024
 
 /* Loop thread only; linked through the first word. */
 static struct {
@@ -48,22 +47,11 @@ static void unlink_retain(td_auto *a)
         }
 }
 
-static void drop_grads(td_auto *a, td_account *account)
-{
-    while (a->grads) {
-        td_gslot *s = a->grads;
-        a->grads = s->next;
-        td_tensor_unref(s->grad);
-        td_account_discharge(account, 0, 1);
-        free(s);
-    }
-}
-
 static void auto_free(td_meta *m, td_tensor *owner)
 {
     td_auto *a = (td_auto *)m;
     unlink_retain(a);
-    drop_grads(a, owner->account);
+    td_grads_drop(owner);
     owner->meta = NULL;
     td_node_unref(a->node);
     if (pool.count >= KEEP) {
@@ -82,7 +70,7 @@ static void auto_unheld(td_meta *m, td_tensor *owner)
     td_auto *a = (td_auto *)m;
     for (td_gslot *s = a->grads; s; s = s->next)
         if (td_requires_grad(s->grad)) {
-            drop_grads(a, owner->account);
+            td_grads_drop(owner);
             return;
         }
 }
@@ -240,72 +228,4 @@ int td_retain_grad(td_tensor *t, td_error *e)
     a->node->retains = r;
     a->retain = r;
     return 0;
-}
-
-static td_gslot *slot_of(const td_tensor *t, uint32_t scope)
-{
-    td_auto *a = td_auto_of(t);
-    for (td_gslot *s = a ? a->grads : NULL; s; s = s->next)
-        if (s->scope == scope) return s;
-    return NULL;
-}
-
-td_tensor *td_grad(const td_tensor *t, uint32_t scope)
-{
-    td_gslot *s = slot_of(t, scope);
-    return s ? s->grad : NULL;
-}
-
-/* Scopes are few (they are looked for one by one); each is charged to the tensor's owner. */
-static int new_slot(const td_tensor *t, const td_auto *a, td_gslot **out, td_error *e)
-{
-    int n = 0;
-    for (const td_gslot *s = a->grads; s; s = s->next) n++;
-    if (n >= MOST_SCOPES)
-        return td_fail(e, TD_E_QUOTA, "the tensor has gradients in %d scopes already; set some to None first", n);
-    *out = calloc(1, sizeof **out);
-    if (!*out) return td_fail(e, TD_E_MEMORY, "no memory for a gradient's record");
-    td_account_add(t->account, 0, 1); /* without asking: a backward gives all gradients or none */
-    return 0;
-}
-
-int td_set_grad(td_tensor *t, uint32_t scope, td_tensor *grad, td_error *e)
-{
-    if (!grad) {
-        td_grad_drop_scope(t, scope);
-        return 0;
-    }
-    char want[128], have[128];
-    if ((t->flags & TD_TF_UNHELD) && td_requires_grad(grad)) return 0; /* who would ask for it? */
-    if (grad == t) return td_fail(e, TD_E_AUTOGRAD, "can't assign a tensor as its own grad");
-    if (!td_desc_same_shape(&grad->desc, &t->desc) || grad->desc.dtype != t->desc.dtype)
-        return td_fail(e, TD_E_SHAPE, "assigned grad is %s, but must be like the tensor: %s",
-                       td_desc_text(&grad->desc, have, sizeof have), td_desc_text(&t->desc, want, sizeof want));
-    td_gslot *s = slot_of(t, scope);
-    td_auto *a = td_auto_need(t, e);
-    if (a && !s) {
-        int err = new_slot(t, a, &s, e);
-        if (err) return err;
-        s->scope = scope, s->next = a->grads, a->grads = s;
-    }
-    if (!a || !s) return td_fail(e, TD_E_MEMORY, "no memory for a gradient's record");
-    td_tensor *old = s->grad;
-    s->grad = td_tensor_ref(grad);
-    td_tensor_unref(old);
-    return 0;
-}
-
-void td_grad_drop_scope(td_tensor *t, uint32_t scope)
-{
-    td_auto *a = td_auto_of(t);
-    if (!a) return;
-    for (td_gslot **p = &a->grads; *p; p = &(*p)->next)
-        if ((*p)->scope == scope) {
-            td_gslot *s = *p;
-            *p = s->next;
-            td_tensor_unref(s->grad);
-            td_account_discharge(t->account, 0, 1);
-            free(s);
-            return;
-        }
 }

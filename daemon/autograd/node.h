@@ -125,10 +125,12 @@ const char *td_intern_where(const char *text);
 
 /* ---- what hangs on a tensor */
 
+/* A gradient. */
 typedef struct td_gslot {
-    struct td_gslot *next;
+    struct td_gslot *next;           /* of the same tensor */
+    struct td_gslot *before, *after; /* of the same scope; of scope 0 none */
+    td_tensor *tensor, *grad;
     uint32_t scope;
-    td_tensor *grad;
 } td_gslot;
 
 typedef struct td_auto {
@@ -149,6 +151,8 @@ static inline td_auto *td_auto_of(const td_tensor *t)
     return (td_auto *)t->meta;
 }
 td_auto *td_auto_need(td_tensor *t, td_error *e);
+/* All gradients of a tensor that has a td_auto. */
+void td_grads_drop(td_tensor *t);
 static inline td_tensor *td_root_of(td_tensor *t)
 {
     return t->view_base ? t->view_base : t;

@@ -226,6 +226,7 @@ static bool clear(td_remains *r, int most)
     if (!td_backward_drop(r->backward, most)) return false;
     r->backward = NULL;
     td_account *account = r->objects.account;
+    if (!td_grad_scope_end(account->session, most)) return false;
     if (!td_objects_drop(&r->objects, most)) return false;
     td_account_unref(account);
     return true;

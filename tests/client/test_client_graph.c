@@ -1,7 +1,7 @@
 /* One graph, three processes: A builds its first part and is killed, B extends it, C calls backward.
  *
- * The gradients must be, bit for bit, those of one process that does it all. And a value that another process overwrote after it
- * was saved is an error that names both. */
+ * The gradients must be, bit for bit, those of one process that does it all. And a value that another process overwrote
+ * after it was saved is an error that names both. */
 #include "tests/client/common.h"
 
 #include <math.h>
@@ -132,5 +132,83 @@ static void an_overwrite_names_both(void)
     td_disconnect(c);
 }
 
+/* ---- whose gradients */
+
+static bool settled_to(td_client *c, const char *key, int64_t want)
+{
+    for (int i = 0; i < 500 && status_of(c, key) != want; i++) test_sleep_ms(10);
+    return status_of(c, key) == want;
+}
+
+static int step_of(td_client *c, td_array *w)
+{
+    td_scope scope;
+    td_scope_begin(&scope);
+    int rc = td_backward(td_sum(td_mul(w, 3)));
+    td_scope_end(&scope);
+    return rc ? rc : td_sync(c);
+}
+
+static float grad_of(td_array *w)
+{
+    float g[N] = {0};
+    td_array *grad = td_grad(w);
+    if (grad) td_read(grad, g, sizeof g);
+    td_release(grad);
+    td_clear_error();
+    return g[N - 1];
+}
+
+static void steps_and_is_killed(void)
+{
+    td_client *c = td_connect(server.socket);
+    td_set_grad_scope(c, td_session(c));
+    td_array *w = td_open(c, "graph/w", 5000);
+    if (step_of(c, w) || grad_of(w) != 3) _exit(1);
+    td_release(w); /* the gradient stays, and can be asked for again */
+    td_sync(c);
+    raise(SIGKILL);
+}
+
+static td_client *forked;
+static td_array *forked_w;
+
+static void has_its_own(void)
+{
+    if (grad_of(forked_w) != 0 || step_of(forked, forked_w) || grad_of(forked_w) != 3) _exit(1);
+}
+
+static void private_gradients_end_with_their_session(void)
+{
+    td_client *c = forked = td_connect(server.socket);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(c);
+    td_set_service(true);
+    td_array *w = forked_w = td_full(c, td_dims(N), 2.0, TD_FLOAT32);
+    td_set_service(false);
+    td_set_requires_grad(w, true);
+    CU_ASSERT_EQUAL(td_publish(w, "graph/w", 0), TD_OK);
+    CU_ASSERT_EQUAL(step_of(c, w), TD_OK); /* the tensor's own */
+    int64_t tensors = status_of(c, "tensors"), bytes = status_of(c, "bytes_used");
+    for (int i = 0; i < 3; i++) CU_ASSERT_EQUAL(ends(process(steps_and_is_killed)), -SIGKILL);
+    CU_ASSERT_TRUE(settled_to(c, "tensors", tensors));
+    CU_ASSERT_TRUE(settled_to(c, "bytes_used", bytes));
+    CU_ASSERT_EQUAL(grad_of(w), 3);
+
+    td_set_grad_scope(c, td_session(c));
+    CU_ASSERT_EQUAL(grad_of(w), 0);
+    CU_ASSERT_EQUAL(step_of(c, w), TD_OK);
+    CU_ASSERT_EQUAL(ends(process(has_its_own)), 0); /* a forked child */
+    CU_ASSERT_EQUAL(grad_of(w), 3);
+    td_client *other = td_connect(server.socket);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(other);
+    td_disconnect(c); /* its handles, too */
+    td_release(w);
+    CU_ASSERT_TRUE(settled_to(other, "tensors", 2)); /* w and its own gradient */
+    CU_ASSERT_EQUAL(td_drop(other, "graph/w"), TD_OK);
+    CU_ASSERT_TRUE(settled_to(other, "tensors", 0));
+    td_disconnect(other);
+}
+
 TD_CUNIT_MAIN_WITH("client_graph", start_server, stop_server, {"gradients cross processes", gradients_cross_processes},
+                   {"private gradients end with their session", private_gradients_end_with_their_session},
                    {"an overwrite names both", an_overwrite_names_both})

@@ -345,6 +345,36 @@ static void only_what_is_needed(void)
     drop(x), drop(w), drop(h), drop(y), drop(unused);
 }
 
+/* In turns, in whatever order tensors and their gradients came and went. */
+static void a_scope_ends(void)
+{
+    td_error e = {0};
+    td_tensor *t[5], *g = vec(3, (double[]){1, 2, 3});
+    for (int i = 0; i < 5; i++) {
+        t[i] = three();
+        CU_ASSERT_EQUAL(td_set_grad(t[i], 9, g, &e), 0);
+        CU_ASSERT_EQUAL(td_set_grad(t[i], (uint32_t)i % 2, g, &e), 0);
+    }
+    drop(t[2]);
+    td_grad_drop_scope(t[4], 9);
+    CU_ASSERT_EQUAL(td_set_grad(t[4], 9, g, &e), 0);
+    CU_ASSERT_FALSE(td_grad_scope_end(9, 2));
+    CU_ASSERT_EQUAL((td_grad(t[0], 9) != NULL) + (td_grad(t[1], 9) != NULL) + (td_grad(t[3], 9) != NULL) +
+                        (td_grad(t[4], 9) != NULL),
+                    2);
+    CU_ASSERT_TRUE(td_grad_scope_end(9, 2));
+    CU_ASSERT_TRUE(td_grad_scope_end(9, 2));
+    CU_ASSERT_TRUE(td_grad_scope_end(0, 2)); /* of no session */
+    for (int i = 0; i < 5; i++) {
+        if (i == 2) continue;
+        CU_ASSERT_PTR_NULL(td_grad(t[i], 9));
+        CU_ASSERT_PTR_EQUAL(td_grad(t[i], (uint32_t)i % 2), g);
+        drop(t[i]);
+    }
+    CU_ASSERT_TRUE(td_grad_scope_end(1, 0)); /* went with their tensors */
+    drop(g);
+}
+
 static void retained_and_scoped(void)
 {
     td_error e = {0};
@@ -710,20 +740,18 @@ static void recording_is_cheap(void)
     drop(x), drop(m);
 }
 
-TD_CUNIT_MAIN_WITH("autograd", t_setup, t_teardown, {"leaves", leaves}, {"grad modes", grad_modes},
-                   {"versions", versions}, {"detach shares versions", detach_shares_versions},
-                   {"a second backward", second_backward}, {"higher orders", higher_orders},
-                   {"accumulation", accumulation}, {"gradients are not shared", gradients_are_not_shared},
-                   {"fan-in", fan_in}, {"root checks", root_checks}, {"dtypes are cast", dtypes_are_cast},
-                   {"undefined stays undefined", undefined_stays_undefined},
-                   {"only what is needed", only_what_is_needed}, {"retained and scoped", retained_and_scoped},
-                   {"ten at once", ten_at_once}, {"failure leaves nothing", failure_leaves_nothing},
-                   {"refused in place moves nothing", refused_in_place_moves_nothing},
-                   {"anomaly names the op", anomaly_names_the_op}, {"written between turns", written_between_turns},
-                   {"in place takes over history", inplace_takes_over_history},
-                   {"in place on a view", inplace_on_a_view},
-                   {"in place on a view of nothing", inplace_on_a_view_of_nothing},
-                   {"views that refuse", views_that_refuse}, {"out= is not differentiable", out_is_not_differentiable},
-                   {"nothing is kept", nothing_is_kept}, {"saved outputs make no cycle", saved_outputs_make_no_cycle},
-                   {"overwritten inputs make no cycle", overwritten_inputs_make_no_cycle},
-                   {"a million nodes", a_million_nodes}, {"recording is cheap", recording_is_cheap})
+TD_CUNIT_MAIN_WITH(
+    "autograd", t_setup, t_teardown, {"leaves", leaves}, {"grad modes", grad_modes}, {"versions", versions},
+    {"detach shares versions", detach_shares_versions}, {"a second backward", second_backward},
+    {"higher orders", higher_orders}, {"accumulation", accumulation},
+    {"gradients are not shared", gradients_are_not_shared}, {"fan-in", fan_in}, {"root checks", root_checks},
+    {"dtypes are cast", dtypes_are_cast}, {"undefined stays undefined", undefined_stays_undefined},
+    {"only what is needed", only_what_is_needed}, {"retained and scoped", retained_and_scoped},
+    {"a scope ends", a_scope_ends}, {"ten at once", ten_at_once}, {"failure leaves nothing", failure_leaves_nothing},
+    {"refused in place moves nothing", refused_in_place_moves_nothing}, {"anomaly names the op", anomaly_names_the_op},
+    {"written between turns", written_between_turns}, {"in place takes over history", inplace_takes_over_history},
+    {"in place on a view", inplace_on_a_view}, {"in place on a view of nothing", inplace_on_a_view_of_nothing},
+    {"views that refuse", views_that_refuse}, {"out= is not differentiable", out_is_not_differentiable},
+    {"nothing is kept", nothing_is_kept}, {"saved outputs make no cycle", saved_outputs_make_no_cycle},
+    {"overwritten inputs make no cycle", overwritten_inputs_make_no_cycle}, {"a million nodes", a_million_nodes},
+    {"recording is cheap", recording_is_cheap})

@@ -1,0 +1,156 @@
+/* Gradients: what hangs on a tensor as its .grad, one for each scope.
+ *
+ * Scope 0 is the tensor's own. The others have numbers, mostly sessions', and a list each of where they have gradients:
+ * a session that ends takes its own along, wherever they hang, or a worker that was killed would leave them on weights
+ * that others go on training. */
+#include "daemon/autograd/node.h"
+
+#include <stdlib.h>
+#include <uthash.h>
+
+enum { MOST_SCOPES = 1024 };
+
+/* Loop thread only. A scope is here as long as it has gradients. */
+typedef struct scope_list {
+    UT_hash_handle hh;
+    uint32_t number;
+    td_gslot *first;
+} scope_list;
+static scope_list *scopes;
+
+/* ---- the list of a scope */
+
+static scope_list *find(uint32_t number)
+{
+    scope_list *s;
+    HASH_FIND(hh, scopes, &number, sizeof number, s);
+    return s;
+}
+
+static int join(td_gslot *slot, td_error *e)
+{
+    if (slot->scope == 0) return 0;
+    scope_list *s = find(slot->scope);
+    if (!s) {
+        s = calloc(1, sizeof *s);
+        if (!s) return td_fail(e, TD_E_MEMORY, "no memory for a gradient's record");
+        s->number = slot->scope;
+        HASH_ADD(hh, scopes, number, sizeof s->number, s);
+    }
+    slot->after = s->first;
+    if (s->first) s->first->before = slot;
+    s->first = slot;
+    return 0;
+}
+
+static void leave(td_gslot *slot)
+{
+    if (slot->scope == 0) return;
+    if (slot->after) slot->after->before = slot->before;
+    if (slot->before) {
+        slot->before->after = slot->after;
+        return;
+    }
+    scope_list *s = find(slot->scope);
+    s->first = slot->after;
+    if (s->first) return;
+    HASH_DEL(scopes, s);
+    free(s);
+}
+
+bool td_grad_scope_end(uint32_t number, int most)
+{
+    for (scope_list *s; most > 0 && number && (s = find(number)); most--) td_grad_drop_scope(s->first->tensor, number);
+    return !number || !find(number);
+}
+
+/* ---- the gradients of a tensor */
+
+/* Out of its lists; the caller has taken it off its tensor. */
+static void slot_free(td_gslot *slot)
+{
+    leave(slot);
+    td_tensor_unref(slot->grad);
+    td_account_discharge(slot->tensor->account, 0, 1);
+    free(slot);
+}
+
+void td_grads_drop(td_tensor *t)
+{
+    td_auto *a = td_auto_of(t);
+    while (a->grads) {
+        td_gslot *s = a->grads;
+        a->grads = s->next;
+        slot_free(s);
+    }
+}
+
+static td_gslot *slot_of(const td_tensor *t, uint32_t scope)
+{
+    td_auto *a = td_auto_of(t);
+    for (td_gslot *s = a ? a->grads : NULL; s; s = s->next)
+        if (s->scope == scope) return s;
+    return NULL;
+}
+
+td_tensor *td_grad(const td_tensor *t, uint32_t scope)
+{
+    td_gslot *s = slot_of(t, scope);
+    return s ? s->grad : NULL;
+}
+
+/* Scopes are few (they are looked for one by one); each is charged to the tensor's owner. */
+static int new_slot(td_tensor *t, td_auto *a, uint32_t scope, td_gslot **out, td_error *e)
+{
+    int n = 0;
+    for (const td_gslot *s = a->grads; s; s = s->next) n++;
+    if (n >= MOST_SCOPES)
+        return td_fail(e, TD_E_QUOTA, "the tensor has gradients in %d scopes already; set some to None first", n);
+    td_gslot *s = calloc(1, sizeof *s);
+    if (!s) return td_fail(e, TD_E_MEMORY, "no memory for a gradient's record");
+    *s = (td_gslot){.next = a->grads, .tensor = t, .scope = scope};
+    int err = join(s, e);
+    if (err) {
+        free(s);
+        return err;
+    }
+    td_account_add(t->account, 0, 1); /* without asking: a backward gives all gradients or none */
+    a->grads = s;
+    *out = s;
+    return 0;
+}
+
+int td_set_grad(td_tensor *t, uint32_t scope, td_tensor *grad, td_error *e)
+{
+    if (!grad) {
+        td_grad_drop_scope(t, scope);
+        return 0;
+    }
+    char want[128], have[128];
+    if ((t->flags & TD_TF_UNHELD) && td_requires_grad(grad)) return 0; /* who would ask for it? */
+    if (grad == t) return td_fail(e, TD_E_AUTOGRAD, "can't assign a tensor as its own grad");
+    if (!td_desc_same_shape(&grad->desc, &t->desc) || grad->desc.dtype != t->desc.dtype)
+        return td_fail(e, TD_E_SHAPE, "assigned grad is %s, but must be like the tensor: %s",
+                       td_desc_text(&grad->desc, have, sizeof have), td_desc_text(&t->desc, want, sizeof want));
+    td_auto *a = td_auto_need(t, e);
+    if (!a) return TD_E_MEMORY;
+    td_gslot *s = slot_of(t, scope);
+    int err = s ? 0 : new_slot(t, a, scope, &s, e);
+    if (err) return err;
+    td_tensor *old = s->grad;
+    s->grad = td_tensor_ref(grad);
+    td_tensor_unref(old);
+    return 0;
+}
+
+void td_grad_drop_scope(td_tensor *t, uint32_t scope)
+{
+    td_auto *a = td_auto_of(t);
+    for (td_gslot **p = a ? &a->grads : NULL; p && *p; p = &(*p)->next)
+        if ((*p)->scope == scope) {
+            td_gslot *s = *p;
+            *p = s->next;
+            slot_free(s);
+            return;
+        }
+}
