@@ -127,3 +127,39 @@ def test_a_network_learns():
             w -= 0.1 * w.grad
             w.grad = None
     assert w.tolist() == pytest.approx([1.0, -2.0, 0.5], abs=1e-3)
+
+
+def test_gradients_of_one_s_own():
+    import os
+    w = td.ones(2, requires_grad=True)
+    (w * 2).sum().backward()
+
+    def child(private):
+        pid = os.fork()
+        if pid == 0:
+            try:
+                if private:
+                    td.autograd.private_grads()
+                before = w.grad
+                (w * 3).sum().backward()
+                good = (before, w.grad.tolist()) == (None, [3, 3]) if private else (before is not None and w.grad.tolist() == [5, 5])
+                td.sync()
+                os._exit(0 if good else 1)
+            except BaseException:
+                os._exit(2)
+        assert os.waitpid(pid, 0)[1] == 0
+
+    child(private=True)
+    assert w.grad.tolist() == [2, 2]
+    child(private=False)
+    assert w.grad.tolist() == [5, 5], "all add to one"
+    td.autograd.private_grads()
+    try:
+        assert w.grad is None
+        (w * 7).sum().backward()
+        assert w.grad.tolist() == [7, 7]
+        w.grad = None
+        assert w.grad is None
+    finally:
+        td.autograd.private_grads(False)
+    assert w.grad.tolist() == [5, 5]

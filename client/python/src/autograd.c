@@ -248,6 +248,17 @@ static PyObject *set_racy(PyObject *module, PyObject *on)
     return set_mode(on, td_set_racy);
 }
 
+/* Of the whole connection, not of a thread. */
+static PyObject *set_private_grads(PyObject *module, PyObject *on)
+{
+    (void)module;
+    int yes = PyObject_IsTrue(on);
+    td_client *c = yes < 0 ? NULL : tdpy_client();
+    if (!c) return NULL;
+    td_set_grad_scope(c, yes ? td_session(c) : 0);
+    return Py_NewRef(Py_None);
+}
+
 static PyObject *tensor_backward(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *kw)
 {
     return tdpy_forward("backward", self, args, n, kw);
@@ -273,4 +284,5 @@ PyMethodDef tdpy_autograd_functions[] = {
     {"_set_inference", set_inference, METH_O, NULL},
     {"_set_service", set_service, METH_O, NULL},
     {"_set_racy", set_racy, METH_O, NULL},
+    {"_set_private_grads", set_private_grads, METH_O, NULL},
     {NULL, NULL, 0, NULL}};

@@ -20,3 +20,12 @@ def backward(tensors, grad_tensors=None, retain_graph=None, create_graph=False):
     grads = None if grad_tensors is None else _tuple(grad_tensors)
     retain = create_graph if retain_graph is None else retain_graph
     _C._backward(_tuple(tensors), grads, retain, create_graph)
+
+
+def private_grads(on=True):
+    """From here on .grad and backward() of this process speak of gradients of its own.
+
+    Without it all processes that have one leaf (by its name, from a queue, or since a fork) add to one .grad. With it each has its own, and
+    what was there before is not seen; they end with the process. A pickled Parameter is a leaf of its own anyway.
+    """
+    _C._set_private_grads(on)
