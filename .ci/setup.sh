@@ -16,7 +16,8 @@ packages='gcc:cc libc6-dev:stdio.h meson:meson ninja-build:ninja pkg-config:pkg-
     python3-dev:python3.pc'
 
 # And for the tests of the Python package; without them they are skipped.
-python_packages='python3-pytest:python3-pytest.installed python3-numpy:python3-numpy.installed mypy:mypy'
+python_packages='python3-pytest:python3-pytest.installed python3-numpy:python3-numpy.installed
+    python3-hypothesis:python3-hypothesis.installed mypy:mypy'
 
 die() {
     echo "${0##*/}: $*" >&2

@@ -35,7 +35,9 @@ lib.concatenate((x, x)) | lib.less(x, 0) | lib.not_equal(i, 1) | lib.arctan2(x, 
 x.clamp_min(0.1) | x.clamp_max(0.1) | x.new_zeros(2, 3) | x.new_full((2,), 3) | i.new_ones((2,)) | x.new_tensor([1, 2]) | x.type(lib.float64) |
 x.clone().clamp_(-0.1, 0.2) | x.clone().div_(2) | x.clone().div_(0.3, rounding_mode='floor') | y.clone().fill_diagonal_(7.0) |
 lib.nansum(x.log(), 1) | lib.nanmean(x.log()) | lib.LongTensor([1, 2]) | lib.FloatTensor([[1, 2]]) | x.clone().unsqueeze_(1) | x.clone().t_() |
-x.clone()[:1].squeeze_(0) | lib.as_tensor([1.5, 2]) | lib.as_tensor(x) | x.nansum()"""
+x.clone()[:1].squeeze_(0) | lib.as_tensor([1.5, 2]) | lib.as_tensor(x) | x.nansum() |
+b.roll(1) | b.roll(1, 2) | lib.roll(b, (1, -1), (0, 1)) | x.tile((2,)) | x.tile(2, 1, 3) | lib.tile(v, (2, 2)) | lib.tensor(b.size(dim=1)) |
+lib.tensor(b[1].storage_offset()) | lib.tensor(b.mT.stride(1))"""
 FUNCTIONS = [f.strip() for f in FUNCTIONS.replace("\n", " ").split(" | ")]
 
 

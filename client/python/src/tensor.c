@@ -278,14 +278,15 @@ static PyGetSetDef attributes[] = {
 
 /* ---- methods that are no ops ------------------------------------------------------------------------------------- */
 
-static PyObject *one_of(td_array *a, const int64_t *all, PyObject *args, const char *what)
+static PyObject *one_of(td_array *a, const int64_t *all, PyObject *args, PyObject *kw, const char *what)
 {
+    static char *names[] = {"dim", NULL};
     PyObject *dim = Py_None;
     int64_t k;
     int at, n = td_ndim(a);
     td_error e = {0};
     if (n < 0) return tdpy_fail();
-    if (!PyArg_ParseTuple(args, "|O", &dim)) return NULL;
+    if (!PyArg_ParseTupleAndKeywords(args, kw, "|O", names, &dim)) return NULL;
     if (dim != Py_None) {
         if (!tdpy_as_int(dim, &k, what, "dim")) return NULL;
         if (td_wrap_dim(k, n, &at, &e) || !n)
@@ -297,14 +298,21 @@ static PyObject *one_of(td_array *a, const int64_t *all, PyObject *args, const c
     return t;
 }
 
-static PyObject *stride(PyObject *self, PyObject *args)
+static PyObject *stride(PyObject *self, PyObject *args, PyObject *kw)
 {
-    return one_of(tdpy_array(self), td_strides(tdpy_array(self)), args, "stride");
+    return one_of(tdpy_array(self), td_strides(tdpy_array(self)), args, kw, "stride");
 }
 
-static PyObject *size(PyObject *self, PyObject *args)
+static PyObject *size(PyObject *self, PyObject *args, PyObject *kw)
 {
-    return one_of(tdpy_array(self), td_shape(tdpy_array(self)), args, "size");
+    return one_of(tdpy_array(self), td_shape(tdpy_array(self)), args, kw, "size");
+}
+
+static PyObject *storage_offset(PyObject *self, PyObject *ignored)
+{
+    (void)ignored;
+    if (td_ndim(tdpy_array(self)) < 0) return tdpy_fail();
+    return PyLong_FromLongLong(tdpy_array(self)->desc.offset);
 }
 
 static PyObject *dim(PyObject *self, PyObject *ignored)
@@ -495,8 +503,12 @@ static Py_hash_t hash(PyObject *self)
 }
 
 static PyMethodDef own_methods[] = {
-    {"size", size, METH_VARARGS, "size($self, dim=None, /)\n--\n\nThe shape, or the size of one dimension."},
-    {"stride", stride, METH_VARARGS, "stride($self, dim=None, /)\n--\n\nThe steps between elements, in elements."},
+    {"size", (PyCFunction)(void (*)(void))size, METH_VARARGS | METH_KEYWORDS,
+     "size($self, dim=None)\n--\n\nThe shape, or the size of one dimension."},
+    {"stride", (PyCFunction)(void (*)(void))stride, METH_VARARGS | METH_KEYWORDS,
+     "stride($self, dim=None)\n--\n\nThe steps between elements, in elements."},
+    {"storage_offset", storage_offset, METH_NOARGS,
+     "storage_offset($self, /)\n--\n\nWhere in its storage it begins, in elements."},
     {"dim", dim, METH_NOARGS, "dim($self, /)\n--\n\nThe number of dimensions."},
     {"numel", numel, METH_NOARGS, "numel($self, /)\n--\n\nThe number of elements."},
     {"nelement", numel, METH_NOARGS, "nelement($self, /)\n--\n\nThe number of elements."},

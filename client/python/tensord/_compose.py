@@ -162,6 +162,15 @@ def detach_(self):
 # ---- shapes
 
 
+def tile(input, *dims):
+    dims = tuple(dims[0]) if len(dims) == 1 and isinstance(dims[0], (tuple, list)) else dims
+    return ops.repeat(input, (1,) * (input.ndim - len(dims)) + tuple(dims))
+
+
+def roll(input, shifts, dims=None):
+    return ops.roll(input, shifts, () if dims is None else dims)
+
+
 def reshape_as(self, other):
     return self.reshape(other.shape)
 
@@ -356,7 +365,7 @@ def diag_embed(input, offset=0):
 def cross(input, other, dim=-1):
     if input.shape[dim] != 3 or other.shape[dim] != 3:
         raise _C.ShapeError(f"cross(): the vectors along dimension {dim} must have 3 elements, not {input.shape[dim]} and {other.shape[dim]}")
-    return _C.roll(input, -1, dim) * _C.roll(other, -2, dim) - _C.roll(input, -2, dim) * _C.roll(other, -1, dim)
+    return ops.roll(input, -1, dim) * ops.roll(other, -2, dim) - ops.roll(input, -2, dim) * ops.roll(other, -1, dim)
 
 
 def baddbmm(input, batch1, batch2, *, beta=1, alpha=1):

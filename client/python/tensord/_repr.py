@@ -34,16 +34,14 @@ class _Format:
         if nonzero:
             self._choose(nonzero)
         self.width = 0
-        shown = [v for v in values if math.isfinite(v) and v != 0] or [v for v in values if math.isfinite(v)]
-        self.width = max((len(self(v)) for v in shown), default=1)
+        self.width = max((len(self(v)) for v in values if math.isfinite(v) and v != 0), default=1)
+        if nonzero and _options["sci_mode"] is not None:  # PyTorch's columns are as wide as if nobody had asked
+            self.sci = _options["sci_mode"]
 
     def _choose(self, sizes):
         low, high = min(sizes), max(sizes)
         self.whole = all(v == math.ceil(v) for v in sizes)
-        limit = 1000.0 if not self.whole else math.inf
-        self.sci = high / low > limit or high > 1e8 or (low < 1e-4 and not self.whole)
-        if _options["sci_mode"] is not None:
-            self.sci = _options["sci_mode"]
+        self.sci = high / low > 1000.0 or high > 1e8 or (low < 1e-4 and not self.whole)
 
     def __call__(self, v):
         if not self.is_float:
@@ -67,7 +65,7 @@ class _Complex:
 
     def __call__(self, v):
         im = self.im(v.imag).strip()
-        return (self.re(v.real) + ("" if im.startswith("-") else "+") + im + "j").rjust(self.width + 1)
+        return self.re(v.real) + ("" if im.startswith("-") else "+") + im + "j"
 
 
 def _leaves(x, out):
@@ -124,7 +122,7 @@ def _numbers(t):
 
 def _notes(t, body):
     """dtype, grad_fn, ...: what cannot be seen from the numbers."""
-    default = (_C.get_default_dtype(), _C.int64, _C.bool)
+    default = (_C.get_default_dtype(), _C.get_default_dtype().to_complex(), _C.int64, _C.bool)
     if t.numel() == 0 and t.ndim != 1:
         yield f"size={t.shape}"
     if t.dtype not in default or (t.numel() == 0 and t.dtype is not default[0]):
@@ -152,9 +150,9 @@ def text(t):
             raise
         return f"<{kind} without a value: {str(e).splitlines()[0]}>"
     out = f"{kind}({body}"
-    column = len(out.rsplit("\n", 1)[-1])
+    column = len(out.rsplit("\n", 1)[-1]) + 2
     for note in notes:
-        if column + len(note) + 3 > _options["linewidth"]:
+        if column + len(note) + 2 > _options["linewidth"]:
             out, column = out + ",\n" + " " * 7 + note, 7 + len(note)
         else:
             out, column = out + ", " + note, column + len(note) + 2

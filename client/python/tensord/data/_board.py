@@ -12,6 +12,7 @@ Times are seconds of the monotonic clock. All counts go on from pass to pass.
 import itertools
 import os
 import time
+from typing import Any
 
 from tensord import _C
 
@@ -28,7 +29,7 @@ class Board:
             self.name += "/" + "".join(c if c.isprintable() else "?" for c in pool)[:60]
         self.before, self.next = [0.0] * (HEAD + EACH * workers), 0.0
         self.tensor = _C.zeros(len(self.before), dtype=_C.float64)
-        self.view = memoryview(self.tensor)
+        self.view: Any = memoryview(self.tensor)
         self.view[0], self.view[1] = LAYOUT, workers
         self.tensor._lend_as(self.name)
 
