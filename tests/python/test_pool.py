@@ -177,11 +177,16 @@ def settles(before, seconds=20):
     return live()
 
 
-KINDS = ["plain", pytest.param("torch", marks=pytest.mark.skipif(not have_torch, reason="torch is not there (Debian: python3-torch)"))]
+def with_torch(*values):
+    return pytest.param(*values, marks=pytest.mark.skipif(not have_torch, reason="torch is not there (Debian: python3-torch)"))
 
 
-@pytest.mark.parametrize("method,workers,n", [("fork", "fork", 2), ("fork", "fork", 3), ("spawn", "spawn", 2), ("fork", "forkserver", 2)])
-@pytest.mark.parametrize("kind", KINDS)
+KINDS = ["plain", with_torch("torch")]
+
+
+@pytest.mark.parametrize("kind,method,workers,n", [("plain", "fork", "fork", 2), ("plain", "fork", "fork", 3), ("plain", "spawn", "spawn", 3),
+                                                   ("plain", "fork", "forkserver", 2), with_torch("torch", "fork", "fork", 2),
+                                                   with_torch("torch", "spawn", "spawn", 2)])
 def test_each_as_alone(ranks, kind, method, workers, n):
     group = [ranks(method, kind, seed, "p", 2, multiprocessing_context=workers) for seed in range(n)]
     for seed, r in enumerate(group):
