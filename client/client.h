@@ -100,7 +100,7 @@ struct td_client {
     char version[32];
     uint32_t pid, session;
     uint64_t token, inline_limit;
-    bool rings;    /* the daemon takes them */
+    bool rings;    /* the daemon takes ours */
     bool launched; /* the daemon is a private one, started by us */
     td_link link;
     int lost; /* 0, or the code that every call returns from now on; `why` has the words */

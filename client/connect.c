@@ -164,7 +164,7 @@ static int take_welcome(td_client *c, const Td__Wire__Welcome *w, td_error *e)
     c->session = w->session;
     c->token = w->token;
     c->inline_limit = w->inline_limit;
-    c->rings = w->rings;
+    c->rings = w->ring_pipe == TD_RING_PIPE;
     return compare_tables(c, w, e);
 }
 

@@ -15,7 +15,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define TD_RING_PIPE (UINT32_C(32) << 10) /* bytes of one pipe: a power of two */
+/* Bytes of one pipe: a power of two. Both sides must mean the same, so the handshake tells it. It bounds how much is said
+ * before the other side has its turn: on a busy machine each turn is waited for. */
+#define TD_RING_PIPE (UINT32_C(128) << 10)
 
 /* Positions count bytes since the beginning, modulo 2^32. `asleep` and `full` count up: odd while it is so. */
 typedef struct td_ring_ends {

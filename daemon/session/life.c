@@ -105,7 +105,7 @@ static void welcome(td_session *s, const Td__Wire__Hello *h)
     w.version = (char *)TD_VERSION;
     w.pid = (uint32_t)getpid();
     w.inline_limit = s->all->inline_limit;
-    w.rings = s->io.ring != NULL;
+    w.ring_pipe = s->io.ring ? TD_RING_PIPE : 0;
     uint32_t *rows = NULL;
     if (h->table_hash != td_ops_hash && (rows = malloc(2 * td_op_count * sizeof *rows))) {
         w.op_ids = rows;

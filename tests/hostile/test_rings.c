@@ -91,7 +91,7 @@ static void send_status(ringer *x, uint64_t serial)
     td_writer_end(&x->writer, td__wire__call__pack(&call, p), TD_FRAME_CALL, -1);
 }
 
-/* Does the answer with this serial come through the ring? */
+/* Does the answer with this serial come through the ring, before nothing has come for long? */
 static bool answered(ringer *x, uint64_t serial)
 {
     td_error e;
@@ -100,6 +100,7 @@ static bool answered(ringer *x, uint64_t serial)
         int got = td_reader_next(&x->r.reader, &f, &e);
         td_writer_flush(&x->writer, x->r.fd, true, NULL);
         if (got < 0) return false;
+        if (got > 0) until = test_now_ms() + 10000;
         if (got > 0 && f.kind == TD_FRAME_REPLY) {
             td_arena_reset(&x->r.arena);
             Td__Wire__Reply *r = td__wire__reply__unpack(&x->r.arena.allocator, f.bytes, f.payload);
