@@ -41,12 +41,16 @@ void td_stay(bool on)
 void td_lock(td_client *c)
 {
     if (pthread_mutex_trylock(&c->lock) == 0) return;
+    c->blocked++; /* before anybody else may run, and disconnect */
     td_step_aside();
     pthread_mutex_lock(&c->lock);
+    c->blocked--;
 }
 
 void td_unlock(td_client *c)
 {
+    bool last = c->ended && c->handles == 0 && c->asleep == 0 && c->blocked == 0;
     pthread_mutex_unlock(&c->lock);
     td_step_back();
+    if (last) td_client_free(c);
 }

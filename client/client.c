@@ -78,13 +78,6 @@ void td_leave(td_client *c)
     td_unlock(c);
 }
 
-void td_leave_last(td_client *c)
-{
-    bool last = c->ended && c->handles == 0;
-    td_unlock(c);
-    if (last) td_client_free(c);
-}
-
 /* Wait for all that was asked; silent: errors stay untold. */
 static int wait_for_all(td_client *c, bool silent)
 {
@@ -127,7 +120,7 @@ TD_API void td_disconnect(td_client *c)
         td_lose(c, TD_E_LOST, "the client was disconnected");
     }
     c->ended = true;
-    td_leave_last(c);
+    td_unlock(c);
 }
 
 TD_API const char *td_socket_path(const td_client *c)

@@ -123,6 +123,8 @@ struct td_client {
     td_arena arena;
     bool reading;     /* a thread is in recvmsg or poll for us */
     unsigned waiting; /* threads on `wake` */
+    unsigned asleep;          /* threads in a wait: they keep the client, as handles do */
+    _Atomic unsigned blocked; /* threads that wait for the lock: they do, too */
     unsigned patient; /* threads that wait for what others will do: the stream is held up until then */
     uint64_t next_serial;
     td_wait *waits;
@@ -171,10 +173,12 @@ void td_client_free(td_client *c);
 /* Lock, and check that the client is of this process and connected. On failure nothing is locked. */
 int td_enter(td_client *c, const char *op);
 void td_leave(td_client *c);
-/* After a handle has ended: leave, and free a client that was ended before if that was the last. */
-void td_leave_last(td_client *c);
 /* Wait until everything asked so far has ended; errors stay untold. Not under the lock. */
 int td_settle(td_client *c);
+/* The end of a queue's handle that must not wait (and that no thread uses). */
+void td_queue_forget(td_queue *q);
+/* td_connect that may be stopped, as td_set_interrupt says from then on. A binding has stepped aside before. */
+td_client *td_connect_until(const char *path, bool (*stop)(void *), void *context);
 
 /* ---- aside.c ---- */
 void td_step_aside(void); /* this thread will wait, or work for long: others may run */
@@ -228,7 +232,8 @@ void td_expect(td_client *c, td_wait *w);
 int td_await(td_client *c, td_wait *w, const char *op);
 /* Both steps. Whatever it returns, the wait is over. */
 int td_ask_and_wait(td_client *c, Td__Wire__Call *call, int fd, td_wait *w, const char *op);
-/* The same for what the daemon answers when others have done something; `ms` is how long it waits for that. */
+/* The same for what the daemon answers when others have done something; `ms` is how long it waits for that. It may
+ * succeed although the program wants to stop. */
 int td_ask_patiently(td_client *c, Td__Wire__Call *call, td_wait *w, int ms, const char *op);
 /* A Call whose answer nobody waits for. Never waits: it is made while replies are being handled, too. */
 void td_tell(td_client *c, Td__Wire__Call *call);

@@ -15,7 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { HANDSHAKE_MS = 20000, OVERFLOW_UID = 65534 };
+enum { HANDSHAKE_MS = 20000, SLICE_MS = 100, OVERFLOW_UID = 65534 };
 
 /* ---- the socket -------------------------------------------------------------------------------------------------- */
 
@@ -100,6 +100,16 @@ static int64_t now_ms(void)
     return t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
+/* As elsewhere, the program is asked with its lock taken up again. */
+static bool asked_to_stop(const td_client *c)
+{
+    if (!c->stop) return false;
+    td_step_back();
+    bool stopped = c->stop(c->stop_context);
+    td_step_aside();
+    return stopped;
+}
+
 /* The next frame before the deadline, through the client's reader. */
 static int next_frame(td_client *c, int socket, int64_t deadline, td_frame *f, td_error *e)
 {
@@ -110,7 +120,9 @@ static int next_frame(td_client *c, int socket, int64_t deadline, td_frame *f, t
         int64_t left = deadline - now_ms();
         struct pollfd p = {socket, POLLIN, 0};
         if (left <= 0) return td_fail(e, TD_E_TIMEOUT, "the daemon did not answer within %d s", HANDSHAKE_MS / 1000);
-        poll(&p, 1, (int)left);
+        poll(&p, 1, left < SLICE_MS ? (int)left : SLICE_MS);
+        if (!p.revents && asked_to_stop(c))
+            return td_fail(e, TD_E_CANCELLED, "stopped while waiting for the daemon to answer");
         if (!p.revents) continue;
         long n = td_reader_fill(&c->reader, socket, true, e);
         if (n == 0 || n == -ECONNRESET)
@@ -233,12 +245,18 @@ void td_hint_private(const td_client *c)
 
 TD_API td_client *td_connect(const char *path)
 {
+    return td_connect_until(path, NULL, NULL);
+}
+
+td_client *td_connect_until(const char *path, bool (*stop)(void *), void *context)
+{
     td_error *e = td_thread_error();
     td_client *c = td_client_new();
     if (!c) {
         td_raise(TD_E_SYSTEM, "connect", "no memory for a client");
         return NULL;
     }
+    td_set_interrupt(c, stop, context);
     bool launched = false;
     int s = find_daemon(path, c->path, &launched, e);
     int rc = s < 0 ? e->code : td_shake_hands(c, s, 0, 0, e);

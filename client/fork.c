@@ -98,16 +98,25 @@ static void parent(void)
     pthread_mutex_unlock(&clients_lock);
 }
 
+/* A signal's handler may fork while the program waits: the child returns into that wait. */
+static void give_up(td_wait *w)
+{
+    td_fail(&w->error, TD_E_CANCELLED, "fork() was called during this wait; the answer goes to the parent process");
+    w->code = TD_E_CANCELLED;
+    w->done = true;
+}
+
 /* What the parent was waiting for, its other threads included, is not the child's. */
 static void forget_parent(td_client *c)
 {
     for (td_wait *w = c->waits, *next; w; w = next) {
         next = w->next;
         if (w->heap) free(w);
+        else give_up(w);
     }
     c->waits = NULL;
     c->reading = false;
-    c->waiting = c->patient = 0;
+    c->waiting = c->patient = c->asleep = c->blocked = 0;
     pthread_cond_init(&c->wake, NULL);
     td_forget_leases(c);
     td_link_forget(c);

@@ -184,7 +184,7 @@ TD_API void td_release(td_array *a)
     td_client *c = a->client;
     td_lock(c);
     if (--a->refs == 0) td_array_free(a);
-    td_leave_last(c);
+    td_unlock(c);
 }
 
 /* ---- scopes ------------------------------------------------------------------------------------------------------ */

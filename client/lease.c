@@ -150,7 +150,7 @@ TD_API void td_lease_free(td_lease *l)
     td_lock(c);
     td_drop_lease(l);
     c->handles--;
-    td_leave_last(c);
+    td_unlock(c);
 }
 
 /* ---- announcing -------------------------------------------------------------------------------------------------- */

@@ -18,6 +18,8 @@ struct td_queue {
     td_wait put;     /* the put whose answer is still to come, ... */
     bool on_its_way; /* ... if there is one */
     int expected;    /* tensors of an item: as many as the last one had; 0: anything */
+    int users;       /* threads in a call; the last one frees what was closed meanwhile */
+    bool closed;
 };
 
 /* Under the lock. */
@@ -67,10 +69,31 @@ static int enter_queue(td_queue *q, const char *op)
 {
     if (!q) return td_last_error()->code ? td_last_error()->code : td_raise(TD_E_INVALID, op, "the queue is NULL");
     int rc = td_enter(q->client, op);
-    if (rc || q->session == q->client->session) return rc;
-    q->on_its_way = false; /* that was the parent's */
-    rc = open_queue(q);
+    if (rc) return rc;
+    if (q->session != q->client->session) {
+        q->on_its_way = false; /* that was the parent's, and its other threads' */
+        q->users = 0;
+        rc = open_queue(q);
+    }
     if (rc) td_leave(q->client);
+    else q->users++;
+    return rc;
+}
+
+/* Under the lock: gives it up. */
+static int leave_queue(td_queue *q, int rc, const char *op)
+{
+    td_client *c = q->client;
+    bool last = --q->users == 0 && q->closed;
+    if (q->closed && rc && rc != TD_E_CANCELLED && rc != TD_E_LOST) {
+        td_clear_error();
+        rc = td_raise(TD_E_CLOSED, op, "the queue was closed by another thread");
+    }
+    if (last) {
+        c->handles--;
+        free(q);
+    }
+    td_leave(c);
     return rc;
 }
 
@@ -123,8 +146,7 @@ TD_API int td_queue_put(td_queue *q, td_list arrays, const void *note, size_t no
         rc = td_raise(TD_E_INVALID, "queue_put", "%d tensors in one item; at most %d", arrays.n, TD_MAX_ITEM);
     if (!rc) rc = td_list_client(&c, arrays, "queue_put", "an array");
     if (!rc) rc = send_put(q, arrays, note, note_size, timeout_ms);
-    td_leave(q->client);
-    return rc;
+    return leave_queue(q, rc, "queue_put");
 }
 
 /* ---- get --------------------------------------------------------------------------------------------------------- */
@@ -212,7 +234,7 @@ TD_API int td_queue_get(td_queue *q, td_queue_item *item, int timeout_ms)
     rc = get_item(q, item, most, timeout_ms);
     if (rc == TD_E_INVALID && most < TD_MAX_ITEM) rc = get_item(q, item, TD_MAX_ITEM, timeout_ms);
     if (!rc) q->expected = item->n;
-    td_leave(q->client);
+    rc = leave_queue(q, rc, "queue_get");
     if (rc) free(item->note), memset(item, 0, sizeof *item);
     return rc;
 }
@@ -224,12 +246,32 @@ TD_API void td_queue_item_clear(td_queue_item *item)
     memset(item, 0, sizeof *item);
 }
 
+/* The handle ends, without a wait and without a word about what was on its way. */
+void td_queue_forget(td_queue *q)
+{
+    if (!q) return;
+    td_client *c = q->client;
+    td_lock(c);
+    if (!c->lost && q->session == c->session) {
+        Td__Wire__QueueClose close = TD__WIRE__QUEUE_CLOSE__INIT;
+        close.queue = q->number;
+        Td__Wire__Call call = TD__WIRE__CALL__INIT;
+        call.queue_close = &close;
+        td_tell(c, &call);
+        td_forget_wait(c, &q->put);
+    }
+    c->handles--;
+    free(q);
+    td_unlock(c);
+}
+
 TD_API int td_queue_close(td_queue *q, bool end)
 {
     if (!q) return TD_OK;
     td_client *c = q->client;
     int rc = td_enter(c, "queue_close");
     bool entered = !rc;
+    if (q->session != c->session) q->users = 0; /* threads of the parent process */
     if (!rc && q->session == c->session) {
         Td__Wire__QueueClose close = TD__WIRE__QUEUE_CLOSE__INIT;
         close.queue = q->number;
@@ -243,8 +285,11 @@ TD_API int td_queue_close(td_queue *q, bool end)
         td_forget_wait(c, &q->put);
     }
     if (!entered) td_lock(c);
-    c->handles--;
-    td_leave_last(c);
-    free(q);
+    q->closed = true;
+    if (q->users == 0) {
+        c->handles--;
+        free(q);
+    }
+    td_leave(c);
     return rc;
 }

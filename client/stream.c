@@ -20,6 +20,7 @@ enum {
     UNSENT_HIGH = 1 << 20,
     UNSENT_LOW = 64 << 10,
     SLICE_MS = 100,
+    SHARED_SLICE_MS = 5, /* of a wait that other threads wait behind */
     WAKES = 64
 };
 
@@ -211,14 +212,16 @@ static bool asked_to_stop(td_client *c)
     if (!c->stop) return false;
     bool (*stop)(void *) = c->stop;
     void *context = c->stop_context;
+    c->asleep++;
     td_unlock(c);
     bool stopped = stop(context);
     td_lock(c);
+    c->asleep -= c->asleep > 0; /* a signal's handler may have forked */
     return stopped;
 }
 
 /* Sleep until something may have changed. False when the program wants to stop. */
-static bool sleep_on_socket(td_client *c, bool to_write)
+static bool sleep_once(td_client *c, bool to_write)
 {
     bool woken;
     td_step_aside();
@@ -234,6 +237,15 @@ static bool sleep_on_socket(td_client *c, bool to_write)
     }
     if (woken && ++c->wakes < WAKES) return true;
     return !asked_to_stop(c);
+}
+
+/* The same; meanwhile another thread may disconnect, and the client stays. */
+static bool sleep_on_socket(td_client *c, bool to_write)
+{
+    c->asleep++;
+    bool more = sleep_once(c, to_write);
+    c->asleep -= c->asleep > 0;
+    return more;
 }
 
 /* ---- out --------------------------------------------------------------------------------------------------------- */
@@ -398,11 +410,59 @@ int td_ask_and_wait(td_client *c, Td__Wire__Call *call, int fd, td_wait *w, cons
     return rc;
 }
 
+static int64_t now_ms(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+static uint32_t *timeout_of(const Td__Wire__Call *call)
+{
+    if (call->queue_get) return &call->queue_get->timeout_ms;
+    if (call->queue_put) return &call->queue_put->timeout_ms;
+    return call->open ? &call->open->timeout_ms : &call->write_begin->timeout_ms;
+}
+
+/* The program wants to stop, but the daemon will answer soon, and may have given away an item with it. */
+static int await_last_answer(td_client *c, td_wait *w, const char *op)
+{
+    int64_t until = now_ms() + 3 * SLICE_MS;
+    w->next = c->waits;
+    c->waits = w;
+    while (!w->done && !c->lost && now_ms() < until) sleep_on_socket(c, false);
+    if (w->done && w->code == TD_OK) {
+        td_clear_error();
+        return TD_OK;
+    }
+    td_forget_wait(c, w);
+    td_clear_error();
+    return td_raise(TD_E_CANCELLED, op, "stopped while waiting for others");
+}
+
+/* When the program may want to stop, the daemon is asked for a slice of time again and again: so the stream is free
+ * soon after a stop, and other threads get their turn. */
 int td_ask_patiently(td_client *c, Td__Wire__Call *call, td_wait *w, int ms, const char *op)
 {
+    const td_wait fresh = *w;
+    int64_t until = now_ms() + ms;
+    int rc;
     c->patient += ms != 0;
-    int rc = td_ask_and_wait(c, call, -1, w, op);
-    c->patient -= ms != 0;
+    for (;;) {
+        int64_t slice = c->asleep ? SHARED_SLICE_MS : SLICE_MS, left = ms < 0 ? slice : until - now_ms();
+        bool last = !c->stop || (ms >= 0 && left <= slice);
+        if (c->stop) *timeout_of(call) = (uint32_t)(ms == 0 ? 0 : left < 1 ? 1 : left < slice ? left : slice);
+        rc = td_ask_and_wait(c, call, -1, w, op);
+        if (rc == TD_E_CANCELLED && !w->done) rc = await_last_answer(c, w, op);
+        if (rc != TD_E_TIMEOUT || last) break;
+        td_clear_error();
+        if (asked_to_stop(c)) {
+            rc = td_raise(TD_E_CANCELLED, op, "stopped while waiting for others");
+            break;
+        }
+        *w = fresh;
+    }
+    c->patient -= ms != 0 && c->patient;
     return rc;
 }
 

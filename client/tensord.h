@@ -365,7 +365,7 @@ typedef struct td_item_of_queue {
     uint32_t left; /* items that were left behind it */
 } td_queue_item;
 
-/* Makes the queue when it is not there. `capacity` in items (0: whatever it has, or 8); role: TD_PRODUCER |
+/* Makes the queue when it is not there. `capacity` in items (0: whatever it has, 1 until somebody says); role: TD_PRODUCER |
  * TD_CONSUMER. */
 TD_API td_queue *td_queue_open(td_client *client, const char *name, uint32_t capacity, unsigned role);
 /* Waits for room up to timeout_ms. With timeout_ms < 0 it may wait for ever, and does that elsewhere: the item is on

@@ -95,8 +95,8 @@ def hostile_values(rng):
     return made, simple
 
 
-# These end the process's connection, wait for ever when they are told to, or (_numpy_*) are our own way to raw addresses.
-APART = {"_numpy_handler", "_numpy_bytes", "connect", "disconnect", "_goodbye", "_set_package", "_take", "_RawQueue", "open", "status", "_write_begin", "_lend"}
+# These end the process's connection, wait for ever when they are told to, open files, or (_numpy_*) are our own way to raw addresses.
+APART = {"save", "load", "_numpy_handler", "_numpy_bytes", "connect", "disconnect", "_goodbye", "_set_package", "_take", "_RawQueue", "open", "status", "_write_begin", "_lend"}
 NO_CALL_TAKES = 40  # seconds, on the slowest machine
 # What a function may raise for what it was given. SystemError, and those that follow from a lost connection, are faults.
 GOOD = (TypeError, ValueError, IndexError, KeyError, AttributeError, ArithmeticError, RecursionError, BufferError, MemoryError, NotImplementedError,

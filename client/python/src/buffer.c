@@ -122,7 +122,9 @@ static PyObject *write_begin(PyObject *self, PyObject *args)
     if (grad)
         return tdpy_raise(TD_E_AUTOGRAD, "writing() into a tensor that requires grad; do it under tensord.no_grad()");
     if (!td_write_begin(tdpy_array(self), timeout)) return tdpy_fail();
-    return Py_NewRef(Py_None);
+    if (!PyErr_Occurred()) return Py_NewRef(Py_None);
+    td_write_end(tdpy_array(self)); /* it came just when the program was stopped */
+    return NULL;
 }
 
 static PyObject *write_end(PyObject *self, PyObject *ignored)

@@ -100,9 +100,21 @@ void *tdpy_fail(void)
     td_error e = *td_last_error();
     td_clear_error();
     if (PyErr_Occurred()) return NULL;
+    if (e.code == TD_E_LOST || e.code == TD_E_CANCELLED) tdpy_stand_still();
     if (!e.code) snprintf(e.message, sizeof e.message, "a call failed without a reason"), e.code = TD_E_INTERNAL;
     raise_error(&e);
     return NULL;
+}
+
+void tdpy_tell_later(bool raised_before)
+{
+    if (raised_before || !PyErr_Occurred()) return;
+    if (PyErr_ExceptionMatches(PyExc_KeyboardInterrupt)) {
+        PyErr_Clear();
+        PyErr_SetInterrupt();
+    } else {
+        PyErr_WriteUnraisable(NULL);
+    }
 }
 
 void *tdpy_raise(int code, const char *format, ...)

@@ -6,6 +6,7 @@
 
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 tdpy_state tdpy;
 
@@ -32,7 +33,17 @@ static int64_t now_ms(void)
 static bool stop(void *ignored)
 {
     (void)ignored;
-    return PyErr_CheckSignals() != 0 || (tdpy.patience && now_ms() > tdpy.patience);
+    PyObject *type, *value, *trace;
+    PyErr_Fetch(&type, &value, &trace); /* an object may end while an exception is on its way */
+    bool raised = PyErr_CheckSignals() != 0;
+    if (!raised) {
+        PyErr_Restore(type, value, trace);
+    } else {
+        Py_XDECREF(type);
+        Py_XDECREF(value);
+        Py_XDECREF(trace);
+    }
+    return raised || (tdpy.patience && now_ms() > tdpy.patience);
 }
 
 static bool leave_at_exit(void)
@@ -54,16 +65,22 @@ static td_client *connect_to(const char *path)
 {
     if (!leave_at_exit()) return NULL;
     td_step_aside(); /* a daemon may have to be started */
-    td_client *c = td_connect(path);
+    td_client *c = td_connect_until(path, stop, NULL);
     td_step_back();
-    if (!c) return tdpy_fail();
-    td_set_interrupt(c, stop, NULL);
-    return c;
+    return c ? c : tdpy_fail();
+}
+
+void tdpy_stand_still(void)
+{
+    if (!tdpy.patience || PyThread_get_thread_ident() == tdpy.ending) return;
+    PyEval_SaveThread();
+    for (;;) pause();
 }
 
 td_client *tdpy_client(void)
 {
     if (tdpy.client) return tdpy.client;
+    tdpy_stand_still();
     td_client *c = connect_to(NULL);
     if (!tdpy.client) tdpy.client = c;
     else td_disconnect(c); /* another thread was faster */
@@ -98,8 +115,9 @@ static PyObject *disconnect_function(PyObject *module, PyObject *ignored)
  * for a second at most; and not at all when the program ends by an exception. */
 static PyObject *goodbye(PyObject *module, PyObject *ignored)
 {
-    if (!tdpy.client || PySys_GetObject("last_type")) return disconnect_function(module, ignored);
+    tdpy.ending = PyThread_get_thread_ident();
     tdpy.patience = now_ms() + 1000;
+    if (!tdpy.client || PySys_GetObject("last_type")) return disconnect_function(module, ignored);
     int rc = td_sync(tdpy.client);
     bool tell = rc && rc != TD_E_CANCELLED && rc != TD_E_LOST && rc != TD_E_PROTOCOL;
     PyObject *type = NULL, *value = NULL, *trace = NULL;

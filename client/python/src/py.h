@@ -36,17 +36,24 @@ typedef struct tdpy_state {
     PyObject *package;               /* the folder of the package, as a str; NULL until it is known */
     td_client *client;               /* NULL: not connected yet */
     int64_t patience;                /* the program ends: waits end then, in milliseconds of the monotonic clock */
+    unsigned long ending;            /* the thread that ends it */
     td_dtype default_dtype;
 } tdpy_state;
 extern tdpy_state tdpy;
 
 /* ---- module.c */
+/* The program ends, and its daemon threads do not matter any more: as Python itself will make them in a moment, they
+ * stand still here instead of failing for want of a connection. Does not return then. */
+void tdpy_stand_still(void);
 td_client *tdpy_client(void); /* connects when nobody has */
 
 /* ---- error.c */
 bool tdpy_init_errors(PyObject *module);
 /* Raise this thread's error of the library, or keep the exception that is set (Ctrl-C). Returns NULL. */
 void *tdpy_fail(void);
+/* At the end of what cannot raise (the end of an object): a signal's handler that raised meanwhile does so at the next
+ * occasion. An exception that was on its way before stays. */
+void tdpy_tell_later(bool raised_before);
 /* Raise the class of `code`. Returns NULL. */
 void *tdpy_raise(int code, const char *format, ...);
 

@@ -1,6 +1,7 @@
 /* Names and queues: tensors from process to process. */
 #include "client/python/src/py.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* Seconds or None as milliseconds; None waits for ever. */
@@ -27,6 +28,14 @@ static PyObject *publish(PyObject *self, PyObject *args, PyObject *kw)
     return tdpy_set_name(self, name) ? Py_NewRef(self) : NULL;
 }
 
+/* A wait may succeed just when the program is stopped (Ctrl-C). */
+static PyObject *opened_tensor(td_array *a)
+{
+    if (!a || !PyErr_Occurred()) return tdpy_wrap(a, false);
+    td_release(a);
+    return NULL;
+}
+
 static PyObject *open_name(PyObject *module, PyObject *args, PyObject *kw)
 {
     (void)module;
@@ -37,7 +46,7 @@ static PyObject *open_name(PyObject *module, PyObject *args, PyObject *kw)
     if (!PyArg_ParseTupleAndKeywords(args, kw, "s|O:open", names, &name, &timeout)) return NULL;
     if (timeout && !as_timeout(timeout, &ms)) return NULL;
     td_client *c = tdpy_client();
-    PyObject *opened = c ? tdpy_wrap(td_open(c, name, ms), false) : NULL;
+    PyObject *opened = c ? opened_tensor(td_open(c, name, ms)) : NULL;
     if (opened && !tdpy_set_name(opened, name)) Py_CLEAR(opened);
     return opened;
 }
@@ -88,7 +97,7 @@ static PyObject *take_handle(PyObject *module, PyObject *args)
     int ms;
     if (!PyArg_ParseTuple(args, "sO", &handle, &timeout) || !as_timeout(timeout, &ms)) return NULL;
     td_client *c = tdpy_client();
-    return c ? tdpy_wrap(td_take(c, handle, ms), false) : NULL;
+    return c ? opened_tensor(td_take(c, handle, ms)) : NULL;
 }
 
 static PyObject *reduce(PyObject *self, PyObject *protocol)
@@ -101,6 +110,7 @@ static PyObject *reduce(PyObject *self, PyObject *protocol)
 
 typedef struct queue {
     PyObject_HEAD td_queue *queue;
+    td_queue_item *kept; /* came when the program was stopped (Ctrl-C): the next get's */
 } queue;
 
 static td_queue *queue_of(PyObject *self)
@@ -126,19 +136,31 @@ static PyObject *queue_new(PyTypeObject *type, PyObject *args, PyObject *kw)
     return self;
 }
 
+static void drop_kept(queue *q)
+{
+    td_queue_item *kept = q->kept;
+    q->kept = NULL;
+    if (kept) td_queue_item_clear(kept);
+    free(kept);
+}
+
 static PyObject *queue_close(PyObject *self, PyObject *args)
 {
     int end = 0;
     if (!PyArg_ParseTuple(args, "|p", &end)) return NULL;
     td_queue *q = ((queue *)self)->queue;
     ((queue *)self)->queue = NULL;
-    return td_queue_close(q, end) ? tdpy_fail() : Py_NewRef(Py_None);
+    drop_kept((queue *)self);
+    return td_queue_close(q, end) || PyErr_Occurred() ? tdpy_fail() : Py_NewRef(Py_None);
 }
 
 static void queue_dealloc(PyObject *self)
 {
     PyTypeObject *type = Py_TYPE(self);
-    if (td_queue_close(((queue *)self)->queue, false)) td_clear_error();
+    bool raised = PyErr_Occurred() != NULL;
+    drop_kept((queue *)self);
+    td_queue_forget(((queue *)self)->queue); /* nothing waits here */
+    tdpy_tell_later(raised);
     freefunc free_object = (freefunc)PyType_GetSlot(type, Py_tp_free);
     free_object(self);
     Py_DECREF(type);
@@ -165,7 +187,25 @@ static PyObject *queue_put(PyObject *self, PyObject *args)
             return tdpy_raise(TD_E_TYPE, "an item holds tensors, not a %.100s", tdpy_type_name(each));
         at[i] = tdpy_array(each);
     }
-    return td_queue_put(q, td_arrays_of((int)n, at), note, (size_t)size, ms) ? tdpy_fail() : Py_NewRef(Py_None);
+    int rc = td_queue_put(q, td_arrays_of((int)n, at), note, (size_t)size, ms);
+    return rc || PyErr_Occurred() ? tdpy_fail() : Py_NewRef(Py_None);
+}
+
+/* The next item; one that comes when the program is stopped is kept for the next get. */
+static bool next_item(PyObject *self, td_queue *q, td_queue_item *item, int ms)
+{
+    queue *of = (queue *)self;
+    td_queue_item *kept = of->kept;
+    of->kept = NULL;
+    if (kept) *item = *kept;
+    free(kept);
+    if (kept) return true;
+    if (td_queue_get(q, item, ms)) return tdpy_fail();
+    if (!PyErr_Occurred()) return true;
+    of->kept = malloc(sizeof *item);
+    if (of->kept) *of->kept = *item;
+    else td_queue_item_clear(item);
+    return false;
 }
 
 /* get(timeout): (tensors, note, how many items are left). */
@@ -175,7 +215,7 @@ static PyObject *queue_get(PyObject *self, PyObject *timeout)
     td_queue_item item;
     td_queue *q = queue_of(self);
     if (!q || !as_timeout(timeout, &ms)) return NULL;
-    if (td_queue_get(q, &item, ms)) return tdpy_fail();
+    if (!next_item(self, q, &item, ms)) return NULL;
     PyObject *tensors = PyTuple_New(item.n);
     for (int i = 0; i < item.n; i++) {
         PyObject *each = tensors ? tdpy_wrap(item.at[i], false) : NULL;

@@ -58,7 +58,9 @@ static void dealloc(PyObject *self)
         free_object(self);
     }
     Py_DECREF(type);
-    td_release(a); /* may let other threads run */
+    bool raised = PyErr_Occurred() != NULL;
+    td_release(a); /* may let other threads run, and signals' handlers */
+    tdpy_tell_later(raised);
 }
 
 /* Tensor(other) and Tensor(nested data): how subclasses are made; tensord.tensor() is for everybody else. */

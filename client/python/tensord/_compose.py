@@ -220,9 +220,14 @@ def broadcast_shapes(*shapes: Any) -> tuple:
     return _more.broadcast_tensors(*[ops.make_full((s,) if isinstance(s, int) else tuple(s), False, _C.bool) for s in shapes])[0].shape
 
 
+_PARTS = 1024  # results that an op has at most
+
+
 def tensor_split(input, indices_or_sections, dim=0):
     n = input.shape[dim]
     if isinstance(indices_or_sections, int):
+        if not 1 <= indices_or_sections <= _PARTS:
+            raise _C.InvalidError(f"tensor_split() into {indices_or_sections} parts; from 1 to {_PARTS} are possible")
         each, more = divmod(n, indices_or_sections)
         sizes = [each + (k < more) for k in range(indices_or_sections)]
     else:
@@ -405,7 +410,7 @@ def cumprod(input, dim, dtype=None):
 
 
 def diff(input, n=1, dim=-1):
-    for _ in range(n):
+    for _ in range(builtins.min(n, input.shape[dim])):  # then nothing is left
         size = input.shape[dim]
         input = _C.narrow(input, dim, 1, size - 1) - _C.narrow(input, dim, 0, size - 1)
     return input

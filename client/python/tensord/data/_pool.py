@@ -7,6 +7,7 @@ again, by one that begins where its last message left off.
 import os
 import select
 import signal
+import sys
 import socket
 import time
 from collections import deque
@@ -214,7 +215,8 @@ class Pool:
         self.closed = True
         for m in self.members:
             self._forget(m)
-        end = time.monotonic() + GRACE
+        # Ctrl-C went to the workers too, when it came from a terminal; nobody wants to wait for them.
+        end = time.monotonic() + (GRACE / 20 if isinstance(sys.exc_info()[1], KeyboardInterrupt) else GRACE)
         for m in self.members:
             if m.process and os.getpid() == self.owner:
                 m.process.end(max(0, end - time.monotonic()))

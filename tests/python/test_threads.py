@@ -1,0 +1,145 @@
+"""Many threads on one connection: tensors, graphs, queues, and some that disconnect under the others' feet. A seed gives the same programs, though not the same turns."""
+import random
+import threading
+import time
+
+import pytest
+import tensord as td
+from common import SLOW, daemon, script, seed
+
+
+def together(work, n=6, seconds=2):
+    """Run work(rng, end) in threads until the time is up; their exceptions."""
+    failed, given = [], seed()
+    end = time.monotonic() + seconds
+
+    def run(k):
+        try:
+            work(random.Random(given + k), lambda: time.monotonic() > end)
+        except BaseException as e:  # noqa: BLE001
+            failed.append(e)
+
+    threads = [threading.Thread(target=run, args=(k,), daemon=True) for k in range(n)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join(60 * SLOW)
+    assert not any(t.is_alive() for t in threads), "a thread hangs"
+    return failed
+
+
+def test_everything_at_once():
+    shared = td.zeros(8)
+    w = td.full((4,), 2.0, requires_grad=True)
+
+    def work(rng, end):
+        k = threading.get_ident()
+        q = td.Queue(f"threads/{k}", 4)
+        while not end():
+            what = rng.randrange(8)
+            if what == 0:
+                x = td.arange(6).reshape(2, 3) * rng.randrange(9)
+                assert (x @ x.T).shape == (2, 2) and x[1].tolist()[0] % 3 == 0
+            elif what == 1:
+                assert td.autograd.grad((w * w).sum(), w)[0].tolist() == [4] * 4
+            elif what == 2:
+                q.put({"k": k, "x": td.ones(3)})
+                got = q.get(timeout=30)
+                assert got["k"] == k and got["x"].sum().item() == 3
+            elif what == 3:
+                with td.no_grad():
+                    assert not (w * 2).requires_grad
+                assert (w * 2).requires_grad
+            elif what == 4:
+                assert bytes(memoryview(td.full((16,), 7, dtype=td.uint8))) == b"\x07" * 16
+            elif what == 5:
+                with pytest.raises(IndexError):
+                    td.ones(2)[td.tensor([5])].tolist()
+            elif what == 6:
+                shared.add_(1)
+            else:
+                name = f"threads/{k}/{rng.randrange(3)}"
+                td.full((2,), 5).publish(name, replace=True)
+                assert td.open(name).tolist() == [5, 5]
+        q.close()
+
+    failed = together(work)
+    assert not failed, failed
+    values = shared.tolist()
+    assert len(set(values)) == 1
+
+
+def test_a_queue_between_threads():
+    got, n = [], 100
+
+    def work(rng, end, turn=iter(range(6))):
+        role = next(turn)
+        if role == 0:
+            for k in range(n):
+                q.put((k, td.full((3,), k)), timeout=60 * SLOW)
+            return
+        while len(got) < n and not end():
+            try:
+                k, x = q.get(timeout=0.05)
+                got.append((k, x[0].item()))
+            except TimeoutError:
+                pass
+
+    q = td.Queue("threads/between", 3)
+    failed = together(work, n=3, seconds=30 * SLOW)
+    assert not failed, failed
+    assert sorted(got) == [(k, k) for k in range(n)]
+
+
+def test_a_waiting_thread_stops_nobody():
+    """A thread in a queue's get; another goes on, and ends its wait by closing the queue."""
+    q, told = td.Queue("threads/closed", 2), []
+
+    def wait():
+        try:
+            q.get()
+        except td.Error as e:
+            told.append(e)
+
+    t = threading.Thread(target=wait, daemon=True)
+    t.start()
+    for _ in range(5):
+        assert (td.ones(3) + 1).sum().item() == 6
+    time.sleep(0.1)
+    q.close()
+    t.join(20 * SLOW)
+    assert not t.is_alive() and isinstance(told[0], EOFError), told
+
+
+def test_disconnecting_under_others(tmp_path):
+    """Threads compute and wait while others disconnect and connect again: every call works or says that the connection is gone."""
+    with daemon(str(tmp_path), "--memory", "128M") as d:
+        r = script("""
+            import random, sys, threading, time
+            import tensord as td
+            sys.setswitchinterval(0.0002)
+            end, fine, odd = time.monotonic() + 2, [0], []
+            def run(k):
+                rng = random.Random(int(sys.argv[1]) + k)
+                while time.monotonic() < end:
+                    try:
+                        if k < 2 and rng.random() < 0.3:
+                            rng.choice([td.disconnect, td.connect])()
+                            time.sleep(rng.random() * 0.01)
+                        what = rng.randrange(6)
+                        if what == 0: td.sync()
+                        elif what == 1: (td.ones(3) * 2).tolist()
+                        elif what == 2: td.Queue("d", 2).get(timeout=0.01)
+                        elif what == 3: td.status("sessions")
+                        elif what == 4: td.open("nobody", timeout=0.01)
+                        else: memoryview(td.ones(4000)); td.ones(4, requires_grad=True).sum().backward()
+                        fine[0] += 1
+                    except (TimeoutError, td.ConnectionLost, td.InvalidError, td.Closed): pass
+                    except BaseException as e: odd.append(e)
+            threads = [threading.Thread(target=run, args=(k,)) for k in range(6)]
+            for t in threads: t.start()
+            for t in threads: t.join()
+            td.connect()
+            print(odd, fine[0] > 20, (td.ones(2) + 1).tolist())
+        """, seed(), flags=("-X", "dev"), TENSORD_SOCKET=d.path)
+    assert r.returncode == 0 and r.stdout == "[] True [2.0, 2.0]\n", (r.returncode, r.stdout, r.stderr[-3000:])
