@@ -219,7 +219,8 @@ class Work:
             if kind == "epoch":
                 self.epoch(*rest)
             else:
-                self.answer(*rest, time.perf_counter() - waited)
+                rest.append(time.perf_counter() - waited)
+                self.answer(*rest)
 
 
 def run(k, sock, loader_pid, setup, start, crash):

@@ -55,7 +55,7 @@ def _shared(storage):
 
 def _end_of_worker():
     """A worker of torch's own loader ends when nobody will look at its last batches: they are free at once, and not only some time later."""
-    _lent.take_back(list(_lent.journal))
+    _lent.take_back(list(_lent.journal or ()))
 
 
 def _note_handles():
