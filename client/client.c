@@ -113,7 +113,7 @@ TD_API void td_disconnect(td_client *c)
     if (!c) return;
     td_fork_forget(c);
     td_lock(c);
-    if (c->lost && c->launched) td_launch_sweep(c->path);
+    if (c->lost && c->is_private) td_places_sweep(c->path);
     if (!c->lost && td_fork_intact()) {
         if (c->puts_sent) sync_locked(c); /* an item that waits for room in a queue would go with us */
         else td_push_all(c);

@@ -7,6 +7,7 @@
 #ifndef TENSORD_CLIENT_CLIENT_H
 #define TENSORD_CLIENT_CLIENT_H
 
+#include "client/places.h"
 #include "client/tensord.h"
 #include "proto/arena.h"
 #include "proto/frame.h"
@@ -100,8 +101,8 @@ struct td_client {
     char version[32];
     uint32_t pid, session;
     uint64_t token, inline_limit;
-    bool rings;    /* the daemon takes ours */
-    bool launched; /* the daemon is a private one, started by us */
+    bool rings;      /* the daemon takes ours */
+    bool is_private; /* the daemon is a private one, of ours or of a process above us */
     td_link link;
     int lost; /* 0, or the code that every call returns from now on; `why` has the words */
     td_error why;
@@ -121,11 +122,11 @@ struct td_client {
     /* in */
     td_reader reader;
     td_arena arena;
-    bool reading;     /* a thread is in recvmsg or poll for us */
-    unsigned waiting; /* threads on `wake` */
+    bool reading;             /* a thread is in recvmsg or poll for us */
+    unsigned waiting;         /* threads on `wake` */
     unsigned asleep;          /* threads in a wait: they keep the client, as handles do */
     _Atomic unsigned blocked; /* threads that wait for the lock: they do, too */
-    unsigned patient; /* threads that wait for what others will do: the stream is held up until then */
+    unsigned patient;         /* threads that wait for what others will do: the stream is held up until then */
     uint64_t next_serial;
     td_wait *waits;
     bool (*stop)(void *);
@@ -198,10 +199,6 @@ int td_launch(char path[108], td_error *e);
 /* Something another process was to bring is not here, and the daemon is a private one: add to the last error that the
  * other process may have one too. */
 void td_hint_private(const td_client *c);
-/* It did not come up: remove its socket and directory. */
-void td_launch_undo(const char *path);
-/* A private daemon that was killed could not remove its directory; do it, when nobody listens there. */
-void td_launch_sweep(const char *path);
 
 /* ---- private.c ---- */
 /* Pages that show a tensor, and keep to themselves what is written there. The tensor's handle must outlive them. */

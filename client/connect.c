@@ -217,29 +217,59 @@ static void make_absolute(const char *named, char path[108])
     if (n >= 108) snprintf(path, 108, "%s", named);
 }
 
-static int find_daemon(const char *named, char path[108], bool *launched, td_error *e)
+/* How a daemon was found, in the order of looking. */
+typedef enum found { NAMED, FOUND_PRIVATE, FOUND_USERS, LAUNCHED } found;
+
+static int find_daemon(const char *named, char path[108], found *how, td_error *e)
 {
+    *how = NAMED;
     if (!named || !named[0]) named = getenv("TENSORD_SOCKET");
     if (named && named[0]) {
         make_absolute(named, path);
         return td_dial(named, e);
     }
-    int s = dial_default(path, e);
+    *how = FOUND_PRIVATE;
+    int s = td_places_find(getpid(), path, e);
+    if (s >= 0) return s;
+    *how = FOUND_USERS;
+    if (!td_places_apart()) s = dial_default(path, e);
     if (s >= 0 || e->code != TD_E_NOT_FOUND) return s;
-    s = td_launch(path, e);
-    *launched = s >= 0;
-    return s;
+    *how = LAUNCHED;
+    return td_launch(path, e);
+}
+
+/* A private daemon that was found may just be ending, with its last client: then there is another way. */
+static int find_and_greet(td_client *c, const char *named, td_error *e)
+{
+    found how = NAMED;
+    int s = -1, rc = TD_OK;
+    for (int tries = 0; tries < 10; tries++) {
+        s = find_daemon(named, c->path, &how, e);
+        rc = s < 0 ? e->code : td_shake_hands(c, s, 0, 0, e);
+        if (rc != TD_E_LOST || how != FOUND_PRIVATE) break;
+        close(s);
+        s = -1;
+        td_reader_deinit(&c->reader);
+        td_reader_init(&c->reader, true);
+        td_writer_deinit(&c->writer);
+    }
+    c->is_private = how == FOUND_PRIVATE || how == LAUNCHED;
+    if (rc && s >= 0) {
+        close(s);
+        if (how == LAUNCHED) td_places_sweep(c->path);
+    }
+    return rc;
 }
 
 void td_hint_private(const td_client *c)
 {
     td_error *e = (td_error *)td_last_error();
     size_t n = strlen(e->message);
-    if (!c->launched || (e->code != TD_E_NOT_FOUND && e->code != TD_E_TIMEOUT)) return;
+    if (!c->is_private || (e->code != TD_E_NOT_FOUND && e->code != TD_E_TIMEOUT)) return;
     snprintf(
         e->message + n, sizeof e->message - n,
-        ". This program's daemon is a private one, which other programs do not find: start tensord before them all, or "
-        "give them TENSORD_SOCKET=%s",
+        ". This program's daemon is a private one, which only the processes it starts find: start tensord before them "
+        "all, or give them TENSORD_SOCKET=%s",
         c->path);
 }
 
@@ -257,18 +287,13 @@ td_client *td_connect_until(const char *path, bool (*stop)(void *), void *contex
         return NULL;
     }
     td_set_interrupt(c, stop, context);
-    bool launched = false;
-    int s = find_daemon(path, c->path, &launched, e);
-    int rc = s < 0 ? e->code : td_shake_hands(c, s, 0, 0, e);
+    int rc = find_and_greet(c, path, e);
     if (!rc) rc = td_fork_register(c, e);
-    c->launched = launched;
     if (!rc) {
         td_clear_error();
         return c;
     }
     td_raise_error(e, "connect", NULL);
-    if (s >= 0 && c->socket < 0) close(s);
-    if (launched) td_launch_undo(c->path);
     td_client_free(c);
     return NULL;
 }

@@ -1,6 +1,6 @@
 /* A private daemon for a program that found none.
  *
- * It gets a listening socket (LISTEN_FDS, as systemd hands them over) in a fresh directory of mode 0700 that it removes
+ * It gets a listening socket (LISTEN_FDS, as systemd hands them over; places.c says where) whose directory it removes
  * at its end, and ends with its last client. It is made by a clone whose end sends no signal and needs no wait by the
  * program; between that and exec only what is safe in a forked child of a threaded program is called. */
 #include "client/client.h"
@@ -74,48 +74,6 @@ static int find_binary(char *out, size_t size, td_error *e)
         e, TD_E_NOT_FOUND,
         "no daemon runs and no tensord is installed beside this library or on PATH; start tensord, or name it in "
         "TENSORD_DAEMON");
-}
-
-/* ---- its socket -------------------------------------------------------------------------------------------------- */
-
-void td_launch_undo(const char *path)
-{
-    char directory[108];
-    unlink(path);
-    snprintf(directory, sizeof directory, "%s", path);
-    char *slash = strrchr(directory, '/');
-    if (slash) *slash = 0;
-    rmdir(directory);
-}
-
-void td_launch_sweep(const char *path)
-{
-    td_error e = {0};
-    int s = td_dial(path, &e);
-    if (s >= 0) close(s);
-    else if (e.code == TD_E_NOT_FOUND) td_launch_undo(path);
-}
-
-/* A listening socket in a directory of its own, or -1. */
-static int listen_private(char path[108], td_error *e)
-{
-    const char *runtime = getenv("XDG_RUNTIME_DIR");
-    char directory[80];
-    bool fits = runtime && runtime[0] == '/' && strlen(runtime) < 56 && access(runtime, W_OK) == 0;
-    snprintf(directory, sizeof directory, "%s/tensord-XXXXXX", fits ? runtime : "/tmp");
-    if (!mkdtemp(directory)) {
-        td_fail_errno(e, errno, "cannot make the directory %s for a private daemon", directory);
-        return -1;
-    }
-    struct sockaddr_un at = {.sun_family = AF_UNIX};
-    snprintf(at.sun_path, sizeof at.sun_path, "%s/socket", directory);
-    snprintf(path, 108, "%s", at.sun_path);
-    int s = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (s >= 0 && bind(s, (struct sockaddr *)&at, sizeof at) == 0 && listen(s, 64) == 0) return s;
-    td_fail_errno(e, errno, "cannot listen at %s", path);
-    if (s >= 0) close(s);
-    td_launch_undo(path);
-    return -1;
 }
 
 /* ---- its process ------------------------------------------------------------------------------------------------- */
@@ -216,11 +174,15 @@ static int start(const char *binary, int listening, td_error *e)
 int td_launch(char path[108], td_error *e)
 {
     char binary[4096];
+    int s = -1;
     if (find_binary(binary, sizeof binary, e)) return -1;
-    int listening = listen_private(path, e);
-    if (listening < 0) return -1;
-    int s = start(binary, listening, e) ? -1 : td_dial(path, e);
+    int listening = td_places_listen(path, &s, e);
+    if (listening < 0) return s; /* another thread's, or none */
+    if (start(binary, listening, e)) {
+        close(s);
+        s = -1;
+    }
     close(listening); /* when the daemon did not come up, the connection ends with the last copy of this */
-    if (s < 0) td_launch_undo(path);
+    if (s < 0) td_places_sweep(path);
     return s;
 }

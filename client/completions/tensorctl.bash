@@ -12,7 +12,7 @@ _tensorctl()
         return
         ;;
     esac
-    mapfile -t COMPREPLY < <(compgen -W "status sessions tensors names queues segments loaders top ops doctor bench
-        --socket --json --interval --count --help --version" -- "$word")
+    mapfile -t COMPREPLY < <(compgen -W "daemons status sessions tensors names queues segments loaders top ops doctor bench
+        --socket --pid --json --interval --count --help --version" -- "$word")
 }
 complete -F _tensorctl tensorctl

@@ -222,7 +222,7 @@ static void check_daemon(report *r, const ctl_options *o)
 {
     char socket[128];
     default_socket(socket, sizeof socket);
-    td_client *c = td_connect(o->socket);
+    td_client *c = o->pid ? ctl_connect(o) : td_connect(o->socket);
     check_directory(r, c ? td_socket_path(c) : o->socket ? o->socket : socket);
     if (!c) {
         say(r, "daemon", "note", "start tensord; programs that find none start a private one", "%.200s",
@@ -230,7 +230,8 @@ static void check_daemon(report *r, const ctl_options *o)
         say(r, "kernels", "note", "", "unknown: no daemon to ask");
         return;
     }
-    say(r, "daemon", "ok", "", "version %s, pid %u, %s", td_daemon_version(c), td_daemon_pid(c), td_socket_path(c));
+    say(r, "daemon", "ok", "", "%s: version %s, pid %u, %s", ctl_whose(c), td_daemon_version(c), td_daemon_pid(c),
+        td_socket_path(c));
     td_table *t = td_status(c, "status");
     const char *kernels = "unknown";
     for (int i = 0; t && i < t->rows; i++)

@@ -7,8 +7,9 @@
 #include <string.h>
 
 static const char usage[] =
-    "usage: tensorctl [--socket PATH] [--json] COMMAND\n"
+    "usage: tensorctl [--socket PATH | --pid PID] [--json] COMMAND\n"
     "\n"
+    "  daemons           the daemons of this user, private ones too\n"
     "  status            the daemon's counts, one line each\n"
     "  sessions          connected processes and what they hold\n"
     "  tensors           every tensor that a session holds\n"
@@ -21,16 +22,10 @@ static const char usage[] =
     "  doctor            what this machine grants, and what to change\n"
     "  bench             round trip, pipelined ops, hand-off of memory\n"
     "\n"
-    "  --socket PATH     the daemon there (default: $TENSORD_SOCKET, else the user's)\n"
+    "  --socket PATH     the daemon there (default: $TENSORD_SOCKET, else the user's, else the private one that runs)\n"
+    "  --pid PID         the private daemon of that program, or with that number\n"
     "  --json            for programs\n"
     "  --help --version\n";
-
-td_client *ctl_connect(const ctl_options *o)
-{
-    td_client *c = td_connect(o->socket);
-    if (!c) ctl_fail("connect");
-    return c;
-}
 
 int ctl_fail(const char *what)
 {
@@ -56,6 +51,7 @@ static int run(const ctl_options *o, const char *command, const char *argument)
     static const char *const tables[] = {"status", "sessions", "tensors", "names", "queues", "segments"};
     for (size_t i = 0; i < sizeof tables / sizeof tables[0]; i++)
         if (strcmp(command, tables[i]) == 0) return ctl_table(o, command);
+    if (strcmp(command, "daemons") == 0) return ctl_daemons(o);
     if (strcmp(command, "ops") == 0) return ctl_ops(o, argument);
     if (strcmp(command, "loaders") == 0) return ctl_loaders_command(o);
     if (strcmp(command, "top") == 0) return ctl_top(o);
@@ -67,17 +63,16 @@ static int run(const ctl_options *o, const char *command, const char *argument)
 
 int main(int argc, char **argv)
 {
-    static const struct option options[] = {{"socket", required_argument, NULL, 's'},
-                                            {"json", no_argument, NULL, 'j'},
-                                            {"interval", required_argument, NULL, 'i'},
-                                            {"count", required_argument, NULL, 'n'},
-                                            {"help", no_argument, NULL, 'h'},
-                                            {"version", no_argument, NULL, 'V'},
-                                            {0}};
+    static const struct option options[] = {
+        {"socket", required_argument, NULL, 's'}, {"pid", required_argument, NULL, 'p'},
+        {"json", no_argument, NULL, 'j'},         {"interval", required_argument, NULL, 'i'},
+        {"count", required_argument, NULL, 'n'},  {"help", no_argument, NULL, 'h'},
+        {"version", no_argument, NULL, 'V'},      {0}};
     ctl_options o = {.interval = 1, .count = -1};
-    for (int c; (c = getopt_long(argc, argv, "s:ji:n:hV", options, NULL)) != -1;) {
+    for (int c; (c = getopt_long(argc, argv, "s:p:ji:n:hV", options, NULL)) != -1;) {
         switch (c) {
         case 's': o.socket = optarg; break;
+        case 'p': o.pid = atoi(optarg); break;
         case 'j': o.json = true; break;
         case 'i': o.interval = atof(optarg); break;
         case 'n': o.count = atoi(optarg); break;

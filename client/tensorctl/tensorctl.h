@@ -5,21 +5,28 @@
 #include "client/tensord.h"
 
 typedef struct ctl_options {
-    const char *socket; /* NULL: the user's daemon */
+    const char *socket; /* NULL: see find.c */
+    int pid;            /* of a program with a private daemon, or of the daemon; 0: not said */
     bool json;
     double interval; /* top */
     int count;       /* top: 0 for ever; < 0 not said */
 } ctl_options;
 
 int ctl_table(const ctl_options *o, const char *what);
+int ctl_daemons(const ctl_options *o);
 int ctl_ops(const ctl_options *o, const char *name);
 int ctl_loaders_command(const ctl_options *o);
 int ctl_top(const ctl_options *o);
 int ctl_doctor(const ctl_options *o);
 int ctl_bench(const ctl_options *o);
 
-/* A running daemon, or NULL after saying why on stderr. */
+/* ---- find.c ---- */
+/* A running daemon, or NULL after saying why on stderr. There it also says which one it is, when that may be in doubt.
+ */
 td_client *ctl_connect(const ctl_options *o);
+/* Whose the daemon is that this is connected to: "the private daemon of python3 (pid 12)", or "the daemon". */
+const char *ctl_whose(td_client *c);
+
 /* This thread's error on stderr; returns 1. */
 int ctl_fail(const char *what);
 

@@ -19,25 +19,26 @@ static double number_of(const td_table *t, const char *key)
     return !c ? 0 : c->kind == TD_CELL_REAL ? c->real : c->kind == TD_CELL_INT ? (double)c->integer : 0;
 }
 
-/* Counts of the last round, to show rates. */
+/* Counts of the last round, to show rates; and whose the daemon is. */
 typedef struct last {
     double at, ops, busy;
+    const char *whose;
 } last;
 
 static void print_head(const td_table *t, last *before)
 {
     double at = number_of(t, "uptime_s"), ops = number_of(t, "ops_run"), busy = number_of(t, "busy_s");
     double dt = at > before->at && before->at > 0 ? at - before->at : 0;
-    printf("tensord %s, pid %.0f, up %.0f s, %.0f workers\n",
+    printf("tensord %s, pid %.0f, up %.0f s, %.0f workers: %s\n",
            value_of(t, "version") ? value_of(t, "version")->text : "?", number_of(t, "pid"), at,
-           number_of(t, "workers"));
+           number_of(t, "workers"), before->whose);
     printf("memory   %.1f MB used, %.1f MB committed, %.1f MB limit, %.0f segments\n", number_of(t, "bytes_used") / 1e6,
            number_of(t, "bytes_committed") / 1e6, number_of(t, "bytes_limit") / 1e6, number_of(t, "segments"));
     printf("objects  %.0f tensors, %.0f storages, %.0f nodes, %.0f names, %.0f queues\n", number_of(t, "tensors"),
            number_of(t, "storages"), number_of(t, "nodes"), number_of(t, "names"), number_of(t, "queues"));
     printf("work     %.0f ops/s, %.2f cores busy, %.0f tasks pending\n\n", dt > 0 ? (ops - before->ops) / dt : 0,
            dt > 0 ? (busy - before->busy) / dt : 0, number_of(t, "tasks_pending"));
-    *before = (last){at, ops, busy};
+    *before = (last){at, ops, busy, before->whose};
 }
 
 static int round_of(td_client *c, const ctl_options *o, bool clear, last *before, ctl_loaders *looks)
@@ -74,7 +75,7 @@ int ctl_top(const ctl_options *o)
     ctl_loaders *looks = ctl_loaders_new();
     if (!looks) return 1;
     double seconds = o->interval > 0.05 ? o->interval : 0.05;
-    last before = {0};
+    last before = {.whose = ctl_whose(c)};
     int rc = 0;
     for (int i = 0; !rc && (count == 0 || i < count); i++) {
         struct timespec t = {(time_t)seconds, (long)((seconds - (double)(time_t)seconds) * 1e9)};

@@ -103,7 +103,7 @@ int td_listener_inherit(td_listener *l, int fd, bool owned, td_error *e)
 
 void td_listener_close(td_listener *l)
 {
-    if (l->fd >= 0) close(l->fd);
+    /* Out of sight first: a socket that refuses was left by a daemon that was killed. */
     if (l->path[0]) {
         unlink(l->path);
         char lock[120], dir[108];
@@ -112,6 +112,7 @@ void td_listener_close(td_listener *l)
         parent_of(l->path, dir, sizeof dir);
         if (l->remove_directory) rmdir(dir);
     }
+    if (l->fd >= 0) close(l->fd);
     if (l->lock_fd >= 0) close(l->lock_fd);
     *l = (td_listener){.fd = -1, .lock_fd = -1};
 }

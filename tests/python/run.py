@@ -45,6 +45,7 @@ def main(path, state):
         import pytest
     except ImportError:
         return skip(name, "pytest is not there (Debian: python3-pytest)")
+    os.environ["TENSORD_BELOW"] = str(os.getpid())  # a script that a test starts has its own daemon, which it may kill
     count = Count(name)
     quiet = ["-q", "-p", "no:cacheprovider", "-p", "no:hypothesispytest", "-W", "error", "--no-header", "--tb=short"]
     with tempfile.TemporaryDirectory() as place:  # pytest by itself keeps what its tests wrote

@@ -86,20 +86,87 @@ def _child(conn, name):
 
 
 @pytest.mark.parametrize("method", multiprocessing.get_all_start_methods())
-def test_start_methods(method):
+def test_start_methods(method, monkeypatch):
+    """A child finds the private daemon of its parent, however it was started."""
+    monkeypatch.delenv("TENSORD_BELOW", raising=False)
+    monkeypatch.delenv("TENSORD_SOCKET", raising=False)
     td.zeros(3).publish(f"start/{method}")
     context = multiprocessing.get_context(method)
-    os.environ["TENSORD_SOCKET"] = td.connection()["path"]
-    try:
-        ours, theirs = context.Pipe()
-        p = context.Process(target=_child, args=(theirs, f"start/{method}"))
-        p.start()
-        assert ours.recv() == [1, 1, 1]
-        p.join()
-        assert p.exitcode == 0 and td.open(f"start/{method}").tolist() == [1, 1, 1]
-    finally:
-        del os.environ["TENSORD_SOCKET"]
-        td.drop(f"start/{method}")
+    ours, theirs = context.Pipe()
+    p = context.Process(target=_child, args=(theirs, f"start/{method}"))
+    p.start()
+    theirs.close()
+    assert ours.recv() == [1, 1, 1]
+    p.join()
+    assert p.exitcode == 0 and td.open(f"start/{method}").tolist() == [1, 1, 1]
+    td.drop(f"start/{method}")
+
+
+WHERE = "import tensord as td; td.ones(1); print(td.connection()['path'])"
+
+
+def where(command, **environment):
+    """The daemon that another program finds, whose environment has nothing of ours but what is named here."""
+    names = "PATH", "PYTHONPATH", "LD_PRELOAD", "LD_LIBRARY_PATH", "ASAN_OPTIONS", "TENSORD_DAEMON", "XDG_RUNTIME_DIR"
+    kept = {k: os.environ[k] for k in names if k in os.environ}
+    r = subprocess.run(command, capture_output=True, text=True, timeout=60, env={**kept, **environment})
+    assert r.returncode == 0, r.stderr
+    return r.stdout.strip()
+
+
+def test_programs_started_by_this_one(monkeypatch):
+    monkeypatch.delenv("TENSORD_BELOW", raising=False)
+    td.ones(1)
+    here = td.connection()["path"]
+    assert f"tensord-{os.getpid()}-" in here
+    assert where([sys.executable, "-c", WHERE]) == here
+    assert where(["sh", "-c", f'"$0" -c "{WHERE}"; true', sys.executable]) == here, "two below"
+    apart = where([sys.executable, "-c", WHERE], TENSORD_BELOW=str(os.getpid()))
+    assert apart != here and not os.path.exists(apart), "kept apart, and removed at its end"
+    pid = os.fork()
+    if pid == 0:  # its own connection, not the inherited one
+        td.disconnect()
+        td.ones(1)
+        os._exit(0 if td.connection()["path"] == here else 1)
+    assert os.waitpid(pid, 0)[1] == 0
+
+
+def test_one_private_daemon_a_process():
+    """Whichever thread is first; and again and again while the one before is ending."""
+    r = script("""
+        import os, threading, tensord as td
+        places = []
+        def work(barrier):
+            barrier.wait()
+            td.connect()
+            places.append(td.connection()["path"])
+        for _ in range(10):
+            barrier = threading.Barrier(4)
+            threads = [threading.Thread(target=work, args=(barrier,)) for _ in range(4)]
+            for t in threads: t.start()
+            for t in threads: t.join()
+            td.disconnect()
+            assert td.ones(2).tolist() == [1, 1]
+            td.disconnect()
+        assert len(places) == 40 and len(set(places)) == 1, places
+    """)
+    assert r.returncode == 0 and not r.stderr, r.stderr
+
+
+def test_a_killed_private_daemon_is_replaced():
+    r = script("""
+        import os, signal, tensord as td
+        td.ones(1)
+        before = td.connection()
+        os.kill(before["pid"], 9)
+        try:
+            while True: td.ones(1).item()
+        except td.ConnectionLost:
+            td.connect()
+        now = td.connection()
+        assert now["path"] == before["path"] and now["pid"] != before["pid"] and td.ones(1).item() == 1
+    """)
+    assert r.returncode == 0 and not r.stderr, r.stderr
 
 
 def test_fork_in_the_middle():

@@ -124,6 +124,49 @@ class Tensorctl(Place):
         lib.td_disconnect(c)
         self.end(p)
 
+    def hold(self):
+        """A program with a private daemon; it ends with its standard input."""
+        script = ("import ctypes, sys; lib = ctypes.CDLL(sys.argv[1]); lib.td_connect.restype = ctypes.c_void_p\n"
+                  "print('connected' if lib.td_connect(None) else 'failed', flush=True); sys.stdin.read()")
+        p = subprocess.Popen([sys.executable, "-c", script, BUILD + "/client/libtensord.so"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                             text=True, env=environment(XDG_RUNTIME_DIR=self.place, TENSORD_DAEMON=DAEMON, TENSORD_BELOW=str(os.getpid())))
+        self.running.append(p)
+        self.addCleanup(p.stdin.close)
+        self.addCleanup(p.stdout.close)
+        self.assertEqual(p.stdout.readline(), "connected\n")
+        return p
+
+    def test_private_daemons(self):
+        if options()["b_sanitize"] != "none":
+            self.skipTest("a sanitizer's library cannot be loaded into a Python without it")
+        env = {"XDG_RUNTIME_DIR": self.place, "TENSORD_BELOW": str(os.getpid())}  # whatever else runs on this machine
+        first, second = self.hold(), self.hold()
+        rows = {row["program"].split("pid ")[1].rstrip(")"): row for row in json.loads(ctl("--json", "daemons", **env)) if row["kind"] == "private"}
+        for p in first, second:
+            row = rows[str(p.pid)]
+            self.assertEqual((row["sessions"], row["socket"].startswith(self.place + f"/tensord-{p.pid}-")), (1, True))
+            for pid in p.pid, row["pid"]:
+                self.assertEqual(json.loads(ctl("--pid", str(pid), "--json", "status", **env))["pid"], row["pid"])
+        run = subprocess.run([CTL, "--pid", str(first.pid), "--count", "1", "top"], capture_output=True, text=True, env=environment(**env))
+        self.assertRegex(run.stderr, rf"^the private daemon of python3\S* \(pid {first.pid}\), at {self.place}\S+; \d+ others? runs?: see")
+        self.assertIn(f"the private daemon of python3", run.stdout.splitlines()[0])
+        refused = ctl("status", code=1, **env)
+        self.assertTrue("--pid" in refused and str(first.pid) in refused and str(second.pid) in refused, refused)
+        self.assertIn("neither", ctl("--pid", "1", "status", code=1, **env))
+        # Killed, a daemon leaves its directory; it is not listed, and the next of that process takes its place.
+        os.kill(rows[str(first.pid)]["pid"], signal.SIGKILL)
+        second.stdin.close()
+        self.assertEqual(second.wait(20), 0)
+        self.running.remove(second)
+        place = os.path.dirname(rows[str(second.pid)]["socket"])
+        for _ in range(1000):
+            if not os.path.exists(place):
+                break
+            time.sleep(0.01)
+        self.assertFalse(os.path.exists(place))
+        self.assertFalse({str(first.pid), str(second.pid)} & {row["program"].split("pid ")[-1].rstrip(")")
+                                                              for row in json.loads(ctl("--json", "daemons", **env))})
+
     def test_top(self):
         p = self.serve()
         text = ctl("--socket", self.socket, "--json", "--count", "2", "--interval", "0.1", "top")
