@@ -39,8 +39,10 @@ void *tdpy_data(PyObject *self, bool *writable)
 {
     td_array *a = tdpy_array(self);
     if (td_ndim(a) < 0) return tdpy_fail();
+    tdpy_tensor *t = (tdpy_tensor *)self;
     bool shared = a->mapping < 0 || may_write(a);
-    if (shared && !a->writing && td_settle(a->client)) return tdpy_fail();
+    if (shared && !a->writing && !t->fresh && td_settle(a->client)) return tdpy_fail();
+    t->fresh = false;
     void *p = (void *)(uintptr_t)td_data(a);
     *writable = p && may_write(a);
     if (p && PyErr_Occurred()) return NULL;
@@ -132,6 +134,23 @@ static PyObject *write_end(PyObject *self, PyObject *ignored)
     (void)ignored;
     return td_write_end(tdpy_array(self)) ? tdpy_fail() : Py_NewRef(Py_None);
 }
+
+/* _leased(nbytes): bytes to fill at once. The daemon grants the next of the same size ahead, so nobody waits for it. */
+static PyObject *leased(PyObject *module, PyObject *size)
+{
+    (void)module;
+    long long n = PyLong_AsLongLong(size);
+    if (n < 1) return PyErr_Occurred() ? NULL : tdpy_raise(TD_E_INVALID, "a lease has at least one byte");
+    td_client *c = tdpy_client();
+    td_lease *lease = c ? td_lease_new(c, (size_t)n) : NULL;
+    if (!lease) return tdpy_fail();
+    PyObject *t = tdpy_wrap(td_put(lease, 0, TD_UINT8, td_dims(n)), true);
+    td_lease_free(lease);
+    if (t) ((tdpy_tensor *)t)->fresh = true;
+    return t;
+}
+
+PyMethodDef tdpy_buffer_functions[] = {{"_leased", leased, METH_O, NULL}, {NULL, NULL, 0, NULL}};
 
 #define PYTHON_METHOD(name)                                                                                            \
     static PyObject *name(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *kw)                           \

@@ -301,7 +301,8 @@ static int exec_module(PyObject *module)
     bool good = tdpy_init_errors(module) && tdpy_init_types(module) && tdpy_init_functions(module) &&
                 PyModule_AddFunctions(module, tdpy_autograd_functions) == 0 &&
                 PyModule_AddFunctions(module, tdpy_share_functions) == 0 &&
-                PyModule_AddFunctions(module, tdpy_numpy_functions) == 0 && tdpy_init_queue(module) &&
+                PyModule_AddFunctions(module, tdpy_numpy_functions) == 0 &&
+                PyModule_AddFunctions(module, tdpy_buffer_functions) == 0 && tdpy_init_queue(module) &&
                 PyModule_AddStringConstant(module, "__version__", td_version()) == 0 && tdpy_init_tensor(module);
     return good ? 0 : -1;
 }

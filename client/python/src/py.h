@@ -20,6 +20,7 @@ typedef struct tdpy_tensor {
     PyObject *weak;
     char *name;   /* it was published or opened under, as far as this object knows; or NULL */
     bool plain;   /* surely outside of every graph: nobody need ask the daemon */
+    bool fresh;   /* of a lease, and not handed out yet: nothing that was asked can look at its bytes */
     uint8_t part; /* tdpy_part: it was made to require grad through this object, or is a view of one that was */
 } tdpy_tensor;
 
@@ -117,12 +118,12 @@ void tdpy_release_buffer(PyObject *self, Py_buffer *view);
 /* The address of the first element when all that was asked has ended; *writable: may it be written here? NULL: raised.
  */
 void *tdpy_data(PyObject *self, bool *writable);
-extern PyMethodDef tdpy_buffer_methods[];
+extern PyMethodDef tdpy_buffer_methods[], tdpy_buffer_functions[];
 
 /* ---- numpy.c */
 extern PyMethodDef tdpy_numpy_functions[];
-/* The elements at `at` (strides in elements) as a tensor without a copy, when they lie in memory that NumPy has from us.
- * NULL: they do not, or cannot be seen so; no exception is set. */
+/* The elements at `at` (strides in elements) as a tensor without a copy, when they lie in memory that NumPy has from
+ * us. NULL: they do not, or cannot be seen so; no exception is set. */
 td_array *tdpy_numpy_view(const void *at, td_dtype dtype, td_ints shape, const int64_t *strides);
 
 /* ---- dlpack.c */

@@ -27,6 +27,7 @@ PyObject *tdpy_wrap(td_array *a, bool plain)
     t->weak = NULL;
     t->name = NULL;
     t->plain = plain;
+    t->fresh = false;
     t->part = TDPY_ANY;
     return (PyObject *)t;
 }

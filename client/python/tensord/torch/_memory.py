@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from tensord import _C
 
+LEASED = 1 << 20  # bytes; so little is leased, which needs no wait, as the next lease of the size is kept ready
 _ours = weakref.WeakValueDictionary()  # address -> the daemon's tensor (uint8, flat)
 _storages = {}  # address -> a weak reference to the storage of torch that was made of it
 
@@ -47,12 +48,13 @@ def storage_of(t):
     view = memoryview(t)
     if view.readonly:  # torch knows no read-only memory: a private mapping
         return untyped(torch.from_dlpack(t))
-    address = t.data_ptr()
+    fresh = untyped(torch.frombuffer(view, dtype=torch.uint8))
+    address = fresh.data_ptr()
     known = _storages.get(address)
     storage = known.get() if known else None
     if storage is not None and storage.nbytes() == view.nbytes:
         return storage
-    storage = untyped(torch.frombuffer(view, dtype=torch.uint8))
+    storage = fresh
     if len(_storages) > 2 * len(_ours) + 64:
         _forget_dead()
     _ours[address] = t
@@ -61,7 +63,8 @@ def storage_of(t):
 
 
 def new_storage(nbytes):
-    return storage_of(_C.empty(nbytes, dtype=_C.uint8))
+    small = 0 < nbytes <= LEASED
+    return storage_of(_C._leased(nbytes) if small else _C.empty(nbytes, dtype=_C.uint8))
 
 
 def lies_in(storage):
