@@ -128,7 +128,7 @@ struct td_client {
     _Atomic unsigned blocked; /* threads that wait for the lock: they do, too */
     unsigned patient;         /* threads that wait for what others will do: the stream is held up until then */
     uint64_t next_serial;
-    td_wait *waits;
+    td_wait *waits, *last_wait;
     bool (*stop)(void *);
     void *stop_context;
     unsigned wakes; /* since `stop` was asked last */

@@ -63,15 +63,25 @@ static void lose_errno(td_client *c, int err)
 
 /* ---- in ---------------------------------------------------------------------------------------------------------- */
 
+/* At the end: replies come in the order of the questions, so the one looked for is near the front, however many there
+ * are. */
+static void add_wait(td_client *c, td_wait *w)
+{
+    w->next = NULL;
+    if (c->waits) c->last_wait->next = w;
+    else c->waits = w;
+    c->last_wait = w;
+}
+
 static td_wait *take_wait(td_client *c, uint64_t serial)
 {
-    for (td_wait **at = &c->waits; *at; at = &(*at)->next) {
-        td_wait *w = *at;
-        if (w->serial != serial) continue;
-        *at = w->next;
-        return w;
-    }
-    return NULL;
+    td_wait *before = NULL, *w = c->waits;
+    for (; w && w->serial != serial; w = w->next) before = w;
+    if (!w) return NULL;
+    if (before) before->next = w->next;
+    else c->waits = w->next;
+    if (c->last_wait == w) c->last_wait = before;
+    return w;
 }
 
 static void error_from_wire(td_error *e, const Td__Wire__Error *from)
@@ -361,8 +371,7 @@ int td_control(td_client *c, unsigned rec, const char *where, int nin, const uin
 void td_expect(td_client *c, td_wait *w)
 {
     w->serial = c->next_serial++;
-    w->next = c->waits;
-    c->waits = w;
+    add_wait(c, w);
 }
 
 int td_ask_later(td_client *c, Td__Wire__Call *call, int fd, td_wait *w)
@@ -428,8 +437,7 @@ static uint32_t *timeout_of(const Td__Wire__Call *call)
 static int await_last_answer(td_client *c, td_wait *w, const char *op)
 {
     int64_t until = now_ms() + 3 * SLICE_MS;
-    w->next = c->waits;
-    c->waits = w;
+    add_wait(c, w);
     while (!w->done && !c->lost && now_ms() < until) sleep_on_socket(c, false);
     if (w->done && w->code == TD_OK) {
         td_clear_error();
@@ -509,8 +517,8 @@ void td_abandon(td_client *c, const td_wait *w, int n, td_array *const *at)
     bool answered = w->done || !w->serial || c->lost;
     abandoned *a = answered ? NULL : calloc(1, sizeof *a);
     if (a) {
-        a->wait = (td_wait){.next = c->waits, .serial = w->serial, .heap = true, .on_reply = on_abandoned};
-        c->waits = &a->wait;
+        a->wait = (td_wait){.serial = w->serial, .heap = true, .on_reply = on_abandoned};
+        add_wait(c, &a->wait);
         a->n = n;
     }
     for (int i = n - 1; i >= 0; i--) {
