@@ -18,7 +18,8 @@ TOOLS = ["meson-python>=0.18", "meson>=1.3", "ninja"]
 
 # Nothing of the build directory's package: what this test finds, it found in the wheel.
 CLEAN = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "TENSORD_", "LD_", "VIRTUAL_ENV"))}
-CLEAN |= {"PYTHONDONTWRITEBYTECODE": "1", "PIP_CACHE_DIR": str(TREE / "build" / "pip"), "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
+CLEAN |= {"PYTHONDONTWRITEBYTECODE": "1", "PIP_CACHE_DIR": str(TREE / "build" / "pip"), "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+          "CCACHE_TEMPDIR": str(TREE / "build" / "pip" / "ccache")}
 
 
 def run(*command, **more):
@@ -52,8 +53,9 @@ def tools(tmp_path_factory):
 def wheel(tools, tmp_path_factory):
     """Not optimized: it is looked at, not measured."""
     place = tmp_path_factory.mktemp("wheel")
+    env = {**CLEAN, "PATH": f"{tools}:{CLEAN['PATH']}"}
     built = run(tools / "pip", "wheel", "--no-build-isolation", "--no-deps", "--no-index", "-w", place, "--config-settings=setup-args=-Doptimization=0",
-                f"--config-settings=build-dir={place / 'objects'}", PROJECT, env={**CLEAN, "PATH": f"{tools}:{CLEAN['PATH']}"})
+                f"--config-settings=build-dir={place / 'objects'}", PROJECT, env=env)
     assert built.returncode == 0, built.stdout[-3000:] + built.stderr[-3000:]
     (made,) = place.glob("tensord-*.whl")
     return made
