@@ -103,10 +103,28 @@ TD_API td_array *td_at_outer(const char *where, td_array *x, td_array *y)
 
 /* ---- statistics -------------------------------------------------------------------------------------------------- */
 
+static td_array *bare_root(const char *where, td_array *x, double p)
+{
+    return p == 2 ? td_at_sqrt(where, x) : td_at_pow(where, td_arg_array(x), td_arg_float(1 / p));
+}
+
+/* The p-th root of a sum of powers. Where all of them are 0 its slope is infinite, and infinity times 0 would make NaN
+ * of the gradients of weights that are all alike; there it counts as 0. Takes `total` over. */
+static td_array *root(const char *where, td_array *total, double p)
+{
+    if (!total || !td_grad_enabled()) return then(total, total ? bare_root(where, total, p) : NULL);
+    td_array *none = td_at_eq(where, td_arg_array(total), td_arg_int(0));
+    td_array *safe = none ? td_at_masked_fill(where, total, none, td_arg_int(1)) : NULL;
+    td_array *some = then(safe, safe ? bare_root(where, safe, p) : NULL);
+    td_array *all = some ? td_at_masked_fill(where, some, none, td_arg_float(p < 0 ? pow(0, 1 / p) : 0)) : NULL;
+    td_release(some);
+    td_release(none);
+    return then(total, all);
+}
+
 TD_API td_array *td_at_std(const char *where, td_array *x, td_ints dim, double correction, bool keepdim)
 {
-    td_array *v = td_at_var(where, x, dim, correction, keepdim);
-    return then(v, td_at_sqrt(where, v));
+    return root(where, td_at_var(where, x, dim, correction, keepdim), 2);
 }
 
 static td_array *sum_of(const char *where, td_array *terms, td_ints dim, bool keepdim)
@@ -127,8 +145,7 @@ TD_API td_array *td_at_norm(const char *where, td_array *x, double p, td_ints di
     if (p == 1) return sum_of(where, size, dim, keepdim);
     td_array *powers = p == 2 ? td_at_square(where, size) : td_at_pow(where, td_arg_array(size), td_arg_float(p));
     td_release(size);
-    td_array *total = sum_of(where, powers, dim, keepdim);
-    return then(total, p == 2 ? td_at_sqrt(where, total) : td_at_pow(where, td_arg_array(total), td_arg_float(1 / p)));
+    return root(where, sum_of(where, powers, dim, keepdim), p);
 }
 
 /* ---- losses ------------------------------------------------------------------------------------------------------ */

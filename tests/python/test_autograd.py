@@ -20,6 +20,24 @@ def test_backward():
     assert w.grad.tolist() == [0, 0, 0]
 
 
+@pytest.mark.parametrize("spread", [lambda x: x.norm(), lambda x: x.norm(3.0), lambda x: x.norm(dim=1).sum(), lambda x: (x + 2).std(),
+                                    lambda x: (x + 2).std(1).sum(), lambda x: td.nn.functional.normalize(x).sum()])
+def test_norm_and_std_of_what_is_all_alike(spread):
+    """The slope of the root is infinite there; weights that start at zero must not become NaN by it."""
+    x = td.zeros(2, 3, requires_grad=True)
+    spread(x).backward()
+    assert td.isfinite(x.grad).all()
+
+
+def test_norm_where_one_row_is_zero():
+    x = td.tensor([[3.0, 4.0], [0.0, 0.0]], requires_grad=True)
+    n = x.norm(dim=1)
+    n.sum().backward()
+    assert n.tolist() == [5, 0] and td.allclose(x.grad, td.tensor([[0.6, 0.8], [0.0, 0.0]]))
+    with td.no_grad():
+        assert x.norm(dim=1).tolist() == [5, 0] and x.norm(-2.0, 1)[1].item() == 0
+
+
 def test_grad_of_lists():
     x, y = td.tensor(2.0, requires_grad=True), td.tensor(3.0, requires_grad=True)
     gx, gy = td.autograd.grad(x * x * y, [x, y])
