@@ -31,6 +31,28 @@ def test_writes_are_seen_by_both():
     assert y.sum().item() == 22
 
 
+def test_beside_a_tensor_numpy_makes_tensors():
+    """Whichever comes first: else a result would leave the graph, or the daemon, without a word."""
+    t, a = td.tensor([1.0, 2.0], requires_grad=True), np.array([3.0, 4.0], dtype=np.float32)
+    for made in (t + a, a + t, a.astype(np.int16) + t, a * t, t - a, a - t, a / t, a**t, a @ t, t @ a, np.float64(2) * t, np.float32(2) * t,
+                 np.int64(2) * t, t * np.float64(2), np.float64(2) - t):
+        assert type(made) is td.Tensor and made.dtype is td.float32 and made.requires_grad
+    assert (a - t).tolist() == [2, 2] and (np.float64(2) - t).tolist() == [1, 0] and (a @ t).item() == 11
+    for made in (a > t, t < a, np.float64(3) > t, a != t, t != a):
+        assert type(made) is td.Tensor and made.tolist() == [True, True]
+    assert (a == t).tolist() == [False, False]
+    (a * t).sum().backward()
+    assert t.grad.tolist() == [3, 4]
+    x = td.ones(2)
+    y = x
+    x += a
+    assert x is y and y.tolist() == [4, 5]
+    assert (td.ones(2) * a.astype(np.float64)).dtype is td.float64 and (td.ones(2) * np.array(2.0)).dtype is td.float32
+    with pytest.raises(TypeError, match="cannot become a tensor"):
+        t + np.array(["a", "b"])
+    assert (t == "a") is False
+
+
 def test_an_array_keeps_the_memory():
     a = td.full((1000,), 3.0).numpy()
     gc.collect()

@@ -1,5 +1,5 @@
-/* Operators: +, @, ==, ... of tensors with tensors and numbers. What else stands beside a tensor gets its own turn
- * (NotImplemented). */
+/* Operators: +, @, ==, ... of tensors with tensors, numbers and arrays of NumPy, which become tensors, so that no
+ * result leaves the graph unseen. What else stands beside a tensor gets its own turn (NotImplemented). */
 #include "client/python/src/py.h"
 
 static bool is_operand(PyObject *o)
@@ -8,16 +8,50 @@ static bool is_operand(PyObject *o)
     return tdpy_is_numpy_scalar(o);
 }
 
+/* An array, where somebody has imported NumPy. */
+static int is_array(PyObject *o)
+{
+    if (!PyObject_CheckBuffer(o)) return 0;
+    PyObject *modules = PyImport_GetModuleDict(); /* borrowed */
+    PyObject *numpy = modules ? PyMapping_GetItemString(modules, "numpy") : NULL;
+    PyObject *kind = numpy ? PyObject_GetAttrString(numpy, "ndarray") : NULL;
+    if (!kind) PyErr_Clear();
+    int yes = kind ? PyObject_IsInstance(o, kind) : 0;
+    Py_XDECREF(numpy);
+    Py_XDECREF(kind);
+    return yes;
+}
+
+/* A new reference to what the op takes for `o`; NotImplemented; NULL: raised. */
+static PyObject *operand(PyObject *o)
+{
+    if (is_operand(o)) return Py_NewRef(o);
+    int yes = is_array(o);
+    if (yes <= 0) return yes ? NULL : Py_NewRef(Py_NotImplemented);
+    return tdpy_wrap(tdpy_from_data(o, TD_DTYPE_NONE), true);
+}
+
+static PyObject *with_operands(tdpy_function *f, bool in_place, PyObject *a, PyObject *b)
+{
+    PyObject *args[2] = {operand(a), operand(b)}, *result = NULL;
+    if (args[0] == Py_NotImplemented || args[1] == Py_NotImplemented) result = Py_NewRef(Py_NotImplemented);
+    else if (args[0] && args[1])
+        result = in_place ? tdpy_call(f, true, a, &args[1], 1, NULL) : tdpy_call(f, false, NULL, args, 2, NULL);
+    Py_XDECREF(args[0]);
+    Py_XDECREF(args[1]);
+    return result;
+}
+
 static PyObject *binary(tdpy_function *f, PyObject *a, PyObject *b)
 {
-    if (!is_operand(a) || !is_operand(b)) return Py_NewRef(Py_NotImplemented);
+    if (!is_operand(a) || !is_operand(b)) return with_operands(f, false, a, b);
     PyObject *args[2] = {a, b};
     return tdpy_call(f, false, NULL, args, 2, NULL);
 }
 
 static PyObject *in_place(tdpy_function *f, PyObject *a, PyObject *b)
 {
-    if (!is_operand(b)) return Py_NewRef(Py_NotImplemented);
+    if (!is_operand(b)) return with_operands(f, true, a, b);
     return tdpy_call(f, true, a, &b, 1, NULL);
 }
 
@@ -59,8 +93,10 @@ static PyObject *into_pow(PyObject *a, PyObject *b, PyObject *modulus)
 
 static PyObject *op_matmul(PyObject *a, PyObject *b)
 {
-    if (!tdpy_is_tensor(a) || !tdpy_is_tensor(b)) return Py_NewRef(Py_NotImplemented);
-    return binary(&tdpy_fn_matmul, a, b);
+    if (tdpy_is_tensor(a) && tdpy_is_tensor(b)) return binary(&tdpy_fn_matmul, a, b);
+    int array = is_array(tdpy_is_tensor(a) ? b : a);
+    if (array < 0) return NULL;
+    return array ? binary(&tdpy_fn_matmul, a, b) : Py_NewRef(Py_NotImplemented);
 }
 
 static PyObject *op_neg(PyObject *a)

@@ -601,6 +601,15 @@ static PyMethodDef *all_methods(void)
     return all;
 }
 
+/* Of NumPy's number or array and a tensor the tensor decides what becomes of them. */
+static bool set_priority(void)
+{
+    PyObject *priority = PyFloat_FromDouble(1000);
+    bool good = priority && !PyObject_SetAttrString((PyObject *)tdpy.tensor, "__array_priority__", priority);
+    Py_XDECREF(priority);
+    return good;
+}
+
 bool tdpy_init_tensor(PyObject *module)
 {
     PyType_Slot all[sizeof slots / sizeof slots[0] + TDPY_OPERATOR_SLOTS + 2];
@@ -616,5 +625,5 @@ bool tdpy_init_tensor(PyObject *module)
                         .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
                         .slots = all};
     tdpy.tensor = (PyTypeObject *)PyType_FromModuleAndSpec(module, &spec, NULL);
-    return tdpy.tensor && PyModule_AddType(module, tdpy.tensor) == 0;
+    return tdpy.tensor && set_priority() && PyModule_AddType(module, tdpy.tensor) == 0;
 }
