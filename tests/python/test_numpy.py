@@ -53,6 +53,29 @@ def test_beside_a_tensor_numpy_makes_tensors():
     assert (t == "a") is False
 
 
+def test_a_buffer_has_the_order_that_was_asked_for():
+    """A consumer that asks for C or Fortran order need not look at the strides."""
+    import ctypes
+    get, release = ctypes.pythonapi.PyObject_GetBuffer, ctypes.pythonapi.PyBuffer_Release
+
+    def gives(x, flags):
+        view = ctypes.create_string_buffer(256)
+        try:
+            get(ctypes.py_object(x), view, flags)
+        except (BufferError, ValueError) as e:  # NumPy says the second
+            assert "contiguous" in str(e)
+            return False
+        release(view)
+        return True
+
+    simple, nd, strides, c, fortran, some = 0, 0x8, 0x18, 0x38, 0x58, 0x98
+    x = td.arange(6).view(2, 3)
+    for t in (x, x.t(), td.arange(12).view(4, 3)[::2], td.arange(3), td.zeros(0, 3), td.tensor(1)):
+        a = t.numpy()
+        for flags in (simple, nd, strides, c, fortran, some):
+            assert gives(t, flags) == gives(a, flags), (t.shape, t.stride(), flags)
+
+
 def test_an_array_keeps_the_memory():
     a = td.full((1000,), 3.0).numpy()
     gc.collect()

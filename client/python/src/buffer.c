@@ -68,6 +68,26 @@ static Py_ssize_t *make_layout(td_array *a)
     return at;
 }
 
+/* Do the elements lie column after column? */
+static bool is_column_major(td_array *a)
+{
+    int64_t step = 1;
+    for (int k = 0; k < td_ndim(a); step *= td_shape(a)[k++])
+        if (td_shape(a)[k] != 1 && td_strides(a)[k] != step) return td_numel(a) == 0;
+    return true;
+}
+
+/* Who asks for an order may not look at strides at all. */
+static bool has_order(td_array *a, int flags)
+{
+    enum { ORDERS = PyBUF_C_CONTIGUOUS | PyBUF_F_CONTIGUOUS | PyBUF_ANY_CONTIGUOUS };
+    bool strided = flags & PyBUF_STRIDES & ~PyBUF_ND;
+    int order = flags & ORDERS & ~PyBUF_STRIDES;
+    if (!strided || order == (PyBUF_C_CONTIGUOUS & ~PyBUF_STRIDES)) return td_is_contiguous(a);
+    if (order == (PyBUF_F_CONTIGUOUS & ~PyBUF_STRIDES)) return is_column_major(a);
+    return !order || td_is_contiguous(a) || is_column_major(a);
+}
+
 int tdpy_get_buffer(PyObject *self, Py_buffer *view, int flags)
 {
     td_array *a = tdpy_array(self);
@@ -82,7 +102,7 @@ int tdpy_get_buffer(PyObject *self, Py_buffer *view, int flags)
     if (!p) return -1;
     bool strided = flags & PyBUF_STRIDES & ~PyBUF_ND;
     if (flags & PyBUF_WRITABLE && !writable) return refuse(view, "the tensor lies in memory that is read-only here");
-    if (!strided && !td_is_contiguous(a)) return refuse(view, "the tensor is not contiguous; call contiguous() first");
+    if (!has_order(a, flags)) return refuse(view, "the tensor is not contiguous; call contiguous() first");
     Py_ssize_t *layout = make_layout(a);
     if (!layout) return PyErr_NoMemory(), -1;
     td_dtype dtype = td_dtype_of(a);
