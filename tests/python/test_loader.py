@@ -155,6 +155,28 @@ def test_an_exception_of_a_worker(n, kind):
     assert next(loader).tolist() == [10, 11, 12, 13, 14]
 
 
+@pytest.mark.parametrize("workers", [0, 2])
+def test_stop_iteration_of_a_data_set_ends_no_epoch(workers):
+    class Short(Numbers):
+        def __getitem__(self, i):
+            if i == 9:
+                next(iter(()))
+            return super().__getitem__(i)
+
+    with pytest.raises(RuntimeError, match="StopIteration"):
+        list(DataLoader(Short(), batch_size=4, num_workers=workers))
+
+
+def test_an_iterator_whose_workers_another_has_says_so():
+    loader = DataLoader(Numbers(), batch_size=4, num_workers=2, persistent_workers=True)
+    old = iter(loader)
+    next(old)
+    new = iter(loader)
+    with pytest.raises(RuntimeError, match="another pass"):
+        next(old)
+    assert len(list(new)) == 13
+
+
 def test_ragged_and_unpicklable_batches():
     class Ragged(Numbers):
         def __getitem__(self, i):
@@ -343,6 +365,50 @@ def test_state_of_a_stateful_data_set():
     second = DataLoader(Counting(), batch_size=4, num_workers=2)
     second.load_state_dict(state)
     assert all_same(list(second), rest) and len(head) == 3
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("lazy", [True, False])
+def test_state_when_the_program_draws_after_iter(workers, lazy):
+    """A model is often made after iter(loader), and before its first batch."""
+    class Eager:
+        def __iter__(self):
+            return iter(torch.randperm(50).tolist())
+
+        def __len__(self):
+            return 50
+
+    def make():
+        if lazy:
+            return DataLoader(Numbers(), batch_size=4, num_workers=workers, shuffle=True)
+        return DataLoader(Numbers(), batch_size=None, num_workers=workers, sampler=Eager())
+
+    first = make()
+    it = iter(first)
+    torch.rand(10)
+    head = [next(it) for _ in range(3)]
+    state = pickle.loads(pickle.dumps(first.state_dict()))
+    rest = [b["i"] for b in it]
+    second = make()
+    second.load_state_dict(state)
+    it = iter(second)
+    torch.rand(3)
+    again = [next(it)["i"]]
+    third = make()
+    third.load_state_dict(pickle.loads(pickle.dumps(second.state_dict())))
+    again += [b["i"] for b in third]
+    assert len(head) == 3 and all_same(again, rest)
+
+
+def test_state_of_another_loader():
+    loader = DataLoader(Numbers(), batch_size=4)
+    it = iter(loader)
+    for _ in range(9):
+        next(it)
+    other = DataLoader(Numbers(), batch_size=8)
+    other.load_state_dict(loader.state_dict())
+    with pytest.raises(ValueError, match="only 7; .*another data set, sampler or batch size"):
+        iter(other)
 
 
 def test_state_refuses():

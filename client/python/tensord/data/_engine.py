@@ -5,6 +5,7 @@ their numbers (in_order) or as they come. The state of a pass is what was handed
 stood behind its last batch that was; a pass that is begun with it gives the batches that this one would have given.
 """
 
+import contextlib
 import importlib
 import os
 import time
@@ -36,6 +37,7 @@ class Pass:
         self.turn, self.active = 0, [True] * self.workers
         self.behind = [None] * self.workers  # where each worker is behind what was handed out
         self.pool: Any = None
+        self.first: Any = None  # num_workers=0: the random state when the sampler gave its first; the program had its turn in between
         unsent = self._begin(saved)
         if self.workers:
             self._start_workers(loader, unsent)
@@ -56,19 +58,21 @@ class Pass:
             kept = self.record.pool
             self.drew = kept is None  # as torch: workers that are kept keep their seed
             self.base_seed = flavour.draw_seed(generator) if self.drew else kept.setup.base_seed
+            self.untouched = not self.workers
             return []
         self._check(saved)
-        self.rng, under_way = saved["rng"], dict(saved["tasks"])
-        unsent = []
+        self.rng, self.first, under_way = saved["rng"], saved.get("first"), dict(saved["tasks"])
+        self.untouched, unsent = False, []
         with flavour.generator_as_it_was(generator, self.rng):
             self.indices = iter(self.sampler)
             if saved["drew"]:
                 flavour.draw_seed(generator)
-            for n in range(saved["sent"]):
-                index = next(self.indices)
-                if n in under_way:
-                    unsent.append((n, index, under_way[n]))
-            self.indices = _chain(self.indices)
+            with flavour.generator_as_it_was(generator, self.first) if self.first is not None else contextlib.nullcontext():
+                for n in range(saved["sent"]):
+                    index = self._skip(n, saved["sent"])
+                    if n in under_way:
+                        unsent.append((n, index, under_way[n]))
+                self.indices = _chain(self.indices)
         self.base_seed, self.drew = saved["base_seed"], saved["drew"]
         self.sent, self.next_number, self.handed_out = saved["sent"], saved["next"], saved["handed_out"]
         self.turn = saved["turn"]
@@ -79,6 +83,13 @@ class Pass:
         if not self.workers:
             self.indices = _Again([i for _, i, _ in unsent], self.indices)
         return unsent
+
+    def _skip(self, n, many):
+        try:
+            return next(self.indices)
+        except StopIteration:
+            raise ValueError(f"load_state_dict: the state is of a pass that had begun {many} batches, but here there are only {n}; "
+                             "it is of a loader with another data set, sampler or batch size") from None
 
     def _check(self, saved):
         if saved.get("version") != VERSION:
@@ -207,6 +218,8 @@ class Pass:
         return number
 
     def _next_here(self):
+        if self.untouched:
+            self.first, self.untouched = self.flavour.generator_state(self.generator), False
         try:
             indices = next(self.indices)
         except StopIteration:
@@ -218,7 +231,9 @@ class Pass:
         begin = time.perf_counter()
         try:
             batch = self.fetcher.fetch(indices)
-        except StopIteration:
+        except StopIteration as e:
+            if not self.plan.iterable:
+                raise RuntimeError(f"the data set raised StopIteration for {indices}; that would end the epoch without a word") from e
             self._end()
             raise
         self.waited += time.perf_counter() - begin
@@ -231,6 +246,8 @@ class Pass:
     def __next__(self):
         if self.finished:
             raise StopIteration
+        if self.pool and self.pool.closed:
+            raise RuntimeError("another pass over this loader was begun, and has its workers now (persistent_workers=True); go on with that one")
         batch = self._next_of_workers() if self.workers else self._next_here()
         return self.flavour.pin(batch) if self.pin_memory else batch
 
@@ -240,7 +257,8 @@ class Pass:
     # ---- where it stands ----------------------------------------------------------------------------------------
 
     def state_dict(self):
-        return {"version": VERSION, "finished": self.finished, "num_workers": self.workers, "rng": self.rng, "drew": self.drew,
+        return {"version": VERSION, "finished": self.finished, "num_workers": self.workers, "rng": self.rng, "first": self.first,
+                "drew": self.drew,
                 "base_seed": self.base_seed,
                 "sent": self.sent, "next": self.next_number, "handed_out": self.handed_out, "turn": self.turn,
                 "tasks": [(n, t[0]) for n, t in sorted(self.tasks.items())], "active": list(self.active), "behind": list(self.behind),

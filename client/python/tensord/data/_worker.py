@@ -73,7 +73,7 @@ class Failure:
         if self.kind is KeyError:  # whose text would be shown with its line ends escaped
             raise KeyError(_Text(message))
         try:
-            e = self.kind(message)
+            e = RuntimeError(message) if issubclass(self.kind, StopIteration) else self.kind(message)  # which would end the epoch unseen
         except Exception:
             e = RuntimeError(message)
         raise e from None
