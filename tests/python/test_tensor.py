@@ -69,6 +69,10 @@ def test_attributes():
     assert (t.size(), t.size(-1), t.dim(), t.stride(), t.stride(0), t.element_size()) == ((2, 3, 4), 4, 3, (12, 4, 1), 12, 8)
     assert t.T.shape == (4, 3, 2) and t.mT.shape == (2, 4, 3) and not t.mT.is_contiguous() and t.mT.contiguous().is_contiguous()
     assert str(t.device) == "cpu" and t.is_floating_point() and len(t) == 2
+    z = td.tensor([1 + 2j, 3.0])
+    assert z.real.tolist() == [1, 3] and z.imag.tolist() == [2, 0] and td.real(z).dtype is td.float32 and t.real is t
+    with pytest.raises(td.DTypeError):
+        t.imag
     with pytest.raises(IndexError):
         t.size(3)
 

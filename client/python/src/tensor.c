@@ -228,6 +228,21 @@ static PyObject *get_mT(PyObject *self, void *ignored)
     return tdpy_wrap_view(td_at_transpose(tdpy_site(), a, -2, -1), self);
 }
 
+static PyObject *get_real(PyObject *self, void *ignored)
+{
+    (void)ignored;
+    td_dtype d = td_dtype_of(tdpy_array(self));
+    if (d == TD_DTYPE_NONE) return tdpy_fail();
+    if (!td_dtype_is_complex(d)) return Py_NewRef(self);
+    return tdpy_wrap_like(td_at_real(tdpy_site(), tdpy_array(self)), self);
+}
+
+static PyObject *get_imag(PyObject *self, void *ignored)
+{
+    (void)ignored;
+    return tdpy_wrap_like(td_at_imag(tdpy_site(), tdpy_array(self)), self);
+}
+
 static bool get_info(PyObject *self, td_info *info)
 {
     if (td_get_info(tdpy_array(self), info) == TD_OK) return true;
@@ -269,6 +284,8 @@ static PyGetSetDef attributes[] = {
     {"data", get_data, set_data, "The same bytes outside of every graph, with a version counter of its own.", NULL},
     {"T", get_T, NULL, "A view with the dimensions in reverse.", NULL},
     {"mT", get_mT, NULL, "A view with the last two dimensions exchanged.", NULL},
+    {"real", get_real, NULL, "The real parts, a copy; the tensor itself when it is real.", NULL},
+    {"imag", get_imag, NULL, "The imaginary parts of complex numbers, a copy.", NULL},
     {"grad", tdpy_get_grad, tdpy_set_grad, "What backward added up; None without one.", NULL},
     {"requires_grad", tdpy_get_requires_grad, tdpy_set_requires_grad, "Does backward compute a gradient for it?", NULL},
     {"is_leaf", get_is_leaf, NULL, "Was it made by no op that is recorded?", NULL},
