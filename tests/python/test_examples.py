@@ -191,3 +191,12 @@ def test_without_the_package(program, tmp_path):
         (tmp_path / name).write_text((EXAMPLES / name).read_text())
     r = subprocess.run([sys.executable, "-S", "-E", str(tmp_path / program)], capture_output=True, text=True, timeout=60)
     assert r.returncode == 1 and "quickstart, which builds it" in r.stderr and len(r.stderr.splitlines()) == 1, r.stderr
+
+
+def test_the_program_of_the_readme(tmp_path):
+    """The first one in Python prints what it says."""
+    text = (EXAMPLES.parents[1] / "README.md").read_text()
+    program = re.search(r"```python\n(import tensord as td.*?)```", text, re.S)[1]
+    said = re.findall(r"^print\(.*# (.*)$", program, re.M)
+    r = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, env={**os.environ, "XDG_RUNTIME_DIR": str(tmp_path)})
+    assert said and (r.stdout.splitlines(), r.stderr) == (said, "")
