@@ -115,8 +115,9 @@ TD_API void td_disconnect(td_client *c)
     td_lock(c);
     if (c->lost && c->is_private) td_places_sweep(c->path);
     if (!c->lost && td_fork_intact()) {
-        if (c->puts_sent) sync_locked(c); /* an item that waits for room in a queue would go with us */
-        else td_push_all(c);
+        if (!c->puts_sent) td_push_all(c);
+        else if (sync_locked(c) != TD_E_CANCELLED)
+            td_await_puts(c); /* an item that waits for room in a queue would go with us */
         td_lose(c, TD_E_LOST, "the client was disconnected");
     }
     c->ended = true;

@@ -29,6 +29,7 @@ struct td_wait {
     uint64_t serial;
     bool done;
     bool heap; /* nobody waits: freed when it is done */
+    bool put;  /* of an item that may be on its way to a full queue */
     int code;  /* of the reply */
     td_error error;
     int (*on_reply)(td_client *c, td_wait *w, const td_reply *r, int *fd, td_error *e);
@@ -236,6 +237,10 @@ int td_ask_patiently(td_client *c, Td__Wire__Call *call, td_wait *w, int ms, con
 void td_tell(td_client *c, Td__Wire__Call *call);
 /* Stop expecting it. */
 void td_forget_wait(td_client *c, td_wait *w);
+/* Wait until no put is under way any more. The daemon must have been asked for something since they were sent. */
+int td_await_puts(td_client *c);
+/* Nobody will look at what became of this put, but td_await_puts does wait for it. */
+void td_leave_put(td_client *c, td_wait *w);
 /* A call that was to bind these handles' ids failed. When the daemon said so, they are free; when the wait was given
  * up, they are released if the answer still comes. */
 void td_abandon(td_client *c, const td_wait *w, int n, td_array *const *at);

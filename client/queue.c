@@ -19,7 +19,8 @@ struct td_queue {
     bool on_its_way; /* ... if there is one */
     int expected;    /* tensors of an item: as many as the last one had; 0: anything */
     int users;       /* threads in a call; the last one frees what was closed meanwhile */
-    bool closed;
+    bool leaving;    /* a thread closes it, ... */
+    bool closed;     /* ... has closed it */
 };
 
 /* Under the lock. */
@@ -70,6 +71,11 @@ static int enter_queue(td_queue *q, const char *op)
     if (!q) return td_last_error()->code ? td_last_error()->code : td_raise(TD_E_INVALID, op, "the queue is NULL");
     int rc = td_enter(q->client, op);
     if (rc) return rc;
+    if (q->leaving && q->session == q->client->session) {
+        rc = td_raise(TD_E_CLOSED, op, "queue '%s' is being closed by another thread", q->name);
+        td_leave(q->client);
+        return rc;
+    }
     if (q->session != q->client->session) {
         q->on_its_way = false; /* that was the parent's, and its other threads' */
         q->users = 0;
@@ -85,7 +91,7 @@ static int leave_queue(td_queue *q, int rc, const char *op)
 {
     td_client *c = q->client;
     bool last = --q->users == 0 && q->closed;
-    if (q->closed && rc && rc != TD_E_CANCELLED && rc != TD_E_LOST) {
+    if (q->leaving && rc && rc != TD_E_CANCELLED && rc != TD_E_LOST) {
         td_clear_error();
         rc = td_raise(TD_E_CLOSED, op, "the queue was closed by another thread");
     }
@@ -125,7 +131,7 @@ static int send_put(td_queue *q, td_list arrays, const void *note, size_t note_s
     Td__Wire__Call call = TD__WIRE__CALL__INIT;
     call.queue_put = &p;
     if (p.later) {
-        q->put = (td_wait){0};
+        q->put = (td_wait){.put = true};
         rc = td_ask(c, &call, -1, &q->put);
         q->on_its_way = !rc;
         c->puts_sent = true;
@@ -258,7 +264,7 @@ void td_queue_forget(td_queue *q)
         Td__Wire__Call call = TD__WIRE__CALL__INIT;
         call.queue_close = &close;
         td_tell(c, &call);
-        td_forget_wait(c, &q->put);
+        if (q->on_its_way) td_leave_put(c, &q->put);
     }
     c->handles--;
     free(q);
@@ -272,6 +278,7 @@ TD_API int td_queue_close(td_queue *q, bool end)
     int rc = td_enter(c, "queue_close");
     bool entered = !rc;
     if (q->session != c->session) q->users = 0; /* threads of the parent process */
+    q->leaving = true;
     if (!rc && q->session == c->session) {
         Td__Wire__QueueClose close = TD__WIRE__QUEUE_CLOSE__INIT;
         close.queue = q->number;

@@ -20,7 +20,7 @@ enum {
     UNSENT_HIGH = 1 << 20,
     UNSENT_LOW = 64 << 10,
     SLICE_MS = 100,
-    SHARED_SLICE_MS = 5, /* of a wait that other threads wait behind */
+    SHARED_SLICE_MS = 5, /* of a wait in the stream that other threads wait behind */
     WAKES = 64
 };
 
@@ -448,16 +448,17 @@ static int await_last_answer(td_client *c, td_wait *w, const char *op)
     return td_raise(TD_E_CANCELLED, op, "stopped while waiting for others");
 }
 
-/* When the program may want to stop, the daemon is asked for a slice of time again and again: so the stream is free
- * soon after a stop, and other threads get their turn. */
+/* When the program may want to stop, the daemon is asked for a slice of time again and again: so nothing is given away
+ * to who has stopped. A write lease is waited for in the stream: other threads get their turn between the slices. */
 int td_ask_patiently(td_client *c, Td__Wire__Call *call, td_wait *w, int ms, const char *op)
 {
     const td_wait fresh = *w;
     int64_t until = now_ms() + ms;
     int rc;
-    c->patient += ms != 0;
+    bool in_stream = ms != 0 && call->write_begin;
+    c->patient += in_stream;
     for (;;) {
-        int64_t slice = c->asleep ? SHARED_SLICE_MS : SLICE_MS, left = ms < 0 ? slice : until - now_ms();
+        int64_t slice = in_stream && c->asleep ? SHARED_SLICE_MS : SLICE_MS, left = ms < 0 ? slice : until - now_ms();
         bool last = !c->stop || (ms >= 0 && left <= slice);
         if (c->stop) *timeout_of(call) = (uint32_t)(ms == 0 ? 0 : left < 1 ? 1 : left < slice ? left : slice);
         rc = td_ask_and_wait(c, call, -1, w, op);
@@ -470,7 +471,7 @@ int td_ask_patiently(td_client *c, Td__Wire__Call *call, td_wait *w, int ms, con
         }
         *w = fresh;
     }
-    c->patient -= ms != 0 && c->patient;
+    c->patient -= in_stream && c->patient;
     return rc;
 }
 
@@ -490,6 +491,31 @@ void td_tell(td_client *c, Td__Wire__Call *call)
 void td_forget_wait(td_client *c, td_wait *w)
 {
     if (w->serial && !w->done) take_wait(c, w->serial);
+}
+
+static bool puts_under_way(const td_client *c)
+{
+    const td_wait *w = c->waits;
+    while (w && !w->put) w = w->next;
+    return w;
+}
+
+int td_await_puts(td_client *c)
+{
+    int rc = td_push_all(c);
+    while (!rc && puts_under_way(c))
+        if (!sleep_on_socket(c, false)) rc = td_raise(TD_E_CANCELLED, NULL, "stopped while items waited for room");
+    return rc;
+}
+
+void td_leave_put(td_client *c, td_wait *w)
+{
+    if (!w->serial || w->done) return;
+    take_wait(c, w->serial);
+    td_wait *own = calloc(1, sizeof *own);
+    if (!own) return;
+    *own = (td_wait){.next = c->waits, .serial = w->serial, .heap = true, .put = true};
+    c->waits = own;
 }
 
 typedef struct abandoned {

@@ -19,8 +19,8 @@
  * end. Arguments are never taken over, except where a comment says so. NULL may be released.
  *
  * Threads. Any number of threads may use one client; each call is whole. Modes (td_set_grad_enabled, ...), scopes and
- * the last error are each thread's own. A call that waits for the future (td_open and the queues with a timeout) holds
- * up the stream of its connection: give it a connection of its own when other threads must go on.
+ * the last error are each thread's own. A call that waits for what others do (td_open and the queues with a timeout)
+ * holds up nobody, so those others may be threads of the same client. td_write_begin waits in the stream.
  *
  * fork(): the child's handles stay valid and its client is one of its own. Memory that was mapped stays mapped. A lease
  * stays the parent's: the child can free it, and put nothing into it. With vfork() and posix_spawn() nothing happens.

@@ -236,6 +236,11 @@ void td_queue_untake(td_service *s, td_member *m, td_queue_item *item)
     td_queue_settle(s, q);
 }
 
+const char *td_queue_name(const td_queue *q)
+{
+    return q->name;
+}
+
 uint32_t td_queue_size(const td_queue *q)
 {
     return q->size;

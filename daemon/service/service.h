@@ -177,6 +177,7 @@ void td_queue_untake(td_service *s, td_member *m, td_queue_item *item);
 /* Stop waiting, without a call; a put's item is freed. */
 void td_queue_wait_cancel(td_service *s, td_queue_wait *w);
 uint32_t td_queue_size(const td_queue *q);
+const char *td_queue_name(const td_queue *q);
 
 typedef struct td_queue_info {
     const char *name;

@@ -105,20 +105,15 @@ static int open_tensor(td_session *s, uint64_t serial, uint32_t id, td_tensor *t
 
 static void name_arrived(void *arg, td_tensor *t, const td_error *error)
 {
-    td_session *s = arg;
-    s->wait.name = NULL;
-    s->wait.failed = error != NULL;
-    if (error) s->wait.error = *error;
-    else s->wait.tensor = td_tensor_ref(t);
-    td_session_ready(s);
+    td_held *h = arg;
+    if (!error) h->tensor = td_tensor_ref(t);
+    td_held_over(h, error);
 }
 
-static void open_finished(td_session *s)
+static void open_finished(td_session *s, td_held *h)
 {
-    td_wait_state *w = &s->wait;
-    td_error e = {0};
-    if (!w->failed && open_tensor(s, w->serial, w->id, w->tensor, &e) == TD_OK) return;
-    td_reply_error(s, w->serial, w->failed ? &w->error : &e);
+    if (!h->failed && open_tensor(s, h->serial, h->ids[0], h->tensor, &h->error) == TD_OK) return;
+    td_reply_error(s, h->serial, &h->error);
 }
 
 int td_call_new_id(td_session *s, uint32_t id, td_error *e)
@@ -137,14 +132,19 @@ static int call_open(td_session *s, uint64_t serial, const Td__Wire__Open *q, td
     if (t && !rc) td_name_taken(s->service, q->name);
     if (t) return rc;
     if (q->timeout_ms == 0) return e->code;
+    if ((rc = td_held_room(s))) return rc;
     td_name_wait *w = NULL;
-    rc = td_name_wait_new(&w, s->service, q->name, q->timeout_ms, name_arrived, s, e);
+    rc = td_name_wait_new(&w, s->service, q->name, q->timeout_ms, name_arrived, NULL, e);
     if (rc) return rc;
-    td_session_wait(s, "a name", true, open_finished);
-    s->wait.serial = serial;
-    s->wait.id = q->id;
-    s->wait.name = w;
-    return TD_SUSPENDED;
+    td_held *h;
+    rc = td_held_new(&h, s, "a name", serial, 1, &q->id, open_finished, e);
+    if (rc) {
+        td_name_wait_free(w);
+        return rc;
+    }
+    h->name = w;
+    w->arg = h;
+    return TD_OK;
 }
 
 static int call_drop(td_session *s, uint64_t serial, const Td__Wire__Drop *q, td_error *e)

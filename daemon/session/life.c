@@ -170,6 +170,7 @@ int td_session_new(td_session **out, td_sessions *all, const td_session_io *io, 
                       .uid = who->uid,
                       .pid = who->pid,
                       .import_fd = -1};
+    s->last_over = &s->over;
     td_arena_init(&s->arena, ARENA_LIMIT);
     Td__Wire__Hello *h = td__wire__hello__unpack(&s->arena.allocator, hello->bytes, hello->payload);
     int rc = h ? begin(s, h, who, e) : td_fail(e, TD_E_PROTOCOL, "the Hello is malformed");
@@ -267,6 +268,7 @@ td_heap *td_session_end(td_session *s, bool alive)
     s->all->count--;
     td_session_cancel_wait(s);
     s->ended = s->account->ended = true;
+    td_held_drop(s);
     while (s->queues) td_queue_handle_free(s, s->queues, true);
     td_import_drop(s);
     td_write_leases_deinit(s);

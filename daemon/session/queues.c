@@ -1,4 +1,6 @@
-/* The calls about queues: join, put, get, leave. What must wait suspends the session. */
+/* The calls about queues: join, put, get, leave. What must wait is held beside the stream (held.c).
+ *
+ * A handle that is closed lets go of gets, and stays until the puts that were asked for before are in. */
 #include "daemon/session/state.h"
 
 #include <stdio.h>
@@ -9,12 +11,21 @@ static td_queue_handle *find_queue(td_session *s, uint32_t id, td_error *e)
     td_queue_handle *h;
     HASH_FIND(hh, s->queues, &id, sizeof id, h);
     if (!h) td_fail(e, TD_E_NOT_FOUND, "this session has not opened a queue %u", id);
-    return h;
+    if (!h || !h->closing) return h;
+    td_fail(e, TD_E_CLOSED, "queue '%s' is being closed", td_queue_name(h->member->queue));
+    return NULL;
+}
+
+static bool is_open(const td_session *s, uint32_t id)
+{
+    td_queue_handle *h;
+    HASH_FIND(hh, s->queues, &id, sizeof id, h);
+    return h != NULL;
 }
 
 int td_call_queue_open(td_session *s, uint64_t serial, const Td__Wire__QueueOpen *q, td_error *e)
 {
-    if (find_queue(s, q->queue, NULL)) return td_fail(e, TD_E_EXISTS, "queue handle %u is in use", q->queue);
+    if (is_open(s, q->queue)) return td_fail(e, TD_E_EXISTS, "queue handle %u is in use", q->queue);
     int rc = td_account_charge(s->account, 0, 1, e);
     if (rc) return rc;
     td_queue_handle *h = calloc(1, sizeof *h);
@@ -43,36 +54,61 @@ void td_queue_handle_free(td_session *s, td_queue_handle *h, bool died)
     free(h);
 }
 
+/* Closing: the end, once every put is in. */
+static void close_when_in(td_session *s, td_queue_handle *h)
+{
+    if (h->puts) return;
+    uint64_t serial = h->close;
+    if (h->end) td_queue_end(s->service, h->member);
+    td_queue_handle_free(s, h, false);
+    td_reply_ok(s, serial);
+}
+
 int td_call_queue_close(td_session *s, uint64_t serial, const Td__Wire__QueueClose *q, td_error *e)
 {
     td_queue_handle *h = find_queue(s, q->queue, e);
     if (!h) return e->code;
-    if (q->end) td_queue_end(s->service, h->member);
-    td_queue_handle_free(s, h, false);
-    td_reply_ok(s, serial);
+    td_error closed = {0};
+    td_fail(&closed, TD_E_CLOSED, "queue '%s' was closed while this waited for an item",
+            td_queue_name(h->member->queue));
+    td_held_refuse_gets(s, h, &closed);
+    h->closing = true;
+    h->end = q->end;
+    h->close = serial;
+    close_when_in(s, h);
     return TD_OK;
 }
 
 static void queue_moved(void *arg, td_queue_item *item, const td_error *error)
 {
-    td_session *s = arg;
-    s->wait.queue = NULL;
-    s->wait.item = item;
-    s->wait.failed = error != NULL;
-    if (error) s->wait.error = *error;
-    td_session_ready(s);
+    td_held *h = arg;
+    h->item = item;
+    td_held_over(h, error);
 }
 
-static void put_done(td_session *s, uint64_t serial, bool later)
+/* The request waits; without memory for that it is as if it had not come. */
+static int hold(td_session *s, td_queue_handle *of, td_queue_wait *w, const char *what, uint64_t serial, size_t n_ids,
+                const uint32_t *ids, void (*finish)(td_session *s, td_held *h), td_error *e)
 {
-    if (later) td_reply_ok_later(s, serial);
-    else td_reply_ok(s, serial);
+    td_held *h;
+    int rc = td_held_new(&h, s, what, serial, n_ids, ids, finish, e);
+    if (rc) {
+        td_queue_wait_cancel(s->service, w);
+        return rc;
+    }
+    h->handle = of;
+    h->queue = w;
+    w->arg = h;
+    return TD_OK;
 }
 
-static void put_finished(td_session *s)
+static void put_finished(td_session *s, td_held *h)
 {
-    if (s->wait.failed) td_reply_error(s, s->wait.serial, &s->wait.error);
-    else put_done(s, s->wait.serial, s->wait.later);
+    td_queue_handle *of = h->handle;
+    if (h->failed) td_reply_error(s, h->serial, &h->error);
+    else td_reply_ok(s, h->serial);
+    of->puts--;
+    if (of->closing) close_when_in(s, of);
 }
 
 static int make_item(td_session *s, const Td__Wire__QueuePut *q, td_queue_item **out, td_error *e)
@@ -97,18 +133,17 @@ int td_call_queue_put(td_session *s, uint64_t serial, const Td__Wire__QueuePut *
     if (q->n_ids > TD_MAX_OUTPUTS)
         return td_fail(e, TD_E_INVALID, "an item of %zu tensors; the most is %d", q->n_ids, TD_MAX_OUTPUTS);
     td_queue_item *item = NULL;
-    int rc = make_item(s, q, &item, e);
+    int rc = q->timeout_ms ? td_held_room(s) : TD_OK;
+    if (!rc) rc = make_item(s, q, &item, e);
     if (rc) return rc;
     td_queue_wait *w = NULL;
-    rc = td_queue_put(s->service, h->member, item, q->timeout_ms, &w, queue_moved, s, e);
+    rc = td_queue_put(s->service, h->member, item, q->timeout_ms, &w, queue_moved, NULL, e);
     if (rc == TD_OK) {
-        put_done(s, serial, q->later);
+        if (q->later) td_reply_ok_later(s, serial);
+        else td_reply_ok(s, serial);
     } else if (rc == TD_WAIT) {
-        td_session_wait(s, "room in a queue", true, put_finished);
-        s->wait.serial = serial;
-        s->wait.later = q->later;
-        s->wait.queue = w;
-        return TD_SUSPENDED;
+        rc = hold(s, h, w, "room in a queue", serial, 0, NULL, put_finished, e);
+        h->puts += !rc;
     } else {
         td_queue_item_free(item);
     }
@@ -228,14 +263,12 @@ static int deliver(td_session *s, uint64_t serial, td_queue_item *item, size_t n
     return rc;
 }
 
-static void get_finished(td_session *s)
+static void get_finished(td_session *s, td_held *h)
 {
-    td_wait_state *w = &s->wait;
-    td_error e = {0};
-    bool sent = !w->failed && deliver(s, w->serial, w->item, w->n_ids, w->ids, &e) == TD_OK;
-    if (!sent && w->item) td_queue_untake(s->service, w->member, w->item);
-    w->item = NULL;
-    if (!sent) td_reply_error(s, w->serial, w->failed ? &w->error : &e);
+    bool sent = !h->failed && deliver(s, h->serial, h->item, h->n_ids, h->ids, &h->error) == TD_OK;
+    if (!sent && h->item) td_queue_untake(s->service, h->handle->member, h->item);
+    h->item = NULL;
+    if (!sent) td_reply_error(s, h->serial, &h->error);
 }
 
 int td_call_queue_get(td_session *s, uint64_t serial, const Td__Wire__QueueGet *q, td_error *e)
@@ -248,18 +281,15 @@ int td_call_queue_get(td_session *s, uint64_t serial, const Td__Wire__QueueGet *
     }
     td_queue_item *item = NULL;
     td_queue_wait *w = NULL;
-    int rc = td_queue_get(s->service, h->member, &item, q->timeout_ms, &w, queue_moved, s, e);
+    int rc = q->timeout_ms ? td_held_room(s) : TD_OK;
+    if (rc) return rc;
+    rc = td_queue_get(s->service, h->member, &item, q->timeout_ms, &w, queue_moved, NULL, e);
     if (rc == TD_OK) {
         rc = deliver(s, serial, item, q->n_ids, q->ids, e);
         if (rc) td_queue_untake(s->service, h->member, item);
     } else if (rc == TD_WAIT) {
-        td_session_wait(s, "an item of a queue", true, get_finished);
-        s->wait.serial = serial;
-        s->wait.queue = w;
-        s->wait.member = h->member;
-        s->wait.n_ids = q->n_ids;
-        s->wait.ids = q->ids; /* in the arena, which stays until the next frame */
-        return TD_SUSPENDED;
+        size_t n = q->n_ids < TD_MAX_OUTPUTS ? q->n_ids : TD_MAX_OUTPUTS; /* no item has more tensors */
+        rc = hold(s, h, w, "an item of a queue", serial, n, q->ids, get_finished, e);
     }
     return rc;
 }

@@ -29,7 +29,8 @@ bool td_session_waits(const td_session *s)
 void td_session_wait(td_session *s, const char *what, bool external, void (*finish)(td_session *))
 {
     s->wait = (td_wait_state){.active = true, .what = what, .external = external, .finish = finish};
-    s->waits_for_lease = s->waits_for_replies = false; /* who gave that wait up is not woken from this one */
+    s->waits_for_lease = s->waits_for_replies = s->waits_for_held =
+        false; /* who gave that wait up is not woken from this one */
 }
 
 void td_session_ready(td_session *s)
@@ -73,11 +74,7 @@ void td_session_cancel_wait(td_session *s)
     unthrottle(s);
     if (!w->active) return;
     td_deadline_disarm(s->service, &w->deadline);
-    if (w->queue) td_queue_wait_cancel(s->service, w->queue);
-    if (w->name) td_name_wait_free(w->name);
     if (w->tasks) td_waiter_cancel(w->tasks);
-    if (w->item && w->member) td_queue_untake(s->service, w->member, w->item);
-    else td_queue_item_free(w->item);
     td_tensor_unref(w->tensor);
     *w = (td_wait_state){0};
 }
@@ -193,7 +190,6 @@ static bool finish_wait(td_session *s)
     s->wait.active = false;
     if (w.finish) w.finish(s);
     if (!s->wait.active) { /* finish may have begun another */
-        td_queue_item_free(s->wait.item);
         td_tensor_unref(s->wait.tensor);
         s->wait = (td_wait_state){0};
     }
@@ -224,10 +220,21 @@ static bool held_back(td_session *s)
     return true;
 }
 
+static bool unread(const td_session *s)
+{
+    return td_writer_pending(s->io.writer) > s->all->max_unread;
+}
+
 td_run td_session_run(td_session *s, int most, td_error *e)
 {
     uint64_t until = 0;
-    for (int n = 0; finish_wait(s); n++) {
+    for (int n = 0;; n++) {
+        if (s->over && !unread(s)) {
+            td_held_finish(s);
+            if (--most <= 0) return TD_RUN_MORE;
+            continue;
+        }
+        if (!finish_wait(s)) return s->over ? TD_RUN_STALLED : TD_RUN_SUSPENDED;
         if ((s->backward || n % LOOK_EACH == 0) && turn_over(&until)) return TD_RUN_MORE;
         if (s->backward) {
             if (held_back(s)) continue;
@@ -251,8 +258,7 @@ td_run td_session_run(td_session *s, int most, td_error *e)
         }
         if (rc > 0) return TD_RUN_FATAL;
         if (s->wait.active) continue;
-        if (td_writer_pending(s->io.writer) > s->all->max_unread) return TD_RUN_STALLED;
+        if (unread(s)) return TD_RUN_STALLED;
         if (!held_back(s) && --most <= 0) return TD_RUN_MORE;
     }
-    return TD_RUN_SUSPENDED;
 }

@@ -1,13 +1,16 @@
 /* A session: one client's objects and its place in the order of things. The one door of this room.
  *
  * A session is one in-order stream: frames go in whole, and are worked off record by record in bounded turns. What waits for the future
- * (a queue, a lease, memory, a result whose shape depends on data) suspends the session; it says so, and asks to be resumed.
+ * (a lease, memory, a result whose shape depends on data) suspends the session; it says so, and asks to be resumed. What waits for others
+ * to bring something (an item of a queue, room in one, a name) is held beside the stream and answered when it has come.
  * Everything it holds is charged to its account and goes with it. It knows no sockets: a td_session_io stands for its connection. */
 #ifndef TENSORD_SESSION_SESSION_H
 #define TENSORD_SESSION_SESSION_H
 
 #include "daemon/service/service.h"
 #include "proto/frame.h"
+
+enum { TD_HELD_MOST = 1024 }; /* requests of a session that wait for what others do; one more waits in the stream */
 
 typedef struct td_session td_session;
 

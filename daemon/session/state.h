@@ -62,27 +62,43 @@ typedef struct td_queue_handle {
     UT_hash_handle hh;
     uint32_t id;
     td_member *member;
+    uint32_t puts;  /* that are held */
+    bool closing;   /* when they are in; ... */
+    bool end;       /* ... for everybody */
+    uint64_t close; /* the request's serial */
 } td_queue_handle;
+
+/* A request that waits for what others do, beside the stream; see held.c. */
+typedef struct td_held {
+    struct td_held *next, *prev; /* of its session, the newest first */
+    struct td_held *next_over;
+    td_session *session;
+    const char *what; /* for status */
+    void (*finish)(td_session *s, struct td_held *h);
+    uint64_t serial;
+    td_queue_handle *handle; /* of a put or a get */
+    td_queue_wait *queue;    /* what it waits for; NULL when that is over */
+    td_name_wait *name;
+    td_queue_item *item; /* what came */
+    td_tensor *tensor;   /* a reference */
+    bool failed;
+    td_error error;
+    size_t n_ids; /* to bind */
+    uint32_t ids[];
+} td_held;
 
 typedef struct td_wait_state {
     bool active, ready;
-    const char *what;              /* for status: "queue_get", "memory", ... */
+    const char *what;              /* for status: "memory", "a write lease", ... */
     void (*finish)(td_session *s); /* run on resume, when ready */
     bool external;                 /* only another session can end it */
     /* results, by kind */
     uint64_t serial;
-    uint32_t id;  /* open: to bind */
-    size_t n_ids; /* get: to bind */
-    const uint32_t *ids;
-    td_queue_wait *queue;
-    td_member *member; /* get: of the queue that an item came from */
-    td_name_wait *name;
+    uint32_t id; /* to bind */
     td_waiter *tasks;
-    td_queue_item *item;
     td_tensor *tensor; /* a reference */
     td_deadline deadline;
     bool failed;
-    bool later; /* that it worked may be told later */
     td_error error;
 } td_wait_state;
 
@@ -108,6 +124,9 @@ struct td_session {
     td_lease *ring; /* what the connection's ring lies in: off the list; NULL: it has none */
     uint32_t next_lease;
     td_queue_handle *queues;
+    td_held *held, *over, **last_over; /* requests beside the stream; those whose wait has ended, in that order */
+    uint32_t nheld;
+    bool waits_for_held; /* to be fewer */
     td_sent *sent;
     int nsent;
     char **sites; /* texts by id, grown as ids come */
@@ -171,6 +190,20 @@ int td_call_queue_put(td_session *s, uint64_t serial, const Td__Wire__QueuePut *
 int td_call_queue_get(td_session *s, uint64_t serial, const Td__Wire__QueueGet *q, td_error *e);
 int td_call_queue_close(td_session *s, uint64_t serial, const Td__Wire__QueueClose *q, td_error *e);
 int td_step_call(td_session *s);
+/* held.c */
+/* Before a request that may have to be held: TD_AGAIN when there are too many. */
+int td_held_room(td_session *s);
+/* The caller says what it waits for. `finish` answers when that is over. */
+int td_held_new(td_held **out, td_session *s, const char *what, uint64_t serial, size_t n_ids, const uint32_t *ids,
+                void (*finish)(td_session *s, td_held *h), td_error *e);
+/* Its wait has ended; called from within other calls, so it only takes note. */
+void td_held_over(td_held *h, const td_error *error);
+/* Answer the first whose wait has ended (s->over). */
+void td_held_finish(td_session *s);
+/* Gets that wait for an item by this handle fail. */
+void td_held_refuse_gets(td_session *s, const td_queue_handle *of, const td_error *why);
+/* The session ends. */
+void td_held_drop(td_session *s);
 void td_queue_handle_free(td_session *s, td_queue_handle *h, bool died);
 
 /* leases.c */

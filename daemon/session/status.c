@@ -160,6 +160,13 @@ static void fill_status(table *b, td_session *s)
     key_value(b, "kernels", text(b, td_cpu_describe()));
 }
 
+/* What it waits for, in the stream or beside it. */
+static const char *waits_for(const td_session *s)
+{
+    if (s->wait.active) return s->wait.what;
+    return s->held ? s->held->what : "";
+}
+
 static void fill_sessions(table *b, td_session *s)
 {
     static const char *columns[] = {"session", "pid", "uid", "program", "objects", "bytes", "ops_run", "pending", "waits_for"};
@@ -169,7 +176,7 @@ static void fill_sessions(table *b, td_session *s)
         add_row(b, 9,
                 (Td__Wire__Cell[]){integer(x->id), integer(x->pid), integer(x->uid), text(b, x->account->name),
                                    integer(x->objects.live), integer(x->account->bytes), integer(x->ops_run),
-                                   integer(td_flow_pending(x->flow)), text(b, x->wait.active ? x->wait.what : "")});
+                                   integer(td_flow_pending(x->flow)), text(b, waits_for(x))});
 }
 
 static void fill_tensors(table *b, td_session *s)

@@ -1,0 +1,235 @@
+/* Producers and consumers that are threads of one process, over one connection: whoever waits for others holds up
+ * nobody, so that the others can bring what is waited for. */
+#include "tests/client/common.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+enum { PRODUCERS = 3, CONSUMERS = 3, ITEMS = 200 };
+
+static bool never(void *context)
+{
+    (void)context;
+    return false;
+}
+
+typedef struct crowd {
+    td_client *client;
+    td_queue *shared; /* by all consumers */
+    int capacity, timeout_ms;
+    _Atomic int got[PRODUCERS][ITEMS], wrong;
+} crowd;
+
+typedef struct member {
+    crowd *of;
+    int number;
+    pthread_t thread;
+} member;
+
+static void *produces(void *context)
+{
+    const member *m = context;
+    crowd *w = m->of;
+    td_queue *q = td_queue_open(w->client, "crowd", (uint32_t)w->capacity, TD_PRODUCER);
+    for (int i = 0; i < ITEMS; i++) {
+        int note[2] = {m->number, i};
+        td_array *x = td_full(w->client, td_dims(), i, TD_INT64);
+        w->wrong += td_queue_put(q, td_arrays(x), note, sizeof note, w->timeout_ms) != TD_OK;
+        td_release(x);
+    }
+    w->wrong += td_queue_close(q, false) != TD_OK;
+    return NULL;
+}
+
+static void *consumes(void *context)
+{
+    const member *m = context;
+    crowd *w = m->of;
+    int last[PRODUCERS] = {-1, -1, -1}, code;
+    for (td_queue_item item; !(code = td_queue_get(w->shared, &item, w->timeout_ms)); td_queue_item_clear(&item)) {
+        const int *note = item.note;
+        w->wrong += item.n != 1 || td_item_i64(item.at[0]) != note[1] || note[1] <= last[note[0]];
+        last[note[0]] = note[1];
+        w->got[note[0]][note[1]]++;
+    }
+    w->wrong += code != TD_E_CLOSED;
+    return NULL;
+}
+
+static void crowd_of(int capacity, int timeout_ms, bool interruptible)
+{
+    crowd w = {.client = join(), .capacity = capacity, .timeout_ms = timeout_ms};
+    if (interruptible) td_set_interrupt(w.client, never, NULL);
+    w.shared = td_queue_open(w.client, "crowd", 0, TD_CONSUMER);
+    td_queue *held = td_queue_open(w.client, "crowd", 0, TD_PRODUCER); /* until all have begun */
+    member members[PRODUCERS + CONSUMERS];
+    for (int i = 0; i < PRODUCERS + CONSUMERS; i++) {
+        members[i] = (member){&w, i, 0};
+        pthread_create(&members[i].thread, NULL, i < PRODUCERS ? produces : consumes, &members[i]);
+    }
+    for (int i = 0; i < PRODUCERS; i++) pthread_join(members[i].thread, NULL);
+    td_queue_close(held, false);
+    for (int i = PRODUCERS; i < PRODUCERS + CONSUMERS; i++) pthread_join(members[i].thread, NULL);
+    CU_ASSERT_EQUAL(w.wrong, 0);
+    int once = 0;
+    for (int p = 0; p < PRODUCERS; p++)
+        for (int i = 0; i < ITEMS; i++) once += w.got[p][i] == 1;
+    CU_ASSERT_EQUAL(once, PRODUCERS * ITEMS);
+    td_queue_close(w.shared, false);
+    CU_ASSERT_EQUAL(td_sync(w.client), TD_OK);
+    CU_ASSERT_EQUAL(status_of(w.client, "tensors"), 0);
+    CU_ASSERT_EQUAL(status_of(w.client, "queues"), 0);
+    td_disconnect(w.client);
+}
+
+static void threads_share_a_queue(void)
+{
+    for (int interruptible = 0; interruptible < 2; interruptible++) {
+        crowd_of(1, -1, interruptible);
+        crowd_of(2, 20000, interruptible);
+    }
+}
+
+static int put_number(td_queue *q, int n, int timeout_ms)
+{
+    return td_queue_put(q, td_arrays(), &n, sizeof n, timeout_ms);
+}
+
+/* The number of the next item, or minus the code. */
+static int get_number(td_queue *q, int timeout_ms)
+{
+    td_queue_item item;
+    int code = td_queue_get(q, &item, timeout_ms);
+    if (code) return -code;
+    int n = *(int *)item.note;
+    td_queue_item_clear(&item);
+    return n;
+}
+
+/* Two for a queue that has room for one: the second is on its way when this returns. */
+static void put_two(td_client *c, td_queue *q, int first)
+{
+    CU_ASSERT_EQUAL(put_number(q, first, -1), TD_OK);
+    CU_ASSERT_EQUAL(td_sync(c), TD_OK); /* until the first is known to be in, the second would wait for room itself */
+    CU_ASSERT_EQUAL(put_number(q, first + 1, -1), TD_OK);
+}
+
+/* A put on its way to a full queue: everything else goes on, the very thread that put included. */
+static void a_full_queue_holds_up_nobody(void)
+{
+    td_client *c = join();
+    td_queue *put = td_queue_open(c, "full", 1, TD_PRODUCER), *get = td_queue_open(c, "full", 1, TD_CONSUMER);
+    td_queue *other = td_queue_open(c, "full", 1, TD_PRODUCER);
+    put_two(c, put, 1);
+    CU_ASSERT_EQUAL(put_number(other, 3, -1), TD_OK);
+    td_array *x = td_ones(c, td_dims(3), TD_FLOAT32);
+    CHECK_VALUES(x, 1, 1, 1);
+    CU_ASSERT_EQUAL(put_number(put, 4, 1), TD_E_TIMEOUT);
+    for (int i = 1; i <= 3; i++) CU_ASSERT_EQUAL(get_number(get, 5000), i);
+    CU_ASSERT_EQUAL(get_number(get, 0), -TD_E_TIMEOUT);
+    put_two(c, put, 5);
+    td_queue_close(get, true); /* the end: 6 is refused */
+    CU_ASSERT_EQUAL(td_queue_close(put, false), TD_E_CLOSED);
+    CU_ASSERT_EQUAL(td_queue_close(other, false), TD_OK);
+    td_release(x);
+    CU_ASSERT_EQUAL(td_sync(c), TD_OK);
+    CU_ASSERT_EQUAL(status_of(c, "queues"), 0);
+    td_disconnect(c);
+}
+
+static void *closes(void *queue)
+{
+    return td_queue_close(queue, false) == TD_OK ? queue : NULL;
+}
+
+/* Whoever closes waits until its items are in, and others take them meanwhile. */
+static void closing_waits_for_what_was_put(void)
+{
+    td_client *c = join();
+    td_queue *put = td_queue_open(c, "closed", 1, TD_PRODUCER), *get = td_queue_open(c, "closed", 1, TD_CONSUMER);
+    put_two(c, put, 1);
+    pthread_t closer;
+    pthread_create(&closer, NULL, closes, put);
+    for (int i = 1; i <= 2; i++) CU_ASSERT_EQUAL(get_number(get, -1), i);
+    CU_ASSERT_EQUAL(get_number(get, -1), -TD_E_CLOSED);
+    void *done;
+    pthread_join(closer, &done);
+    CU_ASSERT_PTR_NOT_NULL(done);
+    td_queue_close(get, false);
+    td_disconnect(c);
+}
+
+static void *waits_for_an_item(void *queue)
+{
+    return (void *)(intptr_t)get_number(queue, -1);
+}
+
+static void *waits_for_a_name(void *client)
+{
+    td_array *x = td_open(client, "comes later", -1);
+    void *good = x && td_item_f64(x) == 7 ? x : NULL;
+    td_release(x);
+    return good;
+}
+
+static int64_t waiting_get(td_client *c)
+{
+    td_table *t = td_status(c, "queues");
+    int64_t n = 0;
+    for (int r = 0; t && r < t->rows; r++) n += t->cells[r * t->columns + 6].integer;
+    td_table_free(t);
+    return n;
+}
+
+/* Without anybody who may interrupt: each waits in one request, for ever. */
+static void threads_wait_for_each_other(void)
+{
+    td_client *c = join();
+    pthread_t t;
+    void *result;
+    td_queue *get = td_queue_open(c, "each", 1, TD_CONSUMER);
+    pthread_create(&t, NULL, waits_for_an_item, get);
+    while (waiting_get(c) == 0) test_sleep_ms(1);
+    CU_ASSERT_EQUAL(td_queue_close(get, false), TD_OK);
+    pthread_join(t, &result);
+    CU_ASSERT_EQUAL((int)(intptr_t)result, -TD_E_CLOSED);
+
+    pthread_create(&t, NULL, waits_for_a_name, c);
+    td_array *x = td_full(c, td_dims(), 7, TD_FLOAT64);
+    CU_ASSERT_EQUAL(td_publish(x, "comes later", 0), TD_OK);
+    pthread_join(t, &result);
+    CU_ASSERT_PTR_NOT_NULL(result);
+    td_release(x);
+    td_drop(c, "comes later");
+    td_disconnect(c);
+}
+
+/* Who leaves without closing: what it put arrives, though the handle is not there any more. */
+static void *disconnects(void *client)
+{
+    td_disconnect(client);
+    return NULL;
+}
+
+static void leaving_waits_for_what_was_put(void)
+{
+    td_client *c = join(), *d = join();
+    td_queue *get = td_queue_open(d, "left", 1, TD_CONSUMER), *put = td_queue_open(c, "left", 1, TD_PRODUCER);
+    put_two(c, put, 1);
+    pthread_t t;
+    pthread_create(&t, NULL, disconnects, c);
+    for (int i = 1; i <= 2; i++) CU_ASSERT_EQUAL(get_number(get, -1), i);
+    CU_ASSERT_EQUAL(get_number(get, -1), -TD_E_CLOSED);
+    pthread_join(t, NULL);
+    td_clear_error();
+    td_queue_close(put, false);
+    td_queue_close(get, false);
+    td_disconnect(d);
+}
+
+TD_CUNIT_MAIN_WITH("client_queues", start_server, stop_server, {"threads share a queue", threads_share_a_queue},
+                   {"a full queue holds up nobody", a_full_queue_holds_up_nobody},
+                   {"closing waits for what was put", closing_waits_for_what_was_put},
+                   {"threads wait for each other", threads_wait_for_each_other},
+                   {"leaving waits for what was put", leaving_waits_for_what_was_put})
