@@ -38,6 +38,53 @@ def test_norm_where_one_row_is_zero():
         assert x.norm(dim=1).tolist() == [5, 0] and x.norm(-2.0, 1)[1].item() == 0
 
 
+def test_a_mode_decorates_generators():
+    """Their body runs in it, in every turn; who iterates them does not."""
+    log = []
+
+    @td.no_grad()
+    def numbers():
+        try:
+            got = yield td.is_grad_enabled()
+            try:
+                yield got, td.is_grad_enabled()
+            except KeyError:
+                yield "caught", td.is_grad_enabled()
+            return 5
+        finally:
+            log.append(td.is_grad_enabled())
+
+    def all_of():
+        return (yield from numbers())
+
+    g = numbers()
+    assert next(g) is False and td.is_grad_enabled() and g.send(3) == (3, False) and td.is_grad_enabled()
+    assert g.throw(KeyError()) == ("caught", False)
+    with pytest.raises(StopIteration) as end:
+        next(g)
+    assert end.value.value == 5 and td.is_grad_enabled()
+    g = all_of()
+    next(g)
+    g.close()
+    assert log == [False, False] and td.is_grad_enabled()
+
+
+def test_modes_as_decorators_are_for_the_function_alone():
+    @td.set_grad_enabled(False)
+    def off():
+        return td.is_grad_enabled()
+
+    @td.inference_mode
+    def bare():
+        return td.is_grad_enabled()
+
+    @td.inference_mode(False)
+    def on():
+        return td.is_grad_enabled()
+
+    assert td.is_grad_enabled() and (off(), bare(), on()) == (False, False, True) and td.is_grad_enabled()
+
+
 def test_grad_of_lists():
     x, y = td.tensor(2.0, requires_grad=True), td.tensor(3.0, requires_grad=True)
     gx, gy = td.autograd.grad(x * x * y, [x, y])

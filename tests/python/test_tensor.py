@@ -230,7 +230,11 @@ def test_print_options():
 def test_copies():
     x = td.ones(2, requires_grad=True)
     y = copy.deepcopy(x)
-    assert y.requires_grad and y.data_ptr() != x.data_ptr()
+    assert y.requires_grad and y.data_ptr() != x.data_ptr() and y.grad is None
+    (x * 3).sum().backward()
+    y = copy.deepcopy(x)
+    y.grad.zero_()
+    assert x.grad.tolist() == [3, 3] and copy.deepcopy(td.nn.Parameter(x)).grad is None
     both = copy.deepcopy([x, x])
     assert both[0] is both[1]
     with pytest.raises(RuntimeError):
@@ -269,3 +273,15 @@ def test_reductions_of_nothing(shape, dim):
     x = td.ones(shape)
     assert x.all(dim).all().item() and not x.any(dim).any().item()
     assert x.sum(dim, dtype=td.float64).abs().sum().item() == 0 and x.half().sum(dim).sum().item() == 0
+
+
+def test_copies_of_subclasses():
+    class Named(td.Tensor):
+        pass
+
+    x = Named([1.0, 2.0])
+    x.names = ["a", "b"]
+    x.requires_grad_()
+    y, z = copy.copy(x), copy.deepcopy(x)
+    assert type(y) is Named and y.names is x.names and y.data_ptr() == x.data_ptr()
+    assert type(z) is Named and z.names == x.names and z.names is not x.names and z.requires_grad and z.data_ptr() != x.data_ptr()

@@ -473,13 +473,57 @@ static PyObject *cpu(PyObject *self, PyObject *ignored)
     return Py_NewRef(self);
 }
 
+/* An object of this class, made without its __init__; takes `a` over. */
+static PyObject *wrap_as(PyTypeObject *type, td_array *a, bool plain)
+{
+    if (type == tdpy.tensor || !a) return tdpy_wrap(a, plain);
+    allocfunc alloc = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
+    tdpy_tensor *t = (tdpy_tensor *)alloc(type, 0);
+    if (!t) return td_release(a), NULL;
+    t->array = a;
+    t->plain = plain;
+    return (PyObject *)t;
+}
+
+/* What a subclass's object has beside the tensor; `memo`: a copy of that, too. */
+static bool copy_attributes(PyObject *from, PyObject *to, PyObject *memo)
+{
+    if (Py_TYPE(from) == tdpy.tensor || !PyObject_HasAttrString(from, "__dict__")) return true;
+    PyObject *all = PyObject_GetAttrString(from, "__dict__"), *mine = PyObject_GetAttrString(to, "__dict__");
+    PyObject *module = memo ? PyImport_ImportModule("copy") : NULL, *given = all;
+    if (memo) given = all && module ? PyObject_CallMethod(module, "deepcopy", "OO", all, memo) : NULL;
+    bool good = given && mine && !PyDict_Update(mine, given);
+    if (memo) Py_XDECREF(given);
+    Py_XDECREF(module);
+    Py_XDECREF(all);
+    Py_XDECREF(mine);
+    return good;
+}
+
 static PyObject *copy(PyObject *self, PyObject *ignored)
 {
     (void)ignored;
-    return tdpy_wrap_like(td_alias(tdpy_array(self)), self);
+    bool plain = ((tdpy_tensor *)self)->plain || !td_grad_enabled();
+    PyObject *made = wrap_as(Py_TYPE(self), td_alias(tdpy_array(self)), plain);
+    if (made && !copy_attributes(self, made, NULL)) Py_CLEAR(made);
+    return made;
 }
 
-/* A copy of its own, with the same requires_grad; of leaves only, as a graph is not copied. */
+/* requires_grad and grad, as the original has them. */
+static bool copy_grad(PyObject *from, PyObject *to)
+{
+    if (tdpy_set_requires_grad(to, Py_True, NULL)) return false;
+    PyObject *grad = tdpy_get_grad(from, NULL);
+    PyObject *own = grad == Py_None ? Py_NewRef(grad)
+                    : grad          ? tdpy_wrap(td_at_clone(tdpy_site(), tdpy_array(grad)), true)
+                                    : NULL;
+    bool good = own && !tdpy_set_grad(to, own, NULL);
+    Py_XDECREF(grad);
+    Py_XDECREF(own);
+    return good;
+}
+
+/* A copy of its own, with the same requires_grad and grad; of leaves only, as a graph is not copied. */
 static PyObject *deepcopy(PyObject *self, PyObject *memo)
 {
     int grad = tdpy_requires_grad(self);
@@ -490,12 +534,14 @@ static PyObject *deepcopy(PyObject *self, PyObject *memo)
     if (!is_leaf)
         return tdpy_raise(TD_E_AUTOGRAD, "only leaves of a graph can be deep-copied; detach() or clone() this one");
     bool was = td_set_grad_enabled(false);
-    PyObject *made = tdpy_wrap(td_at_clone(tdpy_site(), tdpy_array(self)), true);
+    PyObject *made = wrap_as(Py_TYPE(self), td_at_clone(tdpy_site(), tdpy_array(self)), true);
+    bool good = made && (!grad || copy_grad(self, made));
     td_set_grad_enabled(was);
-    if (made && grad && tdpy_set_requires_grad(made, Py_True, NULL)) Py_CLEAR(made);
-    PyObject *key = made && PyDict_Check(memo) ? PyLong_FromVoidPtr(self) : NULL;
-    if (key && PyDict_SetItem(memo, key, made)) Py_CLEAR(made);
+    PyObject *key = good && PyDict_Check(memo) ? PyLong_FromVoidPtr(self) : NULL;
+    if (key && PyDict_SetItem(memo, key, made)) good = false;
     Py_XDECREF(key);
+    if (good && !copy_attributes(self, made, memo)) good = false;
+    if (!good) Py_CLEAR(made);
     return made;
 }
 

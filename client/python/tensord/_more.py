@@ -35,11 +35,12 @@ def _number_dtype(*values):
 
 def __getattr__(name):
     """What the extension looks for here may be in _compose.py."""
-    from tensord import _compose
+    if not name.startswith("__"):  # the import system asks for such
+        from tensord import _compose
 
-    if name.startswith("__") or not hasattr(_compose, name):
-        raise AttributeError(f"module 'tensord._more' has no attribute '{name}'")
-    return getattr(_compose, name)
+        if hasattr(_compose, name):
+            return getattr(_compose, name)
+    raise AttributeError(f"module 'tensord._more' has no attribute '{name}'")
 
 
 # ---- creation
@@ -350,13 +351,42 @@ class _Mode:
         self._set(self._before.pop())
 
     def __call__(self, function: _F) -> _F:
+        set_mode, on = self._set, self._on
+
         @functools.wraps(function)
         def wrapped(*args, **kwargs):
-            with _Mode(self._set, self._on):
+            with _Mode(set_mode, on):
                 return function(*args, **kwargs)
 
-        done: Any = wrapped
+        @functools.wraps(function)
+        def turns(*args, **kwargs):
+            return _in_turns(set_mode, on, function(*args, **kwargs))
+
+        code = getattr(function, "__code__", None)
+        done: Any = turns if code and code.co_flags & _GENERATOR else wrapped
         return done
+
+
+_GENERATOR = 0x20  # inspect.CO_GENERATOR
+
+
+def _in_turns(set_mode, on, generator):
+    """A generator whose body runs in a mode, and who iterates it does not."""
+    step, value = generator.send, None
+    while True:
+        try:
+            with _Mode(set_mode, on):
+                given = step(value)
+        except StopIteration as end:
+            return end.value
+        try:
+            step, value = generator.send, (yield given)
+        except GeneratorExit:
+            with _Mode(set_mode, on):
+                generator.close()
+            raise
+        except BaseException as e:
+            step, value = generator.throw, e
 
 
 class no_grad(_Mode):
@@ -396,12 +426,25 @@ class set_grad_enabled(_Mode):
     def __enter__(self):
         return self
 
+    def __call__(self, function: _F) -> _F:
+        self.__exit__()  # as a decorator it is for the function alone
+        return super().__call__(function)
+
 
 class inference_mode(_Mode):
     """Nothing is recorded, and what is made in here can never be saved for backward."""
 
-    def __init__(self, mode=True):
+    def __init__(self, mode: Any = True):
         super().__init__(_C._set_inference, bool(mode))
+
+    @overload
+    def __new__(cls, mode: bool = True) -> "inference_mode": ...
+
+    @overload
+    def __new__(cls, mode: _F) -> _F: ...
+
+    def __new__(cls, mode: Any = True) -> Any:
+        return cls(True)(mode) if callable(mode) else super().__new__(cls)
 
 
 class service_memory(_Mode):

@@ -21,7 +21,8 @@ class Parameter(_C.Tensor):
 
     def __deepcopy__(self, memo):
         if id(self) not in memo:
-            memo[id(self)] = type(self)(self.detach().clone(), self.requires_grad)
+            memo[id(self)] = new = type(self)(self.detach().clone(), self.requires_grad)
+            new.grad = None if self.grad is None else self.grad.clone()
         return memo[id(self)]
 
     def __repr__(self):
