@@ -222,3 +222,34 @@ def test_what_comes_when_it_is_interrupted_is_not_lost(place):
     finally:
         p.kill()
         p.communicate()
+
+
+def test_an_interrupt_beside_success():
+    """A handler may raise while a call waits whose answer comes all the same: it is that exception, and nothing else, that is seen."""
+    r = script("""
+        import signal, tensord as td
+
+        class Alarm(BaseException):
+            pass
+
+        def handler(*ignored):
+            raise Alarm
+
+        x, w = td.ones(3), td.ones(2, requires_grad=True)
+        calls = [lambda: x.publish("n", replace=True), lambda: td.open("n"), x.tolist, lambda: x[0].item(), lambda: td.autograd.grad((w * w).sum(), w),
+                 lambda: w.requires_grad, lambda: td.status("sessions"), lambda: repr(x), td.sync]
+        for call in calls:
+            call()
+        signal.signal(signal.SIGALRM, handler)
+        for k in range(900):
+            call, start = calls[k % len(calls)], 1e-5 + (k // len(calls)) * 2e-6
+            try:
+                signal.setitimer(signal.ITIMER_REAL, start)
+                while True:
+                    call()
+            except Alarm:
+                pass
+        assert td.is_grad_enabled() and x.tolist() == [1, 1, 1]
+        print("well")
+    """)
+    assert r.stdout == "well\n", r.stderr

@@ -9,7 +9,7 @@ int tdpy_requires_grad(PyObject *self)
 {
     td_info info;
     if (((tdpy_tensor *)self)->plain) return 0;
-    if (td_get_info(tdpy_array(self), &info)) return tdpy_fail(), -1;
+    if (td_get_info(tdpy_array(self), &info) || PyErr_Occurred()) return tdpy_fail(), -1;
     return info.requires_grad;
 }
 
@@ -25,7 +25,7 @@ int tdpy_set_requires_grad(PyObject *self, PyObject *value, void *ignored)
     (void)ignored;
     int on = value ? PyObject_IsTrue(value) : 0;
     if (on < 0) return -1;
-    if (td_set_requires_grad(tdpy_array(self), on)) return tdpy_fail(), -1;
+    if (td_set_requires_grad(tdpy_array(self), on) || PyErr_Occurred()) return tdpy_fail(), -1;
     if (on) ((tdpy_tensor *)self)->plain = false;
     ((tdpy_tensor *)self)->part = on ? TDPY_LEAF : TDPY_ANY;
     return 0;
@@ -38,7 +38,7 @@ bool tdpy_may_write(PyObject *self, bool view)
     td_info info;
     tdpy_tensor *t = (tdpy_tensor *)self;
     if (t->part == TDPY_ANY || t->plain || !td_grad_enabled()) return true;
-    if (td_get_info(t->array, &info)) return tdpy_fail();
+    if (td_get_info(t->array, &info) || PyErr_Occurred()) return tdpy_fail();
     if (!info.requires_grad || (t->part == TDPY_LEAF && !info.leaf)) return true;
     return tdpy_raise(TD_E_AUTOGRAD,
                       "a %sleaf Variable that requires grad is being used in an in-place operation. Do it under "
@@ -69,7 +69,7 @@ int tdpy_set_grad(PyObject *self, PyObject *value, void *ignored)
         g = tdpy_array(value);
     }
     if (!g && ((tdpy_tensor *)self)->plain) return 0;
-    if (td_set_grad(tdpy_array(self), g)) return tdpy_fail(), -1;
+    if (td_set_grad(tdpy_array(self), g) || PyErr_Occurred()) return tdpy_fail(), -1;
     if (g) ((tdpy_tensor *)self)->plain = false;
     return 0;
 }
@@ -85,7 +85,7 @@ static PyObject *requires_grad_(PyObject *self, PyObject *args, PyObject *kw)
 static PyObject *retain_grad(PyObject *self, PyObject *ignored)
 {
     (void)ignored;
-    return td_retain_grad(tdpy_array(self)) ? tdpy_fail() : Py_NewRef(Py_None);
+    return tdpy_none(td_retain_grad(tdpy_array(self)));
 }
 
 static PyObject *detach(PyObject *self, PyObject *ignored)
@@ -154,13 +154,13 @@ static PyObject *backward(PyObject *module, PyObject *args)
     unsigned flags = (retain ? TD_RETAIN_GRAPH : 0u) | (create ? TD_CREATE_GRAPH : 0u);
     int rc = td_at_backward(tdpy_site(), td_arrays_of(l.nroots, l.roots), td_arrays_of(l.ngrads, l.grads), flags);
     free_lists(&l);
-    return rc || PyErr_Occurred() ? tdpy_fail() : Py_NewRef(Py_None);
+    return tdpy_none(rc);
 }
 
 /* Tensors or None. */
 static PyObject *wrap_all(int n, td_array **at, bool plain)
 {
-    PyObject *all = PyTuple_New(n);
+    PyObject *all = PyErr_Occurred() ? NULL : PyTuple_New(n); /* Ctrl-C came meanwhile */
     for (int i = 0; i < n; i++) {
         PyObject *each = !all ? NULL : at[i] ? tdpy_wrap(at[i], plain) : Py_NewRef(Py_None);
         if (!all) td_release(at[i]);

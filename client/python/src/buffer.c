@@ -144,6 +144,7 @@ static PyObject *write_begin(PyObject *self, PyObject *args)
     if (grad)
         return tdpy_raise(TD_E_AUTOGRAD, "writing() into a tensor that requires grad; do it under tensord.no_grad()");
     if (!td_write_begin(tdpy_array(self), timeout)) return tdpy_fail();
+    if (PyErr_Occurred()) return td_write_end(tdpy_array(self)), NULL;
     if (!PyErr_Occurred()) return Py_NewRef(Py_None);
     td_write_end(tdpy_array(self)); /* it came just when the program was stopped */
     return NULL;
@@ -152,7 +153,7 @@ static PyObject *write_begin(PyObject *self, PyObject *args)
 static PyObject *write_end(PyObject *self, PyObject *ignored)
 {
     (void)ignored;
-    return td_write_end(tdpy_array(self)) ? tdpy_fail() : Py_NewRef(Py_None);
+    return tdpy_none(td_write_end(tdpy_array(self)));
 }
 
 /* _leased(nbytes): bytes to fill at once. The daemon grants the next of the same size ahead, so nobody waits for it. */

@@ -289,7 +289,7 @@ static PyObject *list_results(int n, td_array **made, bool plain)
 
 static PyObject *wrap_results(const call *c, int n, td_array **made)
 {
-    if (PyErr_Occurred()) { /* Ctrl-C while the op was sent */
+    if (n != 1 && PyErr_Occurred()) { /* Ctrl-C while the op was sent; tdpy_wrap() looks itself */
         for (int i = 0; i < n; i++) td_release(made[i]);
         return NULL;
     }

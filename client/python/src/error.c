@@ -117,6 +117,11 @@ void tdpy_tell_later(bool raised_before)
     }
 }
 
+PyObject *tdpy_none(int rc)
+{
+    return rc || PyErr_Occurred() ? tdpy_fail() : Py_NewRef(Py_None);
+}
+
 void *tdpy_raise(int code, const char *format, ...)
 {
     td_error e = {.code = code};

@@ -134,14 +134,14 @@ static PyObject *sync_function(PyObject *module, PyObject *ignored)
 {
     (void)module, (void)ignored;
     if (!tdpy.client) return Py_NewRef(Py_None);
-    return td_sync(tdpy.client) || PyErr_Occurred() ? tdpy_fail() : Py_NewRef(Py_None);
+    return tdpy_none(td_sync(tdpy.client));
 }
 
 static PyObject *flush_function(PyObject *module, PyObject *ignored)
 {
     (void)module, (void)ignored;
     if (!tdpy.client) return Py_NewRef(Py_None);
-    return td_flush(tdpy.client) || PyErr_Occurred() ? tdpy_fail() : Py_NewRef(Py_None);
+    return tdpy_none(td_flush(tdpy.client));
 }
 
 static PyObject *manual_seed(PyObject *module, PyObject *seed)
@@ -150,7 +150,7 @@ static PyObject *manual_seed(PyObject *module, PyObject *seed)
     unsigned long long v = PyLong_Check(seed) ? PyLong_AsUnsignedLongLongMask(seed) : 0;
     if (!PyLong_Check(seed)) return tdpy_raise(TD_E_TYPE, "a seed is an int, not a %.100s", tdpy_type_name(seed));
     td_client *c = tdpy_client();
-    return !c || td_seed(c, v) ? tdpy_fail() : Py_NewRef(Py_None);
+    return c ? tdpy_none(td_seed(c, v)) : NULL;
 }
 
 /* Where we are connected: a dict, or None. */
@@ -195,6 +195,7 @@ static PyObject *status_function(PyObject *module, PyObject *args)
     td_client *c = tdpy_client();
     td_table *t = c ? td_status(c, what) : NULL;
     if (!t) return tdpy_fail();
+    if (PyErr_Occurred()) return td_table_free(t), NULL;
     PyObject *rows = PyList_New(t->rows);
     for (int i = 0; rows && i < t->rows; i++) {
         PyObject *row = row_object(t, i);

@@ -55,6 +55,8 @@ void *tdpy_fail(void);
 /* At the end of what cannot raise (the end of an object): a signal's handler that raised meanwhile does so at the next
  * occasion. An exception that was on its way before stays. */
 void tdpy_tell_later(bool raised_before);
+/* None for TD_OK, else what tdpy_fail() raises; also when the call went well, but Ctrl-C came while it waited. */
+PyObject *tdpy_none(int rc);
 /* Raise the class of `code`. Returns NULL. */
 void *tdpy_raise(int code, const char *format, ...);
 
@@ -80,7 +82,8 @@ static inline td_array *tdpy_array(PyObject *o)
 {
     return ((tdpy_tensor *)o)->array;
 }
-/* A new object that owns `a`. NULL `a`: raises the library's error. */
+/* A new object that owns `a`. NULL `a`: raises the library's error. NULL also when an exception is set already: Ctrl-C
+ * came while `a` was asked for. */
 PyObject *tdpy_wrap(td_array *a, bool plain);
 /* The same for what was made from `from` (two of them may be NULL). */
 PyObject *tdpy_wrap_like(td_array *a, PyObject *from);

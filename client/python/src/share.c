@@ -24,7 +24,7 @@ static PyObject *publish(PyObject *self, PyObject *args, PyObject *kw)
     int replace = 0, copy = 0;
     if (!PyArg_ParseTupleAndKeywords(args, kw, "s|pp:publish", names, &name, &replace, &copy)) return NULL;
     unsigned flags = (replace ? TD_REPLACE : 0u) | (copy ? TD_COPY : 0u);
-    if (td_publish(tdpy_array(self), name, flags)) return tdpy_fail();
+    if (td_publish(tdpy_array(self), name, flags) || PyErr_Occurred()) return tdpy_fail();
     return tdpy_set_name(self, name) ? Py_NewRef(self) : NULL;
 }
 
@@ -58,7 +58,7 @@ static PyObject *drop_name(PyObject *module, PyObject *args)
     if (!PyArg_ParseTuple(args, "s:drop", &name)) return NULL;
     td_client *c = tdpy_client();
     if (!c) return NULL;
-    return td_drop(c, name) ? tdpy_fail() : Py_NewRef(Py_None);
+    return tdpy_none(td_drop(c, name));
 }
 
 static PyObject *make_handle(PyObject *self, PyObject *seconds, int (*send)(td_array *, char *, int))
@@ -86,7 +86,7 @@ static PyObject *lend_as(PyObject *self, PyObject *name)
 {
     const char *text = PyUnicode_AsUTF8AndSize(name, NULL);
     if (!text) return NULL;
-    return td_publish(tdpy_array(self), text, TD_LENT) ? tdpy_fail() : Py_NewRef(Py_None);
+    return tdpy_none(td_publish(tdpy_array(self), text, TD_LENT));
 }
 
 static PyObject *take_handle(PyObject *module, PyObject *args)
@@ -188,7 +188,7 @@ static PyObject *queue_put(PyObject *self, PyObject *args)
         at[i] = tdpy_array(each);
     }
     int rc = td_queue_put(q, td_arrays_of((int)n, at), note, (size_t)size, ms);
-    return rc || PyErr_Occurred() ? tdpy_fail() : Py_NewRef(Py_None);
+    return tdpy_none(rc);
 }
 
 /* The next item; one that comes when the program is stopped is kept for the next get. */

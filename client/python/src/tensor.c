@@ -16,6 +16,7 @@ static int nspare;
 PyObject *tdpy_wrap(td_array *a, bool plain)
 {
     if (!a) return tdpy_fail();
+    if (PyErr_Occurred()) return td_release(a), NULL;
     tdpy_tensor *t;
     if (nspare) t = (tdpy_tensor *)PyObject_Init(spare[--nspare], tdpy.tensor);
     else t = PyObject_New(tdpy_tensor, tdpy.tensor);
@@ -245,7 +246,7 @@ static PyObject *get_imag(PyObject *self, void *ignored)
 
 static bool get_info(PyObject *self, td_info *info)
 {
-    if (td_get_info(tdpy_array(self), info) == TD_OK) return true;
+    if (td_get_info(tdpy_array(self), info) == TD_OK && !PyErr_Occurred()) return true;
     tdpy_fail();
     return false;
 }

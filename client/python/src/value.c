@@ -12,7 +12,7 @@ PyObject *tdpy_item(PyObject *self, PyObject *ignored)
     if (n < 0) return tdpy_fail();
     if (n != 1)
         return tdpy_raise(TD_E_SHAPE, "a Tensor with %lld elements cannot be converted to a number", (long long)n);
-    return td_item(a, &s) ? tdpy_fail() : tdpy_number(s);
+    return td_item(a, &s) || PyErr_Occurred() ? tdpy_fail() : tdpy_number(s);
 }
 
 /* Nested lists of the bytes from *at on. At most TD_MAX_DIMS levels deep. */
@@ -40,7 +40,8 @@ PyObject *tdpy_tolist(PyObject *self, PyObject *ignored)
     unsigned char *bytes = malloc((size_t)n + 16);
     if (!bytes) return PyErr_NoMemory();
     const unsigned char *at = bytes;
-    PyObject *list = td_read(a, bytes, (size_t)n) ? tdpy_fail() : to_list(td_ndim(a), td_shape(a), td_dtype_of(a), &at);
+    bool failed = td_read(a, bytes, (size_t)n) || PyErr_Occurred();
+    PyObject *list = failed ? tdpy_fail() : to_list(td_ndim(a), td_shape(a), td_dtype_of(a), &at);
     free(bytes);
     return list;
 }

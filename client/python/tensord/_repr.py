@@ -139,8 +139,9 @@ def _notes(t, body):
 def text(t):
     kind = "tensor" if type(t) is _C.Tensor else type(t).__name__
     try:
-        before = _C._set_grad(False)
-        try:
+        before = _C.is_grad_enabled()
+        try:  # Ctrl-C may come at once
+            _C._set_grad(False)
             body = "[]" if t.numel() == 0 else _numbers(t)
         finally:
             _C._set_grad(before)
