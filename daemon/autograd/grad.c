@@ -127,7 +127,7 @@ int td_set_grad(td_tensor *t, uint32_t scope, td_tensor *grad, td_error *e)
         return 0;
     }
     char want[128], have[128];
-    if ((t->flags & TD_TF_UNHELD) && td_requires_grad(grad)) return 0; /* who would ask for it? */
+    if (t->flags & TD_TF_UNHELD) return 0; /* who would ask for it? */
     if (grad == t) return td_fail(e, TD_E_AUTOGRAD, "can't assign a tensor as its own grad");
     if (!td_desc_same_shape(&grad->desc, &t->desc) || grad->desc.dtype != t->desc.dtype)
         return td_fail(e, TD_E_SHAPE, "assigned grad is %s, but must be like the tensor: %s",

@@ -63,16 +63,12 @@ static void auto_free(td_meta *m, td_tensor *owner)
     pool.count++;
 }
 
-/* A .grad with a history may lead back to its own tensor (create_graph, or set by hand). When nobody can name the
- * tensor nobody can ask for its .grad: so it goes, and with it the circle. */
+/* A .grad may lead back to its own tensor: by its history (create_graph), as a view of it, by a .grad of its own. When
+ * nobody can name the tensor its .grad goes, and with it the circle; so what has a .grad is always held by somebody. */
 static void auto_unheld(td_meta *m, td_tensor *owner)
 {
-    td_auto *a = (td_auto *)m;
-    for (td_gslot *s = a->grads; s; s = s->next)
-        if (td_requires_grad(s->grad)) {
-            td_grads_drop(owner);
-            return;
-        }
+    (void)m;
+    td_grads_drop(owner);
 }
 
 /* The tensor was a leaf of graphs that still exist, and gets a history that may lead to them: they do not lead back. */

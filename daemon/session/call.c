@@ -106,7 +106,7 @@ static int open_tensor(td_session *s, uint64_t serial, uint32_t id, td_tensor *t
 static void name_arrived(void *arg, td_tensor *t, const td_error *error)
 {
     td_held *h = arg;
-    if (!error) h->tensor = td_tensor_ref(t);
+    if (!error) h->tensor = td_tensor_hold(t);
     td_held_over(h, error);
 }
 

@@ -61,7 +61,7 @@ static void held_free(td_session *s, td_held *h)
     if (h->next) h->next->prev = h->prev;
     s->nheld--;
     td_queue_item_free(h->item);
-    td_tensor_unref(h->tensor);
+    td_tensor_unhold(h->tensor);
     td_account_discharge(s->account, 0, cost(h));
     free(h);
     if (!s->waits_for_held) return;

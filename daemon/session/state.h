@@ -80,7 +80,7 @@ typedef struct td_held {
     td_queue_wait *queue;    /* what it waits for; NULL when that is over */
     td_name_wait *name;
     td_queue_item *item; /* what came */
-    td_tensor *tensor;   /* a reference */
+    td_tensor *tensor;   /* of a name: held, as the name may be gone already */
     bool failed;
     td_error error;
     size_t n_ids; /* to bind */

@@ -279,9 +279,47 @@ static void ended_with_clients(void)
 
 /* ---- graphs that hold themselves */
 
+static void set_grad(td_words *w, uint32_t id, uint32_t grad, uint32_t scope)
+{
+    control(w, TD_REC_SET_GRAD, 0, 2, (uint32_t[]){id, grad}, 0, NULL, 1, &scope);
+}
+
+static void view(td_words *w, uint32_t of, uint32_t out)
+{
+    td_attrs a;
+    td_attrs_init(&a);
+    td_attrs_ints(&a, 1, (int64_t[]){-1});
+    op_with(w, TD_OP_VIEW, 0, &a, 1, &of, 1, &out);
+}
+
+/* Circles of gradients that were put there by hand, all named no more: 1.grad leads back to 1. */
+static void gradients_in_circles(td_words *w, int kind, uint32_t session)
+{
+    requires_grad(w, 1, 0);
+    if (kind == 4) { /* two plain tensors, in the session's own scope and in others */
+        op2(w, TD_OP_ADD, 1, 1, 3);
+        for (uint32_t scope = 0; scope < 3; scope++) {
+            set_grad(w, 1, 3, scope == 2 ? session : scope);
+            set_grad(w, 3, 1, scope == 2 ? session : scope);
+        }
+    } else if (kind == 5) { /* a view of itself */
+        view(w, 1, 3);
+        set_grad(w, 1, 3, 0);
+    } else { /* a gradient that gets its history when its tensor has no name any more */
+        requires_grad(w, 1, 1);
+        op2(w, TD_OP_MUL, 1, 1, 3);
+        requires_grad(w, 1, 0);
+        op2(w, TD_OP_ADD, 1, 1, 4);
+        set_grad(w, 1, 4, 0);
+        release(w, 1);
+        op_with(w, TD_OP_ADD, TD_RF_OUT, NULL, 2, (uint32_t[]){4, 3}, 1, (uint32_t[]){4});
+    }
+    for (uint32_t id = 1; id < 5; id++) release(w, id);
+}
+
 static void graphs_in_circles(void)
 {
-    for (int kind = 0; kind < 4; kind++) {
+    for (int kind = 0; kind < 7; kind++) {
         raw r;
         CU_ASSERT_TRUE(raw_open(&r, d.socket));
         raw_zeros(&r, 1, 1);
@@ -300,8 +338,10 @@ static void graphs_in_circles(void)
             td_attrs_init(&a);
             td_attrs_none(&a);
             op_with(&w, TD_OP_COPY, TD_RF_OUT, &a, 1, (uint32_t[]){2}, 1, (uint32_t[]){1});
-        } else { /* a gradient that was put there by hand */
-            control(&w, TD_REC_SET_GRAD, 0, 2, (uint32_t[]){1, 2}, 0, NULL, 1, (uint32_t[]){0});
+        } else if (kind == 3) { /* a gradient that was put there by hand */
+            set_grad(&w, 1, 2, 0);
+        } else {
+            gradients_in_circles(&w, kind, r.session);
         }
         uint32_t code = code_of(&r, &w);
         if (code) printf("\n    circle %d: code %u", kind, code);
