@@ -130,6 +130,17 @@ int td_name_drop(td_service *s, const char *name, const td_account *who, td_erro
     return rc;
 }
 
+static void expire(void *arg);
+
+/* While its lender lives it is only looked after: no oftener than this costs little, whatever the lender asked for. */
+enum { LOOK_MS = 1000 };
+
+static void arm(entry *x)
+{
+    uint32_t ms = x->lender && x->lasts_ms < LOOK_MS ? LOOK_MS : x->lasts_ms;
+    td_deadline_arm(x->service, &x->deadline, ms, expire, x);
+}
+
 /* Nobody came for it. */
 static void expire(void *arg)
 {
@@ -142,7 +153,7 @@ static void expire(void *arg)
         td_account_unref(x->lender);
         x->lender = NULL;
     }
-    td_deadline_arm(x->service, &x->deadline, x->lasts_ms, expire, x);
+    arm(x);
 }
 
 static bool is_waited_for(const td_service *s, const char *name)
@@ -164,7 +175,7 @@ int td_name_hand(td_service *s, const char *name, td_tensor *t, td_account *who,
     x->one_taker = !lent || strncmp(name, TD_HANDLE_PREFIX, strlen(TD_HANDLE_PREFIX)) == 0;
     x->lender = lent ? td_account_ref(who) : NULL;
     if (waited && x->one_taker) drop(s, x);
-    else td_deadline_arm(s, &x->deadline, lasts_ms, expire, x);
+    else arm(x);
     return TD_OK;
 }
 

@@ -17,7 +17,7 @@ typedef struct td_service td_service;
 /* ---- deadlines: called on the loop thread when their time has come */
 
 typedef struct td_deadline {
-    struct td_deadline *child; /* the first of those that come later; all three NULL when not armed */
+    struct td_deadline *child;       /* the first of those that come later; all three NULL when not armed */
     struct td_deadline *next, *prev; /* siblings; the first one's prev is its parent, the root has none */
     uint64_t at_ms;                  /* on td_now_ms()'s clock */
     bool armed;
@@ -88,8 +88,9 @@ int td_name_check(const char *name, td_error *e);
 int td_name_publish(td_service *s, const char *name, td_tensor *t, const td_account *who, bool replace, td_error *e);
 #define TD_HANDLE_PREFIX "handle/"
 
-/* A name that does not stay: gone when it is taken, or after `lasts_ms`; `lent`: once to twice so long after the session
- * of `who` ended, and only one that begins with TD_HANDLE_PREFIX is for one taker. */
+/* A name that does not stay: gone when it is taken, or after `lasts_ms`; `lent`: so long after it was noticed that the
+ * session of `who` ended, which takes as long again, and at least a second, and only one that begins with
+ * TD_HANDLE_PREFIX is for one taker. */
 int td_name_hand(td_service *s, const char *name, td_tensor *t, td_account *who, uint32_t lasts_ms, bool lent,
                  td_error *e);
 /* Somebody opened it: the end of a name for one taker. */

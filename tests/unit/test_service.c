@@ -147,6 +147,19 @@ static void names_many(void)
     td_tensor_unref(t);
 }
 
+/* However short it is lent for: while its lender lives nothing is to be done every millisecond. */
+static void lent_names_cost_little(void)
+{
+    td_tensor *t = tensor(4);
+    CU_ASSERT_EQUAL(td_name_hand(&s, "lent", t, alice, 1, true, NULL), TD_OK);
+    nanosleep(&(struct timespec){0, 5000000}, NULL);
+    td_deadlines_run(&s);
+    CU_ASSERT_TRUE(td_deadlines_run(&s) > 500);
+    CU_ASSERT_PTR_NOT_NULL(td_name_find(&s, "lent", NULL));
+    td_name_drop(&s, "lent", NULL, NULL);
+    td_tensor_unref(t);
+}
+
 static void names_waited_for(void)
 {
     told one = {0}, two = {0}, gone = {0};
@@ -398,6 +411,7 @@ static void a_deadline_names_whom_it_waited_for(void)
 
 TD_CUNIT_MAIN_WITH("service", init, cleanup, {"names bind, are taken, are dropped", names_bind},
                    {"thousands of names", names_many}, {"names are waited for", names_waited_for},
+                   {"lent names cost little", lent_names_cost_little},
                    {"queues keep order and capacity", queues_in_order},
                    {"who comes first need not know the capacity", queue_takes_the_first_capacity},
                    {"getters wait in order", queue_getters_wait_in_order},
