@@ -213,7 +213,10 @@ DAMAGED = [b"", b"abc", file_of({}, length=1 << 40), file_of({}, length=50), fil
            file_of({"a": {**ENTRY, "data_offsets": [8, 16]}}, b"1234567812345678"), file_of({"a": ENTRY, "b": {**ENTRY, "data_offsets": [4, 12]}}, b"1" * 12),
            file_of({"a": {**ENTRY, "shape": [True, 2]}}, b"12345678"), file_of({"__metadata__": {"tensord.tree": "{"}}), file_of(b"[" * 100000),
            file_of({"__metadata__": {"tensord.tree": '{"tensor": "b", "dtype": "float32"}'}}), file_of({"a": {**ENTRY, "shape": "2", "dtype": []}}, b"12345678"),
-           file_of({"__metadata__": {"tensord.tree": "{}"}}), pickle.dumps({"a": 1}), b"PK\x03\x04" + b"0" * 50]
+           file_of({"__metadata__": {"tensord.tree": '{"tuple": [{}]}'}}), file_of({"__metadata__": {"tensord.tree": '{"float": 1%s}' % ("0" * 400)}}),
+           file_of({"a": {**ENTRY, "shape": [1 << 62] * 500000}}, b"12345678"),  # whose product would take hours
+           file_of({"a": {**ENTRY, "shape": [0] * 9, "data_offsets": [0, 0]}}), file_of({"a": {**ENTRY, "shape": [0, 1 << 70], "data_offsets": [0, 0]}}),
+           file_of({"a": {**ENTRY, "shape": [0, 1 << 62, 1 << 62], "data_offsets": [0, 0]}}), file_of({"__metadata__": {"tensord.tree": "{}"}}), pickle.dumps({"a": 1}), b"PK\x03\x04" + b"0" * 50]
 
 
 @pytest.mark.parametrize("data", DAMAGED)

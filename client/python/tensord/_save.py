@@ -19,6 +19,7 @@ _NAMES = {"F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat1
 _CODES = {name: code for code, name in _NAMES.items()}
 _TREE = "tensord.tree"
 _MAX_HEADER = 100 << 20
+_MAX_DIMS, _MAX_BYTES = 8, 1 << 63
 _REAL = {"complex64": "float32", "complex128": "float64"}  # the layout has no complex numbers: pairs of floats
 _CHUNK = 1 << 24
 
@@ -61,7 +62,7 @@ def _unpack(x, tensors):
     if kind == "float":
         return float(value)
     if kind == "tuple":
-        return tuple(_unpack(v, tensors) for v in value)
+        return tuple([_unpack(v, tensors) for v in value])
     return {_unpack(k, tensors): _unpack(v, tensors) for k, v in value}
 
 
@@ -127,7 +128,8 @@ def _entry(name, entry, at):
     """(dtype, shape, bytes) of a tensor that must begin at `at`."""
     try:
         dtype, shape, (begin, end) = getattr(_C, _NAMES[entry["dtype"]]), tuple(entry["shape"]), entry["data_offsets"]
-        good = all(type(n) is int and n >= 0 for n in (*shape, begin, end))
+        good = len(shape) <= _MAX_DIMS and all(type(n) is int and 0 <= n < _MAX_BYTES for n in (*shape, begin, end))
+        good = good and math.prod(n or 1 for n in shape) * dtype.itemsize < _MAX_BYTES
     except (KeyError, TypeError, ValueError, AttributeError):
         _bad(f"the header's entry for '{name}' has no dtype, shape and data_offsets that are known here: {str(entry)[:80]}")
     if not good or begin != at or end - begin != math.prod(shape) * dtype.itemsize:
@@ -205,5 +207,5 @@ def load(f, map_location=None, *, weights_only=True) -> Any:
         return {name: tensors[name] for name in header}
     try:
         return _unpack(json.loads(meta[_TREE]), tensors)
-    except (ValueError, KeyError, TypeError, StopIteration, RecursionError):
+    except (ValueError, KeyError, TypeError, OverflowError, StopIteration, RecursionError):
         _bad("the file's tree cannot be read")
