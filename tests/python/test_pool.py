@@ -7,6 +7,7 @@ import os
 import pickle
 import random
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -17,6 +18,7 @@ import pytest
 os.environ.setdefault("TENSORD_LENT_SECONDS", "1")
 import tensord as td  # noqa: E402
 from tensord.data import DataLoader, IterableDataset, get_worker_info  # noqa: E402
+from tensord.data._host import address_of  # noqa: E402
 from tensord.data._likeness import differences, digest, parts  # noqa: E402
 
 np = pytest.importorskip("numpy", reason="NumPy is not there (Debian: python3-numpy)")
@@ -400,6 +402,40 @@ def test_the_workers_end_with_the_last(ranks):
     while any(os.path.exists(f"/proc/{pid}") for pid in (keeper, *workers)) and time.monotonic() < end:
         time.sleep(0.02)
     assert not any(os.path.exists(f"/proc/{pid}") for pid in (keeper, *workers))
+
+
+def test_others_at_the_address(ranks):
+    """Words that are no question, and descriptors of the wrong kind, end who sent them, and nobody else."""
+    r = ranks("fork", "plain", 3, "p", stop=3)
+    r.read(4)
+    keeper = parent_of(min(r.pids))
+    pipes = os.pipe()
+    words = [b"", b"garbage", pickle.dumps(3), pickle.dumps(("how",)), pickle.dumps(("none", 1)), pickle.dumps(("link", 99, 0)), pickle.dumps(("how", [], {})),
+             pickle.dumps(("link", 0, 0)), pickle.dumps(("close",))]
+    for data in words:
+        for fds in ([], [pipes[0]], list(pipes)):
+            with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as s:
+                s.settimeout(20)
+                s.connect(address_of("p"))
+                socket.send_fds(s, [data], fds)
+                if data:
+                    answer = s.recv(1 << 17)
+                    assert not answer or pickle.loads(answer)[0] in ("linked", "how")
+    for fd in pipes:
+        os.close(fd)
+    assert os.path.exists(f"/proc/{keeper}")
+    r.go_on()
+    assert r.read() == alone("plain", 3) and parent_of(min(r.pids)) == keeper and r.leave() == 0
+
+
+def test_the_address_is_held(monkeypatch):
+    """By a process that does not listen: one that was stopped, or another's."""
+    monkeypatch.setattr("tensord.data._host._PATIENCE", 0.2)
+    td.ones(1)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as s:
+        s.bind(address_of("held"))
+        with pytest.raises(RuntimeError, match="pool 'held' is held by a process that does not listen"):
+            next(iter(DataLoader(Numbers(), num_workers=1, pool="held")))
 
 
 def test_what_a_dead_rank_did_not_take(ranks):

@@ -48,7 +48,9 @@ class Seat:
         answer = None
         while answer is None:
             while not (self._connect(address) or self._found(address)):
-                pass
+                if time.monotonic() > end:
+                    raise _pool.Dead(f"the address of the pool '{self.name}' is held by a process that does not listen: one that was stopped (SIGSTOP) "
+                                     "while it put up the pool, or another program; end it, or choose another name") from None
             try:
                 answer = self.ask("hello", parts)
             except Gone:  # the last of that pool has just left

@@ -122,10 +122,10 @@ class _Keeper:
             sock, _ = self.listener.accept()
         except OSError:
             return False
-        self.count += 1
         if _link.peer(sock)[1] not in (os.getuid(), 0):
             sock.close()
             return True
+        self.count += 1
         seat = _Seat(self.count, sock)
         self.seats.add(seat)
         for fd in (sock.fileno(), seat.pidfd):
@@ -148,22 +148,22 @@ class _Keeper:
 
     def _answer(self, seat):
         """False: it has left."""
+        fds = []
         try:
             data, fds, _, _ = socket.recv_fds(seat.sock, 1 << 17, 4)
             if not data:
                 return False
             kind, *rest = pickle.loads(data)
-            try:
-                answer = getattr(self, "_on_" + kind)(seat, *rest, *fds)
-            finally:
-                for fd in fds:
-                    os.close(fd)
+            answer = getattr(self, "_on_" + kind)(seat, *rest, *fds)
             seat.sock.setblocking(False)  # who does not read its answers has left
             seat.sock.send(pickle.dumps(answer))
             seat.sock.setblocking(True)
             return True
-        except OSError:
+        except Exception:  # it has gone, or asks what no seat does: anybody of this user may have found the address
             return False
+        finally:
+            for fd in fds:
+                os.close(fd)
 
     def _on_hello(self, seat, parts):
         return "welcome" if parts == self.parts else "refused", os.getpid(), self.parts
@@ -281,7 +281,10 @@ class _Serve:
             raise _link.Gone
         kind, seat = pickle.loads(data)
         if kind == "lane":
-            lane = _Lane(seat, socket.socket(fileno=fds[0]))
+            try:
+                lane = _Lane(seat, socket.socket(fileno=fds[0]))
+            except OSError:  # no socket: whoever brought it hears nothing
+                return os.close(fds[0])
             self.lanes[fds[0]] = lane
             self.poll.register(fds[0], select.POLLIN)
         else:
