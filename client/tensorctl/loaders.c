@@ -2,7 +2,8 @@
  *
  * A loader counts in a tensor that it lends under the name loader/PID.N[/POOL], in the layout that
  * client/python/tensord/data/_board.py writes; here it is only read. Shares are of the time since the last look, of the
- * loader's whole time when there was none. */
+ * loader's whole time when there was none. Anybody may lend such a name, so its numbers may be any, and what does not
+ * fit into a table for people is not shown. */
 #include "client/tensorctl/tensorctl.h"
 
 #include <math.h>
@@ -11,7 +12,9 @@
 #include <string.h>
 #include <time.h>
 
-enum { LAYOUT = 1, HEAD = 8, EACH = 8, MOST = 1 << 16 };
+enum { LAYOUT = 1, HEAD = 8, EACH = 8, MOST = 1 << 16 /* numbers in all boards */ };
+enum { LATE = 3 };
+#define PATIENCE 0.25 /* seconds */
 enum { SECONDS = 2, BATCHES, WAITED, UNPACKED, WAITING, RUNNING };
 enum { PID, MADE, IDLE, FETCH, COLLATE, SEND, OTHERS, RESPAWNED };
 enum { C_LOADER, C_POOL, C_WORKER, C_PID, C_BATCHES, C_RATE, C_WAIT, C_UNPACK, C_IDLE, C_RESPAWNED = C_IDLE + 5 };
@@ -28,6 +31,9 @@ typedef struct board {
 
 struct ctl_loaders {
     board *seen;
+    td_client *reader; /* a connection of its own, as a read waits for who writes, and that one may have been stopped */
+    double until;      /* when a read has waited long enough */
+    int late;          /* reads of this look that did */
 };
 
 static double now(void)
@@ -54,15 +60,37 @@ ctl_loaders *ctl_loaders_new(void)
 void ctl_loaders_free(ctl_loaders *l)
 {
     if (l) free_boards(l->seen);
+    if (l) td_disconnect(l->reader);
     free(l);
 }
 
-/* NULL: it has just ended, or is not of this layout. */
-static board *read_board(td_client *c, const char *name)
+static bool is_late(void *arg)
 {
-    td_array *a = td_open(c, name, 0);
+    return now() > ((ctl_loaders *)arg)->until;
+}
+
+static td_client *reader(ctl_loaders *l, td_client *like)
+{
+    if (!l->reader && (l->reader = td_connect(td_socket_path(like)))) td_set_interrupt(l->reader, is_late, l);
+    l->until = now() + PATIENCE;
+    return l->reader;
+}
+
+/* What is asked on this connection from here on would wait for the late one. */
+static void give_up_reader(ctl_loaders *l)
+{
+    l->late++;
+    td_disconnect(l->reader);
+    l->reader = NULL;
+}
+
+/* NULL: it has just ended, is late, or not of this layout. */
+static board *read_board(ctl_loaders *l, td_client *c, const char *name, int most)
+{
+    td_client *own = reader(l, c);
+    td_array *a = own ? td_open(own, name, 0) : NULL;
     int64_t n = a && td_dtype_of(a) == TD_FLOAT64 ? td_numel(a) : 0;
-    board *b = n >= HEAD && n <= MOST ? calloc(1, sizeof *b) : NULL;
+    board *b = n >= HEAD && n <= most ? calloc(1, sizeof *b) : NULL;
     if (b) {
         snprintf(b->name, sizeof b->name, "%s", name);
         b->n = (int)n;
@@ -72,6 +100,7 @@ static board *read_board(td_client *c, const char *name)
     bool good = b && b->at && td_read(a, b->at, (size_t)n * sizeof(double)) == TD_OK && b->at[0] == LAYOUT &&
                 b->at[1] >= 0 && HEAD + EACH * b->at[1] == (double)n;
     td_release(a);
+    if (!good && is_late(l)) give_up_reader(l);
     td_clear_error();
     if (good) {
         if (b->at[WAITING] > 0) b->at[WAITED] += fmax(0, b->when - b->at[WAITING]);
@@ -79,6 +108,12 @@ static board *read_board(td_client *c, const char *name)
     }
     free_boards(b);
     return NULL;
+}
+
+/* A count, whatever stands there. */
+static int64_t whole(double v)
+{
+    return v >= -0x1p62 && v <= 0x1p62 ? (int64_t)v : 0;
 }
 
 static const board *before(const ctl_loaders *l, const board *b)
@@ -120,7 +155,7 @@ static void put_loader(td_table *t, const board *b, const board *last, double se
     put_name(t, b);
     ctl_row_text(t, C_WORKER, "all");
     ctl_row_int(t, C_PID, atoll(b->name + strlen("loader/")));
-    ctl_row_int(t, C_BATCHES, (int64_t)b->at[BATCHES]);
+    ctl_row_int(t, C_BATCHES, whole(b->at[BATCHES]));
     put_rate(t, since(b, last, BATCHES), seconds);
     put_share(t, C_WAIT, since(b, last, WAITED), seconds);
     put_share(t, C_UNPACK, since(b, last, UNPACKED), seconds);
@@ -129,7 +164,7 @@ static void put_loader(td_table *t, const board *b, const board *last, double se
         for (int i = IDLE; i < EACH; i++)
             sums[i] += i == RESPAWNED ? b->at[HEAD + k * EACH + i] : since(b, last, HEAD + k * EACH + i);
     for (int i = IDLE; i <= OTHERS; i++) put_share(t, C_IDLE + i - IDLE, sums[i], seconds * workers);
-    ctl_row_int(t, C_RESPAWNED, (int64_t)sums[RESPAWNED]);
+    ctl_row_int(t, C_RESPAWNED, whole(sums[RESPAWNED]));
 }
 
 static void put_worker(td_table *t, const board *b, const board *last, int k, double seconds)
@@ -139,11 +174,11 @@ static void put_worker(td_table *t, const board *b, const board *last, int k, do
     put_name(t, b);
     snprintf(text, sizeof text, "%d", k);
     ctl_row_text(t, C_WORKER, text);
-    ctl_row_int(t, C_PID, (int64_t)b->at[at + PID]);
-    ctl_row_int(t, C_BATCHES, (int64_t)b->at[at + MADE]);
+    ctl_row_int(t, C_PID, whole(b->at[at + PID]));
+    ctl_row_int(t, C_BATCHES, whole(b->at[at + MADE]));
     put_rate(t, since(b, last, at + MADE), seconds);
     for (int i = IDLE; i <= OTHERS; i++) put_share(t, C_IDLE + i - IDLE, since(b, last, at + i), seconds);
-    ctl_row_int(t, C_RESPAWNED, (int64_t)b->at[at + RESPAWNED]);
+    ctl_row_int(t, C_RESPAWNED, whole(b->at[at + RESPAWNED]));
 }
 
 /* The time that shares are of: since the last look, or all of the loader's own. */
@@ -160,11 +195,13 @@ td_table *ctl_loaders_look(ctl_loaders *l, td_client *c)
     if (!names) return NULL;
     td_table *t = ctl_table_new(COLUMNS, columns);
     board *boards = NULL;
-    for (int r = 0; r < names->rows; r++) {
+    l->late = 0;
+    for (int r = 0, room = MOST; r < names->rows && room >= HEAD && l->late < LATE; r++) {
         const td_cell *name = &names->cells[r * names->columns];
         if (name->kind != TD_CELL_TEXT || strncmp(name->text, "loader/", 7) != 0) continue;
-        board *b = read_board(c, name->text);
+        board *b = read_board(l, c, name->text, room);
         if (!b) continue;
+        room -= b->n;
         const board *last = before(l, b);
         double seconds = seconds_of(b, last);
         put_loader(t, b, last, seconds);

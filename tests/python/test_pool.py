@@ -489,6 +489,43 @@ def test_tensorctl_shows_loaders(ranks):
     assert json.loads(ctl("--json", "loaders")) == []
 
 
+def hold_and_stop(numbers):
+    """In a process of its own: a board under a write lease, whose holder does not go on."""
+    board = td.tensor(numbers, dtype=td.float64)
+    board._lend_as("loader/held")
+    with board.writing():
+        os.kill(os.getpid(), signal.SIGSTOP)
+
+
+@pytest.mark.skipif(not os.path.exists(CTL), reason="tensorctl is not beside this daemon")
+def test_tensorctl_shows_any_numbers():
+    """What is under a loader's name may be anything, and whoever writes to it may have been stopped."""
+    nan, inf = float("nan"), float("inf")
+    good = [[1, 1, *[v] * 14] for v in (nan, inf, -inf, 1e300, -0.5)]
+    bad = [[], [1], [2] + [0] * 7, [nan] * 8, [1, 2] + [0] * 14, [1, -1] + [0] * 6, [1, 1e9] + [0] * 6, [1, 8191] + [0] * 65534]
+    boards = [td.tensor(v, dtype=td.float64) for v in good + bad]
+    for i, b in enumerate(boards):
+        b._lend_as(f"loader/{i}")
+    for _ in range(20):  # no more rows than somebody may want to see
+        boards[-1]._lend_as(f"loader/many{_}")
+    p = multiprocessing.get_context("fork").Process(target=hold_and_stop, args=(good[0],))
+    p.start()
+    os.waitpid(p.pid, os.WUNTRACED)
+    try:
+        rows = json.loads(ctl("--json", "loaders"))
+        assert {r["loader"] for r in rows} >= {str(i) for i in range(len(good))} and len(rows) < 10000
+        assert "held" not in {r["loader"] for r in rows}
+        for r in rows:
+            assert all(0 <= r[k] <= 100 for k in r if k.endswith("_%") and r[k] is not None)
+        assert "tensord " in ctl("top")
+    finally:
+        p.kill()
+        p.join()
+    for name in json.loads(ctl("--json", "names")):
+        if name["name"].startswith("loader/") and name["pid"] == os.getpid():
+            td.drop(name["name"])
+
+
 def test_counts_of_all_passes():
     loader = DataLoader(Numbers(), batch_size=4, num_workers=2, persistent_workers=True)
     for epoch in (1, 2):
