@@ -6,6 +6,7 @@ import multiprocessing
 import os
 import pickle
 import random
+import select
 import signal
 import socket
 import subprocess
@@ -276,7 +277,10 @@ def test_the_keeper_is_killed(ranks, how):
         r.read(4)
     keeper = parent_of(min(group[0].pids))
     assert keeper not in [r.process.pid for r in group] + [os.getpid()]
+    ended = os.pidfd_open(keeper)
     os.kill(keeper, signal.SIGKILL)
+    select.select([ended], [], [])  # or a rank may have all its batches before
+    os.close(ended)
     for r in group:
         r.go_on()
     for seed, r in enumerate(group):
