@@ -31,6 +31,12 @@ static inline bool input_in(const td_record *r, uint32_t mask, int i)
     return mask && (mask >> param_of(r, i) & 1) && r->c->in[i].kind != TD_IN_ABSENT;
 }
 
+/* Formulas name single outputs only; a list may have more than the mask has bits. */
+static inline bool output_in(uint32_t mask, int o)
+{
+    return o < 32 && mask >> o & 1;
+}
+
 static int find_wants(td_record *r, td_error *e)
 {
     td_call *c = r->c;
@@ -130,7 +136,7 @@ static td_node_size measure(const td_record *r, td_masks m, bool known)
         if (input_in(r, m.shapes, i) && c->in[i].kind == TD_IN_TENSOR) z.nints += ints_of(&c->in[i].tensor->desc, true);
     }
     for (int o = 0; o < c->nout; o++) {
-        z.nsaved += m.outputs >> o & 1;
+        z.nsaved += output_in(m.outputs, o);
         z.nints += known ? ints_of(&c->out[o]->desc, false) : TD_MAX_DIMS;
     }
     if (c->op->nattrs) z.nattrs = (int)td_attrs_words(c->op, &c->attrs);
@@ -183,7 +189,7 @@ static int put_saved(td_record *r, td_masks m, td_error *e)
         s++;
     }
     for (int o = 0; o < c->nout && !err; o++)
-        if (m.outputs >> o & 1) err = td_save_output(s++, c->out[o], o, e);
+        if (output_in(m.outputs, o)) err = td_save_output(s++, c->out[o], o, e);
     return err;
 }
 

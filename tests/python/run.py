@@ -1,5 +1,7 @@
 """Run one file of tests: run.py FILE built|absent|thread. The last lines say what was skipped and why, and count."""
+import atexit
 import os
+import shutil
 import sys
 import tempfile
 
@@ -35,6 +37,12 @@ class Count:
         self.skipped.append((what, reason.removeprefix("Skipped: ")))
 
 
+def clear(place, owner):
+    """After multiprocessing's own end: it removes its folder there. That of a process that was killed stays, which is Python's way."""
+    if os.getpid() == owner:
+        shutil.rmtree(place, ignore_errors=True)
+
+
 def main(path, state):
     name = os.path.basename(path)[len("test_") : -len(".py")]
     if state == "absent":
@@ -48,11 +56,10 @@ def main(path, state):
     os.environ["TENSORD_BELOW"] = str(os.getpid())  # a script that a test starts has its own daemon, which it may kill
     count = Count(name)
     quiet = ["-q", "-p", "no:cacheprovider", "-p", "no:hypothesispytest", "-W", "error", "--no-header", "--tb=short"]
-    with tempfile.TemporaryDirectory() as place:  # pytest by itself keeps what its tests wrote
-        os.environ["TMPDIR"] = tempfile.tempdir = place
-        status = pytest.main([*quiet, "--basetemp", place + "/pytest", path], plugins=[count])
-        # A process of multiprocessing that is killed leaves the folder of its sockets: that is Python's way.
-        left = [x for x in os.listdir(place) if x != "pytest" and not x.startswith("pymp-")]
+    place = os.environ["TMPDIR"] = tempfile.tempdir = tempfile.mkdtemp(prefix="td-")
+    atexit.register(clear, place, os.getpid())
+    status = pytest.main([*quiet, "--basetemp", place + "/pytest", path], plugins=[count])  # it keeps what its tests wrote
+    left = [x for x in os.listdir(place) if x != "pytest" and not x.startswith("pymp-")]
     for what in left:
         print(f"FAILED the tests left a temporary file behind: {what}")
     count.failed += len(left)

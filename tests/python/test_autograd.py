@@ -228,3 +228,11 @@ def test_gradients_of_one_s_own():
     finally:
         td.autograd.private_grads(False)
     assert w.grad.tolist() == [5, 5]
+
+
+def test_more_outputs_than_a_mask_has_bits():
+    """Under the undefined behaviour sanitizer a shift would say so."""
+    x = td.arange(80.0).reshape(40, 2).requires_grad_()
+    parts = x.unbind(0)
+    sum(k * (p * p).sum() for k, p in enumerate(parts)).backward()
+    assert len(parts) == 40 and td.equal(x.grad, 2 * x.detach() * td.arange(40.0).reshape(40, 1))
