@@ -231,11 +231,14 @@ static td_client *client_of_inputs(int nin, const td_arg *in)
     return NULL;
 }
 
-/* No array to tell the client by: either one of them is NULL, or all are numbers. */
+/* No array to tell the client by: one of them is NULL, or a list of them is empty, or all are numbers. */
 static int no_client(const td_op *op, int nin, const td_arg *in)
 {
     for (int i = 0; i < nin; i++)
         if (in[i].kind == TD_ARG_ARRAY) return td_raise_null(op->name, op->params[td_op_param_of(op, nin, i)].name);
+    if (!nin && op->list_param >= 0)
+        return td_raise(TD_E_INVALID, op->name, "expected a non-empty list of Tensors, but '%s' is empty",
+                        op->params[op->list_param].name);
     return td_raise(TD_E_INVALID, op->name, nin ? "at least one argument must be an array" : "the client is NULL");
 }
 

@@ -34,6 +34,17 @@ def test_at_the_call():
     assert e.value.op == "add" and "asked for" not in str(e.value) and HERE in e.value.where
 
 
+@pytest.mark.parametrize("join", [td.cat, td.stack])
+def test_nothing_to_join(join):
+    with pytest.raises(td.InvalidError, match="non-empty list of Tensors, but 'xs' is empty"):
+        join([])
+
+
+def test_torch_is_missing():
+    r = script("import sys; sys.modules['torch'] = None; import tensord.torch")
+    assert r.returncode == 1 and "ModuleNotFoundError: tensord.torch is for programs that use PyTorch" in r.stderr and "python3-torch" in r.stderr
+
+
 def test_later():
     asked = line() + 1
     x = td.zeros(3)[td.tensor([5])]

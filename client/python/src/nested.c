@@ -200,6 +200,20 @@ static td_array *copy_buffer(Py_buffer *view, td_dtype dtype, td_ints shape)
     return a;
 }
 
+/* An array of NumPy knows its dtype by a name that its user knows too; other buffers have a format only. */
+static void raise_format(PyObject *data, const char *format)
+{
+    PyObject *dtype = PyObject_GetAttrString(data, "dtype"), *name = dtype ? PyObject_Str(dtype) : NULL;
+    const char *text = name ? PyUnicode_AsUTF8AndSize(name, NULL) : NULL;
+    PyErr_Clear();
+    tdpy_raise(
+        TD_E_TYPE,
+        "an array with elements of %s '%.40s' cannot become a tensor; convert it to one of tensord's dtypes first",
+        text ? "dtype" : "format", text ? text : format);
+    Py_XDECREF(name);
+    Py_XDECREF(dtype);
+}
+
 static td_array *from_buffer(PyObject *data, td_dtype wanted)
 {
     Py_buffer view;
@@ -207,11 +221,7 @@ static td_array *from_buffer(PyObject *data, td_dtype wanted)
     td_dtype dtype = tdpy_dtype_of_format(view.format, view.itemsize);
     int64_t shape[TD_MAX_DIMS];
     td_array *a = NULL;
-    if (dtype == TD_DTYPE_NONE)
-        tdpy_raise(TD_E_TYPE,
-                   "an array with elements of format '%.20s' cannot become a tensor; convert it to one of tensord's "
-                   "dtypes first",
-                   view.format ? view.format : "?");
+    if (dtype == TD_DTYPE_NONE) raise_format(data, view.format ? view.format : "?");
     else if (view.ndim > TD_MAX_DIMS)
         tdpy_raise(TD_E_SHAPE, "an array of %d dimensions; a tensor has at most %d", view.ndim, TD_MAX_DIMS);
     else {

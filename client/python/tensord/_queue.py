@@ -139,6 +139,8 @@ class Queue:
         return self._open[role]
 
     def put(self, item, block=True, timeout=None):
+        """Append dicts, lists, tuples, numbers, texts, bytes, None and tensors, nested, with at most 64 tensors: a copy of all but the tensors,
+        whose memory the receiver shares. A full queue is waited for (timeout in seconds; block=False: not at all), then tensord.Timeout."""
         w = _Writer()
         w.put(item)
         if len(w.tensors) > 64:
@@ -146,6 +148,8 @@ class Queue:
         self._role(_PRODUCER).put(tuple(w.tensors), bytes(w.out), timeout if block else 0)
 
     def get(self, block=True, timeout=None) -> Any:
+        """The oldest item, for this consumer alone. An empty queue is waited for (timeout in seconds; block=False: not at all), then
+        tensord.Timeout; tensord.Closed when nobody is left who could put."""
         tensors, note = self._get(timeout if block else 0)
         try:
             return _Reader(note, tensors).get()

@@ -5,6 +5,15 @@
     loader = tensord.torch.DataLoader(data, batch_size=64, num_workers=4)    # or PyTorch's with more to it
 """
 
+try:
+    import torch as _torch  # noqa: F401
+except ModuleNotFoundError as e:
+    if e.name != "torch":
+        raise
+    import sys
+
+    raise ModuleNotFoundError(f"tensord.torch is for programs that use PyTorch, which is not there for {sys.executable}: install python3-torch "
+                              "(Debian), or pip install torch; loaders without it are in tensord.data", name="torch") from None
 from tensord.torch._sharing import set_sharing_strategy  # noqa: F401
 
 _LAZY = {"DataLoader": "tensord.torch._loader", "SharedList": "tensord.data._shared", "SharedDict": "tensord.data._shared"}
