@@ -141,7 +141,8 @@ int main(int argc, char **argv)
     td_queue *work = td_queue_open(c, "quickstart/work", 0, TD_CONSUMER);
     check("the queues", reports && work);
     say("a private tensord %s runs as process %u", td_daemon_version(c), td_daemon_pid(c));
-    say("to look into it meanwhile: %s/../tensorctl --socket %s top", programs, td_socket_path(c));
+    int above = (int)(strrchr(programs, '/') - programs);
+    say("to look into it meanwhile: %.*s/tensorctl --socket %s top", above, programs, td_socket_path(c));
 
     if (pipe2(joined, O_CLOEXEC) != 0) fail("no pipe: %s", strerror(errno));
     static const char *const who[] = {"trainer", "loader 1", "loader 2"};
