@@ -365,8 +365,10 @@ typedef struct td_item_of_queue {
     uint32_t left; /* items that were left behind it */
 } td_queue_item;
 
-/* Makes the queue when it is not there. `capacity` in items (0: whatever it has, 1 until somebody says); role: TD_PRODUCER |
- * TD_CONSUMER. */
+/* Makes the queue when it is not there. `capacity` in items (0: whatever it has, 1 until somebody says; TD_ANY_NUMBER:
+ * whatever it has, and as many as the daemon has room for until somebody says: 65536, or 64 MB of notes); role:
+ * TD_PRODUCER | TD_CONSUMER. */
+#define TD_ANY_NUMBER UINT32_MAX
 TD_API td_queue *td_queue_open(td_client *client, const char *name, uint32_t capacity, unsigned role);
 /* Waits for room up to timeout_ms. With timeout_ms < 0 it may wait for ever, and does that elsewhere: the item is on
  * its way when this returns. A failure of that (TD_E_CLOSED: the queue has ended) is told by the next put, which then

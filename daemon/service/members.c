@@ -49,7 +49,7 @@ int td_queue_join(td_member **out, td_service *s, const char *name, uint32_t cap
     if (!(role & (TD_QUEUE_PRODUCER | TD_QUEUE_CONSUMER)))
         return td_fail(e, TD_E_INVALID, "queue '%s': join as producer, consumer or both (role %u)", name, role);
     td_queue *q = find(s, name);
-    if (q && capacity && q->sized && capacity != q->capacity)
+    if (q && capacity && capacity != TD_QUEUE_OPEN && q->sized && capacity != q->capacity)
         return td_fail(e, TD_E_EXISTS, "queue '%s' exists with capacity %u; asked for %u", name, q->capacity, capacity);
     bool fresh = !q;
     if (fresh && !(q = create(s, name))) return td_fail(e, TD_E_SYSTEM, "no memory for queue '%s'", name);
@@ -58,9 +58,13 @@ int td_queue_join(td_member **out, td_service *s, const char *name, uint32_t cap
         if (fresh) destroy(s, q);
         return td_fail(e, TD_E_SYSTEM, "no memory to join queue '%s'", name);
     }
-    if (capacity && !q->sized) {
+    if (capacity == TD_QUEUE_OPEN && !q->sized) {
+        q->capacity = TD_QUEUE_MOST;
+        q->open = true;
+    } else if (capacity && !q->sized) {
         q->capacity = capacity;
         q->sized = true;
+        q->open = false;
     }
     *m = (td_member){.queue = q,
                      .role = role,

@@ -15,6 +15,7 @@ static void push(td_queue *q, td_queue_item *i)
     *q->last = i;
     q->last = &i->next;
     q->size++;
+    q->bytes += i->note_bytes;
     q->puts++;
 }
 
@@ -25,9 +26,23 @@ td_queue_item *td_queue_pop(td_queue *q)
     q->first = i->next;
     if (!q->first) q->last = &q->first;
     q->size--;
+    q->bytes -= i->note_bytes;
     q->gets++;
     i->next = NULL;
     return i;
+}
+
+static bool full(const td_queue *q)
+{
+    return q->size >= q->capacity || (q->open && q->bytes >= TD_QUEUE_MOST_BYTES);
+}
+
+/* "3 of 4", or what else it is full of. */
+static const char *content(const td_queue *q, char *text, size_t size)
+{
+    if (q->size >= q->capacity || !full(q)) snprintf(text, size, "%u of %u", q->size, q->capacity);
+    else snprintf(text, size, "%u items, %u MB beside their tensors", q->size, (unsigned)(q->bytes >> 20));
+    return text;
 }
 
 static void list_append(td_queue_wait **list, td_queue_wait *w)
@@ -121,7 +136,7 @@ void td_queue_settle(td_service *s, td_queue *q)
             closed_for_put(q, &e);
             finish_wait(s, p, NULL, &e);
             moved = true;
-        } else if (p && q->size < q->capacity) {
+        } else if (p && !full(q)) {
             push(q, p->item);
             finish_wait(s, p, NULL, NULL);
             moved = true;
@@ -165,10 +180,10 @@ static void wait_expired(void *arg)
     td_queue_wait *w = arg;
     td_queue *q = w->member->queue;
     td_error e = {0};
-    char whom[256];
+    char whom[256], what[64];
     others(q, w->member, w->put ? TD_QUEUE_CONSUMER : TD_QUEUE_PRODUCER, whom, sizeof whom);
     if (w->put)
-        td_fail(&e, TD_E_TIMEOUT, "queue '%s' stayed full (%u of %u); waited for %s", q->name, q->size, q->capacity,
+        td_fail(&e, TD_E_TIMEOUT, "queue '%s' stayed full (%s); waited for %s", q->name, content(q, what, sizeof what),
                 whom);
     else td_fail(&e, TD_E_TIMEOUT, "queue '%s' stayed empty; waited for %s", q->name, whom);
     void (*then)(void *, td_queue_item *, const td_error *) = w->then;
@@ -183,9 +198,10 @@ static int wait_new(td_service *s, td_member *m, td_queue_item *item, uint32_t t
                     void (*then)(void *, td_queue_item *, const td_error *), void *arg, td_error *e)
 {
     td_queue *q = m->queue;
+    char what[64];
     if (timeout_ms == 0)
-        return td_fail(e, TD_E_TIMEOUT, item ? "queue '%s' is full (%u of %u)" : "queue '%s' is empty (%u of %u)",
-                       q->name, q->size, q->capacity);
+        return td_fail(e, TD_E_TIMEOUT, item ? "queue '%s' is full (%s)" : "queue '%s' is empty (%s)", q->name,
+                       content(q, what, sizeof what));
     td_queue_wait *w = calloc(1, sizeof *w);
     if (!w) return td_fail(e, TD_E_SYSTEM, "no memory to wait for queue '%s'", q->name);
     *w = (td_queue_wait){.member = m, .put = item != NULL, .item = item, .then = then, .arg = arg};
@@ -202,7 +218,7 @@ int td_queue_put(td_service *s, td_member *m, td_queue_item *item, uint32_t time
     if (!(m->role & TD_QUEUE_PRODUCER))
         return td_fail(e, TD_E_PERMISSION, "queue '%s' was joined as consumer only", q->name);
     if (q->ended) return closed_for_put(q, e);
-    if (q->size >= q->capacity || q->putters) return wait_new(s, m, item, timeout_ms, wait, then, arg, e);
+    if (full(q) || q->putters) return wait_new(s, m, item, timeout_ms, wait, then, arg, e);
     push(q, item);
     td_queue_settle(s, q);
     return TD_OK;
@@ -232,6 +248,7 @@ void td_queue_untake(td_service *s, td_member *m, td_queue_item *item)
     if (!q->first) q->last = &item->next;
     q->first = item;
     q->size++;
+    q->bytes += item->note_bytes;
     q->gets--;
     td_queue_settle(s, q);
 }

@@ -7,6 +7,9 @@
 #include <uthash.h>
 
 #define TD_DEATHS_KEPT 16 /* of a queue, by name */
+/* How much fits into a queue that has as much room as there is: items; bytes of what they hold beside tensors. */
+#define TD_QUEUE_MOST 65536
+#define TD_QUEUE_MOST_BYTES (64u << 20)
 
 typedef struct td_death {
     uint64_t at; /* puts until then: it is told after what came before it */
@@ -17,7 +20,9 @@ struct td_queue {
     UT_hash_handle hh;
     char name[TD_NAME_MAX + 1];
     uint32_t capacity, size, deaths;
-    bool sized; /* somebody said the capacity; until then it is 1 */
+    bool sized;   /* somebody said the capacity; until then it is 1, or ... */
+    bool open;    /* ... TD_QUEUE_MOST, within TD_QUEUE_MOST_BYTES */
+    uint64_t bytes;
     td_queue_item *first, **last;
     td_member *members;
     td_queue_wait *putters, *getters; /* oldest first */

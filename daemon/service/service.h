@@ -160,7 +160,9 @@ typedef struct td_queue_wait {
 } td_queue_wait;
 
 /* Join, creating the queue when there is none. `capacity` 0: whatever the others say (1 until somebody does); one that
- * differs from what was said before is TD_E_EXISTS. */
+ * differs from what was said before is TD_E_EXISTS. TD_QUEUE_OPEN: whatever they say, and until then as much as there is
+ * room for. */
+#define TD_QUEUE_OPEN UINT32_MAX
 int td_queue_join(td_member **out, td_service *s, const char *name, uint32_t capacity, uint32_t role,
                   const td_account *who, td_error *e);
 /* `died`: the others learn of it. The last one to leave takes the queue and its items with it. */

@@ -47,6 +47,26 @@ def test_subclasses_and_containers():
     assert out["a"][0] is out["a"][1] and out["a"][0].requires_grad and out["b"] is td.float16
 
 
+def test_a_queue_without_a_number_holds_what_there_is_room_for():
+    """As multiprocessing.Queue does: maxsize=0 does not wait; who says a number says it for all."""
+    with td.Queue("share/open", role="consumer") as q, td.Queue("share/open", -1) as p:
+        for k in range(1000):
+            p.put((k, td.ones(1)), block=False)
+        assert [q.get()[0] for _ in range(1000)] == list(range(1000))
+        large = bytes(4 << 20)
+        for k in range(16):
+            p.put(large, block=False)
+        with pytest.raises(TimeoutError, match="16 items, 64 MB"):
+            p.put(b"", block=False)
+        q.get()
+        p.put(b"", block=False)
+        with td.Queue("share/open", 3) as sized, pytest.raises(TimeoutError, match="of 3"):
+            sized.put(1, timeout=0.01)
+    for wrong, error in ((2.5, TypeError), ("3", TypeError), (2**32, ValueError)):
+        with pytest.raises(error, match="maxsize"):
+            td.Queue("share/wrong", wrong)
+
+
 def _worker(q, back):
     while (t := q.get()) is not None:
         t += 1

@@ -164,7 +164,7 @@ def test_loaders(name, place):
 
 
 def test_a_full_queue(place):
-    """A put may be on its way when it returns; what comes after it waits for room as it does, but the program's end does not."""
+    """A put may be on its way when it returns; the one after it waits for room, but the program's end does not."""
     with waiting(place, "q = td.Queue('g', 1); q.put(0); td.sync(); q.put(1)", "q.put(2)", kind="behind") as p:
         interrupt(p)
         ended_well(p)

@@ -91,6 +91,63 @@ def test_a_queue_between_threads():
     assert sorted(got) == [(k, k) for k in range(n)]
 
 
+@pytest.mark.parametrize("maxsize", [1, 2])
+@pytest.mark.parametrize("ring", [0, 1])
+def test_producers_and_consumers_of_one_process(maxsize, ring):
+    """As with queue.Queue: several of each, a queue that is full most of the time, nobody with a timeout. Each item is got once, those of a
+    producer in their order; and other threads go on."""
+    r = script("""
+        import sys, threading
+        import tensord as td
+        MAXSIZE, PRODUCERS, CONSUMERS, N = int(sys.argv[1]), 3, 3, 150
+        q, got, other = td.Queue("crowd", MAXSIZE), [[] for _ in range(CONSUMERS)], [0]
+        def counts():
+            td.sync()
+            return {r["key"]: r["value"] for r in td.status() if r["key"] in ("tensors", "bytes_used", "queues", "names")}
+        def produce(p):
+            for k in range(N):
+                q.put({"p": p, "k": k, "x": td.full((2,), k)})
+        def consume(mine):
+            while (item := q.get()) is not None:
+                assert item["x"].tolist() == [item["k"]] * 2
+                mine.append((item["p"], item["k"]))
+        def work():
+            while not done.is_set():
+                other[0] += (td.ones(3) + 1).sum().item() == 6
+        td.ones(1).item()
+        before, done = counts(), threading.Event()
+        ps = [threading.Thread(target=produce, args=(p,)) for p in range(PRODUCERS)]
+        cs = [threading.Thread(target=consume, args=(mine,)) for mine in got]
+        w = threading.Thread(target=work)
+        for t in (*ps, *cs, w): t.start()
+        for t in ps: t.join()
+        for _ in cs: q.put(None)
+        for t in cs: t.join()
+        done.set(), w.join()
+        q.close()
+        assert sorted(sum(got, [])) == [(p, k) for p in range(PRODUCERS) for k in range(N)]
+        assert all([k for p, k in mine if p == one] == sorted(k for p, k in mine if p == one) for mine in got for one in range(PRODUCERS))
+        assert other[0] > 0 and counts() == before, (other, before, counts())
+    """, maxsize, TENSORD_RING=str(ring))
+    assert r.returncode == 0 and not r.stderr, r.stderr[-3000:]
+
+
+def test_closing_a_full_queue_beside_its_consumer():
+    """close() waits until what was put is in; the consumer is another thread, and takes it."""
+    q, back = td.Queue("threads/full", 1), td.Queue("threads/full", 1)
+    q.put(0)
+    td.sync()
+    q.put(1)  # on its way
+    t = threading.Thread(target=q.close, daemon=True)
+    t.start()
+    assert [back.get(timeout=20 * SLOW) for _ in range(2)] == [0, 1]
+    t.join(20 * SLOW)
+    assert not t.is_alive()
+    with pytest.raises(EOFError):
+        back.get(timeout=20 * SLOW)
+    back.close()
+
+
 def test_a_waiting_thread_stops_nobody():
     """A thread in a queue's get; another goes on, and ends its wait by closing the queue."""
     q, told = td.Queue("threads/closed", 2), []

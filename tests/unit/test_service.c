@@ -222,6 +222,29 @@ static void queue_takes_the_first_capacity(void)
     td_queue_leave(&s, c, false);
 }
 
+/* As many as there is room for, until somebody says a number; what is in it stays. */
+static void queue_without_a_number(void)
+{
+    td_member *p = join("q", TD_QUEUE_OPEN, TD_QUEUE_PRODUCER, alice), *other = join("q", 0, TD_QUEUE_CONSUMER, bob);
+    td_queue_wait *w;
+    td_queue_item *got;
+    told put = {0};
+    for (int i = 0; i < 100; i++)
+        CU_ASSERT_EQUAL(td_queue_put(&s, p, item((float)i), 0, &w, queue_told, NULL, NULL), TD_OK);
+    td_member *c = join("q", 4, TD_QUEUE_CONSUMER, bob), *same = join("q", TD_QUEUE_OPEN, TD_QUEUE_CONSUMER, bob);
+    CU_ASSERT_EQUAL(td_queue_put(&s, p, item(100), UINT32_MAX, &w, queue_told, &put, NULL), TD_WAIT);
+    for (int i = 0; i < 100; i++) {
+        CU_ASSERT_EQUAL(put.times, i > 96);
+        CU_ASSERT_EQUAL_FATAL(td_queue_get(&s, c, &got, 0, &w, queue_told, NULL, NULL), TD_OK);
+        CU_ASSERT_EQUAL(value(got), (float)i);
+        td_queue_item_free(got);
+    }
+    td_queue_leave(&s, p, false);
+    td_queue_leave(&s, other, false);
+    td_queue_leave(&s, same, false);
+    td_queue_leave(&s, c, false);
+}
+
 static void queue_getters_wait_in_order(void)
 {
     td_member *p = join("q", 1, TD_QUEUE_PRODUCER, alice), *c = join("q", 1, TD_QUEUE_CONSUMER, bob);
@@ -414,6 +437,7 @@ TD_CUNIT_MAIN_WITH("service", init, cleanup, {"names bind, are taken, are droppe
                    {"lent names cost little", lent_names_cost_little},
                    {"queues keep order and capacity", queues_in_order},
                    {"who comes first need not know the capacity", queue_takes_the_first_capacity},
+                   {"as many as there is room for", queue_without_a_number},
                    {"getters wait in order", queue_getters_wait_in_order},
                    {"a death is seen at once", queue_death_is_seen},
                    {"deaths are told apart", queue_deaths_are_told_apart},

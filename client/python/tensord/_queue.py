@@ -4,6 +4,7 @@ An item is a tree of dicts, lists, tuples, None, bools, numbers, strings, bytes 
 come out as tensors.
 """
 
+import operator
 import struct
 import time
 from typing import Any
@@ -14,6 +15,14 @@ _INT = struct.Struct("<q")
 _FLOAT = struct.Struct("<d")
 _MAX_DEPTH = 32
 _PRODUCER, _CONSUMER, _WATCH = 1, 2, 4
+_ANY_NUMBER = 2**32 - 1
+
+
+def _index(x):
+    try:
+        return operator.index(x)
+    except TypeError:
+        raise _C.DTypeError(f"maxsize is a number of items, not a {type(x).__name__}") from None
 
 
 class _Writer:
@@ -112,7 +121,13 @@ class _Reader:
 class Queue:
     """A queue of this name in the daemon: whoever opens the name, in whatever process, has the same one.
 
-    put() and get() wait as queue.Queue does; timeout in seconds. When every producer has gone and the queue is empty, or somebody ended it
+    put() and get() wait as queue.Queue does; timeout in seconds. The one who brings what is waited for may be a thread of the same process.
+
+    maxsize: the number of items that it holds, the same for all who say one; for who came without a number, too. As long as nobody has said
+    one (0 or less, the default) it holds as many as the daemon has room for: 65,536 items, or 64 MB of plain data beside their tensors; then
+    put() waits. Tensors of items count as their producer's memory: tensord.OutOfMemory is raised where the next one is made.
+
+    When every producer has gone and the queue is empty, or somebody ended it
     with close(end=True), get() raises tensord.Closed.
 
     A process joins as a producer at its first put(), as a consumer at its first get(). role="producer" or "consumer" joins at once: the queue
@@ -126,7 +141,9 @@ class Queue:
             raise _C.InvalidError(f"role is 'producer', 'consumer' or None, not {role!r}")
         if on_death is not None and not callable(on_death):
             raise _C.DTypeError(f"on_death is a function of one text, not a {type(on_death).__name__}")
-        self.name, self.maxsize, self.on_death = name, maxsize, on_death
+        self.name, self.maxsize, self.on_death = name, _index(maxsize), on_death
+        if self.maxsize >= _ANY_NUMBER:
+            raise _C.InvalidError(f"maxsize is a number of items below {_ANY_NUMBER}, not {maxsize}; 0: as many as there is room for")
         self._open = {}
         if role is not None:
             self._role(_PRODUCER if role == "producer" else _CONSUMER)
@@ -135,8 +152,11 @@ class Queue:
         """A member as what it does: who only gets does not count as one that might still put."""
         if role not in self._open:
             watch = _WATCH if role == _CONSUMER and self.on_death is not None else 0
-            self._open[role] = _C._RawQueue(self.name, self.maxsize, role | watch)
+            self._open[role] = _C._RawQueue(self.name, self._capacity(), role | watch)
         return self._open[role]
+
+    def _capacity(self):
+        return self.maxsize if self.maxsize > 0 else _ANY_NUMBER
 
     def put(self, item, block=True, timeout=None):
         """Append dicts, lists, tuples, numbers, texts, bytes, None and tensors, nested, with at most 64 tensors: a copy of all but the tensors,
@@ -177,7 +197,7 @@ class Queue:
         """Leave the queue. end: nobody may put any more."""
         members, self._open = self._open, {}
         if end and not members:
-            members = {_PRODUCER: _C._RawQueue(self.name, self.maxsize, _PRODUCER)}
+            members = {_PRODUCER: _C._RawQueue(self.name, self._capacity(), _PRODUCER)}
         for m in members.values():
             m.close(end)
 
