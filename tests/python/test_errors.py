@@ -45,6 +45,12 @@ def test_torch_is_missing():
     assert r.returncode == 1 and "ModuleNotFoundError: tensord.torch is for programs that use PyTorch" in r.stderr and "python3-torch" in r.stderr
 
 
+@pytest.mark.parametrize("want", ["td.ones(2).numpy()", "next(iter(td.data.DataLoader([1, 2])))"])
+def test_numpy_is_missing(want):
+    r = script(f"import sys; sys.modules['numpy'] = None; import tensord as td; {want}")
+    assert r.returncode == 1 and "ModuleNotFoundError: this wants NumPy" in r.stderr and "python3-numpy" in r.stderr, r.stderr
+
+
 def test_later():
     asked = line() + 1
     x = td.zeros(3)[td.tensor([5])]

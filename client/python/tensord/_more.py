@@ -488,9 +488,21 @@ def backward(self, gradient=None, retain_graph=None, create_graph=False, inputs=
 # ---- NumPy
 
 
-def numpy(self, *, force=False):
-    import numpy as np
+def _numpy():
+    try:
+        import numpy
+    except ModuleNotFoundError as e:
+        if e.name != "numpy":
+            raise
+        import sys
 
+        raise ModuleNotFoundError(f"this wants NumPy, which is not there for {sys.executable}: install python3-numpy (Debian), or pip install "
+                                  "numpy", name="numpy") from None
+    return numpy
+
+
+def numpy(self, *, force=False):
+    np = _numpy()
     if force:
         self = self.detach()
         return np.array(self.float() if self.dtype is _C.bfloat16 else self)

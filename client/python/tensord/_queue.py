@@ -194,7 +194,7 @@ class Queue:
         return self.get(block=False)
 
     def close(self, end=False):
-        """Leave the queue. end: nobody may put any more."""
+        """Leave the queue; a later put() or get() joins it anew. end: nobody may put any more."""
         members, self._open = self._open, {}
         if end and not members:
             members = {_PRODUCER: _C._RawQueue(self.name, self._capacity(), _PRODUCER)}

@@ -48,8 +48,9 @@ def _new_array(np, shape, dtype):
 
 
 def _stack(batch, out):
-    import numpy as np
+    from tensord._more import _numpy
 
+    np = _numpy()
     arrays = [np.asarray(x) for x in batch]
     shape = (len(arrays), *arrays[0].shape)
     if any(a.shape != shape[1:] for a in arrays):
