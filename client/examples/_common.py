@@ -11,6 +11,7 @@ import glob
 import gzip
 import os
 import random
+import shutil
 import signal
 import struct
 import subprocess
@@ -42,6 +43,15 @@ def find_tensord():
 
 
 td = find_tensord()
+
+
+def tensorctl():
+    """What to type for the program that looks into the daemon: the one on PATH, else the one that lies beside the package."""
+    if shutil.which("tensorctl"):
+        return "tensorctl"
+    package = os.path.dirname(os.path.abspath(td.__file__))
+    found = [p for p in (os.path.join(package, "bin/tensorctl"), os.path.join(HERE, "../../build/client/tensorctl")) if os.path.exists(p)]
+    return os.path.normpath(found[0]) if found else "tensorctl"
 
 # ---- data
 

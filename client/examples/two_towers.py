@@ -326,7 +326,8 @@ def drive(o, crew):
     # The queues outlive whoever is killed: their other members are the trainer and this process.
     places = [td.Queue(f"{crew.run}/{name}", role="producer") for name in SIDES] + [td.Queue(f"{crew.run}/events", role="consumer")]
     report = td.Queue(f"{crew.run}/report", role="consumer")
-    print(f"two_towers: {o.rows} images, {o.steps} steps; to look inside meanwhile: tensorctl --socket {td.connection()['path']} top\n", flush=True)
+    look = f"{_common.tensorctl()} --socket {td.connection()['path']} top"
+    print(f"two_towers: {o.rows} images, {o.steps} steps; to look inside meanwhile: {look}\n", flush=True)
     pids = watch(o, crew)
     made = report.get(timeout=10)
 
