@@ -236,3 +236,21 @@ def test_more_outputs_than_a_mask_has_bits():
     parts = x.unbind(0)
     sum(k * (p * p).sum() for k, p in enumerate(parts)).backward()
     assert len(parts) == 40 and td.equal(x.grad, 2 * x.detach() * td.arange(40.0).reshape(40, 1))
+
+
+def test_what_can_be_refused_at_the_call_is():
+    x = td.ones(2, requires_grad=True)
+    with pytest.raises(td.AutogradError, match="element 0 of tensors does not require grad and does not have a grad_fn"):
+        td.ones(2).sum().backward()
+    with pytest.raises(td.AutogradError, match=r"only for scalar outputs, not for shape \[2\]"):
+        (x * 2).backward()
+    with pytest.raises(td.ShapeError, match=r"grad_output\[0\] has a shape of \[3\]"):
+        (x * 2).backward(td.ones(3))
+    with pytest.raises(td.ShapeError, match=r"float32\[3\], but must be like the tensor: float32\[2\]"):
+        x.grad = td.ones(3)
+    td.sync()  # nothing is left to say
+    base = td.zeros(3)
+    view = base[:2]
+    base += td.ones(3, requires_grad=True) * x.sum()
+    view.sum().backward()  # it came into the graph with its base
+    assert x.grad.tolist() == [2, 2]

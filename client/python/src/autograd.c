@@ -8,7 +8,7 @@
 int tdpy_requires_grad(PyObject *self)
 {
     td_info info;
-    if (((tdpy_tensor *)self)->plain) return 0;
+    if (tdpy_is_plain(self)) return 0;
     if (td_get_info(tdpy_array(self), &info) || PyErr_Occurred()) return tdpy_fail(), -1;
     return info.requires_grad;
 }
@@ -37,7 +37,7 @@ bool tdpy_may_write(PyObject *self, bool view)
 {
     td_info info;
     tdpy_tensor *t = (tdpy_tensor *)self;
-    if (t->part == TDPY_ANY || t->plain || !td_grad_enabled()) return true;
+    if (t->part == TDPY_ANY || tdpy_is_plain(self) || !td_grad_enabled()) return true;
     if (td_get_info(t->array, &info) || PyErr_Occurred()) return tdpy_fail();
     if (!info.requires_grad || (t->part == TDPY_LEAF && !info.leaf)) return true;
     return tdpy_raise(TD_E_AUTOGRAD,
@@ -51,7 +51,7 @@ PyObject *tdpy_get_grad(PyObject *self, void *ignored)
 {
     (void)ignored;
     td_array *a = tdpy_array(self), *g = NULL;
-    if (((tdpy_tensor *)self)->plain) return Py_NewRef(Py_None);
+    if (tdpy_is_plain(self)) return Py_NewRef(Py_None);
     if (td_at_grads(tdpy_site(), td_arrays(a), &g)) return tdpy_fail();
     if (g) return tdpy_wrap(g, false);
     if (a->client->asked != a->client->quiet && td_sync(a->client))
@@ -68,7 +68,7 @@ int tdpy_set_grad(PyObject *self, PyObject *value, void *ignored)
             return tdpy_raise(TD_E_TYPE, "grad must be a Tensor or None, not %.100s", tdpy_type_name(value)), -1;
         g = tdpy_array(value);
     }
-    if (!g && ((tdpy_tensor *)self)->plain) return 0;
+    if (!g && tdpy_is_plain(self)) return 0;
     if (td_set_grad(tdpy_array(self), g) || PyErr_Occurred()) return tdpy_fail(), -1;
     if (g) ((tdpy_tensor *)self)->plain = false;
     return 0;
@@ -131,10 +131,24 @@ static void free_lists(lists *l)
     for (int i = 0; i < 3; i++) Py_XDECREF(l->held[i]);
 }
 
+/* A root that is surely outside of every graph is refused at the call; the daemon finds the others. */
+static bool all_in_graph(PyObject *roots, int n)
+{
+    for (int i = 0; i < n; i++)
+        if (tdpy_is_plain(PyTuple_GetItem(roots, i)))
+            return tdpy_raise(TD_E_AUTOGRAD, "element %d of tensors does not require grad and does not have a grad_fn",
+                              i);
+    return true;
+}
+
 static bool take_lists(lists *l, PyObject *roots, PyObject *grads, PyObject *inputs)
 {
     *l = (lists){0};
     l->roots = arrays_of(roots, "what backward starts from", false, &l->nroots, &l->held[0]);
+    if (l->roots && !all_in_graph(l->held[0], l->nroots)) {
+        free_lists(l);
+        return false;
+    }
     if (l->roots && grads != Py_None) l->grads = arrays_of(grads, "gradients", true, &l->ngrads, &l->held[1]);
     if (l->roots && inputs != Py_None) l->inputs = arrays_of(inputs, "inputs", false, &l->ninputs, &l->held[2]);
     if (l->roots && (l->grads || grads == Py_None) && (l->inputs || inputs == Py_None)) return true;

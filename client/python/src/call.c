@@ -134,7 +134,7 @@ static bool take_tensor(call *c, int i, PyObject *o)
 {
     if (!tdpy_is_tensor(o)) return false;
     c->v[i].arg = td_arg_array(tdpy_array(o));
-    c->plain = c->plain && ((tdpy_tensor *)o)->plain;
+    c->plain = c->plain && tdpy_is_plain(o);
     return true;
 }
 
@@ -155,7 +155,7 @@ static bool take_list(call *c, int i, PyObject *o)
         if (gaps && each == Py_None) continue;
         if (!tdpy_is_tensor(each)) return wrong(c, i, "a tuple or list of tensors", each);
         c->arrays[k] = tdpy_array(each);
-        c->plain = c->plain && ((tdpy_tensor *)each)->plain;
+        c->plain = c->plain && tdpy_is_plain(each);
     }
     c->v[i].list = td_arrays_of((int)n, c->arrays);
     return true;
@@ -309,7 +309,7 @@ static PyObject *run_into(const call *c, PyObject *target, const char *where, in
     td_client *client = td_client_of(written[0]);
     if (td_run(client, where, &td_ops[c->f->op], TD_RF_OUT, nin, in, attrs, 1, written, NULL) || PyErr_Occurred())
         return tdpy_fail();
-    if (!c->plain && td_grad_enabled()) ((tdpy_tensor *)target)->plain = false;
+    if (!c->plain && td_grad_enabled()) tdpy_enter_graph(target);
     return Py_NewRef(target);
 }
 
@@ -349,7 +349,7 @@ static PyObject *run_composite(call *c, PyObject *first, const char *where)
     if (!c->f->run(where, c->v, made)) return tdpy_fail();
     if (!(c->f->flags & TDPY_WRITES)) return wrap_results(c, c->f->nouts, made);
     if (PyErr_Occurred()) return NULL;
-    if (!c->plain && td_grad_enabled()) ((tdpy_tensor *)first)->plain = false;
+    if (!c->plain && td_grad_enabled()) tdpy_enter_graph(first);
     return Py_NewRef(first);
 }
 

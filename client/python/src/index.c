@@ -300,8 +300,8 @@ int tdpy_setitem(PyObject *self, PyObject *key, PyObject *value)
     }
     bool good = walk_key(&w, self, key) && tdpy_may_write(self, !w.advanced || w.view != tdpy_array(self)) &&
                 set_value(&w, value) && !PyErr_Occurred();
-    bool graph = tdpy_is_tensor(value) && !((tdpy_tensor *)value)->plain && td_grad_enabled();
-    if (graph) ((tdpy_tensor *)self)->plain = false;
+    bool graph = tdpy_is_tensor(value) && !tdpy_is_plain(value) && td_grad_enabled();
+    if (graph) tdpy_enter_graph(self);
     end(&w);
     return good ? 0 : -1;
 }

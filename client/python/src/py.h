@@ -19,7 +19,7 @@ typedef struct tdpy_tensor {
     PyObject_HEAD td_array *array;
     PyObject *weak;
     char *name;   /* it was published or opened under, as far as this object knows; or NULL */
-    bool plain;   /* surely outside of every graph: nobody need ask the daemon */
+    bool plain;   /* was outside of every graph when it was made: see tdpy_is_plain() */
     bool fresh;   /* of a lease, and not handed out yet: nothing that was asked can look at its bytes */
     uint8_t part; /* tdpy_part: it was made to require grad through this object, or is a view of one that was */
 } tdpy_tensor;
@@ -85,6 +85,10 @@ static inline td_array *tdpy_array(PyObject *o)
 /* A new object that owns `a`. NULL `a`: raises the library's error. NULL also when an exception is set already: Ctrl-C
  * came while `a` was asked for. */
 PyObject *tdpy_wrap(td_array *a, bool plain);
+/* Is it surely outside of every graph? */
+bool tdpy_is_plain(PyObject *tensor);
+/* It was written in place with something of a graph, and so are all views of it, and what it is a view of. */
+void tdpy_enter_graph(PyObject *tensor);
 /* The same for what was made from `from` (two of them may be NULL). */
 PyObject *tdpy_wrap_like(td_array *a, PyObject *from);
 /* The same for a view of `from`. */

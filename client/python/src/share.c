@@ -9,7 +9,7 @@ static bool as_timeout(PyObject *o, int *ms)
 {
     double s = o == Py_None ? -1 : PyFloat_AsDouble(o);
     if (s == -1 && PyErr_Occurred()) return false;
-    if (o != Py_None && s < 0)
+    if (o != Py_None && !(s >= 0)) /* nor NaN */
         return tdpy_raise(TD_E_INVALID, "a timeout is a number of seconds that is not negative, or None");
     *ms = o == Py_None ? -1 : s > 2e6 ? 2000000000 : (int)(s * 1000);
     return true;

@@ -33,9 +33,25 @@ PyObject *tdpy_wrap(td_array *a, bool plain)
     return (PyObject *)t;
 }
 
+/* Views come into a graph with what they are views of, and bases with their views, and no object knows its relatives:
+ * once one that was taken for plain has come into a graph by being written, the daemon is asked about all. */
+static bool some_entered;
+
+bool tdpy_is_plain(PyObject *tensor)
+{
+    return ((tdpy_tensor *)tensor)->plain && !some_entered;
+}
+
+void tdpy_enter_graph(PyObject *tensor)
+{
+    tdpy_tensor *t = (tdpy_tensor *)tensor;
+    some_entered = some_entered || t->plain;
+    t->plain = false;
+}
+
 PyObject *tdpy_wrap_like(td_array *a, PyObject *from)
 {
-    return tdpy_wrap(a, ((tdpy_tensor *)from)->plain || !td_grad_enabled());
+    return tdpy_wrap(a, tdpy_is_plain(from) || !td_grad_enabled());
 }
 
 PyObject *tdpy_wrap_view(td_array *a, PyObject *from)
@@ -72,7 +88,7 @@ static PyObject *new_tensor(PyTypeObject *type, PyObject *args, PyObject *kw)
     if (type == tdpy.tensor && kw && PyDict_Size(kw))
         return tdpy_raise(TD_E_TYPE, "Tensor() takes no keywords; use tensord.tensor(data, dtype=...)");
     if (!PyArg_ParseTuple(args, "O:Tensor", &data)) return NULL;
-    bool plain = !tdpy_is_tensor(data) || ((tdpy_tensor *)data)->plain;
+    bool plain = !tdpy_is_tensor(data) || tdpy_is_plain(data);
     td_array *a = tdpy_is_tensor(data) ? td_alias(tdpy_array(data)) : tdpy_from_data(data, tdpy.default_dtype);
     if (!a) return tdpy_fail();
     allocfunc alloc = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
@@ -255,7 +271,7 @@ static PyObject *get_is_leaf(PyObject *self, void *ignored)
 {
     (void)ignored;
     td_info info;
-    if (((tdpy_tensor *)self)->plain) return Py_NewRef(Py_True);
+    if (tdpy_is_plain(self)) return Py_NewRef(Py_True);
     return get_info(self, &info) ? PyBool_FromLong(info.leaf || !info.requires_grad) : NULL;
 }
 
@@ -263,7 +279,7 @@ static PyObject *get_grad_fn(PyObject *self, void *ignored)
 {
     (void)ignored;
     td_info info;
-    if (((tdpy_tensor *)self)->plain) return Py_NewRef(Py_None);
+    if (tdpy_is_plain(self)) return Py_NewRef(Py_None);
     if (!get_info(self, &info)) return NULL;
     return info.grad_fn[0] ? PyUnicode_FromString(info.grad_fn) : Py_NewRef(Py_None);
 }
@@ -435,7 +451,7 @@ static PyObject *become(PyObject *self, PyObject *view)
     if (!tdpy_may_write(self, false)) return NULL;
     td_array *before = t->array;
     t->array = td_retain(v->array);
-    t->plain = v->plain;
+    t->plain = tdpy_is_plain(view);
     td_release(before);
     return Py_NewRef(self);
 }
@@ -504,7 +520,7 @@ static bool copy_attributes(PyObject *from, PyObject *to, PyObject *memo)
 static PyObject *copy(PyObject *self, PyObject *ignored)
 {
     (void)ignored;
-    bool plain = ((tdpy_tensor *)self)->plain || !td_grad_enabled();
+    bool plain = tdpy_is_plain(self) || !td_grad_enabled();
     PyObject *made = wrap_as(Py_TYPE(self), td_alias(tdpy_array(self)), plain);
     if (made && !copy_attributes(self, made, NULL)) Py_CLEAR(made);
     return made;
