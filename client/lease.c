@@ -266,7 +266,7 @@ static int64_t side_bytes(td_client *c, const void *data, size_t bytes)
         c->data = p;
         c->data_capacity = capacity;
     }
-    memset(c->data + c->data_bytes, 0, at - c->data_bytes);
+    if (at > c->data_bytes) memset(c->data + c->data_bytes, 0, at - c->data_bytes);
     if (bytes) memcpy(c->data + at, data, bytes);
     c->data_bytes = at + bytes;
     return (int64_t)at;

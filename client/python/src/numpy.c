@@ -237,8 +237,8 @@ static int64_t span(int ndim, const int64_t *shape, const int64_t *strides)
     int64_t n = 1;
     for (int k = 0; k < ndim; k++) {
         if (shape[k] < 1 || strides[k] < 0) return 0;
-        if (__builtin_mul_overflow(shape[k] - 1, strides[k], &(int64_t){0})) return 0;
-        n += (shape[k] - 1) * strides[k];
+        int64_t reach;
+        if (__builtin_mul_overflow(shape[k] - 1, strides[k], &reach) || __builtin_add_overflow(n, reach, &n)) return 0;
     }
     return n;
 }
