@@ -5,9 +5,11 @@ import gc
 import io
 import os
 import pickle
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import textwrap
 import threading
 
@@ -259,6 +261,7 @@ def test_who_outlives_whom():
 
 def test_freed_elsewhere():
     """By another thread, in a forked child, after the connection has gone, at the end of the program: all in one life."""
+    place = tempfile.mkdtemp()  # the socket of a daemon that is killed stays until the next one starts
     r = script("""
         import os, sys, threading, numpy as np, tensord as td
         with td.numpy_memory():
@@ -297,7 +300,8 @@ def test_freed_elsewhere():
             def __del__(self, make=np.ones, keep=held):
                 make(100_000)
         sys.late = Late()
-    """)
+    """, XDG_RUNTIME_DIR=place)
+    shutil.rmtree(place)
     assert (r.stdout, r.stderr, r.returncode) == ("30\n0 10 30\n10\nTrue False 1\n100000.0 20\n", "", 0)
 
 
