@@ -3,7 +3,8 @@
 DataLoader as it is, with the one line of tensord.torch, and tensord.torch.DataLoader.
 
 Prints the lines that table.py reads: ms a batch, with the descriptors and the memory (PSS of trainer and workers) beside it as comments.
-Every batch is read (its sum), so that its bytes are paid for. The kinds take turns in one run, the best of each counts."""
+One float of every page of a batch is read, so that its page faults are paid for; reading all of it would add the same time to each kind.
+The kinds take turns in one run, the best of each counts."""
 import os
 import struct
 import sys
