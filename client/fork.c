@@ -116,7 +116,8 @@ static void forget_parent(td_client *c)
     }
     c->waits = NULL;
     c->reading = false;
-    c->waiting = c->patient = c->asleep = c->blocked = 0;
+    c->waiting = c->patient = c->asleep = 0;
+    c->blocked = 0;
     pthread_cond_init(&c->wake, NULL);
     td_forget_leases(c);
     td_link_forget(c);

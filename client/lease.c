@@ -210,12 +210,12 @@ static int64_t check_part(const td_lease *l, size_t offset, td_dtype dtype, td_i
     int rc = td_dtype_valid(dtype) ? td_desc_contiguous(&d, dtype, shape.n, shape.at, e)
                                    : td_fail(e, TD_E_TYPE, "%u is no dtype", (unsigned)dtype);
     uint64_t bytes = rc ? 0 : td_desc_nbytes(&d);
+    size_t item = td_dtype_size(dtype);
     if (!rc && (offset > l->size || bytes > l->size - offset))
         rc = td_fail(e, TD_E_INVALID, "%llu bytes at offset %zu do not lie inside a lease of %llu bytes",
                      (unsigned long long)bytes, offset, (unsigned long long)l->size);
-    else if (!rc && offset % td_dtype_size(dtype))
-        rc = td_fail(e, TD_E_INVALID, "offset %zu is no multiple of the %zu bytes of an element", offset,
-                     td_dtype_size(dtype));
+    else if (!rc && (!item || offset % item))
+        rc = td_fail(e, TD_E_INVALID, "offset %zu is no multiple of the %zu bytes of an element", offset, item);
     else if (!rc && l->used && !l->whole) rc = td_fail(e, TD_E_INVALID, "the whole lease was put already");
     else if (!rc && l->session != l->client->session)
         rc = td_fail(e, TD_E_PERMISSION, "the lease is the parent process's; take one of your own after fork()");

@@ -39,13 +39,13 @@ int td_map_file(int fd, uint64_t size, int protection, void **base, td_error *e)
 static int check_pages(int fd, uint64_t offset, uint64_t size, td_error *e)
 {
     struct stat st;
-    uint64_t in_page = (uint64_t)sysconf(_SC_PAGESIZE) - 1;
+    uint64_t in_page = (uint64_t)sysconf(_SC_PAGESIZE) - 1, end = offset + size;
     if (!size || (offset | size) & in_page)
         return td_fail(e, TD_E_INVALID, "a segment has whole pages, not %llu bytes", (unsigned long long)size);
     if (fstat(fd, &st)) return td_fail_errno(e, errno, "cannot examine a received descriptor");
-    if (!S_ISREG(st.st_mode) || (uint64_t)st.st_size + in_page < offset + size) /* the last page may be begun only */
+    if (!S_ISREG(st.st_mode) || (uint64_t)st.st_size + in_page < end) /* the last page may be begun only */
         return td_fail(e, TD_E_INVALID, "a received descriptor has %lld bytes where %llu were announced",
-                       (long long)st.st_size, (unsigned long long)(offset + size));
+                       (long long)st.st_size, (unsigned long long)end);
     return TD_OK;
 }
 

@@ -84,7 +84,7 @@ static int step_put(td_session *s, const td_record *r, td_error *e)
     int rc = read_shape(r, 3, &used, &d, e);
     if (rc) return rc;
     size_t item = td_dtype_size((td_dtype)d.dtype);
-    if (offset % item || offset > l->bytes || td_desc_nbytes(&d) > l->bytes - offset)
+    if (!item || offset % item || offset > l->bytes || td_desc_nbytes(&d) > l->bytes - offset)
         return td_fail(
             e, TD_E_INVALID, "a tensor of %llu bytes at byte %llu does not lie inside its lease of %llu bytes",
             (unsigned long long)td_desc_nbytes(&d), (unsigned long long)offset, (unsigned long long)l->bytes);

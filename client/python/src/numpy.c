@@ -145,7 +145,7 @@ static void *numpy_calloc(void *context, size_t n, size_t each)
 {
     (void)context;
     void *p = each && n > SIZE_MAX / each ? NULL : shared_or_null(n * each);
-    return p ? memset(p, 0, n * each) : calloc(n, each);
+    return p ? memset(p, 0, n * each) : calloc(n ? n : 1, each ? each : 1);
 }
 
 static void numpy_free(void *context, void *p, size_t size)

@@ -174,7 +174,8 @@ static PyObject *get_data(PyObject *self, void *ignored)
 static bool same_place(td_array *a, td_array *b)
 {
     td_info x, y;
-    if (a->desc.offset != b->desc.offset || memcmp(td_strides(a), td_strides(b), (size_t)td_ndim(a) * sizeof(int64_t)))
+    if (a->desc.offset != b->desc.offset ||
+        memcmp(td_strides(a), td_strides(b), (size_t)td_ndim(a) * sizeof(int64_t)) != 0)
         return false;
     return !td_get_info(a, &x) && !td_get_info(b, &y) && x.storage == y.storage;
 }
@@ -188,7 +189,7 @@ static int set_data(PyObject *self, PyObject *value, void *ignored)
         return tdpy_raise(TD_E_TYPE, "data must be a Tensor, not %.100s", value ? tdpy_type_name(value) : "nothing"),
                -1;
     if (td_ndim(a) < 0 || td_ndim(b) < 0) return tdpy_fail(), -1;
-    if (td_ndim(a) != td_ndim(b) || memcmp(td_shape(a), td_shape(b), (size_t)td_ndim(a) * sizeof(int64_t)) ||
+    if (td_ndim(a) != td_ndim(b) || memcmp(td_shape(a), td_shape(b), (size_t)td_ndim(a) * sizeof(int64_t)) != 0 ||
         td_dtype_of(a) != td_dtype_of(b))
         return tdpy_raise(TD_E_UNSUPPORTED,
                           "data can be set to a tensor of the same shape and dtype only; make a new tensor instead"),
