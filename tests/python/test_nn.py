@@ -134,18 +134,22 @@ LAYERS = [(lambda n: n.Linear(3, 4), (2, 3)), (lambda n: n.Conv2d(2, 4, 3, strid
           (lambda n: n.Flatten(), (2, 3, 4)), (lambda n: n.Sequential(n.Linear(3, 5), n.Tanh(), n.Linear(5, 2)), (4, 3))]
 
 
-@needs_torch
-@pytest.mark.parametrize("make, shape", LAYERS)
-def test_layers_agree(make, shape):
-    ours, theirs, (x,) = both(make, shape)
-    a, b = td.tensor(x, requires_grad=True), torch.tensor(x, requires_grad=True)
-    out, want = ours(a), theirs(b)
+def agree(ours, theirs, a, b, out, want):
+    """The outputs, and the gradients of the inputs and of all parameters."""
     (out * out).sum().backward()
     (want * want).sum().backward()
     np.testing.assert_allclose(np.asarray(out.detach()), want.detach().numpy(), rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(np.asarray(a.grad), b.grad.numpy(), rtol=1e-3, atol=1e-4)
     for (name, p), q in zip(ours.named_parameters(), theirs.parameters()):
         np.testing.assert_allclose(np.asarray(p.grad), q.grad.numpy(), rtol=1e-3, atol=1e-4, err_msg=name)
+
+
+@needs_torch
+@pytest.mark.parametrize("make, shape", LAYERS)
+def test_layers_agree(make, shape):
+    ours, theirs, (x,) = both(make, shape)
+    a, b = td.tensor(x, requires_grad=True), torch.tensor(x, requires_grad=True)
+    agree(ours, theirs, a, b, ours(a), theirs(b))
     for (name, p), q in zip(ours.named_buffers(), theirs.buffers()):
         np.testing.assert_allclose(np.asarray(p), q.numpy(), rtol=1e-4, atol=1e-6, err_msg=name)
 
@@ -179,13 +183,7 @@ def test_recurrent_layers_agree(kind, options, shape):
     ours, theirs, (x,) = both(lambda n: getattr(n, kind)(3, 4, **options), shape)
     a, b = td.tensor(x, requires_grad=True), torch.tensor(x, requires_grad=True)
     assert [n for n, _ in ours.named_parameters()] == [n for n, _ in theirs.named_parameters()]
-    out, want = first(ours(a)), first(theirs(b))
-    (out * out).sum().backward()
-    (want * want).sum().backward()
-    np.testing.assert_allclose(np.asarray(out.detach()), want.detach().numpy(), rtol=1e-4, atol=1e-5)
-    np.testing.assert_allclose(np.asarray(a.grad), b.grad.numpy(), rtol=1e-3, atol=1e-4)
-    for (name, p), q in zip(ours.named_parameters(), theirs.parameters()):
-        np.testing.assert_allclose(np.asarray(p.grad), q.grad.numpy(), rtol=1e-3, atol=1e-4, err_msg=name)
+    agree(ours, theirs, a, b, first(ours(a)), first(theirs(b)))
 
 
 LOSSES = ["mse_loss(x, y)", "l1_loss(x, y, reduction='sum')", "smooth_l1_loss(x, y)", "cross_entropy(x, c)", "cross_entropy(x, c, reduction='none')",
