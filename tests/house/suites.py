@@ -5,7 +5,8 @@ A suite says what it checked by a line `suite NAME: P passed, F failed, S skippe
 `SKIP what: why` for each skip; of a suite without such a line CUnit's own count is
 taken, or else it is one check. Invariant: the last line printed is
 `N passed, N failed, N skipped`, and it counts as failures a suite that died before it could say so, and whatever the suites
-left behind: processes, names in /dev/shm, files outside the build directory."""
+left behind: processes, names in /dev/shm, files outside the build directory. What failed is said again in BUILD/failed.log, for whoever runs
+several builds and can only show the end."""
 import argparse
 import ctypes
 import fnmatch
@@ -87,8 +88,8 @@ def run_reaping(command):
     return run.wait()
 
 
-def report(result):
-    """Show one suite; its (passed, failed, skipped)."""
+def report(result, failures):
+    """Show one suite; its (passed, failed, skipped). What a failed one printed goes to `failures` too."""
     out = result.get("stdout") or ""
     err = (result.get("stderr") or "").strip()
     said = COUNTS.findall(out)
@@ -103,11 +104,11 @@ def report(result):
         failed = 1  # it counted nothing wrong, but did not end well: a crash, a leak at exit
     print(f"\n== {name}: {result['result'].lower()}, {result['duration']:.1f} s")
     if failed:
-        print("\n".join(out.splitlines()[-100:]))
-        if err:
-            print("\n".join(err.splitlines()[-100:]))
+        said_at_end = out.splitlines()[-100:] + err.splitlines()[-100:]
         if result.get("returncode", 0) < 0:
-            print(f"ended by {signal.Signals(-result['returncode']).name}")
+            said_at_end.append(f"ended by {signal.Signals(-result['returncode']).name}")
+        print("\n".join(said_at_end))
+        failures += [f"== {name}: {result['result'].lower()}, {result['duration']:.1f} s", *said_at_end]
     elif summary := CUNIT.search(out):
         print(summary.group(0))
     elif lines := [x for x in out.strip().splitlines() if not SKIPPED.match(x) and not COUNTS.match(x)]:
@@ -141,11 +142,15 @@ def main():
             results = [json.loads(line) for line in f]
     except OSError:
         sys.exit("suites: meson test left no log")
-    total = [sum(column) for column in zip(*map(report, results))] or [0, 0, 0]
+    failures = []
+    total = [sum(column) for column in zip(*(report(r, failures) for r in results))] or [0, 0, 0]
     left = end_orphans() + sorted(traces(source) - before)
     for what in left:
-        print(f"FAILED the suites left behind: {what}")
+        failures.append(f"FAILED the suites left behind: {what}")
+        print(failures[-1])
     total[1] += len(left) + (1 if status and not total[1] else 0) + max(0, len(names) - len(results))
+    with open(os.path.join(args.build, "failed.log"), "w") as f:
+        f.writelines(line + "\n" for line in failures)
     print("\n{} passed, {} failed, {} skipped".format(*total))
     return 1 if total[1] else 0
 

@@ -407,12 +407,12 @@ TD_FN float td_pow_f32(float x, float y)
     int whole = truncf(y) == y; /* so are infinities and all that is large */
     int odd = whole & (truncf(h) != h) & (ay < 16777216.0f);
     float r = (float)td_kexp((double)y * td_klog(ax)); /* 0 * inf is put right below */
-    float one = (ax == 1.0f) & (ay == INFINITY) ? 1.0f : r;
-    r = (x < 0) & !whole & (ax != INFINITY) ? NAN : one;
+    float one = ((ax == 1.0f) & (ay == INFINITY)) ? 1.0f : r;
+    r = ((x < 0) & !whole & (ax != INFINITY)) ? NAN : one;
     float minus = -r;
-    r = ((int32_t)td_bits_f(x) < 0) & odd ? minus : r;
-    r = (x != x) | (y != y) ? x + y : r;
-    return (y == 0.0f) | (x == 1.0f) ? 1.0f : r;
+    r = (((int32_t)td_bits_f(x) < 0) & odd) ? minus : r;
+    r = ((x != x) | (y != y)) ? x + y : r;
+    return ((y == 0.0f) | (x == 1.0f)) ? 1.0f : r;
 }
 
 #endif
