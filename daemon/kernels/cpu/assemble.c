@@ -27,28 +27,36 @@ static void make_tiles(const td_copy_layout *l, td_tiles *t)
 
 enum { CHUNK_BYTES = 1 << 18 };
 
-/* Chunks of one part, by what it writes. */
-static int64_t part_chunks(const td_copy_layout *l)
+/* What one part writes. */
+static int64_t part_bytes(const td_copy_layout *l)
 {
     int64_t bytes = (int64_t)td_dtype_size(l->to_type);
     for (int i = 0; i < l->ndim; i++) bytes *= l->shape[i];
-    return (bytes + CHUNK_BYTES - 1) / CHUNK_BYTES;
+    return bytes;
 }
 
+/* The tile of a part of `bytes` that a share ending at `at` stops before, and the next one begins with. */
+static int64_t tile_at(const td_tiles *t, int64_t at, int64_t bytes)
+{
+    if (at <= 0) return 0;
+    return at >= bytes ? t->count : (int64_t)((double)t->count * ((double)at / (double)bytes));
+}
+
+/* An equal share of the bytes of all parts, end to end: many small parts, or some of a large one. */
 static void assemble_chunk(td_kcall *k, int64_t chunk, void *scratch)
 {
     const assembly *a = (const assembly *)k->state;
+    int64_t from = chunk * CHUNK_BYTES, to = from + CHUNK_BYTES, at = 0;
     td_copy_layout l = {.next = 0};
     td_tiles t;
-    for (int64_t part = 0; part < a->parts; part++) {
+    for (int64_t part = 0; part < a->parts && at < to; part++) {
         a->lay(k, part, &l);
-        int64_t n = part_chunks(&l);
-        if (chunk < n) {
+        int64_t n = part_bytes(&l);
+        if (n && at + n > from) {
             make_tiles(&l, &t);
-            td_tiles_run(&t, t.count * chunk / n, t.count * (chunk + 1) / n, scratch);
-            return;
+            td_tiles_run(&t, tile_at(&t, from - at, n), tile_at(&t, to - at, n), scratch);
         }
-        chunk -= n;
+        at += n;
     }
 }
 
@@ -71,16 +79,16 @@ void td_assemble_plan(td_kcall *k, td_layout_fn lay, int64_t parts, int phase)
     assembly *a = (assembly *)k->state;
     td_copy_layout l = {.next = 0};
     uint64_t bytes = td_desc_nbytes(k->out[0].desc);
-    int64_t chunks = 0;
+    int64_t written = 0;
     a->lay = lay;
     a->parts = parts;
     for (int64_t part = 0; part < parts && bytes > CHUNK_BYTES; part++) {
         lay(k, part, &l);
-        chunks += part_chunks(&l);
+        written += part_bytes(&l);
     }
     bool small = bytes <= CHUNK_BYTES;
     k->phase[phase].fn = small ? assemble_all : assemble_chunk;
-    k->phase[phase].chunks = small ? bytes > 0 : chunks;
+    k->phase[phase].chunks = small ? bytes > 0 : (written + CHUNK_BYTES - 1) / CHUNK_BYTES;
     k->nphases = (uint8_t)(phase + (k->phase[phase].chunks > 0));
     k->scratch_bytes = TD_TILE_SCRATCH;
     k->cost_ns += 30 + 150.0 * (double)parts + 0.1 * (double)bytes;
