@@ -68,8 +68,8 @@ bool td_give_ints(td_attrs *a, const td_op *op, td_ints v)
 
 bool td_give_list(td_arg *in, int *n, const td_op *op, td_list l)
 {
-    if (l.n < 0 || l.n > TD_MAX_INPUTS - TD_MAX_PARAMS) {
-        td_raise(TD_E_INVALID, op->name, "%d tensors in a list; at most %d", l.n, TD_MAX_INPUTS - TD_MAX_PARAMS);
+    if (l.n < 0 || l.n > TD_MAX_LIST) {
+        td_raise(TD_E_INVALID, op->name, "%d tensors in a list; at most %d", l.n, TD_MAX_LIST);
         return false;
     }
     for (int i = 0; i < l.n; i++) in[(*n)++] = td_arg_array(l.at[i]);

@@ -11,6 +11,12 @@
 int td_run(td_client *c, const char *where, const td_op *op, unsigned flags, int nin, const td_arg *in,
            const td_attrs *attrs, int max_out, td_array **out, int *nout);
 
+enum { TD_MAX_LIST = TD_MAX_INPUTS - TD_MAX_PARAMS }; /* tensors of a list in one record */
+
+/* Run an op whose only tensors are a list that must not have gaps (cat, stack), of any length: join.c. One result, made
+ * into *out or (TD_RF_OUT) written into it. */
+int td_run_list(const char *where, const td_op *op, unsigned flags, td_list l, const td_attrs *attrs, td_array **out);
+
 /* A further result goes to who wants it, or is released. */
 void td_hand_over(td_array *a, td_array **out);
 

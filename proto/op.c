@@ -25,12 +25,19 @@ static const char *plural(int n)
     return n == 1 ? "" : "s";
 }
 
-int td_op_check_count(const td_op *op, int nin, td_error *e)
+static int check_arity(const td_op *op, int nin, td_error *e)
 {
     int fixed = op->nparams - (op->list_param >= 0);
     if (nin < fixed || (op->list_param < 0 && nin > fixed))
         return td_fail(e, TD_E_INVALID, "%s%s takes %s%d tensor%s, but %d %s given", op->name, op->signature,
                        op->list_param >= 0 ? "at least " : "", fixed, plural(fixed), nin, nin == 1 ? "was" : "were");
+    return TD_OK;
+}
+
+int td_op_check_count(const td_op *op, int nin, td_error *e)
+{
+    int rc = check_arity(op, nin, e);
+    if (rc) return rc;
     if (nin > TD_MAX_INPUTS)
         return td_fail(e, TD_E_INVALID, "%d tensors in one call; at most %d are taken", nin, TD_MAX_INPUTS);
     return TD_OK;
@@ -64,7 +71,7 @@ static int check_device(const td_infer *f, int i, int *first, td_error *e)
 
 static int check_operands(const td_infer *f, td_error *e)
 {
-    int first = -1, rc = td_op_check_count(f->op, f->nin, e);
+    int first = -1, rc = f->whole ? check_arity(f->op, f->nin, e) : td_op_check_count(f->op, f->nin, e);
     for (int i = 0; i < f->nin && !rc; i++) {
         rc = check_operand(f, i, e);
         if (!rc) rc = check_device(f, i, &first, e);

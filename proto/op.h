@@ -82,6 +82,7 @@ typedef struct td_infer {
     const struct td_op *op;
     const td_operand *in;
     int nin;
+    bool whole; /* of a list that will be run in pieces: there may be more than TD_MAX_INPUTS */
     const td_attrs *attrs;
     td_desc *out; /* room for max_out */
     int max_out;

@@ -35,6 +35,19 @@ def attributes(form):
     return lines
 
 
+def joins(op):
+    """Are its only tensors one list without gaps? Such a list may be longer than a record."""
+    return [p.kind for p in op.params] == ["LIST"]
+
+
+def run_list(form):
+    """The same as run() for an op that joins."""
+    xs = next(a.name for a in form.arguments if a.arg is not None and hasattr(a.arg, "is_list"))
+    if form.writes == "out":
+        return [f"    return td_run_list(where, op, TD_RF_OUT, {xs}, &attrs, &out);\n"]
+    return ["    td_array *made;\n", f"    return td_run_list(where, op, 0, {xs}, &attrs, &made) ? NULL : made;\n"]
+
+
 def run(form, count, array):
     """The call of td_run and what is made of its result."""
     op = form.op
@@ -61,8 +74,12 @@ def run(form, count, array):
 
 def body(form):
     failed = "NULL" if form.makes_one else "-1" if form.op.outs and form.op.outs[0].is_list else "td_last_error()->code"
-    lines, count, array = inputs(form)
-    lines = [f"    const td_op *op = &td_ops[{form.op.id}];\n", *lines, *attributes(form), *run(form, count, array)]
+    head = [f"    const td_op *op = &td_ops[{form.op.id}];\n"]
+    if joins(form.op):
+        lines = [*head, *attributes(form), *run_list(form)]
+    else:
+        lines, count, array = inputs(form)
+        lines = [*head, *lines, *attributes(form), *run(form, count, array)]
     return f"TD_API {form.prototype}\n{{\n" + "".join(lines).replace("FAILED", failed) + "}\n\n"
 
 

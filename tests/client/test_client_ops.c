@@ -50,6 +50,34 @@ static void arithmetic(void)
     end();
 }
 
+/* More tensors than one record holds, with gradients and without. */
+static void joins_of_any_length(void)
+{
+    enum { N = 3000 };
+    td_array *list[N], *y[3];
+    float v[2 * N];
+    begin();
+    for (int i = 0; i < N; i++) list[i] = td_full(c, td_dims(2), (double)i, i % 1000 ? TD_FLOAT32 : TD_INT64);
+    for (int grad = 0; grad < 2; grad++) {
+        td_set_grad_enabled(grad);
+        y[0] = td_stack(td_arrays_of(N, list));
+        y[1] = td_cat(td_arrays_of(N, list));
+        y[2] = td_zeros(c, td_dims(2, N), TD_FLOAT32);
+        CU_ASSERT_EQUAL(td_stack_out(y[2], td_arrays_of(N, list), 1), TD_OK);
+        for (int k = 0; k < 3; k++) {
+            CU_ASSERT_EQUAL_FATAL(td_read(y[k], v, sizeof v), TD_OK);
+            for (int i = 0; i < N; i++) CU_ASSERT_EQUAL(v[k < 2 ? 2 * i + 1 : N + i], (float)i);
+        }
+    }
+    CU_ASSERT_EQUAL(td_shape(y[0])[0], N);
+    list[2500] = td_ones(c, td_dims(3), TD_FLOAT32);
+    CHECK_FAILS(td_stack(td_arrays_of(N, list)), TD_E_SHAPE, "at entry 2500 of");
+    list[2500] = NULL;
+    CHECK_FAILS(td_cat(td_arrays_of(N, list)), TD_E_INVALID, "xs is NULL");
+    CHECK_FAILS(td_cat(td_arrays_of(-1, list)), TD_E_INVALID, "");
+    end();
+}
+
 /* Calls that differ in one thing only, in turn: none may be taken for the one before. */
 static void similar_calls_differ(void)
 {
@@ -501,9 +529,9 @@ static void random_is_seeded(void)
 }
 
 TD_CUNIT_MAIN_WITH("client_ops", start_server, stop_server, {"arithmetic", arithmetic},
-                   {"similar calls differ", similar_calls_differ}, {"in place", in_place},
-                   {"refused indices change nothing", refused_indices_change_nothing}, {"memory", memory},
-                   {"items of all sizes", items_of_all_sizes},
+                   {"joins of any length", joins_of_any_length}, {"similar calls differ", similar_calls_differ},
+                   {"in place", in_place}, {"refused indices change nothing", refused_indices_change_nothing},
+                   {"memory", memory}, {"items of all sizes", items_of_all_sizes},
                    {"handles outlive their client", handles_outlive_their_client},
                    {"steady puts wait for nobody", steady_puts_wait_for_nobody},
                    {"errors late and early", errors_late_and_early}, {"backward and grad", backward_and_grad},

@@ -20,6 +20,19 @@ def test_backward():
     assert w.grad.tolist() == [0, 0, 0]
 
 
+@pytest.mark.parametrize("join", [td.stack, td.cat])
+def test_joins_of_any_length(join):
+    """More tensors than one request takes: gradients, and gradients of these."""
+    w = td.arange(1.0, 4.0).requires_grad_()
+    scale = [float(k % 5) for k in range(2100)]
+    y = join([w * s if s else td.ones(3) for s in scale])
+    (g,) = td.autograd.grad((y**3).sum(), w, create_graph=True)
+    cubes = sum(s**3 for s in scale)
+    assert g.tolist() == [3 * cubes * v**2 for v in (1, 2, 3)]
+    g.sum().backward()
+    assert w.grad.tolist() == [6 * cubes * v for v in (1, 2, 3)]
+
+
 @pytest.mark.parametrize("spread", [lambda x: x.norm(), lambda x: x.norm(3.0), lambda x: x.norm(dim=1).sum(), lambda x: (x + 2).std(),
                                     lambda x: (x + 2).std(1).sum(), lambda x: td.nn.functional.normalize(x).sum()])
 def test_norm_and_std_of_what_is_all_alike(spread):

@@ -29,6 +29,18 @@ class Images:
         return {"x": np.full((40, 50), i, dtype="float32"), "y": i, "name": str(i), "r": random.random()}
 
 
+class Rows(Images):
+    def __getitem__(self, i):
+        return td.full((3, 4), float(i)), i
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_batch_of_any_size(workers):
+    """More samples than one request takes tensors."""
+    x, y = next(iter(DataLoader(Rows(2048), batch_size=2048, num_workers=workers, out="tensord")))
+    assert x.shape == (2048, 3, 4) and td.equal(x[:, 2, 3].long(), td.arange(2048)) and td.equal(td.asarray(y), td.arange(2048))
+
+
 def same(a, b):
     if isinstance(a, np.ndarray):
         return a.dtype == b.dtype and np.array_equal(a, b)

@@ -148,6 +148,67 @@ def test_shapes():
     assert [g.shape for g in td.meshgrid(td.arange(2), td.arange(3), indexing="xy")] == [(3, 2), (3, 2)]
 
 
+LONG = 2100  # more tensors than one request takes (1012), in three pieces
+
+
+@pytest.mark.parametrize("modes", [td.enable_grad, td.no_grad, td.inference_mode])
+@pytest.mark.parametrize("dim", [0, 1, -1])
+def test_joins_of_any_length(dim, modes):
+    x = td.arange(LONG * 6).reshape(LONG, 2, 3)
+    parts = list(x)
+    with modes():
+        assert td.equal(td.stack(parts, dim), x.movedim(0, dim))
+        assert td.equal(td.cat(parts, dim), x.reshape(-1, 3) if dim == 0 else x.movedim(0, 1).reshape(2, -1))
+        out = td.zeros(LONG * 2, 3, dtype=td.float64)
+        assert td.cat(parts, out=out) is out and td.equal(out, x.reshape(-1, 3).double())
+        out = td.zeros(LONG, 2, 3, dtype=td.int64)
+        assert td.stack(parts, out=out) is out and td.equal(out, x)
+        assert td.equal(td.vstack([r[0] for r in parts]), x[:, 0]) and td.equal(td.hstack(parts), td.cat(parts, 1))
+        assert td.equal(td.column_stack([r[0] for r in parts]), x[:, 0].t()) and td.equal(td.concat(parts, axis=-1), td.cat(parts, 1))
+
+
+@pytest.mark.parametrize("large", [True, False])
+def test_joins_of_parts_of_all_sizes(large):
+    """Shares of the work end within parts, parts within shares; a part of shape [0] joins with anything."""
+    sizes = [k % 7 * (1 + 5000 * (large and k % 500 == 3)) for k in range(LONG)]
+    x = td.arange(float(2 * sum(sizes))).reshape(2, -1).requires_grad_(not large)
+    parts = [td.zeros(0, requires_grad=not large)] * 1100
+    at = 0
+    for n in sizes:
+        parts.append(x[:, at : at + n])
+        at += n
+    y = td.cat(parts, 1)
+    assert td.equal(y, x) and td.equal(td.cat(parts, -1), x)
+    if not large:
+        y.backward(y.detach())
+        assert td.equal(x.grad, y)
+
+
+def test_a_long_list_is_promoted_as_a_whole():
+    """Each value changes its dtype once: not by way of that of the tensors nearby."""
+    big = 2**53 - 1
+    parts = [td.tensor([big])] * 1100 + [td.tensor([1.0], dtype=td.float16)] + [td.tensor([big])] * 1100 + [td.tensor([1.0], dtype=td.float64)]
+    for join, modes in ((td.cat, td.no_grad), (td.cat, td.enable_grad), (td.stack, td.no_grad), (td.stack, td.enable_grad)):
+        with modes():
+            y = join([*parts, td.ones(1, dtype=td.float64, requires_grad=True)])
+        assert y.dtype is td.float64 and y.reshape(-1)[[0, 1099, 1100, 1101, -2]].tolist() == [big, big, 1.0, big, 1.0]
+
+
+def test_what_is_wrong_in_a_long_list_is_named():
+    parts = [td.ones(2)] * LONG
+    for join, words in ((td.stack, "at entry 1700 of"), (td.cat, "tensor number 1700 in")):
+        with pytest.raises(td.ShapeError, match=words):
+            join(parts[:1700] + [td.ones(2, 2) if join is td.cat else td.ones(3)] + parts)
+    with pytest.raises(td.ShapeError, match="position 1700"):
+        td.cat(parts[:1700] + [td.tensor(1)] + parts)
+    with pytest.raises(TypeError, match="'tensors' must be a tuple or list of tensors, not int"):
+        td.stack([*parts, 3])
+    with pytest.raises(IndexError, match="Dimension out of range"):
+        td.stack(parts, 2)
+    with pytest.raises(td.ShapeError):
+        td.stack(parts, out=td.empty(LONG, 3))
+
+
 def test_reductions():
     x = td.tensor([[1.0, 5.0, 3.0], [4.0, 2.0, 6.0]])
     assert (x.sum().item(), x.mean().item(), x.max().item(), x.min().item(), x.prod().item()) == (21, 3.5, 6, 1, 720)

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { HELD = 2 };
+enum { HELD = 2, MOST_JOINED = 1 << 30 };
 
 typedef struct binding {
     const tdpy_function *f;
@@ -145,8 +145,8 @@ static bool take_list(call *c, int i, PyObject *o)
     PyObject *held = c->held[c->nheld++] = PySequence_Tuple(o);
     if (!held) return false;
     Py_ssize_t n = PyTuple_Size(held);
-    if (n > TD_MAX_INPUTS - TDPY_MAX_ARGS)
-        return tdpy_raise(TD_E_INVALID, "%s(): %zd tensors; at most %d", c->f->name, n, TD_MAX_INPUTS - TDPY_MAX_ARGS);
+    if (n > (gaps ? TD_MAX_LIST : MOST_JOINED))
+        return tdpy_raise(TD_E_INVALID, "%s(): %zd tensors are more than one call takes", c->f->name, n);
     c->arrays = malloc((size_t)(n + 1) * sizeof *c->arrays);
     if (!c->arrays) return PyErr_NoMemory() != NULL;
     for (Py_ssize_t k = 0; k < n; k++) {
@@ -301,21 +301,42 @@ static PyObject *wrap_results(const call *c, int n, td_array **made)
     return named_results(c->f, n, made, plain);
 }
 
-/* The tensor `target` is written and returned. */
+/* The tensor that was written is returned. */
+static PyObject *written(const call *c, PyObject *target)
+{
+    if (PyErr_Occurred()) return NULL;
+    if (!c->plain && td_grad_enabled()) tdpy_enter_graph(target);
+    return Py_NewRef(target);
+}
+
 static PyObject *run_into(const call *c, PyObject *target, const char *where, int nin, const td_arg *in,
                           const td_attrs *attrs)
 {
-    td_array *written[1] = {tdpy_array(target)};
-    td_client *client = td_client_of(written[0]);
-    if (td_run(client, where, &td_ops[c->f->op], TD_RF_OUT, nin, in, attrs, 1, written, NULL) || PyErr_Occurred())
-        return tdpy_fail();
-    if (!c->plain && td_grad_enabled()) tdpy_enter_graph(target);
-    return Py_NewRef(target);
+    td_array *out[1] = {tdpy_array(target)};
+    td_client *client = td_client_of(out[0]);
+    if (td_run(client, where, &td_ops[c->f->op], TD_RF_OUT, nin, in, attrs, 1, out, NULL)) return tdpy_fail();
+    return written(c, target);
+}
+
+/* cat and stack. Where no tensor is of a graph nothing is recorded, as a long list is then put together faster. */
+static PyObject *run_join(const call *c, PyObject *target, const char *where)
+{
+    const td_op *op = &td_ops[c->f->op];
+    td_array *y = target ? tdpy_array(target) : NULL;
+    td_attrs attrs;
+    td_attrs_init(&attrs);
+    bool good = true, quiet = c->plain && c->v[0].list.n > TD_MAX_LIST, grad = quiet && td_set_grad_enabled(false);
+    for (int i = 1; good && i < c->f->nparams; i++) good = give(&attrs, op, &c->f->params[i], &c->v[i]);
+    good = good && !td_run_list(where, op, target ? TD_RF_OUT : 0, c->v[0].list, &attrs, &y);
+    if (quiet) td_set_grad_enabled(grad);
+    if (!good) return tdpy_fail();
+    return target ? written(c, target) : wrap_results(c, 1, &y);
 }
 
 static PyObject *run_op(const call *c, PyObject *target, const char *where)
 {
     const td_op *op = &td_ops[c->f->op];
+    if (op->nparams == 1 && op->params[0].kind == TD_P_LIST) return run_join(c, target, where);
     td_arg few[TDPY_MAX_ARGS], *in = few;
     td_array *one[8], **made = one;
     td_attrs attrs;

@@ -6,7 +6,7 @@ from tensord import _C
 from tensord._C import ops
 from tensord.array_api import _dtypes
 
-_MOST = 1000  # about as many tensors as one op takes or makes
+_MOST = 1000  # about as many tensors as one op makes
 
 
 def _axes(axis):
@@ -52,17 +52,12 @@ def concat(arrays, /, *, axis=0):
     if axis is None:
         arrays, axis = [x.reshape(-1) for x in arrays], 0
     axis = wrap_axis(axis, arrays[0].ndim)
-    while len(arrays) > _MOST:
-        arrays = [ops.cat(arrays[i : i + _MOST], axis) for i in range(0, len(arrays), _MOST)]
     return ops.cat(arrays, axis)
 
 
 def stack(arrays, /, *, axis=0):
     """Tensors of one shape side by side along a new dimension."""
-    arrays = _dtypes.together(*arrays)
-    if len(arrays) <= _MOST:
-        return ops.stack(arrays, axis)
-    return concat([ops.unsqueeze(x, axis) for x in arrays], axis=axis)
+    return ops.stack(_dtypes.together(*arrays), axis)
 
 
 def unstack(x, /, *, axis=0):
