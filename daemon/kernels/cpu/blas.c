@@ -66,13 +66,18 @@ static void load_blas(void)
 
 static void load_dnnl(void)
 {
-    /* The C API differs between major versions: only the one of the header will do. */
-    const char *name = "libdnnl.so." TEXT(DNNL_VERSION_MAJOR);
-    if (!open_library(&onednn, "$ORIGIN/carried-onednn.so", name, name)) return;
+    if (!open_library(&onednn, "$ORIGIN/carried-onednn.so", TD_DNNL_NAME, "libdnnl.so." TEXT(DNNL_VERSION_MAJOR)))
+        return;
 #define F(name)                                                                                                        \
     if (!(*(void **)&dnnl_api.name = find(&onednn, #name))) return;
     TD_DNNL_FUNCTIONS(F)
 #undef F
+    const dnnl_version_t *v = dnnl_api.dnnl_version();
+    if (v->major != DNNL_VERSION_MAJOR) { /* its structures are others */
+        snprintf(onednn.problem, sizeof onednn.problem, "oneDNN %d is here, but this was built with %d", v->major,
+                 DNNL_VERSION_MAJOR);
+        return;
+    }
     *(void **)&set_omp_threads = dlsym(onednn.handle, "omp_set_num_threads"); /* absent in a build without OpenMP */
     if (set_omp_threads) set_omp_threads(1);
     if (dnnl_api.dnnl_engine_create(&dnnl_api.engine, dnnl_cpu, 0) != dnnl_success) {

@@ -21,7 +21,7 @@ static int output_of(int64_t kind)
 
 /* ---- making ---- */
 
-static bool describe(const td_dnnl_api *api, const td_dnnl_key *k, td_dnnl_conv *d, dnnl_memory_desc_t any[])
+static bool describe(const td_dnnl_api *api, const td_dnnl_key *k, td_dnnl_conv *d, td_dnnl_md any[])
 {
     dnnl_dims_t x = {k->n, k->c, k->h, k->w}, y = {k->n, k->o, k->oh, k->ow};
     dnnl_dims_t w = {k->o, k->c, k->kh, k->kw}, wg = {k->g, k->o / k->g, k->c / k->g, k->kh, k->kw}, b = {k->o};
@@ -33,61 +33,46 @@ static bool describe(const td_dnnl_api *api, const td_dnnl_key *k, td_dnnl_conv 
                               {k->g > 1 ? 5 : 4, k->g > 1 ? wg : w, k->g > 1 ? dnnl_goihw : dnnl_oihw},
                               {4, y, k->y_last ? dnnl_nhwc : dnnl_nchw}};
     for (int i = 0; i < TD_DNNL_OPERANDS; i++)
-        if (api->dnnl_memory_desc_init_by_tag(&d->plain[i], of[i].ndims, of[i].dims, dnnl_f32, of[i].tag) ||
-            api->dnnl_memory_desc_init_by_tag(&any[i], of[i].ndims, of[i].dims, dnnl_f32, dnnl_format_tag_any))
+        if (!(d->plain[i] = td_dnnl_md_new(api, of[i].ndims, of[i].dims, of[i].tag)) ||
+            !(any[i] = td_dnnl_md_new(api, of[i].ndims, of[i].dims, dnnl_format_tag_any)))
             return false;
-    return api->dnnl_memory_desc_init_by_tag(&d->bias, 1, b, dnnl_f32, dnnl_x) == dnnl_success;
+    return (d->bias = td_dnnl_md_new(api, 1, b, dnnl_x));
 }
 
-/* The op's descriptor of one kind; `hint` is the forward one that a backward asks for. */
-static dnnl_primitive_desc_t make_desc(const td_dnnl_api *api, const td_dnnl_key *k, int64_t kind, td_dnnl_conv *d,
-                                       const dnnl_memory_desc_t any[], dnnl_primitive_attr_t attr,
-                                       dnnl_primitive_desc_t hint)
+/* `hint` is the forward one that a backward asks for. */
+static dnnl_primitive_desc_t make_desc(const td_dnnl_api *api, const td_dnnl_key *k, td_dnnl_kind kind, td_dnnl_conv *d,
+                                       td_dnnl_md any[], dnnl_primitive_attr_t attr, dnnl_primitive_desc_t hint)
 {
-    dnnl_dims_t strides = {k->sh, k->sw}, dilates = {k->dh - 1, k->dw - 1}, left = {k->ph, k->pw};
-    dnnl_dims_t right = {(k->oh - 1) * k->sh + (k->kh - 1) * k->dh + 1 - k->h - k->ph,
-                         (k->ow - 1) * k->sw + (k->kw - 1) * k->dw + 1 - k->w - k->pw};
-    const dnnl_memory_desc_t *x = &any[TD_DNNL_X], *w = &any[TD_DNNL_W], *y = &any[TD_DNNL_Y];
-    dnnl_convolution_desc_t c;
-    dnnl_primitive_desc_t made = NULL;
-    dnnl_status_t s;
-    if (kind == TD_DNNL_FORWARD)
-        s = api->dnnl_dilated_convolution_forward_desc_init(&c, dnnl_forward_training, dnnl_convolution_direct, x, w,
-                                                            k->bias ? &d->bias : NULL, y, strides, dilates, left,
-                                                            right);
-    else if (kind == TD_DNNL_DATA)
-        s = api->dnnl_dilated_convolution_backward_data_desc_init(&c, dnnl_convolution_direct, x, w, y, strides,
-                                                                  dilates, left, right);
-    else
-        s = api->dnnl_dilated_convolution_backward_weights_desc_init(&c, dnnl_convolution_direct, x, w, NULL, y,
-                                                                     strides, dilates, left, right);
-    if (s != dnnl_success || api->dnnl_primitive_desc_create(&made, &c, attr, api->engine, hint) != dnnl_success)
-        return NULL;
-    return made;
+    const td_dnnl_window window = {.strides = {k->sh, k->sw},
+                                   .dilations = {k->dh - 1, k->dw - 1},
+                                   .padding_left = {k->ph, k->pw},
+                                   .padding_right = {(k->oh - 1) * k->sh + (k->kh - 1) * k->dh + 1 - k->h - k->ph,
+                                                     (k->ow - 1) * k->sw + (k->kw - 1) * k->dw + 1 - k->w - k->pw}};
+    return td_dnnl_conv_desc(api, kind, any[TD_DNNL_X], any[TD_DNNL_W], k->bias ? d->bias : NULL, any[TD_DNNL_Y],
+                             &window, attr, hint);
 }
 
 /* Scratch a primitive wants, noted in d->pad[at]; grows d->pad_bytes. */
-static void note_pad(const td_dnnl_api *api, td_dnnl_conv *d, int at, const_dnnl_primitive_desc_t pd)
+static bool note_pad(const td_dnnl_api *api, td_dnnl_conv *d, int at, const_dnnl_primitive_desc_t pd)
 {
-    const dnnl_memory_desc_t *md = api->dnnl_primitive_desc_query_md(pd, dnnl_query_scratchpad_md, 0);
-    if (!md) return;
-    d->pad[at] = *md;
-    size_t bytes = (api->dnnl_memory_desc_get_size(md) + 63) & ~(size_t)63;
+    d->pad[at] = td_dnnl_md_copy(api, api->dnnl_primitive_desc_query_md(pd, dnnl_query_scratchpad_md, 0));
+    if (!d->pad[at]) return false;
+    size_t bytes = (api->dnnl_memory_desc_get_size(d->pad[at]) + 63) & ~(size_t)63;
     if (bytes > d->pad_bytes) d->pad_bytes = bytes;
+    return true;
 }
 
 static bool make_reorder(const td_dnnl_api *api, td_dnnl_conv *d, int i, dnnl_primitive_attr_t attr)
 {
     bool out = output_of(d->key.kind) == i;
-    const dnnl_memory_desc_t *from = out ? &d->wanted[i] : &d->plain[i], *to = out ? &d->plain[i] : &d->wanted[i];
+    td_dnnl_const_md from = out ? d->wanted[i] : d->plain[i], to = out ? d->plain[i] : d->wanted[i];
     dnnl_primitive_desc_t pd = NULL;
     if (api->dnnl_memory_desc_equal(from, to)) return true;
     if (api->dnnl_reorder_primitive_desc_create(&pd, from, api->engine, to, api->engine, attr) != dnnl_success)
         return false;
-    note_pad(api, d, 1 + i, pd);
-    bool ok = api->dnnl_primitive_create(&d->reorder[i], pd) == dnnl_success;
+    bool ok = note_pad(api, d, 1 + i, pd) && api->dnnl_primitive_create(&d->reorder[i], pd) == dnnl_success;
     api->dnnl_primitive_desc_destroy(pd);
-    d->packed_bytes[i] = (api->dnnl_memory_desc_get_size(&d->wanted[i]) + 63) & ~(size_t)63;
+    d->packed_bytes[i] = (api->dnnl_memory_desc_get_size(d->wanted[i]) + 63) & ~(size_t)63;
     return ok;
 }
 
@@ -104,14 +89,11 @@ static bool finish(const td_dnnl_api *api, td_dnnl_conv *d, dnnl_primitive_desc_
     static const dnnl_query_t diff_query[] = {dnnl_query_diff_src_md, dnnl_query_diff_weights_md,
                                               dnnl_query_diff_dst_md};
     bool diff[] = {d->key.kind == TD_DNNL_DATA, d->key.kind == TD_DNNL_WEIGHTS, d->key.kind != TD_DNNL_FORWARD};
-    if (is_reference(api, pd)) return false;
-    note_pad(api, d, 0, pd);
+    if (is_reference(api, pd) || !note_pad(api, d, 0, pd)) return false;
     for (int i = 0; i < TD_DNNL_OPERANDS; i++) {
-        const dnnl_memory_desc_t *md =
-            api->dnnl_primitive_desc_query_md(pd, diff[i] ? diff_query[i] : plain_query[i], 0);
-        if (!md) return false;
-        d->wanted[i] = *md;
-        if (!make_reorder(api, d, i, attr)) return false;
+        d->wanted[i] =
+            td_dnnl_md_copy(api, api->dnnl_primitive_desc_query_md(pd, diff[i] ? diff_query[i] : plain_query[i], 0));
+        if (!d->wanted[i] || !make_reorder(api, d, i, attr)) return false;
     }
     return api->dnnl_primitive_create(&d->op, pd) == dnnl_success;
 }
@@ -121,16 +103,17 @@ static td_dnnl_conv *make(const td_dnnl_api *api, const td_dnnl_key *key)
     td_dnnl_conv *d = calloc(1, sizeof *d);
     dnnl_primitive_attr_t attr = NULL;
     dnnl_primitive_desc_t hint = NULL, pd = NULL;
-    dnnl_memory_desc_t any[TD_DNNL_OPERANDS];
+    td_dnnl_md any[TD_DNNL_OPERANDS] = {NULL};
     if (!d) return NULL;
     d->key = *key;
     if (api->dnnl_primitive_attr_create(&attr) == dnnl_success &&
         api->dnnl_primitive_attr_set_scratchpad_mode(attr, dnnl_scratchpad_mode_user) == dnnl_success &&
         describe(api, key, d, any)) {
         if (key->kind != TD_DNNL_FORWARD) hint = make_desc(api, key, TD_DNNL_FORWARD, d, any, attr, NULL);
-        if (hint || key->kind == TD_DNNL_FORWARD) pd = make_desc(api, key, key->kind, d, any, attr, hint);
+        if (hint || key->kind == TD_DNNL_FORWARD) pd = make_desc(api, key, (td_dnnl_kind)key->kind, d, any, attr, hint);
         d->usable = pd && finish(api, d, pd, attr);
     }
+    for (int i = 0; i < TD_DNNL_OPERANDS; i++) td_dnnl_md_free(api, any[i]);
     if (pd) api->dnnl_primitive_desc_destroy(pd);
     if (hint) api->dnnl_primitive_desc_destroy(hint);
     if (attr) api->dnnl_primitive_attr_destroy(attr);
@@ -139,8 +122,12 @@ static td_dnnl_conv *make(const td_dnnl_api *api, const td_dnnl_key *key)
 
 static void destroy(const td_dnnl_api *api, td_dnnl_conv *d)
 {
-    for (int i = 0; i < TD_DNNL_OPERANDS; i++)
+    for (int i = 0; i < TD_DNNL_OPERANDS; i++) {
         if (d->reorder[i]) api->dnnl_primitive_destroy(d->reorder[i]);
+        td_dnnl_md_free(api, d->plain[i]), td_dnnl_md_free(api, d->wanted[i]);
+    }
+    for (int i = 0; i <= TD_DNNL_OPERANDS; i++) td_dnnl_md_free(api, d->pad[i]);
+    td_dnnl_md_free(api, d->bias);
     if (d->op) api->dnnl_primitive_destroy(d->op);
     free(d);
 }
@@ -206,7 +193,7 @@ void td_dnnl_conv_put(const td_dnnl_conv *entry)
 
 typedef struct argument {
     int number;
-    const dnnl_memory_desc_t *md;
+    td_dnnl_const_md md;
     const void *data;
 } argument;
 
@@ -233,9 +220,9 @@ static bool execute(dnnl_primitive_t op, int n, const argument *arg)
 bool td_dnnl_conv_reorder(const td_dnnl_conv *d, int i, const void *plain, void *packed, void *pad)
 {
     bool out = output_of(d->key.kind) == i;
-    argument plain_arg = {out ? DNNL_ARG_TO : DNNL_ARG_FROM, &d->plain[i], plain};
-    argument packed_arg = {out ? DNNL_ARG_FROM : DNNL_ARG_TO, &d->wanted[i], packed};
-    argument arg[] = {plain_arg, packed_arg, {DNNL_ARG_SCRATCHPAD, &d->pad[1 + i], pad}};
+    argument plain_arg = {out ? DNNL_ARG_TO : DNNL_ARG_FROM, d->plain[i], plain};
+    argument packed_arg = {out ? DNNL_ARG_FROM : DNNL_ARG_TO, d->wanted[i], packed};
+    argument arg[] = {plain_arg, packed_arg, {DNNL_ARG_SCRATCHPAD, d->pad[1 + i], pad}};
     return execute(d->reorder[i], 3, arg);
 }
 
@@ -247,8 +234,8 @@ bool td_dnnl_conv_run(const td_dnnl_conv *d, void *const operand[TD_DNNL_OPERAND
     argument arg[5];
     int n = 0;
     for (int i = 0; i < TD_DNNL_OPERANDS; i++)
-        arg[n++] = (argument){diff[i] ? diff_arg[i] : plain_arg[i], &d->wanted[i], operand[i]};
-    arg[n++] = (argument){DNNL_ARG_SCRATCHPAD, &d->pad[0], pad};
-    if (d->key.bias) arg[n++] = (argument){DNNL_ARG_BIAS, &d->bias, bias};
+        arg[n++] = (argument){diff[i] ? diff_arg[i] : plain_arg[i], d->wanted[i], operand[i]};
+    arg[n++] = (argument){DNNL_ARG_SCRATCHPAD, d->pad[0], pad};
+    if (d->key.bias) arg[n++] = (argument){DNNL_ARG_BIAS, d->bias, bias};
     return execute(d->op, n, arg);
 }

@@ -7,14 +7,13 @@
 #ifndef TENSORD_KERNELS_CPU_DNNL_CONV_H
 #define TENSORD_KERNELS_CPU_DNNL_CONV_H
 
-#include "daemon/kernels/cpu/blas.h"
+#include "daemon/kernels/cpu/dnnl_desc.h"
 
-enum { TD_DNNL_FORWARD, TD_DNNL_DATA, TD_DNNL_WEIGHTS };    /* kinds */
 enum { TD_DNNL_X, TD_DNNL_W, TD_DNNL_Y, TD_DNNL_OPERANDS }; /* x or dx, w or dw, out or its gradient */
 
 typedef struct td_dnnl_key { /* compared as bytes: every field is an int64 */
-    int64_t kind, n, c, h, w, o, kh, kw, oh, ow, sh, sw, ph, pw, dh, dw, g, bias, x_last,
-        y_last; /* _last: channels last */
+    int64_t kind;            /* td_dnnl_kind */
+    int64_t n, c, h, w, o, kh, kw, oh, ow, sh, sw, ph, pw, dh, dw, g, bias, x_last, y_last; /* _last: channels last */
 } td_dnnl_key;
 
 typedef struct td_dnnl_conv {
@@ -23,7 +22,7 @@ typedef struct td_dnnl_conv {
     bool usable; /* false: oneDNN has only its reference code for this shape */
     uint64_t used;
     dnnl_primitive_t op, reorder[TD_DNNL_OPERANDS]; /* reorder NULL: the plain layout is what is wanted */
-    dnnl_memory_desc_t plain[TD_DNNL_OPERANDS], wanted[TD_DNNL_OPERANDS], bias, pad[1 + TD_DNNL_OPERANDS];
+    td_dnnl_md plain[TD_DNNL_OPERANDS], wanted[TD_DNNL_OPERANDS], bias, pad[1 + TD_DNNL_OPERANDS];
     size_t packed_bytes[TD_DNNL_OPERANDS]; /* 0 without a reorder; a multiple of 64 */
     size_t pad_bytes;                      /* scratch of the op and the reorders, a multiple of 64 */
 } td_dnnl_conv;
