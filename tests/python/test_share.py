@@ -127,6 +127,25 @@ def test_queue_refuses():
     q.close(end=True)
 
 
+def test_a_closed_queue_says_so():
+    """It would wait for nobody; another object of the name goes on, and a new one joins."""
+    q, other = td.Queue("closed", 2), td.Queue("closed")
+    q.put(1)
+    assert other.get() == 1
+    other.put(2)
+    q.close()
+    for use in (q.get, q.get_nowait, lambda: q.put(3), lambda: q.put_nowait(3), lambda: next(iter(q)), lambda: q.get(timeout=1)):
+        with pytest.raises(ValueError, match=r"Queue\('closed'\) is closed.*joins it anew") as e:
+            use()
+        assert isinstance(e.value, td.Error)
+    q.close()
+    with td.Queue("closed") as again, pytest.raises(ValueError):
+        assert again.get() == 2
+        again.close()
+        again.put(1)
+    other.close(end=True)
+
+
 def _produce(q, n):
     for k in range(n):
         q.put({"k": k, "x": td.full((10,), k)})

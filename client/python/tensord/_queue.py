@@ -144,12 +144,14 @@ class Queue:
         self.name, self.maxsize, self.on_death = name, _index(maxsize), on_death
         if self.maxsize >= _ANY_NUMBER:
             raise _C.InvalidError(f"maxsize is a number of items below {_ANY_NUMBER}, not {maxsize}; 0: as many as there is room for")
-        self._open = {}
+        self._open, self._closed = {}, False
         if role is not None:
             self._role(_PRODUCER if role == "producer" else _CONSUMER)
 
     def _role(self, role):
         """A member as what it does: who only gets does not count as one that might still put."""
+        if self._closed:
+            raise _C.InvalidError(f"Queue({self.name!r}) is closed: close() has left it; tensord.Queue({self.name!r}) joins it anew")
         if role not in self._open:
             watch = _WATCH if role == _CONSUMER and self.on_death is not None else 0
             self._open[role] = _C._RawQueue(self.name, self._capacity(), role | watch)
@@ -194,8 +196,8 @@ class Queue:
         return self.get(block=False)
 
     def close(self, end=False):
-        """Leave the queue; a later put() or get() joins it anew. end: nobody may put any more."""
-        members, self._open = self._open, {}
+        """Leave the queue: put() and get() of this object raise a ValueError from then on; others go on. end: nobody may put any more."""
+        members, self._open, self._closed = self._open, {}, True
         if end and not members:
             members = {_PRODUCER: _C._RawQueue(self.name, self._capacity(), _PRODUCER)}
         for m in members.values():
