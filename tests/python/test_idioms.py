@@ -225,6 +225,17 @@ def test_damaged_files(data):
         td.load(io.BytesIO(data))
 
 
+@pytest.mark.parametrize("place, kind", [("none/x.td", FileNotFoundError), ("file/x.td", NotADirectoryError), ("", IsADirectoryError)])
+def test_save_where_it_cannot_be(tmp_path, place, kind):
+    """The error names what was asked for, and nothing is left."""
+    (tmp_path / "file").write_text("")
+    path = os.path.join(tmp_path, place) if place else str(tmp_path)
+    with pytest.raises(kind) as e:
+        td.save({"x": td.ones(2)}, path)
+    assert e.value.filename == path and e.value.filename2 is None and ".part" not in str(e.value)
+    assert os.listdir(tmp_path) == ["file"] and not [n for n in os.listdir(tmp_path.parent) if n.endswith(".part")]
+
+
 def test_what_is_not_saved(tmp_path):
     for wrong, word in ((td.nn.Linear(2, 2), "state_dict"), ({"a": [print]}, "'a.0'"), ({(1, 2): 3}, "keys")):
         with pytest.raises(TypeError, match=word):

@@ -114,9 +114,11 @@ def save(obj, f) -> None:
         with open(place, "wb") as file:
             _write(obj, file)
         os.replace(place, path)
-    except BaseException:
+    except BaseException as e:
         if os.path.exists(place):
             os.unlink(place)
+        if isinstance(e, OSError) and e.filename == place:
+            raise OSError(e.errno, e.strerror, path) from None  # the file that was asked for
         raise
 
 
