@@ -17,6 +17,19 @@ def test_dtypes_both_ways(name):
     assert td.asarray(a.T).tolist() == a.T.tolist() and td.asarray(a[:, ::2]).tolist() == a[:, ::2].tolist()
 
 
+@pytest.mark.parametrize("name", [*DTYPES, "uint16", "uint32", "uint64"])
+def test_scalars_count_as_numbers_of_their_kind(name):
+    """A bool as a bool, and so on, as those of Python; where data is taken, with their own dtype. Warnings are errors here."""
+    v = np.dtype(name).type(1)
+    kind = {"b": td.bool, "u": td.int64, "i": td.int64, "f": td.float32, "c": td.complex64}[v.dtype.kind]
+    assert td.full((2,), v).dtype is td.where(td.tensor([True]), v, v).dtype is td.array_api.full((2,), v).dtype is kind
+    small = td.ones(1, dtype=td.int8)
+    for x in (small + v, v + small, td.mul(small, v)):
+        assert x.dtype is (small + v.item()).dtype
+    assert td.tensor(v).dtype is td.tensor([v, v]).dtype is getattr(td, name, td.int64)
+    assert td.zeros(2).fill_(v).tolist() == td.full_like(td.zeros(2), v).tolist() == [1, 1]
+
+
 def test_writes_are_seen_by_both():
     t = td.zeros(2, 3)
     a = np.asarray(t)

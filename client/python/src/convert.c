@@ -37,10 +37,11 @@ static int integer(PyObject *o, td_arg *out)
     return 1;
 }
 
-/* NumPy's scalars say themselves what they are: item() of one is a number of Python. */
+/* NumPy's scalars say themselves what they are: item() of one is a number of Python. Its bool was an index once, and
+ * warns of it. */
 static int foreign(PyObject *o, td_arg *out)
 {
-    if (PyIndex_Check(o) && !PySequence_Check(o)) { /* an array of NumPy is both */
+    if (PyIndex_Check(o) && !PySequence_Check(o) && strcmp(tdpy_type_name(o), "bool_") != 0) { /* an array is both */
         PyObject *i = PyNumber_Index(o);
         int rc = i ? integer(i, out) : -1;
         Py_XDECREF(i);

@@ -25,7 +25,8 @@ def _finish(t, device=None, requires_grad=False):
 
 
 def _number_dtype(*values):
-    """The dtype that numbers of Python make together."""
+    """The dtype that numbers make together: NumPy's as Python's of their kind."""
+    values = [v.item() if type(v).__module__ == "numpy" and hasattr(v, "item") else v for v in values]
     if any(isinstance(v, complex) for v in values):
         return _C.get_default_dtype().to_complex()
     if all(isinstance(v, bool) for v in values):
