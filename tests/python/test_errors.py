@@ -40,6 +40,28 @@ def test_nothing_to_join(join):
         join([])
 
 
+@pytest.mark.parametrize("flag", ["no", 1, 0, 1.0, [], None, td.tensor(True)], ids=repr)
+def test_flags_are_bools(flag):
+    """ "no" would count as true; PyTorch refuses these too."""
+    x = td.ones(2, 3)
+    calls = {"keepdim": [lambda: x.sum(0, keepdim=flag), lambda: x.max(0, flag), lambda: x.std(0, keepdim=flag), lambda: x.norm(dim=0, keepdim=flag)],
+             "descending": [lambda: td.sort(x, descending=flag)], "largest": [lambda: x.topk(1, largest=flag)], "copy": [lambda: x.to(td.int8, copy=flag)],
+             "requires_grad": [lambda: td.tensor([1.0], requires_grad=flag), lambda: x.requires_grad_(flag), lambda: setattr(x, "requires_grad", flag)],
+             "unbiased": [lambda: x.var(unbiased=flag)] if flag is not None else [], "equal_nan": [lambda: td.allclose(x, x, equal_nan=flag)],
+             "return_counts": [lambda: td.unique(x, return_counts=flag)], "training": [lambda: td.nn.functional.dropout(x, 0.5, flag)],
+             "replace": [lambda: x.publish("flags", replace=flag)], "mode": [lambda: td.set_grad_enabled(flag), lambda: td.nn.ReLU().train(flag)]}
+    if flag is not None:
+        calls["requires_grad"] += [lambda: td.ones(2, requires_grad=flag), lambda: td.full((2,), 1.0, requires_grad=flag)]
+    if not isinstance(flag, int):
+        calls["create_graph"] = [lambda: x.sum().backward(create_graph=flag), lambda: td.autograd.grad(x.sum(), x, create_graph=flag)]
+    for name, uses in calls.items():
+        for use in uses:
+            with pytest.raises((TypeError, ValueError), match=f"{name}.*bool") as e:
+                use()
+            assert isinstance(e.value, td.Error)
+    assert td.is_grad_enabled() and not x.requires_grad
+
+
 def test_torch_is_missing():
     r = script("import sys; sys.modules['torch'] = None; import tensord.torch")
     assert r.returncode == 1 and "ModuleNotFoundError: tensord.torch is for programs that use PyTorch" in r.stderr and "python3-torch" in r.stderr

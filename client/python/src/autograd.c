@@ -23,8 +23,11 @@ PyObject *tdpy_get_requires_grad(PyObject *self, void *ignored)
 int tdpy_set_requires_grad(PyObject *self, PyObject *value, void *ignored)
 {
     (void)ignored;
-    int on = value ? PyObject_IsTrue(value) : 0;
-    if (on < 0) return -1;
+    if (!value || !PyBool_Check(value))
+        return tdpy_raise(TD_E_TYPE, "requires_grad must be a bool, not %.100s",
+                          value ? tdpy_type_name(value) : "deleted"),
+               -1;
+    bool on = value == Py_True;
     if (td_set_requires_grad(tdpy_array(self), on) || PyErr_Occurred()) return tdpy_fail(), -1;
     if (on) ((tdpy_tensor *)self)->plain = false;
     ((tdpy_tensor *)self)->part = on ? TDPY_LEAF : TDPY_ANY;
@@ -79,6 +82,8 @@ static PyObject *requires_grad_(PyObject *self, PyObject *args, PyObject *kw)
     static char *names[] = {"requires_grad", NULL};
     PyObject *on = Py_True;
     if (!PyArg_ParseTupleAndKeywords(args, kw, "|O:requires_grad_", names, &on)) return NULL;
+    bool yes;
+    if (!tdpy_as_bool(on, &yes, "requires_grad_", "requires_grad")) return NULL;
     return tdpy_set_requires_grad(self, on, NULL) ? NULL : Py_NewRef(self);
 }
 

@@ -197,8 +197,8 @@ static bool take_float(call *c, int i, PyObject *o)
 
 static bool take_bool(call *c, int i, PyObject *o)
 {
-    int yes = PyBool_Check(o) ? o == Py_True : PyObject_IsTrue(o);
-    if (yes < 0) return false;
+    bool yes = false;
+    if (!tdpy_as_bool(o, &yes, c->f->name, c->f->params[i].name)) return false;
     c->v[i].arg = td_arg_bool(yes);
     return true;
 }
@@ -382,11 +382,8 @@ static void release(call *c)
 
 static PyObject *finish_creation(PyObject *made, const binding *b)
 {
-    int on = b->requires_grad && made ? PyObject_IsTrue(b->requires_grad) : 0;
-    if (on > 0 && tdpy_set_requires_grad(made, Py_True, NULL)) on = -1;
-    if (on >= 0) return made;
-    Py_XDECREF(made);
-    return NULL;
+    if (made && b->requires_grad == Py_True && tdpy_set_requires_grad(made, Py_True, NULL)) Py_CLEAR(made);
+    return made;
 }
 
 /* The arguments are bound: convert them, run, wrap. */
@@ -398,7 +395,8 @@ static PyObject *run_bound(const binding *b, bool in_place)
     c.nheld = c.nints = 0;
     c.arrays = NULL;
     c.plain = true;
-    bool good = !b->device || tdpy_check_device(b->device);
+    bool good = !b->device || tdpy_check_device(b->device), on;
+    if (good && b->requires_grad != Py_None) good = tdpy_as_bool(b->requires_grad, &on, f->name, "requires_grad");
     for (int i = 0; good && i < f->nparams; i++) good = take(&c, i, b->slot[i]);
     PyObject *target = in_place ? b->slot[0] : b->out, *result = NULL;
     if (good && b->out && !tdpy_is_tensor(b->out))

@@ -91,6 +91,14 @@ bool tdpy_as_int(PyObject *o, int64_t *out, const char *function, const char *na
     return *out != -1 || !PyErr_Occurred();
 }
 
+bool tdpy_as_bool(PyObject *o, bool *out, const char *function, const char *name)
+{
+    if (!o) return true;
+    *out = o == Py_True;
+    if (PyBool_Check(o)) return true;
+    return tdpy_raise(TD_E_TYPE, "%s(): argument '%s' must be bool, not %.100s", function, name, tdpy_type_name(o));
+}
+
 int tdpy_as_ints(PyObject *o, int64_t *out, int room, const char *function, const char *name)
 {
     if (!PyTuple_Check(o) && !PyList_Check(o)) {

@@ -270,7 +270,7 @@ td_array *tdpy_from_data(PyObject *data, td_dtype dtype)
 
 /* ---- tensor(), asarray() ----------------------------------------------------------------------------------------- */
 
-static PyObject *finish(td_array *a, int requires_grad)
+static PyObject *finish(td_array *a, bool requires_grad)
 {
     PyObject *t = tdpy_wrap(a, true);
     if (t && requires_grad && tdpy_set_requires_grad(t, Py_True, NULL)) Py_CLEAR(t);
@@ -281,11 +281,12 @@ PyObject *tdpy_tensor_function(PyObject *module, PyObject *args, PyObject *kw)
 {
     (void)module;
     static char *names[] = {"data", "dtype", "device", "requires_grad", "pin_memory", NULL};
-    PyObject *data, *dtype = Py_None, *device = Py_None;
-    int grad = 0, pin = 0;
+    PyObject *data, *dtype = Py_None, *device = Py_None, *leaf = NULL, *pinned = NULL;
+    bool grad = false, pin;
     td_dtype wanted;
-    if (!PyArg_ParseTupleAndKeywords(args, kw, "O|$OOpp:tensor", names, &data, &dtype, &device, &grad, &pin))
+    if (!PyArg_ParseTupleAndKeywords(args, kw, "O|$OOOO:tensor", names, &data, &dtype, &device, &leaf, &pinned))
         return NULL;
+    if (!tdpy_as_bool(leaf, &grad, "tensor", names[3]) || !tdpy_as_bool(pinned, &pin, "tensor", names[4])) return NULL;
     if (!tdpy_as_dtype(dtype, &wanted) || !tdpy_check_device(device)) return NULL;
     return finish(tdpy_from_data(data, wanted), grad);
 }
@@ -294,11 +295,13 @@ PyObject *tdpy_asarray_function(PyObject *module, PyObject *args, PyObject *kw)
 {
     (void)module;
     static char *names[] = {"obj", "dtype", "device", "copy", "requires_grad", NULL};
-    PyObject *data, *dtype = Py_None, *device = Py_None, *copy = Py_None;
-    int grad = 0;
+    PyObject *data, *dtype = Py_None, *device = Py_None, *copy = Py_None, *leaf = NULL;
+    bool grad = false, copies;
     td_dtype wanted;
-    if (!PyArg_ParseTupleAndKeywords(args, kw, "O|O$OOp:asarray", names, &data, &dtype, &device, &copy, &grad))
+    if (!PyArg_ParseTupleAndKeywords(args, kw, "O|O$OOO:asarray", names, &data, &dtype, &device, &copy, &leaf))
         return NULL;
+    if (copy != Py_None && !tdpy_as_bool(copy, &copies, "asarray", names[3])) return NULL;
+    if (!tdpy_as_bool(leaf, &grad, "asarray", names[4])) return NULL;
     if (!tdpy_as_dtype(dtype, &wanted) || !tdpy_check_device(device)) return NULL;
     bool fits = tdpy_is_tensor(data) && (wanted == TD_DTYPE_NONE || td_dtype_of(tdpy_array(data)) == wanted);
     if (fits && copy != Py_True) return Py_NewRef(data);

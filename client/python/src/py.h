@@ -110,6 +110,8 @@ PyObject *tdpy_number(td_scalar s);
 /* Integers of an int or a sequence: how many were written to `out`, or -1. */
 int tdpy_as_ints(PyObject *o, int64_t *out, int room, const char *function, const char *name);
 bool tdpy_as_int(PyObject *o, int64_t *out, const char *function, const char *name);
+/* A flag: True or False and nothing that merely counts as such, as "no" would. NULL gives *out as it is. */
+bool tdpy_as_bool(PyObject *o, bool *out, const char *function, const char *name);
 
 /* ---- nested.c: tensor(data) */
 /* A new array of nested data, buffers or tensors; TD_DTYPE_NONE: the dtype the data has. */

@@ -21,8 +21,11 @@ static PyObject *publish(PyObject *self, PyObject *args, PyObject *kw)
 {
     static char *names[] = {"name", "replace", "copy", NULL};
     const char *name;
-    int replace = 0, copy = 0;
-    if (!PyArg_ParseTupleAndKeywords(args, kw, "s|pp:publish", names, &name, &replace, &copy)) return NULL;
+    PyObject *replaces = NULL, *copies = NULL;
+    bool replace = false, copy = false;
+    if (!PyArg_ParseTupleAndKeywords(args, kw, "s|OO:publish", names, &name, &replaces, &copies)) return NULL;
+    if (!tdpy_as_bool(replaces, &replace, "publish", names[1]) || !tdpy_as_bool(copies, &copy, "publish", names[2]))
+        return NULL;
     unsigned flags = (replace ? TD_REPLACE : 0u) | (copy ? TD_COPY : 0u);
     if (td_publish(tdpy_array(self), name, flags) || PyErr_Occurred()) return tdpy_fail();
     return tdpy_set_name(self, name) ? Py_NewRef(self) : NULL;

@@ -425,10 +425,13 @@ static PyObject *to(PyObject *self, PyObject *args, PyObject *kw)
 {
     static char *names[] = {"", "", "dtype", "device", "copy", "non_blocking", NULL};
     PyObject *given[2] = {Py_None, Py_None}, *dtype = Py_None, *device = Py_None;
-    int copy = 0, blocking = 0;
+    PyObject *copies = NULL, *non_blocking = NULL;
+    bool copy = false, blocking;
     td_dtype wanted = TD_DTYPE_NONE;
-    if (!PyArg_ParseTupleAndKeywords(args, kw, "|OOOOpp:to", names, &given[0], &given[1], &dtype, &device, &copy,
-                                     &blocking))
+    if (!PyArg_ParseTupleAndKeywords(args, kw, "|OOOOOO:to", names, &given[0], &given[1], &dtype, &device, &copies,
+                                     &non_blocking))
+        return NULL;
+    if (!tdpy_as_bool(copies, &copy, "to", names[4]) || !tdpy_as_bool(non_blocking, &blocking, "to", names[5]))
         return NULL;
     for (int i = 0; i < 2; i++) {
         if (given[i] == Py_None) continue;

@@ -459,7 +459,9 @@ def unique(input, sorted=True, return_inverse=False, return_counts=False, dim=No
         raise _C.Unsupported("unique() is of all elements here; dim is not supported")
     ordered, order, starts, new = _search._runs(input.detach())
     out = [ordered[starts]]
-    out += [_search._inverse(input, order, new)] * bool(return_inverse) + [_search._counts(starts, input.numel())] * bool(return_counts)
+    flag = _more._flag
+    out += [_search._inverse(input, order, new)] * flag(return_inverse, "unique", "return_inverse")
+    out += [_search._counts(starts, input.numel())] * flag(return_counts, "unique", "return_counts")
     return out[0] if len(out) == 1 else tuple(out)
 
 

@@ -18,10 +18,17 @@ def _shape(size):
     return tuple(size) if isinstance(size, (tuple, list)) else (size,)
 
 
+def _flag(value, function, name, kind: Any = bool):
+    """A flag is True or False: "no" would count as true."""
+    if not isinstance(value, kind):
+        raise _C.DTypeError(f"{function}(): argument '{name}' must be bool, not {type(value).__name__}")
+    return value
+
+
 def _finish(t, device=None, requires_grad=False):
     if device is not None and str(device) not in ("cpu", "cpu:0"):
         raise _C.Unsupported(f"there is no device '{device}' here; only 'cpu'")
-    return t.requires_grad_() if requires_grad else t
+    return t if requires_grad is None or requires_grad is False else t.requires_grad_(requires_grad)
 
 
 def _number_dtype(*values):
@@ -228,7 +235,7 @@ def _spread(op, name):
         if isinstance(dim, bool) and unbiased is None:  # var(x, unbiased)
             dim, unbiased = None, dim
         if unbiased is not None:
-            correction = 1.0 if unbiased else 0.0
+            correction = 1.0 if _flag(unbiased, name, "unbiased") else 0.0
         return op(input, dim, float(correction), keepdim)
 
     spread.__name__ = name
@@ -259,7 +266,7 @@ def log_softmax(input, dim, dtype=None):
 
 def isclose(input, other, rtol=1e-05, atol=1e-08, equal_nan=False):
     close = (input == other) | ((input - other).abs() <= atol + rtol * other.abs()) & _C.isfinite(other) & _C.isfinite(input)
-    return close | (_C.isnan(input) & _C.isnan(other)) if equal_nan else close
+    return close | (_C.isnan(input) & _C.isnan(other)) if _flag(equal_nan, "isclose", "equal_nan") else close
 
 
 def allclose(input, other, rtol=1e-05, atol=1e-08, equal_nan=False):
@@ -421,8 +428,8 @@ class set_grad_enabled(_Mode):
     """Record or not: at once, and until the end when used with `with`."""
 
     def __init__(self, mode):
-        super().__init__(_C._set_grad, bool(mode))
-        self._before.append(_C._set_grad(bool(mode)))
+        super().__init__(_C._set_grad, _flag(mode, "set_grad_enabled", "mode"))
+        self._before.append(_C._set_grad(mode))
 
     def __enter__(self):
         return self
@@ -436,7 +443,7 @@ class inference_mode(_Mode):
     """Nothing is recorded, and what is made in here can never be saved for backward."""
 
     def __init__(self, mode: Any = True):
-        super().__init__(_C._set_inference, bool(mode))
+        super().__init__(_C._set_inference, _flag(mode, "inference_mode", "mode"))
 
     @overload
     def __new__(cls, mode: bool = True) -> "inference_mode": ...
@@ -474,8 +481,14 @@ class racy(_Mode):
         super().__init__(_C._set_racy, True)
 
 
+def _kept(retain_graph, create_graph, function):
+    """Whether the graph is to stay: as asked, or as a graph of the gradients wants. PyTorch takes 0 and 1 here."""
+    _flag(create_graph, function, "create_graph", int)
+    return create_graph if retain_graph is None else _flag(retain_graph, function, "retain_graph", int)
+
+
 def backward(self, gradient=None, retain_graph=None, create_graph=False, inputs=None):
-    retain = create_graph if retain_graph is None else retain_graph
+    retain = _kept(retain_graph, create_graph, "backward")
     if inputs is None:
         return _C._backward((self,), None if gradient is None else (gradient,), retain, create_graph)
     inputs = (inputs,) if _tensor(inputs) else tuple(inputs)

@@ -5,7 +5,7 @@ import operator
 from typing import Any
 
 import tensord as td
-from tensord import _C
+from tensord import _C, _more
 from tensord._C import Tensor, ops
 from tensord.nn._loss_functions import (_reduction as _reduction, binary_cross_entropy as binary_cross_entropy,  # noqa: F401
                                         binary_cross_entropy_with_logits as binary_cross_entropy_with_logits,
@@ -224,7 +224,7 @@ def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor, attn
 def dropout(input: Tensor, p=0.5, training=True, inplace=False) -> Tensor:
     if not 0 <= p <= 1:
         raise _C.InvalidError(f"dropout probability has to be between 0 and 1, but got {p}")
-    return ops.dropout(input, p)[0] if training and p > 0 else input
+    return ops.dropout(input, p)[0] if _more._flag(training, "dropout", "training") and p > 0 else input
 
 
 def _channels(input, p, training, ndim):

@@ -208,6 +208,8 @@ class Module:
         return self
 
     def train(self, mode=True):
+        if not isinstance(mode, bool):
+            raise _C.InvalidError(f"training mode is expected to be boolean, not {mode!r}")
         for m in self.modules():
             m.training = mode
         return self
