@@ -70,8 +70,9 @@ def orphans():
 
 
 def end_orphans():
-    """End them, and say who they were. A process that is just ending gets a moment."""
-    deadline = time.monotonic() + 2
+    """End them, and say who they were. A process that is just ending gets a moment: a private daemon whose program was killed before it
+    could connect waits ten seconds for it."""
+    deadline = time.monotonic() + 30
     while orphans() and time.monotonic() < deadline:
         time.sleep(0.05)
     left = orphans()

@@ -64,9 +64,9 @@ class Place(unittest.TestCase):
         self.addCleanup(p.stderr.close)
         return p
 
-    def serve(self, *args):
-        p = self.start("--socket", self.socket, *args)
-        for _ in range(500):
+    def serve(self, *args, **env):
+        p = self.start("--socket", self.socket, *args, **env)
+        for _ in range(2000):
             if subprocess.run([CTL, "--socket", self.socket, "status"], capture_output=True).returncode == 0:
                 return p
             time.sleep(0.01)
@@ -74,7 +74,7 @@ class Place(unittest.TestCase):
 
     def end(self, p):
         p.send_signal(signal.SIGTERM)
-        self.assertEqual(p.wait(20), 0)
+        self.assertEqual(p.wait(60), 0)
         self.running.remove(p)
 
 
@@ -156,10 +156,10 @@ class Tensorctl(Place):
         # Killed, a daemon leaves its directory; it is not listed, and the next of that process takes its place.
         os.kill(rows[str(first.pid)]["pid"], signal.SIGKILL)
         second.stdin.close()
-        self.assertEqual(second.wait(20), 0)
+        self.assertEqual(second.wait(60), 0)
         self.running.remove(second)
         place = os.path.dirname(rows[str(second.pid)]["socket"])
-        for _ in range(1000):
+        for _ in range(6000):
             if not os.path.exists(place):
                 break
             time.sleep(0.01)
@@ -290,24 +290,20 @@ class Daemon(Place):
         self.assertTrue(os.path.exists(self.socket))  # it is systemd's
 
     def test_activation_meant_for_another(self):
-        p = self.start("--socket", self.socket, LISTEN_PID="1", LISTEN_FDS="1")
-        for _ in range(500):
-            if os.path.exists(self.socket):
-                break
-            time.sleep(0.01)
+        p = self.serve(LISTEN_PID="1", LISTEN_FDS="1")
         self.assertEqual(json.loads(ctl("--socket", self.socket, "--json", "status"))["pid"], p.pid)
         self.end(p)
 
     def notified(self, address):
         told = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         told.bind(address)
-        told.settimeout(20)
+        told.settimeout(60)
         p = self.start("--socket", self.socket, NOTIFY_SOCKET=address.replace("\0", "@"))
         self.assertEqual(told.recv(100), b"READY=1")
         ctl("--socket", self.socket, "status")  # it said so when it was
         p.send_signal(signal.SIGTERM)
         self.assertEqual(told.recv(100), b"STOPPING=1")
-        self.assertEqual(p.wait(20), 0)
+        self.assertEqual(p.wait(60), 0)
         self.running.remove(p)
         told.close()
 
