@@ -394,8 +394,8 @@ static void deadlines_fire_in_order(void)
     td_deadline_arm(&s, &a, 6, fire, (void *)0);
     td_deadline_arm(&s, &b, 2, fire, (void *)1);
     td_deadline_arm(&s, &c, 4, fire, (void *)2);
-    td_deadline_arm(&s, &c, 60000, fire, (void *)2); /* armed again: moved */
-    CU_ASSERT_TRUE(td_deadlines_run(&s) <= 2);
+    td_deadline_arm(&s, &c, 60000, fire, (void *)2);       /* armed again: moved */
+    CU_ASSERT_TRUE(td_deadlines_run(&s) <= 2 || fired[1]); /* this thread may have lost its processor for so long */
     nanosleep(&(struct timespec){0, 9000000}, NULL);
     CU_ASSERT_TRUE(td_deadlines_run(&s) > 50000);
     CU_ASSERT_TRUE(fired[1] == 1 && fired[0] == 2 && fired[2] == 0);
