@@ -136,7 +136,7 @@ static void an_overwrite_names_both(void)
 
 static bool settled_to(td_client *c, const char *key, int64_t want)
 {
-    for (int i = 0; i < 500 && status_of(c, key) != want; i++) test_sleep_ms(10);
+    for (int i = 0; i < TEST_LONG_MS / 10 && status_of(c, key) != want; i++) test_sleep_ms(10);
     return status_of(c, key) == want;
 }
 

@@ -25,10 +25,10 @@ static inline int stop(void)
     return test_daemon_stop(&d);
 }
 
-/* Ends are noticed in their own time: within so many ms. */
-static inline void counted_again(int ms)
+/* Ends are noticed in their own time. */
+static inline void back_to_normal(void)
 {
-    CU_ASSERT_TRUE(raw_count_again(d.socket, base, ms));
+    CU_ASSERT_TRUE(raw_count_again(d.socket, base));
     CU_ASSERT_TRUE(test_daemon_alive(&d));
 }
 

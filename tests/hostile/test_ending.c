@@ -28,14 +28,14 @@ static void end(bool twice)
     CU_ASSERT_TRUE(test_daemon_alive(&own));
     if (twice) {
         kill(own.pid, SIGTERM);
-        test_sleep_ms(20);
+        CU_ASSERT_TRUE(test_daemon_told(&own));
         CU_ASSERT_TRUE(test_daemon_alive(&own));
     } else {
         for (int i = 0; i < CLIENTS; i++) raw_close(&r[i]);
     }
     CU_ASSERT_EQUAL(test_daemon_stop(&own), 0);
     for (int i = 0; i < CLIENTS && twice; i++) {
-        CU_ASSERT_TRUE(raw_ended(&r[i], 5000));
+        CU_ASSERT_TRUE(raw_ended(&r[i], TEST_LONG_MS));
         raw_close(&r[i]);
     }
 }
@@ -193,9 +193,12 @@ static void everything_twice(void)
 }
 
 static const td_test tests[] = {
-    {"tasks are queued, the clients go", tasks_once},         {"tasks are queued, told twice", tasks_twice},
-    {"graphs and a backward, the clients go", graphs_once},   {"graphs and a backward, told twice", graphs_twice},
-    {"a bit of everything, the clients go", everything_once}, {"a bit of everything, told twice", everything_twice},
+    {"tasks are queued, the clients go", tasks_once},
+    {"tasks are queued, told twice", tasks_twice},
+    {"graphs and a backward, the clients go", graphs_once},
+    {"graphs and a backward, told twice", graphs_twice},
+    {"a bit of everything, the clients go", everything_once},
+    {"a bit of everything, told twice", everything_twice},
     {"told again and again", again_and_again},
 };
 

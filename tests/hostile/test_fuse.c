@@ -128,7 +128,7 @@ static uint64_t import(raw *r, bool announce, uint32_t id, int fd)
 
 static bool announced(raw *r)
 {
-    Td__Wire__Reply *x = import(r, true, 0, -1) ? raw_reply(r, 5000) : NULL;
+    Td__Wire__Reply *x = import(r, true, 0, -1) ? raw_reply(r, TEST_LONG_MS) : NULL;
     return x && !x->error;
 }
 
@@ -139,7 +139,7 @@ static int refused(void)
     int fd = mount_and_open(&thread), rc = 1;
     if (fd < 0) return 98;
     if (raw_open(&r, d.socket) && announced(&r) && import(&r, false, 1, fd)) {
-        Td__Wire__Reply *x = raw_reply(&r, 5000);
+        Td__Wire__Reply *x = raw_reply(&r, TEST_LONG_MS);
         rc = x && x->error && x->error->code == TD_E_UNSUPPORTED && strstr(x->error->message, "FUSE") ? 0 : 2;
     }
     raw_close(&r);
@@ -153,7 +153,7 @@ static int go_on(raw *other, int memory)
     for (int i = 0; i < 20; i++)
         if (raw_status(other, "pid") <= 0) return 3;
     if (!announced(other) || !import(other, false, 7, memory)) return 4;
-    Td__Wire__Reply *x = raw_reply(other, 5000);
+    Td__Wire__Reply *x = raw_reply(other, TEST_LONG_MS);
     return x && !x->error ? 0 : 5;
 }
 
@@ -166,15 +166,13 @@ static int hanging(void)
     bool ok = !ftruncate(memory, 4096) && !fcntl(memory, F_ADD_SEALS, F_SEAL_SHRINK) && raw_open(&r, d.socket) &&
               raw_open(&other, d.socket) && announced(&r);
     atomic_store(&hang, true);
-    uint64_t before = test_now_ms();
     int rc = ok && import(&r, false, 1, fd) ? 0 : 2;
     if (raw_reply(&r, 100)) rc = 8; /* it should hang */
     if (!rc) rc = go_on(&other, memory);
     int64_t sessions = raw_status(&other, "sessions");
     raw_close(&r); /* its session ends, though its descriptor hangs */
-    for (int i = 0; i < 200 && raw_status(&other, "sessions") >= sessions; i++) test_sleep_ms(5);
+    for (int i = 0; i < TEST_LONG_MS / 5 && raw_status(&other, "sessions") >= sessions; i++) test_sleep_ms(5);
     if (!rc && raw_status(&other, "sessions") >= sessions) rc = 6;
-    if (!rc && test_now_ms() - before > 4000) rc = 7;
     raw_close(&other);
     unmount(thread, fd);
     return rc;
@@ -197,7 +195,7 @@ static void in_a_child(int (*child)(void))
         return;
     }
     CU_ASSERT_EQUAL(rc, 0);
-    CU_ASSERT_TRUE(raw_count_again(d.socket, base, 6000));
+    CU_ASSERT_TRUE(raw_count_again(d.socket, base));
     CU_ASSERT_TRUE(test_daemon_alive(&d));
 }
 

@@ -17,11 +17,6 @@ static int start(void)
     return counted_start("256M", "2");
 }
 
-static void back_to_normal(void)
-{
-    counted_again(20000);
-}
-
 /* The longest that this small request of another client takes within `ms`, in milliseconds. */
 static uint64_t slowest_answer(raw *other, uint64_t ms)
 {
@@ -269,10 +264,10 @@ static void ended_with_clients(void)
     raw_sync(&r[1], &code);
     CU_ASSERT_EQUAL(code, TD_OK);
     kill(own.pid, SIGTERM);
-    test_sleep_ms(100);
+    CU_ASSERT_TRUE(test_daemon_told(&own));
     CU_ASSERT_EQUAL(test_daemon_stop(&own), 0); /* the second */
     for (int i = 0; i < 3; i++) {
-        CU_ASSERT_TRUE(raw_ended(&r[i], 5000));
+        CU_ASSERT_TRUE(raw_ended(&r[i], TEST_LONG_MS));
         raw_close(&r[i]);
     }
 }
@@ -363,7 +358,7 @@ static void sixteen_megabytes_of_releases(void)
     for (uint32_t i = 0; i < 4095; i++) ids[i] = 1 + i;
     for (int i = 0; i < 900; i++) control(&w, TD_REC_RELEASE, 0, 4095, ids, 0, NULL, 0, NULL);
     CU_ASSERT_TRUE(send_all(&r, &w));
-    CU_ASSERT_TRUE(slowest_answer(&other, 300) < 2000);
+    CU_ASSERT_TRUE(slowest_answer(&other, 300) < TEST_LONG_MS / 4);
     raw_close(&other);
     raw_close(&r);
     back_to_normal();
@@ -388,7 +383,7 @@ static void a_long_backward(void)
     uint64_t end = slowest_answer(&other, 500);
     printf("\n    slowest answer during a backward over %d nodes: %llu ms, while it is freed: %llu ms", N,
            (unsigned long long)slowest, (unsigned long long)end);
-    CU_ASSERT_TRUE(slowest < 5000 && end < 5000);
+    CU_ASSERT_TRUE(slowest < TEST_LONG_MS / 4 && end < TEST_LONG_MS / 4);
     raw_close(&other);
     back_to_normal();
 }

@@ -17,11 +17,6 @@ static int start(void)
     return counted_start("64M", "2");
 }
 
-static void back_to_normal(void)
-{
-    counted_again(6000);
-}
-
 /* A client with a lease, mapped. */
 typedef struct ringer {
     raw r;
@@ -96,11 +91,11 @@ static bool answered(ringer *x, uint64_t serial)
 {
     td_error e;
     td_frame f;
-    for (uint64_t until = test_now_ms() + 10000; test_now_ms() < until;) {
+    for (uint64_t until = test_now_ms() + TEST_LONG_MS; test_now_ms() < until;) {
         int got = td_reader_next(&x->r.reader, &f, &e);
         td_writer_flush(&x->writer, x->r.fd, true, NULL);
         if (got < 0) return false;
-        if (got > 0) until = test_now_ms() + 10000;
+        if (got > 0) until = test_now_ms() + TEST_LONG_MS;
         if (got > 0 && f.kind == TD_FRAME_REPLY) {
             td_arena_reset(&x->r.arena);
             Td__Wire__Reply *r = td__wire__reply__unpack(&x->r.arena.allocator, f.bytes, f.payload);
@@ -171,7 +166,7 @@ static void lease_is_taken(void)
 static bool ended(ringer *x)
 {
     uint8_t b[64];
-    for (int i = 0; i < 200; i++) {
+    for (int i = 0; i < TEST_LONG_MS / 50; i++) {
         struct pollfd p = {x->r.fd, POLLIN, 0};
         if (poll(&p, 1, 50) == 1 && recv(x->r.fd, b, sizeof b, MSG_DONTWAIT) == 0) return true;
     }
@@ -309,7 +304,7 @@ static void written_before_the_end(void)
     Td__Wire__Open open = TD__WIRE__OPEN__INIT;
     open.name = (char *)"last-words";
     open.id = 1;
-    open.timeout_ms = 3000;
+    open.timeout_ms = TEST_LONG_MS;
     call = (Td__Wire__Call)TD__WIRE__CALL__INIT;
     call.open = &open;
     Td__Wire__Reply *r = raw_ask(&other, &call);

@@ -285,7 +285,7 @@ static void hand_over(client *from, client *to, uint32_t id)
     Td__Wire__Publish publish = TD__WIRE__PUBLISH__INIT;
     Td__Wire__Open open = TD__WIRE__OPEN__INIT;
     Td__Wire__Call c = TD__WIRE__CALL__INIT;
-    publish.name = open.name = (char *)"leaf", publish.id = open.id = id, publish.lasts_ms = 1000;
+    publish.name = open.name = (char *)"leaf", publish.id = open.id = id, publish.lasts_ms = 60000;
     c.publish = &publish;
     CU_ASSERT_FALSE(call(from, &c));
     c.publish = NULL, c.open = &open;

@@ -10,11 +10,6 @@ static int start(void)
     return counted_start("64M", "1");
 }
 
-static void back_to_normal(void)
-{
-    counted_again(10000);
-}
-
 static void open_without_waiting(raw *r, const char *name, uint32_t timeout_ms)
 {
     Td__Wire__Call c = TD__WIRE__CALL__INIT;
@@ -35,7 +30,7 @@ static void a_deadline_after_another(void)
         open_without_waiting(&r[0], "never-1", FIRST);
         open_without_waiting(&r[1], "never-2", 2 * FIRST + k / 4);
         for (int i = 0; i < 2; i++) {
-            Td__Wire__Reply *x = raw_reply(&r[i], 2000);
+            Td__Wire__Reply *x = raw_reply(&r[i], TEST_LONG_MS);
             CU_ASSERT_PTR_NOT_NULL_FATAL(x);
             CU_ASSERT_TRUE(x->error && x->error->code == TD_E_TIMEOUT);
         }
@@ -101,7 +96,7 @@ static uint64_t close_later(raw *r, uint32_t queue)
 
 static void answered(raw *r, uint64_t serial, uint32_t code)
 {
-    Td__Wire__Reply *x = raw_reply(r, 5000);
+    Td__Wire__Reply *x = raw_reply(r, TEST_LONG_MS);
     CU_ASSERT_PTR_NOT_NULL_FATAL(x);
     CU_ASSERT_EQUAL(x->serial, serial);
     CU_ASSERT_EQUAL(x->error ? x->error->code : TD_OK, code);

@@ -58,15 +58,23 @@ bool test_daemon_start(test_daemon *d, const char *const *more)
     snprintf(d->socket, sizeof d->socket, "%s/socket", d->directory);
     d->pid = fork();
     if (d->pid == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL); /* a test that crashes leaves no daemon, whose open pipe the runner would wait for */
+        prctl(PR_SET_PDEATHSIG,
+              SIGKILL); /* a test that crashes leaves no daemon, whose open pipe the runner would wait for */
         run_daemon(d, more);
     }
-    for (int i = 0; i < 1000 && d->pid > 0; i++) {
+    for (int i = 0; i < TEST_LONG_MS / 10 && d->pid > 0; i++) {
         if (accepts(d->socket)) return true;
         if (!test_daemon_alive(d)) break;
         test_sleep_ms(10);
     }
     test_daemon_stop(d);
+    return false;
+}
+
+bool test_daemon_told(const test_daemon *d)
+{
+    for (int i = 0; i < TEST_LONG_MS / 10; i++, test_sleep_ms(10))
+        if (access(d->socket, F_OK) != 0) return true;
     return false;
 }
 
@@ -81,7 +89,7 @@ int test_daemon_stop(test_daemon *d)
     int status = -1, result = -1;
     if (d->pid > 0) {
         kill(d->pid, SIGTERM);
-        for (int i = 0; i < 1500; i++) {
+        for (int i = 0; i < TEST_LONG_MS / 10; i++) {
             if (waitpid(d->pid, &status, WNOHANG) == d->pid) {
                 result = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
                 d->pid = 0;

@@ -1,6 +1,7 @@
 /* A tensord of a test's own: started on a socket in a fresh directory, ended and checked.
  *
- * The program is $TENSORD_DAEMON (meson sets it). Everything lies in one temporary directory, which is gone after stop. */
+ * The program is $TENSORD_DAEMON (meson sets it). Everything lies in one temporary directory, which is gone after stop.
+ */
 #ifndef TENSORD_TESTS_DAEMON_H
 #define TENSORD_TESTS_DAEMON_H
 
@@ -13,10 +14,17 @@ typedef struct test_daemon {
     char directory[64], socket[96];
 } test_daemon;
 
+/* How long to wait for what must come, in milliseconds: never that long when all is well, also not for a sanitizer's
+ * daemon on a machine with ten other things to do. */
+enum { TEST_LONG_MS = 60000 };
+
 /* With more arguments (NULL-terminated list, or NULL). Waits until it accepts. */
 bool test_daemon_start(test_daemon *d, const char *const *more);
 /* SIGTERM and wait; the exit status (0 when all was well), -1 when it had to be killed. */
 int test_daemon_stop(test_daemon *d);
+/* Wait until it has taken the first SIGTERM: it listens no more. A second one that came before would be one with it. */
+bool test_daemon_told(const test_daemon *d);
+
 /* Is the process still there? */
 bool test_daemon_alive(const test_daemon *d);
 

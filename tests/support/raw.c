@@ -142,7 +142,7 @@ Td__Wire__Reply *raw_reply(raw *r, int ms)
 Td__Wire__Reply *raw_ask(raw *r, Td__Wire__Call *c)
 {
     uint64_t serial = raw_call(r, c);
-    for (Td__Wire__Reply *x; serial && (x = raw_reply(r, 20000));)
+    for (Td__Wire__Reply *x; serial && (x = raw_reply(r, TEST_LONG_MS));)
         if (x->serial == serial) return x;
     return NULL;
 }
@@ -171,7 +171,7 @@ Td__Wire__Welcome *raw_hello_with(raw *r, const Td__Wire__Hello *h)
     size_t n = td__wire__hello__pack(h, b);
     td_frame f;
     raw_frame(r, TD_FRAME_HELLO, b, n); /* when that fails, the daemon may have said why */
-    if (!next_frame(r, &f, 20000)) return NULL;
+    if (!next_frame(r, &f, TEST_LONG_MS)) return NULL;
     if (f.kind != TD_FRAME_WELCOME) {
         note_event(r, &f);
         return NULL;
@@ -198,19 +198,33 @@ bool raw_open(raw *r, const char *path)
     return raw_connect(r, path) && raw_hello(r);
 }
 
-int64_t raw_status(raw *r, const char *key)
+/* The number in this column of the row that begins with `key`, in one of the daemon's tables. */
+static int64_t number_in(raw *r, const char *table, const char *key, int column)
 {
     Td__Wire__Call c;
     Td__Wire__Status s;
     td__wire__call__init(&c);
     td__wire__status__init(&s);
-    s.what = (char *)"status";
+    s.what = (char *)table;
     c.status = &s;
     Td__Wire__Reply *x = raw_ask(r, &c);
     if (!x || !x->table) return -1;
     for (size_t i = 0; i < x->table->n_rows; i++)
-        if (strcmp(x->table->rows[i]->cells[0]->text, key) == 0) return x->table->rows[i]->cells[1]->integer;
+        if (strcmp(x->table->rows[i]->cells[0]->text, key) == 0) return x->table->rows[i]->cells[column]->integer;
     return -1;
+}
+
+int64_t raw_status(raw *r, const char *key)
+{
+    return number_in(r, "status", key, 1);
+}
+
+bool raw_getters_wait(raw *r, const char *queue, int64_t want)
+{
+    enum { WAITING_GET = 6 };
+    for (int i = 0; i < TEST_LONG_MS / 5; i++, test_sleep_ms(5))
+        if (number_in(r, "queues", queue, WAITING_GET) == want) return true;
+    return false;
 }
 
 bool raw_sync(raw *r, uint32_t *code)
@@ -223,7 +237,7 @@ bool raw_sync(raw *r, uint32_t *code)
     bool ok = raw_words(r, w.at, w.count, NULL, 0);
     td_words_deinit(&w);
     *code = TD_E_LOST;
-    for (Td__Wire__Reply *x; ok && (x = raw_reply(r, 20000));)
+    for (Td__Wire__Reply *x; ok && (x = raw_reply(r, TEST_LONG_MS));)
         if (x->serial == serial) {
             *code = x->error ? x->error->code : 0;
             return *code == 0;
@@ -256,14 +270,16 @@ bool raw_count(const char *path, int64_t *counts)
     return ok;
 }
 
-bool raw_count_again(const char *path, const int64_t *before, int ms)
+bool raw_count_again(const char *path, const int64_t *before)
 {
+    enum { DESCRIPTORS = RAW_COUNTED - 1 };
     int64_t now[RAW_COUNTED] = {0};
-    for (uint64_t until = test_now_ms() + (uint64_t)ms; test_now_ms() < until; test_sleep_ms(20)) {
+    for (uint64_t until = test_now_ms() + 2 * TEST_LONG_MS; test_now_ms() < until; test_sleep_ms(20)) {
         if (!raw_count(path, now)) break;
-        if (memcmp(now, before, sizeof now) == 0) return true;
+        if (memcmp(now, before, DESCRIPTORS * sizeof *now) == 0 && now[DESCRIPTORS] <= before[DESCRIPTORS]) return true;
     }
     for (int i = 0; i < RAW_COUNTED; i++)
-        if (now[i] != before[i]) printf("\n    %s: %lld before, %lld after", raw_counted[i], (long long)before[i], (long long)now[i]);
+        if (now[i] != before[i])
+            printf("\n    %s: %lld before, %lld after", raw_counted[i], (long long)before[i], (long long)now[i]);
     return false;
 }

@@ -21,7 +21,7 @@ typedef struct raw {
 bool raw_connect(raw *r, const char *path);
 bool raw_hello(raw *r);
 Td__Wire__Welcome *raw_hello_with(raw *r, const Td__Wire__Hello *h); /* NULL: refused (r->gone) */
-bool raw_open(raw *r, const char *path); /* both */
+bool raw_open(raw *r, const char *path);                             /* both */
 void raw_close(raw *r);
 
 /* Send exactly these bytes, with these descriptors. False when the daemon does not take them any more. */
@@ -43,13 +43,18 @@ extern int raw_fd;
 
 /* One number of the daemon's status; -1 when it cannot be had. */
 int64_t raw_status(raw *r, const char *key);
-/* What a daemon holds, to compare before and after. Descriptors are counted without those of segments, of which some are kept warm. */
+/* What a daemon holds, to compare before and after. Descriptors are counted without those of segments, of which some
+ * are kept warm. */
 enum { RAW_COUNTED = 10 };
 extern const char *const raw_counted[RAW_COUNTED];
 /* As a new client sees them. */
 bool raw_count(const char *path, int64_t *counts);
-/* Ends are noticed in their own time: look for up to `ms` until the counts are `before` again; otherwise prints what differs. */
-bool raw_count_again(const char *path, const int64_t *before, int ms);
+/* Ends are noticed in their own time, and what was left to do is done first: look until the counts are `before` again;
+ * otherwise prints what differs. Of descriptors there may be fewer: one may just have been on its way to be closed. */
+bool raw_count_again(const char *path, const int64_t *before);
+
+/* Wait until so many wait for an item of this queue. */
+bool raw_getters_wait(raw *r, const char *queue, int64_t want);
 /* SYNC: true when all before worked; otherwise the error is in *code. */
 bool raw_sync(raw *r, uint32_t *code);
 /* A small float32 tensor of n zeros under `id`. */
