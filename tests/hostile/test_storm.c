@@ -367,7 +367,7 @@ static void drop_names(const char *socket)
     raw r;
     char name[8];
     if (!raw_open(&r, socket)) return;
-    for (int i = 0; i < 1000 && raw_status(&r, "sessions") > 1; i++) test_sleep_ms(10);
+    for (int i = 0; i < TEST_LONG_MS / 5 && raw_status(&r, "sessions") > 1; i++) test_sleep_ms(10);
     for (unsigned i = 0; i < 4; i++) snprintf(name, sizeof name, "s%u", i), drop_name(&r, name);
     raw_close(&r);
 }

@@ -8,6 +8,7 @@
 
 #include <limits.h>
 #include <stdlib.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { N = 50000, RECORDS = 512, CLEAR = 4096 };
@@ -359,7 +360,7 @@ static void note_fired(void *arg)
 static void many_deadlines(void)
 {
     td_deadline *d = calloc(DEADLINES, sizeof *d);
-    uint64_t begin = td_now_ms();
+    clock_t begin = clock(); /* of this process: others may have the processor meanwhile */
     uint32_t x = 1;
     for (uint32_t i = 0; i < DEADLINES; i++) {
         x = x * 1664525u + 1013904223u;
@@ -367,7 +368,7 @@ static void many_deadlines(void)
         td_deadline_arm(&service, &d[i], i % 10 ? 1000000 + in_ms : in_ms >> 12, note_fired, &d[i]);
     }
     for (uint32_t i = 1; i < DEADLINES; i += 2) td_deadline_disarm(&service, &d[i]);
-    CU_ASSERT_TRUE(td_now_ms() - begin < 4000);
+    CU_ASSERT_TRUE(clock() - begin < 4 * CLOCKS_PER_SEC);
     usleep(300000);
     td_deadlines_run(&service);
     CU_ASSERT_TRUE(fired > 0 && fired < DEADLINES / 20);
