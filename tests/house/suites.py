@@ -69,16 +69,25 @@ def orphans():
     return found
 
 
+def words_of(pid):
+    """What a process was started as, in short."""
+    try:
+        with open(f"/proc/{pid}/cmdline") as f:
+            return f.read().replace("\0", " ").strip()[:200]
+    except OSError:
+        return ""
+
+
 def end_orphans():
     """End them, and say who they were. A process that is just ending gets a moment: a private daemon whose program was killed before it
     could connect waits ten seconds for it."""
     deadline = time.monotonic() + 30
     while orphans() and time.monotonic() < deadline:
         time.sleep(0.05)
-    left = orphans()
-    for pid, _ in left:
+    left = [(pid, name, words_of(pid)) for pid, name in orphans()]
+    for pid, *_ in left:
         os.kill(pid, signal.SIGKILL)
-    return [f"process {pid} ({name})" for pid, name in left]
+    return [f"process {pid} ({name}): {words}" for pid, name, words in left]
 
 
 def run_reaping(command):

@@ -1,13 +1,17 @@
 """What several suites need: scripts in processes of their own, a daemon of a test's own, what a daemon holds."""
 import contextlib
+import gc
 import os
 import random
 import signal
+import socket
 import subprocess
 import sys
 import textwrap
 import time
 import types
+
+import tensord as td
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 DEBUG = os.environ.get("TENSORD_DEBUG_PYTHON") or next((p for p in ("/usr/bin/python3-dbg", "/usr/bin/python3.11-dbg") if os.path.exists(p)), None)
@@ -28,13 +32,19 @@ def script(text, *args, python=sys.executable, timeout=60, flags=("-X", "dev", "
                           env={**os.environ, "PYTHONFAULTHANDLER": "1", **env})
 
 
+def listens(path):
+    """The socket's name is there a moment before anybody listens at it."""
+    with socket.socket(socket.AF_UNIX) as s:
+        return s.connect_ex(path) == 0
+
+
 @contextlib.contextmanager
 def daemon(place, *options):
     """A daemon that is this test's alone: its socket's path, its pid. Fails when the daemon did not end well."""
     path = os.path.join(place, "s")
     process = subprocess.Popen([os.environ["TENSORD_DAEMON"], "--socket", path, *options], stderr=subprocess.PIPE, text=True)
     try:
-        wait_for(lambda: os.path.exists(path) or process.poll() is not None)
+        wait_for(lambda: listens(path) or process.poll() is not None)
         yield types.SimpleNamespace(path=path, pid=process.pid)
     finally:
         alive = process.poll() is None
@@ -50,3 +60,29 @@ def wait_for(condition, seconds=20):
     while not (met := condition()) and time.monotonic() < end:
         time.sleep(0.01)
     return met
+
+
+def held():
+    """What this process's own daemon holds when all that was asked has been done: bytes, storages, names, sessions; and this process's descriptors."""
+    gc.collect()
+    td.sync()
+    now = {r["key"]: r["value"] for r in td.status()}
+    return now["bytes_used"], now["storages"], now["names"], now["sessions"], len(os.listdir("/proc/self/fd"))
+
+
+def at_rest(seconds=20):
+    """held() when everybody else has gone, and what earlier tests left. Processes that have ended may still be sessions to the daemon, so what is
+    counted before that may become less by itself."""
+    def alone():
+        return held()[3] == 1 and all(row["pid"] == os.getpid() for row in td.status("names"))
+
+    for _ in range(50):
+        td.ones(1).item()  # who waits often has a ring: from now on
+    assert wait_for(alone, seconds), f"others are still there: {td.status('sessions')}, {td.status('names')}"
+    return held()
+
+
+def settles(before, seconds=20):
+    """held(), as soon as it is `before` again."""
+    wait_for(lambda: held() == before, seconds)
+    return held()

@@ -7,12 +7,12 @@ import signal
 import subprocess
 import sys
 import textwrap
-import time
 
 import pytest
 
 os.environ.setdefault("TENSORD_LENT_SECONDS", "2")
 import tensord as td  # noqa: E402
+from common import at_rest, settles  # noqa: E402
 from tensord.data import DataLoader, IterableDataset, SharedDict, SharedList, get_worker_info  # noqa: E402
 
 np = pytest.importorskip("numpy", reason="NumPy is not there (Debian: python3-numpy)")
@@ -220,19 +220,8 @@ def test_read_by_workers():
 
 
 def test_nothing_is_left():
-    def live():
-        td.sync()
-        now = {r["key"]: r["value"] for r in td.status()}
-        return now["bytes_used"], now["storages"], now["names"], now["sessions"], len(os.listdir("/proc/self/fd"))
-
-    end = time.monotonic() + 20
-    while live()[2] and time.monotonic() < end:
-        time.sleep(0.1)
-    before = live()
+    before = at_rest()
     list(DataLoader(Images(), batch_size=4, num_workers=2))
     x = SharedList(ITEMS)
     del x
-    end = time.monotonic() + 20
-    while live() != before and time.monotonic() < end:
-        time.sleep(0.1)
-    assert live() == before
+    assert settles(before) == before

@@ -10,19 +10,14 @@ import signal
 import subprocess
 import sys
 import tempfile
-import textwrap
 import threading
 
 import pytest
 import tensord as td
+from common import script
 
 np = pytest.importorskip("numpy", reason="NumPy is not there (Debian: python3-numpy)")
 N = 100_000  # bytes of an array, more than what stays ordinary memory
-
-
-def script(text, **env):
-    return subprocess.run([sys.executable, "-X", "dev", "-W", "error", "-c", textwrap.dedent(text)], capture_output=True, text=True, timeout=60,
-                          env={**os.environ, **env})
 
 
 def is_shared(a):

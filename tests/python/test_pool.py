@@ -1,5 +1,5 @@
 """pool="name": one set of workers for all ranks. Each rank gets what it would get alone, whoever is killed; and nothing is left."""
-import gc
+import faulthandler
 import importlib.util
 import json
 import multiprocessing
@@ -18,6 +18,7 @@ import pytest
 
 os.environ.setdefault("TENSORD_LENT_SECONDS", "1")
 import tensord as td  # noqa: E402
+from common import SLOW, at_rest, held, settles, wait_for  # noqa: E402
 from tensord.data import DataLoader, IterableDataset, get_worker_info  # noqa: E402
 from tensord.data._host import address_of  # noqa: E402
 from tensord.data._likeness import differences, digest, parts  # noqa: E402
@@ -84,6 +85,7 @@ def alone(kind, seed, epochs=1, **more):
 
 def rank(link, kind, seed, pool, epochs=1, stop=-1, **more):
     """A rank: tells each batch, and waits behind `stop` of them until it is told to go on."""
+    faulthandler.register(signal.SIGUSR2, file=2)
     try:
         loader = loader_of(kind, seed, pool, **more)
         for _ in range(epochs):
@@ -109,7 +111,8 @@ class Rank:
     def read(self, n=None):
         """So many batches, or all."""
         while (n is None or len(self.batches) < n) and self.end is None:
-            assert self.link.poll(60), "the rank hangs"
+            if not self.link.poll(60 * SLOW):
+                pytest.fail(f"the rank says nothing any more after {len(self.batches)} batches; what runs:\n{self.where()}")
             try:
                 got = self.link.recv()
             except EOFError:
@@ -119,7 +122,15 @@ class Rank:
                 self.pids.add(got[1])
             else:
                 self.end = got
+        if n is None or len(self.batches) < n:
+            print(f"rank {self.process.pid} after {len(self.batches)} batches: {self.end!r}")  # shown when the test fails
         return self.batches
+
+    def where(self):
+        """What all the processes wait in; where this one stands in Python goes to its stderr, which is shown too."""
+        os.kill(self.process.pid, signal.SIGUSR2)
+        time.sleep(1)
+        return subprocess.run(["ps", "-eo", "pid,ppid,stat,wchan:20,args", "--forest"], capture_output=True, text=True).stdout[-6000:]
 
     def go_on(self):
         self.link.send(None)
@@ -131,7 +142,7 @@ class Rank:
     def leave(self):
         if self.end == "end":
             self.go_on()
-        self.process.join(30)
+        self.process.join(60 * SLOW)
         self.link.close()
         code = self.process.exitcode
         self.process.close()
@@ -141,11 +152,9 @@ class Rank:
 @pytest.fixture
 def ranks(monkeypatch):
     """A maker of ranks that share this test's daemon; afterwards nothing is left of them and of what they started."""
-    for _ in range(300):
-        td.ones(1).item()  # a ring of this process's own, from the first waits on, is no leak
     resource_tracker.ensure_running()
+    before, made = at_rest(), []
     monkeypatch.setenv("TENSORD_SOCKET", td.connection()["path"])
-    before, made = steady(), []
 
     def make(method, *arguments, **more):
         made.append(Rank(method, *arguments, **more))
@@ -157,27 +166,6 @@ def ranks(monkeypatch):
             r.process.kill()
             r.leave()
     assert settles(before) == before
-
-
-def live():
-    gc.collect()
-    td.sync()
-    now = {r["key"]: r["value"] for r in td.status()}
-    return now["bytes_used"], now["storages"], now["names"], now["sessions"], len(os.listdir("/proc/self/fd"))
-
-
-def steady(seconds=20):
-    end = time.monotonic() + seconds
-    while live()[2] and time.monotonic() < end:
-        time.sleep(0.05)
-    return live()
-
-
-def settles(before, seconds=20):
-    end = time.monotonic() + seconds
-    while live() != before and time.monotonic() < end:
-        time.sleep(0.05)
-    return live()
 
 
 def with_torch(*values):
@@ -402,10 +390,7 @@ def test_the_workers_end_with_the_last(ranks):
     assert group[0].leave() == 0
     assert all(os.path.exists(f"/proc/{pid}") for pid in (keeper, *workers))
     assert group[1].leave() == 0
-    end = time.monotonic() + 20
-    while any(os.path.exists(f"/proc/{pid}") for pid in (keeper, *workers)) and time.monotonic() < end:
-        time.sleep(0.02)
-    assert not any(os.path.exists(f"/proc/{pid}") for pid in (keeper, *workers))
+    assert wait_for(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in (keeper, *workers)))
 
 
 def test_others_at_the_address(ranks):
@@ -444,18 +429,16 @@ def test_the_address_is_held(monkeypatch):
 
 def test_what_a_dead_rank_did_not_take(ranks):
     """Batches on their way to a rank that is killed are given back while the workers live on."""
+    before = held()
     stays = ranks("fork", "plain", 1, "p", stop=2, dataset=Numbers(200))
     stays.read(3)
-    td.sync()
-    storages = live()[1]
     for seed in (2, 3, 4):
         r = ranks("fork", "plain", seed, "p", stop=2, dataset=Numbers(200))
         r.read(3)
         r.kill()
-    end = time.monotonic() + 20
-    while live()[1] > storages + 2 and time.monotonic() < end:
-        time.sleep(0.05)
-    assert live()[1] <= storages + 2
+    # Of the one that stays: four batches that it has not taken, which have names, three handed out, and its board; each worker may have its last one
+    # in hand. The others had as many each. A batch is one storage.
+    assert wait_for(lambda: (now := held())[2] - before[2] <= 5 and now[1] - before[1] <= 10), (before, held())
     stays.go_on()
     assert len(stays.read()) == 50 and stays.leave() == 0
 
@@ -466,7 +449,7 @@ CTL = os.path.join(os.path.dirname(os.environ.get("TENSORD_DAEMON", "")), "../..
 
 
 def ctl(*arguments):
-    return subprocess.run([CTL, "--socket", td.connection()["path"], *arguments], capture_output=True, text=True, timeout=30, check=True).stdout
+    return subprocess.run([CTL, "--socket", td.connection()["path"], *arguments], capture_output=True, text=True, timeout=30 * SLOW, check=True).stdout
 
 
 @pytest.mark.skipif(not os.path.exists(CTL), reason="tensorctl is not beside this daemon")
@@ -487,10 +470,7 @@ def test_tensorctl_shows_loaders(ranks):
     first.kill()
     second.go_on()
     assert len(second.read()) == 12 and second.leave() == 0
-    end = time.monotonic() + 20  # the names go with their processes
-    while json.loads(ctl("--json", "loaders")) and time.monotonic() < end:
-        time.sleep(0.1)
-    assert json.loads(ctl("--json", "loaders")) == []
+    assert wait_for(lambda: json.loads(ctl("--json", "loaders")) == [])  # the names go with their processes
 
 
 def hold_and_stop(numbers):

@@ -1,16 +1,18 @@
 """Torch's own DataLoader, queues and pipes after set_sharing_strategy()."""
-import multiprocessing
+import multiprocessing.util
 import os
 import pickle
 import signal
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 from multiprocessing.reduction import ForkingPickler
 
 import pytest
 import tensord as td
+from common import SLOW, at_rest, held, settles
 
 torch = pytest.importorskip("torch", reason="torch is not there (Debian: python3-torch)")
 import tensord.torch as tdt  # noqa: E402
@@ -25,23 +27,6 @@ def strategy():
     tdt.set_sharing_strategy()
     yield
     tdt.set_sharing_strategy("torch")
-
-
-def live():
-    """Bytes and handles in the daemon, when all that was asked has been done."""
-    import gc
-
-    gc.collect()
-    td.sync()
-    now = {r["key"]: r["value"] for r in td.status()}
-    return now["bytes_used"], now["storages"], now["names"], now["sessions"]
-
-
-def settles(before, seconds=10):
-    end = time.monotonic() + seconds
-    while live() != before and time.monotonic() < end:
-        time.sleep(0.1)
-    return live()
 
 
 def send(x):
@@ -125,7 +110,7 @@ def test_queues(method):
     t = torch.zeros(5000)
     for k in range(1, 4):
         q.put(t)
-        total, made = back.get(timeout=60)
+        total, made = back.get(timeout=60 * SLOW)
         assert total == 5000 * k and made.unique().tolist() == [k]
     q.put(None)
     p.join()
@@ -162,11 +147,43 @@ def test_custom_collate():
 def test_nothing_stays_and_no_descriptor_a_tensor():
     loader = DataLoader(Images(), batch_size=4, num_workers=2)
     list(loader)
-    before, open_before = live(), len(os.listdir("/proc/self/fd"))
+    before = at_rest(90)
     kept = [b["x"] for b in loader]
-    assert len(kept) == 10 and len(os.listdir("/proc/self/fd")) - open_before <= 5
-    assert live()[0] > before[0]
+    now = held()
+    assert len(kept) == 10 and now[4] - before[4] <= 5 and now[0] > before[0]
     del kept
+    assert settles(before) == before
+
+
+class Last(Images):
+    """Of the second sample a tensor is pickled, by the queue's own thread, when the worker has begun to end."""
+
+    ending, pickled = threading.Event(), threading.Event()
+
+    def __getitem__(self, i):
+        x = torch.full((3000,), float(i))
+        if i != 1:
+            return x
+        for event, priority in ((self.ending.set, 5), (self.pickled.wait, 4)):  # after those that end what was sent
+            multiprocessing.util.Finalize(None, event, exitpriority=priority)
+        return [Call(self.ending.wait), x, Call(self.pickled.set)]
+
+
+class Call:
+    def __init__(self, what):
+        self.what = what
+
+    def __reduce__(self):
+        self.what()
+        return int, ()
+
+
+def test_what_a_worker_sends_when_it_ends_is_free_with_it(monkeypatch):
+    monkeypatch.setattr("tensord._lent.LENT_SECONDS", 1000)
+    before = at_rest(90)
+    it = iter(DataLoader(Last(), batch_size=None, num_workers=1))
+    assert next(it)[0] == 0
+    del it
     assert settles(before) == before
 
 
@@ -179,7 +196,7 @@ class Dies(Images):
 
 def test_a_killed_worker_leaves_nothing(monkeypatch):
     monkeypatch.setattr("tensord._lent.LENT_SECONDS", 0.3)
-    before = live()
+    before = at_rest(90)
     with pytest.raises(RuntimeError, match="killed|exited unexpectedly"):
         for b in DataLoader(Dies(), batch_size=4, num_workers=2):
             del b
@@ -187,7 +204,7 @@ def test_a_killed_worker_leaves_nothing(monkeypatch):
 
 
 def test_a_killed_parent_leaves_nothing():
-    before = live()
+    before = at_rest(90)
     p = subprocess.Popen([sys.executable, "-c", textwrap.dedent("""
         import time, torch, tensord.torch as tdt
         from torch.utils.data import DataLoader
@@ -200,7 +217,7 @@ def test_a_killed_parent_leaves_nothing():
             time.sleep(100)
     """)], stdout=subprocess.PIPE, env={**os.environ, "TENSORD_SOCKET": td.connection()["path"], "TENSORD_LENT_SECONDS": "0.3"})
     assert p.stdout.readline() == b"one\n"
-    assert live()[0] > before[0]
+    assert held()[0] > before[0]
     p.kill()
     p.wait()
     p.stdout.close()

@@ -34,7 +34,7 @@ STOPPED = {
     "publishing": ("x = td.ones(2)", "x.publish('p', replace=True)"),
     "pickling": ("import pickle; x = td.ones(2)", "pickle.loads(pickle.dumps(x))"),
     "a table": ("", "td.status('sessions')"),
-    "a queue's put": ("q = td.Queue('a', 4); q.put(0)", "q.put(1, timeout=30)"),
+    "a queue's put": ("q = td.Queue('a', 4); q.put(0)", "q.put(1, timeout=500)"),
     "a queue's get": ("q = td.Queue('b', 4); q.put(0); q.put(1); q.get()", "q.get()"),
     "a queue": ("", "td.Queue('c', 4).put(1)"),
     "a write": ("import numpy; x = td.ones(3)", "x.writing().__enter__()"),
@@ -75,8 +75,8 @@ pid = td.connection()["pid"]
 if stop:
     td.sync()
     os.kill(pid, signal.SIGSTOP)
-print("ready", flush=True)
 try:
+    print("ready", flush=True)  # from here on a signal may come
     exec(wait, names)
     print("it did not wait", flush=True)
 except KeyboardInterrupt:
@@ -89,7 +89,7 @@ if sys.argv[4] != "behind":
     print("goes on", (td.ones(2) + 1).tolist(), flush=True)
     q = td.Queue("after")
     q.put(7)
-    print("queue", q.get(timeout=5), flush=True)
+    print("queue", q.get(timeout=60), flush=True)
 print("end", flush=True)
 """
 
@@ -100,7 +100,7 @@ def waiting(place, ready, wait, *, stop=False, kind=""):
     p = subprocess.Popen([sys.executable, "-X", "dev", "-W", "error", "-c", PROGRAM, "stop" if stop else "", ready, wait, kind], stdout=subprocess.PIPE,
                          stderr=subprocess.PIPE, text=True, env={**os.environ, "TENSORD_SOCKET": place.path})
     try:
-        assert p.stdout.readline() == "ready\n", p.communicate()[1]
+        assert within(p, p.stdout.readline) == "ready\n", p.communicate()[1]
         time.sleep(0.1)  # were that too short, the signal would only come before the wait instead of in it
         yield p
     finally:
@@ -120,11 +120,10 @@ def within(p, read):
 
 
 def interrupt(p):
+    """No wait here ends by itself before within() gives up."""
     p.send_signal(signal.SIGINT)
-    began = time.monotonic()
     line = within(p, p.stdout.readline)
-    took = time.monotonic() - began
-    assert line == "interrupted\n" and took < 2 * SLOW, (line, took, within(p, p.stderr.read))
+    assert line == "interrupted\n", (line, within(p, p.stderr.read))
 
 
 def ended_well(p):
@@ -208,7 +207,7 @@ def test_what_comes_when_it_is_interrupted_is_not_lost(place):
     p = subprocess.Popen([sys.executable, "-X", "dev", "-c", textwrap.dedent(text), str(given)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                          env={**os.environ, "TENSORD_SOCKET": place.path})
     try:
-        assert p.stdout.readline() == "ready\n"
+        assert within(p, p.stdout.readline) == "ready\n"
         put = """
             import random, sys, time, tensord as td
             rng, q = random.Random(int(sys.argv[1])), td.Queue("kept", 4)

@@ -44,7 +44,7 @@ def test_everything_at_once():
                 assert td.autograd.grad((w * w).sum(), w)[0].tolist() == [4] * 4
             elif what == 2:
                 q.put({"k": k, "x": td.ones(3)})
-                got = q.get(timeout=30)
+                got = q.get(timeout=60 * SLOW)
                 assert got["k"] == k and got["x"].sum().item() == 3
             elif what == 3:
                 with td.no_grad():
@@ -176,9 +176,10 @@ def test_disconnecting_under_others(tmp_path):
             import tensord as td
             sys.setswitchinterval(0.0002)
             end, fine, odd = time.monotonic() + 2, [0], []
+            late = end + 40  # on a busy machine until enough was tried
             def run(k):
                 rng = random.Random(int(sys.argv[1]) + k)
-                while time.monotonic() < end:
+                while time.monotonic() < (end if fine[0] > 20 else late):
                     try:
                         if k < 2 and rng.random() < 0.3:
                             rng.choice([td.disconnect, td.connect])()

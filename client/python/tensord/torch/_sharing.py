@@ -8,6 +8,7 @@ import collections
 import ctypes
 import multiprocessing.queues
 import multiprocessing.util
+import threading
 from multiprocessing.reduction import ForkingPickler
 
 import torch
@@ -25,6 +26,7 @@ _QUEUES = (multiprocessing.queues.Queue, multiprocessing.queues.JoinableQueue, m
            torch.multiprocessing.queue.Queue, torch.multiprocessing.queue.SimpleQueue)
 _stock_collate = collate.default_collate_fn_map[torch.Tensor]
 _installed = False
+_ending = None  # of this process, when it is a worker of torch's own loader
 in_worker = False  # also of a loader of tensord's: nobody looks at a tensor again that was sent
 
 
@@ -53,15 +55,30 @@ def _shared(storage):
     return t
 
 
-def _end_of_worker():
-    """A worker of torch's own loader ends when nobody will look at its last batches: they are free at once, and not only some time later."""
-    _lent.take_back(list(_lent.journal or ()))
+class _Ending:
+    """A worker of torch's own loader ends when nobody will look at its last batches: they are free at once, and not only some time later. Its
+    queue pickles in a thread of its own, which may be at work even then: from then on it lends nothing, and sends zeros to nobody."""
 
-
-def _note_handles():
-    if not in_worker and _lent.journal is None and get_worker_info() is not None:
+    def __init__(self):
+        self.lock, self.ended = threading.Lock(), False
         _lent.journal = collections.deque(maxlen=MOST_UNTAKEN)
-        multiprocessing.util.Finalize(None, _end_of_worker, exitpriority=10)
+        multiprocessing.util.Finalize(None, self.end, exitpriority=10)
+
+    def end(self):
+        with self.lock:
+            self.ended = True
+            _lent.take_back(list(_lent.journal))
+
+    def lend(self, t):
+        with self.lock:
+            return (rebuild_small, (bytes(t.numel()),)) if self.ended else (rebuild_storage, _lent.lend(t))
+
+
+def _lend(t):
+    global _ending
+    if not in_worker and _ending is None and get_worker_info() is not None:
+        _ending = _Ending()
+    return _ending.lend(t) if _ending else (rebuild_storage, _lent.lend(t))
 
 
 def reduce_storage(storage):
@@ -70,10 +87,9 @@ def reduce_storage(storage):
     if storage.nbytes() <= SMALL and _is_worker():
         return rebuild_small, (ctypes.string_at(storage.data_ptr(), storage.nbytes()),)
     try:
-        _note_handles()
         t = _shared(storage)
         if t is not None:
-            return rebuild_storage, _lent.lend(t)
+            return _lend(t)
     except (_C.OutOfMemory, _C.ConnectionLost):
         pass  # better torch's way than not at all
     return stock.reduce_storage(storage)
