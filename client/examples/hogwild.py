@@ -153,12 +153,13 @@ def held():
 
 
 def settled(before):
-    """The same once the daemon has noticed that all workers have ended: the difference."""
+    """The same once the daemon has noticed that all workers have ended, and has put away what was theirs: the difference."""
     for _ in range(200):
-        if held()["sessions"] <= before["sessions"]:
+        left = {key: value - before[key] for key, value in held().items()}
+        if not any(left.values()):
             break
         time.sleep(0.05)
-    return {key: value - before[key] for key, value in held().items()}
+    return left
 
 
 def accuracy(net, images, labels):

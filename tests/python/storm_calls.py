@@ -98,6 +98,7 @@ def hostile_values(rng):
 # These end the process's connection, wait for ever when they are told to, open files, or (_numpy_*) are our own way to raw addresses.
 APART = {"save", "load", "_numpy_handler", "_numpy_bytes", "connect", "disconnect", "_goodbye", "_set_package", "_take", "_RawQueue", "open", "status", "_write_begin", "_lend"}
 NO_CALL_TAKES = 40  # seconds, on the slowest machine
+LEAST = 200  # calls, where the time is too short for more
 # What a function may raise for what it was given. SystemError, and those that follow from a lost connection, are faults.
 GOOD = (TypeError, ValueError, IndexError, KeyError, AttributeError, ArithmeticError, RecursionError, BufferError, MemoryError, NotImplementedError,
         StopIteration, ImportError, Mine)
@@ -281,7 +282,7 @@ def main(seed, seconds, note):
     storm = Storm(seed, note)
     end = time.monotonic() + seconds
     order = []
-    while time.monotonic() < end and len(storm.faults) < 20:
+    while (time.monotonic() < end or storm.calls < LEAST) and len(storm.faults) < 20:
         if not order:
             order = storm.rng.sample(storm.names, len(storm.names))
         name = order.pop()
