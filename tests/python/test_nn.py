@@ -108,6 +108,19 @@ def test_refused(wrong, kind):
         wrong()
 
 
+@pytest.mark.parametrize("n, kind", [(10**40, ValueError), (10**6, ValueError), (-1, ValueError), (True, TypeError), (2.0, TypeError), ("2", TypeError)])
+def test_numbers_of_layers(n, kind):
+    """Refused before anything is built."""
+    layer = nn.TransformerEncoderLayer(4, 2, 8)
+    for make in (lambda: nn.TransformerEncoder(layer, n), lambda: nn.LSTM(2, 3, n), lambda: nn.GRU(2, 3, num_layers=n), lambda: nn.RNN(2, 3, n)):
+        with pytest.raises(kind, match="num_layers") as e:
+            make()
+        assert isinstance(e.value, td.Error)
+    assert len(nn.TransformerEncoder(layer, 0).layers) == 0 and nn.LSTM(2, 3, 2).num_layers == 2
+    with pytest.raises(ValueError, match="num_layers"):
+        nn.LSTM(2, 3, 0)
+
+
 def test_initialisation():
     w = nn.Linear(100, 50).weight
     assert 0.08 < w.abs().max().item() <= 0.1 and abs(w.mean().item()) < 0.01

@@ -12,7 +12,7 @@ from tensord.nn import functional as F
 from tensord.nn import init
 from tensord.nn._plain_layers import Dropout
 from tensord.nn.layers import LayerNorm, Linear
-from tensord.nn.module import Module, ModuleList, Parameter
+from tensord.nn.module import Module, ModuleList, Parameter, layer_count
 
 __all__ = ["MultiheadAttention", "TransformerEncoderLayer", "TransformerEncoder"]
 
@@ -121,8 +121,8 @@ class TransformerEncoder(Module):
 
     def __init__(self, encoder_layer, num_layers, norm=None, enable_nested_tensor=True, mask_check=True):
         super().__init__()
-        self.layers = ModuleList([copy.deepcopy(encoder_layer) for _ in range(num_layers)])
-        self.num_layers, self.norm = num_layers, norm
+        self.layers = ModuleList([copy.deepcopy(encoder_layer) for _ in range(layer_count(num_layers))])
+        self.num_layers, self.norm = len(self.layers), norm
 
     def forward(self, src, mask=None, src_key_padding_mask=None, is_causal=None):
         for layer in self.layers:

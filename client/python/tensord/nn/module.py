@@ -4,6 +4,7 @@ Hooks of forward run here, in Python. Hooks of backward are refused: gradients a
 """
 
 import copy
+import operator
 from collections import OrderedDict, namedtuple
 from typing import Any, Callable, Iterator
 
@@ -370,6 +371,18 @@ class Sequential(Module):
     def __getitem__(self, k) -> Any:
         modules = list(self._modules.values())
         return type(self)(*modules[k]) if isinstance(k, slice) else modules[k]
+
+
+_MOST_LAYERS = 10_000  # more is a slip of the pen, and would be built until memory is gone
+
+
+def layer_count(n, least=0):
+    """The number of layers that were asked for. Raises DTypeError when it is no number, InvalidError when there can be no so many."""
+    if isinstance(n, bool) or not hasattr(n, "__index__"):
+        raise _C.DTypeError(f"num_layers should be of type int, got: {type(n).__name__}")
+    if not least <= operator.index(n) <= _MOST_LAYERS:
+        raise _C.InvalidError(f"num_layers must be from {least} to {_MOST_LAYERS}, got: {str(n)[:20]}")
+    return operator.index(n)
 
 
 class ModuleList(Sequential):

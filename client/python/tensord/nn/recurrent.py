@@ -11,7 +11,7 @@ import tensord as td
 from tensord import _C
 from tensord.nn import functional as F
 from tensord.nn import init
-from tensord.nn.module import Module, Parameter
+from tensord.nn.module import Module, Parameter, layer_count
 
 __all__ = ["RNN", "LSTM", "GRU", "RNNCell", "LSTMCell", "GRUCell"]
 
@@ -69,6 +69,7 @@ class _Recurrent(Module):
         super().__init__()
         if proj_size:
             raise _C.Unsupported(f"{type(self).__name__} has no proj_size here")
+        num_layers = layer_count(num_layers, 1)
         if not 0 <= dropout <= 1:
             raise _C.InvalidError("dropout should be a number in range [0, 1] representing the probability of an element being zeroed")
         self.input_size, self.hidden_size, self.num_layers, self.bias, self.batch_first = input_size, hidden_size, num_layers, bias, batch_first
