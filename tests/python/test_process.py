@@ -51,14 +51,30 @@ def test_an_error_that_nobody_asked_about_is_told_at_the_end():
         import tensord as td
         w = td.ones(3)[td.tensor([7])]
     """)
-    assert "out of" in r.stderr and "asked for at" in r.stderr and r.returncode == 0, r.stderr
+    assert "out of" in r.stderr and "asked for at" in r.stderr and "gnored" not in r.stderr and r.returncode == 1, r.stderr
     r = script("""
         import tensord as td
         w = td.ones(3)[td.tensor([7])]
         try: td.sync()
         except td.OutOfRange: pass
     """)
-    assert r.stderr == "", "it was told before"
+    assert r.stderr == "" and r.returncode == 0, "it was told before"
+
+
+@pytest.mark.parametrize("end, status, told", [("", 1, True), ("sys.exit(0)", 1, True), ("sys.exit(3)", 3, True), ("1 / 0", 1, False),
+                                               ("sys.stdout.flush(); os._exit(0)", 0, False), ("sys.executable = '/bin/sh'", 0, True)])
+def test_the_exit_status_tells_of_it(end, status, told):
+    """Whatever else is done at the end is done; what the program chose stays, and the status of a program that only has Python inside."""
+    r = script(f"""
+        import atexit, os, sys, tensord as td
+        atexit.register(print, "last")
+        w = td.ones(3)[td.tensor([7])]
+        atexit.register(print, "first")
+        print("done")
+        {end}
+    """)
+    assert r.returncode == status and ("nobody looked at its result" in r.stderr) is told, (r.returncode, r.stderr)
+    assert r.stdout == ("done\n" if "_exit" in end else "done\nfirst\nlast\n")
 
 
 def test_the_end_waits_for_no_thread():

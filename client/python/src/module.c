@@ -4,6 +4,7 @@
  * the connection is the process's. */
 #include "client/python/src/py.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -110,9 +111,37 @@ static PyObject *disconnect_function(PyObject *module, PyObject *ignored)
     return PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
 }
 
+/* Does this process do nothing but run Python? Else its exit status is another program's, which has Python inside. */
+static bool is_python(void)
+{
+    char self[4096], python[4096];
+    const char *name = NULL;
+    PyObject *executable = PySys_GetObject("executable");
+    if (executable && PyUnicode_Check(executable)) name = PyUnicode_AsUTF8AndSize(executable, NULL);
+    PyErr_Clear();
+    return name && realpath("/proc/self/exe", self) && realpath(name, python) && strcmp(self, python) == 0;
+}
+
+/* Python gives no way to say how it ends once it is ending, but the C library does: the rest of what is to be done at
+ * exit is done all the same. What the program chose itself stays. */
+static void end_as_failed(int status, void *ignored)
+{
+    (void)ignored;
+    if (status == 0) exit(EXIT_FAILURE);
+}
+
+/* An error that no line of the program came across: told as if it had been raised in the last one. */
+static PyObject *tell_late_error(void)
+{
+    PySys_WriteStderr("tensord: an operation failed, and nobody looked at its result:\n");
+    PyErr_Print();
+    if (is_python()) on_exit(end_as_failed, NULL);
+    return Py_NewRef(Py_None);
+}
+
 /* The end of the program. An error that nobody has asked about would be lost, and a program that did nothing of what it
- * says would look well: it is printed now. Another thread may hold the stream for ever (a queue's get), so this waits
- * for a second at most; and not at all when the program ends by an exception. */
+ * says would look well: it is printed now, and the exit status is 1. Another thread may hold the stream for ever (a
+ * queue's get), so this waits for a second at most; and not at all when the program ends by an exception. */
 static PyObject *goodbye(PyObject *module, PyObject *ignored)
 {
     tdpy.ending = PyThread_get_thread_ident();
@@ -127,7 +156,7 @@ static PyObject *goodbye(PyObject *module, PyObject *ignored)
     if (!type) return done;
     Py_XDECREF(done);
     PyErr_Restore(type, value, trace);
-    return NULL;
+    return tell ? tell_late_error() : NULL;
 }
 
 static PyObject *sync_function(PyObject *module, PyObject *ignored)
