@@ -101,6 +101,9 @@ def test_containers():
 @pytest.mark.parametrize("wrong, kind", [
     (lambda: nn.Conv2d(3, 4, 3, groups=2), ValueError), (lambda: nn.MaxPool2d(), TypeError), (lambda: nn.Dropout(2)(td.ones(1)), ValueError),
     (lambda: td.optim.SGD([], lr=1), ValueError), (lambda: td.optim.SGD([td.ones(1)], lr=-1), ValueError), (lambda: td.optim.Adam([3]), TypeError),
+    (lambda: nn.Sequential(3), TypeError), (lambda: nn.ModuleList([3]), TypeError),
+    (lambda: nn.Sequential(nn.ReLU()).append("x"), TypeError), (lambda: nn.CrossEntropyLoss()(td.ones(2, 3), td.ones(3)), ValueError),
+    (lambda: F.one_hot(td.ones(2)), TypeError), (lambda: td.clamp(td.ones(2)), ValueError),
     (lambda: nn.BatchNorm1d(3)(td.ones(1, 3)), ValueError), (lambda: nn.MSELoss(reduction="avg"), ValueError), (lambda: nn.ReLU(1, 2), TypeError),
 ])
 def test_refused(wrong, kind):

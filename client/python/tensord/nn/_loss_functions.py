@@ -45,6 +45,9 @@ def cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = None, *
                             label_smoothing=label_smoothing)
         return out.squeeze(0) if reduction == "none" else out
     if target.is_floating_point():
+        if target.shape != input.shape:
+            raise _C.ShapeError(f"cross_entropy(): probabilities of classes have the shape of the scores, {tuple(input.shape)}, not {tuple(target.shape)}; "
+                                "classes are whole numbers")
         target = target * (1 - label_smoothing) + label_smoothing / input.shape[1] if label_smoothing else target
         target = target if weight is None else target * weight.reshape((1, -1) + (1,) * (input.ndim - 2))
         return _reduce(-(target * td.log_softmax(input, 1)).sum(1), reduction)

@@ -243,6 +243,8 @@ def dropout2d(input: Tensor, p=0.5, training=True, inplace=False) -> Tensor:
 
 
 def one_hot(tensor, num_classes=-1) -> Tensor:
+    if tensor.is_floating_point() or tensor.is_complex() or tensor.dtype is _C.bool:
+        raise _C.DTypeError(f"one_hot() takes classes, which are whole numbers, not {tensor.dtype}")
     n = int(tensor.max()) + 1 if num_classes < 0 else num_classes
     return (tensor.unsqueeze(-1) == td.arange(n)).long()
 

@@ -140,6 +140,8 @@ class Module:
         (self._transient.discard if persistent else self._transient.add)(name)
 
     def register_module(self, name, module):
+        if module is not None and not isinstance(module, Module):
+            raise _C.DTypeError(f"{type(module).__name__} is not a Module subclass")
         self._modules[name] = module
 
     add_module = register_module
