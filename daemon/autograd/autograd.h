@@ -32,6 +32,10 @@ int td_retain_grad(td_tensor *t, td_error *e);
  * None. */
 td_tensor *td_grad(const td_tensor *t, uint32_t scope);
 int td_set_grad(td_tensor *t, uint32_t scope, td_tensor *grad, td_error *e); /* takes a reference; NULL clears */
+/* The same in two steps, for who sets several or none: everything that may fail, then what cannot; or give it up. */
+int td_grad_prepare(td_tensor *t, uint32_t scope, const td_tensor *grad, td_error *e);
+void td_grad_put(td_tensor *t, uint32_t scope, td_tensor *grad);
+void td_grad_unprepare(td_tensor *t, uint32_t scope);
 void td_grad_drop_scope(td_tensor *t, uint32_t scope);
 /* A session has ended: let go of about `most` gradients of its scope, wherever they hang. Were these all? */
 bool td_grad_scope_end(uint32_t scope, int most);

@@ -1,9 +1,9 @@
 /* The last step of a backward: what the leaves collected goes into their .grad, in all of them or in none.
  *
  * First it is asked whether each .grad may be touched: somebody may hold a write lease on it, or have yet to read it.
- * Then everything that may fail: sums and copies are made, in-place additions prepared. Then nothing can fail any more:
- * gradients are put in place, additions submitted. A first gradient is stolen when nobody else holds it; later
- * ones are added in place, but for create_graph, so that .grad stays the same tensor. */
+ * Then everything that may fail: sums and copies are made, places for them too, in-place additions prepared. Then
+ * nothing can fail any more: gradients are put in place, additions submitted. A first gradient is stolen when nobody
+ * else holds it; later ones are added in place, but for create_graph, so that .grad stays the same tensor. */
 #include "daemon/autograd/backward.h"
 #include "proto/opid.h"
 #include <stdlib.h>
@@ -69,7 +69,7 @@ static int prepare_step(td_backward *b, step *s, td_tensor *g, td_error *e)
     if (old) err = td_eval_op(&b->eval, TD_OP_ADD, 2, in, NULL, 1, &s->made, e);
     else if (may_steal(g)) s->made = g;
     else err = td_eval_op(&b->eval, TD_OP_COPY, 1, in, NULL, 1, &s->made, e);
-    return err;
+    return err ? err : td_grad_prepare(s->leaf, b->scope, s->made, e);
 }
 
 static int prepare(td_backward *b, step *steps, int *n, td_error *e)
@@ -85,6 +85,23 @@ static int prepare(td_backward *b, step *steps, int *n, td_error *e)
     return err;
 }
 
+static void take_effect(td_backward *b, const step *s)
+{
+    if (s->made) {
+        s->made->flags &= ~TD_TF_FRESH;
+        td_grad_put(s->leaf, b->scope, s->made);
+    }
+    if (!s->add) return;
+    td_ops_conclude(s->add);
+    b->who->submit(b->who, s->add);
+}
+
+static void give_up(const td_backward *b, const step *s)
+{
+    if (s->made) td_grad_unprepare(s->leaf, b->scope);
+    td_call_free(s->add);
+}
+
 int td_backward_commit(td_backward *b, td_error *e)
 {
     int n = 0, err = check_free(b, e);
@@ -92,19 +109,7 @@ int td_backward_commit(td_backward *b, td_error *e)
     step *steps = calloc((size_t)b->nleaves + 1, sizeof *steps);
     if (!steps) return td_fail(e, TD_E_MEMORY, "no memory to accumulate gradients");
     err = prepare(b, steps, &n, e);
-    for (int k = 0; k < n; k++) {
-        step *s = &steps[k];
-        if (s->made && !err) {
-            s->made->flags &= ~TD_TF_FRESH;
-            err = td_set_grad(s->leaf, b->scope, s->made, e);
-        }
-        if (s->add && !err) {
-            td_ops_conclude(s->add);
-            b->who->submit(b->who, s->add);
-        } else {
-            td_call_free(s->add);
-        }
-    }
+    for (int k = 0; k < n; k++) err ? give_up(b, &steps[k]) : take_effect(b, &steps[k]);
     free(steps);
     td_eval_clear(&b->eval);
     return err;

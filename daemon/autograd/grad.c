@@ -120,12 +120,8 @@ static int new_slot(td_tensor *t, td_auto *a, uint32_t scope, td_gslot **out, td
     return 0;
 }
 
-int td_set_grad(td_tensor *t, uint32_t scope, td_tensor *grad, td_error *e)
+int td_grad_prepare(td_tensor *t, uint32_t scope, const td_tensor *grad, td_error *e)
 {
-    if (!grad) {
-        td_grad_drop_scope(t, scope);
-        return 0;
-    }
     char want[128], have[128];
     if (t->flags & TD_TF_UNHELD) return 0; /* who would ask for it? */
     if (grad == t) return td_fail(e, TD_E_AUTOGRAD, "can't assign a tensor as its own grad");
@@ -135,12 +131,29 @@ int td_set_grad(td_tensor *t, uint32_t scope, td_tensor *grad, td_error *e)
     td_auto *a = td_auto_need(t, e);
     if (!a) return TD_E_MEMORY;
     td_gslot *s = slot_of(t, scope);
-    int err = s ? 0 : new_slot(t, a, scope, &s, e);
-    if (err) return err;
+    return s ? 0 : new_slot(t, a, scope, &s, e);
+}
+
+void td_grad_unprepare(td_tensor *t, uint32_t scope)
+{
+    if (!td_grad(t, scope)) td_grad_drop_scope(t, scope);
+}
+
+void td_grad_put(td_tensor *t, uint32_t scope, td_tensor *grad)
+{
+    td_gslot *s = slot_of(t, scope);
+    if (!s) return;
     td_tensor *old = s->grad;
     s->grad = td_tensor_ref(grad);
     td_tensor_unref(old);
-    return 0;
+}
+
+int td_set_grad(td_tensor *t, uint32_t scope, td_tensor *grad, td_error *e)
+{
+    int err = grad ? td_grad_prepare(t, scope, grad, e) : 0;
+    if (!grad) td_grad_drop_scope(t, scope);
+    else if (!err) td_grad_put(t, scope, grad);
+    return err;
 }
 
 void td_grad_drop_scope(td_tensor *t, uint32_t scope)

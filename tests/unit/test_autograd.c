@@ -447,6 +447,38 @@ static void failure_leaves_nothing(void)
     drop(x), drop(w), drop(h), drop(y), drop(ones);
 }
 
+/* A leaf that can have no gradient more: the others, before it and after it, have got none. */
+static void all_leaves_or_none(void)
+{
+    enum { LEAVES = 5, FULL = 2, SCOPE = 5000, MOST = 1024 };
+    td_error e = {0};
+    td_tensor *x[LEAVES], *ones = vec(3, (double[]){1, 1, 1}), *y = NULL;
+    for (int i = 0; i < LEAVES; i++) {
+        x[i] = three();
+        td_tensor *sum = y ? RUN2(ADD, y, x[i]) : RUN1(EXP, x[i]);
+        if (y) drop(y);
+        y = sum;
+    }
+    td_set_grad(x[1], SCOPE, ones, NULL); /* this one has something to add to */
+    for (uint32_t scope = 1; scope <= MOST; scope++) CU_ASSERT_EQUAL(td_set_grad(x[FULL], scope, ones, &e), 0);
+    for (int full = 1; full >= 0; full--) {
+        td_backward *b;
+        bool done = false;
+        if (!full) td_grad_drop_scope(x[FULL], 1);
+        CU_ASSERT_EQUAL(td_backward_new(&b, &t_who, 1, &y, &ones, 0, NULL, TD_BW_ACCUMULATE | TD_BW_RETAIN, SCOPE, &e),
+                        0);
+        int err = td_backward_step(b, 1000, &done, &e);
+        CU_ASSERT_EQUAL(err, full ? TD_E_QUOTA : 0);
+        CU_ASSERT_EQUAL(done, !full);
+        td_backward_free(b);
+        for (int i = 0; i < LEAVES; i++)
+            if (i != 1) CU_ASSERT_EQUAL(td_grad(x[i], SCOPE) == NULL, full);
+        CU_ASSERT(equals(td_grad(x[1], SCOPE), 3, full ? (double[]){1, 1, 1} : (double[]){2, 2, 2}));
+    }
+    for (int i = 0; i < LEAVES; i++) drop(x[i]);
+    drop(y), drop(ones);
+}
+
 /* No room for the node: nothing was written, and nothing says that it was. */
 static void refused_in_place_moves_nothing(void)
 {
@@ -740,18 +772,21 @@ static void recording_is_cheap(void)
     drop(x), drop(m);
 }
 
-TD_CUNIT_MAIN_WITH(
-    "autograd", t_setup, t_teardown, {"leaves", leaves}, {"grad modes", grad_modes}, {"versions", versions},
-    {"detach shares versions", detach_shares_versions}, {"a second backward", second_backward},
-    {"higher orders", higher_orders}, {"accumulation", accumulation},
-    {"gradients are not shared", gradients_are_not_shared}, {"fan-in", fan_in}, {"root checks", root_checks},
-    {"dtypes are cast", dtypes_are_cast}, {"undefined stays undefined", undefined_stays_undefined},
-    {"only what is needed", only_what_is_needed}, {"retained and scoped", retained_and_scoped},
-    {"a scope ends", a_scope_ends}, {"ten at once", ten_at_once}, {"failure leaves nothing", failure_leaves_nothing},
-    {"refused in place moves nothing", refused_in_place_moves_nothing}, {"anomaly names the op", anomaly_names_the_op},
-    {"written between turns", written_between_turns}, {"in place takes over history", inplace_takes_over_history},
-    {"in place on a view", inplace_on_a_view}, {"in place on a view of nothing", inplace_on_a_view_of_nothing},
-    {"views that refuse", views_that_refuse}, {"out= is not differentiable", out_is_not_differentiable},
-    {"nothing is kept", nothing_is_kept}, {"saved outputs make no cycle", saved_outputs_make_no_cycle},
-    {"overwritten inputs make no cycle", overwritten_inputs_make_no_cycle}, {"a million nodes", a_million_nodes},
-    {"recording is cheap", recording_is_cheap})
+TD_CUNIT_MAIN_WITH("autograd", t_setup, t_teardown, {"leaves", leaves}, {"grad modes", grad_modes},
+                   {"versions", versions}, {"detach shares versions", detach_shares_versions},
+                   {"a second backward", second_backward}, {"higher orders", higher_orders},
+                   {"accumulation", accumulation}, {"gradients are not shared", gradients_are_not_shared},
+                   {"fan-in", fan_in}, {"root checks", root_checks}, {"dtypes are cast", dtypes_are_cast},
+                   {"undefined stays undefined", undefined_stays_undefined},
+                   {"only what is needed", only_what_is_needed}, {"retained and scoped", retained_and_scoped},
+                   {"a scope ends", a_scope_ends}, {"ten at once", ten_at_once},
+                   {"failure leaves nothing", failure_leaves_nothing}, {"all leaves or none", all_leaves_or_none},
+                   {"refused in place moves nothing", refused_in_place_moves_nothing},
+                   {"anomaly names the op", anomaly_names_the_op}, {"written between turns", written_between_turns},
+                   {"in place takes over history", inplace_takes_over_history},
+                   {"in place on a view", inplace_on_a_view},
+                   {"in place on a view of nothing", inplace_on_a_view_of_nothing},
+                   {"views that refuse", views_that_refuse}, {"out= is not differentiable", out_is_not_differentiable},
+                   {"nothing is kept", nothing_is_kept}, {"saved outputs make no cycle", saved_outputs_make_no_cycle},
+                   {"overwritten inputs make no cycle", overwritten_inputs_make_no_cycle},
+                   {"a million nodes", a_million_nodes}, {"recording is cheap", recording_is_cheap})
