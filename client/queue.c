@@ -117,6 +117,8 @@ static int send_put(td_queue *q, td_list arrays, const void *note, size_t note_s
     td_client *c = q->client;
     uint32_t ids[TD_MAX_ITEM];
     for (int i = 0; i < arrays.n; i++) ids[i] = arrays.at[i]->id;
+    if (q->on_its_way && !q->put.done && c->reader.ring) td_poll_replies(c); /* costs no system call */
+    if (c->lost) return td_raise(c->lost, "queue_put", "%s", c->why.message);
     bool known = !q->on_its_way || q->put.done;
     Td__Wire__QueuePut p = TD__WIRE__QUEUE_PUT__INIT;
     p.queue = q->number;

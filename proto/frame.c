@@ -296,6 +296,20 @@ void td_writer_use_ring(td_writer *w, td_ring *ring)
     w->ring_from = w->end;
 }
 
+/* Everything has gone out. */
+static void rewind_writer(td_writer *w)
+{
+    w->start = w->end = w->ring_from = 0;
+}
+
+void td_writer_flush_quietly(td_writer *w)
+{
+    if (!w->ring || w->nfds || w->start < w->ring_from || w->start == w->end) return;
+    long put = td_ring_write(w->ring, w->buffer + w->start, w->end - w->start);
+    if (put > 0) w->start += (size_t)put; /* a flush finds out about an impossible position */
+    if (w->start == w->end) rewind_writer(w);
+}
+
 static bool descriptor_first(const td_writer *w)
 {
     return w->nfds && w->fds[0].at == w->start;
@@ -377,7 +391,7 @@ int td_writer_flush(td_writer *w, int socket, bool nonblocking, int *sent_fds)
         if (rc) return rc;
     }
     if (n < 0) return n == -EAGAIN ? 1 : (int)n;
-    w->start = w->end = w->ring_from = 0;
+    rewind_writer(w);
     if (w->capacity > KEEP_BUFFER) {
         free(w->buffer);
         w->buffer = NULL;

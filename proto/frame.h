@@ -47,8 +47,8 @@ typedef struct td_reader {
     /* Closes what nobody took: that may block. NULL: close(). */
     void (*discard)(void *arg, int fd);
     void *discard_arg;
-    td_ring *ring;         /* where bytes come from; NULL: the socket */
-    int socket;            /* with a ring: where descriptors come from */
+    td_ring *ring; /* where bytes come from; NULL: the socket */
+    int socket;    /* with a ring: where descriptors come from */
 } td_reader;
 
 void td_reader_init(td_reader *r, bool take_descriptors);
@@ -102,5 +102,8 @@ bool td_writer_descriptors_full(const td_writer *w);
  * rings when there is room), negative errno on failure. *sent_fds counts descriptors handed over (NULL is fine). At
  * most one descriptor a sendmsg. */
 int td_writer_flush(td_writer *w, int socket, bool nonblocking, int *sent_fds);
+/* Put into the ring what fits, without a word to who sleeps there: for what nobody waits for. What lies in the writer
+ * must be just that. On a socket it waits for the next flush. */
+void td_writer_flush_quietly(td_writer *w);
 
 #endif

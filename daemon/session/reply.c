@@ -34,12 +34,16 @@ void td_event_unmap(td_session *s, uint32_t segment)
     s->io.wrote(s->io.arg);
 }
 
+/* In a ring it lies there for who looks; on a socket it goes with the next. What is to be told aloud must not go along
+ * quietly. */
 void td_reply_ok_later(td_session *s, uint64_t serial)
 {
     Td__Wire__Reply r;
     td__wire__reply__init(&r);
     r.serial = serial;
+    bool alone = td_writer_pending(s->io.writer) == 0;
     put_reply(s, &r, -1);
+    if (alone) td_writer_flush_quietly(s->io.writer);
     if (td_writer_pending(s->io.writer) > MOST_HELD_BACK) s->io.wrote(s->io.arg);
 }
 

@@ -248,6 +248,45 @@ static void bells_and_descriptors(void)
     free(m);
 }
 
+/* What is put quietly is there for who looks; who sleeps is told of it with what follows aloud. */
+static void quietly(void)
+{
+    td_ring_memory *m = new_memory();
+    side c, d;
+    new_sides(&c, &d, m);
+    put(&d, 1, 50, -1);
+    td_writer_flush_quietly(&d.writer); /* on a socket it waits for a flush */
+    CU_ASSERT_TRUE(td_writer_pending(&d.writer) > 0);
+    CU_ASSERT_EQUAL(td_writer_flush(&d.writer, d.socket, true, NULL), 0);
+    td_writer_use_ring(&d.writer, &d.ring);
+    int fd = -1;
+    CU_ASSERT_TRUE_FATAL(take(&c, 1, 50, &fd));
+    td_reader_use_ring(&c.reader, &c.ring, c.socket);
+
+    struct pollfd p = {c.socket, POLLIN, 0};
+    td_ring_sleep(&c.ring);
+    put(&d, 2, 100, -1);
+    td_writer_flush_quietly(&d.writer);
+    CU_ASSERT_EQUAL(td_writer_pending(&d.writer), 0);
+    CU_ASSERT_TRUE(td_ring_readable(&c.ring));
+    CU_ASSERT_EQUAL(poll(&p, 1, 0), 0);
+    put(&d, 3, 100, -1);
+    CU_ASSERT_EQUAL(td_writer_flush(&d.writer, d.socket, true, NULL), 0);
+    CU_ASSERT_EQUAL(poll(&p, 1, 0), 1);
+    td_ring_wake(&c.ring);
+    CU_ASSERT_TRUE(take(&c, 2, 100, &fd) && take(&c, 3, 100, &fd));
+
+    put(&d, 4, TD_RING_PIPE, -1); /* more than there is room for: the rest waits for a flush */
+    td_writer_flush_quietly(&d.writer);
+    CU_ASSERT_TRUE(td_writer_pending(&d.writer) > 0);
+    put(&d, 5, 100, numbered_file(5)); /* with a descriptor, too */
+    td_writer_flush_quietly(&d.writer);
+    CU_ASSERT_EQUAL(poll(&p, 1, 0), 1); /* the bell from before, and nothing else */
+    free_side(&c);
+    free_side(&d);
+    free(m);
+}
+
 /* ---- two threads that sleep: nothing is lost, nobody waits for ever */
 
 enum { STREAM = 4 << 20 };
@@ -321,4 +360,4 @@ static void sleepers(void)
 TD_CUNIT_MAIN("proto_ring", {"bytes in pieces", in_pieces}, {"full and empty", full_and_empty},
               {"each sleep is told once", bells}, {"impossible positions", impossible_positions},
               {"frames move over in order", moving_over}, {"bells and descriptors", bells_and_descriptors},
-              {"two threads that sleep", sleepers})
+              {"quietly", quietly}, {"two threads that sleep", sleepers})
