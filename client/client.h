@@ -59,6 +59,7 @@ struct td_array {
     int32_t mapping;      /* index of the mapping that `bytes` points into, or -1 */
     unsigned char *bytes; /* first byte of the storage, once it is known */
     uint64_t settled;     /* client->writes when the bytes were known to be written; 0: never */
+    uint64_t outside;     /* client->asked + 1 when the daemon said that it is outside of every graph; 0: never */
     td_scope *scope;
     td_array *next, *prev; /* in its scope; next: in the free list */
 };

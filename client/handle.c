@@ -121,7 +121,7 @@ td_array *td_array_new(td_client *c)
     a->unknown = a->writing = false;
     a->mapping = -1;
     a->bytes = NULL;
-    a->settled = 0;
+    a->settled = a->outside = 0;
     a->scope = NULL;
     c->handles++;
     return a;

@@ -175,7 +175,6 @@ static int adopt_item(td_queue_item *item, int k, const Td__Wire__Item *from, in
 
 static int on_item(td_client *c, td_wait *w, const td_reply *r, int *fd, td_error *e)
 {
-    (void)c;
     td_queue_item *item = w->context;
     const Td__Wire__Item *from = r->item;
     if (!from || from->n_descs > TD_MAX_ITEM) return td_fail(e, TD_E_PROTOCOL, "no item came");
@@ -191,6 +190,7 @@ static int on_item(td_client *c, td_wait *w, const td_reply *r, int *fd, td_erro
     for (int k = 0; k < item->n; k++) {
         int rc = adopt_item(item, k, from, fd, e);
         if (rc) return rc;
+        if (from->outside >> k & 1) item->at[k]->outside = c->asked + 1;
     }
     return TD_OK;
 }

@@ -161,9 +161,11 @@ static void send_item(td_session *s, uint64_t serial, const td_queue_item *item,
                       Td__Wire__Address **addresses)
 {
     int fd = -1;
+    uint64_t outside = 0;
     for (int i = 0; i < item->count; i++) {
         td_desc_to_wire(&item->tensors[i]->desc, descs[i] = &w[i].desc, w[i].sizes);
         td_session_address(s, item->tensors[i]->storage, addresses[i] = &w[i].address, &fd);
+        if (i < 64 && !td_requires_grad(item->tensors[i])) outside |= UINT64_C(1) << i;
     }
     Td__Wire__Reply r;
     td__wire__reply__init(&r);
@@ -173,6 +175,7 @@ static void send_item(td_session *s, uint64_t serial, const td_queue_item *item,
     x.descs = descs;
     x.addresses = addresses;
     x.note = (ProtobufCBinaryData){item->note_bytes, item->note};
+    x.outside = outside;
     r.serial = serial;
     r.item = &x;
     td_reply_send(s, &r, fd);

@@ -113,6 +113,26 @@ def test_queue_tensors():
     q.close()
 
 
+def test_tensors_of_an_item_outside_of_graphs_are_known_to_be():
+    """Their bytes are handed out at once; those of others, and of what comes into a graph after it came, are refused as ever."""
+    np = pytest.importorskip("numpy")
+    with td.Queue("outside", 4) as q:
+        leaf = td.ones(3, requires_grad=True)
+        q.put([leaf, leaf * 2, td.zeros(3), td.zeros(3), td.zeros(3), td.zeros(3)])
+        leaf_got, product, plain, later, written, viewed = q.get()
+        for x in (leaf_got, product):
+            with pytest.raises(BufferError, match="requires grad"):
+                np.frombuffer(x)
+        assert np.asarray(plain).tolist() == [0, 0, 0]
+        later.requires_grad_()
+        written.mul_(leaf_got)
+        viewed[:1].add_(leaf_got[:1])
+        for x in (later, written, viewed):
+            with pytest.raises(BufferError, match="requires grad"):
+                np.frombuffer(x)
+        assert not plain.requires_grad and later.requires_grad and written.requires_grad and viewed.requires_grad
+
+
 def test_queue_refuses():
     q = td.Queue("refusing", 1)
     loop = []

@@ -88,12 +88,19 @@ static bool has_order(td_array *a, int flags)
     return !order || td_is_contiguous(a) || is_column_major(a);
 }
 
+/* It came from a queue outside of every graph, and this process has asked for nothing since. That others put it into
+ * one meanwhile is as if they did so after the view was handed out. */
+static bool came_outside(const td_array *a)
+{
+    return a->outside == a->client->asked + 1;
+}
+
 int tdpy_get_buffer(PyObject *self, Py_buffer *view, int flags)
 {
     td_array *a = tdpy_array(self);
     bool writable;
     view->obj = NULL;
-    int grad = td_grad_enabled() ? tdpy_requires_grad(self) : 0;
+    int grad = td_grad_enabled() && !came_outside(a) ? tdpy_requires_grad(self) : 0;
     if (grad < 0) return -1;
     if (grad) return refuse(view, "the tensor requires grad; call detach() on it first");
     if (td_dtype_of(a) == TD_BFLOAT16)
