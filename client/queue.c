@@ -17,7 +17,7 @@ struct td_queue {
     uint32_t number, session, capacity, role;
     td_wait put;     /* the put whose answer is still to come, ... */
     bool on_its_way; /* ... if there is one */
-    int expected;    /* tensors of an item: as many as the last one had; 0: anything */
+    int expected;    /* tensors of an item: as many as the last one that had some, at least 1; 0: anything */
     int users;       /* threads in a call; the last one frees what was closed meanwhile */
     bool leaving;    /* a thread closes it, ... */
     bool closed;     /* ... has closed it */
@@ -241,7 +241,8 @@ TD_API int td_queue_get(td_queue *q, td_queue_item *item, int timeout_ms)
     int most = q->expected ? q->expected : TD_MAX_ITEM;
     rc = get_item(q, item, most, timeout_ms);
     if (rc == TD_E_INVALID && most < TD_MAX_ITEM) rc = get_item(q, item, TD_MAX_ITEM, timeout_ms);
-    if (!rc) q->expected = item->n;
+    if (!rc && item->n) q->expected = item->n;
+    else if (!rc && !q->expected) q->expected = 1;
     rc = leave_queue(q, rc, "queue_get");
     if (rc) free(item->note), memset(item, 0, sizeof *item);
     return rc;

@@ -2,6 +2,7 @@
 import multiprocessing
 import os
 import pickle
+import random
 import sys
 import time
 
@@ -93,14 +94,20 @@ def test_multiprocessing_queues(method):
     assert t.tolist() == [3, 3, 3, 3] and p.exitcode == 0
 
 
-ITEMS = [None, True, 1, -(2**63), 2**80, 1.5, 1j, "text é", b"bytes", [1, [2, (3,)]], {"a": {"b": (None, False)}}, {}, [], ()]
+def _deep(x, times):
+    return [_deep(x, times - 1)] if times else x
+
+
+ITEMS = [None, True, 1, -(2**63), 2**80, -(2**63) - 1, 1.5, 1j, "text é", "half \ud800", "", b"bytes", b"\0", [1, [2, (3,)]], {"a": {"b": (None, False)}},
+         {}, [], (), {1: 2, None: 3, (4, "5"): [6.0], True: b""}, _deep("deep", 32), [["x" * k, k] for k in range(300)]]
 
 
 @pytest.mark.parametrize("item", ITEMS, ids=repr)
 def test_queue_items(item):
     with td.Queue("items", 2) as q:
         q.put(item)
-        assert q.get() == item
+        got = q.get()
+        assert got == item and repr(got) == repr(item)  # 1 is True
 
 
 def test_queue_tensors():
@@ -131,6 +138,82 @@ def test_tensors_of_an_item_outside_of_graphs_are_known_to_be():
             with pytest.raises(BufferError, match="requires grad"):
                 np.frombuffer(x)
         assert not plain.requires_grad and later.requires_grad and written.requires_grad and viewed.requires_grad
+
+
+def test_items_with_more_and_fewer_tensors():
+    """A consumer asks for as many as it has seen; what has more comes all the same, in its order."""
+    numbers = [0, 1, 0, 3, 0, 0, 64, 1, 2, 0, 64]
+    with td.Queue("numbers", len(numbers)) as q:
+        for n in numbers:
+            q.put([td.full((2,), k) for k in range(n)])
+        for n in numbers:
+            assert [x.tolist() for x in q.get()] == [[k, k] for k in range(n)]
+
+
+def _note(item):
+    """What Queue.put sends beside the tensors."""
+    with td.Queue("notes", 2) as q:
+        q.put(item)
+        member = td._C._RawQueue("notes", 2, 2)
+        note = member.get(None)[1]
+        member.close()
+        return note
+
+
+def test_what_others_put_is_an_error_or_an_item():
+    """Every beginning of an item, and items with wrong bytes."""
+    good = _note({"a": [1, 2.5, (None, True, 1j)], "text": "ab", "bytes": b"cd", "large": 2**70})
+    with td.Queue("strange", 2) as q:
+        strange = td._C._RawQueue("strange", 2, 1)
+
+        def got(note):
+            strange.put((), note, None)
+            try:
+                return q.get(timeout=30)
+            except td.ProtocolError as e:
+                assert "something else" in str(e) or "too deep" in str(e)
+            except TypeError as e:
+                assert "unhashable" in str(e)
+
+        assert got(good)["large"] == 2**70
+        assert not any(got(good[:n]) for n in range(len(good)))
+        many = (2**62).to_bytes(8, "little")
+        for kind in b"ltdsbIx?":
+            for count in (many, (-1).to_bytes(8, "little", signed=True), (2**31).to_bytes(8, "little")):
+                assert got(bytes([kind]) + count + b"N" * 9) is None
+        assert got(_note(_deep(0, 32))[:9] * 40) is None
+        rng = random.Random(5)
+        for _ in range(1000):
+            note = bytearray(good)
+            for _ in range(rng.randrange(1, 4)):
+                note[rng.randrange(len(note))] = rng.choice((rng.randrange(256), *b"NTFifcltdsbIx"))
+            got(bytes(note))
+        strange.close()
+
+
+def test_what_changes_while_it_is_put():
+    class Sly:  # taken for NumPy's: it is asked for its elements
+        __module__ = "numpy"
+
+        def __init__(self, act):
+            self.act = act
+
+        def __len__(self):
+            self.act()
+            return 0
+
+        def __getitem__(self, k):
+            raise IndexError
+
+    with td.Queue("sly", 2) as q:
+        items, pairs = [], {}
+        items.extend([Sly(items.clear), "text", {}])
+        pairs.update(a=Sly(pairs.clear), b=[])
+        for item in (items, pairs):
+            with pytest.raises(RuntimeError, match="changed"):
+                q.put(item)
+        q.put(1)
+        assert q.get() == 1
 
 
 def test_queue_refuses():

@@ -116,3 +116,13 @@ int tdpy_as_ints(PyObject *o, int64_t *out, int room, const char *function, cons
     Py_DECREF(all);
     return good ? (int)n : -1;
 }
+
+bool tdpy_as_timeout(PyObject *o, int *ms)
+{
+    double s = o == Py_None ? -1 : PyFloat_AsDouble(o);
+    if (s == -1 && PyErr_Occurred()) return false;
+    if (o != Py_None && !(s >= 0)) /* nor NaN */
+        return tdpy_raise(TD_E_INVALID, "a timeout is a number of seconds that is not negative, or None");
+    *ms = o == Py_None ? -1 : s > 2e6 ? 2000000000 : (int)(s * 1000);
+    return true;
+}

@@ -268,6 +268,12 @@ td_array *tdpy_from_data(PyObject *data, td_dtype dtype)
     return from_nested(data, dtype);
 }
 
+td_array *tdpy_as_array(PyObject *data)
+{
+    td_array *shared = share_buffer(data, TD_DTYPE_NONE);
+    return shared ? shared : tdpy_from_data(data, TD_DTYPE_NONE);
+}
+
 /* ---- tensor(), asarray() ----------------------------------------------------------------------------------------- */
 
 static PyObject *finish(td_array *a, bool requires_grad)

@@ -109,6 +109,8 @@ int tdpy_as_number(PyObject *o, td_arg *out);
 PyObject *tdpy_number(td_scalar s);
 /* Integers of an int or a sequence: how many were written to `out`, or -1. */
 int tdpy_as_ints(PyObject *o, int64_t *out, int room, const char *function, const char *name);
+/* Seconds or None as milliseconds; None waits for ever. */
+bool tdpy_as_timeout(PyObject *o, int *ms);
 bool tdpy_as_int(PyObject *o, int64_t *out, const char *function, const char *name);
 /* A flag: True or False and nothing that merely counts as such, as "no" would. NULL gives *out as it is. */
 bool tdpy_as_bool(PyObject *o, bool *out, const char *function, const char *name);
@@ -116,6 +118,8 @@ bool tdpy_as_bool(PyObject *o, bool *out, const char *function, const char *name
 /* ---- nested.c: tensor(data) */
 /* A new array of nested data, buffers or tensors; TD_DTYPE_NONE: the dtype the data has. */
 td_array *tdpy_from_data(PyObject *data, td_dtype dtype);
+/* The same memory when numpy_memory() gave it, else a copy: what asarray() makes of what is no tensor. */
+td_array *tdpy_as_array(PyObject *data);
 PyObject *tdpy_tensor_function(PyObject *module, PyObject *args, PyObject *kw);
 PyObject *tdpy_asarray_function(PyObject *module, PyObject *args, PyObject *kw);
 
@@ -170,9 +174,26 @@ static inline void tdpy_inherit_part(PyObject *view, PyObject *from)
 /* False, with PyTorch's words raised, when autograd forbids an op to write here (`view`: to write a part of it). */
 bool tdpy_may_write(PyObject *self, bool view);
 
-/* ---- share.c, queue.c */
+/* ---- share.c */
 extern PyMethodDef tdpy_share_methods[], tdpy_share_functions[];
+
+/* ---- queue.c */
 bool tdpy_init_queue(PyObject *module);
+
+/* ---- item.c */
+typedef struct tdpy_packed {
+    unsigned char *bytes; /* `small`, or of the heap */
+    size_t size, capacity;
+    int tensors;
+    td_array *at[TD_MAX_ITEM];
+    PyObject *objects[TD_MAX_ITEM]; /* whose they are; NULL: the item's own */
+    unsigned char small[512];
+} tdpy_packed;
+/* What a queue carries as bytes and tensors, to be cleared. False: raised, and there is nothing to clear. */
+bool tdpy_pack_item(tdpy_packed *item, PyObject *x);
+void tdpy_packed_clear(tdpy_packed *item);
+/* And back. Takes the tensors that it needs out of the item. */
+PyObject *tdpy_unpack_item(td_queue_item *item);
 
 /* ---- call.c: functions of the op table and of surface.toml */
 enum { TDPY_MAX_ARGS = 16 };

@@ -5,15 +5,10 @@ come out as tensors.
 """
 
 import operator
-import struct
 import time
-from typing import Any
 
 from tensord import _C
 
-_INT = struct.Struct("<q")
-_FLOAT = struct.Struct("<d")
-_MAX_DEPTH = 32
 _PRODUCER, _CONSUMER, _WATCH = 1, 2, 4
 _ANY_NUMBER = 2**32 - 1
 
@@ -25,100 +20,7 @@ def _index(x):
         raise _C.DTypeError(f"maxsize is a number of items, not a {type(x).__name__}") from None
 
 
-class _Writer:
-    def __init__(self):
-        self.out, self.tensors = bytearray(), []
-
-    def text(self, kind, data):
-        self.out += kind + _INT.pack(len(data)) + data
-
-    def many(self, kind, x, depth):
-        self.out += kind + _INT.pack(len(x))
-        for each in x:
-            self.put(each, depth)
-
-    def put(self, x, depth=0):
-        if depth > _MAX_DEPTH:
-            raise _C.InvalidError(f"an item of a queue is nested deeper than {_MAX_DEPTH} (or contains itself)")
-        kind = type(x)
-        if x is None or kind is bool:
-            self.out += {None: b"N", True: b"T", False: b"F"}[x]
-        elif kind is int and -(2**63) <= x < 2**63:
-            self.out += b"i" + _INT.pack(x)
-        elif kind is int:
-            self.text(b"I", str(x).encode())
-        elif kind is float:
-            self.out += b"f" + _FLOAT.pack(x)
-        elif kind is complex:
-            self.out += b"c" + _FLOAT.pack(x.real) + _FLOAT.pack(x.imag)
-        elif kind is str:
-            self.text(b"s", x.encode("utf-8", "surrogatepass"))
-        elif kind is bytes:
-            self.text(b"b", x)
-        elif kind is list:
-            self.many(b"l", x, depth + 1)
-        elif kind is tuple:
-            self.many(b"t", x, depth + 1)
-        elif kind is dict:
-            self.out += b"d" + _INT.pack(len(x))
-            for k, v in x.items():
-                self.put(k, depth + 1)
-                self.put(v, depth + 1)
-        else:
-            self.tensor(x)
-
-    def tensor(self, x):
-        if not _C.is_tensor(x):
-            if type(x).__module__ != "numpy":
-                raise _C.DTypeError(f"a queue carries dicts, lists, tuples, numbers, strings, bytes and tensors, not a {type(x).__name__}")
-            x = _C.asarray(x)
-        for k, known in enumerate(self.tensors):
-            if known is x:
-                break
-        else:
-            k = len(self.tensors)
-            self.tensors.append(x)
-        self.out += b"x" + _INT.pack(k)
-
-
-class _Reader:
-    def __init__(self, data, tensors):
-        self.data, self.at, self.tensors = data, 0, tensors
-
-    def take(self, n):
-        self.at += n
-        if n < 0 or self.at > len(self.data):
-            raise _C.ProtocolError("an item of the queue was put by something else than tensord.Queue")
-        return self.data[self.at - n : self.at]
-
-    def count(self):
-        return _INT.unpack(self.take(8))[0]
-
-    def get(self, depth=0):
-        if depth > _MAX_DEPTH + 1:
-            raise _C.ProtocolError("an item of the queue is nested too deep")
-        kind = self.take(1)
-        if kind in b"NTF":
-            return {b"N": None, b"T": True, b"F": False}[kind]
-        if kind == b"i":
-            return self.count()
-        if kind == b"f":
-            return _FLOAT.unpack(self.take(8))[0]
-        if kind == b"c":
-            return complex(_FLOAT.unpack(self.take(8))[0], _FLOAT.unpack(self.take(8))[0])
-        n = self.count()
-        if kind == b"x":
-            return self.tensors[n]
-        if kind in b"lt":
-            x = [self.get(depth + 1) for _ in range(n)]
-            return x if kind == b"l" else tuple(x)
-        if kind == b"d":
-            return {self.get(depth + 1): self.get(depth + 1) for _ in range(n)}
-        data = self.take(n)
-        return data if kind == b"b" else int(data) if kind == b"I" else data.decode("utf-8", "surrogatepass")
-
-
-class Queue:
+class Queue(_C._Ways):
     """A queue of this name in the daemon: whoever opens the name, in whatever process, has the same one.
 
     put() and get() wait as queue.Queue does; timeout in seconds. The one who brings what is waited for may be a thread of the same process.
@@ -155,36 +57,26 @@ class Queue:
         if role not in self._open:
             watch = _WATCH if role == _CONSUMER and self.on_death is not None else 0
             self._open[role] = _C._RawQueue(self.name, self._capacity(), role | watch)
+            self._by(self._open.get(_PRODUCER), self._open.get(_CONSUMER) if self.on_death is None else None)
+            if self._closed:  # meanwhile, by another thread
+                self._by(None, None)
         return self._open[role]
 
     def _capacity(self):
         return self.maxsize if self.maxsize > 0 else _ANY_NUMBER
 
-    def put(self, item, block=True, timeout=None):
-        """Append dicts, lists, tuples, numbers, texts, bytes, None and tensors, nested, with at most 64 tensors: a copy of all but the tensors,
-        whose memory the receiver shares. A full queue is waited for (timeout in seconds; block=False: not at all), then tensord.Timeout."""
-        w = _Writer()
-        w.put(item)
-        if len(w.tensors) > 64:
-            raise _C.InvalidError(f"{len(w.tensors)} tensors in one item of a queue; at most 64")
-        self._role(_PRODUCER).put(tuple(w.tensors), bytes(w.out), timeout if block else 0)
-
-    def get(self, block=True, timeout=None) -> Any:
-        """The oldest item, for this consumer alone. An empty queue is waited for (timeout in seconds; block=False: not at all), then
-        tensord.Timeout; tensord.Closed when nobody is left who could put."""
-        tensors, note = self._get(timeout if block else 0)
-        try:
-            return _Reader(note, tensors).get()
-        except (IndexError, KeyError, struct.error, ValueError) as e:
-            raise _C.ProtocolError("an item of the queue was put by something else than tensord.Queue") from e
+    def _put(self, item, timeout):
+        """put() of who has not joined yet."""
+        self._role(_PRODUCER).put_item(item, timeout)
 
     def _get(self, timeout):
+        """get() of who has not joined yet, or wants to hear of deaths."""
         if self.on_death is None:
-            return self._role(_CONSUMER).get(timeout)[:2]
+            return self._role(_CONSUMER).get_item(timeout)
         until = None if timeout is None else time.monotonic() + timeout
         while True:
             try:
-                return self._role(_CONSUMER).get(None if until is None else max(0.0, until - time.monotonic()))[:2]
+                return self._role(_CONSUMER).get_item(None if until is None else max(0.0, until - time.monotonic()))
             except _C.ConnectionLost as e:
                 _C.status()  # raises it again when it is the daemon that died, not a producer
                 self.on_death(str(e).removeprefix(f"{e.op}(): "))
@@ -198,6 +90,7 @@ class Queue:
     def close(self, end=False):
         """Leave the queue: put() and get() of this object raise a ValueError from then on; others go on. end: nobody may put any more."""
         members, self._open, self._closed = self._open, {}, True
+        self._by(None, None)
         if end and not members:
             members = {_PRODUCER: _C._RawQueue(self.name, self._capacity(), _PRODUCER)}
         for m in members.values():

@@ -1,0 +1,358 @@
+/* Items of queues: a tree of plain data as bytes, with the tensors in it beside them; and back.
+ *
+ * A byte says what follows: N T F; i (8 bytes), I (digits), f, c; s, b; l, t, d (a count and so many, or twice as many,
+ * items); x (which of the tensors). Counts are 8 bytes, as lengths are. A tensor that is there twice is one tensor, and
+ * one object where it arrives. Packing may run other threads (an array of NumPy is copied), so what is walked through
+ * is held and asked for its size at every step; unpacking trusts no byte, since another program may have put it. */
+#include "client/python/src/py.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_DEPTH = 32 };
+
+/* ---- packing ----------------------------------------------------------------------------------------------------- */
+
+static unsigned char *room(tdpy_packed *p, size_t n)
+{
+    if (p->capacity - p->size >= n) return p->bytes + p->size;
+    size_t capacity = 2 * p->capacity;
+    while (capacity - p->size < n) capacity *= 2;
+    bool small = p->bytes == p->small;
+    unsigned char *more = realloc(small ? NULL : p->bytes, capacity);
+    if (!more) return PyErr_NoMemory(), NULL;
+    if (small) memcpy(more, p->small, p->size);
+    p->bytes = more;
+    p->capacity = capacity;
+    return more + p->size;
+}
+
+static bool add(tdpy_packed *p, char kind, const void *bytes, size_t n)
+{
+    unsigned char *at = room(p, 1 + n);
+    if (!at) return false;
+    *at = (unsigned char)kind;
+    if (n) memcpy(at + 1, bytes, n);
+    p->size += 1 + n;
+    return true;
+}
+
+static bool add_number(tdpy_packed *p, char kind, int64_t value)
+{
+    return add(p, kind, &value, sizeof value);
+}
+
+static bool add_text(tdpy_packed *p, char kind, const char *text, Py_ssize_t n)
+{
+    unsigned char *at = text && add_number(p, kind, n) ? room(p, (size_t)n) : NULL;
+    if (!at) return false;
+    if (n) memcpy(at, text, (size_t)n);
+    p->size += (size_t)n;
+    return true;
+}
+
+static bool pack_int(tdpy_packed *p, PyObject *x)
+{
+    int overflow;
+    long long value = PyLong_AsLongLongAndOverflow(x, &overflow);
+    if (!overflow) return add_number(p, 'i', value);
+    PyObject *digits = PyObject_Str(x);
+    Py_ssize_t n = 0;
+    const char *text = digits ? PyUnicode_AsUTF8AndSize(digits, &n) : NULL;
+    bool good = text && add_text(p, 'I', text, n);
+    Py_XDECREF(digits);
+    return good;
+}
+
+static bool pack_complex(tdpy_packed *p, PyObject *x)
+{
+    double parts[] = {PyComplex_RealAsDouble(x), PyComplex_ImagAsDouble(x)};
+    return add(p, 'c', parts, sizeof parts);
+}
+
+static bool pack_float(tdpy_packed *p, PyObject *x)
+{
+    double value = PyFloat_AsDouble(x);
+    return add(p, 'f', &value, sizeof value);
+}
+
+static bool pack_bytes(tdpy_packed *p, char kind, PyObject *x)
+{
+    char *text;
+    Py_ssize_t n;
+    return PyBytes_AsStringAndSize(x, &text, &n) == 0 && add_text(p, kind, text, n);
+}
+
+/* Halves of surrogate pairs, as in names of files, have no UTF-8: they go as what they would have. */
+static bool pack_str(tdpy_packed *p, PyObject *x)
+{
+    Py_ssize_t n;
+    const char *text = PyUnicode_AsUTF8AndSize(x, &n);
+    if (text) return add_text(p, 's', text, n);
+    PyErr_Clear();
+    PyObject *bytes = PyUnicode_AsEncodedString(x, "utf-8", "surrogatepass");
+    bool good = bytes && pack_bytes(p, 's', bytes);
+    Py_XDECREF(bytes);
+    return good;
+}
+
+static bool too_many(const tdpy_packed *p)
+{
+    return p->tensors == TD_MAX_ITEM &&
+           !tdpy_raise(TD_E_INVALID, "more than %d tensors in one item of a queue", TD_MAX_ITEM);
+}
+
+static bool pack_tensor(tdpy_packed *p, PyObject *x)
+{
+    int k = 0;
+    while (k < p->tensors && p->objects[k] != x) k++;
+    if (k < p->tensors) return add_number(p, 'x', k);
+    if (too_many(p)) return false;
+    p->at[k] = tdpy_array(x);
+    p->objects[k] = Py_NewRef(x);
+    p->tensors++;
+    return add_number(p, 'x', k);
+}
+
+/* An array of NumPy, or a scalar: as a tensor that lives until the item is put. */
+static bool pack_array(tdpy_packed *p, PyObject *x)
+{
+    PyObject *module = PyObject_GetAttrString((PyObject *)Py_TYPE(x), "__module__");
+    bool numpy = module && PyUnicode_Check(module) && PyUnicode_CompareWithASCIIString(module, "numpy") == 0;
+    PyErr_Clear();
+    Py_XDECREF(module);
+    if (!numpy)
+        return tdpy_raise(TD_E_TYPE,
+                          "a queue carries dicts, lists, tuples, numbers, strings, bytes and tensors, not a %.100s",
+                          tdpy_type_name(x));
+    if (too_many(p)) return false;
+    td_array *a = tdpy_as_array(x);
+    if (!a || PyErr_Occurred()) return td_release(a), tdpy_fail() != NULL;
+    p->at[p->tensors] = a;
+    p->objects[p->tensors] = NULL;
+    return add_number(p, 'x', p->tensors++);
+}
+
+static bool pack(tdpy_packed *p, PyObject *x, int depth);
+
+static bool pack_held(tdpy_packed *p, PyObject *x, int depth)
+{
+    Py_INCREF(x);
+    bool good = pack(p, x, depth);
+    Py_DECREF(x);
+    return good;
+}
+
+static bool changed(const char *what)
+{
+    PyErr_Format(PyExc_RuntimeError, "the %s changed while it was put into a queue", what);
+    return false;
+}
+
+static bool pack_list(tdpy_packed *p, PyObject *x, int depth)
+{
+    Py_ssize_t n = PyList_Size(x);
+    bool good = add_number(p, 'l', n);
+    for (Py_ssize_t i = 0; good && i < n; i++)
+        good = i < PyList_Size(x) ? pack_held(p, PyList_GetItem(x, i), depth) : changed("list");
+    return good;
+}
+
+static bool pack_tuple(tdpy_packed *p, PyObject *x, int depth)
+{
+    Py_ssize_t n = PyTuple_Size(x);
+    bool good = add_number(p, 't', n);
+    for (Py_ssize_t i = 0; good && i < n; i++) good = pack(p, PyTuple_GetItem(x, i), depth);
+    return good;
+}
+
+static bool pack_dict(tdpy_packed *p, PyObject *x, int depth)
+{
+    Py_ssize_t n = PyDict_Size(x), at = 0, done = 0;
+    PyObject *key, *value;
+    bool good = add_number(p, 'd', n);
+    for (; good && done < n && PyDict_Size(x) == n && PyDict_Next(x, &at, &key, &value); done++) {
+        Py_INCREF(value);
+        good = pack_held(p, key, depth) && pack(p, value, depth);
+        Py_DECREF(value);
+    }
+    return good && (done == n || changed("dict"));
+}
+
+/* Exact types: what a subclass adds would be lost on the way. */
+static bool pack(tdpy_packed *p, PyObject *x, int depth)
+{
+    PyTypeObject *type = Py_TYPE(x);
+    if (depth > MAX_DEPTH)
+        return tdpy_raise(TD_E_INVALID, "an item of a queue is nested deeper than %d (or contains itself)", MAX_DEPTH);
+    if (type == tdpy.tensor) return pack_tensor(p, x);
+    if (type == &PyUnicode_Type) return pack_str(p, x);
+    if (type == &PyLong_Type) return pack_int(p, x);
+    if (type == &PyDict_Type) return pack_dict(p, x, depth + 1);
+    if (type == &PyFloat_Type) return pack_float(p, x);
+    if (type == &PyList_Type) return pack_list(p, x, depth + 1);
+    if (type == &PyTuple_Type) return pack_tuple(p, x, depth + 1);
+    if (x == Py_None) return add(p, 'N', NULL, 0);
+    if (x == Py_True || x == Py_False) return add(p, x == Py_True ? 'T' : 'F', NULL, 0);
+    if (type == &PyBytes_Type) return pack_bytes(p, 'b', x);
+    if (type == &PyComplex_Type) return pack_complex(p, x);
+    return tdpy_is_tensor(x) ? pack_tensor(p, x) : pack_array(p, x);
+}
+
+bool tdpy_pack_item(tdpy_packed *p, PyObject *x)
+{
+    p->bytes = p->small;
+    p->capacity = sizeof p->small;
+    p->size = 0;
+    p->tensors = 0;
+    if (pack_held(p, x, 0)) return true;
+    tdpy_packed_clear(p);
+    return false;
+}
+
+void tdpy_packed_clear(tdpy_packed *p)
+{
+    bool raised = PyErr_Occurred() != NULL;
+    for (int k = 0; k < p->tensors; k++) {
+        if (p->objects[k]) Py_DECREF(p->objects[k]);
+        else td_release(p->at[k]);
+    }
+    p->tensors = 0;
+    if (p->bytes != p->small) free(p->bytes);
+    p->bytes = p->small;
+    tdpy_tell_later(raised);
+}
+
+/* ---- unpacking --------------------------------------------------------------------------------------------------- */
+
+typedef struct unpacking {
+    const unsigned char *at, *end;
+    td_queue_item *item;            /* a tensor that is met becomes an object's, ... */
+    PyObject *tensors[TD_MAX_ITEM]; /* ... this one */
+    int made;                       /* so many places of it are in use, some by NULL */
+} unpacking;
+
+/* In place of what is raised already. */
+static void *strange(void)
+{
+    PyErr_Clear();
+    return tdpy_raise(TD_E_PROTOCOL, "an item of the queue was put by something else than tensord.Queue");
+}
+
+static bool take(unpacking *u, void *to, size_t n)
+{
+    if ((size_t)(u->end - u->at) < n) return strange();
+    memcpy(to, u->at, n);
+    u->at += n;
+    return true;
+}
+
+/* A count of what takes at least so many bytes each. */
+static bool take_count(unpacking *u, int64_t *n, int64_t each)
+{
+    if (!take(u, n, sizeof *n)) return false;
+    return (*n >= 0 && *n <= (u->end - u->at) / each) || strange();
+}
+
+static PyObject *unpack(unpacking *u, int depth);
+
+static PyObject *unpack_number(unpacking *u, char kind)
+{
+    int64_t value = 0;
+    double parts[2] = {0};
+    if (kind == 'i') return take(u, &value, sizeof value) ? PyLong_FromLongLong(value) : NULL;
+    if (kind == 'f') return take(u, parts, sizeof *parts) ? PyFloat_FromDouble(*parts) : NULL;
+    return take(u, parts, sizeof parts) ? PyComplex_FromDoubles(parts[0], parts[1]) : NULL;
+}
+
+static PyObject *unpack_text(unpacking *u, char kind)
+{
+    int64_t n = 0;
+    if (!take_count(u, &n, 1)) return NULL;
+    const char *text = (const char *)u->at;
+    u->at += n;
+    if (kind == 'b') return PyBytes_FromStringAndSize(text, (Py_ssize_t)n);
+    PyObject *made = kind == 'I' ? PyObject_CallFunction((PyObject *)&PyLong_Type, "y#", text, (Py_ssize_t)n)
+                                 : PyUnicode_DecodeUTF8(text, (Py_ssize_t)n, "surrogatepass");
+    return made || !PyErr_ExceptionMatches(PyExc_ValueError) ? made : strange();
+}
+
+static PyObject *unpack_tensor(unpacking *u)
+{
+    int64_t k = 0;
+    if (!take(u, &k, sizeof k)) return NULL;
+    if (k < 0 || k >= u->item->n) return strange();
+    while (u->made <= k) u->tensors[u->made++] = NULL;
+    if (!u->tensors[k]) {
+        u->tensors[k] = tdpy_wrap(u->item->at[k], false);
+        u->item->at[k] = NULL;
+    }
+    return Py_XNewRef(u->tensors[k]);
+}
+
+static PyObject *unpack_list(unpacking *u, int depth)
+{
+    int64_t n = 0;
+    PyObject *list = take_count(u, &n, 1) ? PyList_New((Py_ssize_t)n) : NULL;
+    for (Py_ssize_t i = 0; list && i < n; i++) {
+        PyObject *each = unpack(u, depth);
+        if (!each || PyList_SetItem(list, i, each)) Py_CLEAR(list);
+    }
+    return list;
+}
+
+static PyObject *unpack_tuple(unpacking *u, int depth)
+{
+    int64_t n = 0;
+    PyObject *tuple = take_count(u, &n, 1) ? PyTuple_New((Py_ssize_t)n) : NULL;
+    for (Py_ssize_t i = 0; tuple && i < n; i++) {
+        PyObject *each = unpack(u, depth);
+        if (!each || PyTuple_SetItem(tuple, i, each)) Py_CLEAR(tuple);
+    }
+    return tuple;
+}
+
+static PyObject *unpack_dict(unpacking *u, int depth)
+{
+    int64_t n = 0;
+    PyObject *dict = take_count(u, &n, 2) ? PyDict_New() : NULL;
+    for (; dict && n > 0; n--) {
+        PyObject *key = unpack(u, depth), *value = key ? unpack(u, depth) : NULL;
+        if (!value || PyDict_SetItem(dict, key, value)) Py_CLEAR(dict);
+        Py_XDECREF(key);
+        Py_XDECREF(value);
+    }
+    return dict;
+}
+
+static PyObject *unpack(unpacking *u, int depth)
+{
+    if (depth > MAX_DEPTH + 1) return tdpy_raise(TD_E_PROTOCOL, "an item of the queue is nested too deep");
+    if (u->at == u->end) return strange();
+    char kind = (char)*u->at++;
+    switch (kind) {
+    case 'N': return Py_NewRef(Py_None);
+    case 'T': return Py_NewRef(Py_True);
+    case 'F': return Py_NewRef(Py_False);
+    case 'i':
+    case 'f':
+    case 'c': return unpack_number(u, kind);
+    case 'x': return unpack_tensor(u);
+    case 'l': return unpack_list(u, depth + 1);
+    case 't': return unpack_tuple(u, depth + 1);
+    case 'd': return unpack_dict(u, depth + 1);
+    case 's':
+    case 'b':
+    case 'I': return unpack_text(u, kind);
+    default: return strange();
+    }
+}
+
+PyObject *tdpy_unpack_item(td_queue_item *item)
+{
+    const unsigned char *note = item->note ? item->note : "";
+    unpacking u = {.at = note, .end = note + item->note_size, .item = item};
+    PyObject *x = unpack(&u, 0);
+    for (int k = 0; k < u.made; k++) Py_XDECREF(u.tensors[k]);
+    return x;
+}

@@ -1,0 +1,294 @@
+/* Queues as Python sees them: a member, which puts or gets as what it joined, and what tensord.Queue inherits.
+ *
+ * The common way of an item, put(x) and get() of who has joined and waits for ever or a while, runs no line of Python;
+ * all else (joining, deaths of producers) is Queue's, in _queue.py. A member holds no Python object, and a queue none
+ * but members, so neither needs garbage collection. */
+#include "client/python/src/py.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct queue {
+    PyObject_HEAD td_queue *queue;
+    td_queue_item *kept; /* came when the program was stopped (Ctrl-C): the next get's */
+} queue;
+
+static td_queue *queue_of(PyObject *self)
+{
+    td_queue *q = ((queue *)self)->queue;
+    if (!q) tdpy_raise(TD_E_CLOSED, "the queue was closed");
+    return q;
+}
+
+static PyObject *queue_new(PyTypeObject *type, PyObject *args, PyObject *kw)
+{
+    const char *name;
+    unsigned capacity, role;
+    if (kw && PyDict_Size(kw)) return tdpy_raise(TD_E_TYPE, "RawQueue takes no keywords");
+    if (!PyArg_ParseTuple(args, "sII:RawQueue", &name, &capacity, &role)) return NULL;
+    td_client *c = tdpy_client();
+    td_queue *made = c ? td_queue_open(c, name, capacity, role) : NULL;
+    if (!made) return tdpy_fail();
+    allocfunc alloc = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
+    PyObject *self = alloc(type, 0);
+    if (self) ((queue *)self)->queue = made;
+    else td_queue_close(made, false);
+    return self;
+}
+
+static void drop_kept(queue *q)
+{
+    td_queue_item *kept = q->kept;
+    q->kept = NULL;
+    if (kept) td_queue_item_clear(kept);
+    free(kept);
+}
+
+static PyObject *queue_close(PyObject *self, PyObject *args)
+{
+    int end = 0;
+    if (!PyArg_ParseTuple(args, "|p", &end)) return NULL;
+    td_queue *q = ((queue *)self)->queue;
+    ((queue *)self)->queue = NULL;
+    drop_kept((queue *)self);
+    return td_queue_close(q, end) || PyErr_Occurred() ? tdpy_fail() : Py_NewRef(Py_None);
+}
+
+static void queue_dealloc(PyObject *self)
+{
+    PyTypeObject *type = Py_TYPE(self);
+    bool raised = PyErr_Occurred() != NULL;
+    drop_kept((queue *)self);
+    td_queue_forget(((queue *)self)->queue); /* nothing waits here */
+    tdpy_tell_later(raised);
+    freefunc free_object = (freefunc)PyType_GetSlot(type, Py_tp_free);
+    free_object(self);
+    Py_DECREF(type);
+}
+
+/* put(tensors, note, timeout): at most 64 tensors. */
+static PyObject *queue_put(PyObject *self, PyObject *args)
+{
+    PyObject *tensors, *timeout;
+    const char *note;
+    Py_ssize_t size;
+    int ms;
+    td_array *at[TD_MAX_ITEM];
+    td_queue *q = queue_of(self);
+    if (!q || !PyArg_ParseTuple(args, "O!y#O", &PyTuple_Type, &tensors, &note, &size, &timeout) ||
+        !tdpy_as_timeout(timeout, &ms))
+        return NULL;
+    Py_ssize_t n = PyTuple_Size(tensors);
+    if (n > TD_MAX_ITEM)
+        return tdpy_raise(TD_E_INVALID, "%zd tensors in one item of a queue; at most %d", n, TD_MAX_ITEM);
+    for (Py_ssize_t i = 0; i < n; i++) {
+        PyObject *each = PyTuple_GetItem(tensors, i);
+        if (!tdpy_is_tensor(each))
+            return tdpy_raise(TD_E_TYPE, "an item holds tensors, not a %.100s", tdpy_type_name(each));
+        at[i] = tdpy_array(each);
+    }
+    int rc = td_queue_put(q, td_arrays_of((int)n, at), note, (size_t)size, ms);
+    return tdpy_none(rc);
+}
+
+/* The next item; one that comes when the program is stopped is kept for the next get. */
+static bool next_item(PyObject *self, td_queue *q, td_queue_item *item, int ms)
+{
+    queue *of = (queue *)self;
+    td_queue_item *kept = of->kept;
+    of->kept = NULL;
+    if (kept) *item = *kept;
+    free(kept);
+    if (kept) return true;
+    if (td_queue_get(q, item, ms)) return tdpy_fail();
+    if (!PyErr_Occurred()) return true;
+    of->kept = malloc(sizeof *item);
+    if (of->kept) *of->kept = *item;
+    else td_queue_item_clear(item);
+    return false;
+}
+
+/* get(timeout): (tensors, note, how many items are left). */
+static PyObject *queue_get(PyObject *self, PyObject *timeout)
+{
+    int ms;
+    td_queue_item item;
+    td_queue *q = queue_of(self);
+    if (!q || !tdpy_as_timeout(timeout, &ms)) return NULL;
+    if (!next_item(self, q, &item, ms)) return NULL;
+    PyObject *tensors = PyTuple_New(item.n);
+    for (int i = 0; i < item.n; i++) {
+        PyObject *each = tensors ? tdpy_wrap(item.at[i], false) : NULL;
+        if (tensors) item.at[i] = NULL;
+        if (tensors && (!each || PyTuple_SetItem(tensors, i, each))) Py_CLEAR(tensors);
+    }
+    PyObject *result =
+        tensors ? Py_BuildValue("Ny#I", tensors, item.note ? item.note : "", (Py_ssize_t)item.note_size, item.left)
+                : NULL;
+    td_queue_item_clear(&item);
+    return result;
+}
+
+/* put_item(item, timeout): a tree of plain data and tensors. The queue is looked at last: packing may run other
+ * threads, and one may close it. */
+static PyObject *put_tree(PyObject *self, PyObject *x, int ms)
+{
+    tdpy_packed item;
+    if (!tdpy_pack_item(&item, x)) return NULL;
+    td_queue *q = queue_of(self);
+    PyObject *done = NULL;
+    if (q) done = tdpy_none(td_queue_put(q, td_arrays_of(item.tensors, item.at), item.bytes, item.size, ms));
+    tdpy_packed_clear(&item);
+    return done;
+}
+
+static PyObject *queue_put_item(PyObject *self, PyObject *args)
+{
+    PyObject *x, *timeout;
+    int ms;
+    if (!PyArg_ParseTuple(args, "OO:put_item", &x, &timeout) || !tdpy_as_timeout(timeout, &ms)) return NULL;
+    return put_tree(self, x, ms);
+}
+
+/* get_item(timeout): what put_item() took. */
+static PyObject *get_tree(PyObject *self, int ms)
+{
+    td_queue_item item;
+    td_queue *q = queue_of(self);
+    if (!q || !next_item(self, q, &item, ms)) return NULL;
+    PyObject *x = tdpy_unpack_item(&item);
+    bool raised = PyErr_Occurred() != NULL;
+    td_queue_item_clear(&item);
+    tdpy_tell_later(raised);
+    return x;
+}
+
+static PyObject *queue_get_item(PyObject *self, PyObject *timeout)
+{
+    int ms;
+    return tdpy_as_timeout(timeout, &ms) ? get_tree(self, ms) : NULL;
+}
+
+static PyMethodDef queue_methods[] = {
+    {"put", queue_put, METH_VARARGS, NULL},           {"get", queue_get, METH_O, NULL},
+    {"put_item", queue_put_item, METH_VARARGS, NULL}, {"get_item", queue_get_item, METH_O, NULL},
+    {"close", queue_close, METH_VARARGS, NULL},       {NULL, NULL, 0, NULL}};
+static PyType_Slot queue_slots[] = {{Py_tp_doc, "A member of a queue of the daemon; see tensord.Queue."},
+                                    {Py_tp_new, queue_new},
+                                    {Py_tp_dealloc, queue_dealloc},
+                                    {Py_tp_methods, queue_methods},
+                                    {0, NULL}};
+static PyType_Spec queue_spec = {
+    .name = "tensord.RawQueue", .basicsize = sizeof(queue), .flags = Py_TPFLAGS_DEFAULT, .slots = queue_slots};
+static PyTypeObject *queue_type;
+
+/* ---- put() and get() of tensord.Queue ---------------------------------------------------------------------------- */
+
+typedef struct ways {
+    PyObject_HEAD PyObject *producer, *consumer; /* members that items go through without a line of Python; or NULL */
+} ways;
+
+/* block=False does not wait at all, whatever the timeout. */
+static PyObject *limit(int block, PyObject *timeout)
+{
+    return block ? Py_NewRef(timeout) : PyLong_FromLong(0);
+}
+
+static PyObject *ways_put(PyObject *self, PyObject *args, PyObject *kw)
+{
+    static char *names[] = {"item", "block", "timeout", NULL};
+    PyObject *x, *timeout = Py_None, *done = NULL;
+    int block = 1, ms = -1;
+    if (!PyArg_ParseTupleAndKeywords(args, kw, "O|pO:put", names, &x, &block, &timeout)) return NULL;
+    PyObject *most = limit(block, timeout);
+    if (!most) return NULL;
+    PyObject *member = Py_XNewRef(((ways *)self)->producer); /* another thread may close the queue */
+    if (!member) done = PyObject_CallMethod(self, "_put", "OO", x, most);
+    else if (tdpy_as_timeout(most, &ms)) done = put_tree(member, x, ms);
+    Py_XDECREF(most);
+    Py_XDECREF(member);
+    return done;
+}
+
+static PyObject *ways_get(PyObject *self, PyObject *args, PyObject *kw)
+{
+    static char *names[] = {"block", "timeout", NULL};
+    PyObject *timeout = Py_None, *x = NULL;
+    int block = 1, ms = -1;
+    if (!PyArg_ParseTupleAndKeywords(args, kw, "|pO:get", names, &block, &timeout)) return NULL;
+    PyObject *most = limit(block, timeout);
+    if (!most) return NULL;
+    PyObject *member = Py_XNewRef(((ways *)self)->consumer);
+    if (!member) x = PyObject_CallMethod(self, "_get", "(O)", most);
+    else if (tdpy_as_timeout(most, &ms)) x = get_tree(member, ms);
+    Py_XDECREF(most);
+    Py_XDECREF(member);
+    return x;
+}
+
+/* _by(producer, consumer): the members to go through from now on; None: _put() and _get() see to it. */
+static PyObject *ways_by(PyObject *self, PyObject *args)
+{
+    PyObject *members[2];
+    if (!PyArg_ParseTuple(args, "OO:_by", &members[0], &members[1])) return NULL;
+    for (int i = 0; i < 2; i++)
+        if (members[i] != Py_None && Py_TYPE(members[i]) != queue_type)
+            return tdpy_raise(TD_E_TYPE, "a member of a queue, not a %.100s", tdpy_type_name(members[i]));
+    ways *w = (ways *)self;
+    PyObject *before[] = {w->producer, w->consumer};
+    w->producer = members[0] == Py_None ? NULL : Py_NewRef(members[0]);
+    w->consumer = members[1] == Py_None ? NULL : Py_NewRef(members[1]);
+    Py_XDECREF(before[0]);
+    Py_XDECREF(before[1]);
+    return Py_NewRef(Py_None);
+}
+
+static void ways_dealloc(PyObject *self)
+{
+    PyTypeObject *type = Py_TYPE(self);
+    ways *w = (ways *)self;
+    Py_CLEAR(w->producer);
+    Py_CLEAR(w->consumer);
+    freefunc free_object = (freefunc)PyType_GetSlot(type, Py_tp_free);
+    free_object(self);
+    Py_DECREF(type);
+}
+
+#define KEYWORDS(f) (PyCFunction)(void (*)(void)) f, METH_VARARGS | METH_KEYWORDS
+static PyMethodDef ways_methods[] = {
+    {"put", KEYWORDS(ways_put),
+     "put($self, item, block=True, timeout=None)\n--\n\nAppend dicts, lists, tuples, numbers, texts, bytes, None and "
+     "tensors, nested, with at most 64 tensors:\na copy of all but the tensors, whose memory the receiver shares. A "
+     "full "
+     "queue is waited for\n(timeout in seconds; block=False: not at all), then tensord.Timeout."},
+    {"get", KEYWORDS(ways_get),
+     "get($self, block=True, timeout=None)\n--\n\nThe oldest item, for this consumer alone. An empty queue is waited "
+     "for "
+     "(timeout in seconds;\nblock=False: not at all), then tensord.Timeout; tensord.Closed when nobody is left who "
+     "could "
+     "put."},
+    {"_by", ways_by, METH_VARARGS, NULL},
+    {NULL, NULL, 0, NULL}};
+static PyType_Slot ways_slots[] = {{Py_tp_doc, "The ways of items into and out of a tensord.Queue."},
+                                   {Py_tp_dealloc, ways_dealloc},
+                                   {Py_tp_methods, ways_methods},
+                                   {0, NULL}};
+static PyType_Spec ways_spec = {.name = "tensord._C._Ways",
+                                .basicsize = sizeof(ways),
+                                .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
+                                .slots = ways_slots};
+
+static PyTypeObject *add_type(PyObject *module, PyType_Spec *spec, const char *name)
+{
+    PyObject *type = PyType_FromModuleAndSpec(module, spec, NULL);
+    if (type && PyModule_AddObjectRef(module, name, type)) Py_CLEAR(type);
+    return (PyTypeObject *)type;
+}
+
+bool tdpy_init_queue(PyObject *module)
+{
+    queue_type = add_type(module, &queue_spec, "_RawQueue");
+    PyTypeObject *base = queue_type ? add_type(module, &ways_spec, "_Ways") : NULL;
+    Py_XDECREF((PyObject *)base);
+    return base;
+}
