@@ -18,9 +18,10 @@ struct td_queue {
     td_wait put;     /* the put whose answer is still to come, ... */
     bool on_its_way; /* ... if there is one */
     int expected;    /* tensors of an item: as many as the last one that had some, at least 1; 0: anything */
-    int users;       /* threads in a call; the last one frees what was closed meanwhile */
-    bool leaving;    /* a thread closes it, ... */
-    bool closed;     /* ... has closed it */
+    /* Threads in a call, also those that wait for the client's lock; the last one frees what was closed meanwhile. */
+    _Atomic int users;
+    bool leaving; /* a thread closes it, ... */
+    bool closed;  /* ... has closed it */
 };
 
 /* Under the lock. */
@@ -65,24 +66,33 @@ TD_API td_queue *td_queue_open(td_client *c, const char *name, uint32_t capacity
     return NULL;
 }
 
+/* Under the lock: this thread is out of it. */
+static void drop_user(td_queue *q)
+{
+    if (--q->users || !q->closed) return;
+    q->client->handles--;
+    free(q);
+}
+
 /* Enter the client, with the queue open in this very session. */
 static int enter_queue(td_queue *q, const char *op)
 {
     if (!q) return td_last_error()->code ? td_last_error()->code : td_raise(TD_E_INVALID, op, "the queue is NULL");
-    int rc = td_enter(q->client, op);
-    if (rc) return rc;
-    if (q->leaving && q->session == q->client->session) {
+    td_client *c = q->client;
+    q->users++;
+    int rc = td_enter(c, op);
+    if (rc && !td_fork_intact()) return rc; /* who has the lock is in another process */
+    if (rc) td_lock(c);
+    else if (q->leaving && q->session == c->session)
         rc = td_raise(TD_E_CLOSED, op, "queue '%s' is being closed by another thread", q->name);
-        td_leave(q->client);
-        return rc;
-    }
-    if (q->session != q->client->session) {
+    else if (q->session != c->session) {
         q->on_its_way = false; /* that was the parent's, and its other threads' */
-        q->users = 0;
+        q->users = 1;
         rc = open_queue(q);
     }
-    if (rc) td_leave(q->client);
-    else q->users++;
+    if (!rc) return TD_OK;
+    drop_user(q);
+    td_leave(c);
     return rc;
 }
 
@@ -90,15 +100,11 @@ static int enter_queue(td_queue *q, const char *op)
 static int leave_queue(td_queue *q, int rc, const char *op)
 {
     td_client *c = q->client;
-    bool last = --q->users == 0 && q->closed;
     if (q->leaving && rc && rc != TD_E_CANCELLED && rc != TD_E_LOST) {
         td_clear_error();
         rc = td_raise(TD_E_CLOSED, op, "the queue was closed by another thread");
     }
-    if (last) {
-        c->handles--;
-        free(q);
-    }
+    drop_user(q);
     td_leave(c);
     return rc;
 }

@@ -201,3 +201,32 @@ def test_disconnecting_under_others(tmp_path):
             print(odd, fine[0] > 20, (td.ones(2) + 1).tolist())
         """, seed(), flags=("-X", "dev"), TENSORD_SOCKET=d.path)
     assert r.returncode == 0 and r.stdout == "[] True [2.0, 2.0]\n", (r.returncode, r.stdout, r.stderr[-3000:])
+
+
+def test_a_queue_is_closed_beneath_busy_threads():
+    """Whoever puts or gets meanwhile is told that it was closed, wherever it is just then."""
+    told = []
+
+    def work(q, act):
+        try:
+            while True:
+                try:
+                    act(q)
+                except TimeoutError:
+                    pass
+        except td.Error as e:
+            told.append(e)
+
+    for k in range(60):
+        q = td.Queue(f"threads/beneath{k}", 2)
+        threads = [threading.Thread(target=work, args=(q, act), daemon=True)
+                   for act in (lambda q: q.put(1, timeout=0.001), lambda q: q.get(timeout=0.001)) for _ in range(2)]
+        for t in threads:
+            t.start()
+        for _ in range(k % 7):
+            (td.ones(3) + 1).sum().item()
+        q.close()
+        for t in threads:
+            t.join(20 * SLOW)
+        assert not any(t.is_alive() for t in threads)
+    assert len(told) == 4 * 60 and all(isinstance(e, (td.Closed, td.InvalidError)) for e in told), {str(e) for e in told}
