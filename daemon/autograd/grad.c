@@ -4,9 +4,9 @@
  * a session that ends takes its own along, wherever they hang, or a worker that was killed would leave them on weights
  * that others go on training. */
 #include "daemon/autograd/node.h"
+#include "proto/hash.h"
 
 #include <stdlib.h>
-#include <uthash.h>
 
 enum { MOST_SCOPES = 1024 };
 
@@ -36,6 +36,10 @@ static int join(td_gslot *slot, td_error *e)
         if (!s) return td_fail(e, TD_E_MEMORY, "no memory for a gradient's record");
         s->number = slot->scope;
         HASH_ADD(hh, scopes, number, sizeof s->number, s);
+        if (!TD_HASHED(s)) {
+            free(s);
+            return td_fail(e, TD_E_MEMORY, "no memory for a session's gradients");
+        }
     }
     slot->after = s->first;
     if (s->first) s->first->before = slot;

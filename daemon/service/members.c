@@ -27,6 +27,10 @@ static td_queue *create(td_service *s, const char *name)
     q->capacity = 1;
     q->last = &q->first;
     HASH_ADD_STR(s->queues, name, q);
+    if (!TD_HASHED(q)) {
+        free(q);
+        return NULL;
+    }
     s->queue_count++;
     return q;
 }
@@ -52,7 +56,7 @@ int td_queue_join(td_member **out, td_service *s, const char *name, uint32_t cap
     if (q && capacity && capacity != TD_QUEUE_OPEN && q->sized && capacity != q->capacity)
         return td_fail(e, TD_E_EXISTS, "queue '%s' exists with capacity %u; asked for %u", name, q->capacity, capacity);
     bool fresh = !q;
-    if (fresh && !(q = create(s, name))) return td_fail(e, TD_E_SYSTEM, "no memory for queue '%s'", name);
+    if (fresh && !(q = create(s, name))) return td_fail(e, TD_E_MEMORY, "no memory for queue '%s'", name);
     td_member *m = calloc(1, sizeof *m);
     if (!m) {
         if (fresh) destroy(s, q);

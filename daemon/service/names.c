@@ -2,10 +2,10 @@
  *
  * An entry holds one reference on its tensor and is charged, as one object, to the user that published it. */
 #include "daemon/service/service.h"
+#include "proto/hash.h"
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <uthash.h>
 
 typedef struct entry {
     td_name n; /* first: an entry is its name */
@@ -83,6 +83,12 @@ int td_name_publish(td_service *s, const char *name, td_tensor *t, const td_acco
         x->n.account = td_account_ref(payer);
         entry *head = table(s);
         HASH_ADD_STR(head, n.name, x);
+        if (!TD_HASHED(x)) {
+            td_account_unref(x->n.account);
+            td_account_discharge(payer, 0, 1);
+            free(x);
+            return td_fail(e, TD_E_MEMORY, "no memory for the name '%s'", name);
+        }
         s->names = &head->n;
         s->name_count++;
     }

@@ -19,6 +19,14 @@ static uint64_t lease_cost(uint64_t bytes)
     return bytes ? (bytes + TD_EXTENT_ALIGN - 1) / TD_EXTENT_ALIGN * TD_EXTENT_ALIGN : TD_EXTENT_ALIGN;
 }
 
+static void end_lease(td_session *s, td_lease *l, td_extent *extent)
+{
+    td_account_discharge(s->account, lease_cost(l->bytes), 1);
+    if (extent) *extent = l->extent;
+    else td_heap_release(s->heap, &l->extent);
+    free(l);
+}
+
 int td_lease_new(td_session *s, uint64_t bytes, td_lease **out, uint64_t *lack, td_error *e)
 {
     *out = NULL;
@@ -37,16 +45,12 @@ int td_lease_new(td_session *s, uint64_t bytes, td_lease **out, uint64_t *lack, 
     do l->id = ++s->next_lease; /* not 0, and not one that has been open since the count went round */
     while (!l->id || td_lease_find(s, l->id));
     HASH_ADD(hh, s->leases, id, sizeof l->id, l);
+    if (!TD_HASHED(l)) {
+        end_lease(s, l, NULL);
+        return td_fail(e, TD_E_MEMORY, "no memory for the record of a lease");
+    }
     *out = l;
     return TD_OK;
-}
-
-static void end_lease(td_session *s, td_lease *l, td_extent *extent)
-{
-    td_account_discharge(s->account, lease_cost(l->bytes), 1);
-    if (extent) *extent = l->extent;
-    else td_heap_release(s->heap, &l->extent);
-    free(l);
 }
 
 void td_lease_take(td_session *s, td_lease *l, td_extent *extent)

@@ -38,6 +38,12 @@ int td_call_queue_open(td_session *s, uint64_t serial, const Td__Wire__QueueOpen
     }
     h->id = q->queue;
     HASH_ADD(hh, s->queues, id, sizeof h->id, h);
+    if (!TD_HASHED(h)) {
+        td_queue_leave(s->service, h->member, false);
+        td_account_discharge(s->account, 0, 1);
+        free(h);
+        return td_fail(e, TD_E_MEMORY, "no memory for a handle of queue '%s'", q->name);
+    }
     Td__Wire__Reply r;
     td__wire__reply__init(&r);
     r.serial = serial;

@@ -4,11 +4,10 @@
 
 #include "daemon/session/session.h"
 #include "proto/arena.h"
+#include "proto/hash.h"
 #include "proto/opid.h"
 #include "proto/record.h"
 #include "proto/wire.pb-c.h"
-
-#include <uthash.h>
 
 #define TD_SUSPENDED (-3) /* of a step: go no further; s->wait says what for. The record is done. */
 #define TD_AGAIN (-4)     /* of a step: go no further; the same record is run again on resume */

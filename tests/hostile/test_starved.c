@@ -1,0 +1,173 @@
+/* Memory that is out just when a table has to be made or grown: whoever asked is told, nothing is left half done, and
+ * the next who asks is served. Each request is tried with its first allocation failing, then with its second, and so
+ * on until one is served; nothing may end the process. */
+#include "daemon/session/state.h"
+#include "tests/unit/cunit_main.h"
+
+#include <limits.h>
+#include <stdlib.h>
+
+void *__real_malloc(size_t n);
+void *__real_calloc(size_t n, size_t each);
+void *__wrap_malloc(size_t n);
+void *__wrap_calloc(size_t n, size_t each); /* also what a compiler makes of malloc and memset */
+static int until_failure;                   /* the so-many-th allocation from now fails; 0: none */
+
+void *__wrap_malloc(size_t n)
+{
+    return until_failure && --until_failure == 0 ? NULL : __real_malloc(n);
+}
+
+void *__wrap_calloc(size_t n, size_t each)
+{
+    return until_failure && --until_failure == 0 ? NULL : __real_calloc(n, each);
+}
+
+static td_service service;
+static td_sessions sessions;
+static td_session *s;
+static td_writer writer;
+static td_tensor *x, *g; /* a tensor, and what could be its gradient */
+
+static void ignore(void *arg)
+{
+    (void)arg;
+}
+
+static int start(void)
+{
+    static const uint8_t hello[] = {1 << 3, TD_PROTOCOL};
+    td_frame f = {.kind = TD_FRAME_HELLO, .payload = hello, .bytes = sizeof hello, .fd = -1};
+    td_session_io io = {.writer = &writer, .wrote = ignore, .resume = ignore};
+    td_service_options o = {.memory = 64 << 20, .workers = 0};
+    td_error e = {0};
+    if (td_service_init(&service, &o, &e)) return 1;
+    td_sessions_init(&sessions, &service);
+    td_writer_init(&writer);
+    if (td_session_new(&s, &sessions, &io, &(td_peer_id){0, 1}, &f, &e)) return 1;
+    td_place place = {.heap = s->heap, .account = s->account};
+    td_storage *st;
+    td_desc d;
+    td_desc_contiguous(&d, TD_FLOAT32, 0, NULL, NULL);
+    if (td_storage_new(&st, &place, 4, NULL, &e) || td_tensor_new(&x, st, &d, s->account, &e)) return 1;
+    td_storage_unref(st);
+    if (td_tensor_view(&g, x, &x->desc, s->account, &e)) return 1;
+    td_tensor_unref(td_tensor_hold(x)); /* somebody could ask for its gradients */
+    return 0;
+}
+
+static int stop(void)
+{
+    td_tensor_unref(g);
+    td_tensor_unhold(x);
+    td_session_end(s, false);
+    td_writer_deinit(&writer);
+    while (td_sessions_clear(&sessions, INT_MAX)) {
+    }
+    td_live left = td_live_counts();
+    td_service_deinit(&service);
+    return left.tensors || left.storages;
+}
+
+/* How often it was refused before it was served. */
+static int refused(int (*request)(int number, td_error *e), int number)
+{
+    td_live before = td_live_counts();
+    uint64_t objects = s->account->parent->objects;
+    for (int n = 1;; n++) {
+        td_error e = {0};
+        until_failure = n;
+        int rc = request(number, &e);
+        until_failure = 0;
+        if (!rc) return n - 1;
+        CU_ASSERT_TRUE_FATAL(rc == TD_E_MEMORY || rc == TD_E_SYSTEM);
+        CU_ASSERT_PTR_NOT_NULL(strstr(e.message, "no memory"));
+        CU_ASSERT_EQUAL(td_live_counts().tensors, before.tensors);
+        CU_ASSERT_EQUAL(s->account->parent->objects, objects);
+    }
+}
+
+static int publish(int number, td_error *e)
+{
+    char name[16];
+    snprintf(name, sizeof name, "n%d", number);
+    return td_name_publish(&service, name, x, s->account, false, e);
+}
+
+static int set_grad(int number, td_error *e)
+{
+    return td_set_grad(x, 1000 + (uint32_t)number, g, e);
+}
+
+static int lease(int number, td_error *e)
+{
+    (void)number;
+    td_lease *l;
+    uint64_t lack;
+    int rc = td_lease_new(s, 64, &l, &lack, e);
+    if (!rc) td_lease_take(s, l, NULL);
+    return rc;
+}
+
+static td_member *members[300];
+
+static int join(int number, td_error *e)
+{
+    char name[16];
+    snprintf(name, sizeof name, "q%d", number);
+    return td_queue_join(&members[number], &service, name, 1, TD_QUEUE_PRODUCER, s->account, e);
+}
+
+static int handle(int number, td_error *e)
+{
+    char name[] = "handles";
+    Td__Wire__QueueOpen q;
+    td__wire__queue_open__init(&q);
+    q.name = name, q.queue = (uint32_t)number, q.role = TD_QUEUE_PRODUCER, q.capacity = 1;
+    td_writer_deinit(&writer); /* a reply takes memory, too, but not of this request */
+    td_writer_init(&writer);
+    return td_call_queue_open(s, 1, &q, e);
+}
+
+/* As many as make a table grow, too. */
+static void many(int (*request)(int number, td_error *e))
+{
+    int times = 0;
+    for (int i = 0; i < 300; i++) times += refused(request, i);
+    CU_ASSERT_TRUE(times >= 300 + 3); /* each its record; a table, its buckets, more of them */
+}
+
+static void names(void)
+{
+    many(publish);
+    for (int i = 0; i < 300; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "n%d", i);
+        CU_ASSERT_EQUAL(td_name_drop(&service, name, NULL, NULL), TD_OK);
+    }
+}
+
+static void gradients(void)
+{
+    many(set_grad);
+    for (int i = 0; i < 300; i++) td_grad_drop_scope(x, 1000 + (uint32_t)i);
+}
+
+static void leases(void)
+{
+    many(lease);
+}
+
+static void queues(void)
+{
+    many(join);
+    for (int i = 0; i < 300; i++) td_queue_leave(&service, members[i], false);
+}
+
+static void handles(void)
+{
+    many(handle);
+}
+
+TD_CUNIT_MAIN_WITH("starved", start, stop, {"names", names}, {"gradients of a scope", gradients}, {"leases", leases},
+                   {"queues", queues}, {"handles of queues", handles})
