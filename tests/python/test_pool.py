@@ -1,4 +1,5 @@
 """pool="name": one set of workers for all ranks. Each rank gets what it would get alone, whoever is killed; and nothing is left."""
+import ctypes
 import faulthandler
 import importlib.util
 import json
@@ -6,12 +7,14 @@ import multiprocessing
 import os
 import pickle
 import random
+import resource
 import select
 import signal
 import socket
 import subprocess
 import sys
 import time
+import traceback
 from multiprocessing import resource_tracker
 
 import pytest
@@ -83,8 +86,19 @@ def alone(kind, seed, epochs=1, **more):
     return [plain(b) for _ in range(epochs) for b in loader]
 
 
-def rank(link, kind, seed, pool, epochs=1, stop=-1, **more):
+PR_SET_PDEATHSIG = 1
+
+
+def die_with(parent):
+    """This process is killed with the one that started it, however that one ends: also when it was stopped, or waits for a word of it."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(1)
+
+
+def rank(link, parent, kind, seed, pool, epochs=1, stop=-1, **more):
     """A rank: tells each batch, and waits behind `stop` of them until it is told to go on."""
+    die_with(parent)
     faulthandler.register(signal.SIGUSR2, file=2)
     try:
         loader = loader_of(kind, seed, pool, **more)
@@ -96,6 +110,7 @@ def rank(link, kind, seed, pool, epochs=1, stop=-1, **more):
         link.send("end")
         link.recv()
     except Exception as e:
+        traceback.print_exc()  # a test that expected batches shows this
         link.send(e)
 
 
@@ -103,7 +118,7 @@ class Rank:
     def __init__(self, method, *arguments, **more):
         context = multiprocessing.get_context(method)
         self.link, theirs = context.Pipe()
-        self.process = context.Process(target=rank, args=(theirs, *arguments), kwargs=more)
+        self.process = context.Process(target=rank, args=(theirs, os.getpid(), *arguments), kwargs=more)
         self.process.start()
         theirs.close()
         self.batches, self.pids, self.end = [], set(), None
@@ -179,9 +194,10 @@ KINDS = ["plain", with_torch("torch")]
                                                    ("plain", "fork", "forkserver", 2), with_torch("torch", "fork", "fork", 2),
                                                    with_torch("torch", "spawn", "spawn", 2)])
 def test_each_as_alone(ranks, kind, method, workers, n):
+    expected = [alone(kind, seed, 2) for seed in range(n)]  # first: then torch is imported once for all that are forked
     group = [ranks(method, kind, seed, "p", 2, multiprocessing_context=workers) for seed in range(n)]
-    for seed, r in enumerate(group):
-        assert r.read() == alone(kind, seed, 2) and r.end == "end"
+    for r in group:
+        assert r.read() == expected.pop(0) and r.end == "end"
     assert len(set.union(*(r.pids for r in group))) == 2
     assert [r.leave() for r in group] == [0] * n
 
@@ -319,6 +335,179 @@ def test_anybody_at_any_moment(ranks):
             assert r.read() == alone("plain", seed, 3) and r.end == "end" and r.leave() == 0
 
 
+# ---- what one rank alone does wrong ----------------------------------------------------------------------------------
+
+
+def no_module_here():
+    raise ModuleNotFoundError("No module named 'ranks_own'")
+
+
+class Foreign(int):
+    """An index of a type that a worker does not have."""
+
+    def __reduce__(self):
+        return no_module_here, ()
+
+
+class Deadly(int):
+    def __reduce__(self):
+        return os._exit, (9,)
+
+
+class Small(Numbers):
+    """Of whose batches, as lists, none needs shared memory."""
+
+    def __getitem__(self, i):
+        return i
+
+
+SMALL = dict(dataset=Small(), num_workers=2, collate_fn=list)
+
+
+def beside(name, **more):
+    """Another loader's pass over the same pool's workers, begun; and how to see that it ends well, by the same processes."""
+    loader = DataLoader(batch_size=4, pool=name, **SMALL, **more)
+    it = iter(loader)
+    first = next(it)
+
+    def ends_well():
+        pids = [w["pid"] for w in loader.stats()["workers"]]
+        assert [i for b in (first, *it) for i in b] == list(range(48))
+        same = [w["pid"] for w in loader.stats()["workers"]] == pids
+        loader.close()
+        return same
+
+    return ends_well
+
+
+def test_an_index_that_a_worker_cannot_unpickle():
+    others = beside("index")
+    loader = DataLoader(batch_size=4, pool="index", sampler=[0, 1, 2, Foreign(3), 4, 5], **SMALL)
+    it = iter(loader)
+    words = r"of batch 0 \(a list of builtins.int, test_pool.Foreign\) were unpickled in DataLoader worker process 0(?s:.*)ranks_own"
+    with pytest.raises(ModuleNotFoundError, match=words):
+        next(it)
+    assert list(it) == [[4, 5]]  # this rank goes on, too
+    loader.close()
+    assert others()
+
+
+def test_an_index_that_cannot_be_pickled():
+    others = beside("index")
+    loader = DataLoader(batch_size=2, pool="index", sampler=[0, lambda: 3], **SMALL)
+    with pytest.raises(TypeError, match=r"indices of batch 0 \(a list of builtins.function, builtins.int\) cannot be pickled for a worker"):
+        iter(loader)
+    loader.close()
+    assert others()
+
+
+def test_an_index_that_ends_the_worker():
+    others = beside("index", on_worker_death="respawn")
+    loader = DataLoader(pool="index", sampler=[Deadly(3)], on_worker_death="respawn", **SMALL)
+    with pytest.raises(RuntimeError, match="(?s)exited unexpectedly with code 9.*The 3. death at the same batch"):
+        next(iter(loader))
+    loader.close()
+    others()
+
+
+class Once(Small):
+    """Comes out of its pickle as something that cannot be pickled again."""
+
+    def __setstate__(self, state):
+        self.function = lambda: state
+
+
+def test_a_data_set_that_can_be_pickled_once():
+    loader = DataLoader(Once(), pool="once", num_workers=1, multiprocessing_context="spawn")
+    with pytest.raises(RuntimeError, match=r"pool 'once' cannot serve this loader: its keeper \(pid \d+\) cannot start worker 0: .*pickle"):
+        iter(loader)
+    loader.close()
+
+
+class NoWorkers(Numbers):
+    """A keeper can unpickle it, a worker dies of that."""
+
+    def __setstate__(self, state):
+        if ":" in multiprocessing.current_process().name:
+            os._exit(4)
+        self.__dict__.update(state)
+
+
+def init_by_exit(k):
+    os._exit(4)
+
+
+@pytest.mark.parametrize("dataset,more", [(NoWorkers(), dict(multiprocessing_context="spawn")), (Numbers(), dict(worker_init_fn=init_by_exit))],
+                         ids=["spawn", "init"])
+def test_workers_that_never_come_up(dataset, more):
+    loader = DataLoader(dataset, num_workers=1, pool="never", on_worker_death="respawn", **more)
+    with pytest.raises(RuntimeError, match="(?s)exited unexpectedly with code 4.*The 3. death"):
+        next(iter(loader))
+    loader.close()
+
+
+def init_by_error(k):
+    raise KeyError(f"no file for worker {k}")
+
+
+def test_an_init_function_that_raises():
+    loader = DataLoader(Numbers(8), batch_size=4, num_workers=1, pool="init", worker_init_fn=init_by_error)
+    it = iter(loader)
+    with pytest.raises(KeyError, match="no file for worker 0"):
+        next(it)
+    with pytest.raises(RuntimeError, match="could not be set up; see its first failure"):
+        next(it)
+    loader.close()
+
+
+@pytest.mark.parametrize("who", ["keeper", "worker"])
+def test_no_descriptors_are_left(who):
+    """For another loader: it is told so, the others go on, and when some have left there is room again."""
+    small = SMALL | dict(batch_size=4, num_workers=1, pool="descriptors")
+    stays = DataLoader(**small)
+    it = iter(stays)
+    got = [next(it)]
+    pid = stays.stats()["workers"][0]["pid"]
+    pid = pid if who == "worker" else parent_of(pid)
+    limits = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, (1 + max(int(fd) for fd in os.listdir(f"/proc/{pid}/fd")), limits[1]))
+    others = []
+    with pytest.raises(RuntimeError, match=rf"{who}.* \(pid {pid}\) has no descriptors left for another loader; raise .*ulimit -n"):
+        for _ in range(100):
+            others.append(DataLoader(**small))
+            next(iter(others[-1]))
+    while others:
+        others.pop().close()
+    got += it
+    assert got == [list(range(i, i + 4)) for i in range(0, 48, 4)]
+    again = DataLoader(**small)
+    assert len(list(again)) == 12 and again.stats()["workers"][0]["pid"] == stays.stats()["workers"][0]["pid"]
+    again.close()
+    stays.close()
+
+
+class Locked(Parts):
+    """Stands somewhere that cannot be told."""
+
+    def state_dict(self):
+        return {"lock": lambda: None}
+
+    def load_state_dict(self, state):
+        pass
+
+
+def test_a_state_that_cannot_be_told():
+    for pool in (None, "locked"):
+        loader = DataLoader(Locked(), batch_size=4, num_workers=1, pool=pool)
+        pids, it = set(), iter(loader)
+        for _ in range(3):
+            with pytest.raises((AttributeError, pickle.PicklingError), match=r"state_dict\(\) was to be sent with a batch, in DataLoader worker process 0"):
+                next(it)
+            pids.add(loader.stats()["workers"][0]["pid"])
+        assert len(pids) == 1
+        loader.close()
+
+
 # ---- state, refusals, what is left ----------------------------------------------------------------------------------
 
 
@@ -360,6 +549,77 @@ def test_refuses_bad_arguments():
     for bad in (dict(pool="", num_workers=1), dict(pool=3, num_workers=1), dict(pool="x")):
         with pytest.raises(ValueError, match="pool"):
             DataLoader(Numbers(), **bad)
+
+
+def test_a_name_is_free_when_its_last_loader_has_left():
+    for n in range(8, 14):
+        loader = DataLoader(Numbers(n), batch_size=n, num_workers=1, pool="again")
+        assert [b["i"].tolist() for b in loader] == [list(range(n))]
+        loader.close()
+
+
+@pytest.mark.parametrize("name", ["x" * 100000, "a/b//../c", "a\0\n b", "\udcff", "\U0001f642" * 100, "."],
+                         ids=["long", "slashes", "control", "surrogate", "wide", "dot"])
+def test_names(name):
+    one, two = (DataLoader(Numbers(8), batch_size=4, num_workers=1, pool=name) for _ in range(2))
+    assert [[b["i"].tolist() for b in x] for x in (one, two)] == [[[0, 1, 2, 3], [4, 5, 6, 7]]] * 2
+    one.close()
+    two.close()
+
+
+def test_many_loaders():
+    loaders = [DataLoader(Numbers(), batch_size=4, num_workers=2, pool="many", sampler=[k] * 16) for k in range(32)]
+    batches = [[b["i"].tolist() for b in all_at_once] for all_at_once in zip(*loaders)]
+    assert batches == [[[k] * 4 for k in range(32)]] * 4
+    assert len({w["pid"] for x in loaders for w in x.stats()["workers"]}) == 2
+    for x in loaders:
+        x.close()
+
+
+def test_who_is_stopped_holds_up_nobody(ranks):
+    stopped = ranks("fork", "plain", 1, "p", stop=2)
+    stopped.read(3)
+    os.kill(stopped.process.pid, signal.SIGSTOP)
+    os.waitid(os.P_PID, stopped.process.pid, os.WSTOPPED | os.WNOWAIT)
+    stopped.go_on()
+    try:
+        for seed in (2, 3):
+            r = ranks("fork", "plain", seed, "p")
+            assert r.read() == alone("plain", seed) and r.end == "end" and r.pids == stopped.pids and r.leave() == 0
+    finally:
+        os.kill(stopped.process.pid, signal.SIGCONT)
+    assert stopped.read() == alone("plain", 1) and stopped.leave() == 0
+
+
+def in_child(work):
+    """Of a forked child: what work() gives, or the text of what it raises."""
+    here, there = os.pipe()
+    pid = os.fork()
+    if not pid:
+        try:
+            told = work()
+        except BaseException as e:
+            told = f"{type(e).__name__}: {e}"
+        os.write(there, pickle.dumps(told))
+        os._exit(0)
+    os.close(there)
+    with open(here, "rb") as f:
+        told = pickle.load(f)
+    assert os.waitpid(pid, 0)[1] == 0
+    return told
+
+
+@pytest.mark.parametrize("pool", [None, "forked"])
+def test_in_a_forked_child(pool):
+    loader = DataLoader(Numbers(24), batch_size=4, num_workers=2, pool=pool, persistent_workers=True)
+    whole = [list(range(i, i + 4)) for i in range(0, 24, 4)]
+    assert [b["i"].tolist() for b in loader] == whole
+    it = iter(loader)
+    got = [next(it)["i"].tolist()]
+    assert f"RuntimeError: this pass over a loader was begun by process {os.getpid()}" in in_child(lambda: next(it))
+    assert in_child(lambda: ([b["i"].tolist() for b in loader], loader.close())[0]) == whole  # by workers, or lanes, of its own
+    assert got + [b["i"].tolist() for b in it] == whole
+    loader.close()
 
 
 class Files:
@@ -409,7 +669,7 @@ def test_others_at_the_address(ranks):
                 socket.send_fds(s, [data], fds)
                 if data:
                     answer = s.recv(1 << 17)
-                    assert not answer or pickle.loads(answer)[0] in ("linked", "how")
+                    assert not answer or pickle.loads(answer)[0] in ("linked", "how", "failed")
     for fd in pipes:
         os.close(fd)
     assert os.path.exists(f"/proc/{keeper}")
@@ -443,6 +703,96 @@ def test_what_a_dead_rank_did_not_take(ranks):
     assert len(stays.read()) == 50 and stays.leave() == 0
 
 
+# ---- ranks that nobody starts together ------------------------------------------------------------------------------
+
+LONE = """
+import sys
+import tensord as td
+from tensord.data import DataLoader
+
+class Numbers:
+    def __len__(self):
+        return 48
+    def __getitem__(self, i):
+        return i
+
+sys.modules["__main__"].Numbers = Numbers
+exec(sys.argv[1])
+loader = DataLoader(Numbers(), batch_size=4, num_workers=2, pool="lone", on_worker_death="respawn")
+it = iter(loader)
+next(it)
+print([w["pid"] for w in loader.stats()["workers"]], td.connection()["path"], sep="|", flush=True)
+sys.stdin.readline()
+print(td.rand(1).item(), [b.tolist() for b in it], sep="|", flush=True)
+loader.close()
+"""
+
+
+class Lone:
+    """A rank as a shell's script starts it: it has a private daemon of its own, and neither finds others' nor is found."""
+
+    def __init__(self, before="pass"):
+        env = {k: v for k, v in os.environ.items() if k != "TENSORD_SOCKET"} | {"TENSORD_BELOW": str(os.getpid())}
+        self.process = subprocess.Popen([sys.executable, "-W", "always", "-c", LONE, before], env=env, text=True, stdin=subprocess.PIPE,
+                                        stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+    def read(self):
+        return self.process.stdout.readline().strip().split("|")
+
+    def end(self):
+        """What it tells when it goes on, and what it wrote to stderr."""
+        told = self.process.communicate("\n", timeout=60 * SLOW)
+        assert self.process.returncode == 0, told
+        return told[0].strip().split("|"), told[1]
+
+    def kill(self):
+        """Its keeper may have its output still."""
+        self.process.kill()
+        self.process.wait()
+        for stream in (self.process.stdin, self.process.stdout, self.process.stderr):
+            stream.close()
+
+
+@pytest.fixture
+def lone():
+    made = []
+
+    def make(*before):
+        made.append(Lone(*before))
+        return made[-1]
+
+    yield make
+    for r in made:
+        r.kill()
+
+
+def test_ranks_that_nobody_starts_together(lone):
+    """They meet in the daemon of who came first, though all begin at once and that one is killed; a seed is kept."""
+    group = [lone("td.manual_seed(7)") for _ in range(3)]
+    told = [r.read() for r in group]
+    assert len({pids for pids, _ in told}) == 1 == len({path for _, path in told})
+    path = told[0][1]
+    founder = next(r for r in group if f"tensord-{r.process.pid}-" in path)
+    founder.kill()
+    late = lone()
+    assert late.read() == told[0]
+    (one, _), (two, _), (three, _) = (r.end() for r in (*group, late) if r is not founder)
+    assert one == two and one[1] == three[1] == str([list(range(i, i + 4)) for i in range(4, 48, 4)])
+    assert wait_for(lambda: not os.path.exists(path))
+
+
+def test_a_rank_that_cannot_go_there_is_told(lone):
+    first = lone()
+    _, path = first.read()
+    second = lone("x = td.ones(3)")
+    _, own = second.read()
+    assert own != path
+    told = second.end()[1]
+    assert f"the pool 'lone' is in another process's private daemon, at {path}, which this process cannot share" in told
+    assert f"of its own, at {own} (pid " in told and "TENSORD_SOCKET" in told
+    assert first.end()[1] == ""
+
+
 # ---- what tensorctl shows -------------------------------------------------------------------------------------------
 
 CTL = os.path.join(os.path.dirname(os.environ.get("TENSORD_DAEMON", "")), "../../client/tensorctl")
@@ -473,8 +823,9 @@ def test_tensorctl_shows_loaders(ranks):
     assert wait_for(lambda: json.loads(ctl("--json", "loaders")) == [])  # the names go with their processes
 
 
-def hold_and_stop(numbers):
+def hold_and_stop(parent, numbers):
     """In a process of its own: a board under a write lease, whose holder does not go on."""
+    die_with(parent)
     board = td.tensor(numbers, dtype=td.float64)
     board._lend_as("loader/held")
     with board.writing():
@@ -492,7 +843,7 @@ def test_tensorctl_shows_any_numbers():
         b._lend_as(f"loader/{i}")
     for _ in range(20):  # no more rows than somebody may want to see
         boards[-1]._lend_as(f"loader/many{_}")
-    p = multiprocessing.get_context("fork").Process(target=hold_and_stop, args=(good[0],))
+    p = multiprocessing.get_context("fork").Process(target=hold_and_stop, args=(os.getpid(), good[0]))
     p.start()
     os.waitpid(p.pid, os.WUNTRACED)
     try:

@@ -98,7 +98,7 @@ static PyObject *connect_function(PyObject *module, PyObject *args, PyObject *kw
     if (!c) return NULL;
     tdpy.client = c;
     td_disconnect(before);
-    return Py_NewRef(Py_None);
+    return tdpy_none(tdpy.seeded ? td_seed(c, tdpy.seed) : TD_OK);
 }
 
 static PyObject *disconnect_function(PyObject *module, PyObject *ignored)
@@ -179,7 +179,10 @@ static PyObject *manual_seed(PyObject *module, PyObject *seed)
     unsigned long long v = PyLong_Check(seed) ? PyLong_AsUnsignedLongLongMask(seed) : 0;
     if (!PyLong_Check(seed)) return tdpy_raise(TD_E_TYPE, "a seed is an int, not a %.100s", tdpy_type_name(seed));
     td_client *c = tdpy_client();
-    return c ? tdpy_none(td_seed(c, v)) : NULL;
+    if (!c) return NULL;
+    tdpy.seeded = true;
+    tdpy.seed = v;
+    return tdpy_none(td_seed(c, v));
 }
 
 /* Where we are connected: a dict, or None. */
@@ -298,7 +301,7 @@ static PyMethodDef functions[] = {
     {"connect", KEYWORDS(connect_function),
      "connect(path=None)\n--\n\nConnect to the daemon at a socket, or, as the first tensor does by itself, to the "
      "user's daemon or "
-     "a private one.\nTensors of the connection before become useless."},
+     "a private one.\nTensors of the connection before become useless; manual_seed()'s numbers begin again."},
     {"disconnect", disconnect_function, METH_NOARGS,
      "disconnect()\n--\n\nEnd the connection; happens by itself at the end of the program."},
     {"sync", sync_function, METH_NOARGS,

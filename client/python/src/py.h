@@ -39,6 +39,8 @@ typedef struct tdpy_state {
     int64_t patience;                /* the program ends: waits end then, in milliseconds of the monotonic clock */
     unsigned long ending;            /* the thread that ends it */
     td_dtype default_dtype;
+    bool seeded; /* by the program, with `seed`: so is every daemon that it goes to */
+    uint64_t seed;
 } tdpy_state;
 extern tdpy_state tdpy;
 

@@ -26,7 +26,8 @@ class Board:
     def __init__(self, workers, pool):
         self.owner, self.name = os.getpid(), f"loader/{os.getpid()}.{next(_number)}"
         if pool is not None:
-            self.name += "/" + "".join(c if c.isprintable() else "?" for c in pool)[:60]
+            shown = "".join(c if c.isprintable() else "?" for c in pool[:60])
+            self.name += "/" + shown.encode()[:200].decode(errors="ignore")  # a name has 255 bytes at most
         self.before, self.next = [0.0] * (HEAD + EACH * workers), 0.0
         self.tensor = _C.zeros(len(self.before), dtype=_C.float64)
         self.view: Any = memoryview(self.tensor)

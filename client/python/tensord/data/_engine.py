@@ -248,6 +248,9 @@ class Pass:
             raise StopIteration
         if self.pool and self.pool.closed:
             raise RuntimeError("another pass over this loader was begun, and has its workers now (persistent_workers=True); go on with that one")
+        if self.pool and self.pool.owner != os.getpid():
+            raise RuntimeError(f"this pass over a loader was begun by process {self.pool.owner}, to which its workers send; begin one in this process: "
+                               "iter(loader)")
         batch = self._next_of_workers() if self.workers else self._next_here()
         return self.flavour.pin(batch) if self.pin_memory else batch
 
@@ -279,7 +282,7 @@ class Pass:
             self.close()
 
     def _enter_last(self):
-        if self.pool and not self.finished and self.record.board:
+        if self.pool and self.pool.owner == os.getpid() and not self.finished and self.record.board:
             self.record.board.enter(self.stats(), end=True)
 
     def close(self):
@@ -372,6 +375,9 @@ class Stateful:
         if saved and saved["finished"]:
             saved = None
         running, self._record = self._running(), self._record or Record()
+        if self._record.pool and self._record.pool.owner != os.getpid():  # whoever forked this process has these workers
+            self._record.pool.close()
+            self._record.pool = None
         if self._record.pool and (saved or running and not running.finished or any(m.pending for m in self._record.pool.members)):
             self._record.pool.close()  # what is under way is not wanted any more
             self._record.pool = None

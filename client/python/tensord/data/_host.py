@@ -3,7 +3,9 @@
 A process of its own, the keeper (_keeper.py), owns the workers, so they belong to nobody who trains: whoever comes first puts it up and then
 takes a seat as all others do, and whoever ends, killed or not, only leaves a seat. The name is an abstract socket, made of the
 pool's name and the daemon that its members share; it is bound by one process and gone with the last, so there is nothing stale to find.
-Through it a seat hands the keeper one end of a pair of sockets for each worker, and from then on speaks with the workers directly.
+Ranks that nobody starts together (by a shell's script, by torchrun) have a private daemon each: a keeper whose founder has one is bound to a
+second address, the sign, made of the name alone, where the others learn which daemon that is, and go there.
+Through its address a seat hands the keeper one end of a pair of sockets for each worker, and from then on speaks with the workers directly.
 
 Invariant: what a worker was given and has not sent back is known here (`pending`), so when the worker, the founder or even the keeper is
 killed, this loader goes on where it was.
@@ -15,27 +17,75 @@ import os
 import pickle
 import socket
 import time
+import warnings
 
 from tensord import _C
 from tensord.data import _keeper, _likeness, _link, _pool
 
 _PATIENCE = 60  # seconds until a keeper that says nothing counts as broken
+_joined = None  # the private daemon of another process, to which this one has gone
 
 
 class Gone(Exception):
     """The keeper has ended."""
 
 
+# ---- addresses and daemons ------------------------------------------------------------------------------------------
+
+
+def _address(kind, *key):
+    text = " ".join(map(str, (os.getuid(), *key)))
+    return f"\0tensord/{kind}/" + hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+
+
 def address_of(name):
     daemon = _C.connection()
-    key = f"{os.getuid()} {os.path.realpath(daemon['path'])} {daemon['pid']} {name}"
-    return "\0tensord/pool/" + hashlib.blake2b(key.encode(), digest_size=16).hexdigest()
+    return _address("pool", os.path.realpath(daemon["path"]), daemon["pid"], name)
+
+
+def sign_of(name):
+    return _address("sign", os.environ.get("TENSORD_BELOW", ""), name)
+
+
+def _is_alone():
+    """Whether only those whom this process starts find its daemon: one that it started for itself (client/places.h), or has gone to."""
+    path = _C.connection()["path"]
+    return path == _joined or f"/tensord-{os.getpid()}-" in path
+
+
+def _go_to(path):
+    """To another daemon, unless something lies in this one or somebody else uses it."""
+    global _joined
+    sessions = _C.status("sessions")
+    if len(sessions) != 1 or sessions[0]["objects"] or sessions[0]["ops_run"]:
+        return False
+    try:
+        _C.connect(path)
+    except _C.Error:
+        return False
+    _joined = os.environ["TENSORD_SOCKET"] = path  # for processes that this one starts
+    return True
+
+
+def _bound(sock, address):
+    try:
+        sock.bind(address)
+    except OSError as e:
+        if e.errno != errno.EADDRINUSE:
+            raise
+        return False
+    return True
+
+
+def _socket():
+    return socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 
 
 class Seat:
     def __init__(self, name, setup, context):
         self.name, self.setup, self.context, self.owner = name, setup, context, os.getpid()
         self.sock = self.keeper = None
+        self.apart = False  # another process's pool has this name, and this one cannot go there
         self.attach()
 
     # ---- in and out ---------------------------------------------------------------------------------------------
@@ -43,11 +93,10 @@ class Seat:
     def attach(self):
         """Take a seat in the pool, and put the pool up if there is none."""
         self.close()
-        address, parts = address_of(self.name), _likeness.parts(self.setup)
-        end = time.monotonic() + _PATIENCE
+        parts, end = _likeness.parts(self.setup), time.monotonic() + _PATIENCE
         answer = None
         while answer is None:
-            while not (self._connect(address) or self._found(address)):
+            while not (self._connect(address_of(self.name)) or self._found(parts)):
                 if time.monotonic() > end:
                     raise _pool.Dead(f"the address of the pool '{self.name}' is held by a process that does not listen: one that was stopped (SIGSTOP) "
                                      "while it put up the pool, or another program; end it, or choose another name") from None
@@ -63,7 +112,7 @@ class Seat:
                              ". All that share a pool have the same data set, collate_fn and num_workers; give this one a pool of its own name")
 
     def _connect(self, address):
-        sock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        sock = _socket()
         try:
             sock.settimeout(_PATIENCE)
             sock.connect(address)
@@ -79,18 +128,43 @@ class Seat:
         self.sock = sock
         return True
 
-    def _found(self, address):
-        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
-            try:
-                listener.bind(address)
-            except OSError as e:
-                if e.errno != errno.EADDRINUSE:
-                    raise
+    def _found(self, parts):
+        """Put the pool up. False: look again, somebody else does."""
+        address, alone = address_of(self.name), _is_alone() and not self.apart
+        with _socket() as listener, _socket() as sign:
+            if not _bound(listener, address):
                 time.sleep(0.005)  # bound, and not yet listening
                 return False
-            listener.listen(1024)
-            _keeper.put_up(listener, self.setup, self.context, self.name)
-        return self._connect(address)
+            if not alone or _bound(sign, sign_of(self.name)):
+                listeners = [listener, sign] if alone else [listener]
+                for x in listeners:
+                    x.listen(1024)
+                self.setup.path = _C.connection()["path"]
+                _keeper.put_up(listeners, self.setup, parts, self.context, self.name)
+                return self._connect(address)
+        self._follow()
+        return False
+
+    def _follow(self):
+        """Go where the pool of this name is that another private daemon has, or say why not."""
+        try:
+            if not self._connect(sign_of(self.name)):
+                time.sleep(0.005)
+                return
+            path = self.ask("where")[1]
+        except Gone:
+            return
+        finally:
+            self.close()
+        here = _C.connection()
+        if os.path.realpath(path) == os.path.realpath(here["path"]) or _go_to(path):
+            return
+        self.apart = True
+        warnings.warn(f"the pool '{self.name}' is in another process's private daemon, at {path}, which this process cannot share: it is connected to one of "
+                      f"its own, at {here['path']} (pid {here['pid']}), and has used it. So it puts up workers of its own. For one set of workers start "
+                      "the daemon before all ranks (tensord), or give all of them the same TENSORD_SOCKET, or start them from a process that has "
+                      "made a tensor, or make no tensor before the loader's first pass; if these are not to be one pool, give it another name",
+                      RuntimeWarning, stacklevel=10)
 
     def close(self):
         if self.sock is not None:
@@ -111,8 +185,7 @@ class Seat:
         if self.sock is None:
             raise Gone
         try:
-            socket.send_fds(self.sock, [pickle.dumps(request)], fds)
-            answer = self.sock.recv(1 << 17)
+            answer = self._exchange(pickle.dumps(request), fds)
         except TimeoutError:
             self.close()
             raise _pool.Dead(f"the keeper of the pool '{self.name}' (pid {self.keeper}) does not answer for {_PATIENCE} s") from None
@@ -124,7 +197,17 @@ class Seat:
         if not answer:
             self.close()
             raise Gone
-        return pickle.loads(answer)
+        answer = pickle.loads(answer)
+        if answer[0] == "failed":
+            raise _pool.Dead(f"the pool '{self.name}' cannot serve this loader: {answer[1]}")
+        return answer
+
+    def _exchange(self, request, fds):
+        try:
+            socket.send_fds(self.sock, [request], fds)
+            return self.sock.recv(1 << 17)
+        except (BrokenPipeError, ConnectionResetError):
+            return self.sock.recv(1 << 17)  # it may have said why before it closed
 
 
 class Pool(_pool.Pool):
@@ -135,7 +218,7 @@ class Pool(_pool.Pool):
         super().__init__(setup, None, starts, on_death)
 
     def _spawn(self, m):
-        while True:
+        for again in range(_pool.MOST_DEATHS, -1, -1):
             ours, theirs = socket.socketpair()
             with theirs:
                 try:
@@ -143,6 +226,9 @@ class Pool(_pool.Pool):
                     break
                 except Gone:
                     ours.close()
+                    if not again:
+                        raise _pool.Dead(f"the keeper of the pool '{self.seat.name}' ends again and again when it is asked for worker {m.k}; "
+                                         "see what it writes to stderr") from None
                     self.seat.attach()
                 except BaseException:
                     ours.close()
@@ -150,12 +236,12 @@ class Pool(_pool.Pool):
         m.link = _link.LoaderSide(ours)
         self._listen(m)
         s = self.setup
-        m.link.send(("lane", dict(base_seed=s.base_seed, batch_size=s.batch_size, drop_last=s.drop_last, options=s.options), m.start))
+        m.link.send(("lane", dict(base_seed=s.base_seed, batch_size=s.batch_size, drop_last=s.drop_last, options=s.options), pickle.dumps(m.start)))
 
     def _how(self, m):
         try:
-            how, words = self.seat.ask("how", m.k, m.pid)[1:]
-            guilty = m.at_work and bool(how)
+            how, words, came_up = self.seat.ask("how", m.k, m.pid)[1:]
+            guilty = bool(how) and (m.at_work or not came_up)
         except Gone:
             keeper = self.seat.keeper
             if self.on_death == "raise":

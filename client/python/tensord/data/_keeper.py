@@ -8,6 +8,7 @@ A worker serves lanes, one for each loader: a batch for one, a batch for the nex
 """
 
 import dataclasses
+import errno
 import faulthandler
 import fcntl
 import gc
@@ -19,19 +20,22 @@ import signal
 import socket
 import stat
 import time
+import traceback
 from collections import deque
 from multiprocessing import get_context
 from typing import Any
 
-from tensord.data import _likeness, _link, _pool, _worker
+from tensord.data import _link, _pool, _worker
 
 _FIRST_SEAT = 60  # seconds until it must be taken
+_FULL = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS)
 _this = None  # the keeper, in its process and in those that it forks
 
 
-def put_up(listener, setup, context, name):
-    """A keeper, as a grandchild: whoever founds a pool neither waits for it nor is waited for."""
-    p = context.Process(target=_detach, args=(listener, setup, context.get_start_method(), name))
+def put_up(listeners, setup, parts, context, name):
+    """A keeper, as a grandchild: whoever founds a pool neither waits for it nor is waited for. `parts` (_likeness.py) are of the founder's
+    data set: the keeper's may have been pickled, which some come out of otherwise."""
+    p = context.Process(target=_detach, args=(listeners, setup, parts, context.get_start_method()))
     p.start()
     p.join()
     if p.exitcode:
@@ -39,7 +43,7 @@ def put_up(listener, setup, context, name):
     p.close()
 
 
-def _detach(listener, setup, method, name):
+def _detach(listeners, setup, parts, method):
     global _this
     if os.fork():
         os._exit(0)
@@ -47,8 +51,10 @@ def _detach(listener, setup, method, name):
         _let_go()
         os.setsid()  # what is sent to the founder's group is not meant for all
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-        _this = _Keeper(listener, setup, get_context(method))
+        _this = _Keeper(listeners, setup, parts, get_context(method))
         _this.serve()
+    except BaseException:
+        traceback.print_exc()
     finally:
         os._exit(0)
 
@@ -73,13 +79,46 @@ def _let_go():
             pass  # the directory's own
 
 
+class _Reserve:
+    """A descriptor that is let go of when one is to come in: so somebody who comes when there are no more can be told."""
+
+    def __init__(self):
+        self.fd = None
+        self.renew()
+
+    def let_go(self):
+        if self.fd is not None:
+            os.close(self.fd)
+            self.fd = None
+
+    def renew(self):
+        """False: there are no more."""
+        try:
+            self.fd = self.fd if self.fd is not None else os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            return False
+        return True
+
+
+def _no_more(who):
+    return f"{who} (pid {os.getpid()}) has no descriptors left for another loader; raise their number (ulimit -n) before the pool is put up, or close some loaders"
+
+
 class _Seat:
     def __init__(self, number, sock):
-        self.number, self.sock = number, sock
+        self.number, self.sock, self.taken = number, sock, False
+        sock.setblocking(False)
         try:
             self.pidfd = os.pidfd_open(_link.peer(sock)[0])
         except OSError:
             self.pidfd = None  # of another namespace: the end of the socket must do
+
+    def has_left(self):
+        poll = select.poll()
+        poll.register(self.sock, 0)
+        if self.pidfd is not None:
+            poll.register(self.pidfd, select.POLLIN)
+        return bool(poll.poll(0))
 
 
 class _Worker:
@@ -87,28 +126,30 @@ class _Worker:
         self.k = k
         self.process: Any = None
         self.control: Any = None
-        self.ends = {}  # pid -> (how, last words), of those that died
+        self.ends = {}  # pid -> (how, last words, whether it had come up), of those that died
 
 
 class _Keeper:
-    def __init__(self, listener, setup, context):
-        self.listener, self.setup, self.context = listener, setup, context
-        self.parts = _likeness.parts(setup)
+    def __init__(self, listeners, setup, parts, context):
+        self.listeners, self.setup, self.parts, self.context = {x.fileno(): x for x in listeners}, setup, parts, context
         self.workers = [_Worker(k) for k in range(setup.num_workers)]
-        self.seats, self.by_fd, self.poll, self.count = set(), {}, select.poll(), 0
-        listener.setblocking(False)
-        self.poll.register(listener, select.POLLIN)
+        self.seats, self.by_fd, self.poll, self.count, self.reserve = set(), {}, select.poll(), 0, _Reserve()
+        self.begun = False  # somebody has taken a seat
+        for listener in listeners:
+            listener.setblocking(False)
+            self.poll.register(listener, select.POLLIN)
 
     def serve(self):
         end = time.monotonic() + _FIRST_SEAT
-        while self.seats or not self.count and time.monotonic() < end or self._accept():
-            for fd, _ in self.poll.poll(1000 if not self.count else None):
-                if fd == self.listener.fileno():
-                    self._accept()
+        while self.seats or not self.begun and time.monotonic() < end or any(map(self._accept, self.listeners)):
+            for fd, _ in self.poll.poll(1000 if not self.begun else None):
+                if fd in self.listeners:
+                    self._accept(fd)
                 elif (seat := self.by_fd.get(fd)) is not None:
                     if fd == seat.pidfd or not self._answer(seat):
                         self._leave(seat)
-        self.listener.close()
+        for listener in self.listeners.values():
+            listener.close()
         workers = [w for w in self.workers if w.process]
         for w in workers:
             w.control.shutdown(socket.SHUT_RDWR)
@@ -117,22 +158,40 @@ class _Keeper:
 
     # ---- seats --------------------------------------------------------------------------------------------------
 
-    def _accept(self):
+    def _accept(self, listener):
+        self.reserve.let_go()
         try:
-            sock, _ = self.listener.accept()
-        except OSError:
+            sock, _ = self.listeners[listener].accept()
+        except OSError as e:
+            if e.errno in _FULL:  # of the whole machine: who asks stays readable, so look again a little later
+                time.sleep(0.1)
+            self.reserve.renew()
             return False
         if _link.peer(sock)[1] not in (os.getuid(), 0):
             sock.close()
+            self.reserve.renew()
+            return True
+        seat = _Seat(self.count + 1, sock)
+        if not self.reserve.renew():
+            self._refuse(seat)
             return True
         self.count += 1
-        seat = _Seat(self.count, sock)
         self.seats.add(seat)
         for fd in (sock.fileno(), seat.pidfd):
             if fd is not None:
                 self.by_fd[fd] = seat
                 self.poll.register(fd, select.POLLIN)
         return True
+
+    def _refuse(self, seat):
+        if seat.pidfd is not None:
+            os.close(seat.pidfd)
+        with seat.sock:
+            try:
+                seat.sock.send(pickle.dumps(("failed", _no_more("its keeper"))))
+            except OSError:
+                pass  # it has gone
+        self.reserve.renew()
 
     def _leave(self, seat):
         self.seats.discard(seat)
@@ -148,59 +207,97 @@ class _Keeper:
 
     def _answer(self, seat):
         """False: it has left."""
-        fds = []
+        data, fds = b"", []
+        self.reserve.let_go()
         try:
             data, fds, _, _ = socket.recv_fds(seat.sock, 1 << 17, 4)
             if not data:
                 return False
             kind, *rest = pickle.loads(data)
             answer = getattr(self, "_on_" + kind)(seat, *rest, *fds)
-            seat.sock.setblocking(False)  # who does not read its answers has left
+            if answer is None:
+                return False
             seat.sock.send(pickle.dumps(answer))
-            seat.sock.setblocking(True)
             return True
+        except BlockingIOError:
+            return not data  # what was seen was a seat's before it, with the same descriptor; or it does not read its answers, and has left
         except Exception:  # it has gone, or asks what no seat does: anybody of this user may have found the address
             return False
         finally:
             for fd in fds:
                 os.close(fd)
+            self.reserve.renew()
 
     def _on_hello(self, seat, parts):
-        return "welcome" if parts == self.parts else "refused", os.getpid(), self.parts
+        if parts == self.parts:
+            seat.taken = self.begun = True
+            return "welcome", os.getpid(), self.parts
+        for other in [x for x in self.seats if x.taken and x.has_left()]:
+            self._leave(other)
+        if self.begun and not any(x.taken for x in self.seats):
+            return None  # this pool has just ended: whoever asks may have the name
+        return "refused", os.getpid(), self.parts
+
+    def _on_where(self, seat):
+        return "where", self.setup.path
 
     def _on_how(self, seat, k, pid):
         w = self.workers[k]
-        if w.process and w.process.pid == pid:
+        if w.process and w.process.pid == pid and self._has_ended(w):
             self._bury(w)
-        return ("how", *w.ends.get(pid, ("", "")))
+        return ("how", *w.ends.get(pid, ("", "", True)))
 
-    def _on_link(self, seat, k, dead, fd):
+    def _on_link(self, seat, k, dead, fd=None):
         w = self.workers[k]
-        if w.process and (w.process.pid == dead or w.process.process.exitcode is not None):
+        if fd is None:
+            return "failed", _no_more("its keeper")
+        if w.process and (w.process.process.exitcode is not None or w.process.pid == dead and self._has_ended(w)):
             self._bury(w)
         if not w.process:
-            self._spawn(w)
-        self._tell(w, ("lane", seat.number), [fd])
+            try:
+                self._spawn(w)
+            except Exception as e:  # also whatever a data set raises when it is pickled
+                return "failed", f"its keeper (pid {os.getpid()}) cannot start worker {k}: {type(e).__name__}: {e}"
+        if not self._tell(w, ("lane", seat.number), [fd]):
+            return "failed", f"worker {k} (pid {w.process.pid}) takes no more loaders: those that came last wait for it to look up; was it stopped (SIGSTOP)?"
         return "linked", w.process.pid
+
+    def _has_ended(self, w):
+        """Of a worker that somebody takes for dead. That may be seen a little before its end; but who has left its own seat, say, is mistaken."""
+        poll, process = select.poll(), w.process.process
+        poll.register(w.control, 0)  # its end
+        return process.exitcode is not None or bool(poll.poll(_pool.GRACE * 1000)) or process.exitcode is not None
 
     # ---- workers ------------------------------------------------------------------------------------------------
 
     def _spawn(self, w):
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        ours.setblocking(False)
         with theirs:
-            w.process = _pool.Process(self.context, work, w.k, theirs, os.getpid(), self.setup)
+            try:
+                w.process = _pool.Process(self.context, work, w.k, theirs, os.getpid(), self.setup)
+            except BaseException:
+                ours.close()
+                raise
         w.control = ours
 
     def _tell(self, w, message, fds=()):
-        """A worker that has just died takes it with it; whose lane that was asks again."""
+        """False: it has not read for so long that nothing more goes in. A worker that has just died takes it with it; whose lane that was asks again."""
         if w.control:
             try:
                 socket.send_fds(w.control, [pickle.dumps(message)], fds)
+            except BlockingIOError:
+                return False
             except OSError:
                 pass
+        return True
 
     def _bury(self, w):
-        w.ends[w.process.pid] = w.process.how()
+        try:
+            came_up = bool(w.control.recv(1))
+        except OSError:
+            came_up = False
+        w.ends[w.process.pid] = *w.process.how(), came_up
         while len(w.ends) > 16:
             del w.ends[next(iter(w.ends))]
         w.process.close()
@@ -209,7 +306,8 @@ class _Keeper:
 
     def drop(self):
         """In a worker that was forked: what is the keeper's to hold, whose end others wait for."""
-        for sock in (self.listener, *(seat.sock for seat in self.seats), *(w.control for w in self.workers if w.control)):
+        self.reserve.let_go()
+        for sock in (*self.listeners.values(), *(seat.sock for seat in self.seats), *(w.control for w in self.workers if w.control)):
             sock.close()
 
 
@@ -240,6 +338,7 @@ class _Serve:
         self.flavour = __import__(setup.flavour, fromlist=["_"])
         self.lanes, self.current = {}, None  # by descriptor; whose random state this process has
         self.idle = self.busy = 0.0
+        self.reserve = _Reserve()
         try:
             self.keeper = os.pidfd_open(keeper_pid)
         except ProcessLookupError:
@@ -249,6 +348,10 @@ class _Serve:
             self.poll.register(fd, select.POLLIN)
 
     def run(self):
+        try:
+            self.control.send(b"u")  # it has come up: from now on a death is somebody's lane's
+        except OSError:
+            raise _link.Gone from None
         while True:
             begin = time.perf_counter()
             self._look(None if not any(lane.asked for lane in self.lanes.values()) else 0)
@@ -276,20 +379,31 @@ class _Serve:
                     self._close(lane)
 
     def _told(self):
+        self.reserve.let_go()
         data, fds, _, _ = socket.recv_fds(self.control, 4096, 4)
         if not data:
             raise _link.Gone
         kind, seat = pickle.loads(data)
         if kind == "lane":
-            try:
-                lane = _Lane(seat, socket.socket(fileno=fds[0]))
-            except OSError:  # no socket: whoever brought it hears nothing
-                return os.close(fds[0])
-            self.lanes[fds[0]] = lane
-            self.poll.register(fds[0], select.POLLIN)
+            if fds:
+                self._open(seat, fds[0])
+            self.reserve.renew()
         else:
+            self.reserve.renew()
             for lane in [x for x in self.lanes.values() if x.seat == seat]:
                 self._close(lane)
+
+    def _open(self, seat, fd):
+        try:
+            lane = _Lane(seat, socket.socket(fileno=fd))
+        except OSError:  # no socket: whoever brought it hears nothing
+            return os.close(fd)
+        if self.reserve.renew():
+            self.lanes[fd] = lane
+            self.poll.register(fd, select.POLLIN)
+        else:
+            lane.link.send(("refused", None, _no_more(f"worker {self.k}"), None))
+            lane.close()
 
     def _close(self, lane):
         fd = lane.link.fileno()
@@ -322,6 +436,7 @@ class _Serve:
     def _serve(self, lane):
         begin = time.perf_counter()
         kind, *rest = lane.asked.popleft()
+        lane.link.send(("begun", None, None, None))
         if kind == "lane":
             self._begin(lane, *rest)
         else:
@@ -329,13 +444,11 @@ class _Serve:
             if kind == "epoch":
                 lane.work.epoch(*rest)
             else:
-                self._fetch(lane, *rest)
+                lane.work.answer(*rest, self.idle - lane.idle, self.busy - lane.busy)
+        if kind != "fetch":
+            lane.link.send(("ready", None, None, None))
         self.busy += time.perf_counter() - begin
         lane.idle, lane.busy = self.idle, self.busy
-
-    def _fetch(self, lane, number, indices, unpacked):
-        lane.link.send(("begun", number, None, None))
-        lane.work.answer(number, indices, unpacked, self.idle - lane.idle, self.busy - lane.busy)
 
 
 def work(k, control, keeper_pid, setup, crash):

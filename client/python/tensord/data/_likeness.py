@@ -13,6 +13,7 @@ MOST = 2000  # items of a container that are looked at, spread evenly
 WHOLE = 1 << 20  # bytes up to which data is read as a whole
 _OBJECTS = 200_000  # looked at in all
 _DEPTH = 60
+_MOST_PARTS = 200  # of a data set that are told one by one: they go in one message
 _HEAP = 1 << 9  # of a class that was not made in C
 _PLAIN = (bool, int, float, complex, str)
 
@@ -157,7 +158,7 @@ def parts(setup):
     dataset = setup.dataset
     out = {"num_workers": str(setup.num_workers), "the kind of loader": setup.flavour, "the data set's class": _name(type(dataset)),
            "collate_fn": digest(setup.collate_fn), "worker_init_fn": digest(setup.init_fn)}
-    if _is_plain(dataset):
+    if _is_plain(dataset) and len(vars(dataset)) <= _MOST_PARTS:
         out.update((f"dataset.{k}", digest(v)) for k, v in vars(dataset).items())
     else:
         out["the data set"] = digest(dataset)

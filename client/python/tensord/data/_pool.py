@@ -5,6 +5,7 @@ again, by one that begins where its last message left off.
 """
 
 import os
+import pickle
 import select
 import signal
 import sys
@@ -57,6 +58,12 @@ class Process:
         self.words.close()
 
 
+def described(number, indices):
+    """What was to be carried to a worker, by its types."""
+    kinds = sorted({f"{type(x).__module__}.{type(x).__qualname__}" for x in (indices if isinstance(indices, (list, tuple)) else [indices])})
+    return f"the indices of batch {number} ({'a list of ' * isinstance(indices, list)}{', '.join(kinds[:5])})"
+
+
 def how_it_ended(code):
     if code >= 0:
         return f"exited unexpectedly with code {code}"
@@ -73,7 +80,7 @@ class _Member:
         self.k, self.pending, self.deaths, self.pid = k, deque(), 0, None
         self.start = _worker.Start()
         self.process = self.link = None
-        self.at_work = False  # on the first of `pending`
+        self.at_work = False  # for this loader: on the first of `pending`, or setting out
         self.came = self.unpacked = self.before = 0  # batches; of them unpacked here; that came from processes before this one
         self.begin_times()
 
@@ -130,7 +137,7 @@ class Pool:
     def _obituary(self, m, how, words, at_work):
         what = f"DataLoader worker {m.k} (pid {m.pid}) {how}"
         if m.pending and at_work:
-            number, indices = m.pending[0]
+            number, indices, _ = m.pending[0]
             shown = str(indices)
             what += f" while it worked on batch {number}"
             if not self.setup.iterable:
@@ -149,19 +156,23 @@ class Pool:
         m.times["respawned"] += 1
         m.before = m.came
         self._spawn(m)
-        for number, indices in m.pending:
-            self._ask(m, number, indices)
+        for number, _, packed in m.pending:
+            self._ask(m, number, packed)
 
     # ---- work ---------------------------------------------------------------------------------------------------
 
-    def _ask(self, m, number, indices):
-        m.link.send(("fetch", number, indices, max(0, m.unpacked - m.before)))
+    def _ask(self, m, number, packed):
+        m.link.send(("fetch", number, packed, max(0, m.unpacked - m.before)))
 
     def give(self, k, number, indices):
         m = self.members[k]
-        m.pending.append((number, indices))
+        try:
+            packed = pickle.dumps(indices, pickle.HIGHEST_PROTOCOL)
+        except Exception as e:
+            raise TypeError(f"{described(number, indices)} cannot be pickled for a worker: {e}") from e
+        m.pending.append((number, indices, packed))
         if m.link:
-            self._ask(m, number, indices)
+            self._ask(m, number, packed)
 
     def begin_epoch(self, starts):
         """Nothing may be pending."""
@@ -169,16 +180,20 @@ class Pool:
             m.begin_times()
             m.start = _worker.Start(start.fetched, start.rng if start.rng is not None else m.start.rng, start.state)
             if m.link:
-                m.link.send(("epoch", start))
+                m.link.send(("epoch", pickle.dumps(start, pickle.HIGHEST_PROTOCOL)))
 
     def _take_messages(self, m):
         m.link.pull()
         while (message := m.link.messages.next()) is not None:
             kind, number, body, meta = message
-            if kind == "begun":
-                m.at_work = True
+            if kind in ("begun", "ready"):
+                m.at_work = kind == "begun"
                 continue
-            m.pending.popleft()
+            if kind == "refused":
+                raise Dead(f"DataLoader worker {m.k} cannot serve this loader: {body}")
+            indices = m.pending.popleft()[1]
+            if kind == "unread":
+                kind, body.where = "failed", f"when {described(number, indices)} were unpickled {body.where}, which must have all that these are made of"
             m.deaths, m.at_work = 0, False
             m.came += 1
             m.start = _worker.Start(m.start.fetched + (kind == "data"), meta.rng or m.start.rng, meta.state)

@@ -1,7 +1,9 @@
 """What runs in a worker: fetch batches, one after the other as asked, and send them.
 
 A message to a worker is ("fetch", number, indices, unpacked) or ("epoch", Start); one from it (kind, number, body, Meta), kind being "data",
-"failed" or "end" (of its part of an iterable data set). `unpacked` says how many of its batches the loader has taken out of their messages.
+"failed", "unread" (the indices) or "end" (of its part of an iterable data set). `unpacked` says how many of its batches the loader has taken out
+of their messages. Indices and a Start, which may hold objects of the program's, lie in their message pickled once more: what they raise when they
+are unpickled is a failure of their batch, as what the data set raises is.
 """
 
 import copy
@@ -149,7 +151,7 @@ class Work:
             self.flavour.set_up_worker(k, setup)
             if setup.init_fn is not None:
                 setup.init_fn(k)
-            self.begin(start)
+            self.begin(start if isinstance(start, Start) else pickle.loads(start))
         except Exception as e:
             self.failure = Failure(e, self.where)
 
@@ -160,7 +162,7 @@ class Work:
 
     def epoch(self, start):
         try:
-            self.begin(start)
+            self.begin(pickle.loads(start))
         except Exception as e:
             self.failure = Failure(e, self.where)
 
@@ -172,12 +174,16 @@ class Work:
         return now
 
     def _batch(self, indices):
-        """("data", bytes), ("end", None) or ("failed", Failure)."""
+        """("data", bytes), ("end", None), ("unread", Failure) or ("failed", Failure)."""
         if self.failure:
             failure, self.failure = self.failure, None
             return "failed", failure
         if self.fetcher is None:
             return "failed", Failure(RuntimeError("the worker could not be set up; see its first failure"), self.where)
+        try:
+            indices = pickle.loads(indices)
+        except Exception as e:
+            return "unread", Failure(e, self.where)
         try:
             data = self.fetcher.fetch(indices)
         except StopIteration as e:
@@ -202,8 +208,15 @@ class Work:
         kind, body = self._batch(indices)
         end = time.perf_counter()
         collate = self.fetcher.collating if self.fetcher else 0.0
-        meta = Meta(idle, end - begin - collate, collate, self.sent, others, self._rng(), self.fetcher.state() if self.fetcher else None)
-        self.link.send((kind, number, body, meta))
+        meta = Meta(idle, end - begin - collate, collate, self.sent, others, self._rng())
+        try:
+            meta.state = self.fetcher.state() if self.fetcher else None
+            self.link.send((kind, number, body, meta))
+        except _link.Gone:
+            raise
+        except Exception as e:
+            meta.state = None
+            self.link.send(("failed", number, Failure(e, f"when the data set's state_dict() was to be sent with a batch, {self.where}"), meta))
         self.sent = time.perf_counter() - end
 
     def take_back(self):
