@@ -59,7 +59,7 @@ struct td_array {
     int32_t mapping;      /* index of the mapping that `bytes` points into, or -1 */
     unsigned char *bytes; /* first byte of the storage, once it is known */
     uint64_t settled;     /* client->writes when the bytes were known to be written; 0: never */
-    uint64_t outside;     /* client->asked + 1 when the daemon said that it is outside of every graph; 0: never */
+    uint64_t outside;     /* td_moment() + 1 when the daemon said that it is outside of every graph; 0: never */
     td_scope *scope;
     td_array *next, *prev; /* in its scope; next: in the free list */
 };
@@ -119,6 +119,7 @@ struct td_client {
     td_writer writer;
     uint64_t writes; /* records so far that may change bytes somewhere */
     uint64_t asked;  /* records so far */
+    uint64_t heard;  /* replies so far */
     uint64_t quiet;  /* `asked` when the last sync came back: nothing was pending */
 
     /* in */
@@ -223,6 +224,11 @@ int td_control(td_client *c, unsigned rec, const char *where, int nin, const uin
                const uint32_t *out, int nrest, const uint32_t *rest);
 /* A Call with `w->serial` set here; sends what is batched before it. `fd` is not taken over. */
 int td_ask(td_client *c, Td__Wire__Call *call, int fd, td_wait *w);
+/* Differs from what it was when anything was asked of the daemon since, or heard from it. */
+static inline uint64_t td_moment(const td_client *c)
+{
+    return c->asked + c->heard;
+}
 /* The same, but it goes with whatever is sent next. */
 int td_ask_later(td_client *c, Td__Wire__Call *call, int fd, td_wait *w);
 /* Expect a reply to a record that carries w->serial. */
@@ -315,6 +321,8 @@ int td_fork_register(td_client *c, td_error *e);
 void td_fork_forget(td_client *c);
 /* False in a process made by a raw clone, which ran no handlers. */
 bool td_fork_intact(void);
+/* How many forks lie between this process and the one that loaded the library. */
+unsigned td_fork_generation(void);
 
 /* Milliseconds as the wire has them: negative means no limit. */
 static inline uint32_t td_timeout(int ms)

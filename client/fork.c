@@ -23,10 +23,16 @@ static td_client *clients;
 static bool prepared;   /* between prepare and its end: the locks are held */
 static int ticket[2];   /* parent's end, child's end: the child tells that it is done */
 static unsigned *guard; /* INTACT, or 0 in a process that came by a raw clone */
+static unsigned generation;
 
 bool td_fork_intact(void)
 {
     return !guard || *guard == INTACT;
+}
+
+unsigned td_fork_generation(void)
+{
+    return generation;
 }
 
 /* Not on the stack of whoever forks: another thread that waits on the client may look at it later. */
@@ -160,6 +166,7 @@ static void child(void)
     if (!prepared) return;
     prepared = false;
     *guard = INTACT;
+    generation++;
     close_ticket(0);
     for (td_client *c = clients; c; c = c->next) child_client(c);
     bool in_time = tell_parent();

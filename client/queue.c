@@ -7,6 +7,7 @@
  * looked at by the next put or the close. One put at most is on its way, so that the queue stays bounded. */
 #include "client/client.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,8 +19,9 @@ struct td_queue {
     td_wait put;     /* the put whose answer is still to come, ... */
     bool on_its_way; /* ... if there is one */
     int expected;    /* tensors of an item: as many as the last one that had some, at least 1; 0: anything */
-    /* Threads in a call, also those that wait for the client's lock; the last one frees what was closed meanwhile. */
-    _Atomic int users;
+    /* Threads in a call, also those that wait for the client's lock; the last one frees what was closed meanwhile.
+     * Above 32 bits the generation of the process: those of a parent are not here. */
+    _Atomic uint64_t users;
     bool leaving; /* a thread closes it, ... */
     bool closed;  /* ... has closed it */
 };
@@ -36,8 +38,9 @@ static int open_queue(td_queue *q)
     Td__Wire__Call call = TD__WIRE__CALL__INIT;
     call.queue_open = &o;
     td_wait w = {0};
+    q->session = c->session; /* what other threads ask of it meanwhile comes after this */
     int rc = td_ask_and_wait(c, &call, -1, &w, "queue_open");
-    if (!rc) q->session = c->session;
+    if (rc) q->session = 0;
     return rc;
 }
 
@@ -66,10 +69,24 @@ TD_API td_queue *td_queue_open(td_client *c, const char *name, uint32_t capacity
     return NULL;
 }
 
+static uint32_t users(const td_queue *q)
+{
+    uint64_t now = q->users;
+    return now >> 32 == td_fork_generation() ? (uint32_t)now : 0;
+}
+
+static void add_user(td_queue *q)
+{
+    uint64_t mine = (uint64_t)td_fork_generation() << 32, before = q->users;
+    while (!atomic_compare_exchange_weak(&q->users, &before, (before >> 32 == mine >> 32 ? before : mine) + 1))
+        continue;
+}
+
 /* Under the lock: this thread is out of it. */
 static void drop_user(td_queue *q)
 {
-    if (--q->users || !q->closed) return;
+    if (users(q)) q->users--;
+    if (users(q) || !q->closed) return;
     q->client->handles--;
     free(q);
 }
@@ -79,15 +96,14 @@ static int enter_queue(td_queue *q, const char *op)
 {
     if (!q) return td_last_error()->code ? td_last_error()->code : td_raise(TD_E_INVALID, op, "the queue is NULL");
     td_client *c = q->client;
-    q->users++;
+    add_user(q);
     int rc = td_enter(c, op);
     if (rc && !td_fork_intact()) return rc; /* who has the lock is in another process */
     if (rc) td_lock(c);
     else if (q->leaving && q->session == c->session)
         rc = td_raise(TD_E_CLOSED, op, "queue '%s' is being closed by another thread", q->name);
     else if (q->session != c->session) {
-        q->on_its_way = false; /* that was the parent's, and its other threads' */
-        q->users = 1;
+        q->on_its_way = false; /* that was the parent's */
         rc = open_queue(q);
     }
     if (!rc) return TD_OK;
@@ -196,7 +212,7 @@ static int on_item(td_client *c, td_wait *w, const td_reply *r, int *fd, td_erro
     for (int k = 0; k < item->n; k++) {
         int rc = adopt_item(item, k, from, fd, e);
         if (rc) return rc;
-        if (from->outside >> k & 1) item->at[k]->outside = c->asked + 1;
+        if (from->outside >> k & 1) item->at[k]->outside = td_moment(c) + 1;
     }
     return TD_OK;
 }
@@ -286,7 +302,6 @@ TD_API int td_queue_close(td_queue *q, bool end)
     td_client *c = q->client;
     int rc = td_enter(c, "queue_close");
     bool entered = !rc;
-    if (q->session != c->session) q->users = 0; /* threads of the parent process */
     q->leaving = true;
     if (!rc && q->session == c->session) {
         Td__Wire__QueueClose close = TD__WIRE__QUEUE_CLOSE__INIT;
@@ -302,7 +317,7 @@ TD_API int td_queue_close(td_queue *q, bool end)
     }
     if (!entered) td_lock(c);
     q->closed = true;
-    if (q->users == 0) {
+    if (users(q) == 0) {
         c->handles--;
         free(q);
     }

@@ -110,6 +110,7 @@ static void handle_reply(td_client *c, td_frame *f)
         td_lose(c, TD_E_PROTOCOL, "the daemon sent a reply that cannot be read");
         return;
     }
+    c->heard++;
     td_wait *w = take_wait(c, r->serial);
     if (!w) {
         take_unclaimed(c, r, &f->fd);

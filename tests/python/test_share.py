@@ -5,10 +5,12 @@ import pickle
 import random
 import sys
 import time
+import tracemalloc
 
 import pytest
 import tensord as td
 from common import SLOW, wait_for
+from tensord import _C
 
 METHODS = multiprocessing.get_all_start_methods()
 
@@ -172,10 +174,17 @@ def test_what_others_put_is_an_error_or_an_item():
                 return q.get(timeout=30)
             except td.ProtocolError as e:
                 assert "something else" in str(e) or "too deep" in str(e)
-            except TypeError as e:
-                assert "unhashable" in str(e)
 
         assert got(good)["large"] == 2**70
+        assert got(good + b"N") is None
+        assert got(b"d" + (1).to_bytes(8, "little") + _note([])+ b"N") is None  # no list is a key
+        large = b"".join(b"t" + (2**19 - 9 * (k + 1)).to_bytes(8, "little") for k in range(33)).ljust(2**19, b"N")
+        tracemalloc.start()
+        try:
+            assert got(large) is None
+            assert tracemalloc.get_traced_memory()[1] < 2**19 * 12  # one such tuple, not one in the other
+        finally:
+            tracemalloc.stop()
         assert not any(got(good[:n]) for n in range(len(good)))
         many = (2**62).to_bytes(8, "little")
         for kind in b"ltdsbIx?":
@@ -212,8 +221,69 @@ def test_what_changes_while_it_is_put():
         for item in (items, pairs):
             with pytest.raises(RuntimeError, match="changed"):
                 q.put(item)
+        x, others = td.ones(3), []
+        q.put([x, Sly(lambda: [x.unsqueeze_(0), others.extend(td.full((7,), 77.0) for _ in range(3))])])
+        assert q.get()[0].tolist() == [1, 1, 1] and x.ndim > 1
         q.put(1)
         assert q.get() == 1
+
+
+def test_a_queue_is_closed_beneath_its_first_put(monkeypatch):
+    """Whoever joins while another thread closes is out again, and its item is not put."""
+    q, there = td.Queue("first", 2), td.Queue("first", 2, role="consumer")
+
+    class Slow:
+        def __new__(cls, *args):
+            member = real(*args)
+            q.close()
+            return member
+
+    real = _C._RawQueue
+    monkeypatch.setattr(_C, "_RawQueue", Slow)
+    with pytest.raises(ValueError, match="is closed"):
+        q.put(1)
+    monkeypatch.undo()
+    with pytest.raises(td.Closed):
+        there.get(timeout=30)
+    there.close()
+
+
+def test_flags_of_queues():
+    with td.Queue("flags", 2) as q:
+        for wrong in (0.2, 1, "no", None):
+            with pytest.raises(TypeError, match="block"):
+                q.get(wrong)
+            with pytest.raises(TypeError, match="block"):
+                q.put(1, wrong)
+        q.put(1, False)
+        assert q.get(block=False) == 1
+
+
+def _into_a_graph(there, back):
+    x = td.ones(3)
+    back.put(x)
+    there.get()
+    x.requires_grad_()
+    td.sync()
+    back.put(None)
+    there.get()
+
+
+def test_what_one_is_told_is_known():
+    """What a queue gave is in a graph since, and the one who put it there has said so."""
+    context = multiprocessing.get_context("fork")
+    there, back = td.Queue("told/there", 2), td.Queue("told/back", 2)
+    p = context.Process(target=_into_a_graph, args=(there, back), daemon=True)
+    p.start()
+    y = back.get(timeout=60 * SLOW)
+    there.put(None)
+    back.get(timeout=60 * SLOW)
+    with pytest.raises(BufferError, match="requires grad"):
+        memoryview(y)
+    assert y.requires_grad
+    there.put(None)
+    p.join()
+    there.close(), back.close()
 
 
 def test_queue_refuses():

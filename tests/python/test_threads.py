@@ -230,3 +230,39 @@ def test_a_queue_is_closed_beneath_busy_threads():
             t.join(20 * SLOW)
         assert not any(t.is_alive() for t in threads)
     assert len(told) == 4 * 60 and all(isinstance(e, (td.Closed, td.InvalidError)) for e in told), {str(e) for e in told}
+
+
+def test_threads_of_a_forked_child_use_what_it_inherited():
+    """All at once, the first time; then it is closed beneath them."""
+    r = script("""
+        import os, sys, threading
+        import tensord as td
+        q = td.Queue("inherited")
+        q.put(1), q.get()
+        for k in range(12):
+            pid = os.fork()
+            if pid:
+                assert os.waitpid(pid, 0)[1] == 0
+                continue
+            told, started = [], threading.Barrier(9)
+            def get():
+                started.wait()
+                try:
+                    while True:
+                        try:
+                            q.get(timeout=0.01)
+                        except TimeoutError:
+                            pass
+                except td.Error as e:
+                    told.append(e)
+            threads = [threading.Thread(target=get, daemon=True) for _ in range(8)]
+            for t in threads: t.start()
+            started.wait()
+            for _ in range(k): (td.ones(3) + 1).tolist()
+            q.close()
+            for t in threads: t.join(60)
+            good = len(told) == 8 and all(isinstance(e, (td.Closed, td.InvalidError)) for e in told)
+            if not good: print(told, file=sys.stderr, flush=True)
+            os._exit(not good)
+    """, MALLOC_PERTURB_="85")
+    assert r.returncode == 0 and not r.stderr, r.stderr[-3000:]

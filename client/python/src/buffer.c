@@ -88,11 +88,11 @@ static bool has_order(td_array *a, int flags)
     return !order || td_is_contiguous(a) || is_column_major(a);
 }
 
-/* It came from a queue outside of every graph, and this process has asked for nothing since. That others put it into
- * one meanwhile is as if they did so after the view was handed out. */
+/* It came from a queue outside of every graph, and nothing was asked or heard since: that others put it into one
+ * meanwhile is as if they did so after the view was handed out. */
 static bool came_outside(const td_array *a)
 {
-    return a->outside == a->client->asked + 1;
+    return a->outside == td_moment(a->client) + 1;
 }
 
 int tdpy_get_buffer(PyObject *self, Py_buffer *view, int flags)

@@ -108,7 +108,7 @@ static bool pack_tensor(tdpy_packed *p, PyObject *x)
     while (k < p->tensors && p->objects[k] != x) k++;
     if (k < p->tensors) return add_number(p, 'x', k);
     if (too_many(p)) return false;
-    p->at[k] = tdpy_array(x);
+    p->at[k] = td_retain(tdpy_array(x)); /* the object may become another tensor meanwhile, by unsqueeze_() */
     p->objects[k] = Py_NewRef(x);
     p->tensors++;
     return add_number(p, 'x', k);
@@ -214,8 +214,8 @@ void tdpy_packed_clear(tdpy_packed *p)
 {
     bool raised = PyErr_Occurred() != NULL;
     for (int k = 0; k < p->tensors; k++) {
-        if (p->objects[k]) Py_DECREF(p->objects[k]);
-        else td_release(p->at[k]);
+        td_release(p->at[k]);
+        Py_XDECREF(p->objects[k]);
     }
     p->tensors = 0;
     if (p->bytes != p->small) free(p->bytes);
@@ -230,6 +230,7 @@ typedef struct unpacking {
     td_queue_item *item;            /* a tensor that is met becomes an object's, ... */
     PyObject *tensors[TD_MAX_ITEM]; /* ... this one */
     int made;                       /* so many places of it are in use, some by NULL */
+    int64_t promised;               /* elements that were counted and are still to come: a byte each at least */
 } unpacking;
 
 /* In place of what is raised already. */
@@ -247,14 +248,29 @@ static bool take(unpacking *u, void *to, size_t n)
     return true;
 }
 
-/* A count of what takes at least so many bytes each. */
-static bool take_count(unpacking *u, int64_t *n, int64_t each)
+/* How many bytes follow. */
+static bool take_length(unpacking *u, int64_t *n)
+{
+    return take(u, n, sizeof *n) && ((*n >= 0 && *n <= u->end - u->at) || strange());
+}
+
+/* How many elements follow, twice as many in a dict: of all that is open together no more than there are bytes, or a
+ * small note would fill the memory. */
+static bool take_count(unpacking *u, int64_t *n, int64_t times)
 {
     if (!take(u, n, sizeof *n)) return false;
-    return (*n >= 0 && *n <= (u->end - u->at) / each) || strange();
+    if (*n < 0 || *n > (u->end - u->at - u->promised) / times) return strange();
+    u->promised += *n * times;
+    return true;
 }
 
 static PyObject *unpack(unpacking *u, int depth);
+
+static PyObject *next(unpacking *u, int depth)
+{
+    u->promised--;
+    return unpack(u, depth);
+}
 
 static PyObject *unpack_number(unpacking *u, char kind)
 {
@@ -268,7 +284,7 @@ static PyObject *unpack_number(unpacking *u, char kind)
 static PyObject *unpack_text(unpacking *u, char kind)
 {
     int64_t n = 0;
-    if (!take_count(u, &n, 1)) return NULL;
+    if (!take_length(u, &n)) return NULL;
     const char *text = (const char *)u->at;
     u->at += n;
     if (kind == 'b') return PyBytes_FromStringAndSize(text, (Py_ssize_t)n);
@@ -295,7 +311,7 @@ static PyObject *unpack_list(unpacking *u, int depth)
     int64_t n = 0;
     PyObject *list = take_count(u, &n, 1) ? PyList_New((Py_ssize_t)n) : NULL;
     for (Py_ssize_t i = 0; list && i < n; i++) {
-        PyObject *each = unpack(u, depth);
+        PyObject *each = next(u, depth);
         if (!each || PyList_SetItem(list, i, each)) Py_CLEAR(list);
     }
     return list;
@@ -306,7 +322,7 @@ static PyObject *unpack_tuple(unpacking *u, int depth)
     int64_t n = 0;
     PyObject *tuple = take_count(u, &n, 1) ? PyTuple_New((Py_ssize_t)n) : NULL;
     for (Py_ssize_t i = 0; tuple && i < n; i++) {
-        PyObject *each = unpack(u, depth);
+        PyObject *each = next(u, depth);
         if (!each || PyTuple_SetItem(tuple, i, each)) Py_CLEAR(tuple);
     }
     return tuple;
@@ -317,8 +333,12 @@ static PyObject *unpack_dict(unpacking *u, int depth)
     int64_t n = 0;
     PyObject *dict = take_count(u, &n, 2) ? PyDict_New() : NULL;
     for (; dict && n > 0; n--) {
-        PyObject *key = unpack(u, depth), *value = key ? unpack(u, depth) : NULL;
-        if (!value || PyDict_SetItem(dict, key, value)) Py_CLEAR(dict);
+        PyObject *key = next(u, depth), *value = key ? next(u, depth) : NULL;
+        if (!value) Py_CLEAR(dict);
+        else if (PyDict_SetItem(dict, key, value)) {
+            if (PyErr_ExceptionMatches(PyExc_TypeError)) strange(); /* no key of ours */
+            Py_CLEAR(dict);
+        }
         Py_XDECREF(key);
         Py_XDECREF(value);
     }
@@ -353,6 +373,10 @@ PyObject *tdpy_unpack_item(td_queue_item *item)
     const unsigned char *note = item->note ? item->note : "";
     unpacking u = {.at = note, .end = note + item->note_size, .item = item};
     PyObject *x = unpack(&u, 0);
+    if (x && u.at != u.end) {
+        Py_CLEAR(x);
+        strange();
+    }
     for (int k = 0; k < u.made; k++) Py_XDECREF(u.tensors[k]);
     return x;
 }

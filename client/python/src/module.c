@@ -124,10 +124,10 @@ static bool is_python(void)
 
 /* Python gives no way to say how it ends once it is ending, but the C library does: the rest of what is to be done at
  * exit is done all the same. What the program chose itself stays. */
-static void end_as_failed(int status, void *ignored)
+static void end_as_failed(int status, void *pid)
 {
-    (void)ignored;
-    if (status == 0) exit(EXIT_FAILURE);
+    if (status == 0 && (pid_t)(intptr_t)pid == getpid())
+        exit(EXIT_FAILURE); /* a child that is forked later did not fail */
 }
 
 /* An error that no line of the program came across: told as if it had been raised in the last one. */
@@ -135,7 +135,7 @@ static PyObject *tell_late_error(void)
 {
     PySys_WriteStderr("tensord: an operation failed, and nobody looked at its result:\n");
     PyErr_Print();
-    if (is_python()) on_exit(end_as_failed, NULL);
+    if (is_python()) on_exit(end_as_failed, (void *)(intptr_t)getpid());
     return Py_NewRef(Py_None);
 }
 

@@ -188,7 +188,7 @@ typedef struct tdpy_packed {
     size_t size, capacity;
     int tensors;
     td_array *at[TD_MAX_ITEM];
-    PyObject *objects[TD_MAX_ITEM]; /* whose they are; NULL: the item's own */
+    PyObject *objects[TD_MAX_ITEM]; /* which of Python's it is; NULL: of an array of NumPy */
     unsigned char small[512];
 } tdpy_packed;
 /* What a queue carries as bytes and tensors, to be cleared. False: raised, and there is nothing to clear. */

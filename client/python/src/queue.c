@@ -83,11 +83,14 @@ static PyObject *queue_put(PyObject *self, PyObject *args)
         return tdpy_raise(TD_E_INVALID, "%zd tensors in one item of a queue; at most %d", n, TD_MAX_ITEM);
     for (Py_ssize_t i = 0; i < n; i++) {
         PyObject *each = PyTuple_GetItem(tensors, i);
-        if (!tdpy_is_tensor(each))
+        if (!tdpy_is_tensor(each)) {
+            while (i > 0) td_release(at[--i]);
             return tdpy_raise(TD_E_TYPE, "an item holds tensors, not a %.100s", tdpy_type_name(each));
-        at[i] = tdpy_array(each);
+        }
+        at[i] = td_retain(tdpy_array(each)); /* the object may become another tensor meanwhile */
     }
     int rc = td_queue_put(q, td_arrays_of((int)n, at), note, (size_t)size, ms);
+    for (Py_ssize_t i = 0; i < n; i++) td_release(at[i]);
     return tdpy_none(rc);
 }
 
@@ -189,7 +192,7 @@ typedef struct ways {
 } ways;
 
 /* block=False does not wait at all, whatever the timeout. */
-static PyObject *limit(int block, PyObject *timeout)
+static PyObject *limit(bool block, PyObject *timeout)
 {
     return block ? Py_NewRef(timeout) : PyLong_FromLong(0);
 }
@@ -197,9 +200,12 @@ static PyObject *limit(int block, PyObject *timeout)
 static PyObject *ways_put(PyObject *self, PyObject *args, PyObject *kw)
 {
     static char *names[] = {"item", "block", "timeout", NULL};
-    PyObject *x, *timeout = Py_None, *done = NULL;
-    int block = 1, ms = -1;
-    if (!PyArg_ParseTupleAndKeywords(args, kw, "O|pO:put", names, &x, &block, &timeout)) return NULL;
+    PyObject *x, *wait = NULL, *timeout = Py_None, *done = NULL;
+    bool block = true;
+    int ms = -1;
+    if (!PyArg_ParseTupleAndKeywords(args, kw, "O|OO:put", names, &x, &wait, &timeout) ||
+        !tdpy_as_bool(wait, &block, "put", "block"))
+        return NULL;
     PyObject *most = limit(block, timeout);
     if (!most) return NULL;
     PyObject *member = Py_XNewRef(((ways *)self)->producer); /* another thread may close the queue */
@@ -213,9 +219,12 @@ static PyObject *ways_put(PyObject *self, PyObject *args, PyObject *kw)
 static PyObject *ways_get(PyObject *self, PyObject *args, PyObject *kw)
 {
     static char *names[] = {"block", "timeout", NULL};
-    PyObject *timeout = Py_None, *x = NULL;
-    int block = 1, ms = -1;
-    if (!PyArg_ParseTupleAndKeywords(args, kw, "|pO:get", names, &block, &timeout)) return NULL;
+    PyObject *wait = NULL, *timeout = Py_None, *x = NULL;
+    bool block = true;
+    int ms = -1;
+    if (!PyArg_ParseTupleAndKeywords(args, kw, "|OO:get", names, &wait, &timeout) ||
+        !tdpy_as_bool(wait, &block, "get", "block"))
+        return NULL;
     PyObject *most = limit(block, timeout);
     if (!most) return NULL;
     PyObject *member = Py_XNewRef(((ways *)self)->consumer);

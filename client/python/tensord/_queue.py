@@ -56,10 +56,12 @@ class Queue(_C._Ways):
             raise _C.InvalidError(f"Queue({self.name!r}) is closed: close() has left it; tensord.Queue({self.name!r}) joins it anew")
         if role not in self._open:
             watch = _WATCH if role == _CONSUMER and self.on_death is not None else 0
-            self._open[role] = _C._RawQueue(self.name, self._capacity(), role | watch)
-            self._by(self._open.get(_PRODUCER), self._open.get(_CONSUMER) if self.on_death is None else None)
+            member = _C._RawQueue(self.name, self._capacity(), role | watch)
             if self._closed:  # meanwhile, by another thread
-                self._by(None, None)
+                member.close()
+                return self._role(role)
+            self._open[role] = member
+            self._by(self._open.get(_PRODUCER), self._open.get(_CONSUMER) if self.on_death is None else None)
         return self._open[role]
 
     def _capacity(self):
