@@ -270,8 +270,13 @@ long td_link_wait(td_client *c, bool to_write, int ms, td_error *e);
 uint32_t td_site(td_client *c, const char *where);
 
 /* ---- handle.c ---- */
-td_array *td_array_new(td_client *c);          /* with an id; NULL: this thread's error says why */
-void td_array_drop(td_array *a);               /* undo td_array_new: the id was never bound */
+td_array *td_array_new(td_client *c); /* with an id; NULL: this thread's error says why */
+void td_array_drop(td_array *a);      /* undo td_array_new: the id was never bound */
+/* Is the descriptor known? Once it is it stays so: no lock is wanted. */
+static inline bool td_is_known(const td_array *a)
+{
+    return !__atomic_load_n(&a->unknown, __ATOMIC_ACQUIRE);
+}
 void td_array_forget(td_array *a);             /* end the handle; its id is somebody else's care */
 void td_array_free(td_array *a);               /* the last reference: releases the id */
 void td_array_announce(td_array *a);           /* it is made: enters the thread's scope */

@@ -43,24 +43,19 @@ typedef struct backward {
     unsigned flags;
 } backward;
 
-static bool is_known(const td_array *a)
-{
-    return a && !__atomic_load_n(&a->unknown, __ATOMIC_ACQUIRE);
-}
-
 /* The daemon would say the same, but later: at another call. */
 static int check_root(const backward *b, int r)
 {
     const td_array *root = b->roots.at[r], *g = r < b->grads.n ? b->grads.at[r] : NULL;
     char want[96], have[96];
-    if (!is_known(root)) return TD_OK;
+    if (!td_is_known(root)) return TD_OK;
     if (!g && td_desc_numel(&root->desc) != 1)
         return td_raise(
             TD_E_AUTOGRAD, b->op,
             "grad can be implicitly created only for scalar outputs, not for shape %s; reduce it first (sum, "
             "mean), or give its gradient",
             td_shape_text(root->desc.ndim, root->desc.shape, want, sizeof want));
-    if (!is_known(g) || td_desc_same_shape(&root->desc, &g->desc)) return TD_OK;
+    if (!g || !td_is_known(g) || td_desc_same_shape(&root->desc, &g->desc)) return TD_OK;
     return td_raise(TD_E_SHAPE, b->op,
                     "Mismatch in shape: grad_output[%d] has a shape of %s and output[%d] has a shape of %s", r,
                     td_shape_text(g->desc.ndim, g->desc.shape, have, sizeof have), r,
@@ -199,7 +194,7 @@ TD_API td_array *td_at_grad(const char *where, td_array *a)
 static int check_grad(const td_array *a, const td_array *grad)
 {
     char want[128], have[128];
-    if (!is_known(a) || !is_known(grad)) return TD_OK;
+    if (!td_is_known(a) || !grad || !td_is_known(grad)) return TD_OK;
     if (td_desc_same_shape(&grad->desc, &a->desc) && grad->desc.dtype == a->desc.dtype) return TD_OK;
     return td_raise(TD_E_SHAPE, "set_grad", "assigned grad is %s, but must be like the tensor: %s",
                     td_desc_text(&grad->desc, have, sizeof have), td_desc_text(&a->desc, want, sizeof want));

@@ -105,7 +105,7 @@ static const td_desc *known(td_array *a)
         td_raise_null("shape", "the array");
         return NULL;
     }
-    if (!__atomic_load_n(&a->unknown, __ATOMIC_ACQUIRE)) return &a->desc;
+    if (td_is_known(a)) return &a->desc;
     if (td_enter(a->client, "shape")) return NULL;
     int rc = td_resolve(a);
     td_leave(a->client);

@@ -306,26 +306,17 @@ static PyObject *unpack_tensor(unpacking *u)
     return Py_XNewRef(u->tensors[k]);
 }
 
-static PyObject *unpack_list(unpacking *u, int depth)
+/* A list or a tuple, by the functions of its kind. */
+static PyObject *unpack_sequence(unpacking *u, int depth, PyObject *(*make)(Py_ssize_t),
+                                 int (*set)(PyObject *, Py_ssize_t, PyObject *))
 {
     int64_t n = 0;
-    PyObject *list = take_count(u, &n, 1) ? PyList_New((Py_ssize_t)n) : NULL;
-    for (Py_ssize_t i = 0; list && i < n; i++) {
+    PyObject *made = take_count(u, &n, 1) ? make((Py_ssize_t)n) : NULL;
+    for (Py_ssize_t i = 0; made && i < n; i++) {
         PyObject *each = next(u, depth);
-        if (!each || PyList_SetItem(list, i, each)) Py_CLEAR(list);
+        if (!each || set(made, i, each)) Py_CLEAR(made);
     }
-    return list;
-}
-
-static PyObject *unpack_tuple(unpacking *u, int depth)
-{
-    int64_t n = 0;
-    PyObject *tuple = take_count(u, &n, 1) ? PyTuple_New((Py_ssize_t)n) : NULL;
-    for (Py_ssize_t i = 0; tuple && i < n; i++) {
-        PyObject *each = next(u, depth);
-        if (!each || PyTuple_SetItem(tuple, i, each)) Py_CLEAR(tuple);
-    }
-    return tuple;
+    return made;
 }
 
 static PyObject *unpack_dict(unpacking *u, int depth)
@@ -358,8 +349,8 @@ static PyObject *unpack(unpacking *u, int depth)
     case 'f':
     case 'c': return unpack_number(u, kind);
     case 'x': return unpack_tensor(u);
-    case 'l': return unpack_list(u, depth + 1);
-    case 't': return unpack_tuple(u, depth + 1);
+    case 'l': return unpack_sequence(u, depth + 1, PyList_New, PyList_SetItem);
+    case 't': return unpack_sequence(u, depth + 1, PyTuple_New, PyTuple_SetItem);
     case 'd': return unpack_dict(u, depth + 1);
     case 's':
     case 'b':

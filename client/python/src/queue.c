@@ -267,15 +267,12 @@ static void ways_dealloc(PyObject *self)
 static PyMethodDef ways_methods[] = {
     {"put", KEYWORDS(ways_put),
      "put($self, item, block=True, timeout=None)\n--\n\nAppend dicts, lists, tuples, numbers, texts, bytes, None and "
-     "tensors, nested, with at most 64 tensors:\na copy of all but the tensors, whose memory the receiver shares. A "
-     "full "
-     "queue is waited for\n(timeout in seconds; block=False: not at all), then tensord.Timeout."},
+     "tensors, nested, with at most 64 tensors:\na copy of all but the tensors, whose memory the receiver shares. "
+     "A full queue is waited for\n(timeout in seconds; block=False: not at all), then tensord.Timeout."},
     {"get", KEYWORDS(ways_get),
-     "get($self, block=True, timeout=None)\n--\n\nThe oldest item, for this consumer alone. An empty queue is waited "
-     "for "
-     "(timeout in seconds;\nblock=False: not at all), then tensord.Timeout; tensord.Closed when nobody is left who "
-     "could "
-     "put."},
+     "get($self, block=True, timeout=None)\n--\n\nThe oldest item, for this consumer alone. An empty queue is "
+     "waited for (timeout in seconds;\nblock=False: not at all), then tensord.Timeout; tensord.Closed when nobody "
+     "is left who could put."},
     {"_by", ways_by, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL}};
 static PyType_Slot ways_slots[] = {{Py_tp_doc, "The ways of items into and out of a tensord.Queue."},
