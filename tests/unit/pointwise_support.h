@@ -33,7 +33,8 @@ typedef struct box { /* a tensor that owns its bytes */
     void *data;
 } box;
 
-enum { ROW_MAJOR, PERMUTED, STEPPED, EXPANDED, BOX_LAYOUTS };
+/* GAPPED: rows are runs, and more room than they take lies between them. */
+enum { ROW_MAJOR, PERMUTED, STEPPED, EXPANDED, GAPPED, BOX_LAYOUTS };
 
 HELPER box box_new(td_dtype dtype, int nd, const int64_t *shape, int layout)
 {
@@ -54,7 +55,7 @@ HELPER box box_new(td_dtype dtype, int nd, const int64_t *shape, int layout)
         b.d.shape[k] = shape[k];
         b.d.stride[k] = (int)k == flat ? 0 : width;
         if ((int)k != flat) width *= shape[k] > 0 ? shape[k] : 1;
-        if (layout == STEPPED && i == nd - 1) width += 3;
+        if ((layout == STEPPED || layout == GAPPED) && i == nd - 1) width += 3;
     }
     size_t bytes = (size_t)(width + 1) * td_dtype_size(dtype);
     b.bytes = calloc(1, bytes + 64);

@@ -1,5 +1,7 @@
 /* Reductions, scans and softmax against plain loops in double, and the ops that move elements against index arithmetic.
  */
+#include "daemon/kernels/cpu/reduce.h"
+#include "daemon/kernels/cpu/tile.h"
 #include "pointwise_support.h"
 
 /* A shape of up to 4 dimensions with few elements, sometimes with one long side. */
@@ -169,6 +171,32 @@ static void reductions(void)
             }
     }
     td_isa_use(td_isa_level());
+}
+
+/* Rows that lie apart, of every length around the one from which they are taken singly, and as many of them as straddle
+ * the tile that gathers them and the run that is read where it lies. */
+static void rows_apart(void)
+{
+    static const char *const ops[] = {"sum", "mean", "amax", "amin", "prod", "var", "any"};
+    static const td_dtype types[] = {TD_FLOAT32, TD_FLOAT64, TD_INT64, TD_FLOAT16, TD_INT32, TD_BOOL};
+    static const int64_t widths[] = {2, 7, 40, TD_REDUCE_SHORT - 1, TD_REDUCE_SHORT, TD_REDUCE_SHORT + 1};
+    for (size_t w = 0; w < sizeof widths / sizeof *widths; w++)
+        for (size_t t = 0; t < sizeof types / sizeof *types; t++) {
+            int64_t tile = TD_TILE_BYTES / (int64_t)td_dtype_size(types[t]), sizes[] = {tile, 2 * tile, TD_REDUCE_RUN};
+            for (int i = 0; i < 9; i++) {
+                int64_t shape[3] = {1 + i % 2, sizes[i / 3] / widths[w] + i % 3, widths[w]};
+                bool whole = td_dtype_is_integral(types[t]);
+                const char *op = ops[(size_t)random_below(sizeof ops / sizeof *ops)];
+                if (whole && (!strcmp(op, "mean") || !strcmp(op, "var"))) op = "sum";
+                td_dtype sum = whole && (!strcmp(op, "sum") || !strcmp(op, "prod")) ? TD_INT64 : types[t];
+                box x = box_new(types[t], 3, shape, random_below(4) ? GAPPED : ROW_MAJOR);
+                box_fill(&x);
+                if (!strcmp(op, "prod"))
+                    for (int64_t j = 0; j < box_numel(&x); j++) box_set(&x, j, 1);
+                check_reduce(op, &x, (unsigned)(random_below(2) ? 7 : 6), sum, !strcmp(op, "any") ? TD_BOOL : sum);
+                box_free(&x);
+            }
+        }
 }
 
 static void sum_float(const char *op, const void *data, const td_desc *x, unsigned bits, void *out, const td_desc *y,
@@ -694,7 +722,8 @@ static int init(void)
     return 0;
 }
 
-TD_CUNIT_MAIN_WITH("kernels_reduce", init, NULL, {"reductions", reductions}, {"long sums", long_sums},
-                   {"steady variance", steady_variance}, {"complex", complex_reductions}, {"empty and infinite", empty},
-                   {"sum to a shape", sums_to}, {"softmax", softmaxes}, {"softmax of columns", softmax_columns},
-                   {"cumsum", cumsums}, {"cat and stack", joins}, {"moves", moves}, {"creation", creation})
+TD_CUNIT_MAIN_WITH("kernels_reduce", init, NULL, {"reductions", reductions}, {"rows apart", rows_apart},
+                   {"long sums", long_sums}, {"steady variance", steady_variance}, {"complex", complex_reductions},
+                   {"empty and infinite", empty}, {"sum to a shape", sums_to}, {"softmax", softmaxes},
+                   {"softmax of columns", softmax_columns}, {"cumsum", cumsums}, {"cat and stack", joins},
+                   {"moves", moves}, {"creation", creation})
