@@ -1,5 +1,6 @@
 /* What all kernels share: recording a failure, and running a plan on the calling thread. */
 #include "daemon/kernels/kernel.h"
+#include "daemon/kernels/cpu/thresholds.h"
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -40,7 +41,7 @@ int td_kernel_run(td_plan_fn plan, td_kcall *k, td_error *e)
     atomic_store_explicit(&k->failed, 0, memory_order_relaxed);
     int code = plan(k, e);
     if (code) return code;
-    _Alignas(64) unsigned char small[24 * 1024];
+    _Alignas(64) unsigned char small[TD_SMALL_SCRATCH];
     void *scratch_owned, *work_owned;
     void *scratch = aligned(k->scratch_bytes, small, sizeof small, &scratch_owned);
     k->work = aligned(k->work_bytes, NULL, 0, &work_owned);

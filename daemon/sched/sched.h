@@ -13,6 +13,8 @@
 typedef struct td_sched td_sched;
 typedef struct td_flow td_flow; /* one session's share: in virtual time, by the workers' time that it was given */
 
+#define TD_INLINE_NS 15000 /* what the daemon sets for inline_ns */
+
 typedef struct td_sched_options {
     int workers;              /* threads of the pool; 0: run everything inline (tests) */
     double inline_ns;         /* calls estimated below this run on the loop thread when nothing they need is pending */

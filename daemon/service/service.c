@@ -20,7 +20,7 @@ int td_service_init(td_service *s, const td_service_options *o, td_error *e)
     snprintf(s->account->name, sizeof s->account->name, "tensord");
     int rc = td_heap_new(&s->heap, &s->budget, TD_SEGMENT_SERVICE, 0, e);
     if (!rc) {
-        td_sched_options so = {.workers = o->workers, .inline_ns = 15000, .wake = o->wake, .arg = o->arg};
+        td_sched_options so = {.workers = o->workers, .inline_ns = TD_INLINE_NS, .wake = o->wake, .arg = o->arg};
         rc = td_sched_new(&s->sched, &so, e);
     }
     if (rc) td_service_deinit(s);

@@ -25,8 +25,6 @@ static void make_tiles(const td_copy_layout *l, td_tiles *t)
     td_tiles_finish(t, 0.1 * (double)(to + from));
 }
 
-enum { CHUNK_BYTES = 1 << 18 };
-
 /* What one part writes. */
 static int64_t part_bytes(const td_copy_layout *l)
 {
@@ -46,7 +44,7 @@ static int64_t tile_at(const td_tiles *t, int64_t at, int64_t bytes)
 static void assemble_chunk(td_kcall *k, int64_t chunk, void *scratch)
 {
     const assembly *a = (const assembly *)k->state;
-    int64_t from = chunk * CHUNK_BYTES, to = from + CHUNK_BYTES, at = 0;
+    int64_t from = chunk * TD_ASSEMBLE_BYTES, to = from + TD_ASSEMBLE_BYTES, at = 0;
     td_copy_layout l = {.next = 0};
     td_tiles t;
     for (int64_t part = 0; part < a->parts && at < to; part++) {
@@ -82,13 +80,13 @@ void td_assemble_plan(td_kcall *k, td_layout_fn lay, int64_t parts, int phase)
     int64_t written = 0;
     a->lay = lay;
     a->parts = parts;
-    for (int64_t part = 0; part < parts && bytes > CHUNK_BYTES; part++) {
+    for (int64_t part = 0; part < parts && bytes > TD_ASSEMBLE_BYTES; part++) {
         lay(k, part, &l);
         written += part_bytes(&l);
     }
-    bool small = bytes <= CHUNK_BYTES;
+    bool small = bytes <= TD_ASSEMBLE_BYTES;
     k->phase[phase].fn = small ? assemble_all : assemble_chunk;
-    k->phase[phase].chunks = small ? bytes > 0 : (written + CHUNK_BYTES - 1) / CHUNK_BYTES;
+    k->phase[phase].chunks = small ? bytes > 0 : (written + TD_ASSEMBLE_BYTES - 1) / TD_ASSEMBLE_BYTES;
     k->nphases = (uint8_t)(phase + (k->phase[phase].chunks > 0));
     k->scratch_bytes = TD_TILE_SCRATCH;
     k->cost_ns += 30 + 150.0 * (double)parts + 0.1 * (double)bytes;

@@ -11,8 +11,6 @@
 #include "daemon/kernels/cpu/rows.h"
 #include <math.h>
 
-#define SEGMENT 4096
-
 typedef struct bn_state {
     td_rows x; /* rows: plane-major within a channel; see planes() */
     int64_t channels, planes, per;
@@ -81,8 +79,8 @@ static bn_stats channel_stats(const bn_state *s, int64_t c, void *buf)
 {
     bn_stats st = {0, 0, 0};
     for (int64_t p = 0; p < s->planes; p++)
-        for (int64_t at = 0; at < s->x.cols; at += SEGMENT) {
-            int64_t n = td_min64(SEGMENT, s->x.cols - at);
+        for (int64_t at = 0; at < s->x.cols; at += TD_BATCH_SEGMENT) {
+            int64_t n = td_min64(TD_BATCH_SEGMENT, s->x.cols - at);
             const void *x = td_rows_get(&s->x, c * s->planes + p, at, n, buf);
             double mean, m2;
             if (s->acc == TD_FLOAT64) stats_d(x, n, &mean, &m2);
@@ -138,15 +136,15 @@ static void channel_moments(td_kcall *k, const bn_state *s, int64_t c, void *buf
 static void forward_channel(td_kcall *k, const bn_state *s, int64_t c, char *buf)
 {
     double mean, rstd;
-    char *result = buf + SEGMENT * 8;
+    char *result = buf + TD_BATCH_SEGMENT * 8;
     unsigned dtype = k->out[0].desc->dtype;
     channel_moments(k, s, c, buf, &mean, &rstd);
     store_number(&k->out[1], c, mean);
     store_number(&k->out[2], c, rstd);
     double a = rstd * number_or(&k->in[1], c, 1), b = number_or(&k->in[2], c, 0);
     for (int64_t p = 0; p < s->planes; p++)
-        for (int64_t at = 0; at < s->x.cols; at += SEGMENT) {
-            int64_t step, n = td_min64(SEGMENT, s->x.cols - at);
+        for (int64_t at = 0; at < s->x.cols; at += TD_BATCH_SEGMENT) {
+            int64_t step, n = td_min64(TD_BATCH_SEGMENT, s->x.cols - at);
             const void *x = td_rows_get(&s->x, c * s->planes + p, at, n, buf);
             char *out = out_at(k, s, c, p, at, &step);
             void *y = dtype == s->acc && step == 1 ? (void *)out : result;
@@ -175,8 +173,8 @@ static int start(td_kcall *k, bn_state *s, const td_karg *x, const char *name, t
     planes(&s->x, x, s->acc);
     s->channels = x->desc->shape[1];
     s->planes = s->channels ? s->x.rows / s->channels : 0;
-    s->per = td_max64(1, 65536 / td_max64(1, s->planes * s->x.cols));
-    k->scratch_bytes = 3 * SEGMENT * 8;
+    s->per = td_max64(1, TD_BATCH_CHUNK / td_max64(1, s->planes * s->x.cols));
+    k->scratch_bytes = 3 * TD_BATCH_SEGMENT * 8;
     return 0;
 }
 
@@ -200,12 +198,12 @@ int td_cpu_plan_batch_norm(td_kcall *k, td_error *e)
 static void backward_channel(td_kcall *k, const bn_state *s, const td_rows *g, int64_t c, char *buf)
 {
     double mean = td_karg_number(&k->in[3], c), rstd = td_karg_number(&k->in[4], c), sum = 0, dot = 0;
-    char *gbuf = buf + SEGMENT * 8, *result = buf + 2 * SEGMENT * 8;
+    char *gbuf = buf + TD_BATCH_SEGMENT * 8, *result = buf + 2 * TD_BATCH_SEGMENT * 8;
     unsigned dtype = k->in[1].desc->dtype;
     int64_t n;
     for (int64_t p = 0; p < s->planes && (s->training || s->mask & 6); p++)
         for (int64_t at = 0; at < s->x.cols; at += n) {
-            n = td_min64(SEGMENT, s->x.cols - at);
+            n = td_min64(TD_BATCH_SEGMENT, s->x.cols - at);
             const void *x = td_rows_get(&s->x, c * s->planes + p, at, n, buf);
             const void *gr = td_rows_get(g, c * s->planes + p, at, n, gbuf);
             if (s->acc == TD_FLOAT64) sums_d(gr, x, mean, n, &sum, &dot);
@@ -219,7 +217,7 @@ static void backward_channel(td_kcall *k, const bn_state *s, const td_rows *g, i
     for (int64_t p = 0; p < s->planes; p++)
         for (int64_t at = 0; at < s->x.cols; at += n) {
             int64_t step;
-            n = td_min64(SEGMENT, s->x.cols - at);
+            n = td_min64(TD_BATCH_SEGMENT, s->x.cols - at);
             const void *x = td_rows_get(&s->x, c * s->planes + p, at, n, buf);
             const void *gr = td_rows_get(g, c * s->planes + p, at, n, gbuf);
             char *out = out_at(k, s, c, p, at, &step);

@@ -11,20 +11,17 @@ typedef struct dw_state {
     int64_t gs[4];                  /* strides of the gradient */
 } dw_state;
 
-#define LANES 16
-#define MAX_FUSED 7 /* taps of a row that are added in one pass; their ranges are worked out once */
-
 /* The sizes of one plane's convolution: h x w read with rows `x_row` apart, oh x ow with rows `y_row` apart. */
 typedef struct plane {
     int64_t h, w, oh, ow, kh, kw, sh, sw, ph, pw, dh, dw, x_row, y_row;
-    int64_t a, b;                              /* columns where all taps lie inside, when they are fused */
-    int64_t first[MAX_FUSED], last[MAX_FUSED]; /* and where each does */
+    int64_t a, b; /* columns where all taps lie inside, when they are fused */
+    int64_t first[TD_DEPTHWISE_FUSED], last[TD_DEPTHWISE_FUSED]; /* and where each does */
 } plane;
 
 /* Columns of y for which tap t of a row lies inside x. */
 TD_INLINE void tap_range(const plane *p, int64_t t, int64_t *first, int64_t *last)
 {
-    if (t < MAX_FUSED) {
+    if (t < TD_DEPTHWISE_FUSED) {
         *first = p->first[t];
         *last = p->last[t];
     } else td_conv_inside(p->w, p->sw, t * p->dw - p->pw, p->ow, first, last);
@@ -33,8 +30,8 @@ TD_INLINE void tap_range(const plane *p, int64_t t, int64_t *first, int64_t *las
 static void set_ranges(plane *p)
 {
     p->a = 0;
-    p->b = p->sw == 1 && p->kw <= MAX_FUSED ? p->ow : 0;
-    for (int64_t t = 0; t < MAX_FUSED && t < p->kw; t++) {
+    p->b = p->sw == 1 && p->kw <= TD_DEPTHWISE_FUSED ? p->ow : 0;
+    for (int64_t t = 0; t < TD_DEPTHWISE_FUSED && t < p->kw; t++) {
         td_conv_inside(p->w, p->sw, t * p->dw - p->pw, p->ow, &p->first[t], &p->last[t]);
         p->a = td_max64(p->a, p->first[t]);
         p->b = td_min64(p->b, p->last[t]);
@@ -89,7 +86,7 @@ static void set_ranges(plane *p)
     }                                                                                                                  \
     TD_CLONES static double dot_##s(const plane *p, const T *y, const T *x, int64_t ky, int64_t kx)                    \
     {                                                                                                                  \
-        T acc[LANES] = {0};                                                                                            \
+        T acc[TD_DEPTHWISE_LANES] = {0};                                                                               \
         double sum = 0;                                                                                                \
         int64_t a, b;                                                                                                  \
         const int64_t ix = kx * p->dw - p->pw;                                                                         \
@@ -100,19 +97,17 @@ static void set_ranges(plane *p)
             const T *g = y + oy * p->y_row, *v = x + iy * p->x_row + ix;                                               \
             int64_t i = a;                                                                                             \
             if (p->sw == 1)                                                                                            \
-                for (; i + LANES <= b; i += LANES)                                                                     \
-                    for (int j = 0; j < LANES; j++) acc[j] += g[i + j] * v[i + j];                                     \
-            for (int j = 0; i < b; i++, j = (j + 1) % LANES) acc[j] += g[i] * v[i * p->sw];                            \
+                for (; i + TD_DEPTHWISE_LANES <= b; i += TD_DEPTHWISE_LANES)                                           \
+                    for (int j = 0; j < TD_DEPTHWISE_LANES; j++) acc[j] += g[i + j] * v[i + j];                        \
+            for (int j = 0; i < b; i++, j = (j + 1) % TD_DEPTHWISE_LANES) acc[j] += g[i] * v[i * p->sw];               \
         }                                                                                                              \
-        for (int j = 0; j < LANES; j++) sum += acc[j];                                                                 \
+        for (int j = 0; j < TD_DEPTHWISE_LANES; j++) sum += acc[j];                                                    \
         return sum;                                                                                                    \
     }
 DEFINE_PLANES(float, f)
 DEFINE_PLANES(double, d)
 
 /* ---- all taps of a gradient of the weights at once, from copies with room around the rows ---- */
-
-#define PADDED_BYTES 262144 /* both planes: in second-level cache */
 
 typedef struct padded {
     int64_t g_row, x_row; /* elements; rows of x begin pw elements before the first */
@@ -146,7 +141,7 @@ static void pad_rows(char *to, int64_t to_row, const char *from, int64_t from_ro
                                int64_t dw, double *sum)                                                                \
     {                                                                                                                  \
         enum { N = 64 / sizeof(T) };                                                                                   \
-        vec_##s acc[MAX_FUSED] = {{0}};                                                                                \
+        vec_##s acc[TD_DEPTHWISE_FUSED] = {{0}};                                                                       \
         mask_##s live;                                                                                                 \
         int64_t full = p->ow / N * N;                                                                                  \
         for (int j = 0; j < N; j++) live[j] = full + j < p->ow ? -1 : 0;                                               \
@@ -231,9 +226,9 @@ static int64_t framed_rows(const plane *p)
 /* 0: not so. */
 static size_t framed_bytes(const plane *p, int64_t size)
 {
-    if (p->sw != 1 || p->kw > MAX_FUSED || p->pw < 0 || p->ph < 0 || p->oh < 1 || p->ow < 1) return 0;
+    if (p->sw != 1 || p->kw > TD_DEPTHWISE_FUSED || p->pw < 0 || p->ph < 0 || p->oh < 1 || p->ow < 1) return 0;
     double bytes = (double)framed_rows(p) * (double)framed_row(p, size) * (double)size;
-    return bytes <= PADDED_BYTES ? (size_t)bytes : 0;
+    return bytes <= TD_DEPTHWISE_PADDED ? (size_t)bytes : 0;
 }
 
 static void frame_rows(const plane *p, char *to, const char *x, int64_t size)
@@ -269,7 +264,7 @@ static void add_taps(const plane *p, bool is_float, void *y, const void *x, cons
 
 static bool takes_all_taps(const plane *p, int64_t size)
 {
-    return p->sw == 1 && p->kw <= MAX_FUSED && padded_sizes(p, size).bytes <= PADDED_BYTES;
+    return p->sw == 1 && p->kw <= TD_DEPTHWISE_FUSED && padded_sizes(p, size).bytes <= TD_DEPTHWISE_PADDED;
 }
 
 static plane plain(const td_conv *c, int64_t x_row, int64_t y_row)
@@ -399,9 +394,9 @@ static bool takes(const td_conv *c)
 static void cut(dw_state *s)
 {
     int64_t macs = td_max64(1, s->c.p * s->c.kh * s->c.kw);
-    s->per_out = td_max64(1, 1400000 / macs);
-    s->per_in = td_max64(1, 1400000 / td_max64(1, macs * s->c.og));
-    s->per_w = td_max64(1, 700000 / td_max64(1, macs * s->c.n));
+    s->per_out = td_max64(1, TD_DEPTHWISE_CHUNK / macs);
+    s->per_in = td_max64(1, TD_DEPTHWISE_CHUNK / td_max64(1, macs * s->c.og));
+    s->per_w = td_max64(1, TD_DEPTHWISE_WEIGHTS_CHUNK / td_max64(1, macs * s->c.n));
 }
 
 bool td_conv_plan_depthwise(td_kcall *k, const td_conv *c)

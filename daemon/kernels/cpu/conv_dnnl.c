@@ -30,8 +30,8 @@ static int image_layout(const td_desc *d)
 
 static bool fits(const td_conv *c, const td_desc *x, const td_desc *w)
 {
-    return c->dtype == TD_FLOAT32 && c->p > 0 && c->n > 0 && c->k >= 64 && c->cg >= 3 && image_macs_m(c) >= 2 &&
-           image_layout(x) >= 0 && td_desc_is_contiguous(w);
+    return c->dtype == TD_FLOAT32 && c->p > 0 && c->n > 0 && c->k >= TD_CONV_DNNL_K && c->cg >= TD_CONV_DNNL_CHANNELS &&
+           image_macs_m(c) >= TD_CONV_DNNL_IMAGE && image_layout(x) >= 0 && td_desc_is_contiguous(w);
 }
 
 static td_dnnl_key key_of(const td_conv *c, int kind, const td_desc *x, const td_desc *y)
@@ -128,7 +128,7 @@ static void image_chunk(td_kcall *k, int64_t chunk, void *scratch)
 
 static void plan_images(td_kcall *k, dnnl_state *s, const td_dnnl_conv *d)
 {
-    s->images = td_max64(1, td_min64(8 / td_max64(1, image_macs_m(&s->c)), s->c.n));
+    s->images = td_max64(1, td_min64(TD_CONV_DNNL_CHUNK / td_max64(1, image_macs_m(&s->c)), s->c.n));
     s->packed_bytes = d->packed_bytes[TD_DNNL_W];
     if (s->packed_bytes) {
         s->packed_at = td_plan_work(k, s->packed_bytes * (size_t)s->parts);
@@ -151,7 +151,8 @@ bool td_conv_plan_dnnl(td_kcall *k, const td_conv *c)
     if (!fits(c, x, k->in[1].desc) || (bias && k->in[2].desc->stride[0] != 1 && c->o > 1)) return false;
     *s = (dnnl_state){.c = *c, .image = key_of(c, TD_DNNL_FORWARD, x, NULL), .parts = 1};
     s->image.bias = bias;
-    while (c->n * s->parts < 4 && c->g == 1 && c->o % (32 * s->parts) == 0 && image_macs_m(c) / s->parts >= 40)
+    while (c->n * s->parts < TD_CONV_DNNL_FEW && c->g == 1 && c->o % (TD_CONV_DNNL_PART_CHANNELS * s->parts) == 0 &&
+           image_macs_m(c) / s->parts >= TD_CONV_DNNL_PART)
         s->parts *= 2;
     s->image.o = c->o / s->parts;
     const td_dnnl_conv *d = td_dnnl_conv_get(&s->image);
@@ -200,8 +201,8 @@ static void tile_chunk(td_kcall *k, int64_t chunk, void *scratch_in)
 /* At most 32 partial sums of together 64 MB, and a few ms of work in a tile. */
 static void cut_tiles(td_conv *c)
 {
-    int64_t most = td_max64(1, td_min64(32, (64 << 20) / td_max64(1, c->o * c->k * 4)));
-    c->per = td_max64(td_cut(c->n, most), td_min64(c->n, 60 / td_max64(1, image_macs_m(c))));
+    int64_t most = td_max64(1, td_min64(TD_CONV_DNNL_TILES, TD_CONV_DNNL_TILE_BYTES / td_max64(1, c->o * c->k * 4)));
+    c->per = td_max64(td_cut(c->n, most), td_min64(c->n, TD_CONV_DNNL_TILE / td_max64(1, image_macs_m(c))));
     c->per = td_max64(1, c->per);
     c->tiles = td_cut(c->n, c->per);
 }

@@ -73,7 +73,7 @@ static void col2im(const td_conv *c, char *image, int64_t channels, int64_t p0, 
 
 /* ---- weights ---- */
 
-#define WEIGHT_ROWS(c) td_max64(1, 65536 / td_max64(1, (c)->k))
+#define WEIGHT_ROWS(c) td_max64(1, TD_CONV_WEIGHTS / td_max64(1, (c)->k))
 
 static int weight_input(const td_conv *c)
 {
@@ -158,7 +158,7 @@ static void forward_chunk(td_kcall *k, int64_t chunk, void *scratch)
 static void cut_positions(td_conv *c)
 {
     int64_t row = td_max64(1, td_max64(c->k, c->og));
-    c->block = td_max64(1, td_min64(c->p, td_max64(128, 131072 / row)));
+    c->block = td_max64(1, td_min64(c->p, td_max64(TD_CONV_BLOCK_LEAST, TD_CONV_COLUMNS / row)));
     c->blocks = td_cut(c->p, c->block);
 }
 
@@ -274,7 +274,6 @@ static void dw_chunk(td_kcall *k, int64_t chunk, void *scratch)
         }
 }
 
-#define DW_SUM 16384
 #define SUM_TILES(T)                                                                                                   \
     for (int64_t t = 0; t < c->tiles; t++)                                                                             \
         for (int64_t i = b; i < e; i++) ((T *)sum)[i - b] += ((const T *)partial(k, c, t))[i]
@@ -284,7 +283,7 @@ static void dw_sum_chunk(td_kcall *k, int64_t chunk, void *scratch)
     const td_conv *c = (const td_conv *)k->state;
     char *sum = scratch;
     int64_t b, e;
-    td_cut_range(c->o * c->k, DW_SUM, chunk, &b, &e);
+    td_cut_range(c->o * c->k, TD_CONV_SUM, chunk, &b, &e);
     memset(sum, 0, (size_t)((e - b) * acc_of(c)));
     if (c->acc == TD_FLOAT64) SUM_TILES(double);
     else SUM_TILES(float);
@@ -293,8 +292,8 @@ static void dw_sum_chunk(td_kcall *k, int64_t chunk, void *scratch)
 
 void td_conv_plan_weight_sum(td_kcall *k, const td_conv *c)
 {
-    size_t bytes = DW_SUM * td_dtype_size(c->acc);
-    td_plan_phase(k, dw_sum_chunk, td_cut(c->o * c->k, DW_SUM));
+    size_t bytes = TD_CONV_SUM * td_dtype_size(c->acc);
+    td_plan_phase(k, dw_sum_chunk, td_cut(c->o * c->k, TD_CONV_SUM));
     if (k->scratch_bytes < bytes) k->scratch_bytes = bytes;
 }
 
@@ -302,11 +301,12 @@ void td_conv_plan_weight_sum(td_kcall *k, const td_conv *c)
 static void cut_backward(td_conv *c)
 {
     double image = (double)c->og * (double)c->k * (double)c->p;
-    c->cblock = td_max64(1, td_min64(c->cg, (int64_t)(8e6 / (image / (double)td_max64(1, c->cg) + 1)) + 1));
-    if (c->n * c->g >= 8)
+    c->cblock =
+        td_max64(1, td_min64(c->cg, (int64_t)(TD_CONV_BACK_CHUNK / (image / (double)td_max64(1, c->cg) + 1)) + 1));
+    if (c->n * c->g >= TD_CONV_BACK_IMAGES)
         c->cblock = td_max64(1, c->cg); /* enough images: do not lay out columns of g again and again */
     c->cblocks = td_cut(c->cg, c->cblock);
-    c->per = td_max64(1, td_cut(c->n, 8));
+    c->per = td_max64(1, td_cut(c->n, TD_CONV_BACK_IMAGES));
     c->tiles = td_cut(c->n, c->per);
 }
 
@@ -338,14 +338,13 @@ int td_conv_plan_im2col_backward(td_kcall *k, td_conv *c)
 
 static void bias_chunk(td_kcall *k, int64_t chunk, void *scratch)
 {
-    enum { PART = 1024 };
     const td_desc *g = k->in[0].desc;
     td_rows r;
     double sum = 0, *part = scratch;
     td_rows_init(&r, &k->in[0], 2, TD_FLOAT64);
     for (int64_t n = 0; n < g->shape[0]; n++)
-        for (int64_t at = 0; at < r.cols; at += PART) {
-            int64_t count = td_min64(PART, r.cols - at);
+        for (int64_t at = 0; at < r.cols; at += TD_CONV_BIAS_PART) {
+            int64_t count = td_min64(TD_CONV_BIAS_PART, r.cols - at);
             const double *v = td_rows_get(&r, n * g->shape[1] + chunk, at, count, part);
             for (int64_t i = 0; i < count; i++) sum += v[i];
         }
@@ -357,6 +356,6 @@ void td_conv_plan_bias_gradient(td_kcall *k)
 {
     const td_desc *g = k->in[0].desc;
     td_plan_phase(k, bias_chunk, g->shape[1]);
-    if (k->scratch_bytes < 1024 * sizeof(double)) k->scratch_bytes = 1024 * sizeof(double);
+    if (k->scratch_bytes < TD_CONV_BIAS_PART * sizeof(double)) k->scratch_bytes = TD_CONV_BIAS_PART * sizeof(double);
     k->cost_ns += (double)td_desc_numel(g);
 }

@@ -3,11 +3,9 @@
 #include "daemon/kernels/cpu/plan.h"
 #include "daemon/kernels/cpu/walk.h"
 
-#define COPY_BYTES (1 << 19)
-
 static int64_t per_chunk(const td_kcall *k)
 {
-    return COPY_BYTES / (int64_t)td_dtype_size(k->out[0].desc->dtype);
+    return TD_COPY_BYTES / (int64_t)td_dtype_size(k->out[0].desc->dtype);
 }
 
 static void copy_chunk(td_kcall *k, int64_t chunk, void *scratch)

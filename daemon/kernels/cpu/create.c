@@ -3,8 +3,6 @@
 #include "daemon/kernels/cpu/tile.h"
 #include <string.h>
 
-enum { BLOCK = TD_TILE_BYTES / 16, CHUNK = 1 << 16 };
-
 typedef struct sequence {
     double start, step, end;
     int64_t whole_start, whole_step, n;
@@ -34,9 +32,9 @@ static void plan_blocks(td_kcall *k, td_chunk_fn fn, int64_t n, int64_t per, dou
 static void sequence_chunk(td_kcall *k, int64_t chunk, void *scratch)
 {
     const sequence *s = (const sequence *)k->state;
-    int64_t from = chunk * CHUNK, to = from + CHUNK < s->n ? from + CHUNK : s->n;
-    for (int64_t i = from; i < to; i += BLOCK) {
-        int64_t n = to - i < BLOCK ? to - i : BLOCK, *w = scratch;
+    int64_t from = chunk * TD_CREATE_CHUNK, to = from + TD_CREATE_CHUNK < s->n ? from + TD_CREATE_CHUNK : s->n;
+    for (int64_t i = from; i < to; i += TD_SEQUENCE_BLOCK) {
+        int64_t n = to - i < TD_SEQUENCE_BLOCK ? to - i : TD_SEQUENCE_BLOCK, *w = scratch;
         double *v = scratch;
         if (s->whole)
             for (int64_t j = 0; j < n; j++)
@@ -56,7 +54,7 @@ static void plan_sequence(td_kcall *k, sequence *s)
     s->n = k->out[0].desc->shape[0];
     s->store = td_isa_now->cast[s->whole ? TD_INT64 : TD_FLOAT64][t];
     s->size = (int)td_dtype_size(t);
-    plan_blocks(k, sequence_chunk, s->n, CHUNK, 0.5);
+    plan_blocks(k, sequence_chunk, s->n, TD_CREATE_CHUNK, 0.5);
 }
 
 int td_cpu_plan_arange(td_kcall *k, td_error *e)
@@ -92,7 +90,8 @@ static void eye_chunk(td_kcall *k, int64_t chunk, void *scratch)
 {
     const td_desc *d = k->out[0].desc;
     size_t size = td_dtype_size(d->dtype);
-    int64_t cols = d->shape[1], per = cols < CHUNK ? CHUNK / cols : 1, from = chunk * per, to = from + per;
+    int64_t cols = d->shape[1], per = cols < TD_CREATE_CHUNK ? TD_CREATE_CHUNK / cols : 1, from = chunk * per,
+            to = from + per;
     _Alignas(16) unsigned char one[16];
     (void)scratch;
     td_scalar_store(td_int(1), d->dtype, one);
@@ -107,7 +106,7 @@ int td_cpu_plan_eye(td_kcall *k, td_error *e)
     (void)e;
     const td_desc *d = k->out[0].desc;
     int64_t rows = d->shape[1] ? d->shape[0] : 0;
-    plan_blocks(k, eye_chunk, rows, d->shape[1] && d->shape[1] < CHUNK ? CHUNK / d->shape[1] : 1,
+    plan_blocks(k, eye_chunk, rows, d->shape[1] && d->shape[1] < TD_CREATE_CHUNK ? TD_CREATE_CHUNK / d->shape[1] : 1,
                 0.1 * (double)d->shape[1]);
     return TD_OK;
 }

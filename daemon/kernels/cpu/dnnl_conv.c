@@ -1,11 +1,9 @@
-/* Making, keeping and running oneDNN's convolutions: see dnnl_conv.h. Invariant: the cache holds at most CAPACITY
- * entries that nobody references; everything in it is guarded by `lock`. */
+/* Making, keeping and running oneDNN's convolutions: see dnnl_conv.h. Invariant: the cache holds at most
+ * TD_CONV_DNNL_KEPT entries that nobody references; everything in it is guarded by `lock`. */
 #include "daemon/kernels/cpu/dnnl_conv.h"
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define CAPACITY 96
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct cache {
@@ -154,9 +152,9 @@ static void evict(const td_dnnl_api *api)
 
 static td_dnnl_conv *insert(const td_dnnl_api *api, const td_dnnl_key *key)
 {
-    if (cache.count >= CAPACITY) evict(api);
+    if (cache.count >= TD_CONV_DNNL_KEPT) evict(api);
     if (cache.count == cache.room) {
-        int room = cache.room ? 2 * cache.room : CAPACITY;
+        int room = cache.room ? 2 * cache.room : TD_CONV_DNNL_KEPT;
         td_dnnl_conv **grown = realloc(cache.entry, (size_t)room * sizeof *grown);
         if (!grown) return NULL;
         cache.entry = grown;

@@ -8,6 +8,7 @@
 #define TENSORD_KERNELS_CPU_DNNL_CONV_H
 
 #include "daemon/kernels/cpu/dnnl_desc.h"
+#include "daemon/kernels/cpu/thresholds.h"
 
 enum { TD_DNNL_X, TD_DNNL_W, TD_DNNL_Y, TD_DNNL_OPERANDS }; /* x or dx, w or dw, out or its gradient */
 

@@ -133,7 +133,7 @@ static int64_t plan_operand(td_kcall *k, td_gemm *g, td_gemm_mat *x, int64_t row
     int64_t outer = turned ? cols : rows, inner = turned ? rows : cols;
     int64_t matrices = x->bs == 0 ? 1 : g->batch;
     x->pack_at = td_plan_work(k, (size_t)(matrices * rows * cols) * td_dtype_size(g->acc));
-    *per = td_max64(1, 65536 / td_max64(1, inner));
+    *per = td_max64(1, TD_GEMM_PACK / td_max64(1, inner));
     return td_cut(matrices * outer, *per);
 }
 
@@ -273,19 +273,20 @@ static double speed(unsigned acc)
  * (narrow ones of a transposed B lose half the speed). */
 static void cut(td_gemm *g)
 {
-    double macs = (double)g->m * (double)g->n * (double)td_max64(1, g->k), per_us = speed(g->acc) * 1000;
-    int64_t want = (int64_t)(macs / (60 * per_us)) + 1;
-    int64_t tiles = td_min64(want, td_cut(g->m, 32));
-    g->tile_m = td_min64(td_max64(1, (td_cut(g->m, td_max64(1, tiles)) + 15) / 16 * 16), 128);
+    double macs = (double)g->m * (double)g->n * (double)td_max64(1, g->k), per_ns = speed(g->acc);
+    int64_t want = (int64_t)(macs / (TD_GEMM_TILE_NS * per_ns)) + 1;
+    int64_t tiles = td_min64(want, td_cut(g->m, TD_GEMM_TILE_LEAST));
+    int64_t rows = td_cut(td_cut(g->m, td_max64(1, tiles)), TD_GEMM_TILE_STEP) * TD_GEMM_TILE_STEP;
+    g->tile_m = td_min64(td_max64(1, rows), TD_GEMM_TILE_ROWS);
     double row_macs = (double)g->tile_m * (double)td_max64(1, g->k);
-    int64_t wide = (int64_t)(1000 * per_us / row_macs) / 64 * 64;
-    g->tile_n = td_min64(g->n, td_max64(256, wide));
-    if (g->acc != g->dtype) g->tile_n = td_min64(g->tile_n, 4096); /* its tile lies in scratch */
-    g->tile_n = td_max64(1, td_min64(g->tile_n, 1 << 20));
+    int64_t wide = (int64_t)(TD_GEMM_STRIP_NS * per_ns / row_macs) / 64 * 64;
+    g->tile_n = td_min64(g->n, td_max64(TD_GEMM_TILE_NARROW, wide));
+    if (g->acc != g->dtype) g->tile_n = td_min64(g->tile_n, TD_GEMM_TILE_HALF_COLS); /* its tile lies in scratch */
+    g->tile_n = td_max64(1, td_min64(g->tile_n, TD_GEMM_TILE_COLS));
     g->tiles_m = td_cut(g->m, g->tile_m);
     g->tiles_n = td_cut(g->n, g->tile_n);
-    double one = macs / per_us + 0.2;
-    g->group = td_max64(1, (int64_t)(80 / one));
+    double one = macs / per_ns + 200;
+    g->group = td_max64(1, (int64_t)(TD_GEMM_GROUP_NS / one));
 }
 
 static int check(const td_gemm *g, const char *kernel, td_error *e)

@@ -6,6 +6,7 @@
 #ifndef TENSORD_KERNELS_CPU_GEMM_H
 #define TENSORD_KERNELS_CPU_GEMM_H
 
+#include "daemon/kernels/cpu/thresholds.h"
 #include "daemon/kernels/kernel.h"
 
 typedef struct td_gemm_mat {
@@ -47,7 +48,7 @@ void td_gemm_one(const td_gemm_call *g);
 /* Above about a million multiplications oneDNN is the faster one for float32. */
 static inline bool td_gemm_prefers_dnnl(unsigned dtype, int64_t m, int64_t n, int64_t k)
 {
-    return dtype == TD_FLOAT32 && (double)m * (double)n * (double)k > 1e6;
+    return dtype == TD_FLOAT32 && (double)m * (double)n * (double)k > TD_GEMM_DNNL;
 }
 
 /* The plain kernel: any dtype but bool, any strides (elements), accumulating wide. The reference for the fast ones,

@@ -9,13 +9,6 @@
 #include "daemon/kernels/cpu/plan.h"
 #include "daemon/kernels/cpu/vec/gemm.h"
 
-#define BLOCK_K 512
-#define PER_CHUNK 7e6 /* multiplications in a chunk, about: 130-170 us */
-#define LARGE 200e6   /* multiplications from which packing pays: below, a library's tile is short enough, too */
-enum { LEAST_ROWS = 48, LEAST_COLS = 64, MOST_SIDE = 360 }; /* of a block: multiples of any tile */
-#define MOST_WORK ((double)512 * (1 << 20))
-#define GROUP_BYTES ((int64_t)4 << 20) /* of A, that all columns are multiplied with before the next */
-
 static int64_t panel_size(const td_gemm *g, int width)
 {
     return g->k * width;
@@ -30,9 +23,11 @@ bool td_gemm_wants_packing(const td_gemm *g)
 {
     const td_gemm_kernel *u = td_isa_now->gemm;
     double m = (double)g->m, n = (double)g->n, k = (double)g->k;
-    if (!u->rows || g->acc != TD_FLOAT32 || g->m < 96 || g->n < 96 || g->k < 32 || m * n * k < LARGE) return false;
+    if (!u->rows || g->acc != TD_FLOAT32 || g->m < TD_PACKED_SIDE || g->n < TD_PACKED_SIDE || g->k < TD_PACKED_DEPTH ||
+        m * n * k < TD_PACKED_LARGE)
+        return false;
     double bytes = ((double)matrices(g, &g->a) * (m + u->rows) + (double)matrices(g, &g->b) * (n + u->cols)) * k * 4;
-    return bytes < MOST_WORK;
+    return bytes < TD_PACKED_WORK;
 }
 
 /* ---- packing */
@@ -47,9 +42,9 @@ static void pack_panel(float *to, const td_gemm *g, const char *from, int64_t li
     } else if (line == 1) {
         for (int64_t p = 0; p < g->k; p++) td_row_load(to + p * width, from + p * step * size, 1, g->dtype, lines);
     } else {
-        float part[BLOCK_K];
-        for (int64_t p0 = 0; p0 < g->k; p0 += BLOCK_K) {
-            int64_t n = td_min64(BLOCK_K, g->k - p0);
+        float part[TD_PACKED_K];
+        for (int64_t p0 = 0; p0 < g->k; p0 += TD_PACKED_K) {
+            int64_t n = td_min64(TD_PACKED_K, g->k - p0);
             for (int i = 0; i < lines; i++) {
                 td_row_load(part, from + (i * line + p0 * step) * size, step, g->dtype, n);
                 for (int64_t p = 0; p < n; p++) to[(p0 + p) * width + i] = part[p];
@@ -80,13 +75,13 @@ static int64_t spread_row(const td_gemm_mat *x, int64_t r)
 /* The same, row by row. */
 static void pack_spread(float *to, const td_gemm *g, const td_gemm_mat *x, int64_t first, int width, int lines)
 {
-    float part[BLOCK_K];
+    float part[TD_PACKED_K];
     int64_t size = (int64_t)td_dtype_size(g->dtype);
     if (lines < width) memset(to, 0, (size_t)panel_size(g, width) * sizeof *to);
     for (int i = 0; i < lines; i++) {
         const char *from = (const char *)x->data + spread_row(x, first + i) * size;
-        for (int64_t p0 = 0; p0 < g->k; p0 += BLOCK_K) {
-            int64_t n = td_min64(BLOCK_K, g->k - p0);
+        for (int64_t p0 = 0; p0 < g->k; p0 += TD_PACKED_K) {
+            int64_t n = td_min64(TD_PACKED_K, g->k - p0);
             td_row_load(part, from + p0 * x->cs * size, x->cs, g->dtype, n);
             for (int64_t p = 0; p < n; p++) to[(p0 + p) * width + i] = part[p];
         }
@@ -156,8 +151,8 @@ static void edge_tile(const td_gemm_kernel *u, int64_t k, const float *a, const 
 static void run_block(const td_gemm *g, const block *t)
 {
     const td_gemm_kernel *u = td_isa_now->gemm;
-    for (int64_t p = 0; p < g->k; p += BLOCK_K) {
-        int64_t depth = td_min64(BLOCK_K, g->k - p);
+    for (int64_t p = 0; p < g->k; p += TD_PACKED_K) {
+        int64_t depth = td_min64(TD_PACKED_K, g->k - p);
         float beta = p ? 1 : t->beta;
         for (int64_t j = 0; j < t->cols; j += u->cols) {
             const float *b = t->b + j * g->k + p * u->cols;
@@ -215,7 +210,7 @@ static int64_t plan_pack(td_kcall *k, const td_gemm *g, td_gemm_mat *x, bool is_
     int width = is_a ? td_isa_now->gemm->rows : td_isa_now->gemm->cols;
     int64_t panels = all_panels(g, x, is_a);
     x->pack_at = td_plan_work(k, (size_t)(panels * panel_size(g, width)) * sizeof(float));
-    *per = td_max64(is_a ? 1 : 4, 131072 / panel_size(g, width));
+    *per = td_max64(is_a ? 1 : TD_PACKED_PANELS, TD_PACKED_PANEL / panel_size(g, width));
     return td_cut(panels, *per);
 }
 
@@ -223,14 +218,14 @@ static int64_t plan_pack(td_kcall *k, const td_gemm *g, td_gemm_mat *x, bool is_
 static void cut(td_gemm *g)
 {
     const td_gemm_kernel *u = td_isa_now->gemm;
-    int64_t area = (int64_t)(PER_CHUNK / (double)g->k), rows = LEAST_ROWS, cols = LEAST_COLS;
-    while ((rows + u->rows) * (rows + u->rows) <= area && rows < MOST_SIDE) rows += u->rows;
-    while ((cols + u->cols) * rows <= area && cols < MOST_SIDE) cols += u->cols;
+    int64_t area = (int64_t)(TD_PACKED_CHUNK / (double)g->k), rows = TD_PACKED_ROWS, cols = TD_PACKED_COLS;
+    while ((rows + u->rows) * (rows + u->rows) <= area && rows < TD_PACKED_MOST) rows += u->rows;
+    while ((cols + u->cols) * rows <= area && cols < TD_PACKED_MOST) cols += u->cols;
     g->tile_m = rows;
     g->tile_n = cols;
     g->tiles_m = td_cut(g->m, rows);
     g->tiles_n = td_cut(g->n, cols);
-    g->group = td_max64(1, GROUP_BYTES / (rows * g->k * (int64_t)sizeof(float)));
+    g->group = td_max64(1, TD_PACKED_GROUP / (rows * g->k * (int64_t)sizeof(float)));
 }
 
 void td_gemm_plan_packed(td_kcall *k, td_gemm *g)

@@ -10,11 +10,11 @@
     {                                                                                                                  \
         const T *a = g->a, *b = g->b;                                                                                  \
         const ACC alpha = LOAD_SCALAR(g->alpha), beta = LOAD_SCALAR(g->beta);                                          \
-        ACC sum[64];                                                                                                   \
+        ACC sum[TD_GEMM_REF_COLS];                                                                                     \
         for (int64_t i = 0; i < g->m; i++) {                                                                           \
             T *c = (T *)g->c + i * g->ldc;                                                                             \
-            for (int64_t j0 = 0; j0 < g->n; j0 += 64) {                                                                \
-                const int64_t w = td_min64(64, g->n - j0);                                                             \
+            for (int64_t j0 = 0; j0 < g->n; j0 += TD_GEMM_REF_COLS) {                                                  \
+                const int64_t w = td_min64(TD_GEMM_REF_COLS, g->n - j0);                                               \
                 memset(sum, 0, sizeof sum);                                                                            \
                 for (int64_t p = 0; p < g->k; p++) {                                                                   \
                     const ACC av = (ACC)a[i * g->ars + p * g->acs];                                                    \

@@ -3,8 +3,6 @@
 #include "daemon/kernels/cpu/plan.h"
 #include "daemon/kernels/cpu/walk.h"
 
-#define POSITIONS 32768
-
 /* offsets[i] += index * stride, checked; returns false and reports at the first bad one. */
 static bool add_offsets(td_kcall *k, const td_index_map *m, int which, int64_t b, int64_t e)
 {
@@ -34,7 +32,7 @@ static void offsets_chunk(td_kcall *k, int64_t chunk, void *scratch)
     const td_index_map *m = (const td_index_map *)k->state;
     int64_t b, e;
     (void)scratch;
-    td_cut_range(m->n, POSITIONS, chunk, &b, &e);
+    td_cut_range(m->n, TD_INDEX_POSITIONS, chunk, &b, &e);
     memset((char *)k->work + m->offsets_at + (size_t)b * 8, 0, (size_t)(e - b) * 8);
     for (int i = 0; i < m->count; i++)
         if (!add_offsets(k, m, i, b, e)) return;
@@ -72,7 +70,7 @@ static int finish(td_kcall *k, td_index_map *m, const td_desc *d)
     }
     sort_dims(m, d);
     m->offsets_at = td_plan_work(k, (size_t)m->n * 8);
-    td_plan_phase(k, offsets_chunk, td_cut(m->n, POSITIONS));
+    td_plan_phase(k, offsets_chunk, td_cut(m->n, TD_INDEX_POSITIONS));
     td_plan_clean_until_here(k);
     k->cost_ns += (double)m->n * 1.5 * td_max64(1, m->count) + 100;
     return 0;

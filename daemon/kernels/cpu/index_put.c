@@ -60,10 +60,10 @@ static void plan_put(td_kcall *k, put_state *s)
 {
     const td_index_map *m = &s->map;
     double row = (double)m->n * (15 + (double)m->after * (s->add ? 0.8 : 0.4)), all = row * (double)m->before;
-    int64_t want = td_min64((int64_t)(all / 100000) + 1, 256);
+    int64_t want = td_min64((int64_t)(all / TD_CHUNK_NS) + 1, TD_PUT_CHUNKS);
     int64_t cut_before = td_min64(want, m->before);
     s->per_before = td_max64(1, td_cut(m->before, td_max64(1, cut_before)));
-    s->parts = td_min64(want / td_max64(1, cut_before), td_min64(64, 4 + m->after / 4));
+    s->parts = td_min64(want / td_max64(1, cut_before), td_min64(TD_PUT_PARTS, 4 + m->after / 4));
     s->parts = td_max64(1, s->parts);
     td_plan_copy_first(k);
     if (m->before * m->n * m->after > 0) td_plan_phase(k, put_chunk, td_cut(m->before, s->per_before) * s->parts);

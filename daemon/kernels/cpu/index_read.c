@@ -6,9 +6,6 @@
 #include "daemon/kernels/cpu/plans.h"
 #include "daemon/kernels/cpu/walk.h"
 
-/* Elements in a chunk: 1-2 ns for each with an index of its own. */
-#define ELEMENTS 65536
-
 static int refuse_index(const td_kcall *k, int i, const char *kernel, td_error *e)
 {
     return td_fail(e, TD_E_TYPE, "%s: an index must be an integer tensor, not %s", kernel,
@@ -82,7 +79,7 @@ static int plan_select(td_kcall *k, int dim, int idx)
         s->inner *= x->shape[d];
     }
     int64_t bytes = s->inner * (int64_t)td_dtype_size(x->dtype);
-    s->per = td_max64(1, 262144 / (bytes + 16));
+    s->per = td_max64(1, TD_SELECT_BYTES / (bytes + 16));
     td_plan_phase(k, select_chunk, td_cut(s->outer * s->n, s->per));
     k->cost_ns = (double)(s->outer * s->n) * (5 + (double)bytes * 0.1);
     return 0;
@@ -150,7 +147,7 @@ static void gather_chunk(td_kcall *k, int64_t chunk, void *scratch)
     td_walk_add(&w, stride, size);
     td_walk_add_desc(&w, idx);
     td_walk_merge(&w);
-    td_cut_range(w.count, ELEMENTS, chunk, &b, &e);
+    td_cut_range(w.count, TD_INDEX_READ, chunk, &b, &e);
     char *out = (char *)k->out[0].data + b * (int64_t)size;
     void *base[2] = {k->in[0].data, k->in[1].data};
     for (td_walk_begin(&w, &at, base, b, e - b); at.run; td_walk_next(&w, &at)) {
@@ -175,7 +172,7 @@ int td_cpu_plan_gather(td_kcall *k, td_error *e)
     s->limit = x->ndim ? x->shape[s->dim] : 1;
     s->stride = x->ndim ? x->stride[s->dim] * (int64_t)td_dtype_size(x->dtype) : 0;
     int64_t n = td_desc_numel(idx);
-    td_plan_phase(k, gather_chunk, td_cut(n, ELEMENTS));
+    td_plan_phase(k, gather_chunk, td_cut(n, TD_INDEX_READ));
     k->cost_ns = (double)n * 2;
     return 0;
 }
@@ -189,7 +186,7 @@ static void index_chunk(td_kcall *k, int64_t chunk, void *scratch)
     int64_t b, e, total = m->before * m->n * m->after;
     (void)scratch;
     if (atomic_load(&k->failed)) return; /* offsets are not all there */
-    td_cut_range(total, ELEMENTS, chunk, &b, &e);
+    td_cut_range(total, TD_INDEX_READ, chunk, &b, &e);
     td_index_map_read(k, m, (char *)k->out[0].data + b * (int64_t)size, k->in[0].data, b, e, size);
 }
 
@@ -200,7 +197,7 @@ int td_cpu_plan_index(td_kcall *k, td_error *e)
     if (code) return code;
     int64_t total = m->before * m->n * m->after;
     if (total == 0) return 0; /* the indices are checked all the same */
-    td_plan_phase(k, index_chunk, td_cut(total, ELEMENTS));
+    td_plan_phase(k, index_chunk, td_cut(total, TD_INDEX_READ));
     k->cost_ns += (double)total * 1.5;
     return 0;
 }

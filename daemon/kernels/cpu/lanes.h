@@ -5,8 +5,6 @@
 
 #include "daemon/kernels/cpu/plan.h"
 
-#define TD_LANES 32
-
 #define TD_LANES_LOOP(T, n, term)                                                                                      \
     T acc[TD_LANES] = {0};                                                                                             \
     int64_t i = 0;                                                                                                     \

@@ -93,7 +93,7 @@ int td_cpu_plan_layer_norm(td_kcall *k, td_error *e)
     int code = start(k, s, &k->in[0], (int)td_attr_int(k->attrs, 0), "layer_norm", e);
     if (code) return code;
     s->eps = td_attr_float(k->attrs, 1);
-    s->per = td_max64(1, 65536 / td_max64(1, s->x.cols));
+    s->per = td_max64(1, TD_NORM_CHUNK / td_max64(1, s->x.cols));
     s->blocks = td_cut(s->x.rows, s->per);
     td_plan_phase(k, forward_chunk, s->blocks);
     k->scratch_bytes = (size_t)(4 * s->x.cols) * td_dtype_size(s->acc);
@@ -169,7 +169,6 @@ static void backward_chunk(td_kcall *k, int64_t chunk, void *scratch)
     }
 }
 
-#define COLUMNS 1024
 #define SUM_BLOCKS(T)                                                                                                  \
     for (int64_t p = 0; p < s->blocks; p++) {                                                                          \
         const T *from = (const T *)partial(k, s, p, which) + b;                                                        \
@@ -180,12 +179,12 @@ static void sum_chunk(td_kcall *k, int64_t chunk, void *scratch)
 {
     const norm_state *s = (const norm_state *)k->state;
     int64_t b, e;
-    td_cut_range(s->x.cols, COLUMNS, chunk, &b, &e);
+    td_cut_range(s->x.cols, TD_NORM_COLUMNS, chunk, &b, &e);
     for (int which = 0; which < 2; which++) {
         if (!(s->mask & (2 << which))) continue;
         const td_karg *out = &k->out[1 + which];
         void *sum = scratch;
-        memset(sum, 0, COLUMNS * sizeof(double));
+        memset(sum, 0, TD_NORM_COLUMNS * sizeof(double));
         if (s->acc == TD_FLOAT64) SUM_BLOCKS(double)
         else SUM_BLOCKS(float)
         td_row_store((char *)out->data + b * (int64_t)td_dtype_size(out->desc->dtype), 1, out->desc->dtype, sum, e - b);
@@ -198,14 +197,14 @@ int td_cpu_plan_layer_norm_backward(td_kcall *k, td_error *e)
     int code = start(k, s, &k->in[1], (int)td_attr_int(k->attrs, 0), "layer_norm_backward", e);
     if (code) return code;
     s->mask = (uint8_t)(td_attr_int(k->attrs, 1) & 7);
-    s->per = td_max64(td_max64(1, 65536 / td_max64(1, s->x.cols)), td_cut(s->x.rows, 64));
+    s->per = td_max64(td_max64(1, TD_NORM_CHUNK / td_max64(1, s->x.cols)), td_cut(s->x.rows, TD_NORM_PARTIALS));
     s->blocks = td_cut(s->x.rows, s->per);
     if (!s->mask) return 0;
     size_t acc = td_dtype_size(s->acc);
     td_plan_work(k, (size_t)(s->blocks * 2 * s->x.cols) * acc);
     td_plan_phase(k, backward_chunk, s->blocks);
-    if (s->mask & 6) td_plan_phase(k, sum_chunk, td_cut(s->x.cols, COLUMNS));
-    k->scratch_bytes = (size_t)td_max64(4 * s->x.cols * (int64_t)acc, COLUMNS * 8);
+    if (s->mask & 6) td_plan_phase(k, sum_chunk, td_cut(s->x.cols, TD_NORM_COLUMNS));
+    k->scratch_bytes = (size_t)td_max64(4 * s->x.cols * (int64_t)acc, TD_NORM_COLUMNS * 8);
     k->cost_ns = (double)s->x.rows * ((double)s->x.cols * 1.0 + 40);
     return 0;
 }

@@ -7,8 +7,6 @@
 #include "daemon/kernels/cpu/plans.h"
 #include "daemon/kernels/cpu/walk.h"
 
-#define BLOCK 65536
-
 typedef struct mask_state {
     int64_t count; /* of the result: td_kernel_count() */
     int64_t total, blocks, room;
@@ -64,7 +62,7 @@ static void flag_chunk(td_kcall *k, int64_t chunk, void *scratch)
     td_walk_init(&w, s->nd, s->shape);
     td_walk_add_desc(&w, in->desc);
     td_walk_merge(&w);
-    td_cut_range(s->total, BLOCK, chunk, &b, &e);
+    td_cut_range(s->total, TD_MASK_BLOCK, chunk, &b, &e);
     uint8_t *flags = (uint8_t *)k->work + b;
     for (td_walk_begin(&w, &at, &in->data, b, e - b); at.run; td_walk_next(&w, &at)) {
         count += flag_run(in->desc->dtype, flags, at.p[0], td_walk_inner(&w, 0), at.run);
@@ -90,7 +88,7 @@ static int64_t plan_flags(td_kcall *k, mask_state *s, int input, int nd, const i
 {
     *s = (mask_state){.input = input, .nd = nd, .total = 1};
     for (int d = 0; d < nd; d++) s->total *= s->shape[d] = shape[d];
-    s->blocks = td_cut(s->total, BLOCK);
+    s->blocks = td_cut(s->total, TD_MASK_BLOCK);
     td_plan_work(k, (size_t)s->total);
     s->sums_at = td_plan_work(k, (size_t)(s->blocks + 1) * 8);
     td_plan_phase(k, flag_chunk, s->blocks);
@@ -108,7 +106,7 @@ static void nonzero_chunk(td_kcall *k, int64_t chunk, void *scratch)
     const uint8_t *flags = k->work;
     int64_t b, e, pos[TD_MAX_DIMS], nd = s->nd, *to = (int64_t *)k->out[0].data + sums(k, s)[chunk] * nd;
     (void)scratch;
-    td_cut_range(s->total, BLOCK, chunk, &b, &e);
+    td_cut_range(s->total, TD_MASK_BLOCK, chunk, &b, &e);
     int64_t rest = b;
     for (int d = s->nd - 1; d >= 0; d--) {
         pos[d] = rest % s->shape[d];
@@ -149,7 +147,7 @@ static void select_chunk(td_kcall *k, int64_t chunk, void *scratch)
     td_walk_at at;
     (void)scratch;
     walk_input(s, &w, k->in[0].desc);
-    td_cut_range(s->total, BLOCK, chunk, &b, &e);
+    td_cut_range(s->total, TD_MASK_BLOCK, chunk, &b, &e);
     const uint8_t *flags = (uint8_t *)k->work + b;
     for (td_walk_begin(&w, &at, &k->in[0].data, b, e - b); at.run; td_walk_next(&w, &at)) {
         for (int64_t i = 0; i < at.run; i++)
@@ -203,7 +201,7 @@ static void scatter_chunk(td_kcall *k, int64_t chunk, void *scratch)
     (void)scratch;
     if (atomic_load(&k->failed)) return;
     walk_input(s, &w, k->in[0].desc);
-    td_cut_range(s->total, BLOCK, chunk, &b, &e);
+    td_cut_range(s->total, TD_MASK_BLOCK, chunk, &b, &e);
     const uint8_t *flags = (uint8_t *)k->work + b;
     char *to = (char *)k->out[0].data + b * (int64_t)size;
     bool flat = td_desc_is_contiguous(k->in[2].desc);

@@ -27,8 +27,6 @@ int td_cpu_plan_mv(td_kcall *k, td_error *e)
 
 /* ---- dot ---- */
 
-#define DOT_BLOCK 65536
-
 typedef struct dot_state {
     const char *x, *y;
     int64_t n, xs, ys; /* strides in elements */
@@ -49,9 +47,9 @@ typedef union dot_sum {
 
 static void dot_half(const dot_state *s, int64_t b, int64_t n, dot_sum *sum)
 {
-    float x[256], y[256];
-    for (int64_t i = 0; i < n; i += 256) {
-        int64_t w = td_min64(256, n - i);
+    float x[TD_DOT_PART], y[TD_DOT_PART];
+    for (int64_t i = 0; i < n; i += TD_DOT_PART) {
+        int64_t w = td_min64(TD_DOT_PART, n - i);
         td_row_to_float(x, (const uint16_t *)s->x + (b + i) * s->xs, s->xs, s->dtype, w);
         td_row_to_float(y, (const uint16_t *)s->y + (b + i) * s->ys, s->ys, s->dtype, w);
         for (int64_t j = 0; j < w; j++) sum->d += (double)x[j] * y[j];
@@ -84,7 +82,7 @@ static void dot_chunk(td_kcall *k, int64_t chunk, void *scratch)
     dot_sum sum = {0};
     int64_t b, e, n;
     (void)scratch;
-    td_cut_range(s->n, DOT_BLOCK, chunk, &b, &e);
+    td_cut_range(s->n, TD_DOT_BLOCK, chunk, &b, &e);
     n = e - b;
     if (td_dtype_is_inexact(s->dtype) && dot_blas(s, b, n, &sum)) goto done;
     switch (s->dtype) {
@@ -109,7 +107,7 @@ static void dot_finish(td_kcall *k, int64_t chunk, void *scratch)
     const dot_state *s = (const dot_state *)k->state;
     dot_sum total = {0};
     (void)chunk, (void)scratch;
-    for (int64_t c = 0; c < td_cut(s->n, DOT_BLOCK); c++) {
+    for (int64_t c = 0; c < td_cut(s->n, TD_DOT_BLOCK); c++) {
         dot_sum part = ((dot_sum *)k->work)[c];
         if (td_dtype_is_complex(s->dtype)) total.z += part.z;
         else if (td_dtype_is_float(s->dtype)) total.d += part.d;
@@ -134,7 +132,7 @@ int td_cpu_plan_dot(td_kcall *k, td_error *e)
                      .ys = y->stride[0],
                      .dtype = x->dtype};
     if (td_dtype_is_inexact(x->dtype) && !td_blas(e)) return TD_E_UNSUPPORTED;
-    int64_t chunks = td_cut(s->n, DOT_BLOCK);
+    int64_t chunks = td_cut(s->n, TD_DOT_BLOCK);
     td_plan_work(k, (size_t)td_max64(1, chunks) * sizeof(dot_sum));
     td_plan_phase(k, dot_chunk, chunks);
     td_plan_phase(k, dot_finish, 1);

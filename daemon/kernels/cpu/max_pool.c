@@ -158,7 +158,7 @@ int td_cpu_plan_max_pool2d_backward(td_kcall *k, td_error *e)
     for (int d = 0; d < y->ndim - 2; d++) s->planes *= y->shape[d];
     s->n = g->shape[g->ndim - 2] * g->shape[g->ndim - 1];
     s->size = y->shape[y->ndim - 2] * y->shape[y->ndim - 1];
-    s->per = td_max64(1, 65536 / (s->n + s->size + 1));
+    s->per = td_max64(1, TD_POOL_BACK_CHUNK / (s->n + s->size + 1));
     k->scratch_bytes = (size_t)(s->n + s->size) * td_dtype_size(s->acc);
     td_plan_phase(k, backward_chunk, td_cut(s->planes, s->per));
     k->cost_ns = (double)s->planes * (double)(s->n * 2 + s->size) + 100;

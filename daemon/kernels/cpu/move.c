@@ -29,7 +29,7 @@ void td_fill(void *to, const void *value, int64_t n, int size)
 /* A strip that is contiguous the other way is turned a cache line's worth of rows at a time. */
 static void gather_turned(char *to, const char *from, int64_t rows, int64_t cols, int64_t col_stride, int size)
 {
-    int64_t step = 64 / size;
+    int64_t step = TD_LINE_BYTES / size;
     for (int64_t r = 0; r < rows; r += step) {
         int n = (int)(rows - r < step ? rows - r : step);
         td_isa_now->transpose(to + r * cols * size, cols * size, from + r * size, col_stride, n, cols, size);
@@ -39,7 +39,7 @@ static void gather_turned(char *to, const char *from, int64_t rows, int64_t cols
 /* Every element `cols` times. */
 static void gather_repeated(char *to, const char *from, int64_t rows, int64_t cols, int64_t rs, int size)
 {
-    if (cols >= 32) {
+    if (cols >= TD_REPEAT_FILL) {
         for (int64_t r = 0; r < rows; r++) td_fill(to + r * cols * size, from + r * rs, cols, size);
         return;
     }
@@ -66,7 +66,7 @@ void td_gather(void *to, const void *from, int64_t rows, int64_t cols, int64_t r
             memcpy((char *)to + r * cols * size, (const char *)from + r * rs, (size_t)(cols * size));
         return;
     }
-    if (rs == size && rows >= 4 && cs != 0) {
+    if (rs == size && rows >= TD_TURN_LEAST && cs != 0) {
         gather_turned(to, from, rows, cols, cs, size);
         return;
     }

@@ -7,8 +7,6 @@
 #include "daemon/kernels/cpu/rows.h"
 #include "daemon/kernels/cpu/walk.h"
 
-#define BLOCK 8192
-
 typedef struct nll_state {
     int64_t targets, classes, ignore, reduction;
     int class_dim;
@@ -58,7 +56,7 @@ static void forward_chunk(td_kcall *k, int64_t chunk, void *scratch)
     td_walk_add(&w, stride, size);
     td_walk_add_desc(&w, target);
     td_walk_merge(&w);
-    td_cut_range(s->targets, BLOCK, chunk, &b, &e);
+    td_cut_range(s->targets, TD_NLL_BLOCK, chunk, &b, &e);
     void *base[2] = {k->in[0].data, k->in[1].data};
     for (td_walk_begin(&w, &at, base, b, e - b); at.run; td_walk_next(&w, &at))
         for (i = 0; i < at.run; i++, b++) {
@@ -80,7 +78,7 @@ static void finish_chunk(td_kcall *k, int64_t chunk, void *scratch)
     nll_sum sum = {0, 0};
     (void)chunk, (void)scratch;
     if (atomic_load(&k->failed)) return;
-    for (int64_t c = 0; c < td_cut(s->targets, BLOCK); c++) {
+    for (int64_t c = 0; c < td_cut(s->targets, TD_NLL_BLOCK); c++) {
         sum.loss += ((nll_sum *)k->work)[c].loss;
         sum.weight += ((nll_sum *)k->work)[c].weight;
     }
@@ -112,7 +110,7 @@ int td_cpu_plan_nll_loss(td_kcall *k, td_error *e)
     *s = (nll_state){.reduction = td_attr_int(k->attrs, 0), .ignore = td_attr_int(k->attrs, 1)};
     int code = start(s, &k->in[1], x->dtype, x->ndim, x->shape, e);
     if (code) return code;
-    int64_t blocks = td_cut(s->targets, BLOCK);
+    int64_t blocks = td_cut(s->targets, TD_NLL_BLOCK);
     td_plan_work(k, (size_t)td_max64(1, blocks) * sizeof(nll_sum));
     td_plan_phase(k, forward_chunk, blocks);
     td_plan_phase(k, finish_chunk, 1);
@@ -167,7 +165,7 @@ int td_cpu_plan_nll_loss_backward(td_kcall *k, td_error *e)
     if (code) return code;
     if (y->ndim > 1) s->rows = y->shape[0];
     s->inner = s->rows ? s->nll.targets / s->rows : 0;
-    s->per = td_max64(1, 65536 / td_max64(1, s->nll.classes * s->inner));
+    s->per = td_max64(1, TD_NLL_BACK_CHUNK / td_max64(1, s->nll.classes * s->inner));
     td_plan_phase(k, backward_chunk, td_cut(s->rows, s->per));
     k->cost_ns = (double)s->nll.targets * 12 + (double)(s->nll.targets * s->nll.classes) * 0.15 + 100;
     return 0;

@@ -13,9 +13,6 @@
 #include "daemon/kernels/cpu/walk.h"
 #include <math.h>
 
-#define ELEMENTS 65536
-#define PART 1024 /* elements converted at a time when something is strided or half */
-
 typedef struct step_coef {
     double lr, decay, momentum, damp;           /* damp: 1 - dampening */
     double beta1, beta2, eps, step_size, bias2; /* bias2: sqrt(1 - beta2^t) */
@@ -98,13 +95,13 @@ static void strided_chunk(td_kcall *k, const step_state *s, int64_t b, int64_t n
     }
     td_walk_merge(&w);
     for (td_walk_begin(&w, &at, base, b, n); at.run; td_walk_next(&w, &at))
-        for (int64_t i = 0; i < at.run; i += PART) {
-            int64_t part = td_min64(PART, at.run - i);
+        for (int64_t i = 0; i < at.run; i += TD_STEP_PART) {
+            int64_t part = td_min64(TD_STEP_PART, at.run - i);
             void *v[4] = {NULL};
             for (int o = 0; o < s->nops; o++) {
                 unsigned t = k->in[s->op[o]].desc->dtype;
                 int64_t step = td_walk_inner(&w, o);
-                v[o] = scratch + o * PART * acc;
+                v[o] = scratch + o * TD_STEP_PART * acc;
                 td_row_load(v[o], at.p[o] + i * step, step / (int64_t)td_dtype_size(t), t, part);
             }
             step_run(s, v, part);
@@ -120,7 +117,7 @@ static void step_chunk(td_kcall *k, int64_t chunk, void *scratch)
 {
     const step_state *s = (const step_state *)k->state;
     int64_t b, e;
-    td_cut_range(s->n, ELEMENTS, chunk, &b, &e);
+    td_cut_range(s->n, TD_STEP_CHUNK, chunk, &b, &e);
     if (s->flat) flat_chunk(k, s, b, e - b);
     else strided_chunk(k, s, b, e - b, scratch);
 }
@@ -155,8 +152,8 @@ static int start(td_kcall *k, step_state *s, const char *name, td_error *e)
         for (int i = 0; i < p->ndim; i++)
             if (p->shape[i] > 1 && d->stride[i] != p->stride[i]) s->flat = false;
     }
-    td_plan_phase(k, step_chunk, td_cut(s->n, ELEMENTS));
-    if (!s->flat) k->scratch_bytes = (size_t)(4 * PART) * td_dtype_size(s->acc);
+    td_plan_phase(k, step_chunk, td_cut(s->n, TD_STEP_CHUNK));
+    if (!s->flat) k->scratch_bytes = (size_t)(4 * TD_STEP_PART) * td_dtype_size(s->acc);
     k->cost_ns += (double)s->n * (s->flat ? 0.5 : 3) + 50;
     return 0;
 }

@@ -5,6 +5,7 @@
 #ifndef TENSORD_KERNELS_CPU_PLAN_H
 #define TENSORD_KERNELS_CPU_PLAN_H
 
+#include "daemon/kernels/cpu/thresholds.h"
 #include "daemon/kernels/kernel.h"
 #include <assert.h>
 

@@ -215,12 +215,12 @@ int td_cpu_plan_pointwise(td_kcall *k, td_error *e)
     if (!wraps && plan_flat(k, f, want)) {
         f->fn = fns[body];
         memcpy(f->at, at, op->nattr * sizeof *at);
-        f->per_chunk = f->n <= 8192 ? 8192 : (int64_t)(1e5 / ns) / 1024 * 1024;
-        if (f->per_chunk < 8192) f->per_chunk = 8192;
-        if (f->per_chunk > 262144) f->per_chunk = 262144;
+        f->per_chunk = f->n <= TD_CHUNK_LEAST ? TD_CHUNK_LEAST : (int64_t)(TD_CHUNK_NS / ns) / 1024 * 1024;
+        if (f->per_chunk < TD_CHUNK_LEAST) f->per_chunk = TD_CHUNK_LEAST;
+        if (f->per_chunk > TD_CHUNK_MOST) f->per_chunk = TD_CHUNK_MOST;
         k->nphases = f->n > 0;
         k->phase[0].fn = flat_chunk;
-        k->phase[0].chunks = f->n <= 8192 ? 1 : (f->n + f->per_chunk - 1) / f->per_chunk;
+        k->phase[0].chunks = f->n <= TD_CHUNK_LEAST ? 1 : (f->n + f->per_chunk - 1) / f->per_chunk;
         k->scratch_bytes = f->numbers ? TD_TILE_SCRATCH : 0;
         k->cost_ns = 20 + ns * (double)f->n;
         k->replan = flat_addresses;

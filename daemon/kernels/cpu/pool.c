@@ -13,8 +13,8 @@ static bool pair(const td_attrs *a, int i, int64_t *first, int64_t *second)
     return true;
 }
 
-int td_pool2d_init(td_kcall *k, td_pool *p, const td_desc *x, const td_desc *out, int a0, bool dilated, const char *name,
-                 td_error *e)
+int td_pool2d_init(td_kcall *k, td_pool *p, const td_desc *x, const td_desc *out, int a0, bool dilated,
+                   const char *name, td_error *e)
 {
     *p = (td_pool){.planes = 1, .dh = 1, .dw = 1, .dtype = x->dtype, .acc = (uint8_t)td_acc_dtype(x->dtype)};
     if (x->ndim < 3 || x->ndim > 4 || out->ndim != x->ndim)
@@ -32,7 +32,7 @@ int td_pool2d_init(td_kcall *k, td_pool *p, const td_desc *x, const td_desc *out
     p->h = x->shape[x->ndim - 2], p->w = x->shape[x->ndim - 1];
     p->oh = out->shape[x->ndim - 2], p->ow = out->shape[x->ndim - 1];
     int64_t work = p->oh * p->ow * td_min64(p->kh, p->h + 1) * td_min64(p->kw, p->w + 1) + p->h * p->w;
-    p->per = td_max64(1, 100000 / td_max64(1, work));
+    p->per = td_max64(1, TD_POOL_CHUNK / td_max64(1, work));
     k->cost_ns = (double)p->planes * (double)work * 1.2 + 100;
     return 0;
 }

@@ -9,7 +9,7 @@
 #include "daemon/kernels/cpu/vec/philox.h"
 #include "daemon/kernels/kernel.h"
 
-enum { TD_RANDOM_CHUNK = 1 << 16, TD_RANDOM_BLOCK = 4 * TD_PHILOX_GROUPS };
+enum { TD_RANDOM_BLOCK = 4 * TD_PHILOX_GROUPS };
 /* Scratch: words, numbers, and the same as they were before conversion. */
 enum { TD_RANDOM_NUMBERS = TD_RANDOM_BLOCK * 4, TD_RANDOM_SCRATCH = TD_RANDOM_NUMBERS + 2 * TD_RANDOM_BLOCK * 8 };
 

@@ -149,12 +149,10 @@ static void lay_pad(const td_kcall *k, int64_t part, td_copy_layout *l)
     }
 }
 
-enum { FILL_CHUNK = 1 << 17 }; /* bytes */
-
 static void pad_fill_chunk(td_kcall *k, int64_t chunk, void *scratch)
 {
     const td_desc *y = k->out[0].desc;
-    int64_t size = (int64_t)td_dtype_size(y->dtype), per = FILL_CHUNK / size, from = chunk * per,
+    int64_t size = (int64_t)td_dtype_size(y->dtype), per = TD_PAD_FILL_BYTES / size, from = chunk * per,
             numel = td_desc_numel(y);
     _Alignas(16) unsigned char value[16];
     (void)scratch;
@@ -165,7 +163,8 @@ static void pad_fill_chunk(td_kcall *k, int64_t chunk, void *scratch)
 int td_cpu_plan_constant_pad(td_kcall *k, td_error *e)
 {
     (void)e;
-    int64_t numel = td_desc_numel(k->out[0].desc), per = FILL_CHUNK / (int64_t)td_dtype_size(k->out[0].desc->dtype);
+    int64_t numel = td_desc_numel(k->out[0].desc),
+            per = TD_PAD_FILL_BYTES / (int64_t)td_dtype_size(k->out[0].desc->dtype);
     if (numel == 0) return TD_OK;
     k->phase[0].fn = pad_fill_chunk;
     k->phase[0].chunks = (numel + per - 1) / per;

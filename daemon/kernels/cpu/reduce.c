@@ -6,7 +6,7 @@
 
 _Static_assert(sizeof(td_reduction) <= TD_KSTATE_BYTES, "a reduction fits the state");
 
-enum { PIECE = 1 << 17, BATCH_BYTES = TD_REDUCE_BATCH * 8 };
+enum { BATCH_BYTES = TD_REDUCE_BATCH * 8 };
 /* Scratch: two buffers for reading, records a and b, complex results. */
 enum { SCRATCH_A = 2 * TD_TILE_BYTES, SCRATCH_B = SCRATCH_A + BATCH_BYTES, SCRATCH_PAIRS = SCRATCH_B + BATCH_BYTES };
 
@@ -77,8 +77,9 @@ static bool prefer_columns(const td_reduction *r)
 {
     if (r->ngone == 1) return r->kept[0] > 1;
     bool kept_first = r->kept_stride[0] < r->gone_stride[0];
-    if (r->kept[0] >= 8 && (kept_first || r->gone_stride[0] == 0) && r->kept_stride[0] != 0) return true;
-    return r->ngone <= 16 && r->kept[0] >= 64;
+    if (r->kept[0] >= TD_REDUCE_COLUMNS && (kept_first || r->gone_stride[0] == 0) && r->kept_stride[0] != 0)
+        return true;
+    return r->ngone <= TD_REDUCE_FEW && r->kept[0] >= TD_REDUCE_MANY;
 }
 
 static void choose_walk(td_reduction *r)
@@ -90,12 +91,13 @@ static void choose_walk(td_reduction *r)
         int64_t room = min64(TD_TILE_BYTES / widest, TD_REDUCE_BATCH);
         r->width = min64(r->kept[0], direct ? TD_REDUCE_BATCH : room);
         /* rows that are contiguous the other way: several at once, so that they can be turned */
-        if (!direct && r->gone_stride[0] == r->raw) r->width = min64(r->width, room / min64(r->gone[0] ? r->gone[0] : 1, 16));
+        if (!direct && r->gone_stride[0] == r->raw)
+            r->width = min64(r->width, room / min64(r->gone[0] ? r->gone[0] : 1, TD_REDUCE_TURNED));
         r->blocks = ceil_div(r->kept[0], r->width);
-        r->piece = PIECE / r->width;
+        r->piece = TD_REDUCE_PIECE / r->width;
         r->units = r->nkept / r->kept[0] * r->blocks;
     } else {
-        r->piece = PIECE;
+        r->piece = TD_REDUCE_PIECE;
         r->units = r->nkept;
         r->width = r->blocks = 1;
     }
@@ -103,7 +105,9 @@ static void choose_walk(td_reduction *r)
     if (r->pieces == 1) r->piece = r->ngone;
     r->per_chunk = 1;
     int64_t load = r->piece * r->width;
-    if (r->pieces == 1 && load < PIECE) r->per_chunk = min64(PIECE / (load ? load : 1), r->columns ? 64 : 8192);
+    if (r->pieces == 1 && load < TD_REDUCE_PIECE)
+        r->per_chunk =
+            min64(TD_REDUCE_PIECE / (load ? load : 1), r->columns ? TD_REDUCE_CHUNK_BLOCKS : TD_REDUCE_CHUNK_ROWS);
 }
 
 /* First kept element and number of columns of a unit. */

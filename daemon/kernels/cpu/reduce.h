@@ -11,9 +11,6 @@
 #include "daemon/kernels/kernel.h"
 
 #define TD_REDUCE_DIMS (TD_MAX_DIMS + 1)
-#define TD_REDUCE_BATCH 1024 /* most records at once */
-#define TD_REDUCE_RUN 16384  /* most elements that one call of a fold reads where they lie */
-#define TD_REDUCE_SHORT 64   /* rows shorter than this are taken several at once */
 
 /* How records become results. */
 enum td_finish { TD_FINISH_A, TD_FINISH_MEAN, TD_FINISH_INDEX, TD_FINISH_BOTH, TD_FINISH_VAR, TD_FINISH_LSE };

@@ -80,9 +80,9 @@ void td_reduce_columns(const td_reduction *r, int64_t first, int64_t width, int6
     for (int64_t i = from; i < to;) {
         int64_t at = i % inner, rows = min64(inner - at, to - i);
         const char *p = base + offset_of(i / inner, r->gone, r->gone_stride, 1, r->gdims) + at * down;
-        if (quads && rows >= 4) {
+        if (quads && rows >= TD_REDUCE_QUAD) {
             td_isa_now->reduce->col_sum4_f32(width, p, down, a);
-            i += 4;
+            i += TD_REDUCE_QUAD;
             continue;
         }
         rows = min64(rows, limit);

@@ -4,7 +4,7 @@
 #include "daemon/kernels/cpu/tile.h"
 #include <string.h>
 
-enum { WIDTH = 256, BUFFER = WIDTH * 16 };
+enum { BUFFER = TD_SCAN_WIDTH * 16 };
 
 typedef struct scan {
     int64_t length, count, inner; /* along the dimension; lines; lines that lie side by side in the result */
@@ -93,8 +93,8 @@ static void along(td_kcall *k, const scan *s, int64_t outer, char *scratch)
     char *to = (char *)k->out[0].data + outer * s->length * s->out_size;
     char *sum = scratch, *x = scratch + BUFFER, *raw = x + BUFFER;
     memset(sum, 0, 16);
-    for (int64_t i = 0; i < s->length; i += WIDTH) {
-        int64_t n = min64(WIDTH, s->length - i);
+    for (int64_t i = 0; i < s->length; i += TD_SCAN_WIDTH) {
+        int64_t n = min64(TD_SCAN_WIDTH, s->length - i);
         td_gather(raw, base + i * s->in_stride, 1, n, 0, s->in_stride, (int)s->in_size);
         const void *from = raw;
         s->load(n, x, &from, NULL);
@@ -109,9 +109,9 @@ static void scan_chunk(td_kcall *k, int64_t chunk, void *scratch)
     const scan *s = (const scan *)k->state;
     int64_t units = s->count * s->blocks;
     for (int64_t u = chunk * s->per_chunk; u < min64(units, (chunk + 1) * s->per_chunk); u++) {
-        int64_t first = u % s->blocks * WIDTH;
+        int64_t first = u % s->blocks * TD_SCAN_WIDTH;
         if (s->inner == 1) along(k, s, u, scratch);
-        else down(k, s, u / s->blocks, first, min64(WIDTH, s->inner - first), scratch);
+        else down(k, s, u / s->blocks, first, min64(TD_SCAN_WIDTH, s->inner - first), scratch);
     }
 }
 
@@ -155,9 +155,9 @@ int td_cpu_plan_cumsum(td_kcall *k, td_error *e)
     s->store = td_isa_now->cast[sums][y->dtype];
     s->whole = sums == TD_INT64;
     s->words = sums == TD_COMPLEX128 ? 2 : 1;
-    s->blocks = s->inner == 1 ? 1 : (s->inner + WIDTH - 1) / WIDTH;
-    int64_t width = min64(s->inner, WIDTH);
-    s->per_chunk = 1 + 65536 / (s->length * width);
+    s->blocks = s->inner == 1 ? 1 : (s->inner + TD_SCAN_WIDTH - 1) / TD_SCAN_WIDTH;
+    int64_t width = min64(s->inner, TD_SCAN_WIDTH);
+    s->per_chunk = 1 + TD_SCAN_CHUNK / (s->length * width);
     k->phase[0].fn = scan_chunk;
     k->phase[0].chunks = (s->count * s->blocks + s->per_chunk - 1) / s->per_chunk;
     k->nphases = 1;

@@ -10,8 +10,6 @@
 #include "daemon/kernels/cpu/plans.h"
 #include "daemon/kernels/cpu/walk.h"
 
-#define ELEMENTS 32768
-
 typedef struct scatter_state {
     int dim, axis;       /* axis: the dimension that chunks cut, or -1 */
     int64_t limit, step; /* of the target along dim: size, stride in bytes */
@@ -37,7 +35,7 @@ static void check_chunk(td_kcall *k, int64_t chunk, void *scratch)
     td_walk_init(&w, idx->ndim, idx->shape);
     td_walk_add_desc(&w, idx);
     td_walk_merge(&w);
-    td_cut_range(w.count, ELEMENTS, chunk, &b, &e);
+    td_cut_range(w.count, TD_SCATTER_CHECK, chunk, &b, &e);
     to = start + b;
     for (td_walk_begin(&w, &at, &k->in[1].data, b, e - b); at.run; td_walk_next(&w, &at))
         for (int64_t i = 0; i < at.run; i++) {
@@ -119,7 +117,7 @@ static void cut(td_kcall *k, scatter_state *s, int64_t n)
 {
     const td_desc *idx = k->in[1].desc;
     double cost = (double)n * (s->add ? 5 : 3);
-    int64_t want = td_min64((int64_t)(cost / 100000) + 1, 256);
+    int64_t want = td_min64((int64_t)(cost / TD_CHUNK_NS) + 1, TD_PUT_CHUNKS);
     s->axis = -1;
     s->per = 1;
     s->parts = 1;
@@ -127,7 +125,7 @@ static void cut(td_kcall *k, scatter_state *s, int64_t n)
         if (d != s->dim && idx->shape[d] > 1 && (s->axis < 0 || idx->shape[d] > idx->shape[s->axis])) s->axis = d;
     if (s->axis >= 0) s->per = td_cut(idx->shape[s->axis], td_min64(want, idx->shape[s->axis]));
     int64_t chunks = s->axis >= 0 ? td_cut(idx->shape[s->axis], s->per) : 1;
-    if (s->axis < 0 && s->step > 0) s->parts = td_max64(1, td_min64(td_min64(want, 8), s->limit));
+    if (s->axis < 0 && s->step > 0) s->parts = td_max64(1, td_min64(td_min64(want, TD_SCATTER_PARTS), s->limit));
     td_plan_phase(k, write_chunk, chunks * s->parts);
     k->cost_ns += cost + (double)n;
 }
@@ -148,7 +146,7 @@ static int plan_scatter(td_kcall *k, bool add, const char *name, td_error *e)
     s->step = y->ndim ? y->stride[s->dim] * (int64_t)td_dtype_size(y->dtype) : 0;
     int64_t n = td_desc_numel(idx);
     td_plan_work(k, (size_t)n * 8);
-    td_plan_phase(k, check_chunk, td_cut(n, ELEMENTS));
+    td_plan_phase(k, check_chunk, td_cut(n, TD_SCATTER_CHECK));
     td_plan_clean_until_here(k);
     td_plan_copy_first(k);
     if (n > 0) cut(k, s, n);

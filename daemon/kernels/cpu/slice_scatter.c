@@ -5,8 +5,6 @@
 #include "daemon/kernels/cpu/plans.h"
 #include "daemon/kernels/cpu/walk.h"
 
-#define ELEMENTS 131072
-
 typedef struct slice_state {
     int nd;
     int64_t shape[TD_MAX_DIMS], stride[TD_MAX_DIMS], start, count; /* the slice of out, in elements */
@@ -18,7 +16,7 @@ static void slice_chunk(td_kcall *k, int64_t chunk, void *scratch)
     size_t size = td_dtype_size(k->out[0].desc->dtype);
     int64_t b, e;
     (void)scratch;
-    td_cut_range(s->count, ELEMENTS, chunk, &b, &e);
+    td_cut_range(s->count, TD_SLICE_CHUNK, chunk, &b, &e);
     td_copy_strided(s->nd, s->shape, (char *)k->out[0].data + s->start * (int64_t)size, s->stride, k->in[1].data,
                     k->in[1].desc->stride, size, b, e - b);
 }
@@ -33,7 +31,7 @@ static int plan_slice(td_kcall *k, slice_state *s, const char *name, td_error *e
     s->nd = src->ndim;
     memcpy(s->shape, src->shape, sizeof s->shape);
     td_plan_copy_first(k);
-    td_plan_phase(k, slice_chunk, td_cut(s->count, ELEMENTS));
+    td_plan_phase(k, slice_chunk, td_cut(s->count, TD_SLICE_CHUNK));
     k->cost_ns += (double)s->count * 0.8 + 100;
     return 0;
 }

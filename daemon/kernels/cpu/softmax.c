@@ -126,8 +126,9 @@ static int plan(td_kcall *k, int op, int dim_attr)
     l->group = 1;
     if (l->ndim && l->stride[0] != l->size[0] && l->length > 1 &&
         l->length < INT32_MAX) /* lines side by side: 1 MB of them at most */
-        l->group = min64(min64(64 / l->size[0], l->shape[0]), 1 + (1 << 20) / (l->length * l->body));
-    l->per_chunk = 1 + 65536 / l->length;
+        l->group =
+            min64(min64(TD_LINE_BYTES / l->size[0], l->shape[0]), 1 + TD_SOFTMAX_GROUP_BYTES / (l->length * l->body));
+    l->per_chunk = 1 + TD_SOFTMAX_CHUNK / l->length;
     if (l->per_chunk < l->group) l->per_chunk = l->group;
     k->phase[0].fn = lines_chunk;
     k->phase[0].chunks = (l->count + l->per_chunk - 1) / l->per_chunk;

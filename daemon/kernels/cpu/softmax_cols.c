@@ -11,8 +11,6 @@
 #include "daemon/kernels/cpu/vec/softmax.h"
 #include <math.h>
 
-#define BLOCK 65536 /* elements, about: in second-level cache */
-
 typedef struct cols {
     int64_t length, width, outer; /* of each of `outer` matrices */
     int64_t rows, strip;          /* of a block */
@@ -187,11 +185,12 @@ static bool lies_well(cols *c, int which, const td_desc *d, int dim)
 static void cut(cols *c)
 {
     c->strip = td_min64(c->width, TD_COLS_MOST);
-    if (c->length > BLOCK / c->strip) c->strip = td_min64(c->strip, td_max64(64, BLOCK / c->length));
-    c->rows = td_max64(1, BLOCK / c->strip);
+    if (c->length > TD_COLS_BLOCK / c->strip)
+        c->strip = td_min64(c->strip, td_max64(TD_COLS_NARROW, TD_COLS_BLOCK / c->length));
+    c->rows = td_max64(1, TD_COLS_BLOCK / c->strip);
     if (c->rows < c->length) { /* several blocks anyway: long rows are read faster */
         c->strip = td_min64(c->width, TD_COLS_MOST);
-        c->rows = td_max64(1, BLOCK / c->strip);
+        c->rows = td_max64(1, TD_COLS_BLOCK / c->strip);
     }
     c->blocks = td_cut(c->length, c->rows);
     c->strips = td_cut(c->width, c->strip);
@@ -208,7 +207,7 @@ bool td_softmax_plan_cols(td_kcall *k, int op, int dim)
     c->length = y->shape[dim];
     c->width = 1;
     for (int i = dim + 1; i < y->ndim; i++) c->width *= y->shape[i];
-    if (!well || c->width < 16) return false;
+    if (!well || c->width < TD_COLS_LEAST) return false;
     int64_t n = td_desc_numel(y);
     c->outer = n / c->length / c->width;
     cut(c);

@@ -8,8 +8,6 @@
 #include "daemon/kernels/cpu/plans.h"
 #include "daemon/kernels/cpu/sort_pairs.h"
 
-#define BLOCK 32768
-
 typedef struct sort_state {
     int64_t rows, n, k, step, inner; /* n: length; k: how many are wanted; inner: stride of both outputs */
     int64_t per, blocks, parts;      /* rows of a chunk; blocks and parts of a long row */
@@ -56,7 +54,7 @@ static void block_chunk(td_kcall *k, int64_t chunk, void *scratch)
 {
     const sort_state *s = (const sort_state *)k->state;
     int64_t r = chunk / s->blocks, b, e;
-    td_cut_range(s->n, BLOCK, chunk % s->blocks, &b, &e);
+    td_cut_range(s->n, TD_SORT_BLOCK, chunk % s->blocks, &b, &e);
     td_pair *pairs = (td_pair *)k->work + r * s->n + b;
     td_pairs_load(pairs, row_of(k, s, r) + b * s->step * s->size, s->step, s->dtype, s->descending, b, e - b);
     td_pairs_sort(pairs, scratch, e - b, td_key_bytes(s->dtype));
@@ -76,13 +74,13 @@ static int64_t count_below(const td_pair *p, int64_t n, uint64_t key, bool equal
 
 static int64_t block_size(const sort_state *s, int64_t b)
 {
-    return td_min64(BLOCK, s->n - b * BLOCK);
+    return td_min64(TD_SORT_BLOCK, s->n - b * TD_SORT_BLOCK);
 }
 
 static int64_t rank_of(const sort_state *s, const td_pair *row, uint64_t key, bool equal)
 {
     int64_t sum = 0;
-    for (int64_t b = 0; b < s->blocks; b++) sum += count_below(row + b * BLOCK, block_size(s, b), key, equal);
+    for (int64_t b = 0; b < s->blocks; b++) sum += count_below(row + b * TD_SORT_BLOCK, block_size(s, b), key, equal);
     return sum;
 }
 
@@ -98,8 +96,8 @@ static void cut_blocks(const sort_state *s, const td_pair *row, int64_t rank, in
     }
     int64_t rest = rank - rank_of(s, row, low, false);
     for (int64_t b = 0; b < s->blocks; b++) {
-        at[b] = count_below(row + b * BLOCK, block_size(s, b), low, false);
-        int64_t equal = count_below(row + b * BLOCK, block_size(s, b), low, true) - at[b];
+        at[b] = count_below(row + b * TD_SORT_BLOCK, block_size(s, b), low, false);
+        int64_t equal = count_below(row + b * TD_SORT_BLOCK, block_size(s, b), low, true) - at[b];
         int64_t take = td_min64(equal, rest);
         at[b] += take;
         rest -= take;
@@ -108,7 +106,7 @@ static void cut_blocks(const sort_state *s, const td_pair *row, int64_t rank, in
 
 static inline bool head_less(const td_pair *row, const int64_t *at, int64_t a, int64_t b)
 {
-    return td_pair_less(row[a * BLOCK + at[a]], row[b * BLOCK + at[b]]);
+    return td_pair_less(row[a * TD_SORT_BLOCK + at[a]], row[b * TD_SORT_BLOCK + at[b]]);
 }
 
 static void sift(int64_t *heap, int64_t n, int64_t i, const td_pair *row, const int64_t *at)
@@ -124,22 +122,22 @@ static void sift(int64_t *heap, int64_t n, int64_t i, const td_pair *row, const 
     }
 }
 
-/* Part `chunk` of the result: the next BLOCK pairs from its rank on, merged from all blocks. */
+/* Part `chunk` of the result: the next TD_SORT_BLOCK pairs from its rank on, merged from all blocks. */
 static void merge_chunk(td_kcall *k, int64_t chunk, void *scratch)
 {
     const sort_state *s = (const sort_state *)k->state;
     int64_t r = chunk / s->parts, first, end, live = 0;
     const td_pair *row = (const td_pair *)k->work + r * s->n;
     td_pair *out = scratch;
-    int64_t *at = (int64_t *)(out + BLOCK), *heap = at + s->blocks;
-    td_cut_range(s->k, BLOCK, chunk % s->parts, &first, &end);
+    int64_t *at = (int64_t *)(out + TD_SORT_BLOCK), *heap = at + s->blocks;
+    td_cut_range(s->k, TD_SORT_BLOCK, chunk % s->parts, &first, &end);
     cut_blocks(s, row, first, at);
     for (int64_t b = 0; b < s->blocks; b++)
         if (at[b] < block_size(s, b)) heap[live++] = b;
     for (int64_t i = live / 2 - 1; i >= 0; i--) sift(heap, live, i, row, at);
     for (int64_t i = 0; i < end - first; i++) {
         int64_t b = heap[0];
-        out[i] = row[b * BLOCK + at[b]++];
+        out[i] = row[b * TD_SORT_BLOCK + at[b]++];
         if (at[b] == block_size(s, b)) heap[0] = heap[--live];
         sift(heap, live, 0, row, at);
     }
@@ -165,7 +163,6 @@ static void sink(td_pair *heap, int64_t n, int64_t i)
 
 static void heap_chunk(td_kcall *k, int64_t chunk, void *scratch)
 {
-    enum { PART = 512 };
     const sort_state *s = (const sort_state *)k->state;
     td_pair *heap = scratch, *spare = heap + s->k, *part = spare + s->k;
     int64_t b, e;
@@ -174,8 +171,8 @@ static void heap_chunk(td_kcall *k, int64_t chunk, void *scratch)
         const char *x = row_of(k, s, b);
         td_pairs_load(heap, x, s->step, s->dtype, s->descending, 0, s->k);
         for (int64_t i = s->k / 2 - 1; i >= 0; i--) sink(heap, s->k, i);
-        for (int64_t at = s->k; at < s->n; at += PART) {
-            int64_t n = td_min64(PART, s->n - at);
+        for (int64_t at = s->k; at < s->n; at += TD_TOPK_PART) {
+            int64_t n = td_min64(TD_TOPK_PART, s->n - at);
             td_pairs_load(part, x + at * s->step * s->size, s->step, s->dtype, s->descending, at, n);
             for (int64_t i = 0; i < n; i++) {
                 if (part[i].key >= heap[0].key) continue; /* later ones of equal key lose */
@@ -214,19 +211,19 @@ static int start(td_kcall *k, sort_state *s, int64_t dim_in, const char *name, t
 
 static void plan_rows(td_kcall *k, sort_state *s)
 {
-    double cost = (double)s->rows * (double)s->n * (s->n > 400 ? 25 : 12) + 100;
+    double cost = (double)s->rows * (double)s->n * (s->n > TD_SORT_RADIX ? 25 : 12) + 100;
     k->cost_ns = cost;
     if (s->rows * s->k == 0) return;
-    if (s->n <= 2 * BLOCK) {
-        s->per = td_max64(1, 8192 / td_max64(1, s->n));
+    if (s->n <= 2 * TD_SORT_BLOCK) {
+        s->per = td_max64(1, TD_SORT_CHUNK / td_max64(1, s->n));
         k->scratch_bytes = (size_t)(2 * s->n) * sizeof(td_pair);
         td_plan_phase(k, sort_chunk, td_cut(s->rows, s->per));
         return;
     }
-    s->blocks = td_cut(s->n, BLOCK);
-    s->parts = td_cut(s->k, BLOCK);
+    s->blocks = td_cut(s->n, TD_SORT_BLOCK);
+    s->parts = td_cut(s->k, TD_SORT_BLOCK);
     td_plan_work(k, (size_t)(s->rows * s->n) * sizeof(td_pair));
-    k->scratch_bytes = (size_t)BLOCK * sizeof(td_pair) + (size_t)s->blocks * 16;
+    k->scratch_bytes = (size_t)TD_SORT_BLOCK * sizeof(td_pair) + (size_t)s->blocks * 16;
     td_plan_phase(k, block_chunk, s->rows * s->blocks);
     td_plan_phase(k, merge_chunk, s->rows * s->parts);
 }
@@ -252,13 +249,13 @@ int td_cpu_plan_topk(td_kcall *k, td_error *e)
                        (long long)s->n);
     s->k = want;
     s->descending = td_attr_bool(k->attrs, 2);
-    if (s->k > 1024 || s->k > s->n / 4) {
+    if (s->k > TD_TOPK_HEAP || s->k > s->n / TD_TOPK_SHARE) {
         plan_rows(k, s);
         return 0;
     }
     if (s->rows * s->k == 0) return 0;
-    s->per = td_max64(1, 32768 / td_max64(1, s->n));
-    k->scratch_bytes = (size_t)(2 * s->k + 512) * sizeof(td_pair);
+    s->per = td_max64(1, TD_TOPK_CHUNK / td_max64(1, s->n));
+    k->scratch_bytes = (size_t)(2 * s->k + TD_TOPK_PART) * sizeof(td_pair);
     td_plan_phase(k, heap_chunk, td_cut(s->rows, s->per));
     k->cost_ns = (double)s->rows * ((double)s->n * 3 + (double)s->k * 60) + 100;
     return 0;

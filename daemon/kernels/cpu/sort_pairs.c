@@ -76,10 +76,9 @@ static void merge(td_pair *to, const td_pair *a, int64_t na, const td_pair *b, i
 
 void td_pairs_sort_all(td_pair *pairs, td_pair *spare, int64_t n)
 {
-    enum { RUN = 16 };
     td_pair *from = pairs, *to = spare;
-    for (int64_t i = 0; i < n; i += RUN) insertion(pairs + i, td_min64(RUN, n - i));
-    for (int64_t width = RUN; width < n; width *= 2) {
+    for (int64_t i = 0; i < n; i += TD_SORT_RUN) insertion(pairs + i, td_min64(TD_SORT_RUN, n - i));
+    for (int64_t width = TD_SORT_RUN; width < n; width *= 2) {
         for (int64_t i = 0; i < n; i += 2 * width) {
             int64_t left = td_min64(width, n - i), right = td_max64(0, td_min64(width, n - i - width));
             merge(to + i, from + i, left, from + i + left, right);
@@ -109,7 +108,7 @@ static bool radix_pass(td_pair *to, const td_pair *from, int64_t n, int byte)
 
 void td_pairs_sort(td_pair *pairs, td_pair *spare, int64_t n, int key_bytes)
 {
-    if (n < 400 * key_bytes / 4) {
+    if (n < TD_SORT_RADIX * key_bytes / 4) {
         td_pairs_sort_all(pairs, spare, n);
         return;
     }

@@ -83,7 +83,7 @@ static int find_turned(td_tiles *t)
     for (int op = 1; op < t->nops; op++) {
         if (t->stride[op][0] == t->raw[op] || t->stride[op][0] == 0) continue;
         for (int d = 1; d < t->ndim; d++)
-            if (t->stride[op][d] == t->raw[op] && t->shape[d] >= 4) {
+            if (t->stride[op][d] == t->raw[op] && t->shape[d] >= TD_TURN_LEAST) {
                 swap_dims(t, 1, d);
                 return op;
             }
@@ -117,10 +117,10 @@ void td_tiles_finish(td_tiles *t, double element_ns)
         direct &= t->mode[op] == TD_TILE_DIRECT;
     }
     int64_t block = TD_TILE_BYTES / widest, inner = t->shape[0], second = t->ndim > 1 ? t->shape[1] : 1;
-    int64_t chunk = (int64_t)(1e5 / (element_ns > 0.05 ? element_ns : 0.05));
-    chunk = min64(chunk < 8192 ? 8192 : chunk, 262144) / block * block;
-    bool small = t->ndim > 1 && inner < 64;
-    if (t->turned && !small) t->rows = min64(second, 64 / widest);
+    int64_t chunk = (int64_t)(TD_CHUNK_NS / (element_ns > 0.05 ? element_ns : 0.05));
+    chunk = min64(chunk < TD_CHUNK_LEAST ? TD_CHUNK_LEAST : chunk, TD_CHUNK_MOST) / block * block;
+    bool small = t->ndim > 1 && inner < TD_TILE_SHORT;
+    if (t->turned && !small) t->rows = min64(second, TD_LINE_BYTES / widest);
     else t->rows = small ? min64(second, block / inner) : 1;
     t->cols = min64(inner, direct && t->rows == 1 ? chunk : block / t->rows);
     t->dense = 1;

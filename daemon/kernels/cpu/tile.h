@@ -9,11 +9,11 @@
 #define TENSORD_KERNELS_TILE_H
 
 #include "daemon/kernels/cpu/loop.h"
+#include "daemon/kernels/cpu/thresholds.h"
 #include "proto/desc.h"
 
 #define TD_TILE_DIMS (2 * TD_MAX_DIMS) /* inner dimension first */
 #define TD_TILE_OPS 4
-#define TD_TILE_BYTES 4096 /* of one operand in one tile */
 #define TD_TILE_SCRATCH ((TD_TILE_OPS + 1) * TD_TILE_BYTES)
 
 /* CONST: one element; ONCE: the same row for all rows. Both are made ready once a chunk. */

@@ -3,11 +3,9 @@
 #include "daemon/kernels/cpu/tile.h"
 #include <string.h>
 
-enum { CHUNK = 1 << 16 };
-
 static int64_t rows_per_chunk(int64_t cols)
 {
-    return cols < CHUNK ? CHUNK / cols : 1;
+    return cols < TD_TRIANGLE_CHUNK ? TD_TRIANGLE_CHUNK / cols : 1;
 }
 
 static int64_t clamp(int64_t v, int64_t low, int64_t high)

@@ -7,9 +7,8 @@
 #ifndef TENSORD_KERNELS_VEC_PHILOX_H
 #define TENSORD_KERNELS_VEC_PHILOX_H
 
+#include "daemon/kernels/cpu/thresholds.h"
 #include <stdint.h>
-
-#define TD_PHILOX_GROUPS 256 /* groups of a block at most */
 
 typedef struct td_philox_fns {
     /* Words of `n` groups from group `first`: out[4 n]. */

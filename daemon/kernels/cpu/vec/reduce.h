@@ -7,6 +7,7 @@
 #ifndef TENSORD_KERNELS_VEC_REDUCE_H
 #define TENSORD_KERNELS_VEC_REDUCE_H
 
+#include "daemon/kernels/cpu/thresholds.h"
 #include <stdint.h>
 
 typedef union td_word {
@@ -32,8 +33,6 @@ enum td_rbody { TD_R_F32, TD_R_F64, TD_R_I64, TD_R_U8, TD_R_C64, TD_R_C128, TD_R
 
 typedef void (*td_row_fold)(int64_t n, const void *x, td_word *a, td_word *b, int64_t seen);
 typedef void (*td_col_fold)(int64_t n, const void *x, td_word *a, td_word *b, int64_t seen);
-
-#define TD_FOLD_BLOCK 1024 /* most elements of one row fold */
 
 enum td_line {
     TD_LINE_SOFTMAX,

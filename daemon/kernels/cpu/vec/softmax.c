@@ -3,8 +3,6 @@
 #include "daemon/kernels/cpu/vec/isa.h"
 #include "daemon/kernels/cpu/vec/math_f32.h"
 
-#define IN_FLOAT 16 /* rows whose sum is taken in float */
-
 static void top(int64_t n, int64_t rows, const float *restrict x, int64_t step, float *restrict top)
 {
     for (int64_t r = 0; r < rows; r++, x += step)
@@ -15,7 +13,7 @@ static void top(int64_t n, int64_t rows, const float *restrict x, int64_t step, 
 #define ADD_ROWS(TERM)                                                                                                 \
     float part[TD_COLS_MOST];                                                                                          \
     for (int64_t r = 0; r < rows;) {                                                                                   \
-        int64_t end = r + IN_FLOAT < rows ? r + IN_FLOAT : rows;                                                       \
+        int64_t end = r + TD_COLS_IN_FLOAT < rows ? r + TD_COLS_IN_FLOAT : rows;                                       \
         for (int64_t j = 0; j < n; j++) part[j] = 0;                                                                   \
         for (; r < end; r++, a += as, b += bs)                                                                         \
             for (int64_t j = 0; j < n; j++) part[j] += (TERM);                                                         \

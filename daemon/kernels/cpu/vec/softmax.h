@@ -1,11 +1,10 @@
-/* softmax down columns: the inner loops. A row holds one element of each of n columns; sums of up to 16 rows are taken
- * in float, those of more in double. */
+/* softmax down columns: the inner loops. A row holds one element of each of n columns; sums of up to TD_COLS_IN_FLOAT
+ * rows are taken in float, those of more in double. */
 #ifndef TENSORD_KERNELS_VEC_SOFTMAX_H
 #define TENSORD_KERNELS_VEC_SOFTMAX_H
 
+#include "daemon/kernels/cpu/thresholds.h"
 #include <stdint.h>
-
-enum { TD_COLS_MOST = 512 }; /* columns in a call */
 
 typedef struct td_softmax_cols {
     /* top[j] = the larger of itself and x[j], down `rows` rows that lie `step` elements apart. */
