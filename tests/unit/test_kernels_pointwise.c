@@ -253,11 +253,12 @@ static double tolerance(td_dtype t)
 {
     return t == TD_FLOAT16 ? 0x1p-10 : t == TD_BFLOAT16 ? 0x1p-7 : t == TD_FLOAT32 ? 1e-6 : 1e-13;
 }
-static bool close_to(double got, double want, td_dtype t)
+/* `terms`: how large what was added up is, which may have cancelled. */
+static bool close_to(double got, double want, td_dtype t, double terms)
 {
     if (isnan(want) || isnan(got)) return isnan(want) && isnan(got);
     if (isinf(want) || isinf(got)) return want == got || (t == TD_FLOAT16 && fabs(want) > 65000 && fabs(got) > 65000);
-    return fabs(got - want) <= tolerance(t) * (fabs(want) + 0.02);
+    return fabs(got - want) <= tolerance(t) * (fabs(want) + terms + 0.02);
 }
 
 /* Does element i of the result fit the reference? */
@@ -274,7 +275,7 @@ static bool element_fits(const struct row *r, const box *in, const box *out, td_
         double want = r->real(v);
         if (out->d.dtype == TD_FLOAT32 && compute == TD_FLOAT64) want = (float)want;
         td_dtype t = td_dtype_is_float(out->d.dtype) && out->d.dtype < compute ? out->d.dtype : compute;
-        return close_to(box_real(out, i), want, t);
+        return close_to(box_real(out, i), want, t, r->nin == 3 ? fabs(v[0]) : 0);
     }
     int64_t want = r->integer(n);
     _Alignas(16) unsigned char bytes[16] = {0};
