@@ -244,6 +244,7 @@ int td_ask_patiently(td_client *c, Td__Wire__Call *call, td_wait *w, int ms, con
 void td_tell(td_client *c, Td__Wire__Call *call);
 /* Stop expecting it. */
 void td_forget_wait(td_client *c, td_wait *w);
+int64_t td_clock_ms(void); /* monotonic */
 /* Wait until no put is under way any more. The daemon must have been asked for something since they were sent. */
 int td_await_puts(td_client *c);
 /* Nobody will look at what became of this put, but td_await_puts does wait for it. */

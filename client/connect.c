@@ -93,13 +93,6 @@ static int dial_default(char path[108], td_error *e)
 
 /* ---- the handshake ----------------------------------------------------------------------------------------------- */
 
-static int64_t now_ms(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
-
 /* As elsewhere, the program is asked with its lock taken up again. */
 static bool asked_to_stop(const td_client *c)
 {
@@ -117,7 +110,7 @@ static int next_frame(td_client *c, int socket, int64_t deadline, td_frame *f, t
         int rc = td_reader_next(&c->reader, f, e);
         if (rc > 0) return TD_OK;
         if (rc < 0) return e->code;
-        int64_t left = deadline - now_ms();
+        int64_t left = deadline - td_clock_ms();
         struct pollfd p = {socket, POLLIN, 0};
         if (left <= 0) return td_fail(e, TD_E_TIMEOUT, "the daemon did not answer within %d s", HANDSHAKE_MS / 1000);
         poll(&p, 1, left < SLICE_MS ? (int)left : SLICE_MS);
@@ -198,7 +191,7 @@ int td_shake_hands(td_client *c, int socket, uint32_t clone_session, uint64_t cl
 {
     td_frame f;
     int rc = send_hello(c, socket, clone_session, clone_token, e);
-    if (!rc) rc = next_frame(c, socket, now_ms() + HANDSHAKE_MS, &f, e);
+    if (!rc) rc = next_frame(c, socket, td_clock_ms() + HANDSHAKE_MS, &f, e);
     if (rc) return rc;
     rc = take_answer(c, &f, e);
     td_frame_done(&f);

@@ -12,13 +12,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { FIRST_IDS = 4 }; /* brought by the first get; an item that has more tensors tells how many */
+
 struct td_queue {
     td_client *client;
     char name[256];
     uint32_t number, session, capacity, role;
     td_wait put;     /* the put whose answer is still to come, ... */
     bool on_its_way; /* ... if there is one */
-    int expected;    /* tensors of an item: as many as the last one that had some, at least 1; 0: anything */
+    int expected;    /* tensors of an item: as many as the last one that had some */
     /* Threads in a call, also those that wait for the client's lock; the last one frees what was closed meanwhile.
      * Above 32 bits the generation of the process: those of a parent are not here. */
     _Atomic uint64_t users;
@@ -58,7 +60,8 @@ TD_API td_queue *td_queue_open(td_client *c, const char *name, uint32_t capacity
     else if (!name_fits(q, name))
         rc = td_raise(TD_E_INVALID, "queue_open", "a queue's name has 1 to %zu bytes", sizeof q->name - 1);
     if (!rc) {
-        *q = (td_queue){.client = c, .number = ++c->next_queue, .capacity = capacity, .role = role};
+        *q = (td_queue){
+            .client = c, .number = ++c->next_queue, .capacity = capacity, .role = role, .expected = FIRST_IDS};
         snprintf(q->name, sizeof q->name, "%s", name);
         rc = open_queue(q);
     }
@@ -195,11 +198,26 @@ static int adopt_item(td_queue_item *item, int k, const Td__Wire__Item *from, in
     return TD_OK;
 }
 
+typedef struct got {
+    td_queue_item *item;
+    int brought;    /* ids */
+    uint32_t needs; /* not 0: the item has so many tensors, and stayed where it is */
+} got;
+
+static bool is_outside(const Td__Wire__Item *from, int k)
+{
+    return k < 64 ? from->outside >> k & 1 : from->outside_rest;
+}
+
 static int on_item(td_client *c, td_wait *w, const td_reply *r, int *fd, td_error *e)
 {
-    td_queue_item *item = w->context;
+    got *g = w->context;
+    td_queue_item *item = g->item;
     const Td__Wire__Item *from = r->item;
-    if (!from || from->n_descs > TD_MAX_ITEM) return td_fail(e, TD_E_PROTOCOL, "no item came");
+    if (!from || from->n_descs > (size_t)g->brought ||
+        (from->needs && (from->needs > TD_MAX_ITEM || from->needs <= (uint32_t)g->brought)))
+        return td_fail(e, TD_E_PROTOCOL, "no item came");
+    g->needs = from->needs;
     item->left = from->left;
     item->note_size = from->note.len;
     if (from->note.len) {
@@ -212,45 +230,48 @@ static int on_item(td_client *c, td_wait *w, const td_reply *r, int *fd, td_erro
     for (int k = 0; k < item->n; k++) {
         int rc = adopt_item(item, k, from, fd, e);
         if (rc) return rc;
-        if (from->outside >> k & 1) item->at[k]->outside = td_moment(c) + 1;
+        if (is_outside(from, k)) item->at[k]->outside = td_moment(c) + 1;
     }
     return TD_OK;
 }
 
 static int new_handles(td_client *c, td_queue_item *item, int n)
 {
+    item->at = malloc((size_t)n * sizeof *item->at);
+    if (!item->at) return td_raise(TD_E_SYSTEM, "queue_get", "no memory for an item of %d tensors", n);
     for (int k = 0; k < n; k++) {
         item->at[k] = td_array_new(c);
         if (item->at[k]) continue;
-        while (k-- > 0) td_array_drop(item->at[k]), item->at[k] = NULL;
+        while (k-- > 0) td_array_drop(item->at[k]);
         return td_last_error()->code;
     }
     return TD_OK;
 }
 
-/* An item of at most `most` tensors; TD_E_INVALID when it has more, and it stays where it is. */
-static int get_item(td_queue *q, td_queue_item *item, int most, int timeout_ms)
+/* An item of at most `brought` tensors, or how many it has. */
+static int get_item(td_queue *q, got *g, int timeout_ms)
 {
     td_client *c = q->client;
-    int rc = new_handles(c, item, most);
+    td_queue_item *item = g->item;
+    int rc = new_handles(c, item, g->brought);
     if (rc) return rc;
     uint32_t ids[TD_MAX_ITEM];
-    for (int k = 0; k < most; k++) ids[k] = item->at[k]->id;
-    Td__Wire__QueueGet g = TD__WIRE__QUEUE_GET__INIT;
-    g.queue = q->number;
-    g.n_ids = (size_t)most;
-    g.ids = ids;
-    g.timeout_ms = td_timeout(timeout_ms);
+    for (int k = 0; k < g->brought; k++) ids[k] = item->at[k]->id;
+    Td__Wire__QueueGet o = TD__WIRE__QUEUE_GET__INIT;
+    o.queue = q->number;
+    o.n_ids = (size_t)g->brought;
+    o.ids = ids;
+    o.timeout_ms = td_timeout(timeout_ms);
     Td__Wire__Call call = TD__WIRE__CALL__INIT;
-    call.queue_get = &g;
-    td_wait w = {.on_reply = on_item, .context = item};
+    call.queue_get = &o;
+    td_wait w = {.on_reply = on_item, .context = g};
     rc = td_ask_patiently(c, &call, &w, timeout_ms, "queue_get");
     if (rc) {
-        td_abandon(c, &w, most, item->at);
+        td_abandon(c, &w, g->brought, item->at);
         item->n = 0;
         return rc;
     }
-    for (int k = most - 1; k >= item->n; k--) td_array_drop(item->at[k]), item->at[k] = NULL;
+    for (int k = g->brought - 1; k >= item->n; k--) td_array_drop(item->at[k]);
     for (int k = 0; k < item->n; k++) td_array_announce(item->at[k]);
     return TD_OK;
 }
@@ -260,19 +281,25 @@ TD_API int td_queue_get(td_queue *q, td_queue_item *item, int timeout_ms)
     memset(item, 0, sizeof *item);
     int rc = enter_queue(q, "queue_get");
     if (rc) return rc;
-    int most = q->expected ? q->expected : TD_MAX_ITEM;
-    rc = get_item(q, item, most, timeout_ms);
-    if (rc == TD_E_INVALID && most < TD_MAX_ITEM) rc = get_item(q, item, TD_MAX_ITEM, timeout_ms);
+    int64_t until = td_clock_ms() + timeout_ms;
+    got g = {.item = item, .brought = q->expected};
+    rc = get_item(q, &g, timeout_ms);
+    while (!rc && g.needs) { /* another may take it meanwhile, and then the next one may be larger still */
+        free(item->at);
+        int64_t left = until - td_clock_ms();
+        g = (got){.item = item, .brought = (int)g.needs};
+        rc = get_item(q, &g, timeout_ms < 0 ? timeout_ms : left > 0 ? (int)left : 0);
+    }
     if (!rc && item->n) q->expected = item->n;
-    else if (!rc && !q->expected) q->expected = 1;
     rc = leave_queue(q, rc, "queue_get");
-    if (rc) free(item->note), memset(item, 0, sizeof *item);
+    if (rc) free(item->note), free(item->at), memset(item, 0, sizeof *item);
     return rc;
 }
 
 TD_API void td_queue_item_clear(td_queue_item *item)
 {
     for (int k = 0; k < item->n; k++) td_release(item->at[k]);
+    free(item->at);
     free(item->note);
     memset(item, 0, sizeof *item);
 }

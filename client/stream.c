@@ -420,7 +420,7 @@ int td_ask_and_wait(td_client *c, Td__Wire__Call *call, int fd, td_wait *w, cons
     return rc;
 }
 
-static int64_t now_ms(void)
+int64_t td_clock_ms(void)
 {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
@@ -437,9 +437,9 @@ static uint32_t *timeout_of(const Td__Wire__Call *call)
 /* The program wants to stop, but the daemon will answer soon, and may have given away an item with it. */
 static int await_last_answer(td_client *c, td_wait *w, const char *op)
 {
-    int64_t until = now_ms() + 3 * SLICE_MS;
+    int64_t until = td_clock_ms() + 3 * SLICE_MS;
     add_wait(c, w);
-    while (!w->done && !c->lost && now_ms() < until) sleep_on_socket(c, false);
+    while (!w->done && !c->lost && td_clock_ms() < until) sleep_on_socket(c, false);
     if (w->done && w->code == TD_OK) {
         td_clear_error();
         return TD_OK;
@@ -454,12 +454,13 @@ static int await_last_answer(td_client *c, td_wait *w, const char *op)
 int td_ask_patiently(td_client *c, Td__Wire__Call *call, td_wait *w, int ms, const char *op)
 {
     const td_wait fresh = *w;
-    int64_t until = now_ms() + ms;
+    int64_t until = td_clock_ms() + ms;
     int rc;
     bool in_stream = ms != 0 && call->write_begin;
     c->patient += in_stream;
     for (;;) {
-        int64_t slice = in_stream && c->asleep ? SHARED_SLICE_MS : SLICE_MS, left = ms < 0 ? slice : until - now_ms();
+        int64_t slice = in_stream && c->asleep ? SHARED_SLICE_MS : SLICE_MS,
+                left = ms < 0 ? slice : until - td_clock_ms();
         bool last = !c->stop || (ms >= 0 && left <= slice);
         if (c->stop) *timeout_of(call) = (uint32_t)(ms == 0 ? 0 : left < 1 ? 1 : left < slice ? left : slice);
         rc = td_ask_and_wait(c, call, -1, w, op);
@@ -522,7 +523,7 @@ void td_leave_put(td_client *c, td_wait *w)
 typedef struct abandoned {
     td_wait wait;
     int n;
-    uint32_t ids[TD_MAX_ITEM];
+    uint32_t ids[];
 } abandoned;
 
 /* The answer came after all. */
@@ -542,7 +543,7 @@ static int on_abandoned(td_client *c, td_wait *w, const td_reply *r, int *fd, td
 void td_abandon(td_client *c, const td_wait *w, int n, td_array *const *at)
 {
     bool answered = w->done || !w->serial || c->lost;
-    abandoned *a = answered ? NULL : calloc(1, sizeof *a);
+    abandoned *a = answered ? NULL : calloc(1, sizeof *a + (size_t)n * sizeof *a->ids);
     if (a) {
         a->wait = (td_wait){.serial = w->serial, .heap = true, .on_reply = on_abandoned};
         add_wait(c, &a->wait);

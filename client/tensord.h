@@ -355,11 +355,10 @@ TD_API td_array *td_take(td_client *client, const char *handle, int timeout_ms);
 /* Queues hand tensors from process to process, in order, without a copy. */
 typedef struct td_queue td_queue;
 enum { TD_PRODUCER = 1, TD_CONSUMER = 2, TD_WATCH = 4 }; /* watch: as a consumer, be told when a producer dies */
-#define TD_MAX_ITEM 64                                   /* tensors in one item */
 
-typedef struct td_item_of_queue {
+typedef struct td_item_of_queue { /* of at most TD_MAX_ITEM tensors */
     int n;
-    td_array *at[TD_MAX_ITEM];
+    td_array **at;
     void *note; /* the bytes that the producer sent along; NULL when none */
     size_t note_size;
     uint32_t left; /* items that were left behind it */

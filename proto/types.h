@@ -15,6 +15,7 @@ extern "C" {
 
 /* Most dimensions a tensor may have. */
 #define TD_MAX_DIMS 8
+#define TD_MAX_ITEM 4096 /* tensors in one item of a queue */
 
 typedef enum td_dtype {
     TD_BOOL = 0,

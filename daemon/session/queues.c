@@ -136,8 +136,8 @@ int td_call_queue_put(td_session *s, uint64_t serial, const Td__Wire__QueuePut *
 {
     td_queue_handle *h = find_queue(s, q->queue, e);
     if (!h) return e->code;
-    if (q->n_ids > TD_MAX_OUTPUTS)
-        return td_fail(e, TD_E_INVALID, "an item of %zu tensors; the most is %d", q->n_ids, TD_MAX_OUTPUTS);
+    if (q->n_ids > TD_MAX_ITEM)
+        return td_fail(e, TD_E_INVALID, "an item of %zu tensors; the most is %d", q->n_ids, TD_MAX_ITEM);
     td_queue_item *item = NULL;
     int rc = q->timeout_ms ? td_held_room(s) : TD_OK;
     if (!rc) rc = make_item(s, q, &item, e);
@@ -163,15 +163,18 @@ typedef struct tensor_wire {
     int64_t sizes[2 * TD_MAX_DIMS];
 } tensor_wire;
 
-static void send_item(td_session *s, uint64_t serial, const td_queue_item *item, tensor_wire *w, Td__Wire__Desc **descs,
-                      Td__Wire__Address **addresses)
+static void send_item(td_session *s, uint64_t serial, const td_queue_item *item, uint32_t left, tensor_wire *w,
+                      Td__Wire__Desc **descs, Td__Wire__Address **addresses)
 {
     int fd = -1;
     uint64_t outside = 0;
+    bool rest = item->count > 64;
     for (int i = 0; i < item->count; i++) {
         td_desc_to_wire(&item->tensors[i]->desc, descs[i] = &w[i].desc, w[i].sizes);
         td_session_address(s, item->tensors[i]->storage, addresses[i] = &w[i].address, &fd);
-        if (i < 64 && !td_requires_grad(item->tensors[i])) outside |= UINT64_C(1) << i;
+        bool in = td_requires_grad(item->tensors[i]);
+        if (i < 64) outside |= (uint64_t)!in << i;
+        else rest = rest && !in;
     }
     Td__Wire__Reply r;
     td__wire__reply__init(&r);
@@ -182,6 +185,8 @@ static void send_item(td_session *s, uint64_t serial, const td_queue_item *item,
     x.addresses = addresses;
     x.note = (ProtobufCBinaryData){item->note_bytes, item->note};
     x.outside = outside;
+    x.outside_rest = rest;
+    x.left = left;
     r.serial = serial;
     r.item = &x;
     td_reply_send(s, &r, fd);
@@ -193,6 +198,7 @@ typedef struct delivery {
     td_session *s;
     uint64_t serial;
     td_queue_item *item;
+    uint32_t left; /* behind it in the queue */
     tensor_wire *wire;
     void **lists;
 } delivery;
@@ -218,17 +224,20 @@ static void send_delivery(void *arg)
     int n = d->item->count;
     uint64_t bytes = delivery_bytes(d);
     if (!s->ended)
-        send_item(s, d->serial, d->item, d->wire, (Td__Wire__Desc **)d->lists, (Td__Wire__Address **)(d->lists + n));
+        send_item(s, d->serial, d->item, d->left, d->wire, (Td__Wire__Desc **)d->lists,
+                  (Td__Wire__Address **)(d->lists + n));
     td_queue_item_free(d->item);
     delivery_free(d);
     td_session_promise_kept(s, bytes);
 }
 
-static delivery *delivery_new(td_session *s, uint64_t serial, td_queue_item *item, td_error *e)
+static delivery *delivery_new(td_session *s, uint64_t serial, td_queue_item *item, uint32_t left, td_error *e)
 {
     size_t n = (size_t)item->count;
     delivery *d = malloc(sizeof *d);
-    if (d) *d = (delivery){s, serial, item, malloc((n + 1) * sizeof *d->wire), malloc((2 * n + 1) * sizeof *d->lists)};
+    if (d)
+        *d = (delivery){
+            s, serial, item, left, malloc((n + 1) * sizeof *d->wire), malloc((2 * n + 1) * sizeof *d->lists)};
     if (d && d->wire && d->lists) return d;
     if (d) delivery_free(d);
     td_fail(e, TD_E_SYSTEM, "no memory to deliver %zu tensors", n);
@@ -247,16 +256,31 @@ static int bind_item(td_session *s, const td_queue_item *item, const uint32_t *i
     return rc;
 }
 
+/* It has more tensors than the call brought ids for: it stays where it is, and the client asks again. */
+static int leave_item(td_session *s, td_member *m, uint64_t serial, td_queue_item *item)
+{
+    Td__Wire__Reply r;
+    td__wire__reply__init(&r);
+    Td__Wire__Item x;
+    td__wire__item__init(&x);
+    x.needs = (uint32_t)item->count;
+    r.serial = serial;
+    r.item = &x;
+    td_queue_untake(s->service, m, item);
+    td_reply_send(s, &r, -1);
+    return TD_OK;
+}
+
 /* Bind the item's tensors to ids; tell what they are and where they lie as soon as their values are there. Takes the
  * item over when it works. */
-static int deliver(td_session *s, uint64_t serial, td_queue_item *item, size_t n_ids, const uint32_t *ids, td_error *e)
+static int deliver(td_session *s, td_member *m, uint64_t serial, td_queue_item *item, size_t n_ids, const uint32_t *ids,
+                   td_error *e)
 {
     size_t n = (size_t)item->count;
-    if (n > n_ids)
-        return td_fail(e, TD_E_INVALID, "the item has %zu tensors, but the call brought ids for %zu", n, n_ids);
+    if (n > n_ids) return leave_item(s, m, serial, item);
     if (td_account_room(s->account, n, e)) return e->code;
     td_access *what = malloc((n + 1) * sizeof *what);
-    delivery *d = what ? delivery_new(s, serial, item, e) : NULL;
+    delivery *d = what ? delivery_new(s, serial, item, td_queue_size(m->queue), e) : NULL;
     int rc = d ? bind_item(s, item, ids, e) : TD_E_SYSTEM;
     for (size_t i = 0; i < n && !rc; i++) {
         what[i] = (td_access){.storage = item->tensors[i]->storage};
@@ -274,8 +298,9 @@ static int deliver(td_session *s, uint64_t serial, td_queue_item *item, size_t n
 
 static void get_finished(td_session *s, td_held *h)
 {
-    bool sent = !h->failed && deliver(s, h->serial, h->item, h->n_ids, h->ids, &h->error) == TD_OK;
-    if (!sent && h->item) td_queue_untake(s->service, h->handle->member, h->item);
+    td_member *m = h->handle->member;
+    bool sent = !h->failed && deliver(s, m, h->serial, h->item, h->n_ids, h->ids, &h->error) == TD_OK;
+    if (!sent && h->item) td_queue_untake(s->service, m, h->item);
     h->item = NULL;
     if (!sent) td_reply_error(s, h->serial, &h->error);
 }
@@ -294,10 +319,10 @@ int td_call_queue_get(td_session *s, uint64_t serial, const Td__Wire__QueueGet *
     if (rc) return rc;
     rc = td_queue_get(s->service, h->member, &item, q->timeout_ms, &w, queue_moved, NULL, e);
     if (rc == TD_OK) {
-        rc = deliver(s, serial, item, q->n_ids, q->ids, e);
+        rc = deliver(s, h->member, serial, item, q->n_ids, q->ids, e);
         if (rc) td_queue_untake(s->service, h->member, item);
     } else if (rc == TD_WAIT) {
-        size_t n = q->n_ids < TD_MAX_OUTPUTS ? q->n_ids : TD_MAX_OUTPUTS; /* no item has more tensors */
+        size_t n = q->n_ids < TD_MAX_ITEM ? q->n_ids : TD_MAX_ITEM; /* no item has more tensors */
         rc = hold(s, h, w, "an item of a queue", serial, n, q->ids, get_finished, e);
     }
     return rc;

@@ -228,8 +228,46 @@ static void leaving_waits_for_what_was_put(void)
     td_disconnect(d);
 }
 
+/* A get that brought fewer ids than the item has tensors learns how many there are, also when it had to wait. */
+static void *gets_many(void *queue)
+{
+    static td_queue_item item;
+    return td_queue_get(queue, &item, 10000) ? NULL : &item;
+}
+
+static void many_tensors_in_one_item(void)
+{
+    td_client *c = join();
+    td_queue *put = td_queue_open(c, "many", 8, TD_PRODUCER), *get = td_queue_open(c, "many", 0, TD_CONSUMER);
+    td_array *x = td_full(c, td_dims(2), 3, TD_FLOAT32), **all = malloc(TD_MAX_ITEM * sizeof *all);
+    for (int i = 0; i < TD_MAX_ITEM; i++) all[i] = x;
+    pthread_t waits;
+    pthread_create(&waits, NULL, gets_many, get);
+    usleep(20000);
+    CU_ASSERT_EQUAL(td_queue_put(put, td_arrays_of(TD_MAX_ITEM, all), "n", 1, 1000), TD_OK);
+    void *got;
+    pthread_join(waits, &got);
+    td_queue_item *item = got;
+    CU_ASSERT_PTR_NOT_NULL_FATAL(item);
+    CU_ASSERT_EQUAL_FATAL(item->n, TD_MAX_ITEM);
+    CU_ASSERT_EQUAL(((const float *)td_data(item->at[TD_MAX_ITEM - 1]))[1], 3);
+    td_queue_item_clear(item);
+    for (int i = 0; i < 3; i++) CU_ASSERT_EQUAL(td_queue_put(put, td_arrays(x), NULL, 0, 1000), TD_OK);
+    for (uint32_t left = 3; left-- > 0; td_queue_item_clear(item)) {
+        CU_ASSERT_EQUAL(td_queue_get(get, item, 1000), TD_OK);
+        CU_ASSERT_EQUAL(item->left, left);
+    }
+    CU_ASSERT_EQUAL(td_queue_put(put, td_arrays_of(TD_MAX_ITEM + 1, all), NULL, 0, 1000), TD_E_INVALID);
+    td_clear_error();
+    td_queue_close(put, false), td_queue_close(get, false);
+    free(all);
+    td_release(x);
+    td_disconnect(c);
+}
+
 TD_CUNIT_MAIN_WITH("client_queues", start_server, stop_server, {"threads share a queue", threads_share_a_queue},
                    {"a full queue holds up nobody", a_full_queue_holds_up_nobody},
                    {"closing waits for what was put", closing_waits_for_what_was_put},
                    {"threads wait for each other", threads_wait_for_each_other},
-                   {"leaving waits for what was put", leaving_waits_for_what_was_put})
+                   {"leaving waits for what was put", leaving_waits_for_what_was_put},
+                   {"many tensors in one item", many_tensors_in_one_item})

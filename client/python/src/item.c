@@ -96,10 +96,24 @@ static bool pack_str(tdpy_packed *p, PyObject *x)
     return good;
 }
 
-static bool too_many(const tdpy_packed *p)
+/* A place for one more tensor. */
+static bool more_places(tdpy_packed *p)
 {
-    return p->tensors == TD_MAX_ITEM &&
-           !tdpy_raise(TD_E_INVALID, "more than %d tensors in one item of a queue", TD_MAX_ITEM);
+    if (p->tensors < p->places) return true;
+    if (p->tensors == TD_MAX_ITEM)
+        return tdpy_raise(TD_E_INVALID, "more than %d tensors in one item of a queue", TD_MAX_ITEM);
+    size_t n = (size_t)p->places * 2;
+    bool few = p->at == p->few_at;
+    td_array **at = realloc(few ? NULL : p->at, n * sizeof *at);
+    if (!at) return PyErr_NoMemory() != NULL;
+    if (few) memcpy(at, p->few_at, sizeof p->few_at);
+    p->at = at;
+    PyObject **objects = realloc(few ? NULL : p->objects, n * sizeof *objects);
+    if (!objects) return PyErr_NoMemory() != NULL;
+    if (few) memcpy(objects, p->few_objects, sizeof p->few_objects);
+    p->objects = objects;
+    p->places = (int)n;
+    return true;
 }
 
 static bool pack_tensor(tdpy_packed *p, PyObject *x)
@@ -107,7 +121,7 @@ static bool pack_tensor(tdpy_packed *p, PyObject *x)
     int k = 0;
     while (k < p->tensors && p->objects[k] != x) k++;
     if (k < p->tensors) return add_number(p, 'x', k);
-    if (too_many(p)) return false;
+    if (!more_places(p)) return false;
     p->at[k] = td_retain(tdpy_array(x)); /* the object may become another tensor meanwhile, by unsqueeze_() */
     p->objects[k] = Py_NewRef(x);
     p->tensors++;
@@ -125,7 +139,7 @@ static bool pack_array(tdpy_packed *p, PyObject *x)
         return tdpy_raise(TD_E_TYPE,
                           "a queue carries dicts, lists, tuples, numbers, strings, bytes and tensors, not a %.100s",
                           tdpy_type_name(x));
-    if (too_many(p)) return false;
+    if (!more_places(p)) return false;
     td_array *a = tdpy_as_array(x);
     if (!a || PyErr_Occurred()) return td_release(a), tdpy_fail() != NULL;
     p->at[p->tensors] = a;
@@ -205,6 +219,9 @@ bool tdpy_pack_item(tdpy_packed *p, PyObject *x)
     p->capacity = sizeof p->small;
     p->size = 0;
     p->tensors = 0;
+    p->places = TDPY_FEW;
+    p->at = p->few_at;
+    p->objects = p->few_objects;
     if (pack_held(p, x, 0)) return true;
     tdpy_packed_clear(p);
     return false;
@@ -218,6 +235,10 @@ void tdpy_packed_clear(tdpy_packed *p)
         Py_XDECREF(p->objects[k]);
     }
     p->tensors = 0;
+    if (p->at != p->few_at) free(p->at);
+    if (p->objects != p->few_objects) free(p->objects);
+    p->at = p->few_at;
+    p->objects = p->few_objects;
     if (p->bytes != p->small) free(p->bytes);
     p->bytes = p->small;
     tdpy_tell_later(raised);
@@ -227,10 +248,9 @@ void tdpy_packed_clear(tdpy_packed *p)
 
 typedef struct unpacking {
     const unsigned char *at, *end;
-    td_queue_item *item;            /* a tensor that is met becomes an object's, ... */
-    PyObject *tensors[TD_MAX_ITEM]; /* ... this one */
-    int made;                       /* so many places of it are in use, some by NULL */
-    int64_t promised;               /* elements that were counted and are still to come: a byte each at least */
+    td_queue_item *item; /* a tensor that is met becomes an object's, ... */
+    PyObject **tensors;  /* ... this one; NULL: not met yet */
+    int64_t promised;    /* elements that were counted and are still to come: a byte each at least */
 } unpacking;
 
 /* In place of what is raised already. */
@@ -298,7 +318,6 @@ static PyObject *unpack_tensor(unpacking *u)
     int64_t k = 0;
     if (!take(u, &k, sizeof k)) return NULL;
     if (k < 0 || k >= u->item->n) return strange();
-    while (u->made <= k) u->tensors[u->made++] = NULL;
     if (!u->tensors[k]) {
         u->tensors[k] = tdpy_wrap(u->item->at[k], false);
         u->item->at[k] = NULL;
@@ -363,11 +382,15 @@ PyObject *tdpy_unpack_item(td_queue_item *item)
 {
     const unsigned char *note = item->note ? item->note : "";
     unpacking u = {.at = note, .end = note + item->note_size, .item = item};
+    PyObject *few[TDPY_FEW] = {0};
+    u.tensors = item->n > TDPY_FEW ? calloc((size_t)item->n, sizeof *u.tensors) : few;
+    if (!u.tensors) return PyErr_NoMemory();
     PyObject *x = unpack(&u, 0);
     if (x && u.at != u.end) {
         Py_CLEAR(x);
         strange();
     }
-    for (int k = 0; k < u.made; k++) Py_XDECREF(u.tensors[k]);
+    for (int k = 0; k < item->n; k++) Py_XDECREF(u.tensors[k]);
+    if (u.tensors != few) free(u.tensors);
     return x;
 }

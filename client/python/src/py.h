@@ -183,12 +183,15 @@ extern PyMethodDef tdpy_share_methods[], tdpy_share_functions[];
 bool tdpy_init_queue(PyObject *module);
 
 /* ---- item.c */
+enum { TDPY_FEW = 8 };
 typedef struct tdpy_packed {
     unsigned char *bytes; /* `small`, or of the heap */
     size_t size, capacity;
-    int tensors;
-    td_array *at[TD_MAX_ITEM];
-    PyObject *objects[TD_MAX_ITEM]; /* which of Python's it is; NULL: of an array of NumPy */
+    int tensors, places;
+    td_array **at;      /* `few_at`, or of the heap, as ... */
+    PyObject **objects; /* ... which of Python's each is; NULL: of an array of NumPy */
+    td_array *few_at[TDPY_FEW];
+    PyObject *few_objects[TDPY_FEW];
     unsigned char small[512];
 } tdpy_packed;
 /* What a queue carries as bytes and tensors, to be cleared. False: raised, and there is nothing to clear. */

@@ -66,7 +66,7 @@ static void queue_dealloc(PyObject *self)
     Py_DECREF(type);
 }
 
-/* put(tensors, note, timeout): at most 64 tensors. */
+/* put(tensors, note, timeout): at most TD_MAX_ITEM tensors. */
 static PyObject *queue_put(PyObject *self, PyObject *args)
 {
     PyObject *tensors, *timeout;
@@ -267,7 +267,7 @@ static void ways_dealloc(PyObject *self)
 static PyMethodDef ways_methods[] = {
     {"put", KEYWORDS(ways_put),
      "put($self, item, block=True, timeout=None)\n--\n\nAppend dicts, lists, tuples, numbers, texts, bytes, None and "
-     "tensors, nested, with at most 64 tensors:\na copy of all but the tensors, whose memory the receiver shares. "
+     "tensors, nested, with at most 4096 tensors:\na copy of all but the tensors, whose memory the receiver shares. "
      "A full queue is waited for\n(timeout in seconds; block=False: not at all), then tensord.Timeout."},
     {"get", KEYWORDS(ways_get),
      "get($self, block=True, timeout=None)\n--\n\nThe oldest item, for this consumer alone. An empty queue is "

@@ -1,6 +1,6 @@
 """Queues between processes, without pickle: tensors go as they are, what holds them as a few bytes.
 
-An item is a tree of dicts, lists, tuples, None, bools, numbers, strings, bytes and tensors (at most 64). NumPy's arrays travel as tensors, and
+An item is a tree of dicts, lists, tuples, None, bools, numbers, strings, bytes and tensors (at most 4096). NumPy's arrays travel as tensors, and
 come out as tensors.
 """
 
