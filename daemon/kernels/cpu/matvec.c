@@ -56,11 +56,18 @@ static void dot_half(const dot_state *s, int64_t b, int64_t n, dot_sum *sum)
     }
 }
 
-/* BLAS takes any positive step that fits an int. */
+/* BLAS takes any positive step that fits an int; but OpenBLAS (0.3.21, Haswell) reads one complex element behind
+ * the last of a stepped vector, which may be unmapped memory. */
+static bool takes_steps(const dot_state *s)
+{
+    if (td_dtype_is_complex(s->dtype)) return s->xs == 1 && s->ys == 1;
+    return s->xs >= 1 && s->ys >= 1 && s->xs <= INT_MAX && s->ys <= INT_MAX;
+}
+
 static bool dot_blas(const dot_state *s, int64_t b, int64_t n, dot_sum *sum)
 {
     const td_blas_api *blas = td_blas(NULL);
-    if (!blas || s->xs < 1 || s->ys < 1 || s->xs > INT_MAX || s->ys > INT_MAX) return false;
+    if (!blas || !takes_steps(s)) return false;
     int64_t size = (int64_t)td_dtype_size(s->dtype);
     const void *x = s->x + b * s->xs * size, *y = s->y + b * s->ys * size;
     float complex c;
