@@ -1,0 +1,116 @@
+"""The pages of client/python/guide do what they say: every block of code is run.
+
+In a page, ```python blocks are one program, in their order; a block whose first line is a comment with a file's name is that file instead. ```console
+blocks are commands after `$ ` with what they print below them, where `...` stands for anything. What a line prints may also stand behind it: print(x)  # 3
+"""
+import contextlib
+import itertools
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+
+import pytest
+from common import SLOW
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+PAGES = sorted((ROOT / "client/python/guide").glob("*.md"))
+BUILD = pathlib.Path(os.environ["TENSORD_DAEMON"]).parents[2]
+BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.M | re.S)
+MARK = "--- the next command"
+NEEDS = {"torch": "PyTorch is not installed", "numpy": "NumPy is not installed"}
+
+
+def blocks(page):
+    return [(m[1], m[2]) for m in BLOCK.finditer(page.read_text())]
+
+
+def file_name(body):
+    found = re.match(r"# ([\w/]+\.\w+)\n", body)
+    return found and found[1]
+
+
+class Place:
+    """A directory with the page's files, and a daemon below it when a program starts one. Commands are Debian's python3, tensord and tensorctl as built."""
+
+    def __init__(self, path):
+        self.path, self.bin = path, path / "bin"
+        self.bin.mkdir()
+        (self.bin / "python3").symlink_to(sys.executable)
+        (self.bin / "tensord").symlink_to(os.environ["TENSORD_DAEMON"])
+        (self.bin / "tensorctl").symlink_to(BUILD / "client/tensorctl")
+        (path / "run").mkdir(mode=0o700)
+        self.env = {k: v for k, v in os.environ.items() if k not in ("TENSORD_SOCKET", "TENSORD_BELOW")}
+        self.env |= {"PATH": f"{self.bin}:{self.env['PATH']}", "XDG_RUNTIME_DIR": str(path / "run"), "TENSORD_BELOW": str(os.getpid())}
+
+    def run(self, *command):
+        """What it prints, on both outputs, and its status; whatever it started in the background ends with it."""
+        with open(self.path / "printed", "w+") as out:
+            process = subprocess.Popen(command, cwd=self.path, env=self.env, stdout=out, stderr=subprocess.STDOUT, start_new_session=True)
+            try:
+                status = process.wait(timeout=60 * SLOW)
+            finally:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+            out.seek(0)
+            return out.read(), status
+
+    def shell(self, lines):
+        """What each command prints; they are one session, so a variable or a background process is there for the next."""
+        script = "".join(f"echo '{MARK}'\n{line}\n" for line in lines)
+        return self.run("/bin/bash", "-c", script)[0].split(MARK + "\n")[1:]
+
+
+def alike(printed, said):
+    """`...` in what was said stands for anything, a line of its own for any number of lines."""
+    pattern = re.escape("\n".join(line.rstrip() for line in said.strip().splitlines())).replace(re.escape("..."), ".*")
+    return re.fullmatch(pattern, "\n".join(line.rstrip() for line in printed.strip().splitlines()), re.S)
+
+
+def commands(body):
+    """(command, what it prints) of a console block; a command goes on in the next line after a backslash."""
+    for part in re.split(r"^\$ ", body, flags=re.M)[1:]:
+        m = re.match(r"((?:[^\n]*\\\n)*[^\n]*)\n(.*)", part, re.S)
+        yield m[1], m[2]
+
+
+def needed(text):
+    for name, why in NEEDS.items():
+        if re.search(rf"^\s*(import|from) (tensord\.)?{name}\b|\b{name} as ", text, re.M):
+            pytest.importorskip(name, reason=why)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.stem)
+def test_page(page, tmp_path):
+    place, program, said = Place(tmp_path), "", []
+    for language, body in blocks(page):
+        assert language in ("python", "console", "text", "ini"), f"{page.name}: a block of {language or 'no language'}"
+        if language == "python" and (name := file_name(body)):
+            (tmp_path / name).write_text(body)
+        elif language == "python":
+            program += body + "\n"
+            said += re.findall(r"^\s*print\(.*?\)  # (.*)$", body, re.M)
+    needed(page.read_text())
+    if program:
+        printed, status = place.run(sys.executable, "-X", "dev", "-c", program)
+        assert status == 0 and alike(printed, "\n".join(said)), f"{page.name}: {status}\n{printed}"
+    asked = [pair for language, body in blocks(page) if language == "console" for pair in commands(body)]
+    for (command, text), printed in itertools.zip_longest(asked, place.shell([command for command, _ in asked])):
+        assert printed is not None and alike(printed, text), f"{page.name}: $ {command} printed\n{printed}"
+
+
+def test_every_page_is_in_the_index():
+    index = (ROOT / "client/python/guide/README.md").read_text()
+    assert {p.name for p in PAGES} - {"README.md"} == set(re.findall(r"\]\((\w+\.md)\)", index))
+
+
+@pytest.mark.parametrize("page", [ROOT / "README.md", *PAGES], ids=lambda p: p.parent.name + "/" + p.stem)
+def test_links_lead_somewhere(page):
+    """Relative links are files of the tree; what is built has to be there after a build."""
+    for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)|src=\"([^\"]+)\"", page.read_text()):
+        link = target[0] or target[1]
+        if "://" not in link:
+            assert (page.parent / link).exists(), f"{page.name} links to {link}"
