@@ -10,20 +10,20 @@
 
 enum { MOST_SCOPES = 1024 };
 
-/* Loop thread only. A scope is here as long as it has gradients. */
+/* A scope is here as long as it has gradients. */
 typedef struct scope_list {
     UT_hash_handle hh;
     uint32_t number;
     td_gslot *first;
 } scope_list;
-static scope_list *scopes;
+static _Thread_local scope_list *loop_scopes;
 
 /* ---- the list of a scope */
 
 static scope_list *find(uint32_t number)
 {
     scope_list *s;
-    HASH_FIND(hh, scopes, &number, sizeof number, s);
+    HASH_FIND(hh, loop_scopes, &number, sizeof number, s);
     return s;
 }
 
@@ -35,7 +35,7 @@ static int join(td_gslot *slot, td_error *e)
         s = calloc(1, sizeof *s);
         if (!s) return td_fail(e, TD_E_MEMORY, "no memory for a gradient's record");
         s->number = slot->scope;
-        HASH_ADD(hh, scopes, number, sizeof s->number, s);
+        HASH_ADD(hh, loop_scopes, number, sizeof s->number, s);
         if (!TD_HASHED(s)) {
             free(s);
             return td_fail(e, TD_E_MEMORY, "no memory for a session's gradients");
@@ -58,7 +58,7 @@ static void leave(td_gslot *slot)
     scope_list *s = find(slot->scope);
     s->first = slot->after;
     if (s->first) return;
-    HASH_DEL(scopes, s);
+    HASH_DEL(loop_scopes, s);
     free(s);
 }
 

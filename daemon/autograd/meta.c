@@ -8,11 +8,11 @@
 
 #define KEEP 4096
 
-/* Loop thread only; linked through the first word. */
-static struct {
+/* Linked through the first word. */
+static _Thread_local struct {
     void *top;
     unsigned count;
-} pool;
+} loop_pool;
 
 static void auto_free(td_meta *m, td_tensor *owner);
 static void auto_unheld(td_meta *m, td_tensor *owner);
@@ -20,8 +20,8 @@ static void auto_unheld(td_meta *m, td_tensor *owner);
 td_auto *td_auto_need(td_tensor *t, td_error *e)
 {
     if (t->meta) return (td_auto *)t->meta;
-    td_auto *a = pool.top;
-    if (a) pool.top = *(void **)pool.top, pool.count--;
+    td_auto *a = loop_pool.top;
+    if (a) loop_pool.top = *(void **)loop_pool.top, loop_pool.count--;
     else a = malloc(sizeof *a);
     if (!a) {
         td_fail(e, TD_E_MEMORY, "no memory for a tensor's gradient record");
@@ -54,13 +54,13 @@ static void auto_free(td_meta *m, td_tensor *owner)
     td_grads_drop(owner);
     owner->meta = NULL;
     td_node_unref(a->node);
-    if (pool.count >= KEEP) {
+    if (loop_pool.count >= KEEP) {
         free(a);
         return;
     }
-    *(void **)a = pool.top;
-    pool.top = a;
-    pool.count++;
+    *(void **)a = loop_pool.top;
+    loop_pool.top = a;
+    loop_pool.count++;
 }
 
 /* A .grad may lead back to its own tensor: by its history (create_graph), as a view of it, by a .grad of its own. When

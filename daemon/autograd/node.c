@@ -9,35 +9,35 @@
 #define CLASSES 16
 #define KEEP 4096 /* dead nodes of a class that are kept */
 
-uint64_t td_nodes_live, td_nodes_recorded;
+_Thread_local uint64_t td_loop_nodes_live, td_loop_nodes_recorded;
 
-/* Loop thread only; linked through the first word. */
-static struct {
+/* Linked through the first word. */
+static _Thread_local struct {
     void *top;
     unsigned count;
-} pool[CLASSES];
+} loop_pool[CLASSES];
 
 static void *block_take(size_t bytes)
 {
     size_t class = bytes / CLASS_BYTES;
     if (class >= CLASSES) return malloc(bytes);
-    if (!pool[class].top) return malloc((class + 1) * CLASS_BYTES);
-    void *p = pool[class].top;
-    pool[class].top = *(void **)p;
-    pool[class].count--;
+    if (!loop_pool[class].top) return malloc((class + 1) * CLASS_BYTES);
+    void *p = loop_pool[class].top;
+    loop_pool[class].top = *(void **)p;
+    loop_pool[class].count--;
     return p;
 }
 
 static void block_give(void *p, size_t bytes)
 {
     size_t class = bytes / CLASS_BYTES;
-    if (class >= CLASSES || pool[class].count >= KEEP) {
+    if (class >= CLASSES || loop_pool[class].count >= KEEP) {
         free(p);
         return;
     }
-    *(void **)p = pool[class].top;
-    pool[class].top = p;
-    pool[class].count++;
+    *(void **)p = loop_pool[class].top;
+    loop_pool[class].top = p;
+    loop_pool[class].count++;
 }
 
 static size_t layout(const td_node_size *z, size_t at[7])
@@ -91,8 +91,8 @@ td_node *td_node_new(const td_node_size *z, td_account *account, td_error *e)
     n->shapes = z->shapes ? (td_shape *)(p + at[4]) : NULL;
     n->attrs = (uint32_t *)(p + at[5]);
     n->given = (bool *)(p + at[6]);
-    n->seq = ++td_nodes_recorded;
-    td_nodes_live++;
+    n->seq = ++td_loop_nodes_recorded;
+    td_loop_nodes_live++;
     return n;
 }
 
@@ -131,7 +131,7 @@ static void end(td_dead *d)
     }
     td_account_discharge(n->account, 0, cost_of(n->bytes));
     td_account_unref(n->account);
-    td_nodes_live--;
+    td_loop_nodes_live--;
     block_give(n, n->bytes);
 }
 
@@ -146,12 +146,12 @@ void td_node_unref(td_node *n)
 const char *td_intern_where(const char *text)
 {
     enum { SLOTS = 4096 };
-    static char *known[SLOTS];
-    if (!text[0]) return "";
+    static _Thread_local char **loop_texts;
+    if (!text[0] || (!loop_texts && !(loop_texts = calloc(SLOTS, sizeof *loop_texts)))) return "";
     uint32_t h = 2166136261u;
     for (const char *p = text; *p; p++) h = (h ^ (unsigned char)*p) * 16777619u;
     for (unsigned k = 0; k < 8; k++) {
-        char **slot = &known[(h + k) % SLOTS];
+        char **slot = &loop_texts[(h + k) % SLOTS];
         if (!*slot) *slot = strdup(text);
         if (!*slot) return "";
         if (!strcmp(*slot, text)) return *slot;
@@ -161,10 +161,10 @@ const char *td_intern_where(const char *text)
 
 uint64_t td_autograd_nodes(void)
 {
-    return td_nodes_live;
+    return td_loop_nodes_live;
 }
 
 uint64_t td_autograd_recorded(void)
 {
-    return td_nodes_recorded;
+    return td_loop_nodes_recorded;
 }

@@ -235,6 +235,6 @@ td_fmeta td_node_meta(const td_node *n, const td_shape *s);
 /* Nobody but the backward that made it holds this tensor's bytes, so it may be added into, or become a .grad. */
 #define TD_TF_FRESH (1u << 31)
 
-extern uint64_t td_nodes_live, td_nodes_recorded;
+extern _Thread_local uint64_t td_loop_nodes_live, td_loop_nodes_recorded;
 
 #endif

@@ -83,9 +83,9 @@ int td_backward_new(td_backward **out, td_issuer *who, int nroots, td_tensor *co
     td_backward *b = calloc(1, sizeof *b);
     if (!b) return no_memory(e);
     if (flags & TD_BW_CREATE_GRAPH) flags |= TD_BW_RETAIN;
-    static uint32_t serials;
-    if (!++serials) serials = 1;
-    b->serial = serials;
+    static _Thread_local uint32_t loop_serial;
+    if (!++loop_serial) loop_serial = 1;
+    b->serial = loop_serial;
     b->who = who, b->flags = flags, b->scope = scope, b->nroots = nroots, b->ninputs = ninputs;
     b->eval = (td_eval){.who = who, .create_graph = flags & TD_BW_CREATE_GRAPH};
     int err = make_room(b, e);

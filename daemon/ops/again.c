@@ -5,6 +5,7 @@
  * remembered; views, given outputs, ops that write an input or draw random numbers are not, either. Loop thread only.
  */
 #include "daemon/ops/prepare.h"
+#include <stdlib.h>
 #include <string.h>
 
 enum { ENTRIES = 128, INPUTS = 3, DIMS = 4, ATTRS = 4, INTS = 8, STATE = 256 };
@@ -35,7 +36,8 @@ struct td_again {
     _Alignas(16) unsigned char state[STATE];
 };
 
-static td_again known[ENTRIES];
+/* Made with the first call: a thread that is no loop has none. */
+static _Thread_local td_again *loop_known;
 
 static uint32_t head_of(const td_desc *d)
 {
@@ -72,7 +74,8 @@ td_again *td_again_of(const td_call *c)
     const unsigned never = TD_OF_VIEW | TD_OF_DATA_SHAPE | TD_OF_RANDOM;
     if (c->nin > INPUTS || c->nout != 1 || c->op->nouts != 1 || c->op->flags & never || c->flags & TD_CF_OUT)
         return NULL;
-    return &known[hash_of(c)];
+    if (!loop_known) loop_known = calloc(ENTRIES, sizeof *loop_known);
+    return loop_known ? &loop_known[hash_of(c)] : NULL;
 }
 
 static bool same_tensor(const known_input *k, const td_desc *d)

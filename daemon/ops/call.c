@@ -8,30 +8,29 @@
 
 #define KEEP 256
 
-/* Loop thread only. */
-static struct {
+static _Thread_local struct {
     td_call *first;
     unsigned count;
-} dead;
+} loop_dead;
 
 static td_call *take(void)
 {
-    td_call *c = dead.first;
+    td_call *c = loop_dead.first;
     if (!c) return malloc(sizeof *c);
-    dead.first = c->next;
-    dead.count--;
+    loop_dead.first = c->next;
+    loop_dead.count--;
     return c;
 }
 
 static void give(td_call *c)
 {
-    if (dead.count >= KEEP) {
+    if (loop_dead.count >= KEEP) {
         free(c);
         return;
     }
-    c->next = dead.first;
-    dead.first = c;
-    dead.count++;
+    c->next = loop_dead.first;
+    loop_dead.first = c;
+    loop_dead.count++;
 }
 
 static bool make_room(td_call *c, int nin, int nout)

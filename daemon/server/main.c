@@ -11,7 +11,7 @@ static int report(const td_error *e)
 
 int main(int argc, char **argv)
 {
-    static td_server server;
+    td_server server;
     td_options o;
     td_error e = {0};
     if (td_options_parse(&o, argc, argv, &e)) {

@@ -20,7 +20,7 @@ void td_log_set(td_log_level level)
 
 void td_log(td_log_level level, const char *format, ...)
 {
-    static const char *names[] = {"error", "warning", "info", "debug"};
+    static const char *const names[] = {"error", "warning", "info", "debug"};
     if (level > log_level) return;
     char line[1024];
     va_list args;
@@ -126,7 +126,7 @@ static int default_socket(td_options *o, td_error *e)
 
 static int set_level(td_options *o, const char *text, td_error *e)
 {
-    static const char *names[] = {"error", "warning", "info", "debug"};
+    static const char *const names[] = {"error", "warning", "info", "debug"};
     for (int i = 0; i < 4; i++)
         if (strcmp(text, names[i]) == 0) {
             o->log = (td_log_level)i;

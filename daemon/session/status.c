@@ -117,8 +117,8 @@ static uint64_t maps(void)
 
 static void fill_status(table *b, td_session *s)
 {
-    static const char *columns[] = {"key", "value"};
-    b->t.columns = (char **)columns;
+    static const char *const columns[] = {"key", "value"};
+    b->t.columns = (char **)(uintptr_t)columns;
     b->t.n_columns = 2;
     td_service *v = s->service;
     td_live live = td_live_counts();
@@ -169,8 +169,8 @@ static const char *waits_for(const td_session *s)
 
 static void fill_sessions(table *b, td_session *s)
 {
-    static const char *columns[] = {"session", "pid", "uid", "program", "objects", "bytes", "ops_run", "pending", "waits_for"};
-    b->t.columns = (char **)columns;
+    static const char *const columns[] = {"session", "pid", "uid", "program", "objects", "bytes", "ops_run", "pending", "waits_for"};
+    b->t.columns = (char **)(uintptr_t)columns;
     b->t.n_columns = 9;
     for (td_session *x = s->all->first; x; x = x->next)
         add_row(b, 9,
@@ -181,8 +181,8 @@ static void fill_sessions(table *b, td_session *s)
 
 static void fill_tensors(table *b, td_session *s)
 {
-    static const char *columns[] = {"session", "id", "tensor", "bytes", "storage", "version", "requires_grad", "grad_fn", "memory"};
-    b->t.columns = (char **)columns;
+    static const char *const columns[] = {"session", "id", "tensor", "bytes", "storage", "version", "requires_grad", "grad_fn", "memory"};
+    b->t.columns = (char **)(uintptr_t)columns;
     b->t.n_columns = 9;
     for (td_session *x = s->all->first; x; x = x->next) {
         for (uint32_t p = 0; p < x->objects.npages && b->t.n_rows < MOST_ROWS; p++) {
@@ -215,8 +215,8 @@ static void add_segments(table *b, const td_heap *h, uint64_t session)
 
 static void fill_segments(table *b, td_session *s)
 {
-    static const char *columns[] = {"segment", "generation", "bytes", "session", "kind", "mapped_by"};
-    b->t.columns = (char **)columns;
+    static const char *const columns[] = {"segment", "generation", "bytes", "session", "kind", "mapped_by"};
+    b->t.columns = (char **)(uintptr_t)columns;
     b->t.n_columns = 6;
     add_segments(b, s->service->heap, 0);
     for (td_session *x = s->all->first; x; x = x->next) add_segments(b, x->heap, x->id);
@@ -234,8 +234,8 @@ static void add_name(const td_name *n, void *arg)
 
 static void fill_names(table *b, td_session *s)
 {
-    static const char *columns[] = {"name", "tensor", "bytes", "program", "pid", "age_s"};
-    b->t.columns = (char **)columns;
+    static const char *const columns[] = {"name", "tensor", "bytes", "program", "pid", "age_s"};
+    b->t.columns = (char **)(uintptr_t)columns;
     b->t.n_columns = 6;
     td_name_each(s->service, add_name, b);
 }
@@ -251,9 +251,9 @@ static void add_queue(const td_queue_info *q, void *arg)
 
 static void fill_queues(table *b, td_session *s)
 {
-    static const char *columns[] = {"queue",       "items", "capacity", "producers", "consumers", "waiting_put",
+    static const char *const columns[] = {"queue",       "items", "capacity", "producers", "consumers", "waiting_put",
                                     "waiting_get", "puts",  "gets",     "deaths",    "ended"};
-    b->t.columns = (char **)columns;
+    b->t.columns = (char **)(uintptr_t)columns;
     b->t.n_columns = 11;
     td_queue_each(s->service, add_queue, b);
 }

@@ -11,8 +11,8 @@ td_account *td_account_new(td_account *parent)
     if (!a) return NULL;
     a->refs = 1;
     a->parent = parent ? td_account_ref(parent) : NULL;
-    td_live_now.accounts++;
-    td_live_now.bytes += sizeof *a;
+    td_loop_live.accounts++;
+    td_loop_live.bytes += sizeof *a;
     return a;
 }
 
@@ -21,8 +21,8 @@ void td_account_end(td_account *a)
     td_account *parent = a->parent;
     assert(!a->bytes && !a->objects);
     free(a);
-    td_live_now.accounts--;
-    td_live_now.bytes -= sizeof *a;
+    td_loop_live.accounts--;
+    td_loop_live.bytes -= sizeof *a;
     td_account_unref(parent);
 }
 

@@ -1,12 +1,12 @@
 /* Causes: the first error, shared by all values that it took along; and the counts of what lives in this room. */
 #include "daemon/tensor/live.h"
 
-/* Counts for the whole process, as the contract has them. */
-td_live td_live_now;
+/* Counts of what this loop thread made. */
+_Thread_local td_live td_loop_live;
 
 td_live td_live_counts(void)
 {
-    return td_live_now;
+    return td_loop_live;
 }
 
 td_cause *td_cause_new(const td_error *e)
@@ -16,8 +16,8 @@ td_cause *td_cause_new(const td_error *e)
     c->refs = 1;
     c->account = NULL;
     c->error = *e;
-    td_live_now.causes++;
-    td_live_now.bytes += sizeof *c;
+    td_loop_live.causes++;
+    td_loop_live.bytes += sizeof *c;
     return c;
 }
 
@@ -33,6 +33,6 @@ void td_cause_end(td_cause *c)
     td_account_discharge(c->account, 0, 1);
     td_account_unref(c->account);
     free(c);
-    td_live_now.causes--;
-    td_live_now.bytes -= sizeof *c;
+    td_loop_live.causes--;
+    td_loop_live.bytes -= sizeof *c;
 }

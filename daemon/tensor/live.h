@@ -9,7 +9,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
-extern td_live td_live_now;
+extern _Thread_local td_live td_loop_live;
 
 #define TD_FREELIST_MOST 4096
 

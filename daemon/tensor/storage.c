@@ -5,7 +5,7 @@
 #include "daemon/tensor/device.h"
 #include "daemon/tensor/live.h"
 
-static td_freelist dead;
+static _Thread_local td_freelist loop_dead;
 
 static uint64_t cost_of(uint64_t nbytes)
 {
@@ -19,7 +19,7 @@ static int storage_open(td_storage **out, const td_place *where, uint64_t nbytes
         return td_fail(e, TD_E_MEMORY, "a storage of %llu bytes is beyond any memory", (unsigned long long)nbytes);
     int err = td_account_charge(where->account, cost_of(nbytes), 0, e);
     if (err) return err;
-    td_storage *s = td_freelist_take(&dead, sizeof *s);
+    td_storage *s = td_freelist_take(&loop_dead, sizeof *s);
     if (!s) {
         td_account_discharge(where->account, cost_of(nbytes), 0);
         return td_fail(e, TD_E_MEMORY, "no memory for a storage's record");
@@ -33,8 +33,8 @@ static int storage_open(td_storage **out, const td_place *where, uint64_t nbytes
 static void storage_done(td_storage *s)
 {
     if (s->account) td_account_ref(s->account);
-    td_live_now.storages++;
-    td_live_now.bytes += sizeof *s;
+    td_loop_live.storages++;
+    td_loop_live.bytes += sizeof *s;
 }
 
 int td_storage_new(td_storage **out, const td_place *where, uint64_t nbytes, uint64_t *lack, td_error *e)
@@ -47,7 +47,7 @@ int td_storage_new(td_storage **out, const td_place *where, uint64_t nbytes, uin
     if (err) return err;
     if ((err = device->alloc(where, s, lack, e))) {
         td_account_discharge(where->account, cost_of(nbytes), 0);
-        td_freelist_give(&dead, s);
+        td_freelist_give(&loop_dead, s);
         return err;
     }
     storage_done(s);
@@ -90,9 +90,9 @@ void td_storage_unref(td_storage *s)
     if (s->flags & TD_SF_IMPORTED) td_account_unimport(s->account);
     td_account_discharge(s->account, cost_of(s->nbytes), 0);
     td_account_unref(s->account);
-    td_freelist_give(&dead, s);
-    td_live_now.storages--;
-    td_live_now.bytes -= sizeof *s;
+    td_freelist_give(&loop_dead, s);
+    td_loop_live.storages--;
+    td_loop_live.bytes -= sizeof *s;
 }
 
 void td_storage_poison(td_storage *s, td_cause *c)

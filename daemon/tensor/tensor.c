@@ -7,13 +7,12 @@
 #include "daemon/tensor/live.h"
 #include <stddef.h>
 
-/* Loop thread only, like everything here. */
-static struct {
+static _Thread_local struct {
     td_dead *first;
     uint32_t bound;
     bool busy;
-} dying;
-static td_freelist dead, dead_versions;
+} loop_dying;
+static _Thread_local td_freelist loop_dead, loop_dead_versions;
 
 /* A dead tensor stands in the list with the place of its last possible sizes. */
 #define DEAD_AT (offsetof(td_tensor, desc.shape) + sizeof(((td_desc *)0)->shape) - sizeof(td_dead))
@@ -40,7 +39,7 @@ int td_tensor_new(td_tensor **out, td_storage *s, const td_desc *desc, td_accoun
     assert(lies_inside(desc, s->nbytes));
     int err = td_account_charge(account, 0, 1, e);
     if (err) return err;
-    td_tensor *t = td_freelist_take(&dead, sizeof *t);
+    td_tensor *t = td_freelist_take(&loop_dead, sizeof *t);
     if (!t) {
         td_account_discharge(account, 0, 1);
         return td_fail(e, TD_E_MEMORY, "no memory for a tensor's record");
@@ -54,8 +53,8 @@ int td_tensor_new(td_tensor **out, td_storage *s, const td_desc *desc, td_accoun
     t->view_base = NULL;
     t->account = account ? td_account_ref(account) : NULL;
     t->desc = *desc;
-    td_live_now.tensors++;
-    td_live_now.bytes += sizeof *t;
+    td_loop_live.tensors++;
+    td_loop_live.bytes += sizeof *t;
     *out = t;
     return 0;
 }
@@ -72,18 +71,18 @@ int td_tensor_view(td_tensor **out, td_tensor *of, const td_desc *desc, td_accou
 static void version_unref(td_version *v)
 {
     if (!v->own || --v->refs) return;
-    td_freelist_give(&dead_versions, v);
-    td_live_now.bytes -= sizeof *v;
+    td_freelist_give(&loop_dead_versions, v);
+    td_loop_live.bytes -= sizeof *v;
 }
 
 int td_tensor_detach_version(td_tensor *t, td_error *e)
 {
-    td_version *v = td_freelist_take(&dead_versions, sizeof *v);
+    td_version *v = td_freelist_take(&loop_dead_versions, sizeof *v);
     if (!v) return td_fail(e, TD_E_MEMORY, "no memory for a version counter");
     *v = (td_version){.own = 1, .refs = 1};
     version_unref(t->version);
     t->version = v;
-    td_live_now.bytes += sizeof *v;
+    td_loop_live.bytes += sizeof *v;
     return 0;
 }
 
@@ -108,33 +107,33 @@ void td_tensor_unhold(td_tensor *t)
 
 void td_die(td_dead *d, void (*end)(td_dead *))
 {
-    d->next = dying.first;
+    d->next = loop_dying.first;
     d->end = end;
-    dying.first = d;
-    if (!dying.busy) td_dead_collect(dying.bound);
+    loop_dying.first = d;
+    if (!loop_dying.busy) td_dead_collect(loop_dying.bound);
 }
 
 bool td_dead_collect(uint32_t most)
 {
-    if (dying.busy) return dying.first != NULL;
-    dying.busy = true;
-    for (uint32_t n = 0; dying.first && (!most || n < most); n++) {
-        td_dead *d = dying.first;
-        dying.first = d->next;
+    if (loop_dying.busy) return loop_dying.first != NULL;
+    loop_dying.busy = true;
+    for (uint32_t n = 0; loop_dying.first && (!most || n < most); n++) {
+        td_dead *d = loop_dying.first;
+        loop_dying.first = d->next;
         d->end(d);
     }
-    dying.busy = false;
-    return dying.first != NULL;
+    loop_dying.busy = false;
+    return loop_dying.first != NULL;
 }
 
 bool td_dead_waiting(void)
 {
-    return dying.first != NULL;
+    return loop_dying.first != NULL;
 }
 
 void td_dead_set_bound(uint32_t most)
 {
-    dying.bound = most;
+    loop_dying.bound = most;
 }
 
 static void end(td_dead *d)
@@ -146,9 +145,9 @@ static void end(td_dead *d)
     td_storage_unref(t->storage);
     td_account_discharge(t->account, 0, 1);
     td_account_unref(t->account);
-    td_freelist_give(&dead, t);
-    td_live_now.tensors--;
-    td_live_now.bytes -= sizeof *t;
+    td_freelist_give(&loop_dead, t);
+    td_loop_live.tensors--;
+    td_loop_live.bytes -= sizeof *t;
 }
 
 void td_tensor_end(td_tensor *t)
