@@ -1,9 +1,10 @@
 /* Items of queues: a tree of plain data as bytes, with the tensors in it beside them; and back.
  *
  * A byte says what follows: N T F; i (8 bytes), I (digits), f, c; s, b; l, t, d (a count and so many, or twice as many,
- * items); x (which of the tensors). Counts are 8 bytes, as lengths are. A tensor that is there twice is one tensor, and
- * one object where it arrives. Packing may run other threads (an array of NumPy is copied), so what is walked through
- * is held and asked for its size at every step; unpacking trusts no byte, since another program may have put it. */
+ * items); x (which of the tensors); m (a tuple, what _carry.py made of an object). Counts are 8 bytes, as lengths are.
+ * A tensor that is there twice is one tensor, and one object where it arrives. Packing may run other threads (an array
+ * of NumPy is copied), so what is walked through is held and asked for its size at every step; unpacking trusts no
+ * byte, since another program may have put it. */
 #include "client/python/src/py.h"
 
 #include <stdlib.h>
@@ -128,22 +129,17 @@ static bool pack_tensor(tdpy_packed *p, PyObject *x)
     return add_number(p, 'x', k);
 }
 
-/* An array of NumPy, or a scalar: as a tensor that lives until the item is put. */
+/* An array: as a tensor that lives until the item is put. */
 static bool pack_array(tdpy_packed *p, PyObject *x)
 {
-    PyObject *module = PyObject_GetAttrString((PyObject *)Py_TYPE(x), "__module__");
-    bool numpy = module && PyUnicode_Check(module) && PyUnicode_CompareWithASCIIString(module, "numpy") == 0;
-    PyErr_Clear();
-    Py_XDECREF(module);
-    if (!numpy)
-        return tdpy_raise(TD_E_TYPE,
-                          "a queue carries dicts, lists, tuples, numbers, strings, bytes and tensors, not a %.100s",
-                          tdpy_type_name(x));
-    if (!more_places(p)) return false;
+    int k = 0;
+    while (k < p->tensors && p->objects[k] != x) k++;
+    if (k < p->tensors) return add_number(p, 'x', k);
     td_array *a = tdpy_as_array(x);
     if (!a || PyErr_Occurred()) return td_release(a), tdpy_fail() != NULL;
+    if (!more_places(p)) return td_release(a), false;
     p->at[p->tensors] = a;
-    p->objects[p->tensors] = NULL;
+    p->objects[p->tensors] = Py_NewRef(x);
     return add_number(p, 'x', p->tensors++);
 }
 
@@ -187,10 +183,42 @@ static bool pack_dict(tdpy_packed *p, PyObject *x, int depth)
     bool good = add_number(p, 'd', n);
     for (; good && done < n && PyDict_Size(x) == n && PyDict_Next(x, &at, &key, &value); done++) {
         Py_INCREF(value);
-        good = pack_held(p, key, depth) && pack(p, value, depth);
+        p->keys++;
+        good = pack_held(p, key, depth);
+        p->keys--;
+        good = good && pack(p, value, depth);
         Py_DECREF(value);
     }
     return good && (done == n || changed("dict"));
+}
+
+/* An array of NumPy, or a number. Not so within a key, where a tensor would be another key; nor texts, which are none.
+ */
+static bool is_array(const tdpy_packed *p, PyObject *x)
+{
+    PyObject *module = PyObject_GetAttrString((PyObject *)Py_TYPE(x), "__module__");
+    bool numpy = module && PyUnicode_Check(module) && PyUnicode_CompareWithASCIIString(module, "numpy") == 0;
+    PyErr_Clear();
+    Py_XDECREF(module);
+    return numpy && !p->keys && !PyUnicode_Check(x) && !PyBytes_Check(x);
+}
+
+/* Arrays, and what _carry.py takes apart. */
+static bool pack_other(tdpy_packed *p, PyObject *x, int depth)
+{
+    if (is_array(p, x)) return pack_array(p, x);
+    PyObject *parts = tdpy_forward("apart", NULL, &x, 1, NULL);
+    int set = PySet_Check(x) || PyFrozenSet_Check(x);
+    p->keys += set;
+    bool good = parts && PyTuple_Check(parts) && add(p, 'm', NULL, 0) && pack_tuple(p, parts, depth);
+    p->keys -= set;
+    if (parts == Py_None)
+        tdpy_raise(TD_E_TYPE,
+                   "a queue carries numbers, texts, bytes, tensors and arrays; dicts, lists, tuples and sets of such; "
+                   "OrderedDicts, namedtuples, dataclasses and enums; not a %.100s",
+                   tdpy_type_name(x));
+    Py_XDECREF(parts);
+    return good;
 }
 
 /* Exact types: what a subclass adds would be lost on the way. */
@@ -210,7 +238,7 @@ static bool pack(tdpy_packed *p, PyObject *x, int depth)
     if (x == Py_True || x == Py_False) return add(p, x == Py_True ? 'T' : 'F', NULL, 0);
     if (type == &PyBytes_Type) return pack_bytes(p, 'b', x);
     if (type == &PyComplex_Type) return pack_complex(p, x);
-    return tdpy_is_tensor(x) ? pack_tensor(p, x) : pack_array(p, x);
+    return tdpy_is_tensor(x) ? pack_tensor(p, x) : pack_other(p, x, depth);
 }
 
 bool tdpy_pack_item(tdpy_packed *p, PyObject *x)
@@ -218,7 +246,7 @@ bool tdpy_pack_item(tdpy_packed *p, PyObject *x)
     p->bytes = p->small;
     p->capacity = sizeof p->small;
     p->size = 0;
-    p->tensors = 0;
+    p->tensors = p->keys = 0;
     p->places = TDPY_FEW;
     p->at = p->few_at;
     p->objects = p->few_objects;
@@ -248,9 +276,9 @@ void tdpy_packed_clear(tdpy_packed *p)
 
 typedef struct unpacking {
     const unsigned char *at, *end;
-    td_queue_item *item; /* a tensor that is met becomes an object's, ... */
-    PyObject **tensors;  /* ... this one; NULL: not met yet */
-    int64_t promised;    /* elements that were counted and are still to come: a byte each at least */
+    const td_queue_item *item; /* a tensor that is met becomes an object, ... */
+    PyObject **tensors;        /* ... this one; NULL: not met yet */
+    int64_t promised;          /* elements that were counted and are still to come: a byte each at least */
 } unpacking;
 
 /* In place of what is raised already. */
@@ -319,8 +347,7 @@ static PyObject *unpack_tensor(unpacking *u)
     if (!take(u, &k, sizeof k)) return NULL;
     if (k < 0 || k >= u->item->n) return strange();
     if (!u->tensors[k]) {
-        u->tensors[k] = tdpy_wrap(u->item->at[k], false);
-        u->item->at[k] = NULL;
+        u->tensors[k] = tdpy_wrap(td_retain(u->item->at[k]), false);
     }
     return Py_XNewRef(u->tensors[k]);
 }
@@ -355,9 +382,22 @@ static PyObject *unpack_dict(unpacking *u, int depth)
     return dict;
 }
 
+/* What _carry.py took apart. */
+static PyObject *unpack_parts(unpacking *u, int depth)
+{
+    bool tuple = u->at < u->end && *u->at == 't';
+    PyObject *parts = tuple ? unpack(u, depth) : strange();
+    PyObject *made = parts ? tdpy_forward("together", NULL, &parts, 1, NULL) : NULL;
+    bool wrong = parts && !made && PyErr_ExceptionMatches(PyExc_Exception) &&
+                 !PyErr_ExceptionMatches(tdpy.errors[TD_E_NOT_FOUND]) && !PyErr_ExceptionMatches(PyExc_MemoryError) &&
+                 !PyErr_ExceptionMatches(PyExc_ImportError);
+    Py_XDECREF(parts);
+    return wrong ? strange() : made;
+}
+
 static PyObject *unpack(unpacking *u, int depth)
 {
-    if (depth > MAX_DEPTH + 1) return tdpy_raise(TD_E_PROTOCOL, "an item of the queue is nested too deep");
+    if (depth > 2 * MAX_DEPTH + 2) return tdpy_raise(TD_E_PROTOCOL, "an item of the queue is nested too deep");
     if (u->at == u->end) return strange();
     char kind = (char)*u->at++;
     switch (kind) {
@@ -371,6 +411,7 @@ static PyObject *unpack(unpacking *u, int depth)
     case 'l': return unpack_sequence(u, depth + 1, PyList_New, PyList_SetItem);
     case 't': return unpack_sequence(u, depth + 1, PyTuple_New, PyTuple_SetItem);
     case 'd': return unpack_dict(u, depth + 1);
+    case 'm': return unpack_parts(u, depth + 1);
     case 's':
     case 'b':
     case 'I': return unpack_text(u, kind);
@@ -378,7 +419,7 @@ static PyObject *unpack(unpacking *u, int depth)
     }
 }
 
-PyObject *tdpy_unpack_item(td_queue_item *item)
+PyObject *tdpy_unpack_item(const td_queue_item *item)
 {
     const unsigned char *note = item->note ? item->note : "";
     unpacking u = {.at = note, .end = note + item->note_size, .item = item};

@@ -187,9 +187,9 @@ enum { TDPY_FEW = 8 };
 typedef struct tdpy_packed {
     unsigned char *bytes; /* `small`, or of the heap */
     size_t size, capacity;
-    int tensors, places;
-    td_array **at;      /* `few_at`, or of the heap, as ... */
-    PyObject **objects; /* ... which of Python's each is; NULL: of an array of NumPy */
+    int tensors, places, keys; /* keys: within so many keys of dicts, or sets */
+    td_array **at;             /* `few_at`, or of the heap, as ... */
+    PyObject **objects;        /* ... which of Python's each is; NULL: of an array of NumPy */
     td_array *few_at[TDPY_FEW];
     PyObject *few_objects[TDPY_FEW];
     unsigned char small[512];
@@ -197,8 +197,8 @@ typedef struct tdpy_packed {
 /* What a queue carries as bytes and tensors, to be cleared. False: raised, and there is nothing to clear. */
 bool tdpy_pack_item(tdpy_packed *item, PyObject *x);
 void tdpy_packed_clear(tdpy_packed *item);
-/* And back. Takes the tensors that it needs out of the item. */
-PyObject *tdpy_unpack_item(td_queue_item *item);
+/* And back. */
+PyObject *tdpy_unpack_item(const td_queue_item *item);
 
 /* ---- call.c: functions of the op table and of surface.toml */
 enum { TDPY_MAX_ARGS = 16 };

@@ -586,3 +586,15 @@ def reduce_tensor(t, protocol):
     from tensord import _pickle
 
     return _pickle.reduce(t)
+
+
+def apart(x):
+    from tensord import _carry
+
+    return _carry.apart(x)
+
+
+def together(parts):
+    from tensord import _carry
+
+    return _carry.together(parts)
