@@ -11,6 +11,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+enum { SESSION_OBJECTS = 4 << 20, USER_OBJECTS = 16 << 20 };
+
 static td_log_level log_level = TD_LOG_WARN;
 
 void td_log_set(td_log_level level)
@@ -92,7 +94,8 @@ int td_processors_available(void)
 void td_options_help(void)
 {
     puts("usage: tensord [--socket PATH] [--memory SIZE] [--session-memory SIZE] [--user-memory SIZE]\n"
-         "               [--workers N] [--shm memfd|posix] [--private] [--log LEVEL]\n"
+         "               [--session-objects N] [--user-objects N] [--workers N] [--shm memfd|posix]\n"
+         "               [--private] [--log LEVEL]\n"
          "\n"
          "Holds tensors in shared memory and computes on them for the processes of this host.\n"
          "\n"
@@ -101,6 +104,8 @@ void td_options_help(void)
          "  --memory SIZE      most shared memory to commit, as 512M or 8G (default: half of what this process may use)\n"
          "  --session-memory SIZE, --user-memory SIZE\n"
          "                     most of it for one client, and for all clients of one user (default: no such limit)\n"
+         "  --session-objects N, --user-objects N\n"
+         "                     most tensors, nodes of graphs and the like that they may hold (default: 4M and 16M)\n"
          "  --workers N        threads that compute (default: the processors that this process may use)\n"
          "  --shm memfd|posix  where shared memory comes from (default memfd)\n"
          "  --private          end when the last client has gone\n"
@@ -142,6 +147,13 @@ static int set_size(uint64_t *size, const char *option, const char *text, td_err
     return td_fail(e, TD_E_INVALID, "%s takes a size of at least 1M, as 512M or 8G, not '%s'", option, text);
 }
 
+static int set_count(uint64_t *count, const char *option, const char *text, td_error *e)
+{
+    *count = td_parse_size(text);
+    if (*count >= 1000) return TD_OK;
+    return td_fail(e, TD_E_INVALID, "%s takes a number of at least 1000, as 50000 or 4M, not '%s'", option, text);
+}
+
 /* What getopt_long() stumbled over: `said` is the word before the next one; `letter` is a known option's, or a letter
  * that is none. */
 static int bad_option(const char *said, int letter, td_error *e)
@@ -165,6 +177,8 @@ static int set_option(td_options *o, int which, const char *text, td_error *e)
     case 'm': return set_size(&o->memory, "--memory", text, e);
     case 'S': return set_size(&o->session_memory, "--session-memory", text, e);
     case 'U': return set_size(&o->user_memory, "--user-memory", text, e);
+    case 'O': return set_count(&o->session_objects, "--session-objects", text, e);
+    case 'P': return set_count(&o->user_objects, "--user-objects", text, e);
     case 'w':
         o->workers = (int)strtol(text, &end, 10);
         return *text && !*end && o->workers >= 1 && o->workers <= 1024
@@ -197,10 +211,10 @@ static int inherited_socket(void)
 
 int td_options_parse(td_options *o, int argc, char **argv, td_error *e)
 {
-    static const struct option longs[] = {{"socket", 1, NULL, 's'}, {"memory", 1, NULL, 'm'}, {"session-memory", 1, NULL, 'S'}, {"user-memory", 1, NULL, 'U'},  {"workers", 1, NULL, 'w'}, {"shm", 1, NULL, 'b'},
+    static const struct option longs[] = {{"socket", 1, NULL, 's'}, {"memory", 1, NULL, 'm'}, {"session-memory", 1, NULL, 'S'}, {"user-memory", 1, NULL, 'U'}, {"session-objects", 1, NULL, 'O'}, {"user-objects", 1, NULL, 'P'}, {"workers", 1, NULL, 'w'}, {"shm", 1, NULL, 'b'},
                                           {"private", 0, NULL, 'p'}, {"log", 1, NULL, 'l'}, {"version", 0, NULL, 'V'}, {"help", 0, NULL, 'h'},
                                           {NULL, 0, NULL, 0}};
-    *o = (td_options){.listen_fd = -1, .log = TD_LOG_WARN, .shm = TD_SHM_MEMFD};
+    *o = (td_options){.listen_fd = -1, .log = TD_LOG_WARN, .shm = TD_SHM_MEMFD, .session_objects = SESSION_OBJECTS, .user_objects = USER_OBJECTS};
     opterr = 0;
     for (int c; (c = getopt_long(argc, argv, "hV", longs, NULL)) != -1;) {
         int rc = set_option(o, c, c == '?' ? argv[optind - 1] : optarg, e);

@@ -16,9 +16,7 @@
 
 enum {
     TD_TURN_RECORDS = 512, /* of one peer, before the next has its turn */
-    TD_MAX_PEERS = 65536,
-    TD_SESSION_OBJECTS = 4 << 20, /* tensors and the like that one client, and one user, may hold */
-    TD_UID_OBJECTS = 16 << 20
+    TD_MAX_PEERS = 65536
 };
 
 typedef struct td_server td_server;

@@ -65,7 +65,7 @@ static uint32_t lease_code(raw *r, uint64_t bytes)
 static uint32_t fill(raw *r, int64_t n, unsigned mode)
 {
     uint32_t id = 1;
-    while (id < 1000 && make(r, id, n, mode) == TD_OK) id++;
+    while (id < 4000 && make(r, id, n, mode) == TD_OK) id++;
     return id - 1;
 }
 
@@ -142,6 +142,33 @@ static void shares(void)
                 fill_share);
 }
 
+/* Tensors of one element: objects are counted, whatever their bytes. */
+static void fill_count(test_daemon *d)
+{
+    raw greedy, other;
+    CU_ASSERT_TRUE(raw_open(&greedy, d->socket));
+    CU_ASSERT_TRUE(raw_open(&other, d->socket));
+    uint32_t n = fill(&greedy, 1, 0), m;
+    CU_ASSERT_TRUE(n > 1000 && n <= 1500);
+    CU_ASSERT_EQUAL(last_code, TD_E_QUOTA);
+    CU_ASSERT_PTR_NOT_NULL(strstr(last_message, "objects of its 1500"));
+    CU_ASSERT_PTR_NOT_NULL(strstr(last_message, "raw"));
+    m = fill(&other, 1, 0);
+    CU_ASSERT_TRUE(m > 100 && n + m <= 2000);
+    CU_ASSERT_PTR_NOT_NULL(strstr(last_message, "objects of its 2000"));
+    CU_ASSERT_PTR_NOT_NULL(strstr(last_message, "uid"));
+    release(&greedy, 1, n);
+    CU_ASSERT_TRUE(raw_sync(&greedy, &last_code));
+    CU_ASSERT_EQUAL(make(&other, 5000, 1, 0), TD_OK);
+    raw_close(&greedy);
+    raw_close(&other);
+}
+
+static void counts(void)
+{
+    with_daemon((const char *[]){"--session-objects", "1500", "--user-objects", "2000", NULL}, fill_count);
+}
+
 static void too_large_for_anybody(test_daemon *d)
 {
     raw r;
@@ -193,5 +220,6 @@ static void small_shm(void)
 }
 
 TD_CUNIT_MAIN("full", {"the daemon's memory", memory}, {"the daemon's memory, POSIX segments", posix_memory},
-              {"a session's and a user's share", shares}, {"a tensor larger than everything", too_large},
+              {"a session's and a user's share", shares},
+              {"a session's and a user's objects", counts}, {"a tensor larger than everything", too_large},
               {"a small /dev/shm", small_shm})
