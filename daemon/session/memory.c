@@ -55,29 +55,54 @@ static void grow_finished(td_session *s)
     s->grow_failed = s->wait.failed;
 }
 
+enum { HOLDERS = 3 };
+
 typedef struct holder {
     uint64_t bytes;
     uint32_t pid;
-    const char *name;
+    const char *program, *published; /* published: a name, whose session has ended */
+    const td_storage *storage;
 } holder;
 
-/* "; biggest holders: train (pid 7) 1.5 GB, ..." appended to the message. */
+/* The largest come first. */
+static void weigh(holder top[HOLDERS], holder h)
+{
+    for (int i = 0; i < HOLDERS; i++) {
+        if (h.storage && h.storage == top[i].storage) return; /* by another name */
+        if (h.bytes <= top[i].bytes) continue;
+        holder less = top[i];
+        top[i] = h;
+        h = less;
+    }
+}
+
+/* What a living session published is among what it holds. */
+static void weigh_name(const td_name *n, void *arg)
+{
+    const td_storage *st = n->tensor->storage;
+    if (st->account && st->account->ended)
+        weigh(arg, (holder){st->nbytes, n->pid, n->program, .published = n->name, .storage = st});
+}
+
+/* "; biggest holders: train (pid 7) 1.5 GB, 'weights' (published by load, pid 6) 0.5 GB" appended to the message. */
 static void add_holders(const td_session *s, td_error *e)
 {
-    holder top[3] = {{0}};
-    for (const td_session *x = s->all->first; x; x = x->next) {
-        holder h = {x->account->bytes, x->pid, x->account->name};
-        for (int i = 0; i < 3; i++)
-            if (h.bytes > top[i].bytes) {
-                holder t = top[i];
-                top[i] = h;
-                h = t;
-            }
-    }
+    holder top[HOLDERS] = {{0}};
+    for (const td_session *x = s->all->first; x; x = x->next)
+        weigh(top, (holder){x->account->bytes, x->pid, x->account->name, .published = NULL});
+    td_name_each(s->service, weigh_name, top);
     size_t n = strlen(e->message);
-    for (int i = 0; i < 3 && top[i].bytes && n < sizeof e->message; i++)
-        n += (size_t)snprintf(e->message + n, sizeof e->message - n, "%s%s (pid %u) %.1f MB",
-                              i ? ", " : "; biggest holders: ", top[i].name, top[i].pid, (double)top[i].bytes / 1e6);
+    for (int i = 0; i < HOLDERS && top[i].bytes && n < sizeof e->message; i++) {
+        const holder *h = &top[i];
+        const char *before = i ? ", " : "; biggest holders: ";
+        double size = (double)h->bytes / 1e6;
+        char *at = e->message + n;
+        size_t room = sizeof e->message - n;
+        int more = h->published ? snprintf(at, room, "%s'%.60s' (published by %s, pid %u, which has ended) %.1f MB",
+                                           before, h->published, h->program, h->pid, size)
+                                : snprintf(at, room, "%s%s (pid %u) %.1f MB", before, h->program, h->pid, size);
+        n += (size_t)more;
+    }
 }
 
 int td_session_lacks(td_session *s, int rc, uint64_t lack, td_heap *heap, td_error *e)

@@ -169,6 +169,57 @@ static void counts(void)
     with_daemon((const char *[]){"--session-objects", "1500", "--user-objects", "2000", NULL}, fill_count);
 }
 
+static uint32_t publish(raw *r, const char *name, uint32_t id)
+{
+    Td__Wire__Call c;
+    Td__Wire__Publish p;
+    td__wire__call__init(&c);
+    td__wire__publish__init(&p);
+    p.name = (char *)name;
+    p.id = id;
+    c.publish = &p;
+    Td__Wire__Reply *x = raw_ask(r, &c);
+    return x ? x->error ? x->error->code : TD_OK : TD_E_LOST;
+}
+
+static uint32_t drop(raw *r, const char *name)
+{
+    Td__Wire__Call c;
+    Td__Wire__Drop d;
+    td__wire__call__init(&c);
+    td__wire__drop__init(&d);
+    d.name = (char *)name;
+    c.drop = &d;
+    Td__Wire__Reply *x = raw_ask(r, &c);
+    return x ? x->error ? x->error->code : TD_OK : TD_E_LOST;
+}
+
+/* What is published stays when its session ends, and who wants room is told of it. */
+static void fill_names(test_daemon *d)
+{
+    raw gone, r;
+    CU_ASSERT_TRUE(raw_open(&gone, d->socket));
+    CU_ASSERT_EQUAL(make(&gone, 1, 4 << 20, 0), TD_OK);
+    CU_ASSERT_EQUAL(publish(&gone, "left/behind", 1), TD_OK);
+    CU_ASSERT_EQUAL(publish(&gone, "left/again", 1), TD_OK);
+    raw_close(&gone);
+    CU_ASSERT_TRUE(raw_open(&r, d->socket));
+    fill(&r, 1 << 20, 0);
+    CU_ASSERT_EQUAL(last_code, TD_E_MEMORY);
+    CU_ASSERT_PTR_NOT_NULL(strstr(last_message, "'left/behind' (published by raw, pid "));
+    CU_ASSERT_PTR_NOT_NULL(strstr(last_message, "which has ended) 16.8 MB"));
+    CU_ASSERT_PTR_NOT_NULL(strstr(last_message, "raw (pid "));
+    CU_ASSERT_EQUAL(drop(&r, "left/behind"), TD_OK);
+    CU_ASSERT_EQUAL(drop(&r, "left/again"), TD_OK);
+    CU_ASSERT_EQUAL(make(&r, 5000, 1 << 20, 0), TD_OK);
+    raw_close(&r);
+}
+
+static void names(void)
+{
+    with_daemon((const char *[]){"--memory", "64M", NULL}, fill_names);
+}
+
 static void too_large_for_anybody(test_daemon *d)
 {
     raw r;
@@ -220,6 +271,6 @@ static void small_shm(void)
 }
 
 TD_CUNIT_MAIN("full", {"the daemon's memory", memory}, {"the daemon's memory, POSIX segments", posix_memory},
-              {"a session's and a user's share", shares},
-              {"a session's and a user's objects", counts}, {"a tensor larger than everything", too_large},
+              {"a session's and a user's share", shares}, {"a session's and a user's objects", counts},
+              {"what ended sessions published", names}, {"a tensor larger than everything", too_large},
               {"a small /dev/shm", small_shm})
