@@ -98,10 +98,10 @@ bool tdpy_as_dtype(PyObject *o, td_dtype *out)
 {
     if (Py_TYPE(o) == tdpy.dtype) *out = code_of(o);
     else if (o == Py_None) *out = TD_DTYPE_NONE;
-    else if (o == (PyObject *)&PyFloat_Type) *out = tdpy.default_dtype;
+    else if (o == (PyObject *)&PyFloat_Type) *out = TD_FLOAT64; /* what Python's float is, whatever the default */
     else if (o == (PyObject *)&PyLong_Type) *out = TD_INT64;
     else if (o == (PyObject *)&PyBool_Type) *out = TD_BOOL;
-    else if (o == (PyObject *)&PyComplex_Type) *out = td_dtype_complex(tdpy.default_dtype);
+    else if (o == (PyObject *)&PyComplex_Type) *out = TD_COMPLEX128;
     else
         return tdpy_raise(TD_E_TYPE, "dtype must be a tensord.dtype such as tensord.float32, not %.100s",
                           tdpy_type_name(o));

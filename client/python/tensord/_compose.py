@@ -60,7 +60,7 @@ def normal(mean: Any = 0.0, std: Any = 1.0, size: Any = None, *, dtype: Any = No
 def _new(make) -> Any:
     def new(self, *size, dtype=None, device=None, requires_grad=False):
         size = size[0] if len(size) == 1 and isinstance(size[0], (tuple, list)) else size
-        return _more._finish(make(tuple(size), _more._dtype(dtype) or self.dtype), device, requires_grad)
+        return _more._finish(make(tuple(size), dtype or self.dtype), device, requires_grad)
 
     return new
 
@@ -70,7 +70,7 @@ new_empty = _new(ops.empty)
 
 
 def new_full(self, size, fill_value, dtype=None, device=None, requires_grad=False):
-    return _more._finish(ops.make_full(tuple(size), fill_value, _more._dtype(dtype) or self.dtype), device, requires_grad)
+    return _more._finish(ops.make_full(tuple(size), fill_value, dtype or self.dtype), device, requires_grad)
 
 
 def new_tensor(self, data, dtype=None, device=None, requires_grad=False):

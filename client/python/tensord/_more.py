@@ -57,26 +57,22 @@ def __getattr__(name):
 def full(size, fill_value, dtype=None, *, device=None, requires_grad=False):
     if _tensor(fill_value):
         dtype, fill_value = dtype or fill_value.dtype, fill_value.item()
-    return _finish(ops.make_full(_shape(size), fill_value, _dtype(dtype) or _number_dtype(fill_value)), device, requires_grad)
-
-
-def _dtype(dtype):
-    return {float: _C.get_default_dtype(), int: _C.int64, bool: _C.bool}.get(dtype, dtype)
+    return _finish(ops.make_full(_shape(size), fill_value, dtype or _number_dtype(fill_value)), device, requires_grad)
 
 
 def eye(n, m=None, dtype=None, *, device=None, requires_grad=False):
-    return _finish(ops.eye(n, n if m is None else m, _dtype(dtype) or _C.get_default_dtype()), device, requires_grad)
+    return _finish(ops.eye(n, n if m is None else m, dtype or _C.get_default_dtype()), device, requires_grad)
 
 
 def arange(start, end=None, step=1, dtype=None, *, device=None, requires_grad=False):
     start, end = (0, start) if end is None else (start, end)
     given: Any = (start, end, step)
     start, end, step = (v.item() if _tensor(v) else v for v in given)
-    return _finish(ops.arange(start, end, step, _dtype(dtype) or _number_dtype(start, end, step)), device, requires_grad)
+    return _finish(ops.arange(start, end, step, dtype or _number_dtype(start, end, step)), device, requires_grad)
 
 
 def linspace(start, end, steps, dtype=None, *, device=None, requires_grad=False):
-    return _finish(ops.linspace(float(start), float(end), steps, _dtype(dtype) or _C.get_default_dtype()), device, requires_grad)
+    return _finish(ops.linspace(float(start), float(end), steps, dtype or _C.get_default_dtype()), device, requires_grad)
 
 
 def randint(low, high=None, size=None, dtype=None, *, device=None, requires_grad=False):
@@ -87,17 +83,17 @@ def randint(low, high=None, size=None, dtype=None, *, device=None, requires_grad
         raise _C.DTypeError("randint() needs the size: randint(high, (2, 3)) or randint(low, high, (2, 3))")
     if high is None:
         low, high = 0, low
-    return _finish(ops.randint(low, high, _shape(size), _dtype(dtype) or _C.int64), device, requires_grad)
+    return _finish(ops.randint(low, high, _shape(size), dtype or _C.int64), device, requires_grad)
 
 
 def randperm(n, dtype=None, *, device=None, requires_grad=False):
-    return _finish(ops.randperm(n, _dtype(dtype) or _C.int64), device, requires_grad)
+    return _finish(ops.randperm(n, dtype or _C.int64), device, requires_grad)
 
 
 def _like(make) -> Callable[..., Tensor]:
     @functools.wraps(make)
     def made(input, *args, dtype=None, device=None, requires_grad=False):
-        return _finish(make(input.shape, *args, _dtype(dtype) or input.dtype), device, requires_grad)
+        return _finish(make(input.shape, *args, dtype or input.dtype), device, requires_grad)
 
     return made
 
@@ -297,6 +293,11 @@ def is_complex(input):
 # ---- dtypes
 
 
+def _kind(x):
+    """The dtype of a tensor, or one itself; Python's float, int, bool and complex stand for theirs."""
+    return x.dtype if _tensor(x) else ops.empty((0,), x).dtype
+
+
 class _Limits:
     def __repr__(self):
         return f"{type(self).__name__}({', '.join(f'{k}={v}' for k, v in vars(self).items())})"
@@ -310,7 +311,7 @@ class finfo(_Limits):
              "float64": (64, 2.0**-52, (2 - 2.0**-52) * 2.0**1023, 2.0**-1022)}
 
     def __init__(self, type: Any = None):
-        dtype = (type.dtype if _tensor(type) else type) or _C.get_default_dtype()
+        dtype = _kind(type) if type is not None else _C.get_default_dtype()
         real = dtype.to_real()
         if real.name not in self._rows:
             raise _C.DTypeError(f"finfo is for float and complex dtypes, not for {dtype}; see iinfo")
@@ -322,7 +323,7 @@ class iinfo(_Limits):
     """What a whole-number dtype can hold."""
 
     def __init__(self, type):
-        dtype = type.dtype if _tensor(type) else type
+        dtype = _kind(type)
         if dtype.is_floating_point or dtype.is_complex or dtype is _C.bool:
             raise _C.DTypeError(f"iinfo is for whole-number dtypes, not for {dtype}; see finfo")
         self.bits = 8 * dtype.itemsize
