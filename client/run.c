@@ -30,7 +30,7 @@ typedef struct issue {
     int nnumbers;
 } issue;
 
-static td_scalar scalar_of(td_arg a)
+td_scalar td_scalar_of(td_arg a)
 {
     td_scalar s = {(td_scalar_kind)(a.kind - TD_ARG_BOOL), 0, 0, 0};
     if (s.kind <= TD_S_INT) s.i = a.i;
@@ -66,7 +66,7 @@ static int take_inputs(issue *u)
             u->operands[i].desc = &a->desc;
             u->in_ids[i] = a->id;
         } else if (u->in[i].kind > TD_ARG_ARRAY) {
-            u->numbers[u->nnumbers] = scalar_of(u->in[i]);
+            u->numbers[u->nnumbers] = td_scalar_of(u->in[i]);
             u->operands[i].scalar = &u->numbers[u->nnumbers++];
             u->in_ids[i] = TD_NUMBER_BIT;
         } else {

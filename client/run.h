@@ -20,6 +20,9 @@ int td_run_list(const char *where, const td_op *op, unsigned flags, td_list l, c
 /* A further result goes to who wants it, or is released. */
 void td_hand_over(td_array *a, td_array **out);
 
+/* The number that an argument is. */
+td_scalar td_scalar_of(td_arg a);
+
 /* Append the next attribute of `op` as it was given. False when it has the wrong kind or there is no room (this
  * thread's error says so). */
 bool td_give_number(td_attrs *a, const td_op *op, td_arg v);

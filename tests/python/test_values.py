@@ -27,3 +27,33 @@ def test_python_s_types_as_dtypes(kind, dtype, default):
 
 def test_limits_of_python_s_types():
     assert td.finfo(float).bits == 64 and td.finfo(complex).bits == 64 and td.iinfo(int).bits == 64
+
+
+@pytest.mark.parametrize("dtype", [td.float64, td.float16, td.bfloat16])
+@pytest.mark.parametrize("call", [
+    "i / 2", "i / i", "2 / (i + 1)", "i * 2.5", "i.sin()", "i.add(2.5)", "i.sub(2.5)", "i ** 0.5", "2.5 ** i", "td.where(i > 1, i, 2.5)", "td.where(i > 1, 2.5, i)",
+    "td.where(i > 1, 1.0, 2.5)", "i.clamp(0.5)", "i.clamp(0, 2.5)", "(i > 1).sigmoid()", "(i > 1) * 2.5", "i[1] * 2.5", "i.true_divide(3)", "td.maximum(i, 2 * i).exp()",
+    "i.logsumexp(0)", "td.atan2(i, i)", "i % 2.5", "i.fmod(2.5)", "td.result_type(i, 2.5)"])
+def test_a_default_dtype_is_what_whole_numbers_become(dtype, call):
+    i = td.arange(4)
+    with default_dtype(dtype):
+        out = eval(call)
+    assert (out if isinstance(out, td.dtype) else out.dtype) is dtype
+
+
+def test_what_a_default_dtype_leaves_alone():
+    i, x = td.arange(4), td.ones(4, dtype=td.float32)
+    with default_dtype(td.float64):
+        assert (x / 2).dtype is td.float32 and (i + x).dtype is td.float32 and (i + x[0]).dtype is td.float32 and (x.half() * 2.5).dtype is td.float16
+        assert (i + 2).dtype is td.int64 and i.sum().dtype is td.int64 and (i > 2.5).dtype is td.bool and i.masked_fill(i > 1, 2.5).dtype is td.int64
+        assert (i * 1j).dtype is td.complex128 and i.float().dtype is td.float32 and td.clamp(i, min=td.tensor(0.5, dtype=td.float32)).dtype is td.float32
+        with pytest.raises(td.DTypeError, match="float64 can't be cast to int64"):
+            i.add_(2.5)
+    assert (i / 2).dtype is td.float32
+
+
+def test_values_in_a_wider_default_dtype():
+    i = td.tensor([2**24 + 1, 3])
+    with default_dtype(td.float64):
+        assert (i / 1).tolist() == [2**24 + 1, 3] and not (i == 2.0**24).any() and (i[:1] * 1.0).item() == 2**24 + 1
+        assert (td.arange(3) / 3).tolist() == [0, 1 / 3, 2 / 3]

@@ -341,6 +341,7 @@ static PyObject *run_op(const call *c, PyObject *target, const char *where)
     td_array *one[8], **made = one;
     td_attrs attrs;
     int nin = 0, nout = 0, room = 8;
+    tdpy_defaults defaults = {.n = 0};
     PyObject *result = NULL;
     if (c->arrays) in = malloc(TD_MAX_INPUTS * sizeof *in);
     if (c->f->flags & TDPY_LIST_RESULT) made = malloc((room = TD_MAX_OUTPUTS) * sizeof *made);
@@ -348,12 +349,13 @@ static PyObject *run_op(const call *c, PyObject *target, const char *where)
     if (!in || !made) {
         PyErr_NoMemory();
     } else if (op->nparams || client) {
-        bool ok = pack(c, op, in, &nin, &attrs);
+        bool ok = pack(c, op, in, &nin, &attrs) && tdpy_use_default(&defaults, where, op, nin, in, &attrs);
         if (ok && !target) ok = td_run(client, where, op, 0, nin, in, &attrs, room, made, &nout) == 0;
         if (!ok) tdpy_fail();
         else if (target) result = run_into(c, target, where, nin, in, &attrs);
         else result = wrap_results(c, nout, made);
     }
+    tdpy_defaults_clear(&defaults);
     if (in != few) free(in);
     if (made != one) free(made);
     return result;

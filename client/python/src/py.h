@@ -261,6 +261,16 @@ PyObject *tdpy_call(tdpy_function *f, bool in_place, PyObject *self, PyObject *c
 /* The same by tensord/_more.py. */
 PyObject *tdpy_forward(const char *name, PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *kw);
 
+/* ---- default.c: the default dtype */
+enum { TDPY_DEFAULT_ROOM = 4 };
+typedef struct tdpy_defaults {
+    int n;
+    td_array *made[TDPY_DEFAULT_ROOM]; /* what stands for whole numbers until the call is over */
+} tdpy_defaults;
+/* Whole numbers that this call would make float32 are made the default dtype instead. Clear in any case. */
+bool tdpy_use_default(tdpy_defaults *d, const char *where, const td_op *op, int nin, td_arg *in, const td_attrs *attrs);
+void tdpy_defaults_clear(tdpy_defaults *d);
+
 /* ---- operators.c */
 #define TDPY_OPERATOR_SLOTS 32
 extern PyType_Slot tdpy_operator_slots[];
