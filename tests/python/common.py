@@ -39,6 +39,11 @@ def script(text, *args, python=sys.executable, timeout=60, flags=("-X", "dev", "
                           env={**os.environ, "PYTHONFAULTHANDLER": "1", **env})
 
 
+def without(*modules):
+    """The environment of a script() that finds none of these modules, as where they are not installed."""
+    return {"TENSORD_WITHOUT": ",".join(modules), "PYTHONPATH": os.pathsep.join([os.path.join(HERE, "without"), os.environ["PYTHONPATH"]])}
+
+
 def listens(path):
     """The socket's name is there a moment before anybody listens at it."""
     with socket.socket(socket.AF_UNIX) as s:

@@ -1,11 +1,13 @@
 """Run one file of tests: run.py FILE built|absent|thread. The last lines say what was skipped and why, and count."""
 import atexit
 import os
+import runpy
 import shutil
 import sys
 import tempfile
 
 sys.dont_write_bytecode = True
+WITHOUT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "without")
 
 
 def skip(name, why):
@@ -45,6 +47,9 @@ def clear(place, owner):
 
 def main(path, state):
     name = os.path.basename(path)[len("test_") : -len(".py")]
+    if os.environ.get("TENSORD_WITHOUT"):  # modules that all of this suite's processes shall not find
+        runpy.run_path(os.path.join(WITHOUT, "sitecustomize.py"))
+        os.environ["PYTHONPATH"] = os.pathsep.join([WITHOUT, *filter(None, [os.environ.get("PYTHONPATH")])])
     if state == "absent":
         return skip(name, "the package was not built, as the headers of Python 3.11 or later are not there (Debian: python3-dev)")
     if state == "thread":

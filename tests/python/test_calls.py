@@ -5,7 +5,7 @@ import sys
 
 import pytest
 import tensord as td
-from common import DEBUG, HERE, SANITIZED, SLOW, daemon, seed
+from common import DEBUG, HERE, SANITIZED, SLOW, daemon, script, seed, without
 
 SECONDS = 4
 
@@ -65,3 +65,33 @@ def test_frequencies(n, dtype):
     places = [*range((n + 1) // 2), *range(-(n // 2), 0)]
     assert xp.fft.fftfreq(n, d=0.5, dtype=dtype).tolist() == pytest.approx([p / (n * 0.5) for p in places])
     assert xp.fft.rfftfreq(n, dtype=dtype).tolist() == pytest.approx([p / n for p in range(n // 2 + 1)])
+
+
+@pytest.mark.parametrize("gone", [("torch",), ("torch", "numpy")])
+def test_what_is_listed_is_there_whatever_is_not_installed(gone):
+    """hasattr, inspect, help and tab completion go through all of the package where NumPy or PyTorch are not."""
+    r = script("""
+        import inspect, pydoc, types
+        import tensord as td
+        seen = []
+
+        def walk(module):
+            seen.append(module)
+            for _, value in inspect.getmembers(module):
+                if isinstance(value, types.ModuleType) and value.__name__.startswith("tensord") and value not in seen:
+                    walk(value)
+            missing = [name for name in dir(module) if not hasattr(module, name)]
+            assert not missing, (module, missing)
+
+        walk(td)
+        assert len(seen) > 20 and td.nn in seen and "torch" not in dir(td) and not hasattr(td, "torch")
+        pydoc.render_doc(td)
+        for program in "td.torch", "import tensord.torch", "from tensord import torch":
+            try:
+                exec(program)
+            except (AttributeError, ImportError) as e:
+                assert isinstance(e, AttributeError) == program.startswith("td.") and "pip install torch" in str(e), e
+            else:
+                raise AssertionError(program)
+        """, flags=("-X", "dev"), **without(*gone))
+    assert (r.returncode, r.stderr) == (0, ""), r.stderr

@@ -64,7 +64,13 @@ if not TYPE_CHECKING:
         if name in _HOME:
             value = getattr(importlib.import_module("tensord." + _HOME[name]), name)
         elif name in _MODULES:
-            value = importlib.import_module("tensord." + name)
+            try:
+                value = importlib.import_module("tensord." + name)
+            except ModuleNotFoundError as e:
+                if e.name != "torch":
+                    raise
+                # What looks at modules (hasattr, help, tab completion) goes on after no other error.
+                raise AttributeError(str(e), name=name) from None
         else:
             raise AttributeError(f"module 'tensord' has no attribute '{name}'")
         globals()[name] = value
@@ -72,4 +78,10 @@ if not TYPE_CHECKING:
 
 
 def __dir__():
-    return sorted({*globals(), *_HOME, *_MODULES})
+    names = {*globals(), *_HOME, *_MODULES}
+    if "torch" not in globals():
+        from importlib.util import find_spec
+
+        if find_spec("torch") is None:
+            names.discard("torch")
+    return sorted(names)
