@@ -25,12 +25,12 @@ SKIPPED = re.compile(r"^SKIP\b:? *(.*)$", re.M)
 
 
 def list_suites(build, only):
-    """Names of all tests, or of those that contain (or match, as a glob) `only`."""
+    """Names of all tests, or of those that contain (or match, as a glob) one of the patterns of `only`."""
     listed = subprocess.run(["meson", "test", "-C", build, "--no-rebuild", "--list"], capture_output=True, text=True)
     if listed.returncode:
         sys.exit(f"suites: meson cannot list the tests of {build}: {listed.stderr.strip() or listed.stdout.strip()}")
     names = [line.split(" / ")[-1].strip() for line in listed.stdout.splitlines() if " / " in line]
-    return [n for n in names if not only or only in n or fnmatch.fnmatch(n, only)]
+    return [n for n in names if not only or any(p in n or fnmatch.fnmatch(n, p) for p in only.split(","))]
 
 
 def private_places(build):
@@ -133,14 +133,16 @@ def report(result, failures):
 def main():
     ap = argparse.ArgumentParser(description=__doc__)
     ap.add_argument("build")
-    ap.add_argument("--only", default="")
+    ap.add_argument("--only", default="", help="patterns of names of suites, separated by commas")
+    ap.add_argument("--as-it-is", action="store_true", help="let TMPDIR and XDG_RUNTIME_DIR be what they are")
     ap.add_argument("--slower", type=float, default=1, help="times by which time limits are longer")
     args = ap.parse_args()
     names = list_suites(args.build, args.only)
     if not names:
         sys.exit(f"suites: no suite matches '{args.only}'")
     source = os.path.realpath(os.path.join(os.path.dirname(__file__), "..", ".."))
-    private_places(args.build)
+    if not args.as_it_is:
+        private_places(args.build)
     before = traces(source)
     ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER: what suites leave becomes ours
     log = os.path.join(args.build, "meson-logs", "testlog.json")

@@ -20,6 +20,7 @@ import unittest
 BUILD, SOURCE = sys.argv[1:3]
 DAEMON, CTL = BUILD + "/daemon/server/tensord", BUILD + "/client/tensorctl"
 CTL = CTL if os.path.isfile(CTL) else CTL + "/tensorctl"
+LONGEST = 55  # bytes of an XDG_RUNTIME_DIR in which private daemons' sockets find room
 STATUS = {"pid": int, "version": str, "uptime_s": float, "sessions": int, "tensors": int, "storages": int,
           "segments": int, "bytes_committed": int, "bytes_used": int, "bytes_limit": int, "descriptors": int,
           "tasks_pending": int, "nodes_recorded": int, "ops_run": int, "names": int, "queues": int, "workers": int,
@@ -48,7 +49,10 @@ class Place(unittest.TestCase):
     """A directory, and a daemon on a socket in it."""
 
     def setUp(self):
-        self.place = tempfile.mkdtemp(prefix="tensord-tools-")
+        self.place = tempfile.mkdtemp(prefix="td-")
+        if len(self.place) > LONGEST:
+            os.rmdir(self.place)
+            self.place = tempfile.mkdtemp(prefix="td-", dir="/tmp")
         self.socket = self.place + "/socket"
         self.running = []
 
