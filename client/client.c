@@ -108,6 +108,18 @@ int td_settle(td_client *c)
     return rc;
 }
 
+/* When nothing is left that points into what is mapped, it is unmapped with the client: others may have the memory, and
+ * need not wait until this process ends. */
+static void say_unmapped(td_client *c)
+{
+    if (c->lost || c->handles || c->asleep || !c->nmappings) return;
+    Td__Wire__Unmapped all = TD__WIRE__UNMAPPED__INIT;
+    Td__Wire__Call call = TD__WIRE__CALL__INIT;
+    call.unmapped = &all;
+    td_tell(c, &call);
+    if (!c->lost) td_push_all(c);
+}
+
 TD_API void td_disconnect(td_client *c)
 {
     if (!c) return;
@@ -118,6 +130,7 @@ TD_API void td_disconnect(td_client *c)
         if (!c->puts_sent) td_push_all(c);
         else if (sync_locked(c) != TD_E_CANCELLED)
             td_await_puts(c); /* an item that waits for room in a queue would go with us */
+        say_unmapped(c);
         td_lose(c, TD_E_LOST, "the client was disconnected");
     }
     c->ended = true;

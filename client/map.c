@@ -112,6 +112,7 @@ int td_map_address(td_client *c, const Td__Wire__Address *at, int *fd, int32_t *
         if (!c->mappings[i].users) unmap_slot(&c->mappings[i]);
         i = -1;
     }
+    if (i >= 0 && *fd >= 0) c->mappings[i].unwanted = false; /* it was asked back and is given anew */
     if (i < 0) i = map_new(c, at, fd, e);
     if (i < 0) return e->code;
     c->mappings[i].users++;

@@ -27,6 +27,7 @@ struct td_arena_segment {
     uint64_t used;   /* bytes of chunks in use */
     td_chunk *whole; /* its first chunk: the one at offset 0 */
     uint64_t idle;   /* of these, bytes of slabs that are kept though empty */
+    bool rested;     /* it was empty when td_heap_settle last looked, and has been since */
 };
 
 struct td_chunk {
@@ -52,6 +53,7 @@ struct td_slab {
 
 struct td_heap {
     td_budget *budget;
+    td_budget_user *user; /* NULL: of the service */
     td_segment_kind kind;
     uint32_t uid;
     td_arena_segment *segments;
@@ -101,6 +103,14 @@ void td_heap_take_in(td_heap *h, td_segment *s);
 
 /* budget.c */
 bool td_budget_room(td_budget *b, uint64_t bytes);
+/* The record of a user, for one heap more; NULL without memory. */
+td_budget_user *td_budget_user_ref(td_budget *b, uint32_t uid);
+void td_budget_user_unref(td_budget *b, td_budget_user *u);
+/* May this heap commit so much more? Evicts what is warm. */
+bool td_heap_room(td_heap *h, uint64_t bytes);
+/* Would its user have committed too much with so many bytes more? */
+bool td_heap_beyond_user(const td_heap *h, uint64_t bytes);
+void td_heap_count(td_heap *h, int64_t bytes);
 /* A warm segment of at least `least` and at most `most` bytes whose former content may be seen by `uid`, or NULL. */
 td_segment *td_budget_take_warm(td_budget *b, td_segment_kind kind, uint32_t uid, uint64_t least, uint64_t most);
 void td_budget_give_back(td_budget *b, td_segment *s);

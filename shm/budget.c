@@ -4,6 +4,7 @@
  * by nobody but the daemon and goes only to a heap of the same kind and uid, so that no other uid ever sees its old
  * bytes. */
 #include "shm/arena.h"
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -36,6 +37,7 @@ static td_segment *unlink_warm(td_budget *b, td_segment **at)
     *at = s->next;
     s->next = NULL;
     b->warm_bytes -= s->size;
+    s->rested = false;
     return s;
 }
 
@@ -52,11 +54,77 @@ static void evict_one(td_budget *b)
     dispose(b, unlink_warm(b, at));
 }
 
+bool td_budget_settle(td_budget *b)
+{
+    td_segment **at = &b->warm;
+    while (*at) {
+        if ((*at)->rested) {
+            dispose(b, unlink_warm(b, at));
+        } else {
+            (*at)->rested = true;
+            at = &(*at)->next;
+        }
+    }
+    return b->warm != NULL;
+}
+
 bool td_budget_room(td_budget *b, uint64_t bytes)
 {
     if (bytes > b->limit || b->committed - b->warm_bytes > b->limit - bytes) return false; /* evicting would not help */
     while (b->committed > b->limit - bytes) evict_one(b);
     return true;
+}
+
+/* ---- users: what is charged to sessions is what they use; what stays committed for processes that have it mapped,
+ * used or not, is bounded here, or whoever leases, lets go and comes again would have the whole budget for nothing.
+ * Segments are larger than what lies in them: so twice the limit. */
+
+enum { USER_SLACK = 2 };
+
+td_budget_user *td_budget_user_ref(td_budget *b, uint32_t uid)
+{
+    td_budget_user *u = b->users;
+    while (u && u->uid != uid) u = u->next;
+    if (!u) {
+        u = calloc(1, sizeof *u);
+        if (!u) return NULL;
+        *u = (td_budget_user){.next = b->users, .uid = uid};
+        b->users = u;
+    }
+    u->heaps++;
+    return u;
+}
+
+void td_budget_user_unref(td_budget *b, td_budget_user *u)
+{
+    if (!u || --u->heaps) return;
+    td_budget_user **at = &b->users;
+    while (*at != u) at = &(*at)->next;
+    *at = u->next;
+    free(u);
+}
+
+void td_heap_count(td_heap *h, int64_t bytes)
+{
+    if (h->user) h->user->committed += (uint64_t)bytes;
+}
+
+bool td_heap_beyond_user(const td_heap *h, uint64_t bytes)
+{
+    uint64_t most = h->budget->user_limit;
+    if (!h->user || !most) return false;
+    most = most > UINT64_MAX / USER_SLACK ? UINT64_MAX : most * USER_SLACK;
+    return bytes > most || h->user->committed > most - bytes;
+}
+
+bool td_heap_user_strained(const td_heap *h)
+{
+    return h->user && h->budget->user_limit && h->user->committed > h->budget->user_limit;
+}
+
+bool td_heap_room(td_heap *h, uint64_t bytes)
+{
+    return !td_heap_beyond_user(h, bytes) && td_budget_room(h->budget, bytes);
 }
 
 td_segment *td_budget_take_warm(td_budget *b, td_segment_kind kind, uint32_t uid, uint64_t least, uint64_t most)

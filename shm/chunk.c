@@ -145,6 +145,7 @@ td_chunk *td_chunk_take(td_heap *h, uint64_t bytes, uint64_t align)
     if (c->size - bytes >= TD_CHUNK_MIN && cut(h, c, bytes)) bin_add(h, c->after);
     c->free = false;
     c->owner->used += c->size;
+    c->owner->rested = false;
     return c;
 }
 

@@ -16,7 +16,10 @@ int td_heap_new(td_heap **out, td_budget *budget, td_segment_kind kind, uint32_t
     h->budget = budget;
     h->kind = kind;
     h->uid = uid;
-    return 0;
+    if (kind == TD_SEGMENT_SERVICE || (h->user = td_budget_user_ref(budget, uid))) return 0;
+    free(h);
+    *out = NULL;
+    return td_fail(e, TD_E_MEMORY, "no memory for a user's record");
 }
 
 /* Bytes of chunk that a request takes. */
@@ -71,6 +74,12 @@ static int full(td_heap *h, uint64_t bytes, td_error *e)
             "%.1f MiB wanted, more than the %.1f MiB that tensord may take in all; start it with more --memory, "
             "or ask for less",
             bytes / mib, b->limit / mib);
+    if (td_heap_beyond_user(h, td_page_round(chunk_bytes(h, bytes))))
+        return td_fail(e, TD_E_QUOTA,
+                       "%.1f MiB wanted, but %.1f MiB are committed for processes of user %u that live and may have "
+                       "them mapped, where the user may use %.1f; close their connections with td_disconnect, end "
+                       "them, or start tensord with more --user-memory",
+                       bytes / mib, h->user->committed / mib, h->uid, b->user_limit / mib);
     return td_fail(
         e, TD_E_MEMORY,
         "memory is full: %.1f MiB wanted, %.1f of %.1f MiB committed, %.1f MiB in use (%.1f MiB of it in this heap); "
@@ -84,14 +93,16 @@ static int find_more(td_heap *h, uint64_t size, td_extent *out, uint64_t *lack, 
     td_slab_drop_idle(h, NULL);
     if (take(h, size, out)) return 0;
     uint64_t need = chunk_bytes(h, size), want = growth(h, need);
-    td_segment *warm = td_budget_take_warm(h->budget, h->kind, h->uid, need, want * 2);
+    td_segment *warm =
+        td_heap_beyond_user(h, want * 2) ? NULL : td_budget_take_warm(h->budget, h->kind, h->uid, need, want * 2);
     if (warm) {
+        td_heap_count(h, (int64_t)warm->size);
         td_heap_take_in(h, warm);
         if (take(h, size, out)) return 0;
     }
-    if (!td_budget_room(h->budget, want)) {
+    if (!td_heap_room(h, want)) {
         want = td_page_round(need);
-        if (!td_budget_room(h->budget, want)) return full(h, size, e);
+        if (!td_heap_room(h, want)) return full(h, size, e);
     }
     *lack = want;
     return TD_WAIT_GROW;

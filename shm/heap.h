@@ -12,9 +12,18 @@
 
 typedef struct td_heap td_heap;
 
+/* What the heaps of one user have committed. */
+typedef struct td_budget_user {
+    struct td_budget_user *next;
+    uint32_t uid, heaps;
+    uint64_t committed;
+} td_budget_user;
+
 /* What all heaps of a daemon may commit together. Used by the loop thread. */
 typedef struct td_budget {
-    uint64_t limit;     /* bytes that may be committed */
+    uint64_t limit;      /* bytes that may be committed */
+    uint64_t user_limit; /* of them by the heaps of one user's sessions, those that ended included; 0: no such limit */
+    td_budget_user *users;
     uint64_t committed; /* bytes of segments that exist, or are being made */
     uint64_t used;      /* bytes of extents handed out */
     uint32_t segments;
@@ -26,7 +35,8 @@ typedef struct td_budget {
     /* Gives a segment back to the system; large ones take milliseconds. NULL: td_segment_free, right here. */
     void (*dispose)(td_segment *s, void *arg);
     void *dispose_arg;
-    /* A segment leaves its heap, and its number will not come again: who has it mapped may let go of it. NULL: nobody. */
+    /* A segment leaves its heap, and its number will not come again: who has it mapped may let go of it. NULL: nobody.
+     */
     void (*leaving)(const td_segment *s, void *arg);
     void *leaving_arg;
 } td_budget;
@@ -47,12 +57,16 @@ void td_heap_free(td_heap *h);
  * that a process may still have its segments mapped writable: then they are not recycled until td_heap_unmapped(). */
 void td_heap_orphan(td_heap *h, bool mapped);
 void td_heap_unmapped(td_heap *h);
+/* The empty segments of an orphan go to another heap of the same process, which may have them mapped. Returns their
+ * bytes. An orphan that is left with nothing should be told td_heap_unmapped(). */
+uint64_t td_heap_hand_over(td_heap *from, td_heap *to);
 /* A process may go on writing to its segments, and nobody will know for how long: they go back to the system one day,
  * and to no other heap. */
 void td_heap_distrust(td_heap *h);
 
 /* 0 and *out, or TD_WAIT_GROW with *lack = bytes of the segment it wants (create it and td_heap_adopt it, then ask
- * again), or TD_E_MEMORY when the budget does not allow it. A request of 0 bytes gives an extent of TD_EXTENT_ALIGN. */
+ * again), or TD_E_MEMORY when the budget does not allow it (TD_E_QUOTA: the user's part of it). A request of 0 bytes
+ * gives an extent of TD_EXTENT_ALIGN. */
 #define TD_WAIT_GROW (-1)
 int td_heap_alloc(td_heap *h, uint64_t bytes, td_extent *out, uint64_t *lack, td_error *e);
 /* The same, making the segment right here when one is lacking. */
@@ -67,6 +81,12 @@ td_heap *td_extent_heap(const td_extent *x);
 /* Give back segments that hold nothing and that no client maps (td_segment.shared is 0), the one kept warm included;
  * returns their bytes. A live heap does this by itself for all but one. */
 uint64_t td_heap_trim(td_heap *h);
+/* At quiet moments, now and then: what was empty at the last call and is still so goes back to the budget, or, when a
+ * client has it mapped, `ask` is told (NULL: nobody). `at_once`: what is empty now. Returns the bytes that were given
+ * back or asked for, and says in *more whether another call may find something. */
+uint64_t td_heap_settle(td_heap *h, bool at_once, void (*ask)(td_segment *s, void *arg), void *arg, bool *more);
+/* The same for what waits warm: it goes back to the system. False: nothing waits any more. */
+bool td_budget_settle(td_budget *b);
 /* The segments of a heap, one after the other (NULL starts): for sending descriptors and for clearing `shared`. */
 td_segment *td_heap_next_segment(const td_heap *h, const td_segment *after);
 
@@ -75,14 +95,17 @@ int td_heap_reserve(td_heap *h, uint64_t size, td_error *e);
 void td_heap_adopt(td_heap *h, td_segment *s);
 void td_heap_unreserve(td_heap *h, uint64_t size);
 
+/* Has its user more committed than sessions may use? Then it may help that others of them give back what is empty. */
+bool td_heap_user_strained(const td_heap *h);
+
 typedef struct td_heap_stats {
     uint64_t committed, used, largest_free;
     uint32_t segments, extents;
 } td_heap_stats;
 void td_heap_get_stats(const td_heap *h, td_heap_stats *out);
 
-/* What a client's descriptor is good for. Never blocks. REFUSED: `e` says why. MEMORY: a memfd sealed against shrinking,
- * of *size bytes. FILE: perhaps a file; what it is, only a thread that may block can find out. */
+/* What a client's descriptor is good for. Never blocks. REFUSED: `e` says why. MEMORY: a memfd sealed against
+ * shrinking, of *size bytes. FILE: perhaps a file; what it is, only a thread that may block can find out. */
 typedef enum td_import_kind { TD_IMPORT_REFUSED, TD_IMPORT_MEMORY, TD_IMPORT_FILE } td_import_kind;
 td_import_kind td_import_examine(int fd, uint64_t *size, td_error *e);
 /* Map such a memfd whole, as one extent that its segment ends with. Takes *fd over when it works. Not `writable`: its

@@ -14,7 +14,8 @@ static bool empty(const td_arena_segment *a)
     return a->used == a->idle;
 }
 
-static void give_back(td_heap *h, td_arena_segment *a)
+/* Take an empty segment out of its heap. */
+static void take_out(td_heap *h, td_arena_segment *a)
 {
     td_slab_drop_idle(h, a);
     td_chunk_close(h, a);
@@ -23,7 +24,24 @@ static void give_back(td_heap *h, td_arena_segment *a)
     else h->segments = a->next;
     if (a->next) a->next->prev = a->prev;
     h->committed -= a->segment->size;
+    td_heap_count(h, -(int64_t)a->segment->size);
     h->nsegments--;
+}
+
+static void put_in(td_heap *h, td_arena_segment *a)
+{
+    a->heap = h;
+    a->prev = NULL;
+    a->next = h->segments;
+    if (a->next) a->next->prev = a;
+    h->segments = a;
+    h->committed += a->segment->size;
+    h->nsegments++;
+}
+
+static void give_back(td_heap *h, td_arena_segment *a)
+{
+    take_out(h, a);
     if (h->budget->leaving) h->budget->leaving(a->segment, h->budget->leaving_arg);
     td_budget_give_back(h->budget, a->segment);
     free(a);
@@ -33,7 +51,7 @@ void td_heap_consider(td_heap *h, td_arena_segment *a)
 {
     if (!empty(a)) return;
     if (h->orphan) {
-        if (!h->mapped) give_back(h, a);
+        if (!h->mapped || !a->segment->shared) give_back(h, a);
         return;
     }
     if (a->segment->shared || h->kept == a) return;
@@ -55,9 +73,30 @@ uint64_t td_heap_trim(td_heap *h)
     uint64_t before = h->committed;
     for (td_arena_segment *a = h->segments, *next; a; a = next) {
         next = a->next;
-        if (empty(a) && !a->segment->shared && !(h->orphan && h->mapped)) give_back(h, a);
+        if (empty(a) && !a->segment->shared) give_back(h, a);
     }
     return before - h->committed;
+}
+
+uint64_t td_heap_settle(td_heap *h, bool at_once, void (*ask)(td_segment *s, void *arg), void *arg, bool *more)
+{
+    uint64_t bytes = 0;
+    for (td_arena_segment *a = h->segments, *next; a; a = next) {
+        next = a->next;
+        bool rested = a->rested || at_once;
+        a->rested = empty(a);
+        if (!a->rested) continue;
+        if (!rested) {
+            *more = true;
+        } else if (!a->segment->shared) {
+            bytes += a->segment->size;
+            give_back(h, a);
+        } else if (ask) {
+            bytes += a->segment->size;
+            ask(a->segment, arg);
+        }
+    }
+    return bytes;
 }
 
 static void end(td_heap *h)
@@ -65,6 +104,7 @@ static void end(td_heap *h)
     td_heap_trim(h);
     assert(!h->segments);
     td_chunk_drop_spares(h);
+    td_budget_user_unref(h->budget, h->user);
     free(h);
 }
 
@@ -103,6 +143,28 @@ void td_heap_unmapped(td_heap *h)
     td_heap_end_if_done(h);
 }
 
+/* Numbers and counts stay: the process has them mapped by these, and so has who reads what lay there. */
+uint64_t td_heap_hand_over(td_heap *from, td_heap *to)
+{
+    uint64_t bytes = 0;
+    if (from->uid != to->uid || from->kind != to->kind || to->orphan) return 0;
+    for (td_arena_segment *a = from->segments, *next; a; a = next) {
+        next = a->next;
+        if (!empty(a)) continue;
+        take_out(from, a);
+        if (td_chunk_open(to, a)) {
+            td_heap_count(to, (int64_t)a->segment->size);
+            put_in(to, a);
+            bytes += a->segment->size;
+            continue;
+        }
+        a->segment->foreign = true; /* no memory for its record: nobody gets it */
+        td_budget_give_back(from->budget, a->segment);
+        free(a);
+    }
+    return bytes;
+}
+
 void td_heap_distrust(td_heap *h)
 {
     for (td_arena_segment *a = h->segments; a; a = a->next) a->segment->foreign = true;
@@ -112,11 +174,14 @@ int td_heap_reserve(td_heap *h, uint64_t size, td_error *e)
 {
     td_budget *b = h->budget;
     size = td_page_round(size);
+    if (td_heap_beyond_user(h, size))
+        return td_fail(e, TD_E_QUOTA, "the user's sessions may not commit %llu bytes more", (unsigned long long)size);
     if (!td_budget_room(b, size))
         return td_fail(e, TD_E_MEMORY,
                        "memory is full: a segment of %llu bytes is wanted, %llu of %llu bytes are committed",
                        (unsigned long long)size, (unsigned long long)b->committed, (unsigned long long)b->limit);
     b->committed += size;
+    td_heap_count(h, (int64_t)size);
     b->segments++;
     h->growing++;
     return 0;
@@ -124,7 +189,9 @@ int td_heap_reserve(td_heap *h, uint64_t size, td_error *e)
 
 void td_heap_unreserve(td_heap *h, uint64_t size)
 {
-    h->budget->committed -= td_page_round(size);
+    size = td_page_round(size);
+    h->budget->committed -= size;
+    td_heap_count(h, -(int64_t)size);
     h->budget->segments--;
     h->growing--;
     td_heap_end_if_done(h);
@@ -143,6 +210,7 @@ void td_heap_take_in(td_heap *h, td_segment *s)
     }
     if (!a || !td_chunk_open(h, a)) { /* no memory for a record: whoever waits asks again and fails properly */
         free(a);
+        td_heap_count(h, -(int64_t)s->size);
         td_budget_give_back(b, s);
         return;
     }
@@ -152,11 +220,7 @@ void td_heap_take_in(td_heap *h, td_segment *s)
     }
     s->id = b->next_segment_id;
     s->generation = b->generation;
-    a->next = h->segments;
-    if (a->next) a->next->prev = a;
-    h->segments = a;
-    h->committed += s->size;
-    h->nsegments++;
+    put_in(h, a);
 }
 
 void td_heap_adopt(td_heap *h, td_segment *s)

@@ -25,6 +25,7 @@ typedef struct td_segment {
     uint32_t
         shared;  /* clients that may have it mapped (kept by whoever sends the descriptor): not recycled while not 0 */
     void *guard; /* its place in the SIGBUS registry */
+    bool rested; /* it was warm when somebody last looked (td_budget_settle) */
     struct td_segment *next; /* of whoever holds it */
 } td_segment;
 

@@ -67,6 +67,11 @@ static void offer_ring(void *arg, td_ring_memory *m)
     ((td_peer *)arg)->ring_offered = m;
 }
 
+static bool inherit(void *arg, td_heap *into)
+{
+    return td_watch_inherit(((td_peer *)arg)->watch, into);
+}
+
 static void poll_event(uv_poll_t *h, int status, int events);
 
 /* Arm the poll for just what matters now; costs system calls only on a change. Readiness that is not wanted is left
@@ -130,6 +135,7 @@ void td_peer_close(td_peer *p)
     else s->peers = p->next;
     if (p->next) p->next->prev = p->prev;
     s->npeers--;
+    s->came_and_went++;
     td_log(TD_LOG_DEBUG, "pid %u is gone; %u peers left", p->id.pid, s->npeers);
     uv_close((uv_handle_t *)&p->poll, poll_closed);
 }
@@ -173,7 +179,7 @@ static int take_frame(td_peer *p, td_error *e)
         rc = td_session_frame(p->session, &f, e);
     } else {
         td_session_io io = {
-            .writer = &p->writer, .wrote = wrote, .resume = resume, .admit = admit, .ring = offer_ring, .arg = p};
+            .writer = &p->writer, .wrote = wrote, .resume = resume, .admit = admit, .ring = offer_ring, .inherit = inherit, .arg = p};
         rc = td_session_new(&p->session, &p->server->sessions, &io, &p->id, &f, e);
     }
     if (f.fd >= 0) {

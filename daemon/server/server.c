@@ -18,6 +18,8 @@ enum {
     LONELY_MS = 10000,
     DRAIN_MS = 10000,
     RETRY_MS = 2,
+    SETTLE_MS = 4000,   /* what has been idle so long, or up to twice that, goes back */
+    SETTLE_MOST = 1024, /* sessions at a time */
     ROUNDS = 8
 };
 
@@ -129,6 +131,35 @@ static void deadline_passed(uv_timer_t *t)
     set_spinning(s, true);         /* without waiting for something else to happen first */
 }
 
+/* ---- what lies idle goes back, a while after the last thing happened */
+
+static uint64_t happened(const td_server *s)
+{
+    return s->service.frames_in + s->service.ops_run + s->came_and_went;
+}
+
+static void settle(uv_timer_t *t)
+{
+    td_server *s = t->data;
+    uint64_t before = happened(s);
+    switch (td_sessions_settle(&s->sessions, SETTLE_MOST)) {
+    case TD_SETTLE_MORE: uv_timer_start(t, settle, 1, 0); break;
+    case TD_SETTLE_LATER: uv_timer_start(t, settle, SETTLE_MS, 0); break;
+    case TD_SETTLED:
+        s->settling = false;
+        s->settled = before;
+        break;
+    }
+    set_spinning(s, true); /* what was asked of clients goes out at once */
+}
+
+static void settle_later(td_server *s)
+{
+    if (s->settling || s->settled == happened(s)) return;
+    s->settling = true;
+    uv_timer_start(&s->settle, settle, SETTLE_MS, 0);
+}
+
 static void after_events(uv_check_t *h)
 {
     td_server *s = h->data;
@@ -147,6 +178,7 @@ static void after_events(uv_check_t *h)
         else uv_timer_start(&s->deadlines, deadline_passed, next + 1, 0);
     }
     set_spinning(s, s->first_ready || s->dirty || more || !next || !td_rings_rest(s));
+    settle_later(s);
     end_if_done(s);
 }
 
@@ -242,9 +274,10 @@ static int init_loop(td_server *s, td_error *e)
     uv_timer_init(&s->loop, &s->deadlines);
     uv_timer_init(&s->loop, &s->grace);
     uv_timer_init(&s->loop, &s->retry);
+    uv_timer_init(&s->loop, &s->settle);
     uv_signal_init(&s->loop, &s->sigterm);
     uv_signal_init(&s->loop, &s->sigint);
-    s->wake.data = s->check.data = s->deadlines.data = s->grace.data = s->retry.data = s->sigterm.data =
+    s->wake.data = s->check.data = s->deadlines.data = s->grace.data = s->retry.data = s->settle.data = s->sigterm.data =
         s->sigint.data = s;
     uv_poll_start(&s->wake, UV_READABLE, tasks_ended);
     uv_check_start(&s->check, after_events);

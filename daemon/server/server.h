@@ -52,7 +52,7 @@ struct td_server {
     td_listener listener;
     uv_poll_t listening;
     uv_poll_t wake; /* tasks have ended: of wake_fd */
-    uv_timer_t deadlines, grace, retry;
+    uv_timer_t deadlines, grace, retry, settle;
     uv_idle_t spin; /* keeps the loop from sleeping while somebody has a turn to come */
     uv_signal_t sigterm, sigint;
     uv_check_t check;
@@ -62,6 +62,9 @@ struct td_server {
     td_patience patience;
     uint32_t nready;
     uint64_t next_deadline; /* as the timer is set */
+    bool settling;          /* the timer runs that looks for what lies idle */
+    uint64_t settled;       /* what had happened (td_service.frames_in, peers that came and went) when nothing did */
+    uint64_t came_and_went;
     td_watch *watches;
     uint32_t npeers;
     uint64_t refused;
@@ -113,6 +116,8 @@ td_watch *td_watch_ref(td_server *s, int socket, uint32_t pid);
 void td_watch_unref(td_watch *w);
 /* Its memory may be mapped until the process ends. Takes the heap over. */
 void td_watch_keep(td_watch *w, td_heap *heap);
+/* What is kept goes into this heap of the process's next session; false: there was nothing. */
+bool td_watch_inherit(td_watch *w, td_heap *into);
 /* False when it is known to have ended. (A process of another pid namespace cannot be watched before Linux 6.5.) */
 bool td_watch_alive(const td_watch *w);
 

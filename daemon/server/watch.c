@@ -114,6 +114,23 @@ bool td_watch_alive(const td_watch *w)
     return !w || !w->gone;
 }
 
+bool td_watch_inherit(td_watch *w, td_heap *into)
+{
+    uint64_t bytes = 0;
+    for (kept **at = w ? &w->heaps : NULL; at && *at;) {
+        kept *k = *at;
+        bytes += td_heap_hand_over(k->heap, into);
+        if (td_heap_next_segment(k->heap, NULL)) {
+            at = &k->next;
+            continue;
+        }
+        *at = k->next;
+        td_heap_unmapped(k->heap);
+        free(k);
+    }
+    return bytes != 0;
+}
+
 void td_watch_keep(td_watch *w, td_heap *heap)
 {
     if (!heap) return;

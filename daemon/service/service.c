@@ -15,6 +15,7 @@ int td_service_init(td_service *s, const td_service_options *o, td_error *e)
 {
     *s = (td_service){.options = *o, .started_ms = td_now_ms()};
     td_budget_init(&s->budget, o->memory, o->shm);
+    s->budget.user_limit = o->uid_bytes;
     s->account = td_account_new(NULL);
     if (!s->account) return td_fail(e, TD_E_SYSTEM, "no memory for the service's account");
     snprintf(s->account->name, sizeof s->account->name, "tensord");

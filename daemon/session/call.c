@@ -156,8 +156,9 @@ static int call_drop(td_session *s, uint64_t serial, const Td__Wire__Drop *q, td
 
 /* ---- which one */
 
-static int call_unmapped(td_session *s, uint64_t serial)
+static int call_unmapped(td_session *s, uint64_t serial, const Td__Wire__Unmapped *q)
 {
+    td_session_unmapped(s, q->segment, q->generation);
     td_reply_ok(s, serial);
     return TD_OK;
 }
@@ -180,7 +181,7 @@ static int dispatch(td_session *s, const Td__Wire__Call *c, const char **name, t
     if (*name = "status", c->status) return td_status_reply(s, n, c->status->what, e);
     if (*name = "import", c->import) return td_call_import(s, n, c->import, e);
     if (*name = "ring", c->ring) return td_call_ring(s, n, c->ring, e);
-    if (*name = "unmapped", c->unmapped) return call_unmapped(s, n);
+    if (*name = "unmapped", c->unmapped) return call_unmapped(s, n, c->unmapped);
     *name = "call";
     return td_fail(e, TD_E_UNSUPPORTED, "this daemon (version %s) does not know the call; is the client newer?",
                    TD_VERSION);

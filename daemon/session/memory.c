@@ -12,7 +12,9 @@
 enum {
     CLEAR_MOST = 512,    /* of the dead, before a record is tried again */
     GROW_HERE = 2 << 20, /* bytes that are committed in well under a millisecond */
-    LACK_MS = 2000       /* so long others' pending work is hoped to free memory; somebody always has some pending */
+    ASKED_MS = 250,      /* clients that listen unmap at once */
+    ASKED_LOOK_MS = 5,
+    LACK_MS = 2000 /* so long others' pending work is hoped to free memory; somebody always has some pending */
 };
 
 typedef struct grow_job {
@@ -105,6 +107,67 @@ static void add_holders(const td_session *s, td_error *e)
     }
 }
 
+/* ---- what lies idle */
+
+typedef struct asking {
+    td_session *s;
+    bool asked; /* for something that was not asked for before */
+} asking;
+
+static void ask_to_unmap(td_segment *g, void *arg)
+{
+    asking *a = arg;
+    td_session *s = a->s;
+    bool ask = false;
+    for (int i = 0; i < s->nsent; i++) {
+        td_sent *x = &s->sent[i];
+        if (x->segment != g->id || x->generation != g->generation || x->asked) continue;
+        x->asked = ask = true;
+    }
+    if (!ask) return;
+    a->asked = true;
+    td_event_unmap(s, g->id);
+}
+
+/* Memory is short: what lies empty in other sessions goes back now, and who has it mapped is asked for it. Is there
+ * something to wait for? */
+static bool ask_others(const td_session *s)
+{
+    bool more = false, asked = false;
+    for (td_session *x = s->all->first; x; x = x->next) {
+        if (x == s) continue;
+        asking a = {.s = x};
+        td_heap_settle(x->heap, true, ask_to_unmap, &a, &more);
+        asked |= a.asked;
+    }
+    return asked;
+}
+
+static void look_again(void *session)
+{
+    td_session_ready(session);
+}
+
+static bool wait_for_unmaps(td_session *s)
+{
+    if (!s->lacks_since_ms) {
+        s->lacks_since_ms = td_now_ms();
+        s->asked_until_ms = ask_others(s) ? s->lacks_since_ms + ASKED_MS : 0;
+    }
+    if (td_now_ms() >= s->asked_until_ms) return false;
+    td_session_wait(s, "memory that others have mapped", false, NULL);
+    td_deadline_arm(s->service, &s->wait.deadline, ASKED_LOOK_MS, look_again, s);
+    return true;
+}
+
+/* What former sessions of the process left it may still write to: so nobody else gets it, but this one does. */
+static bool inherit(td_session *s, const td_heap *heap)
+{
+    if (heap != s->heap || !s->io.inherit || !s->io.inherit(s->io.arg, s->heap)) return false;
+    s->mapped = s->inherited = true;
+    return true;
+}
+
 int td_session_lacks(td_session *s, int rc, uint64_t lack, td_heap *heap, td_error *e)
 {
     if (s->grow_failed) {
@@ -112,14 +175,19 @@ int td_session_lacks(td_session *s, int rc, uint64_t lack, td_heap *heap, td_err
         return td_fail(e, TD_E_MEMORY, "the system has no %.1f MB of shared memory to give (see `tensorctl doctor`)",
                        (double)lack / 1e6);
     }
+    if (inherit(s, heap)) return TD_AGAIN;
     if (rc == TD_WAIT_GROW) rc = td_heap_reserve(heap, lack, e);
     if (rc) {
         if (s->all->remains || td_dead_waiting()) { /* some of it may be in what nobody holds any more */
             td_sessions_clear(s->all, CLEAR_MOST);
             return TD_AGAIN;
         }
-        if (rc == TD_E_QUOTA) return rc;
-        if (!s->lacks_since_ms) s->lacks_since_ms = td_now_ms();
+        bool own = rc == TD_E_QUOTA && !td_heap_user_strained(s->heap);
+        if (!own && wait_for_unmaps(s)) return TD_AGAIN;
+        if (rc == TD_E_QUOTA) {
+            s->lacks_since_ms = 0;
+            return rc;
+        }
         if (!td_sched_idle(s->service->sched) && td_now_ms() - s->lacks_since_ms < LACK_MS) {
             td_session_throttle(s, "memory");
             return TD_AGAIN;
@@ -153,7 +221,8 @@ int td_session_lacks(td_session *s, int rc, uint64_t lack, td_heap *heap, td_err
 static bool was_sent(const td_session *s, const td_segment *g, bool writable)
 {
     for (int i = 0; i < s->nsent; i++)
-        if (s->sent[i].segment == g->id && s->sent[i].generation == g->generation && s->sent[i].writable >= writable)
+        if (s->sent[i].segment == g->id && s->sent[i].generation == g->generation && s->sent[i].writable >= writable &&
+            !s->sent[i].asked)
             return true;
     return false;
 }
@@ -166,7 +235,7 @@ static int send_descriptor(td_session *s, td_segment *g, bool writable)
     if (!more) return -1;
     s->sent = more;
     int copy = fcntl(writable ? g->fd : g->read_fd, F_DUPFD_CLOEXEC, 3);
-    if (copy >= 0) s->sent[s->nsent++] = (td_sent){g->id, g->generation, writable};
+    if (copy >= 0) s->sent[s->nsent++] = (td_sent){g->id, g->generation, writable, false};
     if (copy >= 0 && writable) g->shared++;
     return copy;
 }
@@ -174,6 +243,52 @@ static int send_descriptor(td_session *s, td_segment *g, bool writable)
 int td_session_reader(td_session *s, const td_segment *g)
 {
     return td_writer_descriptors_full(s->io.writer) ? -1 : fcntl(g->read_fd, F_DUPFD_CLOEXEC, 3);
+}
+
+static void forget_sent(td_session *s, int i)
+{
+    s->sent[i] = s->sent[--s->nsent];
+}
+
+static td_segment *segment_of(const td_session *s, const td_sent *x)
+{
+    td_segment *g = td_heap_next_segment(s->heap, NULL);
+    while (g && (g->id != x->segment || g->generation != x->generation)) g = td_heap_next_segment(s->heap, g);
+    return g;
+}
+
+/* Its word is taken for it, as others of the same user may then get the memory: between these it is accidents that are
+ * guarded against. All of it: nothing points there any more, as the client is about to go. */
+void td_session_unmapped(td_session *s, uint32_t segment, uint32_t generation)
+{
+    bool all = segment == 0;
+    for (int i = s->nsent - 1; i >= 0; i--) {
+        const td_sent *x = &s->sent[i];
+        if (!all && (x->segment != segment || x->generation != generation || !x->asked)) continue;
+        td_segment *g = x->writable ? segment_of(s, x) : NULL;
+        if (g && g->shared) g->shared--;
+        forget_sent(s, i);
+    }
+    if (all) s->mapped = s->inherited;
+    td_heap_trim(s->heap);
+}
+
+td_settled td_sessions_settle(td_sessions *all, int most)
+{
+    td_service *v = all->service;
+    if (!all->settle_next) {
+        all->settle_next = all->first;
+        all->settle_later = false;
+        td_heap_settle(v->heap, false, NULL, NULL, &all->settle_later);
+    }
+    for (; all->settle_next && most > 0; most--) {
+        td_session *s = all->settle_next;
+        all->settle_next = s->next;
+        td_heap_settle(s->heap, false, ask_to_unmap, &(asking){.s = s}, &all->settle_later);
+    }
+    if (all->settle_next) return TD_SETTLE_MORE;
+    bool warm = td_budget_settle(&v->budget);
+    return warm || all->settle_later ? TD_SETTLE_LATER : TD_SETTLED;
 }
 
 /* Whoever was given the descriptor of a segment that goes would keep its memory alive by its mapping. */

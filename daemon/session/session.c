@@ -249,6 +249,7 @@ td_run td_session_run(td_session *s, int most, td_error *e)
             rc = td_step_call(s);
             if (rc != TD_AGAIN) {
                 s->call = NULL;
+                s->lacks_since_ms = 0;
                 s->call_until_ms = 0;
                 td_import_drop(s);
             }

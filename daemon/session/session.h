@@ -20,6 +20,8 @@ typedef struct td_session_io {
     void (*resume)(void *arg);  /* run me again soon: called from within other calls, so only take note */
     void (*admit)(void *arg, bool on); /* may a descriptor come in now? NULL: never */
     void (*ring)(void *arg, td_ring_memory *m); /* once idle, go on through this; NULL: it cannot */
+    /* Memory that ended sessions of the same process left goes into this heap; false: there is none. NULL: never. */
+    bool (*inherit)(void *arg, td_heap *into);
     void *arg;
 } td_session_io;
 
@@ -31,6 +33,8 @@ typedef struct td_sessions {
     td_session *throttled; /* suspended until tasks end */
     uint32_t rings;        /* sessions whose frames go through shared memory */
     struct td_remains *remains; /* of ended sessions */
+    td_session *settle_next;    /* of a round of td_sessions_settle that is under way; NULL: none is */
+    bool settle_later;          /* it has seen something that the next round may give back */
     uint64_t descriptors;  /* that were handed out and are counted by the server */
     uint64_t inline_limit; /* bytes of a value in a reply */
     size_t max_unread;     /* bytes of replies that the peer has not read: more, and its records wait */
@@ -47,7 +51,7 @@ typedef struct td_peer_id {
 int td_session_new(td_session **out, td_sessions *all, const td_session_io *io, const td_peer_id *who, const td_frame *hello, td_error *e);
 /* The connection is gone: lets go of everything, of what is much in turns (td_sessions_clear). Queues that it had not closed see a death. Running tasks keep the session's
  * struct until they end, by themselves. When the process still lives (`alive`) and may have its memory mapped, its heap is returned: call
- * td_heap_unmapped on it when the process is gone; NULL otherwise. */
+ * td_heap_unmapped on it when the process is gone, and hand it over (td_heap_hand_over) to the next session of that process which wants memory; NULL otherwise. */
 td_heap *td_session_end(td_session *s, bool alive);
 
 /* Take in one frame. Only when the session is idle (td_session_run said TD_RUN_IDLE). An error is the end of the connection. */
@@ -65,6 +69,11 @@ typedef enum td_run {
 td_run td_session_run(td_session *s, int most, td_error *e);
 /* After td_sched_collect: resume sessions that waited for tasks to end. */
 void td_sessions_collected(td_sessions *all);
+
+/* At quiet moments, now and then: memory that has been empty since the last time goes back to the system; clients that have it mapped are asked to
+ * unmap it. Looks at about `most` sessions. */
+typedef enum td_settled { TD_SETTLED, TD_SETTLE_LATER, TD_SETTLE_MORE } td_settled;
+td_settled td_sessions_settle(td_sessions *all, int most);
 
 /* Let go of about `most` of what ended sessions left and of what died with it; is there more? */
 bool td_sessions_clear(td_sessions *all, int most);

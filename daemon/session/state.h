@@ -55,6 +55,7 @@ typedef struct td_write_lease {
 typedef struct td_sent {
     uint32_t segment, generation;
     bool writable;
+    bool asked; /* to unmap it: what lies there from now on brings a descriptor again */
 } td_sent;
 
 typedef struct td_queue_handle {
@@ -111,6 +112,7 @@ struct td_session {
     uint32_t id, uid, pid;
     uint64_t token;
     bool ended, drained, mapped;
+    bool inherited;       /* its heap has memory that the process may have mapped through a former session */
     bool grow_failed;     /* the system refused the segment that the current record needs */
     bool waits_for_lease; /* of somebody else */
     int jobs;             /* background work that still points here */
@@ -146,6 +148,7 @@ struct td_session {
     td_write_lease *write_leases;
     td_cause *overdrawn;     /* what failures that the session has no room for are told as */
     uint64_t lacks_since_ms; /* it waits for others to free memory; 0: it does not */
+    uint64_t asked_until_ms; /* others were asked to unmap what is empty: so long it waits for that */
     uint64_t promised;       /* bytes of replies that wait for tasks to end */
     bool waits_for_replies;  /* its own */
     uint32_t ncharged_sites;
@@ -250,6 +253,8 @@ int td_session_lacks(td_session *s, int rc, uint64_t lack, td_heap *heap, td_err
 void td_session_address(td_session *s, const td_storage *st, Td__Wire__Address *a, int *fd);
 /* One more descriptor that reads a segment which the client has; -1: there is none to be had. */
 int td_session_reader(td_session *s, const td_segment *g);
+/* The client has unmapped a segment that it was asked for; 0: all of them, for good. */
+void td_session_unmapped(td_session *s, uint32_t segment, uint32_t generation);
 /* A td_budget hook: a segment goes. */
 void td_segment_leaving(const td_segment *g, void *sessions);
 /* leases.c */
@@ -281,7 +286,8 @@ void td_event_unmap(td_session *s, uint32_t segment);
 /* The arrays point into `sizes` (2 * TD_MAX_DIMS). */
 void td_desc_to_wire(const td_desc *d, Td__Wire__Desc *w, int64_t *sizes);
 int td_read_reply(td_session *s, td_tensor *t, uint64_t serial, td_error *e);
-/* Its address, when everything pending on it has ended. `descriptor`: with one to read by, though it was sent before. */
+/* Its address, when everything pending on it has ended. `descriptor`: with one to read by, though it was sent before.
+ */
 int td_address_reply(td_session *s, td_tensor *t, uint64_t serial, bool descriptor, td_error *e);
 
 /* status.c */

@@ -397,6 +397,107 @@ static void orphans(void)
     CU_ASSERT_EQUAL(b.committed, 0);
 }
 
+/* The process is still there and connects again: its next heap gets what may be mapped by it, and nobody else does. */
+static void handed_over(void)
+{
+    td_budget b;
+    td_budget_init(&b, 64 * MIB, TD_SHM_MEMFD);
+    td_heap *h = heap(&b), *next = heap(&b), *stranger;
+    td_extent x = get(h, 100), y = get(h, 20 * MIB);
+    uint32_t id = y.segment->id;
+    x.segment->shared = y.segment->shared = 1;
+    td_heap_orphan(h, true);
+    td_heap_release(h, &y);
+    CU_ASSERT_EQUAL(td_heap_new(&stranger, &b, TD_SEGMENT_SESSION, 12345, NULL), 0);
+    CU_ASSERT_EQUAL(td_heap_hand_over(h, stranger), 0);
+    CU_ASSERT_EQUAL(td_heap_hand_over(h, next), 20 * MIB);
+    CU_ASSERT_EQUAL(td_heap_hand_over(h, next), 0); /* something lies in the rest */
+    uint64_t committed = b.committed;
+    y = get(next, 20 * MIB);
+    CU_ASSERT_EQUAL(y.segment->id, id);
+    CU_ASSERT_EQUAL(y.segment->shared, 1);
+    CU_ASSERT_EQUAL(b.committed, committed);
+    td_heap_release(next, &y);
+    td_heap_release(h, &x);
+    td_heap_unmapped(h);
+    td_heap_free(next);
+    td_heap_free(stranger);
+    td_budget_deinit(&b);
+    CU_ASSERT_EQUAL(b.committed, 0);
+    CU_ASSERT_PTR_NULL(b.users);
+}
+
+/* What the heaps of a user have committed together, orphans included, is bounded by twice what they may use. */
+static void a_users_part(void)
+{
+    td_budget b;
+    td_budget_init(&b, 256 * MIB, TD_SHM_MEMFD);
+    b.user_limit = 16 * MIB;
+    td_heap *left = heap(&b), *h = heap(&b), *other;
+    td_extent x = get(left, 20 * MIB), y;
+    td_error e = {0};
+    x.segment->shared = 1;
+    td_heap_release(left, &x);
+    td_heap_orphan(left, true);
+    CU_ASSERT_EQUAL(td_heap_alloc_now(h, 16 * MIB, &y, &e), TD_E_QUOTA);
+    CU_ASSERT_PTR_NOT_NULL(strstr(e.message, "user"));
+    CU_ASSERT_EQUAL(td_heap_reserve(h, 16 * MIB, &e), TD_E_QUOTA);
+    CU_ASSERT_EQUAL(td_heap_new(&other, &b, TD_SEGMENT_SESSION, 12345, NULL), 0);
+    y = get(other, 30 * MIB); /* of another user */
+    td_heap_release(other, &y);
+    td_heap_free(other);
+    CU_ASSERT_EQUAL(td_heap_hand_over(left, h), 20 * MIB);
+    y = get(h, 16 * MIB);
+    td_heap_release(h, &y);
+    td_heap_free(h);
+    td_heap_unmapped(left);
+    td_budget_deinit(&b);
+    CU_ASSERT_EQUAL(b.committed, 0);
+    CU_ASSERT_PTR_NULL(b.users);
+}
+
+static unsigned asked_for;
+static void ask(td_segment *s, void *arg)
+{
+    (void)s, (void)arg;
+    asked_for++;
+}
+
+/* What is empty at two quiet moments in a row goes: from the heap, and then from the warm list. */
+static void settles(void)
+{
+    td_budget b;
+    td_budget_init(&b, 256 * MIB, TD_SHM_MEMFD);
+    td_heap *h = heap(&b);
+    td_extent x = get(h, 1 * MIB), y = get(h, 20 * MIB);
+    bool more = false;
+    y.segment->shared = 1;
+    td_heap_release(h, &x);
+    td_heap_release(h, &y);
+    CU_ASSERT_EQUAL(td_heap_settle(h, false, ask, NULL, &more), 0);
+    CU_ASSERT_TRUE(more);
+    x = get(h, 1 * MIB); /* used in between */
+    td_heap_release(h, &x);
+    more = false;
+    td_heap_settle(h, false, ask, NULL, &more);
+    CU_ASSERT_EQUAL(asked_for, 1);
+    CU_ASSERT_TRUE(more);
+    more = false;
+    CU_ASSERT_TRUE(td_heap_settle(h, false, ask, NULL, &more) >= 21 * MIB);
+    CU_ASSERT_FALSE(more);
+    td_segment *s = td_heap_next_segment(h, NULL);
+    CU_ASSERT_EQUAL(s->size, 20 * MIB);
+    CU_ASSERT_PTR_NULL(td_heap_next_segment(h, s));
+    s->shared = 0;
+    CU_ASSERT_EQUAL(td_heap_settle(h, true, ask, NULL, &more), 20 * MIB);
+    CU_ASSERT_TRUE(td_budget_settle(&b));
+    CU_ASSERT_TRUE(b.committed >= 21 * MIB);
+    CU_ASSERT_FALSE(td_budget_settle(&b));
+    CU_ASSERT_EQUAL(b.committed, 0);
+    td_heap_free(h);
+    td_budget_deinit(&b);
+}
+
 /* Nobody knows when the process ends that may write there: none of it is for anybody else. */
 static void distrusted(void)
 {
@@ -445,4 +546,5 @@ TD_CUNIT_MAIN("shm_heap", {"random work against a model", against_a_model}, {"a 
               {"large ones get what they need", large_ones_get_what_they_need},
               {"another uid gets none of it", another_uid_gets_none_of_it}, {"full is an error", full_is_an_error},
               {"a segment made elsewhere", grown_elsewhere}, {"what clients map stays", what_clients_map_stays},
-              {"orphans", orphans}, {"distrusted", distrusted}, {"disposal is handed on", disposal_is_handed_on})
+              {"orphans", orphans}, {"distrusted", distrusted}, {"handed over", handed_over},
+              {"a user's part", a_users_part}, {"settles", settles}, {"disposal is handed on", disposal_is_handed_on})

@@ -1,0 +1,256 @@
+/* Memory that processes keep mapped: it is bounded and comes back, whether they say so or not.
+ *
+ * A segment that a process may write to goes to nobody else while it lives and has not said that it unmapped it. So who
+ * connects again and again must get the same memory again, and what lies empty must come back on request. */
+#include "client/tensord.h"
+#include "tests/hostile/counted.h"
+#include "tests/hostile/requests.h"
+#include "tests/unit/cunit_main.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { MIB = 1 << 20 };
+
+static int start(void) /* each test has a daemon of its own */
+{
+    return 0;
+}
+
+static bool begin(const char *memory, const char *user)
+{
+    const char *args[] = {"--workers", "1", "--memory", memory, user ? "--user-memory" : NULL, user, NULL};
+    return test_daemon_start(&d, args);
+}
+
+static void end(void)
+{
+    CU_ASSERT_EQUAL(test_daemon_stop(&d), 0);
+}
+
+static int64_t status(const char *key)
+{
+    raw r;
+    int64_t v = raw_open(&r, d.socket) ? raw_status(&r, key) : -1;
+    raw_close(&r);
+    return v;
+}
+
+static void send_lease(raw *r, uint64_t bytes)
+{
+    Td__Wire__Call c = TD__WIRE__CALL__INIT;
+    Td__Wire__Lease l = TD__WIRE__LEASE__INIT;
+    l.bytes = bytes;
+    c.lease = &l;
+    raw_call(r, &c);
+}
+
+static uint32_t lease_reply(raw *r, uint32_t *id)
+{
+    Td__Wire__Reply *x = raw_reply(r, TEST_LONG_MS);
+    *id = x ? x->lease : 0;
+    return !x ? TD_E_LOST : x->error ? x->error->code : TD_OK;
+}
+
+static uint32_t drop(raw *r, uint32_t id)
+{
+    Td__Wire__Call c = TD__WIRE__CALL__INIT;
+    Td__Wire__LeaseDrop l = TD__WIRE__LEASE_DROP__INIT;
+    l.lease = id;
+    c.lease_drop = &l;
+    return ask(r, &c);
+}
+
+/* Lease and let go: the memory is empty, and this process could still write to it. */
+static uint32_t lease_and_drop(raw *r, uint64_t bytes)
+{
+    uint32_t id, code;
+    send_lease(r, bytes);
+    code = lease_reply(r, &id);
+    return code ? code : drop(r, id);
+}
+
+static uint32_t unmapped(raw *r, uint32_t segment)
+{
+    Td__Wire__Call c = TD__WIRE__CALL__INIT;
+    Td__Wire__Unmapped u = TD__WIRE__UNMAPPED__INIT;
+    u.segment = segment;
+    u.generation = 1;
+    c.unmapped = &u;
+    return ask(r, &c);
+}
+
+/* Wait to be asked to unmap a segment; its number, or 0. */
+static uint32_t asked(raw *r, int ms)
+{
+    uint64_t until = test_now_ms() + (uint64_t)ms;
+    td_frame f;
+    td_error e = {0};
+    while (test_now_ms() < until) {
+        if (td_reader_next(&r->reader, &f, &e) > 0) {
+            if (f.kind != TD_FRAME_EVENT) continue;
+            td_arena_reset(&r->arena);
+            Td__Wire__Event *v = td__wire__event__unpack(&r->arena.allocator, f.bytes, f.payload);
+            if (v && v->unmap_segment) return v->unmap_segment;
+            continue;
+        }
+        struct pollfd p = {r->fd, POLLIN, 0};
+        if (poll(&p, 1, 100) > 0 && td_reader_fill(&r->reader, r->fd, true, &e) <= 0) return 0;
+    }
+    return 0;
+}
+
+/* Neither does it use up the memory to connect, lease and close again and again ... */
+static void coming_again(void)
+{
+    CU_ASSERT_TRUE_FATAL(begin("600M", NULL));
+    for (int i = 0; i < 64; i++) {
+        raw r;
+        CU_ASSERT_TRUE_FATAL(raw_open(&r, d.socket));
+        CU_ASSERT_EQUAL(lease_and_drop(&r, 8 * MIB), TD_OK);
+        raw_close(&r);
+    }
+    CU_ASSERT_TRUE(status("bytes_committed") <= 4 * 8 * MIB); /* the end of one may be seen after the next began */
+    end();
+}
+
+/* ... nor to have many connections, each of which leases and lets go: a user's sessions share a bound. */
+static void many_at_once(void)
+{
+    enum { N = 32 };
+    static raw r[N];
+    int refused = 0;
+    CU_ASSERT_TRUE_FATAL(begin("600M", "32M"));
+    for (int i = 0; i < N; i++) {
+        CU_ASSERT_TRUE_FATAL(raw_open(&r[i], d.socket));
+        uint32_t code = lease_and_drop(&r[i], 8 * MIB);
+        CU_ASSERT_TRUE(code == TD_OK || code == TD_E_QUOTA);
+        refused += code == TD_E_QUOTA;
+    }
+    CU_ASSERT_TRUE(refused > 0);
+    CU_ASSERT_TRUE(status("bytes_committed") <= 2 * 32 * MIB + MIB);
+    for (int i = 0; i < N; i++) raw_close(&r[i]);
+    raw last;
+    CU_ASSERT_TRUE_FATAL(raw_open(&last, d.socket)); /* the process itself gets all of it again */
+    uint32_t ids[3], code = TD_E_QUOTA;
+    for (int i = 0; i < 3; i++) {
+        for (int tries = 0; code != TD_OK && tries < 100; tries++) { /* ends are noticed in their own time */
+            send_lease(&last, 8 * MIB);
+            if ((code = lease_reply(&last, &ids[i]))) test_sleep_ms(20);
+        }
+        CU_ASSERT_EQUAL(code, TD_OK);
+        code = TD_E_QUOTA;
+    }
+    raw_close(&last);
+    end();
+}
+
+/* Memory is short: who has some mapped that is empty is asked for it, and its word is taken. */
+static void asked_for(void)
+{
+    raw a, b;
+    uint32_t id;
+    CU_ASSERT_TRUE_FATAL(begin("64M", NULL));
+    CU_ASSERT_TRUE_FATAL(raw_open(&a, d.socket));
+    CU_ASSERT_TRUE_FATAL(raw_open(&b, d.socket));
+    CU_ASSERT_EQUAL(lease_and_drop(&a, 40 * MIB), TD_OK);
+    send_lease(&b, 40 * MIB);
+    uint32_t segment = asked(&a, TEST_LONG_MS);
+    CU_ASSERT_NOT_EQUAL(segment, 0);
+    CU_ASSERT_EQUAL(unmapped(&a, segment), TD_OK);
+    bool had = lease_reply(&b, &id) == TD_OK;
+    if (!had) { /* it waits a moment only: this process may not have run in time */
+        send_lease(&b, 40 * MIB);
+        had = lease_reply(&b, &id) == TD_OK;
+    }
+    CU_ASSERT_TRUE(had);
+    raw_close(&a);
+    raw_close(&b);
+    end();
+}
+
+/* Another process gets so much. */
+static void others_get(uint64_t bytes)
+{
+    for (int i = 0; i < 500 && status("bytes_warm") < 40 * MIB && status("bytes_committed") > 2 * MIB; i++)
+        test_sleep_ms(10);
+    pid_t pid = fork(); /* another process */
+    if (pid == 0) {
+        raw b;
+        uint32_t id;
+        bool ok = raw_open(&b, d.socket);
+        send_lease(&b, bytes);
+        _exit(ok && lease_reply(&b, &id) == TD_OK ? 0 : 1);
+    }
+    int rc = -1;
+    CU_ASSERT_EQUAL(waitpid(pid, &rc, 0), pid);
+    CU_ASSERT_EQUAL(rc, 0);
+}
+
+/* Whoever says before it goes that nothing is mapped any more leaves its memory to all ... */
+static void said_at_the_end(void)
+{
+    raw a;
+    CU_ASSERT_TRUE_FATAL(begin("64M", NULL));
+    CU_ASSERT_TRUE_FATAL(raw_open(&a, d.socket));
+    CU_ASSERT_EQUAL(lease_and_drop(&a, 40 * MIB), TD_OK);
+    CU_ASSERT_EQUAL(unmapped(&a, 0), TD_OK);
+    raw_close(&a);
+    others_get(40 * MIB);
+    end();
+}
+
+/* ... as the library does, by socket or ring, when no handle is left. */
+static void the_library_says_so(void)
+{
+    for (int ring = 0; ring < 2; ring++) {
+        CU_ASSERT_TRUE_FATAL(begin("64M", NULL));
+        td_client *c = td_connect(d.socket);
+        td_lease *l = td_lease_new(c, 40 * MIB);
+        unsigned char *at = td_lease_data(l);
+        CU_ASSERT_PTR_NOT_NULL(at);
+        if (at) *at = 1;
+        for (int i = 0; ring && i < 1000; i++) td_sync(c); /* waits bring the ring */
+        td_lease_free(l);
+        td_disconnect(c);
+        others_get(40 * MIB);
+        end();
+    }
+}
+
+/* Nothing happens for a while: what is empty goes back to the system. */
+static void idle(void)
+{
+    raw a;
+    CU_ASSERT_TRUE_FATAL(begin("256M", NULL));
+    CU_ASSERT_TRUE_FATAL(raw_open(&a, d.socket));
+    CU_ASSERT_EQUAL(lease_and_drop(&a, 40 * MIB), TD_OK);
+    CU_ASSERT_TRUE(status("bytes_committed") >= 40 * MIB);
+    uint32_t segment = asked(&a, TEST_LONG_MS);
+    CU_ASSERT_NOT_EQUAL(segment, 0);
+    CU_ASSERT_EQUAL(unmapped(&a, segment), TD_OK);
+    int64_t left = INT64_MAX;
+    for (uint64_t until = test_now_ms() + TEST_LONG_MS; left > MIB && test_now_ms() < until; test_sleep_ms(200))
+        left = status("bytes_committed");
+    CU_ASSERT_TRUE(left <= MIB);
+    CU_ASSERT_EQUAL(lease_and_drop(&a, 40 * MIB), TD_OK); /* and comes with its descriptor when it is wanted again */
+    raw_close(&a);
+    end();
+}
+
+static const td_test tests[] = {
+    {"connecting, leasing and closing again and again", coming_again},
+    {"many connections that lease and let go", many_at_once},
+    {"memory is short: what is mapped and empty is asked for", asked_for},
+    {"unmapped at the end: for all", said_at_the_end},
+    {"the library says so", the_library_says_so},
+    {"an idle daemon gives back what is empty", idle},
+};
+
+int main(int argc, char **argv)
+{
+    signal(SIGPIPE, SIG_IGN);
+    return td_tests_run("kept", start, NULL, sizeof tests / sizeof tests[0], tests, argc > 1 ? argv[1] : NULL);
+}
