@@ -1,4 +1,5 @@
-/* Items of queues: references to tensors, and a note. Whoever put one pays for its place until it is taken. */
+/* Items of queues: references to tensors, and a note. Whoever put one pays for its place, and for the bytes of the
+ * note, until it is taken. */
 #include "daemon/service/service.h"
 
 #include <stdlib.h>
@@ -17,11 +18,11 @@ int td_queue_item_new(td_queue_item **out, td_account *account, int count, td_te
                       size_t note_bytes, td_error *e)
 {
     td_queue_item plan = {.count = count, .note_bytes = note_bytes, .account = account};
-    int rc = td_account_charge(account, 0, item_cost(&plan), e);
+    int rc = td_account_charge(account, note_bytes, item_cost(&plan), e);
     if (rc) return rc;
     td_queue_item *i = malloc(item_size(&plan));
     if (!i) {
-        td_account_discharge(account, 0, item_cost(&plan));
+        td_account_discharge(account, note_bytes, item_cost(&plan));
         return td_fail(e, TD_E_SYSTEM, "no memory for an item");
     }
     *i = plan;
@@ -38,7 +39,7 @@ void td_queue_item_free(td_queue_item *i)
 {
     if (!i) return;
     for (int k = 0; k < i->count; k++) td_tensor_unhold(i->tensors[k]);
-    td_account_discharge(i->account, 0, item_cost(i));
+    td_account_discharge(i->account, i->note_bytes, item_cost(i));
     td_account_unref(i->account);
     free(i);
 }

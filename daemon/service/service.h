@@ -131,7 +131,7 @@ typedef struct td_queue_item {
     int count;
     unsigned char *note; /* bytes that travel with it */
     size_t note_bytes;
-    td_account *account; /* who put it: pays for its place, by its size, in objects */
+    td_account *account; /* who put it: pays for its place, by its size in objects, and for the note's bytes */
 } td_queue_item;
 int td_queue_item_new(td_queue_item **out, td_account *account, int count, td_tensor *const *tensors, const void *note,
                       size_t note_bytes, td_error *e);

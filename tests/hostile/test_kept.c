@@ -240,12 +240,46 @@ static void idle(void)
     end();
 }
 
+static uint32_t put_note(raw *r, uint32_t queue, void *note, size_t bytes)
+{
+    Td__Wire__Call c = TD__WIRE__CALL__INIT;
+    Td__Wire__QueuePut q = TD__WIRE__QUEUE_PUT__INIT;
+    q.queue = queue, q.note.data = note, q.note.len = bytes;
+    c.queue_put = &q;
+    return ask(r, &c);
+}
+
+/* What items carry beside tensors is the daemon's own memory: who put it pays until it is taken. */
+static void notes(void)
+{
+    enum { NOTE = 512 << 10, MOST = 64 };
+    static unsigned char note[NOTE];
+    raw a, b;
+    CU_ASSERT_TRUE_FATAL(begin("256M", "8M"));
+    CU_ASSERT_TRUE_FATAL(raw_open(&a, d.socket));
+    CU_ASSERT_TRUE_FATAL(raw_open(&b, d.socket));
+    CU_ASSERT_EQUAL(queue_open(&a, "notes", 1, MOST), TD_OK);
+    CU_ASSERT_EQUAL(queue_open(&b, "notes", 1, MOST), TD_OK);
+    for (int round = 0; round < 3; round++) {
+        int in = 0;
+        uint32_t code;
+        while ((code = put_note(&a, 1, note, NOTE)) == TD_OK && in < MOST) in++;
+        CU_ASSERT_EQUAL(code, TD_E_QUOTA);
+        CU_ASSERT_TRUE(in >= 12 && in <= (8 << 20) / NOTE);
+        while (in--) CU_ASSERT_EQUAL(queue_get(&b, 1, 0, NULL), TD_OK);
+    }
+    raw_close(&a);
+    raw_close(&b);
+    end();
+}
+
 static const td_test tests[] = {
     {"connecting, leasing and closing again and again", coming_again},
     {"many connections that lease and let go", many_at_once},
     {"memory is short: what is mapped and empty is asked for", asked_for},
     {"unmapped at the end: for all", said_at_the_end},
     {"the library says so", the_library_says_so},
+    {"notes of items are charged until they are taken", notes},
     {"an idle daemon gives back what is empty", idle},
 };
 
