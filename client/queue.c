@@ -304,6 +304,31 @@ TD_API void td_queue_item_clear(td_queue_item *item)
     memset(item, 0, sizeof *item);
 }
 
+static int on_state(td_client *c, td_wait *w, const td_reply *r, int *fd, td_error *e)
+{
+    (void)c, (void)fd;
+    td_queue_state *out = w->context;
+    const Td__Wire__QueueState *q = r->queue;
+    if (!q) return td_fail(e, TD_E_PROTOCOL, "no state of a queue came");
+    *out = (td_queue_state){q->items, q->capacity, q->producers, q->consumers, q->full, q->ended};
+    return TD_OK;
+}
+
+TD_API int td_queue_look(td_client *c, const char *name, td_queue_state *out)
+{
+    *out = (td_queue_state){0};
+    int rc = td_enter(c, "queue_look");
+    if (rc) return rc;
+    Td__Wire__QueueLook q = TD__WIRE__QUEUE_LOOK__INIT;
+    q.name = (char *)(name ? name : "");
+    Td__Wire__Call call = TD__WIRE__CALL__INIT;
+    call.queue_look = &q;
+    td_wait w = {.on_reply = on_state, .context = out};
+    rc = td_ask_and_wait(c, &call, -1, &w, "queue_look");
+    td_leave(c);
+    return rc;
+}
+
 /* The handle ends, without a wait and without a word about what was on its way. */
 void td_queue_forget(td_queue *q)
 {

@@ -378,6 +378,12 @@ TD_API int td_queue_put(td_queue *q, td_list arrays, const void *note, size_t no
  * TD_E_LOST. td_queue_item_clear() what you got. */
 TD_API int td_queue_get(td_queue *q, td_queue_item *item, int timeout_ms);
 TD_API void td_queue_item_clear(td_queue_item *item);
+/* A queue as it is at this moment, for those who have joined and those who have not; all zeros when there is none. */
+typedef struct td_queue_state {
+    uint32_t items, capacity, producers, consumers; /* who has joined as what; a process may have joined as both */
+    bool full, ended;
+} td_queue_state;
+TD_API int td_queue_look(td_client *client, const char *name, td_queue_state *out);
 /* Leave the queue; `end`: and nobody may put any more. Frees it. NULL is fine. */
 TD_API int td_queue_close(td_queue *q, bool end);
 

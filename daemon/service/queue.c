@@ -263,20 +263,34 @@ uint32_t td_queue_size(const td_queue *q)
     return q->size;
 }
 
+static td_queue_info info_of(const td_queue *q)
+{
+    td_queue_info i = {.name = q->name,
+                       .capacity = q->capacity,
+                       .items = q->size,
+                       .deaths = q->deaths,
+                       .ended = q->ended,
+                       .full = full(q),
+                       .puts = q->puts,
+                       .gets = q->gets,
+                       .producers = q->producers,
+                       .consumers = q->consumers};
+    for (const td_queue_wait *w = q->putters; w; w = w->next) i.waiting_put++;
+    for (const td_queue_wait *w = q->getters; w; w = w->next) i.waiting_get++;
+    return i;
+}
+
 void td_queue_each(td_service *s, void (*fn)(const td_queue_info *q, void *arg), void *arg)
 {
     for (td_queue *q = s->queues; q; q = q->hh.next) {
-        td_queue_info i = {.name = q->name,
-                           .capacity = q->capacity,
-                           .items = q->size,
-                           .deaths = q->deaths,
-                           .ended = q->ended,
-                           .puts = q->puts,
-                           .gets = q->gets,
-                           .producers = q->producers,
-                           .consumers = q->consumers};
-        for (td_queue_wait *w = q->putters; w; w = w->next) i.waiting_put++;
-        for (td_queue_wait *w = q->getters; w; w = w->next) i.waiting_get++;
+        td_queue_info i = info_of(q);
         fn(&i, arg);
     }
+}
+
+td_queue_info td_queue_look(const td_service *s, const char *name)
+{
+    td_queue *q;
+    HASH_FIND_STR(s->queues, name, q);
+    return q ? info_of(q) : (td_queue_info){0};
 }

@@ -185,9 +185,11 @@ const char *td_queue_name(const td_queue *q);
 typedef struct td_queue_info {
     const char *name;
     uint32_t capacity, items, producers, consumers, waiting_put, waiting_get, deaths;
-    bool ended;
+    bool ended, full;
     uint64_t puts, gets;
 } td_queue_info;
 void td_queue_each(td_service *s, void (*fn)(const td_queue_info *q, void *arg), void *arg);
+/* All zeros when there is none of this name. */
+td_queue_info td_queue_look(const td_service *s, const char *name);
 
 #endif

@@ -177,6 +177,7 @@ static int dispatch(td_session *s, const Td__Wire__Call *c, const char **name, t
     if (*name = "queue_put", c->queue_put) return td_call_queue_put(s, n, c->queue_put, e);
     if (*name = "queue_get", c->queue_get) return td_call_queue_get(s, n, c->queue_get, e);
     if (*name = "queue_close", c->queue_close) return td_call_queue_close(s, n, c->queue_close, e);
+    if (*name = "queue_look", c->queue_look) return td_call_queue_look(s, n, c->queue_look);
     if (*name = "info", c->info) return call_info(s, n, c->info, e);
     if (*name = "status", c->status) return td_status_reply(s, n, c->status->what, e);
     if (*name = "import", c->import) return td_call_import(s, n, c->import, e);

@@ -327,3 +327,22 @@ int td_call_queue_get(td_session *s, uint64_t serial, const Td__Wire__QueueGet *
     }
     return rc;
 }
+
+int td_call_queue_look(td_session *s, uint64_t serial, const Td__Wire__QueueLook *q)
+{
+    td_queue_info i = td_queue_look(s->service, q->name);
+    Td__Wire__Reply r;
+    td__wire__reply__init(&r);
+    Td__Wire__QueueState x;
+    td__wire__queue_state__init(&x);
+    x.items = i.items;
+    x.capacity = i.capacity;
+    x.producers = i.producers;
+    x.consumers = i.consumers;
+    x.full = i.full;
+    x.ended = i.ended;
+    r.serial = serial;
+    r.queue = &x;
+    td_reply_send(s, &r, -1);
+    return TD_OK;
+}

@@ -191,6 +191,7 @@ int td_call_queue_open(td_session *s, uint64_t serial, const Td__Wire__QueueOpen
 int td_call_queue_put(td_session *s, uint64_t serial, const Td__Wire__QueuePut *q, td_error *e);
 int td_call_queue_get(td_session *s, uint64_t serial, const Td__Wire__QueueGet *q, td_error *e);
 int td_call_queue_close(td_session *s, uint64_t serial, const Td__Wire__QueueClose *q, td_error *e);
+int td_call_queue_look(td_session *s, uint64_t serial, const Td__Wire__QueueLook *q);
 int td_step_call(td_session *s);
 /* held.c */
 /* Before a request that may have to be held: TD_AGAIN when there are too many. */

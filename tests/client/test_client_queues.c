@@ -228,6 +228,23 @@ static void leaving_waits_for_what_was_put(void)
     td_disconnect(d);
 }
 
+static void a_queue_is_looked_at(void)
+{
+    td_client *c = join();
+    td_queue_state s = {.items = 7};
+    CU_ASSERT_EQUAL(td_queue_look(c, "looked at", &s), TD_OK);
+    CU_ASSERT(!s.items && !s.capacity && !s.producers && !s.consumers && !s.full && !s.ended);
+    td_queue *put = td_queue_open(c, "looked at", 2, TD_PRODUCER), *get = td_queue_open(c, "looked at", 0, TD_CONSUMER);
+    put_two(c, put, 0);
+    CU_ASSERT_EQUAL(td_queue_look(c, "looked at", &s), TD_OK);
+    CU_ASSERT(s.items == 2 && s.capacity == 2 && s.producers == 1 && s.consumers == 1 && s.full && !s.ended);
+    td_queue_close(put, true);
+    CU_ASSERT_EQUAL(td_queue_look(c, "looked at", &s), TD_OK);
+    CU_ASSERT(s.items == 2 && s.producers == 0 && s.ended);
+    td_queue_close(get, false);
+    td_disconnect(c);
+}
+
 /* A get that brought fewer ids than the item has tensors learns how many there are, also when it had to wait. */
 static void *gets_many(void *queue)
 {
@@ -270,4 +287,5 @@ TD_CUNIT_MAIN_WITH("client_queues", start_server, stop_server, {"threads share a
                    {"closing waits for what was put", closing_waits_for_what_was_put},
                    {"threads wait for each other", threads_wait_for_each_other},
                    {"leaving waits for what was put", leaving_waits_for_what_was_put},
-                   {"many tensors in one item", many_tensors_in_one_item})
+                   {"many tensors in one item", many_tensors_in_one_item},
+                   {"a queue is looked at", a_queue_is_looked_at})

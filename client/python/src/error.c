@@ -77,14 +77,15 @@ static bool is_here(const char *where)
     return here && strcmp(here, where) == 0;
 }
 
-static void raise_error(const td_error *e)
+/* `type` NULL: the class of the code. */
+static void raise_error(const td_error *e, PyObject *type)
 {
     char text[sizeof e->message + sizeof e->op + sizeof e->where + 64];
     bool named = e->op[0] && strncmp(e->message, e->op, strlen(e->op)) != 0;
     int n = snprintf(text, sizeof text, "%s%s%s", named ? e->op : "", named ? "(): " : "", e->message);
     if (e->where[0] && !is_here(e->where) && n > 0 && (size_t)n < sizeof text)
         snprintf(text + n, sizeof text - (size_t)n, "\n  asked for at %s", e->where);
-    PyObject *type = tdpy.errors[e->code > 0 && e->code < TD_CODE_COUNT ? e->code : TD_E_INTERNAL];
+    if (!type) type = tdpy.errors[e->code > 0 && e->code < TD_CODE_COUNT ? e->code : TD_E_INTERNAL];
     PyObject *message = PyUnicode_DecodeUTF8(text, (Py_ssize_t)strlen(text), "replace");
     PyObject *exception = message ? PyObject_CallFunctionObjArgs(type, message, NULL) : NULL;
     Py_XDECREF(message);
@@ -95,15 +96,20 @@ static void raise_error(const td_error *e)
     Py_DECREF(exception);
 }
 
-void *tdpy_fail(void)
+void *tdpy_fail_as(PyObject *timeout)
 {
     td_error e = *td_last_error();
     td_clear_error();
     if (PyErr_Occurred()) return NULL;
     if (e.code == TD_E_LOST || e.code == TD_E_CANCELLED) tdpy_stand_still();
     if (!e.code) snprintf(e.message, sizeof e.message, "a call failed without a reason"), e.code = TD_E_INTERNAL;
-    raise_error(&e);
+    raise_error(&e, e.code == TD_E_TIMEOUT ? timeout : NULL);
     return NULL;
+}
+
+void *tdpy_fail(void)
+{
+    return tdpy_fail_as(NULL);
 }
 
 void tdpy_tell_later(bool raised_before)
@@ -129,6 +135,6 @@ void *tdpy_raise(int code, const char *format, ...)
     va_start(list, format);
     vsnprintf(e.message, sizeof e.message, format, list);
     va_end(list);
-    raise_error(&e);
+    raise_error(&e, NULL);
     return NULL;
 }

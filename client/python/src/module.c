@@ -335,6 +335,7 @@ static int exec_module(PyObject *module)
                 PyModule_AddFunctions(module, tdpy_autograd_functions) == 0 &&
                 PyModule_AddFunctions(module, tdpy_share_functions) == 0 &&
                 PyModule_AddFunctions(module, tdpy_numpy_functions) == 0 &&
+                PyModule_AddFunctions(module, tdpy_queue_functions) == 0 &&
                 PyModule_AddFunctions(module, tdpy_buffer_functions) == 0 && tdpy_init_queue(module) &&
                 PyModule_AddStringConstant(module, "__version__", td_version()) == 0 && tdpy_init_tensor(module);
     return good ? 0 : -1;

@@ -54,6 +54,8 @@ td_client *tdpy_client(void); /* connects when nobody has */
 bool tdpy_init_errors(PyObject *module);
 /* Raise this thread's error of the library, or keep the exception that is set (Ctrl-C). Returns NULL. */
 void *tdpy_fail(void);
+/* The same, a deadline that passed as another class than Timeout, unless that is NULL. */
+void *tdpy_fail_as(PyObject *timeout);
 /* At the end of what cannot raise (the end of an object): a signal's handler that raised meanwhile does so at the next
  * occasion. An exception that was on its way before stays. */
 void tdpy_tell_later(bool raised_before);
@@ -180,6 +182,7 @@ bool tdpy_may_write(PyObject *self, bool view);
 extern PyMethodDef tdpy_share_methods[], tdpy_share_functions[];
 
 /* ---- queue.c */
+extern PyMethodDef tdpy_queue_functions[];
 bool tdpy_init_queue(PyObject *module);
 
 /* ---- item.c */

@@ -13,6 +13,8 @@ typedef struct queue {
     td_queue_item *kept; /* came when the program was stopped (Ctrl-C): the next get's */
 } queue;
 
+static PyObject *empty_error, *full_error; /* once _queue.py has told them */
+
 static td_queue *queue_of(PyObject *self)
 {
     td_queue *q = ((queue *)self)->queue;
@@ -103,7 +105,7 @@ static bool next_item(PyObject *self, td_queue *q, td_queue_item *item, int ms)
     if (kept) *item = *kept;
     free(kept);
     if (kept) return true;
-    if (td_queue_get(q, item, ms)) return tdpy_fail();
+    if (td_queue_get(q, item, ms)) return tdpy_fail_as(empty_error);
     if (!PyErr_Occurred()) return true;
     of->kept = malloc(sizeof *item);
     if (of->kept) *of->kept = *item;
@@ -139,10 +141,11 @@ static PyObject *put_tree(PyObject *self, PyObject *x, int ms)
     tdpy_packed item;
     if (!tdpy_pack_item(&item, x)) return NULL;
     td_queue *q = queue_of(self);
-    PyObject *done = NULL;
-    if (q) done = tdpy_none(td_queue_put(q, td_arrays_of(item.tensors, item.at), item.bytes, item.size, ms));
+    int rc = q ? td_queue_put(q, td_arrays_of(item.tensors, item.at), item.bytes, item.size, ms) : TD_OK;
+    bool good = q && !rc && !PyErr_Occurred();
+    if (q && !good) tdpy_fail_as(full_error);
     tdpy_packed_clear(&item);
-    return done;
+    return good ? Py_NewRef(Py_None) : NULL;
 }
 
 static PyObject *queue_put_item(PyObject *self, PyObject *args)
@@ -269,10 +272,10 @@ static PyMethodDef ways_methods[] = {
      "put($self, item, block=True, timeout=None)\n--\n\nAppend numbers, texts, bytes, None, tensors and arrays; dicts, "
      "lists, tuples and sets of such; OrderedDicts,\nnamedtuples, dataclasses and enums: with at most 4096 tensors, a "
      "copy of all but the tensors, whose memory the\nreceiver shares. A full queue is waited for\n(timeout in seconds; "
-     "block=False: not at all), then tensord.Timeout."},
+     "block=False: not at all), then queue.Full."},
     {"get", KEYWORDS(ways_get),
      "get($self, block=True, timeout=None)\n--\n\nThe oldest item, for this consumer alone. An empty queue is "
-     "waited for (timeout in seconds;\nblock=False: not at all), then tensord.Timeout; tensord.Closed when nobody "
+     "waited for (timeout in seconds;\nblock=False: not at all), then queue.Empty; tensord.Closed when nobody "
      "is left who could put."},
     {"_by", ways_by, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL}};
@@ -284,6 +287,39 @@ static PyType_Spec ways_spec = {.name = "tensord._C._Ways",
                                 .basicsize = sizeof(ways),
                                 .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
                                 .slots = ways_slots};
+
+/* _queue_errors(empty, full): what get() and put() raise when their time is over. */
+static PyObject *queue_errors(PyObject *module, PyObject *args)
+{
+    (void)module;
+    PyObject *empty, *full;
+    if (!PyArg_ParseTuple(args, "OO:_queue_errors", &empty, &full)) return NULL;
+    if (!PyExceptionClass_Check(empty) || !PyExceptionClass_Check(full))
+        return tdpy_raise(TD_E_TYPE, "two classes of exceptions");
+    PyObject *before[] = {empty_error, full_error};
+    empty_error = Py_NewRef(empty);
+    full_error = Py_NewRef(full);
+    Py_XDECREF(before[0]);
+    Py_XDECREF(before[1]);
+    return Py_NewRef(Py_None);
+}
+
+/* _queue_look(name): items, capacity, producers, consumers, full, ended. */
+static PyObject *queue_look(PyObject *module, PyObject *name)
+{
+    (void)module;
+    const char *text = PyUnicode_AsUTF8AndSize(name, NULL);
+    td_client *c = text ? tdpy_client() : NULL;
+    td_queue_state q;
+    if (!c) return NULL;
+    if (td_queue_look(c, text, &q) || PyErr_Occurred()) return tdpy_fail();
+    return Py_BuildValue("IIIINN", q.items, q.capacity, q.producers, q.consumers, PyBool_FromLong(q.full),
+                         PyBool_FromLong(q.ended));
+}
+
+PyMethodDef tdpy_queue_functions[] = {{"_queue_errors", queue_errors, METH_VARARGS, NULL},
+                                      {"_queue_look", queue_look, METH_O, NULL},
+                                      {NULL, NULL, 0, NULL}};
 
 static PyTypeObject *add_type(PyObject *module, PyType_Spec *spec, const char *name)
 {

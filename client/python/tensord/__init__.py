@@ -38,7 +38,7 @@ if TYPE_CHECKING:  # what __getattr__ finds
                                numpy_memory as numpy_memory, racy as racy, result_type as result_type, service_memory as service_memory,
                                set_grad_enabled as set_grad_enabled, set_printoptions as set_printoptions, var_mean as var_mean,
                                vstack as vstack)
-    from tensord._queue import Queue as Queue
+    from tensord._queue import Queue as Queue, QueueEmpty as QueueEmpty, QueueFull as QueueFull
     from tensord._save import load as load, save as save
 
 # Where each name lives that is imported at its first use.
@@ -49,7 +49,7 @@ _LAZY = {
     "_compose": ("BoolTensor", "ByteTensor", "DoubleTensor", "FloatTensor", "IntTensor", "LongTensor", "as_tensor", "atleast_1d", "atleast_2d",
                  "broadcast_shapes", "bucketize", "column_stack", "einsum", "is_nonzero", "isin", "normal", "searchsorted", "std_mean",
                  "tensordot"),
-    "_queue": ("Queue",),
+    "_queue": ("Queue", "QueueEmpty", "QueueFull"),
     "_save": ("load", "save"),
 }
 _HOME = {name: module for module, names in _LAZY.items() for name in names}

@@ -6,12 +6,25 @@ come out as tensors; numbers that are keys of a dict, or in a set, stay what the
 """
 
 import operator
+import queue
 import time
 
 from tensord import _C
 
 _PRODUCER, _CONSUMER, _WATCH = 1, 2, 4
 _ANY_NUMBER = 2**32 - 1
+
+
+class QueueEmpty(_C.Timeout, queue.Empty):
+    """get() found no item in the time that it had. A queue.Empty and a TimeoutError."""
+
+
+class QueueFull(_C.Timeout, queue.Full):
+    """put() found no room in the time that it had. A queue.Full and a TimeoutError."""
+
+
+QueueEmpty.__module__ = QueueFull.__module__ = "tensord"
+_C._queue_errors(QueueEmpty, QueueFull)
 
 
 def _index(x):
@@ -21,10 +34,20 @@ def _index(x):
         raise _C.DTypeError(f"maxsize is a number of items, not a {type(x).__name__}") from None
 
 
+def _name(name):
+    if isinstance(name, str):
+        if name:
+            return name
+        raise _C.InvalidError("the name of a Queue is empty")
+    number = f", {name}" if isinstance(name, int) else ""
+    raise _C.DTypeError(f"a Queue is found by its name, a text, in whatever process: tensord.Queue('jobs'{number}), not a name of type {type(name).__name__}")
+
+
 class Queue(_C._Ways):
     """A queue of this name in the daemon: whoever opens the name, in whatever process, has the same one.
 
-    put() and get() wait as queue.Queue does; timeout in seconds. The one who brings what is waited for may be a thread of the same process.
+    put() and get() wait as queue.Queue does, and raise queue.Full and queue.Empty (tensord.QueueFull, tensord.QueueEmpty) when the timeout, in
+    seconds, is over; so do put_nowait() and get_nowait() at once. The one who brings what is waited for may be a thread of the same process.
 
     maxsize: the number of items that it holds, the same for all who say one; for who came without a number, too. As long as nobody has said
     one (0 or less, the default) it holds as many as the daemon has room for: 65,536 items, or 64 MB of plain data beside their tensors; then
@@ -44,7 +67,7 @@ class Queue(_C._Ways):
             raise _C.InvalidError(f"role is 'producer', 'consumer' or None, not {role!r}")
         if on_death is not None and not callable(on_death):
             raise _C.DTypeError(f"on_death is a function of one text, not a {type(on_death).__name__}")
-        self.name, self.maxsize, self.on_death = name, _index(maxsize), on_death
+        self.name, self.maxsize, self.on_death = _name(name), _index(maxsize), on_death
         if self.maxsize >= _ANY_NUMBER:
             raise _C.InvalidError(f"maxsize is a number of items below {_ANY_NUMBER}, not {maxsize}; 0: as many as there is room for")
         self._open, self._closed = {}, False
@@ -54,7 +77,7 @@ class Queue(_C._Ways):
     def _role(self, role):
         """A member as what it does: who only gets does not count as one that might still put."""
         if self._closed:
-            raise _C.InvalidError(f"Queue({self.name!r}) is closed: close() has left it; tensord.Queue({self.name!r}) joins it anew")
+            raise self._left()
         if role not in self._open:
             watch = _WATCH if role == _CONSUMER and self.on_death is not None else 0
             member = _C._RawQueue(self.name, self._capacity(), role | watch)
@@ -64,6 +87,9 @@ class Queue(_C._Ways):
             self._open[role] = member
             self._by(self._open.get(_PRODUCER), self._open.get(_CONSUMER) if self.on_death is None else None)
         return self._open[role]
+
+    def _left(self):
+        return _C.InvalidError(f"Queue({self.name!r}) is closed: close() has left it; tensord.Queue({self.name!r}) joins it anew")
 
     def _capacity(self):
         return self.maxsize if self.maxsize > 0 else _ANY_NUMBER
@@ -89,6 +115,23 @@ class Queue(_C._Ways):
 
     def get_nowait(self):
         return self.get(block=False)
+
+    def _look(self):
+        if self._closed:
+            raise self._left()
+        return _C._queue_look(self.name)
+
+    def qsize(self):
+        """How many items lie in it, at this moment."""
+        return self._look()[0]
+
+    def empty(self):
+        """Would a get() wait, at this moment?"""
+        return self._look()[0] == 0
+
+    def full(self):
+        """Would a put() wait, at this moment?"""
+        return self._look()[4]
 
     def close(self, end=False):
         """Leave the queue: put() and get() of this object raise a ValueError from then on; others go on. end: nobody may put any more."""
