@@ -37,10 +37,19 @@ int td_infer_like(td_infer *f, td_dtype dtype, const td_desc *shape, td_error *e
     return td_infer_make(f, dtype, shape->ndim, shape->shape, e);
 }
 
+/* Nothing steps by the stride of a dimension of one element, or of an empty tensor, so that it may be any number. One
+ * beyond all storage becomes 0: then whoever multiplies strides by the size of an element stays within 63 bits. */
+static void settle_strides(td_desc *d)
+{
+    for (int i = 0; i < d->ndim; i++)
+        if (d->stride[i] > TD_DESC_BYTES && (d->shape[i] == 1 || td_desc_numel(d) == 0)) d->stride[i] = 0;
+}
+
 int td_infer_append(td_infer *f, const td_desc *d, td_error *e)
 {
     TD_TRY(room(f, e));
-    f->out[f->nout++] = *d;
+    f->out[f->nout] = *d;
+    settle_strides(&f->out[f->nout++]);
     return TD_OK;
 }
 

@@ -191,6 +191,46 @@ static void data_shaped(void)
     drop(2, (td_tensor *[]){x, t});
 }
 
+/* A dimension of one element may have any stride, and no kernel computes an address from it: each op on [2, 1, 3] with
+ * odd strides there gives the bytes of the one on a plain tensor. */
+static void strides_of_one(void)
+{
+    static const unsigned ops[] = {TD_OP_ADD,     TD_OP_SUM,    TD_OP_VAR,         TD_OP_CUMSUM, TD_OP_SORT,
+                                   TD_OP_SOFTMAX, TD_OP_ARGMAX, TD_OP_LOG_SOFTMAX, TD_OP_REPEAT, TD_OP_ABS};
+    static const int64_t shape[] = {2, 1, 3}, plain[] = {3, 3, 1}, odd[] = {3, INT64_MAX, 1}, twice[] = {1, 2, 1};
+    td_tensor *x = counting(3, 4);
+    for (size_t k = 0; k < sizeof ops / sizeof *ops; k++)
+        for (int dim = 1; dim < 3; dim++) {
+            td_tensor *out[2][2] = {{NULL}}, *view[2];
+            const td_op *def = td_op_by_id(ops[k]);
+            int nout = ops[k] == TD_OP_SORT ? 2 : 1;
+            for (int i = 0; i < 2; i++) {
+                td_attrs a;
+                td_error e = {0};
+                td_attrs_init(&a);
+                td_attrs_ints(&a, 3, shape);
+                td_attrs_ints(&a, 3, i ? odd : plain);
+                td_attrs_int(&a, 2);
+                view[i] = op(TD_OP_AS_STRIDED, 1, (td_input[]){td_in(x)}, &a, NULL);
+                td_attrs_init(&a);
+                if (ops[k] == TD_OP_REPEAT) td_attrs_ints(&a, 3, twice);
+                else if (def->nattrs && def->attrs[0].kind == TD_A_INTS) td_attrs_ints(&a, 1, (int64_t[]){dim});
+                else if (def->nattrs && def->attrs[0].kind == TD_A_INT) td_attrs_int(&a, dim);
+                for (int j = a.count; j < def->nattrs; j++) a.at[a.count++] = def->attrs[j].value;
+                int nin = ops[k] == TD_OP_ADD ? 2 : 1;
+                CU_ASSERT_EQUAL_FATAL(td_ops_run(&who, ops[k], nin, (td_input[]){td_in(view[i]), td_in(view[i])}, &a, 0,
+                                                 nout, out[i], &e),
+                                      0);
+            }
+            for (int o = 0; o < nout; o++)
+                CU_ASSERT(
+                    !memcmp(td_tensor_data(out[0][o]), td_tensor_data(out[1][o]), td_desc_nbytes(&out[0][o]->desc)));
+            drop(2, view);
+            for (int i = 0; i < 2; i++) drop(nout, out[i]);
+        }
+    drop(1, &x);
+}
+
 static void steps(void)
 {
     td_error e = {0};
@@ -208,4 +248,4 @@ static void steps(void)
 
 TD_CUNIT_MAIN_WITH("ops_kernels", setup, teardown, {"pointwise", pointwise}, {"dtypes", dtypes},
                    {"destinations", destinations}, {"random numbers", random_numbers}, {"data-shaped", data_shaped},
-                   {"steps", steps})
+                   {"strides of one", strides_of_one}, {"steps", steps})

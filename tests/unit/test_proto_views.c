@@ -31,6 +31,8 @@ static void test_views(void)
         {"as_strided f32[6] | [2] [-1] 1", "!negative stride"},
         {"as_strided f32[6] | [2] [1] -1", "!negative offset -1"},
         {"as_strided f32[6] | [2] [9223372036854775807] 0", "!further than 63 bits"},
+        {"as_strided f32[6] | [1,2,1] [9223372036854775807,3,5] 1", "float32[1, 2, 1]@[0, 3, 5]+1"},
+        {"as_strided f32[6] | [0,2] [9223372036854775807,4611686018427387904] 1", "float32[0, 2]@[0, 0]+1"},
         {"as_strided f32[6] | [1,1,1,1,1,1,1,1,1] [1,1,1,1,1,1,1,1,1] 0", "!at most 8 dimensions"},
         {"view_dtype f32[2,3] | i32", "int32[2, 3]@[3, 1]+0"},
         {"view_dtype f32[2,3] | u8", "uint8[2, 12]@[12, 1]+0"},
