@@ -96,6 +96,73 @@ static void layer_large_mean(void)
     layer_case(TD_FLOAT32, 4, 1, 500, PLAIN, true, 1000);
 }
 
+/* The largest distance of y from (x - mean) rstd, in float64 from the floats that are there. */
+static double off_by(const float *x, const float *y, int64_t n)
+{
+    double mean = 0, var = 0, most = 0;
+    for (int64_t i = 0; i < n; i++) mean += x[i];
+    mean /= (double)n;
+    for (int64_t i = 0; i < n; i++) var += (x[i] - mean) * (x[i] - mean);
+    double rstd = 1 / sqrt(var / (double)n + 1e-5);
+    for (int64_t i = 0; i < n; i++) most = fmax(most, fabs(y[i] - (x[i] - mean) * rstd));
+    return most;
+}
+
+/* Rows of millions, and means far from zero, cost no digits: results are as exact as floats of their size are. */
+static void long_rows(void)
+{
+    static const double means[] = {0, 100, 10000};
+    for (int i = 0; i < 3; i++) {
+        int64_t n = (1 << 20) + 77;
+        tt x = TT(TD_FLOAT32, 1, n), y = TT(TD_FLOAT32, 1, n), m = TT(TD_FLOAT32, 1), r = TT(TD_FLOAT32, 1);
+        tt_normal(&x, means[i], 1);
+        CALL(c, 3, &x, NULL, NULL);
+        c.out[0] = &y, c.out[1] = &m, c.out[2] = &r;
+        attr_int(&c, 1);
+        attr_float(&c, 1e-5);
+        CU_ASSERT_EQUAL(tcall_run(&c, td_cpu_plan_layer_norm), 0);
+        CU_ASSERT(off_by(x.data, y.data, n) < 2e-6);
+        CALL(b, 3, &x, NULL, NULL, NULL, NULL); /* one channel of as many images: a column */
+        x.d = (td_desc){.shape = {n, 1}, .stride = {1, 1}, .ndim = 2, .dtype = TD_FLOAT32};
+        y.d = x.d;
+        b.out[0] = &y, b.out[1] = &m, b.out[2] = &r;
+        attr_bool(&b, true);
+        attr_float(&b, 0.1);
+        attr_float(&b, 1e-5);
+        CU_ASSERT_EQUAL(tcall_run(&b, td_cpu_plan_batch_norm), 0);
+        CU_ASSERT(off_by(x.data, y.data, n) < 2e-6);
+        tt_free(&x), tt_free(&y), tt_free(&m), tt_free(&r);
+    }
+}
+
+/* The gradients, over long rows and over many of them: sums of a million products, all of one sign. */
+static void long_gradients(void)
+{
+    static const int64_t shapes[][2] = {{1, 1 << 20}, {1 << 17, 8}};
+    for (int i = 0; i < 2; i++) {
+        int64_t rows = shapes[i][0], n = shapes[i][1];
+        tt x = TT(TD_FLOAT32, rows, n), g = TT(TD_FLOAT32, rows, n), m = TT(TD_FLOAT32, rows), r = TT(TD_FLOAT32, rows);
+        tt dx = TT(TD_FLOAT32, rows, n), dw = TT(TD_FLOAT32, n), db = TT(TD_FLOAT32, n);
+        tt_normal(&x, 1, 0.5);
+        tt_normal(&g, 0.7, 0.2);
+        for (int64_t j = 0; j < rows; j++) tt_set(&r, j, 1);
+        CALL(k, 3, &g, &x, NULL, &m, &r);
+        k.out[0] = &dx, k.out[1] = &dw, k.out[2] = &db;
+        attr_int(&k, 1);
+        attr_int(&k, 7);
+        CU_ASSERT_EQUAL(tcall_run(&k, td_cpu_plan_layer_norm_backward), 0);
+        const float *xv = x.data, *gv = g.data, *dxv = dx.data;
+        double sum = 0, dot = 0, w = 0, b = 0, most = 0;
+        for (int64_t j = 0; j < n; j++) sum += gv[j], dot += (double)gv[j] * xv[j];
+        for (int64_t j = 0; j < n; j++)
+            most = fmax(most, fabs(dxv[j] - (gv[j] - sum / (double)n - xv[j] * dot / (double)n)));
+        for (int64_t j = 0; j < rows; j++) w += (double)gv[j * n + 3] * xv[j * n + 3], b += gv[j * n + 3];
+        CU_ASSERT(most < 5e-7);
+        CU_ASSERT(fabs(tt_get(&dw, 3) - w) < 3e-7 * fabs(w) && fabs(tt_get(&db, 3) - b) < 3e-7 * fabs(b));
+        tt_free(&x), tt_free(&g), tt_free(&m), tt_free(&r), tt_free(&dx), tt_free(&dw), tt_free(&db);
+    }
+}
+
 /* Gradients that are not wanted are [0] and stay untouched. */
 static void layer_mask(void)
 {
@@ -229,5 +296,6 @@ static void batch_edges(void)
 }
 
 TD_CUNIT_MAIN("kernels_norm", {"layer_norm", layer_all}, {"layer_norm: large mean", layer_large_mean},
-              {"layer_norm: gradient mask", layer_mask}, {"batch_norm", batch_all},
+              {"layer_norm: gradient mask", layer_mask}, {"long rows", long_rows},
+              {"gradients of long rows", long_gradients}, {"batch_norm", batch_all},
               {"batch_norm: large mean", batch_large_mean}, {"batch_norm: edges", batch_edges})

@@ -1,12 +1,11 @@
 /* Batch norm over N x C x ..., and its gradient: one channel a task.
  *
  * A channel is a few planes of contiguous elements (for N x C inputs, one strided column). Statistics are taken a
- * segment at a time, in two passes while it lies in the first cache, and merged in double (Chan et al., "Updating
- * Formulae and a Pairwise Algorithm for Computing Sample Variances", 1979), so that a channel is read from memory
- * twice. Training normalises with the biased variance and feeds the unbiased one into the running variance; evaluation
- * uses the running values, and hands them out as mean and rstd, so that the gradient needs nothing else. */
+ * segment at a time while it lies in the first cache (moments.h), so that a channel is read from memory twice. Training
+ * normalises with the biased variance and feeds the unbiased one into the running variance; evaluation uses the running
+ * values, and hands them out as mean and rstd, so that the gradient needs nothing else. */
 #include "daemon/kernels/cpu/convert.h"
-#include "daemon/kernels/cpu/lanes.h"
+#include "daemon/kernels/cpu/moments.h"
 #include "daemon/kernels/cpu/plans.h"
 #include "daemon/kernels/cpu/rows.h"
 #include <math.h>
@@ -34,30 +33,15 @@ static void planes(td_rows *r, const td_karg *x, unsigned acc)
     td_rows_finish(r);
 }
 
-typedef struct bn_stats {
-    double n, mean, m2;
-} bn_stats;
-
-static void merge(bn_stats *s, double n, double mean, double m2)
-{
-    double total = s->n + n, delta = mean - s->mean;
-    if (n == 0) return;
-    s->mean += delta * n / total;
-    s->m2 += m2 + delta * delta * s->n * n / total;
-    s->n = total;
-}
-
 #define DEFINE_SEGMENT(T, s)                                                                                           \
-    TD_CLONES static void stats_##s(const T *x, int64_t n, double *mean, double *m2)                                   \
+    TD_CLONES static void stats_##s(const T *x, int64_t n, td_moments *m)                                              \
     {                                                                                                                  \
-        const T m = td_lanes_sum_##s(x, n) / (T)n;                                                                     \
-        *mean = (double)m;                                                                                             \
-        *m2 = (double)td_lanes_square_##s(x, m, n);                                                                    \
+        td_moments_add_##s(m, x, n);                                                                                   \
     }                                                                                                                  \
     TD_CLONES static void scale_##s(const T *x, T *y, double mean_in, double a, double b, int64_t n)                   \
     {                                                                                                                  \
-        const T mean = (T)mean_in, scale = (T)a, shift = (T)b;                                                         \
-        for (int64_t i = 0; i < n; i++) y[i] = (x[i] - mean) * scale + shift;                                          \
+        const T mean = (T)mean_in, low = (T)(mean_in - (double)mean), scale = (T)a, shift = (T)b;                      \
+        for (int64_t i = 0; i < n; i++) y[i] = (x[i] - mean - low) * scale + shift;                                    \
     }                                                                                                                  \
     TD_CLONES static void sums_##s(const T *g, const T *x, double mean, int64_t n, double *sum, double *dot)           \
     {                                                                                                                  \
@@ -75,17 +59,15 @@ static void merge(bn_stats *s, double n, double mean, double m2)
 DEFINE_SEGMENT(float, f)
 DEFINE_SEGMENT(double, d)
 
-static bn_stats channel_stats(const bn_state *s, int64_t c, void *buf)
+static td_moments channel_stats(const bn_state *s, int64_t c, void *buf)
 {
-    bn_stats st = {0, 0, 0};
+    td_moments st = {0, 0, 0};
     for (int64_t p = 0; p < s->planes; p++)
         for (int64_t at = 0; at < s->x.cols; at += TD_BATCH_SEGMENT) {
             int64_t n = td_min64(TD_BATCH_SEGMENT, s->x.cols - at);
             const void *x = td_rows_get(&s->x, c * s->planes + p, at, n, buf);
-            double mean, m2;
-            if (s->acc == TD_FLOAT64) stats_d(x, n, &mean, &m2);
-            else stats_f(x, n, &mean, &m2);
-            merge(&st, (double)n, mean, m2);
+            if (s->acc == TD_FLOAT64) stats_d(x, n, &st);
+            else stats_f(x, n, &st);
         }
     return st;
 }
@@ -123,7 +105,7 @@ static void channel_moments(td_kcall *k, const bn_state *s, int64_t c, void *buf
         *rstd = 1 / sqrt(td_karg_number(&k->in[4], c) + s->eps);
         return;
     }
-    bn_stats st = channel_stats(s, c, buf);
+    td_moments st = channel_stats(s, c, buf);
     *mean = st.mean;
     *rstd = 1 / sqrt((st.n ? st.m2 / st.n : 0) + s->eps);
     if (st.n == 0) return;

@@ -20,9 +20,26 @@
     {                                                                                                                  \
         TD_LANES_LOOP(T, n, x[i + j]);                                                                                 \
     }                                                                                                                  \
-    TD_INLINE T td_lanes_square_##s(const T *x, T mean, int64_t n)                                                     \
+    /* Sums of x - mean and of its square, reading once. */                                                            \
+    TD_INLINE void td_lanes_about_##s(const T *x, T mean, int64_t n, T *sum, T *square)                                \
     {                                                                                                                  \
-        TD_LANES_LOOP(T, n, (x[i + j] - mean) * (x[i + j] - mean));                                                    \
+        T a[TD_LANES] = {0}, b[TD_LANES] = {0};                                                                        \
+        int64_t i = 0;                                                                                                 \
+        for (; i + TD_LANES <= n; i += TD_LANES)                                                                       \
+            for (int64_t j = 0; j < TD_LANES; j++) {                                                                   \
+                const T v = x[i + j] - mean;                                                                           \
+                a[j] += v;                                                                                             \
+                b[j] += v * v;                                                                                         \
+            }                                                                                                          \
+        for (int64_t j = 0; j < n - i; j++) {                                                                          \
+            const T v = x[i + j] - mean;                                                                               \
+            a[j] += v;                                                                                                 \
+            b[j] += v * v;                                                                                             \
+        }                                                                                                              \
+        for (int w = TD_LANES / 2; w > 0; w /= 2)                                                                      \
+            for (int j = 0; j < w; j++) a[j] += a[j + w], b[j] += b[j + w];                                            \
+        *sum = a[0];                                                                                                   \
+        *square = b[0];                                                                                                \
     }                                                                                                                  \
     /* Both the sum of y z (of y, without z) and that of (x - mean) y z, reading once. */                              \
     TD_INLINE void td_lanes_both_##s(const T *x, T mean, const T *y, const T *z, int64_t n, T *sum, T *dot)            \

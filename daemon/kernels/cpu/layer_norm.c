@@ -1,10 +1,11 @@
 /* Layer norm over the trailing dimensions, and its gradient. A row is read, normalised and written while it lies in the
- * first cache; mean and variance in two passes, so that a large mean does not destroy the variance.
+ * first cache; for mean and variance see moments.h. What a mean loses as a float is subtracted apart.
  *
  * Gradients of weight and bias are sums over rows: one partial sum for each block of rows (blocks follow from the
  * shape), added in order of the blocks. */
 #include "daemon/kernels/cpu/convert.h"
-#include "daemon/kernels/cpu/lanes.h"
+#include "daemon/kernels/cpu/loop.h"
+#include "daemon/kernels/cpu/moments.h"
 #include "daemon/kernels/cpu/plans.h"
 #include "daemon/kernels/cpu/rows.h"
 #include <math.h>
@@ -23,20 +24,20 @@ _Static_assert(sizeof(norm_state) <= TD_KSTATE_BYTES, "norm_state lives in a cal
     TD_CLONES static void row_##s(const T *x, const T *w, const T *b, T *y, int64_t n, double eps, double *mean_out,   \
                                   double *rstd_out)                                                                    \
     {                                                                                                                  \
-        const T mean = n ? td_lanes_sum_##s(x, n) / (T)n : (T)0;                                                       \
-        const double var = n ? (double)td_lanes_square_##s(x, mean, n) / (double)n : 0;                                \
-        const double rstd = 1 / sqrt(var + eps);                                                                       \
-        const T r = (T)rstd;                                                                                           \
-        *mean_out = (double)mean;                                                                                      \
+        td_moments m = {0, 0, 0};                                                                                      \
+        td_moments_add_##s(&m, x, n);                                                                                  \
+        const double rstd = 1 / sqrt((n ? m.m2 / m.n : 0) + eps);                                                      \
+        const T r = (T)rstd, mean = (T)m.mean, low = (T)(m.mean - (double)mean);                                       \
+        *mean_out = m.mean;                                                                                            \
         *rstd_out = rstd;                                                                                              \
         if (w && b)                                                                                                    \
-            for (int64_t i = 0; i < n; i++) y[i] = (x[i] - mean) * r * w[i] + b[i];                                    \
+            for (int64_t i = 0; i < n; i++) y[i] = (x[i] - mean - low) * r * w[i] + b[i];                              \
         else if (w)                                                                                                    \
-            for (int64_t i = 0; i < n; i++) y[i] = (x[i] - mean) * r * w[i];                                           \
+            for (int64_t i = 0; i < n; i++) y[i] = (x[i] - mean - low) * r * w[i];                                     \
         else if (b)                                                                                                    \
-            for (int64_t i = 0; i < n; i++) y[i] = (x[i] - mean) * r + b[i];                                           \
+            for (int64_t i = 0; i < n; i++) y[i] = (x[i] - mean - low) * r + b[i];                                     \
         else                                                                                                           \
-            for (int64_t i = 0; i < n; i++) y[i] = (x[i] - mean) * r;                                                  \
+            for (int64_t i = 0; i < n; i++) y[i] = (x[i] - mean - low) * r;                                            \
     }
 DEFINE_ROW(float, f)
 DEFINE_ROW(double, d)
@@ -110,11 +111,10 @@ int td_cpu_plan_layer_norm(td_kcall *k, td_error *e)
     {                                                                                                                  \
         const T mean = (T)mean_in, rstd = (T)rstd_in;                                                                  \
         if (dx) {                                                                                                      \
-            T sum, dot;                                                                                                \
-            if (w) td_lanes_both_##s(x, mean, g, w, n, &sum, &dot);                                                    \
-            else td_lanes_both_##s(x, mean, g, NULL, n, &sum, &dot);                                                   \
-            sum /= (T)n;                                                                                               \
-            dot *= rstd / (T)n;                                                                                        \
+            double sums[2] = {0, 0};                                                                                   \
+            if (w) td_blocks_both_##s(x, mean, g, w, n, &sums[0], &sums[1]);                                           \
+            else td_blocks_both_##s(x, mean, g, NULL, n, &sums[0], &sums[1]);                                          \
+            const T sum = (T)(sums[0] / (double)n), dot = (T)(sums[1] * rstd_in / (double)n);                          \
             if (w && dw && db) { /* as it mostly is: all in one pass */                                                \
                 _Pragma("GCC ivdep") for (int64_t i = 0; i < n; i++)                                                   \
                 {                                                                                                      \
@@ -139,55 +139,68 @@ DEFINE_BACK(float, f)
 DEFINE_BACK(double, d)
 
 /* The partial sum of block `chunk`: which 0 is dw, 1 is db. */
-static void *partial(const td_kcall *k, const norm_state *s, int64_t chunk, int which)
+static double *partial(const td_kcall *k, const norm_state *s, int64_t chunk, int which)
 {
-    if (!(s->mask & (2 << which))) return NULL;
-    return (char *)k->work + (size_t)((chunk * 2 + which) * s->x.cols) * td_dtype_size(s->acc);
+    return s->mask & (2 << which) ? (double *)k->work + (chunk * 2 + which) * s->x.cols : NULL;
+}
+
+/* Sums of a few rows, in the computed dtype, go over to the partial sum. */
+static void flush(double *sum, void *few, int64_t n, unsigned acc)
+{
+    if (!sum) return;
+    if (acc == TD_FLOAT64)
+        for (int64_t i = 0; i < n; i++) sum[i] += ((double *)few)[i];
+    else
+        for (int64_t i = 0; i < n; i++) sum[i] += (double)((float *)few)[i];
+    memset(few, 0, (size_t)n * td_dtype_size(acc));
 }
 
 static void backward_chunk(td_kcall *k, int64_t chunk, void *scratch)
 {
     const norm_state *s = (const norm_state *)k->state;
     int64_t b, e, n = s->x.cols, acc = (int64_t)td_dtype_size(s->acc);
-    char *buf = scratch; /* x, g, weight, dx */
+    char *buf = scratch; /* x, g, weight, dx, sums of dw and db */
     unsigned dtype = k->in[1].desc->dtype;
     const void *w = vector(&k->in[2], s->acc, buf + 2 * n * acc);
-    void *dw = partial(k, s, chunk, 0), *db = partial(k, s, chunk, 1);
+    double *sum[2] = {partial(k, s, chunk, 0), partial(k, s, chunk, 1)};
+    void *few[2];
     td_rows g;
     td_rows_init(&g, &k->in[0], s->split, s->acc);
-    if (dw) memset(dw, 0, (size_t)(n * acc));
-    if (db) memset(db, 0, (size_t)(n * acc));
+    for (int i = 0; i < 2; i++) {
+        few[i] = sum[i] ? buf + (4 + i) * n * acc : NULL;
+        if (!sum[i]) continue;
+        memset(sum[i], 0, (size_t)n * sizeof(double));
+        memset(few[i], 0, (size_t)(n * acc));
+    }
     td_cut_range(s->x.rows, s->per, chunk, &b, &e);
-    for (; b < e; b++) {
+    for (int64_t left = TD_NORM_FLUSH; b < e; b++) {
         const void *x = td_rows_get(&s->x, b, 0, n, buf), *gr = td_rows_get(&g, b, 0, n, buf + n * acc);
         double mean = td_karg_number(&k->in[3], b), rstd = td_karg_number(&k->in[4], b);
         char *out = (char *)k->out[0].data + b * n * (int64_t)td_dtype_size(dtype);
         void *dx = !(s->mask & 1) ? NULL : dtype == s->acc ? (void *)out : buf + 3 * n * acc;
-        if (s->acc == TD_FLOAT64) back_d(gr, x, w, mean, rstd, dx, dw, db, n);
-        else back_f(gr, x, w, mean, rstd, dx, dw, db, n);
+        if (s->acc == TD_FLOAT64) back_d(gr, x, w, mean, rstd, dx, few[0], few[1], n);
+        else back_f(gr, x, w, mean, rstd, dx, few[0], few[1], n);
         if (dx && dx != out) td_row_store(out, 1, dtype, dx, n);
+        if (--left > 0 && b + 1 < e) continue;
+        for (int i = 0; i < 2; i++) flush(sum[i], few[i], n, s->acc);
+        left = TD_NORM_FLUSH;
     }
 }
-
-#define SUM_BLOCKS(T)                                                                                                  \
-    for (int64_t p = 0; p < s->blocks; p++) {                                                                          \
-        const T *from = (const T *)partial(k, s, p, which) + b;                                                        \
-        for (int64_t i = 0; i < e - b; i++) ((T *)sum)[i] += from[i];                                                  \
-    }
 
 static void sum_chunk(td_kcall *k, int64_t chunk, void *scratch)
 {
     const norm_state *s = (const norm_state *)k->state;
+    double *sum = scratch;
     int64_t b, e;
     td_cut_range(s->x.cols, TD_NORM_COLUMNS, chunk, &b, &e);
     for (int which = 0; which < 2; which++) {
         if (!(s->mask & (2 << which))) continue;
         const td_karg *out = &k->out[1 + which];
-        void *sum = scratch;
-        memset(sum, 0, TD_NORM_COLUMNS * sizeof(double));
-        if (s->acc == TD_FLOAT64) SUM_BLOCKS(double)
-        else SUM_BLOCKS(float)
-        td_row_store((char *)out->data + b * (int64_t)td_dtype_size(out->desc->dtype), 1, out->desc->dtype, sum, e - b);
+        memset(sum, 0, TD_NORM_COLUMNS * sizeof *sum);
+        for (int64_t p = 0; p < s->blocks; p++)
+            for (int64_t i = b; i < e; i++) sum[i - b] += partial(k, s, p, which)[i];
+        char *to = (char *)out->data + b * (int64_t)td_dtype_size(out->desc->dtype);
+        td_isa_now->cast[TD_FLOAT64][out->desc->dtype](e - b, to, &(const void *){sum}, NULL);
     }
 }
 
@@ -200,11 +213,10 @@ int td_cpu_plan_layer_norm_backward(td_kcall *k, td_error *e)
     s->per = td_max64(td_max64(1, TD_NORM_CHUNK / td_max64(1, s->x.cols)), td_cut(s->x.rows, TD_NORM_PARTIALS));
     s->blocks = td_cut(s->x.rows, s->per);
     if (!s->mask) return 0;
-    size_t acc = td_dtype_size(s->acc);
-    td_plan_work(k, (size_t)(s->blocks * 2 * s->x.cols) * acc);
+    td_plan_work(k, (size_t)(s->blocks * 2 * s->x.cols) * sizeof(double));
     td_plan_phase(k, backward_chunk, s->blocks);
     if (s->mask & 6) td_plan_phase(k, sum_chunk, td_cut(s->x.cols, TD_NORM_COLUMNS));
-    k->scratch_bytes = (size_t)td_max64(4 * s->x.cols * (int64_t)acc, TD_NORM_COLUMNS * 8);
+    k->scratch_bytes = (size_t)td_max64(6 * s->x.cols * (int64_t)td_dtype_size(s->acc), TD_NORM_COLUMNS * 8);
     k->cost_ns = (double)s->x.rows * ((double)s->x.cols * 1.0 + 40);
     return 0;
 }

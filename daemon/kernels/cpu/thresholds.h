@@ -125,6 +125,8 @@
     T(POOL_CHUNK, 100000, "elements", TD_POOLS_, "looked at by a chunk of whole planes")                               \
     T(POOL_BACK_CHUNK, 65536, "elements", "max_pool2d_backward", "of a chunk of whole planes")                         \
     /* normalisation and loss: layer_norm.c, batch_norm.c, nll.c */                                                    \
+    T(NORM_BLOCK, 4096, "elements", TD_NORMS_ " " TD_BATCH_, "whose sums are taken in the dtype itself")               \
+    T(NORM_FLUSH, 64, "rows", "layer_norm_backward", "whose sums of weight and bias are taken in the dtype itself")    \
     T(NORM_CHUNK, 65536, "elements", TD_NORMS_, "of a chunk of whole rows")                                            \
     T(NORM_PARTIALS, 64, "rows", "layer_norm_backward", "most partial sums of weight and bias")                        \
     T(NORM_COLUMNS, 1024, "columns", "layer_norm_backward", "of a chunk that adds partial sums")                       \
