@@ -102,8 +102,9 @@ static inline int td_refuse_dtype(const td_kcall *k, int i, const char *kernel, 
 }
 
 /* A function built for several instruction sets, the best chosen when the program is loaded (sanitizers cannot have
- * that). */
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_THREAD__) &&                \
+ * that; a build that counts what is reached defines it as nothing). */
+#ifdef TD_CLONES
+#elif defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_THREAD__) &&                \
     !defined(__SANITIZE_ADDRESS__)
 #define TD_CLONES __attribute__((target_clones("default", "arch=x86-64-v3", "arch=x86-64-v4")))
 #else
