@@ -5,15 +5,19 @@
 #include <string.h>
 #include <sys/random.h>
 
-TD_API int td_publish(td_array *a, const char *name, unsigned flags)
+static int check_publish(const td_array *a, const char *name, unsigned flags)
 {
     if (!a) return td_raise_null("publish", "the array");
     if (!name || !name[0]) return td_raise(TD_E_INVALID, "publish", "the name is empty");
     if ((flags & TD_LENT) && flags != TD_LENT)
         return td_raise(TD_E_INVALID, "publish",
                         "TD_LENT is the tensor itself under a name of its own: no copy, no replacing");
-    int rc = td_enter(a->client, "publish");
-    if (rc) return rc;
+    return TD_OK;
+}
+
+/* `bind`: 0, or the id of what on_open fills. */
+static int publish(td_array *a, const char *name, unsigned flags, uint32_t bind, td_wait *w)
+{
     Td__Wire__Publish p = TD__WIRE__PUBLISH__INIT;
     p.name = (char *)name;
     p.id = a->id;
@@ -21,10 +25,19 @@ TD_API int td_publish(td_array *a, const char *name, unsigned flags)
     p.copy = flags & TD_COPY;
     p.lend = flags & TD_LENT;
     if (p.lend) p.lasts_ms = 1000;
+    p.bind = bind;
     Td__Wire__Call call = TD__WIRE__CALL__INIT;
     call.publish = &p;
+    return td_ask_and_wait(a->client, &call, -1, w, "publish");
+}
+
+TD_API int td_publish(td_array *a, const char *name, unsigned flags)
+{
+    int rc = check_publish(a, name, flags);
+    if (!rc) rc = a ? td_enter(a->client, "publish") : TD_E_INVALID;
+    if (rc) return rc;
     td_wait w = {0};
-    rc = td_ask_and_wait(a->client, &call, -1, &w, "publish");
+    rc = publish(a, name, flags, 0, &w);
     td_leave(a->client);
     return rc;
 }
@@ -92,6 +105,28 @@ static int on_open(td_client *c, td_wait *w, const td_reply *r, int *fd, td_erro
     if (!r->desc) return td_fail(e, TD_E_PROTOCOL, "no descriptor came");
     int rc = td_desc_from_wire(r->desc, &a->desc, e);
     return !rc && r->address ? td_adopt_address(a, r->address, fd, e) : rc;
+}
+
+TD_API td_array *td_published(td_array *a, const char *name, unsigned flags)
+{
+    if (check_publish(a, name, flags) || !a) return NULL;
+    if (flags & TD_LENT) {
+        td_raise(TD_E_INVALID, "publish", "what is lent is the array itself: td_publish it");
+        return NULL;
+    }
+    if (td_enter(a->client, "publish")) return NULL;
+    td_array *out = td_array_new(a->client);
+    if (out) {
+        td_wait w = {.on_reply = on_open, .context = out};
+        if (publish(a, name, flags, out->id, &w) == TD_OK) {
+            td_array_announce(out);
+        } else {
+            td_abandon(a->client, &w, 1, &out);
+            out = NULL;
+        }
+    }
+    td_leave(a->client);
+    return out;
 }
 
 TD_API td_array *td_open(td_client *c, const char *name, int timeout_ms)

@@ -329,13 +329,16 @@ enum {
     TD_LENT = 4
 }; /* td_publish: take the place of what has the name; publish a copy in service memory; the tensor itself, see there */
 
-/* A published tensor outlives its session. What td_open() gives is the same tensor for all who open it: what one writes
- * in place the others see. One that lies in service memory (td_set_service, td_open) is published itself; of any other
- * a copy is, and `a` stays apart from it: open the name to go on with what the others see.
+/* What is published is the value: a copy in service memory, which outlives its session; `a` stays apart from it. Only
+ * what lies in service memory already (td_set_service, td_open) is published itself. What td_open() and td_published()
+ * give is one tensor for all who have it. Its bytes are mapped read-only, into every process; ops that write in place
+ * (td_add_, a step of an optimizer) change it for all, since the daemon does them.
  *
  * TD_LENT: `a` itself, so others see what this program goes on writing into its memory, counters say; the name goes with
  * this session, a second or two after its end. */
 TD_API int td_publish(td_array *a, const char *name, unsigned flags);
+/* The same, and what td_open() would give: w = td_published(w, ...) goes on with the tensor that the others see. */
+TD_API td_array *td_published(td_array *a, const char *name, unsigned flags);
 /* Open a published tensor. Waits for the name up to timeout_ms (0: it must be there; < 0: for ever). */
 TD_API td_array *td_open(td_client *client, const char *name, int timeout_ms);
 TD_API int td_drop(td_client *client, const char *name);

@@ -60,6 +60,13 @@ static int call_map(td_session *s, uint64_t serial, const Td__Wire__Map *q, td_e
 
 /* ---- names */
 
+int td_call_new_id(td_session *s, uint32_t id, td_error *e)
+{
+    if (id == 0 || id > TD_MAX_ID)
+        return td_fail(e, TD_E_INVALID, "id %u cannot be bound; ids go from 1 to %u", id, TD_MAX_ID);
+    return td_objects_check_free(&s->objects, id, e);
+}
+
 /* The value in service memory, which outlives the session: the tensor itself when it is there already, else a copy. A
  * new reference. */
 static td_tensor *in_service(td_session *s, td_tensor *t, bool copy, td_error *e)
@@ -74,32 +81,38 @@ static td_tensor *in_service(td_session *s, td_tensor *t, bool copy, td_error *e
     return rc ? NULL : out;
 }
 
+static int open_tensor(td_session *s, uint64_t serial, uint32_t id, td_tensor *t, td_error *e)
+{
+    int rc = td_account_room(s->account, 1, e);
+    if (!rc) rc = td_objects_bind(&s->objects, id, td_tensor_ref(t), NULL, e);
+    if (!rc) reply_facts(s, serial, t);
+    return rc;
+}
+
+static int publish_for_long(td_session *s, uint64_t serial, const Td__Wire__Publish *q, td_tensor *t, td_error *e)
+{
+    int rc = q->bind ? td_call_new_id(s, q->bind, e) : TD_OK;
+    if (!rc && q->bind) rc = td_account_room(s->account, 1, e);
+    if (rc) return rc;
+    td_tensor *kept = in_service(s, t, q->copy, e);
+    if (!kept) return e->code == TD_E_MEMORY ? td_session_lacks(s, TD_E_MEMORY, 0, s->service->heap, e) : e->code;
+    rc = td_name_publish(s->service, q->name, kept, s->account, q->replace, e);
+    if (!rc && q->bind) rc = open_tensor(s, serial, q->bind, kept, e);
+    else if (!rc) td_reply_ok(s, serial);
+    td_tensor_unref(kept);
+    return rc;
+}
+
 static int call_publish(td_session *s, uint64_t serial, const Td__Wire__Publish *q, td_error *e)
 {
     td_tensor *t = td_call_tensor(s, q->id, e);
     if (!t) return e->code;
     int rc = td_session_check_lease(s, t->storage, e);
     if (rc) return rc;
-    if (q->lasts_ms) {
-        if (q->lend && td_extent_heap(&t->storage->extent) == s->heap) t->storage->flags |= TD_SF_LENT;
-        rc = td_name_hand(s->service, q->name, t, s->account, q->lasts_ms, q->lend, e);
-        if (!rc) td_reply_ok(s, serial);
-        return rc;
-    }
-    td_tensor *kept = in_service(s, t, q->copy, e);
-    if (!kept) return e->code == TD_E_MEMORY ? td_session_lacks(s, TD_E_MEMORY, 0, s->service->heap, e) : e->code;
-    rc = td_name_publish(s->service, q->name, kept, s->account, q->replace, e);
-    td_tensor_unref(kept);
-    if (rc) return rc;
-    td_reply_ok(s, serial);
-    return TD_OK;
-}
-
-static int open_tensor(td_session *s, uint64_t serial, uint32_t id, td_tensor *t, td_error *e)
-{
-    int rc = td_account_room(s->account, 1, e);
-    if (!rc) rc = td_objects_bind(&s->objects, id, td_tensor_ref(t), NULL, e);
-    if (!rc) reply_facts(s, serial, t);
+    if (!q->lasts_ms) return publish_for_long(s, serial, q, t, e);
+    if (q->lend && td_extent_heap(&t->storage->extent) == s->heap) t->storage->flags |= TD_SF_LENT;
+    rc = td_name_hand(s->service, q->name, t, s->account, q->lasts_ms, q->lend, e);
+    if (!rc) td_reply_ok(s, serial);
     return rc;
 }
 
@@ -114,13 +127,6 @@ static void open_finished(td_session *s, td_held *h)
 {
     if (!h->failed && open_tensor(s, h->serial, h->ids[0], h->tensor, &h->error) == TD_OK) return;
     td_reply_error(s, h->serial, &h->error);
-}
-
-int td_call_new_id(td_session *s, uint32_t id, td_error *e)
-{
-    if (id == 0 || id > TD_MAX_ID)
-        return td_fail(e, TD_E_INVALID, "id %u cannot be bound; ids go from 1 to %u", id, TD_MAX_ID);
-    return td_objects_check_free(&s->objects, id, e);
 }
 
 static int call_open(td_session *s, uint64_t serial, const Td__Wire__Open *q, td_error *e)

@@ -75,6 +75,17 @@ static void processes_share_a_tensor(void)
     CHECK_VALUES(w, 3, 3, 3, 3);
     CU_ASSERT_EQUAL(td_drop(c, "w"), TD_OK);
     td_release(w);
+    td_array *mine = td_ones(c, td_dims(4), TD_FLOAT32), *all = td_published(mine, "w", 0);
+    CU_ASSERT_PTR_NULL(td_published(mine, "w", 0));
+    CU_ASSERT_EQUAL(td_last_error()->code, TD_E_EXISTS);
+    CU_ASSERT_PTR_NULL(td_published(mine, "lent", TD_LENT));
+    td_clear_error();
+    CU_ASSERT_EQUAL(in_child(steps_on_shared, NULL), 0);
+    CHECK_VALUES(all, 2, 2, 2, 2);
+    CHECK_VALUES(mine, 1, 1, 1, 1);
+    CU_ASSERT_EQUAL(td_drop(c, "w"), TD_OK);
+    td_release(mine);
+    td_release(all);
     CU_ASSERT_TRUE(settled_to(c, "tensors", 0));
     td_disconnect(c);
 }

@@ -159,10 +159,29 @@ def test_shape_in_place():
 def test_names_are_shown():
     x = td.ones(2)
     assert x.name is None and repr(x) == "tensor([1., 1.])"
-    x.publish("idioms/x")
+    z = x.publish("idioms/x")
     y = td.open("idioms/x")
-    assert repr(x) == repr(y) == "tensor([1., 1.], name='idioms/x')" and y[0].name is None
+    assert repr(z) == repr(y) == "tensor([1., 1.], name='idioms/x')" and y[0].name is None and repr(x) == "tensor([1., 1.])"
     td.drop("idioms/x")
+
+
+def test_what_is_published_is_one_tensor_for_all_and_apart_from_what_it_was_made_of():
+    """And each says by its repr which it is."""
+    w = td.ones(2, requires_grad=True)
+    shared, opened = w.publish("idioms/w"), td.open("idioms/w")
+    with td.no_grad():
+        w.add_(1)
+        opened.mul_(5)
+    assert repr(w) == "tensor([2., 2.], requires_grad=True)" and repr(shared) == repr(opened) == "tensor([5., 5.], name='idioms/w')"
+    assert memoryview(shared).readonly and memoryview(opened).readonly and not memoryview(w.detach()).readonly
+    again = opened.publish("idioms/again")  # it lies in service memory: two names of one tensor
+    assert again.add_(1).tolist() == shared.tolist() == opened.tolist() == [6, 6]
+    assert opened.publish("idioms/again", copy=True, replace=True).zero_().tolist() == [0, 0] and shared.tolist() == [6, 6]
+    with pytest.raises(td.Error, match="taken"):
+        w.publish("idioms/w")
+    for name in "idioms/w", "idioms/again":
+        td.drop(name)
+    assert shared.tolist() == again.tolist() == [6, 6]
 
 
 # ---- files

@@ -6,6 +6,21 @@
 
 /* ---- names ------------------------------------------------------------------------------------------------------- */
 
+/* A wait may succeed just when the program is stopped (Ctrl-C). */
+static PyObject *opened_tensor(td_array *a)
+{
+    if (!a || !PyErr_Occurred()) return tdpy_wrap(a, false);
+    td_release(a);
+    return NULL;
+}
+
+static PyObject *named_tensor(td_array *a, const char *name)
+{
+    PyObject *tensor = opened_tensor(a);
+    if (tensor && !tdpy_set_name(tensor, name)) Py_CLEAR(tensor);
+    return tensor;
+}
+
 static PyObject *publish(PyObject *self, PyObject *args, PyObject *kw)
 {
     static char *names[] = {"name", "replace", "copy", NULL};
@@ -16,16 +31,7 @@ static PyObject *publish(PyObject *self, PyObject *args, PyObject *kw)
     if (!tdpy_as_bool(replaces, &replace, "publish", names[1]) || !tdpy_as_bool(copies, &copy, "publish", names[2]))
         return NULL;
     unsigned flags = (replace ? TD_REPLACE : 0u) | (copy ? TD_COPY : 0u);
-    if (td_publish(tdpy_array(self), name, flags) || PyErr_Occurred()) return tdpy_fail();
-    return tdpy_set_name(self, name) ? Py_NewRef(self) : NULL;
-}
-
-/* A wait may succeed just when the program is stopped (Ctrl-C). */
-static PyObject *opened_tensor(td_array *a)
-{
-    if (!a || !PyErr_Occurred()) return tdpy_wrap(a, false);
-    td_release(a);
-    return NULL;
+    return named_tensor(td_published(tdpy_array(self), name, flags), name);
 }
 
 static PyObject *open_name(PyObject *module, PyObject *args, PyObject *kw)
@@ -38,9 +44,7 @@ static PyObject *open_name(PyObject *module, PyObject *args, PyObject *kw)
     if (!PyArg_ParseTupleAndKeywords(args, kw, "s|O:open", names, &name, &timeout)) return NULL;
     if (timeout && !tdpy_as_timeout(timeout, &ms)) return NULL;
     td_client *c = tdpy_client();
-    PyObject *opened = c ? opened_tensor(td_open(c, name, ms)) : NULL;
-    if (opened && !tdpy_set_name(opened, name)) Py_CLEAR(opened);
-    return opened;
+    return c ? named_tensor(td_open(c, name, ms), name) : NULL;
 }
 
 static PyObject *drop_name(PyObject *module, PyObject *args)
@@ -100,9 +104,13 @@ static PyObject *reduce(PyObject *self, PyObject *protocol)
 
 PyMethodDef tdpy_share_methods[] = {
     {"publish", (PyCFunction)(void (*)(void))publish, METH_VARARGS | METH_KEYWORDS,
-     "publish($self, name, replace=False, copy=False)\n--\n\nGive the value a name, by which every process "
-     "opens one and the same tensor with tensord.open(name).\nIt outlives this process, in "
-     "memory that only the daemon writes: a copy, unless it lies there already."},
+     "publish($self, name, replace=False, copy=False)\n--\n\nGive the value a name, and return the tensor that every "
+     "process has from tensord.open(name).\nThat is a copy, which outlives this process; what it was made of stays as "
+     "it "
+     "was, and apart: `w = w.publish(name)` goes on with\nthe shared one, whose repr says the name. Only what lies in "
+     "service memory (tensord.service_memory(), open) is published\nitself, unless copy=True. Its bytes are read-only "
+     "in "
+     "every process; in-place ops (`add_`, a step of an optimizer) change it for all."},
     {"_send", send_handle, METH_O, NULL},
     {"_lend", lend_handle, METH_O, NULL},
     {"_lend_as", lend_as, METH_O, NULL},
@@ -111,9 +119,10 @@ PyMethodDef tdpy_share_methods[] = {
 
 PyMethodDef tdpy_share_functions[] = {
     {"open", (PyCFunction)(void (*)(void))open_name, METH_VARARGS | METH_KEYWORDS,
-     "open(name, timeout=0)\n--\n\nThe tensor that was published under a name: the same memory. timeout: seconds to "
-     "wait for "
-     "the name, None for as long as it takes."},
+     "open(name, timeout=0)\n--\n\nThe tensor that was published under a name: one for all who open it, so in-place "
+     "ops "
+     "of each are seen by all;\nits bytes are read-only. timeout: seconds to wait for the name, None for as long as it "
+     "takes."},
     {"_take", take_handle, METH_VARARGS, NULL},
     {"drop", drop_name, METH_VARARGS, "drop(name, /)\n--\n\nTake a name away; who holds the tensor keeps it."},
     {NULL, NULL, 0, NULL}};
