@@ -18,6 +18,9 @@ int td_posix_open(td_backing *out, td_error *e);
 /* Map a file shared; 2 MiB aligned when it is that large. */
 int td_map_file(int fd, uint64_t size, int protection, void **base, td_error *e);
 
+/* The system refused to open something: TD_E_BUSY when it is for want of descriptors. */
+int td_open_failed(int err, const char *what, td_error *e);
+
 #define TD_HUGE_PAGE (UINT64_C(2) << 20)
 
 /* The SIGBUS registry: addresses of segments that the handler may patch. */

@@ -8,6 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#define WARM_MOST 256
+
 uint64_t td_page_round(uint64_t bytes)
 {
     uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
@@ -21,6 +23,7 @@ void td_budget_init(td_budget *b, uint64_t limit, td_shm_backend backend)
     b->backend = backend;
     b->generation = 1;
     b->warm_limit = limit / 4;
+    b->warm_most = WARM_MOST;
 }
 
 static void dispose(td_budget *b, td_segment *s)
@@ -37,6 +40,7 @@ static td_segment *unlink_warm(td_budget *b, td_segment **at)
     *at = s->next;
     s->next = NULL;
     b->warm_bytes -= s->size;
+    b->warm_count--;
     s->rested = false;
     return s;
 }
@@ -52,6 +56,16 @@ static void evict_one(td_budget *b)
     td_segment **at = &b->warm;
     while ((*at)->next) at = &(*at)->next;
     dispose(b, unlink_warm(b, at));
+}
+
+bool td_budget_shed(td_budget *b)
+{
+    bool some = b->warm != NULL;
+    while (b->warm) {
+        td_segment_close(b->warm); /* to unmap it may take a helper's time */
+        dispose(b, unlink_warm(b, &b->warm));
+    }
+    return some;
 }
 
 bool td_budget_settle(td_budget *b)
@@ -137,11 +151,13 @@ td_segment *td_budget_take_warm(td_budget *b, td_segment_kind kind, uint32_t uid
 
 void td_budget_give_back(td_budget *b, td_segment *s)
 {
-    if (s->foreign || td_segment_damaged(s) || b->warm_bytes + s->size > b->warm_limit) {
+    if (s->foreign || td_segment_damaged(s) || b->warm_bytes + s->size > b->warm_limit || !b->warm_most) {
         dispose(b, s);
         return;
     }
+    if (b->warm_count == b->warm_most) evict_one(b);
     s->next = b->warm;
     b->warm = s;
     b->warm_bytes += s->size;
+    b->warm_count++;
 }

@@ -32,6 +32,7 @@ typedef struct td_budget {
     td_shm_backend backend;
     td_segment *warm; /* segments given back whole, kept for the next who needs one (bounded) */
     uint64_t warm_bytes, warm_limit;
+    uint32_t warm_count, warm_most; /* each has two descriptors */
     /* Gives a segment back to the system; large ones take milliseconds. NULL: td_segment_free, right here. */
     void (*dispose)(td_segment *s, void *arg);
     void *dispose_arg;
@@ -87,6 +88,8 @@ uint64_t td_heap_trim(td_heap *h);
 uint64_t td_heap_settle(td_heap *h, bool at_once, void (*ask)(td_segment *s, void *arg), void *arg, bool *more);
 /* The same for what waits warm: it goes back to the system. False: nothing waits any more. */
 bool td_budget_settle(td_budget *b);
+/* Descriptors are short: nothing waits warm any more. False: nothing did. */
+bool td_budget_shed(td_budget *b);
 /* The segments of a heap, one after the other (NULL starts): for sending descriptors and for clearing `shared`. */
 td_segment *td_heap_next_segment(const td_heap *h, const td_segment *after);
 

@@ -23,13 +23,13 @@ int td_memfd_open(td_backing *out, td_error *e)
     out->read_fd = -1;
     out->fd = memfd_create("tensord", flags | MFD_NOEXEC_SEAL);
     if (out->fd < 0 && errno == EINVAL) out->fd = memfd_create("tensord", flags); /* before Linux 6.3 */
-    if (out->fd < 0) return td_fail_errno(e, errno, "cannot create a memory segment (memfd_create)");
+    if (out->fd < 0) return td_open_failed(errno, "cannot create a memory segment (memfd_create)", e);
     char path[32];
     snprintf(path, sizeof path, "/proc/self/fd/%d", out->fd);
     out->read_fd =
         open(path, O_RDONLY | O_CLOEXEC); /* works in a process that is not dumpable: links of one's own are exempt */
     if (out->read_fd < 0)
-        return td_fail_errno(e, errno, "cannot open a read-only descriptor through %s (is /proc mounted?)", path);
+        return td_open_failed(errno, "cannot open a read-only descriptor through /proc/self/fd (is /proc mounted?)", e);
     if (fchmod(out->fd, 0400)) return td_fail_errno(e, errno, "cannot restrict a memory segment (fchmod)");
     return 0;
 }

@@ -28,6 +28,18 @@ static int no_room(uint64_t bytes, td_error *e)
         (unsigned long long)bytes);
 }
 
+int td_no_descriptors(td_error *e)
+{
+    return td_fail(e, TD_E_BUSY,
+                   "the daemon is out of file descriptors: a connection takes one, a piece of shared memory two; raise "
+                   "its limit (ulimit -n) or close connections");
+}
+
+int td_open_failed(int err, const char *what, td_error *e)
+{
+    return err == EMFILE || err == ENFILE ? td_no_descriptors(e) : td_fail_errno(e, err, "%s", what);
+}
+
 static int commit(int fd, uint64_t offset, uint64_t bytes, td_error *e)
 {
     int err;
@@ -107,12 +119,18 @@ int td_segment_create(td_segment **out, td_shm_backend backend, td_segment_kind 
     return 0;
 }
 
+void td_segment_close(td_segment *s)
+{
+    if (s->read_fd >= 0) close(s->read_fd);
+    if (s->fd >= 0) close(s->fd);
+    s->fd = s->read_fd = -1;
+}
+
 void td_segment_free(td_segment *s)
 {
     if (!s) return;
     td_guard_remove(s);
     if (s->base) munmap(s->base, s->size);
-    if (s->read_fd >= 0) close(s->read_fd);
-    if (s->fd >= 0) close(s->fd);
+    td_segment_close(s);
     free(s);
 }

@@ -37,9 +37,14 @@ typedef struct td_segment {
  * touched. So whoever takes much asks first. Small amounts are always there. */
 bool td_system_has(uint64_t bytes);
 
-/* Make, commit (fallocate as a whole: full is TD_E_MEMORY here, never a SIGBUS later), map, populate, seal. May take
+/* Make, commit (fallocate as a whole: full is TD_E_MEMORY here, never a SIGBUS later; no descriptors left
+ * is TD_E_BUSY), map, populate, seal. May take
  * tens of milliseconds for large sizes and may be called on any thread. `size` is rounded up to whole pages. */
 int td_segment_create(td_segment **out, td_shm_backend backend, td_segment_kind kind, uint64_t size, td_error *e);
+/* TD_E_BUSY: the process has no descriptors left. */
+int td_no_descriptors(td_error *e);
+/* Close its descriptors; it stays mapped here and wherever it is mapped. */
+void td_segment_close(td_segment *s);
 /* Unmap and close; the memory goes back when nobody else maps it. NULL is fine. */
 void td_segment_free(td_segment *s);
 

@@ -178,8 +178,13 @@ static int take_frame(td_peer *p, td_error *e)
     if (p->session) {
         rc = td_session_frame(p->session, &f, e);
     } else {
-        td_session_io io = {
-            .writer = &p->writer, .wrote = wrote, .resume = resume, .admit = admit, .ring = offer_ring, .inherit = inherit, .arg = p};
+        td_session_io io = {.writer = &p->writer,
+                            .wrote = wrote,
+                            .resume = resume,
+                            .admit = admit,
+                            .ring = offer_ring,
+                            .inherit = inherit,
+                            .arg = p};
         rc = td_session_new(&p->session, &p->server->sessions, &io, &p->id, &f, e);
     }
     if (f.fd >= 0) {
@@ -312,15 +317,21 @@ static bool allowed(const td_peer_id *id)
     return id->uid == geteuid() || id->uid == 0;
 }
 
-static void refuse(int fd, td_code code, const char *message)
+static void refuse_with(int fd, td_error *why)
 {
-    td_error why = {.op = "connect"};
     td_writer w;
-    td_fail(&why, code, "%s", message);
+    snprintf(why->op, sizeof why->op, "connect");
     td_writer_init(&w);
-    say_why(&w, fd, &why);
+    say_why(&w, fd, why);
     td_writer_deinit(&w);
     close(fd);
+}
+
+static void refuse(int fd, td_code code, const char *message)
+{
+    td_error why = {0};
+    td_fail(&why, code, "%s", message);
+    refuse_with(fd, &why);
 }
 
 static void welcome(td_server *s, int fd)
@@ -370,9 +381,9 @@ static bool refuse_one(td_server *s)
     if (s->spare_fd < 0) return false;
     close(s->spare_fd);
     int fd = accept4(s->listener.fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-    if (fd >= 0)
-        refuse(fd, TD_E_BUSY,
-               "the daemon is out of file descriptors; raise its limit (ulimit -n) or close connections");
+    td_error why = {0};
+    td_no_descriptors(&why);
+    if (fd >= 0) refuse_with(fd, &why);
     s->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
     s->refused++;
     return fd >= 0;
@@ -383,7 +394,7 @@ void td_peer_accept(td_server *s)
     for (int i = 0; i < 64; i++) {
         int fd = accept4(s->listener.fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
         if (fd >= 0) welcome(s, fd);
-        else if ((errno == EMFILE || errno == ENFILE) && refuse_one(s)) continue;
+        else if ((errno == EMFILE || errno == ENFILE) && (td_sessions_shed(&s->sessions) || refuse_one(s))) continue;
         else if (errno != ECONNABORTED && errno != EINTR) break;
     }
 }

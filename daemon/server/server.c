@@ -18,6 +18,7 @@ enum {
     LONELY_MS = 10000,
     DRAIN_MS = 10000,
     RETRY_MS = 2,
+    MOST_DESCRIPTORS = 1 << 20,
     SETTLE_MS = 4000,   /* what has been idle so long, or up to twice that, goes back */
     SETTLE_MOST = 1024, /* sessions at a time */
     ROUNDS = 8
@@ -299,12 +300,16 @@ static int open_listener(td_server *s, td_error *e)
     return TD_OK;
 }
 
-/* Two descriptors each: a quarter of what this process may open. */
-static uint32_t most_imports(void)
+/* As many descriptors as this process may have: the usual limit of 1024 is meant for who calls select(). */
+static uint32_t raise_descriptors(void)
 {
     struct rlimit l = {0};
     getrlimit(RLIMIT_NOFILE, &l);
-    return l.rlim_cur >= (1 << 20) ? (1 << 17) : (uint32_t)l.rlim_cur / 8;
+    if (l.rlim_cur < l.rlim_max && l.rlim_cur < MOST_DESCRIPTORS) {
+        struct rlimit more = {l.rlim_max < MOST_DESCRIPTORS ? l.rlim_max : MOST_DESCRIPTORS, l.rlim_max};
+        if (setrlimit(RLIMIT_NOFILE, &more) == 0) l = more;
+    }
+    return l.rlim_cur < MOST_DESCRIPTORS ? (uint32_t)l.rlim_cur : MOST_DESCRIPTORS;
 }
 
 int td_server_init(td_server *s, const td_options *o, td_error *e)
@@ -319,6 +324,7 @@ int td_server_init(td_server *s, const td_options *o, td_error *e)
     int rc = init_loop(s, e);
     if (!rc) rc = td_sigbus_guard_install(e);
     if (!rc) rc = td_aside_init(s, e);
+    uint32_t descriptors = raise_descriptors();
     td_service_options so = {.memory = o->memory,
                              .workers = o->workers,
                              .shm = o->shm,
@@ -326,7 +332,7 @@ int td_server_init(td_server *s, const td_options *o, td_error *e)
                              .uid_bytes = o->user_memory,
                              .session_objects = o->session_objects,
                              .uid_objects = o->user_objects,
-                             .uid_imports = most_imports(),
+                             .uid_imports = descriptors / 8, /* two each: a quarter */
                              .wake = wake,
                              .background = background,
                              .aside = td_aside_run,
@@ -335,6 +341,7 @@ int td_server_init(td_server *s, const td_options *o, td_error *e)
     if (rc) return rc;
     s->service.budget.dispose = dispose;
     s->service.budget.dispose_arg = s;
+    if (descriptors / 32 < s->service.budget.warm_most) s->service.budget.warm_most = descriptors / 32; /* two each */
     td_sessions_init(&s->sessions, &s->service);
     s->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
     prctl(PR_SET_DUMPABLE, 0); /* other processes of this user stay out of our memory and descriptors */

@@ -14,6 +14,7 @@ enum {
     GROW_HERE = 2 << 20, /* bytes that are committed in well under a millisecond */
     ASKED_MS = 250,      /* clients that listen unmap at once */
     ASKED_LOOK_MS = 5,
+    SHED_MS = 100,
     LACK_MS = 2000 /* so long others' pending work is hoped to free memory; somebody always has some pending */
 };
 
@@ -44,7 +45,7 @@ static void grow_done(void *arg)
     if (s->ended) {
         td_session_try_free(s);
     } else {
-        s->wait.failed = j->rc != 0;
+        s->wait.failed = j->rc != 0 && !(j->rc == TD_E_BUSY && td_sessions_shed(s->all)); /* else once more */
         s->wait.error = j->error;
         td_session_ready(s);
     }
@@ -54,7 +55,7 @@ static void grow_done(void *arg)
 /* The record is run again; when the system itself refused, that is remembered, so that it does not ask for ever. */
 static void grow_finished(td_session *s)
 {
-    s->grow_failed = s->wait.failed;
+    s->grow_failed = s->wait.failed ? s->wait.error.code : TD_OK;
 }
 
 enum { HOLDERS = 3 };
@@ -171,7 +172,9 @@ static bool inherit(td_session *s, const td_heap *heap)
 int td_session_lacks(td_session *s, int rc, uint64_t lack, td_heap *heap, td_error *e)
 {
     if (s->grow_failed) {
-        s->grow_failed = false;
+        int why = s->grow_failed;
+        s->grow_failed = TD_OK;
+        if (why == TD_E_BUSY) return td_no_descriptors(e);
         return td_fail(e, TD_E_MEMORY, "the system has no %.1f MB of shared memory to give (see `tensorctl doctor`)",
                        (double)lack / 1e6);
     }
@@ -234,7 +237,8 @@ static int send_descriptor(td_session *s, td_segment *g, bool writable)
     td_sent *more = realloc(s->sent, (size_t)(s->nsent + 1) * sizeof *more);
     if (!more) return -1;
     s->sent = more;
-    int copy = fcntl(writable ? g->fd : g->read_fd, F_DUPFD_CLOEXEC, 3);
+    int from = writable ? g->fd : g->read_fd, copy = fcntl(from, F_DUPFD_CLOEXEC, 3);
+    if (copy < 0 && td_sessions_shed(s->all)) copy = fcntl(from, F_DUPFD_CLOEXEC, 3);
     if (copy >= 0) s->sent[s->nsent++] = (td_sent){g->id, g->generation, writable, false};
     if (copy >= 0 && writable) g->shared++;
     return copy;
@@ -271,6 +275,19 @@ void td_session_unmapped(td_session *s, uint32_t segment, uint32_t generation)
     }
     if (all) s->mapped = s->inherited;
     td_heap_trim(s->heap);
+}
+
+bool td_sessions_shed(td_sessions *all)
+{
+    td_service *v = all->service;
+    uint64_t now = td_now_ms();
+    bool more = false;
+    if (now - all->shed_ms >= SHED_MS) { /* to look at all takes time, and who asks may ask for each of many */
+        all->shed_ms = now;
+        td_heap_settle(v->heap, true, NULL, NULL, &more);
+        for (td_session *s = all->first; s; s = s->next) td_heap_settle(s->heap, true, NULL, NULL, &more);
+    }
+    return td_budget_shed(&v->budget);
 }
 
 td_settled td_sessions_settle(td_sessions *all, int most)

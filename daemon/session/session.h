@@ -35,6 +35,7 @@ typedef struct td_sessions {
     struct td_remains *remains; /* of ended sessions */
     td_session *settle_next;    /* of a round of td_sessions_settle that is under way; NULL: none is */
     bool settle_later;          /* it has seen something that the next round may give back */
+    uint64_t shed_ms;           /* when td_sessions_shed last looked at all of them */
     uint64_t descriptors;  /* that were handed out and are counted by the server */
     uint64_t inline_limit; /* bytes of a value in a reply */
     size_t max_unread;     /* bytes of replies that the peer has not read: more, and its records wait */
@@ -74,6 +75,9 @@ void td_sessions_collected(td_sessions *all);
  * unmap it. Looks at about `most` sessions. */
 typedef enum td_settled { TD_SETTLED, TD_SETTLE_LATER, TD_SETTLE_MORE } td_settled;
 td_settled td_sessions_settle(td_sessions *all, int most);
+
+/* Descriptors are short: what lies empty, and nobody has mapped, goes back to the system at once. False: there was nothing. */
+bool td_sessions_shed(td_sessions *all);
 
 /* Let go of about `most` of what ended sessions left and of what died with it; is there more? */
 bool td_sessions_clear(td_sessions *all, int most);

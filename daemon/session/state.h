@@ -113,7 +113,7 @@ struct td_session {
     uint64_t token;
     bool ended, drained, mapped;
     bool inherited;       /* its heap has memory that the process may have mapped through a former session */
-    bool grow_failed;     /* the system refused the segment that the current record needs */
+    int grow_failed;      /* the system refused the segment that the current record needs: its code */
     bool waits_for_lease; /* of somebody else */
     int jobs;             /* background work that still points here */
     td_issuer issuer;

@@ -94,15 +94,31 @@ static void key_value(table *b, const char *key, Td__Wire__Cell v)
     add_row(b, 2, (Td__Wire__Cell[]){text(b, key), v});
 }
 
-/* The lowest free number is taken first, so a long gap is the end. (/proc/self/fd is closed to a process that others may not look into.) */
+/* A number of /proc/self/status; 0 when there is none. */
+static uint64_t process_number(const char *key)
+{
+    FILE *f = fopen("/proc/self/status", "re");
+    unsigned long long n = 0;
+    size_t length = strlen(key);
+    for (char line[256]; f && fgets(line, sizeof line, f);)
+        if (strncmp(line, key, length) == 0 && sscanf(line + length, ": %llu", &n) == 1) break;
+    if (f) fclose(f);
+    return n;
+}
+
+/* The table of descriptors is as large as the highest ever was, rounded up. (/proc/self/fd is closed to a process that others may not look into.) */
 static uint64_t open_descriptors(void)
 {
-    uint64_t n = 0;
-    for (int fd = 0, gap = 0; gap < 256; fd++) {
-        if (fcntl(fd, F_GETFD) >= 0) n++, gap = 0;
-        else gap++;
-    }
+    uint64_t n = 0, size = process_number("FDSize");
+    for (uint64_t fd = 0; fd < size; fd++) n += fcntl((int)fd, F_GETFD) >= 0;
     return n;
+}
+
+static uint64_t most_descriptors(void)
+{
+    struct rlimit l = {0};
+    getrlimit(RLIMIT_NOFILE, &l);
+    return l.rlim_cur;
 }
 
 static uint64_t maps(void)
@@ -142,7 +158,9 @@ static void fill_status(table *b, td_session *s)
     key_value(b, "bytes_used", integer(v->budget.used));
     key_value(b, "bytes_warm", integer(v->budget.warm_bytes));
     key_value(b, "bytes_bookkeeping", integer(live.bytes));
+    key_value(b, "segments_warm", integer(v->budget.warm_count));
     key_value(b, "descriptors", integer(open_descriptors()));
+    key_value(b, "descriptors_limit", integer(most_descriptors()));
     key_value(b, "maps", integer(maps()));
     key_value(b, "tasks_pending", integer(st.pending));
     key_value(b, "nodes", integer(td_autograd_nodes()));

@@ -2,6 +2,9 @@
  *
  * A segment that a process may write to goes to nobody else while it lives and has not said that it unmapped it. So who
  * connects again and again must get the same memory again, and what lies empty must come back on request. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE /* prlimit */
+#endif
 #include "client/tensord.h"
 #include "tests/hostile/counted.h"
 #include "tests/hostile/requests.h"
@@ -9,6 +12,7 @@
 
 #include <poll.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -273,6 +277,55 @@ static void notes(void)
     end();
 }
 
+/* What waits warm for the next who needs memory gives way to connections; and who gets none is told why. */
+static void few_descriptors(void)
+{
+    enum { LIMIT = 200, N = LIMIT + 20, BURST = 40 };
+    static raw r[N];
+    CU_ASSERT_TRUE_FATAL(begin("256M", NULL));
+    struct rlimit few = {LIMIT, LIMIT};
+    CU_ASSERT_EQUAL_FATAL(prlimit(d.pid, RLIMIT_NOFILE, &few, NULL), 0);
+    for (int i = 0; i < BURST; i++) {
+        CU_ASSERT_TRUE_FATAL(raw_open(&r[i], d.socket));
+        CU_ASSERT_EQUAL(lease_and_drop(&r[i], MIB), TD_OK);
+    }
+    for (int i = 0; i < BURST; i++) CU_ASSERT_EQUAL(unmapped(&r[i], 0), TD_OK);
+    for (int i = 0; i < BURST; i++) raw_close(&r[i]);
+    while (status("sessions") > 1) test_sleep_ms(10);
+    CU_ASSERT_TRUE(status("segments_warm") >= BURST / 2);
+    int64_t others = status("descriptors") - 2 * status("segments") - 1;
+    int served = 0, told = 0;
+    for (int i = 0; i < N; i++) {
+        bool ok = raw_open(&r[i], d.socket);
+        served += ok;
+        told += !ok && strstr(r[i].gone, "descriptors") != NULL;
+    }
+    CU_ASSERT_EQUAL(served + told, N);
+    CU_ASSERT_TRUE(served >= LIMIT - others - 1);
+    CU_ASSERT_EQUAL(raw_status(&r[0], "descriptors_limit"), LIMIT);
+    send_lease(&r[0], MIB);
+    Td__Wire__Reply *x = raw_reply(&r[0], TEST_LONG_MS);
+    CU_ASSERT_TRUE(x && x->error && x->error->code == TD_E_BUSY && strstr(x->error->message, "descriptors"));
+    for (int i = 0; i < N; i++) raw_close(&r[i]);
+    end();
+}
+
+/* The limit that a shell sets is for who calls select(): the daemon takes what it may have. */
+static void a_raised_limit(void)
+{
+    struct rlimit before, low;
+    getrlimit(RLIMIT_NOFILE, &before);
+    low = before;
+    low.rlim_cur = 64;
+    setrlimit(RLIMIT_NOFILE, &low);
+    bool ok = begin("64M", NULL);
+    setrlimit(RLIMIT_NOFILE, &before);
+    CU_ASSERT_TRUE_FATAL(ok);
+    int64_t most = before.rlim_max < (1 << 20) ? (int64_t)before.rlim_max : 1 << 20;
+    CU_ASSERT_EQUAL(status("descriptors_limit"), most);
+    end();
+}
+
 static const td_test tests[] = {
     {"connecting, leasing and closing again and again", coming_again},
     {"many connections that lease and let go", many_at_once},
@@ -280,6 +333,8 @@ static const td_test tests[] = {
     {"unmapped at the end: for all", said_at_the_end},
     {"the library says so", the_library_says_so},
     {"notes of items are charged until they are taken", notes},
+    {"few descriptors", few_descriptors},
+    {"the daemon raises its limit of descriptors", a_raised_limit},
     {"an idle daemon gives back what is empty", idle},
 };
 

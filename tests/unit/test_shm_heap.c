@@ -456,6 +456,26 @@ static void a_users_part(void)
     CU_ASSERT_PTR_NULL(b.users);
 }
 
+/* What waits warm is bounded by count too, as each has two descriptors, and goes when these are short. */
+static void few_wait_warm(void)
+{
+    td_budget b;
+    td_extent x[6];
+    td_budget_init(&b, 256 * MIB, TD_SHM_MEMFD);
+    b.warm_most = 4;
+    td_heap *h = heap(&b);
+    for (int i = 0; i < 6; i++) x[i] = get(h, (unsigned)(8 + i) * MIB); /* a segment each */
+    for (int i = 0; i < 6; i++) td_heap_release(h, &x[i]);
+    td_heap_free(h);
+    CU_ASSERT_TRUE(b.warm_count <= 4);
+    CU_ASSERT_EQUAL(b.segments, b.warm_count);
+    CU_ASSERT_TRUE(td_budget_shed(&b));
+    CU_ASSERT_EQUAL(b.warm_count, 0);
+    CU_ASSERT_EQUAL(b.committed, 0);
+    CU_ASSERT_FALSE(td_budget_shed(&b));
+    td_budget_deinit(&b);
+}
+
 static unsigned asked_for;
 static void ask(td_segment *s, void *arg)
 {
@@ -547,4 +567,5 @@ TD_CUNIT_MAIN("shm_heap", {"random work against a model", against_a_model}, {"a 
               {"another uid gets none of it", another_uid_gets_none_of_it}, {"full is an error", full_is_an_error},
               {"a segment made elsewhere", grown_elsewhere}, {"what clients map stays", what_clients_map_stays},
               {"orphans", orphans}, {"distrusted", distrusted}, {"handed over", handed_over},
-              {"a user's part", a_users_part}, {"settles", settles}, {"disposal is handed on", disposal_is_handed_on})
+              {"a user's part", a_users_part}, {"settles", settles}, {"few wait warm", few_wait_warm},
+              {"disposal is handed on", disposal_is_handed_on})
