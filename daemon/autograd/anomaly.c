@@ -17,7 +17,7 @@ static td_suspect *grown(td_backward *b)
     return more;
 }
 
-static int watch(td_backward *b, const td_node *n, int i, td_tensor *g, td_error *e)
+int td_anomaly_watch(td_backward *b, const td_node *n, int i, td_tensor *g, td_error *e)
 {
     td_tensor *nan = NULL, *flag = NULL;
     td_input in = td_in(g);
@@ -25,25 +25,18 @@ static int watch(td_backward *b, const td_node *n, int i, td_tensor *g, td_error
     int shift = n->kind == TD_N_SLICE; /* its first edge is the base: the op's own input 0 */
     int k = i > shift ? i - shift : 0;
     int nin = n->nin - shift;
-    int err = td_ops_run(b->who, TD_OP_ISNAN, 1, &in, NULL, 0, 1, &nan, e);
+    td_eval *v = &b->eval;
+    int err = td_ops_try(b->who, TD_OP_ISNAN, 1, &in, NULL, 0, 1, &nan, v->lack, v->heap, e);
     in = td_in(nan);
-    if (!err) err = td_ops_run(b->who, TD_OP_ANY, 1, &in, NULL, 0, 1, &flag, e);
+    if (!err) err = td_ops_try(b->who, TD_OP_ANY, 1, &in, NULL, 0, 1, &flag, v->lack, v->heap, e);
     td_tensor_unref(nan);
-    if (err) return err;
+    if (err) return td_eval_failed(v, err);
     if (!grown(b)) {
         td_tensor_unref(flag);
         return td_fail(e, TD_E_MEMORY, "no memory for anomaly mode");
     }
     b->suspects[b->nsuspects++] = (td_suspect){flag, n->op, (uint16_t)td_op_param_of(op, nin, k), n->where};
     return 0;
-}
-
-int td_anomaly_watch(td_backward *b, const td_node *n, td_tensor *const *result, td_error *e)
-{
-    int err = 0;
-    for (int i = 0; i < n->nin && !err; i++)
-        if (result[i]) err = watch(b, n, i, result[i], e);
-    return err;
 }
 
 static int accuse(const td_suspect *s, td_error *e)

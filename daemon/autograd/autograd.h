@@ -60,8 +60,11 @@ int td_backward_new(td_backward **out, td_issuer *who, int nroots, td_tensor *co
  * looks for what is needed, checks the versions of what was saved and pins it; nothing is computed before all that is
  * found good. What others write until it is pinned counts as written before. Returns 0 and *done; an error ends it,
  * with no partial .grad left: gradients are accumulated into leaves as a last step, which waits (0, not *done) for as
- * long as the issuer's may_touch says so. */
-int td_backward_step(td_backward *b, int most, bool *done, td_error *e);
+ * long as the issuer's may_touch says so. Memory is lacked as by td_ops_prepare: TD_WAIT_GROW, and a TD_E_MEMORY or
+ * TD_E_QUOTA that may pass, leave it where it is, to be gone on with later or dropped. With lack NULL it grows by
+ * itself.
+ */
+int td_backward_step(td_backward *b, int most, bool *done, uint64_t *lack, td_heap **heap, td_error *e);
 /* With inputs: the results, after done. */
 void td_backward_results(td_backward *b, td_tensor **out);
 /* Let go of it, `most` times sixteen nodes at a time: true when it is gone. */

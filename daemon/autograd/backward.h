@@ -67,6 +67,21 @@ typedef enum td_stage {
 /* What a node's evaluation costs, in steps of a walk over the graph. */
 #define TD_NODE_STEPS 16
 
+/* The node that is being run: what lacks memory is given up, and gone on with when there is some. */
+typedef struct td_running {
+    bool on;
+    uint32_t at;
+    uint8_t step; /* see engine.c */
+    int i;        /* how far the step is */
+    td_tensor **result, *few[16];
+} td_running;
+
+/* A .grad to be, made before any is put in place. Good for as long as the old one is what it was. */
+typedef struct td_sum {
+    td_tensor *old, *made; /* one reference each */
+    uint32_t version;      /* of old */
+} td_sum;
+
 struct td_backward {
     td_issuer *who;
     td_stage stage;
@@ -95,6 +110,9 @@ struct td_backward {
     uint32_t nleaves;
     td_suspect *suspects;
     uint32_t nsuspects, suspects_room;
+    td_running now;
+    td_tensor *moving; /* a seed that is still to be delivered */
+    td_sum *sums;      /* nleaves of them, or NULL */
     int failed, freed; /* freed: how many of the arrays */
     td_eval eval;
 };
@@ -103,18 +121,22 @@ struct td_backward {
  * in what hangs on its nodes, never in its nodes and edges. */
 int td_backward_walk(td_backward *b, int64_t *steps, td_error *e);
 
+/* The node that is being run, if any, is over or given up. */
+void td_running_end(td_backward *b);
 /* Drop the gradients that a node has. */
 void td_bnode_let_go(td_bnode *n);
-/* Push the gradient (a reference is taken over) to output nr of node `at`. */
+/* Push the gradient to output nr of node `at`: a reference is taken over, unless it lacks memory. */
 int td_backward_deliver(td_backward *b, uint32_t at, uint32_t nr, td_tensor *g, td_error *e);
 void td_ready_push(td_backward *b, uint32_t at);
 uint32_t td_ready_pop(td_backward *b);
-/* Accumulate into the leaves: all of them, or none. Negative: nothing was done, for a .grad must not be touched yet. */
+/* Accumulate into the leaves: all of them, or none. Negative: nothing was done, for a .grad must not be touched yet, or
+ * memory lacks (b->eval.lacks). */
 int td_backward_commit(td_backward *b, td_error *e);
+void td_sums_drop(td_backward *b);
 /* True when nothing is pinned any more. */
 bool td_backward_unpin(td_backward *b, int64_t *steps);
 /* Anomaly mode: look for NaN in what a node gave; then, at the end, what was found. *wait: not all is known yet. */
-int td_anomaly_watch(td_backward *b, const td_node *n, td_tensor *const *result, td_error *e);
+int td_anomaly_watch(td_backward *b, const td_node *n, int i, td_tensor *g, td_error *e);
 int td_anomaly_verdict(td_backward *b, bool *wait, td_error *e);
 void td_anomaly_drop(td_backward *b);
 /* The number of a node, or UINT32_MAX. */

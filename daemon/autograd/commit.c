@@ -1,8 +1,9 @@
 /* The last step of a backward: what the leaves collected goes into their .grad, in all of them or in none.
  *
  * First it is asked whether each .grad may be touched: somebody may hold a write lease on it, or have yet to read it.
- * Then everything that may fail: sums and copies are made, places for them too, in-place additions prepared. Then
- * nothing can fail any more: gradients are put in place, additions submitted. A first gradient is stolen when nobody
+ * Then everything that may fail: sums and copies are made (where memory lacks it is begun again later, with those that
+ * still hold), places for them too, in-place additions prepared. Then nothing can fail any more: gradients are put in
+ * place, additions submitted. A first gradient is stolen when nobody
  * else holds it; later ones are added in place, but for create_graph, so that .grad stays the same tensor. */
 #include "daemon/autograd/backward.h"
 #include "proto/opid.h"
@@ -22,7 +23,7 @@ static int prepare_add(td_backward *b, step *s, td_tensor *old, td_tensor *g, td
     c->out[0] = old;
     c->flags = TD_CF_OUT | TD_CF_DEFER;
     int err = td_attrs_decode(c->op, NULL, 0, &c->attrs, e);
-    if (!err) err = td_ops_prepare(c, NULL, NULL, e);
+    if (!err) err = td_eval_failed(&b->eval, td_ops_prepare(c, b->eval.lack, b->eval.heap, e));
     if (err) td_call_free(c);
     else s->add = c;
     return err;
@@ -60,16 +61,63 @@ static int check_free(const td_backward *b, td_error *e)
     return err;
 }
 
-static int prepare_step(td_backward *b, step *s, td_tensor *g, td_error *e)
+/* ---- sums and copies: made one by one, in as many turns as memory takes to come */
+
+static void drop_sum(td_sum *m)
+{
+    td_tensor_unref(m->old);
+    td_tensor_unref(m->made);
+    *m = (td_sum){0};
+}
+
+void td_sums_drop(td_backward *b)
+{
+    for (uint32_t k = 0; b->sums && k < b->nleaves; k++) drop_sum(&b->sums[k]);
+    free(b->sums);
+    b->sums = NULL;
+}
+
+/* Of what is there now, or of what somebody has written, set or taken away since? */
+static bool holds(const td_sum *m, const td_tensor *old)
+{
+    return m->made && m->old == old && (!old || m->version == old->version->value);
+}
+
+static int make_sum(td_backward *b, uint32_t k, td_tensor *old, td_tensor *g, td_error *e)
+{
+    if (!b->sums) b->sums = calloc(b->nleaves, sizeof *b->sums);
+    if (!b->sums) return td_fail(e, TD_E_MEMORY, "no memory to accumulate gradients");
+    td_sum *m = &b->sums[k];
+    if (holds(m, old)) return 0;
+    drop_sum(m);
+    td_input in[2] = {td_in(old ? old : g), td_in(g)};
+    td_tensor *made;
+    int err = td_eval_op(&b->eval, old ? TD_OP_ADD : TD_OP_COPY, old ? 2 : 1, in, NULL, 1, &made, e);
+    if (err) return err;
+    *m = (td_sum){.made = td_tensor_ref(made)};
+    if (old) m->old = td_tensor_ref(old), m->version = old->version->value;
+    td_eval_clear(&b->eval);
+    return 0;
+}
+
+static int make_sums(td_backward *b, td_error *e)
+{
+    int err = 0;
+    for (uint32_t k = 0; k < b->nleaves && !err; k++) {
+        td_tensor *leaf, *g = collected(b, k, &leaf), *old = g ? td_grad(leaf, b->scope) : NULL;
+        if (g && !adds_in_place(b, old, g) && (old || !may_steal(g))) err = make_sum(b, k, old, g, e);
+    }
+    return err;
+}
+
+/* ---- all at once */
+
+static int prepare_step(td_backward *b, step *s, uint32_t k, td_tensor *g, td_error *e)
 {
     td_tensor *old = td_grad(s->leaf, b->scope);
-    td_input in[2] = {td_in(old ? old : g), td_in(g)};
     if (adds_in_place(b, old, g)) return prepare_add(b, s, old, g, e);
-    int err = 0;
-    if (old) err = td_eval_op(&b->eval, TD_OP_ADD, 2, in, NULL, 1, &s->made, e);
-    else if (may_steal(g)) s->made = g;
-    else err = td_eval_op(&b->eval, TD_OP_COPY, 1, in, NULL, 1, &s->made, e);
-    return err ? err : td_grad_prepare(s->leaf, b->scope, s->made, e);
+    s->made = old || !may_steal(g) ? b->sums[k].made : g;
+    return td_grad_prepare(s->leaf, b->scope, s->made, e);
 }
 
 static int prepare(td_backward *b, step *steps, int *n, td_error *e)
@@ -79,7 +127,7 @@ static int prepare(td_backward *b, step *steps, int *n, td_error *e)
         td_tensor *leaf, *g = collected(b, k, &leaf);
         if (!g) continue;
         steps[*n] = (step){.leaf = leaf};
-        err = prepare_step(b, &steps[*n], g, e);
+        err = prepare_step(b, &steps[*n], k, g, e);
         *n += 1;
     }
     return err;
@@ -105,12 +153,13 @@ static void give_up(const td_backward *b, const step *s)
 int td_backward_commit(td_backward *b, td_error *e)
 {
     int n = 0, err = check_free(b, e);
+    if (!err) err = make_sums(b, e);
     if (err) return err;
     step *steps = calloc((size_t)b->nleaves + 1, sizeof *steps);
     if (!steps) return td_fail(e, TD_E_MEMORY, "no memory to accumulate gradients");
     err = prepare(b, steps, &n, e);
     for (int k = 0; k < n; k++) err ? give_up(b, &steps[k]) : take_effect(b, &steps[k]);
     free(steps);
-    td_eval_clear(&b->eval);
+    if (!err) td_sums_drop(b);
     return err;
 }

@@ -72,7 +72,7 @@ int td_eval_conform(td_eval *v, const td_op *of, td_fval g, const td_fmeta *to, 
     return err;
 }
 
-/* Takes the sum's and g's reference, gives *sum a new one. */
+/* Takes the sum's and g's reference, gives *sum a new one; but when it lacks memory all is as it was. */
 int td_eval_accumulate(td_eval *v, td_tensor **sum, td_tensor *g, td_error *e)
 {
     td_tensor *a = *sum, *b = g;
@@ -81,12 +81,14 @@ int td_eval_accumulate(td_eval *v, td_tensor **sum, td_tensor *g, td_error *e)
     td_input in[2] = {td_in(a), td_in(b)};
     if (!v->create_graph && (a->flags & TD_TF_FRESH) && a->storage->refs == 1 && td_desc_is_dense(&a->desc)) {
         err = td_eval_into(v, TD_OP_ADD, 2, in, NULL, a, e);
+        if (err && v->lacks) return err;
         *sum = a;
         td_tensor_unref(b);
         return err;
     }
     td_tensor *made = NULL;
     err = td_eval_op(v, TD_OP_ADD, 2, in, NULL, 1, &made, e);
+    if (err && v->lacks) return err;
     if (!err) td_tensor_ref(made);
     td_tensor_unref(a);
     td_tensor_unref(b);

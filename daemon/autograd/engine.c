@@ -51,9 +51,13 @@ int td_backward_deliver(td_backward *b, uint32_t at, uint32_t nr, td_tensor *g, 
         td_tensor_unref(g);
         return td_fail(e, TD_E_MEMORY, "no memory for a gradient");
     }
-    if (n->grad[nr]) return td_eval_accumulate(&b->eval, &n->grad[nr], g, e);
-    n->grad[nr] = g;
-    return 0;
+    if (!n->grad[nr]) {
+        n->grad[nr] = g;
+        return 0;
+    }
+    int err = td_eval_accumulate(&b->eval, &n->grad[nr], g, e);
+    if (!err) td_eval_clear(&b->eval);
+    return err;
 }
 
 static int seed(td_backward *b, int r, td_error *e)
@@ -71,21 +75,34 @@ static int seed(td_backward *b, int r, td_error *e)
     td_tensor *g;
     int err = td_eval_conform(&b->eval, td_op_by_id(n->op ? n->op : TD_OP_COPY), v, &to, s->open, &g, e);
     if (err) return err;
-    td_tensor_ref(g);
-    return td_backward_deliver(b, td_backward_find(b, n), b->roots[r].nr, g, e);
+    b->moving = td_tensor_ref(g);
+    td_eval_clear(&b->eval);
+    return 0;
+}
+
+static int deliver_seed(td_backward *b, int r, td_error *e)
+{
+    const td_edge *root = &b->roots[r];
+    int err = b->moving ? 0 : seed(b, r, e);
+    if (err) return err;
+    err = td_backward_deliver(b, td_backward_find(b, root->node), root->nr, b->moving, e);
+    if (!err || !b->eval.lacks) b->moving = NULL;
+    return err;
 }
 
 /* Of all nodes only a root's may have nobody who delivers to it. */
 static int start(td_backward *b, td_error *e)
 {
-    int err = 0;
-    for (int r = 0; r < b->nroots && !err; r++)
-        if (b->nodes[td_backward_find(b, b->roots[r].node)].needed) err = seed(b, r, e);
-    td_eval_clear(&b->eval);
-    for (uint32_t k = 0; k < b->nfirst && !err; k++)
+    for (; b->at < (uint32_t)b->nroots; b->at++) {
+        int r = (int)b->at;
+        bool needed = b->nodes[td_backward_find(b, b->roots[r].node)].needed;
+        int err = needed ? deliver_seed(b, r, e) : 0;
+        if (err) return err;
+    }
+    for (uint32_t k = 0; k < b->nfirst; k++)
         if (b->nodes[k].needed && !b->nodes[k].deps) td_ready_push(b, k);
     b->stage = TD_BS_RUN;
-    return err;
+    return 0;
 }
 
 static void capture(td_backward *b, uint32_t at)
@@ -106,12 +123,15 @@ static int retain(td_backward *b, td_bnode *n, td_error *e)
     int err = 0;
     for (td_retain *r = n->node->retains; r && n->grad && !err; r = r->next) {
         td_tensor *g = n->grad[r->nr], *old = td_grad(r->tensor, b->scope);
-        if (!g) continue;
+        if (!g || r->backward == b->serial) continue;
         g->flags &= ~TD_TF_FRESH;
         td_input in[2] = {td_in(old), td_in(g)};
         if (old) err = td_eval_op(&b->eval, TD_OP_ADD, 2, in, NULL, 1, &g, e);
         if (!err) err = td_set_grad(r->tensor, b->scope, g, e);
-        if (!err) g->flags &= ~TD_TF_FRESH;
+        if (err) break;
+        g->flags &= ~TD_TF_FRESH;
+        r->backward = b->serial;
+        td_eval_clear(&b->eval);
     }
     return err;
 }
@@ -136,20 +156,6 @@ static int evaluate(td_backward *b, td_bnode *n, td_tensor **result, td_error *e
     return err;
 }
 
-static int route(td_backward *b, const td_node *n, td_tensor **result, td_error *e)
-{
-    int err = 0;
-    for (int i = 0; i < n->nin; i++) {
-        uint32_t child = td_backward_child(b, n, i);
-        td_tensor *g = result[i];
-        result[i] = NULL;
-        if (g && !err && child != UINT32_MAX) err = td_backward_deliver(b, child, n->edges[i].nr, g, e);
-        else td_tensor_unref(g);
-        if (child != UINT32_MAX && !--b->nodes[child].deps) td_ready_push(b, child);
-    }
-    return err;
-}
-
 void td_bnode_let_go(td_bnode *n)
 {
     for (int o = 0; n->grad && o < n->node->nout; o++) td_tensor_unref(n->grad[o]);
@@ -165,31 +171,95 @@ static void blame(const td_node *n, td_error *e)
     if (!e->where[0]) snprintf(e->where, sizeof e->where, "%s", n->where);
 }
 
-static int run_node(td_backward *b, uint32_t at, td_error *e)
+/* The steps of a node. Each is begun again where it lacked memory; what it did until then stays. */
+enum { NODE_RETAIN, NODE_EVALUATE, NODE_WATCH, NODE_ROUTE, NODE_OVER };
+
+static int begin_node(td_backward *b, uint32_t at, td_error *e)
 {
-    td_bnode *n = &b->nodes[at];
-    td_node *node = n->node;
+    td_running *r = &b->now;
+    uint16_t nin = b->nodes[at].node->nin;
+    *r = (td_running){.at = at};
+    r->result = nin <= 16 ? r->few : calloc(nin, sizeof *r->result);
+    if (!r->result) return td_fail(e, TD_E_MEMORY, "no memory for a gradient");
+    r->on = true;
+    return 0;
+}
+
+void td_running_end(td_backward *b)
+{
+    td_running *r = &b->now;
+    for (int i = 0; r->on && i < b->nodes[r->at].node->nin; i++) td_tensor_unref(r->result[i]);
+    if (r->on && r->result != r->few) free(r->result);
+    r->on = false;
+}
+
+static int step_retain(td_backward *b, td_running *r, td_bnode *n, td_error *e)
+{
     int err = retain(b, n, e);
     if (err) return err;
-    capture(b, at);
-    if (node->kind == TD_N_LEAF) {
-        b->leaves[b->nleaves++] = at;
-        return 0;
-    }
-    td_tensor *few[16] = {0}, **result = node->nin <= 16 ? few : calloc(node->nin, sizeof *result);
-    if (!result) return td_fail(e, TD_E_MEMORY, "no memory for a gradient");
-    if (any_grad(n)) err = evaluate(b, n, result, e);
-    if (!err && (b->flags & TD_BW_ANOMALY)) err = td_anomaly_watch(b, node, result, e);
+    capture(b, r->at);
+    r->step = NODE_EVALUATE;
+    if (n->node->kind != TD_N_LEAF) return 0;
+    b->leaves[b->nleaves++] = r->at;
+    r->step = NODE_OVER;
+    return 0;
+}
+
+static int step_evaluate(td_backward *b, td_running *r, td_bnode *n, td_error *e)
+{
+    int err = any_grad(n) ? evaluate(b, n, r->result, e) : 0;
+    if (!err) r->step = NODE_WATCH;
+    return err;
+}
+
+static int step_watch(td_backward *b, td_running *r, td_bnode *n, td_error *e)
+{
+    int err = 0;
+    for (; b->flags & TD_BW_ANOMALY && r->i < n->node->nin && !err; r->i += !err)
+        if (r->result[r->i]) err = td_anomaly_watch(b, n->node, r->i, r->result[r->i], e);
+    if (err) return err;
     /* The evaluation's own references first: a gradient that is merely passed on is then held once. */
     td_eval_clear(&b->eval);
     td_bnode_let_go(n);
-    int routed = route(b, node, result, err ? NULL : e);
-    if (!err) err = routed;
-    td_eval_clear(&b->eval);
-    if (err) blame(node, e);
-    else if (!(b->flags & TD_BW_RETAIN)) td_node_free_saved(node);
-    if (result != few) free(result);
-    return err;
+    r->i = 0;
+    r->step = NODE_ROUTE;
+    return 0;
+}
+
+static int step_route(td_backward *b, td_running *r, td_bnode *n, td_error *e)
+{
+    for (; r->i < n->node->nin; r->i++) {
+        uint32_t child = td_backward_child(b, n->node, r->i);
+        td_tensor *g = r->result[r->i];
+        int err = g && child != UINT32_MAX ? td_backward_deliver(b, child, n->node->edges[r->i].nr, g, e) : 0;
+        if (err && b->eval.lacks) return err;
+        r->result[r->i] = NULL;
+        if (child == UINT32_MAX) td_tensor_unref(g);
+        if (err) return err;
+        if (child != UINT32_MAX && !--b->nodes[child].deps) td_ready_push(b, child);
+    }
+    if (!(b->flags & TD_BW_RETAIN)) td_node_free_saved(n->node);
+    r->step = NODE_OVER;
+    return 0;
+}
+
+static int run_node(td_backward *b, td_error *e)
+{
+    static int (*const steps[])(td_backward *, td_running *, td_bnode *, td_error *) = {[NODE_RETAIN] = step_retain,
+                                                                                        [NODE_EVALUATE] = step_evaluate,
+                                                                                        [NODE_WATCH] = step_watch,
+                                                                                        [NODE_ROUTE] = step_route};
+    td_running *r = &b->now;
+    td_bnode *n = &b->nodes[r->at];
+    while (r->step != NODE_OVER) {
+        int err = steps[r->step](b, r, n, e);
+        if (err) {
+            blame(n->node, e);
+            return err;
+        }
+    }
+    td_running_end(b);
+    return 0;
 }
 
 static int finish(td_backward *b, td_error *e)
@@ -198,6 +268,7 @@ static int finish(td_backward *b, td_error *e)
     int err = td_anomaly_verdict(b, &wait, e);
     if (err || wait) return err;
     err = b->flags & TD_BW_ACCUMULATE ? td_backward_commit(b, e) : 0;
+    if (err && b->eval.lacks) return err;
     if (err < 0) return 0; /* somebody is in the way: the issuer is woken, and it is tried again */
     bool strict = !(b->flags & (TD_BW_ACCUMULATE | TD_BW_ALLOW_UNUSED));
     for (int k = 0; k < b->ninputs && strict && !err; k++)
@@ -216,8 +287,11 @@ static int advance(td_backward *b, int64_t *steps, td_error *e)
     switch (b->stage) {
     case TD_BS_SEED: return start(b, e);
     case TD_BS_RUN:
-        for (; *steps > 0 && b->nready && !err; *steps -= TD_NODE_STEPS) err = run_node(b, td_ready_pop(b), e);
-        if (!b->nready) b->stage = TD_BS_UNPIN;
+        for (; *steps > 0 && (b->now.on || b->nready) && !err; *steps -= TD_NODE_STEPS) {
+            err = b->now.on ? 0 : begin_node(b, td_ready_pop(b), e);
+            if (!err) err = run_node(b, e);
+        }
+        if (!b->now.on && !b->nready) b->stage = TD_BS_UNPIN;
         return err;
     case TD_BS_UNPIN:
         if (td_backward_unpin(b, steps)) b->stage = TD_BS_COMMIT;
@@ -227,12 +301,18 @@ static int advance(td_backward *b, int64_t *steps, td_error *e)
     }
 }
 
-int td_backward_step(td_backward *b, int most, bool *done, td_error *e)
+int td_backward_step(td_backward *b, int most, bool *done, uint64_t *lack, td_heap **heap, td_error *e)
 {
     int64_t steps = (int64_t)most * TD_NODE_STEPS;
-    while (steps > 0 && b->stage != TD_BS_DONE && !b->failed) b->failed = advance(b, &steps, e);
-    *done = b->stage == TD_BS_DONE && !b->failed;
-    return b->failed;
+    int err = b->failed;
+    b->eval.lack = lack;
+    b->eval.heap = heap;
+    b->eval.lacks = false;
+    b->eval.at = 0;
+    while (steps > 0 && b->stage != TD_BS_DONE && !err) err = advance(b, &steps, e);
+    if (!b->eval.lacks) b->failed = err;
+    *done = b->stage == TD_BS_DONE && !err;
+    return err;
 }
 
 void td_backward_results(td_backward *b, td_tensor **out)

@@ -11,7 +11,13 @@
 void td_eval_clear(td_eval *v)
 {
     for (int k = 0; k < v->ntemps; k++) td_tensor_unref(v->temps[k]);
-    v->ntemps = 0;
+    v->ntemps = v->at = 0;
+}
+
+int td_eval_failed(td_eval *v, int err)
+{
+    v->lacks = v->lack && (err == TD_WAIT_GROW || err == TD_E_MEMORY || err == TD_E_QUOTA);
+    return err;
 }
 
 void td_eval_deinit(td_eval *v)
@@ -22,9 +28,16 @@ void td_eval_deinit(td_eval *v)
     v->room = 0;
 }
 
+/* The next op was run already, when the evaluation was begun before: *out is what it gave. */
+static bool gave(td_eval *v, int nout, td_tensor **out)
+{
+    if (v->at == v->ntemps) return false;
+    for (int o = 0; o < nout; o++) out[o] = v->temps[v->at++];
+    return true;
+}
+
 static int keep(td_eval *v, td_tensor *t, td_error *e)
 {
-    if (!t) return 0;
     if (v->ntemps == v->room) {
         int room = v->room ? 2 * v->room : 16;
         td_tensor **more = realloc(v->temps, (size_t)room * sizeof *more);
@@ -36,6 +49,7 @@ static int keep(td_eval *v, td_tensor *t, td_error *e)
         v->room = room;
     }
     v->temps[v->ntemps++] = t;
+    v->at = v->ntemps;
     return 0;
 }
 
@@ -50,7 +64,7 @@ static int record(td_eval *v, const td_op *op, int nin, const td_input *in, cons
     int err = 0, n;
     if (attrs) td_attrs_copy(&c->attrs, attrs);
     else err = td_attrs_decode(op, NULL, 0, &c->attrs, e);
-    if (!err) err = td_autograd_run(c, TD_GRAD_ON, out, nout, &n, NULL, NULL, e);
+    if (!err) err = td_autograd_run(c, TD_GRAD_ON, out, nout, &n, v->lack, v->heap, e);
     if (err) td_call_free(c);
     return err;
 }
@@ -69,10 +83,11 @@ int td_eval_op(td_eval *v, unsigned id, int nin, const td_input *in, const td_at
                td_error *e)
 {
     const td_op *op = td_op_by_id(id);
+    if (gave(v, nout, out)) return 0;
     for (int o = 0; o < nout; o++) out[o] = NULL;
     int err = v->create_graph ? record(v, op, nin, in, attrs, 0, nout, out, e)
-                              : td_ops_run(v->who, id, nin, in, attrs, 0, nout, out, e);
-    if (err) return err;
+                              : td_ops_try(v->who, id, nin, in, attrs, 0, nout, out, v->lack, v->heap, e);
+    if (err) return td_eval_failed(v, err);
     if (!v->create_graph) mark_fresh(op, in, nout, out);
     for (int o = 0; o < nout; o++)
         if (!err) err = keep(v, out[o], e);
@@ -83,8 +98,11 @@ int td_eval_op(td_eval *v, unsigned id, int nin, const td_input *in, const td_at
 int td_eval_into(td_eval *v, unsigned id, int nin, const td_input *in, const td_attrs *attrs, td_tensor *dst,
                  td_error *e)
 {
-    if (v->create_graph) return record(v, td_op_by_id(id), nin, in, attrs, TD_CF_OUT, 1, &dst, e);
-    return td_ops_run(v->who, id, nin, in, attrs, TD_CF_OUT, 1, &dst, e);
+    td_tensor *nothing;
+    if (gave(v, 1, &nothing)) return 0;
+    int err = v->create_graph ? record(v, td_op_by_id(id), nin, in, attrs, TD_CF_OUT, 1, &dst, e)
+                              : td_ops_try(v->who, id, nin, in, attrs, TD_CF_OUT, 1, &dst, v->lack, v->heap, e);
+    return err ? td_eval_failed(v, err) : keep(v, NULL, e);
 }
 
 /* ---- the builder */
@@ -139,9 +157,13 @@ static int output_handle(td_eval *v, td_node *n, const td_saved *s, td_tensor **
         *out = s->tensor;
         return 0;
     }
+    if (gave(v, 1, out)) return 0;
     int err = td_tensor_view(out, s->tensor, &s->tensor->desc, s->tensor->account, e);
-    if (!err) err = keep(v, *out, e);
-    return err ? err : td_set_history(*out, n, s->index, e);
+    if (err) return err;
+    err = td_set_history(*out, n, s->index, e);
+    if (!err) return keep(v, *out, e);
+    td_tensor_unref(*out);
+    return err;
 }
 
 /* What the wanted gradients use, by parameter: the rest may be overwritten, or freed, without anybody minding. */
@@ -354,5 +376,10 @@ static int run_slice(td_eval *v, td_node *n, td_tensor *const *g, const bool *wa
 int td_eval_node(td_eval *v, td_node *n, td_tensor *const *g, const bool *want, td_tensor **result, td_error *e)
 {
     memset(result, 0, n->nin * sizeof *result);
-    return n->kind == TD_N_SLICE ? run_slice(v, n, g, want, result, e) : run_op(v, n, g, want, result, e);
+    int err = n->kind == TD_N_SLICE ? run_slice(v, n, g, want, result, e) : run_op(v, n, g, want, result, e);
+    for (int i = 0; i < n->nin && err; i++) {
+        td_tensor_unref(result[i]);
+        result[i] = NULL;
+    }
+    return err;
 }

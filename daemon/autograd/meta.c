@@ -220,7 +220,7 @@ int td_retain_grad(td_tensor *t, td_error *e)
     if (a->retain) return 0;
     td_retain *r = malloc(sizeof *r);
     if (!r) return td_fail(e, TD_E_MEMORY, "no memory for retain_grad");
-    *r = (td_retain){a->node->retains, t, a->nr};
+    *r = (td_retain){.next = a->node->retains, .tensor = t, .nr = a->nr};
     a->node->retains = r;
     a->retain = r;
     return 0;

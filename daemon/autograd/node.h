@@ -56,8 +56,8 @@ enum { TD_NF_FREED = 1, TD_NF_RETAIN = 2, TD_NF_CUT = 4 /* overwritten: no gradi
 /* A tensor whose .grad is wanted although it is no leaf. */
 typedef struct td_retain {
     struct td_retain *next;
-    td_tensor *tensor; /* not counted: it clears this when it dies */
-    uint32_t nr;
+    td_tensor *tensor;     /* not counted: it clears this when it dies */
+    uint32_t nr, backward; /* the last that has added to its .grad */
 } td_retain;
 
 /* In place on a view: the gradient of the base passes through, but for the view's elements. */
@@ -207,14 +207,22 @@ int td_view_node(td_tensor *view, td_tensor *base, td_node **out, td_error *e);
 
 /* ---- running ops for a backward (eval.c) */
 
+/* An evaluation is what is run between two clears. When an op of it lacks memory it is given up there, and gone through
+ * again later: formulas look at no values, so each op that was run gives again what it gave, and the next goes on. */
 typedef struct td_eval {
     td_issuer *who;
     bool create_graph;
-    td_tensor **temps; /* one reference each */
+    uint64_t *lack; /* as td_ops_prepare has them; NULL: it grows by itself */
+    td_heap **heap;
+    bool lacks;        /* the last failure is one that may be gone later: nothing was changed by it */
+    td_tensor **temps; /* what its ops gave, in their order (NULL: nothing); one reference each */
     int ntemps, room;
+    int at; /* so many of them were asked for, since it was begun (again) */
 } td_eval;
 
 void td_eval_clear(td_eval *v); /* what was made is let go of; room for the next stays */
+/* Takes note of what an op of a backward failed with; returns it. */
+int td_eval_failed(td_eval *v, int err);
 void td_eval_deinit(td_eval *v);
 /* One op with one output, owned by the evaluation. */
 int td_eval_op(td_eval *v, unsigned op, int nin, const td_input *in, const td_attrs *attrs, int nout, td_tensor **out,
@@ -228,7 +236,7 @@ int td_eval_node(td_eval *v, td_node *n, td_tensor *const *g, const bool *want, 
 /* v as a gradient for something of this shape and dtype: number made a tensor, summed, made real, cast. */
 int td_eval_conform(td_eval *v, const td_op *of, td_fval g, const td_fmeta *to, bool open, td_tensor **out,
                     td_error *e);
-/* *sum += g: in place when nobody else holds it. Takes over both references. */
+/* *sum += g: in place when nobody else holds it. Takes over both references, unless it lacks memory. */
 int td_eval_accumulate(td_eval *v, td_tensor **sum, td_tensor *g, td_error *e);
 td_fmeta td_node_meta(const td_node *n, const td_shape *s);
 

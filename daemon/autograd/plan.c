@@ -123,6 +123,10 @@ bool td_backward_drop(td_backward *b, int most)
     if (!b) return true;
     int64_t steps = (int64_t)most * TD_NODE_STEPS;
     td_eval_deinit(&b->eval);
+    td_running_end(b);
+    td_sums_drop(b);
+    td_tensor_unref(b->moving);
+    b->moving = NULL;
     for (; b->nnodes && steps > 0; steps--) drop_node(b, &b->nodes[--b->nnodes]);
     if (b->nnodes || !td_backward_unpin(b, &steps)) return false;
     while (free_array(b))

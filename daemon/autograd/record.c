@@ -93,20 +93,20 @@ static int check_saved(const td_record *r, td_masks m, td_error *e)
 }
 
 /* The op overwrites an input whose old value its gradient needs: keep a copy, with the old history. */
-static int keep_copy(td_record *r, td_error *e)
+static int keep_copy(td_record *r, uint64_t *lack, td_heap **heap, td_error *e)
 {
     td_call *c = r->c;
     td_edge edge;
     int err = td_edge_of(c->out[0], &edge, e);
     if (err) return err;
     td_input in = td_in(c->out[0]);
-    err = td_ops_run(c->who, TD_OP_COPY, 1, &in, NULL, 0, 1, &r->kept, e);
+    err = td_ops_try(c->who, TD_OP_COPY, 1, &in, NULL, 0, 1, &r->kept, lack, heap, e);
     if (!err && edge.node) err = td_set_history(r->kept, edge.node, edge.nr, e);
     td_node_unref(edge.node);
     return err;
 }
 
-static int begin(td_record *r, td_grad_mode mode, td_error *e)
+static int begin(td_record *r, td_grad_mode mode, uint64_t *lack, td_heap **heap, td_error *e)
 {
     td_call *c = r->c;
     r->writes = (c->flags & TD_CF_OUT) && c->nout;
@@ -117,7 +117,7 @@ static int begin(td_record *r, td_grad_mode mode, td_error *e)
     r->formula = td_formula_of(c->op);
     r->masks = wanted_masks(r);
     err = check_saved(r, r->masks, e);
-    if (!err && r->writes && in_place(c) && input_in(r, r->masks.inputs, 0)) err = keep_copy(r, e);
+    if (!err && r->writes && in_place(c) && input_in(r, r->masks.inputs, 0)) err = keep_copy(r, lack, heap, e);
     return err;
 }
 
@@ -334,7 +334,7 @@ int td_autograd_run(td_call *c, td_grad_mode mode, td_tensor **out, int max_out,
     bool prepared = false;
     *nout = 0;
     int err = c->nout > max_out ? td_fail(e, TD_E_INVALID, "room for %d outputs, %d wanted", max_out, c->nout) : 0;
-    if (!err) err = begin(&r, mode, e);
+    if (!err) err = begin(&r, mode, lack, heap, e);
     if (!err && r.writes && c->nout) r.before = c->out[0]->version->value;
     bool cut = !err && cuts(&r, mode);
     if (!err) err = prepare(&r, cut, lack, heap, e);

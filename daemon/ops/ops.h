@@ -108,6 +108,9 @@ bool td_call_writes_input(const td_call *c, int i);
  * NULL where the op has fewer). With TD_CF_OUT out[] are given and stay the caller's. attrs NULL: all defaults. */
 int td_ops_run(td_issuer *who, unsigned op, int nin, const td_input *in, const td_attrs *attrs, uint32_t flags,
                int nout, td_tensor **out, td_error *e);
+/* The same for who can wait: memory is not grown here, but asked for as td_ops_prepare does. */
+int td_ops_try(td_issuer *who, unsigned op, int nin, const td_input *in, const td_attrs *attrs, uint32_t flags,
+               int nout, td_tensor **out, uint64_t *lack, td_heap **heap, td_error *e);
 
 /* Number of rows a data-shaped op found (td_kcall.state begins with it, int64): its output's first dimension is cut to
  * it. Call in `finished`, before anybody else sees the output. */

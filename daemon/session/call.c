@@ -69,16 +69,21 @@ int td_call_new_id(td_session *s, uint32_t id, td_error *e)
 
 /* The value in service memory, which outlives the session: the tensor itself when it is there already, else a copy. A
  * new reference. */
-static td_tensor *in_service(td_session *s, td_tensor *t, bool copy, td_error *e)
+static int in_service(td_session *s, td_tensor *t, bool copy, td_tensor **out, td_error *e)
 {
-    if (t->storage->flags & TD_SF_SERVICE && !copy) return td_tensor_ref(t);
+    *out = NULL;
+    if (t->storage->flags & TD_SF_SERVICE && !copy) {
+        *out = td_tensor_ref(t);
+        return TD_OK;
+    }
     td_input in = td_in(t);
     td_attrs a;
     td_attrs_init(&a);
     td_attrs_none(&a);
-    td_tensor *out = NULL;
-    int rc = td_ops_run(&s->issuer, TD_OP_COPY, 1, &in, &a, TD_CF_SERVICE, 1, &out, e);
-    return rc ? NULL : out;
+    uint64_t lack = 0;
+    td_heap *heap = NULL;
+    int rc = td_ops_try(&s->issuer, TD_OP_COPY, 1, &in, &a, TD_CF_SERVICE, 1, out, &lack, &heap, e);
+    return td_session_may_lack(rc) ? td_session_lacks(s, rc, lack, heap, e) : rc;
 }
 
 static int open_tensor(td_session *s, uint64_t serial, uint32_t id, td_tensor *t, td_error *e)
@@ -94,8 +99,9 @@ static int publish_for_long(td_session *s, uint64_t serial, const Td__Wire__Publ
     int rc = q->bind ? td_call_new_id(s, q->bind, e) : TD_OK;
     if (!rc && q->bind) rc = td_account_room(s->account, 1, e);
     if (rc) return rc;
-    td_tensor *kept = in_service(s, t, q->copy, e);
-    if (!kept) return e->code == TD_E_MEMORY ? td_session_lacks(s, TD_E_MEMORY, 0, s->service->heap, e) : e->code;
+    td_tensor *kept;
+    rc = in_service(s, t, q->copy, &kept, e);
+    if (rc) return rc;
     rc = td_name_publish(s->service, q->name, kept, s->account, q->replace, e);
     if (!rc && q->bind) rc = open_tensor(s, serial, q->bind, kept, e);
     else if (!rc) td_reply_ok(s, serial);

@@ -171,8 +171,12 @@ int td_step_backward(td_session *s, int most)
     td_error_clear(&why);
     td_error_clear(&e);
     if (!s->backward_over) {
-        int rc = td_backward_step(s->backward, most, &done, &why);
-        if (!rc && !done) return TD_AGAIN;
+        uint64_t lack = 0;
+        td_heap *heap = NULL;
+        int rc = td_backward_step(s->backward, most, &done, &lack, &heap, &why);
+        if (!rc) s->lacks_since_ms = 0;
+        if (td_session_may_lack(rc)) rc = td_session_lacks(s, rc, lack, heap, &why);
+        if (rc == TD_AGAIN || (!rc && !done)) return TD_AGAIN;
         if (!rc && s->backward_record.nout) bind_results(s, &why);
         if (why.code) fail_record(s, &s->backward_record, "backward", &why, &e);
         s->backward_over = true;
@@ -243,8 +247,8 @@ static int step_read(td_session *s, const td_record *r)
     td_error why = {0};
     td_tensor *t = td_session_tensor(s, r->in[0], &cause, &why);
     int rc = t ? td_session_check_lease(s, t->storage, &why) : why.code;
-    if (rc == TD_AGAIN) return rc;
     if (!rc) rc = td_read_reply(s, t, serial, &why);
+    if (rc == TD_AGAIN) return rc;
     if (rc) td_reply_error(s, serial, &why);
     if (rc) td_session_told(s, &why); /* sync need not say it again */
     return TD_OK;

@@ -183,11 +183,13 @@ static int read_through_copy(td_session *s, td_tensor *t, uint64_t serial, td_er
     td_attrs_init(&c->attrs);
     td_attrs_none(&c->attrs);
     c->in[0] = td_in(t);
-    rc = td_ops_prepare(c, NULL, NULL, e);
+    uint64_t lack = 0;
+    td_heap *heap = NULL;
+    rc = td_ops_prepare(c, &lack, &heap, e);
     if (rc) {
         td_call_free(c);
         free(v);
-        return rc;
+        return td_session_may_lack(rc) ? td_session_lacks(s, rc, lack, heap, e) : rc;
     }
     promise_read(v, c->out[0], td_desc_nbytes(&t->desc)); /* prepare's reference is ours */
     c->owner = v;

@@ -1,6 +1,6 @@
 /* Who has small wishes beside somebody with a large graph: between any two turns of the one the other is served, and a
  * turn is a small part of what there is to do. Counted in turns of two sessions in this process, not in time. */
-#include "daemon/session/session.h"
+#include "daemon/session/state.h"
 #include "proto/opid.h"
 #include "proto/record.h"
 #include "proto/wire.pb-c.h"
@@ -380,6 +380,109 @@ static void many_deadlines(void)
     free(d);
 }
 
+/* ---- memory that has to be made */
+
+static struct {
+    void (*work)(void *), (*done)(void *);
+    void *arg;
+} away; /* what a helper thread would do now */
+
+static void hand_away(void *hook_arg, void (*work)(void *), void (*done)(void *), void *arg)
+{
+    (void)hook_arg;
+    CU_ASSERT_PTR_NULL(away.work);
+    away.work = work, away.done = done, away.arg = arg;
+}
+
+static uint64_t committed(const td_session *s)
+{
+    td_heap_stats own, all;
+    td_heap_get_stats(s->heap, &own);
+    td_heap_get_stats(service.heap, &all);
+    return own.committed + all.committed;
+}
+
+/* Runs it to the end; what it lacks is made between its turns, and `small` is served meanwhile. How often; *most is
+ * what one of its turns has made by itself. */
+static int made_between_turns(client *c, client *small, uint64_t *most)
+{
+    int n = 0;
+    *most = 0;
+    for (td_run r = TD_RUN_MORE; r != TD_RUN_IDLE;) {
+        td_error e = {0};
+        uint64_t before = committed(c->session);
+        r = td_session_run(c->session, RECORDS, &e);
+        uint64_t made = committed(c->session) > before ? committed(c->session) - before : 0;
+        if (made > *most) *most = made;
+        small_wish(small);
+        if (r != TD_RUN_SUSPENDED) continue;
+        CU_ASSERT_PTR_NOT_NULL_FATAL(away.work);
+        away.work(away.arg);
+        away.work = NULL;
+        away.done(away.arg);
+        n++;
+    }
+    return n;
+}
+
+enum { LARGE = 3 << 20 }; /* elements of float32 */
+
+static void large(client *c, uint32_t id)
+{
+    td_attrs a;
+    td_attrs_init(&a);
+    td_attrs_ints(&a, 1, (int64_t[]){LARGE});
+    td_attrs_scalar(&a, td_float(2));
+    td_attrs_dtype(&a, TD_FLOAT32);
+    td_words_op(&c->words, td_op_by_id(TD_OP_FULL), 0, 0, 0, 0, NULL, 1, &id, NULL, &a, NULL);
+}
+
+/* Whatever it is that asks for memory: another session has its turns while that is made, and none makes much. */
+static void memory_to_be_made(void)
+{
+    client a, b;
+    uint64_t limit = service.budget.limit, most;
+    service.options.background = hand_away;
+    service.budget.limit = 512 << 20;
+    join(&a), join(&b);
+    zeros(&b, 1);
+    finish(&b);
+    /* y = (x*x)*x, with .grad that x has from another scope, too: products, their sums, a copy */
+    large(&a, 1);
+    control(&a, TD_REC_REQUIRES_GRAD, 1, (uint32_t[]){1}, 0, NULL, 1, (uint32_t[]){1});
+    mul(&a, 1, 1, 2), mul(&a, 2, 1, 9);
+    hand_in(&a);
+    CU_ASSERT_TRUE(made_between_turns(&a, &b, &most) >= 3); /* forward */
+    CU_ASSERT_TRUE(most < 4 << 20);
+    large(&a, 4);
+    hand_in(&a);
+    made_between_turns(&a, &b, &most);
+    for (int k = 0; k < 2; k++) {
+        uint32_t in[2] = {9, 4};
+        control(&a, TD_REC_BACKWARD, 2, in, 0, NULL, 3, (uint32_t[]){k ? 8 | 1 : 8 | 2, 1, 0}); /* the second adds up */
+        hand_in(&a);
+        int waits = made_between_turns(&a, &b, &most);
+        printf("\n    %d times memory was made for a backward%s, at most %.1f MB in a turn", waits,
+               k ? "" : " with create_graph", (double)most / 1e6);
+        CU_ASSERT_TRUE(waits >= (k ? 1 : 4));
+        CU_ASSERT_TRUE(most < 4 << 20);
+    }
+    /* a name's copy in service memory */
+    Td__Wire__Publish publish = TD__WIRE__PUBLISH__INIT;
+    Td__Wire__Call c = TD__WIRE__CALL__INIT;
+    publish.name = (char *)"copied", publish.id = 4, c.publish = &publish;
+    CU_ASSERT_TRUE(call(&a, &c));
+    CU_ASSERT_EQUAL(made_between_turns(&a, &b, &most), 1);
+    CU_ASSERT_TRUE(most < 4 << 20);
+    CU_ASSERT_EQUAL(last_code(&a), TD_OK);
+    td_name_drop(&service, "copied", NULL, NULL);
+    leave(&a);
+    leave(&b);
+    service.options.background = NULL;
+    service.budget.limit = limit;
+}
+
 TD_CUNIT_MAIN_WITH("turns", start, stop, {"a backward", a_backward}, {"letting go", letting_go},
                    {"the end of a client", the_end_of_a_client}, {"quota is given back", quota_is_given_back},
-                   {"woken for what is over", woken_for_what_is_over}, {"many deadlines", many_deadlines})
+                   {"woken for what is over", woken_for_what_is_over}, {"many deadlines", many_deadlines},
+                   {"memory to be made", memory_to_be_made})

@@ -127,15 +127,45 @@ __attribute__((unused)) static double t_real(const td_tensor *t, int64_t k)
     return s.kind <= TD_S_INT ? (double)s.i : s.re;
 }
 
+static unsigned long t_waits; /* backwards that had to wait for memory, in times */
+
+/* To the end, with hardly any memory: each op that makes something finds none, is given up, and gets it when it is gone
+ * on. So whatever a test wants of a backward holds wherever one is interrupted. */
+static int t_steps(td_backward *b, td_error *e)
+{
+    td_account *a = t_who.account;
+    uint64_t limit = a->limit_bytes, more = 0, lack = 0;
+    td_heap *heap = NULL;
+    bool done = false;
+    int err = 0;
+    while (!done && !err) {
+        uint64_t had = a->bytes;
+        a->limit_bytes = limit ? limit : had + more + 1;
+        err = td_backward_step(b, 3, &done, &lack, &heap, e);
+        a->limit_bytes = limit;
+        if (limit || (err != TD_E_QUOTA && err != TD_WAIT_GROW)) continue;
+        if (err == TD_WAIT_GROW) {
+            td_segment *s;
+            err = td_heap_reserve(heap, lack, e);
+            if (!err) err = td_segment_create(&s, TD_SHM_MEMFD, TD_SEGMENT_SESSION, lack, e);
+            if (!err) td_heap_adopt(heap, s);
+        } else if (more < UINT64_C(1) << 40) {
+            err = 0;
+            more = a->bytes > had ? 64 : more ? 2 * more : 64;
+        }
+        t_waits++;
+    }
+    return err;
+}
+
 /* backward() or, with inputs, grad(). Returns the error's code. */
 static int t_backward(int nroots, td_tensor *const *roots, td_tensor *const *grads, int ninputs,
                       td_tensor *const *inputs, td_tensor **results, uint32_t flags, td_error *e)
 {
     td_backward *b;
-    bool done = false;
     int err = td_backward_new(&b, &t_who, nroots, roots, grads, ninputs, inputs, flags, 0, e);
     if (err) return err;
-    while (!done && !err) err = td_backward_step(b, 3, &done, e);
+    err = t_steps(b, e);
     if (!err && results) td_backward_results(b, results);
     td_backward_free(b);
     return err;

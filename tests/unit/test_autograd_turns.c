@@ -38,7 +38,7 @@ static int run(td_backward *b, long *calls, uint32_t *farthest, td_error *e)
         td_stage stage = b->stage;
         uint32_t nodes = b->nnodes, at = b->at, pins = b->npins, leaves = b->nleaves;
         uint64_t recorded = t_ops;
-        err = td_backward_step(b, MOST, &done, e);
+        err = td_backward_step(b, MOST, &done, NULL, NULL, e);
         uint32_t far = apart(nodes, b->nnodes), moved[] = {apart(pins, b->npins), (uint32_t)(t_ops - recorded)};
         if (b->stage == stage && apart(at, b->at) > far) far = apart(at, b->at);
         if (b->stage == stage && stage != TD_BS_SEARCH && apart(leaves, b->nleaves) > far)
@@ -100,7 +100,7 @@ static void given_up(void)
     td_backward *b;
     bool done;
     CU_ASSERT_EQUAL_FATAL(td_backward_new(&b, &t_who, 1, &y, NULL, 0, NULL, TD_BW_ACCUMULATE, 0, &e), 0);
-    while (b->stage < TD_BS_RUN || b->nready == 0) CU_ASSERT_EQUAL(td_backward_step(b, MOST, &done, &e), 0);
+    while (b->stage < TD_BS_RUN || b->nready == 0) CU_ASSERT_EQUAL(td_backward_step(b, MOST, &done, NULL, NULL, &e), 0);
     CU_ASSERT_EQUAL(w->storage->pinned, N);
     CU_ASSERT_EQUAL(b->npins, 2 * N);
     long drops = 1;
@@ -160,21 +160,27 @@ static void a_leaf_goes_on(void)
 static int not_yet_for; /* so often */
 static int not_yet(td_issuer *who, const td_storage *s, bool write, td_error *e)
 {
-    (void)who, (void)s, (void)e;
-    return write && not_yet_for-- > 0 ? -1 : 0;
+    (void)who, (void)s, (void)write, (void)e;
+    return not_yet_for-- > 0 ? -1 : 0;
+}
+
+static void up_to_commit(td_backward *b, td_error *e)
+{
+    bool done = false;
+    t_who.may_touch = not_yet;
+    for (not_yet_for = 1; not_yet_for;) CU_ASSERT_EQUAL_FATAL(td_backward_step(b, 1, &done, NULL, NULL, e), 0);
+    t_who.may_touch = NULL;
+    CU_ASSERT_EQUAL_FATAL(b->stage, TD_BS_COMMIT);
 }
 
 /* Up to the last step, which then has no room for what one of the leaves needs. */
 static void refuse_commit(td_backward *b, td_error *e)
 {
     bool done = false;
-    t_who.may_touch = not_yet;
-    for (not_yet_for = 1; not_yet_for;) CU_ASSERT_EQUAL_FATAL(td_backward_step(b, 1, &done, e), 0);
-    t_who.may_touch = NULL;
-    CU_ASSERT_EQUAL_FATAL(b->stage, TD_BS_COMMIT);
+    up_to_commit(b, e);
     uint64_t limit = t_who.account->limit_objects;
     t_who.account->limit_objects = t_who.account->objects;
-    CU_ASSERT_EQUAL(td_backward_step(b, 1, &done, e), TD_E_QUOTA);
+    CU_ASSERT_EQUAL(td_backward_step(b, 1, &done, NULL, NULL, e), TD_E_QUOTA);
     t_who.account->limit_objects = limit;
 }
 
@@ -211,7 +217,7 @@ static void a_commit_that_waits(void)
     CU_ASSERT_EQUAL_FATAL(td_backward_new(&b, &t_who, 1, &y, NULL, 0, NULL, TD_BW_ACCUMULATE, 0, &e), 0);
     t_who.may_touch = not_yet;
     for (not_yet_for = 3; !done && turns < 20; turns++) {
-        CU_ASSERT_EQUAL(td_backward_step(b, 1000, &done, &e), 0);
+        CU_ASSERT_EQUAL(td_backward_step(b, 1000, &done, NULL, NULL, &e), 0);
         CU_ASSERT_EQUAL(t_real(old, 0), done ? 7 : 5);
     }
     t_who.may_touch = NULL;
@@ -220,7 +226,108 @@ static void a_commit_that_waits(void)
     td_tensor_unref(x), td_tensor_unref(y), td_tensor_unref(old);
 }
 
+/* (x*w)*(x+w), the product kept its gradient, twice: what comes to .grad of x, w and the product the second time. */
+static unsigned long gradients(uint32_t flags, bool late, double *out)
+{
+    td_error e = {0};
+    td_tensor *x = leaf_of(3), *w = leaf_of(5);
+    td_tensor *p = t_run(TD_OP_MUL, 2, (td_tensor *[]){x, w}, NULL, TD_GRAD_ON, NULL);
+    td_tensor *s = t_run(TD_OP_ADD, 2, (td_tensor *[]){x, w}, NULL, TD_GRAD_ON, NULL);
+    td_tensor *y = t_run(TD_OP_MUL, 2, (td_tensor *[]){p, s}, NULL, TD_GRAD_ON, NULL);
+    CU_ASSERT_EQUAL(td_retain_grad(p, &e), 0);
+    unsigned long ops = t_ops;
+    for (int k = 0; k < 2; k++) {
+        td_backward *b;
+        bool done = late;
+        CU_ASSERT_EQUAL_FATAL(td_backward_new(&b, &t_who, 1, &y, NULL, 0, NULL, flags, 0, &e), 0);
+        if (late) CU_ASSERT_EQUAL(t_steps(b, &e), 0);
+        while (!done) CU_ASSERT_EQUAL_FATAL(td_backward_step(b, 1000, &done, NULL, NULL, &e), 0);
+        td_backward_free(b);
+    }
+    ops = t_ops - ops;
+    out[0] = t_real(td_grad(x, 0), 0), out[1] = t_real(td_grad(w, 0), 0), out[2] = t_real(td_grad(p, 0), 0);
+    td_set_grad(x, 0, NULL, NULL), td_set_grad(w, 0, NULL, NULL), td_set_grad(p, 0, NULL, NULL);
+    td_tensor_unref(y), td_tensor_unref(s), td_tensor_unref(p), td_tensor_unref(x), td_tensor_unref(w);
+    return ops;
+}
+
+/* Whatever lacked memory, and how often: the same gradients, and nothing is computed twice. */
+static void memory_that_comes_late(void)
+{
+    const uint32_t flags[] = {TD_BW_ACCUMULATE | TD_BW_RETAIN, TD_BW_ACCUMULATE | TD_BW_CREATE_GRAPH,
+                              TD_BW_ACCUMULATE | TD_BW_RETAIN | TD_BW_ANOMALY};
+    for (int k = 0; k < 3; k++) {
+        double at_once[3], late[3];
+        unsigned long waits = t_waits, ops = gradients(flags[k], false, at_once);
+        CU_ASSERT_EQUAL(t_waits, waits);
+        unsigned long again = gradients(flags[k], true, late);
+        CU_ASSERT(t_waits - waits >= 6);
+        if (!(flags[k] & TD_BW_ANOMALY)) CU_ASSERT_EQUAL(again, ops); /* there a first of two ops may be run again */
+        CU_ASSERT_EQUAL(memcmp(at_once, late, sizeof late), 0);
+        CU_ASSERT_EQUAL(late[0], 2 * (5 * 8 + 15));
+        CU_ASSERT_EQUAL(late[1], 2 * (3 * 8 + 15));
+        CU_ASSERT_EQUAL(late[2], 2 * 8);
+    }
+}
+
+/* What was added up before a wait counts no more when somebody has written to one of its terms meanwhile. */
+static void a_sum_of_the_past(void)
+{
+    for (int changed = 0; changed < 2; changed++) {
+        td_error e = {0};
+        td_backward *b;
+        bool done = false;
+        uint64_t lack;
+        td_heap *heap;
+        td_tensor *leaf[2] = {leaf_of(1), leaf_of(2)};
+        td_tensor *old = t_new(TD_FLOAT64, 1, (int64_t[]){1}, (double[]){5});
+        CU_ASSERT_EQUAL(td_set_grad(leaf[0], 0, old, &e), 0);
+        td_tensor *y = t_run(TD_OP_ADD, 2, leaf, NULL, TD_GRAD_ON, NULL);
+        uint32_t flags = TD_BW_ACCUMULATE | TD_BW_CREATE_GRAPH;
+        CU_ASSERT_EQUAL_FATAL(td_backward_new(&b, &t_who, 1, &y, NULL, 0, NULL, flags, 0, &e), 0);
+        up_to_commit(b, &e);
+        t_who.account->limit_bytes = t_who.account->bytes + 64; /* room for one sum */
+        CU_ASSERT_EQUAL(td_backward_step(b, 1, &done, &lack, &heap, &e), TD_E_QUOTA);
+        t_who.account->limit_bytes = 0;
+        unsigned long ops = t_ops;
+        if (changed) t_run(TD_OP_ADD, 2, (td_tensor *[]){old, old}, NULL, TD_GRAD_OFF, old);
+        CU_ASSERT_EQUAL(td_backward_step(b, 1, &done, &lack, &heap, &e), 0);
+        CU_ASSERT(done);
+        CU_ASSERT_EQUAL(t_ops - ops, changed ? 3 : 1);
+        CU_ASSERT_EQUAL(t_real(td_grad(leaf[0], 0), 0), changed ? 11 : 6);
+        CU_ASSERT_EQUAL(t_real(td_grad(leaf[1], 0), 0), 1);
+        td_backward_free(b);
+        for (int k = 0; k < 2; k++) td_set_grad(leaf[k], 0, NULL, NULL), td_tensor_unref(leaf[k]);
+        td_tensor_unref(y), td_tensor_unref(old);
+    }
+}
+
+/* Given up while it waits, wherever that is: nothing is left of it (t_teardown looks). */
+static void given_up_without_memory(void)
+{
+    for (int steps = 0; steps < 40; steps++) {
+        td_error e = {0};
+        td_backward *b;
+        bool done = false;
+        uint64_t lack;
+        td_heap *heap;
+        td_tensor *x = leaf_of(3), *y = chain(x, x, 3);
+        uint32_t flags = TD_BW_ACCUMULATE | (steps % 2 ? TD_BW_CREATE_GRAPH : 0);
+        CU_ASSERT_EQUAL_FATAL(td_backward_new(&b, &t_who, 1, &y, NULL, 0, NULL, flags, 0, &e), 0);
+        t_who.account->limit_bytes = t_who.account->bytes + 64 * (uint64_t)(steps / 2) + 1;
+        int err = 0;
+        while (!done && !err) err = td_backward_step(b, 1, &done, &lack, &heap, &e);
+        CU_ASSERT(err == 0 || err == TD_E_QUOTA);
+        t_who.account->limit_bytes = 0;
+        td_backward_free(b);
+        CU_ASSERT(done == (td_grad(x, 0) != NULL));
+        td_set_grad(x, 0, NULL, NULL);
+        td_tensor_unref(x), td_tensor_unref(y);
+    }
+}
+
 TD_CUNIT_MAIN_WITH("autograd_turns", t_setup, t_teardown, {"a backward", a_backward}, {"refused late", refused_late},
                    {"given up", given_up}, {"the end of a graph", the_end_of_a_graph},
                    {"a leaf goes on", a_leaf_goes_on}, {"a refused commit", a_refused_commit},
-                   {"a commit that waits", a_commit_that_waits})
+                   {"a commit that waits", a_commit_that_waits}, {"memory that comes late", memory_that_comes_late},
+                   {"a sum of the past", a_sum_of_the_past}, {"given up without memory", given_up_without_memory})
