@@ -25,6 +25,19 @@ uint64_t td_flow_pending(const td_flow *f)
 {
     return f->pending;
 }
+uint64_t td_flow_pending_bytes(const td_flow *f)
+{
+    return f->pending_bytes;
+}
+
+/* Bytes of the storages that a task fills whole: most were made for it. */
+static uint64_t filled_by(const td_task *t)
+{
+    uint64_t bytes = 0;
+    for (int i = 0; i < t->nreaches; i++)
+        if (t->reaches[i].flags & TD_REACH_WHOLE) bytes += t->reaches[i].hi - t->reaches[i].lo;
+    return bytes;
+}
 
 void td_flow_ref(td_flow *f)
 {
@@ -42,6 +55,7 @@ void td_flow_add(td_flow *f, td_task *t)
 {
     td_flow_ref(f);
     f->pending++;
+    f->pending_bytes += filled_by(t);
     t->flow_prev = f->newest;
     t->flow_next = NULL;
     if (f->newest) f->newest->flow_next = t;
@@ -52,6 +66,7 @@ void td_flow_add(td_flow *f, td_task *t)
 void td_flow_remove(td_flow *f, td_task *t)
 {
     f->pending--;
+    f->pending_bytes -= filled_by(t);
     if (t->flow_prev) t->flow_prev->flow_next = t->flow_next;
     else f->oldest = t->flow_next;
     if (t->flow_next) t->flow_next->flow_prev = t->flow_prev;

@@ -245,7 +245,7 @@ void td_futex_wake(_Atomic uint32_t *word);
 struct td_flow {
     td_sched *s;
     uint32_t refs; /* (loop) the owner, and pending tasks */
-    uint64_t pending;
+    uint64_t pending, pending_bytes;
     td_task *oldest, *newest; /* (loop) pending, in the order of issue */
     td_waiter *first_waiter, *last_waiter;
     _Atomic int64_t vtime;            /* ns of estimated work that it was given */

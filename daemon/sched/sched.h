@@ -32,8 +32,9 @@ void td_sched_free(td_sched *s);
 int td_flow_new(td_flow **out, td_sched *s, td_error *e);
 /* Its tasks run on; the flow goes with the last of them. */
 void td_flow_free(td_flow *f);
-/* What a flow has in flight: for back-pressure. */
+/* What a flow has in flight, for back-pressure: tasks, and bytes of the storages that they are going to fill. */
 uint64_t td_flow_pending(const td_flow *f);
+uint64_t td_flow_pending_bytes(const td_flow *f);
 
 /* Take over a prepared call. Runs it before returning when it is small (or TD_CF_INLINE_ONLY) and nothing it needs is pending; otherwise holds its tensors
  * and queues it. c->finished runs on the loop thread in either case, then the call is freed. A call with c->cause set, or whose read inputs are

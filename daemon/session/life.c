@@ -20,7 +20,7 @@ enum {
 
 void td_sessions_init(td_sessions *all, td_service *service)
 {
-    *all = (td_sessions){.service = service, .inline_limit = 65536, .max_pending = 8192, .max_unread = 1 << 20};
+    *all = (td_sessions){.service = service, .inline_limit = 65536, .max_pending = 8192, .max_pending_bytes = UINT64_C(64) << 20, .max_unread = 1 << 20};
     service->budget.leaving = td_segment_leaving;
     service->budget.leaving_arg = all;
 }

@@ -57,12 +57,21 @@ static void unthrottle(td_session *s)
     s->throttled = false;
 }
 
+/* More than a part of what it may have in flight? A few tasks always may, or the workers would wait for the loop after
+ * each large one. */
+static bool too_much_under_way(const td_session *s, uint32_t part)
+{
+    enum { FEW = 4 };
+    uint64_t pending = td_flow_pending(s->flow);
+    if (pending > s->all->max_pending / part) return true;
+    return pending > FEW / part && td_flow_pending_bytes(s->flow) > s->all->max_pending_bytes / part;
+}
+
 void td_sessions_collected(td_sessions *all)
 {
     for (td_session *s = all->throttled, *next; s; s = next) {
         next = s->next_throttled;
-        uint64_t pending = td_flow_pending(s->flow);
-        if (pending > all->max_pending / 2) continue;
+        if (too_much_under_way(s, 2)) continue;
         unthrottle(s);
         td_session_ready(s);
     }
@@ -209,7 +218,7 @@ static bool turn_over(uint64_t *until)
 /* Is so much under way already that more must wait? Then it waits. */
 static bool held_back(td_session *s)
 {
-    if (td_flow_pending(s->flow) > s->all->max_pending) {
+    if (too_much_under_way(s, 1)) {
         td_session_throttle(s, "its own pending tasks");
     } else if (s->promised > s->all->max_unread) {
         td_session_wait(s, "its own pending replies", false, NULL);

@@ -40,6 +40,7 @@ typedef struct td_sessions {
     uint64_t inline_limit; /* bytes of a value in a reply */
     size_t max_unread;     /* bytes of replies that the peer has not read: more, and its records wait */
     uint32_t max_pending;  /* tasks of one session in flight */
+    uint64_t max_pending_bytes; /* that these will fill: who asks for much ahead of the kernels would have memory for all of it */
 } td_sessions;
 
 void td_sessions_init(td_sessions *all, td_service *service);

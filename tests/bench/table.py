@@ -13,7 +13,7 @@ import subprocess
 import sys
 
 PROGRAMS = ["bench_wire", "bench_handoff", "bench_train", "bench_kernels", "bench_daemon"]
-PYTHON_PROGRAMS = ["bench_python", "bench_python_handoff", "bench_loader"]  # the first torch's python, or this one
+PYTHON_PROGRAMS = ["bench_python", "bench_train", "bench_python_handoff", "bench_loader"]  # the first torch's python, or this one
 
 
 class Results:

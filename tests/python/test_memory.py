@@ -370,3 +370,14 @@ def test_torch_sends_such_memory():
         tdt.set_sharing_strategy("torch")
     y[8] = 6
     assert a[3, 8] == 6 and x.data_ptr() == a.ctypes.data
+
+
+def test_who_runs_ahead_has_memory_for_little_of_it():
+    """What is asked for faster than it is computed waits in the stream, not in memory: 1.2 GB pass through a fraction of that."""
+    before = {row["key"]: row["value"] for row in td.status()}["bytes_committed"]
+    x = td.zeros(1 << 21)
+    for _ in range(150):
+        x = x + 1
+    assert x[0].item() == 150
+    after = {row["key"]: row["value"] for row in td.status()}["bytes_committed"]
+    assert after - before < 300e6, f"{(after - before) / 1e6:.0f} MB were committed for it"
