@@ -86,7 +86,11 @@ typedef struct td_link {
     td_wait answer; /* to the request for the ring */
 } td_link;
 
-enum { TD_SPARE_LEASES = 2, TD_SITES = 4096, TD_RELEASE_BATCH = 128 };
+enum { TD_SPARE_LEASES = 2, TD_SITES = 4096 };
+enum {
+    TD_RELEASE_BATCH = 128,
+    TD_RELEASE_BYTES = 1 << 18
+}; /* as many handles, or as much memory, wait for their RELEASE */
 
 typedef struct td_site_slot {
     const char *text; /* the very pointer */
@@ -140,6 +144,7 @@ struct td_client {
     uint32_t next_queue;
     bool puts_sent; /* items may be on their way into queues */
     uint32_t next_id, nfree, free_capacity, nreleased;
+    uint64_t released_bytes;
     uint32_t *free_ids;
     uint32_t released[TD_RELEASE_BATCH];
     td_array *spare; /* handles for reuse */

@@ -72,6 +72,7 @@ int td_emit_releases(td_client *c)
     if (rc) return rc;
     for (uint32_t i = 0; i < n; i++) td_free_id(c, c->released[i]);
     c->nreleased = 0;
+    c->released_bytes = 0;
     return TD_OK;
 }
 
@@ -164,8 +165,13 @@ static void leave_scope(td_array *a)
 
 void td_array_free(td_array *a)
 {
+    td_client *c = a->client;
     leave_scope(a);
-    td_release_id(a->client, a->id);
+    td_release_id(c, a->id);
+    if (!a->unknown && c->nreleased) { /* the next op may want this memory */
+        c->released_bytes += td_desc_nbytes(&a->desc);
+        if (c->released_bytes >= TD_RELEASE_BYTES) td_emit_releases(c);
+    }
     td_array_forget(a);
 }
 
