@@ -130,7 +130,8 @@ static int send_hello(td_client *c, int socket, uint32_t clone_session, uint64_t
     Td__Wire__Hello h = TD__WIRE__HELLO__INIT;
     h.protocol = TD_PROTOCOL;
     h.table_hash = td_ops_hash;
-    h.program = program_invocation_short_name;
+    char script[64];
+    h.program = td_script_name(getpid(), script, sizeof script) ? script : program_invocation_short_name;
     h.clone_session = clone_session;
     h.clone_token = clone_token;
     uint8_t *p = td_writer_begin(&c->writer, td__wire__hello__get_packed_size(&h));

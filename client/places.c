@@ -256,6 +256,7 @@ static bool take_entry(const char *where, const char *name, td_place *out)
     process p;
     char directory[100], expected[100];
     td_error e = {0};
+    if (n > 0) td_script_name(d->program, d->name, sizeof d->name);
     if (sscanf(name, "tensord-%d-%llu", &p.pid, &p.began) != 2) return false;
     snprintf(directory, sizeof directory, "%.56s/%.42s", where, name);
     name_directory(expected, where, &p);

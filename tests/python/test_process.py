@@ -268,3 +268,21 @@ def test_a_killed_child_harms_nobody():
         os.kill(os.getpid(), 9)
     assert os.WTERMSIG(os.waitpid(pid, 0)[1]) == 9
     assert (x + 1).sum().item() == 2000
+
+
+def test_a_program_is_called_by_its_script(tmp_path):
+    """Not "python3"; a child that multiprocessing spawns as its parent, a module by its name."""
+    (tmp_path / "learn.py").write_text("""
+import multiprocessing, tensord as td
+def look():
+    td.ones(1).item()
+    print([row["program"] for row in td.status("sessions")], flush=True)
+if __name__ == "__main__":
+    look()
+    p = multiprocessing.get_context("spawn").Process(target=look)
+    p.start()
+    p.join()
+""")
+    for how, name in ((["-X", "dev", "learn.py"], "learn.py"), (["-m", "learn"], "learn"), ([str(tmp_path / "learn.py")], "learn.py")):
+        r = subprocess.run([sys.executable, *how], cwd=tmp_path, capture_output=True, text=True, timeout=60 * SLOW)
+        assert r.stdout == f"['{name}']\n['{name}', '{name}']\n", r.stdout + r.stderr

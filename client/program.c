@@ -1,0 +1,69 @@
+/* What a Python is called: by the script that it runs. */
+#include "client/places.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { MOST_PARENTS = 8 };
+
+/* The file NAME of a process's directory, ended by a zero; its length. */
+static size_t read_of(pid_t pid, const char *name, char *out, size_t size)
+{
+    char path[40];
+    snprintf(path, sizeof path, "/proc/%d/%s", (int)pid, name);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd >= 0 ? read(fd, out, size - 1) : 0;
+    if (fd >= 0) close(fd);
+    out[n > 0 ? n : 0] = 0;
+    return n > 0 ? (size_t)n : 0;
+}
+
+static const char *last_part(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash && slash[1] ? slash + 1 : path;
+}
+
+/* Of the words of a Python's command line what it runs: a script, a module, or NULL. */
+static const char *script_of(const char *words, size_t n, bool *of_its_parent)
+{
+    const char *end = words + n, *word = words + strlen(words) + 1;
+    for (; word < end && *word; word += strlen(word) + 1) {
+        const char *next = word + strlen(word) + 1;
+        if (word[0] != '-') return last_part(word);
+        if (strcmp(word, "-m") == 0) return next < end && *next ? next : NULL;
+        if (strcmp(word, "-c") == 0) {
+            *of_its_parent = next < end && strncmp(next, "from multiprocessing", 20) == 0;
+            return NULL;
+        }
+        if (strcmp(word, "-W") == 0 || strcmp(word, "-X") == 0) word = next;
+        if (word >= end) break;
+    }
+    return NULL;
+}
+
+static pid_t parent_of(pid_t pid)
+{
+    char line[512];
+    int parent = 0;
+    read_of(pid, "stat", line, sizeof line);
+    const char *rest = strrchr(line, ')');
+    return rest && sscanf(rest + 1, " %*c %d", &parent) == 1 ? parent : 0;
+}
+
+bool td_script_name(pid_t pid, char *out, size_t size)
+{
+    char words[1024];
+    for (int i = 0; i < MOST_PARENTS && pid > 0; i++, pid = parent_of(pid)) {
+        bool of_its_parent = false;
+        size_t n = read_of(pid, "cmdline", words, sizeof words);
+        bool python = strncmp(last_part(words), "python", 6) == 0;
+        const char *script = python ? script_of(words, n, &of_its_parent) : NULL;
+        if (of_its_parent) continue; /* a child that multiprocessing spawned */
+        if (script) snprintf(out, size, "%s", script);
+        return script != NULL;
+    }
+    return false;
+}
