@@ -188,6 +188,15 @@ int td_settle(td_client *c);
 void td_queue_forget(td_queue *q);
 /* td_connect that may be stopped, as td_set_interrupt says from then on. A binding has stepped aside before. */
 td_client *td_connect_until(const char *path, bool (*stop)(void *), void *context);
+/* Would td_connect(NULL) find a daemon, or else fail otherwise than for want of one? */
+bool td_daemon_runs(void);
+
+/* ---- seek.c ---- */
+/* td_connect(NULL) for a program that begins with td_open(name): rather than to start a daemon, in which nothing is, to
+ * the one private daemon of another program that has the name, now or within that time (*another). Does not want the lock put down. */
+td_client *td_connect_for(const char *name, int timeout_ms, bool *another, bool (*stop)(void *), void *context);
+/* A name was not in this private daemon: add to the last error which other daemon has it, and what to do. */
+void td_hint_elsewhere(const td_client *c, const char *name);
 
 /* ---- aside.c ---- */
 void td_step_aside(void); /* this thread will wait, or work for long: others may run */
@@ -204,10 +213,6 @@ int td_dial(const char *path, td_error *e);
 /* ---- launch.c ---- */
 /* Start a private daemon; returns a connected socket and its path, or -1. */
 int td_launch(char path[108], td_error *e);
-/* Something another process was to bring is not here, and the daemon is a private one: add to the last error that the
- * other process may have one too. */
-void td_hint_private(const td_client *c);
-
 /* ---- private.c ---- */
 /* Pages that show a tensor, and keep to themselves what is written there. The tensor's handle must outlive them. */
 typedef struct td_private {

@@ -232,6 +232,18 @@ static int find_daemon(const char *named, char path[108], found *how, td_error *
     return td_launch(path, e);
 }
 
+bool td_daemon_runs(void)
+{
+    char path[108];
+    td_error e = {0};
+    const char *named = getenv("TENSORD_SOCKET");
+    if (named && named[0]) return true;
+    int s = td_places_find(getpid(), path, &e);
+    if (s < 0 && !td_places_apart()) s = dial_default(path, &e);
+    if (s >= 0) close(s);
+    return s >= 0 || e.code != TD_E_NOT_FOUND;
+}
+
 /* A private daemon that was found may just be ending, with its last client: then there is another way. */
 static int find_and_greet(td_client *c, const char *named, td_error *e)
 {
@@ -253,18 +265,6 @@ static int find_and_greet(td_client *c, const char *named, td_error *e)
         if (how == LAUNCHED) td_places_sweep(c->path);
     }
     return rc;
-}
-
-void td_hint_private(const td_client *c)
-{
-    td_error *e = (td_error *)td_last_error();
-    size_t n = strlen(e->message);
-    if (!c->is_private || (e->code != TD_E_NOT_FOUND && e->code != TD_E_TIMEOUT)) return;
-    snprintf(
-        e->message + n, sizeof e->message - n,
-        ". This program's daemon is a private one, which only the processes it starts find: start tensord before them "
-        "all, or give them TENSORD_SOCKET=%s",
-        c->path);
 }
 
 TD_API td_client *td_connect(const char *path)

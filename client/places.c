@@ -93,6 +93,14 @@ bool td_places_apart(void)
     return below() > 0 && below() != getpid();
 }
 
+bool td_places_within(pid_t program)
+{
+    process p;
+    for (int i = 0; td_places_apart() && program != below(); i++, program = p.parent)
+        if (i == MOST_PARENTS || program <= 0 || !look_at(program, &p)) return false;
+    return true;
+}
+
 int td_places_find(pid_t pid, char path[108], td_error *e)
 {
     process p;
@@ -248,6 +256,7 @@ static void name_program(td_place *d, unsigned long long began)
     if (fd >= 0) close(fd);
     d->name[n > 0 ? n : 0] = 0;
     d->name[strcspn(d->name, "\n")] = 0;
+    if (n > 0) td_script_name(d->program, d->name, sizeof d->name);
 }
 
 /* A name of a directory as name_directory() gives it, with a daemon that listens there. */
@@ -256,7 +265,6 @@ static bool take_entry(const char *where, const char *name, td_place *out)
     process p;
     char directory[100], expected[100];
     td_error e = {0};
-    if (n > 0) td_script_name(d->program, d->name, sizeof d->name);
     if (sscanf(name, "tensord-%d-%llu", &p.pid, &p.began) != 2) return false;
     snprintf(directory, sizeof directory, "%.56s/%.42s", where, name);
     name_directory(expected, where, &p);

@@ -26,12 +26,14 @@ bool td_places_apart(void);
 /* A socket that listens where this process's private daemon is to be, and one that is connected to it. Returns -1 with
  * *connected >= 0 when another thread had done it, and with *connected = -1 when it failed. */
 int td_places_listen(char path[108], int *connected, td_error *e);
+/* May this process look for what is in the daemon that this program started? */
+bool td_places_within(pid_t program);
 /* A private daemon that was killed could not remove its directory; do it, when nobody listens there. */
 void td_places_sweep(const char *path);
 /* The private daemons of this user that listen, as many as fit; returns how many there are. */
 int td_places_list(td_place *list, int most);
 
-#endif
 /* The script or module that a process runs, when it is a Python that runs one. */
 bool td_script_name(pid_t pid, char *out, size_t size);
 
+#endif

@@ -145,11 +145,11 @@ TD_API td_array *td_open(td_client *c, const char *name, int timeout_ms)
         if (!rc) {
             td_array_announce(a);
         } else {
-            td_hint_private(c);
             td_abandon(c, &w, 1, &a);
             a = NULL;
         }
     }
     td_leave(c);
+    if (!a) td_hint_elsewhere(c, name);
     return a;
 }

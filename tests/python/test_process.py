@@ -1,6 +1,7 @@
 """Processes and threads: import, fork, every start method, the GIL."""
 import multiprocessing
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -286,3 +287,66 @@ if __name__ == "__main__":
     for how, name in ((["-X", "dev", "learn.py"], "learn.py"), (["-m", "learn"], "learn"), ([str(tmp_path / "learn.py")], "learn.py")):
         r = subprocess.run([sys.executable, *how], cwd=tmp_path, capture_output=True, text=True, timeout=60 * SLOW)
         assert r.stdout == f"['{name}']\n['{name}', '{name}']\n", r.stdout + r.stderr
+
+
+@pytest.fixture
+def apart():
+    """Starts programs that nobody starts together: each has a private daemon, and publishes its number under the names that it is given."""
+    running = []
+
+    def start(tmp_path, *names):
+        program = tmp_path / f"keeper{len(running)}.py"
+        program.write_text("import sys, tensord as td\nfor name in sys.argv[1:]: td.full((2,), %d).publish(name)\nprint(flush=True)\nsys.stdin.read()" % len(running))
+        p = subprocess.Popen([sys.executable, str(program), *names], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        running.append(p)
+        p.stdout.readline()
+        return p
+
+    yield start
+    for p in running:
+        p.communicate()
+
+
+def test_a_name_is_found_in_another_program_s_daemon(tmp_path, apart):
+    """As the first thing that a program does; then its children go there too."""
+    keeper = apart(tmp_path, "far/w")
+    r = script("""
+        import subprocess, sys
+        import tensord as td
+        w = td.open("far/w").add_(5)
+        td.sync()
+        child = "import tensord as td; print(td.open('far/w').tolist(), td.ones(1).item())"
+        subprocess.run([sys.executable, "-c", child], check=True)
+        print(sorted(row["program"] for row in td.status("sessions") if row["program"].endswith(".py")))
+        td.disconnect()
+        print(td.ones(1).item() + len(td.status("sessions")))
+    """)
+    assert (r.stdout, r.stderr) == ("[5, 5] 1.0\n['keeper0.py']\n2.0\n", "")
+    assert keeper.poll() is None
+
+
+def test_a_name_that_comes_later_is_waited_for_in_all_daemons(tmp_path, apart):
+    waits = subprocess.Popen([sys.executable, "-c", "import tensord as td; print(td.open('far/later', timeout=60).tolist())"], stdout=subprocess.PIPE, text=True)
+    time.sleep(0.5)
+    apart(tmp_path, "far/later")
+    assert waits.communicate(timeout=60)[0] == "[0, 0]\n"
+
+
+def test_who_has_a_name_is_told_to_who_cannot_go_there(tmp_path, apart):
+    look = """
+        import tensord as td
+        td.ones(1).item()
+        try:
+            td.open("far/w", timeout=0.01)
+        except (td.NotFound, td.Timeout) as e:
+            print(e)
+    """
+    assert "no other daemon of yours has the name" in script(look).stdout
+    keeper = apart(tmp_path, "far/w")
+    told = script(look).stdout
+    found = re.search(rf"private daemon of keeper0.py \(pid {keeper.pid}\) has it: start this program with (TENSORD_SOCKET)=(\S+)", told)
+    assert found and "TENSORD_SOCKET" not in script(look, **{found[1]: found[2]}).stdout, told
+    assert script("import tensord as td; print(td.open('far/w').tolist())", **{found[1]: found[2]}).stdout == "[0, 0]\n"
+    apart(tmp_path, "far/w")
+    r = script("import tensord as td; td.open('far/w')")  # which one is not guessed
+    assert "2 other private daemons have it" in r.stderr, r.stderr

@@ -88,12 +88,53 @@ td_client *tdpy_client(void)
     return tdpy.client;
 }
 
+/* Children find what this process found by a name's help, as they would find a daemon of its own; NULL: no longer. */
+static bool tell_children(const char *path)
+{
+    PyObject *os = PyImport_ImportModule("os"), *all = os ? PyObject_GetAttrString(os, "environ") : NULL;
+    PyObject *set = !all   ? NULL
+                    : path ? PyObject_CallMethod(all, "setdefault", "ss", "TENSORD_SOCKET", path)
+                           : PyObject_CallMethod(all, "pop", "sO", "TENSORD_SOCKET", Py_None);
+    Py_XDECREF(os);
+    Py_XDECREF(all);
+    Py_XDECREF(set);
+    return set != NULL;
+}
+
+td_client *tdpy_client_for(const char *name, int *timeout_ms)
+{
+    if (tdpy.client) return tdpy.client;
+    tdpy_stand_still();
+    if (!leave_at_exit()) return NULL;
+    bool another;
+    int64_t began = now_ms();
+    td_client *c = td_connect_for(name, *timeout_ms, &another, stop, NULL);
+    int64_t left = *timeout_ms - (now_ms() - began);
+    if (*timeout_ms > 0) *timeout_ms = left > 0 ? (int)left : 0;
+    if (tdpy.client) {
+        td_disconnect(c); /* another thread was faster */
+        return tdpy.client;
+    }
+    if (!c) return tdpy_fail();
+    tdpy.client = c;
+    tdpy.another = another;
+    return another && !tell_children(td_socket_path(c)) ? NULL : c;
+}
+
+static bool forget_another(void)
+{
+    bool was = tdpy.another;
+    tdpy.another = false;
+    return !was || tell_children(NULL);
+}
+
 static PyObject *connect_function(PyObject *module, PyObject *args, PyObject *kw)
 {
     (void)module;
     static char *names[] = {"path", NULL};
     const char *path = NULL;
     if (!PyArg_ParseTupleAndKeywords(args, kw, "|z:connect", names, &path)) return NULL;
+    if (!forget_another()) return NULL;
     td_client *c = connect_to(path), *before = tdpy.client;
     if (!c) return NULL;
     tdpy.client = c;
@@ -105,6 +146,7 @@ static PyObject *disconnect_function(PyObject *module, PyObject *ignored)
 {
     (void)module, (void)ignored;
     td_client *before = tdpy.client;
+    if (!forget_another()) return NULL;
     tdpy.client = NULL;
     td_disconnect(before);
     td_clear_error();

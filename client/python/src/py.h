@@ -36,6 +36,7 @@ typedef struct tdpy_state {
     PyObject *errors[TD_CODE_COUNT]; /* exception classes by code */
     PyObject *package;               /* the folder of the package, as a str; NULL until it is known */
     td_client *client;               /* NULL: not connected yet */
+    bool another;                    /* its daemon is one of an unrelated program, which had a name that was opened */
     int64_t patience;                /* the program ends: waits end then, in milliseconds of the monotonic clock */
     unsigned long ending;            /* the thread that ends it */
     td_dtype default_dtype;
@@ -49,6 +50,8 @@ extern tdpy_state tdpy;
  * stand still here instead of failing for want of a connection. Does not return then. */
 void tdpy_stand_still(void);
 td_client *tdpy_client(void); /* connects when nobody has */
+/* The same for who opens a name, which may be another program's; less time is left for it then. */
+td_client *tdpy_client_for(const char *name, int *timeout_ms);
 
 /* ---- error.c */
 bool tdpy_init_errors(PyObject *module);

@@ -43,7 +43,7 @@ static PyObject *open_name(PyObject *module, PyObject *args, PyObject *kw)
     int ms = 0;
     if (!PyArg_ParseTupleAndKeywords(args, kw, "s|O:open", names, &name, &timeout)) return NULL;
     if (timeout && !tdpy_as_timeout(timeout, &ms)) return NULL;
-    td_client *c = tdpy_client();
+    td_client *c = tdpy_client_for(name, &ms);
     return c ? named_tensor(td_open(c, name, ms), name) : NULL;
 }
 
