@@ -112,3 +112,125 @@ def test_handing_over():
     [td.zeros(6, dtype=td.int64) for _ in range(20)]
     td.sync()
     assert shared.tolist() == [[50, 1, 2], [3, 4, 5]] and shared.data_ptr() == p
+
+
+# ---- tensors of torch come in, and ours go to torch -----------------------------------------------------------------
+
+DTYPES = ["bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64", "complex64", "complex128"]
+
+
+@pytest.mark.parametrize("take", [td.tensor, td.asarray, td.as_tensor, td.from_numpy], ids=lambda f: f.__name__)
+def test_tensors_of_torch_come_in(take):
+    for name in DTYPES:
+        theirs = (torch.arange(12).reshape(3, 4) % 5).to(getattr(torch, name))
+        for view in (theirs, theirs.T, theirs[1:, ::2], theirs[2, 3], theirs[:0], theirs[0].expand(2, 4)):
+            ours = take(view)
+            assert ours.dtype is getattr(td, name) and ours.shape == tuple(view.shape) and ours.tolist() == view.tolist()
+    parameter = torch.nn.Parameter(torch.tensor([1.0, 2.0]))
+    assert take(parameter).tolist() == [1, 2] and not take(parameter).requires_grad and take(parameter * 2).tolist() == [2, 4]
+    z = torch.tensor([1 + 2j])
+    assert take(z.conj()).tolist() == [1 - 2j] and take(z.conj().imag).tolist() == [-2]
+    with pytest.raises(TypeError, match="sparse_coo tensor of torch.*to_dense"):
+        take(torch.eye(2).to_sparse())
+
+
+def test_tensors_of_torch_within_others():
+    a = torch.arange(3)
+    assert td.tensor([a, a + 1]).tolist() == [[0, 1, 2], [1, 2, 3]] and td.tensor([a[1], 2.5]).tolist() == [1, 2.5]
+    assert td.tensor(a, dtype=td.float64).dtype is td.float64 and td.as_tensor(a, dtype=td.int8).tolist() == [0, 1, 2]
+    x = td.zeros(2, 3)
+    x[1] = a
+    x[0, :2] = torch.tensor(5.0)
+    assert x.tolist() == [[5, 5, 0], [0, 1, 2]] and x[:, torch.tensor([2, 0])].tolist() == [[0, 5], [2, 0]]
+    with pytest.raises(TypeError, match="as_tensor.. takes it in"):
+        x.copy_(a)
+
+
+def test_memory_of_ours_comes_back_without_a_copy():
+    """Whatever way it went out, and whatever the other library made of it."""
+    x = td.zeros(4, 6)
+    ways = [torch.from_dlpack(x), torch.from_numpy(x.numpy()), torch.frombuffer(x, dtype=torch.float32).reshape(4, 6), np.asarray(x)]
+    for k, theirs in enumerate(ways):
+        for part, view in enumerate((theirs, theirs[1:, ::2], theirs.T, theirs[2, 2:3])):
+            back = td.asarray(view, copy=False)
+            assert back.shape == tuple(view.shape)
+            back += 1
+            assert td.equal(back, td.tensor(view)) and x[2, 2].item() == 4 * k + part + 1
+    bits = td.asarray(ways[0].view(torch.int32), copy=False)
+    bits[0, 0] = 0x40000000
+    assert x[0, 0].item() == 2
+    tail = torch.from_dlpack(x[1:, 1:].T)
+    del ways
+    assert td.as_tensor(tail[0]).data_ptr() == x[1:, 1].data_ptr()
+    assert td.tensor(tail).data_ptr() != tail.data_ptr()  # tensor() always copies
+    kept = td.as_tensor(tail)
+    del x, tail
+    assert kept.shape == (5, 3) and kept.sum().item() > 0  # it holds the memory itself
+    for copied in (torch.zeros(3), torch.from_dlpack(td.zeros(3)).double()):
+        with pytest.raises(ValueError, match="copy"):
+            td.asarray(copied, copy=False)
+    td.zeros(3).publish("torch/in")
+    private = torch.from_dlpack(td.open("torch/in"))
+    private += 1
+    assert td.as_tensor(private).tolist() == [1, 1, 1] and td.open("torch/in").tolist() == [0, 0, 0]
+    td.drop("torch/in")
+
+
+def test_a_queue_carries_tensors_of_torch():
+    from tensord.torch import _memory
+
+    ours = _memory.empty((2, 3), torch.float32)
+    with td.Queue("torch/items", 2) as q:
+        q.put({"a": [torch.arange(3), ours[:, 1:]], "p": torch.nn.Parameter(torch.ones(2)), "b": torch.tensor([True]), "ours": ours})
+        got = q.get()
+        assert got["a"][0].tolist() == [0, 1, 2] and got["p"].tolist() == [1, 1] and got["b"].tolist() == [True] and got["b"].dtype is td.bool
+        got["a"][1][0, 0] = 7  # the same memory, since it was shared already
+        td.sync()
+        assert ours[0, 1].item() == 7 and got["ours"][0, 1].item() == 7
+        state = torch.nn.Linear(2, 3).state_dict()
+        q.put(state)
+        got = q.get()
+        assert list(got) == list(state) and all(got[k].tolist() == v.tolist() for k, v in state.items()) and got._metadata == state._metadata
+
+
+def _networks():
+    return [lib.nn.Sequential(lib.nn.Conv2d(1, 2, 3), lib.nn.BatchNorm2d(2), lib.nn.Flatten(), lib.nn.Linear(8, 3)) for lib in (td, torch)]
+
+
+def test_states_go_both_ways():
+    ours, theirs = _networks()
+    images = np.ones((2, 1, 4, 4), "float32") * np.arange(4, dtype="float32")
+
+    def same():
+        return np.allclose(np.asarray(ours(td.tensor(images)).detach()), theirs(torch.from_numpy(images)).detach().numpy(), atol=1e-5)
+
+    assert not same()
+    assert not any(ours.load_state_dict(theirs.state_dict()))
+    assert same()
+    other, _ = _networks()
+    result = theirs.load_state_dict(other.state_dict())
+    assert not result.missing_keys and not result.unexpected_keys and not same()
+    ours.load_state_dict(other.state_dict())
+    assert same()
+    with pytest.raises(RuntimeError, match="size mismatch"):
+        theirs.load_state_dict(td.nn.Sequential(td.nn.Linear(2, 2)).state_dict(), strict=False)
+
+
+def test_functions_of_torch_take_ours():
+    x, a = td.arange(6.0).reshape(2, 3), torch.ones(2, 3)
+    for made in (torch.add(a, x), x + a, a + x, torch.stack([a, x])[1] + 1, torch.nn.functional.linear(x, torch.eye(3)) + 1, torch.where(x > 1, x, x) + 1):
+        assert type(made) is torch.Tensor and made.tolist() == [[1, 2, 3], [4, 5, 6]]
+    a.copy_(x)
+    a[0] = x[1]
+    assert a.tolist() == [[3, 4, 5], [3, 4, 5]]
+    torch.add(x, 1, out=torch.from_dlpack(x))  # the same bytes
+    assert x.tolist() == [[1, 2, 3], [4, 5, 6]]
+    assert torch.logical_not(td.tensor([True, False])).tolist() == [False, True] and torch.add(td.ones(2, dtype=td.bfloat16), 1).dtype is torch.bfloat16
+    with pytest.raises(BufferError, match="requires grad, and its graph would end there; call detach"):
+        torch.add(a, td.ones(2, 3, requires_grad=True))
+
+
+@pytest.mark.skipif(int(torch.__version__.split(".")[0]) < 2, reason="torch 1 takes sequences of numbers only")
+def test_as_tensor_of_torch_takes_ours():
+    x = td.arange(6.0).reshape(2, 3)
+    assert torch.as_tensor(x).tolist() == x.tolist() and torch.as_tensor(x).data_ptr() == x.data_ptr() and torch.tensor(x).tolist() == x.tolist()

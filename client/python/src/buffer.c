@@ -56,16 +56,24 @@ static int refuse(Py_buffer *view, const char *why)
     return -1;
 }
 
-/* Shape and strides of a view, as one piece; NULL: no memory. */
-static Py_ssize_t *make_layout(td_array *a)
+/* What a view holds on to: whose memory it is, then its shape and strides. */
+typedef struct held {
+    tdpy_handed handed;
+    Py_ssize_t layout[];
+} held;
+
+static held *make_held(td_array *a, const void *at, bool writable)
 {
     int n = td_ndim(a);
-    Py_ssize_t *at = malloc((size_t)(2 * n + 1) * sizeof *at);
-    for (int i = 0; at && i < n; i++) {
-        at[i] = (Py_ssize_t)td_shape(a)[i];
-        at[n + i] = (Py_ssize_t)(td_strides(a)[i] * (int64_t)td_element_size(td_dtype_of(a)));
+    held *h = malloc(sizeof *h + (size_t)(2 * n) * sizeof *h->layout);
+    if (!h) return NULL;
+    for (int i = 0; i < n; i++) {
+        h->layout[i] = (Py_ssize_t)td_shape(a)[i];
+        h->layout[n + i] = (Py_ssize_t)(td_strides(a)[i] * (int64_t)td_element_size(td_dtype_of(a)));
     }
-    return at;
+    h->handed.array = NULL;
+    if (writable) tdpy_hand_out(&h->handed, a, at);
+    return h;
 }
 
 /* Do the elements lie column after column? */
@@ -110,8 +118,8 @@ int tdpy_get_buffer(PyObject *self, Py_buffer *view, int flags)
     bool strided = flags & PyBUF_STRIDES & ~PyBUF_ND;
     if (flags & PyBUF_WRITABLE && !writable) return refuse(view, "the tensor lies in memory that is read-only here");
     if (!has_order(a, flags)) return refuse(view, "the tensor is not contiguous; call contiguous() first");
-    Py_ssize_t *layout = make_layout(a);
-    if (!layout) return PyErr_NoMemory(), -1;
+    held *h = make_held(a, p, writable);
+    if (!h) return PyErr_NoMemory(), -1;
     td_dtype dtype = td_dtype_of(a);
     *view = (Py_buffer){.obj = Py_NewRef(self),
                         .buf = p,
@@ -120,16 +128,18 @@ int tdpy_get_buffer(PyObject *self, Py_buffer *view, int flags)
                         .readonly = !writable,
                         .ndim = td_ndim(a),
                         .format = flags & PyBUF_FORMAT ? (char *)(uintptr_t)formats[dtype] : NULL,
-                        .shape = flags & PyBUF_ND ? layout : NULL,
-                        .strides = strided ? layout + td_ndim(a) : NULL,
-                        .internal = layout};
+                        .shape = flags & PyBUF_ND ? h->layout : NULL,
+                        .strides = strided ? h->layout + td_ndim(a) : NULL,
+                        .internal = h};
     return 0;
 }
 
 void tdpy_release_buffer(PyObject *self, Py_buffer *view)
 {
     (void)self;
-    free(view->internal);
+    held *h = view->internal;
+    if (h) tdpy_hand_back(&h->handed);
+    free(h);
 }
 
 /* ---- methods ----------------------------------------------------------------------------------------------------- */

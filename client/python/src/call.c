@@ -126,8 +126,9 @@ static bool bind(binding *b, PyObject *self, PyObject *const *args, Py_ssize_t n
 
 static bool wrong(const call *c, int i, const char *expected, PyObject *got)
 {
-    return tdpy_raise(TD_E_TYPE, "%s(): argument '%s' must be %s, not %.100s", c->f->name, c->f->params[i].name,
-                      expected, tdpy_type_name(got));
+    const char *which = tdpy_is_foreign(got) ? " of another library; tensord.as_tensor() takes it in" : "";
+    return tdpy_raise(TD_E_TYPE, "%s(): argument '%s' must be %s, not %.100s%s", c->f->name, c->f->params[i].name,
+                      expected, tdpy_type_name(got), which);
 }
 
 static bool take_tensor(call *c, int i, PyObject *o)

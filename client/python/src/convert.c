@@ -41,6 +41,7 @@ static int integer(PyObject *o, td_arg *out)
  * warns of it. */
 static int foreign(PyObject *o, td_arg *out)
 {
+    if (tdpy_is_foreign(o)) return 0; /* torch's tensors pass for numbers, and fail as such */
     if (PyIndex_Check(o) && !PySequence_Check(o) && strcmp(tdpy_type_name(o), "bool_") != 0) { /* an array is both */
         PyObject *i = PyNumber_Index(o);
         int rc = i ? integer(i, out) : -1;

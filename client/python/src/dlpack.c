@@ -3,7 +3,7 @@
  * What is exported keeps the tensor object until the consumer calls the deleter, from whatever thread. Memory that may
  * only be read is exported as a private mapping: torch ignores the flag that says so, and what it writes there by
  * accident stays its own instead of ending the process. What is imported
- * is copied, but for memory that NumPy has from us: what other libraries own is not the daemon's to map. */
+ * is copied, but for memory that the other library has from us: what it owns is not the daemon's to map. */
 #include "client/python/src/py.h"
 
 #include <stdlib.h>
@@ -58,7 +58,8 @@ typedef struct export
         dl_versioned versioned;
     };
     PyObject *owner;
-    td_private apart; /* of read-only memory */
+    tdpy_handed handed; /* of memory that is written here and there */
+    td_private apart;   /* of read-only memory */
     int64_t shape[TD_MAX_DIMS], strides[TD_MAX_DIMS];
 }
 export;
@@ -68,6 +69,7 @@ static void end_export(export *x)
     td_private_unmap(&x->apart);
     if (Py_IsInitialized()) {
         PyGILState_STATE s = PyGILState_Ensure();
+        tdpy_hand_back(&x->handed);
         Py_DECREF(x->owner);
         PyGILState_Release(s);
     }
@@ -117,6 +119,7 @@ static PyObject *make_capsule(PyObject *self, void *data, const td_private *apar
     if (!capsule) return free(x), NULL;
     x->owner = Py_NewRef(self);
     x->apart = *apart;
+    if (!apart->at) tdpy_hand_out(&x->handed, tdpy_array(self), data);
     return capsule;
 }
 
@@ -188,7 +191,15 @@ static PyObject *dlpack_device(PyObject *self, PyObject *ignored)
     return Py_BuildValue("(ii)", DL_CPU, 0);
 }
 
+/* __torch_function__(func, types, args, kwargs): torch was given one of our tensors. */
+static PyObject *torch_function(PyObject *type, PyObject *args)
+{
+    PyObject *const all[] = {type, args};
+    return tdpy_forward("torch_function", NULL, all, 2, NULL);
+}
+
 PyMethodDef tdpy_dlpack_methods[] = {
+    {"__torch_function__", torch_function, METH_VARARGS | METH_CLASS, NULL},
     {"__dlpack__", (PyCFunction)(void (*)(void))dlpack, METH_VARARGS | METH_KEYWORDS,
      "__dlpack__($self, *, stream=None, max_version=None, dl_device=None, copy=None)\n--\n\nA capsule with the same "
      "bytes. Of memory that only the daemon may write it is a private mapping, read-only by its flag:\nwhat the daemon "
@@ -222,14 +233,14 @@ static void pack(const dl_tensor *t, size_t item, int64_t n, unsigned char *out)
     }
 }
 
-/* Without a copy: memory that NumPy has from numpy_memory(). */
+/* Without a copy: memory that the other library has from us. */
 static td_array *share_tensor(const dl_tensor *t)
 {
     td_dtype dtype = dtype_of(t->dtype);
     int64_t strides[TD_MAX_DIMS], n = 1;
     if (t->device.type != DL_CPU || dtype == TD_DTYPE_NONE || t->ndim < 0 || t->ndim > TD_MAX_DIMS) return NULL;
     for (int k = t->ndim - 1; k >= 0; n *= t->shape[k--]) strides[k] = t->strides ? t->strides[k] : n;
-    return tdpy_numpy_view((unsigned char *)t->data + t->byte_offset, dtype, td_dims_of(t->ndim, t->shape), strides);
+    return tdpy_handed_view((unsigned char *)t->data + t->byte_offset, dtype, td_dims_of(t->ndim, t->shape), strides);
 }
 
 static td_array *import_tensor(const dl_tensor *t)
@@ -248,18 +259,19 @@ static td_array *import_tensor(const dl_tensor *t)
         n *= t->shape[k];
     }
     td_client *c = tdpy_client();
+    if (!c || !tdpy_settle_handed((unsigned char *)t->data + t->byte_offset)) return NULL;
     unsigned char *copy = packed ? NULL : malloc((size_t)n * td_dtype_size(dtype) + 16);
     if (!packed && !copy) return PyErr_NoMemory(), NULL;
     if (!packed) pack(t, td_dtype_size(dtype), n, copy);
-    td_array *a = c ? td_from_data(c, dtype, td_dims_of(t->ndim, t->shape),
-                                   packed ? (unsigned char *)t->data + t->byte_offset : copy)
-                    : NULL;
+    td_array *a = td_from_data(c, dtype, td_dims_of(t->ndim, t->shape),
+                               packed ? (unsigned char *)t->data + t->byte_offset : copy);
     free(copy);
     return a;
 }
 
-/* The capsule's own end frees what was copied; what is shared keeps itself. */
-static PyObject *import_capsule(PyObject *capsule, PyObject *copy)
+/* The capsule's own end frees what was copied; what is shared keeps itself. TDPY_SHARED: NULL without an exception when
+ * that cannot be. */
+static td_array *import_capsule(PyObject *capsule, tdpy_way way)
 {
     bool versioned = PyCapsule_IsValid(capsule, "dltensor_versioned");
     void *p = PyCapsule_GetPointer(capsule, versioned ? "dltensor_versioned" : "dltensor");
@@ -268,14 +280,9 @@ static PyObject *import_capsule(PyObject *capsule, PyObject *copy)
     if (versioned && v->version.major > 1)
         return PyErr_SetString(PyExc_BufferError, "a capsule of a DLPack version that is not known here"), NULL;
     const dl_tensor *t = versioned ? &v->tensor : &((dl_managed *)p)->tensor;
-    bool may_share = copy != Py_True && !(versioned && v->flags & DL_READ_ONLY);
+    bool may_share = way != TDPY_COPIED && !(versioned && v->flags & DL_READ_ONLY);
     td_array *a = may_share ? share_tensor(t) : NULL;
-    if (!a && copy == Py_False)
-        return PyErr_SetString(PyExc_BufferError,
-                               "memory of another library cannot become a tensor without a copy; leave out copy=False, "
-                               "or allocate inside `with tensord.numpy_memory():`"),
-               NULL;
-    return tdpy_wrap(a ? a : import_tensor(t), true);
+    return a || way == TDPY_SHARED ? a : import_tensor(t);
 }
 
 static PyObject *call_dlpack(PyObject *x)
@@ -293,6 +300,30 @@ static PyObject *call_dlpack(PyObject *x)
     return capsule;
 }
 
+bool tdpy_is_foreign(PyObject *o)
+{
+    return !tdpy_is_tensor(o) && !PyObject_CheckBuffer(o) &&
+           PyObject_HasAttrString((PyObject *)Py_TYPE(o), "__dlpack__");
+}
+
+td_array *tdpy_from_foreign(PyObject *o, tdpy_way way)
+{
+    PyObject *plain = NULL, *dtype = NULL, *both = tdpy_forward("foreign", NULL, &o, 1, NULL);
+    td_dtype other = TD_DTYPE_NONE;
+    bool good = both && PyArg_ParseTuple(both, "OO", &plain, &dtype) && tdpy_as_dtype(dtype, &other);
+    PyObject *capsule = good ? call_dlpack(plain) : NULL;
+    td_array *a = capsule ? import_capsule(capsule, way) : NULL;
+    if (capsule && !a && way != TDPY_SHARED && !PyErr_Occurred()) tdpy_fail();
+    if (a && other != TD_DTYPE_NONE) {
+        td_array *bytes = a;
+        a = td_at_view_dtype(NULL, bytes, other);
+        td_release(bytes);
+    }
+    Py_XDECREF(capsule);
+    Py_XDECREF(both);
+    return a;
+}
+
 PyObject *tdpy_from_dlpack(PyObject *module, PyObject *args, PyObject *kw)
 {
     (void)module;
@@ -302,8 +333,13 @@ PyObject *tdpy_from_dlpack(PyObject *module, PyObject *args, PyObject *kw)
         !tdpy_check_device(device))
         return NULL;
     if (tdpy_is_tensor(x) && copy != Py_True) return tdpy_wrap_like(td_alias(tdpy_array(x)), x);
+    tdpy_way way = copy == Py_True ? TDPY_COPIED : copy == Py_False ? TDPY_SHARED : TDPY_EITHER;
     PyObject *capsule = PyCapsule_CheckExact(x) ? Py_NewRef(x) : call_dlpack(x);
-    PyObject *made = capsule ? import_capsule(capsule, copy) : NULL;
+    td_array *made = capsule ? import_capsule(capsule, way) : NULL;
     Py_XDECREF(capsule);
-    return made;
+    if (!made && way == TDPY_SHARED && !PyErr_Occurred())
+        PyErr_SetString(PyExc_BufferError,
+                        "memory of another library cannot become a tensor without a copy; leave out copy=False, "
+                        "or allocate inside `with tensord.numpy_memory():`");
+    return tdpy_wrap(made, true);
 }

@@ -166,6 +166,7 @@ static bool step(walk *w, PyObject *key, PyObject *all, Py_ssize_t at)
     if (PyBool_Check(key)) return by_bool(w, key == Py_True);
     if (tdpy_is_tensor(key)) return by_array(w, tdpy_array(key));
     if (PyLong_Check(key)) return by_int(w, key);
+    if (tdpy_is_foreign(key)) return by_data(w, key);
     bool whole = PyIndex_Check(key) && !PySequence_Check(key);
     if (whole) return by_int(w, key);
     if (PySequence_Check(key) && !PyUnicode_Check(key)) return by_data(w, key);

@@ -192,10 +192,11 @@ static bool pack_dict(tdpy_packed *p, PyObject *x, int depth)
     return good && (done == n || changed("dict"));
 }
 
-/* An array of NumPy, or a number. Not so within a key, where a tensor would be another key; nor texts, which are none.
- */
+/* An array, of NumPy or of who speaks DLPack, or a number of NumPy. Not so within a key, where a tensor would be
+ * another key; nor texts, which are none. */
 static bool is_array(const tdpy_packed *p, PyObject *x)
 {
+    if (tdpy_is_foreign(x)) return true;
     PyObject *module = PyObject_GetAttrString((PyObject *)Py_TYPE(x), "__module__");
     bool numpy = module && PyUnicode_Check(module) && PyUnicode_CompareWithASCIIString(module, "numpy") == 0;
     PyErr_Clear();

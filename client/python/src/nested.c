@@ -15,6 +15,16 @@ typedef struct nest {
     unsigned char *at; /* where the next value goes */
 } nest;
 
+/* One of what is in a sequence; an array of another library as a tensor. A new reference. */
+static PyObject *item_of(PyObject *sequence, Py_ssize_t i)
+{
+    PyObject *o = PySequence_GetItem(sequence, i);
+    if (!o || !tdpy_is_foreign(o)) return o;
+    PyObject *t = tdpy_wrap(tdpy_from_foreign(o, TDPY_EITHER), true);
+    Py_DECREF(o);
+    return t;
+}
+
 static bool is_sequence(PyObject *o)
 {
     if (PyList_Check(o) || PyTuple_Check(o)) return true;
@@ -109,7 +119,7 @@ static bool find_shape(nest *n, PyObject *data)
             Py_DECREF(o);
             return false;
         }
-        PyObject *first = size ? PySequence_GetItem(o, 0) : NULL;
+        PyObject *first = size ? item_of(o, 0) : NULL;
         Py_DECREF(o);
         o = first;
         if (!size) return true;
@@ -155,7 +165,7 @@ static bool visit(nest *n, PyObject *o, int depth)
                                        (long long)n->shape[depth], depth, size);
     for (Py_ssize_t i = 0; i < size; i++) {
         if ((i & 0xffff) == 0xffff && PyErr_CheckSignals()) return false;
-        PyObject *each = PySequence_GetItem(o, i);
+        PyObject *each = item_of(o, i);
         bool good = each && visit(n, each, depth + 1);
         Py_XDECREF(each);
         if (!good) return false;
@@ -187,7 +197,7 @@ static td_array *copy_buffer(Py_buffer *view, td_dtype dtype, td_ints shape)
 {
     td_client *c = tdpy_client();
     unsigned char *packed = NULL;
-    if (!c) return NULL;
+    if (!c || !tdpy_settle_handed(view->buf)) return NULL;
     if (!PyBuffer_IsContiguous(view, 'C')) {
         packed = malloc((size_t)view->len + 16);
         if (!packed) return PyErr_NoMemory(), NULL;
@@ -214,6 +224,15 @@ static void raise_format(PyObject *data, const char *format)
     Py_XDECREF(dtype);
 }
 
+/* `a`, which is taken over, of the dtype. */
+static td_array *cast(td_array *a, td_dtype wanted)
+{
+    if (!a || wanted == TD_DTYPE_NONE || wanted == td_dtype_of(a)) return a;
+    td_array *b = td_at_to(tdpy_site(), a, wanted);
+    td_release(a);
+    return b;
+}
+
 static td_array *from_buffer(PyObject *data, td_dtype wanted)
 {
     Py_buffer view;
@@ -229,15 +248,19 @@ static td_array *from_buffer(PyObject *data, td_dtype wanted)
         a = copy_buffer(&view, dtype, td_dims_of(view.ndim, shape));
     }
     PyBuffer_Release(&view);
-    if (!a || wanted == TD_DTYPE_NONE || wanted == dtype) return a;
-    td_array *b = td_at_to(tdpy_site(), a, wanted);
-    td_release(a);
-    return b;
+    return cast(a, wanted);
 }
 
-/* What numpy_memory() gave NumPy, seen as a tensor: NULL when it is anything else, or may not be written. */
-static td_array *share_buffer(PyObject *data, td_dtype wanted)
+/* What others have from us, seen as a tensor: NULL, perhaps with an exception, when it is anything else, or may not be
+ * written. */
+static td_array *share(PyObject *data, td_dtype wanted)
 {
+    if (tdpy_is_foreign(data)) {
+        td_array *a = tdpy_from_foreign(data, TDPY_SHARED);
+        bool fits = a && (wanted == TD_DTYPE_NONE || td_dtype_of(a) == wanted);
+        if (!fits) td_release(a);
+        return fits ? a : NULL;
+    }
     Py_buffer view;
     if (tdpy_is_tensor(data) || !PyObject_CheckBuffer(data)) return NULL;
     if (PyObject_GetBuffer(data, &view, PyBUF_FULL)) return PyErr_Clear(), NULL;
@@ -249,7 +272,7 @@ static td_array *share_buffer(PyObject *data, td_dtype wanted)
         strides[i] = view.strides[i] / view.itemsize;
         fits = view.strides[i] % view.itemsize == 0;
     }
-    td_array *a = fits ? tdpy_numpy_view(view.buf, dtype, td_dims_of(view.ndim, shape), strides) : NULL;
+    td_array *a = fits ? tdpy_handed_view(view.buf, dtype, td_dims_of(view.ndim, shape), strides) : NULL;
     PyBuffer_Release(&view);
     return a;
 }
@@ -263,6 +286,7 @@ td_array *tdpy_from_data(PyObject *data, td_dtype dtype)
         return a;
     }
     bool list = PyList_Check(data) || PyTuple_Check(data);
+    if (!list && tdpy_is_foreign(data)) return cast(tdpy_from_foreign(data, TDPY_COPIED), dtype);
     if (!list && PyObject_CheckBuffer(data) && tdpy_is_numpy_scalar(data)) return from_nested(data, dtype);
     if (!list && PyObject_CheckBuffer(data) && !PyBytes_Check(data)) return from_buffer(data, dtype);
     return from_nested(data, dtype);
@@ -270,7 +294,8 @@ td_array *tdpy_from_data(PyObject *data, td_dtype dtype)
 
 td_array *tdpy_as_array(PyObject *data)
 {
-    td_array *shared = share_buffer(data, TD_DTYPE_NONE);
+    if (tdpy_is_foreign(data)) return tdpy_from_foreign(data, TDPY_EITHER);
+    td_array *shared = share(data, TD_DTYPE_NONE);
     return shared ? shared : tdpy_from_data(data, TD_DTYPE_NONE);
 }
 
@@ -311,8 +336,9 @@ PyObject *tdpy_asarray_function(PyObject *module, PyObject *args, PyObject *kw)
     if (!tdpy_as_dtype(dtype, &wanted) || !tdpy_check_device(device)) return NULL;
     bool fits = tdpy_is_tensor(data) && (wanted == TD_DTYPE_NONE || td_dtype_of(tdpy_array(data)) == wanted);
     if (fits && copy != Py_True) return Py_NewRef(data);
-    td_array *shared = copy == Py_True ? NULL : share_buffer(data, wanted);
+    td_array *shared = copy == Py_True ? NULL : share(data, wanted);
     if (shared) return finish(shared, grad);
+    if (PyErr_Occurred()) return NULL;
     if (copy == Py_False)
         return tdpy_raise(TD_E_INVALID, "asarray() would have to copy this, but copy=False was given");
     if (tdpy_is_tensor(data)) return tdpy_wrap_like(td_at_copy(tdpy_site(), tdpy_array(data), wanted), data);

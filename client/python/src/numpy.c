@@ -2,9 +2,9 @@
  * got.
  *
  * A block is the memory of a tensor of bytes, which lives until NumPy frees the block; a tensor that asarray() makes of
- * an array is a view of it, and keeps the memory when the array has gone. What is small, what the daemon has no room
- * for, and what an array grows into is ordinary memory: NumPy never hears of an error. The blocks are guarded by the
- * GIL, which is taken here, since NumPy frees from any thread.
+ * an array is a view of it (handed.c), and keeps the memory when the array has gone. What is small, what the daemon has
+ * no room for, and what an array grows into is ordinary memory: NumPy never hears of an error. The blocks are guarded
+ * by the GIL, which is taken here, since NumPy frees from any thread.
  *
  * NumPy's headers are not needed: the handler's layout is fixed by NEP 49, and the places of three functions in the
  * table of NumPy's C API have been the same since 1.22. */
@@ -229,57 +229,22 @@ static PyObject *set_handler(PyObject *module, PyObject *wanted)
     return before;
 }
 
-/* ---- tensors of such memory -------------------------------------------------------------------------------------- */
-
-/* Elements from the first to the last; 0: none, or strides that go backwards. */
-static int64_t span(int ndim, const int64_t *shape, const int64_t *strides)
+bool tdpy_numpy_block(const void *at, size_t size, tdpy_handed *out)
 {
-    int64_t n = 1;
-    for (int k = 0; k < ndim; k++) {
-        if (shape[k] < 1 || strides[k] < 0) return 0;
-        int64_t reach;
-        if (__builtin_mul_overflow(shape[k] - 1, strides[k], &reach) || __builtin_add_overflow(n, reach, &n)) return 0;
-    }
-    return n;
+    const block *b = blocks ? find(at, 1) : NULL;
+    if (!b || size > b->size - (size_t)((const unsigned char *)at - b->at)) return false;
+    *out = (tdpy_handed){.at = b->at, .size = b->size, .array = b->array};
+    return true;
 }
 
-/* Of the block's bytes, cut to whole elements. */
-static td_array *view_block(const block *b, size_t offset, td_dtype dtype, td_ints shape, td_ints strides)
-{
-    size_t item = td_dtype_size(dtype), whole = b->size / item * item;
-    td_array *bytes = whole == b->size ? td_alias(b->array)
-                                       : td_at_slice(NULL, b->array, 0, td_arg_int(0), td_arg_int((int64_t)whole), 1);
-    td_array *typed = td_at_view_dtype(NULL, bytes, dtype);
-    td_array *view = td_at_as_strided(NULL, typed, shape, strides, (int64_t)(offset / item));
-    td_release(bytes);
-    td_release(typed);
-    return view;
-}
-
-td_array *tdpy_numpy_view(const void *at, td_dtype dtype, td_ints shape, const int64_t *strides)
-{
-    size_t item = td_dtype_size(dtype);
-    int64_t n = span(shape.n, shape.at, strides);
-    if (!blocks || !n || n > INT64_MAX / (int64_t)item) return NULL;
-    const block *b = find(at, 1);
-    size_t offset = b ? (size_t)((const unsigned char *)at - b->at) : 0;
-    if (!b || td_client_of(b->array) != tdpy.client || offset % item || (size_t)n * item > b->size - offset)
-        return NULL;
-    bool was = td_set_grad_enabled(false);
-    td_array *view = view_block(b, offset, dtype, shape, td_dims_of(shape.n, strides));
-    td_set_grad_enabled(was);
-    if (!view) td_clear_error(); /* whoever copies instead will hear of it */
-    return view;
-}
-
-/* _numpy_bytes(address, size): the bytes there as a tensor, or None: they are not NumPy's from us. */
+/* _numpy_bytes(address, size): the bytes there as a tensor, or None: they are not from us. */
 static PyObject *bytes_at(PyObject *module, PyObject *args)
 {
     (void)module;
     unsigned long long at;
     long long size;
     if (!PyArg_ParseTuple(args, "KL", &at, &size)) return NULL;
-    td_array *a = tdpy_numpy_view((void *)(uintptr_t)at, TD_UINT8, td_dims(size), (int64_t[]){1});
+    td_array *a = tdpy_handed_view((void *)(uintptr_t)at, TD_UINT8, td_dims(size), (int64_t[]){1});
     return a ? tdpy_wrap(a, true) : Py_NewRef(Py_None);
 }
 

@@ -142,13 +142,33 @@ extern PyMethodDef tdpy_buffer_methods[], tdpy_buffer_functions[];
 
 /* ---- numpy.c */
 extern PyMethodDef tdpy_numpy_functions[];
-/* The elements at `at` (strides in elements) as a tensor without a copy, when they lie in memory that NumPy has from
+
+/* ---- handed.c: our memory in the hands of others */
+typedef struct tdpy_handed {
+    struct tdpy_handed *next, *prev;
+    const unsigned char *at;
+    size_t size;
+    td_array *array; /* NULL: it has no bytes, and is in no list */
+} tdpy_handed;
+/* numpy.c: the block that NumPy has in which `size` bytes at `at` lie; its array is borrowed. */
+bool tdpy_numpy_block(const void *at, size_t size, tdpy_handed *out);
+/* `a`'s elements, the first of which lies at `at`, may be written by others until they are handed back. */
+void tdpy_hand_out(tdpy_handed *h, td_array *a, const void *at);
+void tdpy_hand_back(tdpy_handed *h);
+/* Who copies from there waits for all that was asked, which may write it. False: raised. */
+bool tdpy_settle_handed(const void *at);
+/* The elements at `at` (strides in elements) as a tensor without a copy, when they lie in memory that others have from
  * us. NULL: they do not, or cannot be seen so; no exception is set. */
-td_array *tdpy_numpy_view(const void *at, td_dtype dtype, td_ints shape, const int64_t *strides);
+td_array *tdpy_handed_view(const void *at, td_dtype dtype, td_ints shape, const int64_t *strides);
 
 /* ---- dlpack.c */
 extern PyMethodDef tdpy_dlpack_methods[];
 PyObject *tdpy_from_dlpack(PyObject *module, PyObject *args, PyObject *kw);
+/* An array of another library that speaks DLPack and not the buffer protocol, such as torch's. */
+bool tdpy_is_foreign(PyObject *o);
+typedef enum tdpy_way { TDPY_COPIED, TDPY_SHARED, TDPY_EITHER } tdpy_way;
+/* As an array of ours. TDPY_SHARED: NULL without an exception when it would have to be copied. */
+td_array *tdpy_from_foreign(PyObject *o, tdpy_way way);
 
 /* ---- index.c */
 PyObject *tdpy_getitem(PyObject *self, PyObject *key);

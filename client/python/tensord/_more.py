@@ -129,7 +129,7 @@ def randn_like(shape, dtype):
 
 
 def from_numpy(array):
-    """The same memory as a tensor, when the array was allocated inside numpy_memory() and may be written; else a copy."""
+    """The same memory as a tensor, when the array was allocated inside numpy_memory(), or is one of a tensor, and may be written; else a copy."""
     return _C.asarray(array)
 
 
@@ -599,3 +599,15 @@ def together(parts):
     from tensord import _carry
 
     return _carry.together(parts)
+
+
+def foreign(x):
+    from tensord import _foreign
+
+    return _foreign.foreign(x)
+
+
+def torch_function(kind, call):
+    from tensord import _foreign
+
+    return _foreign.torch_function(kind, call)

@@ -1,0 +1,42 @@
+"""Tensors of torch where ours are wanted, and ours where torch's are."""
+
+import sys
+
+from tensord import _C
+
+
+def foreign(x):
+    """What DLPack is to take in place of an array of another library, and the dtype that its bytes then are, or None."""
+    torch = sys.modules.get("torch")
+    if torch is None or not isinstance(x, torch.Tensor):
+        return x, None
+    if x.layout != torch.strided or x.is_quantized:
+        what = "quantized" if x.is_quantized else str(x.layout).removeprefix("torch.")
+        raise _C.DTypeError(f"a {what} tensor of torch cannot become one of tensord; {'dequantize' if x.is_quantized else 'to_dense'}() first")
+    x = x.detach().cpu().resolve_conj().resolve_neg()
+    return (x.view(torch.uint8), _C.bool) if x.dtype is torch.bool else (x, None)  # torch 1 has no bool in DLPack
+
+
+def to_torch(t):
+    """The same memory as a tensor of torch; of memory that may only be read a private mapping."""
+    import torch
+
+    if t.requires_grad:
+        raise BufferError("a function of torch was given a tensor of tensord that requires grad, and its graph would end there; call detach() on it first")
+    return torch.from_dlpack(_C.ops.view_dtype(t, _C.uint8)).view(torch.bool) if t.dtype is _C.bool else torch.from_dlpack(t)
+
+
+def _with_torch(x):
+    if isinstance(x, _C.Tensor):
+        return to_torch(x)
+    if type(x) in (list, tuple):
+        return type(x)(_with_torch(each) for each in x)
+    if type(x) is dict:
+        return {k: _with_torch(v) for k, v in x.items()}
+    return x
+
+
+def torch_function(kind, call):
+    """torch computes, on the same bytes; what comes out is torch's."""
+    func, args, kwargs = call[0], call[2] if len(call) > 2 else (), call[3] if len(call) > 3 else None
+    return func(*_with_torch(args), **_with_torch(kwargs or {}))
