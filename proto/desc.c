@@ -16,10 +16,12 @@ static bool pack(td_desc *d)
     return !__builtin_mul_overflow(run, (int64_t)td_dtype_size((td_dtype)d->dtype), &bytes);
 }
 
-/* Of a packed shape, so that the product fits. Repeated elements count: what ops make of them takes as much. */
+/* Of a packed shape, so that the product fits. Repeated elements count: what ops make of them takes as much. So do
+ * dimensions beside a zero, for loops go over some of the dimensions. */
 static int check_count(const td_desc *d, td_error *e)
 {
-    int64_t n = td_desc_numel(d);
+    int64_t n = 1;
+    for (int i = 0; i < d->ndim; i++) n *= d->shape[i] ? d->shape[i] : 1;
     if (n <= TD_DESC_BYTES / (int64_t)td_dtype_size((td_dtype)d->dtype)) return TD_OK;
     return td_fail(e, TD_E_SHAPE, "%" PRId64 " elements are more than a tensor may have, repeated ones included", n);
 }

@@ -1,10 +1,10 @@
 /* Descriptors: dtype, shape, strides and offset of a tensor over some storage (semantics T1).
  *
  * Invariant of every descriptor that passed td_desc_check(): ndim <= TD_MAX_DIMS, sizes are not negative, the reached
- * byte range fits in int64 without overflow, and its elements, each counted although a stride of 0 repeats it, take at
- * most TD_DESC_BYTES: so kernels may multiply sizes by small numbers. So may they with strides: one that nothing steps
- * by, and that is larger, is 0 in what inference gives. Strides and offset count elements; the offset
- * is from the first byte of the storage. Negative strides do not occur (as in PyTorch). Descriptors are plain
+ * byte range fits in int64 without overflow, and its elements, each counted although a stride of 0 repeats it, and a
+ * size of 0 as 1, take at most TD_DESC_BYTES: so kernels may multiply sizes by small numbers. So may they with strides:
+ * one that nothing steps by, and that is larger, is 0 in what inference gives. Strides and offset count elements; the
+ * offset is from the first byte of the storage. Negative strides do not occur (as in PyTorch). Descriptors are plain
  * values, immutable once a tensor has one. */
 #ifndef TENSORD_PROTO_DESC_H
 #define TENSORD_PROTO_DESC_H

@@ -4,6 +4,9 @@
  * one call only. When the first kernel failed the copy does nothing: a given tensor is then as it was. */
 #include "daemon/ops/prepare.h"
 #include <stdlib.h>
+#include <string.h>
+
+#define CHUNK_NS 5 /* what the smallest chunk costs */
 
 typedef struct copy_part {
     td_kcall k; /* first: td_call.copy points here */
@@ -77,11 +80,43 @@ void td_prep_describe(td_call *c, td_dtype compute)
     k->compute = (uint8_t)compute;
 }
 
+/* Is there an element that this call could write? */
+static bool writes_something(const td_call *c)
+{
+    for (int o = 0; o < c->nout; o++)
+        if (td_desc_numel(&c->out[o]->desc)) return true;
+    for (int i = 0; c->op->mutates && i < c->nin; i++)
+        if (td_call_writes_input(c, i) && td_desc_numel(&c->in[i].tensor->desc)) return true;
+    return false;
+}
+
+/* Nothing is run where nothing can be written, however large the dimensions beside the zero are: they cost no memory,
+ * so no quota bounds them. */
+static void plan_nothing(td_kcall *k)
+{
+    k->nphases = k->clean_phases = 0;
+    k->scratch_bytes = k->work_bytes = 0;
+    k->cost_ns = 0;
+    if (k->op->flags & TD_OF_DATA_SHAPE) memset(k->state, 0, sizeof(int64_t)); /* nothing was found */
+}
+
+/* A chunk takes its time even when a plan's estimate, which counts elements, knows of none. */
+static void count_chunks(td_kcall *k)
+{
+    double chunks = 0;
+    for (int i = 0; i < k->nphases; i++) chunks += (double)k->phase[i].chunks;
+    if (k->cost_ns < chunks * CHUNK_NS) k->cost_ns = chunks * CHUNK_NS;
+}
+
 int td_prep_choose(td_call *c, td_error *e)
 {
     td_plan_fn plan = td_cpu_plans[c->op->id];
     if (!plan && !computes_nothing(c->op)) return td_fail(e, TD_E_UNSUPPORTED, "%s has no CPU kernel", c->op->name);
-    return plan ? plan(&c->k, e) : 0;
+    int err = plan ? plan(&c->k, e) : 0;
+    if (err) return err;
+    if (writes_something(c)) count_chunks(&c->k);
+    else plan_nothing(&c->k);
+    return 0;
 }
 
 int td_prep_plan(td_prep *p, td_error *e)

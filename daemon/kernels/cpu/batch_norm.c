@@ -154,7 +154,7 @@ static int start(td_kcall *k, bn_state *s, const td_karg *x, const char *name, t
     s->acc = (uint8_t)td_acc_dtype(x->desc->dtype);
     planes(&s->x, x, s->acc);
     s->channels = x->desc->shape[1];
-    s->planes = s->channels ? s->x.rows / s->channels : 0;
+    s->planes = s->channels && s->x.cols ? s->x.rows / s->channels : 0; /* planes of nothing may be any number */
     s->per = td_max64(1, TD_BATCH_CHUNK / td_max64(1, s->planes * s->x.cols));
     k->scratch_bytes = 3 * TD_BATCH_SEGMENT * 8;
     return 0;
