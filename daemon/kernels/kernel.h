@@ -10,6 +10,7 @@
 #ifndef TENSORD_KERNELS_KERNEL_H
 #define TENSORD_KERNELS_KERNEL_H
 
+#include "proto/breath.h"
 #include "proto/op.h"
 #include <stdatomic.h>
 
@@ -62,8 +63,26 @@ struct td_kcall {
  * but for `state`, which is uninitialised. */
 typedef int (*td_plan_fn)(td_kcall *k, td_error *e);
 
-/* For a chunk: record a failure. The first one wins; later chunks still run, but may look at k->failed to stop early. */
+/* For a chunk: record a failure. The first one wins; chunks that have begun run on, but for those that rest. */
 void td_kernel_fail(td_kcall *k, td_code code, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+/* For a chunk whose length a shape decides: call it between parts of some ten microseconds at most. It gives way to who
+ * else wants the processor. True: the call has failed, or nobody wants its result any more; return at once, whatever is
+ * written then. */
+static inline bool td_kernel_rest(td_kcall *k)
+{
+    td_breathe();
+    return atomic_load_explicit(&k->failed, memory_order_relaxed) != 0;
+}
+
+/* The same in loops over parts of a row: after so many elements. *done counts since the last time; 0 at first. */
+#define TD_REST_ELEMENTS 16384
+static inline bool td_kernel_rest_after(td_kcall *k, int64_t *done, int64_t elements)
+{
+    if ((*done += elements) < TD_REST_ELEMENTS) return false;
+    *done = 0;
+    return td_kernel_rest(k);
+}
 
 /* The CPU's plans, indexed by op id; NULL for views and for ops without one. Generated; a kernel that the table names and nobody
  * wrote is a link error. */

@@ -92,17 +92,22 @@ void td_call_hold(td_call *c)
     for (int i = 0; i < c->nout; i++) td_tensor_ref(c->out[i]);
 }
 
-static void release_held(td_call *c)
+void td_call_let_go(td_call *c)
 {
-    for (int i = 0; i < c->nin; i++)
+    for (int i = 0; i < c->nin; i++) {
         if (c->in[i].kind == TD_IN_TENSOR) td_tensor_unref(c->in[i].tensor);
-    for (int i = 0; i < c->nout; i++) td_tensor_unref(c->out[i]);
+        c->in[i].kind = TD_IN_ABSENT;
+    }
+    for (int i = 0; i < c->nout; i++) {
+        td_tensor_unref(c->out[i]);
+        c->out[i] = NULL;
+    }
 }
 
 void td_call_free(td_call *c)
 {
     if (!c) return;
-    if (c->flags & TD_CF_HELD) release_held(c);
+    if (c->flags & TD_CF_HELD) td_call_let_go(c);
     td_tensor_unref(c->cast);
     if (c->copy) free(c->copy);
     td_cause_unref(c->cause);

@@ -85,6 +85,8 @@ td_call *td_call_new(const td_op *op, td_issuer *who, int nin, int nout, td_erro
 void td_call_free(td_call *c);
 /* Take references on all tensors, because the call will outlive this turn. */
 void td_call_hold(td_call *c);
+/* Of a held call that will not be run: drop them before its end. */
+void td_call_let_go(td_call *c);
 
 /* With op, who, in[], attrs (and out[] with TD_CF_OUT) set: check, infer, allocate outputs, choose and plan the kernel.
  * Returns 0: then submit it (or, TD_CF_VIEW, nothing is left to do and out[] are ready); TD_WAIT_GROW with *lack bytes

@@ -95,12 +95,6 @@ static void end_waiter(td_sched *s, td_task *t, td_chain *ready)
     td_task_end_waiter(s, t, ready);
 }
 
-/* The storages of a call are held by its tensors; other tasks hold theirs. */
-static void let_go(td_task *t)
-{
-    for (int i = 0; t->kind != TD_TASK_CALL && i < t->nreaches; i++) td_storage_unref(t->reaches[i].storage);
-}
-
 static void collect(td_sched *s, td_task *t)
 {
     td_chain ready = {0};
@@ -115,7 +109,7 @@ static void collect(td_sched *s, td_task *t)
     if (t->kind != TD_TASK_JOIN) s->pending--;
     if (t->call) td_call_done(t->call);
     if (t->kind == TD_TASK_WAITER) end_waiter(s, t, &ready);
-    let_go(t);
+    td_task_unkeep(t);
     td_pool_post(&s->pool, &ready, false);
     td_task_unref(s, t);
     if (!f) return;
@@ -155,6 +149,13 @@ static void cancel(td_sched *s, td_task *t)
 }
 
 /* In the order of issue: so what a task waited for is always gone before it. */
+void td_sched_halt(td_sched *s)
+{
+    s->stopping = true;
+    for (td_task *t = s->oldest; t; t = t->next)
+        if (t->call) td_kernel_fail(&t->call->k, TD_E_CANCELLED, "the daemon is stopping");
+}
+
 void td_sched_abandon(td_sched *s)
 {
     s->stopping = true;

@@ -67,6 +67,7 @@ void td_flow_remove(td_flow *f, td_task *t)
 {
     f->pending--;
     f->pending_bytes -= filled_by(t);
+    if (f->withering == t) f->withering = t->flow_prev;
     if (t->flow_prev) t->flow_prev->flow_next = t->flow_next;
     else f->oldest = t->flow_next;
     if (t->flow_next) t->flow_next->flow_prev = t->flow_prev;

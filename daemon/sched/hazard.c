@@ -170,7 +170,8 @@ static void join(td_sched *s, td_hazards *h, td_storage *st, int kind, td_chain 
     td_hazard_list *l = &h->list[kind];
     td_task *j = td_task_new(s, TD_TASK_JOIN);
     td_reach *r = &j->reaches[j->nreaches++];
-    *r = (td_reach){.storage = td_storage_ref(st), .lo = UINT64_MAX}; /* it may be the last that stands in the books */
+    *r = (td_reach){.storage = st, .lo = UINT64_MAX};
+    td_task_keep(j); /* it may be the last that stands in the books */
     while (l->n) {
         td_hazard *e = &l->at[l->n - 1];
         if (e->lo < r->lo) r->lo = e->lo;

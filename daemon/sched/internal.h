@@ -19,6 +19,9 @@ typedef enum td_task_kind {
     TD_TASK_WAITER /* runs a callback on the loop, and keeps its place in the order until that returns */
 } td_task_kind;
 
+/* Whose a call is: the loop's until a worker begins it. So the loop can take it back before, and never after. */
+enum { TD_TASK_QUEUED, TD_TASK_BEGUN, TD_TASK_DROPPED };
+
 /* "`to` waits for `from`". Owned by `to`, hung into the list of `from`. */
 typedef struct td_edge {
     struct td_edge *next;
@@ -52,6 +55,7 @@ struct td_task {
     /* While it runs. */
     td_call *call;
     td_flow *flow;
+    _Atomic uint8_t state; /* td_task_state */
     _Atomic int64_t next_chunk;
     _Atomic int32_t users; /* threads at its chunks; one more while it is listed as ready */
     bool listed;           /* (lock) */
@@ -64,6 +68,7 @@ struct td_task {
     /* (loop) */
     uint32_t refs; /* until it is collected; one for each edge that may ask for the cause */
     bool collected;
+    bool keeps; /* its reaches hold their storages: it has no call whose tensors do */
     uint64_t seq, cause_seq;
     td_cause *cause;
     td_edge *late; /* those who came after its end, and wait until it is collected */
@@ -169,6 +174,8 @@ typedef struct td_work {
 td_buffer td_work_take(td_work *w, size_t size);
 void td_work_give(td_work *w, td_buffer b);
 
+#define TD_WAYS 4 /* how many chunks may have given way to each other on one thread */
+
 typedef struct td_worker {
     _Alignas(64) td_sched *s;
     pthread_t thread;
@@ -184,6 +191,9 @@ typedef struct td_worker {
     double streak_ns; /* run without looking at the queues */
     bool untold;      /* the loop has to be told of ends, ... */
     double untold_ns; /* ... and this was run meanwhile */
+    td_flow *at[TD_WAYS]; /* whose chunks it runs, the one that gave way to the others first */
+    int ways;
+    int64_t chunk_since; /* when the last of them began */
     _Atomic uint64_t chunks, tasks, busy_ns;
 } td_worker;
 
@@ -205,8 +215,8 @@ typedef struct td_pool {
 } td_pool;
 
 int td_pool_init(td_pool *p, td_sched *s, int workers, td_error *e);
-/* Ends the threads after the chunks they are at. */
-void td_pool_stop(td_pool *p);
+/* Ends the threads after the chunks they are at. False: they take too long. */
+bool td_pool_stop(td_pool *p);
 void td_pool_deinit(td_pool *p);
 /* Tasks that may run now, from the loop or a worker. */
 void td_pool_post(td_pool *p, td_chain *ready, bool worker);
@@ -219,8 +229,8 @@ typedef struct td_claim {
 /* Claim chunks of an open task; its flow is charged, and *charged counts it. False: all are given out. */
 bool td_task_claim(td_task *t, td_claim *c, int64_t *charged);
 /* A task of the flow that was given least, with a claim (of nothing when it is not begun: it is the picker's own).
- * NULL: none. */
-td_task *td_pool_pick(td_pool *p, td_claim *c, int64_t *charged);
+ * Not of those that the worker is at already. NULL: none. */
+td_task *td_pool_pick(td_worker *w, td_claim *c);
 /* Let others join the phase that its owner has opened. */
 void td_pool_list(td_pool *p, td_task *t);
 void td_pool_unlist(td_pool *p, td_task *t);
@@ -247,6 +257,8 @@ struct td_flow {
     uint32_t refs; /* (loop) the owner, and pending tasks */
     uint64_t pending, pending_bytes;
     td_task *oldest, *newest; /* (loop) pending, in the order of issue */
+    td_task *withering;       /* (loop) the next that is looked at, towards the oldest; NULL: none */
+    bool withered;            /* (loop) something was dropped or stopped since the newest was looked at */
     td_waiter *first_waiter, *last_waiter;
     _Atomic int64_t vtime;            /* ns of estimated work that it was given */
     _Atomic bool ready;               /* (lock to change) in the pool's list */
@@ -269,6 +281,10 @@ void td_flow_add(td_flow *f, td_task *t);
 void td_flow_remove(td_flow *f, td_task *t);
 /* Call those whose tasks have all ended. */
 void td_flow_fire(td_flow *f);
+
+/* Let the task's reaches hold their storages, in a way that makes nobody want what is in them. */
+void td_task_keep(td_task *t);
+void td_task_unkeep(td_task *t);
 
 /* ---- the scheduler (sched.c, collect.c) */
 
@@ -307,6 +323,8 @@ void td_sched_unlink(td_sched *s, td_task *t);
 td_cause *td_call_failure(td_sched *s, td_call *c);
 /* The call is over: tell its owner, then free it. */
 void td_call_done(td_call *c);
+/* Tell everything that is pending to stop. */
+void td_sched_halt(td_sched *s);
 /* Drop everything that is pending as cancelled; the pool has stopped. */
 void td_sched_abandon(td_sched *s);
 

@@ -16,6 +16,8 @@
 #define TASK_NS 300      /* what the smallest task costs */
 #define TELL_NS 15000    /* the loop is told of ends at once, or after so much small work */
 #define MOST_OFF 4       /* estimates are corrected by at most this factor */
+#define LONG_NS 300000   /* a chunk that takes longer gives way to others where it rests */
+#define STOP_S 5         /* a chunk that knows no rest may take so long at the end */
 #define NICE 10          /* the loop must not wait for a worker's time slice */
 
 static double cost_of(const td_task *t)
@@ -55,7 +57,9 @@ static bool begin(td_pool *p, td_task *t)
 {
     td_kcall *k = &t->call->k;
     double chunks = 0;
+    uint8_t queued = TD_TASK_QUEUED;
     t->open = true;
+    if (!atomic_compare_exchange_strong(&t->state, &queued, TD_TASK_BEGUN)) return false;
     for (int i = 0; i < k->nphases; i++) chunks += (double)k->phase[i].chunks;
     t->chunk_ns = chunks > 0 ? cost_of(t) / chunks : 0;
     if (k->work_bytes) {
@@ -79,8 +83,13 @@ static void run_chunks(td_worker *w, td_task *t, const td_claim *c)
         return;
     }
     td_chunk_fn fn = k->phase[t->phase].fn;
-    for (int64_t i = 0; i < c->count; i++) fn(k, c->first + i, scratch);
+    w->at[w->ways++] = t->flow;
+    w->chunk_since = w->since;
+    for (int64_t i = 0; i < c->count && !atomic_load_explicit(&k->failed, memory_order_relaxed); i++)
+        fn(k, c->first + i, scratch);
+    w->ways--;
     count(&w->chunks, (uint64_t)c->count);
+    td_breathe();
 }
 
 /* Open the phase that was set up, with a claim for this worker; others may join if there is more. (owner) */
@@ -184,16 +193,47 @@ static void work(td_worker *w, td_task *t, td_claim *c)
     }
 }
 
+/* In the middle of a chunk, where it rests: when it takes long and others wait, one of their tasks is worked on here,
+ * on top of it. */
+static void give_way(void *arg)
+{
+    td_worker *w = arg;
+    td_pool *p = &w->s->pool;
+    int64_t now = td_now_ns();
+    if (!w->ways || w->ways == TD_WAYS || now - w->chunk_since < LONG_NS || atomic_load(&p->stop)) return;
+    if (!contended(p, w->at[w->ways - 1])) return;
+    int64_t since = w->since, charged = w->charged, began = now;
+    double streak = w->streak_ns;
+    td_buffer scratch = w->scratch; /* the chunk's below */
+    td_claim c;
+    w->charged = 0;
+    w->scratch = (td_buffer){0};
+    td_task *t = td_pool_pick(w, &c);
+    if (t) {
+        w->since = began;
+        w->streak_ns = STREAK_NS; /* this one, and nothing that it releases */
+        work(w, t, &c);
+        tell(w, TELL_NS + 1);
+        free(w->scratch.data);
+    }
+    w->chunk_since = now = td_now_ns();
+    w->since = since + (now - began);
+    w->charged = charged;
+    w->streak_ns = streak;
+    w->scratch = scratch;
+}
+
 static void *worker_main(void *arg)
 {
     td_worker *w = arg;
     td_pool *p = &w->s->pool;
     w->tid = (pid_t)syscall(SYS_gettid);
     setpriority(PRIO_PROCESS, (id_t)w->tid, NICE);
+    td_breath_use(give_way, w);
     td_cpu_thread_init();
     while (!atomic_load(&p->stop)) {
         td_claim c;
-        td_task *t = td_pool_pick(p, &c, &w->charged);
+        td_task *t = td_pool_pick(w, &c);
         if (!t) {
             tell(w, TELL_NS + 1);
             td_worker_idle(w);
@@ -253,11 +293,16 @@ int td_pool_init(td_pool *p, td_sched *s, int workers, td_error *e)
     return 0;
 }
 
-void td_pool_stop(td_pool *p)
+bool td_pool_stop(td_pool *p)
 {
+    struct timespec until;
     atomic_store(&p->stop, true);
     td_pool_wake_all(p);
-    while (p->started > 0) pthread_join(p->workers[--p->started].thread, NULL);
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += STOP_S;
+    for (; p->started > 0; p->started--)
+        if (pthread_timedjoin_np(p->workers[p->started - 1].thread, NULL, &until)) return false;
+    return true;
 }
 
 void td_pool_deinit(td_pool *p)

@@ -82,12 +82,15 @@ static void absorb_inbox(td_pool *p)
 
 bool td_task_claim(td_task *t, td_claim *c, int64_t *charged)
 {
-    c->first = atomic_fetch_add_explicit(&t->next_chunk, t->grain, memory_order_relaxed);
+    bool failed =
+        atomic_load_explicit(&t->call->k.failed, memory_order_relaxed); /* nothing is run: take all the rest */
+    int64_t grain = failed ? t->chunks : t->grain;
+    c->first = atomic_fetch_add_explicit(&t->next_chunk, grain, memory_order_relaxed);
     c->count = t->chunks - c->first;
     if (c->count <= 0) return false;
-    c->last = c->count <= t->grain;
-    if (!c->last) c->count = t->grain;
-    int64_t cost = (int64_t)(t->chunk_ns * (double)c->count) + 1;
+    c->last = c->count <= grain;
+    if (!c->last) c->count = grain;
+    int64_t cost = failed ? 1 : (int64_t)(t->chunk_ns * (double)c->count) + 1;
     atomic_fetch_add_explicit(&t->flow->vtime, cost, memory_order_relaxed);
     *charged += cost;
     return true;
@@ -108,12 +111,31 @@ static td_task *attach(td_pool *p, td_task *t, td_claim *c, int64_t *charged)
     return got ? t : NULL;
 }
 
-td_task *td_pool_pick(td_pool *p, td_claim *c, int64_t *charged)
+static bool is_at(const td_worker *w, const td_flow *f)
 {
+    for (int i = 0; i < w->ways; i++)
+        if (w->at[i] == f) return true;
+    return false;
+}
+
+/* Who was given least of those that this worker is not at. */
+static td_flow *next_flow(const td_pool *p, const td_worker *w)
+{
+    if (!w->ways) return p->ready ? least_served(p) : NULL;
+    td_flow *best = NULL;
+    for (td_flow *f = p->ready; f; f = f->ready_next)
+        if (!is_at(w, f) && (!best || vtime(f) < vtime(best))) best = f;
+    return best;
+}
+
+td_task *td_pool_pick(td_worker *w, td_claim *c)
+{
+    td_pool *p = &w->s->pool;
     td_task *t = NULL;
+    td_flow *f;
     pthread_mutex_lock(&p->lock);
     absorb_inbox(p);
-    while (!t && p->ready) t = attach(p, least_served(p)->tasks.first, c, charged);
+    while (!t && (f = next_flow(p, w))) t = attach(p, f->tasks.first, c, &w->charged);
     pthread_mutex_unlock(&p->lock);
     return t;
 }

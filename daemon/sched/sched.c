@@ -26,10 +26,12 @@ int td_sched_new(td_sched **out, const td_sched_options *o, td_error *e)
     return 0;
 }
 
-void td_sched_stop(td_sched *s)
+bool td_sched_stop(td_sched *s)
 {
-    td_pool_stop(&s->pool);
+    td_sched_halt(s);
+    if (!td_pool_stop(&s->pool)) return false;
     td_sched_abandon(s);
+    return true;
 }
 
 void td_sched_free(td_sched *s)
@@ -109,7 +111,8 @@ static bool run_phases(td_sched *s, td_kcall *k, int *phase)
     for (*phase = 0; *phase < k->nphases; ++*phase) {
         td_chunk_fn fn = k->phase[*phase].fn;
         int64_t chunks = k->phase[*phase].chunks;
-        for (int64_t i = 0; i < chunks; i++) fn(k, i, scratch);
+        for (int64_t i = 0; i < chunks && !atomic_load_explicit(&k->failed, memory_order_relaxed); i++)
+            fn(k, i, scratch);
         s->inline_chunks += (uint64_t)chunks;
         if (atomic_load_explicit(&k->failed, memory_order_relaxed)) return false;
     }
@@ -261,7 +264,7 @@ td_waiter *td_sched_after(td_sched *s, int n, const td_access *what, void (*then
         then(arg);
         return NULL;
     }
-    for (int i = 0; i < n; i++) td_storage_ref(what[i].storage);
+    td_task_keep(t);
     *w = (td_waiter){.then = then, .arg = arg, .task = t};
     t->waiter = w;
     enter(s, t);

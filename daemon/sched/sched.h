@@ -23,15 +23,19 @@ typedef struct td_sched_options {
 } td_sched_options;
 
 int td_sched_new(td_sched **out, const td_sched_options *o, td_error *e);
-/* The end of all work: waits for running chunks, cancels what was queued: owners are told (TD_E_CANCELLED), waiters called.
- * What is submitted from then on is refused. */
-void td_sched_stop(td_sched *s);
+/* The end of all work: stops running chunks, cancels what was queued: owners are told (TD_E_CANCELLED), waiters called.
+ * What is submitted from then on is refused. False: some worker has not come back in time, and may touch what it was
+ * given: free nothing of that, end the process. */
+bool td_sched_stop(td_sched *s);
 /* Stops it first. */
 void td_sched_free(td_sched *s);
 
 int td_flow_new(td_flow **out, td_sched *s, td_error *e);
 /* Its tasks run on; the flow goes with the last of them. */
 void td_flow_free(td_flow *f);
+/* Its session has ended: drop its tasks whose results nobody can have any more, and stop those that run; the newest
+ * first, at most `most` at once. True: go on soon, there is more of it. Once in a while look again, as others let go. */
+bool td_flow_wither(td_flow *f, int most);
 /* What a flow has in flight, for back-pressure: tasks, and bytes of the storages that they are going to fill. */
 uint64_t td_flow_pending(const td_flow *f);
 uint64_t td_flow_pending_bytes(const td_flow *f);

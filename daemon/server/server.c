@@ -388,7 +388,10 @@ void td_server_deinit(td_server *s)
     td_dead_set_bound(0);
     while (s->sessions.service && td_sessions_clear(&s->sessions, INT_MAX)) {
     }
-    if (s->service.sched) td_sched_stop(s->service.sched); /* nobody is left to see what is still queued */
+    if (s->service.sched && !td_sched_stop(s->service.sched)) { /* nobody is left to see what is still queued */
+        td_log(TD_LOG_WARN, "ending in the middle of computations");
+        return; /* the kernel cleans up after them */
+    }
     while (s->helpers) uv_run(&s->loop, UV_RUN_ONCE);
     if (!td_aside_deinit(s)) return; /* the process ends: the kernel cleans up after what hangs */
     ignore_signals(s);

@@ -12,6 +12,8 @@
 #include <unistd.h>
 
 enum {
+    WITHER_MOST = 256, /* tasks of an ended session that are looked at again at once */
+    LOOK_AGAIN_MS = 100,
     LEAVE_MOST = 4096, /* objects, or nodes of a backward, that an ended session lets go of at once */
     ARENA_LIMIT = 3 * TD_FRAME_MAX,
     PROMISE_COST = 128,  /* of a reply to come, in bytes */
@@ -219,7 +221,12 @@ void td_session_promise_kept(td_session *s, uint64_t bytes)
 
 void td_session_try_free(td_session *s)
 {
-    if (s->ended && s->drained && s->jobs == 0) free_parts(s);
+    if (!s->ended || !s->drained || s->jobs) return;
+    td_session **at = &s->all->ending;
+    while (*at != s) at = &(*at)->next_ending;
+    *at = s->next_ending;
+    if (!s->all->ending) td_deadline_disarm(s->service, &s->all->look_again);
+    free_parts(s);
 }
 
 static bool clear(td_remains *r, int most)
@@ -231,6 +238,22 @@ static bool clear(td_remains *r, int most)
     if (!td_objects_drop(&r->objects, most)) return false;
     td_account_unref(account);
     return true;
+}
+
+static void look_again(void *arg)
+{
+    td_sessions *all = arg;
+    for (td_session *s = all->ending; s; s = s->next_ending) s->withers = td_flow_wither(s->flow, WITHER_MOST);
+    if (all->ending) td_deadline_arm(all->service, &all->look_again, LOOK_AGAIN_MS, look_again, all);
+}
+
+/* Tasks that an ended session left: once its objects are gone, for these hold results. */
+static bool wither(td_sessions *all, int most)
+{
+    td_session *s = all->remains || td_dead_waiting() ? NULL : all->ending;
+    while (s && !s->withers) s = s->next_ending;
+    if (s) s->withers = td_flow_wither(s->flow, most);
+    return s != NULL;
 }
 
 /* As much as is usual at once, more later. */
@@ -257,7 +280,8 @@ bool td_sessions_clear(td_sessions *all, int most)
         free(r);
         td_session_leases_changed(all); /* its backward may have been waited for */
     }
-    return td_dead_collect((uint32_t)most) || all->remains;
+    bool more = wither(all, most);
+    return td_dead_collect((uint32_t)most) || all->remains || more;
 }
 
 td_heap *td_session_end(td_session *s, bool alive)
@@ -273,12 +297,17 @@ td_heap *td_session_end(td_session *s, bool alive)
     while (s->queues) td_queue_handle_free(s, s->queues, true);
     td_import_drop(s);
     td_write_leases_deinit(s);
+    td_reads_forget(s);
     leave(s);
     td_session_leases_changed(s->all); /* who waited for its leases or its backward goes on */
     td_leases_deinit(s);
     td_heap *left = alive && s->mapped ? s->heap : NULL;
     td_heap_orphan(s->heap, left != NULL);
     s->heap = NULL;
+    s->withers = true;
+    s->next_ending = s->all->ending;
+    s->all->ending = s;
+    if (!s->all->look_again.armed) td_deadline_arm(s->service, &s->all->look_again, LOOK_AGAIN_MS, look_again, s->all);
     td_sched_after_flow(s->service->sched, s->flow, flow_drained, s); /* may free s */
     return left;
 }

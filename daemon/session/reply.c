@@ -89,7 +89,8 @@ void td_desc_to_wire(const td_desc *d, Td__Wire__Desc *w, int64_t *sizes)
  * as an op like any other, so that it takes its place in the storage's history; the reply follows when the copy has
  * ended. A large one is answered by its address. */
 
-typedef struct value_read {
+typedef struct td_value_read {
+    struct td_value_read *next, *prev;
     td_session *s;
     uint64_t serial, bytes;
     td_tensor *tensor; /* a reference */
@@ -108,16 +109,31 @@ static int begin_read(value_read **out, td_session *s, uint64_t serial, td_error
  */
 static void promise_read(value_read *v, td_tensor *t, uint64_t bytes)
 {
+    td_session *s = v->s;
     v->tensor = t;
     v->bytes = bytes;
+    v->next = s->reads;
+    if (v->next) v->next->prev = v;
+    s->reads = v;
     td_session_promise(v->s, v->bytes);
 }
 
 static void end_read(value_read *v)
 {
+    if (v->prev) v->prev->next = v->next;
+    else v->s->reads = v->next;
+    if (v->next) v->next->prev = v->prev;
     td_tensor_unref(v->tensor);
     td_session_promise_kept(v->s, v->bytes);
     free(v);
+}
+
+void td_reads_forget(td_session *s)
+{
+    for (value_read *v = s->reads; v; v = v->next) {
+        td_tensor_unref(v->tensor);
+        v->tensor = NULL;
+    }
 }
 
 static void send_value(td_session *s, const td_tensor *t, uint64_t serial)

@@ -36,6 +36,8 @@ typedef struct td_sessions {
     td_session *settle_next;    /* of a round of td_sessions_settle that is under way; NULL: none is */
     bool settle_later;          /* it has seen something that the next round may give back */
     uint64_t shed_ms;           /* when td_sessions_shed last looked at all of them */
+    td_session *ending;         /* ended, with tasks of theirs or jobs still under way */
+    td_deadline look_again;     /* at what these left queued: somebody may have let go of it */
     uint64_t descriptors;  /* that were handed out and are counted by the server */
     uint64_t inline_limit; /* bytes of a value in a reply */
     size_t max_unread;     /* bytes of replies that the peer has not read: more, and its records wait */

@@ -112,6 +112,9 @@ struct td_session {
     uint32_t id, uid, pid;
     uint64_t token;
     bool ended, drained, mapped;
+    td_session *next_ending; /* of those that have ended, until they are gone */
+    bool withers;            /* what it left queued is looked through soon */
+    struct td_value_read *reads; /* under way */
     bool inherited;       /* its heap has memory that the process may have mapped through a former session */
     int grow_failed;      /* the system refused the segment that the current record needs: its code */
     bool waits_for_lease; /* of somebody else */
@@ -155,6 +158,9 @@ struct td_session {
     uint64_t call_until_ms; /* the current call may wait so long; 0: not asked yet */
     int import_fd;          /* came with the current call, or -1 */
 };
+
+/* reply.c: nobody waits for these values any more */
+void td_reads_forget(td_session *s);
 
 /* objects.c */
 static inline td_object *td_objects_slot(const td_objects *o, uint32_t id) /* NULL: there is no page */

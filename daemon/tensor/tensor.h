@@ -113,6 +113,7 @@ enum {                      /* td_storage.flags */
 
 typedef struct td_storage {
     uint32_t refs;
+    uint32_t idle; /* of them by tasks that keep its memory, and do not care what is in it */
     uint8_t device, flags;
     uint32_t pinned;        /* how often backward passes still have to read it */
     uint32_t lease_session; /* holder of the write lease */

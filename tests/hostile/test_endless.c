@@ -1,5 +1,8 @@
-/* Work without an end: every op of the table on tensors that have a zero beside 2^40 dimensions. They take no memory,
- * so no quota stops them. They must end at once. */
+/* Work without an end: every op of the table on tensors that have a zero beside 2^40 dimensions, and on rows of 2^40
+ * elements that are all the same four bytes. Neither takes any memory, so no quota stops it.
+ *
+ * What has a zero must end at once. A long row may take its time, but only its client's: others are served meanwhile,
+ * it ends with its client, and the daemon ends when it is told twice. */
 #include "tests/hostile/requests.h"
 #include "tests/support/daemon.h"
 #include "tests/unit/cunit_main.h"
@@ -10,8 +13,9 @@
 #include <string.h>
 
 #define HUGE_SIZE (INT64_C(1) << 40)
+#define SHORTER (INT64_C(1) << 34)
 
-enum { TRIES = 100000, CALLS = 300, MOST_IN = 12, MOST_OUT = 8, MOST_BYTES = 1 << 20 };
+enum { TRIES = 100000, CALLS = 300, TIMES = 10, MOST_IN = 12, MOST_OUT = 8, MOST_BYTES = 1 << 20 };
 
 static test_daemon own;
 static raw other; /* who must not be held up */
@@ -33,6 +37,9 @@ static const sizes empties[] = {{1, {0}},          {2, {H, 0}},       {2, {0, H}
                                 {3, {1, 0, H}},    {3, {0, H, 2}},    {3, {1, H, 0}},       {4, {H, 2, 1, 0}},
                                 {4, {H, 1, 0, 3}}, {4, {1, 2, H, 0}}, {4, {1, 2, 0, H}},    {4, {2, H, 0, 1}},
                                 {4, {0, 1, 2, H}}, {4, {0, H, 1, 1}}, {5, {2, 1, 0, H, 1}}, {2, {2, 0}}};
+static const sizes longs[] = {{1, {H}},          {2, {1, H}},       {2, {H, 1}},       {2, {2, H}},
+                              {3, {1, 1, H}},    {3, {1, H, 1}},    {3, {H, 1, 1}},    {4, {1, 1, 1, H}},
+                              {4, {1, 1, H, 1}}, {4, {H, 1, 1, 1}}, {4, {1, 2, 1, H}}, {2, {H, 2}}};
 static const sizes usual[] = {{0, {0}},    {1, {1}},          {1, {2}},          {1, {3}},
                               {2, {1, 1}}, {2, {2, 3}},       {2, {3, 2}},       {3, {1, 2, 3}},
                               {1, {0}},    {4, {1, 1, 1, 1}}, {4, {2, 1, 1, 1}}, {4, {1, 2, 2, 2}}};
@@ -97,12 +104,20 @@ static td_dtype some_dtype(const td_op *op, const td_param *p)
     return rnd(12) ? TD_FLOAT32 : rnd(2) ? TD_INT64 : TD_BOOL;
 }
 
+/* Some rows are not so long: what a kernel keeps of them has room. */
+static void shorten(sizes *s)
+{
+    for (int i = 0; i < s->n; i++)
+        if (s->at[i] == HUGE_SIZE) s->at[i] = SHORTER;
+}
+
 /* Does inference take it, and are its results small? */
 static bool draw(const td_op *op, const sizes *from, size_t n, bool expanded, trial *t)
 {
     td_operand in[MOST_IN];
     td_desc out[MOST_OUT];
-    const sizes *base = one_of(from, n);
+    sizes base = *one_of(from, n);
+    if (expanded && rnd(2)) shorten(&base);
     t->nin = op->nparams + (op->list_param >= 0 ? (int)rnd(3) - 1 : 0);
     if (t->nin > MOST_IN || op->nouts > MOST_OUT) return false;
     for (int i = 0; i < t->nin; i++) {
@@ -111,12 +126,12 @@ static bool draw(const td_op *op, const sizes *from, size_t n, bool expanded, tr
         t->shape[i].n = -1;
         in[i] = (td_operand){0};
         if ((p->kind == TD_P_OPTIONAL || p->kind == TD_P_OPTIONAL_LIST) && rnd(2)) continue;
-        t->shape[i] = *some_shape(base, from, n, &room);
+        t->shape[i] = *some_shape(&base, from, n, &room);
         if (td_desc_contiguous(&t->desc[i], some_dtype(op, p), t->shape[i].n, t->shape[i].at, NULL)) return false;
         if (expanded) memset(t->desc[i].stride, 0, sizeof t->desc[i].stride);
         in[i].desc = &t->desc[i];
     }
-    some_attrs(op, &t->attrs, base);
+    some_attrs(op, &t->attrs, &base);
     td_infer f = {.op = op, .in = in, .nin = t->nin, .attrs = &t->attrs, .out = out, .max_out = MOST_OUT};
     if (td_op_infer(&f, NULL)) return false;
     uint64_t bytes = 0;
@@ -162,13 +177,13 @@ static void make_zeros(td_words *w)
     }
 }
 
-/* Calls of this op that inference takes; how many. */
-static int calls_of(const td_op *op, const sizes *from, size_t n, bool expanded, td_words *w)
+/* Up to `most` calls of this op that inference takes, different ones each `time`; how many. */
+static int calls_of(const td_op *op, const sizes *from, size_t n, bool expanded, unsigned time, int most, td_words *w)
 {
     static trial t;
     int made = 0;
-    seed = op->id;
-    for (int i = 0; i < TRIES && made < CALLS; i++) {
+    seed = op->id + 1000 * time;
+    for (int i = 0; i < TRIES && made < most; i++) {
         if (!draw(op, from, n, expanded, &t)) continue;
         if (!made) make_zeros(w);
         send_trial(w, op, &t, 10);
@@ -215,7 +230,7 @@ static void walk_empties(void)
         const td_op *op = td_op_by_id(id);
         td_words w = {0};
         raw r;
-        int n = op ? calls_of(op, empties, sizeof empties / sizeof *empties, false, &w) : 0;
+        int n = op ? calls_of(op, empties, sizeof empties / sizeof *empties, false, 0, CALLS, &w) : 0;
         if (!n) continue;
         ops++, all += n;
         CU_ASSERT_TRUE_FATAL(raw_open(&r, own.socket));
@@ -229,8 +244,175 @@ static void walk_empties(void)
     CU_ASSERT_TRUE(ops > 100);
 }
 
+/* Is nothing run or queued any more? */
+static bool quiet(void)
+{
+    for (uint64_t until = test_now_ms() + TEST_LONG_MS; test_now_ms() < until; test_sleep_ms(2))
+        if (raw_status(&other, "tasks_pending") == 0) return true;
+    return false;
+}
+
+/* Some calls of an op, a worker for each, and nobody who waits for them. How many; -1: they never end. */
+static int leave_longs(const td_op *op, unsigned time)
+{
+    td_words w = {0};
+    raw r;
+    int n = calls_of(op, longs, sizeof longs / sizeof *longs, true, time, 2, &w);
+    if (!n) return 0;
+    CU_ASSERT_TRUE_FATAL(raw_open(&r, own.socket));
+    CU_ASSERT_TRUE(send_all(&r, &w));
+    test_sleep_ms(2); /* most are begun */
+    raw_close(&r);
+    bool held_up = !answers(&other);
+    if (!held_up && quiet()) return n;
+    again(op->name, held_up ? "another client" : "a worker");
+    return -1;
+}
+
+static void walk_longs(void)
+{
+    int ops = 0, all = 0;
+    begin();
+    for (unsigned id = 0; id < td_op_count; id++) {
+        const td_op *op = td_op_by_id(id);
+        bool computes = op && !(op->flags & TD_OF_VIEW);
+        int n = 1, before = all;
+        for (unsigned time = 0; computes && n > 0 && time < TIMES; time++)
+            if ((n = leave_longs(op, time)) > 0) all += n;
+        ops += all > before;
+    }
+    end();
+    printf("%d calls of %d ops, ", all, ops);
+    CU_ASSERT_TRUE(ops > 100);
+}
+
+/* topk of one long row: nothing of it is ever written before the end. */
+static void longest(td_words *w, uint32_t x, uint32_t id)
+{
+    int64_t size = HUGE_SIZE, stride = 0;
+    td_attrs view, a;
+    td_attrs_init(&view);
+    td_attrs_ints(&view, 1, &size);
+    td_attrs_ints(&view, 1, &stride);
+    td_attrs_int(&view, 0);
+    td_attrs_init(&a);
+    td_attrs_int(&a, 1);
+    td_attrs_int(&a, 0);
+    td_attrs_bool(&a, true), td_attrs_bool(&a, true);
+    op_with(w, TD_OP_AS_STRIDED, 0, &view, 1, &x, 1, &id);
+    op_with(w, TD_OP_TOPK, 0, &a, 1, &id, 2, (uint32_t[]){id + 1, id + 2});
+}
+
+static void both_workers(raw *r)
+{
+    td_words w = {0};
+    CU_ASSERT_TRUE_FATAL(raw_open(r, own.socket));
+    make_zeros(&w);
+    longest(&w, 1, 10);
+    longest(&w, 1, 20);
+    CU_ASSERT_TRUE(send_all(r, &w));
+    for (int i = 0; i < TEST_LONG_MS && raw_status(&other, "tasks_pending") < 2; i++) test_sleep_ms(1);
+}
+
+static void give_way(void)
+{
+    raw r;
+    begin();
+    both_workers(&r);
+    td_words w = {0};
+    full(&w, 1, 4 << 20, 0); /* too much for the loop */
+    op2(&w, TD_OP_MUL, 1, 1, 2);
+    CU_ASSERT_EQUAL(code_of(&other, &w), TD_OK);
+    CU_ASSERT_EQUAL(raw_status(&other, "tasks_pending"), 2);
+    raw_close(&r);
+    CU_ASSERT_TRUE(quiet());
+    end();
+}
+
+static void told_twice(void)
+{
+    raw r;
+    begin();
+    both_workers(&r);
+    kill(own.pid, SIGTERM);
+    CU_ASSERT_TRUE(test_daemon_told(&own));
+    CU_ASSERT_EQUAL(test_daemon_stop(&own), 0);
+    raw_close(&r);
+    raw_close(&other);
+}
+
+/* A chain of sums, each of a row that repeats the last one's result, and a read of the last. */
+static void left_in_the_queue(void)
+{
+    enum { LINKS = 8000 };
+    raw r;
+    td_words w = {0};
+    td_attrs view;
+    int64_t size = HUGE_SIZE, stride = 0;
+    uint32_t serial[2] = {9, 0};
+    begin();
+    CU_ASSERT_TRUE_FATAL(raw_open(&r, own.socket));
+    make_zeros(&w);
+    td_attrs_init(&view);
+    td_attrs_ints(&view, 1, &size);
+    td_attrs_ints(&view, 1, &stride);
+    td_attrs_int(&view, 0);
+    td_attrs all;
+    td_attrs_init(&all);
+    td_attrs_none(&all), td_attrs_bool(&all, false), td_attrs_none(&all);
+    for (uint32_t i = 0; i < LINKS; i++) {
+        uint32_t from = i ? 10 + i % 2 : 1, to = 11 - i % 2;
+        op_with(&w, TD_OP_AS_STRIDED, 0, &view, 1, &from, 1, (uint32_t[]){5});
+        if (i) release(&w, from);
+        op_with(&w, TD_OP_SUM, 0, &all, 1, (uint32_t[]){5}, 1, &to);
+        release(&w, 5);
+    }
+    control(&w, TD_REC_READ, 0, 1, (uint32_t[]){10}, 0, NULL, 2, serial);
+    CU_ASSERT_TRUE(send_all(&r, &w));
+    for (int i = 0; i < TEST_LONG_MS && raw_status(&other, "tasks_pending") < LINKS; i++) test_sleep_ms(1);
+    CU_ASSERT_TRUE(raw_status(&other, "tasks_pending") >= LINKS);
+    raw_close(&r);
+    CU_ASSERT_TRUE(quiet());
+    end();
+}
+
+/* What was published is computed, although its session has ended; and let go of when the name is. */
+static void wanted_by_others(void)
+{
+    raw r;
+    td_words w = {0};
+    begin();
+    CU_ASSERT_TRUE_FATAL(raw_open(&r, own.socket));
+    full(&w, 1, 4 << 20, 0);
+    for (int i = 0; i < 100; i++) op_with(&w, TD_OP_EXP, TD_RF_OUT, NULL, 1, (uint32_t[]){1}, 1, (uint32_t[]){1});
+    CU_ASSERT_TRUE(send_all(&r, &w));
+    CU_ASSERT_EQUAL(publish(&r, "kept", 1), TD_OK);
+    raw_close(&r);
+    CU_ASSERT_TRUE(quiet());
+    CU_ASSERT_EQUAL(open_name(&other, "kept", 50), TD_OK);
+    op2(&w, TD_OP_ADD, 50, 50, 51);
+    CU_ASSERT_EQUAL(code_of(&other, &w), TD_OK);
+
+    CU_ASSERT_TRUE_FATAL(raw_open(&r, own.socket));
+    make_zeros(&w);
+    longest(&w, 1, 10);
+    CU_ASSERT_TRUE(send_all(&r, &w));
+    CU_ASSERT_EQUAL(publish(&r, "endless", 11), TD_OK);
+    raw_close(&r);
+    test_sleep_ms(50);
+    CU_ASSERT_TRUE(raw_status(&other, "tasks_pending") > 0);
+    CU_ASSERT_EQUAL(drop_name(&other, "endless"), TD_OK);
+    CU_ASSERT_TRUE(quiet());
+    end();
+}
+
 static const td_test tests[] = {
     {"every op with a zero beside huge dimensions", walk_empties},
+    {"endless rows of every op end with their client", walk_longs},
+    {"an endless row gives way", give_way},
+    {"an endless row and two signals", told_twice},
+    {"a chain of endless rows", left_in_the_queue},
+    {"what others want is computed", wanted_by_others},
 };
 
 int main(int argc, char **argv)

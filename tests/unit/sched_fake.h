@@ -52,6 +52,11 @@ void td_call_hold(td_call *c)
     c->flags |= TD_CF_HELD;
 }
 
+void td_call_let_go(td_call *c)
+{
+    c->nin = c->nout = 0;
+}
+
 void td_call_error(const td_call *c, td_error *e)
 {
     snprintf(e->where, sizeof e->where, "%s", c->where);

@@ -59,12 +59,14 @@ static void planes(td_rows *r, const td_karg *x, unsigned acc)
 DEFINE_SEGMENT(float, f)
 DEFINE_SEGMENT(double, d)
 
-static td_moments channel_stats(const bn_state *s, int64_t c, void *buf)
+static td_moments channel_stats(td_kcall *k, const bn_state *s, int64_t c, void *buf)
 {
     td_moments st = {0, 0, 0};
+    int64_t done = 0;
     for (int64_t p = 0; p < s->planes; p++)
         for (int64_t at = 0; at < s->x.cols; at += TD_BATCH_SEGMENT) {
             int64_t n = td_min64(TD_BATCH_SEGMENT, s->x.cols - at);
+            if (td_kernel_rest_after(k, &done, n)) return st;
             const void *x = td_rows_get(&s->x, c * s->planes + p, at, n, buf);
             if (s->acc == TD_FLOAT64) stats_d(x, n, &st);
             else stats_f(x, n, &st);
@@ -105,7 +107,7 @@ static void channel_moments(td_kcall *k, const bn_state *s, int64_t c, void *buf
         *rstd = 1 / sqrt(td_karg_number(&k->in[4], c) + s->eps);
         return;
     }
-    td_moments st = channel_stats(s, c, buf);
+    td_moments st = channel_stats(k, s, c, buf);
     *mean = st.mean;
     *rstd = 1 / sqrt((st.n ? st.m2 / st.n : 0) + s->eps);
     if (st.n == 0) return;
@@ -124,9 +126,11 @@ static void forward_channel(td_kcall *k, const bn_state *s, int64_t c, char *buf
     store_number(&k->out[1], c, mean);
     store_number(&k->out[2], c, rstd);
     double a = rstd * number_or(&k->in[1], c, 1), b = number_or(&k->in[2], c, 0);
+    int64_t done = 0;
     for (int64_t p = 0; p < s->planes; p++)
         for (int64_t at = 0; at < s->x.cols; at += TD_BATCH_SEGMENT) {
             int64_t step, n = td_min64(TD_BATCH_SEGMENT, s->x.cols - at);
+            if (td_kernel_rest_after(k, &done, n)) return;
             const void *x = td_rows_get(&s->x, c * s->planes + p, at, n, buf);
             char *out = out_at(k, s, c, p, at, &step);
             void *y = dtype == s->acc && step == 1 ? (void *)out : result;
@@ -182,10 +186,11 @@ static void backward_channel(td_kcall *k, const bn_state *s, const td_rows *g, i
     double mean = td_karg_number(&k->in[3], c), rstd = td_karg_number(&k->in[4], c), sum = 0, dot = 0;
     char *gbuf = buf + TD_BATCH_SEGMENT * 8, *result = buf + 2 * TD_BATCH_SEGMENT * 8;
     unsigned dtype = k->in[1].desc->dtype;
-    int64_t n;
+    int64_t n, done = 0;
     for (int64_t p = 0; p < s->planes && (s->training || s->mask & 6); p++)
         for (int64_t at = 0; at < s->x.cols; at += n) {
             n = td_min64(TD_BATCH_SEGMENT, s->x.cols - at);
+            if (td_kernel_rest_after(k, &done, n)) return;
             const void *x = td_rows_get(&s->x, c * s->planes + p, at, n, buf);
             const void *gr = td_rows_get(g, c * s->planes + p, at, n, gbuf);
             if (s->acc == TD_FLOAT64) sums_d(gr, x, mean, n, &sum, &dot);
@@ -200,6 +205,7 @@ static void backward_channel(td_kcall *k, const bn_state *s, const td_rows *g, i
         for (int64_t at = 0; at < s->x.cols; at += n) {
             int64_t step;
             n = td_min64(TD_BATCH_SEGMENT, s->x.cols - at);
+            if (td_kernel_rest_after(k, &done, n)) return;
             const void *x = td_rows_get(&s->x, c * s->planes + p, at, n, buf);
             const void *gr = td_rows_get(g, c * s->planes + p, at, n, gbuf);
             char *out = out_at(k, s, c, p, at, &step);

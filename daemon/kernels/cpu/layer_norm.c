@@ -173,7 +173,8 @@ static void backward_chunk(td_kcall *k, int64_t chunk, void *scratch)
         memset(few[i], 0, (size_t)(n * acc));
     }
     td_cut_range(s->x.rows, s->per, chunk, &b, &e);
-    for (int64_t left = TD_NORM_FLUSH; b < e; b++) {
+    for (int64_t left = TD_NORM_FLUSH, done = 0; b < e; b++) {
+        if (td_kernel_rest_after(k, &done, n + 1)) return;
         const void *x = td_rows_get(&s->x, b, 0, n, buf), *gr = td_rows_get(&g, b, 0, n, buf + n * acc);
         double mean = td_karg_number(&k->in[3], b), rstd = td_karg_number(&k->in[4], b);
         char *out = (char *)k->out[0].data + b * n * (int64_t)td_dtype_size(dtype);

@@ -165,7 +165,7 @@ static void heap_chunk(td_kcall *k, int64_t chunk, void *scratch)
 {
     const sort_state *s = (const sort_state *)k->state;
     td_pair *heap = scratch, *spare = heap + s->k, *part = spare + s->k;
-    int64_t b, e;
+    int64_t b, e, done = 0;
     td_cut_range(s->rows, s->per, chunk, &b, &e);
     for (; b < e; b++) {
         const char *x = row_of(k, s, b);
@@ -173,6 +173,7 @@ static void heap_chunk(td_kcall *k, int64_t chunk, void *scratch)
         for (int64_t i = s->k / 2 - 1; i >= 0; i--) sink(heap, s->k, i);
         for (int64_t at = s->k; at < s->n; at += TD_TOPK_PART) {
             int64_t n = td_min64(TD_TOPK_PART, s->n - at);
+            if (td_kernel_rest_after(k, &done, n)) return;
             td_pairs_load(part, x + at * s->step * s->size, s->step, s->dtype, s->descending, at, n);
             for (int64_t i = 0; i < n; i++) {
                 if (part[i].key >= heap[0].key) continue; /* later ones of equal key lose */
