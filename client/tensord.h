@@ -316,7 +316,8 @@ TD_API bool td_grad_enabled(void);
 TD_API bool td_set_inference(bool on); /* no graph, and results that can never be saved for one */
 TD_API bool
 td_set_service(bool on); /* results go into service memory: read-only to all, outlives the session when published */
-TD_API bool td_set_racy(bool on); /* results are declared racy: several sessions may step on them (Hogwild) */
+/* What is computed is declared racy: several sessions may step on it (Hogwild). Views are what they show. */
+TD_API bool td_set_racy(bool on);
 
 /* Random numbers of this session's stream from here on. */
 TD_API int td_seed(td_client *client, uint64_t seed);

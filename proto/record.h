@@ -42,7 +42,7 @@ enum { /* mode */
     TD_RM_GRAD_OFF = 1,
     TD_RM_INFERENCE = 2,
     TD_RM_SERVICE = 4,  /* outputs go into service memory */
-    TD_RM_RACY = 8      /* outputs are declared racy (Hogwild) */
+    TD_RM_RACY = 8      /* outputs are declared racy (Hogwild), but for views */
 };
 
 enum { /* flags */

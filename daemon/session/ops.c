@@ -125,17 +125,18 @@ static int room_for_outputs(td_session *s, int n, td_error *e)
     return TD_OK;
 }
 
-static int bind_outputs(td_session *s, const td_record *r, int nout, td_error *e)
+/* `racy`: what this record made is declared so. A view makes nothing: its storage is somebody's who did not say it. */
+static int bind_outputs(td_session *s, const td_record *r, int nout, bool racy, td_error *e)
 {
     int rc = TD_OK;
     if (s->wait.active && nout == 1) { /* its shape is not known yet */
         s->wait.tensor = s->outs[0];
         s->wait.id = r->out[0];
-        if (r->mode & TD_RM_RACY) s->outs[0]->storage->flags |= TD_SF_RACY;
+        if (racy) s->outs[0]->storage->flags |= TD_SF_RACY;
         return TD_OK;
     }
     for (int i = 0; i < nout; i++) {
-        if (r->mode & TD_RM_RACY) s->outs[i]->storage->flags |= TD_SF_RACY;
+        if (racy) s->outs[i]->storage->flags |= TD_SF_RACY;
         if (!rc && i < r->nout) rc = td_objects_bind(&s->objects, r->out[i], s->outs[i], NULL, e);
         else td_tensor_unref(s->outs[i]);
     }
@@ -187,7 +188,8 @@ int td_step_op(td_session *s, const td_record *r, td_error *e)
     }
     s->ops_run++;
     s->service->ops_run++;
-    if (!(r->flags & TD_RF_OUT)) rc = bind_outputs(s, r, nout, e);
+    bool racy = r->mode & TD_RM_RACY && !(op->flags & TD_OF_VIEW);
+    if (!(r->flags & TD_RF_OUT)) rc = bind_outputs(s, r, nout, racy, e);
     if (!rc && s->wait.active) return TD_SUSPENDED;
     return rc;
 }

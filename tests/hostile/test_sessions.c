@@ -151,6 +151,39 @@ static void clones_with_wrong_tokens(void)
     back_to_normal();
 }
 
+/* Another session's view that is declared racy says nothing of whose bytes it shows: what a backward needs and finds
+ * overwritten is an error as ever. What was made racy may be stepped on. */
+static void a_racy_view(void)
+{
+    for (int made_racy = 0; made_racy < 2; made_racy++) {
+        raw a, b;
+        td_words w = {0};
+        td_attrs flat;
+        int64_t n = 8;
+        CU_ASSERT_TRUE_FATAL(raw_open(&a, d.socket));
+        raw_zeros(&a, 1, 8);
+        full(&w, 2, 8, made_racy ? TD_RM_RACY : 0);
+        requires_grad(&w, 1, 1);
+        op2(&w, TD_OP_MUL, 1, 2, 3);
+        op_with(&w, TD_OP_SUM, 0, NULL, 1, (uint32_t[]){3}, 1, (uint32_t[]){4});
+        CU_ASSERT_EQUAL(code_of(&a, &w), TD_OK);
+
+        CU_ASSERT_TRUE_FATAL(clones(&b, a.session, a.token));
+        td_attrs_init(&flat);
+        td_attrs_ints(&flat, 1, &n);
+        td_words_op(&w, td_op_by_id(TD_OP_VIEW), TD_RM_RACY, 0, 0, 1, (uint32_t[]){2}, 1, (uint32_t[]){9}, NULL, &flat,
+                    NULL);
+        op_with(&w, TD_OP_ADD, TD_RF_OUT, NULL, 2, (uint32_t[]){9, 9}, 1, (uint32_t[]){9});
+        CU_ASSERT_EQUAL(code_of(&b, &w), TD_OK);
+
+        control(&w, TD_REC_BACKWARD, 0, 2, (uint32_t[]){4, 0}, 0, NULL, 3, (uint32_t[]){2 | 8, 1, 0});
+        CU_ASSERT_EQUAL(code_of(&a, &w), made_racy ? TD_OK : TD_E_VERSION);
+        raw_close(&a);
+        raw_close(&b);
+        back_to_normal();
+    }
+}
+
 /* ---- many, one after the other */
 
 static void one_after_the_other(void)
@@ -502,6 +535,7 @@ static const td_test tests[] = {
     {"another protocol", another_protocol},
     {"high ids first", high_ids_first},
     {"clones with wrong tokens", clones_with_wrong_tokens},
+    {"a racy view of another's tensor", a_racy_view},
     {"tens of thousands one after the other", one_after_the_other},
     {"stopped in a queue", stopped_in_a_queue},
     {"stopped with replies on their way", stopped_with_replies},

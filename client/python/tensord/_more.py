@@ -478,7 +478,7 @@ class numpy_memory(_Mode):
 
 
 class racy(_Mode):
-    """What is made in here may be stepped on by several processes at once (Hogwild)."""
+    """What is computed in here may be stepped on by several processes at once (Hogwild); views are what they show."""
 
     def __init__(self):
         super().__init__(_C._set_racy, True)
