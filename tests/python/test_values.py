@@ -57,3 +57,13 @@ def test_values_in_a_wider_default_dtype():
     with default_dtype(td.float64):
         assert (i / 1).tolist() == [2**24 + 1, 3] and not (i == 2.0**24).any() and (i[:1] * 1.0).item() == 2**24 + 1
         assert (td.arange(3) / 3).tolist() == [0, 1 / 3, 2 / 3]
+
+
+@pytest.mark.parametrize("call", [
+    "x.sum(True)", "x.mean(True)", "x.argmax(True)", "x.cumsum(True)", "x.max(True)", "x.softmax(True)", "x.prod(True)", "x.amax(True)", "x.median(True)",
+    "x.sort(True)", "x.topk(True)", "x.topk(1, True)", "x.unsqueeze(True)", "x.squeeze(True)", "x.transpose(True, False)", "x.flatten(True)", "x.split(True)",
+    "x.chunk(True)", "x.repeat(True, 2)", "x.reshape(True, -1)", "td.ones(True)", "td.multinomial(x[0], True)", "td.argsort(x, True)"])
+def test_a_bool_is_no_dimension(call):
+    x = td.arange(6.0).reshape(2, 3)
+    with pytest.raises(TypeError, match="int.*not bool"):
+        eval(call)

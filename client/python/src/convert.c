@@ -82,7 +82,7 @@ PyObject *tdpy_number(td_scalar s)
 
 bool tdpy_as_int(PyObject *o, int64_t *out, const char *function, const char *name)
 {
-    if (!PyIndex_Check(o))
+    if (!PyIndex_Check(o) || PyBool_Check(o)) /* x.sum(True) means keepdim, or unbiased, but never a dimension */
         return tdpy_raise(TD_E_TYPE, "%s(): argument '%s' must be an int, not %.100s", function, name,
                           tdpy_type_name(o));
     PyObject *i = PyNumber_Index(o);
@@ -103,7 +103,7 @@ bool tdpy_as_bool(PyObject *o, bool *out, const char *function, const char *name
 int tdpy_as_ints(PyObject *o, int64_t *out, int room, const char *function, const char *name)
 {
     if (!PyTuple_Check(o) && !PyList_Check(o)) {
-        if (PyIndex_Check(o) && room > 0) return tdpy_as_int(o, out, function, name) ? 1 : -1;
+        if (PyIndex_Check(o) && !PyBool_Check(o) && room > 0) return tdpy_as_int(o, out, function, name) ? 1 : -1;
         tdpy_raise(TD_E_TYPE, "%s(): argument '%s' must be an int or a tuple of ints, not %.100s", function, name,
                    tdpy_type_name(o));
         return -1;

@@ -16,6 +16,8 @@ _is = _C.is_tensor
 
 
 def _wrap(dim, ndim):
+    if not hasattr(dim, "__index__") or isinstance(dim, bool):
+        raise _C.DTypeError(f"argument 'dim' must be int, not {builtins.type(dim).__name__}")
     if not -builtins.max(ndim, 1) <= dim < builtins.max(ndim, 1):
         raise _C.OutOfRange(f"Dimension out of range (expected to be in range of [{-builtins.max(ndim, 1)}, {builtins.max(ndim, 1) - 1}], but got {dim})")
     return dim % builtins.max(ndim, 1)

@@ -138,6 +138,8 @@ def from_numpy(array):
 
 def split(input, split_size_or_sections, dim=0):
     size = input.shape[dim]
+    if isinstance(split_size_or_sections, bool):
+        raise _C.DTypeError("split(): argument 'split_size_or_sections' must be an int or a tuple of ints, not bool")
     if isinstance(split_size_or_sections, int):
         each = split_size_or_sections
         if each <= 0:
@@ -147,6 +149,8 @@ def split(input, split_size_or_sections, dim=0):
 
 
 def chunk(input, chunks, dim=0):
+    if not isinstance(chunks, int) or isinstance(chunks, bool):
+        raise _C.DTypeError(f"chunk(): argument 'chunks' must be int, not {type(chunks).__name__}")
     if chunks < 1:
         raise _C.InvalidError(f"chunk() needs at least 1 chunk, not {chunks}")
     return split(input, builtins.max(1, -(-input.shape[dim] // chunks)), dim)
