@@ -67,3 +67,15 @@ def test_a_bool_is_no_dimension(call):
     x = td.arange(6.0).reshape(2, 3)
     with pytest.raises(TypeError, match="int.*not bool"):
         eval(call)
+
+
+@pytest.mark.parametrize("call, value", [
+    ("td.var_mean(x, True)", (3.5, 2.5)), ("td.var_mean(x, False)", (35 / 12, 2.5)), ("td.std_mean(x, False)", ((35 / 12) ** 0.5, 2.5)),
+    ("td.var_mean(x, unbiased=False)", (35 / 12, 2.5)), ("td.var_mean(x, 1, False)", ([2 / 3, 2 / 3], [1, 4])),
+    ("td.std_mean(x, 1, True, True)", ([[1], [1]], [[1], [4]])), ("td.var_mean(x, dim=1, correction=0, keepdim=True)", ([[2 / 3], [2 / 3]], [[1], [4]])),
+    ("(x.var(False), x.var(1, False))", (35 / 12, [2 / 3, 2 / 3])), ("(x.std(True), x.std(correction=None))", (3.5**0.5, 3.5**0.5)),
+    ("(x.var(axis=1), x.std(axis=1, keepdims=True))", ([1, 1], [[1], [1]])), ("(x.max(axis=1).values, x.softmax(axis=1).sum())", ([2, 5], 2))])
+def test_forms_of_spread(call, value):
+    x = td.arange(6.0).reshape(2, 3)
+    for ours, right in zip(eval(call), value):
+        assert ours.shape == td.tensor(right).shape and td.allclose(ours, td.tensor(right, dtype=td.float32))

@@ -467,6 +467,14 @@ static PyObject *named_results(const tdpy_function *f, int n, td_array **made, b
 
 /* ---- by Python --------------------------------------------------------------------------------------------------- */
 
+/* NumPy's names for dim and keepdim are taken too. */
+static int set_keyword(PyObject *keywords, PyObject *key, PyObject *value)
+{
+    if (PyUnicode_CompareWithASCIIString(key, "axis") == 0) return PyDict_SetItemString(keywords, "dim", value);
+    if (PyUnicode_CompareWithASCIIString(key, "keepdims") == 0) return PyDict_SetItemString(keywords, "keepdim", value);
+    return PyDict_SetItem(keywords, key, value);
+}
+
 PyObject *tdpy_forward(const char *name, PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *kw)
 {
     static PyObject *more;
@@ -477,7 +485,8 @@ PyObject *tdpy_forward(const char *name, PyObject *self, PyObject *const *args, 
     if (good && self) good = !PyTuple_SetItem(all, 0, Py_NewRef(self));
     for (Py_ssize_t i = 0; good && i < n; i++) good = !PyTuple_SetItem(all, i + (self != NULL), Py_NewRef(args[i]));
     for (Py_ssize_t i = 0; good && kw && i < PyTuple_Size(kw); i++)
-        good = !PyDict_SetItem(keywords, PyTuple_GetItem(kw, i), args[n + i]);
+        good = !set_keyword(keywords, PyTuple_GetItem(kw, i), args[n + i]);
+    if (!asked) asked = name;
     if (good) result = PyObject_Call(function, all, keywords);
     Py_XDECREF(function);
     Py_XDECREF(keywords);

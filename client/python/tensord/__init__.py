@@ -31,13 +31,14 @@ if TYPE_CHECKING:  # what __getattr__ finds
                                   IntTensor as IntTensor, LongTensor as LongTensor, as_tensor as as_tensor, atleast_1d as atleast_1d,
                                   atleast_2d as atleast_2d, broadcast_shapes as broadcast_shapes, bucketize as bucketize,
                                   column_stack as column_stack, einsum as einsum, is_nonzero as is_nonzero, isin as isin, normal as normal,
-                                  searchsorted as searchsorted, std_mean as std_mean, tensordot as tensordot)
-    from tensord._more import (broadcast_tensors as broadcast_tensors, enable_grad as enable_grad, finfo as finfo, from_numpy as from_numpy,
-                               hstack as hstack, iinfo as iinfo, inference_mode as inference_mode, is_complex as is_complex,
+                                  searchsorted as searchsorted, tensordot as tensordot)
+    from tensord._more import (broadcast_shapes as broadcast_shapes, broadcast_tensors as broadcast_tensors, enable_grad as enable_grad,
+                               finfo as finfo, from_numpy as from_numpy, hstack as hstack, iinfo as iinfo,
+                               inference_mode as inference_mode, is_complex as is_complex,
                                is_floating_point as is_floating_point, meshgrid as meshgrid, no_grad as no_grad, numel as numel,
                                numpy_memory as numpy_memory, racy as racy, result_type as result_type, service_memory as service_memory,
-                               set_grad_enabled as set_grad_enabled, set_printoptions as set_printoptions, var_mean as var_mean,
-                               vstack as vstack)
+                               set_grad_enabled as set_grad_enabled, set_printoptions as set_printoptions, std_mean as std_mean,
+                               var_mean as var_mean, vstack as vstack)
     from tensord._queue import Queue as Queue, QueueEmpty as QueueEmpty, QueueFull as QueueFull
     from tensord._save import load as load, save as save
 
@@ -45,10 +46,9 @@ if TYPE_CHECKING:  # what __getattr__ finds
 _LAZY = {
     "_more": ("no_grad", "enable_grad", "set_grad_enabled", "inference_mode", "service_memory", "numpy_memory", "racy", "set_printoptions",
               "from_numpy", "numel", "is_floating_point", "is_complex", "finfo", "iinfo", "result_type", "meshgrid", "vstack", "hstack",
-              "var_mean", "broadcast_tensors"),
+              "std_mean", "var_mean", "broadcast_shapes", "broadcast_tensors"),
     "_compose": ("BoolTensor", "ByteTensor", "DoubleTensor", "FloatTensor", "IntTensor", "LongTensor", "as_tensor", "atleast_1d", "atleast_2d",
-                 "broadcast_shapes", "bucketize", "column_stack", "einsum", "is_nonzero", "isin", "normal", "searchsorted", "std_mean",
-                 "tensordot"),
+                 "bucketize", "column_stack", "einsum", "is_nonzero", "isin", "normal", "searchsorted", "tensordot"),
     "_queue": ("Queue", "QueueEmpty", "QueueFull"),
     "_save": ("load", "save"),
 }

@@ -392,11 +392,6 @@ def count_nonzero(input, dim=None):
     return (input != 0).sum(dim)
 
 
-def std_mean(input: Tensor, dim: Any = None, correction: float = 1.0, keepdim: bool = False, *, unbiased: Any = None) -> tuple:
-    """Standard deviation and mean."""
-    return _more.std(input, dim, correction, keepdim, unbiased=unbiased), _C.mean(input, dim, keepdim)
-
-
 def nansum(input, dim=None, keepdim=False):
     return _C.sum(_more.where(_C.isnan(input), 0, input), dim, keepdim)
 

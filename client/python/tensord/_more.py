@@ -232,15 +232,20 @@ max = _extreme(ops.max_dim, ops.amax, _C.maximum, "max")
 min = _extreme(ops.min_dim, ops.amin, _C.minimum, "min")
 
 
+def _spread_of(name, dim, correction, keepdim, unbiased):
+    """(dim, correction, keepdim) of the forms (unbiased), (dim, unbiased, keepdim) and (dim, *, correction, keepdim)."""
+    if isinstance(dim, bool) and unbiased is None:
+        dim, unbiased = None, dim
+    if unbiased is not None:
+        correction = _flag(unbiased, name, "unbiased")
+    return dim, 1.0 if correction is None else float(correction), keepdim
+
+
 def _spread(op, name):
     def spread(input, dim=None, correction=1.0, keepdim=False, *, unbiased=None):
-        if isinstance(dim, bool) and unbiased is None:  # var(x, unbiased)
-            dim, unbiased = None, dim
-        if unbiased is not None:
-            correction = 1.0 if _flag(unbiased, name, "unbiased") else 0.0
-        return op(input, dim, float(correction), keepdim)
+        return op(input, *_spread_of(name, dim, correction, keepdim, unbiased))
 
-    spread.__name__ = name
+    spread.__name__ = spread.__qualname__ = name
     return spread
 
 
@@ -248,12 +253,21 @@ var = _spread(ops.var, "var")
 std = _spread(ops.std_dev, "std")
 
 
-def var_mean(input, dim=None, correction=1.0, keepdim=False, *, unbiased=None):
-    """Variance and mean."""
-    return var(input, dim, correction, keepdim, unbiased=unbiased), _C.mean(input, dim, keepdim)
+def _with_mean(op, name):
+    def both(input: Tensor, dim: Any = None, correction: Any = 1.0, keepdim: bool = False, *, unbiased: Any = None) -> tuple[Tensor, Tensor]:
+        dim, correction, keepdim = _spread_of(name, dim, correction, keepdim, unbiased)
+        return op(input, dim, correction, keepdim), _C.mean(input, dim, keepdim)
+
+    both.__name__ = both.__qualname__ = name
+    both.__doc__ = f"({'Variance' if name == 'var_mean' else 'Standard deviation'}, mean)."
+    return both
 
 
-def norm(input, p=2.0, dim=None, keepdim=False, *, ord=None):
+var_mean = _with_mean(ops.var, "var_mean")
+std_mean = _with_mean(ops.std_dev, "std_mean")
+
+
+def norm(input, p: Any = 2.0, dim=None, keepdim=False, *, ord=None, dtype=None):
     p = p if ord is None else ord
     return ops.p_norm(input, 2.0 if p == "fro" else float(p), dim, keepdim)
 
