@@ -136,7 +136,7 @@ TD_API td_array *td_at_norm(const char *where, td_array *x, double p, td_ints di
 {
     if (p == 0) {
         td_array *there = td_at_ne(where, td_arg_array(x), td_arg_int(0));
-        td_array *counted = then(there, there ? td_at_copy(where, there, (td_dtype)x->desc.dtype) : NULL);
+        td_array *counted = then(there, there ? td_at_copy(where, there, td_dtype_real((td_dtype)x->desc.dtype)) : NULL);
         return sum_of(where, counted, dim, keepdim);
     }
     td_array *size = td_at_abs(where, x);

@@ -79,3 +79,12 @@ def test_forms_of_spread(call, value):
     x = td.arange(6.0).reshape(2, 3)
     for ours, right in zip(eval(call), value):
         assert ours.shape == td.tensor(right).shape and td.allclose(ours, td.tensor(right, dtype=td.float32))
+
+
+def test_norms_of_complex_numbers_are_real():
+    z = td.tensor([3 + 4j, 0, 5j])
+    for p, right in ((0, 2), (1, 10), (2, 50**0.5), (td.inf, 5), (-td.inf, 0), (0.5, (5**0.5 * 2) ** 2), ("fro", 50**0.5)):
+        assert z.norm(p).dtype is td.float32 and abs(z.norm(p).item() - right) < 1e-5, p
+    assert td.norm(z, dtype=td.complex128).dtype is td.float64 and td.norm(td.arange(3), dtype=td.float64).dtype is td.float64
+    with pytest.raises(td.DTypeError, match="floating point and complex"):
+        td.norm(td.arange(3))

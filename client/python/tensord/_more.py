@@ -269,7 +269,13 @@ std_mean = _with_mean(ops.std_dev, "std_mean")
 
 def norm(input, p: Any = 2.0, dim=None, keepdim=False, *, ord=None, dtype=None):
     p = p if ord is None else ord
-    return ops.p_norm(input, 2.0 if p == "fro" else float(p), dim, keepdim)
+    if isinstance(p, str) and p != "fro":
+        raise _C.Unsupported(f"norm() knows p='fro' and numbers, not {p!r}")
+    if dtype is not None:
+        input = input.to(dtype)
+    if not input.is_floating_point() and not input.is_complex():
+        raise _C.DTypeError(f"norm() is for floating point and complex tensors, not for {input.dtype}; give dtype=tensord.float32")
+    return ops.p_norm(input, 2.0 if p is None or p == "fro" else float(p), dim, keepdim)
 
 
 def softmax(input, dim, dtype=None):
