@@ -88,3 +88,21 @@ def test_norms_of_complex_numbers_are_real():
     assert td.norm(z, dtype=td.complex128).dtype is td.float64 and td.norm(td.arange(3), dtype=td.float64).dtype is td.float64
     with pytest.raises(td.DTypeError, match="floating point and complex"):
         td.norm(td.arange(3))
+
+
+@pytest.mark.parametrize("weights, n, replacement, error", [
+    ([1.0, -1.0], 1, True, "element < 0"), ([1.0, -1.0], 1, False, "element < 0"), ([0.0, 0.0], 1, True, "sum of probabilities <= 0"),
+    ([[1.0, 0.0], [0.0, 0.0]], 1, False, "sum of probabilities <= 0"), ([1.0, float("nan")], 1, True, "`nan`"), ([1.0, float("inf")], 1, True, "`inf`"),
+    ([1, 2], 1, True, "floating-point"), ([1.0, 2.0], 0, True, "n_sample <= 0"), ([1.0, 2.0], 3, False, "without replacement"),
+    ([[[1.0]]], 1, False, "1 or 2 dim"), (1.0, 1, False, "1 or 2 dim"), ([1.0, 2.0], 1.5, False, "must be int"), ([1.0, 2.0], 1, 1, "must be bool")])
+def test_what_nothing_can_be_drawn_from(weights, n, replacement, error):
+    with pytest.raises(td.Error, match=error):
+        td.multinomial(td.tensor(weights), n, replacement)
+
+
+@pytest.mark.parametrize("dtype", [td.float16, td.float32, td.float64])
+def test_multinomial_draws_only_what_has_a_chance(dtype):
+    weights = td.tensor([0.0, 1.0, 0.0, 2.0, 0.0], dtype=dtype)
+    drawn = td.multinomial(weights, 3000, replacement=True)
+    assert drawn.dtype is td.int64 and set(drawn.tolist()) == {1, 3} and 850 < (drawn == 1).sum().item() < 1150
+    assert sorted(td.multinomial(weights, 2).tolist()) == [1, 3] and td.multinomial(weights.expand(4, 5), 2).shape == (4, 2)
