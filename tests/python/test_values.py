@@ -106,3 +106,36 @@ def test_multinomial_draws_only_what_has_a_chance(dtype):
     drawn = td.multinomial(weights, 3000, replacement=True)
     assert drawn.dtype is td.int64 and set(drawn.tolist()) == {1, 3} and 850 < (drawn == 1).sum().item() < 1150
     assert sorted(td.multinomial(weights, 2).tolist()) == [1, 3] and td.multinomial(weights.expand(4, 5), 2).shape == (4, 2)
+
+
+def test_a_tensor_of_uint8_is_a_mask():
+    x = td.arange(6).reshape(2, 3)
+    for mask, right in (([1, 0], [[0, 1, 2]]), ([[1, 0, 0], [0, 7, 1]], [0, 4, 5])):
+        mask = td.tensor(mask, dtype=td.uint8)
+        with pytest.warns(UserWarning, match="uint8"):
+            assert x[mask].tolist() == right
+        with pytest.warns(UserWarning):
+            y = x.clone()
+            y[mask] = -1
+        assert y.sum().item() == 15 - sum(td.tensor(right).flatten().tolist()) - td.tensor(right).numel()
+    with pytest.warns(UserWarning):
+        assert x[..., td.tensor([1, 0, 1], dtype=td.uint8)].tolist() == [[0, 2], [3, 5]]
+    with pytest.warns(UserWarning), pytest.raises(IndexError, match="mask"):
+        x[td.tensor([1, 0, 1], dtype=td.uint8)]
+    assert x[td.tensor(1, dtype=td.uint8)].shape == (1, 2, 3) and x[td.tensor(0, dtype=td.uint8)].shape == (0, 2, 3)
+
+
+@pytest.mark.parametrize("dtype", [td.int8, td.int16, td.int32, td.int64])
+def test_an_integer_may_be_a_tensor(dtype):
+    x = td.arange(24.0).reshape(2, 3, 4)
+    one, last = td.tensor(1, dtype=dtype), td.tensor(-1, dtype=dtype)
+    assert x[one].data_ptr() == x[1].data_ptr() and x[one, last].data_ptr() == x[1, -1].data_ptr() and x[..., one].stride() == x[..., 1].stride()
+    x[one].zero_()
+    x[0][one][2:] = -1
+    assert x[1].sum().item() == 0 and x[0, 1].tolist() == [4, 5, -1, -1]
+    assert x[one, :, td.tensor([0, 1])].shape == (3, 2)  # it selects first
+    with pytest.raises(IndexError, match="index 2 is out of bounds for dimension 0 with size 2"):
+        x[td.tensor(2, dtype=dtype)]
+    w = td.ones(3, requires_grad=True)
+    (w[td.tensor(2, dtype=dtype)] * 5).backward()
+    assert w.grad.tolist() == [0, 0, 5]

@@ -2,7 +2,7 @@
  *
  * A key is walked from left to right over one view: integers, slices, None and Ellipsis make the next view; index
  * tensors and masks are collected, and applied to the last one together. So a write goes through the same view as a
- * read. */
+ * read. An integer may be a tensor without dimensions: x[i] is a view then too, for which the value of i is waited. */
 #include "client/python/src/py.h"
 
 enum { MOST = TD_MAX_DIMS + 1 };
@@ -53,10 +53,8 @@ static bool keep(walk *w, td_array *made)
 
 /* ---- the parts of a key ------------------------------------------------------------------------------------------ */
 
-static bool by_int(walk *w, PyObject *key)
+static bool at_place(walk *w, int64_t i)
 {
-    int64_t i;
-    if (!tdpy_as_int(key, &i, "index", "key")) return false;
     if (w->dim >= td_ndim(w->view))
         return tdpy_raise(TD_E_INDEX, "too many indices for a tensor of dimension %d", td_ndim(tdpy_array(w->base)));
     int64_t size = td_size(w->view, w->dim);
@@ -64,6 +62,12 @@ static bool by_int(walk *w, PyObject *key)
         return tdpy_raise(TD_E_INDEX, "index %lld is out of bounds for dimension %d with size %lld", (long long)i,
                           w->dim, (long long)size);
     return go_on(w, td_at_select(w->where, w->view, w->dim, i));
+}
+
+static bool by_int(walk *w, PyObject *key)
+{
+    int64_t i;
+    return tdpy_as_int(key, &i, "index", "key") && at_place(w, i);
 }
 
 static bool by_slice(walk *w, PyObject *key)
@@ -97,33 +101,63 @@ static bool by_bool(walk *w, bool yes)
     return push(w, w->made[w->nmade - 1]);
 }
 
+static bool fits_mask(const walk *w, td_array *mask)
+{
+    for (int k = 0; k < td_ndim(mask); k++)
+        if (td_shape(mask)[k] != td_shape(w->view)[w->dim + k])
+            return tdpy_raise(TD_E_INDEX,
+                              "the mask has size %lld at dimension %d, but the tensor has %lld at dimension %d",
+                              (long long)td_shape(mask)[k], k, (long long)td_shape(w->view)[w->dim + k], w->dim + k);
+    return true;
+}
+
+/* The mask as the next index; without dimensions it is one more dimension of size 1 or 0. */
+static bool by_mask(walk *w, td_array *mask)
+{
+    int ndim = td_ndim(mask);
+    if (w->dim + ndim > td_ndim(w->view))
+        return tdpy_raise(TD_E_INDEX, "too many indices for a tensor of dimension %d", td_ndim(tdpy_array(w->base)));
+    if (!fits_mask(w, mask)) return false;
+    if (ndim == 0) {
+        if (!go_on(w, td_at_unsqueeze(w->where, w->view, w->dim)) || !keep(w, td_at_unsqueeze(w->where, mask, 0)))
+            return false;
+        mask = w->made[w->nmade - 1];
+        ndim = 1;
+    }
+    w->dim += ndim;
+    return push(w, mask);
+}
+
+/* As in PyTorch, a tensor of uint8 is a mask from the time when there was no bool. */
+static bool by_bytes(walk *w, td_array *mask)
+{
+    if (td_ndim(mask) > 0 && PyErr_WarnEx(PyExc_UserWarning,
+                                          "indexing with dtype tensord.uint8 is deprecated, as it is taken for a mask: "
+                                          "use a mask of dtype tensord.bool, or indices of dtype tensord.int64",
+                                          1))
+        return false;
+    return keep(w, td_at_to(w->where, mask, TD_BOOL)) && by_mask(w, w->made[w->nmade - 1]);
+}
+
 static bool by_array(walk *w, td_array *index)
 {
     td_dtype dtype = td_dtype_of(index);
     if (dtype == TD_DTYPE_NONE) return tdpy_fail();
-    int takes = dtype == TD_BOOL ? td_ndim(index) : 1;
     if (!td_dtype_is_integral(dtype))
         return tdpy_raise(TD_E_INDEX, "tensors used as indices must be int64, int32 or bool, not %s",
                           td_dtype_name(dtype));
-    if (w->dim + takes > td_ndim(w->view))
+    if (dtype == TD_BOOL) return by_mask(w, index);
+    if (dtype == TD_UINT8) return by_bytes(w, index);
+    td_scalar place;
+    if (td_ndim(index) == 0)
+        return !td_item(index, &place) && !PyErr_Occurred() ? at_place(w, place.i) : tdpy_fail() != NULL;
+    if (w->dim >= td_ndim(w->view))
         return tdpy_raise(TD_E_INDEX, "too many indices for a tensor of dimension %d", td_ndim(tdpy_array(w->base)));
-    if (dtype == TD_BOOL) {
-        for (int k = 0; k < takes; k++)
-            if (td_shape(index)[k] != td_shape(w->view)[w->dim + k])
-                return tdpy_raise(
-                    TD_E_INDEX, "the mask has size %lld at dimension %d, but the tensor has %lld at dimension %d",
-                    (long long)td_shape(index)[k], k, (long long)td_shape(w->view)[w->dim + k], w->dim + k);
-        if (takes == 0) { /* a 0-d mask is one more dimension of size 1 or 0 */
-            if (!go_on(w, td_at_unsqueeze(w->where, w->view, w->dim)) || !keep(w, td_at_unsqueeze(w->where, index, 0)))
-                return false;
-            index = w->made[w->nmade - 1];
-            takes = 1;
-        }
-    } else if (dtype != TD_INT64 && dtype != TD_INT32) {
+    if (dtype != TD_INT64 && dtype != TD_INT32) {
         if (!keep(w, td_at_to(w->where, index, TD_INT64))) return false;
         index = w->made[w->nmade - 1];
     }
-    w->dim += takes;
+    w->dim++;
     return push(w, index);
 }
 
@@ -150,8 +184,9 @@ static bool by_ellipsis(walk *w, int rest)
 static int takes(PyObject *key)
 {
     if (key == Py_None || key == Py_Ellipsis || PyBool_Check(key)) return 0;
-    if (!tdpy_is_tensor(key) || td_dtype_of(tdpy_array(key)) != TD_BOOL) return 1;
-    return td_ndim(tdpy_array(key));
+    if (!tdpy_is_tensor(key)) return 1;
+    td_dtype dtype = td_dtype_of(tdpy_array(key));
+    return dtype == TD_BOOL || dtype == TD_UINT8 ? td_ndim(tdpy_array(key)) : 1;
 }
 
 static bool step(walk *w, PyObject *key, PyObject *all, Py_ssize_t at)
