@@ -139,3 +139,13 @@ def test_an_integer_may_be_a_tensor(dtype):
     w = td.ones(3, requires_grad=True)
     (w[td.tensor(2, dtype=dtype)] * 5).backward()
     assert w.grad.tolist() == [0, 0, 5]
+
+
+def test_broadcast_tensors_are_views():
+    a, b = td.ones(30000, 1), td.ones(1, 30000)
+    x, y = td.broadcast_tensors(a, b)
+    assert x.shape == y.shape == (30000, 30000) and x.stride() == (1, 0) and x.data_ptr() == a.data_ptr() and y.data_ptr() == b.data_ptr()
+    assert td.broadcast_shapes((2, 1), 3, (1, 1, 1)) == (1, 2, 3) and td.broadcast_shapes((0, 1), (3,)) == (0, 3) and td.broadcast_shapes() == ()
+    for wrong in (((2,), (3,)), ((0,), (2,)), ((2, 3), (3, 3), (2, 1))):
+        with pytest.raises(td.ShapeError, match="broadcast"):
+            td.broadcast_shapes(*wrong)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:  # what __getattr__ finds
                          nn as nn, optim as optim, torch as torch, utils as utils)
     from tensord._compose import (BoolTensor as BoolTensor, ByteTensor as ByteTensor, DoubleTensor as DoubleTensor, FloatTensor as FloatTensor,
                                   IntTensor as IntTensor, LongTensor as LongTensor, as_tensor as as_tensor, atleast_1d as atleast_1d,
-                                  atleast_2d as atleast_2d, broadcast_shapes as broadcast_shapes, bucketize as bucketize,
+                                  atleast_2d as atleast_2d, bucketize as bucketize,
                                   column_stack as column_stack, einsum as einsum, is_nonzero as is_nonzero, isin as isin, normal as normal,
                                   searchsorted as searchsorted, tensordot as tensordot)
     from tensord._more import (broadcast_shapes as broadcast_shapes, broadcast_tensors as broadcast_tensors, enable_grad as enable_grad,

@@ -240,11 +240,6 @@ def column_stack(tensors: Sequence[Tensor]) -> Tensor:
     return _C.cat([t.reshape(t.numel(), 1) if t.ndim < 2 else t for t in tensors], 1)
 
 
-def broadcast_shapes(*shapes: Any) -> tuple:
-    """The common shape that these shapes broadcast to."""
-    return _more.broadcast_tensors(*[ops.make_full((s,) if isinstance(s, int) else tuple(s), False, _C.bool) for s in shapes])[0].shape
-
-
 _PARTS = 1024  # results that an op has at most
 
 

@@ -156,11 +156,25 @@ def chunk(input, chunks, dim=0):
     return split(input, builtins.max(1, -(-input.shape[dim] // chunks)), dim)
 
 
-def broadcast_tensors(*tensors):
-    """All tensors seen in their common shape."""
-    shape = ()
-    for t in tensors:
-        shape = ops.make_full(shape, 0, _C.bool).expand(shape).logical_or(ops.make_full(t.shape, 0, _C.bool)).shape
+def broadcast_shapes(*shapes: Any) -> tuple:
+    """The common shape that these shapes broadcast to."""
+    shapes = tuple((s,) if isinstance(s, int) else tuple(s) for s in shapes)
+    common = [1] * builtins.max([len(s) for s in shapes], default=0)
+    for shape in shapes:
+        for i in range(-len(shape), 0):
+            if shape[i] < 0:
+                raise _C.ShapeError(f"broadcast_shapes(): a size is not negative: {shape}")
+            if shape[i] not in (1, common[i]) and common[i] != 1:
+                raise _C.ShapeError(f"shapes do not broadcast together: {', '.join(map(str, shapes))}: {common[i]} and {shape[i]} at dimension {i}")
+            common[i] = common[i] if shape[i] == 1 else shape[i]
+    return tuple(common)
+
+
+def broadcast_tensors(*tensors: Any) -> tuple:
+    """All tensors seen in their common shape, as views."""
+    if len(tensors) == 1 and isinstance(tensors[0], (tuple, list)):
+        tensors = tuple(tensors[0])
+    shape = broadcast_shapes(*(t.shape for t in tensors))
     return tuple(t.expand(shape) for t in tensors)
 
 
