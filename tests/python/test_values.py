@@ -141,6 +141,48 @@ def test_an_integer_may_be_a_tensor(dtype):
     assert w.grad.tolist() == [0, 0, 5]
 
 
+# ---- functions of layers
+
+
+ACTIVATIONS = [("relu", ()), ("relu6", ()), ("leaky_relu", (0.1,)), ("elu", (1.5,)), ("silu", ()), ("mish", ()), ("hardtanh", (-1.0, 0.5)), ("hardsigmoid", ()),
+               ("hardswish", ()), ("selu", ()), ("celu", (1.5,)), ("threshold", (0.1, 20.0))]
+LAYERS = {"relu": "ReLU", "relu6": "ReLU6", "leaky_relu": "LeakyReLU", "elu": "ELU", "silu": "SiLU", "mish": "Mish", "hardtanh": "Hardtanh",
+          "hardsigmoid": "Hardsigmoid", "hardswish": "Hardswish", "selu": "SELU", "celu": "CELU", "threshold": "Threshold"}
+
+
+@pytest.mark.parametrize("name, more", ACTIVATIONS)
+@pytest.mark.parametrize("layer", [False, True])
+def test_in_place(name, more, layer):
+    function = getattr(td.nn.functional, name)
+    placed = getattr(td.nn, LAYERS[name])(*more, inplace=True) if layer else lambda x: function(x, *more, inplace=True)
+    given = [-4.0, -1.0, -0.25, 0.375, 2.0, 7.0]
+    results = []
+    for run in (placed, lambda x: function(x, *more)):
+        w = td.tensor(given, requires_grad=True)
+        x = w * 1
+        y = run(x)
+        assert (y is x) == (run is placed)
+        (y * y).sum().backward()
+        results.append((y.tolist(), w.grad.tolist(), x.tolist()))
+    assert results[0][:2] == results[1][:2] and results[0][2] == results[0][0] and results[1][2] == given
+    with pytest.raises(td.AutogradError, match="leaf"):
+        placed(td.tensor(given, requires_grad=True))
+    view = td.tensor(given)
+    assert placed(view[:2]) is not view and view.tolist() == results[0][0][:2] + given[2:]
+
+
+@pytest.mark.parametrize("name, shape", [("Dropout", (40, 50)), ("Dropout1d", (40, 50, 2)), ("Dropout1d", (400, 2)), ("Dropout2d", (40, 50, 1, 2))])
+def test_dropout_in_place(name, shape):
+    layer = getattr(td.nn, name)(0.25, inplace=True)
+    x = td.ones(shape)
+    assert layer(x) is x and sorted(set(x.flatten().tolist())) == [0, td.tensor(1 / 0.75).item()] and 0.6 < (x > 0).float().mean().item() < 0.9
+    assert layer.eval()(x) is x
+    w = td.ones(shape, requires_grad=True)
+    y = layer.train()(w * 1)
+    y.sum().backward()
+    assert w.grad.tolist() == y.tolist()
+
+
 def test_broadcast_tensors_are_views():
     a, b = td.ones(30000, 1), td.ones(1, 30000)
     x, y = td.broadcast_tensors(a, b)

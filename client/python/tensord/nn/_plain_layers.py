@@ -58,7 +58,7 @@ def _plain(function):
 
 
 def _dropout(function):
-    return lambda self, input, p, inplace: function(input, p, self.training)
+    return lambda self, input, p, inplace: function(input, p, self.training, inplace)
 
 
 Dropout = _layer("Dropout", _dropout(F.dropout), "Random elements set to 0 in training.", "p inplace", p=0.5, inplace=False)

@@ -1,4 +1,5 @@
-"""Layers as functions. inplace=True is a wish about memory that relu() grants and others need not: what they return is the same."""
+"""Layers as functions. With inplace=True an activation's values are in its argument's memory afterwards, as in PyTorch, and it returns its argument;
+but relu() they all need room for the result meanwhile, and where gradients are recorded for a copy of the argument."""
 
 import math
 import operator
@@ -221,25 +222,43 @@ def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor, attn
     return dropout(weights, dropout_p) @ value
 
 
-def dropout(input: Tensor, p=0.5, training=True, inplace=False) -> Tensor:
+def _placed(input, inplace, function):
+    """function(input); with inplace written over input. What it saves for backward is of a copy then, as input changes."""
+    if not inplace:
+        return function(input)
+    recorded = td.is_grad_enabled() and input.requires_grad
+    return input.copy_(function(input.clone() if recorded else input))
+
+
+def _check_dropout(p, training):
     if not 0 <= p <= 1:
         raise _C.InvalidError(f"dropout probability has to be between 0 and 1, but got {p}")
-    return ops.dropout(input, p)[0] if _more._flag(training, "dropout", "training") and p > 0 else input
+    return _more._flag(training, "dropout", "training") and p > 0
 
 
-def _channels(input, p, training, ndim):
+def dropout(input: Tensor, p=0.5, training=True, inplace=False) -> Tensor:
+    return _placed(input, inplace, lambda x: ops.dropout(x, p)[0]) if _check_dropout(p, training) else input
+
+
+def _channels(input, p, training, ndim, inplace):
     """Whole channels of (N, C, ...) set to 0."""
     if not training or not p:
         return input
-    return input * dropout(td.ones(input.shape[:2] + (1,) * (ndim - 2), dtype=input.dtype), p)
+    kept = ops.dropout(td.ones(input.shape[:2] + (1,) * (ndim - 2), dtype=input.dtype), p)[0]
+    return input.mul_(kept) if inplace else input * kept
 
 
 def dropout1d(input: Tensor, p=0.5, training=True, inplace=False) -> Tensor:
-    return _channels(input, p, training, 3) if input.ndim == 3 else _channels(input.unsqueeze(0), p, training, 3).squeeze(0)
+    if input.ndim not in (2, 3):
+        raise _C.ShapeError(f"dropout1d: Expected 2D or 3D input, but received a {input.ndim}D input")
+    if input.ndim == 3:
+        return _channels(input, p, training, 3, inplace)
+    out = _channels(input.unsqueeze(0), p, training, 3, inplace)
+    return input if inplace else out.squeeze(0)
 
 
 def dropout2d(input: Tensor, p=0.5, training=True, inplace=False) -> Tensor:
-    return _channels(input, p, training, input.ndim)
+    return _channels(input, p, training, input.ndim, inplace)
 
 
 def one_hot(tensor, num_classes=-1) -> Tensor:
@@ -267,15 +286,15 @@ def relu(input: Tensor, inplace=False) -> Tensor:
 
 
 def relu6(input: Tensor, inplace=False) -> Tensor:
-    return ops.hardtanh(input, 0.0, 6.0)
+    return _placed(input, inplace, lambda x: ops.hardtanh(x, 0.0, 6.0))
 
 
 def leaky_relu(input: Tensor, negative_slope=0.01, inplace=False) -> Tensor:
-    return ops.leaky_relu(input, negative_slope)
+    return _placed(input, inplace, lambda x: ops.leaky_relu(x, negative_slope))
 
 
 def elu(input: Tensor, alpha=1.0, inplace=False) -> Tensor:
-    return ops.elu(input, alpha)
+    return _placed(input, inplace, lambda x: ops.elu(x, alpha))
 
 
 def gelu(input: Tensor, approximate="none") -> Tensor:
@@ -283,11 +302,11 @@ def gelu(input: Tensor, approximate="none") -> Tensor:
 
 
 def silu(input: Tensor, inplace=False) -> Tensor:
-    return ops.silu(input)
+    return _placed(input, inplace, ops.silu)
 
 
 def mish(input: Tensor, inplace=False) -> Tensor:
-    return ops.mish(input)
+    return _placed(input, inplace, ops.mish)
 
 
 def softplus(input: Tensor, beta=1.0, threshold=20.0) -> Tensor:
@@ -295,15 +314,15 @@ def softplus(input: Tensor, beta=1.0, threshold=20.0) -> Tensor:
 
 
 def hardtanh(input: Tensor, min_val=-1.0, max_val=1.0, inplace=False) -> Tensor:
-    return ops.hardtanh(input, min_val, max_val)
+    return _placed(input, inplace, lambda x: ops.hardtanh(x, min_val, max_val))
 
 
 def hardsigmoid(input: Tensor, inplace=False) -> Tensor:
-    return ops.hardtanh(input + 3, 0.0, 6.0) / 6
+    return _placed(input, inplace, lambda x: ops.hardtanh(x + 3, 0.0, 6.0) / 6)
 
 
 def hardswish(input: Tensor, inplace=False) -> Tensor:
-    return input * hardsigmoid(input)
+    return _placed(input, inplace, lambda x: x * hardsigmoid(x))
 
 
 def logsigmoid(input: Tensor) -> Tensor:
@@ -311,11 +330,11 @@ def logsigmoid(input: Tensor) -> Tensor:
 
 
 def selu(input: Tensor, inplace=False) -> Tensor:
-    return 1.0507009873554804934193349852946 * ops.elu(input, 1.6732632423543772848170429916717)
+    return _placed(input, inplace, lambda x: 1.0507009873554804934193349852946 * ops.elu(x, 1.6732632423543772848170429916717))
 
 
 def celu(input: Tensor, alpha=1.0, inplace=False) -> Tensor:
-    return td.where(input > 0, input, alpha * (input.clamp(max=0) / alpha).expm1())
+    return _placed(input, inplace, lambda x: td.where(x > 0, x, alpha * (x.clamp(max=0) / alpha).expm1()))
 
 
 def prelu(input: Tensor, weight) -> Tensor:
@@ -323,8 +342,8 @@ def prelu(input: Tensor, weight) -> Tensor:
     return td.where(input > 0, input, weight * input)
 
 
-def threshold(input: Tensor, threshold, value: Tensor, inplace=False) -> Tensor:
-    return td.where(input > threshold, input, value)
+def threshold(input: Tensor, threshold, value: Any, inplace=False) -> Tensor:
+    return _placed(input, inplace, lambda x: td.where(x > threshold, x, value))
 
 
 def softsign(input: Tensor) -> Tensor:
