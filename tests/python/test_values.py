@@ -183,6 +183,18 @@ def test_dropout_in_place(name, shape):
     assert w.grad.tolist() == y.tolist()
 
 
+@pytest.mark.parametrize("n, options, places", [
+    (5, {"scale_factor": 1.5}, [0, 0, 1, 2, 2, 3, 4]), (5, {"scale_factor": 1.5, "recompute_scale_factor": True}, [0, 0, 1, 2, 2, 3, 4]),
+    (3, {"scale_factor": 2.5}, [0, 0, 0, 1, 1, 2, 2]), (3, {"scale_factor": 2.5, "recompute_scale_factor": True}, [0, 0, 0, 1, 1, 2, 2]),
+    (10, {"scale_factor": 0.35}, [0, 2, 5]), (10, {"scale_factor": 0.35, "recompute_scale_factor": True}, [0, 3, 6]), (10, {"size": 3}, [0, 3, 6]),
+    (5, {"scale_factor": 1.1}, [0, 1, 2, 3, 4]), (3, {"scale_factor": 2.3}, [0, 0, 1, 1, 2, 2]), (4, {"size": 6, "mode": "nearest-exact"}, [0, 1, 1, 2, 3, 3])])
+def test_nearest_at_fractional_scales(n, options, places):
+    """The places are PyTorch's."""
+    x = td.arange(float(n)).reshape(1, 1, n)
+    assert td.nn.functional.interpolate(x, **options)[0, 0].tolist() == places
+    assert td.nn.functional.interpolate(x.unsqueeze(2), **{k: (1, v) if k in ("size", "scale_factor") else v for k, v in options.items()})[0, 0, 0].tolist() == places
+
+
 def test_broadcast_tensors_are_views():
     a, b = td.ones(30000, 1), td.ones(1, 30000)
     x, y = td.broadcast_tensors(a, b)

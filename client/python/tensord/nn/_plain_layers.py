@@ -81,7 +81,8 @@ AdaptiveAvgPool2d = _layer("AdaptiveAvgPool2d", _plain(F.adaptive_avg_pool2d), "
                            output_size=...)
 AdaptiveMaxPool2d = _layer("AdaptiveMaxPool2d", _plain(F.adaptive_max_pool2d), "The largest, so that the output has a given size.", "output_size",
                            output_size=..., return_indices=False)
-Upsample = _layer("Upsample", _plain(F.interpolate), "Pictures in another size.", "scale_factor mode", size=None, scale_factor=None, mode="nearest")
+Upsample = _layer("Upsample", _plain(F.interpolate), "Pictures in another size.", "scale_factor mode", size=None, scale_factor=None, mode="nearest",
+                  align_corners=None, recompute_scale_factor=None)
 PixelShuffle = _layer("PixelShuffle", _plain(F.pixel_shuffle), "Channels as finer pixels.", "upscale_factor", upscale_factor=...)
 ZeroPad2d = _layer("ZeroPad2d", lambda self, x, padding: F.pad(x, (padding,) * 4 if isinstance(padding, int) else padding), "Zeros around pictures.",
                    "=padding", padding=...)

@@ -121,16 +121,42 @@ def adaptive_max_pool2d(input: Tensor, output_size, return_indices=False) -> Any
     return max_pool2d(input, [n // o for n, o in zip(input.shape[-2:], size)])
 
 
-def interpolate(input: Tensor, size=None, scale_factor=None, mode="nearest") -> Tensor:
-    """Pictures (N, C, H, W) in another size, each place from the nearest one."""
-    if mode != "nearest" or input.ndim != 4:
-        raise _C.Unsupported(f"interpolate() knows mode='nearest' of (N, C, H, W), not {mode!r} of {input.ndim} dimensions")
-    if size is None:
-        scale_factor = 1 if scale_factor is None else scale_factor
-        size = [int(n * s) for n, s in zip(input.shape[2:], (scale_factor,) * 2 if not isinstance(scale_factor, (tuple, list)) else scale_factor)]
-    for dim, n in zip((2, 3), _pair(size) if isinstance(size, int) else size):
-        if n != input.shape[dim]:
-            input = input.index_select(dim, (td.arange(n, dtype=td.float64) * (input.shape[dim] / n)).long())
+def _scaled_sizes(sizes, size, scale_factor, recompute):
+    """(sizes of the result, scales): scales are those that were given, or None where the sizes alone say them."""
+    if (size is None) == (scale_factor is None):
+        raise _C.InvalidError(f"interpolate(): {'either' if size is None else 'only one of'} size or scale_factor should be defined")
+    given = size if scale_factor is None else scale_factor
+    given = tuple(given) if isinstance(given, (tuple, list)) else (given,) * len(sizes)
+    if len(given) != len(sizes):
+        raise _C.ShapeError(f"interpolate(): {len(given)} numbers for {len(sizes)} dimensions of pictures {tuple(sizes)}")
+    if scale_factor is None:
+        return given, [None] * len(sizes)
+    return [math.floor(n * s) for n, s in zip(sizes, given)], [None if recompute else s for s in given]
+
+
+def _nearest(n, to, scale, exact, dtype):
+    """Which of n places each of `to` shows; computed in the dtype that PyTorch computes it in, and with its two exceptions."""
+    if not exact and to in (n, 2 * n):
+        return td.arange(to) // (to // n)
+    kind = _C.float64 if dtype is _C.float64 else _C.float32
+    step = td.tensor(n / to if scale is None else 1 / scale, dtype=kind)
+    return ((td.arange(to, dtype=kind) + (0.5 if exact else 0)) * step).float().floor().long().clamp(max=n - 1)
+
+
+def interpolate(input: Tensor, size=None, scale_factor=None, mode="nearest", align_corners: Any = None, recompute_scale_factor=None, antialias=False) -> Tensor:
+    """Pictures (N, C, W), (N, C, H, W) or (N, C, D, H, W) in another size, each place from the nearest one. A scale_factor says where the places are
+    looked for, also when size * scale_factor is no whole number; with recompute_scale_factor the sizes say it."""
+    if mode not in ("nearest", "nearest-exact") or not 3 <= input.ndim <= 5:
+        raise _C.Unsupported(f"interpolate() knows mode='nearest' and 'nearest-exact' of (N, C, H, W), not {mode!r} of {input.ndim} dimensions")
+    if align_corners is not None or antialias:
+        raise _C.InvalidError(f"interpolate(): align_corners and antialias are not for mode={mode!r}")
+    sizes, scales = _scaled_sizes(input.shape[2:], size, scale_factor, recompute_scale_factor)
+    for dim, (to, scale) in enumerate(zip(sizes, scales), 2):
+        n = input.shape[dim]
+        if n == 0 or to < 1:
+            raise _C.ShapeError(f"interpolate(): sizes must be greater than 0, but {tuple(input.shape[2:])} is to become {tuple(sizes)}")
+        if n != to or scale is not None:
+            input = input.index_select(dim, _nearest(n, to, scale, mode == "nearest-exact", input.dtype))
     return input
 
 
