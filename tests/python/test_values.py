@@ -183,6 +183,15 @@ def test_dropout_in_place(name, shape):
     assert w.grad.tolist() == y.tolist()
 
 
+def test_cosine_similarity_broadcasts():
+    f = td.nn.functional.cosine_similarity
+    one, many = td.tensor([[1.0, 2.0, 2.0]]), td.tensor([[2.0, 1.0, 2.0], [-1.0, -2.0, -2.0], [0.0, 0.0, 0.0]])
+    assert td.allclose(f(one, many), td.tensor([8 / 9, -1, 0])) and td.allclose(f(many.unsqueeze(1), many.unsqueeze(0), -1)[0], td.tensor([1, -8 / 9, 0]))
+    # dim is of the shape that both broadcast to
+    assert f(td.ones(3), td.ones(2, 3), 1).shape == (2,) and f(td.ones(3), td.ones(2, 3), 0).shape == (3,) and f(td.ones(3, 1), td.ones(1, 4), 0).shape == (4,)
+    assert td.allclose(f(td.ones(1, 4), td.ones(2, 4), 0), td.ones(4)) and td.allclose(f(td.ones(2, 1), td.ones(2, 4), 1), td.ones(2))
+
+
 @pytest.mark.parametrize("n, options, places", [
     (5, {"scale_factor": 1.5}, [0, 0, 1, 2, 2, 3, 4]), (5, {"scale_factor": 1.5, "recompute_scale_factor": True}, [0, 0, 1, 2, 2, 3, 4]),
     (3, {"scale_factor": 2.5}, [0, 0, 0, 1, 1, 2, 2]), (3, {"scale_factor": 2.5, "recompute_scale_factor": True}, [0, 0, 0, 1, 1, 2, 2]),

@@ -102,6 +102,7 @@ def poisson_nll_loss(input: Tensor, target: Tensor, log_input=True, *, eps=1e-8,
 
 
 def cosine_similarity(x1: Tensor, x2: Tensor, dim=1, eps=1e-8) -> Tensor:
+    x1, x2 = td.broadcast_tensors(x1, x2)
     return (x1 * x2).sum(dim) / (td.norm(x1, 2.0, dim).clamp(min=eps) * td.norm(x2, 2.0, dim).clamp(min=eps))
 
 
