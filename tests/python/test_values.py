@@ -212,3 +212,10 @@ def test_broadcast_tensors_are_views():
     for wrong in (((2,), (3,)), ((0,), (2,)), ((2, 3), (3, 3), (2, 1))):
         with pytest.raises(td.ShapeError, match="broadcast"):
             td.broadcast_shapes(*wrong)
+
+
+def test_the_standard_s_std_has_gradients_where_it_is_0():
+    for f in (td.std, td.array_api.std):
+        x = td.ones(4, requires_grad=True)
+        f(x).backward()
+        assert x.grad.tolist() == [0, 0, 0, 0]

@@ -57,17 +57,21 @@ def min(x, /, *, axis=None, keepdims=False):
     return _over(x, axis, keepdims, ops.amin)
 
 
-def var(x, /, *, axis=None, correction=0.0, keepdims=False):
-    """The variance, with n - correction in the denominator."""
+def _spread(op, x, axis, correction, keepdims):
     dims = _dims(x, axis)
     if dims == ():  # of one element each: no list of dimensions says that to an op
-        return ops.var(ops.unsqueeze(x, 0), (0,), float(correction), False)
-    return ops.var(x, dims, float(correction), keepdims)
+        return op(ops.unsqueeze(x, 0), (0,), float(correction), False)
+    return op(x, dims, float(correction), keepdims)
+
+
+def var(x, /, *, axis=None, correction=0.0, keepdims=False):
+    """The variance, with n - correction in the denominator."""
+    return _spread(ops.var, x, axis, correction, keepdims)
 
 
 def std(x, /, *, axis=None, correction=0.0, keepdims=False):
-    """The standard deviation, with n - correction in the denominator."""
-    return ops.sqrt(var(x, axis=axis, correction=correction, keepdims=keepdims))
+    """The standard deviation, with n - correction in the denominator; where it is 0, its gradient counts as 0."""
+    return _spread(ops.std_dev, x, axis, correction, keepdims)
 
 
 def _truth(x):
