@@ -59,6 +59,9 @@ def test_values_in_a_wider_default_dtype():
         assert (td.arange(3) / 3).tolist() == [0, 1 / 3, 2 / 3]
 
 
+# ---- arguments of another kind
+
+
 @pytest.mark.parametrize("call", [
     "x.sum(True)", "x.mean(True)", "x.argmax(True)", "x.cumsum(True)", "x.max(True)", "x.softmax(True)", "x.prod(True)", "x.amax(True)", "x.median(True)",
     "x.sort(True)", "x.topk(True)", "x.topk(1, True)", "x.unsqueeze(True)", "x.squeeze(True)", "x.transpose(True, False)", "x.flatten(True)", "x.split(True)",
@@ -106,6 +109,25 @@ def test_multinomial_draws_only_what_has_a_chance(dtype):
     drawn = td.multinomial(weights, 3000, replacement=True)
     assert drawn.dtype is td.int64 and set(drawn.tolist()) == {1, 3} and 850 < (drawn == 1).sum().item() < 1150
     assert sorted(td.multinomial(weights, 2).tolist()) == [1, 3] and td.multinomial(weights.expand(4, 5), 2).shape == (4, 2)
+
+
+@pytest.mark.parametrize("call, name", [
+    ("td.ones(-1)", "ones"), ("td.zeros((2, -1))", "zeros"), ("td.randn(-1)", "randn"), ("x.max(5)", "max"), ("x.std(5)", "std"), ("x.flatten(7)", "flatten"),
+    ("x.argsort(5)", "argsort"), ("x.norm(2, 7)", "norm"), ("x.split('a')", "split"), ("td.full((-1,), 2)", "full")])
+def test_errors_name_what_was_called(call, name):
+    x = td.ones(2, 3)
+    with pytest.raises(td.Error, match=rf"^{name}\(\)"):
+        eval(call)
+
+
+def test_names_that_are_nearly_there():
+    for module, wrong, right in ((td, "reluu", "relu"), (td, "no_gard", "no_grad"), (td.nn.functional, "reluu", "relu"), (td.nn, "Linar", "Linear")):
+        with pytest.raises(AttributeError) as e:
+            getattr(module, wrong)
+        assert e.value.name == wrong and e.value.obj is module and right in dir(module)
+
+
+# ---- indexing
 
 
 def test_a_tensor_of_uint8_is_a_mask():

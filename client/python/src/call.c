@@ -26,6 +26,22 @@ typedef struct call {
     int64_t ints[TD_MAX_INTS];
 } call;
 
+/* ---- names ------------------------------------------------------------------------------------------------------- */
+
+/* The function that the program called, while what it is made of runs in this thread; or NULL. */
+static _Thread_local const char *asked;
+
+const char *tdpy_asked(void)
+{
+    return asked;
+}
+
+/* Errors name what the program called, not what that is made of. */
+static const char *name_of(const tdpy_function *f)
+{
+    return asked ? asked : f->name;
+}
+
 /* ---- binding ----------------------------------------------------------------------------------------------------- */
 
 static bool same(PyObject *key, PyObject *known)
@@ -52,7 +68,7 @@ static bool bind_extra(binding *b, PyObject *key, PyObject *value)
     else if (creation && !strcmp(name, "device")) b->device = value;
     else if (creation && !strcmp(name, "requires_grad")) b->requires_grad = value;
     else {
-        tdpy_raise(TD_E_TYPE, "%s() got an unexpected keyword argument '%s'", b->f->name, name);
+        tdpy_raise(TD_E_TYPE, "%s() got an unexpected keyword argument '%s'", name_of(b->f), name);
         return false;
     }
     return true;
@@ -67,7 +83,7 @@ static bool bind_keywords(binding *b, PyObject *const *values, PyObject *names)
         if (k < 0) {
             if (!bind_extra(b, key, values[i])) return false;
         } else if (b->slot[k]) {
-            tdpy_raise(TD_E_TYPE, "%s() got multiple values for argument '%s'", b->f->name, b->f->params[k].name);
+            tdpy_raise(TD_E_TYPE, "%s() got multiple values for argument '%s'", name_of(b->f), b->f->params[k].name);
             return false;
         } else {
             b->slot[k] = values[i];
@@ -106,7 +122,7 @@ static bool bind(binding *b, PyObject *self, PyObject *const *args, Py_ssize_t n
             break;
         }
         if (at == f->nparams) {
-            tdpy_raise(TD_E_TYPE, "%s() takes %d positional arguments but %zd were given", f->name, (int)f->nparams,
+            tdpy_raise(TD_E_TYPE, "%s() takes %d positional arguments but %zd were given", name_of(f), (int)f->nparams,
                        n + (self != NULL));
             return false;
         }
@@ -116,7 +132,7 @@ static bool bind(binding *b, PyObject *self, PyObject *const *args, Py_ssize_t n
     for (int i = 0; i < f->nparams; i++) {
         if (b->slot[i] || f->params[i].has_default || f->params[i].kind == TDPY_OPTIONAL) continue;
         if (i == f->varargs) continue; /* x.view(): no dimensions */
-        tdpy_raise(TD_E_TYPE, "%s() missing required argument '%s' (pos %d)", f->name, f->params[i].name, i + 1);
+        tdpy_raise(TD_E_TYPE, "%s() missing required argument '%s' (pos %d)", name_of(f), f->params[i].name, i + 1);
         return false;
     }
     return true;
@@ -127,7 +143,7 @@ static bool bind(binding *b, PyObject *self, PyObject *const *args, Py_ssize_t n
 static bool wrong(const call *c, int i, const char *expected, PyObject *got)
 {
     const char *which = tdpy_is_foreign(got) ? " of another library; tensord.as_tensor() takes it in" : "";
-    return tdpy_raise(TD_E_TYPE, "%s(): argument '%s' must be %s, not %.100s%s", c->f->name, c->f->params[i].name,
+    return tdpy_raise(TD_E_TYPE, "%s(): argument '%s' must be %s, not %.100s%s", name_of(c->f), c->f->params[i].name,
                       expected, tdpy_type_name(got), which);
 }
 
@@ -147,7 +163,7 @@ static bool take_list(call *c, int i, PyObject *o)
     if (!held) return false;
     Py_ssize_t n = PyTuple_Size(held);
     if (n > (gaps ? TD_MAX_LIST : MOST_JOINED))
-        return tdpy_raise(TD_E_INVALID, "%s(): %zd tensors are more than one call takes", c->f->name, n);
+        return tdpy_raise(TD_E_INVALID, "%s(): %zd tensors are more than one call takes", name_of(c->f), n);
     c->arrays = malloc((size_t)(n + 1) * sizeof *c->arrays);
     if (!c->arrays) return PyErr_NoMemory() != NULL;
     for (Py_ssize_t k = 0; k < n; k++) {
@@ -165,7 +181,7 @@ static bool take_list(call *c, int i, PyObject *o)
 static bool take_ints(call *c, int i, PyObject *o)
 {
     int64_t *at = c->ints + c->nints;
-    int n = tdpy_as_ints(o, at, TD_MAX_INTS - c->nints, c->f->name, c->f->params[i].name);
+    int n = tdpy_as_ints(o, at, TD_MAX_INTS - c->nints, name_of(c->f), c->f->params[i].name);
     if (n < 0) return false;
     c->nints += n;
     c->v[i].ints = td_dims_of(n, at);
@@ -182,7 +198,7 @@ static bool take_number(call *c, int i, PyObject *o)
 static bool take_int(call *c, int i, PyObject *o)
 {
     int64_t v;
-    if (!tdpy_as_int(o, &v, c->f->name, c->f->params[i].name)) return false;
+    if (!tdpy_as_int(o, &v, name_of(c->f), c->f->params[i].name)) return false;
     c->v[i].arg = td_arg_int(v);
     return true;
 }
@@ -199,7 +215,7 @@ static bool take_float(call *c, int i, PyObject *o)
 static bool take_bool(call *c, int i, PyObject *o)
 {
     bool yes = false;
-    if (!tdpy_as_bool(o, &yes, c->f->name, c->f->params[i].name)) return false;
+    if (!tdpy_as_bool(o, &yes, name_of(c->f), c->f->params[i].name)) return false;
     c->v[i].arg = td_arg_bool(yes);
     return true;
 }
@@ -370,7 +386,12 @@ static PyObject *run_composite(call *c, PyObject *first, const char *where)
         for (int i = 0; i < c->f->nparams; i++)
             if (c->f->params[i].kind == TDPY_DTYPE && c->v[i].dtype == TD_DTYPE_NONE)
                 c->v[i].dtype = tdpy.default_dtype;
-    if (!c->f->run(where, c->v, made)) return tdpy_fail();
+    const char *before = asked;
+    asked = name_of(c->f);
+    bool good = c->f->run(where, c->v, made);
+    if (!good) tdpy_fail();
+    asked = before;
+    if (!good) return NULL;
     if (!(c->f->flags & TDPY_WRITES)) return wrap_results(c, c->f->nouts, made);
     if (PyErr_Occurred()) return NULL;
     if (!c->plain && td_grad_enabled()) tdpy_enter_graph(first);
@@ -399,11 +420,11 @@ static PyObject *run_bound(const binding *b, bool in_place)
     c.arrays = NULL;
     c.plain = true;
     bool good = !b->device || tdpy_check_device(b->device), on;
-    if (good && b->requires_grad != Py_None) good = tdpy_as_bool(b->requires_grad, &on, f->name, "requires_grad");
+    if (good && b->requires_grad != Py_None) good = tdpy_as_bool(b->requires_grad, &on, name_of(f), "requires_grad");
     for (int i = 0; good && i < f->nparams; i++) good = take(&c, i, b->slot[i]);
     PyObject *target = in_place ? b->slot[0] : b->out, *result = NULL;
     if (good && b->out && !tdpy_is_tensor(b->out))
-        good = tdpy_raise(TD_E_TYPE, "%s(): out must be a Tensor, not %.100s", f->name, tdpy_type_name(b->out));
+        good = tdpy_raise(TD_E_TYPE, "%s(): out must be a Tensor, not %.100s", name_of(f), tdpy_type_name(b->out));
     if (good && in_place) good = tdpy_may_write(target, false);
     if (good) result = f->op ? run_op(&c, target, tdpy_site()) : run_composite(&c, b->slot[0], tdpy_site());
     release(&c);
@@ -478,6 +499,7 @@ static int set_keyword(PyObject *keywords, PyObject *key, PyObject *value)
 PyObject *tdpy_forward(const char *name, PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *kw)
 {
     static PyObject *more;
+    const char *before = asked;
     if (!more && !(more = PyImport_ImportModule("tensord._more"))) return NULL;
     PyObject *function = PyObject_GetAttrString(more, name), *keywords = kw ? PyDict_New() : NULL, *result = NULL;
     PyObject *all = PyTuple_New(n + (self != NULL));
@@ -488,6 +510,7 @@ PyObject *tdpy_forward(const char *name, PyObject *self, PyObject *const *args, 
         good = !set_keyword(keywords, PyTuple_GetItem(kw, i), args[n + i]);
     if (!asked) asked = name;
     if (good) result = PyObject_Call(function, all, keywords);
+    asked = before;
     Py_XDECREF(function);
     Py_XDECREF(keywords);
     Py_XDECREF(all);

@@ -81,9 +81,10 @@ static bool is_here(const char *where)
 static void raise_error(const td_error *e, PyObject *type)
 {
     char text[sizeof e->message + sizeof e->op + sizeof e->where + 64];
-    bool named = e->op[0] && strncmp(e->message, e->op, strlen(e->op)) != 0;
-    int n = snprintf(text, sizeof text, "%s%s%s", named ? e->op : "", named ? "(): " : "", e->message);
-    if (e->where[0] && !is_here(e->where) && n > 0 && (size_t)n < sizeof text)
+    bool here = !e->where[0] || is_here(e->where), named = e->op[0] && strncmp(e->message, e->op, strlen(e->op)) != 0;
+    const char *name = here && tdpy_asked() ? tdpy_asked() : e->op;
+    int n = snprintf(text, sizeof text, "%s%s%s", named ? name : "", named ? "(): " : "", e->message);
+    if (!here && n > 0 && (size_t)n < sizeof text)
         snprintf(text + n, sizeof text - (size_t)n, "\n  asked for at %s", e->where);
     if (!type) type = tdpy.errors[e->code > 0 && e->code < TD_CODE_COUNT ? e->code : TD_E_INTERNAL];
     PyObject *message = PyUnicode_DecodeUTF8(text, (Py_ssize_t)strlen(text), "replace");

@@ -284,6 +284,8 @@ extern tdpy_function tdpy_fn_add, tdpy_fn_sub, tdpy_fn_mul, tdpy_op_div, tdpy_fn
 bool tdpy_init_functions(PyObject *module);
 /* Call with the arguments of a METH_FASTCALL | METH_KEYWORDS function; `self` may stand before them. */
 PyObject *tdpy_call(tdpy_function *f, bool in_place, PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *kw);
+/* The function that the program called, when that one is made of others; or NULL. Errors bear its name. */
+const char *tdpy_asked(void);
 /* The same by tensord/_more.py. */
 PyObject *tdpy_forward(const char *name, PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *kw);
 

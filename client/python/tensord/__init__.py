@@ -10,6 +10,7 @@ Importing starts nothing. What is not needed by every program is imported when i
 """
 
 import os as _os
+import sys as _sys
 
 from tensord import _C
 from tensord._C import *  # noqa: F401,F403
@@ -72,7 +73,7 @@ if not TYPE_CHECKING:
                 # What looks at modules (hasattr, help, tab completion) goes on after no other error.
                 raise AttributeError(str(e), name=name) from None
         else:
-            raise AttributeError(f"module 'tensord' has no attribute '{name}'")
+            raise AttributeError(f"module 'tensord' has no attribute '{name}'", name=name, obj=_sys.modules[__name__])  # "Did you mean"
         globals()[name] = value
         return value
 

@@ -55,8 +55,6 @@ def _plain(function):
     return lambda self, input, **kw: function(input, **kw)
 
 
-
-
 def _dropout(function):
     return lambda self, input, p, inplace: function(input, p, self.training, inplace)
 

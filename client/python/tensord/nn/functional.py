@@ -268,7 +268,7 @@ def dropout(input: Tensor, p=0.5, training=True, inplace=False) -> Tensor:
 
 def _channels(input, p, training, ndim, inplace):
     """Whole channels of (N, C, ...) set to 0."""
-    if not training or not p:
+    if not _check_dropout(p, training):
         return input
     kept = ops.dropout(td.ones(input.shape[:2] + (1,) * (ndim - 2), dtype=input.dtype), p)[0]
     return input.mul_(kept) if inplace else input * kept
