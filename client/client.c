@@ -38,6 +38,7 @@ void td_client_free(td_client *c)
     td_forget_leases(c);
     td_link_forget(c);
     td_forget_mappings(c);
+    td_forget_looks(c);
     free_spare_handles(c);
     for (td_wait *w = c->waits, *next; w; w = next) {
         next = w->next;

@@ -20,6 +20,7 @@
 typedef Td__Wire__Reply td_reply;
 typedef struct td_wait td_wait;
 typedef struct td_memo td_memo;
+typedef struct td_seen_entry td_seen_entry;
 
 /* A reply that is still to come. `on_reply` runs under the lock, on whatever thread reads, and copies out what it needs
  * (the message is gone when it returns); it may take *fd. It is not run when the connection is lost or the reply is an
@@ -59,6 +60,8 @@ struct td_array {
     int32_t mapping;      /* index of the mapping that `bytes` points into, or -1 */
     unsigned char *bytes; /* first byte of the storage, once it is known */
     uint64_t settled;     /* client->writes when the bytes were known to be written; 0: never */
+    uint64_t storage;     /* a number that all handles of the storage have that were made here; 0: it came otherwise */
+    bool is_grad;         /* it was got as a .grad, or set as one */
     uint64_t outside;     /* td_moment() + 1 when the daemon said that it is outside of every graph; 0: never */
     td_scope *scope;
     td_array *next, *prev; /* in its scope; next: in the free list */
@@ -161,6 +164,11 @@ struct td_client {
     td_lease *spares[TD_SPARE_LEASES]; /* fetched ahead */
     uint64_t last_lease;               /* bytes of the last one asked for */
 
+    td_seen_entry *seen;               /* see seen.c */
+    uint32_t seen_unknown, seen_grads; /* looks at storages without a number, at those of a .grad */
+    uint64_t storages;                 /* numbers given so far */
+    uint64_t handed_on;                /* of these, those up to here may have come back without their number */
+
     td_memo *memos; /* see memo.c */
     uint32_t grad_scope;
     uint8_t *refused;    /* bit for each op id that the daemon's table has not, or has otherwise; NULL: all agree */
@@ -213,6 +221,20 @@ int td_dial(const char *path, td_error *e);
 /* ---- launch.c ---- */
 /* Start a private daemon; returns a connected socket and its path, or -1. */
 int td_launch(char path[108], td_error *e);
+/* ---- seen.c ---- */
+/* The program looks at the bytes of a storage, whose address is known. */
+typedef struct td_look_at {
+    td_client *client; /* NULL: at nothing */
+    uint64_t place[2], storage;
+    bool grad;
+} td_look_at;
+int td_look(td_array *a, td_look_at *out);
+void td_look_away(td_look_at *x); /* the array still lives */
+/* Under the lock, after a record that writes to it: wait until it is written, if somebody looks. An error is what
+ * became of the write. */
+int td_written(td_array *a);
+void td_forget_looks(td_client *c);
+
 /* ---- private.c ---- */
 /* Pages that show a tensor, and keep to themselves what is written there. The tensor's handle must outlive them. */
 typedef struct td_private {
@@ -317,6 +339,10 @@ int td_resolve(td_array *a);
 /* The same for many, in one round trip. codes[i] is TD_E_NOT_FOUND for what is not there; any other error is that of
  * the whole. */
 int td_resolve_all(td_client *c, int n, td_array *const *at, int *codes, td_error *e);
+
+/* ---- value.c: under the lock ---- */
+/* Wait until everything asked of it so far is done, and know where it lies. */
+int td_locate(td_array *a);
 
 /* ---- map.c: under the lock ---- */
 /* Make the address usable: maps its segment unless it is mapped (then *fd is taken). The mapping counts one more user.

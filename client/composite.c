@@ -50,6 +50,8 @@ TD_API td_array *td_alias(td_array *a)
     td_array *b = td_resolve(a) ? NULL : td_array_new(c);
     if (b) {
         b->desc = a->desc;
+        b->storage = a->storage;
+        b->is_grad = a->is_grad;
         td_control(c, TD_REC_ALIAS, NULL, 1, &a->id, 1, &b->id, 0, NULL);
         td_array_announce(b);
     }

@@ -87,6 +87,7 @@ static int send_backward(const backward *b, int nout, td_array *const *out)
     for (int i = 0; i < nout; i++) ids[i] = out[i]->id;
     uint32_t rest[3] = {b->flags, (uint32_t)b->roots.n, b->c->grad_scope};
     b->c->writes++;
+    if (b->grads.n) b->c->handed_on = b->c->storages; /* what is given may become a .grad */
     return td_control(b->c, TD_REC_BACKWARD, b->where, n, in, nout, ids, 3, rest);
 }
 
@@ -97,8 +98,9 @@ TD_API int td_at_backward(const char *where, td_list roots, td_list grads, unsig
     if (!rc) rc = td_enter(b.c, b.op);
     if (rc) return rc;
     rc = send_backward(&b, 0, NULL);
+    bool seen = b.c->seen_grads; /* it adds to what somebody looks at */
     td_leave(b.c);
-    return rc;
+    return rc || !seen ? rc : td_settle(b.c);
 }
 
 /* `n` handles whose descriptors the daemon knows. */
@@ -168,6 +170,7 @@ TD_API int td_at_grads(const char *where, td_list arrays, td_array **out)
     if ((rc = td_enter(c, "grads"))) return rc;
     rc = new_unknown(c, arrays.n, out);
     for (int i = 0; i < arrays.n && !rc; i++) {
+        out[i]->is_grad = true;
         td_array_announce(out[i]);
         rc = td_control(c, TD_REC_GRAD, where, 1, &arrays.at[i]->id, 1, &out[i]->id, 1, &c->grad_scope);
     }
@@ -208,6 +211,8 @@ TD_API int td_set_grad(td_array *a, td_array *grad)
     if (!rc) rc = check_grad(a, grad);
     if (!rc) rc = td_enter(c, "set_grad");
     if (rc) return rc;
+    if (grad) grad->is_grad = true;
+    c->handed_on = c->storages;
     uint32_t in[2] = {a->id, grad ? grad->id : 0};
     rc = td_control(c, TD_REC_SET_GRAD, NULL, 2, in, 0, NULL, 1, &c->grad_scope);
     td_leave(c);
@@ -232,6 +237,8 @@ TD_API td_array *td_data_of(td_array *a)
     td_array *d = td_resolve(a) ? NULL : td_array_new(c);
     if (d) {
         d->desc = a->desc;
+        d->storage = a->storage;
+        d->is_grad = a->is_grad;
         td_control(c, TD_REC_DATA_OF, NULL, 1, &a->id, 1, &d->id, 0, NULL);
         td_array_announce(d);
     }

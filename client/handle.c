@@ -122,7 +122,8 @@ td_array *td_array_new(td_client *c)
     a->unknown = a->writing = false;
     a->mapping = -1;
     a->bytes = NULL;
-    a->settled = a->outside = 0;
+    a->settled = a->outside = a->storage = 0;
+    a->is_grad = false;
     a->scope = NULL;
     c->handles++;
     return a;

@@ -198,6 +198,7 @@ static td_array *announce(td_lease *l, td_dtype dtype, td_ints shape)
     c->mappings[l->mapping].users++;
     a->bytes = l->bytes;
     a->settled = c->writes;
+    a->storage = ++c->storages;
     l->used = true;
     return announced(a, td_control(c, TD_REC_PUT, NULL, 0, NULL, 1, &a->id, n, rest));
 }
@@ -276,6 +277,7 @@ static td_array *send_inline(td_client *c, td_array *a, const void *data, size_t
 {
     int64_t at = side_bytes(c, data, bytes);
     if (at < 0) return announced(a, td_raise(TD_E_SYSTEM, "from_data", "no memory for %zu bytes", bytes));
+    a->storage = ++c->storages;
     uint32_t rest[4 + 2 * TD_MAX_DIMS];
     int n = put_desc(rest, &a->desc);
     rest[n++] = (uint32_t)at;

@@ -111,9 +111,11 @@ static int take_outs(issue *u)
     return rc;
 }
 
-/* A view knows the address of its base. */
-static void share_address(td_array *a, const td_array *base)
+/* A view knows what its base knows of the storage. */
+static void share_storage(td_array *a, const td_array *base)
 {
+    a->storage = base->storage;
+    a->is_grad = base->is_grad;
     if (base->mapping < 0) return;
     a->mapping = base->mapping;
     a->client->mappings[a->mapping].users++;
@@ -133,7 +135,8 @@ static int make_outs(issue *u)
         }
         a->desc = u->descs[k];
         a->unknown = u->op->flags & TD_OF_DATA_SHAPE;
-        if (u->op->flags & TD_OF_VIEW) share_address(a, u->in[0].array);
+        if (u->op->flags & TD_OF_VIEW) share_storage(a, u->in[0].array);
+        else a->storage = ++u->c->storages;
         u->out_ids[k] = a->id;
     }
     return TD_OK;
@@ -170,6 +173,17 @@ static int write_record(const issue *u)
     return rc ? fail(u, &e) : TD_OK;
 }
 
+static int await_written(const issue *u)
+{
+    int rc = TD_OK;
+    for (int k = 0; u->flags & TD_RF_OUT && k < u->nout && !rc; k++) rc = td_written(u->out[k]);
+    for (int i = 0; u->op->mutates && i < u->nin && !rc; i++)
+        if (u->op->params[td_op_param_of(u->op, u->nin, i)].flags & TD_PF_MUTATED && u->in[i].kind == TD_ARG_ARRAY &&
+            u->in[i].array)
+            rc = td_written(u->in[i].array);
+    return rc;
+}
+
 /* Written into the batch; from here on the ids are bound. */
 static int record(issue *u)
 {
@@ -183,6 +197,7 @@ static int record(issue *u)
     if (rc) return rc;
     if (u->flags & TD_RF_OUT || u->op->mutates) c->writes++;
     rc = td_recorded(c); /* fails when the connection is gone: then the caller gets nothing */
+    if (!rc && c->seen) rc = await_written(u);
     for (int k = 0; rc && made && k < u->nout; k++) td_array_free(u->out[k]);
     return rc;
 }

@@ -379,6 +379,7 @@ int td_ask_later(td_client *c, Td__Wire__Call *call, int fd, td_wait *w)
 {
     int rc = seal_batch(c);
     if (rc) return rc;
+    if (call->publish || call->queue_put) c->handed_on = c->storages;
     size_t most = td__wire__call__get_packed_size(call) + 10;
     uint8_t *p = most <= TD_FRAME_MAX ? td_writer_begin(&c->writer, most) : NULL;
     if (!p)

@@ -141,8 +141,7 @@ static unsigned char *first_element(const td_array *a)
     return a->bytes + (size_t)a->desc.offset * td_dtype_size((td_dtype)a->desc.dtype);
 }
 
-/* Under the lock. */
-static int locate(td_array *a)
+int td_locate(td_array *a)
 {
     if (is_settled(a)) return TD_OK;
     Td__Wire__Map map = TD__WIRE__MAP__INIT;
@@ -161,7 +160,7 @@ TD_API const void *td_data(td_array *a)
     }
     if (td_enter(a->client, "data")) return NULL;
     int rc = td_resolve(a);
-    if (!rc) rc = locate(a);
+    if (!rc) rc = td_locate(a);
     const void *p = rc ? NULL : first_element(a);
     td_leave(a->client);
     return p;

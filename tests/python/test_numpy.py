@@ -206,3 +206,82 @@ def test_dlpack():
             t.__dlpack__(**wrong)
     with pytest.raises(BufferError):
         td.from_dlpack(np.ones(2), copy=False)
+
+
+def _frames():
+    return next(r["value"] for r in td.status() if r["key"] == "frames_in")
+
+
+def _frames_of(work):
+    td.sync()
+    before = _frames()
+    for _ in range(100):
+        work()
+    return _frames() - before
+
+
+LARGE = 1 << 21  # not computed before the call returns
+
+
+@pytest.mark.parametrize("view", [lambda t: t.numpy(), np.asarray, np.from_dlpack, lambda t: np.asarray(memoryview(t))])
+def test_a_write_is_seen_by_a_view_that_lives(view):
+    t = td.ones(LARGE)
+    a = view(t)
+    for i in range(5):
+        t.add_(1)
+        assert a[-1] == 2 + i
+    t[-1] = 50
+    assert a[-1] == 50
+    td.add(t, 1, out=t)
+    assert a[-1] == 51
+
+
+def test_a_write_through_another_handle_is_seen_too():
+    base = td.ones(LARGE)
+    part, alias = base[1:], base.detach()  # made before anybody knows where it lies
+    a = part.numpy()
+    base.mul_(3)
+    assert a[-1] == 3
+    alias.mul_(3)
+    assert a[-1] == 9
+    base.view(2, -1)[1].fill_(4)
+    assert a[-1] == 4
+    q = td.Queue("seen")
+    q.put(base)
+    b = q.get()
+    b.add_(1)
+    assert a[-1] == 5
+    c = b.numpy()
+    del a, part
+    base.add_(1)
+    assert c[-1] == 6
+
+
+def test_what_training_writes_is_seen():
+    x = td.ones(LARGE, requires_grad=True)
+    values = x.detach().numpy()
+    (x * 2).sum().backward()
+    grad = x.grad.numpy()
+    (x * 2).sum().backward()
+    assert grad[-1] == 4
+    td.optim.SGD([x], lr=1.0).step()
+    assert values[-1] == -3
+    x.grad.zero_()
+    assert grad[-1] == 0
+    with td.no_grad():
+        x.copy_(td.full((LARGE,), 7.0))
+    assert values[-1] == 7
+
+
+def test_only_writes_to_what_is_looked_at_wait():
+    t, other = td.ones(4), td.ones(4)
+    plain = _frames_of(lambda: t.add_(1))
+    a = t.numpy()
+    assert _frames_of(lambda: t.add_(1)) >= 100 > 10 + plain
+    assert _frames_of(lambda: (other.add_(1), (other * 2).add_(1))) <= 2 * plain + 4
+    q = td.Queue("seen by none")
+    q.put(t)
+    b = q.get().numpy()  # may be any storage from before, but none from after
+    assert _frames_of(lambda: (other * 2).add_(1)) <= plain + 6
+    del a, b
+    assert _frames_of(lambda: t.add_(1)) <= plain + 4

@@ -58,15 +58,18 @@ static int refuse(Py_buffer *view, const char *why)
 
 /* What a view holds on to: whose memory it is, then its shape and strides. */
 typedef struct held {
+    td_look_at look;
     tdpy_handed handed;
     Py_ssize_t layout[];
 } held;
 
+/* NULL: an exception says why. */
 static held *make_held(td_array *a, const void *at, bool writable)
 {
     int n = td_ndim(a);
     held *h = malloc(sizeof *h + (size_t)(2 * n) * sizeof *h->layout);
-    if (!h) return NULL;
+    if (!h) return PyErr_NoMemory(), NULL;
+    if (td_look(a, &h->look)) return free(h), tdpy_fail();
     for (int i = 0; i < n; i++) {
         h->layout[i] = (Py_ssize_t)td_shape(a)[i];
         h->layout[n + i] = (Py_ssize_t)(td_strides(a)[i] * (int64_t)td_element_size(td_dtype_of(a)));
@@ -119,7 +122,7 @@ int tdpy_get_buffer(PyObject *self, Py_buffer *view, int flags)
     if (flags & PyBUF_WRITABLE && !writable) return refuse(view, "the tensor lies in memory that is read-only here");
     if (!has_order(a, flags)) return refuse(view, "the tensor is not contiguous; call contiguous() first");
     held *h = make_held(a, p, writable);
-    if (!h) return PyErr_NoMemory(), -1;
+    if (!h) return -1;
     td_dtype dtype = td_dtype_of(a);
     *view = (Py_buffer){.obj = Py_NewRef(self),
                         .buf = p,
@@ -138,7 +141,10 @@ void tdpy_release_buffer(PyObject *self, Py_buffer *view)
 {
     (void)self;
     held *h = view->internal;
-    if (h) tdpy_hand_back(&h->handed);
+    if (h) {
+        tdpy_hand_back(&h->handed);
+        td_look_away(&h->look);
+    }
     free(h);
 }
 
@@ -204,9 +210,12 @@ PyMethodDef tdpy_buffer_methods[] = {
     {"data_ptr", data_ptr, METH_NOARGS, "data_ptr($self, /)\n--\n\nWhere its first element lies in this process."},
     {"numpy", FAST(numpy),
      "numpy($self, /, *, force=False)\n--\n\nThe same bytes as an array of NumPy; writes are seen by both.\n\n"
-     "Ops are computed later: what was asked for before has ended when this returns, but before you\n"
-     "write through an array that you kept, wait for later ops with tensord.sync(), or write inside\n"
-     "`with t.writing() as a:`. force: a copy where sharing is not possible."},
+     "Ops are computed later: what was asked for before has ended when this returns, and while the\n"
+     "array lives, an op of this process that writes to the tensor returns when it is written (a round\n"
+     "trip; errors of that op are raised there). Before you write through an array that you kept, wait for\n"
+     "later ops, which may still read, with tensord.sync(), or write inside `with t.writing() as a:`.\n"
+     "What other processes write is seen when they have synchronized with this one.\n"
+     "force: a copy where sharing is not possible."},
     {"writing", FAST(writing),
      "writing($self, /, timeout=None)\n--\n\nA `with` block that gives an array to write: nobody else "
      "uses the tensor meanwhile, and at its end\nautograd knows that the values have changed."},

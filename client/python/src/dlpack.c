@@ -60,6 +60,7 @@ typedef struct export
     PyObject *owner;
     tdpy_handed handed; /* of memory that is written here and there */
     td_private apart;   /* of read-only memory */
+    td_look_at look;
     int64_t shape[TD_MAX_DIMS], strides[TD_MAX_DIMS];
 }
 export;
@@ -70,6 +71,7 @@ static void end_export(export *x)
     if (Py_IsInitialized()) {
         PyGILState_STATE s = PyGILState_Ensure();
         tdpy_hand_back(&x->handed);
+        td_look_away(&x->look);
         Py_DECREF(x->owner);
         PyGILState_Release(s);
     }
@@ -115,8 +117,12 @@ static PyObject *make_capsule(PyObject *self, void *data, const td_private *apar
         x->old = (dl_managed){{0}, x, delete_old};
         describe(x, tdpy_array(self), data, &x->old.tensor);
     }
+    if (td_look(tdpy_array(self), &x->look)) return free(x), tdpy_fail();
     PyObject *capsule = PyCapsule_New(x, versioned ? "dltensor_versioned" : "dltensor", drop_capsule);
-    if (!capsule) return free(x), NULL;
+    if (!capsule) {
+        td_look_away(&x->look);
+        return free(x), NULL;
+    }
     x->owner = Py_NewRef(self);
     x->apart = *apart;
     if (!apart->at) tdpy_hand_out(&x->handed, tdpy_array(self), data);
