@@ -7,13 +7,14 @@
 #include <string.h>
 
 static const char usage[] =
-    "usage: tensorctl [--socket PATH | --pid PID] [--json] COMMAND\n"
+    "usage: tensorctl [--socket PATH | --pid PID] [--json | --prometheus] COMMAND\n"
     "\n"
     "  daemons           the daemons of this user, private ones too\n"
     "  status            the daemon's counts, one line each\n"
-    "  sessions          connected processes and what they hold\n"
-    "  tensors           every tensor that a session holds\n"
+    "  sessions          connected processes, what they hold and what they wait for\n"
+    "  tensors           what takes memory, by program and line, the most first; with --json every tensor\n"
     "  names             published tensors\n"
+    "  drop NAME         take a name away; who holds the tensor keeps it\n"
     "  queues            queues, with who waits\n"
     "  segments          pieces of shared memory\n"
     "  loaders           data loaders and their workers: where the time goes\n"
@@ -25,6 +26,7 @@ static const char usage[] =
     "  --socket PATH     the daemon there (default: $TENSORD_SOCKET, else the user's, else the private one that runs)\n"
     "  --pid PID         the private daemon of that program, or with that number\n"
     "  --json            for programs\n"
+    "  --prometheus      status, sessions and queues as Prometheus reads them\n"
     "  --help --version\n";
 
 int ctl_fail(const char *what)
@@ -46,12 +48,32 @@ int ctl_table(const ctl_options *o, const char *what)
     return rc;
 }
 
+static int drop(const ctl_options *o, const char *name)
+{
+    if (!name) {
+        fputs("tensorctl: drop wants a name; tensorctl names lists them\n", stderr);
+        return 2;
+    }
+    td_client *c = ctl_connect(o);
+    if (!c) return 1;
+    int rc = td_drop(c, name) ? ctl_fail("drop") : 0;
+    td_disconnect(c);
+    return rc;
+}
+
 static int run(const ctl_options *o, const char *command, const char *argument)
 {
-    static const char *const tables[] = {"status", "sessions", "tensors", "names", "queues", "segments"};
+    static const char *const tables[] = {"status", "sessions", "names", "queues", "segments"};
+    if (o->prometheus) {
+        if (strcmp(command, "status") == 0) return ctl_prometheus(o);
+        fprintf(stderr, "tensorctl: --prometheus goes with status, not with %s\n", command);
+        return 2;
+    }
     for (size_t i = 0; i < sizeof tables / sizeof tables[0]; i++)
         if (strcmp(command, tables[i]) == 0) return ctl_table(o, command);
     if (strcmp(command, "daemons") == 0) return ctl_daemons(o);
+    if (strcmp(command, "tensors") == 0) return ctl_tensors(o);
+    if (strcmp(command, "drop") == 0) return drop(o, argument);
     if (strcmp(command, "ops") == 0) return ctl_ops(o, argument);
     if (strcmp(command, "loaders") == 0) return ctl_loaders_command(o);
     if (strcmp(command, "top") == 0) return ctl_top(o);
@@ -63,17 +85,22 @@ static int run(const ctl_options *o, const char *command, const char *argument)
 
 int main(int argc, char **argv)
 {
-    static const struct option options[] = {
-        {"socket", required_argument, NULL, 's'}, {"pid", required_argument, NULL, 'p'},
-        {"json", no_argument, NULL, 'j'},         {"interval", required_argument, NULL, 'i'},
-        {"count", required_argument, NULL, 'n'},  {"help", no_argument, NULL, 'h'},
-        {"version", no_argument, NULL, 'V'},      {0}};
+    static const struct option options[] = {{"socket", required_argument, NULL, 's'},
+                                            {"pid", required_argument, NULL, 'p'},
+                                            {"json", no_argument, NULL, 'j'},
+                                            {"interval", required_argument, NULL, 'i'},
+                                            {"count", required_argument, NULL, 'n'},
+                                            {"help", no_argument, NULL, 'h'},
+                                            {"version", no_argument, NULL, 'V'},
+                                            {"prometheus", no_argument, NULL, 'P'},
+                                            {0}};
     ctl_options o = {.interval = 1, .count = -1};
     for (int c; (c = getopt_long(argc, argv, "s:p:ji:n:hV", options, NULL)) != -1;) {
         switch (c) {
         case 's': o.socket = optarg; break;
         case 'p': o.pid = atoi(optarg); break;
         case 'j': o.json = true; break;
+        case 'P': o.prometheus = true; break;
         case 'i': o.interval = atof(optarg); break;
         case 'n': o.count = atoi(optarg); break;
         case 'h': fputs(usage, stdout); return 0;
@@ -81,11 +108,12 @@ int main(int argc, char **argv)
         default: fputs(usage, stderr); return 2;
         }
     }
-    if (optind >= argc) {
+    if (optind >= argc && !o.prometheus) {
         fputs(usage, stderr);
         return 2;
     }
+    const char *command = optind < argc ? argv[optind] : "status";
     /* Looking starts nothing; a benchmark may have a daemon of its own. */
-    if (strcmp(argv[optind], "bench") != 0) setenv("TENSORD_DAEMON", "none", 1);
-    return run(&o, argv[optind], optind + 1 < argc ? argv[optind + 1] : NULL);
+    if (strcmp(command, "bench") != 0) setenv("TENSORD_DAEMON", "none", 1);
+    return run(&o, command, optind + 1 < argc ? argv[optind + 1] : NULL);
 }

@@ -7,13 +7,15 @@
 typedef struct ctl_options {
     const char *socket; /* NULL: see find.c */
     int pid;            /* of a program with a private daemon, or of the daemon; 0: not said */
-    bool json;
+    bool json, prometheus;
     double interval; /* top */
     int count;       /* top: 0 for ever; < 0 not said */
 } ctl_options;
 
 int ctl_table(const ctl_options *o, const char *what);
 int ctl_daemons(const ctl_options *o);
+int ctl_tensors(const ctl_options *o);
+int ctl_prometheus(const ctl_options *o);
 int ctl_ops(const ctl_options *o, const char *name);
 int ctl_loaders_command(const ctl_options *o);
 int ctl_top(const ctl_options *o);

@@ -204,6 +204,7 @@ int td_step_call(td_session *s)
 {
     td_error why = {0};
     const char *name;
+    s->objects.site = 0;
     int rc = dispatch(s, s->call, &name, &why);
     if (rc <= 0) return rc;
     if (!why.op[0]) snprintf(why.op, sizeof why.op, "%s", name);

@@ -22,7 +22,11 @@ enum {
 
 void td_sessions_init(td_sessions *all, td_service *service)
 {
-    *all = (td_sessions){.service = service, .inline_limit = 65536, .max_pending = 8192, .max_pending_bytes = UINT64_C(64) << 20, .max_unread = 1 << 20};
+    *all = (td_sessions){.service = service,
+                         .inline_limit = 65536,
+                         .max_pending = 8192,
+                         .max_pending_bytes = UINT64_C(64) << 20,
+                         .max_unread = 1 << 20};
     service->budget.leaving = td_segment_leaving;
     service->budget.leaving_arg = all;
 }
@@ -133,6 +137,7 @@ static void free_parts(td_session *s)
     for (uint32_t i = 0; i < s->nsites; i++) free(s->sites[i]);
     if (s->ncharged_sites) td_account_discharge(s->account, 0, s->ncharged_sites);
     free(s->sites);
+    free(s->renamed);
     free(s->sent);
     free(s->outs);
     td_arena_deinit(&s->arena);

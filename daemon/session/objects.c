@@ -1,4 +1,4 @@
-/* The table from ids to objects: two levels, pages by demand, so that an id costs 16 bytes and a gap costs nothing
+/* The table from ids to objects: two levels, pages by demand, so that an id costs 24 bytes and a gap costs nothing
  * much.
  *
  * Ids are the client's, but must stay dense: an id may exceed the most that ever lived at once by a factor of 4 (and
@@ -73,7 +73,7 @@ int td_objects_bind(td_objects *o, uint32_t id, td_tensor *t, td_cause *c, td_er
         return x ? td_fail(e, TD_E_EXISTS, "id %u is bound twice", id)
                  : td_fail(e, TD_E_SYSTEM, "no memory for the table of objects");
     }
-    *x = (td_object){t ? td_tensor_hold(t) : NULL, c};
+    *x = (td_object){t ? td_tensor_hold(t) : NULL, c, o->now, o->site};
     td_tensor_unref(t);
     o->pages[id / TD_PAGE_OBJECTS]->live++;
     if (++o->live > o->peak) o->peak = o->live;

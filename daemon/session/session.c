@@ -119,6 +119,7 @@ td_cause *td_session_cause(td_session *s, const td_error *why, td_error *e)
 
 void td_session_site(td_session *s, uint32_t site)
 {
+    s->objects.site = site;
     if (site == s->last_site) return;
     s->last_site = site;
     const char *text = site < s->nsites ? s->sites[site] : NULL;
@@ -137,12 +138,18 @@ static int set_site(td_session *s, const Td__Wire__CallSite *c, td_error *e)
         if (!sites) return td_fail(e, TD_E_SYSTEM, "no memory for call sites");
         memset(sites + s->nsites, 0, (n - s->nsites) * sizeof *sites);
         s->sites = sites;
+        uint32_t *renamed = realloc(s->renamed, n * sizeof *renamed);
+        if (!renamed) return td_fail(e, TD_E_MEMORY, "no memory for call sites");
+        memset(renamed + s->nsites, 0, (n - s->nsites) * sizeof *renamed);
+        s->renamed = renamed;
         s->nsites = n;
     }
     if (!s->sites[c->id]) {
         if (td_account_charge(s->account, 0, 1, NULL)) return TD_OK; /* errors will not say where */
         s->ncharged_sites++;
     }
+    if (s->sites[c->id] && strcmp(s->sites[c->id], c->text ? c->text : "") != 0)
+        s->renamed[c->id] = s->objects.now + 1; /* what was bound in this tick may have either text */
     free(s->sites[c->id]);
     s->sites[c->id] = strndup(c->text ? c->text : "", sizeof s->issuer.where - 1);
     s->last_site = 0;
@@ -154,6 +161,7 @@ static int set_site(td_session *s, const Td__Wire__CallSite *c, td_error *e)
 int td_session_frame(td_session *s, td_frame *f, td_error *e)
 {
     td_arena_reset(&s->arena);
+    s->objects.now = (uint32_t)((td_now_ms() - s->service->started_ms) / TD_TICK_MS);
     s->service->frames_in++;
     s->service->bytes_in += f->bytes + TD_FRAME_HEADER;
     if (f->kind == TD_FRAME_BATCH) {

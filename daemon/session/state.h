@@ -16,8 +16,11 @@
 typedef struct td_object {
     td_tensor *tensor;
     td_cause *cause;
+    uint32_t since; /* in ticks of td_objects.now */
+    uint32_t site;  /* of the record that bound it; 0: not known */
 } td_object;
 
+enum { TD_TICK_MS = 100 };
 enum { TD_PAGE_OBJECTS = 1024, TD_PAGES = (TD_MAX_ID + 1 + TD_PAGE_OBJECTS - 1) / TD_PAGE_OBJECTS };
 
 typedef struct td_object_page {
@@ -28,6 +31,7 @@ typedef struct td_object_page {
 typedef struct td_objects {
     td_object_page **pages, *spare;
     uint32_t npages, live, peak;
+    uint32_t now, site;  /* of what is bound next; tenths of a second since the daemon began */
     td_account *account; /* pays for pages; the session's own reference */
 } td_objects;
 
@@ -133,7 +137,8 @@ struct td_session {
     bool waits_for_held; /* to be fewer */
     td_sent *sent;
     int nsent;
-    char **sites; /* texts by id, grown as ids come */
+    char **sites;      /* texts by id, grown as ids come */
+    uint32_t *renamed; /* when an id got another text than before, in ticks of td_objects.now; 0: never */
     uint32_t nsites, last_site;
     td_arena arena;
     Td__Wire__Batch *batch;

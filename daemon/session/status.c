@@ -89,6 +89,16 @@ static Td__Wire__Cell text(table *b, const char *v)
     return c;
 }
 
+/* A text that outlives the table. */
+static Td__Wire__Cell lasting(const char *v)
+{
+    Td__Wire__Cell c;
+    td__wire__cell__init(&c);
+    c.value_case = TD__WIRE__CELL__VALUE_TEXT;
+    c.text = (char *)(uintptr_t)v;
+    return c;
+}
+
 static void key_value(table *b, const char *key, Td__Wire__Cell v)
 {
     add_row(b, 2, (Td__Wire__Cell[]){text(b, key), v});
@@ -178,11 +188,24 @@ static void fill_status(table *b, td_session *s)
     key_value(b, "kernels", text(b, td_cpu_describe()));
 }
 
-/* What it waits for, in the stream or beside it. */
-static const char *waits_for(const td_session *s)
+/* What it waits for, in the stream or beside it: there the oldest, and how many more there are. */
+static const char *waits_for(const td_session *s, char *buffer, size_t size)
 {
     if (s->wait.active) return s->wait.what;
-    return s->held ? s->held->what : "";
+    const td_held *h = s->held;
+    while (h && h->next) h = h->next;
+    if (!h) return "";
+    const char *of = h->name ? h->name->name : h->handle ? td_queue_name(h->handle->member->queue) : NULL;
+    int n = of ? snprintf(buffer, size, "%s '%s'", h->what, of) : snprintf(buffer, size, "%s", h->what);
+    if (s->nheld > 1) snprintf(buffer + n, size - (size_t)n, ", and %u more", s->nheld - 1);
+    return buffer;
+}
+
+/* The line of the program that bound it, when the session still knows. */
+static const char *site_of(const td_session *s, const td_object *o)
+{
+    if (!o->site || o->site >= s->nsites || !s->sites[o->site]) return "";
+    return o->since < s->renamed[o->site] ? "" : s->sites[o->site];
 }
 
 static void fill_sessions(table *b, td_session *s)
@@ -190,34 +213,41 @@ static void fill_sessions(table *b, td_session *s)
     static const char *const columns[] = {"session", "pid", "uid", "program", "objects", "bytes", "ops_run", "pending", "waits_for"};
     b->t.columns = (char **)(uintptr_t)columns;
     b->t.n_columns = 9;
-    for (td_session *x = s->all->first; x; x = x->next)
+    for (td_session *x = s->all->first; x; x = x->next) {
+        char waits[TD_NAME_MAX + 80];
         add_row(b, 9,
                 (Td__Wire__Cell[]){integer(x->id), integer(x->pid), integer(x->uid), text(b, x->account->name),
                                    integer(x->objects.live), integer(x->account->bytes), integer(x->ops_run),
-                                   integer(td_flow_pending(x->flow)), text(b, waits_for(x))});
+                                   integer(td_flow_pending(x->flow)), text(b, waits_for(x, waits, sizeof waits))});
+    }
+}
+
+static void add_tensor(table *b, const td_session *x, uint32_t now, uint32_t id, const td_object *o)
+{
+    const td_tensor *t = o->tensor;
+    char shape[128];
+    const char *fn = td_grad_fn(t), *memory = t->storage->poison                  ? "poisoned"
+                                              : t->storage->flags & TD_SF_SERVICE ? "service"
+                                                                                  : "session";
+    add_row(b, 13,
+            (Td__Wire__Cell[]){integer(x->id), integer(id), text(b, td_desc_text(&t->desc, shape, sizeof shape)),
+                               integer(td_desc_nbytes(&t->desc)), integer((uint64_t)(uintptr_t)t->storage >> 4),
+                               integer(t->version->value), yes(td_requires_grad(t)), lasting(fn ? fn : ""),
+                               lasting(memory), integer(x->pid), lasting(x->account->name), lasting(site_of(x, o)),
+                               real((double)(now - o->since) * TD_TICK_MS / 1000)});
 }
 
 static void fill_tensors(table *b, td_session *s)
 {
-    static const char *const columns[] = {"session", "id", "tensor", "bytes", "storage", "version", "requires_grad", "grad_fn", "memory"};
+    static const char *const columns[] = {"session", "id",      "tensor", "bytes", "storage", "version", "requires_grad",
+                                          "grad_fn", "memory", "pid",    "program", "where", "age_s"};
     b->t.columns = (char **)(uintptr_t)columns;
-    b->t.n_columns = 9;
+    b->t.n_columns = 13;
     for (td_session *x = s->all->first; x; x = x->next) {
         for (uint32_t p = 0; p < x->objects.npages && b->t.n_rows < MOST_ROWS; p++) {
             for (uint32_t i = 0; x->objects.pages[p] && i < TD_PAGE_OBJECTS; i++) {
                 const td_object *o = &x->objects.pages[p]->at[i];
-                if (!o->tensor) continue;
-                const td_tensor *t = o->tensor;
-                char shape[128];
-                const char *fn = td_grad_fn(t);
-                add_row(b, 9,
-                        (Td__Wire__Cell[]){integer(x->id), integer(p * TD_PAGE_OBJECTS + i),
-                                           text(b, td_desc_text(&t->desc, shape, sizeof shape)), integer(td_desc_nbytes(&t->desc)),
-                                           integer((uint64_t)(uintptr_t)t->storage >> 4), integer(t->version->value),
-                                           yes(td_requires_grad(t)), text(b, fn ? fn : ""),
-                                           text(b, t->storage->poison                     ? "poisoned"
-                                                   : t->storage->flags & TD_SF_SERVICE ? "service"
-                                                                                          : "session")});
+                if (o->tensor) add_tensor(b, x, s->objects.now, p * TD_PAGE_OBJECTS + i, o);
             }
         }
     }
@@ -287,7 +317,7 @@ int td_status_reply(td_session *s, uint64_t serial, const char *what, td_error *
     while (k < n && strcmp(tables[k].what, what) != 0) k++;
     if (k == n) return td_fail(e, TD_E_NOT_FOUND, "there is no table '%s'; there are status, sessions, tensors, names, queues and segments", what);
     table b = {0};
-    td_arena_init(&b.arena, 12 << 20);
+    td_arena_init(&b.arena, 16 << 20);
     td__wire__table__init(&b.t);
     tables[k].fill(&b, s);
     Td__Wire__Reply r;

@@ -289,6 +289,37 @@ if __name__ == "__main__":
         assert r.stdout == f"['{name}']\n['{name}', '{name}']\n", r.stdout + r.stderr
 
 
+def test_what_takes_memory_and_who_waits_for_what_is_told(tmp_path):
+    """By tensorctl: program and line, the most bytes first, views once; waits by the queue's or the tensor's name."""
+    (tmp_path / "learn.py").write_text("""
+import subprocess, sys, threading, time, tensord as td
+small = [td.zeros(10, 10) for _ in range(5)]
+large = td.ones(500, 500)
+view = large[1:].T
+def get():
+    try: td.Queue("learn/jobs").get(timeout=60)
+    except td.Error: pass
+def open():
+    try: td.open("learn/late", timeout=60)
+    except td.Error: pass
+for f in get, open:
+    threading.Thread(target=f, daemon=True).start()
+    while not any("learn/" in r["waits_for"] for r in td.status("sessions")): time.sleep(0.01)
+while not any("1 more" in r["waits_for"] for r in td.status("sessions")): time.sleep(0.01)
+for what in "tensors", "sessions":
+    subprocess.run([sys.argv[1], what], check=True, timeout=60)
+""")
+    tensorctl = os.path.join(os.path.dirname(os.environ["TENSORD_DAEMON"]), "../../client/tensorctl")
+    r = subprocess.run([sys.executable, str(tmp_path / "learn.py"), tensorctl], capture_output=True, text=True, timeout=100 * SLOW)
+    rows = [re.split(r"  +", line.strip()) for line in r.stdout.splitlines()]
+    assert rows[0] == ["program", "pid", "bytes", "tensors", "oldest_s", "largest", "where"], r.stdout + r.stderr
+    mine = [row for row in rows[1:] if "/learn.py:" in row[-1]]  # a long path has its end only
+    assert [(row[0], row[2], row[3], row[5], os.path.basename(row[6])) for row in mine] == [
+        ("learn.py", "1.0 MB", "1", "float32[500, 500]", "learn.py:4"), ("learn.py", "998.0 kB", "1", "float32[500, 499]", "learn.py:5"),
+        ("learn.py", "2.0 kB", "5", "float32[10, 10]", "learn.py:3")], r.stdout
+    assert "an item of a queue 'learn/jobs', and 1 more" in r.stdout, r.stdout
+
+
 @pytest.fixture
 def apart():
     """Starts programs that nobody starts together: each has a private daemon, and publishes its number under the names that it is given."""

@@ -122,11 +122,30 @@ class Tensorctl(Place):
         self.assertEqual({row["kind"] for row in say("segments")}, {"session", "service"})
         for what in ("status", "sessions", "tensors", "names", "queues", "segments"):
             self.assertGreater(len(ctl("--socket", self.socket, what).splitlines()), 1, what)
+        self.check_prometheus(status)
+        self.assertIn("is published as 'tools/y'", ctl("--socket", self.socket, "drop", "tools/y", code=1))
+        self.assertIn("wants a name", ctl("--socket", self.socket, "drop", code=2))
+        self.assertEqual(ctl("--socket", self.socket, "drop", "tools/x"), "")
+        self.assertEqual(say("names"), [])
         lib.td_queue_close(q, False)
-        lib.td_drop(c, b"tools/x")
         lib.td_release(x)
         lib.td_disconnect(c)
         self.end(p)
+
+    def check_prometheus(self, status):
+        lines = ctl("--socket", self.socket, "--prometheus").splitlines()
+        types = dict(line.split()[2:] for line in lines if line.startswith("# TYPE "))
+        values = {}
+        for line in lines:
+            if not line.startswith("#"):
+                name, labels, value = re.fullmatch(r'([a-z_]+)(\{(?:[a-z]+="[^"]*",?)+\})? (-?[0-9.e+-]+)', line).groups()
+                self.assertTrue(types[name] == ("counter" if name.endswith("_total") else "gauge"), line)
+                values[name + (labels or "")] = float(value)
+        self.assertEqual((values["tensord_pid"], values["tensord_names"]), (status["pid"], 1))
+        self.assertGreaterEqual(values["tensord_ops_run_total"], status["ops_run"])
+        self.assertEqual(values['tensord_queue_capacity{queue="tools/q"}'], 3)
+        self.assertTrue([key for key in values if re.match(rf'tensord_session_bytes{{session="\d+",pid="{os.getpid()}",', key)], values)
+        self.assertIn("goes with status", ctl("--prometheus", "queues", code=2))
 
     def hold(self):
         """A program with a private daemon; it ends with its standard input."""
@@ -238,6 +257,32 @@ class Tensorctl(Place):
         self.assertIn("tensorctl", ctl("--version"))
         self.assertIn("usage", ctl("--help"))
 
+    def test_completion_of_what_runs(self):
+        """--pid and drop: from a tensorctl that knows a private daemon, and a name."""
+        with open(self.place + "/tensorctl", "w") as f:
+            f.write("""#!/bin/sh
+case "$*" in
+"--json daemons") echo '[{"kind": "private", "pid": 5, "program": "a.py (pid 417)", "socket": "/x"}]' ;;
+"--json names") printf '[\\n  {"name": "some/name", "tensor": "float32[3]"}\\n]\\n' ;;
+esac""")
+        os.chmod(self.place + "/tensorctl", 0o755)
+        for words, found in (("--pid", "417"), ("drop", "some/name")):
+            out = subprocess.run(["bash", "-c", f'''. {SOURCE}/client/completions/tensorctl.bash
+                COMP_WORDS=(tensorctl {words} "") COMP_CWORD=2; _tensorctl; echo "${{COMPREPLY[@]}}"'''], capture_output=True, text=True,
+                                 env={**os.environ, "PATH": self.place + ":" + os.environ["PATH"]}).stdout
+            self.assertEqual(out, found + "\n")
+
+    def test_completions_of_other_shells(self):
+        known, options = re.findall(r"^  ([a-z]+) ", ctl("--help"), re.M), set(re.findall(r"--[a-z]+", ctl("--help")))
+        for shell, name in (("zsh", "_tensorctl"), ("fish", "tensorctl.fish")):
+            path = SOURCE + "/client/completions/" + name
+            words = re.findall(r"[a-z]+", open(path).read())
+            for word in known + [option[2:] for option in options]:
+                self.assertIn(word, words, name)
+            if shutil.which(shell):
+                run = subprocess.run([shell, "-n", path], capture_output=True, text=True)
+                self.assertEqual((run.returncode, run.stderr), (0, ""))
+
     def test_completion(self):
         words = subprocess.run(["bash", "-c", f'''. {SOURCE}/client/completions/tensorctl.bash
             COMP_WORDS=(tensorctl "") COMP_CWORD=1; _tensorctl; echo "${{COMPREPLY[@]}}"'''], capture_output=True, text=True).stdout.split()
@@ -335,7 +380,8 @@ class Installed(unittest.TestCase):
 
     def test_files(self):
         for name in ("bin/tensord", "bin/tensorctl", "share/man/man8/tensord.8", "share/man/man1/tensorctl.1",
-                     "share/bash-completion/completions/tensorctl", "lib/systemd/user/tensord.service",
+                     "share/bash-completion/completions/tensorctl", "share/zsh/site-functions/_tensorctl",
+                     "share/fish/vendor_completions.d/tensorctl.fish", "lib/systemd/user/tensord.service",
                      "lib/systemd/user/tensord.socket", "include/tensord/tensord.h", "share/doc/tensord/ops.md"):
             self.assertTrue(os.path.isfile(os.path.join(self.prefix, name)), name)
         unit = open(self.prefix + "/lib/systemd/user/tensord.service").read()
