@@ -1,4 +1,5 @@
-/* Matrix products against loops in double: every dtype, layouts, sizes around the tiles, sizes of 0, alpha and beta. */
+/* Matrix products against loops in double: every dtype, layouts, sizes around
+ * the tiles, sizes of 0, alpha and beta. */
 #include "daemon/kernels/cpu/gemm_packed.h"
 #include "daemon/kernels/cpu/isa.h"
 #include "kernel_harness.h"
@@ -22,7 +23,8 @@ static double wrapped(td_dtype dtype, double v)
     }
 }
 
-/* out[b] = beta c + alpha x[b] y[b] for shapes m x k, k x n; counts mismatches. */
+/* out[b] = beta c + alpha x[b] y[b] for shapes m x k, k x n; counts mismatches.
+ */
 static int mismatches(const tt *out, const tt *c, const tt *x, const tt *y, int64_t batch, int64_t m, int64_t n,
                       int64_t k, double alpha, double beta)
 {
@@ -82,6 +84,69 @@ static void mm_large(void)
     mm_case(TD_FLOAT32, 64, 128, 784, PLAIN, TURNED);
     mm_case(TD_BFLOAT16, 140, 130, 120, TURNED, PLAIN);
     mm_case(TD_FLOAT64, 140, 130, 120, STEPPED, PLAIN);
+}
+
+/* Sizes beside those by which tiles and libraries are chosen; of large results some elements, the corners among them.
+ */
+static void mm_sampled(td_dtype t, int64_t m, int64_t n, int64_t k, int lx, int ly)
+{
+    tt x = TTL(t, lx, m, k), y = TTL(t, ly, k, n), out = TT(t, m, n);
+    for (int i = 0; i < 2; i++) { /* as box_numbers(), but quick */
+        tt *v = i ? &y : &x;
+        for (int64_t j = 0, count = tt_numel(v); j < count; j++) tt_set(v, j, (double)(j * 7919 % 33 - 16) / 8);
+    }
+    CALL(c, 1, &x, &y);
+    c.out[0] = &out;
+    CU_ASSERT_EQUAL(tcall_once(&c, td_cpu_plan_mm, (int)rnd_below(RUNNINGS)), 0);
+    int bad = 0;
+    for (int s = 0; s < 60; s++) {
+        int64_t i = s & 1 ? rnd_below(m) : s & 2 ? m - 1 : 0, j = s & 1 ? rnd_below(n) : s & 4 ? n - 1 : 0;
+        double sum = 0, scale = 0;
+        for (int64_t p = 0; p < k; p++) {
+            double v = tt_get(&x, i * k + p) * tt_get(&y, p * n + j);
+            sum += v, scale += fabs(v);
+        }
+        bad += !near(tt_get(&out, i * n + j), sum, tolerance(t), scale);
+    }
+    CU_ASSERT_EQUAL(bad, 0);
+    if (bad) printf("mm %s %dx%dx%d layouts %d %d: %d wrong\n", td_dtype_name(t), (int)m, (int)n, (int)k, lx, ly, bad);
+    tt_free(&x), tt_free(&y), tt_free(&out);
+}
+
+static void mm_straddles(void)
+{
+    for (int w = -1; w <= 1; w++) {
+        int lx = (int)rnd_below(LAYOUTS), ly = (int)rnd_below(LAYOUTS);
+        for (int t = TD_FLOAT16; t <= TD_FLOAT64; t++) {
+            mm_sampled(t, TD_GEMM_TILE_LEAST + w, 40, 30, lx, ly);
+            mm_sampled(t, TD_GEMM_TILE_ROWS + w, TD_GEMM_TILE_NARROW + w, 33, lx, ly);
+            mm_sampled(t, 40, 5, TD_GEMM_PACK / 40 + w, STEPPED, STEPPED);
+            mm_sampled(t, 100, 100, TD_GEMM_DNNL / 10000 + w, lx, ly);
+        }
+        mm_sampled(TD_BFLOAT16, 3, TD_GEMM_TILE_HALF_COLS + w, 9, lx, ly);
+        mm_sampled(TD_FLOAT32, 2, TD_GEMM_TILE_COLS + w, 1, PLAIN, PLAIN);
+        mm_sampled(TD_FLOAT32, 130, 3000, 2000 + w, PLAIN, ly); /* wide strips */
+        mm_sampled(TD_INT32, 5, TD_GEMM_REF_COLS + w, 7, lx, ly);
+        int64_t deep = TD_PACKED_LARGE / TD_PACKED_SIDE / TD_PACKED_SIDE + TD_PACKED_K;
+        mm_sampled(TD_FLOAT32, TD_PACKED_SIDE + w, TD_PACKED_SIDE + 3, deep, PLAIN, PLAIN);
+        mm_sampled(TD_FLOAT32, TD_PACKED_SIDE + 3, TD_PACKED_SIDE + w, deep, PLAIN, TURNED);
+        mm_sampled(TD_FLOAT32, 1500, TD_PACKED_LARGE / 1500 / TD_PACKED_DEPTH + 50, TD_PACKED_DEPTH + w, PLAIN, PLAIN);
+        mm_sampled(TD_FLOAT32, 640, 640, TD_PACKED_K + w, PLAIN, TURNED);
+        mm_sampled(TD_FLOAT32, 600, 600, TD_PACKED_LARGE / 360000 + w, GAPPED, PLAIN);
+        mm_sampled(TD_FLOAT16, 640, 640, TD_PACKED_K + w, PLAIN, PLAIN);
+    }
+}
+
+/* Rows and columns of all small sizes, at the end of what may be read. */
+static void vectors(void)
+{
+    for (int t = TD_FLOAT32; t <= TD_COMPLEX128; t++)
+        for (int64_t n = 1; n < 20; n++)
+            for (int64_t k = 1; k < 20; k += 1 + n % 3)
+                for (int l = 0; l < LAYOUTS; l++) {
+                    mm_case(t, 1, n, k, l, (int)rnd_below(LAYOUTS));
+                    mm_case(t, n, 1, k, (int)rnd_below(LAYOUTS), l);
+                }
 }
 
 static void mm_zero(void)
@@ -169,7 +234,8 @@ static tt floats(const tt *x)
     return f;
 }
 
-/* addmm by packing, however small: in are c, x, y; x may have a batch, or rows of several dimensions. */
+/* addmm by packing, however small: in are c, x, y; x may have a batch, or rows
+ * of several dimensions. */
 static int plan_packed(td_kcall *k, td_error *e)
 {
     const td_desc *x = k->in[1].desc, *y = k->in[2].desc;
@@ -192,7 +258,8 @@ static bool can_pack(void)
     return td_isa_level() > 0;
 }
 
-/* beta c + alpha x y against the plain kernel; c is a matrix, and its values are what the reference begins with. */
+/* beta c + alpha x y against the plain kernel; c is a matrix, and its values
+ * are what the reference begins with. */
 static void packed_case(td_dtype t, int64_t m, int64_t n, int64_t k, int lx, int ly, double alpha, double beta)
 {
     tt x = TTL(t, lx, m, k), y = TTL(t, ly, k, n), c0 = TT(t, m, n), out = TT(t, m, n);
@@ -258,7 +325,8 @@ static void packed_others(void)
     }
 }
 
-/* Every set with a tile of its own adds in the same order. Large enough for mm to choose packing by itself. */
+/* Every set with a tile of its own adds in the same order. Large enough for mm
+ * to choose packing by itself. */
 static void packed_bits(void)
 {
     int best = td_isa_level();
@@ -396,7 +464,8 @@ static void dot_all(void)
         }
 }
 
-TD_CUNIT_MAIN("kernels_gemm", {"mm: dtypes and layouts", mm_all}, {"mm: large", mm_large}, {"mm: sizes of 0", mm_zero},
+TD_CUNIT_MAIN("kernels_gemm", {"mm: straddles", mm_straddles}, {"mm: vectors", vectors},
+              {"mm: dtypes and layouts", mm_all}, {"mm: large", mm_large}, {"mm: sizes of 0", mm_zero},
               {"mm: expanded operand", expanded}, {"bmm", bmm_all}, {"addmm", addmm_all}, {"linear", linear_all},
               {"packed", packed}, {"packed: beta 0", packed_beta_0},
               {"packed: batches, rows of several dimensions", packed_others},

@@ -20,8 +20,9 @@
     F(cblas_zgemm)                                                                                                     \
     F(cblas_sgemv)                                                                                                     \
     F(cblas_dgemv)                                                                                                     \
-    F(cblas_cgemv) F(cblas_zgemv) F(cblas_sdot) F(cblas_ddot) F(cblas_cdotu_sub) F(cblas_zdotu_sub)                    \
-        F(openblas_set_num_threads) F(openblas_get_corename) F(openblas_get_config)
+    F(cblas_sdot)                                                                                                      \
+    F(cblas_ddot) F(cblas_cdotu_sub) F(cblas_zdotu_sub) F(openblas_set_num_threads) F(openblas_get_corename)           \
+        F(openblas_get_config)
 
 /* What its versions differ in is used in dnnl_desc.c only. */
 #if DNNL_VERSION_MAJOR < 3
@@ -47,11 +48,12 @@
     F(dnnl_stream_create)                                                                                              \
     F(dnnl_stream_destroy)                                                                                             \
     F(dnnl_stream_wait)                                                                                                \
-    F(dnnl_memory_create) F(dnnl_memory_destroy) F(dnnl_memory_desc_get_size) F(dnnl_memory_desc_equal)                \
-        F(dnnl_primitive_attr_create) F(dnnl_primitive_attr_destroy) F(dnnl_primitive_attr_set_scratchpad_mode)        \
-            F(dnnl_primitive_desc_destroy) F(dnnl_primitive_desc_query) F(dnnl_primitive_desc_query_md)                \
-                F(dnnl_reorder_primitive_desc_create) F(dnnl_primitive_create) F(dnnl_primitive_destroy)               \
-                    F(dnnl_primitive_execute) F(dnnl_set_primitive_cache_capacity)
+    F(dnnl_memory_create)                                                                                              \
+    F(dnnl_memory_destroy) F(dnnl_memory_desc_get_size) F(dnnl_memory_desc_equal) F(dnnl_primitive_attr_create)        \
+        F(dnnl_primitive_attr_destroy) F(dnnl_primitive_attr_set_scratchpad_mode) F(dnnl_primitive_desc_destroy)       \
+            F(dnnl_primitive_desc_query) F(dnnl_primitive_desc_query_md) F(dnnl_reorder_primitive_desc_create)         \
+                F(dnnl_primitive_create) F(dnnl_primitive_destroy) F(dnnl_primitive_execute)                           \
+                    F(dnnl_set_primitive_cache_capacity)
 
 typedef struct td_blas_api {
 #define F(name) __typeof__(&name) name;

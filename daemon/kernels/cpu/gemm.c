@@ -25,7 +25,8 @@ static double scalar_d(td_scalar s)
     return s.kind == TD_S_BOOL || s.kind == TD_S_INT ? (double)s.i : s.re;
 }
 
-/* y = beta y + alpha A x with A of `rows` x `cols` as stored. */
+/* y = beta y + alpha A x with A of `rows` x `cols` as stored. Not of complex numbers: OpenBLAS's (0.3.21, Haswell)
+ * reads one element behind the last of x, which may be unmapped memory; its matrix product does not. */
 static void one_vector(const td_gemm_call *g, const td_blas_api *blas)
 {
     bool column = g->n == 1; /* A times a column; else a row times B */
@@ -35,15 +36,10 @@ static void one_vector(const td_gemm_call *g, const td_blas_api *blas)
     int rows = (int)(turned ? g->k : len), cols = (int)(turned ? len : g->k), ld = (int)(column ? g->lda : g->ldb);
     int incx = (int)(column ? (g->trans_b ? 1 : g->ldb) : (g->trans_a ? g->lda : 1)), incy = column ? (int)g->ldc : 1;
     const void *a = column ? g->a : g->b, *x = column ? g->b : g->a;
-    double za[2] = {scalar_d(g->alpha), g->alpha.kind == TD_S_COMPLEX ? g->alpha.im : 0};
-    double zb[2] = {scalar_d(g->beta), g->beta.kind == TD_S_COMPLEX ? g->beta.im : 0};
-    float ca[2] = {(float)za[0], (float)za[1]}, cb[2] = {(float)zb[0], (float)zb[1]};
-    switch (g->dtype) {
-    case TD_FLOAT32: blas->cblas_sgemv(CblasRowMajor, t, rows, cols, ca[0], a, ld, x, incx, cb[0], g->c, incy); break;
-    case TD_FLOAT64: blas->cblas_dgemv(CblasRowMajor, t, rows, cols, za[0], a, ld, x, incx, zb[0], g->c, incy); break;
-    case TD_COMPLEX64: blas->cblas_cgemv(CblasRowMajor, t, rows, cols, ca, a, ld, x, incx, cb, g->c, incy); break;
-    default: blas->cblas_zgemv(CblasRowMajor, t, rows, cols, za, a, ld, x, incx, zb, g->c, incy);
-    }
+    double alpha = scalar_d(g->alpha), beta = scalar_d(g->beta);
+    if (g->dtype == TD_FLOAT32)
+        blas->cblas_sgemv(CblasRowMajor, t, rows, cols, (float)alpha, a, ld, x, incx, (float)beta, g->c, incy);
+    else blas->cblas_dgemv(CblasRowMajor, t, rows, cols, alpha, a, ld, x, incx, beta, g->c, incy);
 }
 
 static void one_blas(const td_gemm_call *g, const td_blas_api *blas)
@@ -90,7 +86,7 @@ void td_gemm_one(const td_gemm_call *g)
 {
     if (g->m <= 0 || g->n <= 0) return;
     const td_blas_api *blas = g->k > 0 && uses_blas(g->dtype) ? td_blas(NULL) : NULL;
-    if (blas && (g->n == 1 || g->m == 1)) {
+    if (blas && td_dtype_is_float(g->dtype) && (g->n == 1 || g->m == 1)) {
         one_vector(g, blas);
         return;
     }
