@@ -1,5 +1,6 @@
-/* Convolution and pooling, forward and backward, against plain loops in double: every way that a convolution may be
- * computed (1x1, depthwise, im2col, oneDNN), geometries, groups, layouts, dtypes, masks. */
+/* Convolution and pooling, forward and backward, against plain loops in double:
+ * every way that a convolution may be computed (1x1, depthwise, im2col,
+ * oneDNN), geometries, groups, layouts, dtypes, masks. */
 #include "daemon/kernels/cpu/blas.h"
 #include "daemon/kernels/cpu/conv.h"
 #include "kernel_harness.h"
@@ -170,7 +171,8 @@ static void conv_masks(void)
     for (int mask = 1; mask < 8; mask++) conv_case(TD_FLOAT32, PLAIN, geometries[mask % 4], true, mask);
 }
 
-/* Large enough for oneDNN and for several blocks; compared with the same loops. */
+/* Large enough for oneDNN and for several blocks; compared with the same loops.
+ */
 static void conv_large(void)
 {
     conv_case(TD_FLOAT32, PLAIN, (geometry){3, 16, 20, 21, 32, 3, 3, 1, 1, 1, 1, 1, 1, 1}, true, 7);
@@ -204,6 +206,91 @@ static void conv_ways(void)
     conv_case(TD_FLOAT32, PLAIN, (geometry){1, 4, 12, 19, 4, 3, 9, 1, 1, 3, 6, 1, 2, 4}, true, 7);
     conv_case(TD_FLOAT32, PLAIN, (geometry){2, 4, 3, 2, 8, 3, 7, 1, 1, 1, 3, 1, 1, 4}, true, 7);
     conv_case(TD_FLOAT32, PLAIN, (geometry){2, 4, 11, 13, 4, 2, 4, 1, 1, 3, 5, 2, 3, 4}, true, 7);
+    way = ANY;
+}
+
+/* Depthwise, in both dtypes: rows around a vector's width, taps around those
+ * that are added in one pass, planes around those that are copied with zeros
+ * around them, padding beyond the kernel, each gradient alone. */
+static void depthwise_edges(void)
+{
+    static const geometry small[] = {
+        {2, 2, 5, 15, 4, 3, 3, 1, 1, 1, 1, 1, 1, 2}, {1, 2, 5, 16, 2, 3, 3, 1, 1, 1, 1, 1, 1, 2},
+        {1, 2, 5, 17, 2, 3, 3, 1, 1, 1, 1, 1, 1, 2}, {1, 2, 5, 9, 2, 5, 5, 1, 1, 2, 2, 1, 1, 2},
+        {1, 2, 6, 21, 2, 5, 5, 1, 1, 2, 2, 2, 2, 2}, {1, 2, 6, 22, 2, 3, 3, 1, 1, 2, 2, 1, 2, 2},
+        {1, 2, 4, 40, 2, 2, 7, 1, 1, 0, 3, 1, 1, 2}, {1, 2, 4, 40, 2, 2, 8, 1, 1, 0, 3, 1, 1, 2},
+        {1, 2, 9, 33, 4, 3, 3, 2, 1, 1, 1, 1, 1, 2}, {1, 2, 9, 33, 2, 3, 3, 1, 2, 1, 1, 1, 1, 2},
+        {2, 2, 9, 33, 2, 3, 3, 2, 2, 1, 1, 1, 1, 2}, {1, 2, 6, 7, 2, 3, 3, 1, 1, 3, 3, 1, 1, 2},
+        {1, 2, 6, 7, 2, 3, 3, 1, 1, 1, 4, 1, 1, 2},  {1, 2, 6, 7, 2, 3, 3, 1, 1, 4, 1, 1, 1, 2},
+        {1, 2, 3, 1, 2, 3, 1, 1, 1, 1, 0, 1, 1, 2},  {1, 2, 1, 5, 2, 1, 5, 1, 1, 0, 4, 1, 1, 2},
+        {1, 2, 2, 2, 2, 2, 2, 1, 1, 5, 5, 5, 5, 2},
+    };
+    enum { SIDE = 256 }; /* with a border of its own more than fits; read through unaligned rows */
+    static const geometry large[] = {
+        {1, 2, SIDE, SIDE, 2, 3, 3, 1, 1, 1, 1, 1, 1, 2},     {1, 2, SIDE, SIDE, 2, 5, 5, 1, 1, 2, 2, 1, 1, 2},
+        {1, 2, SIDE, SIDE, 2, 2, 4, 1, 1, 1, 2, 1, 1, 2},     {1, 2, SIDE, SIDE, 2, 3, 3, 1, 1, 2, 2, 2, 2, 2},
+        {1, 2, SIDE - 2, SIDE, 2, 1, 1, 1, 1, 0, 0, 1, 1, 2}, {1, 2, SIDE, SIDE - 1, 2, 1, 3, 1, 1, 0, 1, 1, 1, 2},
+        {1, 2, SIDE, SIDE, 2, 5, 5, 1, 1, 4, 4, 2, 2, 2},
+    };
+    way = DEPTHWISE;
+    for (int t = TD_FLOAT32; t <= TD_FLOAT64; t++) {
+        for (size_t i = 0; i < sizeof small / sizeof *small; i++) {
+            conv_case(t, PLAIN, small[i], i % 2, 7);
+            conv_case(t, GAPPED, small[i], i % 3, 1 + (int)i % 7);
+        }
+        for (size_t i = 0; i < sizeof large / sizeof *large; i++) conv_case(t, PLAIN, large[i], true, 7);
+        for (int mask = 1; mask < 8; mask++) conv_case(t, PLAIN, small[mask], true, mask);
+    }
+    way = ANY;
+}
+
+/* One below, at and above what im2col and oneDNN cut by: positions of a block,
+ * images of a tile, channels of a chunk, output channels of a part, the product
+ * from which a library is called. */
+static void conv_straddles(void)
+{
+    for (int which = -1; which <= 1; which++) {
+        way = IM2COL;
+        conv_case(TD_FLOAT32, PLAIN, (geometry){1, 3, 1, TD_CONV_BLOCK_LEAST + which, 2, 1, 3, 1, 1, 0, 1, 1, 1, 1},
+                  true, 7);
+        conv_case(TD_FLOAT16, GAPPED,
+                  (geometry){1, 1, 1, TD_CONV_BLOCK_LEAST * 2 + which, 1, 1, 1100, 1, 1, 0, 550, 1, 1, 1}, false, 7);
+        conv_case(TD_FLOAT32, PLAIN, (geometry){TD_CONV_BACK_IMAGES + which, 4, 5, 6, 6, 3, 3, 1, 1, 1, 1, 1, 1, 2},
+                  true, 7);
+        conv_case(TD_FLOAT64, TURNED, (geometry){1, 2, 1, TD_CONV_BIAS_PART + which, 3, 1, 2, 1, 1, 0, 1, 1, 1, 1},
+                  true, 7);
+        conv_case(TD_BFLOAT16, PLAIN, (geometry){1, 128, 2, 3, TD_CONV_SUM / 128 + which, 1, 1, 1, 1, 0, 0, 1, 1, 1},
+                  false, 7);
+        way = ANY;
+        conv_case(TD_FLOAT32, PLAIN,
+                  (geometry){2, 10, 12, TD_GEMM_DNNL / 90000 + which, 100, 3, 3, 1, 1, 1, 1, 1, 1, 1}, true, 3);
+        conv_case(TD_FLOAT32, PLAIN, (geometry){1, 7, 30, 40, 32, 3, 3 + (which > 0), 1, 1, 1, 1, 1, 1, 1}, true, 7);
+        conv_case(TD_FLOAT32, PLAIN, (geometry){1, 16, 7, 31 + which, 64, 3, 3, 1, 1, 1, 1, 1, 1, 1}, true, 7);
+    }
+    conv_case(TD_FLOAT32, GAPPED, (geometry){2, 16, 16, 16, 64, 3, 3, 1, 1, 1, 1, 1, 1, 1}, true, 7);
+    conv_case(TD_FLOAT32, SHUFFLED, (geometry){2, 8, 6, 7, 6, 1, 1, 1, 1, 0, 0, 1, 1, 1}, true, 7);
+    conv_case(TD_FLOAT32, PLAIN, (geometry){1, 5, 6, 7, 6, 1, 1, 1, 1, 0, 0, 1, 1, 1}, true, 7);
+    conv_case(TD_FLOAT32, TURNED, (geometry){3, 5, 6, 1, 6, 1, 1, 1, 1, 0, 0, 1, 1, 1}, true, 7);
+    conv_case(TD_FLOAT32, TURNED, (geometry){3, 5, 1, 6, 6, 1, 1, 1, 1, 0, 0, 1, 1, 1}, true, 7);
+    conv_case(TD_FLOAT32, PLAIN, (geometry){2, 5, 6, 7, 6, 1, 1, 1, 1, 0, 1, 1, 1, 1}, true, 7);
+    conv_case(TD_FLOAT32, PLAIN, (geometry){2, 5, 6, 7, 6, 1, 1, 1, 2, 0, 0, 1, 1, 1}, true, 7);
+}
+
+/* oneDNN: each gradient alone, parts of the output channels, a last tile that
+ * is smaller. */
+static void dnnl_edges(void)
+{
+    if (!td_dnnl(NULL)) {
+        td_test_skip("oneDNN is not here");
+        return;
+    }
+    way = DNNL;
+    for (int mask = 1; mask < 8; mask++)
+        if (mask & 3)
+            conv_case(TD_FLOAT32, PLAIN, (geometry){2, 16, 16, 16, 64, 3, 3, 1, 1, 1, 1, 1, 1, 1}, mask & 1, mask);
+    conv_case(TD_FLOAT32, PLAIN, (geometry){1, 64, 30, 30, 128, 3, 3, 1, 1, 1, 1, 1, 1, 1}, true, 0);
+    conv_case(TD_FLOAT32, PLAIN, (geometry){2, 64, 30, 30, 96, 3, 3, 1, 1, 1, 1, 1, 1, 1}, false, 0);
+    conv_case(TD_FLOAT32, PLAIN, (geometry){5, 16, 30, 30, 64, 3, 3, 1, 1, 1, 1, 1, 1, 1}, true, 7);
     way = ANY;
 }
 
@@ -329,6 +416,7 @@ static void max_all(void)
             for (int t = TD_FLOAT16; t <= TD_FLOAT64; t++) max_case(t, l, 3 + (int)(i % 2), pools[i], i & 1);
             max_case(TD_INT64, l, 4, pools[i], false);
             max_case(TD_UINT8, l, 4, pools[i], false);
+            max_case(TD_INT8 + (td_dtype)(i % 3), l, 3, pools[i], false);
         }
 }
 
@@ -384,5 +472,6 @@ static void avg_all(void)
 
 TD_CUNIT_MAIN("kernels_conv", {"conv2d: geometries", conv_all}, {"conv2d: masks", conv_masks},
               {"conv2d: large", conv_large}, {"conv2d: each way", conv_ways},
-              {"conv2d: channels last", conv_channels_last}, {"conv2d: empty", conv_empty}, {"max_pool2d", max_all},
-              {"avg_pool2d", avg_all})
+              {"conv2d: depthwise edges", depthwise_edges}, {"conv2d: straddles", conv_straddles},
+              {"conv2d: oneDNN edges", dnnl_edges}, {"conv2d: channels last", conv_channels_last},
+              {"conv2d: empty", conv_empty}, {"max_pool2d", max_all}, {"avg_pool2d", avg_all})

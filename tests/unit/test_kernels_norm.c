@@ -1,5 +1,5 @@
-/* layer_norm and batch_norm, forward and backward, against the formulas in double; large means, running statistics,
- * masks. */
+/* layer_norm and batch_norm, forward and backward, against the formulas in
+ * double; large means, running statistics, masks. */
 #include "kernel_harness.h"
 
 /* The looser of two: what sums over `n` terms in float may lose. */
@@ -96,7 +96,67 @@ static void layer_large_mean(void)
     layer_case(TD_FLOAT32, 4, 1, 500, PLAIN, true, 1000);
 }
 
-/* The largest distance of y from (x - mean) rstd, in float64 from the floats that are there. */
+/* One below, at and above: blocks of a row, chunks, partial sums, rows added in
+ * float, columns of a chunk. */
+static void layer_straddles(void)
+{
+    for (int which = -1; which <= 1; which++)
+        for (int t = TD_FLOAT16; t <= TD_FLOAT64; t++) {
+            layer_case(t, 2, 1, TD_NORM_BLOCK + which, t % 2 ? PLAIN : GAPPED, which, 0.5);
+            layer_case(t, TD_NORM_PARTIALS + which, 1, TD_NORM_COLUMNS + which, PLAIN, true, 0);
+            layer_case(t, 2 * TD_NORM_FLUSH + which, 3, 7, TURNED, true, 0);
+            layer_case(t, 3, 1, TD_LANES + which, STEPPED, false, 0);
+        }
+    layer_case(TD_FLOAT32, 3, 1, TD_NORM_CHUNK + 1, PLAIN, true, 0);
+}
+
+/* Each of weight and bias alone, and gradients without some of them. */
+static void layer_parts(void)
+{
+    for (int t = TD_FLOAT32; t <= TD_FLOAT64; t++)
+        for (int part = 0; part < 4; part++)
+            for (int mask = 0; mask < 8; mask++) {
+                int64_t n = 37;
+                tt x = TT(t, 4, n), w = TTL(t, STEPPED, n), b = TT(t, n), y = TT(t, 4, n), m = TT(t, 4), r = TT(t, 4);
+                tt g = TT(t, 4, n), dx = TT(t, 4, n), dw = TT(t, n), db = TT(t, n);
+                tt_normal(&x, 1, 1), tt_normal(&w, 1, 0.5), tt_normal(&b, 0, 1), tt_normal(&g, 0, 1);
+                CALL(c, 3, &x, part & 1 ? &w : NULL, part & 2 ? &b : NULL);
+                c.out[0] = &y, c.out[1] = &m, c.out[2] = &r;
+                attr_int(&c, 1), attr_float(&c, 1e-5);
+                CU_ASSERT_EQUAL(tcall_run(&c, td_cpu_plan_layer_norm), 0);
+                CALL(k, 3, &g, &x, part & 1 ? &w : NULL, &m, &r);
+                k.out[0] = &dx, k.out[1] = &dw, k.out[2] = &db;
+                attr_int(&k, 1), attr_int(&k, mask);
+                CU_ASSERT_EQUAL(tcall_run(&k, td_cpu_plan_layer_norm_backward), 0);
+                int bad = 0;
+                for (int64_t i = 0; i < 4 * n; i++) {
+                    double h = (tt_get(&x, i) - tt_get(&m, i / n)) * tt_get(&r, i / n),
+                           wi = part & 1 ? tt_get(&w, i % n) : 1;
+                    bad += far(&y, i, h * wi + (part & 2 ? tt_get(&b, i % n) : 0), 2);
+                    double c1 = 0, c2 = 0;
+                    for (int64_t j = i / n * n; j < (i / n + 1) * n; j++) {
+                        double gw = tt_get(&g, j) * (part & 1 ? tt_get(&w, j % n) : 1);
+                        c1 += gw * (tt_get(&x, j) - tt_get(&m, i / n)) * tt_get(&r, i / n), c2 += gw;
+                    }
+                    double want = tt_get(&r, i / n) * (tt_get(&g, i) * wi - c2 / (double)n - h * c1 / (double)n);
+                    bad += mask & 1 ? far(&dx, i, want, 4) : tt_get(&dx, i) != 0;
+                }
+                for (int64_t j = 0; j < n; j++) {
+                    double sw = 0, sb = 0;
+                    for (int64_t i = j; i < 4 * n; i += n)
+                        sw += tt_get(&g, i) * (tt_get(&x, i) - tt_get(&m, i / n)) * tt_get(&r, i / n),
+                            sb += tt_get(&g, i);
+                    bad += (mask & 2 ? far(&dw, j, sw, 4) : tt_get(&dw, j) != 0) +
+                           (mask & 4 ? far(&db, j, sb, 4) : tt_get(&db, j) != 0);
+                }
+                CU_ASSERT_EQUAL(bad, 0);
+                tt_free(&x), tt_free(&w), tt_free(&b), tt_free(&y), tt_free(&m), tt_free(&r), tt_free(&g), tt_free(&dx);
+                tt_free(&dw), tt_free(&db);
+            }
+}
+
+/* The largest distance of y from (x - mean) rstd, in float64 from the floats
+ * that are there. */
 static double off_by(const float *x, const float *y, int64_t n)
 {
     double mean = 0, var = 0, most = 0;
@@ -108,7 +168,8 @@ static double off_by(const float *x, const float *y, int64_t n)
     return most;
 }
 
-/* Rows of millions, and means far from zero, cost no digits: results are as exact as floats of their size are. */
+/* Rows of millions, and means far from zero, cost no digits: results are as
+ * exact as floats of their size are. */
 static void long_rows(void)
 {
     static const double means[] = {0, 100, 10000};
@@ -135,7 +196,8 @@ static void long_rows(void)
     }
 }
 
-/* The gradients, over long rows and over many of them: sums of a million products, all of one sign. */
+/* The gradients, over long rows and over many of them: sums of a million
+ * products, all of one sign. */
 static void long_gradients(void)
 {
     static const int64_t shapes[][2] = {{1, 1 << 20}, {1 << 17, 8}};
@@ -270,6 +332,42 @@ static void batch_all(void)
     batch_case(TD_FLOAT32, 600, 300, 0, PLAIN, true, true, 0);
 }
 
+static void batch_straddles(void)
+{
+    for (int which = -1; which <= 1; which++)
+        for (int t = TD_FLOAT16; t <= TD_FLOAT64; t++) {
+            batch_case(t, 2, 3, TD_BATCH_SEGMENT + which, t % 2 ? PLAIN : TURNED, true, which, 0);
+            batch_case(t, TD_BATCH_SEGMENT + which, 2, 0, t % 2 ? PLAIN : GAPPED, true, true, 0);
+            batch_case(t, 1, 5, TD_LANES + which, SHUFFLED, which, true, 1);
+        }
+    batch_case(TD_FLOAT32, 1, 3, TD_BATCH_CHUNK + 1, PLAIN, true, true, 0);
+    batch_case(TD_FLOAT32, 1, 3, TD_BATCH_CHUNK / 2, PLAIN, true, true, 0);
+}
+
+/* Each gradient alone, with and without statistics of the batch: what is not
+ * wanted stays. */
+static void batch_masks(void)
+{
+    for (int mask = 0; mask < 8; mask++)
+        for (int training = 0; training < 2; training++) {
+            tt x = TT(TD_FLOAT32, 5, 2), g = TT(TD_FLOAT32, 5, 2), m = TT(TD_FLOAT32, 2), r = TT(TD_FLOAT32, 2);
+            tt dx = TT(TD_FLOAT32, 5, 2), dw = TT(TD_FLOAT32, 2), db = TT(TD_FLOAT32, 2);
+            tt_normal(&x, 0, 1), tt_normal(&g, 0.5, 1);
+            tt_set(&r, 0, 1), tt_set(&r, 1, 2);
+            CALL(k, 3, &g, &x, NULL, &m, &r);
+            k.out[0] = &dx, k.out[1] = &dw, k.out[2] = &db;
+            attr_bool(&k, training), attr_int(&k, mask);
+            CU_ASSERT_EQUAL(tcall_run(&k, td_cpu_plan_batch_norm_backward), 0);
+            double sum = 0, dot = 0;
+            for (int i = 1; i < 10; i += 2) sum += tt_get(&g, i), dot += tt_get(&g, i) * tt_get(&x, i);
+            double want = training ? 2 * (tt_get(&g, 3) - sum / 5 - tt_get(&x, 3) * 4 * dot / 5) : 2 * tt_get(&g, 3);
+            CU_ASSERT(near(tt_get(&dx, 3), mask & 1 ? want : 0, 1e-5, 4));
+            CU_ASSERT(near(tt_get(&dw, 1), mask & 2 ? 2 * dot : 0, 1e-5, 4));
+            CU_ASSERT(near(tt_get(&db, 1), mask & 4 ? sum : 0, 1e-5, 4));
+            tt_free(&x), tt_free(&g), tt_free(&m), tt_free(&r), tt_free(&dx), tt_free(&dw), tt_free(&db);
+        }
+}
+
 static void batch_large_mean(void)
 {
     batch_case(TD_FLOAT64, 8, 3, 1000, PLAIN, true, true, 1e5);
@@ -296,6 +394,8 @@ static void batch_edges(void)
 }
 
 TD_CUNIT_MAIN("kernels_norm", {"layer_norm", layer_all}, {"layer_norm: large mean", layer_large_mean},
-              {"layer_norm: gradient mask", layer_mask}, {"long rows", long_rows},
-              {"gradients of long rows", long_gradients}, {"batch_norm", batch_all},
-              {"batch_norm: large mean", batch_large_mean}, {"batch_norm: edges", batch_edges})
+              {"layer_norm: gradient mask", layer_mask}, {"layer_norm: straddles", layer_straddles},
+              {"layer_norm: parts", layer_parts}, {"batch_norm: straddles", batch_straddles},
+              {"batch_norm: masks", batch_masks}, {"long rows", long_rows}, {"gradients of long rows", long_gradients},
+              {"batch_norm", batch_all}, {"batch_norm: large mean", batch_large_mean},
+              {"batch_norm: edges", batch_edges})

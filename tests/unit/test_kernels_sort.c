@@ -1,4 +1,5 @@
-/* sort and topk: a permutation of the row, in order, stable, NaN above everything; long rows; layouts; dtypes. */
+/* sort and topk: a permutation of the row, in order, stable, NaN above
+ * everything; long rows; layouts; dtypes. */
 #include "kernel_harness.h"
 
 /* a before b in the order wanted? NaN is the greatest. */
@@ -28,8 +29,8 @@ static void fill(tt *x, int range)
     }
 }
 
-/* Checks row by row: values[j] is x[indices[j]], the order is right, no index comes twice, and (n of them) nothing left
- * out is better than the last. */
+/* Checks row by row: values[j] is x[indices[j]], the order is right, no index
+ * comes twice, and (n of them) nothing left out is better than the last. */
 static int wrong(const tt *x, const tt *values, const tt *indices, int dim, bool descending)
 {
     int64_t n = x->d.shape[dim], k = values->d.shape[dim], inner = 1, rows = 1;
@@ -154,6 +155,38 @@ static void topk_all(void)
     tt_free(&x), tt_free(&v), tt_free(&i);
 }
 
+/* One below, at and above: runs, the radix sort of each width of key, chunks of rows, blocks that are merged; of topk
+ * the heap's size, its part of a row, what it looks at at once. */
+static void straddles(void)
+{
+    static const td_dtype types[] = {TD_UINT8, TD_INT16, TD_FLOAT32, TD_FLOAT64, TD_BFLOAT16, TD_INT64};
+    for (int which = -1; which <= 1; which++)
+        for (int i = 0; i < 6; i++) {
+            td_dtype t = types[i];
+            int64_t size = (int64_t)td_dtype_size(t), key = t == TD_BFLOAT16 ? 4 : size;
+            int layout = (int)rnd_below(LAYOUTS);
+            sort_case(t, layout, 2, which == 0, TD_SORT_RUN + which, 50);
+            sort_case(t, layout, 1, which != 0, TD_SORT_RADIX * key / 4 + which, 50);
+            sort_case(t, layout, 0, which > 0, TD_SORT_CHUNK / 20 + which, 1 << 20);
+            topk_case(t, layout, 2, which < 0, 4 * TD_SORT_RUN, TD_SORT_RUN + which);
+            topk_case(t, layout, 1, which < 0, TD_TOPK_PART + 40 + which, 40);
+            topk_case(t, layout, 0, which < 0, TD_TOPK_CHUNK / 20 + which, 3);
+            if (i % 3 == 2) {
+                sort_case(t, layout, 1, which < 0, 2 * TD_SORT_BLOCK + which, 1 << 20);
+                topk_case(t, layout, 1, true, TD_TOPK_SHARE * TD_TOPK_HEAP + 40, TD_TOPK_HEAP + which);
+                topk_case(t, layout, 2, false, 2 * TD_SORT_BLOCK + which, TD_SORT_BLOCK + which);
+            }
+        }
+    int64_t n = 2 * TD_SORT_BLOCK + 1;
+    tt x = TT(TD_FLOAT32, n), v = TT(TD_FLOAT32, n), i = TT(TD_INT64, n);
+    CALL(c, 2, &x); /* all equal: blocks run out together, and every byte of a key is the same */
+    c.out[0] = &v, c.out[1] = &i;
+    attr_int(&c, 0), attr_bool(&c, false);
+    CU_ASSERT_EQUAL(tcall_run(&c, td_cpu_plan_sort), 0);
+    CU_ASSERT_EQUAL(wrong(&x, &v, &i, 0, false), 0);
+    tt_free(&x), tt_free(&v), tt_free(&i);
+}
+
 static void edges(void)
 {
     tt x = tt_scalar(TD_FLOAT32), v = tt_scalar(TD_FLOAT32), i = tt_scalar(TD_INT64);
@@ -171,4 +204,5 @@ static void edges(void)
     tt_free(&x), tt_free(&v), tt_free(&i), tt_free(&z), tt_free(&zv), tt_free(&zi);
 }
 
-TD_CUNIT_MAIN("kernels_sort", {"sort", sort_all}, {"sort: long rows", sort_long}, {"topk", topk_all}, {"edges", edges})
+TD_CUNIT_MAIN("kernels_sort", {"sort", sort_all}, {"sort: long rows", sort_long}, {"topk", topk_all},
+              {"straddles", straddles}, {"edges", edges})
