@@ -1,6 +1,7 @@
 /* The budget: what all heaps together may commit, and the segments that wait warm for their next user.
  *
- * Invariant: `committed` counts every segment that exists or was reserved, the warm ones too. A warm segment is mapped
+ * Invariant: `committed` counts every segment that exists or was reserved, the warm ones too; with what kernels work
+ * with it stays within the limit. A warm segment is mapped
  * by nobody but the daemon and goes only to a heap of the same kind and uid, so that no other uid ever sees its old
  * bytes. */
 #include "shm/arena.h"
@@ -84,9 +85,28 @@ bool td_budget_settle(td_budget *b)
 
 bool td_budget_room(td_budget *b, uint64_t bytes)
 {
-    if (bytes > b->limit || b->committed - b->warm_bytes > b->limit - bytes) return false; /* evicting would not help */
-    while (b->committed > b->limit - bytes) evict_one(b);
+    if (bytes > b->limit || b->committed - b->warm_bytes + b->work > b->limit - bytes)
+        return false; /* evicting would not help */
+    while (b->committed + b->work > b->limit - bytes) evict_one(b);
     return true;
+}
+
+int td_budget_work(td_budget *b, uint64_t bytes, td_error *e)
+{
+    const double mib = 1 << 20;
+    if (!td_budget_room(b, bytes))
+        return td_fail(
+            e, TD_E_MEMORY,
+            "%.1f MiB to work with are wanted, %.1f of %.1f MiB are committed to tensors and %.1f MiB to other "
+            "work; free tensors, or start tensord with more --memory",
+            bytes / mib, (b->committed - b->warm_bytes) / mib, b->limit / mib, b->work / mib);
+    b->work += bytes;
+    return 0;
+}
+
+void td_budget_work_done(td_budget *b, uint64_t bytes)
+{
+    b->work -= bytes;
 }
 
 /* ---- users: what is charged to sessions is what they use; what stays committed for processes that have it mapped,

@@ -56,7 +56,8 @@ static bool take(td_heap *h, uint64_t size, td_extent *out)
 static uint64_t growth(const td_heap *h, uint64_t need)
 {
     uint64_t like = h->committed <= BIG ? h->committed : h->committed / 8 > BIG ? h->committed / 8 : BIG;
-    uint64_t room = h->budget->limit - (h->budget->committed - h->budget->warm_bytes), want = TD_SEGMENT_MIN;
+    const td_budget *b = h->budget;
+    uint64_t room = b->limit - (b->committed - b->warm_bytes + b->work), want = TD_SEGMENT_MIN;
     if (like > TD_SEGMENT_MAX) like = TD_SEGMENT_MAX;
     if (need >= BIG) return td_page_round(need < like && like < room / 8 ? like : need);
     while (want < need || want < like) want *= 2;
@@ -121,6 +122,11 @@ int td_heap_alloc(td_heap *h, uint64_t bytes, td_extent *out, uint64_t *lack, td
     uint64_t size = extent_size(bytes);
     if (take(h, size, out)) return 0;
     return find_more(h, size, out, lack, e);
+}
+
+td_budget *td_heap_budget(const td_heap *h)
+{
+    return h->budget;
 }
 
 int td_heap_alloc_now(td_heap *h, uint64_t bytes, td_extent *out, td_error *e)

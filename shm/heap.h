@@ -25,6 +25,7 @@ typedef struct td_budget {
     uint64_t user_limit; /* of them by the heaps of one user's sessions, those that ended included; 0: no such limit */
     td_budget_user *users;
     uint64_t committed; /* bytes of segments that exist, or are being made */
+    uint64_t work;      /* bytes beside the segments, for kernels to work with, which count as much */
     uint64_t used;      /* bytes of extents handed out */
     uint32_t segments;
     uint32_t next_segment_id;
@@ -50,6 +51,10 @@ typedef struct td_extent {
 
 void td_budget_init(td_budget *b, uint64_t limit, td_shm_backend backend);
 void td_budget_deinit(td_budget *b);
+/* Memory that is no segment, promised to who makes it elsewhere. TD_E_MEMORY when there is no room. */
+int td_budget_work(td_budget *b, uint64_t bytes, td_error *e);
+void td_budget_work_done(td_budget *b, uint64_t bytes);
+td_budget *td_heap_budget(const td_heap *h);
 
 int td_heap_new(td_heap **out, td_budget *budget, td_segment_kind kind, uint32_t uid, td_error *e);
 /* All extents must be back (asserted), unless the heap was orphaned. */

@@ -187,6 +187,7 @@ int td_again_prepare(const td_again *m, td_call *c, uint64_t *lack, td_heap **he
         td_prep_input_args(c, m->compute);
         c->args[c->nin] = (td_karg){td_tensor_data(c->out[0]), &c->out[0]->desc};
         err = plan(m, c, e);
+        if (!err) err = td_prep_charge(c, e);
     }
     if (!err) return 0;
     td_tensor_unref(c->out[0]);

@@ -2,7 +2,7 @@
  *
  * A call is large (kernel state, attributes, room for a dozen operands), so only what is used is ever initialised. Its
  * operands are borrowed while it is issued; td_call_hold makes them its own. */
-#include "daemon/ops/ops.h"
+#include "daemon/ops/prepare.h"
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -72,6 +72,7 @@ td_call *td_call_new(const td_op *op, td_issuer *who, int nin, int nout, td_erro
     for (int i = 0; i < nout; i++) c->out[i] = NULL;
     c->cast = NULL;
     c->copy = NULL;
+    c->payer = NULL;
     c->cause = NULL;
     c->finished = NULL;
     c->owner = c->task = NULL;
@@ -108,6 +109,7 @@ void td_call_free(td_call *c)
 {
     if (!c) return;
     if (c->flags & TD_CF_HELD) td_call_let_go(c);
+    td_prep_discharge(c);
     td_tensor_unref(c->cast);
     if (c->copy) free(c->copy);
     td_cause_unref(c->cause);

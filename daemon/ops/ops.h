@@ -40,6 +40,7 @@ struct td_issuer {
     uint64_t seed, counter; /* generator: key, and number of the next random op */
     void *flow;             /* the scheduler's fairness entity */
     void *scheduler;
+    int threads; /* that may run a call together; 0: one */
     /* Run a prepared call, now or later; takes it over. In the end c->finished is called on the loop thread. */
     void (*submit)(td_issuer *who, td_call *c);
     /* May a storage be read, or written, now? 0, an error, or a negative number: not yet; `who` is woken when it is
@@ -69,6 +70,10 @@ struct td_call {
     } number[3];     /* immediate numbers as kernel arguments */
     td_tensor *cast; /* a temporary that is copied into out[0] afterwards (kernel cannot write it directly) */
     td_kcall *copy;  /* that copy: prepared beside, run as the last phase of k */
+    td_account
+        *payer; /* of `work` bytes to work with, from when it is prepared until it is freed; NULL: they are few */
+    td_budget *lender;
+    uint64_t work;
     td_cause *cause; /* set when an input was poisoned or a predecessor failed: the kernel is not run */
     /* Called once on the loop thread when the call has ended (c->k.failed and c->cause say how). May be NULL. */
     void (*finished)(td_call *c);
@@ -91,6 +96,7 @@ void td_call_let_go(td_call *c);
 /* With op, who, in[], attrs (and out[] with TD_CF_OUT) set: check, infer, allocate outputs, choose and plan the kernel.
  * Returns 0: then submit it (or, TD_CF_VIEW, nothing is left to do and out[] are ready); TD_WAIT_GROW with *lack bytes
  * wanted of `*heap` (nothing changed: grow, then prepare again); or an error. With lack NULL it grows by itself.
+ * What the kernel works with is charged to the account and held against the heap's budget (TD_E_QUOTA, TD_E_MEMORY).
  * Versions of written tensors are bumped here, when nothing can fail any more. c->nout, before: the room in out[] (with
  * TD_CF_OUT how many are given); after: how many outputs there are. */
 int td_ops_prepare(td_call *c, uint64_t *lack, td_heap **heap, td_error *e);

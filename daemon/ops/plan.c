@@ -119,9 +119,60 @@ int td_prep_choose(td_call *c, td_error *e)
     return 0;
 }
 
+/* ---- what it works with */
+
+enum { FEW = 64 << 10 }; /* bytes that are not counted: workers have them anyway */
+
+static uint64_t work_of(const td_call *c)
+{
+    const td_kcall *k = &c->k;
+    int64_t threads = 1;
+    for (int p = 0; p < k->nphases; p++)
+        if (k->phase[p].chunks > threads) threads = k->phase[p].chunks;
+    if (threads > c->who->threads) threads = c->who->threads > 1 ? c->who->threads : 1;
+    uint64_t scratch;
+    if (__builtin_mul_overflow(k->scratch_bytes, (uint64_t)threads, &scratch)) return UINT64_MAX;
+    return k->work_bytes > UINT64_MAX - scratch ? UINT64_MAX : k->work_bytes + scratch;
+}
+
+static int refused(int code, const td_error *why, uint64_t bytes, td_error *e)
+{
+    return td_fail(e, (td_code)code, "no memory to work with (%.1f MB): %.300s", (double)bytes / 1e6, why->message);
+}
+
+int td_prep_charge(td_call *c, td_error *e)
+{
+    const td_issuer *who = c->who;
+    uint64_t bytes = work_of(c);
+    if (bytes <= FEW || !who->heap || !who->account) return 0;
+    td_error why = {0};
+    int err = td_account_work(who->account, bytes, &why);
+    if (err) return refused(err, &why, bytes, e);
+    td_budget *lender = td_heap_budget(who->heap);
+    err = td_budget_work(lender, bytes, &why);
+    if (err) {
+        td_account_work_done(who->account, bytes);
+        return refused(err, &why, bytes, e);
+    }
+    c->payer = td_account_ref(who->account);
+    c->lender = lender;
+    c->work = bytes;
+    return 0;
+}
+
+void td_prep_discharge(td_call *c)
+{
+    if (!c->payer) return;
+    td_account_work_done(c->payer, c->work);
+    td_budget_work_done(c->lender, c->work);
+    td_account_unref(c->payer);
+    c->payer = NULL;
+}
+
 int td_prep_plan(td_prep *p, td_error *e)
 {
     td_prep_describe(p->c, p->f.compute);
     int err = td_prep_choose(p->c, e);
-    return !err && p->through ? plan_copy(p->c, e) : err;
+    if (!err && p->through) err = plan_copy(p->c, e);
+    return err ? err : td_prep_charge(p->c, e);
 }

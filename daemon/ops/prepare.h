@@ -57,6 +57,9 @@ void td_prep_drop(td_prep *p);
 void td_prep_describe(td_call *c, td_dtype compute);
 /* Choose the kernel and plan. */
 int td_prep_choose(td_call *c, td_error *e);
+/* Charge what the plan works with, and give it back. */
+int td_prep_charge(td_call *c, td_error *e);
+void td_prep_discharge(td_call *c);
 /* Both, and the copy after a temporary. */
 int td_prep_plan(td_prep *p, td_error *e);
 

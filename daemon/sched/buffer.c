@@ -1,11 +1,10 @@
 /* Memory for kernels: a thread's scratch, and the work memory of tasks, recycled so that its pages stay warm.
  *
  * Invariant: what is kept unused is bounded, by count and by bytes. What a call asks for follows from shapes that a
- * client chose, and is charged to nobody: what the machine has not is refused, before anybody is killed for it. */
+ * client chose: it was charged, and held against the daemon's budget, when the call was prepared (ops), and is until it
+ * is collected; by then nobody has more of it than is kept. What the machine has not is refused all the same. */
 #include "daemon/sched/internal.h"
 #include <stdlib.h>
-
-#define KEEP_BYTES ((size_t)64 << 20)
 
 static size_t rounded(size_t size)
 {
@@ -63,12 +62,12 @@ void td_work_give(td_work *w, td_buffer b)
 {
     td_buffer old = {0};
     pthread_mutex_lock(&w->lock);
-    if (w->count == TD_WORK_SPARES || (w->count && w->bytes + b.size > KEEP_BYTES)) {
+    if (w->count == TD_WORK_SPARES || (w->count && w->bytes + b.size > w->keep)) {
         old = w->spare[0]; /* the one that lies here longest, more or less */
         w->bytes -= old.size;
         w->spare[0] = w->spare[--w->count];
     }
-    if (w->bytes + b.size <= KEEP_BYTES) {
+    if (w->bytes + b.size <= w->keep) {
         w->spare[w->count++] = b;
         w->bytes += b.size;
         b.data = NULL;

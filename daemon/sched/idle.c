@@ -18,7 +18,6 @@
 
 #define SPIN_NS 60000
 #define WORTH_WAKING_NS 20000
-#define KEEP_SCRATCH ((size_t)16 << 20)
 
 int64_t td_now_ns(void)
 {
@@ -141,7 +140,7 @@ void td_worker_idle(td_worker *w)
         if (wanted(p)) return;
         pause_a_bit();
     }
-    td_buffer_trim(&w->scratch, KEEP_SCRATCH);
+    td_buffer_trim(&w->scratch, TD_KEEP_SCRATCH);
     search(w, false);
     _Atomic uint64_t *asleep = &p->asleep[w->index / 64];
     uint64_t bit = (uint64_t)1 << (w->index % 64);

@@ -162,6 +162,7 @@ typedef struct td_buffer {
 /* At least `size` bytes, 64-byte aligned; contents are lost when it grows. NULL: out of memory. */
 void *td_buffer_fit(td_buffer *b, size_t size);
 void td_buffer_trim(td_buffer *b, size_t keep);
+#define TD_KEEP_SCRATCH ((size_t)16 << 20) /* of a worker, and of the loop: more goes back with the call that wanted it */
 
 #define TD_WORK_SPARES 16
 /* Work memory of tasks, recycled warm. */
@@ -169,7 +170,7 @@ typedef struct td_work {
     pthread_mutex_t lock;
     td_buffer spare[TD_WORK_SPARES];
     int count;
-    size_t bytes;
+    size_t bytes, keep;
 } td_work;
 td_buffer td_work_take(td_work *w, size_t size);
 void td_work_give(td_work *w, td_buffer b);

@@ -18,6 +18,7 @@
 #define MOST_OFF 4       /* estimates are corrected by at most this factor */
 #define LONG_NS 300000   /* a chunk that takes longer gives way to others where it rests */
 #define STOP_S 5         /* a chunk that knows no rest may take so long at the end */
+#define WORK_KEPT ((size_t)64 << 20)
 #define NICE 10          /* the loop must not wait for a worker's time slice */
 
 static double cost_of(const td_task *t)
@@ -147,6 +148,7 @@ static bool run_claims(td_worker *w, td_task *t, td_claim *c)
         if (c->last) td_pool_unlist(p, t);
     }
     settle_charge(w, t->flow);
+    td_buffer_trim(&w->scratch, TD_KEEP_SCRATCH);
     return atomic_fetch_sub_explicit(&t->users, 1, memory_order_acq_rel) == 1;
 }
 
@@ -281,6 +283,7 @@ int td_pool_init(td_pool *p, td_sched *s, int workers, td_error *e)
     if (workers > TD_MAX_WORKERS) workers = TD_MAX_WORKERS;
     pthread_mutex_init(&p->lock, NULL);
     pthread_mutex_init(&p->work.lock, NULL);
+    p->work.keep = s->options.keep_bytes ? s->options.keep_bytes : WORK_KEPT;
     if (workers <= 0) return 0;
     p->workers = aligned_alloc(64, (size_t)workers * sizeof *p->workers);
     if (!p->workers) return td_fail(e, TD_E_MEMORY, "no memory for %d worker threads", workers);

@@ -132,6 +132,8 @@ static void run_here(td_sched *s, td_call *c)
     int phase = 0;
     s->run_inline++;
     if (!run_phases(s, &c->k, &phase)) failed_here(s, c, phase);
+    td_buffer_trim(&s->scratch, TD_KEEP_SCRATCH);
+    td_buffer_trim(&s->work, TD_KEEP_SCRATCH);
     td_call_done(c);
 }
 

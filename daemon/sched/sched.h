@@ -17,6 +17,7 @@ typedef struct td_flow td_flow; /* one session's share: in virtual time, by the 
 
 typedef struct td_sched_options {
     int workers;              /* threads of the pool; 0: run everything inline (tests) */
+    uint64_t keep_bytes;      /* of work memory, warm for the next; 0: as much as is usual */
     double inline_ns;         /* calls estimated below this run on the loop thread when nothing they need is pending */
     void (*wake)(void *arg);  /* called from any thread: ends are waiting, run td_sched_collect on the loop */
     void *arg;

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+enum { KEEP_PART = 16, KEEP_MOST = 64 << 20 }; /* of the memory, warm for kernels to work with */
+
 /* Sessions come and go; a user's account stays as long as anything is charged to it. */
 struct td_uid {
     struct td_uid *next;
@@ -21,7 +23,12 @@ int td_service_init(td_service *s, const td_service_options *o, td_error *e)
     snprintf(s->account->name, sizeof s->account->name, "tensord");
     int rc = td_heap_new(&s->heap, &s->budget, TD_SEGMENT_SERVICE, 0, e);
     if (!rc) {
-        td_sched_options so = {.workers = o->workers, .inline_ns = TD_INLINE_NS, .wake = o->wake, .arg = o->arg};
+        uint64_t part = o->memory / KEEP_PART;
+        td_sched_options so = {.keep_bytes = part < KEEP_MOST ? part : KEEP_MOST,
+                               .workers = o->workers,
+                               .inline_ns = TD_INLINE_NS,
+                               .wake = o->wake,
+                               .arg = o->arg};
         rc = td_sched_new(&s->sched, &so, e);
     }
     if (rc) td_service_deinit(s);
@@ -49,7 +56,8 @@ void td_service_deinit(td_service *s)
     *s = (td_service){0};
 }
 
-/* Accounts of users without sessions and charges are dropped on the way, so that the list stays as short as the users are many. */
+/* Accounts of users without sessions and charges are dropped on the way, so that the list stays as short as the users
+ * are many. */
 static struct td_uid *find_uid(td_service *s, uint32_t uid)
 {
     struct td_uid *found = NULL;

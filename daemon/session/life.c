@@ -93,6 +93,7 @@ static int set_up(td_session *s, const Td__Wire__Hello *h, td_error *e)
                             .service_account = s->account,
                             .flow = s->flow,
                             .scheduler = v->sched,
+                            .threads = v->options.workers,
                             .submit = submit,
                             .may_touch = may_touch};
     if (getrandom(&s->issuer.seed, sizeof s->issuer.seed, 0) < 0 || getrandom(&s->token, sizeof s->token, 0) < 0)

@@ -169,6 +169,16 @@ static bool inherit(td_session *s, const td_heap *heap)
     return true;
 }
 
+/* Its own tasks always end; who waits for others' must come to an end of waiting. */
+static bool pending_may_help(const td_session *s, int rc)
+{
+    if (td_flow_pending(s->flow)) return true;
+    uint64_t work = 0;
+    for (const td_account *a = s->account; a; a = a->parent) work |= a->work;
+    bool others = rc == TD_E_QUOTA ? work : !td_sched_idle(s->service->sched);
+    return others && td_now_ms() - s->lacks_since_ms < LACK_MS;
+}
+
 int td_session_lacks(td_session *s, int rc, uint64_t lack, td_heap *heap, td_error *e)
 {
     if (s->grow_failed) {
@@ -187,16 +197,13 @@ int td_session_lacks(td_session *s, int rc, uint64_t lack, td_heap *heap, td_err
         }
         bool own = rc == TD_E_QUOTA && !td_heap_user_strained(s->heap);
         if (!own && wait_for_unmaps(s)) return TD_AGAIN;
-        if (rc == TD_E_QUOTA) {
-            s->lacks_since_ms = 0;
-            return rc;
-        }
-        if (!td_sched_idle(s->service->sched) && td_now_ms() - s->lacks_since_ms < LACK_MS) {
+        if (!s->lacks_since_ms) s->lacks_since_ms = td_now_ms();
+        if (pending_may_help(s, rc)) {
             td_session_throttle(s, "memory");
             return TD_AGAIN;
         }
         s->lacks_since_ms = 0;
-        add_holders(s, e);
+        if (rc == TD_E_MEMORY) add_holders(s, e);
         return rc;
     }
     grow_job *j = malloc(sizeof *j);

@@ -166,6 +166,7 @@ static void fill_status(table *b, td_session *s)
     key_value(b, "bytes_limit", integer(v->budget.limit));
     key_value(b, "bytes_committed", integer(v->budget.committed));
     key_value(b, "bytes_used", integer(v->budget.used));
+    key_value(b, "bytes_work", integer(v->budget.work));
     key_value(b, "bytes_warm", integer(v->budget.warm_bytes));
     key_value(b, "bytes_bookkeeping", integer(live.bytes));
     key_value(b, "segments_warm", integer(v->budget.warm_count));

@@ -55,6 +55,19 @@ int td_account_room(const td_account *a, uint64_t objects, td_error *e)
     return 0;
 }
 
+int td_account_work(td_account *a, uint64_t bytes, td_error *e)
+{
+    int err = td_account_charge(a, bytes, 0, e);
+    for (; !err && a; a = a->parent) a->work += bytes;
+    return err;
+}
+
+void td_account_work_done(td_account *a, uint64_t bytes)
+{
+    td_account_discharge(a, bytes, 0);
+    for (; a; a = a->parent) a->work -= bytes;
+}
+
 int td_account_import(td_account *a, td_error *e)
 {
     for (const td_account *p = a; p; p = p->parent)

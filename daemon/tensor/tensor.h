@@ -14,6 +14,7 @@
 typedef struct td_account {
     struct td_account *parent;
     uint64_t bytes, objects;
+    uint64_t work;                       /* of the bytes: what pending calls work with */
     uint64_t limit_bytes, limit_objects; /* 0: no limit */
     uint32_t imports, limit_imports;     /* mapped descriptors of clients; 0: no limit */
     uint32_t refs;
@@ -65,6 +66,9 @@ static inline int td_account_charge(td_account *a, uint64_t bytes, uint64_t obje
     td_account_add(a, bytes, objects);
     return 0;
 }
+/* What a call works with is charged as bytes, until the call is over. */
+int td_account_work(td_account *a, uint64_t bytes, td_error *e);
+void td_account_work_done(td_account *a, uint64_t bytes);
 /* One mapped descriptor more, one less. */
 int td_account_import(td_account *a, td_error *e);
 void td_account_unimport(td_account *a);
