@@ -19,6 +19,8 @@
 #define MADV_COLLAPSE 25
 #endif
 
+#define LATE_US 500 /* what is woken should run sooner */
+
 typedef struct report {
     td_table *t;
     int problems;
@@ -192,6 +194,18 @@ static void check_kernel(report *r)
     if (fd >= 0) close(fd);
 }
 
+static void check_wakes(report *r)
+{
+    double plain, breathing;
+    if (!ctl_wakes(&plain, &breathing)) {
+        say(r, "wakes", "note", "", "cannot be tried on one processor");
+        return;
+    }
+    bool late = plain > LATE_US && plain > 4 * breathing;
+    say(r, "wakes", late ? "note" : "ok", late ? "other programs that compute here hold answers up as long" : "",
+        "beside a computing thread: %.2g ms; with system calls %.2g", plain * 1e-3, breathing * 1e-3);
+}
+
 /* ---- the daemon -------------------------------------------------------------------------------------------------- */
 
 static void check_directory(report *r, const char *socket)
@@ -255,6 +269,7 @@ int ctl_doctor(const ctl_options *o)
     check_collapse(&r);
     check_instructions(&r);
     check_kernel(&r);
+    check_wakes(&r);
     check_cuda(&r);
     ctl_print(r.t, o->json);
     td_table_free(r.t);

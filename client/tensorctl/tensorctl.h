@@ -22,6 +22,11 @@ int ctl_top(const ctl_options *o);
 int ctl_doctor(const ctl_options *o);
 int ctl_bench(const ctl_options *o);
 
+/* ---- wakes.c ---- */
+/* Median microseconds from waking a thread until it runs, beside one that computes: one that stays away from the kernel,
+ * one that passes through it as all that compute here do. False: it cannot be tried (one processor). */
+bool ctl_wakes(double *plain_us, double *breathing_us);
+
 /* ---- find.c ---- */
 /* A running daemon, or NULL after saying why on stderr. There it also says which one it is, when that may be in doubt.
  */

@@ -28,7 +28,7 @@ static void *aligned(size_t bytes, void *small, size_t room, void **owned)
 static void run_phases(td_kcall *k, void *scratch)
 {
     for (int p = 0; p < k->nphases && !atomic_load(&k->failed); p++)
-        for (int64_t c = 0; c < k->phase[p].chunks; c++) k->phase[p].fn(k, c, scratch);
+        for (int64_t c = 0; c < k->phase[p].chunks && !atomic_load(&k->failed); c++) k->phase[p].fn(k, c, scratch);
 }
 
 int td_kernel_run(td_plan_fn plan, td_kcall *k, td_error *e)

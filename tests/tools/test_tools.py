@@ -241,7 +241,7 @@ class Tensorctl(Place):
         rows = ask(self.place + "/nobody")
         self.assertEqual(rows["daemon"]["state"], "note")
         for what in ("open files", "locked memory", "/dev/shm", "memory group", "processors", "sealed memory",
-                     "huge pages", "instructions", "CUDA", "kernels", "socket directory", "process watch"):
+                     "huge pages", "instructions", "CUDA", "wakes", "kernels", "socket directory", "process watch"):
             self.assertIn(what, rows)
         p = self.serve()
         rows = ask(self.socket)

@@ -214,6 +214,7 @@ static void dx_chunk(td_kcall *k, int64_t chunk, void *scratch)
     char *image = c->dtype == c->acc ? out : grad + c->og * c->block * acc_of(c);
     memset(image, 0, (size_t)(total * acc_of(c)));
     for (int64_t b = 0; b < c->blocks; b++) {
+        if (td_kernel_rest(k)) return;
         td_cut_range(c->p, c->block, b, &p0, &p1);
         const char *gr = gradient(k, c, n, g, p0, p1 - p0, grad, &ld);
         td_gemm_one(&(td_gemm_call){.dtype = c->acc,
@@ -253,6 +254,7 @@ static void dw_chunk(td_kcall *k, int64_t chunk, void *scratch)
     bool first = true;
     for (; n0 < n1; n0++)
         for (int64_t b = 0; b < c->blocks; b++, first = false) {
+            if (td_kernel_rest(k)) return;
             td_cut_range(c->p, c->block, b, &p0, &p1);
             const char *gr = gradient(k, c, n0, g, p0, p1 - p0, grad, &ld);
             const char *x = (const char *)k->in[1].data + (n0 * c->xs[0] + (g * c->cg + c0) * c->xs[1]) * size_of(c);

@@ -54,11 +54,15 @@ static void pack_panel(float *to, const td_gemm *g, const char *from, int64_t li
 }
 
 /* Whole panels whose lines lie side by side, one after the other: what is read is longer than a panel is wide. */
-static void pack_side_by_side(float *to, const td_gemm *g, const float *from, int64_t step, int width, int64_t panels)
+static void pack_side_by_side(td_kcall *k, float *to, const td_gemm *g, const float *from, int64_t step, int width,
+                              int64_t panels)
 {
-    for (int64_t p = 0; p < g->k; p++, from += step, to += width)
+    int64_t done = 0;
+    for (int64_t p = 0; p < g->k; p++, from += step, to += width) {
+        if (td_kernel_rest_after(k, &done, panels * width)) return;
         for (int64_t i = 0; i < panels; i++)
             for (int j = 0; j < width; j++) to[i * panel_size(g, width) + j] = from[i * width + j];
+    }
 }
 
 /* Element offset of row r when rows are several dimensions. */
@@ -95,19 +99,21 @@ static void pack_panels(td_kcall *k, const td_gemm *g, const td_gemm_mat *x, boo
     int64_t lines = is_a ? g->m : g->n, line = is_a ? x->rs : x->cs, step = is_a ? x->cs : x->rs;
     int64_t each = td_cut(lines, width), size = (int64_t)td_dtype_size(g->dtype);
     float *to = (float *)((char *)k->work + x->pack_at) + b * panel_size(g, width);
+    int64_t done = 0;
     while (b < e && each) { /* without lines there are no panels */
         int64_t i = b / each, first = b % each * width, whole = td_min64(e - b, (lines - first) / width);
         int count = (int)td_min64(width, lines - first);
         bool together = !x->rows && line == 1 && step != 1 && g->dtype == TD_FLOAT32 && whole > 0;
         if (together) {
             const float *from = (const float *)x->data + i * x->bs + first;
-            pack_side_by_side(to, g, from, step, width, whole);
+            pack_side_by_side(k, to, g, from, step, width, whole);
             b += whole, to += whole * panel_size(g, width);
             continue;
         }
         if (x->rows) pack_spread(to, g, x, first, width, count);
         else pack_panel(to, g, (const char *)x->data + (i * x->bs + first * line) * size, line, step, width, count);
         b++, to += panel_size(g, width);
+        if (td_kernel_rest_after(k, &done, panel_size(g, width))) return;
     }
 }
 
@@ -148,14 +154,16 @@ static void edge_tile(const td_gemm_kernel *u, int64_t k, const float *a, const 
     for (int64_t i = 0; i < rows; i++) memcpy(c + i * t->ldc, whole + i * u->cols, (size_t)cols * sizeof *c);
 }
 
-static void run_block(const td_gemm *g, const block *t)
+static void run_block(td_kcall *k, const td_gemm *g, const block *t)
 {
     const td_gemm_kernel *u = td_isa_now->gemm;
+    int64_t done = 0;
     for (int64_t p = 0; p < g->k; p += TD_PACKED_K) {
         int64_t depth = td_min64(TD_PACKED_K, g->k - p);
         float beta = p ? 1 : t->beta;
         for (int64_t j = 0; j < t->cols; j += u->cols) {
             const float *b = t->b + j * g->k + p * u->cols;
+            if (td_kernel_rest_after(k, &done, t->rows * depth)) return;
             for (int64_t i = 0; i < t->rows; i += u->rows) {
                 const float *a = t->a + i * g->k + p * u->rows;
                 float *c = t->c + i * t->ldc + j;
@@ -198,7 +206,7 @@ static void block_chunk(td_kcall *k, int64_t chunk, void *scratch)
         .alpha = td_gemm_scalar(g->alpha),
         .beta = g->has_d ? td_gemm_scalar(g->beta) : 0};
     if (g->has_d) td_gemm_load_d(g, t.c, t.ldc, i, r0, t.rows, c0, t.cols);
-    run_block(g, &t);
+    run_block(k, g, &t);
     for (int64_t r = 0; !direct && r < t.rows; r++)
         td_row_store(out + r * g->n * size, 1, g->dtype, t.c + r * t.ldc, t.cols);
 }

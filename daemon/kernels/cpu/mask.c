@@ -112,7 +112,8 @@ static void nonzero_chunk(td_kcall *k, int64_t chunk, void *scratch)
         pos[d] = rest % s->shape[d];
         rest /= s->shape[d];
     }
-    for (; b < e; b++) {
+    for (int64_t done = 0; b < e; b++) {
+        if (td_kernel_rest_after(k, &done, 1)) return;
         if (flags[b])
             for (int d = 0; d < nd; d++) *to++ = pos[d];
         for (int d = s->nd - 1; d >= 0 && ++pos[d] == s->shape[d]; d--) pos[d] = 0;

@@ -80,7 +80,8 @@ static void forward_chunk(td_kcall *k, int64_t chunk, void *scratch)
     int64_t b, e, n = p->oh * p->ow, size = (int64_t)td_dtype_size(p->dtype);
     char *result = (char *)scratch + p->h * p->w * (int64_t)td_dtype_size(p->acc);
     td_cut_range(p->planes, p->per, chunk, &b, &e);
-    for (; b < e; b++) {
+    for (int64_t done = 0; b < e; b++) {
+        if (td_kernel_rest_after(k, &done, n * p->kh * p->kw)) return;
         char *out = (char *)k->out[0].data + b * n * size;
         void *to = p->dtype == p->acc ? out : result;
         max_plane(p, plane_of(&k->in[0], p->acc, b, scratch), to, (int64_t *)k->out[1].data + b * n);
@@ -137,7 +138,8 @@ static void backward_chunk(td_kcall *k, int64_t chunk, void *scratch)
     int64_t b, e, acc = (int64_t)td_dtype_size(s->acc);
     char *gbuf = scratch, *result = gbuf + s->n * acc;
     td_cut_range(s->planes, s->per, chunk, &b, &e);
-    for (; b < e; b++) {
+    for (int64_t done = 0; b < e; b++) {
+        if (td_kernel_rest_after(k, &done, s->n + s->size)) return;
         char *out = (char *)k->out[0].data + b * s->size * (int64_t)td_dtype_size(s->dtype);
         char *dx = s->dtype == s->acc ? out : result;
         memset(dx, 0, (size_t)(s->size * acc));

@@ -135,7 +135,8 @@ static void merge_chunk(td_kcall *k, int64_t chunk, void *scratch)
     for (int64_t b = 0; b < s->blocks; b++)
         if (at[b] < block_size(s, b)) heap[live++] = b;
     for (int64_t i = live / 2 - 1; i >= 0; i--) sift(heap, live, i, row, at);
-    for (int64_t i = 0; i < end - first; i++) {
+    for (int64_t i = 0, done = 0; i < end - first; i++) {
+        if (td_kernel_rest_after(k, &done, 16)) return; /* each is many steps */
         int64_t b = heap[0];
         out[i] = row[b * TD_SORT_BLOCK + at[b]++];
         if (at[b] == block_size(s, b)) heap[0] = heap[--live];

@@ -1,0 +1,113 @@
+/* Kernels whose chunks may be long rest in the middle of them: they pass through the kernel now and then, and stop when
+ * they are told to. */
+#include "kernel_harness.h"
+#include <time.h>
+
+typedef struct rests {
+    td_kcall *k;
+    int turns, stop_at;
+} rests;
+
+static void turn(void *arg)
+{
+    rests *r = arg;
+    if (++r->turns == r->stop_at) td_kernel_fail(r->k, TD_E_CANCELLED, "stop");
+}
+
+static double cpu_ms(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
+}
+
+/* One run, alone on this thread; how long it took. */
+static double run(tcall *c, td_plan_fn plan, rests *r)
+{
+    td_karg in[MAX_ARGS], out[MAX_ARGS];
+    for (int i = 0; i < c->nin; i++) in[i] = c->in[i] ? (td_karg){c->in[i]->data, &c->in[i]->d} : (td_karg){NULL, NULL};
+    for (int i = 0; i < c->nout; i++) out[i] = (td_karg){c->out[i]->data, &c->out[i]->d};
+    memset(&c->k, 0, sizeof c->k);
+    c->k.op = td_op_by_id(1);
+    c->k.attrs = &c->attrs;
+    c->k.in = in;
+    c->k.out = out;
+    c->k.nin = (uint16_t)c->nin;
+    c->k.nout = (uint16_t)c->nout;
+    c->k.compute = c->in[0]->d.dtype;
+    r->k = &c->k;
+    r->turns = 0;
+    double began = cpu_ms();
+    td_breath_use(turn, r);
+    int code = td_kernel_run(plan, &c->k, &c->error);
+    td_breath_use(NULL, NULL);
+    CU_ASSERT_EQUAL(code, r->stop_at ? TD_E_CANCELLED : 0);
+    return cpu_ms() - began;
+}
+
+/* On average it rests more than once a millisecond of its own time (far more, where nothing disturbs), and it ends
+ * soon after it was told to stop. */
+static void rest(tcall *c, td_plan_fn plan)
+{
+    rests r = {0};
+    double whole = run(c, plan, &r);
+    CU_ASSERT_TRUE(r.turns > 0 && r.turns > whole);
+    r.stop_at = 1;
+    run(c, plan, &r);
+    CU_ASSERT_EQUAL(r.turns, 1);
+    for (int i = 0; i < c->nin; i++)
+        if (c->in[i]) tt_free(c->in[i]);
+    for (int i = 0; i < c->nout; i++) tt_free(c->out[i]);
+}
+
+static void product(void)
+{
+    for (int down = 0; down < 2; down++) {
+        tt a = TT(TD_FLOAT32, 700, 900), b = TTL(TD_FLOAT32, down ? PERMUTED : ROW_MAJOR, 900, 800);
+        tt c = TT(TD_FLOAT32, 700, 800);
+        rest(&(tcall){.nin = 2, .nout = 1, .in = {&a, &b}, .out = {&c}}, td_cpu_plan_mm);
+    }
+}
+
+static void sorting(void)
+{
+    enum { N = 1 << 20 };
+    tt x = TT(TD_FLOAT32, N), y = TT(TD_FLOAT32, 8), i = TT(TD_INT64, 8);
+    tcall c = {.nin = 1, .nout = 2, .in = {&x}, .out = {&y, &i}};
+    td_attrs_init(&c.attrs);
+    td_attrs_int(&c.attrs, 8), td_attrs_int(&c.attrs, 0), td_attrs_bool(&c.attrs, true), td_attrs_bool(&c.attrs, true);
+    rest(&c, td_cpu_plan_topk);
+    tt u = TT(TD_FLOAT32, N), v = TT(TD_FLOAT32, N), j = TT(TD_INT64, N);
+    tcall d = {.nin = 1, .nout = 2, .in = {&u}, .out = {&v, &j}};
+    tt_random(&u);
+    td_attrs_init(&d.attrs);
+    td_attrs_int(&d.attrs, 0), td_attrs_bool(&d.attrs, false);
+    rest(&d, td_cpu_plan_sort);
+}
+
+static void normalising(void)
+{
+    tt x = TT(TD_FLOAT32, 8, 1, 512, 512), y = TT(TD_FLOAT32, 8, 1, 512, 512), m = TT(TD_FLOAT32, 1),
+       s = TT(TD_FLOAT32, 1);
+    tcall c = {.nin = 5, .nout = 3, .in = {&x}, .out = {&y, &m, &s}};
+    td_attrs_init(&c.attrs);
+    td_attrs_bool(&c.attrs, true), td_attrs_float(&c.attrs, 0.1), td_attrs_float(&c.attrs, 1e-5);
+    rest(&c, td_cpu_plan_batch_norm);
+    tt g = TT(TD_FLOAT32, 4096, 512), u = TT(TD_FLOAT32, 4096, 512), mean = TT(TD_FLOAT32, 4096),
+       rstd = TT(TD_FLOAT32, 4096), dx = TT(TD_FLOAT32, 4096, 512), dw = TT(TD_FLOAT32, 512), db = TT(TD_FLOAT32, 512);
+    tcall d = {.nin = 5, .nout = 3, .in = {&g, &u, NULL, &mean, &rstd}, .out = {&dx, &dw, &db}};
+    td_attrs_init(&d.attrs);
+    td_attrs_int(&d.attrs, 1), td_attrs_int(&d.attrs, 7);
+    rest(&d, td_cpu_plan_layer_norm_backward);
+}
+
+static void places(void)
+{
+    enum { N = 1 << 21 };
+    tt x = TT(TD_BOOL, N), y = TT(TD_INT64, N, 1);
+    for (int64_t i = 0; i < N; i++) tt_set(&x, i, (double)(i & 1));
+    rest(&(tcall){.nin = 1, .nout = 1, .in = {&x}, .out = {&y}}, td_cpu_plan_nonzero);
+}
+
+TD_CUNIT_MAIN("kernels_rest", {"a product", product}, {"sort and topk", sorting}, {"norms", normalising},
+              {"nonzero", places})
