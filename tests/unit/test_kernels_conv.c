@@ -352,11 +352,11 @@ static int64_t pool_size(int64_t n, int64_t k, int64_t s, int64_t p, int64_t d, 
     return ceil_mode && (out - 1) * s >= n + p ? out - 1 : out;
 }
 
-static void max_case(td_dtype t, int layout, int nd, pool q, bool nan)
+static void max_case(td_dtype t, int layout, int nd, pool q, bool nan, int64_t w)
 {
-    int64_t xs[4] = {2, 3, 9, 10}, os[4] = {2, 3, 0, 0};
+    int64_t xs[4] = {2, 3, 9, w}, os[4] = {2, 3, 0, 0};
     os[2] = pool_size(9, q.kh, q.sh, q.ph, q.dh, q.ceil_mode);
-    os[3] = pool_size(10, q.kw, q.sw, q.pw, q.dw, q.ceil_mode);
+    os[3] = pool_size(w, q.kw, q.sw, q.pw, q.dw, q.ceil_mode);
     const int64_t *s = xs + (4 - nd), *o = os + (4 - nd);
     tt x = tt_layout(t, nd, s, layout), v = tt_new(t, nd, o), ix = tt_new(TD_INT64, nd, o),
        g = tt_layout(t, nd, o, layout);
@@ -377,18 +377,21 @@ static void max_case(td_dtype t, int layout, int nd, pool q, bool nan)
         for (int64_t ky = 0; ky < q.kh; ky++)
             for (int64_t kx = 0; kx < q.kw; kx++) {
                 int64_t iy = y * q.sh - q.ph + ky * q.dh, jx = xx * q.sw - q.pw + kx * q.dw;
-                if (iy < 0 || iy >= 9 || jx < 0 || jx >= 10) continue;
-                double val = tt_get(&x, plane * 90 + iy * 10 + jx), old = best < 0 ? 0 : tt_get(&x, plane * 90 + best);
-                if (best < 0 || val > old || (isnan(val) && !isnan(old))) best = iy * 10 + jx;
+                if (iy < 0 || iy >= 9 || jx < 0 || jx >= w) continue;
+                double val = tt_get(&x, plane * 9 * w + iy * w + jx),
+                       old = best < 0 ? 0 : tt_get(&x, plane * 9 * w + best);
+                if (best < 0 || val > old || (isnan(val) && !isnan(old))) best = iy * w + jx;
             }
         bad += (int64_t)tt_get(&ix, i) != best;
-        bad += best >= 0 && !near(tt_get(&v, i), tt_get(&x, plane * 90 + best), 0, 0);
+        bad += best >= 0 && !near(tt_get(&v, i), tt_get(&x, plane * 9 * w + best), 0, 0);
         if (best < 0) continue;
-        want[plane * 90 + best] += tt_get(&g, i);
-        scale[plane * 90 + best] += fabs(tt_get(&g, i));
+        want[plane * 9 * w + best] += tt_get(&g, i);
+        scale[plane * 9 * w + best] += fabs(tt_get(&g, i));
     }
     CU_ASSERT_EQUAL(bad, 0);
-    if (bad) printf("max_pool2d %s layout %d k%d s%d: %d wrong\n", td_dtype_name(t), layout, (int)q.kh, (int)q.sh, bad);
+    if (bad)
+        printf("max_pool2d %s layout %d w%d k%d s%d: %d wrong\n", td_dtype_name(t), layout, (int)w, (int)q.kh,
+               (int)q.sh, bad);
     if (td_dtype_is_float(t)) {
         CALL(k, 1, &g, &ix);
         k.out[0] = &dx;
@@ -396,7 +399,7 @@ static void max_case(td_dtype t, int layout, int nd, pool q, bool nan)
         CU_ASSERT_EQUAL(tcall_run(&k, td_cpu_plan_max_pool2d_backward), 0);
         geometry none = {0};
         compare(&dx, want, scale, "max_pool2d_backward", &none);
-        tt_set(&ix, 1, 90); /* an index outside of the plane */
+        tt_set(&ix, 1, 9 * (double)w); /* an index outside of the plane */
         CU_ASSERT_EQUAL(tcall_run(&k, td_cpu_plan_max_pool2d_backward), TD_E_INDEX);
     }
     free(want), free(scale);
@@ -413,10 +416,23 @@ static void max_all(void)
 {
     for (int l = 0; l < LAYOUTS; l++)
         for (size_t i = 0; i < sizeof pools / sizeof *pools; i++) {
-            for (int t = TD_FLOAT16; t <= TD_FLOAT64; t++) max_case(t, l, 3 + (int)(i % 2), pools[i], i & 1);
-            max_case(TD_INT64, l, 4, pools[i], false);
-            max_case(TD_UINT8, l, 4, pools[i], false);
-            max_case(TD_INT8 + (td_dtype)(i % 3), l, 3, pools[i], false);
+            for (int t = TD_FLOAT16; t <= TD_FLOAT64; t++) max_case(t, l, 3 + (int)(i % 2), pools[i], i & 1, 10);
+            max_case(TD_INT64, l, 4, pools[i], false, 10);
+            max_case(TD_UINT8, l, 4, pools[i], false, 10);
+            max_case(TD_INT8 + (td_dtype)(i % 3), l, 3, pools[i], false, 10);
+        }
+}
+
+/* Rows of as many windows as are looked at together, one less, one more, and more than twice as many. */
+static void max_wide(void)
+{
+    static const int64_t windows[] = {TD_POOL_ROW - 1, TD_POOL_ROW, TD_POOL_ROW + 1, 2 * TD_POOL_ROW + 3};
+    for (size_t w = 0; w < sizeof windows / sizeof *windows; w++)
+        for (size_t i = 0; i < sizeof pools / sizeof *pools; i++) {
+            const pool q = pools[i];
+            int64_t width = (windows[w] - 1) * q.sw + q.dw * (q.kw - 1) + 1;
+            for (int t = TD_FLOAT32; t <= TD_FLOAT64; t++) max_case(t, PLAIN, 4, q, i & 1, width);
+            max_case(TD_INT8, SHUFFLED, 4, q, false, width);
         }
 }
 
@@ -474,4 +490,5 @@ TD_CUNIT_MAIN("kernels_conv", {"conv2d: geometries", conv_all}, {"conv2d: masks"
               {"conv2d: large", conv_large}, {"conv2d: each way", conv_ways},
               {"conv2d: depthwise edges", depthwise_edges}, {"conv2d: straddles", conv_straddles},
               {"conv2d: oneDNN edges", dnnl_edges}, {"conv2d: channels last", conv_channels_last},
-              {"conv2d: empty", conv_empty}, {"max_pool2d", max_all}, {"avg_pool2d", avg_all})
+              {"conv2d: empty", conv_empty}, {"max_pool2d", max_all}, {"max_pool2d: wide", max_wide},
+              {"avg_pool2d", avg_all})

@@ -6,32 +6,79 @@
 #include "daemon/kernels/cpu/pool.h"
 #include "daemon/kernels/cpu/walk.h"
 
+enum { ROW = TD_POOL_ROW };
+
+/* Output columns [first, last) whose windows lie whole inside the plane. Those of a row look at their element of one
+ * place before they go to the next place, so that the loop has no branches. */
+typedef struct inside {
+    int64_t first, last;
+} inside;
+
+static inside inside_of(const td_pool *p)
+{
+    int64_t first = (p->pw + p->sw - 1) / p->sw, room = p->w - 1 - p->dw * (p->kw - 1) + p->pw;
+    inside in = {td_min64(first, p->ow), room < 0 ? 0 : td_min64(room / p->sw + 1, p->ow)};
+    if (p->h * p->w > INT32_MAX || in.last < in.first) in.last = in.first;
+    return in;
+}
+
 /* One plane, contiguous. `T` is compared as it is loaded. */
 #define DEFINE_MAX(name, T)                                                                                            \
+    TD_CLONES static void name##_look(int64_t n, const T *x, int64_t step, int32_t at, T *value, int32_t *best)        \
+    {                                                                                                                  \
+        for (int64_t i = 0; i < n; i++) {                                                                              \
+            const T v = x[i * step], now = value[i];                                                                   \
+            const bool wins = (v > now) | ((v != v) & (now == now));                                                   \
+            value[i] = wins ? v : now;                                                                                 \
+            best[i] = wins ? at + (int32_t)(i * step) : best[i];                                                       \
+        }                                                                                                              \
+    }                                                                                                                  \
+    static void name##_row(const td_pool *p, const T *x, int64_t y0, int64_t y1, int64_t ox, int64_t n, T *out,        \
+                           int64_t *index)                                                                             \
+    {                                                                                                                  \
+        int32_t best[ROW];                                                                                             \
+        int64_t x0 = ox * p->sw - p->pw;                                                                               \
+        for (int64_t i = 0; i < n; i++) best[i] = (int32_t)(y0 * p->w + x0 + i * p->sw);                               \
+        for (int64_t i = 0; i < n; i++) out[i] = x[best[i]];                                                           \
+        for (int64_t y = y0; y < y1; y += p->dh)                                                                       \
+            for (int64_t k = 0; k < p->kw; k++) {                                                                      \
+                int64_t at = y * p->w + x0 + k * p->dw;                                                                \
+                name##_look(n, x + at, p->sw, (int32_t)at, out, best);                                                 \
+            }                                                                                                          \
+        for (int64_t i = 0; i < n; i++) index[i] = best[i];                                                            \
+    }                                                                                                                  \
+    static void name##_one(const td_pool *p, const T *x, int64_t y0, int64_t y1, int64_t ox, T *out, int64_t *index)   \
+    {                                                                                                                  \
+        int64_t x0, x1;                                                                                                \
+        td_pool_window(ox, p->w, p->kw, p->sw, p->pw, p->dw, &x0, &x1);                                                \
+        if (y0 >= y1 || x0 >= x1) { /* only padding */                                                                 \
+            *out = 0, *index = -1;                                                                                     \
+            return;                                                                                                    \
+        }                                                                                                              \
+        int64_t best = y0 * p->w + x0;                                                                                 \
+        T value = x[best];                                                                                             \
+        for (int64_t y = y0; y < y1; y += p->dh)                                                                       \
+            for (int64_t i = x0; i < x1; i += p->dw) {                                                                 \
+                const T v = x[y * p->w + i];                                                                           \
+                if (v > value || (v != v && value == value)) {                                                         \
+                    value = v;                                                                                         \
+                    best = y * p->w + i;                                                                               \
+                }                                                                                                      \
+            }                                                                                                          \
+        *out = value;                                                                                                  \
+        *index = best;                                                                                                 \
+    }                                                                                                                  \
     static void name(const td_pool *p, const T *x, T *out, int64_t *index)                                             \
     {                                                                                                                  \
-        int64_t y0, y1, x0, x1;                                                                                        \
-        for (int64_t oy = 0; oy < p->oh; oy++) {                                                                       \
+        int64_t y0, y1;                                                                                                \
+        const inside in = inside_of(p);                                                                                \
+        for (int64_t oy = 0; oy < p->oh; oy++, out += p->ow, index += p->ow) {                                         \
             td_pool_window(oy, p->h, p->kh, p->sh, p->ph, p->dh, &y0, &y1);                                            \
-            for (int64_t ox = 0; ox < p->ow; ox++) {                                                                   \
-                td_pool_window(ox, p->w, p->kw, p->sw, p->pw, p->dw, &x0, &x1);                                        \
-                if (y0 >= y1 || x0 >= x1) { /* only padding */                                                         \
-                    *out++ = 0, *index++ = -1;                                                                         \
-                    continue;                                                                                          \
-                }                                                                                                      \
-                int64_t best = y0 * p->w + x0;                                                                         \
-                T value = x[best];                                                                                     \
-                for (int64_t y = y0; y < y1; y += p->dh)                                                               \
-                    for (int64_t i = x0; i < x1; i += p->dw) {                                                         \
-                        const T v = x[y * p->w + i];                                                                   \
-                        if (v > value || (v != v && value == value)) {                                                 \
-                            value = v;                                                                                 \
-                            best = y * p->w + i;                                                                       \
-                        }                                                                                              \
-                    }                                                                                                  \
-                *out++ = value;                                                                                        \
-                *index++ = best;                                                                                       \
-            }                                                                                                          \
+            const inside row = y0 < y1 ? in : (inside){0, 0};                                                          \
+            for (int64_t ox = 0; ox < row.first; ox++) name##_one(p, x, y0, y1, ox, out + ox, index + ox);             \
+            for (int64_t ox = row.first; ox < row.last; ox += ROW)                                                     \
+                name##_row(p, x, y0, y1, ox, td_min64(ROW, row.last - ox), out + ox, index + ox);                      \
+            for (int64_t ox = row.last; ox < p->ow; ox++) name##_one(p, x, y0, y1, ox, out + ox, index + ox);          \
         }                                                                                                              \
     }
 DEFINE_MAX(max_u8, uint8_t)

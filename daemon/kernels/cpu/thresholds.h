@@ -123,6 +123,7 @@
     T(DEPTHWISE_WEIGHTS_CHUNK, 700000, "products", "conv2d_backward", "of a chunk of channels")                        \
     /* pooling: pool.c, max_pool.c, avg_pool.c */                                                                      \
     T(POOL_CHUNK, 100000, "elements", TD_POOLS_, "looked at by a chunk of whole planes")                               \
+    T(POOL_ROW, 64, "columns", "max_pool2d", "windows side by side, inside the plane, that are looked at together")    \
     T(POOL_BACK_CHUNK, 65536, "elements", "max_pool2d_backward", "of a chunk of whole planes")                         \
     /* normalisation and loss: layer_norm.c, batch_norm.c, nll.c */                                                    \
     T(NORM_BLOCK, 4096, "elements", TD_NORMS_ " " TD_BATCH_, "whose sums are taken in the dtype itself")               \
