@@ -41,17 +41,85 @@ static entry *find(td_service *s, const char *name)
     return x;
 }
 
-static void wake_waiters(td_service *s, const char *name, td_tensor *t)
+/* ---- who waits for a name: a list each */
+
+enum { TELL_MOST = 256 }; /* of those who waited are told at once */
+
+struct td_name_waiters {
+    td_service *service;
+    td_name_wait *first, *last;
+    td_tensor *tensor;                   /* was published, and they are told of it; NULL: they wait, in the table */
+    struct td_name_waiters *next, *prev; /* of those that are told */
+    UT_hash_handle hh;
+    char name[];
+};
+
+static td_name_waiters *waiters_of(td_service *s, const char *name)
 {
-    for (td_name_wait *w = s->name_waits, *next; w; w = next) {
-        next = w->next;
-        if (strcmp(w->name, name) != 0) continue;
+    td_name_waiters *l;
+    HASH_FIND_STR(s->name_waits, name, l);
+    return l;
+}
+
+static td_name_waiters *need_waiters(td_service *s, const char *name)
+{
+    size_t n = strlen(name);
+    td_name_waiters *l = waiters_of(s, name);
+    if (l || !(l = calloc(1, sizeof *l + n + 1))) return l;
+    l->service = s;
+    memcpy(l->name, name, n + 1);
+    HASH_ADD_KEYPTR(hh, s->name_waits, l->name, n, l);
+    if (TD_HASHED(l)) return l;
+    free(l);
+    return NULL;
+}
+
+static void end_waiters(td_name_waiters *l)
+{
+    td_service *s = l->service;
+    if (l->tensor) {
+        *(l->prev ? &l->prev->next : &s->name_told) = l->next;
+        *(l->next ? &l->next->prev : &s->name_told_last) = l->prev;
+        td_tensor_unref(l->tensor);
+    } else {
+        HASH_DEL(s->name_waits, l);
+    }
+    free(l);
+}
+
+static void tell(td_service *s);
+
+static void tell_more(void *service)
+{
+    tell(service);
+}
+
+/* Some of them; a client may hold tens of thousands, and the loop has others to serve. */
+static void tell(td_service *s)
+{
+    for (int n = 0; s->name_told && n < TELL_MOST; n++) {
+        td_name_wait *w = s->name_told->first;
+        td_tensor *t = td_tensor_ref(s->name_told->tensor);
         void (*then)(void *, td_tensor *, const td_error *) = w->then;
         void *arg = w->arg;
         td_name_wait_free(w);
         then(arg, t, NULL);
-        next = s->name_waits; /* the callback may have changed the list */
+        td_tensor_unref(t);
     }
+    if (s->name_told) td_deadline_arm(s, &s->tell_more, 1, tell_more, s);
+    else td_deadline_disarm(s, &s->tell_more);
+}
+
+static void wake_waiters(td_service *s, const char *name, td_tensor *t)
+{
+    td_name_waiters *l = waiters_of(s, name);
+    if (!l) return;
+    HASH_DEL(s->name_waits, l);
+    l->tensor = td_tensor_ref(t);
+    l->prev = s->name_told_last;
+    *(l->prev ? &l->prev->next : &s->name_told) = l;
+    s->name_told_last = l;
+    if (!s->tell_more.armed) tell(s);
 }
 
 static int check_owner(const entry *x, const td_account *who, td_error *e)
@@ -162,17 +230,10 @@ static void expire(void *arg)
     arm(x);
 }
 
-static bool is_waited_for(const td_service *s, const char *name)
-{
-    for (const td_name_wait *w = s->name_waits; w; w = w->next)
-        if (strcmp(w->name, name) == 0) return true;
-    return false;
-}
-
 int td_name_hand(td_service *s, const char *name, td_tensor *t, td_account *who, uint32_t lasts_ms, bool lent,
                  td_error *e)
 {
-    bool waited = is_waited_for(s, name);
+    bool waited = waiters_of(s, name) != NULL;
     int rc = td_name_publish(s, name, t, who, false, e);
     if (rc) return rc;
     entry *x = find(s, name);
@@ -203,11 +264,13 @@ static void wait_expired(void *arg)
 {
     td_name_wait *w = arg;
     td_error e = {0};
-    td_fail(&e, TD_E_TIMEOUT, "nobody published '%s' in time", w->name);
+    td_tensor *t = w->among->tensor ? td_tensor_ref(w->among->tensor) : NULL; /* it came, and it was not told yet */
+    if (!t) td_fail(&e, TD_E_TIMEOUT, "nobody published '%s' in time", w->among->name);
     void (*then)(void *, td_tensor *, const td_error *) = w->then;
     void *owner = w->arg;
     td_name_wait_free(w);
-    then(owner, NULL, &e);
+    then(owner, t, t ? NULL : &e);
+    td_tensor_unref(t);
 }
 
 int td_name_wait_new(td_name_wait **out, td_service *s, const char *name, uint32_t timeout_ms,
@@ -217,14 +280,14 @@ int td_name_wait_new(td_name_wait **out, td_service *s, const char *name, uint32
     int rc = td_name_check(name, e);
     if (rc) return rc;
     td_name_wait *w = calloc(1, sizeof *w);
-    if (!w) return td_fail(e, TD_E_SYSTEM, "no memory to wait for the name '%s'", name);
-    snprintf(w->name, sizeof w->name, "%s", name);
-    w->service = s;
-    w->then = then;
-    w->arg = arg;
-    w->next = s->name_waits;
-    if (w->next) w->next->prev = w;
-    s->name_waits = w;
+    td_name_waiters *l = w ? need_waiters(s, name) : NULL;
+    if (!l) {
+        free(w);
+        return td_fail(e, TD_E_SYSTEM, "no memory to wait for the name '%s'", name);
+    }
+    *w = (td_name_wait){.among = l, .prev = l->last, .then = then, .arg = arg};
+    *(l->last ? &l->last->next : &l->first) = w;
+    l->last = w;
     if (timeout_ms != UINT32_MAX) td_deadline_arm(s, &w->deadline, timeout_ms, wait_expired, w);
     *out = w;
     return TD_OK;
@@ -233,9 +296,22 @@ int td_name_wait_new(td_name_wait **out, td_service *s, const char *name, uint32
 void td_name_wait_free(td_name_wait *w)
 {
     if (!w) return;
-    td_deadline_disarm(w->service, &w->deadline);
-    if (w->prev) w->prev->next = w->next;
-    else w->service->name_waits = w->next;
-    if (w->next) w->next->prev = w->prev;
+    td_name_waiters *l = w->among;
+    td_deadline_disarm(l->service, &w->deadline);
+    *(w->prev ? &w->prev->next : &l->first) = w->next;
+    *(w->next ? &w->next->prev : &l->last) = w->prev;
     free(w);
+    if (!l->first) end_waiters(l);
+}
+
+const char *td_name_waited(const td_name_wait *w)
+{
+    return w->among->name;
+}
+
+void td_name_waits_drop(td_service *s)
+{
+    while (s->name_told) td_name_wait_free(s->name_told->first);
+    while (s->name_waits) td_name_wait_free(s->name_waits->first);
+    td_deadline_disarm(s, &s->tell_more);
 }

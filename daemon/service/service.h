@@ -58,7 +58,8 @@ struct td_service {
     struct td_name *names;
     struct td_queue *queues;
     td_deadline *deadlines;
-    struct td_name_wait *name_waits;
+    struct td_name_waiters *name_waits, *name_told, *name_told_last; /* see names.c */
+    td_deadline tell_more;
     uint32_t name_count, queue_count;
     uint64_t started_ms;
     /* counters that only grow */
@@ -102,11 +103,12 @@ int td_name_drop(td_service *s, const char *name, const td_account *who, td_erro
 /* Call `fn` for each, in no order. */
 void td_name_each(td_service *s, void (*fn)(const td_name *n, void *arg), void *arg);
 
-/* Wait until a name is published: `then` gets it (borrowed), or an error when the deadline passed. */
+/* Wait until a name is published: `then` gets it (borrowed), or an error when the deadline passed. Where very many wait
+ * they are told some at a time, in the order in which they came. */
+typedef struct td_name_waiters td_name_waiters; /* all who wait for one name */
 typedef struct td_name_wait {
     struct td_name_wait *next, *prev;
-    td_service *service;
-    char name[TD_NAME_MAX + 1];
+    td_name_waiters *among;
     td_deadline deadline;
     void (*then)(void *arg, td_tensor *t, const td_error *error);
     void *arg;
@@ -114,6 +116,8 @@ typedef struct td_name_wait {
 int td_name_wait_new(td_name_wait **out, td_service *s, const char *name, uint32_t timeout_ms,
                      void (*then)(void *arg, td_tensor *t, const td_error *error), void *arg, td_error *e);
 void td_name_wait_free(td_name_wait *w);
+const char *td_name_waited(const td_name_wait *w); /* for which name */
+void td_name_waits_drop(td_service *s); /* all, untold */
 
 /* ---- queues: bounded, by name; alive as long as somebody has joined */
 

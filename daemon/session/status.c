@@ -196,7 +196,7 @@ static const char *waits_for(const td_session *s, char *buffer, size_t size)
     const td_held *h = s->held;
     while (h && h->next) h = h->next;
     if (!h) return "";
-    const char *of = h->name ? h->name->name : h->handle ? td_queue_name(h->handle->member->queue) : NULL;
+    const char *of = h->name ? td_name_waited(h->name) : h->handle ? td_queue_name(h->handle->member->queue) : NULL;
     int n = of ? snprintf(buffer, size, "%s '%s'", h->what, of) : snprintf(buffer, size, "%s", h->what);
     if (s->nheld > 1) snprintf(buffer + n, size - (size_t)n, ", and %u more", s->nheld - 1);
     return buffer;

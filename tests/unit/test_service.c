@@ -178,6 +178,36 @@ static void names_waited_for(void)
     td_tensor_unref(t);
 }
 
+/* One that is waited for by very many, beside as many other names: each turn tells some. */
+static void names_waited_for_by_many(void)
+{
+    enum { MANY = 20000, AT_ONCE = 1024 };
+    static td_name_wait *w[MANY], *others[MANY];
+    static told all[MANY];
+    told none = {0};
+    for (int i = 0; i < MANY; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "other %d", i);
+        all[i] = (told){0};
+        CU_ASSERT_EQUAL_FATAL(td_name_wait_new(&w[i], &s, "one", 1 + 60000 * (i != 7000), name_told, &all[i], NULL), 0);
+        CU_ASSERT_EQUAL_FATAL(td_name_wait_new(&others[i], &s, name, UINT32_MAX, name_told, &none, NULL), 0);
+    }
+    td_tensor *t = tensor(4);
+    td_name_publish(&s, "one", t, alice, false, NULL);
+    td_name_drop(&s, "one", NULL, NULL);
+    td_name_wait_free(w[MANY - 1]);
+    for (int n = 0, before = 0; n < MANY - 1; before = n) {
+        while (n < MANY - 1 && all[n].times) n++;
+        CU_ASSERT_TRUE(n - before <= AT_ONCE);
+        nanosleep(&(struct timespec){0, 2000000}, NULL);
+        td_deadlines_run(&s);
+    }
+    for (int i = 0; i < MANY - 1; i++) CU_ASSERT_TRUE(all[i].times == 1 && all[i].tensor == t);
+    CU_ASSERT_TRUE(all[MANY - 1].times == 0 && none.times == 0);
+    for (int i = 0; i < MANY; i++) td_name_wait_free(others[i]);
+    td_tensor_unref(t);
+}
+
 /* ---- queues */
 
 static void queues_in_order(void)
@@ -432,17 +462,15 @@ static void a_deadline_names_whom_it_waited_for(void)
     td_queue_leave(&s, get, false);
 }
 
-TD_CUNIT_MAIN_WITH("service", init, cleanup, {"names bind, are taken, are dropped", names_bind},
-                   {"thousands of names", names_many}, {"names are waited for", names_waited_for},
-                   {"lent names cost little", lent_names_cost_little},
-                   {"queues keep order and capacity", queues_in_order},
-                   {"who comes first need not know the capacity", queue_takes_the_first_capacity},
-                   {"as many as there is room for", queue_without_a_number},
-                   {"getters wait in order", queue_getters_wait_in_order},
-                   {"a death is seen at once", queue_death_is_seen},
-                   {"deaths are told apart", queue_deaths_are_told_apart},
-                   {"a death comes in order", queue_death_comes_in_order},
-                   {"an ended queue is emptied", queue_end_lets_take_what_is_left},
-                   {"a queue goes with its last member", queue_goes_with_its_last_member},
-                   {"deadlines fire in order", deadlines_fire_in_order},
-                   {"a deadline names whom it waited for", a_deadline_names_whom_it_waited_for})
+TD_CUNIT_MAIN_WITH(
+    "service", init, cleanup, {"names bind, are taken, are dropped", names_bind}, {"thousands of names", names_many},
+    {"names are waited for", names_waited_for}, {"a name is waited for by many", names_waited_for_by_many},
+    {"lent names cost little", lent_names_cost_little}, {"queues keep order and capacity", queues_in_order},
+    {"who comes first need not know the capacity", queue_takes_the_first_capacity},
+    {"as many as there is room for", queue_without_a_number}, {"getters wait in order", queue_getters_wait_in_order},
+    {"a death is seen at once", queue_death_is_seen}, {"deaths are told apart", queue_deaths_are_told_apart},
+    {"a death comes in order", queue_death_comes_in_order},
+    {"an ended queue is emptied", queue_end_lets_take_what_is_left},
+    {"a queue goes with its last member", queue_goes_with_its_last_member},
+    {"deadlines fire in order", deadlines_fire_in_order},
+    {"a deadline names whom it waited for", a_deadline_names_whom_it_waited_for})
