@@ -17,7 +17,7 @@ enum { FIRST_IDS = 4 }; /* brought by the first get; an item that has more tenso
 struct td_queue {
     td_client *client;
     char name[256];
-    uint32_t number, session, capacity, role;
+    uint32_t number, session, capacity, role, keep_ms;
     td_wait put;     /* the put whose answer is still to come, ... */
     bool on_its_way; /* ... if there is one */
     int expected;    /* tensors of an item: as many as the last one that had some */
@@ -37,6 +37,7 @@ static int open_queue(td_queue *q)
     o.queue = q->number;
     o.capacity = q->capacity;
     o.role = q->role;
+    o.keep_ms = q->keep_ms;
     Td__Wire__Call call = TD__WIRE__CALL__INIT;
     call.queue_open = &o;
     td_wait w = {0};
@@ -51,7 +52,8 @@ static bool name_fits(const td_queue *q, const char *name)
     return name && name[0] && strlen(name) < sizeof q->name;
 }
 
-TD_API td_queue *td_queue_open(td_client *c, const char *name, uint32_t capacity, unsigned role)
+/* keep_ms as on the wire. */
+static td_queue *join_queue(td_client *c, const char *name, uint32_t capacity, unsigned role, uint32_t keep_ms)
 {
     if (td_enter(c, "queue_open")) return NULL;
     td_queue *q = calloc(1, sizeof *q);
@@ -60,8 +62,12 @@ TD_API td_queue *td_queue_open(td_client *c, const char *name, uint32_t capacity
     else if (!name_fits(q, name))
         rc = td_raise(TD_E_INVALID, "queue_open", "a queue's name has 1 to %zu bytes", sizeof q->name - 1);
     if (!rc) {
-        *q = (td_queue){
-            .client = c, .number = ++c->next_queue, .capacity = capacity, .role = role, .expected = FIRST_IDS};
+        *q = (td_queue){.client = c,
+                        .number = ++c->next_queue,
+                        .capacity = capacity,
+                        .role = role,
+                        .keep_ms = keep_ms,
+                        .expected = FIRST_IDS};
         snprintf(q->name, sizeof q->name, "%s", name);
         rc = open_queue(q);
     }
@@ -70,6 +76,16 @@ TD_API td_queue *td_queue_open(td_client *c, const char *name, uint32_t capacity
     if (!rc) return q;
     free(q);
     return NULL;
+}
+
+TD_API td_queue *td_queue_open(td_client *c, const char *name, uint32_t capacity, unsigned role)
+{
+    return join_queue(c, name, capacity, role, 0);
+}
+
+TD_API td_queue *td_queue_open_keeping(td_client *c, const char *name, uint32_t capacity, unsigned role, int keep_ms)
+{
+    return join_queue(c, name, capacity, role, keep_ms > 0 ? (uint32_t)keep_ms : UINT32_MAX);
 }
 
 static uint32_t users(const td_queue *q)
@@ -310,7 +326,7 @@ static int on_state(td_client *c, td_wait *w, const td_reply *r, int *fd, td_err
     td_queue_state *out = w->context;
     const Td__Wire__QueueState *q = r->queue;
     if (!q) return td_fail(e, TD_E_PROTOCOL, "no state of a queue came");
-    *out = (td_queue_state){q->items, q->capacity, q->producers, q->consumers, q->full, q->ended};
+    *out = (td_queue_state){q->items, q->capacity, q->producers, q->consumers, q->full, q->ended, q->keep_ms};
     return TD_OK;
 }
 

@@ -373,6 +373,10 @@ typedef struct td_item_of_queue { /* of at most TD_MAX_ITEM tensors */
  * TD_PRODUCER | TD_CONSUMER. */
 #define TD_ANY_NUMBER UINT32_MAX
 TD_API td_queue *td_queue_open(td_client *client, const char *name, uint32_t capacity, unsigned role);
+/* The same, and what lies in it when nobody has it open any more stays for keep_ms (who said so last counts; 0: not at
+ * all). Until somebody says it a minute, if no consumer has ever had it open. */
+TD_API td_queue *td_queue_open_keeping(td_client *client, const char *name, uint32_t capacity, unsigned role,
+                                       int keep_ms);
 /* Waits for room up to timeout_ms. With timeout_ms < 0 it may wait for ever, and does that elsewhere: the item is on
  * its way when this returns. A failure of that (TD_E_CLOSED: the queue has ended) is told by the next put, which then
  * puts nothing, or by td_queue_close. At most one item a producer is on its way; td_queue_close and td_disconnect wait
@@ -386,6 +390,7 @@ TD_API void td_queue_item_clear(td_queue_item *item);
 typedef struct td_queue_state {
     uint32_t items, capacity, producers, consumers; /* who has joined as what; a process may have joined as both */
     bool full, ended;
+    uint32_t keep_ms; /* so long its items would stay if all left now */
 } td_queue_state;
 TD_API int td_queue_look(td_client *client, const char *name, td_queue_state *out);
 /* Leave the queue; `end`: and nobody may put any more. Frees it. NULL is fine. */

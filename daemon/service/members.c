@@ -1,6 +1,7 @@
 /* Members of queues: who joins, who leaves, who dies.
  *
- * A queue lives as long as it has members; the last to leave takes its items along. */
+ * A queue lives as long as it has members. When the last one leaves, its items stay for a time if somebody asked for
+ * that, or if no consumer has ever come; else they go along. */
 #include "daemon/service/queue.h"
 
 #include <stdio.h>
@@ -26,6 +27,7 @@ static td_queue *create(td_service *s, const char *name)
     snprintf(q->name, sizeof q->name, "%s", name);
     q->capacity = 1;
     q->last = &q->first;
+    q->service = s;
     HASH_ADD_STR(s->queues, name, q);
     if (!TD_HASHED(q)) {
         free(q);
@@ -37,6 +39,7 @@ static td_queue *create(td_service *s, const char *name)
 
 static void destroy(td_service *s, td_queue *q)
 {
+    td_deadline_disarm(s, &q->gone);
     for (td_queue_item *i; (i = td_queue_pop(q));) td_queue_item_free(i);
     HASH_DEL(s->queues, q);
     s->queue_count--;
@@ -44,7 +47,35 @@ static void destroy(td_service *s, td_queue *q)
     free(q);
 }
 
-int td_queue_join(td_member **out, td_service *s, const char *name, uint32_t capacity, uint32_t role,
+uint32_t td_queue_keeps(const td_queue *q)
+{
+    if (q->keep_said) return q->keep_ms;
+    return q->met ? 0 : TD_QUEUE_KEEP_MS;
+}
+
+/* Nobody came for what lies in it. */
+static void expire(void *arg)
+{
+    td_queue *q = arg;
+    destroy(q->service, q);
+}
+
+/* The first one comes to what others have left: capacity and end were theirs. */
+static void revive(td_service *s, td_queue *q)
+{
+    td_deadline_disarm(s, &q->gone);
+    q->sized = q->ended = false;
+}
+
+void td_queues_clear(td_service *s)
+{
+    for (td_queue *q = s->queues, *next; q; q = next) {
+        next = q->hh.next;
+        if (!q->members) destroy(s, q);
+    }
+}
+
+int td_queue_join(td_member **out, td_service *s, const char *name, uint32_t capacity, uint32_t role, uint32_t keep_ms,
                   const td_account *who, td_error *e)
 {
     *out = NULL;
@@ -53,7 +84,7 @@ int td_queue_join(td_member **out, td_service *s, const char *name, uint32_t cap
     if (!(role & (TD_QUEUE_PRODUCER | TD_QUEUE_CONSUMER)))
         return td_fail(e, TD_E_INVALID, "queue '%s': join as producer, consumer or both (role %u)", name, role);
     td_queue *q = find(s, name);
-    if (q && capacity && capacity != TD_QUEUE_OPEN && q->sized && capacity != q->capacity)
+    if (q && q->members && capacity && capacity != TD_QUEUE_OPEN && q->sized && capacity != q->capacity)
         return td_fail(e, TD_E_EXISTS, "queue '%s' exists with capacity %u; asked for %u", name, q->capacity, capacity);
     bool fresh = !q;
     if (fresh && !(q = create(s, name))) return td_fail(e, TD_E_MEMORY, "no memory for queue '%s'", name);
@@ -62,6 +93,9 @@ int td_queue_join(td_member **out, td_service *s, const char *name, uint32_t cap
         if (fresh) destroy(s, q);
         return td_fail(e, TD_E_SYSTEM, "no memory to join queue '%s'", name);
     }
+    if (!fresh && !q->members) revive(s, q);
+    if (keep_ms) q->keep_said = true, q->keep_ms = keep_ms == UINT32_MAX ? 0 : keep_ms;
+    q->met |= (role & TD_QUEUE_CONSUMER) != 0;
     if (capacity == TD_QUEUE_OPEN && !q->sized) {
         q->capacity = TD_QUEUE_MOST;
         q->open = true;
@@ -115,11 +149,10 @@ void td_queue_leave(td_service *s, td_member *m, bool died)
     count_member(q, m, -1);
     if (died && m->role & TD_QUEUE_PRODUCER) note_death(q, m);
     free(m);
-    if (!q->members) {
-        destroy(s, q);
-        return;
-    }
-    td_queue_settle(s, q);
+    uint32_t keeps = q->first ? td_queue_keeps(q) : 0;
+    if (q->members) td_queue_settle(s, q);
+    else if (keeps) td_deadline_arm(s, &q->gone, keeps, expire, q);
+    else destroy(s, q);
 }
 
 void td_queue_end(td_service *s, td_member *m)

@@ -271,6 +271,8 @@ static td_queue_info info_of(const td_queue *q)
                        .deaths = q->deaths,
                        .ended = q->ended,
                        .full = full(q),
+                       .keep_ms = td_queue_keeps(q),
+                       .goes_ms = q->gone.armed ? q->gone.at_ms : 0,
                        .puts = q->puts,
                        .gets = q->gets,
                        .producers = q->producers,

@@ -29,9 +29,17 @@ struct td_queue {
     uint32_t producers, consumers; /* members */
     uint32_t producers_ever;       /* before the first producer an empty queue waits */
     bool ended;
+    bool met;         /* somebody has joined as a consumer */
+    bool keep_said;   /* somebody said keep_ms */
+    uint32_t keep_ms; /* how long items stay when nobody has joined */
+    td_deadline gone; /* armed: nobody has, and items lie in it */
+    td_service *service;
     td_death *dead; /* the last TD_DEATHS_KEPT, in a ring; NULL before the first */
 };
 
+#define TD_QUEUE_KEEP_MS 60000 /* unless said: so long items wait for the first consumer */
+/* How long items would stay if all left now. */
+uint32_t td_queue_keeps(const td_queue *q);
 /* Let waits that can go on do so, one at a time, until nothing moves. */
 void td_queue_settle(td_service *s, td_queue *q);
 /* The oldest item, or NULL; it is the caller's. */

@@ -44,6 +44,7 @@ void td_service_deinit(td_service *s)
 {
     td_name_waits_drop(s);
     td_name_each(s, drop_name, s);
+    td_queues_clear(s);
     if (s->sched) td_sched_free(s->sched);
     for (struct td_uid *u = s->uids, *next; u; u = next) {
         next = u->next;

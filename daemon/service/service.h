@@ -119,7 +119,7 @@ void td_name_wait_free(td_name_wait *w);
 const char *td_name_waited(const td_name_wait *w); /* for which name */
 void td_name_waits_drop(td_service *s); /* all, untold */
 
-/* ---- queues: bounded, by name; alive as long as somebody has joined */
+/* ---- queues: bounded, by name; alive as long as somebody has joined, and then as long as it keeps its items */
 
 enum {
     TD_QUEUE_PRODUCER = 1,
@@ -165,11 +165,12 @@ typedef struct td_queue_wait {
 
 /* Join, creating the queue when there is none. `capacity` 0: whatever the others say (1 until somebody does); one that
  * differs from what was said before is TD_E_EXISTS. TD_QUEUE_OPEN: whatever they say, and until then as much as there is
- * room for. */
+ * room for. `keep_ms`: how long items stay when nobody has joined any more, UINT32_MAX: not at all; 0: as was said
+ * before, and until it was a minute if no consumer has ever joined. */
 #define TD_QUEUE_OPEN UINT32_MAX
-int td_queue_join(td_member **out, td_service *s, const char *name, uint32_t capacity, uint32_t role,
+int td_queue_join(td_member **out, td_service *s, const char *name, uint32_t capacity, uint32_t role, uint32_t keep_ms,
                   const td_account *who, td_error *e);
-/* `died`: the others learn of it. The last one to leave takes the queue and its items with it. */
+/* `died`: the others learn of it. The last one to leave takes the queue with it, unless that keeps items. */
 void td_queue_leave(td_service *s, td_member *m, bool died);
 /* No more puts from anybody: getters take what is left, then TD_E_CLOSED. */
 void td_queue_end(td_service *s, td_member *m);
@@ -190,9 +191,13 @@ typedef struct td_queue_info {
     const char *name;
     uint32_t capacity, items, producers, consumers, waiting_put, waiting_get, deaths;
     bool ended, full;
+    uint32_t keep_ms; /* items would stay so long if all left now */
+    uint64_t goes_ms; /* nobody has joined: then it goes (td_now_ms()); else 0 */
     uint64_t puts, gets;
 } td_queue_info;
 void td_queue_each(td_service *s, void (*fn)(const td_queue_info *q, void *arg), void *arg);
+/* At the end: what is kept for whoever comes. */
+void td_queues_clear(td_service *s);
 /* All zeros when there is none of this name. */
 td_queue_info td_queue_look(const td_service *s, const char *name);
 

@@ -29,7 +29,7 @@ int td_call_queue_open(td_session *s, uint64_t serial, const Td__Wire__QueueOpen
     int rc = td_account_charge(s->account, 0, 1, e);
     if (rc) return rc;
     td_queue_handle *h = calloc(1, sizeof *h);
-    rc = h ? td_queue_join(&h->member, s->service, q->name, q->capacity, q->role, s->account, e)
+    rc = h ? td_queue_join(&h->member, s->service, q->name, q->capacity, q->role, q->keep_ms, s->account, e)
            : td_fail(e, TD_E_SYSTEM, "no memory for a queue");
     if (rc) {
         td_account_discharge(s->account, 0, 1);
@@ -341,6 +341,7 @@ int td_call_queue_look(td_session *s, uint64_t serial, const Td__Wire__QueueLook
     x.consumers = i.consumers;
     x.full = i.full;
     x.ended = i.ended;
+    x.keep_ms = i.keep_ms;
     r.serial = serial;
     r.queue = &x;
     td_reply_send(s, &r, -1);

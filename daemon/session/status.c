@@ -292,18 +292,20 @@ static void fill_names(table *b, td_session *s)
 static void add_queue(const td_queue_info *q, void *arg)
 {
     table *b = arg;
-    add_row(b, 11,
+    uint64_t now = td_now_ms();
+    add_row(b, 12,
             (Td__Wire__Cell[]){text(b, q->name), integer(q->items), integer(q->capacity), integer(q->producers),
                                integer(q->consumers), integer(q->waiting_put), integer(q->waiting_get), integer(q->puts),
-                               integer(q->gets), integer(q->deaths), yes(q->ended)});
+                               integer(q->gets), integer(q->deaths), yes(q->ended),
+                               q->goes_ms > now ? integer((q->goes_ms - now + 999) / 1000) : text(b, "")});
 }
 
 static void fill_queues(table *b, td_session *s)
 {
     static const char *const columns[] = {"queue",       "items", "capacity", "producers", "consumers", "waiting_put",
-                                    "waiting_get", "puts",  "gets",     "deaths",    "ended"};
+                                    "waiting_get", "puts",  "gets",     "deaths",    "ended",     "goes_in_s"};
     b->t.columns = (char **)(uintptr_t)columns;
-    b->t.n_columns = 11;
+    b->t.n_columns = 12;
     td_queue_each(s->service, add_queue, b);
 }
 

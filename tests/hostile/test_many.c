@@ -211,7 +211,13 @@ static void give_call(client *c)
     case 10:
     case 11: open.name = name, open.id = ids[0], open.timeout_ms = some_time(), call.open = &open; break;
     case 12: drop.name = name, call.drop = &drop; break;
-    case 13: qopen.name = name, qopen.queue = queue, qopen.role = 1 + rnd(7), call.queue_open = &qopen; break;
+    case 13:
+        qopen.name = name, qopen.queue = queue, qopen.role = 1 + rnd(7),
+        qopen.keep_ms = rnd(2)   ? 0
+                        : rnd(2) ? UINT32_MAX
+                                 : rnd(3),
+        call.queue_open = &qopen;
+        break;
     case 14:
     case 15:
         put.queue = queue, put.n_ids = n, put.ids = ids, put.timeout_ms = some_time(), put.later = rnd(2);
@@ -341,6 +347,7 @@ static bool one(unsigned number)
         if (clients[i].session) leave(&clients[i]);
     while (nleft) process_ends();
     td_name_each(&service, drop_name, NULL);
+    td_queues_clear(&service);
     td_sched_drain(service.sched);
     while (td_sessions_clear(&sessions, INT_MAX)) {
     }

@@ -115,7 +115,7 @@ static int join(int number, td_error *e)
 {
     char name[16];
     snprintf(name, sizeof name, "q%d", number);
-    return td_queue_join(&members[number], &service, name, 1, TD_QUEUE_PRODUCER, s->account, e);
+    return td_queue_join(&members[number], &service, name, 1, TD_QUEUE_PRODUCER, 0, s->account, e);
 }
 
 static int handle(int number, td_error *e)

@@ -19,7 +19,7 @@ HAVE_NUMPY = importlib.util.find_spec("numpy") is not None
 
 
 def producer(rng, name, out):
-    q = td.Queue(name + "/items", 3)
+    q = td.Queue(name + "/items", 3, keep=0)
     while True:
         k = rng.randrange(1, 50000)
         q.put({"k": k, "x": [td.full((k,), k), td.ones(2)]}, timeout=rng.choice([None, None, 5]))
@@ -27,7 +27,7 @@ def producer(rng, name, out):
 
 
 def consumer(rng, name, out):
-    q = td.Queue(name + "/items", 3)
+    q = td.Queue(name + "/items", 3, keep=0)
     while True:
         try:
             item = q.get(timeout=rng.random() * 0.01)
@@ -50,7 +50,7 @@ def graph(rng, name, out):
 
 def writer(rng, name, out):
     mine = td.zeros(20000)
-    td.Queue(name + "/leased", 9).put(mine)
+    td.Queue(name + "/leased", 9, keep=0).put(mine)
     while True:
         with mine.writing() as bytes_of:
             memoryview(bytes_of)[0] = float(rng.random())
@@ -60,7 +60,7 @@ def writer(rng, name, out):
 def numpy_memory(rng, name, out):
     import numpy as np
 
-    q = td.Queue(name + "/arrays", 2)
+    q = td.Queue(name + "/arrays", 2, keep=0)
     with td.numpy_memory():
         while True:
             parts = [np.full((rng.randrange(100, 20000),), 3, "float32") for _ in range(3)]
@@ -141,7 +141,7 @@ def look(rng, channel, queues):
 def one_round(rng, context, path, name, roles):
     w = td.ones(50, requires_grad=True)
     w.publish(name + "/w")
-    queues = {"items": td.Queue(name + "/items", 3), "arrays": td.Queue(name + "/arrays", 2), "leased": td.Queue(name + "/leased", 9)}
+    queues = {"items": td.Queue(name + "/items", 3, keep=0), "arrays": td.Queue(name + "/arrays", 2, keep=0), "leased": td.Queue(name + "/leased", 9, keep=0)}
     victims, channels = [], []
     for role in roles:
         mine, theirs = context.Pipe(duplex=False)

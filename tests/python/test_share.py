@@ -7,7 +7,9 @@ import os
 import pickle
 import queue
 import random
+import subprocess
 import sys
+import threading
 import time
 import tracemalloc
 
@@ -291,6 +293,94 @@ def test_a_class_that_the_program_lacks_is_asked_for(tmp_path, monkeypatch):
         known.Job = dataclasses.make_dataclass("Job", ["a", "b"])
         with pytest.raises(LookupError, match="with the fields a; here it has a, b"):
             q.get()
+
+
+def _run(text, **environment):
+    return subprocess.run([sys.executable, "-c", "import tensord as td, sys, os\n" + text], capture_output=True, text=True, timeout=60 * SLOW,
+                          env={**os.environ, **environment})
+
+
+def test_items_wait_for_the_first_consumer():
+    """A producer that ends before a consumer comes, and one that is a temporary object, or is killed."""
+    socket = {"TENSORD_SOCKET": td.connection()["path"]}
+    made = _run("q = td.Queue('kept/jobs', 5)\nfor k in range(3): q.put({'k': k, 't': td.full((2,), k)})", **socket)
+    assert (made.returncode, made.stderr) == (0, "")
+    _run("td.Queue('kept/jobs').put(3); os.kill(os.getpid(), 9)", **socket)
+    row, = [r for r in td.status("queues") if r["queue"] == "kept/jobs"]
+    assert row["items"] == 4 and row["producers"] == 0 and 0 < row["goes_in_s"] <= 60
+    with td.Queue("kept/jobs", 9) as q:  # another size: that of who left is as gone as he is
+        assert q.qsize() == 4 and [(x["k"], x["t"].tolist()) for x in (q.get(), q.get(), q.get())] == [(k, [k, k]) for k in range(3)]
+        assert q.get() == 3
+        with pytest.raises(td.Closed, match="no producer any more"):
+            q.get()
+    td.Queue("kept/temporary").put(1)
+    assert td.Queue("kept/temporary").get() == 1
+    assert not [r for r in td.status("queues") if r["queue"].startswith("kept/")]
+
+
+def _puts(q):
+    for k in range(3):
+        q.put(k)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_child_that_puts_and_ends(method):
+    """As multiprocessing's children do, without a word."""
+    q = td.Queue(f"kept/{method}")
+    p = multiprocessing.get_context(method).Process(target=_puts, args=(q,))
+    p.start()
+    p.join()
+    assert [q.get(timeout=10), q.get(timeout=10), q.get(timeout=10)] == [0, 1, 2]
+    q.close()
+
+
+def test_how_long_items_are_kept_is_said():
+    socket = {"TENSORD_SOCKET": td.connection()["path"]}
+
+    def run(text):
+        r = _run(text, **socket)
+        return r.stdout, r.stderr, r.returncode
+
+    lost = "tensord: 2 items of queue 'kept/said' that nobody took are lost with its last user; Queue(..., keep=60) would keep them for a minute\n"
+    both = "q = td.Queue('kept/said'{}); q.put(1); q.put(2); {}"
+    assert run(both.format(", keep=0", "")) == ("", lost, 0)
+    assert run(both.format(", keep=0", "q.close(); print('closed', file=sys.stderr)")) == ("", lost + "closed\n", 0)
+    assert run(both.format("", "c = td.Queue('kept/said', role='consumer'); c.close()")) == ("", lost, 0)
+    assert run(both.format("", "print(q.get())")) == ("1\n", "", 0)  # who gets knows that he goes
+    assert td.status("queues") == []
+    assert run(both.format(", keep=30", "print(td.Queue('kept/said').get())")) == ("1\n", "", 0)
+    assert run("print(td.Queue('kept/said').get())") == ("2\n", "", 0)
+    assert run(both.format(", keep=0.05", "")) == ("", "", 0)
+    wait_for(lambda: td.status("queues") == [])
+    for wrong in (-1, float("nan"), "long", 1e9):
+        with pytest.raises(ValueError, match="keep is a number of seconds"):
+            td.Queue("kept/said", keep=wrong)
+
+
+def test_items_that_end_with_a_private_daemon_are_told(tmp_path):
+    private = {"XDG_RUNTIME_DIR": str(tmp_path), "TMPDIR": str(tmp_path), "TENSORD_SOCKET": "", "TENSORD_BELOW": str(os.getpid())}
+    r = _run("q = td.Queue('jobs'); q.put(1)", **private)
+    assert r.returncode == 0 and r.stderr.startswith("tensord: 1 item of queue 'jobs' that nobody took is lost with the daemon at ") and "start `tensord`" in r.stderr
+    assert _run("q = td.Queue('jobs'); q.put(1); q.get()", **private).stderr == ""
+
+
+def test_a_get_that_waits_for_nobody_says_so(capfd):
+    with td.Queue("waits/nobody") as q:
+        for _ in range(2):  # once
+            with pytest.raises(queue.Empty):
+                q.get(timeout=1.3)
+        err = capfd.readouterr().err
+        assert err.count("\n") == 1 and "get() has waited for a second, and nobody has joined queue 'waits/nobody' as a producer" in err
+    with td.Queue("waits/somebody") as q, td.Queue("waits/somebody", role="producer"):
+        with pytest.raises(queue.Empty):
+            q.get(timeout=1.3)
+        late = threading.Timer(1.2, lambda: td.Queue("waits/somebody").put(5))
+        late.start()
+        assert q.get() == 5
+        late.join()
+        with pytest.raises(queue.Empty):
+            q.get(timeout=0.2)
+    assert capfd.readouterr().err == ""
 
 
 def _note(item):

@@ -85,7 +85,7 @@ static void name_told(void *arg, td_tensor *tensor_found, const td_error *error)
 static td_member *join(const char *name, uint32_t capacity, uint32_t role, const td_account *who)
 {
     td_member *m = NULL;
-    CU_ASSERT_EQUAL_FATAL(td_queue_join(&m, &s, name, capacity, role, who, NULL), TD_OK);
+    CU_ASSERT_EQUAL_FATAL(td_queue_join(&m, &s, name, capacity, role, 0, who, NULL), TD_OK);
     return m;
 }
 
@@ -232,7 +232,7 @@ static void queues_in_order(void)
     CU_ASSERT_EQUAL(td_queue_get(&s, c, &got, 0, &w, queue_told, NULL, &e), TD_E_TIMEOUT);
     CU_ASSERT_EQUAL(td_queue_get(&s, p, &got, 0, &w, queue_told, NULL, &e), TD_E_PERMISSION);
     td_member *m = NULL;
-    CU_ASSERT_EQUAL(td_queue_join(&m, &s, "q", 9, TD_QUEUE_CONSUMER, bob, &e), TD_E_EXISTS);
+    CU_ASSERT_EQUAL(td_queue_join(&m, &s, "q", 9, TD_QUEUE_CONSUMER, 0, bob, &e), TD_E_EXISTS);
     td_queue_leave(&s, p, false);
     td_queue_leave(&s, c, false);
     CU_ASSERT_PTR_NULL(s.queues);
@@ -247,7 +247,7 @@ static void queue_takes_the_first_capacity(void)
     CU_ASSERT_EQUAL(td_queue_put(&s, p, item(2), UINT32_MAX, &w, queue_told, &put, NULL), TD_WAIT);
     c = join("q", 4, TD_QUEUE_CONSUMER, bob);
     CU_ASSERT_TRUE(put.times == 1 && put.error.code == 0 && td_queue_size(c->queue) == 2);
-    CU_ASSERT_EQUAL(td_queue_join(&other, &s, "q", 5, TD_QUEUE_CONSUMER, bob, NULL), TD_E_EXISTS);
+    CU_ASSERT_EQUAL(td_queue_join(&other, &s, "q", 5, TD_QUEUE_CONSUMER, 0, bob, NULL), TD_E_EXISTS);
     td_queue_leave(&s, p, false);
     td_queue_leave(&s, c, false);
 }
@@ -396,17 +396,68 @@ static void queue_end_lets_take_what_is_left(void)
     td_queue_leave(&s, c, false);
 }
 
-static void queue_goes_with_its_last_member(void)
+static void put_four(uint32_t keep_ms, bool consumer)
 {
-    td_member *p = join("q", 4, TD_QUEUE_PRODUCER, alice);
+    td_member *p;
+    CU_ASSERT_EQUAL_FATAL(td_queue_join(&p, &s, "q", 4, TD_QUEUE_PRODUCER, keep_ms, alice, NULL), TD_OK);
+    if (consumer) td_queue_leave(&s, join("q", 4, TD_QUEUE_CONSUMER, bob), false);
     td_queue_wait *w;
-    for (int i = 0; i < 4; i++) td_queue_put(&s, p, item(1), 0, &w, queue_told, NULL, NULL);
+    for (int i = 0; i < 4; i++) td_queue_put(&s, p, item((float)i), 0, &w, queue_told, NULL, NULL);
     told put = {0};
     CU_ASSERT_EQUAL(td_queue_put(&s, p, item(5), UINT32_MAX, &w, queue_told, &put, NULL), TD_WAIT);
+    CU_ASSERT_EQUAL(td_queue_look(&s, "q").keep_ms, keep_ms == UINT32_MAX ? 0
+                                                    : keep_ms             ? keep_ms
+                                                    : consumer            ? 0
+                                                                          : TD_QUEUE_KEEP_MS);
     td_queue_leave(&s, p, true);
     CU_ASSERT_EQUAL(put.times, 0);
+}
+
+static void queue_goes_with_its_last_member(void)
+{
+    put_four(0, true);
+    CU_ASSERT_PTR_NULL(s.queues);
+    put_four(UINT32_MAX, false);
     CU_ASSERT_PTR_NULL(s.queues);
     CU_ASSERT_EQUAL(td_live_counts().tensors, 0);
+}
+
+/* What nobody has come for stays for a time, charged to its user; whoever comes finds a queue that is as new otherwise.
+ */
+static void queue_keeps_items(void)
+{
+    uint64_t before = alice->parent->objects;
+    put_four(0, false);
+    CU_ASSERT_EQUAL(td_queue_look(&s, "q").items, 4);
+    CU_ASSERT(td_queue_look(&s, "q").goes_ms > td_now_ms() + TD_QUEUE_KEEP_MS / 2);
+    CU_ASSERT(alice->parent->objects > before);
+    CU_ASSERT(td_deadlines_run(&s) <= TD_QUEUE_KEEP_MS);
+    td_member *c = join("q", 9, TD_QUEUE_CONSUMER, bob);
+    CU_ASSERT_EQUAL(td_queue_look(&s, "q").capacity, 9);
+    CU_ASSERT_EQUAL(td_queue_look(&s, "q").goes_ms, 0);
+    CU_ASSERT_EQUAL(td_deadlines_run(&s), UINT64_MAX);
+    td_queue_wait *w;
+    td_queue_item *got;
+    for (int i = 0; i < 4; i++) {
+        CU_ASSERT_EQUAL_FATAL(td_queue_get(&s, c, &got, 0, &w, queue_told, NULL, NULL), TD_OK);
+        CU_ASSERT_EQUAL(value(got), i);
+        td_queue_item_free(got);
+    }
+    CU_ASSERT_EQUAL(td_queue_get(&s, c, &got, 0, &w, queue_told, NULL, NULL), TD_E_CLOSED);
+    td_queue_leave(&s, c, false);
+    CU_ASSERT_PTR_NULL(s.queues);
+    CU_ASSERT_EQUAL(alice->parent->objects, before);
+    put_four(20, true); /* somebody said so: also when there were consumers; and then they go */
+    td_member *p = join("q", 0, TD_QUEUE_PRODUCER, alice);
+    td_queue_leave(&s, p, false);
+    CU_ASSERT_EQUAL(td_queue_look(&s, "q").items, 4);
+    nanosleep(&(struct timespec){0, 30000000}, NULL);
+    td_deadlines_run(&s);
+    CU_ASSERT_PTR_NULL(s.queues);
+    CU_ASSERT_EQUAL(td_live_counts().tensors, 0);
+    put_four(50000, false);
+    td_queues_clear(&s);
+    CU_ASSERT_PTR_NULL(s.queues);
 }
 
 /* ---- deadlines */
@@ -471,6 +522,6 @@ TD_CUNIT_MAIN_WITH(
     {"a death is seen at once", queue_death_is_seen}, {"deaths are told apart", queue_deaths_are_told_apart},
     {"a death comes in order", queue_death_comes_in_order},
     {"an ended queue is emptied", queue_end_lets_take_what_is_left},
-    {"a queue goes with its last member", queue_goes_with_its_last_member},
+    {"a queue goes with its last member", queue_goes_with_its_last_member}, {"a queue keeps items", queue_keeps_items},
     {"deadlines fire in order", deadlines_fire_in_order},
     {"a deadline names whom it waited for", a_deadline_names_whom_it_waited_for})

@@ -5,12 +5,15 @@
  * but members, so neither needs garbage collection. */
 #include "client/python/src/py.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 typedef struct queue {
     PyObject_HEAD td_queue *queue;
     td_queue_item *kept; /* came when the program was stopped (Ctrl-C): the next get's */
+    bool told;           /* that a get waits for nobody */
+    char name[256];
 } queue;
 
 static PyObject *empty_error, *full_error; /* once _queue.py has told them */
@@ -26,15 +29,22 @@ static PyObject *queue_new(PyTypeObject *type, PyObject *args, PyObject *kw)
 {
     const char *name;
     unsigned capacity, role;
+    int keep_ms = -1;
     if (kw && PyDict_Size(kw)) return tdpy_raise(TD_E_TYPE, "RawQueue takes no keywords");
-    if (!PyArg_ParseTuple(args, "sII:RawQueue", &name, &capacity, &role)) return NULL;
+    if (!PyArg_ParseTuple(args, "sII|i:RawQueue", &name, &capacity, &role, &keep_ms)) return NULL;
     td_client *c = tdpy_client();
-    td_queue *made = c ? td_queue_open(c, name, capacity, role) : NULL;
+    td_queue *made = NULL;
+    if (c && keep_ms < 0) made = td_queue_open(c, name, capacity, role);
+    else if (c) made = td_queue_open_keeping(c, name, capacity, role, keep_ms);
     if (!made) return tdpy_fail();
     allocfunc alloc = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
     PyObject *self = alloc(type, 0);
-    if (self) ((queue *)self)->queue = made;
-    else td_queue_close(made, false);
+    if (!self) {
+        td_queue_close(made, false);
+        return NULL;
+    }
+    ((queue *)self)->queue = made;
+    snprintf(((queue *)self)->name, sizeof((queue *)self)->name, "%s", name);
     return self;
 }
 
@@ -96,6 +106,36 @@ static PyObject *queue_put(PyObject *self, PyObject *args)
     return tdpy_none(rc);
 }
 
+/* On stderr, when a get waits and there is nobody who could put. */
+static void tell_of_waiting(PyObject *self)
+{
+    queue *of = (queue *)self;
+    td_client *c = tdpy.client;
+    td_queue_state q;
+    if (!c || td_queue_look(c, of->name, &q) || q.producers || PyErr_Occurred()) return td_clear_error();
+    of->told = true;
+    PySys_WriteStderr("tensord: get() has waited for a second, and nobody has joined queue '%.255s' as a producer",
+                      of->name);
+    if (c->is_private)
+        PySys_WriteStderr(
+            "; only this program, and those that it starts, find the daemon that it is in: to meet others, "
+            "start `tensord` before all of them");
+    PySys_WriteStderr("\n");
+}
+
+/* As td_queue_get(); what waits for nobody says so after a second, once. */
+static int patient_get(PyObject *self, td_queue *q, td_queue_item *item, int ms)
+{
+    enum { SECOND = 1000 };
+    if (((queue *)self)->told || (ms >= 0 && ms <= SECOND)) return td_queue_get(q, item, ms);
+    int rc = td_queue_get(q, item, SECOND);
+    if (rc != TD_E_TIMEOUT || PyErr_Occurred()) return rc;
+    td_clear_error();
+    tell_of_waiting(self);
+    if (PyErr_Occurred()) return td_queue_get(q, item, 0);
+    return td_queue_get(q, item, ms < 0 ? ms : ms - SECOND);
+}
+
 /* The next item; one that comes when the program is stopped is kept for the next get. */
 static bool next_item(PyObject *self, td_queue *q, td_queue_item *item, int ms)
 {
@@ -105,7 +145,7 @@ static bool next_item(PyObject *self, td_queue *q, td_queue_item *item, int ms)
     if (kept) *item = *kept;
     free(kept);
     if (kept) return true;
-    if (td_queue_get(q, item, ms)) return tdpy_fail_as(empty_error);
+    if (patient_get(self, q, item, ms)) return tdpy_fail_as(empty_error);
     if (!PyErr_Occurred()) return true;
     of->kept = malloc(sizeof *item);
     if (of->kept) *of->kept = *item;
@@ -304,7 +344,14 @@ static PyObject *queue_errors(PyObject *module, PyObject *args)
     return Py_NewRef(Py_None);
 }
 
-/* _queue_look(name): items, capacity, producers, consumers, full, ended. */
+/* _private(): is the daemon a private one, of this program or of one above it? */
+static PyObject *is_private(PyObject *module, PyObject *ignored)
+{
+    (void)module, (void)ignored;
+    return PyBool_FromLong(tdpy.client && tdpy.client->is_private);
+}
+
+/* _queue_look(name): items, capacity, producers, consumers, full, ended, milliseconds that it keeps items. */
 static PyObject *queue_look(PyObject *module, PyObject *name)
 {
     (void)module;
@@ -313,12 +360,13 @@ static PyObject *queue_look(PyObject *module, PyObject *name)
     td_queue_state q;
     if (!c) return NULL;
     if (td_queue_look(c, text, &q) || PyErr_Occurred()) return tdpy_fail();
-    return Py_BuildValue("IIIINN", q.items, q.capacity, q.producers, q.consumers, PyBool_FromLong(q.full),
-                         PyBool_FromLong(q.ended));
+    return Py_BuildValue("IIIINNI", q.items, q.capacity, q.producers, q.consumers, PyBool_FromLong(q.full),
+                         PyBool_FromLong(q.ended), q.keep_ms);
 }
 
 PyMethodDef tdpy_queue_functions[] = {{"_queue_errors", queue_errors, METH_VARARGS, NULL},
                                       {"_queue_look", queue_look, METH_O, NULL},
+                                      {"_private", is_private, METH_NOARGS, NULL},
                                       {NULL, NULL, 0, NULL}};
 
 static PyTypeObject *add_type(PyObject *module, PyType_Spec *spec, const char *name)

@@ -5,9 +5,13 @@ dataclasses and enums (by the name of their class, which the receiver must have 
 come out as tensors; numbers that are keys of a dict, or in a set, stay what they are.
 """
 
+import atexit
 import operator
+import os
 import queue
+import sys
 import time
+import weakref
 
 from tensord import _C
 
@@ -43,6 +47,54 @@ def _name(name):
     raise _C.DTypeError(f"a Queue is found by its name, a text, in whatever process: tensord.Queue('jobs'{number}), not a name of type {type(name).__name__}")
 
 
+def _seconds(keep):
+    if keep is None or (isinstance(keep, (int, float)) and 0 <= keep <= 1e6):
+        return keep
+    raise _C.InvalidError(f"keep is a number of seconds from 0 to a million, or None, not {keep!r}")
+
+
+_producers: "weakref.WeakSet[Queue]" = weakref.WeakSet()  # that have joined as such
+_watched = False
+
+
+def _lost(q, ends):
+    """Why what lies in the queue goes when this process leaves it as a producer, or None."""
+    items, _, producers, consumers, _, _, keeps = _C._queue_look(q.name)
+    if not items or consumers or producers > 1:
+        return None
+    what = f"{items} item{'s' * (items > 1)} of queue {q.name!r} that nobody took {'are' if items > 1 else 'is'} lost"
+    if not keeps:
+        return f"{what} with its last user; Queue(..., keep=60) would keep them for a minute"
+    if ends and _C._private() and len(_C.status("sessions")) == 1:
+        return (f"{what} with the daemon at {_C.connection()['path']}, which this program started and which ends with it: start `tensord` before "
+                "programs that are to meet")
+    return None
+
+
+def _tell_what_is_lost(q, ends=False):
+    if q._closed or _PRODUCER not in q._open or _CONSUMER in q._open or q._process != os.getpid():
+        return
+    try:
+        lost = _lost(q, ends)
+    except _C.Error:
+        return  # the daemon is gone, and more with it
+    if lost:
+        print(f"tensord: {lost}", file=sys.stderr)
+
+
+def _at_exit():
+    for q in list(_producers):
+        _tell_what_is_lost(q, True)
+
+
+def _remember(q):
+    global _watched
+    if not _watched:  # after it was connected, so as to run before the end of the connection
+        _watched = True
+        atexit.register(_at_exit)
+    _producers.add(q)
+
+
 class Queue(_C._Ways):
     """A queue of this name in the daemon: whoever opens the name, in whatever process, has the same one.
 
@@ -59,10 +111,14 @@ class Queue(_C._Ways):
     A process joins as a producer at its first put(), as a consumer at its first get(). role="producer" or "consumer" joins at once: the queue
     and what lies in it are there as long as somebody has joined, and a producer that waits beside the others keeps it from ending when they die.
 
+    keep: seconds for which items stay when nobody has joined any more, for who comes later; 0: they go at once. As long as nobody has said it,
+    they stay for a minute if no consumer has ever come, and go with the last user otherwise. The producer that leaves as the last and takes
+    items along says so on stderr; so does a get() that waits for more than a second while there is no producer.
+
     on_death: called by get() with a line about each producer that died without leaving; then get() goes on waiting, unless it raised.
     """
 
-    def __init__(self, name, maxsize=0, *, role=None, on_death=None):
+    def __init__(self, name, maxsize=0, *, role=None, on_death=None, keep=None):
         if role not in (None, "producer", "consumer"):
             raise _C.InvalidError(f"role is 'producer', 'consumer' or None, not {role!r}")
         if on_death is not None and not callable(on_death):
@@ -70,7 +126,10 @@ class Queue(_C._Ways):
         self.name, self.maxsize, self.on_death = _name(name), _index(maxsize), on_death
         if self.maxsize >= _ANY_NUMBER:
             raise _C.InvalidError(f"maxsize is a number of items below {_ANY_NUMBER}, not {maxsize}; 0: as many as there is room for")
+        self.keep = _seconds(keep)
         self._open, self._closed = {}, False
+        if _C.connection() is None:
+            _C.connect()  # so that processes that are started from here on find the same daemon
         if role is not None:
             self._role(_PRODUCER if role == "producer" else _CONSUMER)
 
@@ -80,11 +139,14 @@ class Queue(_C._Ways):
             raise self._left()
         if role not in self._open:
             watch = _WATCH if role == _CONSUMER and self.on_death is not None else 0
-            member = _C._RawQueue(self.name, self._capacity(), role | watch)
+            member = _C._RawQueue(self.name, self._capacity(), role | watch, -1 if self.keep is None else int(self.keep * 1000))
             if self._closed:  # meanwhile, by another thread
                 member.close()
                 return self._role(role)
             self._open[role] = member
+            if role == _PRODUCER:
+                self._process = os.getpid()
+                _remember(self)
             self._by(self._open.get(_PRODUCER), self._open.get(_CONSUMER) if self.on_death is None else None)
         return self._open[role]
 
@@ -135,6 +197,7 @@ class Queue(_C._Ways):
 
     def close(self, end=False):
         """Leave the queue: put() and get() of this object raise a ValueError from then on; others go on. end: nobody may put any more."""
+        _tell_what_is_lost(self)
         members, self._open, self._closed = self._open, {}, True
         self._by(None, None)
         if end and not members:
@@ -157,15 +220,15 @@ class Queue(_C._Ways):
         self.close()
 
     def __reduce__(self):
-        return _rebuild, (self.name, self.maxsize, (_C.connection() or {}).get("path"))
+        return _rebuild, (self.name, self.maxsize, (_C.connection() or {}).get("path"), self.keep)
 
     def __repr__(self):
         return f"tensord.Queue({self.name!r}, maxsize={self.maxsize})"
 
 
-def _rebuild(name, maxsize, path):
+def _rebuild(name, maxsize, path, keep=None):
     if path:
         from tensord import _pickle
 
         _pickle._connect(path)
-    return Queue(name, maxsize)
+    return Queue(name, maxsize, keep=keep)
