@@ -132,6 +132,19 @@ void td_write_leases_deinit(td_session *s)
     while (s->write_leases) end_write_lease(s, &s->write_leases, true);
 }
 
+void td_session_wants(td_session *s, const td_storage *st)
+{
+    s->all->wanting += (st != NULL) - (s->wants != NULL);
+    s->wants = st;
+}
+
+static int wait_for(td_session *s, const td_storage *st)
+{
+    td_session_wants(s, st);
+    s->waits_for_lease = true;
+    return TD_AGAIN;
+}
+
 int td_session_check_lease(td_session *s, const td_storage *st, td_error *e)
 {
     if (!(st->flags & TD_SF_LEASED)) return TD_OK;
@@ -139,8 +152,7 @@ int td_session_check_lease(td_session *s, const td_storage *st, td_error *e)
         return td_fail(e, TD_E_BUSY,
                        "this session holds a write lease on the tensor; end it before using the tensor in an op");
     td_session_wait(s, "a write lease", true, NULL);
-    s->waits_for_lease = true;
-    return TD_AGAIN;
+    return wait_for(s, st);
 }
 
 int td_session_check_write(td_session *s, const td_storage *st, td_error *e)
@@ -148,8 +160,20 @@ int td_session_check_write(td_session *s, const td_storage *st, td_error *e)
     int rc = td_session_check_lease(s, st, e);
     if (rc || !st->pinned) return rc;
     td_session_wait(s, "a backward that has yet to read the tensor", false, NULL);
-    s->waits_for_lease = true;
-    return TD_AGAIN;
+    return wait_for(s, st);
+}
+
+/* Who leases again and again must not be quicker than all who wait for the end of its lease. */
+static int wait_for_its_turn(td_session *s, const td_storage *st)
+{
+    if (!s->all->wanting) return TD_OK;
+    for (td_session *x = s->all->first; x; x = x->next)
+        if (x != s && x->wants == st) {
+            td_session_wait(s, "those who waited for the last write lease", true, NULL);
+            s->waits_for_lease = true;
+            return TD_AGAIN;
+        }
+    return TD_OK;
 }
 
 void td_session_leases_changed(td_sessions *all)
@@ -234,6 +258,7 @@ static int wait_for_others(td_session *s, uint64_t left, td_error *e)
     const char *what = s->wait.what;
     s->wait = (td_wait_state){0};
     s->waits_for_lease = false;
+    td_session_wants(s, NULL);
     return too_late(e, what);
 }
 
@@ -290,6 +315,7 @@ int td_call_write_begin(td_session *s, uint64_t serial, const Td__Wire__WriteBeg
     if (!t) return e->code;
     uint64_t left = time_left(s, q->timeout_ms);
     int rc = td_session_check_write(s, t->storage, e);
+    if (!rc) rc = wait_for_its_turn(s, t->storage);
     if (rc == TD_AGAIN) return wait_for_others(s, left, e);
     if (!rc) rc = check_writable(s, t, e);
     if (!rc) rc = td_write_lease_new(s, t, e);

@@ -85,6 +85,7 @@ void td_session_cancel_wait(td_session *s)
     if (!w->active) return;
     td_deadline_disarm(s->service, &w->deadline);
     if (w->tasks) td_waiter_cancel(w->tasks);
+    td_session_wants(s, NULL);
     td_tensor_unref(w->tensor);
     *w = (td_wait_state){0};
 }
@@ -204,6 +205,10 @@ static bool finish_wait(td_session *s)
     if (!s->wait.active) return true;
     if (!s->wait.ready) return false;
     td_deadline_disarm(s->service, &s->wait.deadline);
+    if (s->wants) { /* its turn has come: those behind it may go on after this step */
+        td_session_wants(s, NULL);
+        td_session_leases_changed(s->all);
+    }
     td_wait_state w = s->wait;
     s->wait.active = false;
     if (w.finish) w.finish(s);

@@ -122,6 +122,7 @@ struct td_session {
     bool inherited;       /* its heap has memory that the process may have mapped through a former session */
     int grow_failed;      /* the system refused the segment that the current record needs: its code */
     bool waits_for_lease; /* of somebody else */
+    const td_storage *wants; /* what it waits for there, until its turn has come; only compared */
     int jobs;             /* background work that still points here */
     td_issuer issuer;
     td_flow *flow;
@@ -166,6 +167,9 @@ struct td_session {
 
 /* reply.c: nobody waits for these values any more */
 void td_reads_forget(td_session *s);
+
+/* leases.c: what a session waits to use; NULL: nothing */
+void td_session_wants(td_session *s, const td_storage *st);
 
 /* objects.c */
 static inline td_object *td_objects_slot(const td_objects *o, uint32_t id) /* NULL: there is no page */

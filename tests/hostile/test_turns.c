@@ -59,6 +59,21 @@ static void join(client *c)
     CU_ASSERT_EQUAL_FATAL(td_session_new(&c->session, &sessions, &io, &(td_peer_id){0, 1}, &f, &e), 0);
 }
 
+/* With all that another has. */
+static void join_as_clone(client *c, const td_session *of)
+{
+    Td__Wire__Hello h = TD__WIRE__HELLO__INIT;
+    uint8_t bytes[64];
+    h.protocol = TD_PROTOCOL, h.clone_session = of->id, h.clone_token = of->token;
+    td_frame f = {
+        .kind = TD_FRAME_HELLO, .payload = bytes, .bytes = (uint32_t)td__wire__hello__pack(&h, bytes), .fd = -1};
+    td_session_io io = {.writer = &c->writer, .wrote = ignore, .resume = ignore};
+    td_error e = {0};
+    *c = (client){0};
+    td_writer_init(&c->writer);
+    CU_ASSERT_EQUAL_FATAL(td_session_new(&c->session, &sessions, &io, &(td_peer_id){0, 1}, &f, &e), 0);
+}
+
 static void leave(client *c)
 {
     td_session_end(c->session, false);
@@ -482,7 +497,56 @@ static void memory_to_be_made(void)
     service.budget.limit = limit;
 }
 
+/* ---- who leases again and again */
+
+static td_run ask_to_write(client *c, uint32_t id)
+{
+    Td__Wire__Call call = TD__WIRE__CALL__INIT;
+    Td__Wire__WriteBegin begin = TD__WIRE__WRITE_BEGIN__INIT;
+    uint8_t bytes[64];
+    td_error e = {0};
+    begin.id = id, begin.timeout_ms = UINT32_MAX;
+    call.serial = 1, call.write_begin = &begin;
+    td_frame f = {
+        .kind = TD_FRAME_CALL, .payload = bytes, .bytes = (uint32_t)td__wire__call__pack(&call, bytes), .fd = -1};
+    CU_ASSERT_EQUAL_FATAL(td_session_frame(c->session, &f, &e), 0);
+    return td_session_run(c->session, RECORDS, &e);
+}
+
+static void lease_after_lease(void)
+{
+    client writer, reader;
+    td_error e = {0};
+    join(&writer);
+    zeros(&writer, 1);
+    finish(&writer);
+    join_as_clone(&reader, writer.session);
+    CU_ASSERT_EQUAL(ask_to_write(&writer, 1), TD_RUN_IDLE);
+    for (uint32_t round = 0; round < 5; round++) {
+        mul(&reader, 1, 1, 2 + 2 * round);
+        mul(&reader, 1, 1, 3 + 2 * round);
+        hand_in(&reader);
+        CU_ASSERT_EQUAL(td_session_run(reader.session, RECORDS, &e), TD_RUN_SUSPENDED);
+        control(&writer, TD_REC_WRITE_END, 1, (uint32_t[]){1}, 0, NULL, 0, NULL);
+        finish(&writer);
+        CU_ASSERT_EQUAL(ask_to_write(&writer, 1), TD_RUN_SUSPENDED); /* not before the reader */
+        CU_ASSERT_EQUAL(td_session_run(writer.session, RECORDS, &e), TD_RUN_SUSPENDED);
+        CU_ASSERT_EQUAL(td_session_run(reader.session, RECORDS, &e), TD_RUN_IDLE);
+        CU_ASSERT_EQUAL(td_session_run(writer.session, RECORDS, &e), TD_RUN_IDLE);
+    }
+    mul(&reader, 1, 1, 30);
+    hand_in(&reader);
+    CU_ASSERT_EQUAL(td_session_run(reader.session, RECORDS, &e), TD_RUN_SUSPENDED);
+    control(&writer, TD_REC_WRITE_END, 1, (uint32_t[]){1}, 0, NULL, 0, NULL);
+    finish(&writer);
+    CU_ASSERT_EQUAL(ask_to_write(&writer, 1), TD_RUN_SUSPENDED);
+    leave(&reader); /* who waited has gone */
+    CU_ASSERT_EQUAL(td_session_run(writer.session, RECORDS, &e), TD_RUN_IDLE);
+    CU_ASSERT_EQUAL(sessions.wanting, 0);
+    leave(&writer);
+}
+
 TD_CUNIT_MAIN_WITH("turns", start, stop, {"a backward", a_backward}, {"letting go", letting_go},
                    {"the end of a client", the_end_of_a_client}, {"quota is given back", quota_is_given_back},
                    {"woken for what is over", woken_for_what_is_over}, {"many deadlines", many_deadlines},
-                   {"memory to be made", memory_to_be_made})
+                   {"memory to be made", memory_to_be_made}, {"lease after lease", lease_after_lease})
