@@ -419,6 +419,38 @@ class Installed(unittest.TestCase):
             self.assertRegex(run.stdout, rf"^{program} \d")
 
 
+class Ci(unittest.TestCase):
+    """What .ci/run says at its end, of suites that are made up."""
+
+    SAID = """== quick: ok, 0.4 s
+suite quick: 7 passed, 0 failed, 1 skipped
+
+== slow: fail, 70.2 s
+suite slow: 2 passed, 3 failed, 0 skipped
+
+9 passed, 3 failed, 1 skipped
+"""
+
+    def test_tables(self):
+        with tempfile.TemporaryDirectory(prefix="td-") as root:
+            for name in (".ci", "tests"):
+                os.mkdir(f"{root}/{name}")
+            shutil.copy(SOURCE + "/.ci/run", root + "/.ci/run")
+            programs = {".ci/setup.sh": "packages=\nneed_packages() { :; }\nbuild() { mkdir -p $1; }\ndie() { echo $1; exit 1; }\n",
+                        "tests/run": f"#!/bin/sh\ncat <<'END'\n{self.SAID}END\n"}
+            for name, text in programs.items():
+                with open(f"{root}/{name}", "w") as f:
+                    f.write(text)
+                os.chmod(f"{root}/{name}", 0o755)
+            run = subprocess.run([root + "/.ci/run", "suites", "address"], capture_output=True, text=True, env=environment())
+        self.assertEqual((run.returncode, run.stderr), (1, ""))
+        lines = [line.split() for line in run.stdout.split("==== the 20 that took longest\n")[1].splitlines()]
+        self.assertEqual(sorted(lines[1:5], reverse=True), [["70.2", "suites", "slow"], ["70.2", "address", "slow"], ["0.4", "suites", "quick"],
+                                                            ["0.4", "address", "quick"]])
+        self.assertEqual([row[:1] + row[2:] for row in lines[7:]], [["suites", "9", "3", "1", "slow"], ["address", "9", "3", "1", "slow"],
+                                                                    ["18", "6", "failed,", "2", "skipped"]])
+
+
 def main():
     suite = unittest.defaultTestLoader.loadTestsFromModule(sys.modules["__main__"])
     result = unittest.TextTestRunner(stream=sys.stdout, verbosity=1).run(suite)
