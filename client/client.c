@@ -121,6 +121,16 @@ static void say_unmapped(td_client *c)
     if (!c->lost) td_push_all(c);
 }
 
+/* So that the daemon can tell it from a client that was killed. */
+static void say_bye(td_client *c)
+{
+    Td__Wire__Bye bye = TD__WIRE__BYE__INIT;
+    Td__Wire__Call call = TD__WIRE__CALL__INIT;
+    call.bye = &bye;
+    if (!c->lost) td_tell(c, &call);
+    if (!c->lost) td_push_all(c);
+}
+
 TD_API void td_disconnect(td_client *c)
 {
     if (!c) return;
@@ -132,6 +142,7 @@ TD_API void td_disconnect(td_client *c)
         else if (sync_locked(c) != TD_E_CANCELLED)
             td_await_puts(c); /* an item that waits for room in a queue would go with us */
         say_unmapped(c);
+        say_bye(c);
         td_lose(c, TD_E_LOST, "the client was disconnected");
     }
     c->ended = true;

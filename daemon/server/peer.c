@@ -72,6 +72,37 @@ static bool inherit(void *arg, td_heap *into)
     return td_watch_inherit(((td_peer *)arg)->watch, into);
 }
 
+/* Of a private daemon the programs themselves are told all this, at whose terminal its log would come out. */
+static td_log_level level_of(const td_server *s)
+{
+    return s->options.is_private ? TD_LOG_INFO : TD_LOG_WARN;
+}
+
+/* One a second: who goes on asking would fill the log. */
+static void refused(void *arg, const td_error *why)
+{
+    const td_peer *p = arg;
+    td_server *s = p->server;
+    if (td_now_ms() - s->told_ms < 1000) {
+        s->untold++;
+        return;
+    }
+    td_log(level_of(s), "refused memory to %s (pid %u): %s%s%s",
+           p->session ? td_session_program(p->session) : "a client", p->id.pid, why->where, why->where[0] ? ": " : "",
+           why->message);
+    if (s->untold) td_log(level_of(s), "and %u times more before that", s->untold);
+    s->untold = 0;
+    s->told_ms = td_now_ms();
+}
+
+static void tell_killed(const td_peer *p)
+{
+    char text[TD_NAME_MAX + 256];
+    if (p->session && !p->server->draining && td_session_was_at(p->session, text, sizeof text))
+        td_log(level_of(p->server), "%s (pid %u) has gone without a word, as if killed: %s",
+               td_session_program(p->session), p->id.pid, text);
+}
+
 static void poll_event(uv_poll_t *h, int status, int events);
 
 /* Arm the poll for just what matters now; costs system calls only on a change. Readiness that is not wanted is left
@@ -129,6 +160,7 @@ void td_peer_close(td_peer *p)
     unlink_ready(p);
     p->closing = true;
     td_server *s = p->server;
+    if (!p->dismissed) tell_killed(p);
     if (p->session) td_watch_keep(p->watch, td_session_end(p->session, td_watch_alive(p->watch)));
     p->session = NULL;
     if (p->prev) p->prev->next = p->next;
@@ -163,6 +195,7 @@ static void say_why(td_writer *to, int fd, const td_error *why)
 void td_peer_end_with(td_peer *p, const td_error *why)
 {
     td_log(TD_LOG_INFO, "ending the connection of pid %u: %s", p->id.pid, why->message);
+    p->dismissed = true;
     say_why(&p->writer, p->fd, why);
     td_peer_close(p);
 }
@@ -184,6 +217,7 @@ static int take_frame(td_peer *p, td_error *e)
                             .admit = admit,
                             .ring = offer_ring,
                             .inherit = inherit,
+                            .refused = refused,
                             .arg = p};
         rc = td_session_new(&p->session, &p->server->sessions, &io, &p->id, &f, e);
     }

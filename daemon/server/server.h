@@ -31,6 +31,7 @@ typedef struct td_peer {
     bool wants;     /* input, when some comes; else it stays in the socket */
     bool came;      /* input may be there: it is looked for in the next turn */
     int fd, events; /* events: what the poll is armed for; -1: stopped */
+    bool dismissed; /* it was told why it has to go */
     bool suspect;   /* its socket may hold descriptors of its making, which only a helper may close */
     int sent_fds;   /* descriptors handed over that the peer may not have received yet */
     uv_poll_t poll;
@@ -68,11 +69,13 @@ struct td_server {
     td_watch *watches;
     uint32_t npeers;
     uint64_t refused;
+    uint64_t told_ms; /* when the log was last told that a client got no memory */
+    uint32_t untold;  /* since */
     int wake_fd;
-    int spare_fd;  /* closed to accept, and refuse, when descriptors run out */
+    int spare_fd; /* closed to accept, and refuse, when descriptors run out */
     bool draining, spinning, had_client, retrying;
-    bool resumed; /* somebody who waited can go on: another round before the loop sleeps */
-    int helpers;   /* background jobs */
+    bool resumed;           /* somebody who waited can go on: another round before the loop sleeps */
+    int helpers;            /* background jobs */
     struct td_aside *aside; /* jobs that may hang */
 };
 

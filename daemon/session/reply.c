@@ -65,6 +65,7 @@ void td_reply_error(td_session *s, uint64_t serial, const td_error *error)
     w.op = (char *)error->op;
     w.where = (char *)error->where;
     w.message = (char *)error->message;
+    td_session_refused(s, error);
     r.serial = serial;
     r.error = &w;
     td_reply_send(s, &r, -1);

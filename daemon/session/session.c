@@ -92,6 +92,11 @@ void td_session_cancel_wait(td_session *s)
 
 /* ---- failures and call sites */
 
+void td_session_refused(td_session *s, const td_error *why)
+{
+    if (s->io.refused && (why->code == TD_E_MEMORY || why->code == TD_E_QUOTA)) s->io.refused(s->io.arg, why);
+}
+
 void td_session_failed(td_session *s, td_cause *cause)
 {
     if (!s->first_error) s->first_error = td_cause_ref(cause);
@@ -111,6 +116,7 @@ td_cause *td_session_cause(td_session *s, const td_error *why, td_error *e)
 {
     td_cause *c = td_cause_new(why);
     td_error over = {0};
+    td_session_refused(s, why);
     if (c && td_cause_charge(c, s->account, &over) == TD_OK) return c;
     td_cause_unref(c);
     if (!s->overdrawn) s->overdrawn = td_cause_new(&over);

@@ -22,6 +22,7 @@ typedef struct td_session_io {
     void (*ring)(void *arg, td_ring_memory *m); /* once idle, go on through this; NULL: it cannot */
     /* Memory that ended sessions of the same process left goes into this heap; false: there is none. NULL: never. */
     bool (*inherit)(void *arg, td_heap *into);
+    void (*refused)(void *arg, const td_error *why); /* it got no memory; NULL: nobody wants to know */
     void *arg;
 } td_session_io;
 
@@ -58,6 +59,10 @@ int td_session_new(td_session **out, td_sessions *all, const td_session_io *io, 
  * struct until they end, by themselves. When the process still lives (`alive`) and may have its memory mapped, its heap is returned: call
  * td_heap_unmapped on it when the process is gone, and hand it over (td_heap_hand_over) to the next session of that process which wants memory; NULL otherwise. */
 td_heap *td_session_end(td_session *s, bool alive);
+
+/* What the client was at when it went without a word, as a killed one does; false when that was nothing, or it said that it would go. */
+bool td_session_was_at(const td_session *s, char *text, size_t size);
+const char *td_session_program(const td_session *s);
 
 /* Take in one frame. Only when the session is idle (td_session_run said TD_RUN_IDLE). An error is the end of the connection. */
 /* Takes f->fd when the frame is a call. */

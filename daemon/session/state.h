@@ -161,6 +161,7 @@ struct td_session {
     uint64_t promised;       /* bytes of replies that wait for tasks to end */
     bool waits_for_replies;  /* its own */
     uint32_t ncharged_sites;
+    bool said_bye;
     uint64_t call_until_ms; /* the current call may wait so long; 0: not asked yet */
     int import_fd;          /* came with the current call, or -1 */
 };
@@ -282,6 +283,8 @@ void td_leases_deinit(td_session *s);
 /* Open a write lease on a storage that has none; end it (TD_E_INVALID when there is none of this session). */
 int td_write_lease_new(td_session *s, td_tensor *t, td_error *e);
 int td_write_lease_end(td_session *s, td_storage *st, td_error *e);
+/* No memory, or a quota: whoever looks after the daemon is told. */
+void td_session_refused(td_session *s, const td_error *why);
 void td_write_leases_deinit(td_session *s);
 /* Is a write lease in the way of touching this storage? TD_OK, TD_E_BUSY (own lease), or TD_AGAIN (somebody else's,
  * waiting). */

@@ -116,7 +116,8 @@ static uint64_t process_number(const char *key)
     return n;
 }
 
-/* The table of descriptors is as large as the highest ever was, rounded up. (/proc/self/fd is closed to a process that others may not look into.) */
+/* The table of descriptors is as large as the highest ever was, rounded up. (/proc/self/fd is closed to a process that
+ * others may not look into.) */
 static uint64_t open_descriptors(void)
 {
     uint64_t n = 0, size = process_number("FDSize");
@@ -202,6 +203,25 @@ static const char *waits_for(const td_session *s, char *buffer, size_t size)
     return buffer;
 }
 
+bool td_session_was_at(const td_session *s, char *text, size_t size)
+{
+    char waits[TD_NAME_MAX + 80];
+    const char *what = waits_for(s, waits, sizeof waits);
+    uint32_t pending = td_flow_pending(s->flow);
+    if (s->said_bye || (!*what && !s->queues && !s->write_leases && !pending)) return false;
+    int n = snprintf(text, size, "it held %.1f MB", (double)s->account->bytes / 1e6);
+    if (s->queues) n += snprintf(text + n, size - (size_t)n, ", had %u queues open", HASH_COUNT(s->queues));
+    if (pending) n += snprintf(text + n, size - (size_t)n, ", had %u tasks to come", pending);
+    if (s->write_leases) n += snprintf(text + n, size - (size_t)n, ", wrote in place");
+    if (*what) snprintf(text + n, size - (size_t)n, ", waited for %s", what);
+    return true;
+}
+
+const char *td_session_program(const td_session *s)
+{
+    return s->account->name;
+}
+
 /* The line of the program that bound it, when the session still knows. */
 static const char *site_of(const td_session *s, const td_object *o)
 {
@@ -211,7 +231,8 @@ static const char *site_of(const td_session *s, const td_object *o)
 
 static void fill_sessions(table *b, td_session *s)
 {
-    static const char *const columns[] = {"session", "pid", "uid", "program", "objects", "bytes", "ops_run", "pending", "waits_for"};
+    static const char *const columns[] = {"session", "pid",     "uid",     "program",  "objects",
+                                          "bytes",   "ops_run", "pending", "waits_for"};
     b->t.columns = (char **)(uintptr_t)columns;
     b->t.n_columns = 9;
     for (td_session *x = s->all->first; x; x = x->next) {
@@ -240,8 +261,9 @@ static void add_tensor(table *b, const td_session *x, uint32_t now, uint32_t id,
 
 static void fill_tensors(table *b, td_session *s)
 {
-    static const char *const columns[] = {"session", "id",      "tensor", "bytes", "storage", "version", "requires_grad",
-                                          "grad_fn", "memory", "pid",    "program", "where", "age_s"};
+    static const char *const columns[] = {"session",       "id",      "tensor", "bytes", "storage", "version",
+                                          "requires_grad", "grad_fn", "memory", "pid",   "program", "where",
+                                          "age_s"};
     b->t.columns = (char **)(uintptr_t)columns;
     b->t.n_columns = 13;
     for (td_session *x = s->all->first; x; x = x->next) {
@@ -312,13 +334,16 @@ static void fill_queues(table *b, td_session *s)
 static const struct {
     const char *what;
     void (*fill)(table *b, td_session *s);
-} tables[] = {{"status", fill_status}, {"sessions", fill_sessions}, {"tensors", fill_tensors}, {"names", fill_names}, {"queues", fill_queues}, {"segments", fill_segments}};
+} tables[] = {{"status", fill_status}, {"sessions", fill_sessions}, {"tensors", fill_tensors},
+              {"names", fill_names},   {"queues", fill_queues},     {"segments", fill_segments}};
 
 int td_status_reply(td_session *s, uint64_t serial, const char *what, td_error *e)
 {
     size_t k = 0, n = sizeof tables / sizeof tables[0];
     while (k < n && strcmp(tables[k].what, what) != 0) k++;
-    if (k == n) return td_fail(e, TD_E_NOT_FOUND, "there is no table '%s'; there are status, sessions, tensors, names, queues and segments", what);
+    if (k == n)
+        return td_fail(e, TD_E_NOT_FOUND,
+                       "there is no table '%s'; there are status, sessions, tensors, names, queues and segments", what);
     table b = {0};
     td_arena_init(&b.arena, 16 << 20);
     td__wire__table__init(&b.t);

@@ -308,6 +308,40 @@ class Daemon(Place):
         for wrong, named in ((["--fly"], "--fly"), (["--memory"], "--memory"), (["--private=3"], "--private=3"), (["-xh"], "-x;")):
             self.assertIn(named, ask(*wrong).stderr)
 
+    def test_the_log_tells_of_killed_clients_and_refused_memory(self):
+        """Without any option; not of who leaves as it should."""
+        if options()["b_sanitize"] != "none":
+            self.skipTest("a sanitizer's library cannot be loaded into a Python without it")
+        p = self.serve("--session-memory", "1M")
+        lib = library()
+        lib.td_lease_new.restype = ctypes.c_void_p
+        c = ctypes.c_void_p(lib.td_connect(self.socket.encode()))
+        for _ in range(3):
+            self.assertIsNone(lib.td_lease_new(c, ctypes.c_size_t(64 << 20)))
+        queue = ctypes.c_void_p(lib.td_queue_open(c, b"log/q", 3, 3))
+        lib.td_disconnect(c)
+        with open(self.place + "/taker.py", "w") as f:
+            f.write("import ctypes, sys; lib = ctypes.CDLL(sys.argv[1]); lib.td_connect.restype = lib.td_queue_open.restype = ctypes.c_void_p\n"
+                    "c = ctypes.c_void_p(lib.td_connect(sys.argv[2].encode())); q = ctypes.c_void_p(lib.td_queue_open(c, b'log/jobs', 3, 2))\n"
+                    "lib.td_queue_get(q, (ctypes.c_char * 65536)(), -1)")
+        taker = subprocess.Popen([sys.executable, self.place + "/taker.py", BUILD + "/client/libtensord.so", self.socket])
+        for _ in range(600):
+            if "log/jobs" in ctl("--socket", self.socket, "sessions"):
+                break
+            time.sleep(0.01)
+        taker.kill()
+        taker.wait()
+        for _ in range(600):
+            if "taker.py" not in ctl("--socket", self.socket, "sessions"):
+                break
+            time.sleep(0.01)
+        self.end(p)
+        said = p.stderr.read().splitlines()
+        self.assertEqual(len(said), 2, said)
+        self.assertRegex(said[0], rf"^tensord: warning: refused memory to test_tools.py \(pid {os.getpid()}\): .*session \d+")
+        self.assertRegex(said[1], rf"^tensord: warning: taker.py \(pid {taker.pid}\) has gone without a word, as if killed: it held .* MB, "
+                                  "had 1 queues open, waited for an item of a queue 'log/jobs'$")
+
     def test_one_socket_one_daemon(self):
         p = self.serve()
         second = subprocess.run([DAEMON, "--socket", self.socket], capture_output=True, text=True, env=environment())
