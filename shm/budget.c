@@ -93,13 +93,12 @@ bool td_budget_room(td_budget *b, uint64_t bytes)
 
 int td_budget_work(td_budget *b, uint64_t bytes, td_error *e)
 {
-    const double mib = 1 << 20;
+    const double mb = 1e6;
     if (!td_budget_room(b, bytes))
-        return td_fail(
-            e, TD_E_MEMORY,
-            "%.1f MiB to work with are wanted, %.1f of %.1f MiB are committed to tensors and %.1f MiB to other "
-            "work; free tensors, or start tensord with more --memory",
-            bytes / mib, (b->committed - b->warm_bytes) / mib, b->limit / mib, b->work / mib);
+        return td_fail(e, TD_E_MEMORY,
+                       "%.1f MB to work with are wanted, %.1f of %.1f MB are committed to tensors and %.1f MB to other "
+                       "work; free tensors, or start tensord with more --memory",
+                       bytes / mb, (b->committed - b->warm_bytes) / mb, b->limit / mb, b->work / mb);
     b->work += bytes;
     return 0;
 }

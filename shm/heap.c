@@ -68,24 +68,24 @@ static uint64_t growth(const td_heap *h, uint64_t need)
 static int full(td_heap *h, uint64_t bytes, td_error *e)
 {
     const td_budget *b = h->budget;
-    const double mib = 1 << 20;
+    const double mb = 1e6;
     if (bytes > b->limit)
         return td_fail(
             e, TD_E_MEMORY,
-            "%.1f MiB wanted, more than the %.1f MiB that tensord may take in all; start it with more --memory, "
+            "%.1f MB wanted, more than the %.1f MB that tensord may take in all; start it with more --memory, "
             "or ask for less",
-            bytes / mib, b->limit / mib);
+            bytes / mb, b->limit / mb);
     if (td_heap_beyond_user(h, td_page_round(chunk_bytes(h, bytes))))
         return td_fail(e, TD_E_QUOTA,
-                       "%.1f MiB wanted, but %.1f MiB are committed for processes of user %u that live and may have "
+                       "%.1f MB wanted, but %.1f MB are committed for processes of user %u that live and may have "
                        "them mapped, where the user may use %.1f; close their connections with td_disconnect, end "
                        "them, or start tensord with more --user-memory",
-                       bytes / mib, h->user->committed / mib, h->uid, b->user_limit / mib);
+                       bytes / mb, h->user->committed / mb, h->uid, b->user_limit / mb);
     return td_fail(
         e, TD_E_MEMORY,
-        "memory is full: %.1f MiB wanted, %.1f of %.1f MiB committed, %.1f MiB in use (%.1f MiB of it in this heap); "
+        "memory is full: %.1f MB wanted, %.1f of %.1f MB committed, %.1f MB in use (%.1f MB of it in this heap); "
         "free tensors, or start tensord with more --memory",
-        bytes / mib, b->committed / mib, b->limit / mib, b->used / mib, h->used / mib);
+        bytes / mb, b->committed / mb, b->limit / mb, b->used / mb, h->used / mb);
 }
 
 /* The slow way: no free chunk fits. */

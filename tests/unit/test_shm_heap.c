@@ -293,8 +293,8 @@ static void full_is_an_error(void)
     uint64_t lack = 0;
     td_error e = {0};
     CU_ASSERT_EQUAL(td_heap_alloc(h, 2 * MIB, &y, &lack, &e), TD_E_MEMORY);
-    CU_ASSERT_PTR_NOT_NULL(strstr(e.message, "2.0 MiB wanted"));
-    CU_ASSERT_PTR_NOT_NULL(strstr(e.message, "of 3.0 MiB committed"));
+    CU_ASSERT_PTR_NOT_NULL(strstr(e.message, "2.1 MB wanted"));
+    CU_ASSERT_PTR_NOT_NULL(strstr(e.message, "of 3.1 MB committed"));
     CU_ASSERT_EQUAL(td_heap_alloc_now(h, UINT64_MAX, &y, &e), TD_E_MEMORY);
     CU_ASSERT_EQUAL(td_heap_reserve(h, 2 * MIB, &e), TD_E_MEMORY);
     y = get(h, 32768); /* what still fits is given */
