@@ -257,6 +257,29 @@ class Tensorctl(Place):
         self.assertIn("tensorctl", ctl("--version"))
         self.assertIn("usage", ctl("--help"))
 
+    def test_manuals_have_examples_that_work(self):
+        """Those of tensorctl are run; of the daemon's the options are known."""
+        manual = lambda path: open(SOURCE + path).read().replace("\\-", "-").split(".SH EXAMPLES")[1].split(".SH ")[0]
+        examples = [line for block in re.findall(r"\.RS\n(.*?)\.RE", manual("/client/tensorctl/tensorctl.1"), re.S) for line in block.splitlines()]
+        self.assertGreaterEqual(len(examples), 5)
+        p = self.serve()
+        lib = library()
+        c = ctypes.c_void_p(lib.td_connect(self.socket.encode()))
+        x = ctypes.c_void_p(lib.td_from_data(c, 9, Ints(1, (ctypes.c_int64 * 1)(1)), (ctypes.c_double * 1)(1)))
+        self.assertEqual(lib.td_publish(x, b"old/weights", 0), 0)
+        for example in examples:
+            run = subprocess.run(["sh", "-e", "-c", example.replace("4711", str(p.pid))], cwd=self.place, capture_output=True, text=True,
+                                 env=environment(PATH=os.path.dirname(CTL) + ":" + os.environ["PATH"], **({} if "--pid" in example else {"TENSORD_SOCKET": self.socket}),
+                                                 XDG_RUNTIME_DIR=self.place))
+            self.assertTrue(run.returncode == 0 or "--pid" in example, (example, run.stderr))
+        self.assertTrue(os.path.exists(self.place + "/tensord.prom"))
+        for option in re.findall(r"tensord (--[a-z-]+ .*?)&?$", manual("/daemon/server/tensord.8"), re.M):
+            asked = subprocess.run([DAEMON, *option.split(), "--version"], capture_output=True, text=True, env=environment())
+            self.assertEqual(asked.returncode, 0, asked.stderr)
+        lib.td_release(x)
+        lib.td_disconnect(c)
+        self.end(p)
+
     def test_completion_of_what_runs(self):
         """--pid and drop: from a tensorctl that knows a private daemon, and a name."""
         with open(self.place + "/tensorctl", "w") as f:
