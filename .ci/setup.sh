@@ -34,6 +34,12 @@ have() {
     esac
 }
 
+# What apt-get says of its way on descriptor 3, a line for every tenth.
+package_progress() {
+    awk -F: '/^(dl|pm)status:/ { what = $1 == "dlstatus" ? "fetched" : "installed"; tenth = int($3 / 10)
+            if (tenth && what tenth != last) { last = what tenth; print "  " what " " tenth "0%"; fflush() } }'
+}
+
 # Install what is missing of "package:proof ..." from Debian, or print it and stop.
 need_packages() {
     local each lack='' sudo=''
@@ -47,11 +53,11 @@ need_packages() {
     if [ "$(id -u)" != 0 ]; then
         sudo=$(command -v sudo) || die "missing packages, and no sudo: as root, apt-get install $lack"
     fi
-    echo "installing from Debian's packages: $lack"
+    echo "installing from Debian's packages, which takes a minute or two: $lack"
     # Several at once wait for each other; a fresh system has no lists yet.
     $sudo apt-get -qq -o DPkg::Lock::Timeout=600 update >/dev/null || echo "apt-get update failed; going on with the lists there are"
     $sudo env DEBIAN_FRONTEND=noninteractive DEBCONF_NOWARNINGS=yes apt-get -qq -o DPkg::Lock::Timeout=600 -y --no-install-recommends \
-        install $lack >/dev/null </dev/null || die "apt-get could not install: $lack"
+        -o APT::Status-Fd=3 install $lack 3>&1 >/dev/null </dev/null | package_progress || die "apt-get could not install: $lack"
 }
 
 # On a terminal ninja shows its own line; elsewhere say every tenth part, and whatever the compiler says.

@@ -508,6 +508,29 @@ suite slow: 2 passed, 3 failed, 0 skipped
                                                                     ["18", "6", "failed,", "2", "skipped"]])
 
 
+class Quickstart(unittest.TestCase):
+    def test_packages_are_seen_to_come(self):
+        """apt-get's own words on its descriptor, and a failure of it is one."""
+        script = f"""root={SOURCE}; . {SOURCE}/.ci/setup.sh; have() {{ false; }}; sudo() {{ "$@"; }}; apt-get() {{ :; }}
+            env() {{ for n in 3 12 15 40 99; do echo "dlstatus:1:$n.5:Retrieving"; echo "pmstatus:x:$n:Unpacking"; done >&3; echo noise; return ${{FAILS-0}}; }}
+            need_packages some-package:some-proof; echo "and on" """
+        run = lambda **env: subprocess.run(["bash", "-c", script], capture_output=True, text=True, env={**os.environ, **env})
+        said = run().stdout.splitlines()
+        self.assertEqual((said[0].split(": ")[1], said[-1]), ("some-package", "and on"))
+        self.assertEqual(said[1:-1], [f"  {what} {n}0%" for n in (1, 1, 4, 9) for what in ("fetched", "installed")])
+        failed = run(FAILS="1")
+        self.assertEqual(failed.returncode, 1)
+        self.assertIn("could not install: some-package", failed.stderr)
+
+    def test_what_to_try_next_works(self):
+        shown = open(SOURCE + "/client/examples/quickstart").read().split("cat <<END")[1].split("END")[0]
+        for line in re.findall(r"^    (.*?)(?:  +#.*)?$", shown, re.M):
+            words = [word.replace("${here}", SOURCE + "/") for word in line.split()]
+            program = next(word for word in words if "=" not in word.split("'")[0] or word.startswith("/"))
+            self.assertTrue(program == "python3" or os.access(program.replace(SOURCE + "/build", BUILD), os.X_OK), line)
+        self.assertEqual(shown.count("python3 -c"), 1)
+
+
 def main():
     suite = unittest.defaultTestLoader.loadTestsFromModule(sys.modules["__main__"])
     result = unittest.TextTestRunner(stream=sys.stdout, verbosity=1).run(suite)
