@@ -17,6 +17,8 @@ td_client *td_client_new(void)
     c->next_id = c->next_serial = 1;
     c->writes = 1;
     c->batch = 256;
+    const char *eager = getenv("TENSORD_EAGER_ERRORS");
+    c->eager = eager && eager[0] && strcmp(eager, "0") != 0;
     td_writer_init(&c->writer);
     td_reader_init(&c->reader, true);
     td_arena_init(&c->arena, ARENA_LIMIT);
@@ -91,6 +93,11 @@ static int wait_for_all(td_client *c, bool silent)
     int rc = td_await(c, &w, "sync");
     if (!rc) c->quiet = asked;
     return rc;
+}
+
+int td_outcome(td_client *c)
+{
+    return wait_for_all(c, false);
 }
 
 static int sync_locked(td_client *c)
@@ -190,6 +197,18 @@ TD_API int td_sync(td_client *c)
     rc = sync_locked(c);
     td_leave(c);
     return rc;
+}
+
+TD_API void td_set_eager_errors(td_client *c, bool on)
+{
+    if (td_enter(c, "set_eager_errors")) return;
+    c->eager = on;
+    td_leave(c);
+}
+
+TD_API bool td_eager_errors(const td_client *c)
+{
+    return c && c->eager;
 }
 
 TD_API void td_set_batch(td_client *c, unsigned ops)

@@ -61,6 +61,7 @@ struct td_array {
     unsigned char *bytes; /* first byte of the storage, once it is known */
     uint64_t settled;     /* client->writes when the bytes were known to be written; 0: never */
     uint64_t storage;     /* a number that all handles of the storage have that were made here; 0: it came otherwise */
+    bool leaf;            /* its requires_grad was turned on by this handle */
     bool is_grad;         /* it was got as a .grad, or set as one */
     uint64_t outside;     /* td_moment() + 1 when the daemon said that it is outside of every graph; 0: never */
     td_scope *scope;
@@ -115,6 +116,7 @@ struct td_client {
     td_link link;
     int lost; /* 0, or the code that every call returns from now on; `why` has the words */
     td_error why;
+    bool eager;       /* td_set_eager_errors */
     bool ended;       /* td_disconnect was called: freed with the last handle */
     uint64_t handles; /* that live: arrays, leases, queues */
 
@@ -167,6 +169,7 @@ struct td_client {
     td_seen_entry *seen;               /* see seen.c */
     uint32_t seen_unknown, seen_grads; /* looks at storages without a number, at those of a .grad */
     uint64_t storages;                 /* numbers given so far */
+    uint64_t freed_graph;              /* of these, those up to here were there before a backward that keeps no graph */
     uint64_t handed_on;                /* of these, those up to here may have come back without their number */
 
     td_memo *memos; /* see memo.c */
@@ -190,6 +193,8 @@ void td_client_free(td_client *c);
 /* Lock, and check that the client is of this process and connected. On failure nothing is locked. */
 int td_enter(td_client *c, const char *op);
 void td_leave(td_client *c);
+/* Under the lock: wait until everything asked so far has ended; the first error that was not told yet. */
+int td_outcome(td_client *c);
 /* Wait until everything asked so far has ended; errors stay untold. Not under the lock. */
 int td_settle(td_client *c);
 /* The end of a queue's handle that must not wait (and that no thread uses). */
@@ -201,7 +206,8 @@ bool td_daemon_runs(void);
 
 /* ---- seek.c ---- */
 /* td_connect(NULL) for a program that begins with td_open(name): rather than to start a daemon, in which nothing is, to
- * the one private daemon of another program that has the name, now or within that time (*another). Does not want the lock put down. */
+ * the one private daemon of another program that has the name, now or within that time (*another). Does not want the
+ * lock put down. */
 td_client *td_connect_for(const char *name, int timeout_ms, bool *another, bool (*stop)(void *), void *context);
 /* A name was not in this private daemon: add to the last error which other daemon has it, and what to do. */
 void td_hint_elsewhere(const td_client *c, const char *name);

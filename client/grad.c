@@ -16,6 +16,7 @@ static int mark(td_array *a, unsigned rec, const char *op, int nrest, uint32_t v
     int rc = td_enter(a->client, op);
     if (rc) return rc;
     rc = td_control(a->client, rec, NULL, 1, &a->id, 0, NULL, nrest, &value);
+    if (!rc && a->client->eager) rc = td_outcome(a->client);
     td_leave(a->client);
     return rc;
 }
@@ -26,7 +27,9 @@ TD_API int td_set_requires_grad(td_array *a, bool on)
         return td_raise(TD_E_TYPE, "set_requires_grad",
                         "only tensors of float and complex dtype can require gradients, not %s",
                         td_dtype_name((td_dtype)a->desc.dtype));
-    return mark(a, TD_REC_REQUIRES_GRAD, "set_requires_grad", 1, on);
+    int rc = mark(a, TD_REC_REQUIRES_GRAD, "set_requires_grad", 1, on);
+    if (!rc) a->leaf = on;
+    return rc;
 }
 
 TD_API int td_retain_grad(td_array *a)
@@ -76,6 +79,15 @@ static int check_backward(backward *b)
     return rc ? rc : td_list_client(&b->c, b->inputs, b->op, "an input");
 }
 
+/* May a backward before have freed the graph? */
+static bool is_doubtful(const backward *b)
+{
+    bool doubt = b->c->eager;
+    for (int i = 0; i < b->roots.n; i++)
+        doubt |= b->roots.at[i]->storage && b->roots.at[i]->storage <= b->c->freed_graph;
+    return doubt;
+}
+
 /* Under the lock: `nout` handles were made for the gradients. */
 static int send_backward(const backward *b, int nout, td_array *const *out)
 {
@@ -86,6 +98,7 @@ static int send_backward(const backward *b, int nout, td_array *const *out)
     for (int i = 0; i < b->inputs.n; i++) in[n++] = b->inputs.at[i]->id;
     for (int i = 0; i < nout; i++) ids[i] = out[i]->id;
     uint32_t rest[3] = {b->flags, (uint32_t)b->roots.n, b->c->grad_scope};
+    if (!(b->flags & (TD_RETAIN_GRAPH | TD_CREATE_GRAPH))) b->c->freed_graph = b->c->storages;
     b->c->writes++;
     if (b->grads.n) b->c->handed_on = b->c->storages; /* what is given may become a .grad */
     return td_control(b->c, TD_REC_BACKWARD, b->where, n, in, nout, ids, 3, rest);
@@ -97,7 +110,9 @@ TD_API int td_at_backward(const char *where, td_list roots, td_list grads, unsig
     int rc = check_backward(&b);
     if (!rc) rc = td_enter(b.c, b.op);
     if (rc) return rc;
+    bool doubt = is_doubtful(&b);
     rc = send_backward(&b, 0, NULL);
+    if (!rc && doubt) rc = td_outcome(b.c);
     bool seen = b.c->seen_grads; /* it adds to what somebody looks at */
     td_leave(b.c);
     return rc || !seen ? rc : td_settle(b.c);
@@ -150,7 +165,9 @@ TD_API int td_at_autograd_grad(const char *where, td_list outputs, td_list grads
     if (rc) return rc;
     rc = new_unknown(b.c, inputs.n, out);
     if (!rc) {
+        bool doubt = is_doubtful(&b);
         rc = send_backward(&b, inputs.n, out);
+        if (!rc && doubt) rc = td_outcome(b.c);
         for (int i = 0; i < inputs.n; i++) td_array_announce(out[i]);
         if (!rc && flags & TD_ALLOW_UNUSED) rc = keep_defined(b.c, inputs.n, out);
         if (rc) free_all(inputs.n, out);
@@ -215,6 +232,7 @@ TD_API int td_set_grad(td_array *a, td_array *grad)
     c->handed_on = c->storages;
     uint32_t in[2] = {a->id, grad ? grad->id : 0};
     rc = td_control(c, TD_REC_SET_GRAD, NULL, 2, in, 0, NULL, 1, &c->grad_scope);
+    if (!rc && c->eager) rc = td_outcome(c);
     td_leave(c);
     return rc;
 }

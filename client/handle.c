@@ -123,7 +123,7 @@ td_array *td_array_new(td_client *c)
     a->mapping = -1;
     a->bytes = NULL;
     a->settled = a->outside = a->storage = 0;
-    a->is_grad = false;
+    a->is_grad = a->leaf = false;
     a->scope = NULL;
     c->handles++;
     return a;

@@ -299,6 +299,10 @@ TD_API td_array *td_from_data(td_client *c, td_dtype dtype, td_ints shape, const
         a = l ? announce(l, dtype, shape) : NULL;
         if (l) td_drop_lease(l);
     }
+    if (a && c->eager && td_outcome(c)) {
+        td_array_free(a);
+        a = NULL;
+    }
     td_leave(c);
     return a;
 }

@@ -173,6 +173,18 @@ static int write_record(const issue *u)
     return rc ? fail(u, &e) : TD_OK;
 }
 
+/* A leaf that requires grad must not be written where gradients are recorded; whether it still does, the daemon knows.
+ */
+static bool doubtful(const issue *u)
+{
+    bool doubt = false;
+    if (td_mode() & (TD_RM_GRAD_OFF | TD_RM_INFERENCE)) return false;
+    for (int k = 0; u->flags & TD_RF_OUT && k < u->nout; k++) doubt |= u->out[k]->leaf;
+    for (int i = 0; u->op->mutates && i < u->nin; i++)
+        doubt |= u->in[i].kind == TD_ARG_ARRAY && u->in[i].array && u->in[i].array->leaf;
+    return doubt;
+}
+
 static int await_written(const issue *u)
 {
     int rc = TD_OK;
@@ -197,7 +209,8 @@ static int record(issue *u)
     if (rc) return rc;
     if (u->flags & TD_RF_OUT || u->op->mutates) c->writes++;
     rc = td_recorded(c); /* fails when the connection is gone: then the caller gets nothing */
-    if (!rc && c->seen) rc = await_written(u);
+    if (!rc && (c->eager || doubtful(u))) rc = td_outcome(c);
+    else if (!rc && c->seen) rc = await_written(u);
     for (int k = 0; rc && made && k < u->nout; k++) td_array_free(u->out[k]);
     return rc;
 }

@@ -76,6 +76,10 @@ TD_API const char *td_version(void);                 /* of this library */
 TD_API int td_flush(td_client *client);
 /* Wait until everything asked so far has ended. Fails with the first error that was not told yet. */
 TD_API int td_sync(td_client *client);
+/* Each call waits for what becomes of it, and fails with it: so an error comes at the line that caused it, and not where
+ * a value is needed. For looking for errors, at the price of a round trip a call. Also by $TENSORD_EAGER_ERRORS=1. */
+TD_API void td_set_eager_errors(td_client *client, bool on);
+TD_API bool td_eager_errors(const td_client *client);
 /* Ops that are batched before they are sent on their own; 1 sends each at once. Default 256. */
 TD_API void td_set_batch(td_client *client, unsigned ops);
 /* `stop` is called every tenth of a second while a call waits, and after a signal; true makes the call
@@ -282,7 +286,7 @@ TD_API int td_retain_grad(td_array *a); /* keep .grad of an intermediate */
 enum { TD_RETAIN_GRAPH = 1, TD_CREATE_GRAPH = 2, TD_ALLOW_UNUSED = 4, TD_ANOMALY = 16 }; /* flags of the two below */
 
 /* td_backward(loss), td_backward(y, grad), td_backward(y, grad, flags): gradients are added into .grad of the leaves.
- */
+ * Of an output that is older than a backward without TD_RETAIN_GRAPH the graph may be gone, so that one is waited for. */
 TD_API int td_at_backward(const char *where, td_list roots, td_list grads, unsigned flags);
 /* Gradients of `outputs` with respect to `inputs`, one for each input into out[], .grad left alone. grads: n 0 for none
  * given (ones, for scalars). With TD_ALLOW_UNUSED an input that took no part gets NULL. */

@@ -209,6 +209,43 @@ static void private_gradients_end_with_their_session(void)
     td_disconnect(other);
 }
 
+/* What is likely to fail, and what only the daemon can tell of, is waited for at the call. */
+static void likely_failures_are_told_by_the_call(void)
+{
+    td_client *c = td_connect(server.socket);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(c);
+    td_array *w = td_full(c, td_dims(3), 2.0, TD_FLOAT32);
+    td_set_requires_grad(w, true);
+    CU_ASSERT_EQUAL(td_add_(w, 1), TD_E_AUTOGRAD); /* in place on a leaf */
+    bool was = td_set_grad_enabled(false);
+    CU_ASSERT_EQUAL(td_add_(w, 1), TD_OK);
+    td_set_grad_enabled(was);
+    td_array *loss = td_sum(td_square(w));
+    CU_ASSERT_EQUAL(td_backward(loss), TD_OK);
+    CU_ASSERT_EQUAL(td_backward(loss), TD_E_AUTOGRAD);
+    CU_ASSERT_EQUAL(td_sync(c), TD_OK); /* all was told */
+    CU_ASSERT_EQUAL(td_item_f64(td_sum(td_grad(w))), 18);
+    td_disconnect(c);
+}
+
+static void eager_errors(void)
+{
+    td_client *c = td_connect(server.socket);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(c);
+    td_array *x = td_ones(c, td_dims(3), TD_FLOAT32), *i = td_full(c, td_dims(1), 7, TD_INT64);
+    CU_ASSERT_FALSE(td_eager_errors(c));
+    CU_ASSERT_PTR_NOT_NULL(td_index_select(x, 0, i));
+    CU_ASSERT_EQUAL(td_sync(c), TD_E_INDEX);
+    td_set_eager_errors(c, true);
+    CU_ASSERT_TRUE(td_eager_errors(c));
+    CU_ASSERT_PTR_NULL(td_index_select(x, 0, i));
+    CU_ASSERT_EQUAL(td_last_error()->code, TD_E_INDEX);
+    CU_ASSERT_EQUAL(td_sync(c), TD_OK);
+    td_disconnect(c);
+}
+
 TD_CUNIT_MAIN_WITH("client_graph", start_server, stop_server, {"gradients cross processes", gradients_cross_processes},
                    {"private gradients end with their session", private_gradients_end_with_their_session},
-                   {"an overwrite names both", an_overwrite_names_both})
+                   {"an overwrite names both", an_overwrite_names_both},
+                   {"likely failures are told by the call", likely_failures_are_told_by_the_call},
+                   {"eager errors", eager_errors})

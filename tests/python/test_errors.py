@@ -203,3 +203,48 @@ def test_handlers_of_other_signals_run():
         print(hits)
     """)
     assert r.stdout == "[2.0]\n", r.stdout + r.stderr
+
+
+def test_eager_errors_come_at_the_line_that_caused_them():
+    x = td.ones(3)
+    td.set_eager_errors(True)
+    try:
+        with pytest.raises(IndexError, match="index 7"):
+            x.index_select(0, td.tensor([7]))
+        with pytest.raises(IndexError, match="index 8"):
+            x.index_add_(0, td.tensor([8]), td.ones(1))
+        w = td.ones(3, requires_grad=True)
+        y = w * 2
+        z = (y * y).sum()
+        y.detach().add_(1)
+        with pytest.raises(td.VersionError):
+            z.backward()
+        td.sync()  # nothing is left to tell
+        assert x.tolist() == [1, 1, 1] and w.grad is None
+    finally:
+        td.set_eager_errors(False)
+    late = x.index_select(0, td.tensor([9]))
+    with pytest.raises(IndexError, match="index 9"):
+        late.tolist()
+
+
+def test_eager_errors_can_be_asked_for_by_the_environment():
+    code = "import tensord as td\ntry: td.ones(3).index_select(0, td.tensor([7]))\nexcept IndexError: print('told')"
+    for value, out in ("1", "told"), ("0", ""), ("", ""):
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=os.environ | {"TENSORD_EAGER_ERRORS": value}, timeout=100)
+        assert done.stdout.strip() == out
+
+
+def test_a_second_backward_fails_where_it_is_asked_for():
+    w = td.ones(3, requires_grad=True)
+    loss = (w * w).sum()
+    other = loss * 2
+    loss.backward()
+    for root in loss, other:
+        with pytest.raises(td.AutogradError, match="second time"):
+            root.backward()
+    td.sync()
+    loss = (w * w).sum()
+    loss.backward(retain_graph=True)
+    loss.backward()
+    assert w.grad.tolist() == [6, 6, 6]

@@ -68,6 +68,7 @@ static td_client *connect_to(const char *path)
     td_step_aside(); /* a daemon may have to be started */
     td_client *c = td_connect_until(path, stop, NULL);
     td_step_back();
+    if (c && tdpy.eager_set) td_set_eager_errors(c, tdpy.eager);
     return c ? c : tdpy_fail();
 }
 
@@ -206,6 +207,17 @@ static PyObject *sync_function(PyObject *module, PyObject *ignored)
     (void)module, (void)ignored;
     if (!tdpy.client) return Py_NewRef(Py_None);
     return tdpy_none(td_sync(tdpy.client));
+}
+
+static PyObject *set_eager_errors(PyObject *module, PyObject *on)
+{
+    (void)module;
+    int value = PyObject_IsTrue(on);
+    if (value < 0) return NULL;
+    tdpy.eager = value;
+    tdpy.eager_set = true;
+    if (tdpy.client) td_set_eager_errors(tdpy.client, value);
+    return Py_NewRef(Py_None);
 }
 
 static PyObject *flush_function(PyObject *module, PyObject *ignored)
@@ -348,6 +360,10 @@ static PyMethodDef functions[] = {
      "disconnect()\n--\n\nEnd the connection; happens by itself at the end of the program."},
     {"sync", sync_function, METH_NOARGS,
      "sync()\n--\n\nWait until everything asked so far has ended; raises the first error that was not told yet."},
+    {"set_eager_errors", set_eager_errors, METH_O,
+     "set_eager_errors(on, /)\n--\n\nEach call waits for what becomes of it and raises it, so that an error comes at "
+     "the line that\ncaused it, where else it comes where a value is needed. For looking for errors: every op is\n"
+     "a round trip then. Also by TENSORD_EAGER_ERRORS=1 in the environment."},
     {"flush", flush_function, METH_NOARGS, "flush()\n--\n\nSend what is batched, without waiting."},
     {"manual_seed", manual_seed, METH_O, "manual_seed(seed, /)\n--\n\nStart this session's random numbers anew."},
     {"connection", connection, METH_NOARGS,

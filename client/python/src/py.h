@@ -36,6 +36,7 @@ typedef struct tdpy_state {
     PyObject *errors[TD_CODE_COUNT]; /* exception classes by code */
     PyObject *package;               /* the folder of the package, as a str; NULL until it is known */
     td_client *client;               /* NULL: not connected yet */
+    bool eager, eager_set;           /* set_eager_errors(), for each connection */
     bool another;                    /* its daemon is one of an unrelated program, which had a name that was opened */
     int64_t patience;                /* the program ends: waits end then, in milliseconds of the monotonic clock */
     unsigned long ending;            /* the thread that ends it */
