@@ -54,11 +54,12 @@ enum {                       /* td_op.flags */
        TD_OF_INPLACE = 16,   /* has an in-place form on input 0 (see TD_REC_OUT) */
        TD_OF_OUT_STRIDED =
            32, /* its kernel can write any strided output (all pointwise can); others get a contiguous one */
-       TD_OF_MULTI_VIEW = 64, /* several views at once: in-place on them that needs grad is refused (A5) */
-       TD_OF_NONDIFF = 128,   /* no output ever requires grad */
-       TD_OF_CAST_ANY = 256,  /* out= may narrow (copy_, fill_) */
-       TD_OF_CREATION = 512,  /* no tensor inputs */
-       TD_OF_ALIAS_OK = 1024  /* in place: its kernel may be given an output that is the very input 0 */
+       TD_OF_MULTI_VIEW = 64,    /* several views at once: in-place on them that needs grad is refused (A5) */
+       TD_OF_NONDIFF = 128,      /* no output ever requires grad */
+       TD_OF_CAST_ANY = 256,     /* out= may narrow (copy_, fill_) */
+       TD_OF_CREATION = 512,     /* no tensor inputs */
+       TD_OF_ALIAS_OK = 1024,    /* in place: its kernel may be given an output that is the very input 0 */
+       TD_OF_EXACT_NUMBER = 2048 /* a number beside half types is not rounded to them first */
 };
 
 /* How the dtype of a result follows from the dtypes of the inputs. */

@@ -73,11 +73,20 @@ int td_prep_check_written(td_prep *p, td_error *e)
     return err;
 }
 
+/* Sums, products and quotients of halves are worked out in float32, with the number as it is: 1e5 and 65536 are no
+ * halves. */
+static td_dtype number_dtype(const td_call *c, td_dtype compute, int i)
+{
+    if (!td_dtype_valid(compute)) return td_scalar_dtype(c->in[i].number);
+    bool half = compute == TD_FLOAT16 || compute == TD_BFLOAT16;
+    return half && c->op->flags & TD_OF_EXACT_NUMBER ? TD_FLOAT32 : compute;
+}
+
 /* A number is an operand without dimensions, in the dtype that the kernel computes in; whole numbers never pass through
  * a float. */
 static int number_arg(td_call *c, td_dtype compute, int i, int slot)
 {
-    td_dtype t = td_dtype_valid(compute) ? compute : td_scalar_dtype(c->in[i].number);
+    td_dtype t = number_dtype(c, compute, i);
     td_desc *d = &c->number[slot].desc;
     d->offset = 0;
     d->dtype = (uint8_t)t;

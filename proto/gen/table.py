@@ -13,7 +13,7 @@ from pathlib import Path
 import signature
 
 FLAGS = ("view", "pointwise", "random", "data_shape", "inplace", "out_strided", "multi_view", "nondiff", "cast_any",
-         "creation", "alias_ok")
+         "creation", "alias_ok", "exact_number")
 DTYPES = ("bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64", "complex64",
           "complex128")
 DTYPE_SETS = {"ints": DTYPES[1:6], "floats": DTYPES[6:10], "complex": DTYPES[10:], "all": DTYPES}

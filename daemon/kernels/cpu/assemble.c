@@ -11,7 +11,7 @@ typedef struct assembly {
 static void make_tiles(const td_copy_layout *l, td_tiles *t)
 {
     int to = (int)td_dtype_size(l->to_type), from = (int)td_dtype_size(l->from_type);
-    t->narrow = t->widen = NULL;
+    t->rounded = 0;
     t->fn = td_isa_now->cast[l->from_type][l->to_type];
     t->ndim = (uint8_t)l->ndim;
     for (int i = 0; i < l->ndim; i++) {

@@ -21,10 +21,12 @@ static const uint8_t dtype_of[TD_BODY_COUNT] = {
 
 typedef struct flat {
     td_pw_fn fn, cast[TD_TILE_OPS]; /* casts of numbers only */
+    td_pw_fn narrow, widen;         /* as in td_tiles */
     char *data[TD_TILE_OPS];
     int64_t n, per_chunk;
     td_pw_attr at[3];
     uint8_t nops, numbers; /* numbers: mask of operands that are one number */
+    uint8_t rounded;       /* mask of numbers that pass through narrow and widen */
     uint8_t size[TD_TILE_OPS];
 } flat;
 
@@ -96,10 +98,11 @@ static void flat_chunk(td_kcall *k, int64_t chunk, void *scratch)
     int64_t block = TD_TILE_BYTES / widest;
     for (int op = 1; op < f->nops; op++) {
         if (!(f->numbers >> op & 1)) continue;
-        _Alignas(16) char value[16];
-        const void *raw = f->data[op];
+        _Alignas(16) char value[16], narrow[16];
+        const void *raw = f->data[op], *wide = value, *rounded = narrow;
         if (f->cast[op]) f->cast[op](1, value, &raw, NULL);
         else memcpy(value, raw, f->size[op]);
+        if (f->rounded >> op & 1) f->narrow(1, narrow, &wide, NULL), f->widen(1, value, &rounded, NULL);
         td_fill((char *)scratch + op * TD_TILE_BYTES, value, to - from < block ? to - from : block, f->size[op]);
     }
     for (int64_t i = from; i < to; i += block) {
@@ -182,6 +185,22 @@ static double element_ns(const td_pw_op *op, int body)
     return ns > memory ? ns : memory;
 }
 
+/* The loop's type may hold more than the dtype that is computed in: what comes from another dtype is first made what
+ * that would hold (-5 beside uint8 is 251). Numbers beside half types stay what they are where the op says so. A mask
+ * of operands; the output's is the first bit. */
+static unsigned rounded_operands(const td_kcall *k, const td_pw_op *op, const uint8_t *want)
+{
+    unsigned mask = 0;
+    bool exact = k->op->flags & TD_OF_EXACT_NUMBER && !td_dtype_is_integral(k->compute);
+    for (int i = 0; i < op->nin; i++) {
+        const td_desc *d = k->in[i].desc;
+        bool other = d->dtype != k->compute && d->dtype != TD_BOOL && want[i + 1] != TD_BOOL;
+        if (want[i + 1] != k->compute && other && !(exact && single(d))) mask |= 2u << i;
+    }
+    bool whole = td_dtype_is_integral(k->compute) && op->out == TD_PW_OUT_SAME;
+    return mask | (whole && want[0] != k->compute && k->out[0].desc->dtype != k->compute);
+}
+
 static void finish_tiles(td_kcall *k, td_tiles *t, double ns)
 {
     td_tiles_finish(t, ns);
@@ -211,9 +230,13 @@ int td_cpu_plan_pointwise(td_kcall *k, td_error *e)
     for (int i = 0; i < op->nattr; i++) at[i] = attribute(&k->attrs->at[i], op->absent[i], k->compute, body);
     double ns = element_ns(op, body);
     flat *f = (flat *)k->state;
-    bool wraps = want[0] != k->compute && td_dtype_is_integral(k->compute) && op->out == TD_PW_OUT_SAME;
-    if (!wraps && plan_flat(k, f, want)) {
+    uint8_t rounded = (uint8_t)rounded_operands(k, op, want);
+    td_pw_fn narrow = td_isa_now->cast[dtype_of[body]][k->compute],
+             widen = td_isa_now->cast[k->compute][dtype_of[body]];
+    if (!(rounded & 1) && plan_flat(k, f, want)) {
         f->fn = fns[body];
+        f->narrow = narrow, f->widen = widen;
+        f->rounded = rounded;
         memcpy(f->at, at, op->nattr * sizeof *at);
         f->per_chunk = f->n <= TD_CHUNK_LEAST ? TD_CHUNK_LEAST : (int64_t)(TD_CHUNK_NS / ns) / 1024 * 1024;
         if (f->per_chunk < TD_CHUNK_LEAST) f->per_chunk = TD_CHUNK_LEAST;
@@ -232,10 +255,8 @@ int td_cpu_plan_pointwise(td_kcall *k, td_error *e)
     memcpy(t->at, at, op->nattr * sizeof *at);
     td_tiles_operand(t, 0, k->out[0].data, k->out[0].desc, want[0]);
     for (int i = 0; i < op->nin; i++) td_tiles_operand(t, i + 1, k->in[i].data, k->in[i].desc, want[i + 1]);
-    if (wraps && k->out[0].desc->dtype != k->compute) {
-        t->narrow = td_isa_now->cast[want[0]][k->compute];
-        t->widen = td_isa_now->cast[k->compute][want[0]];
-    }
+    t->narrow = narrow, t->widen = widen;
+    t->rounded = rounded;
     finish_tiles(k, t, ns);
     return TD_OK;
 }

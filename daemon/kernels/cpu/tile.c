@@ -12,7 +12,7 @@ void td_tiles_operand(td_tiles *t, int op, void *data, const td_desc *d, td_dtyp
 {
     int size = (int)td_dtype_size(d->dtype);
     if (op == 0) {
-        t->narrow = t->widen = NULL;
+        t->rounded = 0;
         t->ndim = d->ndim;
         for (int i = 0; i < d->ndim; i++) t->shape[i] = d->shape[d->ndim - 1 - i];
     }
@@ -96,7 +96,7 @@ static void choose_modes(td_tiles *t)
     for (int op = 0; op < t->nops; op++) {
         bool still = true;
         for (int d = 0; d < t->ndim; d++) still &= t->stride[op][d] == 0;
-        bool direct = t->stride[op][0] == t->raw[op] && !t->cast[op] && !(op == 0 && t->narrow);
+        bool direct = t->stride[op][0] == t->raw[op] && !t->cast[op] && !(t->rounded >> op & 1);
         t->mode[op] = op && still && t->ndim ? TD_TILE_CONST : direct ? TD_TILE_DIRECT : TD_TILE_GATHER;
     }
 }
@@ -189,6 +189,14 @@ static void step(const td_tiles *t, place *p)
     }
 }
 
+/* n elements of the loop's type at `from`, to `to` as the narrower type would have them. */
+static void round_off(const td_tiles *t, int64_t n, void *to, const void *from, void *spare)
+{
+    const void *narrow = spare;
+    t->narrow(n, spare, &from, NULL);
+    t->widen(n, to, &narrow, NULL);
+}
+
 /* The loop's view of an input tile that does not lie as the loop wants it. */
 static const void *fetch(const td_tiles *t, int op, const char *from, int64_t rows, int64_t cols, char *buffer,
                          char *spare)
@@ -199,19 +207,17 @@ static const void *fetch(const td_tiles *t, int op, const char *from, int64_t ro
         td_gather(to, from, rows, cols, t->ndim > 1 ? t->stride[op][1] : 0, t->stride[op][0], t->raw[op]);
         raw = to;
     }
-    if (!t->cast[op]) return raw;
-    t->cast[op](rows * cols, buffer, &raw, NULL);
+    bool rounded = t->rounded >> op & 1;
+    if (!t->cast[op] && !rounded) return raw;
+    if (t->cast[op]) t->cast[op](rows * cols, buffer, &raw, NULL);
+    if (rounded) round_off(t, rows * cols, buffer, t->cast[op] ? buffer : raw, spare);
     return buffer;
 }
 
 static void put(const td_tiles *t, char *to, int64_t rows, int64_t cols, char *buffer, char *spare)
 {
     bool straight = rows == 1 && t->stride[0][0] == t->raw[0];
-    if (t->narrow) {
-        const void *wide = buffer, *wrapped = spare;
-        t->narrow(rows * cols, spare, &wide, NULL);
-        t->widen(rows * cols, buffer, &wrapped, NULL);
-    }
+    if (t->rounded & 1) round_off(t, rows * cols, buffer, buffer, spare);
     if (t->cast[0]) {
         const void *from = buffer;
         t->cast[0](rows * cols, straight ? to : spare, &from, NULL);
@@ -261,10 +267,11 @@ int td_tiles_run(const td_tiles *t, int64_t from, int64_t to, void *scratch)
             fetch(t, op, t->data[op], t->rows, t->cols, buffers + op * TD_TILE_BYTES,
                   buffers + TD_TILE_OPS * TD_TILE_BYTES);
         if (t->mode[op] == TD_TILE_CONST) {
-            _Alignas(16) char value[16];
+            _Alignas(16) char value[16], spare[16];
             const void *raw = t->data[op];
             if (t->cast[op]) t->cast[op](1, value, &raw, NULL);
             else memcpy(value, raw, t->raw[op]);
+            if (t->rounded >> op & 1) round_off(t, 1, value, value, spare);
             td_fill(buffers + op * TD_TILE_BYTES, value, min64(t->rows * t->cols, TD_TILE_BYTES / t->body[op]),
                     t->body[op]);
         }

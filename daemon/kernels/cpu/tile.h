@@ -22,8 +22,7 @@ enum td_tile_mode { TD_TILE_DIRECT, TD_TILE_CONST, TD_TILE_ONCE, TD_TILE_GATHER 
 typedef struct td_tiles {
     td_pw_fn fn;
     td_pw_fn cast[TD_TILE_OPS]; /* to the loop's type, or from it for the output; NULL: none needed */
-    td_pw_fn narrow,
-        widen; /* an integer result is wrapped to the narrower compute dtype on its way to another; or NULL */
+    td_pw_fn narrow, widen;     /* from the loop's type to the narrower one that is computed in, and back */
     char *data[TD_TILE_OPS];
     int64_t shape[TD_TILE_DIMS];
     int64_t stride[TD_TILE_OPS][TD_TILE_DIMS]; /* bytes */
@@ -33,6 +32,7 @@ typedef struct td_tiles {
     td_pw_attr at[3];
     uint8_t nops, ndim;
     uint8_t mode[TD_TILE_OPS];
+    uint8_t rounded; /* mask of operands that pass through narrow and widen on their way from or to another dtype */
     uint8_t raw[TD_TILE_OPS], body[TD_TILE_OPS]; /* element sizes in memory and in the loop */
     uint8_t dense;                               /* a whole tile is one run of the loop */
     uint8_t turned;                              /* the input that is contiguous along dimension 1; 0: none */
