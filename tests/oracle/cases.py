@@ -8,8 +8,14 @@ import torch
 import torch.nn.functional as F
 
 
+class Skip(Exception):
+    """This draw makes no case."""
+
+
 class Rand:
-    """Draws shapes and values; the same seed draws the same case."""
+    """Draws shapes and values; the same seed draws the same case. Small ones: any rank, dimensions of up to 6."""
+
+    wide = False
 
     def __init__(self, generator, dtype):
         self.g, self.dtype = generator, dtype
@@ -26,6 +32,18 @@ class Rand:
         if sizes and self.int(0, 9) == 0:
             sizes[self.int(0, len(sizes) - 1)] = 0
         return sizes
+
+    def size(self, lo, hi, *_wide):
+        """One dimension. What follows are sizes for the wide draw: those around a threshold of the op's kernel."""
+        return self.int(lo, hi)
+
+    def sizes(self, _most, *ranges):
+        """Several of them, given as (lo, hi, wide...); the wide draw keeps their product below `most`."""
+        return [self.size(*x) for x in ranges]
+
+    def part(self, lo, hi, _n):
+        """A number of places of a dimension of n."""
+        return self.int(lo, hi)
 
     def t(self, shape, lo=-2.0, hi=2.0):
         if self.dtype == torch.bool:
@@ -73,8 +91,90 @@ class Rand:
         return [d - n if self.int(0, 2) == 0 else d for d in chosen]
 
 
+def total(shape):
+    n = 1
+    for s in shape:
+        n *= s
+    return n
+
+
+class Wide(Rand):
+    """Draws what lies around the thresholds of the op's kernels (those of daemon/kernels/cpu/thresholds.h that name it): as many
+    elements in all as one of them, one less and one more; now and then many more than all of them. Long rows of short ones, short
+    ones of long, several dimensions."""
+
+    wide, one_sign = True, False
+    USUAL, MANY = 160000, 1 << 20
+    SHORT = [1, 1, 2, 3, 7, 17, 40]
+    WAYS = {"sum": 6, "mean": 4, "amax": 4, "amin": 2, "prod": 2, "sum_to": 4, "softmax": 3, "mm": 3, "conv2d": 6}  # times as many
+
+    def __init__(self, generator, dtype, thresholds):
+        super().__init__(generator, dtype)
+        size = torch.empty(0, dtype=dtype).element_size()
+        wholes = [n // (size if unit == "bytes" else 1) for n, unit in thresholds if unit in ("bytes", "elements")]
+        sides = [n for n, unit in thresholds if unit in ("rows", "columns", "elements") and n <= 1024]
+        wholes += [1, 3 * self.USUAL // 4] + [2 * n for n in wholes] + sides
+        least = self.pick(1, 1024, 4096, 4096)
+        self.near = [n for n in wholes if least <= n <= self.USUAL] if self.int(0, 24) else [self.MANY]
+        self.short = self.SHORT + [n + k for n in sides if n <= 64 for k in (-1, 0, 1) if n + k > 0]
+
+    def shape(self, lo=0, hi=4, most=6, least=1):
+        rank = max(self.int(lo, hi), self.int(lo, hi), 1 if self.int(0, 11) else lo)
+        if rank == 0:
+            return []
+        short = [self.pick(*self.short) for _ in range(rank - 1)]
+        goal = self.pick(*self.near)
+        while total(short) > goal:
+            short[self.int(0, len(short) - 1)] = 1 if rank > 2 else max(goal // 2, 1)
+        short.insert(self.int(0, rank - 1), max(goal // total(short) + self.int(-1, 1), 1))
+        if self.int(0, 19) == 0:
+            short[self.int(0, rank - 1)] = 0
+        return [max(n, least) if n else 0 for n in short]
+
+    def dims(self, shape):
+        """All but one, every other, the last ones: what is folded, and what is kept between."""
+        n = len(shape)
+        if n < 2:
+            return super().dims(shape)
+        but = self.int(0, n - 1)
+        return self.pick(None, list(range(n)), [d for d in range(n) if d != but], [d for d in range(n) if d != but],
+                         list(range(n - 2, n)), list(range(self.int(0, 1), n, 2)), [but])
+
+    def t(self, shape, lo=-2.0, hi=2.0):
+        """The gradient of what is repeated is a sum, of numbers that were rounded before: in half types, where all have one sign."""
+        return super().t(shape, 0.25 if self.one_sign and lo < 0 < hi else lo, hi)
+
+    def broadcast(self, n=2):
+        self.one_sign = self.dtype in HALF
+        full = self.shape(0, 4)
+        shapes = []
+        for _ in range(n):
+            s = [1 if self.int(0, 5) == 0 else d for d in full]
+            shapes.append(s[self.int(0, len(s)) if self.int(0, 4) == 0 else 0:])
+        return shapes
+
+    def size(self, lo, hi, *wide):
+        return self.pick(*wide) if wide else self.int(lo, hi)
+
+    def sizes(self, most, *ranges):
+        drawn = [self.size(*x) for x in ranges]
+        while total(drawn) > most:
+            k = drawn.index(max(drawn))
+            drawn[k] = max(drawn[k] // 3, 1)
+        return drawn
+
+    def part(self, lo, hi, n):
+        return self.int(min(lo, n), max(n, hi))
+
+    def distinct(self, shape):
+        if self.dtype in HALF and total(shape) > 2000:
+            raise Skip
+        return super().distinct(shape)
+
+
 OPS = {}
 DTYPES = {}  # op -> dtypes besides float32 and float64
+MORE = []  # (op, case, all its dtypes)
 
 HALF = [torch.float16, torch.bfloat16]
 INTS = [torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64]
@@ -168,7 +268,7 @@ for _name in "logical_and logical_or logical_xor".split():
 for _name in "bitwise_and bitwise_or bitwise_xor".split():
     tensors(_name, getattr(torch, _name), 2, also=INTS + [torch.bool])
 for _name in "bitwise_left_shift bitwise_right_shift".split():
-    op(_name, INTS)(lambda r, f=getattr(torch, _name): ([r.t([4], 0), torch.tensor(2, dtype=r.dtype)], [], f))
+    op(_name, INTS)(lambda r, f=getattr(torch, _name): ([r.t([r.size(4, 4, 4, 511, 513, 16385, 70001)], 0), torch.tensor(2, dtype=r.dtype)], [], f))
 tensors("add", lambda x, y, a: torch.add(x, y, alpha=a), 2, also=HALF + INTS + COMPLEX, attrs=lambda r: [r.pick(1, 2, -3)])
 tensors("sub", lambda x, y, a: torch.sub(x, y, alpha=a), 2, also=HALF + INTS + COMPLEX, attrs=lambda r: [r.pick(1, 2)])
 tensors("lerp", torch.lerp, 3, also=[])
@@ -261,6 +361,8 @@ def _(r):
 def _(r):
     s = r.shape(1, 4)
     d = r.dim(s)
+    if not total(s) and r.wide:
+        raise Skip
     k = r.int(-s[d], s[d] - 1)
     return [r.t(s)], [d, k], lambda x: x.select(d, k)
 
@@ -269,6 +371,8 @@ def _(r):
 def _(r):
     s = r.shape(1, 3, 8)
     d, a, b, st = r.dim(s), r.int(-3, 3), r.int(-2, 9), r.int(1, 3)
+    if r.wide:
+        b = s[d] - r.int(0, 3)
 
     def run(x):
         n = x.shape[d]
@@ -296,19 +400,20 @@ def _(r):
 def _(r):
     s = r.shape(1, 3)
     d = r.dim(s)
+    s[d] = min(s[d], 60)  # results of one call
     return [r.t(s)], [d], lambda x: x.unbind(d)
 
 
 @op("split")
 def _(r):
     a, b = r.int(0, 3), r.int(1, 3)
-    return [r.t([2, a + b])], [[a, b], 1], lambda x: x.split([a, b], 1)
+    return [r.t([r.size(2, 2, 1, 2, 300, 20000), a + b])], [[a, b], 1], lambda x: x.split([a, b], 1)
 
 
 @op("view_dtype")
 def _(r):
     to = {torch.float32: torch.int32, torch.float64: torch.int64}[r.dtype]
-    return [r.t([3, 2])], [to], lambda x: x.detach().view(to)
+    return [r.t([r.size(3, 3, 3, 600, 40000), 2])], [to], lambda x: x.detach().view(to)
 
 
 # ---- assembly
@@ -320,7 +425,7 @@ def _(r):
     parts = []
     for _k in range(r.int(1, 4)):
         p = list(s)
-        p[d] = r.int(0, 3)
+        p[d] = r.part(0, 3, s[d])
         parts.append(r.t(p))
     return parts, [d], lambda *xs: torch.cat(xs, d)
 
@@ -385,6 +490,8 @@ reduction("amin", lambda x, d, k: torch.amin(x, d, k), HALF + INTS)
 def _(r):
     s = r.shape(1, 3, 4)
     x = r.t(s)
+    if r.wide:  # a product of many that is neither 0 nor infinite
+        x = 1 + x / 16 if r.dtype.is_floating_point else x | 1
     if r.int(0, 1) and x.numel():
         x.view(-1)[r.int(0, x.numel() - 1)] = 0
     d, keep = r.pick(None, r.dim(s)), bool(r.int(0, 1))
@@ -457,22 +564,33 @@ def _(r):
 
 # ---- linear algebra
 
-op("mm", COMPLEX)(lambda r: (lambda m, k, n: ([r.t([m, k]), r.t([k, n])], [], torch.mm))(r.int(1, 9), r.int(0, 9), r.int(1, 9)))
-op("bmm")(lambda r: (lambda b, m, k, n: ([r.t([b, m, k]), r.t([b, k, n])], [], torch.bmm))(r.int(1, 3), r.int(1, 6), r.int(1, 6), r.int(1, 6)))
-op("dot")(lambda r: (lambda n: ([r.t([n]), r.t([n])], [], torch.dot))(r.int(1, 20)))
-op("mv")(lambda r: (lambda m, n: ([r.t([m, n]), r.t([n])], [], torch.mv))(r.int(1, 9), r.int(1, 9)))
+# Around blocks of a packed product, tiles of vectors, and the longest run of a dot product.
+SIDES = [1, 2, 16, 17, 47, 48, 49, 63, 64, 65, 128, 255, 257, 359, 361, 1000]
+FLOPS = 1 << 24
+
+
+op("mm", COMPLEX)(lambda r: (lambda m, k, n: ([r.t([m, k]), r.t([k, n])], [], torch.mm))(
+    *r.sizes(FLOPS, (1, 9, *SIDES), (0, 9, *SIDES, 0, 5000), (1, 9, *SIDES))))
+op("bmm")(lambda r: (lambda b, m, k, n: ([r.t([b, m, k]), r.t([b, k, n])], [], torch.bmm))(
+    *r.sizes(FLOPS, (1, 3, 1, 2, 7, 40), (1, 6, *SIDES), (1, 6, *SIDES), (1, 6, *SIDES))))
+op("dot")(lambda r: (lambda n: ([r.t([n]), r.t([n])], [], torch.dot))(r.size(1, 20, 1, 255, 257, 65535, 65536, 65537, 200000)))
+op("mv")(lambda r: (lambda m, n: ([r.t([m, n]), r.t([n])], [], torch.mv))(
+    *r.sizes(1 << 20, (1, 9, *SIDES, 70000), (1, 9, *SIDES, 65537))))
 
 
 @op("addmm")
 def _(r):
-    m, k, n, b, a = r.int(1, 6), r.int(1, 6), r.int(1, 6), r.pick(1, 0.5), r.pick(1, 2)
+    m, k, n = r.sizes(FLOPS, (1, 6, *SIDES), (1, 6, *SIDES), (1, 6, *SIDES))
+    b, a = r.pick(1, 0.5), r.pick(1, 2)
     c = r.pick([m, n], [n], [1, n])
     return [r.t(c), r.t([m, k]), r.t([k, n])], [b, a], lambda c, x, y: torch.addmm(c, x, y, beta=b, alpha=a)
 
 
 @op("linear")
 def _(r):
-    lead, k, n = r.shape(0, 2), r.int(1, 6), r.int(1, 6)
+    lead = r.shape(0, 2) if not r.wide else [r.pick(*SIDES) for _k in range(r.int(0, 2))]
+    lead = [min(n, 65) for n in lead] if len(lead) > 1 else lead
+    k, n = r.sizes(FLOPS // max(total(lead), 1), (1, 6, *SIDES), (1, 6, *SIDES))
     bias = r.int(0, 1)
     return [r.t(lead + [k]), r.t([n, k]), r.t([n]) if bias else None], [], lambda x, w, b=None: F.linear(x, w, b)
 
@@ -483,14 +601,16 @@ def _(r):
 def _(r):
     s = r.shape(1, 3)
     d = r.dim(s)
-    return [r.t(s), r.idx([r.int(0, 5)], s[d])], [d], lambda x, i: x.index_select(d, i)
+    return [r.t(s), r.idx([r.part(0, 5, s[d])] if s[d] else [0], s[d])], [d], lambda x, i: x.index_select(d, i)
 
 
 def along(r):
     """x's shape, a dimension, and an index no larger than x elsewhere."""
     s = r.shape(1, 3)
     d = r.dim(s)
-    si = [r.int(1, n) for n in s]
+    if not total(s):
+        s = [max(n, 1) for n in s]
+    si = [n - r.int(0, min(n - 1, 2)) if r.wide else r.int(1, n) for n in s]
     return s, d, si
 
 
@@ -517,28 +637,35 @@ def _(r):
 
 @op("index")
 def _(r):
+    a, b = r.sizes(200000, (4, 4, 4, 300, 2000), (5, 5, 1, 17, 64, 300))
+    n = r.size(3, 3, 1, 32767, 32769, 65537)
     if r.int(0, 1):
-        return [r.t([4, 5]), r.idx([3], 4), r.idx([2, 1], 5)], [], lambda x, i, j: x[i, j]
-    return [r.t([3, 4, 2]), None, r.idx([5], 4)], [], lambda x, i=None, j=None: x[:, j if j is not None else i]
+        return [r.t([a, b]), r.idx([n], a), r.idx([2, 1] if not r.wide else [n], b)], [], lambda x, i, j: x[i, j]
+    c, n = r.sizes(100000, (2, 2, 1, 2, 63, 65), (5, 5, 5, 300, 1025))
+    return [r.t([3, a, c]), None, r.idx([n], a)], [], lambda x, i=None, j=None: x[:, j if j is not None else i]
 
 
 @op("index_put")
 def _(r):
     acc = bool(r.int(0, 1))
-    i = r.idx([5], 4) if acc else torch.randperm(4, generator=r.g)[:3]
-    return [r.t([4, 3]), i, r.t([len(i), 3])], [acc], lambda x, i, v: x.index_put((i,), v, acc)
+    n, w = r.sizes(150000, (4, 4, 5, 1024, 32769, 65537), (3, 3, 1, 3, 64, 65, 1025))
+    i = r.idx([n + 1], n) if acc else torch.randperm(n, generator=r.g)[:n - 1]
+    return [r.t([n, w]), i, r.t([len(i), w])], [acc], lambda x, i, v: x.index_put((i,), v, acc)
 
 
 @op("index_add")
 def _(r):
     a = r.pick(1, 2)
-    return [r.t([3, 4]), r.idx([5], 3), r.t([5, 4])], [0, a], lambda x, i, v: x.index_add(0, i, v, alpha=a)
+    n, m, w = r.size(3, 3, 3, 500, 33000), *r.sizes(150000, (5, 5, 5, 1025, 32769, 65537), (4, 4, 1, 3, 64, 65))
+    return [r.t([n, w]), r.idx([m], n), r.t([m, w])], [0, a], lambda x, i, v: x.index_add(0, i, v, alpha=a)
 
 
 # contiguous: torch 1.13 gives the gradient of a transposed tensor in the order of its memory.
 op("masked_select", INTS)(lambda r: (lambda s: ([r.t(s), r.b(s)], [], lambda x, m: x.contiguous().masked_select(m)))(r.shape(1, 3)))
 op("nonzero", INTS)(lambda r: ([r.t(r.shape(1, 3))], [], torch.nonzero))
-op("embedding")(lambda r: ([r.t([6, 3]), r.idx(r.shape(0, 2), 6)], [], lambda w, i: F.embedding(i, w)))
+op("embedding")(lambda r: (lambda n, w, s: ([r.t([n, w]), r.idx(s, n)], [], lambda w, i: F.embedding(i, w)))(
+    *(r.sizes(200000, (6, 6, 6, 5000), (3, 3, 1, 3, 64, 300)) if r.wide else (6, 3)),
+    [r.pick(0, 1, 500, 1025)] if r.wide else r.shape(0, 2)))
 
 
 @op("select_scatter")
@@ -553,12 +680,14 @@ def _(r):
 
 @op("slice_scatter")
 def _(r):
-    return [r.t([6, 2]), r.t([2, 2])], [0, 1, 5, 2], lambda x, v: torch.slice_scatter(x, v, 0, 1, 5, 2)
+    w = r.size(2, 2, 1, 511, 1025, 40000)
+    return [r.t([6, w]), r.t([2, w])], [0, 1, 5, 2], lambda x, v: torch.slice_scatter(x, v, 0, 1, 5, 2)
 
 
 @op("masked_scatter")
 def _(r):
-    return [r.t([2, 3]), r.b([2, 3]), r.t([6])], [], lambda x, m, v: x.masked_scatter(m, v)
+    w = r.size(3, 3, 3, 1025, 32769, 65537)
+    return [r.t([2, w]), r.b([2, w]), r.t([2 * w])], [], lambda x, m, v: x.masked_scatter(m, v)
 
 
 # ---- sorting
@@ -585,17 +714,28 @@ def _(r):
     groups, bias = r.pick(1, 1, 2), r.int(0, 1)
     ci, co, kh, kw = 2 * r.int(1, 2), 2 * r.int(1, 2), r.int(1, 3), r.int(1, 3)
     st, pad, dil = [r.int(1, 2), r.int(1, 2)], [r.int(0, 2), r.int(0, 2)], [r.int(1, 2), r.int(1, 2)]
-    x, w = r.t([r.int(1, 2), ci, r.int(6, 9), r.int(6, 9)]), r.t([co, ci // groups, kh, kw])
+    n, h, wide = r.int(1, 2), r.int(6, 9), r.int(6, 9)
+    if r.wide:  # of few channels and many, in groups, one channel a group, 1 x 1, and places in rows around those of vectors
+        ci, co = 2 * r.pick(1, 2, 8, 9, 16), 2 * r.pick(1, 2, 8, 9, 16)
+        groups = r.pick(1, groups, ci)
+        co = ci * r.pick(1, 2) if groups == ci else co
+        kh = kw = r.pick(1, 3, 3, 5)
+        st, pad, dil = r.pick([1, 1], st), r.pick([kh // 2] * 2, pad), r.pick([1, 1], [1, 1], dil)
+        h, wide = r.pick(9, 14, 17, 33), r.pick(9, 15, 16, 17, 32, 33, 56)
+        h, wide = (h, wide) if ci * co // groups < 300 else (min(h, 14), min(wide, 17))
+    x, w = r.t([n, ci, h, wide]), r.t([co, ci // groups, kh, kw])
     return [x, w, r.t([co]) if bias else None], [st, pad, dil, groups], lambda x, w, b=None: F.conv2d(x, w, b, st, pad, dil, groups)
 
 
 @op("conv2d_backward")
 def _(r):
-    x, w = r.t([2, 2, 6, 6]), r.t([3, 2, 3, 3])
-    g = r.t([2, 3, 4, 4])
+    n, ci, co = r.size(2, 2, 1, 2, 5), r.size(2, 2, 2, 16, 17), r.size(3, 3, 3, 16)
+    h, wide = r.size(6, 6, 6, 18), r.size(6, 6, 17, 18, 19, 34)
+    x, w = r.t([n, ci, h, wide]), r.t([co, ci, 3, 3])
+    g = r.t([n, co, h - 2, wide - 2])
 
     def run(g, x, w):
-        b = torch.zeros(3, dtype=x.dtype, requires_grad=True)
+        b = torch.zeros(co, dtype=x.dtype, requires_grad=True)
         x = x if x.requires_grad else x.requires_grad_()
         return torch.autograd.grad(F.conv2d(x, w, b), (x, w, b), g, create_graph=True)
     return [g, x, w], [[1, 1], [0, 0], [1, 1], 1, 7], run
@@ -605,14 +745,15 @@ def _(r):
 def _(r):
     k, st = [r.int(1, 3), r.int(2, 3)], [r.int(1, 3), r.int(1, 3)]
     pad, ceil = [r.int(0, k[0] // 2), r.int(0, k[1] // 2)], bool(r.int(0, 1))
-    return [r.distinct([2, 2, 7, 8])], [k, st, pad, [1, 1], ceil], lambda x: F.max_pool2d(x, k, st, pad, 1, ceil, True)
+    return [r.distinct([r.size(2, 2, 1, 2, 33), r.size(2, 2, 2, 17), r.size(7, 7, 7, 33), r.size(8, 8, 8, 31, 65)])], [k, st, pad, [1, 1], ceil], lambda x: F.max_pool2d(x, k, st, pad, 1, ceil, True)
 
 
 @op("avg_pool2d")
 def _(r):
     k, st = [r.int(1, 3), r.int(2, 3)], [r.int(1, 3), r.int(1, 3)]
     pad, ceil, inc = [r.int(0, k[0] // 2), r.int(0, k[1] // 2)], bool(r.int(0, 1)), bool(r.int(0, 1))
-    return [r.t([2, 2, 7, 8])], [k, st, pad, ceil, inc], lambda x: F.avg_pool2d(x, k, st, pad, ceil, inc)
+    s = [r.size(2, 2, 1, 2, 33), r.size(2, 2, 2, 17), r.size(7, 7, 7, 33), r.size(8, 8, 8, 31, 65)]
+    return [r.t(s)], [k, st, pad, ceil, inc], lambda x: F.avg_pool2d(x, k, st, pad, ceil, inc)
 
 
 # ---- normalisation, losses
@@ -621,6 +762,8 @@ def _(r):
 def _(r):
     # The gradient of a row of two or three numbers is nearly nothing but cancellation: only float64 can be held to it.
     s = r.shape(2, 3, 6, 2 if r.dtype == torch.float64 else 4)
+    if r.wide:
+        s = [max(n, 1) for n in s[:-1]] + [max(s[-1], 17)]  # many rows of few: one of them has nearly no variance
     n = r.int(1, len(s) - 1)
     tail = s[len(s) - n:]
     affine = r.int(0, 1)
@@ -630,8 +773,11 @@ def _(r):
 
 @op("batch_norm")
 def _(r):
-    c, train = r.int(1, 4), bool(r.int(0, 1))
+    c, train = r.size(1, 4, 1, 3, 17, 64, 1025), bool(r.int(0, 1))
     s = r.pick([4, c], [3, c, 5], [2, c, 3, 4])
+    if r.wide:  # segments of a plane, planes of a chunk
+        s = r.pick([33, c], [1000, c], [3, c, 65], [8, c, 7, 7], [2, c, 16, 33], [1, min(c, 17), 4096], [3, min(c, 17), 64, 65])
+        c = s[1]
     mean, var = r.t([c]).detach(), r.t([c], 0.5, 2).detach()
     return ([r.t(s), r.t([c]), r.t([c]), mean, var], [train, 0.1, 1e-5],
             lambda x, w, b, m, v: (F.batch_norm(x, m.detach().clone(), v.detach().clone(), w, b, train, 0.1, 1e-5),))
@@ -639,7 +785,8 @@ def _(r):
 
 @op("nll_loss")
 def _(r):
-    n, c, red = r.int(1, 5), r.int(2, 6), r.int(0, 2)
+    n, c = r.sizes(150000, (1, 5, 1, 63, 1025, 16385, 65537), (2, 6, 2, 10, 65, 1000))
+    red = r.int(0, 2)
     target = r.idx([n], c)
     if r.int(0, 1) and n > 1:
         target[0] = -100
@@ -650,9 +797,12 @@ def _(r):
 # ---- creation
 
 op("full", INTS)(lambda r: (lambda s: ([], [s, 3, r.dtype], lambda: torch.full(s, 3, dtype=r.dtype)))(r.shape()))
-op("arange", INTS)(lambda r: ([], [1, 9, 2, r.dtype], lambda: torch.arange(1, 9, 2, dtype=r.dtype)))
-op("linspace")(lambda r: ([], [-1.0, 2.0, 7, r.dtype], lambda: torch.linspace(-1, 2, 7, dtype=r.dtype)))
-op("eye", INTS)(lambda r: ([], [3, 4, r.dtype], lambda: torch.eye(3, 4, dtype=r.dtype)))
+op("arange", INTS)(lambda r: (lambda n: ([], [1, n, 2, r.dtype], lambda: torch.arange(1, n, 2, dtype=r.dtype)))(
+    r.size(9, 9, 9, 100, *([] if r.dtype in (torch.int8, torch.uint8) else [2051, 32767]))))
+op("linspace")(lambda r: (lambda n: ([], [-1.0, 2.0, n, r.dtype], lambda: torch.linspace(-1, 2, n, dtype=r.dtype)))(
+    r.size(7, 7, 7, 1025, 65537)))
+op("eye", INTS)(lambda r: (lambda n, m: ([], [n, m, r.dtype], lambda: torch.eye(n, m, dtype=r.dtype)))(
+    r.size(3, 3, 3, 65, 300), r.size(4, 4, 4, 63, 260)))
 
 
 # ---- added later: at the end, so that the draws of the others stay what they were
@@ -664,9 +814,27 @@ tensors("logaddexp", torch.logaddexp, 2, also=[torch.bfloat16])
 tensors("nextafter", torch.nextafter, 2, also=[])
 unary("signbit", torch.signbit, also=HALF + INTS)
 
+# A second operand of another dtype: it is made the common one first, so that -5 beside uint8 is 251.
+for _name in "add sub mul maximum minimum eq ne lt le gt ge remainder floor_divide bitwise_and bitwise_or bitwise_xor".split():
+    def _case(r, name=_name):
+        other = r.pick(*[t for t in INTS if t != r.dtype])
+        n = r.pick(-5, -1, 7, 100, 300, 70000)
+        y = torch.tensor(max(-128, min(n, 127)) if other in (torch.int8, torch.uint8) else n % 32768).to(other) | 1
+        return [r.t(r.shape()), y], [1] if name in ("add", "sub") else [], getattr(torch, name)
+    MORE.append((_name, _case, INTS))
+# Numbers that are no halves.
+for _name in "add sub mul div".split():
+    def _case(r, name=_name):
+        n = r.pick(1e5, 65536.0, 1e-5, 0.1)
+        inputs = [r.t(r.shape(), 0.25, 2), n]
+        return inputs if r.int(0, 1) or name == "div" else inputs[::-1], [1] if name in ("add", "sub") else [], getattr(torch, name)
+    MORE.append((_name, _case, HALF))
+
 # Inputs whose values are not repeated: which of two alike is chosen is open, a variance of 0 magnifies every rounding, and
 # what is written to must not overlap itself.
 UNREPEATED = {"max_dim", "min_dim", "argmax", "argmin", "sort", "topk", "max_pool2d", "layer_norm", "batch_norm"}
+# Those of which more precision is another answer.
+EXACT = {"nextafter", "view_dtype"}
 # Inputs that must lie in memory as torch's copy of them does.
 CONTIGUOUS = {"view", "as_strided", "view_dtype"}
 

@@ -1,14 +1,17 @@
-"""Compare the ops and their gradients with torch: write random calls and what torch makes of them, and let the C driver do the same.
+"""Compare the ops and their gradients with torch: send random calls and what torch makes of them to the C driver, which does the same.
 
-    oracle.py DRIVER [SEED [ROUNDS [OP ...]]]
+    oracle.py DRIVER THRESHOLDS [SEED [ROUNDS [WIDE [OP ...]]]]
 
-Exit status 77 when this Python has no torch. The format is in oracle.c.
+ROUNDS small cases of each op and dtype, and WIDE ones of sizes around the kernels' thresholds, which the program THRESHOLDS prints
+(cases.Wide; TENSORD_SEED=random or another number: other cases). Exit status 77
+when this Python has no torch. The format is in oracle.c.
 """
 
+import os
 import struct
 import subprocess
 import sys
-import tempfile
+import time
 import warnings
 import zlib
 from pathlib import Path
@@ -23,6 +26,7 @@ except ImportError:
     sys.exit(77)
 import cases  # noqa: E402
 import table as model  # noqa: E402
+from cases import total  # noqa: E402
 
 DTYPES = [torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.float16, torch.bfloat16,
           torch.float32, torch.float64, torch.complex64, torch.complex128]
@@ -67,11 +71,19 @@ def dense(t):
 def lay_out(t, r, repeat):
     """The same values somewhere in a larger storage: transposed, with gaps, or as they are; or, with `repeat`, those of one place
     of a dimension, seen again and again without a copy. Gives (view, whole storage)."""
-    how = r.int(0, 4 if repeat else 3)
+    how = r.pick(0, 1, 2, 3, 4, 4, *([5] if repeat else []))
     if t.dim() == 0 or t.numel() == 0 or how == 0:
         t = t.contiguous()
         return t, t.reshape(-1)
-    if how == 4:
+    if how == 4:  # runs with room between them
+        room = [n + (r.int(1, 3) if r.int(0, 1) else 0) for n in t.shape[1:]]
+        storage = torch.ones(total(room) * t.shape[0] + 3).to(t.dtype)
+        view = storage[3:].view([t.shape[0]] + room)
+        for d in range(1, t.dim()):
+            view = view.narrow(d, r.int(0, room[d - 1] - t.shape[d]), t.shape[d])
+        view.copy_(t)
+        return view, storage
+    if how == 5:
         d = r.int(0, t.dim() - 1)
         one = t.narrow(d, 0, 1).contiguous()
         return one.expand(t.shape), one.reshape(-1)
@@ -80,10 +92,7 @@ def lay_out(t, r, repeat):
     shape = [t.shape[p] for p in perm]
     shape[-1] *= gap
     n = r.int(0, 3)
-    count = 1
-    for s in shape:
-        count *= s
-    storage = torch.ones(count + n).to(t.dtype)
+    storage = torch.ones(total(shape) + n).to(t.dtype)
     view = storage[n:].view(shape)[..., ::gap].permute([perm.index(k) for k in range(t.dim())])
     view.copy_(t)
     return view, storage
@@ -117,36 +126,41 @@ def attributes(op, values):
     return out
 
 
-def widen(t):
-    return t.float() if t is not None and not isinstance(t, (int, float)) and t.dtype in cases.HALF else t
+DOUBLE = {torch.float32: torch.float64, torch.complex64: torch.complex128, torch.float16: torch.float64, torch.bfloat16: torch.float64}
+SINGLE = {torch.float16: torch.float32, torch.bfloat16: torch.float32}
 
 
-def reference(f, inputs, wants):
-    """torch's outputs, weights for them, and gradients; half types are computed in float32."""
-    half = next((t.dtype for t in inputs if torch.is_tensor(t) and t.dtype in cases.HALF), None)
+def reference(f, inputs, wants, wider):
+    """torch's outputs, weights for them, and gradients, computed in `wider` types of those that it has."""
+    half = next((t.dtype for t in inputs if torch.is_tensor(t) and t.dtype in wider), None)
     given = []
     for t, w in zip(inputs, wants):
         if torch.is_tensor(t):
-            t = widen(t).detach().clone()
+            t = t.detach().to(wider.get(t.dtype, t.dtype)).clone(memory_format=torch.contiguous_format)
             if w:
                 t.requires_grad_()
         given.append(t)
     out = f(*[t for t in given if t is not None])
     outs = [out] if torch.is_tensor(out) else list(out)
+    back = {wider[half]: half} if half else {}
+    if half and half.is_complex:  # what is real of a complex
+        back[torch.float64] = torch.float32
+
+    def narrow(t):
+        return t if t is None else t.to(back.get(t.dtype, t.dtype))
     roots = [o for o in outs if inexact(o) and o.requires_grad]
-    seeds = [(torch.rand(o.shape, dtype=torch.float64) + 0.25).to(half or o.dtype) for o in roots]
+    seeds = [narrow((torch.rand(o.shape, dtype=torch.float64) + 0.25).to(o.dtype)) for o in roots]
     leaves = [t for t, w in zip(given, wants) if w]
     grads = [None] * len(leaves)
     if roots and leaves:
         grads = torch.autograd.grad(roots, leaves, [s.to(o.dtype) for s, o in zip(seeds, roots)], allow_unused=True)
     by_root = {id(o): s for o, s in zip(roots, seeds)}
-    narrow = lambda t: t.to(half) if half and t is not None and t.dtype == torch.float32 else t  # noqa: E731
     return [narrow(o) for o in outs], [by_root.get(id(o)) for o in outs], [narrow(g) for g in grads]
 
 
-def case(op, make, dtype, generator):
+def case(op, make, r):
     """The bytes of one random case."""
-    r = cases.Rand(generator, dtype)
+    dtype = r.dtype
     inputs, attrs, f = make(r)
     formula = {p.index for p in op.params if op.saves and op.saves[p.index][0]}
     laid, wants = [], []
@@ -159,9 +173,9 @@ def case(op, make, dtype, generator):
             op.name in ("batch_norm", "nll_loss") and k > 2 - (op.name == "nll_loss"))
         laid.append((view, storage))
         wants.append(bool(wanted))
-    outs, seeds, grads = reference(f, [v for v, _ in laid], wants)
+    outs, seeds, grads = reference(f, [v for v, _ in laid], wants, DOUBLE if r.wide and op.name not in cases.EXACT else SINGLE)
     rtol, atol = TOLERANCE.get(dtype, (0, 0)) if inexact(torch.empty(0, dtype=dtype)) else (1e-5, 1e-6)
-    b = text(op.name) + struct.pack("<ddB", rtol, atol, len(inputs))
+    b = text(op.name) + struct.pack("<ddBB", rtol, atol, r.wide, len(inputs))
     for (view, storage), w in zip(laid, wants):
         if view is None:
             b += struct.pack("<B", 0)
@@ -181,44 +195,69 @@ def case(op, make, dtype, generator):
     return b
 
 
-def write(path, seed, rounds, only):
-    proto = ROOT / "proto"
-    tables = [proto / "ops.toml"]
-    ops = {op.name: op for op in model.load(tables, proto / "infer.h", proto / "ops.lock").ops}
-    written, refused, blobs = 0, {}, []
-    for name, make in cases.OPS.items():
+def thresholds(program, ops):
+    """op -> list of (number, what it counts)."""
+    lines = [line.split("\t") for line in subprocess.run([program], stdout=subprocess.PIPE, text=True, check=True).stdout.splitlines()]
+    found = {}
+    for name, op in ops.items():
+        own = {name, "*"} | ({"pointwise"} if op.expr else set())
+        found[name] = [(int(value), unit) for _name, value, unit, kernels, *_ in lines if own & set(kernels.split())]
+    return found
+
+
+def each_case(ops, seed, rounds, wide, only, near, refused):
+    """The bytes of all of them, one by one."""
+    integral = lambda name: name.startswith("bitwise")  # noqa: E731
+    drawn = [(name, make, ([] if integral(name) else [torch.float32, torch.float64]) + cases.DTYPES[name]) for name, make in cases.OPS.items()]
+    for name, make, dtypes in drawn + cases.MORE:
         if only and name not in only:
             continue
         # Each op draws from a seed of its own: a new op leaves the cases of the others as they were.
         own = zlib.crc32(f"{seed} {name}".encode())
         generator = torch.Generator().manual_seed(own)
         torch.manual_seed(own)
-        integral = name.startswith("bitwise")
-        for dtype in ([] if integral else [torch.float32, torch.float64]) + cases.DTYPES[name]:
-            for _ in range(rounds):
-                try:
-                    blobs.append(case(ops[name], make, dtype, generator))
-                    written += 1
-                except (RuntimeError, IndexError, TypeError) as e:  # what this torch does not take
-                    refused.setdefault((name, str(dtype)), str(e).splitlines()[0])
-    path.write_bytes(b"TDO1" + struct.pack("<I", written) + b"".join(blobs))
-    known = set(cases.OPS) | set(cases.NO_COUNTERPART)
-    for (name, dtype), why in sorted(refused.items()):
-        print(f"torch refuses {name} of {dtype}: {why}")
-    missing = sorted(set(ops) - known)
-    print(f"{written} cases of {len(cases.OPS)} of {len(ops)} ops; {len(cases.NO_COUNTERPART)} have no counterpart; "
-          f"not covered: {' '.join(missing) or 'none'}", flush=True)
-    return missing
+        larger = wide * cases.Wide.WAYS.get(name, 1)
+        for large, dtype in [(0, t) for t in dtypes for _ in range(rounds)] + [(1, t) for t in dtypes for _ in range(larger)]:
+            r = cases.Wide(generator, dtype, near[name]) if large else cases.Rand(generator, dtype)
+            try:
+                yield case(ops[name], make, r)
+            except cases.Skip:
+                pass
+            except (RuntimeError, IndexError, TypeError) as e:  # what this torch does not take
+                refused.setdefault((name, str(dtype)), str(e).splitlines()[0])
+
+
+def send(driver, blobs):
+    """To the driver as they are made: together they would be gigabytes. Gives how many, and its exit status."""
+    sent, p = 0, subprocess.Popen([driver], stdin=subprocess.PIPE)
+    try:
+        p.stdin.write(b"TDO2")
+        for blob in blobs:
+            p.stdin.write(struct.pack("<Q", len(blob)) + blob)
+            sent += 1
+        p.stdin.write(struct.pack("<Q", 0))
+        p.stdin.close()
+    except BrokenPipeError:
+        pass
+    return sent, p.wait()
 
 
 def main(argv):
     warnings.filterwarnings("ignore")
     torch.set_num_threads(1)
-    seed, rounds = int(argv[2]) if len(argv) > 2 else 1, int(argv[3]) if len(argv) > 3 else 6
-    with tempfile.TemporaryDirectory() as d:
-        path = Path(d) / "cases"
-        write(path, seed, rounds, argv[4:])
-        return subprocess.call([argv[1], str(path)])
+    seed = argv[3] if len(argv) > 3 else os.environ.get("TENSORD_SEED", "1")
+    seed = int(time.time()) if seed == "random" else int(seed)
+    rounds, wide = int(argv[4]) if len(argv) > 4 else 6, int(argv[5]) if len(argv) > 5 else 2
+    proto = ROOT / "proto"
+    ops = {op.name: op for op in model.load([proto / "ops.toml"], proto / "infer.h", proto / "ops.lock").ops}
+    refused = {}
+    sent, status = send(argv[1], each_case(ops, seed, rounds, wide, argv[6:], thresholds(argv[2], ops), refused))
+    for (name, dtype), why in sorted(refused.items()):
+        print(f"torch refuses {name} of {dtype}: {why}")
+    missing = sorted(set(ops) - set(cases.OPS) - set(cases.NO_COUNTERPART))
+    print(f"{sent} cases (seed {seed}) of {len(cases.OPS)} of {len(ops)} ops; {len(cases.NO_COUNTERPART)} have no counterpart; "
+          f"not covered: {' '.join(missing) or 'none'}", flush=True)
+    return status
 
 
 if __name__ == "__main__":

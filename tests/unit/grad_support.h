@@ -17,6 +17,16 @@ static td_budget t_budget;
 static td_issuer t_who;
 static unsigned long t_ops; /* kernels run */
 
+static void t_done(td_call *c)
+{
+    if (atomic_load(&c->k.failed)) printf("%s: %s\n", c->op->name, c->k.error.message);
+    CU_ASSERT_EQUAL(c->k.failed, 0);
+    if (!c->k.failed && (c->op->flags & TD_OF_DATA_SHAPE)) td_ops_cut_to_count(c);
+    if (c->finished) c->finished(c);
+    td_call_free(c);
+    t_ops++;
+}
+
 static void t_submit(td_issuer *w, td_call *c)
 {
     (void)w;
@@ -24,14 +34,9 @@ static void t_submit(td_issuer *w, td_call *c)
     c->k.work = c->k.work_bytes ? aligned_alloc(64, (c->k.work_bytes + 63) & ~(size_t)63) : NULL;
     for (int p = 0; p < c->k.nphases; p++)
         for (int64_t i = 0; i < c->k.phase[p].chunks; i++) c->k.phase[p].fn(&c->k, i, scratch);
-    if (atomic_load(&c->k.failed)) printf("%s: %s\n", c->op->name, c->k.error.message);
-    CU_ASSERT_EQUAL(c->k.failed, 0);
-    if (!c->k.failed && (c->op->flags & TD_OF_DATA_SHAPE)) td_ops_cut_to_count(c);
     free(c->k.work);
     free(scratch);
-    if (c->finished) c->finished(c);
-    td_call_free(c);
-    t_ops++;
+    t_done(c);
 }
 
 static int t_setup(void)
