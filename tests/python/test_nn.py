@@ -397,3 +397,10 @@ def test_what_is_not_here_is_refused_by_name(wrong, word):
 def test_truncated_normal_numbers():
     x = nn.init.trunc_normal_(td.empty(4000), std=2.0, a=-1.0, b=3.0)
     assert x.min().item() >= -1 and x.max().item() <= 3 and 0.5 < x.mean().item() < 1.1
+
+
+def test_the_root_mean_square_of_halves_is_taken_in_float32():
+    x = td.tensor([[300.0, 400.0], [0.001, 1.0]], dtype=td.float16)
+    y = F.rms_norm(x, (2,), td.tensor([1.1, 2.3], dtype=td.float16))
+    assert y.dtype == td.float16 and y.tolist() == [[0.93310546875, 2.603515625], [0.0015554428100585938, 3.25390625]]  # PyTorch 2.13's
+    assert F.rms_norm(td.tensor([[1e-4, 2e-4]], dtype=td.bfloat16), (2,)).tolist() == [[0.263671875, 0.52734375]]

@@ -191,8 +191,9 @@ def group_norm(input: Tensor, num_groups, weight: Tensor | None = None, bias: Te
 
 def rms_norm(input: Tensor, normalized_shape, weight: Tensor | None = None, eps=None) -> Tensor:
     dims = tuple(range(-len(normalized_shape) if not isinstance(normalized_shape, int) else -1, 0))
-    out = input * (input.square().mean(dims, keepdim=True) + (td.finfo(input.dtype).eps if eps is None else eps)).rsqrt()
-    return out if weight is None else out * weight
+    x = input.float() if input.dtype.itemsize < 4 else input  # the square of 300 is no half
+    out = x * (x.square().mean(dims, keepdim=True) + (td.finfo(x.dtype).eps if eps is None else eps)).rsqrt()
+    return out.to(input.dtype) if weight is None else (out * weight).to(td.result_type(input, weight))
 
 
 def instance_norm(input: Tensor, running_mean: Tensor | None = None, running_var: Tensor | None = None, weight: Tensor | None = None, bias: Tensor | None = None, use_input_stats=True, momentum=0.1, eps=1e-5) -> Tensor:
