@@ -4,6 +4,8 @@ An entry is a function of a Rand: it draws inputs (tensors of r.dtype by r.t, in
 are) and attributes in the order of the op's signature (those left out take their defaults), and gives the torch function of the inputs.
 """
 
+import math
+
 import torch
 import torch.nn.functional as F
 
@@ -829,6 +831,44 @@ for _name in "add sub mul div".split():
         inputs = [r.t(r.shape(), 0.25, 2), n]
         return inputs if r.int(0, 1) or name == "div" else inputs[::-1], [1] if name in ("add", "sub") else [], getattr(torch, name)
     MORE.append((_name, _case, HALF))
+
+# Where functions have no value, or no slope.
+def points(r, *of):
+    return torch.tensor([of[r.int(0, len(of) - 1)] for _ in range(r.int(1, 40))]).to(r.dtype)
+
+
+def atan2(x, y):
+    """Its gradient is 0 at the origin (torch 1.13: NaN; 2.13 as here)."""
+    none = (x == 0) & (y == 0)
+    return torch.where(none, x * 0, torch.atan2(x, torch.where(none, torch.ones_like(y), y)))
+
+
+def _case(r):
+    x = points(r, 0.0, 0.0, 1.0, -1.0)
+    return [x, x[torch.randperm(len(x), generator=r.g)]], [], atan2
+MORE.append(("atan2", _case, [torch.float32, torch.float64]))
+for _name in "log log2 log10 sqrt square".split():
+    def _case(r, name=_name):
+        return [points(r, 0, 1, -1, 1j, 2 - 1j, complex(math.inf, 0))], [], lambda x: getattr(torch, name)(x.detach())
+    MORE.append((_name, _case, COMPLEX))
+
+
+def _case(r):
+    n = r.pick(0, 1, 2, 3, 0.5)
+    far = complex(math.inf, 0) if n < 2 else 2j
+    return [points(r, 0, 1, -1, 1j, 2 - 1j, far), n], [], lambda x, y: torch.pow(x.detach(), y)
+MORE.append(("pow", _case, COMPLEX))
+
+
+def _case(r):  # no power of what is infinite has a slope but the first
+    return [points(r, 0.0, 1.0, -2.0, math.inf), r.pick(0, 1)], [], torch.pow
+MORE.append(("pow", _case, [torch.float32, torch.float64]))
+
+
+def _case(r):
+    n, i, a = r.int(1, 9), r.idx([r.int(1, 20)], 1), r.pick(0, 1)
+    return [r.b([n]), i % n, r.b([len(i)])], [0, a], lambda x, i, v: x.index_add(0, i, v, alpha=a)
+MORE.append(("index_add", _case, [torch.bool]))
 
 # Inputs whose values are not repeated: which of two alike is chosen is open, a variance of 0 magnifies every rounding, and
 # what is written to must not overlap itself.

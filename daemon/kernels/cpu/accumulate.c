@@ -32,6 +32,7 @@ TD_CLONES void td_add_run(unsigned dtype, char *to, int64_t to_step, const char 
     double complex z = __builtin_complex(real, alpha.kind == TD_S_COMPLEX ? alpha.im : 0.0);
     switch (dtype) {
     case TD_BOOL:
+        if (scale && real == 0) break;
         for (int64_t i = 0; i < n; i++) to[i * to_step] = (to[i * to_step] != 0) | (from[i * from_step] != 0);
         break;
     case TD_UINT8:

@@ -378,9 +378,15 @@ TD_INT_COMMON(int32_t, uint32_t, i32, 32, INT32_MIN)
     {                                                                                                                  \
         return td_div_##S(1, 1 + cexp##F(-x));                                                                         \
     }                                                                                                                  \
+    /* Small powers by products: cpow is off in the last places, and undefined for what is not finite. */              \
     TD_FN C td_pow_##S(C x, C y)                                                                                       \
     {                                                                                                                  \
         if (y == 0) return 1;                                                                                          \
+        if (y == 1) return x;                                                                                          \
+        if (y == 2) return x * x;                                                                                      \
+        if (y == 3) return x * x * x;                                                                                  \
+        if (y == -1 && x != 0) return td_div_##S(1, x);                                                                \
+        if (y == (T)0.5) return csqrt##F(x);                                                                           \
         if (x == 0) return __real__ y > 0 ? 0 : cpow##F(x, y);                                                         \
         return cpow##F(x, y);                                                                                          \
     }
