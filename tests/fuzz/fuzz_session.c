@@ -3,10 +3,12 @@
  * The input is a list of pieces: a kind byte, a length (two bytes), that many bytes. Even kinds are words of a Batch
  * (so that the fuzzer need not find out protobuf first), odd ones the bytes of a Call, which from kind 8 on brings a
  * descriptor: of sealed memory or, for every other, of memory that may be cut. Six tensors of several dtypes and shapes
- * are there under ids 1 to 6. Whatever comes, nothing may crash, and after the session nothing may be left. */
+ * are there under ids 1 to 6, larger ones than a tile of a kernel under 7 to 9: whole, and with room between the rows.
+ * Whatever comes, nothing may crash, and after the session nothing may be left. */
 #include "daemon/session/state.h"
 #include "proto/record.h"
 #include "proto/wire.pb-c.h"
+#include "tests/hostile/large.h"
 
 #include <assert.h>
 #include <fcntl.h>
@@ -100,6 +102,11 @@ static void add_tensors(td_session *s)
         words(s, w.at, w.count, bytes, sizeof bytes);
         td_words_deinit(&w);
     }
+    td_words w = {0};
+    large_tensor(&w, 7, 0, TD_FLOAT32, 4, (int64_t[]){32, 8, 7, 7});
+    large_tensor(&w, 9, 8, TD_FLOAT32, 2, (int64_t[]){large_rows(3, 40), 40});
+    words(s, w.at, w.count, bytes, sizeof bytes);
+    td_words_deinit(&w);
 }
 
 static void drop_name(const td_name *n, void *arg)

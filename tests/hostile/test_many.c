@@ -5,6 +5,7 @@
  *
  *     test_many [SEED [PROGRAMS]] */
 #include "daemon/session/session.h"
+#include "large.h"
 #include "proto/opid.h"
 #include "proto/record.h"
 #include "proto/wire.pb-c.h"
@@ -65,7 +66,11 @@ static void make_tensor(td_words *w, uint32_t id)
 {
     uint32_t rest[6] = {TD_FLOAT32 | (rnd(3) ? 0 : 1) << 8, 3};
     release(w, id);
-    control(w, TD_REC_DATA, rnd(5) ? 0 : TD_RM_SERVICE, 0, NULL, 1, &id, 6, rest);
+    if (rnd(12) == 0) { /* goes with those of 3 and of none; its kernels have several chunks, and some go to the pool */
+        uint32_t spare = rnd(2) ? some_id() : 0;
+        if (spare) release(w, spare);
+        large_tensor(w, id, spare == id ? 0 : spare, TD_FLOAT32, 2, (int64_t[]){large_rows(rnd(24), 3), 3});
+    } else control(w, TD_REC_DATA, rnd(5) ? 0 : TD_RM_SERVICE, 0, NULL, 1, &id, 6, rest);
     if (rnd(2)) control(w, TD_REC_REQUIRES_GRAD, 0, 1, &id, 0, NULL, 1, (uint32_t[]){1});
 }
 

@@ -4,12 +4,13 @@
  *
  *     test_random [SEED [PROGRAMS]] */
 #include "daemon/session/session.h"
+#include "large.h"
 #include "proto/opid.h"
 #include "proto/record.h"
 #include "proto/wire.pb-c.h"
 
-#include <stdio.h>
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 enum { IDS = 40, FIRST = 16, RECORDS = 60 };
@@ -60,9 +61,36 @@ static uint32_t some_id(void)
     return rnd(3) ? 1 + rnd(FIRST) : 1 + rnd(IDS);
 }
 
+/* In a large program those that go together have around as many elements as change a kernel's way; some with gaps. */
+static int64_t usual_large[4];
+
+static void draw_large(void)
+{
+    static const int64_t cols[] = {1, 2, 3, 7, 40, TD_REDUCE_SHORT - 1, TD_REDUCE_SHORT, TD_REDUCE_SHORT + 1};
+    int64_t wide = cols[rnd(8)], rows = large_rows(rnd(24), wide), tall = rnd(2) ? 1 + rnd(3) : 1;
+    usual_large[3] = rnd(2) ? wide : rows / tall;
+    usual_large[2] = rnd(2) ? tall : usual_large[3] == wide ? rows / tall : wide;
+    usual_large[1] = tall;
+    usual_large[0] = 1;
+}
+
+static void make_large(td_words *w, uint32_t id)
+{
+    int ndim = 1 + (int)rnd(4);
+    td_dtype dtype = rnd(3) ? TD_FLOAT32 : (td_dtype)rnd(TD_DTYPE_COUNT);
+    uint32_t spare = rnd(2) ? FIRST + 1 + rnd(IDS - FIRST) : 0;
+    if (spare) td_words_control(w, TD_REC_RELEASE, 0, 0, 1, &spare, 0, NULL, 0, NULL, NULL);
+    large_tensor(w, id, spare, dtype, ndim, usual_large + 4 - ndim);
+}
+
 /* Ids up to FIRST: mostly float32 of shapes that go together, many of them leaves; the rest is odd. */
 static void make_tensor(td_words *w, uint32_t id)
 {
+    if (usual_large[3] && rnd(4)) {
+        make_large(w, id);
+        if (rnd(2)) td_words_control(w, TD_REC_REQUIRES_GRAD, 0, 0, 1, &id, 0, NULL, 1, (uint32_t[]){1}, NULL);
+        return;
+    }
     static const uint32_t sizes[] = {1, 2, 3, 3, 4, 0, 5}, usual[4] = {2, 3, 4, 4};
     bool odd = rnd(4) == 0;
     uint32_t ndim = rnd(odd ? 6 : 4), dtype = rnd(3) ? TD_FLOAT32 : rnd(TD_DTYPE_COUNT),
@@ -170,6 +198,8 @@ static void some_gradient(td_words *w)
 static void program(td_session *s)
 {
     td_words w = {0};
+    usual_large[3] = 0;
+    if (rnd(3) == 0) draw_large();
     for (uint32_t id = 1; id <= FIRST; id++) make_tensor(&w, id);
     bool ok = run(s, &w);
     for (int k = 0; k < RECORDS && ok; k++) {
@@ -207,7 +237,7 @@ static int one(void)
 
 int main(int argc, char **argv)
 {
-    unsigned from = argc > 1 ? (unsigned)atoi(argv[1]) : 1, n = argc > 2 ? (unsigned)atoi(argv[2]) : 300, bad = 0;
+    unsigned from = argc > 1 ? (unsigned)atoi(argv[1]) : 1, n = argc > 2 ? (unsigned)atoi(argv[2]) : 600, bad = 0;
     td_service_options o = {.memory = 64 << 20, .workers = 2, .session_bytes = 16 << 20, .session_objects = 3000};
     td_error e = {0};
     td_cpu_init();
