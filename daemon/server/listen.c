@@ -36,6 +36,14 @@ static int make_directory(const char *dir, td_error *e)
     return TD_OK;
 }
 
+/* A socket may have been left by a daemon that was killed; anything else is not ours to remove. */
+static int check_place(const char *path, td_error *e)
+{
+    struct stat st;
+    if (lstat(path, &st) != 0 || S_ISSOCK(st.st_mode)) return TD_OK;
+    return td_fail(e, TD_E_EXISTS, "%s is there already and is no socket; give another place with --socket", path);
+}
+
 static int take_lock(td_listener *l, td_error *e)
 {
     char lock[120];
@@ -73,6 +81,7 @@ int td_listener_open(td_listener *l, const char *path, td_error *e)
     char dir[108];
     parent_of(path, dir, sizeof dir);
     int rc = make_directory(dir, e);
+    if (!rc) rc = check_place(path, e);
     if (!rc) rc = take_lock(l, e);
     if (rc) {
         l->path[0] = '\0';

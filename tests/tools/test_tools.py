@@ -373,6 +373,17 @@ class Daemon(Place):
         self.end(p)
         self.assertEqual(os.listdir(self.place), [])
 
+    def test_what_is_no_socket_stays(self):
+        with open(self.socket, "w") as file:
+            file.write("mine")
+        p = subprocess.run([DAEMON, "--socket", self.socket], capture_output=True, text=True, env=environment(), timeout=100)
+        self.assertEqual(p.returncode, 1)
+        self.assertIn("is no socket", p.stderr)
+        with open(self.socket) as file:
+            self.assertEqual(file.read(), "mine")
+        os.unlink(self.socket)
+        self.assertEqual(os.listdir(self.place), [])
+
     def test_killed_and_started_again(self):
         p = self.serve()
         p.kill()
