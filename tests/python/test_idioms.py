@@ -3,7 +3,10 @@ import io
 import json
 import os
 import pickle
+import stat
 import struct
+import subprocess
+import sys
 
 import pytest
 import tensord as td
@@ -253,6 +256,42 @@ def test_save_where_it_cannot_be(tmp_path, place, kind):
         td.save({"x": td.ones(2)}, path)
     assert e.value.filename == path and e.value.filename2 is None and ".part" not in str(e.value)
     assert os.listdir(tmp_path) == ["file"] and not [n for n in os.listdir(tmp_path.parent) if n.endswith(".part")]
+
+
+def test_only_regular_files_are_replaced(tmp_path):
+    """A link still leads to its file, and a device is one."""
+    real, link, lost = tmp_path / "real", tmp_path / "link", tmp_path / "lost"
+    real.write_text("old")
+    real.chmod(0o640)
+    link.symlink_to("real")
+    lost.symlink_to("made")
+    td.save(td.ones(2), link)
+    td.save(td.ones(3), lost)
+    assert link.is_symlink() and lost.is_symlink() and td.load(real).tolist() == [1, 1] and td.load(tmp_path / "made").tolist() == [1, 1, 1]
+    assert real.stat().st_mode & 0o777 == 0o640 and sorted(os.listdir(tmp_path)) == ["link", "lost", "made", "real"]
+
+
+def test_a_device_is_written(tmp_path):
+    full = tmp_path / "full"
+    try:
+        os.mknod(full, 0o600 | stat.S_IFCHR, os.makedev(1, 7))  # who may replace the machine's uses one of its own
+        open(full, "rb").close()
+    except PermissionError:
+        if os.geteuid() == 0:
+            pytest.skip("this place takes no devices")
+        full = "/dev/full"
+    with pytest.raises(OSError, match="No space"):
+        td.save(td.ones(2), full)
+    assert stat.S_ISCHR(os.lstat(full).st_mode)
+
+
+def test_a_fifo_is_written(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = subprocess.Popen([sys.executable, "-c", f"import sys; sys.stdout.buffer.write(open({str(pipe)!r}, 'rb').read())"], stdout=subprocess.PIPE)
+    td.save(td.ones(2), pipe)
+    got, _ = reader.communicate(timeout=100)
+    assert td.load(io.BytesIO(got)).tolist() == [1, 1] and os.listdir(tmp_path) == ["pipe"]
 
 
 def test_what_is_not_saved(tmp_path):

@@ -9,6 +9,7 @@ What a file says is checked before memory is taken: a damaged or hostile one is 
 import json
 import math
 import os
+import stat
 import struct
 from typing import Any, NoReturn
 
@@ -104,22 +105,38 @@ def _write(obj, file):
 def save(obj, f) -> None:
     """Write tensors, numbers, texts, None, and dicts, lists and tuples of them to a file (a path, or an object with write()).
 
-    A path appears whole or not at all. Modules are not taken: save their state_dict().
+    A regular file appears whole or not at all, and keeps its mode; what a symbolic link leads to is written, and not the link. A device or
+    a FIFO is opened and written. Modules are not taken: save their state_dict().
     """
     if not isinstance(f, (str, bytes, os.PathLike)):
         return _write(obj, f)
     path = os.fsdecode(f)
-    place = f"{path}.{os.getpid()}.part"
+    mode = _mode(path)
+    if mode is not None and (not stat.S_ISREG(mode) or path.startswith(("/dev/", "/proc/"))):  # also /dev/stdout, whatever it is
+        with open(path, "wb") as file:
+            return _write(obj, file)
+    target = os.path.realpath(path)
+    place = f"{target}.{os.getpid()}.part"
     try:
         with open(place, "wb") as file:
             _write(obj, file)
-        os.replace(place, path)
+        if mode is not None:
+            os.chmod(place, stat.S_IMODE(mode))
+        os.replace(place, target)
     except BaseException as e:
         if os.path.exists(place):
             os.unlink(place)
         if isinstance(e, OSError) and e.filename == place:
             raise OSError(e.errno, e.strerror, path) from None  # the file that was asked for
         raise
+
+
+def _mode(path):
+    """Of what lies there, through links; None: nothing does."""
+    try:
+        return os.stat(path).st_mode
+    except FileNotFoundError:
+        return None
 
 
 def _bad(why) -> NoReturn:
