@@ -181,6 +181,26 @@ TD_API td_array *td_at_flatten(const char *where, td_array *x, int64_t start, in
     return td_at_reshape(where, x, td_dims_of(n ? n : 1, shape));
 }
 
+/* The sizes that a dimension of `size` becomes, one of them -1. Alone they must make it: other dimensions may be 0. */
+static bool fill_sizes(int64_t size, td_ints sizes, int64_t *own)
+{
+    int64_t made = 1;
+    int open = -1;
+    bool good = true;
+    for (int i = 0; i < sizes.n && good; i++) {
+        own[i] = sizes.at[i];
+        if (own[i] == -1 && open < 0) open = i;
+        else good = own[i] >= 0 && (own[i] == 0 || made <= INT64_MAX / own[i]);
+        if (good && i != open) made *= own[i];
+    }
+    if (good && open >= 0 && made && size % made == 0) made *= own[open] = size / made;
+    else good = good && open < 0;
+    if (good && made == size) return true;
+    td_raise(TD_E_SHAPE, "unflatten", "the given sizes do not multiply up to %lld, the size of the dimension",
+             (long long)size);
+    return false;
+}
+
 TD_API td_array *td_at_unflatten(const char *where, td_array *x, int64_t dim, td_ints sizes)
 {
     const td_desc *d = desc_of(x);
@@ -191,9 +211,10 @@ TD_API td_array *td_at_unflatten(const char *where, td_array *x, int64_t dim, td
         td_raise(TD_E_SHAPE, "unflatten", "a tensor has 1 to %d dimensions here", TD_MAX_DIMS);
         return NULL;
     }
-    int64_t shape[TD_MAX_DIMS];
+    int64_t own[TD_MAX_DIMS], shape[TD_MAX_DIMS];
+    if (!fill_sizes(d->shape[at], sizes, own)) return NULL;
     for (int k = 0; k < d->ndim; k++)
-        for (int i = 0; i < (k == at ? sizes.n : 1); i++) shape[n++] = k == at ? sizes.at[i] : d->shape[k];
+        for (int i = 0; i < (k == at ? sizes.n : 1); i++) shape[n++] = k == at ? own[i] : d->shape[k];
     return td_at_view(where, x, td_dims_of(n, shape));
 }
 
