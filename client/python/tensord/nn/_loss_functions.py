@@ -70,11 +70,16 @@ def smooth_l1_loss(input: Tensor, target: Tensor, *, reduction="mean", beta=1.0)
 
 
 def binary_cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = None, *, reduction="mean") -> Tensor:
+    if input.shape != target.shape:
+        raise _C.ShapeError(f"binary_cross_entropy(): Using a target size {tuple(target.shape)} that is different to the input size {tuple(input.shape)}: "
+                            "please ensure they have the same size")
     each = -(target * input.log().clamp(min=-100) + (1 - target) * (1 - input).log().clamp(min=-100))
     return _reduce(each if weight is None else each * weight, reduction)
 
 
 def binary_cross_entropy_with_logits(input: Tensor, target: Tensor, weight: Tensor | None = None, *, reduction="mean", pos_weight: Tensor | None = None) -> Tensor:
+    if input.shape != target.shape:
+        raise _C.ShapeError(f"Target size {tuple(target.shape)} must be the same as input size {tuple(input.shape)}")
     log_weight = 1 if pos_weight is None else 1 + (pos_weight - 1) * target
     each = (1 - target) * input + log_weight * ops.softplus(-input)
     return _reduce(each if weight is None else each * weight, reduction)
@@ -83,7 +88,7 @@ def binary_cross_entropy_with_logits(input: Tensor, target: Tensor, weight: Tens
 def kl_div(input: Tensor, target: Tensor, *, reduction="mean", log_target=False) -> Tensor:
     if reduction == "batchmean":
         return kl_div(input, target, reduction="sum", log_target=log_target) / input.shape[0]
-    each = target.exp() * (target - input) if log_target else td.where(target > 0, target * (target.clamp(min=1e-38).log() - input), 0.0)
+    each = target.exp() * (target - input) if log_target else td.where(target > 0, target * target.clamp(min=1e-38).log(), 0.0) - target * input
     return _reduce(each, reduction)
 
 
@@ -97,8 +102,12 @@ def gaussian_nll_loss(input: Tensor, target: Tensor, var, full=False, eps=1e-6, 
     return _reduce(each + 0.5 * math.log(2 * math.pi) if full else each, reduction)
 
 
-def poisson_nll_loss(input: Tensor, target: Tensor, log_input=True, *, eps=1e-8, reduction="mean") -> Tensor:
-    return _reduce(input.exp() - target * input if log_input else input - target * (input + eps).log(), reduction)
+def poisson_nll_loss(input: Tensor, target: Tensor, log_input=True, full=False, *, eps=1e-8, reduction="mean") -> Tensor:
+    each = input.exp() - target * input if log_input else input - target * (input + eps).log()
+    if full:  # Stirling's approximation of the logarithm of target!
+        several = td.maximum(target, td.tensor(1, dtype=target.dtype))
+        each = each + td.where(target > 1, several * several.log() - several + 0.5 * (2 * math.pi * several).log(), 0.0)
+    return _reduce(each, reduction)
 
 
 def cosine_similarity(x1: Tensor, x2: Tensor, dim=1, eps=1e-8) -> Tensor:
@@ -111,7 +120,8 @@ def pairwise_distance(x1: Tensor, x2: Tensor, p=2.0, eps=1e-6, keepdim=False) ->
 
 
 def cosine_embedding_loss(input1: Tensor, input2: Tensor, target: Tensor, margin=0.0, *, reduction="mean") -> Tensor:
-    alike = cosine_similarity(input1, input2)
+    input1, input2 = (x if x.is_floating_point() else x.float() for x in (input1, input2))
+    alike = cosine_similarity(input1, input2, -1)
     return _reduce(td.where(target > 0, 1 - alike, (alike - margin).clamp(min=0)), reduction)
 
 

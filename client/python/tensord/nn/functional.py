@@ -254,7 +254,7 @@ def _placed(input, inplace, function):
     if not inplace:
         return function(input)
     recorded = td.is_grad_enabled() and input.requires_grad
-    return input.copy_(function(input.clone() if recorded else input))
+    return _more._store(input, function(input.clone() if recorded else input), "inplace")
 
 
 def _check_dropout(p, training):
@@ -291,7 +291,12 @@ def dropout2d(input: Tensor, p=0.5, training=True, inplace=False) -> Tensor:
 def one_hot(tensor, num_classes=-1) -> Tensor:
     if tensor.is_floating_point() or tensor.is_complex() or tensor.dtype is _C.bool:
         raise _C.DTypeError(f"one_hot() takes classes, which are whole numbers, not {tensor.dtype}")
-    n = int(tensor.max()) + 1 if num_classes < 0 else num_classes
+    if not tensor.numel() and num_classes < 1:
+        raise _C.InvalidError("one_hot(): of no classes num_classes must be given")
+    least, most = td.stack([tensor.min(), tensor.max()]).tolist() if tensor.numel() else (0, -1)
+    n = most + 1 if num_classes < 0 else num_classes
+    if least < 0 or most >= n:
+        raise _C.OutOfRange(f"one_hot(): Class values must be non-negative and smaller than num_classes: from {least} to {most} of {n}")
     return (tensor.unsqueeze(-1) == td.arange(n)).long()
 
 
@@ -325,6 +330,8 @@ def elu(input: Tensor, alpha=1.0, inplace=False) -> Tensor:
 
 
 def gelu(input: Tensor, approximate="none") -> Tensor:
+    if approximate not in ("none", "tanh"):
+        raise _C.InvalidError(f"gelu(): approximate argument must be either none or tanh, not {approximate!r}")
     return ops.gelu(input, approximate == "tanh")
 
 
@@ -365,12 +372,15 @@ def celu(input: Tensor, alpha=1.0, inplace=False) -> Tensor:
 
 
 def prelu(input: Tensor, weight) -> Tensor:
+    if weight.numel() > 1 and (input.ndim == 0 or weight.numel() != input.shape[min(1, input.ndim - 1)]):
+        raise _C.ShapeError(f"prelu(): {weight.numel()} parameters for an input of shape {tuple(input.shape)}: one, or one for each of its channels")
+    weight = weight.reshape(()) if input.ndim == 0 else weight
     weight = weight.reshape((1, -1) + (1,) * (input.ndim - 2)) if weight.numel() > 1 and input.ndim > 1 else weight
     return td.where(input > 0, input, weight * input)
 
 
 def threshold(input: Tensor, threshold, value: Any, inplace=False) -> Tensor:
-    return _placed(input, inplace, lambda x: td.where(x > threshold, x, value))
+    return _placed(input, inplace, lambda x: td.where(x > threshold, x, value if x.is_floating_point() else int(value)))
 
 
 def softsign(input: Tensor) -> Tensor:
@@ -394,6 +404,8 @@ def softmin(input: Tensor, dim, dtype=None) -> Tensor:
 
 
 def glu(input: Tensor, dim=-1) -> Tensor:
+    if input.ndim == 0 or input.shape[dim] % 2:
+        raise _C.ShapeError(f"glu(): Halving dimension must be even, but dimension {dim} is size {input.shape[dim] if input.ndim else 1}")
     a, b = input.chunk(2, dim)
     return a * b.sigmoid()
 
