@@ -188,9 +188,19 @@ static bool take_ints(call *c, int i, PyObject *o)
     return true;
 }
 
+/* A tensor without dimensions where only a number will do: its value, unless gradients would be lost with it. */
+static int number_of(PyObject *o, td_arg *out)
+{
+    if (!tdpy_is_tensor(o) || !tdpy_is_plain(o) || td_ndim(tdpy_array(o)) != 0) return tdpy_as_number(o, out);
+    PyObject *value = tdpy_item(o, NULL);
+    int rc = value ? tdpy_as_number(value, out) : -1;
+    Py_XDECREF(value);
+    return rc;
+}
+
 static bool take_number(call *c, int i, PyObject *o)
 {
-    int rc = tdpy_as_number(o, &c->v[i].arg);
+    int rc = number_of(o, &c->v[i].arg);
     if (rc > 0) return true;
     return rc < 0 ? false : wrong(c, i, c->f->params[i].kind == TDPY_NUMBER ? "Tensor or a number" : "a number", o);
 }
@@ -433,8 +443,16 @@ static PyObject *run_bound(const binding *b, bool in_place)
     return f->flags & TDPY_CREATION ? finish_creation(result, b) : result;
 }
 
+/* x.view(dtype) reads the bytes as another dtype. */
+static bool is_dtype(PyObject *const *args, Py_ssize_t n, PyObject *kw)
+{
+    n += kw ? PyTuple_Size(kw) : 0;
+    return n > 0 && Py_TYPE(args[n - 1]) == tdpy.dtype;
+}
+
 PyObject *tdpy_call(tdpy_function *f, bool in_place, PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *kw)
 {
+    if (f == &tdpy_fn_view && is_dtype(args, n, kw)) f = &tdpy_op_view_dtype;
     binding b;
     b.f = f;
     PyObject *result = bind(&b, self, args, n, kw) ? run_bound(&b, in_place) : NULL;

@@ -277,10 +277,10 @@ typedef struct tdpy_function {
 /* Of the generated functions: the table ends with a NULL. */
 extern tdpy_function *const tdpy_all_functions[];
 extern PyMethodDef tdpy_op_functions[], tdpy_op_methods[], tdpy_raw_functions[];
-extern tdpy_function tdpy_fn_add, tdpy_fn_sub, tdpy_fn_mul, tdpy_op_div, tdpy_fn_floor_divide, tdpy_fn_remainder,
-    tdpy_fn_pow, tdpy_fn_matmul, tdpy_fn_bitwise_and, tdpy_fn_bitwise_or, tdpy_fn_bitwise_xor,
-    tdpy_fn_bitwise_left_shift, tdpy_fn_bitwise_right_shift, tdpy_fn_neg, tdpy_fn_abs, tdpy_fn_bitwise_not, tdpy_fn_eq,
-    tdpy_fn_ne, tdpy_fn_lt, tdpy_fn_le, tdpy_fn_gt, tdpy_fn_ge;
+extern tdpy_function tdpy_fn_view, tdpy_op_view_dtype, tdpy_fn_add, tdpy_fn_sub, tdpy_fn_mul, tdpy_op_div,
+    tdpy_fn_floor_divide, tdpy_fn_remainder, tdpy_fn_pow, tdpy_fn_matmul, tdpy_fn_bitwise_and, tdpy_fn_bitwise_or,
+    tdpy_fn_bitwise_xor, tdpy_fn_bitwise_left_shift, tdpy_fn_bitwise_right_shift, tdpy_fn_neg, tdpy_fn_abs,
+    tdpy_fn_bitwise_not, tdpy_fn_eq, tdpy_fn_ne, tdpy_fn_lt, tdpy_fn_le, tdpy_fn_gt, tdpy_fn_ge;
 
 bool tdpy_init_functions(PyObject *module);
 /* Call with the arguments of a METH_FASTCALL | METH_KEYWORDS function; `self` may stand before them. */

@@ -25,7 +25,7 @@ def _wrap(dim, ndim):
 
 def _flat(input, dim):
     """(input, dim), with all dimensions as one when none is named."""
-    return (input.reshape(-1), 0) if dim is None else (input, _wrap(dim, input.ndim))
+    return (input.reshape(-1), 0) if dim is None or not input.ndim and _wrap(dim, 0) == 0 else (input, _wrap(dim, input.ndim))
 
 
 # ---- creation
@@ -56,7 +56,8 @@ def normal(mean: Any = 0.0, std: Any = 1.0, size: Any = None, *, dtype: Any = No
         size = (mean + std).shape if _is(mean) or _is(std) else None
         if size is None:
             raise _C.DTypeError("normal() of two numbers needs the size: normal(0.0, 1.0, (2, 3))")
-    return _C.randn(tuple(size), dtype=dtype) * std + mean
+    kinds = [x.dtype for x in (mean, std) if _is(x) and x.is_floating_point()]
+    return _C.randn(tuple(size), dtype=dtype or (kinds[0] if kinds else None)) * std + mean
 
 
 def _new(make) -> Any:
@@ -142,11 +143,11 @@ def multinomial(input, num_samples, replacement=False):
 
 
 def div_(self, other, rounding_mode=None):
-    return self.copy_(_more.div(self, other, rounding_mode)) if rounding_mode is not None else self.__itruediv__(other)
+    return _more._store(self, _more.div(self, other, rounding_mode), "div_") if rounding_mode is not None else self.__itruediv__(other)
 
 
 def clamp_(self, min=None, max=None):
-    return self.copy_(_more.clamp(self, min, max))
+    return _more._store(self, _more.clamp(self, min, max), "clamp_")
 
 
 def clamp_min(input, min):
@@ -194,6 +195,23 @@ def tile(input, *dims):
 
 def roll(input, shifts, dims=None):
     return ops.roll(input, shifts, () if dims is None else dims)
+
+
+def movedim(input, source, destination):
+    if isinstance(source, (tuple, list)) != isinstance(destination, (tuple, list)):
+        raise _C.DTypeError("movedim(): source and destination are both ints or both tuples of ints")
+    if not isinstance(source, (tuple, list)):
+        return ops.move_one(input, source, destination)
+    source, destination = ([_wrap(d, input.ndim) for d in dims] for dims in (source, destination))
+    if len(source) != len(destination) or len(set(source)) < len(source) or len(set(destination)) < len(destination):
+        raise _C.InvalidError(f"movedim(): as many dimensions to move as places for them, each named once, not {source} and {destination}")
+    rest = iter(d for d in range(input.ndim) if d not in source)
+    places = dict(zip(destination, source))
+    return input.permute([places[k] if k in places else next(rest) for k in range(input.ndim)])
+
+
+def as_strided(input, size, stride, storage_offset=None):
+    return ops.as_strided(input, size, stride, input.storage_offset() if storage_offset is None else storage_offset)
 
 
 def reshape_as(self, other):
@@ -421,13 +439,16 @@ def nanmean(input, dim=None, keepdim=False):
 def cumprod(input, dim, dtype=None):
     from tensord.array_api import cumulative_prod
 
+    if not input.ndim and _wrap(dim, 0) == 0:
+        return input.clone() if dtype is None else input.to(dtype)
     return cumulative_prod(input if dtype is None else input.to(dtype), axis=_wrap(dim, input.ndim))
 
 
 def diff(input, n=1, dim=-1):
+    less = _C.logical_xor if input.dtype is _C.bool else _C.sub
     for _ in range(builtins.min(n, input.shape[dim])):  # then nothing is left
         size = input.shape[dim]
-        input = _C.narrow(input, dim, 1, size - 1) - _C.narrow(input, dim, 0, size - 1)
+        input = less(_C.narrow(input, dim, 1, size - 1), _C.narrow(input, dim, 0, size - 1))
     return input
 
 
@@ -441,6 +462,8 @@ def aminmax(input, *, dim=None, keepdim=False):
 
 def median(input, dim=None, keepdim=False):
     along, at = _flat(input, dim)
+    if dim is None and not along.shape[0] and input.is_floating_point():
+        return _C.tensor(math.nan, dtype=input.dtype)
     values, indices = ops.sort(along, at)
     middle = (along.shape[at] - 1) // 2
     if middle < 0:
@@ -451,19 +474,24 @@ def median(input, dim=None, keepdim=False):
         out = [_more.where(_C.isnan(last[0]), l, o) for l, o in zip(last, out)]
     if dim is None:
         return out[0].reshape(())
+    keepdim = keepdim and input.ndim > 0
     return _median(*(out if keepdim else (x.squeeze(at) for x in out)))
 
 
 def quantile(input, q, dim=None, keepdim=False, *, interpolation="linear"):
     if interpolation != "linear":
         raise _C.Unsupported(f"quantile() knows interpolation='linear', not {interpolation!r}")
+    if not _is(q) and not all(0 <= each <= 1 for each in (q if isinstance(q, (tuple, list)) else (q,))):
+        raise _C.InvalidError(f"quantile() q must be in the range [0, 1] but got {q}")
+    if not input.numel():
+        raise _C.InvalidError("quantile() input tensor must be non-empty")
     along, at = _flat(input, dim)
     place = _C.asarray(q, input.dtype) * (along.shape[at] - 1)
     low, values = place.floor(), ops.sort(along, at)[0].movedim(at, -1)
     one, two = (values[..., p.long().reshape(-1)] for p in (low, place.ceil()))
     out = _C.lerp(one, two, (place - low).reshape(-1).expand(one.shape)).movedim(-1, 0)
     if keepdim:
-        out = out.unsqueeze(at + 1) if dim is not None else out.reshape((-1,) + (1,) * input.ndim)
+        out = out.unsqueeze(at + 1) if dim is not None and input.ndim else out.reshape((-1,) + (1,) * input.ndim)
     return out.reshape(place.shape + out.shape[1:])
 
 
@@ -481,8 +509,12 @@ def unique(input, sorted=True, return_inverse=False, return_counts=False, dim=No
 
 
 def bincount(input, weights=None, minlength=0):
+    if input.ndim != 1 or input.is_floating_point() or input.is_complex() or input.dtype is _C.bool:
+        raise _C.InvalidError(f"bincount only supports 1-d non-negative integral inputs, not {input.ndim}-d ones of {input.dtype}")
+    input = input.long()
     n = builtins.max(int(input.max()) + 1 if input.numel() else 0, minlength)
     if weights is not None:
+        weights = weights if weights.dtype is _C.float32 else weights.double()
         return ops.make_full((n,), 0, weights.dtype).index_add(0, input, weights)
     return ops.make_full((n,), 0, _C.int64).index_add(0, input, ops.make_full(input.shape, 1, _C.int64))
 

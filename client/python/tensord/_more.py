@@ -64,8 +64,10 @@ def eye(n, m=None, dtype=None, *, device=None, requires_grad=False):
     return _finish(ops.eye(n, n if m is None else m, dtype or _C.get_default_dtype()), device, requires_grad)
 
 
-def arange(start, end=None, step=1, dtype=None, *, device=None, requires_grad=False):
-    start, end = (0, start) if end is None else (start, end)
+def arange(start=None, end=None, step=1, dtype=None, *, device=None, requires_grad=False):
+    if start is None and end is None:
+        raise _C.DTypeError("arange() needs its end: arange(5), or arange(start, end, step)")
+    start, end = (0, start) if end is None else (0 if start is None else start, end)
     given: Any = (start, end, step)
     start, end, step = (v.item() if _tensor(v) else v for v in given)
     return _finish(ops.arange(start, end, step, dtype or _number_dtype(start, end, step)), device, requires_grad)
@@ -142,9 +144,9 @@ def split(input, split_size_or_sections, dim=0):
         raise _C.DTypeError("split(): argument 'split_size_or_sections' must be an int or a tuple of ints, not bool")
     if isinstance(split_size_or_sections, int):
         each = split_size_or_sections
-        if each <= 0:
+        if each < 0 or (each == 0 and size):
             raise _C.InvalidError(f"split() needs a size of at least 1, not {each}")
-        split_size_or_sections = [builtins.min(each, size - i) for i in range(0, size, each)] or [0]
+        split_size_or_sections = [builtins.min(each, size - i) for i in range(0, size, each or 1)] or [0]
     return ops.split(input, tuple(split_size_or_sections), dim)
 
 
@@ -153,6 +155,8 @@ def chunk(input, chunks, dim=0):
         raise _C.DTypeError(f"chunk(): argument 'chunks' must be int, not {type(chunks).__name__}")
     if chunks < 1:
         raise _C.InvalidError(f"chunk() needs at least 1 chunk, not {chunks}")
+    if not input.shape[dim]:
+        return ops.split(input, (0,) * chunks, dim)
     return split(input, builtins.max(1, -(-input.shape[dim] // chunks)), dim)
 
 
@@ -228,6 +232,16 @@ def where(condition, input: Any = None, other: Any = None) -> Any:
     return ops.where(condition, input, other)
 
 
+def _store(self, made, function):
+    """`made` in place of self's values; what would lose its kind is refused, as by ops that write in place."""
+    def kind(dtype):
+        return 0 if dtype is _C.bool else 3 if dtype.is_complex else 2 if dtype.is_floating_point else 1
+
+    if kind(made.dtype) > kind(self.dtype):
+        raise _C.DTypeError(f"{function}(): result type {made.dtype} can't be cast to {self.dtype}")
+    return self.copy_(made)
+
+
 # ---- reductions
 
 
@@ -301,6 +315,8 @@ def log_softmax(input, dim, dtype=None):
 
 
 def isclose(input, other, rtol=1e-05, atol=1e-08, equal_nan=False):
+    if {input.dtype, other.dtype} <= {_C.bool, _C.uint8}:  # their differences may be below 0
+        input, other = input.to(_C.int16), other.to(_C.int16)
     close = (input == other) | ((input - other).abs() <= atol + rtol * other.abs()) & _C.isfinite(other) & _C.isfinite(input)
     return close | (_C.isnan(input) & _C.isnan(other)) if _flag(equal_nan, "isclose", "equal_nan") else close
 
