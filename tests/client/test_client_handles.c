@@ -313,7 +313,7 @@ static bool somebody_waits(td_client *c)
     bool found = false;
     for (int r = 0; t && r < t->rows; r++) {
         const td_cell *last = &t->cells[(r + 1) * t->columns - 1]; /* waits_for */
-        found |= last->kind == TD_CELL_TEXT && strcmp(last->text, "a name") == 0;
+        found |= last->kind == TD_CELL_TEXT && strstr(last->text, never_sent) != NULL;
     }
     td_table_free(t);
     return found;

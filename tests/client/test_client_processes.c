@@ -461,7 +461,7 @@ static bool in_get(td_client *looker)
 
 static bool in_open(td_client *looker)
 {
-    return says(looker, "sessions", -1, "a name"); /* waits_for */
+    return says(looker, "sessions", -1, "a name 'never'"); /* waits_for */
 }
 
 static bool busy(td_client *looker)
