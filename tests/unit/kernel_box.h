@@ -125,7 +125,7 @@ HELPER box box_new(td_dtype dtype, int nd, const int64_t *shape, int layout)
     int64_t before = layout == STEPPED ? size : 0;
     b.bytes = empty ? 0 : (size_t)((last + 1) * size);
     b.memory = guarded_new(b.bytes + (size_t)before, (size_t)size, random_below(4) == 0);
-    b.data = b.memory.at + before;
+    b.data = empty && random_below(2) ? NULL : b.memory.at + before; /* what has no elements may have no memory */
     for (int64_t i = 0, n = td_desc_numel(&b.d); i < n; i++) {
         int64_t at = 0, rest = i;
         if (layout == ROW_MAJOR) { /* all of it is elements */

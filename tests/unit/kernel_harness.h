@@ -104,7 +104,7 @@ typedef struct snapshot {
 static unsigned char *copy_of(const tt *t)
 {
     unsigned char *bytes = t ? malloc(t->bytes + 1) : NULL;
-    if (t) memcpy(bytes, t->data, t->bytes);
+    if (t && t->bytes) memcpy(bytes, t->data, t->bytes);
     return bytes;
 }
 static void snapshot_take(snapshot *s, const tcall *c)
@@ -114,15 +114,20 @@ static void snapshot_take(snapshot *s, const tcall *c)
 }
 static void snapshot_restore(const snapshot *s, tcall *c)
 {
-    for (int i = 0; i < c->nout; i++) memcpy(c->out[i]->data, s->out[i], c->out[i]->bytes);
+    for (int i = 0; i < c->nout; i++)
+        if (c->out[i]->bytes) memcpy(c->out[i]->data, s->out[i], c->out[i]->bytes);
     for (int i = 0; i < c->nin; i++)
-        if (c->in[i]) memcpy(c->in[i]->data, s->in[i], c->in[i]->bytes);
+        if (c->in[i] && c->in[i]->bytes) memcpy(c->in[i]->data, s->in[i], c->in[i]->bytes);
+}
+static bool same_bytes(const unsigned char *kept, const tt *t)
+{
+    return !t->bytes || !memcmp(kept, t->data, t->bytes);
 }
 static bool snapshot_same(const snapshot *s, const tcall *c)
 {
     bool same = true;
-    for (int i = 0; i < c->nin; i++) same = same && (!c->in[i] || !memcmp(s->in[i], c->in[i]->data, c->in[i]->bytes));
-    for (int i = 0; i < c->nout; i++) same = same && !memcmp(s->out[i], c->out[i]->data, c->out[i]->bytes);
+    for (int i = 0; i < c->nin; i++) same = same && (!c->in[i] || same_bytes(s->in[i], c->in[i]));
+    for (int i = 0; i < c->nout; i++) same = same && same_bytes(s->out[i], c->out[i]);
     return same;
 }
 static void snapshot_free(snapshot *s, const tcall *c)

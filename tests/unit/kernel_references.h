@@ -25,8 +25,9 @@ HELPER int64_t reduced_index(const td_desc *x, unsigned bits, int64_t i, int64_t
     return out;
 }
 
-typedef struct reference { /* of one output */
-    double sum, prod, max, min, sum2, lse;
+typedef struct reference {      /* of one output */
+    long double sum, sum2, lse; /* more than what is tested has: rounding of many equal terms has one sign */
+    double prod, max, min;
     int64_t whole, product, argmax, argmin, n;
     bool any, all, nan;
 } reference;
@@ -55,8 +56,8 @@ HELPER void observe_again(reference *r, double v)
 HELPER double expected(const char *op, const reference *r, bool whole)
 {
     double n = (double)r->n;
-    if (!strcmp(op, "sum")) return whole ? (double)r->whole : r->sum;
-    if (!strcmp(op, "mean")) return r->sum / n;
+    if (!strcmp(op, "sum")) return whole ? (double)r->whole : (double)r->sum;
+    if (!strcmp(op, "mean")) return (double)r->sum / n;
     if (!strcmp(op, "prod")) return whole ? (double)r->product : r->prod;
     if (!strcmp(op, "amax") || !strcmp(op, "max_dim")) return r->max;
     if (!strcmp(op, "amin") || !strcmp(op, "min_dim")) return r->min;
@@ -64,8 +65,8 @@ HELPER double expected(const char *op, const reference *r, bool whole)
     if (!strcmp(op, "argmin")) return (double)r->argmin;
     if (!strcmp(op, "any")) return r->any;
     if (!strcmp(op, "all")) return r->all;
-    if (!strcmp(op, "var")) return r->sum2 / (n - 1 > 0 ? n - 1 : 0);
-    return r->max + log(r->lse); /* logsumexp */
+    if (!strcmp(op, "var")) return (double)r->sum2 / (n - 1 > 0 ? n - 1 : 0);
+    return r->max + log((double)r->lse); /* logsumexp */
 }
 
 HELPER double tolerance(td_dtype t)
@@ -95,8 +96,8 @@ HELPER reference *references(const box *x, unsigned bits, int64_t outs)
 HELPER void report(const char *op, const box *x, unsigned bits, int64_t o, double got, double want)
 {
     char text[128];
-    printf("%s of %s, dims %x: output %d is %.9g, not %.9g\n", op, td_desc_text(&x->d, text, sizeof text), bits, (int)o,
-           got, want);
+    printf("%s of %s, dims %x: output %d is %.17g, not %.17g\n", op, td_desc_text(&x->d, text, sizeof text), bits,
+           (int)o, got, want);
 }
 
 HELPER void check_reduce(const char *op, const box *x, unsigned bits, td_dtype compute, td_dtype result)

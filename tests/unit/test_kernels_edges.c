@@ -239,7 +239,7 @@ static void provide(const call *c, int n, td_karg *arg, guarded *memory)
         int64_t size = (int64_t)td_dtype_size(d->dtype);
         td_desc_extent(d, &low, &high);
         memory[i] = guarded_new((size_t)high, (size_t)size, i & 1);
-        arg[i] = (td_karg){memory[i].at, d};
+        arg[i] = (td_karg){high ? memory[i].at : NULL, d}; /* without elements there may be no memory */
         for (int64_t k = 0; k < td_desc_numel(d); k++) {
             int64_t at = 0, rest = k;
             for (int j = d->ndim - 1; j >= 0; j--) at += rest % d->shape[j] * d->stride[j], rest /= d->shape[j];

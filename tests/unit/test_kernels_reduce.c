@@ -213,7 +213,7 @@ static void sums_to(void)
         call_out(&c, &y);
         CU_ASSERT_EQUAL(call_run(&c), 0);
         reference *r = references(&x, bits, box_numel(&y));
-        for (int64_t o = 0; o < box_numel(&y); o++) CU_ASSERT(close_to(box_real(&y, o), r[o].sum, TD_FLOAT32));
+        for (int64_t o = 0; o < box_numel(&y); o++) CU_ASSERT(close_to(box_real(&y, o), (double)r[o].sum, TD_FLOAT32));
         free(r);
         box_free(&x);
         box_free(&y);
