@@ -3,6 +3,7 @@
  * oneDNN), geometries, groups, layouts, dtypes, masks. */
 #include "daemon/kernels/cpu/blas.h"
 #include "daemon/kernels/cpu/conv.h"
+#include "daemon/kernels/cpu/dnnl_conv.h"
 #include "kernel_harness.h"
 
 typedef struct geometry {
@@ -294,6 +295,37 @@ static void dnnl_edges(void)
     way = ANY;
 }
 
+/* More shapes than are kept: the longest unused one goes, one that is held stays, and what went is made again. */
+static void dnnl_shapes(void)
+{
+    td_dnnl_key key = {.kind = TD_DNNL_FORWARD,
+                       .n = 1,
+                       .c = 16,
+                       .w = 8,
+                       .o = 16,
+                       .kh = 1,
+                       .kw = 1,
+                       .ow = 8,
+                       .sh = 1,
+                       .sw = 1,
+                       .dh = 1,
+                       .dw = 1,
+                       .g = 1};
+    const td_dnnl_conv *held = NULL;
+    for (int64_t round = 0; td_dnnl(NULL) && round < 2; round++)
+        for (int64_t i = 0; i < TD_CONV_DNNL_KEPT + 5; i++) {
+            key.h = key.oh = 5 + i;
+            const td_dnnl_conv *d = td_dnnl_conv_get(&key);
+            CU_ASSERT_PTR_NOT_NULL_FATAL(d);
+            CU_ASSERT(!memcmp(&d->key, &key, sizeof key));
+            if (!held) held = d;
+            else td_dnnl_conv_put(d);
+            CU_ASSERT(i || d == held);
+        }
+    td_dnnl_conv_put(held);
+    td_dnnl_conv_put(NULL);
+}
+
 /* Channels last in memory: read as it lies. */
 static void conv_channels_last(void)
 {
@@ -489,6 +521,6 @@ static void avg_all(void)
 TD_CUNIT_MAIN("kernels_conv", {"conv2d: geometries", conv_all}, {"conv2d: masks", conv_masks},
               {"conv2d: large", conv_large}, {"conv2d: each way", conv_ways},
               {"conv2d: depthwise edges", depthwise_edges}, {"conv2d: straddles", conv_straddles},
-              {"conv2d: oneDNN edges", dnnl_edges}, {"conv2d: channels last", conv_channels_last},
-              {"conv2d: empty", conv_empty}, {"max_pool2d", max_all}, {"max_pool2d: wide", max_wide},
-              {"avg_pool2d", avg_all})
+              {"conv2d: oneDNN edges", dnnl_edges}, {"conv2d: shapes that are kept", dnnl_shapes},
+              {"conv2d: channels last", conv_channels_last}, {"conv2d: empty", conv_empty}, {"max_pool2d", max_all},
+              {"max_pool2d: wide", max_wide}, {"avg_pool2d", avg_all})

@@ -1,5 +1,6 @@
 /* Matrix products against loops in double: every dtype, layouts, sizes around
  * the tiles, sizes of 0, alpha and beta. */
+#include "daemon/kernels/cpu/convert.h"
 #include "daemon/kernels/cpu/gemm_packed.h"
 #include "daemon/kernels/cpu/isa.h"
 #include "kernel_harness.h"
@@ -46,6 +47,22 @@ static int mismatches(const tt *out, const tt *c, const tt *x, const tt *y, int6
                 if (td_dtype_is_integral(t)) bad += creal(got) != wrapped(t, creal(sum));
                 else bad += !(cabs(got - sum) <= tolerance(t) * (scale * fabs(alpha) + cabs(sum) + 1));
             }
+    return bad;
+}
+
+/* The same of one product, with complex c. */
+static int mismatches_plus(const tt *out, const tt *c, const tt *x, const tt *y, int64_t m, int64_t n, int64_t k,
+                           double alpha, double beta)
+{
+    int bad = 0;
+    for (int64_t i = 0; i < m * n; i++) {
+        double complex sum = 0;
+        for (int64_t p = 0; p < k; p++) sum += zget(x, i / n * k + p) * zget(y, p * n + i % n);
+        sum = alpha * sum + (c ? beta * zget(c, i) : 0);
+        double complex got = zget(out, i);
+        if (td_dtype_is_integral(out->d.dtype)) bad += creal(got) != wrapped(out->d.dtype, creal(sum));
+        else bad += !(cabs(got - sum) <= 1e-4 * (cabs(sum) + 10));
+    }
     return bad;
 }
 
@@ -147,6 +164,42 @@ static void vectors(void)
                     mm_case(t, 1, n, k, l, (int)rnd_below(LAYOUTS));
                     mm_case(t, n, 1, k, (int)rnd_below(LAYOUTS), l);
                 }
+}
+
+/* The plain product, which takes the libraries' place where they are not: every dtype, strides, alpha and beta. */
+static void plain_products(void)
+{
+    for (int t = TD_UINT8; t < TD_DTYPE_COUNT; t++) {
+        if (td_acc_dtype(t) != t) continue; /* halves are converted before */
+        for (int way = 0; way < 8; way++) {
+            int64_t m = 5, n = TD_GEMM_REF_COLS + way - 3, k = 7;
+            tt x = TTL(t, way & 1 ? TURNED : PLAIN, m, k), y = TTL(t, way & 2 ? TURNED : PLAIN, k, n), c = TT(t, m, n),
+               out = TT(t, m, n);
+            tt_random(&x), tt_random(&y), tt_random(&c);
+            for (int64_t i = 0; i < m * n; i++) memcpy(tt_at(&out, i), tt_at(&c, i), td_dtype_size((td_dtype)t));
+            double alpha = way & 4 ? 2 : 1, beta = way & 4 ? 3 : 0;
+            bool whole = way & 2;
+            td_gemm_ref g = {.dtype = (unsigned)t,
+                             .m = m,
+                             .n = n,
+                             .k = k,
+                             .a = x.data,
+                             .b = y.data,
+                             .c = out.data,
+                             .ars = x.d.stride[0],
+                             .acs = x.d.stride[1],
+                             .brs = y.d.stride[0],
+                             .bcs = y.d.stride[1],
+                             .ldc = n,
+                             .alpha = whole ? td_int((int64_t)alpha) : td_float(alpha),
+                             .beta = !whole              ? td_float(beta)
+                                     : t >= TD_COMPLEX64 ? td_complex(beta, 0)
+                                                         : td_int((int64_t)beta)};
+            td_gemm_reference(&g);
+            CU_ASSERT_EQUAL(mismatches_plus(&out, beta != 0 ? &c : NULL, &x, &y, m, n, k, alpha, beta), 0);
+            tt_free(&x), tt_free(&y), tt_free(&c), tt_free(&out);
+        }
+    }
 }
 
 static void mm_zero(void)
@@ -465,8 +518,8 @@ static void dot_all(void)
 }
 
 TD_CUNIT_MAIN("kernels_gemm", {"mm: straddles", mm_straddles}, {"mm: vectors", vectors},
-              {"mm: dtypes and layouts", mm_all}, {"mm: large", mm_large}, {"mm: sizes of 0", mm_zero},
-              {"mm: expanded operand", expanded}, {"bmm", bmm_all}, {"addmm", addmm_all}, {"linear", linear_all},
-              {"packed", packed}, {"packed: beta 0", packed_beta_0},
+              {"plain products", plain_products}, {"mm: dtypes and layouts", mm_all}, {"mm: large", mm_large},
+              {"mm: sizes of 0", mm_zero}, {"mm: expanded operand", expanded}, {"bmm", bmm_all}, {"addmm", addmm_all},
+              {"linear", linear_all}, {"packed", packed}, {"packed: beta 0", packed_beta_0},
               {"packed: batches, rows of several dimensions", packed_others},
               {"packed: one sum on every set", packed_bits}, {"mv", mv_all}, {"dot", dot_all})

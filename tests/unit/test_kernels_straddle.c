@@ -224,6 +224,82 @@ static void pieces(void)
     td_isa_use(td_isa_level());
 }
 
+/* Complex numbers, whose sums, products and variances have two parts, in one phase and in two. */
+static void complex_folds(void)
+{
+    static const int64_t shapes[][2] = {
+        {2 * TD_REDUCE_PIECE + 1, 1}, {2 * TD_REDUCE_PIECE / TD_REDUCE_BATCH, TD_REDUCE_BATCH}, {300, 70}, {9, 3}};
+    static const char *const ops[] = {"sum", "prod", "mean", "var"};
+    for (int round = 0; round < 64; round++) {
+        const int64_t *shape = shapes[round % 4];
+        const char *op = ops[round / 4 % 4];
+        td_dtype t = round & 16 ? TD_COMPLEX64 : TD_COMPLEX128;
+        bool var = !strcmp(op, "var"), prod = !strcmp(op, "prod");
+        int64_t cols = shape[1], rows = shape[0], wrong = 0;
+        box x = box_new(t, 2, shape, (int)random_below(BOX_LAYOUTS));
+        box y = box_new(var ? td_dtype_real(t) : t, 1, &cols, ROW_MAJOR);
+        box_fill(&x);
+        for (int64_t i = 0; prod && i < rows * cols; i++) { /* 1, i, -1 and -i */
+            int64_t turn = random_below(4);
+            td_scalar_store(td_complex(turn % 2 ? 0 : 1 - (double)turn, turn % 2 ? 2 - (double)turn : 0), t,
+                            box_at(&x, i));
+        }
+        call c;
+        any_isa();
+        call_begin(&c, op, t);
+        if (prod) call_attr(&c, 0, A_INT(0));
+        else call_ints(&c, 0, 1, (int64_t[]){0});
+        call_in(&c, &x);
+        call_out(&c, &y);
+        CU_ASSERT_EQUAL(call_run(&c), 0);
+        for (int64_t j = 0; j < cols; j += 1 + cols / 20) {
+            long double re = prod, im = 0, sum2 = 0, n = (long double)rows;
+            for (int64_t i = 0; i < rows; i++) {
+                td_scalar v = box_get(&x, i * cols + j);
+                long double a = prod ? re * v.re - im * v.im : re + v.re, b = prod ? re * v.im + im * v.re : im + v.im;
+                re = a, im = b;
+            }
+            if (!prod && !!strcmp(op, "sum")) re /= n, im /= n;
+            for (int64_t i = 0; var && i < rows; i++) {
+                td_scalar v = box_get(&x, i * cols + j);
+                sum2 += (v.re - re) * (v.re - re) + (v.im - im) * (v.im - im);
+            }
+            if (var) re = sum2 / (n - 1), im = 0;
+            td_scalar got = box_get(&y, j);
+            double tol = t == TD_COMPLEX64 ? 1e-5 : 1e-11, size = !strcmp(op, "sum") ? sqrt((double)n) * 3 : 3;
+            wrong += !(fabs(got.re - (double)re) <= tol * size) || !(fabs(got.im - (double)im) <= tol * size);
+        }
+        CU_ASSERT_EQUAL(wrong, 0);
+        if (wrong) printf("%s of %s: %d wrong\n", op, td_desc_text(&x.d, (char[128]){0}, 128), (int)wrong);
+        box_free(&x), box_free(&y);
+    }
+    td_isa_use(td_isa_level());
+}
+
+/* NaN and infinities at any place of what is cut into pieces, or folded in blocks and lanes. */
+static void odd_values(void)
+{
+    static const char *const ops[] = {"amax",    "amin",      "argmax", "argmin", "max_dim",
+                                      "min_dim", "logsumexp", "sum",    "var"};
+    static const int64_t shapes[][2] = {
+        {1, 2 * TD_REDUCE_PIECE + 3}, {2 * TD_REDUCE_PIECE / TD_REDUCE_BATCH + 1, TD_REDUCE_BATCH}, {3, 37}, {40, 9}};
+    static const double odd[] = {NAN, INFINITY, -INFINITY};
+    for (int round = 0; round < 216; round++) {
+        const int64_t *shape = shapes[round % 4];
+        const char *op = ops[round / 4 % COUNT(ops)];
+        td_dtype t = round & 1 ? TD_FLOAT32 : TD_FLOAT64;
+        if (round >= 72 && shape[0] * shape[1] > 10000) continue;
+        box x = box_new(t, 2, shape, (int)random_below(LAYOUTS));
+        box_fill(&x);
+        for (int i = round % 3; i >= 0; i--) box_set(&x, random_below(box_numel(&x)), odd[random_below(3)]);
+        bool index = !strncmp(op, "arg", 3);
+        any_isa();
+        check_reduce(op, &x, round & 2 ? 2 : 1, t, index ? TD_INT64 : t);
+        box_free(&x);
+    }
+    td_isa_use(td_isa_level());
+}
+
 /* ---- along one dimension */
 
 static void check_softmax(int nd, const int64_t *shape, int dim, td_dtype t, int layout)
@@ -528,6 +604,31 @@ static void random_numbers(void)
     td_isa_use(td_isa_level());
 }
 
+/* Ranges for which every second word is drawn again. */
+static void wide_integers(void)
+{
+    int64_t n = 3000, small = 0, same = 0;
+    box y = box_new(TD_INT64, 1, &n, ROW_MAJOR);
+    for (int round = 0; round < 2; round++) {
+        call c;
+        call_begin(&c, "randint", TD_INT64);
+        call_attr(&c, 0, A_INT(INT64_MIN));
+        call_attr(&c, 1, A_INT(round ? INT64_MAX : 1));
+        c.k.seed = 11;
+        call_out(&c, &y);
+        CU_ASSERT_EQUAL(call_run(&c), 0);
+        const int64_t *v = y.data;
+        small = 0;
+        for (int64_t i = 0; i < n; i++) {
+            small += v[i] < (round ? 0 : INT64_MIN / 2);
+            same += i && v[i] == v[i - 1];
+            CU_ASSERT(round || v[i] < 1);
+        }
+        CU_ASSERT(small > 1350 && small < 1650 && same == 0);
+    }
+    box_free(&y);
+}
+
 static int init(void)
 {
     td_cpu_init();
@@ -535,6 +636,6 @@ static int init(void)
 }
 
 TD_CUNIT_MAIN_WITH("kernels_straddle", init, NULL, {"pointwise", pointwise}, {"reductions", reductions},
-                   {"pieces", pieces}, {"softmax", softmaxes}, {"cumsum", scans}, {"moves", moves},
-                   {"cat and stack", joins}, {"sequences", sequences}, {"squares", squares},
-                   {"random numbers", random_numbers})
+                   {"pieces", pieces}, {"complex", complex_folds}, {"odd values", odd_values}, {"softmax", softmaxes},
+                   {"cumsum", scans}, {"moves", moves}, {"cat and stack", joins}, {"sequences", sequences},
+                   {"squares", squares}, {"random numbers", random_numbers}, {"wide integers", wide_integers})
