@@ -16,7 +16,7 @@ static int check_publish(const td_array *a, const char *name, unsigned flags)
 }
 
 /* `bind`: 0, or the id of what on_open fills. */
-static int publish(td_array *a, const char *name, unsigned flags, uint32_t bind, td_wait *w)
+static int publish(td_array *a, const char *name, unsigned flags, bool tree, uint32_t bind, td_wait *w)
 {
     Td__Wire__Publish p = TD__WIRE__PUBLISH__INIT;
     p.name = (char *)name;
@@ -26,6 +26,7 @@ static int publish(td_array *a, const char *name, unsigned flags, uint32_t bind,
     p.lend = flags & TD_LENT;
     if (p.lend) p.lasts_ms = 1000;
     p.bind = bind;
+    p.tree = tree;
     Td__Wire__Call call = TD__WIRE__CALL__INIT;
     call.publish = &p;
     return td_ask_and_wait(a->client, &call, -1, w, "publish");
@@ -37,7 +38,7 @@ TD_API int td_publish(td_array *a, const char *name, unsigned flags)
     if (!rc) rc = a ? td_enter(a->client, "publish") : TD_E_INVALID;
     if (rc) return rc;
     td_wait w = {0};
-    rc = publish(a, name, flags, 0, &w);
+    rc = publish(a, name, flags, false, 0, &w);
     td_leave(a->client);
     return rc;
 }
@@ -98,16 +99,26 @@ TD_API int td_drop(td_client *c, const char *name)
     return rc;
 }
 
+/* An array that is opened, and what comes with it. */
+typedef struct opened {
+    td_array *array;
+    uint64_t version;
+    bool tree;
+} opened;
+
 static int on_open(td_client *c, td_wait *w, const td_reply *r, int *fd, td_error *e)
 {
     (void)c;
-    td_array *a = w->context;
+    opened *o = w->context;
+    td_array *a = o->array;
+    o->version = r->version;
+    o->tree = r->tree;
     if (!r->desc) return td_fail(e, TD_E_PROTOCOL, "no descriptor came");
     int rc = td_desc_from_wire(r->desc, &a->desc, e);
     return !rc && r->address ? td_adopt_address(a, r->address, fd, e) : rc;
 }
 
-TD_API td_array *td_published(td_array *a, const char *name, unsigned flags)
+static td_array *published(td_array *a, const char *name, unsigned flags, bool tree, uint64_t *version)
 {
     if (check_publish(a, name, flags) || !a) return NULL;
     if (flags & TD_LENT) {
@@ -117,9 +128,11 @@ TD_API td_array *td_published(td_array *a, const char *name, unsigned flags)
     if (td_enter(a->client, "publish")) return NULL;
     td_array *out = td_array_new(a->client);
     if (out) {
-        td_wait w = {.on_reply = on_open, .context = out};
-        if (publish(a, name, flags, out->id, &w) == TD_OK) {
+        opened o = {.array = out};
+        td_wait w = {.on_reply = on_open, .context = &o};
+        if (publish(a, name, flags, tree, out->id, &w) == TD_OK) {
             td_array_announce(out);
+            *version = o.version;
         } else {
             td_abandon(a->client, &w, 1, &out);
             out = NULL;
@@ -129,27 +142,51 @@ TD_API td_array *td_published(td_array *a, const char *name, unsigned flags)
     return out;
 }
 
-TD_API td_array *td_open(td_client *c, const char *name, int timeout_ms)
+TD_API td_array *td_published(td_array *a, const char *name, unsigned flags)
+{
+    uint64_t version;
+    return published(a, name, flags, false, &version);
+}
+
+int td_publish_edition(td_array *tree, const char *name, unsigned flags, uint64_t *version)
+{
+    td_array *out = published(tree, name, flags, true, version);
+    td_release(out);
+    return out ? TD_OK : td_last_error()->code;
+}
+
+td_array *td_open_edition(td_client *c, const char *name, uint64_t newer_than, int timeout_ms, uint64_t *version,
+                          bool *tree)
 {
     if (td_enter(c, "open")) return NULL;
-    td_array *a = td_array_new(c);
-    if (a) {
+    opened x = {.array = td_array_new(c)};
+    if (x.array) {
         Td__Wire__Open o = TD__WIRE__OPEN__INIT;
         o.name = (char *)(name ? name : "");
-        o.id = a->id;
+        o.id = x.array->id;
         o.timeout_ms = td_timeout(timeout_ms);
+        o.newer_than = newer_than;
         Td__Wire__Call call = TD__WIRE__CALL__INIT;
         call.open = &o;
-        td_wait w = {.on_reply = on_open, .context = a};
+        td_wait w = {.on_reply = on_open, .context = &x};
         int rc = td_ask_patiently(c, &call, &w, timeout_ms, "open");
         if (!rc) {
-            td_array_announce(a);
+            td_array_announce(x.array);
         } else {
-            td_abandon(c, &w, 1, &a);
-            a = NULL;
+            td_abandon(c, &w, 1, &x.array);
+            x.array = NULL;
         }
     }
     td_leave(c);
-    if (!a) td_hint_elsewhere(c, name);
-    return a;
+    if (!x.array) td_hint_elsewhere(c, name);
+    *version = x.version;
+    *tree = x.tree;
+    return x.array;
+}
+
+TD_API td_array *td_open(td_client *c, const char *name, int timeout_ms)
+{
+    uint64_t version;
+    bool tree;
+    return td_open_edition(c, name, 0, timeout_ms, &version, &tree);
 }

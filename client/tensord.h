@@ -400,6 +400,16 @@ TD_API int td_queue_look(td_client *client, const char *name, td_queue_state *ou
 /* Leave the queue; `end`: and nobody may put any more. Frees it. NULL is fine. */
 TD_API int td_queue_close(td_queue *q, bool end);
 
+/* Many tensors under one name, with a note: a copy of all as they are at this moment of the stream, which takes the place
+ * of what had the name (TD_REPLACE) at once, so that nobody sees some old and some new. *version (or NULL) is larger than
+ * that of everything that was published before, under whatever name. */
+TD_API int td_publish_tree(td_client *client, const char *name, td_list arrays, const void *note, size_t note_size,
+                           unsigned flags, uint64_t *version);
+/* Opens it, without a copy: td_queue_item_clear() it; of what td_publish() published one tensor without a note. Waits up
+ * to timeout_ms for the name, and for a version that is larger than newer_than (0: any). */
+TD_API int td_open_tree(td_client *client, const char *name, uint64_t newer_than, int timeout_ms, td_queue_item *out,
+                        uint64_t *version);
+
 /* ---- looking ----------------------------------------------------------------------------------------------------- */
 
 typedef struct td_info {

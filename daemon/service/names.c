@@ -48,7 +48,8 @@ enum { TELL_MOST = 256 }; /* of those who waited are told at once */
 struct td_name_waiters {
     td_service *service;
     td_name_wait *first, *last;
-    td_tensor *tensor;                   /* was published, and they are told of it; NULL: they wait, in the table */
+    td_edition edition;                  /* of what ... */
+    td_tensor *tensor;                   /* ... was published, and they are told of it; NULL: they wait, in the table */
     struct td_name_waiters *next, *prev; /* of those that are told */
     UT_hash_handle hh;
     char name[];
@@ -100,22 +101,24 @@ static void tell(td_service *s)
     for (int n = 0; s->name_told && n < TELL_MOST; n++) {
         td_name_wait *w = s->name_told->first;
         td_tensor *t = td_tensor_ref(s->name_told->tensor);
-        void (*then)(void *, td_tensor *, const td_error *) = w->then;
+        td_edition edition = s->name_told->edition;
+        void (*then)(void *, td_tensor *, td_edition, const td_error *) = w->then;
         void *arg = w->arg;
         td_name_wait_free(w);
-        then(arg, t, NULL);
+        then(arg, t, edition, NULL);
         td_tensor_unref(t);
     }
     if (s->name_told) td_deadline_arm(s, &s->tell_more, 1, tell_more, s);
     else td_deadline_disarm(s, &s->tell_more);
 }
 
-static void wake_waiters(td_service *s, const char *name, td_tensor *t)
+static void wake_waiters(td_service *s, const char *name, td_tensor *t, td_edition edition)
 {
     td_name_waiters *l = waiters_of(s, name);
     if (!l) return;
     HASH_DEL(s->name_waits, l);
     l->tensor = td_tensor_ref(t);
+    l->edition = edition;
     l->prev = s->name_told_last;
     *(l->prev ? &l->prev->next : &s->name_told) = l;
     s->name_told_last = l;
@@ -128,7 +131,8 @@ static int check_owner(const entry *x, const td_account *who, td_error *e)
     return td_fail(e, TD_E_PERMISSION, "the name '%s' belongs to uid %u", x->n.name, x->n.account->uid);
 }
 
-int td_name_publish(td_service *s, const char *name, td_tensor *t, const td_account *who, bool replace, td_error *e)
+int td_name_publish(td_service *s, const char *name, td_tensor *t, const td_account *who, bool replace, bool tree,
+                    td_error *e)
 {
     int rc = td_name_check(name, e);
     if (rc) return rc;
@@ -168,7 +172,8 @@ int td_name_publish(td_service *s, const char *name, td_tensor *t, const td_acco
     x->n.pid = who->pid;
     snprintf(x->n.program, sizeof x->n.program, "%s", who->name);
     x->n.since_ms = td_now_ms();
-    wake_waiters(s, name, t);
+    x->n.edition = (td_edition){++s->editions, tree};
+    wake_waiters(s, name, t, x->n.edition);
     return TD_OK;
 }
 
@@ -178,6 +183,17 @@ td_tensor *td_name_find(td_service *s, const char *name, td_error *e)
     if (x) return x->n.tensor;
     td_fail(e, TD_E_NOT_FOUND, "no tensor is published as '%s' (%u names are; `tensorctl names` lists them)", name,
             s->name_count);
+    return NULL;
+}
+
+const td_name *td_name_newer(td_service *s, const char *name, uint64_t newer_than, td_error *e)
+{
+    entry *x = find(s, name);
+    if (x && x->n.edition.version > newer_than) return &x->n;
+    if (!x) td_name_find(s, name, e);
+    else
+        td_fail(e, TD_E_NOT_FOUND, "nothing newer than version %llu is published as '%s' (which has version %llu)",
+                (unsigned long long)newer_than, name, (unsigned long long)x->n.edition.version);
     return NULL;
 }
 
@@ -234,7 +250,7 @@ int td_name_hand(td_service *s, const char *name, td_tensor *t, td_account *who,
                  td_error *e)
 {
     bool waited = waiters_of(s, name) != NULL;
-    int rc = td_name_publish(s, name, t, who, false, e);
+    int rc = td_name_publish(s, name, t, who, false, false, e);
     if (rc) return rc;
     entry *x = find(s, name);
     x->service = s;
@@ -266,15 +282,17 @@ static void wait_expired(void *arg)
     td_error e = {0};
     td_tensor *t = w->among->tensor ? td_tensor_ref(w->among->tensor) : NULL; /* it came, and it was not told yet */
     if (!t) td_fail(&e, TD_E_TIMEOUT, "nobody published '%s' in time", w->among->name);
-    void (*then)(void *, td_tensor *, const td_error *) = w->then;
+    void (*then)(void *, td_tensor *, td_edition, const td_error *) = w->then;
     void *owner = w->arg;
+    td_edition edition = w->among->edition;
     td_name_wait_free(w);
-    then(owner, t, t ? NULL : &e);
+    then(owner, t, edition, t ? NULL : &e);
     td_tensor_unref(t);
 }
 
 int td_name_wait_new(td_name_wait **out, td_service *s, const char *name, uint32_t timeout_ms,
-                     void (*then)(void *arg, td_tensor *t, const td_error *error), void *arg, td_error *e)
+                     void (*then)(void *arg, td_tensor *t, td_edition edition, const td_error *error), void *arg,
+                     td_error *e)
 {
     *out = NULL;
     int rc = td_name_check(name, e);

@@ -61,6 +61,7 @@ struct td_service {
     struct td_name_waiters *name_waits, *name_told, *name_told_last; /* see names.c */
     td_deadline tell_more;
     uint32_t name_count, queue_count;
+    uint64_t editions; /* published until now */
     uint64_t started_ms;
     /* counters that only grow */
     uint64_t ops_run, bytes_in, bytes_out, frames_in;
@@ -74,9 +75,15 @@ td_account *td_service_uid_account(td_service *s, uint32_t uid, td_error *e);
 
 /* ---- names: a tensor that anybody of the same daemon may open */
 
+typedef struct td_edition {
+    uint64_t version; /* grows with everything that is published, under whatever name */
+    bool tree;        /* what the publisher said of it */
+} td_edition;
+
 typedef struct td_name {
     char name[TD_NAME_MAX + 1];
     td_tensor *tensor;
+    td_edition edition;
     td_account *account; /* of the user that published it: pays for the entry */
     uint32_t session, pid;
     char program[32];
@@ -86,7 +93,8 @@ typedef struct td_name {
 /* May a tensor or a queue be called so? 1 to TD_NAME_MAX bytes, no control characters. */
 int td_name_check(const char *name, td_error *e);
 /* Bind `name` to `t` (a new reference). TD_E_EXISTS names the owner unless `replace`. */
-int td_name_publish(td_service *s, const char *name, td_tensor *t, const td_account *who, bool replace, td_error *e);
+int td_name_publish(td_service *s, const char *name, td_tensor *t, const td_account *who, bool replace, bool tree,
+                    td_error *e);
 #define TD_HANDLE_PREFIX "handle/"
 
 /* A name that does not stay: gone when it is taken, or after `lasts_ms`; `lent`: so long after it was noticed that the
@@ -98,6 +106,8 @@ int td_name_hand(td_service *s, const char *name, td_tensor *t, td_account *who,
 void td_name_taken(td_service *s, const char *name);
 /* Borrowed; NULL with TD_E_NOT_FOUND and, when there is one, the nearest name. */
 td_tensor *td_name_find(td_service *s, const char *name, td_error *e);
+/* The same with more to it, and NULL also for one whose version is not above `newer_than`. */
+const td_name *td_name_newer(td_service *s, const char *name, uint64_t newer_than, td_error *e);
 /* Only its user (or root) may; `who` NULL: the service itself. */
 int td_name_drop(td_service *s, const char *name, const td_account *who, td_error *e);
 /* Call `fn` for each, in no order. */
@@ -110,11 +120,11 @@ typedef struct td_name_wait {
     struct td_name_wait *next, *prev;
     td_name_waiters *among;
     td_deadline deadline;
-    void (*then)(void *arg, td_tensor *t, const td_error *error);
+    void (*then)(void *arg, td_tensor *t, td_edition edition, const td_error *error);
     void *arg;
 } td_name_wait;
 int td_name_wait_new(td_name_wait **out, td_service *s, const char *name, uint32_t timeout_ms,
-                     void (*then)(void *arg, td_tensor *t, const td_error *error), void *arg, td_error *e);
+                     void (*then)(void *arg, td_tensor *t, td_edition edition, const td_error *error), void *arg, td_error *e);
 void td_name_wait_free(td_name_wait *w);
 const char *td_name_waited(const td_name_wait *w); /* for which name */
 void td_name_waits_drop(td_service *s); /* all, untold */

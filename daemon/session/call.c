@@ -29,7 +29,7 @@ static void fill_facts(const td_tensor *t, Td__Wire__Facts *f)
     f->nbytes = t->storage->nbytes;
 }
 
-static void reply_facts(td_session *s, uint64_t serial, const td_tensor *t)
+static void reply_facts(td_session *s, uint64_t serial, const td_tensor *t, td_edition edition)
 {
     Td__Wire__Reply r;
     td__wire__reply__init(&r);
@@ -41,6 +41,8 @@ static void reply_facts(td_session *s, uint64_t serial, const td_tensor *t)
     r.serial = serial;
     r.facts = &facts;
     r.desc = &desc;
+    r.version = edition.version;
+    r.tree = edition.tree;
     td_reply_send(s, &r, -1);
 }
 
@@ -48,7 +50,7 @@ static int call_info(td_session *s, uint64_t serial, const Td__Wire__Info *q, td
 {
     td_tensor *t = td_call_tensor(s, q->id, e);
     if (!t) return e->code;
-    reply_facts(s, serial, t);
+    reply_facts(s, serial, t, (td_edition){0});
     return TD_OK;
 }
 
@@ -86,11 +88,11 @@ static int in_service(td_session *s, td_tensor *t, bool copy, td_tensor **out, t
     return td_session_may_lack(rc) ? td_session_lacks(s, rc, lack, heap, e) : rc;
 }
 
-static int open_tensor(td_session *s, uint64_t serial, uint32_t id, td_tensor *t, td_error *e)
+static int open_tensor(td_session *s, uint64_t serial, uint32_t id, td_tensor *t, td_edition edition, td_error *e)
 {
     int rc = td_account_room(s->account, 1, e);
     if (!rc) rc = td_objects_bind(&s->objects, id, td_tensor_ref(t), NULL, e);
-    if (!rc) reply_facts(s, serial, t);
+    if (!rc) reply_facts(s, serial, t, edition);
     return rc;
 }
 
@@ -102,8 +104,9 @@ static int publish_for_long(td_session *s, uint64_t serial, const Td__Wire__Publ
     td_tensor *kept;
     rc = in_service(s, t, q->copy, &kept, e);
     if (rc) return rc;
-    rc = td_name_publish(s->service, q->name, kept, s->account, q->replace, e);
-    if (!rc && q->bind) rc = open_tensor(s, serial, q->bind, kept, e);
+    rc = td_name_publish(s->service, q->name, kept, s->account, q->replace, q->tree, e);
+    td_edition edition = {s->service->editions, q->tree};
+    if (!rc && q->bind) rc = open_tensor(s, serial, q->bind, kept, edition, e);
     else if (!rc) td_reply_ok(s, serial);
     td_tensor_unref(kept);
     return rc;
@@ -122,16 +125,17 @@ static int call_publish(td_session *s, uint64_t serial, const Td__Wire__Publish 
     return rc;
 }
 
-static void name_arrived(void *arg, td_tensor *t, const td_error *error)
+static void name_arrived(void *arg, td_tensor *t, td_edition edition, const td_error *error)
 {
     td_held *h = arg;
+    h->edition = edition;
     if (!error) h->tensor = td_tensor_hold(t);
     td_held_over(h, error);
 }
 
 static void open_finished(td_session *s, td_held *h)
 {
-    if (!h->failed && open_tensor(s, h->serial, h->ids[0], h->tensor, &h->error) == TD_OK) return;
+    if (!h->failed && open_tensor(s, h->serial, h->ids[0], h->tensor, h->edition, &h->error) == TD_OK) return;
     td_reply_error(s, h->serial, &h->error);
 }
 
@@ -139,10 +143,10 @@ static int call_open(td_session *s, uint64_t serial, const Td__Wire__Open *q, td
 {
     int rc = td_call_new_id(s, q->id, e);
     if (rc) return rc;
-    td_tensor *t = td_name_find(s->service, q->name, e);
-    if (t) rc = open_tensor(s, serial, q->id, t, e);
-    if (t && !rc) td_name_taken(s->service, q->name);
-    if (t) return rc;
+    const td_name *n = td_name_newer(s->service, q->name, q->newer_than, e);
+    if (n) rc = open_tensor(s, serial, q->id, n->tensor, n->edition, e);
+    if (n && !rc) td_name_taken(s->service, q->name);
+    if (n) return rc;
     if (q->timeout_ms == 0) return e->code;
     if ((rc = td_held_room(s))) return rc;
     td_name_wait *w = NULL;

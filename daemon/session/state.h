@@ -85,6 +85,7 @@ typedef struct td_held {
     td_name_wait *name;
     td_queue_item *item; /* what came */
     td_tensor *tensor;   /* of a name: held, as the name may be gone already */
+    td_edition edition;
     bool failed;
     td_error error;
     size_t n_ids; /* to bind */

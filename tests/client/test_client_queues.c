@@ -4,6 +4,7 @@
 
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 enum { PRODUCERS = 3, CONSUMERS = 3, ITEMS = 200 };
@@ -228,6 +229,63 @@ static void leaving_waits_for_what_was_put(void)
     td_disconnect(d);
 }
 
+/* Versions of four tensors that a thread publishes while others open them: never some of one and some of another. */
+enum { EDITIONS = 400 };
+
+static void *publishes(void *client)
+{
+    static const char note[] = "note";
+    uint64_t before = 0;
+    for (int k = 1; k <= EDITIONS; k++) {
+        td_array *t[4] = {td_full(client, td_dims(), k, TD_INT64), td_full(client, td_dims(3, 0), k, TD_FLOAT32),
+                          td_full(client, td_dims(50, 7), k, TD_FLOAT64), td_full(client, td_dims(9), k, TD_BFLOAT16)};
+        uint64_t version = 0;
+        CU_ASSERT_EQUAL(td_publish_tree(client, "tree", td_arrays_of(4, t), note, sizeof note, TD_REPLACE, &version),
+                        0);
+        CU_ASSERT(version > before);
+        before = version;
+        for (int i = 0; i < 4; i++) td_release(t[i]);
+    }
+    return NULL;
+}
+
+static void trees_are_published_at_once(void)
+{
+    td_client *c = join(), *other = join();
+    td_queue_item tree;
+    uint64_t version = 0, before = 0;
+    CU_ASSERT_EQUAL(td_open_tree(c, "tree", 0, 0, &tree, &version), TD_E_NOT_FOUND);
+    pthread_t thread;
+    pthread_create(&thread, NULL, publishes, other);
+    for (int last = 0; last < EDITIONS; before = version) {
+        CU_ASSERT_EQUAL_FATAL(td_open_tree(c, "tree", before, 20000, &tree, &version), TD_OK);
+        CU_ASSERT(version > before && tree.n == 4 && tree.note_size == 5 && strcmp(tree.note, "note") == 0);
+        int k = (int)td_item_i64(tree.at[0]);
+        CU_ASSERT(k > last && td_numel(tree.at[1]) == 0 && td_ndim(tree.at[1]) == 2);
+        CU_ASSERT_EQUAL(((const double *)td_data(tree.at[2]))[349], k);
+        td_array *sum = td_sum(td_to(tree.at[3], TD_FLOAT64)), *all = td_sum(tree.at[2]);
+        CU_ASSERT_EQUAL(td_item_f64(all), 350. * k);
+        CU_ASSERT(k > 256 || td_item_f64(sum) == 9. * k); /* larger ones are rounded */
+        td_release(sum), td_release(all);
+        td_queue_item_clear(&tree);
+        last = k;
+    }
+    pthread_join(thread, NULL);
+    CU_ASSERT_EQUAL(td_open_tree(c, "tree", version, 0, &tree, NULL), TD_E_NOT_FOUND);
+    CU_ASSERT_PTR_NOT_NULL(strstr(td_last_error()->message, "nothing newer than version"));
+    CU_ASSERT_EQUAL(td_open_tree(c, "tree", version, 30, &tree, NULL), TD_E_TIMEOUT);
+    CU_ASSERT_EQUAL(td_publish_tree(c, "tree", td_arrays_of(0, NULL), NULL, 0, 0, NULL), TD_E_EXISTS);
+    td_clear_error();
+    td_array *x = td_ones(c, td_dims(3), TD_UINT8);
+    CU_ASSERT_EQUAL(td_publish(x, "tree", TD_REPLACE), TD_OK);
+    CU_ASSERT_EQUAL(td_open_tree(other, "tree", version, 0, &tree, &before), TD_OK);
+    CU_ASSERT(before > version && tree.n == 1 && !tree.note && td_numel(tree.at[0]) == 3);
+    td_queue_item_clear(&tree);
+    CU_ASSERT_EQUAL(td_drop(c, "tree"), TD_OK);
+    td_release(x);
+    td_disconnect(other), td_disconnect(c);
+}
+
 static void a_queue_is_looked_at(void)
 {
     td_client *c = join();
@@ -288,4 +346,5 @@ TD_CUNIT_MAIN_WITH("client_queues", start_server, stop_server, {"threads share a
                    {"threads wait for each other", threads_wait_for_each_other},
                    {"leaving waits for what was put", leaving_waits_for_what_was_put},
                    {"many tensors in one item", many_tensors_in_one_item},
-                   {"a queue is looked at", a_queue_is_looked_at})
+                   {"a queue is looked at", a_queue_is_looked_at},
+                   {"trees are published at once", trees_are_published_at_once})

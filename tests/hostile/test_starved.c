@@ -91,7 +91,7 @@ static int publish(int number, td_error *e)
 {
     char name[16];
     snprintf(name, sizeof name, "n%d", number);
-    return td_name_publish(&service, name, x, s->account, false, e);
+    return td_name_publish(&service, name, x, s->account, false, false, e);
 }
 
 static int set_grad(int number, td_error *e)

@@ -383,6 +383,80 @@ def test_a_get_that_waits_for_nobody_says_so(capfd):
     assert capfd.readouterr().err == ""
 
 
+def _reads(name, path, reads, out):
+    td.connect(path)
+    torn = version = 0
+    for _ in range(reads):
+        state = td.open(name, timeout=60 * SLOW)
+        torn += len({x.flatten()[0].item() for x in state.values()}) != 1
+    seen = []
+    while not seen or seen[-1] >= 0:
+        state, newer = td.open(name, newer_than=version, timeout=60 * SLOW)
+        torn += newer <= version or len({x.flatten()[0].item() for x in state.values()}) != 1
+        version = newer
+        seen.append(state["last"].item())
+    out.put((torn, len(seen)))
+
+
+def test_a_state_is_published_and_opened_whole():
+    """Readers beside a writer: never some tensors of one version and some of another, and each version is newer than the one before."""
+    readers, reads = 3, 3400  # more than 10,000 together
+    out = multiprocessing.get_context("fork").Queue()
+    state = collections.OrderedDict((f"w{k}", td.zeros(k + 1, 50, dtype=[td.float32, td.int64, td.float16][k % 3])) for k in range(4))
+    state["last"] = td.zeros(())
+    td.publish("whole", state)
+    them = [multiprocessing.get_context("fork").Process(target=_reads, args=("whole", td.connection()["path"], reads, out)) for _ in range(readers)]
+    for p in them:
+        p.start()
+    versions, n = [], 0
+    while out.qsize() < readers and any(p.is_alive() for p in them):
+        n += 1
+        done = n > 200 and n % 200 == 0
+        for x in state.values():
+            x.fill_(-1 if done else n % 1000)
+        versions.append(td.publish("whole", state))
+        time.sleep(0.05 * done)  # all see the last
+    got = [out.get(timeout=60 * SLOW) for _ in them]
+    for p in them:
+        p.join()
+    assert [torn for torn, _ in got] == [0] * readers and min(seen for _, seen in got) >= 1
+    assert versions == sorted(set(versions))
+    td.drop("whole")
+
+
+def test_trees_under_a_name():
+    tree = {"a": [td.arange(6).reshape(2, 3).T, td.ones(0, 2), td.tensor(2.5)], "b": (td.tensor([True, False]), td.tensor([1 + 2j])), "step": 7, "same": None}
+    tree["same"] = tree["a"][0]
+    version = td.publish("tree", tree)
+    got, there = td.open("tree", newer_than=0)
+    assert there == version and got["a"][0].tolist() == [[0, 3], [1, 4], [2, 5]] and got["a"][1].shape == (0, 2) and got["a"][2].item() == 2.5
+    assert got["b"][0].tolist() == [True, False] and got["b"][1].tolist() == [1 + 2j] and got["step"] == 7 and got["same"] is got["a"][0]
+    tree["a"][2].fill_(9)
+    assert td.open("tree")["a"][2].item() == 2.5  # a copy
+    with pytest.raises(td.AlreadyExists):
+        td.publish("tree", tree, replace=False)
+    with pytest.raises(LookupError, match="nothing newer than version"):
+        td.open("tree", newer_than=version)
+    with pytest.raises(TimeoutError):
+        td.open("tree", newer_than=version, timeout=0.05)
+    threading.Timer(0.1, lambda: td.publish("tree", [1, td.ones(2, requires_grad=True)])).start()
+    got, newer = td.open("tree", newer_than=version, timeout=30)
+    assert newer > version and got[0] == 1 and got[1].tolist() == [1, 1] and not got[1].requires_grad
+    td.zeros(2).publish("tree", replace=True)
+    plain, last = td.open("tree", newer_than=newer)
+    assert plain.tolist() == [0, 0] and last > newer and td.open("tree").tolist() == [0, 0]
+    model, other = td.nn.Linear(3, 2), td.nn.Linear(3, 2)
+    td.publish("tree", model)
+    other.load_state_dict(td.open("tree"))
+    assert td.equal(model.weight, other.weight) and td.equal(model.bias, other.bias)
+    for wrong in (-1, "1", 1.5):
+        with pytest.raises((ValueError, TypeError)):
+            td.open("tree", newer_than=wrong)
+    td.drop("tree")
+    with pytest.raises(LookupError):
+        td.open("tree", newer_than=0)
+
+
 def _note(item):
     """What Queue.put sends beside the tensors."""
     with td.Queue("notes", 2) as q:

@@ -74,8 +74,9 @@ static void queue_told(void *arg, td_queue_item *item, const td_error *error)
     if (error) t->error = *error;
 }
 
-static void name_told(void *arg, td_tensor *tensor_found, const td_error *error)
+static void name_told(void *arg, td_tensor *tensor_found, td_edition edition, const td_error *error)
 {
+    (void)edition;
     told *t = arg;
     t->times++;
     t->tensor = tensor_found;
@@ -111,17 +112,17 @@ static void names_bind(void)
 {
     td_error e = {0};
     td_tensor *a = tensor(1), *b = tensor(2);
-    CU_ASSERT_EQUAL(td_name_publish(&s, "w", a, alice, false, &e), TD_OK);
+    CU_ASSERT_EQUAL(td_name_publish(&s, "w", a, alice, false, false, &e), TD_OK);
     CU_ASSERT_PTR_EQUAL(td_name_find(&s, "w", &e), a);
-    CU_ASSERT_EQUAL(td_name_publish(&s, "w", b, alice, false, &e), TD_E_EXISTS);
+    CU_ASSERT_EQUAL(td_name_publish(&s, "w", b, alice, false, false, &e), TD_E_EXISTS);
     CU_ASSERT_PTR_NOT_NULL(strstr(e.message, "alice (pid 1001)"));
-    CU_ASSERT_EQUAL(td_name_publish(&s, "w", b, bob, true, &e), TD_E_PERMISSION);
-    CU_ASSERT_EQUAL(td_name_publish(&s, "w", b, alice, true, &e), TD_OK);
+    CU_ASSERT_EQUAL(td_name_publish(&s, "w", b, bob, true, false, &e), TD_E_PERMISSION);
+    CU_ASSERT_EQUAL(td_name_publish(&s, "w", b, alice, true, false, &e), TD_OK);
     CU_ASSERT_PTR_EQUAL(td_name_find(&s, "w", &e), b);
     CU_ASSERT_EQUAL(a->refs, 1);
     CU_ASSERT_EQUAL(user->objects > 0, true);
-    CU_ASSERT_EQUAL(td_name_publish(&s, "", a, alice, false, &e), TD_E_INVALID);
-    CU_ASSERT_EQUAL(td_name_publish(&s, "a\nb", a, alice, false, &e), TD_E_INVALID);
+    CU_ASSERT_EQUAL(td_name_publish(&s, "", a, alice, false, false, &e), TD_E_INVALID);
+    CU_ASSERT_EQUAL(td_name_publish(&s, "a\nb", a, alice, false, false, &e), TD_E_INVALID);
     CU_ASSERT_EQUAL(td_name_drop(&s, "w", bob, &e), TD_E_PERMISSION);
     CU_ASSERT_EQUAL(td_name_drop(&s, "w", alice, &e), TD_OK);
     CU_ASSERT_EQUAL(td_name_drop(&s, "w", alice, &e), TD_E_NOT_FOUND);
@@ -136,7 +137,7 @@ static void names_many(void)
     char name[32];
     for (int i = 0; i < 3000; i++) {
         snprintf(name, sizeof name, "layer.%d", i);
-        CU_ASSERT_EQUAL(td_name_publish(&s, name, t, alice, false, NULL), TD_OK);
+        CU_ASSERT_EQUAL(td_name_publish(&s, name, t, alice, false, false, NULL), TD_OK);
     }
     CU_ASSERT_EQUAL(s.name_count, 3000);
     for (int i = 0; i < 3000; i++) {
@@ -168,7 +169,7 @@ static void names_waited_for(void)
     CU_ASSERT_EQUAL(td_name_wait_new(&w2, &s, "late", 60000, name_told, &two, NULL), TD_OK);
     CU_ASSERT_EQUAL(td_name_wait_new(&w3, &s, "never", 1, name_told, &gone, NULL), TD_OK);
     td_tensor *t = tensor(4);
-    td_name_publish(&s, "late", t, alice, false, NULL);
+    td_name_publish(&s, "late", t, alice, false, false, NULL);
     CU_ASSERT_TRUE(one.times == 1 && one.tensor == t && two.times == 1 && two.tensor == t);
     CU_ASSERT_EQUAL(gone.times, 0);
     nanosleep(&(struct timespec){0, 5000000}, NULL);
@@ -193,7 +194,7 @@ static void names_waited_for_by_many(void)
         CU_ASSERT_EQUAL_FATAL(td_name_wait_new(&others[i], &s, name, UINT32_MAX, name_told, &none, NULL), 0);
     }
     td_tensor *t = tensor(4);
-    td_name_publish(&s, "one", t, alice, false, NULL);
+    td_name_publish(&s, "one", t, alice, false, false, NULL);
     td_name_drop(&s, "one", NULL, NULL);
     td_name_wait_free(w[MANY - 1]);
     for (int n = 0, before = 0; n < MANY - 1; before = n) {

@@ -34,17 +34,60 @@ static PyObject *publish(PyObject *self, PyObject *args, PyObject *kw)
     return named_tensor(td_published(tdpy_array(self), name, flags), name);
 }
 
+/* What was published as a tree, with all that holds its tensors. Takes `bytes` over. */
+static PyObject *opened_tree(td_array *bytes)
+{
+    td_queue_item item = {0};
+    bool was = td_set_grad_enabled(false);
+    bool good = !PyErr_Occurred() && td_tree_open(bytes, &item) == TD_OK && !PyErr_Occurred();
+    td_set_grad_enabled(was);
+    td_release(bytes);
+    PyObject *x = good ? tdpy_unpack_item(&item) : tdpy_fail();
+    bool raised = PyErr_Occurred() != NULL;
+    td_queue_item_clear(&item);
+    tdpy_tell_later(raised);
+    return x;
+}
+
 static PyObject *open_name(PyObject *module, PyObject *args, PyObject *kw)
 {
     (void)module;
-    static char *names[] = {"name", "timeout", NULL};
+    static char *names[] = {"name", "timeout", "newer_than", NULL};
     const char *name;
-    PyObject *timeout = NULL;
+    PyObject *timeout = NULL, *after = Py_None;
     int ms = 0;
-    if (!PyArg_ParseTupleAndKeywords(args, kw, "s|O:open", names, &name, &timeout)) return NULL;
+    int64_t newer_than = 0;
+    if (!PyArg_ParseTupleAndKeywords(args, kw, "s|O$O:open", names, &name, &timeout, &after)) return NULL;
     if (timeout && !tdpy_as_timeout(timeout, &ms)) return NULL;
+    if (after != Py_None && !tdpy_as_int(after, &newer_than, "open", names[2])) return NULL;
+    if (newer_than < 0) return tdpy_raise(TD_E_INVALID, "open(): newer_than is a version, and none is negative");
     td_client *c = tdpy_client_for(name, &ms);
-    return c ? named_tensor(td_open(c, name, ms), name) : NULL;
+    if (!c) return NULL;
+    uint64_t version = 0;
+    bool tree = false;
+    td_array *a = td_open_edition(c, name, (uint64_t)newer_than, ms, &version, &tree);
+    PyObject *opened = a && tree ? opened_tree(a) : named_tensor(a, name);
+    return opened && after != Py_None ? Py_BuildValue("NK", opened, (unsigned long long)version) : opened;
+}
+
+/* _publish_tree(name, tree, replace): its version. */
+static PyObject *publish_tree(PyObject *module, PyObject *args)
+{
+    (void)module;
+    const char *name;
+    PyObject *x;
+    int replace;
+    if (!PyArg_ParseTuple(args, "sOp:publish", &name, &x, &replace)) return NULL;
+    td_client *c = tdpy_client();
+    tdpy_packed item;
+    if (!c || !tdpy_pack_item(&item, x)) return NULL;
+    uint64_t version = 0;
+    int rc = td_publish_tree(c, name, td_arrays_of(item.tensors, item.at), item.bytes, item.size,
+                             replace ? TD_REPLACE : 0, &version);
+    if (rc) tdpy_fail();
+    bool good = !PyErr_Occurred();
+    tdpy_packed_clear(&item);
+    return good ? PyLong_FromUnsignedLongLong(version) : NULL;
 }
 
 static PyObject *drop_name(PyObject *module, PyObject *args)
@@ -119,10 +162,12 @@ PyMethodDef tdpy_share_methods[] = {
 
 PyMethodDef tdpy_share_functions[] = {
     {"open", (PyCFunction)(void (*)(void))open_name, METH_VARARGS | METH_KEYWORDS,
-     "open(name, timeout=0)\n--\n\nThe tensor that was published under a name: one for all who open it, so in-place "
-     "ops "
-     "of each are seen by all;\nits bytes are read-only. timeout: seconds to wait for the name, None for as long as it "
-     "takes."},
+     "open(name, timeout=0, *, newer_than=None)\n--\n\nThe tensor that was published under a name: one for all who "
+     "open it, so in-place ops of each are seen by all;\nits bytes are read-only. Or the tree of tensors that "
+     "tensord.publish() put there, all as they were at one moment.\ntimeout: seconds to wait for the name, None for as "
+     "long as it takes. newer_than: a version (0: any): waits for a larger one,\nand returns what it opened together "
+     "with its version."},
+    {"_publish_tree", publish_tree, METH_VARARGS, NULL},
     {"_take", take_handle, METH_VARARGS, NULL},
     {"drop", drop_name, METH_VARARGS, "drop(name, /)\n--\n\nTake a name away; who holds the tensor keeps it."},
     {NULL, NULL, 0, NULL}};

@@ -37,7 +37,7 @@ if TYPE_CHECKING:  # what __getattr__ finds
                                finfo as finfo, from_numpy as from_numpy, hstack as hstack, iinfo as iinfo,
                                inference_mode as inference_mode, is_complex as is_complex,
                                is_floating_point as is_floating_point, meshgrid as meshgrid, no_grad as no_grad, numel as numel,
-                               numpy_memory as numpy_memory, racy as racy, result_type as result_type, service_memory as service_memory,
+                               numpy_memory as numpy_memory, publish as publish, racy as racy, result_type as result_type, service_memory as service_memory,
                                set_grad_enabled as set_grad_enabled, set_printoptions as set_printoptions, std_mean as std_mean,
                                var_mean as var_mean, vstack as vstack)
     from tensord._queue import Queue as Queue, QueueEmpty as QueueEmpty, QueueFull as QueueFull
@@ -47,7 +47,7 @@ if TYPE_CHECKING:  # what __getattr__ finds
 _LAZY = {
     "_more": ("no_grad", "enable_grad", "set_grad_enabled", "inference_mode", "service_memory", "numpy_memory", "racy", "set_printoptions",
               "from_numpy", "numel", "is_floating_point", "is_complex", "finfo", "iinfo", "result_type", "meshgrid", "vstack", "hstack",
-              "std_mean", "var_mean", "broadcast_shapes", "broadcast_tensors"),
+              "std_mean", "var_mean", "broadcast_shapes", "broadcast_tensors", "publish"),
     "_compose": ("BoolTensor", "ByteTensor", "DoubleTensor", "FloatTensor", "IntTensor", "LongTensor", "as_tensor", "atleast_1d", "atleast_2d",
                  "bucketize", "column_stack", "einsum", "is_nonzero", "isin", "normal", "searchsorted", "tensordot"),
     "_queue": ("Queue", "QueueEmpty", "QueueFull"),

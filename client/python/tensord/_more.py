@@ -665,3 +665,16 @@ def torch_function(kind, call):
     from tensord import _foreign
 
     return _foreign.torch_function(kind, call)
+
+
+def publish(name: str, what: Any, replace: bool = True) -> int:
+    """Give tensors a name together: a state dict, the state of a module, or whatever a queue carries; returns the version.
+
+    tensord.open(name) gives all of them as they are at this moment, never some old and some new: a copy of all takes the place of what had the name
+    at once. Who opens shares its memory, and keeps it while the next version comes: `what, version = tensord.open(name, newer_than=version,
+    timeout=None)` waits for that."""
+    if isinstance(what, (dict, list, tuple, _C.Tensor)):
+        return _C._publish_tree(name, what, replace)
+    from tensord import nn
+
+    return _C._publish_tree(name, what.state_dict() if isinstance(what, nn.Module) else what, replace)
