@@ -3,6 +3,7 @@
  * A socket that was not named by the user is only trusted in a directory of mode 0700 that is ours, and whoever answers
  * must run as us, as root, or as the owner of the socket that the user named. */
 #include "client/client.h"
+#include "proto/place.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -74,12 +75,9 @@ static int check_directory(const char *directory, td_error *e)
 /* The user's running daemon: a socket, or -1 with TD_E_NOT_FOUND when none runs. */
 static int dial_default(char path[108], td_error *e)
 {
-    const char *runtime = getenv("XDG_RUNTIME_DIR");
-    for (int i = 0; i < 2; i++) {
-        char directory[96];
-        if (i == 1) snprintf(directory, sizeof directory, "/tmp/tensord-%u", (unsigned)geteuid());
-        else if (!runtime || runtime[0] != '/' || strlen(runtime) > 80) continue;
-        else snprintf(directory, sizeof directory, "%s/tensord", runtime);
+    for (int i = 0; i < TD_PLACES; i++) {
+        char directory[TD_PLACE_SIZE];
+        if (!td_default_place(i, directory) || td_default_place_taken(directory, NULL)) continue;
         int rc = check_directory(directory, e);
         if (rc == TD_E_PERMISSION) return -1;
         if (rc) continue;

@@ -59,7 +59,7 @@ TD_API const char *td_error_symbol(int code);
 
 /* Connect to the daemon at `path`. NULL: to $TENSORD_SOCKET; else to the private daemon of this process, or of the
  * nearest above it that has one; else to the user's running daemon ($XDG_RUNTIME_DIR/tensord/socket, or
- * /tmp/tensord-UID/socket); else to a private daemon that is started for this process ($TENSORD_DAEMON, the tensord
+ * /tmp/tensord-UID/socket, or, where somebody else has made that directory, .tensord/socket in the home directory); else to a private daemon that is started for this process ($TENSORD_DAEMON, the tensord
  * beside this library, or the one on PATH) and ends with its last client. NULL on failure. */
 TD_API td_client *td_connect(const char *path);
 /* End the connection. Handles that are still held become useless but must be released all the same. NULL is fine. */

@@ -1,6 +1,7 @@
 /* tensorctl doctor: what this machine grants, and what to change. Tries what can be tried rather than believing
  * settings. */
 #include "client/tensorctl/tensorctl.h"
+#include "proto/place.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -226,10 +227,12 @@ static void check_directory(report *r, const char *socket)
 
 static void default_socket(char *out, size_t size)
 {
-    const char *named = getenv("TENSORD_SOCKET"), *runtime = getenv("XDG_RUNTIME_DIR");
+    const char *named = getenv("TENSORD_SOCKET");
+    char directory[TD_PLACE_SIZE] = "";
+    for (int i = 0; i < TD_PLACES; i++)
+        if (td_default_place(i, directory) && !td_default_place_taken(directory, NULL)) break;
     if (named && named[0]) snprintf(out, size, "%s", named);
-    else if (runtime && runtime[0]) snprintf(out, size, "%s/tensord/socket", runtime);
-    else snprintf(out, size, "/tmp/tensord-%u/socket", (unsigned)geteuid());
+    else snprintf(out, size, "%s/socket", directory);
 }
 
 static void check_daemon(report *r, const ctl_options *o)

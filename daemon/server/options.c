@@ -1,6 +1,8 @@
 /* The command line, and what the machine grants when it says nothing. */
 #include "daemon/server/options.h"
 
+#include "proto/place.h"
+
 #include <ctype.h>
 #include <getopt.h>
 #include <sched.h>
@@ -100,7 +102,7 @@ void td_options_help(void)
          "Holds tensors in shared memory and computes on them for the processes of this host.\n"
          "\n"
          "  --socket PATH      where to listen (default $TENSORD_SOCKET, else $XDG_RUNTIME_DIR/tensord/socket,\n"
-         "                     else /tmp/tensord-UID/socket); its directory is made with mode 0700\n"
+         "                     else /tmp/tensord-UID/socket, else ~/.tensord/socket); its directory is made with mode 0700\n"
          "  --memory SIZE      most shared memory to commit, as 512M or 8G (default: half of what this process may use)\n"
          "  --session-memory SIZE, --user-memory SIZE\n"
          "                     most of it for one client, and for all clients of one user (default: no such limit)\n"
@@ -119,12 +121,22 @@ void td_options_help(void)
 
 static int default_socket(td_options *o, td_error *e)
 {
-    const char *named = getenv("TENSORD_SOCKET"), *runtime = getenv("XDG_RUNTIME_DIR");
-    int n;
-    if (named && *named) n = snprintf(o->socket, sizeof o->socket, "%s", named);
-    else if (runtime && *runtime) n = snprintf(o->socket, sizeof o->socket, "%s/tensord/socket", runtime);
-    else n = snprintf(o->socket, sizeof o->socket, "/tmp/tensord-%u/socket", (unsigned)getuid());
-    if (n < (int)sizeof o->socket) return TD_OK;
+    const char *named = getenv("TENSORD_SOCKET");
+    char directory[TD_PLACE_SIZE], taken[TD_PLACE_SIZE] = "";
+    unsigned by = 0;
+    if (named && *named && snprintf(o->socket, sizeof o->socket, "%s", named) < (int)sizeof o->socket) return TD_OK;
+    for (int i = 0; (!named || !*named) && i < TD_PLACES; i++) {
+        if (!td_default_place(i, directory)) continue;
+        if (td_default_place_taken(directory, &by)) {
+            snprintf(taken, sizeof taken, "%s", directory);
+            continue;
+        }
+        snprintf(o->socket, sizeof o->socket, "%s/socket", directory);
+        if (taken[0]) td_log(TD_LOG_WARN, "%s belongs to uid %u; listening on %s instead, where clients look, too", taken, by, o->socket);
+        return TD_OK;
+    }
+    if (taken[0])
+        return td_fail(e, TD_E_PERMISSION, "%s belongs to uid %u, and there is no home directory to use instead; give a place with --socket", taken, by);
     return td_fail(e, TD_E_INVALID, "the socket's path is too long (at most %zu bytes); give a shorter one with --socket",
                    sizeof o->socket - 1);
 }

@@ -373,6 +373,37 @@ class Daemon(Place):
         self.end(p)
         self.assertEqual(os.listdir(self.place), [])
 
+    def test_another_user_has_the_directory(self):
+        """Both sides go to another place, and the daemon says so."""
+        if os.geteuid() != 0:
+            self.skipTest("to have a directory of another user one must be root")
+        uid = 54000 + os.getpid() % 10000  # nobody's, with no home but the environment's
+        taken, home = f"/tmp/tensord-{uid}", tempfile.mkdtemp(prefix="td-", dir="/tmp")  # where that user may go, too
+        self.addCleanup(shutil.rmtree, home, True)
+        os.mkdir(taken, 0o755)
+        self.addCleanup(os.rmdir, taken)
+        os.chown(taken, uid + 10000, -1)
+        os.chown(home, uid, -1)
+        for program in DAEMON, CTL:
+            if subprocess.run([program, "--version"], user=uid, capture_output=True).returncode:
+                self.skipTest("the build cannot be read by other users")
+        env = environment(HOME=home)
+        p = subprocess.Popen([DAEMON], user=uid, env=env, stderr=subprocess.PIPE, text=True, cwd="/")
+        self.addCleanup(p.wait)
+        self.addCleanup(p.kill)
+        said = p.stderr.readline()
+        self.assertIn(f"{taken} belongs to uid {uid + 10000}; listening on {home}/.tensord/socket instead", said)
+        for _ in range(600):
+            if os.path.exists(home + "/.tensord/socket"):
+                break
+            time.sleep(0.05)
+        seen = subprocess.run([CTL, "status"], user=uid, env=env, capture_output=True, text=True, cwd="/", timeout=100)
+        self.assertEqual(seen.returncode, 0, seen.stderr)
+        self.assertIn(str(p.pid), seen.stdout)
+        p.terminate()
+        self.assertEqual(p.wait(100), 0)
+        p.stderr.close()
+
     def test_what_is_no_socket_stays(self):
         with open(self.socket, "w") as file:
             file.write("mine")
