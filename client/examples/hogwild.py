@@ -126,6 +126,12 @@ class Workers:
                      f"segments, {left or 'nothing'} is left")
         print(f"daemon: {line}", flush=True)
 
+    def give_up(self):
+        """Take back the batches that nobody takes any more."""
+        with td.Queue(self.batches.name, role="consumer") as rest:
+            while not rest.empty():
+                rest.get()
+
     def end(self):
         """No more batches, and wait for the last word of all. Fine when that was done before."""
         self.batches.close(end=True)
@@ -216,6 +222,7 @@ def hand_out(o, workers, progress, split):
     if progress.count:
         progress.line()
     if all(w["end"] for w in workers.of.values()):
+        workers.give_up()
         raise Failed("no worker is left; the model has what they did, but nobody goes on")
     return total - finished
 
