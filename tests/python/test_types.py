@@ -25,6 +25,7 @@ with td.no_grad():
 q = td.Queue("a", 3)
 q.put({"a": x})
 number: float = float(z.sum())
+rows: int = z.detach().numpy().shape[0]
 if td.allclose(x, x):
     x[0, 1:] = 3
 net = td.nn.Sequential(td.nn.Linear(2, 3), td.nn.ReLU())

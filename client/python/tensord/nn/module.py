@@ -72,7 +72,7 @@ class Module:
 
     forward: Callable[..., Any] = _no_forward  # so that any arguments do in an override
 
-    def __call__(self, *args, **kwargs) -> Any:
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
         for hook in list(self._before.values()):
             changed = hook(self, args)
             args = args if changed is None else changed if isinstance(changed, tuple) else (changed,)
