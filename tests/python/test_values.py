@@ -1,5 +1,7 @@
 """What numbers, dtypes and arguments mean: as in PyTorch, without needing it. What it says itself is in test_parity.py."""
 import contextlib
+import doctest
+import inspect
 
 import pytest
 import tensord as td
@@ -241,3 +243,18 @@ def test_the_standard_s_std_has_gradients_where_it_is_0():
         x = td.ones(4, requires_grad=True)
         f(x).backward()
         assert x.grad.tolist() == [0, 0, 0, 0]
+
+
+def _examples():
+    functional = td.nn.functional
+    return [n for n, f in inspect.getmembers(functional, inspect.isfunction) if not n.startswith("_") and f.__module__.startswith("tensord.nn")]
+
+
+@pytest.mark.parametrize("name", _examples())
+def test_the_example_of(name):
+    """Every function of layers shows one, and it is true."""
+    function = getattr(td.nn.functional, name)
+    found = [t for t in doctest.DocTestFinder(recurse=False).find(function, name, globs={"td": td, "F": td.nn.functional}) if t.examples]
+    assert found, f"{name} has no example"
+    said = []
+    assert doctest.DocTestRunner().run(found[0], out=said.append).failed == 0, "".join(said)

@@ -28,10 +28,21 @@ def _refuse(function, **given):
 
 
 def linear(input: Tensor, weight, bias: Tensor | None = None) -> Tensor:
+    """input @ weight.T + bias.
+
+    >>> F.linear(td.tensor([1.0, 2.0]), td.tensor([[1.0, 1.0], [0.0, 3.0]]))
+    tensor([3., 6.])
+    """
     return ops.linear(input, weight, bias)
 
 
 def conv2d(input: Tensor, weight, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups=1) -> Tensor:
+    """Filters (K, C, kh, kw) moved over pictures (N, C, H, W); padding may be 'valid' or 'same'.
+
+    >>> F.conv2d(td.arange(9.0).reshape(1, 1, 3, 3), td.ones(1, 1, 2, 2))
+    tensor([[[[ 8., 12.],
+              [20., 24.]]]])
+    """
     if input.ndim == 3:
         return conv2d(input.unsqueeze(0), weight, bias, stride, padding, dilation, groups).squeeze(0)
     dilation = _pair(dilation)
@@ -50,14 +61,22 @@ def _single(v):
 
 
 def conv1d(input: Tensor, weight, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups=1) -> Tensor:
-    """(N, C, L) as pictures that are one row high."""
+    """(N, C, L) as pictures that are one row high.
+
+    >>> F.conv1d(td.tensor([[[1.0, 2.0, 3.0]]]), td.tensor([[[1.0, -1.0]]]))
+    tensor([[[-1., -1.]]])
+    """
     padding = padding if isinstance(padding, str) else (0, _single(padding))
     out = conv2d(input.unsqueeze(-2), weight.unsqueeze(-2), bias, (1, _single(stride)), padding, (1, _single(dilation)), groups)
     return out.squeeze(-2)
 
 
 def conv_transpose2d(input: Tensor, weight, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0, output_padding: Any = 0, groups=1, dilation: Any = 1) -> Tensor:
-    """What the gradient of conv2d does to its input: zeros between the places, then the kernel turned round."""
+    """What the gradient of conv2d does to its input: zeros between the places, then the kernel turned round.
+
+    >>> F.conv_transpose2d(td.ones(1, 1, 1, 2), td.tensor([[[[1.0, 2.0]]]]))
+    tensor([[[[1., 3., 2.]]]])
+    """
     if input.ndim == 3:
         return conv_transpose2d(input.unsqueeze(0), weight, bias, stride, padding, output_padding, groups, dilation).squeeze(0)
     stride, padding, more, dilation = _pair(stride), _pair(padding), _pair(output_padding), _pair(dilation)
@@ -71,6 +90,11 @@ def conv_transpose2d(input: Tensor, weight, bias: Tensor | None = None, stride: 
 
 
 def max_pool1d(input: Tensor, kernel_size, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode=False, return_indices=False) -> Any:
+    """The largest of each window of (N, C, L).
+
+    >>> F.max_pool1d(td.tensor([[[1.0, 3.0, 2.0, 0.0]]]), 2)
+    tensor([[[3., 2.]]])
+    """
     _refuse("max_pool1d()", return_indices=return_indices)
     kernel = _single(kernel_size)
     stride = kernel if stride is None else _single(stride)
@@ -78,12 +102,23 @@ def max_pool1d(input: Tensor, kernel_size, stride: Any = None, padding: Any = 0,
 
 
 def avg_pool1d(input: Tensor, kernel_size, stride: Any = None, padding: Any = 0, ceil_mode=False, count_include_pad=True) -> Tensor:
+    """The mean of each window of (N, C, L).
+
+    >>> F.avg_pool1d(td.tensor([[[1.0, 3.0, 2.0, 0.0]]]), 2)
+    tensor([[[2., 1.]]])
+    """
     kernel = _single(kernel_size)
     stride = kernel if stride is None else _single(stride)
     return avg_pool2d(input.unsqueeze(-2), (1, kernel), (1, stride), (0, _single(padding)), ceil_mode, count_include_pad).squeeze(-2)
 
 
 def max_pool2d(input: Tensor, kernel_size, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode=False, return_indices=False) -> Any:
+    """The largest of each window of pictures (N, C, H, W); with return_indices also its place h * W + w.
+
+    >>> F.max_pool2d(td.arange(16.0).reshape(1, 1, 4, 4), 2)
+    tensor([[[[ 5.,  7.],
+              [13., 15.]]]])
+    """
     if input.ndim == 3:
         out = max_pool2d(input.unsqueeze(0), kernel_size, stride, padding, dilation, ceil_mode, return_indices)
         return tuple(x.squeeze(0) for x in out) if return_indices else out.squeeze(0)
@@ -93,6 +128,12 @@ def max_pool2d(input: Tensor, kernel_size, stride: Any = None, padding: Any = 0,
 
 
 def avg_pool2d(input: Tensor, kernel_size, stride: Any = None, padding: Any = 0, ceil_mode=False, count_include_pad=True, divisor_override=None) -> Tensor:
+    """The mean of each window of pictures (N, C, H, W).
+
+    >>> F.avg_pool2d(td.arange(16.0).reshape(1, 1, 4, 4), 2)
+    tensor([[[[ 2.5000,  4.5000],
+              [10.5000, 12.5000]]]])
+    """
     _refuse("avg_pool2d()", divisor_override=divisor_override)
     if input.ndim == 3:
         return avg_pool2d(input.unsqueeze(0), kernel_size, stride, padding, ceil_mode, count_include_pad).squeeze(0)
@@ -101,6 +142,11 @@ def avg_pool2d(input: Tensor, kernel_size, stride: Any = None, padding: Any = 0,
 
 
 def adaptive_avg_pool2d(input: Tensor, output_size) -> Tensor:
+    """Means over as many equal windows as the output has places.
+
+    >>> F.adaptive_avg_pool2d(td.arange(16.0).reshape(1, 1, 4, 4), (1, 2))
+    tensor([[[[6.5000, 8.5000]]]])
+    """
     size = [n if o is None else o for o, n in zip(_pair(output_size), input.shape[-2:])]
     if size == [1, 1]:
         return input.mean((-2, -1), keepdim=True)
@@ -110,10 +156,20 @@ def adaptive_avg_pool2d(input: Tensor, output_size) -> Tensor:
 
 
 def adaptive_avg_pool1d(input: Tensor, output_size) -> Tensor:
+    """Means over as many equal windows as the output has places.
+
+    >>> F.adaptive_avg_pool1d(td.tensor([[[1.0, 3.0, 2.0, 0.0]]]), 2)
+    tensor([[[2., 1.]]])
+    """
     return adaptive_avg_pool2d(input.unsqueeze(-2), (1, _single(output_size))).squeeze(-2)
 
 
 def adaptive_max_pool2d(input: Tensor, output_size, return_indices=False) -> Any:
+    """The largest of as many equal windows as the output has places.
+
+    >>> F.adaptive_max_pool2d(td.arange(16.0).reshape(1, 1, 4, 4), 1)
+    tensor([[[[15.]]]])
+    """
     _refuse("adaptive_max_pool2d()", return_indices=return_indices)
     size = [n if o is None else o for o, n in zip(_pair(output_size), input.shape[-2:])]
     if any(n % o for n, o in zip(input.shape[-2:], size)):
@@ -145,7 +201,11 @@ def _nearest(n, to, scale, exact, dtype):
 
 def interpolate(input: Tensor, size=None, scale_factor=None, mode="nearest", align_corners: Any = None, recompute_scale_factor=None, antialias=False) -> Tensor:
     """Pictures (N, C, W), (N, C, H, W) or (N, C, D, H, W) in another size, each place from the nearest one. A scale_factor says where the places are
-    looked for, also when size * scale_factor is no whole number; with recompute_scale_factor the sizes say it."""
+    looked for, also when size * scale_factor is no whole number; with recompute_scale_factor the sizes say it.
+
+    >>> F.interpolate(td.tensor([[[1.0, 2.0, 3.0]]]), scale_factor=2)
+    tensor([[[1., 1., 2., 2., 3., 3.]]])
+    """
     if mode not in ("nearest", "nearest-exact") or not 3 <= input.ndim <= 5:
         raise _C.Unsupported(f"interpolate() knows mode='nearest' and 'nearest-exact' of (N, C, H, W), not {mode!r} of {input.ndim} dimensions")
     if align_corners is not None or antialias:
@@ -161,12 +221,23 @@ def interpolate(input: Tensor, size=None, scale_factor=None, mode="nearest", ali
 
 
 def pixel_shuffle(input: Tensor, upscale_factor) -> Tensor:
+    """Of r * r channels one with r times as many places in each direction.
+
+    >>> F.pixel_shuffle(td.arange(4.0).reshape(1, 4, 1, 1), 2)
+    tensor([[[[0., 1.],
+              [2., 3.]]]])
+    """
     r, (*lead, c, h, w) = upscale_factor, input.shape
     x = input.reshape((-1, c // (r * r), r, r, h, w)).permute((0, 1, 4, 2, 5, 3))
     return x.reshape((*lead, c // (r * r), h * r, w * r))
 
 
 def layer_norm(input: Tensor, normalized_shape, weight: Tensor | None = None, bias: Tensor | None = None, eps=1e-5) -> Tensor:
+    """The last dimensions at mean 0 and variance 1, times weight plus bias.
+
+    >>> F.layer_norm(td.tensor([1.0, 3.0]), (2,), eps=0)
+    tensor([-1.,  1.])
+    """
     shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(map(operator.index, normalized_shape))
     if input.shape[input.ndim - len(shape) :] != shape:
         raise _C.ShapeError(f"layer_norm over {shape} of an input of shape {input.shape}: the last dimensions must be these")
@@ -174,12 +245,23 @@ def layer_norm(input: Tensor, normalized_shape, weight: Tensor | None = None, bi
 
 
 def batch_norm(input: Tensor, running_mean, running_var, weight: Tensor | None = None, bias: Tensor | None = None, training=False, momentum=0.1, eps=1e-5) -> Tensor:
+    """Each channel at mean 0 and variance 1: those of the batch in training, else the running ones.
+
+    >>> F.batch_norm(td.tensor([[1.0], [3.0]]), td.tensor([2.0]), td.tensor([4.0]), eps=0)
+    tensor([[-0.5000],
+            [ 0.5000]])
+    """
     if training and input.numel() == input.shape[1]:
         raise _C.InvalidError(f"Expected more than 1 value per channel when training, got input size {input.shape}")
     return ops.batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps)[0]
 
 
 def group_norm(input: Tensor, num_groups, weight: Tensor | None = None, bias: Tensor | None = None, eps=1e-5) -> Tensor:
+    """Groups of channels at mean 0 and variance 1.
+
+    >>> F.group_norm(td.tensor([[1.0, 3.0, 5.0, 9.0]]), 2, eps=0)
+    tensor([[-1.,  1., -1.,  1.]])
+    """
     n, c = input.shape[:2]
     if c % num_groups:
         raise _C.ShapeError(f"group_norm: {c} channels cannot be cut into {num_groups} groups")
@@ -190,6 +272,11 @@ def group_norm(input: Tensor, num_groups, weight: Tensor | None = None, bias: Te
 
 
 def rms_norm(input: Tensor, normalized_shape, weight: Tensor | None = None, eps=None) -> Tensor:
+    """The last dimensions over the root of the mean of their squares.
+
+    >>> F.rms_norm(td.tensor([1.0, 7.0]), (2,), eps=0.0)
+    tensor([0.2000, 1.4000])
+    """
     dims = tuple(range(-len(normalized_shape) if not isinstance(normalized_shape, int) else -1, 0))
     x = input.float() if input.dtype.itemsize < 4 else input  # the square of 300 is no half
     out = x * (x.square().mean(dims, keepdim=True) + (td.finfo(x.dtype).eps if eps is None else eps)).rsqrt()
@@ -197,12 +284,23 @@ def rms_norm(input: Tensor, normalized_shape, weight: Tensor | None = None, eps=
 
 
 def instance_norm(input: Tensor, running_mean: Tensor | None = None, running_var: Tensor | None = None, weight: Tensor | None = None, bias: Tensor | None = None, use_input_stats=True, momentum=0.1, eps=1e-5) -> Tensor:
+    """Each channel of each picture at mean 0 and variance 1.
+
+    >>> F.instance_norm(td.tensor([[[1.0, 3.0]]]), eps=0)
+    tensor([[[-1.,  1.]]])
+    """
     _refuse("instance_norm()", running_mean=running_mean is not None or running_var is not None or not use_input_stats)
     return group_norm(input, input.shape[1], weight, bias, eps)
 
 
 def embedding(input: Tensor, weight, padding_idx=None, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, sparse=False) -> Tensor:
-    """Rows of weight; the row padding_idx gets no gradient."""
+    """Rows of weight; the row padding_idx gets no gradient.
+
+    >>> F.embedding(td.tensor([1, 0, 1]), td.tensor([[0.0, 0.5], [1.0, 1.5]]))
+    tensor([[1.0000, 1.5000],
+            [0.0000, 0.5000],
+            [1.0000, 1.5000]])
+    """
     _refuse("embedding()", max_norm=max_norm is not None, scale_grad_by_freq=scale_grad_by_freq, sparse=sparse)
     out = ops.embedding(weight, input)
     if padding_idx is None:
@@ -212,7 +310,11 @@ def embedding(input: Tensor, weight, padding_idx=None, max_norm=None, norm_type=
 
 def embedding_bag(input: Tensor, weight, offsets: Tensor | None = None, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, mode="mean", sparse=False,
                   per_sample_weights: Tensor | None = None, include_last_offset=False, padding_idx=None) -> Tensor:
-    """The sum or mean of the rows of each bag: rows of input (B, N), or of one vector the parts that begin at offsets."""
+    """The sum or mean of the rows of each bag: rows of input (B, N), or of one vector the parts that begin at offsets.
+
+    >>> F.embedding_bag(td.tensor([[0, 1]]), td.tensor([[0.0, 0.5], [1.0, 1.5]]), mode="sum")
+    tensor([[1., 2.]])
+    """
     _refuse("embedding_bag()", max_norm=max_norm is not None, scale_grad_by_freq=scale_grad_by_freq, sparse=sparse,
             include_last_offset=include_last_offset, padding_idx=padding_idx is not None)
     if mode not in ("sum", "mean"):
@@ -237,7 +339,11 @@ def _attention_weights(query, key, mask, scale):
 
 
 def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False) -> Tensor:
-    """softmax(query @ key.T / sqrt(E)) @ value; attn_mask: true (or 0) where it may look, false (or -inf) where not."""
+    """softmax(query @ key.T / sqrt(E)) @ value; attn_mask: true (or 0) where it may look, false (or -inf) where not.
+
+    >>> F.scaled_dot_product_attention(td.zeros(1, 2), td.zeros(2, 2), td.tensor([[1.0], [3.0]]))
+    tensor([[2.]])
+    """
     _refuse("scaled_dot_product_attention()", enable_gqa=enable_gqa)
     if is_causal:
         if attn_mask is not None:
@@ -264,6 +370,11 @@ def _check_dropout(p, training):
 
 
 def dropout(input: Tensor, p=0.5, training=True, inplace=False) -> Tensor:
+    """In training each element is set to 0 with probability p, and the others are divided by 1 - p.
+
+    >>> F.dropout(td.ones(3), 0.5, training=False)
+    tensor([1., 1., 1.])
+    """
     return _placed(input, inplace, lambda x: ops.dropout(x, p)[0]) if _check_dropout(p, training) else input
 
 
@@ -276,6 +387,11 @@ def _channels(input, p, training, ndim, inplace):
 
 
 def dropout1d(input: Tensor, p=0.5, training=True, inplace=False) -> Tensor:
+    """Whole channels of (N, C, L) set to 0.
+
+    >>> F.dropout1d(td.ones(1, 2, 3), 0.5, training=False).shape
+    (1, 2, 3)
+    """
     if input.ndim not in (2, 3):
         raise _C.ShapeError(f"dropout1d: Expected 2D or 3D input, but received a {input.ndim}D input")
     if input.ndim == 3:
@@ -285,10 +401,21 @@ def dropout1d(input: Tensor, p=0.5, training=True, inplace=False) -> Tensor:
 
 
 def dropout2d(input: Tensor, p=0.5, training=True, inplace=False) -> Tensor:
+    """Whole channels of (N, C, H, W) set to 0.
+
+    >>> F.dropout2d(td.ones(1, 2, 3, 3), 0.5, training=False).shape
+    (1, 2, 3, 3)
+    """
     return _channels(input, p, training, input.ndim, inplace)
 
 
 def one_hot(tensor, num_classes=-1) -> Tensor:
+    """For each class a row with a 1 at its place.
+
+    >>> F.one_hot(td.tensor([0, 2]), 3)
+    tensor([[1, 0, 0],
+            [0, 0, 1]])
+    """
     if tensor.is_floating_point() or tensor.is_complex() or tensor.dtype is _C.bool:
         raise _C.DTypeError(f"one_hot() takes classes, which are whole numbers, not {tensor.dtype}")
     if not tensor.numel() and num_classes < 1:
@@ -301,12 +428,22 @@ def one_hot(tensor, num_classes=-1) -> Tensor:
 
 
 def pad(input: Tensor, pad, mode="constant", value=0) -> Tensor:
+    """A value around the tensor: pairs (before, after) of the last dimension, then the one before it, ...
+
+    >>> F.pad(td.tensor([1.0, 2.0]), (1, 2), value=9.0)
+    tensor([9., 1., 2., 9., 9.])
+    """
     if mode != "constant":
         raise _C.Unsupported(f"pad() knows mode='constant', not {mode!r}")
     return ops.constant_pad(input, tuple(pad), value or 0)
 
 
 def normalize(input: Tensor, p=2.0, dim=1, eps=1e-12) -> Tensor:
+    """Vectors along a dimension over their p-norm.
+
+    >>> F.normalize(td.tensor([[3.0, 4.0]]))
+    tensor([[0.6000, 0.8000]])
+    """
     return input / td.norm(input, p, dim, True).clamp(min=eps)
 
 
@@ -314,64 +451,139 @@ def normalize(input: Tensor, p=2.0, dim=1, eps=1e-12) -> Tensor:
 
 
 def relu(input: Tensor, inplace=False) -> Tensor:
+    """max(x, 0)
+
+    >>> F.relu(td.tensor([-1.0, 2.0]))
+    tensor([0., 2.])
+    """
     return input.relu_() if inplace else input.relu()
 
 
 def relu6(input: Tensor, inplace=False) -> Tensor:
+    """x held between 0 and 6
+
+    >>> F.relu6(td.tensor([-1.0, 2.0, 9.0]))
+    tensor([0., 2., 6.])
+    """
     return _placed(input, inplace, lambda x: ops.hardtanh(x, 0.0, 6.0))
 
 
 def leaky_relu(input: Tensor, negative_slope=0.01, inplace=False) -> Tensor:
+    """x, or negative_slope * x below 0
+
+    >>> F.leaky_relu(td.tensor([-1.0, 2.0]), 0.5)
+    tensor([-0.5000,  2.0000])
+    """
     return _placed(input, inplace, lambda x: ops.leaky_relu(x, negative_slope))
 
 
 def elu(input: Tensor, alpha=1.0, inplace=False) -> Tensor:
+    """x, or alpha * (exp(x) - 1) below 0
+
+    >>> F.elu(td.tensor([-1.0, 2.0]))
+    tensor([-0.6321,  2.0000])
+    """
     return _placed(input, inplace, lambda x: ops.elu(x, alpha))
 
 
 def gelu(input: Tensor, approximate="none") -> Tensor:
+    """x times the normal distribution at x, or (approximate='tanh') something near it
+
+    >>> F.gelu(td.tensor([-1.0, 2.0]))
+    tensor([-0.1587,  1.9545])
+    """
     if approximate not in ("none", "tanh"):
         raise _C.InvalidError(f"gelu(): approximate argument must be either none or tanh, not {approximate!r}")
     return ops.gelu(input, approximate == "tanh")
 
 
 def silu(input: Tensor, inplace=False) -> Tensor:
+    """x * sigmoid(x)
+
+    >>> F.silu(td.tensor([-1.0, 2.0]))
+    tensor([-0.2689,  1.7616])
+    """
     return _placed(input, inplace, ops.silu)
 
 
 def mish(input: Tensor, inplace=False) -> Tensor:
+    """x * tanh(softplus(x))
+
+    >>> F.mish(td.tensor([-1.0, 2.0]))
+    tensor([-0.3034,  1.9440])
+    """
     return _placed(input, inplace, ops.mish)
 
 
 def softplus(input: Tensor, beta=1.0, threshold=20.0) -> Tensor:
+    """log(1 + exp(beta * x)) / beta; x itself where beta * x is above the threshold
+
+    >>> F.softplus(td.tensor([-1.0, 2.0]))
+    tensor([0.3133, 2.1269])
+    """
     return ops.softplus(input, beta, threshold)
 
 
 def hardtanh(input: Tensor, min_val=-1.0, max_val=1.0, inplace=False) -> Tensor:
+    """x held between min_val and max_val
+
+    >>> F.hardtanh(td.tensor([-3.0, 0.5]))
+    tensor([-1.0000,  0.5000])
+    """
     return _placed(input, inplace, lambda x: ops.hardtanh(x, min_val, max_val))
 
 
 def hardsigmoid(input: Tensor, inplace=False) -> Tensor:
+    """relu6(x + 3) / 6
+
+    >>> F.hardsigmoid(td.tensor([-3.0, 0.0]))
+    tensor([0.0000, 0.5000])
+    """
     return _placed(input, inplace, lambda x: ops.hardtanh(x + 3, 0.0, 6.0) / 6)
 
 
 def hardswish(input: Tensor, inplace=False) -> Tensor:
+    """x * relu6(x + 3) / 6
+
+    >>> F.hardswish(td.tensor([-3.0, 3.0]))
+    tensor([-0., 3.])
+    """
     return _placed(input, inplace, lambda x: x * hardsigmoid(x))
 
 
 def logsigmoid(input: Tensor) -> Tensor:
+    """log(sigmoid(x))
+
+    >>> F.logsigmoid(td.tensor([0.0]))
+    tensor([-0.6931])
+    """
     return -ops.softplus(-input)
 
 
 def selu(input: Tensor, inplace=False) -> Tensor:
+    """elu with the scale that keeps mean and variance
+
+    >>> F.selu(td.tensor([-1.0, 2.0]))
+    tensor([-1.1113,  2.1014])
+    """
     return _placed(input, inplace, lambda x: 1.0507009873554804934193349852946 * ops.elu(x, 1.6732632423543772848170429916717))
 
 
 def celu(input: Tensor, alpha=1.0, inplace=False) -> Tensor:
+    """x, or alpha * (exp(x / alpha) - 1) below 0
+
+    >>> F.celu(td.tensor([-1.0, 2.0]), 2.0)
+    tensor([-0.7869,  2.0000])
+    """
     return _placed(input, inplace, lambda x: td.where(x > 0, x, alpha * (x.clamp(max=0) / alpha).expm1()))
 
 
 def prelu(input: Tensor, weight) -> Tensor:
+    """x, or weight * x below 0; one weight, or one for each channel
+
+    >>> F.prelu(td.tensor([-1.0, 2.0]), td.tensor([0.25]))
+    tensor([-0.2500,  2.0000])
+    """
     if weight.numel() > 1 and (input.ndim == 0 or weight.numel() != input.shape[min(1, input.ndim - 1)]):
         raise _C.ShapeError(f"prelu(): {weight.numel()} parameters for an input of shape {tuple(input.shape)}: one, or one for each of its channels")
     weight = weight.reshape(()) if input.ndim == 0 else weight
@@ -380,30 +592,65 @@ def prelu(input: Tensor, weight) -> Tensor:
 
 
 def threshold(input: Tensor, threshold, value: Any, inplace=False) -> Tensor:
+    """x, or value where x is not above the threshold
+
+    >>> F.threshold(td.tensor([0.5, 2.0]), 1.0, 20.0)
+    tensor([20.,  2.])
+    """
     return _placed(input, inplace, lambda x: td.where(x > threshold, x, value if x.is_floating_point() else int(value)))
 
 
 def softsign(input: Tensor) -> Tensor:
+    """x / (1 + |x|)
+
+    >>> F.softsign(td.tensor([-1.0, 3.0]))
+    tensor([-0.5000,  0.7500])
+    """
     return input / (1 + input.abs())
 
 
 def tanhshrink(input: Tensor) -> Tensor:
+    """x - tanh(x)
+
+    >>> F.tanhshrink(td.tensor([1.0]))
+    tensor([0.2384])
+    """
     return input - input.tanh()
 
 
 def softshrink(input: Tensor, lambd=0.5) -> Tensor:
+    """x nearer to 0 by lambd
+
+    >>> F.softshrink(td.tensor([-0.25, 2.0]))
+    tensor([0.0000, 1.5000])
+    """
     return td.where(input > lambd, input - lambd, td.where(input < -lambd, input + lambd, 0.0))
 
 
 def hardshrink(input: Tensor, lambd=0.5) -> Tensor:
+    """x, or 0 where |x| is not above lambd
+
+    >>> F.hardshrink(td.tensor([-0.25, 2.0]))
+    tensor([0., 2.])
+    """
     return td.where(input.abs() > lambd, input, 0.0)
 
 
 def softmin(input: Tensor, dim, dtype=None) -> Tensor:
+    """softmax(-x)
+
+    >>> F.softmin(td.tensor([1.0, 1.0]), 0)
+    tensor([0.5000, 0.5000])
+    """
     return td.softmax(-input, dim, dtype)
 
 
 def glu(input: Tensor, dim=-1) -> Tensor:
+    """One half of x along a dimension times the sigmoid of the other.
+
+    >>> F.glu(td.tensor([3.0, 0.0]))
+    tensor([1.5000])
+    """
     if input.ndim == 0 or input.shape[dim] % 2:
         raise _C.ShapeError(f"glu(): Halving dimension must be even, but dimension {dim} is size {input.shape[dim] if input.ndim else 1}")
     a, b = input.chunk(2, dim)
