@@ -133,7 +133,7 @@ static int send_hello(td_client *c, int socket, uint32_t clone_session, uint64_t
     h.clone_session = clone_session;
     h.clone_token = clone_token;
     uint8_t *p = td_writer_begin(&c->writer, td__wire__hello__get_packed_size(&h));
-    if (!p) return td_fail(e, TD_E_SYSTEM, "no memory");
+    if (!p) return td_no_memory(e, "for the way to a daemon");
     td_writer_end(&c->writer, td__wire__hello__pack(&h, p), TD_FRAME_HELLO, -1);
     int rc = td_writer_flush(&c->writer, socket, false, NULL);
     if (rc == -EPIPE || rc == -ECONNRESET) return TD_OK; /* it may have said why */
@@ -148,7 +148,7 @@ static int compare_tables(td_client *c, const Td__Wire__Welcome *w, td_error *e)
     if (w->table_hash == td_ops_hash) return TD_OK;
     size_t bytes = td_op_count / 8 + 1;
     c->refused = malloc(bytes);
-    if (!c->refused) return td_fail(e, TD_E_SYSTEM, "no memory");
+    if (!c->refused) return td_no_memory(e, "for why a daemon was refused");
     memset(c->refused, 0xff, bytes);
     for (size_t i = 0; i < w->n_op_ids && i < w->n_op_hashes; i++) {
         const td_op *op = td_op_by_id(w->op_ids[i]);

@@ -113,7 +113,8 @@ td_array *td_array_new(td_client *c)
     uint32_t id = a ? take_id(c) : 0;
     if (!id) {
         if (a) spare_handle(c, a);
-        td_raise(TD_E_MEMORY, NULL, "no memory for one more handle, or all %u are in use; release some", TD_MAX_ID);
+        if (a) td_raise(TD_E_QUOTA, NULL, "all %u handles of this connection are in use; release some", TD_MAX_ID);
+        else td_raise(TD_E_SYSTEM, NULL, "no memory for one more handle");
         return NULL;
     }
     a->client = c;

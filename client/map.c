@@ -78,7 +78,7 @@ static int map_new(td_client *c, const Td__Wire__Address *at, int *fd, td_error 
     void *base = NULL;
     if (*fd < 0)
         td_fail(e, TD_E_PROTOCOL, "segment %u is not mapped here and came without its descriptor", at->segment);
-    else if (i < 0) td_fail(e, TD_E_SYSTEM, "no memory for the table of mappings");
+    else if (i < 0) td_no_memory(e, "for the table of mappings");
     else td_map_descriptor(*fd, at->segment_size, at->writable, &base, e);
     if (!base) return -1;
     close(*fd);

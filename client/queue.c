@@ -238,7 +238,7 @@ static int on_item(td_client *c, td_wait *w, const td_reply *r, int *fd, td_erro
     item->note_size = from->note.len;
     if (from->note.len) {
         item->note = malloc(from->note.len + 1); /* terminated, for those who send text */
-        if (!item->note) return td_fail(e, TD_E_SYSTEM, "no memory for a note of %zu bytes", from->note.len);
+        if (!item->note) return td_no_memory(e, "for a note of %zu bytes", from->note.len);
         memcpy(item->note, from->note.data, from->note.len);
         ((char *)item->note)[from->note.len] = 0;
     }

@@ -81,7 +81,7 @@ int td_resolve_all(td_client *c, int n, td_array *const *at, int *codes, td_erro
 {
     td_wait *w = calloc((size_t)n + !n, sizeof *w);
     shapes *s = calloc((size_t)n + !n, sizeof *s);
-    if (!w || !s) td_fail(e, TD_E_SYSTEM, "no memory for %d requests", n);
+    if (!w || !s) td_no_memory(e, "for %d requests", n);
     for (int i = 0; i < n && !e->code; i++) {
         s[i] = (shapes){1, &at[i]};
         ask_shapes(c, &w[i], &s[i]);

@@ -83,7 +83,7 @@ static int on_table(td_client *c, td_wait *w, const td_reply *r, int *fd, td_err
 {
     (void)c, (void)fd;
     if (!r->table) return td_fail(e, TD_E_PROTOCOL, "no table came");
-    if (!fill_table(w->context, r->table)) return td_fail(e, TD_E_SYSTEM, "no memory for the table");
+    if (!fill_table(w->context, r->table)) return td_no_memory(e, "for the table");
     return TD_OK;
 }
 

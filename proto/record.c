@@ -108,7 +108,7 @@ static uint32_t *put_head(td_words *w, unsigned op, unsigned mode, unsigned flag
     }
     uint32_t *p = td_words_room(w, total);
     if (!p) {
-        td_fail(e, TD_E_SYSTEM, "no memory for a record of %zu words", total);
+        td_no_memory(e, "for a record of %zu words", total);
         return NULL;
     }
     *p++ = op | mode << 16 | (flags | (site ? TD_RF_SITE : 0u)) << 24;

@@ -46,6 +46,21 @@ int td_fail(td_error *e, td_code code, const char *format, ...)
     return code;
 }
 
+int td_no_memory(td_error *e, const char *format, ...)
+{
+    static const char start[] = "no memory ";
+    enum { START = sizeof start - 1 };
+    if (e) {
+        va_list args;
+        va_start(args, format);
+        memcpy(e->message, start, START);
+        vsnprintf(e->message + START, sizeof e->message - START, format, args);
+        va_end(args);
+        e->code = TD_E_SYSTEM;
+    }
+    return TD_E_SYSTEM;
+}
+
 int td_fail_errno(td_error *e, int err, const char *format, ...)
 {
     if (e) {

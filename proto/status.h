@@ -14,6 +14,11 @@ int td_fail(td_error *e, td_code code, const char *format, ...) __attribute__((f
 /* The same with ": <strerror(err)>" appended; the code is TD_E_SYSTEM. */
 int td_fail_errno(td_error *e, int err, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
+/* This process has no memory of its own for something (malloc gave none): TD_E_SYSTEM. The message is "no memory ",
+ * then `format`, which says for what. Never TD_E_MEMORY: that is the memory which tensors lie in and kernels work with,
+ * of which there is more when somebody frees some, and which is therefore waited for. */
+int td_no_memory(td_error *e, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
 /* No error. Half a kilobyte need not be zeroed for that. */
 static inline void td_error_clear(td_error *e)
 {

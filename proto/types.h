@@ -47,7 +47,7 @@ typedef enum td_code {
     TD_E_INDEX = 4,         /* an index or dimension out of range */
     TD_E_NOT_FOUND = 5,     /* no such id, name, op */
     TD_E_EXISTS = 6,        /* id or name taken */
-    TD_E_MEMORY = 7,        /* the daemon's memory is full: the message names the biggest holders */
+    TD_E_MEMORY = 7,        /* the memory that tensors lie in and kernels work with is full: the message names the biggest holders */
     TD_E_QUOTA = 8,         /* this session's (or uid's) share is used up */
     TD_E_AUTOGRAD = 9,      /* the graph cannot do this (freed, leaf in place, no grad_fn, ...) */
     TD_E_VERSION = 10,      /* a saved tensor was overwritten before backward */
@@ -58,7 +58,7 @@ typedef enum td_code {
     TD_E_PROTOCOL = 15,     /* a frame that breaks the protocol */
     TD_E_UNSUPPORTED = 16,  /* known, but not here (other op table, device, dtype) */
     TD_E_CANCELLED = 17,    /* stopped on request */
-    TD_E_SYSTEM = 18,       /* the operating system refused: the message has errno's text */
+    TD_E_SYSTEM = 18,       /* the operating system refused: the message has errno's text, or says for what a process has no memory of its own */
     TD_E_PERMISSION = 19,   /* not yours to write or to use */
     TD_E_INTERNAL = 20,     /* a bug in tensord: please report it */
     TD_CODE_COUNT = 21

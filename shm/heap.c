@@ -12,14 +12,14 @@
 int td_heap_new(td_heap **out, td_budget *budget, td_segment_kind kind, uint32_t uid, td_error *e)
 {
     td_heap *h = *out = calloc(1, sizeof *h);
-    if (!h) return td_fail(e, TD_E_MEMORY, "no memory for a heap's record");
+    if (!h) return td_no_memory(e, "for a heap's record");
     h->budget = budget;
     h->kind = kind;
     h->uid = uid;
     if (kind == TD_SEGMENT_SERVICE || (h->user = td_budget_user_ref(budget, uid))) return 0;
     free(h);
     *out = NULL;
-    return td_fail(e, TD_E_MEMORY, "no memory for a user's record");
+    return td_no_memory(e, "for a user's record");
 }
 
 /* Bytes of chunk that a request takes. */

@@ -62,7 +62,7 @@ static int build(td_segment *s, bool *writable, td_error *e)
 static int segment_of(td_segment **out, int *fd, uint64_t size, bool *writable, td_error *e)
 {
     td_segment *s = *out = calloc(1, sizeof *s);
-    if (!s) return td_fail(e, TD_E_SYSTEM, "no memory for a segment's record");
+    if (!s) return td_no_memory(e, "for a segment's record");
     *s = (td_segment){
         .fd = *fd, .read_fd = -1, .size = td_page_round(size), .kind = TD_SEGMENT_SESSION, .foreign = true};
     *fd = -1;
@@ -78,7 +78,7 @@ static int segment_of(td_segment **out, int *fd, uint64_t size, bool *writable, 
 static int take_whole(td_heap *h, uint64_t size, td_extent *out, td_error *e)
 {
     td_chunk *c = td_chunk_take(h, td_page_round(size), TD_EXTENT_ALIGN);
-    if (!c) return td_fail(e, TD_E_SYSTEM, "no memory for a segment's record");
+    if (!c) return td_no_memory(e, "for a segment's record");
     *out = (td_extent){c->owner->segment, 0, (size + TD_EXTENT_ALIGN - 1) & ~(uint64_t)(TD_EXTENT_ALIGN - 1), c};
     h->extents++;
     h->used += out->size;

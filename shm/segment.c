@@ -105,7 +105,7 @@ int td_segment_create(td_segment **out, td_shm_backend backend, td_segment_kind 
         return td_fail(e, TD_E_INVALID, "a segment of %llu bytes makes no sense", (unsigned long long)size);
     if (!td_system_has(size)) return no_room(size, e);
     td_segment *s = calloc(1, sizeof *s);
-    if (!s) return td_fail(e, TD_E_MEMORY, "no memory for a segment's record");
+    if (!s) return td_no_memory(e, "for a segment's record");
     s->size = (size + page - 1) & ~(page - 1);
     s->backend = (uint8_t)backend;
     s->kind = (uint8_t)kind;

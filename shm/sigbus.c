@@ -53,7 +53,7 @@ int td_guard_add(td_segment *s, td_error *e)
     }
     pthread_mutex_unlock(&registry_lock);
     s->guard = g;
-    return g ? 0 : td_fail(e, TD_E_MEMORY, "no memory for a segment's record");
+    return g ? 0 : td_no_memory(e, "for a segment's record");
 }
 
 void td_guard_remove(td_segment *s)

@@ -33,7 +33,7 @@ int td_anomaly_watch(td_backward *b, const td_node *n, int i, td_tensor *g, td_e
     if (err) return td_eval_failed(v, err);
     if (!grown(b)) {
         td_tensor_unref(flag);
-        return td_fail(e, TD_E_MEMORY, "no memory for anomaly mode");
+        return td_no_memory(e, "for anomaly mode");
     }
     b->suspects[b->nsuspects++] = (td_suspect){flag, n->op, (uint16_t)td_op_param_of(op, nin, k), n->where};
     return 0;

@@ -17,7 +17,7 @@ typedef struct step {
 static int prepare_add(td_backward *b, step *s, td_tensor *old, td_tensor *g, td_error *e)
 {
     td_call *c = td_call_new(td_op_by_id(TD_OP_ADD), b->who, 2, 1, e);
-    if (!c) return e && e->code ? e->code : TD_E_MEMORY;
+    if (!c) return e && e->code ? e->code : TD_E_SYSTEM;
     c->in[0] = td_in(old);
     c->in[1] = td_in(g);
     c->out[0] = old;
@@ -86,7 +86,7 @@ static bool holds(const td_sum *m, const td_tensor *old)
 static int make_sum(td_backward *b, uint32_t k, td_tensor *old, td_tensor *g, td_error *e)
 {
     if (!b->sums) b->sums = calloc(b->nleaves, sizeof *b->sums);
-    if (!b->sums) return td_fail(e, TD_E_MEMORY, "no memory to accumulate gradients");
+    if (!b->sums) return td_no_memory(e, "to accumulate gradients");
     td_sum *m = &b->sums[k];
     if (holds(m, old)) return 0;
     drop_sum(m);
@@ -156,7 +156,7 @@ int td_backward_commit(td_backward *b, td_error *e)
     if (!err) err = make_sums(b, e);
     if (err) return err;
     step *steps = calloc((size_t)b->nleaves + 1, sizeof *steps);
-    if (!steps) return td_fail(e, TD_E_MEMORY, "no memory to accumulate gradients");
+    if (!steps) return td_no_memory(e, "to accumulate gradients");
     err = prepare(b, steps, &n, e);
     for (int k = 0; k < n; k++) err ? give_up(b, &steps[k]) : take_effect(b, &steps[k]);
     free(steps);

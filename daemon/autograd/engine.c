@@ -49,7 +49,7 @@ int td_backward_deliver(td_backward *b, uint32_t at, uint32_t nr, td_tensor *g, 
     if (!n->grad) n->grad = n->node->nout == 1 ? &n->only : calloc(n->node->nout, sizeof *n->grad);
     if (!n->grad) {
         td_tensor_unref(g);
-        return td_fail(e, TD_E_MEMORY, "no memory for a gradient");
+        return td_no_memory(e, "for a gradient");
     }
     if (!n->grad[nr]) {
         n->grad[nr] = g;
@@ -148,7 +148,7 @@ static bool any_grad(const td_bnode *n)
 static int evaluate(td_backward *b, td_bnode *n, td_tensor **result, td_error *e)
 {
     bool few[16], *want = n->node->nin <= 16 ? few : malloc(n->node->nin);
-    if (!want) return td_fail(e, TD_E_MEMORY, "no memory for a gradient");
+    if (!want) return td_no_memory(e, "for a gradient");
     bool any = false;
     for (int i = 0; i < n->node->nin; i++) any |= want[i] = td_backward_child(b, n->node, i) != UINT32_MAX;
     int err = any ? td_eval_node(&b->eval, n->node, n->grad, want, result, e) : 0;
@@ -180,7 +180,7 @@ static int begin_node(td_backward *b, uint32_t at, td_error *e)
     uint16_t nin = b->nodes[at].node->nin;
     *r = (td_running){.at = at};
     r->result = nin <= 16 ? r->few : calloc(nin, sizeof *r->result);
-    if (!r->result) return td_fail(e, TD_E_MEMORY, "no memory for a gradient");
+    if (!r->result) return td_no_memory(e, "for a gradient");
     r->on = true;
     return 0;
 }

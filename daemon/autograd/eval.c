@@ -43,7 +43,7 @@ static int keep(td_eval *v, td_tensor *t, td_error *e)
         td_tensor **more = realloc(v->temps, (size_t)room * sizeof *more);
         if (!more) {
             td_tensor_unref(t);
-            return td_fail(e, TD_E_MEMORY, "no memory for a gradient");
+            return td_no_memory(e, "for a gradient");
         }
         v->temps = more;
         v->room = room;
@@ -57,7 +57,7 @@ static int record(td_eval *v, const td_op *op, int nin, const td_input *in, cons
                   int nout, td_tensor **out, td_error *e)
 {
     td_call *c = td_call_new(op, v->who, nin, nout, e);
-    if (!c) return e && e->code ? e->code : TD_E_MEMORY;
+    if (!c) return e && e->code ? e->code : TD_E_SYSTEM;
     for (int i = 0; i < nin; i++) c->in[i] = in[i];
     c->flags = flags;
     for (int o = 0; o < nout && (flags & TD_CF_OUT); o++) c->out[o] = out[o];
@@ -350,7 +350,7 @@ static int run_slice(td_eval *v, td_node *n, td_tensor *const *g, const bool *wa
     bool reads = reads_view(inner);
     bool *wants = calloc((size_t)inner->nin + 1, sizeof *wants);
     td_tensor **made = calloc((size_t)inner->nin + 1, sizeof *made), *all, *part;
-    int err = wants && made ? 0 : td_fail(e, TD_E_MEMORY, "no memory for a gradient");
+    int err = wants && made ? 0 : td_no_memory(e, "for a gradient");
     for (int i = 0; i < inner->nin && !err; i++)
         wants[i] = i == 0 && reads ? want[0] && inner->edges[0].node : want[1 + i];
     td_attrs a;

@@ -33,12 +33,12 @@ static int join(td_gslot *slot, td_error *e)
     scope_list *s = find(slot->scope);
     if (!s) {
         s = calloc(1, sizeof *s);
-        if (!s) return td_fail(e, TD_E_MEMORY, "no memory for a gradient's record");
+        if (!s) return td_no_memory(e, "for a gradient's record");
         s->number = slot->scope;
         HASH_ADD(hh, loop_scopes, number, sizeof s->number, s);
         if (!TD_HASHED(s)) {
             free(s);
-            return td_fail(e, TD_E_MEMORY, "no memory for a session's gradients");
+            return td_no_memory(e, "for a session's gradients");
         }
     }
     slot->after = s->first;
@@ -111,7 +111,7 @@ static int new_slot(td_tensor *t, td_auto *a, uint32_t scope, td_gslot **out, td
     if (n >= MOST_SCOPES)
         return td_fail(e, TD_E_QUOTA, "the tensor has gradients in %d scopes already; set some to None first", n);
     td_gslot *s = calloc(1, sizeof *s);
-    if (!s) return td_fail(e, TD_E_MEMORY, "no memory for a gradient's record");
+    if (!s) return td_no_memory(e, "for a gradient's record");
     *s = (td_gslot){.next = a->grads, .tensor = t, .scope = scope};
     int err = join(s, e);
     if (err) {
@@ -133,7 +133,7 @@ int td_grad_prepare(td_tensor *t, uint32_t scope, const td_tensor *grad, td_erro
         return td_fail(e, TD_E_SHAPE, "assigned grad is %s, but must be like the tensor: %s",
                        td_desc_text(&grad->desc, have, sizeof have), td_desc_text(&t->desc, want, sizeof want));
     td_auto *a = td_auto_need(t, e);
-    if (!a) return TD_E_MEMORY;
+    if (!a) return TD_E_SYSTEM;
     td_gslot *s = slot_of(t, scope);
     return s ? 0 : new_slot(t, a, scope, &s, e);
 }

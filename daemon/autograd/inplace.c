@@ -72,7 +72,7 @@ int td_view_node(td_tensor *view, td_tensor *base, td_node **out, td_error *e)
     td_node_size z = {.nin = 1, .nout = 1, .nattrs = (int)td_attrs_words(op, &a), .shapes = true};
     z.nints = d->ndim + 2u * base->desc.ndim + 1;
     td_node *n = *out = td_node_new(&z, view->account, e);
-    if (!n) return e && e->code ? e->code : TD_E_MEMORY;
+    if (!n) return e && e->code ? e->code : TD_E_SYSTEM;
     n->op = op->id;
     n->given[0] = true;
     td_attrs_encode(op, &a, n->attrs);
@@ -136,7 +136,7 @@ int td_rebase(td_tensor *dst, td_node *node, td_issuer *who, td_error *e)
         return err;
     }
     td_node *n = slice_node(dst, node, who, e);
-    if (!n) return e && e->code ? e->code : td_fail(e, TD_E_MEMORY, "no memory for a node of the graph");
+    if (!n) return e && e->code ? e->code : td_no_memory(e, "for a node of the graph");
     int err = td_set_history(dst->view_base, n, 0, e);
     td_node_unref(n);
     if (!err) err = follow_base(dst, e);

@@ -24,7 +24,7 @@ td_auto *td_auto_need(td_tensor *t, td_error *e)
     if (a) loop_pool.top = *(void **)loop_pool.top, loop_pool.count--;
     else a = malloc(sizeof *a);
     if (!a) {
-        td_fail(e, TD_E_MEMORY, "no memory for a tensor's gradient record");
+        td_no_memory(e, "for a tensor's gradient record");
         return NULL;
     }
     memset(a, 0, sizeof *a);
@@ -99,7 +99,7 @@ static void move_retain(td_auto *a, td_node *node, uint32_t nr)
 int td_set_history(td_tensor *t, td_node *node, uint32_t nr, td_error *e)
 {
     td_auto *a = td_auto_need(t, e);
-    if (!a) return TD_E_MEMORY;
+    if (!a) return TD_E_SYSTEM;
     td_node *old = a->node;
     leave_leaf(a);
     move_retain(a, node, nr);
@@ -148,7 +148,7 @@ static int leaf_edge(td_tensor *t, td_auto *a, td_edge *out, td_error *e)
     }
     td_node_size z = {.nout = 1, .nints = t->desc.ndim};
     td_node *n = td_node_new(&z, t->account, e);
-    if (!n) return e && e->code ? e->code : TD_E_MEMORY;
+    if (!n) return e && e->code ? e->code : TD_E_SYSTEM;
     n->kind = TD_N_LEAF;
     n->seq = TD_SEQ_LEAF;
     n->leaf = td_tensor_ref(t);
@@ -202,7 +202,7 @@ int td_set_requires_grad(td_tensor *t, bool on, td_error *e)
                        "clone() it first");
     if (!on && !t->meta) return 0;
     td_auto *a = td_auto_need(t, e);
-    if (!a) return TD_E_MEMORY;
+    if (!a) return TD_E_SYSTEM;
     a->requires_grad = on;
     return 0;
 }
@@ -219,7 +219,7 @@ int td_retain_grad(td_tensor *t, td_error *e)
     td_auto *a = td_auto_of(t);
     if (a->retain) return 0;
     td_retain *r = malloc(sizeof *r);
-    if (!r) return td_fail(e, TD_E_MEMORY, "no memory for retain_grad");
+    if (!r) return td_no_memory(e, "for retain_grad");
     *r = (td_retain){.next = a->node->retains, .tensor = t, .nr = a->nr};
     a->node->retains = r;
     a->retain = r;

@@ -72,7 +72,7 @@ td_node *td_node_new(const td_node_size *z, td_account *account, td_error *e)
     td_node *n = block_take(bytes);
     if (!n) {
         td_account_discharge(account, 0, cost_of(bytes));
-        td_fail(e, TD_E_MEMORY, "no memory for a node of the graph");
+        td_no_memory(e, "for a node of the graph");
         return NULL;
     }
     unsigned char *p = (unsigned char *)n;

@@ -42,7 +42,7 @@ static int find_wants(td_record *r, td_error *e)
     td_call *c = r->c;
     if (c->nin > 64) {
         r->many = calloc(c->nin, sizeof *r->many);
-        if (!r->many) return td_fail(e, TD_E_MEMORY, "no memory for a node of the graph");
+        if (!r->many) return td_no_memory(e, "for a node of the graph");
     }
     for (int i = 0; i < c->nin; i++) {
         if (c->in[i].kind != TD_IN_TENSOR || !td_requires_grad(c->in[i].tensor)) continue;
@@ -212,7 +212,7 @@ static int make_node(td_record *r, td_error *e)
     td_node_size z = measure(r, m, true);
     int err = 0;
     td_node *n = r->node = td_node_new(&z, c->who->account, e);
-    if (!n) return e && e->code ? e->code : TD_E_MEMORY;
+    if (!n) return e && e->code ? e->code : TD_E_SYSTEM;
     n->op = c->op->id;
     n->session = c->who->session, n->pid = c->who->pid;
     n->where = td_intern_where(c->who->where);

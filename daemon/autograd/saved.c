@@ -14,7 +14,7 @@ void td_save_number(td_saved *s, td_scalar v, int index)
 int td_save_input(td_saved *s, td_tensor *t, int index, uint32_t version, td_error *e)
 {
     td_auto *a = td_auto_need(td_root_of(t), e);
-    if (!a) return TD_E_MEMORY;
+    if (!a) return TD_E_SYSTEM;
     *s = (td_saved){.kind = TD_SV_TENSOR, .index = (uint16_t)index, .version = version, .tensor = td_tensor_ref(t)};
     s->next = a->savers;
     s->prev = &a->savers;

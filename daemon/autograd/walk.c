@@ -9,7 +9,7 @@
 
 static int no_memory(td_error *e)
 {
-    return td_fail(e, TD_E_MEMORY, "no memory to plan a backward");
+    return td_no_memory(e, "to plan a backward");
 }
 
 static void *grown(void *p, uint32_t *room, size_t size)

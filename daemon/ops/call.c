@@ -59,7 +59,7 @@ td_call *td_call_new(const td_op *op, td_issuer *who, int nin, int nout, td_erro
     td_call *c = take();
     if (!c || !make_room(c, nin, nout)) {
         if (c) drop_room(c), give(c);
-        td_fail(e, TD_E_MEMORY, "no memory for a call of %s", op->name);
+        td_no_memory(e, "for a call of %s", op->name);
         return NULL;
     }
     c->op = op;

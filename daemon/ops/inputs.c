@@ -22,7 +22,7 @@ int td_prep_open(td_prep *p, td_call *c, uint64_t *lack, td_error *e)
     p->lack = lack;
     p->place = td_prep_place(c);
     p->writes = p->through = false;
-    if (!in || !out) return td_fail(e, TD_E_MEMORY, "no memory for the operands of %s", c->op->name);
+    if (!in || !out) return td_no_memory(e, "for the operands of %s", c->op->name);
     for (int i = 0; i < c->nin; i++) {
         const td_input *x = &c->in[i];
         in[i].desc = x->kind == TD_IN_TENSOR ? &x->tensor->desc : NULL;

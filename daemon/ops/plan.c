@@ -37,7 +37,7 @@ static void copy_chunk(td_kcall *k, int64_t chunk, void *scratch)
 static int plan_copy(td_call *c, td_error *e)
 {
     copy_part *part = malloc(sizeof *part);
-    if (!part) return td_fail(e, TD_E_MEMORY, "no memory for a call");
+    if (!part) return td_no_memory(e, "for a call");
     td_kcall *k = c->copy = &part->k;
     give(k, c);
     part->args[0] = (td_karg){td_tensor_data(c->cast), &c->cast->desc};

@@ -20,7 +20,7 @@ int td_ops_try(td_issuer *who, unsigned op, int nin, const td_input *in, const t
     const td_op *row = td_op_by_id(op);
     if (!row) return td_fail(e, TD_E_UNSUPPORTED, "there is no op with id %u", op);
     td_call *c = td_call_new(row, who, nin, nout, e);
-    if (!c) return e ? e->code : TD_E_MEMORY;
+    if (!c) return e ? e->code : TD_E_SYSTEM;
     c->flags = flags;
     int err = fill(c, nin, in, attrs, out, e);
     if (!err) err = td_ops_prepare(c, lack, heap, e);

@@ -10,7 +10,7 @@
 int td_flow_new(td_flow **out, td_sched *s, td_error *e)
 {
     td_flow *f = *out = calloc(1, sizeof *f);
-    if (!f) return td_fail(e, TD_E_MEMORY, "no memory for a session's queue");
+    if (!f) return td_no_memory(e, "for a session's queue");
     f->s = s;
     f->refs = 1;
     return 0;

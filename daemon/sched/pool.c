@@ -19,7 +19,7 @@
 #define LONG_NS 300000   /* a chunk that takes longer gives way to others where it rests */
 #define STOP_S 5         /* a chunk that knows no rest may take so long at the end */
 #define WORK_KEPT ((size_t)64 << 20)
-#define NICE 10          /* the loop must not wait for a worker's time slice */
+#define NICE 10 /* the loop must not wait for a worker's time slice */
 
 static double cost_of(const td_task *t)
 {
@@ -286,7 +286,7 @@ int td_pool_init(td_pool *p, td_sched *s, int workers, td_error *e)
     p->work.keep = s->options.keep_bytes ? s->options.keep_bytes : WORK_KEPT;
     if (workers <= 0) return 0;
     p->workers = aligned_alloc(64, (size_t)workers * sizeof *p->workers);
-    if (!p->workers) return td_fail(e, TD_E_MEMORY, "no memory for %d worker threads", workers);
+    if (!p->workers) return td_no_memory(e, "for %d worker threads", workers);
     for (int i = 0; i < workers; i++) p->workers[i] = (td_worker){.s = s, .index = i};
     p->nworkers = workers;
     for (; p->started < workers; p->started++) {

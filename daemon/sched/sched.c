@@ -11,11 +11,11 @@ int td_sched_new(td_sched **out, const td_sched_options *o, td_error *e)
 {
     *out = NULL;
     td_sched *s = aligned_alloc(64, (sizeof *s + 63) / 64 * 64);
-    if (!s) return td_fail(e, TD_E_MEMORY, "no memory for the scheduler");
+    if (!s) return td_no_memory(e, "for the scheduler");
     *s = (td_sched){.options = *o};
     s->reach = malloc((TD_MAX_INPUTS + TD_MAX_OUTPUTS) * sizeof *s->reach);
-    s->no_memory = td_cause_new(&(td_error){.code = TD_E_MEMORY, .message = "no memory to say what failed"});
-    int r = s->reach && s->no_memory ? 0 : td_fail(e, TD_E_MEMORY, "no memory for the scheduler");
+    s->no_memory = td_cause_new(&(td_error){.code = TD_E_SYSTEM, .message = "no memory to say what failed"});
+    int r = s->reach && s->no_memory ? 0 : td_no_memory(e, "for the scheduler");
     if (!r) r = td_flow_new(&s->flow, s, e);
     if (!r) r = td_pool_init(&s->pool, s, o->workers, e);
     if (r) {
@@ -188,7 +188,7 @@ static void issue(td_sched *s, td_call *c, const td_reach *reach, int n)
 {
     td_task *t = make_task(s, TD_TASK_CALL, reach, n);
     if (!t) {
-        refuse_with(s, c, s->reach, n, TD_E_MEMORY, "no memory to queue it");
+        refuse_with(s, c, s->reach, n, TD_E_SYSTEM, "no memory to queue it");
         return;
     }
     td_call_hold(c);

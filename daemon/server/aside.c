@@ -122,7 +122,7 @@ void td_aside_close(void *server, int fd)
 int td_aside_init(td_server *s, td_error *e)
 {
     td_aside *a = s->aside = calloc(1, sizeof *a);
-    if (!a) return td_fail(e, TD_E_SYSTEM, "no memory for helpers");
+    if (!a) return td_no_memory(e, "for helpers");
     pthread_mutex_init(&a->lock, NULL);
     a->waiting.last = &a->waiting.first;
     a->ended.last = &a->ended.first;

@@ -23,7 +23,7 @@ int td_queue_item_new(td_queue_item **out, td_account *account, int count, td_te
     td_queue_item *i = malloc(item_size(&plan));
     if (!i) {
         td_account_discharge(account, note_bytes, item_cost(&plan));
-        return td_fail(e, TD_E_SYSTEM, "no memory for an item");
+        return td_no_memory(e, "for an item");
     }
     *i = plan;
     if (account) td_account_ref(account);

@@ -87,11 +87,11 @@ int td_queue_join(td_member **out, td_service *s, const char *name, uint32_t cap
     if (q && q->members && capacity && capacity != TD_QUEUE_OPEN && q->sized && capacity != q->capacity)
         return td_fail(e, TD_E_EXISTS, "queue '%s' exists with capacity %u; asked for %u", name, q->capacity, capacity);
     bool fresh = !q;
-    if (fresh && !(q = create(s, name))) return td_fail(e, TD_E_MEMORY, "no memory for queue '%s'", name);
+    if (fresh && !(q = create(s, name))) return td_no_memory(e, "for queue '%s'", name);
     td_member *m = calloc(1, sizeof *m);
     if (!m) {
         if (fresh) destroy(s, q);
-        return td_fail(e, TD_E_SYSTEM, "no memory to join queue '%s'", name);
+        return td_no_memory(e, "to join queue '%s'", name);
     }
     if (!fresh && !q->members) revive(s, q);
     if (keep_ms) q->keep_said = true, q->keep_ms = keep_ms == UINT32_MAX ? 0 : keep_ms;

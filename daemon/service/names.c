@@ -149,7 +149,7 @@ int td_name_publish(td_service *s, const char *name, td_tensor *t, const td_acco
         x = calloc(1, sizeof *x);
         if (!x) {
             td_account_discharge(payer, 0, 1);
-            return td_fail(e, TD_E_SYSTEM, "no memory for the name '%s'", name);
+            return td_no_memory(e, "for the name '%s'", name);
         }
         snprintf(x->n.name, sizeof x->n.name, "%s", name);
         x->n.account = td_account_ref(payer);
@@ -159,7 +159,7 @@ int td_name_publish(td_service *s, const char *name, td_tensor *t, const td_acco
             td_account_unref(x->n.account);
             td_account_discharge(payer, 0, 1);
             free(x);
-            return td_fail(e, TD_E_MEMORY, "no memory for the name '%s'", name);
+            return td_no_memory(e, "for the name '%s'", name);
         }
         s->names = &head->n;
         s->name_count++;
@@ -301,7 +301,7 @@ int td_name_wait_new(td_name_wait **out, td_service *s, const char *name, uint32
     td_name_waiters *l = w ? need_waiters(s, name) : NULL;
     if (!l) {
         free(w);
-        return td_fail(e, TD_E_SYSTEM, "no memory to wait for the name '%s'", name);
+        return td_no_memory(e, "to wait for the name '%s'", name);
     }
     *w = (td_name_wait){.among = l, .prev = l->last, .then = then, .arg = arg};
     *(l->last ? &l->last->next : &l->first) = w;

@@ -203,7 +203,7 @@ static int wait_new(td_service *s, td_member *m, td_queue_item *item, uint32_t t
         return td_fail(e, TD_E_TIMEOUT, item ? "queue '%s' is full (%s)" : "queue '%s' is empty (%s)", q->name,
                        content(q, what, sizeof what));
     td_queue_wait *w = calloc(1, sizeof *w);
-    if (!w) return td_fail(e, TD_E_SYSTEM, "no memory to wait for queue '%s'", q->name);
+    if (!w) return td_no_memory(e, "to wait for queue '%s'", q->name);
     *w = (td_queue_wait){.member = m, .put = item != NULL, .item = item, .then = then, .arg = arg};
     list_append(w->put ? &q->putters : &q->getters, w);
     if (timeout_ms != UINT32_MAX) td_deadline_arm(s, &w->deadline, timeout_ms, wait_expired, w);

@@ -19,7 +19,7 @@ int td_service_init(td_service *s, const td_service_options *o, td_error *e)
     td_budget_init(&s->budget, o->memory, o->shm);
     s->budget.user_limit = o->uid_bytes;
     s->account = td_account_new(NULL);
-    if (!s->account) return td_fail(e, TD_E_SYSTEM, "no memory for the service's account");
+    if (!s->account) return td_no_memory(e, "for the service's account");
     snprintf(s->account->name, sizeof s->account->name, "tensord");
     int rc = td_heap_new(&s->heap, &s->budget, TD_SEGMENT_SERVICE, 0, e);
     if (!rc) {
@@ -85,7 +85,7 @@ td_account *td_service_uid_account(td_service *s, uint32_t uid, td_error *e)
     if (!u || !a) {
         free(u);
         td_account_unref(a);
-        td_fail(e, TD_E_SYSTEM, "no memory for the account of uid %u", uid);
+        td_no_memory(e, "for the account of uid %u", uid);
         return NULL;
     }
     a->uid = uid;

@@ -125,7 +125,7 @@ static int plan_backward(td_session *s, const td_record *r, td_error *e)
         return td_fail(e, TD_E_PROTOCOL, "record backward has %u inputs for %u roots and %u outputs", r->nin, nroots,
                        r->nout);
     td_tensor *few[16], **t = r->nin <= 16 ? few : malloc(r->nin * sizeof *t);
-    if (!t) return td_fail(e, TD_E_SYSTEM, "no memory for a backward of %u tensors", r->nin);
+    if (!t) return td_no_memory(e, "for a backward of %u tensors", r->nin);
     int ninputs = r->nout, n = (int)nroots;
     int rc = take_tensors(s, r->in, n, false, t, e);
     if (!rc) rc = take_tensors(s, r->in + n, n, true, t + n, e);
@@ -152,7 +152,7 @@ static void bind_results(td_session *s, td_error *e)
     td_cause *cause = out ? td_session_cause(s, &none, e) : NULL;
     if (!cause) {
         free(out);
-        td_fail(e, TD_E_SYSTEM, "no memory for %u gradients", r->nout);
+        td_no_memory(e, "for %u gradients", r->nout);
         return;
     }
     td_backward_results(s->backward, out);
@@ -233,7 +233,7 @@ static void synced(void *arg)
 static int step_sync(td_session *s, const td_record *r, td_error *e)
 {
     sync_wait *w = malloc(sizeof *w);
-    if (!w) return td_fail(e, TD_E_SYSTEM, "no memory to sync");
+    if (!w) return td_no_memory(e, "to sync");
     *w = (sync_wait){s, td_words_u64(r->rest), r->nrest > 2 && r->rest[2]};
     td_session_promise(s, 0);
     td_sched_after_flow(s->service->sched, s->flow, synced, w);
@@ -262,7 +262,7 @@ static int step_shape(td_session *s, const td_record *r)
     td__wire__reply__init(&reply);
     reply.serial = td_words_u64(r->rest);
     td_error why = {0};
-    int rc = descs && list && sizes ? TD_OK : td_fail(&why, TD_E_SYSTEM, "no memory for %u shapes", r->nin);
+    int rc = descs && list && sizes ? TD_OK : td_no_memory(&why, "for %u shapes", r->nin);
     for (unsigned i = 0; i < r->nin && !rc; i++) {
         td_cause *cause;
         td_tensor *t = td_session_tensor(s, r->in[i], &cause, &why);

@@ -31,7 +31,7 @@ int td_held_new(td_held **out, td_session *s, const char *what, uint64_t serial,
     td_held *h = malloc(sizeof *h + n_ids * sizeof *ids);
     if (!h) {
         td_account_discharge(s->account, 0, cost(&plan));
-        return td_fail(e, TD_E_SYSTEM, "no memory to wait for %s", what);
+        return td_no_memory(e, "to wait for %s", what);
     }
     *h = plan;
     if (n_ids) memcpy(h->ids, ids, n_ids * sizeof *ids);

@@ -223,7 +223,7 @@ static int import_file(td_session *s, uint64_t serial, const Td__Wire__Import *q
     read_job *j = malloc(sizeof *j);
     if (!j) {
         td_storage_unref(st);
-        return td_fail(e, TD_E_SYSTEM, "no memory to read a file");
+        return td_no_memory(e, "to read a file");
     }
     *j = (read_job){.s = s,
                     .fd = s->import_fd,

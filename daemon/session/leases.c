@@ -35,7 +35,7 @@ int td_lease_new(td_session *s, uint64_t bytes, td_lease **out, uint64_t *lack, 
     int rc = td_account_charge(s->account, lease_cost(bytes), 1, e);
     if (rc) return rc;
     td_lease *l = calloc(1, sizeof *l);
-    rc = l ? td_heap_alloc(s->heap, bytes, &l->extent, lack, e) : td_fail(e, TD_E_SYSTEM, "no memory for a lease");
+    rc = l ? td_heap_alloc(s->heap, bytes, &l->extent, lack, e) : td_no_memory(e, "for a lease");
     if (rc) {
         td_account_discharge(s->account, lease_cost(bytes), 1);
         free(l);
@@ -47,7 +47,7 @@ int td_lease_new(td_session *s, uint64_t bytes, td_lease **out, uint64_t *lack, 
     HASH_ADD(hh, s->leases, id, sizeof l->id, l);
     if (!TD_HASHED(l)) {
         end_lease(s, l, NULL);
-        return td_fail(e, TD_E_MEMORY, "no memory for the record of a lease");
+        return td_no_memory(e, "for the record of a lease");
     }
     *out = l;
     return TD_OK;
@@ -90,7 +90,7 @@ int td_write_lease_new(td_session *s, td_tensor *t, td_error *e)
     td_write_lease *w = malloc(sizeof *w);
     if (!w) {
         td_account_discharge(s->account, 0, 1);
-        return td_fail(e, TD_E_SYSTEM, "no memory for a write lease");
+        return td_no_memory(e, "for a write lease");
     }
     *w = (td_write_lease){s->write_leases, td_tensor_ref(t)};
     s->write_leases = w;

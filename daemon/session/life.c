@@ -73,7 +73,7 @@ static int set_up(td_session *s, const Td__Wire__Hello *h, td_error *e)
     if (!user) return TD_E_SYSTEM;
     s->account = td_account_new(user);
     td_account_unref(user);
-    if (!s->account) return td_fail(e, TD_E_SYSTEM, "no memory for a session");
+    if (!s->account) return td_no_memory(e, "for a session");
     s->objects.account = s->account;
     s->account->limit_bytes = v->options.session_bytes;
     s->account->limit_objects = v->options.session_objects;
@@ -170,7 +170,7 @@ int td_session_new(td_session **out, td_sessions *all, const td_session_io *io, 
     if (hello->kind != TD_FRAME_HELLO)
         return td_fail(e, TD_E_PROTOCOL, "the first frame is of kind %u; it must be a Hello", hello->kind);
     td_session *s = calloc(1, sizeof *s);
-    if (!s) return td_fail(e, TD_E_SYSTEM, "no memory for a session");
+    if (!s) return td_no_memory(e, "for a session");
     *s = (td_session){.all = all,
                       .service = all->service,
                       .io = *io,

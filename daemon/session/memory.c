@@ -209,7 +209,7 @@ int td_session_lacks(td_session *s, int rc, uint64_t lack, td_heap *heap, td_err
     grow_job *j = malloc(sizeof *j);
     if (!j) {
         td_heap_unreserve(heap, lack);
-        return td_fail(e, TD_E_SYSTEM, "no memory to grow");
+        return td_no_memory(e, "to grow");
     }
     *j = (grow_job){.s = s,
                     .heap = heap,

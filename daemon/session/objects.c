@@ -70,8 +70,7 @@ int td_objects_bind(td_objects *o, uint32_t id, td_tensor *t, td_cause *c, td_er
     if (!x || x->tensor || x->cause) {
         td_tensor_unref(t);
         td_cause_unref(c);
-        return x ? td_fail(e, TD_E_EXISTS, "id %u is bound twice", id)
-                 : td_fail(e, TD_E_SYSTEM, "no memory for the table of objects");
+        return x ? td_fail(e, TD_E_EXISTS, "id %u is bound twice", id) : td_no_memory(e, "for the table of objects");
     }
     *x = (td_object){t ? td_tensor_hold(t) : NULL, c, o->now, o->site};
     td_tensor_unref(t);

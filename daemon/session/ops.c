@@ -119,7 +119,7 @@ static int room_for_outputs(td_session *s, int n, td_error *e)
 {
     if (n <= s->max_outs) return TD_OK;
     td_tensor **outs = realloc(s->outs, (size_t)n * sizeof *outs);
-    if (!outs) return td_fail(e, TD_E_SYSTEM, "no memory for %d outputs", n);
+    if (!outs) return td_no_memory(e, "for %d outputs", n);
     s->outs = outs;
     s->max_outs = n;
     return TD_OK;

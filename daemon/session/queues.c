@@ -30,7 +30,7 @@ int td_call_queue_open(td_session *s, uint64_t serial, const Td__Wire__QueueOpen
     if (rc) return rc;
     td_queue_handle *h = calloc(1, sizeof *h);
     rc = h ? td_queue_join(&h->member, s->service, q->name, q->capacity, q->role, q->keep_ms, s->account, e)
-           : td_fail(e, TD_E_SYSTEM, "no memory for a queue");
+           : td_no_memory(e, "for a queue");
     if (rc) {
         td_account_discharge(s->account, 0, 1);
         free(h);
@@ -42,7 +42,7 @@ int td_call_queue_open(td_session *s, uint64_t serial, const Td__Wire__QueueOpen
         td_queue_leave(s->service, h->member, false);
         td_account_discharge(s->account, 0, 1);
         free(h);
-        return td_fail(e, TD_E_MEMORY, "no memory for a handle of queue '%s'", q->name);
+        return td_no_memory(e, "for a handle of queue '%s'", q->name);
     }
     Td__Wire__Reply r;
     td__wire__reply__init(&r);
@@ -120,7 +120,7 @@ static void put_finished(td_session *s, td_held *h)
 static int make_item(td_session *s, const Td__Wire__QueuePut *q, td_queue_item **out, td_error *e)
 {
     td_tensor **t = malloc((q->n_ids + 1) * sizeof *t);
-    if (!t) return td_fail(e, TD_E_SYSTEM, "no memory for an item of %zu tensors", q->n_ids);
+    if (!t) return td_no_memory(e, "for an item of %zu tensors", q->n_ids);
     int rc = TD_OK;
     for (size_t i = 0; i < q->n_ids && !rc; i++) {
         t[i] = td_call_tensor(s, q->ids[i], e);
@@ -240,7 +240,7 @@ static delivery *delivery_new(td_session *s, uint64_t serial, td_queue_item *ite
             s, serial, item, left, malloc((n + 1) * sizeof *d->wire), malloc((2 * n + 1) * sizeof *d->lists)};
     if (d && d->wire && d->lists) return d;
     if (d) delivery_free(d);
-    td_fail(e, TD_E_SYSTEM, "no memory to deliver %zu tensors", n);
+    td_no_memory(e, "to deliver %zu tensors", n);
     return NULL;
 }
 

@@ -101,7 +101,7 @@ typedef struct td_value_read {
 static int begin_read(value_read **out, td_session *s, uint64_t serial, td_error *e)
 {
     *out = malloc(sizeof **out);
-    if (!*out) return td_fail(e, TD_E_SYSTEM, "no memory to read a value");
+    if (!*out) return td_no_memory(e, "to read a value");
     **out = (value_read){.s = s, .serial = serial};
     return TD_OK;
 }
@@ -195,7 +195,7 @@ static int read_through_copy(td_session *s, td_tensor *t, uint64_t serial, td_er
     td_call *c = td_call_new(td_op_by_id(TD_OP_COPY), &s->issuer, 1, 1, e);
     if (!c) {
         free(v);
-        return td_fail(e, TD_E_SYSTEM, "no memory to read a value");
+        return td_no_memory(e, "to read a value");
     }
     td_attrs_init(&c->attrs);
     td_attrs_none(&c->attrs);

@@ -121,7 +121,7 @@ td_cause *td_session_cause(td_session *s, const td_error *why, td_error *e)
     td_cause_unref(c);
     if (!s->overdrawn) s->overdrawn = td_cause_new(&over);
     if (s->overdrawn && c) return td_cause_ref(s->overdrawn);
-    td_fail(e, TD_E_SYSTEM, "no memory to remember a failure");
+    td_no_memory(e, "to remember a failure");
     return NULL;
 }
 
@@ -143,11 +143,11 @@ static int set_site(td_session *s, const Td__Wire__CallSite *c, td_error *e)
         uint32_t n = s->nsites ? s->nsites : 64;
         while (n <= c->id) n *= 2;
         char **sites = realloc(s->sites, n * sizeof *sites);
-        if (!sites) return td_fail(e, TD_E_SYSTEM, "no memory for call sites");
+        if (!sites) return td_no_memory(e, "for call sites");
         memset(sites + s->nsites, 0, (n - s->nsites) * sizeof *sites);
         s->sites = sites;
         uint32_t *renamed = realloc(s->renamed, n * sizeof *renamed);
-        if (!renamed) return td_fail(e, TD_E_MEMORY, "no memory for call sites");
+        if (!renamed) return td_no_memory(e, "for call sites");
         memset(renamed + s->nsites, 0, (n - s->nsites) * sizeof *renamed);
         s->renamed = renamed;
         s->nsites = n;

@@ -352,7 +352,7 @@ int td_status_reply(td_session *s, uint64_t serial, const char *what, td_error *
     td__wire__reply__init(&r);
     r.serial = serial;
     r.table = &b.t;
-    int rc = b.failed ? td_fail(e, TD_E_MEMORY, "the table '%s' is too large to send", what) : TD_OK;
+    int rc = b.failed ? td_fail(e, TD_E_SYSTEM, "the table '%s' is too large to send", what) : TD_OK;
     if (!rc) td_reply_send(s, &r, -1);
     td_arena_deinit(&b.arena);
     return rc;

@@ -22,7 +22,7 @@ static int storage_open(td_storage **out, const td_place *where, uint64_t nbytes
     td_storage *s = td_freelist_take(&loop_dead, sizeof *s);
     if (!s) {
         td_account_discharge(where->account, cost_of(nbytes), 0);
-        return td_fail(e, TD_E_MEMORY, "no memory for a storage's record");
+        return td_no_memory(e, "for a storage's record");
     }
     *s = (td_storage){.refs = 1, .device = where->device, .flags = where->flags, .nbytes = nbytes};
     s->account = where->account;

@@ -42,7 +42,7 @@ int td_tensor_new(td_tensor **out, td_storage *s, const td_desc *desc, td_accoun
     td_tensor *t = td_freelist_take(&loop_dead, sizeof *t);
     if (!t) {
         td_account_discharge(account, 0, 1);
-        return td_fail(e, TD_E_MEMORY, "no memory for a tensor's record");
+        return td_no_memory(e, "for a tensor's record");
     }
     t->refs = 1;
     t->held = 0;
@@ -78,7 +78,7 @@ static void version_unref(td_version *v)
 int td_tensor_detach_version(td_tensor *t, td_error *e)
 {
     td_version *v = td_freelist_take(&loop_dead_versions, sizeof *v);
-    if (!v) return td_fail(e, TD_E_MEMORY, "no memory for a version counter");
+    if (!v) return td_no_memory(e, "for a version counter");
     *v = (td_version){.own = 1, .refs = 1};
     version_unref(t->version);
     t->version = v;

@@ -14,6 +14,7 @@ RIGHT = ["daemon/server", "daemon/session", "daemon/service", "daemon/sched", "d
 MAY = {room: set(RIGHT[i:]) for i, room in enumerate(RIGHT)}
 MAY["client"] = {"client", "shm", "proto"}
 TOP = {"daemon", "client", "proto", "shm", "tests", "meson.build", "README.md", "LICENSE", "meson.options", "meson_options.txt"}
+NO_MEMORY = re.compile(r'\btd_fail\([^;"]*TD_E_(MEMORY|SYSTEM),\s*"no memory (?!to work)|\btd_raise\([^;"]*TD_E_MEMORY[^;]*"no memory')
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 
 
@@ -23,6 +24,14 @@ def room_of(path):
         if path.startswith(room + "/"):
             return room
     return None
+
+
+def no_memory_faults(root, path):
+    """Who has no memory for a record says so with td_no_memory, or the code is one time this and one time that."""
+    with open(os.path.join(root, path), errors="replace") as f:
+        text = f.read()
+    for m in NO_MEMORY.finditer(text):
+        yield f"{path}:{text.count(chr(10), 0, m.start()) + 1}: no memory of a process's own is TD_E_SYSTEM: td_no_memory says it"
 
 
 def sources(root, sub):
@@ -77,6 +86,7 @@ def main():
     root = sys.argv[1] if len(sys.argv) > 1 else os.path.join(os.path.dirname(__file__), "..", "..")
     results = [check_top(root)]
     results += [check_file(root, path) for sub in ("daemon", "client", "shm", "proto") for path in sources(root, sub)]
+    results += [(list(no_memory_faults(root, path)), 1) for sub in ("daemon", "client", "shm", "proto") for path in sources(root, sub)]
     faults = [fault for found, _ in results for fault in found]
     seen = sum(n for _, n in results)
     for fault in faults:

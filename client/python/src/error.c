@@ -23,7 +23,7 @@ static const struct {
     {TD_E_NOT_FOUND, "NotFound", &PyExc_LookupError, 0, "There is no such name or thing."},
     {TD_E_EXISTS, "AlreadyExists", &PyExc_ValueError, 0, "The name is taken."},
     {TD_E_MEMORY, "OutOfMemory", &PyExc_MemoryError, 0,
-     "The daemon's memory is full; the message names the biggest holders."},
+     "The memory that tensors lie in and kernels work with is full; the message names the biggest holders."},
     {TD_E_QUOTA, "QuotaExceeded", NULL, TD_E_MEMORY, "What this session may hold is used up."},
     {TD_E_AUTOGRAD, "AutogradError", NULL, 0, "The graph cannot do this."},
     {TD_E_VERSION, "VersionError", NULL, TD_E_AUTOGRAD, "A saved tensor was overwritten before backward."},
@@ -34,7 +34,7 @@ static const struct {
     {TD_E_PROTOCOL, "ProtocolError", NULL, TD_E_LOST, "Somebody broke the protocol."},
     {TD_E_UNSUPPORTED, "Unsupported", &PyExc_NotImplementedError, 0, "Known, but not possible here."},
     {TD_E_CANCELLED, "Cancelled", NULL, 0, "Stopped on request."},
-    {TD_E_SYSTEM, "SystemFailure", &PyExc_OSError, 0, "The operating system refused."},
+    {TD_E_SYSTEM, "SystemFailure", &PyExc_OSError, 0, "The operating system refused, also memory for a process's own records."},
     {TD_E_PERMISSION, "PermissionDenied", &PyExc_PermissionError, 0, "Not yours to write or to use."},
     {TD_E_INTERNAL, "InternalError", NULL, 0, "A bug in tensord: please report it."},
 };
