@@ -45,7 +45,7 @@ static void assemble_chunk(td_kcall *k, int64_t chunk, void *scratch)
 {
     const assembly *a = (const assembly *)k->state;
     int64_t from = chunk * TD_ASSEMBLE_BYTES, to = from + TD_ASSEMBLE_BYTES, at = 0;
-    td_copy_layout l = {.next = 0};
+    td_copy_layout l = {.before = 0};
     td_tiles t;
     for (int64_t part = 0; part < a->parts && at < to; part++) {
         a->lay(k, part, &l);
@@ -62,7 +62,7 @@ static void assemble_chunk(td_kcall *k, int64_t chunk, void *scratch)
 static void assemble_all(td_kcall *k, int64_t chunk, void *scratch)
 {
     const assembly *a = (const assembly *)k->state;
-    td_copy_layout l = {.next = 0};
+    td_copy_layout l = {.before = 0};
     td_tiles t;
     (void)chunk;
     for (int64_t part = 0; part < a->parts; part++) {
@@ -75,7 +75,7 @@ static void assemble_all(td_kcall *k, int64_t chunk, void *scratch)
 void td_assemble_plan(td_kcall *k, td_layout_fn lay, int64_t parts, int phase)
 {
     assembly *a = (assembly *)k->state;
-    td_copy_layout l = {.next = 0};
+    td_copy_layout l = {.before = 0};
     uint64_t bytes = td_desc_nbytes(k->out[0].desc);
     int64_t written = 0;
     a->lay = lay;
@@ -120,13 +120,7 @@ static void lay_cat(const td_kcall *k, int64_t part, td_copy_layout *l)
     const td_desc *x = k->in[part].desc;
     int dim = td_wrapped(td_attr_int(k->attrs, 0), k->out[0].desc->ndim);
     td_layout_whole(k, (int)part, l);
-    if (part != l->next) { /* parts are laid out one after the other, or from the start */
-        l->before = 0;
-        for (int64_t i = 0; i < part; i++)
-            if (!skipped(k->in[i].desc)) l->before += k->in[i].desc->shape[dim];
-    }
     l->to = td_layout_move(l->to, l->before * l->to_stride[dim], l->to_type);
-    l->next = part + 1;
     if (skipped(x)) l->shape[0] = 0;
     else l->before += x->shape[dim];
 }

@@ -14,10 +14,10 @@ typedef struct td_copy_layout {
     int64_t shape[TD_TILE_DIMS], to_stride[TD_TILE_DIMS], from_stride[TD_TILE_DIMS];
     char *to, *from;
     td_dtype to_type, from_type;
-    int64_t next, before; /* cat: the part that comes after `before` elements of its dimension */
+    int64_t before; /* cat: elements of its dimension in the parts so far; 0 at the first */
 } td_copy_layout;
 
-/* Lay out copy number `part`. */
+/* Lay out copy number `part`; the copies of a call are laid out in order, from 0 on, into one layout. */
 typedef void (*td_layout_fn)(const td_kcall *k, int64_t part, td_copy_layout *l);
 
 /* Plan `parts` copies as phase `phase`, the last one. */
