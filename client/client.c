@@ -55,6 +55,7 @@ void td_client_free(td_client *c)
     free(c->sites);
     free(c->memos);
     free(c->refused);
+    free(c->given_up);
     pthread_cond_destroy(&c->wake);
     pthread_mutex_destroy(&c->lock);
     free(c);

@@ -141,6 +141,10 @@ struct td_client {
     unsigned patient;         /* threads that wait for what others will do: the stream is held up until then */
     uint64_t next_serial;
     td_wait *waits, *last_wait;
+    uint64_t *given_up; /* serials whose answers nobody waits for any more */
+    size_t ngiven_up, room_given_up;
+    bool forgetful;     /* some of them could not be noted */
+    int64_t half_since; /* a part of a frame has come, and nothing since; 0: no */
     bool (*stop)(void *);
     void *stop_context;
     unsigned wakes; /* since `stop` was asked last */

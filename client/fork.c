@@ -121,6 +121,8 @@ static void forget_parent(td_client *c)
         else give_up(w);
     }
     c->waits = NULL;
+    c->ngiven_up = 0;
+    c->half_since = 0;
     c->reading = false;
     c->waiting = c->patient = c->asleep = 0;
     c->blocked = 0;

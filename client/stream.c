@@ -20,6 +20,7 @@ enum {
     UNSENT_HIGH = 1 << 20,
     UNSENT_LOW = 64 << 10,
     SLICE_MS = 100,
+    HALF_FRAME_MS = 4000,
     SHARED_SLICE_MS = 5, /* of a wait in the stream that other threads wait behind */
     WAKES = 64
 };
@@ -103,6 +104,33 @@ static void take_unclaimed(td_client *c, const td_reply *r, int *fd)
     if (r->lease) td_tell_lease_drop(c, r->lease);
 }
 
+/* Its answer will come, and mean nothing. */
+static void give_up(td_client *c, uint64_t serial)
+{
+    if (c->ngiven_up == c->room_given_up) {
+        size_t room = c->room_given_up ? 2 * c->room_given_up : 16;
+        uint64_t *more = realloc(c->given_up, room * sizeof *more);
+        if (!more) {
+            c->forgetful = true;
+            return;
+        }
+        c->given_up = more;
+        c->room_given_up = room;
+    }
+    c->given_up[c->ngiven_up++] = serial;
+}
+
+/* False: it was not given up. */
+static bool take_given_up(td_client *c, uint64_t serial)
+{
+    for (size_t i = 0; i < c->ngiven_up; i++)
+        if (c->given_up[i] == serial) {
+            c->given_up[i] = c->given_up[--c->ngiven_up];
+            return true;
+        }
+    return c->forgetful;
+}
+
 static void handle_reply(td_client *c, td_frame *f)
 {
     td_reply *r = td__wire__reply__unpack(&c->arena.allocator, f->bytes, f->payload);
@@ -113,7 +141,10 @@ static void handle_reply(td_client *c, td_frame *f)
     c->heard++;
     td_wait *w = take_wait(c, r->serial);
     if (!w) {
-        take_unclaimed(c, r, &f->fd);
+        if (take_given_up(c, r->serial)) take_unclaimed(c, r, &f->fd);
+        else /* then the one who asked would wait for ever */
+            td_lose(c, TD_E_PROTOCOL, "the daemon answered question %llu, which nobody has asked",
+                    (unsigned long long)r->serial);
         return;
     }
     int code = TD_OK;
@@ -131,7 +162,10 @@ static void handle_reply(td_client *c, td_frame *f)
 static void handle_event(td_client *c, const td_frame *f)
 {
     Td__Wire__Event *v = td__wire__event__unpack(&c->arena.allocator, f->bytes, f->payload);
-    if (!v) return;
+    if (!v) {
+        td_lose(c, TD_E_PROTOCOL, "the daemon sent an event that cannot be read");
+        return;
+    }
     if (v->unmap_segment) td_unmap_segment(c, v->unmap_segment);
     if (v->error && v->error->code) td_lose(c, TD_E_LOST, "the daemon ended this session: %s", v->error->message);
 }
@@ -148,6 +182,7 @@ static void handle_frames(td_client *c)
         }
         if (f.kind == TD_FRAME_REPLY) handle_reply(c, &f);
         else if (f.kind == TD_FRAME_EVENT) handle_event(c, &f);
+        else td_lose(c, TD_E_PROTOCOL, "the daemon sent a frame of kind %u, which is none for a client", f.kind);
         td_frame_done(&f);
         td_arena_reset(&c->arena);
     }
@@ -189,6 +224,20 @@ static bool sleep_beside_reader(td_client *c, bool sliced)
     return rc == 0;
 }
 
+/* The daemon sends frames whole: the rest of one follows at once. When it does not, the length was not what was sent.
+ */
+static void check_half_frame(td_client *c, bool came)
+{
+    if (came || c->lost || !td_reader_buffered(&c->reader)) {
+        c->half_since = 0;
+    } else if (!c->half_since) {
+        c->half_since = td_clock_ms();
+    } else if (td_clock_ms() - c->half_since > HALF_FRAME_MS) {
+        td_lose(c, TD_E_PROTOCOL, "the daemon (pid %u) sent a part of a message, and for %d s nothing more", c->pid,
+                HALF_FRAME_MS / 1000);
+    }
+}
+
 /* A slice of time at most, when the program may want to stop. */
 static long wait_on_socket(td_client *c, bool to_write, int ms, td_error *e)
 {
@@ -204,13 +253,14 @@ static bool sleep_as_reader(td_client *c, bool to_write)
 {
     td_error e = {0};
     c->reading = true;
-    int ms = c->stop ? SLICE_MS : -1;
+    int ms = c->stop || td_reader_buffered(&c->reader) ? SLICE_MS : -1;
     pthread_mutex_unlock(&c->lock);
     long n = c->reader.ring ? td_link_wait(c, to_write, ms, &e) : wait_on_socket(c, to_write, ms, &e);
     bool woken = n != -ETIMEDOUT;
     if (!woken) n = -EAGAIN;
     pthread_mutex_lock(&c->lock);
     handle_filled(c, n, &e);
+    check_half_frame(c, n > 0);
     c->reading = false;
     if (c->waiting) pthread_cond_broadcast(&c->wake);
     return woken;
@@ -439,6 +489,7 @@ static uint32_t *timeout_of(const Td__Wire__Call *call)
 static int await_last_answer(td_client *c, td_wait *w, const char *op)
 {
     int64_t until = td_clock_ms() + 3 * SLICE_MS;
+    take_given_up(c, w->serial);
     add_wait(c, w);
     while (!w->done && !c->lost && td_clock_ms() < until) sleep_on_socket(c, false);
     if (w->done && w->code == TD_OK) {
@@ -493,7 +544,7 @@ void td_tell(td_client *c, Td__Wire__Call *call)
 
 void td_forget_wait(td_client *c, td_wait *w)
 {
-    if (w->serial && !w->done) take_wait(c, w->serial);
+    if (w->serial && !w->done && take_wait(c, w->serial)) give_up(c, w->serial);
 }
 
 static bool puts_under_way(const td_client *c)
@@ -516,7 +567,10 @@ void td_leave_put(td_client *c, td_wait *w)
     if (!w->serial || w->done) return;
     take_wait(c, w->serial);
     td_wait *own = calloc(1, sizeof *own);
-    if (!own) return;
+    if (!own) {
+        give_up(c, w->serial);
+        return;
+    }
     *own = (td_wait){.next = c->waits, .serial = w->serial, .heap = true, .put = true};
     c->waits = own;
 }
