@@ -250,6 +250,8 @@ class Storm:
                 self.fault(e)
         except Exception as e:  # noqa: BLE001
             self.fault(e)
+        finally:
+            td.set_eager_errors(False)  # or making the next call's values raises what is meant for the call
 
     def fault(self, e):
         text = "".join(traceback.format_exception(e)[-3:])
