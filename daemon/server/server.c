@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <malloc.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
@@ -143,14 +144,17 @@ static void settle(uv_timer_t *t)
 {
     td_server *s = t->data;
     uint64_t before = happened(s);
-    switch (td_sessions_settle(&s->sessions, SETTLE_MOST)) {
-    case TD_SETTLE_MORE: uv_timer_start(t, settle, 1, 0); break;
-    case TD_SETTLE_LATER: uv_timer_start(t, settle, SETTLE_MS, 0); break;
-    case TD_SETTLED:
+    td_settled how = td_sessions_settle(&s->sessions, SETTLE_MOST);
+    if (how == TD_SETTLE_MORE) {
+        uv_timer_start(t, settle, 1, 0);
+    } else if (how == TD_SETTLE_LATER || before != s->seen) {
+        uv_timer_start(t, settle, SETTLE_MS, 0);
+    } else { /* nothing has happened in between: there is time for this */
+        malloc_trim(0); /* what many connections left stays with malloc otherwise */
         s->settling = false;
         s->settled = before;
-        break;
     }
+    if (how != TD_SETTLE_MORE) s->seen = before;
     set_spinning(s, true); /* what was asked of clients goes out at once */
 }
 

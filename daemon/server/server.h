@@ -64,6 +64,7 @@ struct td_server {
     uint32_t nready;
     uint64_t next_deadline; /* as the timer is set */
     bool settling;          /* the timer runs that looks for what lies idle */
+    uint64_t seen;          /* what had happened (as below) when it last ran */
     uint64_t settled;       /* what had happened (td_service.frames_in, peers that came and went) when nothing did */
     uint64_t came_and_went;
     td_watch *watches;

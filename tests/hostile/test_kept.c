@@ -12,6 +12,7 @@
 
 #include <poll.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -326,6 +327,50 @@ static void a_raised_limit(void)
     end();
 }
 
+static long resident_kb(void)
+{
+    char path[64], line[256];
+    long kb = -1;
+    snprintf(path, sizeof path, "/proc/%d/status", (int)d.pid);
+    FILE *f = fopen(path, "r");
+    while (f && fgets(line, sizeof line, f))
+        if (sscanf(line, "VmRSS: %ld kB", &kb) == 1) break;
+    if (f) fclose(f);
+    return kb;
+}
+
+/* What the daemon had for many connections goes back to the system when they have gone. */
+static void many_have_gone(void)
+{
+    enum { N = 2000 };
+    struct rlimit limit, before;
+    getrlimit(RLIMIT_NOFILE, &before);
+    limit = before;
+    limit.rlim_cur = limit.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &limit);
+    if (limit.rlim_cur < N + 64) {
+        td_test_skip("this machine grants %lu descriptors, %d are needed", (unsigned long)limit.rlim_cur, N + 64);
+        return;
+    }
+    CU_ASSERT_TRUE_FATAL(begin("256M", NULL));
+    long first = resident_kb();
+    raw *r = calloc(N, sizeof *r);
+    for (int i = 0; i < N; i++) CU_ASSERT_TRUE(raw_open(&r[i], d.socket));
+    for (uint32_t id = 1; id <= 50; id++)
+        for (int i = 0; i < N; i++) raw_zeros(&r[i], id, 4);
+    uint32_t code;
+    for (int i = 0; i < N; i++) raw_sync(&r[i], &code);
+    long most = resident_kb(), last = 0;
+    for (int i = 0; i < N; i++) raw_close(&r[i]);
+    free(r);
+    setrlimit(RLIMIT_NOFILE, &before);
+    for (uint64_t until = test_now_ms() + TEST_LONG_MS; test_now_ms() < until; test_sleep_ms(200))
+        if ((last = resident_kb()) < first + (most - first) / 4) break;
+    printf("\n    resident: %ld kB, with %d connections %ld, afterwards %ld", first, N, most, last);
+    CU_ASSERT_TRUE(last < first + (most - first) / 4);
+    end();
+}
+
 static const td_test tests[] = {
     {"connecting, leasing and closing again and again", coming_again},
     {"many connections that lease and let go", many_at_once},
@@ -335,6 +380,7 @@ static const td_test tests[] = {
     {"notes of items are charged until they are taken", notes},
     {"few descriptors", few_descriptors},
     {"the daemon raises its limit of descriptors", a_raised_limit},
+    {"many connections have gone", many_have_gone},
     {"an idle daemon gives back what is empty", idle},
 };
 
