@@ -141,9 +141,12 @@ class Workers:
 
 
 def memory(crew):
-    """While the workers wait: all tensors in the daemon, and what daemon and workers take of the machine. In bytes."""
+    """While the workers wait: all tensors in the daemon, and what daemon and workers take of the machine, without what the daemon has in stock for
+    the next tensors, which is more or less by chance. In bytes."""
     td.sync()
-    return (next(row["value"] for row in td.status() if row["key"] == "bytes_used"), _common.pss([td.connection()["pid"], *crew.processes]))
+    count = {row["key"]: row["value"] for row in td.status()}
+    stock = count["bytes_committed"] - count["bytes_used"]
+    return (count["bytes_used"], _common.pss([td.connection()["pid"], *crew.processes]) - stock)
 
 
 def held():
