@@ -117,7 +117,8 @@ bool td_watch_alive(const td_watch *w)
 bool td_watch_inherit(td_watch *w, td_heap *into)
 {
     uint64_t bytes = 0;
-    for (kept **at = w ? &w->heaps : NULL; at && *at;) {
+    if (!w) return false;
+    for (kept **at = &w->heaps; *at;) {
         kept *k = *at;
         bytes += td_heap_hand_over(k->heap, into);
         if (td_heap_next_segment(k->heap, NULL)) {
