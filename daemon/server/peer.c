@@ -272,8 +272,8 @@ void td_peer_turn(td_peer *p)
         td_peer_end_with(p, &e);
         return;
     }
-    bool over = p->eof && ((r == TD_RUN_IDLE && !filled) || (p->session && td_session_waits(p->session)) || p->broken ||
-                           p->stalled);
+    bool alone = p->eof && p->session && (td_session_waits(p->session) || td_session_forlorn(p->session));
+    bool over = p->eof && ((r == TD_RUN_IDLE && !filled) || alone || p->broken || p->stalled);
     if (over) {
         td_peer_close(p);
         return;

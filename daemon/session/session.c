@@ -68,6 +68,27 @@ static bool too_much_under_way(const td_session *s, uint32_t part)
     return pending > FEW / part && td_flow_pending_bytes(s->flow) > s->all->max_pending_bytes / part;
 }
 
+static void look_whether_forlorn(void *session)
+{
+    unthrottle(session);
+    td_session_ready(session);
+}
+
+bool td_session_forlorn(td_session *s)
+{
+    enum { FORLORN_MS = 1000 };
+    if (!s->wait.active || s->wait.ready || !s->throttled) return false;
+    uint64_t now = td_now_ms(), pending = td_flow_pending(s->flow);
+    if (!s->forlorn_since_ms || pending != s->forlorn_pending) {
+        s->forlorn_since_ms = now;
+        s->forlorn_pending = pending;
+    }
+    if (now - s->forlorn_since_ms >= FORLORN_MS) return true;
+    td_deadline_disarm(s->service, &s->wait.deadline);
+    td_deadline_arm(s->service, &s->wait.deadline, FORLORN_MS, look_whether_forlorn, s);
+    return false;
+}
+
 void td_sessions_collected(td_sessions *all)
 {
     for (td_session *s = all->throttled, *next; s; s = next) {

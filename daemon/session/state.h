@@ -157,6 +157,7 @@ struct td_session {
     uint64_t ops_run;
     td_write_lease *write_leases;
     td_cause *overdrawn;     /* what failures that the session has no room for are told as */
+    uint64_t forlorn_since_ms, forlorn_pending; /* see td_session_forlorn; since then so many tasks are pending */
     uint64_t lacks_since_ms; /* it waits for others to free memory; 0: it does not */
     uint64_t asked_until_ms; /* others were asked to unmap what is empty: so long it waits for that */
     uint64_t promised;       /* bytes of replies that wait for tasks to end */

@@ -341,28 +341,31 @@ static void told_twice(void)
     raw_close(&other);
 }
 
-/* A chain of sums, each of a row that repeats the last one's result, and a read of the last. */
+/* A chain of sums, each of a row that repeats the last one's result, and a read of the last. The first never ends;
+ * those behind it take milliseconds each, and little work memory, which is charged for all that are pending. */
 static void left_in_the_queue(void)
 {
     enum { LINKS = 8000 };
     raw r;
     td_words w = {0};
-    td_attrs view;
-    int64_t size = HUGE_SIZE, stride = 0;
+    td_attrs view[2];
+    int64_t size[2] = {HUGE_SIZE, 1 << 24}, stride = 0;
     uint32_t serial[2] = {9, 0};
     begin();
     CU_ASSERT_TRUE_FATAL(raw_open(&r, own.socket));
     make_zeros(&w);
-    td_attrs_init(&view);
-    td_attrs_ints(&view, 1, &size);
-    td_attrs_ints(&view, 1, &stride);
-    td_attrs_int(&view, 0);
+    for (int i = 0; i < 2; i++) {
+        td_attrs_init(&view[i]);
+        td_attrs_ints(&view[i], 1, &size[i]);
+        td_attrs_ints(&view[i], 1, &stride);
+        td_attrs_int(&view[i], 0);
+    }
     td_attrs all;
     td_attrs_init(&all);
     td_attrs_none(&all), td_attrs_bool(&all, false), td_attrs_none(&all);
     for (uint32_t i = 0; i < LINKS; i++) {
         uint32_t from = i ? 10 + i % 2 : 1, to = 11 - i % 2;
-        op_with(&w, TD_OP_AS_STRIDED, 0, &view, 1, &from, 1, (uint32_t[]){5});
+        op_with(&w, TD_OP_AS_STRIDED, 0, &view[i > 0], 1, &from, 1, (uint32_t[]){5});
         if (i) release(&w, from);
         op_with(&w, TD_OP_SUM, 0, &all, 1, (uint32_t[]){5}, 1, &to);
         release(&w, 5);
