@@ -49,7 +49,6 @@ def main(path, state):
     name = os.path.basename(path)[len("test_") : -len(".py")]
     if os.environ.get("TENSORD_WITHOUT"):  # modules that all of this suite's processes shall not find
         runpy.run_path(os.path.join(WITHOUT, "sitecustomize.py"))
-        os.environ["PYTHONPATH"] = os.pathsep.join([WITHOUT, *filter(None, [os.environ.get("PYTHONPATH")])])
     if state == "absent":
         return skip(name, "the package was not built, as the headers of Python 3.11 or later are not there (Debian: python3-dev)")
     if state == "thread":
@@ -63,8 +62,11 @@ def main(path, state):
     quiet = ["-q", "-p", "no:cacheprovider", "-p", "no:hypothesispytest", "-W", "error", "--no-header", "--tb=short"]
     place = os.environ["TMPDIR"] = tempfile.tempdir = tempfile.mkdtemp(prefix="td-")
     atexit.register(clear, place, os.getpid())
+    if os.environ.get("TENSORD_WITHOUT"):  # a copy: Python writes what it compiled beside it
+        hides = shutil.copytree(WITHOUT, place + "/pytest-without")
+        os.environ["PYTHONPATH"] = os.pathsep.join([hides, *filter(None, [os.environ.get("PYTHONPATH")])])
     status = pytest.main([*quiet, "--basetemp", place + "/pytest", path], plugins=[count])  # it keeps what its tests wrote
-    left = [x for x in os.listdir(place) if x != "pytest" and not x.startswith("pymp-")]
+    left = [x for x in os.listdir(place) if x not in ("pytest", "pytest-without") and not x.startswith("pymp-")]
     for what in left:
         print(f"FAILED the tests left a temporary file behind: {what}")
     count.failed += len(left)
