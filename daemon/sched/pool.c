@@ -89,6 +89,7 @@ static void run_chunks(td_worker *w, td_task *t, const td_claim *c)
     for (int64_t i = 0; i < c->count && !atomic_load_explicit(&k->failed, memory_order_relaxed); i++)
         fn(k, c->first + i, scratch);
     w->ways--;
+    w->chunk_since = INT64_MAX; /* between chunks nothing gives way: it would do so on top of itself, again and again */
     count(&w->chunks, (uint64_t)c->count);
     td_breathe();
 }
