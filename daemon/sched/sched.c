@@ -37,7 +37,7 @@ bool td_sched_stop(td_sched *s)
 void td_sched_free(td_sched *s)
 {
     if (!s) return;
-    td_sched_stop(s);
+    if (!td_sched_stop(s)) return; /* a worker still runs */
     td_flow_free(s->flow);
     td_pool_deinit(&s->pool);
     for (td_task *t = s->spare_tasks, *next; t; t = next) {
