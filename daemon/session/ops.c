@@ -144,8 +144,15 @@ static int bind_outputs(td_session *s, const td_record *r, int nout, bool racy, 
 }
 
 /* Everything up to the issue, on a call that is the caller's until it returns TD_OK. */
+/* What a call that was given up would have wanted. */
+typedef struct lacking {
+    bool memory;
+    uint64_t bytes;
+    td_heap *heap;
+} lacking;
+
 static int issue(td_session *s, const td_record *r, const td_op *op, td_call *c, td_cause **cause, int *nout,
-                 td_error *e)
+                 lacking *lacks, td_error *e)
 {
     uint32_t used = 0;
     int rc = take_outputs(s, r, c, cause, e);
@@ -158,11 +165,9 @@ static int issue(td_session *s, const td_record *r, const td_op *op, td_call *c,
     c->owner = s;
     c->finished = shaped ? shape_finished : op_finished;
     if (shaped) td_session_wait(s, "a shape", false, shape_known);
-    uint64_t lack = 0;
-    td_heap *heap = NULL;
-    rc = td_autograd_run(c, grad_mode(r), s->outs, s->max_outs, nout, &lack, &heap, e);
+    rc = td_autograd_run(c, grad_mode(r), s->outs, s->max_outs, nout, &lacks->bytes, &lacks->heap, e);
     if (rc && shaped) s->wait.active = false;
-    if (td_session_may_lack(rc)) rc = td_session_lacks(s, rc, lack, heap, e);
+    lacks->memory = td_session_may_lack(rc);
     return rc;
 }
 
@@ -179,9 +184,11 @@ int td_step_op(td_session *s, const td_record *r, td_error *e)
     td_call *c = td_call_new(op, &s->issuer, r->nin, r->nout, &why);
     if (!c) return fail_with(s, r, op->name, &why);
     td_cause *cause = NULL;
-    int nout = 0, rc = issue(s, r, op, c, &cause, &nout, &why);
+    lacking lacks = {0};
+    int nout = 0, rc = issue(s, r, op, c, &cause, &nout, &lacks, &why);
     if (rc) {
-        td_call_free(c);
+        td_call_free(c); /* what it was charged for its work would look like work that is pending */
+        if (lacks.memory) rc = td_session_lacks(s, rc, lacks.bytes, lacks.heap, &why);
         if (rc == TD_AGAIN) return rc;
         if (cause) return fail_outputs(s, r, cause, e);
         return fail_with(s, r, op->name, &why);
