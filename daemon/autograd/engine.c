@@ -315,6 +315,11 @@ int td_backward_step(td_backward *b, int most, bool *done, uint64_t *lack, td_he
     return err;
 }
 
+bool td_backward_lacks(const td_backward *b)
+{
+    return b->eval.lacks;
+}
+
 void td_backward_results(td_backward *b, td_tensor **out)
 {
     for (int k = 0; k < b->ninputs; k++) {

@@ -175,7 +175,7 @@ int td_step_backward(td_session *s, int most)
         td_heap *heap = NULL;
         int rc = td_backward_step(s->backward, most, &done, &lack, &heap, &why);
         if (!rc) s->lacks_since_ms = 0;
-        if (td_session_may_lack(rc)) rc = td_session_lacks(s, rc, lack, heap, &why);
+        if (td_backward_lacks(s->backward)) rc = td_session_lacks(s, rc, lack, heap, &why);
         if (rc == TD_AGAIN || (!rc && !done)) return TD_AGAIN;
         if (!rc && s->backward_record.nout) bind_results(s, &why);
         if (why.code) fail_record(s, &s->backward_record, "backward", &why, &e);
