@@ -200,6 +200,9 @@ int td_session_lacks(td_session *s, int rc, uint64_t lack, td_heap *heap, td_err
         if (!s->lacks_since_ms) s->lacks_since_ms = td_now_ms();
         if (pending_may_help(s, rc)) {
             td_session_throttle(s, "memory");
+            if (!td_flow_pending(s->flow)) /* none of the others' may end in time */
+                td_deadline_arm(s->service, &s->wait.deadline, LACK_MS + s->lacks_since_ms - td_now_ms() + 1,
+                                td_session_look_again, s);
             return TD_AGAIN;
         }
         s->lacks_since_ms = 0;

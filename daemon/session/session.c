@@ -68,7 +68,7 @@ static bool too_much_under_way(const td_session *s, uint32_t part)
     return pending > FEW / part && td_flow_pending_bytes(s->flow) > s->all->max_pending_bytes / part;
 }
 
-static void look_whether_forlorn(void *session)
+void td_session_look_again(void *session)
 {
     unthrottle(session);
     td_session_ready(session);
@@ -85,7 +85,7 @@ bool td_session_forlorn(td_session *s)
     }
     if (now - s->forlorn_since_ms >= FORLORN_MS) return true;
     td_deadline_disarm(s->service, &s->wait.deadline);
-    td_deadline_arm(s->service, &s->wait.deadline, FORLORN_MS, look_whether_forlorn, s);
+    td_deadline_arm(s->service, &s->wait.deadline, FORLORN_MS, td_session_look_again, s);
     return false;
 }
 

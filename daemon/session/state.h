@@ -246,6 +246,8 @@ void td_session_told(td_session *s, const td_error *e);
 void td_session_site(td_session *s, uint32_t site);
 /* Suspend until `ready` is set through td_session_ready. */
 void td_session_wait(td_session *s, const char *what, bool external, void (*finish)(td_session *));
+/* Of a throttled session, when a deadline of its wait has passed. */
+void td_session_look_again(void *session);
 void td_session_ready(td_session *s);
 /* Suspend until some task of anybody has ended. */
 void td_session_throttle(td_session *s, const char *what);
