@@ -402,6 +402,7 @@ void td_server_deinit(td_server *s)
     uv_walk(&s->loop, close_handle, NULL);
     uv_run(&s->loop, UV_RUN_DEFAULT);
     s->service.budget.dispose = NULL; /* there is no loop any more to hand it to */
+    td_watches_deinit(s);
     td_service_deinit(&s->service);
     uv_loop_close(&s->loop);
     if (s->spare_fd >= 0) close(s->spare_fd);

@@ -122,6 +122,8 @@ void td_watch_unref(td_watch *w);
 void td_watch_keep(td_watch *w, td_heap *heap);
 /* What is kept goes into this heap of the process's next session; false: there was nothing. */
 bool td_watch_inherit(td_watch *w, td_heap *into);
+/* The daemon ends, and with it whatever any process may still have mapped: the loop has closed all handles. */
+void td_watches_deinit(td_server *s);
 /* False when it is known to have ended. (A process of another pid namespace cannot be watched before Linux 6.5.) */
 bool td_watch_alive(const td_watch *w);
 

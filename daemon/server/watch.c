@@ -144,3 +144,14 @@ void td_watch_keep(td_watch *w, td_heap *heap)
     *k = (kept){w->heaps, heap};
     w->heaps = k;
 }
+
+void td_watches_deinit(td_server *s)
+{
+    for (td_watch *w = s->watches, *next; w; w = next) {
+        next = w->next;
+        release_heaps(w);
+        if (w->fd >= 0) close(w->fd);
+        free(w);
+    }
+    s->watches = NULL;
+}

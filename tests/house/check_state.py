@@ -23,7 +23,7 @@ def symbols(path):
     listed = subprocess.run(["nm", "-f", "sysv", path], capture_output=True, text=True, check=True).stdout
     for line in listed.splitlines():
         cells = [cell.strip() for cell in line.split("|")]
-        if len(cells) == 7 and cells[3] in ("OBJECT", "TLS") and cells[6]:
+        if len(cells) == 7 and cells[3] in ("OBJECT", "TLS") and cells[6] and not cells[0].startswith("__odr_asan"):
             yield cells[0].split(".")[0], cells[6]
 
 
