@@ -214,6 +214,8 @@ static void likely_failures_are_told_by_the_call(void)
 {
     td_client *c = td_connect(server.socket);
     CU_ASSERT_PTR_NOT_NULL_FATAL(c);
+    td_scope scope;
+    td_scope_begin(&scope);
     td_array *w = td_full(c, td_dims(3), 2.0, TD_FLOAT32);
     td_set_requires_grad(w, true);
     CU_ASSERT_EQUAL(td_add_(w, 1), TD_E_AUTOGRAD); /* in place on a leaf */
@@ -225,6 +227,7 @@ static void likely_failures_are_told_by_the_call(void)
     CU_ASSERT_EQUAL(td_backward(loss), TD_E_AUTOGRAD);
     CU_ASSERT_EQUAL(td_sync(c), TD_OK); /* all was told */
     CU_ASSERT_EQUAL(td_item_f64(td_sum(td_grad(w))), 18);
+    td_scope_end(&scope);
     td_disconnect(c);
 }
 
@@ -232,6 +235,8 @@ static void eager_errors(void)
 {
     td_client *c = td_connect(server.socket);
     CU_ASSERT_PTR_NOT_NULL_FATAL(c);
+    td_scope scope;
+    td_scope_begin(&scope);
     td_array *x = td_ones(c, td_dims(3), TD_FLOAT32), *i = td_full(c, td_dims(1), 7, TD_INT64);
     CU_ASSERT_FALSE(td_eager_errors(c));
     CU_ASSERT_PTR_NOT_NULL(td_index_select(x, 0, i));
@@ -241,6 +246,7 @@ static void eager_errors(void)
     CU_ASSERT_PTR_NULL(td_index_select(x, 0, i));
     CU_ASSERT_EQUAL(td_last_error()->code, TD_E_INDEX);
     CU_ASSERT_EQUAL(td_sync(c), TD_OK);
+    td_scope_end(&scope);
     td_disconnect(c);
 }
 

@@ -263,10 +263,10 @@ static void trees_are_published_at_once(void)
         int k = (int)td_item_i64(tree.at[0]);
         CU_ASSERT(k > last && td_numel(tree.at[1]) == 0 && td_ndim(tree.at[1]) == 2);
         CU_ASSERT_EQUAL(((const double *)td_data(tree.at[2]))[349], k);
-        td_array *sum = td_sum(td_to(tree.at[3], TD_FLOAT64)), *all = td_sum(tree.at[2]);
+        td_array *wide = td_to(tree.at[3], TD_FLOAT64), *sum = td_sum(wide), *all = td_sum(tree.at[2]);
         CU_ASSERT_EQUAL(td_item_f64(all), 350. * k);
         CU_ASSERT(k > 256 || td_item_f64(sum) == 9. * k); /* larger ones are rounded */
-        td_release(sum), td_release(all);
+        td_release(wide), td_release(sum), td_release(all);
         td_queue_item_clear(&tree);
         last = k;
     }
