@@ -74,6 +74,8 @@ static void end_export(export *x)
         td_look_away(&x->look);
         Py_DECREF(x->owner);
         PyGILState_Release(s);
+    } else {
+        tdpy_hand_forget(&x->handed); /* others that end later are in the same list */
     }
     free(x);
 }

@@ -29,12 +29,18 @@ void tdpy_hand_out(tdpy_handed *h, td_array *a, const void *at)
     newest = h;
 }
 
-void tdpy_hand_back(tdpy_handed *h)
+void tdpy_hand_forget(tdpy_handed *h)
 {
     if (!h->array) return;
     if (h->prev) h->prev->next = h->next;
     else newest = h->next;
     if (h->next) h->next->prev = h->prev;
+}
+
+void tdpy_hand_back(tdpy_handed *h)
+{
+    if (!h->array) return;
+    tdpy_hand_forget(h);
     td_release(h->array); /* may let other threads run */
 }
 

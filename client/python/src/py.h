@@ -156,6 +156,7 @@ bool tdpy_numpy_block(const void *at, size_t size, tdpy_handed *out);
 /* `a`'s elements, the first of which lies at `at`, may be written by others until they are handed back. */
 void tdpy_hand_out(tdpy_handed *h, td_array *a, const void *at);
 void tdpy_hand_back(tdpy_handed *h);
+void tdpy_hand_forget(tdpy_handed *h); /* the same when the interpreter has ended: nothing is released any more */
 /* Who copies from there waits for all that was asked, which may write it. False: raised. */
 bool tdpy_settle_handed(const void *at);
 /* The elements at `at` (strides in elements) as a tensor without a copy, when they lie in memory that others have from
