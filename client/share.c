@@ -177,8 +177,9 @@ td_array *td_open_edition(td_client *c, const char *name, uint64_t newer_than, i
             x.array = NULL;
         }
     }
+    const td_client was = *c; /* another thread may end it as soon as it is left */
     td_leave(c);
-    if (!x.array) td_hint_elsewhere(c, name);
+    if (!x.array) td_hint_elsewhere(&was, name);
     *version = x.version;
     *tree = x.tree;
     return x.array;
