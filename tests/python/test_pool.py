@@ -13,6 +13,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 import traceback
 from multiprocessing import resource_tracker
@@ -476,10 +477,12 @@ def test_no_descriptors_are_left(who):
         for _ in range(100):
             others.append(DataLoader(**small))
             next(iter(others[-1]))
-    while others:
-        others.pop().close()
     got += it
     assert got == [list(range(i, i + 4)) for i in range(0, 48, 4)]
+    os.kill(pid, signal.SIGSTOP)  # it hears of those who have left and of who comes at one time
+    threading.Timer(0.5, os.kill, (pid, signal.SIGCONT)).start()
+    while others:
+        others.pop().close()
     again = DataLoader(**small)
     assert len(list(again)) == 12 and again.stats()["workers"][0]["pid"] == stays.stats()["workers"][0]["pid"]
     again.close()

@@ -173,8 +173,10 @@ class _Keeper:
             return True
         seat = _Seat(self.count + 1, sock)
         if not self.reserve.renew():
-            self._refuse(seat)
-            return True
+            self._leave_gone()
+            if not self.reserve.renew():
+                self._refuse(seat)
+                return True
         self.count += 1
         self.seats.add(seat)
         for fd in (sock.fileno(), seat.pidfd):
@@ -205,6 +207,11 @@ class _Keeper:
         for w in self.workers:
             self._tell(w, ("left", seat.number))
 
+    def _leave_gone(self):
+        """Seats whose end has come, but has not been looked at yet."""
+        for seat in [x for x in self.seats if x.taken and x.has_left()]:
+            self._leave(seat)
+
     def _answer(self, seat):
         """False: it has left."""
         data, fds = b"", []
@@ -232,8 +239,7 @@ class _Keeper:
         if parts == self.parts:
             seat.taken = self.begun = True
             return "welcome", os.getpid(), self.parts
-        for other in [x for x in self.seats if x.taken and x.has_left()]:
-            self._leave(other)
+        self._leave_gone()
         if self.begun and not any(x.taken for x in self.seats):
             return None  # this pool has just ended: whoever asks may have the name
         return "refused", os.getpid(), self.parts
@@ -398,12 +404,21 @@ class _Serve:
             lane = _Lane(seat, socket.socket(fileno=fd))
         except OSError:  # no socket: whoever brought it hears nothing
             return os.close(fd)
+        if not self.reserve.renew():
+            self._close_ended()
         if self.reserve.renew():
             self.lanes[fd] = lane
             self.poll.register(fd, select.POLLIN)
         else:
             lane.link.send(("refused", None, _no_more(f"worker {self.k}"), None))
             lane.close()
+
+    def _close_ended(self):
+        """Lanes whose end has come, but has not been looked at yet."""
+        for lane in list(self.lanes.values()):
+            lane.pull()
+            if lane.link.ended:
+                self._close(lane)
 
     def _close(self, lane):
         fd = lane.link.fileno()
