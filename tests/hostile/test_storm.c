@@ -246,7 +246,11 @@ static void some_call(child *c)
     case 8:
     case 9: open.name = name, open.id = ids[0], open.timeout_ms = some_time(), call.open = &open; break;
     case 10: drop.name = name, call.drop = &drop; break;
-    case 11: qopen.name = name, qopen.queue = queue, qopen.role = 1 + rnd(7), call.queue_open = &qopen; break;
+    case 11:
+        qopen.name = name, qopen.queue = queue, qopen.role = 1 + rnd(7);
+        qopen.keep_ms = 1 + rnd(1000); /* what nobody takes is waited for at the end */
+        call.queue_open = &qopen;
+        break;
     case 12:
         put.queue = queue, put.n_ids = rnd(4), put.ids = ids, put.timeout_ms = some_time();
         call.queue_put = &put;
