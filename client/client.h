@@ -227,6 +227,7 @@ void td_unlock(td_client *c);
 /* Connect a socket and shake hands; on success the answer is in `c` (socket, session, token, ...). */
 int td_shake_hands(td_client *c, int socket, uint32_t clone_session, uint64_t clone_token, td_error *e);
 int td_dial(const char *path, td_error *e);
+int td_dial_within(const char *path, int ms, td_error *e); /* TD_E_TIMEOUT: a daemon is there, and takes none */
 
 /* ---- launch.c ---- */
 /* Start a private daemon; returns a connected socket and its path, or -1. */

@@ -37,7 +37,7 @@ static int check_peer(int socket, const char *path, td_error *e)
                    (unsigned)peer.uid);
 }
 
-int td_dial(const char *path, td_error *e)
+int td_dial_within(const char *path, int ms, td_error *e)
 {
     struct sockaddr_un at = {.sun_family = AF_UNIX};
     if (strlen(path) >= sizeof at.sun_path) {
@@ -50,14 +50,24 @@ int td_dial(const char *path, td_error *e)
         td_fail_errno(e, errno, "cannot make a socket");
         return -1;
     }
-    int rc;
-    do rc = connect(s, (struct sockaddr *)&at, sizeof at);
-    while (rc && errno == EINTR);
-    if (rc) td_fail_errno(e, errno, "no daemon answers at %s", path), e->code = TD_E_NOT_FOUND;
+    /* A daemon that is stopped leaves connections lie until there is no room for more; then connect() waits. */
+    struct timeval most = {ms / 1000, ms % 1000 * 1000}, always = {0};
+    int rc = setsockopt(s, SOL_SOCKET, SO_SNDTIMEO, &most, sizeof most);
+    if (!rc) do
+            rc = connect(s, (struct sockaddr *)&at, sizeof at);
+        while (rc && errno == EINTR);
+    if (rc && errno == EAGAIN) td_fail(e, TD_E_TIMEOUT, "the daemon at %s takes no connections; is it stopped?", path);
+    else if (rc) td_fail_errno(e, errno, "no daemon answers at %s", path), e->code = TD_E_NOT_FOUND;
     else rc = check_peer(s, path, e);
+    setsockopt(s, SOL_SOCKET, SO_SNDTIMEO, &always, sizeof always);
     if (!rc) return s;
     close(s);
     return -1;
+}
+
+int td_dial(const char *path, td_error *e)
+{
+    return td_dial_within(path, HANDSHAKE_MS, e);
 }
 
 /* Is the directory of a default socket safe to trust? TD_E_NOT_FOUND: there is none. */
@@ -99,6 +109,15 @@ static bool asked_to_stop(const td_client *c)
     bool stopped = c->stop(c->stop_context);
     td_step_aside();
     return stopped;
+}
+
+static int dial_patiently(const td_client *c, const char *path, td_error *e)
+{
+    int64_t until = td_clock_ms() + HANDSHAKE_MS;
+    for (;;) {
+        int s = td_dial_within(path, SLICE_MS, e);
+        if (s >= 0 || e->code != TD_E_TIMEOUT || td_clock_ms() >= until || asked_to_stop(c)) return s;
+    }
 }
 
 /* The next frame before the deadline, through the client's reader. */
@@ -212,17 +231,18 @@ static void make_absolute(const char *named, char path[108])
 /* How a daemon was found, in the order of looking. */
 typedef enum found { NAMED, FOUND_PRIVATE, FOUND_USERS, LAUNCHED } found;
 
-static int find_daemon(const char *named, char path[108], found *how, td_error *e)
+static int find_daemon(td_client *c, const char *named, found *how, td_error *e)
 {
+    char *path = c->path;
     *how = NAMED;
     if (!named || !named[0]) named = getenv("TENSORD_SOCKET");
     if (named && named[0]) {
         make_absolute(named, path);
-        return td_dial(named, e);
+        return dial_patiently(c, named, e);
     }
     *how = FOUND_PRIVATE;
     int s = td_places_find(getpid(), path, e);
-    if (s >= 0) return s;
+    if (s >= 0 || e->code == TD_E_TIMEOUT) return s;
     *how = FOUND_USERS;
     if (!td_places_apart()) s = dial_default(path, e);
     if (s >= 0 || e->code != TD_E_NOT_FOUND) return s;
@@ -237,7 +257,7 @@ bool td_daemon_runs(void)
     const char *named = getenv("TENSORD_SOCKET");
     if (named && named[0]) return true;
     int s = td_places_find(getpid(), path, &e);
-    if (s < 0 && !td_places_apart()) s = dial_default(path, &e);
+    if (s < 0 && e.code != TD_E_TIMEOUT && !td_places_apart()) s = dial_default(path, &e);
     if (s >= 0) close(s);
     return s >= 0 || e.code != TD_E_NOT_FOUND;
 }
@@ -248,7 +268,7 @@ static int find_and_greet(td_client *c, const char *named, td_error *e)
     found how = NAMED;
     int s = -1, rc = TD_OK;
     for (int tries = 0; tries < 10; tries++) {
-        s = find_daemon(named, c->path, &how, e);
+        s = find_daemon(c, named, &how, e);
         rc = s < 0 ? e->code : td_shake_hands(c, s, 0, 0, e);
         if (rc != TD_E_LOST || how != FOUND_PRIVATE) break;
         close(s);

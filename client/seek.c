@@ -1,14 +1,15 @@
 /* Looking for a name in the private daemons of other programs of the user, for who opens one that its own daemon has
- * not. Each is asked in a connection of its own, and not for long: one may be stopped. */
+ * not. Each is asked in a connection of its own, seldom and not for long: one may be stopped. */
 #include "client/client.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
-enum { MOST = 64, ASK_MS = 1000, AGAIN_MS = 100 };
+enum { MOST = 64, ASK_MS = 1000, AGAIN_MS = 100, SELDOM_MS = 1000, SHARE = 10 };
 
 typedef struct patience {
     int64_t until;
@@ -16,84 +17,145 @@ typedef struct patience {
     void *context;
 } patience;
 
-static int64_t now_ms(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
+typedef struct quest {
+    const char *name;
+    bool queue; /* that somebody puts into, rather than a tensor */
+} quest;
+
+typedef struct finding {
+    int with, silent; /* daemons that have it, that did not answer in time */
+    td_place at;      /* the first that has it */
+} finding;
 
 static bool is_over(void *arg)
 {
     const patience *p = arg;
-    return now_ms() > p->until || (p->stop && p->stop(p->context));
+    return td_clock_ms() > p->until || (p->stop && p->stop(p->context));
 }
 
-static bool has_name(const char *path, const char *name, const patience *given)
+static bool has_queue(td_client *c, const char *name)
 {
-    patience p = *given;
-    if (p.until > now_ms() + ASK_MS) p.until = now_ms() + ASK_MS;
-    td_step_aside();
-    td_client *c = td_connect_until(path, is_over, &p);
-    td_step_back();
-    td_array *a = c ? td_open(c, name, 0) : NULL;
-    bool has = a != NULL;
-    td_release(a);
-    td_disconnect(c);
-    return has;
+    td_queue_state q;
+    return !td_queue_look(c, name, &q) && !q.ended && (q.producers || q.items);
 }
 
-static int seek(const char *name, const char *but, td_place *found, const patience *p)
+static bool has_name(td_client *c, const char *name)
+{
+    td_array *a = td_open(c, name, 0);
+    td_release(a);
+    return a != NULL;
+}
+
+static void ask(const td_place *place, const quest *q, const patience *p, finding *f)
+{
+    td_clear_error();
+    td_step_aside();
+    td_client *c = td_connect_until(place->path, is_over, (void *)p);
+    td_step_back();
+    bool has = c && (q->queue ? has_queue(c, q->name) : has_name(c, q->name));
+    int code = td_last_error()->code;
+    td_disconnect(c);
+    if (has && f->with++ == 0) f->at = *place;
+    f->silent += !has && (code == TD_E_TIMEOUT || code == TD_E_CANCELLED);
+}
+
+/* In all but one, within the time that is given and ASK_MS. */
+static finding seek(const quest *q, const char *but, patience p)
 {
     td_place list[MOST];
-    int count = td_places_list(list, MOST), with = 0;
+    finding f = {0};
+    int64_t most = td_clock_ms() + ASK_MS;
+    if (p.until > most) p.until = most;
+    int count = td_places_list(list, MOST);
     for (int i = 0; i < count && i < MOST; i++)
-        if (strcmp(list[i].path, but) != 0 && td_places_within(list[i].program) && has_name(list[i].path, name, p))
-            if (with++ == 0) *found = list[i];
-    return with;
+        if (strcmp(list[i].path, but) != 0 && td_places_within(list[i].program)) ask(&list[i], q, &p, &f);
+    return f;
+}
+
+/* What was found last: a program may ask for a name in a loop, and each look disturbs all daemons. */
+static struct {
+    pthread_mutex_t lock; /* may be held for ever in a forked child: so it is only tried */
+    int64_t again;        /* no look before; looks take a part in SHARE of the time at most */
+    char name[256];
+    bool queue;
+    finding found;
+} last = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+/* False: it is not known, as another name was looked for just now. */
+static bool look(const td_client *c, const quest *q, finding *out)
+{
+    if (pthread_mutex_trylock(&last.lock)) return false;
+    int64_t began = td_clock_ms();
+    bool now = began >= last.again, same = strcmp(last.name, q->name) == 0 && last.queue == q->queue;
+    if (now) last.again = began + ASK_MS + SELDOM_MS; /* for other threads meanwhile */
+    else if (same) *out = last.found;
+    if (now) last.name[0] = 0;
+    pthread_mutex_unlock(&last.lock);
+    if (!now) return same;
+    *out = seek(q, c->path, (patience){began + ASK_MS, c->stop, c->stop_context});
+    int64_t ended = td_clock_ms(), pause = (ended - began) * (SHARE - 1);
+    if (pthread_mutex_trylock(&last.lock)) return true;
+    last.again = ended + (pause > SELDOM_MS ? pause : SELDOM_MS);
+    last.queue = q->queue;
+    last.found = *out;
+    snprintf(last.name, sizeof last.name, "%s", q->name);
+    pthread_mutex_unlock(&last.lock);
+    return true;
+}
+
+static void say_one(char *text, size_t size, const char *what, const finding *f)
+{
+    if (f->with == 1)
+        snprintf(text, size, "The private daemon of %s (pid %d) has %s: start this program with TENSORD_SOCKET=%s",
+                 f->at.name, (int)f->at.program, what, f->at.path);
+    else
+        snprintf(text, size,
+                 "%d other private daemons have %s: start this program with TENSORD_SOCKET=%s for that of %s (pid "
+                 "%d); tensorctl daemons lists all",
+                 f->with, what, f->at.path, f->at.name, (int)f->at.program);
 }
 
 void td_hint_elsewhere(const td_client *c, const char *name)
 {
+    static const char together[] =
+        "programs that nobody starts together also meet in the user's daemon: start tensord before them";
     td_error *e = (td_error *)td_last_error(), was = *e;
-    if (!c->is_private || (e->code != TD_E_NOT_FOUND && e->code != TD_E_TIMEOUT)) return;
-    td_place at;
-    patience p = {now_ms() + ASK_MS, c->stop, c->stop_context};
-    int with = seek(name, c->path, &at, &p);
+    if (!name || !c->is_private || (e->code != TD_E_NOT_FOUND && e->code != TD_E_TIMEOUT)) return;
+    finding f = {0};
+    bool known = look(c, &(quest){.name = name}, &f);
     *e = was;
     size_t n = strlen(e->message), room = sizeof e->message - n;
-    if (with == 0)
+    char text[400];
+    if (f.with) {
+        say_one(text, sizeof text, "it", &f);
+        snprintf(e->message + n, room, ". %s", text);
+    } else if (known && f.silent) {
         snprintf(e->message + n, room,
-                 ". This program's daemon is a private one, and no other daemon of yours has the name; programs that "
-                 "nobody starts together also meet in the user's daemon: start tensord before them");
-    else if (with == 1)
-        snprintf(e->message + n, room,
-                 ". The private daemon of %s (pid %d) has it: start this program with TENSORD_SOCKET=%s", at.name,
-                 (int)at.program, at.path);
-    else
-        snprintf(
-            e->message + n, room,
-            ". %d other private daemons have it: start this program with TENSORD_SOCKET=%s for that of %s (pid %d); "
-            "tensorctl daemons lists all",
-            with, at.path, at.name, (int)at.program);
+                 ". This program's daemon is a private one, and %d other daemon%s of yours did not answer in time "
+                 "(tensorctl daemons lists all); %s",
+                 f.silent, f.silent > 1 ? "s" : "", together);
+    } else {
+        snprintf(e->message + n, room, ". This program's daemon is a private one%s; %s",
+                 known ? ", and no other daemon of yours has the name" : "", together);
+    }
 }
 
 td_client *td_connect_for(const char *name, int timeout_ms, bool *another, bool (*stop)(void *), void *context)
 {
-    patience p = {timeout_ms < 0 ? INT64_MAX : now_ms() + timeout_ms, stop, context};
+    patience p = {timeout_ms < 0 ? INT64_MAX : td_clock_ms() + timeout_ms, stop, context};
+    int64_t pause = AGAIN_MS;
     for (bool over = false; !over;) {
-        over = now_ms() >= p.until || is_over(&p);
-        td_place at;
+        over = td_clock_ms() >= p.until || is_over(&p);
         if (td_daemon_runs()) break;
-        patience once = {now_ms() + ASK_MS, stop, context};
-        int with = seek(name, "", &at, &once);
+        finding f = seek(&(quest){.name = name}, "", (patience){INT64_MAX, stop, context});
         td_step_aside();
-        td_client *c = with == 1 ? td_connect_until(at.path, stop, context) : NULL;
-        if (!c && with <= 1 && !over) usleep(AGAIN_MS * 1000);
+        td_client *c = f.with == 1 ? td_connect_until(f.at.path, stop, context) : NULL;
+        if (!c && f.with <= 1 && !over) usleep((useconds_t)pause * 1000);
         td_step_back();
+        pause = pause * 3 / 2 < SELDOM_MS ? pause * 3 / 2 : SELDOM_MS;
         *another = c != NULL;
         if (c) return c;
-        if (with > 1) break;
+        if (f.with > 1) break;
     }
     *another = false;
     td_clear_error();

@@ -9,7 +9,10 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -558,6 +561,63 @@ static void a_private_daemon_comes_and_goes(void)
     unsetenv("XDG_RUNTIME_DIR");
 }
 
+/* A socket where the private daemon of this process's parent would listen, which never takes who comes. */
+static int stopped_daemon(const char *runtime, char directory[100])
+{
+    char line[512] = {0}, path[40];
+    unsigned long long began = 0;
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)getppid());
+    FILE *f = fopen(path, "r");
+    const char *at_start = f && fgets(line, sizeof line, f) ? strrchr(line, ')') : NULL;
+    for (int i = 0; at_start && i < 20; i++) at_start = strchr(at_start + 1, ' ');
+    if (at_start) began = strtoull(at_start, NULL, 10);
+    if (f) fclose(f);
+    snprintf(directory, 100, "%s/tensord-%d-%llu", runtime, (int)getppid(), began);
+    struct sockaddr_un at = {.sun_family = AF_UNIX};
+    snprintf(at.sun_path, sizeof at.sun_path, "%.90s/socket", directory);
+    int s = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    bool there = !mkdir(directory, 0700) && !bind(s, (struct sockaddr *)&at, sizeof at) && !listen(s, 8);
+    CU_ASSERT_TRUE_FATAL(there);
+    return s;
+}
+
+/* Who asks for a name in a loop looks for it elsewhere about once a second, also when a daemon there is stopped and has
+ * no room for connections any more. */
+static void a_name_is_looked_for_elsewhere_but_seldom(void)
+{
+    char runtime[] = "/tmp/tensord-runtime-XXXXXX", directory[100];
+    unsetenv("TENSORD_SOCKET");
+    CU_ASSERT_PTR_NOT_NULL_FATAL(mkdtemp(runtime));
+    setenv("XDG_RUNTIME_DIR", runtime, 1);
+    char parent[16];
+    snprintf(parent, sizeof parent, "%d", (int)getppid());
+    setenv("TENSORD_BELOW", parent, 1);
+    td_client *c = td_connect(NULL);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(c);
+    int elsewhere = stopped_daemon(runtime, directory), came = 0;
+    const char *names[] = {"no/such", "nor/such"};
+    uint64_t began = test_now_ms();
+    for (int i = 0; i < 40; i++) {
+        CU_ASSERT_PTR_NULL(td_open(c, names[i % 2], 0));
+        CU_ASSERT_EQUAL(td_last_error()->code, TD_E_NOT_FOUND);
+        CU_ASSERT_PTR_NOT_NULL(strstr(td_last_error()->message, "start tensord before"));
+        if (i == 0) CU_ASSERT_PTR_NOT_NULL(strstr(td_last_error()->message, "1 other daemon of yours did not answer"));
+        td_clear_error();
+    }
+    for (int s; (s = accept(elsewhere, NULL, NULL)) >= 0; came++) close(s);
+    CU_ASSERT_TRUE(came > 0 && (uint64_t)came <= 2 + (test_now_ms() - began) / 500);
+    close(elsewhere);
+    char path[120];
+    snprintf(path, sizeof path, "%s/socket", directory);
+    CU_ASSERT_EQUAL(unlink(path) | rmdir(directory), 0);
+    pid_t pid = (pid_t)td_daemon_pid(c);
+    td_disconnect(c);
+    CU_ASSERT_TRUE(gone(pid));
+    CU_ASSERT_EQUAL(rmdir(runtime), 0);
+    unsetenv("XDG_RUNTIME_DIR");
+    unsetenv("TENSORD_BELOW");
+}
+
 static void a_daemon_that_does_not_start_is_told(void)
 {
     char *daemon = strdup(getenv("TENSORD_DAEMON"));
@@ -581,4 +641,5 @@ TD_CUNIT_MAIN_WITH("client_processes", start_server, stop_server,
                    {"raw clones are told", raw_clones_are_told}, {"forks beside threads", forks_beside_threads},
                    {"a killed daemon is told", a_killed_daemon_is_told},
                    {"a private daemon comes and goes", a_private_daemon_comes_and_goes},
+                   {"a name is looked for elsewhere, but seldom", a_name_is_looked_for_elsewhere_but_seldom},
                    {"a daemon that does not start is told", a_daemon_that_does_not_start_is_told})
