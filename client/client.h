@@ -215,6 +215,8 @@ bool td_daemon_runs(void);
 td_client *td_connect_for(const char *name, int timeout_ms, bool *another, bool (*stop)(void *), void *context);
 /* A name was not in this private daemon: add to the last error which other daemon has it, and what to do. */
 void td_hint_elsewhere(const td_client *c, const char *name);
+/* Nobody puts into a queue of this private daemon: says which other daemon has one of that name, and what to do. */
+bool td_queue_elsewhere(const td_client *c, const char *name, char *text, size_t size);
 
 /* ---- aside.c ---- */
 void td_step_aside(void); /* this thread will wait, or work for long: others may run */

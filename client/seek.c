@@ -1,5 +1,5 @@
-/* Looking for a name in the private daemons of other programs of the user, for who opens one that its own daemon has
- * not. Each is asked in a connection of its own, seldom and not for long: one may be stopped. */
+/* Looking for a name, or a queue, in the private daemons of other programs of the user, for who wants one that its own
+ * daemon has not. Each is asked in a connection of its own, seldom and not for long: one may be stopped. */
 #include "client/client.h"
 
 #include <pthread.h>
@@ -138,6 +138,16 @@ void td_hint_elsewhere(const td_client *c, const char *name)
         snprintf(e->message + n, room, ". This program's daemon is a private one%s; %s",
                  known ? ", and no other daemon of yours has the name" : "", together);
     }
+}
+
+bool td_queue_elsewhere(const td_client *c, const char *name, char *text, size_t size)
+{
+    td_error was = *td_last_error();
+    finding f = {0};
+    if (c->is_private) look(c, &(quest){.name = name, .queue = true}, &f);
+    *(td_error *)td_last_error() = was;
+    if (f.with) say_one(text, size, "one that is put into", &f);
+    return f.with;
 }
 
 td_client *td_connect_for(const char *name, int timeout_ms, bool *another, bool (*stop)(void *), void *context)

@@ -384,3 +384,21 @@ def test_who_has_a_name_is_told_to_who_cannot_go_there(tmp_path, apart):
     apart(tmp_path, "far/w")
     r = script("import tensord as td; td.open('far/w')")  # which one is not guessed
     assert "2 other private daemons have it" in r.stderr, r.stderr
+
+
+def test_a_queue_in_another_program_s_daemon_is_told(tmp_path):
+    """It is not joined: two runs of one script would mix their items."""
+    program = tmp_path / "producer.py"
+    program.write_text("import sys, tensord as td\nq = td.Queue('far/jobs')\nq.put(7)\nprint(flush=True)\nsys.stdin.read()")
+    producer = subprocess.Popen([sys.executable, str(program)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    try:
+        producer.stdout.readline()
+        get = "import queue, tensord as td\ntry: print(td.Queue('far/jobs').get(timeout=1.5))\nexcept queue.Empty: print('empty')"
+        r = script(get)
+        found = re.search(rf"private daemon of producer.py \(pid {producer.pid}\) has one that is put into: start this program with (TENSORD_SOCKET)=(\S+)", r.stderr)
+        assert r.stdout == "empty\n" and r.stderr.count("\n") == 1 and found, r.stderr
+        r = script(get, **{found[1]: found[2]})
+        assert (r.stdout, r.stderr) == ("7\n", "")
+        assert "start `tensord` before" in script(get.replace("far", "near")).stderr, "there is none anywhere"
+    finally:
+        producer.communicate()

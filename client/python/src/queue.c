@@ -116,7 +116,9 @@ static void tell_of_waiting(PyObject *self)
     of->told = true;
     PySys_WriteStderr("tensord: get() has waited for a second, and nobody has joined queue '%.255s' as a producer",
                       of->name);
-    if (c->is_private)
+    char elsewhere[400];
+    if (td_queue_elsewhere(c, of->name, elsewhere, sizeof elsewhere)) PySys_WriteStderr(". %.399s", elsewhere);
+    else if (c->is_private)
         PySys_WriteStderr(
             "; only this program, and those that it starts, find the daemon that it is in: to meet others, "
             "start `tensord` before all of them");
