@@ -81,7 +81,7 @@ static void end_waiters(td_name_waiters *l)
     if (l->tensor) {
         *(l->prev ? &l->prev->next : &s->name_told) = l->next;
         *(l->next ? &l->next->prev : &s->name_told_last) = l->prev;
-        td_tensor_unref(l->tensor);
+        td_tensor_unhold(l->tensor);
     } else {
         HASH_DEL(s->name_waits, l);
     }
@@ -100,13 +100,13 @@ static void tell(td_service *s)
 {
     for (int n = 0; s->name_told && n < TELL_MOST; n++) {
         td_name_wait *w = s->name_told->first;
-        td_tensor *t = td_tensor_ref(s->name_told->tensor);
+        td_tensor *t = td_tensor_hold(s->name_told->tensor);
         td_edition edition = s->name_told->edition;
         void (*then)(void *, td_tensor *, td_edition, const td_error *) = w->then;
         void *arg = w->arg;
         td_name_wait_free(w);
         then(arg, t, edition, NULL);
-        td_tensor_unref(t);
+        td_tensor_unhold(t);
     }
     if (s->name_told) td_deadline_arm(s, &s->tell_more, 1, tell_more, s);
     else td_deadline_disarm(s, &s->tell_more);
@@ -117,7 +117,7 @@ static void wake_waiters(td_service *s, const char *name, td_tensor *t, td_editi
     td_name_waiters *l = waiters_of(s, name);
     if (!l) return;
     HASH_DEL(s->name_waits, l);
-    l->tensor = td_tensor_ref(t);
+    l->tensor = td_tensor_hold(t); /* the name may go before all are told; what nobody holds loses its .grad */
     l->edition = edition;
     l->prev = s->name_told_last;
     *(l->prev ? &l->prev->next : &s->name_told) = l;
@@ -280,14 +280,14 @@ static void wait_expired(void *arg)
 {
     td_name_wait *w = arg;
     td_error e = {0};
-    td_tensor *t = w->among->tensor ? td_tensor_ref(w->among->tensor) : NULL; /* it came, and it was not told yet */
+    td_tensor *t = w->among->tensor ? td_tensor_hold(w->among->tensor) : NULL; /* it came, and it was not told yet */
     if (!t) td_fail(&e, TD_E_TIMEOUT, "nobody published '%s' in time", w->among->name);
     void (*then)(void *, td_tensor *, td_edition, const td_error *) = w->then;
     void *owner = w->arg;
     td_edition edition = w->among->edition;
     td_name_wait_free(w);
     then(owner, t, edition, t ? NULL : &e);
-    td_tensor_unref(t);
+    td_tensor_unhold(t);
 }
 
 int td_name_wait_new(td_name_wait **out, td_service *s, const char *name, uint32_t timeout_ms,

@@ -63,6 +63,7 @@ typedef struct told {
     int times;
     td_queue_item *item;
     td_tensor *tensor;
+    bool held;
     td_error error;
 } told;
 
@@ -79,6 +80,7 @@ static void name_told(void *arg, td_tensor *tensor_found, td_edition edition, co
     (void)edition;
     told *t = arg;
     t->times++;
+    t->held = tensor_found && !(tensor_found->flags & TD_TF_UNHELD);
     t->tensor = tensor_found;
     if (error) t->error = *error;
 }
@@ -203,7 +205,7 @@ static void names_waited_for_by_many(void)
         nanosleep(&(struct timespec){0, 2000000}, NULL);
         td_deadlines_run(&s);
     }
-    for (int i = 0; i < MANY - 1; i++) CU_ASSERT_TRUE(all[i].times == 1 && all[i].tensor == t);
+    for (int i = 0; i < MANY - 1; i++) CU_ASSERT_TRUE(all[i].times == 1 && all[i].tensor == t && all[i].held);
     CU_ASSERT_TRUE(all[MANY - 1].times == 0 && none.times == 0);
     for (int i = 0; i < MANY; i++) td_name_wait_free(others[i]);
     td_tensor_unref(t);
