@@ -71,6 +71,7 @@ td_slab *td_slab_take(td_heap *h, unsigned klass, uint64_t *offset)
     if (!s && !(s = slab_new(h, klass))) return NULL;
     if (!s->live++) {
         s->chunk->owner->idle -= s->chunk->size;
+        s->chunk->owner->rested = false;
         if (h->idle[klass] == s) h->idle[klass] = NULL;
     }
     unsigned slot = s->count ? s->stack[--s->count] : s->fresh++;

@@ -518,6 +518,28 @@ static void settles(void)
     td_budget_deinit(&b);
 }
 
+/* A small extent that comes and goes in a slab that was kept is a use of its segment like any other. */
+static void small_use_is_seen(void)
+{
+    td_budget b;
+    td_budget_init(&b, 256 * MIB, TD_SHM_MEMFD);
+    td_heap *h = heap(&b);
+    bool more = false;
+    td_extent x = get(h, 100);
+    td_heap_release(h, &x);
+    CU_ASSERT_EQUAL(td_heap_settle(h, false, ask, NULL, &more), 0);
+    for (int i = 0; i < 3; i++) { /* in each pause between two looks */
+        x = get(h, 100);
+        td_heap_release(h, &x);
+        more = false;
+        CU_ASSERT_EQUAL(td_heap_settle(h, false, ask, NULL, &more), 0);
+        CU_ASSERT_TRUE(more);
+    }
+    CU_ASSERT_TRUE(td_heap_settle(h, false, ask, NULL, &more) > 0);
+    td_heap_free(h);
+    td_budget_deinit(&b);
+}
+
 /* Nobody knows when the process ends that may write there: none of it is for anybody else. */
 static void distrusted(void)
 {
@@ -567,5 +589,5 @@ TD_CUNIT_MAIN("shm_heap", {"random work against a model", against_a_model}, {"a 
               {"another uid gets none of it", another_uid_gets_none_of_it}, {"full is an error", full_is_an_error},
               {"a segment made elsewhere", grown_elsewhere}, {"what clients map stays", what_clients_map_stays},
               {"orphans", orphans}, {"distrusted", distrusted}, {"handed over", handed_over},
-              {"a user's part", a_users_part}, {"settles", settles}, {"few wait warm", few_wait_warm},
-              {"disposal is handed on", disposal_is_handed_on})
+              {"a user's part", a_users_part}, {"settles", settles}, {"small use is seen", small_use_is_seen},
+              {"few wait warm", few_wait_warm}, {"disposal is handed on", disposal_is_handed_on})
