@@ -190,7 +190,7 @@ static int set_site(td_session *s, const Td__Wire__CallSite *c, td_error *e)
 int td_session_frame(td_session *s, td_frame *f, td_error *e)
 {
     td_arena_reset(&s->arena);
-    s->objects.now = (uint32_t)((td_now_ms() - s->service->started_ms) / TD_TICK_MS);
+    s->objects.now = td_ticks(s->service);
     s->service->frames_in++;
     s->service->bytes_in += f->bytes + TD_FRAME_HEADER;
     if (f->kind == TD_FRAME_BATCH) {

@@ -21,6 +21,10 @@ typedef struct td_object {
 } td_object;
 
 enum { TD_TICK_MS = 100 };
+static inline uint32_t td_ticks(const td_service *v) /* since the daemon began */
+{
+    return (uint32_t)((td_now_ms() - v->started_ms) / TD_TICK_MS);
+}
 enum { TD_PAGE_OBJECTS = 1024, TD_PAGES = (TD_MAX_ID + 1 + TD_PAGE_OBJECTS - 1) / TD_PAGE_OBJECTS };
 
 typedef struct td_object_page {

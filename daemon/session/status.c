@@ -266,11 +266,12 @@ static void fill_tensors(table *b, td_session *s)
                                           "age_s"};
     b->t.columns = (char **)(uintptr_t)columns;
     b->t.n_columns = 13;
+    uint32_t now = td_ticks(s->service); /* not when the request came: others may have bound something since */
     for (td_session *x = s->all->first; x; x = x->next) {
         for (uint32_t p = 0; p < x->objects.npages && b->t.n_rows < MOST_ROWS; p++) {
             for (uint32_t i = 0; x->objects.pages[p] && i < TD_PAGE_OBJECTS; i++) {
                 const td_object *o = &x->objects.pages[p]->at[i];
-                if (o->tensor) add_tensor(b, x, s->objects.now, p * TD_PAGE_OBJECTS + i, o);
+                if (o->tensor) add_tensor(b, x, now, p * TD_PAGE_OBJECTS + i, o);
             }
         }
     }
