@@ -30,6 +30,11 @@ void td_futex_wait(_Atomic uint32_t *word, uint32_t value)
 {
     syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, NULL, NULL, 0);
 }
+void td_futex_wait_for(_Atomic uint32_t *word, uint32_t value, int64_t ns)
+{
+    struct timespec t = {ns / 1000000000, ns % 1000000000};
+    syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, &t, NULL, 0); /* on the monotonic clock */
+}
 void td_futex_wake(_Atomic uint32_t *word)
 {
     syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);

@@ -162,7 +162,8 @@ typedef struct td_buffer {
 /* At least `size` bytes, 64-byte aligned; contents are lost when it grows. NULL: out of memory. */
 void *td_buffer_fit(td_buffer *b, size_t size);
 void td_buffer_trim(td_buffer *b, size_t keep);
-#define TD_KEEP_SCRATCH ((size_t)16 << 20) /* of a worker, and of the loop: more goes back with the call that wanted it */
+#define TD_KEEP_SCRATCH                                                                                                \
+    ((size_t)16 << 20) /* of a worker, and of the loop: more goes back with the call that wanted it */
 
 #define TD_WORK_SPARES 16
 /* Work memory of tasks, recycled warm. */
@@ -187,11 +188,11 @@ typedef struct td_worker {
     cpu_set_t mask; /* (who wakes it, then itself) where it may run, ... */
     bool kept_off;  /* ... while it is kept off one processor */
     td_buffer scratch;
-    int64_t since;    /* when it began what it does */
-    int64_t charged;  /* estimate for that, charged to the flow */
-    double streak_ns; /* run without looking at the queues */
-    bool untold;      /* the loop has to be told of ends, ... */
-    double untold_ns; /* ... and this was run meanwhile */
+    int64_t since;        /* when it began what it does */
+    int64_t charged;      /* estimate for that, charged to the flow */
+    double streak_ns;     /* run without looking at the queues */
+    bool untold;          /* the loop has to be told of ends, ... */
+    double untold_ns;     /* ... and this was run meanwhile */
     td_flow *at[TD_WAYS]; /* whose chunks it runs, the one that gave way to the others first */
     int ways;
     int64_t chunk_since; /* when the last of them began */
@@ -210,6 +211,7 @@ typedef struct td_pool {
     _Atomic int searching;   /* workers that look for work, or were woken to */
     _Atomic int64_t load_ns; /* estimate of what is ready or runs */
     _Atomic bool stop;
+    _Atomic uint32_t running; /* workers; a futex word */
     td_work work;
     int nworkers, started;
     td_worker *workers;
@@ -249,6 +251,7 @@ void td_worker_idle(td_worker *w);
 void td_worker_found(td_worker *w);
 int64_t td_now_ns(void);
 void td_futex_wait(_Atomic uint32_t *word, uint32_t value);
+void td_futex_wait_for(_Atomic uint32_t *word, uint32_t value, int64_t ns);
 void td_futex_wake(_Atomic uint32_t *word);
 
 /* ---- flows and waiters (flow.c) */

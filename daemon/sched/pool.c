@@ -247,6 +247,8 @@ static void *worker_main(void *arg)
         w->streak_ns = 0;
         work(w, t, &c);
     }
+    atomic_fetch_sub(&p->running, 1);
+    td_futex_wake(&p->running);
     return NULL;
 }
 
@@ -291,21 +293,24 @@ int td_pool_init(td_pool *p, td_sched *s, int workers, td_error *e)
     for (int i = 0; i < workers; i++) p->workers[i] = (td_worker){.s = s, .index = i};
     p->nworkers = workers;
     for (; p->started < workers; p->started++) {
+        atomic_fetch_add(&p->running, 1);
         int r = start_worker(&p->workers[p->started]);
+        if (r) atomic_fetch_sub(&p->running, 1);
         if (r) return td_fail_errno(e, r, "cannot start worker thread %d of %d", p->started + 1, workers);
     }
     return 0;
 }
 
+/* By no clock that somebody may set. */
 bool td_pool_stop(td_pool *p)
 {
-    struct timespec until;
     atomic_store(&p->stop, true);
     td_pool_wake_all(p);
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += STOP_S;
-    for (; p->started > 0; p->started--)
-        if (pthread_timedjoin_np(p->workers[p->started - 1].thread, NULL, &until)) return false;
+    int64_t until = td_now_ns() + STOP_S * INT64_C(1000000000), left = 1;
+    for (uint32_t n; (n = atomic_load(&p->running)) && left > 0;)
+        if ((left = until - td_now_ns()) > 0) td_futex_wait_for(&p->running, n, left);
+    if (left <= 0) return false;
+    for (; p->started > 0; p->started--) pthread_join(p->workers[p->started - 1].thread, NULL);
     return true;
 }
 

@@ -9,6 +9,7 @@ static td_issuer who;
 static td_storage a, b, c;
 static uint64_t cells_a[64], cells_b[64], cells_c[64];
 static _Atomic int gate; /* kernels that wait until it is open */
+static _Atomic int at_gate;
 static _Atomic int wakes;
 static int done_count;
 static char done_order[64];
@@ -32,6 +33,7 @@ static void start(int workers)
     memset(cells_b, 0, sizeof cells_b);
     memset(cells_c, 0, sizeof cells_c);
     atomic_store(&gate, 0);
+    atomic_store(&at_gate, 0);
     atomic_store(&wakes, 0);
     done_count = 0;
     memset(done_order, 0, sizeof done_order);
@@ -71,6 +73,7 @@ static void k_nothing(td_kcall *k, int64_t chunk, void *scratch)
 static void k_gate(td_kcall *k, int64_t chunk, void *scratch)
 {
     (void)k, (void)chunk, (void)scratch;
+    atomic_fetch_add(&at_gate, 1);
     while (!atomic_load(&gate)) usleep(50);
 }
 static void k_fail(td_kcall *k, int64_t chunk, void *scratch)
@@ -732,6 +735,27 @@ static void freeing_with_work_pending(void)
     }
 }
 
+/* A kernel that knows no rest runs on: it is waited for a while, and nothing that it uses is freed. */
+static void freeing_under_a_kernel(void)
+{
+    start(1);
+    submit('g', NULL, &a, k_gate);
+    td_sched_stats st = {0};
+    double began = now_ms();
+    while (atomic_load(&at_gate) == 0 && now_ms() < began + 60e3) usleep(100);
+    began = now_ms();
+    td_sched_free(s);
+    CU_ASSERT(now_ms() - began > 4000);
+    td_sched_get_stats(s, &st);
+    CU_ASSERT_EQUAL(st.pending, 1);
+    CU_ASSERT_EQUAL(fake_live, 1);
+    td_flow_free(who.flow);
+    atomic_store(&gate, 1);
+    td_sched_free(s);
+    CU_ASSERT_EQUAL(fake_live, 0);
+    td_storage_heal(&a);
+}
+
 static void flow_goes_with_its_last_task(void)
 {
     start(1);
@@ -769,24 +793,22 @@ static void collect_is_bounded(void)
     CU_ASSERT_STRING_EQUAL(done_order, "abcdefghijk");
 }
 
-TD_CUNIT_MAIN("sched", {"small runs here", small_runs_here}, {"big runs in the pool", big_runs_in_the_pool},
-              {"without workers all runs here", without_workers_all_runs_here},
-              {"small waits for what it needs", small_waits_for_what_it_needs},
-              {"intervals are apart", intervals_are_apart}, {"phases follow each other", phases_follow_each_other},
-              {"nothing to run", nothing_to_run}, {"failure reaches readers only", failure_reaches_readers_only},
-              {"poison is known at issue", poison_is_known_at_issue},
-              {"cause given with the call", cause_given_with_the_call},
-              {"failure is not missed late", failure_is_not_missed_late},
-              {"clean failure leaves what was there", clean_failure_leaves_what_was_there},
-              {"failure shows through gaps", failure_shows_through_gaps},
-              {"failure goes through joins", failure_goes_through_joins},
-              {"many readers then a writer", many_readers_then_a_writer},
-              {"inputs may be written", inputs_may_be_written},
-              {"many views of one storage", many_views_of_one_storage}, {"waiters", waiters},
-              {"waiter keeps its place", waiter_keeps_its_place}, {"callbacks may issue", callbacks_may_issue},
-              {"a small flow waits a chunk", a_small_flow_waits_a_chunk},
-              {"equal flows get equal shares", equal_flows_get_equal_shares},
-              {"cheap words buy nothing", cheap_words_buy_nothing}, {"idling earns nothing", idling_earns_nothing},
-              {"freeing with work pending", freeing_with_work_pending},
-              {"flow goes with its last task", flow_goes_with_its_last_task},
-              {"collect is bounded", collect_is_bounded})
+TD_CUNIT_MAIN(
+    "sched", {"small runs here", small_runs_here}, {"big runs in the pool", big_runs_in_the_pool},
+    {"without workers all runs here", without_workers_all_runs_here},
+    {"small waits for what it needs", small_waits_for_what_it_needs}, {"intervals are apart", intervals_are_apart},
+    {"phases follow each other", phases_follow_each_other}, {"nothing to run", nothing_to_run},
+    {"failure reaches readers only", failure_reaches_readers_only},
+    {"poison is known at issue", poison_is_known_at_issue}, {"cause given with the call", cause_given_with_the_call},
+    {"failure is not missed late", failure_is_not_missed_late},
+    {"clean failure leaves what was there", clean_failure_leaves_what_was_there},
+    {"failure shows through gaps", failure_shows_through_gaps},
+    {"failure goes through joins", failure_goes_through_joins},
+    {"many readers then a writer", many_readers_then_a_writer}, {"inputs may be written", inputs_may_be_written},
+    {"many views of one storage", many_views_of_one_storage}, {"waiters", waiters},
+    {"waiter keeps its place", waiter_keeps_its_place}, {"callbacks may issue", callbacks_may_issue},
+    {"a small flow waits a chunk", a_small_flow_waits_a_chunk},
+    {"equal flows get equal shares", equal_flows_get_equal_shares},
+    {"cheap words buy nothing", cheap_words_buy_nothing}, {"idling earns nothing", idling_earns_nothing},
+    {"freeing with work pending", freeing_with_work_pending}, {"freeing under a kernel", freeing_under_a_kernel},
+    {"flow goes with its last task", flow_goes_with_its_last_task}, {"collect is bounded", collect_is_bounded})
