@@ -78,29 +78,46 @@ static td_log_level level_of(const td_server *s)
     return s->options.is_private ? TD_LOG_INFO : TD_LOG_WARN;
 }
 
-/* One a second: who goes on asking would fill the log. */
+/* So many a second: who goes on asking, or being killed, would fill the log. False: it is only counted. */
+static bool may_tell(td_seldom *k, uint32_t most)
+{
+    uint64_t now = td_now_ms();
+    if (now - k->since_ms >= 1000) *k = (td_seldom){.since_ms = now, .untold = k->untold};
+    if (k->told == most) {
+        k->untold++;
+        return false;
+    }
+    k->told++;
+    return true;
+}
+
+static void told(const td_server *s, td_seldom *k, const char *what)
+{
+    if (k->untold) td_log(level_of(s), "%u more %s before that", k->untold, what);
+    k->untold = 0;
+}
+
 static void refused(void *arg, const td_error *why)
 {
     const td_peer *p = arg;
     td_server *s = p->server;
-    if (td_now_ms() - s->told_ms < 1000) {
-        s->untold++;
-        return;
-    }
+    if (!may_tell(&s->refusals, 1)) return;
     td_log(level_of(s), "refused memory to %s (pid %u): %s%s%s",
            p->session ? td_session_program(p->session) : "a client", p->id.pid, why->where, why->where[0] ? ": " : "",
            why->message);
-    if (s->untold) td_log(level_of(s), "and %u times more before that", s->untold);
-    s->untold = 0;
-    s->told_ms = td_now_ms();
+    told(s, &s->refusals, "were refused memory");
 }
 
 static void tell_killed(const td_peer *p)
 {
+    enum { MOST = 8 }; /* all workers of one program, as a rule */
+    td_server *s = p->server;
     char text[TD_NAME_MAX + 256];
-    if (p->session && !p->server->draining && td_session_was_at(p->session, text, sizeof text))
-        td_log(level_of(p->server), "%s (pid %u) has gone without a word, as if killed: %s",
-               td_session_program(p->session), p->id.pid, text);
+    if (!p->session || s->draining || !td_session_was_at(p->session, text, sizeof text)) return;
+    if (!may_tell(&s->killed, MOST)) return;
+    td_log(level_of(s), "%s (pid %u) has gone without a word, as if killed: %s", td_session_program(p->session),
+           p->id.pid, text);
+    told(s, &s->killed, "have gone without a word");
 }
 
 static void poll_event(uv_poll_t *h, int status, int events);

@@ -22,6 +22,12 @@ enum {
 typedef struct td_server td_server;
 typedef struct td_watch td_watch;
 
+/* What the log is told of so many times a second at most. */
+typedef struct td_seldom {
+    uint64_t since_ms;
+    uint32_t told, untold; /* since then, the log; since it was last told */
+} td_seldom;
+
 typedef struct td_peer {
     td_server *server;
     struct td_peer *next, *prev;             /* all peers */
@@ -70,8 +76,7 @@ struct td_server {
     td_watch *watches;
     uint32_t npeers;
     uint64_t refused;
-    uint64_t told_ms; /* when the log was last told that a client got no memory */
-    uint32_t untold;  /* since */
+    td_seldom refusals, killed; /* clients that got no memory, that went without a word */
     int wake_fd;
     int spare_fd; /* closed to accept, and refuse, when descriptors run out */
     bool draining, spinning, had_client, retrying;

@@ -367,6 +367,24 @@ class Daemon(Place):
         self.assertRegex(said[1], rf"^tensord: warning: taker.py \(pid {taker.pid}\) has gone without a word, as if killed: it held .* MB, "
                                   "had 1 queues open, waited for an item of a queue 'log/jobs'$")
 
+    def test_the_log_is_not_filled_by_killed_clients(self):
+        if options()["b_sanitize"] != "none":
+            self.skipTest("a sanitizer's library cannot be loaded into a Python without it")
+        p = self.serve()
+        die = ("import ctypes, os, sys; lib = ctypes.CDLL(sys.argv[1]); lib.td_connect.restype = lib.td_queue_open.restype = ctypes.c_void_p\n"
+               "for i in range(60): lib.td_queue_open(ctypes.c_void_p(lib.td_connect(sys.argv[2].encode())), b'log/jobs', 3, 2)\n"
+               "os._exit(0)")
+        program = [sys.executable, "-c", die, BUILD + "/client/libtensord.so", self.socket]
+        self.assertEqual(subprocess.run(program).returncode, 0)
+        for _ in range(600):
+            if "log/jobs" not in ctl("--socket", self.socket, "queues"):
+                break
+            time.sleep(0.01)
+        self.end(p)
+        said = p.stderr.read().splitlines()
+        self.assertTrue(1 <= len(said) <= 30, said)
+        self.assertIn("has gone without a word, as if killed: ", said[0])
+
     def test_one_socket_one_daemon(self):
         p = self.serve()
         second = subprocess.run([DAEMON, "--socket", self.socket], capture_output=True, text=True, env=environment())
