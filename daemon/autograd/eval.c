@@ -281,7 +281,7 @@ static int run_op(td_eval *v, td_node *n, td_tensor *const *g, const bool *want,
     int err = missing(n, want, e);
     if (err) return err;
     err = open_fx(&f, v, n, g, want, &attrs, e);
-    if (!err) err = td_fx_run(&f);
+    if (!err) err = td_gradient_run(&f);
     for (int i = 0; i < n->nin && !err; i++) err = deliver(v, &f, n->edges, want, i, result, e);
     if (n->nin <= 64) mark_shared(n->nin, result);
     else

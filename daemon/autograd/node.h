@@ -9,7 +9,7 @@
 #define TENSORD_AUTOGRAD_NODE_H
 
 #include "daemon/autograd/autograd.h"
-#include "daemon/autograd/formula.h"
+#include "daemon/autograd/gradient.h"
 
 typedef struct td_node td_node;
 typedef struct td_saved td_saved;

@@ -4,7 +4,7 @@
  * For random weights r the function is L(x) = sum r*op(x); its gradient by backward is compared with central
  * differences. For the second order the function is sum s*grad(L), differentiated once more with create_graph. Ops with
  * a formula that no row covers fail the suite. */
-#include "daemon/autograd/formula.h"
+#include "daemon/autograd/gradient.h"
 #include "tests/unit/grad_support.h"
 #include "tests/unit/op_calls.h"
 

@@ -1,6 +1,6 @@
 /* The builder's common part: what every evaluation of a formula does, whether eager or into a program. Undefined values
  * are absorbed, numbers are folded, conj of something real vanishes; what is left is asked of the builder. */
-#include "daemon/autograd/formula.h"
+#include "proto/formula.h"
 #include "proto/opid.h"
 #include <stdlib.h>
 #include <string.h>
@@ -40,13 +40,6 @@ void *td_fx_alloc(td_fx *f, size_t bytes)
     b->next = f->blocks;
     f->blocks = b;
     return b->bytes;
-}
-
-int td_fx_run(td_fx *f)
-{
-    const td_formula *formula = td_formula_of(f->of);
-    formula->run(f);
-    return f->failed;
 }
 
 int td_fx_first(const td_fx *f, int param)

@@ -1,6 +1,6 @@
 /* Numbers in formulas: arithmetic on scalars, and ops whose inputs are all numbers. An op between numbers never becomes
  * work: x**2 differentiates to g * (2 * x**1) with the 2 and the 1 known here. */
-#include "daemon/autograd/formula.h"
+#include "proto/formula.h"
 #include "proto/opid.h"
 #include <complex.h>
 #include <math.h>

@@ -1,7 +1,7 @@
 /* Lists of ints for formulas: shapes and dimensions. Everything is bounded by what a call may hold (TD_MAX_DIMS,
  * TD_MAX_INTS, TD_MAX_INPUTS) and lives in the td_fx. Dimensions were checked when the call was made, but are wrapped
  * here again. */
-#include "daemon/autograd/formula.h"
+#include "proto/formula.h"
 
 td_fints td_fi_new(td_fx *f, int n)
 {

@@ -1,12 +1,12 @@
-/* What the generated gradient functions (formulas.c) are written in: values, lists of ints, and a builder.
+/* What the functions generated from formulas are written in: values, lists of ints, and a builder.
  *
  * A formula runs once for each node, over a td_fx that says what was saved, which gradients are wanted and where
  * results go. It asks the builder for each op it needs: the eager engine evaluates the op, a compiler adds it to its
  * program. A value is a tensor (of the builder's own kind), a number, or undefined. Invariants: an undefined value is
  * absorbed by what is linear in it; after a failure every op gives undefined and nothing more is asked of the builder,
  * so formulas have no error paths; nothing here looks at a tensor's bytes. */
-#ifndef TENSORD_AUTOGRAD_FORMULA_H
-#define TENSORD_AUTOGRAD_FORMULA_H
+#ifndef TENSORD_PROTO_FORMULA_H
+#define TENSORD_PROTO_FORMULA_H
 
 #include "proto/op.h"
 
@@ -61,31 +61,9 @@ struct td_fx {
     _Alignas(16) unsigned char bytes[TD_FX_BYTES];
 };
 
-/* What the gradient of one parameter keeps: inputs and outputs by value, shapes of inputs. */
-typedef struct td_fsaves {
-    bool exists;
-    uint32_t inputs, outputs, shapes;
-} td_fsaves;
-
-typedef struct td_formula {
-    void (*run)(td_fx *f);
-    const td_fsaves *saves; /* one for each parameter; NULL: the op has no gradient */
-} td_formula;
-
-/* By op id; generated. */
-extern const td_formula td_formulas[];
-extern const unsigned td_formula_count;
-
-static inline const td_formula *td_formula_of(const td_op *op)
-{
-    return op->id < td_formula_count && td_formulas[op->id].run ? &td_formulas[op->id] : NULL;
-}
-
 /* Before and after running a formula. */
 void td_fx_init(td_fx *f);
 void td_fx_deinit(td_fx *f);
-/* The gradient function of f->of. On failure f->error says why. */
-int td_fx_run(td_fx *f);
 
 /* ---- for the generated functions */
 
