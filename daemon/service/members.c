@@ -40,6 +40,7 @@ static td_queue *create(td_service *s, const char *name)
 static void destroy(td_service *s, td_queue *q)
 {
     td_deadline_disarm(s, &q->gone);
+    td_deadline_disarm(s, &q->more);
     for (td_queue_item *i; (i = td_queue_pop(q));) td_queue_item_free(i);
     HASH_DEL(s->queues, q);
     s->queue_count--;
@@ -129,20 +130,23 @@ static void note_death(td_queue *q, const td_member *m)
         snprintf(d->who, sizeof d->who, "%s (pid %u)", m->program, m->pid);
     }
     q->deaths++;
+    q->mourned = false;
+}
+
+static void cancel_waits(td_service *s, td_member *m, td_queue_wait *first)
+{
+    for (td_queue_wait *w = first, *next; w && m->waits; w = next) {
+        next = w->next;
+        if (w->member == m) td_queue_wait_cancel(s, w);
+    }
 }
 
 void td_queue_leave(td_service *s, td_member *m, bool died)
 {
     if (!m) return;
     td_queue *q = m->queue;
-    for (td_queue_wait *w = q->putters, *next; w; w = next) {
-        next = w->next;
-        if (w->member == m) td_queue_wait_cancel(s, w);
-    }
-    for (td_queue_wait *w = q->getters, *next; w; w = next) {
-        next = w->next;
-        if (w->member == m) td_queue_wait_cancel(s, w);
-    }
+    cancel_waits(s, m, q->putters.first);
+    cancel_waits(s, m, q->getters.first);
     if (m->prev) m->prev->next = m->next;
     else q->members = m->next;
     if (m->next) m->next->prev = m->prev;

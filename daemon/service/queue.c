@@ -45,21 +45,33 @@ static const char *content(const td_queue *q, char *text, size_t size)
     return text;
 }
 
-static void list_append(td_queue_wait **list, td_queue_wait *w)
+static bool is_watching(const td_queue_wait *w)
 {
-    td_queue_wait *tail = *list;
-    while (tail && tail->next) tail = tail->next;
-    w->prev = tail;
-    w->next = NULL;
-    if (tail) tail->next = w;
-    else *list = w;
+    return !w->put && w->member->role & TD_QUEUE_WATCH;
 }
 
-static void list_remove(td_queue_wait **list, td_queue_wait *w)
+static void waits_append(td_queue_wait *w)
 {
-    if (w->prev) w->prev->next = w->next;
-    else *list = w->next;
-    if (w->next) w->next->prev = w->prev;
+    td_queue *q = w->member->queue;
+    td_queue_waits *l = w->put ? &q->putters : &q->getters;
+    w->prev = l->last;
+    w->next = NULL;
+    *(w->prev ? &w->prev->next : &l->first) = w;
+    l->last = w;
+    l->count++;
+    w->member->waits++;
+    q->watching += is_watching(w);
+}
+
+static void waits_remove(td_queue_wait *w)
+{
+    td_queue *q = w->member->queue;
+    td_queue_waits *l = w->put ? &q->putters : &q->getters;
+    *(w->prev ? &w->prev->next : &l->first) = w->next;
+    *(w->next ? &w->next->prev : &l->last) = w->prev;
+    l->count--;
+    w->member->waits--;
+    q->watching -= is_watching(w);
 }
 
 /* End a wait: off the list, its deadline off, then its callback as the last step. */
@@ -75,8 +87,7 @@ static void finish_wait(td_service *s, td_queue_wait *w, td_queue_item *item, co
 void td_queue_wait_cancel(td_service *s, td_queue_wait *w)
 {
     if (!w) return;
-    td_queue *q = w->member->queue;
-    list_remove(w->put ? &q->putters : &q->getters, w);
+    waits_remove(w);
     td_deadline_disarm(s, &w->deadline);
     td_queue_item_free(w->item);
     free(w);
@@ -85,7 +96,7 @@ void td_queue_wait_cancel(td_service *s, td_queue_wait *w)
 /* Is there no one left who could ever put? */
 static bool no_more_puts(const td_queue *q)
 {
-    return q->ended || (q->producers_ever && q->producers == 0 && !q->putters);
+    return q->ended || (q->producers_ever && q->producers == 0 && !q->putters.first);
 }
 
 /* Number `nr` of the queue's deaths; of those that are not kept any more the oldest that is. NULL: nothing is known. */
@@ -125,38 +136,57 @@ static int tell_death(td_member *m, td_error *e)
                    named ? d->who : "one of many, its name is not kept", q->producers);
 }
 
+/* Whoever waits for an item and has a death to be told. Only after a death one looks for these: who waits later was
+ * told before, unless items come first. */
+static td_queue_wait *mourner(td_queue *q, td_queue_wait *from)
+{
+    td_queue_wait *g = q->mourned || !q->watching ? NULL : from;
+    while (g && !death_untold(g->member)) g = g->next;
+    if (!g && !q->first) q->mourned = true;
+    return g;
+}
+
+/* One wait: false when none can go on. */
+static bool settle_one(td_service *s, td_queue *q, td_queue_wait **mourning)
+{
+    td_error e = {0};
+    td_queue_wait *p = q->putters.first, *g = q->getters.first;
+    if (p && q->ended) {
+        td_queue_item_free(p->item);
+        closed_for_put(q, &e);
+        finish_wait(s, p, NULL, &e);
+    } else if (p && !full(q)) {
+        push(q, p->item);
+        finish_wait(s, p, NULL, NULL);
+    } else if (g && q->first) {
+        finish_wait(s, g, td_queue_pop(q), NULL);
+    } else if (g && no_more_puts(q)) {
+        closed_for_get(q, &e);
+        finish_wait(s, g, NULL, &e);
+    } else if ((g = mourner(q, *mourning ? *mourning : g))) { /* the others stay as they are meanwhile */
+        *mourning = g->next;
+        tell_death(g->member, &e);
+        finish_wait(s, g, NULL, &e);
+    } else {
+        return false;
+    }
+    return true;
+}
+
+static void settle_more(void *queue)
+{
+    td_queue *q = queue;
+    td_queue_settle(q->service, q);
+}
+
 void td_queue_settle(td_service *s, td_queue *q)
 {
-    for (bool moved = true; moved;) {
-        moved = false;
-        td_error e = {0};
-        td_queue_wait *p = q->putters, *g = q->getters;
-        if (p && q->ended) {
-            td_queue_item_free(p->item);
-            closed_for_put(q, &e);
-            finish_wait(s, p, NULL, &e);
-            moved = true;
-        } else if (p && !full(q)) {
-            push(q, p->item);
-            finish_wait(s, p, NULL, NULL);
-            moved = true;
-        } else if (g && q->first) {
-            finish_wait(s, g, td_queue_pop(q), NULL);
-            moved = true;
-        } else if (g && no_more_puts(q)) {
-            closed_for_get(q, &e);
-            finish_wait(s, g, NULL, &e);
-            moved = true;
-        } else {
-            for (; g && !death_untold(g->member); g = g->next) {
-            }
-            if (g) {
-                tell_death(g->member, &e);
-                finish_wait(s, g, NULL, &e);
-                moved = true;
-            }
-        }
-    }
+    enum { MOVE_MOST = 256 }; /* the loop has others to serve */
+    td_queue_wait *mourning = NULL;
+    int n = 0;
+    while (n < MOVE_MOST && settle_one(s, q, &mourning)) n++;
+    if (n == MOVE_MOST) td_deadline_arm(s, &q->more, 1, settle_more, q);
+    else td_deadline_disarm(s, &q->more);
 }
 
 /* "its consumers are train (pid 7), show (pid 8)", or that it has none; but for the one that asks. */
@@ -188,7 +218,7 @@ static void wait_expired(void *arg)
     else td_fail(&e, TD_E_TIMEOUT, "queue '%s' stayed empty; waited for %s", q->name, whom);
     void (*then)(void *, td_queue_item *, const td_error *) = w->then;
     void *owner = w->arg;
-    list_remove(w->put ? &q->putters : &q->getters, w);
+    waits_remove(w);
     td_queue_item_free(w->item);
     free(w);
     then(owner, NULL, &e);
@@ -205,7 +235,7 @@ static int wait_new(td_service *s, td_member *m, td_queue_item *item, uint32_t t
     td_queue_wait *w = calloc(1, sizeof *w);
     if (!w) return td_no_memory(e, "to wait for queue '%s'", q->name);
     *w = (td_queue_wait){.member = m, .put = item != NULL, .item = item, .then = then, .arg = arg};
-    list_append(w->put ? &q->putters : &q->getters, w);
+    waits_append(w);
     if (timeout_ms != UINT32_MAX) td_deadline_arm(s, &w->deadline, timeout_ms, wait_expired, w);
     *out = w;
     return TD_WAIT;
@@ -218,7 +248,7 @@ int td_queue_put(td_service *s, td_member *m, td_queue_item *item, uint32_t time
     if (!(m->role & TD_QUEUE_PRODUCER))
         return td_fail(e, TD_E_PERMISSION, "queue '%s' was joined as consumer only", q->name);
     if (q->ended) return closed_for_put(q, e);
-    if (full(q) || q->putters) return wait_new(s, m, item, timeout_ms, wait, then, arg, e);
+    if (full(q) || q->putters.first) return wait_new(s, m, item, timeout_ms, wait, then, arg, e);
     push(q, item);
     td_queue_settle(s, q);
     return TD_OK;
@@ -232,7 +262,7 @@ int td_queue_get(td_service *s, td_member *m, td_queue_item **item, uint32_t tim
     if (!(m->role & TD_QUEUE_CONSUMER))
         return td_fail(e, TD_E_PERMISSION, "queue '%s' was joined as producer only", q->name);
     if (death_untold(m)) return tell_death(m, e);
-    if (q->first && !q->getters) {
+    if (q->first && !q->getters.first) {
         *item = td_queue_pop(q);
         td_queue_settle(s, q);
         return TD_OK;
@@ -276,9 +306,9 @@ static td_queue_info info_of(const td_queue *q)
                        .puts = q->puts,
                        .gets = q->gets,
                        .producers = q->producers,
-                       .consumers = q->consumers};
-    for (const td_queue_wait *w = q->putters; w; w = w->next) i.waiting_put++;
-    for (const td_queue_wait *w = q->getters; w; w = w->next) i.waiting_get++;
+                       .consumers = q->consumers,
+                       .waiting_put = q->putters.count,
+                       .waiting_get = q->getters.count};
     return i;
 }
 

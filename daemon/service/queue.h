@@ -15,6 +15,12 @@ typedef struct td_death {
     char who[96];
 } td_death;
 
+/* Who waits, oldest first; a client may hold tens of thousands. */
+typedef struct td_queue_waits {
+    td_queue_wait *first, *last;
+    uint32_t count;
+} td_queue_waits;
+
 struct td_queue {
     UT_hash_handle hh;
     char name[TD_NAME_MAX + 1];
@@ -24,7 +30,7 @@ struct td_queue {
     uint64_t bytes;
     td_queue_item *first, **last;
     td_member *members;
-    td_queue_wait *putters, *getters; /* oldest first */
+    td_queue_waits putters, getters;
     uint64_t puts, gets;
     uint32_t producers, consumers; /* members */
     uint32_t producers_ever;       /* before the first producer an empty queue waits */
@@ -34,13 +40,16 @@ struct td_queue {
     uint32_t keep_ms; /* how long items stay when nobody has joined */
     td_deadline gone; /* armed: nobody has, and items lie in it */
     td_service *service;
+    uint32_t watching; /* getters that deaths are told */
+    bool mourned; /* none of them has one to be told */
+    td_deadline more; /* armed: waits that can go on are left */
     td_death *dead; /* the last TD_DEATHS_KEPT, in a ring; NULL before the first */
 };
 
 #define TD_QUEUE_KEEP_MS 60000 /* unless said: so long items wait for the first consumer */
 /* How long items would stay if all left now. */
 uint32_t td_queue_keeps(const td_queue *q);
-/* Let waits that can go on do so, one at a time, until nothing moves. */
+/* Let waits that can go on do so, one at a time: some now, more soon. */
 void td_queue_settle(td_service *s, td_queue *q);
 /* The oldest item, or NULL; it is the caller's. */
 td_queue_item *td_queue_pop(td_queue *q);

@@ -157,6 +157,7 @@ typedef struct td_member {
     td_queue *queue;
     uint32_t role, session, pid;
     char program[32];
+    uint32_t waits;
     uint32_t deaths_told; /* watch: how many of the queue's deaths it was told */
 } td_member;
 

@@ -299,6 +299,46 @@ static void queue_getters_wait_in_order(void)
     CU_ASSERT_EQUAL(three.times, 0);
 }
 
+/* Very many wait for an item while as many producers die: who waits is not looked through again and again, one who
+ * wants to know of deaths is told all the same, and each turn tells some of the end. */
+static void queue_waited_for_by_many(void)
+{
+    enum { MANY = 60000, AT_ONCE = 1024 };
+    static td_queue_wait *w[MANY];
+    static td_member *dies[MANY];
+    static told all[MANY];
+    td_member *c = join("q", 1, TD_QUEUE_CONSUMER, bob), *stays = join("q", 1, TD_QUEUE_PRODUCER, alice);
+    td_member *watch = join("q", 1, TD_QUEUE_CONSUMER | TD_QUEUE_WATCH, bob);
+    td_queue_wait *mourning;
+    td_queue_item *got;
+    told death = {0};
+    clock_t begin = clock();
+    for (int i = 0; i < MANY; i++) {
+        all[i] = (told){0};
+        dies[i] = join("q", 1, TD_QUEUE_PRODUCER, alice);
+        CU_ASSERT_EQUAL_FATAL(td_queue_get(&s, c, &got, UINT32_MAX, &w[i], queue_told, &all[i], NULL), TD_WAIT);
+    }
+    CU_ASSERT_EQUAL(td_queue_get(&s, watch, &got, UINT32_MAX, &mourning, queue_told, &death, NULL), TD_WAIT);
+    CU_ASSERT_EQUAL(td_queue_look(&s, "q").waiting_get, MANY + 1);
+    td_queue_wait_cancel(&s, w[MANY - 1]);
+    for (int i = 0; i < MANY; i++) td_queue_leave(&s, dies[i], true);
+    CU_ASSERT_TRUE(death.times == 1 && death.error.code == TD_E_LOST);
+    CU_ASSERT_TRUE(clock() - begin < 4 * CLOCKS_PER_SEC);
+    td_queue_end(&s, stays);
+    for (int n = 0, before = 0; n < MANY - 1; before = n) {
+        while (n < MANY - 1 && all[n].times) n++;
+        CU_ASSERT_TRUE(n - before <= AT_ONCE);
+        nanosleep(&(struct timespec){0, 2000000}, NULL);
+        td_deadlines_run(&s);
+    }
+    for (int i = 0; i < MANY - 1; i++) CU_ASSERT_TRUE(all[i].times == 1 && all[i].error.code == TD_E_CLOSED);
+    CU_ASSERT_TRUE(all[MANY - 1].times == 0 && death.times == 1);
+    td_queue_leave(&s, watch, false);
+    td_queue_leave(&s, stays, false);
+    td_queue_leave(&s, c, false);
+    CU_ASSERT_EQUAL(td_deadlines_run(&s), UINT64_MAX);
+}
+
 static void queue_death_is_seen(void)
 {
     td_member *p1 = join("q", 2, TD_QUEUE_PRODUCER, alice), *p2 = join("q", 2, TD_QUEUE_PRODUCER, bob);
@@ -522,8 +562,8 @@ TD_CUNIT_MAIN_WITH(
     {"lent names cost little", lent_names_cost_little}, {"queues keep order and capacity", queues_in_order},
     {"who comes first need not know the capacity", queue_takes_the_first_capacity},
     {"as many as there is room for", queue_without_a_number}, {"getters wait in order", queue_getters_wait_in_order},
-    {"a death is seen at once", queue_death_is_seen}, {"deaths are told apart", queue_deaths_are_told_apart},
-    {"a death comes in order", queue_death_comes_in_order},
+    {"a queue is waited for by many", queue_waited_for_by_many}, {"a death is seen at once", queue_death_is_seen},
+    {"deaths are told apart", queue_deaths_are_told_apart}, {"a death comes in order", queue_death_comes_in_order},
     {"an ended queue is emptied", queue_end_lets_take_what_is_left},
     {"a queue goes with its last member", queue_goes_with_its_last_member}, {"a queue keeps items", queue_keeps_items},
     {"deadlines fire in order", deadlines_fire_in_order},
