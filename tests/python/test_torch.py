@@ -1,4 +1,6 @@
 """Against PyTorch, where it can be imported: the same functions on the same numbers, and memory handed over."""
+import warnings
+
 import pytest
 import tensord as td
 
@@ -149,7 +151,7 @@ def test_tensors_of_torch_within_others():
 def test_memory_of_ours_comes_back_without_a_copy():
     """Whatever way it went out, and whatever the other library made of it."""
     x = td.zeros(4, 6)
-    ways = [torch.from_dlpack(x), torch.from_numpy(x.numpy()), torch.frombuffer(x, dtype=torch.float32).reshape(4, 6), np.asarray(x)]
+    ways = [torch.from_dlpack(x), torch.from_numpy(x.numpy()), torch.frombuffer(x.view(-1), dtype=torch.float32).reshape(4, 6), np.asarray(x)]
     for k, theirs in enumerate(ways):
         for part, view in enumerate((theirs, theirs[1:, ::2], theirs.T, theirs[2, 2:3])):
             back = td.asarray(view, copy=False)
@@ -214,6 +216,48 @@ def test_states_go_both_ways():
     assert same()
     with pytest.raises(RuntimeError, match="size mismatch"):
         theirs.load_state_dict(td.nn.Sequential(td.nn.Linear(2, 2)).state_dict(), strict=False)
+
+
+def test_a_parameter_of_torch_is_made_of_the_memory():
+    """Ours cannot be one itself: what is refused says how, and that way trains the same bytes."""
+    advice = r"torch.nn.Parameter\(torch.from_dlpack\(t\)\).*assign=True"
+    with pytest.raises(td.DTypeError, match=advice):
+        torch.nn.Parameter(td.ones(2))
+    state, linear = {"weight": td.ones(1, 2), "bias": td.zeros(1)}, torch.nn.Linear(2, 1)
+    assert not hasattr(state["bias"], "_is_param")
+    if torch.__version__ < "2.1":
+        pytest.skip("torch 1 has no assign=True")
+    with pytest.raises(RuntimeError, match=advice):
+        linear.load_state_dict(state, assign=True)
+    linear.load_state_dict({k: torch.from_dlpack(t) for k, t in state.items()}, assign=True)
+    linear(torch.ones(1, 2)).sum().backward()
+    torch.optim.SGD(linear.parameters(), lr=0.5).step()
+    assert state["weight"].tolist() == [[0.5, 0.5]] and state["bias"].tolist() == [-0.5]
+
+
+def test_asarray_of_torch_is_warned_of():
+    """It asks for bytes without a shape or dtype, and takes them for float32."""
+    import io
+
+    with pytest.warns(RuntimeWarning, match=r"torch.asarray\(t\) makes flat float32 of them; torch.from_dlpack\(t\)"):
+        assert torch.asarray(td.ones(2, 3)).shape == (6,)
+    with pytest.warns(RuntimeWarning, match="from_dlpack"):
+        torch.asarray(td.tensor(3))
+    into = td.zeros(4, dtype=td.uint8)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert torch.asarray(td.arange(3.0)).tolist() == [0, 1, 2]
+        assert io.BytesIO(b"abcd").readinto(into) == 4 and bytes(into) == b"abcd"
+        assert np.asarray(td.ones(2, 3)).shape == memoryview(td.ones(2, 3)).shape == (2, 3)
+
+
+def test_what_is_of_torch_is_called_so():
+    """Tensor, dtype and device have the same names in both."""
+    x, other = td.ones(2), torch.ones(2)
+    for call, text in ((lambda: td.add(x, other), "not torch.Tensor of another library; tensord.as_tensor"), (lambda: td.add(x, x, out=other), "out must be a Tensor, not torch.Tensor"),
+                       (lambda: x.to(torch.float64), "not torch.dtype"), (lambda: td.zeros(2, device=torch.device("cpu")), "not a torch.device"), (lambda: td.ones(2, requires_grad=True).backward(other), "tensors, not torch.Tensor")):
+        with pytest.raises(td.DTypeError, match=text):
+            call()
 
 
 def test_functions_of_torch_take_ours():

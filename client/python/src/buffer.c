@@ -106,6 +106,23 @@ static bool came_outside(const td_array *a)
     return a->outside == td_moment(a->client) + 1;
 }
 
+/* Who asks like this gets bytes without shape and dtype. torch.asarray() does, and calls them float32: nothing here can
+ * tell it from readinto() and the like, which want just that. */
+static bool warn_of_asarray(td_array *a, int flags)
+{
+    td_dtype dtype = td_dtype_of(a);
+    bool flat = td_ndim(a) == 1 && (dtype == TD_FLOAT32 || td_dtype_size(dtype) == 1);
+    PyObject *name = flags == PyBUF_WRITABLE && !flat ? PyUnicode_FromString("torch") : NULL;
+    PyObject *torch = name ? PyImport_GetModule(name) : NULL;
+    Py_XDECREF(name);
+    if (!torch) return !PyErr_Occurred();
+    Py_DECREF(torch);
+    return !PyErr_WarnEx(PyExc_RuntimeWarning,
+                         "the plain bytes of a tensor are handed out: torch.asarray(t) makes flat float32 of them; "
+                         "torch.from_dlpack(t) has its shape and dtype, without a copy",
+                         1);
+}
+
 int tdpy_get_buffer(PyObject *self, Py_buffer *view, int flags)
 {
     td_array *a = tdpy_array(self);
@@ -121,7 +138,7 @@ int tdpy_get_buffer(PyObject *self, Py_buffer *view, int flags)
     bool strided = flags & PyBUF_STRIDES & ~PyBUF_ND;
     if (flags & PyBUF_WRITABLE && !writable) return refuse(view, "the tensor lies in memory that is read-only here");
     if (!has_order(a, flags)) return refuse(view, "the tensor is not contiguous; call contiguous() first");
-    held *h = make_held(a, p, writable);
+    held *h = warn_of_asarray(a, flags) ? make_held(a, p, writable) : NULL;
     if (!h) return -1;
     td_dtype dtype = td_dtype_of(a);
     *view = (Py_buffer){.obj = Py_NewRef(self),

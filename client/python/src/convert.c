@@ -17,7 +17,11 @@ static void take_text(PyObject *o, const char *name, char *out, size_t size)
 const char *tdpy_type_name(PyObject *o)
 {
     static char name[100];
-    take_text((PyObject *)Py_TYPE(o), "__name__", name, sizeof name);
+    char module[32];
+    take_text((PyObject *)Py_TYPE(o), "__module__", module, sizeof module);
+    bool torch = strcmp(module, "torch") == 0 || strncmp(module, "torch.", 6) == 0; /* Tensor, dtype, device as here */
+    memcpy(name, "torch.", 6);
+    take_text((PyObject *)Py_TYPE(o), "__name__", name + (torch ? 6 : 0), sizeof name - 6);
     return name;
 }
 

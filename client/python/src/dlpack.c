@@ -308,6 +308,17 @@ static PyObject *call_dlpack(PyObject *x)
     return capsule;
 }
 
+/* Set by torch.nn.Parameter(), when it is to be one of its own kind. */
+int tdpy_set_parameter(PyObject *self, PyObject *value, void *closure)
+{
+    (void)self, (void)value, (void)closure;
+    tdpy_raise(TD_E_TYPE, "a tensor of tensord cannot be a Parameter of torch itself, but its memory can: "
+                          "torch.nn.Parameter(torch.from_dlpack(t)), and for load_state_dict(state, assign=True) a "
+                          "state of {k: torch.from_dlpack(t) for k, t in state.items()}; without assign the values "
+                          "are copied");
+    return -1;
+}
+
 bool tdpy_is_foreign(PyObject *o)
 {
     return !tdpy_is_tensor(o) && !PyObject_CheckBuffer(o) &&

@@ -168,6 +168,7 @@ extern PyMethodDef tdpy_dlpack_methods[];
 PyObject *tdpy_from_dlpack(PyObject *module, PyObject *args, PyObject *kw);
 /* An array of another library that speaks DLPack and not the buffer protocol, such as torch's. */
 bool tdpy_is_foreign(PyObject *o);
+int tdpy_set_parameter(PyObject *self, PyObject *value, void *closure);
 typedef enum tdpy_way { TDPY_COPIED, TDPY_SHARED, TDPY_EITHER } tdpy_way;
 /* As an array of ours. TDPY_SHARED: NULL without an exception when it would have to be copied. */
 td_array *tdpy_from_foreign(PyObject *o, tdpy_way way);

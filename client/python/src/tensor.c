@@ -292,6 +292,13 @@ static PyObject *get_version(PyObject *self, void *ignored)
     return get_info(self, &info) ? PyLong_FromUnsignedLong(info.version) : NULL;
 }
 
+static PyObject *get_parameter(PyObject *self, void *closure)
+{
+    (void)self, (void)closure;
+    PyErr_SetString(PyExc_AttributeError, "_is_param");
+    return NULL;
+}
+
 static PyGetSetDef attributes[] = {
     {"shape", get_shape, NULL, "The sizes of the dimensions, a tuple.", NULL},
     {"dtype", get_dtype, NULL, "What the elements are.", NULL},
@@ -299,6 +306,7 @@ static PyGetSetDef attributes[] = {
     {"ndim", get_ndim, NULL, "The number of dimensions.", NULL},
     {"nbytes", get_nbytes, NULL, "The bytes of its value.", NULL},
     {"itemsize", get_itemsize, NULL, "The bytes of an element.", NULL},
+    {"_is_param", get_parameter, tdpy_set_parameter, NULL, NULL},
     {"data", get_data, set_data, "The same bytes outside of every graph, with a version counter of its own.", NULL},
     {"T", get_T, NULL, "A view with the dimensions in reverse.", NULL},
     {"mT", get_mT, NULL, "A view with the last two dimensions exchanged.", NULL},
