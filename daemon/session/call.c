@@ -88,25 +88,32 @@ static int in_service(td_session *s, td_tensor *t, bool copy, td_tensor **out, t
     return td_session_may_lack(rc) ? td_session_lacks(s, rc, lack, heap, e) : rc;
 }
 
-static int open_tensor(td_session *s, uint64_t serial, uint32_t id, td_tensor *t, td_edition edition, td_error *e)
+static int bind_tensor(td_session *s, uint32_t id, td_tensor *t, td_error *e)
 {
     int rc = td_account_room(s->account, 1, e);
-    if (!rc) rc = td_objects_bind(&s->objects, id, td_tensor_ref(t), NULL, e);
+    return rc ? rc : td_objects_bind(&s->objects, id, td_tensor_ref(t), NULL, e);
+}
+
+static int open_tensor(td_session *s, uint64_t serial, uint32_t id, td_tensor *t, td_edition edition, td_error *e)
+{
+    int rc = bind_tensor(s, id, t, e);
     if (!rc) reply_facts(s, serial, t, edition);
     return rc;
 }
 
+/* The name comes last: when anything fails, it stays what it was. */
 static int publish_for_long(td_session *s, uint64_t serial, const Td__Wire__Publish *q, td_tensor *t, td_error *e)
 {
     int rc = q->bind ? td_call_new_id(s, q->bind, e) : TD_OK;
-    if (!rc && q->bind) rc = td_account_room(s->account, 1, e);
     if (rc) return rc;
     td_tensor *kept;
     rc = in_service(s, t, q->copy, &kept, e);
     if (rc) return rc;
-    rc = td_name_publish(s->service, q->name, kept, s->account, q->replace, q->tree, e);
-    td_edition edition = {s->service->editions, q->tree};
-    if (!rc && q->bind) rc = open_tensor(s, serial, q->bind, kept, edition, e);
+    if (q->bind) rc = bind_tensor(s, q->bind, kept, e);
+    bool bound = q->bind && !rc;
+    if (!rc) rc = td_name_publish(s->service, q->name, kept, s->account, q->replace, q->tree, e);
+    if (rc && bound) td_objects_release(&s->objects, q->bind);
+    if (!rc && bound) reply_facts(s, serial, kept, (td_edition){s->service->editions, q->tree});
     else if (!rc) td_reply_ok(s, serial);
     td_tensor_unref(kept);
     return rc;

@@ -147,6 +147,39 @@ static void names(void)
     }
 }
 
+/* As a client does it that takes the shared tensor with it: the name has changed exactly when that is there. */
+static void replaced_names(void)
+{
+    enum { ID = 7 };
+    td_error e = {0};
+    int failures = 0;
+    bool enough = false;
+    x->storage->flags |= TD_SF_SERVICE; /* nothing is copied */
+    CU_ASSERT_EQUAL_FATAL(td_objects_bind(&s->objects, ID, td_tensor_ref(x), NULL, &e), TD_OK);
+    CU_ASSERT_EQUAL_FATAL(td_name_publish(&service, "v", x, s->account, false, false, &e), TD_OK);
+    Td__Wire__Publish p = TD__WIRE__PUBLISH__INIT;
+    Td__Wire__Call call = TD__WIRE__CALL__INIT;
+    p.name = "v", p.id = ID, p.replace = true;
+    call.publish = &p;
+    for (int n = 1; !enough; n++) {
+        uint64_t before = service.editions;
+        p.bind = (uint32_t)n * 2 * TD_PAGE_OBJECTS; /* its page has to be made, and room for it */
+        s->call = &call;
+        until_failure = n;
+        CU_ASSERT_EQUAL_FATAL(td_step_call(s), TD_OK);
+        enough = until_failure; /* it asked for fewer */
+        until_failure = 0;
+        bool bound = td_objects_find(&s->objects, p.bind) != NULL;
+        CU_ASSERT_EQUAL(service.editions, before + bound);
+        failures += !bound;
+        if (bound) td_objects_release(&s->objects, p.bind);
+    }
+    CU_ASSERT_TRUE(failures >= 1);
+    td_objects_release(&s->objects, ID);
+    CU_ASSERT_EQUAL(td_name_drop(&service, "v", NULL, NULL), TD_OK);
+    x->storage->flags &= ~TD_SF_SERVICE;
+}
+
 static void gradients(void)
 {
     many(set_grad);
@@ -225,6 +258,6 @@ static void full(void)
     CU_ASSERT_STRING_EQUAL(e.message, "no memory for 3 things");
 }
 
-TD_CUNIT_MAIN_WITH("starved", start, stop, {"names", names}, {"gradients of a scope", gradients}, {"leases", leases},
-                   {"queues", queues}, {"handles of queues", handles}, {"backwards", backwards},
-                   {"the other meaning", full})
+TD_CUNIT_MAIN_WITH("starved", start, stop, {"names", names}, {"names that are replaced", replaced_names},
+                   {"gradients of a scope", gradients}, {"leases", leases}, {"queues", queues},
+                   {"handles of queues", handles}, {"backwards", backwards}, {"the other meaning", full})
