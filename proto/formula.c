@@ -36,10 +36,18 @@ void *td_fx_alloc(td_fx *f, size_t bytes)
         return p;
     }
     struct td_fx_block *b = malloc(sizeof *b + bytes);
-    if (!b) abort(); /* a few kilobytes: there is nothing left to go on with */
+    if (!b) longjmp(*f->no_memory, 1);
     b->next = f->blocks;
     f->blocks = b;
     return b->bytes;
+}
+
+int td_fx_guard(td_fx *f, int (*work)(td_fx *f, void *arg), void *arg)
+{
+    jmp_buf here;
+    f->no_memory = &here;
+    if (setjmp(here)) return f->failed = td_no_memory(f->error, "for the gradient of %s", f->of->name);
+    return work(f, arg);
 }
 
 int td_fx_first(const td_fx *f, int param)

@@ -4,11 +4,13 @@
  * results go. It asks the builder for each op it needs: the eager engine evaluates the op, a compiler adds it to its
  * program. A value is a tensor (of the builder's own kind), a number, or undefined. Invariants: an undefined value is
  * absorbed by what is linear in it; after a failure every op gives undefined and nothing more is asked of the builder,
- * so formulas have no error paths; nothing here looks at a tensor's bytes. */
+ * and want of memory leaves the formula at once, so formulas have no error paths; nothing here looks at a tensor's
+ * bytes. */
 #ifndef TENSORD_PROTO_FORMULA_H
 #define TENSORD_PROTO_FORMULA_H
 
 #include "proto/op.h"
+#include <setjmp.h>
 
 typedef enum td_fkind { TD_F_NONE = 0, TD_F_TENSOR = 1, TD_F_NUMBER = 2 } td_fkind;
 
@@ -56,6 +58,7 @@ struct td_fx {
     /* The formulas' own. */
     int failed;
     td_error *error;
+    jmp_buf *no_memory; /* of td_fx_guard */
     size_t used;
     struct td_fx_block *blocks;
     _Alignas(16) unsigned char bytes[TD_FX_BYTES];
@@ -64,6 +67,9 @@ struct td_fx {
 /* Before and after running a formula. */
 void td_fx_init(td_fx *f);
 void td_fx_deinit(td_fx *f);
+/* Do what allocates, as every formula does: td_fx_alloc() leaves it without a word when there is no memory, so nothing
+ * in it may own anything while it asks for some. The code is what `work` returns, or that of a failure. */
+int td_fx_guard(td_fx *f, int (*work)(td_fx *f, void *arg), void *arg);
 
 /* ---- for the generated functions */
 

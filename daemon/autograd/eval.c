@@ -206,18 +206,18 @@ static td_dtype gradient_dtype(const td_node *n, td_tensor *const *g)
     return TD_FLOAT32;
 }
 
-/* Fill f for node n; the arrays live in f. */
-static int open_fx(td_fx *f, td_eval *v, td_node *n, td_tensor *const *g, const bool *want, td_attrs *attrs,
-                   td_error *e)
+/* A node whose gradients are wanted. */
+typedef struct asked {
+    td_eval *v;
+    td_node *node;
+    td_tensor *const *g;
+    td_attrs *attrs;
+} asked;
+
+/* Fill f for the node; the arrays live in f. */
+static int open_fx(td_fx *f, asked *a)
 {
-    td_fx_init(f);
-    f->op = build_op, f->meta = build_meta, f->arg = v, f->create_graph = v->create_graph;
-    f->of = td_op_by_id(n->op);
-    f->attrs = attrs;
-    f->nin = n->nin, f->nout = n->nout;
-    f->given = n->given, f->want = want;
-    f->error = e;
-    f->dtype = gradient_dtype(n, g);
+    const td_node *n = a->node;
     td_fval *in = td_fx_values(f, n->nin), *out = td_fx_values(f, n->nout), *gs = td_fx_values(f, n->nout);
     td_fmeta *in_meta = td_fx_alloc(f, (size_t)n->nin * sizeof *in_meta);
     td_fmeta *out_meta = td_fx_alloc(f, (size_t)n->nout * sizeof *out_meta);
@@ -226,13 +226,20 @@ static int open_fx(td_fx *f, td_eval *v, td_node *n, td_tensor *const *g, const 
         if (n->shapes[i].strided) in_meta[i] = td_node_meta(n, &n->shapes[i]);
     for (int o = 0; o < n->nout; o++) {
         out_meta[o] = td_node_meta(n, &n->outs[o]);
-        gs[o] = as_value(g[o]);
+        gs[o] = as_value(a->g[o]);
     }
     f->in = in, f->out = out, f->g = gs, f->in_meta = in_meta, f->out_meta = out_meta;
     f->result = td_fx_values(f, n->nin);
-    attrs->count = attrs->nints = 0;
-    int err = f->of->nattrs ? td_attrs_decode(f->of, n->attrs, n->nattrs, attrs, e) : 0;
-    return err ? err : unpack(v, n, used(n, want), in, out, e);
+    a->attrs->count = a->attrs->nints = 0;
+    f->attrs = a->attrs;
+    int err = f->of->nattrs ? td_attrs_decode(f->of, n->attrs, n->nattrs, a->attrs, f->error) : 0;
+    return err ? err : unpack(a->v, a->node, used(n, f->want), in, out, f->error);
+}
+
+static int run_fx(td_fx *f, void *arg)
+{
+    int err = open_fx(f, arg);
+    return err ? err : td_gradient_run(f);
 }
 
 static int missing(td_node *n, const bool *want, td_error *e)
@@ -278,10 +285,17 @@ static int run_op(td_eval *v, td_node *n, td_tensor *const *g, const bool *want,
 {
     td_fx f;
     td_attrs attrs;
+    asked a = {v, n, g, &attrs};
     int err = missing(n, want, e);
     if (err) return err;
-    err = open_fx(&f, v, n, g, want, &attrs, e);
-    if (!err) err = td_gradient_run(&f);
+    td_fx_init(&f);
+    f.op = build_op, f.meta = build_meta, f.arg = v, f.create_graph = v->create_graph;
+    f.of = td_op_by_id(n->op);
+    f.nin = n->nin, f.nout = n->nout;
+    f.given = n->given, f.want = want;
+    f.error = e;
+    f.dtype = gradient_dtype(n, g);
+    err = td_fx_guard(&f, run_fx, &a);
     for (int i = 0; i < n->nin && !err; i++) err = deliver(v, &f, n->edges, want, i, result, e);
     if (n->nin <= 64) mark_shared(n->nin, result);
     else

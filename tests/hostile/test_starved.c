@@ -202,22 +202,21 @@ static void handles(void)
     many(handle);
 }
 
-/* x*x, and what x gets from that, forgotten again. */
+/* x*x, or many of x side by side, whose formula is large; and what x gets from that, forgotten again. */
 static int differentiate(int number, td_error *e)
 {
-    (void)number;
-    td_input in[2] = {td_in(x), td_in(x)};
     td_backward *b = NULL;
     td_tensor *y = NULL, *dx = NULL;
     bool done = false;
-    int n;
-    td_call *c = td_call_new(td_op_by_id(TD_OP_MUL), &s->issuer, 2, 1, e);
+    int n, nin = number ? TD_MAX_INPUTS : 2;
+    td_call *c = td_call_new(td_op_by_id(number ? TD_OP_STACK : TD_OP_MUL), &s->issuer, nin, 1, e);
     if (!c) return e->code;
-    c->in[0] = in[0], c->in[1] = in[1];
+    for (int i = 0; i < nin; i++) c->in[i] = td_in(x);
     td_attrs_init(&c->attrs);
+    if (number) td_attrs_int(&c->attrs, 0);
     int rc = td_autograd_run(c, TD_GRAD_ON, &y, 1, &n, NULL, NULL, e);
     if (rc) td_call_free(c);
-    if (!rc) rc = td_backward_new(&b, &s->issuer, 1, &y, &(td_tensor *){NULL}, 1, &x, 0, 0, e);
+    if (!rc) rc = td_backward_new(&b, &s->issuer, 1, &y, number ? &y : &(td_tensor *){NULL}, 1, &x, 0, 0, e);
     while (!rc && !done) rc = td_backward_step(b, 100, &done, &(uint64_t){0}, &(td_heap *){NULL}, e);
     if (!rc) td_backward_results(b, &dx);
     td_backward_free(b);
@@ -225,7 +224,7 @@ static int differentiate(int number, td_error *e)
     return rc;
 }
 
-static void backwards(void)
+static void backwards_of(int number, int least)
 {
     td_error e = {0};
     CU_ASSERT_EQUAL(td_set_requires_grad(x, true, &e), 0);
@@ -233,15 +232,25 @@ static void backwards(void)
     for (int n = 1, round = 0; round < 3; n++) { /* it does without some, and makes others once only */
         td_live before = td_live_counts();
         until_failure = n;
-        int rc = differentiate(0, &e);
+        int rc = differentiate(number, &e);
         if (until_failure) n = 0, round++; /* it asked for fewer */
         until_failure = 0;
         times += rc != 0;
         CU_ASSERT_TRUE_FATAL(rc == TD_OK || rc == TD_E_SYSTEM);
         CU_ASSERT_EQUAL(td_live_counts().tensors, before.tensors);
     }
-    CU_ASSERT_TRUE(times >= 3);
+    CU_ASSERT_TRUE(times >= least);
     CU_ASSERT_EQUAL(td_set_requires_grad(x, false, &e), 0);
+}
+
+static void backwards(void)
+{
+    backwards_of(0, 3);
+}
+
+static void large_backwards(void)
+{
+    backwards_of(1, 20); /* each select is an op, and the formula takes its blocks */
 }
 
 /* The other meaning: for this there is malloc's memory enough, and none for tensors. */
@@ -260,4 +269,5 @@ static void full(void)
 
 TD_CUNIT_MAIN_WITH("starved", start, stop, {"names", names}, {"names that are replaced", replaced_names},
                    {"gradients of a scope", gradients}, {"leases", leases}, {"queues", queues},
-                   {"handles of queues", handles}, {"backwards", backwards}, {"the other meaning", full})
+                   {"handles of queues", handles}, {"backwards", backwards}, {"large backwards", large_backwards},
+                   {"the other meaning", full})
