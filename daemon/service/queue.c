@@ -16,7 +16,7 @@ static void push(td_queue *q, td_queue_item *i)
     q->last = &i->next;
     q->size++;
     q->bytes += i->note_bytes;
-    q->puts++;
+    i->place = q->puts++;
 }
 
 td_queue_item *td_queue_pop(td_queue *q)
@@ -271,16 +271,35 @@ int td_queue_get(td_service *s, td_member *m, td_queue_item **item, uint32_t tim
     return wait_new(s, m, NULL, timeout_ms, wait, then, arg, e);
 }
 
-void td_queue_untake(td_service *s, td_member *m, td_queue_item *item)
+/* Before what was put after it. What was taken lies near the front; a place that was made up is looked for no further.
+ */
+static void put_back(td_queue *q, td_queue_item *item)
 {
-    td_queue *q = m->queue;
-    item->next = q->first;
-    if (!q->first) q->last = &item->next;
-    q->first = item;
+    enum { FAR = 1024 };
+    td_queue_item **at = &q->first;
+    for (int n = 0; *at && (*at)->place < item->place && n < FAR; n++) at = &(*at)->next;
+    item->next = *at;
+    *at = item;
+    if (!item->next) q->last = &item->next;
     q->size++;
     q->bytes += item->note_bytes;
-    q->gets--;
+    q->gets -= q->gets > 0;
+}
+
+void td_queue_untake(td_service *s, td_member *m, td_queue_item *item)
+{
+    put_back(m->queue, item);
+    td_queue_settle(s, m->queue);
+}
+
+int td_queue_return(td_service *s, const char *name, td_queue_item *item, td_error *e)
+{
+    td_queue *q;
+    HASH_FIND_STR(s->queues, name, q);
+    if (!q) return td_fail(e, TD_E_NOT_FOUND, "queue '%s' is gone, with what lay in it", name);
+    put_back(q, item);
     td_queue_settle(s, q);
+    return TD_OK;
 }
 
 const char *td_queue_name(const td_queue *q)

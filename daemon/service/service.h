@@ -145,6 +145,7 @@ typedef struct td_queue_item {
     int count;
     unsigned char *note; /* bytes that travel with it */
     size_t note_bytes;
+    uint64_t place;      /* in its queue: so many were put before it */
     td_account *account; /* who put it: pays for its place, by its size in objects, and for the note's bytes */
 } td_queue_item;
 int td_queue_item_new(td_queue_item **out, td_account *account, int count, td_tensor *const *tensors, const void *note,
@@ -191,10 +192,13 @@ int td_queue_put(td_service *s, td_member *m, td_queue_item *item, uint32_t time
                  void (*then)(void *, td_queue_item *, const td_error *), void *arg, td_error *e);
 int td_queue_get(td_service *s, td_member *m, td_queue_item **item, uint32_t timeout_ms, td_queue_wait **wait,
                  void (*then)(void *, td_queue_item *, const td_error *), void *arg, td_error *e);
-/* An item that was taken by a get and could not be delivered goes back to the front; takes it over. */
+/* An item that was taken by a get and could not be delivered goes back to its place; takes it over. */
 void td_queue_untake(td_service *s, td_member *m, td_queue_item *item);
 /* Stop waiting, without a call; a put's item is freed. */
 void td_queue_wait_cancel(td_service *s, td_queue_wait *w);
+/* What a get took, and whoever got it did not want, is back at its place in the queue of this name, which may be full,
+ * and may have ended. Takes it over when it works; TD_E_NOT_FOUND: there is no such queue any more. */
+int td_queue_return(td_service *s, const char *name, td_queue_item *item, td_error *e);
 uint32_t td_queue_size(const td_queue *q);
 const char *td_queue_name(const td_queue *q);
 

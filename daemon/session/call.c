@@ -193,6 +193,13 @@ static int call_bye(td_session *s, uint64_t serial)
     return TD_OK;
 }
 
+static int call_cancel(td_session *s, uint64_t serial, const Td__Wire__Cancel *q)
+{
+    td_held_cancel(s, q->waiting);
+    td_reply_ok(s, serial);
+    return TD_OK;
+}
+
 static int dispatch(td_session *s, const Td__Wire__Call *c, const char **name, td_error *e)
 {
     uint64_t n = c->serial;
@@ -213,6 +220,8 @@ static int dispatch(td_session *s, const Td__Wire__Call *c, const char **name, t
     if (*name = "import", c->import) return td_call_import(s, n, c->import, e);
     if (*name = "ring", c->ring) return td_call_ring(s, n, c->ring, e);
     if (*name = "unmapped", c->unmapped) return call_unmapped(s, n, c->unmapped);
+    if (*name = "cancel", c->cancel) return call_cancel(s, n, c->cancel);
+    if (*name = "queue_return", c->queue_return) return td_call_queue_return(s, n, c->queue_return, e);
     if (*name = "bye", c->bye) return call_bye(s, n);
     *name = "call";
     return td_fail(e, TD_E_UNSUPPORTED, "this daemon (version %s) does not know the call; is the client newer?",

@@ -89,6 +89,18 @@ void td_held_refuse_gets(td_session *s, const td_queue_handle *of, const td_erro
     }
 }
 
+void td_held_cancel(td_session *s, uint64_t serial)
+{
+    td_held *h = s->held;
+    while (h && h->serial != serial) h = h->next;
+    if (!h || !(h->queue || h->name)) return; /* its answer is under way */
+    td_error e = {0};
+    td_fail(&e, TD_E_CANCELLED, "the client gave up waiting for %s", h->what);
+    if (h->queue) td_queue_wait_cancel(s->service, h->queue);
+    if (h->name) td_name_wait_free(h->name);
+    td_held_over(h, &e);
+}
+
 /* The newest first, so that items go back to their queues in the order in which they were there. */
 void td_held_drop(td_session *s)
 {

@@ -117,17 +117,19 @@ static void put_finished(td_session *s, td_held *h)
     if (of->closing) close_when_in(s, of);
 }
 
-static int make_item(td_session *s, const Td__Wire__QueuePut *q, td_queue_item **out, td_error *e)
+static int make_item(td_session *s, size_t n, const uint32_t *ids, const ProtobufCBinaryData *note, td_queue_item **out,
+                     td_error *e)
 {
-    td_tensor **t = malloc((q->n_ids + 1) * sizeof *t);
-    if (!t) return td_no_memory(e, "for an item of %zu tensors", q->n_ids);
+    if (n > TD_MAX_ITEM) return td_fail(e, TD_E_INVALID, "an item of %zu tensors; the most is %d", n, TD_MAX_ITEM);
+    td_tensor **t = malloc((n + 1) * sizeof *t);
+    if (!t) return td_no_memory(e, "for an item of %zu tensors", n);
     int rc = TD_OK;
-    for (size_t i = 0; i < q->n_ids && !rc; i++) {
-        t[i] = td_call_tensor(s, q->ids[i], e);
+    for (size_t i = 0; i < n && !rc; i++) {
+        t[i] = td_call_tensor(s, ids[i], e);
         if (!t[i]) rc = e->code;
         else rc = td_session_check_lease(s, t[i]->storage, e);
     }
-    if (!rc) rc = td_queue_item_new(out, s->account, (int)q->n_ids, t, q->note.data, q->note.len, e);
+    if (!rc) rc = td_queue_item_new(out, s->account, (int)n, t, note->data, note->len, e);
     free(t);
     return rc;
 }
@@ -136,11 +138,9 @@ int td_call_queue_put(td_session *s, uint64_t serial, const Td__Wire__QueuePut *
 {
     td_queue_handle *h = find_queue(s, q->queue, e);
     if (!h) return e->code;
-    if (q->n_ids > TD_MAX_ITEM)
-        return td_fail(e, TD_E_INVALID, "an item of %zu tensors; the most is %d", q->n_ids, TD_MAX_ITEM);
     td_queue_item *item = NULL;
     int rc = q->timeout_ms ? td_held_room(s) : TD_OK;
-    if (!rc) rc = make_item(s, q, &item, e);
+    if (!rc) rc = make_item(s, q->n_ids, q->ids, &q->note, &item, e);
     if (rc) return rc;
     td_queue_wait *w = NULL;
     rc = td_queue_put(s->service, h->member, item, q->timeout_ms, &w, queue_moved, NULL, e);
@@ -153,6 +153,19 @@ int td_call_queue_put(td_session *s, uint64_t serial, const Td__Wire__QueuePut *
     } else {
         td_queue_item_free(item);
     }
+    return rc;
+}
+
+/* Who got it may have left the queue since, so it is named. */
+int td_call_queue_return(td_session *s, uint64_t serial, const Td__Wire__QueueReturn *q, td_error *e)
+{
+    td_queue_item *item = NULL;
+    int rc = make_item(s, q->n_ids, q->ids, &q->note, &item, e);
+    if (rc) return rc;
+    item->place = q->place;
+    rc = td_queue_return(s->service, q->name, item, e);
+    if (rc) td_queue_item_free(item);
+    else td_reply_ok(s, serial);
     return rc;
 }
 
@@ -187,6 +200,7 @@ static void send_item(td_session *s, uint64_t serial, const td_queue_item *item,
     x.outside = outside;
     x.outside_rest = rest;
     x.left = left;
+    x.place = item->place;
     r.serial = serial;
     r.item = &x;
     td_reply_send(s, &r, fd);

@@ -213,6 +213,7 @@ int td_call_queue_open(td_session *s, uint64_t serial, const Td__Wire__QueueOpen
 int td_call_queue_put(td_session *s, uint64_t serial, const Td__Wire__QueuePut *q, td_error *e);
 int td_call_queue_get(td_session *s, uint64_t serial, const Td__Wire__QueueGet *q, td_error *e);
 int td_call_queue_close(td_session *s, uint64_t serial, const Td__Wire__QueueClose *q, td_error *e);
+int td_call_queue_return(td_session *s, uint64_t serial, const Td__Wire__QueueReturn *q, td_error *e);
 int td_call_queue_look(td_session *s, uint64_t serial, const Td__Wire__QueueLook *q);
 int td_step_call(td_session *s);
 /* held.c */
@@ -227,6 +228,8 @@ void td_held_over(td_held *h, const td_error *error);
 void td_held_finish(td_session *s);
 /* Gets that wait for an item by this handle fail. */
 void td_held_refuse_gets(td_session *s, const td_queue_handle *of, const td_error *why);
+/* The client gives a request up: it is answered so, unless it has been answered. */
+void td_held_cancel(td_session *s, uint64_t serial);
 /* The session ends. */
 void td_held_drop(td_session *s);
 void td_queue_handle_free(td_session *s, td_queue_handle *h, bool died);

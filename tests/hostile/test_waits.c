@@ -5,6 +5,8 @@
 #include "tests/hostile/requests.h"
 #include "tests/unit/cunit_main.h"
 
+#include <stdlib.h>
+
 static int start(void)
 {
     return counted_start("64M", "1");
@@ -173,6 +175,134 @@ static void more_than_may_wait(void)
     back_to_normal();
 }
 
+static uint64_t cancel_later(raw *r, uint64_t waiting)
+{
+    Td__Wire__Call c = TD__WIRE__CALL__INIT;
+    Td__Wire__Cancel q = TD__WIRE__CANCEL__INIT;
+    q.waiting = waiting;
+    c.cancel = &q;
+    return raw_call(r, &c);
+}
+
+/* The call works whatever became of the one that waited; that one is answered, or was before. */
+static void cancelled(raw *r, uint64_t waiting, bool in_time)
+{
+    uint64_t serial = cancel_later(r, waiting);
+    answered(r, serial, TD_OK);
+    if (in_time) answered(r, waiting, TD_E_CANCELLED);
+    else CU_ASSERT_PTR_NULL(raw_reply(r, 20));
+}
+
+/* A request that is given up takes nothing from its queue, puts nothing into it, and makes room for others. */
+static void given_up(void)
+{
+    raw r;
+    CU_ASSERT_TRUE_FATAL(raw_open(&r, d.socket));
+    raw_zeros(&r, 1, 4);
+    CU_ASSERT_EQUAL(queue_open(&r, "given-up", 1, 1), TD_OK);
+    CU_ASSERT_EQUAL(queue_open(&r, "given-up", 2, 1), TD_OK);
+    uint64_t one = get_later(&r, 2, 10), two = get_later(&r, 2, 11);
+    cancelled(&r, one, true);
+    cancelled(&r, one, false);
+    cancelled(&r, 0, false);
+    cancelled(&r, UINT64_MAX, false);
+    uint64_t first = put_later(&r, 1, 1); /* for who still waits */
+    answered(&r, first, TD_OK);
+    answered(&r, two, TD_OK);
+    uint32_t id = 1;
+    CU_ASSERT_EQUAL(queue_put(&r, 1, 1, &id), TD_OK);
+    uint64_t second = put_later(&r, 1, 1), third = put_later(&r, 1, 1), close = close_later(&r, 1);
+    cancelled(&r, second, true);
+    uint64_t get = get_later(&r, 2, 12);
+    answered(&r, get, TD_OK);
+    answered(&r, third, TD_OK);
+    answered(&r, close, TD_OK);
+    cancelled(&r, third, false);
+    get = get_later(&r, 2, 13);
+    answered(&r, get, TD_OK);
+    CU_ASSERT_EQUAL(queue_open(&r, "given-up", 1, 1), TD_OK);
+    CU_ASSERT_EQUAL(queue_put(&r, 1, 1, &id), TD_OK);
+    second = put_later(&r, 1, 1), close = close_later(&r, 1); /* the close waits for nothing but that */
+    uint64_t cancel = cancel_later(&r, second);
+    answered(&r, cancel, TD_OK);
+    answered(&r, second, TD_E_CANCELLED);
+    answered(&r, close, TD_OK);
+    td_words w = {0};
+    release(&w, 1);
+    send_all(&r, &w);
+    open_without_waiting(&r, "never", UINT32_MAX);
+    cancelled(&r, cancel + 1, true);
+    raw_close(&r);
+    back_to_normal();
+}
+
+static uint32_t give_back(raw *r, const char *name, uint32_t n, uint32_t id, uint64_t place)
+{
+    Td__Wire__Call c = TD__WIRE__CALL__INIT;
+    Td__Wire__QueueReturn q = TD__WIRE__QUEUE_RETURN__INIT;
+    uint32_t *ids = calloc(n + 1, sizeof *ids);
+    for (uint32_t i = 0; i < n; i++) ids[i] = id;
+    q.name = (char *)name, q.n_ids = n, q.ids = ids, q.place = place;
+    c.queue_return = &q;
+    uint32_t code = ask(r, &c);
+    free(ids);
+    return code;
+}
+
+/* The place of the next item, or UINT64_MAX. */
+static uint64_t next_place(raw *r, uint32_t queue, uint32_t id)
+{
+    Td__Wire__Call c = TD__WIRE__CALL__INIT;
+    Td__Wire__QueueGet q = TD__WIRE__QUEUE_GET__INIT;
+    q.queue = queue, q.n_ids = 1, q.ids = &id;
+    c.queue_get = &q;
+    Td__Wire__Reply *x = raw_ask(r, &c);
+    return x && x->item ? x->item->place : UINT64_MAX;
+}
+
+/* What is returned lies where it lay, in whatever order it comes, also in a queue that is full, or that has ended, by
+ * whomever; a place that was never given out, or a queue that is gone, hurts nobody. */
+static void given_back(void)
+{
+    enum { STRANGE = 1 << 20 };
+    raw r;
+    CU_ASSERT_TRUE_FATAL(raw_open(&r, d.socket));
+    raw_zeros(&r, 1, 4);
+    CU_ASSERT_EQUAL(give_back(&r, "back", 1, 1, 0), TD_E_NOT_FOUND);
+    CU_ASSERT_EQUAL(queue_open(&r, "back", 1, 4), TD_OK);
+    CU_ASSERT_EQUAL(queue_open(&r, "back", 2, 4), TD_OK);
+    uint32_t id = 1;
+    for (int i = 0; i < 4; i++) CU_ASSERT_EQUAL(queue_put(&r, 1, 1, &id), TD_OK);
+    for (uint32_t i = 0; i < 3; i++) CU_ASSERT_EQUAL(next_place(&r, 2, 10 + i), i);
+    for (int i = 0; i < 3; i++) CU_ASSERT_EQUAL(queue_put(&r, 1, 1, &id), TD_OK);
+    CU_ASSERT_EQUAL(give_back(&r, "back", 1, 10, 0), TD_OK); /* there is no room any more */
+    CU_ASSERT_EQUAL(give_back(&r, "back", 1, 12, 2), TD_OK);
+    CU_ASSERT_EQUAL(give_back(&r, "back", 1, 11, 1), TD_OK);
+    CU_ASSERT_EQUAL(give_back(&r, "back", 1, 1, STRANGE), TD_OK);
+    CU_ASSERT_EQUAL(give_back(&r, "back", 1, 99, 0), TD_E_NOT_FOUND);
+    CU_ASSERT_EQUAL(give_back(&r, "back", TD_MAX_ITEM + 1, 1, 0), TD_E_INVALID);
+    CU_ASSERT_EQUAL(give_back(&r, "", 1, 1, 0), TD_E_NOT_FOUND);
+    for (uint32_t i = 0; i < 7; i++) CU_ASSERT_EQUAL(next_place(&r, 2, 20 + i), i);
+    CU_ASSERT_EQUAL(next_place(&r, 2, 27), STRANGE);
+    uint64_t get = get_later(&r, 2, 28); /* who waits has it at once */
+    Td__Wire__Call c = TD__WIRE__CALL__INIT;
+    Td__Wire__QueueReturn q = TD__WIRE__QUEUE_RETURN__INIT;
+    q.name = "back", q.n_ids = 1, q.ids = &id;
+    c.queue_return = &q;
+    uint64_t back = raw_call(&r, &c);
+    answered(&r, back, TD_OK);
+    answered(&r, get, TD_OK);
+    Td__Wire__QueueClose close = TD__WIRE__QUEUE_CLOSE__INIT;
+    close.queue = 1, close.end = true;
+    c = (Td__Wire__Call)TD__WIRE__CALL__INIT;
+    c.queue_close = &close;
+    CU_ASSERT_EQUAL(ask(&r, &c), TD_OK);
+    CU_ASSERT_EQUAL(give_back(&r, "back", 1, 28, 0), TD_OK);
+    CU_ASSERT_EQUAL(next_place(&r, 2, 29), 0);
+    raw_close(&r);
+    back_to_normal();
+}
+
 TD_CUNIT_MAIN_WITH("waits", start, stop, {"a deadline after another", a_deadline_after_another},
                    {"a handle that is replaced", a_handle_that_is_replaced}, {"beside the stream", beside_the_stream},
-                   {"more than may wait", more_than_may_wait})
+                   {"more than may wait", more_than_may_wait}, {"given up", given_up}, {"given back", given_back})
