@@ -174,7 +174,7 @@ int td_step_backward(td_session *s, int most)
         uint64_t lack = 0;
         td_heap *heap = NULL;
         int rc = td_backward_step(s->backward, most, &done, &lack, &heap, &why);
-        if (!rc) s->lacks_since_ms = 0;
+        if (!rc) td_session_lacks_nothing(s);
         if (td_backward_lacks(s->backward)) rc = td_session_lacks(s, rc, lack, heap, &why);
         if (rc == TD_AGAIN || (!rc && !done)) return TD_AGAIN;
         if (!rc && s->backward_record.nout) bind_results(s, &why);

@@ -296,6 +296,7 @@ td_heap *td_session_end(td_session *s, bool alive)
     else s->all->first = s->next;
     if (s->next) s->next->prev = s->prev;
     if (s->all->settle_next == s) s->all->settle_next = s->next;
+    if (s->all->ask_next == s) s->all->ask_next = s->next;
     s->all->count--;
     td_session_cancel_wait(s);
     s->ended = s->account->ended = true;

@@ -14,6 +14,7 @@ enum {
     GROW_HERE = 2 << 20, /* bytes that are committed in well under a millisecond */
     ASKED_MS = 250,      /* clients that listen unmap at once */
     ASKED_LOOK_MS = 5,
+    ASK_MOST = 512, /* sessions in one turn */
     SHED_MS = 100,
     LACK_MS = 2000 /* so long others' pending work is hoped to free memory; somebody always has some pending */
 };
@@ -130,18 +131,27 @@ static void ask_to_unmap(td_segment *g, void *arg)
     td_event_unmap(s, g->id);
 }
 
-/* Memory is short: what lies empty in other sessions goes back now, and who has it mapped is asked for it. Is there
- * something to wait for? */
-static bool ask_others(const td_session *s)
+/* Memory is short: what lies empty in other sessions goes back, and who has it mapped is asked for it. One round over
+ * all of them for all that lack some, a part at a time. True: it has begun since the session lacks memory, and is over.
+ */
+static bool ask_others(td_session *s)
 {
-    bool more = false, asked = false;
-    for (td_session *x = s->all->first; x; x = x->next) {
+    td_sessions *all = s->all;
+    bool more = false;
+    if (!s->ask_round) s->ask_round = all->ask_round + 1;
+    if (!all->ask_next) {
+        all->ask_next = all->first;
+        all->ask_round++;
+    }
+    for (int n = 0; all->ask_next && n < ASK_MOST; n++) {
+        td_session *x = all->ask_next;
+        all->ask_next = x->next;
         if (x == s) continue;
         asking a = {.s = x};
         td_heap_settle(x->heap, true, ask_to_unmap, &a, &more);
-        asked |= a.asked;
+        if (a.asked) all->asked_ms = td_now_ms();
     }
-    return asked;
+    return !all->ask_next && all->ask_round >= s->ask_round;
 }
 
 static void look_again(void *session)
@@ -151,13 +161,14 @@ static void look_again(void *session)
 
 static bool wait_for_unmaps(td_session *s)
 {
-    if (!s->lacks_since_ms) {
-        s->lacks_since_ms = td_now_ms();
-        s->asked_until_ms = ask_others(s) ? s->lacks_since_ms + ASKED_MS : 0;
+    uint64_t look = ASKED_LOOK_MS;
+    if (!s->asked_until_ms) {
+        if (ask_others(s)) s->asked_until_ms = s->all->asked_ms + ASKED_MS;
+        else look = 1;
     }
-    if (td_now_ms() >= s->asked_until_ms) return false;
+    if (s->asked_until_ms && td_now_ms() >= s->asked_until_ms) return false;
     td_session_wait(s, "memory that others have mapped", false, NULL);
-    td_deadline_arm(s->service, &s->wait.deadline, ASKED_LOOK_MS, look_again, s);
+    td_deadline_arm(s->service, &s->wait.deadline, look, look_again, s);
     return true;
 }
 
@@ -196,8 +207,8 @@ int td_session_lacks(td_session *s, int rc, uint64_t lack, td_heap *heap, td_err
             return TD_AGAIN;
         }
         bool own = rc == TD_E_QUOTA && !td_heap_user_strained(s->heap);
-        if (!own && wait_for_unmaps(s)) return TD_AGAIN;
         if (!s->lacks_since_ms) s->lacks_since_ms = td_now_ms();
+        if (!own && wait_for_unmaps(s)) return TD_AGAIN;
         if (pending_may_help(s, rc)) {
             td_session_throttle(s, "memory");
             if (!td_flow_pending(s->flow)) /* none of the others' may end in time */
@@ -205,7 +216,7 @@ int td_session_lacks(td_session *s, int rc, uint64_t lack, td_heap *heap, td_err
                                 td_session_look_again, s);
             return TD_AGAIN;
         }
-        s->lacks_since_ms = 0;
+        td_session_lacks_nothing(s);
         if (rc == TD_E_MEMORY) add_holders(s, e);
         return rc;
     }

@@ -221,7 +221,7 @@ static int step_batch(td_session *s, td_error *e)
     rc = r.op < TD_REC_FIRST ? td_step_op(s, &r, e) : td_step_control(s, &r, e);
     if (rc != TD_AGAIN) {
         s->cursor += r.words;
-        s->lacks_since_ms = 0;
+        td_session_lacks_nothing(s);
     }
     return rc;
 }
@@ -300,7 +300,7 @@ td_run td_session_run(td_session *s, int most, td_error *e)
             rc = td_step_call(s);
             if (rc != TD_AGAIN) {
                 s->call = NULL;
-                s->lacks_since_ms = 0;
+                td_session_lacks_nothing(s);
                 s->call_until_ms = 0;
                 td_import_drop(s);
             }

@@ -37,6 +37,9 @@ typedef struct td_sessions {
     struct td_remains *remains; /* of ended sessions */
     td_session *settle_next;    /* of a round of td_sessions_settle that is under way; NULL: none is */
     bool settle_later;          /* it has seen something that the next round may give back */
+    td_session *ask_next;       /* of a round that asks all for memory, see memory.c; NULL: none is under way */
+    uint64_t ask_round;         /* the number of the last */
+    uint64_t asked_ms;          /* when somebody was last asked */
     uint64_t shed_ms;           /* when td_sessions_shed last looked at all of them */
     td_session *ending;         /* ended, with tasks of theirs or jobs still under way */
     td_deadline look_again;     /* at what these left queued: somebody may have let go of it */

@@ -121,14 +121,14 @@ struct td_session {
     uint32_t id, uid, pid;
     uint64_t token;
     bool ended, drained, mapped;
-    td_session *next_ending; /* of those that have ended, until they are gone */
-    bool withers;            /* what it left queued is looked through soon */
+    td_session *next_ending;     /* of those that have ended, until they are gone */
+    bool withers;                /* what it left queued is looked through soon */
     struct td_value_read *reads; /* under way */
-    bool inherited;       /* its heap has memory that the process may have mapped through a former session */
-    int grow_failed;      /* the system refused the segment that the current record needs: its code */
-    bool waits_for_lease; /* of somebody else */
-    const td_storage *wants; /* what it waits for there, until its turn has come; only compared */
-    int jobs;             /* background work that still points here */
+    bool inherited;              /* its heap has memory that the process may have mapped through a former session */
+    int grow_failed;             /* the system refused the segment that the current record needs: its code */
+    bool waits_for_lease;        /* of somebody else */
+    const td_storage *wants;     /* what it waits for there, until its turn has come; only compared */
+    int jobs;                    /* background work that still points here */
     td_issuer issuer;
     td_flow *flow;
     td_heap *heap;
@@ -160,10 +160,11 @@ struct td_session {
     int max_outs;
     uint64_t ops_run;
     td_write_lease *write_leases;
-    td_cause *overdrawn;     /* what failures that the session has no room for are told as */
+    td_cause *overdrawn;                        /* what failures that the session has no room for are told as */
     uint64_t forlorn_since_ms, forlorn_pending; /* see td_session_forlorn; since then so many tasks are pending */
-    uint64_t lacks_since_ms; /* it waits for others to free memory; 0: it does not */
-    uint64_t asked_until_ms; /* others were asked to unmap what is empty: so long it waits for that */
+    uint64_t lacks_since_ms;                    /* it waits for others to free memory; 0: it does not */
+    uint64_t ask_round;      /* all->ask_round in which others are asked for it; 0: it needs none yet */
+    uint64_t asked_until_ms; /* ... which is over; so long it waits for what they unmap */
     uint64_t promised;       /* bytes of replies that wait for tasks to end */
     bool waits_for_replies;  /* its own */
     uint32_t ncharged_sites;
@@ -171,6 +172,12 @@ struct td_session {
     uint64_t call_until_ms; /* the current call may wait so long; 0: not asked yet */
     int import_fd;          /* came with the current call, or -1 */
 };
+
+/* The current record has what it lacked, or was told that it gets none. */
+static inline void td_session_lacks_nothing(td_session *s)
+{
+    s->lacks_since_ms = s->ask_round = s->asked_until_ms = 0;
+}
 
 /* reply.c: nobody waits for these values any more */
 void td_reads_forget(td_session *s);

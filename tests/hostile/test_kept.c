@@ -176,6 +176,43 @@ static void asked_for(void)
     end();
 }
 
+/* A long sum over memory that is released behind it, so that this much is held for a while. */
+static void hold_for_a_while(raw *r, int64_t bytes)
+{
+    td_words w = {0};
+    td_attrs view, all;
+    int64_t size = 1 << 28, stride = 0;
+    full(&w, 1, bytes / 4, 0);
+    td_attrs_init(&view);
+    td_attrs_ints(&view, 1, &size), td_attrs_ints(&view, 1, &stride), td_attrs_int(&view, 0);
+    op_with(&w, TD_OP_AS_STRIDED, 0, &view, 1, (uint32_t[]){1}, 1, (uint32_t[]){2});
+    release(&w, 1);
+    td_attrs_init(&all);
+    td_attrs_none(&all), td_attrs_bool(&all, false), td_attrs_none(&all);
+    op_with(&w, TD_OP_SUM, 0, &all, 1, (uint32_t[]){2}, 1, (uint32_t[]){3});
+    release(&w, 2);
+    CU_ASSERT_TRUE(send_all(r, &w));
+}
+
+/* The same for one that had to wait for its own quota first. */
+static void asked_for_after_the_quota(void)
+{
+    const char *args[] = {"--workers", "1", "--memory", "64M", "--session-memory", "48M", NULL};
+    raw a, b;
+    uint32_t id;
+    CU_ASSERT_TRUE_FATAL(test_daemon_start(&d, args));
+    CU_ASSERT_TRUE_FATAL(raw_open(&a, d.socket));
+    CU_ASSERT_TRUE_FATAL(raw_open(&b, d.socket));
+    CU_ASSERT_EQUAL(lease_and_drop(&a, 30 * MIB), TD_OK);
+    hold_for_a_while(&b, 20 * MIB);
+    send_lease(&b, 40 * MIB);
+    CU_ASSERT_EQUAL(lease_reply(&b, &id), TD_E_MEMORY); /* nobody has unmapped it, ... */
+    CU_ASSERT_NOT_EQUAL(asked(&a, 200), 0);             /* ... but was asked; an idle daemon asks after seconds only */
+    raw_close(&a);
+    raw_close(&b);
+    end();
+}
+
 /* Another process gets so much. */
 static void others_get(uint64_t bytes)
 {
@@ -379,6 +416,7 @@ static const td_test tests[] = {
     {"connecting, leasing and closing again and again", coming_again},
     {"many connections that lease and let go", many_at_once},
     {"memory is short: what is mapped and empty is asked for", asked_for},
+    {"asked for after the quota", asked_for_after_the_quota},
     {"unmapped at the end: for all", said_at_the_end},
     {"the library says so", the_library_says_so},
     {"notes of items are charged until they are taken", notes},
