@@ -251,17 +251,34 @@ static bool was_sent(const td_session *s, const td_segment *g, bool writable)
     return false;
 }
 
+/* Where it is remembered: one place for each kind of descriptor, however often it is sent. NULL: out of memory. */
+static td_sent *remember(td_session *s, td_segment *g, bool writable)
+{
+    for (int i = 0; i < s->nsent; i++) {
+        td_sent *x = &s->sent[i];
+        if (x->segment == g->id && x->generation == g->generation && x->writable == writable) return x;
+    }
+    td_sent *more = realloc(s->sent, (size_t)(s->nsent + 1) * sizeof *more);
+    if (!more) return NULL;
+    s->sent = more;
+    more[s->nsent] = (td_sent){.segment = g->id, .generation = g->generation, .writable = writable};
+    if (writable) g->shared++;
+    return &more[s->nsent++];
+}
+
 /* A descriptor to attach, which from now on counts as sent; -1 when there is none to be had. */
 static int send_descriptor(td_session *s, td_segment *g, bool writable)
 {
     if (td_writer_descriptors_full(s->io.writer)) return -1; /* the client reads slowly, and asks again */
-    td_sent *more = realloc(s->sent, (size_t)(s->nsent + 1) * sizeof *more);
-    if (!more) return -1;
-    s->sent = more;
     int from = writable ? g->fd : g->read_fd, copy = fcntl(from, F_DUPFD_CLOEXEC, 3);
     if (copy < 0 && td_sessions_shed(s->all)) copy = fcntl(from, F_DUPFD_CLOEXEC, 3);
-    if (copy >= 0) s->sent[s->nsent++] = (td_sent){g->id, g->generation, writable, false};
-    if (copy >= 0 && writable) g->shared++;
+    if (copy < 0) return -1;
+    td_sent *x = remember(s, g, writable); /* only now: what is shed is forgotten */
+    if (!x) {
+        close(copy);
+        return -1;
+    }
+    x->asked = false; /* what it says of having unmapped it was said before this came */
     return copy;
 }
 

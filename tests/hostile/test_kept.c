@@ -176,6 +176,45 @@ static void asked_for(void)
     end();
 }
 
+/* By how many a large segment is mapped; -1: there is none. */
+static int64_t mapped_by(raw *r)
+{
+    Td__Wire__Call c = TD__WIRE__CALL__INIT;
+    Td__Wire__Status q = TD__WIRE__STATUS__INIT;
+    q.what = "segments";
+    c.status = &q;
+    const Td__Wire__Reply *x = raw_ask(r, &c);
+    for (size_t i = 0; x && x->table && i < x->table->n_rows; i++) {
+        Td__Wire__Cell **cell = x->table->rows[i]->cells;
+        if (cell[2]->integer >= 40 * MIB) return cell[5]->integer;
+    }
+    return -1;
+}
+
+/* Who is asked, says nothing, and uses the memory again, is sent its descriptor again, and is one who has it mapped. */
+static void asked_and_silent(void)
+{
+    raw a, b, other;
+    uint32_t id;
+    CU_ASSERT_TRUE_FATAL(begin("64M", NULL));
+    CU_ASSERT_TRUE_FATAL(raw_open(&a, d.socket));
+    CU_ASSERT_TRUE_FATAL(raw_open(&b, d.socket));
+    CU_ASSERT_TRUE_FATAL(raw_open(&other, d.socket));
+    for (int i = 0; i < 3; i++) {
+        CU_ASSERT_EQUAL(lease_and_drop(&a, 40 * MIB), TD_OK);
+        CU_ASSERT_EQUAL(mapped_by(&other), 1);
+        send_lease(&b, 40 * MIB);
+        CU_ASSERT_EQUAL(lease_reply(&b, &id), TD_E_MEMORY);
+    }
+    uint32_t segment = asked(&a, TEST_LONG_MS);
+    CU_ASSERT_EQUAL(unmapped(&a, segment), TD_OK);
+    CU_ASSERT_TRUE(mapped_by(&other) <= 0);
+    raw_close(&a);
+    raw_close(&b);
+    raw_close(&other);
+    end();
+}
+
 /* A long sum over memory that is released behind it, so that this much is held for a while. */
 static void hold_for_a_while(raw *r, int64_t bytes)
 {
@@ -416,6 +455,7 @@ static const td_test tests[] = {
     {"connecting, leasing and closing again and again", coming_again},
     {"many connections that lease and let go", many_at_once},
     {"memory is short: what is mapped and empty is asked for", asked_for},
+    {"asked, and uses it again", asked_and_silent},
     {"asked for after the quota", asked_for_after_the_quota},
     {"unmapped at the end: for all", said_at_the_end},
     {"the library says so", the_library_says_so},
