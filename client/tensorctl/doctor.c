@@ -1,6 +1,7 @@
 /* tensorctl doctor: what this machine grants, and what to change. Tries what can be tried rather than believing
  * settings. */
 #include "client/tensorctl/tensorctl.h"
+#include "proto/group.h"
 #include "proto/place.h"
 
 #include <errno.h>
@@ -84,35 +85,17 @@ static void check_dev_shm(report *r)
         left < 256 ? "only --shm=posix uses it; docker run --shm-size=8g" : "", "%.0f MB, %.0f MB free", size, left);
 }
 
-/* The first of the group's files that can be read, from the group up to the root. */
-static bool group_line(const char *file, char *line, size_t size)
-{
-    char group[512] = "", path[700], text[512];
-    FILE *f = fopen("/proc/self/cgroup", "re");
-    while (f && fgets(text, sizeof text, f))
-        if (strncmp(text, "0::", 3) == 0) snprintf(group, sizeof group, "%s", text + 3);
-    if (f) fclose(f);
-    group[strcspn(group, "\n")] = 0;
-    for (;;) {
-        snprintf(path, sizeof path, "/sys/fs/cgroup%s/%s", group, file);
-        if (first_line(path, line, size)) return true;
-        char *slash = strrchr(group, '/');
-        if (!slash) return false;
-        *slash = 0;
-    }
-}
-
 static void check_groups(report *r)
 {
-    char line[128] = "";
-    if (!group_line("memory.max", line, sizeof line)) say(r, "memory group", "note", "", "no memory.max to be read");
-    else if (strcmp(line, "max") == 0) say(r, "memory group", "ok", "", "no limit");
+    uint64_t memory = td_group_memory("");
+    int granted = td_group_processors("");
+    if (!memory) say(r, "memory group", "ok", "", "no limit");
     else
-        say(r, "memory group", "ok", "shared memory counts to the daemon's group; --memory stays below it",
-            "memory.max %.0f MB", atof(line) / 1e6);
-    if (!group_line("cpu.max", line, sizeof line) || strncmp(line, "max", 3) == 0)
-        say(r, "processors", "ok", "", "%ld, no cpu.max", sysconf(_SC_NPROCESSORS_ONLN));
-    else say(r, "processors", "ok", "workers follow it", "%ld, cpu.max %s", sysconf(_SC_NPROCESSORS_ONLN), line);
+        say(r, "memory group", "ok", "shared memory counts to the daemon's group; --memory stays below it", "%.0f MB",
+            (double)memory / 1e6);
+    if (!granted) say(r, "processors", "ok", "", "%ld, no quota", sysconf(_SC_NPROCESSORS_ONLN));
+    else
+        say(r, "processors", "ok", "workers follow it", "%ld, by quota %d", sysconf(_SC_NPROCESSORS_ONLN), granted);
 }
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */

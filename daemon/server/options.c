@@ -1,6 +1,7 @@
 /* The command line, and what the machine grants when it says nothing. */
 #include "daemon/server/options.h"
 
+#include "proto/group.h"
 #include "proto/place.h"
 
 #include <ctype.h>
@@ -51,46 +52,17 @@ uint64_t td_parse_size(const char *text)
     return *end || v > 1e18 ? 0 : (uint64_t)v;
 }
 
-/* First line of a file of the memory (or processor) group, tried along the group's path; 0 when there is none. */
-static bool group_line(const char *file, char *line, size_t size)
-{
-    char group[512] = "", path[640];
-    FILE *f = fopen("/proc/self/cgroup", "re");
-    for (char text[512]; f && fgets(text, sizeof text, f);)
-        if (strncmp(text, "0::", 3) == 0) snprintf(group, sizeof group, "%s", text + 3);
-    if (f) fclose(f);
-    group[strcspn(group, "\n")] = '\0';
-    for (;;) {
-        snprintf(path, sizeof path, "/sys/fs/cgroup%s/%s", group, file);
-        f = fopen(path, "re");
-        bool ok = f && fgets(line, (int)size, f);
-        if (f) fclose(f);
-        if (ok) return true;
-        char *slash = strrchr(group, '/');
-        if (!slash) return false;
-        *slash = '\0';
-    }
-}
-
 uint64_t td_memory_available(void)
 {
-    uint64_t machine = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE), group = 0;
-    char line[64];
-    if (group_line("memory.max", line, sizeof line)) group = strtoull(line, NULL, 10);
+    uint64_t machine = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE), group = td_group_memory("");
     return group && group < machine ? group : machine;
 }
 
 int td_processors_available(void)
 {
     cpu_set_t set;
-    int n = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
-    char line[64];
-    unsigned long quota = 0, period = 0;
-    if (group_line("cpu.max", line, sizeof line) && sscanf(line, "%lu %lu", &quota, &period) == 2 && period) {
-        int granted = (int)((quota + period - 1) / period);
-        if (granted > 0 && granted < n) n = granted;
-    }
-    return n;
+    int n = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1, granted = td_group_processors("");
+    return granted && granted < n ? granted : n;
 }
 
 void td_options_help(void)
