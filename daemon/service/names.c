@@ -268,9 +268,9 @@ void td_name_taken(td_service *s, const char *name)
     if (x && x->deadline.armed && x->one_taker) drop(s, x);
 }
 
-void td_name_each(td_service *s, void (*fn)(const td_name *n, void *arg), void *arg)
+void td_name_each(td_service *s, uint32_t most, void (*fn)(const td_name *n, void *arg), void *arg)
 {
-    for (entry *x = table(s), *next; x; x = next) {
+    for (entry *x = table(s), *next; x && most; x = next, most--) {
         next = x->hh.next;
         fn(&x->n, arg);
     }

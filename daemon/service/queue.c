@@ -331,9 +331,9 @@ static td_queue_info info_of(const td_queue *q)
     return i;
 }
 
-void td_queue_each(td_service *s, void (*fn)(const td_queue_info *q, void *arg), void *arg)
+void td_queue_each(td_service *s, uint32_t most, void (*fn)(const td_queue_info *q, void *arg), void *arg)
 {
-    for (td_queue *q = s->queues; q; q = q->hh.next) {
+    for (td_queue *q = s->queues; q && most; q = q->hh.next, most--) {
         td_queue_info i = info_of(q);
         fn(&i, arg);
     }

@@ -43,7 +43,7 @@ static void drop_name(const td_name *n, void *service)
 void td_service_deinit(td_service *s)
 {
     td_name_waits_drop(s);
-    td_name_each(s, drop_name, s);
+    td_name_each(s, UINT32_MAX, drop_name, s);
     td_queues_clear(s);
     if (s->sched) td_sched_free(s->sched);
     for (struct td_uid *u = s->uids, *next; u; u = next) {

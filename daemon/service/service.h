@@ -110,8 +110,8 @@ td_tensor *td_name_find(td_service *s, const char *name, td_error *e);
 const td_name *td_name_newer(td_service *s, const char *name, uint64_t newer_than, td_error *e);
 /* Only its user (or root) may; `who` NULL: the service itself. */
 int td_name_drop(td_service *s, const char *name, const td_account *who, td_error *e);
-/* Call `fn` for each, in no order. */
-void td_name_each(td_service *s, void (*fn)(const td_name *n, void *arg), void *arg);
+/* Call `fn` for each, in no order, but for at most `most`. */
+void td_name_each(td_service *s, uint32_t most, void (*fn)(const td_name *n, void *arg), void *arg);
 
 /* Wait until a name is published: `then` gets it (borrowed), or an error when the deadline passed. Where very many wait
  * they are told some at a time, in the order in which they came. */
@@ -210,7 +210,8 @@ typedef struct td_queue_info {
     uint64_t goes_ms; /* nobody has joined: then it goes (td_now_ms()); else 0 */
     uint64_t puts, gets;
 } td_queue_info;
-void td_queue_each(td_service *s, void (*fn)(const td_queue_info *q, void *arg), void *arg);
+/* For at most `most`. */
+void td_queue_each(td_service *s, uint32_t most, void (*fn)(const td_queue_info *q, void *arg), void *arg);
 /* At the end: what is kept for whoever comes. */
 void td_queues_clear(td_service *s);
 /* All zeros when there is none of this name. */

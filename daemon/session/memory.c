@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 #include <unistd.h>
 
 enum {
@@ -59,7 +60,7 @@ static void grow_finished(td_session *s)
     s->grow_failed = s->wait.failed ? s->wait.error.code : TD_OK;
 }
 
-enum { HOLDERS = 3 };
+enum { HOLDERS = 3, NAMES_MOST = 10000, HOLDERS_SHARE = 20 };
 
 typedef struct holder {
     uint64_t bytes;
@@ -88,25 +89,45 @@ static void weigh_name(const td_name *n, void *arg)
         weigh(arg, (holder){st->nbytes, n->pid, n->program, .published = n->name, .storage = st});
 }
 
-/* "; biggest holders: train (pid 7) 1.5 GB, 'weights' (published by load, pid 6) 0.5 GB" appended to the message. */
-static void add_holders(const td_session *s, td_error *e)
+/* "; biggest holders: train (pid 7) 1.5 GB, 'weights' (published by load, pid 6) 0.5 GB" */
+static void name_holders(const td_sessions *all, char *text, size_t size)
 {
     holder top[HOLDERS] = {{0}};
-    for (const td_session *x = s->all->first; x; x = x->next)
+    for (const td_session *x = all->first; x; x = x->next)
         weigh(top, (holder){x->account->bytes, x->pid, x->account->name, .published = NULL});
-    td_name_each(s->service, weigh_name, top);
-    size_t n = strlen(e->message);
-    for (int i = 0; i < HOLDERS && top[i].bytes && n < sizeof e->message; i++) {
+    td_name_each(all->service, NAMES_MOST, weigh_name, top);
+    size_t n = 0;
+    text[0] = 0;
+    for (int i = 0; i < HOLDERS && top[i].bytes && n < size; i++) {
         const holder *h = &top[i];
         const char *before = i ? ", " : "; biggest holders: ";
-        double size = (double)h->bytes / 1e6;
-        char *at = e->message + n;
-        size_t room = sizeof e->message - n;
-        int more = h->published ? snprintf(at, room, "%s'%.60s' (published by %s, pid %u, which has ended) %.1f MB",
-                                           before, h->published, h->program, h->pid, size)
-                                : snprintf(at, room, "%s%s (pid %u) %.1f MB", before, h->program, h->pid, size);
+        double mb = (double)h->bytes / 1e6;
+        int more = h->published
+                       ? snprintf(text + n, size - n, "%s'%.60s' (published by %s, pid %u, which has ended) %.1f MB",
+                                  before, h->published, h->program, h->pid, mb)
+                       : snprintf(text + n, size - n, "%s%s (pid %u) %.1f MB", before, h->program, h->pid, mb);
         n += (size_t)more;
     }
+}
+
+static uint64_t now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+}
+
+/* To look at all takes time, and who is refused asks again: so it is done in a part of the time. */
+static void add_holders(td_sessions *all, td_error *e)
+{
+    uint64_t began = now_ns();
+    if (began >= all->holders_until_ns) {
+        name_holders(all, all->holders, sizeof all->holders);
+        uint64_t ended = now_ns();
+        all->holders_until_ns = ended + (ended - began) * HOLDERS_SHARE;
+    }
+    size_t n = strlen(e->message);
+    snprintf(e->message + n, sizeof e->message - n, "%s", all->holders);
 }
 
 /* ---- what lies idle */
@@ -217,7 +238,7 @@ int td_session_lacks(td_session *s, int rc, uint64_t lack, td_heap *heap, td_err
             return TD_AGAIN;
         }
         td_session_lacks_nothing(s);
-        if (rc == TD_E_MEMORY) add_holders(s, e);
+        if (rc == TD_E_MEMORY) add_holders(s->all, e);
         return rc;
     }
     grow_job *j = malloc(sizeof *j);

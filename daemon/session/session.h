@@ -40,6 +40,8 @@ typedef struct td_sessions {
     td_session *ask_next;       /* of a round that asks all for memory, see memory.c; NULL: none is under way */
     uint64_t ask_round;         /* the number of the last */
     uint64_t asked_ms;          /* when somebody was last asked */
+    char holders[480];          /* the biggest, as refused clients are told ... */
+    uint64_t holders_until_ns;  /* ... until then */
     uint64_t shed_ms;           /* when td_sessions_shed last looked at all of them */
     td_session *ending;         /* ended, with tasks of theirs or jobs still under way */
     td_deadline look_again;     /* at what these left queued: somebody may have let go of it */

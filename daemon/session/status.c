@@ -309,7 +309,7 @@ static void fill_names(table *b, td_session *s)
     static const char *const columns[] = {"name", "tensor", "bytes", "program", "pid", "age_s"};
     b->t.columns = (char **)(uintptr_t)columns;
     b->t.n_columns = 6;
-    td_name_each(s->service, add_name, b);
+    td_name_each(s->service, MOST_ROWS, add_name, b);
 }
 
 static void add_queue(const td_queue_info *q, void *arg)
@@ -329,7 +329,7 @@ static void fill_queues(table *b, td_session *s)
                                     "waiting_get", "puts",  "gets",     "deaths",    "ended",     "goes_in_s"};
     b->t.columns = (char **)(uintptr_t)columns;
     b->t.n_columns = 12;
-    td_queue_each(s->service, add_queue, b);
+    td_queue_each(s->service, MOST_ROWS, add_queue, b);
 }
 
 static const struct {

@@ -160,7 +160,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     while (td_sessions_clear(&sessions, INT_MAX)) {
     }
     td_writer_deinit(&writer);
-    td_name_each(&service, drop_name, NULL); /* names outlive sessions: that is their point */
+    td_name_each(&service, UINT32_MAX, drop_name, NULL); /* names outlive sessions: that is their point */
     td_live after = td_live_counts();
     assert(after.tensors == before.tensors && after.storages == before.storages && after.causes == before.causes);
     assert(descriptors_of_others() == descriptors);

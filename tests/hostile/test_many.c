@@ -351,7 +351,7 @@ static bool one(unsigned number)
     for (int i = 0; i < CLIENTS; i++)
         if (clients[i].session) leave(&clients[i]);
     while (nleft) process_ends();
-    td_name_each(&service, drop_name, NULL);
+    td_name_each(&service, UINT32_MAX, drop_name, NULL);
     td_queues_clear(&service);
     td_sched_drain(service.sched);
     while (td_sessions_clear(&sessions, INT_MAX)) {

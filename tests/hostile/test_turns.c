@@ -497,6 +497,44 @@ static void memory_to_be_made(void)
     service.budget.limit = limit;
 }
 
+/* Very many names, and somebody who is refused memory again and again: who holds it is not looked up each time. */
+static void refused_beside_many_names(void)
+{
+    enum { NAMES = 100000, REFUSED = 20000 };
+    static const int64_t too_much = INT64_C(1) << 40;
+    client a;
+    char name[32];
+    join(&a);
+    zeros(&a, 1);
+    finish(&a);
+    td_cause *cause;
+    td_tensor *t = td_session_tensor(a.session, 1, &cause, NULL);
+    for (int i = 0; i < NAMES; i++) {
+        snprintf(name, sizeof name, "name %d", i);
+        CU_ASSERT_EQUAL_FATAL(td_name_publish(&service, name, t, a.session->account, false, false, NULL), 0);
+    }
+    clock_t begin = clock();
+    td_attrs attrs;
+    td_attrs_init(&attrs);
+    td_attrs_ints(&attrs, 1, &too_much);
+    td_attrs_scalar(&attrs, td_float(0));
+    td_attrs_dtype(&attrs, TD_FLOAT32);
+    for (uint32_t i = 0, id = 2; i < REFUSED; i++) {
+        td_words_op(&a.words, td_op_by_id(TD_OP_FULL), 0, 0, 0, 0, NULL, 1, &id, NULL, &attrs, NULL);
+        control(&a, TD_REC_RELEASE, 1, &id, 0, NULL, 0, NULL);
+        if (i % 1000 == 999) finish(&a);
+    }
+    control(&a, TD_REC_SYNC, 0, NULL, 0, NULL, 2, (uint32_t[]){7, 0});
+    finish(&a);
+    CU_ASSERT_EQUAL(last_code(&a), TD_E_MEMORY);
+    CU_ASSERT_TRUE(clock() - begin < 4 * CLOCKS_PER_SEC);
+    for (int i = 0; i < NAMES; i++) {
+        snprintf(name, sizeof name, "name %d", i);
+        td_name_drop(&service, name, NULL, NULL);
+    }
+    leave(&a);
+}
+
 /* ---- who leases again and again */
 
 static td_run ask_to_write(client *c, uint32_t id)
@@ -549,4 +587,5 @@ static void lease_after_lease(void)
 TD_CUNIT_MAIN_WITH("turns", start, stop, {"a backward", a_backward}, {"letting go", letting_go},
                    {"the end of a client", the_end_of_a_client}, {"quota is given back", quota_is_given_back},
                    {"woken for what is over", woken_for_what_is_over}, {"many deadlines", many_deadlines},
-                   {"memory to be made", memory_to_be_made}, {"lease after lease", lease_after_lease})
+                   {"memory to be made", memory_to_be_made}, {"refused beside many names", refused_beside_many_names},
+                   {"lease after lease", lease_after_lease})
