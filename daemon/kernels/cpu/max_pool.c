@@ -1,10 +1,12 @@
-/* max_pool2d with int64 indices into the flattened plane, and its gradient. The first of equals wins; NaN wins over
- * everything. In the gradient a plane is one chunk's, and an index is loaded once, checked, used. */
+/* max_pool2d with int64 indices into the flattened plane, and its gradient. The first of equals wins; the last NaN wins
+ * over everything. A window of padding alone gives the lowest number, and -1. In the gradient a plane is one chunk's,
+ * and an index is loaded once, checked, used. */
 #include "daemon/kernels/cpu/convert.h"
 #include "daemon/kernels/cpu/plan.h"
 #include "daemon/kernels/cpu/plans.h"
 #include "daemon/kernels/cpu/pool.h"
 #include "daemon/kernels/cpu/walk.h"
+#include <math.h>
 
 enum { ROW = TD_POOL_ROW };
 
@@ -23,12 +25,12 @@ static inside inside_of(const td_pool *p)
 }
 
 /* One plane, contiguous. `T` is compared as it is loaded. */
-#define DEFINE_MAX(name, T)                                                                                            \
+#define DEFINE_MAX(name, T, LOWEST)                                                                                    \
     TD_CLONES static void name##_look(int64_t n, const T *x, int64_t step, int32_t at, T *value, int32_t *best)        \
     {                                                                                                                  \
         for (int64_t i = 0; i < n; i++) {                                                                              \
             const T v = x[i * step], now = value[i];                                                                   \
-            const bool wins = (v > now) | ((v != v) & (now == now));                                                   \
+            const bool wins = (v > now) | (v != v);                                                                    \
             value[i] = wins ? v : now;                                                                                 \
             best[i] = wins ? at + (int32_t)(i * step) : best[i];                                                       \
         }                                                                                                              \
@@ -52,7 +54,7 @@ static inside inside_of(const td_pool *p)
         int64_t x0, x1;                                                                                                \
         td_pool_window(ox, p->w, p->kw, p->sw, p->pw, p->dw, &x0, &x1);                                                \
         if (y0 >= y1 || x0 >= x1) { /* only padding */                                                                 \
-            *out = 0, *index = -1;                                                                                     \
+            *out = (LOWEST), *index = -1;                                                                              \
             return;                                                                                                    \
         }                                                                                                              \
         int64_t best = y0 * p->w + x0;                                                                                 \
@@ -60,7 +62,7 @@ static inside inside_of(const td_pool *p)
         for (int64_t y = y0; y < y1; y += p->dh)                                                                       \
             for (int64_t i = x0; i < x1; i += p->dw) {                                                                 \
                 const T v = x[y * p->w + i];                                                                           \
-                if (v > value || (v != v && value == value)) {                                                         \
+                if (v > value || v != v) {                                                                             \
                     value = v;                                                                                         \
                     best = y * p->w + i;                                                                               \
                 }                                                                                                      \
@@ -81,13 +83,13 @@ static inside inside_of(const td_pool *p)
             for (int64_t ox = row.last; ox < p->ow; ox++) name##_one(p, x, y0, y1, ox, out + ox, index + ox);          \
         }                                                                                                              \
     }
-DEFINE_MAX(max_u8, uint8_t)
-DEFINE_MAX(max_i8, int8_t)
-DEFINE_MAX(max_i16, int16_t)
-DEFINE_MAX(max_i32, int32_t)
-DEFINE_MAX(max_i64, int64_t)
-DEFINE_MAX(max_f32, float)
-DEFINE_MAX(max_f64, double)
+DEFINE_MAX(max_u8, uint8_t, 0)
+DEFINE_MAX(max_i8, int8_t, INT8_MIN)
+DEFINE_MAX(max_i16, int16_t, INT16_MIN)
+DEFINE_MAX(max_i32, int32_t, INT32_MIN)
+DEFINE_MAX(max_i64, int64_t, INT64_MIN)
+DEFINE_MAX(max_f32, float, -INFINITY)
+DEFINE_MAX(max_f64, double, -INFINITY)
 
 static void max_plane(const td_pool *p, const void *x, void *out, int64_t *index)
 {
