@@ -80,9 +80,11 @@ void td_prep_describe(td_call *c, td_dtype compute)
     k->compute = (uint8_t)compute;
 }
 
-/* Is there an element that this call could write? */
+/* Is there an element that this call could write, or a row of none that it would find? */
 static bool writes_something(const td_call *c)
 {
+    const td_desc *first = c->nout ? &c->out[0]->desc : NULL;
+    if (c->op->flags & TD_OF_DATA_SHAPE && first->shape[0]) return true; /* without coordinates there is one row */
     for (int o = 0; o < c->nout; o++)
         if (td_desc_numel(&c->out[o]->desc)) return true;
     for (int i = 0; c->op->mutates && i < c->nin; i++)

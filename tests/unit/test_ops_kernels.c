@@ -174,17 +174,39 @@ static void cut(td_call *c)
     td_ops_cut_to_count(c);
 }
 
-static void data_shaped(void)
+/* What is not zero in `x`: one row each. */
+static td_tensor *places(td_tensor *x)
 {
     td_error e = {0};
-    td_tensor *x = full(TD_FLOAT32, 300, 300, td_float(0), NULL);
-    ((float *)td_tensor_data(x))[5] = ((float *)td_tensor_data(x))[601] = 1;
     td_call *c = td_call_new(td_op_by_id(TD_OP_NONZERO), &who, 1, 1, &e);
     c->in[0] = td_in(x);
     c->finished = cut;
     CU_ASSERT_EQUAL_FATAL(td_ops_prepare(c, NULL, NULL, &e), 0);
-    td_tensor *t = c->out[0];
+    td_tensor *found = c->out[0];
     run(&who, c);
+    return found;
+}
+
+/* A number that is not zero has one place, which has no coordinates. */
+static void places_of_a_number(void)
+{
+    for (int v = 0; v < 2; v++) {
+        td_attrs a;
+        td_attrs_init(&a);
+        td_attrs_ints(&a, 0, NULL);
+        td_attrs_scalar(&a, td_float(v));
+        td_attrs_dtype(&a, TD_FLOAT32);
+        td_tensor *x = op(TD_OP_FULL, 0, NULL, &a, NULL), *t = places(x);
+        CU_ASSERT(t->desc.ndim == 2 && t->desc.shape[0] == v && t->desc.shape[1] == 0);
+        drop(2, (td_tensor *[]){x, t});
+    }
+}
+
+static void data_shaped(void)
+{
+    td_tensor *x = full(TD_FLOAT32, 300, 300, td_float(0), NULL);
+    ((float *)td_tensor_data(x))[5] = ((float *)td_tensor_data(x))[601] = 1;
+    td_tensor *t = places(x);
     const int64_t *p = td_tensor_data(t);
     CU_ASSERT(t->desc.shape[0] == 2 && t->desc.shape[1] == 2 && t->storage->nbytes == 32);
     CU_ASSERT(p[0] == 0 && p[1] == 5 && p[2] == 2 && p[3] == 1);
@@ -248,4 +270,4 @@ static void steps(void)
 
 TD_CUNIT_MAIN_WITH("ops_kernels", setup, teardown, {"pointwise", pointwise}, {"dtypes", dtypes},
                    {"destinations", destinations}, {"random numbers", random_numbers}, {"data-shaped", data_shaped},
-                   {"strides of one", strides_of_one}, {"steps", steps})
+                   {"places of a number", places_of_a_number}, {"strides of one", strides_of_one}, {"steps", steps})
