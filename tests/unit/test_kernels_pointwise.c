@@ -539,6 +539,27 @@ static void division_by_zero(void)
     }
 }
 
+/* A bound below 0 is one of uint8's own numbers: -1 is 255. */
+static void bounds_of_bytes(void)
+{
+    static const int bounds[][3] = {{-1, 1, 1}, {-255, 100, 7}, {5, -56, 7}, {-300, 1000, 7}, {-2, 1000, 254}};
+    const int64_t n = 5;
+    box x = box_new(TD_UINT8, 1, &n, STEPPED), y = box_new(TD_UINT8, 1, &n, ROW_MAJOR);
+    for (int i = 0; i < 5; i++) box_set(&x, i, 7);
+    for (int i = 0; i < 5; i++) {
+        call c;
+        call_begin(&c, "clamp", TD_UINT8);
+        call_attr(&c, 0, A_SCALAR(td_int(bounds[i][0])));
+        call_attr(&c, 1, A_SCALAR(td_int(bounds[i][1])));
+        call_in(&c, &x);
+        call_out(&c, &y);
+        CU_ASSERT_EQUAL(call_run(&c), 0);
+        CU_ASSERT_EQUAL(box_real(&y, i), bounds[i][2]);
+    }
+    box_free(&x);
+    box_free(&y);
+}
+
 static void attributes(void)
 {
     int64_t n = 5;
@@ -760,6 +781,46 @@ static void complex_numbers(void)
     }
 }
 
+/* Quotients of what is not finite, of and over zero, and of what would overflow on the way: what PyTorch 2 gives. */
+static void complex_quotients(void)
+{
+    static const double inf = INFINITY, nan = NAN;
+    static const struct {
+        double a, b, c, d, re, im;
+    } facts[] = {{1, 2, 0, 0, inf, inf},         {0, 0, 0, 0, nan, nan},     {1, 0, 0, 0, inf, nan},
+                 {0, -1, 0, -0.0, nan, -inf},    {inf, 1, 0, 0, inf, inf},   {nan, 1, 0, 0, nan, inf},
+                 {3, inf, -0.0, 0, inf, inf},    {1, 2, 0, 1, 2, -1},        {0, -1, 0, 1, -1, 0},
+                 {inf, 1, 0, 1, nan, -inf},      {3, inf, 0, 1, inf, nan},   {1, 2, inf, 0, 0, 0},
+                 {inf, 1, inf, 0, nan, nan},     {1, 2, inf, nan, nan, nan}, {1, 2, nan, 0, nan, nan},
+                 {3e38, 3e38, 3e38, 3e38, 1, 0}, {3, 4, 1, -2, -1, 2},       {3, 4, -2, 1, -0.4, -2.2},
+                 {1e-38, 0, 1e-38, 0, 1, 0},     {0, 1e-38, 0, 1e-38, 1, 0}};
+    enum { N = sizeof facts / sizeof *facts };
+    const int64_t n = N;
+    for (int t = TD_COMPLEX64; t <= TD_COMPLEX128; t++) {
+        box x = box_new((td_dtype)t, 1, &n, STEPPED), y = box_new((td_dtype)t, 1, &n, ROW_MAJOR),
+            z = box_new((td_dtype)t, 1, &n, ROW_MAJOR);
+        for (int i = 0; i < N; i++) {
+            td_scalar_store(td_complex(facts[i].a, facts[i].b), (td_dtype)t, box_at(&x, i));
+            td_scalar_store(td_complex(facts[i].c, facts[i].d), (td_dtype)t, box_at(&y, i));
+        }
+        call c;
+        call_begin(&c, "div", (td_dtype)t);
+        call_in(&c, &x);
+        call_in(&c, &y);
+        call_out(&c, &z);
+        CU_ASSERT_EQUAL(call_run(&c), 0);
+        for (int i = 0; i < N; i++) {
+            td_scalar s = box_get(&z, i);
+            bool ok = ulps((float)s.re, facts[i].re) <= 2 && ulps((float)s.im, facts[i].im) <= 2;
+            if (!ok) printf("fact %d: (%g, %g)\n", i, s.re, s.im);
+            CU_ASSERT(ok);
+        }
+        box_free(&x);
+        box_free(&y);
+        box_free(&z);
+    }
+}
+
 static int init(void)
 {
     td_cpu_init();
@@ -769,5 +830,6 @@ static int init(void)
 TD_CUNIT_MAIN_WITH("kernels_pointwise", init, NULL, {"all ops, layouts and dtypes", all_ops},
                    {"accuracy of functions", accuracy}, {"special values", special_values},
                    {"special pairs", special_pairs}, {"integer division", division_by_zero}, {"attributes", attributes},
-                   {"copies", copies}, {"half types", halves}, {"large, in place, any order", large},
-                   {"complex", complex_numbers})
+                   {"bounds of bytes", bounds_of_bytes}, {"copies", copies}, {"half types", halves},
+                   {"large, in place, any order", large}, {"complex", complex_numbers},
+                   {"complex quotients", complex_quotients})

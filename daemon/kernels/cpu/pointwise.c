@@ -65,6 +65,12 @@ static int64_t clip(int64_t v, int body)
     return v < INT32_MIN ? INT32_MIN : v > INT32_MAX ? INT32_MAX : v;
 }
 
+/* A number below 0 beside uint8 is one of its own, as everywhere where it is stored: -1 is 255. */
+static int64_t unsigned_byte(int64_t v, td_dtype compute)
+{
+    return compute == TD_UINT8 && v < 0 && v > -256 ? v + 256 : v;
+}
+
 static td_pw_attr attribute(const td_attr *a, int absent, td_dtype compute, int body)
 {
     td_pw_attr v = {0, 0, 0};
@@ -72,7 +78,7 @@ static td_pw_attr attribute(const td_attr *a, int absent, td_dtype compute, int 
     case TD_A_NONE: v = absent_value(absent, compute); break;
     case TD_A_FLOAT: v = (td_pw_attr){a->f, 0, to_integer(a->f)}; break;
     case TD_A_SCALAR:
-        if (a->s.kind <= TD_S_INT) v = (td_pw_attr){(double)a->s.i, 0, a->s.i};
+        if (a->s.kind <= TD_S_INT) v = (td_pw_attr){(double)a->s.i, 0, unsigned_byte(a->s.i, compute)};
         else v = (td_pw_attr){a->s.re, a->s.kind == TD_S_COMPLEX ? a->s.im : 0, to_integer(a->s.re)};
         break;
     default: v = (td_pw_attr){(double)a->i, 0, a->i}; break;

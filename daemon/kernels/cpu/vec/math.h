@@ -321,7 +321,7 @@ TD_INT_COMMON(int32_t, uint32_t, i32, 32, INT32_MIN)
 #define td_remainder_i64(x, y) td_remainder_i64_(x, y, &err)
 #define td_floordiv_i64(x, y) td_floordiv_i64_(x, y, &err)
 
-/* ---- complex: products and quotients by the plain formulas, the quotient scaled against overflow */
+/* ---- complex: products by the plain formula, quotients so that nothing overflows on the way */
 
 #define TD_COMPLEX_COMMON(C, T, S, F)                                                                                  \
     TD_FN C td_make_##S(T re, T im)                                                                                    \
@@ -348,14 +348,17 @@ TD_INT_COMMON(int32_t, uint32_t, i32, 32, INT32_MIN)
         T a = __real__ alpha;                                                                                          \
         return __imag__ alpha == 0 ? td_make_##S(a * __real__ y, a * __imag__ y) : alpha * y;                          \
     }                                                                                                                  \
+    /* By the ratio of the divisor's smaller part to its larger one; over zero each part alone: infinite, or NaN. */   \
     TD_FN C td_div_##S(C x, C y)                                                                                       \
     {                                                                                                                  \
-        T c = __real__ y, d = __imag__ y, s = fabs##F(c) > fabs##F(d) ? fabs##F(c) : fabs##F(d);                       \
-        if (s == 0 || s == (T)INFINITY) s = 1;                                                                         \
-        c /= s;                                                                                                        \
-        d /= s;                                                                                                        \
-        T a = __real__ x / s, b = __imag__ x / s, n = c * c + d * d;                                                   \
-        return td_make_##S((a * c + b * d) / n, (b * c - a * d) / n);                                                  \
+        T a = __real__ x, b = __imag__ x, c = __real__ y, d = __imag__ y;                                              \
+        if (c == 0 && d == 0) return td_make_##S(a / fabs##F(c), b / fabs##F(c));                                      \
+        int first = fabs##F(c) >= fabs##F(d);                                                                          \
+        T most = first ? c : d, ratio = first ? d / c : c / d, n = 1 + ratio * ratio;                                  \
+        a /= most;                                                                                                     \
+        b /= most;                                                                                                     \
+        return first ? td_make_##S((a + b * ratio) / n, (b - a * ratio) / n)                                           \
+                     : td_make_##S((a * ratio + b) / n, (b * ratio - a) / n);                                          \
     }                                                                                                                  \
     TD_FN C td_sign_##S(C x)                                                                                           \
     {                                                                                                                  \
