@@ -252,7 +252,7 @@ void td_forget_looks(td_client *c);
 /* As td_open(), and which edition it is; `tree`: it is bytes that td_tree_open() takes apart. */
 td_array *td_open_edition(td_client *c, const char *name, uint64_t newer_than, int timeout_ms, uint64_t *version,
                           bool *tree);
-int td_publish_edition(td_array *tree, const char *name, unsigned flags, uint64_t *version);
+int td_publish_edition(td_array *tree, int tensors, const char *name, unsigned flags, uint64_t *version);
 /* `out` is to be cleared, also after an error. */
 int td_tree_open(td_array *bytes, td_queue_item *out);
 

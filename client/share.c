@@ -15,8 +15,8 @@ static int check_publish(const td_array *a, const char *name, unsigned flags)
     return TD_OK;
 }
 
-/* `bind`: 0, or the id of what on_open fills. */
-static int publish(td_array *a, const char *name, unsigned flags, bool tree, uint32_t bind, td_wait *w)
+/* `tree`: NULL, or of how many tensors; `bind`: 0, or the id of what on_open fills. */
+static int publish(td_array *a, const char *name, unsigned flags, const int *tree, uint32_t bind, td_wait *w)
 {
     Td__Wire__Publish p = TD__WIRE__PUBLISH__INIT;
     p.name = (char *)name;
@@ -26,7 +26,8 @@ static int publish(td_array *a, const char *name, unsigned flags, bool tree, uin
     p.lend = flags & TD_LENT;
     if (p.lend) p.lasts_ms = 1000;
     p.bind = bind;
-    p.tree = tree;
+    p.tree = tree != NULL;
+    if (tree) p.tensors = (uint32_t)*tree;
     Td__Wire__Call call = TD__WIRE__CALL__INIT;
     call.publish = &p;
     return td_ask_and_wait(a->client, &call, -1, w, "publish");
@@ -38,7 +39,7 @@ TD_API int td_publish(td_array *a, const char *name, unsigned flags)
     if (!rc) rc = a ? td_enter(a->client, "publish") : TD_E_INVALID;
     if (rc) return rc;
     td_wait w = {0};
-    rc = publish(a, name, flags, false, 0, &w);
+    rc = publish(a, name, flags, NULL, 0, &w);
     td_leave(a->client);
     return rc;
 }
@@ -118,7 +119,7 @@ static int on_open(td_client *c, td_wait *w, const td_reply *r, int *fd, td_erro
     return !rc && r->address ? td_adopt_address(a, r->address, fd, e) : rc;
 }
 
-static td_array *published(td_array *a, const char *name, unsigned flags, bool tree, uint64_t *version)
+static td_array *published(td_array *a, const char *name, unsigned flags, const int *tree, uint64_t *version)
 {
     if (check_publish(a, name, flags) || !a) return NULL;
     if (flags & TD_LENT) {
@@ -145,12 +146,12 @@ static td_array *published(td_array *a, const char *name, unsigned flags, bool t
 TD_API td_array *td_published(td_array *a, const char *name, unsigned flags)
 {
     uint64_t version;
-    return published(a, name, flags, false, &version);
+    return published(a, name, flags, NULL, &version);
 }
 
-int td_publish_edition(td_array *tree, const char *name, unsigned flags, uint64_t *version)
+int td_publish_edition(td_array *tree, int tensors, const char *name, unsigned flags, uint64_t *version)
 {
-    td_array *out = published(tree, name, flags, true, version);
+    td_array *out = published(tree, name, flags, &tensors, version);
     td_release(out);
     return out ? TD_OK : td_last_error()->code;
 }

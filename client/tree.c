@@ -99,7 +99,7 @@ TD_API int td_publish_tree(td_client *c, const char *name, td_list arrays, const
     bool grad = td_set_grad_enabled(false);
     td_array *bytes = gather(c, arrays, note, note_size);
     td_set_grad_enabled(grad);
-    rc = bytes ? td_publish_edition(bytes, name, flags & TD_REPLACE, version ? version : &ignored)
+    rc = bytes ? td_publish_edition(bytes, arrays.n, name, flags & TD_REPLACE, version ? version : &ignored)
                : td_last_error()->code;
     td_release(bytes);
     return rc;

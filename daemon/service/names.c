@@ -131,7 +131,7 @@ static int check_owner(const entry *x, const td_account *who, td_error *e)
     return td_fail(e, TD_E_PERMISSION, "the name '%s' belongs to uid %u", x->n.name, x->n.account->uid);
 }
 
-int td_name_publish(td_service *s, const char *name, td_tensor *t, const td_account *who, bool replace, bool tree,
+int td_name_publish(td_service *s, const char *name, td_tensor *t, const td_account *who, bool replace, uint32_t tree,
                     td_error *e)
 {
     int rc = td_name_check(name, e);

@@ -77,7 +77,7 @@ td_account *td_service_uid_account(td_service *s, uint32_t uid, td_error *e);
 
 typedef struct td_edition {
     uint64_t version; /* grows with everything that is published, under whatever name */
-    bool tree;        /* what the publisher said of it */
+    uint32_t tree;    /* as the publisher said: 0: it is one tensor; n + 1: n of them in its bytes */
 } td_edition;
 
 typedef struct td_name {
@@ -93,7 +93,7 @@ typedef struct td_name {
 /* May a tensor or a queue be called so? 1 to TD_NAME_MAX bytes, no control characters. */
 int td_name_check(const char *name, td_error *e);
 /* Bind `name` to `t` (a new reference). TD_E_EXISTS names the owner unless `replace`. */
-int td_name_publish(td_service *s, const char *name, td_tensor *t, const td_account *who, bool replace, bool tree,
+int td_name_publish(td_service *s, const char *name, td_tensor *t, const td_account *who, bool replace, uint32_t tree,
                     td_error *e);
 #define TD_HANDLE_PREFIX "handle/"
 
@@ -124,10 +124,11 @@ typedef struct td_name_wait {
     void *arg;
 } td_name_wait;
 int td_name_wait_new(td_name_wait **out, td_service *s, const char *name, uint32_t timeout_ms,
-                     void (*then)(void *arg, td_tensor *t, td_edition edition, const td_error *error), void *arg, td_error *e);
+                     void (*then)(void *arg, td_tensor *t, td_edition edition, const td_error *error), void *arg,
+                     td_error *e);
 void td_name_wait_free(td_name_wait *w);
 const char *td_name_waited(const td_name_wait *w); /* for which name */
-void td_name_waits_drop(td_service *s); /* all, untold */
+void td_name_waits_drop(td_service *s);            /* all, untold */
 
 /* ---- queues: bounded, by name; alive as long as somebody has joined, and then as long as it keeps its items */
 
@@ -176,8 +177,8 @@ typedef struct td_queue_wait {
 } td_queue_wait;
 
 /* Join, creating the queue when there is none. `capacity` 0: whatever the others say (1 until somebody does); one that
- * differs from what was said before is TD_E_EXISTS. TD_QUEUE_OPEN: whatever they say, and until then as much as there is
- * room for. `keep_ms`: how long items stay when nobody has joined any more, UINT32_MAX: not at all; 0: as was said
+ * differs from what was said before is TD_E_EXISTS. TD_QUEUE_OPEN: whatever they say, and until then as much as there
+ * is room for. `keep_ms`: how long items stay when nobody has joined any more, UINT32_MAX: not at all; 0: as was said
  * before, and until it was a minute if no consumer has ever joined. */
 #define TD_QUEUE_OPEN UINT32_MAX
 int td_queue_join(td_member **out, td_service *s, const char *name, uint32_t capacity, uint32_t role, uint32_t keep_ms,

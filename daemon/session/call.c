@@ -42,7 +42,7 @@ static void reply_facts(td_session *s, uint64_t serial, const td_tensor *t, td_e
     r.facts = &facts;
     r.desc = &desc;
     r.version = edition.version;
-    r.tree = edition.tree;
+    r.tree = edition.tree != 0;
     td_reply_send(s, &r, -1);
 }
 
@@ -111,9 +111,10 @@ static int publish_for_long(td_session *s, uint64_t serial, const Td__Wire__Publ
     if (rc) return rc;
     if (q->bind) rc = bind_tensor(s, q->bind, kept, e);
     bool bound = q->bind && !rc;
-    if (!rc) rc = td_name_publish(s->service, q->name, kept, s->account, q->replace, q->tree, e);
+    uint32_t tree = q->tree ? 1 + (q->tensors < TD_MAX_ITEM ? q->tensors : TD_MAX_ITEM) : 0;
+    if (!rc) rc = td_name_publish(s->service, q->name, kept, s->account, q->replace, tree, e);
     if (rc && bound) td_objects_release(&s->objects, q->bind);
-    if (!rc && bound) reply_facts(s, serial, kept, (td_edition){s->service->editions, q->tree});
+    if (!rc && bound) reply_facts(s, serial, kept, (td_edition){s->service->editions, tree});
     else if (!rc) td_reply_ok(s, serial);
     td_tensor_unref(kept);
     return rc;

@@ -297,11 +297,13 @@ static void fill_segments(table *b, td_session *s)
 static void add_name(const td_name *n, void *arg)
 {
     table *b = arg;
-    char shape[128];
+    char what[128];
+    uint32_t tensors = n->edition.tree - 1;
+    if (n->edition.tree) snprintf(what, sizeof what, "tree of %u tensor%s", tensors, tensors == 1 ? "" : "s");
+    else td_desc_text(&n->tensor->desc, what, sizeof what);
     add_row(b, 6,
-            (Td__Wire__Cell[]){text(b, n->name), text(b, td_desc_text(&n->tensor->desc, shape, sizeof shape)),
-                               integer(td_desc_nbytes(&n->tensor->desc)), text(b, n->program), integer(n->pid),
-                               real((double)(td_now_ms() - n->since_ms) / 1000)});
+            (Td__Wire__Cell[]){text(b, n->name), text(b, what), integer(td_desc_nbytes(&n->tensor->desc)),
+                               text(b, n->program), integer(n->pid), real((double)(td_now_ms() - n->since_ms) / 1000)});
 }
 
 static void fill_names(table *b, td_session *s)
@@ -318,15 +320,15 @@ static void add_queue(const td_queue_info *q, void *arg)
     uint64_t now = td_now_ms();
     add_row(b, 12,
             (Td__Wire__Cell[]){text(b, q->name), integer(q->items), integer(q->capacity), integer(q->producers),
-                               integer(q->consumers), integer(q->waiting_put), integer(q->waiting_get), integer(q->puts),
-                               integer(q->gets), integer(q->deaths), yes(q->ended),
+                               integer(q->consumers), integer(q->waiting_put), integer(q->waiting_get),
+                               integer(q->puts), integer(q->gets), integer(q->deaths), yes(q->ended),
                                q->goes_ms > now ? integer((q->goes_ms - now + 999) / 1000) : text(b, "")});
 }
 
 static void fill_queues(table *b, td_session *s)
 {
     static const char *const columns[] = {"queue",       "items", "capacity", "producers", "consumers", "waiting_put",
-                                    "waiting_get", "puts",  "gets",     "deaths",    "ended",     "goes_in_s"};
+                                          "waiting_get", "puts",  "gets",     "deaths",    "ended",     "goes_in_s"};
     b->t.columns = (char **)(uintptr_t)columns;
     b->t.n_columns = 12;
     td_queue_each(s->service, MOST_ROWS, add_queue, b);

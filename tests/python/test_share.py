@@ -430,6 +430,8 @@ def test_trees_under_a_name():
     version = td.publish("tree", tree)
     got, there = td.open("tree", newer_than=0)
     assert there == version and got["a"][0].tolist() == [[0, 3], [1, 4], [2, 5]] and got["a"][1].shape == (0, 2) and got["a"][2].item() == 2.5
+    told = {r["name"]: (r["tensor"], r["bytes"]) for r in td.status("names")}["tree"]
+    assert told[0] == "tree of 5 tensors" and 64 * 4 <= told[1] < 4096  # one is there twice; of its bytes, each at a multiple of 64
     assert got["b"][0].tolist() == [True, False] and got["b"][1].tolist() == [1 + 2j] and got["step"] == 7 and got["same"] is got["a"][0]
     tree["a"][2].fill_(9)
     assert td.open("tree")["a"][2].item() == 2.5  # a copy
@@ -444,6 +446,7 @@ def test_trees_under_a_name():
     assert newer > version and got[0] == 1 and got[1].tolist() == [1, 1] and not got[1].requires_grad
     td.zeros(2).publish("tree", replace=True)
     plain, last = td.open("tree", newer_than=newer)
+    assert "float32[2]" in [r["tensor"] for r in td.status("names") if r["name"] == "tree"]
     assert plain.tolist() == [0, 0] and last > newer and td.open("tree").tolist() == [0, 0]
     model, other = td.nn.Linear(3, 2), td.nn.Linear(3, 2)
     td.publish("tree", model)
