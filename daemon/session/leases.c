@@ -19,11 +19,11 @@ static uint64_t lease_cost(uint64_t bytes)
     return bytes ? (bytes + TD_EXTENT_ALIGN - 1) / TD_EXTENT_ALIGN * TD_EXTENT_ALIGN : TD_EXTENT_ALIGN;
 }
 
-static void end_lease(td_session *s, td_lease *l, td_extent *extent)
+static void end_lease(td_account *account, td_lease *l, td_extent *extent)
 {
-    td_account_discharge(s->account, lease_cost(l->bytes), 1);
+    td_account_discharge(account, lease_cost(l->bytes), 1);
     if (extent) *extent = l->extent;
-    else td_heap_release(s->heap, &l->extent);
+    else td_heap_release(td_extent_heap(&l->extent), &l->extent);
     free(l);
 }
 
@@ -46,7 +46,7 @@ int td_lease_new(td_session *s, uint64_t bytes, td_lease **out, uint64_t *lack, 
     while (!l->id || td_lease_find(s, l->id));
     HASH_ADD(hh, s->leases, id, sizeof l->id, l);
     if (!TD_HASHED(l)) {
-        end_lease(s, l, NULL);
+        end_lease(s->account, l, NULL);
         return td_no_memory(e, "for the record of a lease");
     }
     *out = l;
@@ -56,7 +56,7 @@ int td_lease_new(td_session *s, uint64_t bytes, td_lease **out, uint64_t *lack, 
 void td_lease_take(td_session *s, td_lease *l, td_extent *extent)
 {
     HASH_DEL(s->leases, l);
-    end_lease(s, l, extent);
+    end_lease(s->account, l, extent);
 }
 
 static int make_ring(td_session *s, td_lease *l, td_error *e)
@@ -71,14 +71,22 @@ static int make_ring(td_session *s, td_lease *l, td_error *e)
     return TD_OK;
 }
 
-void td_leases_deinit(td_session *s)
+void td_ring_drop(td_session *s)
 {
-    if (s->ring) {
-        end_lease(s, s->ring, NULL);
-        s->ring = NULL;
-        s->all->rings--;
+    if (!s->ring) return;
+    end_lease(s->account, s->ring, NULL);
+    s->ring = NULL;
+    s->all->rings--;
+}
+
+bool td_leases_drop(td_lease **leases, td_account *account, int most)
+{
+    for (; *leases && most > 0; most--) {
+        td_lease *l = *leases;
+        HASH_DEL(*leases, l);
+        end_lease(account, l, NULL);
     }
-    while (s->leases) td_lease_take(s, s->leases, NULL);
+    return !*leases;
 }
 
 /* ---- leases to write what is there already */
@@ -88,48 +96,52 @@ int td_write_lease_new(td_session *s, td_tensor *t, td_error *e)
     int rc = td_account_charge(s->account, 0, 1, e);
     if (rc) return rc;
     td_write_lease *w = malloc(sizeof *w);
-    if (!w) {
+    if (w) {
+        *w = (td_write_lease){.storage = t->storage, .tensor = t};
+        HASH_ADD(hh, s->write_leases, storage, sizeof w->storage, w);
+    }
+    if (!w || !TD_HASHED(w)) {
         td_account_discharge(s->account, 0, 1);
+        free(w);
         return td_no_memory(e, "for a write lease");
     }
-    *w = (td_write_lease){s->write_leases, td_tensor_ref(t)};
-    s->write_leases = w;
+    td_tensor_ref(t);
     t->storage->flags |= TD_SF_LEASED;
     t->storage->lease_session = s->id;
     return TD_OK;
 }
 
-static td_write_lease **find_write_lease(td_session *s, const td_storage *st)
+static td_write_lease *find_write_lease(td_session *s, const td_storage *st)
 {
-    td_write_lease **at = &s->write_leases;
-    while (*at && (*at)->tensor->storage != st) at = &(*at)->next;
-    return at;
+    td_write_lease *w;
+    HASH_FIND(hh, s->write_leases, &st, sizeof st, w);
+    return w;
 }
 
 /* `written`: its holder may have written. */
-static void end_write_lease(td_session *s, td_write_lease **at, bool written)
+static void end_write_lease(td_write_lease **all, td_write_lease *w, td_account *account, bool written)
 {
-    td_write_lease *w = *at;
-    *at = w->next;
+    HASH_DEL(*all, w);
     w->tensor->storage->flags &= (uint8_t)~TD_SF_LEASED;
-    if (written) td_tensor_bump(w->tensor, 0, s->id, s->pid);
+    if (written) td_tensor_bump(w->tensor, 0, account->session, account->pid);
     td_tensor_unref(w->tensor);
-    td_account_discharge(s->account, 0, 1);
+    td_account_discharge(account, 0, 1);
     free(w);
 }
 
 int td_write_lease_end(td_session *s, td_storage *st, td_error *e)
 {
-    td_write_lease **at = find_write_lease(s, st);
-    if (!*at) return td_fail(e, TD_E_INVALID, "the tensor has no open write lease of this session");
-    end_write_lease(s, at, true);
+    td_write_lease *w = find_write_lease(s, st);
+    if (!w) return td_fail(e, TD_E_INVALID, "the tensor has no open write lease of this session");
+    end_write_lease(&s->write_leases, w, s->account, true);
     td_session_leases_changed(s->all);
     return TD_OK;
 }
 
-void td_write_leases_deinit(td_session *s)
+bool td_write_leases_drop(td_write_lease **leases, td_account *account, int most)
 {
-    while (s->write_leases) end_write_lease(s, &s->write_leases, true);
+    for (; *leases && most > 0; most--) end_write_lease(leases, *leases, account, true);
+    return !*leases;
 }
 
 void td_session_wants(td_session *s, const td_storage *st)
@@ -290,7 +302,7 @@ static void write_lease_begins(td_session *s)
     }
     td_waiter_cancel(w->tasks); /* the deadline came first */
     w->tasks = NULL;
-    end_write_lease(s, find_write_lease(s, w->tensor->storage), false);
+    end_write_lease(&s->write_leases, find_write_lease(s, w->tensor->storage), s->account, false);
     td_session_leases_changed(s->all);
     td_error e = {0};
     too_late(&e, w->what);

@@ -235,11 +235,14 @@ void td_session_try_free(td_session *s)
     free_parts(s);
 }
 
-static bool clear(td_remains *r, int most)
+static bool clear(td_sessions *all, td_remains *r, int most)
 {
+    td_account *account = r->objects.account;
+    if (!td_queue_handles_drop(&r->queues, all->service, account, most)) return false;
+    if (!td_write_leases_drop(&r->write_leases, account, most)) return false;
+    if (!td_leases_drop(&r->leases, account, most)) return false;
     if (!td_backward_drop(r->backward, most)) return false;
     r->backward = NULL;
-    td_account *account = r->objects.account;
     if (!td_grad_scope_end(account->session, most)) return false;
     if (!td_objects_drop(&r->objects, most)) return false;
     td_account_unref(account);
@@ -265,15 +268,23 @@ static bool wither(td_sessions *all, int most)
 /* As much as is usual at once, more later. */
 static void leave(td_session *s)
 {
-    td_remains r = {.next = s->all->remains, .backward = s->backward, .objects = s->objects};
+    td_remains r = {.next = s->all->remains,
+                    .backward = s->backward,
+                    .objects = s->objects,
+                    .queues = s->queues,
+                    .write_leases = s->write_leases,
+                    .leases = s->leases};
     s->backward = NULL;
     s->objects = (td_objects){0};
+    s->queues = NULL;
+    s->write_leases = NULL;
+    s->leases = NULL;
     td_account_ref(s->account);
-    if (clear(&r, LEAVE_MOST)) return;
+    if (clear(s->all, &r, LEAVE_MOST)) return;
     td_remains *kept = malloc(sizeof *kept);
     if (kept) *kept = r;
     else
-        while (!clear(&r, INT_MAX)) {
+        while (!clear(s->all, &r, INT_MAX)) {
         }
     if (kept) s->all->remains = kept;
 }
@@ -281,10 +292,10 @@ static void leave(td_session *s)
 bool td_sessions_clear(td_sessions *all, int most)
 {
     td_remains *r = all->remains;
-    if (r && clear(r, most)) {
+    if (r && clear(all, r, most)) {
         all->remains = r->next;
         free(r);
-        td_session_leases_changed(all); /* its backward may have been waited for */
+        td_session_leases_changed(all); /* its backward, or a lease, may have been waited for */
     }
     bool more = wither(all, most);
     return td_dead_collect((uint32_t)most) || all->remains || more;
@@ -301,13 +312,11 @@ td_heap *td_session_end(td_session *s, bool alive)
     td_session_cancel_wait(s);
     s->ended = s->account->ended = true;
     td_held_drop(s);
-    while (s->queues) td_queue_handle_free(s, s->queues, true);
     td_import_drop(s);
-    td_write_leases_deinit(s);
     td_reads_forget(s);
     leave(s);
     td_session_leases_changed(s->all); /* who waited for its leases or its backward goes on */
-    td_leases_deinit(s);
+    td_ring_drop(s);
     td_heap *left = alive && s->mapped ? s->heap : NULL;
     td_heap_orphan(s->heap, left != NULL);
     s->heap = NULL;

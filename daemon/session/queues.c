@@ -52,12 +52,18 @@ int td_call_queue_open(td_session *s, uint64_t serial, const Td__Wire__QueueOpen
     return TD_OK;
 }
 
-void td_queue_handle_free(td_session *s, td_queue_handle *h, bool died)
+static void free_handle(td_queue_handle **all, td_queue_handle *h, td_service *service, td_account *account, bool died)
 {
-    HASH_DEL(s->queues, h);
-    td_queue_leave(s->service, h->member, died);
-    td_account_discharge(s->account, 0, 1);
+    HASH_DEL(*all, h);
+    td_queue_leave(service, h->member, died);
+    td_account_discharge(account, 0, 1);
     free(h);
+}
+
+bool td_queue_handles_drop(td_queue_handle **all, td_service *service, td_account *account, int most)
+{
+    for (; *all && most > 0; most--) free_handle(all, *all, service, account, true);
+    return !*all;
 }
 
 /* Closing: the end, once every put is in. */
@@ -66,7 +72,7 @@ static void close_when_in(td_session *s, td_queue_handle *h)
     if (h->puts) return;
     uint64_t serial = h->close;
     if (h->end) td_queue_end(s->service, h->member);
-    td_queue_handle_free(s, h, false);
+    free_handle(&s->queues, h, s->service, s->account, false);
     td_reply_ok(s, serial);
 }
 

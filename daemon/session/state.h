@@ -43,7 +43,10 @@ typedef struct td_objects {
 typedef struct td_remains {
     struct td_remains *next;
     td_backward *backward;
-    td_objects objects; /* counts its account */
+    td_objects objects; /* counts its account, which all of it is charged to */
+    struct td_queue_handle *queues;
+    struct td_write_lease *write_leases;
+    struct td_lease *leases;
 } td_remains;
 
 /* Memory that the client fills and announces later. */
@@ -56,7 +59,8 @@ typedef struct td_lease {
 
 /* A storage that the client is writing to. It keeps the tensor, so that the lease can end whatever became of the id. */
 typedef struct td_write_lease {
-    struct td_write_lease *next;
+    UT_hash_handle hh;
+    const td_storage *storage; /* the tensor's: by which it is found */
     td_tensor *tensor;
 } td_write_lease;
 
@@ -239,7 +243,8 @@ void td_held_refuse_gets(td_session *s, const td_queue_handle *of, const td_erro
 void td_held_cancel(td_session *s, uint64_t serial);
 /* The session ends. */
 void td_held_drop(td_session *s);
-void td_queue_handle_free(td_session *s, td_queue_handle *h, bool died);
+/* queues.c: a session that has ended leaves these, with a death each. At most so many; true: there are no more. */
+bool td_queue_handles_drop(td_queue_handle **all, td_service *service, td_account *account, int most);
 
 /* leases.c */
 int td_call_lease(td_session *s, uint64_t serial, const Td__Wire__Lease *q, td_error *e);
@@ -297,13 +302,15 @@ td_lease *td_lease_find(td_session *s, uint32_t id);
 int td_lease_new(td_session *s, uint64_t bytes, td_lease **out, uint64_t *lack, td_error *e);
 /* Off the list; the extent is the caller's (or given back with `release`). */
 void td_lease_take(td_session *s, td_lease *l, td_extent *extent);
-void td_leases_deinit(td_session *s);
+/* Of a session that has ended: at most so many; true when there are no more. */
+bool td_leases_drop(td_lease **leases, td_account *account, int most);
+void td_ring_drop(td_session *s);
 /* Open a write lease on a storage that has none; end it (TD_E_INVALID when there is none of this session). */
 int td_write_lease_new(td_session *s, td_tensor *t, td_error *e);
 int td_write_lease_end(td_session *s, td_storage *st, td_error *e);
 /* No memory, or a quota: whoever looks after the daemon is told. */
 void td_session_refused(td_session *s, const td_error *why);
-void td_write_leases_deinit(td_session *s);
+bool td_write_leases_drop(td_write_lease **leases, td_account *account, int most);
 /* Is a write lease in the way of touching this storage? TD_OK, TD_E_BUSY (own lease), or TD_AGAIN (somebody else's,
  * waiting). */
 int td_session_check_lease(td_session *s, const td_storage *st, td_error *e);

@@ -249,25 +249,6 @@ static void the_end_of_a_client(void)
     leave(&b);
 }
 
-/* What nobody holds any more is no reason to refuse anything. */
-static void quota_is_given_back(void)
-{
-    client a;
-    service.options.session_objects = 4 * N;
-    join(&a);
-    service.options.session_objects = 0;
-    for (int i = 0; i < 5; i++) {
-        build(&a, false);
-        control(&a, TD_REC_RELEASE, 3, (uint32_t[]){9, 1, 2}, 0, NULL, 0, NULL);
-    }
-    zeros(&a, 1);
-    size_t before = td_writer_pending(&a.writer);
-    control(&a, TD_REC_SYNC, 0, NULL, 0, NULL, 2, (uint32_t[]){7, 0});
-    finish(&a);
-    CU_ASSERT_TRUE(td_writer_pending(&a.writer) - before < 40); /* no error in it */
-    leave(&a);
-}
-
 /* The code of the last reply, all of which have then been read. */
 static uint32_t last_code(client *c)
 {
@@ -294,6 +275,93 @@ static bool call(client *c, Td__Wire__Call *call)
     td_frame f = {.kind = TD_FRAME_CALL, .payload = p, .bytes = (uint32_t)td__wire__call__pack(call, p), .fd = -1};
     CU_ASSERT_EQUAL_FATAL(td_session_frame(c->session, &f, &e), 0);
     return td_session_run(c->session, RECORDS, &e) == TD_RUN_SUSPENDED;
+}
+
+static td_run ask_to_write(client *c, uint32_t id)
+{
+    Td__Wire__Call call = TD__WIRE__CALL__INIT;
+    Td__Wire__WriteBegin begin = TD__WIRE__WRITE_BEGIN__INIT;
+    uint8_t bytes[64];
+    td_error e = {0};
+    begin.id = id, begin.timeout_ms = UINT32_MAX;
+    call.serial = 1, call.write_begin = &begin;
+    td_frame f = {
+        .kind = TD_FRAME_CALL, .payload = bytes, .bytes = (uint32_t)td__wire__call__pack(&call, bytes), .fd = -1};
+    CU_ASSERT_EQUAL_FATAL(td_session_frame(c->session, &f, &e), 0);
+    return td_session_run(c->session, RECORDS, &e);
+}
+
+/* The same when it had leases, tensors that it was writing to, and queues open, very many of each: they are found at
+ * once while it lives, and let go of in turns. */
+static void the_end_of_a_holder(void)
+{
+    enum { EACH = 40000 };
+    client a, b;
+    td_error e = {0};
+    join(&a), join(&b);
+    zeros(&b, 1);
+    finish(&b);
+    clock_t begin = clock();
+    for (uint32_t i = 0; i < EACH; i++) {
+        uint64_t lack = 0;
+        td_lease *l;
+        int rc = td_lease_new(a.session, 64, &l, &lack, &e);
+        if (rc == TD_WAIT_GROW) {
+            CU_ASSERT_EQUAL_FATAL(td_session_lacks(a.session, rc, lack, a.session->heap, &e), TD_AGAIN);
+            i--;
+        } else CU_ASSERT_EQUAL_FATAL(rc, TD_OK);
+    }
+    for (uint32_t id = 1; id <= EACH; id++) {
+        zeros(&a, id);
+        if (id % 5000 == 0) finish(&a);
+    }
+    for (uint32_t id = 1; id <= EACH; id++) {
+        char name[32];
+        snprintf(name, sizeof name, "queue %u", (unsigned)id);
+        Td__Wire__QueueOpen open = TD__WIRE__QUEUE_OPEN__INIT;
+        Td__Wire__Call c = TD__WIRE__CALL__INIT;
+        open.name = name, open.queue = id, open.role = TD_QUEUE_PRODUCER, c.queue_open = &open;
+        CU_ASSERT_FALSE(call(&a, &c));
+        CU_ASSERT_EQUAL_FATAL(ask_to_write(&a, id), TD_RUN_IDLE);
+    }
+    for (uint32_t id = 1; id <= EACH; id += 2) control(&a, TD_REC_WRITE_END, 1, &id, 0, NULL, 0, NULL);
+    finish(&a);
+    CU_ASSERT_TRUE(clock() - begin < 6 * CLOCKS_PER_SEC);
+    td_account *account = td_account_ref(a.session->account);
+    uint64_t before = account->objects;
+    CU_ASSERT_TRUE(before > 3 * EACH);
+    leave(&a);
+    CU_ASSERT_TRUE(before - account->objects <= 4 * CLEAR);
+    for (bool more = true; more;) {
+        before = account->objects;
+        more = td_sessions_clear(&sessions, CLEAR);
+        CU_ASSERT_TRUE(before - account->objects <= 4 * CLEAR);
+        small_wish(&b);
+    }
+    CU_ASSERT_EQUAL(account->objects, 0);
+    CU_ASSERT_EQUAL(account->bytes, 0);
+    CU_ASSERT_EQUAL(service.queue_count, 0);
+    td_account_unref(account);
+    leave(&b);
+}
+
+/* What nobody holds any more is no reason to refuse anything. */
+static void quota_is_given_back(void)
+{
+    client a;
+    service.options.session_objects = 4 * N;
+    join(&a);
+    service.options.session_objects = 0;
+    for (int i = 0; i < 5; i++) {
+        build(&a, false);
+        control(&a, TD_REC_RELEASE, 3, (uint32_t[]){9, 1, 2}, 0, NULL, 0, NULL);
+    }
+    zeros(&a, 1);
+    size_t before = td_writer_pending(&a.writer);
+    control(&a, TD_REC_SYNC, 0, NULL, 0, NULL, 2, (uint32_t[]){7, 0});
+    finish(&a);
+    CU_ASSERT_TRUE(td_writer_pending(&a.writer) - before < 40); /* no error in it */
+    leave(&a);
 }
 
 static void hand_over(client *from, client *to, uint32_t id)
@@ -537,20 +605,6 @@ static void refused_beside_many_names(void)
 
 /* ---- who leases again and again */
 
-static td_run ask_to_write(client *c, uint32_t id)
-{
-    Td__Wire__Call call = TD__WIRE__CALL__INIT;
-    Td__Wire__WriteBegin begin = TD__WIRE__WRITE_BEGIN__INIT;
-    uint8_t bytes[64];
-    td_error e = {0};
-    begin.id = id, begin.timeout_ms = UINT32_MAX;
-    call.serial = 1, call.write_begin = &begin;
-    td_frame f = {
-        .kind = TD_FRAME_CALL, .payload = bytes, .bytes = (uint32_t)td__wire__call__pack(&call, bytes), .fd = -1};
-    CU_ASSERT_EQUAL_FATAL(td_session_frame(c->session, &f, &e), 0);
-    return td_session_run(c->session, RECORDS, &e);
-}
-
 static void lease_after_lease(void)
 {
     client writer, reader;
@@ -585,7 +639,7 @@ static void lease_after_lease(void)
 }
 
 TD_CUNIT_MAIN_WITH("turns", start, stop, {"a backward", a_backward}, {"letting go", letting_go},
-                   {"the end of a client", the_end_of_a_client}, {"quota is given back", quota_is_given_back},
-                   {"woken for what is over", woken_for_what_is_over}, {"many deadlines", many_deadlines},
-                   {"memory to be made", memory_to_be_made}, {"refused beside many names", refused_beside_many_names},
-                   {"lease after lease", lease_after_lease})
+                   {"the end of a client", the_end_of_a_client}, {"the end of a holder", the_end_of_a_holder},
+                   {"quota is given back", quota_is_given_back}, {"woken for what is over", woken_for_what_is_over},
+                   {"many deadlines", many_deadlines}, {"memory to be made", memory_to_be_made},
+                   {"refused beside many names", refused_beside_many_names}, {"lease after lease", lease_after_lease})
