@@ -132,11 +132,12 @@ static td_array *sum_of(const char *where, td_array *terms, td_ints dim, bool ke
     return then(terms, td_at_sum(where, terms, dim, keepdim, TD_DTYPE_NONE));
 }
 
-TD_API td_array *td_at_norm(const char *where, td_array *x, double p, td_ints dim, bool keepdim)
+static td_array *norm_of(const char *where, td_array *x, double p, td_ints dim, bool keepdim)
 {
     if (p == 0) {
         td_array *there = td_at_ne(where, td_arg_array(x), td_arg_int(0));
-        td_array *counted = then(there, there ? td_at_copy(where, there, td_dtype_real((td_dtype)x->desc.dtype)) : NULL);
+        td_array *counted =
+            then(there, there ? td_at_copy(where, there, td_dtype_real((td_dtype)x->desc.dtype)) : NULL);
         return sum_of(where, counted, dim, keepdim);
     }
     td_array *size = td_at_abs(where, x);
@@ -146,6 +147,16 @@ TD_API td_array *td_at_norm(const char *where, td_array *x, double p, td_ints di
     td_array *powers = p == 2 ? td_at_square(where, size) : td_at_pow(where, td_arg_array(size), td_arg_float(p));
     td_release(size);
     return root(where, sum_of(where, powers, dim, keepdim), p);
+}
+
+/* Powers of halves are soon out of their range: float32 in between. */
+TD_API td_array *td_at_norm(const char *where, td_array *x, double p, td_ints dim, bool keepdim)
+{
+    td_dtype t = x ? (td_dtype)x->desc.dtype : TD_FLOAT32;
+    if (t != TD_FLOAT16 && t != TD_BFLOAT16) return norm_of(where, x, p, dim, keepdim);
+    td_array *wide = td_at_copy(where, x, TD_FLOAT32);
+    td_array *norm = wide ? norm_of(where, wide, p, dim, keepdim) : NULL;
+    return then(wide, then(norm, norm ? td_at_copy(where, norm, t) : NULL));
 }
 
 /* ---- losses ------------------------------------------------------------------------------------------------------ */

@@ -171,7 +171,8 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim=1, eps=1e-8) -> Tensor:
     tensor([0.6000])
     """
     x1, x2 = td.broadcast_tensors(x1, x2)
-    return (x1 * x2).sum(dim) / (td.norm(x1, 2.0, dim).clamp(min=eps) * td.norm(x2, 2.0, dim).clamp(min=eps))
+    # over their norms first: products of halves are soon out of their range
+    return ((x1 / td.norm(x1, 2.0, dim, True).clamp(min=eps)) * (x2 / td.norm(x2, 2.0, dim, True).clamp(min=eps))).sum(dim)
 
 
 def pairwise_distance(x1: Tensor, x2: Tensor, p=2.0, eps=1e-6, keepdim=False) -> Tensor:
