@@ -2,6 +2,7 @@
 import contextlib
 import doctest
 import inspect
+import math
 
 import pytest
 import tensord as td
@@ -214,6 +215,39 @@ def test_cosine_similarity_broadcasts():
     # dim is of the shape that both broadcast to
     assert f(td.ones(3), td.ones(2, 3), 1).shape == (2,) and f(td.ones(3), td.ones(2, 3), 0).shape == (3,) and f(td.ones(3, 1), td.ones(1, 4), 0).shape == (4,)
     assert td.allclose(f(td.ones(1, 4), td.ones(2, 4), 0), td.ones(4)) and td.allclose(f(td.ones(2, 1), td.ones(2, 4), 1), td.ones(2))
+
+
+@pytest.mark.parametrize("dtype", [td.float16, td.bfloat16])
+def test_norms_of_halves(dtype):
+    """Squares of 1e-4 and of 1000 are no halves."""
+    F = td.nn.functional
+    for v in (1e-4, 1000.0):
+        x = td.full((2, 3), v, dtype=dtype)
+        assert td.norm(x, 2.0, 1).tolist() == pytest.approx([math.sqrt(3) * v] * 2, rel=1e-2) and td.norm(x, 2.0, 1).dtype is dtype
+        assert F.normalize(x).tolist()[0] == pytest.approx([math.sqrt(1 / 3)] * 3, rel=1e-2)
+        assert F.cosine_similarity(x, x).tolist() == pytest.approx([1, 1], rel=1e-2)
+        assert td.norm(x, 3.0).item() == pytest.approx(6 ** (1 / 3) * v, rel=1e-2)
+    x = td.tensor([[3.0, 4.0]], dtype=dtype, requires_grad=True)
+    td.norm(x).backward()
+    assert x.grad.dtype is dtype and x.grad.tolist()[0] == pytest.approx([0.6, 0.8], rel=1e-2)
+
+
+def test_nothing_is_multiplied_by_zero():
+    """What is infinite, or NaN, stays where it is."""
+    F = td.nn.functional
+    x = td.tensor([math.nan, math.inf, 2.0])
+    assert td.diag_embed(x).tolist()[1:] == [[0, math.inf, 0], [0, 0, 2]] and td.diag_embed(x, 1).tolist()[0][2:] == [0, 0]
+    for f, two in (F.softshrink, 1.5), (F.hardshrink, 2.0):
+        out = f(x).tolist()
+        assert math.isnan(out[0]) and out[1:] == [math.inf, two], f
+        assert f(td.tensor([-2.0, -0.5, 0.5])).tolist() == [-two, 0, 0], f
+
+
+def test_products_that_leave_the_range_on_the_way():
+    for dtype, large in (td.float16, 2.0**10), (td.float32, 2.0**100), (td.complex64, 2.0**100):
+        out = td.cumprod(td.tensor([large, large, 0.0, 1.0], dtype=dtype), 0)
+        assert out.dtype is dtype and out.tolist()[0] == large and not math.isfinite(abs(out.tolist()[1])) and out.tolist()[2:] == [0, 0]
+    assert td.cumprod(td.tensor(3, dtype=td.uint8), 0).dtype is td.int64 and td.cumprod(td.tensor(True), 0).item() == 1
 
 
 @pytest.mark.parametrize("n, options, places", [

@@ -401,7 +401,7 @@ def diag(input, diagonal=0):
 def diag_embed(input, offset=0):
     n, k = input.shape[-1], abs(offset)
     below = (0, k) if offset >= 0 else (k, 0)
-    wide = ops.eye(n, n, _C.bool).to(input.dtype) * input.unsqueeze(-1)
+    wide = _C.masked_fill(input.unsqueeze(-1), ~ops.eye(n, n, _C.bool), 0)
     return ops.constant_pad(wide, (below[1], below[0], *below), 0) if k else wide
 
 
@@ -440,7 +440,7 @@ def cumprod(input, dim, dtype=None):
     from tensord.array_api import cumulative_prod
 
     if not input.ndim and _wrap(dim, 0) == 0:
-        return input.clone() if dtype is None else input.to(dtype)
+        return cumprod(input.reshape(1), 0, dtype).reshape(())
     return cumulative_prod(input if dtype is None else input.to(dtype), axis=_wrap(dim, input.ndim))
 
 

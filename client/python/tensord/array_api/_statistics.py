@@ -111,15 +111,19 @@ def cumulative_sum(x, /, *, axis=None, dtype=None, include_initial=False):
     return _with_initial(sums, axis, 0) if include_initial else sums
 
 
+# What products of many are worked out in: on the way to a result that the dtype holds they may leave its range.
+_WIDER = {_C.float16: _C.float32, _C.bfloat16: _C.float32, _C.float32: _C.float64, _C.complex64: _C.complex128}
+
+
 def cumulative_prod(x, /, *, axis=None, dtype=None, include_initial=False):
     """The products of all elements up to each one; with include_initial a one before them."""
     axis = _line(x, axis, "cumulative_prod")
     dtype = dtype or (_C.int64 if _dtypes.category(x.dtype) < 2 else x.dtype)
     parts, so_far = [], None
-    for part in unstack(x.to(dtype), axis=axis):
+    for part in unstack(x.to(_WIDER.get(dtype, dtype)), axis=axis):
         so_far = part if so_far is None else so_far * part
         parts.append(so_far)
-    products = stack(parts, axis=axis) if parts else x.to(dtype)
+    products = stack(parts, axis=axis).to(dtype) if parts else x.to(dtype)
     return _with_initial(products, axis, 1) if include_initial else products
 
 

@@ -624,7 +624,7 @@ def softshrink(input: Tensor, lambd=0.5) -> Tensor:
     >>> F.softshrink(td.tensor([-0.25, 2.0]))
     tensor([0.0000, 1.5000])
     """
-    return td.where(input > lambd, input - lambd, td.where(input < -lambd, input + lambd, 0.0))
+    return td.where(input.abs() <= lambd, 0.0, input - input.sign() * lambd)  # NaN stays
 
 
 def hardshrink(input: Tensor, lambd=0.5) -> Tensor:
@@ -633,7 +633,7 @@ def hardshrink(input: Tensor, lambd=0.5) -> Tensor:
     >>> F.hardshrink(td.tensor([-0.25, 2.0]))
     tensor([0., 2.])
     """
-    return td.where(input.abs() > lambd, input, 0.0)
+    return td.where(input.abs() <= lambd, 0.0, input)
 
 
 def softmin(input: Tensor, dim, dtype=None) -> Tensor:
