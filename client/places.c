@@ -130,10 +130,10 @@ static int lock_directory(const char *directory, bool make)
         int fd = open(directory, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         if (fd < 0 && make && errno == ENOENT) continue; /* its daemon removed it just now */
         if (fd < 0) return -1;
-        while (flock(fd, LOCK_EX) && errno == EINTR) {
-        }
         struct stat held, there;
-        bool mine = fstat(fd, &held) == 0 && ours(&held);
+        bool mine = fstat(fd, &held) == 0 && ours(&held); /* or its owner may hold the lock for ever */
+        while (mine && flock(fd, LOCK_EX) && errno == EINTR) {
+        }
         if (mine && lstat(directory, &there) == 0 && there.st_ino == held.st_ino && there.st_dev == held.st_dev)
             return fd;
         close(fd);

@@ -3,11 +3,13 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -561,18 +563,24 @@ static void a_private_daemon_comes_and_goes(void)
     unsetenv("XDG_RUNTIME_DIR");
 }
 
-/* A socket where the private daemon of this process's parent would listen, which never takes who comes. */
-static int stopped_daemon(const char *runtime, char directory[100])
+/* Where the private daemon of a process would listen. */
+static void private_directory(const char *runtime, pid_t pid, char directory[100])
 {
     char line[512] = {0}, path[40];
     unsigned long long began = 0;
-    snprintf(path, sizeof path, "/proc/%d/stat", (int)getppid());
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
     FILE *f = fopen(path, "r");
     const char *at_start = f && fgets(line, sizeof line, f) ? strrchr(line, ')') : NULL;
     for (int i = 0; at_start && i < 20; i++) at_start = strchr(at_start + 1, ' ');
     if (at_start) began = strtoull(at_start, NULL, 10);
     if (f) fclose(f);
-    snprintf(directory, 100, "%s/tensord-%d-%llu", runtime, (int)getppid(), began);
+    snprintf(directory, 100, "%s/tensord-%d-%llu", runtime, (int)pid, began);
+}
+
+/* A socket where the private daemon of this process's parent would listen, which never takes who comes. */
+static int stopped_daemon(const char *runtime, char directory[100])
+{
+    private_directory(runtime, getppid(), directory);
     struct sockaddr_un at = {.sun_family = AF_UNIX};
     snprintf(at.sun_path, sizeof at.sun_path, "%.90s/socket", directory);
     int s = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -618,6 +626,31 @@ static void a_name_is_looked_for_elsewhere_but_seldom(void)
     unsetenv("TENSORD_BELOW");
 }
 
+/* In /tmp somebody else may have made this process's directory before it does, and hold its lock. (One that others may
+ * look into is nobody's own, either.) */
+static void a_place_that_was_taken_is_left_alone(void)
+{
+    char runtime[] = "/tmp/tensord-runtime-XXXXXX", directory[100];
+    unsetenv("TENSORD_SOCKET");
+    CU_ASSERT_PTR_NOT_NULL_FATAL(mkdtemp(runtime));
+    setenv("XDG_RUNTIME_DIR", runtime, 1);
+    private_directory(runtime, getpid(), directory);
+    CU_ASSERT_EQUAL_FATAL(mkdir(directory, 0755), 0);
+    int fd = open(directory, O_RDONLY | O_CLOEXEC);
+    CU_ASSERT_EQUAL_FATAL(flock(fd, LOCK_EX), 0);
+    alarm(TEST_LONG_MS / 1000); /* it is waited for in the kernel */
+    td_client *c = td_connect(NULL);
+    alarm(0);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(c);
+    CU_ASSERT_PTR_NULL(strstr(td_socket_path(c), directory));
+    pid_t pid = (pid_t)td_daemon_pid(c);
+    td_disconnect(c);
+    CU_ASSERT_TRUE(gone(pid));
+    close(fd);
+    CU_ASSERT_EQUAL(rmdir(directory) | rmdir(runtime), 0);
+    unsetenv("XDG_RUNTIME_DIR");
+}
+
 static void a_daemon_that_does_not_start_is_told(void)
 {
     char *daemon = strdup(getenv("TENSORD_DAEMON"));
@@ -642,4 +675,5 @@ TD_CUNIT_MAIN_WITH("client_processes", start_server, stop_server,
                    {"a killed daemon is told", a_killed_daemon_is_told},
                    {"a private daemon comes and goes", a_private_daemon_comes_and_goes},
                    {"a name is looked for elsewhere, but seldom", a_name_is_looked_for_elsewhere_but_seldom},
+                   {"a place that was taken is left alone", a_place_that_was_taken_is_left_alone},
                    {"a daemon that does not start is told", a_daemon_that_does_not_start_is_told})
