@@ -70,7 +70,7 @@ progress() {
     fi
 }
 
-# build DIRECTORY [meson options]: configure once, build what has changed. Meson remembers what it did not find: when
+# build DIRECTORY [meson options]: configure once, build what has changed ($targets: of these only). Meson remembers what it did not find: when
 # Python's headers came later, it must be told to look again.
 build() {
     local dir=$1 log
@@ -94,5 +94,5 @@ build() {
             die "meson could not configure $dir again: $log"
     fi
     echo "building $dir"
-    ninja -C "$root/$dir" 2>&1 | progress || die "the build of $dir failed"
+    ninja -C "$root/$dir" ${targets-} 2>&1 | progress || die "the build of $dir failed"
 }

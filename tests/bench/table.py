@@ -84,6 +84,14 @@ def show(rows, skips):
         print(f"SKIP {name}: {reason}")
 
 
+def conditions():
+    """What figures are worth depends on: a table that is shown elsewhere says it too."""
+    policy = {os.SCHED_OTHER: "ordinary", os.SCHED_FIFO: "real-time (FIFO)", os.SCHED_RR: "real-time (RR)"}
+    priority = policy.get(os.sched_getscheduler(0), "other") + (f", nice {os.nice(0)}" if os.nice(0) else "")
+    return (f"{len(os.sched_getaffinity(0))} processors, Linux {os.uname().release.split('-')[0]}, {priority} priority, "
+            f"load of the last minute before it began {os.getloadavg()[0]:.2f}")
+
+
 def main():
     ap = argparse.ArgumentParser(description=__doc__)
     ap.add_argument("build")
@@ -92,7 +100,7 @@ def main():
     args = ap.parse_args()
     env = dict(os.environ, TENSORD_DAEMON=os.path.join(args.build, "daemon", "server", "tensord"))
     env.pop("TENSORD_SOCKET", None)
-    results, failed = Results(), False
+    results, failed, began = Results(), False, conditions()
     python, no_torch = torch_python()
     commands = [[os.path.join(args.build, "tests", "bench", p)] for p in PROGRAMS if args.only in p]
     here = os.path.dirname(os.path.abspath(__file__))
@@ -106,6 +114,7 @@ def main():
             print(f"bench: {os.path.basename(command[-1])} failed: {reason}", file=sys.stderr)
             failed = True
     rows = results.rows(no_torch)
+    print(f"measured on {began}", file=sys.stderr if args.json else sys.stdout)
     if args.json:
         print(json.dumps(rows, indent=1))
         for name, reason in results.skips.items():

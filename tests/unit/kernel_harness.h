@@ -136,14 +136,20 @@ static void snapshot_free(snapshot *s, const tcall *c)
     for (int i = 0; i < c->nout; i++) free(s->out[i]);
 }
 
+#if defined(__SANITIZE_THREAD__) /* which sees nothing in one thread */
+enum { FIRST_WAY = TWO_THREADS };
+#else
+enum { FIRST_WAY = IN_ORDER };
+#endif
+
 /* All three ways, from the same bytes; they must agree to the bit. The result of the last is left. */
 MAYBE int tcall_run(tcall *c, td_plan_fn plan)
 {
     snapshot before, first;
     snapshot_take(&before, c);
-    int code = tcall_once(c, plan, IN_ORDER);
+    int code = tcall_once(c, plan, FIRST_WAY);
     snapshot_take(&first, c);
-    for (int how = SHUFFLE; how <= TWO_THREADS; how++) {
+    for (int how = FIRST_WAY + 1; how <= TWO_THREADS; how++) {
         snapshot_restore(&before, c);
         CU_ASSERT_EQUAL(tcall_once(c, plan, how), code);
         if (!code) CU_ASSERT(snapshot_same(&first, c));
@@ -157,7 +163,7 @@ MAYBE void tcall_refused(tcall *c, td_plan_fn plan, int code)
 {
     snapshot before;
     snapshot_take(&before, c);
-    for (int how = IN_ORDER; how <= TWO_THREADS; how++) {
+    for (int how = FIRST_WAY; how <= TWO_THREADS; how++) {
         CU_ASSERT_EQUAL(tcall_once(c, plan, how), code);
         CU_ASSERT(snapshot_same(&before, c));
         CU_ASSERT(c->error.message[0] != 0);
