@@ -61,6 +61,7 @@ struct td_array {
     unsigned char *bytes; /* first byte of the storage, once it is known */
     uint64_t settled;     /* client->writes when the bytes were known to be written; 0: never */
     uint64_t storage;     /* a number that all handles of the storage have that were made here; 0: it came otherwise */
+    bool view;            /* made by an op that gives a view, so a part of its base's history */
     bool leaf;            /* its requires_grad was turned on by this handle */
     bool is_grad;         /* it was got as a .grad, or set as one */
     uint64_t outside;     /* td_moment() + 1 when the daemon said that it is outside of every graph; 0: never */

@@ -52,6 +52,7 @@ TD_API td_array *td_alias(td_array *a)
         b->desc = a->desc;
         b->storage = a->storage;
         b->is_grad = a->is_grad;
+        b->view = a->view;
         td_control(c, TD_REC_ALIAS, NULL, 1, &a->id, 1, &b->id, 0, NULL);
         td_array_announce(b);
     }

@@ -124,7 +124,7 @@ td_array *td_array_new(td_client *c)
     a->mapping = -1;
     a->bytes = NULL;
     a->settled = a->outside = a->storage = 0;
-    a->is_grad = a->leaf = false;
+    a->is_grad = a->leaf = a->view = false;
     a->scope = NULL;
     c->handles++;
     return a;

@@ -3,6 +3,7 @@
  * Inference runs on the same function as in the daemon, so what passes here has a right shape there. On failure nothing
  * was written to the stream and no handle was made. */
 #include "client/run.h"
+#include "proto/opid.h"
 
 #include "client/memo.h"
 
@@ -137,6 +138,7 @@ static int make_outs(issue *u)
         a->unknown = u->op->flags & TD_OF_DATA_SHAPE;
         if (u->op->flags & TD_OF_VIEW) share_storage(a, u->in[0].array);
         else a->storage = ++u->c->storages;
+        a->view = u->op->flags & TD_OF_VIEW && u->op->id != TD_OP_DETACH;
         u->out_ids[k] = a->id;
     }
     return TD_OK;

@@ -1,4 +1,6 @@
 """Gradients through Python."""
+import copy
+
 import pytest
 import tensord as td
 
@@ -140,6 +142,21 @@ def test_modes():
         with td.no_grad():
             1 / 0
     assert td.is_grad_enabled()
+
+
+def test_a_view_is_not_detached_in_place():
+    w = td.ones(4, 3, requires_grad=True)
+    y = w * 2
+    with td.no_grad():
+        silent = y.view(12)
+    views = [y[0], y.t(), y.view(12), y.chunk(2)[0], y.expand(2, 4, 3), y.unbind()[1], silent, td.ones(3)[:2], copy.copy(y[0]), y[0].mul_(2)]
+    for v in views:
+        with pytest.raises(td.AutogradError, match=r"a view cannot be detached in place.*detach\(\)"):
+            v.detach_()
+    y.sum().backward()
+    assert w.grad.sum().item() == 12 * 2 + 3 * 2, "its history is still there"
+    for t in (y, y[0].detach(), y[0].clone(), y.data, td.ones(3), (w * 2).unsqueeze_(0), (w * 2).t_()):
+        assert t.detach_() is t and not t.requires_grad
 
 
 def test_detach_and_data():

@@ -294,7 +294,6 @@ KNOWN = [
     (r"\b(reshape|permute|full)\(.*PyTorch raises TypeError", "a function takes sizes one by one as its method does"),
     (r"\b(any|all)\(.*\(\)\)", "any and all over no dimensions are over all of them, as for sum"),
     (r"wide: raises InvalidError: .*more than one element", "writing to memory that several elements share is an error, with fill_ and zero_ too"),
-    (r"\bdetach_\(\)", "a view may be detached in place: it is another object of the daemon's then"),
     (r"(conv|avg_pool|max_pool)\w*\(.* (int64|int32|int8|uint8|int scalar|bool): raises DTypeError", "convolutions and pools are for floats"),
     (r"(conv|avg_pool|max_pool|mm|bmm|matmul|inner|einsum|dot|mv|tensordot)\w*\(.* (complex64|bool): raises DTypeError", "no kernel for the dtype here"),
     (r"(nextafter|logsumexp|nan_to_num|signbit|square|rand_like|randn_like|uniform_|normal_|bernoulli_|cumprod|prod)\(.*raises DTypeError: .*is not implemented for",

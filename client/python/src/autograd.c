@@ -99,6 +99,12 @@ static PyObject *detach(PyObject *self, PyObject *ignored)
     return tdpy_wrap(td_at_detach(tdpy_site(), tdpy_array(self)), true);
 }
 
+static PyObject *is_view(PyObject *self, PyObject *ignored)
+{
+    (void)ignored;
+    return PyBool_FromLong(tdpy_array(self)->view);
+}
+
 /* ---- backward ---------------------------------------------------------------------------------------------------- */
 
 /* Arrays of a tuple of tensors (None where `gaps`), in memory to be freed; NULL: raised. *held keeps them alive. */
@@ -291,6 +297,7 @@ PyMethodDef tdpy_autograd_methods[] = {
      "requires_grad_($self, requires_grad=True)\n--\n\nSet requires_grad; returns the tensor."},
     {"retain_grad", retain_grad, METH_NOARGS,
      "retain_grad($self, /)\n--\n\nKeep the gradient of a tensor that is no leaf in its .grad."},
+    {"_is_view", is_view, METH_NOARGS, NULL},
     {"detach", detach, METH_NOARGS, "detach($self, /)\n--\n\nThe same bytes outside of the graph."},
     {NULL, NULL, 0, NULL}};
 

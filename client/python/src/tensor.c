@@ -463,6 +463,7 @@ static PyObject *become(PyObject *self, PyObject *view)
     if (!tdpy_may_write(self, false)) return NULL;
     td_array *before = t->array;
     t->array = td_retain(v->array);
+    t->array->view = before->view;
     t->plain = tdpy_is_plain(view);
     td_release(before);
     return Py_NewRef(self);

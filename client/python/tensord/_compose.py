@@ -180,6 +180,8 @@ def t_(self):
 
 
 def detach_(self):
+    if self._is_view():
+        raise _C.AutogradError("a view cannot be detached in place, as its history is its base's; use detach() instead")
     with _more.no_grad():
         self._become(self.detach())
     return self.requires_grad_(False)
