@@ -4,6 +4,7 @@
  * that, or if no consumer has ever come; else they go along. */
 #include "daemon/service/queue.h"
 
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -37,15 +38,25 @@ static td_queue *create(td_service *s, const char *name)
     return q;
 }
 
+/* A part of its items; what dies with them comes next, and then the queue once more. */
+static void let_go(td_dead *d)
+{
+    enum { ITEMS = 16 };
+    td_queue *q = (td_queue *)(void *)((char *)d - offsetof(td_queue, remains));
+    if (q->size > ITEMS) td_die(&q->remains, let_go);
+    for (int i = q->size < ITEMS ? (int)q->size : ITEMS; i > 0; i--) td_queue_item_free(td_queue_pop(q));
+    if (q->size) return;
+    free(q->dead);
+    free(q);
+}
+
 static void destroy(td_service *s, td_queue *q)
 {
     td_deadline_disarm(s, &q->gone);
     td_deadline_disarm(s, &q->more);
-    for (td_queue_item *i; (i = td_queue_pop(q));) td_queue_item_free(i);
     HASH_DEL(s->queues, q);
     s->queue_count--;
-    free(q->dead);
-    free(q);
+    td_die(&q->remains, let_go);
 }
 
 uint32_t td_queue_keeps(const td_queue *q)

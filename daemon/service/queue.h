@@ -25,8 +25,8 @@ struct td_queue {
     UT_hash_handle hh;
     char name[TD_NAME_MAX + 1];
     uint32_t capacity, size, deaths;
-    bool sized;   /* somebody said the capacity; until then it is 1, or ... */
-    bool open;    /* ... TD_QUEUE_MOST, within TD_QUEUE_MOST_BYTES */
+    bool sized; /* somebody said the capacity; until then it is 1, or ... */
+    bool open;  /* ... TD_QUEUE_MOST, within TD_QUEUE_MOST_BYTES */
     uint64_t bytes;
     td_queue_item *first, **last;
     td_member *members;
@@ -41,9 +41,10 @@ struct td_queue {
     td_deadline gone; /* armed: nobody has, and items lie in it */
     td_service *service;
     uint32_t watching; /* getters that deaths are told */
-    bool mourned; /* none of them has one to be told */
-    td_deadline more; /* armed: waits that can go on are left */
-    td_death *dead; /* the last TD_DEATHS_KEPT, in a ring; NULL before the first */
+    bool mourned;      /* none of them has one to be told */
+    td_deadline more;  /* armed: waits that can go on are left */
+    td_death *dead;    /* the last TD_DEATHS_KEPT, in a ring; NULL before the first */
+    td_dead remains;   /* of one that has gone: its items are let go of in parts */
 };
 
 #define TD_QUEUE_KEEP_MS 60000 /* unless said: so long items wait for the first consumer */

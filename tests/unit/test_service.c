@@ -456,6 +456,31 @@ static void put_four(uint32_t keep_ms, bool consumer)
     CU_ASSERT_EQUAL(put.times, 0);
 }
 
+/* Its name is free at once; what lies in it goes in parts, each no longer than a turn may take. */
+static void a_full_queue_goes_in_parts(void)
+{
+    enum { ITEMS = 20000, AT_ONCE = 64, TURN = 1024 };
+    td_dead_set_bound(AT_ONCE);
+    td_member *p = join("q", TD_QUEUE_OPEN, TD_QUEUE_PRODUCER, alice);
+    td_queue_wait *w;
+    for (int i = 0; i < ITEMS; i++) td_queue_put(&s, p, item((float)i), 0, &w, queue_told, NULL, NULL);
+    td_queue_leave(&s, join("q", 0, TD_QUEUE_CONSUMER, bob), false);
+    int64_t left = (int64_t)td_live_counts().tensors;
+    CU_ASSERT_EQUAL(left, ITEMS);
+    td_queue_leave(&s, p, false);
+    CU_ASSERT_PTR_NULL(s.queues);
+    td_queue_leave(&s, join("q", 0, TD_QUEUE_PRODUCER, bob), false); /* another one */
+    for (int turns = 0;; turns++) {
+        int64_t now = (int64_t)td_live_counts().tensors;
+        CU_ASSERT_TRUE(left - now <= TURN);
+        left = now;
+        if (!td_dead_collect(TURN)) break;
+        CU_ASSERT_TRUE_FATAL(turns < ITEMS);
+    }
+    td_dead_set_bound(0);
+    CU_ASSERT_EQUAL(td_live_counts().tensors, 0);
+}
+
 static void queue_goes_with_its_last_member(void)
 {
     put_four(0, true);
@@ -565,6 +590,7 @@ TD_CUNIT_MAIN_WITH(
     {"a queue is waited for by many", queue_waited_for_by_many}, {"a death is seen at once", queue_death_is_seen},
     {"deaths are told apart", queue_deaths_are_told_apart}, {"a death comes in order", queue_death_comes_in_order},
     {"an ended queue is emptied", queue_end_lets_take_what_is_left},
-    {"a queue goes with its last member", queue_goes_with_its_last_member}, {"a queue keeps items", queue_keeps_items},
+    {"a queue goes with its last member", queue_goes_with_its_last_member},
+    {"a full queue goes in parts", a_full_queue_goes_in_parts}, {"a queue keeps items", queue_keeps_items},
     {"deadlines fire in order", deadlines_fire_in_order},
     {"a deadline names whom it waited for", a_deadline_names_whom_it_waited_for})
