@@ -35,8 +35,8 @@ int td_flow_new(td_flow **out, td_sched *s, td_error *e);
 /* Its tasks run on; the flow goes with the last of them. */
 void td_flow_free(td_flow *f);
 /* Its session has ended: drop its tasks whose results nobody can have any more, and stop those that run; the newest
- * first, at most `most` at once. True: go on soon, there is more of it. Once in a while look again, as others let go. */
-bool td_flow_wither(td_flow *f, int most);
+ * first, at most *most at once, which counts down. True: go on soon, there is more of it. Once in a while look again, as others let go. */
+bool td_flow_wither(td_flow *f, int *most);
 /* What a flow has in flight, for back-pressure: tasks, and bytes of the storages that they are going to fill. */
 uint64_t td_flow_pending(const td_flow *f);
 uint64_t td_flow_pending_bytes(const td_flow *f);

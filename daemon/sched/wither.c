@@ -88,13 +88,13 @@ static bool drop(td_task *t)
     return true;
 }
 
-bool td_flow_wither(td_flow *f, int most)
+bool td_flow_wither(td_flow *f, int *most)
 {
     if (!f->withering) {
         f->withering = f->newest;
         f->withered = false;
     }
-    for (; f->withering && most > 0; most--) {
+    for (; f->withering && *most > 0; --*most) {
         td_task *t = f->withering;
         f->withering = t->flow_prev;
         if (drop(t)) f->withered = true;

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 enum {
-    WITHER_MOST = 256, /* tasks of an ended session that are looked at again at once */
+    WITHER_MOST = 256, /* tasks of ended sessions, or such sessions, that are looked at in one turn */
     LOOK_AGAIN_MS = 100,
     LEAVE_MOST = 4096, /* objects, or nodes of a backward, that an ended session lets go of at once */
     ARENA_LIMIT = 3 * TD_FRAME_MAX,
@@ -228,10 +228,11 @@ void td_session_promise_kept(td_session *s, uint64_t bytes)
 void td_session_try_free(td_session *s)
 {
     if (!s->ended || !s->drained || s->jobs) return;
-    td_session **at = &s->all->ending;
-    while (*at != s) at = &(*at)->next_ending;
-    *at = s->next_ending;
-    if (!s->all->ending) td_deadline_disarm(s->service, &s->all->look_again);
+    td_sessions *all = s->all;
+    *(s->prev_ending ? &s->prev_ending->next_ending : &all->ending) = s->next_ending;
+    *(s->next_ending ? &s->next_ending->prev_ending : &all->last_ending) = s->prev_ending;
+    if (all->wither_next == s) all->wither_next = s->next_ending;
+    if (!all->ending) td_deadline_disarm(s->service, &s->all->look_again);
     free_parts(s);
 }
 
@@ -249,20 +250,20 @@ static bool clear(td_sessions *all, td_remains *r, int most)
     return true;
 }
 
+/* Tasks that ended sessions left: once what they held is gone, for that holds results. Some now; are there more? */
+static bool wither(td_sessions *all, int most)
+{
+    for (; all->wither_next && !all->remains && !td_dead_waiting() && most > 0; most--)
+        if (!td_flow_wither(all->wither_next->flow, &most)) all->wither_next = all->wither_next->next_ending;
+    return all->wither_next != NULL;
+}
+
 static void look_again(void *arg)
 {
     td_sessions *all = arg;
-    for (td_session *s = all->ending; s; s = s->next_ending) s->withers = td_flow_wither(s->flow, WITHER_MOST);
+    if (!all->wither_next) all->wither_next = all->ending;
+    wither(all, WITHER_MOST);
     if (all->ending) td_deadline_arm(all->service, &all->look_again, LOOK_AGAIN_MS, look_again, all);
-}
-
-/* Tasks that an ended session left: once its objects are gone, for these hold results. */
-static bool wither(td_sessions *all, int most)
-{
-    td_session *s = all->remains || td_dead_waiting() ? NULL : all->ending;
-    while (s && !s->withers) s = s->next_ending;
-    if (s) s->withers = td_flow_wither(s->flow, most);
-    return s != NULL;
 }
 
 /* As much as is usual at once, more later. */
@@ -297,7 +298,7 @@ bool td_sessions_clear(td_sessions *all, int most)
         free(r);
         td_session_leases_changed(all); /* its backward, or a lease, may have been waited for */
     }
-    bool more = wither(all, most);
+    bool more = wither(all, most < WITHER_MOST ? most : WITHER_MOST);
     return td_dead_collect((uint32_t)most) || all->remains || more;
 }
 
@@ -320,9 +321,10 @@ td_heap *td_session_end(td_session *s, bool alive)
     td_heap *left = alive && s->mapped ? s->heap : NULL;
     td_heap_orphan(s->heap, left != NULL);
     s->heap = NULL;
-    s->withers = true;
-    s->next_ending = s->all->ending;
-    s->all->ending = s;
+    s->prev_ending = s->all->last_ending; /* behind all: a round that is under way comes to it */
+    *(s->prev_ending ? &s->prev_ending->next_ending : &s->all->ending) = s;
+    s->all->last_ending = s;
+    if (!s->all->wither_next) s->all->wither_next = s;
     if (!s->all->look_again.armed) td_deadline_arm(s->service, &s->all->look_again, LOOK_AGAIN_MS, look_again, s->all);
     td_sched_after_flow(s->service->sched, s->flow, flow_drained, s); /* may free s */
     return left;

@@ -43,8 +43,9 @@ typedef struct td_sessions {
     char holders[480];          /* the biggest, as refused clients are told ... */
     uint64_t holders_until_ns;  /* ... until then */
     uint64_t shed_ms;           /* when td_sessions_shed last looked at all of them */
-    td_session *ending;         /* ended, with tasks of theirs or jobs still under way */
-    td_deadline look_again;     /* at what these left queued: somebody may have let go of it */
+    td_session *ending, *last_ending; /* ended, with tasks of theirs or jobs still under way */
+    td_session *wither_next;    /* of a round over what these left queued; NULL: none is under way */
+    td_deadline look_again;     /* for another one: somebody may have let go of it */
     uint64_t descriptors;  /* that were handed out and are counted by the server */
     uint64_t inline_limit; /* bytes of a value in a reply */
     size_t max_unread;     /* bytes of replies that the peer has not read: more, and its records wait */

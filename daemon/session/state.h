@@ -125,8 +125,7 @@ struct td_session {
     uint32_t id, uid, pid;
     uint64_t token;
     bool ended, drained, mapped;
-    td_session *next_ending;     /* of those that have ended, until they are gone */
-    bool withers;                /* what it left queued is looked through soon */
+    td_session *next_ending, *prev_ending; /* of those that have ended, until they are gone */
     struct td_value_read *reads; /* under way */
     bool inherited;              /* its heap has memory that the process may have mapped through a former session */
     int grow_failed;             /* the system refused the segment that the current record needs: its code */

@@ -409,6 +409,35 @@ static void wanted_by_others(void)
     end();
 }
 
+/* Many sessions leave what is wanted by a name only; one after the other nobody wants it any more. */
+static void left_by_many(void)
+{
+    enum { MANY = 24 };
+    raw r;
+    char name[32];
+    begin();
+    for (int i = 0; i < MANY; i++) {
+        td_words w = {0};
+        CU_ASSERT_TRUE_FATAL(raw_open(&r, own.socket));
+        make_zeros(&w);
+        longest(&w, 1, 10);
+        for (int k = 0; k < 300; k++) op2(&w, TD_OP_ADD, 11, 11, 100 + (uint32_t)k); /* one look does not see all */
+        CU_ASSERT_TRUE(send_all(&r, &w));
+        snprintf(name, sizeof name, "endless %d", i);
+        CU_ASSERT_EQUAL(publish(&r, name, 11), TD_OK);
+        raw_close(&r);
+    }
+    test_sleep_ms(150); /* they have been looked at */
+    CU_ASSERT_TRUE(raw_status(&other, "tasks_pending") >= MANY);
+    for (int i = 0; i < MANY; i++) { /* in the middle, at both ends, ... */
+        snprintf(name, sizeof name, "endless %d", (i * 7 + 11) % MANY);
+        CU_ASSERT_EQUAL(drop_name(&other, name), TD_OK);
+        if (i % 6 == 0) test_sleep_ms(60);
+    }
+    CU_ASSERT_TRUE(quiet());
+    end();
+}
+
 static const td_test tests[] = {
     {"every op with a zero beside huge dimensions", walk_empties},
     {"endless rows of every op end with their client", walk_longs},
@@ -416,6 +445,7 @@ static const td_test tests[] = {
     {"an endless row and two signals", told_twice},
     {"a chain of endless rows", left_in_the_queue},
     {"what others want is computed", wanted_by_others},
+    {"what many left", left_by_many},
 };
 
 int main(int argc, char **argv)
