@@ -196,6 +196,7 @@ typedef struct td_worker {
     td_flow *at[TD_WAYS]; /* whose chunks it runs, the one that gave way to the others first */
     int ways;
     int64_t chunk_since; /* when the last of them began */
+    int64_t until;       /* over others' chunks: no claim after this */
     _Atomic uint64_t chunks, tasks, busy_ns;
 } td_worker;
 

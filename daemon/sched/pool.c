@@ -137,7 +137,8 @@ static void tell(td_worker *w, double next_ns)
     td_ends_tell(w->s);
 }
 
-/* Run claims until the phase is given out, or others have a right to this worker. True: the phase is complete, and the
+/* Run claims until the phase is given out, or others have a right to this worker: also the chunk that it gave way in.
+ * True: the phase is complete, and the
  * task this worker's own. */
 static bool run_claims(td_worker *w, td_task *t, td_claim *c)
 {
@@ -145,7 +146,8 @@ static bool run_claims(td_worker *w, td_task *t, td_claim *c)
     for (;;) {
         tell(w, t->chunk_ns * (double)c->count);
         run_chunks(w, t, c);
-        if (c->last || contended(p, t->flow) || !td_task_claim(t, c, &w->charged)) break;
+        if (c->last || contended(p, t->flow) || (w->ways && td_now_ns() >= w->until)) break;
+        if (!td_task_claim(t, c, &w->charged)) break;
         if (c->last) td_pool_unlist(p, t);
     }
     settle_charge(w, t->flow);
@@ -197,7 +199,7 @@ static void work(td_worker *w, td_task *t, td_claim *c)
 }
 
 /* In the middle of a chunk, where it rests: when it takes long and others wait, one of their tasks is worked on here,
- * on top of it. */
+ * on top of it, for as long; then it goes on itself. What is left of the other one is listed, as always. */
 static void give_way(void *arg)
 {
     td_worker *w = arg;
@@ -205,7 +207,7 @@ static void give_way(void *arg)
     int64_t now = td_now_ns();
     if (!w->ways || w->ways == TD_WAYS || now - w->chunk_since < LONG_NS || atomic_load(&p->stop)) return;
     if (!contended(p, w->at[w->ways - 1])) return;
-    int64_t since = w->since, charged = w->charged, began = now;
+    int64_t since = w->since, charged = w->charged, until = w->until, began = now;
     double streak = w->streak_ns;
     td_buffer scratch = w->scratch; /* the chunk's below */
     td_claim c;
@@ -214,6 +216,7 @@ static void give_way(void *arg)
     td_task *t = td_pool_pick(w, &c);
     if (t) {
         w->since = began;
+        w->until = began + LONG_NS;
         w->streak_ns = STREAK_NS; /* this one, and nothing that it releases */
         work(w, t, &c);
         tell(w, TELL_NS + 1);
@@ -222,6 +225,7 @@ static void give_way(void *arg)
     w->chunk_since = now = td_now_ns();
     w->since = since + (now - began);
     w->charged = charged;
+    w->until = until;
     w->streak_ns = streak;
     w->scratch = scratch;
 }

@@ -1,5 +1,6 @@
 /* The scheduler's promises, one by one: what runs here and what in the pool, what waits for what, where a failure
  * arrives, who is told when, who is served first. Order under random load is in test_sched_stress.c. */
+#include "proto/breath.h"
 #include "tests/unit/cunit_main.h"
 #include "tests/unit/sched_fake.h"
 #include <time.h>
@@ -634,6 +635,46 @@ static void a_small_flow_waits_a_chunk(void)
     }
 }
 
+/* A chunk that rests gives way to another's task in parts: it goes on itself in between. */
+static _Atomic int at_row, most_between;
+static void k_row(td_kcall *k, int64_t chunk, void *scratch)
+{
+    (void)k, (void)chunk, (void)scratch;
+    atomic_store(&at_row, 1);
+    double until = now_ms() + 60e3;
+    for (int before = 0, now; before < 400 && now_ms() < until; before = now) {
+        td_breathe();
+        now = atomic_load(&long_chunks);
+        if (now - before > atomic_load(&most_between)) atomic_store(&most_between, now - before);
+    }
+}
+
+static void a_row_goes_on(void)
+{
+    start(1);
+    td_flow *other;
+    CU_ASSERT_EQUAL(td_flow_new(&other, s, NULL), 0);
+    td_issuer second = {.flow = other};
+    atomic_store(&long_chunks, 0);
+    atomic_store(&most_between, 0);
+    atomic_store(&at_row, 0);
+    td_call *row = fake_call(&who, 1e9);
+    fake_phase(row, k_row, 1);
+    td_sched_submit(s, row);
+    double until = now_ms() + 60e3;
+    while (!atomic_load(&at_row) && now_ms() < until) usleep(100);
+    td_call *many = fake_call(&second, 400 * 1e5);
+    fake_phase(many, k_long, 200);
+    fake_phase(many, k_long, 200);
+    td_sched_submit(s, many);
+    td_sched_drain(s);
+    CU_ASSERT_EQUAL(atomic_load(&long_chunks), 400);
+    CU_ASSERT(atomic_load(&most_between) > 0);
+    CU_ASSERT(atomic_load(&most_between) <= 20); /* of 0.1 ms: not all 400, nor a phase of them */
+    td_flow_free(other);
+    finish();
+}
+
 /* Two flows with the same to do each get half. */
 static _Atomic int given[2];
 static void k_flow(td_kcall *k, int64_t chunk, void *scratch)
@@ -807,7 +848,7 @@ TD_CUNIT_MAIN(
     {"many readers then a writer", many_readers_then_a_writer}, {"inputs may be written", inputs_may_be_written},
     {"many views of one storage", many_views_of_one_storage}, {"waiters", waiters},
     {"waiter keeps its place", waiter_keeps_its_place}, {"callbacks may issue", callbacks_may_issue},
-    {"a small flow waits a chunk", a_small_flow_waits_a_chunk},
+    {"a small flow waits a chunk", a_small_flow_waits_a_chunk}, {"a row goes on", a_row_goes_on},
     {"equal flows get equal shares", equal_flows_get_equal_shares},
     {"cheap words buy nothing", cheap_words_buy_nothing}, {"idling earns nothing", idling_earns_nothing},
     {"freeing with work pending", freeing_with_work_pending}, {"freeing under a kernel", freeing_under_a_kernel},
