@@ -649,6 +649,16 @@ static void k_row(td_kcall *k, int64_t chunk, void *scratch)
     }
 }
 
+/* Notes how deep in the stack it runs. */
+static _Atomic uintptr_t lowest, highest;
+static void k_deep(td_kcall *k, int64_t chunk, void *scratch)
+{
+    uintptr_t at = (uintptr_t)__builtin_frame_address(0);
+    if (at < atomic_load(&lowest)) atomic_store(&lowest, at); /* one worker */
+    if (at > atomic_load(&highest)) atomic_store(&highest, at);
+    k_long(k, chunk, scratch);
+}
+
 static void a_row_goes_on(void)
 {
     start(1);
@@ -664,13 +674,16 @@ static void a_row_goes_on(void)
     double until = now_ms() + 60e3;
     while (!atomic_load(&at_row) && now_ms() < until) usleep(100);
     td_call *many = fake_call(&second, 400 * 1e5);
-    fake_phase(many, k_long, 200);
-    fake_phase(many, k_long, 200);
+    fake_phase(many, k_deep, 200);
+    fake_phase(many, k_deep, 200);
+    atomic_store(&lowest, UINTPTR_MAX);
+    atomic_store(&highest, 0);
     td_sched_submit(s, many);
     td_sched_drain(s);
     CU_ASSERT_EQUAL(atomic_load(&long_chunks), 400);
     CU_ASSERT(atomic_load(&most_between) > 0);
-    CU_ASSERT(atomic_load(&most_between) <= 20); /* of 0.1 ms: not all 400, nor a phase of them */
+    CU_ASSERT(atomic_load(&most_between) <= 20);                    /* of 0.1 ms: not all 400, nor a phase of them */
+    CU_ASSERT(atomic_load(&highest) - atomic_load(&lowest) < 4096); /* on top of the row, never of each other */
     td_flow_free(other);
     finish();
 }
