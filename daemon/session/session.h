@@ -40,6 +40,7 @@ typedef struct td_sessions {
     td_session *ask_next;       /* of a round that asks all for memory, see memory.c; NULL: none is under way */
     uint64_t ask_round;         /* the number of the last */
     uint64_t asked_ms;          /* when somebody was last asked */
+    uint64_t table_from_ms;     /* no table of status before: who asks waits */
     char holders[480];          /* the biggest, as refused clients are told ... */
     uint64_t holders_until_ns;  /* ... until then */
     uint64_t shed_ms;           /* when td_sessions_shed last looked at all of them */

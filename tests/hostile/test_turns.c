@@ -565,6 +565,34 @@ static void memory_to_be_made(void)
     service.budget.limit = limit;
 }
 
+/* Who asks for long tables all the time has them at a distance: the loop has others to serve. */
+static void table_after_table(void)
+{
+    enum { MANY = 10000 };
+    client a, b;
+    join(&a), join(&b);
+    zeros(&b, 1);
+    for (uint32_t id = 1; id <= MANY; id++) zeros(&a, id);
+    finish(&a), finish(&b);
+    Td__Wire__Status what = TD__WIRE__STATUS__INIT;
+    Td__Wire__Call c = TD__WIRE__CALL__INIT;
+    what.what = (char *)"tensors", c.status = &what;
+    CU_ASSERT_FALSE(call(&a, &c));
+    CU_ASSERT_TRUE(sessions.table_from_ms > td_now_ms());
+    CU_ASSERT_TRUE(call(&a, &c)); /* waits */
+    CU_ASSERT_TRUE(call(&b, &c));
+    for (bool waits = true; waits;) {
+        usleep(1000);
+        td_deadlines_run(&service);
+        td_error e = {0};
+        waits = td_session_run(a.session, RECORDS, &e) == TD_RUN_SUSPENDED;
+    }
+    CU_ASSERT_TRUE(td_writer_pending(&a.writer) > MANY);
+    leave(&b); /* while it waits */
+    leave(&a);
+    sessions.table_from_ms = 0;
+}
+
 /* Very many names, and somebody who is refused memory again and again: who holds it is not looked up each time. */
 static void refused_beside_many_names(void)
 {
@@ -642,4 +670,5 @@ TD_CUNIT_MAIN_WITH("turns", start, stop, {"a backward", a_backward}, {"letting g
                    {"the end of a client", the_end_of_a_client}, {"the end of a holder", the_end_of_a_holder},
                    {"quota is given back", quota_is_given_back}, {"woken for what is over", woken_for_what_is_over},
                    {"many deadlines", many_deadlines}, {"memory to be made", memory_to_be_made},
-                   {"refused beside many names", refused_beside_many_names}, {"lease after lease", lease_after_lease})
+                   {"refused beside many names", refused_beside_many_names}, {"table after table", table_after_table},
+                   {"lease after lease", lease_after_lease})
