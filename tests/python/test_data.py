@@ -225,3 +225,70 @@ def test_nothing_is_left():
     x = SharedList(ITEMS)
     del x
     assert settles(before) == before
+
+
+def orders(**more):
+    """What is drawn for a script's data, as it writes it down."""
+    from tensord.utils import data
+
+    samples, loader = list(range(20)), data.DataLoader(list(range(20)), batch_size=5, shuffle=True, **more)
+    return ([part.indices for part in data.random_split(samples, [0.7, 0.3])], [[b.tolist() for b in loader] for _ in range(2)], list(data.RandomSampler(samples)),
+            list(data.SubsetRandomSampler([3, 5, 8, 13])), list(data.WeightedRandomSampler([1.0] * 5, 30)), td.initial_seed())
+
+
+@pytest.mark.parametrize("workers", (0, 2))
+def test_a_seed_begins_the_orders_anew(workers):
+    td.manual_seed(4)
+    first, python = orders(num_workers=workers), random.getstate()
+    assert first[1][0] != first[1][1] and sorted(sum(first[1][0], [])) == list(range(20)) and first[-1] == 4
+    td.manual_seed(4)
+    assert random.getstate() == python, "Python's own numbers are the program's"
+    assert orders(num_workers=workers) == first
+    td.manual_seed(5)
+    assert orders(num_workers=workers)[1] != first[1]
+
+
+def test_a_generator_of_ones_own():
+    from tensord.utils import data
+
+    dice = td.Generator(device="cpu").manual_seed(42)
+    parts = [part.indices for part in data.random_split(range(10), [6, 4], generator=dice)]
+    state, then = dice.get_state(), [b.tolist() for b in data.DataLoader(range(10), shuffle=True, generator=dice)]
+    dice.set_state(state)
+    assert [b.tolist() for b in data.DataLoader(range(10), shuffle=True, generator=dice)] == then
+    assert [part.indices for part in data.random_split(range(10), [6, 4], generator=td.Generator().manual_seed(42))] == parts
+    assert dice.initial_seed() == 42 and dice.seed() == dice.initial_seed() != 42
+    with pytest.raises(td.Unsupported):
+        td.Generator("cuda")
+
+
+def test_samplers_of_a_script():
+    from tensord.utils import data
+
+    both = data.ConcatDataset([[1, 2], [3], []])
+    assert [both[k] for k in range(-3, 3)] == [1, 2, 3, 1, 2, 3] and len(both) == 3
+    with pytest.raises(IndexError):
+        both[3]
+    assert set(data.WeightedRandomSampler([0, 0.5, 0], 20)) == {1} and sorted(data.WeightedRandomSampler(td.tensor([1.0, 0, 9]), 2, replacement=False)) == [0, 2]
+    with pytest.raises(ValueError):
+        data.WeightedRandomSampler([1.0, 0], 2, replacement=False)
+    assert len(list(data.RandomSampler("abc", num_samples=7))) == 7 and set(data.RandomSampler("ab", replacement=True, num_samples=40)) == {0, 1}
+    assert issubclass(data.WeightedRandomSampler, data.Sampler)
+
+
+def told_seed(k):
+    random.seed(td.initial_seed())
+
+
+class Drawn:
+    def __len__(self):
+        return 4
+
+    def __getitem__(self, k):
+        return td.initial_seed() - get_worker_info().seed
+
+
+def test_a_worker_knows_its_seed():
+    from tensord.utils import data
+
+    assert [b.tolist() for b in data.DataLoader(Drawn(), batch_size=2, num_workers=2, worker_init_fn=told_seed)] == [[0, 0], [0, 0]]

@@ -365,7 +365,7 @@ static PyMethodDef functions[] = {
      "the line that\ncaused it, where else it comes where a value is needed. For looking for errors: every op is\n"
      "a round trip then. Also by TENSORD_EAGER_ERRORS=1 in the environment."},
     {"flush", flush_function, METH_NOARGS, "flush()\n--\n\nSend what is batched, without waiting."},
-    {"manual_seed", manual_seed, METH_O, "manual_seed(seed, /)\n--\n\nStart this session's random numbers anew."},
+    {"_manual_seed", manual_seed, METH_O, NULL},
     {"connection", connection, METH_NOARGS,
      "connection()\n--\n\nWhere this process is connected: path, version, pid, session; None before the first tensor."},
     {"status", status_function, METH_VARARGS,

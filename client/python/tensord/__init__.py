@@ -41,6 +41,7 @@ if TYPE_CHECKING:  # what __getattr__ finds
                                set_grad_enabled as set_grad_enabled, set_printoptions as set_printoptions, std_mean as std_mean,
                                var_mean as var_mean, vstack as vstack)
     from tensord._queue import Queue as Queue, QueueEmpty as QueueEmpty, QueueFull as QueueFull
+    from tensord._random import Generator as Generator, default_generator as default_generator, initial_seed as initial_seed, manual_seed as manual_seed
     from tensord._save import load as load, save as save
 
 # Where each name lives that is imported at its first use.
@@ -51,6 +52,7 @@ _LAZY = {
     "_compose": ("BoolTensor", "ByteTensor", "DoubleTensor", "FloatTensor", "IntTensor", "LongTensor", "as_tensor", "atleast_1d", "atleast_2d",
                  "bucketize", "column_stack", "einsum", "is_nonzero", "isin", "normal", "searchsorted", "tensordot"),
     "_queue": ("Queue", "QueueEmpty", "QueueFull"),
+    "_random": ("Generator", "default_generator", "initial_seed", "manual_seed"),
     "_save": ("load", "save"),
 }
 _HOME = {name: module for module, names in _LAZY.items() for name in names}

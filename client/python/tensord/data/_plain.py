@@ -13,6 +13,7 @@ from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
 from tensord import _C, _lent, _pickle
+from tensord._random import default_generator
 
 SMALL = 4096  # bytes; so little goes in the message itself, which is quicker than a handle
 _DTYPES = ("bool", "uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64", "complex64", "complex128")
@@ -191,6 +192,7 @@ def set_up_worker(k, setup):
     _pickle._connect(setup.path)
     seed = setup.base_seed + k
     random.seed(seed)
+    default_generator.manual_seed(seed)
     if np := _numpy():
         np.random.seed([setup.base_seed & 0xFFFFFFFF, setup.base_seed >> 32, k])
     _info = WorkerInfo(k, setup.num_workers, seed, setup.dataset)
