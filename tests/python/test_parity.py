@@ -120,6 +120,7 @@ rows("norm", "x", "x, 1", "x, 2, 0", "x, math.inf", "x, 0", "x, 2, 1, True", "x,
 rows("logsumexp", "x, 0", "x, (0, 1)", "x, 1, True", "x, 2")
 rows("softmax log_softmax", "x, 0", "x, 1", "x, dim=-1, dtype=lib.float64", "x, 2", "x, 0, dtype=float")
 rows("cumsum cumprod", "x, 0", "x, dim=1", "x, -1", "x, 2")
+rows("nonzero", "x", "p > 1, as_tuple=True", "x, as_tuple=False", "x[:0], as_tuple=True")
 rows("count_nonzero", "x", "x, 0", "x, (0, 1)")
 rows("aminmax", "x", "x, dim=0", "x, dim=1, keepdim=True")
 rows("quantile", "x, 0.5", "x, 0.3, dim=1", "x, 0.5, 0, True", "x, lib.tensor([0.25, 0.5])", "x, 2.0")

@@ -227,9 +227,13 @@ def clamp(input, min: Any = None, max: Any = None):
 
 
 def where(condition, input: Any = None, other: Any = None) -> Any:
-    if input is None and other is None:
-        return _C.nonzero(condition).unbind(1) if condition.ndim else (_C.nonzero(condition.reshape(1))[:, 0],)
-    return ops.where(condition, input, other)
+    return nonzero(condition, as_tuple=True) if input is None and other is None else ops.where(condition, input, other)
+
+
+def nonzero(input, *, as_tuple=False) -> Any:
+    if not _flag(as_tuple, "nonzero", "as_tuple"):
+        return ops.nonzero(input)
+    return ops.nonzero(input).unbind(1) if input.ndim else (ops.nonzero(input.reshape(1))[:, 0],)
 
 
 def _store(self, made, function):
