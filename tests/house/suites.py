@@ -163,6 +163,8 @@ def main():
     total[1] += len(left) + (1 if status and not total[1] else 0) + max(0, len(names) - len(results))
     with open(os.path.join(args.build, "failed.log"), "w") as f:
         f.writelines(line + "\n" for line in failures)
+    if failed := [line.split(":")[0].removeprefix("== ") for line in failures if line.startswith("== ")]:
+        print(f"\nfailed: {', '.join(failed)}; what they said is in {os.path.relpath(f.name)}")
     print("\n{} passed, {} failed, {} skipped".format(*total))
     return 1 if total[1] else 0
 
