@@ -305,3 +305,23 @@ def test_what_is_not_saved(tmp_path):
         trip(1, map_location="cuda")
     with pytest.raises(FileNotFoundError):
         td.load(tmp_path / "none")
+
+
+def test_what_is_absent_says_what_does_its_work():
+    """Who changes the import of a script is told why a name of PyTorch's is missing; who asks by hasattr() goes on."""
+    from tensord import _absent
+
+    assert sum(map(len, _absent._WHY.values())) > 50
+    for module, names in _absent._WHY.items():
+        __import__(module)
+        for name in names:
+            assert not hasattr(sys.modules[module], name), f"{module}.{name} is there"
+    for words, look in (("tensord --workers", lambda: td.set_num_threads(2)), ("no function of Python can run", lambda: td.autograd.Function),
+                        ("no CUDA here", lambda: td.cuda.amp), ("share_memory", lambda: td.nn.DataParallel), ("leave the call out", lambda: td.compile)):
+        with pytest.raises(AttributeError, match=words):
+            look()
+    with pytest.raises(AttributeError, match="module 'tensord.nn' has no attribute 'Linea'$") as e:
+        td.nn.Linea
+    assert e.value.name == "Linea" and e.value.obj is td.nn, 'so Python says "Did you mean"'
+    td.cuda.manual_seed(1)
+    td.cuda.empty_cache()

@@ -10,7 +10,6 @@ Importing starts nothing. What is not needed by every program is imported when i
 """
 
 import os as _os
-import sys as _sys
 
 from tensord import _C
 from tensord._C import *  # noqa: F401,F403
@@ -74,8 +73,10 @@ if not TYPE_CHECKING:
                     raise
                 # What looks at modules (hasattr, help, tab completion) goes on after no other error.
                 raise AttributeError(str(e), name=name) from None
+        elif name.startswith("_"):  # the import system asks for such before it imports them
+            raise AttributeError(f"module 'tensord' has no attribute '{name}'")
         else:
-            raise AttributeError(f"module 'tensord' has no attribute '{name}'", name=name, obj=_sys.modules[__name__])  # "Did you mean"
+            return importlib.import_module("tensord._absent").of(__name__)(name)
         globals()[name] = value
         return value
 

@@ -1,6 +1,8 @@
 """Derivatives: backward and grad of whole lists, and the modes."""
 
-from tensord import _C
+import typing as _typing
+
+from tensord import _C, _absent
 from tensord._more import _flag, _kept, enable_grad, inference_mode, no_grad, set_grad_enabled  # noqa: F401
 
 
@@ -29,3 +31,6 @@ def private_grads(on=True):
     what was there before is not seen; they end with the process. A pickled Parameter is a leaf of its own anyway.
     """
     _C._set_private_grads(_flag(on, "private_grads", "on"))
+
+if not _typing.TYPE_CHECKING:
+    __getattr__ = _absent.of("tensord.autograd")

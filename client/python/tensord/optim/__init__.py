@@ -1,4 +1,10 @@
 """Optimizers, and schedules of their learning rates (tensord.optim.lr_scheduler), with PyTorch's names and numbers."""
 
+import typing as _typing
+
+from tensord import _absent
 from tensord.optim import lr_scheduler as lr_scheduler
 from tensord.optim._optimizers import SGD as SGD, Adagrad as Adagrad, Adam as Adam, AdamW as AdamW, Optimizer as Optimizer, RMSprop as RMSprop
+
+if not _typing.TYPE_CHECKING:
+    __getattr__ = _absent.of("tensord.optim")

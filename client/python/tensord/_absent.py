@@ -1,0 +1,63 @@
+"""What PyTorch has and this package has not: why, and what does its work. Imported when a name is asked for that nobody has.
+
+It stays an AttributeError, so whoever asks by hasattr() goes on.
+"""
+
+import sys
+
+_COMPILED = "ops go to the daemon as they are, many at a time, and nothing compiles them; leave the call out"
+_THREADS = "the daemon's threads compute: `tensord --workers N` says how many, `tensorctl status` tells"
+_CUDA = "there is no CUDA here; tensord.cuda.is_available() tells so beforehand"
+_ROWS = "tensors are row-major here and nothing else; leave it out"
+_DTYPES = "every op computes in the dtypes that it is given: convert with tensor.to(dtype) and module.to(dtype)"
+_PYTHON = "gradients are computed in the daemon, where no function of Python can run"
+_SHARE = "processes of one machine share a model by module.share_memory(), tensors by their names and by tensord.Queue"
+_LINEAR = "there are no factorizations; NumPy's functions take a tensor: numpy.linalg.inv(x.detach())"
+_WHERE = "the functions are tensord's own: tensord.{}"
+_TRANSFORMS = "no function of Python is transformed; batch over a dimension, and ask tensord.autograd.grad for derivatives"
+
+_WHY = {
+    "tensord": {
+        **dict.fromkeys(("compile", "jit"), _COMPILED),
+        **dict.fromkeys(("get_num_threads", "set_num_threads", "get_num_interop_threads", "set_num_interop_threads"), _THREADS),
+        **dict.fromkeys(("strided", "contiguous_format", "channels_last", "channels_last_3d", "preserve_format"), _ROWS),
+        **dict.fromkeys(("autocast", "amp", "set_autocast_enabled"), _DTYPES),
+        **dict.fromkeys(("func", "vmap"), _TRANSFORMS),
+        **dict.fromkeys(("linalg", "det", "inverse", "svd", "qr", "cholesky", "logdet", "slogdet", "pinverse", "lstsq"), _LINEAR),
+        "distributed": _SHARE,
+        "multiprocessing": "Python's own multiprocessing carries tensors, as handles; tensord.Queue does without pickle",
+        "fft": "tensord.array_api.fft has the transforms",
+        "special": _WHERE.format("erf, tensord.sigmoid, ..."),
+        "random": _WHERE.format("manual_seed, tensord.initial_seed, ..."),
+        "seed": "tensord.manual_seed(seed) begins random numbers anew",
+        **dict.fromkeys(("get_rng_state", "set_rng_state"), "the daemon draws; tensord.manual_seed(seed) begins its numbers anew"),
+        "distributions": "draw with tensord.normal, multinomial, bernoulli; probabilities are put together from ops",
+        "use_deterministic_algorithms": "results are the same in every run, whatever else the machine does; leave it out",
+        "set_float32_matmul_precision": "float32 is computed in float32; leave it out",
+        **dict.fromkeys(("set_default_device", "get_default_device"), "there is one device, the CPU; leave it out"),
+        "set_default_tensor_type": "tensord.set_default_dtype(dtype) says what dtype tensors are made of",
+        "testing": "NumPy's numpy.testing.assert_allclose(x.detach(), y.detach()) takes tensors",
+        **dict.fromkeys(("hub", "onnx"), "there are no files of models; weights come by tensord.load (safetensors) and load_state_dict()"),
+        "profiler": "`tensorctl top` and `tensorctl bench` look at a daemon at work",
+        "sparse": "tensors are dense here",
+    },
+    "tensord.autograd": {
+        "Function": _PYTHON + "; put it together from differentiable functions, with detach() where the gradient is to be another",
+        "Variable": "a tensor is one: tensord.tensor(data, requires_grad=True)",
+        **dict.fromkeys(("set_detect_anomaly", "detect_anomaly"), "errors name the op and the line that asked for it anyway; tensord.set_eager_errors(True) tells them there"),
+        **dict.fromkeys(("functional", "forward_ad"), _TRANSFORMS),
+    },
+    "tensord.cuda": dict.fromkeys(("amp", "current_device", "device", "get_device_name", "get_device_properties", "get_device_capability", "Event", "Stream", "stream",
+                                   "current_stream", "synchronize", "memory_allocated", "max_memory_allocated", "mem_get_info", "set_device"), _CUDA),
+    "tensord.nn": {**dict.fromkeys(("DataParallel", "parallel"), _SHARE), "SyncBatchNorm": "what several processes normalise is not added up between them; BatchNorm2d has the statistics of its own batch"},
+    "tensord.optim": {"LBFGS": "SGD, Adam, AdamW, RMSprop and Adagrad are there"},
+}
+
+
+def of(module):
+    """The __getattr__ of a module."""
+    def getattr_(name):
+        why = _WHY[module].get(name)
+        raise AttributeError(f"module '{module}' has no attribute '{name}'" + (f": {why}" if why else ""), name=name, obj=sys.modules[module])
+
+    return getattr_
