@@ -464,6 +464,129 @@ static void special_values(void)
     td_isa_use(td_isa_level());
 }
 
+/* Complex numbers that are not finite, and at 0: each part as infinite, or NaN, as these facts (of PyTorch 2) say. */
+static void special_complex(void)
+{
+    static const double inf = INFINITY, nan = NAN;
+    static const struct {
+        const char *name;
+        double a, b, re, im;
+    } facts[] = {{"abs", 3, 4, 5, 0},
+                 {"abs", -inf, nan, inf, 0},
+                 {"abs", nan, 1, nan, 0},
+                 {"sign", 0, 0, 0, 0},
+                 {"sign", 3, -4, 0.6, -0.8},
+                 {"conj", inf, nan, inf, nan},
+                 {"isnan", nan, 1, 1, 0},
+                 {"isnan", 1, nan, 1, 0},
+                 {"isnan", inf, 1, 0, 0},
+                 {"isinf", -inf, 1, 1, 0},
+                 {"isinf", nan, -inf, 1, 0},
+                 {"isinf", nan, 1, 0, 0},
+                 {"isfinite", 1, -2, 1, 0},
+                 {"isfinite", inf, 1, 0, 0},
+                 {"isfinite", 1, nan, 0, 0},
+                 {"isfinite", nan, 1, 0, 0},
+                 {"isfinite", 1, -inf, 0, 0},
+                 {"sigmoid", 0, 0, 0.5, 0},
+                 {"exp", -inf, 1, 0, 0},
+                 {"exp", 0, 0, 1, 0},
+                 {"sqrt", -4, 0, 0, 2},
+                 {"sqrt", inf, 1, inf, 0},
+                 {"log", 1, 0, 0, 0},
+                 {"log", 0, 1, 0, 1.5707963267948966},
+                 {"square", 1, 2, -3, 4},
+                 {"square", nan, 1, nan, nan},
+                 {"reciprocal", 0, 0, inf, nan},
+                 {"reciprocal", 0, 2, 0, -0.5},
+                 {"reciprocal", inf, 1, 0, -0.0}};
+    const int64_t one = 1;
+    for (int t = TD_COMPLEX64; t <= TD_COMPLEX128; t++)
+        for (size_t i = 0; i < sizeof facts / sizeof *facts; i++) {
+            bool asks = !strncmp(facts[i].name, "is", 2), real = !strcmp(facts[i].name, "abs");
+            td_dtype to = asks ? TD_BOOL : real ? td_dtype_real((td_dtype)t) : (td_dtype)t;
+            box x = box_new((td_dtype)t, 1, &one, ROW_MAJOR), y = box_new(to, 1, &one, ROW_MAJOR);
+            td_scalar_store(td_complex(facts[i].a, facts[i].b), (td_dtype)t, box_at(&x, 0));
+            call c;
+            call_begin(&c, facts[i].name, (td_dtype)t);
+            call_in(&c, &x);
+            call_out(&c, &y);
+            CU_ASSERT_EQUAL(call_run(&c), 0);
+            td_scalar s = box_get(&y, 0);
+            double re = s.kind <= TD_S_INT ? (double)s.i : s.re, im = s.kind == TD_S_COMPLEX ? s.im : 0;
+            bool ok = ulps((float)re, facts[i].re) <= 4 &&
+                      (fabs(im - facts[i].im) < 1e-6 || ulps((float)im, facts[i].im) <= 4);
+            if (!ok) printf("%s(%g, %g) = (%g, %g)\n", facts[i].name, facts[i].a, facts[i].b, re, im);
+            CU_ASSERT(ok);
+            box_free(&x);
+            box_free(&y);
+        }
+}
+
+/* Powers of complex numbers that are worked out as products, and those at 0. */
+static void complex_powers(void)
+{
+    static const double inf = INFINITY, nan = NAN;
+    static const double facts[][6] = {{nan, 1, 0, 0, 1, 0},  {inf, 1, 1, 0, inf, 1}, {1, 2, 2, 0, -3, 4},
+                                      {1, 2, 3, 0, -11, -2}, {0, 2, -1, 0, 0, -0.5}, {-4, 0, 0.5, 0, 0, 2},
+                                      {0, 0, 2.5, 0, 0, 0},  {2, 0, 10, 0, 1024, 0}, {0, 0, 0, 0, 1, 0},
+                                      {0, 0, 1, 1, 0, 0}};
+    const int64_t one = 1;
+    for (int t = TD_COMPLEX64; t <= TD_COMPLEX128; t++)
+        for (size_t i = 0; i < sizeof facts / sizeof *facts; i++) {
+            const double *f = facts[i];
+            box x = box_new((td_dtype)t, 1, &one, ROW_MAJOR), y = box_new((td_dtype)t, 1, &one, ROW_MAJOR),
+                z = box_new((td_dtype)t, 1, &one, ROW_MAJOR);
+            td_scalar_store(td_complex(f[0], f[1]), (td_dtype)t, box_at(&x, 0));
+            td_scalar_store(td_complex(f[2], f[3]), (td_dtype)t, box_at(&y, 0));
+            call c;
+            call_begin(&c, "pow", (td_dtype)t);
+            call_in(&c, &x);
+            call_in(&c, &y);
+            call_out(&c, &z);
+            CU_ASSERT_EQUAL(call_run(&c), 0);
+            td_scalar s = box_get(&z, 0);
+            bool ok = (s.re == f[4] || fabs(s.re - f[4]) <= 1e-5 * (1 + fabs(f[4]))) && fabs(s.im - f[5]) <= 1e-3;
+            if (!ok) printf("(%g, %g) ** (%g, %g) = (%g, %g)\n", f[0], f[1], f[2], f[3], s.re, s.im);
+            CU_ASSERT(ok);
+            box_free(&x);
+            box_free(&y);
+            box_free(&z);
+        }
+}
+
+/* The same of doubles, which are the C library's, by the results in float. */
+static void special_doubles(void)
+{
+    static const double x[] = {0, -0.0, INFINITY, -INFINITY, NAN, 1, -1, 0.5, -0.5, 3, -3, 1e300, -1e300, 40, -40};
+    static const struct {
+        const char *name;
+        real_fn f;
+    } t[] = {{"sigmoid", r_sigmoid},   {"silu", r_silu}, {"mish", r_mish},
+             {"erf", r_erf},           {"relu", r_relu}, {"floor", r_floor},
+             {"round", r_round},       {"asin", r_asin}, {"reciprocal", r_reciprocal},
+             {"hardtanh", r_hardtanh}, {"sqrt", r_sqrt}, {"log1p", r_log1p},
+             {"expm1", r_expm1},       {"tanh", r_tanh}, {"atan", r_atan}};
+    const int64_t n = sizeof x / sizeof *x;
+    for (size_t k = 0; k < sizeof t / sizeof *t; k++) {
+        box in = box_new(TD_FLOAT64, 1, &n, ROW_MAJOR), out = box_new(TD_FLOAT64, 1, &n, STEPPED);
+        memcpy(in.data, x, sizeof x);
+        call c;
+        call_begin(&c, t[k].name, TD_FLOAT64);
+        call_in(&c, &in);
+        call_out(&c, &out);
+        CU_ASSERT_EQUAL(call_run(&c), 0);
+        for (int64_t i = 0; i < n; i++) {
+            double want = t[k].f(&x[i]), got = box_real(&out, i);
+            bool ok = isnan(want) ? isnan(got) : got == want || fabs(got - want) <= 1e-13 * fabs(want);
+            if (!ok) printf("%s(%g) = %g, not %g, of doubles\n", t[k].name, x[i], got, want);
+            CU_ASSERT(ok);
+        }
+        box_free(&in);
+        box_free(&out);
+    }
+}
+
 /* Ops of two numbers over the whole grid of special values. */
 static void special_pairs(void)
 {
@@ -829,7 +952,9 @@ static int init(void)
 
 TD_CUNIT_MAIN_WITH("kernels_pointwise", init, NULL, {"all ops, layouts and dtypes", all_ops},
                    {"accuracy of functions", accuracy}, {"special values", special_values},
-                   {"special pairs", special_pairs}, {"integer division", division_by_zero}, {"attributes", attributes},
+                   {"special complex numbers", special_complex}, {"complex powers", complex_powers},
+                   {"special doubles", special_doubles}, {"special pairs", special_pairs},
+                   {"integer division", division_by_zero}, {"attributes", attributes},
                    {"bounds of bytes", bounds_of_bytes}, {"copies", copies}, {"half types", halves},
                    {"large, in place, any order", large}, {"complex", complex_numbers},
                    {"complex quotients", complex_quotients})
