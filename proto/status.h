@@ -6,6 +6,7 @@
 #define TENSORD_PROTO_STATUS_H
 
 #include "proto/types.h"
+#include <string.h>
 
 /* Fill `e` (may be NULL) and return `code`, so that `return td_fail(e, TD_E_SHAPE, "...")` reads as one step.
  * Keeps e->op and e->where. */
@@ -20,6 +21,11 @@ int td_fail_errno(td_error *e, int err, const char *format, ...) __attribute__((
 int td_no_memory(td_error *e, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* No error. Half a kilobyte need not be zeroed for that. */
+/* Was it said already? By what a program sees of it. */
+static inline bool td_error_same(const td_error *a, const td_error *b)
+{
+    return a->code == b->code && strcmp(a->where, b->where) == 0 && strcmp(a->message, b->message) == 0;
+}
 static inline void td_error_clear(td_error *e)
 {
     e->code = 0;

@@ -18,6 +18,9 @@ typedef struct td_freelist {
     uint32_t count;
 } td_freelist;
 
+/* late.c: the storage ends. */
+void td_storage_drop_late(td_storage *s);
+
 static inline void *td_freelist_take(td_freelist *f, size_t size)
 {
     void *p = f->top;

@@ -86,6 +86,7 @@ void td_storage_unref(td_storage *s)
     if (!s || --s->refs) return;
     assert(!s->hazards && !s->version.refs);
     td_device_get(s->device)->free(s);
+    if (s->late) td_storage_drop_late(s);
     td_cause_unref(s->poison);
     if (s->flags & TD_SF_IMPORTED) td_account_unimport(s->account);
     td_account_discharge(s->account, cost_of(s->nbytes), 0);

@@ -115,6 +115,8 @@ enum {                      /* td_storage.flags */
        TD_SF_LENT = 64      /* its session lets whoever has the tensor map it writable */
 };
 
+typedef struct td_late td_late;
+
 typedef struct td_storage {
     uint32_t refs;
     uint32_t idle; /* of them by tasks that keep its memory, and do not care what is in it */
@@ -127,6 +129,7 @@ typedef struct td_storage {
     td_account *account;
     td_version version;
     td_cause *poison; /* its contents are not what they should be */
+    td_late *late;    /* who has yet to be told that it was not written; see td_lates */
     void *hazards;    /* pending tasks, kept by sched; NULL when nothing is pending */
 } td_storage;
 
@@ -183,6 +186,25 @@ void td_storage_unref(td_storage *s);
 /* Mark the contents as lost (keeps the first cause); clear when it is overwritten as a whole. */
 void td_storage_poison(td_storage *s, td_cause *c);
 void td_storage_heal(td_storage *s);
+
+/* What one client has yet to be told: storages that it should have written, and has not, with the cause. They are what
+ * they were, and nobody else is concerned. Bounded, charged, and gone with the storage. */
+typedef struct td_lates {
+    td_late *first;
+    uint32_t count;
+    td_account *account; /* the owner's */
+} td_lates;
+void td_late_note(td_lates *of, td_storage *s, td_cause *c); /* keeps the first cause; nothing for a poisoned storage */
+td_cause *td_late_look(const td_lates *of, const td_storage *s);
+static inline td_cause *td_late_find(const td_lates *of, const td_storage *s) /* borrowed, or NULL */
+{
+    return of->first && s->late ? td_late_look(of, s) : NULL;
+}
+/* It was overwritten as a whole. */
+void td_late_written(td_lates *of, td_storage *s);
+/* The client was told: it takes what is there for what it is. */
+void td_lates_told(td_lates *of, const td_error *e);
+void td_lates_drop(td_lates *of);
 
 /* A tensor over `s` (takes a new reference on it). The descriptor must be valid for the storage (asserted). */
 int td_tensor_new(td_tensor **out, td_storage *s, const td_desc *desc, td_account *account, td_error *e);

@@ -214,6 +214,54 @@ static void poison(void)
     CU_ASSERT_EQUAL(td_live_counts().causes, 0);
 }
 
+/* What two clients have yet to be told. */
+static void late(void)
+{
+    enum { FEW = 3, MANY = 5000 };
+    td_account *account = td_account_new(NULL);
+    td_lates a = {.account = account}, b = {.account = account};
+    td_error e = {.code = TD_E_INDEX, .message = "index 9"}, f = {.code = TD_E_INDEX, .message = "index 8"};
+    td_cause *first = td_cause_new(&e), *second = td_cause_new(&f), *equal = td_cause_new(&e);
+    td_storage *s[FEW];
+    for (int i = 0; i < FEW; i++) s[i] = storage(10);
+    td_late_note(&a, s[0], first);
+    td_late_note(&a, s[0], second); /* the first stays */
+    td_late_note(&b, s[0], second);
+    td_late_note(&a, s[1], second);
+    td_late_note(&a, s[2], equal);
+    CU_ASSERT_PTR_EQUAL(td_late_find(&a, s[0]), first);
+    CU_ASSERT_PTR_EQUAL(td_late_find(&b, s[0]), second);
+    CU_ASSERT_PTR_NULL(td_late_find(&b, s[1]));
+    CU_ASSERT_EQUAL(account->objects, 4);
+    td_lates_told(&a, &e);
+    CU_ASSERT_PTR_NULL(td_late_find(&a, s[0]));
+    CU_ASSERT_PTR_NULL(td_late_find(&a, s[2]));
+    CU_ASSERT_PTR_EQUAL(td_late_find(&a, s[1]), second);
+    td_late_written(&a, s[0]); /* another's stays */
+    CU_ASSERT_PTR_EQUAL(td_late_find(&b, s[0]), second);
+    td_late_written(&a, s[1]);
+    CU_ASSERT_EQUAL(account->objects, 1);
+    td_late_note(&a, s[0], first);
+    td_storage_unref(s[0]); /* takes along what is about it */
+    CU_ASSERT(!a.first && !b.first && !a.count && !account->objects);
+    td_storage_poison(s[1], first);
+    td_late_note(&a, s[1], second); /* everybody hears of that */
+    CU_ASSERT_PTR_NULL(a.first);
+    td_storage **many = malloc(MANY * sizeof *many);
+    for (int i = 0; i < MANY; i++) td_late_note(&a, many[i] = storage(1), first);
+    CU_ASSERT(a.count > 1000 && a.count < MANY && account->objects == a.count);
+    CU_ASSERT_PTR_EQUAL(td_late_find(&a, many[0]), first);
+    td_lates_drop(&a);
+    for (int i = 0; i < MANY; i++) td_storage_unref(many[i]);
+    free(many);
+    for (int i = 1; i < FEW; i++) td_storage_unref(s[i]);
+    td_cause_unref(first);
+    td_cause_unref(second);
+    td_cause_unref(equal);
+    CU_ASSERT(td_live_counts().causes == 0 && account->objects == 0);
+    td_account_unref(account);
+}
+
 /* What a graph does: the meta of each tensor holds the one before. */
 typedef struct link {
     td_meta meta;
@@ -292,5 +340,5 @@ static void bookkeeping_is_small(void)
 TD_CUNIT_MAIN_WITH("tensor", setup, teardown, {"counts and sharing", counts_and_sharing}, {"versions", versions},
                    {"quotas", quotas}, {"waits for growth", waits_for_growth},
                    {"leases are taken over", leases_are_taken_over}, {"shrinking gives back", shrinking_gives_back},
-                   {"poison", poison}, {"a chain of a million", a_chain_of_a_million},
+                   {"poison", poison}, {"late", late}, {"a chain of a million", a_chain_of_a_million},
                    {"bounded by the turn", bounded_by_the_turn}, {"book-keeping is small", bookkeeping_is_small})
