@@ -8,7 +8,9 @@
  * A td_array is a handle on a tensor of the daemon. Its dtype, shape and strides are known here without asking, because
  * shapes are inferred on both sides: a shape that does not fit is an error at the call. Values are computed later; an
  * error that only the daemon sees (an index out of range, memory full) surfaces at the next read, item, data or sync
- * that needs the value, and names the op and the line of your program that asked for it.
+ * that needs the value, and names the op and the line of your program that asked for it. An op in place that failed is
+ * told by the next use of what it should have written, a backward by the next td_grad, once: then all is as before it.
+ * Others who have the tensor never hear of it; only what a kernel had begun to write is lost for everybody.
  *
  * Errors. A function that makes something returns NULL when it fails; the others return a td_code, 0 for success.
  * td_last_error() has the code and the words, for each thread. Where an array is expected, NULL is passed on: the call

@@ -14,6 +14,11 @@ typedef struct step {
     td_call *add;           /* or: adds to it */
 } step;
 
+static void add_finished(td_call *c)
+{
+    if (c->cause && c->who->unwritten) c->who->unwritten(c->who, c);
+}
+
 static int prepare_add(td_backward *b, step *s, td_tensor *old, td_tensor *g, td_error *e)
 {
     td_call *c = td_call_new(td_op_by_id(TD_OP_ADD), b->who, 2, 1, e);
@@ -22,6 +27,7 @@ static int prepare_add(td_backward *b, step *s, td_tensor *old, td_tensor *g, td
     c->in[1] = td_in(g);
     c->out[0] = old;
     c->flags = TD_CF_OUT | TD_CF_DEFER;
+    c->finished = add_finished;
     int err = td_attrs_decode(c->op, NULL, 0, &c->attrs, e);
     if (!err) err = td_eval_failed(&b->eval, td_ops_prepare(c, b->eval.lack, b->eval.heap, e));
     if (err) td_call_free(c);

@@ -47,6 +47,9 @@ struct td_issuer {
      * worth asking again. For what is touched by nobody's record (.grad at the end of a backward). NULL: anything may.
      */
     int (*may_touch)(td_issuer *who, const td_storage *s, bool write, td_error *e);
+    /* A call has ended without having written all that it should have: c->cause says why. For calls that are nobody's
+     * record. NULL: nobody wants to know. */
+    void (*unwritten)(td_issuer *who, const td_call *c);
     /* Text of the call site that is being served ("train.c:41"), or "". */
     char where[96];
 };

@@ -46,32 +46,34 @@ static void inherit_cause(td_task *t)
     const td_task *first = NULL;
     for (int i = 0; i < t->nedges; i++) {
         const td_task *from = t->edges[i].from;
-        if (t->edges[i].data && td_task_bad(from) && (!first || from->cause_seq < first->cause_seq)) first = from;
+        if (!td_task_infects(t, t->edges[i].data, td_task_bad(from), td_task_unwritten(from))) continue;
+        if (!first || from->cause_seq < first->cause_seq) first = from;
     }
-    assert(first && "a task is bad for a reason");
+    assert(first && "a task is not run for a reason");
     t->cause = td_cause_ref(first->cause);
     t->cause_seq = first->cause_seq;
 }
 
-/* Whatever it should have written is not there, unless a later task writes all of it. */
-static void poison_outputs(td_task *t)
+/* What is lost is not there, unless a later task writes all of it. */
+static void poison_outputs(td_task *t, bool wrote)
 {
     for (int i = 0; i < t->nreaches; i++) {
         td_storage *st = t->reaches[i].storage;
-        if ((t->reaches[i].flags & TD_REACH_WRITE) && !td_hazards_healed(st, t->seq)) td_storage_poison(st, t->cause);
+        if (td_reach_lost(&t->reaches[i], wrote) && !td_hazards_healed(st, t->seq)) td_storage_poison(st, t->cause);
     }
 }
 
 static void settle_failure(td_sched *s, td_task *t)
 {
     td_call *c = t->call;
-    if (c && atomic_load_explicit(&c->k.failed, memory_order_relaxed)) {
+    bool failed = c && atomic_load_explicit(&c->k.failed, memory_order_relaxed);
+    if (failed) {
         t->cause = td_call_failure(s, c);
         t->cause_seq = t->seq;
-    } else if (td_task_bad(t)) inherit_cause(t);
+    } else if (td_task_failed(t)) inherit_cause(t);
     if (!t->cause || !c) return;
     c->cause = td_cause_ref(t->cause);
-    if (td_task_bad(t)) poison_outputs(t);
+    if (td_task_bad(t)) poison_outputs(t, failed && td_task_wrote(t));
 }
 
 /* ---- ends */
@@ -140,7 +142,7 @@ void td_sched_drain(td_sched *s)
 static void cancel(td_sched *s, td_task *t)
 {
     td_call *c = t->call;
-    if (c && !td_task_bad(t)) {
+    if (c && !td_task_failed(t)) {
         if (t->work_size) td_work_give(&s->pool.work, (td_buffer){c->k.work, t->work_size});
         td_kernel_fail(&c->k, TD_E_CANCELLED, "the daemon is stopping");
         atomic_store_explicit(&t->bad, true, memory_order_relaxed);

@@ -13,6 +13,7 @@ int td_flow_new(td_flow **out, td_sched *s, td_error *e)
     if (!f) return td_no_memory(e, "for a session's queue");
     f->s = s;
     f->refs = 1;
+    f->number = ++s->flows;
     return 0;
 }
 

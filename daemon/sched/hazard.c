@@ -118,12 +118,21 @@ bool td_hazards_pending(const td_reach *r)
     return any_conflict(r, true);
 }
 
+static bool writes_to(const td_task *t, const td_storage *st)
+{
+    for (int i = 0; i < t->nreaches; i++)
+        if (t->reaches[i].storage == st && t->reaches[i].flags & TD_REACH_WRITE) return true;
+    return false;
+}
+
 /* Wait for a pending writer: for what it leaves there, if this one reads it, or if it writes around it and so takes its
  * entry over. */
 static bool after_writer(td_task *t, const td_reach *r, const td_hazard *h)
 {
     bool takes_over = (r->flags & TD_REACH_WRITE) && !(r->flags & TD_REACH_DENSE) && covers(r, h);
-    return td_task_depend(t, h->task, (r->flags & TD_REACH_READ) || takes_over);
+    uint8_t data = takes_over ? TD_DATA_KEPT : 0;
+    if (r->flags & TD_REACH_READ) data |= writes_to(t, r->storage) ? TD_DATA_READ | TD_DATA_KEPT : TD_DATA_READ;
+    return td_task_depend(t, h->task, data);
 }
 
 static bool gather(td_task *t, const td_reach *r)
@@ -135,7 +144,7 @@ static bool gather(td_task *t, const td_reach *r)
         if (meets(&w->at[i], r) && !after_writer(t, r, &w->at[i])) return false;
     if (!(r->flags & TD_REACH_WRITE)) return true;
     for (int i = 0; i < rd->n; i++)
-        if (meets(&rd->at[i], r) && !td_task_depend(t, rd->at[i].task, false)) return false;
+        if (meets(&rd->at[i], r) && !td_task_depend(t, rd->at[i].task, 0)) return false;
     return true;
 }
 
@@ -176,7 +185,9 @@ static void join(td_sched *s, td_hazards *h, td_storage *st, int kind, td_chain 
         td_hazard *e = &l->at[l->n - 1];
         if (e->lo < r->lo) r->lo = e->lo;
         if (e->hi > r->hi) r->hi = e->hi;
-        td_task_depend(j, e->task, kind == WRITERS); /* never more than fit into the task itself */
+        td_task_depend(j, e->task,
+                       kind == WRITERS ? TD_DATA_READ | TD_DATA_KEPT
+                                       : 0); /* never more than fit into the task itself */
         drop(h, kind, l->n - 1);
     }
     td_sched_link(s, j);

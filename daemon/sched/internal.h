@@ -26,15 +26,18 @@ enum { TD_TASK_QUEUED, TD_TASK_BEGUN, TD_TASK_DROPPED };
 typedef struct td_edge {
     struct td_edge *next;
     td_task *from, *to;
-    bool data; /* `to` reads what `from` wrote: a failure travels along */
+    uint8_t data; /* TD_DATA_*: what of `from` is left to `to`, along which a failure travels */
 } td_edge;
+
+/* It reads what `from` wrote; and it writes to that storage itself, or takes over the entry that says it is lost. */
+enum { TD_DATA_READ = 1, TD_DATA_KEPT = 2 };
 
 #define TD_CLOSED ((td_edge *)1) /* end of a list of successors that takes no more */
 
-enum { TD_REACH_READ = 1, TD_REACH_WRITE = 2, TD_REACH_DENSE = 4, TD_REACH_WHOLE = 8 };
+enum { TD_REACH_READ = 1, TD_REACH_WRITE = 2, TD_REACH_DENSE = 4, TD_REACH_WHOLE = 8, TD_REACH_MADE = 16 };
 
 /* Bytes of one storage that a task touches. DENSE: each byte of the interval is written; WHOLE: and it is all of the
- * storage, of which the task reads nothing. */
+ * storage, of which the task reads nothing. MADE: the call made the storage, nobody else has seen it. */
 typedef struct td_reach {
     td_storage *storage;
     uint64_t lo, hi;
@@ -48,8 +51,12 @@ typedef struct td_reach {
 struct td_task {
     _Atomic(td_edge *) successors;
     _Atomic int32_t waits; /* tasks that it waits for; one more while it is being issued */
-    _Atomic bool bad;      /* it failed or was not run: those who read its outputs are not run */
+    _Atomic bool bad;      /* what it wrote is lost: those who read it are not run */
     uint8_t kind;
+    bool given;            /* a call that made no storage: when it is not run, all is as it was */
+    uint64_t number;       /* of its flow; 0: of no call */
+    _Atomic uint64_t unwritten; /* it wrote nothing, and should have: those of the flow of this number who read there are
+                                 * not run, for their client takes it for written; all others are. 0: it is not so */
     td_task *link; /* in the one queue it is in: ready, inbox or ends */
 
     /* While it runs. */
@@ -110,7 +117,7 @@ td_task *td_task_new(td_sched *s, td_task_kind kind);
 void td_task_unref(td_sched *s, td_task *t);
 bool td_task_room_for_reaches(td_task *t, int n);
 /* Note that `t` must wait for `from`; nothing is visible to others until td_task_connect. False: out of memory. */
-bool td_task_depend(td_task *t, td_task *from, bool data);
+bool td_task_depend(td_task *t, td_task *from, uint8_t data);
 /* Make the noted edges true and drop the guard: from here on others may run and end it. */
 void td_task_connect(td_sched *s, td_task *t, td_chain *ready);
 /* It has ended: close its list, push it to the ends, release the successors. Those that may run now are added to
@@ -129,10 +136,24 @@ static inline bool td_task_bad(const td_task *t)
 {
     return atomic_load_explicit(&t->bad, memory_order_relaxed);
 }
+static inline uint64_t td_task_unwritten(const td_task *t)
+{
+    return atomic_load_explicit(&t->unwritten, memory_order_relaxed);
+}
+/* It failed, or was not run. */
+static inline bool td_task_failed(const td_task *t)
+{
+    return td_task_bad(t) || td_task_unwritten(t);
+}
 /* Ended, and nothing that comes later has to know. */
 static inline bool td_task_over(const td_task *t)
 {
-    return td_task_closed(t) && !td_task_bad(t);
+    return td_task_closed(t) && !td_task_failed(t);
+}
+/* Is `to`, which depends on it in this way, kept from running by a failure? */
+static inline bool td_task_infects(const td_task *to, uint8_t data, bool bad, uint64_t unwritten)
+{
+    return data && (bad || (unwritten && (to->kind == TD_TASK_JOIN || to->number == unwritten)));
 }
 
 /* ---- hazards (hazard.c), all (loop) */
@@ -262,6 +283,7 @@ struct td_flow {
     uint32_t refs; /* (loop) the owner, and pending tasks */
     uint64_t pending, pending_bytes;
     td_task *oldest, *newest; /* (loop) pending, in the order of issue */
+    uint64_t number;          /* no two flows have had the same */
     td_task *withering;       /* (loop) the next that is looked at, towards the oldest; NULL: none */
     bool withered;            /* (loop) something was dropped or stopped since the newest was looked at */
     td_waiter *first_waiter, *last_waiter;
@@ -303,7 +325,7 @@ struct td_sched {
     /* (loop) */
     _Alignas(64) td_chain ended; /* taken from `ends`, oldest first */
     td_buffer scratch, work;     /* of calls that run here */
-    uint64_t seq, pending, run_inline, inline_chunks;
+    uint64_t seq, pending, run_inline, inline_chunks, flows;
     bool stopping;
     td_task *oldest, *newest;
     td_task *spare_tasks;
@@ -320,8 +342,25 @@ bool td_ends_push(td_sched *s, td_task *t);
 void td_ends_tell(td_sched *s);
 /* Bytes that a call touches, into s->reach; returns how many. */
 int td_call_reaches(td_sched *s, const td_call *c);
-/* A kernel failed: what it wrote is lost, unless it had not begun to write. */
-bool td_call_spoiled(const td_call *c, int phase);
+/* Does it make its outputs itself? */
+static inline bool td_call_makes(const td_call *c)
+{
+    return !(c->flags & TD_CF_OUT) && c->nout > 0;
+}
+/* Of a kernel that failed: had it begun to write in this phase (-1: it never came to one)? */
+static inline bool td_call_wrote(const td_call *c, int phase)
+{
+    return phase >= c->k.clean_phases;
+}
+static inline bool td_task_wrote(const td_task *t)
+{
+    return td_call_wrote(t->call, t->chunks ? t->phase : -1);
+}
+/* Is what this reach writes lost? What was there before only is when the kernel may have begun to write. */
+static inline bool td_reach_lost(const td_reach *r, bool wrote)
+{
+    return r->flags & TD_REACH_WRITE && (wrote || r->flags & TD_REACH_MADE);
+}
 void td_sched_link(td_sched *s, td_task *t);
 void td_sched_unlink(td_sched *s, td_task *t);
 /* The failure of a call as the cause of what depends on it; a new reference. */

@@ -164,8 +164,10 @@ static td_task *end_task(td_worker *w, td_task *t)
     double cost = cost_of(t);
     if (t->work_size) td_work_give(&p->work, (td_buffer){k->work, t->work_size});
     t->work_size = 0;
-    if (atomic_load_explicit(&k->failed, memory_order_relaxed) && td_call_spoiled(t->call, t->phase))
-        atomic_store_explicit(&t->bad, true, memory_order_relaxed);
+    if (atomic_load_explicit(&k->failed, memory_order_relaxed)) {
+        if (!t->given || td_task_wrote(t)) atomic_store_explicit(&t->bad, true, memory_order_relaxed);
+        else atomic_store_explicit(&t->unwritten, t->number, memory_order_relaxed);
+    }
     add_load(p, -cost);
     count(&w->tasks, 1);
     w->streak_ns += cost;

@@ -35,25 +35,18 @@ int td_call_reaches(td_sched *s, const td_call *c)
 {
     td_reach *all = s->reach;
     int n = 0;
+    uint8_t made = td_call_makes(c) ? TD_REACH_MADE : 0;
     for (int i = 0; i < c->nin; i++) {
         if (c->in[i].kind != TD_IN_TENSOR) continue;
         n = add(all, n, c->in[i].tensor, td_call_writes_input(c, i) ? TD_REACH_READ | TD_REACH_WRITE : TD_REACH_READ);
     }
     for (int i = 0; i < c->nout; i++) {
         if (!c->out[i]) continue;
-        n = add(all, n, c->out[i], TD_REACH_WRITE);
+        n = add(all, n, c->out[i], TD_REACH_WRITE | made);
         td_reach *r = n ? &all[n - 1] : NULL;
         if (r && (r->flags & TD_REACH_DENSE) && r->lo == 0 && r->hi >= r->storage->nbytes &&
             !reads_from(all, n, r->storage))
             r->flags |= TD_REACH_WHOLE;
     }
     return n;
-}
-
-/* Outputs that the call made itself are lost with it. What was there before is only lost when the kernel may have begun
- * to write. */
-bool td_call_spoiled(const td_call *c, int phase)
-{
-    bool made = !(c->flags & TD_CF_OUT) && c->nout > 0;
-    return made || phase >= c->k.clean_phases;
 }

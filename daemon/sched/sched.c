@@ -1,8 +1,8 @@
 /* Issuing: a prepared call is run here and now, or becomes a task that waits for those it conflicts with.
  *
  * Invariant: the order in which calls are submitted is the history of every storage. A call that runs here touches no
- * bytes that a pending task touches; a task is entered in the books before the next call is looked at. A poisoned
- * storage is poisoned, and healed, at issue, or, when a task fails later, unless a later task overwrites it all. */
+ * bytes that a pending task touches; a task is entered in the books before the next call is looked at. A storage is
+ * poisoned, and healed, at issue, or, when a task fails later, unless a later task overwrites it all. */
 #include "daemon/sched/internal.h"
 #include <assert.h>
 #include <stdlib.h>
@@ -82,15 +82,20 @@ void td_call_done(td_call *c)
     td_call_free(c);
 }
 
-/* Give up a call that was not entered: whatever it should have written is not there. */
-static void refuse(td_call *c, td_reach *reach, int n)
+static void poison_lost(const td_call *c, const td_reach *reach, int n, bool wrote)
 {
     for (int i = 0; i < n; i++)
-        if (reach[i].flags & TD_REACH_WRITE) td_storage_poison(reach[i].storage, c->cause);
+        if (td_reach_lost(&reach[i], wrote)) td_storage_poison(reach[i].storage, c->cause);
+}
+
+/* Give up a call that was not entered: what it should have made is not there, and nothing else is lost. */
+static void refuse(td_call *c, const td_reach *reach, int n)
+{
+    poison_lost(c, reach, n, false);
     td_call_done(c);
 }
 
-static void refuse_with(td_sched *s, td_call *c, td_reach *reach, int n, td_code code, const char *why)
+static void refuse_with(td_sched *s, td_call *c, const td_reach *reach, int n, td_code code, const char *why)
 {
     td_fail(&c->k.error, code, "%s", why);
     atomic_store_explicit(&c->k.failed, code, memory_order_relaxed);
@@ -104,6 +109,7 @@ static bool run_phases(td_sched *s, td_kcall *k, int *phase)
 {
     void *scratch = k->scratch_bytes ? td_buffer_fit(&s->scratch, k->scratch_bytes) : NULL;
     if (k->work_bytes) k->work = td_buffer_fit(&s->work, k->work_bytes);
+    *phase = -1;
     if ((k->scratch_bytes && !scratch) || (k->work_bytes && !k->work)) {
         td_kernel_fail(k, TD_E_MEMORY, "no memory for %zu bytes of work space", k->scratch_bytes + k->work_bytes);
         return false;
@@ -122,9 +128,7 @@ static bool run_phases(td_sched *s, td_kcall *k, int *phase)
 static void failed_here(td_sched *s, td_call *c, int phase)
 {
     c->cause = td_call_failure(s, c);
-    int n = td_call_spoiled(c, phase) ? td_call_reaches(s, c) : 0;
-    for (int i = 0; i < n; i++)
-        if (s->reach[i].flags & TD_REACH_WRITE) td_storage_poison(s->reach[i].storage, c->cause);
+    poison_lost(c, s->reach, td_call_reaches(s, c), td_call_wrote(c, phase));
 }
 
 static void run_here(td_sched *s, td_call *c)
@@ -195,6 +199,8 @@ static void issue(td_sched *s, td_call *c, const td_reach *reach, int n)
     c->task = t;
     t->call = c;
     t->flow = c->who && c->who->flow ? c->who->flow : s->flow;
+    t->number = t->flow->number;
+    t->given = !td_call_makes(c);
     td_flow_add(t->flow, t);
     enter(s, t);
 }
@@ -243,6 +249,12 @@ bool td_sched_pending(const td_storage *st, uint64_t lo, uint64_t hi, bool write
 {
     td_reach r = {.storage = (td_storage *)st, .lo = lo, .hi = hi, .flags = write ? TD_REACH_WRITE : TD_REACH_READ};
     return td_hazards_pending(&r);
+}
+
+bool td_sched_overwritten(const td_call *c, const td_storage *st)
+{
+    const td_task *t = c->task;
+    return t && td_hazards_healed(st, t->seq);
 }
 
 /* ---- waiting for a storage */

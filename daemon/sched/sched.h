@@ -43,13 +43,17 @@ uint64_t td_flow_pending_bytes(const td_flow *f);
 
 /* Take over a prepared call. Runs it before returning when it is small (or TD_CF_INLINE_ONLY) and nothing it needs is pending; otherwise holds its tensors
  * and queues it. c->finished runs on the loop thread in either case, then the call is freed. A call with c->cause set, or whose read inputs are
- * poisoned (or become so by a failed predecessor), is not run: its outputs are poisoned with the first cause. Failure of a kernel that
- * already wrote into existing storage poisons that storage; outputs that it made are poisoned in any case. */
+ * poisoned (or become so by a failed predecessor), is not run: c->cause is the first cause, and the outputs that it made are poisoned with it.
+ * Existing storage is poisoned by a kernel that failed when it already wrote there, and by nothing else. Where nothing was written, others find what
+ * was there before; but those of the same flow that were queued behind, to read what should have been written, are not run: their client does not know yet. */
 void td_sched_submit(td_sched *s, td_call *c);
 
 /* Is anything pending that reading (writing) these bytes of the storage must wait for? What has ended but was not
  * collected counts: its failure is not known yet. */
 bool td_sched_pending(const td_storage *st, uint64_t lo, uint64_t hi, bool write);
+
+/* In c->finished: has a later task overwritten all of it meanwhile? */
+bool td_sched_overwritten(const td_call *c, const td_storage *st);
 
 /* When everything now pending on these storages (for reading, or for writing) has ended, call `then` on the loop thread; right away, before
  * returning, when nothing is. Returns a handle to cancel with, or NULL when it was called already.

@@ -70,7 +70,7 @@ static bool grow_edges(td_task *t)
     return true;
 }
 
-bool td_task_depend(td_task *t, td_task *from, bool data)
+bool td_task_depend(td_task *t, td_task *from, uint8_t data)
 {
     assert(from != t);
     if (from->mark == t->seq) {
@@ -100,7 +100,7 @@ static bool push(td_edge *e)
  * failure; a waiter always does, because its callback wants to find everything settled. */
 static bool is_late(const td_edge *e)
 {
-    return !e->from->collected && (e->to->kind == TD_TASK_WAITER || (e->data && td_task_bad(e->from)));
+    return !e->from->collected && (e->to->kind == TD_TASK_WAITER || (e->data && td_task_failed(e->from)));
 }
 
 /* `n` of the things it waits for are done with. */
@@ -108,7 +108,7 @@ static void release(td_sched *s, td_task *t, int n, td_chain *ready, td_chain *o
 {
     if (atomic_fetch_sub_explicit(&t->waits, n, memory_order_acq_rel) != n) return;
     if (t->kind == TD_TASK_WAITER) *tell |= td_ends_push(s, t);
-    else if (t->kind == TD_TASK_JOIN || td_task_bad(t)) td_chain_add(over, t);
+    else if (t->kind == TD_TASK_JOIN || td_task_failed(t)) td_chain_add(over, t);
     else td_chain_add(ready, t);
 }
 
@@ -124,13 +124,34 @@ static td_edge *reversed(td_edge *e)
     return r;
 }
 
+/* How a task ended, for those behind it. */
+typedef struct fate {
+    bool bad;
+    uint64_t unwritten;
+} fate;
+
+static inline fate fate_of(const td_task *t)
+{
+    return (fate){td_task_bad(t), td_task_unwritten(t)};
+}
+
+/* A task that is not run has written nothing, so of what was there before nothing is lost by it; but what was lost
+ * before, it does not bring back. */
+static void infect(td_task *to, uint8_t data, fate f)
+{
+    if (!td_task_infects(to, data, f.bad, f.unwritten)) return;
+    bool lost = f.bad ? data & TD_DATA_KEPT || !to->given : !to->given && to->kind != TD_TASK_JOIN;
+    if (lost) atomic_store_explicit(&to->bad, true, memory_order_relaxed);
+    else atomic_store_explicit(&to->unwritten, f.bad ? to->number : f.unwritten, memory_order_relaxed);
+}
+
 /* Release those on a list, first come first. Nothing of the predecessor is touched. */
-static void release_all(td_sched *s, td_edge *list, bool bad, td_chain *ready, td_chain *over, bool *tell)
+static void release_all(td_sched *s, td_edge *list, fate f, td_chain *ready, td_chain *over, bool *tell)
 {
     for (td_edge *e = reversed(list), *next; e; e = next) {
         next = e->next; /* before its owner may end */
         td_task *to = e->to;
-        if (bad && e->data) atomic_store_explicit(&to->bad, true, memory_order_relaxed);
+        infect(to, e->data, f);
         release(s, to, 1, ready, over, tell);
     }
 }
@@ -148,10 +169,10 @@ static bool end_all(td_sched *s, td_chain *over, td_chain *ready, bool tell)
 {
     td_task *t;
     while ((t = td_chain_take(over))) {
-        bool bad = td_task_bad(t);
+        fate f = fate_of(t);
         td_edge *list = close_list(t);
         tell |= td_ends_push(s, t); /* before the successors: the loop collects in this order */
-        release_all(s, list, bad, ready, over, &tell);
+        release_all(s, list, f, ready, over, &tell);
     }
     return tell;
 }
@@ -167,7 +188,7 @@ void td_task_end_waiter(td_sched *s, td_task *t, td_chain *ready)
 {
     td_chain over = {0};
     bool tell = false;
-    release_all(s, close_list(t), false, ready, &over, &tell);
+    release_all(s, close_list(t), (fate){0}, ready, &over, &tell);
     if (end_all(s, &over, ready, tell)) td_ends_tell(s);
 }
 
@@ -177,7 +198,7 @@ void td_task_release_late(td_sched *s, td_task *t, td_chain *ready)
     bool tell = false;
     td_edge *list = t->late;
     t->late = NULL;
-    release_all(s, list, td_task_bad(t), ready, &over, &tell);
+    release_all(s, list, fate_of(t), ready, &over, &tell);
     if (end_all(s, &over, ready, tell)) td_ends_tell(s);
 }
 

@@ -7,7 +7,7 @@
 td_tensor *td_call_tensor(td_session *s, uint32_t id, td_error *e)
 {
     td_cause *cause;
-    td_tensor *t = td_session_tensor(s, id, &cause, e);
+    td_tensor *t = td_session_value(s, id, &cause, e);
     if (t && t->storage->poison) {
         *e = t->storage->poison->error;
         return NULL;
@@ -229,6 +229,12 @@ static int dispatch(td_session *s, const Td__Wire__Call *c, const char **name, t
                    TD_VERSION);
 }
 
+/* Does its client wait for the answer? Else a sync has to tell it again. */
+static bool awaited(const Td__Wire__Call *c)
+{
+    return !(c->publish && c->publish->lasts_ms) && !(c->queue_put && c->queue_put->later);
+}
+
 int td_step_call(td_session *s)
 {
     td_error why = {0};
@@ -238,5 +244,6 @@ int td_step_call(td_session *s)
     if (rc <= 0) return rc;
     if (!why.op[0]) snprintf(why.op, sizeof why.op, "%s", name);
     td_reply_error(s, s->call->serial, &why);
+    if (awaited(s->call)) td_session_told(s, &why);
     return TD_OK;
 }

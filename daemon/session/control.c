@@ -118,6 +118,16 @@ static int take_tensors(td_session *s, const uint32_t *ids, int n, bool optional
     return TD_OK;
 }
 
+static int take_values(td_session *s, const uint32_t *ids, int n, bool optional, td_tensor **out, td_error *e)
+{
+    int rc = take_tensors(s, ids, n, optional, out, e);
+    for (int i = 0; i < n && !rc; i++) {
+        td_cause *cause;
+        if (out[i] && !td_session_value(s, ids[i], &cause, e)) rc = e->code;
+    }
+    return rc;
+}
+
 static int plan_backward(td_session *s, const td_record *r, td_error *e)
 {
     uint32_t flags = r->rest[0], nroots = r->rest[1], scope = r->rest[2];
@@ -127,8 +137,8 @@ static int plan_backward(td_session *s, const td_record *r, td_error *e)
     td_tensor *few[16], **t = r->nin <= 16 ? few : malloc(r->nin * sizeof *t);
     if (!t) return td_no_memory(e, "for a backward of %u tensors", r->nin);
     int ninputs = r->nout, n = (int)nroots;
-    int rc = take_tensors(s, r->in, n, false, t, e);
-    if (!rc) rc = take_tensors(s, r->in + n, n, true, t + n, e);
+    int rc = take_values(s, r->in, n, false, t, e);
+    if (!rc) rc = take_values(s, r->in + n, n, true, t + n, e);
     if (!rc) rc = take_tensors(s, r->in + 2 * n, ninputs, false, t + 2 * n, e);
     if (!rc) rc = td_backward_new(&s->backward, &s->issuer, n, t, t + n, ninputs, t + 2 * n, flags, scope, e);
     if (t != few) free(t);
@@ -202,7 +212,7 @@ static int step_set_grad(td_session *s, const td_record *r, td_error *e)
 {
     td_tensor *t[2];
     int rc = take_tensors(s, r->in, 1, false, t, e);
-    if (!rc) rc = take_tensors(s, r->in + 1, 1, true, t + 1, e);
+    if (!rc) rc = take_values(s, r->in + 1, 1, true, t + 1, e);
     if (!rc && t[1]) rc = td_account_room(s->account, 1, e);
     return rc ? rc : td_set_grad(t[0], r->rest[0], t[1], e);
 }
@@ -220,11 +230,11 @@ static void synced(void *arg)
     sync_wait *w = arg;
     td_session *s = w->s;
     if (!s->ended) {
-        td_cause *first = w->silent ? NULL : s->first_error;
-        if (first) s->first_error = NULL;
-        if (first) td_reply_error(s, w->serial, &first->error);
+        const td_cause *first = w->silent ? NULL : s->first_error;
+        td_error why = first ? first->error : (td_error){0};
+        if (first) td_reply_error(s, w->serial, &why);
         else td_reply_ok(s, w->serial);
-        td_cause_unref(first);
+        if (first) td_session_told(s, &why);
     }
     free(w);
     td_session_promise_kept(s, 0);
@@ -245,7 +255,7 @@ static int step_read(td_session *s, const td_record *r)
     uint64_t serial = td_words_u64(r->rest);
     td_cause *cause = NULL;
     td_error why = {0};
-    td_tensor *t = td_session_tensor(s, r->in[0], &cause, &why);
+    td_tensor *t = td_session_value(s, r->in[0], &cause, &why);
     int rc = t ? td_session_check_lease(s, t->storage, &why) : why.code;
     if (!rc) rc = td_read_reply(s, t, serial, &why);
     if (rc == TD_AGAIN) return rc;
@@ -274,6 +284,7 @@ static int step_shape(td_session *s, const td_record *r)
     reply.descs = list;
     if (rc) td_reply_error(s, reply.serial, &why);
     else td_reply_send(s, &reply, -1);
+    if (rc) td_session_told(s, &why);
     free(descs);
     free(list);
     free(sizes);

@@ -5,7 +5,6 @@
 #include "daemon/session/state.h"
 
 #include <limits.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/random.h>
@@ -37,7 +36,7 @@ void td_sessions_init(td_sessions *all, td_service *service)
  * one is about to wait for. */
 static int may_touch(td_issuer *who, const td_storage *st, bool write, td_error *e)
 {
-    td_session *s = (td_session *)(void *)((char *)who - offsetof(td_session, issuer));
+    td_session *s = td_session_of(who);
     if (st->flags & TD_SF_LEASED && st->lease_session == s->id)
         return td_fail(e, TD_E_BUSY,
                        "this session holds a write lease on the .grad of a leaf; end it before a backward adds to it");
@@ -74,7 +73,7 @@ static int set_up(td_session *s, const Td__Wire__Hello *h, td_error *e)
     s->account = td_account_new(user);
     td_account_unref(user);
     if (!s->account) return td_no_memory(e, "for a session");
-    s->objects.account = s->account;
+    s->objects.account = s->late.account = s->account;
     s->account->limit_bytes = v->options.session_bytes;
     s->account->limit_objects = v->options.session_objects;
     s->account->limit_imports = SESSION_IMPORTS;
@@ -95,7 +94,8 @@ static int set_up(td_session *s, const Td__Wire__Hello *h, td_error *e)
                             .scheduler = v->sched,
                             .threads = v->options.workers,
                             .submit = submit,
-                            .may_touch = may_touch};
+                            .may_touch = may_touch,
+                            .unwritten = td_session_unwritten};
     if (getrandom(&s->issuer.seed, sizeof s->issuer.seed, 0) < 0 || getrandom(&s->token, sizeof s->token, 0) < 0)
         return td_fail(e, TD_E_SYSTEM, "no random numbers");
     return TD_OK;
@@ -143,6 +143,7 @@ static void free_parts(td_session *s)
     free(s->outs);
     td_arena_deinit(&s->arena);
     td_cause_unref(s->first_error);
+    td_cause_unref(s->late_grad);
     td_cause_unref(s->overdrawn);
     if (s->flow) td_flow_free(s->flow);
     if (s->heap) td_heap_free(s->heap); /* only when it never began: td_session_end orphans it */
@@ -315,6 +316,7 @@ td_heap *td_session_end(td_session *s, bool alive)
     td_held_drop(s);
     td_import_drop(s);
     td_reads_forget(s);
+    td_lates_drop(&s->late);
     leave(s);
     td_session_leases_changed(s->all); /* who waited for its leases or its backward goes on */
     td_ring_drop(s);

@@ -7,9 +7,20 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* The op fails: its new outputs get the cause, and the session remembers it for the next sync. Takes over nothing. */
+static void note_unwritten(td_session *s, uint32_t id, td_cause *cause)
+{
+    const td_object *x = td_objects_find(&s->objects, id);
+    if (x && x->tensor) td_late_note(&s->late, x->tensor->storage, cause);
+}
+
+/* The op fails: its new outputs get the cause; of what it should have written, and of the op for the next sync, the
+ * session remembers it. Takes over nothing. */
 static int fail_outputs(td_session *s, const td_record *r, td_cause *cause, td_error *e)
 {
+    const td_op *op = td_op_by_id(r->op);
+    for (unsigned i = 0; op && op->mutates && !td_op_check_count(op, r->nin, NULL) && i < r->nin; i++)
+        if (op->params[td_op_param_of(op, r->nin, (int)i)].flags & TD_PF_MUTATED) note_unwritten(s, r->in[i], cause);
+    for (unsigned i = 0; r->flags & TD_RF_OUT && i < r->nout; i++) note_unwritten(s, r->out[i], cause);
     if (!(r->flags & TD_RF_OUT)) {
         for (unsigned i = 0; i < r->nout; i++) {
             if (td_objects_check_free(&s->objects, r->out[i], NULL)) continue;
@@ -35,18 +46,8 @@ static int fail_with(td_session *s, const td_record *r, const char *op, td_error
 /* A call that this session issued has ended. The session lives as long as its flow has something pending. */
 static void op_finished(td_call *c)
 {
-    if (!c->cause && !atomic_load_explicit(&c->k.failed, memory_order_relaxed)) return;
-    td_session *s = c->owner;
-    if (s->ended) return;
-    if (c->cause) {
-        td_session_failed(s, c->cause);
-        return;
-    }
-    td_error e = {0};
-    td_call_error(c, &e);
-    td_cause *cause = td_cause_new(&e);
-    if (cause) td_session_failed(s, cause);
-    td_cause_unref(cause);
+    if (!c->cause) return;
+    td_session_unwritten(c->who, c);
 }
 
 /* A data-shaped call has ended: now its output has its shape, and the session can go on. */
@@ -85,7 +86,7 @@ static int take_inputs(td_session *s, const td_record *r, td_call *c, uint32_t *
             if (rc) return rc;
             c->in[i] = td_in_number(n);
         } else {
-            td_tensor *t = td_session_tensor(s, r->in[i], cause, e);
+            td_tensor *t = td_session_value(s, r->in[i], cause, e);
             if (!t) return e->code;
             bool written = c->op->mutates && c->op->params[td_op_param_of(c->op, r->nin, (int)i)].flags & TD_PF_MUTATED;
             int rc = written ? td_session_check_write(s, t->storage, e) : td_session_check_lease(s, t->storage, e);
@@ -94,6 +95,14 @@ static int take_inputs(td_session *s, const td_record *r, td_call *c, uint32_t *
         }
     }
     return TD_OK;
+}
+
+/* Does who writes it overwrite all of its storage? */
+static bool fills(const td_tensor *t)
+{
+    uint64_t lo, hi;
+    td_desc_extent(&t->desc, &lo, &hi);
+    return lo == 0 && hi >= t->storage->nbytes && td_desc_is_dense(&t->desc);
 }
 
 static int take_outputs(td_session *s, const td_record *r, td_call *c, td_cause **cause, td_error *e)
@@ -107,8 +116,10 @@ static int take_outputs(td_session *s, const td_record *r, td_call *c, td_cause 
     }
     c->flags |= TD_CF_OUT;
     for (unsigned i = 0; i < r->nout; i++) {
-        c->out[i] = td_session_tensor(s, r->out[i], cause, e);
-        if (!c->out[i]) return e->code;
+        td_tensor *t = td_session_tensor(s, r->out[i], cause, e);
+        if (t && !fills(t)) t = td_session_value(s, r->out[i], cause, e);
+        if (!t) return e->code;
+        c->out[i] = t;
         int rc = td_session_check_write(s, c->out[i]->storage, e);
         if (rc) return rc;
     }
@@ -143,6 +154,12 @@ static int bind_outputs(td_session *s, const td_record *r, int nout, bool racy, 
     return rc;
 }
 
+/* What is overwritten without being read (take_inputs has seen that) may be used again. */
+static void overwritten(td_session *s, td_tensor *t)
+{
+    if (fills(t)) td_late_written(&s->late, t->storage);
+}
+
 /* Everything up to the issue, on a call that is the caller's until it returns TD_OK. */
 /* What a call that was given up would have wanted. */
 typedef struct lacking {
@@ -165,6 +182,7 @@ static int issue(td_session *s, const td_record *r, const td_op *op, td_call *c,
     c->owner = s;
     c->finished = shaped ? shape_finished : op_finished;
     if (shaped) td_session_wait(s, "a shape", false, shape_known);
+    for (unsigned i = 0; s->late.first && r->flags & TD_RF_OUT && i < r->nout; i++) overwritten(s, c->out[i]);
     rc = td_autograd_run(c, grad_mode(r), s->outs, s->max_outs, nout, &lacks->bytes, &lacks->heap, e);
     if (rc && shaped) s->wait.active = false;
     lacks->memory = td_session_may_lack(rc);

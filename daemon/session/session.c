@@ -123,14 +123,34 @@ void td_session_failed(td_session *s, td_cause *cause)
     if (!s->first_error) s->first_error = td_cause_ref(cause);
 }
 
+static void forget_if_same(td_cause **c, const td_error *e)
+{
+    td_cause *old = *c;
+    if (!old || !td_error_same(&old->error, e)) return;
+    *c = NULL;
+    td_cause_unref(old);
+}
+
+static void note_unwritten(td_session *s, const td_call *c, td_tensor *t)
+{
+    if (t && !td_sched_overwritten(c, t->storage)) td_late_note(&s->late, t->storage, c->cause);
+}
+
 void td_session_told(td_session *s, const td_error *e)
 {
-    td_cause *first = s->first_error;
-    if (!first || first->error.code != e->code || strcmp(first->error.where, e->where) != 0 ||
-        strcmp(first->error.message, e->message) != 0)
-        return;
-    s->first_error = NULL;
-    td_cause_unref(first);
+    td_lates_told(&s->late, e);
+    forget_if_same(&s->late_grad, e);
+    forget_if_same(&s->first_error, e);
+}
+
+void td_session_unwritten(td_issuer *who, const td_call *c)
+{
+    td_session *s = td_session_of(who);
+    if (s->ended) return;
+    td_session_failed(s, c->cause);
+    for (int o = 0; c->flags & TD_CF_OUT && o < c->nout; o++) note_unwritten(s, c, c->out[o]);
+    for (int i = 0; i < c->nin; i++)
+        if (td_call_writes_input(c, i)) note_unwritten(s, c, c->in[i].tensor);
 }
 
 td_cause *td_session_cause(td_session *s, const td_error *why, td_error *e)

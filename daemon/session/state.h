@@ -9,6 +9,8 @@
 #include "proto/record.h"
 #include "proto/wire.pb-c.h"
 
+#include <stddef.h>
+
 #define TD_SUSPENDED (-3) /* of a step: go no further; s->wait says what for. The record is done. */
 #define TD_AGAIN (-4)     /* of a step: go no further; the same record is run again on resume */
 
@@ -159,6 +161,8 @@ struct td_session {
     bool backward_waited; /* for a .grad; those who waited for its pins were told */
     td_record backward_record;
     td_cause *first_error; /* not yet told */
+    td_lates late;         /* nor these, of storages; told by their next use */
+    td_cause *late_grad;   /* nor this, of a backward; told by the next use of a .grad */
     td_tensor **outs;      /* room for one call's outputs */
     int max_outs;
     uint64_t ops_run;
@@ -180,6 +184,11 @@ struct td_session {
 static inline void td_session_lacks_nothing(td_session *s)
 {
     s->lacks_since_ms = s->ask_round = s->asked_until_ms = 0;
+}
+
+static inline td_session *td_session_of(td_issuer *who)
+{
+    return (td_session *)(void *)((char *)who - offsetof(td_session, issuer));
 }
 
 /* reply.c: nobody waits for these values any more */
@@ -210,6 +219,8 @@ int td_objects_copy(td_objects *to, const td_objects *from, td_error *e);
 /* The tensor behind an id: NULL with `e` (TD_E_NOT_FOUND), or with the cause why it has no value (borrowed, *cause
  * set). */
 td_tensor *td_session_tensor(td_session *s, uint32_t id, td_cause **cause, td_error *e);
+/* The same for who uses its value: that a write of this session has failed counts, too. */
+td_tensor *td_session_value(td_session *s, uint32_t id, td_cause **cause, td_error *e);
 
 /* ops.c, control.c: one record. TD_OK, TD_SUSPENDED, TD_AGAIN, or an error that is the connection's end. */
 int td_step_op(td_session *s, const td_record *r, td_error *e);
@@ -259,8 +270,10 @@ void td_import_drop(td_session *s);
 /* session.c, life.c */
 /* Remember a failure that no output can carry; it is told at the next sync. Takes no reference. */
 void td_session_failed(td_session *s, td_cause *cause);
-/* The program was told of it: the next sync brings another one, if there is any. */
+/* The program was told of it: the next sync brings another one, if there is any, and what it was about may be used. */
 void td_session_told(td_session *s, const td_error *e);
+/* A call failed: what it should have written, and has not, is remembered until the program was told. */
+void td_session_unwritten(td_issuer *who, const td_call *c);
 void td_session_site(td_session *s, uint32_t site);
 /* Suspend until `ready` is set through td_session_ready. */
 void td_session_wait(td_session *s, const char *what, bool external, void (*finish)(td_session *));

@@ -250,8 +250,83 @@ static void eager_errors(void)
     td_disconnect(c);
 }
 
+/* ---- writes that fail when the program has gone on */
+
+enum { SMALL = 6, LARGE = 1 << 20 }; /* the daemon's loop computes the one, its workers the other */
+
+/* A row that is not there is added to: only the daemon sees that. */
+static void add_nowhere(td_array *x, int64_t n)
+{
+    CU_ASSERT_EQUAL(td_index_add_(x, 0, td_full(td_client_of(x), td_dims(1), (double)n + 2, TD_INT64),
+                                  td_ones(td_client_of(x), td_dims(1), TD_FLOAT32)),
+                    TD_OK);
+}
+
+static bool is_told(int code, int64_t n)
+{
+    char words[64];
+    snprintf(words, sizeof words, "index %lld is out of bounds", (long long)n + 2);
+    bool told =
+        code == TD_E_INDEX && strstr(td_last_error()->message, words) && strstr(td_last_error()->where, __FILE_NAME__);
+    td_clear_error();
+    return told;
+}
+
+static void failed_writes_of(int64_t n)
+{
+    td_client *c = td_connect(server.socket), *other = td_connect(server.socket);
+    CU_ASSERT_FATAL(c && other);
+    td_scope scope;
+    td_scope_begin(&scope);
+    float v[2];
+    td_array *x = td_zeros(c, td_dims(n), TD_FLOAT32), *end = td_slice(x, 0, n - 2, n, 1);
+    CU_ASSERT_EQUAL(td_publish(x, "graph/late", TD_REPLACE), TD_OK);
+    td_array *shared = td_open(c, "graph/late", 0), *same = td_open(other, "graph/late", 0);
+    td_array *all[] = {x, shared};
+    for (int i = 0; i < 2; i++) {
+        add_nowhere(all[i], n);
+        td_array *sum = td_sum(all[i]); /* a use of what should have been written */
+        CU_ASSERT_EQUAL(td_item_f64(td_sum(same)), 0);
+        CU_ASSERT_EQUAL(td_last_error()->code, TD_OK);
+        CU_ASSERT(is_told(td_read(sum, v, sizeof *v), n));
+        CU_ASSERT_EQUAL(td_item_f64(td_sum(all[i])), 0); /* told once: it is what it was */
+        CU_ASSERT_EQUAL(td_sync(c), TD_OK);
+    }
+    add_nowhere(x, n); /* through a view; what is in place after it does not happen either */
+    CU_ASSERT_EQUAL(td_add_(x, 1), TD_OK);
+    CU_ASSERT(is_told(td_read(end, v, sizeof v), n));
+    CU_ASSERT(td_read(end, v, sizeof v) == TD_OK && v[0] == 0);
+    add_nowhere(x, n);
+    CU_ASSERT(is_told(td_sync(c), n)); /* by a sync */
+    CU_ASSERT(td_read(end, v, sizeof v) == TD_OK && v[1] == 0);
+    add_nowhere(x, n);
+    CU_ASSERT(is_told(td_publish(x, "graph/late", TD_REPLACE), n));
+    CU_ASSERT_EQUAL(td_publish(x, "graph/late", TD_REPLACE), TD_OK);
+    add_nowhere(end, n); /* part of it */
+    CU_ASSERT_EQUAL(td_fill_(x, 5), TD_OK);
+    CU_ASSERT(td_read(end, v, sizeof v) == TD_OK && v[0] == 5); /* nothing is lacking there any more */
+    CU_ASSERT(is_told(td_sync(c), n));
+    td_array *lost = td_index_select(x, 0, td_full(c, td_dims(2), (double)n + 2, TD_INT64));
+    CU_ASSERT_EQUAL(td_add_(end, lost), TD_OK);
+    CU_ASSERT(is_told(td_sync(c), n));
+    CU_ASSERT(td_read(end, v, sizeof v) == TD_OK && v[0] == 5); /* it may go on from there */
+    CU_ASSERT_EQUAL(td_add_(end, 1), TD_OK);
+    CU_ASSERT(td_read(end, v, sizeof v) == TD_OK && v[0] == 6);
+    CU_ASSERT_EQUAL(td_drop(c, "graph/late"), TD_OK);
+    td_scope_end(&scope);
+    td_disconnect(other);
+    td_disconnect(c);
+}
+
+static void failed_writes_are_told_by_the_next_use(void)
+{
+    failed_writes_of(SMALL);
+    failed_writes_of(LARGE);
+}
+
 TD_CUNIT_MAIN_WITH("client_graph", start_server, stop_server, {"gradients cross processes", gradients_cross_processes},
                    {"private gradients end with their session", private_gradients_end_with_their_session},
                    {"an overwrite names both", an_overwrite_names_both},
                    {"likely failures are told by the call", likely_failures_are_told_by_the_call},
-                   {"eager errors", eager_errors})
+                   {"eager errors", eager_errors},
+                   {"failed writes are told by the next use", failed_writes_are_told_by_the_next_use})

@@ -228,6 +228,42 @@ def test_eager_errors_come_at_the_line_that_caused_them():
         late.tolist()
 
 
+@pytest.mark.parametrize("n", [4, 400_000])  # computed by the daemon's loop, and by its workers
+def test_a_failed_write_is_told_by_the_next_use_and_once(n):
+    base, src, bad = td.zeros(n, 2), td.ones(3, 2), td.tensor([0, 1, n + 7])
+    told = rf"index {n + 7} is out of bounds[\s\S]*{HERE}:{line() + 7}"
+    uses = {"op": lambda: (base + 1).sum().item(), "view": lambda: base[:2].tolist(), "numpy": base.numpy, "item": lambda: base[0, 0].item(),
+            "in place": lambda: base.add_(1)[0].tolist(), "publish": lambda: base.publish("late"), "sync": td.sync, "writing": lambda: base.writing().__enter__(),
+            "backward": lambda: (base * td.ones(2, requires_grad=True)).sum().backward() or td.sync()}
+    with td.Queue("late") as queue:
+        uses["put"] = lambda: queue.put(base) or td.sync()
+        for name, use in uses.items():
+            base.index_add_(0, bad, src)  # nobody knows of it here
+            with pytest.raises(IndexError, match=told):
+                use()
+            if name == "put":
+                with pytest.raises(IndexError, match=told):  # it was not waited for: the next one tells of it as well
+                    queue.put(src)
+            td.sync()  # nothing is left to tell
+            assert base.sum().item() == 0, name
+            assert base.numpy()[:2].sum() == 0, name
+
+
+def test_what_is_overwritten_as_a_whole_lacks_nothing():
+    base = td.zeros(4)
+    for overwrite in lambda: base.fill_(3), lambda: base.copy_(td.full((4,), 3.0)), lambda: td.add(td.ones(4), 2, out=base):
+        base.index_add_(0, td.tensor([9]), td.ones(1))
+        overwrite()
+        assert base.tolist() == [3, 3, 3, 3]
+        with pytest.raises(IndexError, match="index 9"):
+            td.sync()
+    base.index_add_(0, td.tensor([9]), td.ones(1))
+    base[:2].fill_(4)  # a part of it
+    with pytest.raises(IndexError, match="index 9"):
+        base.tolist()
+    assert base.tolist() == [3, 3, 3, 3]
+
+
 def test_eager_errors_can_be_asked_for_by_the_environment():
     code = "import tensord as td\ntry: td.ones(3).index_select(0, td.tensor([7]))\nexcept IndexError: print('told')"
     for value, out in ("1", "told"), ("0", ""), ("", ""):

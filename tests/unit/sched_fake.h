@@ -93,7 +93,7 @@ static inline td_call *fake_call(td_issuer *who, double cost_ns)
     memcpy(c->where, who->where, sizeof c->where);
     c->in = c->in_inline;
     c->out = c->out_inline;
-    c->flags = TD_CF_OUT;
+    c->flags = 0; /* it makes what it writes */
     c->k.cost_ns = cost_ns;
     c->k.attrs = &c->attrs;
     fake_live++;

@@ -359,28 +359,102 @@ static void failure_is_not_missed_late(void)
     finish();
 }
 
+/* The same, but it writes to what was there before. */
+static td_call *make_into(char name, td_storage *from, td_storage *to, td_chunk_fn fn)
+{
+    td_call *call = make(name, from, to, fn, FAKE_BIG);
+    call->flags = TD_CF_OUT;
+    return call;
+}
+
 static void clean_failure_leaves_what_was_there(void)
 {
     start(1);
+    td_issuer other = {0};
+    CU_ASSERT_EQUAL(td_flow_new((td_flow **)&other.flow, s, NULL), 0);
     for (int here = 0; here < 2; here++) {
-        td_call *call = make('f', &a, &a, k_fail, here ? 10 : FAKE_BIG);
+        td_call *call = make_into('f', &a, &a, k_fail);
+        call->k.cost_ns = here ? 10 : FAKE_BIG;
         call->k.clean_phases = 1; /* it only checks; it writes in the second phase */
         fake_phase(call, k_count, 1);
         atomic_store(&ran, 0);
         td_sched_submit(s, call);
-        submit('r', &a, &b, k_count);
+        call = make('r', &a, &b, k_count, FAKE_BIG);
+        call->who = &other;
+        td_sched_submit(s, call);
         td_sched_drain(s);
         CU_ASSERT_PTR_NULL(a.poison);
         CU_ASSERT_EQUAL(seen['f' % 64].failed, TD_E_INDEX);
         CU_ASSERT_EQUAL(atomic_load(&ran), 1);
     }
     td_call *call = make('g', &a, &b, k_fail, FAKE_BIG);
-    call->k.clean_phases = 1;
-    call->flags = 0; /* it made b: that is lost */
+    call->k.clean_phases = 1; /* it made b: that is lost */
     td_sched_submit(s, call);
     td_sched_drain(s);
     CU_ASSERT_PTR_NOT_NULL(b.poison);
+    td_flow_free(other.flow);
     finish();
+}
+
+/* Who sent it takes it for written, and does not know better yet. */
+static void clean_failure_reaches_its_own_flow(void)
+{
+    start(2);
+    td_issuer other = {0};
+    CU_ASSERT_EQUAL(td_flow_new((td_flow **)&other.flow, s, NULL), 0);
+    td_call *call = make_into('f', &a, &a, k_gate_fail);
+    call->k.clean_phases = 1;
+    atomic_store(&ran, 0);
+    td_sched_submit(s, call);
+    td_sched_submit(s, make_into('i', &a, &a, k_count)); /* in place: not run, and leaves it alone, too */
+    submit('r', &a, &b, k_count);                        /* makes b: that is lost */
+    call = make('o', &a, NULL, k_count, FAKE_BIG);       /* somebody else's: finds what was there */
+    call->who = &other;
+    td_sched_submit(s, call);
+    settle();
+    CU_ASSERT_EQUAL(atomic_load(&ran), 1);
+    CU_ASSERT_PTR_NULL(a.poison);
+    CU_ASSERT_PTR_NOT_NULL(b.poison);
+    CU_ASSERT_STRING_EQUAL(seen['i' % 64].message, "chunk 0 fails");
+    CU_ASSERT_STRING_EQUAL(seen['r' % 64].message, "chunk 0 fails");
+    CU_ASSERT_EQUAL(seen['o' % 64].code, 0);
+    submit('l', &a, &b, k_count); /* the loop knows of it: it is for the session to tell its client */
+    td_sched_drain(s);
+    CU_ASSERT_EQUAL(atomic_load(&ran), 2);
+    td_flow_free(other.flow);
+    finish();
+}
+
+/* What is added to with a value that is lost stays what it was; half-written memory stays lost for everybody. */
+static void only_written_memory_is_lost(void)
+{
+    for (int here = 0; here < 2; here++) {
+        start(2);
+        td_issuer other = {0};
+        CU_ASSERT_EQUAL(td_flow_new((td_flow **)&other.flow, s, NULL), 0);
+        atomic_store(&ran, 0);
+        atomic_store(&gate, here);
+        submit('f', NULL, &a, k_gate_fail);
+        if (here) td_sched_drain(s);
+        td_sched_submit(s, make_into('i', &a, &b, k_count));
+        td_call *call = make('o', &b, NULL, k_count, FAKE_BIG);
+        call->who = &other;
+        td_sched_submit(s, call);
+        td_sched_submit(s, make_into('k', &a, &a, k_count)); /* not run, but a is lost all the same: */
+        call = make('p', &a, &c, k_count, FAKE_BIG);
+        call->who = &other;
+        td_sched_submit(s, call);
+        settle();
+        CU_ASSERT_EQUAL(atomic_load(&ran), 1);
+        CU_ASSERT_PTR_NULL(b.poison);
+        CU_ASSERT_STRING_EQUAL(seen['i' % 64].message, "chunk 0 fails");
+        CU_ASSERT_EQUAL(seen['o' % 64].code, 0);
+        CU_ASSERT_PTR_NOT_NULL(a.poison);
+        CU_ASSERT_PTR_EQUAL(c.poison, a.poison);
+        td_storage_heal(&c);
+        td_flow_free(other.flow);
+        finish();
+    }
 }
 
 static void failure_shows_through_gaps(void)
@@ -857,6 +931,8 @@ TD_CUNIT_MAIN(
     {"poison is known at issue", poison_is_known_at_issue}, {"cause given with the call", cause_given_with_the_call},
     {"failure is not missed late", failure_is_not_missed_late},
     {"clean failure leaves what was there", clean_failure_leaves_what_was_there},
+    {"clean failure reaches its own flow", clean_failure_reaches_its_own_flow},
+    {"only written memory is lost", only_written_memory_is_lost},
     {"failure shows through gaps", failure_shows_through_gaps},
     {"failure goes through joins", failure_goes_through_joins},
     {"many readers then a writer", many_readers_then_a_writer}, {"inputs may be written", inputs_may_be_written},
