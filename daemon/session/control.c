@@ -16,6 +16,8 @@ static int fail_record(td_session *s, const td_record *r, const char *what, td_e
         if (!td_objects_check_free(&s->objects, r->out[i], NULL))
             rc = td_objects_bind(&s->objects, r->out[i], NULL, td_cause_ref(cause), e);
     if (r->op != TD_REC_GRAD) td_session_failed(s, cause); /* to have no .grad is an answer */
+    bool accumulates = r->op == TD_REC_BACKWARD && r->rest[0] & TD_BW_ACCUMULATE;
+    if (accumulates && !s->late_grad) s->late_grad = td_cause_ref(cause);
     td_cause_unref(cause);
     return rc;
 }
@@ -128,6 +130,18 @@ static int take_values(td_session *s, const uint32_t *ids, int n, bool optional,
     return rc;
 }
 
+/* Where the values are known to be lost, no gradient of them is wanted. */
+static int check_roots(td_tensor *const *t, int n, td_error *e)
+{
+    for (int i = 0; i < n; i++) {
+        const td_cause *poison = t[i] ? t[i]->storage->poison : NULL;
+        if (!poison) continue;
+        *e = poison->error;
+        return e->code;
+    }
+    return TD_OK;
+}
+
 static int plan_backward(td_session *s, const td_record *r, td_error *e)
 {
     uint32_t flags = r->rest[0], nroots = r->rest[1], scope = r->rest[2];
@@ -139,6 +153,7 @@ static int plan_backward(td_session *s, const td_record *r, td_error *e)
     int ninputs = r->nout, n = (int)nroots;
     int rc = take_values(s, r->in, n, false, t, e);
     if (!rc) rc = take_values(s, r->in + n, n, true, t + n, e);
+    if (!rc) rc = check_roots(t, 2 * n, e);
     if (!rc) rc = take_tensors(s, r->in + 2 * n, ninputs, false, t + 2 * n, e);
     if (!rc) rc = td_backward_new(&s->backward, &s->issuer, n, t, t + n, ninputs, t + 2 * n, flags, scope, e);
     if (t != few) free(t);
@@ -201,6 +216,10 @@ int td_step_backward(td_session *s, int most)
 static int step_grad(td_session *s, const td_record *r, td_tensor *t, td_error *e)
 {
     td_tensor *g = td_grad(t, r->rest[0]);
+    if (s->late_grad) { /* whose gradient it lacks, nobody knows: it may have failed before its graph was looked at */
+        *e = s->late_grad->error;
+        return e->code;
+    }
     if (!g)
         return td_fail(
             e, TD_E_AUTOGRAD,

@@ -264,6 +264,47 @@ def test_what_is_overwritten_as_a_whole_lacks_nothing():
     assert base.tolist() == [3, 3, 3, 3]
 
 
+def test_a_step_that_fails_is_skipped():
+    """As after an exception in PyTorch: the batch with a bad index is lost, and training goes on with the next."""
+    n = 4
+    net = td.nn.Embedding(n, 2)
+    opt = td.optim.SGD(net.parameters(), lr=1, momentum=0.5)
+    with td.no_grad():
+        net.weight.fill_(1)
+    skipped = 0
+    for rows in [0, 1], [0, n + 3], [2, 3]:
+        try:
+            opt.zero_grad()
+            loss = net(td.tensor(rows)).sum()
+            loss.backward()
+            opt.step()
+            loss.item()
+        except IndexError as e:
+            assert f"index {n + 3}" in str(e)
+            skipped += 1
+    td.sync()
+    assert skipped == 1 and net.weight[2:4].tolist() == [[0, 0], [0, 0]] and net.weight.isfinite().all().item()
+
+
+def test_a_failed_backward_is_told_by_the_next_use_of_a_gradient():
+    w = td.ones(3, requires_grad=True)
+    (w * 2).sum().backward()
+    loss = w.index_select(0, td.tensor([7])).sum()
+    loss.backward()
+    with pytest.raises(IndexError, match=rf"index 7[\s\S]*{HERE}:{line() - 2}"):
+        w.grad
+    td.sync()
+    assert w.grad.tolist() == [2, 2, 2]  # as it was
+    loss = w.index_select(0, td.tensor([8])).sum()
+    loss.backward()
+    opt = td.optim.SGD([w], lr=1)
+    with pytest.raises(IndexError, match="index 8"):
+        opt.step()
+        td.sync()
+    opt.step()
+    assert w.tolist() == [-1, -1, -1]
+
+
 def test_eager_errors_can_be_asked_for_by_the_environment():
     code = "import tensord as td\ntry: td.ones(3).index_select(0, td.tensor([7]))\nexcept IndexError: print('told')"
     for value, out in ("1", "told"), ("0", ""), ("", ""):
