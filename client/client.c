@@ -14,6 +14,7 @@ td_client *td_client_new(void)
     pthread_mutex_init(&c->lock, NULL);
     pthread_cond_init(&c->wake, NULL);
     c->socket = -1;
+    c->loop.soonest = INT64_MAX;
     c->next_id = c->next_serial = 1;
     c->writes = 1;
     c->batch = 256;
@@ -37,6 +38,7 @@ void td_client_free(td_client *c)
 {
     if (!c) return;
     if (c->socket >= 0) close(c->socket);
+    td_loop_deinit(c);
     td_forget_leases(c);
     td_link_forget(c);
     td_forget_mappings(c);
@@ -154,6 +156,7 @@ TD_API void td_disconnect(td_client *c)
         td_lose(c, TD_E_LOST, "the client was disconnected");
     }
     c->ended = true;
+    td_requests_tell(c); /* what was out */
     td_unlock(c);
 }
 

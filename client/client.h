@@ -31,7 +31,9 @@ struct td_wait {
     bool done;
     bool heap; /* nobody waits: freed when it is done */
     bool put;  /* of an item that may be on its way to a full queue */
-    int code;  /* of the reply */
+    /* At its end, under the lock; `answered`: not because the connection is lost, or the process a forked child. */
+    void (*over)(td_client *c, td_wait *w, bool answered);
+    int code; /* of the reply */
     td_error error;
     int (*on_reply)(td_client *c, td_wait *w, const td_reply *r, int *fd, td_error *e);
     void *context;
@@ -91,6 +93,26 @@ typedef struct td_link {
     td_wait answer; /* to the request for the ring */
 } td_link;
 
+/* Requests in a list. */
+typedef struct td_requests {
+    td_request *first, *last;
+    unsigned n;
+} td_requests;
+
+/* What a program with an event loop has of a client: see loop.c. */
+typedef struct td_loop {
+    bool on;            /* it has asked for the descriptor */
+    bool inherited;     /* it had, before this process was forked */
+    bool writes;        /* it waits for room in the socket, too */
+    bool awake;         /* a dispatch is at work, under the lock */
+    int fd, timer;      /* the descriptor, and what is in it beside the socket */
+    int64_t alarm;      /* when the timer goes off; INT64_MAX: never */
+    int64_t soonest;    /* no request's deadline is earlier */
+    unsigned waits;     /* questions that the daemon holds until others do something */
+    td_requests parked; /* to be asked when these are fewer */
+    td_requests out, over;
+} td_loop;
+
 enum { TD_SPARE_LEASES = 2, TD_SITES = 4096 };
 enum {
     TD_RELEASE_BATCH = 128,
@@ -115,6 +137,7 @@ struct td_client {
     bool rings;      /* the daemon takes ours */
     bool is_private; /* the daemon is a private one, of ours or of a process above us */
     td_link link;
+    td_loop loop;
     int lost; /* 0, or the code that every call returns from now on; `why` has the words */
     td_error why;
     bool eager;       /* td_set_eager_errors */
@@ -219,6 +242,10 @@ void td_hint_elsewhere(const td_client *c, const char *name);
 /* Nobody puts into a queue of this private daemon: says which other daemon has one of that name, and what to do. */
 bool td_queue_elsewhere(const td_client *c, const char *name, char *text, size_t size);
 
+/* ---- async_queue.c ---- */
+/* Under the lock: what a get brought, and nobody wants, goes back; its ids are still to be released. */
+void td_give_back(td_client *c, const char *queue, const Td__Wire__Item *item, uint32_t *ids);
+
 /* ---- aside.c ---- */
 void td_step_aside(void); /* this thread will wait, or work for long: others may run */
 void td_step_back(void);  /* it goes on; holds no lock of a client */
@@ -256,6 +283,8 @@ td_array *td_open_edition(td_client *c, const char *name, uint64_t newer_than, i
 int td_publish_edition(td_array *tree, int tensors, const char *name, unsigned flags, uint64_t *version);
 /* `out` is to be cleared, also after an error. */
 int td_tree_open(td_array *bytes, td_queue_item *out);
+/* What td_open_tree() gives of what was opened, which is taken over. */
+int td_opened_item(td_array *bytes, bool tree, td_queue_item *out);
 
 /* ---- private.c ---- */
 /* Pages that show a tensor, and keep to themselves what is written there. The tensor's handle must outlive them. */
@@ -301,6 +330,8 @@ void td_forget_wait(td_client *c, td_wait *w);
 int64_t td_clock_ms(void); /* monotonic */
 /* Wait until no put is under way any more. The daemon must have been asked for something since they were sent. */
 int td_await_puts(td_client *c);
+/* Wait until a number that answers count down is zero. */
+int td_await_none(td_client *c, const unsigned *count);
 /* Nobody will look at what became of this put, but td_await_puts does wait for it. */
 void td_leave_put(td_client *c, td_wait *w);
 /* A call that was to bind these handles' ids failed. When the daemon said so, they are free; when the wait was given
@@ -308,6 +339,18 @@ void td_leave_put(td_client *c, td_wait *w);
 void td_abandon(td_client *c, const td_wait *w, int n, td_array *const *at);
 /* Handle what has arrived, without waiting. */
 void td_poll_replies(td_client *c);
+/* A part of it, as the loop's reader; >0: there may be more. Nobody else may be reading. */
+long td_read_some(td_client *c);
+/* Send what is batched, as far as the daemon takes it at once; the rest goes when the loop's descriptor says so. */
+int td_push_some(td_client *c);
+/* The same for a record, without a look at how much is batched. */
+int td_record_only(td_client *c, unsigned rec, int nin, const uint32_t *in, int nrest, const uint32_t *rest);
+/* Off the list of those that expect a reply; NULL: there is none of this serial. */
+td_wait *td_take_wait(td_client *c, uint64_t serial);
+/* Its end: nobody looks for it any more. */
+void td_finish_wait(td_client *c, td_wait *w, int code, bool answered);
+/* What an answer granted that nobody waits for. */
+void td_take_unclaimed(td_client *c, const td_reply *r, int *fd);
 /* The connection is unusable from here on. */
 void td_lose(td_client *c, int code, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
@@ -319,6 +362,28 @@ void td_link_forget(td_client *c);
 /* The reader, without the lock: wait until something came (or the ring has room), at most `ms` (-1: for ever), and take
  * it in. As td_reader_fill. */
 long td_link_wait(td_client *c, bool to_write, int ms, td_error *e);
+/* The same under the lock, without waiting; from now on a bell rings for what comes. */
+long td_link_take(td_client *c, td_error *e);
+
+/* ---- loop.c: under the lock */
+/* The descriptor is readable until the next dispatch. */
+void td_loop_wake(td_client *c);
+/* Somebody has read: bells ring for the loop again. */
+void td_loop_listen(td_client *c);
+/* Something was written, or went out. */
+void td_loop_writes(td_client *c);
+void td_loop_lost(td_client *c);
+void td_loop_deinit(td_client *c);
+/* In a forked child: first leave the parent's descriptors alone, then, when the connection is there or lost, have own.
+ */
+void td_loop_forked(td_client *c, bool connected);
+/* ... and no later than then; for deadlines. */
+void td_loop_alarm(td_client *c, int64_t at);
+/* ---- request.c: under the lock */
+/* The callbacks of those that were over when this began, without the lock. */
+void td_requests_tell(td_client *c);
+/* Let go of those that were not even asked. */
+void td_requests_fail(td_client *c, const td_error *why);
 
 /* ---- site.c ---- */
 /* The id of a call site (0: none), by the address of its text. */
@@ -356,6 +421,7 @@ void td_forget_lease(td_lease *l);
 
 /* ---- shape.c: under the lock ---- */
 int td_desc_from_wire(const Td__Wire__Desc *d, td_desc *out, td_error *e);
+int td_take_shape(td_array *a, const Td__Wire__Desc *d, td_error *e);
 /* Ask the daemon for the descriptor when it is not known. */
 int td_resolve(td_array *a);
 /* The same for many, in one round trip. codes[i] is TD_E_NOT_FOUND for what is not there; any other error is that of
@@ -365,6 +431,14 @@ int td_resolve_all(td_client *c, int n, td_array *const *at, int *codes, td_erro
 /* ---- value.c: under the lock ---- */
 /* Wait until everything asked of it so far is done, and know where it lies. */
 int td_locate(td_array *a);
+/* The answers to a read, to Map, to Open and to Status. `writes`: td_client.writes when it was asked. */
+int td_take_value(td_array *a, void *buffer, size_t bytes, const td_reply *r, int *fd, td_error *e);
+int td_take_address(td_array *a, uint64_t writes, const td_reply *r, int *fd, td_error *e);
+int td_take_opened(td_array *a, const td_reply *r, int *fd, td_error *e);
+int td_take_table(td_table *t, const td_reply *r, td_error *e);
+unsigned char *td_first_element(const td_array *a); /* of one whose storage is known */
+/* This thread will not wait for it, as it was written in time; NULL: no longer. */
+void td_at_hand(const td_array *a);
 
 /* ---- map.c: under the lock ---- */
 /* Make the address usable: maps its segment unless it is mapped (then *fd is taken). The mapping counts one more user.

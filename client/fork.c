@@ -105,22 +105,25 @@ static void parent(void)
 }
 
 /* A signal's handler may fork while the program waits: the child returns into that wait. */
-static void give_up(td_wait *w)
+static void give_up(td_client *c, td_wait *w)
 {
     td_fail(&w->error, TD_E_CANCELLED, "fork() was called during this wait; the answer goes to the parent process");
-    w->code = TD_E_CANCELLED;
-    w->done = true;
+    td_finish_wait(c, w, TD_E_CANCELLED, false);
 }
 
 /* What the parent was waiting for, its other threads included, is not the child's. */
 static void forget_parent(td_client *c)
 {
-    for (td_wait *w = c->waits, *next; w; w = next) {
-        next = w->next;
-        if (w->heap) free(w);
-        else give_up(w);
-    }
+    td_wait *waits = c->waits;
     c->waits = NULL;
+    td_loop_forked(c, false);
+    for (td_wait *w = waits, *next; w; w = next) {
+        next = w->next;
+        give_up(c, w);
+    }
+    td_error parents = {0};
+    td_fail(&parents, TD_E_CANCELLED, "fork() was called before this was asked; the parent process asks it");
+    td_requests_fail(c, &parents);
     c->ngiven_up = 0;
     c->half_since = 0;
     c->reading = false;
@@ -146,7 +149,7 @@ static void child_client(td_client *c)
     forget_parent(c);
     if (c->socket >= 0) close(c->socket);
     c->socket = -1;
-    if (c->lost) return;
+    if (c->lost) return td_loop_forked(c, true);
     td_error e = c->fork_error;
     int s = e.code ? -1 : td_dial(c->path, &e);
     if (s >= 0 && td_shake_hands(c, s, session, token, &e)) {
@@ -155,6 +158,7 @@ static void child_client(td_client *c)
     }
     if (c->grad_scope == session) c->grad_scope = c->session; /* what is private stays it */
     if (s < 0) td_lose(c, TD_E_LOST, "the daemon gave no connection to this child process: %s", e.message);
+    td_loop_forked(c, true);
 }
 
 /* Tell the parent that it may go on. False: it went on before. */

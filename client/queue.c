@@ -5,28 +5,13 @@
  *
  * A put that may wait for ever does not wait here: the item is on its way when it returns, and what became of it is
  * looked at by the next put or the close. One put at most is on its way, so that the queue stays bounded. */
-#include "client/client.h"
+#include "client/queue.h"
 
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { FIRST_IDS = 4 }; /* brought by the first get; an item that has more tensors tells how many */
-
-struct td_queue {
-    td_client *client;
-    char name[256];
-    uint32_t number, session, capacity, role, keep_ms;
-    td_wait put;     /* the put whose answer is still to come, ... */
-    bool on_its_way; /* ... if there is one */
-    int expected;    /* tensors of an item: as many as the last one that had some */
-    /* Threads in a call, also those that wait for the client's lock; the last one frees what was closed meanwhile.
-     * Above 32 bits the generation of the process: those of a parent are not here. */
-    _Atomic uint64_t users;
-    bool leaving; /* a thread closes it, ... */
-    bool closed;  /* ... has closed it */
-};
 
 /* Under the lock. */
 static int open_queue(td_queue *q)
@@ -101,17 +86,21 @@ static void add_user(td_queue *q)
         continue;
 }
 
-/* Under the lock: this thread is out of it. */
-static void drop_user(td_queue *q)
+/* Under the lock. */
+static void free_unused(td_queue *q)
 {
-    if (users(q)) q->users--;
     if (users(q) || !q->closed) return;
     q->client->handles--;
     free(q);
 }
 
-/* Enter the client, with the queue open in this very session. */
-static int enter_queue(td_queue *q, const char *op)
+void td_queue_unuse(td_queue *q)
+{
+    if (users(q)) q->users--;
+    free_unused(q);
+}
+
+int td_queue_enter(td_queue *q, const char *op)
 {
     if (!q) return td_last_error()->code ? td_last_error()->code : td_raise(TD_E_INVALID, op, "the queue is NULL");
     td_client *c = q->client;
@@ -126,7 +115,7 @@ static int enter_queue(td_queue *q, const char *op)
         rc = open_queue(q);
     }
     if (!rc) return TD_OK;
-    drop_user(q);
+    td_queue_unuse(q);
     td_leave(c);
     return rc;
 }
@@ -139,7 +128,7 @@ static int leave_queue(td_queue *q, int rc, const char *op)
         td_clear_error();
         rc = td_raise(TD_E_CLOSED, op, "the queue was closed by another thread");
     }
-    drop_user(q);
+    td_queue_unuse(q);
     td_leave(c);
     return rc;
 }
@@ -186,14 +175,19 @@ static int send_put(td_queue *q, td_list arrays, const void *note, size_t note_s
     return rc;
 }
 
-TD_API int td_queue_put(td_queue *q, td_list arrays, const void *note, size_t note_size, int timeout_ms)
+int td_check_put(td_queue *q, td_list arrays)
 {
-    int rc = enter_queue(q, "queue_put");
-    if (rc) return rc;
     td_client *c = q->client;
     if (arrays.n > TD_MAX_ITEM)
-        rc = td_raise(TD_E_INVALID, "queue_put", "%d tensors in one item; at most %d", arrays.n, TD_MAX_ITEM);
-    if (!rc) rc = td_list_client(&c, arrays, "queue_put", "an array");
+        return td_raise(TD_E_INVALID, "queue_put", "%d tensors in one item; at most %d", arrays.n, TD_MAX_ITEM);
+    return td_list_client(&c, arrays, "queue_put", "an array");
+}
+
+TD_API int td_queue_put(td_queue *q, td_list arrays, const void *note, size_t note_size, int timeout_ms)
+{
+    int rc = td_queue_enter(q, "queue_put");
+    if (rc) return rc;
+    rc = td_check_put(q, arrays);
     if (!rc) rc = send_put(q, arrays, note, note_size, timeout_ms);
     return leave_queue(q, rc, "queue_put");
 }
@@ -214,26 +208,18 @@ static int adopt_item(td_queue_item *item, int k, const Td__Wire__Item *from, in
     return TD_OK;
 }
 
-typedef struct got {
-    td_queue_item *item;
-    int brought;    /* ids */
-    uint32_t needs; /* not 0: the item has so many tensors, and stayed where it is */
-} got;
-
 static bool is_outside(const Td__Wire__Item *from, int k)
 {
     return k < 64 ? from->outside >> k & 1 : from->outside_rest;
 }
 
-static int on_item(td_client *c, td_wait *w, const td_reply *r, int *fd, td_error *e)
+int td_take_item(td_queue_item *item, int brought, uint32_t *needs, const td_reply *r, int *fd, td_error *e)
 {
-    got *g = w->context;
-    td_queue_item *item = g->item;
     const Td__Wire__Item *from = r->item;
-    if (!from || from->n_descs > (size_t)g->brought ||
-        (from->needs && (from->needs > TD_MAX_ITEM || from->needs <= (uint32_t)g->brought)))
+    if (!from || from->n_descs > (size_t)brought ||
+        (from->needs && (from->needs > TD_MAX_ITEM || from->needs <= (uint32_t)brought)))
         return td_fail(e, TD_E_PROTOCOL, "no item came");
-    g->needs = from->needs;
+    *needs = from->needs;
     item->left = from->left;
     item->note_size = from->note.len;
     if (from->note.len) {
@@ -246,9 +232,22 @@ static int on_item(td_client *c, td_wait *w, const td_reply *r, int *fd, td_erro
     for (int k = 0; k < item->n; k++) {
         int rc = adopt_item(item, k, from, fd, e);
         if (rc) return rc;
-        if (is_outside(from, k)) item->at[k]->outside = td_moment(c) + 1;
+        if (is_outside(from, k)) item->at[k]->outside = td_moment(item->at[k]->client) + 1;
     }
     return TD_OK;
+}
+
+typedef struct got {
+    td_queue_item *item;
+    int brought;    /* ids */
+    uint32_t needs; /* not 0: the item has so many tensors, and stayed where it is */
+} got;
+
+static int on_item(td_client *c, td_wait *w, const td_reply *r, int *fd, td_error *e)
+{
+    (void)c;
+    got *g = w->context;
+    return td_take_item(g->item, g->brought, &g->needs, r, fd, e);
 }
 
 static int new_handles(td_client *c, td_queue_item *item, int n)
@@ -295,11 +294,12 @@ static int get_item(td_queue *q, got *g, int timeout_ms)
 TD_API int td_queue_get(td_queue *q, td_queue_item *item, int timeout_ms)
 {
     memset(item, 0, sizeof *item);
-    int rc = enter_queue(q, "queue_get");
+    int rc = td_queue_enter(q, "queue_get");
     if (rc) return rc;
     int64_t until = td_clock_ms() + timeout_ms;
     got g = {.item = item, .brought = q->expected};
-    rc = get_item(q, &g, timeout_ms);
+    rc = td_await_none(q->client, &q->late);
+    if (!rc) rc = get_item(q, &g, timeout_ms);
     while (!rc && g.needs) { /* another may take it meanwhile, and then the next one may be larger still */
         free(item->at);
         int64_t left = until - td_clock_ms();
@@ -359,8 +359,8 @@ void td_queue_forget(td_queue *q)
         td_tell(c, &call);
         if (q->on_its_way) td_leave_put(c, &q->put);
     }
-    c->handles--;
-    free(q);
+    q->closed = true;
+    free_unused(q);
     td_unlock(c);
 }
 
@@ -385,10 +385,7 @@ TD_API int td_queue_close(td_queue *q, bool end)
     }
     if (!entered) td_lock(c);
     q->closed = true;
-    if (users(q) == 0) {
-        c->handles--;
-        free(q);
-    }
+    free_unused(q);
     td_leave(c);
     return rc;
 }

@@ -22,6 +22,13 @@ int td_desc_from_wire(const Td__Wire__Desc *d, td_desc *out, td_error *e)
     return td_desc_check(out, INT64_MAX, e);
 }
 
+int td_take_shape(td_array *a, const Td__Wire__Desc *d, td_error *e)
+{
+    int rc = td_desc_from_wire(d, &a->desc, e);
+    if (!rc) __atomic_store_n(&a->unknown, false, __ATOMIC_RELEASE);
+    return rc;
+}
+
 typedef struct shapes {
     int n;
     td_array *const *at;
@@ -33,9 +40,8 @@ static int on_shapes(td_client *c, td_wait *w, const td_reply *r, int *fd, td_er
     const shapes *s = w->context;
     if (r->n_descs != (size_t)s->n) return td_fail(e, TD_E_PROTOCOL, "%zu shapes came for %d", r->n_descs, s->n);
     for (int i = 0; i < s->n; i++) {
-        int rc = td_desc_from_wire(r->descs[i], &s->at[i]->desc, e);
+        int rc = td_take_shape(s->at[i], r->descs[i], e);
         if (rc) return rc;
-        __atomic_store_n(&s->at[i]->unknown, false, __ATOMIC_RELEASE);
     }
     return TD_OK;
 }

@@ -100,6 +100,13 @@ TD_API int td_drop(td_client *c, const char *name)
     return rc;
 }
 
+int td_take_opened(td_array *a, const td_reply *r, int *fd, td_error *e)
+{
+    if (!r->desc) return td_fail(e, TD_E_PROTOCOL, "no descriptor came");
+    int rc = td_desc_from_wire(r->desc, &a->desc, e);
+    return !rc && r->address ? td_adopt_address(a, r->address, fd, e) : rc;
+}
+
 /* An array that is opened, and what comes with it. */
 typedef struct opened {
     td_array *array;
@@ -111,12 +118,9 @@ static int on_open(td_client *c, td_wait *w, const td_reply *r, int *fd, td_erro
 {
     (void)c;
     opened *o = w->context;
-    td_array *a = o->array;
     o->version = r->version;
     o->tree = r->tree;
-    if (!r->desc) return td_fail(e, TD_E_PROTOCOL, "no descriptor came");
-    int rc = td_desc_from_wire(r->desc, &a->desc, e);
-    return !rc && r->address ? td_adopt_address(a, r->address, fd, e) : rc;
+    return td_take_opened(o->array, r, fd, e);
 }
 
 static td_array *published(td_array *a, const char *name, unsigned flags, const int *tree, uint64_t *version)

@@ -79,12 +79,17 @@ static bool fill_table(td_table *t, const Td__Wire__Table *from)
     return true;
 }
 
+int td_take_table(td_table *t, const td_reply *r, td_error *e)
+{
+    if (!r->table) return td_fail(e, TD_E_PROTOCOL, "no table came");
+    if (!fill_table(t, r->table)) return td_no_memory(e, "for the table");
+    return TD_OK;
+}
+
 static int on_table(td_client *c, td_wait *w, const td_reply *r, int *fd, td_error *e)
 {
     (void)c, (void)fd;
-    if (!r->table) return td_fail(e, TD_E_PROTOCOL, "no table came");
-    if (!fill_table(w->context, r->table)) return td_no_memory(e, "for the table");
-    return TD_OK;
+    return td_take_table(w->context, r, e);
 }
 
 TD_API td_table *td_status(td_client *c, const char *what)

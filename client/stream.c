@@ -27,11 +27,13 @@ enum {
 
 /* ---- the end ----------------------------------------------------------------------------------------------------- */
 
-static void finish_wait(td_wait *w, int code)
+void td_finish_wait(td_client *c, td_wait *w, int code, bool answered)
 {
+    bool heap = w->heap;
     w->code = code;
     w->done = true;
-    if (w->heap) free(w);
+    if (w->over) w->over(c, w, answered);
+    if (heap) free(w);
 }
 
 void td_lose(td_client *c, int code, const char *format, ...)
@@ -43,12 +45,14 @@ void td_lose(td_client *c, int code, const char *format, ...)
     va_end(list);
     c->why.code = c->lost = code;
     shutdown(c->socket, SHUT_RDWR);
-    for (td_wait *w = c->waits, *next; w; w = next) {
+    td_wait *waits = c->waits;
+    c->waits = NULL;
+    for (td_wait *w = waits, *next; w; w = next) {
         next = w->next;
         w->error = c->why;
-        finish_wait(w, code);
+        td_finish_wait(c, w, code, false);
     }
-    c->waits = NULL;
+    td_loop_lost(c);
     if (c->waiting) pthread_cond_broadcast(&c->wake);
 }
 
@@ -74,7 +78,7 @@ static void add_wait(td_client *c, td_wait *w)
     c->last_wait = w;
 }
 
-static td_wait *take_wait(td_client *c, uint64_t serial)
+td_wait *td_take_wait(td_client *c, uint64_t serial)
 {
     td_wait *before = NULL, *w = c->waits;
     for (; w && w->serial != serial; w = w->next) before = w;
@@ -95,7 +99,7 @@ static void error_from_wire(td_error *e, const Td__Wire__Error *from)
 
 /* Whoever asked gave up. The daemon counts what it granted as ours all the same: a lease goes back, a segment whose
  * descriptor came is mapped, as it will not come again. */
-static void take_unclaimed(td_client *c, const td_reply *r, int *fd)
+void td_take_unclaimed(td_client *c, const td_reply *r, int *fd)
 {
     td_error e = {0};
     int32_t mapping;
@@ -139,9 +143,9 @@ static void handle_reply(td_client *c, td_frame *f)
         return;
     }
     c->heard++;
-    td_wait *w = take_wait(c, r->serial);
+    td_wait *w = td_take_wait(c, r->serial);
     if (!w) {
-        if (take_given_up(c, r->serial)) take_unclaimed(c, r, &f->fd);
+        if (take_given_up(c, r->serial)) td_take_unclaimed(c, r, &f->fd);
         else /* then the one who asked would wait for ever */
             td_lose(c, TD_E_PROTOCOL, "the daemon answered question %llu, which nobody has asked",
                     (unsigned long long)r->serial);
@@ -155,7 +159,7 @@ static void handle_reply(td_client *c, td_frame *f)
         code = w->on_reply(c, w, r, &f->fd, &w->error);
         if (code) w->error.code = code;
     }
-    finish_wait(w, code);
+    td_finish_wait(c, w, code, true);
     if (code && w == &c->link.answer) td_lose(c, TD_E_PROTOCOL, "the daemon refused a ring: %s", w->error.message);
 }
 
@@ -202,6 +206,7 @@ void td_poll_replies(td_client *c)
     td_error e = {0};
     long n = td_reader_fill(&c->reader, c->socket, true, &e);
     handle_filled(c, n, &e);
+    td_loop_listen(c);
 }
 
 /* ---- sleeping ---------------------------------------------------------------------------------------------------- */
@@ -238,6 +243,17 @@ static void check_half_frame(td_client *c, bool came)
     }
 }
 
+long td_read_some(td_client *c)
+{
+    td_error e = {0};
+    bool ring = c->reader.ring;
+    long n = ring ? td_link_take(c, &e) : td_reader_fill(&c->reader, c->socket, true, &e);
+    handle_filled(c, n, &e);
+    check_half_frame(c, n > 0);
+    if (c->half_since) td_loop_alarm(c, c->half_since + HALF_FRAME_MS + 1);
+    return ring != (c->reader.ring != NULL) ? 1 : n; /* a ring that began just now may be full */
+}
+
 /* A slice of time at most, when the program may want to stop. */
 static long wait_on_socket(td_client *c, bool to_write, int ms, td_error *e)
 {
@@ -262,6 +278,7 @@ static bool sleep_as_reader(td_client *c, bool to_write)
     handle_filled(c, n, &e);
     check_half_frame(c, n > 0);
     c->reading = false;
+    td_loop_listen(c);
     if (c->waiting) pthread_cond_broadcast(&c->wake);
     return woken;
 }
@@ -394,6 +411,28 @@ int td_push(td_client *c)
     return drain(c, td_writer_pending(&c->writer) > UNSENT_HIGH ? UNSENT_LOW : UNSENT_HIGH);
 }
 
+int td_push_some(td_client *c)
+{
+    int rc = seal_batch(c);
+    if (!rc) rc = td_writer_flush(&c->writer, c->socket, true, NULL);
+    if (rc < 0) {
+        td_poll_replies(c);
+        lose_errno(c, -rc);
+    }
+    td_loop_writes(c);
+    return c->lost;
+}
+
+int td_record_only(td_client *c, unsigned rec, int nin, const uint32_t *in, int nrest, const uint32_t *rest)
+{
+    td_error e = {0};
+    int rc = td_words_control(&c->words, rec, 0, 0, nin, in, 0, NULL, nrest, rest, &e);
+    if (rc) return td_raise_error(&e, NULL, NULL);
+    c->asked++;
+    c->records++;
+    return TD_OK;
+}
+
 int td_push_all(td_client *c)
 {
     int rc = seal_batch(c);
@@ -439,7 +478,7 @@ int td_ask_later(td_client *c, Td__Wire__Call *call, int fd, td_wait *w)
     size_t n = td__wire__call__pack(call, p);
     rc = td_writer_end(&c->writer, n, TD_FRAME_CALL, fd);
     if (rc) {
-        take_wait(c, w->serial);
+        td_take_wait(c, w->serial);
         return td_raise(rc, NULL, "too many descriptors wait to be sent");
     }
     return TD_OK;
@@ -544,7 +583,15 @@ void td_tell(td_client *c, Td__Wire__Call *call)
 
 void td_forget_wait(td_client *c, td_wait *w)
 {
-    if (w->serial && !w->done && take_wait(c, w->serial)) give_up(c, w->serial);
+    if (w->serial && !w->done && td_take_wait(c, w->serial)) give_up(c, w->serial);
+}
+
+int td_await_none(td_client *c, const unsigned *count)
+{
+    int rc = *count ? td_push_all(c) : TD_OK;
+    while (!rc && *count)
+        if (!sleep_on_socket(c, false)) rc = td_raise(TD_E_CANCELLED, NULL, "stopped while waiting for the daemon");
+    return rc;
 }
 
 static bool puts_under_way(const td_client *c)
@@ -565,7 +612,7 @@ int td_await_puts(td_client *c)
 void td_leave_put(td_client *c, td_wait *w)
 {
     if (!w->serial || w->done) return;
-    take_wait(c, w->serial);
+    td_take_wait(c, w->serial);
     td_wait *own = calloc(1, sizeof *own);
     if (!own) {
         give_up(c, w->serial);
@@ -586,7 +633,7 @@ static int on_abandoned(td_client *c, td_wait *w, const td_reply *r, int *fd, td
 {
     (void)e;
     const abandoned *a = (const abandoned *)w;
-    take_unclaimed(c, r, fd);
+    td_take_unclaimed(c, r, fd);
     int n = r->item ? (int)r->item->n_descs : a->n;
     for (int i = 0; i < a->n; i++) {
         if (i < n) td_release_id(c, a->ids[i]);

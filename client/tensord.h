@@ -442,6 +442,85 @@ typedef struct td_table {
 TD_API td_table *td_status(td_client *client, const char *what);
 TD_API void td_table_free(td_table *table);
 
+/* ---- programs with an event loop ---------------------------------------------------------------------------------- */
+
+/* For a program that waits in poll(), epoll, libuv or asyncio, and must not wait in a call. It asks (td_async_*), polls
+ * one descriptor, calls td_client_dispatch() when that is readable, and is told by callbacks:
+ *
+ *     static void came(td_request *r, void *context)
+ *     {
+ *         td_queue_item item;
+ *         if (td_request_item(r, &item) == TD_OK) serve(context, &item);   // else td_last_error() says why
+ *         td_request_free(r);
+ *     }
+ *     td_async_get(queue, 5000, came, context);
+ *     struct pollfd p = {td_client_fd(client), POLLIN, 0};
+ *     while (poll(&p, 1, -1) > 0) td_client_dispatch(client);
+ *
+ * To make a request, to dispatch, to cancel and to free never wait for the daemon; ops are batched as ever, and go with
+ * the next request. What else waits (td_item, td_read, td_sync, td_queue_open and _close, td_open, td_connect) waits as
+ * ever: a request before it (td_async_ready) makes td_item() and td_data() short.
+ *
+ * Each request is told once: by its callback, on the thread that calls td_client_dispatch() (or td_disconnect(), which
+ * tells those that are still out that the connection is gone), and never from within another call. A callback may call
+ * whatever it likes, td_client_dispatch() and td_disconnect() included. Without a callback (NULL) td_request_done() is
+ * to be asked after each dispatch.
+ *
+ * timeout_ms as elsewhere (< 0: no limit); when it is over a request fails with TD_E_TIMEOUT.
+ *
+ * Threads. Requests may be made, looked at, cancelled and freed by any thread. Several threads may poll the descriptor
+ * and dispatch, and any of them may get any callback. A thread that waits in a call reads for the loop meanwhile, and
+ * the descriptor is readable when it has read an answer. When another thread frees a request, its callback may be
+ * running at that moment: then the request goes with the callback's end.
+ *
+ * fork(): the child's descriptor has the same number and is its own. Requests that were out are the parent's: in the
+ * child they fail with TD_E_CANCELLED. */
+typedef struct td_request td_request;
+typedef void (*td_done)(td_request *request, void *context);
+
+/* Readable when td_client_dispatch() has something to do: level-triggered, the client's, the same at each call. -1 when
+ * it cannot be made. */
+TD_API int td_client_fd(td_client *client);
+/* Work off what is there, and call the callbacks of what is over. TD_E_LOST, each time, when the connection is gone. */
+TD_API int td_client_dispatch(td_client *client);
+
+/* The value is computed, and all that was asked before has been written: td_request_data() is its first element, as
+ * td_data() gives it, and the error is what became of it. */
+TD_API td_request *td_async_ready(td_array *a, int timeout_ms, td_done done, void *context);
+/* Copy the value, row-major, into `buffer` of td_nbytes(a) bytes, which must be there until the request is over; or,
+ * with NULL, into memory of the request's (td_request_data(), until it is freed). */
+TD_API td_request *td_async_read(td_array *a, void *buffer, size_t bytes, int timeout_ms, td_done done, void *context);
+/* As td_sync(). */
+TD_API td_request *td_async_sync(td_client *client, int timeout_ms, td_done done, void *context);
+/* The next item, for td_request_item(). As td_queue_get(). */
+TD_API td_request *td_async_get(td_queue *q, int timeout_ms, td_done done, void *context);
+/* As td_queue_put(), but over when the item is in. The note is copied, the arrays may be released at once. What is
+ * still out when the client is disconnected is not put. */
+TD_API td_request *td_async_put(td_queue *q, td_list arrays, const void *note, size_t note_size, int timeout_ms,
+                                td_done done, void *context);
+/* What has this name and is newer than a version (0: any), for td_request_array(), or td_request_item() when it is a
+ * tree. As td_open() and td_open_tree(), but that nobody looks for the name in other daemons. */
+TD_API td_request *td_async_open(td_client *client, const char *name, uint64_t newer_than, int timeout_ms, td_done done,
+                                 void *context);
+/* For td_request_table(). */
+TD_API td_request *td_async_status(td_client *client, const char *what, int timeout_ms, td_done done, void *context);
+
+TD_API bool td_request_done(const td_request *r);
+/* How it ended: TD_OK, or the code, with this thread's last error. TD_E_BUSY: it has not. The others fail so, too. */
+TD_API int td_request_result(td_request *r);
+TD_API td_array *td_request_array(td_request *r);                    /* yours, once; in this thread's scope */
+TD_API int td_request_item(td_request *r, td_queue_item *out);       /* the same; td_queue_item_clear() it */
+TD_API td_table *td_request_table(td_request *r);                    /* the same */
+TD_API const void *td_request_data(td_request *r);
+TD_API uint64_t td_request_version(td_request *r);                   /* of what was opened */
+
+/* Give up: it is told that it failed with TD_E_CANCELLED, unless it is over. Who waits next in the queue gets the item
+ * that this one would have got; one that was on its way lies where it lay in its queue again. A put that waits is
+ * withdrawn, or was too late: how it ended says which. What the daemon computes goes on. */
+TD_API void td_request_cancel(td_request *r);
+/* The same without a word, and the handle ends; of one that is over only that. NULL is fine. */
+TD_API void td_request_free(td_request *r);
+
 #ifdef __cplusplus
 }
 #endif

@@ -145,14 +145,8 @@ int td_tree_open(td_array *bytes, td_queue_item *out)
     return TD_OK;
 }
 
-TD_API int td_open_tree(td_client *c, const char *name, uint64_t newer_than, int timeout_ms, td_queue_item *out,
-                        uint64_t *version)
+int td_opened_item(td_array *bytes, bool tree, td_queue_item *out)
 {
-    *out = (td_queue_item){0};
-    uint64_t ignored;
-    bool tree;
-    td_array *bytes = td_open_edition(c, name, newer_than, timeout_ms, version ? version : &ignored, &tree);
-    if (!bytes) return td_last_error()->code;
     int rc = TD_OK;
     if (tree) {
         bool grad = td_set_grad_enabled(false);
@@ -167,4 +161,14 @@ TD_API int td_open_tree(td_client *c, const char *name, uint64_t newer_than, int
     }
     if (rc) td_queue_item_clear(out);
     return rc;
+}
+
+TD_API int td_open_tree(td_client *c, const char *name, uint64_t newer_than, int timeout_ms, td_queue_item *out,
+                        uint64_t *version)
+{
+    *out = (td_queue_item){0};
+    uint64_t ignored;
+    bool tree;
+    td_array *bytes = td_open_edition(c, name, newer_than, timeout_ms, version ? version : &ignored, &tree);
+    return bytes ? td_opened_item(bytes, tree, out) : td_last_error()->code;
 }

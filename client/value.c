@@ -39,24 +39,36 @@ typedef struct reading {
     size_t bytes;
 } reading;
 
+int td_take_value(td_array *a, void *buffer, size_t bytes, const td_reply *r, int *fd, td_error *e)
+{
+    if (r->address) { /* a large value: it is copied from shared memory */
+        int rc = td_adopt_address(a, r->address, fd, e);
+        if (!rc) gather(&a->desc, a->bytes, buffer);
+        return rc;
+    }
+    if (r->data.len != bytes) return td_fail(e, TD_E_PROTOCOL, "%zu bytes came for a value of %zu", r->data.len, bytes);
+    if (bytes) memcpy(buffer, r->data.data, bytes);
+    return TD_OK;
+}
+
 static int on_read(td_client *c, td_wait *w, const td_reply *r, int *fd, td_error *e)
 {
     (void)c;
-    reading *g = w->context;
-    if (r->address) { /* a large value: it is copied from shared memory */
-        int rc = td_adopt_address(g->a, r->address, fd, e);
-        if (!rc) gather(&g->a->desc, g->a->bytes, g->buffer);
-        return rc;
-    }
-    if (r->data.len != g->bytes)
-        return td_fail(e, TD_E_PROTOCOL, "%zu bytes came for a value of %zu", r->data.len, g->bytes);
-    if (g->bytes) memcpy(g->buffer, r->data.data, g->bytes);
-    return TD_OK;
+    const reading *g = w->context;
+    return td_take_value(g->a, g->buffer, g->bytes, r, fd, e);
+}
+
+/* This thread knows that it is written, whatever was asked since. */
+static _Thread_local const td_array *at_hand __attribute__((tls_model("initial-exec")));
+
+void td_at_hand(const td_array *a)
+{
+    at_hand = a;
 }
 
 static bool is_settled(const td_array *a)
 {
-    return a->bytes && a->settled == a->client->writes;
+    return a->bytes && (a->settled == a->client->writes || a == at_hand);
 }
 
 /* Under the lock, of a known descriptor. */
@@ -127,16 +139,20 @@ TD_API int64_t td_item_i64(td_array *a)
 
 /* ---- the bytes themselves ---------------------------------------------------------------------------------------- */
 
-static int on_address(td_client *c, td_wait *w, const td_reply *r, int *fd, td_error *e)
+int td_take_address(td_array *a, uint64_t writes, const td_reply *r, int *fd, td_error *e)
 {
-    td_array *a = w->context;
     if (!r->address) return td_fail(e, TD_E_PROTOCOL, "no address came");
     int rc = td_adopt_address(a, r->address, fd, e);
-    if (!rc) a->settled = c->writes;
+    if (!rc) a->settled = writes;
     return rc;
 }
 
-static unsigned char *first_element(const td_array *a)
+static int on_address(td_client *c, td_wait *w, const td_reply *r, int *fd, td_error *e)
+{
+    return td_take_address(w->context, c->writes, r, fd, e);
+}
+
+unsigned char *td_first_element(const td_array *a)
 {
     return a->bytes + (size_t)a->desc.offset * td_dtype_size((td_dtype)a->desc.dtype);
 }
@@ -161,7 +177,7 @@ TD_API const void *td_data(td_array *a)
     if (td_enter(a->client, "data")) return NULL;
     int rc = td_resolve(a);
     if (!rc) rc = td_locate(a);
-    const void *p = rc ? NULL : first_element(a);
+    const void *p = rc ? NULL : td_first_element(a);
     td_leave(a->client);
     return p;
 }
@@ -201,7 +217,7 @@ TD_API void *td_write_begin(td_array *a, int timeout_ms)
     if (td_enter(a->client, "write_begin")) return NULL;
     int rc = td_resolve(a);
     if (!rc) rc = begin_writing(a, timeout_ms);
-    void *p = rc ? NULL : first_element(a);
+    void *p = rc ? NULL : td_first_element(a);
     td_leave(a->client);
     return p;
 }
