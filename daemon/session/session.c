@@ -76,16 +76,20 @@ void td_session_look_again(void *session)
 
 bool td_session_forlorn(td_session *s)
 {
-    enum { FORLORN_MS = 1000 };
+    enum { LOOKS = 10, LOOK_MS = 100 }; /* counted, not timed: the daemon may have been stopped meanwhile */
     if (!s->wait.active || s->wait.ready || !s->throttled) return false;
     uint64_t now = td_now_ms(), pending = td_flow_pending(s->flow);
-    if (!s->forlorn_since_ms || pending != s->forlorn_pending) {
-        s->forlorn_since_ms = now;
+    if (!s->forlorn_looks || pending != s->forlorn_pending) {
+        s->forlorn_looks = 1;
+        s->forlorn_at_ms = now;
         s->forlorn_pending = pending;
+    } else if (now - s->forlorn_at_ms >= LOOK_MS) {
+        s->forlorn_looks++;
+        s->forlorn_at_ms = now;
     }
-    if (now - s->forlorn_since_ms >= FORLORN_MS) return true;
+    if (s->forlorn_looks > LOOKS) return true;
     td_deadline_disarm(s->service, &s->wait.deadline);
-    td_deadline_arm(s->service, &s->wait.deadline, FORLORN_MS, td_session_look_again, s);
+    td_deadline_arm(s->service, &s->wait.deadline, LOOK_MS, td_session_look_again, s);
     return false;
 }
 

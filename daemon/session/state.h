@@ -128,12 +128,12 @@ struct td_session {
     uint64_t token;
     bool ended, drained, mapped;
     td_session *next_ending, *prev_ending; /* of those that have ended, until they are gone */
-    struct td_value_read *reads; /* under way */
-    bool inherited;              /* its heap has memory that the process may have mapped through a former session */
-    int grow_failed;             /* the system refused the segment that the current record needs: its code */
-    bool waits_for_lease;        /* of somebody else */
-    const td_storage *wants;     /* what it waits for there, until its turn has come; only compared */
-    int jobs;                    /* background work that still points here */
+    struct td_value_read *reads;           /* under way */
+    bool inherited;          /* its heap has memory that the process may have mapped through a former session */
+    int grow_failed;         /* the system refused the segment that the current record needs: its code */
+    bool waits_for_lease;    /* of somebody else */
+    const td_storage *wants; /* what it waits for there, until its turn has come; only compared */
+    int jobs;                /* background work that still points here */
     td_issuer issuer;
     td_flow *flow;
     td_heap *heap;
@@ -167,9 +167,11 @@ struct td_session {
     int max_outs;
     uint64_t ops_run;
     td_write_lease *write_leases;
-    td_cause *overdrawn;                        /* what failures that the session has no room for are told as */
-    uint64_t forlorn_since_ms, forlorn_pending; /* see td_session_forlorn; since then so many tasks are pending */
-    uint64_t lacks_since_ms;                    /* it waits for others to free memory; 0: it does not */
+    td_cause *overdrawn; /* what failures that the session has no room for are told as */
+    uint64_t forlorn_at_ms,
+        forlorn_pending;     /* see td_session_forlorn: when it looked last, and how many tasks were pending */
+    int forlorn_looks;       /* that saw none of them end */
+    uint64_t lacks_since_ms; /* it waits for others to free memory; 0: it does not */
     uint64_t ask_round;      /* all->ask_round in which others are asked for it; 0: it needs none yet */
     uint64_t asked_until_ms; /* ... which is over; so long it waits for what they unmap */
     uint64_t promised;       /* bytes of replies that wait for tasks to end */
