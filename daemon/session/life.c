@@ -101,7 +101,7 @@ static int set_up(td_session *s, const Td__Wire__Hello *h, td_error *e)
     return TD_OK;
 }
 
-static void welcome(td_session *s, const Td__Wire__Hello *h)
+static void welcome(td_session *s, uint32_t table_hash)
 {
     Td__Wire__Welcome w;
     td__wire__welcome__init(&w);
@@ -114,7 +114,7 @@ static void welcome(td_session *s, const Td__Wire__Hello *h)
     w.inline_limit = s->all->inline_limit;
     w.ring_pipe = s->io.ring ? TD_RING_PIPE : 0;
     uint32_t *rows = NULL;
-    if (h->table_hash != td_ops_hash && (rows = malloc(2 * td_op_count * sizeof *rows))) {
+    if (table_hash != td_ops_hash && (rows = malloc(2 * td_op_count * sizeof *rows))) {
         w.op_ids = rows;
         w.op_hashes = rows + td_op_count;
         for (unsigned i = 0; i < td_op_count; i++) {
@@ -160,8 +160,40 @@ static int begin(td_session *s, const Td__Wire__Hello *h, const td_peer_id *who,
     td_session *parent = NULL;
     if (h->clone_session && !(parent = find_parent(s->all, h, who, e))) return e ? e->code : TD_E_NOT_FOUND;
     int rc = set_up(s, h, e);
-    if (!rc && parent) rc = td_objects_copy(&s->objects, &parent->objects, e);
-    return rc;
+    if (rc || !parent) return rc;
+    s->clone = (td_clone){.of = parent->id, .parent = parent, .table_hash = h->table_hash};
+    parent->nclones++;
+    return TD_OK;
+}
+
+/* It has what it wanted, or ends: the other goes on. */
+static void clone_over(td_session *s)
+{
+    td_session *parent = s->clone.parent;
+    s->clone = (td_clone){0};
+    if (parent && --parent->nclones == 0) parent->io.resume(parent->io.arg);
+}
+
+int td_step_clone(td_session *s, td_error *e)
+{
+    td_clone *c = &s->clone;
+    if (!c->parent) return td_fail(e, TD_E_NOT_FOUND, "session %u has ended while it was cloned", c->of);
+    int rc = td_objects_copy(&s->objects, &c->parent->objects, &c->page, e);
+    if (rc) return rc;
+    welcome(s, c->table_hash);
+    clone_over(s);
+    return TD_OK;
+}
+
+/* Those that copy its objects find none any more. */
+static void end_clones(td_session *s)
+{
+    clone_over(s);
+    for (td_session *c = s->nclones ? s->all->first : NULL; c; c = c->next) {
+        if (c->clone.parent != s) continue;
+        c->clone.parent = NULL;
+        c->io.resume(c->io.arg);
+    }
 }
 
 int td_session_new(td_session **out, td_sessions *all, const td_session_io *io, const td_peer_id *who,
@@ -188,7 +220,7 @@ int td_session_new(td_session **out, td_sessions *all, const td_session_io *io, 
         free_parts(s);
         return rc;
     }
-    welcome(s, h);
+    if (!s->clone.of) welcome(s, h->table_hash);
     td_arena_reset(&s->arena);
     s->next = all->first;
     if (s->next) s->next->prev = s;
@@ -311,6 +343,7 @@ td_heap *td_session_end(td_session *s, bool alive)
     if (s->all->settle_next == s) s->all->settle_next = s->next;
     if (s->all->ask_next == s) s->all->ask_next = s->next;
     s->all->count--;
+    end_clones(s);
     td_session_cancel_wait(s);
     s->ended = s->account->ended = true;
     td_held_drop(s);

@@ -122,22 +122,28 @@ void td_objects_deinit(td_objects *o)
     }
 }
 
-int td_objects_copy(td_objects *to, const td_objects *from, td_error *e)
+static int copy_page(td_objects *to, const td_object_page *from, uint32_t first, td_error *e)
 {
-    int rc = td_account_room(to->account, (uint64_t)PAGE_COST * from->npages, e);
-    if (rc) return rc;
-    to->peak = from->peak;
-    for (uint32_t p = 0; p < from->npages; p++) {
-        if (!from->pages[p]) continue;
-        for (uint32_t i = 0; i < TD_PAGE_OBJECTS; i++) {
-            const td_object *x = &from->pages[p]->at[i];
-            if (!x->tensor && !x->cause) continue;
-            rc = td_objects_bind(to, p * TD_PAGE_OBJECTS + i, x->tensor ? td_tensor_ref(x->tensor) : NULL,
-                                 x->cause ? td_cause_ref(x->cause) : NULL, e);
-            if (rc) return rc;
-        }
+    int rc = TD_OK;
+    for (uint32_t i = 0; i < TD_PAGE_OBJECTS && !rc; i++) {
+        const td_object *x = &from->at[i];
+        if (!x->tensor && !x->cause) continue;
+        rc = td_objects_bind(to, first + i, x->tensor ? td_tensor_ref(x->tensor) : NULL,
+                             x->cause ? td_cause_ref(x->cause) : NULL, e);
     }
-    return TD_OK;
+    return rc;
+}
+
+int td_objects_copy(td_objects *to, const td_objects *from, uint32_t *page, td_error *e)
+{
+    to->peak = from->peak;
+    while (*page < from->npages && !from->pages[*page]) ++*page;
+    if (*page >= from->npages) return TD_OK;
+    /* for all that is to come, at each page: others, as many clones, take from the same */
+    int rc = td_account_room(to->account, (uint64_t)PAGE_COST * (from->npages - *page), e);
+    if (!rc) rc = copy_page(to, from->pages[*page], *page * TD_PAGE_OBJECTS, e);
+    ++*page;
+    return rc ? rc : TD_AGAIN;
 }
 
 td_tensor *td_session_tensor(td_session *s, uint32_t id, td_cause **cause, td_error *e)

@@ -11,8 +11,9 @@
 enum {
     MAX_SITES = 65535,
     TURN_NS = 250000,
-    LOOK_EACH = 8,    /* records between two looks at the clock */
-    BACKWARD_STEP = 8 /* nodes that count as one record there */
+    LOOK_EACH = 8,     /* records between two looks at the clock */
+    BACKWARD_STEP = 8, /* nodes that count as one record there */
+    CLONE_STEP = 128   /* records that a page of a clone's table counts as */
 };
 
 uint32_t td_session_id(const td_session *s)
@@ -300,9 +301,22 @@ static bool unread(const td_session *s)
     return td_writer_pending(s->io.writer) > s->all->max_unread;
 }
 
+static td_run run_clone(td_session *s, int most, td_error *e)
+{
+    int rc = TD_AGAIN;
+    uint64_t until = 0;
+    for (; rc == TD_AGAIN; most -= CLONE_STEP) {
+        if (most <= 0 || turn_over(&until)) return TD_RUN_MORE;
+        rc = td_step_clone(s, e);
+    }
+    return rc ? TD_RUN_FATAL : TD_RUN_IDLE;
+}
+
 td_run td_session_run(td_session *s, int most, td_error *e)
 {
     uint64_t until = 0;
+    if (s->nclones) return TD_RUN_SUSPENDED;
+    if (s->clone.of) return run_clone(s, most, e);
     for (int n = 0;; n++) {
         if (s->over && !unread(s)) {
             td_held_finish(s);

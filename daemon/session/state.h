@@ -117,6 +117,14 @@ typedef struct td_wait_state {
     td_error error;
 } td_wait_state;
 
+/* A session that takes over another's references: it is welcome when it has them all. */
+typedef struct td_clone {
+    uint32_t of;        /* the other's id; 0: it is none, or has them */
+    td_session *parent; /* NULL when that has ended */
+    uint32_t page;      /* the next to copy */
+    uint32_t table_hash;
+} td_clone;
+
 struct td_session {
     td_sessions *all;
     td_session *next, *prev;
@@ -139,6 +147,8 @@ struct td_session {
     td_heap *heap;
     td_account *account;
     td_objects objects;
+    td_clone clone;
+    uint32_t nclones; /* which copy its objects: it goes no further meanwhile */
     td_lease *leases;
     td_lease *ring; /* what the connection's ring lies in: off the list; NULL: it has none */
     uint32_t next_lease;
@@ -217,7 +227,8 @@ void td_objects_release(td_objects *o, uint32_t id);
 /* Let go of about `most`: true when all are gone. */
 bool td_objects_drop(td_objects *o, int most);
 void td_objects_deinit(td_objects *o); /* at once */
-int td_objects_copy(td_objects *to, const td_objects *from, td_error *e);
+/* The next page that has anything, from *page on: TD_AGAIN until there is none. `from` must not change meanwhile. */
+int td_objects_copy(td_objects *to, const td_objects *from, uint32_t *page, td_error *e);
 /* The tensor behind an id: NULL with `e` (TD_E_NOT_FOUND), or with the cause why it has no value (borrowed, *cause
  * set). */
 td_tensor *td_session_tensor(td_session *s, uint32_t id, td_cause **cause, td_error *e);
@@ -228,6 +239,8 @@ td_tensor *td_session_value(td_session *s, uint32_t id, td_cause **cause, td_err
 int td_step_op(td_session *s, const td_record *r, td_error *e);
 int td_step_control(td_session *s, const td_record *r, td_error *e);
 int td_step_backward(td_session *s, int most);
+/* life.c: a page of what a clone takes over. TD_AGAIN until it has all, and its Welcome is written. */
+int td_step_clone(td_session *s, td_error *e);
 /* call.c: one request. The same results. */
 td_tensor *td_call_tensor(td_session *s, uint32_t id, td_error *e); /* with a value; NULL with `e` */
 int td_call_new_id(td_session *s, uint32_t id, td_error *e);        /* may it be bound? */

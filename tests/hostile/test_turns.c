@@ -59,8 +59,8 @@ static void join(client *c)
     CU_ASSERT_EQUAL_FATAL(td_session_new(&c->session, &sessions, &io, &(td_peer_id){0, 1}, &f, &e), 0);
 }
 
-/* With all that another has. */
-static void join_as_clone(client *c, const td_session *of)
+/* With all that another has, once it has had its turns. */
+static void begin_as_clone(client *c, const td_session *of)
 {
     Td__Wire__Hello h = TD__WIRE__HELLO__INIT;
     uint8_t bytes[64];
@@ -110,6 +110,13 @@ static bool turn(client *c)
 static void finish(client *c)
 {
     hand_in(c);
+    while (!turn(c)) {
+    }
+}
+
+static void join_as_clone(client *c, const td_session *of)
+{
+    begin_as_clone(c, of);
     while (!turn(c)) {
     }
 }
@@ -343,6 +350,74 @@ static void the_end_of_a_holder(void)
     CU_ASSERT_EQUAL(service.queue_count, 0);
     td_account_unref(account);
     leave(&b);
+}
+
+static void many_ids(client *c)
+{
+    for (uint32_t id = 1; id <= N; id++) {
+        zeros(c, id);
+        if (id % 5000 == 0) finish(c);
+    }
+    finish(c);
+}
+
+static bool suspended(client *c)
+{
+    td_error e = {0};
+    return td_session_run(c->session, RECORDS, &e) == TD_RUN_SUSPENDED;
+}
+
+/* A clone takes over what its parent had when it asked: in turns, and the parent goes no further before it has all. */
+static void a_clone(void)
+{
+    client a, b, c;
+    join(&a), join(&b);
+    zeros(&b, 1);
+    finish(&b);
+    many_ids(&a);
+    uint32_t had = a.session->objects.live;
+    begin_as_clone(&c, a.session);
+    control(&a, TD_REC_RELEASE, 1, (uint32_t[]){N}, 0, NULL, 0, NULL);
+    hand_in(&a);
+    int turns = 1;
+    for (; !turn(&c); turns++) {
+        CU_ASSERT_EQUAL(td_writer_pending(&c.writer), 0); /* not welcome yet */
+        CU_ASSERT_TRUE(suspended(&a));
+        small_wish(&b);
+    }
+    CU_ASSERT_TRUE(turns >= N / (RECORDS * 8)); /* a page of 1024 counts as 128 records */
+    CU_ASSERT_TRUE(td_writer_pending(&c.writer) > 0);
+    CU_ASSERT_EQUAL(c.session->objects.live, had);
+    CU_ASSERT_TRUE(turn(&a));
+    CU_ASSERT_EQUAL(a.session->objects.live, had - 1);
+    small_wish(&c);
+    leave(&a), leave(&b), leave(&c);
+}
+
+/* Either may end meanwhile: a parent goes on when the last of its clones has gone, and a clone of nobody is refused. */
+static void a_clone_that_is_left(void)
+{
+    client a, c[2];
+    td_error e = {0};
+    join(&a);
+    many_ids(&a);
+    uint64_t before = td_live_counts().tensors;
+    for (int i = 0; i < 2; i++) begin_as_clone(&c[i], a.session);
+    for (int i = 0; i < 2; i++) {
+        CU_ASSERT_FALSE(turn(&c[i]));
+        CU_ASSERT_TRUE(suspended(&a));
+        leave(&c[i]);
+    }
+    CU_ASSERT_TRUE(turn(&a));
+    begin_as_clone(&c[0], a.session);
+    CU_ASSERT_FALSE(turn(&c[0]));
+    leave(&a);
+    while (td_sessions_clear(&sessions, INT_MAX)) {
+    }
+    CU_ASSERT_TRUE(td_live_counts().tensors < before); /* held by the clone: so many as it has */
+    CU_ASSERT_EQUAL(td_session_run(c[0].session, RECORDS, &e), TD_RUN_FATAL);
+    CU_ASSERT_EQUAL(e.code, TD_E_NOT_FOUND);
+    leave(&c[0]);
 }
 
 /* What nobody holds any more is no reason to refuse anything. */
@@ -668,6 +743,7 @@ static void lease_after_lease(void)
 
 TD_CUNIT_MAIN_WITH("turns", start, stop, {"a backward", a_backward}, {"letting go", letting_go},
                    {"the end of a client", the_end_of_a_client}, {"the end of a holder", the_end_of_a_holder},
+                   {"a clone", a_clone}, {"a clone that is left", a_clone_that_is_left},
                    {"quota is given back", quota_is_given_back}, {"woken for what is over", woken_for_what_is_over},
                    {"many deadlines", many_deadlines}, {"memory to be made", memory_to_be_made},
                    {"refused beside many names", refused_beside_many_names}, {"table after table", table_after_table},
