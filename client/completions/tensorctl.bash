@@ -1,4 +1,16 @@
 # bash completion for tensorctl
+
+# The lines of the input that begin with what was typed, quoted. (compgen -W would run what they contain.)
+_tensorctl_offer()
+{
+    local line
+    COMPREPLY=()
+    while IFS= read -r line; do
+        printf -v line %q "$line"
+        [[ $line != "$1"* ]] || COMPREPLY+=("$line")
+    done
+}
+
 _tensorctl()
 {
     local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]}
@@ -8,15 +20,15 @@ _tensorctl()
         return
         ;;
     --pid | -p)
-        mapfile -t COMPREPLY < <(compgen -W "$(tensorctl --json daemons 2>/dev/null | sed -n 's/.*(pid \([0-9]*\))".*/\1/p')" -- "$word")
+        _tensorctl_offer "$word" < <(tensorctl --json daemons 2>/dev/null | sed -n 's/.*(pid \([0-9]*\))".*/\1/p')
         return
         ;;
     drop)
-        mapfile -t COMPREPLY < <(compgen -W "$(tensorctl --json names 2>/dev/null | sed -n 's/.*{"name": "\([^" ]*\)".*/\1/p')" -- "$word")
+        _tensorctl_offer "$word" < <(tensorctl --json names 2>/dev/null | sed -n 's/.*{"name": "\([^"\\]*\)".*/\1/p')
         return
         ;;
     ops)
-        mapfile -t COMPREPLY < <(compgen -W "$(tensorctl ops 2>/dev/null | cut -d' ' -f1)" -- "$word")
+        _tensorctl_offer "$word" < <(tensorctl ops 2>/dev/null | cut -d' ' -f1)
         return
         ;;
     esac

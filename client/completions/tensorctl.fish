@@ -3,7 +3,7 @@ set -l commands daemons status sessions tensors names drop queues segments loade
 complete -c tensorctl -f
 complete -c tensorctl -n "not __fish_seen_subcommand_from $commands" -a "$commands"
 complete -c tensorctl -n "__fish_seen_subcommand_from ops" -a "(tensorctl ops 2>/dev/null | cut -d' ' -f1)"
-complete -c tensorctl -n "__fish_seen_subcommand_from drop" -a "(tensorctl --json names 2>/dev/null | sed -n 's/.*{\"name\": \"\([^\"]*\)\".*/\1/p')"
+complete -c tensorctl -n "__fish_seen_subcommand_from drop" -a "(tensorctl --json names 2>/dev/null | sed -n 's/.*{\"name\": \"\([^\"\\\\]*\)\".*/\1/p')"
 complete -c tensorctl -s s -l socket -r -F -d "The daemon that listens there"
 complete -c tensorctl -s p -l pid -x -d "The private daemon of that program" -a "(tensorctl --json daemons 2>/dev/null | sed -n 's/.*\"program\": \"\(.*\) (pid \([0-9]*\))\".*/\2\t\1/p')"
 complete -c tensorctl -s j -l json -d "For programs"

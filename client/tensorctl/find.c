@@ -4,6 +4,7 @@
  * else the only private one that runs. It never guesses between several, and says which it is when there is another. */
 #include "client/places.h"
 #include "client/tensorctl/tensorctl.h"
+#include "proto/text.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,8 +28,11 @@ static int list_private(td_place list[MOST])
 
 static void describe(char *text, size_t size, const td_place *d)
 {
+    char name[64];
     if (!d) snprintf(text, size, "the daemon");
-    else if (d->name[0]) snprintf(text, size, "the private daemon of %s (pid %d)", d->name, (int)d->program);
+    else if (d->name[0])
+        snprintf(text, size, "the private daemon of %s (pid %d)", td_text_visible(name, sizeof name, d->name),
+                 (int)d->program);
     else snprintf(text, size, "the private daemon of pid %d, which has ended", (int)d->program);
 }
 

@@ -1,5 +1,6 @@
 /* tensorctl: look at a running tensord, at the op table, and at the machine. */
 #include "client/tensorctl/tensorctl.h"
+#include "proto/text.h"
 
 #include <getopt.h>
 #include <stdio.h>
@@ -32,7 +33,8 @@ static const char usage[] =
 int ctl_fail(const char *what)
 {
     const td_error *e = td_last_error();
-    fprintf(stderr, "tensorctl: %s: %s\n", e->op[0] ? e->op : what, e->message);
+    char shown[4 * sizeof e->message];
+    fprintf(stderr, "tensorctl: %s: %s\n", e->op[0] ? e->op : what, td_text_visible(shown, sizeof shown, e->message));
     return 1;
 }
 

@@ -1,5 +1,6 @@
 /* Tables on a terminal and as JSON. */
 #include "client/tensorctl/tensorctl.h"
+#include "proto/text.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -11,12 +12,15 @@
 
 void ctl_print_json_text(const char *text)
 {
+    uint32_t code;
     putchar('"');
-    for (const unsigned char *p = (const unsigned char *)text; *p; p++) {
-        if (*p == '"' || *p == '\\') printf("\\%c", *p);
-        else if (*p == '\n') fputs("\\n", stdout);
-        else if (*p < 0x20) printf("\\u%04x", *p);
-        else putchar(*p);
+    for (size_t n; *text; text += n) {
+        n = td_text_char(text, &code);
+        if (code == '"' || code == '\\') printf("\\%c", *text);
+        else if (code == '\n') fputs("\\n", stdout);
+        else if (code == UINT32_MAX) fputs("\\ufffd", stdout);
+        else if (!td_text_shown(code)) printf("\\u%04x", (unsigned)code);
+        else fwrite(text, 1, n, stdout);
     }
     putchar('"');
 }
@@ -72,12 +76,14 @@ static void json_rows(const td_table *t)
 
 /* ---- columns ----------------------------------------------------------------------------------------------------- */
 
+enum { TEXT = 4096 }; /* names, texts of one line */
+
 /* Text for people. A column that is called bytes... is shown in units. */
 static const char *cell_text(const td_cell *c, const char *column, char *buffer, size_t size)
 {
     static const char *const units[] = {"B", "kB", "MB", "GB", "TB"};
     buffer[0] = 0;
-    if (c->kind == TD_CELL_TEXT) return c->text;
+    if (c->kind == TD_CELL_TEXT) return td_text_visible(buffer, size, c->text);
     if (c->kind == TD_CELL_BOOL) return c->yes ? "yes" : "no";
     if (c->kind == TD_CELL_REAL) snprintf(buffer, size, "%.4g", c->real);
     if (c->kind == TD_CELL_INT && strncmp(column, "bytes", 5) == 0) {
@@ -99,7 +105,7 @@ static const char *column_of(const td_table *t, int row, int column)
 
 static int width_of(const td_table *t, int column)
 {
-    char buffer[64];
+    char buffer[TEXT];
     size_t width = is_pairs(t) ? 0 : strlen(t->names[column]);
     for (int r = 0; r < t->rows; r++) {
         size_t n =
@@ -116,7 +122,7 @@ static void print_columns(const td_table *t)
     for (int i = 0; i < t->columns; i++) widths[i] = width_of(t, i);
     for (int r = is_pairs(t) ? 0 : -1; r < t->rows; r++) {
         for (int i = 0; i < t->columns; i++) {
-            char buffer[64];
+            char buffer[TEXT];
             const td_cell *c = r < 0 ? NULL : &t->cells[r * t->columns + i];
             const char *text = c ? cell_text(c, column_of(t, r, i), buffer, sizeof buffer) : t->names[i];
             bool last = i + 1 == t->columns,

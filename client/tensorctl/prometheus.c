@@ -1,6 +1,7 @@
 /* tensorctl --prometheus: the daemon's counts as Prometheus reads them (text exposition format 0.0.4), for a textfile
  * collector or whatever serves a program's output. */
 #include "client/tensorctl/tensorctl.h"
+#include "proto/text.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -31,8 +32,9 @@ static void print_value(const td_cell *c)
 
 static void print_escaped(const char *text)
 {
+    char shown[4096];
     putchar('"');
-    for (; *text; text++) {
+    for (text = td_text_visible(shown, sizeof shown, text); *text; text++) {
         if (*text == '"' || *text == '\\') putchar('\\');
         putchar(*text);
     }

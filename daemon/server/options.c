@@ -3,6 +3,7 @@
 
 #include "proto/group.h"
 #include "proto/place.h"
+#include "proto/text.h"
 
 #include <ctype.h>
 #include <getopt.h>
@@ -27,12 +28,12 @@ void td_log(td_log_level level, const char *format, ...)
 {
     static const char *const names[] = {"error", "warning", "info", "debug"};
     if (level > log_level) return;
-    char line[1024];
+    char line[1024], shown[4 * sizeof line]; /* a line is one line, whatever a client is called */
     va_list args;
     va_start(args, format);
     vsnprintf(line, sizeof line, format, args);
     va_end(args);
-    fprintf(stderr, "tensord: %s: %s\n", names[level], line);
+    fprintf(stderr, "tensord: %s: %s\n", names[level], td_text_visible(shown, sizeof shown, line));
 }
 
 uint64_t td_parse_size(const char *text)

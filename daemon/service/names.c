@@ -3,6 +3,7 @@
  * An entry holds one reference on its tensor and is charged, as one object, to the user that published it. */
 #include "daemon/service/service.h"
 #include "proto/hash.h"
+#include "proto/text.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,10 +28,12 @@ int td_name_check(const char *name, td_error *e)
     size_t n = strlen(name);
     if (n == 0 || n > TD_NAME_MAX)
         return td_fail(e, TD_E_INVALID, "a name has 1 to %d bytes; this one has %zu", TD_NAME_MAX, n);
-    for (size_t i = 0; i < n; i++)
-        if ((unsigned char)name[i] < 0x20 || name[i] == 0x7f)
-            return td_fail(e, TD_E_INVALID, "byte %zu of the name is a control character (0x%02x)", i,
-                           (unsigned char)name[i]);
+    uint32_t code;
+    for (size_t i = 0; i < n; i += td_text_char(name + i, &code)) {
+        td_text_char(name + i, &code);
+        if (code < 0x20 || (code >= 0x7f && code < 0xa0))
+            return td_fail(e, TD_E_INVALID, "byte %zu of the name is a control character (0x%02x)", i, code);
+    }
     return TD_OK;
 }
 

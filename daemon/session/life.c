@@ -3,6 +3,7 @@
  * What a session holds is charged to its account from the first moment and goes with it. After the end, tasks that
  * still run keep the struct until they are done, and nothing else does. */
 #include "daemon/session/state.h"
+#include "proto/text.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -80,7 +81,7 @@ static int set_up(td_session *s, const Td__Wire__Hello *h, td_error *e)
     s->account->session = s->id;
     s->account->uid = s->uid;
     s->account->pid = s->pid;
-    snprintf(s->account->name, sizeof s->account->name, "%s", h->program && h->program[0] ? h->program : "client");
+    td_text_visible(s->account->name, sizeof s->account->name, h->program && h->program[0] ? h->program : "client");
     int rc = td_heap_new(&s->heap, &v->budget, TD_SEGMENT_SESSION, s->uid, e);
     if (!rc) rc = td_flow_new(&s->flow, v->sched, e);
     if (rc) return rc;

@@ -4,6 +4,7 @@
  * resume the step is finished or run again. */
 #include "daemon/session/state.h"
 #include "proto/breath.h"
+#include "proto/text.h"
 
 #include <stdlib.h>
 #include <time.h>
@@ -198,14 +199,16 @@ static int set_site(td_session *s, const Td__Wire__CallSite *c, td_error *e)
         s->renamed = renamed;
         s->nsites = n;
     }
+    char text[sizeof s->issuer.where]; /* as it will be shown: other programs get it in errors, too */
+    td_text_visible(text, sizeof text, c->text ? c->text : "");
     if (!s->sites[c->id]) {
         if (td_account_charge(s->account, 0, 1, NULL)) return TD_OK; /* errors will not say where */
         s->ncharged_sites++;
     }
-    if (s->sites[c->id] && strcmp(s->sites[c->id], c->text ? c->text : "") != 0)
+    if (s->sites[c->id] && strcmp(s->sites[c->id], text) != 0)
         s->renamed[c->id] = s->objects.now + 1; /* what was bound in this tick may have either text */
     free(s->sites[c->id]);
-    s->sites[c->id] = strndup(c->text ? c->text : "", sizeof s->issuer.where - 1);
+    s->sites[c->id] = strdup(text);
     s->last_site = 0;
     return TD_OK;
 }

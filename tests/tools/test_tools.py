@@ -20,6 +20,7 @@ import unittest
 BUILD, SOURCE = sys.argv[1:3]
 DAEMON, CTL = BUILD + "/daemon/server/tensord", BUILD + "/client/tensorctl"
 CTL = CTL if os.path.isfile(CTL) else CTL + "/tensorctl"
+PROTOCOL = int(re.search(r"TD_PROTOCOL (\d+)", open(SOURCE + "/proto/frame.h").read())[1])
 LONGEST = 55  # bytes of an XDG_RUNTIME_DIR in which private daemons' sockets find room
 STATUS = {"pid": int, "version": str, "uptime_s": float, "sessions": int, "tensors": int, "storages": int,
           "segments": int, "bytes_committed": int, "bytes_used": int, "bytes_limit": int, "descriptors": int,
@@ -296,6 +297,36 @@ esac""")
                 COMP_WORDS=(tensorctl {words} "") COMP_CWORD=2; _tensorctl; echo "${{COMPREPLY[@]}}"'''], capture_output=True, text=True,
                                  env={**os.environ, "PATH": self.place + ":" + os.environ["PATH"]}).stdout
             self.assertEqual(out, found + "\n")
+
+    def test_names_are_completed_and_not_run(self):
+        names = ["$(touch${IFS}ran)", "`touch ran`", "a;touch ran", "a b", "a'b", "$HOME", "*"]
+        with open(self.place + "/names.json", "w") as f:
+            f.write("[\n" + "".join(f'  {{"name": {json.dumps(name)}, "tensor": "float32[3]"}},\n' for name in names) + "]\n")
+        with open(self.place + "/tensorctl", "w") as f:
+            f.write(f"#!/bin/sh\ncat {self.place}/names.json\n")
+        os.chmod(self.place + "/tensorctl", 0o755)
+        out = subprocess.run(["bash", "-c", f'''. {SOURCE}/client/completions/tensorctl.bash
+            COMP_WORDS=(tensorctl drop "") COMP_CWORD=2; _tensorctl
+            for word in "${{COMPREPLY[@]}}"; do eval "printf '%s\\n' $word"; done'''], capture_output=True, text=True, cwd=self.place,
+                             env={**os.environ, "PATH": self.place + ":" + os.environ["PATH"]})
+        self.assertEqual((out.stdout.splitlines(), out.stderr), (names, ""))
+        self.assertNotIn("ran", os.listdir(self.place))
+
+    def test_no_text_forges_a_line(self):
+        """Of a program that is called so as to clear the screen and to write a line of its own."""
+        p = self.serve("--log", "info")
+        name, ends = b"a\nb\x1b[2J\xc2\x9b1m\xff\"\\", []
+        hello = b"\x08" + bytes([PROTOCOL]) + b"\x1a" + bytes([len(name)]) + name
+        s = socket.socket(socket.AF_UNIX)
+        s.connect(self.socket)
+        s.sendall(len(hello).to_bytes(4, "little") + bytes([1, 0, 0, 0]) + hello)
+        s.recv(1)
+        shown = "a\\x0ab\\x1b[2J\\xc2\\x9b1m\\xff\"\\"
+        self.assertIn(shown, ctl("--socket", self.socket, "sessions"))
+        self.assertIn(shown, [row["program"] for row in json.loads(ctl("--socket", self.socket, "--json", "sessions"))])
+        self.assertIn('program="' + shown.replace("\\", "\\\\").replace('"', '\\"') + '"', ctl("--socket", self.socket, "--prometheus"))
+        s.close()
+        self.end(p)
 
     def test_completions_of_other_shells(self):
         known, options = re.findall(r"^  ([a-z]+) ", ctl("--help"), re.M), set(re.findall(r"--[a-z]+", ctl("--help")))
