@@ -439,14 +439,14 @@ static void special_values(void)
     static const struct {
         const char *name;
         real_fn f;
-    } t[] = {{"exp", r_exp},          {"exp2", r_exp2},   {"expm1", r_expm1}, {"log", r_log},
-             {"log2", r_log2},        {"log10", r_log10}, {"log1p", r_log1p}, {"sqrt", r_sqrt},
-             {"sin", r_sin},          {"cos", r_cos},     {"tan", r_tan},     {"asin", r_asin},
-             {"acos", r_acos},        {"atan", r_atan},   {"sinh", r_sinh},   {"cosh", r_cosh},
-             {"tanh", r_tanh},        {"asinh", r_asinh}, {"acosh", r_acosh}, {"atanh", r_atanh},
-             {"sigmoid", r_sigmoid},  {"erf", r_erf},     {"erfc", r_erfc},   {"relu", r_relu},
-             {"floor", r_floor},      {"round", r_round}, {"gelu", r_gelu},   {"reciprocal", r_reciprocal},
-             {"hardtanh", r_hardtanh}};
+    } t[] = {{"exp", r_exp},           {"exp2", r_exp2},   {"expm1", r_expm1}, {"log", r_log},
+             {"log2", r_log2},         {"log10", r_log10}, {"log1p", r_log1p}, {"sqrt", r_sqrt},
+             {"sin", r_sin},           {"cos", r_cos},     {"tan", r_tan},     {"asin", r_asin},
+             {"acos", r_acos},         {"atan", r_atan},   {"sinh", r_sinh},   {"cosh", r_cosh},
+             {"tanh", r_tanh},         {"asinh", r_asinh}, {"acosh", r_acosh}, {"atanh", r_atanh},
+             {"sigmoid", r_sigmoid},   {"erf", r_erf},     {"erfc", r_erfc},   {"relu", r_relu},
+             {"floor", r_floor},       {"round", r_round}, {"gelu", r_gelu},   {"reciprocal", r_reciprocal},
+             {"hardtanh", r_hardtanh}, {"silu", r_silu},   {"mish", r_mish}};
     for (int level = 0; level < 3; level++) {
         if (!td_isa_use(level)) continue;
         for (size_t i = 0; i < sizeof t / sizeof *t; i++) {
@@ -462,6 +462,52 @@ static void special_values(void)
         }
     }
     td_isa_use(td_isa_level());
+}
+
+/* gelu and its gradient, by the distribution and by tanh. An infinite x makes NaN of what is 0 * inf. */
+static double gelu_reference(double x, bool tanh, bool gradient)
+{
+    double u = sqrt(2 / M_PI) * (x + 0.044715 * x * x * x), s = 1 / (1 + exp(-2 * u));
+    double slope = sqrt(2 / M_PI) * (1 + 0.134145 * x * x), v[2] = {1, x};
+    if (!tanh) return gradient ? r_gelu_backward(v) : r_gelu(&x);
+    return gradient ? s + 2 * x * s * (1 - s) * slope : x * s;
+}
+
+/* Every number of 16 bits, as itself and as a float. */
+static void gelus(void)
+{
+    enum { N = 65536 };
+    const int64_t n = N;
+    for (int t = TD_FLOAT16; t <= TD_BFLOAT16; t++)
+        for (int way = 0; way < 8; way++) {
+            bool tanh = way & 1, gradient = way & 2;
+            td_dtype of = way & 4 ? TD_FLOAT32 : (td_dtype)t;
+            box x = box_new((td_dtype)t, 1, &n, ROW_MAJOR), in = box_new(of, 1, &n, ROW_MAJOR),
+                g = box_new(of, 1, &n, ROW_MAJOR), y = box_new(of, 1, &n, ROW_MAJOR);
+            for (int i = 0; i < N; i++) ((uint16_t *)x.data)[i] = (uint16_t)i;
+            for (int i = 0; i < N; i++) box_set(&in, i, box_real(&x, i)), box_set(&g, i, 1);
+            call c;
+            call_begin(&c, gradient ? "gelu_backward" : "gelu", of);
+            call_attr(&c, 0, A_BOOL(tanh));
+            if (gradient) call_in(&c, &g);
+            call_in(&c, &in);
+            call_out(&c, &y);
+            CU_ASSERT_EQUAL(call_run(&c), 0);
+            int wrong = 0;
+            double unit = of == TD_FLOAT32 ? 2e-6 : of == TD_FLOAT16 ? 0x1p-10 : 0x1p-8;
+            for (int i = 0; i < N; i++) {
+                double v = box_real(&in, i), want = gelu_reference(v, tanh, gradient), got = box_real(&y, i);
+                bool ok = isnan(want) ? isnan(got) : got == want || fabs(got - want) <= unit * fabs(want) + 1e-6;
+                if (!ok && !wrong++)
+                    printf("%s of %s, tanh %d: at %g %g, not %g\n", gradient ? "gelu_backward" : "gelu",
+                           td_dtype_name(of), tanh, v, got, want);
+            }
+            CU_ASSERT_EQUAL(wrong, 0);
+            box_free(&x);
+            box_free(&in);
+            box_free(&g);
+            box_free(&y);
+        }
 }
 
 /* Complex numbers that are not finite, and at 0: each part as infinite, or NaN, as these facts (of PyTorch 2) say. */
@@ -952,9 +998,9 @@ static int init(void)
 
 TD_CUNIT_MAIN_WITH("kernels_pointwise", init, NULL, {"all ops, layouts and dtypes", all_ops},
                    {"accuracy of functions", accuracy}, {"special values", special_values},
-                   {"special complex numbers", special_complex}, {"complex powers", complex_powers},
-                   {"special doubles", special_doubles}, {"special pairs", special_pairs},
-                   {"integer division", division_by_zero}, {"attributes", attributes},
+                   {"gelu of all halves", gelus}, {"special complex numbers", special_complex},
+                   {"complex powers", complex_powers}, {"special doubles", special_doubles},
+                   {"special pairs", special_pairs}, {"integer division", division_by_zero}, {"attributes", attributes},
                    {"bounds of bytes", bounds_of_bytes}, {"copies", copies}, {"half types", halves},
                    {"large, in place, any order", large}, {"complex", complex_numbers},
                    {"complex quotients", complex_quotients})

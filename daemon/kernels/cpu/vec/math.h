@@ -230,10 +230,11 @@ TD_FN float td_slowtan_f32(float x)
     {                                                                                                                  \
         return td_ncdf_##S(x) + x * td_npdf_##S(x);                                                                    \
     }                                                                                                                  \
+    /* where s is 0 or 1 to the last digit, the slope may be beyond range, and counts no more */                       \
     TD_FN T td_gelutanh_grad_##S(T x)                                                                                  \
     {                                                                                                                  \
-        T s = td_sigmoid_##S(2 * td_geluarg_##S(x));                                                                   \
-        return s + 2 * x * s * (1 - s) * td_geluarg_slope_##S(x);                                                      \
+        T s = td_sigmoid_##S(2 * td_geluarg_##S(x)), t = s * (1 - s);                                                  \
+        return s + x * (2 * t) * (t == 0 ? 1 : td_geluarg_slope_##S(x));                                               \
     }                                                                                                                  \
     TD_FN T td_mish_##S(T x) /* tanh(log(1 + e^x)) = n / (n + 2) with n = e^x (e^x + 2) */                             \
     {                                                                                                                  \
