@@ -327,6 +327,7 @@ static void batch_all(void)
                 batch_case(t, 4, 5, 13, l, way & 1, way & 2, 0);
                 batch_case(t, 11, 3, 0, l, way & 1, way & 2, 1);
                 batch_case(t, 1, 3, 8, l, way & 1, way & 2, 0);
+                if (!(way & 1)) batch_case(t, 1, 3, 0, l, false, way & 2, 0); /* one element a channel */
             }
     batch_case(TD_FLOAT32, 2, 20, 9000, PLAIN, true, true, 0); /* several segments and chunks */
     batch_case(TD_FLOAT32, 600, 300, 0, PLAIN, true, true, 0);
@@ -390,6 +391,14 @@ static void batch_edges(void)
     CU_ASSERT_EQUAL(tcall_run(&c, td_cpu_plan_batch_norm), 0);
     c.attrs.at[0].i = false;
     tcall_refused(&c, td_cpu_plan_batch_norm, TD_E_INVALID);
+    tt none = TT(TD_FLOAT32, 2, 0, 4), out = TT(TD_FLOAT32, 2, 0, 4), stat = TT(TD_FLOAT32, 0);
+    CALL(k, 3, &none, NULL, NULL, &stat, &stat); /* no channels */
+    k.out[0] = &out, k.out[1] = &stat, k.out[2] = &stat;
+    attr_bool(&k, true);
+    attr_float(&k, 0.1);
+    attr_float(&k, 1e-5);
+    CU_ASSERT_EQUAL(tcall_run(&k, td_cpu_plan_batch_norm), 0);
+    tt_free(&none), tt_free(&out), tt_free(&stat);
     tt_free(&x), tt_free(&y), tt_free(&rm), tt_free(&rv), tt_free(&m), tt_free(&r);
 }
 

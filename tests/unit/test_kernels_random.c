@@ -131,6 +131,11 @@ static void whole_numbers(void)
         mean += (double)x[i] / N;
     }
     CU_ASSERT(fabs(mean + 0x1p61) < 0x1p55);
+    /* each remainder as often as others, though only one in three of the numbers would be drawn from two words */
+    int64_t third[3] = {0};
+    CU_ASSERT_EQUAL(draw("randint", TD_INT64, N, 5, 6, x, INT64_MIN, INT64_C(1) << 62), 0);
+    for (int i = 0; i < N; i++) third[((uint64_t)x[i] - (uint64_t)INT64_MIN) % 3]++;
+    for (int i = 0; i < 3; i++) CU_ASSERT(labs(third[i] - N / 3) < 1500);
     CU_ASSERT_EQUAL(draw("randperm", TD_INT64, N, 9, 1, x, 0, 0), 0);
     char *seen = calloc(N, 1);
     int64_t fixed = 0, twice = 0;

@@ -305,6 +305,48 @@ static void softmax_columns(void)
     }
 }
 
+/* Differences between which exponentials are 0, and gradients at what no softmax ever gave, where they are infinite. */
+static void softmax_range(void)
+{
+    static const float lines[] = {-1000, 3, -100, 104, 0, -1e30f, 1e30f, 88, 90, -110};
+    static const char *const ops[] = {"softmax", "log_softmax", "log_softmax_backward"};
+    enum { LENGTH = sizeof lines / sizeof *lines };
+    const int64_t shape[2] = {LENGTH, 48};
+    for (int level = 0; level < 3; level++) {
+        if (!td_isa_use(level)) continue;
+        for (int which = 0; which < 6; which++) {
+            const char *op = ops[which / 2];
+            int dim = which & 1;
+            box x = box_new(TD_FLOAT32, 2, shape, ROW_MAJOR), g = box_new(TD_FLOAT32, 2, shape, ROW_MAJOR),
+                y = box_new(TD_FLOAT32, 2, shape, ROW_MAJOR);
+            for (int64_t i = 0; i < box_numel(&x); i++) {
+                box_set(&x, i, lines[(i / shape[1] + (i % shape[1]) * 3) % LENGTH]);
+                box_set(&g, i, 0.25);
+            }
+            call c;
+            call_begin(&c, op, TD_FLOAT32);
+            call_attr(&c, 0, A_INT(dim));
+            if (which >= 4) call_in(&c, &g);
+            call_in(&c, &x);
+            call_out(&c, &y);
+            CU_ASSERT_EQUAL(call_run(&c), 0);
+            int wrong = 0;
+            for (int64_t i = 0; i < box_numel(&x); i++) {
+                double got = box_real(&y, i);
+                float want = which >= 4 ? (float)(0.25 - exp(box_real(&x, i)) * 0.25 * (double)shape[dim])
+                                        : (float)softmax_reference(op, &x, &g, i, dim);
+                wrong += !(got == want || fabs(got - want) <= 4e-6 * (fabs(want) + 1));
+            }
+            CU_ASSERT_EQUAL(wrong, 0);
+            if (wrong) printf("%s along %d beyond its range: %d wrong\n", op, dim, wrong);
+            box_free(&x);
+            box_free(&g);
+            box_free(&y);
+        }
+    }
+    td_isa_use(td_isa_level());
+}
+
 static void cumsums(void)
 {
     static const td_dtype types[] = {TD_FLOAT32, TD_FLOAT64, TD_FLOAT16, TD_INT64, TD_INT32, TD_BOOL};
@@ -496,5 +538,5 @@ static int init(void)
 TD_CUNIT_MAIN_WITH("kernels_reduce", init, NULL, {"reductions", reductions}, {"rows apart", rows_apart},
                    {"long sums", long_sums}, {"steady variance", steady_variance}, {"complex", complex_reductions},
                    {"empty and infinite", empty}, {"sum to a shape", sums_to}, {"softmax", softmaxes},
-                   {"softmax of columns", softmax_columns}, {"cumsum", cumsums}, {"cat and stack", joins},
-                   {"moves", moves}, {"creation", creation})
+                   {"softmax of columns", softmax_columns}, {"softmax beyond range", softmax_range},
+                   {"cumsum", cumsums}, {"cat and stack", joins}, {"moves", moves}, {"creation", creation})

@@ -102,6 +102,12 @@ static void normalising(void)
     td_attrs_init(&d.attrs);
     td_attrs_int(&d.attrs, 1), td_attrs_int(&d.attrs, 7);
     rest(&d, td_cpu_plan_layer_norm_backward);
+    tt gr = TT(TD_FLOAT32, 8, 1, 512, 512), v = TT(TD_FLOAT32, 8, 1, 512, 512), mu = TT(TD_FLOAT32, 1),
+       rs = TT(TD_FLOAT32, 1), dv = TT(TD_FLOAT32, 8, 1, 512, 512), sw = TT(TD_FLOAT32, 1), sb = TT(TD_FLOAT32, 1);
+    tcall b = {.nin = 5, .nout = 3, .in = {&gr, &v, NULL, &mu, &rs}, .out = {&dv, &sw, &sb}};
+    td_attrs_init(&b.attrs);
+    td_attrs_bool(&b.attrs, true), td_attrs_int(&b.attrs, 7);
+    rest(&b, td_cpu_plan_batch_norm_backward);
 }
 
 static void places(void)
