@@ -79,8 +79,7 @@ static td_moments channel_stats(td_kcall *k, const bn_state *s, int64_t c, void 
 static char *out_at(const td_kcall *k, const bn_state *s, int64_t c, int64_t p, int64_t at, int64_t *step)
 {
     int64_t size = (int64_t)td_dtype_size(k->out[0].desc->dtype);
-    bool column = s->planes == 1 && k->out[0].desc->shape[0] == s->x.cols && s->x.rows == s->channels &&
-                  k->out[0].desc->shape[0] != 1;
+    bool column = s->planes == 1 && k->out[0].desc->shape[0] == s->x.cols && s->x.cols != 1;
     *step = column ? s->channels : 1;
     if (column) return (char *)k->out[0].data + (at * s->channels + c) * size;
     return (char *)k->out[0].data + ((p * s->channels + c) * s->x.cols + at) * size;
