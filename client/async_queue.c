@@ -21,14 +21,14 @@ static void keep_segments(td_client *c, const Td__Wire__Item *item, int *fd)
     }
 }
 
-void td_give_back(td_client *c, const char *queue, const Td__Wire__Item *item, uint32_t *ids)
+void td_give_back(td_client *c, const char *queue, size_t n, uint32_t *ids, ProtobufCBinaryData note, uint64_t place)
 {
     Td__Wire__QueueReturn back = TD__WIRE__QUEUE_RETURN__INIT;
     back.name = (char *)queue;
-    back.n_ids = item->n_descs;
+    back.n_ids = n;
     back.ids = ids;
-    back.note = item->note;
-    back.place = item->place;
+    back.note = note;
+    back.place = place;
     Td__Wire__Call call = TD__WIRE__CALL__INIT;
     call.queue_return = &back;
     td_tell(c, &call);
@@ -44,7 +44,7 @@ static void late_item(td_client *c, td_question *q, const td_reply *r, int *fd)
     }
     keep_segments(c, r->item, fd);
     for (int k = 0; k < n; k++) ids[k] = q->at[k]->id;
-    td_give_back(c, q->queue->name, r->item, ids);
+    td_give_back(c, q->queue->name, (size_t)n, ids, r->item->note, r->item->place);
     for (int k = 0; k < n; k++) {
         q->at[k]->unknown = true;
         td_array_free(q->at[k]);
@@ -66,6 +66,7 @@ static int take_item(td_request *r, const td_reply *reply, int *fd, td_error *e)
     for (int k = n - 1; k >= used; k--) td_array_drop(q->at[k]);
     q->n = 0;
     r->brought = !rc && !r->needs;
+    r->place = r->brought ? reply->item->place : 0;
     if (r->brought && used) r->queue->expected = used;
     if (!rc && r->needs) {
         free(r->item.at);

@@ -244,7 +244,7 @@ bool td_queue_elsewhere(const td_client *c, const char *name, char *text, size_t
 
 /* ---- async_queue.c ---- */
 /* Under the lock: what a get brought, and nobody wants, goes back; its ids are still to be released. */
-void td_give_back(td_client *c, const char *queue, const Td__Wire__Item *item, uint32_t *ids);
+void td_give_back(td_client *c, const char *queue, size_t n, uint32_t *ids, ProtobufCBinaryData note, uint64_t place);
 
 /* ---- aside.c ---- */
 void td_step_aside(void); /* this thread will wait, or work for long: others may run */
@@ -384,6 +384,8 @@ void td_loop_alarm(td_client *c, int64_t at);
 void td_requests_tell(td_client *c);
 /* Let go of those that were not even asked. */
 void td_requests_fail(td_client *c, const td_error *why);
+/* All that were out, in a forked child. */
+void td_requests_forked(td_client *c, const td_error *why);
 
 /* ---- site.c ---- */
 /* The id of a call site (0: none), by the address of its text. */

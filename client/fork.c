@@ -123,7 +123,7 @@ static void forget_parent(td_client *c)
     }
     td_error parents = {0};
     td_fail(&parents, TD_E_CANCELLED, "fork() was called before this was asked; the parent process asks it");
-    td_requests_fail(c, &parents);
+    td_requests_forked(c, &parents);
     c->ngiven_up = 0;
     c->half_since = 0;
     c->reading = false;

@@ -53,13 +53,18 @@ static int on_answer(td_client *c, td_wait *w, const td_reply *r, int *fd, td_er
     return TD_OK;
 }
 
+static void leave_queue(td_request *r)
+{
+    if (r->queue) td_queue_unuse(r->queue);
+    r->queue = NULL;
+}
+
 static void complete(td_request *r, int code)
 {
     r->code = code;
     r->error.code = code;
     if (!r->error.op[0]) snprintf(r->error.op, sizeof r->error.op, "%s", r->op);
-    if (r->queue) td_queue_unuse(r->queue);
-    r->queue = NULL;
+    if (!r->brought) leave_queue(r);
     move(r, r->done ? TD_OVER : TD_TOLD);
     td_loop_wake(r->client); /* also who asks td_request_done() may wait for the descriptor */
 }
@@ -193,7 +198,7 @@ static void destroy(td_request *r)
 {
     td_client *c = r->client;
     move(r, TD_TOLD);
-    if (r->queue) td_queue_unuse(r->queue);
+    leave_queue(r);
     if (r->array && --r->array->refs == 0) td_array_free(r->array);
     for (int k = 0; k < r->nput; k++)
         if (--r->put[k]->refs == 0) td_array_free(r->put[k]);
@@ -321,16 +326,46 @@ TD_API void td_request_cancel(td_request *r)
     td_unlock(c);
 }
 
-TD_API void td_request_free(td_request *r)
+/* Nobody took it. */
+static void give_item_back(td_request *r)
 {
-    if (!r) return;
+    if (!r->brought || r->client->lost) return;
+    r->brought = false;
+    uint32_t ids[TD_MAX_ITEM];
+    for (int k = 0; k < r->item.n; k++) ids[k] = r->item.at[k]->id;
+    ProtobufCBinaryData note = {r->item.note_size, r->item.note};
+    td_give_back(r->client, r->queue->name, (size_t)r->item.n, ids, note, r->place);
+}
+
+bool td_request_end(td_request *r)
+{
     td_client *c = r->client;
     td_lock(c);
+    bool never = !r->running;
     give_up(r);
+    if (r->stage == TD_OVER || r->stage == TD_TOLD) give_item_back(r);
     if (!c->lost) td_push_some(c);
     if (r->running) r->freed = true;
     else destroy(r);
     td_unlock(c);
+    return never;
+}
+
+TD_API void td_request_free(td_request *r)
+{
+    if (r) td_request_end(r);
+}
+
+/* What came before the fork, and was not told yet, is the parent's too. */
+void td_requests_forked(td_client *c, const td_error *why)
+{
+    for (td_request *r = c->loop.over.first; r; r = r->next) {
+        r->code = why->code;
+        r->error = *why;
+        if (r->brought) leave_queue(r);
+        r->brought = false;
+    }
+    td_requests_fail(c, why);
 }
 
 /* ---- looking ----------------------------------------------------------------------------------------------------- */
@@ -405,6 +440,7 @@ TD_API int td_request_item(td_request *r, td_queue_item *out)
     *out = r->item;
     r->item = (td_queue_item){0};
     r->brought = false;
+    leave_queue(r);
     for (int k = 0; k < out->n; k++) td_array_announce(out->at[k]);
     td_unlock(r->client);
     return TD_OK;

@@ -60,7 +60,8 @@ struct td_request {
     td_queue *queue;
     uint32_t needs; /* tensors of the item that stayed where it is, for want of ids */
     td_queue_item item;
-    bool brought; /* the item is there */
+    bool brought;   /* the item is there, and its queue */
+    uint64_t place; /* of it there */
     char *name;
     td_array **put;
     int nput;
@@ -72,6 +73,8 @@ td_request *td_request_new(td_client *c, const char *op, int timeout_ms, td_done
 td_request *td_request_make(td_client *c, const char *op, int timeout_ms, td_done done, void *context); /* is entered */
 /* Ask it, or let it fail by its callback, and leave the client. rc: why it cannot even be asked. */
 td_request *td_request_begin(td_request *r, int rc);
+/* td_request_free(), not under the lock; false: another thread is about to call its callback, or within it. */
+bool td_request_end(td_request *r);
 /* A question of it, with n handles; NULL: raised. */
 td_question *td_question_new(td_request *r, int n);
 /* The question was not sent after all. */

@@ -518,7 +518,7 @@ TD_API uint64_t td_request_version(td_request *r);                   /* of what 
  * that this one would have got; one that was on its way lies where it lay in its queue again. A put that waits is
  * withdrawn, or was too late: how it ended says which. What the daemon computes goes on. */
 TD_API void td_request_cancel(td_request *r);
-/* The same without a word, and the handle ends; of one that is over only that. NULL is fine. */
+/* The same without a word, and the handle ends; what came and was not taken goes back, too. NULL is fine. */
 TD_API void td_request_free(td_request *r);
 
 #ifdef __cplusplus

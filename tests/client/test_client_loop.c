@@ -282,6 +282,15 @@ static void cancelled_gets(void)
     CU_ASSERT_TRUE(t[1].code == TD_OK && number_of(&t[1].item) == 1);
     CU_ASSERT_EQUAL(get_number(q, 20000), 2);
     CU_ASSERT_EQUAL(t[2].times, 0);
+    td_queue_item item;
+    CU_ASSERT_EQUAL(put_number(q, 3, 0), TD_OK);
+    CU_ASSERT_EQUAL(put_number(q, 4, 0), TD_OK);
+    td_request *untaken = td_async_get(q, -1, tell, &t[3]);
+    CU_ASSERT_TRUE(run(c, &t[3], 1));
+    td_request_free(untaken); /* it came, and goes back to where it was */
+    CU_ASSERT_EQUAL(get_number(q, 0), 3);
+    CU_ASSERT_EQUAL(get_number(q, 0), 4);
+    CHECK_FAILS(td_request_item(one, &item), TD_E_CANCELLED, "was cancelled");
     td_request_cancel(two); /* over: nothing */
     CU_ASSERT_EQUAL(td_request_result(two), TD_OK);
     td_request_cancel(NULL);
