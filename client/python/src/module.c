@@ -279,7 +279,11 @@ static PyObject *status_function(PyObject *module, PyObject *args)
     const char *what = "status";
     if (!PyArg_ParseTuple(args, "|s:status", &what)) return NULL;
     td_client *c = tdpy_client();
-    td_table *t = c ? td_status(c, what) : NULL;
+    return c ? tdpy_rows(td_status(c, what)) : NULL;
+}
+
+PyObject *tdpy_rows(td_table *t)
+{
     if (!t) return tdpy_fail();
     if (PyErr_Occurred()) return td_table_free(t), NULL;
     PyObject *rows = PyList_New(t->rows);
@@ -394,6 +398,7 @@ static int exec_module(PyObject *module)
                 PyModule_AddFunctions(module, tdpy_share_functions) == 0 &&
                 PyModule_AddFunctions(module, tdpy_numpy_functions) == 0 &&
                 PyModule_AddFunctions(module, tdpy_queue_functions) == 0 &&
+                PyModule_AddFunctions(module, tdpy_aio_functions) == 0 && tdpy_init_aio(module) &&
                 PyModule_AddFunctions(module, tdpy_buffer_functions) == 0 && tdpy_init_queue(module) &&
                 PyModule_AddStringConstant(module, "__version__", td_version()) == 0 && tdpy_init_tensor(module);
     return good ? 0 : -1;

@@ -184,6 +184,7 @@ int tdpy_contains(PyObject *self, PyObject *value);
 /* ---- value.c */
 PyObject *tdpy_item(PyObject *self, PyObject *ignored);
 PyObject *tdpy_tolist(PyObject *self, PyObject *ignored);
+PyObject *tdpy_list_of(td_array *a, const void *bytes); /* of its values, row-major */
 int tdpy_truth(PyObject *self);
 PyObject *tdpy_to_int(PyObject *self);
 PyObject *tdpy_to_index(PyObject *self);
@@ -210,6 +211,15 @@ extern PyMethodDef tdpy_share_methods[], tdpy_share_functions[];
 /* ---- queue.c */
 extern PyMethodDef tdpy_queue_functions[];
 bool tdpy_init_queue(PyObject *module);
+td_queue *tdpy_raw_queue(PyObject *member); /* NULL: raised */
+
+/* ---- aio.c */
+extern PyMethodDef tdpy_aio_functions[];
+bool tdpy_init_aio(PyObject *module);
+
+/* ---- module.c */
+/* A table as a list of dicts; takes it over. */
+PyObject *tdpy_rows(td_table *t);
 
 /* ---- item.c */
 enum { TDPY_FEW = 8 };

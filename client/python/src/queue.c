@@ -230,6 +230,12 @@ static PyType_Spec queue_spec = {
     .name = "tensord.RawQueue", .basicsize = sizeof(queue), .flags = Py_TPFLAGS_DEFAULT, .slots = queue_slots};
 static PyTypeObject *queue_type;
 
+td_queue *tdpy_raw_queue(PyObject *member)
+{
+    if (Py_TYPE(member) == queue_type) return queue_of(member);
+    return tdpy_raise(TD_E_TYPE, "a member of a queue, not a %.100s", tdpy_type_name(member));
+}
+
 /* ---- put() and get() of tensord.Queue ---------------------------------------------------------------------------- */
 
 typedef struct ways {

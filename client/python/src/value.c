@@ -31,6 +31,12 @@ static PyObject *to_list(int ndim, const int64_t *shape, td_dtype dtype, const u
     return list;
 }
 
+PyObject *tdpy_list_of(td_array *a, const void *bytes)
+{
+    const unsigned char *at = bytes;
+    return to_list(td_ndim(a), td_shape(a), td_dtype_of(a), &at);
+}
+
 PyObject *tdpy_tolist(PyObject *self, PyObject *ignored)
 {
     (void)ignored;
@@ -39,9 +45,8 @@ PyObject *tdpy_tolist(PyObject *self, PyObject *ignored)
     if (n < 0) return tdpy_fail();
     unsigned char *bytes = malloc((size_t)n + 16);
     if (!bytes) return PyErr_NoMemory();
-    const unsigned char *at = bytes;
     bool failed = td_read(a, bytes, (size_t)n) || PyErr_Occurred();
-    PyObject *list = failed ? tdpy_fail() : to_list(td_ndim(a), td_shape(a), td_dtype_of(a), &at);
+    PyObject *list = failed ? tdpy_fail() : tdpy_list_of(a, bytes);
     free(bytes);
     return list;
 }

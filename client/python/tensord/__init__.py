@@ -25,7 +25,7 @@ pi, e, inf, nan, newaxis = 3.141592653589793, 2.718281828459045, 1e400, 1e400 - 
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # what __getattr__ finds
-    from tensord import (accelerator as accelerator, array_api as array_api, autograd as autograd, backends as backends, cuda as cuda, data as data,
+    from tensord import (accelerator as accelerator, aio as aio, array_api as array_api, autograd as autograd, backends as backends, cuda as cuda, data as data,
                          nn as nn, optim as optim, torch as torch, utils as utils)
     from tensord._compose import (BoolTensor as BoolTensor, ByteTensor as ByteTensor, DoubleTensor as DoubleTensor, FloatTensor as FloatTensor,
                                   IntTensor as IntTensor, LongTensor as LongTensor, as_tensor as as_tensor, atleast_1d as atleast_1d,
@@ -55,7 +55,7 @@ _LAZY = {
     "_save": ("load", "save"),
 }
 _HOME = {name: module for module, names in _LAZY.items() for name in names}
-_MODULES = ("accelerator", "array_api", "autograd", "backends", "cuda", "data", "nn", "optim", "torch", "utils")
+_MODULES = ("accelerator", "aio", "array_api", "autograd", "backends", "cuda", "data", "nn", "optim", "torch", "utils")
 
 
 if not TYPE_CHECKING:

@@ -1,0 +1,207 @@
+"""tensord for asyncio: await what else would wait, and nothing holds up the loop.
+
+    import asyncio, tensord as td, tensord.aio
+
+    async def main():
+        x = td.ones(1000, 1000)
+        print(await td.aio.item((x @ x).sum()))
+        async with td.aio.Queue("jobs") as jobs:
+            job = await jobs.get()
+
+Cancelling a task, and asyncio.timeout(), end the wait in the daemon: who waits next gets the item. Ops are asked for as ever and wait for nothing;
+what waits in tensord itself (td.sync(), t.item(), t.numpy(), td.Queue) still does. Any number of loops, in threads, may do this at once.
+"""
+
+import asyncio
+import os
+import weakref
+
+from tensord import _C
+from tensord._queue import _CONSUMER, _PRODUCER, Queue as _Queue
+
+__all__ = ["Queue", "item", "numpy", "open", "ready", "status", "sync", "tolist"]
+
+_READY, _ITEM, _LIST, _BYTES = range(4)
+_watched = weakref.WeakKeyDictionary()  # of each loop: who waits for which descriptor
+_life = object()  # of this process: what a forked child has from its parent is told nothing there
+
+
+def _child():
+    global _life
+    _life = object()
+    _watched.clear()
+
+
+os.register_at_fork(after_in_child=_child)
+
+
+class _Waiting(set):
+    """The futures of a loop that wait for a descriptor. The loop's reader alone holds them: what still waits in a loop that is closed is let go of."""
+
+
+def _dispatch(waiting):
+    _C._aio_dispatch()
+
+
+def _watch(loop, fd, future):
+    fds = _watched.setdefault(loop, {})
+    waiting = fds[fd]() if fd in fds else None
+    if not waiting:
+        waiting = _Waiting()
+        loop.add_reader(fd, _dispatch, waiting)
+        fds[fd] = weakref.ref(waiting)
+    waiting.add(future)
+
+
+def _unwatch(loop, fd, future):
+    waiting = _watched.get(loop, {}).get(fd, lambda: None)()
+    if waiting is None:
+        return
+    waiting.discard(future)
+    if not waiting:
+        del _watched[loop][fd]
+        if not loop.is_closed():
+            loop.remove_reader(fd)
+
+
+def _wake(of):
+    future = of()
+    if future is not None and not future.done():
+        future.set_result(None)
+
+
+def _teller(loop, future):
+    life, future = _life, weakref.ref(future)
+
+    def tell():
+        if life is not _life:
+            return
+        if asyncio._get_running_loop() is loop:
+            _wake(future)
+            return
+        try:
+            loop.call_soon_threadsafe(_wake, future)  # another loop's dispatch, or a disconnect elsewhere
+        except RuntimeError:
+            pass  # the loop was closed
+
+    return tell
+
+
+async def _ask(start, *args):
+    loop = asyncio.get_running_loop()
+    future = loop.create_future()
+    request = start(*args, _teller(loop, future))
+    fd = request.fd
+    try:
+        _watch(loop, fd, future)
+        try:
+            await future
+        finally:
+            _unwatch(loop, fd, future)
+        return request.result()
+    finally:
+        request.close()  # an item that nobody took goes back
+
+
+async def ready(tensor, timeout=None):
+    """Wait until the tensor is computed, and return it; raises what became of it. Then its values are there: item() and numpy() take a moment only."""
+    await _ask(_C._aio_read, _READY, tensor, timeout)
+    return tensor
+
+
+async def item(tensor, timeout=None):
+    """The value of a tensor of one element, as a number."""
+    return await _ask(_C._aio_read, _ITEM, tensor, timeout)
+
+
+async def tolist(tensor, timeout=None):
+    """The values as nested lists; of a tensor without dimensions as a number."""
+    return await _ask(_C._aio_read, _LIST, tensor, timeout)
+
+
+async def numpy(tensor, timeout=None):
+    """A copy of the values as an array of NumPy. (The memory itself: numpy() of what ready() gave.)"""
+    from tensord._more import _numpy
+
+    if tensor.dtype is _C.bfloat16:
+        raise _C.DTypeError("NumPy knows no bfloat16; call float() first")
+    values = await _ask(_C._aio_read, _BYTES, tensor, timeout)
+    return _numpy().frombuffer(values, dtype=tensor.dtype.name).reshape(tuple(tensor.shape))
+
+
+async def sync(timeout=None):
+    """Wait until everything asked so far has ended; raises the first error that was not told yet."""
+    await _ask(_C._aio_status, None, timeout)
+
+
+async def status(what="status", timeout=None):
+    """As tensord.status()."""
+    return await _ask(_C._aio_status, what, timeout)
+
+
+async def open(name, timeout=None, *, newer_than=None):
+    """As tensord.open(), but that it waits for the name as long as it takes unless a timeout (in seconds) is given. newer_than: a version
+    (0: any): waits for a larger one, and returns what it opened together with its version."""
+    if newer_than is not None and newer_than < 0:
+        raise _C.InvalidError("open(): newer_than is a version, and none is negative")
+    opened, version = await _ask(_C._aio_open, name, newer_than or 0, timeout)
+    return opened if newer_than is None else (opened, version)
+
+
+class Queue:
+    """tensord.Queue for asyncio: the same queue, by its name, whoever else uses it and how.
+
+    `async with` leaves it at the end; `async for` goes on until there will be no more items. timeout in seconds; when it is over, tensord.Timeout
+    (a TimeoutError) is raised. A get() that is cancelled takes no item. A put() that is cancelled has put nothing, unless it was in already.
+    """
+
+    def __init__(self, name, maxsize=0, *, role=None, keep=None):
+        self._queue = _Queue(name, maxsize, role=role, keep=keep)
+
+    name = property(lambda self: self._queue.name)
+    maxsize = property(lambda self: self._queue.maxsize)
+
+    async def get(self, timeout=None):
+        """The oldest item, for this consumer alone; tensord.Closed when nobody is left who could put."""
+        return await _ask(_C._aio_get, self._queue._role(_CONSUMER), timeout)
+
+    async def put(self, item, timeout=None):
+        """Append an item, as tensord.Queue does; when this returns it is in."""
+        await _ask(_C._aio_put, self._queue._role(_PRODUCER), item, timeout)
+
+    def get_nowait(self):
+        return self._queue.get_nowait()
+
+    def put_nowait(self, item):
+        self._queue.put_nowait(item)
+
+    def qsize(self):
+        return self._queue.qsize()
+
+    def empty(self):
+        return self._queue.empty()
+
+    def full(self):
+        return self._queue.full()
+
+    async def close(self, end=False):
+        """Leave the queue; gets of this object that wait raise tensord.Closed. end: nobody may put any more."""
+        await asyncio.shield(asyncio.to_thread(self._queue.close, end))  # it waits for puts that are under way
+
+    def __aiter__(self):
+        return self
+
+    async def __anext__(self):
+        try:
+            return await self.get()
+        except _C.Closed:
+            raise StopAsyncIteration from None
+
+    async def __aenter__(self):
+        return self
+
+    async def __aexit__(self, *exc):
+        await self.close()
+
+    def __repr__(self):
+        return f"tensord.aio.Queue({self.name!r}, maxsize={self.maxsize})"

@@ -1,0 +1,369 @@
+"""tensord.aio: awaiting holds up nobody, cancelling takes nothing, and every end is told."""
+import asyncio
+import gc
+import json
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+import tensord as td
+import tensord.aio
+from common import held, script, settles
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left():
+    for _ in range(50):
+        td.ones(1).item()
+    asyncio.run(td.aio.sync())
+    before = held()
+    yield
+    assert settles(before) == before
+
+
+def test_values():
+    async def main():
+        x = td.arange(6.0).reshape(2, 3)
+        y = x @ x.T
+        assert await td.aio.ready(y) is y
+        assert await td.aio.tolist(y) == y.tolist() and await td.aio.item(y.sum()) == y.sum().item()
+        assert await td.aio.tolist(td.tensor(3)) == 3
+        assert await td.aio.tolist(td.nonzero(td.ones(3))) == [[0], [1], [2]]  # a shape that is known later
+        await td.aio.sync()
+        assert {row["key"] for row in await td.aio.status()} >= {"tensors", "queues"}
+        with pytest.raises(td.ShapeError, match="6 elements cannot be converted"):
+            await td.aio.item(x)
+        with pytest.raises(td.OutOfRange):
+            await td.aio.ready(td.ones(3).index_select(0, td.tensor([7])))
+        with pytest.raises(TypeError, match="wants a tensor, not a int"):
+            await td.aio.item(3)
+
+    asyncio.run(main())
+
+
+def test_numpy():
+    np = pytest.importorskip("numpy")
+
+    async def main():
+        for dtype in (td.float32, td.int64, td.bool, td.complex64, td.float16):
+            x = td.ones(2, 3, dtype=dtype)
+            a = await td.aio.numpy(x)
+            assert a.dtype.name == dtype.name and a.shape == (2, 3) and np.array_equal(a, x.numpy()) and a.flags.writeable
+        assert (await td.aio.numpy(td.ones(3, requires_grad=True))).sum() == 3
+        with pytest.raises(TypeError, match="bfloat16"):
+            await td.aio.numpy(td.ones(2, dtype=td.bfloat16))
+
+    asyncio.run(main())
+
+
+def test_queue():
+    async def main():
+        async with td.aio.Queue("aio", 2) as q:
+            get = asyncio.create_task(q.get())
+            await asyncio.sleep(0.01)
+            await q.put({"x": td.ones(3), "n": 1})
+            assert (await get)["x"].tolist() == [1, 1, 1]
+            await q.put(1)
+            q.put_nowait(2)
+            assert q.full() and q.qsize() == 2
+            with pytest.raises(td.Timeout, match="stayed full"):
+                await q.put(3, timeout=0.01)
+            with pytest.raises(td.QueueFull):
+                q.put_nowait(3)
+            assert [await q.get(), q.get_nowait()] == [1, 2] and q.empty()
+            with pytest.raises(TimeoutError, match="stayed empty"):
+                await q.get(timeout=0.01)
+        with pytest.raises(ValueError, match="close.. has left it"):
+            await q.get()
+
+    asyncio.run(main())
+
+
+def test_async_for_ends_with_the_producers():
+    async def main():
+        consumer = td.aio.Queue("aio-for", role="consumer")
+        async with td.aio.Queue("aio-for", role="producer") as producer:
+            for i in range(5):
+                await producer.put(i)
+        got = [item async for item in consumer]
+        await consumer.close()
+        return got
+
+    assert asyncio.run(main()) == [0, 1, 2, 3, 4]
+
+
+def test_open_waits_for_newer():
+    async def main():
+        with pytest.raises(td.NotFound):
+            await td.aio.open("aio-name", timeout=0)
+        waits = asyncio.create_task(td.aio.open("aio-name"))
+        await asyncio.sleep(0.01)
+        w = td.ones(2).publish("aio-name")
+        assert (await waits).tolist() == [1, 1] and (await waits).name == "aio-name"
+        _, version = await td.aio.open("aio-name", newer_than=0)
+        newer = asyncio.create_task(td.aio.open("aio-name", newer_than=version))
+        await asyncio.sleep(0.01)
+        assert not newer.done()
+        td.publish("aio-name", {"w": w * 2, "step": 7})
+        tree, after = await newer
+        assert tree["step"] == 7 and tree["w"].tolist() == [2, 2] and after > version
+        with pytest.raises(td.Timeout):
+            await td.aio.open("aio-name", timeout=0.01, newer_than=after)
+        with pytest.raises(ValueError, match="none is negative"):
+            await td.aio.open("aio-name", newer_than=-1)
+        td.drop("aio-name")
+
+    asyncio.run(main())
+
+
+def test_the_loop_goes_on():
+    """Ticks of the loop while a get waits are as many as without it."""
+    async def ticks(seconds):
+        n, end = 0, time.monotonic() + seconds
+        while time.monotonic() < end:
+            await asyncio.sleep(0.001)
+            n += 1
+        return n
+
+    async def main():
+        async with td.aio.Queue("aio-ticks", 1) as q:
+            alone = await ticks(0.3)
+            get = asyncio.create_task(q.get())
+            beside = await ticks(0.3)
+            assert not get.done() and beside > alone / 10 and beside > 10
+            spent = time.process_time()
+            await asyncio.sleep(0.3)
+            assert time.process_time() - spent < 0.15  # and nothing spins
+            await q.put(1)
+            assert await get == 1
+
+    asyncio.run(main())
+
+
+def test_cancelled_gets_take_nothing():
+    async def main():
+        async with td.aio.Queue("aio-cancel", 1000) as q:
+            first, second = (asyncio.create_task(q.get()) for _ in range(2))
+            await asyncio.sleep(0.01)
+            first.cancel()
+            await asyncio.gather(first, return_exceptions=True)
+            await q.put("for who still waits")
+            assert await second == "for who still waits" and first.cancelled()
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.01):
+                    await q.get()
+            with pytest.raises(asyncio.TimeoutError):
+                await asyncio.wait_for(q.get(), 0.01)
+            for i in range(300):
+                await q.put(i)
+            got = []
+            for k in range(10000):  # given up before, while and after the item comes: each comes once, in order
+                if len(got) == 300:
+                    break
+                task = asyncio.create_task(q.get())
+                for _ in range(k % 4):
+                    await asyncio.sleep(0 if k % 3 else 0.0005)
+                if not task.done():
+                    task.cancel()
+                elif k % 7 == 0:
+                    await asyncio.sleep(0)
+                try:
+                    got.append(await task)
+                except asyncio.CancelledError:
+                    pass
+            while len(got) < 300:
+                got.append(await q.get(timeout=20))
+            assert got == list(range(300)) and q.empty()
+
+    asyncio.run(main())
+
+
+def test_an_item_that_came_as_the_task_was_cancelled_goes_back():
+    async def main():
+        async with td.aio.Queue("aio-tick", 4) as q:
+            task = asyncio.create_task(q.get())
+            await asyncio.sleep(0.05)
+            q.put_nowait({"x": td.ones(2)})
+            time.sleep(0.05)  # it is there when the loop looks
+            asyncio.get_running_loop().call_soon(task.cancel)
+            await asyncio.gather(task, return_exceptions=True)
+            if task.cancelled():
+                assert (await q.get(timeout=20))["x"].tolist() == [1, 1]
+
+    for _ in range(5):
+        asyncio.run(main())
+
+
+def test_a_cancelled_put_has_put_nothing():
+    async def main():
+        async with td.aio.Queue("aio-put", 1) as q:
+            await q.put(1)
+            put = asyncio.create_task(q.put(2))
+            await asyncio.sleep(0.01)
+            put.cancel()
+            await asyncio.gather(put, return_exceptions=True)
+            assert put.cancelled() and await q.get() == 1
+            with pytest.raises(td.Timeout):
+                await q.get(timeout=0.05)
+
+    asyncio.run(main())
+
+
+def test_a_thousand_at_once():
+    async def main():
+        async with td.aio.Queue("aio-many", 2000) as q:
+            gets = [asyncio.create_task(q.get()) for _ in range(1500)]
+            await asyncio.sleep(0)
+            assert await td.aio.item(td.ones(3).sum()) == 3
+            for i in range(1500):
+                q.put_nowait(i)
+            assert sorted(await asyncio.gather(*gets)) == list(range(1500))
+
+    asyncio.run(main())
+
+
+def test_loops_in_threads():
+    wrong = []
+
+    def loop(k):
+        async def main():
+            async with td.aio.Queue(f"aio-thread-{k}", 4) as q:
+                for i in range(50):
+                    get = asyncio.create_task(q.get())
+                    await q.put({"x": td.full((3,), float(i))})
+                    assert await td.aio.tolist((await get)["x"]) == [i] * 3
+
+        try:
+            asyncio.run(main())
+        except BaseException as e:
+            wrong.append(e)
+
+    threads = [threading.Thread(target=loop, args=(k,)) for k in range(3)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not wrong, wrong
+
+
+def test_a_loop_that_is_closed_lets_go_of_all():
+    loop = asyncio.new_event_loop()
+    q = td.aio.Queue("aio-closed", 2)
+    task = loop.create_task(q.get())
+    loop.run_until_complete(asyncio.sleep(0.01))
+    task._log_destroy_pending = False
+    loop.close()
+    del task, loop
+    gc.collect()
+    asyncio.run(q.put(5))
+    assert asyncio.run(q.get(timeout=20)) == 5  # nobody else had it
+    asyncio.run(q.close())
+
+
+def test_a_disconnect_is_told():
+    r = script("""
+        import asyncio, tensord as td, tensord.aio
+        async def main():
+            q = td.aio.Queue("q")
+            gets = [asyncio.create_task(q.get()) for _ in range(3)]
+            await asyncio.sleep(0.01)
+            td.disconnect()
+            for e in await asyncio.gather(*gets, return_exceptions=True):
+                print(type(e).__name__, e)
+            print(await td.aio.item(td.ones(2).sum()))  # the next connection has a descriptor of its own
+        asyncio.run(main())
+    """)
+    assert r.returncode == 0 and r.stdout.count("ConnectionLost") == 3 and r.stdout.endswith("2.0\n"), r.stdout + r.stderr
+
+
+def test_a_daemon_that_dies():
+    r = script("""
+        import asyncio, os, signal, tensord as td, tensord.aio
+        async def main():
+            x = td.ones(3)
+            q = td.aio.Queue("q")
+            gets = [asyncio.create_task(q.get()) for _ in range(100)] + [asyncio.create_task(td.aio.open("no")) for _ in range(100)]
+            await asyncio.sleep(0.05)
+            os.kill(td.connection()["pid"], signal.SIGKILL)
+            told = await asyncio.gather(*gets, return_exceptions=True)
+            print({type(e).__name__ for e in told}, len(told), told[0])
+            try:
+                await td.aio.item(x.sum())
+            except td.ConnectionLost as e:
+                print("lost")
+        asyncio.run(main())
+    """, TENSORD_BELOW=str(os.getpid()))  # a daemon of its own
+    assert r.returncode == 0 and "{'ConnectionLost'} 200" in r.stdout and "it ended or was killed" in r.stdout and r.stdout.endswith("lost\n"), r.stdout + r.stderr
+
+
+def test_a_forked_child():
+    async def main():
+        async with td.aio.Queue("aio-fork", 2) as q:
+            get = asyncio.create_task(q.get())
+            await asyncio.sleep(0.01)
+            pid = os.fork()
+            if pid == 0:
+                asyncio._set_running_loop(None)
+                asyncio.events.set_event_loop(None)
+                good = False
+                try:
+                    good = asyncio.run(td.aio.item(td.ones(4).sum())) == 4
+                finally:
+                    os._exit(0 if good else 1)
+            status = await asyncio.to_thread(os.waitpid, pid, 0)
+            assert status[1] == 0 and not get.done()
+            await q.put("the parent's")
+            assert await get == "the parent's"
+
+    asyncio.run(main())
+
+
+@pytest.fixture
+def front(tmp_path):
+    """The example, with a daemon of its own: its process and its port."""
+    program = pathlib.Path(__file__).resolve().parents[2] / "client/examples/http_front.py"
+    env = {k: v for k, v in os.environ.items() if k != "TENSORD_SOCKET"} | {"TENSORD_BELOW": str(os.getpid()), "XDG_RUNTIME_DIR": str(tmp_path)}
+    process = subprocess.Popen([sys.executable, str(program), "--port", "0", "--wait-ms", "20"], stdout=subprocess.PIPE, text=True, env=env)
+    yield process, int(re.search(r":(\d+)/", process.stdout.readline())[1])
+    if process.poll() is None:
+        process.send_signal(signal.SIGINT)
+    process.wait(timeout=60)
+    process.stdout.close()
+
+
+def test_an_http_front_batches(front):
+    process, port = front
+
+    async def ask(body, method="POST", path="/scores"):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(f"{method} {path} HTTP/1.1\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body)
+        status = (await reader.readline()).split()[1]
+        while (line := await reader.readline()).strip():
+            if line.lower().startswith(b"content-length"):
+                length = int(line.split(b":")[1])
+        said = json.loads(await reader.readexactly(length))
+        writer.close()
+        return int(status), said
+
+    async def main():
+        told = await asyncio.gather(*(ask(json.dumps([i, 1, 2, 3]).encode()) for i in range(100)))
+        assert [status for status, _ in told] == [200] * 100
+        assert all(len(said["scores"]) == 3 and abs(sum(said["scores"]) - 1) < 1e-5 for _, said in told)
+        alone = await ask(b"[7, 1, 2, 3]")
+        assert alone[1]["scores"] == pytest.approx(told[7][1]["scores"], abs=1e-6)  # each has its own row
+        assert [(await ask(b"[1, 2]"))[0], (await ask(b"no"))[0], (await ask(b"", "GET"))[0]] == [400, 400, 404]
+        _, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(b"POST /scores HTTP/1.1\r\nContent-Length: 12\r\n\r\n[1, ")  # who goes in the middle
+        writer.close()
+        assert (await ask(b"[1, 1, 2, 3]"))[0] == 200
+
+    asyncio.run(main())
+    process.send_signal(signal.SIGINT)
+    assert 2 <= int(re.search(r"(\d+) batches", process.stdout.read())[1]) < 60
+    assert process.wait(60) == 0
