@@ -53,12 +53,15 @@ static bool run(td_client *c, const told *t, int n)
     return run_for(c, t, n, TEST_LONG_MS);
 }
 
-/* Nothing to do: the descriptor is not readable. */
+/* Nothing to do: the descriptor is not readable any more, once the daemon has said all. */
 static bool quiet(td_client *c)
 {
     struct pollfd p = {td_client_fd(c), POLLIN, 0};
-    for (int i = 0; i < 100 && poll(&p, 1, 20) > 0; i++) td_client_dispatch(c);
-    return poll(&p, 1, 20) == 0;
+    for (int i = 0; i < 1000; i++) {
+        if (poll(&p, 1, 20) == 0) return true;
+        td_client_dispatch(c);
+    }
+    return false;
 }
 
 static int put_number(td_queue *q, int n, int timeout_ms)
