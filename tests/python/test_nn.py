@@ -30,6 +30,14 @@ class Net(nn.Module):
         return self.fc(self.drop(td.flatten(x, 1)))
 
 
+@needs_torch
+def test_parameters_in_a_list_are_printed():
+    for ours, theirs in ((nn.ParameterList([td.ones(3), nn.Parameter(td.ones(2, 3))]), torch.nn.ParameterList([torch.ones(3), torch.ones(2, 3)])),
+                         (nn.ParameterList(), torch.nn.ParameterList())):
+        assert repr(ours).replace("tensord.", "torch.") == repr(theirs)
+    assert repr(nn.ParameterDict({"a": td.ones(3)})) == "ParameterDict(\n    (a): Parameter containing: [tensord.float32 of size 3]\n)"
+
+
 def test_a_tutorial_s_network_learns():
     td.manual_seed(1)
     x = td.randn(60, 1, 8, 8)

@@ -439,8 +439,15 @@ class ModuleDict(Module):
         return self._modules.values()
 
 
+def _print_parameters(module):
+    lines = [f"    ({n}): Parameter containing: [{p.dtype} of size {'x'.join(map(str, p.shape))}]" for n, p in module._parameters.items()]
+    return "\n".join([f"{type(module).__name__}(", *lines, ")"]) if lines else f"{type(module).__name__}()"
+
+
 class ParameterList(Module):
     """A list of parameters."""
+
+    __repr__ = _print_parameters
 
     def __init__(self, values=()):
         super().__init__()
@@ -463,6 +470,8 @@ class ParameterList(Module):
 
 class ParameterDict(Module):
     """A dict of parameters."""
+
+    __repr__ = _print_parameters
 
     def __init__(self, parameters=None):
         super().__init__()
