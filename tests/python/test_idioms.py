@@ -323,5 +323,10 @@ def test_what_is_absent_says_what_does_its_work():
     with pytest.raises(AttributeError, match="module 'tensord.nn' has no attribute 'Linea'$") as e:
         td.nn.Linea
     assert e.value.name == "Linea" and e.value.obj is td.nn, 'so Python says "Did you mean"'
+    for statement in ("import tensord.distributed as dist", "from tensord import distributed", "import tensord.nn.parallel"):
+        with pytest.raises(ModuleNotFoundError, match="share_memory"):
+            exec(statement)
+    with pytest.raises(ModuleNotFoundError, match="No module named 'tensord.nothing'$"):
+        import tensord.nothing  # noqa: F401
     td.cuda.manual_seed(1)
     td.cuda.empty_cache()

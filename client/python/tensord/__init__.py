@@ -10,6 +10,7 @@ Importing starts nothing. What is not needed by every program is imported when i
 """
 
 import os as _os
+import sys as _sys
 
 from tensord import _C
 from tensord._C import *  # noqa: F401,F403
@@ -79,6 +80,18 @@ if not TYPE_CHECKING:
             return importlib.import_module("tensord._absent").of(__name__)(name)
         globals()[name] = value
         return value
+
+
+class _Absent:  # asked last for a module: a statement `import tensord.distributed` says what the name would
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        if name.startswith("tensord."):
+            from tensord import _absent
+
+            _absent.no_module(name)
+
+
+_sys.meta_path.append(_Absent)
 
 
 def __dir__():

@@ -54,6 +54,13 @@ _WHY = {
 }
 
 
+def no_module(name):
+    """Raises when `name` is one of those; with no name on the error, or `from tensord import distributed` would swallow it."""
+    home, _, last = name.rpartition(".")
+    if last in _WHY.get(home, ()):
+        raise ModuleNotFoundError(f"No module named '{name}': {_WHY[home][last]}")
+
+
 def of(module):
     """The __getattr__ of a module."""
     def getattr_(name):
