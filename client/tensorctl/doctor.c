@@ -94,8 +94,7 @@ static void check_groups(report *r)
         say(r, "memory group", "ok", "shared memory counts to the daemon's group; --memory stays below it", "%.0f MB",
             (double)memory / 1e6);
     if (!granted) say(r, "processors", "ok", "", "%ld, no quota", sysconf(_SC_NPROCESSORS_ONLN));
-    else
-        say(r, "processors", "ok", "workers follow it", "%ld, by quota %d", sysconf(_SC_NPROCESSORS_ONLN), granted);
+    else say(r, "processors", "ok", "workers follow it", "%ld, by quota %d", sysconf(_SC_NPROCESSORS_ONLN), granted);
 }
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */

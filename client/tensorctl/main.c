@@ -63,25 +63,39 @@ static int drop(const ctl_options *o, const char *name)
     return rc;
 }
 
-static int run(const ctl_options *o, const char *command, const char *argument)
+/* One of the two, or neither: a table of the daemon's with that name. */
+typedef struct command {
+    const char *name;
+    int (*run)(const ctl_options *o);
+    int (*run_on)(const ctl_options *o, const char *argument);
+} command;
+
+static const command commands[] = {
+    {"daemons", ctl_daemons, NULL}, {"status", NULL, NULL},   {"sessions", NULL, NULL},
+    {"tensors", ctl_tensors, NULL}, {"names", NULL, NULL},    {"drop", NULL, drop},
+    {"queues", NULL, NULL},         {"segments", NULL, NULL}, {"loaders", ctl_loaders_command, NULL},
+    {"top", ctl_top, NULL},         {"ops", NULL, ctl_ops},   {"doctor", ctl_doctor, NULL},
+    {"bench", ctl_bench, NULL},
+};
+enum { COMMANDS = sizeof commands / sizeof commands[0] };
+
+static const char *name_of_command(unsigned i)
 {
-    static const char *const tables[] = {"status", "sessions", "names", "queues", "segments"};
+    return commands[i].name;
+}
+
+static int run(const ctl_options *o, const char *name, const char *argument)
+{
     if (o->prometheus) {
-        if (strcmp(command, "status") == 0) return ctl_prometheus(o);
-        fprintf(stderr, "tensorctl: --prometheus goes with status, not with %s\n", command);
+        if (strcmp(name, "status") == 0) return ctl_prometheus(o);
+        fprintf(stderr, "tensorctl: --prometheus goes with status, not with %s\n", name);
         return 2;
     }
-    for (size_t i = 0; i < sizeof tables / sizeof tables[0]; i++)
-        if (strcmp(command, tables[i]) == 0) return ctl_table(o, command);
-    if (strcmp(command, "daemons") == 0) return ctl_daemons(o);
-    if (strcmp(command, "tensors") == 0) return ctl_tensors(o);
-    if (strcmp(command, "drop") == 0) return drop(o, argument);
-    if (strcmp(command, "ops") == 0) return ctl_ops(o, argument);
-    if (strcmp(command, "loaders") == 0) return ctl_loaders_command(o);
-    if (strcmp(command, "top") == 0) return ctl_top(o);
-    if (strcmp(command, "doctor") == 0) return ctl_doctor(o);
-    if (strcmp(command, "bench") == 0) return ctl_bench(o);
-    fprintf(stderr, "tensorctl: there is no command '%s'; tensorctl --help lists them\n", command);
+    for (const command *c = commands; c < commands + COMMANDS; c++) {
+        if (strcmp(name, c->name) != 0) continue;
+        return c->run ? c->run(o) : c->run_on ? c->run_on(o, argument) : ctl_table(o, name);
+    }
+    ctl_unknown("command", name, COMMANDS, name_of_command, "tensorctl --help");
     return 2;
 }
 

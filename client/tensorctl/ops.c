@@ -100,42 +100,19 @@ static void print_json(const td_op *op, bool last)
     puts(last ? "}" : "},");
 }
 
-/* How many letters must be changed, left out or put in between two short words. */
-static int distance(const char *a, const char *b)
+static const char *name_of_op(unsigned id)
 {
-    int row[40], n = (int)strlen(b);
-    for (int k = 0; k <= n && k < 40; k++) row[k] = k;
-    for (int i = 1; a[i - 1]; i++) {
-        int diagonal = row[0];
-        row[0] = i;
-        for (int k = 1; k <= n && k < 40; k++) {
-            int best = diagonal + (a[i - 1] != b[k - 1]);
-            diagonal = row[k];
-            if (row[k] + 1 < best) best = row[k] + 1;
-            if (row[k - 1] + 1 < best) best = row[k - 1] + 1;
-            row[k] = best;
-        }
-    }
-    return row[n < 40 ? n : 39];
-}
-
-static int no_such_op(const char *name)
-{
-    const td_op *nearest = NULL;
-    for (unsigned id = 0; id < td_op_count && strlen(name) < 39; id++) {
-        const td_op *op = td_op_by_id(id);
-        if (op && (!nearest || distance(name, op->name) < distance(name, nearest->name))) nearest = op;
-    }
-    fprintf(stderr, "tensorctl: there is no op '%s'", name);
-    if (nearest && distance(name, nearest->name) < 4) fprintf(stderr, "; did you mean '%s'?", nearest->name);
-    fputs(" tensorctl ops lists them\n", stderr);
-    return 1;
+    const td_op *op = td_op_by_id(id);
+    return op ? op->name : NULL;
 }
 
 int ctl_ops(const ctl_options *o, const char *name)
 {
     const td_op *one = name ? td_op_by_name(name) : NULL;
-    if (name && !one) return no_such_op(name);
+    if (name && !one) {
+        ctl_unknown("op", name, td_op_count, name_of_op, "tensorctl ops");
+        return 1;
+    }
     if (one && !o->json) {
         print_op(one);
         return 0;

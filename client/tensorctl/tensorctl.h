@@ -54,6 +54,10 @@ void ctl_row_text(td_table *t, int column, const char *text); /* column 0 begins
 void ctl_row_real(td_table *t, int column, double v);
 void ctl_row_int(td_table *t, int column, int64_t v);
 
+/* On stderr: there is no such `what`, which name is the nearest, and what lists them. name_of may give NULL. */
+void ctl_unknown(const char *what, const char *word, unsigned count, const char *(*name_of)(unsigned i),
+                 const char *lister);
+
 /* What the results of an op look like, "name: words", one a line (generated). */
 const char *ctl_results(unsigned id);
 /* The gradient formulas of an op by id: "x: g*conj(y)\ny: ..."; NULL when it has none (generated). */

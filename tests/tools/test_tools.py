@@ -252,7 +252,8 @@ class Tensorctl(Place):
 
     def test_wrong_usage(self):
         ctl(code=2)
-        ctl("fly", code=2)
+        self.assertIn("did you mean 'status'?", ctl("statsu", code=2))
+        self.assertNotIn("did you mean", ctl("differentiate", code=2) + ctl("fly", code=2))
         ctl("--fly", code=2)
         self.assertEqual(len(ctl("--socket", self.place + "/nobody", "status", code=1).splitlines()), 1)
         self.assertIn("tensorctl", ctl("--version"))
