@@ -25,6 +25,14 @@ const char *tdpy_type_name(PyObject *o)
     return name;
 }
 
+const char *tdpy_a_type(PyObject *o)
+{
+    static char text[104];
+    const char *name = tdpy_type_name(o);
+    snprintf(text, sizeof text, "%s %s", strchr("aeiouAEIO", name[0]) ? "an" : "a", name);
+    return text;
+}
+
 bool tdpy_is_numpy_scalar(PyObject *o)
 {
     char text[32];

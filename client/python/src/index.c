@@ -207,8 +207,8 @@ static bool step(walk *w, PyObject *key, PyObject *all, Py_ssize_t at)
     if (PySequence_Check(key) && !PyUnicode_Check(key)) return by_data(w, key);
     return tdpy_raise(TD_E_INDEX,
                       "a tensor is indexed by integers, slices (`:`), Ellipsis (`...`), None, and tensors or lists "
-                      "of integers or bools, not by a %.100s",
-                      tdpy_type_name(key));
+                      "of integers or bools, not by %.100s",
+                      tdpy_a_type(key));
 }
 
 static bool walk_key(walk *w, PyObject *self, PyObject *key)
@@ -279,7 +279,7 @@ int tdpy_contains(PyObject *self, PyObject *value)
 {
     PyObject *same = tdpy_compare(self, value, Py_EQ);
     if (same == Py_NotImplemented)
-        tdpy_raise(TD_E_TYPE, "`in` of a tensor is for numbers and tensors, not for a %.100s", tdpy_type_name(value));
+        tdpy_raise(TD_E_TYPE, "`in` of a tensor is for numbers and tensors, not for %.100s", tdpy_a_type(value));
     bool usable = same && same != Py_NotImplemented;
     PyObject *any = usable ? tdpy_wrap(td_at_any(tdpy_site(), tdpy_array(same), td_no_dims(), false), true) : NULL;
     int truth = any ? tdpy_truth(any) : -1;

@@ -216,8 +216,8 @@ static bool pack_other(tdpy_packed *p, PyObject *x, int depth)
     if (parts == Py_None)
         tdpy_raise(TD_E_TYPE,
                    "a queue carries numbers, texts, bytes, tensors and arrays; dicts, lists, tuples and sets of such; "
-                   "OrderedDicts, namedtuples, dataclasses and enums; not a %.100s",
-                   tdpy_type_name(x));
+                   "OrderedDicts, namedtuples, dataclasses and enums; not %.100s",
+                   tdpy_a_type(x));
     Py_XDECREF(parts);
     return good;
 }

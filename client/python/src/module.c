@@ -231,7 +231,7 @@ static PyObject *manual_seed(PyObject *module, PyObject *seed)
 {
     (void)module;
     unsigned long long v = PyLong_Check(seed) ? PyLong_AsUnsignedLongLongMask(seed) : 0;
-    if (!PyLong_Check(seed)) return tdpy_raise(TD_E_TYPE, "a seed is an int, not a %.100s", tdpy_type_name(seed));
+    if (!PyLong_Check(seed)) return tdpy_raise(TD_E_TYPE, "a seed is an int, not %.100s", tdpy_a_type(seed));
     td_client *c = tdpy_client();
     if (!c) return NULL;
     tdpy.seeded = true;

@@ -39,7 +39,7 @@ static bool is_sequence(PyObject *o)
 
 static bool no_leaf(PyObject *o)
 {
-    return tdpy_raise(TD_E_TYPE, "a tensor holds numbers; there is a %.100s in the data", tdpy_type_name(o));
+    return tdpy_raise(TD_E_TYPE, "a tensor holds numbers; there is %.100s in the data", tdpy_a_type(o));
 }
 
 static td_dtype named_dtype(PyObject *o)
@@ -157,8 +157,8 @@ static bool visit(nest *n, PyObject *o, int depth)
 {
     if (depth == n->ndim) return n->at ? store_leaf(n, o) : check_leaf(n, o, depth);
     if (!is_sequence(o))
-        return tdpy_raise(TD_E_TYPE, "expected a sequence of length %lld at dim %d, got a %.100s (not a sequence)",
-                          (long long)n->shape[depth], depth, tdpy_type_name(o));
+        return tdpy_raise(TD_E_TYPE, "expected a sequence of length %lld at dim %d, got %.100s (not a sequence)",
+                          (long long)n->shape[depth], depth, tdpy_a_type(o));
     Py_ssize_t size = PySequence_Size(o);
     if (size != n->shape[depth])
         return size >= 0 && tdpy_raise(TD_E_INVALID, "expected sequence of length %lld at dim %d (got %zd)",

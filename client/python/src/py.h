@@ -110,6 +110,7 @@ bool tdpy_set_name(PyObject *o, const char *name);
 /* ---- convert.c */
 /* The name of an object's type, for messages; good until the next call. */
 const char *tdpy_type_name(PyObject *o);
+const char *tdpy_a_type(PyObject *o); /* with its article: "a float", "an int" */
 /* A scalar of NumPy (not an array)? */
 bool tdpy_is_numpy_scalar(PyObject *o);
 /* A bool, int, float or complex, also NumPy's: 1; something else: 0; an exception: -1. */

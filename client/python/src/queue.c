@@ -97,7 +97,7 @@ static PyObject *queue_put(PyObject *self, PyObject *args)
         PyObject *each = PyTuple_GetItem(tensors, i);
         if (!tdpy_is_tensor(each)) {
             while (i > 0) td_release(at[--i]);
-            return tdpy_raise(TD_E_TYPE, "an item holds tensors, not a %.100s", tdpy_type_name(each));
+            return tdpy_raise(TD_E_TYPE, "an item holds tensors, not %.100s", tdpy_a_type(each));
         }
         at[i] = td_retain(tdpy_array(each)); /* the object may become another tensor meanwhile */
     }
@@ -293,7 +293,7 @@ static PyObject *ways_by(PyObject *self, PyObject *args)
     if (!PyArg_ParseTuple(args, "OO:_by", &members[0], &members[1])) return NULL;
     for (int i = 0; i < 2; i++)
         if (members[i] != Py_None && Py_TYPE(members[i]) != queue_type)
-            return tdpy_raise(TD_E_TYPE, "a member of a queue, not a %.100s", tdpy_type_name(members[i]));
+            return tdpy_raise(TD_E_TYPE, "a member of a queue, not %.100s", tdpy_a_type(members[i]));
     ways *w = (ways *)self;
     PyObject *before[] = {w->producer, w->consumer};
     w->producer = members[0] == Py_None ? NULL : Py_NewRef(members[0]);

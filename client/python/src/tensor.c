@@ -584,8 +584,7 @@ static PyObject *format(PyObject *self, PyObject *spec)
 {
     int n = td_ndim(tdpy_array(self));
     if (n < 0) return tdpy_fail();
-    if (!PyUnicode_Check(spec))
-        return tdpy_raise(TD_E_TYPE, "__format__() takes a str, not a %.100s", tdpy_type_name(spec));
+    if (!PyUnicode_Check(spec)) return tdpy_raise(TD_E_TYPE, "__format__() takes a str, not %.100s", tdpy_a_type(spec));
     if (n > 0) return PyObject_CallMethod((PyObject *)&PyBaseObject_Type, "__format__", "OO", self, spec);
     PyObject *item = tdpy_item(self, NULL);
     PyObject *text = item ? PyObject_Format(item, spec) : NULL;

@@ -117,7 +117,7 @@ bool tdpy_check_device(PyObject *o)
     if (name && (!strcmp(name, "cpu") || !strcmp(name, "cpu:0"))) return true;
     PyErr_Clear();
     if (name) return tdpy_raise(TD_E_UNSUPPORTED, "there is no device '%.100s' here; only 'cpu'", name);
-    return tdpy_raise(TD_E_TYPE, "device must be a tensord.device or a str, not a %.100s", tdpy_type_name(o));
+    return tdpy_raise(TD_E_TYPE, "device must be a tensord.device or a str, not %.100s", tdpy_a_type(o));
 }
 
 PyObject *tdpy_device(void)
