@@ -307,6 +307,23 @@ def test_what_is_not_saved(tmp_path):
         td.load(tmp_path / "none")
 
 
+def test_tensors_are_shared_memory_already():
+    x = td.ones(3)
+    assert x.share_memory_() is x and x.pin_memory() is x and x.is_shared() and not x.is_pinned()
+
+
+def test_types_by_the_names_of_pytorch():
+    x = td.tensor([1.5, 2])
+    assert x.type() == "tensord.FloatTensor" and x.type(td.LongTensor).tolist() == [1, 2] and x.type("torch.LongTensor").type() == "tensord.LongTensor"
+    assert x.type("tensord.DoubleTensor").dtype is td.float64 and x.type(td.FloatTensor).dtype is td.float32 and x.type(td.int8).dtype is td.int8
+    dtypes = [d for d in vars(td._C).values() if isinstance(d, td.dtype)]
+    assert len(set(td.zeros(1, dtype=d).type() for d in dtypes)) == len(set(dtypes)) >= 12
+    with pytest.raises(ValueError, match="LongTenso'"):
+        x.type("torch.LongTenso")
+    with pytest.raises(TypeError):
+        x.type(3)
+
+
 def test_what_is_absent_says_what_does_its_work():
     """Who changes the import of a script is told why a name of PyTorch's is missing; who asks by hasattr() goes on."""
     from tensord import _absent

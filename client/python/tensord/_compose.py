@@ -36,6 +36,9 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
     return _C.asarray(data, dtype, device=device)
 
 
+_DTYPES: Any = {}  # of the functions that are called as PyTorch's tensor types are
+
+
 def _legacy(dtype):
     def make(*data: Any) -> Tensor:
         """A tensor of this dtype from nested data; of integers, one of that shape with whatever its memory holds."""
@@ -43,11 +46,26 @@ def _legacy(dtype):
             return _C.tensor(data[0], dtype=dtype)
         return ops.empty(data or (0,), dtype)
 
+    _DTYPES[make] = dtype
     return make
 
 
 FloatTensor, DoubleTensor, LongTensor, IntTensor = _legacy(_C.float32), _legacy(_C.float64), _legacy(_C.int64), _legacy(_C.int32)
 ByteTensor, BoolTensor = _legacy(_C.uint8), _legacy(_C.bool)
+
+_LEGACY = {_C.float32: "Float", _C.float64: "Double", _C.float16: "Half", _C.bfloat16: "BFloat16", _C.int64: "Long", _C.int32: "Int", _C.int16: "Short",
+           _C.int8: "Char", _C.uint8: "Byte", _C.bool: "Bool", _C.complex64: "ComplexFloat", _C.complex128: "ComplexDouble"}
+
+
+def type_(self, dtype=None):
+    if dtype is None:
+        return f"tensord.{_LEGACY[self.dtype]}Tensor"
+    if isinstance(dtype, str):
+        found = [d for d, name in _LEGACY.items() if dtype.split(".", 1)[-1] == name + "Tensor"]
+        if not found:
+            raise _C.InvalidError(f"invalid type: '{dtype}'; a dtype says it as well: tensord.float32")
+        dtype = found[0]
+    return self.to(_DTYPES.get(dtype, dtype))
 
 
 def normal(mean: Any = 0.0, std: Any = 1.0, size: Any = None, *, dtype: Any = None) -> Tensor:
@@ -555,13 +573,26 @@ def is_nonzero(input: Tensor) -> bool:
     return builtins.bool(input)
 
 
+# ---- whose memory it is
+
+
+def share_memory_(self):
+    return self
+
+
+def is_shared(self):
+    return True
+
+
+def pin_memory(self, device=None):
+    return self
+
+
+def is_pinned(self):
+    return False
+
+
 # ---- what is refused
-
-
-def type_(self, dtype=None):
-    if dtype is None or isinstance(dtype, str):
-        raise _C.Unsupported("type() takes a dtype here, such as tensord.float32; the dtype of a tensor is tensor.dtype")
-    return self.to(dtype)
 
 
 def cuda(self, device=None):
