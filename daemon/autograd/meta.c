@@ -16,6 +16,14 @@ static _Thread_local struct {
 
 static void auto_free(td_meta *m, td_tensor *owner);
 static void auto_unheld(td_meta *m, td_tensor *owner);
+static void leave_leaf(td_auto *a);
+
+/* A view that nobody can name: no gradient of it is seen. As a leaf it would close a circle when what was made of it is
+ * written to its base: the base's history would lead to it, and it to its base. */
+static bool is_nameless(const td_tensor *t)
+{
+    return t->view_base && t->flags & TD_TF_UNHELD;
+}
 
 td_auto *td_auto_need(td_tensor *t, td_error *e)
 {
@@ -67,11 +75,12 @@ static void auto_free(td_meta *m, td_tensor *owner)
  * nobody can name the tensor its .grad goes, and with it the circle; so what has a .grad is always held by somebody. */
 static void auto_unheld(td_meta *m, td_tensor *owner)
 {
-    (void)m;
     td_grads_drop(owner);
+    if (is_nameless(owner)) leave_leaf((td_auto *)m);
 }
 
-/* The tensor was a leaf of graphs that still exist, and gets a history that may lead to them: they do not lead back. */
+/* The tensor was a leaf of graphs that still exist, and nothing is to be accumulated there any more; or it gets a
+ * history that may lead to them: they do not lead back. */
 static void leave_leaf(td_auto *a)
 {
     if (!a->leaf) return;
@@ -151,10 +160,12 @@ static int leaf_edge(td_tensor *t, td_auto *a, td_edge *out, td_error *e)
     if (!n) return e && e->code ? e->code : TD_E_SYSTEM;
     n->kind = TD_N_LEAF;
     n->seq = TD_SEQ_LEAF;
-    n->leaf = td_tensor_ref(t);
     n->outs[0] = (td_shape){.dtype = t->desc.dtype, .ndim = t->desc.ndim};
     memcpy(n->ints, t->desc.shape, t->desc.ndim * sizeof(int64_t));
-    a->leaf = n;
+    if (!is_nameless(t)) {
+        n->leaf = td_tensor_ref(t);
+        a->leaf = n;
+    }
     out->node = n;
     return 0;
 }

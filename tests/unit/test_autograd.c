@@ -686,6 +686,28 @@ static void saved_outputs_make_no_cycle(void)
     drop(x);
 }
 
+/* A leaf that is a view leads to its base, and what is made of it and written to the base leads the base to it. Its
+ * gradient is there for as long as somebody can name it. */
+static void a_view_as_a_leaf_makes_no_cycle(void)
+{
+    td_live before = td_live_counts();
+    uint64_t nodes = td_autograd_nodes();
+    td_tensor *base = vec(3, (double[]){1, 2, 3}), *x = select_of(base, 0, 1, TD_GRAD_ON),
+              *to = select_of(base, 0, 0, TD_GRAD_ON), *out[64];
+    td_tensor_hold(x);
+    CU_ASSERT_EQUAL(td_set_requires_grad(x, true, NULL), 0);
+    td_tensor *y = number(TD_OP_MUL, x, 2);
+    int n;
+    td_input in = td_in(y);
+    CU_ASSERT_EQUAL(t_try(td_op_by_id(TD_OP_COPY), 1, &in, NULL, TD_GRAD_ON, to, out, &n, NULL), 0);
+    CU_ASSERT_EQUAL(backward(base, TD_BW_RETAIN, NULL), 0);
+    CU_ASSERT_TRUE(equals(td_grad(x, 0), 1, (double[]){2}));
+    td_tensor_unhold(x);
+    drop(base), drop(x), drop(to), drop(y);
+    CU_ASSERT_EQUAL(td_live_counts().tensors, before.tensors);
+    CU_ASSERT_EQUAL(td_autograd_nodes(), nodes);
+}
+
 static void overwritten_inputs_make_no_cycle(void)
 {
     /* t is saved by mul, then overwritten by something that depends on mul. */
@@ -789,4 +811,5 @@ TD_CUNIT_MAIN_WITH("autograd", t_setup, t_teardown, {"leaves", leaves}, {"grad m
                    {"views that refuse", views_that_refuse}, {"out= is not differentiable", out_is_not_differentiable},
                    {"nothing is kept", nothing_is_kept}, {"saved outputs make no cycle", saved_outputs_make_no_cycle},
                    {"overwritten inputs make no cycle", overwritten_inputs_make_no_cycle},
+                   {"a view as a leaf makes no cycle", a_view_as_a_leaf_makes_no_cycle},
                    {"a million nodes", a_million_nodes}, {"recording is cheap", recording_is_cheap})
