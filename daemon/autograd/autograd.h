@@ -31,6 +31,8 @@ int td_retain_grad(td_tensor *t, td_error *e);
 /* The gradient of (tensor, scope); scope 0 is the tensor's own, a session or a group may have another. Borrowed; NULL:
  * None. */
 td_tensor *td_grad(const td_tensor *t, uint32_t scope);
+/* The same for a session: one that is lost, as its program was told, is as if it had never come. */
+td_tensor *td_grad_known(const td_tensor *t, uint32_t scope, uint32_t session);
 int td_set_grad(td_tensor *t, uint32_t scope, td_tensor *grad, td_error *e); /* takes a reference; NULL clears */
 /* The same in two steps, for who sets several or none: everything that may fail, then what cannot; or give it up. */
 int td_grad_prepare(td_tensor *t, uint32_t scope, const td_tensor *grad, td_error *e);

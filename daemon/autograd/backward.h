@@ -88,11 +88,12 @@ struct td_backward {
     uint32_t at, edge; /* how far the stage is */
     uint32_t flags, scope;
     int nroots, ninputs;
-    void *lists;        /* what roots to captures point into */
-    td_edge *roots;     /* counted */
-    td_edge *wanted;    /* counted: the inputs' */
-    td_tensor **seeds;  /* given gradients, or NULL */
-    td_tensor **shapes; /* the roots, where ones must be made */
+    void *lists;         /* what roots to captures point into */
+    td_edge *roots;      /* counted */
+    td_edge *wanted;     /* counted: the inputs' */
+    td_tensor **seeds;   /* given gradients, or NULL */
+    td_tensor **shapes;  /* the roots, where ones must be made */
+    td_tensor **pending; /* the roots that may still fail: their gradients fail with them */
     td_tensor **results;
     td_capture *captures;
     int ncaptures;

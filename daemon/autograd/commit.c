@@ -55,13 +55,18 @@ static td_tensor *collected(const td_backward *b, uint32_t k, td_tensor **leaf)
     return wanted ? bn->grad[0] : NULL;
 }
 
+static td_tensor *grad_of(const td_backward *b, const td_tensor *leaf)
+{
+    return td_grad_known(leaf, b->scope, b->who->session);
+}
+
 /* Negative: not yet. */
 static int check_free(const td_backward *b, td_error *e)
 {
     int err = 0;
     td_tensor *leaf;
     for (uint32_t k = 0; k < b->nleaves && b->who->may_touch && !err; k++) {
-        const td_tensor *g = collected(b, k, &leaf), *old = g ? td_grad(leaf, b->scope) : NULL;
+        const td_tensor *g = collected(b, k, &leaf), *old = g ? grad_of(b, leaf) : NULL;
         if (old) err = b->who->may_touch(b->who, old->storage, adds_in_place(b, old, g), e);
     }
     return err;
@@ -110,7 +115,7 @@ static int make_sums(td_backward *b, td_error *e)
 {
     int err = 0;
     for (uint32_t k = 0; k < b->nleaves && !err; k++) {
-        td_tensor *leaf, *g = collected(b, k, &leaf), *old = g ? td_grad(leaf, b->scope) : NULL;
+        td_tensor *leaf, *g = collected(b, k, &leaf), *old = g ? grad_of(b, leaf) : NULL;
         if (g && !adds_in_place(b, old, g) && (old || !may_steal(g))) err = make_sum(b, k, old, g, e);
     }
     return err;
@@ -120,7 +125,7 @@ static int make_sums(td_backward *b, td_error *e)
 
 static int prepare_step(td_backward *b, step *s, uint32_t k, td_tensor *g, td_error *e)
 {
-    td_tensor *old = td_grad(s->leaf, b->scope);
+    td_tensor *old = grad_of(b, s->leaf);
     if (adds_in_place(b, old, g)) return prepare_add(b, s, old, g, e);
     s->made = old || !may_steal(g) ? b->sums[k].made : g;
     return td_grad_prepare(s->leaf, b->scope, s->made, e);

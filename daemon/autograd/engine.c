@@ -60,6 +60,24 @@ int td_backward_deliver(td_backward *b, uint32_t at, uint32_t nr, td_tensor *g, 
     return err;
 }
 
+/* The root is still being computed: what begins with its gradient has a value only if the root gets one. So a failure
+ * is one, the root's, wherever it shows, and a gradient does not fail of the same once more by itself. */
+static int bind_to_root(td_backward *b, int r, td_fval *v, td_error *e)
+{
+    bool recorded = b->eval.create_graph;
+    td_fmeta flag = {.dtype = TD_BOOL};
+    td_input in[3] = {{0}, v->kind == TD_F_TENSOR ? td_in(v->ref) : td_in_number(v->number), td_in(b->pending[r])};
+    td_tensor *always, *made;
+    b->eval.create_graph = false; /* nobody differentiates this */
+    int err =
+        td_eval_conform(&b->eval, td_op_by_id(TD_OP_WHERE), td_fv_number(td_bool(true)), &flag, false, &always, e);
+    if (!err) in[0] = td_in(always);
+    if (!err) err = td_eval_op(&b->eval, TD_OP_WHERE, 3, in, NULL, 1, &made, e);
+    b->eval.create_graph = recorded;
+    if (!err) v->kind = TD_F_TENSOR, v->ref = made;
+    return err;
+}
+
 static int seed(td_backward *b, int r, td_error *e)
 {
     td_node *n = b->roots[r].node;
@@ -73,7 +91,8 @@ static int seed(td_backward *b, int r, td_error *e)
         to.shape = b->shapes[r]->desc.shape;
     }
     td_tensor *g;
-    int err = td_eval_conform(&b->eval, td_op_by_id(n->op ? n->op : TD_OP_COPY), v, &to, s->open, &g, e);
+    int err = b->pending[r] ? bind_to_root(b, r, &v, e) : 0;
+    if (!err) err = td_eval_conform(&b->eval, td_op_by_id(n->op ? n->op : TD_OP_COPY), v, &to, s->open, &g, e);
     if (err) return err;
     b->moving = td_tensor_ref(g);
     td_eval_clear(&b->eval);
@@ -122,7 +141,7 @@ static int retain(td_backward *b, td_bnode *n, td_error *e)
 {
     int err = 0;
     for (td_retain *r = n->node->retains; r && n->grad && !err; r = r->next) {
-        td_tensor *g = n->grad[r->nr], *old = td_grad(r->tensor, b->scope);
+        td_tensor *g = n->grad[r->nr], *old = td_grad_known(r->tensor, b->scope, b->who->session);
         if (!g || r->backward == b->serial) continue;
         g->flags &= ~TD_TF_FRESH;
         td_input in[2] = {td_in(old), td_in(g)};

@@ -103,6 +103,13 @@ td_tensor *td_grad(const td_tensor *t, uint32_t scope)
     return s ? s->grad : NULL;
 }
 
+td_tensor *td_grad_known(const td_tensor *t, uint32_t scope, uint32_t session)
+{
+    td_tensor *g = td_grad(t, scope);
+    const td_cause *lost = g ? g->storage->poison : NULL;
+    return lost && lost->told == session ? NULL : g;
+}
+
 /* Scopes are few (they are looked for one by one); each is charged to the tensor's owner. */
 static int new_slot(td_tensor *t, td_auto *a, uint32_t scope, td_gslot **out, td_error *e)
 {

@@ -47,6 +47,8 @@ static int take_roots(td_backward *b, td_tensor *const *roots, td_tensor *const 
         if (!err) err = td_edge_of(roots[r], &b->roots[r], e);
         if (g) b->seeds[r] = td_tensor_ref(g);
         else b->shapes[r] = td_tensor_ref(roots[r]);
+        bool differentiated = g && b->flags & TD_BW_CREATE_GRAPH; /* then it must be the tensor that was given */
+        if (roots[r]->storage->hazards && !differentiated) b->pending[r] = td_tensor_ref(roots[r]);
     }
     return err;
 }
@@ -64,14 +66,15 @@ static int take_input(td_backward *b, int k, td_tensor *t, td_error *e)
 static int make_room(td_backward *b, td_error *e)
 {
     size_t r = (size_t)b->nroots, n = (size_t)b->ninputs;
-    b->lists = calloc(1, r * (sizeof *b->roots + sizeof *b->seeds + sizeof *b->shapes) +
+    b->lists = calloc(1, r * (sizeof *b->roots + sizeof *b->seeds + sizeof *b->shapes + sizeof *b->pending) +
                              n * (sizeof *b->wanted + sizeof *b->results + sizeof *b->captures) + 1);
     if (!b->lists) return no_memory(e);
     b->roots = b->lists;
     b->wanted = b->roots + r;
     b->seeds = (td_tensor **)(b->wanted + n);
     b->shapes = b->seeds + r;
-    b->results = b->shapes + r;
+    b->pending = b->shapes + r;
+    b->results = b->pending + r;
     b->captures = (td_capture *)(b->results + n);
     return 0;
 }
@@ -132,8 +135,8 @@ bool td_backward_drop(td_backward *b, int most)
     while (free_array(b))
         if (b->room > LARGE) return false; /* to give megabytes back takes long: one at a time */
     for (int r = 0; r < b->nroots && b->roots; r++) td_node_unref(b->roots[r].node);
-    for (int r = 0; r < b->nroots && b->seeds && b->shapes; r++)
-        td_tensor_unref(b->seeds[r]), td_tensor_unref(b->shapes[r]);
+    for (int r = 0; r < b->nroots && b->seeds && b->shapes && b->pending; r++)
+        td_tensor_unref(b->seeds[r]), td_tensor_unref(b->shapes[r]), td_tensor_unref(b->pending[r]);
     for (int k = 0; k < b->ninputs && b->wanted; k++) td_node_unref(b->wanted[k].node);
     for (int k = 0; k < b->ninputs && b->results; k++) td_tensor_unref(b->results[k]);
     td_anomaly_drop(b);

@@ -257,6 +257,17 @@ bool td_sched_overwritten(const td_call *c, const td_storage *st)
     return t && td_hazards_healed(st, t->seq);
 }
 
+uint64_t td_sched_issued(const td_sched *s)
+{
+    return s->seq;
+}
+
+bool td_sched_issued_until(const td_call *c, uint64_t number)
+{
+    const td_task *t = c->task;
+    return t && t->seq <= number;
+}
+
 /* ---- waiting for a storage */
 
 td_waiter *td_sched_after(td_sched *s, int n, const td_access *what, void (*then)(void *arg), void *arg)

@@ -15,12 +15,12 @@ td_tensor *td_call_tensor(td_session *s, uint32_t id, td_error *e)
     return t;
 }
 
-static void fill_facts(const td_tensor *t, Td__Wire__Facts *f)
+static void fill_facts(const td_session *s, const td_tensor *t, Td__Wire__Facts *f)
 {
     td__wire__facts__init(f);
     f->requires_grad = td_requires_grad(t);
     f->leaf = td_is_leaf(t);
-    f->has_grad = td_grad(t, 0) != NULL;
+    f->has_grad = td_grad_known(t, 0, s->id) != NULL;
     const char *fn = td_grad_fn(t);
     f->grad_fn = (char *)(fn ? fn : "");
     f->version = t->version->value;
@@ -36,7 +36,7 @@ static void reply_facts(td_session *s, uint64_t serial, const td_tensor *t, td_e
     Td__Wire__Facts facts;
     Td__Wire__Desc desc;
     int64_t sizes[2 * TD_MAX_DIMS];
-    fill_facts(t, &facts);
+    fill_facts(s, t, &facts);
     td_desc_to_wire(&t->desc, &desc, sizes);
     r.serial = serial;
     r.facts = &facts;

@@ -215,7 +215,7 @@ int td_step_backward(td_session *s, int most)
 
 static int step_grad(td_session *s, const td_record *r, td_tensor *t, td_error *e)
 {
-    td_tensor *g = td_grad(t, r->rest[0]);
+    td_tensor *g = td_grad_known(t, r->rest[0], s->id);
     if (s->late_grad) { /* whose gradient it lacks, nobody knows: it may have failed before its graph was looked at */
         *e = s->late_grad->error;
         return e->code;
@@ -249,11 +249,9 @@ static void synced(void *arg)
     sync_wait *w = arg;
     td_session *s = w->s;
     if (!s->ended) {
-        const td_cause *first = w->silent ? NULL : s->first_error;
-        td_error why = first ? first->error : (td_error){0};
-        if (first) td_reply_error(s, w->serial, &why);
+        td_cause *first = w->silent ? NULL : s->first_error;
+        if (first) td_session_tell_now(s, w->serial, first);
         else td_reply_ok(s, w->serial);
-        if (first) td_session_told(s, &why);
     }
     free(w);
     td_session_promise_kept(s, 0);
@@ -278,8 +276,12 @@ static int step_read(td_session *s, const td_record *r)
     int rc = t ? td_session_check_lease(s, t->storage, &why) : why.code;
     if (!rc) rc = td_read_reply(s, t, serial, &why);
     if (rc == TD_AGAIN) return rc;
-    if (rc) td_reply_error(s, serial, &why);
-    if (rc) td_session_told(s, &why); /* sync need not say it again */
+    if (cause) {
+        td_session_tell(s, serial, cause);
+    } else if (rc) {
+        td_reply_error(s, serial, &why);
+        td_session_told(s, &why); /* sync need not say it again */
+    }
     return TD_OK;
 }
 
@@ -291,19 +293,21 @@ static int step_shape(td_session *s, const td_record *r)
     td__wire__reply__init(&reply);
     reply.serial = td_words_u64(r->rest);
     td_error why = {0};
+    td_cause *lost = NULL;
     int rc = descs && list && sizes ? TD_OK : td_no_memory(&why, "for %u shapes", r->nin);
     for (unsigned i = 0; i < r->nin && !rc; i++) {
         td_cause *cause;
         td_tensor *t = td_session_tensor(s, r->in[i], &cause, &why);
         if (!t) rc = why.code;
-        else if (t->storage->poison) rc = (why = t->storage->poison->error).code;
+        else if ((lost = t->storage->poison)) rc = lost->error.code;
         else td_desc_to_wire(&t->desc, list[i] = &descs[i], sizes[i]);
     }
     reply.n_descs = r->nin;
     reply.descs = list;
-    if (rc) td_reply_error(s, reply.serial, &why);
+    if (lost) td_session_tell(s, reply.serial, lost);
+    else if (rc) td_reply_error(s, reply.serial, &why);
     else td_reply_send(s, &reply, -1);
-    if (rc) td_session_told(s, &why);
+    if (rc && !lost) td_session_told(s, &why);
     free(descs);
     free(list);
     free(sizes);

@@ -169,20 +169,12 @@ static void send_address(td_session *s, const td_tensor *t, uint64_t serial, boo
     td_reply_send(s, &r, fd);
 }
 
-/* A value that cannot be had. Who reads it is told, so the next sync need not say it again. */
-static void tell_poison(td_session *s, uint64_t serial, const td_cause *poison)
-{
-    td_error why = poison->error; /* once it is told, the cause may go */
-    td_reply_error(s, serial, &why);
-    td_session_told(s, &why);
-}
-
 static void copy_finished(td_call *c)
 {
     value_read *v = c->owner;
     if (!v->s->ended) {
-        const td_cause *poison = c->cause ? c->cause : v->tensor->storage->poison;
-        if (poison) tell_poison(v->s, v->serial, poison);
+        td_cause *poison = c->cause ? c->cause : v->tensor->storage->poison;
+        if (poison) td_session_tell(v->s, v->serial, poison);
         else send_value(v->s, v->tensor, v->serial);
     }
     end_read(v);
@@ -220,9 +212,9 @@ static void address_ready(void *arg)
 {
     value_read *v = arg;
     if (!v->s->ended) {
-        const td_cause *poison = v->tensor->storage->poison;
+        td_cause *poison = v->tensor->storage->poison;
         if (!poison) poison = td_late_find(&v->s->late, v->tensor->storage);
-        if (poison) tell_poison(v->s, v->serial, poison);
+        if (poison) td_session_tell(v->s, v->serial, poison);
         else send_address(v->s, v->tensor, v->serial, v->descriptor);
     }
     end_read(v);
@@ -244,7 +236,7 @@ int td_address_reply(td_session *s, td_tensor *t, uint64_t serial, bool descript
 int td_read_reply(td_session *s, td_tensor *t, uint64_t serial, td_error *e)
 {
     if (t->storage->poison) {
-        tell_poison(s, serial, t->storage->poison);
+        td_session_tell(s, serial, t->storage->poison);
         return TD_OK;
     }
     if (td_desc_nbytes(&t->desc) > s->all->inline_limit) return td_address_reply(s, t, serial, false, e);

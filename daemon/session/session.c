@@ -129,10 +129,23 @@ void td_session_failed(td_session *s, td_cause *cause)
     if (!s->first_error) s->first_error = td_cause_ref(cause);
 }
 
-static void forget_if_same(td_cause **c, const td_error *e)
+static void mark_told(const td_session *s, td_cause *c)
+{
+    c->told = s->id;
+    c->told_at = td_sched_issued(s->service->sched);
+}
+
+/* Of a call that was sent by who did not know better: it is part of the same mistake. */
+static bool was_told(const td_session *s, const td_call *c)
+{
+    return c->cause->told == s->id && td_sched_issued_until(c, c->cause->told_at);
+}
+
+static void forget_if_same(td_session *s, td_cause **c, const td_error *e)
 {
     td_cause *old = *c;
     if (!old || !td_error_same(&old->error, e)) return;
+    mark_told(s, old);
     *c = NULL;
     td_cause_unref(old);
 }
@@ -145,14 +158,49 @@ static void note_unwritten(td_session *s, const td_call *c, td_tensor *t)
 void td_session_told(td_session *s, const td_error *e)
 {
     td_lates_told(&s->late, e);
-    forget_if_same(&s->late_grad, e);
-    forget_if_same(&s->first_error, e);
+    forget_if_same(s, &s->late_grad, e);
+    forget_if_same(s, &s->first_error, e);
+}
+
+void td_session_tell_now(td_session *s, uint64_t serial, td_cause *c)
+{
+    td_error why = c->error; /* once it is told, the cause may go */
+    mark_told(s, c);
+    td_reply_error(s, serial, &why);
+    td_session_told(s, &why);
+}
+
+typedef struct telling {
+    td_session *s;
+    uint64_t serial;
+    td_cause *cause; /* a reference */
+} telling;
+
+static void tell(void *arg)
+{
+    telling *t = arg;
+    if (!t->s->ended) td_session_tell_now(t->s, t->serial, t->cause);
+    td_cause_unref(t->cause);
+    td_session_promise_kept(t->s, 0);
+    free(t);
+}
+
+void td_session_tell(td_session *s, uint64_t serial, td_cause *c)
+{
+    telling *t = malloc(sizeof *t);
+    if (!t) {
+        td_session_tell_now(s, serial, c);
+        return;
+    }
+    *t = (telling){s, serial, td_cause_ref(c)};
+    td_session_promise(s, 0);
+    td_sched_after_flow(s->service->sched, s->flow, tell, t);
 }
 
 void td_session_unwritten(td_issuer *who, const td_call *c)
 {
     td_session *s = td_session_of(who);
-    if (s->ended) return;
+    if (s->ended || was_told(s, c)) return;
     td_session_failed(s, c->cause);
     for (int o = 0; c->flags & TD_CF_OUT && o < c->nout; o++) note_unwritten(s, c, c->out[o]);
     for (int i = 0; i < c->nin; i++)

@@ -287,6 +287,10 @@ void td_import_drop(td_session *s);
 void td_session_failed(td_session *s, td_cause *cause);
 /* The program was told of it: the next sync brings another one, if there is any, and what it was about may be used. */
 void td_session_told(td_session *s, const td_error *e);
+/* Tell it: the answer to what needs a value that cannot be had. It waits for all that was sent before: what of that
+ * failed of the same is then known, and part of what was told. */
+void td_session_tell(td_session *s, uint64_t serial, td_cause *c);
+void td_session_tell_now(td_session *s, uint64_t serial, td_cause *c);
 /* A call failed: what it should have written, and has not, is remembered until the program was told. */
 void td_session_unwritten(td_issuer *who, const td_call *c);
 void td_session_site(td_session *s, uint32_t site);

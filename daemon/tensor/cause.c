@@ -14,6 +14,7 @@ td_cause *td_cause_new(const td_error *e)
     td_cause *c = malloc(sizeof *c);
     if (!c) return NULL;
     c->refs = 1;
+    c->told = 0;
     c->account = NULL;
     c->error = *e;
     td_loop_live.causes++;

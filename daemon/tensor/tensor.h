@@ -78,6 +78,8 @@ int td_account_room(const td_account *a, uint64_t objects, td_error *e);
 /* Why a value is not there: shared by everything that depended on it. */
 typedef struct td_cause {
     uint32_t refs;
+    uint32_t told;       /* to whose program: the last session; 0: to none yet */
+    uint64_t told_at;    /* tasks of up to this number were issued before */
     td_account *account; /* pays for it, as one object; NULL: nobody */
     td_error error;
 } td_cause;

@@ -264,26 +264,55 @@ def test_what_is_overwritten_as_a_whole_lacks_nothing():
     assert base.tolist() == [3, 3, 3, 3]
 
 
-def test_a_step_that_fails_is_skipped():
+@pytest.mark.parametrize("n", [4, 400_000])  # the daemon's loop knows of the failure before the backward begins, its workers do not
+@pytest.mark.parametrize("order", ["zero first", "zero last", "value before the step", "never zero"])
+def test_a_step_that_fails_is_skipped(n, order):
     """As after an exception in PyTorch: the batch with a bad index is lost, and training goes on with the next."""
-    n = 4
     net = td.nn.Embedding(n, 2)
     opt = td.optim.SGD(net.parameters(), lr=1, momentum=0.5)
     with td.no_grad():
         net.weight.fill_(1)
-    skipped = 0
-    for rows in [0, 1], [0, n + 3], [2, 3]:
+    skipped = []
+    many = n // 2
+    for k, first in enumerate([0, n, many, n + 3, many]):  # the second and the fourth end behind the last row
         try:
-            opt.zero_grad()
-            loss = net(td.tensor(rows)).sum()
+            if order == "zero first":
+                opt.zero_grad()
+            loss = net(td.arange(first, first + many)).sum()
             loss.backward()
+            if order == "value before the step":
+                loss.item()
             opt.step()
+            if order in ("zero last", "value before the step"):
+                opt.zero_grad()
             loss.item()
         except IndexError as e:
-            assert f"index {n + 3}" in str(e)
-            skipped += 1
+            assert "is out of bounds" in str(e)
+            skipped.append(k)
     td.sync()
-    assert skipped == 1 and net.weight[2:4].tolist() == [[0, 0], [0, 0]] and net.weight.isfinite().all().item()
+    assert skipped == [1, 3]
+    # by hand: gradients of 1 for the first half, then twice for the second
+    assert net.weight[0].tolist() == ([-0.75] * 2 if order != "never zero" else [-3.25] * 2)
+    assert net.weight[n - 1].tolist() == ([-1.5] * 2 if order != "never zero" else [-2.5] * 2)
+
+
+def test_a_lost_gradient_is_none_once_it_was_told():
+    n = 400_000
+    for kind in "item", "sync", "grad":
+        w = td.zeros(n, 2, requires_grad=True)
+        w.index_select(0, td.arange(1, n + 1)).sum().backward() if kind != "item" else (loss := w.index_select(0, td.arange(1, n + 1)).sum()).backward()
+        with pytest.raises(IndexError, match="is out of bounds"):
+            {"item": lambda: loss.item(), "sync": td.sync, "grad": lambda: w.grad.sum().item()}[kind]()
+        td.sync()
+        assert w.grad is None, kind
+        (w * 2).sum().backward()
+        assert w.grad[0].tolist() == [2, 2]
+        given = w.index_select(0, td.arange(1, n + 1))
+        given.backward(td.ones(n, 2))
+        with pytest.raises(IndexError, match="is out of bounds"):
+            td.sync()
+        td.sync()
+        assert w.grad[0].tolist() == [2, 2], kind  # as it was
 
 
 def test_a_failed_backward_is_told_by_the_next_use_of_a_gradient():
