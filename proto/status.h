@@ -20,12 +20,12 @@ int td_fail_errno(td_error *e, int err, const char *format, ...) __attribute__((
  * of which there is more when somebody frees some, and which is therefore waited for. */
 int td_no_memory(td_error *e, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* No error. Half a kilobyte need not be zeroed for that. */
 /* Was it said already? By what a program sees of it. */
 static inline bool td_error_same(const td_error *a, const td_error *b)
 {
     return a->code == b->code && strcmp(a->where, b->where) == 0 && strcmp(a->message, b->message) == 0;
 }
+/* No error. Half a kilobyte need not be zeroed for that. */
 static inline void td_error_clear(td_error *e)
 {
     e->code = 0;

@@ -160,7 +160,6 @@ static void overwritten(td_session *s, td_tensor *t)
     if (fills(t)) td_late_written(&s->late, t->storage);
 }
 
-/* Everything up to the issue, on a call that is the caller's until it returns TD_OK. */
 /* What a call that was given up would have wanted. */
 typedef struct lacking {
     bool memory;
@@ -168,6 +167,7 @@ typedef struct lacking {
     td_heap *heap;
 } lacking;
 
+/* Everything up to the issue, on a call that is the caller's until it returns TD_OK. */
 static int issue(td_session *s, const td_record *r, const td_op *op, td_call *c, td_cause **cause, int *nout,
                  lacking *lacks, td_error *e)
 {
