@@ -53,6 +53,9 @@ static const edge edges[] = {
     {"constant_pad f32[3] | [-2,-2] 7 > f32[0]", 0, ""},
     {"constant_pad f32[3] | [-3,2] 7 > f32[2]", 0, "7 7"},
     {"constant_pad f32[3] | [2,-4] 7 > f32[1]", 0, "7"},
+    /* a stride that nothing steps by may be any number */
+    {"add f16[1,3]@[9223372036854775807,1] f16[1,3] | 1 > f16[1,3]", 0, "0 2 4"},
+    {"sum f16[1,3]@[9223372036854775807,1] | [0] > f16[3]", 0, "0 1 2"},
     {"softmax f32[] | 0 > f32[]", 0, "1"},
     {"softmax f32[0,3] | 1 > f32[0,3]", 0, ""},
     {"softmax f32[3,1] | 1 > f32[3,1]", 0, "1 1 1"},

@@ -18,7 +18,7 @@ void td_tiles_operand(td_tiles *t, int op, void *data, const td_desc *d, td_dtyp
     }
     for (int i = 0; i < t->ndim; i++) {
         int k = d->ndim - 1 - i;
-        t->stride[op][i] = k < 0 || (d->shape[k] == 1 && t->shape[i] != 1) ? 0 : d->stride[k] * size;
+        t->stride[op][i] = k < 0 || d->shape[k] < 2 ? 0 : d->stride[k] * size; /* of one element it may be any number */
     }
     t->data[op] = data;
     t->raw[op] = (uint8_t)size;
