@@ -159,7 +159,7 @@ td_tensor *td_session_tensor(td_session *s, uint32_t id, td_cause **cause, td_er
     return x->tensor;
 }
 
-td_tensor *td_session_value(td_session *s, uint32_t id, td_cause **cause, td_error *e)
+td_tensor *td_session_value_or_why(td_session *s, uint32_t id, td_cause **cause, td_error *e)
 {
     td_tensor *t = td_session_tensor(s, id, cause, e);
     td_cause *late = t ? td_late_find(&s->late, t->storage) : NULL;

@@ -117,7 +117,7 @@ static int take_outputs(td_session *s, const td_record *r, td_call *c, td_cause 
     c->flags |= TD_CF_OUT;
     for (unsigned i = 0; i < r->nout; i++) {
         td_tensor *t = td_session_tensor(s, r->out[i], cause, e);
-        if (t && !fills(t)) t = td_session_value(s, r->out[i], cause, e);
+        if (t && s->late.first && !fills(t)) t = td_session_value(s, r->out[i], cause, e);
         if (!t) return e->code;
         c->out[i] = t;
         int rc = td_session_check_write(s, c->out[i]->storage, e);

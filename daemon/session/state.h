@@ -233,7 +233,14 @@ int td_objects_copy(td_objects *to, const td_objects *from, uint32_t *page, td_e
  * set). */
 td_tensor *td_session_tensor(td_session *s, uint32_t id, td_cause **cause, td_error *e);
 /* The same for who uses its value: that a write of this session has failed counts, too. */
-td_tensor *td_session_value(td_session *s, uint32_t id, td_cause **cause, td_error *e);
+td_tensor *td_session_value_or_why(td_session *s, uint32_t id, td_cause **cause, td_error *e);
+static inline td_tensor *td_session_value(td_session *s, uint32_t id, td_cause **cause, td_error *e)
+{
+    const td_object *x = td_objects_find(&s->objects, id);
+    if (!x || !x->tensor || x->cause || s->late.first) return td_session_value_or_why(s, id, cause, e);
+    *cause = NULL;
+    return x->tensor;
+}
 
 /* ops.c, control.c: one record. TD_OK, TD_SUSPENDED, TD_AGAIN, or an error that is the connection's end. */
 int td_step_op(td_session *s, const td_record *r, td_error *e);
