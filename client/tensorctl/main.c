@@ -128,8 +128,8 @@ int main(int argc, char **argv)
         fputs(usage, stderr);
         return 2;
     }
-    const char *command = optind < argc ? argv[optind] : "status";
+    const char *asked = optind < argc ? argv[optind] : "status";
     /* Looking starts nothing; a benchmark may have a daemon of its own. */
-    if (strcmp(command, "bench") != 0) setenv("TENSORD_DAEMON", "none", 1);
-    return run(&o, command, optind + 1 < argc ? argv[optind + 1] : NULL);
+    if (strcmp(asked, "bench") != 0) setenv("TENSORD_DAEMON", "none", 1);
+    return run(&o, asked, optind + 1 < argc ? argv[optind + 1] : NULL);
 }
