@@ -20,7 +20,8 @@ enum { CLIENTS = 5, IDS = 14, STEPS = 600, TEXT = 8 };
 typedef struct client {
     td_session *session;
     td_writer writer;
-    bool busy; /* a frame is not yet done */
+    bool busy;   /* a frame is not yet done */
+    bool coming; /* as a clone: not yet welcome */
     uint32_t id;
     uint64_t token, frames;
 } client;
@@ -273,7 +274,8 @@ static void join(client *c)
         c->session = NULL; /* a clone may be too much for a quota */
         return;
     }
-    read_welcome(c);
+    c->coming = h.clone_session;
+    if (!c->coming) read_welcome(c);
 }
 
 static void leave(client *c)
@@ -283,6 +285,17 @@ static void leave(client *c)
     td_writer_deinit(&c->writer);
     c->session = NULL;
     ended++;
+}
+
+/* A clone is welcome when it has all that its parent had: not if that ends before, or if there is no room. */
+static void come_in(client *c)
+{
+    td_error e = {0};
+    td_run r = td_session_run(c->session, 1 + (int)rnd(200), &e);
+    if (r == TD_RUN_FATAL) leave(c);
+    if (r != TD_RUN_IDLE) return;
+    read_welcome(c);
+    c->coming = false;
 }
 
 static void process_ends(void)
@@ -326,6 +339,8 @@ static void step(void)
         if (rnd(4) == 0) join(c);
     } else if (rnd(60) == 0) {
         leave(c);
+    } else if (c->coming) {
+        come_in(c);
     } else if (c->busy) {
         turn(c);
     } else if (rnd(5) < 3) {
