@@ -46,8 +46,11 @@ int td_fx_guard(td_fx *f, int (*work)(td_fx *f, void *arg), void *arg)
 {
     jmp_buf here;
     f->no_memory = &here;
-    if (setjmp(here)) return f->failed = td_no_memory(f->error, "for the gradient of %s", f->of->name);
-    return work(f, arg);
+    int rc = 0;
+    if (setjmp(here)) rc = f->failed = td_no_memory(f->error, "for the gradient of %s", f->of->name);
+    else rc = work(f, arg);
+    f->no_memory = NULL;
+    return rc;
 }
 
 int td_fx_first(const td_fx *f, int param)

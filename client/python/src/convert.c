@@ -17,11 +17,11 @@ static void take_text(PyObject *o, const char *name, char *out, size_t size)
 const char *tdpy_type_name(PyObject *o)
 {
     static char name[100];
-    char module[32];
+    char module[32], bare[90];
     take_text((PyObject *)Py_TYPE(o), "__module__", module, sizeof module);
     bool torch = strcmp(module, "torch") == 0 || strncmp(module, "torch.", 6) == 0; /* Tensor, dtype, device as here */
-    memcpy(name, "torch.", 6);
-    take_text((PyObject *)Py_TYPE(o), "__name__", name + (torch ? 6 : 0), sizeof name - 6);
+    take_text((PyObject *)Py_TYPE(o), "__name__", bare, sizeof bare);
+    snprintf(name, sizeof name, "%s%s", torch ? "torch." : "", bare);
     return name;
 }
 
