@@ -58,8 +58,7 @@ static int ask_address(td_request *r, uint32_t ms)
     map.id = r->array->id;
     Td__Wire__Call call = TD__WIRE__CALL__INIT;
     call.map = &map;
-    int rc = td_ask_later(r->client, &call, -1, &q->wait);
-    return rc ? td_question_undo(q, rc) : TD_OK;
+    return td_question_ask(q, &call);
 }
 
 static int take_shape(td_request *r, const td_reply *reply, int *fd, td_error *e)
@@ -108,7 +107,7 @@ TD_API td_request *td_async_read(td_array *a, void *buffer, size_t bytes, int ti
 
 /* ---- order ------------------------------------------------------------------------------------------------------- */
 
-static int take_nothing(td_request *r, const td_reply *reply, int *fd, td_error *e)
+int td_take_nothing(td_request *r, const td_reply *reply, int *fd, td_error *e)
 {
     (void)r, (void)reply, (void)fd, (void)e;
     return TD_OK;
@@ -126,7 +125,7 @@ TD_API td_request *td_async_sync(td_client *c, int timeout_ms, td_done done, voi
     td_request *r = td_request_new(c, "sync", timeout_ms, done, context);
     if (!r) return NULL;
     r->ask = ask_sync;
-    r->take = take_nothing;
+    r->take = td_take_nothing;
     return td_request_begin(r, TD_OK);
 }
 
@@ -172,8 +171,7 @@ static int ask_open(td_request *r, uint32_t ms)
     o.newer_than = r->version;
     Td__Wire__Call call = TD__WIRE__CALL__INIT;
     call.open = &o;
-    int rc = td_ask_later(r->client, &call, -1, &q->wait);
-    return rc ? td_question_undo(q, rc) : TD_OK;
+    return td_question_ask(q, &call);
 }
 
 TD_API td_request *td_async_open(td_client *c, const char *name, uint64_t newer_than, int timeout_ms, td_done done,
@@ -207,8 +205,7 @@ static int ask_status(td_request *r, uint32_t ms)
     s.what = r->name;
     Td__Wire__Call call = TD__WIRE__CALL__INIT;
     call.status = &s;
-    int rc = td_ask_later(r->client, &call, -1, &q->wait);
-    return rc ? td_question_undo(q, rc) : TD_OK;
+    return td_question_ask(q, &call);
 }
 
 TD_API td_request *td_async_status(td_client *c, const char *what, int timeout_ms, td_done done, void *context)

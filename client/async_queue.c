@@ -90,8 +90,7 @@ static int ask_get(td_request *r, uint32_t ms)
     get.timeout_ms = ms;
     Td__Wire__Call call = TD__WIRE__CALL__INIT;
     call.queue_get = &get;
-    int rc = td_ask_later(r->client, &call, -1, &q->wait);
-    return rc ? td_question_undo(q, rc) : TD_OK;
+    return td_question_ask(q, &call);
 }
 
 /* A request of a queue that is open in this session; then its client is entered. */
@@ -122,12 +121,6 @@ TD_API td_request *td_async_get(td_queue *q, int timeout_ms, td_done done, void 
 
 /* ---- put --------------------------------------------------------------------------------------------------------- */
 
-static int take_put(td_request *r, const td_reply *reply, int *fd, td_error *e)
-{
-    (void)r, (void)reply, (void)fd, (void)e;
-    return TD_OK;
-}
-
 static int ask_put(td_request *r, uint32_t ms)
 {
     td_question *q = td_question_new(r, 0);
@@ -142,8 +135,7 @@ static int ask_put(td_request *r, uint32_t ms)
     put.timeout_ms = ms;
     Td__Wire__Call call = TD__WIRE__CALL__INIT;
     call.queue_put = &put;
-    int rc = td_ask_later(r->client, &call, -1, &q->wait);
-    return rc ? td_question_undo(q, rc) : TD_OK;
+    return td_question_ask(q, &call);
 }
 
 static int keep_put(td_request *r, td_list arrays, const void *note, size_t note_size)
@@ -169,6 +161,6 @@ TD_API td_request *td_async_put(td_queue *q, td_list arrays, const void *note, s
     if (!r) return NULL;
     r->puts = true;
     r->ask = ask_put;
-    r->take = take_put;
+    r->take = td_take_nothing;
     return td_request_begin(r, keep_put(r, arrays, note, note ? note_size : 0));
 }

@@ -145,6 +145,12 @@ int td_question_undo(td_question *q, int rc)
     return rc;
 }
 
+int td_question_ask(td_question *q, Td__Wire__Call *call)
+{
+    int rc = td_ask_later(q->from->client, call, -1, &q->wait);
+    return rc ? td_question_undo(q, rc) : TD_OK;
+}
+
 static uint32_t time_left(const td_request *r)
 {
     int64_t left = r->until - td_clock_ms();

@@ -79,6 +79,10 @@ bool td_request_end(td_request *r);
 td_question *td_question_new(td_request *r, int n);
 /* The question was not sent after all. */
 int td_question_undo(td_question *q, int rc);
+/* Ask it by a call; it is undone when that fails. */
+int td_question_ask(td_question *q, Td__Wire__Call *call);
+/* Of an answer that only says that it is done. */
+int td_take_nothing(td_request *r, const td_reply *reply, int *fd, td_error *e);
 void td_requests_expire(td_client *c, int64_t now);
 
 #endif
