@@ -160,6 +160,13 @@ int td_publish_edition(td_array *tree, int tensors, const char *name, unsigned f
     return out ? TD_OK : td_last_error()->code;
 }
 
+static void leave_with_hint(td_client *c, const char *name)
+{
+    const td_client was = *c; /* another thread may end it as soon as it is left */
+    td_leave(c);
+    td_hint_elsewhere(&was, name);
+}
+
 td_array *td_open_edition(td_client *c, const char *name, uint64_t newer_than, int timeout_ms, uint64_t *version,
                           bool *tree)
 {
@@ -182,9 +189,8 @@ td_array *td_open_edition(td_client *c, const char *name, uint64_t newer_than, i
             x.array = NULL;
         }
     }
-    const td_client was = *c; /* another thread may end it as soon as it is left */
-    td_leave(c);
-    if (!x.array) td_hint_elsewhere(&was, name);
+    if (x.array) td_leave(c);
+    else leave_with_hint(c, name);
     *version = x.version;
     *tree = x.tree;
     return x.array;
