@@ -38,13 +38,26 @@ void td_stay(bool on)
     self.stays = on;
 }
 
+void td_stand_back(td_client *c)
+{
+    if (!c->forking || self.stays) return;
+    c->blocked++; /* before anybody else may run, and disconnect */
+    c->waiting++;
+    td_step_aside();
+    while (c->forking) pthread_cond_wait(&c->wake, &c->lock);
+    c->waiting--;
+    c->blocked--;
+}
+
 void td_lock(td_client *c)
 {
-    if (pthread_mutex_trylock(&c->lock) == 0) return;
-    c->blocked++; /* before anybody else may run, and disconnect */
-    td_step_aside();
-    pthread_mutex_lock(&c->lock);
-    c->blocked--;
+    if (pthread_mutex_trylock(&c->lock)) {
+        c->blocked++;
+        td_step_aside();
+        pthread_mutex_lock(&c->lock);
+        c->blocked--;
+    }
+    td_stand_back(c);
 }
 
 void td_unlock(td_client *c)

@@ -1,6 +1,9 @@
 /* Requests about values, names and tables: each is a question that its call would wait for, or two, one after the
  * other. */
 #include "client/request.h"
+#include "client/run.h"
+#include "client/trace.h"
+#include "proto/opid.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -43,7 +46,7 @@ static int ask_copy(td_request *r, uint32_t ms)
 static int take_address(td_request *r, const td_reply *reply, int *fd, td_error *e)
 {
     int rc = td_take_address(r->array, r->writes, reply, fd, e);
-    if (!rc) r->buffer = td_first_element(r->array);
+    if (!rc && r->array->bytes) r->buffer = td_first_element(r->array);
     return rc;
 }
 
@@ -69,10 +72,36 @@ static int take_shape(td_request *r, const td_reply *reply, int *fd, td_error *e
     return td_take_shape(r->array, reply->descs[0], e);
 }
 
+/* It lies where nobody maps it: what is read is a copy, made in its place among what was asked. */
+static int bring(td_request *r)
+{
+    td_arg from = td_arg_array(r->array);
+    td_attrs to;
+    td_array *here;
+    td_attrs_init(&to);
+    td_attrs_int(&to, TD_CPU);
+    bool grad = td_set_grad_enabled(false);
+    int rc = td_run_locked(r->client, NULL, td_op_by_id(TD_OP_TO_DEVICE), 0, 1, &from, &to, 1, &here, NULL);
+    td_set_grad_enabled(grad);
+    if (rc) return rc;
+    td_array_keep(here);
+    if (--r->array->refs == 0) td_array_free(r->array);
+    r->array = here;
+    return TD_OK;
+}
+
+static int ask_value(td_request *r, uint32_t ms)
+{
+    bool reads = r->own_buffer || r->bytes || r->buffer;
+    int rc = reads && r->array->desc.device != TD_CPU ? bring(r) : TD_OK;
+    r->ask = reads ? ask_copy : ask_address;
+    return rc ? rc : r->ask(r, ms);
+}
+
 /* A shape that is not known here comes first. */
 static int ask_shape(td_request *r, uint32_t ms)
 {
-    r->ask = r->own_buffer || r->bytes || r->buffer ? ask_copy : ask_address;
+    r->ask = ask_value;
     if (!r->array->unknown) return r->ask(r, ms);
     r->take = take_shape;
     return ask_record(r, TD_REC_SHAPE, 2);
@@ -91,12 +120,14 @@ static td_request *about(td_array *a, const char *op, int timeout_ms, td_done do
 
 TD_API td_request *td_async_ready(td_array *a, int timeout_ms, td_done done, void *context)
 {
+    if (td_tracing && a) td_trace_look(a, "ready");
     td_request *r = about(a, "ready", timeout_ms, done, context);
     return r ? td_request_begin(r, TD_OK) : NULL;
 }
 
 TD_API td_request *td_async_read(td_array *a, void *buffer, size_t bytes, int timeout_ms, td_done done, void *context)
 {
+    if (td_tracing && a) td_trace_look(a, "read");
     td_request *r = about(a, "read", timeout_ms, done, context);
     if (!r) return NULL;
     r->own_buffer = !buffer;

@@ -15,6 +15,7 @@ static void keep_segments(td_client *c, const Td__Wire__Item *item, int *fd)
         td_error e = {0};
         int32_t mapping;
         unsigned char *bytes;
+        if (!item->addresses[k]->segment_size) continue; /* it lies on another device */
         bool brings = item->addresses[k]->descriptor;
         if (!td_map_address(c, item->addresses[k], brings ? fd : &none, &mapping, &bytes, &e))
             td_unuse_mapping(c, mapping);

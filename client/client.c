@@ -230,15 +230,30 @@ TD_API void td_set_interrupt(td_client *c, bool (*stop)(void *), void *context)
     td_leave(c);
 }
 
-TD_API int td_seed(td_client *c, uint64_t seed)
+TD_API int td_seed_at(td_client *c, uint64_t seed, uint64_t drawn)
 {
     int rc = td_enter(c, "seed");
     if (rc) return rc;
-    uint32_t rest[2];
+    uint32_t rest[4];
     td_words_put_u64(rest, seed);
-    rc = td_control(c, TD_REC_SEED, NULL, 0, NULL, 0, NULL, 2, rest);
+    td_words_put_u64(rest + 2, drawn);
+    rc = td_control(c, TD_REC_SEED, NULL, 0, NULL, 0, NULL, drawn ? 4 : 2, rest);
+    if (!rc) c->drawn = drawn;
     td_leave(c);
     return rc;
+}
+
+TD_API int td_seed(td_client *c, uint64_t seed)
+{
+    return td_seed_at(c, seed, 0);
+}
+
+TD_API uint64_t td_drawn(td_client *c)
+{
+    if (td_enter(c, "drawn")) return 0;
+    uint64_t n = c->drawn;
+    td_leave(c);
+    return n;
 }
 
 TD_API void td_set_grad_scope(td_client *c, uint32_t scope)

@@ -10,6 +10,7 @@
 #include "client/places.h"
 #include "client/tensord.h"
 #include "proto/arena.h"
+#include "proto/clock.h"
 #include "proto/frame.h"
 #include "proto/patience.h"
 #include "proto/record.h"
@@ -25,12 +26,15 @@ typedef struct td_seen_entry td_seen_entry;
 /* A reply that is still to come. `on_reply` runs under the lock, on whatever thread reads, and copies out what it needs
  * (the message is gone when it returns); it may take *fd. It is not run when the connection is lost or the reply is an
  * error. */
+enum { TD_WAIT_BUCKETS = 128 };
 struct td_wait {
-    td_wait *next;
+    td_wait *next, *before; /* in the order of the questions */
+    td_wait *same;          /* with others of its bucket */
     uint64_t serial;
     bool done;
-    bool heap; /* nobody waits: freed when it is done */
-    bool put;  /* of an item that may be on its way to a full queue */
+    bool heap;    /* nobody waits: freed when it is done */
+    bool put;     /* of an item that may be on its way to a full queue */
+    bool stopped; /* its answer came, if it has, when the program no longer wanted to wait */
     /* At its end, under the lock; `answered`: not because the connection is lost, or the process a forked child. */
     void (*over)(td_client *c, td_wait *w, bool answered);
     int code; /* of the reply */
@@ -38,6 +42,10 @@ struct td_wait {
     int (*on_reply)(td_client *c, td_wait *w, const td_reply *r, int *fd, td_error *e);
     void *context;
 };
+
+typedef struct td_bucket {
+    td_wait *first, *last;
+} td_bucket;
 
 /* A segment as this process has mapped it. It stays mapped until the daemon asks for it back and no handle or lease
  * points into it. */
@@ -66,6 +74,7 @@ struct td_array {
     bool view;            /* made by an op that gives a view, so a part of its base's history */
     bool leaf;            /* its requires_grad was turned on by this handle */
     bool is_grad;         /* it was got as a .grad, or set as one */
+    uint64_t traced;      /* which value of which trace it is (trace.c); 0: of none */
     uint64_t outside;     /* td_moment() + 1 when the daemon said that it is outside of every graph; 0: never */
     td_scope *scope;
     td_array *next, *prev; /* in its scope; next: in the free list */
@@ -101,15 +110,16 @@ typedef struct td_requests {
 
 /* What a program with an event loop has of a client: see loop.c. */
 typedef struct td_loop {
-    bool on;            /* it has asked for the descriptor */
-    bool inherited;     /* it had, before this process was forked */
-    bool writes;        /* it waits for room in the socket, too */
-    bool awake;         /* a dispatch is at work, under the lock */
-    int fd, timer;      /* the descriptor, and what is in it beside the socket */
-    int64_t alarm;      /* when the timer goes off; INT64_MAX: never */
-    int64_t soonest;    /* no request's deadline is earlier */
-    unsigned waits;     /* questions that the daemon holds until others do something */
-    td_requests parked; /* to be asked when these are fewer */
+    bool on;             /* it has asked for the descriptor */
+    bool inherited;      /* it had, before this process was forked */
+    bool writes;         /* it waits for room in the socket, too */
+    bool awake;          /* a dispatch is at work, under the lock */
+    int fd, timer;       /* the descriptor, and what is in it beside the socket */
+    int64_t alarm;       /* when the timer goes off; INT64_MAX: never */
+    int64_t soonest;     /* no request's deadline is earlier */
+    unsigned waits;      /* questions that the daemon holds until others do something */
+    td_requests parked;  /* to be asked when these are fewer */
+    unsigned parked_now; /* of them, those that do not wait for others */
     td_requests out, over;
 } td_loop;
 
@@ -151,6 +161,7 @@ struct td_client {
     unsigned records, batch;
     td_writer writer;
     uint64_t writes; /* records so far that may change bytes somewhere */
+    uint64_t drawn;  /* ops that took random numbers, since the seed */
     uint64_t asked;  /* records so far */
     uint64_t heard;  /* replies so far */
     uint64_t quiet;  /* `asked` when the last sync came back: nothing was pending */
@@ -159,12 +170,14 @@ struct td_client {
     td_reader reader;
     td_arena arena;
     bool reading;             /* a thread is in recvmsg or poll for us */
+    bool forking;             /* a thread is about to fork, and waits for the daemon: no other goes on meanwhile */
     unsigned waiting;         /* threads on `wake` */
     unsigned asleep;          /* threads in a wait: they keep the client, as handles do */
     _Atomic unsigned blocked; /* threads that wait for the lock: they do, too */
     unsigned patient;         /* threads that wait for what others will do: the stream is held up until then */
     uint64_t next_serial;
     td_wait *waits, *last_wait;
+    td_bucket by_serial[TD_WAIT_BUCKETS];
     uint64_t *given_up; /* serials whose answers nobody waits for any more */
     size_t ngiven_up, room_given_up;
     bool forgetful;     /* some of them could not be noted */
@@ -174,7 +187,7 @@ struct td_client {
     unsigned wakes; /* since `stop` was asked last */
 
     /* ids */
-    uint32_t next_queue;
+    uint32_t next_queue, next_program;
     bool puts_sent; /* items may be on their way into queues */
     uint32_t next_id, nfree, free_capacity, nreleased;
     uint64_t released_bytes;
@@ -202,6 +215,7 @@ struct td_client {
 
     td_memo *memos; /* see memo.c */
     uint32_t grad_scope;
+    uint32_t devices;    /* bit for each device that the daemon has */
     uint8_t *refused;    /* bit for each op id that the daemon's table has not, or has otherwise; NULL: all agree */
     td_error fork_error; /* why a child being made cannot have a connection */
 };
@@ -239,6 +253,7 @@ bool td_daemon_runs(void);
 td_client *td_connect_for(const char *name, int timeout_ms, bool *another, bool (*stop)(void *), void *context);
 /* A name was not in this private daemon: add to the last error which other daemon has it, and what to do. */
 void td_hint_elsewhere(const td_client *c, const char *name);
+void td_leave_with_hint(td_client *c, const char *name); /* td_leave, and the hint */
 /* Nobody puts into a queue of this private daemon: says which other daemon has one of that name, and what to do. */
 bool td_queue_elsewhere(const td_client *c, const char *name, char *text, size_t size);
 
@@ -250,6 +265,8 @@ void td_give_back(td_client *c, const char *queue, size_t n, uint32_t *ids, Prot
 void td_step_aside(void); /* this thread will wait, or work for long: others may run */
 void td_step_back(void);  /* it goes on; holds no lock of a client */
 void td_stay(bool on);    /* this thread does not step aside: it forks */
+/* Under the lock, as td_lock does: another thread forks, and nobody changes the client before it has. */
+void td_stand_back(td_client *c);
 void td_lock(td_client *c);
 void td_unlock(td_client *c);
 
@@ -327,7 +344,10 @@ int td_ask_patiently(td_client *c, Td__Wire__Call *call, td_wait *w, int ms, con
 void td_tell(td_client *c, Td__Wire__Call *call);
 /* Stop expecting it. */
 void td_forget_wait(td_client *c, td_wait *w);
-int64_t td_clock_ms(void); /* monotonic */
+static inline int64_t td_now_ms(void) /* signed: what is left may be less than nothing */
+{
+    return (int64_t)td_clock_ms();
+}
 /* Wait until no put is under way any more. The daemon must have been asked for something since they were sent. */
 int td_await_puts(td_client *c);
 /* Wait until a number that answers count down is zero. */
@@ -336,7 +356,7 @@ int td_await_none(td_client *c, const unsigned *count);
 void td_leave_put(td_client *c, td_wait *w);
 /* A call that was to bind these handles' ids failed. When the daemon said so, they are free; when the wait was given
  * up, they are released if the answer still comes. */
-void td_abandon(td_client *c, const td_wait *w, int n, td_array *const *at);
+void td_abandon(td_client *c, const td_wait *w, int n, td_array *const *at, const char *queue);
 /* Handle what has arrived, without waiting. */
 void td_poll_replies(td_client *c);
 /* A part of it, as the loop's reader; >0: there may be more. Nobody else may be reading. */
@@ -345,8 +365,10 @@ long td_read_some(td_client *c);
 int td_push_some(td_client *c);
 /* The same for a record, without a look at how much is batched. */
 int td_record_only(td_client *c, unsigned rec, int nin, const uint32_t *in, int nrest, const uint32_t *rest);
-/* Off the list of those that expect a reply; NULL: there is none of this serial. */
+/* On the list of those that expect a reply, by its serial; off it again, NULL: there is none. */
+void td_add_wait(td_client *c, td_wait *w);
 td_wait *td_take_wait(td_client *c, uint64_t serial);
+td_wait *td_take_waits(td_client *c); /* all of them, by `next`; nobody finds them any more */
 /* Its end: nobody looks for it any more. */
 void td_finish_wait(td_client *c, td_wait *w, int code, bool answered);
 /* What an answer granted that nobody waits for. */
@@ -394,6 +416,8 @@ uint32_t td_site(td_client *c, const char *where);
 /* ---- handle.c ---- */
 td_array *td_array_new(td_client *c); /* with an id; NULL: this thread's error says why */
 void td_array_drop(td_array *a);      /* undo td_array_new: the id was never bound */
+/* n handles whose descriptors the daemon knows; none without memory. */
+int td_arrays_unknown(td_client *c, int n, td_array **out);
 /* Is the descriptor known? Once it is it stays so: no lock is wanted. */
 static inline bool td_is_known(const td_array *a)
 {
@@ -402,13 +426,25 @@ static inline bool td_is_known(const td_array *a)
 void td_array_forget(td_array *a);             /* end the handle; its id is somebody else's care */
 void td_array_free(td_array *a);               /* the last reference: releases the id */
 void td_array_announce(td_array *a);           /* it is made: enters the thread's scope */
+void td_array_keep(td_array *a);               /* it leaves that */
 void td_free_id(td_client *c, uint32_t id);    /* of no tensor: may be used at once */
 void td_release_id(td_client *c, uint32_t id); /* of a tensor: RELEASE goes with the batch */
 int td_emit_releases(td_client *c);
 /* Check that `a` is an array of `c` (NULL *c: sets it). */
 int td_same_client(td_client **c, const td_array *a, const char *op);
 int td_list_client(td_client **c, td_list l, const char *op, const char *argument);
-unsigned td_mode(void); /* TD_RM_* of this thread */
+unsigned td_mode(void);              /* TD_RM_* of this thread, without the device */
+unsigned td_mode_making(void);       /* the same, with the device of what is made of nothing */
+static inline unsigned td_device_making(void)
+{
+    return td_mode_making() >> TD_RM_DEVICE;
+}
+int td_first_device(td_error *e);    /* look where the environment wants things to be made */
+/* On the CPU: itself, or a copy that is no part of any graph. A new reference; NULL: this thread's error. */
+td_array *td_here(td_array *a);
+unsigned td_now_on(unsigned device); /* make things there from now on; returns where they were made before */
+/* Fails: the daemon has no such device; says which it has. */
+int td_no_device(const td_client *c, const char *op, const char *where, unsigned device);
 
 /* ---- lease.c ---- */
 /* td_lease_new, but never behind a wait of another thread for what others will do (an item, a name). */
@@ -420,6 +456,10 @@ td_lease *td_ask_lease(td_client *c, uint64_t bytes);
 void td_drop_lease(td_lease *l);
 void td_tell_lease_drop(td_client *c, uint32_t lease);
 void td_forget_lease(td_lease *l);
+
+/* ---- composite.c ---- */
+/* td_alias under the lock. */
+td_array *td_array_alias(td_array *a);
 
 /* ---- shape.c: under the lock ---- */
 int td_desc_from_wire(const Td__Wire__Desc *d, td_desc *out, td_error *e);

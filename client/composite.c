@@ -39,24 +39,30 @@ static int wrap(const char *where, const char *op, int64_t dim, int ndim)
     return -1;
 }
 
+td_array *td_array_alias(td_array *a)
+{
+    td_client *c = a->client;
+    td_array *b = td_resolve(a) ? NULL : td_array_new(c);
+    if (!b) return NULL;
+    b->desc = a->desc;
+    b->storage = a->storage;
+    b->is_grad = a->is_grad;
+    b->view = a->view;
+    b->traced = a->traced;
+    td_control(c, TD_REC_ALIAS, NULL, 1, &a->id, 1, &b->id, 0, NULL);
+    td_array_announce(b);
+    return b;
+}
+
 TD_API td_array *td_alias(td_array *a)
 {
     if (!a) {
         td_raise_null("alias", "the array");
         return NULL;
     }
-    td_client *c = a->client;
-    if (td_enter(c, "alias")) return NULL;
-    td_array *b = td_resolve(a) ? NULL : td_array_new(c);
-    if (b) {
-        b->desc = a->desc;
-        b->storage = a->storage;
-        b->is_grad = a->is_grad;
-        b->view = a->view;
-        td_control(c, TD_REC_ALIAS, NULL, 1, &a->id, 1, &b->id, 0, NULL);
-        td_array_announce(b);
-    }
-    td_leave(c);
+    if (td_enter(a->client, "alias")) return NULL;
+    td_array *b = td_array_alias(a);
+    td_leave(a->client);
     return b;
 }
 
@@ -72,28 +78,46 @@ TD_API td_array *td_at_ones(const char *where, td_client *client, td_ints shape,
     return td_at_full(where, client, shape, td_arg_int(1), dtype);
 }
 
-TD_API td_array *td_at_full_like(const char *where, td_array *x, td_arg value)
+/* What a tensor is made like, and where; end_like() is due. NULL on failure. */
+static const td_desc *begin_like(td_array *x, unsigned *before)
 {
     const td_desc *d = desc_of(x);
-    return d ? td_at_full(where, x->client, shape_of(d), value, (td_dtype)d->dtype) : NULL;
+    if (d) *before = td_now_on(d->device);
+    return d;
+}
+
+static td_array *end_like(unsigned before, td_array *made)
+{
+    td_now_on(before);
+    return made;
+}
+
+TD_API td_array *td_at_full_like(const char *where, td_array *x, td_arg value)
+{
+    unsigned before;
+    const td_desc *d = begin_like(x, &before);
+    return d ? end_like(before, td_at_full(where, x->client, shape_of(d), value, (td_dtype)d->dtype)) : NULL;
 }
 
 TD_API td_array *td_at_empty_like(const char *where, td_array *x)
 {
-    const td_desc *d = desc_of(x);
-    return d ? td_at_empty(where, x->client, shape_of(d), (td_dtype)d->dtype) : NULL;
+    unsigned before;
+    const td_desc *d = begin_like(x, &before);
+    return d ? end_like(before, td_at_empty(where, x->client, shape_of(d), (td_dtype)d->dtype)) : NULL;
 }
 
 TD_API td_array *td_at_rand_like(const char *where, td_array *x)
 {
-    const td_desc *d = desc_of(x);
-    return d ? td_at_rand(where, x->client, shape_of(d), (td_dtype)d->dtype) : NULL;
+    unsigned before;
+    const td_desc *d = begin_like(x, &before);
+    return d ? end_like(before, td_at_rand(where, x->client, shape_of(d), (td_dtype)d->dtype)) : NULL;
 }
 
 TD_API td_array *td_at_randn_like(const char *where, td_array *x)
 {
-    const td_desc *d = desc_of(x);
-    return d ? td_at_randn(where, x->client, shape_of(d), (td_dtype)d->dtype) : NULL;
+    unsigned before;
+    const td_desc *d = begin_like(x, &before);
+    return d ? end_like(before, td_at_randn(where, x->client, shape_of(d), (td_dtype)d->dtype)) : NULL;
 }
 
 /* ---- copies ------------------------------------------------------------------------------------------------------ */
@@ -128,10 +152,20 @@ TD_API int td_at_zero_(const char *where, td_array *x)
     return td_at_fill_(where, x, td_arg_int(0));
 }
 
+/* Its values come along from another device. */
+static int copy_from_afar(const char *where, td_array *x, td_array *from, unsigned device)
+{
+    td_array *there = td_at_to_device(where, from, device);
+    int rc = there ? td_at_copy_(where, x, there) : td_last_error()->code;
+    td_release(there);
+    return rc;
+}
+
 TD_API int td_at_copy_(const char *where, td_array *x, td_array *from)
 {
     const td_desc *d = desc_of(x), *s = desc_of(from);
     if (!d || !s) return td_last_error()->code;
+    if (d->device != s->device) return copy_from_afar(where, x, from, d->device);
     if (td_desc_same_shape(d, s)) return td_at_copy_out(where, x, from, TD_DTYPE_NONE);
     td_array *wide = td_at_expand(where, from, shape_of(d));
     int rc = wide ? td_at_copy_out(where, x, wide, TD_DTYPE_NONE) : td_last_error()->code;
@@ -161,25 +195,6 @@ TD_API td_array *td_at_reshape(const char *where, td_array *x, td_ints shape)
     if (!try_view(d, shape, &e)) return td_at_view(where, x, shape);
     td_array *packed = td_at_copy(where, x, TD_DTYPE_NONE); /* where not even that helps, view says why */
     return then(packed, td_at_view(where, packed, shape));
-}
-
-TD_API td_array *td_at_flatten(const char *where, td_array *x, int64_t start, int64_t end)
-{
-    const td_desc *d = desc_of(x);
-    if (!d) return NULL;
-    int first = wrap(where, "flatten", start, d->ndim), last = first < 0 ? -1 : wrap(where, "flatten", end, d->ndim);
-    if (last < 0) return NULL;
-    if (first > last) {
-        td_raise(TD_E_INDEX, "flatten", "start dimension %d comes after end dimension %d", first, last);
-        return NULL;
-    }
-    int64_t shape[TD_MAX_DIMS] = {1};
-    int n = 0;
-    for (int k = 0; k < d->ndim; k++) {
-        if (k > first && k <= last) shape[n - 1] *= d->shape[k];
-        else shape[n++] = d->shape[k];
-    }
-    return td_at_reshape(where, x, td_dims_of(n ? n : 1, shape));
 }
 
 /* The sizes that a dimension of `size` becomes, one of them -1. Alone they must make it: other dimensions may be 0. */
@@ -217,64 +232,6 @@ TD_API td_array *td_at_unflatten(const char *where, td_array *x, int64_t dim, td
     for (int k = 0; k < d->ndim; k++)
         for (int i = 0; i < (k == at ? sizes.n : 1); i++) shape[n++] = k == at ? own[i] : d->shape[k];
     return td_at_view(where, x, td_dims_of(n, shape));
-}
-
-TD_API td_array *td_at_narrow(const char *where, td_array *x, int64_t dim, int64_t start, int64_t length)
-{
-    const td_desc *d = desc_of(x);
-    int at = d ? wrap(where, "narrow", dim, d->ndim) : -1;
-    if (at < 0) return NULL;
-    int64_t size = d->ndim ? d->shape[at] : 0, first = start < 0 ? start + size : start;
-    if (d->ndim && length >= 0 && first >= 0 && first <= size && length <= size - first)
-        return td_at_slice(where, x, at, td_arg_int(first), td_arg_int(first + length), 1);
-    td_raise(TD_E_INDEX, "narrow", "start (%lld) + length (%lld) exceeds dimension size (%lld)", (long long)start,
-             (long long)length, (long long)size);
-    return NULL;
-}
-
-TD_API int td_at_chunk(const char *where, td_array *x, int64_t chunks, int room, td_array **out, int64_t dim)
-{
-    const td_desc *d = desc_of(x);
-    int at = d ? wrap(where, "chunk", dim, d->ndim) : -1;
-    if (at < 0) return -1;
-    int64_t sizes[TD_MAX_INTS], size = d->ndim ? d->shape[at] : 0;
-    if (chunks < 1 || chunks > TD_MAX_INTS || !d->ndim) {
-        td_raise(TD_E_INVALID, "chunk", "%lld chunks of a tensor of %d dimensions; 1 to %d of at least one dimension",
-                 (long long)chunks, d->ndim, TD_MAX_INTS);
-        return -1;
-    }
-    int64_t each = (size + chunks - 1) / chunks, left = size;
-    int n = 0;
-    do {
-        sizes[n] = left < each ? left : each;
-        left -= sizes[n++];
-    } while (left > 0 || (size == 0 && n < chunks));
-    return td_at_split(where, x, td_dims_of(n, sizes), room, out, at);
-}
-
-TD_API td_array *td_at_t(const char *where, td_array *x)
-{
-    const td_desc *d = desc_of(x);
-    if (!d) return NULL;
-    if (d->ndim == 2) return td_at_transpose(where, x, 0, 1);
-    if (d->ndim < 2) return td_alias(x);
-    td_raise(TD_E_SHAPE, "t", "t() takes at most 2 dimensions, but the tensor has %d; use td_transpose or td_permute",
-             d->ndim);
-    return NULL;
-}
-
-TD_API td_array *td_at_movedim(const char *where, td_array *x, int64_t from, int64_t to)
-{
-    const td_desc *d = desc_of(x);
-    int a = d ? wrap(where, "movedim", from, d->ndim) : -1, b = a < 0 ? -1 : wrap(where, "movedim", to, d->ndim), n = 0;
-    if (b < 0) return NULL;
-    int64_t dims[TD_MAX_DIMS];
-    for (int k = 0; k < d->ndim; k++) {
-        if (n == b) dims[n++] = a;
-        if (k != a) dims[n++] = k;
-    }
-    if (n < d->ndim) dims[n++] = a;
-    return td_at_permute(where, x, td_dims_of(n, dims));
 }
 
 /* ---- indexing ---------------------------------------------------------------------------------------------------- */
@@ -337,11 +294,4 @@ TD_API int td_at_setitem(const char *where, td_array *x, td_list list, td_array 
     if (!rc) rc = td_at_index_put_(where, x, td_arrays_of(s.n, s.at), value, false);
     drop_indices(&s);
     return rc;
-}
-
-TD_API td_array *td_at_argsort(const char *where, td_array *x, int64_t dim, bool descending)
-{
-    td_array *indices_of = NULL;
-    td_release(td_at_sort(where, x, &indices_of, dim, descending));
-    return indices_of;
 }

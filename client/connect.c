@@ -113,10 +113,10 @@ static bool asked_to_stop(const td_client *c)
 
 static int dial_patiently(const td_client *c, const char *path, td_error *e)
 {
-    int64_t until = td_clock_ms() + HANDSHAKE_MS;
+    int64_t until = td_now_ms() + HANDSHAKE_MS;
     for (;;) {
         int s = td_dial_within(path, SLICE_MS, e);
-        if (s >= 0 || e->code != TD_E_TIMEOUT || td_clock_ms() >= until || asked_to_stop(c)) return s;
+        if (s >= 0 || e->code != TD_E_TIMEOUT || td_now_ms() >= until || asked_to_stop(c)) return s;
     }
 }
 
@@ -127,7 +127,7 @@ static int next_frame(td_client *c, int socket, int64_t deadline, td_frame *f, t
         int rc = td_reader_next(&c->reader, f, e);
         if (rc > 0) return TD_OK;
         if (rc < 0) return e->code;
-        int64_t left = deadline - td_clock_ms();
+        int64_t left = deadline - td_now_ms();
         struct pollfd p = {socket, POLLIN, 0};
         if (left <= 0) return td_fail(e, TD_E_TIMEOUT, "the daemon did not answer within %d s", HANDSHAKE_MS / 1000);
         poll(&p, 1, left < SLICE_MS ? (int)left : SLICE_MS);
@@ -148,7 +148,7 @@ static int send_hello(td_client *c, int socket, uint32_t clone_session, uint64_t
     h.protocol = TD_PROTOCOL;
     h.table_hash = td_ops_hash;
     char script[64];
-    h.program = td_script_name(getpid(), script, sizeof script) ? script : program_invocation_short_name;
+    h.program = td_python_script(getpid(), script, sizeof script) ? script : program_invocation_short_name;
     h.clone_session = clone_session;
     h.clone_token = clone_token;
     uint8_t *p = td_writer_begin(&c->writer, td__wire__hello__get_packed_size(&h));
@@ -187,6 +187,9 @@ static int take_welcome(td_client *c, const Td__Wire__Welcome *w, td_error *e)
     c->session = w->session;
     c->token = w->token;
     c->inline_limit = w->inline_limit;
+    c->devices = 1u << TD_CPU;
+    for (size_t i = 0; i < w->n_devices; i++)
+        if (w->devices[i] < TD_MAX_DEVICES) c->devices |= 1u << w->devices[i];
     c->rings = w->ring_pipe == TD_RING_PIPE;
     return compare_tables(c, w, e);
 }
@@ -209,7 +212,7 @@ int td_shake_hands(td_client *c, int socket, uint32_t clone_session, uint64_t cl
 {
     td_frame f;
     int rc = send_hello(c, socket, clone_session, clone_token, e);
-    if (!rc) rc = next_frame(c, socket, td_clock_ms() + HANDSHAKE_MS, &f, e);
+    if (!rc) rc = next_frame(c, socket, td_now_ms() + HANDSHAKE_MS, &f, e);
     if (rc) return rc;
     rc = take_answer(c, &f, e);
     td_frame_done(&f);
@@ -299,7 +302,8 @@ td_client *td_connect_until(const char *path, bool (*stop)(void *), void *contex
         return NULL;
     }
     td_set_interrupt(c, stop, context);
-    int rc = find_and_greet(c, path, e);
+    int rc = td_first_device(e);
+    if (!rc) rc = find_and_greet(c, path, e);
     if (!rc) rc = td_fork_register(c, e);
     if (!rc) {
         td_clear_error();

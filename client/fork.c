@@ -15,7 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { INTACT = 0x74656e73, PREPARE_SECONDS = 3 };
+enum { INTACT = 0x74656e73, PREPARE_SECONDS = 3, ROUNDS = 8 };
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_mutex_t clients_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -45,8 +45,8 @@ static bool too_late(void *context)
 }
 
 /* Whatever the answer is: the daemon has read everything before it. (A SYNC would take an error that the program is to
- * be told.) */
-static int reach_daemon(td_client *c)
+ * be told.) *last: nothing was said after it, as answers to others may make a client do. */
+static int reach_daemon(td_client *c, bool *last)
 {
     Td__Wire__Info info = TD__WIRE__INFO__INIT;
     info.id = 1;
@@ -54,6 +54,7 @@ static int reach_daemon(td_client *c)
     call.info = &info;
     td_wait w = {0};
     int rc = td_ask_and_wait(c, &call, -1, &w, "fork");
+    *last = !c->words.count && c->next_serial == w.serial + 1;
     return w.done && !c->lost ? TD_OK : rc ? rc : TD_E_LOST;
 }
 
@@ -67,7 +68,15 @@ static void prepare_client(td_client *c)
     void *context = c->stop_context;
     deadline = time(NULL) + PREPARE_SECONDS;
     c->stop = too_late;
-    if (reach_daemon(c)) c->fork_error = *td_last_error();
+    c->forking = true; /* or others would use ids again whose RELEASE the daemon has not read */
+    bool last = false;
+    int rc = TD_OK;
+    for (int i = 0; i < ROUNDS && !rc && !last; i++) rc = reach_daemon(c, &last);
+    if (rc) c->fork_error = *td_last_error();
+    else if (!last)
+        td_fail(&c->fork_error, TD_E_LOST, "the daemon had not read all that was sent when the process forked");
+    c->forking = false;
+    if (c->waiting) pthread_cond_broadcast(&c->wake); /* they go on when the lock is free */
     c->stop = stop;
     c->stop_context = context;
     if (told.code) td_raise_error(&told, NULL, NULL);
@@ -114,8 +123,7 @@ static void give_up(td_client *c, td_wait *w)
 /* What the parent was waiting for, its other threads included, is not the child's. */
 static void forget_parent(td_client *c)
 {
-    td_wait *waits = c->waits;
-    c->waits = NULL;
+    td_wait *waits = td_take_waits(c);
     td_loop_forked(c, false);
     for (td_wait *w = waits, *next; w; w = next) {
         next = w->next;

@@ -2,7 +2,7 @@
  *
  * The graph is the daemon's. What comes back from it has strides that the daemon chose, so such handles are `unknown`
  * until somebody looks. */
-#include "client/client.h"
+#include "client/trace.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -27,6 +27,7 @@ TD_API int td_set_requires_grad(td_array *a, bool on)
         return td_raise(TD_E_TYPE, "set_requires_grad",
                         "only tensors of float and complex dtype can require gradients, not %s",
                         td_dtype_name((td_dtype)a->desc.dtype));
+    if (td_tracing && a) td_trace_refuse(a, NULL, "requires_grad_() of what it makes");
     int rc = mark(a, TD_REC_REQUIRES_GRAD, "set_requires_grad", 1, on);
     if (!rc) a->leaf = on;
     return rc;
@@ -82,7 +83,7 @@ static int check_backward(backward *b)
 /* May a backward before have freed the graph? */
 static bool is_doubtful(const backward *b)
 {
-    bool doubt = b->c->eager;
+    bool doubt = false;
     for (int i = 0; i < b->roots.n; i++)
         doubt |= b->roots.at[i]->storage && b->roots.at[i]->storage <= b->c->freed_graph;
     return doubt;
@@ -107,30 +108,16 @@ static int send_backward(const backward *b, int nout, td_array *const *out)
 TD_API int td_at_backward(const char *where, td_list roots, td_list grads, unsigned flags)
 {
     backward b = {where, "backward", NULL, roots, grads, {0, NULL}, flags | ACCUMULATE};
+    if (td_tracing) td_trace_refuse(NULL, where, "a backward");
     int rc = check_backward(&b);
     if (!rc) rc = td_enter(b.c, b.op);
     if (rc) return rc;
-    bool doubt = is_doubtful(&b);
+    bool doubt = b.c->eager || is_doubtful(&b);
     rc = send_backward(&b, 0, NULL);
     if (!rc && doubt) rc = td_outcome(b.c);
     bool seen = b.c->seen_grads; /* it adds to what somebody looks at */
     td_leave(b.c);
     return rc || !seen ? rc : td_settle(b.c);
-}
-
-/* `n` handles whose descriptors the daemon knows. */
-static int new_unknown(td_client *c, int n, td_array **out)
-{
-    for (int i = 0; i < n; i++) {
-        out[i] = td_array_new(c);
-        if (!out[i]) {
-            while (i-- > 0) td_array_drop(out[i]), out[i] = NULL;
-            return td_last_error()->code;
-        }
-        memset(&out[i]->desc, 0, sizeof out[i]->desc);
-        out[i]->unknown = true;
-    }
-    return TD_OK;
 }
 
 static void free_all(int n, td_array **out)
@@ -160,16 +147,17 @@ TD_API int td_at_autograd_grad(const char *where, td_list outputs, td_list grads
 {
     backward b = {where, "autograd_grad", NULL, outputs, grads, inputs, flags & ~(unsigned)ACCUMULATE};
     for (int i = 0; i < inputs.n; i++) out[i] = NULL;
+    if (td_tracing) td_trace_refuse(NULL, where, "autograd_grad");
     int rc = check_backward(&b);
     if (!rc) rc = td_enter(b.c, b.op);
     if (rc) return rc;
-    rc = new_unknown(b.c, inputs.n, out);
+    rc = td_arrays_unknown(b.c, inputs.n, out);
     if (!rc) {
-        bool doubt = is_doubtful(&b);
+        bool ask = is_doubtful(&b) || flags & TD_ALLOW_UNUSED;
         rc = send_backward(&b, inputs.n, out);
-        if (!rc && doubt) rc = td_outcome(b.c);
+        if (!rc && b.c->eager) rc = td_outcome(b.c);
         for (int i = 0; i < inputs.n; i++) td_array_announce(out[i]);
-        if (!rc && flags & TD_ALLOW_UNUSED) rc = keep_defined(b.c, inputs.n, out);
+        if (!rc && ask) rc = keep_defined(b.c, inputs.n, out); /* of these alone: a sync would bring others' errors */
         if (rc) free_all(inputs.n, out);
     }
     td_leave(b.c);
@@ -185,7 +173,7 @@ TD_API int td_at_grads(const char *where, td_list arrays, td_array **out)
     int rc = td_list_client(&c, arrays, "grads", "an array");
     if (rc || !arrays.n) return rc;
     if ((rc = td_enter(c, "grads"))) return rc;
-    rc = new_unknown(c, arrays.n, out);
+    rc = td_arrays_unknown(c, arrays.n, out);
     for (int i = 0; i < arrays.n && !rc; i++) {
         out[i]->is_grad = true;
         td_array_announce(out[i]);
@@ -224,6 +212,7 @@ TD_API int td_set_grad(td_array *a, td_array *grad)
 {
     if (!a) return td_raise_null("set_grad", "the array");
     td_client *c = a->client;
+    if (td_tracing) td_trace_refuse(a, NULL, "setting .grad of what it makes");
     int rc = grad ? td_same_client(&c, grad, "set_grad") : TD_OK;
     if (!rc) rc = check_grad(a, grad);
     if (!rc) rc = td_enter(c, "set_grad");
@@ -259,6 +248,7 @@ TD_API td_array *td_data_of(td_array *a)
         d->is_grad = a->is_grad;
         td_control(c, TD_REC_DATA_OF, NULL, 1, &a->id, 1, &d->id, 0, NULL);
         td_array_announce(d);
+        if (td_tracing) td_trace_data_of(d, a);
     }
     td_leave(c);
     return d;

@@ -3,7 +3,9 @@
  * An id is used again only after its RELEASE stands in the stream, so the daemon never sees one id for two tensors.
  * Handles are recycled: making and releasing one costs no malloc. Counts are plain numbers under the client's lock. */
 #include "client/client.h"
+#include "proto/device.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,9 +14,64 @@ static _Thread_local unsigned mode __attribute__((tls_model("initial-exec")));
 
 /* ---- modes ------------------------------------------------------------------------------------------------------- */
 
+enum { DEVICES = (TD_MAX_DEVICES - 1) << TD_RM_DEVICE, CHOSEN = 1 << 30 };
+
+/* Where threads that have chosen no device make things: the environment says it when it is first asked for. */
+enum { NOT_ASKED = TD_MAX_DEVICES };
+static _Atomic unsigned at_first = NOT_ASKED;
+
+int td_first_device(td_error *e)
+{
+    const char *name = getenv("TENSORD_DEVICE");
+    int device = name && name[0] ? td_device_number(name) : TD_CPU;
+    if (device < 0)
+        return td_fail(e, TD_E_INVALID, "TENSORD_DEVICE is '%.40s', which is no device; one is 'cpu' or 'cuda:0'",
+                       name);
+    atomic_store_explicit(&at_first, (unsigned)device, memory_order_relaxed);
+    return TD_OK;
+}
+
+static unsigned first(void)
+{
+    unsigned device = atomic_load_explicit(&at_first, memory_order_relaxed);
+    if (device != NOT_ASKED) return device;
+    td_error e;
+    return td_first_device(&e) ? TD_CPU : atomic_load_explicit(&at_first, memory_order_relaxed);
+}
+
 unsigned td_mode(void)
 {
-    return mode;
+    return mode & ~(unsigned)(DEVICES | CHOSEN);
+}
+
+unsigned td_mode_making(void)
+{
+    if (mode & CHOSEN) return mode & ~(unsigned)CHOSEN;
+    return mode | first() << TD_RM_DEVICE;
+}
+
+unsigned td_now_on(unsigned device)
+{
+    unsigned was = td_device_making();
+    mode = (mode & ~(unsigned)DEVICES) | device << TD_RM_DEVICE | CHOSEN;
+    return was;
+}
+
+TD_API int td_set_device(int device)
+{
+    int was = td_get_device();
+    if (device >= TD_MAX_DEVICES)
+        return td_raise(TD_E_INVALID, "td_set_device", "%d is no device: they are numbered from 0 to %d", device,
+                        TD_MAX_DEVICES - 1),
+               -1;
+    if (device >= 0) td_now_on((unsigned)device);
+    else mode &= ~(unsigned)(DEVICES | CHOSEN);
+    return was;
+}
+
+TD_API int td_get_device(void)
+{
+    return (int)td_device_making();
 }
 
 static bool set_mode(unsigned bit, bool on)
@@ -123,11 +180,25 @@ td_array *td_array_new(td_client *c)
     a->unknown = a->writing = false;
     a->mapping = -1;
     a->bytes = NULL;
-    a->settled = a->outside = a->storage = 0;
+    a->settled = a->outside = a->storage = a->traced = 0;
     a->is_grad = a->leaf = a->view = false;
     a->scope = NULL;
     c->handles++;
     return a;
+}
+
+int td_arrays_unknown(td_client *c, int n, td_array **out)
+{
+    for (int i = 0; i < n; i++) {
+        out[i] = td_array_new(c);
+        if (!out[i]) {
+            while (i-- > 0) td_array_drop(out[i]), out[i] = NULL;
+            return td_last_error()->code;
+        }
+        memset(&out[i]->desc, 0, sizeof out[i]->desc);
+        out[i]->unknown = true;
+    }
+    return TD_OK;
 }
 
 void td_array_forget(td_array *a)
@@ -210,11 +281,16 @@ TD_API void td_scope_end(td_scope *s)
     while (s->first) td_release(td_keep(s->first));
 }
 
+void td_array_keep(td_array *a)
+{
+    leave_scope(a);
+}
+
 TD_API td_array *td_keep(td_array *a)
 {
     if (!a) return NULL;
     td_lock(a->client);
-    leave_scope(a);
+    td_array_keep(a);
     td_unlock(a->client);
     return a;
 }

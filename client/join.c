@@ -153,9 +153,28 @@ static int join_pieces(const join *j, unsigned flags, td_array **out)
     return rc;
 }
 
+/* What is made of cat (vstack and the like) is the same of its own results. */
+static int run_parts(const char *where, const td_op *op, unsigned flags, td_list l, const td_attrs *attrs,
+                     td_array **out)
+{
+    int n = 0, rc = TD_OK;
+    td_array **made = malloc(((size_t)l.n / TD_MAX_LIST + 1) * sizeof *made);
+    if (!made) return td_raise(TD_E_SYSTEM, op->name, "no memory for a list of %d tensors", l.n);
+    for (int i = 0; i < l.n && !rc; i += TD_MAX_LIST) {
+        int left = l.n - i;
+        rc = run_short(where, op, 0, td_arrays_of(left < TD_MAX_LIST ? left : TD_MAX_LIST, l.at + i), attrs, &made[n]);
+        n += !rc;
+    }
+    if (!rc) rc = td_run_list(where, op, flags, td_arrays_of(n, made), attrs, out);
+    while (n > 0) td_release(made[--n]);
+    free(made);
+    return rc;
+}
+
 int td_run_list(const char *where, const td_op *op, unsigned flags, td_list l, const td_attrs *attrs, td_array **out)
 {
     if (l.n <= TD_MAX_LIST) return run_short(where, op, flags, l, attrs, out);
+    if (op->compose) return run_parts(where, op, flags, l, attrs, out);
     join j = {.where = where, .op = op, .list = l};
     int rc = infer_whole(&j, attrs);
     if (rc) return rc;

@@ -3,7 +3,7 @@
  * A program that asks for a lease of the same size again and again gets the next one fetched ahead, so that in the
  * steady state no put waits for the daemon. The daemon checks every put against the lease; nothing is trusted because
  * it was written here. */
-#include "client/client.h"
+#include "client/trace.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -278,6 +278,7 @@ static td_array *send_inline(td_client *c, td_array *a, const void *data, size_t
     int64_t at = side_bytes(c, data, bytes);
     if (at < 0) return announced(a, td_raise(TD_E_SYSTEM, "from_data", "no memory for %zu bytes", bytes));
     a->storage = ++c->storages;
+    a->desc.device = (uint8_t)td_device_making();
     uint32_t rest[4 + 2 * TD_MAX_DIMS];
     int n = put_desc(rest, &a->desc);
     rest[n++] = (uint32_t)at;
@@ -285,9 +286,27 @@ static td_array *send_inline(td_client *c, td_array *a, const void *data, size_t
     return announced(a, td_control(c, TD_REC_DATA, NULL, 0, NULL, 1, &a->id, n, rest));
 }
 
+/* The copy of it where things are made now. Takes `a` over. */
+static td_array *moved(td_array *a)
+{
+    unsigned device = td_device_making();
+    if (!a || a->desc.device == device) return a;
+    bool grad = td_set_grad_enabled(false);
+    td_array *there = td_at_to_device(NULL, a, device);
+    td_set_grad_enabled(grad);
+    td_release(a);
+    return there;
+}
+
+static bool is_here(const td_client *c)
+{
+    return c->devices >> td_device_making() & 1 || !td_no_device(c, "from_data", NULL, td_device_making());
+}
+
 TD_API td_array *td_from_data(td_client *c, td_dtype dtype, td_ints shape, const void *data)
 {
     if (td_enter(c, "from_data")) return NULL;
+    if (!is_here(c)) return td_leave(c), NULL;
     td_array *a = new_array(c, dtype, shape, "from_data");
     size_t bytes = a ? td_desc_nbytes(&a->desc) : 0;
     if (a && bytes <= INLINE_DATA) {
@@ -299,10 +318,11 @@ TD_API td_array *td_from_data(td_client *c, td_dtype dtype, td_ints shape, const
         a = l ? announce(l, dtype, shape) : NULL;
         if (l) td_drop_lease(l);
     }
+    if (td_tracing && a) td_trace_data(a, data);
     if (a && c->eager && td_outcome(c)) {
         td_array_free(a);
         a = NULL;
     }
     td_leave(c);
-    return a;
+    return moved(a);
 }

@@ -143,11 +143,11 @@ TD_API int td_client_dispatch(td_client *c)
     if (!c) return td_raise(TD_E_INVALID, "client_dispatch", "the client is NULL");
     if (!td_fork_intact()) return td_enter(c, "client_dispatch");
     td_lock(c);
-    if (c->loop.on && c->loop.alarm <= td_clock_ms()) set_timer(&c->loop, INT64_MAX);
+    if (c->loop.on && c->loop.alarm <= td_now_ms()) set_timer(&c->loop, INT64_MAX);
     c->loop.awake = true; /* what is over now is told below */
     bool more = read_what_is_there(c);
     if (!c->lost) td_push_some(c);
-    td_requests_expire(c, td_clock_ms());
+    td_requests_expire(c, td_now_ms());
     c->loop.awake = false;
     td_requests_tell(c);
     if (more || c->loop.over.n) td_loop_wake(c);

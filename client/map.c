@@ -103,7 +103,7 @@ int td_map_address(td_client *c, const Td__Wire__Address *at, int *fd, int32_t *
 {
     if (at->handle_kind != 0)
         return td_fail(e, TD_E_UNSUPPORTED,
-                       "the tensor lies on a CUDA device, which this library cannot map; copy it to the CPU first");
+                       "the tensor lies on a device that this library cannot map; copy it to the cpu first");
     if (at->offset > at->segment_size || at->nbytes > at->segment_size - at->offset)
         return td_fail(e, TD_E_PROTOCOL, "an address reaches beyond its segment");
     int i = find_mapping(c, at->segment);

@@ -256,7 +256,7 @@ static void name_program(td_place *d, unsigned long long began)
     if (fd >= 0) close(fd);
     d->name[n > 0 ? n : 0] = 0;
     d->name[strcspn(d->name, "\n")] = 0;
-    if (n > 0) td_script_name(d->program, d->name, sizeof d->name);
+    if (n > 0) td_python_script(d->program, d->name, sizeof d->name);
 }
 
 /* A name of a directory as name_directory() gives it, with a daemon that listens there. */

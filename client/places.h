@@ -34,6 +34,6 @@ void td_places_sweep(const char *path);
 int td_places_list(td_place *list, int most);
 
 /* The script or module that a process runs, when it is a Python that runs one. */
-bool td_script_name(pid_t pid, char *out, size_t size);
+bool td_python_script(pid_t pid, char *out, size_t size);
 
 #endif

@@ -53,7 +53,7 @@ static pid_t parent_of(pid_t pid)
     return rest && sscanf(rest + 1, " %*c %d", &parent) == 1 ? parent : 0;
 }
 
-bool td_script_name(pid_t pid, char *out, size_t size)
+bool td_python_script(pid_t pid, char *out, size_t size)
 {
     char words[1024];
     for (int i = 0; i < MOST_PARENTS && pid > 0; i++, pid = parent_of(pid)) {

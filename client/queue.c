@@ -241,12 +241,14 @@ typedef struct got {
     td_queue_item *item;
     int brought;    /* ids */
     uint32_t needs; /* not 0: the item has so many tensors, and stayed where it is */
+    uint64_t place; /* where it lay */
 } got;
 
 static int on_item(td_client *c, td_wait *w, const td_reply *r, int *fd, td_error *e)
 {
     (void)c;
     got *g = w->context;
+    if (r->item) g->place = r->item->place;
     return td_take_item(g->item, g->brought, &g->needs, r, fd, e);
 }
 
@@ -261,6 +263,19 @@ static int new_handles(td_client *c, td_queue_item *item, int n)
         return td_last_error()->code;
     }
     return TD_OK;
+}
+
+/* It came when the program no longer wanted to wait: it is nobody's, and lies where it lay for whoever asks next. */
+static int untake(const td_queue *q, got *g)
+{
+    td_queue_item *item = g->item;
+    uint32_t ids[TD_MAX_ITEM];
+    for (int k = 0; k < item->n; k++) ids[k] = item->at[k]->id;
+    ProtobufCBinaryData note = {item->note_size, item->note};
+    td_give_back(q->client, q->name, (size_t)item->n, ids, note, g->place);
+    for (int k = item->n - 1; k >= 0; k--) td_array_free(item->at[k]);
+    item->n = 0;
+    return td_raise(TD_E_CANCELLED, "queue_get", "stopped while waiting for others");
 }
 
 /* An item of at most `brought` tensors, or how many it has. */
@@ -282,13 +297,13 @@ static int get_item(td_queue *q, got *g, int timeout_ms)
     td_wait w = {.on_reply = on_item, .context = g};
     rc = td_ask_patiently(c, &call, &w, timeout_ms, "queue_get");
     if (rc) {
-        td_abandon(c, &w, g->brought, item->at);
+        td_abandon(c, &w, g->brought, item->at, q->name);
         item->n = 0;
         return rc;
     }
     for (int k = g->brought - 1; k >= item->n; k--) td_array_drop(item->at[k]);
     for (int k = 0; k < item->n; k++) td_array_announce(item->at[k]);
-    return TD_OK;
+    return w.stopped && !g->needs ? untake(q, g) : TD_OK;
 }
 
 TD_API int td_queue_get(td_queue *q, td_queue_item *item, int timeout_ms)
@@ -296,13 +311,13 @@ TD_API int td_queue_get(td_queue *q, td_queue_item *item, int timeout_ms)
     memset(item, 0, sizeof *item);
     int rc = td_queue_enter(q, "queue_get");
     if (rc) return rc;
-    int64_t until = td_clock_ms() + timeout_ms;
+    int64_t until = td_now_ms() + timeout_ms;
     got g = {.item = item, .brought = q->expected};
     rc = td_await_none(q->client, &q->late);
     if (!rc) rc = get_item(q, &g, timeout_ms);
     while (!rc && g.needs) { /* another may take it meanwhile, and then the next one may be larger still */
         free(item->at);
-        int64_t left = until - td_clock_ms();
+        int64_t left = until - td_now_ms();
         g = (got){.item = item, .brought = (int)g.needs};
         rc = get_item(q, &g, timeout_ms < 0 ? timeout_ms : left > 0 ? (int)left : 0);
     }

@@ -31,6 +31,7 @@ static void move(td_request *r, td_stage to)
         else from->last = r->prev;
         from->n--;
     }
+    if (!r->waits) r->client->loop.parked_now += (unsigned)(to == TD_PARKED) - (unsigned)(r->stage == TD_PARKED);
     r->stage = to;
     td_requests *list = list_of(r);
     if (!list) return;
@@ -82,10 +83,14 @@ static bool may_ask(const td_request *r)
     return !too_many(r) && !(r->gets && r->queue->late);
 }
 
+/* There may be a million: so not further than there is room. */
 static void ask_parked(td_client *c)
 {
+    unsigned now = c->loop.parked_now;
     for (td_request *r = c->loop.parked.first, *next; r; r = next) {
+        if (too_many(r) && !now) return;
         next = r->next;
+        now -= !r->waits;
         if (!may_ask(r)) continue;
         ask(r);
         td_loop_wake(c); /* a dispatch sends it */
@@ -97,13 +102,14 @@ static void on_over(td_client *c, td_wait *w, bool answered)
 {
     td_question *q = (td_question *)w;
     td_request *r = q->from;
+    bool room = q->waits;
     c->loop.waits -= q->waits;
     for (int k = q->n - 1; k >= 0; k--) {
         if (answered) td_array_drop(q->at[k]);
         else td_array_forget(q->at[k]);
     }
     if (q->queue) {
-        q->queue->late--;
+        room |= --q->queue->late == 0;
         td_queue_unuse(q->queue);
     }
     if (r) {
@@ -112,7 +118,7 @@ static void on_over(td_client *c, td_wait *w, bool answered)
         if (!w->code && r->more) ask(r), td_loop_wake(c); /* a dispatch sends it */
         else complete(r, w->code);
     }
-    if (answered) ask_parked(c);
+    if (answered && room) ask_parked(c);
 }
 
 td_question *td_question_new(td_request *r, int n)
@@ -153,7 +159,7 @@ int td_question_ask(td_question *q, Td__Wire__Call *call)
 
 static uint32_t time_left(const td_request *r)
 {
-    int64_t left = r->until - td_clock_ms();
+    int64_t left = r->until - td_now_ms();
     return r->until == INT64_MAX ? UINT32_MAX : left <= 0 ? 0 : (uint32_t)left;
 }
 
@@ -187,7 +193,7 @@ td_request *td_request_make(td_client *c, const char *op, int timeout_ms, td_don
     td_request *r = calloc(1, sizeof *r);
     if (!r) return td_raise(TD_E_SYSTEM, op, "no memory for a request"), NULL;
     *r = (td_request){.client = c, .stage = TD_TOLD, .op = op, .done = done, .context = context};
-    r->until = timeout_ms < 0 ? INT64_MAX : td_clock_ms() + timeout_ms;
+    r->until = timeout_ms < 0 ? INT64_MAX : td_now_ms() + timeout_ms;
     c->handles++;
     return r;
 }

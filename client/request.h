@@ -38,7 +38,7 @@ struct td_request {
     const char *op;
     td_done done;
     void *context;
-    int64_t until;         /* by td_clock_ms(); INT64_MAX: no limit */
+    int64_t until;         /* by td_now_ms(); INT64_MAX: no limit */
     td_question *question; /* while it is out */
     /* Ask the (next) question, of so many ms as the wire has them. */
     int (*ask)(td_request *r, uint32_t ms);

@@ -81,7 +81,7 @@ static long sleep_for_bell(td_client *c, waiting *w, int ms, td_error *e)
 {
     td_link *k = &c->link;
     long n = -EAGAIN;
-    uint64_t began = td_patience_now();
+    uint64_t began = td_clock_ns();
     td_ring_sleep(&k->ring);
     if (!came(w)) {
         struct pollfd p = {c->socket, POLLIN, 0};
@@ -90,13 +90,13 @@ static long sleep_for_bell(td_client *c, waiting *w, int ms, td_error *e)
                                             : td_reader_bells(&c->reader, e);
     }
     td_ring_wake(&k->ring);
-    td_patience_slept(&k->patience, td_patience_now() - began);
+    td_patience_slept(&k->patience, td_clock_ns() - began);
     return n;
 }
 
 static bool look(td_link *k, waiting *w)
 {
-    if (!td_patience_has(&k->patience, td_patience_now())) return false;
+    if (!td_patience_has(&k->patience, td_clock_ns())) return false;
     if (td_patience_look(&k->patience, TD_PATIENCE_NS, came, w)) return true;
     td_patience_missed(&k->patience);
     return false;

@@ -3,9 +3,11 @@
  * Inference runs on the same function as in the daemon, so what passes here has a right shape there. On failure nothing
  * was written to the stream and no handle was made. */
 #include "client/run.h"
+#include "proto/device.h"
 #include "proto/opid.h"
 
 #include "client/memo.h"
+#include "client/trace.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -40,17 +42,23 @@ td_scalar td_scalar_of(td_arg a)
     return s;
 }
 
+td_arg td_arg_of(td_scalar s)
+{
+    td_arg a = {(td_arg_kind)(TD_ARG_BOOL + s.kind), {.i = s.i}, s.im};
+    if (s.kind > TD_S_INT) a.re = s.re;
+    return a;
+}
+
 static int fail(const issue *u, const td_error *e)
 {
     return td_raise_error(e, u->op->name, u->where);
 }
 
-/* An array that is NULL stands for an absent optional one, or comes from a call that failed. */
-static int take_null(const issue *u, int i)
+int td_take_null(const td_op *op, int nin, int i)
 {
-    const td_param *p = &u->op->params[td_op_param_of(u->op, u->nin, i)];
+    const td_param *p = &op->params[td_op_param_of(op, nin, i)];
     if (p->kind == TD_P_OPTIONAL || p->kind == TD_P_OPTIONAL_LIST) return TD_OK;
-    return td_raise_null(u->op->name, p->name);
+    return td_raise_null(op->name, p->name);
 }
 
 /* Operands for inference, and ids and numbers for the record. */
@@ -71,28 +79,27 @@ static int take_inputs(issue *u)
             u->operands[i].scalar = &u->numbers[u->nnumbers++];
             u->in_ids[i] = TD_NUMBER_BIT;
         } else {
-            rc = take_null(u, i);
+            rc = td_take_null(u->op, u->nin, i);
         }
     }
     return rc;
 }
 
-static int check_out(const issue *u, int k)
+int td_check_written(const td_op *op, const char *where, const td_desc *want, const td_desc *have)
 {
-    const td_desc *want = &u->descs[k], *have = &u->out[k]->desc;
     td_error e = {0};
     char a[96], b[96];
     if (!td_desc_same_shape(want, have))
         td_fail(&e, TD_E_SHAPE, "the result has shape %s, but what it is to be written to has %s",
                 td_shape_text(want->ndim, want->shape, a, sizeof a),
                 td_shape_text(have->ndim, have->shape, b, sizeof b));
-    else if (!(u->op->flags & TD_OF_CAST_ANY) && !td_dtype_can_cast((td_dtype)want->dtype, (td_dtype)have->dtype))
+    else if (!(op->flags & TD_OF_CAST_ANY) && !td_dtype_can_cast((td_dtype)want->dtype, (td_dtype)have->dtype))
         td_fail(&e, TD_E_TYPE, "result type %s can't be cast to %s", td_dtype_name((td_dtype)want->dtype),
                 td_dtype_name((td_dtype)have->dtype));
     else if (td_desc_self_overlaps(have))
         td_fail(&e, TD_E_INVALID,
                 "more than one element of the written-to tensor refers to a single memory location; clone() it first");
-    return e.code ? fail(u, &e) : TD_OK;
+    return e.code ? td_raise_error(&e, op->name, where) : TD_OK;
 }
 
 /* The tensors that are written: known, of this client, and of the right shape. */
@@ -106,7 +113,7 @@ static int take_outs(issue *u)
         if (!a) rc = td_raise_null(u->op->name, "out");
         else rc = td_same_client(&u->c, a, u->op->name);
         if (!rc) rc = td_resolve(a);
-        if (!rc) rc = check_out(u, k);
+        if (!rc) rc = td_check_written(u->op, u->where, &u->descs[k], &a->desc);
         if (!rc) u->out_ids[k] = a->id;
     }
     return rc;
@@ -170,8 +177,9 @@ static int write_record(const issue *u)
     if (u->memo && !u->nnumbers) return write_again(u, site);
     td_error e;
     td_error_clear(&e);
-    int rc = td_words_op(&c->words, u->op, td_mode(), u->flags, site, u->nin, u->in_ids, u->nout, u->out_ids,
-                         u->numbers, u->attrs, &e);
+    unsigned mode = u->op->flags & TD_OF_CREATION ? td_mode_making() : td_mode();
+    int rc = td_words_op(&c->words, u->op, mode, u->flags, site, u->nin, u->in_ids, u->nout, u->out_ids, u->numbers,
+                         u->attrs, &e);
     return rc ? fail(u, &e) : TD_OK;
 }
 
@@ -209,6 +217,7 @@ static int record(issue *u)
         else td_array_announce(u->out[k]);
     }
     if (rc) return rc;
+    if (u->op->flags & TD_OF_RANDOM) c->drawn++;
     if (u->flags & TD_RF_OUT || u->op->mutates) c->writes++;
     rc = td_recorded(c); /* fails when the connection is gone: then the caller gets nothing */
     if (!rc && (c->eager || doubtful(u))) rc = td_outcome(c);
@@ -217,21 +226,43 @@ static int record(issue *u)
     return rc;
 }
 
+/* What is written into a given array is made where that lies. */
+static uint8_t made_on(const issue *u)
+{
+    if (!(u->op->flags & TD_OF_CREATION)) return TD_CPU;
+    if (u->flags & TD_RF_OUT) return u->room && u->out[0] ? u->out[0]->desc.device : TD_CPU;
+    return (uint8_t)td_device_making();
+}
+
+int td_no_device(const td_client *c, const char *op, const char *where, unsigned device)
+{
+    td_error e = {0};
+    td_device_absent(device, c->devices, &e);
+    return td_raise_error(&e, op, where);
+}
+
 static int infer(issue *u)
 {
-    td_memo *memo = td_memo_of(u->c, u->op, u->nin, u->attrs);
+    td_memo *memo = td_memo_of(u->c, u->op);
     if (memo && td_memo_fits(memo, u->op, u->nin, u->operands, u->attrs)) {
         u->memo = memo;
         u->descs = &memo->out;
         u->nout = 1;
         return TD_OK;
     }
-    td_infer f = {
-        .op = u->op, .in = u->operands, .nin = u->nin, .attrs = u->attrs, .out = u->descs, .max_out = u->max_out};
+    td_infer f = {.op = u->op,
+                  .in = u->operands,
+                  .nin = u->nin,
+                  .attrs = u->attrs,
+                  .device = made_on(u),
+                  .out = u->descs,
+                  .max_out = u->max_out};
     td_error e;
     td_error_clear(&e);
     if (td_op_infer(&f, &e)) return fail(u, &e);
     u->nout = f.nout;
+    unsigned device = f.nout ? u->descs[0].device : TD_CPU;
+    if (!(u->c->devices >> device & 1)) return td_no_device(u->c, u->op->name, u->where, device);
     if (memo) td_memo_keep(memo, u->op, u->nin, u->operands, u->attrs, u->descs);
     return TD_OK;
 }
@@ -292,7 +323,9 @@ static int issue_large(issue *u)
     return rc;
 }
 
-static int issue_small(issue *u)
+/* In its callers, as the next one: calls are nested deep where an op is made of others, deeper than a processor
+ * remembers where to return. */
+static inline __attribute__((always_inline)) int issue_small(issue *u)
 {
     td_operand operands[FEW_INPUTS];
     td_scalar numbers[FEW_INPUTS];
@@ -306,22 +339,65 @@ static int issue_small(issue *u)
     return issue_locked(u);
 }
 
+static inline __attribute__((always_inline)) int run_issue(issue *u, int *nout)
+{
+    const td_op *op = u->op;
+    int rc;
+    u->max_out = op->nouts == 1 && op->outs[0].list ? TD_MAX_OUTPUTS : op->nouts;
+    if (u->nin > TD_MAX_INPUTS) rc = td_raise(TD_E_INVALID, op->name, "%d tensors; at most %d", u->nin, TD_MAX_INPUTS);
+    else if (u->nin > FEW_INPUTS || u->max_out > FEW_OUTPUTS) rc = issue_large(u);
+    else rc = issue_small(u);
+    if (nout && !rc) *nout = u->nout;
+    return rc;
+}
+
+int td_run_locked(td_client *c, const char *where, const td_op *op, unsigned flags, int nin, const td_arg *in,
+                  const td_attrs *attrs, int max_out, td_array **out, int *nout)
+{
+    issue u = {.c = c, .where = where, .op = op, .flags = flags, .nin = nin, .in = in, .attrs = attrs, .out = out};
+    u.room = max_out;
+    return run_issue(&u, nout);
+}
+
+/* A call of an op that is made of others and just is one of them: of its results one is wanted. */
+static int run_just(issue *u, const td_op *op, const td_attrs *attrs, int pick, int *nout)
+{
+    const char *name = u->op->name;
+    td_array *made[FEW_OUTPUTS], **out = u->out;
+    u->op = op, u->attrs = attrs, u->out = made, u->room = op->nouts;
+    int rc = run_issue(u, NULL);
+    if (rc) {
+        td_error e = *td_last_error();
+        e.op[0] = 0; /* of the part */
+        return td_raise_error(&e, name, u->where);
+    }
+    for (int o = 0; o < op->nouts; o++) {
+        if (o == pick) out[0] = made[o];
+        else td_array_free(made[o]);
+    }
+    if (nout) *nout = 1;
+    return TD_OK;
+}
+
 int td_run(td_client *c, const char *where, const td_op *op, unsigned flags, int nin, const td_arg *in,
            const td_attrs *attrs, int max_out, td_array **out, int *nout)
 {
-    bool list = op->nouts == 1 && op->outs[0].list;
     issue u = {.where = where, .op = op, .flags = flags, .nin = nin, .in = in, .attrs = attrs, .out = out};
+    int made;
     u.room = max_out;
-    u.max_out = list ? TD_MAX_OUTPUTS : op->nouts;
-    if (nout) *nout = 0;
+    if (!nout) nout = &made;
+    *nout = 0;
     u.c = c ? c : client_of_inputs(nin, in);
     int rc = u.c ? td_enter(u.c, op->name) : no_client(op, nin, in);
     if (rc) return rc;
-    if (nin > TD_MAX_INPUTS) rc = td_raise(TD_E_INVALID, op->name, "%d tensors; at most %d", nin, TD_MAX_INPUTS);
-    else if (nin > FEW_INPUTS || u.max_out > FEW_OUTPUTS) rc = issue_large(&u);
-    else rc = issue_small(&u);
+    td_attrs its;
+    int pick;
+    const td_op *one = op->direct && !flags && max_out ? td_just(u.c, op, nin, in, attrs, &its, &pick) : NULL;
+    if (one && one->nouts <= FEW_OUTPUTS) rc = run_just(&u, one, &its, pick, nout);
+    else if (op->compose) rc = td_run_composed(u.c, where, op, flags, nin, in, attrs, max_out, out, nout);
+    else rc = run_issue(&u, nout);
+    if (td_tracing && !rc) td_trace_op(u.c, where, op, flags, nin, in, attrs, *nout, out);
     td_leave(u.c);
-    if (nout && !rc) *nout = u.nout;
     return rc;
 }
 

@@ -13,6 +13,10 @@ int td_run(td_client *c, const char *where, const td_op *op, unsigned flags, int
 
 enum { TD_MAX_LIST = TD_MAX_INPUTS - TD_MAX_PARAMS }; /* tensors of a list in one record */
 
+/* The same with the client's lock held, for an op that is not made of others; `c` is not NULL. */
+int td_run_locked(td_client *c, const char *where, const td_op *op, unsigned flags, int nin, const td_arg *in,
+                  const td_attrs *attrs, int max_out, td_array **out, int *nout);
+
 /* Run an op whose only tensors are a list that must not have gaps (cat, stack), of any length: join.c. One result, made
  * into *out or (TD_RF_OUT) written into it. */
 int td_run_list(const char *where, const td_op *op, unsigned flags, td_list l, const td_attrs *attrs, td_array **out);
@@ -20,8 +24,23 @@ int td_run_list(const char *where, const td_op *op, unsigned flags, td_list l, c
 /* A further result goes to who wants it, or is released. */
 void td_hand_over(td_array *a, td_array **out);
 
-/* The number that an argument is. */
+/* The same for one that is: compose.c. */
+int td_run_composed(td_client *c, const char *where, const td_op *op, unsigned flags, int nin, const td_arg *in,
+                    const td_attrs *attrs, int max_out, td_array **out, int *nout);
+
+/* The op that a call of one that is made of others just is, on the same inputs, with its attributes in `to`;
+ * *pick says which result is wanted. NULL: it is not, or not seen to be at once. */
+const td_op *td_just(td_client *c, const td_op *op, int nin, const td_arg *in, const td_attrs *attrs, td_attrs *to,
+                     int *pick);
+
+/* Input i is NULL: is that an optional one, or comes it from a call that failed? */
+int td_take_null(const td_op *op, int nin, int i);
+/* May a result that looks like `want` be written into an array that looks like `have`? */
+int td_check_written(const td_op *op, const char *where, const td_desc *want, const td_desc *have);
+
+/* The number that an argument is; and back. */
 td_scalar td_scalar_of(td_arg a);
+td_arg td_arg_of(td_scalar s);
 
 /* Append the next attribute of `op` as it was given. False when it has the wrong kind or there is no room (this
  * thread's error says so). */

@@ -30,7 +30,7 @@ typedef struct finding {
 static bool is_over(void *arg)
 {
     const patience *p = arg;
-    return td_clock_ms() > p->until || (p->stop && p->stop(p->context));
+    return td_now_ms() > p->until || (p->stop && p->stop(p->context));
 }
 
 static bool has_queue(td_client *c, const char *name)
@@ -64,7 +64,7 @@ static finding seek(const quest *q, const char *but, patience p)
 {
     td_place list[MOST];
     finding f = {0};
-    int64_t most = td_clock_ms() + ASK_MS;
+    int64_t most = td_now_ms() + ASK_MS;
     if (p.until > most) p.until = most;
     int count = td_places_list(list, MOST);
     for (int i = 0; i < count && i < MOST; i++)
@@ -85,7 +85,7 @@ static struct {
 static bool look(const td_client *c, const quest *q, finding *out)
 {
     if (pthread_mutex_trylock(&last.lock)) return false;
-    int64_t began = td_clock_ms();
+    int64_t began = td_now_ms();
     bool now = began >= last.again, same = strcmp(last.name, q->name) == 0 && last.queue == q->queue;
     if (now) last.again = began + ASK_MS + SELDOM_MS; /* for other threads meanwhile */
     else if (same) *out = last.found;
@@ -93,7 +93,7 @@ static bool look(const td_client *c, const quest *q, finding *out)
     pthread_mutex_unlock(&last.lock);
     if (!now) return same;
     *out = seek(q, c->path, (patience){began + ASK_MS, c->stop, c->stop_context});
-    int64_t ended = td_clock_ms(), pause = (ended - began) * (SHARE - 1);
+    int64_t ended = td_now_ms(), pause = (ended - began) * (SHARE - 1);
     if (pthread_mutex_trylock(&last.lock)) return true;
     last.again = ended + (pause > SELDOM_MS ? pause : SELDOM_MS);
     last.queue = q->queue;
@@ -152,10 +152,10 @@ bool td_queue_elsewhere(const td_client *c, const char *name, char *text, size_t
 
 td_client *td_connect_for(const char *name, int timeout_ms, bool *another, bool (*stop)(void *), void *context)
 {
-    patience p = {timeout_ms < 0 ? INT64_MAX : td_clock_ms() + timeout_ms, stop, context};
+    patience p = {timeout_ms < 0 ? INT64_MAX : td_now_ms() + timeout_ms, stop, context};
     int64_t pause = AGAIN_MS;
     for (bool over = false; !over;) {
-        over = td_clock_ms() >= p.until || is_over(&p);
+        over = td_now_ms() >= p.until || is_over(&p);
         if (td_daemon_runs()) break;
         finding f = seek(&(quest){.name = name}, "", (patience){INT64_MAX, stop, context});
         td_step_aside();

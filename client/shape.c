@@ -3,6 +3,7 @@
  * A descriptor never changes once it is known. Results of ops whose shape depends on values, and gradients (whose
  * strides the daemon chooses), are `unknown` until somebody looks; an op that takes one as input looks. */
 #include "client/client.h"
+#include "proto/device.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -122,6 +123,29 @@ TD_API td_dtype td_dtype_of(td_array *a)
 {
     const td_desc *d = known(a);
     return d ? (td_dtype)d->dtype : TD_DTYPE_NONE;
+}
+
+TD_API int td_device_of(td_array *a)
+{
+    const td_desc *d = known(a);
+    return d ? d->device : -1;
+}
+
+TD_API const char *td_device_text(int device)
+{
+    return td_device_name((unsigned)device);
+}
+
+TD_API int td_device_by_text(const char *text)
+{
+    return text ? td_device_number(text) : -1;
+}
+
+TD_API int td_check_device(const td_client *client, int device)
+{
+    if (!client) return td_raise_null("td_check_device", "client");
+    if (device >= 0 && device < TD_MAX_DEVICES && client->devices >> device & 1) return TD_OK;
+    return td_no_device(client, "td_check_device", NULL, (unsigned)device);
 }
 
 TD_API int td_ndim(td_array *a)

@@ -139,7 +139,7 @@ static td_array *published(td_array *a, const char *name, unsigned flags, const 
             td_array_announce(out);
             *version = o.version;
         } else {
-            td_abandon(a->client, &w, 1, &out);
+            td_abandon(a->client, &w, 1, &out, NULL);
             out = NULL;
         }
     }
@@ -160,7 +160,7 @@ int td_publish_edition(td_array *tree, int tensors, const char *name, unsigned f
     return out ? TD_OK : td_last_error()->code;
 }
 
-static void leave_with_hint(td_client *c, const char *name)
+void td_leave_with_hint(td_client *c, const char *name)
 {
     const td_client was = *c; /* another thread may end it as soon as it is left */
     td_leave(c);
@@ -185,12 +185,12 @@ td_array *td_open_edition(td_client *c, const char *name, uint64_t newer_than, i
         if (!rc) {
             td_array_announce(x.array);
         } else {
-            td_abandon(c, &w, 1, &x.array);
+            td_abandon(c, &w, 1, &x.array, NULL);
             x.array = NULL;
         }
     }
     if (x.array) td_leave(c);
-    else leave_with_hint(c, name);
+    else td_leave_with_hint(c, name);
     *version = x.version;
     *tree = x.tree;
     return x.array;

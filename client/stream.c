@@ -45,9 +45,7 @@ void td_lose(td_client *c, int code, const char *format, ...)
     va_end(list);
     c->why.code = c->lost = code;
     shutdown(c->socket, SHUT_RDWR);
-    td_wait *waits = c->waits;
-    c->waits = NULL;
-    for (td_wait *w = waits, *next; w; w = next) {
+    for (td_wait *w = td_take_waits(c), *next; w; w = next) {
         next = w->next;
         w->error = c->why;
         td_finish_wait(c, w, code, false);
@@ -67,27 +65,6 @@ static void lose_errno(td_client *c, int err)
 }
 
 /* ---- in ---------------------------------------------------------------------------------------------------------- */
-
-/* At the end: replies come in the order of the questions, so the one looked for is near the front, however many there
- * are. */
-static void add_wait(td_client *c, td_wait *w)
-{
-    w->next = NULL;
-    if (c->waits) c->last_wait->next = w;
-    else c->waits = w;
-    c->last_wait = w;
-}
-
-td_wait *td_take_wait(td_client *c, uint64_t serial)
-{
-    td_wait *before = NULL, *w = c->waits;
-    for (; w && w->serial != serial; w = w->next) before = w;
-    if (!w) return NULL;
-    if (before) before->next = w->next;
-    else c->waits = w->next;
-    if (c->last_wait == w) c->last_wait = before;
-    return w;
-}
 
 static void error_from_wire(td_error *e, const Td__Wire__Error *from)
 {
@@ -236,8 +213,8 @@ static void check_half_frame(td_client *c, bool came)
     if (came || c->lost || !td_reader_buffered(&c->reader)) {
         c->half_since = 0;
     } else if (!c->half_since) {
-        c->half_since = td_clock_ms();
-    } else if (td_clock_ms() - c->half_since > HALF_FRAME_MS) {
+        c->half_since = td_now_ms();
+    } else if (td_now_ms() - c->half_since > HALF_FRAME_MS) {
         td_lose(c, TD_E_PROTOCOL, "the daemon (pid %u) sent a part of a message, and for %d s nothing more", c->pid,
                 HALF_FRAME_MS / 1000);
     }
@@ -322,6 +299,7 @@ static bool sleep_on_socket(td_client *c, bool to_write)
 {
     c->asleep++;
     bool more = sleep_once(c, to_write);
+    td_stand_back(c);
     c->asleep -= c->asleep > 0;
     return more;
 }
@@ -451,8 +429,8 @@ int td_control(td_client *c, unsigned rec, const char *where, int nin, const uin
                const uint32_t *out, int nrest, const uint32_t *rest)
 {
     td_error e = {0};
-    int rc =
-        td_words_control(&c->words, rec, td_mode(), where ? td_site(c, where) : 0, nin, in, nout, out, nrest, rest, &e);
+    unsigned mode = rec == TD_REC_DATA ? td_mode_making() : td_mode();
+    int rc = td_words_control(&c->words, rec, mode, where ? td_site(c, where) : 0, nin, in, nout, out, nrest, rest, &e);
     return rc ? td_raise_error(&e, NULL, where) : td_recorded(c);
 }
 
@@ -461,7 +439,7 @@ int td_control(td_client *c, unsigned rec, const char *where, int nin, const uin
 void td_expect(td_client *c, td_wait *w)
 {
     w->serial = c->next_serial++;
-    add_wait(c, w);
+    td_add_wait(c, w);
 }
 
 int td_ask_later(td_client *c, Td__Wire__Call *call, int fd, td_wait *w)
@@ -497,6 +475,7 @@ int td_await(td_client *c, td_wait *w, const char *op)
     int rc = w->done ? TD_OK : td_push_all(c);
     while (!rc && !w->done)
         if (!sleep_on_socket(c, false)) rc = td_raise(TD_E_CANCELLED, op, "stopped while waiting for the daemon");
+    w->stopped = rc == TD_E_CANCELLED;
     if (w->done) return w->code ? td_raise_error(&w->error, op, NULL) : TD_OK;
     td_forget_wait(c, w);
     return rc;
@@ -510,27 +489,21 @@ int td_ask_and_wait(td_client *c, Td__Wire__Call *call, int fd, td_wait *w, cons
     return rc;
 }
 
-int64_t td_clock_ms(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
-
 static uint32_t *timeout_of(const Td__Wire__Call *call)
 {
     if (call->queue_get) return &call->queue_get->timeout_ms;
     if (call->queue_put) return &call->queue_put->timeout_ms;
+    if (call->program_open) return &call->program_open->timeout_ms;
     return call->open ? &call->open->timeout_ms : &call->write_begin->timeout_ms;
 }
 
 /* The program wants to stop, but the daemon will answer soon, and may have given away an item with it. */
 static int await_last_answer(td_client *c, td_wait *w, const char *op)
 {
-    int64_t until = td_clock_ms() + 3 * SLICE_MS;
+    int64_t until = td_now_ms() + 3 * SLICE_MS;
     take_given_up(c, w->serial);
-    add_wait(c, w);
-    while (!w->done && !c->lost && td_clock_ms() < until) sleep_on_socket(c, false);
+    td_add_wait(c, w);
+    while (!w->done && !c->lost && td_now_ms() < until) sleep_on_socket(c, false);
     if (w->done && w->code == TD_OK) {
         td_clear_error();
         return TD_OK;
@@ -545,13 +518,13 @@ static int await_last_answer(td_client *c, td_wait *w, const char *op)
 int td_ask_patiently(td_client *c, Td__Wire__Call *call, td_wait *w, int ms, const char *op)
 {
     const td_wait fresh = *w;
-    int64_t until = td_clock_ms() + ms;
+    int64_t until = td_now_ms() + ms;
     int rc;
     bool in_stream = ms != 0 && call->write_begin;
     c->patient += in_stream;
     for (;;) {
         int64_t slice = in_stream && c->asleep ? SHARED_SLICE_MS : SLICE_MS,
-                left = ms < 0 ? slice : until - td_clock_ms();
+                left = ms < 0 ? slice : until - td_now_ms();
         bool last = !c->stop || (ms >= 0 && left <= slice);
         if (c->stop) *timeout_of(call) = (uint32_t)(ms == 0 ? 0 : left < 1 ? 1 : left < slice ? left : slice);
         rc = td_ask_and_wait(c, call, -1, w, op);
@@ -618,12 +591,13 @@ void td_leave_put(td_client *c, td_wait *w)
         give_up(c, w->serial);
         return;
     }
-    *own = (td_wait){.next = c->waits, .serial = w->serial, .heap = true, .put = true};
-    c->waits = own;
+    *own = (td_wait){.serial = w->serial, .heap = true, .put = true};
+    td_add_wait(c, own);
 }
 
 typedef struct abandoned {
     td_wait wait;
+    char queue[256]; /* that an item would have come from, or "" */
     int n;
     uint32_t ids[];
 } abandoned;
@@ -635,6 +609,8 @@ static int on_abandoned(td_client *c, td_wait *w, const td_reply *r, int *fd, td
     const abandoned *a = (const abandoned *)w;
     td_take_unclaimed(c, r, fd);
     int n = r->item ? (int)r->item->n_descs : a->n;
+    if (a->queue[0] && r->item && !r->item->needs && n <= a->n)
+        td_give_back(c, a->queue, (size_t)n, (uint32_t *)(uintptr_t)a->ids, r->item->note, r->item->place);
     for (int i = 0; i < a->n; i++) {
         if (i < n) td_release_id(c, a->ids[i]);
         else td_free_id(c, a->ids[i]);
@@ -642,13 +618,14 @@ static int on_abandoned(td_client *c, td_wait *w, const td_reply *r, int *fd, td
     return TD_OK;
 }
 
-void td_abandon(td_client *c, const td_wait *w, int n, td_array *const *at)
+void td_abandon(td_client *c, const td_wait *w, int n, td_array *const *at, const char *queue)
 {
     bool answered = w->done || !w->serial || c->lost;
     abandoned *a = answered ? NULL : calloc(1, sizeof *a + (size_t)n * sizeof *a->ids);
     if (a) {
         a->wait = (td_wait){.serial = w->serial, .heap = true, .on_reply = on_abandoned};
-        add_wait(c, &a->wait);
+        td_add_wait(c, &a->wait);
+        snprintf(a->queue, sizeof a->queue, "%s", queue ? queue : "");
         a->n = n;
     }
     for (int i = n - 1; i >= 0; i--) {

@@ -61,8 +61,9 @@ TD_API const char *td_error_symbol(int code);
 
 /* Connect to the daemon at `path`. NULL: to $TENSORD_SOCKET; else to the private daemon of this process, or of the
  * nearest above it that has one; else to the user's running daemon ($XDG_RUNTIME_DIR/tensord/socket, or
- * /tmp/tensord-UID/socket, or, where somebody else has made that directory, .tensord/socket in the home directory); else to a private daemon that is started for this process ($TENSORD_DAEMON, the tensord
- * beside this library, or the one on PATH) and ends with its last client. NULL on failure. */
+ * /tmp/tensord-UID/socket, or, where somebody else has made that directory, .tensord/socket in the home directory);
+ * else to a private daemon that is started for this process ($TENSORD_DAEMON, the tensord beside this library, or the
+ * one on PATH) and ends with its last client. NULL on failure. */
 TD_API td_client *td_connect(const char *path);
 /* End the connection. Handles that are still held become useless but must be released all the same. NULL is fine. */
 TD_API void td_disconnect(td_client *client);
@@ -78,14 +79,15 @@ TD_API const char *td_version(void);                 /* of this library */
 TD_API int td_flush(td_client *client);
 /* Wait until everything asked so far has ended. Fails with the first error that was not told yet. */
 TD_API int td_sync(td_client *client);
-/* Each call waits for what becomes of it, and fails with it: so an error comes at the line that caused it, and not where
- * a value is needed. For looking for errors, at the price of a round trip a call. Also by $TENSORD_EAGER_ERRORS=1. */
+/* Each call waits for what becomes of it, and fails with it: so an error comes at the line that caused it, and not
+ * where a value is needed. For looking for errors, at the price of a round trip a call. Also by
+ * $TENSORD_EAGER_ERRORS=1. */
 TD_API void td_set_eager_errors(td_client *client, bool on);
 TD_API bool td_eager_errors(const td_client *client);
 /* Ops that are batched before they are sent on their own; 1 sends each at once. Default 256. */
 TD_API void td_set_batch(td_client *client, unsigned ops);
 /* `stop` is called every tenth of a second while a call waits, and after a signal; true makes the call
- * fail with TD_E_CANCELLED. NULL for none. */
+ * fail with TD_E_CANCELLED. An item that comes at that moment lies where it lay in its queue again. NULL for none. */
 TD_API void td_set_interrupt(td_client *client, bool (*stop)(void *), void *context);
 /* For bindings of languages that hold a lock while they run. `leave` is called before a thread waits (for the daemon,
  * or for a call of another thread) and puts that lock down; `come_back` gets what it returned, when the call is over
@@ -211,6 +213,7 @@ TD_API td_client *td_client_of(const td_array *a);
 /* What is known here. Only the result of an op whose shape depends on values (nonzero, masked_select) makes the first
  * of these wait; on failure the dtype is TD_DTYPE_NONE, the numbers are -1 and the pointers NULL. */
 TD_API td_dtype td_dtype_of(td_array *a);
+TD_API int td_device_of(td_array *a); /* its number; -1 on failure */
 TD_API int td_ndim(td_array *a);
 TD_API int64_t td_size(td_array *a, int dim); /* negative dims count from the end */
 TD_API const int64_t *td_shape(td_array *a);
@@ -218,6 +221,10 @@ TD_API const int64_t *td_strides(td_array *a); /* in elements */
 TD_API int64_t td_numel(td_array *a);
 TD_API int64_t td_nbytes(td_array *a); /* of its value: numel times the size of an element */
 TD_API bool td_is_contiguous(td_array *a);
+TD_API const char *td_device_text(int device);  /* "cpu", "cuda:0" */
+TD_API int td_device_by_text(const char *text); /* "cuda" is "cuda:0"; -1: it names none */
+/* Has the daemon that device? 0, or TD_E_UNSUPPORTED with what it has. */
+TD_API int td_check_device(const td_client *client, int device);
 TD_API size_t td_element_size(td_dtype dtype);
 TD_API const char *td_dtype_text(td_dtype dtype); /* "float32" */
 
@@ -265,7 +272,8 @@ TD_API td_array *td_import(td_client *client, int fd, size_t offset, td_dtype dt
 
 /* ---- values out -------------------------------------------------------------------------------------------------- */
 
-/* Copy the value, row-major, into `buffer` of exactly td_nbytes(a) bytes. */
+/* Copy the value, row-major, into `buffer` of exactly td_nbytes(a) bytes. A value on another device is brought by a
+ * copy on the way, as by td_to_device(a, TD_CPU); td_data() and td_write_begin() want one that was brought. */
 TD_API int td_read(td_array *a, void *buffer, size_t bytes);
 /* The value of a one-element tensor. The short forms give NaN and INT64_MIN on failure. */
 TD_API int td_item(td_array *a, td_scalar *out);
@@ -288,7 +296,8 @@ TD_API int td_retain_grad(td_array *a); /* keep .grad of an intermediate */
 enum { TD_RETAIN_GRAPH = 1, TD_CREATE_GRAPH = 2, TD_ALLOW_UNUSED = 4, TD_ANOMALY = 16 }; /* flags of the two below */
 
 /* td_backward(loss), td_backward(y, grad), td_backward(y, grad, flags): gradients are added into .grad of the leaves.
- * Of an output that is older than a backward without TD_RETAIN_GRAPH the graph may be gone, so that one is waited for. */
+ * Of an output that is older than a backward without TD_RETAIN_GRAPH the graph may be gone, so that one is waited for.
+ */
 TD_API int td_at_backward(const char *where, td_list roots, td_list grads, unsigned flags);
 /* Gradients of `outputs` with respect to `inputs`, one for each input into out[], .grad left alone. grads: n 0 for none
  * given (ones, for scalars). With TD_ALLOW_UNUSED an input that took no part gets NULL. */
@@ -322,11 +331,22 @@ TD_API bool td_grad_enabled(void);
 TD_API bool td_set_inference(bool on); /* no graph, and results that can never be saved for one */
 TD_API bool
 td_set_service(bool on); /* results go into service memory: read-only to all, outlives the session when published */
+/* The device on which this thread makes things from nothing (td_full, td_arange, td_randn, td_from_data, ...), by
+ * number: TD_CPU, TD_CUDA + k; -1: the one that TENSORD_DEVICE names in the environment, else the CPU, as for a thread
+ * that has set none. What is made of tensors lies where they lie, what is put or loaded on the CPU; td_to_device()
+ * copies from one to another. An op that names a device which the daemon has not fails, and says which there are.
+ * Returns what was before; -1: there is no such number. */
+TD_API int td_set_device(int device);
+TD_API int td_get_device(void);
 /* What is computed is declared racy: several sessions may step on it (Hogwild). Views are what they show. */
 TD_API bool td_set_racy(bool on);
 
 /* Random numbers of this session's stream from here on. */
 TD_API int td_seed(td_client *client, uint64_t seed);
+/* How many ops of this client took random numbers since then; and the same stream from behind so many on, as to go on
+ * where another process was. */
+TD_API uint64_t td_drawn(td_client *client);
+TD_API int td_seed_at(td_client *client, uint64_t seed, uint64_t drawn);
 
 /* ---- sharing ----------------------------------------------------------------------------------------------------- */
 
@@ -341,8 +361,8 @@ enum {
  * give is one tensor for all who have it. Its bytes are mapped read-only, into every process; ops that write in place
  * (td_add_, a step of an optimizer) change it for all, since the daemon does them.
  *
- * TD_LENT: `a` itself, so others see what this program goes on writing into its memory, counters say; the name goes with
- * this session, a second or two after its end. */
+ * TD_LENT: `a` itself, so others see what this program goes on writing into its memory, counters say; the name goes
+ * with this session, a second or two after its end. */
 TD_API int td_publish(td_array *a, const char *name, unsigned flags);
 /* The same, and what td_open() would give: w = td_published(w, ...) goes on with the tensor that the others see. */
 TD_API td_array *td_published(td_array *a, const char *name, unsigned flags);
@@ -356,9 +376,9 @@ TD_API int td_drop(td_client *client, const char *name);
  * handle waits in vain. */
 #define TD_HANDLE_TEXT 48
 TD_API int td_send(td_array *a, char handle[TD_HANDLE_TEXT], int lasts_ms);
-/* The same for memory that both sides write: who takes it may write the bytes of what is this session's, as this program
- * may (a segment is mapped writable as a whole, so this is between programs that trust each other), and the handle lasts
- * as long as this session and between once and twice `lasts_ms` more. */
+/* The same for memory that both sides write: who takes it may write the bytes of what is this session's, as this
+ * program may (a segment is mapped writable as a whole, so this is between programs that trust each other), and the
+ * handle lasts as long as this session and between once and twice `lasts_ms` more. */
 TD_API int td_lend(td_array *a, char handle[TD_HANDLE_TEXT], int lasts_ms);
 TD_API td_array *td_take(td_client *client, const char *handle, int timeout_ms);
 
@@ -402,15 +422,167 @@ TD_API int td_queue_look(td_client *client, const char *name, td_queue_state *ou
 /* Leave the queue; `end`: and nobody may put any more. Frees it. NULL is fine. */
 TD_API int td_queue_close(td_queue *q, bool end);
 
-/* Many tensors under one name, with a note: a copy of all as they are at this moment of the stream, which takes the place
- * of what had the name (TD_REPLACE) at once, so that nobody sees some old and some new. *version (or NULL) is larger than
- * that of everything that was published before, under whatever name. */
+/* Many tensors under one name, with a note: a copy of all as they are at this moment of the stream, which takes the
+ * place of what had the name (TD_REPLACE) at once, so that nobody sees some old and some new; it lies on the CPU.
+ * *version (or NULL) is larger than that of everything that was published before, under whatever name. */
 TD_API int td_publish_tree(td_client *client, const char *name, td_list arrays, const void *note, size_t note_size,
                            unsigned flags, uint64_t *version);
-/* Opens it, without a copy: td_queue_item_clear() it; of what td_publish() published one tensor without a note. Waits up
- * to timeout_ms for the name, and for a version that is larger than newer_than (0: any). */
+/* Opens it, without a copy: td_queue_item_clear() it; of what td_publish() published one tensor without a note. Waits
+ * up to timeout_ms for the name, and for a version that is larger than newer_than (0: any). */
 TD_API int td_open_tree(td_client *client, const char *name, uint64_t newer_than, int timeout_ms, td_queue_item *out,
                         uint64_t *version);
+
+/* ---- files ------------------------------------------------------------------------------------------------------- */
+
+/* The tensors of a file, whose format is told by what is in it: one that torch.save() wrote (a zip archive, or the
+ * older form), safetensors, or NumPy's .npy (one tensor, its name is "") and .npz. Each storage is read once, to shared
+ * memory; tensors that looked at one storage do so here. Of what stands around them (dicts, lists, tuples, numbers,
+ * texts, None) a program in C sees the names: keys and positions from the outside in, "layers.0.weight". Nothing that a
+ * file holds is run: what would need that is TD_E_UNSUPPORTED and says what it is; a damaged file is TD_E_INVALID. Of
+ * tensors that were on another device the file is refused, unless TD_LOAD_TO_CPU says that they come here.
+ *
+ *     td_loaded *f = td_load(c, "model.pt", 0);
+ *     td_array *w = td_loaded_get(f, "layers.0.weight");   // good as long as f; td_retain() it for longer
+ *     td_loaded_free(f);
+ */
+typedef struct td_loaded td_loaded;
+enum { TD_LOAD_TO_CPU = 1, TD_LOAD_SKIP = 2 }; /* skip: leave out tensors of dtypes that are not known here */
+TD_API td_loaded *td_load(td_client *client, const char *path, unsigned flags);
+TD_API td_loaded *td_load_fd(td_client *client, int fd, unsigned flags); /* a regular file or memfd, which stays open */
+/* The same, where the caller says what comes where: the device for what was at a location ("cpu", "cuda:0"), or -1, for
+ * which the file is refused. It is asked for each storage, on this thread; NULL: as td_load_fd(). */
+typedef int (*td_load_where)(void *context, const char *location);
+TD_API td_loaded *td_load_to(td_client *client, int fd, unsigned flags, td_load_where where, void *context);
+TD_API int td_loaded_count(const td_loaded *loaded);
+TD_API const char *td_loaded_name(const td_loaded *loaded, int i);
+TD_API td_array *td_loaded_at(const td_loaded *loaded, int i);             /* NULL when there are not so many */
+TD_API td_array *td_loaded_get(const td_loaded *loaded, const char *name); /* NULL: TD_E_NOT_FOUND */
+/* All of it, as an item of a queue of Python's: for bindings. Good as long as `loaded`; do not clear it. */
+TD_API td_queue_item td_loaded_tree(const td_loaded *loaded);
+TD_API void td_loaded_free(td_loaded *loaded); /* NULL is fine */
+
+/* Write tensors under these names (NULL: one that has none) to a file, whose own name says what it is to be: .pt or
+ * .pth as torch.save() writes it, .safetensors, .npy (one tensor) or .npz. In a file of PyTorch what look at one
+ * storage do so too, and of a storage of which tensors reach less than half only that part is written, unless
+ * TD_SAVE_WHOLE. A regular file appears whole or not at all. */
+enum { TD_SAVE_WHOLE = 1 };
+TD_API int td_save(const char *path, td_list arrays, const char *const *names, unsigned flags);
+/* The same of a tree, as td_loaded_tree() gives one and bindings pack it, to a descriptor that is written from where it
+ * is on and stays open. `name` stands for the path. When it fails with TD_E_SYSTEM errno is what write() said. */
+TD_API int td_save_fd(int fd, const char *name, const td_queue_item *tree, unsigned flags);
+
+/* ---- programs ---------------------------------------------------------------------------------------------------- */
+
+/* A function that the daemon runs by itself: ops, numbers, lists, branches and loops, in one message instead of one for
+ * each op. What it computes, its errors, and the gradients that flow through it are those of the same calls made one by
+ * one. It comes as the text of its IR, in the form of TorchScript's graphs (proto/program/README.md has the grammar):
+ *
+ *     td_program *p = td_program_read(c, "graph(%x : Tensor, %n : int):\n"
+ *                                        "  %2 : int = prim::Constant[value=2]()\n"
+ *                                        "  %y : Tensor = td::mul(%x, %n)\n"
+ *                                        "  return (%y)\n", td_arrays_of(0, NULL));
+ *     td_value in[] = {td_value_array(x), td_value_int(3)}, out;
+ *     if (td_program_call(p, 2, in, &out) == TD_OK) use(out.array);
+ *     td_value_free(&out);
+ */
+typedef struct td_program td_program;
+
+typedef enum td_value_kind {
+    TD_VALUE_NONE = 0,
+    TD_VALUE_INT = 1,
+    TD_VALUE_FLOAT = 2,
+    TD_VALUE_BOOL = 3,
+    TD_VALUE_COMPLEX = 4,
+    TD_VALUE_STR = 5,
+    TD_VALUE_DEVICE = 6,
+    TD_VALUE_DTYPE = 7,
+    TD_VALUE_LIST = 8,
+    TD_VALUE_ARRAY = 9,
+    TD_VALUE_TUPLE = 10
+} td_value_kind;
+typedef struct td_value {
+    td_value_kind kind;
+    uint32_t n; /* items of a list or tuple; bytes of a text, which also ends with a 0 that is not counted */
+    union {
+        int64_t i; /* TD_VALUE_INT; TD_VALUE_BOOL; a device or td_dtype by its number */
+        double re;
+        td_array *array;
+        char *text;
+        struct td_value *items;
+    };
+    double im;
+} td_value;
+static inline td_value td_value_int(int64_t i)
+{
+    td_value v = {TD_VALUE_INT, 0, {0}, 0};
+    v.i = i;
+    return v;
+}
+static inline td_value td_value_float(double x)
+{
+    td_value v = {TD_VALUE_FLOAT, 0, {0}, 0};
+    v.re = x;
+    return v;
+}
+static inline td_value td_value_array(td_array *a)
+{
+    td_value v = {TD_VALUE_ARRAY, 0, {0}, 0};
+    v.array = a;
+    return v;
+}
+/* Let go of texts, items and arrays that a call gave. */
+TD_API void td_value_free(td_value *v);
+
+/* The program that a text says, with a tensor for each name that it captures, in their order: the program keeps these,
+ * and later runs see what was written to them. NULL: TD_E_INVALID says line and column. */
+TD_API td_program *td_program_read(td_client *client, const char *text, td_list captured);
+/* The same of a function in a subset of Python (client/script/README.md): `source` holds it and the functions that it
+ * calls; it is the one called `entry` (NULL: the last). Errors say `file`, and count lines from `line` on. `names` say
+ * what names from outside mean: arrays are captured, numbers and texts are constants, `module` is "tensord" or "math". */
+typedef struct td_binding {
+    const char *name;
+    td_value value;
+    const char *module; /* NULL: it is the value */
+} td_binding;
+TD_API td_program *td_program_script(td_client *client, const char *source, const char *file, int line,
+                                     const char *entry, int n, const td_binding *names);
+/* Run it: a value for each parameter. What it returns is in *result (several values: a tuple), td_value_free() it. Where
+ * that is tensors only, nobody waits: a failure is told as an op's is. The arguments stay the caller's. */
+TD_API int td_program_at_call(const char *where, td_program *p, int n, const td_value *args, td_value *result);
+#define td_program_call(p, n, args, result) td_program_at_call(TD_HERE, p, n, args, result)
+/* What this thread asks for from begin to end, as a program: the ops are run as ever, and recorded. `inputs` are its
+ * parameters, the tensors at `outputs` what it returns. What else the ops are given is captured: parameters of a network
+ * stay the tensors that they are. But for one element that td_from_data() made meanwhile, which is made anew in each
+ * run. Writes in place, views, modes and random numbers are recorded as they are; ways of the C program are not: what
+ * it decides by a value (td_item, td_read, td_data of what was traced) is decided for ever, and said by
+ * td_trace_warning(). What cannot be recorded (a backward, requires_grad of a result) makes td_trace_end() fail.
+ * Both ends are the same thread's, which has one trace at a time; a forked child does not go on with it. td_trace_end()
+ * ends the trace also when it fails (NULL); td_trace_free() gives it up.
+ *
+ *     td_trace *t = td_trace_begin(c, td_arrays(x));
+ *     td_array *y = td_relu(td_matmul(x, w));
+ *     td_program *p = td_trace_end(t, td_arrays(y));                     // examples/trace.c is a whole one
+ */
+typedef struct td_trace td_trace;
+TD_API td_trace *td_trace_begin(td_client *client, td_list inputs);
+TD_API td_program *td_trace_end(td_trace *trace, td_list outputs);
+TD_API void td_trace_free(td_trace *trace); /* NULL is fine */
+/* What a program will not follow, number k from 0 on, before the end: "item, train.c:31: ..."; NULL: there are no more.
+ * Where a call says no place (td_item), that of the op before it is named. */
+TD_API const char *td_trace_warning(const td_trace *trace, int k);
+/* Its text, to be freed: what td_program_read() takes, a source in the subset of Python, a picture for graphviz, one as
+ * SVG. Pictures show the first 4096 nodes. */
+typedef enum td_text_kind { TD_TEXT_IR = 0, TD_TEXT_CODE = 1, TD_TEXT_DOT = 2, TD_TEXT_SVG = 3 } td_text_kind;
+TD_API char *td_program_print(const td_program *p, td_text_kind what);
+/* Under a name, for any process: what it captures is shared, as td_publish() has it (a copy in service memory, outside of
+ * every graph; what lies there already is captured itself, so gradients of its leaves add up there), `p` stays apart from
+ * it, and it lives until the name is dropped and nobody has it open. TD_REPLACE, TD_COPY as there. Names of programs and
+ * of tensors are one table: td_drop() drops either, and whoever opens the wrong kind is told so (TD_E_TYPE). */
+TD_API int td_program_publish(td_program *p, const char *name, unsigned flags);
+/* Opens one: a handle as td_program_read() gives it, to the one module and the one set of captured tensors that all who
+ * open the name call. It keeps its program when the name gets another one. Waits as td_open() does. */
+TD_API td_program *td_program_open(td_client *client, const char *name, int timeout_ms);
+TD_API void td_program_free(td_program *p); /* NULL is fine */
 
 /* ---- looking ----------------------------------------------------------------------------------------------------- */
 
@@ -438,11 +610,12 @@ typedef struct td_table {
     char **names;   /* of the columns */
     td_cell *cells; /* row after row */
 } td_table;
-/* What: status sessions tensors names queues segments. */
+/* What: status sessions tensors names queues segments devices turns. */
 TD_API td_table *td_status(td_client *client, const char *what);
 TD_API void td_table_free(td_table *table);
 
-/* ---- programs with an event loop ---------------------------------------------------------------------------------- */
+/* ---- programs with an event loop ----------------------------------------------------------------------------------
+ */
 
 /* For a program that waits in poll(), epoll, libuv or asyncio, and must not wait in a call. It asks (td_async_*), polls
  * one descriptor, calls td_client_dispatch() when that is readable, and is told by callbacks:
@@ -455,7 +628,7 @@ TD_API void td_table_free(td_table *table);
  *     }
  *     td_async_get(queue, 5000, came, context);
  *     struct pollfd p = {td_client_fd(client), POLLIN, 0};
- *     while (poll(&p, 1, -1) > 0) td_client_dispatch(client);
+ *     while (poll(&p, 1, -1) > 0) td_client_dispatch(client);        // examples/poll_server.c is a whole one
  *
  * To make a request, to dispatch, to cancel and to free never wait for the daemon; ops are batched as ever, and go with
  * the next request. What else waits (td_item, td_read, td_sync, td_queue_open and _close, td_open, td_connect) waits as
@@ -485,7 +658,7 @@ TD_API int td_client_fd(td_client *client);
 TD_API int td_client_dispatch(td_client *client);
 
 /* The value is computed, and all that was asked before has been written: td_request_data() is its first element, as
- * td_data() gives it, and the error is what became of it. */
+ * td_data() gives it (NULL on a device whose memory nobody maps), and the error is what became of it. */
 TD_API td_request *td_async_ready(td_array *a, int timeout_ms, td_done done, void *context);
 /* Copy the value, row-major, into `buffer` of td_nbytes(a) bytes, which must be there until the request is over; or,
  * with NULL, into memory of the request's (td_request_data(), until it is freed). */
@@ -508,11 +681,11 @@ TD_API td_request *td_async_status(td_client *client, const char *what, int time
 TD_API bool td_request_done(const td_request *r);
 /* How it ended: TD_OK, or the code, with this thread's last error. TD_E_BUSY: it has not. The others fail so, too. */
 TD_API int td_request_result(td_request *r);
-TD_API td_array *td_request_array(td_request *r);                    /* yours, once; in this thread's scope */
-TD_API int td_request_item(td_request *r, td_queue_item *out);       /* the same; td_queue_item_clear() it */
-TD_API td_table *td_request_table(td_request *r);                    /* the same */
+TD_API td_array *td_request_array(td_request *r);              /* yours, once; in this thread's scope */
+TD_API int td_request_item(td_request *r, td_queue_item *out); /* the same; td_queue_item_clear() it */
+TD_API td_table *td_request_table(td_request *r);              /* the same */
 TD_API const void *td_request_data(td_request *r);
-TD_API uint64_t td_request_version(td_request *r);                   /* of what was opened */
+TD_API uint64_t td_request_version(td_request *r); /* of what was opened */
 
 /* Give up: it is told that it failed with TD_E_CANCELLED, unless it is over. Who waits next in the queue gets the item
  * that this one would have got; one that was on its way lies where it lay in its queue again. A put that waits is
@@ -642,7 +815,8 @@ inline td_list td_list_of(std::initializer_list<td_array *> l)
 
 #include "client/tensord_ops.h"
 
-/* ---- ops made of ops --------------------------------------------------------------------------------------------- */
+/* ---- beside the table: forms of its ops ----------------------------------------------------------------------------
+ */
 
 #ifdef __cplusplus
 extern "C" {
@@ -674,7 +848,7 @@ TD_API td_array *td_at_contiguous(const char *where, td_array *x);
 TD_API td_array *td_at_to(const char *where, td_array *x, td_dtype dtype);
 TD_API int td_at_fill_(const char *where, td_array *x, td_arg value);
 TD_API int td_at_zero_(const char *where, td_array *x);
-TD_API int td_at_copy_(const char *where, td_array *x, td_array *from);
+TD_API int td_at_copy_(const char *where, td_array *x, td_array *from); /* from any device */
 #define td_clone(x) td_at_clone(TD_HERE, x)
 #define td_contiguous(x) td_at_contiguous(TD_HERE, x)
 #define td_to(x, dtype) td_at_to(TD_HERE, x, dtype)
@@ -682,64 +856,21 @@ TD_API int td_at_copy_(const char *where, td_array *x, td_array *from);
 #define td_zero_(x) td_at_zero_(TD_HERE, x)
 #define td_copy_(x, from) td_at_copy_(TD_HERE, x, from)
 
-/* Shapes. reshape is a view where strides allow it, else a copy; in shapes one size may be -1. flatten(x), flatten(x,
- * start, end): the dimensions from start to end become one. chunk: `chunks` pieces of equal size, the last may be
- * smaller; returns how many. */
+/* Shapes. reshape is a view where strides allow it, else a copy; in shapes one size may be -1. */
 TD_API td_array *td_at_reshape(const char *where, td_array *x, td_ints shape);
-TD_API td_array *td_at_flatten(const char *where, td_array *x, int64_t start, int64_t end);
 TD_API td_array *td_at_unflatten(const char *where, td_array *x, int64_t dim, td_ints sizes);
-TD_API td_array *td_at_narrow(const char *where, td_array *x, int64_t dim, int64_t start, int64_t length);
-TD_API int td_at_chunk(const char *where, td_array *x, int64_t chunks, int room, td_array **out, int64_t dim);
-TD_API td_array *td_at_t(const char *where, td_array *x);
-TD_API td_array *td_at_movedim(const char *where, td_array *x, int64_t from, int64_t to);
 #define td_reshape(x, shape) td_at_reshape(TD_HERE, x, shape)
-#define td_fn_flatten_1(x) td_at_flatten(TD_HERE, x, 0, -1)
-#define td_fn_flatten_2(x, start) td_at_flatten(TD_HERE, x, start, -1)
-#define td_fn_flatten_3(x, start, end) td_at_flatten(TD_HERE, x, start, end)
-#define td_flatten(...) TD_PICK_3_(__VA_ARGS__, td_fn_flatten_3, td_fn_flatten_2, td_fn_flatten_1, )(__VA_ARGS__)
 #define td_unflatten(x, dim, sizes) td_at_unflatten(TD_HERE, x, dim, sizes)
-#define td_narrow(x, dim, start, length) td_at_narrow(TD_HERE, x, dim, start, length)
-#define td_chunk(x, chunks, room, out, dim) td_at_chunk(TD_HERE, x, chunks, room, out, dim)
-#define td_t(x) td_at_t(TD_HERE, x)
-#define td_movedim(x, from, to) td_at_movedim(TD_HERE, x, from, to)
 
 /* Indexing as NumPy does it: integer arrays, bool masks, and NULL for a whole dimension. td_getitem(x, td_arrays(NULL,
  * rows)). A mask makes the next call that uses the result wait for its shape. */
 TD_API td_array *td_at_getitem(const char *where, td_array *x, td_list indices);
 TD_API int td_at_setitem(const char *where, td_array *x, td_list indices, td_array *value);
-TD_API td_array *td_at_argsort(const char *where, td_array *x, int64_t dim, bool descending);
 #define td_getitem(x, indices) td_at_getitem(TD_HERE, x, indices)
 #define td_setitem(x, indices, value) td_at_setitem(TD_HERE, x, indices, value)
-#define td_argsort(x, dim, descending) td_at_argsort(TD_HERE, x, dim, descending)
 
-/* Products of all ranks, with broadcast batches. */
-TD_API td_array *td_at_matmul(const char *where, td_array *x, td_array *y);
-TD_API td_array *td_at_outer(const char *where, td_array *x, td_array *y);
-#define td_matmul(x, y) td_at_matmul(TD_HERE, x, y)
-#define td_outer(x, y) td_at_outer(TD_HERE, x, y)
-
-/* Statistics. norm: p = 2, any other number, INFINITY or -INFINITY; over all of x with td_no_dims(). */
-TD_API td_array *td_at_std(const char *where, td_array *x, td_ints dim, double correction, bool keepdim);
-TD_API td_array *td_at_norm(const char *where, td_array *x, double p, td_ints dim, bool keepdim);
-#define td_std(x, dim, correction, keepdim) td_at_std(TD_HERE, x, dim, correction, keepdim)
-#define td_norm(x, p, dim, keepdim) td_at_norm(TD_HERE, x, p, dim, keepdim)
-
-/* Losses. cross_entropy takes scores (N, C) or (N, C, ...) and classes as integers: td_cross_entropy(scores, classes).
- */
+/* What mse_loss, l1_loss, nll_loss and cross_entropy make of the losses of single elements. */
 enum { TD_REDUCE_NONE = 0, TD_REDUCE_MEAN = 1, TD_REDUCE_SUM = 2 };
-TD_API td_array *td_at_mse_loss(const char *where, td_array *x, td_array *y, int reduction);
-TD_API td_array *td_at_l1_loss(const char *where, td_array *x, td_array *y, int reduction);
-TD_API td_array *td_at_cross_entropy(const char *where, td_array *x, td_array *target, td_array *weight, int reduction,
-                                     int64_t ignore_index);
-#define td_fn_mse_loss_2(x, y) td_at_mse_loss(TD_HERE, x, y, TD_REDUCE_MEAN)
-#define td_fn_mse_loss_3(x, y, reduction) td_at_mse_loss(TD_HERE, x, y, reduction)
-#define td_mse_loss(...)                                                                                               \
-    TD_PICK_3_(__VA_ARGS__, td_fn_mse_loss_3, td_fn_mse_loss_2, td_fn_mse_loss_needs_2_arguments, )(__VA_ARGS__)
-#define td_fn_l1_loss_2(x, y) td_at_l1_loss(TD_HERE, x, y, TD_REDUCE_MEAN)
-#define td_fn_l1_loss_3(x, y, reduction) td_at_l1_loss(TD_HERE, x, y, reduction)
-#define td_l1_loss(...)                                                                                                \
-    TD_PICK_3_(__VA_ARGS__, td_fn_l1_loss_3, td_fn_l1_loss_2, td_fn_l1_loss_needs_2_arguments, )(__VA_ARGS__)
-#define td_cross_entropy(x, target) td_at_cross_entropy(TD_HERE, x, target, NULL, TD_REDUCE_MEAN, -100)
 
 #ifdef __cplusplus
 }

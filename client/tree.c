@@ -65,18 +65,22 @@ static td_array *gather(td_client *c, td_list arrays, const void *note, size_t n
     uint64_t size;
     unsigned char *made = make_head(arrays, note, note_size, &head_size, &size);
     if (!made) return td_raise(TD_E_SYSTEM, "publish", "no memory for the head of a tree"), NULL;
+    unsigned before = td_now_on(TD_CPU);
     td_array *first = td_from_data(c, TD_UINT8, td_dims((int64_t)head_size), made);
     bool service = td_set_service(true);
     td_array *bytes = first ? td_at_empty(NULL, c, td_dims((int64_t)size), TD_UINT8) : NULL;
     td_set_service(service);
+    td_now_on(before);
     td_array *place = bytes ? td_at_slice(NULL, bytes, 0, td_arg_int(0), td_arg_int((int64_t)head_size), 1) : NULL;
     int rc = place ? td_at_copy_(NULL, place, first) : td_last_error()->code;
     td_release(place);
     const row *rows = (const row *)(made + sizeof(head));
     for (int i = 0; i < arrays.n && !rc; i++) {
         if (td_numel(arrays.at[i]) == 0) continue;
-        place = view_of(bytes, &rows[i]);
-        rc = place ? td_at_copy_(NULL, place, arrays.at[i]) : td_last_error()->code;
+        td_array *here = td_here(arrays.at[i]);
+        place = here ? view_of(bytes, &rows[i]) : NULL;
+        rc = place ? td_at_copy_(NULL, place, here) : td_last_error()->code;
+        td_release(here);
         td_release(place);
     }
     td_release(first);

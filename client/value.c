@@ -2,7 +2,8 @@
  *
  * `settled` remembers how far the stream's writes had gone when a value was known to be there: while this client has
  * asked for no further write, looking again costs no round trip. */
-#include "client/client.h"
+#include "client/trace.h"
+#include "proto/device.h"
 
 #include <math.h>
 #include <string.h>
@@ -88,9 +89,43 @@ static int read_value(td_array *a, void *buffer, size_t bytes, const char *op)
     return td_await(c, &w, op);
 }
 
+/* Does it lie where nobody maps it? */
+static bool is_away(td_array *a)
+{
+    bool others = a->client->devices >> (TD_CPU + 1); /* else that need not be known */
+    return others && td_device_of(a) > TD_CPU;
+}
+
+td_array *td_here(td_array *a)
+{
+    if (!is_away(a)) return td_retain(a);
+    bool grad = td_set_grad_enabled(false);
+    td_array *here = td_at_to_device(NULL, a, TD_CPU);
+    td_set_grad_enabled(grad);
+    return here;
+}
+
+static int read_away(td_array *a, void *buffer, size_t bytes)
+{
+    td_array *here = td_here(a);
+    int rc = here ? td_read(here, buffer, bytes) : td_last_error()->code;
+    td_release(here);
+    return rc;
+}
+
+static int item_away(td_array *a, td_scalar *out)
+{
+    td_array *here = td_here(a);
+    int rc = here ? td_item(here, out) : td_last_error()->code;
+    td_release(here);
+    return rc;
+}
+
 TD_API int td_read(td_array *a, void *buffer, size_t bytes)
 {
     if (!a) return td_raise_null("read", "the array");
+    if (td_tracing) td_trace_look(a, "read");
+    if (is_away(a)) return read_away(a, buffer, bytes);
     int rc = td_enter(a->client, "read");
     if (rc) return rc;
     rc = td_resolve(a);
@@ -108,6 +143,8 @@ TD_API int td_item(td_array *a, td_scalar *out)
 {
     *out = td_int(0);
     if (!a) return td_raise_null("item", "the array");
+    if (td_tracing) td_trace_look(a, "item");
+    if (is_away(a)) return item_away(a, out);
     int rc = td_enter(a->client, "item");
     if (rc) return rc;
     _Alignas(16) unsigned char element[16];
@@ -141,6 +178,7 @@ TD_API int64_t td_item_i64(td_array *a)
 
 int td_take_address(td_array *a, uint64_t writes, const td_reply *r, int *fd, td_error *e)
 {
+    if (!r->address && a->desc.device != TD_CPU) return TD_OK; /* nobody maps it; but it is written */
     if (!r->address) return td_fail(e, TD_E_PROTOCOL, "no address came");
     int rc = td_adopt_address(a, r->address, fd, e);
     if (!rc) a->settled = writes;
@@ -174,8 +212,13 @@ TD_API const void *td_data(td_array *a)
         td_raise_null("data", "the array");
         return NULL;
     }
+    if (td_tracing) td_trace_look(a, "data");
     if (td_enter(a->client, "data")) return NULL;
     int rc = td_resolve(a);
+    if (!rc && a->desc.device != TD_CPU)
+        rc = td_raise(TD_E_UNSUPPORTED, "data",
+                      "the tensor lies on %s, where nobody can map its bytes; copy it to the cpu first",
+                      td_device_name(a->desc.device));
     if (!rc) rc = td_locate(a);
     const void *p = rc ? NULL : td_first_element(a);
     td_leave(a->client);
@@ -214,6 +257,7 @@ TD_API void *td_write_begin(td_array *a, int timeout_ms)
         td_raise_null("write_begin", "the array");
         return NULL;
     }
+    if (td_tracing) td_trace_refuse(a, NULL, "writing into the memory of what it makes");
     if (td_enter(a->client, "write_begin")) return NULL;
     int rc = td_resolve(a);
     if (!rc) rc = begin_writing(a, timeout_ms);

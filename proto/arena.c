@@ -58,7 +58,10 @@ void *td_arena_alloc(td_arena *a, size_t size)
     if (!b || b->size - b->used < size) {
         size_t room = size > FIRST_BLOCK ? size : FIRST_BLOCK;
         b = malloc(sizeof *b + room);
-        if (!b) return NULL;
+        if (!b) {
+            a->starved = true;
+            return NULL;
+        }
         *b = (struct td_arena_block){a->first, room, 0};
         a->first = b;
     }

@@ -11,6 +11,7 @@ typedef struct td_arena {
     ProtobufCAllocator allocator;
     struct td_arena_block *first;
     size_t used, limit;
+    bool starved; /* there was no memory, rather than too much wanted */
 } td_arena;
 
 /* `limit`: most bytes that live at once between resets. */

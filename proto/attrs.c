@@ -78,19 +78,6 @@ void td_attrs_copy(td_attrs *to, const td_attrs *from)
     memcpy(to->ints, from->ints, from->nints * sizeof from->ints[0]);
 }
 
-bool td_attr_same(const td_attr *a, const td_attr *b)
-{
-    if (a->kind != b->kind) return false;
-    switch (a->kind) {
-    case TD_A_NONE: return true;
-    /* NOLINTNEXTLINE(bugprone-suspicious-memory-comparison): the very bits */
-    case TD_A_FLOAT: return !memcmp(&a->f, &b->f, sizeof a->f);
-    case TD_A_SCALAR: return td_scalar_same(&a->s, &b->s);
-    case TD_A_INTS: return false;
-    default: return a->i == b->i;
-    }
-}
-
 /* ---- writing */
 
 static bool small_int(int64_t v)

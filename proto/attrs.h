@@ -76,8 +76,6 @@ bool td_attrs_bool(td_attrs *a, bool v);
 bool td_attrs_scalar(td_attrs *a, td_scalar v);
 bool td_attrs_dtype(td_attrs *a, td_dtype v);
 bool td_attrs_ints(td_attrs *a, int n, const int64_t *v);
-/* The very same value (0 and -0 differ, a NaN is itself); of lists, which lie elsewhere, false. */
-bool td_attr_same(const td_attr *a, const td_attr *b);
 /* Copy only what is used (a td_attrs is large). */
 void td_attrs_copy(td_attrs *to, const td_attrs *from);
 

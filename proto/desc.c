@@ -72,7 +72,7 @@ static int check_form(const td_desc *d, td_error *e)
 {
     if (!td_dtype_valid(d->dtype)) return td_fail(e, TD_E_TYPE, "%u is not a dtype", d->dtype);
     if (d->layout != TD_STRIDED) return td_fail(e, TD_E_UNSUPPORTED, "layout %u is not known", d->layout);
-    if (d->device > TD_CUDA) return td_fail(e, TD_E_INVALID, "device %u is not known", d->device);
+    if (d->device >= TD_MAX_DEVICES) return td_fail(e, TD_E_INVALID, "device %u is not known", d->device);
     if (d->ndim > TD_MAX_DIMS)
         return td_fail(e, TD_E_SHAPE, "a tensor has at most %d dimensions, this one has %u", TD_MAX_DIMS, d->ndim);
     if (d->offset < 0) return td_fail(e, TD_E_INVALID, "negative offset %" PRId64, d->offset);

@@ -82,13 +82,6 @@ td_dtype td_scalar_dtype(td_scalar s)
     return (unsigned)s.kind < 4 ? (td_dtype)own[s.kind] : TD_DTYPE_NONE;
 }
 
-bool td_scalar_same(const td_scalar *x, const td_scalar *y)
-{
-    if (x->kind != y->kind) return false;
-    /* NOLINTNEXTLINE(bugprone-suspicious-memory-comparison): the very bits */
-    return x->kind <= TD_S_INT ? x->i == y->i : !memcmp(&x->re, &y->re, 2 * sizeof x->re);
-}
-
 bool td_dtype_can_cast(td_dtype from, td_dtype to)
 {
     /* A bool destination takes only bools; otherwise only a higher category is refused. */

@@ -60,8 +60,6 @@ td_dtype td_dtype_real(td_dtype t);
 td_dtype td_dtype_complex(td_dtype t);
 /* The dtype a Python number has by itself: bool, int64, float32, complex64. */
 td_dtype td_scalar_dtype(td_scalar s);
-/* The very same number: 0 and -0 differ, a NaN is itself. */
-bool td_scalar_same(const td_scalar *x, const td_scalar *y);
 /* May a result computed as `from` be written into a tensor of `to`? (no float into int, no complex into float) */
 bool td_dtype_can_cast(td_dtype from, td_dtype to);
 /* Does the number fit the dtype without overflow? (int8 fill_(300) does not) */

@@ -118,9 +118,9 @@ static bool fold_compare(unsigned op, td_scalar a, td_scalar b, td_scalar *out)
 
 bool td_fx_fold(unsigned op, int nin, const td_fval *in, const td_attrs *attrs, td_scalar *out)
 {
-    if (nin == 1) return fold_unary(op, in[0].number, out);
+    if (nin == 1) return fold_unary(op, *in[0].number, out);
     if (nin != 2) return false;
-    td_scalar a = in[0].number, b = in[1].number;
+    td_scalar a = *in[0].number, b = *in[1].number;
     switch (op) {
     case TD_OP_ADD: *out = td_fs_add(a, td_fs_mul(b, attrs->at[0].s)); return true;
     case TD_OP_SUB: *out = td_fs_sub(a, td_fs_mul(b, attrs->at[0].s)); return true;

@@ -5,6 +5,7 @@
 
 td_fints td_fi_new(td_fx *f, int n)
 {
+    if (n < 0) n = 0;
     td_fints l = {n, td_fx_alloc(f, (size_t)n * sizeof(int64_t))};
     return l;
 }
@@ -20,7 +21,7 @@ int64_t td_fi_at(td_fx *f, td_fints l, int64_t k)
 {
     if (k < 0) k += l.n;
     if (k >= 0 && k < l.n) return l.v[k];
-    if (!f->failed) f->failed = td_fail(f->error, TD_E_INTERNAL, "the gradient of %s reads past a list", f->of->name);
+    td_fx_fail(f, TD_E_INTERNAL, "a formula of %s reads past a list", f->of->name);
     return 0;
 }
 
@@ -36,9 +37,9 @@ td_fints td_fx_attr_ints(td_fx *f, int k)
 void td_fx_push_ints(td_fx *f, td_attrs *a, td_fints l)
 {
     bool ok = l.n < 0 ? td_attrs_none(a) : td_attrs_ints(a, l.n, l.v);
-    if (!ok && !f->failed)
-        f->failed = td_fail(f->error, TD_E_INVALID, "the gradient of %s needs more than %d integers in one call",
-                            f->of->name, TD_MAX_INTS);
+    if (!ok)
+        td_fx_fail(f, TD_E_INVALID, "a formula of %s needs more than %d integers in one call", f->of->name,
+                   TD_MAX_INTS);
 }
 
 void td_fx_pass(td_fx *f, td_attrs *a, int k, td_attr_kind kind)
@@ -51,7 +52,7 @@ void td_fx_pass(td_fx *f, td_attrs *a, int k, td_attr_kind kind)
 td_fints td_fi_neg(td_fx *f, td_fints l)
 {
     td_fints r = td_fi_new(f, l.n);
-    for (int k = 0; k < l.n; k++) r.v[k] = -l.v[k];
+    for (int k = 0; k < l.n; k++) r.v[k] = td_fi_sub(0, l.v[k]);
     return r;
 }
 
@@ -66,14 +67,14 @@ bool td_fi_equal(td_fints a, td_fints b)
 int64_t td_fi_numel(td_fints l)
 {
     int64_t n = 1;
-    for (int k = 0; k < l.n; k++) n *= l.v[k];
+    for (int k = 0; k < l.n; k++) n = td_fi_mul(n, l.v[k]);
     return n;
 }
 
 int64_t td_fi_rows(td_fints l)
 {
     int64_t n = 1;
-    for (int k = 0; k + 1 < l.n; k++) n *= l.v[k];
+    for (int k = 0; k + 1 < l.n; k++) n = td_fi_mul(n, l.v[k]);
     return n;
 }
 
@@ -84,12 +85,12 @@ int64_t td_fi_wrap(int64_t dim, int64_t ndim)
 
 int64_t td_fi_div(int64_t a, int64_t b)
 {
-    return b ? a / b : 0;
+    return b == -1 ? td_fi_sub(0, a) : b ? a / b : 0; /* the smallest number by -1 ends the process */
 }
 
 int64_t td_fi_mod(int64_t a, int64_t b)
 {
-    return b ? a % b : 0;
+    return b && b != -1 ? a % b : 0;
 }
 
 /* Bit d: dimension d is among dims; all of them when dims is not given or empty. */
@@ -109,7 +110,7 @@ int64_t td_fi_count(td_fints shape, td_fints dims)
     unsigned mask = dim_mask(shape.n, dims);
     int64_t n = 1;
     for (int k = 0; k < shape.n; k++)
-        if (mask >> k & 1) n *= shape.v[k];
+        if (mask >> k & 1) n = td_fi_mul(n, shape.v[k]);
     return n;
 }
 
@@ -127,9 +128,9 @@ int64_t td_fi_span(td_fints shape, td_fints stride, int64_t offset)
     int64_t last = offset;
     for (int k = 0; k < shape.n; k++) {
         if (shape.v[k] == 0) return 0;
-        last += (shape.v[k] - 1) * stride.v[k];
+        last = td_fi_add(last, td_fi_mul(shape.v[k] - 1, stride.v[k]));
     }
-    return last + 1;
+    return td_fi_add(last, 1);
 }
 
 bool td_fi_overlaps(td_fints shape, td_fints stride)
@@ -141,17 +142,77 @@ bool td_fi_overlaps(td_fints shape, td_fints stride)
 
 td_fints td_fi_range(td_fx *f, int64_t from, int64_t to)
 {
+    int64_t most = from > INT64_MAX - TD_MAX_INPUTS ? INT64_MAX : from + TD_MAX_INPUTS;
+    if (to > most) td_fx_fail(f, TD_E_INVALID, "at most %d are taken", TD_MAX_INPUTS), to = from;
     int n = to > from ? (int)(to - from) : 0;
     td_fints r = td_fi_new(f, n);
     for (int k = 0; k < n; k++) r.v[k] = from + k;
     return r;
 }
 
+td_fints td_fi_halves(td_fx *f, int64_t n)
+{
+    int many = 0;
+    while (many < 63 && n >> many > 0) many++;
+    td_fints r = td_fi_new(f, many);
+    for (int k = 0; k < many; k++) r.v[k] = INT64_C(1) << (many - 1 - k);
+    return r;
+}
+
 td_fints td_fi_inverse(td_fx *f, td_fints dims)
 {
     td_fints r = td_fi_new(f, dims.n);
-    for (int k = 0; k < dims.n; k++) r.v[td_fi_wrap(dims.v[k], dims.n)] = k;
+    for (int k = 0; k < dims.n; k++) r.v[k] = 0;
+    for (int k = 0; k < dims.n; k++) {
+        int64_t d = td_fi_wrap(dims.v[k], dims.n);
+        if (d >= 0 && d < dims.n) r.v[d] = k;
+    }
     return r;
+}
+
+static int64_t within(int64_t n, int64_t most)
+{
+    return n < 0 ? 0 : n > most ? most : n;
+}
+
+td_fints td_fi_head(td_fx *f, td_fints l, int64_t n)
+{
+    (void)f;
+    l.n = (int)within(n, l.n);
+    return l;
+}
+
+td_fints td_fi_tail(td_fx *f, td_fints l, int64_t n)
+{
+    (void)f;
+    int gone = (int)within(n, l.n);
+    td_fints r = {l.n - gone, l.v + gone};
+    return r;
+}
+
+int64_t td_fi_axis(td_fx *f, int64_t dim, int64_t ndim)
+{
+    int k = 0;
+    if (f->failed) return 0;
+    f->failed = td_wrap_dim(dim, (int)ndim, &k, f->error);
+    return k;
+}
+
+td_fints td_fi_moved(td_fx *f, int64_t n, int64_t from, int64_t to)
+{
+    td_fints r = td_fi_new(f, (int)n);
+    int64_t next = 0;
+    for (int k = 0; k < r.n; k++) {
+        next += next == from;
+        r.v[k] = k == to ? from : next++;
+    }
+    return r;
+}
+
+const char *td_fi_text(td_fx *f, td_fints l)
+{
+    enum { TEXT = 160 };
+    return td_shape_text(l.n < 0 ? 0 : l.n, l.v, td_fx_alloc(f, TEXT), TEXT);
 }
 
 td_fints td_fi_pad_left(td_fx *f, td_fints shape, int64_t ndim)

@@ -9,11 +9,11 @@ const char *td_infer_name(const td_infer *f, int i)
     return f->op->params[td_op_param_of(f->op, f->nin, i)].name;
 }
 
-static uint8_t device(const td_infer *f)
+uint8_t td_infer_device(const td_infer *f)
 {
     for (int i = 0; i < f->nin; i++)
         if (f->in[i].desc && f->in[i].desc->device != TD_CPU) return f->in[i].desc->device;
-    return TD_CPU;
+    return f->device;
 }
 
 static int room(const td_infer *f, td_error *e)
@@ -27,7 +27,7 @@ int td_infer_make(td_infer *f, td_dtype dtype, int ndim, const int64_t *shape, t
     TD_TRY(room(f, e));
     td_desc *out = &f->out[f->nout];
     TD_TRY(td_desc_contiguous(out, dtype, ndim, shape, e));
-    out->device = device(f);
+    out->device = td_infer_device(f);
     f->nout++;
     return TD_OK;
 }

@@ -1,4 +1,4 @@
-/* The closed set of inference rules: ops.toml names one of them for each op (`infer = "mm"`), and the generator reads
+/* The closed set of inference rules: the op table names one of them for each op (`infer = "mm"`), and the generator reads
  * their names from this header, and from the comment behind each what its results look like (for all of them, or
  * `NAME:` what one of them is). A rule sees a call that td_op_infer() has already checked against the signature; it
  * sets f->out, f->nout and f->compute, or fails with the argument's name and what was expected.
@@ -21,6 +21,7 @@ TD_RULE(eye);           /* (n, m) */
 TD_RULE(empty_strided); /* of the shape and strides given */
 TD_RULE(randint);       /* of the shape given */
 TD_RULE(randperm);      /* one dimension: n numbers */
+TD_RULE(to_device);     /* like x, on the device */
 
 /* infer_pointwise.c */
 TD_RULE(pointwise);   /* the shapes of the tensors, broadcast together */
@@ -116,6 +117,9 @@ TD_RULE(dropout);           /* y: like x; state: two int64, from which the same 
 TD_RULE(dropout_backward);  /* of the shape of the gradient */
 TD_RULE(step);              /* nothing new: what is written is marked in the signature */
 
+/* infer_composed.c */
+TD_RULE(composed); /* what the ops make that it is made of */
+
 /* ---- what rules share (infer.c) */
 
 /* Leave with the error of a call that failed. */
@@ -141,6 +145,8 @@ static inline td_dtype td_in_dtype(const td_infer *f, int i)
 
 /* Name of the argument that flattened input `i` belongs to. */
 const char *td_infer_name(const td_infer *f, int i);
+/* Where its results lie: beside its tensors, of which a number on the CPU may be one. */
+uint8_t td_infer_device(const td_infer *f);
 /* Is the dtype in the op's `dtypes`? `name` is the argument's, or NULL for the dtype that all arguments promote to. */
 int td_infer_takes(const td_infer *f, const char *name, td_dtype t, td_error *e);
 /* Append a contiguous output; td_infer_view appends any descriptor. */

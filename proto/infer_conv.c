@@ -83,7 +83,6 @@ static int conv_shape(const td_infer *f, int ix, int k, int64_t *shape, td_error
     window win;
     TD_TRY(is_image(f, ix, e));
     TD_TRY(is_image(f, ix + 1, e));
-    TD_TRY(td_infer_same_dtype(f, ix, ix + 1, e));
     TD_TRY(read_conv(f, k, w, &win, e));
     if (groups < 1) return td_fail(e, TD_E_INVALID, "'groups' must be positive, got %" PRId64, groups);
     if (w->shape[N] % groups || w->shape[N] < groups)
@@ -105,7 +104,6 @@ TD_RULE(conv2d)
     int64_t shape[4];
     f->compute = td_in_dtype(f, 0);
     TD_TRY(conv_shape(f, 0, 0, shape, e));
-    TD_TRY(td_infer_same_dtype(f, 0, 2, e));
     TD_TRY(td_infer_has_shape(f, 2, 1, &td_in(f, 1)->shape[N], e));
     return td_infer_make(f, f->compute, 4, shape, e);
 }
@@ -116,7 +114,6 @@ TD_RULE(conv2d_backward)
     int64_t shape[4], mask = td_attr_int(f->attrs, 4);
     f->compute = (td_dtype)x->dtype;
     TD_TRY(conv_shape(f, 1, 0, shape, e));
-    TD_TRY(td_infer_same_dtype(f, 0, 1, e));
     TD_TRY(td_infer_has_shape(f, 0, 4, shape, e));
     TD_TRY(td_infer_wanted(f, 0, mask, f->compute, 4, x->shape, e));
     TD_TRY(td_infer_wanted(f, 1, mask, f->compute, 4, w->shape, e));

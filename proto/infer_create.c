@@ -1,5 +1,5 @@
 /* Creation ops: the shape comes from attributes, the dtype from the `dtype` attribute (always given: clients resolve
- * defaults). The caller sets the device. */
+ * defaults), and the device from td_infer.device. And the one op that takes a tensor from one to another. */
 #include "proto/infer.h"
 
 #include <inttypes.h>
@@ -11,6 +11,18 @@ static int make(td_infer *f, int ndim, const int64_t *shape, td_error *e)
     f->compute = t;
     TD_TRY(td_infer_takes(f, "dtype", t, e));
     return td_infer_make(f, t, ndim, shape, e);
+}
+
+TD_RULE(to_device)
+{
+    int64_t device = td_attr_int(f->attrs, 0);
+    if (device < 0 || device >= TD_MAX_DEVICES)
+        return td_fail(e, TD_E_INVALID, "'device' must be the number of a device, from 0 to %d, got %" PRId64,
+                       TD_MAX_DEVICES - 1, device);
+    f->compute = td_in_dtype(f, 0);
+    TD_TRY(td_infer_like(f, f->compute, td_in(f, 0), e));
+    f->out[0].device = (uint8_t)device;
+    return TD_OK;
 }
 
 TD_RULE(shape)

@@ -130,7 +130,6 @@ TD_RULE(index_put)
     char a[TD_TEXT], b[TD_TEXT];
     int ndim, n;
     f->compute = td_in_dtype(f, 0);
-    TD_TRY(td_infer_same_dtype(f, 0, f->nin - 1, e));
     TD_TRY(indexed_shape(f, f->nin - 2, shape, &ndim, e));
     td_desc result; /* is never made, but must be one that could be */
     TD_TRY(td_desc_contiguous(&result, f->compute, ndim, shape, e));

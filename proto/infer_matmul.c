@@ -16,7 +16,6 @@ static int multiply(const td_infer *f, int i, int64_t *shape, td_error *e)
     const td_desc *x = td_in(f, i), *y = td_in(f, i + 1);
     TD_TRY(is_matrix(f, i, e));
     TD_TRY(is_matrix(f, i + 1, e));
-    TD_TRY(td_infer_same_dtype(f, i, i + 1, e));
     if (x->shape[1] != y->shape[0])
         return td_fail(
             e, TD_E_SHAPE,
@@ -44,7 +43,6 @@ TD_RULE(bmm)
         if (td_in(f, i)->ndim != 3)
             return td_fail(e, TD_E_SHAPE, "'%s' must be a 3D tensor, but has %d dimensions", td_infer_name(f, i),
                            td_in(f, i)->ndim);
-    TD_TRY(td_infer_same_dtype(f, 0, 1, e));
     if (x->shape[0] != y->shape[0] || x->shape[2] != y->shape[1])
         return td_fail(e, TD_E_SHAPE,
                        "Expected size for first two dimensions of 'y' to be: [%" PRId64 ", %" PRId64
@@ -60,7 +58,6 @@ TD_RULE(dot)
     f->compute = (td_dtype)x->dtype;
     if (x->ndim != 1 || y->ndim != 1)
         return td_fail(e, TD_E_SHAPE, "1D tensors expected, but 'x' is %dD and 'y' is %dD", x->ndim, y->ndim);
-    TD_TRY(td_infer_same_dtype(f, 0, 1, e));
     if (x->shape[0] != y->shape[0])
         return td_fail(e, TD_E_SHAPE,
                        "inconsistent tensor size, expected 'x' [%" PRId64 "] and 'y' [%" PRId64
@@ -75,7 +72,6 @@ TD_RULE(mv)
     f->compute = (td_dtype)x->dtype;
     if (x->ndim != 2 || y->ndim != 1)
         return td_fail(e, TD_E_SHAPE, "matrix @ vector expected, but 'x' is %dD and 'y' is %dD", x->ndim, y->ndim);
-    TD_TRY(td_infer_same_dtype(f, 0, 1, e));
     if (x->shape[1] != y->shape[0])
         return td_fail(e, TD_E_SHAPE, "size mismatch, got 'x' (%" PRId64 "x%" PRId64 ") and 'y' (%" PRId64 ")",
                        x->shape[0], x->shape[1], y->shape[0]);
@@ -91,7 +87,6 @@ TD_RULE(addmm)
     char have[TD_TEXT], want[TD_TEXT];
     f->compute = (td_dtype)c->dtype;
     TD_TRY(multiply(f, 1, shape, e));
-    TD_TRY(td_infer_same_dtype(f, 0, 1, e));
     TD_TRY(td_infer_alpha(f, 0, f->compute, e));
     TD_TRY(td_infer_alpha(f, 1, f->compute, e));
     memcpy(both, shape, sizeof shape);
@@ -108,8 +103,6 @@ TD_RULE(linear)
     char a[TD_TEXT], b[TD_TEXT];
     f->compute = (td_dtype)x->dtype;
     TD_TRY(is_matrix(f, 1, e));
-    TD_TRY(td_infer_same_dtype(f, 0, 1, e));
-    TD_TRY(td_infer_same_dtype(f, 0, 2, e));
     if (x->ndim == 0) return td_fail(e, TD_E_SHAPE, "'x' must have at least one dimension");
     if (x->shape[x->ndim - 1] != w->shape[1])
         return td_fail(

@@ -38,10 +38,7 @@ TD_RULE(layer_norm)
     f->compute = (td_dtype)x->dtype;
     TD_TRY(check_ndims(f, x, ndims, e));
     int lead = x->ndim - (int)ndims;
-    for (int i = 1; i <= 2; i++) {
-        TD_TRY(td_infer_same_dtype(f, 0, i, e));
-        TD_TRY(td_infer_has_shape(f, i, (int)ndims, x->shape + lead, e));
-    }
+    for (int i = 1; i <= 2; i++) TD_TRY(td_infer_has_shape(f, i, (int)ndims, x->shape + lead, e));
     TD_TRY(td_infer_like(f, f->compute, x, e));
     TD_TRY(td_infer_make(f, statistic(f->compute), lead, x->shape, e));
     return td_infer_make(f, statistic(f->compute), lead, x->shape, e);
@@ -55,8 +52,6 @@ TD_RULE(layer_norm_backward)
     f->compute = (td_dtype)x->dtype;
     TD_TRY(check_ndims(f, x, ndims, e));
     int lead = x->ndim - (int)ndims;
-    TD_TRY(td_infer_same_dtype(f, 0, 1, e));
-    TD_TRY(td_infer_same_dtype(f, 1, 2, e));
     TD_TRY(td_infer_has_shape(f, 0, x->ndim, x->shape, e));
     TD_TRY(td_infer_has_shape(f, 2, (int)ndims, x->shape + lead, e));
     for (int i = 3; i <= 4; i++) TD_TRY(is_statistic(f, i, lead, x->shape, false, f->compute, e));
@@ -92,10 +87,7 @@ TD_RULE(batch_norm)
     bool training = td_attr_bool(f->attrs, 0);
     f->compute = (td_dtype)x->dtype;
     TD_TRY(has_channels(f, 0, e));
-    for (int i = 1; i <= 2; i++) {
-        TD_TRY(td_infer_same_dtype(f, 0, i, e));
-        TD_TRY(td_infer_has_shape(f, i, 1, &x->shape[1], e));
-    }
+    for (int i = 1; i <= 2; i++) TD_TRY(td_infer_has_shape(f, i, 1, &x->shape[1], e));
     for (int i = 3; i <= 4; i++) TD_TRY(is_statistic(f, i, 1, &x->shape[1], true, f->compute, e));
     if (!td_in(f, 3) != !td_in(f, 4))
         return td_fail(e, TD_E_INVALID, "'running_mean' and 'running_var' go together, but only one was given");
@@ -114,8 +106,6 @@ TD_RULE(batch_norm_backward)
     int64_t mask = td_attr_int(f->attrs, 1);
     f->compute = (td_dtype)x->dtype;
     TD_TRY(has_channels(f, 1, e));
-    TD_TRY(td_infer_same_dtype(f, 0, 1, e));
-    TD_TRY(td_infer_same_dtype(f, 1, 2, e));
     TD_TRY(td_infer_has_shape(f, 0, x->ndim, x->shape, e));
     TD_TRY(td_infer_has_shape(f, 2, 1, &x->shape[1], e));
     for (int i = 3; i <= 4; i++) TD_TRY(is_statistic(f, i, 1, &x->shape[1], false, f->compute, e));

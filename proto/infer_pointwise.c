@@ -90,8 +90,6 @@ TD_RULE(clamp)
 
 TD_RULE(lerp)
 {
-    TD_TRY(td_infer_same_dtype(f, 0, 1, e));
-    TD_TRY(td_infer_same_dtype(f, 0, 2, e));
     if (f->in[2].scalar && f->in[2].scalar->kind == TD_S_COMPLEX && !td_dtype_is_complex(td_in_dtype(f, 0)))
         return td_fail(e, TD_E_TYPE, "'weight' is complex, but 'x' is %s", td_dtype_name(td_in_dtype(f, 0)));
     return finish(f, td_in_dtype(f, 0), e);

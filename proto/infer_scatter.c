@@ -30,7 +30,6 @@ TD_RULE(scatter)
     f->compute = (td_dtype)x->dtype;
     TD_TRY(td_infer_is_index(f, 1, e));
     TD_TRY(td_infer_dim(f, 0, x->ndim, &dim, e));
-    TD_TRY(td_infer_same_dtype(f, 0, 2, e));
     if (!src && !td_scalar_fits(*f->in[2].scalar, f->compute))
         return td_fail(e, TD_E_INVALID, "'src' cannot be converted to %s without overflow", td_dtype_name(f->compute));
     if (td_desc_numel(idx) > 0) {
@@ -54,7 +53,6 @@ TD_RULE(index_add)
     TD_TRY(td_infer_is_index(f, 1, e));
     if (idx->ndim > 1)
         return td_fail(e, TD_E_SHAPE, "'idx' is supposed to be a vector, but has %d dimensions", idx->ndim);
-    TD_TRY(td_infer_same_dtype(f, 0, 2, e));
     TD_TRY(td_infer_alpha(f, 1, f->compute, e));
     TD_TRY(td_infer_dim(f, 0, x->ndim, &dim, e));
     bool fits = dims_of(x) == dims_of(src);
@@ -77,7 +75,6 @@ TD_RULE(masked_scatter)
     int ndim;
     f->compute = td_in_dtype(f, 0);
     TD_TRY(td_infer_is_bool(f, 1, e));
-    TD_TRY(td_infer_same_dtype(f, 0, 2, e));
     pair.nin = 2;
     TD_TRY(td_infer_broadcast(&pair, 0, shape, &ndim, e));
     return td_infer_make(f, f->compute, ndim, shape, e);

@@ -11,6 +11,13 @@ static void drop_dim(td_desc *d, int dim)
     d->ndim--;
 }
 
+/* From the start of a dimension to part n of it. In an empty tensor nothing is stepped over, and strides may be any
+ * number. */
+static int64_t way(const td_desc *x, int64_t n, int dim)
+{
+    return td_desc_numel(x) ? n * x->stride[dim] : 0;
+}
+
 /* Attributes 0 (dim) and 1 (index) applied to x. */
 static int select_place(const td_infer *f, td_desc *out, td_error *e)
 {
@@ -25,7 +32,7 @@ static int select_place(const td_infer *f, td_desc *out, td_error *e)
         return td_fail(e, TD_E_INDEX, "select(): index %" PRId64 " out of range for tensor of size %s at dimension %d",
                        index, TD_SHAPE(x, text), dim);
     *out = *x;
-    out->offset += (index < 0 ? index + size : index) * x->stride[dim];
+    out->offset += way(x, index < 0 ? index + size : index, dim);
     drop_dim(out, dim);
     return TD_OK;
 }
@@ -52,8 +59,8 @@ static int slice_place(const td_infer *f, td_desc *out, td_error *e)
     *out = *x;
     out->shape[dim] = (end - start) / step + ((end - start) % step != 0);
     /* With at most one element nothing steps: the stride stays within what was checked. */
-    if (out->shape[dim] > 1) out->stride[dim] *= step;
-    if (out->shape[dim] > 0) out->offset += start * x->stride[dim];
+    if (out->shape[dim] > 1 && td_desc_numel(x)) out->stride[dim] *= step;
+    if (out->shape[dim] > 0) out->offset += way(x, start, dim);
     return TD_OK;
 }
 
@@ -93,11 +100,11 @@ TD_RULE(diagonal)
         return td_fail(e, TD_E_INVALID, "diagonal dimensions cannot be identical %" PRId64 ", %" PRId64,
                        td_attr_int(f->attrs, 1), td_attr_int(f->attrs, 2));
     int64_t n = diagonal_length(x->shape[a], x->shape[b], k);
-    if (n > 0) out.offset += k >= 0 ? k * x->stride[b] : -k * x->stride[a];
+    if (n > 0) out.offset += k >= 0 ? way(x, k, b) : way(x, -k, a);
     drop_dim(&out, a > b ? a : b);
     drop_dim(&out, a > b ? b : a);
     out.shape[out.ndim] = n;
-    out.stride[out.ndim++] = n > 1 ? x->stride[a] + x->stride[b] : 1;
+    out.stride[out.ndim++] = n > 1 && td_desc_numel(x) ? x->stride[a] + x->stride[b] : 1;
     return td_infer_append(f, &out, e);
 }
 
@@ -190,7 +197,6 @@ TD_RULE(split)
 static int fill_place(td_infer *f, const td_desc *place, td_error *e)
 {
     f->compute = td_in_dtype(f, 0);
-    TD_TRY(td_infer_same_dtype(f, 0, 1, e));
     TD_TRY(td_infer_has_shape(f, 1, place->ndim, place->shape, e));
     return td_infer_like(f, f->compute, td_in(f, 0), e);
 }

@@ -43,7 +43,6 @@ TD_RULE(nll_loss)
     f->compute = (td_dtype)x->dtype;
     TD_TRY(check_reduction(reduction, e));
     TD_TRY(check_target(f, 1, x->ndim, x->shape, rest, &nrest, e));
-    TD_TRY(td_infer_same_dtype(f, 0, 2, e));
     TD_TRY(td_infer_has_shape(f, 2, 1, &x->shape[x->ndim > 1], e));
     TD_TRY(td_infer_make(f, f->compute, reduction == REDUCTION_NONE ? nrest : 0, rest, e));
     return td_infer_make(f, f->compute, 0, NULL, e);
@@ -58,8 +57,6 @@ TD_RULE(nll_loss_backward)
     f->compute = td_in_dtype(f, 0);
     TD_TRY(check_reduction(reduction, e));
     TD_TRY(check_target(f, 1, ndim, shape, rest, &nrest, e));
-    TD_TRY(td_infer_same_dtype(f, 0, 2, e));
-    TD_TRY(td_infer_same_dtype(f, 0, 3, e));
     TD_TRY(td_infer_has_shape(f, 0, reduction == REDUCTION_NONE ? nrest : 0, rest, e));
     TD_TRY(td_infer_has_shape(f, 2, 1, &shape[ndim > 1], e));
     TD_TRY(td_infer_has_shape(f, 3, 0, NULL, e));

@@ -3,6 +3,7 @@
  * dtype that the op takes; so rules look at shapes and dtypes only. */
 #include "proto/op.h"
 
+#include "proto/device.h"
 #include "proto/infer.h"
 #include <assert.h>
 #include <stdio.h>
@@ -64,9 +65,19 @@ static int check_device(const td_infer *f, int i, int *first, td_error *e)
     if (*first < 0) *first = i;
     const td_desc *other = f->in[*first].desc;
     if (d->device == other->device) return TD_OK;
-    return td_fail(e, TD_E_INVALID, "all tensors must be on one device, but '%s' is on %s and '%s' on %s",
-                   td_infer_name(f, *first), other->device == TD_CUDA ? "cuda" : "cpu", td_infer_name(f, i),
-                   d->device == TD_CUDA ? "cuda" : "cpu");
+    const char *here = td_device_name(other->device), *there = td_device_name(d->device);
+    return td_fail(e, TD_E_INVALID,
+                   "Expected all tensors to be on the same device, but found at least two devices, %s and %s: '%s' is "
+                   "on %s, '%s' on %s",
+                   here, there, td_infer_name(f, *first), here, td_infer_name(f, i), there);
+}
+
+/* A device is named for what is made of nothing. */
+static int check_made(const td_infer *f, td_error *e)
+{
+    if (f->device >= TD_MAX_DEVICES) return td_fail(e, TD_E_INVALID, "device %u is not known", f->device);
+    if (f->op->flags & TD_OF_CREATION) return TD_OK;
+    return td_fail(e, TD_E_INVALID, "%s takes no device: its result lies where its tensors do", f->op->name);
 }
 
 static int check_operands(const td_infer *f, td_error *e)
@@ -111,15 +122,33 @@ static int check_attrs(const td_infer *f, td_error *e)
     return TD_OK;
 }
 
+static int check_alike(const td_infer *f, td_error *e)
+{
+    for (int i = 1; i < f->nin; i++)
+        if (f->op->params[td_op_param_of(f->op, f->nin, i)].flags & TD_PF_ALIKE) {
+            int rc = td_infer_same_dtype(f, 0, i, e);
+            if (rc) return rc;
+        }
+    return TD_OK;
+}
+
+int td_op_check(const td_infer *f, td_error *e)
+{
+    int rc = check_operands(f, e);
+    if (!rc) rc = check_attrs(f, e);
+    if (!rc && f->nin > 0 && f->in[0].desc && !(f->op->flags & TD_OF_POINTWISE))
+        rc = td_infer_takes(f, f->op->params[0].name, (td_dtype)f->in[0].desc->dtype, e);
+    if (!rc && f->op->alike) rc = check_alike(f, e);
+    return rc;
+}
+
 int td_op_infer(td_infer *f, td_error *e)
 {
     const td_op *op = f->op;
     f->nout = 0;
     f->compute = TD_DTYPE_NONE;
-    int rc = check_operands(f, e);
-    if (!rc) rc = check_attrs(f, e);
-    if (!rc && f->nin > 0 && f->in[0].desc && !(op->flags & TD_OF_POINTWISE))
-        rc = td_infer_takes(f, op->params[0].name, (td_dtype)f->in[0].desc->dtype, e);
+    int rc = f->device ? check_made(f, e) : TD_OK;
+    if (!rc) rc = td_op_check(f, e);
     if (!rc) rc = op->infer(f, e);
     if (rc) {
         f->nout = 0;

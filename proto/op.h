@@ -1,4 +1,4 @@
-/* The op table as C sees it. One td_op for each block of ops.toml, written by the generator (proto/gen).
+/* The op table as C sees it. One td_op for each block of proto/ops, written by the generator (proto/gen).
  *
  * Both sides of the socket use the same table and the same inference functions: the client so that a wrong shape is an
  * error at the call, the daemon because it believes nothing. Everything here is constant data. */
@@ -23,13 +23,15 @@ typedef enum td_param_kind {
 enum {                    /* td_param.flags */
        TD_PF_MUTATED = 1, /* written by the op */
        TD_PF_CHECKED = 2, /* its values are indices: the kernel checks each as it loads it */
-       TD_PF_LINEAR = 4   /* the op is linear in it: an undefined gradient passes through */
+       TD_PF_LINEAR = 4,  /* the op is linear in it: an undefined gradient passes through */
+       TD_PF_ALIKE = 8    /* a tensor has the dtype of input 0 */
 };
 
 typedef struct td_param {
     const char *name;
     uint8_t kind;
     uint8_t flags;
+    uint8_t only_if; /* written: only where this attribute, counted from 1, is true; 0: always */
 } td_param;
 
 typedef struct td_attr_def {
@@ -54,12 +56,15 @@ enum {                       /* td_op.flags */
        TD_OF_INPLACE = 16,   /* has an in-place form on input 0 (see TD_REC_OUT) */
        TD_OF_OUT_STRIDED =
            32, /* its kernel can write any strided output (all pointwise can); others get a contiguous one */
-       TD_OF_MULTI_VIEW = 64,    /* several views at once: in-place on them that needs grad is refused (A5) */
-       TD_OF_NONDIFF = 128,      /* no output ever requires grad */
-       TD_OF_CAST_ANY = 256,     /* out= may narrow (copy_, fill_) */
-       TD_OF_CREATION = 512,     /* no tensor inputs */
-       TD_OF_ALIAS_OK = 1024,    /* in place: its kernel may be given an output that is the very input 0 */
-       TD_OF_EXACT_NUMBER = 2048 /* a number beside half types is not rounded to them first */
+       TD_OF_MULTI_VIEW = 64,     /* several views at once: in-place on them that needs grad is refused (A5) */
+       TD_OF_NONDIFF = 128,       /* no output ever requires grad */
+       TD_OF_CAST_ANY = 256,      /* out= may narrow (copy_, fill_) */
+       TD_OF_CREATION = 512,      /* no tensor inputs */
+       TD_OF_ALIAS_OK = 1024,     /* in place: its kernel may be given an output that is the very input 0 */
+       TD_OF_EXACT_NUMBER = 2048, /* a number beside half types is not rounded to them first */
+       TD_OF_WEIGHS = 4096,       /* its rule looks at the values of numbers, not only at their kinds */
+       TD_OF_SOURCE = 8192,       /* in place (copy_) input 0 is what is read, and broadcast, not what is written */
+       TD_OF_UNCOMPUTED = 16384   /* its results hold whatever lies there */
 };
 
 /* How the dtype of a result follows from the dtypes of the inputs. */
@@ -83,7 +88,8 @@ typedef struct td_infer {
     const struct td_op *op;
     const td_operand *in;
     int nin;
-    bool whole; /* of a list that will be run in pieces: there may be more than TD_MAX_INPUTS */
+    uint8_t device; /* of what has no tensor to lie beside (TD_OF_CREATION) */
+    bool whole;     /* of a list that will be run in pieces: there may be more than TD_MAX_INPUTS */
     const td_attrs *attrs;
     td_desc *out; /* room for max_out */
     int max_out;
@@ -103,25 +109,40 @@ typedef struct td_saves {
     uint32_t shapes; /* inputs of which only shape, strides or dtype is used: no data is kept for them */
 } td_saves;
 
+struct td_fx;
+
 typedef struct td_op {
     uint16_t id; /* never reused */
     uint16_t flags;
     const char *name;
     const char *doc;       /* one line */
-    const char *signature; /* as in ops.toml */
+    const char *signature; /* as in the table */
     uint32_t hash;         /* of everything that both sides must agree on: name, signature, flags, inference */
     uint8_t nparams, nattrs, nouts;
     int8_t list_param; /* index of the T[] parameter, or -1 */
+    uint32_t attrs_at; /* bit k: the k-th argument of the signature is an attribute, not a tensor */
     const td_param *params;
     const td_attr_def *attrs;
     const td_output_def *outs;
     uint16_t dtypes; /* bit d: input 0 (creation: the result; pointwise: the dtype computed in) may be dtype d */
     td_infer_fn infer;
+    void (*compose)(
+        struct td_fx *f); /* made of other ops, by this function (proto/formula.h); NULL: an op of its own */
+    /* Of such: a call that is just one other op, on the same inputs. Which; its attributes are appended to `to`. NULL:
+     * this call is not. */
+    const struct td_op *(*direct)(struct td_fx *f, td_attrs *to);
     const td_saves *saves; /* one for each param, or NULL when nothing has a gradient */
     const char *example;   /* of the docs */
     uint8_t promote;       /* td_promote_kind */
     bool mutates;          /* some input is written (TD_PF_MUTATED) */
+    bool alike;            /* some input has the dtype of input 0 (TD_PF_ALIKE) */
 } td_op;
+
+/* Does it write given tensors as a whole, without reading them (copy_, fill_, uniform_)? */
+static inline bool td_op_replaces(const td_op *op)
+{
+    return op->flags & (TD_OF_SOURCE | TD_OF_CREATION);
+}
 
 /* All ops, indexed by id; rows of unused ids have name NULL. `td_op_count` is one more than the largest id. */
 extern const td_op td_ops[];
@@ -136,7 +157,10 @@ static inline const td_op *td_op_by_id(unsigned id)
 }
 const td_op *td_op_by_name(const char *name);
 
-/* Check counts, kinds and dtypes of the operands and attributes against the signature, then infer. The one door to
+/* Do counts, kinds and dtypes of the operands and attributes agree with the signature? */
+int td_op_check(const td_infer *f, td_error *e);
+
+/* Check that, then infer. The one door to
  * inference: on success f->nout, f->out[] and f->compute are set; on failure `e` names the op, the argument and what
  * was expected. */
 int td_op_infer(td_infer *f, td_error *e);

@@ -1,17 +1,10 @@
 /* See patience.h. */
 #include "proto/patience.h"
+#include "proto/clock.h"
 
 #include <sched.h>
-#include <time.h>
 
 enum { MISSES = 4, QUICK_NS = 100000, ABSENT_NS = 300000, REST_NS = 500000, REST_MOST_NS = 1000000000 };
-
-uint64_t td_patience_now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
 
 bool td_patience_has(const td_patience *p, uint64_t now)
 {
@@ -28,14 +21,14 @@ static void rest(td_patience *p, uint64_t now)
 
 bool td_patience_look(td_patience *p, uint64_t ns, bool (*came)(void *arg), void *arg)
 {
-    uint64_t began = td_patience_now(), before = began;
+    uint64_t began = td_clock_ns(), before = began;
     for (;;) {
         if (came(arg)) {
             p->misses = 0;
             return true;
         }
         sched_yield();
-        uint64_t now = td_patience_now();
+        uint64_t now = td_clock_ns();
         if (now - before > ABSENT_NS) rest(p, now);
         if (now - began > ns) return came(arg);
         before = now;

@@ -18,7 +18,6 @@ typedef struct td_patience {
     unsigned misses;     /* looks in vain, one after the other */
 } td_patience;
 
-uint64_t td_patience_now(void); /* ns, monotonic */
 /* Is it worth looking? */
 bool td_patience_has(const td_patience *p, uint64_t now);
 /* Look for up to `ns`; true as soon as something came. */

@@ -10,7 +10,8 @@ int td_record_parse(const uint32_t *words, size_t count, td_record *r, td_error 
         return td_fail(e, TD_E_PROTOCOL, "record is cut short: %zu words left, a head takes %d", count, TD_RECORD_HEAD);
     uint32_t w0 = words[0], w1 = words[1], total = words[2];
     r->op = (uint16_t)w0;
-    r->mode = (uint8_t)(w0 >> 16);
+    r->mode = w0 >> 16 & ((1u << TD_RM_DEVICE) - 1);
+    r->device = w0 >> (16 + TD_RM_DEVICE) & (TD_MAX_DEVICES - 1);
     r->flags = (uint8_t)(w0 >> 24);
     r->nin = w1 & 0xfff;
     r->nout = w1 >> 12 & 0xfff;

@@ -1,6 +1,6 @@
 /* Records: ops and control steps as packed 32-bit words inside a Batch. The hot form of the wire.
  *
- *   word 0   bits 0-15 op id or TD_REC_*; bits 16-23 mode; bits 24-31 flags
+ *   word 0   bits 0-15 op id or TD_REC_*; bits 16-19 mode; bits 20-23 device (of creation ops and DATA; others 0); bits 24-31 flags
  *   word 1   bits 0-11 inputs; bits 12-23 outputs
  *   word 2   words of the whole record
  *   [site]   with TD_RF_SITE: id of the call site
@@ -28,21 +28,24 @@ enum { /* control records; op ids are below TD_REC_FIRST */
     TD_REC_REQUIRES_GRAD = 0xF005, /* input; rest: 0 or 1 */
     TD_REC_GRAD = 0xF006,     /* input; output: its .grad (an error value when there is none). rest: scope */
     TD_REC_SET_GRAD = 0xF007, /* inputs: tensor, gradient (0: None). rest: scope */
-    TD_REC_SEED = 0xF008,     /* rest: seed (2 words) */
+    TD_REC_SEED = 0xF008,     /* rest: seed (2 words), and how many ops drew from it (2 words; without them none) */
     TD_REC_READ = 0xF009,     /* input; rest: serial (2 words): a Reply with its value, or its address when it is large */
     TD_REC_SYNC = 0xF00A,     /* rest: serial (2 words): a Reply when all before has ended, with the first error not yet told; third word 1: without it, it stays untold */
     TD_REC_RETAIN_GRAD = 0xF00B, /* input */
     TD_REC_ALIAS = 0xF00C,    /* input, output: a second id for the same tensor */
     TD_REC_WRITE_END = 0xF00D,/* input: the write lease ends; the version moves */
     TD_REC_SHAPE = 0xF00E,    /* inputs; rest: serial (2 words): a Reply with their descriptors (data-shaped ops) */
-    TD_REC_DATA_OF = 0xF00F   /* input, output: the same bytes with a version counter of its own (.data) */
+    TD_REC_DATA_OF = 0xF00F,  /* input, output: the same bytes with a version counter of its own (.data) */
+    TD_REC_CALL = 0xF010,     /* inputs: the tensors of a program's arguments; outputs: ids for the tensors of its results, at most. rest: program, serial (2 words; 0: no Reply is wanted), number of arguments, these (program/values.h) */
+    TD_REC_PROGRAM_END = 0xF011 /* rest: a program that the client no longer holds */
 };
 
 enum { /* mode */
     TD_RM_GRAD_OFF = 1,
     TD_RM_INFERENCE = 2,
     TD_RM_SERVICE = 4,  /* outputs go into service memory */
-    TD_RM_RACY = 8      /* outputs are declared racy (Hogwild), but for views */
+    TD_RM_RACY = 8,     /* outputs are declared racy (Hogwild), but for views */
+    TD_RM_DEVICE = 4    /* from this bit on: the device of a creation op, or of DATA */
 };
 
 enum { /* flags */
@@ -52,7 +55,7 @@ enum { /* flags */
 
 typedef struct td_record {
     uint16_t op;
-    uint8_t mode, flags;
+    uint8_t mode, flags, device;
     uint16_t nin, nout;
     uint32_t words;
     uint32_t site;             /* 0: none */

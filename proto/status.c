@@ -31,6 +31,7 @@ static const struct {
     [TD_E_SYSTEM] = {"TD_E_SYSTEM", "system error"},
     [TD_E_PERMISSION] = {"TD_E_PERMISSION", "not permitted"},
     [TD_E_INTERNAL] = {"TD_E_INTERNAL", "internal error"},
+    [TD_E_DEVICE] = {"TD_E_DEVICE", "device failed"},
 };
 
 int td_fail(td_error *e, td_code code, const char *format, ...)

@@ -34,7 +34,14 @@ typedef enum td_dtype {
     TD_DTYPE_NONE = 255 /* "not given": an optional dtype attribute */
 } td_dtype;
 
-typedef enum td_device { TD_CPU = 0, TD_CUDA = 1 } td_device;
+#define TD_MAX_DEVICES 16
+
+/* Devices are numbers: TD_CUDA + k is the k-th GPU of the daemon. */
+typedef enum td_device {
+    TD_CPU = 0,
+    TD_CUDA = 1,
+    TD_FAKE = 15 /* of test builds only */
+} td_device;
 
 typedef enum td_layout { TD_STRIDED = 0 } td_layout;
 
@@ -61,7 +68,8 @@ typedef enum td_code {
     TD_E_SYSTEM = 18,       /* the operating system refused: the message has errno's text, or says for what a process has no memory of its own */
     TD_E_PERMISSION = 19,   /* not yours to write or to use */
     TD_E_INTERNAL = 20,     /* a bug in tensord: please report it */
-    TD_CODE_COUNT = 21
+    TD_E_DEVICE = 21,       /* the device failed while this ran: what was to be written there is lost */
+    TD_CODE_COUNT = 22
 } td_code;
 
 /* An error as the caller owns it. `op` is the op or call that failed, `where` the call site that issued it

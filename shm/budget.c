@@ -170,7 +170,7 @@ td_segment *td_budget_take_warm(td_budget *b, td_segment_kind kind, uint32_t uid
 
 void td_budget_give_back(td_budget *b, td_segment *s)
 {
-    if (s->foreign || td_segment_damaged(s) || b->warm_bytes + s->size > b->warm_limit || !b->warm_most) {
+    if (s->foreign || s->left || td_segment_damaged(s) || b->warm_bytes + s->size > b->warm_limit || !b->warm_most) {
         dispose(b, s);
         return;
     }

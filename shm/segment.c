@@ -131,6 +131,9 @@ void td_segment_free(td_segment *s)
     if (!s) return;
     td_guard_remove(s);
     if (s->base) munmap(s->base, s->size);
+    /* Whoever was asked to unmap it and said nothing keeps the addresses, and not the memory. All others keep both: what
+     * a process looks at stays as it was when the daemon, or its connection, has ended. */
+    if (s->left && !s->foreign && s->fd >= 0) fallocate(s->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, (off_t)s->size);
     td_segment_close(s);
     free(s);
 }

@@ -17,6 +17,7 @@ typedef struct td_segment {
     uint32_t generation;
     uint8_t kind, backend;
     bool foreign;        /* a client made it, or may go on writing to it: never recycled */
+    bool left;           /* somebody may have it mapped who was asked to unmap it, and says nothing: not recycled */
     int fd;              /* writable descriptor (memfd of a service segment: writes are sealed) */
     int read_fd;         /* read-only descriptor for those who may only read */
     unsigned char *base; /* the daemon's own mapping, 2 MiB aligned when the size allows */

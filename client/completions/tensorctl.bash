@@ -32,7 +32,7 @@ _tensorctl()
         return
         ;;
     esac
-    mapfile -t COMPREPLY < <(compgen -W "daemons status sessions tensors names drop queues segments loaders top ops doctor bench
+    mapfile -t COMPREPLY < <(compgen -W "daemons status sessions tensors names drop queues segments devices turns loaders top ops doctor bench
         --socket --pid --json --prometheus --interval --count --help --version" -- "$word")
 }
 complete -F _tensorctl tensorctl

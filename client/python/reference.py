@@ -88,7 +88,9 @@ def place(e):
 def op_facts(op):
     """What the table says of an op beside its doc, as (label, text)."""
     yield "dtypes", op.raw.get("dtypes", "all")
-    if not op.grad and "nondiff" not in op.flags and "view" not in op.flags:
+    if op.composed:
+        yield "made of", " ".join(op.raw["decompose"].split())
+    elif not op.grad and "nondiff" not in op.flags and "view" not in op.flags:
         yield "gradient", "none"
     for names, text in op.grad.items():
         yield f"gradient of {names}", " ".join(text.split())

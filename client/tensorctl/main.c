@@ -18,6 +18,8 @@ static const char usage[] =
     "  drop NAME         take a name away; who holds the tensor keeps it\n"
     "  queues            queues, with who waits\n"
     "  segments          pieces of shared memory\n"
+    "  devices           the CPU and other devices: what is taken of their memory\n"
+    "  turns             how long the loop is at one thing, if the daemon was started with --turns\n"
     "  loaders           data loaders and their workers: where the time goes\n"
     "  top               status, loaders and sessions, again and again (--interval SECONDS, --count N)\n"
     "  ops [NAME]        the op table; or one op: its signature, dtypes, gradients, an example\n"
@@ -27,7 +29,7 @@ static const char usage[] =
     "  --socket PATH     the daemon there (default: $TENSORD_SOCKET, else the user's, else the private one that runs)\n"
     "  --pid PID         the private daemon of that program, or with that number\n"
     "  --json            for programs\n"
-    "  --prometheus      status, sessions and queues as Prometheus reads them\n"
+    "  --prometheus      status, devices, sessions and queues as Prometheus reads them\n"
     "  --help --version\n";
 
 int ctl_fail(const char *what)
@@ -75,7 +77,7 @@ static const command commands[] = {
     {"tensors", ctl_tensors, NULL}, {"names", NULL, NULL},    {"drop", NULL, drop},
     {"queues", NULL, NULL},         {"segments", NULL, NULL}, {"loaders", ctl_loaders_command, NULL},
     {"top", ctl_top, NULL},         {"ops", NULL, ctl_ops},   {"doctor", ctl_doctor, NULL},
-    {"bench", ctl_bench, NULL},
+    {"bench", ctl_bench, NULL},     {"turns", NULL, NULL},    {"devices", NULL, NULL},
 };
 enum { COMMANDS = sizeof commands / sizeof commands[0] };
 

@@ -45,12 +45,16 @@ static void print_indented(const char *text, const char *indent)
 static void print_op(const td_op *op)
 {
     char buffer[256];
-    const char *gradients = ctl_gradients(op->id);
+    const char *gradients = ctl_gradients(op->id), *composition = ctl_composition(op->id);
     printf("%s%s\n\n  %s\n\n", op->name, op->signature, op->doc);
     printf("  id      %u\n  dtypes  %s\n", op->id, dtypes_of(op, buffer, sizeof buffer));
     if (*notes_of(op, buffer, sizeof buffer)) printf("  notes   %s\n", buffer);
     puts("\n  results");
     print_indented(*ctl_results(op->id) ? ctl_results(op->id) : "none: what is written is marked with !", "    ");
+    if (composition) {
+        puts("\n  made of");
+        print_indented(composition, "    ");
+    }
     if (gradients) {
         puts("\n  gradients");
         print_indented(gradients, "    ");
@@ -81,18 +85,19 @@ static void print_json_results(const char *text)
 
 static void print_json(const td_op *op, bool last)
 {
-    const char *const keys[] = {"name", "signature", "doc", "dtypes", "notes", "gradients", "example"};
+    const char *const keys[] = {"name", "signature", "doc", "dtypes", "notes", "gradients", "made_of", "example"};
     char dtypes[256], notes[256];
-    const char *gradients = ctl_gradients(op->id);
+    const char *gradients = ctl_gradients(op->id), *composition = ctl_composition(op->id);
     const char *values[] = {op->name,
                             op->signature,
                             op->doc,
                             dtypes_of(op, dtypes, sizeof dtypes),
                             notes_of(op, notes, sizeof notes),
                             gradients ? gradients : "",
+                            composition ? composition : "",
                             op->example ? op->example : ""};
     printf("  {\"id\": %u", op->id);
-    for (int i = 0; i < 7; i++) {
+    for (int i = 0; i < 8; i++) {
         printf(", \"%s\": ", keys[i]);
         ctl_print_json_text(values[i]);
     }

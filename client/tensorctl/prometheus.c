@@ -10,9 +10,9 @@
 /* What only grows, until the daemon is another one. */
 static bool is_counter(const char *key)
 {
-    static const char *const counters[] = {"ops_run",        "run_inline", "run_pool", "busy_s",
-                                           "nodes_recorded", "frames_in",  "bytes_in", "bytes_out",
-                                           "lost_pages",     "puts",       "gets",     "deaths"};
+    static const char *const counters[] = {"ops_run",   "run_inline", "run_pool", "busy_s",    "nodes_recorded",
+                                           "frames_in", "turns",      "bytes_in", "bytes_out", "lost_pages",
+                                           "puts",      "gets",       "deaths"};
     for (size_t i = 0; i < sizeof counters / sizeof counters[0]; i++)
         if (strcmp(key, counters[i]) == 0) return true;
     return false;
@@ -62,7 +62,7 @@ static void print_status(const td_table *t)
 {
     for (int r = 0; r < t->rows; r++) {
         const td_cell *key = &t->cells[r * 2], *value = &t->cells[r * 2 + 1];
-        if (value->kind == TD_CELL_TEXT) continue;
+        if (value->kind == TD_CELL_TEXT || strchr(key->text, ':')) continue; /* devices come with labels */
         print_type("", key->text);
         printf("tensord_%s%s", key->text, is_counter(key->text) ? "_total" : "");
         print_value(value);
@@ -87,6 +87,8 @@ static void print_rows(const td_table *t, const char *of, const char *const *lab
 int ctl_prometheus(const ctl_options *o)
 {
     static const char *const of_session[] = {"session", "pid", "program", NULL}, *const of_queue[] = {"queue", NULL};
+    static const char *const of_device[] = {"device", NULL};
+    static const char *const of_devices[] = {"bytes_used", "bytes_committed", "bytes_limit", NULL};
     static const char *const of_sessions[] = {"objects", "bytes", "ops_run", "pending", NULL};
     static const char *const of_queues[] = {"items",       "capacity", "producers", "consumers", "waiting_put",
                                             "waiting_get", "puts",     "gets",      "deaths",    NULL};
@@ -94,15 +96,18 @@ int ctl_prometheus(const ctl_options *o)
     if (!c) return 1;
     td_table *status = td_status(c, "status"), *sessions = status ? td_status(c, "sessions") : NULL;
     td_table *queues = sessions ? td_status(c, "queues") : NULL;
-    int rc = queues ? 0 : ctl_fail("status");
-    if (queues) {
+    td_table *devices = queues ? td_status(c, "devices") : NULL;
+    int rc = devices ? 0 : ctl_fail("status");
+    if (devices) {
         print_status(status);
+        print_rows(devices, "device_", of_device, of_devices);
         print_rows(sessions, "session_", of_session, of_sessions);
         print_rows(queues, "queue_", of_queue, of_queues);
     }
     td_table_free(status);
     td_table_free(sessions);
     td_table_free(queues);
+    td_table_free(devices);
     td_disconnect(c);
     return rc;
 }

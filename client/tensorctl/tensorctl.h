@@ -62,5 +62,6 @@ void ctl_unknown(const char *what, const char *word, unsigned count, const char 
 const char *ctl_results(unsigned id);
 /* The gradient formulas of an op by id: "x: g*conj(y)\ny: ..."; NULL when it has none (generated). */
 const char *ctl_gradients(unsigned id);
+const char *ctl_composition(unsigned id); /* NULL: it is made of no others */
 
 #endif

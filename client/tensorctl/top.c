@@ -25,6 +25,17 @@ typedef struct last {
     const char *whose;
 } last;
 
+/* What other devices than the CPU have given. */
+static void print_devices(const td_table *t)
+{
+    static const char before[] = "bytes_used_on_";
+    for (int r = 0; r < t->rows; r++) {
+        const td_cell *key = &t->cells[r * 2], *used = &t->cells[r * 2 + 1];
+        if (strncmp(key->text, before, sizeof before - 1) != 0 || used->kind != TD_CELL_INT) continue;
+        printf("%-8s %.1f MB used\n", key->text + sizeof before - 1, (double)used->integer / 1e6);
+    }
+}
+
 static void print_head(const td_table *t, last *before)
 {
     double at = number_of(t, "uptime_s"), ops = number_of(t, "ops_run"), busy = number_of(t, "busy_s");
@@ -34,6 +45,7 @@ static void print_head(const td_table *t, last *before)
            number_of(t, "workers"), before->whose);
     printf("memory   %.1f MB used, %.1f MB committed, %.1f MB limit, %.0f segments\n", number_of(t, "bytes_used") / 1e6,
            number_of(t, "bytes_committed") / 1e6, number_of(t, "bytes_limit") / 1e6, number_of(t, "segments"));
+    print_devices(t);
     printf("objects  %.0f tensors, %.0f storages, %.0f nodes, %.0f names, %.0f queues\n", number_of(t, "tensors"),
            number_of(t, "storages"), number_of(t, "nodes"), number_of(t, "names"), number_of(t, "queues"));
     printf("work     %.0f ops/s, %.2f cores busy, %.0f tasks pending\n\n", dt > 0 ? (ops - before->ops) / dt : 0,

@@ -17,6 +17,20 @@ static td_suspect *grown(td_backward *b)
     return more;
 }
 
+/* The answer will be read here. */
+static int bring(td_backward *b, td_tensor **flag, td_error *e)
+{
+    td_attrs a;
+    td_attrs_init(&a);
+    td_attrs_int(&a, TD_CPU);
+    td_tensor *there = *flag;
+    td_input in = td_in(there);
+    *flag = NULL;
+    int err = td_ops_try(b->who, TD_OP_TO_DEVICE, 1, &in, &a, 0, 1, flag, b->eval.lack, b->eval.heap, e);
+    td_tensor_unref(there);
+    return err;
+}
+
 int td_anomaly_watch(td_backward *b, const td_node *n, int i, td_tensor *g, td_error *e)
 {
     td_tensor *nan = NULL, *flag = NULL;
@@ -30,6 +44,7 @@ int td_anomaly_watch(td_backward *b, const td_node *n, int i, td_tensor *g, td_e
     in = td_in(nan);
     if (!err) err = td_ops_try(b->who, TD_OP_ANY, 1, &in, NULL, 0, 1, &flag, v->lack, v->heap, e);
     td_tensor_unref(nan);
+    if (!err && flag->desc.device != TD_CPU) err = bring(b, &flag, e);
     if (err) return td_eval_failed(v, err);
     if (!grown(b)) {
         td_tensor_unref(flag);

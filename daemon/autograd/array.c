@@ -1,5 +1,6 @@
 /* Arrays that may grow to megabytes without stopping the loop for it: from a size on they are pages of their own, so
- * that growing moves no bytes, new bytes are zero without being written, and giving back does not trim a heap. */
+ * that growing moves no bytes, new bytes are zero without being written, and giving back does not trim a heap. Small
+ * ones are a thread's own free blocks, which calloc, unlike realloc, does not look at. */
 #include "daemon/autograd/backward.h"
 #include <stdlib.h>
 #include <string.h>

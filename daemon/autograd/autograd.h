@@ -69,6 +69,10 @@ int td_backward_new(td_backward **out, td_issuer *who, int nroots, td_tensor *co
 int td_backward_step(td_backward *b, int most, bool *done, uint64_t *lack, td_heap **heap, td_error *e);
 /* Did the last step give up for want of memory, to be gone on with? Any other error has ended it. */
 bool td_backward_lacks(const td_backward *b);
+/* The last step went no further for the writes that are pending on this storage: whether they fail, and leave what a
+ * node saved as it was, or are no part of the graph, decides what the backward does. Borrowed, good until the next
+ * step; NULL: not so. */
+const td_storage *td_backward_behind(const td_backward *b);
 /* With inputs: the results, after done. */
 void td_backward_results(td_backward *b, td_tensor **out);
 /* Let go of it, `most` times sixteen nodes at a time: true when it is gone. */

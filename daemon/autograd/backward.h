@@ -35,7 +35,9 @@ typedef struct td_bnode {
     uint32_t deps; /* needed nodes that still have to deliver here */
     bool needed;   /* lies on a way to something wanted */
     bool captured;
-    bool seen;        /* by the search for what is needed */
+    bool seen; /* by the search for what is needed */
+    bool past; /* td_backward_past */
+    bool watches;
     td_tensor **grad; /* node->nout, one reference each; NULL until the first arrives */
     td_tensor *only;  /* where grad points to when there is one: from then on the array of nodes stays where it is */
 } td_bnode;
@@ -93,7 +95,7 @@ struct td_backward {
     td_edge *wanted;     /* counted: the inputs' */
     td_tensor **seeds;   /* given gradients, or NULL */
     td_tensor **shapes;  /* the roots, where ones must be made */
-    td_tensor **pending; /* the roots that may still fail: their gradients fail with them */
+    td_tensor **pending; /* the roots that may still fail, without history: their gradients fail with them */
     td_tensor **results;
     td_capture *captures;
     int ncaptures;
@@ -104,8 +106,11 @@ struct td_backward {
     td_map map;
     td_storage **pins; /* one reference each */
     uint32_t npins, pins_room;
-    uint32_t order;  /* room of the next two */
-    uint32_t *ready; /* a heap, newest on top */
+    td_storage *behind; /* borrowed: one was saved, or is a node's, and a write to it is pending that may yet fail */
+    uint32_t asked;     /* one more than the node that waited for such writes, or 0 */
+    uint32_t asks;      /* so often did that one: at most once for each value that it saved */
+    uint32_t order;     /* room of the next two */
+    uint32_t *ready;    /* a heap, newest on top */
     uint32_t nready;
     uint32_t *leaves; /* reached, in order */
     uint32_t nleaves;
@@ -142,6 +147,9 @@ int td_anomaly_verdict(td_backward *b, bool *wait, td_error *e);
 void td_anomaly_drop(td_backward *b);
 /* The number of a node, or UINT32_MAX. */
 uint32_t td_backward_find(const td_backward *b, const td_node *n);
+/* Of a node of it: does the gradient go past it, for it is a write that wrote nothing? Known since it was first looked
+ * at: a write of the issuer's own that fails since then has its gradient, as all that comes of it. */
+bool td_backward_past(const td_backward *b, const td_node *n);
 /* Does this input of the node get a gradient in this backward? Its index, or UINT32_MAX. */
 uint32_t td_backward_child(const td_backward *b, const td_node *n, int i);
 

@@ -166,11 +166,12 @@ int td_backward_commit(td_backward *b, td_error *e)
     int n = 0, err = check_free(b, e);
     if (!err) err = make_sums(b, e);
     if (err) return err;
-    step *steps = calloc((size_t)b->nleaves + 1, sizeof *steps);
+    size_t bytes = ((size_t)b->nleaves + 1) * sizeof(step);
+    step *steps = td_array_grow(NULL, 0, bytes);
     if (!steps) return td_no_memory(e, "to accumulate gradients");
     err = prepare(b, steps, &n, e);
     for (int k = 0; k < n; k++) err ? give_up(b, &steps[k]) : take_effect(b, &steps[k]);
-    free(steps);
+    td_array_free(steps, bytes);
     if (!err) td_sums_drop(b);
     return err;
 }

@@ -1,5 +1,5 @@
-/* How every gradient ends: a tensor, of the input's shape, real if the input is real, of the input's dtype. And how two
- * gradients of one thing are added. */
+/* How every gradient ends: a tensor, of the input's shape, real if the input is real, of the input's dtype, on its
+ * device. And how two gradients of one thing are added. */
 #include "daemon/autograd/node.h"
 #include "proto/opid.h"
 #include <string.h>
@@ -11,6 +11,7 @@ static int as_tensor(td_eval *v, td_scalar number, const td_fmeta *to, td_tensor
     td_attrs_ints(&a, to->ndim, to->shape);
     td_attrs_scalar(&a, number);
     td_attrs_dtype(&a, (td_dtype)to->dtype);
+    v->device = to->device;
     return td_eval_op(v, TD_OP_FULL, 0, NULL, &a, 1, out, e);
 }
 
@@ -27,6 +28,12 @@ static int wrong_shape(const td_op *of, const td_tensor *g, const td_fmeta *to, 
                    td_shape_text(to->ndim, to->shape, want, sizeof want));
 }
 
+static int apply(td_eval *v, unsigned op, td_tensor *g, const td_attrs *attrs, td_tensor **out, td_error *e)
+{
+    td_input in = td_in(g);
+    return td_eval_op(v, op, 1, &in, attrs, 1, out, e);
+}
+
 static int sum_to(td_eval *v, const td_op *of, td_tensor *g, const td_fmeta *to, td_tensor **out, td_error *e)
 {
     int64_t shape[TD_MAX_DIMS];
@@ -38,8 +45,7 @@ static int sum_to(td_eval *v, const td_op *of, td_tensor *g, const td_fmeta *to,
     td_attrs a;
     td_attrs_init(&a);
     td_attrs_ints(&a, to->ndim, to->shape);
-    td_input in = td_in(g);
-    return td_eval_op(v, TD_OP_SUM_TO, 1, &in, &a, 1, out, e);
+    return apply(v, TD_OP_SUM_TO, g, &a, out, e);
 }
 
 static int cast(td_eval *v, td_tensor *g, td_dtype t, td_tensor **out, td_error *e)
@@ -47,27 +53,34 @@ static int cast(td_eval *v, td_tensor *g, td_dtype t, td_tensor **out, td_error 
     td_attrs a;
     td_attrs_init(&a);
     td_attrs_dtype(&a, t);
-    td_input in = td_in(g);
-    return td_eval_op(v, TD_OP_COPY, 1, &in, &a, 1, out, e);
+    return apply(v, TD_OP_COPY, g, &a, out, e);
+}
+
+static int move(td_eval *v, td_tensor *g, unsigned device, td_tensor **out, td_error *e)
+{
+    td_attrs a;
+    td_attrs_init(&a);
+    td_attrs_int(&a, device);
+    return apply(v, TD_OP_TO_DEVICE, g, &a, out, e);
 }
 
 /* The formula of something real gave a complex gradient: its real part counts. */
 static int real_part(td_eval *v, td_tensor *g, td_tensor **out, td_error *e)
 {
-    td_input in = td_in(g);
-    return td_eval_op(v, TD_OP_REAL, 1, &in, NULL, 1, out, e);
+    return apply(v, TD_OP_REAL, g, NULL, out, e);
 }
 
 int td_eval_conform(td_eval *v, const td_op *of, td_fval g, const td_fmeta *to, bool open, td_tensor **out, td_error *e)
 {
     *out = NULL;
-    if (g.kind == TD_F_NUMBER) return as_tensor(v, g.number, to, out, e);
+    if (g.kind == TD_F_NUMBER) return as_tensor(v, *g.number, to, out, e);
     td_tensor *t = g.ref;
     int err = 0;
     if (!open && !same_shape(t, to)) err = sum_to(v, of, t, to, &t, e);
     if (!err && td_dtype_is_complex((td_dtype)t->desc.dtype) && !td_dtype_is_complex((td_dtype)to->dtype))
         err = real_part(v, t, &t, e);
     if (!err && t->desc.dtype != to->dtype) err = cast(v, t, (td_dtype)to->dtype, &t, e);
+    if (!err && t->desc.device != to->device) err = move(v, t, to->device, &t, e);
     if (!err) *out = t;
     return err;
 }

@@ -61,17 +61,19 @@ int td_backward_deliver(td_backward *b, uint32_t at, uint32_t nr, td_tensor *g, 
 }
 
 /* The root is still being computed: what begins with its gradient has a value only if the root gets one. So a failure
- * is one, the root's, wherever it shows, and a gradient does not fail of the same once more by itself. */
+ * is one, the root's, wherever it shows, and a gradient does not fail of the same once more by itself. One that was
+ * given, and requires grad, may be differentiated through this. */
 static int bind_to_root(td_backward *b, int r, td_fval *v, td_error *e)
 {
     bool recorded = b->eval.create_graph;
     td_fmeta flag = {.dtype = TD_BOOL};
-    td_input in[3] = {{0}, v->kind == TD_F_TENSOR ? td_in(v->ref) : td_in_number(v->number), td_in(b->pending[r])};
+    td_input in[3] = {{0}, v->kind == TD_F_TENSOR ? td_in(v->ref) : td_in_number(*v->number), td_in(b->pending[r])};
     td_tensor *always, *made;
-    b->eval.create_graph = false; /* nobody differentiates this */
-    int err =
-        td_eval_conform(&b->eval, td_op_by_id(TD_OP_WHERE), td_fv_number(td_bool(true)), &flag, false, &always, e);
+    b->eval.create_graph = false;
+    td_scalar yes = td_bool(true);
+    int err = td_eval_conform(&b->eval, td_op_by_id(TD_OP_WHERE), td_fv_at(&yes), &flag, false, &always, e);
     if (!err) in[0] = td_in(always);
+    b->eval.create_graph = recorded && b->seeds[r] && td_requires_grad(b->seeds[r]);
     if (!err) err = td_eval_op(&b->eval, TD_OP_WHERE, 3, in, NULL, 1, &made, e);
     b->eval.create_graph = recorded;
     if (!err) v->kind = TD_F_TENSOR, v->ref = made;
@@ -83,7 +85,8 @@ static int seed(td_backward *b, int r, td_error *e)
     td_node *n = b->roots[r].node;
     td_shape *s = &n->outs[b->roots[r].nr];
     td_fmeta to = td_node_meta(n, s);
-    td_fval v = td_fv_number(td_float(1));
+    td_scalar one = td_float(1);
+    td_fval v = td_fv_at(&one);
     if (b->seeds[r]) {
         v.kind = TD_F_TENSOR;
         v.ref = b->seeds[r];
@@ -166,6 +169,10 @@ static bool any_grad(const td_bnode *n)
 
 static int evaluate(td_backward *b, td_bnode *n, td_tensor **result, td_error *e)
 {
+    if (n->past) {
+        if (td_backward_child(b, n->node, 0) != UINT32_MAX) result[0] = td_tensor_ref(n->grad[0]);
+        return 0;
+    }
     bool few[16], *want = n->node->nin <= 16 ? few : malloc(n->node->nin);
     if (!want) return td_no_memory(e, "for a gradient");
     bool any = false;
@@ -328,6 +335,7 @@ int td_backward_step(td_backward *b, int most, bool *done, uint64_t *lack, td_he
     b->eval.heap = heap;
     b->eval.lacks = false;
     b->eval.at = 0;
+    b->behind = NULL;
     while (steps > 0 && b->stage != TD_BS_DONE && !err) err = advance(b, &steps, e);
     if (!b->eval.lacks) b->failed = err;
     *done = b->stage == TD_BS_DONE && !err;
@@ -337,6 +345,11 @@ int td_backward_step(td_backward *b, int most, bool *done, uint64_t *lack, td_he
 bool td_backward_lacks(const td_backward *b)
 {
     return b->eval.lacks;
+}
+
+const td_storage *td_backward_behind(const td_backward *b)
+{
+    return b->behind;
 }
 
 void td_backward_results(td_backward *b, td_tensor **out)

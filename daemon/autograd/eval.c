@@ -85,8 +85,9 @@ int td_eval_op(td_eval *v, unsigned id, int nin, const td_input *in, const td_at
     const td_op *op = td_op_by_id(id);
     if (gave(v, nout, out)) return 0;
     for (int o = 0; o < nout; o++) out[o] = NULL;
-    int err = v->create_graph ? record(v, op, nin, in, attrs, 0, nout, out, e)
-                              : td_ops_try(v->who, id, nin, in, attrs, 0, nout, out, v->lack, v->heap, e);
+    uint32_t flags = op->flags & TD_OF_CREATION ? td_call_on(v->device) : 0;
+    int err = v->create_graph ? record(v, op, nin, in, attrs, flags, nout, out, e)
+                              : td_ops_try(v->who, id, nin, in, attrs, flags, nout, out, v->lack, v->heap, e);
     if (err) return td_eval_failed(v, err);
     if (!v->create_graph) mark_fresh(op, in, nout, out);
     for (int o = 0; o < nout; o++)
@@ -109,13 +110,13 @@ int td_eval_into(td_eval *v, unsigned id, int nin, const td_input *in, const td_
 
 static td_fval as_value(td_tensor *t)
 {
-    td_fval v = {t ? TD_F_TENSOR : TD_F_NONE, t, {0}};
+    td_fval v = {t ? TD_F_TENSOR : TD_F_NONE, {t}};
     return v;
 }
 
 static td_input as_input(const td_fval *v)
 {
-    if (v->kind == TD_F_NUMBER) return td_in_number(v->number);
+    if (v->kind == TD_F_NUMBER) return td_in_number(*v->number);
     return td_in(v->kind ? v->ref : NULL);
 }
 
@@ -131,18 +132,16 @@ static int build_op(td_fx *f, const td_op *op, int nin, const td_fval *in, const
     return err;
 }
 
-static td_fmeta build_meta(td_fx *f, const td_fval *v)
+static void build_meta(td_fx *f, const td_fval *v, td_fmeta *m)
 {
     (void)f;
-    const td_desc *d = &((td_tensor *)v->ref)->desc;
-    td_fmeta m = {d->dtype, d->ndim, d->offset, d->shape, d->stride};
-    return m;
+    *m = td_fmeta_of(&((td_tensor *)v->ref)->desc);
 }
 
 td_fmeta td_node_meta(const td_node *n, const td_shape *s)
 {
     const int64_t *at = n->ints + s->at;
-    td_fmeta m = {.dtype = s->dtype, .ndim = s->ndim, .shape = at};
+    td_fmeta m = {.dtype = s->dtype, .ndim = s->ndim, .device = s->device, .shape = at};
     if (s->strided) m.stride = at + s->ndim, m.offset = at[2 * s->ndim];
     return m;
 }
@@ -188,7 +187,7 @@ static int unpack(td_eval *v, td_node *n, td_masks m, td_fval *in, td_fval *out,
     for (int k = 0; k < n->nsaved && !err; k++) {
         const td_saved *s = &n->saved[k];
         int p = s->output ? s->index : td_op_param_of(op, n->nin, s->index);
-        if (s->kind == TD_SV_NUMBER) in[s->index] = td_fv_number(s->number);
+        if (s->kind == TD_SV_NUMBER) in[s->index] = td_fv_at(&s->number);
         if (s->kind != TD_SV_TENSOR && s->kind != TD_SV_LOST) continue;
         if (!((s->output ? m.outputs : m.inputs) >> p & 1)) continue;
         err = td_saved_check(n, s, e);
@@ -294,6 +293,7 @@ static int run_op(td_eval *v, td_node *n, td_tensor *const *g, const bool *want,
     f.nin = n->nin, f.nout = n->nout;
     f.given = n->given, f.want = want;
     f.error = e;
+    v->device = n->nout ? n->outs[0].device : TD_CPU;
     f.dtype = gradient_dtype(n, g);
     err = td_fx_guard(&f, run_fx, &a);
     for (int i = 0; i < n->nin && !err; i++) err = deliver(v, &f, n->edges, want, i, result, e);
@@ -325,6 +325,7 @@ static int copy_like_base(td_eval *v, const td_desc *base, td_tensor *g, td_tens
     td_attrs_ints(&a, base->ndim, base->shape);
     td_attrs_ints(&a, base->ndim, base->stride);
     td_attrs_dtype(&a, (td_dtype)g->desc.dtype);
+    v->device = g->desc.device;
     int err = td_eval_op(v, TD_OP_EMPTY_STRIDED, 0, NULL, &a, 1, out, e);
     return err ? err : td_eval_into(v, TD_OP_COPY, 1, &in, NULL, *out, e);
 }
@@ -337,12 +338,6 @@ static int fill_zero(td_eval *v, td_tensor *t, td_error *e)
     td_attrs_scalar(&a, td_int(0));
     td_attrs_dtype(&a, (td_dtype)t->desc.dtype);
     return td_eval_into(v, TD_OP_FULL, 0, NULL, &a, t, e);
-}
-
-/* Does the op read the view that it writes? (copy_ and fill_ do not.) */
-static bool reads_view(const td_node *inner)
-{
-    return inner->op != TD_OP_COPY && !(td_op_by_id(inner->op)->flags & TD_OF_CREATION);
 }
 
 /* The op's own gradients, those of a view whose gradient is gv. */
@@ -361,7 +356,7 @@ static int run_slice(td_eval *v, td_node *n, td_tensor *const *g, const bool *wa
 {
     const td_slice *s = n->slice;
     td_node *inner = s->inner;
-    bool reads = reads_view(inner);
+    bool reads = !td_op_replaces(td_op_by_id(inner->op)); /* the view that it writes */
     bool *wants = calloc((size_t)inner->nin + 1, sizeof *wants);
     td_tensor **made = calloc((size_t)inner->nin + 1, sizeof *made), *all, *part;
     int err = wants && made ? 0 : td_no_memory(e, "for a gradient");

@@ -12,7 +12,7 @@ static int check_view(td_tensor *dst, bool result_needs_grad, td_error *e)
 {
     td_tensor *base = dst->view_base;
     const td_auto *b = td_auto_of(base);
-    if (td_requires_grad(dst) && b && !b->node && b->requires_grad)
+    if (td_requires_grad(dst) && (!b || !b->node)) /* of the base, or of a view of it that is a leaf */
         return td_fail(
             e, TD_E_AUTOGRAD,
             "a view of a leaf Variable that requires grad is being used in an in-place operation. Do it under "
@@ -50,16 +50,6 @@ int td_check_write(td_tensor *dst, td_grad_mode mode, bool result_needs_grad, td
     return dst->view_base ? check_view(dst, result_needs_grad, e) : 0;
 }
 
-static void describe(td_node *n, td_shape *s, uint32_t at, const td_desc *d, bool strided)
-{
-    *s = (td_shape){.at = at, .dtype = d->dtype, .ndim = d->ndim, .strided = strided};
-    int64_t *to = n->ints + at;
-    memcpy(to, d->shape, d->ndim * sizeof *to);
-    if (!strided) return;
-    memcpy(to + d->ndim, d->stride, d->ndim * sizeof *to);
-    to[2 * d->ndim] = d->offset;
-}
-
 int td_view_node(td_tensor *view, td_tensor *base, td_node **out, td_error *e)
 {
     const td_desc *d = &view->desc;
@@ -76,8 +66,8 @@ int td_view_node(td_tensor *view, td_tensor *base, td_node **out, td_error *e)
     n->op = op->id;
     n->given[0] = true;
     td_attrs_encode(op, &a, n->attrs);
-    describe(n, &n->outs[0], 0, d, false);
-    describe(n, &n->shapes[0], d->ndim, &base->desc, true);
+    td_node_put_shape(n, &n->outs[0], 0, d, false);
+    td_node_put_shape(n, &n->shapes[0], d->ndim, &base->desc, true);
     int err = td_edge_of(base, &n->edges[0], e);
     if (err) td_node_unref(n);
     return err;
@@ -93,15 +83,15 @@ static td_node *slice_node(td_tensor *view, td_node *inner, td_issuer *who, td_e
         free(s);
         return NULL;
     }
-    *s = (td_slice){base->desc, view->desc, td_node_ref(inner)};
+    *s = (td_slice){.base = base->desc, .view = view->desc, .inner = td_node_ref(inner)};
     n->kind = TD_N_SLICE;
     n->slice = s;
     n->op = inner->op;
     n->session = who->session, n->pid = who->pid;
     n->where = inner->where;
-    describe(n, &n->outs[0], 0, &base->desc, false);
+    td_node_put_shape(n, &n->outs[0], 0, &base->desc, false);
     for (int i = 0; i < inner->nin; i++) /* input 0 is the view itself: its gradient goes to the base */
-        if (inner->edges[i].node && (i || inner->op == TD_OP_COPY))
+        if (inner->edges[i].node && (i || td_op_replaces(td_op_by_id(inner->op))))
             n->edges[1 + i] = (td_edge){td_node_ref(inner->edges[i].node), inner->edges[i].nr};
     if (td_edge_of(base, &n->edges[0], e)) {
         td_node_unref(n);
@@ -115,10 +105,12 @@ static int follow_base(td_tensor *view, td_error *e)
 {
     td_auto *a = td_auto_of(view);
     if (!a || !a->node) return 0;
+    int err = td_former_keep(view, e);
+    if (err) return err;
     if (a->retain) {
         td_edge edge;
         a->view_version = view->version->value - 1;
-        int err = td_edge_of(view, &edge, e);
+        err = td_edge_of(view, &edge, e);
         if (!err) td_node_unref(edge.node);
         return err;
     }
@@ -128,18 +120,93 @@ static int follow_base(td_tensor *view, td_error *e)
     return 0;
 }
 
-int td_rebase(td_tensor *dst, td_node *node, td_issuer *who, td_error *e)
+/* ---- until a write has ended */
+
+td_storage *td_node_writes(const td_node *n)
 {
-    if (!dst->view_base) {
-        int err = td_set_history(dst, node, 0, e);
-        if (!err) td_saved_lose(dst);
+    if (n->kind == TD_N_SLICE) return n->slice->writes;
+    return n->flags & TD_NF_REPLACES ? n->replaced->writes : n->writes;
+}
+
+/* Nobody has walked past what replaces something and is pending: its edges may change. */
+static void end_replaced(td_node *n, bool wrote)
+{
+    td_replaced *r = n->replaced;
+    td_edge gone = wrote ? r->history : n->edges[0];
+    bool ends = r->history.node && !td_edge_is_void(&r->history);
+    if (!wrote) n->edges[0] = r->history;
+    else n->flags |= ends ? TD_NF_CUT : n->edges[0].node ? 0 : TD_NF_VOID;
+    n->replaced = NULL;
+    n->flags &= (uint8_t)~TD_NF_REPLACES;
+    free(r);
+    td_node_unref(gone.node);
+}
+
+static void end_node(td_call *c, td_node *n, td_tensor *root, bool wrote)
+{
+    if (n->flags & TD_NF_REPLACES) end_replaced(n, wrote);
+    n->flags &= (uint8_t)~TD_NF_PENDING;
+    if (wrote) td_saved_lose(root, c->step[0]);
+    if (!wrote || td_node_is_void(n)) n->flags |= TD_NF_VOID;
+    if (n->flags & TD_NF_VOID && !n->watched) td_node_strip(n);
+}
+
+static void ended(td_call *c, bool wrote)
+{
+    td_node *n = c->record;
+    td_tensor *root = td_root_of(c->out[0]);
+    td_auto_of(root)->pending--;
+    if (n) end_node(c, n, root, wrote);
+    td_history_back(root);
+    td_node_unref(n);
+}
+
+int td_write_begin(td_call *c, td_error *e)
+{
+    td_auto *a = td_auto_need(td_root_of(c->out[0]), e);
+    if (!a) return TD_E_SYSTEM;
+    a->pending++;
+    c->recorded = ended;
+    c->record = NULL;
+    return 0;
+}
+
+static int replace(td_node *n, td_tensor *t, td_error *e)
+{
+    td_replaced *r = malloc(sizeof *r);
+    if (!r) return td_no_memory(e, "for a node of the graph");
+    r->writes = n->writes;
+    int err = td_edge_of(t, &r->history, e);
+    if (err) {
+        free(r);
         return err;
     }
-    td_node *n = slice_node(dst, node, who, e);
+    n->replaced = r;
+    n->flags |= TD_NF_REPLACES;
+    return 0;
+}
+
+/* `n` writes to the family of root. Is it the op itself, and does not read what it writes, it keeps the history, if
+ * any, that ends there for as long as it may fail. */
+static int record_write(td_call *c, td_node *n, td_tensor *root, td_error *e)
+{
+    if (n->kind == TD_N_SLICE) n->slice->writes = root->storage;
+    else n->writes = root->storage;
+    bool reads = c->nin && c->in[0].kind == TD_IN_TENSOR && c->in[0].tensor == c->out[0];
+    int err = n->kind == TD_N_OP && !reads ? replace(n, root, e) : 0;
+    if (err) return err;
+    n->flags |= TD_NF_PENDING;
+    c->record = td_node_ref(n);
+    return td_auto_of(root)->leaf ? td_former_keep(root, e) : 0;
+}
+
+int td_rebase(td_call *c, td_node *node, td_error *e)
+{
+    td_tensor *dst = c->out[0], *root = td_root_of(dst);
+    td_node *n = dst == root ? td_node_ref(node) : slice_node(dst, node, c->who, e);
     if (!n) return e && e->code ? e->code : td_no_memory(e, "for a node of the graph");
-    int err = td_set_history(dst->view_base, n, 0, e);
+    int err = record_write(c, n, root, e);
+    if (!err) err = td_set_history(root, n, 0, e);
     td_node_unref(n);
-    if (!err) err = follow_base(dst, e);
-    if (!err) td_saved_lose(dst->view_base);
-    return err;
+    return !err && dst != root ? follow_base(dst, e) : err;
 }

@@ -55,10 +55,22 @@ static void unlink_retain(td_auto *a)
         }
 }
 
+static void drop_former(td_auto *a)
+{
+    td_former *f = a->former;
+    if (!f) return;
+    a->former = NULL;
+    td_node_unref(f->node);
+    td_node_unref(f->leaf);
+    free(f);
+}
+
 static void auto_free(td_meta *m, td_tensor *owner)
 {
     td_auto *a = (td_auto *)m;
     unlink_retain(a);
+    drop_former(a);
+    td_losing_end(a->losing);
     td_grads_drop(owner);
     owner->meta = NULL;
     td_node_unref(a->node);
@@ -120,24 +132,110 @@ int td_set_history(td_tensor *t, td_node *node, uint32_t nr, td_error *e)
     return 0;
 }
 
+/* ---- what was before a write that fails */
+
+int td_former_keep(td_tensor *t, td_error *e)
+{
+    td_auto *root = td_auto_of(td_root_of(t)), *a = td_auto_need(t, e);
+    if (!a) return TD_E_SYSTEM;
+    if (a->former || !root || !root->pending) return 0;
+    td_former *f = malloc(sizeof *f);
+    if (!f) return td_no_memory(e, "for a tensor's gradient record");
+    *f = (td_former){.nr = a->nr, .version = a->view_version, .requires_grad = a->requires_grad};
+    if (a->node) f->node = td_node_ref(a->node);
+    if (a->leaf) f->leaf = td_node_ref(a->leaf);
+    a->former = f;
+    return 0;
+}
+
+static void be_leaf_again(td_tensor *t, td_auto *a, td_node *leaf)
+{
+    if (!leaf || leaf->leaf || a->leaf || is_nameless(t)) return;
+    leaf->leaf = td_tensor_ref(t);
+    a->leaf = leaf;
+}
+
+static void go_back(td_tensor *t, td_auto *a)
+{
+    td_former *f = a->former;
+    td_node *node = a->node;
+    if (f->node) move_retain(a, f->node, f->nr);
+    else unlink_retain(a);
+    be_leaf_again(t, a, f->leaf);
+    a->node = f->node;
+    a->nr = f->nr;
+    a->view_version = f->version;
+    a->requires_grad = f->requires_grad;
+    f->node = node; /* goes with it */
+    drop_former(a);
+}
+
+/* The record of t as it is now that writes may have ended. */
+static td_auto *settled(const td_tensor *t)
+{
+    td_auto *a = td_auto_of(t);
+    if (!a || !a->former || !t->view_base) return a;
+    const td_auto *base = td_auto_of(t->view_base);
+    if (base->pending) return a;
+    if (a->former->node ? td_version_still(t->version, a->former->version) : !base->node) go_back((td_tensor *)t, a);
+    else drop_former(a);
+    return a;
+}
+
+bool td_edge_is_void(const td_edge *edge)
+{
+    const td_node *n = edge->node;
+    if (!n || !(n->flags & TD_NF_VOID)) return false;
+    while (n && (n->flags & TD_NF_VOID)) n = n->edges[0].node;
+    return !n;
+}
+
+bool td_node_is_void(td_node *n)
+{
+    bool only = !(n->flags & (TD_NF_PENDING | TD_NF_CUT)) && n->nin && td_edge_is_void(&n->edges[0]);
+    for (int i = 1; i < n->nin && only; i++) only = !n->edges[i].node;
+    if (only) n->flags |= TD_NF_VOID;
+    return n->flags & TD_NF_VOID;
+}
+
+void td_history_back(td_tensor *t)
+{
+    td_auto *a = td_auto_of(t);
+    while (a->node && td_node_is_void(a->node)) {
+        td_node *gone = a->node, *past = gone->edges[0].node;
+        if (past && past->kind == TD_N_LEAF) { /* its own */
+            be_leaf_again(t, a, past);
+            a->requires_grad = true;
+            past = NULL;
+        }
+        a->nr = gone->edges[0].nr;
+        if (past) move_retain(a, past, a->nr);
+        else unlink_retain(a);
+        a->node = past ? td_node_ref(past) : NULL;
+        td_node_unref(gone);
+    }
+    if (!a->node && a->former) be_leaf_again(t, a, a->former->leaf);
+    if (!a->node || !a->pending) drop_former(a);
+}
+
 /* Has the base got a history that this view's node does not know of? */
 static bool view_is_stale(const td_tensor *t)
 {
     if (!t->view_base || (t->flags & TD_TF_NO_GRAD_VIEW)) return false;
-    const td_auto *base = td_auto_of(t->view_base), *a = td_auto_of(t);
-    return base && base->node && (!a || !a->node || a->view_version != t->version->value) &&
+    const td_auto *base = td_auto_of(t->view_base), *a = settled(t);
+    return base && base->node && (!a || !a->node || !td_version_still(t->version, a->view_version)) &&
            td_dtype_is_inexact((td_dtype)t->desc.dtype);
 }
 
 bool td_requires_grad(const td_tensor *t)
 {
-    const td_auto *a = td_auto_of(t);
+    const td_auto *a = settled(t);
     return (a && (a->node || a->requires_grad)) || view_is_stale(t);
 }
 
 bool td_is_leaf(const td_tensor *t)
 {
-    const td_auto *a = td_auto_of(t);
+    const td_auto *a = settled(t);
     return !(a && a->node) && !view_is_stale(t);
 }
 
@@ -160,8 +258,7 @@ static int leaf_edge(td_tensor *t, td_auto *a, td_edge *out, td_error *e)
     if (!n) return e && e->code ? e->code : TD_E_SYSTEM;
     n->kind = TD_N_LEAF;
     n->seq = TD_SEQ_LEAF;
-    n->outs[0] = (td_shape){.dtype = t->desc.dtype, .ndim = t->desc.ndim};
-    memcpy(n->ints, t->desc.shape, t->desc.ndim * sizeof(int64_t));
+    td_node_put_shape(n, &n->outs[0], 0, &t->desc, false);
     if (!is_nameless(t)) {
         n->leaf = td_tensor_ref(t);
         a->leaf = n;
@@ -173,7 +270,8 @@ static int leaf_edge(td_tensor *t, td_auto *a, td_edge *out, td_error *e)
 static int refresh_view(td_tensor *t, td_error *e)
 {
     td_node *n;
-    int err = td_view_node(t, t->view_base, &n, e);
+    int err = td_former_keep(t, e);
+    if (!err) err = td_view_node(t, t->view_base, &n, e);
     if (err) return err;
     err = td_set_history(t, n, 0, e);
     td_node_unref(n);

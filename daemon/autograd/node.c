@@ -107,6 +107,22 @@ void td_node_free_saved(td_node *n)
     n->flags |= TD_NF_FREED;
 }
 
+static void strip(td_node *n, int from)
+{
+    for (int k = 0; k < n->nsaved; k++) td_saved_release(&n->saved[k]);
+    for (int k = from; k < n->nin; k++) {
+        td_node *to = n->edges[k].node;
+        n->edges[k].node = NULL;
+        td_node_unref(to);
+    }
+}
+
+void td_node_strip(td_node *n)
+{
+    if (n->kind == TD_N_SLICE) strip(n->slice->inner, 0);
+    strip(n, 1);
+}
+
 static void drop_retains(td_node *n)
 {
     while (n->retains) {

@@ -42,16 +42,23 @@ struct td_saved {
     };
 };
 
-/* Shape and dtype of an output or a saved shape of an input; sizes (and strides) lie in the node's ints from `at`. */
+/* Shape, dtype and device of an output or a saved shape of an input; sizes (and strides) lie in the node's ints from
+ * `at`. */
 typedef struct td_shape {
     uint32_t at;
-    uint8_t dtype, ndim;
+    uint8_t dtype, ndim : 4, device : 4;
     bool strided; /* strides and offset follow the sizes */
     bool open;    /* the shape depends on data: not known when the op was recorded */
 } td_shape;
 
 enum { TD_N_OP = 0, TD_N_LEAF, TD_N_SLICE };
-enum { TD_NF_FREED = 1, TD_NF_RETAIN = 2, TD_NF_CUT = 4 /* overwritten: no gradient goes further */ };
+enum {                     /* td_node.flags */
+       TD_NF_FREED = 1,    /* what it saved has gone */
+       TD_NF_PENDING = 2,  /* a write that may yet fail */
+       TD_NF_REPLACES = 4, /* it is pending, and `replaced` says what of */
+       TD_NF_CUT = 8,      /* a history has ended there: that is one, too */
+       TD_NF_VOID = 16     /* a write that wrote nothing: the gradient goes past it, along edge 0 */
+};
 
 /* A tensor whose .grad is wanted although it is no leaf. */
 typedef struct td_retain {
@@ -63,15 +70,23 @@ typedef struct td_retain {
 /* In place on a view: the gradient of the base passes through, but for the view's elements. */
 typedef struct td_slice {
     td_desc base, view;
-    td_node *inner; /* the op, as it was recorded on the view; counted */
+    td_node *inner;     /* the op, as it was recorded on the view; counted */
+    td_storage *writes; /* while it is pending */
 } td_slice;
+
+/* A pending write of a whole tensor that had a history, and loses it only with that write. */
+typedef struct td_replaced {
+    td_storage *writes;
+    td_edge history; /* counted */
+} td_replaced;
 
 struct td_node {
     uint32_t refs;
     uint16_t op;
     uint8_t kind, flags;
-    uint16_t nin, nout, nsaved, nshapes;
-    uint32_t nattrs; /* words */
+    uint16_t nin, nout, nsaved;
+    uint16_t watched; /* by how many backwards that took it for good while it was pending */
+    uint32_t nattrs;  /* words */
     uint32_t bytes;
     uint32_t visitor, visit; /* the backward that looks at it (0: none), and its number there */
     union {
@@ -84,15 +99,17 @@ struct td_node {
     td_account *account;
     const char *where; /* interned, "" when unknown */
     union {
-        td_tensor *leaf; /* TD_N_LEAF; counted; NULL when it is a leaf no more */
-        td_slice *slice; /* TD_N_SLICE */
+        td_tensor *leaf;       /* TD_N_LEAF; counted; NULL when it is a leaf no more */
+        td_slice *slice;       /* TD_N_SLICE */
+        td_storage *writes;    /* TD_N_OP that is pending */
+        td_replaced *replaced; /* the same with TD_NF_REPLACES */
     };
     td_retain *retains;
     /* The parts, in one block. */
     td_edge *edges;   /* nin */
     td_saved *saved;  /* nsaved */
     td_shape *outs;   /* nout */
-    td_shape *shapes; /* nin of them when nshapes, else NULL */
+    td_shape *shapes; /* nin of them, or NULL */
     bool *given;      /* nin */
     int64_t *ints;
     uint32_t *attrs;
@@ -120,6 +137,8 @@ static inline td_node *td_node_ref(td_node *n)
 void td_node_unref(td_node *n);
 /* Let go of what was saved (after a backward without retain_graph). */
 void td_node_free_saved(td_node *n);
+/* Of what is void: let go of all but edge 0. */
+void td_node_strip(td_node *n);
 /* The same text is the same address. */
 const char *td_intern_where(const char *text);
 
@@ -133,14 +152,25 @@ typedef struct td_gslot {
     uint32_t scope;
 } td_gslot;
 
+/* What a tensor's history was before a write that is pending. */
+typedef struct td_former {
+    td_node *node, *leaf; /* counted, or NULL */
+    uint32_t nr, version;
+    bool requires_grad;
+} td_former;
+
+typedef struct td_losing td_losing;
 typedef struct td_auto {
     td_meta meta;
     td_node *node; /* grad_fn, counted; NULL for a leaf */
     uint32_t nr;
     uint32_t view_version; /* of a view: the version its node belongs to */
+    uint32_t pending;      /* recorded writes to its family that may yet fail; on the base */
     bool requires_grad;    /* of a leaf */
+    td_former *former;     /* of a view whose base is being written, of a base that was a leaf; or NULL */
     td_node *leaf;         /* the node that accumulates into it; not counted */
     td_saved *savers;      /* slots that hold a tensor of this family; on the base */
+    td_losing *losing;     /* a walk over these that is under way (saved.c), or NULL */
     td_gslot *grads;
     td_retain *retain; /* in node->retains, or NULL */
 } td_auto;
@@ -151,6 +181,14 @@ static inline td_auto *td_auto_of(const td_tensor *t)
     return (td_auto *)t->meta;
 }
 td_auto *td_auto_need(td_tensor *t, td_error *e);
+/* Writes to the family of t are pending that may fail: keep what its history is. */
+int td_former_keep(td_tensor *t, td_error *e);
+/* Does it lead past writes that failed, to nothing? */
+bool td_edge_is_void(const td_edge *edge);
+/* Is it a write that failed, or recorded for the sake of one and of nothing else? */
+bool td_node_is_void(td_node *n);
+/* Of the writes that t's history comes of some have ended: past those that failed it is what it was. */
+void td_history_back(td_tensor *t);
 /* All gradients of a tensor that has a td_auto. */
 void td_grads_drop(td_tensor *t);
 static inline td_tensor *td_root_of(td_tensor *t)
@@ -170,8 +208,11 @@ void td_save_number(td_saved *s, td_scalar v, int index);
 int td_save_input(td_saved *s, td_tensor *t, int index, uint32_t version, td_error *e);
 int td_save_output(td_saved *s, td_tensor *t, int index, td_error *e);
 void td_saved_release(td_saved *s);
-/* The family of t was overwritten by something recorded: empty the slots whose version is gone. */
-void td_saved_lose(td_tensor *root);
+/* The family of t was overwritten by something recorded, the write `step`: empty the slots of before that, some now,
+ * more soon. */
+void td_saved_lose(td_tensor *root, uint32_t step);
+/* The record of a family goes. */
+void td_losing_end(td_losing *l);
 /* Is the slot still what was saved? TD_E_VERSION says what happened. */
 int td_saved_check(const td_node *n, const td_saved *s, td_error *e);
 
@@ -200,8 +241,14 @@ static inline bool td_record_wants(const td_record *r, int i)
 }
 /* May the call write where it wants to (A1, A5, inference tensors)? Before prepare. */
 int td_check_write(td_tensor *dst, td_grad_mode mode, bool result_needs_grad, td_error *e);
-/* dst was written in place by `node`: it, and its base and views, follow. */
-int td_rebase(td_tensor *dst, td_node *node, td_issuer *who, td_error *e);
+/* The call, which is prepared, writes its one output in place, and will be recorded: from here on it is told when it
+ * has ended, or will not be submitted (td_call_unwritten). */
+int td_write_begin(td_call *c, td_error *e);
+/* It is `node` that records it: that tensor, and its base and views, follow; until it
+ * is known that the call wrote nothing. */
+int td_rebase(td_call *c, td_node *node, td_error *e);
+/* Where a pending write writes to. */
+td_storage *td_node_writes(const td_node *n);
 /* A node that gives the gradient of a view by its geometry in the base, whose node is `edge`. */
 int td_view_node(td_tensor *view, td_tensor *base, td_node **out, td_error *e);
 
@@ -212,6 +259,7 @@ int td_view_node(td_tensor *view, td_tensor *base, td_node **out, td_error *e);
 typedef struct td_eval {
     td_issuer *who;
     bool create_graph;
+    uint8_t device; /* where ops without operands make their results */
     uint64_t *lack; /* as td_ops_prepare has them; NULL: it grows by itself */
     td_heap **heap;
     bool lacks;        /* the last failure is one that may be gone later: nothing was changed by it */
@@ -233,11 +281,26 @@ int td_eval_into(td_eval *v, unsigned op, int nin, const td_input *in, const td_
 /* The gradients of one node: g[nout] borrowed (NULL undefined), result[nin] gets new references or NULL; want[i] says
  * which. */
 int td_eval_node(td_eval *v, td_node *n, td_tensor *const *g, const bool *want, td_tensor **result, td_error *e);
-/* v as a gradient for something of this shape and dtype: number made a tensor, summed, made real, cast. */
+/* v as a gradient for something of this shape and dtype: number made a tensor, summed, made real, cast,
+ * moved to its device. */
 int td_eval_conform(td_eval *v, const td_op *of, td_fval g, const td_fmeta *to, bool open, td_tensor **out,
                     td_error *e);
 /* *sum += g: in place when nobody else holds it. Takes over both references, unless it lacks memory. */
 int td_eval_accumulate(td_eval *v, td_tensor **sum, td_tensor *g, td_error *e);
+/* A shape that a node keeps: how many of its ints that takes; written there from `at` on, so many; and read. */
+static inline uint32_t td_shape_ints(const td_desc *d, bool strided)
+{
+    return strided ? 2u * d->ndim + 1 : d->ndim;
+}
+static inline uint32_t td_node_put_shape(td_node *n, td_shape *s, uint32_t at, const td_desc *d, bool strided)
+{
+    *s = (td_shape){.at = at, .dtype = d->dtype, .ndim = d->ndim & 15, .device = d->device & 15, .strided = strided};
+    int64_t *to = n->ints + at;
+    for (int k = 0; k < d->ndim; k++) to[k] = d->shape[k];
+    for (int k = 0; strided && k < d->ndim; k++) to[d->ndim + k] = d->stride[k];
+    if (strided) to[2 * d->ndim] = d->offset;
+    return td_shape_ints(d, strided);
+}
 td_fmeta td_node_meta(const td_node *n, const td_shape *s);
 
 /* Nobody but the backward that made it holds this tensor's bytes, so it may be added into, or become a .grad. */

@@ -47,8 +47,8 @@ static int take_roots(td_backward *b, td_tensor *const *roots, td_tensor *const 
         if (!err) err = td_edge_of(roots[r], &b->roots[r], e);
         if (g) b->seeds[r] = td_tensor_ref(g);
         else b->shapes[r] = td_tensor_ref(roots[r]);
-        bool differentiated = g && b->flags & TD_BW_CREATE_GRAPH; /* then it must be the tensor that was given */
-        if (roots[r]->storage->hazards && !differentiated) b->pending[r] = td_tensor_ref(roots[r]);
+        if (!err && roots[r]->storage->hazards)
+            err = td_tensor_view(&b->pending[r], roots[r], &roots[r]->desc, b->who->account, e);
     }
     return err;
 }
@@ -63,11 +63,16 @@ static int take_input(td_backward *b, int k, td_tensor *t, td_error *e)
     return td_edge_of(t, &b->wanted[k], e);
 }
 
+static size_t lists_bytes(const td_backward *b)
+{
+    return (size_t)b->nroots * (sizeof *b->roots + sizeof *b->seeds + sizeof *b->shapes + sizeof *b->pending) +
+           (size_t)b->ninputs * (sizeof *b->wanted + sizeof *b->results + sizeof *b->captures) + 1;
+}
+
 static int make_room(td_backward *b, td_error *e)
 {
     size_t r = (size_t)b->nroots, n = (size_t)b->ninputs;
-    b->lists = calloc(1, r * (sizeof *b->roots + sizeof *b->seeds + sizeof *b->shapes + sizeof *b->pending) +
-                             n * (sizeof *b->wanted + sizeof *b->results + sizeof *b->captures) + 1);
+    b->lists = td_array_grow(NULL, 0, lists_bytes(b));
     if (!b->lists) return no_memory(e);
     b->roots = b->lists;
     b->wanted = b->roots + r;
@@ -83,7 +88,7 @@ int td_backward_new(td_backward **out, td_issuer *who, int nroots, td_tensor *co
                     int ninputs, td_tensor *const *inputs, uint32_t flags, uint32_t scope, td_error *e)
 {
     *out = NULL;
-    td_backward *b = calloc(1, sizeof *b);
+    td_backward *b = td_array_grow(NULL, 0, sizeof *b);
     if (!b) return no_memory(e);
     if (flags & TD_BW_CREATE_GRAPH) flags |= TD_BW_RETAIN;
     static _Thread_local uint32_t loop_serial;
@@ -104,6 +109,7 @@ int td_backward_new(td_backward **out, td_issuer *who, int nroots, td_tensor *co
 static void drop_node(td_backward *b, td_bnode *n)
 {
     if (n->node->visitor == b->serial) n->node->visitor = 0;
+    if (n->watches && !--n->node->watched && n->node->flags & TD_NF_VOID) td_node_strip(n->node);
     td_bnode_let_go(n);
 }
 
@@ -140,8 +146,8 @@ bool td_backward_drop(td_backward *b, int most)
     for (int k = 0; k < b->ninputs && b->wanted; k++) td_node_unref(b->wanted[k].node);
     for (int k = 0; k < b->ninputs && b->results; k++) td_tensor_unref(b->results[k]);
     td_anomaly_drop(b);
-    free(b->lists);
-    free(b);
+    td_array_free(b->lists, lists_bytes(b));
+    td_array_free(b, sizeof *b);
     return true;
 }
 

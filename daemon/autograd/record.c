@@ -37,6 +37,12 @@ static inline bool output_in(uint32_t mask, int o)
     return o < 32 && mask >> o & 1;
 }
 
+/* Most tensors have nothing to do with gradients, nor has what they are views of. */
+static inline bool requires_grad(const td_tensor *t)
+{
+    return (td_auto_of(t) || t->view_base) && td_requires_grad(t);
+}
+
 static int find_wants(td_record *r, td_error *e)
 {
     td_call *c = r->c;
@@ -45,7 +51,7 @@ static int find_wants(td_record *r, td_error *e)
         if (!r->many) return td_no_memory(e, "for a node of the graph");
     }
     for (int i = 0; i < c->nin; i++) {
-        if (c->in[i].kind != TD_IN_TENSOR || !td_requires_grad(c->in[i].tensor)) continue;
+        if (c->in[i].kind != TD_IN_TENSOR || !requires_grad(c->in[i].tensor)) continue;
         r->nwants++;
         if (r->many) r->many[i] = true;
         else r->wants |= UINT64_C(1) << i;
@@ -58,19 +64,13 @@ static bool in_place(const td_call *c)
     return c->nin > 0 && c->in[0].kind == TD_IN_TENSOR && c->in[0].tensor == c->out[0];
 }
 
-/* Writes given tensors as a whole, without having them as inputs (copy_, fill_, uniform_). */
-static bool replaces(const td_call *c)
-{
-    return c->op->id == TD_OP_COPY || (c->op->flags & TD_OF_CREATION);
-}
-
 static int check_written(td_record *r, td_grad_mode mode, td_error *e)
 {
     td_call *c = r->c;
     int err = 0;
     for (int o = 0; o < c->nout && r->writes && !err; o++) {
         bool needs = r->nwants || td_requires_grad(c->out[o]);
-        if (mode == TD_GRAD_ON && needs && !in_place(c) && !replaces(c))
+        if (mode == TD_GRAD_ON && needs && (c->nout > 1 || !in_place(c)) && !td_op_replaces(c->op))
             return td_fail(e, TD_E_AUTOGRAD,
                            "functions with out=... arguments don't support automatic differentiation, but one of the "
                            "arguments requires grad. Write into a detach()ed tensor, or leave out= away");
@@ -121,37 +121,23 @@ static int begin(td_record *r, td_grad_mode mode, uint64_t *lack, td_heap **heap
     return err;
 }
 
-static uint32_t ints_of(const td_desc *d, bool strided)
-{
-    return strided ? 2u * d->ndim + 1 : d->ndim;
-}
-
 /* Before the call is prepared only given outputs are known; others are taken for as large as they may be. */
 static td_node_size measure(const td_record *r, td_masks m, bool known)
 {
     td_call *c = r->c;
     td_node_size z = {.nin = c->nin, .nout = c->nout, .shapes = m.shapes != 0};
+    if (r->writes && !z.nin) z.nin = 1; /* should it fail, what it replaces is there */
     for (int i = 0; i < c->nin; i++) {
         z.nsaved += input_in(r, m.inputs, i);
-        if (input_in(r, m.shapes, i) && c->in[i].kind == TD_IN_TENSOR) z.nints += ints_of(&c->in[i].tensor->desc, true);
+        if (input_in(r, m.shapes, i) && c->in[i].kind == TD_IN_TENSOR)
+            z.nints += td_shape_ints(&c->in[i].tensor->desc, true);
     }
     for (int o = 0; o < c->nout; o++) {
         z.nsaved += output_in(m.outputs, o);
-        z.nints += known ? ints_of(&c->out[o]->desc, false) : TD_MAX_DIMS;
+        z.nints += known ? td_shape_ints(&c->out[o]->desc, false) : TD_MAX_DIMS;
     }
     if (c->op->nattrs) z.nattrs = (int)td_attrs_words(c->op, &c->attrs);
     return z;
-}
-
-static void put_shape(td_node *n, td_shape *s, uint32_t *at, const td_desc *d, bool strided)
-{
-    *s = (td_shape){.at = *at, .dtype = d->dtype, .ndim = d->ndim, .strided = strided};
-    int64_t *to = n->ints + *at;
-    for (int k = 0; k < d->ndim; k++) to[k] = d->shape[k];
-    *at += ints_of(d, strided);
-    if (!strided) return;
-    for (int k = 0; k < d->ndim; k++) to[d->ndim + k] = d->stride[k];
-    to[2 * d->ndim] = d->offset;
 }
 
 static void put_shapes(td_record *r, td_masks m)
@@ -160,12 +146,12 @@ static void put_shapes(td_record *r, td_masks m)
     td_node *n = r->node;
     uint32_t at = 0;
     for (int o = 0; o < c->nout; o++) {
-        put_shape(n, &n->outs[o], &at, &c->out[o]->desc, false);
+        at += td_node_put_shape(n, &n->outs[o], at, &c->out[o]->desc, false);
         n->outs[o].open = c->op->flags & TD_OF_DATA_SHAPE;
     }
     for (int i = 0; n->shapes && i < c->nin; i++)
         if (input_in(r, m.shapes, i) && c->in[i].kind == TD_IN_TENSOR)
-            put_shape(n, &n->shapes[i], &at, &c->in[i].tensor->desc, true);
+            at += td_node_put_shape(n, &n->shapes[i], at, &c->in[i].tensor->desc, true);
 }
 
 /* The version that input i had before the call. */
@@ -268,7 +254,7 @@ static int attach(td_record *r, td_error *e)
     td_call *c = r->c;
     int err = 0;
     for (int o = 0; o < c->nout && !err; o++) {
-        if (r->writes) err = td_rebase(c->out[o], r->node, c->who, e);
+        if (r->writes) err = td_rebase(c, r->node, e); /* there is one only: check_written */
         else if (differentiable(c, o)) err = td_set_history(c->out[o], r->node, (uint32_t)o, e);
     }
     return err;
@@ -304,8 +290,10 @@ static void mark_outputs(const td_call *c, td_grad_mode mode)
     }
 }
 
+/* Of a call that will not be submitted after all: what it was given is what it was. */
 static void drop_outputs(td_call *c)
 {
+    td_call_unwritten(c);
     for (int o = 0; o < c->nout && !(c->flags & TD_CF_OUT); o++) {
         td_tensor_unref(c->out[o]);
         c->out[o] = NULL;
@@ -342,7 +330,8 @@ int td_autograd_run(td_call *c, td_grad_mode mode, td_tensor **out, int max_out,
         prepared = true;
         if (!r.writes) mark_outputs(c, mode);
         if (cut || (r.nwants && any_differentiable(c))) {
-            err = make_node(&r, e);
+            err = r.writes ? td_write_begin(c, e) : 0;
+            if (!err) err = make_node(&r, e);
             if (!err) err = attach(&r, e);
         }
     }

@@ -3,6 +3,7 @@
  * A slot that holds an input stands in a list on the input's family (its base), so that recording an in-place op can
  * empty the slots it makes useless: the tensor they hold would from then on lead to the node that holds them. */
 #include "daemon/autograd/node.h"
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -34,9 +35,20 @@ int td_save_output(td_saved *s, td_tensor *t, int index, td_error *e)
     return 0;
 }
 
+/* A walk over the slots of one family. */
+struct td_losing {
+    td_dead dead;
+    td_auto *of;   /* NULL: that has gone */
+    td_saved *at;  /* the next */
+    uint32_t step; /* slots of before that */
+    bool again;    /* it was overwritten meanwhile: once more from the first */
+};
+
 static void take_out(td_saved *s)
 {
     if (!s->prev) return;
+    td_losing *l = td_auto_of(td_root_of(s->tensor))->losing;
+    if (l && l->at == s) l->at = s->next;
     *s->prev = s->next;
     if (s->next) s->next->prev = s->prev;
     s->next = NULL;
@@ -56,20 +68,78 @@ void td_saved_release(td_saved *s)
     td_tensor_unref(t);
 }
 
-void td_saved_lose(td_tensor *root)
+static bool before(uint32_t version, uint32_t step)
 {
-    td_auto *a = td_auto_of(root);
-    for (td_saved *s = a ? a->savers : NULL, *next; s; s = next) {
-        next = s->next;
-        td_tensor *t = s->tensor;
-        td_lost *lost = s->version != t->version->value ? malloc(sizeof *lost) : NULL;
-        if (!lost) continue; /* still good; or no memory: then only the memory is kept longer */
-        *lost = (td_lost){t->desc, *t->version};
-        take_out(s);
-        s->kind = TD_SV_LOST;
-        s->lost = lost;
-        td_tensor_unref(t);
+    return (int32_t)(step - version) > 0;
+}
+
+static void lose(td_saved *s, uint32_t step)
+{
+    td_tensor *t = s->tensor;
+    td_lost *lost = before(s->version, step) ? malloc(sizeof *lost) : NULL;
+    if (!lost) return; /* saved since; or no memory: then only the memory is kept longer */
+    *lost = (td_lost){t->desc, *t->version};
+    take_out(s);
+    s->kind = TD_SV_LOST;
+    s->lost = lost;
+    td_tensor_unref(t);
+}
+
+/* True when it is over: its family forgets it. */
+static bool lose_some(td_losing *l, int most)
+{
+    for (; l->of && most > 0; most--) {
+        if (!l->at && l->again) {
+            l->at = l->of->savers;
+            l->again = false;
+        }
+        td_saved *s = l->at;
+        if (!s) {
+            l->of->losing = NULL;
+            l->of = NULL;
+        } else {
+            l->at = s->next;
+            lose(s, l->step);
+        }
     }
+    return !l->of;
+}
+
+static void lose_more(td_dead *d) /* one: it takes as long as what else ends there */
+{
+    td_losing *l = (td_losing *)(void *)((char *)d - offsetof(td_losing, dead));
+    if (lose_some(l, 1)) free(l);
+    else td_die(d, lose_more);
+}
+
+void td_losing_end(td_losing *l)
+{
+    if (l) l->of = NULL;
+}
+
+/* Most tensors were saved a few times: these are done with at once. A tensor that a million nodes have saved is walked
+ * over as the dead are let go of, in turns. */
+void td_saved_lose(td_tensor *root, uint32_t step)
+{
+    enum { AT_ONCE = 64 };
+    td_auto *a = td_auto_of(root);
+    if (!a || !a->savers) return;
+    if (a->losing) {
+        a->losing->again = true;
+        if (before(a->losing->step, step)) a->losing->step = step;
+        return;
+    }
+    td_losing few = {.of = a, .at = a->savers, .step = step}, *more;
+    a->losing = &few;
+    if (lose_some(&few, AT_ONCE)) return;
+    if (!(more = malloc(sizeof *more))) {
+        while (!lose_some(&few, AT_ONCE)) {
+        }
+        return;
+    }
+    *more = few;
+    a->losing = more;
+    td_die(&more->dead, lose_more);
 }
 
 static const char *op_name(unsigned id)
@@ -104,7 +174,7 @@ int td_saved_check(const td_node *n, const td_saved *s, td_error *e)
     if (s->kind == TD_SV_LOST) return stale(n, s, &s->lost->desc, &s->lost->now, e);
     if (s->kind != TD_SV_TENSOR) return 0;
     const td_version *now = s->tensor->version;
-    if (now->value == s->version) return 0;
+    if (td_version_still(now, s->version)) return 0;
     if ((s->tensor->storage->flags & TD_SF_RACY) && now->session != n->session) return 0;
     return stale(n, s, &s->tensor->desc, now, e);
 }

@@ -14,7 +14,8 @@ static int no_memory(td_error *e)
 
 static void *grown(void *p, uint32_t *room, size_t size)
 {
-    uint32_t more = *room ? 2 * *room : 64;
+    enum { FIRST = 16 };
+    uint32_t more = *room ? 2 * *room : FIRST;
     void *q = td_array_grow(p, *room * size, more * size);
     if (q) *room = more;
     return q;
@@ -51,6 +52,35 @@ static int add_node(td_backward *b, td_node *n, td_error *e)
     return 0;
 }
 
+/* Whether another's write is a part of the graph is known when it has ended. Of the issuer's own, the values that come
+ * of it say so; but what it replaces is a part of the graph only if it fails. */
+static bool is_open(td_backward *b, const td_node *n)
+{
+    if (!(n->flags & TD_NF_PENDING)) return false;
+    if (n->session == b->who->session && !(n->flags & TD_NF_REPLACES)) return false;
+    td_storage *s = td_node_writes(n);
+    if (s->hazards) b->behind = s;
+    return s->hazards;
+}
+
+bool td_backward_past(const td_backward *b, const td_node *n)
+{
+    return (n->flags & TD_NF_VOID) && b->nodes[td_backward_find(b, n)].past;
+}
+
+static td_node *edge_to(const td_backward *b, const td_node *n, uint32_t i)
+{
+    return i && td_backward_past(b, n) ? NULL : n->edges[i].node;
+}
+
+static void look_at(td_bnode *n)
+{
+    n->past = n->node->flags & TD_NF_VOID;
+    if (n->watches || !(n->node->flags & TD_NF_PENDING)) return;
+    n->watches = true;
+    n->node->watched++;
+}
+
 /* The array is its own queue. */
 static int walk(td_backward *b, int64_t *steps, td_error *e)
 {
@@ -58,11 +88,16 @@ static int walk(td_backward *b, int64_t *steps, td_error *e)
     for (int r = 0; r < b->nroots && !err && !b->nfirst; r++) err = add_node(b, b->roots[r].node, e);
     if (!b->nfirst) b->nfirst = b->nnodes;
     while (b->at < b->nnodes && !err && (*steps)-- > 0) {
-        const td_node *n = b->nodes[b->at].node;
+        td_node *n = b->nodes[b->at].node;
+        if (is_open(b, n)) {
+            *steps = 0;
+            return 0;
+        }
+        if (b->edge == 0) look_at(&b->nodes[b->at]);
         if (b->edge == n->nin) {
             b->at++;
             b->edge = 0;
-        } else if (n->edges[b->edge++].node) {
+        } else if (edge_to(b, n, b->edge++)) {
             err = add_node(b, n->edges[b->edge - 1].node, e);
         }
     }
@@ -124,7 +159,7 @@ static void search(td_backward *b, int64_t *steps)
         uint32_t top = b->ready[b->nready - 1], *edge = &b->leaves[b->nready - 1];
         td_bnode *n = &b->nodes[top];
         if (*edge < n->node->nin) {
-            const td_node *child = n->node->edges[(*edge)++].node;
+            const td_node *child = edge_to(b, n->node, (*edge)++);
             uint32_t k = child ? td_backward_find(b, child) : UINT32_MAX;
             if (k == UINT32_MAX) continue;
             n->needed |= b->nodes[k].needed; /* if it was seen before; else it says so itself when it is left */
@@ -137,8 +172,9 @@ static void search(td_backward *b, int64_t *steps)
 
 uint32_t td_backward_child(const td_backward *b, const td_node *n, int i)
 {
-    if (!n->edges[i].node) return UINT32_MAX;
-    uint32_t k = td_backward_find(b, n->edges[i].node);
+    const td_node *to = edge_to(b, n, (uint32_t)i);
+    if (!to) return UINT32_MAX;
+    uint32_t k = td_backward_find(b, to);
     return b->nodes[k].needed ? k : UINT32_MAX;
 }
 
@@ -182,10 +218,31 @@ static void wanted(const td_backward *b, const td_node *outer, const td_node *n,
     }
 }
 
+/* Somebody who sent a write that failed takes it for written: that comes first. */
+static int check_told(const td_backward *b, const td_storage *s, td_error *e)
+{
+    const td_cause *c = s->late && b->who->untold ? b->who->untold(b->who, s) : NULL;
+    if (!c) return 0;
+    if (e) *e = c->error;
+    return c->error.code;
+}
+
+/* Written since, it seems; but not when that fails. Looked at once for each value that the node saved. */
+static bool may_be_unwritten(td_backward *b, const td_node *n, const td_saved *s)
+{
+    uint32_t asks = b->asked == b->at ? b->asks : 0;
+    if (s->kind != TD_SV_TENSOR || !s->tensor->storage->hazards || asks >= n->nsaved) return false;
+    b->asked = b->at;
+    b->asks = asks + 1;
+    b->behind = s->tensor->storage;
+    return true;
+}
+
 static int check_node(td_backward *b, const td_node *outer, const td_node *n, td_error *e)
 {
     uint32_t inputs, outputs;
     const td_op *op = td_op_by_id(n->op);
+    if (td_backward_past(b, outer)) return 0;
     wanted(b, outer, n, &inputs, &outputs);
     if ((n->flags & TD_NF_FREED) && (inputs | outputs)) return freed(n, e);
     int err = 0;
@@ -194,7 +251,11 @@ static int check_node(td_backward *b, const td_node *outer, const td_node *n, td
         int p = s->output ? s->index : td_op_param_of(op, n->nin, s->index);
         if (!((s->output ? outputs : inputs) >> p & 1)) continue;
         err = td_saved_check(n, s, e);
-        if (!err && s->kind == TD_SV_TENSOR) err = pin(b, s->tensor->storage, e);
+        if (err == TD_E_VERSION && may_be_unwritten(b, n, s)) return err;
+        if (err || s->kind != TD_SV_TENSOR) continue;
+        err = check_told(b, s->tensor->storage, e);
+        if (err) return err;
+        err = pin(b, s->tensor->storage, e);
     }
     if (err && e) {
         snprintf(e->op, sizeof e->op, "%s", op->name);
@@ -211,6 +272,11 @@ static int check(td_backward *b, int64_t *steps, td_error *e)
         *steps -= 1 + n->nin + n->nsaved;
         if (!b->nodes[b->at - 1].needed || n->kind == TD_N_LEAF) continue;
         err = check_node(b, n, n->kind == TD_N_SLICE ? n->slice->inner : n, e);
+        if (b->behind) { /* once more when that is known */
+            b->at--;
+            *steps = 0;
+            return 0;
+        }
         for (int i = 0; i < n->nin; i++) {
             uint32_t child = td_backward_child(b, n, i);
             if (child != UINT32_MAX) b->nodes[child].deps++;

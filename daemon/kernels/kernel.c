@@ -17,6 +17,16 @@ void td_kernel_fail(td_kcall *k, td_code code, const char *format, ...)
     k->error.code = (int)code;
 }
 
+static void no_addresses(td_kcall *k)
+{
+    (void)k;
+}
+
+void td_plan_moves_freely(td_kcall *k, size_t bytes)
+{
+    td_plan_moves(k, no_addresses, bytes);
+}
+
 /* `bytes` at a multiple of 64: from the caller's small buffer where they fit; *owned is what must be freed. */
 static void *aligned(size_t bytes, void *small, size_t room, void **owned)
 {

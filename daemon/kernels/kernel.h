@@ -18,9 +18,17 @@
 #define TD_KSTATE_BYTES 896
 
 typedef struct td_karg {
-    void *data;          /* address of element 0 (the descriptor's offset is already in it); NULL: an absent optional */
+    void *data;          /* address of element 0, on the device (the descriptor's offset is already in it); of a number that of
+                          * `number`, so an argument that holds one stays where it is; NULL: an absent optional */
     const td_desc *desc; /* a number given in place of a tensor comes as a 0-d descriptor */
+    _Alignas(16) unsigned char number[16]; /* its value, in that dtype */
 } td_karg;
+
+/* A number: its value goes with the call, to whatever device; `data` is for kernels on the host only. */
+static inline bool td_karg_is_number(const td_karg *a)
+{
+    return a->data == a->number;
+}
 
 typedef struct td_kcall td_kcall;
 
@@ -29,6 +37,11 @@ typedef void (*td_chunk_fn)(td_kcall *k, int64_t chunk, void *scratch);
 
 typedef void (*td_replan_fn)(td_kcall *k);
 
+typedef struct td_phase {
+    td_chunk_fn fn;
+    int64_t chunks;
+} td_phase;
+
 struct td_kcall {
     /* given */
     const td_op *op;
@@ -36,14 +49,12 @@ struct td_kcall {
     const td_karg *in, *out; /* `in` flattened as in the call; outputs are allocated, uninitialised */
     uint16_t nin, nout;
     uint8_t compute; /* td_dtype from inference */
+    uint8_t device;  /* where it runs */
     uint64_t seed, counter; /* of a random op: Philox key; number of the op in its stream */
     /* filled by the plan */
     uint8_t nphases;
     uint8_t clean_phases; /* the first so many phases only read: when one of them fails, existing outputs are as they were */
-    struct {
-        td_chunk_fn fn;
-        int64_t chunks;
-    } phase[TD_MAX_PHASES];
+    td_phase phase[TD_MAX_PHASES];
     size_t scratch_bytes; /* a thread, during a chunk */
     size_t work_bytes;    /* shared by all phases; uninitialised, 64-byte aligned, in `work` when phase 0 starts */
     double cost_ns;       /* estimate for one core: decides inline or pool, and fairness */
@@ -62,6 +73,15 @@ struct td_kcall {
 /* Returns 0, or TD_E_UNSUPPORTED for a dtype or layout it does not take (named in `e`). k's "given" part is set, the rest is zero
  * but for `state`, which is uninitialised. */
 typedef int (*td_plan_fn)(td_kcall *k, td_error *e);
+
+/* For a plan: it is good for other addresses, too, which `addresses` writes into the first `bytes` of `state`. */
+static inline void td_plan_moves(td_kcall *k, td_replan_fn addresses, size_t bytes)
+{
+    k->replan = addresses;
+    k->state_bytes = bytes;
+}
+/* The same where there are none in the state: chunks take them from in[] and out[]. */
+void td_plan_moves_freely(td_kcall *k, size_t bytes);
 
 /* For a chunk: record a failure. The first one wins; chunks that have begun run on, but for those that rest. */
 void td_kernel_fail(td_kcall *k, td_code code, const char *format, ...) __attribute__((format(printf, 3, 4)));

@@ -36,7 +36,9 @@ static void give(td_call *c)
 static bool make_room(td_call *c, int nin, int nout)
 {
     c->in = nin <= TD_CALL_INLINE ? c->in_inline : malloc((size_t)nin * sizeof *c->in);
-    c->out = nout <= TD_CALL_INLINE ? c->out_inline : malloc((size_t)nout * sizeof(void *));
+    bool few = nout <= TD_CALL_INLINE;
+    c->out = few ? c->out_inline : malloc((size_t)nout * (sizeof(void *) + sizeof *c->step));
+    c->step = few ? c->step_inline : (uint32_t *)(void *)(c->out + nout);
     c->args = nin + nout <= 2 * TD_CALL_INLINE ? c->args_inline : malloc((size_t)(nin + nout) * sizeof *c->args);
     return c->in && c->out && c->args;
 }
@@ -69,17 +71,19 @@ td_call *td_call_new(const td_op *op, td_issuer *who, int nin, int nout, td_erro
     c->nout = (uint16_t)nout;
     td_attrs_init(&c->attrs);
     for (int i = 0; i < nin; i++) c->in[i].kind = TD_IN_ABSENT;
-    for (int i = 0; i < nout; i++) c->out[i] = NULL;
+    for (int i = 0; i < nout; i++) c->out[i] = NULL, c->step[i] = 0;
     c->cast = NULL;
     c->copy = NULL;
     c->payer = NULL;
     c->cause = NULL;
     c->finished = NULL;
+    c->recorded = NULL;
     c->owner = c->task = NULL;
     c->next = NULL;
     atomic_init(&c->k.failed, 0);
     c->k.nphases = 0;
-    c->k.error.code = 0;
+    c->k.device = TD_CPU;
+    td_error_clear(&c->k.error);
     memcpy(c->where, who->where, sizeof c->where);
     return c;
 }
@@ -105,9 +109,17 @@ void td_call_let_go(td_call *c)
     }
 }
 
+static void settle(td_call *c, bool wrote)
+{
+    void (*recorded)(td_call *, bool) = c->recorded;
+    c->recorded = NULL;
+    if (recorded) recorded(c, wrote);
+}
+
 void td_call_free(td_call *c)
 {
     if (!c) return;
+    settle(c, true);
     if (c->flags & TD_CF_HELD) td_call_let_go(c);
     td_prep_discharge(c);
     td_tensor_unref(c->cast);
@@ -117,18 +129,20 @@ void td_call_free(td_call *c)
     give(c);
 }
 
-static bool in_training(const td_call *c)
-{
-    for (int k = 0; k < c->op->nattrs; k++)
-        if (!strcmp(c->op->attrs[k].name, "training")) return td_attr_bool(&c->attrs, k);
-    return true;
-}
-
 bool td_call_writes_input(const td_call *c, int i)
 {
     if (c->in[i].kind != TD_IN_TENSOR) return false;
     const td_param *p = &c->op->params[td_op_param_of(c->op, c->nin, i)];
-    return (p->flags & TD_PF_MUTATED) && in_training(c);
+    return (p->flags & TD_PF_MUTATED) && (!p->only_if || td_attr_bool(&c->attrs, p->only_if - 1));
+}
+
+void td_call_unwritten(td_call *c)
+{
+    for (int o = 0; c->flags & TD_CF_OUT && o < c->nout; o++)
+        if (c->out[o]) td_version_void(c->out[o]->version, c->step[o]);
+    for (int i = 0; c->op->mutates && i < c->nin; i++)
+        if (td_call_writes_input(c, i)) td_version_void(c->in[i].tensor->version, c->in[i].step);
+    settle(c, false);
 }
 
 void td_call_error(const td_call *c, td_error *e)
@@ -141,4 +155,13 @@ void td_call_error(const td_call *c, td_error *e)
     if (!e->code && atomic_load(&((td_call *)c)->k.failed)) *e = c->k.error;
     if (!e->op[0]) snprintf(e->op, sizeof e->op, "%s", c->op->name);
     if (!e->where[0]) snprintf(e->where, sizeof e->where, "%s", c->where);
+}
+
+void td_calls_forget_dead(void)
+{
+    for (td_call *next; loop_dead.first; loop_dead.first = next) {
+        next = loop_dead.first->next;
+        free(loop_dead.first);
+    }
+    loop_dead.count = 0;
 }

@@ -12,14 +12,22 @@ td_place td_prep_place(const td_call *c)
     return (td_place){.heap = who->heap, .account = who->account};
 }
 
+/* What is written into a given tensor is made where that lies. */
+static bool made_on_given(const td_call *c)
+{
+    return c->op->flags & TD_OF_CREATION && c->flags & TD_CF_OUT && c->nout;
+}
+
 int td_prep_open(td_prep *p, td_call *c, uint64_t *lack, td_error *e)
 {
     int room = c->nout > c->op->nouts ? c->nout : c->op->nouts;
     td_operand *in = c->nin <= TD_CALL_INLINE ? p->in_inline : malloc((size_t)c->nin * sizeof *in);
     td_desc *out = room <= TD_CALL_INLINE ? p->out_inline : malloc((size_t)room * sizeof *out);
     p->f = (td_infer){.op = c->op, .in = in, .nin = c->nin, .attrs = &c->attrs, .out = out, .max_out = room};
+    p->f.device = made_on_given(c) ? c->out[0]->desc.device : td_prep_device(c);
     p->c = c;
     p->lack = lack;
+    p->room = c->nout;
     p->place = td_prep_place(c);
     p->writes = p->through = false;
     if (!in || !out) return td_no_memory(e, "for the operands of %s", c->op->name);
@@ -84,29 +92,28 @@ static td_dtype number_dtype(const td_call *c, td_dtype compute, int i)
 
 /* A number is an operand without dimensions, in the dtype that the kernel computes in; whole numbers never pass through
  * a float. */
-static int number_arg(td_call *c, td_dtype compute, int i, int slot)
+static void number_arg(td_call *c, td_dtype compute, int i)
 {
+    static const td_desc single[TD_DTYPE_COUNT] = {
+        [TD_BOOL] = {.dtype = TD_BOOL},           [TD_UINT8] = {.dtype = TD_UINT8},
+        [TD_INT8] = {.dtype = TD_INT8},           [TD_INT16] = {.dtype = TD_INT16},
+        [TD_INT32] = {.dtype = TD_INT32},         [TD_INT64] = {.dtype = TD_INT64},
+        [TD_FLOAT16] = {.dtype = TD_FLOAT16},     [TD_BFLOAT16] = {.dtype = TD_BFLOAT16},
+        [TD_FLOAT32] = {.dtype = TD_FLOAT32},     [TD_FLOAT64] = {.dtype = TD_FLOAT64},
+        [TD_COMPLEX64] = {.dtype = TD_COMPLEX64}, [TD_COMPLEX128] = {.dtype = TD_COMPLEX128}};
+    td_karg *a = &c->args[i];
     td_dtype t = number_dtype(c, compute, i);
-    td_desc *d = &c->number[slot].desc;
-    d->offset = 0;
-    d->dtype = (uint8_t)t;
-    d->ndim = d->device = d->layout = 0;
-    d->reserved = 0;
-    td_scalar_store(c->in[i].number, t, c->number[slot].value);
-    c->args[i] = (td_karg){c->number[slot].value, d};
-    return slot + 1;
+    td_scalar_store(c->in[i].number, t, a->number);
+    a->data = a->number;
+    a->desc = &single[t];
 }
 
 void td_prep_input_args(td_call *c, td_dtype compute)
 {
-    int slot = 0;
     for (int i = 0; i < c->nin; i++) {
         const td_input *x = &c->in[i];
-        if (x->kind == TD_IN_TENSOR) c->args[i] = (td_karg){td_tensor_data(x->tensor), &x->tensor->desc};
-        else if (x->kind == TD_IN_ABSENT) c->args[i] = (td_karg){NULL, NULL};
-        else {
-            assert(slot < (int)(sizeof c->number / sizeof c->number[0])); /* no signature takes more numbers */
-            slot = number_arg(c, compute, i, slot);
-        }
+        if (x->kind == TD_IN_TENSOR) td_prep_arg(&c->args[i], x->tensor);
+        else if (x->kind == TD_IN_NUMBER) number_arg(c, compute, i);
+        else c->args[i].data = NULL, c->args[i].desc = NULL;
     }
 }

@@ -9,6 +9,9 @@
 #include "daemon/kernels/kernel.h"
 #include "daemon/tensor/tensor.h"
 
+/* The plans of each device, by op id; NULL: there is no such device. An op whose plan is NULL there has no kernel. */
+extern const td_plan_fn *const td_plans[TD_MAX_DEVICES];
+
 #define TD_CALL_INLINE 12 /* inputs or outputs that need no allocation */
 
 typedef struct td_call td_call;
@@ -18,6 +21,7 @@ typedef enum td_input_kind { TD_IN_ABSENT = 0, TD_IN_TENSOR = 1, TD_IN_NUMBER = 
 
 typedef struct td_input {
     uint8_t kind;
+    uint32_t step;     /* that writing it moved its version to */
     td_tensor *tensor; /* borrowed until the call is submitted; then the call holds a reference if it must wait */
     td_scalar number;
 } td_input;
@@ -28,8 +32,14 @@ enum {                        /* td_call.flags */
        TD_CF_INLINE_ONLY = 4, /* run it here and now, whatever it costs */
        TD_CF_VIEW = 8,        /* set by prepare: a view, there is nothing to run */
        TD_CF_HELD = 16,       /* set by td_call_hold */
-       TD_CF_DEFER = 32 /* prepare moves no versions: td_ops_conclude does, when the call is sure to be submitted */
+       TD_CF_DEFER = 32, /* prepare moves no versions: td_ops_conclude does, when the call is sure to be submitted */
+       TD_CF_DEVICE = 8  /* from this bit on, four: the device of what a creation op makes */
 };
+/* The flags that name a device. */
+static inline uint32_t td_call_on(unsigned device)
+{
+    return (uint32_t)device << TD_CF_DEVICE;
+}
 
 /* Whom an op is run for: everything an op needs of a session, without knowing sessions. */
 struct td_issuer {
@@ -50,6 +60,8 @@ struct td_issuer {
     /* A call has ended without having written all that it should have: c->cause says why. For calls that are nobody's
      * record. NULL: nobody wants to know. */
     void (*unwritten)(td_issuer *who, const td_call *c);
+    /* What it has yet to be told of a storage: a write of its own that failed; borrowed, or NULL. NULL: nothing. */
+    const td_cause *(*untold)(td_issuer *who, const td_storage *s);
     /* Text of the call site that is being served ("train.c:41"), or "". */
     char where[96];
 };
@@ -63,14 +75,12 @@ struct td_call {
     td_attrs attrs;
     td_input *in;    /* nin of them: in_inline or allocated */
     td_tensor **out; /* nout: given (TD_CF_OUT) or made by prepare (one reference each, the caller's) */
+    uint32_t *step;  /* nout: that writing given ones moved their versions to */
     td_karg *args;   /* nin + nout */
     td_input in_inline[TD_CALL_INLINE];
     td_tensor *out_inline[TD_CALL_INLINE];
+    uint32_t step_inline[TD_CALL_INLINE];
     td_karg args_inline[2 * TD_CALL_INLINE];
-    struct {
-        td_desc desc;
-        _Alignas(16) unsigned char value[16];
-    } number[3];     /* immediate numbers as kernel arguments */
     td_tensor *cast; /* a temporary that is copied into out[0] afterwards (kernel cannot write it directly) */
     td_kcall *copy;  /* that copy: prepared beside, run as the last phase of k */
     td_account
@@ -80,7 +90,10 @@ struct td_call {
     td_cause *cause; /* set when an input was poisoned or a predecessor failed: the kernel is not run */
     /* Called once on the loop thread when the call has ended (c->k.failed and c->cause say how). May be NULL. */
     void (*finished)(td_call *c);
-    void *owner;    /* for `finished` */
+    void *owner; /* for `finished` */
+    /* Of a recorded write: called once, when it is known whether what was given was written, or may have been. */
+    void (*recorded)(td_call *c, bool wrote);
+    void *record;   /* for `recorded` */
     char where[96]; /* the call site, as it was when the call was made */
     /* The scheduler's: */
     void *task;
@@ -105,7 +118,15 @@ void td_call_let_go(td_call *c);
 int td_ops_prepare(td_call *c, uint64_t *lack, td_heap **heap, td_error *e);
 
 /* Of a call with TD_CF_DEFER that was prepared: what prepare would have done at its end. Cannot fail. */
-void td_ops_conclude(const td_call *c);
+void td_ops_conclude(td_call *c);
+
+/* Of a submitted call that failed before it wrote anything: what it was given is what it was, so graphs that saved it
+ * are good. */
+void td_call_unwritten(td_call *c);
+
+/* The loop of this thread is over: what it remembers of calls that look alike goes. */
+void td_recipes_forget(void);
+void td_calls_forget_dead(void); /* and what is kept of calls for the next ones */
 
 /* Bytes of the storages that a prepared call reads and writes go by c->args; these tell which. */
 static inline td_storage *td_call_in_storage(const td_call *c, int i)

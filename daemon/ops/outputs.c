@@ -6,6 +6,7 @@
  * refused. */
 #include "daemon/ops/overlap.h"
 #include "daemon/ops/prepare.h"
+#include "proto/device.h"
 #include <stdlib.h>
 
 /* Dtypes as error messages of tensor libraries have always called them. */
@@ -78,13 +79,22 @@ int td_prep_temporary(td_prep *p, td_error *e)
     return p->through ? make(p, &p->f.out[0], &p->c->cast, e) : 0;
 }
 
+/* What narrows tensors to the dtype that is given (fill_, copy_) narrows no number out of its range. */
+static int check_numbers(const td_call *c, td_dtype to, td_error *e)
+{
+    for (int k = 0; k < c->op->nattrs; k++)
+        if (c->attrs.at[k].kind == TD_A_SCALAR && !td_scalar_fits(c->attrs.at[k].s, to))
+            return td_fail(e, TD_E_INVALID, "%s cannot be converted to type %s without overflow", c->op->attrs[k].name,
+                           td_dtype_name(to));
+    return TD_OK;
+}
+
 static int check_fit(const td_prep *p, int o, td_error *e)
 {
     const td_op *op = p->c->op;
     const td_desc *given = &p->c->out[o]->desc, *made = &p->f.out[o];
     char a[160], b[160];
-    /* copy_ broadcasts its source, never its destination */
-    bool spreads = op->id == TD_OP_COPY;
+    bool spreads = op->flags & TD_OF_SOURCE; /* its source, never its destination */
     int64_t shape[TD_MAX_DIMS];
     int ndim = given->ndim;
     memcpy(shape, given->shape, sizeof shape);
@@ -97,10 +107,10 @@ static int check_fit(const td_prep *p, int o, td_error *e)
                        spreads ? td_shape_text(ndim, shape, b, sizeof b)
                                : td_shape_text(made->ndim, made->shape, b, sizeof b));
     if (given->device != made->device)
-        return td_fail(e, TD_E_INVALID, "the result is on another device than the tensor it is written to");
-    if (op->id == TD_OP_FULL && !td_scalar_fits(p->c->attrs.at[1].s, (td_dtype)given->dtype))
-        return td_fail(e, TD_E_INVALID, "value cannot be converted to type %s without overflow",
-                       td_dtype_name((td_dtype)given->dtype));
+        return td_fail(e, TD_E_INVALID, "the result is on %s, and the tensor that it is to be written to on %s",
+                       td_device_name(made->device), td_device_name(given->device));
+    int err = op->flags & TD_OF_CAST_ANY ? check_numbers(p->c, (td_dtype)given->dtype, e) : TD_OK;
+    if (err) return err;
     if (!(op->flags & TD_OF_CAST_ANY) && !td_dtype_can_cast((td_dtype)made->dtype, (td_dtype)given->dtype))
         return td_fail(e, TD_E_TYPE, "result type %s can't be cast to %s", dtype_title(made->dtype),
                        dtype_title(given->dtype));
@@ -172,6 +182,6 @@ void td_prep_output_args(td_prep *p)
     td_call *c = p->c;
     for (int o = 0; o < c->nout; o++) {
         const td_tensor *t = o == 0 && p->through ? c->cast : c->out[o];
-        c->args[c->nin + o] = (td_karg){td_tensor_data(t), &t->desc};
+        td_prep_arg(&c->args[c->nin + o], t);
     }
 }

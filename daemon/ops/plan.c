@@ -3,6 +3,7 @@
  * That copy is a kernel of its own, planned beside the first and run as its last phase, so that whoever runs calls sees
  * one call only. When the first kernel failed the copy does nothing: a given tensor is then as it was. */
 #include "daemon/ops/prepare.h"
+#include "proto/device.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -34,21 +35,48 @@ static void copy_chunk(td_kcall *k, int64_t chunk, void *scratch)
     if (!atomic_load_explicit(&k->failed, memory_order_acquire)) copy->phase[0].fn(copy, chunk, scratch);
 }
 
+/* Where a call runs: with whatever of its operands is not in memory. Inference has seen to it that there is one such
+ * device. */
+static uint8_t device_of(const td_call *c)
+{
+    const td_karg *in = c->args, *out = c->args + c->nin;
+    for (int o = 0; o < c->nout; o++)
+        if (out[o].desc->device != TD_CPU) return out[o].desc->device;
+    for (int i = 0; i < c->nin; i++)
+        if (in[i].desc && in[i].desc->device != TD_CPU) return in[i].desc->device;
+    return TD_CPU;
+}
+
+/* The plan of an op where the call runs, or NULL. */
+static td_plan_fn plan_for(const td_kcall *k)
+{
+    const td_plan_fn *plans = td_plans[k->device];
+    return plans ? plans[k->op->id] : NULL;
+}
+
+static int no_plan(const td_kcall *k, td_error *e)
+{
+    return td_fail(e, TD_E_UNSUPPORTED, "%s has no kernel for %s%s", k->op->name, td_device_name(k->device),
+                   k->device == TD_CPU ? "" : "; copy what it works on to the cpu first");
+}
+
 static int plan_copy(td_call *c, td_error *e)
 {
     copy_part *part = malloc(sizeof *part);
     if (!part) return td_no_memory(e, "for a call");
     td_kcall *k = c->copy = &part->k;
     give(k, c);
-    part->args[0] = (td_karg){td_tensor_data(c->cast), &c->cast->desc};
-    part->args[1] = (td_karg){td_tensor_data(c->out[0]), &c->out[0]->desc};
+    td_prep_arg(&part->args[0], c->cast);
+    td_prep_arg(&part->args[1], c->out[0]);
     k->op = td_op_by_id(TD_OP_COPY);
     k->attrs = &no_dtype;
     k->in = &part->args[0];
     k->out = &part->args[1];
     k->nin = k->nout = 1;
     k->compute = c->cast->desc.dtype;
-    int err = td_cpu_plans[TD_OP_COPY](k, e);
+    k->device = c->k.device;
+    td_plan_fn plan = plan_for(k);
+    int err = plan ? plan(k, e) : no_plan(k, e);
     if (err) return err;
     if (k->nphases > 1 || k->work_bytes || c->k.nphases == TD_MAX_PHASES)
         return td_fail(e, TD_E_INTERNAL, "%s has no phase left for a copy", c->op->name);
@@ -59,25 +87,6 @@ static int plan_copy(td_call *c, td_error *e)
     if (c->k.scratch_bytes < k->scratch_bytes) c->k.scratch_bytes = k->scratch_bytes;
     c->k.cost_ns += k->cost_ns;
     return 0;
-}
-
-/* Ops whose output is meant to hold whatever lies there. */
-static bool computes_nothing(const td_op *op)
-{
-    return op->id == TD_OP_EMPTY || op->id == TD_OP_EMPTY_STRIDED;
-}
-
-void td_prep_describe(td_call *c, td_dtype compute)
-{
-    td_kcall *k = &c->k;
-    give(k, c);
-    k->op = c->op;
-    k->attrs = &c->attrs;
-    k->in = c->args;
-    k->out = c->args + c->nin;
-    k->nin = c->nin;
-    k->nout = c->nout;
-    k->compute = (uint8_t)compute;
 }
 
 /* Is there an element that this call could write, or a row of none that it would find? */
@@ -112,8 +121,9 @@ static void count_chunks(td_kcall *k)
 
 int td_prep_choose(td_call *c, td_error *e)
 {
-    td_plan_fn plan = td_cpu_plans[c->op->id];
-    if (!plan && !computes_nothing(c->op)) return td_fail(e, TD_E_UNSUPPORTED, "%s has no CPU kernel", c->op->name);
+    give(&c->k, c);
+    td_plan_fn plan = plan_for(&c->k);
+    if (!plan && !(c->op->flags & TD_OF_UNCOMPUTED)) return no_plan(&c->k, e);
     int err = plan ? plan(&c->k, e) : 0;
     if (err) return err;
     if (writes_something(c)) count_chunks(&c->k);
@@ -125,16 +135,20 @@ int td_prep_choose(td_call *c, td_error *e)
 
 enum { FEW = 64 << 10 }; /* bytes that are not counted: workers have them anyway */
 
-static uint64_t work_of(const td_call *c)
+static uint64_t work_of(const td_kcall *k, int64_t most)
 {
-    const td_kcall *k = &c->k;
     int64_t threads = 1;
     for (int p = 0; p < k->nphases; p++)
         if (k->phase[p].chunks > threads) threads = k->phase[p].chunks;
-    if (threads > c->who->threads) threads = c->who->threads > 1 ? c->who->threads : 1;
+    if (threads > most) threads = most > 1 ? most : 1;
     uint64_t scratch;
     if (__builtin_mul_overflow(k->scratch_bytes, (uint64_t)threads, &scratch)) return UINT64_MAX;
     return k->work_bytes > UINT64_MAX - scratch ? UINT64_MAX : k->work_bytes + scratch;
+}
+
+bool td_prep_light(const td_kcall *k)
+{
+    return work_of(k, INT64_MAX) <= FEW;
 }
 
 static int refused(int code, const td_error *why, uint64_t bytes, td_error *e)
@@ -145,7 +159,7 @@ static int refused(int code, const td_error *why, uint64_t bytes, td_error *e)
 int td_prep_charge(td_call *c, td_error *e)
 {
     const td_issuer *who = c->who;
-    uint64_t bytes = work_of(c);
+    uint64_t bytes = work_of(&c->k, who->threads);
     if (bytes <= FEW || !who->heap || !who->account) return 0;
     td_error why = {0};
     int err = td_account_work(who->account, bytes, &why);
@@ -173,8 +187,9 @@ void td_prep_discharge(td_call *c)
 
 int td_prep_plan(td_prep *p, td_error *e)
 {
-    td_prep_describe(p->c, p->f.compute);
-    int err = td_prep_choose(p->c, e);
-    if (!err && p->through) err = plan_copy(p->c, e);
-    return err ? err : td_prep_charge(p->c, e);
+    td_call *c = p->c;
+    td_prep_operands(c, (uint8_t)p->f.compute, device_of(c));
+    int err = td_prep_choose(c, e);
+    if (!err && p->through) err = plan_copy(c, e);
+    return err ? err : td_prep_charge(c, e);
 }

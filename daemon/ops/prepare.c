@@ -3,10 +3,12 @@
  * Nothing that others can see changes before the last step that can fail is over: a call that fails, or that must wait
  * for memory, leaves no output, no version moved and no random number used. */
 #include "daemon/ops/prepare.h"
+#include "daemon/ops/recipe.h"
 
-static int check_outputs(td_prep *p, int room, td_error *e)
+static int check_outputs(td_prep *p, td_error *e)
 {
     td_call *c = p->c;
+    int room = p->room;
     if (c->flags & TD_CF_OUT ? p->f.nout != room : p->f.nout > room)
         return td_fail(e, TD_E_INVALID, "%s has %d outputs, but there is room for %d", c->op->name, p->f.nout, room);
     c->nout = (uint16_t)p->f.nout;
@@ -26,39 +28,51 @@ static int compute(td_prep *p, td_error *e)
 }
 
 /* Nothing can fail any more: move versions, use up the random number. */
-static void conclude(const td_call *c, bool writes)
+static void conclude(td_call *c, bool writes)
 {
     td_issuer *who = c->who;
     if (c->op->flags & TD_OF_RANDOM) who->counter++;
     for (int o = 0; (c->flags & TD_CF_OUT) && o < c->nout; o++)
-        td_tensor_bump(c->out[o], c->op->id, who->session, who->pid);
+        c->step[o] = td_tensor_bump(c->out[o], c->op->id, who->session, who->pid);
     for (int i = 0; writes && i < c->nin; i++)
-        if (td_call_writes_input(c, i)) td_tensor_bump(c->in[i].tensor, c->op->id, who->session, who->pid);
+        if (td_call_writes_input(c, i))
+            c->in[i].step = td_tensor_bump(c->in[i].tensor, c->op->id, who->session, who->pid);
 }
 
-void td_ops_conclude(const td_call *c)
+void td_ops_conclude(td_call *c)
 {
     conclude(c, true);
 }
 
-int td_ops_prepare(td_call *c, uint64_t *lack, td_heap **heap, td_error *e)
+/* Infer, make or check the outputs, choose and plan; remembered for calls that look the same. */
+static int prepare_anew(td_call *c, uint64_t *lack, td_heap **heap, td_error *e)
 {
-    td_again *again = td_again_of(c);
-    if (again && td_again_fits(again, c)) return td_again_prepare(again, c, lack, heap, e);
     td_prep p;
-    int room = c->nout;
     int err = td_prep_open(&p, c, lack, e);
-    if (!err) err = check_outputs(&p, room, e);
+    if (!err) err = check_outputs(&p, e);
     if (!err) err = c->op->flags & TD_OF_VIEW ? td_prep_views(&p, e) : compute(&p, e);
-    if (!err && !(c->flags & (TD_CF_VIEW | TD_CF_DEFER))) conclude(c, p.writes);
     if (err) {
         td_prep_drop(&p);
-        c->nout = (uint16_t)room;
         c->flags &= ~(uint32_t)TD_CF_VIEW;
         if (err == TD_WAIT_GROW) *heap = p.place.heap;
-        else td_call_error(c, e);
+    } else {
+        if (!(c->flags & (TD_CF_VIEW | TD_CF_DEFER))) conclude(c, p.writes);
+        td_recipe_keep(&p);
     }
-    if (!err && again) td_again_keep(again, &p);
     td_prep_close(&p);
+    return err;
+}
+
+int td_ops_prepare(td_call *c, uint64_t *lack, td_heap **heap, td_error *e)
+{
+    uint16_t room = c->nout;
+    const td_recipe *r = td_recipe_find(c);
+    int err = r ? td_recipe_bind(r, c, lack, heap, e) : prepare_anew(c, lack, heap, e);
+    if (err) {
+        c->nout = room;
+        if (err != TD_WAIT_GROW) td_call_error(c, e);
+    } else if (r && (c->flags & (TD_CF_OUT | TD_CF_DEFER)) == TD_CF_OUT) {
+        conclude(c, false);
+    }
     return err;
 }

@@ -13,24 +13,20 @@ typedef struct td_prep {
     td_place place; /* of new storages */
     uint64_t *lack; /* NULL: grow right here */
     bool writes;    /* some input is written */
+    uint16_t room;  /* for outputs, of the caller */
     bool through;   /* out[0] is written through a temporary */
     td_operand in_inline[TD_CALL_INLINE];
     td_desc out_inline[TD_CALL_INLINE];
 } td_prep;
 
-/* again.c: what was inferred and planned for the last call that looked the same. */
-typedef struct td_again td_again;
-/* Where calls like this one are remembered; NULL: they are not. */
-td_again *td_again_of(const td_call *c);
-bool td_again_fits(const td_again *m, const td_call *c);
-/* All of td_ops_prepare, for a call that fits. */
-int td_again_prepare(const td_again *m, td_call *c, uint64_t *lack, td_heap **heap, td_error *e);
-/* Remember a call that was prepared. */
-void td_again_keep(td_again *m, const td_prep *p);
-
 /* inputs.c */
 /* Where new storages of this call come from. */
 td_place td_prep_place(const td_call *c);
+/* The device that the call's flags name, for what is made of nothing. */
+static inline uint8_t td_prep_device(const td_call *c)
+{
+    return c->flags >> TD_CF_DEVICE & (TD_MAX_DEVICES - 1);
+}
 /* Infers. td_prep_close is due in any case. */
 int td_prep_open(td_prep *p, td_call *c, uint64_t *lack, td_error *e);
 void td_prep_close(td_prep *p);
@@ -39,6 +35,12 @@ int td_prep_check_written(td_prep *p, td_error *e);
 /* Fails: what is to be written may only be read. */
 int td_prep_read_only(const char *name, td_error *e);
 void td_prep_input_args(td_call *c, td_dtype compute);
+/* The argument that a tensor is; nothing is said of its number. */
+static inline void td_prep_arg(td_karg *a, const td_tensor *t)
+{
+    a->data = td_tensor_data(t);
+    a->desc = &t->desc;
+}
 
 /* outputs.c */
 int td_prep_views(td_prep *p, td_error *e);
@@ -53,10 +55,23 @@ void td_prep_output_args(td_prep *p);
 void td_prep_drop(td_prep *p);
 
 /* plan.c */
-/* Everything that a plan is given. */
-void td_prep_describe(td_call *c, td_dtype compute);
+/* What a plan is told of its operands. */
+static inline void td_prep_operands(td_call *c, uint8_t compute, uint8_t device)
+{
+    td_kcall *k = &c->k;
+    k->op = c->op;
+    k->attrs = &c->attrs;
+    k->in = c->args;
+    k->out = c->args + c->nin;
+    k->nin = c->nin;
+    k->nout = c->nout;
+    k->compute = compute;
+    k->device = device;
+}
 /* Choose the kernel and plan. */
 int td_prep_choose(td_call *c, td_error *e);
+/* Is what the plan works with not counted, on however many threads? */
+bool td_prep_light(const td_kcall *k);
 /* Charge what the plan works with, and give it back. */
 int td_prep_charge(td_call *c, td_error *e);
 void td_prep_discharge(td_call *c);

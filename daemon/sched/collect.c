@@ -73,7 +73,9 @@ static void settle_failure(td_sched *s, td_task *t)
     } else if (td_task_failed(t)) inherit_cause(t);
     if (!t->cause || !c) return;
     c->cause = td_cause_ref(t->cause);
-    if (td_task_bad(t)) poison_outputs(t, failed && td_task_wrote(t));
+    bool wrote = failed && td_task_wrote(t);
+    if (td_task_bad(t)) poison_outputs(t, wrote);
+    if (!wrote) td_call_unwritten(c);
 }
 
 /* ---- ends */

@@ -13,8 +13,28 @@ int td_flow_new(td_flow **out, td_sched *s, td_error *e)
     if (!f) return td_no_memory(e, "for a session's queue");
     f->s = s;
     f->refs = 1;
+    f->share = &f->own;
     f->number = ++s->flows;
     return 0;
+}
+
+td_share *td_share_new(void)
+{
+    td_share *s = calloc(1, sizeof *s);
+    if (s) s->refs = 1;
+    return s;
+}
+
+void td_share_unref(td_share *s)
+{
+    if (s && --s->refs == 0) free(s);
+}
+
+void td_flow_join(td_flow *f, td_share *s)
+{
+    assert(f->share == &f->own && !f->oldest);
+    f->share = s;
+    s->refs++;
 }
 
 void td_flow_free(td_flow *f)
@@ -49,6 +69,7 @@ void td_flow_unref(td_flow *f)
     assert(f->refs);
     if (--f->refs) return;
     assert(!f->oldest && !f->first_waiter);
+    if (f->share != &f->own) td_share_unref(f->share);
     free(f);
 }
 

@@ -7,6 +7,7 @@
 #define TENSORD_SCHED_INTERNAL_H
 
 #include "daemon/sched/sched.h"
+#include "proto/clock.h"
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -26,6 +27,7 @@ enum { TD_TASK_QUEUED, TD_TASK_BEGUN, TD_TASK_DROPPED };
 typedef struct td_edge {
     struct td_edge *next;
     td_task *from, *to;
+    bool ordered; /* their executor runs `to` after `from`: it holds nothing up */
     uint8_t data; /* TD_DATA_*: what of `from` is left to `to`, along which a failure travels */
 } td_edge;
 
@@ -48,15 +50,40 @@ typedef struct td_reach {
 #define TD_TASK_REACHES 8
 #define TD_TASK_EDGES 8
 
+typedef struct td_chain {
+    td_task *first, *last;
+} td_chain;
+
+/* What runs tasks. The pool is one: whatever may run, runs there at once, in no order. A device has streams: what is
+ * issued to one runs in the order of issue, and sees what those before it wrote. So between tasks of a stream there is
+ * nothing to wait for, and a stream never drains between two of them. */
+struct td_executor {
+    td_sched *s; /* set by td_sched_new */
+    /* Take a call's task to its place (loop); it is not to run yet. Returns the number of its stream, or 0: it is in no
+     * order. */
+    unsigned (*issue)(td_executor *x, td_task *t);
+    /* Let t, which was issued and may not go yet, run after `from` of another stream of this executor, by an event:
+     * whoever began t knows that `from` has ended, and td_task_done() of `from` came first (loop). False: it cannot,
+     * `t` waits for its end as everybody does. NULL: it never can. */
+    bool (*after)(td_executor *x, td_task *t, const td_task *from);
+    /* What it waits for outside of its stream has ended. Take it, or put it on *ready, which the caller gives to the
+     * pool. Any thread. */
+    void (*go)(td_executor *x, td_task *t, td_chain *ready);
+    /* Begin nothing more, and return when nothing runs. False: that takes too long. May be called again. */
+    bool (*stop)(td_executor *x);
+    void (*free)(td_executor *x);
+};
+
 struct td_task {
     _Atomic(td_edge *) successors;
     _Atomic int32_t waits; /* tasks that it waits for; one more while it is being issued */
     _Atomic bool bad;      /* what it wrote is lost: those who read it are not run */
     uint8_t kind;
-    bool given;            /* a call that made no storage: when it is not run, all is as it was */
-    uint64_t number;       /* of its flow; 0: of no call */
-    _Atomic uint64_t unwritten; /* it wrote nothing, and should have: those of the flow of this number who read there are
-                                 * not run, for their client takes it for written; all others are. 0: it is not so */
+    bool given;      /* a call that made no storage: when it is not run, all is as it was */
+    uint64_t number; /* of its flow; 0: of no call */
+    _Atomic uint64_t
+        unwritten; /* it wrote nothing, and should have: those of the flow of this number who read there are
+                    * not run, for their client takes it for written; all others are. 0: it is not so */
     td_task *link; /* in the one queue it is in: ready, inbox or ends */
 
     /* While it runs. */
@@ -71,6 +98,9 @@ struct td_task {
     int64_t chunks, grain; /* (owner) of this phase; chunks that are claimed at once */
     double chunk_ns;
     size_t work_size;
+    td_executor *executor; /* of a call */
+    unsigned stream;       /* of it; 0: in no order */
+    uint64_t place;        /* in its stream; the executor's */
 
     /* (loop) */
     uint32_t refs; /* until it is collected; one for each edge that may ask for the cause */
@@ -90,10 +120,6 @@ struct td_task {
     td_reach reaches_inline[TD_TASK_REACHES];
     td_edge edges_inline[TD_TASK_EDGES];
 };
-
-typedef struct td_chain {
-    td_task *first, *last;
-} td_chain;
 
 static inline void td_chain_add(td_chain *c, td_task *t)
 {
@@ -155,6 +181,15 @@ static inline bool td_task_infects(const td_task *to, uint8_t data, bool bad, ui
 {
     return data && (bad || (unwritten && (to->kind == TD_TASK_JOIN || to->number == unwritten)));
 }
+
+/* For an executor, instead of running what it has begun: its device has failed. What it writes is lost. (owner) */
+void td_task_device_failed(td_task *t);
+/* For an executor, when those before it in its stream have ended: what it is to run, or NULL: nothing, it was dropped
+ * or reads what is lost. (owner) */
+td_call *td_task_begin(td_task *t);
+/* It has run, or is not to be run; until which phase, t->phase says. Any thread, in the order of its stream. The task
+ * is gone after this. */
+void td_task_done(td_task *t);
 
 /* ---- hazards (hazard.c), all (loop) */
 
@@ -223,12 +258,28 @@ typedef struct td_worker {
 
 #define TD_MAX_WORKERS 256
 
+/* What gets workers' time, among others that do. */
+typedef struct td_due {
+    _Atomic int64_t vtime;      /* ns of estimated work that it was given */
+    struct td_due *next, *prev; /* (lock) */
+} td_due;
+
+typedef struct td_dues {
+    td_due *first;
+    int64_t clock; /* virtual time */
+} td_dues;         /* (lock) */
+
+struct td_share {
+    td_due due;
+    td_dues flows; /* that have tasks which may run */
+    uint32_t refs; /* (loop) */
+};
+
 typedef struct td_pool {
     pthread_mutex_t lock;                  /* never taken by the loop */
-    td_flow *ready;                        /* (lock) flows with tasks that may run */
-    int64_t clock;                         /* (lock) virtual time */
+    td_dues shares;                        /* (lock) with flows that have tasks which may run */
     _Alignas(64) _Atomic(td_task *) inbox; /* became ready, newest first */
-    _Atomic int nready;                    /* flows in `ready` */
+    _Atomic int nready;                    /* flows with tasks that may run */
     _Alignas(64) _Atomic uint64_t asleep[TD_MAX_WORKERS / 64];
     _Atomic int searching;   /* workers that look for work, or were woken to */
     _Atomic int64_t load_ns; /* estimate of what is ready or runs */
@@ -237,6 +288,7 @@ typedef struct td_pool {
     td_work work;
     int nworkers, started;
     td_worker *workers;
+    td_executor executor;
 } td_pool;
 
 int td_pool_init(td_pool *p, td_sched *s, int workers, td_error *e);
@@ -245,12 +297,16 @@ bool td_pool_stop(td_pool *p);
 void td_pool_deinit(td_pool *p);
 /* Tasks that may run now, from the loop or a worker. */
 void td_pool_post(td_pool *p, td_chain *ready, bool worker);
+/* A task's run is over: its work memory goes back, and who comes next is to know how it went. (owner) */
+void td_pool_leave(td_pool *p, td_task *t);
 
 /* queue.c */
 typedef struct td_claim {
     int64_t first, count; /* chunks of the open phase */
     bool last;            /* nothing is left of it */
 } td_claim;
+/* So much was done for it. */
+void td_flow_charge(td_flow *f, int64_t ns);
 /* Claim chunks of an open task; its flow is charged, and *charged counts it. False: all are given out. */
 bool td_task_claim(td_task *t, td_claim *c, int64_t *charged);
 /* A task of the flow that was given least, with a claim (of nothing when it is not begun: it is the picker's own).
@@ -271,7 +327,10 @@ void td_pool_wake_all(td_pool *p);
 /* Nothing to do: look for a while, then sleep. */
 void td_worker_idle(td_worker *w);
 void td_worker_found(td_worker *w);
-int64_t td_now_ns(void);
+static inline int64_t td_now_ns(void) /* signed: what is left may be less than nothing */
+{
+    return (int64_t)td_clock_ns();
+}
 void td_futex_wait(_Atomic uint32_t *word, uint32_t value);
 void td_futex_wait_for(_Atomic uint32_t *word, uint32_t value, int64_t ns);
 void td_futex_wake(_Atomic uint32_t *word);
@@ -279,6 +338,9 @@ void td_futex_wake(_Atomic uint32_t *word);
 /* ---- flows and waiters (flow.c) */
 
 struct td_flow {
+    td_due due;
+    td_share *share; /* its own, or one that several flows have */
+    td_share own;
     td_sched *s;
     uint32_t refs; /* (loop) the owner, and pending tasks */
     uint64_t pending, pending_bytes;
@@ -287,11 +349,18 @@ struct td_flow {
     td_task *withering;       /* (loop) the next that is looked at, towards the oldest; NULL: none */
     bool withered;            /* (loop) something was dropped or stopped since the newest was looked at */
     td_waiter *first_waiter, *last_waiter;
-    _Atomic int64_t vtime;            /* ns of estimated work that it was given */
-    _Atomic bool ready;               /* (lock to change) in the pool's list */
-    td_chain tasks;                   /* (lock) */
-    td_flow *ready_next, *ready_prev; /* (lock) */
+    _Atomic bool ready; /* (lock to change) in its share's list */
+    td_chain tasks;     /* (lock) */
 };
+
+static inline td_flow *td_flow_of(td_due *d)
+{
+    return (td_flow *)(void *)d;
+}
+static inline td_share *td_share_of(td_due *d)
+{
+    return (td_share *)(void *)d;
+}
 
 struct td_waiter {
     void (*then)(void *arg);

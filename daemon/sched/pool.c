@@ -121,7 +121,7 @@ static void settle_charge(td_worker *w, td_flow *f)
     int64_t now = td_now_ns(), took = now - w->since;
     count(&w->busy_ns, (uint64_t)took);
     if (took > MOST_OFF * w->charged) took = MOST_OFF * w->charged;
-    atomic_fetch_add_explicit(&f->vtime, took - w->charged, memory_order_relaxed);
+    td_flow_charge(f, took - w->charged);
     w->since = now;
     w->charged = 0;
 }
@@ -155,19 +155,24 @@ static bool run_claims(td_worker *w, td_task *t, td_claim *c)
     return atomic_fetch_sub_explicit(&t->users, 1, memory_order_acq_rel) == 1;
 }
 
-/* The task has ended. What it released is posted, but for one, which is run next if nobody has an older right. */
-static td_task *end_task(td_worker *w, td_task *t)
+void td_pool_leave(td_pool *p, td_task *t)
 {
-    td_pool *p = &w->s->pool;
     td_kcall *k = &t->call->k;
-    const td_flow *f = t->flow; /* only compared once the task has ended */
-    double cost = cost_of(t);
     if (t->work_size) td_work_give(&p->work, (td_buffer){k->work, t->work_size});
     t->work_size = 0;
     if (atomic_load_explicit(&k->failed, memory_order_relaxed)) {
         if (!t->given || td_task_wrote(t)) atomic_store_explicit(&t->bad, true, memory_order_relaxed);
         else atomic_store_explicit(&t->unwritten, t->number, memory_order_relaxed);
     }
+}
+
+/* The task has ended. What it released is posted, but for one, which is run next if nobody has an older right. */
+static td_task *end_task(td_worker *w, td_task *t)
+{
+    td_pool *p = &w->s->pool;
+    const td_flow *f = t->flow; /* only compared once the task has ended */
+    double cost = cost_of(t);
+    td_pool_leave(p, t);
     add_load(p, -cost);
     count(&w->tasks, 1);
     w->streak_ns += cost;
@@ -287,8 +292,26 @@ static int start_worker(td_worker *w)
     return r;
 }
 
+static unsigned issue(td_executor *x, td_task *t)
+{
+    (void)x, (void)t;
+    return 0;
+}
+
+static void go(td_executor *x, td_task *t, td_chain *ready)
+{
+    (void)x;
+    td_chain_add(ready, t);
+}
+
+static bool stop(td_executor *x)
+{
+    return td_pool_stop(&x->s->pool);
+}
+
 int td_pool_init(td_pool *p, td_sched *s, int workers, td_error *e)
 {
+    p->executor = (td_executor){.s = s, .issue = issue, .go = go, .stop = stop};
     if (workers > TD_MAX_WORKERS) workers = TD_MAX_WORKERS;
     pthread_mutex_init(&p->lock, NULL);
     pthread_mutex_init(&p->work.lock, NULL);

@@ -1,45 +1,64 @@
-/* The queues of ready tasks: a flow's in the order they became ready, the flows by what they were given.
+/* The queues of ready tasks: a flow's in the order they became ready, the flows of a share and the shares by what they
+ * were given.
  *
- * Invariant: virtual time is fair. Each claim charges its estimated cost to the flow, which is corrected when it is
- * known how long it took; the flow that was charged least is served next; who comes back from being idle starts at the
- * time of the least served, so that it is served at the next end of a chunk and gains nothing else. Workers hold the
- * lock for tens of nanoseconds; the loop never takes it, because a worker may lose its processor while it holds it: it
- * posts through the inbox. */
+ * Invariant: virtual time is fair, twice. Each claim charges its estimated cost to the flow and to its share, which is
+ * corrected when it is known how long it took; of the share that was charged least, the flow that was charged least is
+ * served next; who comes back from being idle starts at the time of the least served, so that it is served at the next
+ * end of a chunk and gains nothing else. Workers hold the lock for tens of nanoseconds; the loop never takes it,
+ * because a worker may lose its processor while it holds it: it posts through the inbox. */
 #include "daemon/sched/internal.h"
 
-static int64_t vtime(const td_flow *f)
+static int64_t vtime(const td_due *d)
 {
-    return atomic_load_explicit(&f->vtime, memory_order_relaxed);
+    return atomic_load_explicit(&d->vtime, memory_order_relaxed);
 }
 
-static td_flow *least_served(const td_pool *p)
+static td_due *least_served(const td_dues *all)
 {
-    td_flow *best = p->ready;
-    for (td_flow *f = p->ready; f; f = f->ready_next)
-        if (vtime(f) < vtime(best)) best = f;
+    td_due *best = all->first;
+    for (td_due *d = all->first; d; d = d->next)
+        if (vtime(d) < vtime(best)) best = d;
     return best;
+}
+
+static void due_listed(td_dues *all, td_due *d)
+{
+    if (all->first && vtime(least_served(all)) > all->clock) all->clock = vtime(least_served(all));
+    if (vtime(d) < all->clock) atomic_store_explicit(&d->vtime, all->clock, memory_order_relaxed);
+    d->prev = NULL;
+    d->next = all->first;
+    if (all->first) all->first->prev = d;
+    all->first = d;
+}
+
+static void due_unlisted(td_dues *all, td_due *d)
+{
+    if (!d->prev && !d->next && vtime(d) > all->clock) all->clock = vtime(d);
+    if (d->prev) d->prev->next = d->next;
+    else all->first = d->next;
+    if (d->next) d->next->prev = d->prev;
 }
 
 static void flow_listed(td_pool *p, td_flow *f)
 {
-    if (p->ready && vtime(least_served(p)) > p->clock) p->clock = vtime(least_served(p));
-    if (vtime(f) < p->clock) atomic_store_explicit(&f->vtime, p->clock, memory_order_relaxed);
-    f->ready_prev = NULL;
-    f->ready_next = p->ready;
-    if (p->ready) p->ready->ready_prev = f;
-    p->ready = f;
+    if (!f->share->flows.first) due_listed(&p->shares, &f->share->due);
+    due_listed(&f->share->flows, &f->due);
     atomic_store(&f->ready, true);
     atomic_fetch_add(&p->nready, 1);
 }
 
 static void flow_unlisted(td_pool *p, td_flow *f)
 {
-    if (!f->ready_prev && !f->ready_next && vtime(f) > p->clock) p->clock = vtime(f);
-    if (f->ready_prev) f->ready_prev->ready_next = f->ready_next;
-    else p->ready = f->ready_next;
-    if (f->ready_next) f->ready_next->ready_prev = f->ready_prev;
+    due_unlisted(&f->share->flows, &f->due);
+    if (!f->share->flows.first) due_unlisted(&p->shares, &f->share->due);
     atomic_store(&f->ready, false);
     atomic_fetch_sub(&p->nready, 1);
+}
+
+void td_flow_charge(td_flow *f, int64_t ns)
+{
+    atomic_fetch_add_explicit(&f->due.vtime, ns, memory_order_relaxed);
+    atomic_fetch_add_explicit(&f->share->due.vtime, ns, memory_order_relaxed);
 }
 
 static void list_task(td_pool *p, td_task *t, bool first)
@@ -91,7 +110,7 @@ bool td_task_claim(td_task *t, td_claim *c, int64_t *charged)
     c->last = c->count <= grain;
     if (!c->last) c->count = grain;
     int64_t cost = failed ? 1 : (int64_t)(t->chunk_ns * (double)c->count) + 1;
-    atomic_fetch_add_explicit(&t->flow->vtime, cost, memory_order_relaxed);
+    td_flow_charge(t->flow, cost);
     *charged += cost;
     return true;
 }
@@ -118,13 +137,25 @@ static bool is_at(const td_worker *w, const td_flow *f)
     return false;
 }
 
-/* Who was given least of those that this worker is not at. */
+/* The same of those that this worker is not at; NULL: of this share it is at all. */
+static td_flow *least_served_elsewhere(const td_share *s, const td_worker *w)
+{
+    td_flow *best = NULL;
+    for (td_due *d = s->flows.first; d; d = d->next)
+        if (!is_at(w, td_flow_of(d)) && (!best || vtime(d) < vtime(&best->due))) best = td_flow_of(d);
+    return best;
+}
+
+/* Who was given least, of those that this worker is not at. */
 static td_flow *next_flow(const td_pool *p, const td_worker *w)
 {
-    if (!w->ways) return p->ready ? least_served(p) : NULL;
+    if (!p->shares.first) return NULL;
+    if (!w->ways) return td_flow_of(least_served(&td_share_of(least_served(&p->shares))->flows));
     td_flow *best = NULL;
-    for (td_flow *f = p->ready; f; f = f->ready_next)
-        if (!is_at(w, f) && (!best || vtime(f) < vtime(best))) best = f;
+    for (td_due *d = p->shares.first; d; d = d->next) {
+        td_flow *f = !best || vtime(d) < vtime(&best->share->due) ? least_served_elsewhere(td_share_of(d), w) : NULL;
+        if (f) best = f;
+    }
     return best;
 }
 

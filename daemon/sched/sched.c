@@ -13,6 +13,8 @@ int td_sched_new(td_sched **out, const td_sched_options *o, td_error *e)
     td_sched *s = aligned_alloc(64, (sizeof *s + 63) / 64 * 64);
     if (!s) return td_no_memory(e, "for the scheduler");
     *s = (td_sched){.options = *o};
+    for (int i = 0; i < TD_MAX_DEVICES; i++)
+        if (s->options.executors[i]) s->options.executors[i]->s = s;
     s->reach = malloc((TD_MAX_INPUTS + TD_MAX_OUTPUTS) * sizeof *s->reach);
     s->no_memory = td_cause_new(&(td_error){.code = TD_E_SYSTEM, .message = "no memory to say what failed"});
     int r = s->reach && s->no_memory ? 0 : td_no_memory(e, "for the scheduler");
@@ -29,9 +31,11 @@ int td_sched_new(td_sched **out, const td_sched_options *o, td_error *e)
 bool td_sched_stop(td_sched *s)
 {
     td_sched_halt(s);
-    if (!td_pool_stop(&s->pool)) return false;
-    td_sched_abandon(s);
-    return true;
+    bool stopped = !s->pool.executor.stop || s->pool.executor.stop(&s->pool.executor);
+    for (int i = 0; i < TD_MAX_DEVICES; i++)
+        if (s->options.executors[i]) stopped &= s->options.executors[i]->stop(s->options.executors[i]);
+    if (stopped) td_sched_abandon(s);
+    return stopped;
 }
 
 void td_sched_free(td_sched *s)
@@ -50,6 +54,11 @@ void td_sched_free(td_sched *s)
     free(s->reach);
     td_cause_unref(s->no_memory);
     free(s);
+}
+
+void td_executor_free(td_executor *x)
+{
+    if (x) x->free(x);
 }
 
 void td_sched_link(td_sched *s, td_task *t)
@@ -82,10 +91,11 @@ void td_call_done(td_call *c)
     td_call_free(c);
 }
 
-static void poison_lost(const td_call *c, const td_reach *reach, int n, bool wrote)
+static void poison_lost(td_call *c, const td_reach *reach, int n, bool wrote)
 {
     for (int i = 0; i < n; i++)
         if (td_reach_lost(&reach[i], wrote)) td_storage_poison(reach[i].storage, c->cause);
+    if (!wrote) td_call_unwritten(c);
 }
 
 /* Give up a call that was not entered: what it should have made is not there, and nothing else is lost. */
@@ -188,6 +198,12 @@ static void enter(td_sched *s, td_task *t)
     td_pool_post(&s->pool, &ready, false);
 }
 
+/* What a call runs on; NULL: the loop may run it, too. */
+static inline td_executor *executor_of(const td_sched *s, const td_call *c)
+{
+    return s->options.executors[c->k.device];
+}
+
 static void issue(td_sched *s, td_call *c, const td_reach *reach, int n)
 {
     td_task *t = make_task(s, TD_TASK_CALL, reach, n);
@@ -201,7 +217,9 @@ static void issue(td_sched *s, td_call *c, const td_reach *reach, int n)
     t->flow = c->who && c->who->flow ? c->who->flow : s->flow;
     t->number = t->flow->number;
     t->given = !td_call_makes(c);
+    t->executor = executor_of(s, c) ? executor_of(s, c) : &s->pool.executor;
     td_flow_add(t->flow, t);
+    t->stream = t->executor->issue(t->executor, t);
     enter(s, t);
 }
 
@@ -241,6 +259,7 @@ void td_sched_submit(td_sched *s, td_call *c)
         return;
     }
     bool small = c->k.cost_ns < s->options.inline_ns || (c->flags & TD_CF_INLINE_ONLY) || !s->pool.nworkers;
+    small &= !executor_of(s, c);
     if (small && !c->cause && !s->stopping && is_quiet(c)) run_here(s, c);
     else submit_slowly(s, c, small);
 }

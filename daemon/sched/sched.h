@@ -11,9 +11,18 @@
 #include "daemon/ops/ops.h"
 
 typedef struct td_sched td_sched;
-typedef struct td_flow td_flow; /* one session's share: in virtual time, by the workers' time that it was given */
+typedef struct td_flow td_flow; /* one session's tasks: served in virtual time, by the workers' time that it was given */
+typedef struct td_share td_share; /* what the sessions of one process get together, by the same */
 
 #define TD_INLINE_NS 15000 /* what the daemon sets for inline_ns */
+
+typedef struct td_executor td_executor; /* what runs the tasks of a device */
+
+/* Makes the executor of each device that has one of its own; td_executor_free() comes after the scheduler's end. NULL there: none;
+ * the result NULL: it could not be made. A program that links this room may have a table of its own. */
+typedef td_executor *(*td_executor_maker)(void);
+extern const td_executor_maker td_executor_makers[TD_MAX_DEVICES];
+void td_executor_free(td_executor *x);
 
 typedef struct td_sched_options {
     int workers;              /* threads of the pool; 0: run everything inline (tests) */
@@ -21,6 +30,7 @@ typedef struct td_sched_options {
     double inline_ns;         /* calls estimated below this run on the loop thread when nothing they need is pending */
     void (*wake)(void *arg);  /* called from any thread: ends are waiting, run td_sched_collect on the loop */
     void *arg;
+    td_executor *executors[TD_MAX_DEVICES]; /* by device; NULL: what runs there runs on the pool, as on the CPU */
 } td_sched_options;
 
 int td_sched_new(td_sched **out, const td_sched_options *o, td_error *e);
@@ -32,6 +42,10 @@ bool td_sched_stop(td_sched *s);
 void td_sched_free(td_sched *s);
 
 int td_flow_new(td_flow **out, td_sched *s, td_error *e);
+/* NULL without memory. A flow has a share of its own until it joins one, before its first task, and keeps it. */
+td_share *td_share_new(void);
+void td_share_unref(td_share *s);
+void td_flow_join(td_flow *f, td_share *s);
 /* Its tasks run on; the flow goes with the last of them. */
 void td_flow_free(td_flow *f);
 /* Its session has ended: drop its tasks whose results nobody can have any more, and stop those that run; the newest

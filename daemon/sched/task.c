@@ -6,6 +6,7 @@
  * when it has collected them: the thread that ends a task touches nothing of it after pushing it to the ends, and edges
  * belong to their successor, which cannot end before all of them were released. */
 #include "daemon/sched/internal.h"
+#include "proto/device.h"
 #include <assert.h>
 #include <stdlib.h>
 
@@ -108,8 +109,8 @@ static void release(td_sched *s, td_task *t, int n, td_chain *ready, td_chain *o
 {
     if (atomic_fetch_sub_explicit(&t->waits, n, memory_order_acq_rel) != n) return;
     if (t->kind == TD_TASK_WAITER) *tell |= td_ends_push(s, t);
-    else if (t->kind == TD_TASK_JOIN || td_task_failed(t)) td_chain_add(over, t);
-    else td_chain_add(ready, t);
+    else if (t->kind == TD_TASK_JOIN || (td_task_failed(t) && !t->stream)) td_chain_add(over, t);
+    else t->executor->go(t->executor, t, ready); /* in a stream it ends in its turn, also when it has failed */
 }
 
 static td_edge *reversed(td_edge *e)
@@ -202,6 +203,15 @@ void td_task_release_late(td_sched *s, td_task *t, td_chain *ready)
     if (end_all(s, &over, ready, tell)) td_ends_tell(s);
 }
 
+/* Does its executor see to the order, by a stream or an event? */
+static bool is_ordered(const td_edge *e)
+{
+    const td_task *from = e->from, *to = e->to;
+    td_executor *x = to->executor;
+    if (!to->stream || !from->stream || from->executor != x) return false;
+    return from->stream == to->stream || (x->after && x->after(x, e->to, from));
+}
+
 void td_task_connect(td_sched *s, td_task *t, td_chain *ready)
 {
     int unneeded = 1; /* the guard */
@@ -209,6 +219,10 @@ void td_task_connect(td_sched *s, td_task *t, td_chain *ready)
     for (int i = 0; i < t->nedges; i++) {
         td_edge *e = &t->edges[i];
         if (e->data) e->from->refs++; /* its cause may be asked for */
+        if ((e->ordered = is_ordered(e))) {
+            unneeded++;
+            continue;
+        }
         if (push(e)) continue;
         if (is_late(e)) {
             e->next = e->from->late;
@@ -219,4 +233,37 @@ void td_task_connect(td_sched *s, td_task *t, td_chain *ready)
     bool tell = false;
     release(s, t, unneeded, ready, &over, &tell);
     if (end_all(s, &over, ready, tell)) td_ends_tell(s);
+}
+
+/* ---- for executors */
+
+td_call *td_task_begin(td_task *t)
+{
+    uint8_t queued = TD_TASK_QUEUED;
+    t->open = true;
+    for (int i = 0; i < t->nedges; i++) {
+        const td_edge *e = &t->edges[i];
+        if (e->data && e->ordered) infect(t, e->data, fate_of(e->from));
+    }
+    if (!atomic_compare_exchange_strong(&t->state, &queued, TD_TASK_BEGUN)) return NULL;
+    return td_task_failed(t) || atomic_load_explicit(&t->call->k.failed, memory_order_relaxed) ? NULL : t->call;
+}
+
+void td_task_device_failed(td_task *t)
+{
+    td_kcall *k = &t->call->k;
+    td_kernel_fail(k, TD_E_DEVICE, "%s failed while this ran; what it was to write there is lost",
+                   td_device_name(k->device));
+    t->chunks = 1;
+    t->phase = k->clean_phases; /* it may have begun to write */
+}
+
+void td_task_done(td_task *t)
+{
+    td_sched *s = t->executor->s;
+    td_chain ready = {0};
+    td_pool_leave(&s->pool, t);
+    bool tell = td_task_end(s, t, &ready);
+    td_pool_post(&s->pool, &ready, false);
+    if (tell) td_ends_tell(s);
 }

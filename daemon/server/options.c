@@ -69,8 +69,9 @@ int td_processors_available(void)
 void td_options_help(void)
 {
     puts("usage: tensord [--socket PATH] [--memory SIZE] [--session-memory SIZE] [--user-memory SIZE]\n"
+         "               [--session-device-memory SIZE] [--user-device-memory SIZE]\n"
          "               [--session-objects N] [--user-objects N] [--workers N] [--shm memfd|posix]\n"
-         "               [--private] [--log LEVEL]\n"
+         "               [--private] [--log LEVEL] [--turns]\n"
          "\n"
          "Holds tensors in shared memory and computes on them for the processes of this host.\n"
          "\n"
@@ -79,12 +80,15 @@ void td_options_help(void)
          "  --memory SIZE      most shared memory to commit, as 512M or 8G (default: half of what this process may use)\n"
          "  --session-memory SIZE, --user-memory SIZE\n"
          "                     most of it for one client, and for all clients of one user (default: no such limit)\n"
+         "  --session-device-memory SIZE, --user-device-memory SIZE\n"
+         "                     the same of each device's own, as of a GPU's (default: no such limit)\n"
          "  --session-objects N, --user-objects N\n"
          "                     most tensors, nodes of graphs and the like that they may hold (default: 4M and 16M)\n"
          "  --workers N        threads that compute (default: the processors that this process may use)\n"
          "  --shm memfd|posix  where shared memory comes from (default memfd)\n"
          "  --private          end when the last client has gone\n"
          "  --log LEVEL        error, warning, info or debug (default warning)\n"
+         "  --turns            time what the loop does, for `tensorctl turns`\n"
          "  --version          print the version and end\n"
          "  --help             print this and end\n"
          "\n"
@@ -162,6 +166,8 @@ static int set_option(td_options *o, int which, const char *text, td_error *e)
     case 'm': return set_size(&o->memory, "--memory", text, e);
     case 'S': return set_size(&o->session_memory, "--session-memory", text, e);
     case 'U': return set_size(&o->user_memory, "--user-memory", text, e);
+    case 'D': return set_size(&o->session_device_memory, "--session-device-memory", text, e);
+    case 'E': return set_size(&o->user_device_memory, "--user-device-memory", text, e);
     case 'O': return set_count(&o->session_objects, "--session-objects", text, e);
     case 'P': return set_count(&o->user_objects, "--user-objects", text, e);
     case 'w':
@@ -176,6 +182,7 @@ static int set_option(td_options *o, int which, const char *text, td_error *e)
         return TD_OK;
     case 'p': o->is_private = true; return TD_OK;
     case 'l': return set_level(o, text, e);
+    case 't': o->time_turns = true; return TD_OK;
     case 'V': o->version = true; return TD_OK;
     case 'h': o->help = true; return TD_OK;
     default: return bad_option(text, optopt, e);
@@ -196,8 +203,8 @@ static int inherited_socket(void)
 
 int td_options_parse(td_options *o, int argc, char **argv, td_error *e)
 {
-    static const struct option longs[] = {{"socket", 1, NULL, 's'}, {"memory", 1, NULL, 'm'}, {"session-memory", 1, NULL, 'S'}, {"user-memory", 1, NULL, 'U'}, {"session-objects", 1, NULL, 'O'}, {"user-objects", 1, NULL, 'P'}, {"workers", 1, NULL, 'w'}, {"shm", 1, NULL, 'b'},
-                                          {"private", 0, NULL, 'p'}, {"log", 1, NULL, 'l'}, {"version", 0, NULL, 'V'}, {"help", 0, NULL, 'h'},
+    static const struct option longs[] = {{"socket", 1, NULL, 's'}, {"memory", 1, NULL, 'm'}, {"session-memory", 1, NULL, 'S'}, {"user-memory", 1, NULL, 'U'}, {"session-device-memory", 1, NULL, 'D'}, {"user-device-memory", 1, NULL, 'E'}, {"session-objects", 1, NULL, 'O'}, {"user-objects", 1, NULL, 'P'}, {"workers", 1, NULL, 'w'}, {"shm", 1, NULL, 'b'},
+                                          {"private", 0, NULL, 'p'}, {"log", 1, NULL, 'l'}, {"turns", 0, NULL, 't'}, {"version", 0, NULL, 'V'}, {"help", 0, NULL, 'h'},
                                           {NULL, 0, NULL, 0}};
     *o = (td_options){.listen_fd = -1, .log = TD_LOG_WARN, .shm = TD_SHM_MEMFD, .session_objects = SESSION_OBJECTS, .user_objects = USER_OBJECTS};
     opterr = 0;

@@ -11,12 +11,14 @@ typedef struct td_options {
     char socket[108];  /* path; "" with an inherited socket */
     uint64_t memory;   /* bytes of shared memory that may be committed */
     uint64_t session_memory, user_memory; /* of them for one client, for all clients of one user; 0: no limit */
+    uint64_t session_device_memory, user_device_memory; /* of each other device's, for the same; 0: no limit */
     uint64_t session_objects, user_objects; /* most objects, of the same */
     int workers;
     td_shm_backend shm;
     bool is_private;   /* ends with its last client */
     int listen_fd;     /* inherited (LISTEN_FDS), or -1 */
     td_log_level log;
+    bool time_turns;
     bool help, version;
 } td_options;
 

@@ -25,11 +25,7 @@
 void td_peer_make_ready(td_peer *p)
 {
     if (p->ready || p->closing) return;
-    p->ready = true;
-    p->next_ready = NULL;
-    *p->server->last_ready = p;
-    p->server->last_ready = &p->next_ready;
-    p->server->nready++;
+    td_turns_add(&p->server->turns, p);
 }
 
 void td_peer_wrote(td_peer *p)
@@ -81,7 +77,7 @@ static td_log_level level_of(const td_server *s)
 /* So many a second: who goes on asking, or being killed, would fill the log. False: it is only counted. */
 static bool may_tell(td_seldom *k, uint32_t most)
 {
-    uint64_t now = td_now_ms();
+    uint64_t now = td_clock_ms();
     if (now - k->since_ms >= 1000) *k = (td_seldom){.since_ms = now, .untold = k->untold};
     if (k->told == most) {
         k->untold++;
@@ -123,12 +119,14 @@ static void tell_killed(const td_peer *p)
 static void poll_event(uv_poll_t *h, int status, int events);
 
 /* Arm the poll for just what matters now; costs system calls only on a change. Readiness that is not wanted is left
- * armed until it is reported for the first time: most who wait for something send nothing meanwhile. */
+ * armed until it is reported for the first time: most who wait for something send nothing meanwhile. Who will look when
+ * its turn comes is not told again before: of five hundred that wait, each would be reported in every round. */
 static void arm(td_peer *p, bool drop_unwanted)
 {
     if (p->closing) return;
     bool ring = p->reader.ring;
-    int want = p->eof || p->broken ? 0 : UV_DISCONNECT | (p->wants || ring ? UV_READABLE : 0);
+    bool will_look = p->ready && p->came;
+    int want = p->eof || p->broken ? 0 : UV_DISCONNECT | ((p->wants && !will_look) || ring ? UV_READABLE : 0);
     if (p->full && !p->broken && !ring) want |= UV_WRITABLE;
     if (want && !drop_unwanted) want |= p->events & UV_READABLE;
     if (want == p->events) return;
@@ -146,6 +144,7 @@ static void poll_closed(uv_handle_t *h)
     else close(p->fd);
     td_reader_deinit(&p->reader);
     td_writer_deinit(&p->writer);
+    td_turns_leave(&p->server->turns, p->process);
     td_watch_unref(p->watch);
     free(p);
 }
@@ -153,21 +152,14 @@ static void poll_closed(uv_handle_t *h)
 static void unlink_ready(td_peer *p)
 {
     td_server *s = p->server;
-    if (p->ready)
-        for (td_peer **at = &s->first_ready; *at; at = &(*at)->next_ready)
-            if (*at == p) {
-                *at = p->next_ready;
-                if (!p->next_ready) s->last_ready = at;
-                s->nready--;
-                break;
-            }
+    if (p->ready) td_turns_remove(&s->turns, p);
     if (p->dirty)
         for (td_peer **at = &s->dirty; *at; at = &(*at)->next_dirty)
             if (*at == p) {
                 *at = p->next_dirty;
                 break;
             }
-    p->ready = p->dirty = false;
+    p->dirty = false;
     td_peer_forget_ring(p);
 }
 
@@ -178,6 +170,7 @@ void td_peer_close(td_peer *p)
     p->closing = true;
     td_server *s = p->server;
     if (!p->dismissed) tell_killed(p);
+    td_lap_is(s->service.laps, "end");
     if (p->session) td_watch_keep(p->watch, td_session_end(p->session, td_watch_alive(p->watch)));
     p->session = NULL;
     if (p->prev) p->prev->next = p->next;
@@ -235,6 +228,7 @@ static int take_frame(td_peer *p, td_error *e)
                             .ring = offer_ring,
                             .inherit = inherit,
                             .refused = refused,
+                            .share = p->process->share,
                             .arg = p};
         rc = td_session_new(&p->session, &p->server->sessions, &io, &p->id, &f, e);
     }
@@ -257,11 +251,11 @@ static int fill(td_peer *p, td_error *e)
 }
 
 /* Work until the turn is over. TD_RUN_IDLE: everything received is done. */
-static td_run work(td_peer *p, td_error *e)
+static td_run work(td_peer *p, uint64_t *until_ns, td_error *e)
 {
     int turn = TD_TURN_RECORDS;
     for (;;) {
-        td_run r = p->session ? td_session_run(p->session, turn, e) : TD_RUN_IDLE;
+        td_run r = p->session ? td_session_run_until(p->session, turn, until_ns, e) : TD_RUN_IDLE;
         if (r != TD_RUN_IDLE) return r;
         if (p->ring_offered) td_peer_use_ring(p);
         if (td_writer_pending(&p->writer) > p->server->sessions.max_unread) return TD_RUN_STALLED;
@@ -276,13 +270,15 @@ static td_run work(td_peer *p, td_error *e)
 void td_peer_turn(td_peer *p)
 {
     td_error e = {0};
-    td_run r = work(p, &e);
+    p->server->service.turns++;
+    uint64_t until_ns = 0;
+    td_run r = work(p, &until_ns, &e);
     bool filled = false;
-    if (r == TD_RUN_IDLE && !p->broken && (p->came || p->eof)) { /* nothing buffered: see what came, once */
+    if (r == TD_RUN_IDLE && (p->came || p->eof)) { /* nothing buffered: see what came, once */
         int got = fill(p, &e);
         filled = got > 0;
         if (got < 0) r = TD_RUN_FATAL;
-        else if (filled) r = work(p, &e);
+        else if (filled) r = work(p, &until_ns, &e);
     }
     p->stalled = r == TD_RUN_STALLED;
     if (r == TD_RUN_FATAL) {
@@ -290,7 +286,7 @@ void td_peer_turn(td_peer *p)
         return;
     }
     bool alone = p->eof && p->session && (td_session_waits(p->session) || td_session_forlorn(p->session));
-    bool over = p->eof && ((r == TD_RUN_IDLE && !filled) || alone || p->broken || p->stalled);
+    bool over = p->eof && ((r == TD_RUN_IDLE && !filled) || alone || (p->stalled && !p->broken));
     if (over) {
         td_peer_close(p);
         return;
@@ -319,7 +315,7 @@ void td_peer_flush(td_peer *p)
     if (!p->blocked) {
         int rc = td_writer_flush(&p->writer, p->fd, true, &p->sent_fds);
         if (rc < 0) {
-            p->broken = p->eof = true; /* nobody reads; frames that are here may still matter to others */
+            p->broken = p->eof = true; /* nobody reads; what was sent before may still matter to others */
             td_writer_deinit(&p->writer);
             td_peer_make_ready(p);
         }
@@ -344,8 +340,8 @@ static void poll_event(uv_poll_t *h, int status, int events)
     }
     if (events & UV_WRITABLE) wrote(p);
     if (events & UV_READABLE) {
+        if (!p->reader.ring && (p->ready ? p->came : !p->wants)) arm(p, true);
         p->came = true;
-        if (!p->wants && !p->ready && !p->reader.ring) arm(p, true); /* one who waits for a turn will look anyway */
     }
     if (p->wants || p->eof || events & UV_WRITABLE) td_peer_make_ready(p);
 }
@@ -398,11 +394,13 @@ static void welcome(td_server *s, int fd)
         return;
     }
     td_peer *p = s->npeers < TD_MAX_PEERS ? calloc(1, sizeof *p) : NULL;
-    if (!p) {
+    td_process *process = p ? td_turns_join(&s->turns, &id) : NULL;
+    if (!process) {
+        free(p);
         refuse(fd, TD_E_BUSY, "too many connections; close some");
         return;
     }
-    *p = (td_peer){.server = s, .fd = fd, .id = id, .next = s->peers};
+    *p = (td_peer){.server = s, .fd = fd, .id = id, .next = s->peers, .process = process};
     td_reader_init(&p->reader, false);
     p->reader.discard = td_aside_close;
     p->reader.discard_arg = s;
@@ -412,6 +410,7 @@ static void welcome(td_server *s, int fd)
         setsockopt(fd, SOL_SOCKET, SO_PASSRIGHTS, &off, sizeof off) != 0; /* refused by the kernel, if it can */
     p->poll.data = p;
     if (uv_poll_init(&s->loop, &p->poll, fd) != 0) {
+        td_turns_leave(&s->turns, process);
         free(p);
         refuse(fd, TD_E_SYSTEM, "the daemon cannot watch one more socket");
         return;

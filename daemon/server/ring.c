@@ -5,6 +5,7 @@
  * of them, looks once more, and watches none: a bell brings a peer back. Waiting costs no processor time when it is in
  * vain: after some misses the loop sleeps at once, until somebody has shown to answer quickly. */
 #include "daemon/server/server.h"
+#include "proto/clock.h"
 
 #include <errno.h>
 
@@ -50,13 +51,14 @@ void td_peer_bell(td_peer *p)
     }
     if (n == 0 || (n < 0 && n != -EAGAIN)) p->eof = true;
     if (p->full) td_peer_wrote(p);
-    s->last_news = td_patience_now();
+    s->last_news = td_clock_ns();
     td_patience_slept(&s->patience, s->last_news - s->slept);
 }
 
+/* Who will look when its turn comes is left alone. */
 static bool has_news(const td_peer *p)
 {
-    return p->wants && td_ring_readable(&p->ring);
+    return p->wants && !(p->ready && p->came) && td_ring_readable(&p->ring);
 }
 
 /* Those who have written get a turn. */
@@ -75,13 +77,13 @@ static bool look(void *arg)
 void td_rings_look(td_server *s)
 {
     if (!s->watched || !look(s)) return;
-    s->last_news = td_patience_now();
+    s->last_news = td_clock_ns();
 }
 
 /* False: nothing came for so long that the loop may as well sleep. */
 static bool wait_a_little(td_server *s)
 {
-    uint64_t now = td_patience_now();
+    uint64_t now = td_clock_ns();
     if (!td_patience_has(&s->patience, now)) return false;
     if (now - s->last_news > TD_PATIENCE_NS) {
         td_patience_missed(&s->patience);
@@ -101,7 +103,7 @@ static bool go_to_sleep(td_server *s)
     }
     for (td_peer *p = s->watched; p; p = p->next_watched) p->watched = false;
     s->watched = NULL;
-    s->slept = td_patience_now();
+    s->slept = td_clock_ns();
     return true;
 }
 

@@ -15,14 +15,15 @@
 enum {
     COLLECT_MOST = 512,
     DROP_MOST = 64,
-    CLEAR_MOST = 1024,
+    CLEAR_MOST = 512,
     LONELY_MS = 10000,
     DRAIN_MS = 10000,
     RETRY_MS = 2,
     MOST_DESCRIPTORS = 1 << 20,
     SETTLE_MS = 4000,   /* what has been idle so long, or up to twice that, goes back */
     SETTLE_MOST = 1024, /* sessions at a time */
-    ROUNDS = 8
+    ROUNDS = 8,
+    ROUND_NS = 100000
 };
 
 /* ---- the end: when nobody is left that it runs for */
@@ -83,16 +84,18 @@ static void set_spinning(td_server *s, bool on)
     else uv_idle_stop(&s->spin);
 }
 
-/* One turn for each that is ready now; who becomes ready meanwhile waits for the next round. */
+/* One turn for each process that has a connection which is ready, and more, at most one for each connection, while
+ * these are short: then the sockets and the rings are looked at again, for others may have something to do there. */
 static void run_turns(td_server *s)
 {
-    for (uint32_t n = s->nready; n && s->first_ready; n--) {
-        td_peer *p = s->first_ready;
-        s->first_ready = p->next_ready;
-        if (!s->first_ready) s->last_ready = &s->first_ready;
-        p->ready = false;
-        s->nready--;
-        td_peer_turn(p);
+    td_turns *t = &s->turns;
+    uint32_t processes = t->ready_processes;
+    uint64_t until = t->ready > processes ? td_clock_ns() + ROUND_NS : 0;
+    for (uint32_t n = t->ready; n && t->first; n--) {
+        if (processes) processes--;
+        else if (td_clock_ns() > until) break;
+        td_peer_turn(td_turns_next(t));
+        td_lap_over(s->service.laps, "records");
     }
 }
 
@@ -123,6 +126,7 @@ static void flush_all(td_server *s)
         s->dirty = p->next_dirty;
         td_peer_flush(p);
         if (p->blocked) retry_later(s);
+        td_lap_over(s->service.laps, "flush");
     }
 }
 
@@ -144,18 +148,20 @@ static void settle(uv_timer_t *t)
 {
     td_server *s = t->data;
     uint64_t before = happened(s);
+    td_lap_began(s->service.laps);
     td_settled how = td_sessions_settle(&s->sessions, SETTLE_MOST);
     if (how == TD_SETTLE_MORE) {
         uv_timer_start(t, settle, 1, 0);
     } else if (how == TD_SETTLE_LATER || before != s->seen) {
         uv_timer_start(t, settle, SETTLE_MS, 0);
-    } else { /* nothing has happened in between: there is time for this */
+    } else {            /* nothing has happened in between: there is time for this */
         malloc_trim(0); /* what many connections left stays with malloc otherwise */
         s->settling = false;
         s->settled = before;
     }
     if (how != TD_SETTLE_MORE) s->seen = before;
     set_spinning(s, true); /* what was asked of clients goes out at once */
+    td_lap_over(s->service.laps, "settle");
 }
 
 static void settle_later(td_server *s)
@@ -168,21 +174,26 @@ static void settle_later(td_server *s)
 static void after_events(uv_check_t *h)
 {
     td_server *s = h->data;
+    td_laps *laps = s->service.laps;
     int rounds = ROUNDS;
+    td_lap_began(laps);
     do {
         s->resumed = false;
         td_rings_look(s);
+        td_lap_over(laps, "rings");
         run_turns(s);
         flush_all(s);
     } while (s->resumed && --rounds);
     bool more = td_sessions_clear(&s->sessions, CLEAR_MOST);
+    td_lap_over(laps, "clear");
     uint64_t next = td_deadlines_run(&s->service);
+    td_lap_over(laps, "deadlines");
     if (next != s->next_deadline) {
         s->next_deadline = next;
         if (next == UINT64_MAX) uv_timer_stop(&s->deadlines);
         else uv_timer_start(&s->deadlines, deadline_passed, next + 1, 0);
     }
-    set_spinning(s, s->first_ready || s->dirty || more || !next || !td_rings_rest(s));
+    set_spinning(s, s->turns.first || s->dirty || more || !next || !td_rings_rest(s));
     settle_later(s);
     end_if_done(s);
 }
@@ -200,16 +211,20 @@ static void tasks_ended(uv_poll_t *h, int status, int events)
     td_server *s = h->data;
     eventfd_t times;
     eventfd_read(s->wake_fd, &times);
+    td_lap_began(s->service.laps);
     bool more = td_sched_collect(s->service.sched, COLLECT_MOST);
     td_sessions_collected(&s->sessions);
     if (more) wake(s);
+    td_lap_over(s->service.laps, "collect");
 }
 
 static void incoming(uv_poll_t *h, int status, int events)
 {
     (void)events;
     td_server *s = h->data;
+    td_lap_began(s->service.laps);
     if (status == 0) td_peer_accept(s);
+    td_lap_over(s->service.laps, "accept");
 }
 
 /* ---- work that would hold the loop up */
@@ -232,9 +247,12 @@ static void job_done(uv_work_t *w, int status)
 {
     (void)status;
     job *j = w->data;
+    td_laps *laps = j->server->service.laps;
+    td_lap_began(laps);
     j->server->helpers--;
     if (j->done) j->done(j->arg);
     free(j);
+    td_lap_over(laps, "helped");
 }
 
 static void background(void *hook_arg, void (*run)(void *), void (*done)(void *), void *arg)
@@ -282,8 +300,8 @@ static int init_loop(td_server *s, td_error *e)
     uv_timer_init(&s->loop, &s->settle);
     uv_signal_init(&s->loop, &s->sigterm);
     uv_signal_init(&s->loop, &s->sigint);
-    s->wake.data = s->check.data = s->deadlines.data = s->grace.data = s->retry.data = s->settle.data = s->sigterm.data =
-        s->sigint.data = s;
+    s->wake.data = s->check.data = s->deadlines.data = s->grace.data = s->retry.data = s->settle.data =
+        s->sigterm.data = s->sigint.data = s;
     uv_poll_start(&s->wake, UV_READABLE, tasks_ended);
     uv_check_start(&s->check, after_events);
     uv_signal_start(&s->sigterm, on_signal, SIGTERM);
@@ -319,9 +337,10 @@ static uint32_t raise_descriptors(void)
 int td_server_init(td_server *s, const td_options *o, td_error *e)
 {
     *s = (td_server){.options = *o, .spare_fd = -1, .wake_fd = -1, .next_deadline = UINT64_MAX};
-    s->last_ready = &s->first_ready;
+    td_turns_init(&s->turns);
     s->listener = (td_listener){.fd = -1, .lock_fd = -1};
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN); /* a limit for files (ulimit -f) holds for memory, too: no room, not the end */
     td_cpu_init();
     td_cpu_thread_init();
     td_dead_set_bound(DROP_MOST);
@@ -332,8 +351,11 @@ int td_server_init(td_server *s, const td_options *o, td_error *e)
     td_service_options so = {.memory = o->memory,
                              .workers = o->workers,
                              .shm = o->shm,
+                             .time_turns = o->time_turns,
                              .session_bytes = o->session_memory,
                              .uid_bytes = o->user_memory,
+                             .session_device_bytes = o->session_device_memory,
+                             .uid_device_bytes = o->user_device_memory,
                              .session_objects = o->session_objects,
                              .uid_objects = o->user_objects,
                              .uid_imports = descriptors / 8, /* two each: a quarter */

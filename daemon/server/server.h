@@ -7,6 +7,7 @@
 
 #include "daemon/server/listen.h"
 #include "daemon/server/options.h"
+#include "daemon/server/turns.h"
 #include "daemon/session/session.h"
 #include "proto/patience.h"
 
@@ -28,7 +29,7 @@ typedef struct td_seldom {
     uint32_t told, untold; /* since then, the log; since it was last told */
 } td_seldom;
 
-typedef struct td_peer {
+struct td_peer {
     td_server *server;
     struct td_peer *next, *prev;             /* all peers */
     struct td_peer *next_ready, *next_dirty; /* queued for a turn, for a flush */
@@ -48,8 +49,9 @@ typedef struct td_peer {
     bool watched;
     td_peer_id id;
     td_session *session;
+    td_process *process;
     td_watch *watch;
-} td_peer;
+};
 
 struct td_server {
     uv_loop_t loop;
@@ -63,11 +65,11 @@ struct td_server {
     uv_idle_t spin; /* keeps the loop from sleeping while somebody has a turn to come */
     uv_signal_t sigterm, sigint;
     uv_check_t check;
-    td_peer *peers, *first_ready, **last_ready, *dirty;
+    td_peer *peers, *dirty;
+    td_turns turns;
     td_peer *watched;          /* rings in use: nobody rings a bell for these */
     uint64_t last_news, slept; /* ns: when a ring last had something, when the loop was last put to sleep with rings */
     td_patience patience;
-    uint32_t nready;
     uint64_t next_deadline; /* as the timer is set */
     bool settling;          /* the timer runs that looks for what lies idle */
     uint64_t seen;          /* what had happened (as below) when it last ran */

@@ -59,6 +59,8 @@ static void process_ended(uv_poll_t *h, int status, int events)
 {
     (void)status, (void)events;
     td_watch *w = h->data;
+    td_laps *laps = w->server->service.laps;
+    td_lap_began(laps);
     uv_poll_stop(h);
     w->gone = true;
     w->refs++; /* closing peers may drop the last reference */
@@ -69,6 +71,7 @@ static void process_ended(uv_poll_t *h, int status, int events)
     }
     release_heaps(w);
     td_watch_unref(w);
+    td_lap_over(laps, "process ended");
 }
 
 static int process_descriptor(int socket, uint32_t pid)

@@ -3,16 +3,7 @@
  * disarms first, so that a callback may arm again or free its owner. */
 #include "daemon/service/service.h"
 
-#include <time.h>
-
 enum { FIRE_MOST = 256 }; /* at once */
-
-uint64_t td_now_ms(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
-}
 
 /* Two heaps become one. */
 static td_deadline *meld(td_deadline *a, td_deadline *b)
@@ -55,7 +46,7 @@ static td_deadline *meld_all(td_deadline *first)
 void td_deadline_arm(td_service *s, td_deadline *d, uint64_t in_ms, void (*fire)(void *arg), void *arg)
 {
     td_deadline_disarm(s, d);
-    *d = (td_deadline){.at_ms = td_now_ms() + in_ms, .fire = fire, .arg = arg, .armed = true};
+    *d = (td_deadline){.at_ms = td_clock_ms() + in_ms, .fire = fire, .arg = arg, .armed = true};
     s->deadlines = meld(s->deadlines, d);
 }
 
@@ -77,7 +68,7 @@ void td_deadline_disarm(td_service *s, td_deadline *d)
 
 uint64_t td_deadlines_run(td_service *s)
 {
-    uint64_t now = td_now_ms();
+    uint64_t now = td_clock_ms();
     for (int n = 0; n < FIRE_MOST && s->deadlines && s->deadlines->at_ms <= now; n++) {
         td_deadline *d = s->deadlines;
         td_deadline_disarm(s, d);

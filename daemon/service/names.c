@@ -1,6 +1,6 @@
-/* Names: a hash table from text to a tensor that outlives its session.
+/* Names: a hash table from text to a tensor, or a program, that outlives its session.
  *
- * An entry holds one reference on its tensor and is charged, as one object, to the user that published it. */
+ * An entry holds one reference on what it names and is charged, as one object, to the user that published it. */
 #include "daemon/service/service.h"
 #include "proto/hash.h"
 #include "proto/text.h"
@@ -29,8 +29,8 @@ int td_name_check(const char *name, td_error *e)
     if (n == 0 || n > TD_NAME_MAX)
         return td_fail(e, TD_E_INVALID, "a name has 1 to %d bytes; this one has %zu", TD_NAME_MAX, n);
     uint32_t code;
-    for (size_t i = 0; i < n; i += td_text_char(name + i, &code)) {
-        td_text_char(name + i, &code);
+    for (size_t i = 0, step; i < n; i += step) {
+        step = td_text_char(name + i, &code);
         if (code < 0x20 || (code >= 0x7f && code < 0xa0))
             return td_fail(e, TD_E_INVALID, "byte %zu of the name is a control character (0x%02x)", i, code);
     }
@@ -44,6 +44,19 @@ static entry *find(td_service *s, const char *name)
     return x;
 }
 
+td_named td_named_hold(td_named what)
+{
+    if (what.tensor) td_tensor_hold(what.tensor);
+    if (what.program) td_program_ref(what.program);
+    return what;
+}
+
+void td_named_unhold(td_named what)
+{
+    td_tensor_unhold(what.tensor);
+    td_program_unref(what.program);
+}
+
 /* ---- who waits for a name: a list each */
 
 enum { TELL_MOST = 256 }; /* of those who waited are told at once */
@@ -51,8 +64,8 @@ enum { TELL_MOST = 256 }; /* of those who waited are told at once */
 struct td_name_waiters {
     td_service *service;
     td_name_wait *first, *last;
-    td_edition edition;                  /* of what ... */
-    td_tensor *tensor;                   /* ... was published, and they are told of it; NULL: they wait, in the table */
+    bool told;                           /* else they wait, and are in the table */
+    td_named what;                       /* was published, and they are told of it */
     struct td_name_waiters *next, *prev; /* of those that are told */
     UT_hash_handle hh;
     char name[];
@@ -81,10 +94,10 @@ static td_name_waiters *need_waiters(td_service *s, const char *name)
 static void end_waiters(td_name_waiters *l)
 {
     td_service *s = l->service;
-    if (l->tensor) {
+    if (l->told) {
         *(l->prev ? &l->prev->next : &s->name_told) = l->next;
         *(l->next ? &l->next->prev : &s->name_told_last) = l->prev;
-        td_tensor_unhold(l->tensor);
+        td_named_unhold(l->what);
     } else {
         HASH_DEL(s->name_waits, l);
     }
@@ -103,25 +116,24 @@ static void tell(td_service *s)
 {
     for (int n = 0; s->name_told && n < TELL_MOST; n++) {
         td_name_wait *w = s->name_told->first;
-        td_tensor *t = td_tensor_hold(s->name_told->tensor);
-        td_edition edition = s->name_told->edition;
-        void (*then)(void *, td_tensor *, td_edition, const td_error *) = w->then;
+        td_named what = td_named_hold(s->name_told->what);
+        void (*then)(void *, const td_named *, const td_error *) = w->then;
         void *arg = w->arg;
         td_name_wait_free(w);
-        then(arg, t, edition, NULL);
-        td_tensor_unhold(t);
+        then(arg, &what, NULL);
+        td_named_unhold(what);
     }
     if (s->name_told) td_deadline_arm(s, &s->tell_more, 1, tell_more, s);
     else td_deadline_disarm(s, &s->tell_more);
 }
 
-static void wake_waiters(td_service *s, const char *name, td_tensor *t, td_edition edition)
+static void wake_waiters(td_service *s, const char *name, td_named what)
 {
     td_name_waiters *l = waiters_of(s, name);
     if (!l) return;
     HASH_DEL(s->name_waits, l);
-    l->tensor = td_tensor_hold(t); /* the name may go before all are told; what nobody holds loses its .grad */
-    l->edition = edition;
+    l->what = td_named_hold(what); /* the name may go before all are told; what nobody holds loses its .grad */
+    l->told = true;
     l->prev = s->name_told_last;
     *(l->prev ? &l->prev->next : &s->name_told) = l;
     s->name_told_last = l;
@@ -134,8 +146,7 @@ static int check_owner(const entry *x, const td_account *who, td_error *e)
     return td_fail(e, TD_E_PERMISSION, "the name '%s' belongs to uid %u", x->n.name, x->n.account->uid);
 }
 
-int td_name_publish(td_service *s, const char *name, td_tensor *t, const td_account *who, bool replace, uint32_t tree,
-                    td_error *e)
+static int publish(td_service *s, const char *name, td_named what, const td_account *who, bool replace, td_error *e)
 {
     int rc = td_name_check(name, e);
     if (rc) return rc;
@@ -168,23 +179,35 @@ int td_name_publish(td_service *s, const char *name, td_tensor *t, const td_acco
         s->name_count++;
     }
     td_deadline_disarm(s, &x->deadline); /* what replaces a handle is a name */
-    td_tensor *old = x->n.tensor;
-    x->n.tensor = td_tensor_hold(t);
-    td_tensor_unhold(old);
+    td_named old = x->n.what;
+    what.edition.version = ++s->editions;
+    x->n.what = td_named_hold(what);
+    td_named_unhold(old);
     x->n.session = who->session;
     x->n.pid = who->pid;
     snprintf(x->n.program, sizeof x->n.program, "%s", who->name);
-    x->n.since_ms = td_now_ms();
-    x->n.edition = (td_edition){++s->editions, tree};
-    wake_waiters(s, name, t, x->n.edition);
+    x->n.since_ms = td_clock_ms();
+    wake_waiters(s, name, what);
     return TD_OK;
+}
+
+int td_name_publish(td_service *s, const char *name, td_tensor *t, const td_account *who, bool replace, uint32_t tree,
+                    td_error *e)
+{
+    return publish(s, name, (td_named){.tensor = t, .edition = {.tree = tree}}, who, replace, e);
+}
+
+int td_name_publish_program(td_service *s, const char *name, td_program *p, const td_account *who, bool replace,
+                            td_error *e)
+{
+    return publish(s, name, (td_named){.program = p}, who, replace, e);
 }
 
 td_tensor *td_name_find(td_service *s, const char *name, td_error *e)
 {
     entry *x = find(s, name);
-    if (x) return x->n.tensor;
-    td_fail(e, TD_E_NOT_FOUND, "no tensor is published as '%s' (%u names are; `tensorctl names` lists them)", name,
+    if (x) return x->n.what.tensor;
+    td_fail(e, TD_E_NOT_FOUND, "nothing is published as '%s' (%u names are; `tensorctl names` lists them)", name,
             s->name_count);
     return NULL;
 }
@@ -192,17 +215,18 @@ td_tensor *td_name_find(td_service *s, const char *name, td_error *e)
 const td_name *td_name_newer(td_service *s, const char *name, uint64_t newer_than, td_error *e)
 {
     entry *x = find(s, name);
-    if (x && x->n.edition.version > newer_than) return &x->n;
+    if (x && x->n.what.edition.version > newer_than) return &x->n;
     if (!x) td_name_find(s, name, e);
     else
         td_fail(e, TD_E_NOT_FOUND, "nothing newer than version %llu is published as '%s' (which has version %llu)",
-                (unsigned long long)newer_than, name, (unsigned long long)x->n.edition.version);
+                (unsigned long long)newer_than, name, (unsigned long long)x->n.what.edition.version);
     return NULL;
 }
 
 static void drop(td_service *s, entry *x)
 {
     entry *head = table(s);
+    if (s->names_at == &x->n) s->names_at = x->hh.next;
     td_deadline_disarm(s, &x->deadline);
     HASH_DEL(head, x);
     s->names = (td_name *)head;
@@ -210,14 +234,14 @@ static void drop(td_service *s, entry *x)
     td_account_discharge(x->n.account, 0, 1);
     td_account_unref(x->n.account);
     td_account_unref(x->lender);
-    td_tensor_unhold(x->n.tensor);
+    td_named_unhold(x->n.what);
     free(x);
 }
 
 int td_name_drop(td_service *s, const char *name, const td_account *who, td_error *e)
 {
     entry *x = find(s, name);
-    if (!x) return td_name_find(s, name, e) ? TD_OK : TD_E_NOT_FOUND;
+    if (!x) return td_name_find(s, name, e), TD_E_NOT_FOUND;
     int rc = check_owner(x, who, e);
     if (!rc) drop(s, x);
     return rc;
@@ -279,23 +303,30 @@ void td_name_each(td_service *s, uint32_t most, void (*fn)(const td_name *n, voi
     }
 }
 
+bool td_name_some(td_service *s, bool first, uint32_t most, void (*fn)(const td_name *n, void *arg), void *arg)
+{
+    entry *x = first ? table(s) : (entry *)s->names_at;
+    for (; x && most; x = x->hh.next, most--) fn(&x->n, arg);
+    s->names_at = (td_name *)x;
+    return !x;
+}
+
 static void wait_expired(void *arg)
 {
     td_name_wait *w = arg;
     td_error e = {0};
-    td_tensor *t = w->among->tensor ? td_tensor_hold(w->among->tensor) : NULL; /* it came, and it was not told yet */
-    if (!t) td_fail(&e, TD_E_TIMEOUT, "nobody published '%s' in time", w->among->name);
-    void (*then)(void *, td_tensor *, td_edition, const td_error *) = w->then;
+    bool told = w->among->told; /* it came, and this one was not told yet */
+    td_named what = told ? td_named_hold(w->among->what) : (td_named){0};
+    if (!told) td_fail(&e, TD_E_TIMEOUT, "nobody published '%s' in time", w->among->name);
+    void (*then)(void *, const td_named *, const td_error *) = w->then;
     void *owner = w->arg;
-    td_edition edition = w->among->edition;
     td_name_wait_free(w);
-    then(owner, t, edition, t ? NULL : &e);
-    td_tensor_unhold(t);
+    then(owner, &what, told ? NULL : &e);
+    td_named_unhold(what);
 }
 
 int td_name_wait_new(td_name_wait **out, td_service *s, const char *name, uint32_t timeout_ms,
-                     void (*then)(void *arg, td_tensor *t, td_edition edition, const td_error *error), void *arg,
-                     td_error *e)
+                     void (*then)(void *arg, const td_named *what, const td_error *error), void *arg, td_error *e)
 {
     *out = NULL;
     int rc = td_name_check(name, e);

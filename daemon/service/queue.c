@@ -271,11 +271,19 @@ int td_queue_get(td_service *s, td_member *m, td_queue_item **item, uint32_t tim
     return wait_new(s, m, NULL, timeout_ms, wait, then, arg, e);
 }
 
+enum { FAR = 1024 };
+
+static bool lies_there(const td_queue *q, uint64_t place)
+{
+    const td_queue_item *at = q->first;
+    for (int n = 0; at && at->place < place && n < FAR; n++) at = at->next;
+    return at && at->place == place;
+}
+
 /* Before what was put after it. What was taken lies near the front; a place that was made up is looked for no further.
  */
 static void put_back(td_queue *q, td_queue_item *item)
 {
-    enum { FAR = 1024 };
     td_queue_item **at = &q->first;
     for (int n = 0; *at && (*at)->place < item->place && n < FAR; n++) at = &(*at)->next;
     item->next = *at;
@@ -297,6 +305,11 @@ int td_queue_return(td_service *s, const char *name, td_queue_item *item, td_err
     td_queue *q;
     HASH_FIND_STR(s->queues, name, q);
     if (!q) return td_fail(e, TD_E_NOT_FOUND, "queue '%s' is gone, with what lay in it", name);
+    uint64_t all = UINT32_MAX, place = (q->puts & ~all) | (item->place & all); /* the last with these bits */
+    if (place >= q->puts) place -= all + 1;
+    if (place >= q->puts || lies_there(q, place))
+        return td_fail(e, TD_E_INVALID, "no such item has been taken from queue '%s'", name);
+    item->place = place;
     put_back(q, item);
     td_queue_settle(s, q);
     return TD_OK;
@@ -331,12 +344,15 @@ static td_queue_info info_of(const td_queue *q)
     return i;
 }
 
-void td_queue_each(td_service *s, uint32_t most, void (*fn)(const td_queue_info *q, void *arg), void *arg)
+bool td_queue_some(td_service *s, bool first, uint32_t most, void (*fn)(const td_queue_info *q, void *arg), void *arg)
 {
-    for (td_queue *q = s->queues; q && most; q = q->hh.next, most--) {
+    td_queue *q = first ? s->queues : s->queues_at;
+    for (; q && most; q = q->hh.next, most--) {
         td_queue_info i = info_of(q);
         fn(&i, arg);
     }
+    s->queues_at = q;
+    return !q;
 }
 
 td_queue_info td_queue_look(const td_service *s, const char *name)

@@ -1,5 +1,6 @@
 /* The service's life, and the accounts of users. */
 #include "daemon/service/service.h"
+#include "proto/device.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,9 +14,20 @@ struct td_uid {
     td_account *account;
 };
 
+static int make_executors(td_service *s, td_sched_options *o, td_error *e)
+{
+    for (unsigned i = 0; i < TD_MAX_DEVICES; i++) {
+        if (!td_executor_makers[i]) continue;
+        o->executors[i] = s->executors[i] = td_executor_makers[i]();
+        if (!o->executors[i]) return td_fail(e, TD_E_SYSTEM, "the device %s cannot be started", td_device_name(i));
+    }
+    return TD_OK;
+}
+
 int td_service_init(td_service *s, const td_service_options *o, td_error *e)
 {
-    *s = (td_service){.options = *o, .started_ms = td_now_ms()};
+    *s = (td_service){.options = *o, .started_ms = td_clock_ms()};
+    if (o->time_turns && !(s->laps = td_laps_new())) return td_no_memory(e, "to time turns");
     td_budget_init(&s->budget, o->memory, o->shm);
     s->budget.user_limit = o->uid_bytes;
     s->account = td_account_new(NULL);
@@ -29,7 +41,8 @@ int td_service_init(td_service *s, const td_service_options *o, td_error *e)
                                .inline_ns = TD_INLINE_NS,
                                .wake = o->wake,
                                .arg = o->arg};
-        rc = td_sched_new(&s->sched, &so, e);
+        rc = make_executors(s, &so, e);
+        if (!rc) rc = td_sched_new(&s->sched, &so, e);
     }
     if (rc) td_service_deinit(s);
     return rc;
@@ -46,6 +59,7 @@ void td_service_deinit(td_service *s)
     td_name_each(s, UINT32_MAX, drop_name, s);
     td_queues_clear(s);
     if (s->sched) td_sched_free(s->sched);
+    for (unsigned i = 0; i < TD_MAX_DEVICES; i++) td_executor_free(s->executors[i]);
     for (struct td_uid *u = s->uids, *next; u; u = next) {
         next = u->next;
         td_account_unref(u->account);
@@ -54,6 +68,10 @@ void td_service_deinit(td_service *s)
     td_account_unref(s->account);
     if (s->heap) td_heap_free(s->heap);
     td_budget_deinit(&s->budget);
+    td_laps_free(s->laps);
+    td_recipes_forget();
+    td_calls_forget_dead();
+    td_tensors_forget_dead();
     *s = (td_service){0};
 }
 
@@ -90,6 +108,7 @@ td_account *td_service_uid_account(td_service *s, uint32_t uid, td_error *e)
     }
     a->uid = uid;
     a->limit_bytes = s->options.uid_bytes;
+    a->limit_away = s->options.uid_device_bytes;
     a->limit_objects = s->options.uid_objects;
     a->limit_imports = s->options.uid_imports;
     snprintf(a->name, sizeof a->name, "uid %u", uid);

@@ -6,8 +6,10 @@
 #ifndef TENSORD_SERVICE_SERVICE_H
 #define TENSORD_SERVICE_SERVICE_H
 
-#include "daemon/autograd/autograd.h"
+#include "daemon/graph/graph.h"
 #include "daemon/sched/sched.h"
+#include "daemon/service/laps.h"
+#include "proto/clock.h"
 
 #define TD_WAIT (-2) /* not now: the callback will be called, or the wait cancelled */
 #define TD_NAME_MAX 255
@@ -19,13 +21,12 @@ typedef struct td_service td_service;
 typedef struct td_deadline {
     struct td_deadline *child;       /* the first of those that come later; all three NULL when not armed */
     struct td_deadline *next, *prev; /* siblings; the first one's prev is its parent, the root has none */
-    uint64_t at_ms;                  /* on td_now_ms()'s clock */
+    uint64_t at_ms;                  /* on td_clock_ms()'s clock */
     bool armed;
     void (*fire)(void *arg);
     void *arg;
 } td_deadline;
 
-uint64_t td_now_ms(void); /* monotonic */
 void td_deadline_arm(td_service *s, td_deadline *d, uint64_t in_ms, void (*fire)(void *arg), void *arg);
 void td_deadline_disarm(td_service *s, td_deadline *d);
 /* Fire what is due. Returns milliseconds until the next, or UINT64_MAX when there is none. */
@@ -37,8 +38,10 @@ typedef struct td_service_options {
     uint64_t memory; /* bytes that may be committed */
     int workers;
     td_shm_backend shm;
+    bool time_turns;
     uint64_t session_bytes, session_objects; /* limits of one session; 0: none */
     uint64_t uid_bytes, uid_objects;         /* of all sessions of a user */
+    uint64_t session_device_bytes, uid_device_bytes; /* the same on any one device but the CPU */
     uint32_t uid_imports;                    /* descriptors that they have mapped here */
     void (*wake)(void *arg);                 /* from any thread: call td_sched_collect on the loop */
     /* Run `work` on a helper thread, then `done` on the loop thread. NULL: both at once, here. */
@@ -54,17 +57,21 @@ struct td_service {
     td_heap *heap;       /* service segments */
     td_account *account; /* of the service itself */
     td_sched *sched;
+    td_executor *executors[TD_MAX_DEVICES]; /* NULL: the device has none */
     struct td_uid *uids;
     struct td_name *names;
     struct td_queue *queues;
+    struct td_name *names_at; /* of walks in parts */
+    struct td_queue *queues_at;
     td_deadline *deadlines;
     struct td_name_waiters *name_waits, *name_told, *name_told_last; /* see names.c */
     td_deadline tell_more;
     uint32_t name_count, queue_count;
     uint64_t editions; /* published until now */
     uint64_t started_ms;
+    td_laps *laps; /* NULL: they are not timed */
     /* counters that only grow */
-    uint64_t ops_run, bytes_in, bytes_out, frames_in;
+    uint64_t ops_run, bytes_in, bytes_out, frames_in, turns;
 };
 
 int td_service_init(td_service *s, const td_service_options *o, td_error *e);
@@ -73,17 +80,26 @@ void td_service_deinit(td_service *s);
 /* The account of a user: its limits hold for all its sessions together. A new reference. */
 td_account *td_service_uid_account(td_service *s, uint32_t uid, td_error *e);
 
-/* ---- names: a tensor that anybody of the same daemon may open */
+/* ---- names: a tensor, or a program, that anybody of the same daemon may open */
 
 typedef struct td_edition {
     uint64_t version; /* grows with everything that is published, under whatever name */
     uint32_t tree;    /* as the publisher said: 0: it is one tensor; n + 1: n of them in its bytes */
 } td_edition;
 
+/* What a name stands for: one of the two. */
+typedef struct td_named {
+    td_tensor *tensor;
+    td_program *program;
+    td_edition edition;
+} td_named;
+/* With a reference of its own, and let go of it. */
+td_named td_named_hold(td_named what);
+void td_named_unhold(td_named what);
+
 typedef struct td_name {
     char name[TD_NAME_MAX + 1];
-    td_tensor *tensor;
-    td_edition edition;
+    td_named what;
     td_account *account; /* of the user that published it: pays for the entry */
     uint32_t session, pid;
     char program[32];
@@ -95,6 +111,9 @@ int td_name_check(const char *name, td_error *e);
 /* Bind `name` to `t` (a new reference). TD_E_EXISTS names the owner unless `replace`. */
 int td_name_publish(td_service *s, const char *name, td_tensor *t, const td_account *who, bool replace, uint32_t tree,
                     td_error *e);
+/* The same of a program. */
+int td_name_publish_program(td_service *s, const char *name, td_program *p, const td_account *who, bool replace,
+                            td_error *e);
 #define TD_HANDLE_PREFIX "handle/"
 
 /* A name that does not stay: gone when it is taken, or after `lasts_ms`; `lent`: so long after it was noticed that the
@@ -104,7 +123,7 @@ int td_name_hand(td_service *s, const char *name, td_tensor *t, td_account *who,
                  td_error *e);
 /* Somebody opened it: the end of a name for one taker. */
 void td_name_taken(td_service *s, const char *name);
-/* Borrowed; NULL with TD_E_NOT_FOUND and, when there is one, the nearest name. */
+/* Borrowed; NULL with TD_E_NOT_FOUND, or of a program. */
 td_tensor *td_name_find(td_service *s, const char *name, td_error *e);
 /* The same with more to it, and NULL also for one whose version is not above `newer_than`. */
 const td_name *td_name_newer(td_service *s, const char *name, uint64_t newer_than, td_error *e);
@@ -112,6 +131,10 @@ const td_name *td_name_newer(td_service *s, const char *name, uint64_t newer_tha
 int td_name_drop(td_service *s, const char *name, const td_account *who, td_error *e);
 /* Call `fn` for each, in no order, but for at most `most`. */
 void td_name_each(td_service *s, uint32_t most, void (*fn)(const td_name *n, void *arg), void *arg);
+/* In parts, the next from where the last one ended, whatever goes meanwhile: one such walk at a time. True: that was
+ * all.
+ */
+bool td_name_some(td_service *s, bool first, uint32_t most, void (*fn)(const td_name *n, void *arg), void *arg);
 
 /* Wait until a name is published: `then` gets it (borrowed), or an error when the deadline passed. Where very many wait
  * they are told some at a time, in the order in which they came. */
@@ -120,12 +143,11 @@ typedef struct td_name_wait {
     struct td_name_wait *next, *prev;
     td_name_waiters *among;
     td_deadline deadline;
-    void (*then)(void *arg, td_tensor *t, td_edition edition, const td_error *error);
+    void (*then)(void *arg, const td_named *what, const td_error *error);
     void *arg;
 } td_name_wait;
 int td_name_wait_new(td_name_wait **out, td_service *s, const char *name, uint32_t timeout_ms,
-                     void (*then)(void *arg, td_tensor *t, td_edition edition, const td_error *error), void *arg,
-                     td_error *e);
+                     void (*then)(void *arg, const td_named *what, const td_error *error), void *arg, td_error *e);
 void td_name_wait_free(td_name_wait *w);
 const char *td_name_waited(const td_name_wait *w); /* for which name */
 void td_name_waits_drop(td_service *s);            /* all, untold */
@@ -198,7 +220,8 @@ void td_queue_untake(td_service *s, td_member *m, td_queue_item *item);
 /* Stop waiting, without a call; a put's item is freed. */
 void td_queue_wait_cancel(td_service *s, td_queue_wait *w);
 /* What a get took, and whoever got it did not want, is back at its place in the queue of this name, which may be full,
- * and may have ended. Takes it over when it works; TD_E_NOT_FOUND: there is no such queue any more. */
+ * and may have ended. Of item->place the lower half counts. Takes it over when it works; TD_E_NOT_FOUND: there is no
+ * such queue any more; TD_E_INVALID: nothing was taken from there, or it is back. */
 int td_queue_return(td_service *s, const char *name, td_queue_item *item, td_error *e);
 uint32_t td_queue_size(const td_queue *q);
 const char *td_queue_name(const td_queue *q);
@@ -208,11 +231,11 @@ typedef struct td_queue_info {
     uint32_t capacity, items, producers, consumers, waiting_put, waiting_get, deaths;
     bool ended, full;
     uint32_t keep_ms; /* items would stay so long if all left now */
-    uint64_t goes_ms; /* nobody has joined: then it goes (td_now_ms()); else 0 */
+    uint64_t goes_ms; /* nobody has joined: then it goes (td_clock_ms()); else 0 */
     uint64_t puts, gets;
 } td_queue_info;
-/* For at most `most`. */
-void td_queue_each(td_service *s, uint32_t most, void (*fn)(const td_queue_info *q, void *arg), void *arg);
+/* As td_name_some. */
+bool td_queue_some(td_service *s, bool first, uint32_t most, void (*fn)(const td_queue_info *q, void *arg), void *arg);
 /* At the end: what is kept for whoever comes. */
 void td_queues_clear(td_service *s);
 /* All zeros when there is none of this name. */

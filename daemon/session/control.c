@@ -4,8 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* A control record that fails: its outputs carry the cause, as an op's would. */
-static int fail_record(td_session *s, const td_record *r, const char *what, td_error *why, td_error *e)
+int td_record_failed(td_session *s, const td_record *r, const char *what, td_error *why, td_error *e)
 {
     if (!why->op[0]) snprintf(why->op, sizeof why->op, "%s", what);
     if (!why->where[0]) snprintf(why->where, sizeof why->where, "%s", s->issuer.where);
@@ -53,6 +52,25 @@ static int bind_tensor(td_session *s, const td_record *r, td_storage *st, const 
     return rc ? rc : td_objects_bind(&s->objects, r->out[0], t, NULL, e);
 }
 
+/* A copy in its place, on the device that the record names. */
+static int take_there(td_session *s, const td_record *r, td_tensor **t, td_error *e)
+{
+    td_attrs a;
+    td_attrs_init(&a);
+    td_attrs_int(&a, r->device);
+    td_input in = td_in(*t);
+    td_tensor *there;
+    uint64_t lack = 0;
+    td_heap *heap = s->heap;
+    uint32_t flags = r->mode & TD_RM_SERVICE ? TD_CF_SERVICE : 0;
+    int rc = td_ops_try(&s->issuer, TD_OP_TO_DEVICE, 1, &in, &a, flags, 1, &there, &lack, &heap, e);
+    if (rc) return td_session_may_lack(rc) ? td_session_lacks(s, rc, lack, heap, e) : rc;
+    if (r->mode & TD_RM_RACY) there->storage->flags |= TD_SF_RACY;
+    td_tensor_unref(*t);
+    *t = there;
+    return TD_OK;
+}
+
 static int step_data(td_session *s, const td_record *r, td_error *e)
 {
     td_desc d;
@@ -65,14 +83,18 @@ static int step_data(td_session *s, const td_record *r, td_error *e)
     if (offset > s->batch->data.len || n > s->batch->data.len - offset)
         return td_fail(e, TD_E_PROTOCOL, "record data wants %llu bytes at %u of %zu", (unsigned long long)n, offset,
                        s->batch->data.len);
-    td_place place = session_place(s, r->mode);
+    td_place place = session_place(s, r->device == TD_CPU ? r->mode : 0);
     td_storage *st = NULL;
     uint64_t lack = 0;
     rc = td_storage_new(&st, &place, n, &lack, e);
     if (rc) return td_session_may_lack(rc) ? td_session_lacks(s, rc, lack, place.heap, e) : rc;
     if (n) memcpy(st->data, s->batch->data.data + offset, (size_t)n);
-    rc = bind_tensor(s, r, st, &d, e);
+    td_tensor *t = NULL;
+    rc = td_tensor_new(&t, st, &d, s->account, e);
     td_storage_unref(st);
+    if (!rc && r->device != TD_CPU) rc = take_there(s, r, &t, e);
+    if (!rc) return td_objects_bind(&s->objects, r->out[0], t, NULL, e);
+    td_tensor_unref(t);
     return rc;
 }
 
@@ -108,7 +130,7 @@ static int step_put(td_session *s, const td_record *r, td_error *e)
 
 /* ---- gradients */
 
-static int take_tensors(td_session *s, const uint32_t *ids, int n, bool optional, td_tensor **out, td_error *e)
+int td_session_tensors(td_session *s, const uint32_t *ids, int n, bool optional, td_tensor **out, td_error *e)
 {
     for (int i = 0; i < n; i++) {
         td_cause *cause;
@@ -120,97 +142,14 @@ static int take_tensors(td_session *s, const uint32_t *ids, int n, bool optional
     return TD_OK;
 }
 
-static int take_values(td_session *s, const uint32_t *ids, int n, bool optional, td_tensor **out, td_error *e)
+int td_session_values(td_session *s, const uint32_t *ids, int n, bool optional, td_tensor **out, td_error *e)
 {
-    int rc = take_tensors(s, ids, n, optional, out, e);
+    int rc = td_session_tensors(s, ids, n, optional, out, e);
     for (int i = 0; i < n && !rc; i++) {
         td_cause *cause;
         if (out[i] && !td_session_value(s, ids[i], &cause, e)) rc = e->code;
     }
     return rc;
-}
-
-/* Where the values are known to be lost, no gradient of them is wanted. */
-static int check_roots(td_tensor *const *t, int n, td_error *e)
-{
-    for (int i = 0; i < n; i++) {
-        const td_cause *poison = t[i] ? t[i]->storage->poison : NULL;
-        if (!poison) continue;
-        *e = poison->error;
-        return e->code;
-    }
-    return TD_OK;
-}
-
-static int plan_backward(td_session *s, const td_record *r, td_error *e)
-{
-    uint32_t flags = r->rest[0], nroots = r->rest[1], scope = r->rest[2];
-    if (nroots == 0 || (uint64_t)nroots * 2 > r->nin || r->nin - 2 * nroots != r->nout)
-        return td_fail(e, TD_E_PROTOCOL, "record backward has %u inputs for %u roots and %u outputs", r->nin, nroots,
-                       r->nout);
-    td_tensor *few[16], **t = r->nin <= 16 ? few : malloc(r->nin * sizeof *t);
-    if (!t) return td_no_memory(e, "for a backward of %u tensors", r->nin);
-    int ninputs = r->nout, n = (int)nroots;
-    int rc = take_values(s, r->in, n, false, t, e);
-    if (!rc) rc = take_values(s, r->in + n, n, true, t + n, e);
-    if (!rc) rc = check_roots(t, 2 * n, e);
-    if (!rc) rc = take_tensors(s, r->in + 2 * n, ninputs, false, t + 2 * n, e);
-    if (!rc) rc = td_backward_new(&s->backward, &s->issuer, n, t, t + n, ninputs, t + 2 * n, flags, scope, e);
-    if (t != few) free(t);
-    return rc;
-}
-
-static int start_backward(td_session *s, const td_record *r, td_error *e)
-{
-    int rc = plan_backward(s, r, e);
-    s->backward_waited = false;
-    s->backward_record = *r; /* its words stay where they are until the batch is done */
-    return rc;
-}
-
-static void bind_results(td_session *s, td_error *e)
-{
-    const td_record *r = &s->backward_record;
-    td_tensor **out = calloc(r->nout, sizeof *out);
-    td_error none = {.code = TD_E_AUTOGRAD, .op = "grad"};
-    snprintf(none.message, sizeof none.message, "this input has no gradient: the outputs do not depend on it");
-    td_cause *cause = out ? td_session_cause(s, &none, e) : NULL;
-    if (!cause) {
-        free(out);
-        td_no_memory(e, "for %u gradients", r->nout);
-        return;
-    }
-    td_backward_results(s->backward, out);
-    for (unsigned i = 0; i < r->nout;
-         i++) /* an id that is named twice is an error, but no gradient is lost to the daemon */
-        td_objects_bind(&s->objects, r->out[i], out[i], out[i] ? NULL : td_cause_ref(cause), e);
-    td_cause_unref(cause);
-    free(out);
-}
-
-/* Up to `most` nodes. TD_AGAIN: there are more. */
-int td_step_backward(td_session *s, int most)
-{
-    bool done = false;
-    td_error why, e;
-    td_error_clear(&why);
-    td_error_clear(&e);
-    if (!s->backward_over) {
-        uint64_t lack = 0;
-        td_heap *heap = NULL;
-        int rc = td_backward_step(s->backward, most, &done, &lack, &heap, &why);
-        if (!rc) td_session_lacks_nothing(s);
-        if (td_backward_lacks(s->backward)) rc = td_session_lacks(s, rc, lack, heap, &why);
-        if (rc == TD_AGAIN || (!rc && !done)) return TD_AGAIN;
-        if (!rc && s->backward_record.nout) bind_results(s, &why);
-        if (why.code) fail_record(s, &s->backward_record, "backward", &why, &e);
-        s->backward_over = true;
-    }
-    if (!td_backward_drop(s->backward, most)) return TD_AGAIN;
-    s->backward = NULL;
-    s->backward_over = false;
-    td_session_leases_changed(s->all);
-    return TD_OK;
 }
 
 static int step_grad(td_session *s, const td_record *r, td_tensor *t, td_error *e)
@@ -230,40 +169,34 @@ static int step_grad(td_session *s, const td_record *r, td_tensor *t, td_error *
 static int step_set_grad(td_session *s, const td_record *r, td_error *e)
 {
     td_tensor *t[2];
-    int rc = take_tensors(s, r->in, 1, false, t, e);
-    if (!rc) rc = take_values(s, r->in + 1, 1, true, t + 1, e);
+    int rc = td_session_tensors(s, r->in, 1, false, t, e);
+    if (!rc) rc = td_session_values(s, r->in + 1, 1, true, t + 1, e);
     if (!rc && t[1]) rc = td_account_room(s->account, 1, e);
     return rc ? rc : td_set_grad(t[0], r->rest[0], t[1], e);
 }
 
 /* ---- order */
 
-typedef struct sync_wait {
-    td_session *s;
-    uint64_t serial;
+typedef struct syncing {
+    td_promise p;
     bool silent; /* errors stay untold */
-} sync_wait;
+} syncing;
 
-static void synced(void *arg)
+static void synced(td_session *s, td_wait *w)
 {
-    sync_wait *w = arg;
-    td_session *s = w->s;
-    if (!s->ended) {
-        td_cause *first = w->silent ? NULL : s->first_error;
-        if (first) td_session_tell_now(s, w->serial, first);
-        else td_reply_ok(s, w->serial);
-    }
-    free(w);
-    td_session_promise_kept(s, 0);
+    td_cause *first = ((syncing *)(void *)w)->silent ? NULL : s->first_error;
+    if (first) td_session_tell_now(s, w->serial, first);
+    else td_reply_ok(s, w->serial);
 }
 
 static int step_sync(td_session *s, const td_record *r, td_error *e)
 {
-    sync_wait *w = malloc(sizeof *w);
-    if (!w) return td_no_memory(e, "to sync");
-    *w = (sync_wait){s, td_words_u64(r->rest), r->nrest > 2 && r->rest[2]};
-    td_session_promise(s, 0);
-    td_sched_after_flow(s->service->sched, s->flow, synced, w);
+    static const td_wait_kind for_tasks = {"what was sent before", .finish = synced};
+    syncing *y = td_promise_new(s, &for_tasks, sizeof *y, td_words_u64(r->rest), e);
+    if (!y) return e->code;
+    y->silent = r->nrest > 2 && r->rest[2];
+    td_promise_make(&y->p, 0);
+    td_sched_after_flow(s->service->sched, s->flow, td_promise_keep, y);
     return TD_OK;
 }
 
@@ -351,6 +284,8 @@ static const control controls[] = {
     [TD_REC_WRITE_END - TD_REC_FIRST] = {"write_end", 1, 0, 0},
     [TD_REC_SHAPE - TD_REC_FIRST] = {"shape", -1, 0, 2},
     [TD_REC_DATA_OF - TD_REC_FIRST] = {"data_of", 1, 1, 0},
+    [TD_REC_CALL - TD_REC_FIRST] = {"program", -1, -1, 4},
+    [TD_REC_PROGRAM_END - TD_REC_FIRST] = {"program_end", 0, 0, 1},
 };
 
 static int check_form(const td_record *r, const control **out, td_error *e)
@@ -370,7 +305,7 @@ static int check_form(const td_record *r, const control **out, td_error *e)
 static int step_tensor(td_session *s, const td_record *r, td_error *e)
 {
     td_tensor *t;
-    int rc = take_tensors(s, r->in, 1, false, &t, e);
+    int rc = td_session_tensors(s, r->in, 1, false, &t, e);
     if (rc) return rc;
     switch (r->op) {
     case TD_REC_REQUIRES_GRAD: return td_set_requires_grad(t, r->rest[0] != 0, e);
@@ -386,11 +321,13 @@ static int dispatch(td_session *s, const td_record *r, td_error *e)
     switch (r->op) {
     case TD_REC_DATA: return step_data(s, r, e);
     case TD_REC_PUT: return step_put(s, r, e);
-    case TD_REC_BACKWARD: return start_backward(s, r, e);
+    case TD_REC_BACKWARD: return td_session_backward(s, r, e);
+    case TD_REC_CALL: return td_session_program_call(s, r, e);
+    case TD_REC_PROGRAM_END: return td_session_program_end(s, r, e);
     case TD_REC_SET_GRAD: return step_set_grad(s, r, e);
     case TD_REC_SEED:
         s->issuer.seed = td_words_u64(r->rest);
-        s->issuer.counter = 0;
+        s->issuer.counter = r->nrest >= 4 ? td_words_u64(r->rest + 2) : 0;
         return TD_OK;
     case TD_REC_READ: return step_read(s, r);
     case TD_REC_SYNC: return step_sync(s, r, e);
@@ -414,5 +351,5 @@ int td_step_control(td_session *s, const td_record *r, td_error *e)
     for (unsigned i = 0; i < r->nout && !rc; i++) rc = td_objects_check_free(&s->objects, r->out[i], &why);
     if (!rc) rc = dispatch(s, r, &why);
     if (rc <= 0) return rc;
-    return fail_record(s, r, c->name, &why, e);
+    return td_record_failed(s, r, c->name, &why, e);
 }

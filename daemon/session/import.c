@@ -235,16 +235,18 @@ static int import_file(td_session *s, uint64_t serial, const Td__Wire__Import *q
                     .storage = st};
     s->import_fd = -1;
     s->jobs++;
-    td_session_wait(s, "a file to be read", true, NULL);
+    static const td_wait_kind for_file = {"a file to be read", .external = true};
+    td_session_wait(s, &for_file);
     aside(s, read_work, read_done, j);
     return TD_SUSPENDED;
 }
 
-int td_call_import(td_session *s, uint64_t serial, const Td__Wire__Import *q, td_error *e)
+int td_call_import(td_session *s, const Td__Wire__Call *call, td_error *e)
 {
+    const Td__Wire__Import *q = call->import;
     if (q->announce) {
         admit(s, true);
-        td_reply_ok(s, serial);
+        td_reply_ok(s, call->serial);
         return TD_OK;
     }
     if (s->import_fd < 0) return td_fail(e, TD_E_INVALID, "an import brings a descriptor, and none came");
@@ -254,8 +256,8 @@ int td_call_import(td_session *s, uint64_t serial, const Td__Wire__Import *q, td
     if (!rc) rc = desc_of(q, &d, e);
     if (rc) return rc;
     switch (td_import_examine(s->import_fd, &size, e)) {
-    case TD_IMPORT_MEMORY: return import_memory(s, serial, q, &d, size, e);
-    case TD_IMPORT_FILE: return import_file(s, serial, q, &d, e);
+    case TD_IMPORT_MEMORY: return import_memory(s, call->serial, q, &d, size, e);
+    case TD_IMPORT_FILE: return import_file(s, call->serial, q, &d, e);
     default: return e->code;
     }
 }

@@ -150,10 +150,10 @@ void td_session_wants(td_session *s, const td_storage *st)
     s->wants = st;
 }
 
-static int wait_for(td_session *s, const td_storage *st)
+static int wait_for(td_session *s, const td_wait_kind *kind, const td_storage *st)
 {
+    td_session_wait(s, kind);
     td_session_wants(s, st);
-    s->waits_for_lease = true;
     return TD_AGAIN;
 }
 
@@ -163,16 +163,16 @@ int td_session_check_lease(td_session *s, const td_storage *st, td_error *e)
     if (st->lease_session == s->id)
         return td_fail(e, TD_E_BUSY,
                        "this session holds a write lease on the tensor; end it before using the tensor in an op");
-    td_session_wait(s, "a write lease", true, NULL);
-    return wait_for(s, st);
+    static const td_wait_kind for_lease = {"a write lease", .by = TD_BY_LEASES, .external = true};
+    return wait_for(s, &for_lease, st);
 }
 
 int td_session_check_write(td_session *s, const td_storage *st, td_error *e)
 {
     int rc = td_session_check_lease(s, st, e);
     if (rc || !st->pinned) return rc;
-    td_session_wait(s, "a backward that has yet to read the tensor", false, NULL);
-    return wait_for(s, st);
+    static const td_wait_kind for_backward = {"a backward that has yet to read the tensor", .by = TD_BY_LEASES};
+    return wait_for(s, &for_backward, st);
 }
 
 /* Who leases again and again must not be quicker than all who wait for the end of its lease. */
@@ -181,8 +181,9 @@ static int wait_for_its_turn(td_session *s, const td_storage *st)
     if (!s->all->wanting) return TD_OK;
     for (td_session *x = s->all->first; x; x = x->next)
         if (x != s && x->wants == st) {
-            td_session_wait(s, "those who waited for the last write lease", true, NULL);
-            s->waits_for_lease = true;
+            static const td_wait_kind for_others = {"those who waited for the last write lease", .by = TD_BY_LEASES,
+                                                    .external = true};
+            td_session_wait(s, &for_others);
             return TD_AGAIN;
         }
     return TD_OK;
@@ -190,11 +191,7 @@ static int wait_for_its_turn(td_session *s, const td_storage *st)
 
 void td_session_leases_changed(td_sessions *all)
 {
-    for (td_session *x = all->first; x; x = x->next) {
-        if (!x->waits_for_lease) continue;
-        x->waits_for_lease = false;
-        td_session_ready(x);
-    }
+    for (td_session *x = all->first; x; x = x->next) td_session_woken(x, TD_BY_LEASES);
 }
 
 /* ---- calls */
@@ -212,24 +209,26 @@ static void reply_lease(td_session *s, uint64_t serial, const td_storage *st, ui
     td_reply_send(s, &r, fd);
 }
 
-int td_call_lease(td_session *s, uint64_t serial, const Td__Wire__Lease *q, td_error *e)
+int td_call_lease(td_session *s, const Td__Wire__Call *call, td_error *e)
 {
+    const Td__Wire__Lease *q = call->lease;
     td_lease *l;
     uint64_t lack = 0;
     int rc = td_lease_new(s, q->bytes, &l, &lack, e);
     if (td_session_may_lack(rc)) rc = td_session_lacks(s, rc, lack, s->heap, e);
     if (rc) return rc;
     td_storage place = {.extent = l->extent, .nbytes = q->bytes};
-    reply_lease(s, serial, &place, l->id);
+    reply_lease(s, call->serial, &place, l->id);
     return TD_OK;
 }
 
-int td_call_lease_drop(td_session *s, uint64_t serial, const Td__Wire__LeaseDrop *q, td_error *e)
+int td_call_lease_drop(td_session *s, const Td__Wire__Call *call, td_error *e)
 {
+    const Td__Wire__LeaseDrop *q = call->lease_drop;
     td_lease *l = td_lease_find(s, q->lease);
     if (!l) return td_fail(e, TD_E_NOT_FOUND, "there is no lease %u", q->lease);
     td_lease_take(s, l, NULL);
-    td_reply_ok(s, serial);
+    td_reply_ok(s, call->serial);
     return TD_OK;
 }
 
@@ -243,8 +242,8 @@ static int too_late(td_error *e, const char *what)
 static uint64_t time_left(td_session *s, uint32_t timeout_ms)
 {
     if (timeout_ms == UINT32_MAX) return UINT64_MAX;
-    if (!s->call_until_ms) s->call_until_ms = td_now_ms() + timeout_ms;
-    uint64_t now = td_now_ms();
+    if (!s->call_until_ms) s->call_until_ms = td_clock_ms() + timeout_ms;
+    uint64_t now = td_clock_ms();
     return now < s->call_until_ms ? s->call_until_ms - now : 0;
 }
 
@@ -267,35 +266,29 @@ static int wait_for_others(td_session *s, uint64_t left, td_error *e)
         limit_wait(s, left);
         return TD_AGAIN;
     }
-    const char *what = s->wait.what;
-    s->wait = (td_wait_state){0};
-    s->waits_for_lease = false;
+    const char *what = s->wait.kind->what;
+    s->wait = (td_wait){0};
     td_session_wants(s, NULL);
     return too_late(e, what);
 }
 
-int td_call_ring(td_session *s, uint64_t serial, const Td__Wire__Ring *q, td_error *e)
+int td_call_ring(td_session *s, const Td__Wire__Call *call, td_error *e)
 {
+    const Td__Wire__Ring *q = call->ring;
     td_lease *l = td_lease_find(s, q->lease);
     if (!l) return td_fail(e, TD_E_NOT_FOUND, "there is no lease %u", q->lease);
     if (!s->io.ring) return td_fail(e, TD_E_UNSUPPORTED, "this connection takes no ring");
     int rc = make_ring(s, l, e);
     if (rc) return rc;
-    td_reply_ok(s, serial);
+    td_reply_ok(s, call->serial);
     s->io.ring(s->io.arg, td_extent_data(&l->extent));
     return TD_OK;
 }
 
-static void write_lease_ready(void *arg)
-{
-    td_session *s = arg;
-    s->wait.tasks = NULL;
-    td_session_ready(s);
-}
+#define FOR_TASKS "the tensor's pending tasks"
 
-static void write_lease_begins(td_session *s)
+static void write_lease_begins(td_session *s, td_wait *w)
 {
-    td_wait_state *w = &s->wait;
     if (!w->tasks) {
         reply_lease(s, w->serial, w->tensor->storage, 0);
         return;
@@ -305,13 +298,15 @@ static void write_lease_begins(td_session *s)
     end_write_lease(&s->write_leases, find_write_lease(s, w->tensor->storage), s->account, false);
     td_session_leases_changed(s->all);
     td_error e = {0};
-    too_late(&e, w->what);
+    too_late(&e, FOR_TASKS);
     td_reply_error(s, w->serial, &e);
 }
 
 static int check_writable(const td_session *s, td_tensor *t, td_error *e)
 {
     const td_storage *st = t->storage;
+    int rc = td_session_check_host(t, e);
+    if (rc) return rc;
     if (td_extent_heap(&st->extent) != s->heap || st->flags & TD_SF_SERVICE)
         return td_fail(e, TD_E_PERMISSION,
                        "the tensor's memory is not this session's to write; write with copy_ instead, or clone it");
@@ -321,8 +316,9 @@ static int check_writable(const td_session *s, td_tensor *t, td_error *e)
     return TD_OK;
 }
 
-int td_call_write_begin(td_session *s, uint64_t serial, const Td__Wire__WriteBegin *q, td_error *e)
+int td_call_write_begin(td_session *s, const Td__Wire__Call *call, td_error *e)
 {
+    const Td__Wire__WriteBegin *q = call->write_begin;
     td_tensor *t = td_call_tensor(s, q->id, e);
     if (!t) return e->code;
     uint64_t left = time_left(s, q->timeout_ms);
@@ -332,13 +328,11 @@ int td_call_write_begin(td_session *s, uint64_t serial, const Td__Wire__WriteBeg
     if (!rc) rc = check_writable(s, t, e);
     if (!rc) rc = td_write_lease_new(s, t, e);
     if (rc) return rc;
-    td_session_wait(s, "the tensor's pending tasks", false, write_lease_begins);
-    s->wait.serial = serial;
-    s->wait.tensor = td_tensor_ref(t);
+    static const td_wait_kind for_tasks = {FOR_TASKS, .finish = write_lease_begins};
     td_access a = {t->storage, 0, t->storage->nbytes, true};
-    td_waiter *w = td_sched_after(s->service->sched, 1, &a, write_lease_ready, s);
-    if (!w) return TD_SUSPENDED;
-    s->wait.tasks = w;
-    limit_wait(s, left);
+    td_session_wait_for_tasks(s, &for_tasks, &a);
+    s->wait.serial = call->serial;
+    s->wait.tensor = td_tensor_ref(t);
+    if (s->wait.tasks) limit_wait(s, left);
     return TD_SUSPENDED;
 }

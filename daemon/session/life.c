@@ -3,6 +3,7 @@
  * What a session holds is charged to its account from the first moment and goes with it. After the end, tasks that
  * still run keep the struct until they are done, and nothing else does. */
 #include "daemon/session/state.h"
+#include "daemon/tensor/device.h"
 #include "proto/text.h"
 
 #include <limits.h>
@@ -14,17 +15,26 @@
 enum {
     WITHER_MOST = 256, /* tasks of ended sessions, or such sessions, that are looked at in one turn */
     LOOK_AGAIN_MS = 100,
-    LEAVE_MOST = 4096, /* objects, or nodes of a backward, that an ended session lets go of at once */
+    LEAVE_MOST = 1024, /* objects, or nodes of a backward, that an ended session lets go of at once */
     ARENA_LIMIT = 3 * TD_FRAME_MAX,
-    PROMISE_COST = 128,  /* of a reply to come, in bytes */
     SESSION_IMPORTS = 64 /* mapped descriptors: two of the daemon's each */
 };
+
+/* Enough for the workers while the loop has fallen asleep and wakes up again. */
+static uint32_t pace_of(const td_service *service)
+{
+    enum { PACE = 64, PACE_EACH = 32 };
+    td_sched_stats stats;
+    td_sched_get_stats(service->sched, &stats);
+    return PACE + PACE_EACH * (uint32_t)stats.workers;
+}
 
 void td_sessions_init(td_sessions *all, td_service *service)
 {
     *all = (td_sessions){.service = service,
                          .inline_limit = 65536,
                          .max_pending = 8192,
+                         .pace = pace_of(service),
                          .max_pending_bytes = UINT64_C(64) << 20,
                          .max_unread = 1 << 20};
     service->budget.leaving = td_segment_leaving;
@@ -33,37 +43,14 @@ void td_sessions_init(td_sessions *all, td_service *service)
 
 /* ---- the beginning */
 
-/* Of a backward's last step. Its own pins are gone then; who waited for them goes on first, for they may hold what this
- * one is about to wait for. */
-static int may_touch(td_issuer *who, const td_storage *st, bool write, td_error *e)
+static const td_cause *untold(td_issuer *who, const td_storage *st)
 {
-    td_session *s = td_session_of(who);
-    if (st->flags & TD_SF_LEASED && st->lease_session == s->id)
-        return td_fail(e, TD_E_BUSY,
-                       "this session holds a write lease on the .grad of a leaf; end it before a backward adds to it");
-    int rc = write ? td_session_check_write(s, st, e) : td_session_check_lease(s, st, e);
-    if (rc != TD_AGAIN || s->backward_waited) return rc;
-    s->backward_waited = true;
-    td_session_leases_changed(s->all); /* this one, too: it looks once more, and waits */
-    return rc;
+    return td_late_find(&td_session_of(who)->late, st);
 }
 
 static void submit(td_issuer *who, td_call *c)
 {
     td_sched_submit(who->scheduler, c);
-}
-
-/* The session whose references a forked child takes over: it must know the token and be the same user. */
-static td_session *find_parent(td_sessions *all, const Td__Wire__Hello *h, const td_peer_id *who, td_error *e)
-{
-    for (td_session *p = all->first; p; p = p->next) {
-        if (p->id != h->clone_session) continue;
-        if (p->token == h->clone_token && p->uid == who->uid) return p;
-        td_fail(e, TD_E_PERMISSION, "session %u is not yours to clone", h->clone_session);
-        return NULL;
-    }
-    td_fail(e, TD_E_NOT_FOUND, "there is no session %u to clone", h->clone_session);
-    return NULL;
 }
 
 static int set_up(td_session *s, const Td__Wire__Hello *h, td_error *e)
@@ -76,6 +63,7 @@ static int set_up(td_session *s, const Td__Wire__Hello *h, td_error *e)
     if (!s->account) return td_no_memory(e, "for a session");
     s->objects.account = s->late.account = s->account;
     s->account->limit_bytes = v->options.session_bytes;
+    s->account->limit_away = v->options.session_device_bytes;
     s->account->limit_objects = v->options.session_objects;
     s->account->limit_imports = SESSION_IMPORTS;
     s->account->session = s->id;
@@ -85,6 +73,7 @@ static int set_up(td_session *s, const Td__Wire__Hello *h, td_error *e)
     int rc = td_heap_new(&s->heap, &v->budget, TD_SEGMENT_SESSION, s->uid, e);
     if (!rc) rc = td_flow_new(&s->flow, v->sched, e);
     if (rc) return rc;
+    if (s->io.share) td_flow_join(s->flow, s->io.share);
     s->issuer = (td_issuer){.session = s->id,
                             .pid = s->pid,
                             .account = s->account,
@@ -95,14 +84,14 @@ static int set_up(td_session *s, const Td__Wire__Hello *h, td_error *e)
                             .scheduler = v->sched,
                             .threads = v->options.workers,
                             .submit = submit,
-                            .may_touch = may_touch,
-                            .unwritten = td_session_unwritten};
+                            .unwritten = td_session_unwritten,
+                            .untold = untold};
     if (getrandom(&s->issuer.seed, sizeof s->issuer.seed, 0) < 0 || getrandom(&s->token, sizeof s->token, 0) < 0)
         return td_fail(e, TD_E_SYSTEM, "no random numbers");
     return TD_OK;
 }
 
-static void welcome(td_session *s, uint32_t table_hash)
+void td_session_welcome(td_session *s, uint32_t table_hash)
 {
     Td__Wire__Welcome w;
     td__wire__welcome__init(&w);
@@ -114,6 +103,10 @@ static void welcome(td_session *s, uint32_t table_hash)
     w.pid = (uint32_t)getpid();
     w.inline_limit = s->all->inline_limit;
     w.ring_pipe = s->io.ring ? TD_RING_PIPE : 0;
+    uint32_t devices[TD_MAX_DEVICES];
+    w.devices = devices;
+    for (uint32_t i = 0; i < TD_MAX_DEVICES; i++)
+        if (td_device_get(i)) devices[w.n_devices++] = i;
     uint32_t *rows = NULL;
     if (table_hash != td_ops_hash && (rows = malloc(2 * td_op_count * sizeof *rows))) {
         w.op_ids = rows;
@@ -136,9 +129,6 @@ static void welcome(td_session *s, uint32_t table_hash)
 
 static void free_parts(td_session *s)
 {
-    for (uint32_t i = 0; i < s->nsites; i++) free(s->sites[i]);
-    if (s->ncharged_sites) td_account_discharge(s->account, 0, s->ncharged_sites);
-    free(s->sites);
     free(s->renamed);
     free(s->sent);
     free(s->outs);
@@ -158,43 +148,9 @@ static int begin(td_session *s, const Td__Wire__Hello *h, const td_peer_id *who,
         return td_fail(e, TD_E_UNSUPPORTED,
                        "the client speaks protocol %u, this daemon (version %s) %d; use a client of the same release",
                        h->protocol, TD_VERSION, TD_PROTOCOL);
-    td_session *parent = NULL;
-    if (h->clone_session && !(parent = find_parent(s->all, h, who, e))) return e ? e->code : TD_E_NOT_FOUND;
     int rc = set_up(s, h, e);
-    if (rc || !parent) return rc;
-    s->clone = (td_clone){.of = parent->id, .parent = parent, .table_hash = h->table_hash};
-    parent->nclones++;
-    return TD_OK;
-}
-
-/* It has what it wanted, or ends: the other goes on. */
-static void clone_over(td_session *s)
-{
-    td_session *parent = s->clone.parent;
-    s->clone = (td_clone){0};
-    if (parent && --parent->nclones == 0) parent->io.resume(parent->io.arg);
-}
-
-int td_step_clone(td_session *s, td_error *e)
-{
-    td_clone *c = &s->clone;
-    if (!c->parent) return td_fail(e, TD_E_NOT_FOUND, "session %u has ended while it was cloned", c->of);
-    int rc = td_objects_copy(&s->objects, &c->parent->objects, &c->page, e);
-    if (rc) return rc;
-    welcome(s, c->table_hash);
-    clone_over(s);
-    return TD_OK;
-}
-
-/* Those that copy its objects find none any more. */
-static void end_clones(td_session *s)
-{
-    clone_over(s);
-    for (td_session *c = s->nclones ? s->all->first : NULL; c; c = c->next) {
-        if (c->clone.parent != s) continue;
-        c->clone.parent = NULL;
-        c->io.resume(c->io.arg);
-    }
+    if (!rc && h->clone_session) rc = td_session_clone(s, h, who, e);
+    return rc;
 }
 
 int td_session_new(td_session **out, td_sessions *all, const td_session_io *io, const td_peer_id *who,
@@ -211,7 +167,8 @@ int td_session_new(td_session **out, td_sessions *all, const td_session_io *io, 
                       .id = ++all->next_id,
                       .uid = who->uid,
                       .pid = who->pid,
-                      .import_fd = -1};
+                      .import_fd = -1,
+                      .ahead = all->pace};
     s->last_over = &s->over;
     td_arena_init(&s->arena, ARENA_LIMIT);
     Td__Wire__Hello *h = td__wire__hello__unpack(&s->arena.allocator, hello->bytes, hello->payload);
@@ -221,7 +178,7 @@ int td_session_new(td_session **out, td_sessions *all, const td_session_io *io, 
         free_parts(s);
         return rc;
     }
-    if (!s->clone.of) welcome(s, h->table_hash);
+    if (!s->activity) td_session_welcome(s, h->table_hash);
     td_arena_reset(&s->arena);
     s->next = all->first;
     if (s->next) s->next->prev = s;
@@ -236,27 +193,8 @@ int td_session_new(td_session **out, td_sessions *all, const td_session_io *io, 
 static void flow_drained(void *arg)
 {
     td_session *s = arg;
-    s->wait.tasks = NULL;
     s->drained = true;
     td_session_try_free(s);
-}
-
-void td_session_promise(td_session *s, uint64_t bytes)
-{
-    s->promised += bytes + PROMISE_COST;
-    s->jobs++;
-}
-
-void td_session_promise_kept(td_session *s, uint64_t bytes)
-{
-    s->promised -= bytes + PROMISE_COST;
-    s->jobs--;
-    if (s->ended) {
-        td_session_try_free(s);
-    } else if (s->waits_for_replies && s->promised <= s->all->max_unread / 2) {
-        s->waits_for_replies = false;
-        td_session_ready(s);
-    }
 }
 
 void td_session_try_free(td_session *s)
@@ -270,18 +208,40 @@ void td_session_try_free(td_session *s)
     free_parts(s);
 }
 
-static bool clear(td_sessions *all, td_remains *r, int most)
+static bool drop_sites(td_remains *r, int most)
+{
+    for (; r->nsites && most > 0; most--) free(r->sites[--r->nsites]);
+    if (r->nsites) return false;
+    free(r->sites);
+    if (r->ncharged_sites) td_account_discharge(r->objects.account, 0, r->ncharged_sites);
+    r->sites = NULL;
+    r->ncharged_sites = 0;
+    return true;
+}
+
+/* Some of it. What dies with it is only counted out: one object may be the last that held a graph. */
+static bool clear_parts(td_sessions *all, td_remains *r, int most)
 {
     td_account *account = r->objects.account;
     if (!td_queue_handles_drop(&r->queues, all->service, account, most)) return false;
     if (!td_write_leases_drop(&r->write_leases, account, most)) return false;
     if (!td_leases_drop(&r->leases, account, most)) return false;
-    if (!td_backward_drop(r->backward, most)) return false;
-    r->backward = NULL;
+    if (!td_known_programs_drop(&r->programs, most)) return false;
+    if (r->activity && !r->activity->kind->drop(r->activity, most)) return false;
+    r->activity = NULL;
+    if (!drop_sites(r, most)) return false;
     if (!td_grad_scope_end(account->session, most)) return false;
     if (!td_objects_drop(&r->objects, most)) return false;
     td_account_unref(account);
     return true;
+}
+
+static bool clear(td_sessions *all, td_remains *r, int most)
+{
+    td_dead_defer(true);
+    bool gone = clear_parts(all, r, most);
+    td_dead_defer(false);
+    return gone;
 }
 
 /* Tasks that ended sessions left: once what they held is gone, for that holds results. Some now; are there more? */
@@ -304,18 +264,27 @@ static void look_again(void *arg)
 static void leave(td_session *s)
 {
     td_remains r = {.next = s->all->remains,
-                    .backward = s->backward,
+                    .activity = s->activity,
                     .objects = s->objects,
                     .queues = s->queues,
+                    .programs = s->programs,
                     .write_leases = s->write_leases,
-                    .leases = s->leases};
-    s->backward = NULL;
+                    .leases = s->leases,
+                    .sites = s->sites,
+                    .nsites = s->nsites,
+                    .ncharged_sites = s->ncharged_sites};
+    s->activity = NULL;
     s->objects = (td_objects){0};
     s->queues = NULL;
+    s->programs = NULL;
     s->write_leases = NULL;
     s->leases = NULL;
+    s->sites = NULL;
+    s->nsites = s->ncharged_sites = 0;
     td_account_ref(s->account);
-    if (clear(s->all, &r, LEAVE_MOST)) return;
+    bool gone = clear(s->all, &r, LEAVE_MOST);
+    td_dead_collect(LEAVE_MOST);
+    if (gone) return;
     td_remains *kept = malloc(sizeof *kept);
     if (kept) *kept = r;
     else
@@ -326,14 +295,15 @@ static void leave(td_session *s)
 
 bool td_sessions_clear(td_sessions *all, int most)
 {
+    if (td_dead_collect((uint32_t)most)) return true;
     td_remains *r = all->remains;
     if (r && clear(all, r, most)) {
         all->remains = r->next;
         free(r);
-        td_session_leases_changed(all); /* its backward, or a lease, may have been waited for */
+        td_session_leases_changed(all); /* its activity, or a lease, may have been waited for */
     }
     bool more = wither(all, most < WITHER_MOST ? most : WITHER_MOST);
-    return td_dead_collect((uint32_t)most) || all->remains || more;
+    return td_dead_waiting() || all->remains || more;
 }
 
 td_heap *td_session_end(td_session *s, bool alive)
@@ -343,14 +313,17 @@ td_heap *td_session_end(td_session *s, bool alive)
     if (s->next) s->next->prev = s->prev;
     if (s->all->settle_next == s) s->all->settle_next = s->next;
     if (s->all->ask_next == s) s->all->ask_next = s->next;
+    if (s->all->take_next == s) s->all->take_next = s->next;
+    td_table_pass(s);
     s->all->count--;
-    end_clones(s);
+    td_clones_end(s);
     td_session_cancel_wait(s);
     s->ended = s->account->ended = true;
     td_held_drop(s);
     td_import_drop(s);
-    td_reads_forget(s);
+    td_promises_forget(s);
     td_lates_drop(&s->late);
+    td_session_made(s);
     leave(s);
     td_session_leases_changed(s->all); /* who waited for its leases or its backward goes on */
     td_ring_drop(s);

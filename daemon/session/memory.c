@@ -3,17 +3,17 @@
  * A small segment is made at once; a large one by a helper thread while the session is suspended and everybody else
  * goes on. Memory that is full while tasks are pending is not an error yet: they may free some. */
 #include "daemon/session/state.h"
+#include "daemon/tensor/device.h"
 
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 #include <unistd.h>
 
 enum {
-    CLEAR_MOST = 512,    /* of the dead, before a record is tried again */
-    GROW_HERE = 2 << 20, /* bytes that are committed in well under a millisecond */
-    ASKED_MS = 250,      /* clients that listen unmap at once */
+    CLEAR_MOST = 512,      /* of the dead, before a record is tried again */
+    GROW_HERE = 128 << 10, /* bytes that are committed in 0.1 ms */
+    ASKED_MS = 250,        /* clients that listen unmap at once */
     ASKED_LOOK_MS = 5,
     ASK_MOST = 512, /* sessions in one turn */
     SHED_MS = 100,
@@ -44,21 +44,19 @@ static void grow_done(void *arg)
     if (j->rc) td_heap_unreserve(j->heap, j->size);
     else td_heap_adopt(j->heap, j->segment);
     s->jobs--;
+    s->making = TD_MADE;
     if (s->ended) {
+        td_session_made(s);
         td_session_try_free(s);
     } else {
-        s->wait.failed = j->rc != 0 && !(j->rc == TD_E_BUSY && td_sessions_shed(s->all)); /* else once more */
-        s->wait.error = j->error;
+        bool failed = j->rc != 0 && !(j->rc == TD_E_BUSY && td_sessions_shed(s->all)); /* else once more */
+        s->grow_failed = failed ? j->rc : TD_OK; /* so that it does not ask for ever */
         td_session_ready(s);
     }
     free(j);
 }
 
-/* The record is run again; when the system itself refused, that is remembered, so that it does not ask for ever. */
-static void grow_finished(td_session *s)
-{
-    s->grow_failed = s->wait.failed ? s->wait.error.code : TD_OK;
-}
+static const td_wait_kind for_memory = {"memory"};
 
 enum { HOLDERS = 3, NAMES_MOST = 10000, HOLDERS_SHARE = 20 };
 
@@ -81,25 +79,32 @@ static void weigh(holder top[HOLDERS], holder h)
     }
 }
 
+typedef struct weighing {
+    holder top[HOLDERS];
+    unsigned device;
+} weighing;
+
 /* What a living session published is among what it holds. */
 static void weigh_name(const td_name *n, void *arg)
 {
-    const td_storage *st = n->tensor->storage;
-    if (st->account && st->account->ended)
-        weigh(arg, (holder){st->nbytes, n->pid, n->program, .published = n->name, .storage = st});
+    if (!n->what.tensor) return;
+    weighing *w = arg;
+    const td_storage *st = n->what.tensor->storage;
+    if (st->account && st->account->ended && st->device == w->device)
+        weigh(w->top, (holder){st->nbytes, n->pid, n->program, .published = n->name, .storage = st});
 }
 
 /* "; biggest holders: train (pid 7) 1.5 GB, 'weights' (published by load, pid 6) 0.5 GB" */
-static void name_holders(const td_sessions *all, char *text, size_t size)
+static void name_holders(const td_sessions *all, unsigned device, char *text, size_t size)
 {
-    holder top[HOLDERS] = {{0}};
+    weighing w = {.device = device};
     for (const td_session *x = all->first; x; x = x->next)
-        weigh(top, (holder){x->account->bytes, x->pid, x->account->name, .published = NULL});
-    td_name_each(all->service, NAMES_MOST, weigh_name, top);
+        weigh(w.top, (holder){td_account_bytes(x->account, device), x->pid, x->account->name, .published = NULL});
+    td_name_each(all->service, NAMES_MOST, weigh_name, &w);
     size_t n = 0;
     text[0] = 0;
-    for (int i = 0; i < HOLDERS && top[i].bytes && n < size; i++) {
-        const holder *h = &top[i];
+    for (int i = 0; i < HOLDERS && w.top[i].bytes && n < size; i++) {
+        const holder *h = &w.top[i];
         const char *before = i ? ", " : "; biggest holders: ";
         double mb = (double)h->bytes / 1e6;
         int more = h->published
@@ -110,22 +115,16 @@ static void name_holders(const td_sessions *all, char *text, size_t size)
     }
 }
 
-static uint64_t now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
-}
-
 /* To look at all takes time, and who is refused asks again: so it is done in a part of the time. */
-static void add_holders(td_sessions *all, td_error *e)
+static void add_holders(td_sessions *all, unsigned device, td_error *e)
 {
-    uint64_t began = now_ns();
+    uint64_t began = td_clock_ns();
     if (began >= all->holders_until_ns) {
-        name_holders(all, all->holders, sizeof all->holders);
-        uint64_t ended = now_ns();
-        all->holders_until_ns = ended + (ended - began) * HOLDERS_SHARE;
+        name_holders(all, device, all->holders, sizeof all->holders);
+        all->holders_of = device;
+        all->holders_until_ns = td_clock_rest(began, HOLDERS_SHARE);
     }
+    if (all->holders_of != device) return;
     size_t n = strlen(e->message);
     snprintf(e->message + n, sizeof e->message - n, "%s", all->holders);
 }
@@ -146,6 +145,7 @@ static void ask_to_unmap(td_segment *g, void *arg)
         td_sent *x = &s->sent[i];
         if (x->segment != g->id || x->generation != g->generation || x->asked) continue;
         x->asked = ask = true;
+        x->asked_ms = td_clock_ms();
     }
     if (!ask) return;
     a->asked = true;
@@ -167,10 +167,10 @@ static bool ask_others(td_session *s)
     for (int n = 0; all->ask_next && n < ASK_MOST; n++) {
         td_session *x = all->ask_next;
         all->ask_next = x->next;
-        if (x == s) continue;
+        if (x == s || x->making == TD_MADE) continue; /* it is about to use what lies empty */
         asking a = {.s = x};
         td_heap_settle(x->heap, true, ask_to_unmap, &a, &more);
-        if (a.asked) all->asked_ms = td_now_ms();
+        if (a.asked) all->asked_ms = td_clock_ms();
     }
     return !all->ask_next && all->ask_round >= s->ask_round;
 }
@@ -180,16 +180,91 @@ static void look_again(void *session)
     td_session_ready(session);
 }
 
+static td_segment *segment_of(const td_session *s, const td_sent *x)
+{
+    td_segment *g = td_heap_next_segment(s->heap, NULL);
+    while (g && (g->id != x->segment || g->generation != x->generation)) g = td_heap_next_segment(s->heap, g);
+    return g;
+}
+
+/* It has nothing of that mapped, and no descriptor. */
+static void forget_sent(td_session *s, int i)
+{
+    const td_sent *x = &s->sent[i];
+    td_segment *g = x->writable ? segment_of(s, x) : NULL;
+    if (g && g->shared) g->shared--;
+    s->sent[i] = s->sent[--s->nsent];
+}
+
+/* What it was asked for so long ago that it would have said something. */
+static uint64_t take_back(td_session *s, uint64_t now)
+{
+    bool some = false;
+    for (int i = s->nsent - 1; i >= 0; i--) {
+        const td_sent *x = &s->sent[i];
+        td_segment *g = x->asked && x->writable && now - x->asked_ms >= ASKED_MS ? segment_of(s, x) : NULL;
+        if (!g) continue;
+        g->left = some = true;
+        forget_sent(s, i);
+    }
+    return some ? td_heap_trim(s->heap) : 0;
+}
+
+/* Who was asked for what lies empty, and says nothing, may be stopped, or compute for an hour, or mean it so: it does
+ * not keep the memory from others. That goes to the system, and to nobody who would find in it what is written there
+ * after all. A round over all of them, a part at a time. True: it is over. */
+static bool take_from_the_silent(td_sessions *all, uint64_t now)
+{
+    if (!all->take_next) {
+        all->take_next = all->first;
+        all->taken_ms = now;
+        all->taken_bytes = 0;
+    }
+    for (int n = 0; all->take_next && n < ASK_MOST; n++) {
+        td_session *s = all->take_next;
+        all->take_next = s->next;
+        all->taken_bytes += take_back(s, now);
+    }
+    return !all->take_next;
+}
+
+static void wait_and_look(td_session *s, const td_wait_kind *kind, uint64_t ms)
+{
+    td_session_wait(s, kind);
+    td_deadline_arm(s->service, &s->wait.deadline, ms, look_again, s);
+}
+
 static bool wait_for_unmaps(td_session *s)
 {
+    static const td_wait_kind for_unmaps = {"memory that others have mapped"};
     uint64_t look = ASKED_LOOK_MS;
     if (!s->asked_until_ms) {
         if (ask_others(s)) s->asked_until_ms = s->all->asked_ms + ASKED_MS;
         else look = 1;
     }
-    if (s->asked_until_ms && td_now_ms() >= s->asked_until_ms) return false;
-    td_session_wait(s, "memory that others have mapped", false, NULL);
-    td_deadline_arm(s->service, &s->wait.deadline, look, look_again, s);
+    uint64_t now = td_clock_ms();
+    if (s->asked_until_ms && now >= s->asked_until_ms) {
+        td_sessions *all = s->all;
+        uint64_t since = now - all->taken_ms; /* to look at all takes time */
+        if (all->take_next || since >= ASKED_MS) {
+            if (take_from_the_silent(all, now)) return all->taken_bytes != 0;
+            look = 1;
+        } else {
+            if (s->asked_until_ms + ASKED_MS <= now) return false;
+            look = ASKED_MS - since;
+        }
+    }
+    wait_and_look(s, &for_unmaps, look);
+    return true;
+}
+
+/* What is made for others will be used, and perhaps given back soon; or nobody wants it any more. */
+static bool wait_for_segments(td_session *s)
+{
+    static const td_wait_kind for_segments = {"memory that is being made for others"};
+    if (!s->all->making || td_clock_ms() - s->lacks_since_ms >= LACK_MS) return false;
+    s->ask_round = s->asked_until_ms = 0; /* it may lie empty then, and nobody has been asked for it */
+    wait_and_look(s, &for_segments, ASKED_LOOK_MS);
     return true;
 }
 
@@ -208,11 +283,20 @@ static bool pending_may_help(const td_session *s, int rc)
     uint64_t work = 0;
     for (const td_account *a = s->account; a; a = a->parent) work |= a->work;
     bool others = rc == TD_E_QUOTA ? work : !td_sched_idle(s->service->sched);
-    return others && td_now_ms() - s->lacks_since_ms < LACK_MS;
+    return others && td_clock_ms() - s->lacks_since_ms < LACK_MS;
+}
+
+/* Of the CPU's memory some may lie idle with others; what a device has to give its storages have. */
+static bool wait_for_others(td_session *s, int rc, unsigned device)
+{
+    bool own = rc == TD_E_QUOTA && !td_heap_user_strained(s->heap);
+    return device == TD_CPU && !own && (wait_for_unmaps(s) || wait_for_segments(s));
 }
 
 int td_session_lacks(td_session *s, int rc, uint64_t lack, td_heap *heap, td_error *e)
 {
+    unsigned device = td_storage_lacked();
+    td_session_made(s);
     if (s->grow_failed) {
         int why = s->grow_failed;
         s->grow_failed = TD_OK;
@@ -220,25 +304,24 @@ int td_session_lacks(td_session *s, int rc, uint64_t lack, td_heap *heap, td_err
         return td_fail(e, TD_E_MEMORY, "the system has no %.1f MB of shared memory to give (see `tensorctl doctor`)",
                        (double)lack / 1e6);
     }
-    if (inherit(s, heap)) return TD_AGAIN;
+    if (device == TD_CPU && inherit(s, heap)) return TD_AGAIN;
     if (rc == TD_WAIT_GROW) rc = td_heap_reserve(heap, lack, e);
     if (rc) {
         if (s->all->remains || td_dead_waiting()) { /* some of it may be in what nobody holds any more */
             td_sessions_clear(s->all, CLEAR_MOST);
             return TD_AGAIN;
         }
-        bool own = rc == TD_E_QUOTA && !td_heap_user_strained(s->heap);
-        if (!s->lacks_since_ms) s->lacks_since_ms = td_now_ms();
-        if (!own && wait_for_unmaps(s)) return TD_AGAIN;
+        if (!s->lacks_since_ms) s->lacks_since_ms = td_clock_ms();
+        if (wait_for_others(s, rc, device)) return TD_AGAIN;
         if (pending_may_help(s, rc)) {
-            td_session_throttle(s, "memory");
+            td_session_throttle(s, &for_memory);
             if (!td_flow_pending(s->flow)) /* none of the others' may end in time */
-                td_deadline_arm(s->service, &s->wait.deadline, LACK_MS + s->lacks_since_ms - td_now_ms() + 1,
+                td_deadline_arm(s->service, &s->wait.deadline, LACK_MS + s->lacks_since_ms - td_clock_ms() + 1,
                                 td_session_look_again, s);
             return TD_AGAIN;
         }
         td_session_lacks_nothing(s);
-        if (rc == TD_E_MEMORY) add_holders(s->all, e);
+        if (rc == TD_E_MEMORY) add_holders(s->all, device, e);
         return rc;
     }
     grow_job *j = malloc(sizeof *j);
@@ -252,7 +335,9 @@ int td_session_lacks(td_session *s, int rc, uint64_t lack, td_heap *heap, td_err
                     .size = lack,
                     .kind = heap == s->service->heap ? TD_SEGMENT_SERVICE : TD_SEGMENT_SESSION};
     s->jobs++;
-    td_session_wait(s, "memory", false, grow_finished);
+    s->making = TD_MAKES;
+    s->all->making++;
+    td_session_wait(s, &for_memory);
     td_service_options *o = &s->service->options;
     if (lack <= GROW_HERE || !o->background) {
         grow_work(j);
@@ -308,18 +393,6 @@ int td_session_reader(td_session *s, const td_segment *g)
     return td_writer_descriptors_full(s->io.writer) ? -1 : fcntl(g->read_fd, F_DUPFD_CLOEXEC, 3);
 }
 
-static void forget_sent(td_session *s, int i)
-{
-    s->sent[i] = s->sent[--s->nsent];
-}
-
-static td_segment *segment_of(const td_session *s, const td_sent *x)
-{
-    td_segment *g = td_heap_next_segment(s->heap, NULL);
-    while (g && (g->id != x->segment || g->generation != x->generation)) g = td_heap_next_segment(s->heap, g);
-    return g;
-}
-
 /* Its word is taken for it, as others of the same user may then get the memory: between these it is accidents that are
  * guarded against. All of it: nothing points there any more, as the client is about to go. */
 void td_session_unmapped(td_session *s, uint32_t segment, uint32_t generation)
@@ -328,8 +401,6 @@ void td_session_unmapped(td_session *s, uint32_t segment, uint32_t generation)
     for (int i = s->nsent - 1; i >= 0; i--) {
         const td_sent *x = &s->sent[i];
         if (!all && (x->segment != segment || x->generation != generation || !x->asked)) continue;
-        td_segment *g = x->writable ? segment_of(s, x) : NULL;
-        if (g && g->shared) g->shared--;
         forget_sent(s, i);
     }
     if (all) s->mapped = s->inherited;
@@ -339,7 +410,7 @@ void td_session_unmapped(td_session *s, uint32_t segment, uint32_t generation)
 bool td_sessions_shed(td_sessions *all)
 {
     td_service *v = all->service;
-    uint64_t now = td_now_ms();
+    uint64_t now = td_clock_ms();
     bool more = false;
     if (now - all->shed_ms >= SHED_MS) { /* to look at all takes time, and who asks may ask for each of many */
         all->shed_ms = now;
@@ -384,6 +455,7 @@ void td_session_address(td_session *s, const td_storage *st, Td__Wire__Address *
 {
     td_segment *g = st->extent.segment;
     td__wire__address__init(a);
+    if (!td_storage_on_host(st)) return; /* none: nobody maps it */
     a->segment = g->id;
     a->generation = g->generation;
     a->segment_size = g->size;

@@ -56,23 +56,19 @@ static void shape_finished(td_call *c)
     if (!c->cause && !atomic_load(&c->k.failed)) td_ops_cut_to_count(c);
     op_finished(c);
     td_session *s = c->owner;
-    if (!s->ended && s->wait.active) td_session_ready(s);
+    if (!s->ended && s->wait.kind) td_session_ready(s);
 }
 
 /* Only now is the output bound: until its shape was known nobody, not even a clone of this session, could use it. */
-static void shape_known(td_session *s)
+static void shape_known(td_session *s, td_wait *w)
 {
     td_error e = {0};
-    td_tensor *t = s->wait.tensor;
-    s->wait.tensor = NULL;
-    if (t) td_objects_bind(&s->objects, s->wait.id, t, NULL, &e);
+    td_tensor *t = w->tensor;
+    w->tensor = NULL;
+    if (t) td_objects_bind(&s->objects, w->id, t, NULL, &e);
 }
 
-static td_grad_mode grad_mode(const td_record *r)
-{
-    if (r->mode & TD_RM_INFERENCE) return TD_GRAD_INFERENCE;
-    return r->mode & TD_RM_GRAD_OFF ? TD_GRAD_OFF : TD_GRAD_ON;
-}
+static const td_wait_kind for_shape = {"a shape", .finish = shape_known};
 
 /* Fill c->in from ids and immediate numbers. TD_OK; or TD_E_* with `e`, *cause set when it was an input's own. */
 static int take_inputs(td_session *s, const td_record *r, td_call *c, uint32_t *used, td_cause **cause, td_error *e)
@@ -140,7 +136,7 @@ static int room_for_outputs(td_session *s, int n, td_error *e)
 static int bind_outputs(td_session *s, const td_record *r, int nout, bool racy, td_error *e)
 {
     int rc = TD_OK;
-    if (s->wait.active && nout == 1) { /* its shape is not known yet */
+    if (s->wait.kind && nout == 1) { /* its shape is not known yet */
         s->wait.tensor = s->outs[0];
         s->wait.id = r->out[0];
         if (racy) s->outs[0]->storage->flags |= TD_SF_RACY;
@@ -178,13 +174,14 @@ static int issue(td_session *s, const td_record *r, const td_op *op, td_call *c,
     if (!rc) rc = room_for_outputs(s, r->nout > 4 ? r->nout : 4, e);
     if (rc) return rc;
     if (r->mode & TD_RM_SERVICE) c->flags |= TD_CF_SERVICE;
+    c->flags |= td_call_on(r->device);
     bool shaped = op->flags & TD_OF_DATA_SHAPE;
     c->owner = s;
     c->finished = shaped ? shape_finished : op_finished;
-    if (shaped) td_session_wait(s, "a shape", false, shape_known);
+    if (shaped) td_session_wait(s, &for_shape);
     for (unsigned i = 0; s->late.first && r->flags & TD_RF_OUT && i < r->nout; i++) overwritten(s, c->out[i]);
-    rc = td_autograd_run(c, grad_mode(r), s->outs, s->max_outs, nout, &lacks->bytes, &lacks->heap, e);
-    if (rc && shaped) s->wait.active = false;
+    rc = td_autograd_run(c, td_grad_mode_of(r->mode), s->outs, s->max_outs, nout, &lacks->bytes, &lacks->heap, e);
+    if (rc && shaped) s->wait.kind = NULL;
     lacks->memory = td_session_may_lack(rc);
     return rc;
 }
@@ -199,6 +196,11 @@ int td_step_op(td_session *s, const td_record *r, td_error *e)
         return fail_with(s, r, "op", &why);
     }
     td_session_site(s, r->site);
+    if (op->compose) {
+        td_fail(&why, TD_E_UNSUPPORTED, "%s is made of other ops, which the client sends: libtensord does so",
+                op->name);
+        return fail_with(s, r, op->name, &why);
+    }
     td_call *c = td_call_new(op, &s->issuer, r->nin, r->nout, &why);
     if (!c) return fail_with(s, r, op->name, &why);
     td_cause *cause = NULL;
@@ -215,6 +217,6 @@ int td_step_op(td_session *s, const td_record *r, td_error *e)
     s->service->ops_run++;
     bool racy = r->mode & TD_RM_RACY && !(op->flags & TD_OF_VIEW);
     if (!(r->flags & TD_RF_OUT)) rc = bind_outputs(s, r, nout, racy, e);
-    if (!rc && s->wait.active) return TD_SUSPENDED;
+    if (!rc && s->wait.kind) return TD_SUSPENDED;
     return rc;
 }

@@ -23,8 +23,9 @@ static bool is_open(const td_session *s, uint32_t id)
     return h != NULL;
 }
 
-int td_call_queue_open(td_session *s, uint64_t serial, const Td__Wire__QueueOpen *q, td_error *e)
+int td_call_queue_open(td_session *s, const Td__Wire__Call *call, td_error *e)
 {
+    const Td__Wire__QueueOpen *q = call->queue_open;
     if (is_open(s, q->queue)) return td_fail(e, TD_E_EXISTS, "queue handle %u is in use", q->queue);
     int rc = td_account_charge(s->account, 0, 1, e);
     if (rc) return rc;
@@ -46,11 +47,47 @@ int td_call_queue_open(td_session *s, uint64_t serial, const Td__Wire__QueueOpen
     }
     Td__Wire__Reply r;
     td__wire__reply__init(&r);
-    r.serial = serial;
+    r.serial = call->serial;
     r.queue_size = td_queue_size(h->member->queue);
     td_reply_send(s, &r, -1);
     return TD_OK;
 }
+
+/* A put that waits for room, or a get for an item. */
+typedef struct item_wait {
+    td_held h;
+    td_queue_handle *of;
+    td_queue_wait *at;   /* NULL when that is over */
+    td_queue_item *item; /* of a get: what came */
+    size_t n_ids;        /* to bind */
+    uint32_t ids[];
+} item_wait;
+
+static item_wait *item_wait_of(td_wait *w)
+{
+    return (item_wait *)(void *)w;
+}
+
+static void item_cancelled(td_session *s, td_wait *w)
+{
+    item_wait *i = item_wait_of(w);
+    if (i->at) td_queue_wait_cancel(s->service, i->at);
+    if (i->item) td_queue_untake(s->service, i->of->member, i->item);
+    i->at = NULL;
+    i->item = NULL;
+}
+
+static const char *item_whom(const td_wait *w)
+{
+    return td_queue_name(((const item_wait *)(const void *)w)->of->member->queue);
+}
+
+static void put_finished(td_session *s, td_wait *w);
+static void get_finished(td_session *s, td_wait *w);
+static const td_wait_kind for_room = {"room in a queue", .finish = put_finished, .cancel = item_cancelled,
+                                      .whom = item_whom};
+static const td_wait_kind for_item = {"an item of a queue", .finish = get_finished, .cancel = item_cancelled,
+                                      .whom = item_whom};
 
 static void free_handle(td_queue_handle **all, td_queue_handle *h, td_service *service, td_account *account, bool died)
 {
@@ -76,49 +113,61 @@ static void close_when_in(td_session *s, td_queue_handle *h)
     td_reply_ok(s, serial);
 }
 
-int td_call_queue_close(td_session *s, uint64_t serial, const Td__Wire__QueueClose *q, td_error *e)
+static void refuse_gets(td_session *s, const td_queue_handle *of, const td_error *why)
 {
+    for (td_held *h = s->held, *next; h; h = next) {
+        next = h->next;
+        const item_wait *w = h->wait.kind == &for_item ? item_wait_of(&h->wait) : NULL;
+        if (w && w->of == of && w->at) td_held_refuse(s, h, why);
+    }
+}
+
+int td_call_queue_close(td_session *s, const Td__Wire__Call *call, td_error *e)
+{
+    const Td__Wire__QueueClose *q = call->queue_close;
     td_queue_handle *h = find_queue(s, q->queue, e);
     if (!h) return e->code;
     td_error closed = {0};
     td_fail(&closed, TD_E_CLOSED, "queue '%s' was closed while this waited for an item",
             td_queue_name(h->member->queue));
-    td_held_refuse_gets(s, h, &closed);
+    refuse_gets(s, h, &closed);
     h->closing = true;
     h->end = q->end;
-    h->close = serial;
+    h->close = call->serial;
     close_when_in(s, h);
     return TD_OK;
 }
 
 static void queue_moved(void *arg, td_queue_item *item, const td_error *error)
 {
-    td_held *h = arg;
-    h->item = item;
-    td_held_over(h, error);
+    item_wait *w = arg;
+    w->at = NULL;
+    w->item = item;
+    td_held_over(&w->h, error);
 }
 
 /* The request waits; without memory for that it is as if it had not come. */
-static int hold(td_session *s, td_queue_handle *of, td_queue_wait *w, const char *what, uint64_t serial, size_t n_ids,
-                const uint32_t *ids, void (*finish)(td_session *s, td_held *h), td_error *e)
+static int hold(td_session *s, const td_wait_kind *kind, td_queue_handle *of, td_queue_wait *at, uint64_t serial,
+                size_t n_ids, const uint32_t *ids, td_error *e)
 {
-    td_held *h;
-    int rc = td_held_new(&h, s, what, serial, n_ids, ids, finish, e);
-    if (rc) {
-        td_queue_wait_cancel(s->service, w);
-        return rc;
+    item_wait *w = td_held_new(s, kind, sizeof *w + n_ids * sizeof *ids, serial, e);
+    if (!w) {
+        td_queue_wait_cancel(s->service, at);
+        return e->code;
     }
-    h->handle = of;
-    h->queue = w;
-    w->arg = h;
+    w->of = of;
+    w->at = at;
+    w->n_ids = n_ids;
+    if (n_ids) memcpy(w->ids, ids, n_ids * sizeof *ids);
+    at->arg = w;
     return TD_OK;
 }
 
-static void put_finished(td_session *s, td_held *h)
+static void put_finished(td_session *s, td_wait *w)
 {
-    td_queue_handle *of = h->handle;
-    if (h->failed) td_reply_error(s, h->serial, &h->error);
-    else td_reply_ok(s, h->serial);
+    td_queue_handle *of = item_wait_of(w)->of;
+    if (w->failed) td_reply_error(s, w->serial, &item_wait_of(w)->h.error);
+    else td_reply_ok(s, w->serial);
     of->puts--;
     if (of->closing) close_when_in(s, of);
 }
@@ -140,8 +189,9 @@ static int make_item(td_session *s, size_t n, const uint32_t *ids, const Protobu
     return rc;
 }
 
-int td_call_queue_put(td_session *s, uint64_t serial, const Td__Wire__QueuePut *q, td_error *e)
+int td_call_queue_put(td_session *s, const Td__Wire__Call *call, td_error *e)
 {
+    const Td__Wire__QueuePut *q = call->queue_put;
     td_queue_handle *h = find_queue(s, q->queue, e);
     if (!h) return e->code;
     td_queue_item *item = NULL;
@@ -151,10 +201,10 @@ int td_call_queue_put(td_session *s, uint64_t serial, const Td__Wire__QueuePut *
     td_queue_wait *w = NULL;
     rc = td_queue_put(s->service, h->member, item, q->timeout_ms, &w, queue_moved, NULL, e);
     if (rc == TD_OK) {
-        if (q->later) td_reply_ok_later(s, serial);
-        else td_reply_ok(s, serial);
+        if (q->later) td_reply_ok_later(s, call->serial);
+        else td_reply_ok(s, call->serial);
     } else if (rc == TD_WAIT) {
-        rc = hold(s, h, w, "room in a queue", serial, 0, NULL, put_finished, e);
+        rc = hold(s, &for_room, h, w, call->serial, 0, NULL, e);
         h->puts += !rc;
     } else {
         td_queue_item_free(item);
@@ -162,16 +212,31 @@ int td_call_queue_put(td_session *s, uint64_t serial, const Td__Wire__QueuePut *
     return rc;
 }
 
-/* Who got it may have left the queue since, so it is named. */
-int td_call_queue_return(td_session *s, uint64_t serial, const Td__Wire__QueueReturn *q, td_error *e)
+/* An item's place as a session is told it: nobody else, and nobody who did not get that item, can name it. */
+static uint64_t place_told(const td_session *s, const char *queue, uint64_t place)
 {
+    struct {
+        uint32_t session, place;
+        char queue[TD_NAME_MAX + 1];
+    } of = {.session = s->id, .place = (uint32_t)place};
+    snprintf(of.queue, sizeof of.queue, "%s", queue);
+    return (uint64_t)td_hash_keyed(&of, sizeof of) << 32 | of.place;
+}
+
+/* Who got it may have left the queue since, so it is named. */
+int td_call_queue_return(td_session *s, const Td__Wire__Call *call, td_error *e)
+{
+    const Td__Wire__QueueReturn *q = call->queue_return;
     td_queue_item *item = NULL;
+    if (place_told(s, q->name, q->place) != q->place)
+        return td_fail(e, TD_E_INVALID, "this session has got no such item of queue '%s' that it could give back",
+                       q->name);
     int rc = make_item(s, q->n_ids, q->ids, &q->note, &item, e);
     if (rc) return rc;
-    item->place = q->place;
+    item->place = (uint32_t)q->place;
     rc = td_queue_return(s->service, q->name, item, e);
     if (rc) td_queue_item_free(item);
-    else td_reply_ok(s, serial);
+    else td_reply_ok(s, call->serial);
     return rc;
 }
 
@@ -182,8 +247,8 @@ typedef struct tensor_wire {
     int64_t sizes[2 * TD_MAX_DIMS];
 } tensor_wire;
 
-static void send_item(td_session *s, uint64_t serial, const td_queue_item *item, uint32_t left, tensor_wire *w,
-                      Td__Wire__Desc **descs, Td__Wire__Address **addresses)
+static void send_item(td_session *s, uint64_t serial, const td_queue_item *item, uint64_t place, uint32_t left,
+                      tensor_wire *w, Td__Wire__Desc **descs, Td__Wire__Address **addresses)
 {
     int fd = -1;
     uint64_t outside = 0;
@@ -206,28 +271,26 @@ static void send_item(td_session *s, uint64_t serial, const td_queue_item *item,
     x.outside = outside;
     x.outside_rest = rest;
     x.left = left;
-    x.place = item->place;
+    x.place = place;
     r.serial = serial;
     r.item = &x;
     td_reply_send(s, &r, fd);
 }
 
-/* An item on its way to a client: its values may still be computed, by another session. So it counts as a reply to
- * come, and keeps the session's struct. */
+/* An item on its way to a client: its values may still be computed, by another session. */
 typedef struct delivery {
-    td_session *s;
-    uint64_t serial;
+    td_promise p;
     td_queue_item *item;
-    uint32_t left; /* behind it in the queue */
+    uint64_t place; /* as it is told */
+    uint32_t left;  /* behind it in the queue */
     tensor_wire *wire;
     void **lists;
 } delivery;
 
-static void delivery_free(delivery *d)
+static void delivery_clear(delivery *d)
 {
     free(d->lists);
     free(d->wire);
-    free(d);
 }
 
 /* Of the reply, about. */
@@ -236,30 +299,36 @@ static uint64_t delivery_bytes(const delivery *d)
     return d->item->note_bytes + (uint64_t)d->item->count * sizeof *d->wire;
 }
 
-/* What the item's tensors wait for has ended: their bytes may be read. */
-static void send_delivery(void *arg)
+static void delivery_forget(td_session *s, td_wait *w)
 {
-    delivery *d = arg;
-    td_session *s = d->s;
-    int n = d->item->count;
-    uint64_t bytes = delivery_bytes(d);
-    if (!s->ended)
-        send_item(s, d->serial, d->item, d->left, d->wire, (Td__Wire__Desc **)d->lists,
-                  (Td__Wire__Address **)(d->lists + n));
+    (void)s;
+    delivery *d = (delivery *)(void *)w;
     td_queue_item_free(d->item);
-    delivery_free(d);
-    td_session_promise_kept(s, bytes);
+    delivery_clear(d);
+}
+
+/* What the item's tensors wait for has ended: their bytes may be read. */
+static void send_delivery(td_session *s, td_wait *w)
+{
+    delivery *d = (delivery *)(void *)w;
+    send_item(s, w->serial, d->item, d->place, d->left, d->wire, (Td__Wire__Desc **)d->lists,
+              (Td__Wire__Address **)(d->lists + d->item->count));
+    delivery_forget(s, w);
 }
 
 static delivery *delivery_new(td_session *s, uint64_t serial, td_queue_item *item, uint32_t left, td_error *e)
 {
+    static const td_wait_kind for_values = {"an item's values", .finish = send_delivery, .cancel = delivery_forget};
     size_t n = (size_t)item->count;
-    delivery *d = malloc(sizeof *d);
-    if (d)
-        *d = (delivery){
-            s, serial, item, left, malloc((n + 1) * sizeof *d->wire), malloc((2 * n + 1) * sizeof *d->lists)};
-    if (d && d->wire && d->lists) return d;
-    if (d) delivery_free(d);
+    delivery *d = td_promise_new(s, &for_values, sizeof *d, serial, e);
+    if (!d) return NULL;
+    d->item = item;
+    d->left = left;
+    d->wire = malloc((n + 1) * sizeof *d->wire);
+    d->lists = malloc((2 * n + 1) * sizeof *d->lists);
+    if (d->wire && d->lists) return d;
+    delivery_clear(d);
+    free(d);
     td_no_memory(e, "to deliver %zu tensors", n);
     return NULL;
 }
@@ -307,26 +376,29 @@ static int deliver(td_session *s, td_member *m, uint64_t serial, td_queue_item *
         td_desc_extent(&item->tensors[i]->desc, &what[i].lo, &what[i].hi);
     }
     if (!rc) {
-        td_session_promise(s, delivery_bytes(d));
-        td_sched_after(s->service->sched, (int)n, what, send_delivery, d);
+        d->place = place_told(s, td_queue_name(m->queue), item->place);
+        td_promise_make(&d->p, delivery_bytes(d));
+        td_sched_after(s->service->sched, (int)n, what, td_promise_keep, d);
     } else if (d) {
-        delivery_free(d);
+        delivery_clear(d);
+        free(d);
     }
     free(what);
     return rc;
 }
 
-static void get_finished(td_session *s, td_held *h)
+static void get_finished(td_session *s, td_wait *w)
 {
-    td_member *m = h->handle->member;
-    bool sent = !h->failed && deliver(s, m, h->serial, h->item, h->n_ids, h->ids, &h->error) == TD_OK;
-    if (!sent && h->item) td_queue_untake(s->service, m, h->item);
-    h->item = NULL;
-    if (!sent) td_reply_error(s, h->serial, &h->error);
+    item_wait *i = item_wait_of(w);
+    td_member *m = i->of->member;
+    bool sent = !w->failed && deliver(s, m, w->serial, i->item, i->n_ids, i->ids, &i->h.error) == TD_OK;
+    if (!sent && i->item) td_queue_untake(s->service, m, i->item);
+    if (!sent) td_reply_error(s, w->serial, &i->h.error);
 }
 
-int td_call_queue_get(td_session *s, uint64_t serial, const Td__Wire__QueueGet *q, td_error *e)
+int td_call_queue_get(td_session *s, const Td__Wire__Call *call, td_error *e)
 {
+    const Td__Wire__QueueGet *q = call->queue_get;
     td_queue_handle *h = find_queue(s, q->queue, e);
     if (!h) return e->code;
     for (size_t i = 0; i < q->n_ids; i++) {
@@ -339,17 +411,19 @@ int td_call_queue_get(td_session *s, uint64_t serial, const Td__Wire__QueueGet *
     if (rc) return rc;
     rc = td_queue_get(s->service, h->member, &item, q->timeout_ms, &w, queue_moved, NULL, e);
     if (rc == TD_OK) {
-        rc = deliver(s, h->member, serial, item, q->n_ids, q->ids, e);
+        rc = deliver(s, h->member, call->serial, item, q->n_ids, q->ids, e);
         if (rc) td_queue_untake(s->service, h->member, item);
     } else if (rc == TD_WAIT) {
         size_t n = q->n_ids < TD_MAX_ITEM ? q->n_ids : TD_MAX_ITEM; /* no item has more tensors */
-        rc = hold(s, h, w, "an item of a queue", serial, n, q->ids, get_finished, e);
+        rc = hold(s, &for_item, h, w, call->serial, n, q->ids, e);
     }
     return rc;
 }
 
-int td_call_queue_look(td_session *s, uint64_t serial, const Td__Wire__QueueLook *q)
+int td_call_queue_look(td_session *s, const Td__Wire__Call *call, td_error *e)
 {
+    const Td__Wire__QueueLook *q = call->queue_look;
+    (void)e;
     td_queue_info i = td_queue_look(s->service, q->name);
     Td__Wire__Reply r;
     td__wire__reply__init(&r);
@@ -362,7 +436,7 @@ int td_call_queue_look(td_session *s, uint64_t serial, const Td__Wire__QueueLook
     x.full = i.full;
     x.ended = i.ended;
     x.keep_ms = i.keep_ms;
-    r.serial = serial;
+    r.serial = call->serial;
     r.queue = &x;
     td_reply_send(s, &r, -1);
     return TD_OK;

@@ -1,5 +1,7 @@
 /* Replies: what goes back to the client, and how a value gets into one. */
 #include "daemon/session/state.h"
+#include "daemon/tensor/device.h"
+#include "proto/device.h"
 
 #include <stdlib.h>
 
@@ -18,6 +20,13 @@ static void put_reply(td_session *s, Td__Wire__Reply *r, int fd)
 void td_reply_send(td_session *s, Td__Wire__Reply *r, int fd)
 {
     put_reply(s, r, fd);
+    s->io.wrote(s->io.arg);
+}
+
+void td_reply_packed(td_session *s, size_t n)
+{
+    td_writer_end(s->io.writer, n, TD_FRAME_REPLY, -1);
+    s->service->bytes_out += n + TD_FRAME_HEADER;
     s->io.wrote(s->io.arg);
 }
 
@@ -84,58 +93,48 @@ void td_desc_to_wire(const td_desc *d, Td__Wire__Desc *w, int64_t *sizes)
     memcpy(w->stride, d->stride, d->ndim * sizeof *sizes);
 }
 
+static void fill_facts(const td_session *s, const td_tensor *t, Td__Wire__Facts *f)
+{
+    td__wire__facts__init(f);
+    f->requires_grad = td_requires_grad(t);
+    f->leaf = td_is_leaf(t);
+    f->has_grad = td_grad_known(t, 0, s->id) != NULL;
+    const char *fn = td_grad_fn(t);
+    f->grad_fn = (char *)(fn ? fn : "");
+    f->version = td_version_writes(t->version);
+    f->storage = (uint64_t)(uintptr_t)t->storage >> 4;
+    f->service = (t->storage->flags & TD_SF_SERVICE) != 0;
+    f->nbytes = t->storage->nbytes;
+}
+
+void td_facts_reply(td_session *s, uint64_t serial, const td_tensor *t, td_edition edition)
+{
+    Td__Wire__Reply r;
+    td__wire__reply__init(&r);
+    Td__Wire__Facts facts;
+    Td__Wire__Desc desc;
+    int64_t sizes[2 * TD_MAX_DIMS];
+    fill_facts(s, t, &facts);
+    td_desc_to_wire(&t->desc, &desc, sizes);
+    r.serial = serial;
+    r.facts = &facts;
+    r.desc = &desc;
+    r.version = edition.version;
+    r.tree = edition.tree != 0;
+    td_reply_send(s, &r, -1);
+}
+
 /* ---- values
  *
  * A value that is small goes back inside the reply, contiguous. When it is pending or not contiguous, a copy is issued
  * as an op like any other, so that it takes its place in the storage's history; the reply follows when the copy has
  * ended. A large one is answered by its address. */
 
-typedef struct td_value_read {
-    struct td_value_read *next, *prev;
-    td_session *s;
-    uint64_t serial, bytes;
-    td_tensor *tensor; /* a reference */
+typedef struct value_read {
+    td_promise p;     /* its wait has the tensor */
+    td_cause *failed; /* while it is finished */
     bool descriptor;
 } value_read;
-
-static int begin_read(value_read **out, td_session *s, uint64_t serial, td_error *e)
-{
-    *out = malloc(sizeof **out);
-    if (!*out) return td_no_memory(e, "to read a value");
-    **out = (value_read){.s = s, .serial = serial};
-    return TD_OK;
-}
-
-/* Under way: counts as a reply to come, and keeps the session's struct, for what it waits for may be another session's.
- */
-static void promise_read(value_read *v, td_tensor *t, uint64_t bytes)
-{
-    td_session *s = v->s;
-    v->tensor = t;
-    v->bytes = bytes;
-    v->next = s->reads;
-    if (v->next) v->next->prev = v;
-    s->reads = v;
-    td_session_promise(v->s, v->bytes);
-}
-
-static void end_read(value_read *v)
-{
-    if (v->prev) v->prev->next = v->next;
-    else v->s->reads = v->next;
-    if (v->next) v->next->prev = v->prev;
-    td_tensor_unref(v->tensor);
-    td_session_promise_kept(v->s, v->bytes);
-    free(v);
-}
-
-void td_reads_forget(td_session *s)
-{
-    for (value_read *v = s->reads; v; v = v->next) {
-        td_tensor_unref(v->tensor);
-        v->tensor = NULL;
-    }
-}
 
 static void send_value(td_session *s, const td_tensor *t, uint64_t serial)
 {
@@ -160,31 +159,37 @@ static void send_address(td_session *s, const td_tensor *t, uint64_t serial, boo
     int64_t sizes[2 * TD_MAX_DIMS];
     int fd = -1;
     td_desc_to_wire(&t->desc, &desc, sizes);
-    td_session_address(s, t->storage, &address, &fd);
-    if (descriptor && fd < 0) fd = td_session_reader(s, t->storage->extent.segment);
-    address.descriptor = fd >= 0;
     r.serial = serial;
     r.desc = &desc;
-    r.address = &address;
+    if (td_storage_on_host(t->storage)) { /* else it is there, and nobody maps it */
+        td_session_address(s, t->storage, &address, &fd);
+        if (descriptor && fd < 0) fd = td_session_reader(s, t->storage->extent.segment);
+        address.descriptor = fd >= 0;
+        r.address = &address;
+    }
     td_reply_send(s, &r, fd);
+}
+
+static void copied(td_session *s, td_wait *w)
+{
+    td_cause *cause = ((value_read *)(void *)w)->failed;
+    if (!cause) cause = w->tensor->storage->poison;
+    if (cause) td_session_tell(s, w->serial, cause);
+    else send_value(s, w->tensor, w->serial);
 }
 
 static void copy_finished(td_call *c)
 {
     value_read *v = c->owner;
-    if (!v->s->ended) {
-        td_cause *poison = c->cause ? c->cause : v->tensor->storage->poison;
-        if (poison) td_session_tell(v->s, v->serial, poison);
-        else send_value(v->s, v->tensor, v->serial);
-    }
-    end_read(v);
+    v->failed = c->cause;
+    td_promise_keep(v);
 }
 
 static int read_through_copy(td_session *s, td_tensor *t, uint64_t serial, td_error *e)
 {
-    value_read *v;
-    int rc = begin_read(&v, s, serial, e);
-    if (rc) return rc;
+    static const td_wait_kind for_copy = {"a value", .finish = copied};
+    value_read *v = td_promise_new(s, &for_copy, sizeof *v, serial, e);
+    if (!v) return e->code;
     td_call *c = td_call_new(td_op_by_id(TD_OP_COPY), &s->issuer, 1, 1, e);
     if (!c) {
         free(v);
@@ -195,41 +200,48 @@ static int read_through_copy(td_session *s, td_tensor *t, uint64_t serial, td_er
     c->in[0] = td_in(t);
     uint64_t lack = 0;
     td_heap *heap = NULL;
-    rc = td_ops_prepare(c, &lack, &heap, e);
+    int rc = td_ops_prepare(c, &lack, &heap, e);
     if (rc) {
         td_call_free(c);
         free(v);
         return td_session_may_lack(rc) ? td_session_lacks(s, rc, lack, heap, e) : rc;
     }
-    promise_read(v, c->out[0], td_desc_nbytes(&t->desc)); /* prepare's reference is ours */
+    v->p.wait.tensor = c->out[0]; /* prepare's reference is ours */
+    td_promise_make(&v->p, td_desc_nbytes(&t->desc));
     c->owner = v;
     c->finished = copy_finished;
     td_sched_submit(s->service->sched, c);
     return TD_OK;
 }
 
-static void address_ready(void *arg)
+static void address_ready(td_session *s, td_wait *w)
 {
-    value_read *v = arg;
-    if (!v->s->ended) {
-        td_cause *poison = v->tensor->storage->poison;
-        if (!poison) poison = td_late_find(&v->s->late, v->tensor->storage);
-        if (poison) td_session_tell(v->s, v->serial, poison);
-        else send_address(v->s, v->tensor, v->serial, v->descriptor);
-    }
-    end_read(v);
+    td_storage *st = w->tensor->storage;
+    td_cause *poison = st->poison ? st->poison : td_late_find(&s->late, st);
+    if (poison) td_session_tell(s, w->serial, poison);
+    else send_address(s, w->tensor, w->serial, ((value_read *)(void *)w)->descriptor);
+}
+
+/* Values of other devices come by a copy, which the client asks for as any op. */
+int td_session_check_host(const td_tensor *t, td_error *e)
+{
+    if (td_storage_on_host(t->storage)) return TD_OK;
+    return td_fail(e, TD_E_UNSUPPORTED,
+                   "the tensor lies on %s, where nobody can map its bytes; copy it to the cpu first",
+                   td_device_name(t->storage->device));
 }
 
 int td_address_reply(td_session *s, td_tensor *t, uint64_t serial, bool descriptor, td_error *e)
 {
-    value_read *v;
-    int rc = begin_read(&v, s, serial, e);
-    if (rc) return rc;
+    static const td_wait_kind for_tasks = {"a value", .finish = address_ready};
+    value_read *v = td_promise_new(s, &for_tasks, sizeof *v, serial, e);
+    if (!v) return e->code;
     v->descriptor = descriptor;
-    promise_read(v, td_tensor_ref(t), 0);
+    v->p.wait.tensor = td_tensor_ref(t);
+    td_promise_make(&v->p, 0);
     td_access a = {.storage = t->storage};
     td_desc_extent(&t->desc, &a.lo, &a.hi);
-    td_sched_after(s->service->sched, 1, &a, address_ready, v);
+    td_sched_after(s->service->sched, 1, &a, td_promise_keep, v);
     return TD_OK;
 }
 
@@ -239,6 +251,8 @@ int td_read_reply(td_session *s, td_tensor *t, uint64_t serial, td_error *e)
         td_session_tell(s, serial, t->storage->poison);
         return TD_OK;
     }
+    int rc = td_session_check_host(t, e);
+    if (rc) return rc;
     if (td_desc_nbytes(&t->desc) > s->all->inline_limit) return td_address_reply(s, t, serial, false, e);
     uint64_t lo, hi;
     td_desc_extent(&t->desc, &lo, &hi);

@@ -7,14 +7,11 @@
 #include "proto/text.h"
 
 #include <stdlib.h>
-#include <time.h>
 
 enum {
     MAX_SITES = 65535,
-    TURN_NS = 250000,
-    LOOK_EACH = 8,     /* records between two looks at the clock */
-    BACKWARD_STEP = 8, /* nodes that count as one record there */
-    CLONE_STEP = 128   /* records that a page of a clone's table counts as */
+    TURN_NS = 150000, /* and what the last of its records takes */
+    LOOK_EACH = 8     /* records between two looks at the clock */
 };
 
 uint32_t td_session_id(const td_session *s)
@@ -24,27 +21,44 @@ uint32_t td_session_id(const td_session *s)
 
 bool td_session_waits(const td_session *s)
 {
-    return s->wait.active && s->wait.external && !s->wait.ready;
+    return s->wait.kind && s->wait.kind->external && !s->wait.over;
 }
 
 /* ---- waiting */
 
-void td_session_wait(td_session *s, const char *what, bool external, void (*finish)(td_session *))
+void td_session_wait(td_session *s, const td_wait_kind *kind)
 {
-    s->wait = (td_wait_state){.active = true, .what = what, .external = external, .finish = finish};
-    s->waits_for_lease = s->waits_for_replies = s->waits_for_held =
-        false; /* who gave that wait up is not woken from this one */
+    s->wait = (td_wait){.kind = kind};
+}
+
+static void tasks_ended(void *session)
+{
+    td_session *s = session;
+    s->wait.tasks = NULL;
+    td_session_ready(s);
+}
+
+void td_session_wait_for_tasks(td_session *s, const td_wait_kind *kind, const td_access *of)
+{
+    td_session_wait(s, kind);
+    td_waiter *w = td_sched_after(s->service->sched, 1, of, tasks_ended, s);
+    if (w) s->wait.tasks = w;
 }
 
 void td_session_ready(td_session *s)
 {
-    s->wait.ready = true;
+    s->wait.over = true;
     s->io.resume(s->io.arg);
 }
 
-void td_session_throttle(td_session *s, const char *what)
+void td_session_woken(td_session *s, unsigned by)
 {
-    td_session_wait(s, what, false, NULL);
+    if (s->wait.kind && s->wait.kind->by == by && !s->wait.over) td_session_ready(s);
+}
+
+void td_session_throttle(td_session *s, const td_wait_kind *kind)
+{
+    td_session_wait(s, kind);
     if (s->throttled) return;
     s->throttled = true;
     s->next_throttled = s->all->throttled;
@@ -57,16 +71,16 @@ static void unthrottle(td_session *s)
     td_session **at = &s->all->throttled;
     while (*at != s) at = &(*at)->next_throttled;
     *at = s->next_throttled;
-    s->throttled = false;
+    s->throttled = s->paced = false;
 }
 
-/* More than a part of what it may have in flight? A few tasks always may, or the workers would wait for the loop after
- * each large one. */
-static bool too_much_under_way(const td_session *s, uint32_t part)
+/* More than so many tasks in flight, or than a part of the bytes? A few tasks always may, or the workers would wait for
+ * the loop after each large one. */
+static bool too_much_under_way(const td_session *s, uint64_t tasks, uint32_t part)
 {
     enum { FEW = 4 };
     uint64_t pending = td_flow_pending(s->flow);
-    if (pending > s->all->max_pending / part) return true;
+    if (pending > tasks) return true;
     return pending > FEW / part && td_flow_pending_bytes(s->flow) > s->all->max_pending_bytes / part;
 }
 
@@ -76,22 +90,31 @@ void td_session_look_again(void *session)
     td_session_ready(session);
 }
 
-bool td_session_forlorn(td_session *s)
+enum { FORLORN_LOOKS = 10, FORLORN_LOOK_MS = 100 }; /* counted, not timed: the daemon may have been stopped meanwhile */
+
+/* Is it the same as at so many looks before? */
+static bool stands_still(td_session *s, uint64_t at)
 {
-    enum { LOOKS = 10, LOOK_MS = 100 }; /* counted, not timed: the daemon may have been stopped meanwhile */
-    if (!s->wait.active || s->wait.ready || !s->throttled) return false;
-    uint64_t now = td_now_ms(), pending = td_flow_pending(s->flow);
-    if (!s->forlorn_looks || pending != s->forlorn_pending) {
+    uint64_t now = td_clock_ms();
+    if (!s->forlorn_looks || at != s->forlorn_pending) {
         s->forlorn_looks = 1;
         s->forlorn_at_ms = now;
-        s->forlorn_pending = pending;
-    } else if (now - s->forlorn_at_ms >= LOOK_MS) {
+        s->forlorn_pending = at;
+    } else if (now - s->forlorn_at_ms >= FORLORN_LOOK_MS) {
         s->forlorn_looks++;
         s->forlorn_at_ms = now;
     }
-    if (s->forlorn_looks > LOOKS) return true;
+    return s->forlorn_looks > FORLORN_LOOKS;
+}
+
+bool td_session_forlorn(td_session *s)
+{
+    if (s->activity && s->activity->kind->endless) return stands_still(s, UINT64_MAX);
+    if (!s->wait.kind || s->wait.over || !s->throttled) return false;
+    if (s->paced) return false; /* it will go on, whether one ends or not */
+    if (stands_still(s, td_flow_pending(s->flow))) return true;
     td_deadline_disarm(s->service, &s->wait.deadline);
-    td_deadline_arm(s->service, &s->wait.deadline, LOOK_MS, td_session_look_again, s);
+    td_deadline_arm(s->service, &s->wait.deadline, FORLORN_LOOK_MS, td_session_look_again, s);
     return false;
 }
 
@@ -99,7 +122,8 @@ void td_sessions_collected(td_sessions *all)
 {
     for (td_session *s = all->throttled, *next; s; s = next) {
         next = s->next_throttled;
-        if (too_much_under_way(s, 2)) continue;
+        if (too_much_under_way(s, all->pace / 2, 2)) continue;
+        s->ahead = all->pace;
         unthrottle(s);
         td_session_ready(s);
     }
@@ -107,14 +131,15 @@ void td_sessions_collected(td_sessions *all)
 
 void td_session_cancel_wait(td_session *s)
 {
-    td_wait_state *w = &s->wait;
+    td_wait *w = &s->wait;
     unthrottle(s);
-    if (!w->active) return;
+    if (!w->kind) return;
     td_deadline_disarm(s->service, &w->deadline);
     if (w->tasks) td_waiter_cancel(w->tasks);
+    if (w->kind->cancel) w->kind->cancel(s, w);
     td_session_wants(s, NULL);
     td_tensor_unref(w->tensor);
-    *w = (td_wait_state){0};
+    *w = (td_wait){0};
 }
 
 /* ---- failures and call sites */
@@ -171,30 +196,33 @@ void td_session_tell_now(td_session *s, uint64_t serial, td_cause *c)
 }
 
 typedef struct telling {
-    td_session *s;
-    uint64_t serial;
+    td_promise p;
     td_cause *cause; /* a reference */
 } telling;
 
-static void tell(void *arg)
+static void untold(td_session *s, td_wait *w)
 {
-    telling *t = arg;
-    if (!t->s->ended) td_session_tell_now(t->s, t->serial, t->cause);
-    td_cause_unref(t->cause);
-    td_session_promise_kept(t->s, 0);
-    free(t);
+    (void)s;
+    td_cause_unref(((telling *)(void *)w)->cause);
+}
+
+static void tell(td_session *s, td_wait *w)
+{
+    td_session_tell_now(s, w->serial, ((telling *)(void *)w)->cause);
+    untold(s, w);
 }
 
 void td_session_tell(td_session *s, uint64_t serial, td_cause *c)
 {
-    telling *t = malloc(sizeof *t);
+    static const td_wait_kind for_tasks = {"what was sent before", .finish = tell, .cancel = untold};
+    telling *t = td_promise_new(s, &for_tasks, sizeof *t, serial, NULL);
     if (!t) {
         td_session_tell_now(s, serial, c);
         return;
     }
-    *t = (telling){s, serial, td_cause_ref(c)};
-    td_session_promise(s, 0);
-    td_sched_after_flow(s->service->sched, s->flow, tell, t);
+    t->cause = td_cause_ref(c);
+    td_promise_make(&t->p, 0);
+    td_sched_after_flow(s->service->sched, s->flow, td_promise_keep, t);
 }
 
 void td_session_unwritten(td_issuer *who, const td_call *c)
@@ -305,42 +333,63 @@ static int step_batch(td_session *s, td_error *e)
 /* Resumed: finish what was waited for. False: still waiting. */
 static bool finish_wait(td_session *s)
 {
-    if (!s->wait.active) return true;
-    if (!s->wait.ready) return false;
-    td_deadline_disarm(s->service, &s->wait.deadline);
+    td_wait *w = &s->wait;
+    const td_wait_kind *kind = w->kind;
+    if (!kind) return true;
+    if (!w->over) return false;
+    td_deadline_disarm(s->service, &w->deadline);
     if (s->wants) { /* its turn has come: those behind it may go on after this step */
         td_session_wants(s, NULL);
         td_session_leases_changed(s->all);
     }
-    td_wait_state w = s->wait;
-    s->wait.active = false;
-    if (w.finish) w.finish(s);
-    if (!s->wait.active) { /* finish may have begun another */
-        td_tensor_unref(s->wait.tensor);
-        s->wait = (td_wait_state){0};
-    }
-    return !s->wait.active;
+    w->kind = NULL;
+    if (kind->finish) kind->finish(s, w);
+    if (w->kind) return false; /* it has begun another */
+    td_tensor_unref(w->tensor);
+    *w = (td_wait){0};
+    return true;
 }
 
 /* A turn is bounded by its time too, for one record may be worth a thousand. */
 static bool turn_over(uint64_t *until)
 {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    uint64_t now = (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+    uint64_t now = td_clock_ns();
     td_breathe(); /* through a ring, a session is served without a system call */
     if (!*until) *until = now + TURN_NS;
     return now > *until;
 }
 
+static void wait_for_own_tasks(td_session *s);
+
+/* None of its tasks has ended: what comes behind a long one need not wait with those that do. */
+static void go_further_ahead(void *session)
+{
+    td_session *s = session;
+    if (td_flow_pending(s->flow) == s->was_pending)
+        s->ahead = s->ahead < s->all->max_pending / 2 ? 2 * s->ahead : s->all->max_pending;
+    if (too_much_under_way(s, s->ahead, 1)) wait_for_own_tasks(s);
+    else td_session_look_again(s);
+}
+
+/* Until most of them have ended, or for so long that one of them takes long. */
+static void wait_for_own_tasks(td_session *s)
+{
+    static const td_wait_kind for_tasks = {"its own pending tasks"};
+    enum { LONG_MS = 20 };
+    td_session_throttle(s, &for_tasks);
+    s->was_pending = td_flow_pending(s->flow);
+    s->paced = s->ahead < s->all->max_pending;
+    if (s->paced) td_deadline_arm(s->service, &s->wait.deadline, LONG_MS, go_further_ahead, s);
+}
+
 /* Is so much under way already that more must wait? Then it waits. */
 static bool held_back(td_session *s)
 {
-    if (too_much_under_way(s, 1)) {
-        td_session_throttle(s, "its own pending tasks");
+    static const td_wait_kind for_replies = {"its own pending replies", .by = TD_BY_REPLIES};
+    if (too_much_under_way(s, s->ahead, 1)) {
+        wait_for_own_tasks(s);
     } else if (s->promised > s->all->max_unread) {
-        td_session_wait(s, "its own pending replies", false, NULL);
-        s->waits_for_replies = true;
+        td_session_wait(s, &for_replies);
     } else {
         return false;
     }
@@ -352,37 +401,41 @@ static bool unread(const td_session *s)
     return td_writer_pending(s->io.writer) > s->all->max_unread;
 }
 
-static td_run run_clone(td_session *s, int most, td_error *e)
+static int step_activity(td_session *s, td_error *e)
 {
-    int rc = TD_AGAIN;
-    uint64_t until = 0;
-    for (; rc == TD_AGAIN; most -= CLONE_STEP) {
-        if (most <= 0 || turn_over(&until)) return TD_RUN_MORE;
-        rc = td_step_clone(s, e);
-    }
-    return rc ? TD_RUN_FATAL : TD_RUN_IDLE;
+    td_lap_is(s->service->laps, s->activity->kind->name);
+    int rc = s->activity->kind->step(s, s->activity, e);
+    if (rc == TD_OK) s->activity = NULL;
+    return rc;
 }
 
 td_run td_session_run(td_session *s, int most, td_error *e)
 {
-    uint64_t until = 0;
-    if (s->nclones) return TD_RUN_SUSPENDED;
-    if (s->clone.of) return run_clone(s, most, e);
+    return td_session_run_until(s, most, &(uint64_t){0}, e);
+}
+
+td_run td_session_run_until(td_session *s, int most, uint64_t *until, td_error *e)
+{
+    if (s->clones) return TD_RUN_SUSPENDED;
     for (int n = 0;; n++) {
-        if (s->over && !unread(s)) {
+        if (s->over && unread(s)) return TD_RUN_STALLED; /* a record may end what these answers are about */
+        if ((s->activity || n % LOOK_EACH == 0) && turn_over(until)) return TD_RUN_MORE;
+        if (s->over) {
+            td_lap_is(s->service->laps, "held");
             td_held_finish(s);
             if (--most <= 0) return TD_RUN_MORE;
             continue;
         }
-        if (!finish_wait(s)) return s->over ? TD_RUN_STALLED : TD_RUN_SUSPENDED;
-        if ((s->backward || n % LOOK_EACH == 0) && turn_over(&until)) return TD_RUN_MORE;
-        if (s->backward) {
+        if (!finish_wait(s)) return TD_RUN_SUSPENDED;
+        int rc;
+        if (s->activity) {
             if (held_back(s)) continue;
-            most -= BACKWARD_STEP;
-            if (td_step_backward(s, BACKWARD_STEP) == TD_AGAIN && most <= 0) return TD_RUN_MORE;
+            most -= s->activity->kind->cost;
+            rc = step_activity(s, e);
+            if (rc > 0) return TD_RUN_FATAL;
+            if (rc == TD_AGAIN && most <= 0) return TD_RUN_MORE;
             continue;
         }
-        int rc;
         if (s->batch && s->cursor < s->batch->n_words) {
             rc = step_batch(s, e);
         } else if (s->call) {
@@ -398,7 +451,7 @@ td_run td_session_run(td_session *s, int most, td_error *e)
             return TD_RUN_IDLE;
         }
         if (rc > 0) return TD_RUN_FATAL;
-        if (s->wait.active) continue;
+        if (s->wait.kind) continue;
         if (unread(s)) return TD_RUN_STALLED;
         if (!held_back(s) && --most <= 0) return TD_RUN_MORE;
     }

@@ -23,6 +23,7 @@ typedef struct td_session_io {
     /* Memory that ended sessions of the same process left goes into this heap; false: there is none. NULL: never. */
     bool (*inherit)(void *arg, td_heap *into);
     void (*refused)(void *arg, const td_error *why); /* it got no memory; NULL: nobody wants to know */
+    td_share *share; /* of the workers: with the other sessions of its process; NULL: its own */
     void *arg;
 } td_session_io;
 
@@ -40,8 +41,16 @@ typedef struct td_sessions {
     td_session *ask_next;       /* of a round that asks all for memory, see memory.c; NULL: none is under way */
     uint64_t ask_round;         /* the number of the last */
     uint64_t asked_ms;          /* when somebody was last asked */
-    uint64_t table_from_ms;     /* no table of status before: who asks waits */
+    struct td_reading *to_read; /* programs that were sent, in this order, and wait for a helper, ... */
+    uint32_t reading;           /* ... and those that helpers read */
+    uint32_t making;            /* sessions for which a segment is made, or was and they have not looked yet */
+    uint64_t taken_ms;          /* when somebody last looked for those who were asked in vain */
+    td_session *take_next;      /* of such a round; NULL: none is under way */
+    uint64_t taken_bytes;       /* by the last */
+    struct td_session_table *table; /* of status, that is being made; one at a time */
+    uint64_t table_from_ns;     /* no table of status before: who asks waits */
     char holders[480];          /* the biggest, as refused clients are told ... */
+    unsigned holders_of;        /* ... of that device ... */
     uint64_t holders_until_ns;  /* ... until then */
     uint64_t shed_ms;           /* when td_sessions_shed last looked at all of them */
     td_session *ending, *last_ending; /* ended, with tasks of theirs or jobs still under way */
@@ -50,7 +59,8 @@ typedef struct td_sessions {
     uint64_t descriptors;  /* that were handed out and are counted by the server */
     uint64_t inline_limit; /* bytes of a value in a reply */
     size_t max_unread;     /* bytes of replies that the peer has not read: more, and its records wait */
-    uint32_t max_pending;  /* tasks of one session in flight */
+    uint32_t max_pending;  /* tasks of one session in flight, ... */
+    uint32_t pace;         /* ... and so many while they end quickly: what is known of them all then stays in the loop's cache */
     uint64_t max_pending_bytes; /* that these will fill: who asks for much ahead of the kernels would have memory for all of it */
 } td_sessions;
 
@@ -84,6 +94,8 @@ typedef enum td_run {
 } td_run;
 /* Work off at most about `most` records. TD_RUN_FATAL: `e` says why the connection must end. */
 td_run td_session_run(td_session *s, int most, td_error *e);
+/* The same as a part of a turn: that is over at *until_ns, by td_clock_ns(), which is said at the first look when it is 0. */
+td_run td_session_run_until(td_session *s, int most, uint64_t *until_ns, td_error *e);
 /* After td_sched_collect: resume sessions that waited for tasks to end. */
 void td_sessions_collected(td_sessions *all);
 
@@ -102,7 +114,7 @@ uint32_t td_session_id(const td_session *s);
 /* Is it waiting for something that only another session can bring? (Then a hang-up ends it at once.) */
 bool td_session_waits(const td_session *s);
 /* Of one whose client has gone: does it wait for what its own tasks leave (room, memory), and has none of these ended for a
- * second? Nobody else would ever end them. Asks to be resumed when there is more to be said. */
+ * second? Nobody else would ever end them. Or has it run a program for a second since? Asks to be resumed when there is more to be said. */
 bool td_session_forlorn(td_session *s);
 
 #endif

@@ -2,6 +2,7 @@
 #ifndef TENSORD_SESSION_STATE_H
 #define TENSORD_SESSION_STATE_H
 
+#include "daemon/graph/graph.h"
 #include "daemon/session/session.h"
 #include "proto/arena.h"
 #include "proto/hash.h"
@@ -25,7 +26,7 @@ typedef struct td_object {
 enum { TD_TICK_MS = 100 };
 static inline uint32_t td_ticks(const td_service *v) /* since the daemon began */
 {
-    return (uint32_t)((td_now_ms() - v->started_ms) / TD_TICK_MS);
+    return (uint32_t)((td_clock_ms() - v->started_ms) / TD_TICK_MS);
 }
 enum { TD_PAGE_OBJECTS = 1024, TD_PAGES = (TD_MAX_ID + 1 + TD_PAGE_OBJECTS - 1) / TD_PAGE_OBJECTS };
 
@@ -41,14 +42,34 @@ typedef struct td_objects {
     td_account *account; /* pays for pages; the session's own reference */
 } td_objects;
 
+/* Long work that a session does in bounded turns, one at a time: its stream goes on when that is over. */
+typedef struct td_activity td_activity;
+typedef struct td_activity_kind {
+    const char *name;
+    /* Some of it. TD_OK: it is over, and gone; TD_AGAIN: there is more; an error is the connection's end. */
+    int (*step)(td_session *s, td_activity *a, td_error *e);
+    /* Its session has ended: let go of about `most` of it; true when it is gone. */
+    bool (*drop)(td_activity *a, int most);
+    int cost;     /* of a step, in records */
+    bool endless; /* perhaps: when its client has gone it may go on for a while only */
+} td_activity_kind;
+struct td_activity {
+    const td_activity_kind *kind;
+};
+
+typedef struct td_known_program td_known_program; /* programs.c */
+
 /* What an ended session leaves when it is too much to be let go of in one turn. */
 typedef struct td_remains {
     struct td_remains *next;
-    td_backward *backward;
+    td_activity *activity;
     td_objects objects; /* counts its account, which all of it is charged to */
     struct td_queue_handle *queues;
+    td_known_program *programs;
     struct td_write_lease *write_leases;
     struct td_lease *leases;
+    char **sites;
+    uint32_t nsites, ncharged_sites;
 } td_remains;
 
 /* Memory that the client fills and announces later. */
@@ -70,6 +91,7 @@ typedef struct td_sent {
     uint32_t segment, generation;
     bool writable;
     bool asked; /* to unmap it: what lies there from now on brings a descriptor again */
+    uint64_t asked_ms;
 } td_sent;
 
 typedef struct td_queue_handle {
@@ -82,64 +104,68 @@ typedef struct td_queue_handle {
     uint64_t close; /* the request's serial */
 } td_queue_handle;
 
-/* A request that waits for what others do, beside the stream; see held.c. */
+/* What a session waits for: in its stream, which goes no further meanwhile, or beside it (td_held). */
+typedef struct td_wait td_wait;
+
+typedef struct td_wait_kind {
+    const char *what; /* for status */
+    /* It is over (or has failed): go on. */
+    void (*finish)(td_session *s, td_wait *w);
+    /* It will not be finished: nobody else knows of it any more, and what came goes back. */
+    void (*cancel)(td_session *s, td_wait *w);
+    /* The name of what it waits for. */
+    const char *(*whom)(const td_wait *w);
+    enum { TD_BY_CALLBACK, TD_BY_LEASES, TD_BY_REPLIES, TD_BY_HELD } by; /* what ends it: see td_session_woken */
+    bool external;                                                       /* only another session can end it */
+} td_wait_kind;
+
+struct td_wait {
+    const td_wait_kind *kind; /* NULL: there is none */
+    bool over, failed;
+    uint32_t id;     /* to bind */
+    uint64_t serial; /* of the request */
+    td_deadline deadline;
+    td_waiter *tasks;  /* that it waits for */
+    td_tensor *tensor; /* a reference */
+};
+
+/* A request that waits for what others do, beside the stream; see held.c. Each kind has a struct that begins with it.
+ */
 typedef struct td_held {
+    td_wait wait;
     struct td_held *next, *prev; /* of its session, the newest first */
     struct td_held *next_over;
     td_session *session;
-    const char *what; /* for status */
-    void (*finish)(td_session *s, struct td_held *h);
-    uint64_t serial;
-    td_queue_handle *handle; /* of a put or a get */
-    td_queue_wait *queue;    /* what it waits for; NULL when that is over */
-    td_name_wait *name;
-    td_queue_item *item; /* what came */
-    td_tensor *tensor;   /* of a name: held, as the name may be gone already */
-    td_edition edition;
-    bool failed;
+    size_t bytes; /* of all of it, which is charged */
     td_error error;
-    size_t n_ids; /* to bind */
-    uint32_t ids[];
 } td_held;
 
-typedef struct td_wait_state {
-    bool active, ready;
-    const char *what;              /* for status: "memory", "a write lease", ... */
-    void (*finish)(td_session *s); /* run on resume, when ready */
-    bool external;                 /* only another session can end it */
-    /* results, by kind */
-    uint64_t serial;
-    uint32_t id; /* to bind */
-    td_waiter *tasks;
-    td_tensor *tensor; /* a reference */
-    td_deadline deadline;
-    bool failed;
-    td_error error;
-} td_wait_state;
+/* A reply that comes when tasks have ended; see promise.c. Each kind has a struct that begins with it. */
+typedef struct td_promise {
+    td_wait wait;
+    td_session *session;
+    struct td_promise *next, *prev;
+    uint64_t bytes; /* about, of the reply */
+} td_promise;
 
-/* A session that takes over another's references: it is welcome when it has them all. */
-typedef struct td_clone {
-    uint32_t of;        /* the other's id; 0: it is none, or has them */
-    td_session *parent; /* NULL when that has ended */
-    uint32_t page;      /* the next to copy */
-    uint32_t table_hash;
-} td_clone;
+typedef struct td_clone td_clone;
 
 struct td_session {
     td_sessions *all;
     td_session *next, *prev;
     td_session *next_throttled;
-    bool throttled;
+    bool throttled, paced; /* paced: until a deadline at the latest */
+    uint32_t ahead;        /* tasks that it may have in flight now: the pace, or more behind one that takes long */
+    uint64_t was_pending;  /* when it began to wait for its tasks, or looked again */
     td_service *service;
     td_session_io io;
     uint32_t id, uid, pid;
     uint64_t token;
     bool ended, drained, mapped;
     td_session *next_ending, *prev_ending; /* of those that have ended, until they are gone */
-    struct td_value_read *reads;           /* under way */
+    td_promise *promises;                  /* that are to be kept */
     bool inherited;          /* its heap has memory that the process may have mapped through a former session */
     int grow_failed;         /* the system refused the segment that the current record needs: its code */
-    bool waits_for_lease;    /* of somebody else */
     const td_storage *wants; /* what it waits for there, until its turn has come; only compared */
     int jobs;                /* background work that still points here */
     td_issuer issuer;
@@ -147,15 +173,14 @@ struct td_session {
     td_heap *heap;
     td_account *account;
     td_objects objects;
-    td_clone clone;
-    uint32_t nclones; /* which copy its objects: it goes no further meanwhile */
+    td_clone *clones; /* which copy its objects: it goes no further meanwhile */
     td_lease *leases;
     td_lease *ring; /* what the connection's ring lies in: off the list; NULL: it has none */
     uint32_t next_lease;
     td_queue_handle *queues;
+    td_known_program *programs;
     td_held *held, *over, **last_over; /* requests beside the stream; those whose wait has ended, in that order */
     uint32_t nheld;
-    bool waits_for_held; /* to be fewer */
     td_sent *sent;
     int nsent;
     char **sites;      /* texts by id, grown as ids come */
@@ -165,11 +190,8 @@ struct td_session {
     Td__Wire__Batch *batch;
     size_t cursor; /* words of the batch that are done */
     Td__Wire__Call *call;
-    td_wait_state wait;
-    td_backward *backward;
-    bool backward_over;   /* only to be let go of */
-    bool backward_waited; /* for a .grad; those who waited for its pins were told */
-    td_record backward_record;
+    td_wait wait; /* of the stream */
+    td_activity *activity;
     td_cause *first_error; /* not yet told */
     td_lates late;         /* nor these, of storages; told by their next use */
     td_cause *late_grad;   /* nor this, of a backward; told by the next use of a .grad */
@@ -179,22 +201,31 @@ struct td_session {
     td_write_lease *write_leases;
     td_cause *overdrawn; /* what failures that the session has no room for are told as */
     uint64_t forlorn_at_ms,
-        forlorn_pending;     /* see td_session_forlorn: when it looked last, and how many tasks were pending */
-    int forlorn_looks;       /* that saw none of them end */
-    uint64_t lacks_since_ms; /* it waits for others to free memory; 0: it does not */
+        forlorn_pending; /* see td_session_forlorn: when it looked last, and how many tasks were pending */
+    int forlorn_looks;   /* that saw none of them end */
+    enum { TD_MAKES_NONE, TD_MAKES, TD_MADE } making; /* the segment that the current record needs */
+    uint64_t lacks_since_ms;                          /* it waits for others to free memory; 0: it does not */
     uint64_t ask_round;      /* all->ask_round in which others are asked for it; 0: it needs none yet */
     uint64_t asked_until_ms; /* ... which is over; so long it waits for what they unmap */
     uint64_t promised;       /* bytes of replies that wait for tasks to end */
-    bool waits_for_replies;  /* its own */
     uint32_t ncharged_sites;
     bool said_bye;
     uint64_t call_until_ms; /* the current call may wait so long; 0: not asked yet */
     int import_fd;          /* came with the current call, or -1 */
 };
 
+/* What was made for it is used, or is not wanted any more. */
+static inline void td_session_made(td_session *s)
+{
+    if (s->making != TD_MADE) return;
+    s->making = TD_MAKES_NONE;
+    s->all->making--;
+}
+
 /* The current record has what it lacked, or was told that it gets none. */
 static inline void td_session_lacks_nothing(td_session *s)
 {
+    td_session_made(s);
     s->lacks_since_ms = s->ask_round = s->asked_until_ms = 0;
 }
 
@@ -202,9 +233,6 @@ static inline td_session *td_session_of(td_issuer *who)
 {
     return (td_session *)(void *)((char *)who - offsetof(td_session, issuer));
 }
-
-/* reply.c: nobody waits for these values any more */
-void td_reads_forget(td_session *s);
 
 /* leases.c: what a session waits to use; NULL: nothing */
 void td_session_wants(td_session *s, const td_storage *st);
@@ -245,32 +273,65 @@ static inline td_tensor *td_session_value(td_session *s, uint32_t id, td_cause *
 /* ops.c, control.c: one record. TD_OK, TD_SUSPENDED, TD_AGAIN, or an error that is the connection's end. */
 int td_step_op(td_session *s, const td_record *r, td_error *e);
 int td_step_control(td_session *s, const td_record *r, td_error *e);
-int td_step_backward(td_session *s, int most);
-/* life.c: a page of what a clone takes over. TD_AGAIN until it has all, and its Welcome is written. */
-int td_step_clone(td_session *s, td_error *e);
+/* A control record fails: its outputs carry the cause, as an op's would. */
+int td_record_failed(td_session *s, const td_record *r, const char *what, td_error *why, td_error *e);
+/* The tensors behind ids; those that have values. `optional`: 0 is none. */
+int td_session_tensors(td_session *s, const uint32_t *ids, int n, bool optional, td_tensor **out, td_error *e);
+int td_session_values(td_session *s, const uint32_t *ids, int n, bool optional, td_tensor **out, td_error *e);
+/* backward.c: begin one. */
+int td_session_backward(td_session *s, const td_record *r, td_error *e);
+/* programs.c: one that the client sends; let go of it; NULL: there is none of that number */
+int td_call_program_new(td_session *s, const Td__Wire__Call *call, td_error *e);
+td_program *td_session_program_of(const td_session *s, uint32_t id, td_error *e); /* borrowed; NULL: there is none */
+int td_session_program_id(const td_session *s, uint32_t id, td_error *e);         /* may one get this number? */
+int td_session_program_add(td_session *s, uint32_t id, td_program *program, td_error *e); /* takes it over when it works */
+int td_session_program_end(td_session *s, const td_record *r, td_error *e);
+/* Let go of about `most`: true when all are gone. */
+bool td_known_programs_drop(td_known_program **all, int most);
+/* All that the other has, for a clone. */
+int td_known_programs_copy(td_session *s, const td_session *from, td_error *e);
+/* program.c: run one, as an activity */
+int td_session_program_call(td_session *s, const td_record *r, td_error *e);
+/* clone.c: begin as a clone. And the end of a session: those that copy its objects find none any more. */
+int td_session_clone(td_session *s, const Td__Wire__Hello *h, const td_peer_id *who, td_error *e);
+void td_clones_end(td_session *parent);
+/* life.c */
+void td_session_welcome(td_session *s, uint32_t table_hash);
 /* call.c: one request. The same results. */
 td_tensor *td_call_tensor(td_session *s, uint32_t id, td_error *e); /* with a value; NULL with `e` */
 int td_call_new_id(td_session *s, uint32_t id, td_error *e);        /* may it be bound? */
+/* names.c */
+int td_call_publish(td_session *s, const Td__Wire__Call *call, td_error *e);
+int td_call_open(td_session *s, const Td__Wire__Call *call, td_error *e);
+int td_call_program_open(td_session *s, const Td__Wire__Call *call, td_error *e);
+int td_call_drop(td_session *s, const Td__Wire__Call *call, td_error *e);
+/* The value in service memory, which outlives the session: the tensor itself when it is there already, else a copy. A
+ * new reference. */
+int td_session_in_service(td_session *s, td_tensor *t, bool copy, td_tensor **out, td_error *e);
+/* named.c: programs under names. Answer who opened one. */
+int td_session_program_open(td_session *s, uint64_t serial, uint32_t id, td_program *p, td_error *e);
+int td_call_program_publish(td_session *s, const Td__Wire__Call *call, td_error *e);
+int td_call_program_captured(td_session *s, const Td__Wire__Call *call, td_error *e);
 /* queues.c */
-int td_call_queue_open(td_session *s, uint64_t serial, const Td__Wire__QueueOpen *q, td_error *e);
-int td_call_queue_put(td_session *s, uint64_t serial, const Td__Wire__QueuePut *q, td_error *e);
-int td_call_queue_get(td_session *s, uint64_t serial, const Td__Wire__QueueGet *q, td_error *e);
-int td_call_queue_close(td_session *s, uint64_t serial, const Td__Wire__QueueClose *q, td_error *e);
-int td_call_queue_return(td_session *s, uint64_t serial, const Td__Wire__QueueReturn *q, td_error *e);
-int td_call_queue_look(td_session *s, uint64_t serial, const Td__Wire__QueueLook *q);
+int td_call_queue_open(td_session *s, const Td__Wire__Call *call, td_error *e);
+int td_call_queue_put(td_session *s, const Td__Wire__Call *call, td_error *e);
+int td_call_queue_get(td_session *s, const Td__Wire__Call *call, td_error *e);
+int td_call_queue_close(td_session *s, const Td__Wire__Call *call, td_error *e);
+int td_call_queue_return(td_session *s, const Td__Wire__Call *call, td_error *e);
+int td_call_queue_look(td_session *s, const Td__Wire__Call *call, td_error *e);
 int td_step_call(td_session *s);
 /* held.c */
 /* Before a request that may have to be held: TD_AGAIN when there are too many. */
 int td_held_room(td_session *s);
-/* The caller says what it waits for. `finish` answers when that is over. */
-int td_held_new(td_held **out, td_session *s, const char *what, uint64_t serial, size_t n_ids, const uint32_t *ids,
-                void (*finish)(td_session *s, td_held *h), td_error *e);
+/* `bytes` of zeros that begin with a td_held, which is the session's; the caller says what it waits for. NULL with `e`.
+ */
+void *td_held_new(td_session *s, const td_wait_kind *kind, size_t bytes, uint64_t serial, td_error *e);
 /* Its wait has ended; called from within other calls, so it only takes note. */
 void td_held_over(td_held *h, const td_error *error);
 /* Answer the first whose wait has ended (s->over). */
 void td_held_finish(td_session *s);
-/* Gets that wait for an item by this handle fail. */
-void td_held_refuse_gets(td_session *s, const td_queue_handle *of, const td_error *why);
+/* It is cancelled, and answered so. */
+void td_held_refuse(td_session *s, td_held *h, const td_error *why);
 /* The client gives a request up: it is answered so, unless it has been answered. */
 void td_held_cancel(td_session *s, uint64_t serial);
 /* The session ends. */
@@ -279,12 +340,12 @@ void td_held_drop(td_session *s);
 bool td_queue_handles_drop(td_queue_handle **all, td_service *service, td_account *account, int most);
 
 /* leases.c */
-int td_call_lease(td_session *s, uint64_t serial, const Td__Wire__Lease *q, td_error *e);
-int td_call_ring(td_session *s, uint64_t serial, const Td__Wire__Ring *q, td_error *e);
-int td_call_lease_drop(td_session *s, uint64_t serial, const Td__Wire__LeaseDrop *q, td_error *e);
-int td_call_write_begin(td_session *s, uint64_t serial, const Td__Wire__WriteBegin *q, td_error *e);
+int td_call_lease(td_session *s, const Td__Wire__Call *call, td_error *e);
+int td_call_ring(td_session *s, const Td__Wire__Call *call, td_error *e);
+int td_call_lease_drop(td_session *s, const Td__Wire__Call *call, td_error *e);
+int td_call_write_begin(td_session *s, const Td__Wire__Call *call, td_error *e);
 /* import.c */
-int td_call_import(td_session *s, uint64_t serial, const Td__Wire__Import *q, td_error *e);
+int td_call_import(td_session *s, const Td__Wire__Call *call, td_error *e);
 /* Take the descriptor that came with a call; let go of one that nobody took. */
 void td_import_receive(td_session *s, td_frame *f);
 void td_import_drop(td_session *s);
@@ -301,21 +362,30 @@ void td_session_tell_now(td_session *s, uint64_t serial, td_cause *c);
 /* A call failed: what it should have written, and has not, is remembered until the program was told. */
 void td_session_unwritten(td_issuer *who, const td_call *c);
 void td_session_site(td_session *s, uint32_t site);
-/* Suspend until `ready` is set through td_session_ready. */
-void td_session_wait(td_session *s, const char *what, bool external, void (*finish)(td_session *));
+/* Suspend until td_session_ready; or until everything pending on some bytes has ended. */
+void td_session_wait(td_session *s, const td_wait_kind *kind);
+void td_session_wait_for_tasks(td_session *s, const td_wait_kind *kind, const td_access *of);
 /* Of a throttled session, when a deadline of its wait has passed. */
 void td_session_look_again(void *session);
 void td_session_ready(td_session *s);
+/* What ends waits of that sort has come to pass: one that is on is over. */
+void td_session_woken(td_session *s, unsigned by);
 /* Suspend until some task of anybody has ended. */
-void td_session_throttle(td_session *s, const char *what);
+void td_session_throttle(td_session *s, const td_wait_kind *kind);
 /* Whatever it waits for: it ends. */
 void td_session_cancel_wait(td_session *s);
 void td_session_try_free(td_session *s);
 /* A new cause, charged to the session; one for all when it has no room for more. NULL with `e` without memory. */
 td_cause *td_session_cause(td_session *s, const td_error *why, td_error *e);
-/* A reply of about `bytes` will follow when tasks have ended; it has been sent, or never will be. Keeps the struct. */
-void td_session_promise(td_session *s, uint64_t bytes);
-void td_session_promise_kept(td_session *s, uint64_t bytes);
+/* promise.c */
+/* `size` bytes of zeros that begin with a td_promise. NULL with `e`. Until it is made it may be freed. */
+void *td_promise_new(td_session *s, const td_wait_kind *kind, size_t size, uint64_t serial, td_error *e);
+/* A reply of about `bytes` will follow ... */
+void td_promise_make(td_promise *p, uint64_t bytes);
+/* ... now, unless the session has ended; the promise is gone. (A callback of the scheduler.) */
+void td_promise_keep(void *promise);
+/* The session has ended: nobody wants these replies any more. */
+void td_promises_forget(td_session *s);
 
 /* memory.c */
 /* May it be had later? */
@@ -326,6 +396,20 @@ static inline bool td_session_may_lack(int rc)
 /* A step lacks memory, or its due: rc is TD_WAIT_GROW (then `lack`, `heap`), TD_E_MEMORY or TD_E_QUOTA. TD_AGAIN when
  * it is worth trying again later, or the final error with the biggest holders in `e`. */
 int td_session_lacks(td_session *s, int rc, uint64_t lack, td_heap *heap, td_error *e);
+/* The same for an activity after each step, which says whether it lacks some; what the step gave, or as above. */
+static inline int td_activity_memory(td_session *s, int rc, bool lacks, uint64_t lack, td_heap *heap, td_error *e)
+{
+    if (lacks) return td_session_lacks(s, rc, lack, heap, e);
+    td_session_lacks_nothing(s);
+    return rc;
+}
+/* It goes no further before the writes that are pending on a storage have ended; NULL: on none. */
+static inline void td_activity_behind(td_session *s, const td_wait_kind *kind, const td_storage *st)
+{
+    if (!st) return;
+    td_access whole = {(td_storage *)st, 0, st->nbytes, false};
+    td_session_wait_for_tasks(s, kind, &whole);
+}
 /* Where a storage lies, as this client may see it. *fd is a descriptor to attach, or -1; one per call when `*fd` comes
  * in as -1 and NULL-able. */
 void td_session_address(td_session *s, const td_storage *st, Td__Wire__Address *a, int *fd);
@@ -359,6 +443,8 @@ void td_session_leases_changed(td_sessions *all);
 
 /* reply.c */
 void td_reply_send(td_session *s, Td__Wire__Reply *r, int fd);
+/* What was written after td_writer_begin. */
+void td_reply_packed(td_session *s, size_t n);
 void td_reply_error(td_session *s, uint64_t serial, const td_error *error);
 void td_reply_ok(td_session *s, uint64_t serial);
 /* The same, but it goes with the next reply: nobody waits for it now. */
@@ -367,12 +453,18 @@ void td_reply_ok_later(td_session *s, uint64_t serial);
 void td_event_unmap(td_session *s, uint32_t segment);
 /* The arrays point into `sizes` (2 * TD_MAX_DIMS). */
 void td_desc_to_wire(const td_desc *d, Td__Wire__Desc *w, int64_t *sizes);
+/* What a tensor is and where it stands. */
+void td_facts_reply(td_session *s, uint64_t serial, const td_tensor *t, td_edition edition);
 int td_read_reply(td_session *s, td_tensor *t, uint64_t serial, td_error *e);
-/* Its address, when everything pending on it has ended. `descriptor`: with one to read by, though it was sent before.
- */
+/* Its bytes can be mapped; else says on which device it lies. */
+int td_session_check_host(const td_tensor *t, td_error *e);
+/* Its address, when everything pending on it has ended; none where nobody maps it. `descriptor`: with one to read by,
+ * though it was sent before. */
 int td_address_reply(td_session *s, td_tensor *t, uint64_t serial, bool descriptor, td_error *e);
 
 /* status.c */
-int td_status_reply(td_session *s, uint64_t serial, const char *what, td_error *e);
+int td_call_status(td_session *s, const Td__Wire__Call *call, td_error *e);
+/* The table that is being made goes on behind a session that ends. */
+void td_table_pass(td_session *s);
 
 #endif

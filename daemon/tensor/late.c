@@ -74,6 +74,11 @@ void td_lates_told(td_lates *of, const td_error *e)
     }
 }
 
+void td_lates_copy(td_lates *to, const td_lates *from)
+{
+    for (const td_late *l = from->first; l; l = l->after) td_late_note(to, l->storage, l->cause);
+}
+
 void td_lates_drop(td_lates *of)
 {
     while (of->first) forget(of->first);

@@ -41,4 +41,14 @@ static inline void td_freelist_give(td_freelist *f, void *p)
     f->count++;
 }
 
+static inline void td_freelist_empty(td_freelist *f)
+{
+    for (void *next; f->top; f->top = next) {
+        next = *(void **)f->top;
+        free(f->top);
+    }
+    f->count = 0;
+}
+void td_storages_forget_dead(void); /* storage.c */
+
 #endif

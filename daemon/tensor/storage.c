@@ -4,8 +4,10 @@
  * after they went back. Objects are charged by tensors, not here. */
 #include "daemon/tensor/device.h"
 #include "daemon/tensor/live.h"
+#include "proto/device.h"
 
 static _Thread_local td_freelist loop_dead;
+static _Thread_local unsigned loop_lacked; /* a device */
 
 static uint64_t cost_of(uint64_t nbytes)
 {
@@ -17,11 +19,11 @@ static int storage_open(td_storage **out, const td_place *where, uint64_t nbytes
 {
     if (nbytes > UINT64_C(1) << 46)
         return td_fail(e, TD_E_MEMORY, "a storage of %llu bytes is beyond any memory", (unsigned long long)nbytes);
-    int err = td_account_charge(where->account, cost_of(nbytes), 0, e);
+    int err = td_account_charge_on(where->account, where->device, cost_of(nbytes), e);
     if (err) return err;
     td_storage *s = td_freelist_take(&loop_dead, sizeof *s);
     if (!s) {
-        td_account_discharge(where->account, cost_of(nbytes), 0);
+        td_account_discharge_on(where->account, where->device, cost_of(nbytes));
         return td_no_memory(e, "for a storage's record");
     }
     *s = (td_storage){.refs = 1, .device = where->device, .flags = where->flags, .nbytes = nbytes};
@@ -37,18 +39,36 @@ static void storage_done(td_storage *s)
     td_loop_live.bytes += sizeof *s;
 }
 
+unsigned td_storage_lacked(void)
+{
+    unsigned device = loop_lacked;
+    loop_lacked = TD_CPU;
+    return device;
+}
+
+/* Another device's lack is told by its name. */
+static int no_room(const td_place *where, uint64_t nbytes, int err, td_error *e)
+{
+    loop_lacked = where->device;
+    if (err != TD_E_MEMORY || where->device == TD_CPU) return err;
+    return td_fail(e, err, "%s has no %.1f MB to give", td_device_name(where->device), (double)nbytes / 1e6);
+}
+
 int td_storage_new(td_storage **out, const td_place *where, uint64_t nbytes, uint64_t *lack, td_error *e)
 {
     *out = NULL;
     const td_device_if *device = td_device_get(where->device);
-    if (!device) return td_fail(e, TD_E_UNSUPPORTED, "this tensord was built without device %u", where->device);
+    if (!device) return td_device_absent(where->device, td_devices_here(), e);
     td_storage *s;
     int err = storage_open(&s, where, nbytes, e);
-    if (err) return err;
-    if ((err = device->alloc(where, s, lack, e))) {
-        td_account_discharge(where->account, cost_of(nbytes), 0);
-        td_freelist_give(&loop_dead, s);
+    if (err) {
+        loop_lacked = where->device;
         return err;
+    }
+    if ((err = device->alloc(where, s, lack, e))) {
+        td_account_discharge_on(where->account, where->device, cost_of(nbytes));
+        td_freelist_give(&loop_dead, s);
+        return no_room(where, nbytes, err, e);
     }
     storage_done(s);
     *out = s;
@@ -77,7 +97,7 @@ void td_storage_shrink(td_storage *s, uint64_t nbytes)
 {
     assert(nbytes <= s->nbytes);
     td_device_get(s->device)->shrink(s, nbytes);
-    td_account_discharge(s->account, cost_of(s->nbytes) - cost_of(nbytes), 0);
+    td_account_discharge_on(s->account, s->device, cost_of(s->nbytes) - cost_of(nbytes));
     s->nbytes = nbytes;
 }
 
@@ -89,7 +109,7 @@ void td_storage_unref(td_storage *s)
     if (s->late) td_storage_drop_late(s);
     td_cause_unref(s->poison);
     if (s->flags & TD_SF_IMPORTED) td_account_unimport(s->account);
-    td_account_discharge(s->account, cost_of(s->nbytes), 0);
+    td_account_discharge_on(s->account, s->device, cost_of(s->nbytes));
     td_account_unref(s->account);
     td_freelist_give(&loop_dead, s);
     td_loop_live.storages--;
@@ -105,4 +125,9 @@ void td_storage_heal(td_storage *s)
 {
     td_cause_unref(s->poison);
     s->poison = NULL;
+}
+
+void td_storages_forget_dead(void)
+{
+    td_freelist_empty(&loop_dead);
 }

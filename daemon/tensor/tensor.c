@@ -86,6 +86,39 @@ int td_tensor_detach_version(td_tensor *t, td_error *e)
     return 0;
 }
 
+static uint64_t shifted(uint64_t bits, uint64_t by)
+{
+    return by < 64 ? bits << by : 0;
+}
+
+/* The row grows downwards, over all that is remembered there. */
+static void join_before(td_version *v)
+{
+    do v->nvoid++, v->void_before >>= 1;
+    while (v->void_before & 1);
+}
+
+static void begin_row(td_version *v, uint32_t step)
+{
+    uint32_t gap = step - v->void_to - 1;
+    uint64_t row = v->nvoid < 64 ? (UINT64_C(1) << v->nvoid) - 1 : UINT64_MAX;
+    v->void_before = shifted(row, gap) | shifted(v->void_before, (uint64_t)gap + v->nvoid);
+    v->nvoid = 1;
+    v->void_to = step;
+}
+
+void td_version_void(td_version *v, uint32_t step)
+{
+    int32_t after = (int32_t)(step - v->void_to);
+    uint32_t before = v->void_to - v->nvoid - step; /* the row */
+    v->voided++;
+    if (!v->nvoid) v->nvoid = 1, v->void_to = step;
+    else if (after == 1) v->nvoid++, v->void_to++;
+    else if (after > 1) begin_row(v, step);
+    else if (before == 0) join_before(v);
+    else if (before < 64) v->void_before |= UINT64_C(1) << before;
+}
+
 td_tensor *td_tensor_hold(td_tensor *t)
 {
     t->held++;
@@ -126,6 +159,11 @@ bool td_dead_collect(uint32_t most)
     return loop_dying.first != NULL;
 }
 
+void td_dead_defer(bool on)
+{
+    loop_dying.busy = on;
+}
+
 bool td_dead_waiting(void)
 {
     return loop_dying.first != NULL;
@@ -153,4 +191,11 @@ static void end(td_dead *d)
 void td_tensor_end(td_tensor *t)
 {
     td_die(dead_of(t), end);
+}
+
+void td_tensors_forget_dead(void)
+{
+    td_freelist_empty(&loop_dead);
+    td_freelist_empty(&loop_dead_versions);
+    td_storages_forget_dead();
 }

@@ -13,15 +13,17 @@
 /* Who pays. Bytes and objects are charged before they are given; a parent (the uid) is charged too. */
 typedef struct td_account {
     struct td_account *parent;
-    uint64_t bytes, objects;
+    uint64_t bytes, objects;             /* bytes of the CPU's memory */
     uint64_t work;                       /* of the bytes: what pending calls work with */
     uint64_t limit_bytes, limit_objects; /* 0: no limit */
+    uint64_t limit_away;                 /* of bytes on any one other device; 0: no limit */
     uint32_t imports, limit_imports;     /* mapped descriptors of clients; 0: no limit */
     uint32_t refs;
     uint32_t session; /* 0: the service, or a uid's account */
     uint32_t uid, pid;
-    char name[32]; /* program of the peer, for messages */
-    bool ended;    /* its session has */
+    char name[32];                 /* program of the peer, for messages */
+    bool ended;                    /* its session has */
+    uint64_t away[TD_MAX_DEVICES]; /* bytes on each device but the CPU */
 } td_account;
 
 td_account *td_account_new(td_account *parent);
@@ -66,6 +68,22 @@ static inline int td_account_charge(td_account *a, uint64_t bytes, uint64_t obje
     td_account_add(a, bytes, objects);
     return 0;
 }
+/* The same for a storage's bytes, which count where they lie. */
+int td_account_charge_away(td_account *a, unsigned device, uint64_t bytes, td_error *e);
+void td_account_discharge_away(td_account *a, unsigned device, uint64_t bytes);
+static inline int td_account_charge_on(td_account *a, unsigned device, uint64_t bytes, td_error *e)
+{
+    return device == TD_CPU ? td_account_charge(a, bytes, 0, e) : td_account_charge_away(a, device, bytes, e);
+}
+static inline void td_account_discharge_on(td_account *a, unsigned device, uint64_t bytes)
+{
+    if (device == TD_CPU) td_account_discharge(a, bytes, 0);
+    else td_account_discharge_away(a, device, bytes);
+}
+static inline uint64_t td_account_bytes(const td_account *a, unsigned device)
+{
+    return device == TD_CPU ? a->bytes : a->away[device];
+}
 /* What a call works with is charged as bytes, until the call is over. */
 int td_account_work(td_account *a, uint64_t bytes, td_error *e);
 void td_account_work_done(td_account *a, uint64_t bytes);
@@ -105,6 +123,9 @@ typedef struct td_version {
     uint16_t op;  /* op id of the last writer; 0: a write lease or an import */
     uint16_t own; /* 1: allocated by itself (detached family), counted in refs */
     uint32_t refs;
+    uint32_t void_to, nvoid; /* the last steps in a row that wrote nothing: nvoid of them, up to this one */
+    uint32_t voided;         /* all of them, ever */
+    uint64_t void_before;    /* others, in what order they may come: bit k is the step k before that row */
 } td_version;
 
 enum {                      /* td_storage.flags */
@@ -175,6 +196,8 @@ typedef struct td_place {
  * TD_WAIT_GROW passes through from the heap (nothing was charged then) with *lack; with lack NULL it grows right here.
  */
 int td_storage_new(td_storage **out, const td_place *where, uint64_t nbytes, uint64_t *lack, td_error *e);
+/* Where the last one lacked room that could not be made since this was asked for; else the CPU. */
+unsigned td_storage_lacked(void);
 /* Over an extent that is already there (a lease that is announced): takes the extent over. */
 int td_storage_adopt(td_storage **out, const td_place *where, td_extent *extent, uint64_t nbytes, td_error *e);
 /* Keep the first `nbytes` only (a result that turned out smaller than it might have). No tensor may reach further. */
@@ -206,6 +229,8 @@ static inline td_cause *td_late_find(const td_lates *of, const td_storage *s) /*
 void td_late_written(td_lates *of, td_storage *s);
 /* The client was told: it takes what is there for what it is. */
 void td_lates_told(td_lates *of, const td_error *e);
+/* Another has yet to be told of the same. */
+void td_lates_copy(td_lates *to, const td_lates *from);
 void td_lates_drop(td_lates *of);
 
 /* A tensor over `s` (takes a new reference on it). The descriptor must be valid for the storage (asserted). */
@@ -245,18 +270,35 @@ void td_dead_set_bound(uint32_t most);
 /* End at most `most` (0: all); are more waiting? They are still charged to their owners. */
 bool td_dead_collect(uint32_t most);
 bool td_dead_waiting(void);
+/* What dies from here on only waits, so that who drops many ends as many as it means to: by td_dead_collect, after the
+ * end of this. */
+void td_dead_defer(bool on);
 
 static inline void *td_tensor_data(const td_tensor *t)
 {
     return t->storage->data + (uint64_t)t->desc.offset * td_dtype_size((td_dtype)t->desc.dtype);
 }
-/* A write happened (or was issued): move the counter, remember who. */
-static inline void td_tensor_bump(td_tensor *t, uint16_t op, uint32_t session, uint32_t pid)
+/* A write happened (or was issued): move the counter, remember who. Returns what it moved to. */
+static inline uint32_t td_tensor_bump(td_tensor *t, uint16_t op, uint32_t session, uint32_t pid)
 {
-    t->version->value++;
     t->version->op = op;
     t->version->session = session;
     t->version->pid = pid;
+    return ++t->version->value;
+}
+
+/* The write that moved it to `step` failed, and wrote nothing. Writes that are pending at once end in any order: of
+ * such steps the last row is remembered, and which of the 63 before it may join it. */
+void td_version_void(td_version *v, uint32_t step);
+/* How often it was written, or will have been. */
+static inline uint32_t td_version_writes(const td_version *v)
+{
+    return v->value - v->voided;
+}
+/* Has nothing been written since it was `then`? */
+static inline bool td_version_still(const td_version *v, uint32_t then)
+{
+    return v->value == then || (v->nvoid && v->void_to == v->value && v->value - then <= v->nvoid);
 }
 
 /* Counts of what lives, for status and for tests that compare before and after. */
@@ -265,5 +307,8 @@ typedef struct td_live {
     uint64_t bytes; /* of book-keeping for these objects */
 } td_live;
 td_live td_live_counts(void);
+
+/* The loop of this thread is over: what is kept of dead tensors and storages for the next ones goes. */
+void td_tensors_forget_dead(void);
 
 #endif

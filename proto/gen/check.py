@@ -24,11 +24,26 @@ def check_columns(op, errors):
         elif not isinstance(value, want) or isinstance(value, bool):
             say(errors, op, column, f"column '{column}' has the wrong type")
             ok = False
-    for column in ("id", "sig", "infer"):
+    for column in ("id", "sig") if op.composed else ("id", "sig", "infer"):
         if column not in op.raw:
             say(errors, op, None, f"no {column}")
             ok = False
     return ok
+
+
+# What says how an op is computed, or differentiated, stands with the ops that another is made of.
+NOT_COMPOSED = ("infer", "kernel", "expr", "promote", "grad", "linear", "cost", "checked", "alike")
+
+
+def check_composed(op, errors):
+    """An op made of others has nothing of its own but its arguments, words and names."""
+    for column in NOT_COMPOSED if op.composed else ():
+        if column in op.raw:
+            say(errors, op, column, f"made of other ops, which say its '{column}'")
+    for flag in set(op.raw.get("flags", [])) - {"view"} if op.composed else ():
+        say(errors, op, "flags", f"made of other ops, which have no use for the flag '{flag}'")
+    if not op.composed and "outputs" in op.raw:
+        say(errors, op, "outputs", "what its results look like stands behind its rule")
 
 
 def check_signature(op, errors):
@@ -51,7 +66,7 @@ def check_name_and_doc(op, errors):
 
 
 def check_words(op, table, errors):
-    if op.infer not in table.rules:
+    if not op.composed and op.infer not in table.rules:
         say(errors, op, "infer", f"unknown inference rule '{op.infer}' (proto/infer.h declares the set)")
     for flag in op.raw.get("flags", []):
         if flag not in model.FLAGS:
@@ -66,7 +81,9 @@ def check_words(op, table, errors):
 
 def check_results(op, table, errors):
     """The reference says of each result what it looks like; the words stand behind the rule."""
-    if op.infer in table.rules and not all(text for _, text in table.results(op)):
+    if op.composed and not all(text for _, text in table.results(op)):
+        say(errors, op, "outputs", "outputs.NAME does not say of each result what it looks like")
+    elif op.infer in table.rules and not all(text for _, text in table.results(op)):
         say(errors, op, "infer", f"the comment behind TD_RULE({op.infer}) in proto/infer.h does not say what the results look like")
 
 
@@ -74,6 +91,7 @@ def check_references(op, errors):
     """Columns that name arguments or outputs name some that exist."""
     params, outs = {p.name for p in op.params}, {o.name for o in op.outs}
     for column, known, what in (("checked", params, "tensor argument"), ("linear", params, "tensor argument"),
+                                ("alike", params, "tensor argument"),
                                 ("nondiff_outputs", outs, "output"), ("outputs", outs, "output")):
         for name in op.raw.get(column, []):
             if name not in known:
@@ -86,8 +104,8 @@ def check_references(op, errors):
 
 def check_body(op, errors):
     """Exactly one way to compute it."""
-    ways = [w for w, has in (("kernel", "kernel" in op.raw), ("expr", "expr" in op.raw), ("view", "view" in op.flags),
-                             ("decompose", "decompose" in op.raw and "kernel" not in op.raw)) if has]
+    ways = [w for w, has in (("kernel", "kernel" in op.raw), ("expr", "expr" in op.raw), ("view", "view" in op.flags and not op.composed),
+                             ("decompose", op.composed)) if has]
     if len(ways) != 1:
         say(errors, op, None, f"needs exactly one of kernel, expr, decompose and the view flag, has {ways or 'none'}")
 
@@ -156,6 +174,7 @@ def check(table, errors, lock_path, strict):
         check_name_and_doc(op, errors)
         check_words(op, table, errors)
         check_body(op, errors)
+        check_composed(op, errors)
         if check_signature(op, errors):
             check_results(op, table, errors)
             check_references(op, errors)

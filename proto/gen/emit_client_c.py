@@ -37,7 +37,7 @@ def attributes(form):
 
 def joins(op):
     """Are its only tensors one list without gaps? Such a list may be longer than a record."""
-    return [p.kind for p in op.params] == ["LIST"]
+    return [p.kind for p in op.params] == ["LIST"] and not op.composed
 
 
 def run_list(form):
@@ -80,7 +80,7 @@ def body(form):
     else:
         lines, count, array = inputs(form)
         lines = [*head, *lines, *attributes(form), *run(form, count, array)]
-    return f"TD_API {form.prototype}\n{{\n" + "".join(lines).replace("FAILED", failed) + "}\n\n"
+    return f"/* {form.op.where()} */\nTD_API {form.prototype}\n{{\n" + "".join(lines).replace("FAILED", failed) + "}\n\n"
 
 
 def emit(table, out):

@@ -1,6 +1,6 @@
 """conformance.c: every worked example of the table as data (tests/unit/conformance.h), for a test to run through kernels."""
 
-from cdata import HEAD, dtype, integer, scalar
+from cdata import HEAD, double, dtype, integer, scalar
 from example import Tensor, parse
 
 
@@ -37,7 +37,7 @@ def attributes(name, op, values, out):
             rows.append(f"{{.kind = TD_A_INTS, .count = {len(v)}, .first = {len(pool)}}}")
             pool.extend(v)
         elif attr.kind == "FLOAT":
-            rows.append(f"{{.kind = TD_A_FLOAT, .f = {float(v)!r}}}")
+            rows.append(f"{{.kind = TD_A_FLOAT, .f = {double(v)}}}")
         elif attr.kind == "SCALAR":
             rows.append(f"{{.kind = TD_A_SCALAR, .s = {scalar(v)}}}")
         else:

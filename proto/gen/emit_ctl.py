@@ -1,4 +1,4 @@
-"""The gradient formulas and what results look like as text, for `tensorctl ops NAME`."""
+"""The gradient formulas, what ops are made of and what results look like as text, for `tensorctl ops NAME`."""
 
 from cdata import HEAD, string
 
@@ -16,4 +16,8 @@ def emit(table, out):
         if op.grad:
             text = "\n".join(f"{inputs}: {formula}" for inputs, formula in op.grad.items())
             out.write(f"    case {op.id}: return {string(text)};\n")
+    out.write("    default: return NULL;\n    }\n}\n\nconst char *ctl_composition(unsigned id)\n{\n    switch (id) {\n")
+    for op in table.ops:
+        if op.composed:
+            out.write(f"    case {op.id}: return {string(op.raw['decompose'].strip())};\n")
     out.write("    default: return NULL;\n    }\n}\n")

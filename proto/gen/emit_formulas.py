@@ -4,8 +4,10 @@ The same functions serve the eager engine, which evaluates each op as it is aske
 program. Every sub-expression becomes one C expression, or a statement that sets a variable v<N>.
 """
 
+import re
+
 import formula
-from cdata import HEAD
+from cdata import HEAD, string
 
 
 C_TYPES = {"V": "td_fval", "L": "td_flist", "i": "int64_t", "f": "double", "b": "bool", "S": "td_scalar", "D": "td_dtype",
@@ -13,8 +15,11 @@ C_TYPES = {"V": "td_fval", "L": "td_flist", "i": "int64_t", "f": "double", "b": 
 HELPER_CALLS = {  # helper -> C function; the context comes first, but for those marked pure
     "float": "({0})", "int": "({0})", "max": "fmax({0}, {1})", "min": "fmin({0}, {1})", "len": "({0}).n",
     "iscomplex": "td_dtype_is_complex({0})", "numel": "td_fi_numel({0})", "rows": "td_fi_rows({0})", "count": "td_fi_count({0}, {1})",
-    "span": "td_fi_span({0}, {1}, {2})", "overlaps": "td_fi_overlaps({0}, {1})", "wrap": "td_fi_wrap({0}, {1})",
+    "intmax": "td_fi_max({0}, {1})", "intmin": "td_fi_min({0}, {1})", "isfloat": "td_dtype_is_float({0})",
+    "real_dtype": "td_dtype_real({0})", "promoted": "td_promote({0}, {1})", "span": "td_fi_span({0}, {1}, {2})", "overlaps": "td_fi_overlaps({0}, {1})", "wrap": "td_fi_wrap({0}, {1})",
 }
+EMPTY = {"V": "td_fv_none()", "L": "td_fl_new(f, 0)", "I": "td_fi_new(f, 0)", "P": "td_fx_values(f, 8)", "i": "0", "f": "0", "b": "false",
+         "S": "td_int(0)", "D": "TD_FLOAT32"}
 MANGLED = {"*": "mul", "+": "add", "-": "sub", "/": "div"}
 
 
@@ -38,11 +43,13 @@ class Emitter:
     def as_kind(self, t, kind):
         """t's C expression, converted to the C type of `kind`."""
         code = self.gen(t)
+        if t.kind == "fail":
+            return EMPTY[kind]
         have = "none" if t.node.kind == "none" else t.kind
         if have == kind:
             return code
         if kind == "V":
-            return "td_fv_none()" if have == "none" else f"td_fv_number({scalar(have, code)})"
+            return "td_fv_none()" if have == "none" else f"td_fv_number(f, {scalar(have, code)})"
         if kind == "S":
             return scalar(have, code)
         if kind == "I":
@@ -85,7 +92,9 @@ class Emitter:
             return self.attribute(k, t.kind)
         if what == "in":
             return f"td_fx_list(f)" if t.kind == "L" else f"td_fx_in(f, {k})"
-        simple = {"out": f"td_fx_out(f, {k})", "g": f"td_fx_g(f, {k})" if k is not None else "td_fx_gs(f)", "need": "need",
+        if what == "dtype":
+            return f"TD_{k.upper()}"
+        simple = {"inf": "(double)INFINITY", "out": f"td_fx_out(f, {k})", "g": f"td_fx_g(f, {k})" if k is not None else "td_fx_gs(f)", "need": "need",
                   "create_graph": "f->create_graph", "pi": "3.14159265358979323846"}
         return simple[what]
 
@@ -119,7 +128,7 @@ class Emitter:
 
     def gen_neg(self, t):
         e = self.gen(t.args[0])
-        return {"S": f"td_fs_neg({e})", "I": f"td_fi_neg(f, {e})"}.get(t.kind, f"-({e})")
+        return {"S": f"td_fs_neg({e})", "I": f"td_fi_neg(f, {e})", "i": f"td_fi_sub(0, {e})"}.get(t.kind, f"-({e})")
 
     def gen_not(self, t):
         return f"!({self.gen(t.args[0])})"
@@ -143,6 +152,8 @@ class Emitter:
             return f"((double)({a}) / (double)({b}))"
         if op in ("//", "%"):
             return f"td_fi_{'div' if op == '//' else 'mod'}({a}, {b})"
+        if op in MANGLED and x.kind == y.kind == "i":
+            return f"td_fi_{MANGLED[op]}({a}, {b})"
         return f"({a} {op} {b})"
 
     def gen_let(self, t):
@@ -161,7 +172,7 @@ class Emitter:
         self.line(f"if ({condition}) {{")
         for k, branch in enumerate(t.args[1:]):
             self.depth += 1
-            self.line(f"{name} = {self.gen(branch) if t.kind == 'P' else self.as_kind(branch, t.kind)};")
+            self.line(f"{name} = {self.gen(branch) if t.kind == 'P' and branch.kind != 'fail' else self.as_kind(branch, t.kind)};")
             self.depth -= 1
             self.line("} else {" if k == 0 else "}")
         return name
@@ -182,13 +193,36 @@ class Emitter:
             self.line(f"{name}.v[{k}] = {self.as_kind(e, 'i' if t.kind == 'I' else 'V')};")
         return name
 
-    def gen_comp(self, t):
+    def lists(self, t):
+        """What a comprehension or a scan goes through, and how far: ([(name, list, C variable)], C variable)."""
         sources = [(name, src, self.gen(src) if src.kind != "L" or not src.of or src.of[0] != "in" else "td_fx_list(f)")
                    for name, src in t.extra]
         sources = [(name, src, c if c.isidentifier() else self.var(C_TYPES[src.kind], c)) for name, src, c in sources]
         count = self.var("int", f"{sources[0][2]}.n")
         for _, _, c in sources[1:]:
             self.line(f"if ({c}.n < {count}) {count} = {c}.n;")
+        return sources, count
+
+    def gen_scan(self, t):
+        start, body = t.args
+        sources, count = self.lists(t)
+        now = self.var("td_fval", self.as_kind(start, "V"))
+        result = self.var("td_flist", f"td_fl_new(f, {count})")
+        k = result.replace("v", "k")
+        self.line(f"for (int {k} = 0; {k} < {count}; {k}++) {{")
+        self.depth += 1
+        saved = dict(self.scope)
+        for name, _, c in sources:
+            self.scope[name], self.scope[name + "#"] = f"{c}.v[{k}]", k
+        self.scope[t.node.a[0][0]] = now
+        self.line(f"{result}.v[{k}] = {now} = {self.gen(body)};")
+        self.scope = saved
+        self.depth -= 1
+        self.line("}")
+        return result
+
+    def gen_comp(self, t):
+        sources, count = self.lists(t)
         make = "td_fi_new" if t.kind == "I" else "td_fl_new"
         result = self.var(C_TYPES[t.kind], f"{make}(f, {count})")
         k = result.replace("v", "k")
@@ -207,7 +241,18 @@ class Emitter:
         self.line("}")
         return result
 
+    def gen_fail(self, t):
+        """The statement; where it stands a value is wanted, which nobody will look at."""
+        _, code, text = t.extra
+        values = [f"td_fi_text(f, {self.gen(e)})" if e.kind == "I" else f"(long long)({self.gen(e)})" for e in t.args]
+        kinds = iter(["%s" if e.kind == "I" else "%lld" for e in t.args])
+        text = re.sub("{[^{}]*}", lambda _: next(kinds), text.replace("%", "%%"))
+        self.line(f"td_fx_fail(f, TD_E_{code}, {', '.join([string(text), *values])});")
+        return ""
+
     def gen_call(self, t):
+        if t.kind == "fail":
+            return self.gen_fail(t)
         kind, what = t.extra[0], t.extra[1] if len(t.extra) > 1 else None
         if kind == "given":
             return f"td_fx_given(f, {what.index})" if what.is_param else f"td_attr_given(f->attrs, {what.index})"
@@ -238,6 +283,8 @@ class Emitter:
         a = "NULL"
         if attrs:
             a = "&" + self.attrs(attrs)
+        if callee.out_list:
+            return self.var("td_flist", f"td_fx_op_list(f, TD_OP_{callee.name.upper()}, {count}, {array}, {a})")
         if len(callee.outs) > 1:
             name = self.var("td_fval *", f"td_fx_values(f, {len(callee.outs)})")
             self.line(f"td_fx_op_many(f, TD_OP_{callee.name.upper()}, {count}, {array}, {a}, {len(callee.outs)}, {name});")
@@ -302,6 +349,113 @@ def default_code(a):
     return f"td_attrs_{push}(@, {str(d).lower()})"
 
 
+def emit_composition(ops, op):
+    """The function that makes the op of others."""
+    e = Emitter(ops, op)
+    tree = formula.composition(ops, op)
+    if op.out_list:
+        e.line(f"f->made = {e.as_kind(tree, 'L')};")
+    elif len(op.outs) == 1:
+        e.line(f"f->made.v[0] = {e.as_kind(tree, 'V')};")
+    else:
+        values = e.gen(tree)
+        e.line(f"for (int k = 0; k < {len(op.outs)}; k++) f->made.v[k] = {values}[k];")
+    return "\n".join([f"void td_compose_{op.name}(td_fx *f)", "{", *e.lines, "}", "", ""])
+
+
+class NotDirect(Exception):
+    """The call is more than one op, or one of something else than what was given."""
+
+
+class DirectEmitter(Emitter):
+    """Write the paths of a composition that are one op with the inputs as they were given: which op, with which attributes. On all other paths the function says NULL."""
+
+    def gen(self, t):
+        if t.kind in "VLP" and t.node.kind != "name":
+            raise NotDirect
+        return super().gen(t)
+
+    def tail(self, t):
+        """The statements that return what t is; true when some path is one op."""
+        if isinstance(t.extra, formula.Op):
+            return self.leaf(t, 0)
+        if t.node.kind == "let":
+            saved = dict(self.scope)
+            for name, value in t.extra:
+                code = self.gen(value)
+                self.scope[name] = code if code.isidentifier() else self.var(C_TYPES[value.kind], code)
+            found = self.tail(t.args[0])
+            self.scope = saved
+            return found
+        if t.node.kind == "if":
+            self.line(f"if ({self.gen(t.args[0])}) {{")
+            yes = self.branch(t.args[1])
+            self.line("}")
+            if self.branch(t.args[2], deeper=0) or yes:
+                return True
+            raise NotDirect
+        if isinstance(t.extra, tuple) and t.extra[0] == "pick" and isinstance(t.args[0].extra, formula.Op):
+            return self.leaf(t.args[0], t.extra[1])
+        if t.extra == ("helper", "reshape") and self.given(t.args[0], 0):
+            return self.reshape(t)
+        raise NotDirect
+
+    def branch(self, t, deeper=1):
+        self.depth += deeper
+        kept = len(self.lines)
+        try:
+            return self.tail(t)
+        except NotDirect:
+            del self.lines[kept:]
+            self.line("return NULL;")
+            return False
+        finally:
+            self.depth -= deeper
+
+    def given(self, t, k):
+        """Is t the k-th input?"""
+        if isinstance(t.extra, tuple) and t.extra[0] == "coerce":
+            t = t.extra[3]
+        return t.node.kind == "name" and t.of == ("in", k)
+
+    def leaf(self, t, pick):
+        callee, (inputs, attrs) = t.extra, t.args
+        same = len(inputs) == len(self.op.params) and all(e is not None and self.given(e, k) for k, (_, e) in enumerate(inputs))
+        if not same or callee.out_list or any(a.is_list for a in self.op.row.params):
+            raise NotDirect
+        codes = [self.attr_code(a, e).replace("@", "to") for a, e in attrs]
+        for code in codes:
+            self.line(code + ";")
+        if pick:
+            self.line(f"f->pick = {pick};")
+        self.line(f"return &td_ops[TD_OP_{callee.name.upper()}];")
+        return True
+
+    def reshape(self, t):
+        self.line(f"return td_fx_reshape_direct(f, {self.gen(t.args[1])}, to);")
+        return True
+
+
+def unread(line, lines):
+    """What is said of a variable that this line declares and nothing reads: paths that are no other op's need no more of it."""
+    declared = re.fullmatch(r"( *)\w+ (v\d+);", line)
+    if not declared:
+        return []
+    name = declared[2]
+    used = [l for l in lines if re.search(rf"\b{name}\b", l) and l is not line and not re.match(rf" *{name} = (?!.*\b{name}\b)", l)]
+    return [] if used else [f"{declared[1]}(void){name};"]
+
+
+def emit_direct(ops, op):
+    """The function that says which other op a call is, or None where it never is one."""
+    e = DirectEmitter(ops, op)
+    if not e.branch(formula.composition(ops, op), deeper=0):
+        return None
+    unused = [f"    (void){name};" for name in ("f", "to") if not any(re.search(rf"\b{name}\b", line) for line in e.lines)]
+    e.lines = [part for line in e.lines for part in (line, *unread(line, e.lines))]
+    return "\n".join([f"const td_op *td_direct_{op.name}(td_fx *f, td_attrs *to)", "{", *unused, *e.lines, "}", "", ""])
+
+
 def emit_gradient(ops, op, gr):
     e = Emitter(ops, op)
     params = [op.arg(n) for n in gr.names]
@@ -336,7 +490,7 @@ def emit(table, out):
         if not grads:
             continue
         body = [line for gr in grads for line in emit_gradient(ops, op, gr)]
-        out.write("\n".join([f"static void grad_{op.name}(td_fx *f)", "{", *body, "}", "", ""]))
+        out.write("\n".join([f"/* {op.row.where('grad.' + next(iter(op.grads)))} */", f"static void grad_{op.name}(td_fx *f)", "{", *body, "}", "", ""]))
         masks = [f"    {{{str(e).lower()}, {i:#x}, {o:#x}, {s:#x}}}," for e, i, o, s in formula.saves(ops, op)]
         out.write("\n".join([f"static const td_fsaves saves_{op.name}[] = {{", *masks, "};", "", ""]))
         rows.append(f"    [{op.id}] = {{grad_{op.name}, saves_{op.name}}},\n")

@@ -1,4 +1,4 @@
-"""plans.c: the CPU's plan function of each op, by id. A kernel that the table names and nobody wrote is a link error."""
+"""plans.c: the CPU's plan function of each op, by id (plans.h declares them: emit_plans_h.py). A kernel that the table names and nobody wrote is a link error."""
 
 from cdata import HEAD
 
@@ -14,10 +14,8 @@ def plan(op):
 
 def emit(table, out):
     plans = {op.id: plan(op) for op in table.ops if plan(op)}
-    out.write(HEAD + '#include "daemon/kernels/kernel.h"\n\n')
-    for name in sorted(set(plans.values())):
-        out.write(f"int {name}(td_kcall *k, td_error *e);\n")
-    out.write("\nconst td_plan_fn td_cpu_plans[] = {\n")
+    out.write(HEAD + '#include "daemon/kernels/plans.h"\n\n')
+    out.write("const td_plan_fn td_cpu_plans[] = {\n")
     for id_, name in sorted(plans.items()):
         out.write(f"    [{id_}] = {name},\n")
     out.write(f"    [{max(op.id for op in table.ops)}] = {plans.get(max(op.id for op in table.ops)) or 'NULL'},\n}};\n"

@@ -15,7 +15,7 @@ CATEGORY = {"f32": "float", "f64": "float", "i64": "int", "i32": "int", "u8": "b
 ISAS = ("base", "v3", "v4")
 SHARDS = 4
 # Calls that cost about as much as an operator; all others count as elementary functions.
-SIMPLE = {"abs", "sqrt", "floor", "ceil", "trunc", "round", "isnan", "isinf", "isfinite", "conj", "div", "scale", "maximum",
+SIMPLE = {"abs", "sqrt", "floor", "ceil", "trunc", "round", "isnan", "isinf", "isfinite", "finite", "conj", "div", "scale", "maximum",
           "minimum", "sign", "shl", "shr", "trigbig"}
 SCALAR = {"fmod", "remainder", "floordiv", "truncdiv", "pow"}  # loops or branches inside: no vectors for integers
 ABSENT = {"lowest": 1, "highest": 2, "min_finite": 3, "max_finite": 4}
@@ -90,7 +90,7 @@ def guard(row, body, out):
 
 def function(row, body, out):
     text = row.text(body)
-    out.write(f"td_pw_fn_type TD_ISA_NAME(td_pw_{row.name}_{body});\n"
+    out.write(f"/* {row.op.where('expr')} */\ntd_pw_fn_type TD_ISA_NAME(td_pw_{row.name}_{body});\n"
               f"int TD_ISA_NAME(td_pw_{row.name}_{body})(int64_t n, void *out, const void *const *in, const td_pw_attr *at)\n{{\n"
               f"    typedef {BODIES[body]} T;\n    {row.out_type(body)} *o = out;\n    int err = 0;\n    (void)at;\n")
     for k, p in enumerate(row.op.params):

@@ -11,7 +11,7 @@ TYPES = {"TENSOR": "Tensor", "OPTIONAL": "Tensor | None", "NUMBER": "Tensor | _N
 
 
 def argument(f, a):
-    name, type_ = f.python_name(a), TYPES[a.kind]
+    name, type_ = f.python_name(a), "_str" if a.name in f.choices else TYPES[a.kind]
     if f.varargs == name:
         return f"*{name}: _int | Sequence[_int]"
     if getattr(a, "optional", False):
@@ -26,17 +26,21 @@ def result(f):
         return "None"
     if f.outs[0].is_list:
         return "tuple[Tensor, ...]"
-    return "Tensor" if len(f.outs) == 1 else "_" + "_".join(o.name for o in f.outs)
+    return "Tensor" if len(f.outs) == 1 or f.first else "_" + "_".join(o.name for o in f.outs)
 
 
 def declare(f, method, name=None, returns=None, indent=""):
     parts = ["self"] if method else []
     open_tail = True
-    for a in f.args[1:] if method else f.args:
+    for k, a in enumerate(f.args):
+        if method and not k:
+            continue
+        parts += ["*"] * (k == f.positional)
         parts.append(argument(f, a))
         if f.varargs == f.python_name(a):
             open_tail = False
     parts += [f.params] if f.params else []
+    parts += ["inplace: _bool = ..."] * f.placed
     extra = ["dtype: _DType | None = ...", "device: _Device = ...", "requires_grad: _bool = ..."] if f.creation else []
     known = {p.split(":")[0] for p in parts}
     extra = [e for e in extra if e.split(":")[0] not in known]
@@ -58,7 +62,7 @@ def tuples(functions):
 
 
 def emit(table, out):
-    public, raw = load(table)
+    public, raw, layers = load(table)
     methods = ""
     for f in (f for f in public if f.method):
         methods += declare(f, True, indent="    ")
@@ -66,6 +70,7 @@ def emit(table, out):
             methods += declare(f, True, f.name + "_", "Tensor", "    ")
     functions = "".join(declare(f, False) for f in public if f.function)
     text = TEMPLATE.read_text()
-    for place, what in (("@TUPLES@", tuples(public + raw)), ("    @METHODS@\n", methods), ("@FUNCTIONS@\n", functions)):
+    nn = "".join("    @staticmethod\n" + declare(f, False, indent="    ") for f in layers)
+    for place, what in (("@TUPLES@", tuples(public + raw)), ("    @METHODS@\n", methods), ("@FUNCTIONS@\n", functions), ("    @LAYERS@\n", nn)):
         text = text.replace(place, what)
     out.write(text)

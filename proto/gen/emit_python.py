@@ -35,8 +35,9 @@ def params(f, out):
         value, ints = default(a)
         alias = f.aliases.get(a.name)
         optional = a.kind == "OPTIONAL" or getattr(a, "optional", False)
+        words = f"(const char *const[]){{{', '.join(map(string, f.choices[a.name]))}, NULL}}" if a.name in f.choices else "NULL"
         out.write(f'    {{"{f.python_name(a)}", {string(alias) if alias else "NULL"}, TDPY_{KINDS[a.kind]}, {str(optional).lower()}, '
-                  f"{str(has_default(a)).lower()}, {value}, {ints}}},\n")
+                  f"{str(has_default(a)).lower()}, {value}, {ints}, {words}}},\n")
     out.write("};\n")
     return f"params_{f.symbol}"
 
@@ -61,6 +62,8 @@ def composite(f, out):
 
 def flags(f):
     found = ["TDPY_CREATION"] * f.creation + ["TDPY_OUT"] * f.takes_out + ["TDPY_WRITES"] * bool(f.code)
+    found += ["TDPY_PLACED"] * f.placed + ["TDPY_SAVES"] * (f.placed and bool(f.op.saves and f.op.saves[0][1] & 1))
+    found += ["TDPY_FIRST"] * f.first
     found += ["TDPY_LIST_RESULT"] * bool(f.outs and f.outs[0].is_list)
     return " | ".join(found) or "0"
 
@@ -81,7 +84,7 @@ def row(f, known, out):
     table, names = params(f, out), out_names(f, known, out)
     out.write(f"static PyObject *keys_{f.symbol}[{2 * len(f.args) + 1}];\n")
     where = next((k for k, a in enumerate(f.args) if f.python_name(a) == f.varargs), -1)
-    out.write(f"tdpy_function tdpy_{f.symbol} = {{{string(f.name)}, {f.op.id if f.op else 0}, {run}, {len(f.args)}, {len(f.outs)}, {where}, "
+    out.write(f"tdpy_function tdpy_{f.symbol} = {{{string(f.name)}, {f.op.id if f.op else 0}, {run}, {len(f.args)}, {len(f.args) if f.positional is None else f.positional}, {len(f.outs)}, {where}, "
               f"{flags(f)}, {table}, keys_{f.symbol}, {names}}};\n")
 
 
@@ -90,22 +93,34 @@ def stub(name, call, out):
 
 
 def entry(f, name, function, first):
-    doc = f.text(first).replace(f.name + "(", name + "(", 1) + "\n--\n\n" + plain(f.doc)
+    doc = f.text(first).replace(f.name + "(", name + "(", 1) + "\n--\n\n" + plain(f.doc) + ("\n\n" + f.shows.strip() if f.shows else "")
     return f"    {{{string(name)}, (PyCFunction)(void (*)(void)){function}, METH_FASTCALL | METH_KEYWORDS, {string(doc)}}},\n"
 
 
-def stubs(f, out):
+def called(f, self_, ops):
+    """The statements that call it. What is just an op's call needs no Python."""
+    if not f.py:
+        return f"return tdpy_call(&tdpy_{f.symbol}, false, {self_}, args, n, kw);"
+    forward = f'return tdpy_forward("{f.py}", {self_}, args, n, kw);'
+    if not f.plain:
+        return forward
+    op = ops[f.plain]
+    needed = sum(not has_default(a) for a in op.args) - (self_ != "NULL")
+    return f"if (n == {needed} && !kw) return tdpy_call(&tdpy_{op.symbol}, false, {self_}, args, n, kw);\n    " + forward
+
+
+def stubs(f, ops, out):
     """Rows of the three lists: functions, methods, tensord.ops."""
     functions, methods, raw = "", "", ""
     s = f.symbol
+    if f.plain:
+        out.write(f"extern tdpy_function tdpy_{ops[f.plain].symbol};\n")
     if f.function or f.raw:
-        call = f'return tdpy_forward("{f.py}", NULL, args, n, kw);' if f.py else f"return tdpy_call(&tdpy_{s}, false, NULL, args, n, kw);"
-        stub(f"f_{s}", "(void)self;\n    " + call, out)
+        stub(f"f_{s}", "(void)self;\n    " + called(f, "NULL", ops), out)
         row_ = entry(f, f.name, f"f_{s}", "$module")
         functions, raw = (row_, "") if not f.raw else ("", row_)
     if f.method:
-        call = f'return tdpy_forward("{f.py}", self, args, n, kw);' if f.py else f"return tdpy_call(&tdpy_{s}, false, self, args, n, kw);"
-        stub(f"m_{s}", call, out)
+        stub(f"m_{s}", called(f, "self", ops), out)
         methods += entry(f, f.name, f"m_{s}", "$self")
     if f.method and f.in_place:
         stub(f"i_{s}", f"return tdpy_call(&tdpy_{s}, true, self, args, n, kw);", out)
@@ -114,9 +129,10 @@ def stubs(f, out):
 
 
 def emit(table, out):
-    public, raw = load(table)
+    public, raw, layers = load(table)
     out.write(HEAD + '#include "client/python/src/py.h"\n\n#include <math.h>\n\n')
     known, seen, lists = {}, set(), ["", "", ""]
+    ops = {f.name: f for f in raw if f.op}
     for f in public + raw:
         if f.symbol in seen:
             continue
@@ -126,16 +142,22 @@ def emit(table, out):
         if f.symbol.startswith("op_"):
             f.function = f.method = False
             f.raw = True
-        for k, text in enumerate(stubs(f, out)):
+        for k, text in enumerate(stubs(f, ops, out)):
             lists[k] += text
+    layer_rows = ""
+    for f in layers:
+        row(f, known, out)
+        stub(f"f_{f.symbol}", f"(void)self;\n    return tdpy_call(&tdpy_{f.symbol}, false, NULL, args, n, kw);", out)
+        layer_rows += entry(f, f.name, f"f_{f.symbol}", "$module")
     # tensord.ops has every op of the table, also those that are shown.
     for f in raw:
         if f.symbol.startswith("fn_") and f.op:
             lists[2] += entry(f, f.name, f"f_{f.symbol}", "$module")
     out.write("tdpy_function *const tdpy_all_functions[] = {\n")
-    for symbol in dict.fromkeys(f.symbol for f in public + raw if not f.py):
+    for symbol in dict.fromkeys(f.symbol for f in public + raw + layers if not f.py):
         out.write(f"    &tdpy_{symbol},\n")
     out.write("    NULL};\n")
     for name, text in zip(("functions", "methods"), lists):
         out.write(f"PyMethodDef tdpy_op_{name}[] = {{\n{text}    {{NULL, NULL, 0, NULL}}}};\n")
+    out.write(f"PyMethodDef tdpy_layer_functions[] = {{\n{layer_rows}    {{NULL, NULL, 0, NULL}}}};\n")
     out.write(f"PyMethodDef tdpy_raw_functions[] = {{\n{lists[2]}    {{NULL, NULL, 0, NULL}}}};\n")

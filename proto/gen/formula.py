@@ -1,20 +1,23 @@
-"""The language in which gradients are written: parser, checker, and what each gradient saves.
+"""The language in which gradients and ops made of ops are written: parser, checker, and what each gradient saves.
 
-A formula is an expression over an op's inputs, attributes and outputs, `g` (the gradient that arrives) and calls of other ops of the
-table. Its types are known when the table is built, so a wrong formula is an error here, with file and line, and never
-at run time. Grammar, by falling looseness:
+A formula is an expression over an op's inputs and attributes and calls of other ops of the table; a gradient's also over its outputs and
+`g` (the gradient that arrives). Its types are known when the table is built, so a wrong formula is an error here, with file and line, and never
+at run time. Grammar, by falling looseness (from # to the end of a line is a comment):
 
     let NAME = e, ... in e      if CONDITION then e else e      or  and  not  == != < <= > >=      + -      * / // %      - e      **
-    e.field     e[i]     op(args, name=arg)     (e, e)     [e, e]     [e for a, b in xs, is]
+    e.field     e[i]     op(args, name=arg)     part(args)     (e, e)     [e, e]     [e for a, b in xs, is]     fail(KIND, 'text {e}')
+    scan NAME = e for a, b in xs, is do e
 
-What a gradient uses other than through .shape .stride .offset .dtype .ndim is what the graph keeps for it.
+A part is a formula that others share: [part.NAME] with `args` (their names) and `is`; it is put in where it is called. fail refuses the call:
+KIND is shape, index, type, invalid or unsupported. A scan is the list of what NAME becomes, from the e before `for` on: one value for each
+item, of which the next is made. What a gradient uses other than through .shape .stride .offset .dtype .ndim is what the graph keeps for it.
 """
 import dataclasses
 import re
 
 
 class FormulaError(Exception):
-    """Says what is wrong with a formula, and where: "ops.toml:12: op.mul grad.x: ..."."""
+    """Says what is wrong with a formula, and where: "binary.toml:12: op.mul grad.x: ..."."""
 
 
 # ---- the table, as much of it as formulas need
@@ -68,9 +71,16 @@ class Op:
         return "gg" if self.arg("g") else "g"
 
 
+class Ops(dict):
+    """Ops by name, and the parts that formulas share: name -> (names of arguments, text)."""
+
+    parts = {}
+
+
 def from_table(table):
     """{name: Op} of a checked table (table.load)."""
-    ops = {}
+    ops = Ops()
+    ops.parts = table.parts
     for row in table.ops:
         linear = row.raw.get("linear", [])
         args = [Arg(a.name, TYPES[a.kind], a.index, getattr(a, "optional", False), getattr(a, "has_default", False),
@@ -82,14 +92,15 @@ def from_table(table):
 
 # ---- parsing
 
-TOKEN = re.compile(r"\s*(?:(\d+\.\d*(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?|\d+[eE][-+]?\d+|\d+)|([A-Za-z_]\w*)"
-                   r"|(\*\*|//|==|!=|<=|>=|[-+*/%<>=()\[\],.]))")
-WORDS = {"let", "in", "if", "then", "else", "or", "and", "not", "for", "none", "true", "false"}
+TOKEN = re.compile(r"(?:\s|#[^\n]*)*(?:(\d+\.\d*(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?|\d+[eE][-+]?\d+|\d+)|([A-Za-z_]\w*)"
+                   r"|(\*\*|//|==|!=|<=|>=|[-+*/%<>=()\[\],.])|'([^'\n]*)')")
+BLANK = re.compile(r"(?:\s|#[^\n]*)*")
+WORDS = {"let", "in", "if", "then", "else", "or", "and", "not", "for", "scan", "do", "none", "true", "false"}
 
 
 @dataclasses.dataclass
 class Node:
-    kind: str  # num name none bool call field item neg not bin let if list tuple comp
+    kind: str  # num name text none bool call field item neg not bin let if list tuple comp scan
     a: object = None
     b: object = None
     c: object = None
@@ -99,14 +110,14 @@ class Node:
 class Parser:
     def __init__(self, text):
         self.text, self.tokens, pos = text, [], 0
-        while pos < len(text.rstrip()):
+        while (at := BLANK.match(text, pos).end()) < len(text):
             m = TOKEN.match(text, pos)
             if not m:
-                pos += len(text[pos:]) - len(text[pos:].lstrip())
+                pos = at
                 raise FormulaError(f"column {pos + 1}: unexpected {text[pos]!r}")
             group = m.lastindex
             word = m.group(group)
-            kind = ("num", "name", "sym")[group - 1]
+            kind = ("num", "name", "sym", "text")[group - 1]
             self.tokens.append(("word" if word in WORDS and kind == "name" else kind, word, m.start(group) + 1))
             pos = m.end()
         self.tokens.append(("end", "", len(text) + 1))
@@ -165,7 +176,28 @@ class Parser:
             yes = self.expr()
             self.need("else")
             return Node("if", condition, yes, self.expr(), col=col)
+        if self.take("scan"):
+            name = self.name()
+            self.need("=")
+            start = self.expr()
+            self.need("for")
+            names, sources = self.sources(col)
+            self.need("do")
+            return Node("scan", [(name, start)], names, [*sources, self.expr()], col=col)
         return self.binary(0)
+
+    def sources(self, col):
+        """a, b in xs, is"""
+        names = [self.name()]
+        while self.take(","):
+            names.append(self.name())
+        self.need("in")
+        sources = [self.expr()]
+        while self.take(","):
+            sources.append(self.expr())
+        if len(names) != len(sources):
+            raise FormulaError(f"column {col}: {len(names)} names for {len(sources)} lists")
+        return names, sources
 
     LEVELS = (("or",), ("and",), ("==", "!=", "<", "<=", ">", ">="), ("+", "-"), ("*", "/", "//", "%"))
 
@@ -224,9 +256,9 @@ class Parser:
         if kind == "num":
             self.pos += 1
             return Node("num", word, col=col)
-        if kind == "name":
+        if kind in ("name", "text"):
             self.pos += 1
-            return Node("name", word, col=col)
+            return Node(kind, word, col=col)
         if word := self.take("none", "true", "false"):
             return Node("none", col=col) if word == "none" else Node("bool", word == "true", col=col)
         if self.take("("):
@@ -244,16 +276,8 @@ class Parser:
         while not self.take("]"):
             items.append(self.expr())
             if len(items) == 1 and self.take("for"):
-                names = [self.name()]
-                while self.take(","):
-                    names.append(self.name())
-                self.need("in")
-                sources = [self.expr()]
-                while self.take(","):
-                    sources.append(self.expr())
+                names, sources = self.sources(col)
                 self.need("]")
-                if len(names) != len(sources):
-                    raise FormulaError(f"column {col}: {len(names)} names for {len(sources)} lists")
                 return Node("comp", items[0], names, sources, col=col)
             if not self.at("]"):
                 self.need(",")
@@ -278,8 +302,14 @@ HELPERS = {
     "inverse": ("I", "I"), "broadcast": ("II", "I"), "offsets": ("Mi", "I"), "indices": ("M", "I"),
     "span": ("IIi", "i"), "overlaps": ("II", "b"), "concat": ("II", "I"), "interleave": ("II", "I"), "pad_left": ("Ii", "I"),
     "float": ("f", "f"), "int": ("i", "i"), "max": ("ff", "f"), "min": ("ff", "f"), "wrap": ("ii", "i"),
-    "iscomplex": ("D", "b"), "default": ("i?i", "i"), "without": ("II?", "I"),
+    "iscomplex": ("D", "b"), "isfloat": ("D", "b"), "default": ("i?i", "i"), "without": ("II?", "I"),
+    "head": ("Ii", "I"), "tail": ("Ii", "I"), "axis": ("ii", "i"), "moved": ("iii", "I"), "real_dtype": ("D", "D"), "promoted": ("DD", "D"),
+    "halves": ("i", "I"),
 }
+# A helper keeps its meaning in formulas where an op has its name.
+KEPT = {"range", "reshape"}
+FAILURES = {"shape": "SHAPE", "index": "INDEX", "type": "TYPE", "invalid": "INVALID", "unsupported": "UNSUPPORTED"}
+DTYPES = ("bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64", "complex64", "complex128")
 # Undefined arguments: these ops take it as zero (beside another that is defined).
 JOINTLY_LINEAR = {"add", "sub", "where"}
 # These take numbers too: they are computed on the spot.
@@ -308,11 +338,11 @@ class T:
 
 
 class Checker:
-    """Turns a parsed formula into a typed one (class T), and notes in `use` what it keeps alive."""
+    """Turns a parsed formula into a typed one (class T), and notes in `use` what it keeps alive. `composing`: the formula makes the op."""
 
-    def __init__(self, ops, op, use):
-        self.ops, self.op, self.use = ops, op, use
-        self.scope, self.given = {}, set()
+    def __init__(self, ops, op, use, composing=False):
+        self.ops, self.op, self.use, self.composing = ops, op, use, composing
+        self.scope, self.given, self.inside = {}, set(), []
 
     def fail(self, node, what):
         raise FormulaError(f"column {node.col}: {what}")
@@ -336,14 +366,14 @@ class Checker:
             if bound.of and bound.of[0] == "item":
                 if touch:
                     self.use.inputs.add(bound.of[1])
-            return T(bound.kind, n, bound.maybe, bound.of, extra=("var", name))
-        if name == op.grad_name:
+            return T(bound.kind, n, bound.maybe, bound.of, extra=bound.extra)
+        if name == op.grad_name and not self.composing:
             if op.out_list:
                 return T("L", n, True, ("g",))
             if len(op.outs) == 1:
                 return T("V", n, False, ("g", 0))
             return T("P", n, True, ("g",))
-        if name == "out" and not op.arg("out"):
+        if name == "out" and not op.arg("out") and not self.composing:
             if len(op.outs) > 1:
                 return T("P", n, False, ("out",))
             if op.out_list:
@@ -351,13 +381,15 @@ class Checker:
             if touch:
                 self.use.outputs.add(0)
             return T("V", n, False, ("out", 0))
-        if name == "need":
+        if name == "need" and not self.composing:
             return T("i", n, of=("need",))
         if name == "create_graph":
             return T("b", n, of=("create_graph",))
-        if name == "pi":
-            return T("f", n, of=("pi",))
+        if name in ("pi", "inf"):
+            return T("f", n, of=(name,))
         a = op.arg(name)
+        if not a and name in DTYPES:
+            return T("D", n, of=("dtype", name))
         if not a:
             self.fail(n, f"nothing is called {name!r} here")
         if a.is_param:
@@ -387,7 +419,9 @@ class Checker:
         inner = self.check(base)
         if inner.kind != "P":
             self.fail(n, f"no field {n.b!r} here (.shape, .stride, .offset, .dtype, .ndim, or an output's name)")
-        names = self.op.outs if inner.of else inner.extra.outs
+        names = self.op.outs if inner.of else names_of(inner)
+        if not names:
+            self.fail(n, "the results of this have no names")
         if n.b not in names:
             self.fail(n, f"no output {n.b!r}; there are {', '.join(names)}")
         k = names.index(n.b)
@@ -457,7 +491,7 @@ class Checker:
                 self.fail(n, f"{name!r} already has a meaning here")
             value = self.check(e)
             binds.append((name, value))
-            self.scope[name] = T(value.kind, n, value.maybe, extra=("var", name))
+            self.scope[name] = T(value.kind, n, value.maybe, extra=("var", name, value))
         body = self.check(n.b)
         self.scope = saved
         return T(body.kind, n, body.maybe, args=[body], extra=binds)
@@ -476,6 +510,8 @@ class Checker:
         return T(kind, n, yes.maybe or no.maybe, args=[condition, yes, no])
 
     def join(self, n, x, y):
+        if "fail" in (x.kind, y.kind):
+            return y.kind if x.kind == "fail" else x.kind
         if x.kind == y.kind:
             return x.kind
         kinds = {x.kind, y.kind}
@@ -503,9 +539,10 @@ class Checker:
             return T("L", n, any(e.maybe for e in items), args=items)
         return self.fail(n, "a list holds ints, or tensors")
 
-    def check_comp(self, n):
-        saved, sources = dict(self.scope), []
-        for name, e in zip(n.b, n.c):
+    def go_through(self, n, lists):
+        """[(name, list)] of what is gone through; the names are in scope then."""
+        sources = []
+        for name, e in zip(n.b, lists):
             src = self.check_name(e, touch=False) if e.kind == "name" else self.check(e)
             if src.kind == "L":
                 of = ("item", src.of[1]) if src.of and src.of[0] == "in" else None
@@ -515,6 +552,11 @@ class Checker:
             else:
                 self.fail(n, f"cannot go through a {KIND_NAMES[src.kind]}")
             sources.append((name, src))
+        return sources
+
+    def check_comp(self, n):
+        saved = dict(self.scope)
+        sources = self.go_through(n, n.c)
         body = self.check(n.a)
         self.scope = saved
         if body.kind in ("V", "none"):
@@ -523,8 +565,60 @@ class Checker:
             return T("I", n, args=[body], extra=sources)
         return self.fail(n, "a list is made of ints or tensors")
 
+    def check_scan(self, n):
+        saved, (name, e) = dict(self.scope), n.a[0]
+        start = self.check(e)
+        sources = self.go_through(n, n.c[:-1])
+        self.scope[name] = T("V", n, start.maybe, extra=("var", name))
+        body = self.check(n.c[-1])
+        self.scope = saved
+        if start.kind not in ("V", *HOST) or body.kind != "V" or body.maybe and not start.maybe:
+            self.fail(n, f"{name!r} is a tensor, before and after")
+        return T("L", n, body.maybe, args=[start, body], extra=sources)
+
+    def check_text(self, n):
+        self.fail(n, "a text is only for fail(KIND, 'text')")
+
+    def check_fail(self, n):
+        if len(n.b) != 2 or n.c or n.b[0].kind != "name" or n.b[0].a not in FAILURES or n.b[1].kind != "text":
+            self.fail(n, f"it is fail(KIND, 'text'), with a KIND of {', '.join(FAILURES)}")
+        values = []
+        for text in re.findall(r"{([^{}]*)}", n.b[1].a):
+            e = Parser(text).parse()
+            for names in n.b[1].b or ():
+                e = replace_names(e, names)
+            values.append(self.check(e))
+        for e in values:
+            if e.kind not in ("i", "I"):
+                self.fail(n, "the text of a failure takes ints and lists of ints")
+        return T("fail", n, args=values, extra=("fail", FAILURES[n.b[0].a], n.b[1].a))
+
+    def check_part(self, n):
+        """Put the part in: its arguments as `let`, all of its names made its own."""
+        names, text = self.ops.parts[n.a]
+        if n.a in self.inside:
+            self.fail(n, f"part {n.a} needs itself")
+        if n.c or len(n.b) != len(names):
+            self.fail(n, f"part {n.a} takes {', '.join(names)}")
+        body, mark = Parser(text).parse(), f"'{n.a}{len(self.scope)}"
+        own = set(names) | bound_names(body)
+        plain = {name: e for name, e in zip(names, n.b) if e.kind in ("name", "num", "bool", "none")}
+        body = replace_names(body, {name: plain.get(name, Node("name", name + mark, col=n.col)) for name in own})
+        free = free_names(Parser(text).parse(), set(names)) - {"pi", "inf", "create_graph", *DTYPES, *FAILURES}
+        if free:
+            self.fail(n, f"part {n.a}: nothing is called {sorted(free)[0]!r} there")
+        binds = [(name + mark, e) for name, e in zip(names, n.b) if name not in plain]
+        self.inside.append(n.a)
+        result = self.check(Node("let", binds, body, col=n.col) if binds else body)
+        self.inside.pop()
+        return result
+
     def check_call(self, n):
         name, args, named = n.a, n.b, n.c
+        if name == "fail":
+            return self.check_fail(n)
+        if name in self.ops.parts:
+            return self.check_part(n)
         if name == "given":
             return self.check_given(n)
         if name == "number":
@@ -536,7 +630,7 @@ class Checker:
             if not e.of or e.of[0] != "g" or e.kind not in ("V", "L"):
                 self.fail(n, "filled takes a gradient that arrives (g, g.k)")
             return T(e.kind, n, False, args=[e], extra=("filled",))
-        if name in HELPERS and name not in self.ops or name == "range":
+        if name in HELPERS and (name not in self.ops or name in KEPT):
             return self.check_helper(n)
         if name not in self.ops:
             self.fail(n, f"no op and no helper is called {name!r}")
@@ -573,18 +667,18 @@ class Checker:
         want = re.findall(r"\w\??", kinds)
         if n.c or len(n.b) != len(want):
             self.fail(n, f"{name} takes {len(want)} arguments")
-        args = []
-        for e, kind in zip(n.b, want):
-            t = self.check(e)
-            args.append(self.coerce(n, t, kind[0], kind.endswith("?")))
+        given = [self.check(e) for e in n.b]
+        if name in ("max", "min") and all(t.kind == "i" for t in given):
+            name, result, want = "int" + name, "i", ["i", "i"]
+        if name == "len" and given[0].kind == "L":
+            want = ["L"]
+        args = [self.coerce(n, t, kind[0], kind.endswith("?")) for t, kind in zip(given, want)]
         maybe = False
         for k, e in enumerate(args):
             if e.kind == "V" and e.maybe:
                 if k or name not in LINEAR_HELPERS:
                     self.fail(n, f"{name} of a value that may be undefined")
                 maybe = True
-        if name in ("max", "min") and all(e.kind == "i" for e in args):
-            result = "i"
         return T(result, n, maybe, args=args, extra=("helper", name))
 
     def coerce(self, n, e, kind, optional):
@@ -634,9 +728,9 @@ class Checker:
             pair = ("x", "y")
             maybe = not any(p in defined for p in pair)
         kind = "V" if len(callee.outs) == 1 else "P"
-        if len(callee.outs) == 0 or callee.out_list:
-            self.fail(n, f"{name}: a formula calls ops with one or several outputs, not with a list of them")
-        return T(kind, n, maybe, extra=callee, args=[inputs, attrs])
+        if len(callee.outs) == 0 or (callee.out_list and not self.composing):
+            self.fail(n, f"{name}: a gradient calls ops with one or several outputs, not with a list of them")
+        return T("L" if callee.out_list else kind, n, maybe, extra=callee, args=[inputs, attrs])
 
     def input(self, n, callee, a, e):
         """Check one tensor argument; True when an undefined one makes the result undefined."""
@@ -661,8 +755,51 @@ class Checker:
         return self.coerce(n, e, a.kind, a.optional)
 
 
-KIND_NAMES = {"V": "tensor", "L": "list of tensors", "P": "group of outputs", "i": "int", "f": "float", "b": "condition", "S": "number",
+KIND_NAMES = {"fail": "failure", "V": "tensor", "L": "list of tensors", "P": "group of outputs", "i": "int", "f": "float", "b": "condition", "S": "number",
               "D": "dtype", "I": "list of ints", "M": "list of shapes", "none": "none"}
+
+
+def parts_of(node):
+    """The nodes right below a node."""
+    for field in (node.a, node.b, node.c):
+        items = field.values() if isinstance(field, dict) else field if isinstance(field, list) else [field]
+        for item in items:
+            item = item[1] if isinstance(item, tuple) else item
+            if isinstance(item, Node):
+                yield item
+
+
+def bound_names(node):
+    """Names that a formula itself binds, by let or in a list."""
+    own = {name for name, _ in node.a} if node.kind in ("let", "scan") else set()
+    own |= set(node.b) if node.kind in ("comp", "scan") else set()
+    return own.union(*(bound_names(e) for e in parts_of(node)))
+
+
+def free_names(node, known):
+    known = known | bound_names(node)
+    if node.kind == "name":
+        return {node.a} - known
+    return set().union(*(free_names(e, known) for e in parts_of(node)))
+
+
+def replace_names(node, names):
+    """The same formula with other nodes for names (Node), where they are used, and other names where they are bound."""
+    def put(item):
+        if isinstance(item, Node):
+            return replace_names(item, names)
+        if isinstance(item, list):
+            return [put(e) for e in item]
+        if isinstance(item, tuple):
+            return (names[item[0]].a, put(item[1]))
+        return {k: put(e) for k, e in item.items()} if isinstance(item, dict) else item
+
+    if node.kind == "name":
+        return names.get(node.a, node)
+    if node.kind == "text":  # what it shows is read where it is said
+        return Node("text", node.a, [*(node.b or ()), names], col=node.col)
+    b = [names[name].a for name in node.b] if node.kind in ("comp", "scan") else put(node.b)
+    return Node(node.kind, put(node.a), b, put(node.c), node.col)
 
 
 def given_names(node):
@@ -727,12 +864,42 @@ def gradient(ops, op, names, text):
     return Gradient(names, text, tree, use)
 
 
+def composition(ops, op):
+    """The checked formula that makes an op of others (its column decompose): T. Raises FormulaError with file, line and op."""
+    text = op.row.raw["decompose"]
+    try:
+        tree = Checker(ops, op, Use(), composing=True).check(Parser(text).parse())
+        n, kind = len(op.outs), tree.kind
+        if op.out_list and kind != "L":
+            raise FormulaError(f"a list is to come out, not a {KIND_NAMES[kind]}")
+        if n > 1 and (kind != "P" or outputs_of(tree) != n):
+            raise FormulaError(f"{n} results are to come out")
+        if not op.out_list and n == 1 and kind not in ("V", *HOST):
+            raise FormulaError(f"one tensor is to come out, not a {KIND_NAMES[kind]}")
+        return tree
+    except FormulaError as e:
+        raise FormulaError(f"{op.row.where('decompose')}: op {op.name}: decompose: {e}") from None
+
+
+def names_of(t):
+    """What the values of a tree of kind P are called, or None."""
+    if isinstance(t.extra, Op):
+        return t.extra.outs
+    if isinstance(t.extra, tuple) and t.extra[0] == "var" and len(t.extra) > 2:
+        return names_of(t.extra[2])
+    if t.node.kind in ("let", "if"):
+        return next((names_of(e) for e in t.args[-2:] if e.kind == "P"), None)
+    return None
+
+
 def outputs_of(t):
     """How many values a tree of kind P has, or None."""
     if t.extra == "tuple":
         return len(t.args)
     if t.node.kind == "if":
         a, b = outputs_of(t.args[1]), outputs_of(t.args[2])
+        if "fail" in (t.args[1].kind, t.args[2].kind):
+            return b if t.args[1].kind == "fail" else a
         return a if a == b else None
     if t.node.kind == "let":
         return outputs_of(t.args[0])
@@ -755,6 +922,8 @@ def check(table, errors):
     for row in table.ops:
         try:
             masks = saves(ops, ops[row.name])
+            if "decompose" in row.raw:
+                composition(ops, ops[row.name])
         except FormulaError as e:
             errors.append(str(e))
             continue

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Write C tables, wrappers and docs from the op table.
 
-    opgen.py --table ops.toml [--table more.toml ...] --emit KIND --out FILE [--emit KIND --out FILE ...]
+    opgen.py --table ops [--table more.toml ...] --emit KIND --out FILE [--emit KIND --out FILE ...]
 
 An emitter is a module emit_KIND.py beside this file (or in a directory given with --path) with one function
 emit(table, out): `table` is table.Table, `out` an open text file. Nothing is written when the table breaks a rule; each breach is
@@ -25,12 +25,12 @@ import table as model  # noqa: E402
 
 def arguments(argv):
     p = argparse.ArgumentParser(prog="opgen.py", description=__doc__.splitlines()[0])
-    p.add_argument("--table", action="append", required=True, metavar="FILE", help="a part of the table; may be repeated")
+    p.add_argument("--table", action="append", required=True, metavar="PATH", help="a file of the table, or the folder of them; may be repeated")
     p.add_argument("--emit", action="append", default=[], metavar="KIND", help="what to write: opid, table, docs, check, ...")
     p.add_argument("--out", action="append", default=[], metavar="FILE", help="where; one for each --emit")
     p.add_argument("--path", action="append", default=[], metavar="DIR", help="where else emitters are looked for")
     p.add_argument("--rules", default=HERE.parent / "infer.h", metavar="FILE", help="header that declares the inference rules")
-    p.add_argument("--lock-file", metavar="FILE", help="the ids given so far (ops.lock beside the first table)")
+    p.add_argument("--lock-file", metavar="FILE", help="the ids given so far (ops.lock beside the folder)")
     p.add_argument("--lock", action="store_true", help="record new ids in the lock file")
     p.add_argument("--strict", action="store_true", help="refuse a differentiable op without a gradient")
     args = p.parse_args(argv)

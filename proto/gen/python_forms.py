@@ -16,7 +16,8 @@ import signature
 import table as model
 
 SURFACE = Path(__file__).resolve().parents[2] / "client" / "python" / "surface.toml"
-COLUMNS = {"op", "sig", "call", "code", "py", "params", "doc", "varargs", "kind", "creation", "returns"}
+COLUMNS = {"op", "sig", "call", "code", "py", "params", "doc", "varargs", "kind", "creation", "returns", "plain", "keywords"}
+NN_COLUMNS = {"op", "doc", "shows", "keywords", "choices", "inplace", "returns", "names", "first"}
 
 
 @dataclass
@@ -28,6 +29,7 @@ class Function:
     call: str = None
     code: str = None
     py: str = None
+    plain: str = None  # with `py`: the op that a call with what it needs, and nothing else, is
     params: str = None  # with `py`: what follows the first tensor, as a stub writes it
     varargs: str = None
     returns: str = None  # what type checkers are told, when it is no tensor
@@ -35,6 +37,12 @@ class Function:
     function: bool = True
     method: bool = False
     raw: bool = False
+    nn: bool = False  # of tensord.nn.functional
+    shows: str = ""  # an example as Python's prompt shows it
+    positional: int = None  # so many arguments may be given by place; None: all
+    choices: dict = field(default_factory=dict)  # argument: the words that stand for 0, 1, ...
+    placed: bool = False  # `inplace` is taken
+    first: bool = False  # of several results the first is the function's
     symbol: str = ""
     names: dict = field(default_factory=dict)  # argument of the signature -> its name in Python
     aliases: dict = field(default_factory=dict)
@@ -57,7 +65,7 @@ class Function:
     @property
     def takes_out(self):
         o = self.op
-        return bool(o) and len(o.outs) == 1 and not o.outs[0].is_list and not {"view", "data_shape"} & set(o.flags)
+        return bool(o) and not self.nn and len(o.outs) == 1 and not o.outs[0].is_list and not {"view", "data_shape"} & set(o.flags)
 
     def python_name(self, arg):
         return self.names.get(arg.name, arg.name)
@@ -69,16 +77,19 @@ class Function:
             if k == 0 and first == "$self":
                 continue
             name = self.python_name(a)
+            if k == self.positional:
+                parts.append("*")
             if self.varargs == name:
                 parts.append("*" + name)
             else:
-                parts.append(name + (f"={default_text(a)}" if has_default(a) else ""))
+                parts.append(name + (f"={default_text(a, self.choices.get(a.name))}" if has_default(a) else ""))
         if self.params:
             parts.append(without_types(self.params))
         if self.creation:
             parts += ([] if self.varargs else ["*"]) + ["device=None", "requires_grad=False"]
         elif self.takes_out and first == "$module":
             parts += ["out=None"] if self.varargs else ["*", "out=None"]
+        parts += ["inplace=False"] * self.placed
         return f"{self.name}({', '.join(parts)})"
 
 
@@ -86,9 +97,9 @@ def has_default(a):
     return a.kind == "OPTIONAL" or getattr(a, "has_default", False)
 
 
-def default_text(a):
+def default_text(a, words=None):
     v = getattr(a, "default", None)
-    return repr(v)
+    return repr(words[v]) if words else repr(v)
 
 
 def without_types(params):
@@ -150,14 +161,45 @@ def _block(name, block, table, surface):
     if not doc:
         raise model.TableError([f"{SURFACE.name}: function {name}: no doc"])
     f = _make(name, sig, doc, surface, op=op, call=block.get("call"), code=block.get("code"), py=block.get("py"), params=block.get("params"),
-              varargs=block.get("varargs"), returns=block.get("returns"), creation=block.get("creation", False))
+              varargs=block.get("varargs"), returns=block.get("returns"), creation=block.get("creation", False), plain=block.get("plain"))
+    if f.plain and not (f.py and table.op(f.plain)):
+        raise model.TableError([f"{SURFACE.name}: function {name}: plain = '{f.plain}' names an op, beside py"])
     f.symbol = f"fn_{name}"
     _kind(f, block.get("kind"))
+    f.positional = _positional(f, block)
+    return f
+
+
+def _positional(f, block):
+    """How many arguments may be given by place; None: all."""
+    return [a.name for a in f.args].index(block["keywords"]) if "keywords" in block else None
+
+
+def _layer(name, block, table, surface):
+    """A function of tensord.nn.functional: an op in the forms of PyTorch's."""
+    def wrong(what):
+        raise model.TableError([f"{SURFACE.name}: nn {name}: {what}"])
+
+    unknown = sorted(set(block) - NN_COLUMNS)
+    if unknown:
+        wrong(f"unknown column '{unknown[0]}'")
+    op = table.op(block.get("op", name))
+    if not op:
+        wrong(f"there is no op '{block.get('op', name)}'")
+    f = _make(name, op.sig, block.get("doc", op.doc), surface, op=op, nn=True, shows=block.get("shows", ""), placed=block.get("inplace", False), first=block.get("first", False),
+              choices=block.get("choices", {}), returns=block.get("returns"), function=False, symbol=f"nn_{name}")
+    args, f.names = [a.name for a in f.args], {**f.names, **block.get("names", {})}
+    missing = [n for n in [*f.choices, *block.get("names", {}), *([block["keywords"]] if "keywords" in block else [])] if n not in args]
+    if missing:
+        wrong(f"'{missing[0]}' is no argument")
+    f.positional = _positional(f, block)
+    if not f.shows:
+        wrong("shows no example")
     return f
 
 
 def load(table):
-    """(functions of the package, functions of tensord.ops)."""
+    """(functions of the package, functions of tensord.ops, functions of tensord.nn.functional)."""
     surface = tomllib.loads(SURFACE.read_text())
     blocks = surface["function"]
     missing = [n for n in surface["hidden"] if not table.op(n)]
@@ -175,7 +217,7 @@ def load(table):
     for name, block in blocks.items():
         f = _block(name, block, table, surface)
         (raw if f.raw else public).append(f)
-    return public, raw
+    return public, raw, [_layer(name, block, table, surface) for name, block in surface["nn"].items()]
 
 
 def c_identifier(name):

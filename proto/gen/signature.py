@@ -2,7 +2,7 @@
 
 Tensor types: T, T? (optional), TS (a tensor or a number), T[] and T?[] (lists; one a signature). Attribute types: i, f, b,
 S (a number of any kind), D (a dtype), I[] (integers), each with ? when it may be none. name! marks a tensor that the op
-writes. A default makes an attribute optional to name, not to have: only `?` types may be none.
+writes, name!attr one that it writes where this attribute, a b, is true. A default makes an attribute optional to name, not to have: only `?` types may be none.
 """
 
 import re
@@ -28,6 +28,7 @@ class Param:
     type: str  # as written
     mutated: bool
     index: int
+    mutated_if: str = None  # the attribute that says whether it is
 
     @property
     def is_list(self):
@@ -93,7 +94,7 @@ def _split(text):
     return [p.strip() for p in parts] if text.strip() else []
 
 
-_ARG = re.compile(r"([a-z_][a-z0-9_]*)(!?):([A-Za-z]+(?:\?\[\]|\[\]\??|\?)?)(?:=(.+))?")
+_ARG = re.compile(r"([a-z_][a-z0-9_]*)(!(?:[a-z_][a-z0-9_]*)?)?:([A-Za-z]+(?:\?\[\]|\[\]\??|\?)?)(?:=(.+))?")
 
 
 def _arg(text, params, attrs):
@@ -104,7 +105,7 @@ def _arg(text, params, attrs):
     if type_ in TENSOR_KINDS:
         if default is not None:
             raise SignatureError(f"'{name}': a tensor has no default")
-        params.append(Param(name, TENSOR_KINDS[type_], type_, bool(mutated), len(params)))
+        params.append(Param(name, TENSOR_KINDS[type_], type_, bool(mutated), len(params), (mutated or "")[1:] or None))
         return params[-1]
     optional = type_.endswith("?")
     kind = ATTR_KINDS.get(type_[:-1] if optional else type_)
@@ -155,6 +156,9 @@ def parse(text):
         raise SignatureError("at most one list of tensors")
     if len(params) > MAX_PARAMS or len(attrs) > MAX_ATTRS:
         raise SignatureError(f"at most {MAX_PARAMS} tensors and {MAX_ATTRS} attributes")
+    for p in params:
+        if p.mutated_if and not any(a.name == p.mutated_if and a.kind == "BOOL" for a in attrs):
+            raise SignatureError(f"'{p.name}' is written if '{p.mutated_if}', which is no b")
     required_after = [a.name for i, a in enumerate(attrs) if not a.has_default and any(b.has_default for b in attrs[:i])]
     if required_after:
         raise SignatureError(f"'{required_after[0]}' without a default stands after an attribute with one")

@@ -1,6 +1,6 @@
 """Read and check the op table: the one model that all emitters work on.
 
-load() merges the blocks of several files (a column may stand in one of them only; the text "TODO" counts as absent), reads
+load() merges the blocks of several files, or of a folder of them (a column may stand in one of them only; the text "TODO" counts as absent), reads
 each block into an Op and collects every mistake as "FILE:LINE: message". Invariant: a Table that load() returned without errors
 has unique, locked ids, known rules and flags, parsed signatures and a doc for every op.
 """
@@ -13,14 +13,14 @@ from pathlib import Path
 import signature
 
 FLAGS = ("view", "pointwise", "random", "data_shape", "inplace", "out_strided", "multi_view", "nondiff", "cast_any",
-         "creation", "alias_ok", "exact_number")
+         "creation", "alias_ok", "exact_number", "weighs", "source", "uncomputed")
 DTYPES = ("bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64", "complex64",
           "complex128")
 DTYPE_SETS = {"ints": DTYPES[1:6], "floats": DTYPES[6:10], "complex": DTYPES[10:], "all": DTYPES}
 PROMOTE = ("same", "float", "bool", "first", "abs", "sum", "index")
 COLUMNS = {"id": int, "sig": str, "doc": str, "infer": str, "kernel": str, "expr": (str, dict), "promote": str, "flags": list,
-           "dtypes": str, "grad": dict, "decompose": str, "nondiff_outputs": list, "checked": list, "linear": list,
-           "array_api": str, "onnx": str, "cost": dict, "example": (str, list), "outputs": dict, "source": str, "note": str}
+           "dtypes": str, "grad": dict, "decompose": str, "nondiff_outputs": list, "checked": list, "linear": list, "alike": list,
+           "array_api": str, "onnx": str, "cost": dict, "example": (str, list), "outputs": dict}
 MAX_ID = 4096
 
 
@@ -52,7 +52,13 @@ class Op:
 
     @property
     def infer(self):
-        return self.raw["infer"]
+        """Name of the rule; what is made of other ops looks as they make it."""
+        return "composed" if self.composed else self.raw["infer"]
+
+    @property
+    def composed(self):
+        """It is made of other ops: there is no kernel, and nothing of it goes to the daemon."""
+        return "decompose" in self.raw
 
     @property
     def kernel(self):
@@ -70,8 +76,8 @@ class Op:
 
     @property
     def flags(self):
-        """As written, and `pointwise` for what is made from an expression."""
-        flags = list(self.raw.get("flags", []))
+        """As written, and `pointwise` for what is made from an expression, `uncomputed` for what no kernel makes."""
+        flags = list(self.raw.get("flags", [])) + ["uncomputed"] * (self.raw.get("kernel") == "none")
         if "expr" in self.raw and "pointwise" not in flags:
             flags.append("pointwise")
         return flags
@@ -121,9 +127,12 @@ class Table:
 
     ops: list
     rules: dict  # name: what results look like, in words
+    parts: dict = field(default_factory=dict)  # that formulas share: name: (names of arguments, text)
 
     def results(self, op):
         """[(name, what it looks like)] for the results of an op: `NAME: words` of the rule's comment, else what it says of all."""
+        if op.composed:
+            return [(o.name, op.raw.get("outputs", {}).get(o.name, "")) for o in op.outs]
         parts = [p.strip() for p in self.rules[op.infer].split(";")]
         named = dict(p.split(": ", 1) for p in parts if re.match(r"\w+: ", p))
         for_all = "; ".join(p for p in parts if p.split(":")[0] not in named)
@@ -145,6 +154,7 @@ def expand_dtypes(text):
 def scan_lines(path, text):
     """{op: {column or None: (file, line)}}, from the text itself: tomllib keeps no positions."""
     found, here, prefix = {}, {}, ""
+    text = re.sub(r'"""(?:[^"]|"(?!""))*"""', lambda m: '""' + "\n" * m.group().count("\n"), text)  # no columns stand in there
     for n, line in enumerate(text.split("\n"), 1):  # only this ends a line in TOML
         head = re.match(r"""\s*\[\s*op\s*\.\s*["']?([\w-]+)["']?\s*(?:\.\s*(\w+)\s*)?\]""", line)
         key = re.match(r"\s*([\w-]+(?:\.(?:[\w-]+|\"[^\"]*\"))?)\s*=", line)
@@ -159,8 +169,22 @@ def scan_lines(path, text):
     return found
 
 
-def read_file(path, errors):
-    """The blocks of one file and where their columns stand."""
+def files_of(paths):
+    """The files of the table: a folder stands for all in it, one for each family of ops."""
+    return [f for p in map(Path, paths) for f in (sorted(p.glob("*.toml")) if p.is_dir() else [p])]
+
+
+def read_part(path, name, block, parts, errors):
+    """A part: args names them, is says what it is."""
+    args, text = (block.get("args"), block.get("is")) if isinstance(block, dict) else (None, None)
+    if not isinstance(args, str) or not isinstance(text, str) or len(block) != 2 or name in parts:
+        errors.append(f"{path.name}:1: part {name}: there once, with args and is, two texts")
+        return
+    parts[name] = ([a.strip() for a in args.split(",") if a.strip()], text)
+
+
+def read_file(path, errors, parts=None):
+    """The blocks of one file and where their columns stand; its parts go into `parts`."""
     text = path.read_text()
     try:
         data = tomllib.loads(text)
@@ -169,8 +193,10 @@ def read_file(path, errors):
         errors.append(f"{path.name}:{m.group(1) if m else 1}: {e}")
         return {}, {}
     for key in data:
-        if key != "op":
-            errors.append(f"{path.name}:1: unknown table [{key}]; blocks are [op.NAME]")
+        if key not in ("op", "part"):
+            errors.append(f"{path.name}:1: unknown table [{key}]; blocks are [op.NAME] and [part.NAME]")
+    for name, block in data.get("part", {}).items():
+        read_part(path, name, block, {} if parts is None else parts, errors)
     return data.get("op", {}), scan_lines(path, text)
 
 
@@ -204,15 +230,15 @@ def load(paths, rules_header, lock_path=None, strict=False):
     import check
     import formula
 
-    errors, ops = [], {}
-    for path in map(Path, paths):
-        blocks, lines = read_file(path, errors)
+    errors, ops, parts = [], {}, {}
+    for path in files_of(paths):
+        blocks, lines = read_file(path, errors, parts)
         for name, columns in blocks.items():
             if not isinstance(columns, dict):
                 errors.append(f"{path.name}:1: 'op.{name}' is no block")
                 continue
             merge(ops.setdefault(name, Op(name)), columns, lines.get(name, {None: (path.name, 1)}), errors)
-    table = Table(list(ops.values()), infer_rules(rules_header))
+    table = Table(list(ops.values()), infer_rules(rules_header), parts)
     check.check(table, errors, lock_path, strict)
     if not errors:
         formula.check(table, errors)

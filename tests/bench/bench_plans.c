@@ -4,7 +4,7 @@
  *
  * Where it says so, the same product by one call of OpenBLAS with one thread stands beside it. */
 #include "daemon/kernels/cpu/blas.h"
-#include "daemon/kernels/cpu/plans.h"
+#include "daemon/kernels/plans.h"
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>

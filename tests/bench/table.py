@@ -12,8 +12,8 @@ import shutil
 import subprocess
 import sys
 
-PROGRAMS = ["bench_wire", "bench_handoff", "bench_train", "bench_kernels", "bench_daemon"]
-PYTHON_PROGRAMS = ["bench_python", "bench_train", "bench_python_handoff", "bench_loader"]  # the first torch's python, or this one
+PROGRAMS = ["bench_wire", "bench_handoff", "bench_train", "bench_kernels", "bench_daemon", "bench_programs", "bench_turns"]
+PYTHON_PROGRAMS = ["bench_python", "bench_train", "bench_python_handoff", "bench_loader", "bench_files"]  # the first torch's python, or this one
 
 
 class Results:

@@ -6,6 +6,8 @@
 #include "tests/support/daemon.h"
 #include "tests/unit/cunit_main.h"
 
+#include <stdlib.h>
+
 static test_daemon server;
 
 __attribute__((unused)) static int start_server(void)
@@ -25,6 +27,20 @@ __attribute__((unused)) static td_client *join(void)
     if (!c) fprintf(stderr, "%s\n", td_last_error()->message);
     CU_ASSERT_PTR_NOT_NULL_FATAL(c);
     return c;
+}
+
+/* These suites run a second time on a device whose memory nobody maps. NULL: on the CPU. */
+__attribute__((unused)) static const char *test_device(void)
+{
+    const char *device = getenv("TENSORD_DEVICE");
+    return device && device[0] ? device : NULL;
+}
+
+/* The running test is about bytes that are mapped: there it is skipped. */
+__attribute__((unused)) static bool is_away(void)
+{
+    if (test_device()) td_test_skip("it maps bytes, which %s does not give", test_device());
+    return test_device() != NULL;
 }
 
 /* The value must be these numbers, as the dtype has them. */
@@ -63,6 +79,14 @@ __attribute__((unused)) static int64_t status_of(td_client *c, const char *key)
         if (strcmp(t->cells[r * 2].text, key) == 0) v = t->cells[r * 2 + 1].integer;
     td_table_free(t);
     return v;
+}
+
+/* The same when it has come to that: what a client lets go of ends in turns of the daemon. */
+__attribute__((unused)) static bool comes_to(td_client *c, const char *key, int64_t value)
+{
+    for (uint64_t until = test_now_ms() + TEST_LONG_MS; status_of(c, key) != value; test_sleep_ms(1))
+        if (test_now_ms() > until) return false;
+    return true;
 }
 
 #endif

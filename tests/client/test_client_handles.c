@@ -116,8 +116,8 @@ static td_array *ramp(td_client *c, int from)
 
 static bool is_ramp(td_array *a, int from)
 {
-    const float *at = a ? td_data(a) : NULL;
-    return at && td_numel(a) == FLOATS && at[0] == (float)from && at[FLOATS - 1] == (float)(from + FLOATS - 1);
+    static float at[FLOATS];
+    return a && !td_read(a, at, sizeof at) && at[0] == (float)from && at[FLOATS - 1] == (float)(from + FLOATS - 1);
 }
 
 static void check_taken(td_client *c, const char *handle, int from)
@@ -208,7 +208,7 @@ static void on_its_way_story(td_client *c, td_client *r)
     td_release(x);
     td_disconnect(sender);
     CU_ASSERT_TRUE(settles(c, "sessions", 2));
-    CU_ASSERT_TRUE(status_of(c, "bytes_used") >= BYTES);
+    CU_ASSERT_TRUE(test_device() || status_of(c, "bytes_used") >= BYTES);
     check_taken(c, handle, 3);
 }
 
@@ -226,7 +226,7 @@ static void nobody_takes_story(td_client *c, td_client *r)
     td_release(x);
     CU_ASSERT_EQUAL(td_sync(c), TD_OK);
     int64_t names = status_of(c, "names"), bytes = status_of(c, "bytes_used");
-    if (test_now_ms() - began < SHORT_MS) CU_ASSERT_TRUE(names == 1 && bytes >= BYTES);
+    if (test_now_ms() - began < SHORT_MS) CU_ASSERT_TRUE(names == 1 && (test_device() || bytes >= BYTES));
     CU_ASSERT_TRUE(settles(c, "names", 0));
     CU_ASSERT_TRUE(test_now_ms() - began >= SHORT_MS);
     CHECK_FAILS(td_take(r, handle, 0), TD_E_NOT_FOUND, handle);
@@ -387,12 +387,14 @@ static void both_write_story(td_client *c, td_client *r)
 
 static void lent_memory_is_written_by_both(void)
 {
+    if (is_away()) return;
     twice(both_write_story);
 }
 
 /* What was sent can be read only; lent memory replaces that mapping by one that can be written. */
 static void what_is_sent_is_read_only(void)
 {
+    if (is_away()) return;
     td_client *c = join_and_wait(), *r = join_and_wait();
     char handle[TD_HANDLE_TEXT];
     td_array *x = ramp(c, 0);

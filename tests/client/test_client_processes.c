@@ -399,7 +399,7 @@ static void forks_beside_threads(void)
     for (int i = 0; i < 3; i++) pthread_create(&s[i].thread, NULL, spin, &s[i]);
     for (int i = 0; i < 3; i++)
         while (!s[i].rounds) test_sleep_ms(1);
-    for (int i = 0; i < 5; i++) CU_ASSERT_EQUAL(in_child(uses_what_it_inherited, &h), 0);
+    for (int i = 0; i < 100; i++) CU_ASSERT_EQUAL(in_child(uses_what_it_inherited, &h), 0);
     for (int i = 0; i < 3; i++) {
         s[i].stop = true;
         pthread_join(s[i].thread, NULL);

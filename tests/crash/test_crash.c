@@ -1,5 +1,6 @@
 /* Clients killed with SIGKILL at random moments: in a frame, between frames, holding a lease or the right to write,
- * waiting for a queue, with a graph, in a backward, while importing memory, while forked children live.
+ * waiting for a queue, with a graph, in a backward, while importing memory, while tensors go to a device and come from
+ * it, while forked children live.
  *
  * After all of them the daemon must hold exactly what it held before (and, but for the allocator's own, as many maps),
  * and have gone on serving others. Each victim notes what it is about to do, so that the test knows where they died:
@@ -30,6 +31,14 @@ static void op2(td_words *w, unsigned op, unsigned mode, uint32_t x, uint32_t y,
     td_attrs a;
     td_attrs_init(&a);
     td_words_op(w, td_op_by_id(op), mode, 0, 0, y ? 2 : 1, in, 1, &out, NULL, &a, NULL);
+}
+
+static void to_device(td_words *w, uint32_t x, unsigned device, uint32_t out)
+{
+    td_attrs a;
+    td_attrs_init(&a);
+    td_attrs_int(&a, device);
+    td_words_op(w, td_op_by_id(TD_OP_TO_DEVICE), 0, 0, 0, 1, &x, 1, &out, NULL, &a, NULL);
 }
 
 static void control(td_words *w, unsigned rec, uint32_t id, int nrest, const uint32_t *rest)
@@ -111,6 +120,23 @@ static void long_backward(raw *r)
     control(&w, TD_REC_RELEASE, 4, 0, NULL);
     raw_words(r, w.at, w.count, NULL, 0);
     td_words_deinit(&w);
+}
+
+/* To the CPU and back to where it lay, which is another place in `crash_fake`, and the sum of both ways; again and
+ * again, until a reply says that the first of it has ended. */
+static void move_about(raw *r, unsigned *seed)
+{
+    td_words w = {0};
+    uint32_t code;
+    for (int i = 0, most = 20 + (int)(rand_r(seed) % 200); i < most; i++) {
+        to_device(&w, 1, TD_CPU, 30);
+        to_device(&w, 30, raw_device(), 31);
+        op2(&w, TD_OP_ADD, 0, 31, 1, 32);
+        for (uint32_t id = 30; id < 33; id++) control(&w, TD_REC_RELEASE, id, 0, NULL);
+    }
+    raw_words(r, w.at, w.count, NULL, 0);
+    td_words_deinit(&w);
+    raw_sync(r, &code);
 }
 
 static uint32_t ask_import(raw *r, bool announce, int fd)
@@ -221,10 +247,10 @@ static void fork_some(raw *r, int alive)
     }
 }
 
-enum { BEGINNING, FRAME, LEASE, PUT, GET, FORK, SYNC, WRITING, BACKWARD, IMPORT, GRAPH, PLACES };
+enum { BEGINNING, FRAME, LEASE, PUT, GET, FORK, SYNC, WRITING, BACKWARD, IMPORT, MOVING, GRAPH, PLACES };
 static const char *const places[PLACES] = {
-    "saying hello", "in a frame", "holding a lease",    "putting",         "getting",     "with children",
-    "in a sync",    "writing",    "in a long backward", "while importing", "with a graph"};
+    "saying hello", "in a frame", "holding a lease",    "putting",         "getting",        "with children",
+    "in a sync",    "writing",    "in a long backward", "while importing", "moving tensors", "with a graph"};
 
 static void victim(unsigned seed, int alive, volatile int *place)
 {
@@ -250,10 +276,17 @@ static void victim(unsigned seed, int alive, volatile int *place)
         case WRITING: hold_write_lease(&r); break;
         case BACKWARD: long_backward(&r); break;
         case IMPORT: import(&r); break;
+        case MOVING: move_about(&r, &seed); break;
         default: graph(&r, &seed); raw_sync(&r, &code);
         }
     }
 }
+
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+enum { MAPS = 100000 }; /* a sanitizer's shadow is cut into many */
+#else
+enum { MAPS = 100 }; /* the allocator's arenas, one a thread */
+#endif
 
 static int64_t count_maps(void)
 {
@@ -279,11 +312,7 @@ static void killed_at_random(void)
     CU_ASSERT_TRUE_FATAL(raw_count(d.socket, before));
     CU_ASSERT_EQUAL_FATAL(pipe(alive), 0);
     printf("\n    seed %u, %d clients ", seed, total);
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-    enum { AT_ONCE = 10, MAPS = 100000 }; /* a sanitizer's shadow is cut into many */
-#else
-    enum { AT_ONCE = 10, MAPS = 100 }; /* the allocator's arenas, one a thread */
-#endif
+    enum { AT_ONCE = 10 };
     int died[PLACES] = {0}, *place = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     CU_ASSERT_NOT_EQUAL_FATAL(place, MAP_FAILED);
     int64_t maps = count_maps();
@@ -337,11 +366,17 @@ static void library_victim(unsigned seed, int alive, volatile int *rounds)
         td_lease *l = td_lease_new(c, 40000);
         float *p = td_lease_data(l);
         for (int i = 0; p && i < 10000; i++) p[i] = (float)i;
-        td_array *x = td_put(l, 0, TD_FLOAT32, td_dims(100, 100)), *w = td_ones(c, td_dims(100), TD_FLOAT32);
+        if (rand_r(&seed) % 3 == 0) /* memory that has to be made, by a helper */
+            td_release(td_full(c, td_dims(4 + rand_r(&seed) % 8, 1 << 20), 1.0, TD_FLOAT32));
+        td_array *x = td_to_device(td_put(l, 0, TD_FLOAT32, td_dims(100, 100)), td_get_device()),
+                 *w = td_ones(c, td_dims(100), TD_FLOAT32);
         td_set_requires_grad(w, true);
         td_backward(td_sum(td_tanh(td_mv(x, w))));
-        const float *g = td_data(td_grad(w));
-        if (!g) _exit(2);
+        float g[100];
+        if (td_get_device() == TD_CPU ? !td_data(td_grad(w)) : td_read(td_grad(w), g, sizeof g)) _exit(2);
+        float *mine = td_write_begin(w, 100);
+        if (mine) mine[0] = 2;
+        td_write_end(w);
         if (rand_r(&seed) % 2) td_queue_put(q, td_arrays(x), NULL, 0, 5);
         td_queue_item item = {0};
         if (td_queue_get(q, &item, 2) == TD_OK) td_queue_item_clear(&item);
@@ -356,14 +391,26 @@ static void library_victim(unsigned seed, int alive, volatile int *rounds)
     }
 }
 
+/* While a client stands still, with whatever it holds, others are served. */
+static bool others_are_served(void)
+{
+    raw r;
+    uint32_t code;
+    bool good = raw_open(&r, d.socket) && raw_zeros(&r, 1, 1 << 16) && raw_sync(&r, &code);
+    raw_close(&r);
+    return good;
+}
+
 static void library_killed_at_random(void)
 {
     const char *text = getenv("TENSORD_CRASHES");
     int total = (text ? atoi(text) : 1000) / 5, alive[2], most = 0; /* rounds that one did before it died */
+    int stopped = 0;
     unsigned seed = (unsigned)getpid();
     int64_t before[RAW_COUNTED];
     CU_ASSERT_TRUE_FATAL(raw_count(d.socket, before));
     CU_ASSERT_EQUAL_FATAL(pipe(alive), 0);
+    int64_t maps = count_maps();
     enum { AT_ONCE = 5 };
     int *rounds = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     CU_ASSERT_NOT_EQUAL_FATAL(rounds, MAP_FAILED);
@@ -379,8 +426,14 @@ static void library_killed_at_random(void)
         }
         for (int i = 0; i < AT_ONCE; i++) {
             usleep((useconds_t)(rand_r(&seed) % 20000 * (1 + done / total)));
-            kill(pids[i], SIGKILL);
             int status = 0;
+            if (rand_r(&seed) % 2) { /* in the middle of a frame, or of a lease, or of whatever it does */
+                kill(pids[i], SIGSTOP);
+                CU_ASSERT_TRUE(waitpid(pids[i], &status, WUNTRACED) == pids[i] && WIFSTOPPED(status));
+                CU_ASSERT_TRUE(others_are_served());
+                stopped++;
+            }
+            kill(pids[i], SIGKILL);
             waitpid(pids[i], &status, 0);
             CU_ASSERT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
             if (rounds[i] > most) most = rounds[i];
@@ -389,9 +442,10 @@ static void library_killed_at_random(void)
     }
     close(alive[1]);
     close(alive[0]);
-    printf("\n    %d clients, up to %d rounds ", total, most);
+    printf("\n    %d clients, %d stopped before, up to %d rounds ", total, stopped, most);
     CU_ASSERT_TRUE(most > 3 || total < 100);
     CU_ASSERT_TRUE(raw_count_again(d.socket, before));
+    CU_ASSERT_TRUE(maps > 0 && count_maps() < maps + MAPS);
     munmap(rounds, 4096);
 }
 

@@ -8,6 +8,7 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <sys/mount.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -270,7 +271,30 @@ static void small_shm(void)
     else CU_ASSERT_EQUAL(rc, 0);
 }
 
+/* A limit for the size of files (ulimit -f), as batch systems set it: segments are files, and the kernel says so by a
+ * signal. */
+static void fill_small_files(test_daemon *d)
+{
+    raw greedy, other;
+    CU_ASSERT_TRUE_FATAL(raw_open(&greedy, d->socket) && raw_open(&other, d->socket));
+    CU_ASSERT_EQUAL(make(&greedy, 1, 1 << 22, 0), TD_E_MEMORY); /* in one piece: more than a file may have */
+    CU_ASSERT_EQUAL(make(&greedy, 2, 1 << 16, 0), TD_OK);
+    CU_ASSERT_EQUAL(make(&other, 1, 1000, 0), TD_OK);
+    raw_close(&greedy);
+    raw_close(&other);
+}
+
+static void small_files(void)
+{
+    struct rlimit before, small;
+    getrlimit(RLIMIT_FSIZE, &before);
+    small = (struct rlimit){4 << 20, before.rlim_max};
+    setrlimit(RLIMIT_FSIZE, &small); /* the daemon has it, too */
+    with_daemon((const char *[]){"--memory", "64M", "--workers", "1", NULL}, fill_small_files);
+    setrlimit(RLIMIT_FSIZE, &before);
+}
+
 TD_CUNIT_MAIN("full", {"the daemon's memory", memory}, {"the daemon's memory, POSIX segments", posix_memory},
               {"a session's and a user's share", shares}, {"a session's and a user's objects", counts},
               {"what ended sessions published", names}, {"a tensor larger than everything", too_large},
-              {"a small /dev/shm", small_shm})
+              {"a small /dev/shm", small_shm}, {"small files only", small_files})

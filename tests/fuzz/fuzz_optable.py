@@ -71,8 +71,8 @@ def main():
     import table as model
 
     rng = random.Random(args.seed)
-    names = ["ops.toml"]
-    texts = {n: (args.proto / n).read_text().splitlines() for n in names}
+    texts = {path.name: path.read_text().splitlines() for path in model.files_of([args.proto / "ops"])}
+    names = list(texts)
     until, tried, failed = time.monotonic() + args.seconds, 0, 0
     with tempfile.TemporaryDirectory() as folder:
         while tried < ROUNDS or time.monotonic() < until:

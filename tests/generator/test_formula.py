@@ -1,5 +1,6 @@
 """The formula language: what is parsed, what is saved, what C comes out, and that wrong formulas are refused at the right place."""
 
+import re
 import sys
 import tempfile
 import unittest
@@ -160,7 +161,7 @@ class Code(unittest.TestCase):
     def test_condition_let_and_attributes(self):
         self.assertEqual(c_code("add", "y", "let h = g * alpha in if alpha == 1 then g else h"), """\
     if (td_fx_wants(f, 1)) { /* let h = g * alpha in if alpha == 1 then g else h */
-        td_fval v1 = td_fx_op(f, TD_OP_MUL, 2, (td_fval[]){td_fx_g(f, 0), td_fv_number(f->attrs->at[0].s)}, NULL);
+        td_fval v1 = td_fx_op(f, TD_OP_MUL, 2, (td_fval[]){td_fx_g(f, 0), td_fv_number(f, f->attrs->at[0].s)}, NULL);
         td_fval v2;
         if ((td_fs_compare(f->attrs->at[0].s, td_int(1)) == 0)) {
             v2 = td_fx_g(f, 0);
@@ -239,11 +240,72 @@ class Refusals(unittest.TestCase):
             formula.gradients(ops, ops["pair"])
 
 
+class Compositions(unittest.TestCase):
+    def load(self, formula_text, sig="(x:T, dim:i=0) -> T", parts=None):
+        ops, _ = load(f'[op.made]\nid = 90\nsig = "{sig}"\ndecompose = """{formula_text}"""\n')
+        ops.parts = parts or {}
+        return ops, ops["made"]
+
+    def code(self, *args, **named):
+        return emit_formulas.emit_composition(*self.load(*args, **named))
+
+    def refused(self, what, *args, **named):
+        with self.assertRaisesRegex(formula.FormulaError, what):
+            formula.composition(*self.load(*args, **named))
+
+    def test_an_op_of_ops_over_several_lines(self):
+        code = self.code("let y = x * x in  # squared\n    y * 2")
+        self.assertEqual(code.count("TD_OP_MUL"), 2)
+        self.assertIn("f->made.v[0] =", code)
+
+    def test_a_failure_says_its_numbers(self):
+        code = self.code("if x.ndim > 1 then fail(shape, 'not {x.ndim}-d, {x.shape}: 100%') else x * 2")
+        self.assertIn('td_fx_fail(f, TD_E_SHAPE, "not %lld-d, %s: 100%%", (long long)', code)
+        self.assertIn("td_fi_text(f, ", code)
+
+    def test_parts_are_put_in_with_names_of_their_own(self):
+        part = {"twice": (["v", "k"], "let y = v * k in y * y")}
+        code = self.code("let y = x * 3 in twice(y * 5, dim) * y", parts=part)
+        self.assertEqual(code.count("TD_OP_MUL"), 5)
+
+    def test_what_a_part_says_of_its_arguments(self):
+        parts = {"flat": (["v"], "if v.ndim > 1 then fail(shape, '{v.shape}') else v"), "twice": (["w"], "flat(w) * flat(w * 2)")}
+        code = self.code("twice(x)", parts=parts)
+        self.assertIn("td_fi_text(f, td_fi_shape(td_fx_meta_in(f, 0)))", code)
+        self.assertEqual(code.count("td_fx_fail"), 2)
+
+    def test_a_scan_goes_on_with_what_it_made(self):
+        code = self.code("(scan y = x for k in range(0, dim) do y * k)[-1]")
+        now = re.search(r"td_fval (v\d+) = td_fx_in\(f, 0\);", code)[1]
+        self.assertRegex(code, rf"td_fx_op\(f, TD_OP_MUL, 2, \(td_fval\[\]\){{{now}, td_fv_number\(f, td_int\(v\d+\.v\[k\d+\]\)\)")
+        self.assertRegex(code, rf"v\d+\.v\[k\d+\] = {now} = v\d+;")
+        self.refused("'y' is a tensor, before and after", "(scan y = x for k in range(0, dim) do k)[-1]")
+        self.refused("nothing is called 'y'", "(scan y = x for k in range(0, dim) do y * k)[-1] * y")
+
+    def test_results_by_name_of_what_let_names(self):
+        code = self.code("let both = pair(x, x) in both.a * both.b")
+        self.assertEqual(code.count("TD_OP_PAIR"), 1)
+        self.assertRegex(code, r"\{(v\d+)\[0\], \1\[1\]\}")
+        self.refused("no output 'd'", "let both = pair(x, x) in both.d")
+        self.refused("have no names", "let both = (x, x) in both.a")
+
+    def test_refusals(self):
+        self.refused("nothing is called 'g'", "x * g")
+        self.refused("nothing is called 'out'", "out")
+        self.refused("one tensor is to come out, not a list of ints", "x.shape")
+        self.refused("2 results are to come out", "x * 2", sig="(x:T) -> (a:T, b:T)")
+        self.refused("only for fail", "x * 'two'")
+        self.refused("takes ints and lists of ints", "if dim > 1 then fail(shape, '{x}') else x")
+        self.refused("with a KIND of", "if dim > 1 then fail(size, 'no') else x")
+        self.refused("part half takes v", "half(x, x)", parts={"half": (["v"], "v / 2")})
+        self.refused("part half needs itself", "half(x)", parts={"half": (["v"], "half(v)")})
+        self.refused("nothing is called 'dim' there", "half(x)", parts={"half": (["v"], "v / dim")})
+
+
 class WholeTable(unittest.TestCase):
     def test_the_tables_own_formulas(self):
         gen = ROOT / "proto"
-        paths = [gen / "ops.toml"]
-        rows = model.load(paths, gen / "infer.h", gen / "ops.lock", True)
+        rows = model.load([gen / "ops"], gen / "infer.h", gen / "ops.lock", True)
         self.assertGreater(sum(1 for op in rows.ops if op.saves), 130)
 
 

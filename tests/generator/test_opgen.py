@@ -211,6 +211,16 @@ class Refusals(Refusal):
         second.write_text('[op.one]\ndoc = "One."\n')
         self.assertEqual(run([first, second], "--emit", "check", "--out", self.dir / "out"), (0, ""))
 
+    def test_a_folder_is_the_files_in_it(self):
+        folder = self.dir / "ops"
+        folder.mkdir()
+        (folder / "one.toml").write_text(BLOCK)
+        (folder / "two.toml").write_text(BLOCK.replace("op.one", "op.two").replace("id = 1", "id = 2"))
+        self.assertEqual(run([folder], "--lock"), (0, ""))
+        self.assertEqual((self.dir / "ops.lock").read_text().split()[-4:], "1 one 2 two".split())
+        self.assertEqual(run([folder], "--emit", "opid", "--out", self.dir / "out"), (0, ""))
+        self.assertIn("TD_OP_TWO = 2", (self.dir / "out").read_text())
+
     def test_all_mistakes_are_said_at_once(self):
         self.refused(BLOCK.replace('"same"', '"guess"').replace('"One."', '""'), "no doc", "unknown inference rule")
 
@@ -238,6 +248,8 @@ class Signatures(Refusal):
         "(x:Q) -> T": "'x': unknown type 'Q'",
         "(x:T=1) -> T": "'x': a tensor has no default",
         "(x:T, n!:i) -> T": "'n': only a tensor can be written",
+        "(x!n:T, n:i) -> T": "'x' is written if 'n', which is no b",
+        "(x!if:T) -> T": "'x' is written if 'if', which is no b",
         "(x:T, n:i=1.5) -> T": "'n': '1.5' is no default for int",
         "(x:T, n:i=none) -> T": "'n': default none for a type without '?'",
         "(x:T, n:b=1) -> T": "'n': '1' is no default for bool",

@@ -187,6 +187,24 @@ static void strange_ids(void)
     back_to_normal();
 }
 
+/* Clients send what it is made of. */
+static void made_of_ops(void)
+{
+    raw r;
+    uint32_t w[6], code;
+    CU_ASSERT_TRUE(raw_open(&r, d.socket));
+    raw_zeros(&r, 1, 8);
+    add_record(w, 1, 1, 2);
+    w[0] = TD_OP_MATMUL;
+    raw_words(&r, w, 6, NULL, 0);
+    CU_ASSERT_FALSE(raw_sync(&r, &code));
+    CU_ASSERT_EQUAL(code, TD_E_UNSUPPORTED);
+    CU_ASSERT_EQUAL(add_code(&r, 2, 1, 3), TD_E_UNSUPPORTED); /* its result has that cause */
+    CU_ASSERT_EQUAL(add_code(&r, 1, 1, 4), TD_OK);
+    raw_close(&r);
+    back_to_normal();
+}
+
 static void wrong_counts(void)
 {
     for (uint32_t bad = 0; bad < 6; bad++) {
@@ -606,6 +624,7 @@ static const td_test tests[] = {
     {"a frame of empty submessages stays small", empty_submessages},
     {"random records", random_records},
     {"ids that are not, are foreign, are in use, are sparse", strange_ids},
+    {"an op that is made of others", made_of_ops},
     {"records with wrong counts", wrong_counts},
     {"shapes that overflow", shapes_that_overflow},
     {"planes without end", planes_without_end},

@@ -100,9 +100,15 @@ static void make_tensor(td_words *w, uint32_t id)
     if (rnd(2)) td_words_control(w, TD_REC_REQUIRES_GRAD, 0, 0, 1, &id, 0, NULL, 1, (uint32_t[]){1}, NULL);
 }
 
+static bool extreme; /* a program of sizes, strides and offsets whose products do not fit */
+
 static int64_t some_int(void)
 {
     static const int64_t odd[] = {INT64_MAX, INT64_MIN, 1 << 20, INT64_C(1) << 32, -100, 1000};
+    if (extreme && rnd(2)) { /* powers of two, and what is beside them */
+        int64_t power = (int64_t)(UINT64_C(1) << (20 + rnd(44)));
+        return rnd(4) ? power : (int64_t)((uint64_t)power * (rnd(2) ? UINT64_MAX : 3) + rnd(3) - 1);
+    }
     return rnd(20) ? (int64_t)rnd(6) - 1 : odd[rnd(6)];
 }
 
@@ -162,7 +168,9 @@ static void some_op(td_words *w)
     td_attrs a;
     some_attrs(op, &a);
     static const unsigned modes[] = {0, 0, 0, 0, TD_RM_GRAD_OFF, TD_RM_INFERENCE, TD_RM_SERVICE, TD_RM_RACY};
-    td_words_op(w, op, modes[rnd(8)], given ? TD_RF_OUT : 0, 0, nin, in, nout, out, numbers, &a, NULL);
+    unsigned on = rnd(20) ? 0 : rnd(TD_MAX_DEVICES); /* no device, or nothing that could be made there */
+    td_words_op(w, op, modes[rnd(8)] | on << TD_RM_DEVICE, given ? TD_RF_OUT : 0, 0, nin, in, nout, out, numbers, &a,
+                NULL);
 }
 
 static void some_gradient(td_words *w)
@@ -199,6 +207,7 @@ static void program(td_session *s)
 {
     td_words w = {0};
     usual_large[3] = 0;
+    extreme = rnd(4) == 0;
     if (rnd(3) == 0) draw_large();
     for (uint32_t id = 1; id <= FIRST; id++) make_tensor(&w, id);
     bool ok = run(s, &w);

@@ -390,6 +390,43 @@ static void last_words(void)
     back_to_normal();
 }
 
+/* The same behind an answer that nobody reads any more, and more than the daemon takes in at once. */
+static void last_words_behind_an_answer(void)
+{
+    enum { RECORDS = 2500 };
+    raw r, other;
+    Td__Wire__Call c;
+    Td__Wire__Info info;
+    Td__Wire__Publish p;
+    CU_ASSERT_TRUE(raw_open(&other, d.socket));
+    CU_ASSERT_TRUE(raw_open(&r, d.socket));
+    kill(d.pid, SIGSTOP);
+    td__wire__call__init(&c);
+    td__wire__info__init(&info);
+    info.id = 1;
+    c.info = &info;
+    CU_ASSERT_NOT_EQUAL(raw_call(&r, &c), 0);
+    td_words w = {0};
+    for (int i = 0; i < RECORDS; i++) full(&w, 1, 1, 0), release(&w, 1);
+    CU_ASSERT_TRUE(w.count * sizeof *w.at > 100000);
+    CU_ASSERT_TRUE(send_all(&r, &w));
+    raw_zeros(&r, 1, 10);
+    td__wire__call__init(&c);
+    td__wire__publish__init(&p);
+    p.name = (char *)"behind", p.id = 1;
+    c.publish = &p;
+    CU_ASSERT_NOT_EQUAL(raw_call(&r, &c), 0);
+    raw_close(&r);
+    kill(d.pid, SIGCONT);
+    uint32_t code = TD_E_NOT_FOUND;
+    for (int k = 0; k < TEST_LONG_MS / 2 && code == TD_E_NOT_FOUND; k++, test_sleep_ms(2))
+        code = open_name(&other, "behind", 5);
+    CU_ASSERT_EQUAL(code, TD_OK);
+    CU_ASSERT_EQUAL(drop_name(&other, "behind"), TD_OK);
+    raw_close(&other);
+    back_to_normal();
+}
+
 /* ---- other users, and processes of the same one */
 
 /* In a child of another uid; its answer is the exit status. */
@@ -542,6 +579,7 @@ static const td_test tests[] = {
     {"never takes its descriptors", never_takes_its_descriptors},
     {"asks for descriptors again and again", asks_for_descriptors},
     {"last words", last_words},
+    {"last words behind an answer", last_words_behind_an_answer},
     {"other users", other_users},
     {"an ambiguous user", an_ambiguous_user},
     {"not to be looked into", not_to_be_looked_into},

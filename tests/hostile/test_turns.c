@@ -2,6 +2,8 @@
  * turn is a small part of what there is to do. Counted in turns of two sessions in this process, not in time. */
 #include "daemon/session/state.h"
 #include "proto/opid.h"
+#include "proto/program/text.h"
+#include "proto/program/wire.h"
 #include "proto/record.h"
 #include "proto/wire.pb-c.h"
 #include "tests/unit/cunit_main.h"
@@ -48,7 +50,7 @@ static int stop(void)
     return left.tensors || left.storages || td_autograd_nodes();
 }
 
-static void join(client *c)
+static void join_to(client *c, td_sessions *all)
 {
     static const uint8_t hello[] = {1 << 3, TD_PROTOCOL};
     td_frame f = {.kind = TD_FRAME_HELLO, .payload = hello, .bytes = sizeof hello, .fd = -1};
@@ -56,7 +58,12 @@ static void join(client *c)
     td_error e = {0};
     *c = (client){0};
     td_writer_init(&c->writer);
-    CU_ASSERT_EQUAL_FATAL(td_session_new(&c->session, &sessions, &io, &(td_peer_id){0, 1}, &f, &e), 0);
+    CU_ASSERT_EQUAL_FATAL(td_session_new(&c->session, all, &io, &(td_peer_id){0, 1}, &f, &e), 0);
+}
+
+static void join(client *c)
+{
+    join_to(c, &sessions);
 }
 
 /* With all that another has, once it has had its turns. */
@@ -273,14 +280,21 @@ static uint32_t last_code(client *c)
 }
 
 /* Does it wait? */
-static bool call(client *c, Td__Wire__Call *call)
+static void hand_in_call(client *c, Td__Wire__Call *call)
 {
-    uint8_t p[256];
     td_error e = {0};
     call->serial = 1;
-    c->writer.start = c->writer.end = 0;
+    uint8_t *p = malloc(td__wire__call__get_packed_size(call));
     td_frame f = {.kind = TD_FRAME_CALL, .payload = p, .bytes = (uint32_t)td__wire__call__pack(call, p), .fd = -1};
     CU_ASSERT_EQUAL_FATAL(td_session_frame(c->session, &f, &e), 0);
+    free(p);
+}
+
+static bool call(client *c, Td__Wire__Call *call)
+{
+    td_error e = {0};
+    c->writer.start = c->writer.end = 0;
+    hand_in_call(c, call);
     return td_session_run(c->session, RECORDS, &e) == TD_RUN_SUSPENDED;
 }
 
@@ -644,28 +658,31 @@ static void memory_to_be_made(void)
 static void table_after_table(void)
 {
     enum { MANY = 10000 };
-    client a, b;
-    join(&a), join(&b);
-    zeros(&b, 1);
+    client a, b, small;
+    join(&a), join(&b), join(&small);
+    zeros(&b, 1), zeros(&small, 1);
     for (uint32_t id = 1; id <= MANY; id++) zeros(&a, id);
-    finish(&a), finish(&b);
+    finish(&a), finish(&b), finish(&small);
     Td__Wire__Status what = TD__WIRE__STATUS__INIT;
     Td__Wire__Call c = TD__WIRE__CALL__INIT;
     what.what = (char *)"tensors", c.status = &what;
+    int turns = 1;
     CU_ASSERT_FALSE(call(&a, &c));
-    CU_ASSERT_TRUE(sessions.table_from_ms > td_now_ms());
+    CU_ASSERT_TRUE(call(&b, &c)); /* waits until the other has its own */
+    for (; !turn(&a); turns++) small_wish(&small);
+    CU_ASSERT_TRUE(turns >= MANY / RECORDS / 2);
+    CU_ASSERT_TRUE(sessions.table_from_ns > td_clock_ns());
     CU_ASSERT_TRUE(call(&a, &c)); /* waits */
-    CU_ASSERT_TRUE(call(&b, &c));
-    for (bool waits = true; waits;) {
+    for (td_run r = TD_RUN_MORE; r != TD_RUN_IDLE;) {
         usleep(1000);
         td_deadlines_run(&service);
         td_error e = {0};
-        waits = td_session_run(a.session, RECORDS, &e) == TD_RUN_SUSPENDED;
+        r = td_session_run(a.session, RECORDS, &e);
     }
     CU_ASSERT_TRUE(td_writer_pending(&a.writer) > MANY);
     leave(&b); /* while it waits */
-    leave(&a);
-    sessions.table_from_ms = 0;
+    leave(&a), leave(&small);
+    sessions.table_from_ns = 0;
 }
 
 /* Very many names, and somebody who is refused memory again and again: who holds it is not looked up each time. */
@@ -741,10 +758,234 @@ static void lease_after_lease(void)
     leave(&writer);
 }
 
+/* A sum of more elements than anybody could add. */
+static void endless(client *c, uint32_t x, uint32_t view, uint32_t out)
+{
+    td_attrs a;
+    td_attrs_init(&a);
+    td_attrs_ints(&a, 1, (int64_t[]){INT64_C(1) << 40});
+    td_attrs_ints(&a, 1, (int64_t[]){0});
+    td_attrs_int(&a, 0);
+    td_words_op(&c->words, td_op_by_id(TD_OP_AS_STRIDED), 0, 0, 0, 1, &x, 1, &view, NULL, &a, NULL);
+    td_attrs_init(&a);
+    td_attrs_none(&a), td_attrs_bool(&a, false), td_attrs_none(&a);
+    td_words_op(&c->words, td_op_by_id(TD_OP_SUM), 0, 0, 0, 1, &view, 1, &out, NULL, &a, NULL);
+}
+
+/* Until it waits. */
+static uint64_t issued(client *c)
+{
+    td_error e = {0};
+    td_run r;
+    while ((r = td_session_run(c->session, RECORDS, &e)) == TD_RUN_MORE) {
+    }
+    CU_ASSERT_EQUAL(r, TD_RUN_SUSPENDED);
+    return td_flow_pending(c->session->flow);
+}
+
+/* Only so many tasks are issued ahead of the workers; more when none of them ends for a while. */
+static void ahead_of_the_workers(void)
+{
+    td_service_options o = {.memory = 512 << 20, .workers = 1, .wake = ignore};
+    td_service v;
+    td_sessions all;
+    td_error e = {0};
+    client c;
+    CU_ASSERT_EQUAL_FATAL(td_service_init(&v, &o, &e), 0);
+    td_sessions_init(&all, &v);
+    join_to(&c, &all);
+    zeros(&c, 1);
+    endless(&c, 1, 2, 3);
+    for (uint32_t i = 0; i < 2000; i++) mul(&c, i ? 9 + i : 3, 3, 10 + i);
+    hand_in(&c);
+    uint64_t first = issued(&c);
+    CU_ASSERT_TRUE(first >= 32 && first <= 256);
+    CU_ASSERT_EQUAL(issued(&c), first);
+    for (int i = 0; i < 1000 && td_flow_pending(c.session->flow) == first; i++) {
+        usleep(1000);
+        td_deadlines_run(&v);
+        issued(&c);
+    }
+    CU_ASSERT_TRUE(td_flow_pending(c.session->flow) >= 2 * first - 2);
+    leave(&c);
+    while (td_sessions_clear(&all, INT_MAX)) td_sched_collect(v.sched, INT_MAX);
+    td_service_deinit(&v);
+}
+
+/* An item has come for a get, and cannot be told as the client reads nothing: what it sent next waits behind it, for it
+ * may take away what the get was about. */
+static void answers_before_records(void)
+{
+    client a, b;
+    td_error e = {0};
+    size_t most = sessions.max_unread;
+    uint32_t id = 1;
+    join(&a), join(&b);
+    Td__Wire__QueueOpen open = TD__WIRE__QUEUE_OPEN__INIT;
+    open.queue = 1, open.name = (char *)"q", open.role = TD_QUEUE_PRODUCER | TD_QUEUE_CONSUMER, open.capacity = 1;
+    Td__Wire__QueueGet get = TD__WIRE__QUEUE_GET__INIT;
+    get.queue = 1, get.n_ids = 1, get.ids = &id, get.timeout_ms = UINT32_MAX;
+    Td__Wire__QueuePut put = TD__WIRE__QUEUE_PUT__INIT;
+    put.queue = 1;
+    Td__Wire__QueueClose end = TD__WIRE__QUEUE_CLOSE__INIT;
+    end.queue = 1;
+    Td__Wire__Call opens = TD__WIRE__CALL__INIT, gets = opens, puts = opens, closes = opens;
+    opens.queue_open = &open, gets.queue_get = &get, puts.queue_put = &put, closes.queue_close = &end;
+    CU_ASSERT_FALSE(call(&a, &opens));
+    CU_ASSERT_FALSE(call(&b, &opens));
+    CU_ASSERT_FALSE(call(&a, &gets));
+    CU_ASSERT_FALSE(call(&b, &puts));
+    CU_ASSERT_PTR_NOT_NULL(a.session->over);
+    sessions.max_unread = 0;
+    td_reply_ok(a.session, 9);
+    hand_in_call(&a, &closes);
+    CU_ASSERT_EQUAL(td_session_run(a.session, RECORDS, &e), TD_RUN_STALLED);
+    CU_ASSERT_EQUAL_FATAL(HASH_COUNT(a.session->queues), 1);
+    sessions.max_unread = most;
+    CU_ASSERT_EQUAL(td_session_run(a.session, RECORDS, &e), TD_RUN_IDLE);
+    CU_ASSERT_EQUAL(HASH_COUNT(a.session->queues), 0);
+    CU_ASSERT_PTR_NULL(a.session->held);
+    leave(&a), leave(&b);
+}
+
+/* The texts of a client's call sites, as many as it may have, go in parts. */
+static void sites_of_an_ended_client(void)
+{
+    enum { SITES = 60000 };
+    client a;
+    td_error e = {0};
+    join(&a);
+    Td__Wire__CallSite *sites = calloc(SITES, sizeof *sites), **list = calloc(SITES, sizeof *list);
+    for (uint32_t i = 0; i < SITES; i++) {
+        td__wire__call_site__init(list[i] = &sites[i]);
+        sites[i].id = i + 1;
+        sites[i].text = (char *)"train.py:7";
+    }
+    Td__Wire__Batch b = TD__WIRE__BATCH__INIT;
+    b.n_sites = SITES, b.sites = list;
+    uint8_t *p = malloc(td__wire__batch__get_packed_size(&b));
+    td_frame f = {.kind = TD_FRAME_BATCH, .payload = p, .bytes = (uint32_t)td__wire__batch__pack(&b, p), .fd = -1};
+    CU_ASSERT_EQUAL_FATAL(td_session_frame(a.session, &f, &e), 0);
+    CU_ASSERT_TRUE(turn(&a));
+    free(p), free(list), free(sites);
+    leave(&a);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(sessions.remains);
+    uint32_t left = sessions.remains->nsites;
+    CU_ASSERT_TRUE(left > SITES / 2);
+    while (sessions.remains) {
+        td_sessions_clear(&sessions, CLEAR);
+        uint32_t now = sessions.remains ? sessions.remains->nsites : 0;
+        CU_ASSERT_TRUE_FATAL(left - now <= CLEAR);
+        left = now;
+    }
+}
+
+/* ---- programs that come */
+
+enum { NODES = 10000, READERS = 4 };
+
+static struct {
+    void (*work)(void *), (*done)(void *);
+    void *arg;
+} readers[READERS]; /* what helper threads were given */
+static int nreaders;
+
+static void hand_to_reader(void *hook_arg, void (*work)(void *), void (*done)(void *), void *arg)
+{
+    (void)hook_arg;
+    CU_ASSERT_TRUE_FATAL(nreaders < READERS);
+    readers[nreaders].work = work, readers[nreaders].done = done, readers[nreaders++].arg = arg;
+}
+
+static void read_and_return(int reader)
+{
+    readers[reader].work(readers[reader].arg);
+    if (readers[reader].done) readers[reader].done(readers[reader].arg);
+}
+
+/* negations of what it captures; freed by the caller */
+static uint8_t *large_program(size_t *length)
+{
+    char *text = malloc(NODES * 64), *at = text;
+    td_error e = {0};
+    at += sprintf(at, "captured %%x0 : Tensor = \"w\"\ngraph():\n");
+    for (int i = 0; i < NODES; i++) at += sprintf(at, "  %%x%d : Tensor = td::neg(%%x%d)\n", i + 1, i);
+    sprintf(at, "  return (%%x%d)\n", NODES);
+    td_ir *ir = td_ir_read(text, strlen(text), &e);
+    uint8_t *bytes = ir ? td_ir_pack(ir, length, &e) : NULL;
+    CU_ASSERT_PTR_NOT_NULL_FATAL(bytes);
+    td_ir_unref(ir);
+    free(text);
+    return bytes;
+}
+
+static bool send_program(client *c, uint8_t *bytes, size_t length)
+{
+    Td__Wire__ProgramNew q = TD__WIRE__PROGRAM_NEW__INIT;
+    Td__Wire__Call w = TD__WIRE__CALL__INIT;
+    uint32_t captured = 1;
+    q.program = 7, q.ir.data = bytes, q.ir.len = length, q.captured = &captured, q.n_captured = 1;
+    w.program_new = &q;
+    return call(c, &w);
+}
+
+/* A large program is read by a helper, two at a time; who sent one waits, and pays for what that takes; nobody else
+ * does either. */
+static void programs_that_come(void)
+{
+    client a, b, ends, waits;
+    size_t length;
+    uint8_t *bytes = large_program(&length);
+    service.options.background = hand_to_reader;
+    join(&a), join(&b), join(&ends), join(&waits);
+    zeros(&a, 1), zeros(&b, 1), zeros(&ends, 1), zeros(&waits, 1);
+    finish(&a), finish(&b), finish(&ends), finish(&waits);
+    uint64_t before = a.session->account->bytes;
+    CU_ASSERT_TRUE(send_program(&a, bytes, length));
+    CU_ASSERT_TRUE(a.session->account->bytes >= before + 10 * length);
+    CU_ASSERT_TRUE(send_program(&ends, bytes, length - 1));
+    CU_ASSERT_TRUE(send_program(&waits, bytes, length));
+    CU_ASSERT_EQUAL(nreaders, 2);
+    small_wish(&b);
+    td_error e;
+    td_session *last = waits.session;
+    CU_ASSERT_TRUE(td_session_waits(last)); /* not its own tasks: with its client it ends at once */
+    leave(&waits);
+    leave(&ends); /* in the middle of it */
+    read_and_return(0);
+    CU_ASSERT_EQUAL(nreaders, 2); /* nobody wants that any more */
+    CU_ASSERT_TRUE(turn(&a));
+    CU_ASSERT_EQUAL(last_code(&a), TD_OK);
+    CU_ASSERT_PTR_NOT_NULL(td_session_program_of(a.session, 7, &e));
+    CU_ASSERT_TRUE(a.session->account->bytes < before + 10 * length);
+    read_and_return(1);
+    CU_ASSERT_EQUAL(sessions.reading, 0);
+    CU_ASSERT_PTR_NULL(sessions.to_read);
+    CU_ASSERT_PTR_NULL(sessions.ending);
+    /* what is wrong with it is told when it was read; too much, before */
+    nreaders = 0;
+    CU_ASSERT_TRUE(send_program(&b, bytes, length - 1));
+    read_and_return(0);
+    CU_ASSERT_TRUE(turn(&b));
+    CU_ASSERT_EQUAL(last_code(&b), TD_E_PROTOCOL);
+    b.session->account->limit_bytes = 2 * length;
+    CU_ASSERT_FALSE(send_program(&b, bytes, length));
+    CU_ASSERT_EQUAL(last_code(&b), TD_E_QUOTA);
+    CU_ASSERT_EQUAL(nreaders, 1);
+    leave(&a), leave(&b);
+    CU_ASSERT_EQUAL_FATAL(nreaders, 2); /* what it leaves is freed there, too */
+    read_and_return(1);
+    service.options.background = NULL;
+    nreaders = 0;
+    free(bytes);
+}
+
 TD_CUNIT_MAIN_WITH("turns", start, stop, {"a backward", a_backward}, {"letting go", letting_go},
                    {"the end of a client", the_end_of_a_client}, {"the end of a holder", the_end_of_a_holder},
                    {"a clone", a_clone}, {"a clone that is left", a_clone_that_is_left},
                    {"quota is given back", quota_is_given_back}, {"woken for what is over", woken_for_what_is_over},
                    {"many deadlines", many_deadlines}, {"memory to be made", memory_to_be_made},
                    {"refused beside many names", refused_beside_many_names}, {"table after table", table_after_table},
-                   {"lease after lease", lease_after_lease})
+                   {"lease after lease", lease_after_lease}, {"ahead of the workers", ahead_of_the_workers},
+                   {"answers before records", answers_before_records},
+                   {"sites of an ended client", sites_of_an_ended_client}, {"programs that come", programs_that_come})

@@ -260,34 +260,38 @@ static uint64_t next_place(raw *r, uint32_t queue, uint32_t id)
     return x && x->item ? x->item->place : UINT64_MAX;
 }
 
-/* What is returned lies where it lay, in whatever order it comes, also in a queue that is full, or that has ended, by
- * whomever; a place that was never given out, or a queue that is gone, hurts nobody. */
+/* What is returned lies where it lay, in whatever order it comes, also in a queue that is full, or that has ended; by
+ * who got it, and once. */
 static void given_back(void)
 {
-    enum { STRANGE = 1 << 20 };
-    raw r;
+    raw r, other;
+    uint64_t place[4], again;
     CU_ASSERT_TRUE_FATAL(raw_open(&r, d.socket));
+    CU_ASSERT_TRUE_FATAL(raw_open(&other, d.socket));
     raw_zeros(&r, 1, 4);
-    CU_ASSERT_EQUAL(give_back(&r, "back", 1, 1, 0), TD_E_NOT_FOUND);
+    raw_zeros(&other, 1, 4);
+    CU_ASSERT_EQUAL(give_back(&r, "back", 1, 1, 0), TD_E_INVALID);
     CU_ASSERT_EQUAL(queue_open(&r, "back", 1, 4), TD_OK);
     CU_ASSERT_EQUAL(queue_open(&r, "back", 2, 4), TD_OK);
     uint32_t id = 1;
     for (int i = 0; i < 4; i++) CU_ASSERT_EQUAL(queue_put(&r, 1, 1, &id), TD_OK);
-    for (uint32_t i = 0; i < 3; i++) CU_ASSERT_EQUAL(next_place(&r, 2, 10 + i), i);
+    for (uint32_t i = 0; i < 3; i++) CU_ASSERT_EQUAL((uint32_t)(place[i] = next_place(&r, 2, 10 + i)), i);
     for (int i = 0; i < 3; i++) CU_ASSERT_EQUAL(queue_put(&r, 1, 1, &id), TD_OK);
-    CU_ASSERT_EQUAL(give_back(&r, "back", 1, 10, 0), TD_OK); /* there is no room any more */
-    CU_ASSERT_EQUAL(give_back(&r, "back", 1, 12, 2), TD_OK);
-    CU_ASSERT_EQUAL(give_back(&r, "back", 1, 11, 1), TD_OK);
-    CU_ASSERT_EQUAL(give_back(&r, "back", 1, 1, STRANGE), TD_OK);
-    CU_ASSERT_EQUAL(give_back(&r, "back", 1, 99, 0), TD_E_NOT_FOUND);
-    CU_ASSERT_EQUAL(give_back(&r, "back", TD_MAX_ITEM + 1, 1, 0), TD_E_INVALID);
-    CU_ASSERT_EQUAL(give_back(&r, "", 1, 1, 0), TD_E_NOT_FOUND);
-    for (uint32_t i = 0; i < 7; i++) CU_ASSERT_EQUAL(next_place(&r, 2, 20 + i), i);
-    CU_ASSERT_EQUAL(next_place(&r, 2, 27), STRANGE);
+    for (uint64_t i = 0; i < 4; i++) CU_ASSERT_EQUAL(give_back(&r, "back", 1, 1, i), TD_E_INVALID); /* made up */
+    CU_ASSERT_EQUAL(give_back(&other, "back", 1, 1, place[0]), TD_E_INVALID); /* it was told to another */
+    CU_ASSERT_EQUAL(give_back(&r, "bock", 1, 1, place[0]), TD_E_INVALID);
+    CU_ASSERT_EQUAL(give_back(&r, "", 1, 1, place[0]), TD_E_INVALID);
+    CU_ASSERT_EQUAL(give_back(&r, "back", 1, 99, place[0]), TD_E_NOT_FOUND);
+    CU_ASSERT_EQUAL(give_back(&r, "back", TD_MAX_ITEM + 1, 1, place[0]), TD_E_INVALID);
+    CU_ASSERT_EQUAL(give_back(&r, "back", 1, 10, place[0]), TD_OK); /* there is no room any more */
+    CU_ASSERT_EQUAL(give_back(&r, "back", 1, 12, place[2]), TD_OK);
+    CU_ASSERT_EQUAL(give_back(&r, "back", 1, 12, place[2]), TD_E_INVALID);
+    CU_ASSERT_EQUAL(give_back(&r, "back", 1, 11, place[1]), TD_OK);
+    for (uint32_t i = 0; i < 7; i++) CU_ASSERT_EQUAL((uint32_t)(again = next_place(&r, 2, 20 + i)), i);
     uint64_t get = get_later(&r, 2, 28); /* who waits has it at once */
     Td__Wire__Call c = TD__WIRE__CALL__INIT;
     Td__Wire__QueueReturn q = TD__WIRE__QUEUE_RETURN__INIT;
-    q.name = "back", q.n_ids = 1, q.ids = &id;
+    q.name = "back", q.n_ids = 1, q.ids = &id, q.place = again;
     c.queue_return = &q;
     uint64_t back = raw_call(&r, &c);
     answered(&r, back, TD_OK);
@@ -297,9 +301,16 @@ static void given_back(void)
     c = (Td__Wire__Call)TD__WIRE__CALL__INIT;
     c.queue_close = &close;
     CU_ASSERT_EQUAL(ask(&r, &c), TD_OK);
-    CU_ASSERT_EQUAL(give_back(&r, "back", 1, 28, 0), TD_OK);
-    CU_ASSERT_EQUAL(next_place(&r, 2, 29), 0);
+    CU_ASSERT_EQUAL(give_back(&r, "back", 1, 28, again), TD_OK);
+    CU_ASSERT_EQUAL(next_place(&r, 2, 29), again);
+    close.queue = 2;
+    CU_ASSERT_EQUAL(ask(&r, &c), TD_OK);
+    CU_ASSERT_EQUAL(give_back(&r, "back", 1, 29, again), TD_E_NOT_FOUND); /* with all that lay in it */
+    CU_ASSERT_EQUAL(queue_open(&r, "back", 1, 4), TD_OK);
+    CU_ASSERT_EQUAL(give_back(&r, "back", 1, 29, again),
+                    TD_E_INVALID); /* another of that name: nothing was put there */
     raw_close(&r);
+    raw_close(&other);
     back_to_normal();
 }
 

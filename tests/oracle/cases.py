@@ -814,7 +814,7 @@ tensors("copysign", torch.copysign, 2)
 tensors("hypot", torch.hypot, 2, also=[torch.bfloat16])
 tensors("logaddexp", torch.logaddexp, 2, also=[torch.bfloat16])
 tensors("nextafter", torch.nextafter, 2, also=[])
-unary("signbit", torch.signbit, also=HALF + INTS)
+unary("signbit", torch.signbit, also=HALF + INTS + [torch.bool])
 
 # A second operand of another dtype: it is made the common one first, so that -5 beside uint8 is 251.
 for _name in "add sub mul maximum minimum eq ne lt le gt ge remainder floor_divide bitwise_and bitwise_or bitwise_xor".split():
@@ -860,6 +860,44 @@ def _case(r):
 MORE.append(("pow", _case, COMPLEX))
 
 
+# In all four quadrants, and on each side of where the branches are cut.
+for _name in "tan asin acos atan sinh cosh asinh acosh atanh".split():
+    def _case(r, name=_name):
+        x = r.t(r.shape(), 0.25, 3)
+        sign = torch.tensor([1, -1, 1, -1.0]) + 1j * torch.tensor([0.0, 0, 0, 0])
+        turned = torch.where(torch.rand(x.shape, generator=r.g) < 0.5, x, x.conj().resolve_conj()) + 0.125j
+        return [turned * sign[r.idx(x.shape, 4)].to(r.dtype)], [], getattr(torch, name)
+    MORE.append((_name, _case, COMPLEX))
+
+
+def parts(f):
+    """f of each part of complex numbers by itself; PyTorch 1.13 has none of them."""
+    return lambda x: torch.complex(f(x.real), f(x.imag))
+
+
+def _case(r):
+    a = r.pick([], [0.5], [0.5, 3.0, -4.0]) if not r.wide else [0.5, 3.0, -4.0]  # the largest number is the dtype's own
+    return [points(r, 0.5, 1 - 2j, complex(math.inf, -1), complex(2, math.nan), complex(math.nan, -math.inf))], a, parts(lambda x: torch.nan_to_num(x, *a))
+MORE.append(("nan_to_num", _case, COMPLEX))
+
+
+def _case(r):
+    s = r.shape(1, 3)
+    d, keep = r.dim(s), bool(r.int(0, 1))
+
+    def run(x):
+        m = x.detach().real.amax(d, True) if x.shape[d] else torch.zeros(())
+        out = (x - m).exp().sum(d, True).log() + m
+        return out if keep else out.squeeze(d)
+    return [r.t(s)], [[d], keep], run
+MORE.append(("logsumexp", _case, COMPLEX))
+
+
+def _case(r):  # numbers to powers that are complex
+    return [r.pick(2.5, 3, 0.5), r.t(r.shape())], [], torch.pow
+MORE.append(("pow", _case, COMPLEX))
+
+
 def _case(r):  # no power of what is infinite has a slope but the first
     return [points(r, 0.0, 1.0, -2.0, math.inf), r.pick(0, 1)], [], torch.pow
 MORE.append(("pow", _case, [torch.float32, torch.float64]))
@@ -870,13 +908,572 @@ def _case(r):
     return [r.b([n]), i % n, r.b([len(i)])], [0, a], lambda x, i, v: x.index_add(0, i, v, alpha=a)
 MORE.append(("index_add", _case, [torch.bool]))
 
+
+# ---- ops made of ops
+
+@op("std", COMPLEX)
+def _(r):
+    s = r.shape(1, 3, 5, 2)
+    d, keep, c = [r.dim(s)], bool(r.int(0, 1)), r.int(0, 1)
+    x = r.t(s) if r.dtype.is_complex else r.distinct(s)  # the slope between two that are all but alike is one of their rounding
+    return [x], [d, float(c), keep], lambda x: x.std(d, unbiased=bool(c), keepdim=keep)
+
+
+@op("norm", HALF + COMPLEX)
+def _(r):
+    s, keep = r.shape(1, 3), bool(r.int(0, 1))
+    d = [r.dim(s)] if r.int(0, 1) else sorted({k % len(s) for k in r.dims(s) or []}) or None
+    p = r.pick(2.0, 2.0, 1.0, 3.0, 0.5, 0.0, math.inf, -math.inf)
+    if total(s) == 0 and p < 0 or p == math.inf and total(s) == 0:
+        raise Skip
+    x = r.t(s, 0.3, 2)
+    return [x], [p, d, keep], lambda x: torch.linalg.vector_norm(x if p else x.detach(), p, d, keep)  # to count has no slope
+
+
+@op("matmul", COMPLEX)
+def _(r):
+    m, k, n = r.sizes(FLOPS, (1, 6, *SIDES), (1, 6, *SIDES), (1, 6, *SIDES))
+    a, b = (r.pick([k], [m, k], [2, m, k], [3, 1, m, k]), r.pick([k], [k, n], [2, k, n], [1, 2, k, n]))
+    if len(a) == len(b) == 1 and r.dtype.is_complex:  # torch 1.13 makes 0 of numbers that lie in one place
+        raise Skip
+    return [r.t(a), r.t(b)], [], torch.matmul
+
+
+op("outer", INTS + COMPLEX)(lambda r: (lambda n, m: ([r.t([n]), r.t([m])], [], torch.outer))(r.size(0, 9, 63, 257), r.size(1, 9, 65, 300)))
+
+
+REDUCTIONS = ["none", "mean", "sum"]
+
+
+def loss(name, f, more=None):
+    """`more`: the name of a number behind the reduction."""
+    def case(r):
+        a, b = r.broadcast()
+        red, number = r.int(0, 2), [r.pick(1.0, 0.25)] if more else []
+        given = {more: n for n in number}
+        return [r.t(a), r.t(b) + 0.5], [red, *number], lambda x, y: f(*torch.broadcast_tensors(x, y), reduction=REDUCTIONS[red], **given)
+    op(name)(case)
+
+
+loss("mse_loss", F.mse_loss)
+loss("l1_loss", F.l1_loss)
+loss("smooth_l1_loss", F.smooth_l1_loss, "beta")
+loss("huber_loss", F.huber_loss, "delta")
+
+
+@op("binary_cross_entropy")
+def _(r):
+    s, red, weighed = r.shape(), r.int(0, 2), r.int(0, 1)
+    w = [r.t(s, 0.5, 2)] if weighed else [None]
+    return ([r.t(s, 0.1, 0.9), r.t(s, 0.1, 0.9).detach(), *w], [red],
+            lambda x, y, w=None: F.binary_cross_entropy(x, y, w.detach() if w is not None else None, reduction=REDUCTIONS[red]))
+
+
+@op("bce_with_logits")
+def _(r):
+    s, red, kind = r.shape(1), r.int(0, 2), r.int(0, 3)
+    more = [r.t(s, 0.5, 2) if kind & 1 else None, r.t([s[-1]], 0.5, 2) if kind & 2 else None]
+
+    def run(x, y, *given):
+        given = iter(given)
+        w, p = (next(given) if kind & bit else None for bit in (1, 2))
+        return F.binary_cross_entropy_with_logits(x, y, w, reduction=REDUCTIONS[red], pos_weight=p)
+    return [r.t(s), r.t(s, 0, 1), *more], [red], run
+
+
+@op("kl_div")
+def _(r):
+    s, red, logs = r.shape(1), r.int(0, 3), bool(r.int(0, 1))
+    if total(s) == 0 and red == 3:
+        raise Skip
+    return [r.t(s), r.t(s, 0.1, 1)], [red, logs], lambda x, y: F.kl_div(x, y, reduction=[*REDUCTIONS, "batchmean"][red], log_target=logs)
+
+
+@op("gaussian_nll_loss")
+def _(r):
+    s, red, full = r.shape(1), r.int(0, 2), bool(r.int(0, 1))
+    return [r.t(s), r.t(s), r.t(s, 0.25, 2)], [full, 1e-6, red], lambda x, y, v: F.gaussian_nll_loss(x, y, v, full=full, reduction=REDUCTIONS[red])
+
+
+@op("poisson_nll_loss")
+def _(r):
+    s, red, logs, full = r.shape(), r.int(0, 2), bool(r.int(0, 1)), bool(r.int(0, 1))
+    y = r.t(s, 0.25, 4).detach()
+    return [r.t(s, 0.25, 2), y + 1 if full else y], [logs, full, 1e-3, red], lambda x, y: F.poisson_nll_loss(
+        x, y.detach() if full else y, log_input=logs, full=full, eps=1e-3, reduction=REDUCTIONS[red])
+
+
+@op("cosine_similarity")
+def _(r):
+    s = r.shape(1, 3)
+    d = r.dim(s)
+    a, b = r.t(s, 0.25, 2), r.t([1 if k != d % len(s) and r.int(0, 3) == 0 and n else n for k, n in enumerate(s)], 0.25, 2)
+    return [a, b], [d, 1e-8], lambda x, y: ((x / x.norm(2, d, True)) * (y / y.norm(2, d, True))).sum(d)
+
+
+@op("pairwise_distance")
+def _(r):
+    s, p, keep = r.shape(1, 3), r.pick(1.0, 2.0, 3.0), bool(r.int(0, 1))
+    return [r.t(s), r.t(s) + 5], [p, 1e-6, keep], lambda x, y: torch.linalg.vector_norm(x - y + 1e-6, p, -1, keep)
+
+
+@op("cosine_embedding_loss")
+def _(r):
+    n, k, red = r.size(1, 5), r.size(1, 6), r.int(0, 2)
+    t = r.idx([n], 2) * 2 - 1
+    return [r.t([n, k], 0.25, 2), r.t([n, k], 0.25, 2), t], [0.125, red], lambda x, y, t: F.cosine_embedding_loss(x, y, t, 0.125, reduction=REDUCTIONS[red])
+
+
+@op("margin_ranking_loss")
+def _(r):
+    s, red = r.shape(), r.int(0, 2)
+    return [r.t(s), r.t(s) + 0.3, r.t(s).sign().detach()], [0.5, red], lambda x, y, t: F.margin_ranking_loss(x, y, t, 0.5, reduction=REDUCTIONS[red])
+
+
+@op("triplet_margin_loss")
+def _(r):
+    n, k, red, swap = r.size(1, 5), r.size(1, 6), r.int(0, 2), bool(r.int(0, 1))
+    return ([r.t([n, k]), r.t([n, k]) + 3, r.t([n, k]) - 3], [2.0, 2.0, 1e-6, swap, red],
+            lambda a, p, n: F.triplet_margin_loss(a, p, n, 2.0, 2, 1e-6, swap, reduction=REDUCTIONS[red]))
+
+
+@op("cross_entropy")
+def _(r):
+    n, c = r.sizes(150000, (1, 5, 1, 63, 1025), (2, 6, 2, 10, 65, 1000))
+    red, more = r.int(0, 2), r.pick([], [], [2], [3, 2])
+    target = r.idx([n, *more], c)
+    if n > 1 and r.int(0, 1):
+        target[0] = -100
+    weight = r.t([c], 0.5, 2).detach() if r.int(0, 1) else None
+    return ([r.t([n, c, *more]), target, weight], [red, -100],
+            lambda x, t, w=None: F.cross_entropy(x, t, w.detach() if w is not None else None, reduction=REDUCTIONS[red]))
+
+
+@op("smoothed_cross_entropy")
+def _(r):
+    n, c = r.sizes(150000, (1, 5, 1, 63, 1025), (2, 6, 2, 10, 65, 1000))
+    red, more, share = r.int(0, 2), r.pick([], [], [2]), r.pick(0.0, 0.25, 1.0)
+    whole = bool(r.int(0, 1))
+    target = r.idx([n, *more], c) if whole else r.t([n, c, *more], 0.1, 1).detach()
+    weight = r.t([c], 0.5, 2).detach() if r.int(0, 1) else None
+    return ([r.t([n, c, *more]), target, weight], [red, -100, share],
+            lambda x, t, w=None: F.cross_entropy(x, t, w.detach() if w is not None else None, reduction=REDUCTIONS[red], label_smoothing=share))
+
+
+@op("argsort")
+def _(r):
+    s = r.shape(1, 3)
+    d, down = r.dim(s), bool(r.int(0, 1))
+    return [r.distinct(s)], [d, down], lambda x: x.argsort(d, down)
+
+
+@op("movedim", INTS)
+def _(r):
+    s = r.shape(1, 4)
+    a, b = r.dim(s), r.dim(s)
+    return [r.t(s)], [a, b], lambda x: x.movedim(a, b)
+
+
+@op("narrow", INTS)
+def _(r):
+    s = r.shape(1, 4)
+    d = r.dim(s)
+    start = r.int(0, s[d])
+    n = r.int(0, s[d] - start)
+    return [r.t(s)], [d, start - s[d] if start and r.int(0, 1) else start, n], lambda x: x.narrow(d, start, n)
+
+
+@op("flatten", INTS)
+def _(r):
+    s = r.shape(0, 4)
+    a = r.int(0, max(len(s) - 1, 0))
+    b = r.int(a, max(len(s) - 1, 0))
+    return [r.t(s)], [a, b - max(len(s), 1)], lambda x: x.flatten(a, b)
+
+
+@op("chunk", INTS)
+def _(r):
+    s = r.shape(1, 3, 7)
+    n, d = r.int(1, 5), r.dim(s)
+    return [r.t(s)], [n, d], lambda x: x.chunk(n, d)
+
+
+op("t", INTS)(lambda r: (lambda s: ([r.t(s)], [], torch.t))(r.shape(0, 2)))
+
+@op("trace", INTS)
+def _(r):
+    x = r.t([r.size(1, 6, 65, 300), r.size(1, 6, 63, 257)])
+    return [x], [], lambda x: x.diagonal().sum()  # torch.trace has a slope beside the diagonal of tall ones
+
+
+@op("count_nonzero", INTS + HALF)
+def _(r):
+    s = r.shape(1, 3)
+    d = [r.dim(s)]
+    return [r.t(s) * r.b(s).to(r.dtype)], [d], lambda x: x.count_nonzero(d)
+
+
+def gaps(r, s, d):
+    """Some are no numbers, but never all along a dimension."""
+    none = torch.rand(s, generator=r.g) < 0.2
+    none.narrow(d, 0, min(s[d], 1)).fill_(False)
+    return r.t(s).masked_fill(none, math.nan)
+
+
+for _name in "nansum", "nanmean":
+    @op(_name)
+    def _(r, name=_name):
+        s, keep = r.shape(1, 3), bool(r.int(0, 1))
+        d = [r.dim(s)]
+        return [gaps(r, s, d[0])], [d, keep], lambda x: getattr(torch, name)(x, d, keep)
+
+op("fliplr", INTS)(lambda r: (lambda s: ([r.t(s)], [], torch.fliplr))(r.shape(2, 4)))
+op("flipud", INTS)(lambda r: (lambda s: ([r.t(s)], [], torch.flipud))(r.shape(1, 4)))
+op("ravel", INTS)(lambda r: (lambda s: ([r.t(s)], [], torch.ravel))(r.shape()))
+
+
+@op("addmv")
+def _(r):
+    m, n = r.sizes(1 << 18, (1, 9, 65, 300), (1, 9, 63, 257))
+    b, a = r.pick(1, 0.5), r.pick(1, 2)
+    return [r.t(r.pick([m], [1])), r.t([m, n]), r.t([n])], [b, a], lambda x, y, z: torch.addmv(x, y, z, beta=b, alpha=a)
+
+
+@op("baddbmm")
+def _(r):
+    n, m, k, p = r.sizes(FLOPS, (1, 3, 7), (1, 6, *SIDES), (1, 6, *SIDES), (1, 6, *SIDES))
+    b, a = r.pick(1, 0.5), r.pick(1, 2)
+    return ([r.t(r.pick([n, m, p], [p], [m, 1])), r.t([n, m, k]), r.t([n, k, p])], [b, a],
+            lambda x, y, z: torch.baddbmm(x, y, z, beta=b, alpha=a))
+
+
+@op("tile", INTS)
+def _(r):
+    s, n = r.shape(1, 3), [r.int(1, 3) for _ in range(r.int(1, 3))]
+    return [r.t(s)], [n], lambda x: x.tile(n)
+
+
+@op("cross")
+def _(r):
+    s = r.shape(1, 3)
+    d = r.dim(s)
+    s[d] = 3
+    return [r.t(s), r.t(s)], [d], lambda x, y: torch.cross(x, y, d)
+
+
+@op("tensordot")
+def _(r):
+    n, m = r.int(0, 2), r.int(0, 2)
+    sizes = r.sizes(1 << 18, *[(1, 6, 1, 5, 33, 260)] * (n + m + r.int(0, 2)))  # all of left is beside all of right
+    shared, left, right = sizes[:n], sizes[n:n + m], sizes[n + m:]
+    x, y = [*left, *shared], [*shared, *right]
+    d = list(range(len(left), len(x)))
+    return [r.t(x), r.t(y)], [[k - len(x) if r.int(0, 1) else k for k in d], list(range(n))], lambda x, y: torch.tensordot(x, y, (d, list(range(n))))
+
+
+@op("inner")
+def _(r):
+    m = r.int(0, 2)
+    n, *sizes = r.sizes(1 << 18, *[(1, 6, 1, 5, 33, 260)] * (1 + m + r.int(0, 2)))
+    x, y = [*sizes[:m], n], [*sizes[m:], n]
+    if r.int(0, 4) == 0:
+        y = []
+    return [r.t(x), r.t(y)], [], torch.inner
+
+
+@op("diag_embed", INTS + HALF)
+def _(r):
+    s, k = r.sizes(1 << 11, *[(1, 6, 1, 5, 33, 260)] * r.int(1, 3)), r.int(-2, 2)
+    return [r.t(s)], [k], lambda x: torch.diag_embed(x, k)
+
+
+@op("diag", INTS + HALF)
+def _(r):
+    k = r.int(-1, 1)
+    return [r.t([r.int(2, 6) for _ in range(r.int(1, 2))])], [k], lambda x: torch.diag(x, k)
+
+
+for _name in "vstack", "hstack", "column_stack":
+    @op(_name, INTS)
+    def _(r, name=_name):
+        s = r.shape(0, 3)
+        return [r.t(s) for _ in range(r.int(1, 3))], [], lambda *xs: getattr(torch, name)(xs)
+
+
+@op("repeat_interleave", INTS)
+def _(r):
+    s, n = r.shape(0, 3), r.int(0, 3)
+    d = r.pick(None, r.dim(s)) if s else None
+    return [r.t(s)], [n, d], lambda x: x.repeat_interleave(n, d)
+
+
+@op("aminmax", HALF)
+def _(r):
+    s = r.shape(1, 3)
+    d, keep = r.dim(s), bool(r.int(0, 1))
+    if s[d] == 0:
+        raise Skip
+    return [r.distinct(s)], [d, keep], lambda x: (x.amin(d, keep), x.amax(d, keep))
+
+
+@op("median_dim", HALF)
+def _(r):
+    s = r.shape(0, 3)
+    d, keep = r.dim(s), bool(r.int(0, 1))
+    if s and s[d] == 0:
+        raise Skip
+    return [r.distinct(s)], [d, keep], lambda x: tuple(torch.median(x, d, keep))
+
+
+@op("median", HALF)
+def _(r):
+    s = r.shape(0, 3)
+    if total(s) == 0:
+        raise Skip
+    return [r.distinct(s)], [], torch.median
+
+
+@op("quantile")
+def _(r):
+    s, keep = r.shape(0, 3), bool(r.int(0, 1))
+    if total(s) == 0:
+        raise Skip
+    d, q = r.pick(None, r.dim(s)), r.t(r.pick([], [r.int(1, 6)]), 0.1, 0.9).detach()
+    if (total(s) if d is None else s[d]) > 200:  # places between neighbours are as good as float32 has them
+        raise Skip
+    return [r.distinct(s), q], [d, keep], lambda x, q: torch.quantile(x, q.detach(), d, keep)
+
+
+@op("diff", INTS + HALF)
+def _(r):
+    s, n = r.shape(1, 3), r.int(0, 3)
+    d = r.dim(s)
+    more = [r.pick(None, r.t([1 if k == d % len(s) else m for k, m in enumerate(s)])) for _ in range(2)]
+
+    def run(x, *ends):
+        ends = iter(ends)
+        return torch.diff(x, n, d, *(None if m is None else next(ends) for m in more))
+    return [r.t(s), *more], [n, d], run
+
+
+@op("cumprod", INTS)
+def _(r):
+    s = r.shape(1, 3)
+    d = r.dim(s)
+    return [r.t(s)], [d], lambda x: x.cumprod(d)
+
+
+@op("isclose", INTS)  # in halves torch rounds on the way
+def _(r):
+    a, b = r.broadcast()
+    x, y = r.t(a), r.t(b)
+    return [x, y], [0.5, 0.25, True], lambda x, y: torch.isclose(*torch.broadcast_tensors(x, y), 0.5, 0.25, True)
+
+
+@op("take_along_dim", INTS)
+def _(r):
+    s = r.shape(1, 3)
+    d = r.dim(s)
+    if s[d] == 0:
+        raise Skip
+    at = r.idx([r.int(1, 4) if k == d % len(s) else m for k, m in enumerate(s)], s[d])
+    flat = bool(r.int(0, 1)) and total(s) > 0
+    return [r.t(s), at], [] if flat else [d], lambda x, i: torch.take_along_dim(x, i, None if flat else d)
+
+
+@op("conv1d")
+def _(r):
+    groups, k = r.pick(1, 1, 2), r.int(1, 3)
+    ci, co = 2 * r.int(1, 2), 2 * r.int(1, 2)
+    st, pad, dil = r.int(1, 2), r.int(0, 2), r.int(1, 2)
+    x = r.t([*r.pick([], [2]), ci, r.int(6, 9)])
+    return [x, r.t([co, ci // groups, k]), r.pick(None, r.t([co]))], [st, pad, dil, groups], lambda x, w, b=None: F.conv1d(x, w, b, st, pad, dil, groups)
+
+
+@op("conv_transpose2d")
+def _(r):
+    groups, k = r.pick(1, 1, 2), [r.int(1, 3), r.int(1, 3)]
+    ci, co = 2 * r.int(1, 2), r.int(1, 3)
+    st, pad, dil = [r.int(1, 3), r.int(1, 3)], [r.int(0, 1), r.int(0, 1)], [r.int(1, 2), r.int(1, 2)]
+    more = [r.int(0, max(a, b) - 1) for a, b in zip(st, dil)]
+    x = r.t([*r.pick([], [2]), ci, r.int(3, 5), r.int(3, 5)])
+    return ([x, r.t([ci, co, *k]), r.pick(None, r.t([co * groups]))], [st, pad, more, groups, dil],
+            lambda x, w, b=None: F.conv_transpose2d(x, w, b, st, pad, more, groups, dil))
+
+
+@op("pixel_shuffle")
+def _(r):
+    n = r.int(1, 3)
+    return [r.t([*r.shape(0, 2), r.int(1, 2) * n * n, r.int(1, 3), r.int(1, 3)])], [n], lambda x: F.pixel_shuffle(x, n)
+
+
+@op("embedding_bag")
+def _(r):
+    n, d, mean = r.int(2, 6), r.int(1, 4), bool(r.int(0, 1))
+    if r.int(0, 1):
+        at, starts = r.idx([r.int(1, 4), r.int(1, 4)], n), None
+    else:
+        at, starts = r.idx([r.int(1, 8)], n), torch.tensor([0, 1, 1])
+    weights = None if mean else r.pick(None, r.t(at.shape))
+
+    def run(w, i, *rest):
+        own = rest[-1] if weights is not None else None
+        return F.embedding_bag(i, w, rest[0] if starts is not None else None, mode="mean" if mean else "sum", per_sample_weights=own)
+    return [r.t([n, d]), at, starts, weights], [mean], run
+
+
+def resampled(r, s, d, n, scale, mode, **more):
+    """torch's, of a dimension moved to the end."""
+    def run(x):
+        x = x.movedim(d, -1)
+        to = {"size": n} if scale is None else {"scale_factor": scale, "recompute_scale_factor": False}
+        return F.interpolate(x.reshape(1, -1, x.shape[-1]), mode=mode, **to, **more).reshape(*x.shape[:-1], n).movedim(-1, d)
+    return run
+
+
+def resampling(r):
+    s = [r.int(1, 5) for _ in range(r.int(1, 3))]
+    d = r.dim(s)
+    scale = r.pick(None, 0.5, 1.5, 2.0, 2.3)
+    n = r.int(1, 9) if scale is None else math.floor(s[d] * scale)
+    if n < 1 or (scale == 2.3 and n == 2 * s[d]):  # torch has it both ways, by the shape of all
+        raise Skip
+    return s, d, n, scale
+
+
+@op("resample_nearest")
+def _(r):
+    s, d, n, scale = resampling(r)
+    exact = bool(r.int(0, 1))
+    return [r.t(s)], [d, n, scale, exact], resampled(r, s, d, n, scale, "nearest-exact" if exact else "nearest")
+
+
+@op("resample_linear")
+def _(r):
+    s, d, n, scale = resampling(r)
+    corners = bool(r.int(0, 1))
+    return [r.t(s)], [d, n, scale, corners], resampled(r, s, d, n, scale, "linear", align_corners=corners)
+
+
+@op("searchsorted", INTS)
+def _(r):
+    s, n, right = r.shape(0, 3), r.int(0, 9), bool(r.int(0, 1))
+    return [r.t([n]).sort()[0], r.t(s)], [right], lambda x, y: torch.searchsorted(x, y, right=right)
+
+
+@op("isin", INTS)
+def _(r):
+    x, y, invert = r.t(r.shape(0, 3)), r.t(r.shape(0, 2)), bool(r.int(0, 1))
+    if y.numel() and x.numel():
+        y.reshape(-1)[0] = x.reshape(-1)[0]
+    return [x, y], [invert], lambda x, y: torch.isin(x, y, invert=invert)
+
+
+# torch's own slopes of these two are those of float32, and others where the branches meet
+op("hardsigmoid")(lambda r: ([r.t(r.shape(), -5, 8)], [], lambda x: F.relu6(x + 3) / 6))
+op("hardswish")(lambda r: ([r.t(r.shape(), -5, 8)], [], lambda x: x * (F.relu6(x + 3) / 6)))
+for _name in "relu6 logsigmoid selu softsign tanhshrink".split():
+    op(_name)(lambda r, name=_name: ([r.t(r.shape(), -5, 8)], [], getattr(F, name)))
+for _name in "celu", "softshrink", "hardshrink":
+    op(_name)(lambda r, name=_name: (lambda a: ([r.t(r.shape(), -3, 3)], [a], lambda x: getattr(F, name)(x, a)))(r.pick(0.5, 1.0)))
+
+
+@op("prelu")
+def _(r):
+    s = r.shape(1)
+    w = r.t([r.pick(1, s[1] if len(s) > 1 else 1)], 0.1, 1)  # torch takes a vector for one channel
+    if w.numel() == 0:
+        raise Skip
+    return [r.t(s), w], [], F.prelu
+
+
+@op("softmin")
+def _(r):
+    s = r.shape(1, 3)
+    d = r.dim(s)
+    return [r.t(s)], [d], lambda x: F.softmin(x, d)
+
+
+@op("glu")
+def _(r):
+    s = r.shape(1, 3)
+    d = r.dim(s)
+    s[d] *= 2
+    return [r.t(s)], [d], lambda x: F.glu(x, d)
+
+
+@op("group_norm")
+def _(r):
+    n, g, each, more = r.size(1, 3), r.size(1, 3), r.size(1, 3), r.pick([], [3], [2, 2])
+    if each * total(more) < 2:
+        raise Skip
+    w, b = r.pick((None, None), (r.t([g * each], 0.5, 2), r.t([g * each])))
+    return [r.distinct([n, g * each, *more]), w, b], [g, 0.125], lambda x, w=None, b=None: F.group_norm(x, g, w, b, 0.125)
+
+
+@op("rms_norm")
+def _(r):
+    s = r.shape(1, 3)
+    n = r.int(1, len(s))
+    dims, w = list(range(-n, 0)), r.pick(None, r.t(s[-n:], 0.5, 2))
+    return [r.t(s), w], [s[-n:], 0.125], lambda x, w=1: x * (x.square().mean(dims, True) + 0.125).rsqrt() * w
+
+
+@op("normalize")
+def _(r):
+    s = r.shape(1, 3)
+    d, p = r.dim(s), r.pick(1.0, 2.0, 3.0)
+    return [r.t(s, 0.25, 2)], [p, d], lambda x: F.normalize(x, p, d)
+
+
+def attention(r):
+    """Query, key, value, a mask or None, and whether it is causal."""
+    n, m, e, f = r.size(1, 4), r.size(1, 5), r.size(1, 4), r.size(1, 3)
+    lead, kind = r.pick([], [2], [2, 3]), r.pick("none", "causal", "bool", "add")
+    seen = r.b([n, m]) | (torch.arange(m) == 0)
+    mask = {"bool": seen, "add": r.t([n, m])}.get(kind)
+    return [r.t([*lead, n, e]), r.t([*lead, m, e]), r.t([*lead, m, f])], mask, kind == "causal"
+
+
+def weights_of(q, k, mask, causal, scale):
+    scores = q @ k.transpose(-2, -1) * (scale or q.shape[-1] ** -0.5)
+    seen = torch.ones(q.shape[-2], k.shape[-2], dtype=torch.bool).tril() if causal else mask
+    if seen is None:
+        return scores.softmax(-1)
+    return (scores.masked_fill(~seen, -math.inf) if seen.dtype == torch.bool else scores + seen).softmax(-1)
+
+
+@op("attention_weights")
+def _(r):
+    (q, k, _), mask, causal = attention(r)
+    scale = r.pick(None, 0.5)
+    return [q, k, mask], [causal, scale], lambda q, k, m=None: weights_of(q, k, m, causal, scale)
+
+
+@op("scaled_dot_product_attention")
+def _(r):
+    (q, k, v), mask, causal = attention(r)
+    twice = q.dim() > 2 and bool(r.int(0, 1))
+    q = torch.cat([q, q * 0.5], -3) if twice else q
+
+    def run(q, k, v, m=None):
+        k, v = (x.repeat_interleave(2, -3) if twice else x for x in (k, v))
+        return weights_of(q, k, m, causal, None) @ v
+    return [q, k, v, mask], [0.0, causal, None, twice], run
+
+
 # Inputs whose values are not repeated: which of two alike is chosen is open, a variance of 0 magnifies every rounding, and
 # what is written to must not overlap itself.
-UNREPEATED = {"max_dim", "min_dim", "argmax", "argmin", "sort", "topk", "max_pool2d", "layer_norm", "batch_norm"}
+UNREPEATED = {"max_dim", "min_dim", "argmax", "argmin", "sort", "topk", "max_pool2d", "layer_norm", "batch_norm",
+              "argsort", "std", "norm", "aminmax", "median", "median_dim", "quantile"}
 # Those of which more precision is another answer.
 EXACT = {"nextafter", "view_dtype"}
 # Inputs that must lie in memory as torch's copy of them does.
 CONTIGUOUS = {"view", "as_strided", "view_dtype"}
+
+# The last input that has a gradient.
+DIFFERENTIABLE = {"batch_norm": 2, "nll_loss": 1, "cross_entropy": 1, "smoothed_cross_entropy": 1, "binary_cross_entropy": 1, "bce_with_logits": 2, "poisson_nll_loss": 1,
+                  "margin_ranking_loss": 2, "quantile": 1}
 
 # What has no counterpart, and why.
 NO_COUNTERPART = {

@@ -5,6 +5,7 @@
  * absent, 1 tensor: dtype, ndim, wants, shape, stride, offset, elements of the storage, their bytes; 2 number);
  * attributes (kind 0 none, else as td_attr_kind); outputs (dense value, and a dense weight or not); whether gradients
  * follow; a dense gradient or not for each input. All little endian, as written by this machine. */
+#include "tests/oracle/composed.h"
 #include "tests/oracle/guarded.h"
 #include <signal.h>
 
@@ -252,7 +253,7 @@ static bool gaps_are_whole(td_tensor *x)
 static bool can_be_given(const test_case *c, const td_tensor *first)
 {
     unsigned never = TD_OF_VIEW | TD_OF_DATA_SHAPE | TD_OF_RANDOM;
-    return c->op->nouts == 1 && !c->op->outs[0].list && !c->op->mutates && !(c->op->flags & never) &&
+    return !c->op->compose && c->op->nouts == 1 && !c->op->outs[0].list && !c->op->mutates && !(c->op->flags & never) &&
            td_desc_numel(&first->desc);
 }
 
@@ -287,7 +288,8 @@ static bool run_case(test_case *c)
     td_tensor *out[64] = {0};
     td_error e = {0};
     int nout = 0;
-    int err = t_try(c->op, c->nin, c->in, &c->attrs, TD_GRAD_ON, NULL, out, &nout, &e);
+    int err = c->op->compose ? composed_try(c->op, c->nin, c->in, &c->attrs, TD_GRAD_ON, out, &nout, &e)
+                             : t_try(c->op, c->nin, c->in, &c->attrs, TD_GRAD_ON, NULL, out, &nout, &e);
     if (err) snprintf(c->why, sizeof c->why, "%s", e.message);
     bool ok = !err;
     for (int o = 0; o < c->nwant && ok; o++) ok = same(c, "output", o, out[o], c->want[o]);

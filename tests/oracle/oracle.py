@@ -162,7 +162,7 @@ def case(op, make, r):
     """The bytes of one random case."""
     dtype = r.dtype
     inputs, attrs, f = make(r)
-    formula = {p.index for p in op.params if op.saves and op.saves[p.index][0]}
+    formula = {p.index for p in op.params if op.composed or (op.saves and op.saves[p.index][0])}
     laid, wants = [], []
     for k, t in enumerate(inputs):
         view, storage = (t, None) if not torch.is_tensor(t) else (t, t.reshape(-1)) if op.name in cases.CONTIGUOUS else lay_out(t, r, op.name not in cases.UNREPEATED)
@@ -170,7 +170,7 @@ def case(op, make, r):
             op.params[0] if op.params[0].is_list else op.params[k] if k == 0 else
             op.params[-1] if k == len(inputs) - 1 and not op.params[-1].is_list else op.params[1])
         wanted = torch.is_tensor(t) and inexact(t) and param.index in formula and not (
-            op.name in ("batch_norm", "nll_loss") and k > 2 - (op.name == "nll_loss"))
+            k > cases.DIFFERENTIABLE.get(op.name, k))
         laid.append((view, storage))
         wants.append(bool(wanted))
     outs, seeds, grads = reference(f, [v for v, _ in laid], wants, DOUBLE if r.wide and op.name not in cases.EXACT else SINGLE)
@@ -249,7 +249,7 @@ def main(argv):
     seed = int(time.time()) if seed == "random" else int(seed)
     rounds, wide = int(argv[4]) if len(argv) > 4 else 6, int(argv[5]) if len(argv) > 5 else 2
     proto = ROOT / "proto"
-    ops = {op.name: op for op in model.load([proto / "ops.toml"], proto / "infer.h", proto / "ops.lock").ops}
+    ops = {op.name: op for op in model.load([proto / "ops"], proto / "infer.h", proto / "ops.lock").ops}
     refused = {}
     sent, status = send(argv[1], each_case(ops, seed, rounds, wide, argv[6:], thresholds(argv[2], ops), refused))
     for (name, dtype), why in sorted(refused.items()):

@@ -1,6 +1,7 @@
 """What several suites need: scripts in processes of their own, a daemon of a test's own, what a daemon holds."""
 import contextlib
 import gc
+import io
 import os
 import random
 import signal
@@ -98,3 +99,16 @@ def settles(before, seconds=20):
     """held(), as soon as it is `before` again."""
     wait_for(lambda: held() == before, seconds)
     return held()
+
+
+class Stream:
+    """A file that can only be read on, and gives at most so many bytes at once."""
+
+    def __init__(self, data, most=None):
+        self.file, self.most = io.BytesIO(data), most
+
+    def seekable(self):
+        return False
+
+    def read(self, n=-1):
+        return self.file.read(n if self.most is None else min(n, self.most))

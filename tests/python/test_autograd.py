@@ -284,3 +284,26 @@ def test_what_can_be_refused_at_the_call_is():
     base += td.ones(3, requires_grad=True) * x.sum()
     view.sum().backward()  # it came into the graph with its base
     assert x.grad.tolist() == [2, 2]
+
+
+@pytest.mark.parametrize("n", [4, 1 << 21])
+@pytest.mark.parametrize("with_history", [False, True])
+def test_a_write_that_fails_leaves_no_trace(n, with_history):
+    x, w = td.ones(n, requires_grad=True), td.ones(1, requires_grad=True)
+    y = x * 2 if with_history else td.ones(n)
+    view, other = y[:2], y[2:]
+    square = (y * y).sum()
+
+    def facts():
+        return [(t.grad_fn, t._version, t.requires_grad, t.is_leaf) for t in (y, view, other)]
+
+    before = facts()
+    for t in y, view:
+        with pytest.raises(td.OutOfRange, match="index"):
+            t[td.tensor([n + 5])] = w
+            td.sync()
+        assert facts() == before
+    assert y.sum().item() == (2 * n if with_history else n)
+    if with_history:
+        square.backward()  # what it saved is what it was
+        assert x.grad[0].item() == 8 and w.grad is None

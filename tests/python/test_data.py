@@ -288,6 +288,28 @@ class Drawn:
         return td.initial_seed() - get_worker_info().seed
 
 
+class Tensors:
+    def __len__(self):
+        return 6
+
+    def __getitem__(self, k):
+        return td.rand(2)
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+def test_tensors_drawn_in_workers_begin_anew_with_the_seed(method):
+    """As in PyTorch: worker k has the seed that the loader drew, and k more."""
+    from tensord.utils import data
+
+    def drawn(seed):
+        td.manual_seed(seed)
+        return [b.tolist() for b in data.DataLoader(Tensors(), batch_size=1, num_workers=2, multiprocessing_context=method)]
+
+    first = drawn(4)
+    assert drawn(4) == first and drawn(5) != first
+    assert len({str(b) for b in first}) == 6  # each worker draws its own, and goes on from batch to batch
+
+
 def test_a_worker_knows_its_seed():
     from tensord.utils import data
 

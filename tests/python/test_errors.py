@@ -1,5 +1,7 @@
 """Errors: typed, and pointing at the line of the program that asked."""
+import math
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -249,6 +251,79 @@ def test_a_failed_write_is_told_by_the_next_use_and_once(n):
             assert base.numpy()[:2].sum() == 0, name
 
 
+@pytest.mark.parametrize("n", [4, 400_000])
+def test_a_graph_that_saved_what_a_failed_write_left_alone_is_good(n):
+    src, bad = td.ones(3, 2), td.tensor([0, 1, n + 7])
+    told = rf"index {n + 7} is out of bounds[\s\S]*{HERE}:{line() + 6}"
+
+    def saved(writes):
+        base, w = td.full((n, 2), 3.0), td.ones(2, requires_grad=True)
+        loss = (base * w).sum()
+        for _ in range(writes):
+            base.index_add_(0, bad, src)
+        return base, w, loss
+
+    for writes in 1, 3:
+        base, w, loss = saved(writes)
+        loss.backward()  # the program does not know yet that it is good
+        with pytest.raises(IndexError, match=told):
+            w.grad
+        td.sync()  # told once
+        assert w.grad is None
+        loss.backward()
+        assert w.grad.tolist() == [3 * n, 3 * n]
+        base, w, loss = saved(writes)
+        with pytest.raises(IndexError, match=told):
+            td.sync()
+        late = (base * w).sum()
+        loss.backward()
+        late.backward()
+        assert w.grad.tolist() == [6 * n, 6 * n]
+    base, w, loss = saved(1)
+    with pytest.raises(IndexError, match=told):
+        base.tolist()
+    base[0].add_(1)  # is written, before and after one that fails
+    base.index_add_(0, bad, src)
+    with pytest.raises(IndexError, match="out of bounds"):
+        td.sync()
+    loss.backward()
+    with pytest.raises(td.VersionError):
+        w.grad
+    td.sync()
+
+
+def test_a_forked_child_is_told_what_its_parent_was_not():
+    base, w = td.zeros(4, 2), td.ones(3, requires_grad=True)
+    told = rf"index 9 is out of bounds[\s\S]*{HERE}:{line() + 1}"
+    base.index_add_(0, td.tensor([9]), td.ones(1, 2))
+    pid = os.fork()
+    if pid == 0:
+        code = 1
+        try:
+            with pytest.raises(IndexError, match=told):
+                base.tolist()
+            code = 0 if base.sum().item() == 0 else 2
+        finally:
+            os._exit(code)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    with pytest.raises(IndexError, match=told):
+        base.tolist()
+    td.sync()
+    w.index_select(0, td.tensor([7])).sum().backward()
+    pid = os.fork()
+    if pid == 0:
+        code = 1
+        try:
+            with pytest.raises(IndexError, match="index 7"):
+                w.grad
+            code = 0
+        finally:
+            os._exit(code)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    with pytest.raises(IndexError, match="index 7"):
+        w.grad
+
+
 def test_what_is_overwritten_as_a_whole_lacks_nothing():
     base = td.zeros(4)
     for overwrite in lambda: base.fill_(3), lambda: base.copy_(td.full((4,), 3.0)), lambda: td.add(td.ones(4), 2, out=base):
@@ -315,6 +390,28 @@ def test_a_lost_gradient_is_none_once_it_was_told():
         assert w.grad[0].tolist() == [2, 2], kind  # as it was
 
 
+@pytest.mark.parametrize("given", [False, True])  # a gradient that is differentiated itself
+def test_a_gradient_that_was_given_fails_with_its_root_and_once(given):
+    n = 400_000
+    w, g = td.ones(n, requires_grad=True), td.full((n,), 2.0, requires_grad=given)
+    rows = td.arange(1, n + 1)
+    for make in lambda: w.index_select(0, rows), lambda: w.index_select(0, rows) * w:
+        root = make()
+        with pytest.raises(IndexError, match=rf"index {n} [\s\S]*{HERE}:{line() - 2}"):
+            (first,) = td.autograd.grad(root, w, g, create_graph=True)
+            (second,) = td.autograd.grad((first * first).sum(), g) if given else (first,)  # where it is known by then, here
+            second.sum().item()
+        td.sync()  # told once
+    root = (w * w).exp() * w * w
+    (first,) = td.autograd.grad(root, w, g, create_graph=True)
+    e = math.e
+    assert first[n - 1].item() == pytest.approx(8 * e)  # 2 (2w + 2w^3) exp(w^2)
+    for of, want in (w, 32 * e), *([(g, 4 * e)] if given else []):
+        (second,) = td.autograd.grad(first.sum(), of, retain_graph=True)
+        assert second[n - 1].item() == pytest.approx(want)
+    td.sync()
+
+
 def test_a_failed_backward_is_told_by_the_next_use_of_a_gradient():
     w = td.ones(3, requires_grad=True)
     (w * 2).sum().backward()
@@ -354,3 +451,24 @@ def test_a_second_backward_fails_where_it_is_asked_for():
     loss.backward(retain_graph=True)
     loss.backward()
     assert w.grad.tolist() == [6, 6, 6]
+
+
+def test_a_second_grad_tells_its_own_failure_only():
+    """What failed otherwise may be another thread's, which waits for it."""
+    w = td.ones(3, requires_grad=True)
+    loss, other = (w * w).sum(), (w * 2).sum()
+    td.autograd.grad(loss, w)
+    failed = td.ones(2)[td.tensor([5])]
+    assert td.autograd.grad(other, w)[0].tolist() == [2, 2, 2]
+    with pytest.raises(td.AutogradError, match="second time"):
+        td.autograd.grad(loss, w)
+    with pytest.raises(IndexError, match="index 5 is out of bounds"):
+        failed.tolist()
+    td.sync()
+
+
+@pytest.mark.parametrize("call", ["td.optim.SGD([3], lr=1)", "td.Queue('q', on_death=3)", "td.data.SharedDict({object(): 1})", "td.save(object(), '/tmp/x')", "td.Queue('q', [])"])
+def test_a_type_is_named_with_its_article(call):
+    with pytest.raises(TypeError) as e:
+        eval(call, {"td": td, "object": type("object", (), {})})
+    assert re.search(r"not (an (int|object)|a list)\b", str(e.value)), e.value

@@ -162,10 +162,10 @@ def agree(ours, theirs, a, b, out, want):
     """The outputs, and the gradients of the inputs and of all parameters."""
     (out * out).sum().backward()
     (want * want).sum().backward()
-    np.testing.assert_allclose(np.asarray(out.detach()), want.detach().numpy(), rtol=1e-4, atol=1e-5)
-    np.testing.assert_allclose(np.asarray(a.grad), b.grad.numpy(), rtol=1e-3, atol=1e-4)
+    np.testing.assert_allclose(np.asarray(out.detach().cpu()), want.detach().numpy(), rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(np.asarray(a.grad.cpu()), b.grad.numpy(), rtol=1e-3, atol=1e-4)
     for (name, p), q in zip(ours.named_parameters(), theirs.parameters()):
-        np.testing.assert_allclose(np.asarray(p.grad), q.grad.numpy(), rtol=1e-3, atol=1e-4, err_msg=name)
+        np.testing.assert_allclose(np.asarray(p.grad.cpu()), q.grad.numpy(), rtol=1e-3, atol=1e-4, err_msg=name)
 
 
 @needs_torch
@@ -175,7 +175,7 @@ def test_layers_agree(make, shape):
     a, b = td.tensor(x, requires_grad=True), torch.tensor(x, requires_grad=True)
     agree(ours, theirs, a, b, ours(a), theirs(b))
     for (name, p), q in zip(ours.named_buffers(), theirs.buffers()):
-        np.testing.assert_allclose(np.asarray(p), q.numpy(), rtol=1e-4, atol=1e-6, err_msg=name)
+        np.testing.assert_allclose(np.asarray(p.cpu()), q.numpy(), rtol=1e-4, atol=1e-6, err_msg=name)
 
 
 # What came with a later torch is compared where that is there.
@@ -220,6 +220,10 @@ LOSSES = ["mse_loss(x, y)", "l1_loss(x, y, reduction='sum')", "smooth_l1_loss(x,
           "gaussian_nll_loss(x, y, p, full=True)", "embedding_bag(c, x, c[:2])", "embedding(c, x, padding_idx=1)"]
 
 
+MADE = ["relu6(x)", "hardswish(x)", "logsigmoid(x)", "selu(x)", "celu(x, 0.5)", "prelu(x, w)", "softsign(x)", "tanhshrink(x)", "softshrink(x)",
+        "hardshrink(x)", "softmin(x, 1)", "glu(x, 0)", "group_norm(x, 1, w, y[0])", "normalize(x)"]
+
+
 @needs_torch
 @pytest.mark.parametrize("text", LOSSES)
 def test_losses_agree(text):
@@ -232,8 +236,26 @@ def test_losses_agree(text):
         if lib is torch:
             names.update(sigmoid=torch.sigmoid)
         names.update(x=lib.tensor(x), y=lib.tensor(y), p=lib.tensor(p), c=lib.tensor(c), w=lib.tensor(p[0]))
-        got.append(np.asarray(eval(text, names)))
+        got.append(np.asarray(eval(text, names).cpu() if lib is td else eval(text, names)))
     np.testing.assert_allclose(*got, rtol=1e-4, atol=1e-6)
+
+
+@needs_torch
+@pytest.mark.parametrize("text", [t for t in LOSSES if not t.startswith("embedding")] + MADE)
+def test_slopes_agree(text):
+    """The first ones, and those of the sum of their squares."""
+    rng = np.random.default_rng(1)
+    x, y, p = (rng.standard_normal((4, 3)) for _ in range(3))
+    p, c = np.abs(p) / np.abs(p).sum(1, keepdims=True), np.array([0, 2, 1, 1])
+    got = []
+    for lib, functions in ((td, F), (torch, torch.nn.functional)):
+        names = {k: getattr(functions, k) for k in dir(functions) if not k.startswith("_")}
+        names.update(sigmoid=lib.sigmoid, x=lib.tensor(x, requires_grad=True), y=lib.tensor(y), p=lib.tensor(p), c=lib.tensor(c), w=lib.tensor(p[0]))
+        (first,) = lib.autograd.grad(eval(text, names).sum(), names["x"], create_graph=True)
+        (second,) = lib.autograd.grad((first**2).sum() + (names["x"] ** 2).sum(), names["x"])
+        got += [first.detach().numpy(), second.numpy()]
+    for ours, theirs in zip(got[:2], got[2:]):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-6, atol=1e-9)
 
 
 OPTIMIZERS = [("SGD", dict(lr=0.1)), ("SGD", dict(lr=0.1, momentum=0.9)), ("SGD", dict(lr=0.1, momentum=0.9, dampening=0.1)),
@@ -255,7 +277,7 @@ def test_optimizers_agree(name, options):
             (net(lib.tensor(x)) ** 2).mean().backward()
             opt.step()
     for p, q in zip(ours.parameters(), theirs.parameters()):
-        np.testing.assert_allclose(np.asarray(p.detach()), q.detach().numpy(), rtol=1e-4, atol=1e-6)
+        np.testing.assert_allclose(np.asarray(p.detach().cpu()), q.detach().numpy(), rtol=1e-4, atol=1e-6)
 
 
 def test_the_state_of_an_optimizer():
@@ -394,8 +416,7 @@ def test_modules_find_their_parts():
 @pytest.mark.parametrize("wrong, word", [
     (lambda: nn.LSTM(2, 3, proj_size=1), "proj_size"), (lambda: nn.MultiheadAttention(4, 2, kdim=3), "kdim"), (lambda: nn.Embedding(2, 3, max_norm=1), "max_norm"),
     (lambda: td.optim.Adam([td.ones(1)], amsgrad=True), "amsgrad"), (lambda: nn.Conv2d(1, 1, 1, padding_mode="circular"), "padding_mode"),
-    (lambda: F.scaled_dot_product_attention(*[td.ones(1, 2, 2)] * 3, enable_gqa=True), "enable_gqa"),
-    (lambda: F.interpolate(td.ones(1, 1, 2, 2), scale_factor=2, mode="bilinear"), "mode"), (lambda: F.avg_pool2d(td.ones(1, 2, 2), 2, divisor_override=3), "divisor"),
+    (lambda: F.interpolate(td.ones(1, 1, 2, 2), scale_factor=2, mode="bicubic"), "mode"), (lambda: F.avg_pool2d(td.ones(1, 2, 2), 2, divisor_override=3), "divisor"),
 ])
 def test_what_is_not_here_is_refused_by_name(wrong, word):
     with pytest.raises(td.Unsupported, match=word):

@@ -46,7 +46,7 @@ class Numbers:
         more = {}
         if info is None:
             info, more = torch.utils.data.get_worker_info(), {"t": torch.rand(2)}
-        return {"i": i, "x": np.full(2000, i, "float32"), "r": random.random(), "n": np.random.rand(), "w": info.id, "seed": info.seed % 1000,
+        return {"i": i, "x": np.full(2000, i, "float32"), "r": random.random(), "n": np.random.rand(), "d": td.rand(()).item(), "w": info.id, "seed": info.seed % 1000,
                 "pid": os.getpid(), **more}
 
 

@@ -296,6 +296,7 @@ import subprocess, sys, threading, time, tensord as td
 small = [td.zeros(10, 10) for _ in range(5)]
 large = td.ones(500, 500)
 view = large[1:].T
+copied = td.arange(100.0).publish("learn/copied")
 def get():
     try: td.Queue("learn/jobs").get(timeout=60)
     except td.Error: pass
@@ -319,7 +320,7 @@ print(told)
     mine = [row for row in rows[1:] if "/learn.py:" in row[-1]]  # a long path has its end only
     assert [(row[0], row[2], row[3], row[5], os.path.basename(row[6])) for row in mine] == [
         ("learn.py", "1.0 MB", "1", "float32[500, 500]", "learn.py:4"), ("learn.py", "998.0 kB", "1", "float32[500, 499]", "learn.py:5"),
-        ("learn.py", "2.0 kB", "5", "float32[10, 10]", "learn.py:3")], r.stdout
+        ("learn.py", "2.0 kB", "5", "float32[10, 10]", "learn.py:3"), ("learn.py", "400 B", "1", "float32[100]", "learn.py:6")], r.stdout
     assert re.search("(an item of a queue 'learn/jobs'|the name 'learn/late'|a name 'learn/late'), and 1 more", r.stdout), r.stdout
 
 

@@ -253,6 +253,20 @@ def test_dtypes():
     assert td.finfo(td.float16).max == 65504 and td.iinfo(td.int8).min == -128 and td.result_type(td.ones(1).int(), 1.5) is td.float32
     with pytest.raises(NotImplementedError):
         td.zeros(1, device="cuda")
+    cpu = td.device("cpu")
+    assert x.device is cpu and td.device("cpu", 0) is cpu and repr(cpu) == "device(type='cpu')" and (cpu.type, cpu.index) == ("cpu", None)
+    assert pickle.loads(pickle.dumps(cpu)) is cpu and td.arange(3, device=cpu).device is cpu and td.ones_like(x, device="cpu:0").device is cpu
+    assert x.to(cpu) is x and x.to(td.zeros(1)) is x and x.to(cpu, copy=True) is not x and td.tensor([1, 2], device="cpu").tolist() == [1, 2]
+    for name, number in ("cuda", 0), ("cuda:3", 3), ("cuda:13", 13):
+        say = f"there is no device '{name.split(':')[0]}:{number}' here; only 'cpu'"
+        for call in (td.device, x.to, lambda d: td.ones(2, device=d), lambda d: td.full((2,), 1, device=d), lambda d: td.tensor(1.5, device=d), lambda d: td.asarray(x, device=d)):
+            with pytest.raises(td.Unsupported, match=say):
+                call(name)
+    for wrong in ("tpu", "cuda:14", "cpu:1", ""):
+        with pytest.raises(td.Unsupported, match=f"no device '{wrong}'"):
+            td.device(wrong)
+    with pytest.raises(TypeError, match="device must be"):
+        x.to(device=3)
     td.set_default_dtype(td.float64)
     try:
         assert td.tensor(1.5).dtype is td.float64 and td.zeros(1).dtype is td.float64

@@ -203,6 +203,20 @@ def test_disconnecting_under_others(tmp_path):
     assert r.returncode == 0 and r.stdout == "[] True [2.0, 2.0]\n", (r.returncode, r.stdout, r.stderr[-3000:])
 
 
+def test_an_open_whose_time_went_by_while_it_connected_is_late(tmp_path):
+    with daemon(str(tmp_path), "--memory", "128M") as d:
+        r = script("""
+            import tensord as td
+            told = set()
+            for _ in range(60):
+                try: td.open("nobody", timeout=0.001)
+                except Exception as e: told.add(type(e).__name__)
+                td.disconnect()
+            print(told)
+        """, TENSORD_SOCKET=d.path)
+    assert r.stdout == "{'Timeout'}\n", (r.stdout, r.stderr[-3000:])
+
+
 def test_a_queue_is_closed_beneath_busy_threads():
     """Whoever puts or gets meanwhile is told that it was closed, wherever it is just then."""
     told = []

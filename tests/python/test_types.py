@@ -1,6 +1,7 @@
 """What type checkers are told is what there is."""
 import ast
 import importlib.util
+import inspect
 import json
 import os
 import pathlib
@@ -58,8 +59,20 @@ maybe: object = td.load("a.safetensors")["0.weight"]
 if td.is_tensor(maybe):
     maybe.add_(1)
 x.data -= 0.1 * (x.grad if x.grad is not None else x)
+
+
+async def serve(name: str) -> int:
+    async with td.aio.Queue(name, 2, role="consumer") as jobs:
+        async for job in jobs:
+            size: int = (await td.aio.numpy(job["x"], timeout=1.5)).shape[0] + jobs.qsize()
+        done: td.Tensor = await td.aio.ready(x)
+        tree, version = await td.aio.open("weights", newer_than=3)
+        await jobs.put([done.to("cpu"), await td.aio.item(done)])
+        await td.aio.sync()
+        return version + jobs.maxsize
 """
-BAD = ['td.ones(2).add("x")', "td.zeros('a')", "td.nothing", "td.ones(2).reshape(1.5)", "td.cat(3)", "wrong: int = td.ones(2)", "td.sum()"]
+BAD = ['td.ones(2).add("x")', "td.zeros('a')", "td.nothing", "td.ones(2).reshape(1.5)", "td.cat(3)", "wrong: int = td.ones(2)", "td.sum()", "td.aio.Queue(3)",
+       "late: int = td.aio.ready(x)"]
 
 
 def names_of(body):
@@ -83,6 +96,14 @@ def test_lazy_names_are_told():
         text = f.read()
     told = {a.asname for n in ast.walk(ast.parse(text)) if isinstance(n, ast.ImportFrom) for a in n.names if a.asname}
     assert {*td._HOME, *td._MODULES} <= told and all(hasattr(td, n) for n in td._HOME)
+
+
+def test_asyncio_is_annotated():
+    for name in td.aio.__all__:
+        what = getattr(td.aio, name)
+        for f in [what] if not isinstance(what, type) else [v.fget if isinstance(v, property) else v for k, v in vars(what).items() if callable(v) or isinstance(v, property)]:
+            missing = {*inspect.signature(f).parameters, "return"} - {"self"} - set(f.__annotations__)
+            assert not missing, (f, missing)
 
 
 def pyright():

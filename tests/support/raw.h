@@ -41,11 +41,13 @@ bool raw_ended(raw *r, int ms);
 /* A descriptor that came with the last reply; the caller's. -1: none. */
 extern int raw_fd;
 
+/* Where what raw_zeros() makes lies: $TENSORD_DEVICE, or the CPU. */
+unsigned raw_device(void);
 /* One number of the daemon's status; -1 when it cannot be had. */
 int64_t raw_status(raw *r, const char *key);
 /* What a daemon holds, to compare before and after. Descriptors are counted without those of segments, of which some
  * are kept warm. */
-enum { RAW_COUNTED = 10 };
+enum { RAW_COUNTED = 11 };
 extern const char *const raw_counted[RAW_COUNTED];
 /* As a new client sees them. */
 bool raw_count(const char *path, int64_t *counts);
@@ -57,7 +59,7 @@ bool raw_count_again(const char *path, const int64_t *before);
 bool raw_getters_wait(raw *r, const char *queue, int64_t want);
 /* SYNC: true when all before worked; otherwise the error is in *code. */
 bool raw_sync(raw *r, uint32_t *code);
-/* A small float32 tensor of n zeros under `id`. */
+/* A small float32 tensor of n zeros under `id`, on the device that TENSORD_DEVICE names. */
 bool raw_zeros(raw *r, uint32_t id, uint32_t n);
 
 #endif

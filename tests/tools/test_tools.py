@@ -299,13 +299,51 @@ esac""")
                                  env={**os.environ, "PATH": self.place + ":" + os.environ["PATH"]}).stdout
             self.assertEqual(out, found + "\n")
 
+    def stand_in(self, rows):
+        """A tensorctl that says these rows, whatever it is asked."""
+        with open(self.place + "/rows.json", "w") as f:
+            f.write("[\n" + "".join("  " + json.dumps(row, ensure_ascii=False) + ",\n" for row in rows) + "]\n")
+        with open(self.place + "/tensorctl", "w") as f:
+            f.write(f"#!/bin/sh\ncat {self.place}/rows.json\n")
+        os.chmod(self.place + "/tensorctl", 0o755)
+
+    NAMES = ["$(touch${IFS}ran)", "`touch ran`", "a;touch ran", "a b", "a'b", "$HOME", "*", "(touch ran)", "{a,b}", "~", "ä:c", "-n", "n" * 255]
+
+    def other_shell(self, shell, text):
+        run = subprocess.run([*shell, text], capture_output=True, text=True, cwd=self.place, timeout=100,
+                             env={**os.environ, "HOME": self.place, "PATH": self.place + ":" + os.environ["PATH"]})
+        self.assertEqual((run.returncode, run.stderr), (0, ""))
+        self.assertNotIn("ran", os.listdir(self.place))
+        return run.stdout.splitlines()
+
+    # What a program calls itself, as the daemon shows it: also as if another one ended there.
+    PROGRAMS = ["$(touch ran)", "a:b (pid 1)", 'x", "program": "y (pid 2)"', "`touch ran`", "\\x1b[2J"]
+
+    @unittest.skipUnless(shutil.which("fish"), "there is no fish")
+    def test_fish_completes_names_and_does_not_run_them(self):
+        self.stand_in([{"name": name, "tensor": "float32[3]"} for name in self.NAMES])
+        path = SOURCE + "/client/completions/tensorctl.fish"
+        found = self.other_shell(["fish", "-N", "-c"], f"source {path}; complete -C 'tensorctl drop '")
+        self.assertEqual(sorted(found), sorted(self.NAMES))
+        self.stand_in([{"program": f"{name} (pid {100 + k})"} for k, name in enumerate(self.PROGRAMS)])
+        found = self.other_shell(["fish", "-N", "-c"], f"source {path}; complete -C 'tensorctl --pid '")
+        self.assertEqual(sorted(line.split("\t")[0] for line in found), [str(100 + k) for k in range(len(self.PROGRAMS))])
+
+    @unittest.skipUnless(shutil.which("zsh"), "there is no zsh")
+    def test_zsh_completes_names_and_does_not_run_them(self):
+        """What it hands to compadd and _describe, which quote it."""
+        self.stand_in([{"name": name, "tensor": "float32[3]"} for name in self.NAMES])
+        path = SOURCE + "/client/completions/_tensorctl"
+        given = f"""compdef() {{ }}; _arguments() {{ }}; compadd() {{ [[ $1 == -a ]] && print -rl -- ${{(P)2}} }}
+                    _describe() {{ print -rl -- ${{(P)2}} }}; words=(tensorctl drop ""); CURRENT=3; . {path}; """
+        self.assertEqual(self.other_shell(["zsh", "-f", "-c"], given + "_tensorctl_words"), self.NAMES)
+        self.stand_in([{"program": f"{name} (pid {100 + k})"} for k, name in enumerate(self.PROGRAMS)])
+        found = self.other_shell(["zsh", "-f", "-c"], given + "_tensorctl_pids")
+        self.assertEqual([line.split(":")[0] for line in found], [str(100 + k) for k in range(len(self.PROGRAMS))])
+
     def test_names_are_completed_and_not_run(self):
         names = ["$(touch${IFS}ran)", "`touch ran`", "a;touch ran", "a b", "a'b", "$HOME", "*"]
-        with open(self.place + "/names.json", "w") as f:
-            f.write("[\n" + "".join(f'  {{"name": {json.dumps(name)}, "tensor": "float32[3]"}},\n' for name in names) + "]\n")
-        with open(self.place + "/tensorctl", "w") as f:
-            f.write(f"#!/bin/sh\ncat {self.place}/names.json\n")
-        os.chmod(self.place + "/tensorctl", 0o755)
+        self.stand_in([{"name": name, "tensor": "float32[3]"} for name in names])
         out = subprocess.run(["bash", "-c", f'''. {SOURCE}/client/completions/tensorctl.bash
             COMP_WORDS=(tensorctl drop "") COMP_CWORD=2; _tensorctl
             for word in "${{COMPREPLY[@]}}"; do eval "printf '%s\\n' $word"; done'''], capture_output=True, text=True, cwd=self.place,

@@ -13,6 +13,23 @@
 #include <math.h>
 #include <stdlib.h>
 
+/* Where everything lies. On the fake device calls run here all the same, so bytes may be looked at, through the mapping
+ * that its kernels have. */
+#ifdef TD_TESTS_ON_FAKE
+#include "tests/support/fake_device.h"
+#define T_DEVICE TD_FAKE
+#else
+#define T_DEVICE TD_CPU
+#endif
+
+static void *t_bytes(const td_tensor *t)
+{
+#ifdef TD_TESTS_ON_FAKE
+    if (t->desc.device == TD_FAKE) return fake_device_bytes(td_tensor_data(t));
+#endif
+    return td_tensor_data(t);
+}
+
 static td_budget t_budget;
 static td_issuer t_who;
 static unsigned long t_ops; /* kernels run */
@@ -62,6 +79,9 @@ static int t_teardown(void)
                (unsigned long long)l.storages, (unsigned long long)td_autograd_nodes());
     td_account_unref(t_who.account);
     td_heap_free(t_who.heap);
+#ifdef TD_TESTS_ON_FAKE
+    fake_device_end();
+#endif
     td_budget_deinit(&t_budget);
     return left;
 }
@@ -74,6 +94,7 @@ static int t_try(const td_op *op, int nin, const td_input *in, const td_attrs *a
     if (!c) return e->code;
     for (int i = 0; i < nin; i++) c->in[i] = in[i];
     if (into) c->flags = TD_CF_OUT, c->out[0] = into;
+    else if (op->flags & TD_OF_CREATION) c->flags |= td_call_on(T_DEVICE);
     int err = 0;
     if (a) td_attrs_copy(&c->attrs, a);
     else err = td_attrs_decode(op, NULL, 0, &c->attrs, e);
@@ -104,9 +125,10 @@ __attribute__((unused)) static td_tensor *t_new(td_dtype t, int ndim, const int6
     td_attrs_ints(&a, ndim, shape);
     td_attrs_dtype(&a, t);
     td_tensor *x = t_run(TD_OP_EMPTY, 0, NULL, &a, TD_GRAD_ON, NULL);
+    CU_ASSERT_EQUAL_FATAL(x->storage->device, T_DEVICE);
     int64_t n = td_desc_numel(&x->desc);
     for (int64_t k = 0; values && k < n; k++)
-        td_scalar_store(td_float(values[k]), t, (char *)td_tensor_data(x) + k * (int64_t)td_dtype_size(t));
+        td_scalar_store(td_float(values[k]), t, (char *)t_bytes(x) + k * (int64_t)td_dtype_size(t));
     return x;
 }
 
@@ -118,7 +140,7 @@ static void *t_at(const td_tensor *t, int64_t k)
         at += k % t->desc.shape[d] * t->desc.stride[d];
         k /= t->desc.shape[d];
     }
-    return (char *)td_tensor_data(t) + at * (int64_t)td_dtype_size((td_dtype)t->desc.dtype);
+    return (char *)t_bytes(t) + at * (int64_t)td_dtype_size((td_dtype)t->desc.dtype);
 }
 
 static td_scalar t_get(const td_tensor *t, int64_t k)
@@ -132,31 +154,48 @@ __attribute__((unused)) static double t_real(const td_tensor *t, int64_t k)
     return s.kind <= TD_S_INT ? (double)s.i : s.re;
 }
 
+/* What was lacked is there. */
+static int t_grow(td_heap *heap, uint64_t lack, td_error *e)
+{
+    td_segment *s;
+    int err = td_heap_reserve(heap, lack, e);
+    if (!err) err = td_segment_create(&s, TD_SHM_MEMFD, TD_SEGMENT_SESSION, lack, e);
+    if (!err) td_heap_adopt(heap, s);
+    return err;
+}
+
+/* How many bytes may be held where everything lies. */
+static uint64_t *t_limit(void)
+{
+    return T_DEVICE == TD_CPU ? &t_who.account->limit_bytes : &t_who.account->limit_away;
+}
+
+static uint64_t t_held(void)
+{
+    return td_account_bytes(t_who.account, T_DEVICE);
+}
+
 static unsigned long t_waits; /* backwards that had to wait for memory, in times */
 
 /* To the end, with hardly any memory: each op that makes something finds none, is given up, and gets it when it is gone
  * on. So whatever a test wants of a backward holds wherever one is interrupted. */
 static int t_steps(td_backward *b, td_error *e)
 {
-    td_account *a = t_who.account;
-    uint64_t limit = a->limit_bytes, more = 0, lack = 0;
+    uint64_t limit = *t_limit(), more = 0, lack = 0;
     td_heap *heap = NULL;
     bool done = false;
     int err = 0;
     while (!done && !err) {
-        uint64_t had = a->bytes;
-        a->limit_bytes = limit ? limit : had + more + 1;
+        uint64_t had = t_held();
+        *t_limit() = limit ? limit : had + more + 1;
         err = td_backward_step(b, 3, &done, &lack, &heap, e);
-        a->limit_bytes = limit;
+        *t_limit() = limit;
         if (limit || (err != TD_E_QUOTA && err != TD_WAIT_GROW)) continue;
         if (err == TD_WAIT_GROW) {
-            td_segment *s;
-            err = td_heap_reserve(heap, lack, e);
-            if (!err) err = td_segment_create(&s, TD_SHM_MEMFD, TD_SEGMENT_SESSION, lack, e);
-            if (!err) td_heap_adopt(heap, s);
+            err = t_grow(heap, lack, e);
         } else if (more < UINT64_C(1) << 40) {
             err = 0;
-            more = a->bytes > had ? 64 : more ? 2 * more : 64;
+            more = t_held() > had ? 64 : more ? 2 * more : 64;
         }
         t_waits++;
     }

@@ -241,8 +241,7 @@ static void run_phases(td_kcall *k, int how)
     }
 }
 
-/* Plan and run a call whose "given" part is set; the code of its failure, or 0. */
-static int run_guarded(td_plan_fn plan, td_kcall *k, int how, td_error *e)
+static void begin_plan(td_kcall *k)
 {
     k->nphases = k->clean_phases = 0;
     k->scratch_bytes = k->work_bytes = k->state_bytes = 0;
@@ -251,8 +250,52 @@ static int run_guarded(td_plan_fn plan, td_kcall *k, int how, td_error *e)
     k->work = NULL;
     atomic_store(&k->failed, 0);
     memset(k->state, UNTOUCHED, sizeof k->state);
+}
+
+/* The same argument at an address where nothing is, with a descriptor of its own. */
+static td_karg elsewhere(const td_karg *a, td_desc *d)
+{
+    td_karg there = *a;
+    if (a->data) there.data = (char *)a->data + ((intptr_t)1 << 46);
+    if (a->desc) *d = *a->desc, there.desc = d;
+    return there;
+}
+
+/* A plan that says that it is good for other addresses: made for others, and moved, is it the very same? */
+static void check_moved(td_plan_fn plan, const td_kcall *k)
+{
+    enum { MOST = 64 };
+    if (!k->replan || k->nin + k->nout > MOST) return;
+    td_karg args[MOST];
+    td_desc descs[MOST];
+    td_kcall *other = malloc(sizeof *other);
+    memcpy(other, k, sizeof *other);
+    for (int i = 0; i < k->nin; i++) {
+        args[i] = elsewhere(&k->in[i], &descs[i]);
+        if (td_karg_is_number(&k->in[i])) args[i].data = args[i].number;
+    }
+    for (int o = 0; o < k->nout; o++) args[k->nin + o] = elsewhere(&k->out[o], &descs[k->nin + o]);
+    other->in = args, other->out = args + k->nin;
+    begin_plan(other);
+    CU_ASSERT_EQUAL(plan(other, NULL), 0);
+    CU_ASSERT(other->replan == k->replan && other->state_bytes == k->state_bytes && other->nphases == k->nphases &&
+              other->scratch_bytes == k->scratch_bytes && other->work_bytes == k->work_bytes);
+    memset(other->state + other->state_bytes, UNTOUCHED, sizeof other->state - other->state_bytes);
+    other->in = k->in, other->out = k->out;
+    other->replan(other);
+    bool same = !memcmp(other->state, k->state, sizeof k->state);
+    CU_ASSERT(same);
+    if (!same) printf("  %s is not the same when it is moved\n", k->op ? k->op->name : "a plan");
+    free(other);
+}
+
+/* Plan and run a call whose "given" part is set; the code of its failure, or 0. */
+static int run_guarded(td_plan_fn plan, td_kcall *k, int how, td_error *e)
+{
+    begin_plan(k);
     int code = plan(k, e);
     if (code) return code;
+    check_moved(plan, k);
     guarded work = guarded_new(k->work_bytes, 64, how == SHUFFLE);
     k->work = work.bytes ? work.at : NULL;
     run_phases(k, how);

@@ -5,7 +5,7 @@
 #ifndef TENSORD_TESTS_KERNEL_HARNESS_H
 #define TENSORD_TESTS_KERNEL_HARNESS_H
 
-#include "daemon/kernels/cpu/plans.h"
+#include "daemon/kernels/plans.h"
 #include "kernel_box.h"
 #include <assert.h>
 

@@ -630,6 +630,16 @@ static void views_that_refuse(void)
     CU_ASSERT(
         says(&e, TD_E_AUTOGRAD, "a view of a leaf Variable that requires grad is being used in an in-place operation"));
     drop(row);
+    td_tensor *plain = t_new(TD_FLOAT64, 2, (int64_t[]){2, 2}, (double[]){1, 2, 3, 4});
+    row = select_of(plain, 0, 0, TD_GRAD_ON); /* is the leaf itself */
+    td_set_requires_grad(row, true, NULL);
+    td_tensor *second = select_of(row, 0, 0, TD_GRAD_ON), *other = select_of(plain, 0, 0, TD_GRAD_ON);
+    CU_ASSERT(inplace(TD_OP_ADD, second, 1, TD_GRAD_ON, &e) != 0);
+    CU_ASSERT(
+        says(&e, TD_E_AUTOGRAD, "a view of a leaf Variable that requires grad is being used in an in-place operation"));
+    CU_ASSERT_EQUAL(inplace(TD_OP_ADD, second, 1, TD_GRAD_OFF, &e), 0);
+    CU_ASSERT_EQUAL(inplace(TD_OP_ADD, other, 1, TD_GRAD_ON, &e), 0);
+    drop(second), drop(other), drop(row), drop(plain);
     td_tensor *h = number(TD_OP_MUL, x, 2);
     td_input in[1] = {td_in(h)};
     int n;

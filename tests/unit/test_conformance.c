@@ -1,10 +1,66 @@
-/* The worked examples of the op table, run through inference and the CPU's kernels: what the docs say is what happens.
- * Floats may differ by a little, whole numbers and bools not at all; dtypes and shapes must be as written. Kernels run
- * between pages that nobody may touch (kernel_box.h), in order, shuffled and on two threads. */
+/* The worked examples of the op table, run through inference and the kernels of each device that there is: what the
+ * docs say is what happens. Floats may differ by a little, whole numbers and bools not at all; dtypes and shapes must
+ * be as written. The CPU's kernels run between pages that nobody may touch (kernel_box.h), in order, shuffled and on
+ * two threads; to another device's memory values go, and from there they come, by its own reads and writes. */
 #include "conformance.h"
+#include "daemon/ops/ops.h"
+#include "daemon/tensor/device.h"
 #include "kernel_box.h"
+#include "proto/device.h"
+#include "proto/formula.h"
+#include "proto/opid.h"
+#include "tests/support/fake_device.h"
 
-enum { MAX_TENSORS = 16 };
+enum { MAX_TENSORS = 16, MOST_STORAGES = 4096 };
+
+/* ---- where everything lies ---- */
+
+static unsigned where;
+static td_account *payer;
+static td_storage *storages[MOST_STORAGES]; /* of the current example, on another device than the CPU */
+static int nstorages;
+
+/* Memory for a tensor where it lies: on the CPU that which is here, else some over there. */
+static void *there(const td_desc *d, unsigned char *here, size_t n)
+{
+    td_place place = {.account = payer, .device = d->device};
+    if (d->device == TD_CPU) return here;
+    if (nstorages == MOST_STORAGES || td_storage_new(&storages[nstorages], &place, n, NULL, NULL)) abort();
+    return storages[nstorages++]->data;
+}
+
+/* What a record says: of an op that makes something of nothing, where. */
+static uint8_t made_on(const td_op *op)
+{
+    return op->flags & TD_OF_CREATION ? (uint8_t)where : TD_CPU;
+}
+
+static td_storage *storage_at(const void *at)
+{
+    for (int i = 0; i < nstorages; i++) {
+        td_storage *s = storages[i];
+        if ((const unsigned char *)at >= s->data && (const unsigned char *)at < s->data + s->nbytes) return s;
+    }
+    abort();
+}
+
+static void write_there(const td_desc *d, void *at, const unsigned char *here, size_t n)
+{
+    td_storage *s = d->device == TD_CPU || !n ? NULL : storage_at(at);
+    if (s && td_storage_write(s, (uint64_t)((unsigned char *)at - s->data), here, n, NULL)) abort();
+}
+
+static void read_there(const td_desc *d, const void *at, unsigned char *here, size_t n)
+{
+    td_storage *s = d->device == TD_CPU || !n ? NULL : storage_at(at);
+    if (s && td_storage_read(s, (uint64_t)((const unsigned char *)at - s->data), here, n, NULL)) abort();
+}
+
+static void forget_there(void)
+{
+    while (nstorages) td_storage_unref(storages[--nstorages]);
+    CU_ASSERT_EQUAL(td_account_bytes(payer, where), 0);
+}
 
 typedef enum layout { PACKED, REVERSED, GAPS } layout;
 
@@ -67,10 +123,15 @@ static void fill_input(execution *x, int i, td_dtype number)
     td_error e;
     if (td_desc_contiguous(&x->in[i], t, from->ndim, from->shape, &e)) abort();
     lay_out(&x->in[i], x->layout);
+    bool number_there = from->kind == EXAMPLE_NUMBER && where != TD_CPU; /* which goes with the call */
+    x->in[i].device = number_there ? TD_CPU : (uint8_t)where;
     unsigned char *at = room(&x->in_memory[i], &x->in[i], i & 1);
     for (int64_t k = 0, n = td_desc_numel(&x->in[i]); k < n; k++)
         td_scalar_store(from->values[k], t, at + place(&x->in[i], k));
-    x->in_args[i] = (td_karg){at, &x->in[i]};
+    size_t n = x->in_memory[i].bytes;
+    x->in_args[i] = (td_karg){there(&x->in[i], at, n), &x->in[i]};
+    if (number_there) x->in_args[i].data = memcpy(x->in_args[i].number, at, n);
+    else write_there(&x->in[i], x->in_args[i].data, at, n);
 }
 
 static void fill_attrs(execution *x)
@@ -92,26 +153,146 @@ static int infer(execution *x)
         if (from->kind == EXAMPLE_TENSOR) x->operands[i].desc = &x->in[i];
         else if (from->kind == EXAMPLE_NUMBER) x->operands[i].scalar = from->values;
     }
-    x->infer = (td_infer){
-        .op = x->op, .in = x->operands, .nin = x->row->nin, .attrs = &x->attrs, .out = x->out, .max_out = MAX_TENSORS};
+    x->infer = (td_infer){.op = x->op,
+                          .in = x->operands,
+                          .nin = x->row->nin,
+                          .attrs = &x->attrs,
+                          .out = x->out,
+                          .max_out = MAX_TENSORS,
+                          .device = made_on(x->op)};
     int rc = td_op_infer(&x->infer, &x->error);
     for (int i = 0; !rc && i < x->row->nin; i++)
         if (x->row->in[i].kind == EXAMPLE_NUMBER) fill_input(x, i, x->infer.compute);
     return rc;
 }
 
+/* ---- ops made of ops: a builder that runs each op's kernel ---- */
+
+typedef struct value {
+    td_desc desc;
+    td_karg arg;
+} value;
+
+typedef struct workshop {
+    td_fx how;
+    uint64_t ops;
+} workshop;
+
+static td_fval as_value(td_fx *f, const td_desc *d, void *data)
+{
+    value *v = td_fx_alloc(&((workshop *)f->arg)->how, sizeof *v);
+    v->desc = *d;
+    v->arg = (td_karg){data, &v->desc};
+    return (td_fval){TD_F_TENSOR, {v}};
+}
+
+/* What a kernel sees of an input: a number is a 0-d tensor of the dtype that is computed in. */
+static td_karg kernel_arg(td_fx *f, const td_fval *v, td_dtype compute)
+{
+    td_desc d;
+    if (v->kind == TD_F_TENSOR) return ((value *)v->ref)->arg;
+    if (v->kind == TD_F_NONE || td_desc_contiguous(&d, compute, 0, NULL, NULL)) return (td_karg){0};
+    td_fval number = as_value(f, &d, NULL);
+    td_karg arg = ((value *)number.ref)->arg;
+    td_scalar_store(*v->number, compute, arg.number);
+    return arg;
+}
+
+static int run_one(td_fx *f, const td_op *op, int nin, const td_fval *in, const td_attrs *attrs, int nout, td_fval *out)
+{
+    workshop *w = f->arg;
+    td_operand operands[MAX_TENSORS] = {{0}};
+    td_karg args[MAX_TENSORS], outs[MAX_TENSORS];
+    td_desc made[MAX_TENSORS];
+    for (int i = 0; i < nin; i++) {
+        operands[i].desc = in[i].kind == TD_F_TENSOR ? &((value *)in[i].ref)->desc : NULL;
+        operands[i].scalar = in[i].kind == TD_F_NUMBER ? in[i].number : NULL;
+    }
+    td_infer g = {.op = op,
+                  .in = operands,
+                  .nin = nin,
+                  .attrs = attrs,
+                  .out = made,
+                  .max_out = MAX_TENSORS,
+                  .device = made_on(op)};
+    int rc = td_op_infer(&g, f->error);
+    if (rc) return rc;
+    w->ops++;
+    f->nmade = g.nout;
+    for (int i = 0; i < nin; i++) {
+        args[i] = kernel_arg(f, &in[i], g.compute);
+        if (in[i].kind == TD_F_NUMBER) args[i].data = args[i].number;
+    }
+    for (int o = 0; o < g.nout; o++) {
+        unsigned char *base = (op->flags & TD_OF_VIEW) ? ((value *)in[0].ref)->arg.data
+                                                       : there(&made[o], td_fx_alloc(&w->how, 4096), 4096);
+        int64_t from = (op->flags & TD_OF_VIEW) ? made[o].offset - operands[0].desc->offset : 0;
+        out[o] = as_value(f, &made[o], base + from * (int64_t)td_dtype_size((td_dtype)made[o].dtype));
+        outs[o] = ((value *)out[o].ref)->arg;
+    }
+    if (op->flags & TD_OF_VIEW || nout == 0) return TD_OK;
+    td_kcall k = {.op = op,
+                  .attrs = attrs,
+                  .in = args,
+                  .out = outs,
+                  .nin = (uint16_t)nin,
+                  .nout = (uint16_t)g.nout,
+                  .compute = (uint8_t)g.compute,
+                  .seed = 1};
+    return td_kernel_run(td_plans[where][op->id], &k, f->error);
+}
+
+static void meta_of(td_fx *f, const td_fval *v, td_fmeta *m)
+{
+    (void)f;
+    *m = td_fmeta_of(&((value *)v->ref)->desc);
+}
+
+/* What comes out must be what inference alone has said. The results' bytes stay until the next example. */
+static int run_composed(execution *x, bool create_graph)
+{
+    static workshop w;
+    td_fx_deinit(&w.how);
+    td_fx_init(&w.how);
+    w.ops = 0;
+    w.how.op = run_one, w.how.meta = meta_of, w.how.arg = &w, w.how.error = &x->error;
+    w.how.create_graph = create_graph;
+    td_fval in[MAX_TENSORS], out[MAX_TENSORS];
+    for (int i = 0; i < x->row->nin; i++) {
+        in[i] = x->operands[i].desc ? as_value(&w.how, &x->in[i], x->in_args[i].data) : td_fv_none();
+        if (x->operands[i].scalar) in[i] = td_fv_at(x->operands[i].scalar);
+    }
+    int nout, rc = td_fx_make(&w.how, x->op, x->row->nin, in, &x->attrs, MAX_TENSORS, out, &nout);
+    for (int o = 0; o < nout && !rc; o++) {
+        const value *v = out[o].ref;
+        if (nout != x->infer.nout || v->desc.dtype != x->out[o].dtype || !td_desc_same_shape(&v->desc, &x->out[o]))
+            return td_fail(&x->error, TD_E_INTERNAL, "inference says otherwise of result %d", o);
+        x->out[o] = v->desc;
+        x->out_args[o] = (td_karg){v->arg.data, &x->out[o]};
+        if (x->out[o].device == TD_CPU) continue;
+        uint64_t low, high;
+        td_desc_extent(&v->desc, &low, &high);
+        x->out_args[o].data = room(&x->out_memory[o], &x->out[o], false);
+        read_there(&x->out[o], v->arg.data, x->out_args[o].data, (size_t)(high - low));
+    }
+    return rc;
+}
+
 /* Leaves the results' bytes and descriptors; those of views lie in input 0. */
 static int run(execution *x, int way)
 {
-    td_plan_fn plan = td_cpu_plans[x->op->id];
+    td_plan_fn plan = td_plans[where][x->op->id];
+    void *out[MAX_TENSORS];
     int rc = infer(x);
     if (rc) return rc;
+    if (x->op->compose) return (rc = run_composed(x, false)) ? rc : run_composed(x, true);
     for (int i = 0; i < x->infer.nout; i++) {
         bool view = x->op->flags & TD_OF_VIEW;
         unsigned char *base =
             view ? x->in_memory[0].at + x->out[i].offset * (int64_t)td_dtype_size((td_dtype)x->out[i].dtype)
                  : room(&x->out_memory[i], &x->out[i], !(i & 1));
-        x->out_args[i] = (td_karg){base, &x->out[i]};
+        out[i] = view ? base : there(&x->out[i], base, x->out_memory[i].bytes);
+        x->out_args[i] = (td_karg){out[i], &x->out[i]};
     }
     if (x->op->flags & TD_OF_VIEW) return TD_OK;
     if (!plan) return td_fail(&x->error, TD_E_UNSUPPORTED, "no kernel");
@@ -124,6 +305,10 @@ static int run(execution *x, int way)
                   .compute = (uint8_t)x->infer.compute,
                   .seed = 1};
     rc = run_guarded(plan, &k, way, &x->error);
+    for (int i = 0; i < x->infer.nout; i++) {
+        x->out_args[i].data = x->out_memory[i].at;
+        read_there(&x->out[i], out[i], x->out_memory[i].at, x->out_memory[i].bytes);
+    }
     if (!rc && (x->op->flags & TD_OF_DATA_SHAPE)) memcpy(&x->out[0].shape[0], k.state, sizeof(int64_t));
     return rc;
 }
@@ -156,7 +341,7 @@ static const char *differs(const execution *x, int i)
     const td_desc *d = &x->out[i];
     if (want->kind == EXAMPLE_NONE) return NULL;
     if (d->dtype != as_run(x, (td_dtype)want->dtype) || d->ndim != want->ndim ||
-        memcmp(d->shape, want->shape, want->ndim * sizeof want->shape[0])) {
+        memcmp(d->shape, want->shape, want->ndim * sizeof want->shape[0]) != 0) {
         snprintf(text, sizeof text, "result %d is %s", i, td_desc_text(d, shape, sizeof shape));
         return text;
     }
@@ -172,7 +357,7 @@ static const char *differs(const execution *x, int i)
 
 static bool has_kernel(const td_op *op)
 {
-    return (op->flags & TD_OF_VIEW) || td_cpu_plans[op->id];
+    return (op->flags & TD_OF_VIEW) || op->compose || td_plans[where][op->id];
 }
 
 static void clear(execution *x)
@@ -183,6 +368,7 @@ static void clear(execution *x)
         guarded_free(&x->in_memory[i]);
         guarded_free(&x->out_memory[i]);
     }
+    forget_there();
 }
 
 static void check_way(const example_row *row, layout how, td_dtype floats, int way)
@@ -193,7 +379,8 @@ static void check_way(const example_row *row, layout how, td_dtype floats, int w
     fill_attrs(&x);
     const char *wrong = run(&x, way) ? x.error.message : x.infer.nout != row->nout ? "another number of results" : NULL;
     for (int i = 0; !wrong && i < row->nout; i++) wrong = differs(&x, i);
-    if (wrong) printf("\n  %s (layout %d, %s): %s\n", row->text, how, td_dtype_name(floats), wrong);
+    if (wrong)
+        printf("\n  %s (layout %d, %s, %s): %s\n", row->text, how, td_dtype_name(floats), td_device_name(where), wrong);
     CU_ASSERT_PTR_NULL(wrong);
     clear(&x);
 }
@@ -203,7 +390,15 @@ static void check(const example_row *row, layout how, td_dtype floats)
     for (int way = IN_ORDER; way < RUNNINGS; way++) check_way(row, how, floats, way);
 }
 
-static void test_examples(void)
+/* The tests run on each device that there is; which is `where`. */
+static void everywhere(void (*test)(void))
+{
+    for (where = TD_CPU; where < TD_MAX_DEVICES; where++)
+        if (td_device_get(where)) test();
+    where = TD_CPU;
+}
+
+static void examples(void)
 {
     unsigned ops = 0;
     for (unsigned r = 0; r < example_count; r++) {
@@ -213,7 +408,12 @@ static void test_examples(void)
     CU_ASSERT_TRUE(ops >= 165);
 }
 
-static void test_strides(void)
+static void test_examples(void)
+{
+    everywhere(examples);
+}
+
+static void strides(void)
 {
     for (unsigned r = 0; r < example_count; r++) {
         const td_op *op = td_op_by_id(example_rows[r].op);
@@ -221,6 +421,11 @@ static void test_strides(void)
         check(&example_rows[r], REVERSED, TD_FLOAT32);
         check(&example_rows[r], GAPS, TD_FLOAT32);
     }
+}
+
+static void test_strides(void)
+{
+    everywhere(strides);
 }
 
 /* Does the example speak of float32 in a way that another float can stand for? */
@@ -233,17 +438,22 @@ static bool generic(const example_row *row, td_dtype t)
     return first && !special && (op->dtypes >> t & 1) && has_kernel(op);
 }
 
-static void test_floats(void)
+static void floats(void)
 {
-    static const td_dtype floats[] = {TD_FLOAT64, TD_FLOAT16, TD_BFLOAT16};
+    static const td_dtype others[] = {TD_FLOAT64, TD_FLOAT16, TD_BFLOAT16};
     unsigned ran = 0;
     for (unsigned r = 0; r < example_count; r++)
         for (int k = 0; k < 3; k++)
-            if (generic(&example_rows[r], floats[k])) check(&example_rows[r], PACKED, floats[k]), ran++;
+            if (generic(&example_rows[r], others[k])) check(&example_rows[r], PACKED, others[k]), ran++;
     CU_ASSERT_TRUE(ran >= 200);
 }
 
-static void test_complete(void)
+static void test_floats(void)
+{
+    everywhere(floats);
+}
+
+static void complete(void)
 {
     for (unsigned id = 0; id < td_op_count; id++) {
         const td_op *op = td_op_by_id(id);
@@ -253,13 +463,27 @@ static void test_complete(void)
     }
 }
 
+static void test_complete(void)
+{
+    everywhere(complete);
+}
+
 static int start(void)
 {
     td_cpu_init();
     td_cpu_thread_init();
-    return 0;
+    payer = td_account_new(NULL);
+    return !payer;
 }
 
-TD_CUNIT_MAIN_WITH("conformance", start, NULL, {"examples of the op table", test_examples},
+static int stop(void)
+{
+    td_account_unref(payer);
+    fake_device_end();
+    td_tensors_forget_dead();
+    return td_live_counts().bytes != 0;
+}
+
+TD_CUNIT_MAIN_WITH("conformance", start, stop, {"examples of the op table", test_examples},
                    {"examples over other strides", test_strides}, {"examples in other floats", test_floats},
                    {"every op has a kernel", test_complete})

@@ -193,6 +193,51 @@ static void empty(void)
     CU_ASSERT(out[0] == -INFINITY && out[1] == INFINITY);
 }
 
+/* Parts that are infinite or NaN: nothing is added by what has no size, and of no numbers there is nothing. */
+static void complex_logsumexp(void)
+{
+    static const struct {
+        double in[4], want[2];
+    } rows[] = {
+        {{INFINITY, 0, 1, 0}, {INFINITY, 0}},
+        {{-INFINITY, 0, -INFINITY, 2}, {-INFINITY, 0}},
+        {{-INFINITY, NAN, 1, 0}, {1, 0}},
+        {{-INFINITY, INFINITY, 1, 2}, {1, 2}},
+        {{NAN, 0, 1, 0}, {NAN, NAN}},
+        {{0, INFINITY, 1, 0}, {NAN, NAN}},
+        {{1000, 1, 1000, -1}, {1000.0775331, 0}},
+        {{-1000, 0, -1000, 3}, {-1001.9555748, 1.5}},
+        {{INFINITY, 0, -INFINITY, 0}, {INFINITY, 0}},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        for (int way = 0; way < 4; way++) { /* a row, a column; both of either dtype */
+            td_dtype t = way & 1 ? TD_COMPLEX64 : TD_COMPLEX128;
+            int64_t shape[2] = {way & 2 ? 1 : 2, way & 2 ? 2 : 1}, n = 1;
+            box x = box_new(t, 2, shape, ROW_MAJOR), y = box_new(t, 1, &n, ROW_MAJOR);
+            for (int k = 0; k < 2; k++)
+                td_scalar_store(td_complex(rows[i].in[2 * k], rows[i].in[2 * k + 1]), t, box_at(&x, k));
+            call c;
+            call_begin(&c, "logsumexp", t);
+            call_ints(&c, 0, 1, (int64_t[]){way & 2 ? 1 : 0});
+            call_in(&c, &x);
+            call_out(&c, &y);
+            CU_ASSERT_EQUAL(call_run(&c), 0);
+            td_scalar got = box_get(&y, 0);
+            CU_ASSERT(close_to(got.re, rows[i].want[0], TD_FLOAT32) && close_to(got.im, rows[i].want[1], TD_FLOAT32));
+            box_free(&x), box_free(&y);
+        }
+    box none = box_new(TD_COMPLEX128, 2, (int64_t[]){0, 3}, ROW_MAJOR),
+        y = box_new(TD_COMPLEX128, 1, (int64_t[]){3}, ROW_MAJOR);
+    call c;
+    call_begin(&c, "logsumexp", TD_COMPLEX128);
+    call_ints(&c, 0, 1, (int64_t[]){0});
+    call_in(&c, &none);
+    call_out(&c, &y);
+    CU_ASSERT_EQUAL(call_run(&c), 0);
+    CU_ASSERT(box_get(&y, 2).re == -INFINITY && box_get(&y, 2).im == 0);
+    box_free(&none), box_free(&y);
+}
+
 static void sums_to(void)
 {
     for (int round = 0; round < 60; round++) {
@@ -537,6 +582,7 @@ static int init(void)
 
 TD_CUNIT_MAIN_WITH("kernels_reduce", init, NULL, {"reductions", reductions}, {"rows apart", rows_apart},
                    {"long sums", long_sums}, {"steady variance", steady_variance}, {"complex", complex_reductions},
-                   {"empty and infinite", empty}, {"sum to a shape", sums_to}, {"softmax", softmaxes},
-                   {"softmax of columns", softmax_columns}, {"softmax beyond range", softmax_range},
-                   {"cumsum", cumsums}, {"cat and stack", joins}, {"moves", moves}, {"creation", creation})
+                   {"empty and infinite", empty}, {"logsumexp of complex numbers", complex_logsumexp},
+                   {"sum to a shape", sums_to}, {"softmax", softmaxes}, {"softmax of columns", softmax_columns},
+                   {"softmax beyond range", softmax_range}, {"cumsum", cumsums}, {"cat and stack", joins},
+                   {"moves", moves}, {"creation", creation})

@@ -276,6 +276,45 @@ static void complex_folds(void)
     td_isa_use(td_isa_level());
 }
 
+/* log(sum(exp)) of complex numbers around the pieces and strips that they have of their own; real parts are large. */
+static void complex_logsumexp(void)
+{
+    static const int64_t sizes[] = {TD_REDUCE_PIECE_SLOW, 2 * TD_REDUCE_PIECE_SLOW, TD_REDUCE_PIECE_SLOW / 7, 40, 1};
+    static const int64_t widths[] = {1, TD_REDUCE_WIDTH_SLOW - 1, TD_REDUCE_WIDTH_SLOW, TD_REDUCE_WIDTH_SLOW + 1, 70};
+    for (int round = 0; round < 150; round++) {
+        td_dtype t = round & 1 ? TD_COMPLEX64 : TD_COMPLEX128;
+        int along = round & 2 ? 1 : 0;
+        int64_t n = beside(sizes[round % 5], round % 3), cols = widths[round / 5 % 5], wrong = 0;
+        int64_t shape[2] = {along ? cols : n, along ? n : cols}, step = along ? 1 : cols, apart = along ? n : 1;
+        box x = box_new(t, 2, shape, (int)random_below(BOX_LAYOUTS)), y = box_new(t, 1, &cols, ROW_MAJOR);
+        for (int64_t i = 0; i < n * cols; i++)
+            td_scalar_store(td_complex(800 + 4 * random_unit(), 2 * random_unit()), t, box_at(&x, i));
+        call c;
+        any_isa();
+        call_begin(&c, "logsumexp", t);
+        call_ints(&c, 0, 1, (int64_t[]){along});
+        call_in(&c, &x);
+        call_out(&c, &y);
+        CU_ASSERT_EQUAL(call_run(&c), 0);
+        CU_ASSERT(guarded_intact(&y.memory));
+        for (int64_t j = 0; j < cols; j++) {
+            long double re = 0, im = 0;
+            for (int64_t i = 0; i < n; i++) {
+                td_scalar v = box_get(&x, i * step + j * apart);
+                re += expl((long double)v.re - 800) * cosl(v.im), im += expl((long double)v.re - 800) * sinl(v.im);
+            }
+            td_scalar got = box_get(&y, j);
+            double tol = t == TD_COMPLEX64 ? 1e-4 : 1e-11;
+            wrong += !(fabs(got.re - (double)(800 + logl(hypotl(re, im)))) <= tol) ||
+                     !(fabs(got.im - (double)atan2l(im, re)) <= tol);
+        }
+        CU_ASSERT_EQUAL(wrong, 0);
+        if (wrong) printf("logsumexp of %s along %d: %d\n", td_desc_text(&x.d, (char[128]){0}, 128), along, (int)wrong);
+        box_free(&x), box_free(&y);
+    }
+    td_isa_use(td_isa_level());
+}
+
 /* NaN and infinities at any place of what is cut into pieces, or folded in blocks and lanes. */
 static void odd_values(void)
 {
@@ -636,6 +675,7 @@ static int init(void)
 }
 
 TD_CUNIT_MAIN_WITH("kernels_straddle", init, NULL, {"pointwise", pointwise}, {"reductions", reductions},
-                   {"pieces", pieces}, {"complex", complex_folds}, {"odd values", odd_values}, {"softmax", softmaxes},
-                   {"cumsum", scans}, {"moves", moves}, {"cat and stack", joins}, {"sequences", sequences},
-                   {"squares", squares}, {"random numbers", random_numbers}, {"wide integers", wide_integers})
+                   {"pieces", pieces}, {"complex", complex_folds}, {"logsumexp of complex numbers", complex_logsumexp},
+                   {"odd values", odd_values}, {"softmax", softmaxes}, {"cumsum", scans}, {"moves", moves},
+                   {"cat and stack", joins}, {"sequences", sequences}, {"squares", squares},
+                   {"random numbers", random_numbers}, {"wide integers", wide_integers})

@@ -2,6 +2,7 @@
  * here are the test's own, as plain as can be, so that the suite tests this room alone. */
 #include "daemon/ops/ops.h"
 #include "daemon/ops/overlap.h"
+#include "daemon/tensor/device.h"
 #include "proto/opid.h"
 #include "tests/unit/cunit_main.h"
 #include <stdlib.h>
@@ -34,6 +35,9 @@ static void put(const td_karg *a, int64_t i, td_scalar v)
 }
 
 static bool fail_next;
+static td_karg planned; /* the last argument of the last call, and was it a number? */
+static bool planned_number;
+static unsigned elsewhere; /* plans for another device than the CPU */
 
 static void each(td_kcall *k, int64_t chunk, void *scratch)
 {
@@ -65,6 +69,7 @@ static void each(td_kcall *k, int64_t chunk, void *scratch)
 static int plan_each(td_kcall *k, td_error *e)
 {
     (void)e;
+    if (k->nin) planned = k->in[k->nin - 1], planned_number = td_karg_is_number(&k->in[k->nin - 1]);
     k->nphases = 1;
     k->phase[0].fn = each;
     k->phase[0].chunks = 1;
@@ -165,6 +170,17 @@ const td_plan_fn td_cpu_plans[TD_OP_COUNT] = {
     [TD_OP_FULL] = plan_each,         [TD_OP_RAND] = plan_each,       [TD_OP_MM] = plan_mm,
     [TD_OP_CAT] = plan_nothing,       [TD_OP_NONZERO] = plan_nonzero, [TD_OP_SGD_STEP] = plan_nothing,
     [TD_OP_BATCH_NORM] = plan_nothing};
+
+/* A device beside the CPU, over the same heap, with one op. */
+static int plan_elsewhere(td_kcall *k, td_error *e)
+{
+    elsewhere++;
+    return plan_each(k, e);
+}
+
+static const td_plan_fn elsewhere_plans[TD_OP_COUNT] = {[TD_OP_ADD] = plan_elsewhere};
+const td_plan_fn *const td_plans[TD_MAX_DEVICES] = {[TD_CPU] = td_cpu_plans, [TD_FAKE] = elsewhere_plans};
+const td_device_if *const td_devices[TD_MAX_DEVICES] = {[TD_CPU] = &td_device_cpu, [TD_FAKE] = &td_device_cpu};
 
 /* ---- the world */
 
@@ -334,6 +350,107 @@ static void the_same_again(void)
     drop(3, (td_tensor *[]){x, y, row});
 }
 
+/* Calls in turns, in another order each time: each finds its own, whatever was bound before it. */
+static void others_between(void)
+{
+    td_tensor *x = counting(3, 2);
+    td_input y[4] = {td_in(x), td_in_number(td_int(2)), td_in_number(td_float(2)), td_in_number(td_float(3))};
+    const float last[4] = {0, 3, 3, 2};
+    for (int i = 0; i < 4; i++) minus(x, y[i], 5, 1);
+    for (unsigned round = 0; round < 24; round++) {
+        int order[4] = {0, 1, 2, 3};
+        for (unsigned i = 4, r = round; i > 1; r /= i--) {
+            int t = order[r % i];
+            order[r % i] = order[i - 1];
+            order[i - 1] = t;
+        }
+        for (int i = 0; i < 4; i++) CU_ASSERT_EQUAL(minus(x, y[order[i]], 5, 0), last[order[i]]);
+    }
+    drop(1, &x);
+}
+
+/* Calls that differ in an attribute alone do not push each other out. */
+static void attributes_between(void)
+{
+    td_tensor *x = counting(4, 2), *z;
+    td_input in[2] = {td_in(x), td_in(x)};
+    unsigned before = sub_plans;
+    for (int round = 0; round < 3; round++)
+        for (int i = 2; i < 10; i++) {
+            td_attrs alpha = {.count = 1, .at = {{.kind = TD_A_SCALAR, .s = td_int(i)}}};
+            CU_ASSERT_EQUAL_FATAL(td_ops_run(&who, TD_OP_SUB, 2, in, &alpha, 0, 1, &z, NULL), 0);
+            td_tensor_unref(z);
+        }
+    CU_ASSERT_EQUAL(sub_plans - before, 8);
+    drop(1, &x);
+}
+
+static int sub_into(td_tensor *x, td_tensor *y, td_tensor *out, td_error *e)
+{
+    td_input in[2] = {td_in(x), td_in(y)};
+    return td_ops_run(&who, TD_OP_SUB, 2, in, NULL, TD_CF_OUT, 1, &out, e);
+}
+
+/* Given tensors are planned once, too, as long as they meet the inputs in the same way; and all else is as it was. */
+static void given_again(void)
+{
+    td_error e = {0};
+    td_tensor *x = counting(2, 3), *y = counting(2, 3), *z = counting(2, 3), *part;
+    uint32_t version = x->version->value;
+    CU_ASSERT_EQUAL(sub_into(x, y, x, &e), 0);
+    CU_ASSERT_EQUAL(at(x, 5), 0);
+    unsigned before = sub_plans;
+    CU_ASSERT_EQUAL(sub_into(x, y, x, &e), 0);
+    CU_ASSERT_EQUAL(at(x, 5), -5);
+    CU_ASSERT_EQUAL(x->version->value, version + 2);
+    CU_ASSERT_EQUAL(sub_plans, before);
+    CU_ASSERT_EQUAL(sub_into(y, x, z, &e), 0); /* apart from both */
+    CU_ASSERT_EQUAL(at(z, 5), 10);
+    CU_ASSERT_EQUAL(sub_plans, before + 1);
+    CU_ASSERT_EQUAL(sub_into(z, y, z, &e), 0);
+    CU_ASSERT_EQUAL(at(z, 5), 5);
+    CU_ASSERT_EQUAL(sub_plans, before + 1);
+    CU_ASSERT_EQUAL(sub_into(y, z, y, &e), 0);
+    CU_ASSERT_EQUAL(sub_plans, before + 1);
+    z->storage->flags |= TD_SF_READONLY;
+    CU_ASSERT_EQUAL(sub_into(z, y, z, &e), TD_E_PERMISSION);
+    z->storage->flags &= ~(uint32_t)TD_SF_READONLY;
+    td_desc d = x->desc;
+    d.shape[0] = 1;
+    CU_ASSERT_EQUAL_FATAL(td_tensor_view(&part, x, &d, NULL, &e), 0);
+    td_error_clear(&e);
+    CU_ASSERT_EQUAL(sub_into(x, part, x, &e), TD_E_INVALID); /* overlaps in part */
+    drop(4, (td_tensor *[]){x, y, z, part});
+}
+
+static td_tensor *window(td_tensor *x, int64_t n, int64_t from)
+{
+    td_error e = {0};
+    td_input in = td_in(x);
+    td_tensor *v = NULL;
+    int64_t one = 1;
+    td_attrs a;
+    td_attrs_init(&a);
+    td_attrs_ints(&a, 1, &n), td_attrs_ints(&a, 1, &one), td_attrs_int(&a, from);
+    td_ops_run(&who, TD_OP_AS_STRIDED, 1, &in, &a, 0, 1, &v, &e);
+    return v;
+}
+
+/* Views are inferred once for tensors that lie alike, and looked at each time: a storage may be smaller. */
+static void views_again(void)
+{
+    td_tensor *x = vec(TD_FLOAT32, 6, 0), *y = vec(TD_FLOAT32, 6, 0), *wide = vec(TD_FLOAT32, 8, 0), *v[4];
+    td_tensor *few = window(wide, 6, 0);
+    v[0] = window(x, 2, 1), v[1] = window(y, 2, 1), v[2] = window(y, 2, 2), v[3] = window(few, 2, 6);
+    CU_ASSERT_EQUAL(v[0]->desc.offset, 1);
+    CU_ASSERT(v[1]->desc.offset == 1 && v[1]->storage == y->storage);
+    CU_ASSERT_EQUAL(v[2]->desc.offset, 2);
+    CU_ASSERT_EQUAL(v[3]->desc.offset, 6);
+    CU_ASSERT_PTR_NULL(window(x, 2, 6)); /* looks as `few` does */
+    CU_ASSERT_PTR_NULL(window(v[1], 6, 6));
+    drop(8, (td_tensor *[]){x, y, wide, few, v[0], v[1], v[2], v[3]});
+}
+
 static void numbers_stay_exact(void)
 {
     td_error e = {0};
@@ -345,6 +462,62 @@ static void numbers_stay_exact(void)
     CU_ASSERT_EQUAL_FATAL(add(f, td_in_number(td_int(2)), NULL, &w, &e), 0);
     CU_ASSERT(w->desc.dtype == TD_FLOAT32 && at(w, 0) == 2.5f);
     drop(4, (td_tensor *[]){x, f, z, w});
+}
+
+/* A plan finds a number in its argument: what it takes from there needs no memory of this process. */
+static void numbers_by_value(void)
+{
+    td_error e = {0};
+    float value;
+    td_tensor *f = vec(TD_FLOAT32, 2, 0.5), *z, *w;
+    CU_ASSERT_EQUAL_FATAL(add(f, td_in_number(td_float(2.25)), NULL, &z, &e), 0);
+    memcpy(&value, planned.number, sizeof value);
+    CU_ASSERT(planned_number && value == 2.25f && planned.desc->dtype == TD_FLOAT32 && planned.desc->ndim == 0);
+    CU_ASSERT_EQUAL_FATAL(add(z, td_in(f), NULL, &w, &e), 0);
+    CU_ASSERT(!planned_number && planned.data == td_tensor_data(f) && at(w, 1) == 3.25f);
+    drop(3, (td_tensor *[]){f, z, w});
+}
+
+/* Plans are those of the device that the result lies on. */
+static void plans_by_device(void)
+{
+    td_error e = {0};
+    int64_t two = 2;
+    td_desc d;
+    td_storage *s;
+    td_tensor *x, *z, *here = vec(TD_FLOAT32, 2, 0.5), *none;
+    td_place place = {.heap = who.heap, .account = who.account, .device = TD_FAKE};
+    td_desc_contiguous(&d, TD_FLOAT32, 1, &two, NULL);
+    d.device = TD_FAKE;
+    CU_ASSERT_EQUAL_FATAL(td_storage_new(&s, &place, 8, NULL, NULL), 0);
+    memcpy(s->data, (float[]){1, 2}, 8);
+    CU_ASSERT_EQUAL_FATAL(td_tensor_new(&x, s, &d, who.account, NULL), 0);
+    td_storage_unref(s);
+    unsigned before = elsewhere;
+    CU_ASSERT_EQUAL_FATAL(add(x, td_in(x), NULL, &z, &e), 0);
+    CU_ASSERT(elsewhere == before + 1 && z->desc.device == TD_FAKE && z->storage->device == TD_FAKE && at(z, 1) == 4);
+    CU_ASSERT_EQUAL(add(x, td_in(here), NULL, &none, &e), TD_E_INVALID);
+    CU_ASSERT_STRING_EQUAL(e.message, "Expected all tensors to be on the same device, but found at least two devices, "
+                                      "fake:0 and cpu: 'x' is on fake:0, 'y' on cpu");
+    td_input in[2] = {td_in(x), td_in(x)};
+    e = (td_error){0};
+    CU_ASSERT_EQUAL(td_ops_run(&who, TD_OP_SUB, 2, in, NULL, 0, 1, &none, &e), TD_E_UNSUPPORTED);
+    CU_ASSERT(!strcmp(e.op, "sub") && strstr(e.message, "sub has no kernel for fake:0; copy"));
+    td_attrs a;
+    td_attrs_init(&a);
+    td_attrs_ints(&a, 1, &two);
+    td_attrs_dtype(&a, TD_FLOAT32);
+    td_tensor *made = NULL;
+    CU_ASSERT_EQUAL(td_ops_run(&who, TD_OP_EMPTY, 0, NULL, &a, td_call_on(TD_FAKE), 1, &made, &e), 0);
+    CU_ASSERT(made && made->desc.device == TD_FAKE && made->storage->device == TD_FAKE);
+    td_tensor_unref(made);
+    e = (td_error){0};
+    CU_ASSERT_EQUAL(td_ops_run(&who, TD_OP_EMPTY, 0, NULL, &a, td_call_on(TD_CUDA), 1, &made, &e), TD_E_UNSUPPORTED);
+    CU_ASSERT_STRING_EQUAL(e.message, "there is no device 'cuda:0' here; only 'cpu', 'fake:0'");
+    place.device = TD_CUDA + 1;
+    CU_ASSERT_EQUAL(td_storage_new(&s, &place, 8, NULL, &e), TD_E_UNSUPPORTED);
+    CU_ASSERT_STRING_EQUAL(e.message, "there is no device 'cuda:1' here; only 'cpu', 'fake:0'");
+    drop(3, (td_tensor *[]){x, z, here});
 }
 
 static void in_place(void)
@@ -397,7 +570,7 @@ static void what_cannot_be_written(void)
     CU_ASSERT_EQUAL(td_ops_run(&who, TD_OP_ADD, 2, in, NULL, TD_CF_OUT, 0, &o, &e), TD_E_INVALID);
     CU_ASSERT_EQUAL(td_ops_run(&who, 60000, 2, in, NULL, 0, 1, &o, &e), TD_E_UNSUPPORTED);
     CU_ASSERT_EQUAL(td_ops_run(&who, TD_OP_MUL, 2, in, NULL, 0, 1, &o, &e), TD_E_UNSUPPORTED);
-    CU_ASSERT_PTR_NOT_NULL(strstr(e.message, "mul has no CPU kernel"));
+    CU_ASSERT_PTR_NOT_NULL(strstr(e.message, "mul has no kernel for cpu"));
     drop(8, (td_tensor *[]){x, row, whole, wide, left, right, flipped, sq});
 }
 
@@ -719,7 +892,10 @@ static void many_operands(void)
 }
 
 TD_CUNIT_MAIN_WITH("ops", setup, teardown, {"makes outputs", makes_outputs}, {"the same again", the_same_again},
-                   {"numbers stay exact", numbers_stay_exact}, {"in place", in_place},
+                   {"others between", others_between}, {"attributes between", attributes_between},
+                   {"given again", given_again}, {"views again", views_again},
+                   {"numbers stay exact", numbers_stay_exact}, {"numbers by value", numbers_by_value},
+                   {"plans by device", plans_by_device}, {"in place", in_place},
                    {"what cannot be written", what_cannot_be_written}, {"interleaved is apart", interleaved_is_apart},
                    {"overlap is exact", overlap_is_exact}, {"through a temporary", through_a_temporary},
                    {"copy and fill", copy_and_fill}, {"views run nothing", views_run_nothing},

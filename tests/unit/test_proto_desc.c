@@ -91,8 +91,8 @@ static void test_check(void)
     CU_ASSERT_EQUAL(checked(d, 99, "at most 8 dimensions"), TD_E_SHAPE);
     d.ndim = 2, d.dtype = 12;
     CU_ASSERT_EQUAL(checked(d, 99, "12 is not a dtype"), TD_E_TYPE);
-    d.dtype = TD_FLOAT32, d.device = 2;
-    CU_ASSERT_EQUAL(checked(d, 99, "device 2"), TD_E_INVALID);
+    d.dtype = TD_FLOAT32, d.device = TD_MAX_DEVICES;
+    CU_ASSERT_EQUAL(checked(d, 99, "device 16"), TD_E_INVALID);
     d.device = TD_CPU, d.layout = 1;
     CU_ASSERT_EQUAL(checked(d, 99, "layout 1"), TD_E_UNSUPPORTED);
     /* nothing is reached by an empty tensor, wherever it stands */

@@ -65,4 +65,35 @@ static void every_byte_counts(void)
     }
 }
 
-TD_CUNIT_MAIN("proto hash", {"names of one hash", names_of_one_hash}, {"every byte counts", every_byte_counts})
+/* No insertion moves much: one bucket more at a time, and the chains stay short. Taking out works at any size. */
+static void grows_in_parts(void)
+{
+    enum { N = 100000 };
+    thing *things = calloc(N, sizeof *things), *table = NULL, *found;
+    unsigned before = 0, longest = 0;
+    for (int i = 0; i < N; i++) {
+        snprintf(things[i].name, sizeof things[i].name, "n%d", i);
+        HASH_ADD_STR(table, name, &things[i]);
+        CU_ASSERT_TRUE_FATAL(TD_HASHED(&things[i]));
+        if (i) CU_ASSERT_TRUE_FATAL(table->hh.tbl->num_buckets <= before + 1);
+        before = table->hh.tbl->num_buckets;
+        HASH_FIND_STR(table, things[i / 2].name, found);
+        CU_ASSERT_PTR_EQUAL_FATAL(found, &things[i / 2]);
+    }
+    CU_ASSERT_TRUE(before >= N / TD_HASH_LOAD);
+    for (unsigned b = 0; b < before; b++)
+        if (table->hh.tbl->buckets[b].count > longest) longest = table->hh.tbl->buckets[b].count;
+    CU_ASSERT_TRUE(longest < 32);
+    for (int i = 0; i < N; i++) {
+        HASH_DEL(table, &things[i]);
+        HASH_FIND_STR(table, things[i].name, found);
+        CU_ASSERT_PTR_NULL_FATAL(found);
+        if (i + 1 < N) HASH_FIND_STR(table, things[N - 1].name, found);
+        CU_ASSERT_TRUE_FATAL(i + 1 == N || found == &things[N - 1]);
+    }
+    CU_ASSERT_PTR_NULL(table);
+    free(things);
+}
+
+TD_CUNIT_MAIN("proto hash", {"names of one hash", names_of_one_hash}, {"every byte counts", every_byte_counts},
+              {"grows in parts", grows_in_parts})

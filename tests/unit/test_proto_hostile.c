@@ -109,7 +109,7 @@ static bool sound(const call *c)
             td_desc_extent(&c->descs[0], &from, &to);
             td_desc_extent(&out[i], &lo, &hi);
             if (hi > lo && (lo < from || hi > to)) return false;
-        } else if (!(op->flags & TD_OF_VIEW) && strcmp(op->name, "empty_strided") && !td_desc_is_contiguous(&out[i])) {
+        } else if (!(op->flags & TD_OF_VIEW) && !op->compose && strcmp(op->name, "empty_strided") && !td_desc_is_contiguous(&out[i])) {
             return false;
         }
     }

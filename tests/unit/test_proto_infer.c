@@ -1,6 +1,8 @@
 /* Inference: promotion, the checks that all ops share, and what makes, combines and moves elements. */
 #include "op_rows.h"
 
+#include "proto/formula.h"
+
 static void test_promotion(void)
 {
     static const row rows[] = {
@@ -154,15 +156,29 @@ static void test_signature(void)
         {"unsqueeze f32[2] | none", "!attribute 'dim' is required"},
         {"cat", "!non-empty list"},
         {"cat f32[2] _", "!argument 'xs' is required"},
-        {"add f32[2]cuda f32[2]", "!all tensors must be on one device, but 'x' is on cuda and 'y' on cpu"},
+        {"add f32[2]cuda f32[2]", "!Expected all tensors to be on the same device, but found at least two devices, "
+                                  "cuda:0 and cpu: 'x' is on cuda:0, 'y' on cpu"},
         {"add f32[2]cuda f32[]", "float32[2]"},
-        {"mm f32[2,2]cuda f32[2,2]", "!all tensors must be on one device"},
+        {"mm f32[2,2]cuda f32[2,2]", "!Expected all tensors to be on the same device"},
     };
     CHECK(rows);
     static call c;
     call_read(&c, "add f32[] f32[2]cuda");
     call_infer(&c);
     CU_ASSERT_EQUAL(c.out[0].device, TD_CUDA);
+    call_read(&c, "to_device f32[2]cuda | 15");
+    call_infer(&c);
+    CU_ASSERT_EQUAL(c.out[0].device, TD_FAKE);
+    call_read(&c, "to_device f32[2] | 16");
+    CU_ASSERT_PTR_NOT_NULL(strstr(call_infer(&c), "'device' must be the number of a device, from 0 to 15, got 16"));
+    call_read(&c, "arange | 0 4 1 i64");
+    c.f.device = TD_CUDA + 1;
+    call_infer(&c);
+    CU_ASSERT_EQUAL(c.out[0].device, TD_CUDA + 1);
+    call_read(&c, "neg f32[2]");
+    c.f.device = TD_CUDA;
+    CU_ASSERT_PTR_NOT_NULL(strstr(call_infer(&c), "neg takes no device: its result lies where its tensors do"));
+    c.f.device = TD_CPU;
     call_read(&c, "copy f32[2] | i64");
     c.attrs.at[0].i = 99;
     CU_ASSERT_PTR_NOT_NULL(strstr(call_infer(&c), "99 is not a dtype"));
@@ -286,6 +302,44 @@ static void test_assembly(void)
     CHECK(rows);
 }
 
+/* Ops made of ops work out sizes of their own: of numbers that no tensor has, too. */
+static void test_composed(void)
+{
+    static const row rows[] = {
+        {"matmul f32[2,3] f32[3,4]", "float32[2, 4]"},
+        {"matmul f32[1099511627776,1,2,0] f32[1099511627776,0,3]", "!reach further than 63 bits"},
+        {"matmul f32[0,1099511627776,1,2,2] f32[1099511627776,2,2]", "!reach further than 63 bits"},
+        {"chunk f32[5] | 9223372036854775807 0", "!9223372036854775807 chunks"},
+        {"chunk f32[5] | -9223372036854775807 0", "!-9223372036854775807 chunks"},
+        {"chunk f32[5] | -1 0", "!-1 chunks"},
+        {"narrow f32[5] | 0 9223372036854775807 1", "!exceeds dimension size"},
+        {"narrow f32[5] | 0 1 9223372036854775807", "!exceeds dimension size"},
+        {"narrow f32[5] | 0 -9223372036854775807 1", "!exceeds dimension size"},
+        {"flatten f32[1099511627776,0] | 0 1", "float32[0]"},
+        {"std f32[1099511627776,0]", "float32[]"},
+        {"tile f32[2] | [9223372036854775807,9223372036854775807]", "!the repeated size at dimension 1 overflows"},
+    };
+    CHECK(rows);
+}
+
+static void test_numbers_that_do_not_fit(void)
+{
+    int64_t sizes[] = {INT64_C(1) << 40, INT64_C(1) << 40, 3};
+    CU_ASSERT_EQUAL(td_fi_numel((td_fints){3, sizes}), INT64_MAX);
+    CU_ASSERT_EQUAL(td_fi_rows((td_fints){3, sizes}), INT64_MAX);
+    CU_ASSERT_EQUAL(td_fi_count((td_fints){3, sizes}, td_fi_none()), INT64_MAX);
+    sizes[2] = 0;
+    CU_ASSERT_EQUAL(td_fi_numel((td_fints){3, sizes}), 0);
+    CU_ASSERT_EQUAL(td_fi_div(INT64_MIN, -1), INT64_MAX); /* which ends a process that divides */
+    CU_ASSERT_EQUAL(td_fi_mod(INT64_MIN, -1), 0);
+    CU_ASSERT_EQUAL(td_fi_div(7, 0), 0);
+    CU_ASSERT_EQUAL(td_fi_add(INT64_MAX, 1), INT64_MAX);
+    CU_ASSERT_EQUAL(td_fi_sub(INT64_MIN, 1), INT64_MIN);
+    CU_ASSERT_EQUAL(td_fi_mul(INT64_MIN, 2), INT64_MIN);
+    CU_ASSERT_EQUAL(td_fi_mul(INT64_MIN, -2), INT64_MAX);
+}
+
 TD_CUNIT_MAIN("proto infer", {"promotion", test_promotion}, {"promotion by tiers", test_tiers},
               {"compute dtype", test_compute}, {"pointwise", test_pointwise}, {"signature", test_signature},
-              {"creation", test_create}, {"assembly", test_assembly})
+              {"creation", test_create}, {"assembly", test_assembly}, {"ops made of ops", test_composed},
+              {"numbers that do not fit", test_numbers_that_do_not_fit})

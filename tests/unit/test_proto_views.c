@@ -89,6 +89,7 @@ static void test_slices(void)
         {"slice f32[5] | 0 3 2", "float32[0]@[1]+0"},
         {"slice f32[5] | 0 9 9", "float32[0]@[1]+0"},
         {"slice f32[5] | 0 4 none 9223372036854775807", "float32[1]@[1]+4"},
+        {"slice f32[0,4]@[1,4611686018427387904] | 1 3 4", "float32[0, 1]@[1, 0]+0"}, /* nothing to step over */
         {"slice f32[5] | 0 -9223372036854775808 9223372036854775807", "float32[5]@[1]+0"},
         {"slice f32[2,6] | 1 0 6 3", "float32[2, 2]@[6, 3]+0"},
         {"slice f32[5] | 0 0 5 0", "!slice 'step' must be positive, got 0"},

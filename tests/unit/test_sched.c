@@ -791,6 +791,35 @@ static void equal_flows_get_equal_shares(void)
     finish();
 }
 
+/* Many flows of one share get together what another gets. */
+static void many_flows_share_one_part(void)
+{
+    enum { MANY = 20 };
+    start(1);
+    td_issuer all[MANY + 1];
+    td_share *share = td_share_new();
+    CU_ASSERT_PTR_NOT_NULL_FATAL(share);
+    atomic_store(&given[0], 0);
+    atomic_store(&given[1], 0);
+    for (int i = 0; i <= MANY; i++) {
+        td_flow *f;
+        bool one = i == MANY;
+        CU_ASSERT_EQUAL_FATAL(td_flow_new(&f, s, NULL), 0);
+        if (!one) td_flow_join(f, share);
+        all[i] = (td_issuer){.flow = f};
+        td_call *big = fake_call(&all[i], (one ? 400 : 20) * 1e5);
+        fake_phase(big, k_flow, one ? 400 : 20);
+        big->k.seed = one;
+        td_sched_submit(s, big);
+    }
+    while (atomic_load(&given[0]) + atomic_load(&given[1]) < 400) usleep(1000);
+    CU_ASSERT(abs(atomic_load(&given[0]) - atomic_load(&given[1])) < 100); /* not 20 to 1 */
+    td_sched_drain(s);
+    for (int i = 0; i <= MANY; i++) td_flow_free(all[i].flow);
+    td_share_unref(share);
+    finish();
+}
+
 /* Estimates may be wrong: shares are of time. */
 static void cheap_words_buy_nothing(void)
 {
@@ -940,6 +969,7 @@ TD_CUNIT_MAIN(
     {"waiter keeps its place", waiter_keeps_its_place}, {"callbacks may issue", callbacks_may_issue},
     {"a small flow waits a chunk", a_small_flow_waits_a_chunk}, {"a row goes on", a_row_goes_on},
     {"equal flows get equal shares", equal_flows_get_equal_shares},
-    {"cheap words buy nothing", cheap_words_buy_nothing}, {"idling earns nothing", idling_earns_nothing},
-    {"freeing with work pending", freeing_with_work_pending}, {"freeing under a kernel", freeing_under_a_kernel},
-    {"flow goes with its last task", flow_goes_with_its_last_task}, {"collect is bounded", collect_is_bounded})
+    {"many flows share one part", many_flows_share_one_part}, {"cheap words buy nothing", cheap_words_buy_nothing},
+    {"idling earns nothing", idling_earns_nothing}, {"freeing with work pending", freeing_with_work_pending},
+    {"freeing under a kernel", freeing_under_a_kernel}, {"flow goes with its last task", flow_goes_with_its_last_task},
+    {"collect is bounded", collect_is_bounded})

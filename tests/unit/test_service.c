@@ -75,9 +75,9 @@ static void queue_told(void *arg, td_queue_item *item, const td_error *error)
     if (error) t->error = *error;
 }
 
-static void name_told(void *arg, td_tensor *tensor_found, td_edition edition, const td_error *error)
+static void name_told(void *arg, const td_named *what, const td_error *error)
 {
-    (void)edition;
+    td_tensor *tensor_found = what->tensor;
     told *t = arg;
     t->times++;
     t->held = tensor_found && !(tensor_found->flags & TD_TF_UNHELD);
@@ -497,7 +497,7 @@ static void queue_keeps_items(void)
     uint64_t before = alice->parent->objects;
     put_four(0, false);
     CU_ASSERT_EQUAL(td_queue_look(&s, "q").items, 4);
-    CU_ASSERT(td_queue_look(&s, "q").goes_ms > td_now_ms() + TD_QUEUE_KEEP_MS / 2);
+    CU_ASSERT(td_queue_look(&s, "q").goes_ms > td_clock_ms() + TD_QUEUE_KEEP_MS / 2);
     CU_ASSERT(alice->parent->objects > before);
     CU_ASSERT(td_deadlines_run(&s) <= TD_QUEUE_KEEP_MS);
     td_member *c = join("q", 9, TD_QUEUE_CONSUMER, bob);

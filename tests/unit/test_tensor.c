@@ -101,6 +101,60 @@ static void versions(void)
     td_tensor_unref(t);
 }
 
+/* Steps that wrote nothing do not count; those that did, do. */
+static void void_steps(void)
+{
+    td_version v = {0};
+    CU_ASSERT(td_version_still(&v, 0));
+    v.value = 4;
+    td_version_void(&v, 4);
+    CU_ASSERT(td_version_still(&v, 4) && td_version_still(&v, 3) && !td_version_still(&v, 2));
+    v.value = 5; /* pending */
+    CU_ASSERT(td_version_still(&v, 5) && !td_version_still(&v, 4) && !td_version_still(&v, 3));
+    td_version_void(&v, 5);
+    CU_ASSERT(td_version_still(&v, 4) && td_version_still(&v, 3) && !td_version_still(&v, 2));
+    v.value = 8; /* the sixth wrote */
+    td_version_void(&v, 8);
+    CU_ASSERT(td_version_still(&v, 7) && !td_version_still(&v, 6) && !td_version_still(&v, 5));
+    td_version_void(&v, 7); /* in any order */
+    CU_ASSERT(td_version_still(&v, 6) && !td_version_still(&v, 5) && !td_version_still(&v, 4));
+    td_version_void(&v, 3); /* long ago: there was a write since */
+    CU_ASSERT(td_version_still(&v, 6) && !td_version_still(&v, 2));
+    v = (td_version){.value = 1}; /* around */
+    td_version_void(&v, 1);
+    td_version_void(&v, 0);
+    CU_ASSERT(td_version_still(&v, UINT32_MAX) && !td_version_still(&v, UINT32_MAX - 1));
+}
+
+/* Of 40 pending writes some fail, in any order: meanwhile nothing that was written counts as still there, and in the
+ * end exactly what was not. */
+static void void_steps_in_any_order(void)
+{
+    enum { STEPS = 40, FIRST = -20 };
+    unsigned seed = 1;
+    for (int round = 0; round < 2000; round++) {
+        td_version v = {.value = (uint32_t)(FIRST + STEPS)};
+        bool nothing[STEPS + 1] = {false};
+        int order[STEPS], n = 0, last = 0, one_in = 1 + round % 5; /* the last that was written */
+        for (int i = 1; i <= STEPS; i++) {
+            if (one_in < 5 ? rand_r(&seed) % 4 < one_in : i > 30) order[n++] = i;
+            else last = i;
+        }
+        for (int k = 0; k < n; k++) {
+            int other = k + (int)((unsigned)rand_r(&seed) % (unsigned)(n - k)), step = order[other];
+            order[other] = order[k];
+            nothing[step] = true;
+            td_version_void(&v, (uint32_t)(FIRST + step));
+            for (int then = 0; then < STEPS; then++) {
+                bool all = true;
+                for (int i = then + 1; i <= STEPS; i++) all &= nothing[i];
+                CU_ASSERT_EQUAL_FATAL(td_version_still(&v, (uint32_t)(FIRST + then)), all);
+            }
+        }
+        CU_ASSERT(td_version_still(&v, (uint32_t)(FIRST + last)));
+    }
+}
+
 static void quotas(void)
 {
     td_error e = {0};
@@ -150,7 +204,9 @@ static void waits_for_growth(void)
     CU_ASSERT_EQUAL(lack, 4 * MIB);
     CU_ASSERT_EQUAL(payer->bytes, bytes);
     where.device = TD_CUDA;
-    CU_ASSERT_EQUAL(td_storage_new(&s, &where, 64, &lack, NULL), TD_E_UNSUPPORTED);
+    td_error e = {0};
+    CU_ASSERT_EQUAL(td_storage_new(&s, &where, 64, &lack, &e), TD_E_UNSUPPORTED);
+    CU_ASSERT_STRING_EQUAL(e.message, "there is no device 'cuda:0' here; only 'cpu'");
     td_heap_free(h);
 }
 
@@ -338,7 +394,8 @@ static void bookkeeping_is_small(void)
 }
 
 TD_CUNIT_MAIN_WITH("tensor", setup, teardown, {"counts and sharing", counts_and_sharing}, {"versions", versions},
-                   {"quotas", quotas}, {"waits for growth", waits_for_growth},
-                   {"leases are taken over", leases_are_taken_over}, {"shrinking gives back", shrinking_gives_back},
-                   {"poison", poison}, {"late", late}, {"a chain of a million", a_chain_of_a_million},
-                   {"bounded by the turn", bounded_by_the_turn}, {"book-keeping is small", bookkeeping_is_small})
+                   {"void steps", void_steps}, {"void steps in any order", void_steps_in_any_order}, {"quotas", quotas},
+                   {"waits for growth", waits_for_growth}, {"leases are taken over", leases_are_taken_over},
+                   {"shrinking gives back", shrinking_gives_back}, {"poison", poison}, {"late", late},
+                   {"a chain of a million", a_chain_of_a_million}, {"bounded by the turn", bounded_by_the_turn},
+                   {"book-keeping is small", bookkeeping_is_small})

@@ -4,6 +4,7 @@
  * costs tens of nanoseconds. What lists need is held until the call is over, since other threads may run in it. */
 #include "client/python/src/py.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,7 +14,7 @@ typedef struct binding {
     const tdpy_function *f;
     PyObject *slot[TDPY_MAX_ARGS]; /* borrowed; NULL: not given */
     PyObject *separate;            /* the integers that were given one by one */
-    PyObject *out, *device, *requires_grad;
+    PyObject *out, *device, *requires_grad, *inplace;
 } binding;
 
 typedef struct call {
@@ -67,6 +68,7 @@ static bool bind_extra(binding *b, PyObject *key, PyObject *value)
     if (b->f->flags & TDPY_OUT && !strcmp(name, "out")) b->out = value == Py_None ? NULL : value;
     else if (creation && !strcmp(name, "device")) b->device = value;
     else if (creation && !strcmp(name, "requires_grad")) b->requires_grad = value;
+    else if (b->f->flags & TDPY_PLACED && !b->inplace && !strcmp(name, "inplace")) b->inplace = value;
     else {
         tdpy_raise(TD_E_TYPE, "%s() got an unexpected keyword argument '%s'", name_of(b->f), name);
         return false;
@@ -114,16 +116,20 @@ static bool bind(binding *b, PyObject *self, PyObject *const *args, Py_ssize_t n
     const tdpy_function *f = b->f;
     int at = 0;
     memset(b->slot, 0, f->nparams * sizeof b->slot[0]);
-    b->separate = b->out = b->device = b->requires_grad = NULL;
+    b->separate = b->out = b->device = b->requires_grad = b->inplace = NULL;
     if (self) b->slot[at++] = self;
     for (Py_ssize_t i = 0; i < n; i++) {
         if (is_separate(b, at, args + i, n - i)) {
             if (!bind_separate(b, at, args + i, n - i)) return false;
             break;
         }
-        if (at == f->nparams) {
-            tdpy_raise(TD_E_TYPE, "%s() takes %d positional arguments but %zd were given", name_of(f), (int)f->nparams,
-                       n + (self != NULL));
+        if (at == f->positional && f->flags & TDPY_PLACED && i == n - 1) {
+            b->inplace = args[i];
+            break;
+        }
+        if (at == f->positional) {
+            tdpy_raise(TD_E_TYPE, "%s() takes %d positional arguments but %zd were given", name_of(f),
+                       (int)f->positional, n + (self != NULL));
             return false;
         }
         b->slot[at++] = args[i];
@@ -230,6 +236,24 @@ static bool take_bool(call *c, int i, PyObject *o)
     return true;
 }
 
+/* One of a few words. */
+static bool take_choice(call *c, int i, PyObject *o)
+{
+    const tdpy_param *p = &c->f->params[i];
+    if (!PyUnicode_Check(o)) return wrong(c, i, "str", o);
+    char said[96] = "";
+    for (int k = 0; p->choices[k]; k++) {
+        if (PyUnicode_CompareWithASCIIString(o, p->choices[k]) == 0) {
+            c->v[i].arg = p->kind == TDPY_BOOL ? td_arg_bool(k) : td_arg_int(k);
+            return true;
+        }
+        size_t at = strlen(said);
+        snprintf(said + at, sizeof said - at, "%s'%s'", !k ? "" : p->choices[k + 1] ? ", " : " or ", p->choices[k]);
+    }
+    const char *text = PyUnicode_AsUTF8AndSize(o, NULL);
+    return text && tdpy_raise(TD_E_INVALID, "%s(): %s must be %s, not '%.100s'", name_of(c->f), p->name, said, text);
+}
+
 static bool take_dtype(call *c, int i, PyObject *o)
 {
     if (!tdpy_as_dtype(o, &c->v[i].dtype)) return false;
@@ -253,6 +277,7 @@ static bool take(call *c, int i, PyObject *o)
         if (o && p->kind != TDPY_OPTIONAL) c->v[i].arg = td_none(), c->v[i].ints = td_no_dims();
         return true;
     }
+    if (p->choices) return take_choice(c, i, o);
     switch ((tdpy_kind)p->kind) {
     case TDPY_TENSOR:
     case TDPY_OPTIONAL: return take_tensor(c, i, o) || wrong(c, i, "Tensor", o);
@@ -321,6 +346,7 @@ static PyObject *wrap_results(const call *c, int n, td_array **made)
         return NULL;
     }
     bool plain = c->plain || !td_grad_enabled();
+    while (c->f->flags & TDPY_FIRST && n > 1) td_release(made[--n]);
     if (c->f->op && td_ops[c->f->op].flags & TD_OF_NONDIFF) plain = true;
     if (c->f->flags & TDPY_LIST_RESULT) return list_results(n, made, plain);
     if (n == 1) return tdpy_wrap(made[0], plain);
@@ -345,7 +371,8 @@ static PyObject *run_into(const call *c, PyObject *target, const char *where, in
     return written(c, target);
 }
 
-/* cat and stack. Where no tensor is of a graph nothing is recorded, as a long list is then put together faster. */
+/* cat, stack and what is made of them. Where no tensor is of a graph nothing is recorded, as a long list is then put
+ * together faster. */
 static PyObject *run_join(const call *c, PyObject *target, const char *where)
 {
     const td_op *op = &td_ops[c->f->op];
@@ -388,14 +415,21 @@ static PyObject *run_op(const call *c, PyObject *target, const char *where)
     return result;
 }
 
+/* It makes something like its first argument. */
+static bool is_like(const tdpy_function *f)
+{
+    return f->flags & TDPY_CREATION && f->nparams && f->params[0].kind == TDPY_TENSOR;
+}
+
 static PyObject *run_composite(call *c, PyObject *first, const char *where)
 {
     td_array *made[8];
+    if (is_like(c->f) && td_ndim(c->v[0].arg.array) < 0) return tdpy_fail();
     if (c->f->flags & TDPY_WRITES && !tdpy_may_write(first, false)) return NULL;
     if (c->f->flags & TDPY_CREATION)
         for (int i = 0; i < c->f->nparams; i++)
             if (c->f->params[i].kind == TDPY_DTYPE && c->v[i].dtype == TD_DTYPE_NONE)
-                c->v[i].dtype = tdpy.default_dtype;
+                c->v[i].dtype = is_like(c->f) ? td_dtype_of(c->v[0].arg.array) : tdpy.default_dtype;
     const char *before = asked;
     asked = name_of(c->f);
     bool good = c->f->run(where, c->v, made);
@@ -429,14 +463,18 @@ static PyObject *run_bound(const binding *b, bool in_place)
     c.nheld = c.nints = 0;
     c.arrays = NULL;
     c.plain = true;
-    bool good = !b->device || tdpy_check_device(b->device), on;
+    int device = -1, before = -1;
+    bool good = !b->device || tdpy_as_device(b->device, &device), on;
     if (good && b->requires_grad != Py_None) good = tdpy_as_bool(b->requires_grad, &on, name_of(f), "requires_grad");
     for (int i = 0; good && i < f->nparams; i++) good = take(&c, i, b->slot[i]);
     PyObject *target = in_place ? b->slot[0] : b->out, *result = NULL;
     if (good && b->out && !tdpy_is_tensor(b->out))
         good = tdpy_raise(TD_E_TYPE, "%s(): out must be a Tensor, not %.100s", name_of(f), tdpy_type_name(b->out));
     if (good && in_place) good = tdpy_may_write(target, false);
+    if (good && device < 0 && is_like(f)) device = td_device_of(c.v[0].arg.array);
+    if (good && device >= 0) before = td_set_device(device);
     if (good) result = f->op ? run_op(&c, target, tdpy_site()) : run_composite(&c, b->slot[0], tdpy_site());
+    if (before >= 0) td_set_device(before);
     release(&c);
     if (result && f->op && td_ops[f->op].flags & TD_OF_VIEW && tdpy_is_tensor(result))
         tdpy_inherit_part(result, b->slot[0]);
@@ -450,12 +488,36 @@ static bool is_dtype(PyObject *const *args, Py_ssize_t n, PyObject *kw)
     return n > 0 && Py_TYPE(args[n - 1]) == tdpy.dtype;
 }
 
+static PyObject *in_python(const char *name);
+
+/* F.silu(x, inplace=True): the values are written over x, which is returned. Where the gradient wants x itself it gets
+ * a copy of it, as x changes. */
+static PyObject *run_placed(binding *b)
+{
+    bool on, keeps = td_ops[b->f->op].flags & TD_OF_INPLACE && !(b->f->flags & TDPY_SAVES);
+    if (!tdpy_as_bool(b->inplace, &on, name_of(b->f), "inplace")) return NULL;
+    if (!on || keeps || !tdpy_is_tensor(b->slot[0])) return run_bound(b, on && keeps);
+    PyObject *x = b->slot[0], *own = NULL, *made = NULL, *result = NULL;
+    bool recorded = td_grad_enabled() && !tdpy_is_plain(x);
+    if (!recorded || (own = PyObject_CallMethod(x, "clone", NULL))) {
+        if (own) b->slot[0] = own;
+        made = run_bound(b, false);
+    }
+    PyObject *store = made ? in_python("_store") : NULL;
+    if (store) result = PyObject_CallFunction(store, "OOs", x, made, "inplace");
+    Py_XDECREF(store);
+    Py_XDECREF(made);
+    Py_XDECREF(own);
+    return result;
+}
+
 PyObject *tdpy_call(tdpy_function *f, bool in_place, PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *kw)
 {
     if (f == &tdpy_fn_view && is_dtype(args, n, kw)) f = &tdpy_op_view_dtype;
     binding b;
     b.f = f;
-    PyObject *result = bind(&b, self, args, n, kw) ? run_bound(&b, in_place) : NULL;
+    PyObject *result = NULL;
+    if (bind(&b, self, args, n, kw)) result = b.inplace ? run_placed(&b) : run_bound(&b, in_place);
     Py_XDECREF(b.separate);
     return result;
 }
@@ -514,12 +576,23 @@ static int set_keyword(PyObject *keywords, PyObject *key, PyObject *value)
     return PyDict_SetItem(keywords, key, value);
 }
 
+/* A function that Python says best. */
+static PyObject *in_python(const char *name)
+{
+    static const char *const names[] = {"tensord._more", "tensord._compose"};
+    static PyObject *modules[2];
+    for (int i = 0; i < 2; i++) {
+        if (!modules[i] && !(modules[i] = PyImport_ImportModule(names[i]))) return NULL;
+        PyObject *found = PyDict_GetItemString(PyModule_GetDict(modules[i]), name);
+        if (found) return Py_NewRef(found);
+    }
+    return PyObject_GetAttrString(modules[0], name); /* raises */
+}
+
 PyObject *tdpy_forward(const char *name, PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *kw)
 {
-    static PyObject *more;
     const char *before = asked;
-    if (!more && !(more = PyImport_ImportModule("tensord._more"))) return NULL;
-    PyObject *function = PyObject_GetAttrString(more, name), *keywords = kw ? PyDict_New() : NULL, *result = NULL;
+    PyObject *function = in_python(name), *keywords = kw ? PyDict_New() : NULL, *result = NULL;
     PyObject *all = PyTuple_New(n + (self != NULL));
     bool good = function && all && (!kw || keywords);
     if (good && self) good = !PyTuple_SetItem(all, 0, Py_NewRef(self));
@@ -556,5 +629,9 @@ bool tdpy_init_functions(PyObject *module)
         PyModule_AddObjectRef(module, "ops", raw))
         return false;
     Py_DECREF(raw);
+    PyObject *layers = PyModule_New("tensord.nn.functional"); /* the functions say that they are of there */
+    if (!layers || PyModule_AddFunctions(layers, tdpy_layer_functions) || PyModule_AddObjectRef(module, "_nn", layers))
+        return false;
+    Py_DECREF(layers);
     return PyModule_AddFunctions(module, tdpy_op_functions) == 0;
 }

@@ -271,8 +271,10 @@ static td_array *import_tensor(const dl_tensor *t)
     unsigned char *copy = packed ? NULL : malloc((size_t)n * td_dtype_size(dtype) + 16);
     if (!packed && !copy) return PyErr_NoMemory(), NULL;
     if (!packed) pack(t, td_dtype_size(dtype), n, copy);
+    int before = td_set_device(TD_CPU);
     td_array *a = td_from_data(c, dtype, td_dims_of(t->ndim, t->shape),
                                packed ? (unsigned char *)t->data + t->byte_offset : copy);
+    td_set_device(before);
     free(copy);
     return a;
 }
@@ -348,10 +350,12 @@ PyObject *tdpy_from_dlpack(PyObject *module, PyObject *args, PyObject *kw)
     (void)module;
     static char *names[] = {"x", "device", "copy", NULL};
     PyObject *x, *device = Py_None, *copy = Py_None;
+    int there;
     if (!PyArg_ParseTupleAndKeywords(args, kw, "O|$OO:from_dlpack", names, &x, &device, &copy) ||
-        !tdpy_check_device(device))
+        !tdpy_as_device(device, &there))
         return NULL;
-    if (tdpy_is_tensor(x) && copy != Py_True) return tdpy_wrap_like(td_alias(tdpy_array(x)), x);
+    if (tdpy_is_tensor(x) && copy != Py_True && (there < 0 || td_device_of(tdpy_array(x)) == there))
+        return tdpy_wrap_like(td_alias(tdpy_array(x)), x);
     tdpy_way way = copy == Py_True ? TDPY_COPIED : copy == Py_False ? TDPY_SHARED : TDPY_EITHER;
     PyObject *capsule = PyCapsule_CheckExact(x) ? Py_NewRef(x) : call_dlpack(x);
     td_array *made = capsule ? import_capsule(capsule, way) : NULL;
@@ -360,5 +364,5 @@ PyObject *tdpy_from_dlpack(PyObject *module, PyObject *args, PyObject *kw)
         PyErr_SetString(PyExc_BufferError,
                         "memory of another library cannot become a tensor without a copy; leave out copy=False, "
                         "or allocate inside `with tensord.numpy_memory():`");
-    return tdpy_wrap(made, true);
+    return tdpy_wrap(tdpy_take_to(made, there), true);
 }

@@ -92,11 +92,20 @@ static bool by_none(walk *w)
     return push(w, NULL);
 }
 
+/* Made where the indexed tensor lies. */
+static td_array *full_there(const walk *w, td_ints shape, td_arg value, td_dtype dtype)
+{
+    int before = td_set_device(td_device_of(w->view));
+    td_array *made = td_at_full(w->where, td_client_of(w->view), shape, value, dtype);
+    td_set_device(before);
+    return made;
+}
+
 /* x[True] is x[None] with a mask of one element. */
 static bool by_bool(walk *w, bool yes)
 {
     if (!go_on(w, td_at_unsqueeze(w->where, w->view, w->dim))) return false;
-    if (!keep(w, td_at_full(w->where, td_client_of(w->view), td_dims(1), td_arg_bool(yes), TD_BOOL))) return false;
+    if (!keep(w, full_there(w, td_dims(1), td_arg_bool(yes), TD_BOOL))) return false;
     w->dim++;
     return push(w, w->made[w->nmade - 1]);
 }
@@ -164,7 +173,7 @@ static bool by_array(walk *w, td_array *index)
 /* A list, an array of NumPy, ... */
 static bool by_data(walk *w, PyObject *key)
 {
-    td_array *a = tdpy_from_data(key, TD_DTYPE_NONE);
+    td_array *a = tdpy_from_data(key, TD_DTYPE_NONE, td_device_of(w->view));
     if (!a) return tdpy_fail();
     if (!keep(w, a)) return false;
     if (td_numel(a) == 0 && td_dtype_is_float(td_dtype_of(a)) && !keep(w, td_at_to(w->where, a, TD_INT64)))
@@ -294,9 +303,10 @@ int tdpy_contains(PyObject *self, PyObject *value)
 static td_array *value_array(const walk *w, PyObject *value, const td_arg *number)
 {
     td_dtype dtype = td_dtype_of(w->view);
-    if (number) return td_at_full(w->where, td_client_of(w->view), td_dims(), *number, dtype);
+    if (number) return full_there(w, td_dims(), *number, dtype);
     if (tdpy_is_tensor(value)) return td_at_to(w->where, tdpy_array(value), dtype);
-    td_array *a = tdpy_from_data(value, TD_DTYPE_NONE), *b = a ? td_at_to(w->where, a, dtype) : NULL;
+    td_array *a = tdpy_from_data(value, TD_DTYPE_NONE, td_device_of(w->view)),
+             *b = a ? td_at_to(w->where, a, dtype) : NULL;
     td_release(a);
     return b;
 }

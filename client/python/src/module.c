@@ -111,7 +111,7 @@ td_client *tdpy_client_for(const char *name, int *timeout_ms)
     int64_t began = now_ms();
     td_client *c = td_connect_for(name, *timeout_ms, &another, stop, NULL);
     int64_t left = *timeout_ms - (now_ms() - began);
-    if (*timeout_ms > 0) *timeout_ms = left > 0 ? (int)left : 0;
+    if (*timeout_ms > 0) *timeout_ms = left > 0 ? (int)left : 1; /* 0 would not wait, rather than be late */
     if (tdpy.client) {
         td_disconnect(c); /* another thread was faster */
         return tdpy.client;
@@ -239,6 +239,33 @@ static PyObject *manual_seed(PyObject *module, PyObject *seed)
     return tdpy_none(td_seed(c, v));
 }
 
+/* "an int", "a str": of what stands in an error. */
+static PyObject *a_type(PyObject *module, PyObject *x)
+{
+    (void)module;
+    return PyUnicode_FromString(tdpy_a_type(x));
+}
+
+/* (seed, numbers drawn of it), or None when it was never seeded: then its numbers are nobody's to repeat. */
+static PyObject *random_state(PyObject *module, PyObject *ignored)
+{
+    (void)module, (void)ignored;
+    if (!tdpy.client || !tdpy.seeded) return Py_NewRef(Py_None);
+    return Py_BuildValue("KK", (unsigned long long)tdpy.seed, (unsigned long long)td_drawn(tdpy.client));
+}
+
+static PyObject *set_random_state(PyObject *module, PyObject *args)
+{
+    (void)module;
+    unsigned long long seed, drawn;
+    if (!PyArg_ParseTuple(args, "KK:_set_random_state", &seed, &drawn)) return NULL;
+    td_client *c = tdpy_client();
+    if (!c) return NULL;
+    tdpy.seeded = true;
+    tdpy.seed = seed;
+    return tdpy_none(td_seed_at(c, seed, drawn));
+}
+
 /* Where we are connected: a dict, or None. */
 static PyObject *connection(PyObject *module, PyObject *ignored)
 {
@@ -313,6 +340,49 @@ static PyObject *set_default_dtype(PyObject *module, PyObject *dtype)
     return Py_NewRef(Py_None);
 }
 
+static PyObject *get_default_device(PyObject *module, PyObject *ignored)
+{
+    (void)module, (void)ignored;
+    return tdpy_client() ? tdpy_device(td_get_device()) : NULL; /* which the environment names is known by then */
+}
+
+static PyObject *set_default_device(PyObject *module, PyObject *device)
+{
+    (void)module;
+    int there;
+    if (!tdpy_as_device(device, &there)) return NULL;
+    td_set_device(there);
+    return Py_NewRef(Py_None);
+}
+
+/* Those that the daemon has. */
+static PyObject *devices(PyObject *module, PyObject *ignored)
+{
+    (void)module, (void)ignored;
+    td_client *c = tdpy_client();
+    PyObject *list = c ? PyList_New(0) : NULL, *all;
+    for (int i = 0; list && i < TD_MAX_DEVICES; i++) {
+        if (td_check_device(c, i)) continue;
+        PyObject *d = tdpy_device(i);
+        if (!d || PyList_Append(list, d)) Py_CLEAR(list);
+        Py_XDECREF(d);
+    }
+    td_clear_error();
+    all = list ? PyList_AsTuple(list) : NULL;
+    Py_XDECREF(list);
+    return all;
+}
+
+/* The number of where this thread made things before; takes that, too. */
+static PyObject *make_on(PyObject *module, PyObject *device)
+{
+    (void)module;
+    int there;
+    if (PyLong_Check(device)) there = (int)PyLong_AsLong(device);
+    else if (!tdpy_as_device(device, &there)) return NULL;
+    return PyLong_FromLong(td_set_device(there));
+}
+
 static PyObject *promote_types(PyObject *module, PyObject *args)
 {
     (void)module;
@@ -369,16 +439,27 @@ static PyMethodDef functions[] = {
      "the line that\ncaused it, where else it comes where a value is needed. For looking for errors: every op is\n"
      "a round trip then. Also by TENSORD_EAGER_ERRORS=1 in the environment."},
     {"flush", flush_function, METH_NOARGS, "flush()\n--\n\nSend what is batched, without waiting."},
+    {"_a_type", a_type, METH_O, NULL},
+    {"_devices", devices, METH_NOARGS, NULL},
+    {"_make_on", make_on, METH_O, NULL},
     {"_manual_seed", manual_seed, METH_O, NULL},
+    {"_random_state", random_state, METH_NOARGS, NULL},
+    {"_set_random_state", set_random_state, METH_VARARGS, NULL},
     {"connection", connection, METH_NOARGS,
      "connection()\n--\n\nWhere this process is connected: path, version, pid, session; None before the first tensor."},
     {"status", status_function, METH_VARARGS,
      "status(what='status', /)\n--\n\nTables of the daemon as lists of dicts: status, sessions, tensors, names, "
-     "queues, segments."},
+     "queues, segments, devices, turns."},
     {"get_default_dtype", get_default_dtype, METH_NOARGS,
      "get_default_dtype()\n--\n\nThe dtype that floats of Python become."},
     {"set_default_dtype", set_default_dtype, METH_O,
      "set_default_dtype(dtype, /)\n--\n\nThe dtype that floats of Python become."},
+    {"get_default_device", get_default_device, METH_NOARGS,
+     "get_default_device()\n--\n\nWhere tensors are made that are told no device."},
+    {"set_default_device", set_default_device, METH_O,
+     "set_default_device(device, /)\n--\n\nWhere this thread makes tensors that are told no device, from now on; "
+     "None: where TENSORD_DEVICE says in the\nenvironment, or on the CPU. What is made of tensors lies where they lie, "
+     "what other libraries or files have on the CPU."},
     {"promote_types", promote_types, METH_VARARGS,
      "promote_types(type1, type2, /)\n--\n\nThe common dtype of tensors of two dtypes."},
     {"_goodbye", goodbye, METH_NOARGS, NULL},
@@ -400,7 +481,8 @@ static int exec_module(PyObject *module)
                 PyModule_AddFunctions(module, tdpy_queue_functions) == 0 &&
                 PyModule_AddFunctions(module, tdpy_aio_functions) == 0 && tdpy_init_aio(module) &&
                 PyModule_AddFunctions(module, tdpy_buffer_functions) == 0 && tdpy_init_queue(module) &&
-                PyModule_AddStringConstant(module, "__version__", td_version()) == 0 && tdpy_init_tensor(module);
+                tdpy_init_program(module) && tdpy_init_trace(module) && PyModule_AddFunctions(module, tdpy_program_names) == 0 && PyModule_AddStringConstant(module, "__version__", td_version()) == 0 &&
+                tdpy_init_tensor(module);
     return good ? 0 : -1;
 }
 

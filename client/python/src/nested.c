@@ -277,7 +277,7 @@ static td_array *share(PyObject *data, td_dtype wanted)
     return a;
 }
 
-td_array *tdpy_from_data(PyObject *data, td_dtype dtype)
+static td_array *of_data(PyObject *data, td_dtype dtype)
 {
     if (tdpy_is_tensor(data)) {
         bool was = td_set_grad_enabled(false);
@@ -292,11 +292,29 @@ td_array *tdpy_from_data(PyObject *data, td_dtype dtype)
     return from_nested(data, dtype);
 }
 
+td_array *tdpy_take_to(td_array *made, int device)
+{
+    if (!made || device < 0 || td_device_of(made) == device) return made;
+    td_array *there = td_at_to_device(tdpy_site(), made, device);
+    td_release(made);
+    return there;
+}
+
+td_array *tdpy_from_data(PyObject *data, td_dtype dtype, int device)
+{
+    if (device < 0 && tdpy_is_tensor(data)) return of_data(data, dtype);
+    if (device < 0) device = td_get_device();
+    int before = td_set_device(device);
+    td_array *made = of_data(data, dtype);
+    td_set_device(before);
+    return tdpy_take_to(made, device);
+}
+
 td_array *tdpy_as_array(PyObject *data)
 {
     if (tdpy_is_foreign(data)) return tdpy_from_foreign(data, TDPY_EITHER);
     td_array *shared = share(data, TD_DTYPE_NONE);
-    return shared ? shared : tdpy_from_data(data, TD_DTYPE_NONE);
+    return shared ? shared : tdpy_from_data(data, TD_DTYPE_NONE, TD_CPU);
 }
 
 /* ---- tensor(), asarray() ----------------------------------------------------------------------------------------- */
@@ -318,8 +336,9 @@ PyObject *tdpy_tensor_function(PyObject *module, PyObject *args, PyObject *kw)
     if (!PyArg_ParseTupleAndKeywords(args, kw, "O|$OOOO:tensor", names, &data, &dtype, &device, &leaf, &pinned))
         return NULL;
     if (!tdpy_as_bool(leaf, &grad, "tensor", names[3]) || !tdpy_as_bool(pinned, &pin, "tensor", names[4])) return NULL;
-    if (!tdpy_as_dtype(dtype, &wanted) || !tdpy_check_device(device)) return NULL;
-    return finish(tdpy_from_data(data, wanted), grad);
+    int there;
+    if (!tdpy_as_dtype(dtype, &wanted) || !tdpy_as_device(device, &there)) return NULL;
+    return finish(tdpy_from_data(data, wanted, there), grad);
 }
 
 PyObject *tdpy_asarray_function(PyObject *module, PyObject *args, PyObject *kw)
@@ -333,14 +352,17 @@ PyObject *tdpy_asarray_function(PyObject *module, PyObject *args, PyObject *kw)
         return NULL;
     if (copy != Py_None && !tdpy_as_bool(copy, &copies, "asarray", names[3])) return NULL;
     if (!tdpy_as_bool(leaf, &grad, "asarray", names[4])) return NULL;
-    if (!tdpy_as_dtype(dtype, &wanted) || !tdpy_check_device(device)) return NULL;
-    bool fits = tdpy_is_tensor(data) && (wanted == TD_DTYPE_NONE || td_dtype_of(tdpy_array(data)) == wanted);
-    if (fits && copy != Py_True) return Py_NewRef(data);
-    td_array *shared = copy == Py_True ? NULL : share(data, wanted);
+    int there;
+    if (!tdpy_as_dtype(dtype, &wanted) || !tdpy_as_device(device, &there)) return NULL;
+    bool is = tdpy_is_tensor(data), stays = (there < 0 ? td_get_device() : there) == TD_CPU;
+    bool fits = is && (wanted == TD_DTYPE_NONE || td_dtype_of(tdpy_array(data)) == wanted);
+    if (is) stays = there < 0 || td_device_of(tdpy_array(data)) == there;
+    if (fits && stays && copy != Py_True) return Py_NewRef(data);
+    td_array *shared = copy == Py_True || !stays ? NULL : share(data, wanted);
     if (shared) return finish(shared, grad);
     if (PyErr_Occurred()) return NULL;
     if (copy == Py_False)
         return tdpy_raise(TD_E_INVALID, "asarray() would have to copy this, but copy=False was given");
-    if (tdpy_is_tensor(data)) return tdpy_wrap_like(td_at_copy(tdpy_site(), tdpy_array(data), wanted), data);
-    return finish(tdpy_from_data(data, wanted), grad);
+    if (is) return tdpy_wrap_like(tdpy_take_to(td_at_copy(tdpy_site(), tdpy_array(data), wanted), there), data);
+    return finish(tdpy_from_data(data, wanted, there), grad);
 }

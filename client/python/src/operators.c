@@ -22,18 +22,20 @@ static int is_array(PyObject *o)
     return yes;
 }
 
-/* A new reference to what the op takes for `o`; NotImplemented; NULL: raised. */
-static PyObject *operand(PyObject *o)
+/* A new reference to what the op takes for `o`, which lies where the other operand does; NotImplemented; NULL: raised.
+ */
+static PyObject *operand(PyObject *o, PyObject *other)
 {
     if (is_operand(o)) return Py_NewRef(o);
     int yes = is_array(o);
     if (yes <= 0) return yes ? NULL : Py_NewRef(Py_NotImplemented);
-    return tdpy_wrap(tdpy_from_data(o, TD_DTYPE_NONE), true);
+    int there = tdpy_is_tensor(other) ? td_device_of(tdpy_array(other)) : -1;
+    return tdpy_wrap(tdpy_from_data(o, TD_DTYPE_NONE, there), true);
 }
 
 static PyObject *with_operands(tdpy_function *f, bool in_place, PyObject *a, PyObject *b)
 {
-    PyObject *args[2] = {operand(a), operand(b)}, *result = NULL;
+    PyObject *args[2] = {operand(a, b), operand(b, a)}, *result = NULL;
     if (args[0] == Py_NotImplemented || args[1] == Py_NotImplemented) result = Py_NewRef(Py_NotImplemented);
     else if (args[0] && args[1])
         result = in_place ? tdpy_call(f, true, a, &args[1], 1, NULL) : tdpy_call(f, false, NULL, args, 2, NULL);

@@ -32,14 +32,14 @@ typedef struct tdpy_dtype {
 typedef struct tdpy_state {
     PyTypeObject *tensor, *dtype, *device, *lease;
     PyObject *dtypes[TD_DTYPE_COUNT];
-    PyObject *cpu;
-    PyObject *errors[TD_CODE_COUNT]; /* exception classes by code */
-    PyObject *package;               /* the folder of the package, as a str; NULL until it is known */
-    td_client *client;               /* NULL: not connected yet */
-    bool eager, eager_set;           /* set_eager_errors(), for each connection */
-    bool another;                    /* its daemon is one of an unrelated program, which had a name that was opened */
-    int64_t patience;                /* the program ends: waits end then, in milliseconds of the monotonic clock */
-    unsigned long ending;            /* the thread that ends it */
+    PyObject *devices[TD_MAX_DEVICES]; /* by number; NULL: not asked for yet */
+    PyObject *errors[TD_CODE_COUNT];   /* exception classes by code */
+    PyObject *package;                 /* the folder of the package, as a str; NULL until it is known */
+    td_client *client;                 /* NULL: not connected yet */
+    bool eager, eager_set;             /* set_eager_errors(), for each connection */
+    bool another;                      /* its daemon is one of an unrelated program, which had a name that was opened */
+    int64_t patience;                  /* the program ends: waits end then, in milliseconds of the monotonic clock */
+    unsigned long ending;              /* the thread that ends it */
     td_dtype default_dtype;
     bool seeded; /* by the program, with `seed`: so is every daemon that it goes to */
     uint64_t seed;
@@ -77,8 +77,9 @@ bool tdpy_init_types(PyObject *module);
 PyObject *tdpy_dtype_object(td_dtype dtype); /* a new reference */
 /* A dtype object or one of bool, int, float, complex; None gives TD_DTYPE_NONE. */
 bool tdpy_as_dtype(PyObject *o, td_dtype *out);
-bool tdpy_check_device(PyObject *o); /* None or a device that is here */
-PyObject *tdpy_device(void);         /* a new reference */
+bool tdpy_as_device(PyObject *o, int *device);      /* one that is here; None: -1 */
+PyObject *tdpy_device(int number);                  /* a new reference; of -1: this thread's error */
+td_array *tdpy_take_to(td_array *made, int device); /* takes `made` over; where it is to be; -1: where it is */
 
 /* ---- tensor.c */
 bool tdpy_init_tensor(PyObject *module);
@@ -126,7 +127,7 @@ bool tdpy_as_bool(PyObject *o, bool *out, const char *function, const char *name
 
 /* ---- nested.c: tensor(data) */
 /* A new array of nested data, buffers or tensors; TD_DTYPE_NONE: the dtype the data has. */
-td_array *tdpy_from_data(PyObject *data, td_dtype dtype);
+td_array *tdpy_from_data(PyObject *data, td_dtype dtype, int device); /* -1: where this thread makes things */
 /* The same memory when numpy_memory() gave it, else a copy: what asarray() makes of what is no tensor. */
 td_array *tdpy_as_array(PyObject *data);
 PyObject *tdpy_tensor_function(PyObject *module, PyObject *args, PyObject *kw);
@@ -214,6 +215,16 @@ extern PyMethodDef tdpy_queue_functions[];
 bool tdpy_init_queue(PyObject *module);
 td_queue *tdpy_raw_queue(PyObject *member); /* NULL: raised */
 
+/* ---- program.c */
+bool tdpy_init_program(PyObject *module);
+td_program *tdpy_program(PyObject *o);        /* of a _Program; NULL: raised */
+PyObject *tdpy_program_object(td_program *p); /* takes it over; NULL: raised */
+/* program_names.c */
+extern PyMethodDef tdpy_program_names[];
+
+/* ---- trace.c */
+bool tdpy_init_trace(PyObject *module);
+
 /* ---- aio.c */
 extern PyMethodDef tdpy_aio_functions[];
 bool tdpy_init_aio(PyObject *module);
@@ -257,6 +268,9 @@ typedef enum tdpy_kind {
     TDPY_INTS
 } tdpy_kind;
 
+/* Of a creation function's call: the connection and the shape, those of x. */
+#define TDPY_LIKE(x) td_client_of(x), td_dims_of(td_ndim(x), td_shape(x))
+
 typedef struct tdpy_param {
     const char *name, *alias; /* alias: a second keyword, or NULL */
     uint8_t kind;             /* tdpy_kind */
@@ -264,6 +278,7 @@ typedef struct tdpy_param {
     bool has_default;
     td_arg value; /* the default of a number, TD_ARG_NONE for None */
     td_ints ints;
+    const char *const *choices; /* words that stand for 0, 1, ..., NULL at their end; or NULL */
 } tdpy_param;
 
 typedef struct tdpy_value {
@@ -273,13 +288,21 @@ typedef struct tdpy_value {
     td_dtype dtype;
 } tdpy_value;
 
-enum { TDPY_CREATION = 1, TDPY_OUT = 2, TDPY_WRITES = 4, TDPY_LIST_RESULT = 8 };
+enum {
+    TDPY_CREATION = 1,
+    TDPY_OUT = 2,
+    TDPY_WRITES = 4,
+    TDPY_LIST_RESULT = 8,
+    TDPY_PLACED = 16, /* inplace=True is taken */
+    TDPY_SAVES = 32,  /* the gradient wants the first tensor itself */
+    TDPY_FIRST = 64   /* of several results the first is the function's */
+};
 
 typedef struct tdpy_function {
     const char *name;
     uint16_t op;                                                         /* id, or 0 */
     bool (*run)(const char *where, const tdpy_value *v, td_array **out); /* when it is no op */
-    uint8_t nparams, nouts;
+    uint8_t nparams, positional, nouts;                                  /* positional: so many may be given by place */
     int8_t varargs; /* index of the integers that may be separate arguments, or -1 */
     uint8_t flags;
     const tdpy_param *params;
@@ -289,7 +312,7 @@ typedef struct tdpy_function {
 
 /* Of the generated functions: the table ends with a NULL. */
 extern tdpy_function *const tdpy_all_functions[];
-extern PyMethodDef tdpy_op_functions[], tdpy_op_methods[], tdpy_raw_functions[];
+extern PyMethodDef tdpy_op_functions[], tdpy_op_methods[], tdpy_raw_functions[], tdpy_layer_functions[];
 extern tdpy_function tdpy_fn_view, tdpy_op_view_dtype, tdpy_fn_add, tdpy_fn_sub, tdpy_fn_mul, tdpy_op_div,
     tdpy_fn_floor_divide, tdpy_fn_remainder, tdpy_fn_pow, tdpy_fn_matmul, tdpy_fn_bitwise_and, tdpy_fn_bitwise_or,
     tdpy_fn_bitwise_xor, tdpy_fn_bitwise_left_shift, tdpy_fn_bitwise_right_shift, tdpy_fn_neg, tdpy_fn_abs,

@@ -11,8 +11,7 @@
 
 typedef struct queue {
     PyObject_HEAD td_queue *queue;
-    td_queue_item *kept; /* came when the program was stopped (Ctrl-C): the next get's */
-    bool told;           /* that a get waits for nobody */
+    bool told; /* that a get waits for nobody */
     char name[256];
 } queue;
 
@@ -48,21 +47,12 @@ static PyObject *queue_new(PyTypeObject *type, PyObject *args, PyObject *kw)
     return self;
 }
 
-static void drop_kept(queue *q)
-{
-    td_queue_item *kept = q->kept;
-    q->kept = NULL;
-    if (kept) td_queue_item_clear(kept);
-    free(kept);
-}
-
 static PyObject *queue_close(PyObject *self, PyObject *args)
 {
     int end = 0;
     if (!PyArg_ParseTuple(args, "|p", &end)) return NULL;
     td_queue *q = ((queue *)self)->queue;
     ((queue *)self)->queue = NULL;
-    drop_kept((queue *)self);
     return td_queue_close(q, end) || PyErr_Occurred() ? tdpy_fail() : Py_NewRef(Py_None);
 }
 
@@ -70,7 +60,6 @@ static void queue_dealloc(PyObject *self)
 {
     PyTypeObject *type = Py_TYPE(self);
     bool raised = PyErr_Occurred() != NULL;
-    drop_kept((queue *)self);
     td_queue_forget(((queue *)self)->queue); /* nothing waits here */
     tdpy_tell_later(raised);
     freefunc free_object = (freefunc)PyType_GetSlot(type, Py_tp_free);
@@ -138,20 +127,11 @@ static int patient_get(PyObject *self, td_queue *q, td_queue_item *item, int ms)
     return td_queue_get(q, item, ms < 0 ? ms : ms - SECOND);
 }
 
-/* The next item; one that comes when the program is stopped is kept for the next get. */
+/* The next item. One that comes when the program is stopped (Ctrl-C) has gone back to where it lay. */
 static bool next_item(PyObject *self, td_queue *q, td_queue_item *item, int ms)
 {
-    queue *of = (queue *)self;
-    td_queue_item *kept = of->kept;
-    of->kept = NULL;
-    if (kept) *item = *kept;
-    free(kept);
-    if (kept) return true;
-    if (patient_get(self, q, item, ms)) return tdpy_fail_as(empty_error);
-    if (!PyErr_Occurred()) return true;
-    of->kept = malloc(sizeof *item);
-    if (of->kept) *of->kept = *item;
-    else td_queue_item_clear(item);
+    if (!patient_get(self, q, item, ms)) return true;
+    tdpy_fail_as(empty_error);
     return false;
 }
 

@@ -89,7 +89,7 @@ static PyObject *new_tensor(PyTypeObject *type, PyObject *args, PyObject *kw)
         return tdpy_raise(TD_E_TYPE, "Tensor() takes no keywords; use tensord.tensor(data, dtype=...)");
     if (!PyArg_ParseTuple(args, "O:Tensor", &data)) return NULL;
     bool plain = !tdpy_is_tensor(data) || tdpy_is_plain(data);
-    td_array *a = tdpy_is_tensor(data) ? td_alias(tdpy_array(data)) : tdpy_from_data(data, tdpy.default_dtype);
+    td_array *a = tdpy_is_tensor(data) ? td_alias(tdpy_array(data)) : tdpy_from_data(data, tdpy.default_dtype, -1);
     if (!a) return tdpy_fail();
     allocfunc alloc = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
     tdpy_tensor *t = (tdpy_tensor *)alloc(type, 0);
@@ -131,8 +131,8 @@ static PyObject *get_dtype(PyObject *self, void *ignored)
 
 static PyObject *get_device(PyObject *self, void *ignored)
 {
-    (void)self, (void)ignored;
-    return tdpy_device();
+    (void)ignored;
+    return tdpy_device(td_device_of(tdpy_array(self)));
 }
 
 static PyObject *count(int64_t n)
@@ -406,6 +406,15 @@ static PyObject *convert(PyObject *self, td_dtype dtype)
     return tdpy_wrap_like(td_at_to(tdpy_site(), a, dtype), self);
 }
 
+/* Takes t over; -1: it stays where it is. */
+static PyObject *moved(PyObject *t, int device)
+{
+    if (!t || device < 0 || td_device_of(tdpy_array(t)) == device) return t;
+    PyObject *there = tdpy_wrap_like(td_at_to_device(tdpy_site(), tdpy_array(t), device), t);
+    Py_DECREF(t);
+    return there;
+}
+
 #define CONVERSION(name, code)                                                                                         \
     static PyObject *to_##name(PyObject *self, PyObject *ignored)                                                      \
     {                                                                                                                  \
@@ -435,6 +444,7 @@ static PyObject *to(PyObject *self, PyObject *args, PyObject *kw)
     PyObject *given[2] = {Py_None, Py_None}, *dtype = Py_None, *device = Py_None;
     PyObject *copies = NULL, *non_blocking = NULL;
     bool copy = false, blocking;
+    int like = -1;
     td_dtype wanted = TD_DTYPE_NONE;
     if (!PyArg_ParseTupleAndKeywords(args, kw, "|OOOOOO:to", names, &given[0], &given[1], &dtype, &device, &copies,
                                      &non_blocking))
@@ -446,10 +456,14 @@ static PyObject *to(PyObject *self, PyObject *args, PyObject *kw)
         if (is_device(given[i])) device = given[i];
         else if (!tdpy_is_tensor(given[i])) dtype = given[i];
         else if ((wanted = td_dtype_of(tdpy_array(given[i]))) == TD_DTYPE_NONE) return tdpy_fail();
+        else like = td_device_of(tdpy_array(given[i]));
     }
-    if (!tdpy_check_device(device) || (dtype != Py_None && !tdpy_as_dtype(dtype, &wanted))) return NULL;
-    if (copy) return tdpy_wrap_like(td_at_copy(tdpy_site(), tdpy_array(self), wanted), self);
-    return convert(self, wanted);
+    int there;
+    if (!tdpy_as_device(device, &there) || (dtype != Py_None && !tdpy_as_dtype(dtype, &wanted))) return NULL;
+    if (there < 0) there = like;
+    if (copy && (there < 0 || there == td_device_of(tdpy_array(self))))
+        return tdpy_wrap_like(td_at_copy(tdpy_site(), tdpy_array(self), wanted), self);
+    return moved(convert(self, wanted), there);
 }
 
 /* _become(view): this object stands for a view of its own from now on, as after unsqueeze_(). Others' objects stay. Of
@@ -469,14 +483,15 @@ static PyObject *become(PyObject *self, PyObject *view)
     return Py_NewRef(self);
 }
 
-/* The array API's to(): one device, no stream. */
+/* The array API's to(): no stream. */
 static PyObject *to_device(PyObject *self, PyObject *args, PyObject *kw)
 {
     static char *names[] = {"", "stream", NULL};
     PyObject *device, *stream = Py_None;
     if (!PyArg_ParseTupleAndKeywords(args, kw, "O|$O:to_device", names, &device, &stream)) return NULL;
-    if (stream != Py_None) return tdpy_raise(TD_E_INVALID, "a tensor on the CPU has no stream; stream must be None");
-    return tdpy_check_device(device) ? Py_NewRef(self) : NULL;
+    if (stream != Py_None) return tdpy_raise(TD_E_INVALID, "tensors have no streams here; stream must be None");
+    int number;
+    return tdpy_as_device(device, &number) ? moved(Py_NewRef(self), number) : NULL;
 }
 
 static PyObject *array_namespace(PyObject *self, PyObject *args, PyObject *kw)
@@ -500,7 +515,7 @@ static PyObject *type_as(PyObject *self, PyObject *other)
 static PyObject *cpu(PyObject *self, PyObject *ignored)
 {
     (void)ignored;
-    return Py_NewRef(self);
+    return moved(Py_NewRef(self), TD_CPU);
 }
 
 /* An object of this class, made without its __init__; takes `a` over. */
@@ -615,7 +630,8 @@ static PyMethodDef own_methods[] = {
      "to($self, *args, dtype=None, device=None, copy=False)\n--\n\nThe values in another dtype; the tensor itself when "
      "it has it."},
     {"to_device", (PyCFunction)(void (*)(void))to_device, METH_VARARGS | METH_KEYWORDS,
-     "to_device($self, device, /, *, stream=None)\n--\n\nThe tensor on a device; it is there already."},
+     "to_device($self, device, /, *, stream=None)\n--\n\nThe tensor on a device: itself when it is there, else a "
+     "copy."},
     {"__array_namespace__", (PyCFunction)(void (*)(void))array_namespace, METH_VARARGS | METH_KEYWORDS,
      "__array_namespace__($self, /, *, api_version=None)\n--\n\nThe module with the array API's functions."},
     {"type_as", type_as, METH_O, "type_as($self, other, /)\n--\n\nThe values in the dtype of other."},
@@ -630,7 +646,7 @@ static PyMethodDef own_methods[] = {
     {"byte", to_byte, METH_NOARGS, "byte($self, /)\n--\n\nto(uint8)"},
     {"bool", to_bool, METH_NOARGS, "bool($self, /)\n--\n\nto(bool)"},
     {"_become", become, METH_O, NULL},
-    {"cpu", cpu, METH_NOARGS, "cpu($self, /)\n--\n\nThe tensor on the CPU, where it is."},
+    {"cpu", cpu, METH_NOARGS, "cpu($self, /)\n--\n\nThe tensor on the CPU: itself when it is there, else a copy."},
     {"item", tdpy_item, METH_NOARGS, "item($self, /)\n--\n\nThe value of the only element, as a number of Python."},
     {"tolist", tdpy_tolist, METH_NOARGS, "tolist($self, /)\n--\n\nThe values as nested lists."},
     {"__copy__", copy, METH_NOARGS, NULL},

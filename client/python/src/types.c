@@ -4,7 +4,7 @@
 #include <string.h>
 
 typedef struct tdpy_device_object {
-    PyObject_HEAD
+    PyObject_HEAD int number;
 } tdpy_device_object;
 
 /* ---- dtype ------------------------------------------------------------------------------------------------------- */
@@ -110,71 +110,114 @@ bool tdpy_as_dtype(PyObject *o, td_dtype *out)
 
 /* ---- device ------------------------------------------------------------------------------------------------------ */
 
-bool tdpy_check_device(PyObject *o)
+/* There is one object for each device, made when it is first asked for. */
+PyObject *tdpy_device(int number)
 {
-    if (o == Py_None || Py_TYPE(o) == tdpy.device) return true;
-    const char *name = PyUnicode_Check(o) ? PyUnicode_AsUTF8AndSize(o, NULL) : NULL;
-    if (name && (!strcmp(name, "cpu") || !strcmp(name, "cpu:0"))) return true;
-    PyErr_Clear();
-    if (name) return tdpy_raise(TD_E_UNSUPPORTED, "there is no device '%.100s' here; only 'cpu'", name);
-    return tdpy_raise(TD_E_TYPE, "device must be a tensord.device or a str, not %.100s", tdpy_a_type(o));
+    if (number < 0) return tdpy_fail();
+    if (!tdpy.devices[number]) {
+        tdpy_device_object *d = PyObject_New(tdpy_device_object, tdpy.device);
+        if (!d) return NULL;
+        d->number = number;
+        tdpy.devices[number] = (PyObject *)d;
+    }
+    return Py_NewRef(tdpy.devices[number]);
 }
 
-PyObject *tdpy_device(void)
+static int number_of(PyObject *device)
 {
-    return Py_NewRef(tdpy.cpu);
+    return ((tdpy_device_object *)device)->number;
+}
+
+/* Which there are beside the CPU, the daemon says. */
+static bool is_here(int device)
+{
+    if (device == TD_CPU) return true;
+    td_client *c = tdpy_client();
+    if (c && !td_check_device(c, device)) return true;
+    tdpy_fail();
+    return false;
+}
+
+bool tdpy_as_device(PyObject *o, int *device)
+{
+    *device = -1;
+    if (o == Py_None) return true;
+    if (Py_TYPE(o) == tdpy.device) return *device = number_of(o), true;
+    const char *name = PyUnicode_Check(o) ? PyUnicode_AsUTF8AndSize(o, NULL) : NULL;
+    PyErr_Clear();
+    if (!PyUnicode_Check(o))
+        return tdpy_raise(TD_E_TYPE, "device must be a tensord.device or a str, not %.100s", tdpy_a_type(o));
+    *device = name ? td_device_by_text(name) : -1;
+    if (*device < 0) return tdpy_raise(TD_E_UNSUPPORTED, "there is no device '%.100s'", name ? name : "?");
+    return is_here(*device);
 }
 
 static PyObject *device_new(PyTypeObject *type, PyObject *args, PyObject *kw)
 {
     (void)type;
     static char *names[] = {"type", "index", NULL};
-    PyObject *what, *index = Py_None;
+    PyObject *what, *index = Py_None, *whole = NULL;
+    int number;
     if (!PyArg_ParseTupleAndKeywords(args, kw, "O|O:device", names, &what, &index)) return NULL;
-    return tdpy_check_device(what) ? tdpy_device() : NULL;
-}
-
-static PyObject *device_repr(PyObject *self)
-{
-    (void)self;
-    return PyUnicode_FromString("device(type='cpu')");
+    if (index != Py_None && PyUnicode_Check(what) && !(whole = PyUnicode_FromFormat("%U:%S", what, index))) return NULL;
+    bool good = tdpy_as_device(whole ? whole : what, &number);
+    Py_XDECREF(whole);
+    if (!good) return NULL;
+    if (number < 0) return tdpy_raise(TD_E_TYPE, "device must be a tensord.device or a str, not None");
+    return tdpy_device(number);
 }
 
 static PyObject *device_str(PyObject *self)
 {
-    (void)self;
-    return PyUnicode_FromString("cpu");
+    return PyUnicode_FromString(td_device_text(number_of(self)));
 }
 
+/* What stands before the colon. */
 static PyObject *device_type(PyObject *self, void *ignored)
 {
     (void)ignored;
-    return device_str(self);
+    const char *text = td_device_text(number_of(self));
+    return PyUnicode_FromStringAndSize(text, (Py_ssize_t)strcspn(text, ":"));
 }
 
 static PyObject *device_index(PyObject *self, void *ignored)
 {
-    (void)self, (void)ignored;
-    return Py_NewRef(Py_None);
+    (void)ignored;
+    const char *colon = strchr(td_device_text(number_of(self)), ':');
+    return colon ? PyLong_FromString(colon + 1, NULL, 10) : Py_NewRef(Py_None);
+}
+
+static PyObject *device_repr(PyObject *self)
+{
+    PyObject *type = device_type(self, NULL), *index = device_index(self, NULL), *text = NULL;
+    if (type && index)
+        text = index == Py_None ? PyUnicode_FromFormat("device(type=%R)", type)
+                                : PyUnicode_FromFormat("device(type=%R, index=%R)", type, index);
+    Py_XDECREF(type);
+    Py_XDECREF(index);
+    return text;
 }
 
 static PyObject *device_reduce(PyObject *self, PyObject *ignored)
 {
-    (void)self, (void)ignored;
-    return Py_BuildValue("O(s)", tdpy.device, "cpu");
+    (void)ignored;
+    return Py_BuildValue("O(s)", tdpy.device, td_device_text(number_of(self)));
 }
 
-static PyGetSetDef device_attributes[] = {{"type", device_type, NULL, "'cpu'", NULL},
-                                          {"index", device_index, NULL, "Which one; None for the only one.", NULL},
-                                          {NULL, NULL, NULL, NULL, NULL}};
+static PyGetSetDef device_attributes[] = {
+    {"type", device_type, NULL, "'cpu', 'cuda'", NULL},
+    {"index", device_index, NULL, "Which one of its type; None for the CPU.", NULL},
+    {NULL, NULL, NULL, NULL, NULL}};
 static PyMethodDef device_methods[] = {{"__reduce__", device_reduce, METH_NOARGS, NULL}, {NULL, NULL, 0, NULL}};
-static PyType_Slot device_slots[] = {{Py_tp_doc, "device(type)\n--\n\nWhere a tensor lies."},
-                                     {Py_tp_new, device_new},
-                                     {Py_tp_repr, device_repr},
-                                     {Py_tp_str, device_str},
-                                     {Py_tp_getset, device_attributes},
-                                     {Py_tp_methods, device_methods},
-                                     {0, NULL}};
+static PyType_Slot device_slots[] = {
+    {Py_tp_doc, "device(type, index=None)\n--\n\nWhere a tensor lies: device('cpu'), device('cuda:1'), device('cuda', "
+                "1). One that the daemon does not have is refused."},
+    {Py_tp_new, device_new},
+    {Py_tp_repr, device_repr},
+    {Py_tp_str, device_str},
+    {Py_tp_getset, device_attributes},
+    {Py_tp_methods, device_methods},
+    {0, NULL}};
 static PyType_Spec device_spec = {.name = "tensord.device",
                                   .basicsize = sizeof(tdpy_device_object),
                                   .flags = Py_TPFLAGS_DEFAULT,
@@ -193,7 +236,6 @@ bool tdpy_init_types(PyObject *module)
         tdpy.dtypes[i] = (PyObject *)d;
         if (PyModule_AddObjectRef(module, td_dtype_name((td_dtype)i), tdpy.dtypes[i])) return false;
     }
-    tdpy.cpu = (PyObject *)PyObject_New(tdpy_device_object, tdpy.device);
     tdpy.default_dtype = TD_FLOAT32;
-    return tdpy.cpu != NULL;
+    return true;
 }

@@ -26,20 +26,20 @@ pi, e, inf, nan, newaxis = 3.141592653589793, 2.718281828459045, 1e400, 1e400 - 
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # what __getattr__ finds
-    from tensord import (accelerator as accelerator, aio as aio, array_api as array_api, autograd as autograd, backends as backends, cuda as cuda, data as data,
+    from tensord import (accelerator as accelerator, aio as aio, array_api as array_api, autograd as autograd, backends as backends, cuda as cuda, data as data, jit as jit,
                          nn as nn, optim as optim, torch as torch, utils as utils)
     from tensord._compose import (BoolTensor as BoolTensor, ByteTensor as ByteTensor, DoubleTensor as DoubleTensor, FloatTensor as FloatTensor,
                                   IntTensor as IntTensor, LongTensor as LongTensor, as_tensor as as_tensor, atleast_1d as atleast_1d,
                                   atleast_2d as atleast_2d, bucketize as bucketize,
-                                  column_stack as column_stack, einsum as einsum, is_nonzero as is_nonzero, isin as isin, normal as normal,
+                                  einsum as einsum, is_nonzero as is_nonzero, isin as isin, normal as normal,
                                   searchsorted as searchsorted, tensordot as tensordot)
     from tensord._more import (broadcast_shapes as broadcast_shapes, broadcast_tensors as broadcast_tensors, enable_grad as enable_grad,
-                               finfo as finfo, from_numpy as from_numpy, hstack as hstack, iinfo as iinfo,
+                               finfo as finfo, from_numpy as from_numpy, iinfo as iinfo,
                                inference_mode as inference_mode, is_complex as is_complex,
                                is_floating_point as is_floating_point, meshgrid as meshgrid, no_grad as no_grad, numel as numel,
                                numpy_memory as numpy_memory, publish as publish, racy as racy, result_type as result_type, service_memory as service_memory,
                                set_grad_enabled as set_grad_enabled, set_printoptions as set_printoptions, std_mean as std_mean,
-                               var_mean as var_mean, vstack as vstack)
+                               var_mean as var_mean)
     from tensord._queue import Queue as Queue, QueueEmpty as QueueEmpty, QueueFull as QueueFull
     from tensord._random import Generator as Generator, default_generator as default_generator, initial_seed as initial_seed, manual_seed as manual_seed
     from tensord._save import load as load, save as save
@@ -47,16 +47,16 @@ if TYPE_CHECKING:  # what __getattr__ finds
 # Where each name lives that is imported at its first use.
 _LAZY = {
     "_more": ("no_grad", "enable_grad", "set_grad_enabled", "inference_mode", "service_memory", "numpy_memory", "racy", "set_printoptions",
-              "from_numpy", "numel", "is_floating_point", "is_complex", "finfo", "iinfo", "result_type", "meshgrid", "vstack", "hstack",
-              "std_mean", "var_mean", "broadcast_shapes", "broadcast_tensors", "publish"),
+              "from_numpy", "numel", "is_floating_point", "is_complex", "finfo", "iinfo", "result_type", "meshgrid", "std_mean",
+              "var_mean", "broadcast_shapes", "broadcast_tensors", "publish"),
     "_compose": ("BoolTensor", "ByteTensor", "DoubleTensor", "FloatTensor", "IntTensor", "LongTensor", "as_tensor", "atleast_1d", "atleast_2d",
-                 "bucketize", "column_stack", "einsum", "is_nonzero", "isin", "normal", "searchsorted", "tensordot"),
+                 "bucketize", "einsum", "is_nonzero", "isin", "normal", "searchsorted", "tensordot"),
     "_queue": ("Queue", "QueueEmpty", "QueueFull"),
     "_random": ("Generator", "default_generator", "initial_seed", "manual_seed"),
     "_save": ("load", "save"),
 }
 _HOME = {name: module for module, names in _LAZY.items() for name in names}
-_MODULES = ("accelerator", "aio", "array_api", "autograd", "backends", "cuda", "data", "nn", "optim", "torch", "utils")
+_MODULES = ("accelerator", "aio", "array_api", "autograd", "backends", "cuda", "data", "jit", "nn", "optim", "torch", "utils")
 
 
 if not TYPE_CHECKING:

@@ -5,7 +5,7 @@ It stays an AttributeError, so whoever asks by hasattr() goes on.
 
 import sys
 
-_COMPILED = "ops go to the daemon as they are, many at a time, and nothing compiles them; leave the call out"
+_COMPILED = "ops go to the daemon as they are, many at a time; leave the call out, or make a program of one function by tensord.jit.script"
 _THREADS = "the daemon's threads compute: `tensord --workers N` says how many, `tensorctl status` tells"
 _CUDA = "there is no CUDA here; tensord.cuda.is_available() tells so beforehand"
 _ROWS = "tensors are row-major here and nothing else; leave it out"
@@ -18,7 +18,7 @@ _TRANSFORMS = "no function of Python is transformed; batch over a dimension, and
 
 _WHY = {
     "tensord": {
-        **dict.fromkeys(("compile", "jit"), _COMPILED),
+        "compile": _COMPILED,
         **dict.fromkeys(("get_num_threads", "set_num_threads", "get_num_interop_threads", "set_num_interop_threads"), _THREADS),
         **dict.fromkeys(("strided", "contiguous_format", "channels_last", "channels_last_3d", "preserve_format"), _ROWS),
         **dict.fromkeys(("autocast", "amp", "set_autocast_enabled"), _DTYPES),
@@ -34,7 +34,6 @@ _WHY = {
         "distributions": "draw with tensord.normal, multinomial, bernoulli; probabilities are put together from ops",
         "use_deterministic_algorithms": "results are the same in every run, whatever else the machine does; leave it out",
         "set_float32_matmul_precision": "float32 is computed in float32; leave it out",
-        **dict.fromkeys(("set_default_device", "get_default_device"), "there is one device, the CPU; leave it out"),
         "set_default_tensor_type": "tensord.set_default_dtype(dtype) says what dtype tensors are made of",
         "testing": "NumPy's numpy.testing.assert_allclose(x.detach(), y.detach()) takes tensors",
         **dict.fromkeys(("hub", "onnx"), "there are no files of models; weights come by tensord.load (safetensors) and load_state_dict()"),

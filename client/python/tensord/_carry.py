@@ -7,7 +7,7 @@ run, for what a queue brings (but that of __eq__ and __hash__, in sets). The fir
 import dataclasses
 import enum
 import sys
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 
 from tensord import _C
 
@@ -119,7 +119,25 @@ def _enum(module, name, named, which):
     return kind.__members__[which] if named else kind(which)
 
 
-_MAKERS = {"OrderedDict": _ordered, "set": set, "frozenset": frozenset, "numpy": _numpy, "namedtuple": _namedtuple, "dataclass": _dataclass, "enum": _enum}
+# ---- what files of torch.save() hold beside that (client/files/load.c)
+
+
+def _device(kind, index=None):
+    """A device that is here; of another its name."""
+    text = kind if index is None else f"{kind}:{index}"
+    try:
+        return _C.device(text)
+    except _C.Error:
+        return text
+
+
+def _parameter(x):
+    return sys.modules["tensord"].nn.Parameter(x, requires_grad=x.requires_grad)
+
+
+_MAKERS = {"OrderedDict": _ordered, "set": set, "frozenset": frozenset, "numpy": _numpy, "namedtuple": _namedtuple, "dataclass": _dataclass, "enum": _enum,
+           "Counter": Counter, "Size": tuple, "bytearray": bytearray, "device": lambda parts: _device(*parts), "dtype": lambda name: getattr(_C, name),
+           "Parameter": _parameter}
 
 
 def together(parts):

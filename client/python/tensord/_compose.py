@@ -6,8 +6,7 @@ Gradients pass through the ops they are made from, so nothing here knows of auto
 
 import builtins
 import math
-from collections import namedtuple
-from typing import Any, Sequence
+from typing import Any
 
 from tensord import _C, _more
 from tensord._C import Tensor, ops
@@ -81,7 +80,7 @@ def normal(mean: Any = 0.0, std: Any = 1.0, size: Any = None, *, dtype: Any = No
 def _new(make) -> Any:
     def new(self, *size, dtype=None, device=None, requires_grad=False):
         size = size[0] if len(size) == 1 and isinstance(size[0], (tuple, list)) else size
-        return _more._finish(make(tuple(size), dtype or self.dtype), device, requires_grad)
+        return _more._made(device or self.device, requires_grad, make, tuple(size), dtype or self.dtype)
 
     return new
 
@@ -91,30 +90,32 @@ new_empty = _new(ops.empty)
 
 
 def new_full(self, size, fill_value, dtype=None, device=None, requires_grad=False):
-    return _more._finish(ops.make_full(tuple(size), fill_value, dtype or self.dtype), device, requires_grad)
+    return _more._made(device or self.device, requires_grad, ops.make_full, tuple(size), fill_value, dtype or self.dtype)
 
 
 def new_tensor(self, data, dtype=None, device=None, requires_grad=False):
-    return _C.tensor(data, dtype=dtype or self.dtype, device=device, requires_grad=requires_grad)
+    return _C.tensor(data, dtype=dtype or self.dtype, device=device or self.device, requires_grad=requires_grad)
 
 
 def uniform_(self, a=0.0, b=1.0):
-    return self.copy_(_more.rand_like(self) * (b - a) + a)
+    return self.copy_(_C.rand_like(self) * (b - a) + a)
 
 
 def normal_(self, mean=0.0, std=1.0):
-    return self.copy_(_more.randn_like(self) * std + mean)
+    return self.copy_(_C.randn_like(self) * std + mean)
 
 
 def bernoulli(input):
     return ops.bernoulli(input)
 
 
+@_more._beside
 def bernoulli_(self, p=0.5):
     chance: Any = p if _is(p) else ops.make_full(self.shape, p, self.dtype if self.is_floating_point() else _C.float32)
     return self.copy_(ops.bernoulli(chance.expand(self.shape)))
 
 
+@_more._beside
 def random_(self, low=0, high=None):
     low, high = (0, low) if high is None and low else (low, high)
     if high is None:
@@ -143,6 +144,7 @@ def _check_chances(input, num_samples, replacement):
         raise _C.InvalidError("invalid multinomial distribution (sum of probabilities <= 0)")
 
 
+@_more._beside
 def multinomial(input, num_samples, replacement=False):
     replacement = _more._flag(replacement, "multinomial", "replacement")
     _check_chances(input, num_samples, replacement)
@@ -153,7 +155,7 @@ def multinomial(input, num_samples, replacement=False):
         at = _C.rand(input.shape[:-1] + (num_samples,), dtype=upto.dtype) * total
         last = (upto < total).sum(-1, keepdim=True)  # with a chance at all: `at` may be rounded up to the total
         return _C.minimum((upto.unsqueeze(-2) <= at.unsqueeze(-1)).sum(-1), last)
-    wait = -_more.rand_like(input).clamp(min=1e-30).log()  # the shorter an exponential wait over its rate, the sooner drawn
+    wait = -_C.rand_like(input).clamp(min=1e-30).log()  # the shorter an exponential wait over its rate, the sooner drawn
     return ops.topk(input / wait, num_samples, -1)[1]
 
 
@@ -208,11 +210,6 @@ def detach_(self):
 # ---- shapes
 
 
-def tile(input, *dims):
-    dims = tuple(dims[0]) if len(dims) == 1 and isinstance(dims[0], (tuple, list)) else dims
-    return ops.repeat(input, (1,) * (input.ndim - len(dims)) + tuple(dims))
-
-
 def roll(input, shifts, dims=None):
     return ops.roll(input, shifts, () if dims is None else dims)
 
@@ -221,7 +218,7 @@ def movedim(input, source, destination):
     if isinstance(source, (tuple, list)) != isinstance(destination, (tuple, list)):
         raise _C.DTypeError("movedim(): source and destination are both ints or both tuples of ints")
     if not isinstance(source, (tuple, list)):
-        return ops.move_one(input, source, destination)
+        return ops.movedim(input, source, destination)
     source, destination = ([_wrap(d, input.ndim) for d in dims] for dims in (source, destination))
     if len(source) != len(destination) or len(set(source)) < len(source) or len(set(destination)) < len(destination):
         raise _C.InvalidError(f"movedim(): as many dimensions to move as places for them, each named once, not {source} and {destination}")
@@ -246,16 +243,11 @@ def expand_as(self, other):
     return self.expand(other.shape)
 
 
-def ravel(input):
-    return input.reshape(-1)
-
-
+@_more._beside
 def repeat_interleave(input, repeats, dim=None):
-    input, dim = _flat(input, dim)
     if not _is(repeats) or repeats.numel() == 1:
-        n = int(repeats)
-        shape = input.shape[: dim + 1] + (n,) + input.shape[dim + 1 :]
-        return input.unsqueeze(dim + 1).expand(shape).flatten(dim, dim + 1)
+        return ops.repeat_interleave(input, int(repeats), dim)
+    input, dim = _flat(input, dim)
     ends = repeats.cumsum(0)
     places = _C.arange(int(ends[-1]) if ends.shape[0] else 0)
     return ops.index_select(input, dim, searchsorted(ends, places, right=True))
@@ -273,11 +265,6 @@ def atleast_2d(*tensors: Any) -> Any:
     return out[0] if len(out) == 1 else out
 
 
-def column_stack(tensors: Sequence[Tensor]) -> Tensor:
-    """Vectors as columns of a matrix, beside matrices."""
-    return _C.cat([t.reshape(t.numel(), 1) if t.ndim < 2 else t for t in tensors], 1)
-
-
 _PARTS = 1024  # results that an op has at most
 
 
@@ -292,14 +279,6 @@ def tensor_split(input, indices_or_sections, dim=0):
         cuts = [0, *(builtins.min(n, c + n if c < 0 else c) for c in indices_or_sections), n]
         sizes = [builtins.max(0, b - a) for a, b in zip(cuts, cuts[1:])]
     return ops.split(input, tuple(sizes), dim)
-
-
-def fliplr(input):
-    return ops.flip(input, 1)
-
-
-def flipud(input):
-    return ops.flip(input, 0)
 
 
 # ---- products
@@ -394,125 +373,28 @@ def einsum(equation: str, *operands: Any) -> Tensor:
 
 def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
     """The sum of products over `dims` pairs of dimensions, or over the named ones of each."""
-    from tensord.array_api import tensordot as dot
-
-    axes: Any = dims if isinstance(dims, int) else tuple((d,) if isinstance(d, int) else tuple(d) for d in dims)
-    return dot(a, b, axes=axes)
-
-
-def inner(input, other):
-    return input * other if not input.ndim or not other.ndim else tensordot(input, other, ([-1], [-1]))
+    if isinstance(dims, int):
+        if not 0 <= dims <= builtins.min(a.ndim, b.ndim):
+            raise _C.InvalidError(f"tensordot(): dims is {dims}, for tensors of {a.ndim} and {b.ndim} dimensions")
+        dims = range(a.ndim - dims, a.ndim), range(dims)
+    return ops.tensordot(a, b, *((d,) if isinstance(d, int) else tuple(d) for d in dims))
 
 
-def trace(input):
-    if input.ndim != 2:
-        raise _C.ShapeError(f"trace(): expected a matrix, but got {input.ndim} dimensions")
-    return _C.diagonal(input).sum()
-
-
-def diag(input, diagonal=0):
-    if input.ndim == 2:
-        return _C.diagonal(input, diagonal).clone()
-    if input.ndim != 1:
-        raise _C.ShapeError(f"diag(): expected a vector or a matrix, but got {input.ndim} dimensions")
-    return diag_embed(input, diagonal)
-
-
-def diag_embed(input, offset=0):
-    n, k = input.shape[-1], abs(offset)
-    below = (0, k) if offset >= 0 else (k, 0)
-    wide = _C.masked_fill(input.unsqueeze(-1), ~ops.eye(n, n, _C.bool), 0)
-    return ops.constant_pad(wide, (below[1], below[0], *below), 0) if k else wide
-
-
-def cross(input, other, dim=-1):
-    if input.shape[dim] != 3 or other.shape[dim] != 3:
-        raise _C.ShapeError(f"cross(): the vectors along dimension {dim} must have 3 elements, not {input.shape[dim]} and {other.shape[dim]}")
-    return ops.roll(input, -1, dim) * ops.roll(other, -2, dim) - ops.roll(input, -2, dim) * ops.roll(other, -1, dim)
-
-
-def baddbmm(input, batch1, batch2, *, beta=1, alpha=1):
-    product = _C.bmm(batch1, batch2)
-    return (product if alpha == 1 else product * alpha) + (input if beta == 1 else input * beta)
-
-
-def addmv(input, mat, vec, *, beta=1, alpha=1):
-    product = _C.matmul(mat, vec)
-    return (product if alpha == 1 else product * alpha) + (input if beta == 1 else input * beta)
-
-
-# ---- sums, orders, sets
-
-
-def count_nonzero(input, dim=None):
-    return (input != 0).sum(dim)
-
-
-def nansum(input, dim=None, keepdim=False):
-    return _C.sum(_more.where(_C.isnan(input), 0, input), dim, keepdim)
-
-
-def nanmean(input, dim=None, keepdim=False):
-    return nansum(input, dim, keepdim) / (~_C.isnan(input)).sum(dim, keepdim)
-
-
-def cumprod(input, dim, dtype=None):
-    from tensord.array_api import cumulative_prod
-
-    if not input.ndim and _wrap(dim, 0) == 0:
-        return cumprod(input.reshape(1), 0, dtype).reshape(())
-    return cumulative_prod(input if dtype is None else input.to(dtype), axis=_wrap(dim, input.ndim))
-
-
-def diff(input, n=1, dim=-1):
-    less = _C.logical_xor if input.dtype is _C.bool else _C.sub
-    for _ in range(builtins.min(n, input.shape[dim])):  # then nothing is left
-        size = input.shape[dim]
-        input = less(_C.narrow(input, dim, 1, size - 1), _C.narrow(input, dim, 0, size - 1))
-    return input
-
-
-_extremes = namedtuple("aminmax", "min max")
-_median = namedtuple("median", "values indices")
-
-
-def aminmax(input, *, dim=None, keepdim=False):
-    return _extremes(_C.amin(input, dim, keepdim), _C.amax(input, dim, keepdim))
+# ---- orders, sets
 
 
 def median(input, dim=None, keepdim=False):
-    along, at = _flat(input, dim)
-    if dim is None and not along.shape[0] and input.is_floating_point():
-        return _C.tensor(math.nan, dtype=input.dtype)
-    values, indices = ops.sort(along, at)
-    middle = (along.shape[at] - 1) // 2
-    if middle < 0:
-        raise _C.InvalidError("median() of no elements")
-    out = [_C.narrow(x, at, middle, 1) for x in (values, indices)]
-    if input.is_floating_point():  # sorting puts NaN last, and one of them is enough
-        last = [_C.narrow(x, at, along.shape[at] - 1, 1) for x in (values, indices)]
-        out = [_more.where(_C.isnan(last[0]), l, o) for l, o in zip(last, out)]
-    if dim is None:
-        return out[0].reshape(())
-    keepdim = keepdim and input.ndim > 0
-    return _median(*(out if keepdim else (x.squeeze(at) for x in out)))
+    return ops.median(input) if dim is None else ops.median_dim(input, dim, keepdim)
 
 
+@_more._beside
 def quantile(input, q, dim=None, keepdim=False, *, interpolation="linear"):
     if interpolation != "linear":
         raise _C.Unsupported(f"quantile() knows interpolation='linear', not {interpolation!r}")
     if not _is(q) and not all(0 <= each <= 1 for each in (q if isinstance(q, (tuple, list)) else (q,))):
         raise _C.InvalidError(f"quantile() q must be in the range [0, 1] but got {q}")
-    if not input.numel():
-        raise _C.InvalidError("quantile() input tensor must be non-empty")
-    along, at = _flat(input, dim)
-    place = _C.asarray(q, input.dtype) * (along.shape[at] - 1)
-    low, values = place.floor(), ops.sort(along, at)[0].movedim(at, -1)
-    one, two = (values[..., p.long().reshape(-1)] for p in (low, place.ceil()))
-    out = _C.lerp(one, two, (place - low).reshape(-1).expand(one.shape)).movedim(-1, 0)
-    if keepdim:
-        out = out.unsqueeze(at + 1) if dim is not None and input.ndim else out.reshape((-1,) + (1,) * input.ndim)
-    return out.reshape(place.shape + out.shape[1:])
+    return ops.quantile(input, _C.asarray(q, input.dtype), dim, keepdim)
+
 
 
 def unique(input, sorted=True, return_inverse=False, return_counts=False, dim=None):
@@ -528,6 +410,7 @@ def unique(input, sorted=True, return_inverse=False, return_counts=False, dim=No
     return out[0] if len(out) == 1 else tuple(out)
 
 
+@_more._beside
 def bincount(input, weights=None, minlength=0):
     if input.ndim != 1 or input.is_floating_point() or input.is_complex() or input.dtype is _C.bool:
         raise _C.InvalidError(f"bincount only supports 1-d non-negative integral inputs, not {input.ndim}-d ones of {input.dtype}")
@@ -539,14 +422,12 @@ def bincount(input, weights=None, minlength=0):
     return ops.make_full((n,), 0, _C.int64).index_add(0, input, ops.make_full(input.shape, 1, _C.int64))
 
 
+@_more._beside
 def searchsorted(sorted_sequence: Tensor, input: Any, *, right: bool = False, side: Any = None) -> Tensor:
     """Where in the sorted vector each element would be put: before those equal to it, or (right) behind them."""
-    from tensord.array_api import searchsorted as search
-
-    if sorted_sequence.ndim != 1:
-        raise _C.Unsupported("searchsorted() searches a vector here, not rows of a matrix")
-    input = input if _is(input) else _C.asarray(input, sorted_sequence.dtype)
-    return search(sorted_sequence, input, side=side or ("right" if right else "left"))
+    if side not in (None, "left", "right"):
+        raise _C.InvalidError(f"searchsorted(): side must be 'left' or 'right', not {side!r}")
+    return ops.searchsorted(sorted_sequence, input if _is(input) else _C.asarray(input, sorted_sequence.dtype, device=sorted_sequence.device), right or side == "right")
 
 
 def bucketize(input: Any, boundaries: Tensor, *, right: bool = False) -> Tensor:
@@ -556,16 +437,9 @@ def bucketize(input: Any, boundaries: Tensor, *, right: bool = False) -> Tensor:
 
 def isin(elements: Any, test_elements: Any, *, invert: bool = False) -> Tensor:
     """Is each element among the test elements?"""
-    from tensord.array_api import isin as among
-
-    return among(elements, test_elements, invert=invert)
-
-
-def take_along_dim(input, indices, dim=None):
-    from tensord.array_api import take_along_axis
-
-    input, indices = (input, indices) if dim is not None else (input.reshape(-1), indices.reshape(-1))
-    return take_along_axis(input, indices, axis=0 if dim is None else dim)
+    first = elements if _is(elements) else test_elements
+    elements, test_elements = (x if _is(x) else _C.asarray(x, device=first.device) for x in (elements, test_elements))
+    return ops.isin(elements, test_elements, invert)
 
 
 def is_nonzero(input: Tensor) -> bool:

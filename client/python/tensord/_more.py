@@ -5,7 +5,7 @@ Functions named in client/python/surface.toml as `py` are called by the extensio
 
 import builtins
 import functools
-from typing import Any, Callable, TypeVar, overload
+from typing import Any, Callable, TypeVar, cast, overload
 
 from tensord import _C
 from tensord._C import Tensor, ops
@@ -25,10 +25,32 @@ def _flag(value, function, name, kind: Any = bool):
     return value
 
 
-def _finish(t, device=None, requires_grad=False):
-    if device is not None and str(device) not in ("cpu", "cpu:0"):
-        raise _C.Unsupported(f"there is no device '{device}' here; only 'cpu'")
+_CPU = _C.device("cpu")
+
+
+def _made(device, requires_grad, make, *args):
+    """make(*args) on a device; None: where this thread makes things."""
+    before = -1 if device is None else _C._make_on(device)
+    try:
+        t = make(*args)
+    finally:
+        if before >= 0:
+            _C._make_on(before)
     return t if requires_grad is None or requires_grad is False else t.requires_grad_(requires_grad)
+
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+def _beside(function: _Function) -> _Function:
+    """What it makes from nothing lies where its first tensor does."""
+
+    @functools.wraps(function)
+    def there(*args, **kw):
+        first = next(filter(_tensor, (*args, *kw.values())), None)
+        return _made(None if first is None else first.device, None, functools.partial(function, *args, **kw))
+
+    return cast(_Function, there)
 
 
 def _number_dtype(*values):
@@ -41,27 +63,17 @@ def _number_dtype(*values):
     return _C.int64 if all(hasattr(v, "__index__") for v in values) else _C.get_default_dtype()
 
 
-def __getattr__(name):
-    """What the extension looks for here may be in _compose.py."""
-    if not name.startswith("__"):  # the import system asks for such
-        from tensord import _compose
-
-        if hasattr(_compose, name):
-            return getattr(_compose, name)
-    raise AttributeError(f"module 'tensord._more' has no attribute '{name}'")
-
-
 # ---- creation
 
 
 def full(size, fill_value, dtype=None, *, device=None, requires_grad=False):
     if _tensor(fill_value):
         dtype, fill_value = dtype or fill_value.dtype, fill_value.item()
-    return _finish(ops.make_full(_shape(size), fill_value, dtype or _number_dtype(fill_value)), device, requires_grad)
+    return _made(device, requires_grad, ops.make_full, _shape(size), fill_value, dtype or _number_dtype(fill_value))
 
 
 def eye(n, m=None, dtype=None, *, device=None, requires_grad=False):
-    return _finish(ops.eye(n, n if m is None else m, dtype or _C.get_default_dtype()), device, requires_grad)
+    return _made(device, requires_grad, ops.eye, n, n if m is None else m, dtype or _C.get_default_dtype())
 
 
 def arange(start=None, end=None, step=1, dtype=None, *, device=None, requires_grad=False):
@@ -70,11 +82,11 @@ def arange(start=None, end=None, step=1, dtype=None, *, device=None, requires_gr
     start, end = (0, start) if end is None else (0 if start is None else start, end)
     given: Any = (start, end, step)
     start, end, step = (v.item() if _tensor(v) else v for v in given)
-    return _finish(ops.arange(start, end, step, dtype or _number_dtype(start, end, step)), device, requires_grad)
+    return _made(device, requires_grad, ops.arange, start, end, step, dtype or _number_dtype(start, end, step))
 
 
 def linspace(start, end, steps, dtype=None, *, device=None, requires_grad=False):
-    return _finish(ops.linspace(float(start), float(end), steps, dtype or _C.get_default_dtype()), device, requires_grad)
+    return _made(device, requires_grad, ops.linspace, float(start), float(end), steps, dtype or _C.get_default_dtype())
 
 
 def randint(low, high=None, size=None, dtype=None, *, device=None, requires_grad=False):
@@ -85,54 +97,16 @@ def randint(low, high=None, size=None, dtype=None, *, device=None, requires_grad
         raise _C.DTypeError("randint() needs the size: randint(high, (2, 3)) or randint(low, high, (2, 3))")
     if high is None:
         low, high = 0, low
-    return _finish(ops.randint(low, high, _shape(size), dtype or _C.int64), device, requires_grad)
+    return _made(device, requires_grad, ops.randint, low, high, _shape(size), dtype or _C.int64)
 
 
 def randperm(n, dtype=None, *, device=None, requires_grad=False):
-    return _finish(ops.randperm(n, dtype or _C.int64), device, requires_grad)
-
-
-def _like(make) -> Callable[..., Tensor]:
-    @functools.wraps(make)
-    def made(input, *args, dtype=None, device=None, requires_grad=False):
-        return _finish(make(input.shape, *args, dtype or input.dtype), device, requires_grad)
-
-    return made
-
-
-@_like
-def empty_like(shape, dtype):
-    return ops.empty(shape, dtype)
-
-
-@_like
-def zeros_like(shape, dtype):
-    return ops.make_full(shape, 0, dtype)
-
-
-@_like
-def ones_like(shape, dtype):
-    return ops.make_full(shape, 1, dtype)
-
-
-@_like
-def full_like(shape, fill_value, dtype):
-    return ops.make_full(shape, fill_value, dtype)
-
-
-@_like
-def rand_like(shape, dtype):
-    return ops.rand(shape, dtype)
-
-
-@_like
-def randn_like(shape, dtype):
-    return ops.randn(shape, dtype)
+    return _made(device, requires_grad, ops.randperm, n, dtype or _C.int64)
 
 
 def from_numpy(array):
     """The same memory as a tensor, when the array was allocated inside numpy_memory(), or is one of a tensor, and may be written; else a copy."""
-    return _C.asarray(array)
+    return _C.asarray(array, device=_CPU)
 
 
 # ---- shapes
@@ -192,17 +166,6 @@ def meshgrid(*tensors, indexing="ij"):
     shape = tuple(t.numel() for t in tensors)
     grids = [t.reshape(tuple(-1 if k == i else 1 for k in range(n))).expand(shape) for i, t in enumerate(tensors)]
     return tuple(g.transpose(0, 1) for g in grids) if swap else tuple(grids)
-
-
-def vstack(tensors):
-    """Rows under each other."""
-    return _C.cat([t.reshape(1, -1) if t.ndim < 2 else t for t in tensors], 0)
-
-
-def hstack(tensors):
-    """Columns beside each other."""
-    tensors = [t.reshape(1) if t.ndim == 0 else t for t in tensors]
-    return _C.cat(tensors, 0 if tensors[0].ndim == 1 else 1)
 
 
 # ---- arithmetic
@@ -282,7 +245,7 @@ def _spread(op, name):
 
 
 var = _spread(ops.var, "var")
-std = _spread(ops.std_dev, "std")
+std = _spread(ops.std, "std")
 
 
 def _with_mean(op, name):
@@ -296,7 +259,7 @@ def _with_mean(op, name):
 
 
 var_mean = _with_mean(ops.var, "var_mean")
-std_mean = _with_mean(ops.std_dev, "std_mean")
+std_mean = _with_mean(ops.std, "std_mean")
 
 
 def norm(input, p: Any = 2.0, dim=None, keepdim=False, *, ord=None, dtype=None):
@@ -307,7 +270,7 @@ def norm(input, p: Any = 2.0, dim=None, keepdim=False, *, ord=None, dtype=None):
         input = input.to(dtype)
     if not input.is_floating_point() and not input.is_complex():
         raise _C.DTypeError(f"norm() is for floating point and complex tensors, not for {input.dtype}; give dtype=tensord.float32")
-    return ops.p_norm(input, 2.0 if p is None or p == "fro" else float(p), dim, keepdim)
+    return ops.norm(input, 2.0 if p is None or p == "fro" else float(p), dim, keepdim)
 
 
 def softmax(input, dim, dtype=None):
@@ -318,15 +281,8 @@ def log_softmax(input, dim, dtype=None):
     return ops.log_softmax(input if dtype is None else input.to(dtype), dim)
 
 
-def isclose(input, other, rtol=1e-05, atol=1e-08, equal_nan=False):
-    if {input.dtype, other.dtype} <= {_C.bool, _C.uint8}:  # their differences may be below 0
-        input, other = input.to(_C.int16), other.to(_C.int16)
-    close = (input == other) | ((input - other).abs() <= atol + rtol * other.abs()) & _C.isfinite(other) & _C.isfinite(input)
-    return close | (_C.isnan(input) & _C.isnan(other)) if _flag(equal_nan, "isclose", "equal_nan") else close
-
-
 def allclose(input, other, rtol=1e-05, atol=1e-08, equal_nan=False):
-    return bool(isclose(input, other, rtol, atol, equal_nan).all())
+    return bool(ops.isclose(input, other, rtol, atol, equal_nan).all())
 
 
 def equal(input, other):
@@ -679,6 +635,4 @@ def publish(name: str, what: Any, replace: bool = True) -> int:
     timeout=None)` waits for that."""
     if isinstance(what, (dict, list, tuple, _C.Tensor)):
         return _C._publish_tree(name, what, replace)
-    from tensord import nn
-
-    return _C._publish_tree(name, what.state_dict() if isinstance(what, nn.Module) else what, replace)
+    return _C._publish_tree(name, what.state_dict() if hasattr(what, "state_dict") else what, replace)

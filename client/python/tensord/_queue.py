@@ -35,7 +35,7 @@ def _index(x):
     try:
         return operator.index(x)
     except TypeError:
-        raise _C.DTypeError(f"maxsize is a number of items, not a {type(x).__name__}") from None
+        raise _C.DTypeError(f"maxsize is a number of items, not {_C._a_type(x)}") from None
 
 
 def _name(name):
@@ -105,6 +105,11 @@ class Queue(_C._Ways):
     one (0 or less, the default) it holds as many as the daemon has room for: 65,536 items, or 64 MB of plain data beside their tensors; then
     put() waits. Tensors of items count as their producer's memory: tensord.OutOfMemory is raised where the next one is made.
 
+    put() of a tensor that is still being computed waits for nothing, and the item has the values that its ops leave there. When a write in place
+    to it had failed before, nothing is put; this put() says so, or, where it did not wait for its answer, the next one. When one fails that
+    was still pending, the item has what was there before the write, and the program is told by its next use of that tensor, or by
+    tensord.sync(). So what must not go out unwritten is put behind a sync().
+
     When every producer has gone and the queue is empty, or somebody ended it
     with close(end=True), get() raises tensord.Closed.
 
@@ -122,7 +127,7 @@ class Queue(_C._Ways):
         if role not in (None, "producer", "consumer"):
             raise _C.InvalidError(f"role is 'producer', 'consumer' or None, not {role!r}")
         if on_death is not None and not callable(on_death):
-            raise _C.DTypeError(f"on_death is a function of one text, not a {type(on_death).__name__}")
+            raise _C.DTypeError(f"on_death is a function of one text, not {_C._a_type(on_death)}")
         self.name, self.maxsize, self.on_death = _name(name), _index(maxsize), on_death
         if self.maxsize >= _ANY_NUMBER:
             raise _C.InvalidError(f"maxsize is a number of items below {_ANY_NUMBER}, not {maxsize}; 0: as many as there is room for")

@@ -49,6 +49,7 @@ def initial_seed() -> int:
 
 
 def manual_seed(seed: int) -> Generator:
-    """Begin random numbers anew: those of this session's tensors, and the orders in which tensord.utils.data shuffles. Returns the generator of the latter."""
+    """Begin random numbers anew: those of this session's tensors, and the orders in which tensord.utils.data shuffles. Returns the generator of the latter.
+    Its loaders' workers begin with seeds that are drawn from these, as PyTorch's do."""
     _C._manual_seed(seed)
     return default_generator.manual_seed(seed)

@@ -123,6 +123,8 @@ def _numbers(t):
 def _notes(t, body):
     """dtype, grad_fn, ...: what cannot be seen from the numbers."""
     default = (_C.get_default_dtype(), _C.get_default_dtype().to_complex(), _C.int64, _C.bool)
+    if t.device.type != "cpu":
+        yield f"device='{t.device}'"
     if t.numel() == 0 and t.ndim != 1:
         yield f"size={t.shape}"
     if t.dtype not in default or (t.numel() == 0 and t.dtype is not default[0]):

@@ -1,125 +1,185 @@
 """save() and load(): tensors in files that never run code.
 
-The layout is that of safetensors: eight bytes with the length of a header, the header (JSON: name, dtype, shape, place of each tensor), the
-bytes. A flat dict of names and tensors, such as a state_dict(), is therefore a file that other programs read, and theirs is read here. For
-anything else (lists, numbers, dicts in dicts, an optimizer's state) the header's metadata hold the tree, in which tensors stand by name.
-What a file says is checked before memory is taken: a damaged or hostile one is an error, at worst wrong numbers.
+The formats are the library's (client/files, also td_save() and td_load() in C). Here are trees of Python as the notes that it takes, and where files
+may be. What is no state dict, such as lists, numbers and an optimizer's state, is a file of safetensors too: its metadata hold the tree.
 """
 
+import io
 import json
-import math
 import os
 import stat
 import struct
+import sys
+from collections import Counter, OrderedDict
 from typing import Any, NoReturn
 
 from tensord import _C
 
-_NAMES = {"F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16", "I64": "int64", "I32": "int32", "I16": "int16", "I8": "int8",
-          "U8": "uint8", "BOOL": "bool"}
-_CODES = {name: code for code, name in _NAMES.items()}
-_TREE = "tensord.tree"
-_MAX_HEADER = 100 << 20
-_MAX_DIMS, _MAX_BYTES = 8, 1 << 63
-_REAL = {"complex64": "float32", "complex128": "float64"}  # the layout has no complex numbers: pairs of floats
+_MAX_HEADER = 100_000_000
 _CHUNK = 1 << 24
 
 
-# ---- trees: JSON cannot tell a tuple from a list, or 1 from "1" as a key, so what is no list, text, number or None is {kind: ...}
+# ---- trees as notes, which the library writes: what item.c says of queues' items, and what _carry.py puts together of it
 
 
-def _pack(x, tensors, path):
-    if _C.is_tensor(x):
-        name = path or "tensor"
-        while name in tensors:
-            name += "_"
-        tensors[name] = x
-        return {"tensor": name, "dtype": x.dtype.name}
-    if x is None or isinstance(x, (bool, int, str)):
-        return x
-    if isinstance(x, float):
-        return x if math.isfinite(x) else {"float": str(x)}
-    if isinstance(x, dict):
-        if not all(isinstance(k, (str, int, float, bool)) or k is None for k in x):
-            raise _C.DTypeError(f"save(): keys of dicts are texts or numbers; see '{path}'")
-        return {"dict": [[_pack(k, tensors, ""), _pack(v, tensors, f"{path}.{k}" if path else str(k))] for k, v in x.items()]}
-    if isinstance(x, (list, tuple)):
-        items = [_pack(v, tensors, f"{path}.{i}" if path else str(i)) for i, v in enumerate(x)]
-        return items if isinstance(x, list) else {"tuple": items}
+def _refuse(x, path) -> NoReturn:
     hint = "; save its state_dict()" if hasattr(x, "state_dict") else ""
-    raise _C.DTypeError(f"save() takes tensors, numbers, texts, None, and dicts, lists and tuples of them, not a {type(x).__name__}"
+    raise _C.DTypeError(f"save() takes tensors, numbers, texts, None, and dicts, lists and tuples of them, not {_C._a_type(x)}"
                         + (f" (at '{path}')" if path else "") + hint)
 
 
-def _unpack(x, tensors):
-    if isinstance(x, list):
-        return [_unpack(v, tensors) for v in x]
-    if not isinstance(x, dict):
-        return x
-    kind, value = next(iter(x.items()))
-    if kind == "tensor":
-        t = tensors[value]
-        return _C.ops.view_dtype(t, getattr(_C, x["dtype"])).squeeze(-1) if x["dtype"] in _REAL else t
-    if kind == "float":
-        return float(value)
-    if kind == "tuple":
-        return tuple([_unpack(v, tensors) for v in value])
-    return {_unpack(k, tensors): _unpack(v, tensors) for k, v in value}
+class _Notes:
+    def __init__(self, rich):
+        self.rich = rich  # whether the format has more than JSON can hold
+        self.out, self.tensors = bytearray(), {}
+
+
+def _number(kind, value):
+    return kind + struct.pack("=q", value)
+
+
+def _bytes(kind, value):
+    return _number(kind, len(value)) + value
+
+
+def _text(value):
+    return _bytes(b"s", value.encode("utf-8", "surrogatepass"))
+
+
+def _object(name, parts=1):
+    return b"m" + _number(b"t", 1 + parts) + _text(name)
+
+
+def _note_tensor(x, to):
+    """The same object is the same tensor there."""
+    k, _ = to.tensors.setdefault(id(x), (len(to.tensors), x))
+    nn = sys.modules.get("tensord.nn")
+    to.out += (_object("Parameter") if nn and isinstance(x, nn.Parameter) else b"") + _number(b"x", k)
+
+
+def _is_key(x, rich):
+    if isinstance(x, (bool, int, float, str)) or x is None:
+        return True
+    return rich and (isinstance(x, bytes) or (isinstance(x, tuple) and all(_is_key(k, True) for k in x)))
+
+
+def _note_dict(x, to, path):
+    to.out += _number(b"d", len(x))
+    for k, v in x.items():
+        if not _is_key(k, to.rich):
+            raise _C.DTypeError(f"save(): keys of dicts are texts or numbers{', or tuples of such' if to.rich else ''}; see '{path}'")
+        _note(k, to, path)
+        _note(v, to, f"{path}.{k}" if path else str(k))
+
+
+def _note_items(kind, x, to, path):
+    to.out += _number(kind, len(x))
+    for i, v in enumerate(x):
+        _note(v, to, f"{path}.{i}" if path else str(i))
+
+
+def _note(x, to, path):
+    if _C.is_tensor(x):
+        _note_tensor(x, to)
+    elif x is None or isinstance(x, bool):
+        to.out += b"N" if x is None else b"T" if x else b"F"
+    elif isinstance(x, int):
+        to.out += _number(b"i", x) if -1 << 63 <= x < 1 << 63 else _bytes(b"I", str(x).encode())
+    elif isinstance(x, float):
+        to.out += struct.pack("=cd", b"f", x)
+    elif isinstance(x, str):
+        to.out += _text(x)
+    elif isinstance(x, OrderedDict) and to.rich:
+        to.out += _object("OrderedDict", 2)
+        _note_dict(x, to, path)
+        _note_dict({k: v for k, v in vars(x).items() if k == "_metadata"}, to, path)
+    elif isinstance(x, dict):
+        to.out += _object("Counter") if isinstance(x, Counter) and to.rich else b""
+        _note_dict(x, to, path)
+    elif isinstance(x, (list, tuple)):
+        _note_items(b"t" if isinstance(x, tuple) else b"l", x, to, path)
+    else:
+        _note_rich(x, to, path) if to.rich else _refuse(x, path)
+
+
+def _note_rich(x, to, path):
+    if isinstance(x, complex):
+        to.out += struct.pack("=cdd", b"c", x.real, x.imag)
+    elif isinstance(x, bytes):
+        to.out += _bytes(b"b", x)
+    elif isinstance(x, set):
+        to.out += _object("set")
+        _note_items(b"l", x, to, path)
+    elif isinstance(x, bytearray):
+        to.out += _object("bytearray") + _bytes(b"b", bytes(x))
+    elif isinstance(x, _C.dtype):
+        to.out += _object("dtype") + _text(x.name)
+    elif isinstance(x, _C.device):
+        to.out += _object("device") + _number(b"t", 1) + _text(str(x))
+    else:
+        _refuse(x, path)
 
 
 # ---- files
 
 
-def _real(x):
-    """Contiguous, outside of graphs, and without complex numbers."""
-    x = x.detach().contiguous()
-    real = _REAL.get(x.dtype.name)
-    return _C.ops.view_dtype(x.unsqueeze(-1), getattr(_C, real)) if real else x
+def _write(obj, file, name, whole):
+    """To where the library can write; to anything else what it wrote in memory."""
+    to = _Notes(name.endswith(".pt"))
+    _note(obj, to, "")
+    what = (name, bytes(to.out), [x for _, x in to.tensors.values()], whole)
+    descriptor = _descriptor(file)
+    if descriptor is None:
+        with open(os.memfd_create("save"), "w+b", buffering=0) as copy:
+            _C._save_file(copy.fileno(), *what)
+            copy.seek(0)
+            while part := copy.read(_CHUNK):
+                file.write(part)
+    else:
+        file.flush()
+        _C._save_file(descriptor, *what)
 
 
-def _header(obj):
-    tensors = {}
-    flat = isinstance(obj, dict) and all(isinstance(k, str) and k != "__metadata__" and _C.is_tensor(v) and v.dtype.name in _CODES for k, v in obj.items())
-    tree = None if flat else _pack(obj, tensors, "")
-    tensors = {k: _real(v) for k, v in (obj if flat else tensors).items()}
-    header, at = {}, 0
-    if tree is not None:
-        header["__metadata__"] = {_TREE: json.dumps(tree)}
-    for name, t in tensors.items():
-        header[name] = {"dtype": _CODES[t.dtype.name], "shape": list(t.shape), "data_offsets": [at, at + t.nbytes]}
-        at += t.nbytes
-    text = json.dumps(header, separators=(",", ":")).encode()
-    return text + b" " * (-len(text) % 8), tensors
+_FORMATS = {"pt": ".pt", "safetensors": ".safetensors", "npy": ".npy", "npz": ".npz"}
+_ENDINGS = {".pt": ".pt", ".pth": ".pt", ".npy": ".npy", ".npz": ".npz"}
 
 
-def _write(obj, file):
-    header, tensors = _header(obj)
-    file.write(struct.pack("<Q", len(header)) + header)
-    for t in tensors.values():
-        if t.numel():
-            view = memoryview(_C.ops.view_dtype(t.reshape(-1), _C.uint8))
-            for k in range(0, len(view), _CHUNK):
-                file.write(view[k : k + _CHUNK])
+def _name(path, format):
+    """What the library is told that the file is called: its ending says the format."""
+    if format is not None and format not in _FORMATS:
+        raise _C.InvalidError(f"save(): the format is 'pt', 'safetensors', 'npy' or 'npz', not {format!r}")
+    stem, ending = os.path.splitext(os.path.basename(path))
+    return (stem.encode("ascii", "replace").decode() or "archive") + (_FORMATS[format] if format else _ENDINGS.get(ending, ".safetensors"))
 
 
-def save(obj, f) -> None:
+def save(obj, f, *, format=None, whole=False) -> None:
     """Write tensors, numbers, texts, None, and dicts, lists and tuples of them to a file (a path, or an object with write()).
+
+    A path that ends with .pt or .pth becomes a file as torch.save() writes it, which torch.load() reads: tensors that look at one storage do so
+    there, and OrderedDicts, sets, bytes, complex numbers, dtypes and parameters stay what they are. Of a storage of which tensors reach less
+    than half only that part is written, unless whole=True. One that ends with .npy (one tensor) or .npz (a dict or a list of tensors) becomes
+    NumPy's, everything else safetensors. format="pt", "safetensors", "npy" or "npz" says which, whatever the name is.
 
     A regular file appears whole or not at all, and keeps its mode; what a symbolic link leads to is written, and not the link. A device or
     a FIFO is opened and written. Modules are not taken: save their state_dict().
     """
     if not isinstance(f, (str, bytes, os.PathLike)):
-        return _write(obj, f)
+        return _write(obj, f, _name("", format), whole)
     path = os.fsdecode(f)
+    name = _name(path, format)
     mode = _mode(path)
     if mode is not None and (not stat.S_ISREG(mode) or path.startswith(("/dev/", "/proc/"))):  # also /dev/stdout, whatever it is
         with open(path, "wb") as file:
-            return _write(obj, file)
+            return _write(obj, file, name, whole)
     target = os.path.realpath(path)
-    place = f"{target}.{os.getpid()}.part"
+    place = os.path.join(os.path.dirname(target), f".{os.urandom(8).hex()}.part")
     try:
-        with open(place, "wb") as file:
-            _write(obj, file)
+        file = open(os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666), "wb")  # new: nobody else's, no link to elsewhere
+    except OSError as e:
+        raise OSError(e.errno, e.strerror, path) from None  # the file that was asked for
+    try:
+        with file:
+            _write(obj, file, name, whole)
         if mode is not None:
             os.chmod(place, stat.S_IMODE(mode))
         os.replace(place, target)
@@ -127,7 +187,7 @@ def save(obj, f) -> None:
         if os.path.exists(place):
             os.unlink(place)
         if isinstance(e, OSError) and e.filename == place:
-            raise OSError(e.errno, e.strerror, path) from None  # the file that was asked for
+            raise OSError(e.errno, e.strerror, path) from None
         raise
 
 
@@ -139,92 +199,98 @@ def _mode(path):
         return None
 
 
-def _bad(why) -> NoReturn:
-    raise _C.InvalidError(f"load(): {why}")
+class _Storage:
+    """What a function is given for the storage that it places; as in PyTorch, to give it back means that it stays on the CPU."""
 
 
-def _entry(name, entry, at):
-    """(dtype, shape, bytes) of a tensor that must begin at `at`."""
+def _where(map_location):
+    """A function: the device for what was at a location, None for where it was."""
+    if map_location is None:
+        return None
+    if isinstance(map_location, dict):
+        return lambda location: map_location.get(location)
+    if callable(map_location):
+        def where(location):
+            said = map_location(storage := _Storage(), location)
+            return "cpu" if said is storage else said
+
+        return where
+    if not isinstance(map_location, (str, _C.device)):
+        raise _C.Unsupported(f"load(): map_location is a device or its name, a dict or a function of such here, not a {type(map_location).__name__}")
+    device = _C.device(map_location)
+    return lambda location: device
+
+
+def _is_whole(start):
+    """Zip archives, pickles and arrays of NumPy end where what they are in ends."""
+    return start[:2] == b"PK" or start[:6] == b"\x93NUMPY" or (start[8:] != b"{" and start[:1] == b"\x80")
+
+
+def _length(text):
+    """How many bytes follow this header of safetensors; one that cannot be read is left to the library."""
     try:
-        dtype, shape, (begin, end) = getattr(_C, _NAMES[entry["dtype"]]), tuple(entry["shape"]), entry["data_offsets"]
-        good = len(shape) <= _MAX_DIMS and all(type(n) is int and 0 <= n < _MAX_BYTES for n in (*shape, begin, end))
-        good = good and math.prod(n or 1 for n in shape) * dtype.itemsize < _MAX_BYTES
-    except (KeyError, TypeError, ValueError, AttributeError):
-        _bad(f"the header's entry for '{name}' has no dtype, shape and data_offsets that are known here: {str(entry)[:80]}")
-    if not good or begin != at or end - begin != math.prod(shape) * dtype.itemsize:
-        _bad(f"the bytes of '{name}' are not where they should be, or not as many as its shape and dtype say")
-    return dtype, shape, end - begin
+        return max((end for name, entry in json.loads(text).items() if name != "__metadata__" for end in [int(entry["data_offsets"][1])]), default=0)
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        return 0
 
 
-def _fill(dtype, shape, size, file):
-    t = _C.ops.empty(shape, dtype)
-    if not size:
-        return t
-    with _C.ops.view_dtype(t.reshape(-1), _C.uint8).writing() as a:
-        view, at = memoryview(a), 0
-        while at < size:
-            part = file.read(min(_CHUNK, size - at))
-            if not part:
-                _bad("the file ends too early")
-            view[at : at + len(part)] = part
-            at += len(part)
-    return t
+def _copied(file, to, size=None):
+    """So many bytes, or all that come."""
+    while size is None or size > 0:
+        part = file.read(_CHUNK if size is None else min(_CHUNK, size))
+        if not part:
+            break
+        to.write(part)
+        size = None if size is None else size - len(part)
 
 
-def _read(file):
-    start = file.read(8)
-    if start[:4] == b"PK\x03\x04" or start[:1] == b"\x80":
-        _bad("this is a file of torch.save(), a pickle, which may run code; load it there and write it with safetensors.torch.save_file()")
-    n = struct.unpack("<Q", start)[0] if len(start) == 8 else _MAX_HEADER + 1
-    text = file.read(n) if n <= _MAX_HEADER else b""
-    if len(text) != n:
-        _bad("the file does not begin with a header of tensors (safetensors)")
-    try:
-        header = json.loads(text)
-    except (ValueError, RecursionError):
-        header = None
-    if not isinstance(header, dict):
-        _bad("the file's header cannot be read")
-    return header
+def _load_copy(file, start, *options):
+    """Of what cannot be read at any place a copy in memory can, of as much as belongs to the file."""
+    with open(os.memfd_create("load"), "w+b") as copy:
+        copy.write(start)
+        if _is_whole(start):
+            _copied(file, copy)
+        elif start[8:] == b"{" and (n := int.from_bytes(start[:8], "little")) <= _MAX_HEADER:
+            text = start[8:] + file.read(n - 1)
+            copy.write(text[1:])
+            _copied(file, copy, _length(text) if len(text) == n else 0)
+        copy.flush()
+        return _C._load_file(copy.fileno(), *options)
 
 
-def _checked(header):
-    """[(name, dtype, shape, bytes)] in the order of the file."""
-    try:
-        rows = sorted(header.items(), key=lambda row: row[1]["data_offsets"])
-    except (KeyError, TypeError):
-        rows = list(header.items())
-    out, at = [], 0
-    for name, entry in rows:
-        out.append((name, *_entry(name, entry, at)))
-        at += out[-1][-1]
-    return out, at
+def _descriptor(file):
+    """Of a file that is what its descriptor is; None: something else, which may have a descriptor all the same, as gzip's have."""
+    file = getattr(file, "file", file)  # tempfile's
+    raw = getattr(file, "raw", file)
+    return raw.fileno() if isinstance(raw, io.FileIO) else None
 
 
-def load(f, map_location=None, *, weights_only=True) -> Any:
-    """What save() wrote, or any file of safetensors: {name: tensor}. The tensors are new ones, and nothing in the file is ever run.
+def _load_file(file, *options):
+    start = file.read(9)
+    descriptor = _descriptor(file)
+    if descriptor is not None and not (file.seekable() and file.tell() == len(start)):
+        descriptor = None
+    if descriptor is None or not stat.S_ISREG(os.fstat(descriptor).st_mode) or not _is_whole(start):
+        return _load_copy(file, start, *options)
+    return _C._load_file(descriptor, *options)
 
-    Raises InvalidError for a file that is damaged or is none.
+
+def load(f, map_location=None, *, weights_only=True, skip=False) -> Any:
+    """What save() wrote, and other files of safetensors ({name: tensor}), of torch.save() (state dicts and other trees of tensors, plain data,
+    OrderedDict, set, dtypes and sizes), and of NumPy (.npy: a tensor; .npz: {name: tensor}). From a path, or an object with read().
+
+    The tensors are new ones, in shared memory; those of one storage in a file of PyTorch share one. Nothing in the file is ever run: what would
+    need that, as a whole module that was saved, is Unsupported, and the error says what it is. Tensors come to the CPU; those that were on another
+    device only with a map_location: a device that all come to, a dict {"cuda:0": "cpu"}, or a function of a storage and its location, as PyTorch
+    takes them. skip=True leaves out tensors of dtypes that are not known here: out of dicts with their key, anywhere else None stands for them.
+    InvalidError: the file is damaged or is none.
     """
-    if map_location is not None and str(map_location) not in ("cpu", "cpu:0"):
-        raise _C.Unsupported(f"load(): there is no device {map_location!r} here; only 'cpu'")
+    options = _where(map_location), bool(skip)
     if not weights_only:
         raise _C.Unsupported("load() never runs code from a file: leave out weights_only=False")
-    if isinstance(f, (str, bytes, os.PathLike)):
-        with open(f, "rb") as file:
-            return load(file)
-    header = _read(f)
-    meta = header.pop("__metadata__", None)
-    rows, size = _checked(header)
-    if f.seekable():
-        here = f.tell()
-        if f.seek(0, os.SEEK_END) - here < size:
-            _bad("the file ends too early")
-        f.seek(here)
-    tensors = {name: _fill(dtype, shape, n, f) for name, dtype, shape, n in rows}
-    if not isinstance(meta, dict) or _TREE not in meta:
-        return {name: tensors[name] for name in header}
-    try:
-        return _unpack(json.loads(meta[_TREE]), tensors)
-    except (ValueError, KeyError, TypeError, OverflowError, StopIteration, RecursionError):
-        _bad("the file's tree cannot be read")
+    if not isinstance(f, (str, bytes, os.PathLike)):
+        return _load_file(f, *options)
+    with open(f, "rb", buffering=0) as file:
+        if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            return _C._load_file(file.fileno(), *options)
+        return _load_file(file, *options)

@@ -15,14 +15,19 @@ what waits in tensord itself (td.sync(), t.item(), t.numpy(), td.Queue) still do
 import asyncio
 import os
 import weakref
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Literal, Self, overload
 
 from tensord import _C
 from tensord._queue import _CONSUMER, _PRODUCER, Queue as _Queue
 
+if TYPE_CHECKING:
+    import numpy as _np
+
 __all__ = ["Queue", "item", "numpy", "open", "ready", "status", "sync", "tolist"]
 
 _READY, _ITEM, _LIST, _BYTES = range(4)
-_watched = weakref.WeakKeyDictionary()  # of each loop: who waits for which descriptor
+_watched: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()  # of each loop: who waits for which descriptor
 _life = object()  # of this process: what a forked child has from its parent is told nothing there
 
 
@@ -87,7 +92,7 @@ def _teller(loop, future):
     return tell
 
 
-async def _ask(start, *args):
+async def _ask(start: Callable[..., Any], *args: Any) -> Any:
     loop = asyncio.get_running_loop()
     future = loop.create_future()
     request = start(*args, _teller(loop, future))
@@ -103,23 +108,23 @@ async def _ask(start, *args):
         request.close()  # an item that nobody took goes back
 
 
-async def ready(tensor, timeout=None):
+async def ready(tensor: _C.Tensor, timeout: float | None = None) -> _C.Tensor:
     """Wait until the tensor is computed, and return it; raises what became of it. Then its values are there: item() and numpy() take a moment only."""
     await _ask(_C._aio_read, _READY, tensor, timeout)
     return tensor
 
 
-async def item(tensor, timeout=None):
+async def item(tensor: _C.Tensor, timeout: float | None = None) -> Any:
     """The value of a tensor of one element, as a number."""
     return await _ask(_C._aio_read, _ITEM, tensor, timeout)
 
 
-async def tolist(tensor, timeout=None):
+async def tolist(tensor: _C.Tensor, timeout: float | None = None) -> Any:
     """The values as nested lists; of a tensor without dimensions as a number."""
     return await _ask(_C._aio_read, _LIST, tensor, timeout)
 
 
-async def numpy(tensor, timeout=None):
+async def numpy(tensor: _C.Tensor, timeout: float | None = None) -> "_np.ndarray[Any, Any]":
     """A copy of the values as an array of NumPy. (The memory itself: numpy() of what ready() gave.)"""
     from tensord._more import _numpy
 
@@ -129,17 +134,25 @@ async def numpy(tensor, timeout=None):
     return _numpy().frombuffer(values, dtype=tensor.dtype.name).reshape(tuple(tensor.shape))
 
 
-async def sync(timeout=None):
+async def sync(timeout: float | None = None) -> None:
     """Wait until everything asked so far has ended; raises the first error that was not told yet."""
     await _ask(_C._aio_status, None, timeout)
 
 
-async def status(what="status", timeout=None):
+async def status(what: str = "status", timeout: float | None = None) -> Any:
     """As tensord.status()."""
     return await _ask(_C._aio_status, what, timeout)
 
 
-async def open(name, timeout=None, *, newer_than=None):
+@overload
+async def open(name: str, timeout: float | None = None, *, newer_than: None = None) -> Any: ...
+
+
+@overload
+async def open(name: str, timeout: float | None = None, *, newer_than: int) -> tuple[Any, int]: ...
+
+
+async def open(name: str, timeout: float | None = None, *, newer_than: int | None = None) -> Any:
     """As tensord.open(), but that it waits for the name as long as it takes unless a timeout (in seconds) is given. newer_than: a version
     (0: any): waits for a larger one, and returns what it opened together with its version."""
     if newer_than is not None and newer_than < 0:
@@ -155,53 +168,58 @@ class Queue:
     (a TimeoutError) is raised. A get() that is cancelled takes no item. A put() that is cancelled has put nothing, unless it was in already.
     """
 
-    def __init__(self, name, maxsize=0, *, role=None, keep=None):
+    def __init__(self, name: str, maxsize: int = 0, *, role: Literal["producer", "consumer"] | None = None, keep: float | None = None) -> None:
         self._queue = _Queue(name, maxsize, role=role, keep=keep)
 
-    name = property(lambda self: self._queue.name)
-    maxsize = property(lambda self: self._queue.maxsize)
+    @property
+    def name(self) -> str:
+        return self._queue.name
 
-    async def get(self, timeout=None):
+    @property
+    def maxsize(self) -> int:
+        return self._queue.maxsize
+
+    async def get(self, timeout: float | None = None) -> Any:
         """The oldest item, for this consumer alone; tensord.Closed when nobody is left who could put."""
         return await _ask(_C._aio_get, self._queue._role(_CONSUMER), timeout)
 
-    async def put(self, item, timeout=None):
+    async def put(self, item: Any, timeout: float | None = None) -> None:
         """Append an item, as tensord.Queue does; when this returns it is in."""
         await _ask(_C._aio_put, self._queue._role(_PRODUCER), item, timeout)
 
-    def get_nowait(self):
+    def get_nowait(self) -> Any:
         return self._queue.get_nowait()
 
-    def put_nowait(self, item):
+    def put_nowait(self, item: Any) -> None:
         self._queue.put_nowait(item)
 
-    def qsize(self):
+    def qsize(self) -> int:
         return self._queue.qsize()
 
-    def empty(self):
+    def empty(self) -> bool:
         return self._queue.empty()
 
-    def full(self):
+    def full(self) -> bool:
         return self._queue.full()
 
-    async def close(self, end=False):
+    async def close(self, end: bool = False) -> None:
         """Leave the queue; gets of this object that wait raise tensord.Closed. end: nobody may put any more."""
         await asyncio.shield(asyncio.to_thread(self._queue.close, end))  # it waits for puts that are under way
 
-    def __aiter__(self):
+    def __aiter__(self) -> Self:
         return self
 
-    async def __anext__(self):
+    async def __anext__(self) -> Any:
         try:
             return await self.get()
         except _C.Closed:
             raise StopAsyncIteration from None
 
-    async def __aenter__(self):
+    async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(self, *exc):
+    async def __aexit__(self, *exc: object) -> None:
         await self.close()
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"tensord.aio.Queue({self.name!r}, maxsize={self.maxsize})"

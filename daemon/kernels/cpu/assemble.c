@@ -1,7 +1,7 @@
 /* Joining tensors, and how all assemblies run: see assemble.h. */
 #include "daemon/kernels/cpu/assemble.h"
-#include "daemon/kernels/cpu/plans.h"
 #include "daemon/kernels/cpu/tile.h"
+#include "daemon/kernels/plans.h"
 
 typedef struct assembly {
     td_layout_fn lay;
@@ -90,6 +90,7 @@ void td_assemble_plan(td_kcall *k, td_layout_fn lay, int64_t parts, int phase)
     k->nphases = (uint8_t)(phase + (k->phase[phase].chunks > 0));
     k->scratch_bytes = TD_TILE_SCRATCH;
     k->cost_ns += 30 + 150.0 * (double)parts + 0.1 * (double)bytes;
+    td_plan_moves_freely(k, sizeof *a);
 }
 
 void td_layout_whole(const td_kcall *k, int in, td_copy_layout *l)

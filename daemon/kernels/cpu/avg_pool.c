@@ -2,8 +2,8 @@
  * (but not what ceil_mode adds beyond it), or, without include_pad, the elements inside the plane. */
 #include "daemon/kernels/cpu/convert.h"
 #include "daemon/kernels/cpu/plan.h"
-#include "daemon/kernels/cpu/plans.h"
 #include "daemon/kernels/cpu/pool.h"
+#include "daemon/kernels/plans.h"
 
 /* The part of window i that lies in the plane, and how many elements it counts for. */
 static int64_t window(int64_t i, int64_t size, int64_t k, int64_t s, int64_t pad, int64_t *a, int64_t *b)
@@ -84,6 +84,7 @@ static int plan_avg(td_kcall *k, const td_desc *x, const td_desc *y, int a0, td_
     p->include_pad = td_attr_bool(k->attrs, a0 + 4);
     k->scratch_bytes = (size_t)(p->h * p->w + p->oh * p->ow) * td_dtype_size(p->acc);
     if (td_desc_numel(k->out[0].desc) > 0) td_plan_phase(k, fn, td_cut(p->planes, p->per));
+    td_plan_moves_freely(k, sizeof *p);
     return 0;
 }
 

@@ -6,8 +6,8 @@
  * values, and hands them out as mean and rstd, so that the gradient needs nothing else. */
 #include "daemon/kernels/cpu/convert.h"
 #include "daemon/kernels/cpu/moments.h"
-#include "daemon/kernels/cpu/plans.h"
 #include "daemon/kernels/cpu/rows.h"
+#include "daemon/kernels/plans.h"
 #include <math.h>
 
 typedef struct bn_state {

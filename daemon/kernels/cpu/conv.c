@@ -4,7 +4,7 @@
 #include "daemon/kernels/cpu/convert.h"
 #include "daemon/kernels/cpu/gemm.h"
 #include "daemon/kernels/cpu/plan.h"
-#include "daemon/kernels/cpu/plans.h"
+#include "daemon/kernels/plans.h"
 
 static bool pair(const td_attrs *a, int i, int64_t *first, int64_t *second)
 {

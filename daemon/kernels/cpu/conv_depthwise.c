@@ -409,6 +409,7 @@ bool td_conv_plan_depthwise(td_kcall *k, const td_conv *c)
     const plane p = plain(c, c->xs[2], c->ow);
     k->scratch_bytes = sums_bytes(c) + framed_bytes(&p, (int64_t)td_dtype_size(c->dtype));
     k->cost_ns = (double)(c->n * c->o) * ((double)(c->p * c->kh * c->kw) * 0.05 + 200);
+    td_plan_moves_freely(k, sizeof *s);
     return true;
 }
 
@@ -430,6 +431,7 @@ bool td_conv_plan_depthwise_backward(td_kcall *k, const td_conv *c)
     size_t pads = c->mask & 2 && takes_all_taps(&p, size) ? padded_sizes(&p, size).bytes : 0;
     k->scratch_bytes += frame > pads ? frame : pads;
     k->cost_ns = (double)(c->n * c->o) * ((double)(c->p * c->kh * c->kw) * 0.1 + 400);
+    td_plan_moves_freely(k, sizeof *s);
     if (c->mask & 4) td_conv_plan_bias_gradient(k);
     return true;
 }

@@ -177,6 +177,7 @@ int td_conv_plan_im2col(td_kcall *k, td_conv *c)
     k->cost_ns =
         macs(c) / (c->acc == TD_FLOAT64 ? 15 : 30) + (double)c->n * (double)c->c * (double)(c->kh * c->kw * c->p);
     memcpy(k->state, c, sizeof *c);
+    td_plan_moves_freely(k, sizeof *c);
     return 0;
 }
 
@@ -332,6 +333,7 @@ int td_conv_plan_im2col_backward(td_kcall *k, td_conv *c)
     if (k->scratch_bytes < (size_t)(need * acc)) k->scratch_bytes = (size_t)(need * acc);
     k->cost_ns = 2 * macs(c) / (c->acc == TD_FLOAT64 ? 15 : 30) + (double)c->n * (double)(c->c * kk * c->p);
     memcpy(k->state, c, sizeof *c);
+    td_plan_moves_freely(k, sizeof *c);
     if (c->mask & 4) td_conv_plan_bias_gradient(k);
     return 0;
 }

@@ -1,6 +1,6 @@
 /* Creation: arange, linspace, eye (full is a copy of one number: pointwise.c). Results are contiguous. */
-#include "daemon/kernels/cpu/plans.h"
 #include "daemon/kernels/cpu/tile.h"
+#include "daemon/kernels/plans.h"
 #include <string.h>
 
 typedef struct sequence {
@@ -55,6 +55,7 @@ static void plan_sequence(td_kcall *k, sequence *s)
     s->store = td_isa_now->cast[s->whole ? TD_INT64 : TD_FLOAT64][t];
     s->size = (int)td_dtype_size(t);
     plan_blocks(k, sequence_chunk, s->n, TD_CREATE_CHUNK, 0.5);
+    td_plan_moves_freely(k, sizeof *s);
 }
 
 int td_cpu_plan_arange(td_kcall *k, td_error *e)
@@ -108,5 +109,6 @@ int td_cpu_plan_eye(td_kcall *k, td_error *e)
     int64_t rows = d->shape[1] ? d->shape[0] : 0;
     plan_blocks(k, eye_chunk, rows, d->shape[1] && d->shape[1] < TD_CREATE_CHUNK ? TD_CREATE_CHUNK / d->shape[1] : 1,
                 0.1 * (double)d->shape[1]);
+    td_plan_moves_freely(k, 0);
     return TD_OK;
 }

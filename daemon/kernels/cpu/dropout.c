@@ -1,7 +1,7 @@
 /* dropout: the mask is drawn again in the backward, from the seed and counter that the forward left in `state`. Any
  * values are legal there: they only choose numbers. */
-#include "daemon/kernels/cpu/plans.h"
 #include "daemon/kernels/cpu/random.h"
+#include "daemon/kernels/plans.h"
 #include <string.h>
 
 typedef struct dropping {

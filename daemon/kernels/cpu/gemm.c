@@ -293,6 +293,26 @@ static int check(const td_gemm *g, const char *kernel, td_error *e)
     return 0;
 }
 
+static void addresses_of(const td_kcall *k, td_gemm_mat *x, int in)
+{
+    x->data = k->in[in - 1].data;
+    if (x->rows) x->rows = k->in[in - 1].desc;
+}
+
+static void addresses(td_kcall *k)
+{
+    td_gemm *g = (td_gemm *)k->state;
+    addresses_of(k, &g->a, g->in_a);
+    addresses_of(k, &g->b, g->in_b);
+    if (g->in_d) addresses_of(k, &g->d, g->in_d);
+    g->c = k->out[0].data;
+}
+
+static void moves(td_kcall *k, const td_gemm *g)
+{
+    if (g->in_a && g->in_b && (g->in_d || !g->has_d)) td_plan_moves(k, addresses, sizeof *g);
+}
+
 int td_gemm_plan(td_kcall *k, td_gemm *g, const char *kernel, td_error *e)
 {
     g->acc = td_acc_dtype(g->dtype);
@@ -300,6 +320,7 @@ int td_gemm_plan(td_kcall *k, td_gemm *g, const char *kernel, td_error *e)
     if (g->batch * g->m * g->n == 0) return 0;
     if (td_gemm_wants_packing(g)) {
         td_gemm_plan_packed(k, g);
+        moves(k, g);
         return 0;
     }
     double macs = (double)g->m * (double)g->n * (double)g->k;
@@ -315,5 +336,6 @@ int td_gemm_plan(td_kcall *k, td_gemm *g, const char *kernel, td_error *e)
     if (g->acc != g->dtype) k->scratch_bytes = (size_t)(g->tile_m * g->tile_n) * td_dtype_size(g->acc);
     k->cost_ns += (double)g->batch * (macs / speed(g->acc) + 200) + (g->pack_chunks_a + pack_b) * 20000.0;
     memcpy(k->state, g, sizeof *g);
+    moves(k, g);
     return 0;
 }

@@ -20,6 +20,7 @@ typedef struct td_gemm_mat {
 typedef struct td_gemm {
     uint8_t dtype, acc; /* as stored; as computed */
     uint8_t use_dnnl, has_d;
+    uint8_t in_a, in_b, in_d; /* which input each is, from 1 on; 0: the plan is of one call only */
     int64_t batch, m, n, k;
     td_gemm_mat a, b, d; /* m x k, k x n, m x n; d is absent unless has_d */
     td_scalar alpha, beta;

@@ -53,6 +53,13 @@ static void pack_panel(float *to, const td_gemm *g, const char *from, int64_t li
     }
 }
 
+/* Each row lies in a page of its own, where the processor does not look ahead by itself. */
+enum { AHEAD = 12 };
+static void fetch_early(const float *row, int64_t n)
+{
+    for (int64_t i = 0; i < n; i += TD_LINE_BYTES / (int64_t)sizeof *row) __builtin_prefetch(row + i);
+}
+
 /* Whole panels whose lines lie side by side, one after the other: what is read is longer than a panel is wide. */
 static void pack_side_by_side(td_kcall *k, float *to, const td_gemm *g, const float *from, int64_t step, int width,
                               int64_t panels)
@@ -60,8 +67,9 @@ static void pack_side_by_side(td_kcall *k, float *to, const td_gemm *g, const fl
     int64_t done = 0;
     for (int64_t p = 0; p < g->k; p++, from += step, to += width) {
         if (td_kernel_rest_after(k, &done, panels * width)) return;
+        if (p + AHEAD < g->k) fetch_early(from + AHEAD * step, panels * width);
         for (int64_t i = 0; i < panels; i++)
-            for (int j = 0; j < width; j++) to[i * panel_size(g, width) + j] = from[i * width + j];
+            memcpy(to + i * panel_size(g, width), from + i * width, (size_t)width * sizeof *to);
     }
 }
 
@@ -226,7 +234,7 @@ static int64_t plan_pack(td_kcall *k, const td_gemm *g, td_gemm_mat *x, bool is_
 static void cut(td_gemm *g)
 {
     const td_gemm_kernel *u = td_isa_now->gemm;
-    int64_t area = (int64_t)(TD_PACKED_CHUNK / (double)g->k), rows = TD_PACKED_ROWS, cols = TD_PACKED_COLS;
+    int64_t area = (int64_t)TD_PACKED_NS * u->speed / g->k, rows = TD_PACKED_ROWS, cols = TD_PACKED_COLS;
     while ((rows + u->rows) * (rows + u->rows) <= area && rows < TD_PACKED_MOST) rows += u->rows;
     while ((cols + u->cols) * rows <= area && cols < TD_PACKED_MOST) cols += u->cols;
     g->tile_m = rows;
@@ -244,6 +252,6 @@ void td_gemm_plan_packed(td_kcall *k, td_gemm *g)
     td_plan_phase(k, pack_chunk, g->pack_chunks_a + pack_b);
     td_plan_phase(k, block_chunk, g->batch * g->tiles_m * g->tiles_n);
     if (g->acc != g->dtype) k->scratch_bytes = (size_t)(g->tile_m * g->tile_n) * sizeof(float);
-    k->cost_ns += (double)g->batch * (double)g->m * (double)g->n * (double)g->k / 45 + 2000;
+    k->cost_ns += (double)g->batch * (double)g->m * (double)g->n * (double)g->k / td_isa_now->gemm->speed + 2000;
     memcpy(k->state, g, sizeof *g);
 }

@@ -7,8 +7,8 @@
 #include "daemon/kernels/cpu/copy_first.h"
 #include "daemon/kernels/cpu/index_map.h"
 #include "daemon/kernels/cpu/plan.h"
-#include "daemon/kernels/cpu/plans.h"
 #include "daemon/kernels/cpu/walk.h"
+#include "daemon/kernels/plans.h"
 
 typedef struct put_state {
     td_index_map map;                                          /* first: the checking phase looks for it here */
@@ -68,6 +68,7 @@ static void plan_put(td_kcall *k, put_state *s)
     td_plan_copy_first(k);
     if (m->before * m->n * m->after > 0) td_plan_phase(k, put_chunk, td_cut(m->before, s->per_before) * s->parts);
     k->cost_ns += all;
+    td_plan_moves_freely(k, sizeof *s);
 }
 
 /* The values' strides, broadcast to [before][positions][after]. */
@@ -104,7 +105,7 @@ int td_cpu_plan_index_add(td_kcall *k, td_error *e)
     int dim;
     *s = (put_state){.source = 2, .add = true, .scale = true, .alpha = k->attrs->at[1].s};
     if (s->alpha.kind <= TD_S_INT && s->alpha.i == 1) s->scale = false;
-    if (td_wrap_dim(td_attr_int(k->attrs, 0), k->in[0].desc->ndim, &dim, e)) return e ? e->code : TD_E_INDEX;
+    if (td_wrap_dim(td_attr_int(k->attrs, 0), k->in[0].desc->ndim, &dim, e)) return TD_E_INDEX;
     int code = td_index_map_plan_dim(k, &s->map, k->out[0].desc, dim, &k->in[1], "index_add", e);
     if (code) return code;
     for (int d = 0; d < s->map.bd.nd; d++) s->vb[d] = src->stride[d];

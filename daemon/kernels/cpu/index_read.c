@@ -3,8 +3,8 @@
  * ahead. */
 #include "daemon/kernels/cpu/index_map.h"
 #include "daemon/kernels/cpu/plan.h"
-#include "daemon/kernels/cpu/plans.h"
 #include "daemon/kernels/cpu/walk.h"
+#include "daemon/kernels/plans.h"
 
 static int refuse_index(const td_kcall *k, int i, const char *kernel, td_error *e)
 {
@@ -82,6 +82,7 @@ static int plan_select(td_kcall *k, int dim, int idx)
     s->per = td_max64(1, TD_SELECT_BYTES / (bytes + 16));
     td_plan_phase(k, select_chunk, td_cut(s->outer * s->n, s->per));
     k->cost_ns = (double)(s->outer * s->n) * (5 + (double)bytes * 0.1);
+    td_plan_moves_freely(k, sizeof *s);
     return 0;
 }
 
@@ -89,7 +90,7 @@ int td_cpu_plan_index_select(td_kcall *k, td_error *e)
 {
     int dim;
     if (!td_is_index_dtype(k->in[1].desc->dtype)) return refuse_index(k, 1, "index_select", e);
-    if (td_wrap_dim(td_attr_int(k->attrs, 0), k->in[0].desc->ndim, &dim, e)) return e ? e->code : TD_E_INDEX;
+    if (td_wrap_dim(td_attr_int(k->attrs, 0), k->in[0].desc->ndim, &dim, e)) return TD_E_INDEX;
     return plan_select(k, dim, 1);
 }
 
@@ -168,12 +169,13 @@ int td_cpu_plan_gather(td_kcall *k, td_error *e)
     const td_desc *x = k->in[0].desc, *idx = k->in[1].desc;
     gather_state *s = (gather_state *)k->state;
     if (!td_is_index_dtype(idx->dtype)) return refuse_index(k, 1, "gather", e);
-    if (td_wrap_dim(td_attr_int(k->attrs, 0), x->ndim, &s->dim, e)) return e ? e->code : TD_E_INDEX;
+    if (td_wrap_dim(td_attr_int(k->attrs, 0), x->ndim, &s->dim, e)) return TD_E_INDEX;
     s->limit = x->ndim ? x->shape[s->dim] : 1;
     s->stride = x->ndim ? x->stride[s->dim] * (int64_t)td_dtype_size(x->dtype) : 0;
     int64_t n = td_desc_numel(idx);
     td_plan_phase(k, gather_chunk, td_cut(n, TD_INDEX_READ));
     k->cost_ns = (double)n * 2;
+    td_plan_moves_freely(k, sizeof *s);
     return 0;
 }
 
@@ -196,6 +198,7 @@ int td_cpu_plan_index(td_kcall *k, td_error *e)
     int code = td_index_map_plan(k, m, k->in[0].desc, k->in + 1, k->nin - 1, "index", e);
     if (code) return code;
     int64_t total = m->before * m->n * m->after;
+    td_plan_moves_freely(k, sizeof *m);
     if (total == 0) return 0; /* the indices are checked all the same */
     td_plan_phase(k, index_chunk, td_cut(total, TD_INDEX_READ));
     k->cost_ns += (double)total * 1.5;

@@ -6,8 +6,8 @@
 #include "daemon/kernels/cpu/convert.h"
 #include "daemon/kernels/cpu/loop.h"
 #include "daemon/kernels/cpu/moments.h"
-#include "daemon/kernels/cpu/plans.h"
 #include "daemon/kernels/cpu/rows.h"
+#include "daemon/kernels/plans.h"
 #include <math.h>
 
 typedef struct norm_state {
@@ -88,6 +88,16 @@ static int start(td_kcall *k, norm_state *s, const td_karg *x, int ndims, const 
     return 0;
 }
 
+static void addresses(td_kcall *k)
+{
+    ((norm_state *)k->state)->x.data = k->in[0].data;
+}
+
+static void backward_addresses(td_kcall *k)
+{
+    ((norm_state *)k->state)->x.data = k->in[1].data;
+}
+
 int td_cpu_plan_layer_norm(td_kcall *k, td_error *e)
 {
     norm_state *s = (norm_state *)k->state;
@@ -99,6 +109,7 @@ int td_cpu_plan_layer_norm(td_kcall *k, td_error *e)
     td_plan_phase(k, forward_chunk, s->blocks);
     k->scratch_bytes = (size_t)(4 * s->x.cols) * td_dtype_size(s->acc);
     k->cost_ns = (double)s->x.rows * ((double)s->x.cols * 0.6 + 30);
+    td_plan_moves(k, addresses, sizeof *s);
     return 0;
 }
 
@@ -219,5 +230,6 @@ int td_cpu_plan_layer_norm_backward(td_kcall *k, td_error *e)
     if (s->mask & 6) td_plan_phase(k, sum_chunk, td_cut(s->x.cols, TD_NORM_COLUMNS));
     k->scratch_bytes = (size_t)td_max64(6 * s->x.cols * (int64_t)td_dtype_size(s->acc), TD_NORM_COLUMNS * 8);
     k->cost_ns = (double)s->x.rows * ((double)s->x.cols * 1.0 + 40);
+    td_plan_moves(k, backward_addresses, sizeof *s);
     return 0;
 }

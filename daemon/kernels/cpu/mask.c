@@ -4,8 +4,8 @@
  * 1 adds the counts up; phase 2 writes. The later phases see only the private bytes, so the counts and what is written
  * always agree. */
 #include "daemon/kernels/cpu/plan.h"
-#include "daemon/kernels/cpu/plans.h"
 #include "daemon/kernels/cpu/walk.h"
+#include "daemon/kernels/plans.h"
 
 typedef struct mask_state {
     int64_t count; /* of the result: td_kernel_count() */

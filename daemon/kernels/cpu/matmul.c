@@ -1,7 +1,7 @@
 /* mm, bmm, addmm, linear: each describes its matrices to the GEMM engine and is done. */
 #include "daemon/kernels/cpu/gemm.h"
 #include "daemon/kernels/cpu/plan.h"
-#include "daemon/kernels/cpu/plans.h"
+#include "daemon/kernels/plans.h"
 
 static td_gemm_mat matrix(const td_karg *x, int row_dim)
 {
@@ -16,6 +16,8 @@ static td_gemm product(const td_kcall *k, int first, int row_dim)
 {
     const td_desc *x = k->in[first].desc, *y = k->in[first + 1].desc;
     return (td_gemm){.dtype = x->dtype,
+                     .in_a = (uint8_t)(first + 1),
+                     .in_b = (uint8_t)(first + 2),
                      .batch = row_dim ? x->shape[0] : 1,
                      .m = x->shape[row_dim],
                      .n = y->shape[row_dim + 1],
@@ -60,6 +62,7 @@ int td_cpu_plan_addmm(td_kcall *k, td_error *e)
     g.beta = k->attrs->at[0].s;
     g.alpha = k->attrs->at[1].s;
     g.d = broadcast(&k->in[0]);
+    g.in_d = 1;
     g.has_d = !is_zero(g.beta);
     return td_gemm_plan(k, &g, "addmm", e);
 }
@@ -86,6 +89,8 @@ int td_cpu_plan_linear(td_kcall *k, td_error *e)
     int64_t K = x->ndim ? x->shape[x->ndim - 1] : 1, rows = 1;
     for (int d = 0; d < x->ndim - 1; d++) rows *= x->shape[d];
     td_gemm g = {.dtype = x->dtype,
+                 .in_a = 1,
+                 .in_b = 2,
                  .batch = 1,
                  .m = rows,
                  .n = w->ndim == 2 ? w->shape[0] : 1,
@@ -97,6 +102,7 @@ int td_cpu_plan_linear(td_kcall *k, td_error *e)
     if (k->nin > 2 && k->in[2].data) {
         g.has_d = 1;
         g.d = broadcast(&k->in[2]);
+        g.in_d = 3;
     }
     g.a = (td_gemm_mat){.data = k->in[0].data, .cs = x->ndim ? x->stride[x->ndim - 1] : 1};
     if (!rows_of(x, &g.a.rs)) g.a.rows = x;

@@ -4,7 +4,7 @@
 #include "daemon/kernels/cpu/convert.h"
 #include "daemon/kernels/cpu/gemm.h"
 #include "daemon/kernels/cpu/plan.h"
-#include "daemon/kernels/cpu/plans.h"
+#include "daemon/kernels/plans.h"
 #include <complex.h>
 #include <limits.h>
 
@@ -13,6 +13,8 @@ int td_cpu_plan_mv(td_kcall *k, td_error *e)
 {
     const td_desc *x = k->in[0].desc, *y = k->in[1].desc;
     td_gemm g = {.dtype = x->dtype,
+                 .in_a = 1,
+                 .in_b = 2,
                  .batch = 1,
                  .m = x->shape[0],
                  .n = 1,

@@ -3,9 +3,9 @@
  * and an index is loaded once, checked, used. */
 #include "daemon/kernels/cpu/convert.h"
 #include "daemon/kernels/cpu/plan.h"
-#include "daemon/kernels/cpu/plans.h"
 #include "daemon/kernels/cpu/pool.h"
 #include "daemon/kernels/cpu/walk.h"
+#include "daemon/kernels/plans.h"
 #include <math.h>
 
 enum { ROW = TD_POOL_ROW };
@@ -146,6 +146,7 @@ int td_cpu_plan_max_pool2d(td_kcall *k, td_error *e)
     if (p->dtype == TD_BOOL || td_dtype_is_complex(p->dtype)) return td_refuse_dtype(k, 0, "max_pool2d", e);
     k->scratch_bytes = (size_t)(p->h * p->w + p->oh * p->ow) * td_dtype_size(p->acc);
     if (p->oh * p->ow > 0) td_plan_phase(k, forward_chunk, td_cut(p->planes, p->per));
+    td_plan_moves_freely(k, sizeof *p);
     return 0;
 }
 
@@ -213,5 +214,6 @@ int td_cpu_plan_max_pool2d_backward(td_kcall *k, td_error *e)
     k->scratch_bytes = (size_t)(s->n + s->size) * td_dtype_size(s->acc);
     td_plan_phase(k, backward_chunk, td_cut(s->planes, s->per));
     k->cost_ns = (double)s->planes * (double)(s->n * 2 + s->size) + 100;
+    td_plan_moves_freely(k, sizeof *s);
     return 0;
 }

@@ -3,9 +3,9 @@
  * d1...; reduction 0 none, 1 mean (divided by the weights' sum), 2 sum. */
 #include "daemon/kernels/cpu/convert.h"
 #include "daemon/kernels/cpu/plan.h"
-#include "daemon/kernels/cpu/plans.h"
 #include "daemon/kernels/cpu/rows.h"
 #include "daemon/kernels/cpu/walk.h"
+#include "daemon/kernels/plans.h"
 
 typedef struct nll_state {
     int64_t targets, classes, ignore, reduction;
@@ -115,6 +115,7 @@ int td_cpu_plan_nll_loss(td_kcall *k, td_error *e)
     td_plan_phase(k, forward_chunk, blocks);
     td_plan_phase(k, finish_chunk, 1);
     k->cost_ns = (double)s->targets * 12 + 150;
+    td_plan_moves_freely(k, sizeof *s);
     return 0;
 }
 
@@ -168,5 +169,6 @@ int td_cpu_plan_nll_loss_backward(td_kcall *k, td_error *e)
     s->per = td_max64(1, TD_NLL_BACK_CHUNK / td_max64(1, s->nll.classes * s->inner));
     td_plan_phase(k, backward_chunk, td_cut(s->rows, s->per));
     k->cost_ns = (double)s->nll.targets * 12 + (double)(s->nll.targets * s->nll.classes) * 0.15 + 100;
+    td_plan_moves_freely(k, sizeof *s);
     return 0;
 }

@@ -9,8 +9,8 @@
  * + eps). Decoupled decay multiplies p by 1 - lr wd before; otherwise wd p is added to the gradient. */
 #include "daemon/kernels/cpu/convert.h"
 #include "daemon/kernels/cpu/plan.h"
-#include "daemon/kernels/cpu/plans.h"
 #include "daemon/kernels/cpu/walk.h"
+#include "daemon/kernels/plans.h"
 #include <math.h>
 
 typedef struct step_coef {

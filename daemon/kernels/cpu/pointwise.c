@@ -3,8 +3,8 @@
  * Two ways: operands that are all contiguous and alike (or single numbers) go straight to the loop, so that small ops
  * cost next to nothing; everything else walks in tiles. Both give the same bits: an element depends on nothing but its
  * operands. */
-#include "daemon/kernels/cpu/plans.h"
 #include "daemon/kernels/cpu/tile.h"
+#include "daemon/kernels/plans.h"
 #include <assert.h>
 #include <float.h>
 #include <math.h>
@@ -47,8 +47,8 @@ static td_pw_attr absent_value(int kind, td_dtype t)
     switch (kind) {
     case TD_PW_ABSENT_LOWEST: return (td_pw_attr){-INFINITY, 0, INT64_MIN};
     case TD_PW_ABSENT_HIGHEST: return (td_pw_attr){INFINITY, 0, INT64_MAX};
-    case TD_PW_ABSENT_MIN_FINITE: return (td_pw_attr){-largest(t), 0, INT64_MIN};
-    case TD_PW_ABSENT_MAX_FINITE: return (td_pw_attr){largest(t), 0, INT64_MAX};
+    case TD_PW_ABSENT_MIN_FINITE: return (td_pw_attr){-largest(td_dtype_real(t)), 0, INT64_MIN};
+    case TD_PW_ABSENT_MAX_FINITE: return (td_pw_attr){largest(td_dtype_real(t)), 0, INT64_MAX};
     default: return (td_pw_attr){0, 0, 0};
     }
 }
@@ -125,6 +125,13 @@ static void flat_addresses(td_kcall *k)
     flat *f = (flat *)k->state;
     f->data[0] = k->out[0].data;
     for (int i = 0; i < k->nin; i++) f->data[i + 1] = k->in[i].data;
+}
+
+static void tiles_addresses(td_kcall *k)
+{
+    td_tiles *t = (td_tiles *)k->state;
+    t->data[0] = k->out[0].data;
+    for (int i = 0; i < k->nin; i++) t->data[i + 1] = k->in[i].data;
 }
 
 static void tiles_chunk(td_kcall *k, int64_t chunk, void *scratch)
@@ -216,6 +223,7 @@ static void finish_tiles(td_kcall *k, td_tiles *t, double ns)
     k->nphases = k->phase[0].chunks > 0;
     k->scratch_bytes = TD_TILE_SCRATCH;
     k->cost_ns = 30 + ns * (double)td_desc_numel(k->out[0].desc);
+    td_plan_moves(k, tiles_addresses, sizeof *t);
 }
 
 int td_cpu_plan_pointwise(td_kcall *k, td_error *e)
@@ -252,8 +260,7 @@ int td_cpu_plan_pointwise(td_kcall *k, td_error *e)
         k->phase[0].chunks = f->n <= TD_CHUNK_LEAST ? 1 : (f->n + f->per_chunk - 1) / f->per_chunk;
         k->scratch_bytes = f->numbers ? TD_TILE_SCRATCH : 0;
         k->cost_ns = 20 + ns * (double)f->n;
-        k->replan = flat_addresses;
-        k->state_bytes = sizeof *f;
+        td_plan_moves(k, flat_addresses, sizeof *f);
         return TD_OK;
     }
     td_tiles *t = (td_tiles *)k->state;
@@ -307,5 +314,6 @@ int td_cpu_plan_full(td_kcall *k, td_error *e)
     td_tiles_operand(&f->tiles, 1, NULL, &number, y->dtype);
     finish_tiles(k, &f->tiles, 0.03 * (double)f->tiles.raw[0]);
     k->phase[0].fn = full_chunk;
+    k->state_bytes = sizeof *f;
     return TD_OK;
 }

@@ -4,8 +4,8 @@
  * and processors make no difference. randint and randperm reject inside the element: attempt t has its own words, with
  * t in the top byte of the group's number. */
 #include "daemon/kernels/cpu/random.h"
-#include "daemon/kernels/cpu/plans.h"
 #include "daemon/kernels/cpu/tile.h"
+#include "daemon/kernels/plans.h"
 
 void td_random_plan(td_kcall *k, td_chunk_fn fn, double ns)
 {

@@ -1,7 +1,7 @@
 /* The same elements at other places of one tensor: repeat, flip, roll, constant_pad, as copies of parts (assemble.h).
  */
 #include "daemon/kernels/cpu/assemble.h"
-#include "daemon/kernels/cpu/plans.h"
+#include "daemon/kernels/plans.h"
 #include <string.h>
 
 /* ---- repeat: each dimension becomes two, the outer one with source stride 0 */
@@ -127,6 +127,7 @@ int td_cpu_plan_roll(td_kcall *k, td_error *e)
         k->phase[0].fn = roll_any_chunk;
         k->phase[0].chunks = k->nphases = 1;
         k->cost_ns = 30 + 5.0 * (double)td_desc_numel(k->out[0].desc);
+        td_plan_moves_freely(k, 0);
     }
     return TD_OK;
 }

@@ -82,8 +82,15 @@ static bool prefer_columns(const td_reduction *r)
     return r->ngone <= TD_REDUCE_FEW && r->kept[0] >= TD_REDUCE_MANY;
 }
 
+/* Does an element take a complex exponential, which is as long as many additions? */
+static bool is_slow(const td_reduction *r)
+{
+    return r->fold == TD_FOLD_LSE && (r->body == TD_R_C64 || r->body == TD_R_C128);
+}
+
 static void choose_walk(td_reduction *r)
 {
+    int64_t load_most = is_slow(r) ? TD_REDUCE_PIECE_SLOW : TD_REDUCE_PIECE;
     int widest = r->raw > r->size ? r->raw : r->size;
     r->columns = prefer_columns(r);
     if (r->columns) {
@@ -93,11 +100,12 @@ static void choose_walk(td_reduction *r)
         /* rows that are contiguous the other way: several at once, so that they can be turned */
         if (!direct && r->gone_stride[0] == r->raw)
             r->width = min64(r->width, room / min64(r->gone[0] ? r->gone[0] : 1, TD_REDUCE_TURNED));
+        if (is_slow(r)) r->width = min64(r->width, TD_REDUCE_WIDTH_SLOW);
         r->blocks = ceil_div(r->kept[0], r->width);
-        r->piece = TD_REDUCE_PIECE / r->width;
+        r->piece = load_most / r->width;
         r->units = r->nkept / r->kept[0] * r->blocks;
     } else {
-        r->piece = TD_REDUCE_PIECE;
+        r->piece = load_most;
         r->units = r->nkept;
         r->width = r->blocks = 1;
     }
@@ -105,9 +113,8 @@ static void choose_walk(td_reduction *r)
     if (r->pieces == 1) r->piece = r->ngone;
     r->per_chunk = 1;
     int64_t load = r->piece * r->width;
-    if (r->pieces == 1 && load < TD_REDUCE_PIECE)
-        r->per_chunk =
-            min64(TD_REDUCE_PIECE / (load ? load : 1), r->columns ? TD_REDUCE_CHUNK_BLOCKS : TD_REDUCE_CHUNK_ROWS);
+    if (r->pieces == 1 && load < load_most)
+        r->per_chunk = min64(load_most / (load ? load : 1), r->columns ? TD_REDUCE_CHUNK_BLOCKS : TD_REDUCE_CHUNK_ROWS);
 }
 
 /* First kept element and number of columns of a unit. */
@@ -217,6 +224,14 @@ static void set_types(td_reduction *r, td_kcall *k, int fold)
     r->col = td_isa_now->reduce->col[fold][r->body];
 }
 
+static void addresses(td_kcall *k)
+{
+    td_reduction *r = (td_reduction *)k->state;
+    r->data = k->in[0].data;
+    r->out = k->out[0].data;
+    r->indices = k->nout > 1 ? k->out[1].data : NULL;
+}
+
 int td_reduce_plan(td_kcall *k, unsigned bits, int fold, int finish, double correction, td_error *e)
 {
     td_reduction *r = (td_reduction *)k->state;
@@ -225,9 +240,7 @@ int td_reduce_plan(td_kcall *k, unsigned bits, int fold, int finish, double corr
     if (!r->row)
         return td_fail(e, TD_E_UNSUPPORTED, "%s is not implemented on the CPU for %s", k->op->name,
                        td_dtype_name(k->compute));
-    r->data = k->in[0].data;
-    r->out = k->out[0].data;
-    r->indices = k->nout > 1 ? k->out[1].data : NULL;
+    addresses(k);
     r->fold = (uint8_t)fold;
     r->finish = (uint8_t)finish;
     r->correction = correction;
@@ -258,7 +271,8 @@ int td_reduce_plan(td_kcall *k, unsigned bits, int fold, int finish, double corr
     k->nphases = cut ? 2 : 1;
     k->scratch_bytes = SCRATCH_PAIRS + (td_dtype_is_complex(k->compute) ? 2 * BATCH_BYTES : 0);
     k->work_bytes = cut ? (size_t)(2 * r->pieces * r->nkept) * sizeof(td_word) : 0;
-    double each = fold == TD_FOLD_VAR || fold == TD_FOLD_LSE ? 0.8 : 0.25;
+    double each = is_slow(r) ? 60 : fold == TD_FOLD_VAR || fold == TD_FOLD_LSE ? 0.8 : 0.25;
     k->cost_ns = 40 + 15.0 * (double)r->units + each * (double)r->nkept * (double)r->ngone;
+    td_plan_moves(k, addresses, sizeof *r);
     return TD_OK;
 }

@@ -1,7 +1,7 @@
 /* The reductions of the op table in terms of folds. `dim` comes as one, as a list, or not at all; nothing and an empty
  * list mean all dimensions. Inference has checked it. */
-#include "daemon/kernels/cpu/plans.h"
 #include "daemon/kernels/cpu/reduce.h"
+#include "daemon/kernels/plans.h"
 
 static unsigned reduced_bits(const td_kcall *k, int attr)
 {

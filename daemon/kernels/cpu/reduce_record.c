@@ -76,7 +76,10 @@ void td_record_merge(const td_reduction *r, td_word *a, td_word *b, int64_t na, 
     case TD_FOLD_ANY: a->i |= a2.i; break;
     case TD_FOLD_ALL: a->i &= a2.i; break;
     case TD_FOLD_VAR: merge_var(a, b, na, a2, b2, nb); break;
-    case TD_FOLD_LSE: merge_lse(a, b, a2, b2); break;
+    case TD_FOLD_LSE:
+        if (is_complex(r)) td_isa_now->reduce->row[TD_FOLD_LSE][TD_R_C128](1, (double[]){a2.f, b2.f}, a, b, na);
+        else merge_lse(a, b, a2, b2);
+        break;
     default: /* extremes, with the index counted on from what was seen */
         if (na == 0 || wins(r, a2, *a)) {
             *a = a2;
@@ -95,7 +98,9 @@ static void conclude(const td_reduction *r, td_word *a, td_word *b)
         b->f /= n;
         break;
     case TD_FINISH_VAR: a->f = b->f / (left > 0 ? left : 0); break;
-    case TD_FINISH_LSE: a->f += log(b->f); break;
+    case TD_FINISH_LSE: /* of complex numbers it is there already */
+        if (!is_complex(r)) a->f += log(b->f);
+        break;
     default: break;
     }
 }

@@ -1,7 +1,7 @@
 /* cumsum along one dimension. Lines of floats are summed in double and rounded at each element; a block of neighbouring
  * lines goes down together when the dimension is not the innermost. */
-#include "daemon/kernels/cpu/plans.h"
 #include "daemon/kernels/cpu/tile.h"
+#include "daemon/kernels/plans.h"
 #include <string.h>
 
 enum { BUFFER = TD_SCAN_WIDTH * 16 };
@@ -163,5 +163,6 @@ int td_cpu_plan_cumsum(td_kcall *k, td_error *e)
     k->nphases = 1;
     k->scratch_bytes = 3 * BUFFER;
     k->cost_ns = 40 + 1.5 * (double)td_desc_numel(x);
+    td_plan_moves_freely(k, sizeof *s);
     return TD_OK;
 }

@@ -7,8 +7,8 @@
 #include "daemon/kernels/cpu/accumulate.h"
 #include "daemon/kernels/cpu/copy_first.h"
 #include "daemon/kernels/cpu/plan.h"
-#include "daemon/kernels/cpu/plans.h"
 #include "daemon/kernels/cpu/walk.h"
+#include "daemon/kernels/plans.h"
 
 typedef struct scatter_state {
     int dim, axis;       /* axis: the dimension that chunks cut, or -1 */
@@ -86,7 +86,7 @@ static void write_chunk(td_kcall *k, int64_t chunk, void *scratch)
         shape[d] = idx->shape[d];
         packed[d] = width;
         width *= shape[d];
-        if (src->ndim == idx->ndim && !s->number) from[d] = src->stride[d];
+        if (!s->number) from[d] = src->stride[d];
     }
     if (s->axis >= 0) {
         td_cut_range(idx->shape[s->axis], s->per, chunk / s->parts, &b, &e);
@@ -137,7 +137,7 @@ static int plan_scatter(td_kcall *k, bool add, const char *name, td_error *e)
     *s = (scatter_state){.add = add};
     if (!td_is_index_dtype(idx->dtype))
         return td_fail(e, TD_E_TYPE, "%s: an index must be an integer tensor, not %s", name, td_dtype_name(idx->dtype));
-    if (td_wrap_dim(td_attr_int(k->attrs, 0), y->ndim, &s->dim, e)) return e ? e->code : TD_E_INDEX;
+    if (td_wrap_dim(td_attr_int(k->attrs, 0), y->ndim, &s->dim, e)) return TD_E_INDEX;
     s->number = k->in[2].desc->ndim == 0 && (idx->ndim > 0 || k->in[2].desc->dtype != y->dtype);
     if (!s->number && k->in[2].desc->dtype != y->dtype)
         return td_fail(e, TD_E_TYPE, "%s: src is %s, the tensor is %s", name, td_dtype_name(k->in[2].desc->dtype),
@@ -150,6 +150,7 @@ static int plan_scatter(td_kcall *k, bool add, const char *name, td_error *e)
     td_plan_clean_until_here(k);
     td_plan_copy_first(k);
     if (n > 0) cut(k, s, n);
+    td_plan_moves_freely(k, sizeof *s);
     return 0;
 }
 

@@ -2,8 +2,8 @@
  */
 #include "daemon/kernels/cpu/copy_first.h"
 #include "daemon/kernels/cpu/plan.h"
-#include "daemon/kernels/cpu/plans.h"
 #include "daemon/kernels/cpu/walk.h"
+#include "daemon/kernels/plans.h"
 
 typedef struct slice_state {
     int nd;
@@ -33,6 +33,7 @@ static int plan_slice(td_kcall *k, slice_state *s, const char *name, td_error *e
     td_plan_copy_first(k);
     td_plan_phase(k, slice_chunk, td_cut(s->count, TD_SLICE_CHUNK));
     k->cost_ns += (double)s->count * 0.8 + 100;
+    td_plan_moves_freely(k, sizeof *s);
     return 0;
 }
 
@@ -42,7 +43,7 @@ int td_cpu_plan_select_scatter(td_kcall *k, td_error *e)
     const td_desc *y = k->out[0].desc;
     int dim;
     *s = (slice_state){0};
-    if (td_wrap_dim(td_attr_int(k->attrs, 0), y->ndim, &dim, e)) return e ? e->code : TD_E_INDEX;
+    if (td_wrap_dim(td_attr_int(k->attrs, 0), y->ndim, &dim, e)) return TD_E_INDEX;
     if (y->ndim == 0) return td_fail(e, TD_E_INDEX, "select_scatter cannot be applied to a 0-dim tensor");
     int64_t i = td_attr_int(k->attrs, 1);
     if (i < -y->shape[dim] || i >= y->shape[dim])
@@ -69,7 +70,7 @@ int td_cpu_plan_slice_scatter(td_kcall *k, td_error *e)
     const td_desc *y = k->out[0].desc, *src = k->in[1].desc;
     int dim;
     *s = (slice_state){0};
-    if (td_wrap_dim(td_attr_int(k->attrs, 0), y->ndim, &dim, e)) return e ? e->code : TD_E_INDEX;
+    if (td_wrap_dim(td_attr_int(k->attrs, 0), y->ndim, &dim, e)) return TD_E_INDEX;
     if (y->ndim == 0) return td_fail(e, TD_E_INDEX, "slice_scatter cannot be applied to a 0-dim tensor");
     int64_t size = y->shape[dim], step = td_attr_int(k->attrs, 3);
     int64_t start = bound(k->attrs, 1, 0, size), end = bound(k->attrs, 2, size, size);
@@ -79,6 +80,6 @@ int td_cpu_plan_slice_scatter(td_kcall *k, td_error *e)
         return td_fail(e, TD_E_SHAPE, "slice_scatter: src has size %lld in dimension %d, the slice %lld",
                        src->ndim == y->ndim ? (long long)src->shape[dim] : -1, dim, (long long)length);
     s->start = start * y->stride[dim];
-    for (int d = 0; d < y->ndim; d++) s->stride[d] = y->stride[d] * (d == dim ? step : 1);
+    for (int d = 0; d < y->ndim; d++) s->stride[d] = y->stride[d] * (d == dim && length > 1 ? step : 1);
     return plan_slice(k, s, "slice_scatter", e);
 }

@@ -1,10 +1,10 @@
 /* softmax and log_softmax along one dimension, and their gradients. A line of the dimension is read into first-level
  * cache as floats (or doubles), worked on there, and written once; a line that is contiguous and of that type is used
  * where it lies. */
-#include "daemon/kernels/cpu/plans.h"
 #include "daemon/kernels/cpu/softmax_cols.h"
 #include "daemon/kernels/cpu/tile.h"
 #include "daemon/kernels/cpu/vec/reduce.h"
+#include "daemon/kernels/plans.h"
 
 typedef struct lines {
     int64_t length, count; /* of a line; lines */
@@ -102,6 +102,13 @@ static void add_operand(lines *l, int which, const td_karg *arg, int dim)
         if (i != dim) l->step[which][j++] = d->stride[i] * size;
 }
 
+static void addresses(td_kcall *k)
+{
+    lines *l = (lines *)k->state;
+    l->data[0] = k->out[0].data;
+    for (int i = 0; i < k->nin; i++) l->data[i + 1] = k->in[i].data;
+}
+
 static int plan(td_kcall *k, int op, int dim_attr)
 {
     lines *l = (lines *)k->state;
@@ -137,6 +144,7 @@ static int plan(td_kcall *k, int op, int dim_attr)
     for (int i = 1; i <= l->nin; i++) direct = direct && !l->load[i] && l->stride[i] == l->size[i];
     k->scratch_bytes = direct ? 0 : (size_t)(6 * l->group * l->length * l->body);
     k->cost_ns = 30 + (double)l->count * (30 + (l->body == 8 ? 8.0 : 1.0) * (double)l->length);
+    td_plan_moves(k, addresses, sizeof *l);
     return TD_OK;
 }
 

@@ -6,9 +6,9 @@
 #include "daemon/kernels/cpu/softmax_cols.h"
 #include "daemon/kernels/cpu/loop.h"
 #include "daemon/kernels/cpu/plan.h"
-#include "daemon/kernels/cpu/plans.h"
 #include "daemon/kernels/cpu/vec/reduce.h"
 #include "daemon/kernels/cpu/vec/softmax.h"
+#include "daemon/kernels/plans.h"
 #include <math.h>
 
 typedef struct cols {
@@ -213,6 +213,7 @@ bool td_softmax_plan_cols(td_kcall *k, int op, int dim)
     cut(c);
     k->scratch_bytes = sizeof(known);
     k->cost_ns = (double)n * 1.2 + 500;
+    td_plan_moves_freely(k, sizeof *c);
     if (c->blocks == 1) {
         td_plan_phase(k, whole_chunk, c->outer * c->strips);
         return true;

@@ -5,8 +5,8 @@
  * of a row in a heap, or sorts when k is a good part of the row. */
 #include "daemon/kernels/cpu/index_map.h"
 #include "daemon/kernels/cpu/plan.h"
-#include "daemon/kernels/cpu/plans.h"
 #include "daemon/kernels/cpu/sort_pairs.h"
+#include "daemon/kernels/plans.h"
 
 typedef struct sort_state {
     int64_t rows, n, k, step, inner; /* n: length; k: how many are wanted; inner: stride of both outputs */
@@ -237,6 +237,7 @@ int td_cpu_plan_sort(td_kcall *k, td_error *e)
     if (code) return code;
     s->descending = td_attr_bool(k->attrs, 1);
     plan_rows(k, s);
+    td_plan_moves_freely(k, sizeof *s);
     return 0;
 }
 
@@ -251,6 +252,7 @@ int td_cpu_plan_topk(td_kcall *k, td_error *e)
                        (long long)s->n);
     s->k = want;
     s->descending = td_attr_bool(k->attrs, 2);
+    td_plan_moves_freely(k, sizeof *s);
     if (s->k > TD_TOPK_HEAP || s->k > s->n / TD_TOPK_SHARE) {
         plan_rows(k, s);
         return 0;

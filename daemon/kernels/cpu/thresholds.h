@@ -50,6 +50,8 @@
     T(REDUCE_RUN, 16384, "elements", TD_ORDERLESS_, "most that one call of a fold reads where they lie")               \
     T(REDUCE_SHORT, 64, "elements", TD_FOLDS_, "rows shorter than this are taken several at once")                     \
     T(REDUCE_PIECE, 131072, "elements", TD_FOLDS_, "twice as many are cut into pieces, in two phases")                 \
+    T(REDUCE_PIECE_SLOW, 2048, "elements", "logsumexp", "the same of complex numbers")                                 \
+    T(REDUCE_WIDTH_SLOW, 8, "columns", "logsumexp", "most columns of complex numbers at once")                         \
     T(REDUCE_COLUMNS, 8, "columns", TD_FOLDS_, "from which a kept dimension that is the fastest goes by columns")      \
     T(REDUCE_FEW, 16, "rows", TD_FOLDS_, "so few reduced go by columns when kept ones are many")                       \
     T(REDUCE_MANY, 64, "columns", TD_FOLDS_, "kept ones that are many")                                                \
@@ -88,7 +90,7 @@
     T(PACKED_LARGE, 200000000, "products", TD_PRODUCTS_, "from which a product goes by own tiles")                     \
     T(PACKED_WORK, 536870912, "bytes", TD_PRODUCTS_, "of packed operands, below which it does")                        \
     T(PACKED_K, 512, "columns", TD_PRODUCTS_, "of K in one pass over a block")                                         \
-    T(PACKED_CHUNK, 7000000, "products", TD_PRODUCTS_, "of a chunk, about: 130-170 us")                                \
+    T(PACKED_NS, 150000, "ns", TD_PRODUCTS_, "work of a chunk of own tiles")                                           \
     T(PACKED_ROWS, 48, "rows", TD_PRODUCTS_, "of a block, at least; a multiple of any tile")                           \
     T(PACKED_COLS, 64, "columns", TD_PRODUCTS_, "of a block, at least; a multiple of any tile")                        \
     T(PACKED_MOST, 360, "rows", TD_PRODUCTS_, "and columns of a block")                                                \

@@ -1,6 +1,6 @@
 /* tril and triu: each row of a matrix is copied up to a column, or from it, and the rest is zero. */
-#include "daemon/kernels/cpu/plans.h"
 #include "daemon/kernels/cpu/tile.h"
+#include "daemon/kernels/plans.h"
 #include <string.h>
 
 static int64_t rows_per_chunk(int64_t cols)
@@ -64,6 +64,7 @@ static int plan(td_kcall *k, td_chunk_fn fn)
     k->phase[0].chunks = (numel / cols + per - 1) / per;
     k->nphases = 1;
     k->cost_ns = 30 + 0.3 * (double)numel;
+    td_plan_moves_freely(k, 0);
     return TD_OK;
 }
 

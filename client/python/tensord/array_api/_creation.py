@@ -29,7 +29,7 @@ def from_dlpack(x, /, *, device=None, copy=None):
 
 def empty(shape, *, dtype=None, device=None):
     """A tensor of this shape with whatever its memory holds."""
-    return _more._finish(ops.empty(_shape(shape), _float(dtype)), device)
+    return _more._made(device, None, ops.empty, _shape(shape), _float(dtype))
 
 
 def full(shape, fill_value, *, dtype=None, device=None):
@@ -49,22 +49,22 @@ def ones(shape, *, dtype=None, device=None):
 
 def empty_like(x, /, *, dtype=None, device=None):
     """A tensor of the same shape and dtype with whatever its memory holds."""
-    return empty(x.shape, dtype=dtype or x.dtype, device=device)
+    return empty(x.shape, dtype=dtype or x.dtype, device=device or x.device)
 
 
 def full_like(x, /, fill_value, *, dtype=None, device=None):
     """A number in the same shape and dtype."""
-    return full(x.shape, fill_value, dtype=dtype or x.dtype, device=device)
+    return full(x.shape, fill_value, dtype=dtype or x.dtype, device=device or x.device)
 
 
 def zeros_like(x, /, *, dtype=None, device=None):
     """Zeros of the same shape and dtype."""
-    return full(x.shape, 0, dtype=dtype or x.dtype, device=device)
+    return full(x.shape, 0, dtype=dtype or x.dtype, device=device or x.device)
 
 
 def ones_like(x, /, *, dtype=None, device=None):
     """Ones of the same shape and dtype."""
-    return full(x.shape, 1, dtype=dtype or x.dtype, device=device)
+    return full(x.shape, 1, dtype=dtype or x.dtype, device=device or x.device)
 
 
 def arange(start, /, stop=None, step=1, *, dtype=None, device=None):

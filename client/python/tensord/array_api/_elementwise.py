@@ -3,23 +3,12 @@
 from tensord import _C
 from tensord._C import ops
 from tensord.array_api import _dtypes
+from tensord.array_api._ops import BINARY as _BINARY
+from tensord.array_api._ops import UNARY
 
-_UNARY = {
-    "acos": "acos", "acosh": "acosh", "asin": "asin", "asinh": "asinh", "atan": "atan", "atanh": "atanh", "bitwise_invert": "bitwise_not",
-    "ceil": "ceil", "conj": "conj", "cos": "cos", "cosh": "cosh", "exp": "exp", "expm1": "expm1", "floor": "floor", "imag": "imag",
-    "isfinite": "isfinite", "isinf": "isinf", "isnan": "isnan", "log": "log", "log10": "log10", "log1p": "log1p", "log2": "log2",
-    "logical_not": "logical_not", "negative": "neg", "real": "real", "reciprocal": "reciprocal", "round": "round",
-    "signbit": "signbit", "sin": "sin", "sinh": "sinh", "sqrt": "sqrt", "square": "square", "tan": "tan", "tanh": "tanh",
-    "trunc": "trunc", "abs": "abs",
-}
-_BINARY = {
-    "add": "add", "atan2": "atan2", "bitwise_and": "bitwise_and", "bitwise_left_shift": "bitwise_left_shift", "bitwise_or": "bitwise_or",
-    "bitwise_right_shift": "bitwise_right_shift", "bitwise_xor": "bitwise_xor", "copysign": "copysign", "divide": "div", "equal": "eq",
-    "floor_divide": "floor_divide", "greater": "gt", "greater_equal": "ge", "hypot": "hypot", "less": "lt", "less_equal": "le",
-    "logaddexp": "logaddexp", "logical_and": "logical_and", "logical_or": "logical_or", "logical_xor": "logical_xor",
-    "maximum": "maximum", "minimum": "minimum", "multiply": "mul", "nextafter": "nextafter", "not_equal": "ne", "pow": "pow",
-    "remainder": "remainder", "subtract": "sub",
-}
+# What stands below says these otherwise.
+_OTHERWISE = {"sign", "clip", "astype"}
+_UNARY = {name: op for name, op in UNARY.items() if name not in _OTHERWISE}
 
 
 def _named(function, name, op):
@@ -45,8 +34,8 @@ def _binary(name, op):
     return _named(function, name, op)
 
 
-globals().update({name: _unary(name, getattr(ops, op)) for name, op in _UNARY.items() if hasattr(ops, op)})
-globals().update({name: _binary(name, getattr(ops, op)) for name, op in _BINARY.items() if hasattr(ops, op)})
+globals().update({name: _unary(name, getattr(ops, op)) for name, op in _UNARY.items()})
+globals().update({name: _binary(name, getattr(ops, op)) for name, op in _BINARY.items()})
 
 
 def positive(x, /):
@@ -69,4 +58,4 @@ def clip(x, /, min=None, max=None):
     return x
 
 
-__all__ = [n for n in (*_UNARY, *_BINARY, "positive", "sign", "clip") if n in globals()]
+__all__ = [*_UNARY, *_BINARY, "positive", "sign", "clip"]

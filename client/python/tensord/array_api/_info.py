@@ -16,7 +16,7 @@ class Info:
 
     def default_device(self):
         """Where tensors lie when nobody says where."""
-        return _C.device("cpu")
+        return _C.get_default_device()
 
     def default_dtypes(self, *, device=None):
         """The dtypes that numbers of Python and indices become."""
@@ -26,7 +26,7 @@ class Info:
 
     def devices(self):
         """All places for tensors: a tuple from version 2025.12 on, before that a list."""
-        return (_C.device("cpu"),) if self._version >= "2025.12" else [_C.device("cpu")]
+        return _C._devices() if self._version >= "2025.12" else list(_C._devices())
 
     def dtypes(self, *, device=None, kind=None):
         """The standard's dtypes by name: all, or those of a kind or of several."""

@@ -3,6 +3,7 @@
 import operator
 
 from tensord import _C
+from tensord._C import ops
 from tensord.array_api import _dtypes
 
 
@@ -24,25 +25,13 @@ def _pairs(x1, x2, axes):
     return tuple([operator.index(i) % max(x.ndim, 1) for i in side] for x, side in zip((x1, x2), axes))
 
 
-def _product(sizes):
-    n = 1
-    for size in sizes:
-        n *= size
-    return n
-
-
 def tensordot(x1, x2, /, *, axes=2):
     """The sum of products over `axes` pairs of dimensions, or over the named ones of each."""
     x1, x2 = _dtypes.together(x1, x2)
     one, two = _pairs(x1, x2, axes)
     if len(one) != len(two) or any(x1.shape[i] != x2.shape[j] for i, j in zip(one, two)):
         raise ValueError(f"tensordot(): the dimensions {one} of {x1.shape} and {two} of {x2.shape} do not go together")
-    left, right = [i for i in range(x1.ndim) if i not in one], [j for j in range(x2.ndim) if j not in two]
-    shape = tuple(x1.shape[i] for i in left) + tuple(x2.shape[j] for j in right)
-    inner = _product(x1.shape[i] for i in one)
-    a = x1.permute(tuple(left + one)).reshape((_product(x1.shape[i] for i in left), inner))
-    b = x2.permute(tuple(two + right)).reshape((inner, _product(x2.shape[j] for j in right)))
-    return _C.matmul(a, b).reshape(shape)
+    return ops.tensordot(x1, x2, one, two)
 
 
 def vecdot(x1, x2, /, *, axis=-1):

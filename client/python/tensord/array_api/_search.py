@@ -59,15 +59,10 @@ def take(x, indices, /, *, axis=None):
 
 def take_along_axis(x, indices, /, *, axis=-1):
     """For each index the element of x at it along the axis and at the index's own place elsewhere; other dimensions broadcast."""
-    from tensord.array_api._shapes import broadcast_shapes
-
     axis = wrap_axis(axis, x.ndim)
     if indices.ndim != x.ndim:
         raise ValueError(f"take_along_axis(): {x.ndim} dimensions and {indices.ndim} of the indices; they must be the same")
-    indices = _counted_from_start(indices, x.shape[axis])
-    shape = broadcast_shapes(x.shape[:axis] + x.shape[axis + 1 :], indices.shape[:axis] + indices.shape[axis + 1 :])
-    x = ops.expand(x, shape[:axis] + (x.shape[axis],) + shape[axis:])
-    return ops.gather(x, axis, ops.expand(indices, shape[:axis] + (indices.shape[axis],) + shape[axis:]))
+    return ops.take_along_dim(x, indices if indices.dtype in (_C.int64, _C.int32) else indices.to(_C.int64), axis)
 
 
 def searchsorted(x1, x2, /, *, side="left", sorter=None):
@@ -75,20 +70,10 @@ def searchsorted(x1, x2, /, *, side="left", sorter=None):
     if side not in ("left", "right"):
         raise ValueError(f"searchsorted(): side must be 'left' or 'right', not {side!r}")
     if not isinstance(x2, _C.Tensor):
-        x2 = _C.asarray(x2, _dtypes.result_type(x1, x2))
+        x2 = _C.asarray(x2, _dtypes.result_type(x1, x2), device=x1.device)
     if sorter is not None:
         x1 = take(x1, sorter)
-    x1, x2 = _dtypes.together(x1, x2)
-    n, flat = x1.shape[0], x2.reshape(-1)
-    before = ops.lt if side == "left" else ops.le
-    low = ops.make_full(flat.shape, 0, _C.int64)
-    high = ops.make_full(flat.shape, n, _C.int64)
-    for _ in range(n.bit_length()):  # halve all intervals at once
-        open_ = low < high
-        middle = ops.where(open_, (low + high) // 2, 0)
-        further = before(ops.index_select(x1, 0, middle), flat)
-        low, high = ops.where(open_ & further, middle + 1, low), ops.where(open_ & ~further, middle, high)
-    return low.reshape(x2.shape)
+    return ops.searchsorted(*_dtypes.together(x1, x2), side == "right")
 
 
 # ---- sets: equal elements stand together once sorted
@@ -102,6 +87,7 @@ def _order(flat):
     return ops.index_select(by_imag, 0, ops.sort(ops.real(ops.index_select(flat, 0, by_imag)), 0)[1])
 
 
+@_more._beside
 def _runs(x):
     """The elements sorted, their places, and where in the sorted ones each run of equal elements starts."""
     flat = x.reshape(-1)
@@ -114,11 +100,13 @@ def _runs(x):
     return ordered, order, ops.nonzero(new)[:, 0], new
 
 
+@_more._beside
 def _counts(starts, total):
     ends = ops.cat([starts[1:], ops.make_full((1,), total, _C.int64)], 0) if starts.shape[0] else starts
     return ends - starts
 
 
+@_more._beside
 def _inverse(x, order, new):
     run = ops.cumsum(new, 0, _C.int64) - 1
     return ops.scatter(run, 0, order, run).reshape(x.shape) if x.numel() else ops.make_full(x.shape, 0, _C.int64)
@@ -155,17 +143,6 @@ def unique_values(x, /):
 
 def isin(x1, x2, /, *, invert=False):
     """Is each element of x1 (not, with invert) among those of x2?"""
-    if not isinstance(x1, _C.Tensor):
-        x1 = _C.asarray(x1, _dtypes.result_type(x1, x2))
-    if not isinstance(x2, _C.Tensor):
-        x2 = _C.asarray(x2, _dtypes.result_type(x1, x2))
-    x1, x2 = _dtypes.together(x1, x2)
-    if not x2.numel():
-        found = ops.make_full(x1.shape, False, _C.bool)
-    elif x1.dtype.is_complex:
-        found = ops.any(x1.reshape((-1, 1)) == x2.reshape((1, -1)), (1,)).reshape(x1.shape)
-    else:
-        known = ops.sort(x2.reshape(-1), 0)[0]
-        at = ops.clamp(searchsorted(known, x1), 0, known.shape[0] - 1)
-        found = ops.index_select(known, 0, at.reshape(-1)).reshape(x1.shape) == x1
-    return ~found if invert else found
+    first = x1 if isinstance(x1, _C.Tensor) else x2
+    x1, x2 = (x if isinstance(x, _C.Tensor) else _C.asarray(x, _dtypes.result_type(x1, x2), device=first.device) for x in (x1, x2))
+    return ops.isin(*_dtypes.together(x1, x2), invert)

@@ -2,7 +2,7 @@
 
 import operator
 
-from tensord import _C
+from tensord import _C, _more
 from tensord._C import ops
 from tensord.array_api import _dtypes
 
@@ -137,6 +137,7 @@ def tile(x, repetitions, /):
     return ops.repeat(x, (1,) * (x.ndim - len(repetitions)) + repetitions)
 
 
+@_more._beside
 def repeat(x, repeats, /, *, axis=None):
     """Each part along a dimension (none: each element) several times over; a tensor says how often for each."""
     if axis is None:
@@ -146,10 +147,7 @@ def repeat(x, repeats, /, *, axis=None):
         repeats = repeats.item()
     if isinstance(repeats, _C.Tensor):
         ends = ops.cumsum(repeats.to(_C.int64), 0)
-        from tensord.array_api import _search
-
-        n = ends[-1].item() if ends.shape[0] else 0
-        return ops.index_select(x, axis, _search.searchsorted(ends, ops.arange(0, n, 1, _C.int64), side="right"))
-    shape = x.shape
-    wide = ops.expand(ops.unsqueeze(x, axis + 1), shape[: axis + 1] + (repeats,) + shape[axis + 1 :])
-    return _C.reshape(wide, shape[:axis] + (shape[axis] * repeats,) + shape[axis + 1 :])
+        n, later = ends[-1].item() if ends.shape[0] else 0, ends[:-1]
+        begun = ops.make_full((n + 1,), 0, _C.int64).index_add(0, later, ops.make_full(later.shape, 1, _C.int64))
+        return ops.index_select(x, axis, ops.cumsum(begun, 0)[:n])
+    return ops.repeat_interleave(x, repeats, axis)

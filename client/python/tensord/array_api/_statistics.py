@@ -1,11 +1,9 @@
 """Sums, means and extremes; truth of many elements; sums and products so far."""
 
-import builtins
-
-from tensord import _C
+from tensord import _C, _more
 from tensord._C import ops
 from tensord.array_api import _dtypes
-from tensord.array_api._shapes import _axes, stack, unstack, wrap_axis
+from tensord.array_api._shapes import _axes, wrap_axis
 
 
 def _dims(x, axis):
@@ -71,7 +69,7 @@ def var(x, /, *, axis=None, correction=0.0, keepdims=False):
 
 def std(x, /, *, axis=None, correction=0.0, keepdims=False):
     """The standard deviation, with n - correction in the denominator; where it is 0, its gradient counts as 0."""
-    return _spread(ops.std_dev, x, axis, correction, keepdims)
+    return _spread(ops.std, x, axis, correction, keepdims)
 
 
 def _truth(x):
@@ -99,6 +97,7 @@ def _line(x, axis, what):
     return wrap_axis(0 if axis is None else axis, x.ndim)
 
 
+@_more._beside
 def _with_initial(x, axis, value):
     shape = x.shape[:axis] + (1,) + x.shape[axis + 1 :]
     return ops.cat([ops.make_full(shape, value, x.dtype), x], axis)
@@ -111,29 +110,17 @@ def cumulative_sum(x, /, *, axis=None, dtype=None, include_initial=False):
     return _with_initial(sums, axis, 0) if include_initial else sums
 
 
-# What products of many are worked out in: on the way to a result that the dtype holds they may leave its range.
-_WIDER = {_C.float16: _C.float32, _C.bfloat16: _C.float32, _C.float32: _C.float64, _C.complex64: _C.complex128}
-
-
 def cumulative_prod(x, /, *, axis=None, dtype=None, include_initial=False):
     """The products of all elements up to each one; with include_initial a one before them."""
     axis = _line(x, axis, "cumulative_prod")
-    dtype = dtype or (_C.int64 if _dtypes.category(x.dtype) < 2 else x.dtype)
-    parts, so_far = [], None
-    for part in unstack(x.to(_WIDER.get(dtype, dtype)), axis=axis):
-        so_far = part if so_far is None else so_far * part
-        parts.append(so_far)
-    products = stack(parts, axis=axis).to(dtype) if parts else x.to(dtype)
+    products = ops.cumprod(x, axis, dtype)
     return _with_initial(products, axis, 1) if include_initial else products
 
 
 def diff(x, /, *, axis=-1, n=1, prepend=None, append=None):
     """The n-th differences between neighbours along a dimension, after joining what is to stand before and after."""
     axis = wrap_axis(axis, x.ndim)
-    parts = [p for p in (prepend, x, append) if p is not None]
-    x = ops.cat(_dtypes.together(*parts), axis) if len(parts) > 1 else x
-    for _ in range(builtins.min(n, x.shape[axis])):  # after that many nothing is left to take differences of
-        size = x.shape[axis]
-        after, before = ops.slice(x, axis, 1, size, 1), ops.slice(x, axis, 0, size - 1 if size else 0, 1)
-        x = after != before if x.dtype is _C.bool else after - before
-    return x
+    if prepend is not None or append is not None:
+        parts = iter(_dtypes.together(*(p for p in (prepend, x, append) if p is not None)))
+        prepend, x, append = (p if p is None else next(parts) for p in (prepend, x, append))
+    return ops.diff(x, n, axis, prepend, append)

@@ -6,7 +6,7 @@ cost n times the sum of those factors: cheap but for a length with a large prime
 
 import math
 
-from tensord import _C
+from tensord import _C, _more
 from tensord._C import ops
 from tensord.array_api import _dtypes
 from tensord.array_api._creation import _complex
@@ -39,6 +39,7 @@ def _roots(rows, cols, n, sign, dtype):
     return _complex(*[ops.where(quarter, ops.round(v), v) for v in (ops.cos(angle), ops.sin(angle))]).to(dtype)
 
 
+@_more._beside
 def _transform(x, sign):
     """Of the last dimension, unscaled. In between, y[:, r, k] is place k of the transform of every rest-th element from r on."""
     shape, n = x.shape, x.shape[-1]

@@ -29,7 +29,7 @@ class Board:
             shown = "".join(c if c.isprintable() else "?" for c in pool[:60])
             self.name += "/" + shown.encode()[:200].decode(errors="ignore")  # a name has 255 bytes at most
         self.before, self.next = [0.0] * (HEAD + EACH * workers), 0.0
-        self.tensor = _C.zeros(len(self.before), dtype=_C.float64)
+        self.tensor = _C.zeros(len(self.before), dtype=_C.float64, device="cpu")
         self.view: Any = memoryview(self.tensor)
         self.view[0], self.view[1] = LAYOUT, workers
         self.tensor._lend_as(self.name)

@@ -13,7 +13,7 @@ from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
 from tensord import _C, _lent, _pickle
-from tensord._random import default_generator
+from tensord._random import manual_seed
 
 SMALL = 4096  # bytes; so little goes in the message itself, which is quicker than a handle
 _DTYPES = ("bool", "uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64", "complex64", "complex128")
@@ -44,7 +44,7 @@ def _numpy():
 
 def _new_array(np, shape, dtype):
     """An array in shared memory, and its tensor."""
-    t = _C.empty(shape, dtype=getattr(_C, dtype.name))
+    t = _C.empty(shape, dtype=getattr(_C, dtype.name), device="cpu")
     return np.asarray(t), t
 
 
@@ -102,7 +102,7 @@ def finish(batch, options):
     if isinstance(batch, (list, tuple)):
         items = [finish(x, options) for x in batch]
         return items if isinstance(batch, list) else type(batch)(*items) if hasattr(batch, "_fields") else tuple(items)
-    return _C.asarray(batch) if np and isinstance(batch, (np.ndarray, np.generic)) and batch.dtype.name in _DTYPES else batch
+    return _C.asarray(batch, device="cpu") if np and isinstance(batch, (np.ndarray, np.generic)) and batch.dtype.name in _DTYPES else batch
 
 
 # ---- on the way -----------------------------------------------------------------------------------------------------
@@ -192,7 +192,7 @@ def set_up_worker(k, setup):
     _pickle._connect(setup.path)
     seed = setup.base_seed + k
     random.seed(seed)
-    default_generator.manual_seed(seed)
+    manual_seed(seed)
     if np := _numpy():
         np.random.seed([setup.base_seed & 0xFFFFFFFF, setup.base_seed >> 32, k])
     _info = WorkerInfo(k, setup.num_workers, seed, setup.dataset)
@@ -208,7 +208,7 @@ def set_worker_info(info):
 
 
 def get_rng():
-    state = [random.getstate()]
+    state = [random.getstate(), _C._random_state()]
     if np := _numpy():
         name, keys, *rest = np.random.get_state()
         state.append((name, keys.tobytes(), *rest))
@@ -217,8 +217,10 @@ def get_rng():
 
 def set_rng(state):
     random.setstate(state[0])
-    if len(state) > 1:
+    if state[1]:
+        _C._set_random_state(*state[1])
+    if len(state) > 2:
         import numpy as np
 
-        name, keys, *rest = state[1]
+        name, keys, *rest = state[2]
         np.random.set_state((name, np.frombuffer(keys, dtype=np.uint32), *rest))

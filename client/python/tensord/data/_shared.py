@@ -11,7 +11,7 @@ from tensord import _C, _lent
 
 
 def _bytes_of(data):
-    t = _C.empty(max(1, len(data)), dtype=_C.uint8)
+    t = _C.empty(max(1, len(data)), dtype=_C.uint8, device="cpu")
     with memoryview(t) as view:
         view[: len(data)] = data
     return t
@@ -98,7 +98,7 @@ def _plain_key(key):
         return int(key.real)
     if key is None or isinstance(key, (int, float, complex, str, bytes)):
         return key
-    raise _C.DTypeError(f"a key of a SharedDict is a number, a str, bytes, None or a tuple of these, not a {type(key).__name__}")
+    raise _C.DTypeError(f"a key of a SharedDict is a number, a str, bytes, None or a tuple of these, not {_C._a_type(key)}")
 
 
 def _key(key):

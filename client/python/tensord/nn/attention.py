@@ -21,7 +21,7 @@ def _as_addend(mask, dtype):
     """A mask of bools (true: not to be seen) as numbers to add."""
     if mask is None or mask.dtype is not _C.bool:
         return mask
-    return td.zeros(mask.shape, dtype=dtype).masked_fill(mask, -td.inf)
+    return td.zeros(mask.shape, dtype=dtype, device=mask.device).masked_fill(mask, -td.inf)
 
 
 class MultiheadAttention(Module):
@@ -38,9 +38,9 @@ class MultiheadAttention(Module):
             raise _C.InvalidError(f"embed_dim must be divisible by num_heads, but they are {embed_dim} and {num_heads}")
         self.embed_dim, self.num_heads, self.dropout, self.batch_first = embed_dim, num_heads, dropout, batch_first
         self.head_dim = embed_dim // num_heads
-        self.in_proj_weight = Parameter(td.empty((3 * embed_dim, embed_dim), dtype=dtype))
-        self.register_parameter("in_proj_bias", Parameter(td.empty(3 * embed_dim, dtype=dtype)) if bias else None)
-        self.out_proj = Linear(embed_dim, embed_dim, bias, dtype=dtype)
+        self.in_proj_weight = Parameter(td.empty((3 * embed_dim, embed_dim), dtype=dtype, device=device))
+        self.register_parameter("in_proj_bias", Parameter(td.empty(3 * embed_dim, dtype=dtype, device=device)) if bias else None)
+        self.out_proj = Linear(embed_dim, embed_dim, bias, dtype=dtype, device=device)
         init.xavier_uniform_(self.in_proj_weight)
         if bias:
             init.zeros_(self.in_proj_bias)
@@ -72,7 +72,7 @@ class MultiheadAttention(Module):
             query, key, value = (x.transpose(0, 1) for x in (query, key, value))
         n, length = query.shape[:2]
         q, k, v = (self._heads(x, i) for i, x in enumerate((query, key, value)))
-        weights = F._attention_weights(q, k, self._mask(attn_mask, key_padding_mask, n, q.dtype), None)
+        weights = _C.ops.attention_weights(q, k, self._mask(attn_mask, key_padding_mask, n, q.dtype))
         weights = F.dropout(weights, self.dropout, self.training)
         out = self.out_proj((weights @ v).transpose(1, 2).reshape(n, length, self.embed_dim))
         out = out.squeeze(0) if alone else out if self.batch_first else out.transpose(0, 1)
@@ -92,13 +92,13 @@ class TransformerEncoderLayer(Module):
             if activation not in ("relu", "gelu"):
                 raise _C.InvalidError(f"activation should be relu/gelu, not {activation}")
             activation = getattr(F, activation)
-        self.self_attn = MultiheadAttention(d_model, nhead, dropout, bias, batch_first=batch_first, dtype=dtype)
-        self.linear1 = Linear(d_model, dim_feedforward, bias, dtype=dtype)
+        self.self_attn = MultiheadAttention(d_model, nhead, dropout, bias, batch_first=batch_first, dtype=dtype, device=device)
+        self.linear1 = Linear(d_model, dim_feedforward, bias, dtype=dtype, device=device)
         self.dropout = Dropout(dropout)
-        self.linear2 = Linear(dim_feedforward, d_model, bias, dtype=dtype)
+        self.linear2 = Linear(dim_feedforward, d_model, bias, dtype=dtype, device=device)
         self.norm_first = norm_first
-        self.norm1 = LayerNorm(d_model, layer_norm_eps, bias=bias, dtype=dtype)
-        self.norm2 = LayerNorm(d_model, layer_norm_eps, bias=bias, dtype=dtype)
+        self.norm1 = LayerNorm(d_model, layer_norm_eps, bias=bias, dtype=dtype, device=device)
+        self.norm2 = LayerNorm(d_model, layer_norm_eps, bias=bias, dtype=dtype, device=device)
         self.dropout1, self.dropout2 = Dropout(dropout), Dropout(dropout)
         self.activation = activation
 

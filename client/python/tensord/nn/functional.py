@@ -8,13 +8,21 @@ from typing import Any
 import tensord as td
 from tensord import _C, _more
 from tensord._C import Tensor, ops
-from tensord.nn._loss_functions import (_reduction as _reduction, binary_cross_entropy as binary_cross_entropy,  # noqa: F401
-                                        binary_cross_entropy_with_logits as binary_cross_entropy_with_logits,
-                                        cosine_embedding_loss as cosine_embedding_loss, cosine_similarity as cosine_similarity,
-                                        cross_entropy as cross_entropy, gaussian_nll_loss as gaussian_nll_loss, huber_loss as huber_loss,
-                                        kl_div as kl_div, l1_loss as l1_loss, margin_ranking_loss as margin_ranking_loss, mse_loss as mse_loss,
-                                        nll_loss as nll_loss, pairwise_distance as pairwise_distance, poisson_nll_loss as poisson_nll_loss,
-                                        smooth_l1_loss as smooth_l1_loss, triplet_margin_loss as triplet_margin_loss)
+
+# What is an op in PyTorch's forms is there already (client/python/surface.toml).
+elu, gelu, hardtanh, leaky_relu, linear = _C._nn.elu, _C._nn.gelu, _C._nn.hardtanh, _C._nn.leaky_relu, _C._nn.linear
+mish, relu, silu, softplus = _C._nn.mish, _C._nn.relu, _C._nn.silu, _C._nn.softplus
+binary_cross_entropy, binary_cross_entropy_with_logits = _C._nn.binary_cross_entropy, _C._nn.binary_cross_entropy_with_logits
+cosine_embedding_loss, cosine_similarity, cross_entropy = _C._nn.cosine_embedding_loss, _C._nn.cosine_similarity, _C._nn.cross_entropy
+gaussian_nll_loss, huber_loss, kl_div, l1_loss = _C._nn.gaussian_nll_loss, _C._nn.huber_loss, _C._nn.kl_div, _C._nn.l1_loss
+margin_ranking_loss, mse_loss, nll_loss, pairwise_distance = _C._nn.margin_ranking_loss, _C._nn.mse_loss, _C._nn.nll_loss, _C._nn.pairwise_distance
+poisson_nll_loss, smooth_l1_loss, triplet_margin_loss = _C._nn.poisson_nll_loss, _C._nn.smooth_l1_loss, _C._nn.triplet_margin_loss
+relu6, hardsigmoid, hardswish, logsigmoid = _C._nn.relu6, _C._nn.hardsigmoid, _C._nn.hardswish, _C._nn.logsigmoid
+selu, celu, prelu, softsign = _C._nn.selu, _C._nn.celu, _C._nn.prelu, _C._nn.softsign
+tanhshrink, softshrink, hardshrink, softmin = _C._nn.tanhshrink, _C._nn.softshrink, _C._nn.hardshrink, _C._nn.softmin
+glu, group_norm, rms_norm, normalize = _C._nn.glu, _C._nn.group_norm, _C._nn.rms_norm, _C._nn.normalize
+scaled_dot_product_attention, conv_transpose2d, pixel_shuffle = _C._nn.scaled_dot_product_attention, _C._nn.conv_transpose2d, _C._nn.pixel_shuffle
+
 
 def _pair(v):
     return (v, v) if isinstance(v, int) else tuple(v)
@@ -27,13 +35,14 @@ def _refuse(function, **given):
             raise _C.Unsupported(f"{function} has no {name} here")
 
 
-def linear(input: Tensor, weight, bias: Tensor | None = None) -> Tensor:
-    """input @ weight.T + bias.
-
-    >>> F.linear(td.tensor([1.0, 2.0]), td.tensor([[1.0, 1.0], [0.0, 3.0]]))
-    tensor([3., 6.])
-    """
-    return ops.linear(input, weight, bias)
+def _padding(word, dilation, kernel):
+    """How much 'valid' or 'same' is."""
+    if word not in ("valid", "same"):
+        raise _C.InvalidError(f"Invalid padding string '{word}', should be one of 'valid', 'same'")
+    span = [0 if word == "valid" else d * (k - 1) for d, k in zip(dilation, kernel)]
+    if any(s % 2 for s in span):
+        raise _C.Unsupported("padding='same' is for kernels of odd size here; pad the input first")
+    return [s // 2 for s in span]
 
 
 def conv2d(input: Tensor, weight, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups=1) -> Tensor:
@@ -46,14 +55,8 @@ def conv2d(input: Tensor, weight, bias: Tensor | None = None, stride: Any = 1, p
     if input.ndim == 3:
         return conv2d(input.unsqueeze(0), weight, bias, stride, padding, dilation, groups).squeeze(0)
     dilation = _pair(dilation)
-    if padding == "valid":
-        padding = 0
-    elif padding == "same":
-        span = [d * (k - 1) for d, k in zip(dilation, weight.shape[2:])]
-        if any(s % 2 for s in span):
-            raise _C.Unsupported("padding='same' is for kernels of odd size here; pad the input first")
-        padding = [s // 2 for s in span]
-    return ops.conv2d(input, weight, bias, _pair(stride), _pair(padding), dilation, groups)
+    padding = _padding(padding, dilation, weight.shape[2:]) if isinstance(padding, str) else _pair(padding)
+    return ops.conv2d(input, weight, bias, _pair(stride), padding, dilation, groups)
 
 
 def _single(v):
@@ -66,27 +69,9 @@ def conv1d(input: Tensor, weight, bias: Tensor | None = None, stride: Any = 1, p
     >>> F.conv1d(td.tensor([[[1.0, 2.0, 3.0]]]), td.tensor([[[1.0, -1.0]]]))
     tensor([[[-1., -1.]]])
     """
-    padding = padding if isinstance(padding, str) else (0, _single(padding))
-    out = conv2d(input.unsqueeze(-2), weight.unsqueeze(-2), bias, (1, _single(stride)), padding, (1, _single(dilation)), groups)
-    return out.squeeze(-2)
-
-
-def conv_transpose2d(input: Tensor, weight, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0, output_padding: Any = 0, groups=1, dilation: Any = 1) -> Tensor:
-    """What the gradient of conv2d does to its input: zeros between the places, then the kernel turned round.
-
-    >>> F.conv_transpose2d(td.ones(1, 1, 1, 2), td.tensor([[[[1.0, 2.0]]]]))
-    tensor([[[[1., 3., 2.]]]])
-    """
-    if input.ndim == 3:
-        return conv_transpose2d(input.unsqueeze(0), weight, bias, stride, padding, output_padding, groups, dilation).squeeze(0)
-    stride, padding, more, dilation = _pair(stride), _pair(padding), _pair(output_padding), _pair(dilation)
-    n, c, h, w = input.shape
-    spread = ops.constant_pad(input.reshape(n, c, h, 1, w, 1), (0, stride[1] - 1, 0, 0, 0, stride[0] - 1), 0)
-    spread = spread.reshape(n, c, h * stride[0], w * stride[1])[:, :, : (h - 1) * stride[0] + 1, : (w - 1) * stride[1] + 1]
-    edge = [d * (k - 1) - p for d, k, p in zip(dilation, weight.shape[2:], padding)]
-    spread = ops.constant_pad(spread, (edge[1], edge[1] + more[1], edge[0], edge[0] + more[0]), 0)
-    turned = ops.flip(weight, (2, 3)).unflatten(0, (groups, c // groups)).transpose(1, 2).flatten(0, 1)
-    return ops.conv2d(spread, turned, bias, (1, 1), (0, 0), dilation, groups)
+    stride, dilation = _single(stride), _single(dilation)
+    padding = _padding(padding, (dilation,), weight.shape[2:])[0] if isinstance(padding, str) else _single(padding)
+    return ops.conv1d(input, weight, bias, stride, padding, dilation, groups)
 
 
 def max_pool1d(input: Tensor, kernel_size, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode=False, return_indices=False) -> Any:
@@ -190,46 +175,32 @@ def _scaled_sizes(sizes, size, scale_factor, recompute):
     return [math.floor(n * s) for n, s in zip(sizes, given)], [None if recompute else s for s in given]
 
 
-def _nearest(n, to, scale, exact, dtype):
-    """Which of n places each of `to` shows; computed in the dtype that PyTorch computes it in, and with its two exceptions."""
-    if not exact and to in (n, 2 * n):
-        return td.arange(to) // (to // n)
-    kind = _C.float64 if dtype is _C.float64 else _C.float32
-    step = td.tensor(n / to if scale is None else 1 / scale, dtype=kind)
-    return ((td.arange(to, dtype=kind) + (0.5 if exact else 0)) * step).float().floor().long().clamp(max=n - 1)
+_LINEAR = {"linear": 3, "bilinear": 4, "trilinear": 5}
 
 
 def interpolate(input: Tensor, size=None, scale_factor=None, mode="nearest", align_corners: Any = None, recompute_scale_factor=None, antialias=False) -> Tensor:
-    """Pictures (N, C, W), (N, C, H, W) or (N, C, D, H, W) in another size, each place from the nearest one. A scale_factor says where the places are
-    looked for, also when size * scale_factor is no whole number; with recompute_scale_factor the sizes say it.
+    """Pictures (N, C, W), (N, C, H, W) or (N, C, D, H, W) in another size, each place from the nearest one, or from those around it. A scale_factor says where
+    the places are looked for, also when size * scale_factor is no whole number; with recompute_scale_factor the sizes say it.
 
     >>> F.interpolate(td.tensor([[[1.0, 2.0, 3.0]]]), scale_factor=2)
     tensor([[[1., 1., 2., 2., 3., 3.]]])
     """
-    if mode not in ("nearest", "nearest-exact") or not 3 <= input.ndim <= 5:
-        raise _C.Unsupported(f"interpolate() knows mode='nearest' and 'nearest-exact' of (N, C, H, W), not {mode!r} of {input.ndim} dimensions")
-    if align_corners is not None or antialias:
-        raise _C.InvalidError(f"interpolate(): align_corners and antialias are not for mode={mode!r}")
+    if mode not in ("nearest", "nearest-exact", *_LINEAR) or not 3 <= input.ndim <= 5:
+        raise _C.Unsupported(f"interpolate() knows mode='nearest', 'nearest-exact', 'linear', 'bilinear' and 'trilinear' of 3 to 5 dimensions, not {mode!r} of {input.ndim}")
+    if mode in _LINEAR and input.ndim != _LINEAR[mode]:
+        raise _C.Unsupported(f"interpolate(): mode={mode!r} is for {_LINEAR[mode]} dimensions, not for {input.ndim}")
+    if align_corners is not None and mode not in _LINEAR:
+        raise _C.InvalidError("align_corners option can only be set with the interpolating modes: linear | bilinear | trilinear")
+    _refuse("interpolate()", antialias=antialias)
     sizes, scales = _scaled_sizes(input.shape[2:], size, scale_factor, recompute_scale_factor)
     for dim, (to, scale) in enumerate(zip(sizes, scales), 2):
-        n = input.shape[dim]
-        if n == 0 or to < 1:
-            raise _C.ShapeError(f"interpolate(): sizes must be greater than 0, but {tuple(input.shape[2:])} is to become {tuple(sizes)}")
-        if n != to or scale is not None:
-            input = input.index_select(dim, _nearest(n, to, scale, mode == "nearest-exact", input.dtype))
+        if input.shape[dim] != to or scale is not None:
+            given = None if scale is None else float(scale)
+            if mode in _LINEAR:
+                input = ops.resample_linear(input, dim, to, given, bool(align_corners))
+            else:
+                input = ops.resample_nearest(input, dim, to, given, mode == "nearest-exact")
     return input
-
-
-def pixel_shuffle(input: Tensor, upscale_factor) -> Tensor:
-    """Of r * r channels one with r times as many places in each direction.
-
-    >>> F.pixel_shuffle(td.arange(4.0).reshape(1, 4, 1, 1), 2)
-    tensor([[[[0., 1.],
-              [2., 3.]]]])
-    """
-    r, (*lead, c, h, w) = upscale_factor, input.shape
-    x = input.reshape((-1, c // (r * r), r, r, h, w)).permute((0, 1, 4, 2, 5, 3))
-    return x.reshape((*lead, c // (r * r), h * r, w * r))
 
 
 def layer_norm(input: Tensor, normalized_shape, weight: Tensor | None = None, bias: Tensor | None = None, eps=1e-5) -> Tensor:
@@ -254,33 +225,6 @@ def batch_norm(input: Tensor, running_mean, running_var, weight: Tensor | None =
     if training and input.numel() == input.shape[1]:
         raise _C.InvalidError(f"Expected more than 1 value per channel when training, got input size {input.shape}")
     return ops.batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps)[0]
-
-
-def group_norm(input: Tensor, num_groups, weight: Tensor | None = None, bias: Tensor | None = None, eps=1e-5) -> Tensor:
-    """Groups of channels at mean 0 and variance 1.
-
-    >>> F.group_norm(td.tensor([[1.0, 3.0, 5.0, 9.0]]), 2, eps=0)
-    tensor([[-1.,  1., -1.,  1.]])
-    """
-    n, c = input.shape[:2]
-    if c % num_groups:
-        raise _C.ShapeError(f"group_norm: {c} channels cannot be cut into {num_groups} groups")
-    out = ops.layer_norm(input.reshape(n, num_groups, -1), None, None, 1, eps)[0].reshape(input.shape)
-    shape = (1, c) + (1,) * (input.ndim - 2)
-    out = out if weight is None else out * weight.reshape(shape)
-    return out if bias is None else out + bias.reshape(shape)
-
-
-def rms_norm(input: Tensor, normalized_shape, weight: Tensor | None = None, eps=None) -> Tensor:
-    """The last dimensions over the root of the mean of their squares.
-
-    >>> F.rms_norm(td.tensor([1.0, 7.0]), (2,), eps=0.0)
-    tensor([0.2000, 1.4000])
-    """
-    dims = tuple(range(-len(normalized_shape) if not isinstance(normalized_shape, int) else -1, 0))
-    x = input.float() if input.dtype.itemsize < 4 else input  # the square of 300 is no half
-    out = x * (x.square().mean(dims, keepdim=True) + (td.finfo(x.dtype).eps if eps is None else eps)).rsqrt()
-    return out.to(input.dtype) if weight is None else (out * weight).to(td.result_type(input, weight))
 
 
 def instance_norm(input: Tensor, running_mean: Tensor | None = None, running_var: Tensor | None = None, weight: Tensor | None = None, bias: Tensor | None = None, use_input_stats=True, momentum=0.1, eps=1e-5) -> Tensor:
@@ -319,40 +263,7 @@ def embedding_bag(input: Tensor, weight, offsets: Tensor | None = None, max_norm
             include_last_offset=include_last_offset, padding_idx=padding_idx is not None)
     if mode not in ("sum", "mean"):
         raise _C.Unsupported(f"embedding_bag() knows mode='sum' and 'mean', not {mode!r}")
-    rows = ops.embedding(weight, input)
-    rows = rows if per_sample_weights is None else rows * per_sample_weights.unsqueeze(-1)
-    if input.ndim == 2:
-        return rows.sum(1) if mode == "sum" else rows.mean(1)
-    if offsets is None:
-        raise _C.InvalidError("offsets has to be a 1D Tensor but got None")
-    bag = td.searchsorted(offsets, td.arange(input.shape[0]), right=True) - 1
-    sums = td.zeros((offsets.shape[0], weight.shape[1]), dtype=rows.dtype).index_add(0, bag, rows)
-    if mode == "sum":
-        return sums
-    sizes = td.bincount(bag, minlength=offsets.shape[0]).clamp(min=1)
-    return sums / sizes.to(sums.dtype).unsqueeze(-1)
-
-
-def _attention_weights(query, key, mask, scale):
-    scores = (query * (1 / math.sqrt(query.shape[-1]) if scale is None else scale)) @ key.transpose(-2, -1)
-    return td.softmax(scores if mask is None else scores + mask, -1)
-
-
-def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False) -> Tensor:
-    """softmax(query @ key.T / sqrt(E)) @ value; attn_mask: true (or 0) where it may look, false (or -inf) where not.
-
-    >>> F.scaled_dot_product_attention(td.zeros(1, 2), td.zeros(2, 2), td.tensor([[1.0], [3.0]]))
-    tensor([[2.]])
-    """
-    _refuse("scaled_dot_product_attention()", enable_gqa=enable_gqa)
-    if is_causal:
-        if attn_mask is not None:
-            raise _C.InvalidError("Explicit attn_mask should not be set when is_causal=True")
-        attn_mask = td.ones(query.shape[-2], key.shape[-2], dtype=_C.bool).tril()
-    if attn_mask is not None and attn_mask.dtype is _C.bool:
-        attn_mask = td.zeros(attn_mask.shape, dtype=query.dtype).masked_fill(~attn_mask, -td.inf)
-    weights = _attention_weights(query, key, attn_mask, scale)
-    return dropout(weights, dropout_p) @ value
+    return ops.embedding_bag(weight, input, offsets, per_sample_weights, mode == "mean")
 
 
 def _placed(input, inplace, function):
@@ -382,7 +293,7 @@ def _channels(input, p, training, ndim, inplace):
     """Whole channels of (N, C, ...) set to 0."""
     if not _check_dropout(p, training):
         return input
-    kept = ops.dropout(td.ones(input.shape[:2] + (1,) * (ndim - 2), dtype=input.dtype), p)[0]
+    kept = ops.dropout(td.ones(input.shape[:2] + (1,) * (ndim - 2), dtype=input.dtype, device=input.device), p)[0]
     return input.mul_(kept) if inplace else input * kept
 
 
@@ -409,6 +320,7 @@ def dropout2d(input: Tensor, p=0.5, training=True, inplace=False) -> Tensor:
     return _channels(input, p, training, input.ndim, inplace)
 
 
+@_more._beside
 def one_hot(tensor, num_classes=-1) -> Tensor:
     """For each class a row with a 1 at its place.
 
@@ -438,157 +350,7 @@ def pad(input: Tensor, pad, mode="constant", value=0) -> Tensor:
     return ops.constant_pad(input, tuple(pad), value or 0)
 
 
-def normalize(input: Tensor, p=2.0, dim=1, eps=1e-12) -> Tensor:
-    """Vectors along a dimension over their p-norm.
-
-    >>> F.normalize(td.tensor([[3.0, 4.0]]))
-    tensor([[0.6000, 0.8000]])
-    """
-    return input / td.norm(input, p, dim, True).clamp(min=eps)
-
-
 # ---- activations
-
-
-def relu(input: Tensor, inplace=False) -> Tensor:
-    """max(x, 0)
-
-    >>> F.relu(td.tensor([-1.0, 2.0]))
-    tensor([0., 2.])
-    """
-    return input.relu_() if inplace else input.relu()
-
-
-def relu6(input: Tensor, inplace=False) -> Tensor:
-    """x held between 0 and 6
-
-    >>> F.relu6(td.tensor([-1.0, 2.0, 9.0]))
-    tensor([0., 2., 6.])
-    """
-    return _placed(input, inplace, lambda x: ops.hardtanh(x, 0.0, 6.0))
-
-
-def leaky_relu(input: Tensor, negative_slope=0.01, inplace=False) -> Tensor:
-    """x, or negative_slope * x below 0
-
-    >>> F.leaky_relu(td.tensor([-1.0, 2.0]), 0.5)
-    tensor([-0.5000,  2.0000])
-    """
-    return _placed(input, inplace, lambda x: ops.leaky_relu(x, negative_slope))
-
-
-def elu(input: Tensor, alpha=1.0, inplace=False) -> Tensor:
-    """x, or alpha * (exp(x) - 1) below 0
-
-    >>> F.elu(td.tensor([-1.0, 2.0]))
-    tensor([-0.6321,  2.0000])
-    """
-    return _placed(input, inplace, lambda x: ops.elu(x, alpha))
-
-
-def gelu(input: Tensor, approximate="none") -> Tensor:
-    """x times the normal distribution at x, or (approximate='tanh') something near it
-
-    >>> F.gelu(td.tensor([-1.0, 2.0]))
-    tensor([-0.1587,  1.9545])
-    """
-    if approximate not in ("none", "tanh"):
-        raise _C.InvalidError(f"gelu(): approximate argument must be either none or tanh, not {approximate!r}")
-    return ops.gelu(input, approximate == "tanh")
-
-
-def silu(input: Tensor, inplace=False) -> Tensor:
-    """x * sigmoid(x)
-
-    >>> F.silu(td.tensor([-1.0, 2.0]))
-    tensor([-0.2689,  1.7616])
-    """
-    return _placed(input, inplace, ops.silu)
-
-
-def mish(input: Tensor, inplace=False) -> Tensor:
-    """x * tanh(softplus(x))
-
-    >>> F.mish(td.tensor([-1.0, 2.0]))
-    tensor([-0.3034,  1.9440])
-    """
-    return _placed(input, inplace, ops.mish)
-
-
-def softplus(input: Tensor, beta=1.0, threshold=20.0) -> Tensor:
-    """log(1 + exp(beta * x)) / beta; x itself where beta * x is above the threshold
-
-    >>> F.softplus(td.tensor([-1.0, 2.0]))
-    tensor([0.3133, 2.1269])
-    """
-    return ops.softplus(input, beta, threshold)
-
-
-def hardtanh(input: Tensor, min_val=-1.0, max_val=1.0, inplace=False) -> Tensor:
-    """x held between min_val and max_val
-
-    >>> F.hardtanh(td.tensor([-3.0, 0.5]))
-    tensor([-1.0000,  0.5000])
-    """
-    return _placed(input, inplace, lambda x: ops.hardtanh(x, min_val, max_val))
-
-
-def hardsigmoid(input: Tensor, inplace=False) -> Tensor:
-    """relu6(x + 3) / 6
-
-    >>> F.hardsigmoid(td.tensor([-3.0, 0.0]))
-    tensor([0.0000, 0.5000])
-    """
-    return _placed(input, inplace, lambda x: ops.hardtanh(x + 3, 0.0, 6.0) / 6)
-
-
-def hardswish(input: Tensor, inplace=False) -> Tensor:
-    """x * relu6(x + 3) / 6
-
-    >>> F.hardswish(td.tensor([-3.0, 3.0]))
-    tensor([-0., 3.])
-    """
-    return _placed(input, inplace, lambda x: x * hardsigmoid(x))
-
-
-def logsigmoid(input: Tensor) -> Tensor:
-    """log(sigmoid(x))
-
-    >>> F.logsigmoid(td.tensor([0.0]))
-    tensor([-0.6931])
-    """
-    return -ops.softplus(-input)
-
-
-def selu(input: Tensor, inplace=False) -> Tensor:
-    """elu with the scale that keeps mean and variance
-
-    >>> F.selu(td.tensor([-1.0, 2.0]))
-    tensor([-1.1113,  2.1014])
-    """
-    return _placed(input, inplace, lambda x: 1.0507009873554804934193349852946 * ops.elu(x, 1.6732632423543772848170429916717))
-
-
-def celu(input: Tensor, alpha=1.0, inplace=False) -> Tensor:
-    """x, or alpha * (exp(x / alpha) - 1) below 0
-
-    >>> F.celu(td.tensor([-1.0, 2.0]), 2.0)
-    tensor([-0.7869,  2.0000])
-    """
-    return _placed(input, inplace, lambda x: td.where(x > 0, x, alpha * (x.clamp(max=0) / alpha).expm1()))
-
-
-def prelu(input: Tensor, weight) -> Tensor:
-    """x, or weight * x below 0; one weight, or one for each channel
-
-    >>> F.prelu(td.tensor([-1.0, 2.0]), td.tensor([0.25]))
-    tensor([-0.2500,  2.0000])
-    """
-    if weight.numel() > 1 and (input.ndim == 0 or weight.numel() != input.shape[min(1, input.ndim - 1)]):
-        raise _C.ShapeError(f"prelu(): {weight.numel()} parameters for an input of shape {tuple(input.shape)}: one, or one for each of its channels")
-    weight = weight.reshape(()) if input.ndim == 0 else weight
-    weight = weight.reshape((1, -1) + (1,) * (input.ndim - 2)) if weight.numel() > 1 and input.ndim > 1 else weight
-    return td.where(input > 0, input, weight * input)
 
 
 def threshold(input: Tensor, threshold, value: Any, inplace=False) -> Tensor:
@@ -597,64 +359,7 @@ def threshold(input: Tensor, threshold, value: Any, inplace=False) -> Tensor:
     >>> F.threshold(td.tensor([0.5, 2.0]), 1.0, 20.0)
     tensor([20.,  2.])
     """
-    return _placed(input, inplace, lambda x: td.where(x > threshold, x, value if x.is_floating_point() else int(value)))
-
-
-def softsign(input: Tensor) -> Tensor:
-    """x / (1 + |x|)
-
-    >>> F.softsign(td.tensor([-1.0, 3.0]))
-    tensor([-0.5000,  0.7500])
-    """
-    return input / (1 + input.abs())
-
-
-def tanhshrink(input: Tensor) -> Tensor:
-    """x - tanh(x)
-
-    >>> F.tanhshrink(td.tensor([1.0]))
-    tensor([0.2384])
-    """
-    return input - input.tanh()
-
-
-def softshrink(input: Tensor, lambd=0.5) -> Tensor:
-    """x nearer to 0 by lambd
-
-    >>> F.softshrink(td.tensor([-0.25, 2.0]))
-    tensor([0.0000, 1.5000])
-    """
-    return td.where(input.abs() <= lambd, 0.0, input - input.sign() * lambd)  # NaN stays
-
-
-def hardshrink(input: Tensor, lambd=0.5) -> Tensor:
-    """x, or 0 where |x| is not above lambd
-
-    >>> F.hardshrink(td.tensor([-0.25, 2.0]))
-    tensor([0., 2.])
-    """
-    return td.where(input.abs() <= lambd, 0.0, input)
-
-
-def softmin(input: Tensor, dim, dtype=None) -> Tensor:
-    """softmax(-x)
-
-    >>> F.softmin(td.tensor([1.0, 1.0]), 0)
-    tensor([0.5000, 0.5000])
-    """
-    return td.softmax(-input, dim, dtype)
-
-
-def glu(input: Tensor, dim=-1) -> Tensor:
-    """One half of x along a dimension times the sigmoid of the other.
-
-    >>> F.glu(td.tensor([3.0, 0.0]))
-    tensor([1.5000])
-    """
-    if input.ndim == 0 or input.shape[dim] % 2:
-        raise _C.ShapeError(f"glu(): Halving dimension must be even, but dimension {dim} is size {input.shape[dim] if input.ndim else 1}")
-    a, b = input.chunk(2, dim)
-    return a * b.sigmoid()
+    return _placed(input, inplace, lambda x: td.where(x <= threshold, value if x.is_floating_point() else int(value), x))
 
 
 sigmoid, tanh, softmax, log_softmax = td.sigmoid, td.tanh, td.softmax, td.log_softmax

@@ -76,7 +76,7 @@ def trunc_normal_(tensor, mean=0.0, std=1.0, a=-2.0, b=2.0):
     """Normal numbers of which those outside of [a, b] do not occur: by the inverse of the distribution, found by bisection."""
     low, high = (math.erf((end - mean) / (std * math.sqrt(2))) for end in (a, b))
     want = tensor.detach().clone().uniform_(low, high)
-    left, right = _C.full(want.shape, a, want.dtype), _C.full(want.shape, b, want.dtype)
+    left, right = _C.full_like(want, a), _C.full_like(want, b)
     for _ in range(40):
         middle = (left + right) / 2
         under = ((middle - mean) / (std * math.sqrt(2))).erf() < want

@@ -11,8 +11,8 @@ __all__ = ["Linear", "Bilinear", "Conv1d", "Conv2d", "ConvTranspose2d", "Embeddi
            "InstanceNorm2d", "BatchNorm1d", "BatchNorm2d", "PReLU"]
 
 
-def _parameter(*size, dtype=None):
-    return Parameter(td.empty(size, dtype=dtype))
+def _parameter(*size, dtype, device):
+    return Parameter(td.empty(size, dtype=dtype, device=device))
 
 
 class Linear(Module):
@@ -21,8 +21,8 @@ class Linear(Module):
     def __init__(self, in_features, out_features, bias=True, device=None, dtype=None):
         super().__init__()
         self.in_features, self.out_features = in_features, out_features
-        self.weight = _parameter(out_features, in_features, dtype=dtype)
-        self.register_parameter("bias", _parameter(out_features, dtype=dtype) if bias else None)
+        self.weight = _parameter(out_features, in_features, dtype=dtype, device=device)
+        self.register_parameter("bias", _parameter(out_features, dtype=dtype, device=device) if bias else None)
         self.reset_parameters()
 
     def reset_parameters(self):
@@ -44,8 +44,8 @@ class Bilinear(Module):
     def __init__(self, in1_features, in2_features, out_features, bias=True, device=None, dtype=None):
         super().__init__()
         self.in1_features, self.in2_features, self.out_features = in1_features, in2_features, out_features
-        self.weight = _parameter(out_features, in1_features, in2_features, dtype=dtype)
-        self.register_parameter("bias", _parameter(out_features, dtype=dtype) if bias else None)
+        self.weight = _parameter(out_features, in1_features, in2_features, dtype=dtype, device=device)
+        self.register_parameter("bias", _parameter(out_features, dtype=dtype, device=device) if bias else None)
         for p in self.parameters():
             init.uniform_(p, -1 / math.sqrt(in1_features), 1 / math.sqrt(in1_features))
 
@@ -71,8 +71,8 @@ class Conv2d(Module):
         self.in_channels, self.out_channels, self.kernel_size = in_channels, out_channels, self._spread(kernel_size)
         self.stride, self.dilation, self.groups = self._spread(stride), self._spread(dilation), groups
         self.padding = padding if isinstance(padding, str) else self._spread(padding)
-        self.weight = _parameter(out_channels, in_channels // groups, *self.kernel_size, dtype=dtype)
-        self.register_parameter("bias", _parameter(out_channels, dtype=dtype) if bias else None)
+        self.weight = _parameter(out_channels, in_channels // groups, *self.kernel_size, dtype=dtype, device=device)
+        self.register_parameter("bias", _parameter(out_channels, dtype=dtype, device=device) if bias else None)
         self.reset_parameters()
 
     def reset_parameters(self):
@@ -109,8 +109,8 @@ class ConvTranspose2d(Module):
         self.in_channels, self.out_channels, self.kernel_size = in_channels, out_channels, F._pair(kernel_size)
         self.stride, self.padding, self.output_padding = F._pair(stride), F._pair(padding), F._pair(output_padding)
         self.groups, self.dilation = groups, F._pair(dilation)
-        self.weight = _parameter(in_channels, out_channels // groups, *self.kernel_size, dtype=dtype)
-        self.register_parameter("bias", _parameter(out_channels, dtype=dtype) if bias else None)
+        self.weight = _parameter(in_channels, out_channels // groups, *self.kernel_size, dtype=dtype, device=device)
+        self.register_parameter("bias", _parameter(out_channels, dtype=dtype, device=device) if bias else None)
         self.reset_parameters()
 
     reset_parameters = Conv2d.reset_parameters
@@ -134,13 +134,13 @@ class Embedding(Module):
             raise td.InvalidError("Padding_idx must be within num_embeddings")
         self.num_embeddings, self.embedding_dim = num_embeddings, embedding_dim
         self.padding_idx = None if padding_idx is None else padding_idx % num_embeddings
-        self.weight = _parameter(num_embeddings, embedding_dim, dtype=dtype)
+        self.weight = _parameter(num_embeddings, embedding_dim, dtype=dtype, device=device)
         self.reset_parameters()
 
     @classmethod
     def from_pretrained(cls, embeddings, freeze=True, padding_idx=None):
         """With these rows; frozen ones are not trained."""
-        made = cls(*embeddings.shape, padding_idx=padding_idx, dtype=embeddings.dtype)
+        made = cls(*embeddings.shape, padding_idx=padding_idx, dtype=embeddings.dtype, device=embeddings.device)
         made.weight = Parameter(embeddings, requires_grad=not freeze)
         return made
 
@@ -165,7 +165,7 @@ class EmbeddingBag(Module):
         super().__init__()
         F._refuse("EmbeddingBag", max_norm=max_norm is not None, scale_grad_by_freq=scale_grad_by_freq, sparse=sparse)
         self.num_embeddings, self.embedding_dim, self.mode = num_embeddings, embedding_dim, mode
-        self.weight = _parameter(num_embeddings, embedding_dim, dtype=dtype)
+        self.weight = _parameter(num_embeddings, embedding_dim, dtype=dtype, device=device)
         init.normal_(self.weight)
 
     def forward(self, input, offsets=None, per_sample_weights=None):
@@ -182,8 +182,8 @@ class LayerNorm(Module):
         super().__init__()
         self.normalized_shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
         self.eps, self.elementwise_affine = eps, elementwise_affine
-        self.register_parameter("weight", Parameter(td.ones(self.normalized_shape, dtype=dtype)) if elementwise_affine else None)
-        self.register_parameter("bias", Parameter(td.zeros(self.normalized_shape, dtype=dtype)) if elementwise_affine and bias else None)
+        self.register_parameter("weight", Parameter(td.ones(self.normalized_shape, dtype=dtype, device=device)) if elementwise_affine else None)
+        self.register_parameter("bias", Parameter(td.zeros(self.normalized_shape, dtype=dtype, device=device)) if elementwise_affine and bias else None)
 
     def forward(self, input):
         return F.layer_norm(input, self.normalized_shape, self.weight, self.bias, self.eps)
@@ -199,7 +199,7 @@ class RMSNorm(Module):
         super().__init__()
         self.normalized_shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
         self.eps = eps
-        self.register_parameter("weight", Parameter(td.ones(self.normalized_shape, dtype=dtype)) if elementwise_affine else None)
+        self.register_parameter("weight", Parameter(td.ones(self.normalized_shape, dtype=dtype, device=device)) if elementwise_affine else None)
 
     def forward(self, input):
         return F.rms_norm(input, self.normalized_shape, self.weight, self.eps)
@@ -214,8 +214,8 @@ class GroupNorm(Module):
     def __init__(self, num_groups, num_channels, eps=1e-5, affine=True, device=None, dtype=None):
         super().__init__()
         self.num_groups, self.num_channels, self.eps = num_groups, num_channels, eps
-        self.register_parameter("weight", Parameter(td.ones(num_channels, dtype=dtype)) if affine else None)
-        self.register_parameter("bias", Parameter(td.zeros(num_channels, dtype=dtype)) if affine else None)
+        self.register_parameter("weight", Parameter(td.ones(num_channels, dtype=dtype, device=device)) if affine else None)
+        self.register_parameter("bias", Parameter(td.zeros(num_channels, dtype=dtype, device=device)) if affine else None)
 
     def forward(self, input):
         return F.group_norm(input, self.num_groups, self.weight, self.bias, self.eps)
@@ -231,8 +231,8 @@ class InstanceNorm2d(Module):
         super().__init__()
         F._refuse("InstanceNorm2d", track_running_stats=track_running_stats)
         self.num_features, self.eps, self.momentum, self.affine, self.track_running_stats = num_features, eps, momentum, affine, False
-        self.register_parameter("weight", Parameter(td.ones(num_features, dtype=dtype)) if affine else None)
-        self.register_parameter("bias", Parameter(td.zeros(num_features, dtype=dtype)) if affine else None)
+        self.register_parameter("weight", Parameter(td.ones(num_features, dtype=dtype, device=device)) if affine else None)
+        self.register_parameter("bias", Parameter(td.zeros(num_features, dtype=dtype, device=device)) if affine else None)
 
     def forward(self, input):
         if input.ndim == 3:
@@ -250,7 +250,7 @@ class PReLU(Module):
     def __init__(self, num_parameters=1, init=0.25, device=None, dtype=None):
         super().__init__()
         self.num_parameters = num_parameters
-        self.weight = Parameter(td.full((num_parameters,), init, dtype=dtype or td.get_default_dtype()))
+        self.weight = Parameter(td.full((num_parameters,), init, dtype=dtype or td.get_default_dtype(), device=device))
 
     def forward(self, input):
         return F.prelu(input, self.weight)
@@ -266,11 +266,11 @@ class _BatchNorm(Module):
         super().__init__()
         self.num_features, self.eps, self.momentum, self.affine = num_features, eps, momentum, affine
         self.track_running_stats = track_running_stats
-        self.register_parameter("weight", Parameter(td.ones(num_features, dtype=dtype)) if affine else None)
-        self.register_parameter("bias", Parameter(td.zeros(num_features, dtype=dtype)) if affine else None)
-        self.register_buffer("running_mean", td.zeros(num_features, dtype=dtype) if track_running_stats else None)
-        self.register_buffer("running_var", td.ones(num_features, dtype=dtype) if track_running_stats else None)
-        self.register_buffer("num_batches_tracked", td.tensor(0) if track_running_stats else None)
+        self.register_parameter("weight", Parameter(td.ones(num_features, dtype=dtype, device=device)) if affine else None)
+        self.register_parameter("bias", Parameter(td.zeros(num_features, dtype=dtype, device=device)) if affine else None)
+        self.register_buffer("running_mean", td.zeros(num_features, dtype=dtype, device=device) if track_running_stats else None)
+        self.register_buffer("running_var", td.ones(num_features, dtype=dtype, device=device) if track_running_stats else None)
+        self.register_buffer("num_batches_tracked", td.tensor(0, device=device) if track_running_stats else None)
 
     def forward(self, input):
         if input.ndim not in self._dims:

@@ -3,6 +3,7 @@
 from typing import Any
 
 import tensord as td
+from tensord import _C
 from tensord.nn import functional as F
 from tensord.nn.module import Module
 
@@ -15,7 +16,8 @@ class _Loss(Module):
 
     def __init__(self, reduction, **options):
         super().__init__()
-        F._reduction(reduction) if reduction != "batchmean" else None
+        if reduction not in ("none", "mean", "sum", "batchmean"):
+            raise _C.InvalidError(f"reduction must be 'none', 'mean' or 'sum', not {reduction!r}")
         self.reduction = reduction
         self._names = list(options)
         for k, v in options.items():

@@ -30,6 +30,12 @@ class Parameter(_C.Tensor):
         return "Parameter containing:\n" + repr(self.detach())[:-1] + (", requires_grad=True)" if self.requires_grad else ")")
 
 
+def _moved(x, args, kwargs):
+    """x.to(...), which changes the dtype of floats alone."""
+    y = x.to(*args, **kwargs)
+    return y if x.is_floating_point() else x.to(y.device)
+
+
 class _Keys(namedtuple("_IncompatibleKeys", "missing_keys unexpected_keys")):
     """What load_state_dict() found to be missing and too much."""
 
@@ -233,17 +239,24 @@ class Module:
                 g.zero_()
 
     def to(self, *args, **kwargs):
-        """Floats in another dtype."""
+        """Floats in another dtype; parameters, their gradients and buffers on another device. Parameters stay the objects that they are."""
         _C.ops.make_full((0,), 0, _C.float32).to(*args, **kwargs)  # a device that is not here is refused also without parameters
         for module in self.modules():
             homes: Any = (module._parameters, module._buffers)
             for home in homes:
                 for name, x in home.items():
-                    if x is None or not x.is_floating_point():
+                    if x is None:
                         continue
-                    y = x.detach().to(*args, **kwargs)
-                    if y.dtype is not x.dtype:
-                        home[name] = Parameter(y, x.requires_grad) if isinstance(x, Parameter) else y
+                    y = _moved(x.detach(), args, kwargs)
+                    if y.dtype is x.dtype and y.device is x.device:
+                        continue
+                    if not isinstance(x, Parameter):
+                        home[name] = y
+                        continue
+                    grad = x.grad
+                    with td.no_grad():
+                        x._become(y.requires_grad_(x.requires_grad))
+                    x.grad = None if grad is None else _moved(grad, args, kwargs)
         return self
 
     def share_memory(self):
@@ -276,7 +289,7 @@ class Module:
         return self.to(_C.bfloat16)
 
     def cpu(self):
-        return self
+        return self.to("cpu")
 
     def cuda(self, device=None):
         """Refused: there is no CUDA here."""

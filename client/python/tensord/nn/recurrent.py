@@ -79,7 +79,7 @@ class _Recurrent(Module):
         gates = _KINDS[self.mode][0] * hidden_size
         for name, width in self._names():
             size = (gates, width) if width else (gates,)
-            self.register_parameter(name, Parameter(td.empty(size, dtype=dtype)))
+            self.register_parameter(name, Parameter(td.empty(size, dtype=dtype, device=device)))
         self.reset_parameters()
 
     def _names(self):
@@ -105,7 +105,7 @@ class _Recurrent(Module):
         """A tuple of states (layers * directions, batch, hidden)."""
         shape, states = (self.num_layers * self._ways, x.shape[1], self.hidden_size), _KINDS[self.mode][1]
         if hx is None:
-            return (td.zeros(shape, dtype=x.dtype),) * states
+            return (td.zeros(shape, dtype=x.dtype, device=x.device),) * states
         hx = hx if states > 1 else (hx,)
         for h in hx:
             if h.shape != shape:
@@ -183,10 +183,10 @@ class _Cell(Module):
         super().__init__()
         self.input_size, self.hidden_size, self.bias = input_size, hidden_size, bias
         gates = _KINDS[self._mode][0] * hidden_size
-        self.weight_ih = Parameter(td.empty((gates, input_size), dtype=dtype))
-        self.weight_hh = Parameter(td.empty((gates, hidden_size), dtype=dtype))
-        self.register_parameter("bias_ih", Parameter(td.empty(gates, dtype=dtype)) if bias else None)
-        self.register_parameter("bias_hh", Parameter(td.empty(gates, dtype=dtype)) if bias else None)
+        self.weight_ih = Parameter(td.empty((gates, input_size), dtype=dtype, device=device))
+        self.weight_hh = Parameter(td.empty((gates, hidden_size), dtype=dtype, device=device))
+        self.register_parameter("bias_ih", Parameter(td.empty(gates, dtype=dtype, device=device)) if bias else None)
+        self.register_parameter("bias_hh", Parameter(td.empty(gates, dtype=dtype, device=device)) if bias else None)
         self.reset_parameters()
 
     def reset_parameters(self):
@@ -197,7 +197,7 @@ class _Cell(Module):
     def forward(self, input, hx=None):
         _, states, step = _KINDS[self._mode]
         if hx is None:
-            hx = (td.zeros(input.shape[:-1] + (self.hidden_size,), dtype=input.dtype),) * states
+            hx = (td.zeros(input.shape[:-1] + (self.hidden_size,), dtype=input.dtype, device=input.device),) * states
         out = step(F.linear(input, self.weight_ih, self.bias_ih), tuple(hx) if states > 1 or isinstance(hx, tuple) else (hx,), self.weight_hh, self.bias_hh)
         return out if states > 1 else out[0]
 

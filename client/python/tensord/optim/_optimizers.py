@@ -28,7 +28,7 @@ class Optimizer:
         params = [group["params"]] if td.is_tensor(group["params"]) else list(group["params"])
         for p in params:
             if not td.is_tensor(p):
-                raise _C.DTypeError(f"an optimizer optimizes tensors, not a {type(p).__name__}")
+                raise _C.DTypeError(f"an optimizer optimizes tensors, not {_C._a_type(p)}")
             if any(p is q for g in self.param_groups for q in g["params"]):
                 raise _C.InvalidError("a parameter is in two groups")
         self.param_groups.append({**self.defaults, **group, "params": params})
@@ -140,7 +140,7 @@ class Adam(Optimizer):
 
     def _begin(self, p, group, state):
         if not state:
-            state.update(step=td.zeros((), dtype=_STEP), exp_avg=td.zeros_like(p), exp_avg_sq=td.zeros_like(p))
+            state.update(step=td.zeros((), dtype=_STEP, device=p.device), exp_avg=td.zeros_like(p), exp_avg_sq=td.zeros_like(p))
 
     def _update(self, p, g, group, state):
         self._begin(p, group, state)
@@ -168,7 +168,7 @@ class RMSprop(Optimizer):
 
     def _begin(self, p, group, state):
         if not state:
-            state.update(step=td.zeros((), dtype=_STEP), square_avg=td.zeros_like(p))
+            state.update(step=td.zeros((), dtype=_STEP, device=p.device), square_avg=td.zeros_like(p))
             state.update({k: td.zeros_like(p) for k, on in (("momentum_buffer", group["momentum"]), ("grad_avg", group["centered"])) if on})
 
     def _update(self, p, g, group, state):
@@ -197,7 +197,7 @@ class Adagrad(Optimizer):
 
     def _begin(self, p, group, state):
         if not state:
-            state.update(step=td.zeros((), dtype=_STEP), sum=td.full_like(p, group["initial_accumulator_value"]))
+            state.update(step=td.zeros((), dtype=_STEP, device=p.device), sum=td.full_like(p, group["initial_accumulator_value"]))
 
     def _update(self, p, g, group, state):
         self._begin(p, group, state)

@@ -10,6 +10,8 @@ from typing import Any
 import torch
 import torch.utils.data
 import torch.utils.data._utils.worker as stock_worker
+from tensord import _C
+from tensord._random import manual_seed
 from tensord.data import _engine
 from tensord.data._worker import Setup
 from tensord.torch import _sharing
@@ -98,6 +100,7 @@ def set_up_worker(k, setup):
     seed = setup.base_seed + k
     random.seed(seed)
     torch.manual_seed(seed)
+    manual_seed(seed)
     with contextlib.suppress(ImportError):
         import numpy
 
@@ -114,7 +117,7 @@ def set_worker_info(info):
 
 
 def get_rng():
-    state = [torch.get_rng_state().numpy().tobytes() if _NUMPY else bytes(torch.get_rng_state().tolist()), random.getstate()]
+    state = [torch.get_rng_state().numpy().tobytes() if _NUMPY else bytes(torch.get_rng_state().tolist()), random.getstate(), _C._random_state()]
     if _NUMPY:
         drawn: Any = _NUMPY.random.get_state()
         name, keys, *rest = drawn
@@ -125,8 +128,10 @@ def get_rng():
 def set_rng(state):
     torch.set_rng_state(torch.frombuffer(bytearray(state[0]), dtype=torch.uint8))
     random.setstate(state[1])
-    if _NUMPY and len(state) > 2:
-        name, keys, *rest = state[2]
+    if state[2]:
+        _C._set_random_state(*state[2])
+    if _NUMPY and len(state) > 3:
+        name, keys, *rest = state[3]
         _NUMPY.random.set_state((name, _NUMPY.frombuffer(keys, dtype=_NUMPY.uint32), *rest))
 
 

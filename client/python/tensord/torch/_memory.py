@@ -64,7 +64,7 @@ def storage_of(t):
 
 def new_storage(nbytes):
     small = 0 < nbytes <= LEASED
-    return storage_of(_C._leased(nbytes) if small else _C.empty(nbytes, dtype=_C.uint8))
+    return storage_of(_C._leased(nbytes) if small else _C.empty(nbytes, dtype=_C.uint8, device="cpu"))
 
 
 def lies_in(storage):

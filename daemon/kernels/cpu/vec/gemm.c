@@ -5,10 +5,10 @@
 
 #if TD_ISA_LEVEL > 0
 #if TD_ISA_LEVEL == 2
-enum { LANES = 16, ROWS = 12 };
+enum { LANES = 16, ROWS = 12, SPEED = 110 };
 typedef float vec __attribute__((vector_size(64), aligned(4), may_alias));
 #else
-enum { LANES = 8, ROWS = 6 };
+enum { LANES = 8, ROWS = 6, SPEED = 45 };
 typedef float vec __attribute__((vector_size(32), aligned(4), may_alias));
 #endif
 
@@ -41,7 +41,7 @@ static void tile(int64_t k, const float *a, const float *b, float *c, int64_t ld
 }
 
 extern const td_gemm_kernel TD_ISA_NAME(td_gemm);
-const td_gemm_kernel TD_ISA_NAME(td_gemm) = {ROWS, 2 * LANES, tile};
+const td_gemm_kernel TD_ISA_NAME(td_gemm) = {ROWS, 2 * LANES, SPEED, tile};
 #else
 extern const td_gemm_kernel TD_ISA_NAME(td_gemm);
 const td_gemm_kernel TD_ISA_NAME(td_gemm) = {0};

@@ -10,6 +10,7 @@
 
 typedef struct td_gemm_kernel {
     int rows, cols; /* 0: this set has none that is worth it */
+    int speed;      /* products in a ns on one core, roughly */
     /* c[rows x cols] = beta * c + alpha * (a b); c is not read when beta is 0. */
     void (*tile)(int64_t k, const float *a, const float *b, float *c, int64_t ldc, float alpha, float beta);
 } td_gemm_kernel;

@@ -106,14 +106,13 @@ TD_FN double td_fmod_f64(double x, double y)
 {
     return fmod(x, y);
 }
-/* The quotient of two floats below 2^28 is truncated in double, where its product with y is exact. */
+/* The quotient of two floats below 2^28 is truncated in double, where its product with y is exact; what it lacks of a
+ * whole number is more than its rounding. */
 TD_FN float td_fmod_f32(float x, float y)
 {
     double a = fabs((double)x), b = fabs((double)y), q = a / b;
     if (!(q < 0x1p28)) return fmodf(x, y);
     double r = b == (double)INFINITY ? a : a - trunc(q) * b;
-    r = r < 0 ? r + b : r;
-    r = r >= b ? r - b : r;
     return copysignf((float)r, x);
 }
 TD_REAL_COMMON(float, f32, f)
@@ -378,6 +377,16 @@ TD_INT_COMMON(int32_t, uint32_t, i32, 32, INT32_MIN)
     {                                                                                                                  \
         return fabs##F(__real__ x) < (T)INFINITY && fabs##F(__imag__ x) < (T)INFINITY;                                 \
     }                                                                                                                  \
+    TD_FN T td_finite_part_##S(T x, C nan, C posinf, C neginf)                                                         \
+    {                                                                                                                  \
+        return x != x ? __real__ nan                                                                                   \
+                      : (x == (T)INFINITY ? __real__ posinf : (x == -(T)INFINITY ? __real__ neginf : x));              \
+    }                                                                                                                  \
+    TD_FN C td_finite_##S(C x, C nan, C posinf, C neginf) /* each part by itself */                                    \
+    {                                                                                                                  \
+        return td_make_##S(td_finite_part_##S(__real__ x, nan, posinf, neginf),                                        \
+                           td_finite_part_##S(__imag__ x, nan, posinf, neginf));                                       \
+    }                                                                                                                  \
     TD_FN C td_sigmoid_##S(C x)                                                                                        \
     {                                                                                                                  \
         return td_div_##S(1, 1 + cexp##F(-x));                                                                         \
@@ -391,7 +400,7 @@ TD_INT_COMMON(int32_t, uint32_t, i32, 32, INT32_MIN)
         if (y == 3) return x * x * x;                                                                                  \
         if (y == -1 && x != 0) return td_div_##S(1, x);                                                                \
         if (y == (T)0.5) return csqrt##F(x);                                                                           \
-        if (x == 0) return __real__ y > 0 ? 0 : cpow##F(x, y);                                                         \
+        if (x == 0 && __real__ y > 0) return 0;                                                                        \
         return cpow##F(x, y);                                                                                          \
     }
 TD_COMPLEX_COMMON(td_c64, float, c64, f)

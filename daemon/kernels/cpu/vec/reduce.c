@@ -223,6 +223,25 @@ INTEGER_FOLDS(all, unsigned char, u8, AND)
     {                                                                                                                  \
         const T *x = px;                                                                                               \
         for (int64_t i = 0; i < n; i++) col_prod_##S(1, x + 2 * i, a, b, seen);                                        \
+    }                                                                                                                  \
+    /* The record is the result so far: minus infinity of nothing. The largest real part keeps exponentials finite. */ \
+    static void row_lse_##S(int64_t n, const void *px, td_word *a, td_word *b, int64_t seen)                           \
+    {                                                                                                                  \
+        const T *x = px;                                                                                               \
+        double m = a->f;                                                                                               \
+        (void)seen;                                                                                                    \
+        for (int64_t i = 0; i < n; i++) m = td_maximum_f64(m, (double)x[2 * i]);                                       \
+        if (isinf(m)) m = 0;                                                                                           \
+        td_c128 s = td_exp_c128(td_make_c128(a->f - m, b->f));                                                         \
+        for (int64_t i = 0; i < n; i++) s += td_exp_c128(td_make_c128((double)x[2 * i] - m, (double)x[2 * i + 1]));    \
+        s = td_log_c128(s);                                                                                            \
+        a->f = m + __real__ s;                                                                                         \
+        b->f = __imag__ s;                                                                                             \
+    }                                                                                                                  \
+    static void col_lse_##S(int64_t n, const void *px, td_word *a, td_word *b, int64_t seen)                           \
+    {                                                                                                                  \
+        const T *x = px;                                                                                               \
+        for (int64_t i = 0; i < n; i++) row_lse_##S(1, x + 2 * i, a + i, b + i, seen);                                 \
     }
 COMPLEX_FOLDS(float, c64, f8, f32)
 COMPLEX_FOLDS(double, c128, d8, f64)
@@ -266,6 +285,11 @@ LINES(double, f64)
     {                                                                                                                  \
         [TD_R_F32] = KIND##_##NAME##_f32, [TD_R_F64] = KIND##_##NAME##_f64                                             \
     }
+#define INEXACT(KIND, NAME)                                                                                            \
+    {                                                                                                                  \
+        [TD_R_F32] = KIND##_##NAME##_f32, [TD_R_F64] = KIND##_##NAME##_f64, [TD_R_C64] = KIND##_##NAME##_c64,          \
+        [TD_R_C128] = KIND##_##NAME##_c128                                                                             \
+    }
 #define NUMBERS(KIND, NAME)                                                                                            \
     {                                                                                                                  \
         [TD_R_F32] = KIND##_##NAME##_f32, [TD_R_F64] = KIND##_##NAME##_f64, [TD_R_I64] = KIND##_##NAME##_i64           \
@@ -279,8 +303,8 @@ LINES(double, f64)
     {                                                                                                                  \
         [TD_FOLD_SUM] = EVERY(KIND, sum), [TD_FOLD_PROD] = EVERY(KIND, prod), [TD_FOLD_MAX] = NUMBERS(KIND, max),      \
         [TD_FOLD_MIN] = NUMBERS(KIND, min), [TD_FOLD_ARGMAX] = NUMBERS(KIND, argmax),                                  \
-        [TD_FOLD_ARGMIN] = NUMBERS(KIND, argmin), [TD_FOLD_VAR] = REALS(KIND, var), [TD_FOLD_LSE] = REALS(KIND, lse),  \
-        [TD_FOLD_ANY] = {[TD_R_U8] = KIND##_any_u8}, [TD_FOLD_ALL] = {                                                 \
+        [TD_FOLD_ARGMIN] = NUMBERS(KIND, argmin), [TD_FOLD_VAR] = REALS(KIND, var),                                    \
+        [TD_FOLD_LSE] = INEXACT(KIND, lse), [TD_FOLD_ANY] = {[TD_R_U8] = KIND##_any_u8}, [TD_FOLD_ALL] = {             \
             [TD_R_U8] = KIND##_all_u8                                                                                  \
         }                                                                                                              \
     }

@@ -1,0 +1,343 @@
+/* Writes files of PyTorch. Opcodes are those of pickle's protocol 2; what a name makes is what torch.c reads. */
+#include "client/files/write.h"
+
+#include "client/files/zipped.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LONG_PATH = 320 };
+
+typedef struct pickling {
+    const td_out *out;
+    td_note note;
+    td_bytes made;
+    bool *built; /* tensors that the machine remembers, under their position */
+    td_error *e;
+} pickling;
+
+/* ---- opcodes */
+
+static bool put(pickling *p, const void *bytes, size_t n)
+{
+    return td_bytes_put(&p->made, bytes, n, "a pickle", p->e) == TD_OK;
+}
+
+static bool op(pickling *p, char code)
+{
+    return put(p, &code, 1);
+}
+
+/* An opcode and a number of so many bytes. */
+static bool op_number(pickling *p, char code, uint64_t v, int bytes)
+{
+    unsigned char b[9] = {(unsigned char)code};
+    td_put_le(b + 1, v, bytes);
+    return put(p, b, 1 + (size_t)bytes);
+}
+
+static bool put_int(pickling *p, int64_t v)
+{
+    if (v >= 0 && v <= UINT8_MAX) return op_number(p, 'K', (uint64_t)v, 1);
+    if (v >= 0 && v <= UINT16_MAX) return op_number(p, 'M', (uint64_t)v, 2);
+    if (v >= INT32_MIN && v <= INT32_MAX) return op_number(p, 'J', (uint64_t)v, 4);
+    return op_number(p, '\x8a', 8, 1) && put(p, &v, sizeof v);
+}
+
+static bool put_text(pickling *p, const char *text, size_t n)
+{
+    if (n > INT32_MAX) return td_fail(p->e, TD_E_UNSUPPORTED, "a text has more than 2 GiB"), false;
+    return op_number(p, 'X', n, 4) && put(p, text, n);
+}
+
+static bool put_word(pickling *p, const char *word)
+{
+    return put_text(p, word, strlen(word));
+}
+
+static bool put_float(pickling *p, double v)
+{
+    uint64_t bits;
+    unsigned char b[9] = {'G'};
+    memcpy(&bits, &v, sizeof bits);
+    for (int i = 0; i < 8; i++) b[1 + i] = (unsigned char)(bits >> (56 - 8 * i));
+    return put(p, b, sizeof b);
+}
+
+static bool put_bool(pickling *p, bool v)
+{
+    return op(p, v ? '\x88' : '\x89');
+}
+
+/* "module\nname\n" */
+static bool put_name(pickling *p, const char *name)
+{
+    return op(p, 'c') && put(p, name, strlen(name));
+}
+
+static bool put_ordered(pickling *p)
+{
+    return put_name(p, "collections\nOrderedDict\n") && op(p, ')') && op(p, 'R');
+}
+
+/* Bytes, which protocol 2 has no opcode for: a text with a letter for each. */
+static bool put_bytes(pickling *p, const char *bytes, size_t n)
+{
+    size_t more = 0;
+    for (size_t i = 0; i < n; i++) more += (unsigned char)bytes[i] >> 7;
+    bool good = put_name(p, "_codecs\nencode\n") && op_number(p, 'X', n + more, 4);
+    for (size_t i = 0; good && i < n; i++) {
+        unsigned char c = (unsigned char)bytes[i], two[] = {(unsigned char)(0xc0 | c >> 6), 0x80 | (c & 0x3f)};
+        good = c < 0x80 ? put(p, &c, 1) : put(p, two, 2);
+    }
+    return good && put_word(p, "latin1") && op(p, '\x86') && op(p, 'R');
+}
+
+/* ---- tensors */
+
+static const char *storage_class(td_dtype dtype)
+{
+    switch (dtype) {
+    case TD_FLOAT64: return "torch\nDoubleStorage\n";
+    case TD_FLOAT32: return "torch\nFloatStorage\n";
+    case TD_FLOAT16: return "torch\nHalfStorage\n";
+    case TD_BFLOAT16: return "torch\nBFloat16Storage\n";
+    case TD_INT64: return "torch\nLongStorage\n";
+    case TD_INT32: return "torch\nIntStorage\n";
+    case TD_INT16: return "torch\nShortStorage\n";
+    case TD_INT8: return "torch\nCharStorage\n";
+    case TD_UINT8: return "torch\nByteStorage\n";
+    case TD_BOOL: return "torch\nBoolStorage\n";
+    case TD_COMPLEX64: return "torch\nComplexFloatStorage\n";
+    case TD_COMPLEX128: return "torch\nComplexDoubleStorage\n";
+    default: return NULL;
+    }
+}
+
+static bool put_sizes(pickling *p, int n, const int64_t *sizes)
+{
+    bool good = op(p, '(');
+    for (int i = 0; good && i < n; i++) good = put_int(p, sizes[i]);
+    return good && op(p, 't');
+}
+
+static bool put_storage(pickling *p, uint32_t k)
+{
+    const td_out_storage *s = &p->out->storages[k];
+    const char *class = storage_class(s->dtype);
+    char key[16];
+    snprintf(key, sizeof key, "%" PRIu32, k);
+    if (!class) return td_fail(p->e, TD_E_UNSUPPORTED, "PyTorch has no %s", td_dtype_name(s->dtype)), false;
+    return op(p, '(') && put_word(p, "storage") && put_name(p, class) && put_word(p, key) && put_word(p, "cpu") &&
+           put_int(p, (int64_t)s->numel) && op(p, 't') && op(p, 'Q');
+}
+
+static bool put_data(pickling *p, const td_out_tensor *t, bool requires_grad)
+{
+    return put_name(p, "torch._utils\n_rebuild_tensor_v2\n") && op(p, '(') && put_storage(p, t->storage) &&
+           put_int(p, t->desc.offset) && put_sizes(p, t->desc.ndim, t->desc.shape) &&
+           put_sizes(p, t->desc.ndim, t->desc.stride) && put_bool(p, requires_grad) && put_ordered(p) && op(p, 't') &&
+           op(p, 'R');
+}
+
+static bool put_parameter(pickling *p, const td_out_tensor *t)
+{
+    return put_name(p, "torch._utils\n_rebuild_parameter\n") && put_data(p, t, false) &&
+           put_bool(p, t->requires_grad) && put_ordered(p) && op(p, '\x87') && op(p, 'R');
+}
+
+/* The second time it is the same object. */
+static bool put_tensor(pickling *p, int64_t k, bool parameter)
+{
+    if (k >= p->out->ntensors)
+        return td_fail(p->e, TD_E_INVALID, "the tree holds tensor %lld of %u", (long long)k, p->out->ntensors), false;
+    const td_out_tensor *t = &p->out->tensors[k];
+    bool again = p->built[k], few = k <= UINT8_MAX;
+    if (!again && !(parameter ? put_parameter(p, t) : put_data(p, t, t->requires_grad))) return false;
+    p->built[k] = true;
+    return op_number(p, again ? (few ? 'h' : 'j') : (few ? 'q' : 'r'), (uint64_t)k, few ? 1 : 4);
+}
+
+/* ---- the tree */
+
+static bool put_value(pickling *p, int depth);
+
+static bool put_items(pickling *p, int64_t n, int depth)
+{
+    bool good = true;
+    for (; good && n > 0; n--) good = put_value(p, depth + 1);
+    return good;
+}
+
+static bool put_pairs(pickling *p, int64_t n, int depth)
+{
+    return op(p, '(') && put_items(p, n, depth) && put_items(p, n, depth) && op(p, 'u');
+}
+
+/* The next step, which is of this kind; its count. */
+static bool take(pickling *p, char kind, td_note_step *out)
+{
+    if (td_note_next(&p->note, out, p->e)) return false;
+    return out->kind == kind || (td_fail(p->e, TD_E_INVALID, "the tree is none that a binding packs"), false);
+}
+
+/* A dict with a coat, and what is set on it: a state dict's _metadata. */
+static bool put_ordered_dict(pickling *p, int depth)
+{
+    td_note_step s;
+    if (!put_ordered(p) || !take(p, 'd', &s) || !put_pairs(p, s.n, depth + 1) || !take(p, 'd', &s)) return false;
+    return s.n == 0 || (op(p, '}') && put_pairs(p, s.n, depth) && op(p, 'b'));
+}
+
+static bool put_dtype(pickling *p)
+{
+    td_note_step s;
+    char name[64];
+    if (!take(p, 's', &s)) return false;
+    snprintf(name, sizeof name, "torch\n%.*s\n", (int)(s.n < 32 ? s.n : 32), s.text);
+    return put_name(p, name);
+}
+
+static bool put_device(pickling *p, int depth)
+{
+    td_note_step s;
+    return put_name(p, "torch\ndevice\n") && take(p, 't', &s) && op(p, '(') && put_items(p, s.n, depth) && op(p, 't') &&
+           op(p, 'R');
+}
+
+/* What _carry.py takes apart: its kind, then the parts. */
+static bool put_object(pickling *p, int depth)
+{
+    static const struct {
+        const char *kind, *name;
+    } coats[] = {{"set", "__builtin__\nset\n"},
+                 {"Counter", "collections\nCounter\n"},
+                 {"Size", "torch\nSize\n"},
+                 {"bytearray", "__builtin__\nbytearray\n"}};
+    td_note_step parts, kind, x;
+    char text[32];
+    if (!take(p, 't', &parts) || !take(p, 's', &kind)) return false;
+    snprintf(text, sizeof text, "%.*s", (int)(kind.n < 31 ? kind.n : 31), kind.text);
+    if (strcmp(text, "Parameter") == 0) return take(p, 'x', &x) && put_tensor(p, x.n, true);
+    if (strcmp(text, "OrderedDict") == 0) return put_ordered_dict(p, depth);
+    if (strcmp(text, "dtype") == 0) return put_dtype(p);
+    if (strcmp(text, "device") == 0) return put_device(p, depth);
+    for (size_t i = 0; i < sizeof coats / sizeof *coats; i++)
+        if (strcmp(text, coats[i].kind) == 0)
+            return put_name(p, coats[i].name) && put_value(p, depth + 1) && op(p, '\x85') && op(p, 'R');
+    return td_fail(p->e, TD_E_TYPE, "a file of PyTorch does not hold a %s", text), false;
+}
+
+static bool put_complex(pickling *p, const double f[2])
+{
+    return put_name(p, "__builtin__\ncomplex\n") && put_float(p, f[0]) && put_float(p, f[1]) && op(p, '\x86') &&
+           op(p, 'R');
+}
+
+static bool put_value(pickling *p, int depth)
+{
+    td_note_step s;
+    if (depth > TD_TREE_DEEPEST)
+        return td_fail(p->e, TD_E_INVALID, "the tree is nested deeper than %d, or holds itself", TD_TREE_DEEPEST),
+               false;
+    if (td_note_next(&p->note, &s, p->e)) return false;
+    switch (s.kind) {
+    case 'N': return op(p, 'N');
+    case 'T':
+    case 'F': return put_bool(p, s.kind == 'T');
+    case 'i': return put_int(p, s.n);
+    case 'I': return td_fail(p->e, TD_E_UNSUPPORTED, "a number has more than 64 bits"), false;
+    case 'f': return put_float(p, s.f[0]);
+    case 'c': return put_complex(p, s.f);
+    case 's': return put_text(p, s.text, (size_t)s.n);
+    case 'b': return put_bytes(p, s.text, (size_t)s.n);
+    case 'x': return put_tensor(p, s.n, false);
+    case 'l': return op(p, ']') && op(p, '(') && put_items(p, s.n, depth) && op(p, 'e');
+    case 't': return s.n ? op(p, '(') && put_items(p, s.n, depth) && op(p, 't') : op(p, ')');
+    case 'd': return op(p, '}') && put_pairs(p, s.n, depth);
+    default: return put_object(p, depth);
+    }
+}
+
+static int make_pickle(const td_out *out, td_bytes *made, td_error *e)
+{
+    pickling p = {.out = out, .note = out->tree, .e = e};
+    p.built = calloc((size_t)out->ntensors + 1, sizeof *p.built);
+    bool good = p.built || (td_no_memory(e, "for %u tensors", out->ntensors), false);
+    good = good && put(&p, "\x80\2", 2) && put_value(&p, 0) && op(&p, '.');
+    free(p.built);
+    *made = p.made;
+    return good ? TD_OK : e->code;
+}
+
+/* ---- the archive */
+
+typedef struct archive {
+    td_zipped zip;
+    const char *folder;
+    uint64_t id[2]; /* of what is in it: two sums over names and checksums */
+    td_error *e;
+} archive;
+
+static const char *path_of(const archive *a, const char *name, char path[LONG_PATH])
+{
+    snprintf(path, LONG_PATH, "%.255s/%s", a->folder, name);
+    return path;
+}
+
+static void count(archive *a, const char *name)
+{
+    const td_zipped_entry *en = &a->zip.entries[a->zip.n - 1];
+    for (int k = 0; k < 2; k++) {
+        uint64_t h = a->id[k] + en->crc + en->size;
+        for (const char *c = name; *c; c++) h = (h ^ (unsigned char)*c) * (k ? 0x9e3779b97f4a7c15U : 0x100000001b3U);
+        a->id[k] = h;
+    }
+}
+
+static int add(archive *a, const char *name, const void *bytes, uint64_t n)
+{
+    char path[LONG_PATH];
+    int rc = td_zipped_entry_of(&a->zip, path_of(a, name, path), bytes, (size_t)n, a->e);
+    if (!rc) count(a, name);
+    return rc;
+}
+
+static int add_text(archive *a, const char *name, const char *text)
+{
+    return add(a, name, text, strlen(text));
+}
+
+static int add_records(archive *a, const td_out *out)
+{
+    int rc = TD_OK;
+    for (uint32_t i = 0; !rc && i < out->nstorages; i++) {
+        const td_out_storage *s = &out->storages[i];
+        char name[32];
+        snprintf(name, sizeof name, "data/%" PRIu32, i);
+        rc = add(a, name, s->bytes, s->numel * td_dtype_size(s->dtype));
+    }
+    return rc;
+}
+
+int td_write_torch(td_sink *to, const char *folder, const td_out *out, td_error *e)
+{
+    archive a = {.zip = {.to = to}, .folder = folder, .e = e};
+    td_bytes pickle = {0};
+    char id[48];
+    int rc = make_pickle(out, &pickle, e);
+    if (!rc) rc = add(&a, "data.pkl", pickle.at, pickle.n);
+    if (!rc) rc = add_text(&a, ".format_version", "1");
+    if (!rc) rc = add_text(&a, ".storage_alignment", "64");
+    if (!rc) rc = add_text(&a, "byteorder", "little");
+    if (!rc) rc = add_records(&a, out);
+    if (!rc) rc = add_text(&a, "version", "3\n");
+    snprintf(id, sizeof id, "%020" PRIu64 "%020" PRIu64, a.id[0], a.id[1]);
+    if (!rc) rc = add_text(&a, ".data/serialization_id", id);
+    if (!rc) rc = td_zipped_finish(&a.zip, e);
+    td_zipped_close(&a.zip);
+    free(pickle.at);
+    return rc;
+}

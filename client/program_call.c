@@ -1,0 +1,307 @@
+/* A call of a program: its arguments as words, and the values that come back.
+ *
+ * What returns nothing but tensors is a record like an op's: the handles are there at once, and nobody waits. Otherwise
+ * the daemon answers, and the tensors among the results have the first of the ids that were kept for them. */
+#include "client/programs.h"
+#include "client/trace.h"
+
+#include "proto/program/text.h"
+#include "proto/program/type.h"
+#include "proto/program/values.h"
+
+#include <stdlib.h>
+
+typedef struct calling {
+    td_program *p;
+    const char *where;
+    int n;
+    const td_value *args;
+    td_value *result;
+    td_words words;               /* the record's rest */
+    uint32_t *ids, narrays, room; /* of the arrays among the arguments */
+    td_array **out;               /* handles for those among the results, ... */
+    int nout, bound;              /* ... of which so many were used */
+} calling;
+
+/* ---- arguments */
+
+static int no_memory(void)
+{
+    return td_raise(TD_E_SYSTEM, "program_call", "no memory for a call of a program");
+}
+
+static int add_array(calling *x, td_array *a)
+{
+    if (!a) return td_raise_null("program_call", "an array");
+    int rc = td_same_client(&x->p->client, a, "program_call");
+    if (rc) return rc;
+    if (x->narrays == x->room) {
+        uint32_t room = x->room ? 2 * x->room : 16, *ids = realloc(x->ids, room * sizeof *ids);
+        if (!ids) return no_memory();
+        x->ids = ids, x->room = room;
+    }
+    x->ids[x->narrays++] = a->id;
+    return TD_OK;
+}
+
+static int put(calling *x, const td_value *v, int depth) /* NOLINT(misc-no-recursion): as deep as TD_PV_DEPTH */
+{
+    td_pv w = {.kind = (td_pv_kind)v->kind};
+    if ((unsigned)v->kind >= TD_PV_KINDS)
+        return td_raise(TD_E_INVALID, "program_call", "there is no kind %d of values", (int)v->kind);
+    if (depth > TD_PV_DEPTH)
+        return td_raise(TD_E_INVALID, "program_call", "an argument has more than %d lists within lists", TD_PV_DEPTH);
+    bool items = v->kind == TD_VALUE_LIST || v->kind == TD_VALUE_TUPLE;
+    if (v->kind == TD_VALUE_INT) w.i = v->i;
+    else if (v->kind == TD_VALUE_FLOAT || v->kind == TD_VALUE_COMPLEX) w.re = v->re, w.im = v->im;
+    else if (v->kind == TD_VALUE_BOOL) w.small = v->i != 0;
+    else if (v->kind == TD_VALUE_DEVICE || v->kind == TD_VALUE_DTYPE) w.small = (uint32_t)v->i;
+    else if (v->kind == TD_VALUE_STR) w.small = v->n, w.text = v->text;
+    else if (items) w.small = v->n;
+    else if (v->kind == TD_VALUE_ARRAY) {
+        int rc = add_array(x, v->array);
+        if (rc) return rc;
+    }
+    if (w.small > TD_PV_SMALL || (v->kind == TD_VALUE_STR && v->n && !v->text))
+        return td_raise(TD_E_INVALID, "program_call", "a list or text of %u; at most %u are taken", v->n, TD_PV_SMALL);
+    if (!td_pv_put(&x->words, &w)) return no_memory();
+    int rc = TD_OK;
+    for (uint32_t k = 0; items && k < v->n && !rc; k++) rc = put(x, &v->items[k], depth + 1);
+    return rc;
+}
+
+/* May the value stand for a parameter of this type? Numbers widen, as in a call; what is in lists the daemon looks at.
+ */
+static bool fits(const td_ir *ir, uint32_t type, td_value_kind kind)
+{
+    static const uint8_t kinds[TD_PV_KINDS] = {
+        [TD_VALUE_NONE] = TD_T_NONE,     [TD_VALUE_INT] = TD_T_INT,         [TD_VALUE_FLOAT] = TD_T_FLOAT,
+        [TD_VALUE_BOOL] = TD_T_BOOL,     [TD_VALUE_COMPLEX] = TD_T_COMPLEX, [TD_VALUE_STR] = TD_T_STR,
+        [TD_VALUE_DEVICE] = TD_T_DEVICE, [TD_VALUE_DTYPE] = TD_T_DTYPE,     [TD_VALUE_LIST] = TD_T_LIST,
+        [TD_VALUE_ARRAY] = TD_T_TENSOR,  [TD_VALUE_TUPLE] = TD_T_TUPLE};
+    td_type_kind want = td_type_kind_of(ir, type);
+    if ((unsigned)kind >= TD_PV_KINDS) return true; /* put() tells */
+    if (want == TD_T_OPTIONAL && kind != TD_VALUE_NONE) want = td_type_kind_of(ir, td_type_part(ir, type, 0));
+    else if (want == TD_T_OPTIONAL) return true;
+    if (want == TD_T_FLOAT && kind == TD_VALUE_INT) return true;
+    if (want == TD_T_COMPLEX && (kind == TD_VALUE_INT || kind == TD_VALUE_FLOAT)) return true;
+    return kinds[kind] == want;
+}
+
+static int check_args(const calling *x)
+{
+    static const char *const names[TD_PV_KINDS] = {"None",   "int",   "float",  "bool",   "complex", "str",
+                                                   "Device", "dtype", "a list", "Tensor", "a tuple"};
+    const td_ir *ir = x->p->ir;
+    uint32_t graph = ir->functions[0].block, want = ir->blocks[graph].nparams;
+    if ((uint32_t)x->n != want)
+        return td_raise(TD_E_INVALID, "program_call", "the program takes %u arguments, and %d are given", want, x->n);
+    for (uint32_t k = 0; k < want; k++) {
+        char type[96];
+        const td_ir_value *v = &ir->values[td_ir_param(ir, graph, k)];
+        if (fits(ir, v->type, x->args[k].kind)) continue;
+        return td_raise(TD_E_TYPE, "program_call", "argument %u ('%.40s') is %s, and %s is given", k + 1,
+                        v->name == TD_IR_NONE ? "" : td_ir_chars(ir, v->name),
+                        td_type_text(ir, v->type, type, sizeof type), names[x->args[k].kind]);
+    }
+    return TD_OK;
+}
+
+static int take_args(calling *x)
+{
+    uint32_t *head = td_words_room(&x->words, 4);
+    if (!head) return no_memory();
+    head[0] = x->p->id;
+    td_words_put_u64(head + 1, 0);
+    head[3] = (uint32_t)x->n;
+    x->words.count += 4;
+    int rc = TD_OK;
+    for (int k = 0; k < x->n && !rc; k++) rc = put(x, &x->args[k], 0);
+    return rc;
+}
+
+/* ---- results */
+
+void td_value_free(td_value *v) /* NOLINT(misc-no-recursion): as deep as what came */
+{
+    if (!v) return;
+    if (v->kind == TD_VALUE_ARRAY) td_release(v->array);
+    if (v->kind == TD_VALUE_STR) free(v->text);
+    if (v->kind == TD_VALUE_LIST || v->kind == TD_VALUE_TUPLE) {
+        for (uint32_t k = 0; k < v->n; k++) td_value_free(&v->items[k]);
+        free(v->items);
+    }
+    *v = (td_value){TD_VALUE_NONE, 0, {0}, 0};
+}
+
+/* All but the arrays, which are in x->out. */
+static void forget_values(td_value *v) /* NOLINT(misc-no-recursion) */
+{
+    if (v->kind == TD_VALUE_LIST || v->kind == TD_VALUE_TUPLE)
+        for (uint32_t k = 0; k < v->n; k++) forget_values(&v->items[k]);
+    if (v->kind == TD_VALUE_ARRAY) v->kind = TD_VALUE_NONE;
+}
+
+static bool make_items(td_value *v, td_value_kind kind, uint32_t n)
+{
+    td_value *items = calloc((size_t)n + 1, sizeof *items);
+    if (items) *v = (td_value){kind, n, {.items = items}, 0};
+    return items != NULL;
+}
+
+/* Of tensors only, by the type alone. */
+static bool of_type(calling *x, uint32_t type, td_value *v) /* NOLINT(misc-no-recursion) */
+{
+    const td_ir *ir = x->p->ir;
+    if (td_type_kind_of(ir, type) == TD_T_TENSOR) {
+        *v = td_value_array(x->out[x->bound++]);
+        return true;
+    }
+    uint32_t n = td_type_parts(ir, type);
+    bool good = make_items(v, TD_VALUE_TUPLE, n);
+    for (uint32_t k = 0; k < n && good; k++) good = of_type(x, td_type_part(ir, type, k), &v->items[k]);
+    return good;
+}
+
+/* What comes, as words; the words used, 0: malformed, or no memory. */
+static uint32_t of_words(calling *x, const uint32_t *words, uint32_t n, int depth, td_value *v) /* NOLINT */
+{
+    td_pv w;
+    uint32_t used = depth > TD_PV_DEPTH ? 0 : td_pv_get(words, n, &w);
+    if (!used) return 0;
+    *v = (td_value){(td_value_kind)w.kind, 0, {.i = w.kind == TD_PV_INT ? w.i : (int64_t)w.small}, w.im};
+    if (w.kind == TD_PV_FLOAT || w.kind == TD_PV_COMPLEX) v->re = w.re;
+    if (w.kind == TD_PV_STR) {
+        v->n = w.small;
+        v->text = malloc((size_t)w.small + 1);
+        if (!v->text) return v->kind = TD_VALUE_NONE, 0;
+        memcpy(v->text, w.text, w.small);
+        v->text[w.small] = 0;
+    }
+    if (w.kind == TD_PV_TENSOR) {
+        if (x->bound == x->nout) return v->kind = TD_VALUE_NONE, 0;
+        v->array = x->out[x->bound++];
+    }
+    if (w.kind != TD_PV_LIST && w.kind != TD_PV_TUPLE) return used;
+    v->kind = TD_VALUE_NONE;
+    if (w.small > n - used || !make_items(v, (td_value_kind)w.kind, w.small)) return 0;
+    for (uint32_t k = 0; k < w.small; k++) {
+        uint32_t more = of_words(x, words + used, n - used, depth + 1, &v->items[k]);
+        if (!more) return 0;
+        used += more;
+    }
+    return used;
+}
+
+/* One value, or a tuple of all that the graph returns. */
+static td_value *place_of(td_value *result, uint32_t n, uint32_t k)
+{
+    return n == 1 ? result : &result->items[k];
+}
+
+static int on_values(td_client *c, td_wait *w, const td_reply *r, int *fd, td_error *e)
+{
+    (void)c, (void)fd;
+    calling *x = w->context;
+    uint32_t n = x->p->ir->blocks[x->p->ir->functions[0].block].nrets, at = 0;
+    if (n != 1 && !make_items(x->result, TD_VALUE_TUPLE, n)) return td_no_memory(e, "for %u results", n);
+    for (uint32_t k = 0; k < n; k++) {
+        uint32_t used = of_words(x, r->value + at, (uint32_t)r->n_value - at, 0, place_of(x->result, n, k));
+        if (!used) return td_fail(e, TD_E_PROTOCOL, "the results of a program make no sense");
+        at += used;
+    }
+    return TD_OK;
+}
+
+/* ---- the call */
+
+static int record(calling *x)
+{
+    td_client *c = x->p->client;
+    uint32_t *ids = malloc(((size_t)x->nout + 1) * sizeof *ids);
+    if (!ids) return no_memory();
+    for (int k = 0; k < x->nout; k++) ids[k] = x->out[k]->id;
+    if (x->p->writes) c->writes++;
+    int rc =
+        td_control(c, TD_REC_CALL, x->where, (int)x->narrays, x->ids, x->nout, ids, (int)x->words.count, x->words.at);
+    free(ids);
+    return rc;
+}
+
+static int by_type(calling *x)
+{
+    const td_ir *ir = x->p->ir;
+    const td_ir_block *graph = &ir->blocks[ir->functions[0].block];
+    bool good = graph->nrets == 1 || make_items(x->result, TD_VALUE_TUPLE, graph->nrets);
+    for (uint32_t k = 0; k < graph->nrets && good; k++)
+        good = of_type(x, ir->values[ir->args[graph->ret + k]].type, place_of(x->result, graph->nrets, k));
+    return good ? record(x) : no_memory();
+}
+
+static int by_answer(calling *x)
+{
+    td_client *c = x->p->client;
+    td_wait w = {.on_reply = on_values, .context = x};
+    td_expect(c, &w);
+    td_words_put_u64(x->words.at + 1, w.serial);
+    int rc = record(x);
+    if (rc) td_forget_wait(c, &w);
+    else rc = td_await(c, &w, "program_call");
+    if (!rc) return TD_OK;
+    td_abandon(c, &w, x->nout, x->out, NULL);
+    x->nout = 0;
+    return rc;
+}
+
+/* Who looks at what it may have written waits until it is written. */
+static int settle(const td_value *v, uint32_t n) /* NOLINT(misc-no-recursion): as deep as what was put */
+{
+    int rc = TD_OK;
+    for (uint32_t k = 0; k < n && !rc; k++) {
+        if (v[k].kind == TD_VALUE_ARRAY) rc = td_written(v[k].array);
+        if (v[k].kind == TD_VALUE_LIST || v[k].kind == TD_VALUE_TUPLE) rc = settle(v[k].items, v[k].n);
+    }
+    return rc;
+}
+
+static int settle_all(const calling *x)
+{
+    int rc = settle(x->args, (uint32_t)x->n);
+    for (int k = 0; k < x->p->ncaptured && !rc; k++) rc = td_written(x->p->captured[k]);
+    return rc;
+}
+
+static int call(calling *x)
+{
+    int rc = check_args(x);
+    if (!rc) rc = take_args(x);
+    x->nout = x->p->narrays;
+    x->out = rc ? NULL : calloc((size_t)x->nout + 1, sizeof(td_array *));
+    if (!rc && !x->out) rc = no_memory();
+    if (!rc) rc = td_arrays_unknown(x->p->client, x->nout, x->out);
+    if (rc) return rc;
+    rc = x->p->exactly ? by_type(x) : by_answer(x);
+    if (rc) forget_values(x->result), td_value_free(x->result), x->bound = 0;
+    for (int k = x->nout - 1; k >= x->bound; k--) td_array_drop(x->out[k]);
+    for (int k = 0; k < x->bound; k++) td_array_announce(x->out[k]);
+    return rc || !x->p->writes ? rc : settle_all(x);
+}
+
+TD_API int td_program_at_call(const char *where, td_program *p, int n, const td_value *args, td_value *result)
+{
+    if (!result) return td_raise_null("program_call", "result");
+    *result = (td_value){TD_VALUE_NONE, 0, {0}, 0};
+    if (!p) return td_raise_null("program_call", "the program");
+    if (n < 0 || n > TD_IR_MAX_ENDS || (n && !args))
+        return td_raise(TD_E_INVALID, "program_call", "%d arguments; from 0 to %d can be given", n, TD_IR_MAX_ENDS);
+    calling x = {.p = p, .where = where, .n = n, .args = args, .result = result};
+    int rc = td_enter(p->client, "program_call");
+    if (rc) return rc;
+    rc = call(&x);
+    if (td_tracing && !rc) td_trace_call(p, where, n, args, result);
+    td_leave(p->client);
+    td_words_deinit(&x.words);
+    free(x.ids);
+    free(x.out);
+    return rc;
+}

@@ -1,0 +1,172 @@
+/* Programs under names: published for all, opened by number; and what an opened one captures, when somebody asks. */
+#include "client/programs.h"
+
+#include "proto/program/wire.h"
+
+#include <stdlib.h>
+
+TD_API int td_program_publish(td_program *p, const char *name, unsigned flags)
+{
+    if (!p) return td_raise_null("program_publish", "the program");
+    if (!name || !name[0]) return td_raise(TD_E_INVALID, "program_publish", "the name is empty");
+    if (flags & TD_LENT)
+        return td_raise(TD_E_INVALID, "program_publish", "a program is published for all; only tensors can be lent");
+    int rc = td_enter(p->client, "program_publish");
+    if (rc) return rc;
+    Td__Wire__ProgramPublish q = TD__WIRE__PROGRAM_PUBLISH__INIT;
+    q.name = (char *)name;
+    q.program = p->id;
+    q.replace = flags & TD_REPLACE;
+    q.copy = flags & TD_COPY;
+    Td__Wire__Call call = TD__WIRE__CALL__INIT;
+    call.program_publish = &q;
+    td_wait w = {0};
+    rc = td_ask_and_wait(p->client, &call, -1, &w, "program_publish");
+    td_leave(p->client);
+    return rc;
+}
+
+/* ---- opening */
+
+typedef struct opening {
+    uint32_t id;
+    td_ir *ir;
+} opening;
+
+static int on_open(td_client *c, td_wait *w, const td_reply *r, int *fd, td_error *e)
+{
+    (void)c, (void)fd;
+    opening *o = w->context;
+    o->ir = td_ir_unpack(r->ir.data, r->ir.len, 0, e);
+    return o->ir ? TD_OK : e->code;
+}
+
+typedef struct unwanted {
+    td_wait wait;
+    uint32_t id;
+} unwanted;
+
+/* The answer came after all. */
+static int on_unwanted(td_client *c, td_wait *w, const td_reply *r, int *fd, td_error *e)
+{
+    (void)r, (void)fd, (void)e;
+    td_record_only(c, TD_REC_PROGRAM_END, 0, NULL, 1, &((unwanted *)w)->id);
+    return TD_OK;
+}
+
+/* Whoever stopped waiting gets the program all the same, if the daemon was about to give it: it goes back. */
+static void give_back(td_client *c, const td_wait *w, uint32_t id)
+{
+    if (c->lost || !w->serial) return;
+    if (w->done) {
+        if (!w->code) td_record_only(c, TD_REC_PROGRAM_END, 0, NULL, 1, &id);
+        return;
+    }
+    unwanted *u = calloc(1, sizeof *u);
+    if (!u) return;
+    *u = (unwanted){.wait = {.serial = w->serial, .heap = true, .on_reply = on_unwanted}, .id = id};
+    td_add_wait(c, &u->wait);
+}
+
+static int ask(td_client *c, const char *name, int timeout_ms, opening *o, td_wait *w)
+{
+    Td__Wire__Open q = TD__WIRE__OPEN__INIT;
+    q.name = (char *)name;
+    q.id = o->id = ++c->next_program;
+    q.timeout_ms = td_timeout(timeout_ms);
+    Td__Wire__Call call = TD__WIRE__CALL__INIT;
+    call.program_open = &q;
+    *w = (td_wait){.on_reply = on_open, .context = o};
+    return td_ask_patiently(c, &call, w, timeout_ms, "program_open");
+}
+
+/* What it writes may be mapped here by other handles: they are to be known. */
+static td_program *opened(td_client *c, const opening *o)
+{
+    td_program *p = td_program_make(c, o->ir, td_arrays_of(0, NULL), "program_open");
+    if (!p) return NULL;
+    p->id = o->id;
+    c->handles++;
+    if (!p->writes || td_program_captured(p) == TD_OK) return p;
+    c->handles--;
+    td_program_drop(p);
+    return NULL;
+}
+
+TD_API td_program *td_program_open(td_client *c, const char *name, int timeout_ms)
+{
+    opening o = {0};
+    td_wait w;
+    if (!c || !name) {
+        td_raise_null("program_open", c ? "the name" : "client");
+        return NULL;
+    }
+    if (td_enter(c, "program_open")) return NULL;
+    int rc = ask(c, name, timeout_ms, &o, &w);
+    td_program *p = rc ? NULL : opened(c, &o);
+    if (!p) give_back(c, &w, o.id);
+    td_ir_unref(o.ir);
+    if (rc) td_leave_with_hint(c, name);
+    else td_leave(c);
+    return p;
+}
+
+/* ---- what it captures */
+
+typedef struct capturing {
+    int n;
+    td_array **at;
+} capturing;
+
+static int on_captured(td_client *c, td_wait *w, const td_reply *r, int *fd, td_error *e)
+{
+    (void)c, (void)fd;
+    const capturing *x = w->context;
+    if (r->n_descs != (size_t)x->n)
+        return td_fail(e, TD_E_PROTOCOL, "%zu descriptors came for %d tensors", r->n_descs, x->n);
+    int rc = TD_OK;
+    for (int k = 0; k < x->n && !rc; k++) rc = td_desc_from_wire(r->descs[k], &x->at[k]->desc, e);
+    return rc;
+}
+
+static int ask_captured(td_program *p, int n, td_array **at)
+{
+    uint32_t *ids = malloc(((size_t)n + 1) * sizeof *ids);
+    if (!ids) return td_raise(TD_E_SYSTEM, "program", "no memory for %d tensors", n);
+    for (int k = 0; k < n; k++) ids[k] = at[k]->id;
+    Td__Wire__ProgramCaptured q = TD__WIRE__PROGRAM_CAPTURED__INIT;
+    q.program = p->id;
+    q.n_ids = (size_t)n;
+    q.ids = ids;
+    Td__Wire__Call call = TD__WIRE__CALL__INIT;
+    call.program_captured = &q;
+    capturing x = {n, at};
+    td_wait w = {.on_reply = on_captured, .context = &x};
+    int rc = td_ask_and_wait(p->client, &call, -1, &w, "program");
+    free(ids);
+    if (rc) td_abandon(p->client, &w, n, at, NULL);
+    return rc;
+}
+
+int td_program_captured(td_program *p)
+{
+    int n = (int)p->ir->ncaptures, made = 0, rc = TD_OK;
+    if (p->ncaptured == n) return TD_OK;
+    td_array **at = calloc((size_t)n + 1, sizeof(td_array *));
+    if (!at) return td_raise(TD_E_SYSTEM, "program", "no memory for %d tensors", n);
+    while (made < n && (at[made] = td_array_new(p->client))) made++;
+    if (made == n) {
+        rc = ask_captured(p, n, at);
+    } else {
+        rc = td_last_error()->code;
+        while (made > 0) td_array_drop(at[--made]);
+    }
+    if (rc) {
+        free(at);
+        return rc;
+    }
+    free(p->captured);
+    p->captured = at;
+    p->ncaptured = n;
+    return TD_OK;
+}

@@ -1,0 +1,54 @@
+"""Programs under names: what any of them has to be published, and those that were opened."""
+from . import _C
+from ._program import Program
+
+
+class Named(Program):
+    """A program that can be published under a name."""
+
+    def _daemons(self) -> "_C._Program":
+        raise NotImplementedError
+
+    def publish(self, name: str, replace: bool = False, copy: bool = False) -> None:
+        """Publish the program: td.jit.open(name) gives it to any process, which calls it with one message.
+
+        As with tensors it is the value that is published: what it captures is copied into service memory, once for all
+        who call it, and this program stays apart from it; tensors that lie there already (td.open(), td.service_memory())
+        are captured themselves. The name outlives this process; td.drop(name) ends it. replace: in the place of what has
+        the name. Who has opened that keeps it."""
+        _C._program_publish(self._daemons(), name, replace, copy)
+
+
+class OpenedProgram(Named):
+    """A program that some process has published; made by open(). Call it with values for its parameters."""
+
+    def __init__(self, program):
+        self._program = program
+        self.graph, self._names = _C._program_text(program)
+
+    def _daemons(self):
+        return self._program
+
+    def __call__(self, *args, **kwargs):
+        given = self._in_order(args, kwargs) if kwargs else args
+        if len(given) != len(self._names):
+            raise TypeError(f"the program takes {len(self._names)} arguments, and {len(given)} are given: ({', '.join(self._names)})")
+        return self._program.call(given)
+
+    def _in_order(self, args, kwargs):
+        rest = self._names[len(args):]
+        for name in kwargs:
+            if name not in rest:
+                raise TypeError(f"the program has no parameter '{name}', or it was given before; it takes ({', '.join(self._names)})")
+        return args + tuple(kwargs.pop(name) for name in rest if name in kwargs)
+
+    def __repr__(self):
+        return f"<tensord.jit.OpenedProgram({', '.join(self._names)})>"
+
+
+def open(name: str, timeout: "float | None" = 0) -> OpenedProgram:
+    """The program that some process has published under this name. Waits for the name up to timeout seconds (None: for ever).
+
+    It keeps its program when the name is given to another one: open() it again for that. It is called without defaults,
+    which are the function's, not the program's."""
+    return OpenedProgram(_C._program_open(name, timeout))

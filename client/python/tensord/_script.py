@@ -1,0 +1,235 @@
+"""What the sources of a program are and what their names mean, for the front end in C (client/script/script.h).
+
+A *world* is units (functions as text, with the dict of their names) and objects (modules, with the dict of their attributes). A name means
+a constant as it is, or a tuple: ("tensor", key), ("function", unit, name, object or -1), ("object", number), ("tensord",), ("math",),
+("op", name of a function of tensord), ("tuple", [...]), ("list", [...]), ("refused", why).
+"""
+
+import ast
+import inspect
+import math
+import os
+import types
+
+from . import _C
+
+_PACKAGE = __package__ + "."
+_LAYERS = {"Dropout", "BatchNorm1d", "BatchNorm2d", "LSTMCell", "GRUCell", "RNNCell", "LSTM", "GRU", "RNN"}  # of client/script/prelude.py
+_UNKNOWN = object()
+
+
+def _is_ours(name):
+    return name == __package__ or (name or "").startswith(_PACKAGE)
+
+
+def _value_of(function, name):
+    """What a name means in a function: (True, the value), or (False, None)."""
+    code = function.__code__
+    if name in code.co_freevars:
+        try:
+            return True, function.__closure__[code.co_freevars.index(name)].cell_contents
+        except ValueError:
+            return False, None
+    return name in function.__globals__, function.__globals__.get(name)
+
+
+def _names_in(lines):
+    """Names that stand by themselves, not those of attributes; and those of attributes."""
+    nodes = list(ast.walk(ast.parse("if 1:\n" + "\n".join([" " + line for line in lines]) + "\n")))
+    texts = (n.args[1].value for n in nodes if isinstance(n, ast.Call) and len(n.args) == 2 and isinstance(n.args[1], ast.Constant))
+    return (dict.fromkeys(n.id for n in nodes if isinstance(n, ast.Name)),
+            dict.fromkeys([*(n.attr for n in nodes if isinstance(n, ast.Attribute)), *(t for t in texts if isinstance(t, str))]))
+
+
+def _lines_of(function):
+    """(its lines without decorators, the number of the first)."""
+    if function.__code__.co_name == "<lambda>":
+        raise TypeError("a program is written with def, not lambda")
+    try:
+        lines, line = inspect.getsourcelines(function)
+    except OSError as e:
+        raise OSError(f"the source of {function.__qualname__} is not to be had, so it cannot be a program") from e
+    start = next((i for i, text in enumerate(lines) if text.lstrip().startswith(("def ", "async "))), 0)
+    return [""] * start + [text.rstrip("\n") for text in lines[start:]], line
+
+
+def plain(function):
+    """The function that a program, or what a decorator of td.jit marked, is made of."""
+    return getattr(function, "_function", function)
+
+
+class World:
+    """All that one program may reach, from a function or a module on."""
+
+    def __init__(self):
+        self.units, self.objects = [], []
+        self.tensors = {}  # key -> tensor
+        self.seen = []  # (dict or module, name, what was found there): what the program was made for
+        self._keys, self._unit_of, self._object_of, self._used = {}, {}, {}, {}
+
+    def compile(self, entry):
+        """(text of the IR, tensors that it captures) of a name that means a function."""
+        text, captured = _C._script(self.units, self.objects, entry)
+        return text, tuple(self.tensors[key] for key in captured)
+
+    def changed(self):
+        """Is something else now where this was made of?"""
+        return any((home.get(name) if isinstance(home, dict) else getattr(home, name)) is not was for home, name, was in self.seen)
+
+    # ---- functions
+
+    def function(self, function, at=-1):
+        """The name of a function, bound to an object."""
+        if function not in self._unit_of:
+            lines, line = _lines_of(function)
+            names = {}
+            self._unit_of[function] = len(self.units)
+            self.units.append(("\n".join(lines) + "\n", os.path.basename(function.__code__.co_filename), line, names,
+                               _is_ours(function.__module__)))
+            used, self._used[function] = _names_in(lines)
+            for name in used:
+                known, value = _value_of(function, name)
+                meaning = self.value(value, name) if known and value is not function else _UNKNOWN
+                if meaning is not _UNKNOWN:
+                    names[name] = meaning
+        return "function", self._unit_of[function], function.__name__, at
+
+    def text(self, text, names, at):
+        """The name of a function that is written here."""
+        self.units.append((text, "layers.py", 1, names, True))
+        return "function", len(self.units) - 1, "forward", at
+
+    # ---- what a name means
+
+    def value(self, value, name):
+        if value is None or isinstance(value, (bool, int, float, complex, str)) or isinstance(value, _C.dtype):
+            return value
+        if _C.is_tensor(value):
+            return "tensor", self.tensor(value, name)
+        if isinstance(value, (tuple, list)):
+            items = [self.value(item, name) for item in value]
+            return _UNKNOWN if any(item is _UNKNOWN for item in items) else (("tuple" if isinstance(value, tuple) else "list"), items)
+        if isinstance(value, types.ModuleType):
+            return ("tensord",) if _is_ours(value.__name__) else ("math",) if value is math else _UNKNOWN
+        if hasattr(value, "_tensord_refused"):
+            return "refused", value._tensord_refused
+        return self.called(value, name)
+
+    def called(self, value, name):
+        value = plain(value)
+        if isinstance(value, types.BuiltinFunctionType) and _is_ours(value.__module__ or __package__):
+            return "op", value.__name__
+        if isinstance(value, types.FunctionType):
+            return ("op", value.__name__) if _is_ours(value.__module__) else self.function(value)
+        return ("object", self.object(value, name)) if hasattr(value, "_modules") and hasattr(value, "_buffers") else _UNKNOWN
+
+    def tensor(self, tensor, name):
+        key = self._keys.get(id(tensor))
+        if key is None:
+            key, k = name, 1
+            while key in self.tensors:
+                key, k = f"{name}.{k}", k + 1
+            self._keys[id(tensor)] = key
+            self.tensors[key] = tensor
+        return key
+
+    # ---- modules
+
+    def object(self, module, title, methods=()):
+        """The number of a module; `methods`: those that may be called beside forward()."""
+        module = getattr(module, "_original", module)
+        if id(module) in self._object_of:
+            return self._object_of[id(module)]
+        if module._before or module._after:
+            raise TypeError(f"a program cannot run the hooks of the module '{title or type(module).__name__}'; remove them, or call it outside")
+        number, names, kind = len(self.objects), {}, 0
+        if hasattr(module, "__iter__"):
+            kind = 2 if hasattr(module, "keys") else 1
+        self._object_of[id(module)] = number
+        self.objects.append(None)
+        called = self.methods(module, number, methods, names)
+        self.attributes(module, title, called, names)
+        if hasattr(module, "_weights") and _is_ours(type(module)._weights.__module__):
+            names["cells"] = self.cells(module, title)
+        items = len(module._modules or module._parameters) if kind else 0
+        self.objects[number] = kind, items, title, names
+        return number
+
+    def attributes(self, module, title, called, names):
+        inside = title + "." if title else ""
+        found = {}
+        for home in (module._modules, module._parameters, module._buffers):
+            for name, value in home.items():
+                self.seen.append((home, name, value))
+                found[name] = ("object", self.object(value, inside + name, called)) if home is module._modules and value is not None else \
+                    value if value is None else ("tensor", self.tensor(value, inside + name))
+        self.seen.append((module, "training", module.training))
+        constants = {}
+        for klass in reversed(type(module).__mro__[:-2]):  # not of Module and object
+            constants.update(vars(klass))
+        constants.update((k, v) for k, v in vars(module).items() if k not in ("_before", "_after", "_parameters", "_buffers", "_modules", "_transient"))
+        methods = dict(names)
+        names.clear()
+        names.update(found)  # the items of a container come first
+        names.update(methods)
+        for name, value in constants.items():
+            value = value.__func__ if isinstance(value, staticmethod) else value
+            if name in names or name.startswith("__") or isinstance(value, (types.FunctionType, classmethod, property)) and not _is_ours(value.__module__):
+                continue
+            meaning = self.value(value, inside + name)
+            if meaning is not _UNKNOWN:
+                names[name] = meaning
+
+    def cells(self, module, title):
+        """A recurrent layer's weights: a list of layers, each a list of directions."""
+        def named(name, value):
+            return None if value is None else ("tensor", self.tensor(value, title + "." * bool(title) + name))
+
+        layers = {}
+        for k in range(module.num_layers):
+            ways = {}
+            for way in range(module._ways):
+                weights = {name: named(f"{name}{k}{way}", value) for name, value in zip(("w_ih", "w_hh", "b_ih", "b_hh"), module._weights(k, way))}
+                self.objects.append((0, 0, title, {**weights, "backwards": bool(way)}))
+                ways[str(way)] = "object", len(self.objects) - 1
+            self.objects.append((1, len(ways), title, ways))
+            layers[str(k)] = "object", len(self.objects) - 1
+        self.objects.append((1, len(layers), title, layers))
+        return "object", len(self.objects) - 1
+
+    def methods(self, module, number, wanted, names):
+        """The functions of its class that are called, into names; all names of attributes that they use."""
+        known = {}
+        for klass in reversed(type(module).__mro__):
+            known.update({k: v for k, v in vars(klass).items() if isinstance(plain(v), types.FunctionType)})
+        todo, used = ["forward", *wanted], {}
+        while todo:
+            name = todo.pop()
+            if name in names or name not in known or (name != "forward" and _is_ours(plain(known[name]).__module__)):
+                continue
+            if hasattr(known[name], "_tensord_refused"):
+                names[name] = "refused", known[name]._tensord_refused
+                continue
+            names[name] = self.method(module, number, plain(known[name]), name)
+            more = self._used.get(plain(known[name]), {})
+            used.update(more)
+            todo += [*more]
+        return tuple(dict.fromkeys([*wanted, *used]))
+
+    def method(self, module, number, function, name):
+        if name == "forward" and _is_ours(function.__module__):
+            layer = next((k.__name__ for k in type(module).__mro__ if _is_ours(k.__module__)), "")
+            if layer in _LAYERS:
+                return "function", -1, "layer_" + layer, number
+            if "defaults" in function.__code__.co_freevars:
+                return self.plain_layer(function, number)
+        return self.function(function, number)
+
+    def plain_layer(self, forward, number):
+        """A layer whose attributes are a function's arguments (nn/_plain_layers.py)."""
+        defaults, layer = _value_of(forward, "defaults")[1], _value_of(forward, "function")[1]
+        inner = _value_of(layer, "function")[1] if "function" in layer.__code__.co_freevars else None
+        if inner is None:
+            return "refused", "a program has no such layer; write what it does"
+        arguments = "".join(f", {name}=self.{name}" for name in defaults)
+        return self.text(f"def forward(self, input):\n    return call(input{arguments})\n", {"call": ("op", inner.__name__)}, number)

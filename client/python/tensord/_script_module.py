@@ -1,0 +1,90 @@
+"""Modules as programs."""
+
+import copy
+import functools
+
+from . import _C
+from ._named import Named
+from ._program import Program
+from ._script import World, plain
+from .jit import Arguments
+from .nn import Module
+
+
+class Method(Named):
+    """A method of a ScriptModule. It is made anew when its module is another one: in training or not, with other tensors."""
+
+    def __init__(self, module, name):
+        function = getattr(type(module), name)
+        functools.update_wrapper(self, function)
+        self._module, self._name, self._world = module, name, None
+        self._arguments = Arguments(plain(function), bound=True)
+        self._make()
+
+    def _make(self):
+        if self._world is None or self._world.changed():
+            world = World()
+            number = world.object(self._module, "", (self._name,))
+            entry = world.objects[number][3].get(self._name)
+            if not isinstance(entry, tuple) or entry[0] != "function":
+                raise TypeError(f"{type(self._module).__name__} has no {self._name}() that could be a program")
+            self._graph, self._captured = world.compile(entry)
+            self._world, self._program = world, None
+
+    @property
+    def graph(self):  # type: ignore[override]
+        self._make()
+        return self._graph
+
+    def __call__(self, *args, **kwargs):
+        return self._daemons().call(self._arguments(args, kwargs))
+
+    def _daemons(self):
+        self._make()
+        if self._program is None or not self._program.holds(self._captured):
+            self._program = _C._Program(self._graph, self._captured)
+        return self._program
+
+    def __repr__(self):
+        return f"<tensord.jit method {self.__qualname__}{self._arguments.signature}>"
+
+
+class ScriptModule(Program, Module):
+    """A module as a program; made by tensord.jit.script(). It has the attributes, parameters and state of the module that it was made of."""
+
+    __slots__ = ("_original", "_methods")
+
+    def __init__(self, module):
+        object.__setattr__(self, "__dict__", module.__dict__)  # the very same
+        exported = [k for c in type(module).__mro__ for k, v in vars(c).items() if hasattr(v, "_tensord_export")]
+        object.__setattr__(self, "_original", module)
+        object.__setattr__(self, "_methods", {name: Method(module, name) for name in dict.fromkeys(["forward", *exported])})
+
+    @property
+    def forward(self):
+        return self._methods["forward"]
+
+    @property
+    def graph(self):  # type: ignore[override]
+        """The text of the IR that forward() became."""
+        return self._methods["forward"].graph
+
+    @property
+    def original_name(self):
+        return type(self._original).__name__
+
+    def publish(self, name, replace=False, copy=False):
+        """Publish forward(), with the parameters and buffers as they are: see ScriptFunction.publish."""
+        self._methods["forward"].publish(name, replace, copy)
+
+    def __call__(self, *args, **kwargs):
+        return self._methods["forward"](*args, **kwargs)
+
+    def __getattr__(self, name):
+        return self._methods[name] if name in self._methods else super().__getattr__(name)
+
+    def __deepcopy__(self, memo):
+        return ScriptModule(copy.deepcopy(self._original, memo))
+
+    def __repr__(self):
+        return f"ScriptModule({self._original!r})"

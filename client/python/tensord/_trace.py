@@ -1,0 +1,269 @@
+"""Programs of what a function does with examples: tensord.jit.trace and trace_module."""
+import functools
+import inspect
+import sys
+import warnings
+from typing import Any, Iterable, Mapping
+
+from . import _C, _more
+from ._program import Program
+from .jit import ScriptFunction
+from .nn.module import Module
+
+
+class TracerWarning(Warning):
+    """What a trace does not follow: a number that is taken from a traced tensor is a constant of the program, as is what is decided by it."""
+
+
+# ---- trees of tensors: lists, tuples (also named ones) and dicts, as calls take and give them
+
+_LEAF = object()
+
+
+def _flatten(value, leaves, what, path, names=None):
+    """The shape of a tree, whose tensors come to `leaves`, with a name for each to `names`."""
+    if isinstance(value, _C.Tensor):
+        leaves.append(value)
+        if names is not None:
+            names.append(path)
+        return _LEAF
+    if isinstance(value, (tuple, list)):
+        return type(value), [_flatten(item, leaves, what, f"{path}_{k}", names) for k, item in enumerate(value)]
+    if isinstance(value, dict):
+        return type(value), [(key, _flatten(item, leaves, what, f"{path}_{key}", names)) for key, item in value.items()]
+    raise TypeError(f"{what} of a trace are Tensors, and lists, tuples and dicts of such, not {type(value).__name__}; "
+                    "give a number by a function around it (lambda x: f(x, 3)), or script the function")
+
+
+def _rebuild(shape, leaves):
+    """The tree of this shape; `leaves` is an iterator."""
+    if shape is _LEAF:
+        return next(leaves)
+    kind, items = shape
+    if issubclass(kind, dict):
+        return kind((key, _rebuild(item, leaves)) for key, item in items)
+    items = [_rebuild(item, leaves) for item in items]
+    return kind(*items) if hasattr(kind, "_fields") else kind(items)
+
+
+def _own(x):
+    """A leaf with the values of an example, so that what is written to it stays here."""
+    return x.detach().clone().requires_grad_(x.requires_grad)
+
+
+# ---- what comes out
+
+class TracedFunction(Program):
+    """What a function did, as a program; made by trace(). Call it as the function, with tensors where the examples had such."""
+
+    _captured: "tuple[_C.Tensor, ...]" = ()
+    _program: "_C._Program | None" = None
+    _takes: Any
+    _gives: Any
+    _signature: "inspect.Signature | None" = None
+
+    def __call__(self, *args, **kwargs):
+        leaves: "list[_C.Tensor]" = []
+        if kwargs:
+            if self._signature is None:
+                raise TypeError("this program takes its arguments by place")
+            args = self._signature.bind(*args, **kwargs).args
+        shape = _flatten(args, leaves, "arguments", "x")
+        if shape != self._takes:
+            raise TypeError(f"the program was traced with {_words(self._takes)}, and is given {_words(shape)}")
+        if self._program is None or not self._program.holds(self._captured):
+            self._program = _C._Program(self.graph, self._captured)
+        made = self._program.call(tuple(leaves))
+        if self._gives is _LEAF:
+            return made
+        return _rebuild(self._gives, iter(made if isinstance(made, tuple) else (made,)))
+
+    def __repr__(self):
+        return f"<tensord.jit.TracedFunction {getattr(self, '__qualname__', '')}>"
+
+
+class TracedModule(TracedFunction, Module):
+    """What a module did, as a program; made by trace(). Its parameters and buffers are the module's own."""
+
+    def __init__(self, module):
+        Module.__init__(self)
+        for home in ("_parameters", "_buffers", "_modules", "_transient", "training"):
+            self.__dict__[home] = module.__dict__[home]
+        self.original_name = type(module).__name__
+
+    def forward(self, *args, **kwargs):
+        return TracedFunction.__call__(self, *args, **kwargs)
+
+    def train(self, mode=True):
+        """What the module does was recorded: training() or eval() before the trace decide it."""
+        return self
+
+    __call__: Any = Module.__call__
+
+    def __repr__(self):
+        return f"<tensord.jit.TracedModule of {self.original_name}>"
+
+
+def _words(shape):
+    """A tree's shape, for messages."""
+    if shape is _LEAF:
+        return "a Tensor"
+    kind, items = shape
+    if issubclass(kind, dict):
+        return "{" + ", ".join(f"{key!r}: {_words(item)}" for key, item in items) + "}"
+    left, right = ("(", ")") if issubclass(kind, tuple) else ("[", "]")
+    return left + ", ".join(map(_words, items)) + right
+
+
+# ---- the trace
+
+def _names_of(function, n):
+    """What the parameters are called, by place."""
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        return None, [f"x{k}" for k in range(n)]
+    names = [p.name for p in signature.parameters.values() if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    return signature, names[:n] + [f"x{k}" for k in range(len(names), n)]
+
+
+def _whole(file):
+    """A call site keeps the end of a long path; the file of a loaded module that ends so has the line to show."""
+    if not file.startswith("..."):
+        return file
+    files = (getattr(m, "__file__", None) for m in list(sys.modules.values()))
+    return next((f for f in files if isinstance(f, str) and f.endswith(file[3:])), file)
+
+
+def _tell(text):
+    where, _, words = text.partition(": ")
+    how, _, place = where.partition(", ")
+    file, _, line = place.rpartition(":")
+    warnings.warn_explicit(f"{how}: {words}", TracerWarning, _whole(file) or "<trace>", int(line) if line.isdigit() else 0)
+
+
+def _record(call, examples, names, known, into):
+    """Runs call(*examples) and makes `into` its program."""
+    leaves: "list[_C.Tensor]" = []
+    paths: "list[str]" = []
+    takes = tuple, [_flatten(value, leaves, "inputs", name, paths) for value, name in zip(examples, names)]
+    own = [_own(x) for x in leaves]
+    trace = _C._Trace(tuple(own), tuple(paths), known)
+    try:
+        result = call(*_rebuild(takes, iter(own)))
+        outputs: "list[_C.Tensor]" = []
+        gives = _flatten(result, outputs, "results", "y")
+        for text in trace.warnings():
+            _tell(text)
+        into.graph, captured, called = trace.end(tuple(outputs))
+    finally:
+        del trace
+    into._captured = tuple(known.get(name, tensor) for name, tensor in zip(called, captured))
+    into._takes, into._gives = takes, gives
+
+
+def _alike(a, b, tolerance):
+    a, b = a.detach(), b.detach()
+    inexact = a.dtype.is_floating_point or a.dtype.is_complex
+    return _more.allclose(a, b, tolerance, tolerance, equal_nan=True) if inexact else _more.equal(a, b)
+
+
+def _differs(ours, theirs, tolerance):
+    """The number of the first result that is another one, and how; None: all are alike."""
+    for k, (a, b) in enumerate(zip(ours, theirs)):
+        if tuple(a.shape) != tuple(b.shape) or a.dtype != b.dtype:
+            return k, f"it is {b.dtype} {tuple(b.shape)}, and that of the program {a.dtype} {tuple(a.shape)}"
+        if not _alike(a, b, tolerance):
+            return k, f"they differ by more than {tolerance}"
+    return None
+
+
+def _results_of(call, examples, state):
+    """Both draw the same random numbers, if the program's seed is known."""
+    leaves: "list[_C.Tensor]" = []
+    shape = _flatten(tuple(examples), leaves, "inputs", "x")
+    results: "list[_C.Tensor]" = []
+    if state is not None:
+        _C._set_random_state(*state)
+    _flatten(call(*_rebuild(shape, iter([_own(x) for x in leaves]))), results, "results", "y")
+    return results
+
+
+def _check(program, call, inputs: "Iterable[Any]", tolerance):
+    """Runs both on inputs, and warns where they differ."""
+    for examples in inputs:
+        state = _C._random_state()
+        theirs = _results_of(call, examples, state)
+        _C.sync()
+        try:
+            bad = _differs(_results_of(program, examples, state), theirs, tolerance)
+        except _C.Error as e:
+            warnings.warn(f"the traced program fails where the function does not: {e}", TracerWarning, stacklevel=4)
+            continue
+        if bad is None:
+            continue
+        other = _differs(_results_of(call, examples, state), theirs, tolerance)
+        why = "; the function itself gives something else each time: did you forget .eval() of a model?" if other else ""
+        warnings.warn(f"result {bad[0]} of the traced program is not that of the function: {bad[1]}{why}", TracerWarning, stacklevel=4)
+
+
+def _as_examples(given):
+    return (given,) if isinstance(given, (_C.Tensor, dict)) else tuple(given)
+
+
+def _traced(call, function, examples, known, into, checks, tolerance):
+    examples = _as_examples(examples)
+    into._signature, names = _names_of(function, len(examples))
+    _record(call, examples, names, known, into)
+    if checks is not None:
+        _check(functools.partial(TracedFunction.__call__, into), call, [_as_examples(c) for c in checks] or [examples], tolerance)
+    return into
+
+
+def trace(func, example_inputs, check_trace=True, *, check=True, check_inputs=None, check_tolerance=1e-5, strict=True):
+    """A program of what a function or a module does with example inputs (a Tensor, or a tuple of arguments).
+
+    It is run once, with copies of the examples, and every op that it asks for is recorded: also those in place, views, what is done under
+    no_grad(), and random ones. Tensors that are no inputs stay what they are: a module's parameters are shared with the program, which sees
+    what training writes to them. What Python decides meanwhile is decided for ever: of each value that is taken out of a traced tensor
+    (`if x.sum() > 0`, `x.item()`) a TracerWarning tells, with its line; script() follows such. So are sizes: other shapes may be given where
+    the ops take them.
+
+    Arguments and results are tensors, and lists, tuples and dicts of tensors. With `check` (or `check_trace`) the program is run on the examples,
+    or on each of `check_inputs`, and compared with the function; where they differ by more than `check_tolerance` a TracerWarning tells.
+    `strict` is taken for PyTorch's sake. A backward, and requires_grad_() of a result, cannot be part of a program."""
+    if isinstance(func, (ScriptFunction, TracedFunction)) or hasattr(func, "_original"):
+        return func  # a program already
+    checks = list(check_inputs or ()) if check and check_trace else None
+    if isinstance(func, Module):
+        return _of_module(func, func, "forward", example_inputs, checks, check_tolerance)
+    if not callable(func):
+        raise TypeError(f"trace() takes a function or a module, not {type(func).__name__}")
+    into = TracedFunction()
+    functools.update_wrapper(into, func, updated=())
+    home = getattr(func, "__self__", None)
+    return _traced(func, func, example_inputs, _known(home) if isinstance(home, Module) else {}, into, checks, check_tolerance)
+
+
+def _known(module):
+    return {**dict(module.named_buffers()), **dict(module.named_parameters())}
+
+
+def _of_module(module, call, method, examples, checks, tolerance):
+    return _traced(call, getattr(module, method), examples, _known(module), TracedModule(module), checks, tolerance)
+
+
+def trace_module(mod: Module, inputs: "Mapping[str, Any]", check_trace=True, *, check=True, check_inputs=None, check_tolerance=1e-5, strict=True):
+    """The same of several methods of a module: `inputs` has the example inputs of each by its name. What comes back has programs of these names;
+    calling it calls that of 'forward'. `check_inputs`: a list of such dicts."""
+    if not isinstance(mod, Module) or not inputs:
+        raise TypeError("trace_module() takes a module, and a dict: the names of its methods, and example inputs for each")
+    made = {}
+    for method, examples in inputs.items():
+        checks = [c[method] for c in check_inputs or ()] if check and check_trace else None
+        made[method] = _of_module(mod, mod if method == "forward" else getattr(mod, method), method, examples, checks, check_tolerance)
+    whole = made.get("forward") or TracedModule(mod)
+    for method, program in made.items():
+        if method != "forward":
+            whole.__dict__[method] = program
+    return whole

@@ -1,0 +1,147 @@
+"""Programs: functions that the daemon runs by itself, in one message instead of one for each op.
+
+    import tensord as td
+
+    @td.jit.script
+    def step(x, w, n: int = 3):
+        for i in range(n):
+            x = td.relu(x @ w)
+        if x.sum() > 0:
+            x = x / x.sum()
+        return x
+
+    y = step(x, w)          # runs in the daemon: loop, branch and all
+    y.sum().backward()      # gradients flow through it
+    print(step.graph)       # the IR that it became
+
+A module is a program too: td.jit.script(model) runs forward() and what is marked with @td.jit.export in the daemon, with
+the parameters and buffers that the model has, so that training one trains the other.
+
+A function is written in a subset of Python, with types as annotations (a parameter without one is a Tensor); what a
+program cannot do is refused where the function is decorated, with line, column and what to write instead. What it
+computes, its errors, and its gradients are those of the same calls made one by one.
+
+trace() makes a program of what any function, or a module, does with examples:
+
+    p = td.jit.trace(model, (x,))
+    y = p(x)
+"""
+import functools
+import inspect
+import types
+import typing
+from typing import Any
+
+from . import _C
+from ._named import Named, OpenedProgram, open
+from ._script import World
+
+__all__ = ["Final", "OpenedProgram", "ScriptFunction", "ScriptModule", "TracedFunction", "TracedModule", "TracerWarning", "export", "ignore", "is_scripting", "open", "script", "trace", "trace_module",
+           "unused"]
+
+Final = typing.Final
+
+
+class Arguments:
+    """Those of a call, in the order of a function's parameters."""
+
+    def __init__(self, function, bound=False):
+        self.signature = inspect.signature(function)
+        if bound:
+            self.signature = self.signature.replace(parameters=list(self.signature.parameters.values())[1:])
+        kinds = [p.kind for p in self.signature.parameters.values()]
+        if inspect.Parameter.VAR_POSITIONAL in kinds or inspect.Parameter.VAR_KEYWORD in kinds:
+            raise TypeError(f"a program takes no *args or **kwargs: {function.__qualname__}")
+        self._by_place = None if inspect.Parameter.KEYWORD_ONLY in kinds else len(kinds)  # so many are all, as they come
+
+    def __call__(self, args, kwargs):
+        if not kwargs and len(args) == self._by_place:
+            return args
+        given = self.signature.bind(*args, **kwargs)
+        given.apply_defaults()
+        return given.args + tuple(given.kwargs.values())
+
+
+class ScriptFunction(Named):
+    """A function as a program; made by script(). Call it as the function."""
+
+    def __init__(self, function):
+        functools.update_wrapper(self, function)
+        self._function = function
+        self._arguments = Arguments(function)
+        world = World()
+        self.graph, self._captured = world.compile(world.function(function))
+        self._program = None
+
+    def __call__(self, *args, **kwargs):
+        return self._daemons().call(self._arguments(args, kwargs))
+
+    def _daemons(self):
+        if self._program is None or not self._program.holds(self._captured):
+            self._program = _C._Program(self.graph, self._captured)
+        return self._program
+
+    def __get__(self, instance, owner=None):
+        return self if instance is None else types.MethodType(self, instance)
+
+    def __repr__(self):
+        return f"<tensord.jit.ScriptFunction {self.__qualname__}{self._arguments.signature}>"
+
+
+def script(obj: Any) -> Any:
+    """A function or a module as a program, to be called as it is.
+
+    Tensors that it names from outside (globals, variables of a function around it, parameters and buffers) are captured: later
+    runs see what is written to them. Numbers, bools and texts are constants, as they are now. Functions that it calls become
+    parts of it. Of a module forward() is made a program, and what is marked with export(); a ScriptModule has the parameters
+    and the state of the module that it was made of, and is made anew when that one goes from training to eval()."""
+    if isinstance(obj, types.FunctionType):
+        return ScriptFunction(obj)
+    if isinstance(obj, ScriptFunction) or hasattr(obj, "_original"):
+        return obj
+    if hasattr(obj, "_modules") and hasattr(obj, "_buffers"):
+        from ._script_module import ScriptModule
+
+        return ScriptModule(obj)
+    raise TypeError(f"script() takes a function or a module, not {type(obj).__name__}")
+
+
+def export(fn):
+    """A method that is a program too, beside forward()."""
+    fn._tensord_export = True
+    return fn
+
+
+def ignore(fn=None, **kwargs):
+    """A function that stays in Python. A program that calls it is refused."""
+    if fn is None or isinstance(fn, bool):
+        return ignore
+    fn._tensord_refused = f"'{fn.__name__}' is ignored by programs; call it outside, and give its result as an argument"
+    return fn
+
+
+def unused(fn):
+    """A function that no program calls; one that does is refused."""
+    fn._tensord_refused = f"'{fn.__name__}' is unused in programs; call it outside of them"
+    return fn
+
+
+def is_scripting():
+    """True in a program, and False elsewhere."""
+    return False
+
+
+_LACKING = {"interface": "a module of a program is one of which all is known", "annotate": "write the type behind the name: x: list[int] = []",
+            "script_method": "td.jit.script(model) makes programs of instances"}
+
+
+def __getattr__(name):
+    if name == "ScriptModule":
+        from ._script_module import ScriptModule
+
+        return ScriptModule
+    if name in __all__:
+        from . import _trace
+
+        return getattr(_trace, name)
+    raise AttributeError(f"module '{__name__}' has no attribute '{name}'" + (f": {_LACKING[name]}" if name in _LACKING else ""))

@@ -1,0 +1,233 @@
+/* A tree becomes a module of the IR: what the files of the second half share. The door is td_lower.
+ *
+ * The IR has no jumps. A function is lowered in one walk, with an environment of what each local variable is now. Where
+ * two ways meet (the arms of an If, the trips of a Loop) what they left different becomes a result or a carried value.
+ * 'return', 'break' and 'continue' set flags of the *flow*; what follows is lowered under an If of these, or, when one
+ * arm always ends so, into the other arm. Flags are constants as long as they can be.
+ *
+ * Invariants: the locals of a function are known before its body is walked (assignments make a name local, as in
+ * Python); every value that is used was made in this block or one around it. */
+#ifndef TENSORD_SCRIPT_LOWER_H
+#define TENSORD_SCRIPT_LOWER_H
+
+#include "client/script/script.h"
+#include "proto/program/edit.h"
+#include "proto/program/prim.h"
+
+typedef enum td_var_state {
+    TD_VAR_UNSET, /* on some way here it has no value */
+    TD_VAR_SET,
+    TD_VAR_MIXED,    /* two ways left two types that are no optional */
+    TD_VAR_FUNCTION, /* a 'def' inside: value is its node */
+    TD_VAR_THING     /* a module, or a function from outside */
+} td_var_state;
+
+typedef struct td_var {
+    uint32_t name, state;
+    uint32_t value, base; /* base: what was assigned; value: that, or what a test made of it */
+    uint32_t declared;    /* its type by annotation, or TD_IR_NONE */
+    const td_script_name *thing;
+    uint32_t outer; /* the variable of that name further out, or TD_IR_NONE */
+    td_span at;     /* of the last assignment */
+} td_var;
+
+typedef enum td_flag_state { TD_FLAG_NO, TD_FLAG_YES, TD_FLAG_MAYBE } td_flag_state;
+typedef struct td_flag {
+    uint32_t state, value; /* MAYBE: a bool */
+} td_flag;
+
+typedef struct td_flow {
+    td_flag stop, broke, returned; /* what follows is skipped; the loop ends; the function ends */
+    bool gone;                     /* an error was raised here */
+    uint32_t result;               /* what was returned, or TD_IR_NONE */
+} td_flow;
+
+/* A source. Of a generic one functions are lowered where they are called, for whatever types they are given, and what
+ * is wrong is wrong with the call. */
+typedef struct td_low_unit {
+    const td_script_source *source;
+    td_script_names names;
+    uint32_t first, root; /* nodes */
+    bool generic;
+    td_error fault; /* it is no program */
+} td_low_unit;
+
+typedef struct td_low_function {
+    uint32_t node, object, number; /* TD_IR_NONE while it is lowered */
+} td_low_function;
+
+typedef struct td_lower {
+    td_fault *f;
+    const td_ast *ast;
+    td_ir_edit *e;
+    const td_script_world *world;
+    td_low_unit *units;
+    uint32_t nunits, unit, blame; /* blame: the call of a generic function that is lowered, or 0 */
+    td_var *vars, *saved;         /* of the functions that are being lowered; of arms that wait for each other */
+    uint32_t nvars, var_room, nsaved, saved_room, frame;
+    uint32_t *var_of; /* by text: the innermost variable of that name, plus 1 */
+    uint32_t *pairs;  /* what the arms of an If give */
+    uint32_t npairs, pair_room;
+    struct td_low_space *space; /* arrays that live as long as this */
+    td_low_function *functions;
+    uint32_t nfunctions, function_room;
+    td_flow flow;
+    uint32_t rng, mode, promised; /* promised: the type of 'return' by annotation, or TD_IR_NONE */
+    unsigned retries, nest, deep, inlined;
+    bool unrolled;                          /* the innermost loop is one over modules */
+    uint32_t **scopes, nscopes, scope_room; /* var_of arrays that are empty */
+    struct td_low_active {
+        uint32_t node, object;
+        struct td_low_active *outer;
+    } * active; /* functions that are being lowered in place */
+} td_lower;
+
+/* ---- lower.c: what all use */
+static inline const td_ast_node *td_low_node(const td_lower *l, uint32_t node)
+{
+    return &l->ast->nodes[node];
+}
+static inline uint32_t td_low_kid(const td_lower *l, uint32_t node, uint32_t k)
+{
+    return td_ast_kid(l->ast, node, k);
+}
+static inline const char *td_low_text(const td_lower *l, uint32_t node)
+{
+    return td_ast_text(l->ast, l->ast->nodes[node].text);
+}
+uint32_t td_low_type(const td_lower *l, uint32_t value);
+td_type_kind td_low_kind(const td_lower *l, uint32_t value);
+uint32_t td_low_part(const td_lower *l, uint32_t type, uint32_t k);
+uint32_t td_low_plain(td_lower *l, td_type_kind kind);
+const char *td_low_type_name(const td_lower *l, uint32_t type); /* "an int" */
+/* Of two types the one that takes both, or TD_IR_NONE. */
+uint32_t td_low_unify(td_lower *l, uint32_t a, uint32_t b);
+/* What the builder gave; its failure ends the work. */
+uint32_t td_low_made(td_lower *l, uint32_t number);
+void td_low_at(td_lower *l, uint32_t node); /* what is made now comes from here */
+uint32_t td_low_op(td_lower *l, uint32_t op, uint32_t n, const uint32_t *in, uint32_t type); /* its one result */
+void td_low_do(td_lower *l, uint32_t op, uint32_t n, const uint32_t *in);                    /* it has none */
+_Noreturn void td_low_wrong(td_lower *l, uint32_t node, const char *format, ...) __attribute__((format(printf, 3, 4)));
+_Noreturn void td_low_refuse(td_lower *l, td_code code, uint32_t node, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+uint32_t td_low_unit_of(const td_lower *l, uint32_t node);
+/* A value of this type from one that may be less: None and T for T?, int for float, a tuple of ints for a list. */
+uint32_t td_low_convert(td_lower *l, uint32_t node, uint32_t value, uint32_t type);
+/* Room until the end: for n numbers, for anything. */
+void *td_low_take(td_lower *l, size_t bytes);
+uint32_t *td_low_array(td_lower *l, uint32_t n);
+
+/* ---- lower_env.c: variables and flow */
+td_var *td_low_var(td_lower *l, uint32_t name); /* NULL: no local */
+void td_low_var_push(td_lower *l, uint32_t name);
+void td_low_vars_pop(td_lower *l, uint32_t to);
+void td_low_set(td_lower *l, td_var *v, uint32_t value, td_span at);
+uint32_t td_low_get(td_lower *l, uint32_t node);       /* of a name */
+void td_low_push_target(td_lower *l, uint32_t target); /* its names become variables, innermost */
+void td_low_nest(td_lower *l, uint32_t node);          /* one block deeper */
+void td_low_names_in(td_lower *l, uint32_t node, void (*found)(td_lower *l, uint32_t name, void *arg), void *arg);
+
+typedef struct td_branch {
+    uint32_t node, parent, original, first, rng;
+    td_flow before, flow;       /* at the beginning; at the end of the first arm */
+    uint32_t values[2], result; /* what an expression's arms give, TD_IR_NONE: nothing */
+    uint32_t place;             /* a node, for what is said of two types */
+} td_branch;
+void td_low_if(td_lower *l, td_branch *b, uint32_t condition, uint32_t place);
+void td_low_else(td_lower *l, td_branch *b);
+void td_low_end_if(td_lower *l, td_branch *b);
+void td_low_save(td_lower *l);
+void td_low_restore(td_lower *l, uint32_t from);
+static inline uint32_t td_low_width(const td_lower *l)
+{
+    return l->nvars - l->frame;
+}
+uint32_t td_low_flag(td_lower *l, td_flag flag); /* as a value, at the cursor */
+
+/* ---- lower_test.c */
+typedef enum td_truth { TD_NEVER, TD_ALWAYS, TD_SOMETIMES } td_truth;
+td_truth td_low_truth(td_lower *l, uint32_t test); /* as far as types and constants say */
+uint32_t td_low_test(td_lower *l, uint32_t test);  /* a bool */
+uint32_t td_low_bool(td_lower *l, uint32_t node, uint32_t value);
+void td_low_refine(td_lower *l, uint32_t test, bool holds);
+uint32_t td_low_logic(td_lower *l, uint32_t node);
+uint32_t td_low_compare(td_lower *l, uint32_t node);
+uint32_t td_low_isinstance(td_lower *l, uint32_t call);
+
+/* ---- lower_expr.c, lower_ops.c, lower_index.c, lower_call.c, lower_method.c */
+uint32_t td_low_expr(td_lower *l, uint32_t node);
+uint32_t td_low_list(td_lower *l, uint32_t node, uint32_t n, const uint32_t *values);
+uint32_t td_low_tuple(td_lower *l, uint32_t n, const uint32_t *values);
+uint32_t td_low_item(td_lower *l, uint32_t tuple, uint32_t k);
+/* The form of prim::NAME that takes these; TD_IR_NONE: none does. Without a result: the value of none. */
+bool td_low_has_prim(td_lower *l, const char *name, uint32_t n, const uint32_t *in, uint32_t *result);
+uint32_t td_low_prim(td_lower *l, uint32_t node, const char *name, uint32_t n, const uint32_t *in);
+uint32_t td_low_binary(td_lower *l, uint32_t node, unsigned op, uint32_t a, uint32_t b, bool in_place);
+uint32_t td_low_unary(td_lower *l, uint32_t node, unsigned op, uint32_t a);
+uint32_t td_low_tensor_op(td_lower *l, uint32_t node, const char *name, uint32_t n, const uint32_t *in);
+uint32_t td_low_subscript(td_lower *l, uint32_t node);
+void td_low_subscript_set(td_lower *l, uint32_t target, uint32_t value);
+uint32_t td_low_call(td_lower *l, uint32_t node);
+/* lower_thing.c: what is known without running: modules and functions, and the attributes of modules. NULL: a value. */
+const td_script_name *td_low_thing(td_lower *l, uint32_t node);
+const td_script_name *td_low_thing_of(td_lower *l, const td_script_name *object, const char *name);
+void td_low_write(td_lower *l, uint32_t node, uint32_t into, uint32_t value); /* of tensors, in place */
+bool td_low_writes(unsigned op);
+bool td_low_is_made_by(td_lower *l, uint32_t value, const char *op);
+bool td_low_is_value(const td_script_name *thing);
+uint32_t td_low_thing_value(td_lower *l, uint32_t node, const td_script_name *thing);
+void td_low_set_thing(td_lower *l, uint32_t target, const td_script_name *thing);
+const td_script_object *td_low_container(td_lower *l, const td_script_name *thing);
+uint32_t td_low_attribute(td_lower *l, uint32_t node);
+uint32_t td_low_op_call(td_lower *l, uint32_t call, const td_op *op, uint32_t self,
+                        uint32_t flags); /* 0, TD_IR_INPLACE */
+/* lower_make.c too. False: there is no such function. */
+bool td_low_builtin(td_lower *l, uint32_t call, const char *name, uint32_t *value);
+bool td_low_math(td_lower *l, uint32_t call, const char *name, uint32_t *value);
+bool td_low_maker(td_lower *l, uint32_t call, const char *name, uint32_t *value);
+bool td_low_has_maker(const char *name);
+bool td_low_copy_method(td_lower *l, uint32_t call, uint32_t self, const char *name, uint32_t *value);
+/* The arguments of a call without names, behind `self` (TD_IR_NONE: there is none); *n of them. */
+uint32_t *td_low_arguments(td_lower *l, uint32_t call, uint32_t self, uint32_t *n);
+bool td_low_dtype(td_lower *l, const char *name, uint32_t *value);
+uint32_t td_low_attribute_of(td_lower *l, uint32_t node, uint32_t self);
+uint32_t td_low_method(td_lower *l, uint32_t call, uint32_t self, const char *name);
+const td_script_name *td_low_known(const td_lower *l, const char *path, const char **rest);
+uint32_t td_low_captured(td_lower *l, const char *name);
+uint32_t td_low_number(td_lower *l, td_scalar s);
+bool td_low_constant_name(td_lower *l, uint32_t node, const char *path, uint32_t *value); /* td.float32, math.pi */
+/* "td.nn.relu" of a chain of attributes from a name that is no local; false: it is another thing. */
+bool td_low_path(td_lower *l, uint32_t node, char *out, size_t size);
+
+/* ---- lower_unroll.c: what goes over modules. False: it does not. */
+bool td_low_unroll(td_lower *l, uint32_t node);
+bool td_low_unroll_list(td_lower *l, uint32_t node, uint32_t *list);
+
+/* ---- lower_loop.c */
+typedef struct td_iter {
+    uint32_t kind, count, n;
+    uint32_t at[8], start, step; /* lists; of a range */
+    struct td_iter *inner;
+} td_iter;
+void td_low_over(td_lower *l, uint32_t node, td_iter *it);
+uint32_t td_low_iter_item(td_lower *l, uint32_t node, const td_iter *it, uint32_t k);
+void td_low_for(td_lower *l, uint32_t node);
+void td_low_while(td_lower *l, uint32_t node);
+uint32_t td_low_comprehension(td_lower *l, uint32_t node);
+
+/* ---- lower_stmt.c, lower_function.c */
+void td_low_block(td_lower *l, uint32_t block, uint32_t from);
+/* What comes next, if the flow reaches it. */
+void td_low_go_on(td_lower *l, uint32_t place, void (*next)(td_lower *l, void *arg), void *arg);
+void td_low_assign(td_lower *l, uint32_t target, uint32_t value);
+uint32_t td_low_type_of(td_lower *l, uint32_t annotation);
+/* Called with these arguments: a function of the module; one inside, in place. */
+uint32_t td_low_function_call(td_lower *l, uint32_t call, uint32_t function, uint32_t object, uint32_t self);
+uint32_t td_low_inline(td_lower *l, uint32_t call, uint32_t function);
+uint32_t td_low_find_function(td_lower *l, uint32_t unit, const char *name); /* 0: there is none */
+bool td_low_is_row(td_lower *l, uint32_t call, const char *name, uint32_t self);
+uint32_t td_low_find_prelude(td_lower *l, const char *name);
+void td_lower_program(td_lower *l, const td_script_name *entry);
+void td_lower_deinit(td_lower *l);
+
+#endif

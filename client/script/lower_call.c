@@ -1,0 +1,407 @@
+/* Calls: whose they are, and the arguments of an op by its signature. See lower.h. */
+#include "client/script/lower.h"
+
+#include <stdio.h>
+
+/* ---- names from outside */
+
+bool td_low_path(td_lower *l, uint32_t node, char *out, size_t size)
+{
+    const td_ast_node *n = td_low_node(l, node);
+    if (n->kind == TD_N_NAME) {
+        snprintf(out, size, "%s", td_low_text(l, node));
+        return !td_low_var(l, n->text) && strlen(td_low_text(l, node)) < size;
+    }
+    if (n->kind != TD_N_ATTRIBUTE || !td_low_path(l, td_low_kid(l, node, 0), out, size)) return false;
+    size_t used = strlen(out);
+    int more = snprintf(out + used, size - used, ".%s", td_low_text(l, node));
+    return more > 0 && (size_t)more < size - used;
+}
+
+static const td_script_name usual[] = {{.name = "td", .kind = TD_SN_TENSORS},
+                                       {.name = "tensord", .kind = TD_SN_TENSORS},
+                                       {.name = "torch", .kind = TD_SN_TENSORS},
+                                       {.name = "F", .kind = TD_SN_TENSORS},
+                                       {.name = "math", .kind = TD_SN_MATH}};
+
+/* What a path begins with; *rest is what follows the dot, "" nothing. */
+const td_script_name *td_low_known(const td_lower *l, const char *path, const char **rest)
+{
+    const td_script_names *given = &l->units[l->unit].names;
+    const td_script_name *names = given->at ? given->at : usual;
+    uint32_t n = given->at ? given->n : sizeof usual / sizeof *usual;
+    for (uint32_t k = 0; k < n; k++) {
+        size_t length = strlen(names[k].name);
+        if (strncmp(path, names[k].name, length) != 0 || (path[length] && path[length] != '.')) continue;
+        *rest = path + length + (path[length] == '.');
+        return &names[k];
+    }
+    return NULL;
+}
+
+/* Of "nn.functional.relu": what names a function of tensors; NULL: what lies elsewhere. */
+static const char *function_of(const char *rest)
+{
+    static const char *const folders[] = {"nn.functional.", "functional.", "ops.", "special.", "linalg."};
+    for (unsigned i = 0; i < sizeof folders / sizeof *folders; i++)
+        if (strncmp(rest, folders[i], strlen(folders[i])) == 0) rest += strlen(folders[i]);
+    return strchr(rest, '.') ? NULL : rest;
+}
+
+bool td_low_dtype(td_lower *l, const char *name, uint32_t *value)
+{
+    static const struct {
+        const char *name;
+        td_dtype dtype;
+    } table[] = {{"bool", TD_BOOL},       {"uint8", TD_UINT8},         {"int8", TD_INT8},
+                 {"int16", TD_INT16},     {"short", TD_INT16},         {"int32", TD_INT32},
+                 {"int", TD_INT32},       {"int64", TD_INT64},         {"long", TD_INT64},
+                 {"float16", TD_FLOAT16}, {"half", TD_FLOAT16},        {"bfloat16", TD_BFLOAT16},
+                 {"float32", TD_FLOAT32}, {"float", TD_FLOAT32},       {"float64", TD_FLOAT64},
+                 {"double", TD_FLOAT64},  {"complex64", TD_COMPLEX64}, {"complex128", TD_COMPLEX128}};
+    for (unsigned i = 0; i < sizeof table / sizeof *table; i++)
+        if (strcmp(table[i].name, name) == 0) {
+            *value = td_low_made(l, td_ir_dtype(l->e, table[i].dtype));
+            return true;
+        }
+    return false;
+}
+
+static bool number_named(td_lower *l, const char *name, uint32_t *value)
+{
+    static const struct {
+        const char *name;
+        double v;
+    } table[] = {{"pi", 3.141592653589793},
+                 {"e", 2.718281828459045},
+                 {"tau", 6.283185307179586},
+                 {"inf", __builtin_inf()},
+                 {"nan", 0}};
+    for (unsigned i = 0; i < sizeof table / sizeof *table; i++)
+        if (strcmp(table[i].name, name) == 0) {
+            double v = i == 4 ? __builtin_nan("") : table[i].v;
+            *value = td_low_made(l, td_ir_float(l->e, v));
+            return true;
+        }
+    return false;
+}
+
+uint32_t td_low_captured(td_lower *l, const char *name)
+{
+    const td_ir *ir = td_ir_now(l->e);
+    for (uint32_t k = 0; k < ir->ncaptures; k++)
+        if (strcmp(td_ir_chars(ir, ir->captures[k].name), name) == 0) return ir->captures[k].value;
+    size_t n = strlen(name) + 1;
+    char *shown = memcpy(td_low_take(l, n), name, n);
+    for (char *c = shown; *c; c++)
+        if (*c == '.') *c = '_';
+    return td_low_made(l, td_ir_capture_new(l->e, td_low_made(l, td_type_any_tensor(l->e)), shown, name));
+}
+
+uint32_t td_low_number(td_lower *l, td_scalar s)
+{
+    switch (s.kind) {
+    case TD_S_BOOL: return td_low_made(l, td_ir_bool(l->e, s.i));
+    case TD_S_INT: return td_low_made(l, td_ir_int(l->e, s.i));
+    case TD_S_FLOAT: return td_low_made(l, td_ir_float(l->e, s.re));
+    default: return td_low_made(l, td_ir_complex(l->e, s.re, s.im));
+    }
+}
+
+bool td_low_constant_name(td_lower *l, uint32_t node, const char *path, uint32_t *value)
+{
+    const char *rest;
+    const td_script_name *n = td_low_known(l, path, &rest);
+    td_low_at(l, node);
+    if (!n) return false;
+    if (n->kind == TD_SN_TENSORS && (td_low_dtype(l, rest, value) || number_named(l, rest, value))) return true;
+    if (n->kind == TD_SN_MATH) return number_named(l, rest, value);
+    if (*rest || n->kind == TD_SN_TENSORS || n->kind == TD_SN_OPS) return false;
+    *value = td_low_thing_value(l, node, n);
+    return true;
+}
+
+/* ---- arguments by a signature: tensors, then attributes */
+
+typedef struct call_of {
+    uint32_t call, n, params, flags, *values; /* a value for each slot, or TD_IR_NONE */
+    const td_op *op;
+} call_of;
+
+static const char *slot_name(const call_of *c, uint32_t k)
+{
+    return k < c->params ? c->op->params[k].name : c->op->attrs[k - c->params].name;
+}
+
+static uint32_t slot_named(td_lower *l, const call_of *c, uint32_t arg)
+{
+    static const char *const also[][2] = {
+        {"input", "x"},    {"self", "x"},     {"other", "y"},  {"index", "idx"}, {"tensors", "xs"},
+        {"tensor1", "t1"}, {"tensor2", "t2"}, {"axis", "dim"}, {"axes", "dims"}, {"keepdims", "keepdim"},
+        {"size", "shape"}, {"mat2", "y"},     {"vec", "y"},    {"bias", "b"},    {"weight", "w"}};
+    const char *name = td_low_text(l, arg);
+    for (uint32_t k = 0; k < c->n; k++)
+        if (strcmp(slot_name(c, k), name) == 0) return k;
+    for (unsigned i = 0; i < sizeof also / sizeof *also; i++)
+        for (uint32_t k = 0; k < c->n && strcmp(also[i][0], name) == 0; k++)
+            if (strcmp(slot_name(c, k), also[i][1]) == 0) return k;
+    td_low_wrong(l, arg, "'%s' has no argument '%.60s'; it is %s", c->op->name, name, c->op->signature);
+}
+
+static bool takes_ints(const call_of *c, uint32_t slot)
+{
+    return slot + 1 == c->n && slot >= c->params && c->op->attrs[slot - c->params].kind == TD_A_INTS;
+}
+
+/* x.view(2, 3): the last one, a list of ints, takes all that are left. */
+static uint32_t rest_as_list(td_lower *l, call_of *c, uint32_t k)
+{
+    uint32_t n = td_low_node(l, c->call)->n, *items = td_low_array(l, n), used = 0;
+    for (; k < n && td_low_node(l, td_low_kid(l, c->call, k))->kind != TD_N_KEYWORD; k++) {
+        uint32_t arg = td_low_kid(l, c->call, k);
+        items[used++] = td_low_convert(l, arg, td_low_expr(l, arg), td_low_plain(l, TD_T_INT));
+    }
+    c->values[c->n - 1] = td_low_list(l, c->call, used, items);
+    return k;
+}
+
+/* Slots are tensors, then attributes; the arguments of a call come as the signature has them. */
+static uint32_t slot_at(const call_of *c, uint32_t place)
+{
+    uint32_t attrs = (uint32_t)__builtin_popcount(c->op->attrs_at & ((1u << place) - 1));
+    return c->op->attrs_at >> place & 1 ? c->params + attrs : place - attrs;
+}
+
+static void gather(td_lower *l, call_of *c, uint32_t self)
+{
+    uint32_t place = 0, count = td_low_node(l, c->call)->n;
+    for (uint32_t k = 0; k < c->n; k++) c->values[k] = TD_IR_NONE;
+    if (self != TD_IR_NONE) c->values[slot_at(c, place++)] = self;
+    for (uint32_t k = 1; k < count; k++) {
+        uint32_t arg = td_low_kid(l, c->call, k);
+        bool named = td_low_node(l, arg)->kind == TD_N_KEYWORD;
+        if (!named && place >= c->n)
+            td_low_wrong(l, arg, "'%s' takes %u arguments: %s", c->op->name, c->n, c->op->signature);
+        bool several = !named && k + 1 < count && td_low_node(l, td_low_kid(l, c->call, k + 1))->kind != TD_N_KEYWORD;
+        if (several && takes_ints(c, slot_at(c, place))) {
+            k = rest_as_list(l, c, k) - 1;
+            continue;
+        }
+        uint32_t at = named ? slot_named(l, c, arg) : slot_at(c, place++);
+        if (c->values[at] != TD_IR_NONE) td_low_wrong(l, arg, "this argument is given twice");
+        c->values[at] = td_low_expr(l, named ? td_low_kid(l, arg, 0) : arg);
+    }
+}
+
+static bool is_scalar(td_type_kind kind)
+{
+    return kind == TD_T_INT || kind == TD_T_FLOAT || kind == TD_T_BOOL || kind == TD_T_COMPLEX;
+}
+
+static _Noreturn void wrong_argument(td_lower *l, const call_of *c, uint32_t k, const char *want)
+{
+    td_low_wrong(l, c->call, "'%s' wants %s for '%s', not %s", c->op->name, want, slot_name(c, k),
+                 td_low_type_name(l, td_low_type(l, c->values[k])));
+}
+
+static void check_param(td_lower *l, call_of *c, uint32_t k)
+{
+    unsigned kind = c->op->params[k].kind;
+    bool optional = kind == TD_P_OPTIONAL;
+    if (c->values[k] == TD_IR_NONE) {
+        if (!optional)
+            td_low_wrong(l, c->call, "'%s' wants '%s': it is %s", c->op->name, slot_name(c, k), c->op->signature);
+        c->values[k] = td_low_made(l, td_ir_none(l->e));
+    }
+    td_type_kind have = td_low_kind(l, c->values[k]);
+    if (kind == TD_P_LIST || kind == TD_P_OPTIONAL_LIST) {
+        uint32_t type = td_low_plain(l, TD_T_TENSOR);
+        if (kind == TD_P_OPTIONAL_LIST) type = td_low_made(l, td_type_optional(l->e, type));
+        if (have != TD_T_LIST && have != TD_T_TUPLE) wrong_argument(l, c, k, "a list of Tensors");
+        c->values[k] = td_low_convert(l, c->call, c->values[k], td_low_made(l, td_type_list(l->e, type)));
+        return;
+    }
+    if (have == TD_T_TENSOR || (kind == TD_P_NUMBER && is_scalar(have))) return;
+    if (optional && (have == TD_T_NONE || have == TD_T_OPTIONAL)) return;
+    wrong_argument(l, c, k, kind == TD_P_NUMBER ? "a Tensor or a number" : "a Tensor");
+}
+
+static uint32_t default_of(td_lower *l, const td_attr_def *a)
+{
+    if (!a->has_default || a->value.kind == TD_A_NONE) return td_low_made(l, td_ir_none(l->e));
+    if (a->kind == TD_A_INT) return td_low_made(l, td_ir_int(l->e, a->value.i));
+    if (a->kind == TD_A_FLOAT) return td_low_made(l, td_ir_float(l->e, a->value.f));
+    if (a->kind == TD_A_BOOL) return td_low_made(l, td_ir_bool(l->e, a->value.i));
+    if (a->kind == TD_A_SCALAR) return td_low_number(l, a->value.s);
+    if (a->kind == TD_A_DTYPE) return td_low_made(l, td_ir_dtype(l->e, (td_dtype)a->value.i));
+    uint32_t n = a->value.count, *items = td_low_array(l, n);
+    for (uint32_t k = 0; k < n; k++) items[k] = td_low_made(l, td_ir_int(l->e, a->ints[k]));
+    return td_low_op(l, TD_PRIM_LISTCONSTRUCT, n, items, td_low_made(l, td_type_list(l->e, td_low_plain(l, TD_T_INT))));
+}
+
+static void check_attr(td_lower *l, call_of *c, uint32_t k)
+{
+    static const uint8_t kinds[] = {
+        [TD_A_INT] = TD_T_INT, [TD_A_FLOAT] = TD_T_FLOAT, [TD_A_BOOL] = TD_T_BOOL, [TD_A_DTYPE] = TD_T_DTYPE};
+    const td_attr_def *a = &c->op->attrs[k - c->params];
+    if (c->values[k] == TD_IR_NONE) {
+        if (!a->has_default && a->kind == TD_A_DTYPE && c->op->flags & TD_OF_CREATION)
+            c->values[k] = td_low_made(l, td_ir_dtype(l->e, TD_FLOAT32));
+        else if (!a->has_default && !a->optional)
+            td_low_wrong(l, c->call, "'%s' wants '%s': it is %s", c->op->name, a->name, c->op->signature);
+        else c->values[k] = default_of(l, a);
+        return;
+    }
+    uint32_t *v = &c->values[k], type;
+    td_type_kind have = td_low_kind(l, *v);
+    if (have == TD_T_NONE && a->optional) return;
+    if (a->kind == TD_A_SCALAR) {
+        if (!is_scalar(have)) wrong_argument(l, c, k, "a number");
+        return;
+    }
+    if (a->kind == TD_A_INTS) {
+        type = td_low_made(l, td_type_list(l->e, td_low_plain(l, TD_T_INT)));
+        if (have == TD_T_INT) *v = td_low_list(l, c->call, 1, v);
+    } else {
+        type = td_low_plain(l, (td_type_kind)kinds[a->kind]);
+    }
+    if (a->optional) type = td_low_made(l, td_type_optional(l->e, type));
+    *v = td_low_convert(l, c->call, *v, type);
+}
+
+/* Several results are a tuple; of some ops only the first is for programs. */
+static uint32_t results(td_lower *l, const td_op *op, const call_of *c)
+{
+    static const char *const first_only[] = {"layer_norm", "batch_norm", "dropout", "nll_loss", "max_pool2d"};
+    uint32_t tensor = td_low_made(l, td_type_any_tensor(l->e)), types[8], n = op->nouts, *in = td_low_array(l, c->n);
+    for (uint32_t k = 0; k < c->n; k++) in[k] = c->values[slot_at(c, k)];
+    if (n == 1)
+        return td_low_op(l, TD_IR_TD | c->flags | op->id, c->n, in,
+                         op->outs[0].list ? td_low_made(l, td_type_list(l->e, tensor)) : tensor);
+    for (uint32_t k = 0; k < n && k < 8; k++) types[k] = tensor;
+    uint32_t node = td_low_made(l, td_ir_op(l->e, TD_IR_TD | c->flags | op->id, c->n, in, n, types));
+    if (op->flags & TD_OF_RANDOM) td_ir_rng(l->e, node, l->rng++);
+    for (unsigned i = 0; i < sizeof first_only / sizeof *first_only; i++)
+        if (strcmp(first_only[i], op->name) == 0) return td_low_made(l, td_ir_result(l->e, node));
+    for (uint32_t k = 0; k < n && k < 8; k++) types[k] = td_ir_out(td_ir_now(l->e), node, k);
+    return n ? td_low_tuple(l, n, types) : td_low_made(l, td_ir_none(l->e));
+}
+
+uint32_t td_low_op_call(td_lower *l, uint32_t call, const td_op *op, uint32_t self, uint32_t flags)
+{
+    call_of c = {call, (uint32_t)op->nparams + op->nattrs, op->nparams, flags, NULL, op};
+    c.values = td_low_array(l, c.n);
+    gather(l, &c, self);
+    td_low_at(l, call);
+    for (uint32_t k = 0; k < c.n; k++) {
+        if (k < c.params) check_param(l, &c, k);
+        else check_attr(l, &c, k);
+    }
+    return results(l, op, &c);
+}
+
+/* ---- the call */
+
+static _Noreturn void no_call(td_lower *l, uint32_t function, const char *path)
+{
+    const char *last = strrchr(path, '.');
+    const char *name = last ? last + 1 : path;
+    if (td_op_by_name(name) || (last && !td_low_known(l, path, &(const char *){NULL}) && td_low_has_maker(name)))
+        td_low_refuse(l, TD_E_UNSUPPORTED, function, "a program cannot call '%.60s'; use td.%.40s", path, name);
+    td_low_refuse(l, TD_E_UNSUPPORTED, function,
+                  "a program cannot call '%.60s'; write what it does, or give its result as an argument", path);
+}
+
+static const td_script_name *forward_of(td_lower *l, uint32_t node, const td_script_name *module)
+{
+    const td_script_name *forward = td_low_thing_of(l, module, "forward");
+    if (forward) return forward;
+    td_low_wrong(l, node, "the module '%.60s' has no forward() that a program could call", module->name);
+}
+
+/* A function or a module from outside. */
+static uint32_t call_thing(td_lower *l, uint32_t node, const td_script_name *t)
+{
+    uint32_t f = td_low_kid(l, node, 0);
+    if (t->kind == TD_SN_OBJECT) t = forward_of(l, f, t);
+    if (t->kind == TD_SN_REFUSED) td_low_refuse(l, TD_E_UNSUPPORTED, f, "%s", t->text);
+    uint32_t function = td_low_find_function(l, t->unit, t->text);
+    if (!function) td_low_wrong(l, f, "there is no source of '%.60s'", t->name);
+    return td_low_function_call(l, node, function, t->object, TD_IR_NONE);
+}
+
+/* relu(x) is the row, relu(x, inplace=True) the prelude's. */
+bool td_low_is_row(td_lower *l, uint32_t call, const char *name, uint32_t self)
+{
+    const td_op *op = td_op_by_name(name);
+    if (!op || op->nparams != 1 || td_low_node(l, call)->n != 1u + (self == TD_IR_NONE)) return false;
+    for (unsigned k = 0; k < op->nattrs; k++)
+        if (!op->attrs[k].has_default) return false;
+    return td_low_node(l, td_low_kid(l, call, 1))->kind != TD_N_KEYWORD;
+}
+
+/* A function of tensord: of the prelude, one that makes tensors, or a row of the op table. */
+static bool call_named(td_lower *l, uint32_t node, const char *name, bool rows, uint32_t *value)
+{
+    rows |= td_low_is_row(l, node, name, TD_IR_NONE);
+    uint32_t function = rows ? 0 : td_low_find_prelude(l, name);
+    if (function) return *value = td_low_function_call(l, node, function, TD_IR_NONE, TD_IR_NONE), true;
+    if (!rows && td_low_maker(l, node, name, value)) return true;
+    const td_op *op = td_op_by_name(name);
+    return op && (*value = td_low_op_call(l, node, op, TD_IR_NONE, 0), true);
+}
+
+/* What is called by a name alone; false: it is something else. */
+static bool call_name(td_lower *l, uint32_t node, uint32_t f, uint32_t *value)
+{
+    if (td_low_var(l, td_low_node(l, f)->text)) return false;
+    uint32_t function = td_low_find_function(l, l->unit, td_low_text(l, f));
+    if (function) return *value = td_low_function_call(l, node, function, TD_IR_NONE, TD_IR_NONE), true;
+    return td_low_builtin(l, node, td_low_text(l, f), value);
+}
+
+uint32_t td_low_call(td_lower *l, uint32_t node)
+{
+    uint32_t f = td_low_kid(l, node, 0), value;
+    const td_ast_node *n = td_low_node(l, f);
+    char path[160];
+    td_var *v = n->kind == TD_N_NAME ? td_low_var(l, n->text) : NULL;
+    if (v && v->state == TD_VAR_FUNCTION) return td_low_inline(l, node, v->value);
+    const td_script_name *thing = td_low_thing(l, node);
+    if (thing) return td_low_thing_value(l, node, thing); /* getattr() */
+    thing = td_low_thing(l, f);
+    if (thing && thing->kind == TD_SN_OP && call_named(l, node, thing->text, false, &value)) return value;
+    if (thing && thing->kind > TD_SN_OP) return call_thing(l, node, thing);
+    if (n->kind == TD_N_NAME && call_name(l, node, f, &value)) return value;
+    if (!td_low_path(l, f, path, sizeof path)) {
+        if (n->kind == TD_N_ATTRIBUTE)
+            return td_low_method(l, node, td_low_expr(l, td_low_kid(l, f, 0)), td_low_text(l, f));
+        td_low_wrong(l, f, "a program cannot call this; it is no function");
+    }
+    const char *rest;
+    const td_script_name *from = td_low_known(l, path, &rest);
+    if (from && from->kind == TD_SN_MATH && td_low_math(l, node, rest, &value)) return value;
+    bool rows = from && (from->kind == TD_SN_OPS || (from->kind == TD_SN_TENSORS && strncmp(rest, "ops.", 4) == 0));
+    const char *name = rows || (from && from->kind == TD_SN_TENSORS) ? function_of(rest) : NULL;
+    if (name && call_named(l, node, name, rows, &value)) return value;
+    if (td_low_truth(l, node) == TD_ALWAYS) return td_low_test(l, node); /* td.jit.is_scripting() */
+    if (from && from->kind == TD_SN_TENSOR && *rest && !strchr(rest, '.'))
+        return td_low_method(l, node, td_low_expr(l, td_low_kid(l, f, 0)), rest);
+    no_call(l, f, path);
+}
+
+uint32_t td_low_attribute(td_lower *l, uint32_t node)
+{
+    char path[160];
+    uint32_t value, base = td_low_kid(l, node, 0);
+    const td_script_name *thing = td_low_thing(l, node);
+    if (thing) return td_low_thing_value(l, node, thing);
+    thing = td_low_thing(l, base);
+    if (thing && thing->kind == TD_SN_OBJECT)
+        td_low_wrong(l, node, "'%.60s' has no '%.60s' that a program could use", thing->name, td_low_text(l, node));
+    if (!td_low_path(l, node, path, sizeof path)) return td_low_attribute_of(l, node, td_low_expr(l, base));
+    if (td_low_constant_name(l, node, path, &value)) return value;
+    *strrchr(path, '.') = 0;
+    if (td_low_constant_name(l, base, path, &value)) return td_low_attribute_of(l, node, value);
+    td_low_wrong(l, node, "a program does not know '%.60s.%.60s'", path, td_low_text(l, node));
+}

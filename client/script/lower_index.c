@@ -1,0 +1,257 @@
+/* Subscripts: of tensors as views and by index, of lists, texts, dicts and tuples. See lower.h. */
+#include "client/script/lower.h"
+
+typedef struct keys {
+    uint32_t *items, n, *taken, value; /* taken: how many dimensions the items behind each one take */
+    int64_t dim;
+    bool behind;                   /* an '...' came */
+    uint32_t *index, nindex, list; /* list: instead of them, or 0 */
+} keys;
+
+static uint32_t an_int(td_lower *l, int64_t v)
+{
+    return td_low_made(l, td_ir_int(l->e, v));
+}
+
+static uint32_t tensor(td_lower *l, const char *op, uint32_t n, const uint32_t *in)
+{
+    return td_low_op(l, TD_IR_TD | td_op_by_name(op)->id, n, in, td_low_made(l, td_type_any_tensor(l->e)));
+}
+
+static uint32_t bound(td_lower *l, uint32_t node, int64_t otherwise)
+{
+    td_type_kind kind = TD_T_NONE;
+    uint32_t value = node ? td_low_expr(l, node) : TD_IR_NONE;
+    if (node) kind = td_low_kind(l, value);
+    if (kind == TD_T_NONE) return otherwise ? an_int(l, otherwise) : td_low_made(l, td_ir_none(l->e));
+    if (kind == TD_T_OPTIONAL) return value;
+    return td_low_convert(l, node, value, td_low_plain(l, TD_T_INT));
+}
+
+static void take_slice(td_lower *l, uint32_t node, uint32_t *in)
+{
+    in[0] = bound(l, td_low_kid(l, node, 0), 0);
+    in[1] = bound(l, td_low_kid(l, node, 1), 0);
+    in[2] = bound(l, td_low_kid(l, node, 2), 1);
+}
+
+static bool whole_slice(td_lower *l, uint32_t node)
+{
+    return !td_low_kid(l, node, 0) && !td_low_kid(l, node, 1) && !td_low_kid(l, node, 2);
+}
+
+static void pad_index(td_lower *l, keys *k, uint32_t to)
+{
+    while (k->nindex < to) k->index[k->nindex++] = td_low_made(l, td_ir_none(l->e));
+}
+
+/* What compares gives bools, and so does what joins them. */
+static bool is_mask(td_lower *l, uint32_t value)
+{
+    static const char *const makes[] = {"eq",    "ne",          "lt",         "le",          "gt",
+                                        "ge",    "logical_and", "logical_or", "logical_xor", "logical_not",
+                                        "isnan", "isinf",       "isfinite"};
+    static const char *const joins[] = {"bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not"};
+    const td_ir *ir = td_ir_now(l->e);
+    for (unsigned i = 0; i < sizeof makes / sizeof *makes; i++)
+        if (td_low_is_made_by(l, value, makes[i])) return true;
+    for (unsigned i = 0; i < sizeof joins / sizeof *joins; i++)
+        if (td_low_is_made_by(l, value, joins[i])) return is_mask(l, td_ir_in(ir, ir->values[value].def, 0));
+    return false;
+}
+
+/* A mask alone: where it holds, an index for each of its dimensions. */
+static bool take_mask(td_lower *l, uint32_t mask, keys *k)
+{
+    if (k->n != 1 || !is_mask(l, mask)) return false;
+    uint32_t in[2] = {tensor(l, "nonzero", 1, &mask), an_int(l, 1)};
+    uint32_t type = td_low_made(l, td_type_list(l->e, td_low_plain(l, TD_T_TENSOR)));
+    k->list = td_low_op(l, TD_IR_TD | td_op_by_name("unbind")->id, 2, in, type);
+    return true;
+}
+
+static void take_value(td_lower *l, uint32_t node, keys *k)
+{
+    uint32_t value = td_low_expr(l, node), in[3] = {k->value};
+    td_type_kind kind = td_low_kind(l, value);
+    td_low_at(l, node);
+    in[1] = an_int(l, k->dim);
+    if (kind == TD_T_NONE) {
+        in[1] = an_int(l, k->behind ? k->dim - 1 : k->dim);
+        k->value = tensor(l, "unsqueeze", 2, in);
+        k->dim += !k->behind;
+    } else if (kind == TD_T_INT) {
+        in[2] = value;
+        k->value = tensor(l, "select", 3, in);
+    } else if (kind == TD_T_TENSOR && take_mask(l, value, k)) {
+        return;
+    } else if (kind == TD_T_TENSOR && !k->behind) {
+        pad_index(l, k, (uint32_t)k->dim);
+        k->index[k->nindex++] = value;
+        k->dim++;
+    } else {
+        td_low_wrong(l, node, "%s is no index here; ints, slices, None, '...' and Tensors before it are",
+                     td_low_type_name(l, td_low_type(l, value)));
+    }
+}
+
+/* Items take dimensions from the left; behind an '...' they are counted from the right. */
+static void take_item(td_lower *l, keys *k, uint32_t i)
+{
+    uint32_t node = k->items[i], in[5] = {k->value};
+    const td_ast_node *n = td_low_node(l, node);
+    if (k->behind) k->dim = -(int64_t)k->taken[i];
+    td_low_at(l, node);
+    if (n->kind == TD_N_DOTS) {
+        if (k->behind) td_low_wrong(l, node, "an index has one '...'");
+        k->behind = true;
+    } else if (n->kind == TD_N_SLICE) {
+        if (!whole_slice(l, node)) {
+            in[1] = an_int(l, k->dim);
+            take_slice(l, node, in + 2);
+            td_low_at(l, node);
+            k->value = tensor(l, "slice", 5, in);
+        }
+        k->dim += !k->behind;
+    } else {
+        take_value(l, node, k);
+    }
+}
+
+static void find_keys(td_lower *l, uint32_t key, keys *k)
+{
+    bool tuple = td_low_node(l, key)->kind == TD_N_TUPLE;
+    k->n = tuple ? td_low_node(l, key)->n : 1;
+    k->items = td_low_array(l, k->n), k->taken = td_low_array(l, k->n), k->index = td_low_array(l, 4 * k->n + 4);
+    uint32_t taken = 0;
+    for (uint32_t i = 0; i < k->n; i++) k->items[i] = tuple ? td_low_kid(l, key, i) : key;
+    for (uint32_t i = k->n; i-- > 0;) {
+        unsigned kind = td_low_node(l, k->items[i])->kind;
+        taken += kind != TD_N_NONE && kind != TD_N_DOTS;
+        k->taken[i] = taken;
+    }
+}
+
+static uint32_t index_list(td_lower *l, const keys *k)
+{
+    uint32_t optional = td_low_made(l, td_type_optional(l->e, td_low_plain(l, TD_T_TENSOR)));
+    if (k->list) return k->list;
+    return td_low_op(l, TD_PRIM_LISTCONSTRUCT, k->nindex, k->index, td_low_made(l, td_type_list(l->e, optional)));
+}
+
+/* The part that is meant; not `whole`: the view in which k->index says what is. */
+static uint32_t of_tensor(td_lower *l, uint32_t node, uint32_t value, keys *k, bool whole)
+{
+    k->value = value;
+    find_keys(l, td_low_kid(l, node, 1), k);
+    for (uint32_t i = 0; i < k->n; i++) take_item(l, k, i);
+    td_low_at(l, node);
+    if ((!k->nindex && !k->list) || !whole) return k->value;
+    uint32_t in[2] = {k->value, index_list(l, k)};
+    return tensor(l, "index", 2, in);
+}
+
+static uint32_t of_tuple(td_lower *l, uint32_t node, uint32_t value)
+{
+    uint32_t key = td_low_kid(l, node, 1), n = td_type_parts(td_ir_now(l->e), td_low_type(l, value));
+    const td_ast_node *k = td_low_node(l, key);
+    bool minus = k->kind == TD_N_UNARY && k->op == TD_O_SUB;
+    if (minus) k = td_low_node(l, td_low_kid(l, key, 0));
+    if (k->kind != TD_N_INT) td_low_wrong(l, key, "the index of a tuple is a number that is written here");
+    int64_t at = minus ? (int64_t)n - k->i : k->i;
+    if (at < 0 || at >= n) td_low_wrong(l, key, "this tuple has %u items", n);
+    return td_low_item(l, value, (uint32_t)at);
+}
+
+uint32_t td_low_subscript(td_lower *l, uint32_t node)
+{
+    uint32_t value = td_low_expr(l, td_low_kid(l, node, 0)), key = td_low_kid(l, node, 1), in[4] = {value};
+    td_type_kind kind = td_low_kind(l, value);
+    keys k = {0};
+    td_low_at(l, node);
+    if (kind == TD_T_TENSOR) return of_tensor(l, node, value, &k, true);
+    if (kind == TD_T_TUPLE) return of_tuple(l, node, value);
+    if (kind == TD_T_OPTIONAL) td_low_wrong(l, node, "this may be None; test 'is not None' before");
+    if (td_low_node(l, key)->kind == TD_N_SLICE) {
+        take_slice(l, key, in + 1);
+        return td_low_prim(l, node, "slice", 4, in);
+    }
+    in[1] = td_low_expr(l, key);
+    return td_low_prim(l, node, "getitem", 2, in);
+}
+
+/* A tensor into another one, at these indices. */
+static void put(td_lower *l, uint32_t into, const keys *k, uint32_t value)
+{
+    uint32_t cast[2] = {value, td_low_prim(l, 0, "dtype", 1, &into)};
+    uint32_t in[4] = {into, index_list(l, k), tensor(l, "copy", 2, cast), td_low_made(l, td_ir_bool(l->e, false))};
+    td_low_op(l, TD_IR_TD | TD_IR_INPLACE | td_op_by_name("index_put")->id, 4, in,
+              td_low_made(l, td_type_any_tensor(l->e)));
+}
+
+/* Into all of it: the first and only place of one dimension more. */
+static void put_whole(td_lower *l, uint32_t into, uint32_t value)
+{
+    uint32_t dim[2] = {into, an_int(l, 0)}, one = an_int(l, 1), at[3];
+    at[0] = td_low_list(l, 0, 1, &one);
+    at[1] = an_int(l, 0);
+    at[2] = td_low_made(l, td_ir_dtype(l->e, TD_INT64));
+    uint32_t index = tensor(l, "full", 3, at);
+    keys k = {.index = &index, .nindex = 1};
+    put(l, tensor(l, "unsqueeze", 2, dim), &k, value);
+}
+
+void td_low_write(td_lower *l, uint32_t node, uint32_t into, uint32_t value)
+{
+    td_low_at(l, node);
+    put_whole(l, into, value);
+}
+
+static void fill(td_lower *l, uint32_t view, uint32_t value)
+{
+    uint32_t in[3] = {view, TD_IR_NONE, value}, any[3];
+    any[0] =
+        td_low_op(l, TD_PRIM_LISTCONSTRUCT, 0, NULL, td_low_made(l, td_type_list(l->e, td_low_plain(l, TD_T_INT))));
+    any[1] = td_low_made(l, td_ir_bool(l->e, true));
+    any[2] = td_low_made(l, td_ir_dtype(l->e, TD_BOOL));
+    in[1] = tensor(l, "full", 3, any);
+    td_low_op(l, TD_IR_TD | TD_IR_INPLACE | td_op_by_name("masked_fill")->id, 3, in,
+              td_low_made(l, td_type_any_tensor(l->e)));
+}
+
+/* The number that is put where indices say, as a tensor. */
+static uint32_t as_tensor(td_lower *l, uint32_t like, uint32_t number)
+{
+    uint32_t in[3] = {TD_IR_NONE, number, td_low_prim(l, 0, "dtype", 1, &like)};
+    in[0] = td_low_op(l, TD_PRIM_LISTCONSTRUCT, 0, NULL, td_low_made(l, td_type_list(l->e, td_low_plain(l, TD_T_INT))));
+    return tensor(l, "full", 3, in);
+}
+
+static void write_part(td_lower *l, uint32_t target, uint32_t whole, uint32_t value)
+{
+    td_type_kind kind = td_low_kind(l, value);
+    bool number = kind == TD_T_INT || kind == TD_T_FLOAT || kind == TD_T_BOOL || kind == TD_T_COMPLEX;
+    keys k = {0};
+    if (!number && kind != TD_T_TENSOR)
+        td_low_wrong(l, target, "a program writes Tensors and numbers into a part of a Tensor, not %s",
+                     td_low_type_name(l, td_low_type(l, value)));
+    uint32_t view = of_tensor(l, target, whole, &k, false);
+    if (k.nindex || k.list) put(l, view, &k, number ? as_tensor(l, view, value) : value);
+    else if (number) fill(l, view, value);
+    else put_whole(l, view, value);
+}
+
+void td_low_subscript_set(td_lower *l, uint32_t target, uint32_t value)
+{
+    uint32_t in[3] = {td_low_expr(l, td_low_kid(l, target, 0)), TD_IR_NONE, value};
+    td_type_kind kind = td_low_kind(l, in[0]);
+    if (kind == TD_T_TENSOR) {
+        write_part(l, target, in[0], value);
+        return;
+    }
+    if (td_low_node(l, td_low_kid(l, target, 1))->kind == TD_N_SLICE)
+        td_low_wrong(l, target, "a program cannot write a slice; write item by item");
+    in[1] = td_low_expr(l, td_low_kid(l, target, 1));
+    if (kind == TD_T_LIST) in[2] = td_low_convert(l, target, value, td_low_part(l, td_low_type(l, in[0]), 0));
+    td_low_prim(l, target, "setitem", 3, in);
+}

@@ -1,0 +1,232 @@
+/* Python's own functions, methods and attributes of values. See lower.h. */
+#include "client/script/lower.h"
+
+#include <stdio.h>
+
+uint32_t *td_low_arguments(td_lower *l, uint32_t call, uint32_t self, uint32_t *n)
+{
+    uint32_t count = td_low_node(l, call)->n, *values = td_low_array(l, count + 1);
+    *n = 0;
+    if (self != TD_IR_NONE) values[(*n)++] = self;
+    for (uint32_t k = 1; k < count; k++) {
+        uint32_t arg = td_low_kid(l, call, k);
+        if (td_low_node(l, arg)->kind == TD_N_KEYWORD)
+            td_low_wrong(l, arg, "this function takes no names of arguments");
+        values[(*n)++] = td_low_expr(l, arg);
+    }
+    return values;
+}
+
+/* ---- Python's own */
+
+static uint32_t fold(td_lower *l, uint32_t call, const char *name, uint32_t n, const uint32_t *values)
+{
+    uint32_t value = values[0];
+    for (uint32_t k = 1; k < n; k++) value = td_low_prim(l, call, name, 2, (uint32_t[]){value, values[k]});
+    return n == 1 ? td_low_prim(l, call, name, 1, &value) : value;
+}
+
+static uint32_t print(td_lower *l, uint32_t call)
+{
+    uint32_t n, *values = td_low_arguments(l, call, TD_IR_NONE, &n);
+    td_low_at(l, call);
+    td_low_do(l, TD_PRIM_PRINT, n, values);
+    return td_low_made(l, td_ir_none(l->e));
+}
+
+/* int(x), float(x), bool(x), ... */
+static uint32_t cast(td_lower *l, uint32_t call, const char *name, td_type_kind to, uint32_t n, const uint32_t *values)
+{
+    td_low_at(l, call);
+    if (n == 1 && td_low_kind(l, values[0]) == to) return values[0];
+    if (n == 1 && td_low_kind(l, values[0]) == TD_T_TENSOR) {
+        char item[16];
+        snprintf(item, sizeof item, "item.%s", name);
+        return td_low_prim(l, call, item, 1, values);
+    }
+    return n == 1 && to == TD_T_BOOL ? td_low_bool(l, call, values[0]) : td_low_prim(l, call, name, n, values);
+}
+
+static uint32_t length(td_lower *l, uint32_t call, uint32_t value)
+{
+    td_type_kind kind = td_low_kind(l, value);
+    td_low_at(l, call);
+    if (kind == TD_T_TUPLE)
+        return td_low_made(l, td_ir_int(l->e, td_type_parts(td_ir_now(l->e), td_low_type(l, value))));
+    if (kind != TD_T_TENSOR) return td_low_prim(l, call, "len", 1, &value);
+    return td_low_prim(l, call, "size.dim", 2, (uint32_t[]){value, td_low_made(l, td_ir_int(l->e, 0))});
+}
+
+static uint32_t list_of_tuple(td_lower *l, uint32_t call, uint32_t value)
+{
+    uint32_t n = td_type_parts(td_ir_now(l->e), td_low_type(l, value)), *items = td_low_array(l, n);
+    for (uint32_t k = 0; k < n; k++) items[k] = td_low_item(l, value, k);
+    return td_low_list(l, call, n, items);
+}
+
+bool td_low_builtin(td_lower *l, uint32_t call, const char *name, uint32_t *value)
+{
+    static const struct {
+        const char *name;
+        td_type_kind to;
+    } casts[] = {
+        {"int", TD_T_INT}, {"float", TD_T_FLOAT}, {"bool", TD_T_BOOL}, {"complex", TD_T_COMPLEX}, {"str", TD_T_STR}};
+    static const char *const plain[] = {"abs", "round", "sum", "ord", "chr", "pow"};
+    uint32_t n, *values;
+    if (strcmp(name, "isinstance") == 0 && td_low_node(l, call)->n == 3)
+        return *value = td_low_isinstance(l, call), true;
+    if (strcmp(name, "print") == 0) return *value = print(l, call), true;
+    if (strcmp(name, "range") == 0 || strcmp(name, "enumerate") == 0 || strcmp(name, "zip") == 0)
+        td_low_wrong(l, call, "'%s' stands behind 'in' only; write a list: [i for i in %s(...)]", name, name);
+    for (unsigned i = 0; i < sizeof casts / sizeof *casts; i++)
+        if (strcmp(casts[i].name, name) == 0) {
+            values = td_low_arguments(l, call, TD_IR_NONE, &n);
+            return *value = cast(l, call, name, casts[i].to, n, values), true;
+        }
+    bool least = strcmp(name, "min") == 0 || strcmp(name, "max") == 0, sized = strcmp(name, "len") == 0;
+    bool listed = strcmp(name, "list") == 0, found = least || sized || listed;
+    for (unsigned i = 0; i < sizeof plain / sizeof *plain; i++) found |= strcmp(plain[i], name) == 0;
+    if (!found) return false;
+    const td_script_object *modules = sized ? td_low_container(l, td_low_thing(l, td_low_kid(l, call, 1))) : NULL;
+    if (modules && td_low_node(l, call)->n == 2)
+        return td_low_at(l, call), *value = td_low_made(l, td_ir_int(l->e, modules->items)), true;
+    values = td_low_arguments(l, call, TD_IR_NONE, &n);
+    if (n == 0) td_low_wrong(l, call, "'%s' wants arguments", name);
+    if ((sized || listed) && n != 1) td_low_wrong(l, call, "'%s' takes one argument", name);
+    td_type_kind kind = td_low_kind(l, values[0]);
+    uint32_t listing = least && kind == TD_T_TUPLE && n == 1 ? list_of_tuple(l, call, values[0]) : values[0];
+    if (least) *value = fold(l, call, name, n, n == 1 ? &listing : values);
+    else if (sized) *value = length(l, call, values[0]);
+    else if (listed)
+        *value = kind == TD_T_TUPLE ? list_of_tuple(l, call, values[0]) : td_low_prim(l, call, "copy", 1, values);
+    else if (kind == TD_T_TENSOR && n == 1 && td_op_by_name(name))
+        *value = td_low_op_call(l, call, td_op_by_name(name), TD_IR_NONE, 0);
+    else *value = td_low_prim(l, call, name, n, values);
+    return true;
+}
+
+bool td_low_math(td_lower *l, uint32_t call, const char *name, uint32_t *value)
+{
+    char full[48];
+    uint32_t n, *values;
+    snprintf(full, sizeof full, "math.%s", name);
+    bool whole = strcmp(name, "floor") == 0 || strcmp(name, "ceil") == 0;
+    if (!whole && strcmp(name, "pow") != 0 && !td_prim_by_name(full)) return false;
+    values = td_low_arguments(l, call, TD_IR_NONE, &n);
+    if (strcmp(name, "pow") == 0 && n == 2)
+        for (uint32_t k = 0; k < 2; k++) values[k] = td_low_convert(l, call, values[k], td_low_plain(l, TD_T_FLOAT));
+    *value = td_low_prim(l, call, whole ? name : strcmp(name, "pow") == 0 ? "pow" : full, n, values);
+    return true;
+}
+
+/* ---- methods */
+
+static uint32_t tensor_method(td_lower *l, uint32_t call, uint32_t self, const char *name)
+{
+    static const char *const renamed[][2] = {
+        {"dim", "ndim"}, {"ndimension", "ndim"}, {"numel", "numel"}, {"nelement", "numel"}};
+    uint32_t n = td_low_node(l, call)->n, in[2] = {self};
+    size_t size = strlen(name);
+    char row[48];
+    td_low_at(l, call);
+    for (unsigned i = 0; i < sizeof renamed / sizeof *renamed; i++)
+        if (strcmp(renamed[i][0], name) == 0) return td_low_prim(l, call, renamed[i][1], 1, &self);
+    if (td_low_copy_method(l, call, self, name, &in[1])) return in[1];
+    if (strcmp(name, "size") == 0 && n == 1) return td_low_prim(l, call, "shape", 1, &self);
+    if (strcmp(name, "size") == 0 && n == 2) {
+        uint32_t dim = td_low_kid(l, call, 1);
+        bool named = td_low_node(l, dim)->kind == TD_N_KEYWORD && strcmp(td_low_text(l, dim), "dim") == 0;
+        in[1] = td_low_expr(l, named ? td_low_kid(l, dim, 0) : dim);
+        return td_low_prim(l, call, "size.dim", 2, in);
+    }
+    if (strcmp(name, "item") == 0) return td_low_prim(l, call, "item.float", 1, &self);
+    if (strcmp(name, "max") == 0 || strcmp(name, "min") == 0) {
+        snprintf(row, sizeof row, n > 1 ? "%s_dim" : "a%s", name);
+        return td_low_op_call(l, call, td_op_by_name(row), self, 0);
+    }
+    const td_op *op = td_op_by_name(name);
+    uint32_t function = l->blame || td_low_is_row(l, call, name, self) ? 0 : td_low_find_prelude(l, name);
+    if (function) return td_low_function_call(l, call, function, TD_IR_NONE, self);
+    if (op && op->nparams && !(op->flags & TD_OF_CREATION)) return td_low_op_call(l, call, op, self, 0);
+    snprintf(row, sizeof row, "%.*s", size ? (int)size - 1 : 0, name);
+    op = size > 1 && name[size - 1] == '_' ? td_op_by_name(row) : NULL;
+    if (op && op->flags & TD_OF_INPLACE) return td_low_op_call(l, call, op, self, TD_IR_INPLACE);
+    td_low_refuse(l, TD_E_UNSUPPORTED, td_low_kid(l, call, 0), "a Tensor of a program has no '%.60s'", name);
+}
+
+/* [] gets its type by what is put into it first. */
+static void type_empty_list(td_lower *l, uint32_t list, const char *name, uint32_t n, const uint32_t *values)
+{
+    if (td_low_kind(l, list) != TD_T_LIST || n < 2) return;
+    if (td_type_kind_of(td_ir_now(l->e), td_low_part(l, td_low_type(l, list), 0)) != TD_T_NONE) return;
+    uint32_t type = td_low_type(l, values[n - 1]);
+    if (strcmp(name, "extend") != 0) type = td_low_made(l, td_type_list(l->e, type));
+    td_ir_retype(l->e, list, type);
+}
+
+/* d.get(key, otherwise) is None only if one of the two may be. */
+static uint32_t get_or(td_lower *l, uint32_t call, uint32_t *values)
+{
+    uint32_t type = td_low_part(l, td_low_type(l, values[0]), 1);
+    td_type_kind kind = td_low_kind(l, values[2]);
+    bool maybe = td_type_kind_of(td_ir_now(l->e), type) == TD_T_OPTIONAL;
+    if (maybe || kind == TD_T_NONE || kind == TD_T_OPTIONAL) return td_low_prim(l, call, "get", 3, values);
+    values[2] = td_low_convert(l, call, values[2], type);
+    uint32_t found = td_low_prim(l, call, "get", 3, values);
+    return td_low_op(l, TD_PRIM_UNCHECKED_CAST, 1, &found, type);
+}
+
+uint32_t td_low_method(td_lower *l, uint32_t call, uint32_t self, const char *name)
+{
+    if (td_low_kind(l, self) == TD_T_TENSOR) return tensor_method(l, call, self, name);
+    static const char *const methods[] = {"append", "insert", "pop",        "extend",   "clear", "reverse",
+                                          "sort",   "copy",   "index",      "count",    "keys",  "values",
+                                          "items",  "get",    "update",     "join",     "split", "replace",
+                                          "find",   "strip",  "startswith", "endswith", "lower", "upper"};
+    uint32_t n, *values = td_low_arguments(l, call, self, &n), function = td_low_kid(l, call, 0);
+    bool found = false;
+    td_low_at(l, call);
+    for (unsigned i = 0; i < sizeof methods / sizeof *methods; i++) found |= strcmp(methods[i], name) == 0;
+    if (td_low_kind(l, self) == TD_T_OPTIONAL) td_low_wrong(l, function, "this may be None; test 'is not None' before");
+    if (!found)
+        td_low_wrong(l, function, "%s of a program has no '%.60s'", td_low_type_name(l, td_low_type(l, self)), name);
+    type_empty_list(l, self, name, n, values);
+    if (strcmp(name, "pop") == 0 && n == 1) values[n++] = td_low_made(l, td_ir_int(l->e, -1));
+    if (strcmp(name, "sort") == 0 && n == 1) values[n++] = td_low_made(l, td_ir_bool(l->e, false));
+    if (strcmp(name, "get") == 0 && n == 2) {
+        uint32_t *more = td_low_array(l, 3);
+        more[0] = values[0], more[1] = values[1], more[2] = td_low_made(l, td_ir_none(l->e));
+        return td_low_prim(l, call, name, 3, more);
+    }
+    if (strcmp(name, "get") == 0 && n == 3 && td_low_kind(l, self) == TD_T_DICT) return get_or(l, call, values);
+    return td_low_prim(l, call, name, n, values);
+}
+
+static uint32_t last_two(td_lower *l, uint32_t node, uint32_t self)
+{
+    const td_op *op = td_op_by_name("transpose");
+    td_low_at(l, node);
+    uint32_t in[3] = {self, td_low_made(l, td_ir_int(l->e, -2)), td_low_made(l, td_ir_int(l->e, -1))};
+    return td_low_op(l, TD_IR_TD | op->id, 3, in, td_low_made(l, td_type_any_tensor(l->e)));
+}
+
+uint32_t td_low_attribute_of(td_lower *l, uint32_t node, uint32_t self)
+{
+    static const char *const tensors[] = {"shape", "ndim", "dtype", "device", "requires_grad"};
+    const char *name = td_low_text(l, node);
+    td_type_kind kind = td_low_kind(l, self);
+    td_low_at(l, node);
+    for (unsigned i = 0; kind == TD_T_TENSOR && i < sizeof tensors / sizeof *tensors; i++)
+        if (strcmp(tensors[i], name) == 0) return td_low_prim(l, node, name, 1, &self);
+    if (kind == TD_T_TENSOR && strcmp(name, "T") == 0)
+        return td_low_function_call(l, node, td_low_find_prelude(l, "attribute_T"), TD_IR_NONE, self);
+    if (kind == TD_T_TENSOR && strcmp(name, "mT") == 0) return last_two(l, node, self);
+    if (kind == TD_T_COMPLEX && (strcmp(name, "real") == 0 || strcmp(name, "imag") == 0))
+        return td_low_prim(l, node, name, 1, &self);
+    if (kind == TD_T_TENSOR && (strcmp(name, "real") == 0 || strcmp(name, "imag") == 0))
+        return td_low_tensor_op(l, node, name, 1, &self);
+    if (kind == TD_T_DTYPE && (strcmp(name, "is_floating_point") == 0 || strcmp(name, "is_complex") == 0))
+        return td_low_prim(l, node, name, 1, &self);
+    if (kind == TD_T_OPTIONAL) td_low_wrong(l, node, "this may be None; test 'is not None' before");
+    td_low_wrong(l, node, "%s of a program has no '%.60s'", td_low_type_name(l, td_low_type(l, self)), name);
+}

@@ -1,0 +1,323 @@
+/* Statements. See lower.h. */
+#include "client/script/lower.h"
+#include "proto/record.h"
+
+/* ---- assignments */
+
+static void unpack(td_lower *l, uint32_t target, uint32_t value) /* NOLINT(misc-no-recursion): once, for a list */
+{
+    uint32_t n = td_low_node(l, target)->n, type = td_low_type(l, value), *items = td_low_array(l, n);
+    td_type_kind kind = td_low_kind(l, value);
+    if (kind == TD_T_TUPLE) {
+        uint32_t there = td_type_parts(td_ir_now(l->e), type);
+        if (there != n) td_low_wrong(l, target, "%u names for a tuple of %u", n, there);
+        for (uint32_t k = 0; k < n; k++) items[k] = td_low_item(l, value, k);
+    } else if (kind == TD_T_LIST) {
+        for (uint32_t k = 0; k < n; k++) items[k] = td_low_part(l, type, 0);
+        uint32_t node = td_low_made(l, td_ir_op(l->e, TD_PRIM_LISTUNPACK, 1, &value, n, items));
+        for (uint32_t k = 0; k < n; k++) items[k] = td_ir_out(td_ir_now(l->e), node, k);
+    } else if (kind == TD_T_TENSOR) {
+        uint32_t in[2] = {value, td_low_made(l, td_ir_int(l->e, 0))};
+        uint32_t list = td_low_made(l, td_type_list(l->e, type));
+        unpack(l, target, td_low_op(l, TD_IR_TD | td_op_by_name("unbind")->id, 2, in, list));
+        return;
+    } else {
+        td_low_wrong(l, target, "%s cannot be unpacked; a tuple or a list can", td_low_type_name(l, type));
+    }
+    for (uint32_t k = 0; k < n; k++) td_low_assign(l, td_low_kid(l, target, k), items[k]);
+}
+
+/* A tensor of a module is written in place: it is the same one for all who see it. */
+static void write_attribute(td_lower *l, uint32_t target, uint32_t value)
+{
+    const td_script_name *thing = td_low_thing(l, target);
+    if (!thing || thing->kind != TD_SN_TENSOR || td_low_kind(l, value) != TD_T_TENSOR)
+        td_low_wrong(l, target, "a program writes attributes that are tensors, with tensors; return the value");
+    td_low_write(l, target, td_low_thing_value(l, target, thing), value);
+}
+
+void td_low_assign(td_lower *l, uint32_t target, uint32_t value)
+{
+    const td_ast_node *n = td_low_node(l, target);
+    td_low_at(l, target);
+    if (n->kind == TD_N_TUPLE || n->kind == TD_N_LIST) unpack(l, target, value);
+    else if (n->kind == TD_N_SUBSCRIPT) td_low_subscript_set(l, target, value);
+    else if (n->kind == TD_N_ATTRIBUTE) write_attribute(l, target, value);
+    else {
+        td_var *v = td_low_var(l, n->text);
+        if (v->declared != TD_IR_NONE) value = td_low_convert(l, target, value, v->declared);
+        td_low_set(l, v, value, n->span);
+    }
+}
+
+static void declare(td_lower *l, uint32_t target, uint32_t annotation)
+{
+    const td_ast_node *n = td_low_node(l, target);
+    if (n->kind != TD_N_NAME) td_low_wrong(l, target, "only a name can be given a type");
+    td_low_var(l, n->text)->declared = td_low_type_of(l, annotation);
+}
+
+/* "a, b = x, y" makes no tuple: so the lists of "a, b = [], []" get their types by what is appended. */
+static bool assign_each(td_lower *l, uint32_t node)
+{
+    uint32_t from = td_low_kid(l, node, 0), to = td_low_kid(l, node, 2), n = td_low_node(l, from)->n;
+    if (td_low_node(l, node)->n != 3 || td_low_kid(l, node, 1) || td_low_node(l, from)->kind != TD_N_TUPLE ||
+        td_low_node(l, to)->kind != TD_N_TUPLE || td_low_node(l, to)->n != n)
+        return false;
+    uint32_t *values = td_low_array(l, n);
+    for (uint32_t k = 0; k < n; k++) values[k] = td_low_expr(l, td_low_kid(l, from, k));
+    for (uint32_t k = 0; k < n; k++) td_low_assign(l, td_low_kid(l, to, k), values[k]);
+    return true;
+}
+
+static void assign(td_lower *l, uint32_t node)
+{
+    uint32_t annotation = td_low_kid(l, node, 1);
+    const td_script_name *thing = td_low_thing(l, td_low_kid(l, node, 0));
+    if (thing && !td_low_is_value(thing)) {
+        for (uint32_t k = 2; k < td_low_node(l, node)->n; k++) td_low_set_thing(l, td_low_kid(l, node, k), thing);
+        return;
+    }
+    if (assign_each(l, node)) return;
+    uint32_t value = td_low_expr(l, td_low_kid(l, node, 0));
+    if (annotation) declare(l, td_low_kid(l, node, 2), annotation);
+    for (uint32_t k = 2; k < td_low_node(l, node)->n; k++) td_low_assign(l, td_low_kid(l, node, k), value);
+}
+
+static void annotated(td_lower *l, uint32_t node)
+{
+    uint32_t target = td_low_kid(l, node, 0), value = td_low_kid(l, node, 2);
+    declare(l, target, td_low_kid(l, node, 1));
+    if (!value) return;
+    const td_ast_node *n = td_low_node(l, value);
+    uint32_t type = td_low_var(l, td_low_node(l, target)->text)->declared;
+    bool empty = n->kind == TD_N_DICT && n->n == 0 && td_type_kind_of(td_ir_now(l->e), type) == TD_T_DICT;
+    td_low_at(l, value);
+    td_low_assign(l, target, empty ? td_low_op(l, TD_PRIM_DICTCONSTRUCT, 0, NULL, type) : td_low_expr(l, value));
+}
+
+static void augmented(td_lower *l, uint32_t node)
+{
+    uint32_t target = td_low_kid(l, node, 0), before = td_low_expr(l, target);
+    uint32_t by = td_low_expr(l, td_low_kid(l, node, 1));
+    uint32_t after = td_low_binary(l, node, td_low_node(l, node)->op, before, by, true);
+    unsigned kind = td_low_node(l, target)->kind;
+    bool part = (kind == TD_N_SUBSCRIPT || kind == TD_N_ATTRIBUTE) && td_low_kind(l, before) == TD_T_TENSOR &&
+                !td_low_is_made_by(l, before, "index"); /* which gave a copy */
+    if (!part || !td_low_writes(td_low_node(l, node)->op)) td_low_assign(l, target, after);
+}
+
+/* ---- what ends a way */
+
+static void do_return(td_lower *l, uint32_t node)
+{
+    uint32_t kid = td_low_kid(l, node, 0), value;
+    td_low_at(l, node);
+    value = kid ? td_low_expr(l, kid) : td_low_made(l, td_ir_none(l->e));
+    if (l->promised != TD_IR_NONE) value = td_low_convert(l, kid ? kid : node, value, l->promised);
+    l->flow.result = value;
+    l->flow.returned = l->flow.stop = l->flow.broke = (td_flag){TD_FLAG_YES, TD_IR_NONE};
+}
+
+static void do_raise(td_lower *l, uint32_t node, const char *kind, uint32_t message)
+{
+    uint32_t in[2];
+    td_low_at(l, node);
+    in[0] = td_low_made(l, td_ir_str(l->e, kind, strlen(kind)));
+    in[1] = message == TD_IR_NONE ? td_low_made(l, td_ir_str(l->e, "", 0)) : message;
+    if (td_low_kind(l, in[1]) != TD_T_STR) in[1] = td_low_prim(l, node, "str", 1, &in[1]);
+    td_low_do(l, TD_PRIM_RAISE, 2, in);
+}
+
+static void raise_error(td_lower *l, uint32_t node)
+{
+    uint32_t error = td_low_kid(l, node, 0), name = error, message = TD_IR_NONE;
+    if (td_low_node(l, error)->kind == TD_N_CALL) {
+        name = td_low_kid(l, error, 0);
+        if (td_low_node(l, error)->n > 2) td_low_wrong(l, error, "an error has one text");
+        if (td_low_node(l, error)->n == 2) message = td_low_expr(l, td_low_kid(l, error, 1));
+    }
+    unsigned kind = td_low_node(l, name)->kind; /* also td.ShapeError */
+    if (kind != TD_N_ATTRIBUTE && (kind != TD_N_NAME || td_low_var(l, td_low_node(l, name)->text)))
+        td_low_wrong(l, error, "a program raises E(\"text\"), where E is the name of an error");
+    do_raise(l, node, td_low_text(l, name), message);
+    l->flow.gone = true;
+}
+
+static void assertion(td_lower *l, uint32_t node)
+{
+    uint32_t test = td_low_kid(l, node, 0), message = td_low_kid(l, node, 1);
+    td_branch b;
+    if (td_low_truth(l, test) == TD_ALWAYS) return;
+    uint32_t condition = td_low_test(l, test);
+    td_low_at(l, node);
+    td_low_if(l, &b, condition, node);
+    td_low_else(l, &b);
+    do_raise(l, node, "AssertionError", message ? td_low_expr(l, message) : TD_IR_NONE);
+    td_low_end_if(l, &b);
+    td_low_refine(l, test, true);
+}
+
+/* ---- if */
+
+/* Does a block always end by a jump? */
+static bool jumps(const td_lower *l, uint32_t node)
+{
+    const td_ast_node *n = td_low_node(l, node);
+    if (n->kind == TD_N_RETURN || n->kind == TD_N_BREAK || n->kind == TD_N_CONTINUE) return true;
+    if (n->kind == TD_N_IF) return jumps(l, td_low_kid(l, node, 1)) && jumps(l, td_low_kid(l, node, 2));
+    if (n->kind == TD_N_WITH) return jumps(l, td_low_kid(l, node, 0));
+    if (n->kind != TD_N_BLOCK) return false;
+    for (uint32_t k = 0; k < n->n; k++)
+        if (jumps(l, td_low_kid(l, node, k))) return true;
+    return false;
+}
+
+/* Of a flag at the ends of If(stop) {} else {...}: where the second arm did not set it, it is what it was before,
+ * false; in the first one it is set if it is the same as `stop`. */
+static void settle(td_flag *first, td_flag *second, td_flag before, td_flag stop)
+{
+    if (second->state == TD_FLAG_NO) *second = before;
+    else if (before.state == TD_FLAG_MAYBE && before.value == stop.value) *first = (td_flag){TD_FLAG_YES, TD_IR_NONE};
+}
+
+void td_low_go_on(td_lower *l, uint32_t place, void (*next)(td_lower *l, void *arg), void *arg)
+{
+    td_flow before = l->flow;
+    if (before.gone || before.stop.state == TD_FLAG_YES) return;
+    if (before.stop.state == TD_FLAG_NO) {
+        next(l, arg);
+        return;
+    }
+    td_branch b;
+    td_low_at(l, place);
+    td_low_if(l, &b, before.stop.value, place);
+    td_low_else(l, &b);
+    l->flow.stop = l->flow.broke = l->flow.returned = (td_flag){TD_FLAG_NO, 0};
+    next(l, arg);
+    td_flag stop = before.stop;
+    settle(&b.flow.stop, &l->flow.stop, before.stop, stop);
+    settle(&b.flow.broke, &l->flow.broke, before.broke, stop);
+    settle(&b.flow.returned, &l->flow.returned, before.returned, stop);
+    td_low_end_if(l, &b);
+}
+
+typedef struct rest {
+    uint32_t block, from;
+} rest;
+
+static void lower_rest(td_lower *l, void *arg)
+{
+    const rest *r = arg;
+    td_low_block(l, r->block, r->from);
+}
+
+/* The statements of a block from one on, if they are reached. */
+static void go_on(td_lower *l, uint32_t block, uint32_t from)
+{
+    rest r = {block, from};
+    if (from < td_low_node(l, block)->n) td_low_go_on(l, td_low_kid(l, block, from), lower_rest, &r);
+}
+
+/* True: what follows in the block was lowered too. */
+static bool if_statement(td_lower *l, uint32_t node, uint32_t block, uint32_t next)
+{
+    uint32_t test = td_low_kid(l, node, 0), arms[2] = {td_low_kid(l, node, 1), td_low_kid(l, node, 2)};
+    td_truth t = td_low_truth(l, test);
+    if (t != TD_SOMETIMES) {
+        uint32_t arm = arms[t == TD_NEVER];
+        if (arm) td_low_block(l, arm, 0);
+        return false;
+    }
+    bool ends[2] = {jumps(l, arms[0]), arms[1] && jumps(l, arms[1])};
+    bool inside = ends[0] != ends[1] && next < td_low_node(l, block)->n;
+    uint32_t condition = td_low_test(l, test);
+    td_branch b;
+    td_low_at(l, node);
+    td_low_if(l, &b, condition, node);
+    for (unsigned k = 0; k < 2; k++) {
+        td_low_refine(l, test, k == 0);
+        if (arms[k]) td_low_block(l, arms[k], 0);
+        if (inside && !ends[k]) go_on(l, block, next);
+        if (k == 0) td_low_else(l, &b);
+    }
+    bool first = b.flow.gone, second = l->flow.gone;
+    td_low_end_if(l, &b);
+    if (first != second) td_low_refine(l, test, second);
+    return inside;
+}
+
+/* ---- the rest */
+
+static void with_statement(td_lower *l, uint32_t node)
+{
+    uint32_t mode = l->mode;
+    for (uint32_t k = 1; k < td_low_node(l, node)->n; k++) {
+        uint32_t item = td_low_kid(l, node, k), value = td_low_kid(l, item, 0);
+        char path[96] = "";
+        if (td_low_node(l, value)->kind == TD_N_CALL) td_low_path(l, td_low_kid(l, value, 0), path, sizeof path);
+        const char *dot = strrchr(path, '.'), *last = dot ? dot : "";
+        if (td_low_kid(l, item, 1) || (strcmp(last, ".no_grad") != 0 && strcmp(last, ".enable_grad") != 0))
+            td_low_wrong(l, value, "a program has 'with td.no_grad()' and 'with td.enable_grad()' only");
+        mode = strcmp(last, ".no_grad") == 0 ? mode | TD_RM_GRAD_OFF : mode & ~(uint32_t)TD_RM_GRAD_OFF;
+    }
+    uint32_t before = l->mode;
+    l->mode = mode;
+    td_ir_mode_now(l->e, mode);
+    td_low_block(l, td_low_kid(l, node, 0), 0);
+    l->mode = before;
+    td_ir_mode_now(l->e, before);
+}
+
+static void expression(td_lower *l, uint32_t node)
+{
+    uint32_t value = td_low_kid(l, node, 0);
+    if (td_low_node(l, value)->kind != TD_N_STRING && td_low_node(l, value)->kind != TD_N_DOTS) td_low_expr(l, value);
+}
+
+static void define(td_lower *l, uint32_t node)
+{
+    td_var *v = td_low_var(l, td_low_node(l, node)->text);
+    v->state = TD_VAR_FUNCTION, v->value = v->base = node, v->at = td_low_node(l, node)->span;
+}
+
+static void leave_loop(td_lower *l, uint32_t node)
+{
+    if (l->unrolled) td_low_wrong(l, node, "a loop over modules goes over all of them; write 'if'");
+    if (td_low_node(l, node)->kind == TD_N_BREAK) l->flow.broke = (td_flag){TD_FLAG_YES, TD_IR_NONE};
+    l->flow.stop = (td_flag){TD_FLAG_YES, TD_IR_NONE};
+}
+
+static void statement(td_lower *l, uint32_t node)
+{
+    switch (td_low_node(l, node)->kind) {
+    case TD_N_ASSIGN: assign(l, node); break;
+    case TD_N_ANN_ASSIGN: annotated(l, node); break;
+    case TD_N_AUG_ASSIGN: augmented(l, node); break;
+    case TD_N_EXPR: expression(l, node); break;
+    case TD_N_FOR: td_low_for(l, node); break;
+    case TD_N_WHILE: td_low_while(l, node); break;
+    case TD_N_WITH: with_statement(l, node); break;
+    case TD_N_RETURN: do_return(l, node); break;
+    case TD_N_RAISE: raise_error(l, node); break;
+    case TD_N_ASSERT: assertion(l, node); break;
+    case TD_N_FUNCTION: define(l, node); break;
+    case TD_N_BREAK:
+    case TD_N_CONTINUE: leave_loop(l, node); break;
+    default: break; /* pass */
+    }
+}
+
+void td_low_block(td_lower *l, uint32_t block, uint32_t from)
+{
+    for (uint32_t k = from; k < td_low_node(l, block)->n; k++) {
+        uint32_t node = td_low_kid(l, block, k);
+        bool done = td_low_node(l, node)->kind == TD_N_IF && if_statement(l, node, block, k + 1);
+        if (done) return;
+        if (td_low_node(l, node)->kind != TD_N_IF) statement(l, node);
+        if (l->flow.gone || l->flow.stop.state != TD_FLAG_NO) {
+            go_on(l, block, k + 1);
+            return;
+        }
+    }
+}

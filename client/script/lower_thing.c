@@ -1,0 +1,121 @@
+/* What is known without running: modules, functions, the attributes of modules. See lower.h. */
+#include "client/script/lower.h"
+
+#include <stdlib.h>
+
+const td_script_name *td_low_thing_of(td_lower *l, const td_script_name *object, const char *name)
+{
+    const td_script_names *in = &l->world->objects[object->object].names;
+    for (uint32_t k = 0; k < in->n; k++)
+        if (strcmp(in->at[k].name, name) == 0) return &in->at[k];
+    return NULL;
+}
+
+const td_script_object *td_low_container(td_lower *l, const td_script_name *thing)
+{
+    if (!thing || thing->kind != TD_SN_OBJECT) return NULL;
+    const td_script_object *o = &l->world->objects[thing->object];
+    return o->kind == TD_OBJECT_PLAIN ? NULL : o;
+}
+
+/* The number or the text that an index is; false: it is known only when it runs. */
+static bool literal_index(td_lower *l, uint32_t node, int64_t *at, const char **text)
+{
+    const td_ast_node *n = td_low_node(l, node);
+    bool minus = n->kind == TD_N_UNARY && n->op == TD_O_SUB;
+    if (minus) n = td_low_node(l, td_low_kid(l, node, 0));
+    const td_script_name *thing = minus ? NULL : td_low_thing(l, node);
+    *text = n->kind == TD_N_STRING && !minus ? td_ast_text(l->ast, n->text) : NULL;
+    if (thing && thing->kind == TD_SN_TEXT) *text = thing->text;
+    if (thing && thing->kind == TD_SN_NUMBER && thing->number.kind == TD_S_INT) *at = thing->number.i;
+    else if (n->kind == TD_N_INT) *at = minus ? -n->i : n->i;
+    else return *text != NULL;
+    return true;
+}
+
+static const td_script_name *item_of(td_lower *l, uint32_t node, const td_script_name *base)
+{
+    const td_script_object *o = td_low_container(l, base);
+    uint32_t key = td_low_kid(l, node, 1);
+    const char *text;
+    int64_t at = 0;
+    if (!o) return NULL;
+    if (!literal_index(l, key, &at, &text))
+        td_low_wrong(l, key,
+                     "the index of modules is written here, as they are of different kinds; or go over all by 'for'");
+    if (text && o->kind == TD_OBJECT_DICT) {
+        for (uint32_t k = 0; k < o->items; k++)
+            if (strcmp(o->names.at[k].name, text) == 0) return &o->names.at[k];
+        td_low_wrong(l, key, "there is no module '%.60s' in it", text);
+    }
+    if (at < 0) at += o->items;
+    if (text || o->kind == TD_OBJECT_DICT || at < 0 || at >= o->items)
+        td_low_wrong(l, key, "it has %u modules, %s", o->items,
+                     o->kind == TD_OBJECT_DICT ? "by their names" : "from 0 on");
+    return &o->names.at[at];
+}
+
+/* getattr(self, "name") */
+static const td_script_name *got(td_lower *l, uint32_t call)
+{
+    uint32_t f = td_low_kid(l, call, 0), name = td_low_kid(l, call, 2);
+    if (td_low_node(l, f)->kind != TD_N_NAME || strcmp(td_low_text(l, f), "getattr") != 0) return NULL;
+    if (td_low_node(l, call)->n != 3 || td_low_node(l, name)->kind != TD_N_STRING) return NULL;
+    const td_script_name *base = td_low_thing(l, td_low_kid(l, call, 1));
+    return base && base->kind == TD_SN_OBJECT ? td_low_thing_of(l, base, td_low_text(l, name)) : NULL;
+}
+
+static const td_script_name *named(td_lower *l, uint32_t node)
+{
+    td_var *v = td_low_var(l, td_low_node(l, node)->text);
+    const char *rest;
+    if (v) return v->state == TD_VAR_THING ? v->thing : NULL;
+    const td_script_name *known = td_low_known(l, td_low_text(l, node), &rest);
+    return known && known->kind != TD_SN_TENSORS && known->kind != TD_SN_OPS && known->kind != TD_SN_MATH ? known
+                                                                                                          : NULL;
+}
+
+const td_script_name *td_low_thing(td_lower *l, uint32_t node)
+{
+    unsigned kind = td_low_node(l, node)->kind;
+    if (kind == TD_N_NAME) return named(l, node);
+    if (kind == TD_N_CALL) return got(l, node);
+    if (kind != TD_N_ATTRIBUTE && kind != TD_N_SUBSCRIPT) return NULL;
+    const td_script_name *base = td_low_thing(l, td_low_kid(l, node, 0));
+    if (!base || base->kind != TD_SN_OBJECT) return NULL;
+    return kind == TD_N_SUBSCRIPT ? item_of(l, node, base) : td_low_thing_of(l, base, td_low_text(l, node));
+}
+
+bool td_low_is_value(const td_script_name *thing)
+{
+    return thing->kind >= TD_SN_TENSOR && thing->kind <= TD_SN_LIST;
+}
+
+uint32_t td_low_thing_value(td_lower *l, uint32_t node, const td_script_name *t)
+{
+    uint32_t *items;
+    td_low_at(l, node);
+    switch (t->kind) {
+    case TD_SN_TENSOR: return td_low_captured(l, t->text ? t->text : t->name);
+    case TD_SN_NUMBER: return td_low_number(l, t->number);
+    case TD_SN_TEXT: return td_low_made(l, td_ir_str(l->e, t->text, strlen(t->text)));
+    case TD_SN_NONE: return td_low_made(l, td_ir_none(l->e));
+    case TD_SN_DTYPE: return td_low_made(l, td_ir_dtype(l->e, (td_dtype)t->number.i));
+    case TD_SN_TUPLE:
+    case TD_SN_LIST:
+        items = td_low_array(l, t->n);
+        for (uint32_t k = 0; k < t->n; k++) items[k] = td_low_thing_value(l, node, &t->items[k]);
+        return t->kind == TD_SN_LIST ? td_low_list(l, node, t->n, items) : td_low_tuple(l, t->n, items);
+    case TD_SN_REFUSED: td_low_refuse(l, TD_E_UNSUPPORTED, node, "%s", t->text);
+    case TD_SN_OBJECT: td_low_wrong(l, node, "'%.60s' is a module; a program can only call it", t->name);
+    default: td_low_wrong(l, node, "'%.60s' is a function; a program can only call it", t->name);
+    }
+}
+
+void td_low_set_thing(td_lower *l, uint32_t target, const td_script_name *thing)
+{
+    const td_ast_node *n = td_low_node(l, target);
+    if (n->kind != TD_N_NAME) td_low_wrong(l, target, "a module can be given a name only");
+    td_var *v = td_low_var(l, n->text);
+    v->state = TD_VAR_THING, v->thing = thing, v->value = v->base = 0, v->at = n->span;
+}

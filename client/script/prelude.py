@@ -1,0 +1,526 @@
+"""What programs know beside the rows of the op table: functions and methods in PyTorch's forms, and layers that are no
+source in the subset. It is part of libtensord, and each function is lowered where it is called, for the types that it is
+given there: a parameter without an annotation takes any, and isinstance() and constants decide while it is lowered.
+
+`ops` are the rows alone, `td` is all of tensord. A parameter `list[int]` takes all numbers that are left. layer_NAME is
+the forward() of tensord.nn.NAME, attribute_NAME what stands for .NAME of a tensor."""
+
+
+# ---- shapes
+
+
+def reshape(input, shape: list[int]):
+    return ops.view(ops.flatten(input), shape)
+
+
+def contiguous(input):
+    return ops.view(ops.flatten(input), input.shape)
+
+
+def flatten(input, start_dim: int = 0, end_dim: int = -1):
+    return ops.flatten(input, start_dim, end_dim)
+
+
+def unflatten(input, dim: int, sizes: list[int]):
+    at = dim + input.ndim if dim < 0 else dim
+    return ops.view(input, input.shape[:at] + sizes + input.shape[at + 1:])
+
+
+def view_as(input, other):
+    return ops.view(input, other.shape)
+
+
+def reshape_as(input, other):
+    return reshape(input, other.shape)
+
+
+def expand_as(input, other):
+    return ops.expand(input, other.shape)
+
+
+def broadcast_to(input, size: list[int]):
+    return ops.expand(input, size)
+
+
+def attribute_T(input):
+    return ops.t(input) if input.ndim <= 2 else ops.permute(input, [d for d in range(input.ndim - 1, -1, -1)])
+
+
+def swapaxes(input, axis0: int, axis1: int):
+    return ops.transpose(input, axis0, axis1)
+
+
+def split(input, split_size_or_sections, dim: int = 0):
+    if isinstance(split_size_or_sections, int):
+        n, each = input.shape[dim], split_size_or_sections
+        assert each > 0, "split_size must be above 0"
+        sizes = [min(each, n - k) for k in range(0, n, each)]
+        if n == 0:
+            sizes.append(0)
+        return ops.split(input, sizes, dim)
+    return ops.split(input, split_size_or_sections, dim)
+
+
+def concat(tensors, dim: int = 0):
+    return ops.cat(tensors, dim)
+
+
+def hstack(tensors):
+    return ops.cat(tensors, 0 if tensors[0].ndim == 1 else 1)
+
+
+def vstack(tensors):
+    return ops.cat([t.unsqueeze(0) if t.ndim == 1 else t for t in tensors], 0)
+
+
+def pad(input, pad, mode: str = "constant", value=0):
+    assert mode == "constant", "pad() knows mode='constant'"
+    return ops.constant_pad(input, pad, value)
+
+
+# ---- values
+
+
+def type_as(input, other):
+    return ops.copy(input, other.dtype)
+
+
+def copy_(input, src):
+    input[...] = src
+    return input
+
+
+def fill_(input, value):
+    input[...] = value
+    return input
+
+
+def zero_(input):
+    input[...] = 0
+    return input
+
+
+def new_zeros(input, size: list[int]):
+    return ops.full(size, 0, input.dtype)
+
+
+def new_ones(input, size: list[int]):
+    return ops.full(size, 1, input.dtype)
+
+
+def full_like(input, fill_value):
+    return ops.full(input.shape, fill_value, input.dtype)
+
+
+def rand_like(input):
+    return ops.rand(input.shape, input.dtype)
+
+
+def randn_like(input):
+    return ops.randn(input.shape, input.dtype)
+
+
+def rand(size: list[int], dtype: dtype = td.float32):
+    return ops.rand(size, dtype)
+
+
+def randn(size: list[int], dtype: dtype = td.float32):
+    return ops.randn(size, dtype)
+
+
+def eye(n: int, m: int | None = None):
+    return ops.eye(n, n if m is None else m, td.float32)
+
+
+def addmm(input, mat1, mat2, beta=1, alpha=1):
+    return ops.addmm(input, mat1, mat2, beta, alpha)
+
+
+# ---- activations
+
+
+def _placed(input, out, inplace: bool):
+    if inplace:
+        input[...] = out
+        return input
+    return out
+
+
+def relu(input, inplace: bool = False):
+    if inplace:
+        return input.relu_()
+    return ops.relu(input)
+
+
+def relu6(input, inplace: bool = False):
+    return _placed(input, ops.relu6(input.clone() if inplace else input), inplace)
+
+
+def leaky_relu(input, negative_slope: float = 0.01, inplace: bool = False):
+    return _placed(input, ops.leaky_relu(input.clone() if inplace else input, negative_slope), inplace)
+
+
+def elu(input, alpha: float = 1.0, inplace: bool = False):
+    return _placed(input, ops.elu(input.clone() if inplace else input, alpha), inplace)
+
+
+def selu(input, inplace: bool = False):
+    return _placed(input, ops.selu(input.clone() if inplace else input), inplace)
+
+
+def celu(input, alpha: float = 1.0, inplace: bool = False):
+    return _placed(input, ops.celu(input.clone() if inplace else input, alpha), inplace)
+
+
+def silu(input, inplace: bool = False):
+    return _placed(input, ops.silu(input.clone() if inplace else input), inplace)
+
+
+def mish(input, inplace: bool = False):
+    return _placed(input, ops.mish(input.clone() if inplace else input), inplace)
+
+
+def hardtanh(input, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False):
+    return _placed(input, ops.hardtanh(input.clone() if inplace else input, min_val, max_val), inplace)
+
+
+def hardsigmoid(input, inplace: bool = False):
+    return _placed(input, ops.hardsigmoid(input.clone() if inplace else input), inplace)
+
+
+def hardswish(input, inplace: bool = False):
+    return _placed(input, ops.hardswish(input.clone() if inplace else input), inplace)
+
+
+def gelu(input, approximate: str = "none"):
+    return ops.gelu(input, approximate == "tanh")
+
+
+# ---- layers as functions
+
+
+def _two(v):
+    if isinstance(v, int):
+        return [v, v]
+    return v
+
+
+def _one(v):
+    if isinstance(v, int):
+        return v
+    return v[0]
+
+
+def _padding(padding, dilation, weight):
+    if isinstance(padding, str):
+        d = _two(dilation)
+        same = 1 if padding == "same" else 0
+        return [same * d[0] * (weight.shape[2] - 1) // 2, same * d[1] * (weight.shape[3] - 1) // 2]
+    return _two(padding)
+
+
+def linear(input, weight, bias=None):
+    return ops.linear(input, weight, bias)
+
+
+def conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups: int = 1):
+    single = input.ndim == 3
+    x = input.unsqueeze(0) if single else input
+    out = ops.conv2d(x, weight, bias, _two(stride), _padding(padding, dilation, weight), _two(dilation), groups)
+    return out.squeeze(0) if single else out
+
+
+def conv1d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups: int = 1):
+    x, w = input.unsqueeze(-2), weight.unsqueeze(-2)
+    beside = _padding(padding, [1, _one(dilation)], w) if isinstance(padding, str) else [0, _one(padding)]
+    return conv2d(x, w, bias, [1, _one(stride)], beside, [1, _one(dilation)], groups).squeeze(-2)
+
+
+def max_pool2d(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode: bool = False, return_indices: bool = False):
+    single = input.ndim == 3
+    x = input.unsqueeze(0) if single else input
+    kernel = _two(kernel_size)
+    step = kernel if stride is None else _two(stride)
+    out = ops.max_pool2d(x, kernel, step, _two(padding), _two(dilation), ceil_mode)
+    assert not return_indices, "max_pool2d() of a program has no return_indices"
+    return out.squeeze(0) if single else out
+
+
+def max_pool1d(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode: bool = False, return_indices: bool = False):
+    kernel = _one(kernel_size)
+    step = kernel if stride is None else _one(stride)
+    out = max_pool2d(input.unsqueeze(-2), [1, kernel], [1, step], [0, _one(padding)], [1, _one(dilation)], ceil_mode, return_indices)
+    return out.squeeze(-2)
+
+
+def avg_pool2d(input, kernel_size, stride=None, padding=0, ceil_mode: bool = False, count_include_pad: bool = True, divisor_override=None):
+    single = input.ndim == 3
+    x = input.unsqueeze(0) if single else input
+    kernel = _two(kernel_size)
+    step = kernel if stride is None else _two(stride)
+    assert divisor_override is None, "avg_pool2d() has no divisor_override here"
+    out = ops.avg_pool2d(x, kernel, step, _two(padding), ceil_mode, count_include_pad)
+    return out.squeeze(0) if single else out
+
+
+def avg_pool1d(input, kernel_size, stride=None, padding=0, ceil_mode: bool = False, count_include_pad: bool = True):
+    kernel = _one(kernel_size)
+    step = kernel if stride is None else _one(stride)
+    return avg_pool2d(input.unsqueeze(-2), [1, kernel], [1, step], [0, _one(padding)], ceil_mode, count_include_pad).squeeze(-2)
+
+
+def adaptive_avg_pool2d(input, output_size):
+    size = _two(output_size)
+    rows, columns = size[0], size[1]
+    h = input.shape[-2] if rows is None else rows
+    w = input.shape[-1] if columns is None else columns
+    if h == 1 and w == 1:
+        return input.mean([-2, -1], keepdim=True)
+    assert input.shape[-2] % h == 0 and input.shape[-1] % w == 0, "adaptive_avg_pool2d(): here the sizes must divide each other"
+    return avg_pool2d(input, [input.shape[-2] // h, input.shape[-1] // w])
+
+
+def adaptive_avg_pool1d(input, output_size):
+    return adaptive_avg_pool2d(input.unsqueeze(-2), [1, _one(output_size)]).squeeze(-2)
+
+
+def layer_norm(input, normalized_shape, weight=None, bias=None, eps: float = 1e-5):
+    return ops.layer_norm(input, weight, bias, 1 if isinstance(normalized_shape, int) else len(normalized_shape), eps)
+
+
+def group_norm(input, num_groups: int, weight=None, bias=None, eps: float = 1e-5):
+    return ops.group_norm(input, num_groups, weight, bias, eps)
+
+
+def batch_norm(input, running_mean, running_var, weight=None, bias=None, training: bool = False, momentum: float = 0.1, eps: float = 1e-5):
+    if training:
+        assert input.numel() != input.shape[1], "Expected more than 1 value per channel when training"
+    return ops.batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps)
+
+
+def embedding(input, weight, padding_idx=None):
+    out = ops.embedding(weight, input)
+    if padding_idx is None:
+        return out
+    return ops.where((input == padding_idx).unsqueeze(-1), out.detach(), out)
+
+
+def dropout(input, p: float = 0.5, training: bool = True, inplace: bool = False):
+    assert p >= 0.0 and p <= 1.0, "dropout probability has to be between 0 and 1"
+    if training:
+        if p > 0.0:
+            return _placed(input, ops.dropout(input.clone() if inplace else input, p), inplace)
+        return input
+    return input
+
+
+def one_hot(tensor, num_classes: int):
+    return (tensor.unsqueeze(-1) == td.arange(num_classes)).long()
+
+
+# ---- losses
+
+
+def _reduction(name: str) -> int:
+    if name == "none":
+        return 0
+    if name == "mean":
+        return 1
+    assert name == "sum", f"{name} is not a valid value for reduction"
+    return 2
+
+
+def mse_loss(input, target, reduction: str = "mean"):
+    return ops.mse_loss(input, target, _reduction(reduction))
+
+
+def l1_loss(input, target, reduction: str = "mean"):
+    return ops.l1_loss(input, target, _reduction(reduction))
+
+
+def cross_entropy(input, target, weight=None, ignore_index: int = -100, reduction: str = "mean", label_smoothing: float = 0.0):
+    if label_smoothing > 0.0:
+        return ops.smoothed_cross_entropy(input, target, weight, _reduction(reduction), ignore_index, label_smoothing)
+    return ops.cross_entropy(input, target, weight, _reduction(reduction), ignore_index)
+
+
+def nll_loss(input, target, weight=None, ignore_index: int = -100, reduction: str = "mean"):
+    return ops.nll_loss(input, target, weight, _reduction(reduction), ignore_index)
+
+
+def smooth_l1_loss(input, target, reduction: str = "mean", beta: float = 1.0):
+    return ops.smooth_l1_loss(input, target, _reduction(reduction), beta)
+
+
+def huber_loss(input, target, reduction: str = "mean", delta: float = 1.0):
+    return ops.huber_loss(input, target, _reduction(reduction), delta)
+
+
+def binary_cross_entropy(input, target, weight=None, reduction: str = "mean"):
+    return ops.binary_cross_entropy(input, target, weight, _reduction(reduction))
+
+
+def binary_cross_entropy_with_logits(input, target, weight=None, reduction: str = "mean", pos_weight=None):
+    return ops.bce_with_logits(input, target, weight, pos_weight, _reduction(reduction))
+
+
+# ---- layers
+
+
+def layer_Dropout(self, input):
+    return dropout(input, self.p, self.training, self.inplace)
+
+
+def layer_BatchNorm1d(self, input):
+    assert input.ndim == 2 or input.ndim == 3, "BatchNorm1d takes 2 or 3 dimensions"
+    if self.training and self.num_batches_tracked is not None:
+        self.num_batches_tracked.add_(1)
+    momentum = (1 / int(self.num_batches_tracked) if self.training and self.num_batches_tracked is not None else 0.0) if self.momentum is None else self.momentum
+    return batch_norm(input, self.running_mean, self.running_var, self.weight, self.bias, self.training or self.running_mean is None, momentum, self.eps)
+
+
+def layer_BatchNorm2d(self, input):
+    assert input.ndim == 4, "BatchNorm2d takes 4 dimensions"
+    if self.training and self.num_batches_tracked is not None:
+        self.num_batches_tracked.add_(1)
+    momentum = (1 / int(self.num_batches_tracked) if self.training and self.num_batches_tracked is not None else 0.0) if self.momentum is None else self.momentum
+    return batch_norm(input, self.running_mean, self.running_var, self.weight, self.bias, self.training or self.running_mean is None, momentum, self.eps)
+
+
+# ---- recurrent layers: self.cells has the weights of each layer and direction
+
+
+def _lstm_step(x, h, c, w, b):
+    gates = (x + ops.linear(h, w, b)).chunk(4, -1)
+    c = gates[1].sigmoid() * c + gates[0].sigmoid() * gates[2].tanh()
+    return gates[3].sigmoid() * c.tanh(), c
+
+
+def layer_LSTMCell(self, input, hx: tuple[Tensor, Tensor] | None = None):
+    x = ops.linear(input, self.weight_ih, self.bias_ih)
+    if hx is None:
+        zero = ops.full(input.shape[:-1] + [self.hidden_size], 0, input.dtype)
+        return _lstm_step(x, zero, zero, self.weight_hh, self.bias_hh)
+    return _lstm_step(x, hx[0], hx[1], self.weight_hh, self.bias_hh)
+
+
+def layer_GRUCell(self, input, hx: Tensor | None = None):
+    h = ops.full(input.shape[:-1] + [self.hidden_size], 0, input.dtype) if hx is None else hx
+    x = ops.linear(input, self.weight_ih, self.bias_ih).chunk(3, -1)
+    r = ops.linear(h, self.weight_hh, self.bias_hh).chunk(3, -1)
+    z, n = (x[1] + r[1]).sigmoid(), (x[2] + (x[0] + r[0]).sigmoid() * r[2]).tanh()
+    return n + z * (h - n)
+
+
+def layer_RNNCell(self, input, hx: Tensor | None = None):
+    h = ops.full(input.shape[:-1] + [self.hidden_size], 0, input.dtype) if hx is None else hx
+    out = ops.linear(input, self.weight_ih, self.bias_ih) + ops.linear(h, self.weight_hh, self.bias_hh)
+    return out.relu() if self.nonlinearity == "relu" else out.tanh()
+
+
+def _rnn_step(x, h, w, b, relu):
+    out = x + ops.linear(h, w, b)
+    return out.relu() if relu else out.tanh()
+
+
+def _gru_step(x, h, w, b):
+    xs, hs = x.chunk(3, -1), ops.linear(h, w, b).chunk(3, -1)
+    z, n = (xs[1] + hs[1]).sigmoid(), (xs[2] + (xs[0] + hs[0]).sigmoid() * hs[2]).tanh()
+    return n + z * (h - n)
+
+
+def layer_LSTM(self, input, hx: tuple[Tensor, Tensor] | None = None):
+    alone = input.ndim == 2
+    x = input.unsqueeze(1) if alone else input.transpose(0, 1) if self.batch_first else input
+    assert x.shape[2] == self.input_size, f"input.size(-1) must be equal to input_size. Expected {self.input_size}, got {x.shape[2]}"
+    if hx is None:
+        h0 = ops.full([self.num_layers * self._ways, x.shape[1], self.hidden_size], 0, x.dtype)
+        c0 = h0
+    else:
+        h0 = hx[0].unsqueeze(1) if alone else hx[0]
+        c0 = hx[1].unsqueeze(1) if alone else hx[1]
+    hs, cs = [], []
+    for k, layer in enumerate(self.cells):
+        outs = []
+        for way, cell in enumerate(layer):
+            h, c = h0[k * self._ways + way], c0[k * self._ways + way]
+            parts = []
+            for part in split(ops.linear(x.flip(0) if cell.backwards else x, cell.w_ih, cell.b_ih), 64, 0):
+                some = []
+                for each in ops.unbind(part, 0):
+                    h, c = _lstm_step(each, h, c, cell.w_hh, cell.b_hh)
+                    some.append(h)
+                parts.append(ops.stack(some, 0))
+            out = ops.cat(parts, 0)
+            outs.append(out.flip(0) if cell.backwards else out)
+            hs.append(h)
+            cs.append(c)
+        x = outs[0] if self._ways == 1 else ops.cat(outs, -1)
+        if k + 1 < self.num_layers:
+            x = dropout(x, self.dropout, self.training)
+    last_h, last_c = ops.stack(hs, 0), ops.stack(cs, 0)
+    if alone:
+        return x.squeeze(1), (last_h.squeeze(1), last_c.squeeze(1))
+    return x.transpose(0, 1) if self.batch_first else x, (last_h, last_c)
+
+
+def layer_GRU(self, input, hx: Tensor | None = None):
+    alone = input.ndim == 2
+    x = input.unsqueeze(1) if alone else input.transpose(0, 1) if self.batch_first else input
+    assert x.shape[2] == self.input_size, f"input.size(-1) must be equal to input_size. Expected {self.input_size}, got {x.shape[2]}"
+    if hx is None:
+        h0 = ops.full([self.num_layers * self._ways, x.shape[1], self.hidden_size], 0, x.dtype)
+    else:
+        h0 = hx.unsqueeze(1) if alone else hx
+    hs = []
+    for k, layer in enumerate(self.cells):
+        outs = []
+        for way, cell in enumerate(layer):
+            h, parts = h0[k * self._ways + way], []
+            for part in split(ops.linear(x.flip(0) if cell.backwards else x, cell.w_ih, cell.b_ih), 64, 0):
+                some = []
+                for each in ops.unbind(part, 0):
+                    h = _gru_step(each, h, cell.w_hh, cell.b_hh)
+                    some.append(h)
+                parts.append(ops.stack(some, 0))
+            out = ops.cat(parts, 0)
+            outs.append(out.flip(0) if cell.backwards else out)
+            hs.append(h)
+        x = outs[0] if self._ways == 1 else ops.cat(outs, -1)
+        if k + 1 < self.num_layers:
+            x = dropout(x, self.dropout, self.training)
+    last = ops.stack(hs, 0)
+    if alone:
+        return x.squeeze(1), last.squeeze(1)
+    return x.transpose(0, 1) if self.batch_first else x, last
+
+
+def layer_RNN(self, input, hx: Tensor | None = None):
+    alone = input.ndim == 2
+    x = input.unsqueeze(1) if alone else input.transpose(0, 1) if self.batch_first else input
+    assert x.shape[2] == self.input_size, f"input.size(-1) must be equal to input_size. Expected {self.input_size}, got {x.shape[2]}"
+    if hx is None:
+        h0 = ops.full([self.num_layers * self._ways, x.shape[1], self.hidden_size], 0, x.dtype)
+    else:
+        h0 = hx.unsqueeze(1) if alone else hx
+    hs = []
+    for k, layer in enumerate(self.cells):
+        outs = []
+        for way, cell in enumerate(layer):
+            h, parts = h0[k * self._ways + way], []
+            for part in split(ops.linear(x.flip(0) if cell.backwards else x, cell.w_ih, cell.b_ih), 64, 0):
+                some = []
+                for each in ops.unbind(part, 0):
+                    h = _rnn_step(each, h, cell.w_hh, cell.b_hh, self.nonlinearity == "relu")
+                    some.append(h)
+                parts.append(ops.stack(some, 0))
+            out = ops.cat(parts, 0)
+            outs.append(out.flip(0) if cell.backwards else out)
+            hs.append(h)
+        x = outs[0] if self._ways == 1 else ops.cat(outs, -1)
+        if k + 1 < self.num_layers:
+            x = dropout(x, self.dropout, self.training)
+    last = ops.stack(hs, 0)
+    if alone:
+        return x.squeeze(1), last.squeeze(1)
+    return x.transpose(0, 1) if self.batch_first else x, last

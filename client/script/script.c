@@ -1,0 +1,93 @@
+/* The door. See script.h: faults land here. */
+#include "client/script/script.h"
+#include "client/script/lower.h"
+#include "client/script/parse.h"
+#include "client/script_prelude.h"
+
+#include <stdlib.h>
+
+typedef struct job {
+    td_fault fault;
+    td_parser parser;
+} job;
+
+/* What jumps here must not be a variable of this function. */
+static void parse(job *j, td_ast *ast, unsigned flags)
+{
+    if (setjmp(j->fault.out) == 0) td_parse(&j->parser, &j->fault, ast, flags);
+}
+
+int td_script_parse(const td_script_source *s, unsigned flags, td_ast *ast, td_error *e)
+{
+    td_error own = {0};
+    job j = {.fault = {.source = s, .error = e ? e : &own}};
+    td_error_clear(j.fault.error);
+    *ast = (td_ast){0};
+    parse(&j, ast, flags);
+    td_parser_deinit(&j.parser);
+    return j.fault.error->code;
+}
+
+/* ---- several sources, and the prelude behind them, as one tree */
+
+/* A source that is no program is refused when something of it is called. */
+static void add_unit(td_lower *l, td_ast *ast, td_low_unit *u, const td_script_source *source)
+{
+    job j = {.fault = {.source = source, .error = &u->fault}};
+    *u = (td_low_unit){.source = source, .first = ast->nnodes};
+    parse(&j, ast, 0);
+    u->root = u->fault.code ? 0 : ast->root;
+    td_parser_deinit(&j.parser);
+    l->nunits++;
+}
+
+static const td_script_name prelude_names[] = {
+    {.name = "ops", .kind = TD_SN_OPS}, {.name = "td", .kind = TD_SN_TENSORS}, {.name = "math", .kind = TD_SN_MATH}};
+
+static void add_units(td_lower *l, td_ast *ast, const td_script_source *prelude)
+{
+    for (uint32_t k = 0; k < l->world->nunits; k++) {
+        add_unit(l, ast, &l->units[k], &l->world->units[k].source);
+        l->units[k].names = l->world->units[k].names;
+        l->units[k].generic = l->world->units[k].generic;
+    }
+    td_low_unit *last = &l->units[l->nunits];
+    add_unit(l, ast, last, prelude);
+    last->names = (td_script_names){prelude_names, sizeof prelude_names / sizeof *prelude_names};
+    last->generic = true;
+}
+
+static void lower(td_fault *f, td_lower *l, const td_script_name *entry)
+{
+    if (setjmp(f->out) == 0) td_lower_program(l, entry);
+}
+
+td_ir *td_script_compile_world(const td_script_world *w, const td_script_name *entry, td_error *e)
+{
+    static const td_script_source prelude = {"prelude.py", td_script_prelude, sizeof td_script_prelude - 1, 1};
+    td_error own = {0};
+    td_ast ast = {0};
+    td_fault f = {.source = &w->units[entry->unit].source, .error = e ? e : &own};
+    td_lower l = {.f = &f, .ast = &ast, .world = w};
+    td_ir *ir = NULL;
+    td_error_clear(f.error);
+    l.units = calloc(w->nunits + 1u, sizeof *l.units);
+    if (!l.units) td_no_memory(f.error, "for %u sources", w->nunits);
+    else if ((l.e = td_ir_edit_new(NULL, TD_IR_MAX_NODES, f.error))) {
+        add_units(&l, &ast, &prelude);
+        lower(&f, &l, entry);
+        if (f.error->code == 0) ir = td_ir_seal(l.e, f.error), l.e = NULL;
+    }
+    td_lower_deinit(&l);
+    td_ast_deinit(&ast);
+    return ir;
+}
+
+td_ir *td_script_compile(const td_script_source *s, const char *entry, const td_script_names *names, td_error *e)
+{
+    td_script_unit unit = {.source = *s};
+    if (names) unit.names = *names;
+    td_script_world world = {.units = &unit, .nunits = 1};
+    td_script_name function = {.kind = TD_SN_FUNCTION, .text = entry, .object = TD_IR_NONE};
+    return td_script_compile_world(&world, &function, e);
+}

@@ -1,0 +1,76 @@
+/* Programs as text: the one door of this folder. A function in the subset of Python that README.md describes becomes a
+ * tree, and the tree a module of the IR (proto/program/ir.h). */
+#ifndef TENSORD_SCRIPT_SCRIPT_H
+#define TENSORD_SCRIPT_SCRIPT_H
+
+#include "client/script/ast.h"
+#include "proto/program/ir.h"
+
+enum { TD_SCRIPT_CLASSES = 1 }; /* the code of a TorchScript archive: classes may stand in it */
+
+/* Read a source into `ast` (which td_ast_deinit ends, in any case). What is wrong is in e->message, with its place: see
+ * fault.h. */
+int td_script_parse(const td_script_source *s, unsigned flags, td_ast *ast, td_error *e);
+
+/* What names outside of the source mean, and the attributes of objects. Beside these Python's own functions are known,
+ * and the functions of the source.
+ */
+typedef enum td_script_name_kind {
+    TD_SN_TENSORS,  /* the module tensord: its functions, dtypes, and what lies below */
+    TD_SN_OPS,      /* rows of the op table alone */
+    TD_SN_MATH,     /* Python's math */
+    TD_SN_TENSOR,   /* a tensor, captured by its text (NULL: by this name) */
+    TD_SN_NUMBER,   /* a constant */
+    TD_SN_TEXT,     /* another one: text */
+    TD_SN_NONE,     /* None */
+    TD_SN_DTYPE,    /* number.i */
+    TD_SN_TUPLE,    /* items */
+    TD_SN_LIST,     /* items */
+    TD_SN_OP,       /* the function tensord.TEXT */
+    TD_SN_FUNCTION, /* the function TEXT of a unit, bound to an object or TD_IR_NONE */
+    TD_SN_OBJECT,   /* an object, by number: its attributes are known, and it may be called */
+    TD_SN_REFUSED   /* nothing for a program; text says why */
+} td_script_name_kind;
+
+typedef struct td_script_name {
+    const char *name; /* may have dots */
+    td_script_name_kind kind;
+    td_scalar number;
+    const char *text;
+    const struct td_script_name *items;
+    uint32_t n, unit, object;
+} td_script_name;
+
+typedef struct td_script_names {
+    const td_script_name *at;
+    uint32_t n;
+} td_script_names;
+
+/* Sources that make one program: functions, each with what its names mean (at NULL: as below), and objects. */
+typedef struct td_script_unit {
+    td_script_source source;
+    td_script_names names;
+    bool generic; /* its functions take whatever types they are given, and what is wrong is wrong with their call */
+} td_script_unit;
+
+typedef struct td_script_object {
+    td_script_names names; /* of a container, its items come first; "forward" is what a call of it calls */
+    uint32_t items;
+    enum { TD_OBJECT_PLAIN, TD_OBJECT_LIST, TD_OBJECT_DICT } kind;
+    const char *title; /* where it stands: "layers.0" */
+} td_script_object;
+
+typedef struct td_script_world {
+    const td_script_unit *units;
+    const td_script_object *objects;
+    uint32_t nunits, nobjects;
+} td_script_world;
+
+/* Lower one function of a source (`entry`; NULL: the last one) with all that it calls. `names` NULL: td, tensord, torch
+ * and F are tensord, math is math. The module is sealed and counted once, NULL: *e says why. */
+td_ir *td_script_compile(const td_script_source *s, const char *entry, const td_script_names *names, td_error *e);
+
+/* The same of a function (TD_SN_FUNCTION) of several sources: the graph takes its arguments, but for the object. */
+td_ir *td_script_compile_world(const td_script_world *w, const td_script_name *entry, td_error *e);
+
+#endif

@@ -1,0 +1,44 @@
+/* The questions whose answers are still to come, in the order in which they were asked, and by their number.
+ *
+ * Answers come in that order too, but for what waits for others: a server with a thousand gets out is answered behind
+ * all of them. */
+#include "client/client.h"
+
+#include <string.h>
+
+static td_bucket *bucket(td_client *c, uint64_t serial)
+{
+    return &c->by_serial[serial % TD_WAIT_BUCKETS];
+}
+
+void td_add_wait(td_client *c, td_wait *w)
+{
+    td_bucket *b = bucket(c, w->serial);
+    w->next = w->same = NULL;
+    w->before = c->last_wait;
+    *(c->last_wait ? &c->last_wait->next : &c->waits) = w;
+    c->last_wait = w;
+    *(b->last ? &b->last->same : &b->first) = w;
+    b->last = w;
+}
+
+td_wait *td_take_wait(td_client *c, uint64_t serial)
+{
+    td_bucket *b = bucket(c, serial);
+    td_wait *w = b->first, *older = NULL;
+    for (; w && w->serial != serial; w = w->same) older = w;
+    if (!w) return NULL;
+    *(older ? &older->same : &b->first) = w->same;
+    if (b->last == w) b->last = older;
+    *(w->before ? &w->before->next : &c->waits) = w->next;
+    *(w->next ? &w->next->before : &c->last_wait) = w->before;
+    return w;
+}
+
+td_wait *td_take_waits(td_client *c)
+{
+    td_wait *all = c->waits;
+    c->waits = c->last_wait = NULL;
+    memset(c->by_serial, 0, sizeof c->by_serial);
+    return all;
+}

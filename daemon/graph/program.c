@@ -1,0 +1,252 @@
+/* Programs: a module that is shared by its runs, and what is worked out of it once: the last use of every value. */
+#include "daemon/graph/program.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- last uses */
+
+static uint32_t block_of(const td_ir *ir, uint32_t value)
+{
+    uint32_t def = ir->values[value].def;
+    if ((def & TD_IR_CAPTURED) == TD_IR_CAPTURED) return TD_IR_NONE;
+    return def & TD_IR_PARAM ? def & ~TD_IR_PARAM : ir->nodes[def].block;
+}
+
+/* `node`, or the one in `block` that it lies in. */
+static uint32_t climb(const td_ir *ir, uint32_t node, uint32_t block)
+{
+    while (ir->nodes[node].block != block) node = ir->blocks[ir->nodes[node].block].owner;
+    return node;
+}
+
+/* Places in td_program.from; a block's return comes after all nodes. */
+static void used_by_node(const td_ir *ir, uint32_t *last, uint32_t value, uint32_t node)
+{
+    uint32_t block = block_of(ir, value);
+    if (block == TD_IR_NONE) return;
+    uint32_t at = climb(ir, node, block);
+    if (last[value] == TD_IR_NONE || at > last[value]) last[value] = at;
+}
+
+static void used_by_return(const td_ir *ir, uint32_t *last, uint32_t value, uint32_t block)
+{
+    if (block_of(ir, value) == block) last[value] = ir->nnodes + block;
+    else used_by_node(ir, last, value, ir->blocks[block].owner);
+}
+
+/* What nobody uses dies where it is made; a parameter, with its block. */
+static uint32_t unused(const td_ir *ir, uint32_t value)
+{
+    uint32_t def = ir->values[value].def;
+    if ((def & TD_IR_CAPTURED) == TD_IR_CAPTURED) return TD_IR_NONE;
+    return def & TD_IR_PARAM ? ir->nnodes + (def & ~TD_IR_PARAM) : def;
+}
+
+static void last_uses(const td_ir *ir, uint32_t *last)
+{
+    memset(last, 0xff, ir->nvalues * sizeof *last);
+    for (uint32_t n = 0; n < ir->nnodes; n++)
+        for (uint32_t k = 0; k < ir->nodes[n].nin; k++) used_by_node(ir, last, td_ir_in(ir, n, k), n);
+    for (uint32_t b = 0; b < ir->nblocks; b++)
+        for (uint32_t k = 0; k < ir->blocks[b].nrets; k++) used_by_return(ir, last, td_ir_return(ir, b, k), b);
+    for (uint32_t v = 0; v < ir->nvalues; v++)
+        if (last[v] == TD_IR_NONE) last[v] = unused(ir, v);
+}
+
+/* By counting: from[k] is at first how many die at k, then where they end, in the end where they begin. */
+static void sort_deaths(td_program *p, const uint32_t *last)
+{
+    const td_ir *ir = p->ir;
+    uint32_t places = ir->nnodes + ir->nblocks, sum = 0;
+    for (uint32_t v = 0; v < ir->nvalues; v++)
+        if (last[v] != TD_IR_NONE) p->from[last[v]]++;
+    for (uint32_t k = 0; k < places; k++) p->from[k] = sum += p->from[k];
+    p->from[places] = sum;
+    for (uint32_t v = ir->nvalues; v-- > 0;)
+        if (last[v] != TD_IR_NONE) p->dead[--p->from[last[v]]] = v;
+}
+
+static bool find_deaths(td_program *p)
+{
+    const td_ir *ir = p->ir;
+    uint32_t *last = malloc((ir->nvalues + 1) * sizeof *last);
+    p->from = calloc(ir->nnodes + ir->nblocks + 1, sizeof *p->from);
+    p->dead = malloc((ir->nvalues + 1) * sizeof *p->dead);
+    bool good = last && p->from && p->dead;
+    if (good) last_uses(ir, last), sort_deaths(p, last);
+    free(last);
+    return good;
+}
+
+/* ---- */
+
+static uint64_t bytes_of(const td_ir *ir)
+{
+    uint64_t numbers = (uint64_t)ir->nnodes + ir->nblocks + ir->nvalues,
+             pointers = (uint64_t)ir->nnodes + ir->ncaptures;
+    return sizeof(td_program) + td_ir_bytes(ir) + numbers * sizeof(uint32_t) + pointers * sizeof(void *);
+}
+
+/* Which function does each node: all that this interpreter cannot do is known before a run. */
+static int find_prims(td_program *p, td_error *e)
+{
+    const td_ir *ir = p->ir;
+    p->prims = calloc(ir->nnodes + 1, sizeof(td_prim_fn *));
+    if (!p->prims) return td_no_memory(e, "for a program of %u nodes", ir->nnodes);
+    for (uint32_t n = 0; n < ir->nnodes; n++) {
+        uint32_t op = ir->nodes[n].op, prim = op & TD_IR_NUMBER;
+        if ((op & TD_IR_CLASS) == TD_IR_ATEN)
+            return td_fail(e, TD_E_UNSUPPORTED, "aten::%.60s is to be lowered to an op of tensord before it is run",
+                           td_ir_chars(ir, prim));
+        const td_op *row = td_ir_row(op);
+        if (row && row->compose && op & TD_IR_INPLACE)
+            return td_fail(e, TD_E_UNSUPPORTED, "%s_ cannot be run: it is made of other ops", row->name);
+        if ((op & TD_IR_CLASS) != TD_IR_PRIM || prim == TD_PRIM_IF || prim == TD_PRIM_LOOP) continue;
+        p->prims[n] = td_prim_function(prim);
+        if (!p->prims[n]) return td_fail(e, TD_E_UNSUPPORTED, "prim::%s cannot be run yet", td_prim_by_id(prim)->name);
+    }
+    return TD_OK;
+}
+
+static bool has_dict(const td_ir *ir, uint32_t type) /* NOLINT(misc-no-recursion): as deep as the type */
+{
+    if (td_type_kind_of(ir, type) == TD_T_DICT) return true;
+    for (uint32_t k = 0; k < td_type_parts(ir, type); k++)
+        if (has_dict(ir, td_type_part(ir, type, k))) return true;
+    return false;
+}
+
+/* No message has a dict. */
+static int check_ends(const td_ir *ir, td_error *e)
+{
+    uint32_t graph = ir->functions[0].block;
+    for (uint32_t k = 0; k < ir->blocks[graph].nrets; k++)
+        if (has_dict(ir, ir->values[td_ir_return(ir, graph, k)].type))
+            return td_fail(e, TD_E_UNSUPPORTED, "a program returns no dict; return its items");
+    return TD_OK;
+}
+
+static void free_numbers(td_program *p)
+{
+    free(p->from);
+    free(p->dead);
+    free(p->prims);
+    free(p->packed);
+    free(p);
+}
+
+int td_program_new(td_program **out, td_ir *ir, td_error *e)
+{
+    int rc = check_ends(ir, e);
+    if (rc) return rc;
+    td_program *p = calloc(1, sizeof *p);
+    if (!p) return td_no_memory(e, "for a program of %u nodes", ir->nnodes);
+    *p = (td_program){.refs = 1, .ir = ir};
+    rc = find_deaths(p) ? find_prims(p, e) : td_no_memory(e, "for a program of %u nodes", ir->nnodes);
+    if (rc) {
+        free_numbers(p);
+        return rc;
+    }
+    for (uint32_t b = 0; b < ir->nblocks; b++)
+        if (ir->blocks[b].nrets > p->most_returns) p->most_returns = ir->blocks[b].nrets;
+    *out = p;
+    return TD_OK;
+}
+
+static int check_captures(const td_ir *ir, uint32_t ncaptured, td_error *e)
+{
+    if (ncaptured != ir->ncaptures)
+        return td_fail(e, TD_E_INVALID, "the program captures %u tensors, and %u are given", ir->ncaptures, ncaptured);
+    for (uint32_t k = 0; k < ncaptured; k++)
+        if (td_type_kind_of(ir, ir->values[ir->captures[k].value].type) != TD_T_TENSOR)
+            return td_fail(e, TD_E_UNSUPPORTED, "a program captures tensors only; '%.60s' is none",
+                           td_ir_chars(ir, ir->captures[k].name));
+    return TD_OK;
+}
+
+int td_program_capture(td_program *p, uint32_t ncaptured, td_tensor *const *captured, td_account *account, td_error *e)
+{
+    uint64_t bytes = bytes_of(p->ir) + p->npacked;
+    int rc = check_captures(p->ir, ncaptured, e);
+    if (!rc) rc = td_account_charge(account, bytes, 1 + td_objects_of(bytes), e);
+    if (rc) return rc;
+    p->account = td_account_ref(account);
+    p->bytes = bytes;
+    p->captured = malloc((ncaptured + 1) * sizeof(td_tensor *));
+    if (!p->captured) return td_no_memory(e, "for a program of %u nodes", p->ir->nnodes);
+    for (uint32_t k = 0; k < ncaptured; k++) p->captured[k] = td_tensor_ref(captured[k]);
+    return TD_OK;
+}
+
+void td_program_end_by(td_program *p, const td_program_end *by)
+{
+    p->end = *by;
+}
+
+int td_program_keep_bytes(td_program *p, const uint8_t *bytes, size_t n, td_error *e)
+{
+    p->packed = malloc(n + 1);
+    if (!p->packed) return td_no_memory(e, "for a program of %zu bytes", n);
+    memcpy(p->packed, bytes, n);
+    p->npacked = n;
+    return TD_OK;
+}
+
+int td_program_like(td_program **out, const td_program *p, td_tensor *const *captured, td_account *account, td_error *e)
+{
+    td_program *made = NULL;
+    int rc = td_program_new(&made, td_ir_ref(p->ir), e);
+    if (rc) {
+        td_ir_unref(p->ir);
+        return rc;
+    }
+    made->end = p->end;
+    rc = td_program_keep_bytes(made, p->packed, p->npacked, e);
+    if (!rc) rc = td_program_capture(made, p->ir->ncaptures, captured, account, e);
+    if (rc) td_program_unref(made);
+    else *out = made;
+    return rc;
+}
+
+const uint8_t *td_program_bytes(const td_program *p, size_t *n)
+{
+    *n = p->npacked;
+    return p->packed;
+}
+
+uint32_t td_program_captured(const td_program *p, td_tensor *const **out)
+{
+    *out = p->captured;
+    return p->ir->ncaptures;
+}
+
+uint32_t td_program_nodes(const td_program *p)
+{
+    return p->ir->nnodes;
+}
+
+td_program *td_program_ref(td_program *p)
+{
+    p->refs++;
+    return p;
+}
+
+static void free_module(void *program)
+{
+    td_program *p = program;
+    td_ir_unref(p->ir);
+    free_numbers(p);
+}
+
+void td_program_unref(td_program *p)
+{
+    enum { FREE_HERE = 256 << 10 };
+    if (!p || --p->refs) return;
+    for (uint32_t k = 0; p->captured && k < p->ir->ncaptures; k++) td_tensor_unref(p->captured[k]);
+    free(p->captured);
+    if (p->account) td_account_discharge(p->account, p->bytes, 1 + td_objects_of(p->bytes));
+    td_account_unref(p->account);
+    if (p->end.give && bytes_of(p->ir) > FREE_HERE) p->end.give(p->end.arg, free_module, NULL, p);
+    else free_module(p);
+}

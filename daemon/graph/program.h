@@ -1,0 +1,24 @@
+/* A program's module, and when each of its values dies; for this room only. */
+#ifndef TENSORD_GRAPH_PROGRAM_H
+#define TENSORD_GRAPH_PROGRAM_H
+
+#include "daemon/graph/graph.h"
+#include "daemon/graph/prims.h"
+
+struct td_program {
+    uint32_t refs;
+    td_ir *ir;
+    td_account *account;
+    uint64_t bytes; /* charged */
+    td_program_end end;
+    uint8_t *packed; /* the module as it came; NULL: it is not kept */
+    size_t npacked;
+    td_tensor **captured; /* ir->ncaptures of them */
+    /* Values that nobody uses after node n: dead[from[n]] up to dead[from[n + 1]]; after block b has returned: the same
+     * at nnodes + b. */
+    uint32_t *from, *dead;
+    td_prim_fn **prims;    /* by node; NULL: it is no such */
+    uint32_t most_returns; /* of a block */
+};
+
+#endif

@@ -1,0 +1,83 @@
+/* A run of a program; for this room only. */
+#ifndef TENSORD_GRAPH_RUN_H
+#define TENSORD_GRAPH_RUN_H
+
+#include "daemon/graph/prims.h"
+#include "daemon/graph/program.h"
+
+enum {                      /* of what a node does, beside the codes of errors and TD_WAIT_GROW */
+       TD_EXEC_BEHIND = -5, /* r->behind says of what */
+       TD_EXEC_SHAPED = -6, /* a call tells its result's shape later */
+       TD_EXEC_BUSY = -7,   /* the issuer is woken when a tensor may be touched */
+       TD_EXEC_PART = -8,   /* as TD_EXEC_SHAPED, of a part of the node: that is run again */
+       TD_EXEC_MORE = -9    /* there is more of the node than one step does: that is run again */
+};
+
+/* A block that is being run, for the node `owner` (TD_IR_NONE: the graph's). */
+typedef struct td_frame {
+    uint32_t block, owner;
+    int64_t trip, trips; /* of a loop */
+    td_grad_mode mode;   /* at least; of the run, and stricter where a call is */
+} td_frame;
+
+/* What an op that is made of others has made so far: kept when it has to wait, so that nothing is done twice. */
+typedef struct td_parts {
+    td_tensor **made;
+    uint32_t *ends; /* of each call's results among them */
+    uint32_t nmade, ncalls, room_made, room_calls;
+} td_parts;
+
+struct td_exec {
+    td_program *program;
+    const td_ir *ir;
+    td_issuer *who;
+    td_exec_env env;
+    uint32_t mode; /* TD_RM_ */
+    td_purse purse;
+    uint64_t bytes; /* charged for the arrays below */
+    td_val *at;     /* by value */
+    td_frame *frames;
+    uint32_t depth, room;
+    uint32_t node;    /* next; TD_IR_NONE: its block returns */
+    td_val *passed;   /* what a block returns, on its way */
+    uint32_t npassed; /* after the end: the results */
+    td_parts parts;
+    td_prim_kept kept;
+    td_tensor **outs;     /* room for one call's results */
+    int max_outs, issued; /* issued: calls by the node that is run */
+    const td_storage *behind;
+    char called_at[96]; /* the caller's place, ... */
+    char caller[56];    /* ... and as it stands behind the program's */
+    uint32_t file;      /* whose name is in file_text, as it may be shown; TD_IR_NONE: none's */
+    char file_text[48];
+    uint32_t source;  /* that who->where was made of */
+    uint32_t dropped; /* values */
+    bool over, lacks, shaping, gone;
+};
+
+/* op.c: a tensor op. 0, an error, or a TD_EXEC_. */
+int td_exec_op(td_exec *r, uint32_t node, uint64_t *lack, td_heap **heap, td_error *e);
+void td_parts_drop(td_parts *p);
+void td_parts_free(td_parts *p);
+/* read.c: the one element of a tensor, once everything pending on it has ended. */
+int td_exec_item(td_exec *r, td_tensor *t, td_scalar *out, td_error *e);
+
+/* run.c: the program's line and the caller's: "model.py:31, called at serve.py:9". */
+void td_exec_place(td_exec *r, uint32_t node, char *out, size_t size);
+
+/* The stricter of the block's, where the run is, and the node's. */
+static inline td_grad_mode td_exec_mode(const td_exec *r, uint32_t node)
+{
+    td_grad_mode own = td_grad_mode_of(r->ir->nodes[node].mode), around = r->frames[r->depth - 1].mode;
+    return own > around ? own : around;
+}
+static inline td_val *td_exec_in(const td_exec *r, uint32_t node, uint32_t k)
+{
+    return &r->at[td_ir_in(r->ir, node, k)];
+}
+static inline td_val *td_exec_out(const td_exec *r, uint32_t node, uint32_t k)
+{
+    return &r->at[td_ir_out(r->ir, node, k)];
+}
+
+#endif

@@ -1,0 +1,98 @@
+/* A session that begins with all of another's references, as a forked child does: an activity, a page of the other's
+ * table at a time. It is welcome when it has them all; the other goes no further meanwhile. */
+#include "daemon/session/state.h"
+
+#include <stdlib.h>
+
+enum { PAGE_RECORDS = 128 /* that a page counts as */ };
+
+struct td_clone {
+    td_activity a;
+    td_session *session, *parent; /* parent: NULL when that has ended */
+    td_clone *next, *prev;        /* of the parent's */
+    uint32_t of;                  /* the parent's id */
+    uint32_t page;                /* the next to copy */
+    uint32_t table_hash;
+};
+
+/* The session whose references a forked child takes over: it must know the token and be the same user. */
+static td_session *find_parent(const td_sessions *all, const Td__Wire__Hello *h, const td_peer_id *who, td_error *e)
+{
+    for (td_session *p = all->first; p; p = p->next) {
+        if (p->id != h->clone_session) continue;
+        if (p->token == h->clone_token && p->uid == who->uid) return p;
+        td_fail(e, TD_E_PERMISSION, "session %u is not yours to clone", h->clone_session);
+        return NULL;
+    }
+    td_fail(e, TD_E_NOT_FOUND, "there is no session %u to clone", h->clone_session);
+    return NULL;
+}
+
+static td_clone *clone_of(td_activity *a)
+{
+    return (td_clone *)(void *)((char *)a - offsetof(td_clone, a));
+}
+
+/* A forked child's program is where its parent's was: what that was not told yet of what it wrote is told to both. */
+static void inherit_failures(td_session *s, const td_session *parent)
+{
+    td_lates_copy(&s->late, &parent->late);
+    if (parent->late_grad && !s->late_grad) s->late_grad = td_cause_ref(parent->late_grad);
+}
+
+/* It has what it wanted, or ends: the other goes on. */
+static bool drop(td_activity *a, int most)
+{
+    (void)most;
+    td_clone *c = clone_of(a);
+    if (c->parent) {
+        *(c->prev ? &c->prev->next : &c->parent->clones) = c->next;
+        if (c->next) c->next->prev = c->prev;
+        if (!c->parent->clones) c->parent->io.resume(c->parent->io.arg);
+    }
+    free(c);
+    return true;
+}
+
+static int step(td_session *s, td_activity *a, td_error *e)
+{
+    td_clone *c = clone_of(a);
+    if (!c->parent) return td_fail(e, TD_E_NOT_FOUND, "session %u has ended while it was cloned", c->of);
+    int rc = td_objects_copy(&s->objects, &c->parent->objects, &c->page, e);
+    if (!rc) rc = td_known_programs_copy(s, c->parent, e);
+    if (rc) return rc;
+    inherit_failures(s, c->parent);
+    td_session_welcome(s, c->table_hash);
+    drop(a, 1);
+    return TD_OK;
+}
+
+int td_session_clone(td_session *s, const Td__Wire__Hello *h, const td_peer_id *who, td_error *e)
+{
+    static const td_activity_kind kind = {"clone", .step = step, .drop = drop, .cost = PAGE_RECORDS};
+    td_session *parent = find_parent(s->all, h, who, e);
+    if (!parent) return e->code;
+    td_clone *c = malloc(sizeof *c);
+    if (!c) return td_no_memory(e, "to clone a session");
+    *c = (td_clone){.a = {&kind},
+                    .session = s,
+                    .parent = parent,
+                    .next = parent->clones,
+                    .of = parent->id,
+                    .table_hash = h->table_hash};
+    if (c->next) c->next->prev = c;
+    parent->clones = c;
+    s->activity = &c->a;
+    return TD_OK;
+}
+
+void td_clones_end(td_session *parent)
+{
+    for (td_clone *c = parent->clones, *next; c; c = next) {
+        next = c->next;
+        c->next = c->prev = NULL;
+        c->parent = NULL;
+        c->session->io.resume(c->session->io.arg);
+    }
+    parent->clones = NULL;
+}

@@ -1,0 +1,209 @@
+/* Programs under names: published with what they capture in service memory, so that they outlive their session; opened
+ * by others; and what they capture told.
+ *
+ * Publishing is an activity, since a program may capture thousands of tensors: a few are copied at each step. Those
+ * that look at one storage do so in the copies. The name comes last: when anything fails, it stays what it was. */
+#include "daemon/session/state.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { COPIES = 8 /* at a step */ };
+
+typedef struct publishing {
+    td_activity a;
+    td_program *of;
+    td_tensor *const *captured;
+    td_tensor **made; /* in their place, so many */
+    uint32_t n, done;
+    uint64_t serial;
+    bool replace, copy, over;
+    char name[TD_NAME_MAX + 1];
+} publishing;
+
+static publishing *of(td_activity *a)
+{
+    return (publishing *)(void *)((char *)a - offsetof(publishing, a));
+}
+
+/* Which other one looks at the same memory: one that has its copy, if there is one; p->n: none does. */
+static uint32_t sharing(const publishing *p, const td_tensor *t)
+{
+    uint32_t k = 0;
+    while (k < p->n && (k == p->done || p->captured[k]->storage != t->storage)) k++;
+    return k;
+}
+
+static int check_value(td_session *s, const td_storage *st, td_error *e)
+{
+    const td_cause *lost = st->poison ? st->poison : td_late_find(&s->late, st);
+    if (!lost) return td_session_check_lease(s, st, e);
+    *e = lost->error;
+    return e->code;
+}
+
+/* All of the storage's bytes, in service memory. */
+static int copy_whole(td_session *s, td_storage *st, td_tensor **out, td_error *e)
+{
+    td_desc bytes;
+    td_tensor *flat = NULL;
+    int rc = td_desc_contiguous(&bytes, TD_UINT8, 1, (int64_t[]){(int64_t)st->nbytes}, e);
+    bytes.device = st->device;
+    if (!rc) rc = td_tensor_new(&flat, st, &bytes, s->account, e);
+    if (!rc) rc = td_session_in_service(s, flat, true, out, e);
+    td_tensor_unref(flat);
+    return rc;
+}
+
+static int copy_next(td_session *s, publishing *p, td_error *e)
+{
+    td_tensor *t = p->captured[p->done], *whole = NULL;
+    uint32_t other = sharing(p, t);
+    int rc = check_value(s, t->storage, e);
+    if (rc) return rc;
+    if (other == p->n || (t->storage->flags & TD_SF_SERVICE && !p->copy))
+        return td_session_in_service(s, t, p->copy, &p->made[p->done], e);
+    if (other < p->done) return td_tensor_new(&p->made[p->done], p->made[other]->storage, &t->desc, s->account, e);
+    rc = copy_whole(s, t->storage, &whole, e);
+    if (!rc) rc = td_tensor_new(&p->made[p->done], whole->storage, &t->desc, s->account, e);
+    td_tensor_unref(whole);
+    return rc;
+}
+
+/* What captures nothing that lies elsewhere is published itself. */
+static int publish(td_session *s, const publishing *p, td_error *e)
+{
+    bool same = true;
+    for (uint32_t k = 0; k < p->n && same; k++) same = p->made[k] == p->captured[k];
+    td_program *kept = same ? td_program_ref(p->of) : NULL;
+    int rc = same ? TD_OK : td_program_like(&kept, p->of, p->made, s->account, e);
+    if (!rc) rc = td_name_publish_program(s->service, p->name, kept, s->account, p->replace, e);
+    td_program_unref(kept);
+    return rc;
+}
+
+static void refuse(td_session *s, const publishing *p, td_error *why)
+{
+    if (!why->op[0]) snprintf(why->op, sizeof why->op, "program_publish");
+    td_reply_error(s, p->serial, why);
+    td_session_told(s, why);
+}
+
+/* False: there is more of it. */
+static bool go_on(td_session *s, publishing *p)
+{
+    td_error why = {0};
+    int rc = TD_OK;
+    for (int n = 0; n < COPIES && p->done < p->n && !rc; n++) {
+        rc = copy_next(s, p, &why);
+        if (rc == TD_AGAIN) return false;
+        td_session_lacks_nothing(s);
+        if (!rc) p->done++;
+    }
+    if (!rc && p->done < p->n) return false;
+    if (!rc) rc = publish(s, p, &why);
+    if (rc) refuse(s, p, &why);
+    else td_reply_ok(s, p->serial);
+    return true;
+}
+
+static bool drop(td_activity *a, int most)
+{
+    publishing *p = of(a);
+    for (; p->done && most > 0; most--) td_tensor_unref(p->made[--p->done]);
+    if (p->done) return false;
+    td_program_unref(p->of);
+    free(p->made);
+    free(p);
+    return true;
+}
+
+static int step(td_session *s, td_activity *a, td_error *e)
+{
+    (void)e; /* a failure is the answer */
+    publishing *p = of(a);
+    if (!p->over && !(p->over = go_on(s, p))) return TD_AGAIN;
+    return drop(a, 16 * COPIES) ? TD_OK : TD_AGAIN;
+}
+
+int td_call_program_publish(td_session *s, const Td__Wire__Call *call, td_error *e)
+{
+    static const td_activity_kind kind = {"publish", .step = step, .drop = drop, .cost = COPIES};
+    const Td__Wire__ProgramPublish *q = call->program_publish;
+    td_program *program = td_session_program_of(s, q->program, e);
+    int rc = program ? td_name_check(q->name, e) : e->code;
+    if (rc) return rc;
+    publishing *p = malloc(sizeof *p);
+    if (!p) return td_no_memory(e, "to publish a program");
+    *p = (publishing){.a = {&kind}, .serial = call->serial, .replace = q->replace, .copy = q->copy};
+    snprintf(p->name, sizeof p->name, "%s", q->name);
+    p->n = td_program_captured(program, &p->captured);
+    p->made = malloc((p->n + 1) * sizeof(td_tensor *));
+    if (!p->made) {
+        free(p);
+        return td_no_memory(e, "to publish a program");
+    }
+    p->of = td_program_ref(program);
+    s->activity = &p->a;
+    return TD_OK;
+}
+
+/* ---- whoever opens one */
+
+int td_session_program_open(td_session *s, uint64_t serial, uint32_t id, td_program *p, td_error *e)
+{
+    Td__Wire__Reply r;
+    td__wire__reply__init(&r);
+    int rc = td_session_program_id(s, id, e);
+    if (rc) return rc;
+    rc = td_session_program_add(s, id, td_program_ref(p), e);
+    if (rc) {
+        td_program_unref(p);
+        return rc;
+    }
+    r.serial = serial;
+    r.ir.data = (uint8_t *)(uintptr_t)td_program_bytes(p, &r.ir.len);
+    td_reply_send(s, &r, -1);
+    return TD_OK;
+}
+
+static void tell_captured(td_session *s, uint64_t serial, uint32_t n, td_tensor *const *t, Td__Wire__Desc *descs,
+                          Td__Wire__Desc **at, int64_t (*sizes)[2 * TD_MAX_DIMS])
+{
+    Td__Wire__Reply r;
+    td__wire__reply__init(&r);
+    for (uint32_t k = 0; k < n; k++) td_desc_to_wire(&t[k]->desc, at[k] = &descs[k], sizes[k]);
+    r.serial = serial;
+    r.n_descs = n;
+    r.descs = at;
+    td_reply_send(s, &r, -1);
+}
+
+static int bind_captured(td_session *s, const uint32_t *ids, uint32_t n, td_tensor *const *t, td_error *e)
+{
+    uint32_t bound = 0;
+    int rc = td_account_room(s->account, n, e);
+    for (uint32_t k = 0; k < n && !rc; k++) rc = td_call_new_id(s, ids[k], e);
+    for (; bound < n && !rc; bound++) rc = td_objects_bind(&s->objects, ids[bound], td_tensor_ref(t[bound]), NULL, e);
+    for (uint32_t k = 0; rc && k + 1 < bound; k++) td_objects_release(&s->objects, ids[k]);
+    return rc;
+}
+
+int td_call_program_captured(td_session *s, const Td__Wire__Call *call, td_error *e)
+{
+    const Td__Wire__ProgramCaptured *q = call->program_captured;
+    td_program *p = td_session_program_of(s, q->program, e);
+    td_tensor *const *t = NULL;
+    uint32_t n = p ? td_program_captured(p, &t) : 0;
+    if (!p) return e->code;
+    if (q->n_ids != n)
+        return td_fail(e, TD_E_INVALID, "the program captures %u tensors; %zu ids are given", n, q->n_ids);
+    Td__Wire__Desc *descs = malloc((n + 1) * sizeof *descs), **at = malloc((n + 1) * sizeof(Td__Wire__Desc *));
+    int64_t(*sizes)[2 * TD_MAX_DIMS] = malloc((n + 1) * sizeof *sizes);
+    int rc = descs && at && sizes ? bind_captured(s, q->ids, n, t, e) : td_no_memory(e, "for %u tensors", n);
+    if (!rc) tell_captured(s, call->serial, n, t, descs, at, sizes);
+    free(descs);
+    free(at);
+    free(sizes);
+    return rc;
+}

@@ -1,0 +1,179 @@
+/* The calls about names: publish (of programs: named.c), open, drop. An open of what nobody has published is held
+ * beside the stream (held.c).
+ */
+#include "daemon/session/state.h"
+
+int td_session_in_service(td_session *s, td_tensor *t, bool copy, td_tensor **out, td_error *e)
+{
+    *out = NULL;
+    if (t->storage->flags & TD_SF_SERVICE && !copy) {
+        *out = td_tensor_ref(t);
+        return TD_OK;
+    }
+    td_input in = td_in(t);
+    td_attrs a;
+    td_attrs_init(&a);
+    td_attrs_none(&a);
+    uint64_t lack = 0;
+    td_heap *heap = NULL;
+    int rc = td_ops_try(&s->issuer, TD_OP_COPY, 1, &in, &a, TD_CF_SERVICE, 1, out, &lack, &heap, e);
+    return td_session_may_lack(rc) ? td_session_lacks(s, rc, lack, heap, e) : rc;
+}
+
+static int bind_tensor(td_session *s, uint32_t id, td_tensor *t, td_error *e)
+{
+    int rc = td_account_room(s->account, 1, e);
+    return rc ? rc : td_objects_bind(&s->objects, id, td_tensor_ref(t), NULL, e);
+}
+
+static int wrong_kind(const char *name, const td_named *what, td_error *e)
+{
+    if (what->program)
+        return td_fail(e, TD_E_TYPE,
+                       "'%s' is a program, not a tensor: td_program_open() opens it (in Python tensord.jit.open())",
+                       name);
+    return td_fail(e, TD_E_TYPE, "'%s' is a %s, not a program: %s opens it (in Python tensord.open())", name,
+                   what->edition.tree ? "tree of tensors" : "tensor",
+                   what->edition.tree ? "td_open_tree()" : "td_open()");
+}
+
+/* What is asked for: a tensor, or a program. */
+static int open_named(td_session *s, uint64_t serial, uint32_t id, bool program, const char *name, const td_named *what,
+                      td_error *e)
+{
+    if (program != (what->program != NULL)) return wrong_kind(name, what, e);
+    if (program) return td_session_program_open(s, serial, id, what->program, e);
+    int rc = bind_tensor(s, id, what->tensor, e);
+    if (!rc) td_facts_reply(s, serial, what->tensor, what->edition);
+    return rc;
+}
+
+/* The name comes last: when anything fails, it stays what it was. */
+static int publish_for_long(td_session *s, uint64_t serial, const Td__Wire__Publish *q, td_tensor *t, td_error *e)
+{
+    int rc = q->bind ? td_call_new_id(s, q->bind, e) : TD_OK;
+    if (rc) return rc;
+    td_tensor *kept;
+    rc = td_session_in_service(s, t, q->copy, &kept, e);
+    if (rc) return rc;
+    s->objects.site = td_objects_find(&s->objects, q->id)->site; /* a copy is of the line that made what is copied */
+    if (q->bind) rc = bind_tensor(s, q->bind, kept, e);
+    bool bound = q->bind && !rc;
+    uint32_t tree = q->tree ? 1 + (q->tensors < TD_MAX_ITEM ? q->tensors : TD_MAX_ITEM) : 0;
+    if (!rc) rc = td_name_publish(s->service, q->name, kept, s->account, q->replace, tree, e);
+    if (rc && bound) td_objects_release(&s->objects, q->bind);
+    if (!rc && bound) td_facts_reply(s, serial, kept, (td_edition){s->service->editions, tree});
+    else if (!rc) td_reply_ok(s, serial);
+    td_tensor_unref(kept);
+    return rc;
+}
+
+int td_call_publish(td_session *s, const Td__Wire__Call *call, td_error *e)
+{
+    const Td__Wire__Publish *q = call->publish;
+    td_tensor *t = td_call_tensor(s, q->id, e);
+    if (!t) return e->code;
+    int rc = td_session_check_lease(s, t->storage, e);
+    if (rc) return rc;
+    if (!q->lasts_ms) return publish_for_long(s, call->serial, q, t, e);
+    if (q->lend && td_extent_heap(&t->storage->extent) == s->heap) t->storage->flags |= TD_SF_LENT;
+    rc = td_name_hand(s->service, q->name, t, s->account, q->lasts_ms, q->lend, e);
+    if (!rc) td_reply_ok(s, call->serial);
+    return rc;
+}
+
+/* ---- what nobody has published yet */
+
+typedef struct open_wait {
+    td_held h;
+    td_name_wait *at;
+    td_named came; /* held, as the name may be gone already */
+    bool program;
+    char name[];
+} open_wait;
+
+static open_wait *open_of(td_wait *w)
+{
+    return (open_wait *)(void *)w;
+}
+
+static void name_arrived(void *arg, const td_named *what, const td_error *error)
+{
+    open_wait *o = arg;
+    o->at = NULL;
+    if (!error) o->came = td_named_hold(*what);
+    td_held_over(&o->h, error);
+}
+
+static void open_cancelled(td_session *s, td_wait *w)
+{
+    (void)s;
+    open_wait *o = open_of(w);
+    td_name_wait_free(o->at);
+    td_named_unhold(o->came);
+    o->at = NULL;
+    o->came = (td_named){0};
+}
+
+static void open_finished(td_session *s, td_wait *w)
+{
+    open_wait *o = open_of(w);
+    bool opened = !w->failed && open_named(s, w->serial, w->id, o->program, o->name, &o->came, &o->h.error) == TD_OK;
+    if (!opened) td_reply_error(s, w->serial, &o->h.error);
+    td_named_unhold(o->came);
+}
+
+static const char *open_whom(const td_wait *w)
+{
+    const open_wait *o = (const void *)w;
+    return o->at ? td_name_waited(o->at) : NULL;
+}
+
+/* `id` may be bound. */
+static int open_name(td_session *s, uint64_t serial, const Td__Wire__Open *q, bool program, td_error *e)
+{
+    static const td_wait_kind for_name = {"a name", .finish = open_finished, .cancel = open_cancelled,
+                                          .whom = open_whom};
+    int rc = TD_OK;
+    const td_name *n = td_name_newer(s->service, q->name, q->newer_than, e);
+    if (n) rc = open_named(s, serial, q->id, program, q->name, &n->what, e);
+    if (n && !rc) td_name_taken(s->service, q->name);
+    if (n) return rc;
+    if (q->timeout_ms == 0) return e->code;
+    if ((rc = td_held_room(s))) return rc;
+    td_name_wait *at = NULL;
+    rc = td_name_wait_new(&at, s->service, q->name, q->timeout_ms, name_arrived, NULL, e);
+    if (rc) return rc;
+    size_t length = strlen(q->name) + 1;
+    open_wait *o = td_held_new(s, &for_name, sizeof *o + length, serial, e);
+    if (!o) {
+        td_name_wait_free(at);
+        return e->code;
+    }
+    o->h.wait.id = q->id;
+    o->at = at;
+    o->program = program;
+    memcpy(o->name, q->name, length);
+    at->arg = o;
+    return TD_OK;
+}
+
+int td_call_open(td_session *s, const Td__Wire__Call *call, td_error *e)
+{
+    int rc = td_call_new_id(s, call->open->id, e);
+    return rc ? rc : open_name(s, call->serial, call->open, false, e);
+}
+
+int td_call_program_open(td_session *s, const Td__Wire__Call *call, td_error *e)
+{
+    int rc = td_session_program_id(s, call->program_open->id, e);
+    return rc ? rc : open_name(s, call->serial, call->program_open, true, e);
+}
+
+int td_call_drop(td_session *s, const Td__Wire__Call *call, td_error *e)
+{
+    const Td__Wire__Drop *q = call->drop;
+    int rc = td_name_drop(s->service, q->name, s->account, e);
+    if (!rc) td_reply_ok(s, call->serial);
+    return rc;
+}

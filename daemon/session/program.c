@@ -1,0 +1,155 @@
+/* The run of a program is an activity: the stream goes on when it is over. */
+#include "daemon/session/state.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { STEP = 8 /* ops */, MOST_ARGS = TD_IR_MAX_ENDS };
+
+typedef struct running {
+    td_activity a;
+    td_exec *at;
+    bool over; /* only to be let go of */
+    td_record record;
+} running;
+
+static running *of(td_activity *a)
+{
+    return (running *)(void *)((char *)a - offsetof(running, a));
+}
+
+static uint64_t serial_of(const td_record *r)
+{
+    return td_words_u64(r->rest + 1);
+}
+
+static const td_wait_kind for_shape = {"a shape that a program needs"};
+
+static void woken(void *session)
+{
+    td_session *s = session;
+    if (s->wait.kind == &for_shape) td_session_ready(s);
+}
+
+static int may_touch(td_issuer *who, const td_storage *st, bool write, td_error *e)
+{
+    td_session *s = td_session_of(who);
+    return write ? td_session_check_write(s, st, e) : td_session_check_lease(s, st, e);
+}
+
+static int take_args(td_session *s, const td_record *r, td_exec *x, td_error *e)
+{
+    uint32_t n = r->rest[3];
+    if (n > MOST_ARGS) return td_fail(e, TD_E_INVALID, "a program takes at most %d arguments, not %u", MOST_ARGS, n);
+    td_val *args = calloc(n + 1, sizeof *args);
+    td_tensor **tensors = malloc((r->nin + 1u) * sizeof *tensors);
+    int rc = args && tensors ? TD_OK : td_no_memory(e, "for %u arguments of a program", n);
+    if (!rc) rc = td_session_values(s, r->in, r->nin, false, tensors, e);
+    if (!rc) rc = td_vals_read(td_exec_purse(x), r->rest + 4, r->nrest - 4, tensors, r->nin, n, args, e);
+    if (!rc) rc = td_exec_begin(x, n, args, e);
+    for (uint32_t k = 0; args && k < n; k++) td_val_drop(td_exec_purse(x), &args[k]);
+    free(args);
+    free(tensors);
+    return rc;
+}
+
+static void answer(td_session *s, const td_record *r, const td_words *w)
+{
+    Td__Wire__Reply reply;
+    td__wire__reply__init(&reply);
+    reply.serial = serial_of(r);
+    reply.value = w->at;
+    reply.n_value = w->count;
+    td_reply_send(s, &reply, -1);
+}
+
+/* Its tensors get the ids that wait for them, the rest goes into the answer. */
+static int give_results(td_session *s, const running *x, td_error *e)
+{
+    const td_record *r = &x->record;
+    const td_val *v;
+    td_words w = {0};
+    uint32_t n = td_exec_results(x->at, &v), ntensors = 0;
+    td_tensor **tensors = malloc((r->nout + 1u) * sizeof *tensors);
+    int rc = tensors ? td_vals_write(n, v, &w, tensors, r->nout, &ntensors, e) : td_no_memory(e, "for %u results", n);
+    if (!rc && ntensors > r->nout)
+        rc = td_fail(e, TD_E_INVALID, "the program returned %u tensors, and there is room for %u", ntensors, r->nout);
+    if (!rc) rc = td_account_room(s->account, ntensors, e);
+    uint32_t bound = 0;
+    for (; bound < ntensors && !rc; bound++)
+        rc = td_objects_bind(&s->objects, r->out[bound], td_tensor_ref(tensors[bound]), NULL, e);
+    for (uint32_t k = 0; rc && k + 1 < bound; k++) td_objects_release(&s->objects, r->out[k]);
+    if (!rc && serial_of(r)) answer(s, r, &w);
+    free(tensors);
+    td_words_deinit(&w);
+    return rc;
+}
+
+static int failed(td_session *s, const td_record *r, td_error *why, td_error *e)
+{
+    if (!serial_of(r)) return td_record_failed(s, r, "program", why, e);
+    if (!why->op[0]) snprintf(why->op, sizeof why->op, "program");
+    if (!why->where[0]) snprintf(why->where, sizeof why->where, "%s", s->issuer.where);
+    td_reply_error(s, serial_of(r), why);
+    td_session_told(s, why);
+    return TD_OK;
+}
+
+/* False: there is more of it. */
+static bool go_on(td_session *s, running *x)
+{
+    static const td_wait_kind for_value = {"a value that a program goes on by"};
+    bool done = false;
+    td_error why, e;
+    uint64_t lack = 0;
+    td_heap *heap = NULL;
+    td_error_clear(&why);
+    td_error_clear(&e);
+    int rc = td_exec_step(x->at, STEP, &done, &lack, &heap, &why);
+    rc = td_activity_memory(s, rc, td_exec_lacks(x->at), lack, heap, &why);
+    td_activity_behind(s, &for_value, td_exec_behind(x->at));
+    if (!rc && td_exec_waits(x->at)) td_session_wait(s, &for_shape);
+    if (rc == TD_AGAIN || (!rc && !done)) return false;
+    if (!rc) rc = give_results(s, x, &why);
+    if (rc) failed(s, &x->record, &why, &e);
+    return true;
+}
+
+static bool drop(td_activity *a, int most)
+{
+    running *x = of(a);
+    if (!td_exec_drop(x->at, most)) return false;
+    free(x);
+    return true;
+}
+
+static int step(td_session *s, td_activity *a, td_error *e)
+{
+    (void)e; /* a failure is the record's */
+    running *x = of(a);
+    if (!x->over && !(x->over = go_on(s, x))) return TD_AGAIN;
+    return drop(a, 16 * STEP) ? TD_OK : TD_AGAIN;
+}
+
+int td_session_program_call(td_session *s, const td_record *r, td_error *e)
+{
+    static const td_activity_kind kind = {"program", .step = step, .drop = drop, .cost = STEP, .endless = true};
+    td_exec_env env = {.woken = woken, .arg = s};
+    td_error why = {0};
+    td_program *p = td_session_program_of(s, r->rest[0], &why);
+    running *x = malloc(sizeof *x);
+    int rc = p ? TD_OK : why.code;
+    if (!rc && !x) rc = td_no_memory(&why, "for a run of a program");
+    if (!rc) *x = (running){.a = {&kind}, .record = *r}; /* its words stay where they are until the batch is done */
+    if (!rc) rc = td_exec_new(&x->at, p, &s->issuer, &env, r->mode, &why);
+    if (rc) {
+        free(x);
+        if (td_session_may_lack(rc)) rc = td_session_lacks(s, rc, 0, s->heap, &why);
+        return rc == TD_AGAIN ? rc : failed(s, r, &why, e);
+    }
+    rc = take_args(s, r, x->at, &why);
+    s->issuer.may_touch = may_touch;
+    s->activity = &x->a;
+    if (rc) x->over = true, failed(s, r, &why, e);
+    return TD_OK;
+}

@@ -1,0 +1,124 @@
+/* 3, constants: what is made of constants alone, and would not fail, is worked out now. */
+#include "proto/passes/facts.h"
+#include "proto/passes/fold.h"
+#include "proto/passes/passes.h"
+
+#include <stdlib.h>
+
+static bool fold_scalars(td_ir_edit *e, uint32_t node)
+{
+    const td_ir *ir = td_ir_now(e);
+    const td_ir_node *n = &ir->nodes[node];
+    td_literal in[2], out;
+    if (n->nin > 2 || n->nout != 1) return false;
+    for (uint32_t k = 0; k < n->nin; k++)
+        if (!td_constant(ir, td_ir_in(ir, node, k), &in[k])) return false;
+    if (!td_fold(n->op, n->nin, in, &out)) return false;
+    td_turn_constant(e, node, &out);
+    return true;
+}
+
+/* What can be None is told by its type, unless that leaves it open. */
+static bool fold_is_none(td_ir_edit *e, uint32_t node)
+{
+    const td_ir *ir = td_ir_now(e);
+    td_type_kind kind = td_type_kind_of(ir, ir->values[td_ir_in(ir, node, 0)].type);
+    if (kind == TD_T_OPTIONAL) return false;
+    td_turn_constant(e, node, &(td_literal){.kind = TD_L_BOOL, .small = kind == TD_T_NONE});
+    return true;
+}
+
+/* A list of constants is a constant: a new list each time that it is run, as before. */
+static bool fold_list(td_ir_edit *e, uint32_t node)
+{
+    const td_ir *ir = td_ir_now(e);
+    const td_ir_node *n = &ir->nodes[node];
+    td_literal l;
+    uint32_t part = td_type_part(ir, ir->values[td_ir_out(ir, node, 0)].type, 0), nin = n->nin, nwords = 1;
+    td_type_kind of = td_type_kind_of(ir, part);
+    if (of == TD_T_NONE || of > TD_T_DTYPE || nin > TD_LITERAL_MOST) return false;
+    for (uint32_t k = 0; k < nin; k++)
+        if (!td_constant(ir, td_ir_in(ir, node, k), &l)) return false;
+    uint32_t *words = malloc((1 + (size_t)nin * TD_LITERAL_WORDS) * sizeof *words);
+    if (!words) return false;
+    nwords = td_literal_put(words, &(td_literal){.kind = TD_L_LIST, .small = nin});
+    for (uint32_t k = 0; k < nin; k++) {
+        td_constant(ir, td_ir_in(ir, node, k), &l);
+        nwords += td_literal_put(words + nwords, &l);
+    }
+    td_ir_turn(e, node, TD_PRIM_CONSTANT);
+    td_ir_words(e, node, words, nwords);
+    free(words);
+    return true;
+}
+
+/* Of a list that nobody writes: how long it is, -1 when that is not known; and its k-th item, when it is a constant. */
+static int64_t known_list(const td_ir *ir, uint32_t value)
+{
+    td_literal l;
+    uint32_t node = td_maker(ir, value);
+    if (node == TD_IR_NONE) return -1;
+    const td_ir_node *n = &ir->nodes[node];
+    if (n->op == TD_PRIM_LISTCONSTRUCT) return n->nin;
+    if (n->op != TD_PRIM_CONSTANT || !n->nwords) return -1;
+    return td_literal_get(ir->words + n->word, n->nwords, &l) && l.kind == TD_L_LIST ? l.small : -1;
+}
+
+static bool constant_item(const td_ir *ir, uint32_t list, int64_t at, td_literal *out)
+{
+    const td_ir_node *n = &ir->nodes[td_maker(ir, list)];
+    if (n->op != TD_PRIM_CONSTANT || at > 64) return false; /* further in, looking for it is not worth the time */
+    const uint32_t *words = ir->words + n->word + 1;
+    while (at-- > 0) words += td_literal_words(*words);
+    return td_literal_get(words, n->nwords, out) && out->kind != TD_L_LIST;
+}
+
+static bool fold_of_list(td_ir_edit *e, td_facts *f, uint32_t node)
+{
+    const td_ir *ir = td_ir_now(e);
+    uint32_t op = ir->nodes[node].op, list = td_ir_in(ir, node, 0);
+    td_literal l = {.kind = TD_L_INT};
+    int64_t n = known_list(ir, list), at;
+    if (n < 0 || td_class_flags(f, ir, list) & TD_CF_WRITES) return false;
+    if (op == TD_PRIM_GETITEM_LIST) {
+        if (!td_constant_int(ir, td_ir_in(ir, node, 1), &at)) return false;
+        if (at < 0) at += n;
+        if (at < 0 || at >= n) return false;
+        if (td_is_op(ir, td_maker(ir, list), TD_PRIM_LISTCONSTRUCT))
+            return td_put(e, td_ir_out(ir, node, 0), td_ir_in(ir, td_maker(ir, list), (uint32_t)at));
+        if (!constant_item(ir, list, at, &l)) return false;
+    } else if (op == TD_PRIM_BOOL_LIST) {
+        l = (td_literal){.kind = TD_L_BOOL, .small = n != 0};
+    } else {
+        l.i = n;
+    }
+    td_turn_constant(e, node, &l);
+    return true;
+}
+
+static bool fold(td_ir_edit *e, td_facts *f, uint32_t node)
+{
+    switch (td_ir_now(e)->nodes[node].op) {
+    case TD_PRIM_CONSTANT: return false;
+    case TD_PRIM_IS_NONE: return fold_is_none(e, node);
+    case TD_PRIM_LISTCONSTRUCT: return fold_list(e, node);
+    case TD_PRIM_GETITEM_LIST:
+    case TD_PRIM_LEN_LIST:
+    case TD_PRIM_BOOL_LIST: return fold_of_list(e, f, node);
+    default: return fold_scalars(e, node);
+    }
+}
+
+/* In the order of a run, so that what is made of constants was turned into one before. */
+bool td_pass_constants(td_ir_edit *e, td_facts *f)
+{
+    const td_ir *ir = td_ir_now(e);
+    bool changed = false;
+    if (!td_facts_find(f, e)) return false;
+    for (uint32_t k = 0; k < ir->nfunctions; k++)
+        for (td_walk w = td_walk_of(ir, ir->functions[k].block); w.step != TD_STEP_OVER; td_walk_on(&w))
+            if (w.step == TD_STEP_NODE && (ir->nodes[w.node].op & TD_IR_CLASS) == TD_IR_PRIM &&
+                !ir->nodes[w.node].nblocks && fold(e, f, w.node))
+                changed = true;
+    return changed;
+}

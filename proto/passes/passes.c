@@ -1,0 +1,79 @@
+/* The list of passes, and the driver. */
+#include "proto/passes/passes.h"
+
+#include "proto/passes/facts.h"
+#include "proto/program/verify.h"
+#include <stdlib.h>
+#include <string.h>
+
+const td_pass td_pass_list[] = {{"inline", td_pass_inline},     {"constants", td_pass_constants},
+                                {"branches", td_pass_branches}, {"common", td_pass_common},
+                                {"dead", td_pass_dead},         {"peephole", td_pass_peephole},
+                                {"loops", td_pass_loops},       {"eights", td_pass_eights}};
+const uint32_t td_pass_count = sizeof td_pass_list / sizeof *td_pass_list;
+
+/* Facts hold until a pass changes something, and are found when one asks. */
+static bool run(td_ir_edit *e, td_facts *f, const td_pass *pass)
+{
+    return !td_ir_failed(e) && pass->run(e, f);
+}
+
+static bool one_round(td_ir_edit *e, td_facts *f)
+{
+    bool changed = false;
+    for (uint32_t k = 0; k < td_pass_count; k++)
+        if (td_pass_list[k].run != td_pass_eights) changed |= run(e, f, &td_pass_list[k]);
+    return changed;
+}
+
+/* In the last round loops are cut into eights, and what that made is simplified; what it made of a loop is not looked
+ * at as a loop again. */
+static bool all_rounds(td_ir_edit *e)
+{
+    td_facts f = {0};
+    bool changed = false, more = true;
+    for (int round = 1; round < TD_PASS_ROUNDS && more; round++) changed |= more = one_round(e, &f);
+    if (run(e, &f, &(td_pass){"eights", td_pass_eights})) {
+        for (uint32_t k = 0; k < td_pass_count; k++)
+            if (td_pass_list[k].run != td_pass_eights && td_pass_list[k].run != td_pass_loops)
+                run(e, &f, &td_pass_list[k]);
+        changed = true;
+    }
+    td_facts_deinit(&f);
+    return changed;
+}
+
+static bool wanted(void)
+{
+    const char *said = getenv("TENSORD_PASSES");
+    return !said || strcmp(said, "0") != 0;
+}
+
+/* A pass's mistake must not reach who runs the module: what the verifier does not pass is dropped. */
+td_ir *td_ir_improve(td_ir *ir)
+{
+    td_ir_edit *e = wanted() ? td_ir_edit_new(ir, TD_IR_MAX_GROWN, NULL) : NULL;
+    if (!e) return ir;
+    if (!all_rounds(e)) {
+        td_ir_edit_free(e);
+        return ir;
+    }
+    td_ir *better = td_ir_seal(e, NULL);
+    if (better && td_ir_verify(better, TD_VERIFY_GROWN, NULL) != 0) {
+        td_ir_unref(better);
+        better = NULL;
+    }
+    if (!better) return ir;
+    td_ir_unref(ir);
+    return better;
+}
+
+td_ir *td_ir_pass(const td_ir *ir, uint32_t n, const td_pass *const *passes, td_error *error)
+{
+    td_facts f = {0};
+    td_ir_edit *e = td_ir_edit_new(ir, TD_IR_MAX_GROWN, error);
+    if (!e) return NULL;
+    for (uint32_t k = 0; k < n; k++) run(e, &f, passes[k]);
+    td_facts_deinit(&f);
+    return td_ir_seal(e, error);
+}

@@ -1,0 +1,266 @@
+/* How long the daemon's loop is at one thing before it looks at the next, whatever its clients do: each part below does
+ * much of one kind, or is killed in the midst of it, and the daemon counts its turns (tensord --turns).
+ *
+ * What counts is the time on a processor: by the clock a busy machine's other programs are in it. */
+#include "tests/bench/bench.h"
+#include "tests/support/daemon.h"
+
+#include <signal.h>
+
+enum { MANY = 300000, QUEUED = 8192, HELD = 1024, LONGEST_US = 250 };
+
+static test_daemon daemon_here;
+
+static td_client *join(void)
+{
+    td_client *c = td_connect(daemon_here.socket);
+    bench_check(c != NULL, "connecting");
+    return c;
+}
+
+static void in_sync(td_client *c)
+{
+    bench_check(td_sync(c) == 0, "sync");
+}
+
+static td_array *ones(td_client *c)
+{
+    return td_full(c, td_dims(8), 1.0, TD_FLOAT32);
+}
+
+/* ---- the parts: each is a process, and is killed when it has returned */
+
+static void ops(void)
+{
+    td_client *c = join();
+    td_array *x = ones(c);
+    for (int i = 0; i < MANY; i++) td_release(td_add(x, x));
+    in_sync(c);
+}
+
+static void tensors(void)
+{
+    td_client *c = join();
+    td_array *x = ones(c);
+    for (int i = 0; i < MANY; i++) td_keep(td_add(x, x));
+    in_sync(c);
+}
+
+static td_array *graph(td_client *c)
+{
+    td_array *w = ones(c);
+    td_set_requires_grad(w, true);
+    td_array *last = td_mul(w, w);
+    for (int i = 1; i < MANY; i++) {
+        td_array *next = td_mul(last, w);
+        td_release(last);
+        last = next;
+    }
+    in_sync(c);
+    return td_sum(last);
+}
+
+static void backwards(void)
+{
+    td_client *c = join();
+    td_array *root = graph(c);
+    td_at_backward(TD_HERE, td_arrays(root), td_arrays_of(0, NULL), TD_RETAIN_GRAPH);
+    in_sync(c);
+    td_at_backward(TD_HERE, td_arrays(root), td_arrays_of(0, NULL), TD_RETAIN_GRAPH);
+    td_flush(c);
+    usleep(20000); /* it is under way */
+}
+
+/* One tensor that very many nodes have saved is written to. */
+static void saved(void)
+{
+    td_client *c = join();
+    td_array *w = ones(c);
+    td_set_requires_grad(w, true);
+    td_array *y = td_mul(w, w);
+    for (int i = 0; i < MANY; i++) td_keep(td_mul(y, w));
+    in_sync(c);
+    td_mul_(y, 2);
+    in_sync(c);
+}
+
+static void queued(void)
+{
+    td_client *c = join();
+    td_array *x = td_full(c, td_dims(256, 256), 1.0, TD_FLOAT32);
+    in_sync(c);
+    for (int i = 0; i < QUEUED; i++) x = td_mm(x, x);
+    td_flush(c);
+    usleep(50000);
+}
+
+static void came(td_request *r, void *context)
+{
+    (void)r, (void)context;
+}
+
+static void held(void)
+{
+    td_client *c = join();
+    td_queue *q = td_queue_open(c, "held", 1, TD_CONSUMER | TD_PRODUCER);
+    bench_check(q != NULL, "a queue");
+    for (int i = 0; i < HELD; i++) bench_check(td_async_get(q, -1, came, NULL) != NULL, "a get");
+    in_sync(c);
+}
+
+static void items(void)
+{
+    td_client *c = join();
+    td_queue *q = td_queue_open(c, "items", TD_ANY_NUMBER, TD_PRODUCER);
+    td_array *x = ones(c);
+    for (int i = 0; i < MANY / 10; i++) bench_check(td_queue_put(q, td_arrays(x), NULL, 0, -1) == 0, "a put");
+    in_sync(c);
+}
+
+static void names(void)
+{
+    td_client *c = join();
+    td_array *x = ones(c);
+    char name[32];
+    for (int i = 0; i < MANY; i++) {
+        snprintf(name, sizeof name, "name %d", i);
+        bench_check(td_publish(x, name, 0) == 0, "a name");
+    }
+    td_table *t = td_status(c, "names");
+    bench_check(t != NULL, "the table of names");
+    for (int i = 0; i < MANY; i++) {
+        snprintf(name, sizeof name, "name %d", i);
+        bench_check(td_drop(c, name) == 0, "dropping a name");
+    }
+}
+
+static void leases(void)
+{
+    td_client *c = join();
+    for (int i = 0; i < MANY / 3; i++) bench_check(td_lease_new(c, 64) != NULL, "a lease");
+}
+
+static void tables(void)
+{
+    td_client *c = join();
+    td_array *x = ones(c);
+    for (int i = 0; i < MANY / 10; i++) td_keep(td_add(x, x));
+    for (int i = 0; i < 5; i++) {
+        td_table *t = td_status(c, "tensors");
+        bench_check(t != NULL, "a table");
+        td_table_free(t);
+    }
+}
+
+/* As large as they may be. */
+static void programs(void)
+{
+    enum { NODES = 65000 };
+    td_client *c = join();
+    char *text = malloc(NODES * 64), *at = text;
+    at += sprintf(at, "graph(%%x0 : Tensor):\n");
+    for (int i = 0; i < NODES; i++) at += sprintf(at, "  %%x%d : Tensor = td::neg(%%x%d)\n", i + 1, i);
+    sprintf(at, "  return (%%x%d)\n", NODES);
+    for (int i = 0; i < 4; i++) {
+        td_program *p = td_program_read(c, text, td_arrays_of(0, NULL));
+        bench_check(p != NULL, "a program");
+        td_program_free(p);
+        in_sync(c);
+    }
+    free(text);
+}
+
+/* A child that goes on with all that its parent has. */
+static void forked(void)
+{
+    td_client *c = join();
+    td_array *x = ones(c), *last = x;
+    for (int i = 0; i < MANY; i++) last = td_keep(td_add(x, x));
+    in_sync(c);
+    pid_t child = fork();
+    if (child == 0) {
+        td_release(td_add(last, x));
+        in_sync(c);
+        _exit(0);
+    }
+    waitpid(child, NULL, 0);
+}
+
+/* ---- */
+
+static void play(const char *only)
+{
+    static const struct {
+        const char *name;
+        void (*run)(void);
+    } parts[] = {{"ops", ops},       {"tensors", tensors}, {"backwards", backwards}, {"saved", saved},
+                 {"queued", queued}, {"held", held},       {"items", items},         {"names", names},
+                 {"leases", leases}, {"tables", tables},   {"programs", programs},   {"forked", forked}};
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+        if (only && strcmp(only, parts[i].name) != 0) continue;
+        pid_t pid = fork();
+        if (pid == 0) {
+            parts[i].run();
+            kill(getpid(), SIGKILL);
+        }
+        int status = 0;
+        waitpid(pid, &status, 0);
+        if (!WIFSIGNALED(status)) exit(1);
+    }
+}
+
+static int64_t cell(const td_table *t, int row, const char *column)
+{
+    for (int k = 0; k < t->columns; k++)
+        if (strcmp(t->names[k], column) == 0) return t->cells[row * t->columns + k].integer;
+    return -1;
+}
+
+/* The longest of all, once the daemon has let go of everything. */
+static int64_t show(void)
+{
+    int64_t longest = 0;
+    td_client *c = join();
+    for (int quiet = 0, before = -1; quiet < 3;) { /* what was left goes in turns */
+        td_table *s = td_status(c, "status");
+        int now = 0;
+        for (int i = 0; s && i < s->rows; i++)
+            if (strcmp(s->cells[2 * i].text, "tensors") == 0) now = (int)s->cells[2 * i + 1].integer;
+        td_table_free(s);
+        quiet = now == before ? quiet + 1 : 0;
+        before = now;
+        usleep(100000);
+    }
+    td_table *t = td_status(c, "turns");
+    bench_check(t != NULL, "turns");
+    printf("%-14s %9s %8s %8s | us of a processor: %8s %7s %7s %7s %7s %7s %7s\n", "turn", "times", "longest",
+           "(clock)", "to 50", "100", "250", "500", "1000", "4000", "more");
+    for (int i = 0; i < t->rows; i++) {
+        static const char *const parts[] = {"to_50", "to_100", "to_250", "to_500", "to_1000", "to_4000", "longer"};
+        printf("%-14s %9lld %8lld %8lld |                     ", t->cells[i * t->columns].text,
+               (long long)cell(t, i, "turns"), (long long)cell(t, i, "longest_cpu_us"),
+               (long long)cell(t, i, "longest_us"));
+        for (int k = 0; k < 7; k++) printf(k ? " %7lld" : " %7lld", (long long)cell(t, i, parts[k]));
+        printf("\n");
+        if (cell(t, i, "longest_cpu_us") > longest) longest = cell(t, i, "longest_cpu_us");
+    }
+    td_table_free(t);
+    td_disconnect(c);
+    return longest;
+}
+
+/* bench_turns [PART] */
+int main(int argc, char **argv)
+{
+    static const char *const options[] = {"--turns", "--memory", "2G", NULL};
+    char program[4096];
+    snprintf(program, sizeof program, "%s", argv[0]);
+    char *slash = strrchr(program, '/');
+    snprintf(slash ? slash : program, 64, "%s", slash ? "/../../daemon/server/tensord" : "tensord");
+    setenv("TENSORD_DAEMON", program, 0);
+    bench_check(test_daemon_start(&daemon_here, options), "starting a daemon");
+    play(argc > 1 ? argv[1] : NULL);
+    bench_ours("turns.longest", (double)show(), "us", 1);
+    bench_reference("turns.longest", LONGEST_US, "250 us of a processor for one turn of the loop");
+    return test_daemon_stop(&daemon_here) ? 1 : 0;
+}

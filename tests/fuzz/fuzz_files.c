@@ -1,0 +1,48 @@
+/* Fuzzes what reads files that other programs wrote: the directory of a zip file and what is deflated in it, pickles,
+ * headers of safetensors and of NumPy's arrays, the tensors and storages that these describe, and the bytes. Nothing
+ * may crash, leak, or reach outside of the file; of what is accepted every tensor lies within its storage, and every
+ * storage within the file. */
+#include "client/files/file.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void walk(const td_file *t, size_t size)
+{
+    td_error e;
+    for (uint32_t i = 0; i < t->nstorages; i++) {
+        const td_stored *s = t->storages[i];
+        size_t bytes = (size_t)s->numel * td_dtype_size(s->dtype);
+        assert(s->found && s->at <= size && (s->packed ? s->packed : bytes) <= size - s->at);
+        assert(!s->packed || bytes + s->skip <= UINT64_C(1) << 30);
+        void *to = malloc(bytes + 1);
+        if (to) td_file_read(t, s, to, &e); /* the checksum may be wrong */
+        free(to);
+    }
+    for (uint32_t i = 0; i < t->ntensors; i++) {
+        const td_file_tensor *x = &t->tensors[i];
+        assert(x->storage < t->nstorages);
+        const td_stored *s = t->storages[x->storage];
+        assert(td_desc_check(&x->desc, s->numel * td_dtype_size(s->dtype), &e) == 0);
+    }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    td_file t = {.skip = size & 1};
+    td_error e = {0};
+    int fd = memfd_create("fuzz", MFD_CLOEXEC);
+    if (fd < 0) return 0;
+    if (write(fd, data, size) == (ssize_t)size) {
+        int rc = td_file_open(&t, fd, &e);
+        assert(rc == 0 || (e.code == rc && e.message[0]));
+        if (rc == 0) walk(&t, size);
+        td_file_close(&t);
+    }
+    close(fd);
+    return 0;
+}

@@ -1,0 +1,178 @@
+"""save() and load() where others are at the same files: links laid in the way, several writers, files that change while they are read."""
+import os
+import random
+import threading
+
+import pytest
+import tensord as td
+
+from common import script, seed
+
+N = 300_000  # of several megabytes, so that others get in between
+
+
+def both(path, one, other, rounds):
+    """Both at once, until one has had so many rounds; what the other raised is raised here."""
+    over, wrong = threading.Event(), []
+
+    def loop():
+        try:
+            while not over.is_set():
+                other()
+        except BaseException as e:  # for the test
+            wrong.append(e)
+
+    thread = threading.Thread(target=loop)
+    thread.start()
+    try:
+        for _ in range(rounds):
+            one()
+    finally:
+        over.set()
+        thread.join()
+    if wrong:
+        raise wrong[0]
+
+
+def test_a_link_in_the_way_leads_nowhere(tmp_path):
+    """In a directory where others write, too: whatever they lay there under a name that could be guessed."""
+    victim = tmp_path / "victim"
+    victim.write_text("mine")
+    (tmp_path / "shared").mkdir()
+    for name in (f"x.{os.getpid()}.part", "x.part", f"x.{os.getpid()}", f".x.{os.getpid()}.part"):
+        (tmp_path / "shared" / name).symlink_to(victim)
+    td.save(td.ones(2), tmp_path / "shared" / "x")
+    assert victim.read_text() == "mine" and td.load(tmp_path / "shared" / "x").tolist() == [1, 1]
+
+
+def test_threads_save_to_one_path(tmp_path):
+    """Whoever is last wins, and every file is whole."""
+    path, failed = tmp_path / "x", []
+
+    def work(k):
+        try:
+            for _ in range(20):
+                td.save(td.full((20_000 + k,), k), path)
+        except BaseException as e:
+            failed.append(e)
+
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(6)]
+    for t in threads:
+        t.start()
+    while any(t.is_alive() for t in threads):
+        if path.exists():
+            got = td.load(path)
+            assert got.min().item() == got.max().item() == len(got) - 20_000
+    assert not failed and os.listdir(tmp_path) == ["x"]
+
+
+def test_a_long_name(tmp_path):
+    path = tmp_path / ("n" * 255)
+    td.save(td.ones(2), path)
+    assert td.load(path).tolist() == [1, 1] and os.listdir(tmp_path) == [path.name]
+    with pytest.raises(OSError, match="too long") as e:
+        td.save(td.ones(2), str(path) + "n")
+    assert e.value.filename == str(path) + "n"
+
+
+def test_renamed_while_it_is_read(tmp_path):
+    """Either file, whole."""
+    path, parts = tmp_path / "x", [tmp_path / "a", tmp_path / "b"]
+    for k, part in enumerate(parts):
+        td.save(td.full((N + k,), k), part)
+    os.link(parts[0], path)
+    turn = [0]
+
+    def swap():
+        turn[0] ^= 1
+        os.link(parts[turn[0]], tmp_path / "next")
+        os.replace(tmp_path / "next", path)
+
+    def read():
+        got = td.load(path)
+        assert got.min().item() == got.max().item() == len(got) - N
+
+    both(path, read, swap, 60)
+
+
+def test_cut_and_grown_while_it_is_read(tmp_path):
+    """Whole, or an error that says so: never a signal, never a hang. What is read is copied, so nothing is mapped that could be cut."""
+    path = tmp_path / "x"
+    td.save({"a": td.ones(N), "b": [td.zeros(N)]}, path)
+    data, rng, seen = path.read_bytes(), random.Random(seed()), set()
+
+    def change():
+        with open(path, "r+b") as f:
+            f.truncate(rng.choice([0, 3, 8, 100, len(data) // 2, len(data) - 1, len(data) + 10_000]))
+            f.seek(0)
+            f.write(data[: rng.choice([len(data), rng.randrange(len(data))])])
+
+    def read():
+        try:
+            td.load(path)
+            seen.add("whole")
+        except td.InvalidError as e:
+            assert "load(): " in str(e)
+            seen.add("damaged")
+
+    both(path, read, change, 150)
+    assert "damaged" in seen
+    path.write_bytes(data)
+    assert td.load(path)["a"].sum().item() == N
+
+
+def test_a_full_disk_leaves_what_was_there(tmp_path):
+    """As of a disk without room: a limit of the process for its files."""
+    path = tmp_path / "x"
+    td.save(td.ones(2), path)
+    p = script("""
+        import resource, sys, tensord as td
+        x = td.ones(300_000)  # the daemon has none
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
+        try: td.save(x, sys.argv[1])
+        except OSError as e: print(e.errno)
+        td.save(td.ones(3), sys.argv[2])
+        """, path, tmp_path / "y")
+    assert p.returncode == 0 and p.stdout.strip() == "27", p.stderr
+    assert td.load(path).tolist() == [1, 1] and sorted(os.listdir(tmp_path)) == ["x", "y"]
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read and write all")
+def test_no_permission(tmp_path):
+    path = tmp_path / "x"
+    td.save(td.ones(2), path)
+    path.chmod(0)
+    with pytest.raises(PermissionError):
+        td.load(path)
+
+
+@pytest.mark.parametrize("path", ["/dev/zero", "/dev/urandom", "/dev/null", "/proc/self/maps", "/proc/self/cmdline"])
+def test_what_is_no_file_of_tensors(path):
+    with pytest.raises(td.InvalidError, match="load"):
+        td.load(path)
+
+
+def test_links_in_a_circle(tmp_path):
+    (tmp_path / "a").symlink_to("b")
+    (tmp_path / "b").symlink_to("a")
+    for work in (lambda: td.load(tmp_path / "a"), lambda: td.save(td.ones(2), tmp_path / "a")):
+        with pytest.raises(OSError, match="levels of symbolic links"):
+            work()
+    assert sorted(os.listdir(tmp_path)) == ["a", "b"]
+
+
+def test_a_stream_that_never_ends():
+    """Whoever writes to a pipe as long as a header may be is not read further."""
+    p = script("""
+        import os, struct, threading, tensord as td
+        r, w = os.pipe()
+        def write():
+            os.write(w, struct.pack("<Q", 1 << 60))
+            try:
+                while True: os.write(w, bytes(65536))
+            except BrokenPipeError: print("stopped")
+        threading.Thread(target=write).start()
+        try: td.load(os.fdopen(r, "rb"))
+        except td.InvalidError as e: print("header" in str(e))
+        """)
+    assert p.returncode == 0 and p.stdout.split() == ["True", "stopped"], p.stdout + p.stderr

@@ -1,0 +1,99 @@
+"""Programs under names: published by one process, called by others, also when it is gone; gradients; kinds; what is said."""
+import pytest
+
+import tensord as td
+from common import script
+
+PUBLISHER = """
+import os, signal
+import tensord as td
+w, b = td.full((2, 2), 0.5), td.tensor([1.0, -1.0], requires_grad=True)
+@td.jit.script
+def layer(x, scale: float = 2.0):
+    return td.relu(x @ w + b) * scale
+layer.publish("layer")
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def published(tmp_path):
+    td.ones(1)  # now there is a daemon
+    path = tmp_path / "publisher.py"
+    path.write_text(PUBLISHER)
+    ran = script(f"import runpy; runpy.run_path({str(path)!r})", TENSORD_SOCKET=td.connection()["path"])
+    assert ran.returncode == -9, ran.stderr
+
+
+def test_a_program_outlives_its_publisher(tmp_path):
+    published(tmp_path)
+    layer = td.jit.open("layer", timeout=5)
+    x = td.ones((1, 2), requires_grad=True)
+    y = layer(x, 2.0)
+    assert y.tolist() == [[4.0, 0.0]] and layer(scale=1.0, x=x).tolist() == [[2.0, 0.0]]
+    y.sum().backward()
+    assert x.grad.tolist() == [[1.0, 1.0]]
+    assert "td::relu" in layer.graph and repr(layer) == "<tensord.jit.OpenedProgram(x, scale)>"
+    with pytest.raises(TypeError, match=r"no parameter 'size', or it was given before; it takes \(x, scale\)"):
+        layer(x, size=3)
+    with pytest.raises(TypeError, match="takes 2 arguments, and 1 are given"):
+        layer(x)
+    with pytest.raises(TypeError, match=r"'layer' is a program, not a tensor: .*tensord.jit.open\(\)"):
+        td.open("layer")
+    layer.publish("again")
+    td.drop("layer")
+    assert layer(x, 1.0).tolist() == td.jit.open("again")(x, 1.0).tolist() == [[2.0, 0.0]]
+    td.drop("again")
+
+
+def test_names_and_kinds():
+    @td.jit.script
+    def double(x):
+        return x * 2
+
+    @td.jit.script
+    def triple(x):
+        return x * 3
+
+    x = td.tensor([2.0])
+    double.publish("times")
+    with pytest.raises(Exception, match="the name 'times' is taken"):
+        triple.publish("times")
+    old = td.jit.open("times")
+    triple.publish("times", replace=True)
+    assert (old(x).item(), td.jit.open("times")(x).item()) == (4.0, 6.0)
+    rows = {row["name"]: row for row in td.status("names")}
+    assert rows["times"]["kind"] == "program" and rows["times"]["tensor"].startswith("program of ")
+    td.drop("times")
+    x.publish("times")
+    with pytest.raises(TypeError, match=r"'times' is a tensor, not a program: .*tensord.open\(\)"):
+        td.jit.open("times")
+    td.drop("times")
+    with pytest.raises(td.NotFound, match="nothing is published as 'times'"):
+        td.jit.open("times")
+    with pytest.raises(TimeoutError, match="nobody published 'times' in time"):
+        td.jit.open("times", timeout=0.01)
+
+
+def test_a_module_is_published_as_it_is():
+    model = td.nn.Sequential(td.nn.Linear(3, 4), td.nn.ReLU(), td.nn.Linear(4, 1))
+    x = td.randn(5, 3)
+    td.jit.script(model).publish("model")
+    served, before = td.jit.open("model"), model(x).tolist()
+    with td.no_grad():
+        model[0].weight.zero_()
+    assert served(x).tolist() == before != model(x).tolist()
+    td.drop("model")
+
+
+def test_captured_leaves_in_service_memory_are_shared():
+    with td.service_memory():
+        w = td.tensor([3.0], requires_grad=True)
+
+    @td.jit.script
+    def times(x):
+        return x * w
+
+    times.publish("times w")
+    td.jit.open("times w")(td.tensor([5.0])).backward()
+    assert w.grad.tolist() == [5.0]
+    td.drop("times w")

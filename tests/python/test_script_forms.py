@@ -1,0 +1,308 @@
+"""Forms of PyTorch's functions and methods in programs: each function here gives as a program what it gives as it stands."""
+import math
+import sys
+
+import pytest
+
+import tensord as td
+import tensord.nn.functional as F
+from tensord import _script
+
+CASES = []
+
+
+def case(*make):
+    def add(function):
+        CASES.append(pytest.param(function, make, id=function.__name__))
+        return function
+
+    return add
+
+
+def X():
+    return td.arange(24.0).reshape(2, 3, 4)
+
+
+def values(x):
+    return [values(y) for y in x] if isinstance(x, (list, tuple)) else x.tolist() if td.is_tensor(x) else x
+
+
+@case(X)
+def reshaping(x):
+    return x.reshape(6, 4), x.reshape((4, -1)), x.reshape([24]), td.reshape(x, (3, 8)), x.transpose(0, 1).reshape(-1)
+
+
+@case(X)
+def viewing(x):
+    return x.view(2, -1), x.view((6, 4)), x.permute(2, 0, 1), x.permute((0, 2, 1)), x.flatten(), x.flatten(1), td.flatten(x, start_dim=1)
+
+
+@case(X)
+def sizes(x):
+    return x.size(), x.size(0), x.size(-1), x.shape[1], x.numel(), x.dim(), x.ndim, len(x), list(x.shape), x.size(dim=1)
+
+
+@case(X)
+def sizes_unpacked(x):
+    b, c, d = x.shape
+    b2, c2, d2 = x.size()
+    return x.view(b * c, d), b2 + c2 + d2
+
+
+@case(X)
+def writing_parts(x):
+    x = x.clone()
+    x[0] = td.ones(3, 4)
+    x[:, 1] += 2
+    x[..., -1] = x[..., 0]
+    x[1, 2, 3] = 5
+    x[0, :2] *= 3
+    return x
+
+
+@case(X, lambda: td.tensor([0, 1]))
+def writing_by_index(x, i):
+    x = x.clone()
+    x[i] = 2.0
+    x[:, i] = td.zeros(2, 2, 4)
+    x[0][i] += 1
+    return x, x[i], x[:, i]
+
+
+@case(X)
+def masks(x):
+    x = x.clone()
+    x[x > 5] = 0.0
+    return x, x[x > 3]
+
+
+@case(X)
+def lists_of_tensors(x):
+    ys = [x, x+1]; ys.append(x*2)
+    return td.cat(ys), td.stack(ys, dim=1), td.cat((x, x), dim=-1), td.stack((x, x)), td.concat(ys, 1)
+
+
+@case(X)
+def reductions(x):
+    return (x.sum(), x.sum(0), x.sum(dim=(0, 1)), x.mean(-1, keepdim=True), x.mean(dim=1), x.max(), x.max(dim=1)[0], x.argmax(1), x.std(),
+            x.var(0), x.norm(), x.prod(), x.cumsum(1), x.amax(dim=2))
+
+
+@case(X)
+def activations(x):
+    return (x.softmax(-1), F.softmax(x, dim=1), td.softmax(x, 1), F.log_softmax(x, dim=-1), F.relu(x), F.leaky_relu(x, 0.1), F.gelu(x),
+            F.dropout(x, 0.5, False), F.dropout(x, p=0.2, training=False))
+
+
+@case(X)
+def dtypes(x):
+    return (x.to(td.float64), x.float(), x.int(), x.long(), x.double().dtype == td.float64, x.type_as(x), x.bool(), td.zeros(2,
+            dtype=td.int64), td.zeros_like(x), td.ones((2, 2)), td.full((2,), 3.0), td.arange(5), td.tensor([1.0, 2.0]), td.tensor(3))
+
+
+@case(X)
+def shapes(x):
+    return (x.unsqueeze(0), x.squeeze(), x.squeeze(0), x.t() if x.dim()==2 else x, x[0].t(), x[0].T, x.T, x.transpose(1, 2), x.expand(2, 3, 4), x[:,
+            :, :1].expand(-1, -1, 4), x.repeat(2, 1, 1), x.split(2, 1), x.chunk(2, dim=2), x.unbind(0), x.contiguous())
+
+
+@case(X)
+def parts(x):
+    a, b = x.chunk(2, dim=2)
+    c, d = x.unbind(0)
+    for r in x: c = c + r
+    q, r = x
+    return a+b, c+d, q, r
+
+
+@case(X)
+def choosing(x):
+    return (td.where(x > 3, x, -x), td.where(x > 3, 1.0, 0.0), x.clamp(0, 5), x.clamp(min=2), td.clamp(x, max=3.0), x.masked_fill(x > 3, 0.0),
+            td.exp(x), td.max(x, x*2) , td.maximum(x, -x), td.min(x), x.abs(), td.pow(x, 2), x.pow(2), x ** 0.5, -x, 1/(x+1), 2-x, x//2, x%3)
+
+
+@case(X)
+def products(x):
+    return x.matmul(x.transpose(1, 2)), td.bmm(x, x.transpose(1, 2)), td.mm(x[0], x[1].t()), x[0] @ x[1].T
+
+
+@case(X, lambda: 3)
+def numbers(x, n: int):
+    s = 0.0
+    for i in range(n): s += float(x[0, 0,i])
+    return (math.sqrt(s), math.pi, math.floor(2.5), math.log(s+1), max(n, 2), min(1.5, 2.5), abs(-n), round(2.6), sum([1, 2]), n / 2, n // 2,
+            2 ** n, n % 2, float(n), int(2.7), bool(n), str(n), -7 // 2, -7 % 3)
+
+
+@case(X)
+def questions(x):
+    return (x.item() if x.numel()==1 else x.sum().item(), int(x.sum()), x.sum().item() > 3, x.eq(1.0), x == 1, (x > 1) & (x < 5), ~(x > 1),
+            x.any(), x.all(), td.all(x >= 0), td.isnan(x).any(), x.topk(2)[0], x.sort(descending=True)[1], x.argsort(-1))
+
+
+@case(X, lambda: td.tensor([[0, 1, 2], [1, 1, 1]]))
+def losses(x, i):
+    return (F.mse_loss(x, x+1), F.cross_entropy(x[0], td.tensor(2).expand(3) ), F.one_hot(i, 3), F.embedding(i, x[0]), F.l1_loss(x, x*2,
+            reduction="sum"), F.nll_loss(x[0], i[0]), F.binary_cross_entropy_with_logits(x, (x > 3).float()), F.smooth_l1_loss(x, x+0.3),
+            F.kl_div(x, x), F.normalize(x, dim=-1), F.pad(x, (1, 1)), F.layer_norm(x, (4,)), F.cosine_similarity(x, x+1, dim=1))
+
+
+@case(X)
+def picking(x):
+    return (x.gather(1, td.zeros(2, 1, 4, dtype=td.int64)), x.index_select(1, td.tensor([0, 2])),
+            x.scatter_add(1, td.zeros(2, 1, 4, dtype=td.int64), x),
+            td.tril(x), td.triu(x, 1), x.new_zeros(2, 2), x.new_ones((2,)), x.flip(0), td.roll(x, 1, 0), x.masked_select(x > 3),
+            td.nonzero(x > 3), x.detach(), td.outer(x[0, 0], x[0, 0]), td.linspace(0, 1, 5), td.eye(3), td.cumsum(x, 0), td.unsqueeze(x, 1))
+
+
+@case(X)
+def methods(x):
+    return (x.add(1), x.mul(2), x.sub(x), x.div(2), td.add(x, x, alpha=2), x.add_(1), x.mul_(2), x.zero_(), x.fill_(3),
+            x.copy_(td.ones(2, 3, 4)), td.sum(x, dim=1), td.mean(x), td.sigmoid(x), x.tanh(), x.sqrt(), x.exp().log(), x.neg(), td.abs(x),
+            x.square(), x.rsqrt(), td.sign(x), td.floor(x), td.round(x), td.erf(x), td.log1p(x))
+
+
+@case(X, lambda: "a b a c b a", lambda: 5)
+def dicts(x, text: str, n: int):
+    counts: dict[str, int] = {}
+    for word in text.split():
+        counts[word] = counts.get(word, 0) + 1
+    parts = {"first": x[0], "second": x[1] * 2}
+    parts["sum"] = parts["first"] + parts["second"]
+    squares = {0: 0}
+    for k in range(n):
+        squares[k] = k * k
+    total = 0
+    for k, v in squares.items():
+        total += k * v
+    gone = squares.pop(2)
+    other = squares.copy()
+    other.update({1: 100, 77: 7})
+    squares.clear()
+    keys = [k for k in other]
+    return (list(counts.items()), list(parts.keys()), parts["sum"], len(parts), "sum" in parts, "no" in parts, total, gone, keys,
+            list(other.values()), other[-0], len(squares), counts.get("zzz") is None, sorted_keys(counts))
+
+
+def sorted_keys(d: dict[str, int]):
+    keys = list(d.keys())
+    keys.sort()
+    return keys
+
+
+@case(X)
+def kinds_of_values(x):
+    def twice(v, k: int):
+        return v * k
+
+    def pick(v, maybe: int | None = None):
+        if isinstance(maybe, int):
+            return v + maybe
+        return v - 1
+
+    assert isinstance(x, td.Tensor) and not isinstance(x, (int, str)), "never"
+    return twice(x, 2), pick(x), pick(x, 3), isinstance(1.5, float), td.jit.is_scripting()
+
+
+@pytest.mark.parametrize("function, make", CASES)
+def test_forms(function, make):
+    ours, theirs = (f(*(m() for m in make)) for f in (td.jit.script(function), function))
+    if function is kinds_of_values:
+        assert ours[-1] is True and theirs[-1] is False
+        ours, theirs = ours[:-1], theirs[:-1]
+    assert repr(values(ours)) == repr(values(theirs))
+
+
+def test_writes_are_seen_outside():
+    def fill(x, y):
+        x[0] = y
+        x[1, 2] = 7.0
+        x[0, 1] += y[0]
+
+    mine, theirs, y = X(), X(), td.ones(3, 4, requires_grad=True)
+    program = td.jit.script(fill)
+    assert program(mine, y.detach()) is None
+    fill(theirs, y.detach())
+    assert mine.tolist() == theirs.tolist()
+
+    def through(y):
+        x = td.zeros(2, 3, 4)
+        x[0] = y * 2
+        x[:, 1] = y[0]
+        return x
+
+    grads = [td.autograd.grad(f(y).square().sum(), y)[0].tolist() for f in (td.jit.script(through), through)]
+    assert grads[0] == grads[1]
+
+
+def test_functions_of_other_modules(tmp_path, monkeypatch):
+    (tmp_path / "other_functions.py").write_text("import tensord as T\nSHIFT = 2\n\n\ndef inner(x):\n    return T.relu(x) + SHIFT\n\n\n"
+                                                 "def outer(x, k: int = 3):\n    return inner(x) * k\n\n\ndef bad(x):\n    return open(x)\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    import other_functions as other
+    from other_functions import bad, outer as renamed
+
+    SHIFT = 5.0
+
+    def f(x):
+        return renamed(x - SHIFT) + renamed(x, k=1)
+
+    def g(x):
+        return bad(x)
+
+    assert td.jit.script(f)(X()).tolist() == f(X()).tolist()
+    with pytest.raises(td.Unsupported, match=r"other_functions.py:14:12: a program cannot call 'open'"):
+        td.jit.script(g)
+    assert other.SHIFT == 2 and "other_functions" in sys.modules and _script.World().units == []
+
+
+def test_errors_by_their_names():
+    def checks(x, n: int):
+        if n == 0:
+            raise td.ShapeError(f"{n} of {x.size(0)}")
+        assert n < 3, f"n is {n}"
+        if n == 2:
+            raise ValueError("two")
+        return x
+
+    program = td.jit.script(checks)
+    assert program(X(), 1).tolist() == X().tolist()
+    for n, text in ((0, "ShapeError: 0 of 2"), (2, "ValueError: two"), (3, "AssertionError: n is 3")):
+        with pytest.raises(td.Error, match=text):
+            program(X(), n).tolist()
+
+
+def test_what_dicts_cannot():
+    def missing(k: int):
+        d = {1: 2}
+        return d[k]
+
+    def grows(n: int):
+        d = {0: 0}
+        for k in range(n):
+            d[k] = k
+        return len(d)
+
+    def gives(x):
+        return {"x": x}
+
+    def takes(d: dict[str, td.Tensor]):
+        return d["x"]
+
+    with pytest.raises(td.Error, match=r"KeyError: 7 is no key of the dict"):
+        td.jit.script(missing)(7)
+    assert td.jit.script(missing)(1) == 2 and td.jit.script(grows)(4096) == 4096
+    with pytest.raises(td.Error, match=r"at most 4096 keys"):
+        td.jit.script(grows)(4097)
+    with pytest.raises(td.Error, match=r"a program returns no dict; return list\(d.items\(\)\)"):
+        td.jit.script(gives)
+    with pytest.raises(td.Error, match=r"a program is given no dict; give lists of its keys and values"):
+        td.jit.script(takes)
+
+
+def test_the_daemon_refuses_dicts_at_its_door():
+    text = 'graph(%x : Tensor):\n  %1 : str = prim::Constant[value="x"]()\n  %2 : Dict(str, Tensor) = prim::DictConstruct(%1, %x)\n'
+    with pytest.raises(td.Unsupported, match="a program returns no dict"):
+        td._C._Program(text + "  %3 : (Dict(str, Tensor)) = prim::TupleConstruct(%2)\n  return (%3)\n", ())
+    values = text + "  %3 : Tensor[] = prim::values(%2)\n  return (%3)\n"
+    assert td._C._Program(values, ()).call((td.ones(1),))[0].tolist() == [1.0]

@@ -1,0 +1,350 @@
+"""Modules as programs: what they compute, write and train is what the same module called as it stands does; what cannot be one is refused with its
+place."""
+import copy
+import inspect
+
+import pytest
+
+import tensord as td
+import tensord.nn.functional as F
+from tensord import nn
+
+td.manual_seed(5)
+
+
+def values(out):
+    return [values(x) for x in out] if isinstance(out, (tuple, list)) else out.tolist() if td.is_tensor(out) else out
+
+
+def same(model, *inputs):
+    """Results, gradients and state of two copies, one of them a program, in training and out of it."""
+    for training in (True, False):
+        ours, theirs = (copy.deepcopy(model).train(training) for _ in range(2))
+        program = td.jit.script(ours)
+        found = []
+        for m in (program, theirs):
+            given = [x.clone().requires_grad_() if x.is_floating_point() else x for x in inputs]
+            td.manual_seed(7)
+            outs = m(*given)
+            first = outs[0] if isinstance(outs, tuple) else outs
+            grads = []
+            if first.requires_grad:
+                first.square().sum().backward()
+                grads = [x.grad.tolist() for x in [*m.parameters(), *given] if x.requires_grad and x.grad is not None]
+            found.append((values(outs), grads, [x.tolist() for x in m.state_dict().values()]))
+        assert found[0] == found[1]
+
+
+IMAGES, ROWS, WORDS = td.randn(3, 4, 8, 8), td.randn(3, 4), td.tensor([[1, 0, 3], [2, 2, 0]])
+
+
+@pytest.mark.parametrize("layer, x", [
+    (nn.Linear(4, 2), ROWS), (nn.Linear(4, 2, bias=False), ROWS), (nn.Conv2d(4, 6, 3), IMAGES), (nn.Conv2d(4, 4, 3, 2, 1, 1, 2, bias=False), IMAGES),
+    (nn.Conv2d(4, 2, (3, 5), padding="same"), IMAGES), (nn.Conv2d(4, 2, 3, padding="valid"), IMAGES), (nn.Conv2d(4, 2, 3), IMAGES[0]),
+    (nn.Conv1d(8, 2, 3, padding=1), IMAGES[0]), (nn.BatchNorm2d(4), IMAGES), (nn.BatchNorm2d(4, affine=False), IMAGES),
+    (nn.BatchNorm2d(4, track_running_stats=False), IMAGES), (nn.BatchNorm1d(4, momentum=None), ROWS), (nn.LayerNorm(8), IMAGES), (nn.LayerNorm((8, 8)), IMAGES),
+    (nn.RMSNorm(8), IMAGES), (nn.GroupNorm(2, 4), IMAGES), (nn.Embedding(5, 3), WORDS), (nn.Embedding(5, 3, padding_idx=0), WORDS), (nn.PReLU(), ROWS),
+    (nn.Dropout(0.4), ROWS), (nn.Dropout(0.0), ROWS), (nn.Flatten(), IMAGES), (nn.MaxPool2d(2), IMAGES), (nn.MaxPool2d((3, 2), 1, 1), IMAGES),
+    (nn.MaxPool1d(2), IMAGES[0]), (nn.AvgPool2d(2), IMAGES), (nn.AvgPool1d(4, 2), IMAGES[0]), (nn.AdaptiveAvgPool2d(1), IMAGES),
+    (nn.AdaptiveAvgPool2d((None, 4)), IMAGES), (nn.AdaptiveAvgPool1d(2), IMAGES[0]), (nn.ReLU(), ROWS), (nn.ReLU6(), ROWS), (nn.LeakyReLU(0.2), ROWS),
+    (nn.ELU(), ROWS), (nn.SELU(), ROWS), (nn.CELU(), ROWS), (nn.GELU(), ROWS), (nn.GELU("tanh"), ROWS), (nn.SiLU(), ROWS), (nn.Mish(), ROWS),
+    (nn.Sigmoid(), ROWS), (nn.LogSigmoid(), ROWS), (nn.Tanh(), ROWS), (nn.Tanhshrink(), ROWS), (nn.Softsign(), ROWS), (nn.Softplus(), ROWS),
+    (nn.Softshrink(), ROWS), (nn.Hardshrink(), ROWS), (nn.Hardtanh(), ROWS), (nn.Hardsigmoid(), ROWS), (nn.Hardswish(), ROWS), (nn.GLU(), ROWS),
+    (nn.Softmax(1), ROWS), (nn.LogSoftmax(-1), ROWS), (nn.Identity(), ROWS), (nn.LSTMCell(4, 3), ROWS), (nn.GRUCell(4, 3), ROWS), (nn.RNNCell(4, 3), ROWS),
+    (nn.LSTM(4, 3), IMAGES[:, :, 0, :4]), (nn.LSTM(8, 3, 2, batch_first=True, bidirectional=True), IMAGES[0]), (nn.LSTM(4, 3, bias=False), ROWS),
+    (nn.LSTM(8, 3), td.randn(70, 2, 8)), (nn.GRU(8, 3, 2, bidirectional=True), IMAGES[0]), (nn.GRU(4, 5, batch_first=True), ROWS.unsqueeze(0)),
+    (nn.RNN(8, 3, 3), IMAGES[0]), (nn.RNN(8, 3, nonlinearity="relu", batch_first=True), IMAGES[0]), (nn.LSTM(8, 3, 2, dropout=0.4), IMAGES[0]),
+    (nn.CosineSimilarity(), (ROWS, ROWS + 1)), (nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Sequential(nn.Linear(4, 1), nn.Tanh())), ROWS)],
+    ids=lambda v: repr(v).split("\n")[0] if isinstance(v, nn.Module) else "")
+def test_layers(layer, x):
+    same(layer, *(x if isinstance(x, tuple) else (x,)))
+
+
+class Block(nn.Module):
+    def __init__(self, width, factor):
+        super().__init__()
+        self.linear, self.norm = nn.Linear(width, width), nn.LayerNorm(width)
+        self.factor = factor
+
+    def forward(self, x):
+        return x + self.helper(self.norm(F.gelu(self.linear(x))))
+
+    def helper(self, x, times: int = 2):
+        for _ in range(times):
+            x = x * self.factor
+        return x
+
+
+class Net(nn.Module):
+    shift = 0.25
+
+    def __init__(self):
+        super().__init__()
+        self.blocks = nn.ModuleList([Block(4, 0.5 + k) for k in range(3)])
+        self.heads = nn.ModuleDict({"a": nn.Linear(4, 2), "b": nn.Linear(4, 2)})
+        self.sizes, self.name, self.maybe = (1, 2), "net", None
+        self.register_buffer("calls", td.zeros(1))
+        self.register_buffer("last", td.zeros(4))
+
+    def forward(self, x, pick: bool = True):
+        self.calls += 1
+        outs = []
+        for i, block in enumerate(self.blocks):
+            x = block(x) + i * self.shift
+            outs.append(x)
+        self.last = x[0].detach()
+        y = self.heads["a"](x) if pick else self.heads["b"](x)
+        if self.maybe is not None:
+            y = y + self.maybe
+        if self.training:
+            y = y * self.sizes[1]
+        more = [head(x) for head in self.heads.values()]
+        for name, head in self.heads.items():
+            if name == "a":
+                y = y + head(x)
+        return y, outs[-1], more[1], len(self.blocks), self.name
+
+    @td.jit.export
+    def first(self, x):
+        return self.blocks[0](x) - self.blocks[-1](x)
+
+    @td.jit.ignore
+    def printed(self, x):
+        return x.tolist()
+
+
+def test_a_network():
+    same(Net(), ROWS)
+    net = Net()
+    program = td.jit.script(net)
+    assert values(program(ROWS, False)) == values(net(ROWS, pick=False)) and net.calls.tolist() == [2.0]
+    assert program.first(ROWS).tolist() == net.first(ROWS).tolist()
+    assert net.last.tolist() == program.last.tolist() and "fn::blocks_1_forward" in program.graph
+    with pytest.raises(AttributeError):
+        program.helper(ROWS)
+
+
+class Recurrent(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embed, self.lstm, self.gru, self.out = nn.Embedding(5, 4), nn.LSTM(4, 3), nn.GRU(3, 3), nn.Linear(3, 2)
+
+    def forward(self, words, h, c):
+        x, (h, c) = self.lstm(self.embed(words), (h, c))
+        x, last = self.gru(x, h)
+        return self.out(x), last, c
+
+
+def test_recurrent_layers_with_states():
+    same(Recurrent(), WORDS, td.randn(1, 3, 3), td.randn(1, 3, 3))
+
+
+class Early(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList([nn.Linear(4, 4), nn.Identity(), nn.Tanh()])
+
+    def forward(self, x, limit: float):
+        for layer, k in zip(self.layers, [1, 2, 3]):
+            x = layer(x) * k
+            if float(x.sum()) > limit:
+                return x
+        return -x
+
+
+@pytest.mark.parametrize("limit", [-1e9, -3.0, 0.0, 3.0, 1e9])
+def test_a_way_out_of_a_loop_over_modules(limit):
+    net = Early()
+    for x in (ROWS, -ROWS, ROWS * 4):
+        assert td.jit.script(net)(x, limit).tolist() == net(x, limit).tolist()
+
+
+def test_it_is_the_same_module():
+    net = Net()
+    program = td.jit.script(net)
+    assert isinstance(program, td.jit.ScriptModule) and isinstance(program, nn.Module)
+    assert [n for n, _ in program.named_parameters()] == [n for n, _ in net.named_parameters()]
+    assert list(program.state_dict()) == list(net.state_dict())
+    program.eval()
+    assert not net.training and not net.blocks[0].norm.training and not program.training
+    assert td.jit.script(program) is program
+    steps = []
+    for m in (program, net):
+        net.load_state_dict({k: td.ones_like(v) * 0.1 for k, v in net.state_dict().items()})
+        optimizer = td.optim.SGD(m.parameters(), lr=0.1)
+        for _ in range(3):
+            optimizer.zero_grad()
+            m(ROWS)[0].square().sum().backward()
+            optimizer.step()
+        steps.append(values(list(net.parameters())))
+    assert steps[0] == steps[1]
+
+
+def test_what_changes_is_seen():
+    net = nn.Linear(2, 2, bias=False)
+    program, x = td.jit.script(net), td.ones(1, 2)
+    net.weight = nn.Parameter(td.ones(2, 2))
+    assert program(x).tolist() == [[2.0, 2.0]]
+    net.double()
+    assert program(x.double()).dtype is td.float64
+    with td.no_grad():
+        net.weight.fill_(3)
+    assert program(x.double()).tolist() == [[6.0, 6.0]]
+
+
+def test_a_copy_is_another_one():
+    program = td.jit.script(nn.Linear(2, 2))
+    other = copy.deepcopy(program)
+    with td.no_grad():
+        other.weight.fill_(0)
+    assert program(td.ones(1, 2)).tolist() != other(td.ones(1, 2)).tolist()
+
+
+# ---- the tutorial of TorchScript
+
+
+class MyDecisionGate(nn.Module):
+    def forward(self, x):
+        if x.sum() > 0:
+            return x
+        else:
+            return -x
+
+
+class MyCell(nn.Module):
+    def __init__(self, dg):
+        super(MyCell, self).__init__()
+        self.dg = dg
+        self.linear = nn.Linear(4, 4)
+
+    def forward(self, x, h):
+        new_h = td.tanh(self.dg(self.linear(x)) + h)
+        return new_h, new_h
+
+
+class MyRNNLoop(nn.Module):
+    def __init__(self, scripted_gate):
+        super(MyRNNLoop, self).__init__()
+        self.cell = td.jit.script(MyCell(scripted_gate))
+
+    def forward(self, xs):
+        h, y = td.zeros(3, 4), td.zeros(3, 4)
+        for i in range(xs.size(0)):
+            y, h = self.cell(xs[i], h)
+        return y, h
+
+
+class WrapRNN(nn.Module):
+    def __init__(self):
+        super(WrapRNN, self).__init__()
+        self.loop = td.jit.script(MyRNNLoop(td.jit.script(MyDecisionGate())))
+
+    def forward(self, xs):
+        y, h = self.loop(xs)
+        return td.relu(y)
+
+
+def test_the_tutorial():
+    xs = td.randn(10, 3, 4)
+    same(WrapRNN(), xs)
+    scripted = td.jit.script(WrapRNN())
+    assert "prim::Loop" in scripted.graph and "prim::If" in scripted.graph
+
+
+def test_the_tutorial_as_in_pytorch():
+    torch = pytest.importorskip("torch")
+    ours, xs = WrapRNN(), td.randn(10, 3, 4)
+    linear = ours.loop.cell.linear
+    theirs = torch.nn.Linear(4, 4)
+    with torch.no_grad():
+        theirs.weight.copy_(torch.tensor(linear.weight.tolist()))
+        theirs.bias.copy_(torch.tensor(linear.bias.tolist()))
+
+    class Gate(torch.nn.Module):
+        def forward(self, x):
+            if x.sum() > 0:
+                return x
+            else:
+                return -x
+
+    class Cell(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.dg, self.linear = torch.jit.script(Gate()), theirs
+
+        def forward(self, x, h):
+            new_h = torch.tanh(self.dg(self.linear(x)) + h)
+            return new_h, new_h
+
+    cell, h = torch.jit.script(Cell()), torch.zeros(3, 4)
+    for x in torch.tensor(xs.tolist()):
+        y, h = cell(x, h)
+    got = td.jit.script(ours)(xs).tolist()
+    assert torch.allclose(torch.tensor(got), torch.relu(y), rtol=1e-5, atol=1e-6)
+
+
+# ---- refusals
+
+
+class Calls(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.net, self.layers, self.odd = Net(), nn.ModuleList([nn.Identity()]), object()
+
+
+class Ignored(Calls):
+    def forward(self, x):
+        return self.net.printed(x)
+
+
+class Unknown(Calls):
+    def forward(self, x):
+        return x + self.odd
+
+
+class ByIndex(Calls):
+    def forward(self, x, k: int):
+        return self.layers[k](x)
+
+
+class Breaks(Calls):
+    def forward(self, x):
+        for layer in self.layers:
+            x = layer(x)
+            break
+        return x
+
+
+class AsValue(Calls):
+    def forward(self, x):
+        return x + self.net
+
+
+class WritesNumbers(Calls):
+    def forward(self, x):
+        self.level = 3
+        return x
+
+
+@pytest.mark.parametrize("net, line, column, text", [
+    (Ignored, 1, 16, "'printed' is ignored by programs; call it outside, and give its result as an argument"),
+    (Unknown, 1, 20, "'self' has no 'odd' that a program could use"),
+    (ByIndex, 1, 28, "the index of modules is written here, as they are of different kinds; or go over all by 'for'"),
+    (Breaks, 3, 13, "a loop over modules goes over all of them; write 'if'"),
+    (AsValue, 1, 20, "'net' is a module; a program can only call it"),
+    (WritesNumbers, 1, 9, "a program writes attributes that are tensors, with tensors; return the value")])
+def test_refusals(net, line, column, text):
+    at = net.forward.__code__.co_firstlineno + line
+    with pytest.raises(td.Error) as e:
+        td.jit.script(net())
+    assert str(e.value).startswith(f"test_script_modules.py:{at}:{column}: {text}\n")
+
+
+def test_hooks_are_refused():
+    net = nn.Linear(2, 2)
+    net.register_forward_hook(lambda *a: None)
+    with pytest.raises(TypeError, match="hooks of the module 'Linear'"):
+        td.jit.script(net)
+    with pytest.raises(TypeError, match="a function or a module, not type"):
+        td.jit.script(nn.Linear)
+    assert inspect.ismodule(td.jit) and td.jit.is_scripting() is False

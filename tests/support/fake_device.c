@@ -1,0 +1,485 @@
+/* The fake device: see fake_device.h. */
+#include "tests/support/fake_device.h"
+#include "daemon/sched/internal.h"
+#include "daemon/tensor/device.h"
+#include "proto/opid.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+/* ---- memory: segments as the CPU has them, shut to the host, with a second mapping for kernels */
+
+enum { SEGMENTS = 256 };
+
+typedef struct arena {
+    unsigned char *shut, *open;
+    uint64_t size;
+    uint32_t id, generation; /* of the segment */
+} arena;
+
+static td_budget budget;
+static td_heap *heap;
+static arena arenas[SEGMENTS];
+static int narenas;
+
+/* Segments that went back to the system: others lie at their addresses now. */
+static void forget_at(const td_segment *s)
+{
+    for (int i = narenas - 1; i >= 0; i--) {
+        if (arenas[i].shut >= s->base + s->size || s->base >= arenas[i].shut + arenas[i].size) continue;
+        munmap(arenas[i].open, arenas[i].size);
+        arenas[i] = arenas[--narenas];
+    }
+}
+
+static void shut(const td_segment *s)
+{
+    for (int i = 0; i < narenas; i++)
+        if (arenas[i].shut == s->base && arenas[i].id == s->id && arenas[i].generation == s->generation) return;
+    forget_at(s);
+    void *open = mmap(NULL, s->size, PROT_READ | PROT_WRITE, MAP_SHARED, s->fd, 0);
+    if (narenas == SEGMENTS || open == MAP_FAILED || mprotect(s->base, s->size, PROT_NONE)) abort();
+    arenas[narenas++] = (arena){s->base, open, s->size, s->id, s->generation};
+}
+
+static void *opened(void *at)
+{
+    for (int i = 0; i < narenas; i++) {
+        uint64_t offset = (uint64_t)((unsigned char *)at - arenas[i].shut);
+        if ((unsigned char *)at >= arenas[i].shut && offset <= arenas[i].size) return arenas[i].open + offset;
+    }
+    return at;
+}
+
+void *fake_device_bytes(void *at)
+{
+    return opened(at);
+}
+
+static uint64_t memory(void)
+{
+    const char *megabytes = getenv("FAKE_DEVICE_MEGABYTES");
+    return (megabytes ? strtoull(megabytes, NULL, 10) : 1024) << 20;
+}
+
+static int fake_alloc(const td_place *where, td_storage *s, uint64_t *lack, td_error *e)
+{
+    (void)where, (void)lack;
+    if (!heap) {
+        td_budget_init(&budget, memory(), TD_SHM_MEMFD);
+        int err = td_heap_new(&heap, &budget, TD_SEGMENT_SESSION, 1, e);
+        if (err) return err;
+    }
+    int err = td_heap_alloc_now(heap, s->nbytes, &s->extent, e);
+    if (err == TD_E_MEMORY && td_heap_trim(heap)) err = td_heap_alloc_now(heap, s->nbytes, &s->extent, e);
+    if (err) return err;
+    shut(s->extent.segment);
+    s->data = td_extent_data(&s->extent);
+    return 0;
+}
+
+static void fake_free(td_storage *s)
+{
+    td_heap_release(heap, &s->extent);
+}
+
+static void fake_shrink(td_storage *s, uint64_t nbytes)
+{
+    td_heap_shrink(heap, &s->extent, nbytes);
+}
+
+void fake_device_end(void)
+{
+    if (!heap) return;
+    td_heap_free(heap);
+    td_budget_deinit(&budget);
+    for (int i = 0; i < narenas; i++) munmap(arenas[i].open, arenas[i].size);
+    narenas = 0;
+    heap = NULL;
+}
+
+static void fake_describe(const td_budget *host, td_device_info *out)
+{
+    (void)host;
+    *out = (td_device_info){.limit = memory()};
+    if (heap) *out = (td_device_info){budget.limit, budget.committed, budget.used};
+}
+
+/* A stream that writes there, or is yet to read what a write would change, is a mistake of who asks. */
+static void must_be_idle(const td_storage *s, uint64_t at, size_t n, bool write)
+{
+    if (!td_sched_pending(s, at, at + n, write)) return;
+    fprintf(stderr, "fake:0: bytes are %s while something pending has to do with them\n", write ? "written" : "read");
+    abort();
+}
+
+static int fake_read(const td_storage *s, uint64_t at, void *to, size_t n, td_error *e)
+{
+    (void)e;
+    must_be_idle(s, at, n, false);
+    memcpy(to, opened(s->data + at), n);
+    return TD_OK;
+}
+
+static int fake_write(td_storage *s, uint64_t at, const void *from, size_t n, td_error *e)
+{
+    (void)e;
+    must_be_idle(s, at, n, true);
+    memcpy(opened(s->data + at), from, n);
+    return TD_OK;
+}
+
+static const td_device_if fake = {.alloc = fake_alloc,
+                                  .free = fake_free,
+                                  .shrink = fake_shrink,
+                                  .describe = fake_describe,
+                                  .read = fake_read,
+                                  .write = fake_write};
+const td_device_if *const td_devices[TD_MAX_DEVICES] = {[TD_CPU] = &td_device_cpu, [TD_FAKE] = &fake};
+
+/* ---- plans: the CPU's, at the addresses of the second mapping */
+
+static void open_args(const td_karg *args, int n)
+{
+    for (int i = 0; i < n; i++) {
+        td_karg *a = (td_karg *)&args[i]; /* of a call that is being prepared */
+        bool on = a->desc && a->desc->device == TD_FAKE;
+        if (on && a->data) a->data = opened(a->data);
+    }
+}
+
+static int fake_plan(td_kcall *k, td_error *e)
+{
+    td_plan_fn plan = td_cpu_plans[k->op->id];
+    if (!plan) {
+        k->nphases = 0; /* it computes nothing */
+        return 0;
+    }
+    open_args(k->in, k->nin);
+    open_args(k->out, k->nout);
+    int err = plan(k, e);
+    k->replan = NULL; /* it would be given the first mapping's */
+    return err;
+}
+
+static const td_plan_fn fake_plans[TD_OP_COUNT] = {[0 ... TD_OP_COUNT - 1] = fake_plan};
+const td_plan_fn *const td_plans[TD_MAX_DEVICES] = {[TD_CPU] = td_cpu_plans, [TD_FAKE] = fake_plans};
+
+/* ---- streams */
+
+enum { STREAMS = 3, HISTORY = 1024 };
+
+/* How far each stream was when something happened: numbers of tasks. */
+typedef struct clocks {
+    uint64_t of[STREAMS];
+} clocks;
+
+static void merge(clocks *into, const clocks *c)
+{
+    for (int i = 0; i < STREAMS; i++)
+        if (c->of[i] > into->of[i]) into->of[i] = c->of[i];
+}
+
+/* One task in its place. */
+typedef struct item {
+    struct item *next;
+    td_task *task;
+    bool may_go;
+    clocks after; /* its events */
+    clocks known; /* what had run when it was told to go */
+} item;
+
+typedef struct stream {
+    struct fake_executor *x;
+    pthread_t thread;
+    uint64_t lot, issued;
+    item *first, *last;       /* in the order of issue */
+    clocks clock;             /* what those that it runs from now on come after */
+    clocks clock_at[HISTORY]; /* the same when each of its last tasks had ended */
+} stream;
+
+/* Bytes that a task of a stream has read or written. */
+typedef struct use {
+    const unsigned char *lo, *hi;
+    bool write;
+    int stream;
+    uint64_t place;
+} use;
+
+typedef struct fake_executor {
+    td_executor base; /* first */
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    bool shut, stopping, joined, loses_events;
+    int issued, going, unordered;
+    long to_break;    /* as many more run before it fails once; 0: it does not */
+    clocks ran, done; /* before, and after, the scheduler was told */
+    stream streams[STREAMS];
+    use uses[HISTORY];
+    int nuses;
+} fake_executor;
+
+/* The stream of a flow; each has one. */
+static stream *stream_of(fake_executor *x, const td_task *t)
+{
+    return &x->streams[t->flow->number % STREAMS];
+}
+
+/* An issued task that does not go yet. */
+static item *item_of(fake_executor *x, const td_task *t)
+{
+    const stream *s = &x->streams[t->stream - 1];
+    item *e = s->last->task == t ? s->last : s->first;
+    while (e->task != t) e = e->next;
+    return e;
+}
+
+static unsigned issue(td_executor *base, td_task *t)
+{
+    fake_executor *x = (fake_executor *)base;
+    item *e = calloc(1, sizeof *e);
+    if (!e) abort();
+    pthread_mutex_lock(&x->lock);
+    stream *s = stream_of(x, t);
+    e->task = t;
+    t->place = ++s->issued;
+    if (s->last) s->last->next = e;
+    else s->first = e;
+    s->last = e;
+    x->issued++;
+    pthread_mutex_unlock(&x->lock);
+    return 1 + (unsigned)(s - x->streams);
+}
+
+static bool after(td_executor *base, td_task *t, const td_task *from)
+{
+    fake_executor *x = (fake_executor *)base;
+    pthread_mutex_lock(&x->lock);
+    uint64_t *of = &item_of(x, t)->after.of[from->stream - 1];
+    if (from->place > *of && !x->loses_events) *of = from->place;
+    pthread_mutex_unlock(&x->lock);
+    return true;
+}
+
+static void go(td_executor *base, td_task *t, td_chain *ready)
+{
+    (void)ready;
+    fake_executor *x = (fake_executor *)base;
+    pthread_mutex_lock(&x->lock);
+    item *e = item_of(x, t);
+    e->may_go = true;
+    e->known = x->ran;
+    x->going++;
+    pthread_cond_broadcast(&x->changed);
+    pthread_mutex_unlock(&x->lock);
+}
+
+static bool stop(td_executor *base)
+{
+    fake_executor *x = (fake_executor *)base;
+    pthread_mutex_lock(&x->lock);
+    x->stopping = true;
+    pthread_cond_broadcast(&x->changed);
+    pthread_mutex_unlock(&x->lock);
+    for (int i = 0; i < STREAMS && !x->joined; i++) pthread_join(x->streams[i].thread, NULL);
+    x->joined = true;
+    return true;
+}
+
+static void pause_by_lot(stream *s)
+{
+    s->lot = s->lot * 6364136223846793005u + 1442695040888963407u;
+    if (s->lot >> 61 == 0) usleep((useconds_t)(s->lot >> 40 & 255));
+}
+
+/* ---- what is used before its event: two streams at the same bytes, one of them writing, and nothing between them */
+
+static void check_use(fake_executor *x, const stream *s, const use *u)
+{
+    for (int i = 0; i < (x->nuses < HISTORY ? x->nuses : HISTORY); i++) {
+        const use *v = &x->uses[i];
+        if (v->stream == u->stream || !(v->write || u->write) || v->hi <= u->lo || u->hi <= v->lo) continue;
+        if (v->place <= s->clock.of[v->stream]) continue;
+        x->unordered++;
+        if (x->loses_events) continue;
+        fprintf(stderr, "fake:0: stream %d uses what stream %d %s, before that's event\n", u->stream, v->stream,
+                v->write ? "writes" : "reads");
+        abort();
+    }
+}
+
+static void note_uses(stream *s, const td_task *t)
+{
+    fake_executor *x = s->x;
+    for (int i = 0; i < t->nreaches; i++) {
+        const td_reach *r = &t->reaches[i];
+        const unsigned char *at = r->storage->data;
+        if (r->storage->device != TD_FAKE || r->lo == r->hi) continue;
+        use u = {at + r->lo, at + r->hi, r->flags & TD_REACH_WRITE, (int)(s - x->streams), t->place};
+        check_use(x, s, &u);
+        x->uses[x->nuses++ % HISTORY] = u;
+    }
+}
+
+/* ---- running */
+
+static void run(td_task *t, td_kcall *k)
+{
+    void *scratch = aligned_alloc(64, (k->scratch_bytes + 127) & ~(size_t)63);
+    k->work = aligned_alloc(64, (k->work_bytes + 127) & ~(size_t)63);
+    for (int p = 0; p < k->nphases && !atomic_load(&k->failed); p++) {
+        t->phase = (uint8_t)p;
+        t->chunks = k->phase[p].chunks;
+        for (int64_t i = 0; i < t->chunks && !atomic_load(&k->failed); i++) k->phase[p].fn(k, i, scratch);
+    }
+    free(k->work);
+    free(scratch);
+}
+
+/* The first in its stream, when its turn has come; its events have happened. */
+static item *turn(stream *s)
+{
+    const fake_executor *x = s->x;
+    item *e = s->first;
+    if (!e || !e->may_go || x->shut) return NULL;
+    for (int i = 0; i < STREAMS; i++)
+        if (x->done.of[i] < e->after.of[i]) return NULL;
+    return e;
+}
+
+static void come_after(stream *s, const item *e)
+{
+    merge(&s->clock, &e->known);
+    for (int i = 0; i < STREAMS; i++)
+        if (e->after.of[i]) merge(&s->clock, &s->x->streams[i].clock_at[e->after.of[i] % HISTORY]);
+}
+
+/* Under the lock, which it leaves and takes. */
+static void run_item(stream *s, item *e)
+{
+    fake_executor *x = s->x;
+    td_task *t = e->task;
+    uint64_t place = t->place;
+    come_after(s, e);
+    pthread_mutex_unlock(&x->lock);
+    pause_by_lot(s);
+    td_call *c = td_task_begin(t);
+    pthread_mutex_lock(&x->lock);
+    if (c) note_uses(s, t);
+    bool broken = c && x->to_break && --x->to_break == 0;
+    pthread_mutex_unlock(&x->lock);
+    if (broken) td_task_device_failed(t);
+    else if (c) run(t, &c->k);
+    pthread_mutex_lock(&x->lock);
+    s->first = e->next;
+    if (!s->first) s->last = NULL;
+    x->issued--;
+    x->going--;
+    s->clock.of[s - x->streams] = x->ran.of[s - x->streams] = place;
+    s->clock_at[place % HISTORY] = s->clock;
+    pthread_mutex_unlock(&x->lock);
+    td_task_done(t);
+    pthread_mutex_lock(&x->lock);
+    x->done.of[s - x->streams] = place;
+    pthread_cond_broadcast(&x->changed);
+    free(e);
+}
+
+static void *stream_main(void *arg)
+{
+    stream *s = arg;
+    fake_executor *x = s->x;
+    td_cpu_thread_init();
+    pthread_mutex_lock(&x->lock);
+    while (!x->stopping) {
+        item *e = turn(s);
+        if (e) run_item(s, e);
+        else pthread_cond_wait(&x->changed, &x->lock);
+    }
+    pthread_mutex_unlock(&x->lock);
+    return NULL;
+}
+
+td_executor *fake_executor_new(void)
+{
+    fake_executor *x = calloc(1, sizeof *x);
+    if (!x) return NULL;
+    x->base = (td_executor){.issue = issue, .after = after, .go = go, .stop = stop, .free = fake_executor_free};
+    const char *after_so_many = getenv("FAKE_DEVICE_BREAKS");
+    x->to_break = after_so_many ? atol(after_so_many) : 0;
+    pthread_mutex_init(&x->lock, NULL);
+    pthread_cond_init(&x->changed, NULL);
+    for (int i = 0; i < STREAMS; i++) {
+        x->streams[i].x = x;
+        x->streams[i].lot = (uint64_t)i + 1;
+        if (pthread_create(&x->streams[i].thread, NULL, stream_main, &x->streams[i])) abort();
+    }
+    return &x->base;
+}
+
+void fake_executor_free(td_executor *base)
+{
+    fake_executor *x = (fake_executor *)base;
+    stop(base);
+    for (int i = 0; i < STREAMS; i++)
+        for (item *e = x->streams[i].first, *next; e; e = next) {
+            next = e->next;
+            free(e);
+        }
+    pthread_mutex_destroy(&x->lock);
+    pthread_cond_destroy(&x->changed);
+    free(x);
+}
+
+void fake_executor_gate(td_executor *base, bool shut_it)
+{
+    fake_executor *x = (fake_executor *)base;
+    pthread_mutex_lock(&x->lock);
+    x->shut = shut_it;
+    pthread_cond_broadcast(&x->changed);
+    pthread_mutex_unlock(&x->lock);
+}
+
+void fake_executor_lose_events(td_executor *base)
+{
+    fake_executor *x = (fake_executor *)base;
+    pthread_mutex_lock(&x->lock);
+    x->loses_events = true;
+    pthread_mutex_unlock(&x->lock);
+}
+
+void fake_executor_break(td_executor *base)
+{
+    fake_executor *x = (fake_executor *)base;
+    pthread_mutex_lock(&x->lock);
+    x->to_break = 1;
+    pthread_mutex_unlock(&x->lock);
+}
+
+static int locked(td_executor *base, const int *count)
+{
+    fake_executor *x = (fake_executor *)base;
+    pthread_mutex_lock(&x->lock);
+    int n = *count;
+    pthread_mutex_unlock(&x->lock);
+    return n;
+}
+
+int fake_executor_unordered(td_executor *base)
+{
+    return locked(base, &((fake_executor *)base)->unordered);
+}
+
+int fake_executor_issued(td_executor *base)
+{
+    return locked(base, &((fake_executor *)base)->issued);
+}
+
+int fake_executor_free_to_go(td_executor *base)
+{
+    return locked(base, &((fake_executor *)base)->going);
+}
+
+const td_executor_maker td_executor_makers[TD_MAX_DEVICES] = {[TD_FAKE] = fake_executor_new};

@@ -1,0 +1,32 @@
+/* A device of test builds, "fake:0": memory that this process maps and may not touch, and streams that run what is
+ * issued to them later, on threads of their own, with pauses by lot.
+ *
+ * It proves order, copies and lifetimes. Its kernels are the CPU's, over a second mapping of the memory; an address of
+ * the first that anybody else reads or writes ends the process, and so does a stream that uses bytes of another one
+ * without an event between them. Who links it has it beside the CPU. */
+#ifndef TENSORD_TESTS_FAKE_DEVICE_H
+#define TENSORD_TESTS_FAKE_DEVICE_H
+
+#include "daemon/sched/sched.h"
+
+/* What runs its calls; give it to the scheduler. NULL: no threads. */
+td_executor *fake_executor_new(void);
+/* After its scheduler. */
+void fake_executor_free(td_executor *x);
+/* While it is shut nothing begins. */
+void fake_executor_gate(td_executor *x, bool shut);
+/* The device fails under the next that runs. In a daemon: under the N-th, by FAKE_DEVICE_BREAKS=N in the environment.
+ */
+void fake_executor_break(td_executor *x);
+/* From now on events between streams are forgotten, and uses that nothing orders are counted. */
+void fake_executor_lose_events(td_executor *x);
+int fake_executor_unordered(td_executor *x);
+/* Tasks that are issued and have not ended; how many of them wait for nothing but streams. */
+int fake_executor_issued(td_executor *x);
+int fake_executor_free_to_go(td_executor *x);
+/* Of an address on the device: where its kernels find the bytes, for tests that run all by themselves. */
+void *fake_device_bytes(void *at);
+/* It has FAKE_DEVICE_MEGABYTES of memory, 1024 where the environment does not say. All storages must be back. */
+void fake_device_end(void);
+
+#endif
