@@ -30,7 +30,7 @@ static bool take_arm(td_ir_edit *e, uint32_t node, uint32_t arm)
     uint32_t block = ir->nodes[node].child + arm;
     bool changed = move_out(e, block, node);
     for (uint32_t k = 0; k < ir->nodes[node].nout; k++)
-        changed |= td_put(e, td_ir_out(ir, node, k), td_ir_return(ir, block, k));
+        changed |= td_put_instead(e, td_ir_out(ir, node, k), td_ir_return(ir, block, k));
     if (!nobody_uses(e, node)) return changed;
     td_ir_erase(e, node);
     return true;
@@ -74,7 +74,7 @@ static bool simplify_if(td_ir_edit *e, uint32_t node)
     uint32_t arms = ir->nodes[node].child;
     for (uint32_t k = 0; k < ir->nodes[node].nout; k++)
         if (td_ir_return(ir, arms, k) == td_ir_return(ir, arms + 1, k))
-            changed |= td_put(e, td_ir_out(ir, node, k), td_ir_return(ir, arms, k));
+            changed |= td_put_instead(e, td_ir_out(ir, node, k), td_ir_return(ir, arms, k));
     return changed;
 }
 
@@ -85,7 +85,7 @@ static bool no_trip(td_ir_edit *e, uint32_t node)
     const td_ir *ir = td_ir_now(e);
     bool changed = false;
     for (uint32_t k = 0; k < ir->nodes[node].nout; k++)
-        changed |= td_put(e, td_ir_out(ir, node, k), td_ir_in(ir, node, k + 2));
+        changed |= td_put_instead(e, td_ir_out(ir, node, k), td_ir_in(ir, node, k + 2));
     if (!nobody_uses(e, node)) return changed;
     td_ir_erase(e, node);
     return true;

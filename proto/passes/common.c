@@ -110,7 +110,7 @@ static void join(joiner *j, uint32_t node)
         if (!td_alike(j->ir, earlier, node) || !holds(j, &j->entries[k], node) || !may_join(j, earlier, node)) continue;
         for (uint32_t i = 0; i < j->ir->nodes[node].nout; i++) {
             uint32_t old = td_ir_out(j->ir, node, i), value = td_ir_out(j->ir, earlier, i);
-            j->changed |= td_put(j->e, old, value);
+            j->changed |= td_put_instead(j->e, old, value);
             td_class_unite(j->f, j->ir, old, value);
         }
         return;

@@ -85,7 +85,7 @@ static bool fold_of_list(td_ir_edit *e, td_facts *f, uint32_t node)
         if (at < 0) at += n;
         if (at < 0 || at >= n) return false;
         if (td_is_op(ir, td_maker(ir, list), TD_PRIM_LISTCONSTRUCT))
-            return td_put(e, td_ir_out(ir, node, 0), td_ir_in(ir, td_maker(ir, list), (uint32_t)at));
+            return td_put_instead(e, td_ir_out(ir, node, 0), td_ir_in(ir, td_maker(ir, list), (uint32_t)at));
         if (!constant_item(ir, list, at, &l)) return false;
     } else if (op == TD_PRIM_BOOL_LIST) {
         l = (td_literal){.kind = TD_L_BOOL, .small = n != 0};

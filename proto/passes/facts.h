@@ -77,7 +77,7 @@ void td_turn_constant(td_ir_edit *e, uint32_t node, const td_literal *v);
 /* ---- changes */
 
 /* `value` in place of `old`, by all who can use it; false: there is nobody. */
-bool td_put(td_ir_edit *e, uint32_t old, uint32_t value);
+bool td_put_instead(td_ir_edit *e, uint32_t old, uint32_t value);
 /* Can all who use `old`? */
 bool td_may_stand(const td_ir_edit *e, uint32_t old, uint32_t value);
 /* The value at the cursor as one of a type that it fits: by an If, of which the branches' pass makes nothing wherever

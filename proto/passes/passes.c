@@ -12,34 +12,41 @@ const td_pass td_pass_list[] = {{"inline", td_pass_inline},     {"constants", td
                                 {"loops", td_pass_loops},       {"eights", td_pass_eights}};
 const uint32_t td_pass_count = sizeof td_pass_list / sizeof *td_pass_list;
 
-/* Facts hold until a pass changes something, and are found when one asks. */
-static bool run(td_ir_edit *e, td_facts *f, const td_pass *pass)
+typedef struct driving {
+    td_ir_edit *e;
+    td_facts f; /* they hold until a pass changes something, and are found when one asks */
+    td_pass_seen *seen;
+    void *context;
+} driving;
+
+static bool run(driving *d, const td_pass *pass)
 {
-    return !td_ir_failed(e) && pass->run(e, f);
+    bool changed = !td_ir_failed(d->e) && pass->run(d->e, &d->f);
+    if (changed && d->seen) d->seen(d->context, pass);
+    return changed;
 }
 
-static bool one_round(td_ir_edit *e, td_facts *f)
+/* But for the eights, and without loops if so asked. */
+static bool one_round(driving *d, bool loops)
 {
     bool changed = false;
     for (uint32_t k = 0; k < td_pass_count; k++)
-        if (td_pass_list[k].run != td_pass_eights) changed |= run(e, f, &td_pass_list[k]);
+        if (td_pass_list[k].run != td_pass_eights && (loops || td_pass_list[k].run != td_pass_loops))
+            changed |= run(d, &td_pass_list[k]);
     return changed;
 }
 
 /* In the last round loops are cut into eights, and what that made is simplified; what it made of a loop is not looked
  * at as a loop again. */
-static bool all_rounds(td_ir_edit *e)
+static bool all_rounds(driving *d)
 {
-    td_facts f = {0};
     bool changed = false, more = true;
-    for (int round = 1; round < TD_PASS_ROUNDS && more; round++) changed |= more = one_round(e, &f);
-    if (run(e, &f, &(td_pass){"eights", td_pass_eights})) {
-        for (uint32_t k = 0; k < td_pass_count; k++)
-            if (td_pass_list[k].run != td_pass_eights && td_pass_list[k].run != td_pass_loops)
-                run(e, &f, &td_pass_list[k]);
+    for (int round = 1; round < TD_PASS_ROUNDS && more; round++) changed |= more = one_round(d, true);
+    if (run(d, &td_pass_list[td_pass_count - 1])) {
+        one_round(d, false);
         changed = true;
     }
-    td_facts_deinit(&f);
+    td_facts_deinit(&d->f);
     return changed;
 }
 
@@ -50,15 +57,15 @@ static bool wanted(void)
 }
 
 /* A pass's mistake must not reach who runs the module: what the verifier does not pass is dropped. */
-td_ir *td_ir_improve(td_ir *ir)
+td_ir *td_ir_improve_seen(td_ir *ir, td_pass_seen *seen, void *context)
 {
-    td_ir_edit *e = wanted() ? td_ir_edit_new(ir, TD_IR_MAX_GROWN, NULL) : NULL;
-    if (!e) return ir;
-    if (!all_rounds(e)) {
-        td_ir_edit_free(e);
+    driving d = {.e = wanted() ? td_ir_edit_new(ir, TD_IR_MAX_GROWN, NULL) : NULL, .seen = seen, .context = context};
+    if (!d.e) return ir;
+    if (!all_rounds(&d)) {
+        td_ir_edit_free(d.e);
         return ir;
     }
-    td_ir *better = td_ir_seal(e, NULL);
+    td_ir *better = td_ir_seal(d.e, NULL);
     if (better && td_ir_verify(better, TD_VERIFY_GROWN, NULL) != 0) {
         td_ir_unref(better);
         better = NULL;
@@ -68,12 +75,16 @@ td_ir *td_ir_improve(td_ir *ir)
     return better;
 }
 
+td_ir *td_ir_improve(td_ir *ir)
+{
+    return td_ir_improve_seen(ir, NULL, NULL);
+}
+
 td_ir *td_ir_pass(const td_ir *ir, uint32_t n, const td_pass *const *passes, td_error *error)
 {
-    td_facts f = {0};
-    td_ir_edit *e = td_ir_edit_new(ir, TD_IR_MAX_GROWN, error);
-    if (!e) return NULL;
-    for (uint32_t k = 0; k < n; k++) run(e, &f, passes[k]);
-    td_facts_deinit(&f);
-    return td_ir_seal(e, error);
+    driving d = {.e = td_ir_edit_new(ir, TD_IR_MAX_GROWN, error)};
+    if (!d.e) return NULL;
+    for (uint32_t k = 0; k < n; k++) run(&d, passes[k]);
+    td_facts_deinit(&d.f);
+    return td_ir_seal(d.e, error);
 }

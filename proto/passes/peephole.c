@@ -28,7 +28,7 @@ static uint32_t out(const peep *p)
 
 static bool becomes(const peep *p, uint32_t value)
 {
-    return td_put(p->e, out(p), value);
+    return td_put_instead(p->e, out(p), value);
 }
 
 /* ---- numbers */
@@ -88,7 +88,8 @@ static bool unpack(const peep *p, uint32_t construct)
     bool changed = false;
     if (inner == TD_IR_NONE || p->ir->nodes[inner].nin != n) return false;
     if (construct == TD_PRIM_LISTCONSTRUCT && td_class_flags(p->f, p->ir, in(p, 0)) & TD_CF_WRITES) return false;
-    for (uint32_t k = 0; k < n; k++) changed |= td_put(p->e, td_ir_out(p->ir, p->node, k), td_ir_in(p->ir, inner, k));
+    for (uint32_t k = 0; k < n; k++)
+        changed |= td_put_instead(p->e, td_ir_out(p->ir, p->node, k), td_ir_in(p->ir, inner, k));
     return changed;
 }
 

@@ -91,7 +91,7 @@ bool td_may_stand(const td_ir_edit *e, uint32_t old, uint32_t value)
     return true;
 }
 
-bool td_put(td_ir_edit *e, uint32_t old, uint32_t value)
+bool td_put_instead(td_ir_edit *e, uint32_t old, uint32_t value)
 {
     const td_ir *ir = td_ir_now(e);
     if (old == value || !td_ir_uses(e, old) || !td_type_fits(ir, ir->values[value].type, ir->values[old].type))

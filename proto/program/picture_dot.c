@@ -16,7 +16,7 @@ static void quoted(td_print *p, const char *text)
 {
     for (; *text; text++) {
         if (*text == '"' || *text == '\\') td_printf(p, "\\");
-        td_print_bytes(p, *text == '\n' ? " " : text, 1);
+        td_print_bytes(p, (unsigned char)*text < ' ' || *text == 0x7f ? " " : text, 1);
     }
 }
 
