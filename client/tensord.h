@@ -582,6 +582,13 @@ TD_API int td_program_publish(td_program *p, const char *name, unsigned flags);
 /* Opens one: a handle as td_program_read() gives it, to the one module and the one set of captured tensors that all who
  * open the name call. It keeps its program when the name gets another one. Waits as td_open() does. */
 TD_API td_program *td_program_open(td_client *client, const char *name, int timeout_ms);
+/* In a file whose name ends with .td (or .pt): one of PyTorch (torch.load() and td_load() read the tensors that the program captures,
+ * under their names) with the program beside them. It appears whole or not at all. TD_SAVE_WHOLE as in td_save(). */
+TD_API int td_program_save(td_program *p, const char *path, unsigned flags);
+/* The program of such a file, with tensors of its own. name: one of several that Python put there (NULL: "forward").
+ * TD_LOAD_TO_CPU as in td_load(). NULL: TD_E_INVALID, the file is damaged; TD_E_UNSUPPORTED, it holds no program, or one
+ * with ops that are not known here. Nothing in it is run before it is called. */
+TD_API td_program *td_program_load(td_client *client, const char *path, const char *name, unsigned flags);
 TD_API void td_program_free(td_program *p); /* NULL is fine */
 
 /* ---- looking ----------------------------------------------------------------------------------------------------- */

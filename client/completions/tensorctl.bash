@@ -27,12 +27,20 @@ _tensorctl()
         _tensorctl_offer "$word" < <(tensorctl --json names 2>/dev/null | sed -n 's/.*{"name": "\([^"\\]*\)".*/\1/p')
         return
         ;;
+    run | show | code | passes | dot | svg | check | --out)
+        mapfile -t COMPREPLY < <(compgen -f -- "$word")
+        return
+        ;;
+    program)
+        mapfile -t COMPREPLY < <(compgen -W "show code passes dot svg check" -- "$word")
+        return
+        ;;
     ops)
         _tensorctl_offer "$word" < <(tensorctl ops 2>/dev/null | cut -d' ' -f1)
         return
         ;;
     esac
-    mapfile -t COMPREPLY < <(compgen -W "daemons status sessions tensors names drop queues segments devices turns loaders top ops doctor bench
-        --socket --pid --json --prometheus --interval --count --help --version" -- "$word")
+    mapfile -t COMPREPLY < <(compgen -W "daemons status sessions tensors names drop queues segments devices turns loaders top run program ops doctor bench
+        --in --out --entry --repeat --socket --pid --json --prometheus --interval --count --help --version" -- "$word")
 }
 complete -F _tensorctl tensorctl

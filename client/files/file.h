@@ -68,5 +68,7 @@ int td_read_safetensors(td_file *t, td_error *e);
 int td_read_npy(td_file *t, td_error *e);
 int td_read_npz(td_file *t, td_zip *z, td_error *e);
 bool td_is_archive(const td_zip *z);
+/* "FOLDER/data.pkl" of an archive: all else lies in that folder, too. NULL: it has none, or several. */
+const td_zip_entry *td_archive_data(const td_zip *z, td_error *e);
 
 #endif

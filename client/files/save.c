@@ -1,8 +1,9 @@
-/* td_save(): tensors into a file, which says by its name what it is to be.
+/* td_save(): tensors into a file, which says by its name what it is to be. And programs, whose files are such of
+ * PyTorch with records of their own (programs.c).
  *
  * What is written is the bytes where they lie, in shared memory, without a copy. A file appears whole or not at all. */
+#include "client/files/save.h"
 #include "client/client.h"
-#include "client/files/write.h"
 #include "proto/hash.h"
 
 #include <errno.h>
@@ -157,22 +158,34 @@ static int look_at_all(saving *s)
 
 /* ---- names */
 
-typedef enum format { UNKNOWN, TORCH, SAFETENSORS, NPY, NPZ } format;
+typedef enum format { UNKNOWN, TORCH, SAFETENSORS, NPY, NPZ, PROGRAM } format;
 
 static format format_of(const char *name)
 {
     static const struct {
         const char *ending;
         format format;
-    } known[] = {{".pt", TORCH}, {".pth", TORCH}, {".safetensors", SAFETENSORS}, {".npy", NPY}, {".npz", NPZ}};
+    } known[] = {{".pt", TORCH}, {".pth", TORCH}, {".safetensors", SAFETENSORS},
+                 {".npy", NPY},  {".npz", NPZ},   {".td", PROGRAM}};
     const char *dot = strrchr(name, '.');
     for (size_t i = 0; dot && i < sizeof known / sizeof *known; i++)
         if (strcmp(dot, known[i].ending) == 0) return known[i].format;
     return UNKNOWN;
 }
 
-static int unknown_format(const char *name, td_error *e)
+/* A .td has records, as programs do, and they are in an archive always. */
+static int check_format(const char *name, bool records, td_error *e)
 {
+    format f = format_of(name);
+    if (records && f != PROGRAM && f != TORCH)
+        return td_fail(e, TD_E_UNSUPPORTED,
+                       "a program is saved to a file whose name ends with .td, or .pt, not to '%.100s'", name);
+    if (!records && f == PROGRAM)
+        return td_fail(e, TD_E_UNSUPPORTED,
+                       "a .td file holds a program (td_program_save()); tensors alone are saved as .pt, .pth, "
+                       ".safetensors, .npy or .npz, not as '%.100s'",
+                       name);
+    if (f != UNKNOWN) return TD_OK;
     return td_fail(e, TD_E_UNSUPPORTED,
                    "the name of a file says what it is to be: .pt, .pth, .safetensors, .npy or .npz; '%.100s' does not",
                    name);
@@ -193,17 +206,21 @@ static int write_as(td_sink *to, const char *name, const td_out *out, td_error *
 {
     char stem[LONG_STEM];
     switch (format_of(name)) {
-    case TORCH: return td_write_torch(to, stem_of(name, stem), out, e);
+    case TORCH:
+    case PROGRAM: return td_write_torch(to, stem_of(name, stem), out, e);
     case SAFETENSORS: return td_write_safetensors(to, out, e);
     case NPY: return td_write_npy(to, out, e);
     case NPZ: return td_write_npz(to, out, e);
-    default: return unknown_format(name, e);
+    default: return td_fail(e, TD_E_INTERNAL, "no format");
     }
 }
 
-static int write_tree(int fd, const char *name, const td_queue_item *tree, unsigned flags, td_error *e)
+static int write_tree(int fd, const char *name, const td_saved *what, td_error *e)
 {
-    saving s = {.arrays = td_arrays_of(tree->n, tree->at), .flags = flags, .apart = format_of(name) != TORCH, .e = e};
+    const td_queue_item *tree = &what->tree;
+    format f = format_of(name);
+    saving s = {
+        .arrays = td_arrays_of(tree->n, tree->at), .flags = what->flags, .apart = f != TORCH && f != PROGRAM, .e = e};
     td_client *c = NULL;
     int rc = td_list_client(&c, s.arrays, "save", "an array");
     td_sink *sink = rc ? NULL : malloc(sizeof *sink);
@@ -212,6 +229,8 @@ static int write_tree(int fd, const char *name, const td_queue_item *tree, unsig
     if (!rc) {
         const unsigned char *note = tree->note;
         td_out out = {.tree = {note, note + tree->note_size},
+                      .records = what->records,
+                      .nrecords = what->nrecords,
                       .storages = s.written,
                       .tensors = s.tensors,
                       .nstorages = s.apart ? (uint32_t)tree->n : s.n,
@@ -230,17 +249,23 @@ static int write_tree(int fd, const char *name, const td_queue_item *tree, unsig
     return rc;
 }
 
-TD_API int td_save_fd(int fd, const char *name, const td_queue_item *tree, unsigned flags)
+int td_save_all_fd(int fd, const char *name, const td_saved *what)
 {
     td_error e = {0};
     errno = 0;
-    int rc = format_of(name) == UNKNOWN ? unknown_format(name, &e) : write_tree(fd, name, tree, flags, &e);
+    int rc = check_format(name, what->nrecords, &e);
+    if (!rc) rc = write_tree(fd, name, what, &e);
     if (e.code) {
         int err = errno;
         td_raise_error(&e, "save", NULL);
         errno = err;
     }
     return rc;
+}
+
+TD_API int td_save_fd(int fd, const char *name, const td_queue_item *tree, unsigned flags)
+{
+    return td_save_all_fd(fd, name, &(td_saved){.tree = *tree, .flags = flags});
 }
 
 /* ---- by path */
@@ -259,14 +284,13 @@ static int open_part(const char *target, char *part, size_t size, td_error *e)
 }
 
 /* Under another name, then in the place of what was there, whose mode it has. */
-static int save_regular(const char *path, const struct stat *was, const td_queue_item *tree, unsigned flags,
-                        td_error *e)
+static int save_regular(const char *path, const struct stat *was, const td_saved *what, td_error *e)
 {
     char target[PATH_MAX], part[PATH_MAX + 64];
     if (!was || !realpath(path, target)) snprintf(target, sizeof target, "%s", path);
     int fd = open_part(target, part, sizeof part, e);
     if (fd < 0) return e->code;
-    int rc = write_tree(fd, path, tree, flags, e);
+    int rc = write_tree(fd, path, what, e);
     if (!rc && was && fchmod(fd, was->st_mode & 07777)) rc = td_fail_errno(e, errno, "%.200s", path);
     if (close(fd) && !rc) rc = td_fail_errno(e, errno, "%.200s", path);
     if (!rc && rename(part, target)) rc = td_fail_errno(e, errno, "%.200s", path);
@@ -275,17 +299,17 @@ static int save_regular(const char *path, const struct stat *was, const td_queue
 }
 
 /* A device, a FIFO, or what a link leads to and is not there yet. */
-static int save_special(const char *path, const td_queue_item *tree, unsigned flags, td_error *e)
+static int save_special(const char *path, const td_saved *what, td_error *e)
 {
     int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
     if (fd < 0) return td_fail_errno(e, errno, "%.200s", path);
-    int rc = write_tree(fd, path, tree, flags, e);
+    int rc = write_tree(fd, path, what, e);
     if (close(fd) && !rc) rc = td_fail_errno(e, errno, "%.200s", path);
     return rc;
 }
 
 /* A dict of these, or the one that has no name. */
-static int make_note(td_list arrays, const char *const *names, td_bytes *note, td_error *e)
+int td_save_names(td_list arrays, const char *const *names, td_bytes *note, td_error *e)
 {
     int64_t n = arrays.n;
     if (!names && n != 1) return td_fail(e, TD_E_INVALID, "%d tensors without names; one may have none", arrays.n);
@@ -304,17 +328,28 @@ static int make_note(td_list arrays, const char *const *names, td_bytes *note, t
     return rc;
 }
 
+int td_save_all(const char *path, const td_saved *what, td_error *e)
+{
+    struct stat was, link;
+    bool there = stat(path, &was) == 0, special = there ? !S_ISREG(was.st_mode) : lstat(path, &link) == 0;
+    int rc = check_format(path, what->nrecords, e);
+    if (!rc && special) rc = save_special(path, what, e);
+    else if (!rc) rc = save_regular(path, there ? &was : NULL, what, e);
+    return rc;
+}
+
+td_queue_item td_save_tree(td_list arrays, const td_bytes *note)
+{
+    return (td_queue_item){
+        .n = arrays.n, .at = (td_array **)(uintptr_t)arrays.at, .note = note->at, .note_size = note->n};
+}
+
 TD_API int td_save(const char *path, td_list arrays, const char *const *names, unsigned flags)
 {
     td_error e = {0};
     td_bytes note = {0};
-    struct stat was, link;
-    bool there = stat(path, &was) == 0, special = there ? !S_ISREG(was.st_mode) : lstat(path, &link) == 0;
-    int rc = make_note(arrays, names, &note, &e);
-    if (!rc && format_of(path) == UNKNOWN) rc = unknown_format(path, &e);
-    td_queue_item tree = {.n = arrays.n, .at = (td_array **)(uintptr_t)arrays.at, .note = note.at, .note_size = note.n};
-    if (!rc && special) rc = save_special(path, &tree, flags, &e);
-    else if (!rc) rc = save_regular(path, there ? &was : NULL, &tree, flags, &e);
+    int rc = td_save_names(arrays, names, &note, &e);
+    if (!rc) rc = td_save_all(path, &(td_saved){.tree = td_save_tree(arrays, &note), .flags = flags}, &e);
     free(note.at);
     if (e.code) td_raise_error(&e, "save", NULL);
     return rc;

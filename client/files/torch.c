@@ -315,7 +315,7 @@ bool td_is_archive(const td_zip *z)
 }
 
 /* The one folder that all lies in, from "FOLDER/data.pkl". */
-static const td_zip_entry *find_folder(const td_zip *z, td_error *e)
+const td_zip_entry *td_archive_data(const td_zip *z, td_error *e)
 {
     const td_zip_entry *found = NULL;
     for (uint32_t i = 0; i < z->n; i++) {
@@ -376,7 +376,7 @@ static int find_records(td_file *t, const td_zip *z, const td_zip_entry *data, t
 int td_read_archive(td_file *t, td_zip *z, td_error *e)
 {
     int rc;
-    const td_zip_entry *data = find_folder(z, e);
+    const td_zip_entry *data = td_archive_data(z, e);
     knows_torch(t);
     if (!data) return e->code;
     if (beside(z, data, "", "constants.pkl"))

@@ -310,7 +310,7 @@ static int add_text(archive *a, const char *name, const char *text)
     return add(a, name, text, strlen(text));
 }
 
-static int add_records(archive *a, const td_out *out)
+static int add_storages(archive *a, const td_out *out)
 {
     int rc = TD_OK;
     for (uint32_t i = 0; !rc && i < out->nstorages; i++) {
@@ -332,7 +332,9 @@ int td_write_torch(td_sink *to, const char *folder, const td_out *out, td_error 
     if (!rc) rc = add_text(&a, ".format_version", "1");
     if (!rc) rc = add_text(&a, ".storage_alignment", "64");
     if (!rc) rc = add_text(&a, "byteorder", "little");
-    if (!rc) rc = add_records(&a, out);
+    if (!rc) rc = add_storages(&a, out);
+    for (uint32_t i = 0; !rc && i < out->nrecords; i++)
+        rc = add(&a, out->records[i].name, out->records[i].bytes, out->records[i].n);
     if (!rc) rc = add_text(&a, "version", "3\n");
     snprintf(id, sizeof id, "%020" PRIu64 "%020" PRIu64, a.id[0], a.id[1]);
     if (!rc) rc = add_text(&a, ".data/serialization_id", id);

@@ -18,11 +18,19 @@ typedef struct td_out_tensor {
     bool requires_grad;
 } td_out_tensor;
 
+/* What stands beside the tree in an archive, as a record of its own. */
+typedef struct td_out_record {
+    const char *name;
+    const void *bytes;
+    size_t n;
+} td_out_record;
+
 typedef struct td_out {
-    td_note tree; /* its 'x' are positions in `tensors` */
+    td_note tree;                 /* its 'x' are positions in `tensors` */
+    const td_out_record *records; /* only in archives */
     const td_out_storage *storages;
     const td_out_tensor *tensors;
-    uint32_t nstorages, ntensors;
+    uint32_t nstorages, ntensors, nrecords;
 } td_out;
 
 /* As torch.save() writes it (PyTorch 2.13): a zip archive with the tree as a pickle, and a record for each storage.

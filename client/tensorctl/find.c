@@ -91,6 +91,7 @@ static void announce(td_client *c, bool named)
     int others = count - (this != NULL);
     char text[96];
     if (!this && (named || !others)) return;
+    if (this && this->program == getpid()) return; /* its own, which nobody else sees */
     describe(text, sizeof text, this);
     fprintf(stderr, "%s, at %s", text, td_socket_path(c));
     if (others) fprintf(stderr, "; %d other%s: see tensorctl daemons", others, others == 1 ? " runs" : "s run");

@@ -1,4 +1,4 @@
-/* tensorctl: look at a running tensord, at the op table, and at the machine. */
+/* tensorctl: look at a running tensord, at the op table, and at the machine; run programs. */
 #include "client/tensorctl/tensorctl.h"
 #include "proto/text.h"
 
@@ -22,6 +22,8 @@ static const char usage[] =
     "  turns             how long the loop is at one thing, if the daemon was started with --turns\n"
     "  loaders           data loaders and their workers: where the time goes\n"
     "  top               status, loaders and sessions, again and again (--interval SECONDS, --count N)\n"
+    "  run PROGRAM       call a program: a .td file, or the name that one was published under\n"
+    "  program FORM PROGRAM    what it is: show, code, passes (after each), dot, svg, check\n"
     "  ops [NAME]        the op table; or one op: its signature, dtypes, gradients, an example\n"
     "  doctor            what this machine grants, and what to change\n"
     "  bench             round trip, pipelined ops, hand-off of memory\n"
@@ -30,6 +32,12 @@ static const char usage[] =
     "  --pid PID         the private daemon of that program, or with that number\n"
     "  --json            for programs\n"
     "  --prometheus      status, devices, sessions and queues as Prometheus reads them\n"
+    "  --in NAME=VALUE   of run: an argument: a tensor's file (.npy, .npz, .pt, .safetensors; FILE:NAME), a number, a "
+    "text\n"
+    "  --out FILE        of run: where a tensor of the results goes, in their order; or all of them, to .npz, .pt, "
+    ".safetensors\n"
+    "  --entry NAME      of run and program: one of several programs of a file (default: forward)\n"
+    "  --repeat N        of run: so often, and say how long it took\n"
     "  --help --version\n";
 
 int ctl_fail(const char *what)
@@ -73,11 +81,12 @@ typedef struct command {
 } command;
 
 static const command commands[] = {
-    {"daemons", ctl_daemons, NULL}, {"status", NULL, NULL},   {"sessions", NULL, NULL},
-    {"tensors", ctl_tensors, NULL}, {"names", NULL, NULL},    {"drop", NULL, drop},
-    {"queues", NULL, NULL},         {"segments", NULL, NULL}, {"loaders", ctl_loaders_command, NULL},
-    {"top", ctl_top, NULL},         {"ops", NULL, ctl_ops},   {"doctor", ctl_doctor, NULL},
-    {"bench", ctl_bench, NULL},     {"turns", NULL, NULL},    {"devices", NULL, NULL},
+    {"daemons", ctl_daemons, NULL}, {"status", NULL, NULL},         {"sessions", NULL, NULL},
+    {"tensors", ctl_tensors, NULL}, {"names", NULL, NULL},          {"drop", NULL, drop},
+    {"queues", NULL, NULL},         {"segments", NULL, NULL},       {"loaders", ctl_loaders_command, NULL},
+    {"top", ctl_top, NULL},         {"ops", NULL, ctl_ops},         {"doctor", ctl_doctor, NULL},
+    {"bench", ctl_bench, NULL},     {"turns", NULL, NULL},          {"devices", NULL, NULL},
+    {"run", ctl_run, NULL},         {"program", ctl_program, NULL},
 };
 enum { COMMANDS = sizeof commands / sizeof commands[0] };
 
@@ -101,6 +110,11 @@ static int run(const ctl_options *o, const char *name, const char *argument)
     return 2;
 }
 
+static void add_word(const char *words[CTL_MOST_WORDS], int *n)
+{
+    if (*n < CTL_MOST_WORDS) words[(*n)++] = optarg;
+}
+
 int main(int argc, char **argv)
 {
     static const struct option options[] = {{"socket", required_argument, NULL, 's'},
@@ -111,6 +125,10 @@ int main(int argc, char **argv)
                                             {"help", no_argument, NULL, 'h'},
                                             {"version", no_argument, NULL, 'V'},
                                             {"prometheus", no_argument, NULL, 'P'},
+                                            {"in", required_argument, NULL, 'I'},
+                                            {"out", required_argument, NULL, 'O'},
+                                            {"entry", required_argument, NULL, 'e'},
+                                            {"repeat", required_argument, NULL, 'r'},
                                             {0}};
     ctl_options o = {.interval = 1, .count = -1};
     for (int c; (c = getopt_long(argc, argv, "s:p:ji:n:hV", options, NULL)) != -1;) {
@@ -121,6 +139,10 @@ int main(int argc, char **argv)
         case 'P': o.prometheus = true; break;
         case 'i': o.interval = atof(optarg); break;
         case 'n': o.count = atoi(optarg); break;
+        case 'I': add_word(o.in, &o.nin); break;
+        case 'O': add_word(o.out, &o.nout); break;
+        case 'e': o.entry = optarg; break;
+        case 'r': o.repeat = atoi(optarg); break;
         case 'h': fputs(usage, stdout); return 0;
         case 'V': printf("tensorctl %s\n", td_version()); return 0;
         default: fputs(usage, stderr); return 2;
@@ -131,7 +153,9 @@ int main(int argc, char **argv)
         return 2;
     }
     const char *asked = optind < argc ? argv[optind] : "status";
-    /* Looking starts nothing; a benchmark may have a daemon of its own. */
-    if (strcmp(asked, "bench") != 0) setenv("TENSORD_DAEMON", "none", 1);
+    o.nwords = optind < argc ? argc - optind - 1 : 0;
+    o.words = (const char *const *)argv + optind + 1;
+    /* Looking starts nothing; a benchmark and what is run may have a daemon of their own. */
+    if (strcmp(asked, "bench") != 0 && strcmp(asked, "run") != 0) setenv("TENSORD_DAEMON", "none", 1);
     return run(&o, asked, optind + 1 < argc ? argv[optind + 1] : NULL);
 }

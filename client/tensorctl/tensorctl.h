@@ -4,12 +4,19 @@
 
 #include "client/tensord.h"
 
+enum { CTL_MOST_WORDS = 256 };
+
 typedef struct ctl_options {
     const char *socket; /* NULL: see find.c */
     int pid;            /* of a program with a private daemon, or of the daemon; 0: not said */
     bool json, prometheus;
-    double interval; /* top */
-    int count;       /* top: 0 for ever; < 0 not said */
+    double interval;          /* top */
+    int count;                /* top: 0 for ever; < 0 not said */
+    const char *const *words; /* behind the command */
+    int nwords;
+    const char *entry;                                    /* run, program: which of a file's programs; NULL: not said */
+    const char *in[CTL_MOST_WORDS], *out[CTL_MOST_WORDS]; /* run */
+    int nin, nout, repeat;
 } ctl_options;
 
 int ctl_table(const ctl_options *o, const char *what);
@@ -21,10 +28,17 @@ int ctl_loaders_command(const ctl_options *o);
 int ctl_top(const ctl_options *o);
 int ctl_doctor(const ctl_options *o);
 int ctl_bench(const ctl_options *o);
+int ctl_run(const ctl_options *o);
+int ctl_program(const ctl_options *o);
+
+/* ---- program.c: where a program is ---- */
+bool ctl_is_file(const char *what);    /* else it is the name of a published one */
+bool ctl_is_archive(const char *path); /* a .td file, by what is in it; else it is a text of the IR */
+char *ctl_read_text(const char *path, size_t *length, td_error *e); /* to be freed; NULL: `e` */
 
 /* ---- wakes.c ---- */
-/* Median microseconds from waking a thread until it runs, beside one that computes: one that stays away from the kernel,
- * one that passes through it as all that compute here do. False: it cannot be tried (one processor). */
+/* Median microseconds from waking a thread until it runs, beside one that computes: one that stays away from the
+ * kernel, one that passes through it as all that compute here do. False: it cannot be tried (one processor). */
 bool ctl_wakes(double *plain_us, double *breathing_us);
 
 /* ---- find.c ---- */

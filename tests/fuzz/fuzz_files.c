@@ -1,8 +1,9 @@
 /* Fuzzes what reads files that other programs wrote: the directory of a zip file and what is deflated in it, pickles,
- * headers of safetensors and of NumPy's arrays, the tensors and storages that these describe, and the bytes. Nothing
- * may crash, leak, or reach outside of the file; of what is accepted every tensor lies within its storage, and every
- * storage within the file. */
+ * headers of safetensors and of NumPy's arrays, the tensors and storages that these describe, and the bytes; programs
+ * beside them. Nothing may crash, leak, or reach outside of the file; of what is accepted every tensor lies within its
+ * storage, and every storage within the file. */
 #include "client/files/file.h"
+#include "client/files/programs.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -42,6 +43,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         assert(rc == 0 || (e.code == rc && e.message[0]));
         if (rc == 0) walk(&t, size);
         td_file_close(&t);
+        td_filed_all programs;
+        rc = td_filed_read(fd, &programs, &e);
+        assert(rc == 0 || e.message[0]);
+        td_filed_free(&programs);
     }
     close(fd);
     return 0;

@@ -209,6 +209,56 @@ class Tensorctl(Place):
         self.assertTrue(all(0 < r["median_us"] <= r["p99_us"] for r in rows) and len(rows) >= 5)
         self.end(p)
 
+    def test_programs(self):
+        """From the text of an IR; what Python and C saved, tests/python/test_jit_files.py runs."""
+        path = self.place + "/power.txt"
+        with open(path, "w") as f:
+            f.write("graph(%x : Tensor, %n : int, %by : float?, %words : str[]):\n"
+                    "  %yes : bool = prim::Constant[value=1]()\n"
+                    "  %y : Tensor = prim::Loop(%n, %yes, %x)\n"
+                    "    block0(%i : int, %z : Tensor):\n"
+                    "      %t : Tensor = td::t(%z)\n"
+                    "      %u : Tensor = td::t(%t)\n"
+                    "      %m : Tensor = td::mul(%u, %x)\n"
+                    "      -> (%yes, %m)\n"
+                    "  return (%y, %n, %by, %words)\n")
+        self.assertEqual(ctl("program", "check", path),
+                         "graph(x : Tensor, n : int, by : float?, words : str[]) -> (Tensor, int, float?, str[])\n  5 nodes\n")
+        self.assertEqual(ctl("program", "show", path), open(path).read())
+        self.assertIn("for i in range(n)", ctl("program", "code", path))
+        self.assertIn("digraph", ctl("program", "dot", path))
+        self.assertIn("</svg>", ctl("program", "svg", path))
+        passes = ctl("program", "passes", path)
+        self.assertIn("---- after peephole", passes)
+        self.assertEqual(passes.split("---- after")[-1].count("td::t("), 0)
+        p = self.serve()
+        run = lambda *args, code=0: ctl("--socket", self.socket, "run", path, *args, code=code)
+        words = ("--in", "words=a, b")
+        self.assertEqual(run("--in", "x=3", "--in", "n=2", "--in", "by=none", *words), "int64[] 27\n2\nNone\na\nb\n")
+        self.assertEqual(run("--in", "0=0.5", "--in", "n=0", "--in", "by=1e3", *words, "--out", self.place + "/y.npy"), "0\n1000\na\nb\n")
+        self.assertEqual(run("--in", f"x={self.place}/y.npy", "--in", "n=1", "--in", "by=1", "--in", "words=[]").splitlines()[0], "float32[] 0.25")
+        self.assertIn("'by' is not given", run("--in", "x=1", "--in", "n=1", code=1))
+        self.assertIn("--in n=1.5: that is no int", run("--in", "x=1", "--in", "n=1.5", code=1))
+        self.assertIn("no such parameter", run("--in", "q=1", code=1))
+        self.assertIn("NAME=VALUE is wanted", run("--in", "x", code=1))
+        self.assertIn("no.npy", run("--in", "x=no.npy", code=1))
+        self.assertIn("1 tensors come, and 2 files", run("--in", "x=1", "--in", "n=1", "--in", "by=1", *words, "--out", "/a.npy", "--out", "/b.npy", code=1))
+        self.assertIn("calls, us", subprocess.run([CTL, "--socket", self.socket, "run", path, "--repeat", "5", "--in", "x=1", "--in", "n=1", "--in", "by=1", *words],
+                                                  capture_output=True, text=True, env=environment()).stderr)
+        self.assertIn("nothing is published", ctl("--socket", self.socket, "run", "nothing", code=1))
+        self.assertIn("nothing is published", ctl("--socket", self.socket, "program", "show", "nothing", code=1))
+        self.assertIn("none.td", ctl("program", "show", self.place + "/none.td", code=1))
+        self.assertIn("did you mean 'show'", ctl("program", "shw", path, code=2))
+        ctl("program", "show", code=2)
+        ctl("run", code=2)
+        self.end(p)
+        with open(path, "w") as f:
+            f.write("graph(%x : Tensor):\n  return (%y)\n")
+        self.assertIn("%y", ctl("program", "check", path, code=1))
+        with open(path, "w") as f:
+            f.write('captured %w : Tensor = "\\x1b[2J"\ngraph(%x : Tensor):\n  return (%w)\n')
+        self.assertNotIn("\x1b", "".join(ctl("program", form, path) for form in ("check", "show", "code", "dot", "svg")))
+
     def test_ops(self):
         rows = json.loads(ctl("--json", "ops"))
         names = {row["name"] for row in rows}

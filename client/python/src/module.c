@@ -477,6 +477,7 @@ static int exec_module(PyObject *module)
     bool good = tdpy_init_errors(module) && tdpy_init_types(module) && tdpy_init_functions(module) &&
                 PyModule_AddFunctions(module, tdpy_autograd_functions) == 0 &&
                 PyModule_AddFunctions(module, tdpy_share_functions) == 0 &&
+                PyModule_AddFunctions(module, tdpy_file_functions) == 0 &&
                 PyModule_AddFunctions(module, tdpy_numpy_functions) == 0 &&
                 PyModule_AddFunctions(module, tdpy_queue_functions) == 0 &&
                 PyModule_AddFunctions(module, tdpy_aio_functions) == 0 && tdpy_init_aio(module) &&

@@ -353,16 +353,22 @@ static bool take_world(given *g, PyObject *units, PyObject *objects, td_script_w
     return true;
 }
 
+PyObject *tdpy_captured_names(const td_ir *ir)
+{
+    PyObject *all = PyTuple_New(ir->ncaptures);
+    for (uint32_t k = 0; all && k < ir->ncaptures; k++) {
+        PyObject *name = PyUnicode_FromString(td_ir_chars(ir, ir->captures[k].name));
+        if (!name || PyTuple_SetItem(all, k, name)) Py_CLEAR(all);
+    }
+    return all;
+}
+
 /* (text of the IR, names of what it captures). */
 static PyObject *compiled(const td_ir *ir)
 {
     td_error e = {0};
     char *text = td_ir_print(ir, &e);
-    PyObject *names = text ? PyTuple_New(ir->ncaptures) : NULL;
-    for (uint32_t k = 0; names && k < ir->ncaptures; k++) {
-        PyObject *name = PyUnicode_FromString(td_ir_chars(ir, ir->captures[k].name));
-        if (!name || PyTuple_SetItem(names, k, name)) Py_CLEAR(names);
-    }
+    PyObject *names = text ? tdpy_captured_names(ir) : NULL;
     PyObject *made = names ? Py_BuildValue("sN", text, names) : NULL;
     if (!text) tdpy_raise(e.code, "%s", e.message);
     free(text);
@@ -409,8 +415,8 @@ static PyObject *show(PyObject *module, PyObject *args)
     return made;
 }
 
-PyMethodDef tdpy_program_functions[] = {{"_show", show, METH_VARARGS, NULL},
-                                        {"_script", script, METH_VARARGS, NULL}, {NULL, NULL, 0, NULL}};
+PyMethodDef tdpy_program_functions[] = {
+    {"_show", show, METH_VARARGS, NULL}, {"_script", script, METH_VARARGS, NULL}, {NULL, NULL, 0, NULL}};
 
 bool tdpy_init_program(PyObject *module)
 {

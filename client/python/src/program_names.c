@@ -2,6 +2,8 @@
 #include "client/python/src/py.h"
 
 #include "client/programs.h"
+#include "proto/program/text.h"
+#include "proto/program/verify.h"
 
 #include <stdlib.h>
 
@@ -33,27 +35,74 @@ static PyObject *open_name(PyObject *module, PyObject *args)
     return NULL;
 }
 
+static PyObject *parameter_names(const td_ir *ir)
+{
+    uint32_t graph = ir->functions[0].block, n = ir->blocks[graph].nparams;
+    PyObject *names = PyTuple_New(n);
+    for (uint32_t k = 0; names && k < n; k++) {
+        uint32_t at = ir->values[td_ir_param(ir, graph, k)].name;
+        PyObject *name =
+            at == TD_IR_NONE ? PyUnicode_FromFormat("argument %u", k) : PyUnicode_FromString(td_ir_chars(ir, at));
+        if (!name || PyTuple_SetItem(names, k, name)) Py_CLEAR(names);
+    }
+    return names;
+}
+
 /* _program_text(program): the IR, and the parameters' names. */
 static PyObject *text(PyObject *module, PyObject *object)
 {
     (void)module;
     td_program *p = tdpy_program(object);
     if (!p) return NULL;
-    uint32_t graph = p->ir->functions[0].block, n = p->ir->blocks[graph].nparams;
     char *ir = td_program_print(p, TD_TEXT_IR);
-    PyObject *names = ir ? PyTuple_New(n) : tdpy_fail();
-    for (uint32_t k = 0; names && k < n; k++) {
-        uint32_t at = p->ir->values[td_ir_param(p->ir, graph, k)].name;
-        PyObject *name =
-            at == TD_IR_NONE ? PyUnicode_FromFormat("argument %u", k) : PyUnicode_FromString(td_ir_chars(p->ir, at));
-        if (!name || PyTuple_SetItem(names, k, name)) Py_CLEAR(names);
-    }
+    PyObject *names = ir ? parameter_names(p->ir) : tdpy_fail();
     PyObject *made = names ? Py_BuildValue("sN", ir, names) : NULL;
     free(ir);
     return made;
 }
 
+/* _names_in(text of the IR): those of its parameters, and of what it captures. No daemon is asked. */
+static PyObject *names_in(PyObject *module, PyObject *args)
+{
+    (void)module;
+    const char *text;
+    Py_ssize_t n;
+    td_error e = {0};
+    if (!PyArg_ParseTuple(args, "s#:_names_in", &text, &n)) return NULL;
+    td_ir *ir = td_ir_read(text, (size_t)n, &e);
+    PyObject *parameters = NULL, *captured = NULL, *made = NULL;
+    if (!ir || td_ir_verify(ir, 0, &e)) tdpy_raise(e.code, "%s", e.message);
+    else parameters = parameter_names(ir), captured = parameters ? tdpy_captured_names(ir) : NULL;
+    if (captured) made = PyTuple_Pack(2, parameters, captured);
+    Py_XDECREF(parameters);
+    Py_XDECREF(captured);
+    td_ir_unref(ir);
+    return made;
+}
+
+/* _program_captured(program): the tensors that it captures, also of one that was opened. */
+static PyObject *captured(PyObject *module, PyObject *object)
+{
+    (void)module;
+    td_program *p = tdpy_program(object);
+    if (!p) return NULL;
+    int rc = td_enter(p->client, "program");
+    if (!rc) {
+        rc = td_program_captured(p);
+        td_leave(p->client);
+    }
+    if (rc || PyErr_Occurred()) return tdpy_fail();
+    PyObject *all = PyTuple_New(p->ncaptured);
+    for (int k = 0; all && k < p->ncaptured; k++) {
+        PyObject *each = tdpy_wrap(td_retain(p->captured[k]), false);
+        if (!each || PyTuple_SetItem(all, k, each)) Py_CLEAR(all);
+    }
+    return all;
+}
+
 PyMethodDef tdpy_program_names[] = {{"_program_publish", publish, METH_VARARGS, NULL},
                                     {"_program_open", open_name, METH_VARARGS, NULL},
                                     {"_program_text", text, METH_O, NULL},
+                                    {"_program_captured", captured, METH_O, NULL},
+                                    {"_names_in", names_in, METH_VARARGS, NULL},
                                     {NULL, NULL, 0, NULL}};

@@ -209,6 +209,8 @@ bool tdpy_may_write(PyObject *self, bool view);
 
 /* ---- share.c */
 extern PyMethodDef tdpy_share_methods[], tdpy_share_functions[];
+/* files.c */
+extern PyMethodDef tdpy_file_functions[];
 
 /* ---- queue.c */
 extern PyMethodDef tdpy_queue_functions[];
@@ -219,6 +221,8 @@ td_queue *tdpy_raw_queue(PyObject *member); /* NULL: raised */
 bool tdpy_init_program(PyObject *module);
 td_program *tdpy_program(PyObject *o);        /* of a _Program; NULL: raised */
 PyObject *tdpy_program_object(td_program *p); /* takes it over; NULL: raised */
+struct td_ir;
+PyObject *tdpy_captured_names(const struct td_ir *ir); /* a tuple */
 /* program_names.c */
 extern PyMethodDef tdpy_program_names[];
 

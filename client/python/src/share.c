@@ -1,7 +1,6 @@
 /* Names and handles: tensors from process to process. */
 #include "client/python/src/py.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -101,76 +100,6 @@ static PyObject *drop_name(PyObject *module, PyObject *args)
     return tdpy_none(td_drop(c, name));
 }
 
-/* What a function of Python says to a location: a device, or None, for where it was. */
-static int ask_where(void *context, const char *location)
-{
-    int device = -1;
-    PyObject *said = PyErr_Occurred() ? NULL : PyObject_CallFunction(context, "s", location);
-    if (said == Py_None && strcmp(location, "cpu") == 0) device = TD_CPU;
-    else if (said && said != Py_None && !tdpy_as_device(said, &device)) device = -1;
-    Py_XDECREF(said);
-    return device;
-}
-
-/* _load_file(descriptor, where, skip): a file of tensors; where: a function of a location, or None. */
-static PyObject *load_file(PyObject *module, PyObject *args)
-{
-    (void)module;
-    int fd, skip;
-    PyObject *where;
-    if (!PyArg_ParseTuple(args, "iOp:load", &fd, &where, &skip)) return NULL;
-    td_client *c = tdpy_client();
-    if (!c) return NULL;
-    unsigned flags = skip ? TD_LOAD_SKIP : 0;
-    bool was = td_set_grad_enabled(false);
-    td_loaded *l = where == Py_None ? td_load_fd(c, fd, flags) : td_load_to(c, fd, flags, ask_where, where);
-    td_set_grad_enabled(was);
-    if (!l) return tdpy_fail();
-    td_queue_item item = td_loaded_tree(l);
-    PyObject *x = PyErr_Occurred() ? NULL : tdpy_unpack_item(&item);
-    bool raised = PyErr_Occurred() != NULL;
-    td_loaded_free(l);
-    tdpy_tell_later(raised);
-    return x;
-}
-
-/* What failed, as Python has it: by what write() said when it was that. */
-static PyObject *save_failed(int code)
-{
-    int err = errno;
-    if (code != TD_E_SYSTEM || !err || PyErr_Occurred()) return tdpy_fail();
-    td_clear_error();
-    errno = err;
-    return PyErr_SetFromErrno(PyExc_OSError);
-}
-
-/* _save_file(descriptor, name, note, tensors, whole): a tree of the list's tensors, which the note holds by position.
- */
-static PyObject *save_file(PyObject *module, PyObject *args)
-{
-    (void)module;
-    int fd, whole;
-    const char *name;
-    PyObject *note, *tensors;
-    char *bytes;
-    Py_ssize_t size;
-    if (!PyArg_ParseTuple(args, "isO!O!p:save", &fd, &name, &PyBytes_Type, &note, &PyList_Type, &tensors, &whole) ||
-        PyBytes_AsStringAndSize(note, &bytes, &size))
-        return NULL;
-    Py_ssize_t n = PyList_Size(tensors);
-    td_array **at = calloc((size_t)n + 1, sizeof *at);
-    if (!at) return PyErr_NoMemory();
-    int held = 0;
-    for (; held < n && tdpy_is_tensor(PyList_GetItem(tensors, held)); held++)
-        at[held] = td_retain(tdpy_array(PyList_GetItem(tensors, held)));
-    td_queue_item tree = {.n = held, .at = at, .note = bytes, .note_size = (size_t)size};
-    int rc = td_save_fd(fd, name, &tree, whole ? TD_SAVE_WHOLE : 0);
-    PyObject *none = rc || PyErr_Occurred() ? save_failed(rc) : Py_NewRef(Py_None);
-    for (int i = 0; i < held; i++) td_release(at[i]);
-    free(at);
-    return none;
-}
-
 static PyObject *make_handle(PyObject *self, PyObject *seconds, int (*send)(td_array *, char *, int))
 {
     char handle[TD_HANDLE_TEXT];
@@ -240,7 +169,5 @@ PyMethodDef tdpy_share_functions[] = {
      "with its version."},
     {"_publish_tree", publish_tree, METH_VARARGS, NULL},
     {"_take", take_handle, METH_VARARGS, NULL},
-    {"_load_file", load_file, METH_VARARGS, NULL},
-    {"_save_file", save_file, METH_VARARGS, NULL},
     {"drop", drop_name, METH_VARARGS, "drop(name, /)\n--\n\nTake a name away; who holds the tensor keeps it."},
     {NULL, NULL, 0, NULL}};

@@ -101,17 +101,6 @@ static PyObject *tensors_of(td_array **at, uint32_t n)
     return all;
 }
 
-/* How what it captures is called. */
-static PyObject *names_of(const td_ir *ir)
-{
-    PyObject *all = PyTuple_New(ir->ncaptures);
-    for (uint32_t k = 0; all && k < ir->ncaptures; k++) {
-        PyObject *name = PyUnicode_FromString(td_ir_chars(ir, ir->captures[k].name));
-        if (!name || PyTuple_SetItem(all, k, name)) Py_CLEAR(all);
-    }
-    return all;
-}
-
 /* end(outputs): (text of the IR, the tensors that it captures, their names). */
 static PyObject *trace_end(PyObject *self, PyObject *outputs)
 {
@@ -127,7 +116,7 @@ static PyObject *trace_end(PyObject *self, PyObject *outputs)
     td_ir *ir = td_trace_take(t, list, &captured);
     free(at);
     if (!ir) return tdpy_fail();
-    PyObject *tensors = tensors_of(captured, ir->ncaptures), *names = tensors ? names_of(ir) : NULL;
+    PyObject *tensors = tensors_of(captured, ir->ncaptures), *names = tensors ? tdpy_captured_names(ir) : NULL;
     char *text = names ? td_ir_print(ir, &e) : NULL;
     PyObject *made = text ? Py_BuildValue("sOO", text, tensors, names) : NULL;
     if (names && !text) tdpy_raise(e.code, "%s", e.message);

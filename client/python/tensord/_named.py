@@ -1,4 +1,6 @@
 """Programs under names: what any of them has to be published, and those that were opened."""
+from typing import Any
+
 from . import _C
 from ._program import Program
 
@@ -18,6 +20,22 @@ class Named(Program):
         the name. Who has opened that keeps it."""
         _C._program_publish(self._daemons(), name, replace, copy)
 
+    def _parts(self) -> "list[Any]":
+        """What a file has of it, as _filed.Part."""
+        raise NotImplementedError
+
+    def _state(self) -> "dict[str, _C.Tensor]":
+        """What a file has beside what is captured."""
+        return {}
+
+    def save(self, f, *, whole: bool = False) -> None:
+        """Write the program and the tensors that it captures to a file (a path that ends with .td or .pt, or an object with write()):
+        td.jit.load() reads it, in C td_program_load(), and `tensorctl run` runs it without Python. torch.load() and td.load() read its
+        tensors, a dict by their names. A regular file appears whole or not at all. whole is that of td.save()."""
+        from ._filed import save_parts
+
+        save_parts(self._parts(), f, self._state(), whole)
+
 
 class OpenedProgram(Named):
     """A program that some process has published; made by open(). Call it with values for its parameters."""
@@ -28,6 +46,12 @@ class OpenedProgram(Named):
 
     def _daemons(self):
         return self._program
+
+    def _parts(self):
+        from ._filed import Part
+
+        captured = _C._program_captured(self._program)
+        return [Part("forward", self.graph, dict(zip(_C._names_in(self.graph)[1], captured)))]
 
     def __call__(self, *args, **kwargs):
         given = self._in_order(args, kwargs) if kwargs else args

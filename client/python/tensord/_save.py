@@ -123,11 +123,11 @@ def _note_rich(x, to, path):
 # ---- files
 
 
-def _write(obj, file, name, whole):
+def _write(obj, file, name, whole, programs=()):
     """To where the library can write; to anything else what it wrote in memory."""
-    to = _Notes(name.endswith(".pt"))
+    to = _Notes(name.endswith((".pt", ".td")))
     _note(obj, to, "")
-    what = (name, bytes(to.out), [x for _, x in to.tensors.values()], whole)
+    what = (name, bytes(to.out), [x for _, x in to.tensors.values()], whole, programs)
     descriptor = _descriptor(file)
     if descriptor is None:
         with open(os.memfd_create("save"), "w+b", buffering=0) as copy:
@@ -167,10 +167,27 @@ def save(obj, f, *, format=None, whole=False) -> None:
         return _write(obj, f, _name("", format), whole)
     path = os.fsdecode(f)
     name = _name(path, format)
+    _put(path, lambda file: _write(obj, file, name, whole))
+
+
+def save_programs(state, programs, f, whole) -> None:
+    """A dict of tensors, with programs beside it: what _filed.py writes, as save() writes files."""
+    if not isinstance(f, (str, bytes, os.PathLike)):
+        return _write(state, f, "archive.td", whole, programs)
+    path = os.fsdecode(f)
+    stem, ending = os.path.splitext(os.path.basename(path))
+    if ending not in (".td", ".pt", ".pth"):
+        raise _C.Unsupported(f"save(): a program is saved to a file whose name ends with .td, or .pt, not to '{path}'")
+    name = (stem.encode("ascii", "replace").decode() or "archive") + ending
+    _put(path, lambda file: _write(state, file, name, whole, programs))
+
+
+def _put(path, write):
+    """A file there, whole or not at all; write() fills it."""
     mode = _mode(path)
     if mode is not None and (not stat.S_ISREG(mode) or path.startswith(("/dev/", "/proc/"))):  # also /dev/stdout, whatever it is
         with open(path, "wb") as file:
-            return _write(obj, file, name, whole)
+            return write(file)
     target = os.path.realpath(path)
     place = os.path.join(os.path.dirname(target), f".{os.urandom(8).hex()}.part")
     try:
@@ -179,7 +196,7 @@ def save(obj, f, *, format=None, whole=False) -> None:
         raise OSError(e.errno, e.strerror, path) from None  # the file that was asked for
     try:
         with file:
-            _write(obj, file, name, whole)
+            write(file)
         if mode is not None:
             os.chmod(place, stat.S_IMODE(mode))
         os.replace(place, target)
@@ -294,3 +311,24 @@ def load(f, map_location=None, *, weights_only=True, skip=False) -> Any:
         if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             return _C._load_file(file.fileno(), *options)
         return _load_file(file, *options)
+
+
+def load_programs(f, map_location=None):
+    """(the dict of tensors, [(name, text of the IR, names of what it captures, how Python calls it or None)]) of a file with programs."""
+    options = _where(map_location), False
+    if isinstance(f, (str, bytes, os.PathLike)):
+        with open(f, "rb", buffering=0) as file:
+            return _programs_of(file, options)
+    return _programs_of(f, options)
+
+
+def _programs_of(file, options):
+    descriptor = _descriptor(file)
+    if descriptor is not None and stat.S_ISREG(os.fstat(descriptor).st_mode) and file.tell() == 0:
+        programs = _C._file_programs(descriptor)
+        return _C._load_file(descriptor, *options), programs
+    with open(os.memfd_create("load"), "w+b") as copy:
+        _copied(file, copy)
+        copy.flush()
+        programs = _C._file_programs(copy.fileno())
+        return _C._load_file(copy.fileno(), *options), programs

@@ -68,9 +68,9 @@ class World:
         self._keys, self._unit_of, self._object_of, self._used = {}, {}, {}, {}
 
     def compile(self, entry):
-        """(text of the IR, tensors that it captures) of a name that means a function."""
+        """(text of the IR, tensors that it captures, their names) of a name that means a function."""
         text, captured = _C._script(self.units, self.objects, entry)
-        return text, tuple(self.tensors[key] for key in captured)
+        return text, tuple(self.tensors[key] for key in captured), captured
 
     def changed(self):
         """Is something else now where this was made of?"""

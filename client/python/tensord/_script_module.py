@@ -5,7 +5,6 @@ import functools
 
 from . import _C
 from ._named import Named
-from ._program import Program
 from ._script import World, plain
 from .jit import Arguments
 from .nn import Module
@@ -28,7 +27,7 @@ class Method(Named):
             entry = world.objects[number][3].get(self._name)
             if not isinstance(entry, tuple) or entry[0] != "function":
                 raise TypeError(f"{type(self._module).__name__} has no {self._name}() that could be a program")
-            self._graph, self._captured = world.compile(entry)
+            self._graph, self._captured, self._called = world.compile(entry)
             self._world, self._program = world, None
 
     @property
@@ -45,11 +44,16 @@ class Method(Named):
             self._program = _C._Program(self._graph, self._captured)
         return self._program
 
+    def _parts(self):
+        from ._filed import Part, call_of
+
+        return [Part(self._name, self.graph, dict(zip(self._called, self._captured)), call_of(self._arguments.signature))]
+
     def __repr__(self):
         return f"<tensord.jit method {self.__qualname__}{self._arguments.signature}>"
 
 
-class ScriptModule(Program, Module):
+class ScriptModule(Named, Module):
     """A module as a program; made by tensord.jit.script(). It has the attributes, parameters and state of the module that it was made of."""
 
     __slots__ = ("_original", "_methods")
@@ -73,9 +77,16 @@ class ScriptModule(Program, Module):
     def original_name(self):
         return type(self._original).__name__
 
-    def publish(self, name, replace=False, copy=False):
-        """Publish forward(), with the parameters and buffers as they are: see ScriptFunction.publish."""
-        self._methods["forward"].publish(name, replace, copy)
+    def _daemons(self):
+        return self._methods["forward"]._daemons()
+
+    def _parts(self):
+        return [part for method in self._methods.values() for part in method._parts()]
+
+    def _state(self):
+        from ._filed import tensors_of
+
+        return dict(tensors_of(self._original))
 
     def __call__(self, *args, **kwargs):
         return self._methods["forward"](*args, **kwargs)

@@ -6,7 +6,7 @@ import warnings
 from typing import Any, Iterable, Mapping
 
 from . import _C, _more
-from ._program import Program
+from ._named import Named
 from .jit import ScriptFunction
 from .nn.module import Module
 
@@ -51,32 +51,70 @@ def _own(x):
     return x.detach().clone().requires_grad_(x.requires_grad)
 
 
+def _kinds(shape):
+    """The shape with the kinds that a file knows: a named tuple is a tuple."""
+    if shape is _LEAF:
+        return shape
+    kind, items = shape
+    if issubclass(kind, dict):
+        return dict, [(key, _kinds(item)) for key, item in items]
+    return tuple if issubclass(kind, tuple) else list, [_kinds(item) for item in items]
+
+
+def run_with_trees(program: "_C._Program", args, takes, gives):
+    """Call it with the tensors of a tree of this shape; what it returns, as the other tree."""
+    leaves: "list[_C.Tensor]" = []
+    shape = _flatten(args, leaves, "arguments", "x")
+    if shape != takes and _kinds(shape) != _kinds(takes):
+        raise TypeError(f"the program was traced with {_words(takes)}, and is given {_words(shape)}")
+    made = program.call(tuple(leaves))
+    if gives is _LEAF:
+        return made
+    return _rebuild(gives, iter(made if isinstance(made, tuple) else (made,)))
+
+
 # ---- what comes out
 
-class TracedFunction(Program):
+class TracedFunction(Named):
     """What a function did, as a program; made by trace(). Call it as the function, with tensors where the examples had such."""
 
+    graph: str
     _captured: "tuple[_C.Tensor, ...]" = ()
+    _called: "tuple[str, ...]" = ()  # the names of those
+    _argument_names: "list[str]" = []
     _program: "_C._Program | None" = None
     _takes: Any
     _gives: Any
     _signature: "inspect.Signature | None" = None
 
     def __call__(self, *args, **kwargs):
-        leaves: "list[_C.Tensor]" = []
         if kwargs:
             if self._signature is None:
                 raise TypeError("this program takes its arguments by place")
             args = self._signature.bind(*args, **kwargs).args
-        shape = _flatten(args, leaves, "arguments", "x")
-        if shape != self._takes:
-            raise TypeError(f"the program was traced with {_words(self._takes)}, and is given {_words(shape)}")
+        return run_with_trees(self._daemons(), args, self._takes, self._gives)
+
+    def _daemons(self):
         if self._program is None or not self._program.holds(self._captured):
             self._program = _C._Program(self.graph, self._captured)
-        made = self._program.call(tuple(leaves))
-        if self._gives is _LEAF:
-            return made
-        return _rebuild(self._gives, iter(made if isinstance(made, tuple) else (made,)))
+        return self._program
+
+    def publish(self, name, replace=False, copy=False):
+        """Publish the program, as ScriptFunction.publish does. Whoever opens it gives and is given its tensors one by one, without the
+        lists and dicts that they stand in here."""
+        super().publish(name, replace, copy)
+
+    def _methods_by_name(self):
+        return {"forward": self}
+
+    def _parts(self):
+        from ._filed import Part, tree_words
+
+        parts = []
+        for name, program in self._methods_by_name().items():
+            call = {"takes": tree_words(program._takes), "gives": tree_words(program._gives), "names": program._argument_names}
+            parts.append(Part(name, program.graph, dict(zip(program._called, program._captured)), call))
+        return parts
 
     def __repr__(self):
         return f"<tensord.jit.TracedFunction {getattr(self, '__qualname__', '')}>"
@@ -93,6 +131,15 @@ class TracedModule(TracedFunction, Module):
 
     def forward(self, *args, **kwargs):
         return TracedFunction.__call__(self, *args, **kwargs)
+
+    def _methods_by_name(self):
+        methods = {name: p for name, p in vars(self).items() if isinstance(p, TracedModule)}
+        return {"forward": self, **methods} if "graph" in self.__dict__ else methods
+
+    def _state(self):
+        from ._filed import tensors_of
+
+        return dict(tensors_of(self))
 
     def train(self, mode=True):
         """What the module does was recorded: training() or eval() before the trace decide it."""
@@ -159,7 +206,7 @@ def _record(call, examples, names, known, into):
     finally:
         del trace
     into._captured = tuple(known.get(name, tensor) for name, tensor in zip(called, captured))
-    into._takes, into._gives = takes, gives
+    into._takes, into._gives, into._called = takes, gives, called
 
 
 def _alike(a, b, tolerance):
@@ -214,6 +261,7 @@ def _as_examples(given):
 def _traced(call, function, examples, known, into, checks, tolerance):
     examples = _as_examples(examples)
     into._signature, names = _names_of(function, len(examples))
+    into._argument_names = names
     _record(call, examples, names, known, into)
     if checks is not None:
         _check(functools.partial(TracedFunction.__call__, into), call, [_as_examples(c) for c in checks] or [examples], tolerance)

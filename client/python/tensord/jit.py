@@ -25,6 +25,8 @@ trace() makes a program of what any function, or a module, does with examples:
 
     p = td.jit.trace(model, (x,))
     y = p(x)
+
+Programs live on in files (p.save("model.td"), td.jit.load("model.td")) and under names (p.publish("model"), td.jit.open("model")).
 """
 import functools
 import inspect
@@ -36,7 +38,7 @@ from . import _C
 from ._named import Named, OpenedProgram, open
 from ._script import World
 
-__all__ = ["Final", "OpenedProgram", "ScriptFunction", "ScriptModule", "TracedFunction", "TracedModule", "TracerWarning", "export", "ignore", "is_scripting", "open", "script", "trace", "trace_module",
+__all__ = ["Final", "LoadedProgram", "OpenedProgram", "ScriptFunction", "ScriptModule", "TracedFunction", "TracedModule", "TracerWarning", "export", "ignore", "is_scripting", "load", "open", "save", "script", "trace", "trace_module",
            "unused"]
 
 Final = typing.Final
@@ -70,7 +72,7 @@ class ScriptFunction(Named):
         self._function = function
         self._arguments = Arguments(function)
         world = World()
-        self.graph, self._captured = world.compile(world.function(function))
+        self.graph, self._captured, self._called = world.compile(world.function(function))
         self._program = None
 
     def __call__(self, *args, **kwargs):
@@ -80,6 +82,11 @@ class ScriptFunction(Named):
         if self._program is None or not self._program.holds(self._captured):
             self._program = _C._Program(self.graph, self._captured)
         return self._program
+
+    def _parts(self):
+        from ._filed import Part, call_of
+
+        return [Part("forward", self.graph, dict(zip(self._called, self._captured)), call_of(self._arguments.signature))]
 
     def __get__(self, instance, owner=None):
         return self if instance is None else types.MethodType(self, instance)
@@ -140,6 +147,10 @@ def __getattr__(name):
         from ._script_module import ScriptModule
 
         return ScriptModule
+    if name in ("LoadedProgram", "load", "save"):
+        from . import _filed
+
+        return getattr(_filed, name)
     if name in __all__:
         from . import _trace
 

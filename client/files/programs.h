@@ -1,0 +1,37 @@
+/* The programs of a .td file: an archive of PyTorch, whose tree are the tensors that they capture under their names,
+ * with records beside it. torch.load() reads the tensors; what they are for, the programs say:
+ *
+ *     programs/NAME.pb     the program, as proto/program/wire.h packs it: what is read
+ *     programs/NAME.txt    the text of its IR, for people
+ *     programs/NAME.json   how Python calls it (defaults, trees of tensors); C does not look at it
+ */
+#ifndef TENSORD_FILES_PROGRAMS_H
+#define TENSORD_FILES_PROGRAMS_H
+
+#include "client/files/write.h"
+#include "proto/program/ir.h"
+
+enum { TD_FILED_MOST = 256 /* programs of one file */, TD_FILED_NAME = 64 /* letters of a name */ };
+
+typedef struct td_filed {
+    char name[TD_FILED_NAME];
+    td_ir *ir;
+    char *call; /* NULL: there is none */
+} td_filed;
+
+typedef struct td_filed_all {
+    td_filed *at;
+    uint32_t n;
+} td_filed_all;
+
+/* Those of an archive, by name. TD_E_UNSUPPORTED: it is none, or holds tensors only. */
+int td_filed_read(int fd, td_filed_all *out, td_error *e);
+void td_filed_free(td_filed_all *all);
+
+/* The records of one program, whose memory td_filed_drop() frees. A name is letters, digits and _. */
+enum { TD_FILED_RECORDS = 3 };
+int td_filed_make(const td_ir *ir, const char *name, const char *call, td_out_record out[TD_FILED_RECORDS], uint32_t *n,
+                  td_error *e);
+void td_filed_drop(td_out_record *records, uint32_t n);
+
+#endif

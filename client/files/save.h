@@ -1,0 +1,23 @@
+/* What save.c writes: a tree of tensors, and in an archive records beside it. */
+#ifndef TENSORD_FILES_SAVE_H
+#define TENSORD_FILES_SAVE_H
+
+#include "client/files/write.h"
+#include "client/tensord.h"
+
+typedef struct td_saved {
+    td_queue_item tree;
+    const td_out_record *records; /* those of a program, whose file's name ends with .td, or with .pt */
+    uint32_t nrecords;
+    unsigned flags; /* TD_SAVE_WHOLE */
+} td_saved;
+
+/* The note of a dict of tensors under these names, or (without) of one tensor; the tree of such. */
+int td_save_names(td_list arrays, const char *const *names, td_bytes *note, td_error *e);
+td_queue_item td_save_tree(td_list arrays, const td_bytes *note);
+
+/* To a path, as td_save() has it; to a descriptor, as td_save_fd() has it (which raises). */
+int td_save_all(const char *path, const td_saved *what, td_error *e);
+int td_save_all_fd(int fd, const char *name, const td_saved *what);
+
+#endif

@@ -1,0 +1,148 @@
+/* Files of tensors and of programs, for tensord/_save.py and _filed.py. */
+#include "client/python/src/py.h"
+
+#include "client/files/programs.h"
+#include "client/files/save.h"
+#include "proto/program/text.h"
+#include "proto/program/verify.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+/* What a function of Python says to a location: a device, or None, for where it was. */
+static int ask_where(void *context, const char *location)
+{
+    int device = -1;
+    PyObject *said = PyErr_Occurred() ? NULL : PyObject_CallFunction(context, "s", location);
+    if (said == Py_None && strcmp(location, "cpu") == 0) device = TD_CPU;
+    else if (said && said != Py_None && !tdpy_as_device(said, &device)) device = -1;
+    Py_XDECREF(said);
+    return device;
+}
+
+/* _load_file(descriptor, where, skip): a file of tensors; where: a function of a location, or None. */
+static PyObject *load_file(PyObject *module, PyObject *args)
+{
+    (void)module;
+    int fd, skip;
+    PyObject *where;
+    if (!PyArg_ParseTuple(args, "iOp:load", &fd, &where, &skip)) return NULL;
+    td_client *c = tdpy_client();
+    if (!c) return NULL;
+    unsigned flags = skip ? TD_LOAD_SKIP : 0;
+    bool was = td_set_grad_enabled(false);
+    td_loaded *l = where == Py_None ? td_load_fd(c, fd, flags) : td_load_to(c, fd, flags, ask_where, where);
+    td_set_grad_enabled(was);
+    if (!l) return tdpy_fail();
+    td_queue_item item = td_loaded_tree(l);
+    PyObject *x = PyErr_Occurred() ? NULL : tdpy_unpack_item(&item);
+    bool raised = PyErr_Occurred() != NULL;
+    td_loaded_free(l);
+    tdpy_tell_later(raised);
+    return x;
+}
+
+/* What failed, as Python has it: by what write() said when it was that. */
+static PyObject *save_failed(int code)
+{
+    int err = errno;
+    if (code != TD_E_SYSTEM || !err || PyErr_Occurred()) return tdpy_fail();
+    td_clear_error();
+    errno = err;
+    return PyErr_SetFromErrno(PyExc_OSError);
+}
+
+/* The records of programs: (name, text of the IR, how Python calls it or None) each. To be dropped, and freed. */
+static bool make_records(PyObject *programs, td_out_record **out, uint32_t *n)
+{
+    Py_ssize_t count = PyTuple_Size(programs);
+    *n = 0;
+    *out = calloc((size_t)count * TD_FILED_RECORDS + 1, sizeof **out);
+    bool good = *out || PyErr_NoMemory();
+    for (Py_ssize_t k = 0; good && k < count; k++) {
+        const char *name, *text, *call;
+        Py_ssize_t size;
+        uint32_t made = 0;
+        td_error e = {0};
+        good = PyArg_ParseTuple(PyTuple_GetItem(programs, k), "ss#z:save", &name, &text, &size, &call);
+        td_ir *ir = good ? td_ir_read(text, (size_t)size, &e) : NULL;
+        if (good && (!ir || td_ir_verify(ir, 0, &e) || td_filed_make(ir, name, call, *out + *n, &made, &e)))
+            good = tdpy_raise(e.code, "%s", e.message) != NULL;
+        *n += made;
+        td_ir_unref(ir);
+    }
+    return good;
+}
+
+/* _save_file(descriptor, name, note, tensors, whole, programs=()): a tree of the list's tensors, which the note holds
+ * by position; and programs beside it. */
+static PyObject *save_file(PyObject *module, PyObject *args)
+{
+    (void)module;
+    int fd, whole;
+    const char *name;
+    PyObject *note, *tensors, *programs = NULL;
+    td_out_record *records = NULL;
+    uint32_t nrecords = 0;
+    char *bytes;
+    Py_ssize_t size;
+    if (!PyArg_ParseTuple(args, "isO!O!p|O!:save", &fd, &name, &PyBytes_Type, &note, &PyList_Type, &tensors, &whole,
+                          &PyTuple_Type, &programs) ||
+        PyBytes_AsStringAndSize(note, &bytes, &size))
+        return NULL;
+    if (programs && !make_records(programs, &records, &nrecords)) {
+        td_filed_drop(records, nrecords);
+        free(records);
+        return NULL;
+    }
+    Py_ssize_t n = PyList_Size(tensors);
+    td_array **at = calloc((size_t)n + 1, sizeof *at);
+    int held = 0;
+    for (; at && held < n && tdpy_is_tensor(PyList_GetItem(tensors, held)); held++)
+        at[held] = td_retain(tdpy_array(PyList_GetItem(tensors, held)));
+    td_saved what = {
+        {.n = held, .at = at, .note = bytes, .note_size = (size_t)size}, records, nrecords, whole ? TD_SAVE_WHOLE : 0};
+    int rc = at ? td_save_all_fd(fd, name, &what) : td_raise(TD_E_SYSTEM, "save", "no memory for %zd tensors", n);
+    PyObject *none = rc || PyErr_Occurred() ? save_failed(rc) : Py_NewRef(Py_None);
+    for (int i = 0; i < held; i++) td_release(at[i]);
+    td_filed_drop(records, nrecords);
+    free(records);
+    free(at);
+    return none;
+}
+
+/* (name, text of the IR, names of what it captures, how Python calls it or None) */
+static PyObject *filed_program(const td_filed *p)
+{
+    td_error e = {0};
+    char *text = td_ir_print(p->ir, &e);
+    if (!text) return tdpy_raise(e.code, "%s", e.message);
+    PyObject *names = tdpy_captured_names(p->ir);
+    PyObject *made = names ? Py_BuildValue("ssNz", p->name, text, names, p->call) : NULL;
+    free(text);
+    return made;
+}
+
+/* _file_programs(descriptor): those of a .td file. No daemon is asked. */
+static PyObject *file_programs(PyObject *module, PyObject *args)
+{
+    (void)module;
+    int fd;
+    td_filed_all all;
+    td_error e = {0};
+    if (!PyArg_ParseTuple(args, "i:load", &fd)) return NULL;
+    if (td_filed_read(fd, &all, &e)) return tdpy_raise(e.code, "load: %s", e.message);
+    PyObject *list = PyList_New(0);
+    for (uint32_t i = 0; list && i < all.n; i++) {
+        PyObject *each = filed_program(&all.at[i]);
+        if (!each || PyList_Append(list, each)) Py_CLEAR(list);
+        Py_XDECREF(each);
+    }
+    td_filed_free(&all);
+    return list;
+}
+
+PyMethodDef tdpy_file_functions[] = {{"_load_file", load_file, METH_VARARGS, NULL},
+                                     {"_save_file", save_file, METH_VARARGS, NULL},
+                                     {"_file_programs", file_programs, METH_VARARGS, NULL},
+                                     {NULL, NULL, 0, NULL}};

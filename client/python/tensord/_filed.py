@@ -1,0 +1,240 @@
+"""Programs in files: what save() writes of any program, and tensord.jit.load().
+
+A file is an archive as torch.save() writes it: its tree is a dict of tensors, under the names that the programs capture them by (a module's state
+dict), and beside it are the programs (client/files/programs.h). How Python calls one is a record of JSON: its parameters' names and defaults; of a
+trace the trees of tensors that it takes and gives.
+"""
+import inspect
+import json
+import os
+from typing import Any, Iterator, NamedTuple
+
+from . import _C, _save
+from ._named import Named
+from .nn import Module
+
+# ---- saving
+
+
+class Part(NamedTuple):
+    """A program as a file has it."""
+
+    name: str
+    graph: str
+    captured: "dict[str, _C.Tensor]"
+    call: "dict[str, Any] | None" = None
+
+
+def tensors_of(module: Module) -> "Iterator[tuple[str, _C.Tensor]]":
+    """All parameters and buffers by their names, whoever captures them."""
+    for place, part in module.named_modules():
+        for home in (part._parameters, part._buffers):
+            for name, value in home.items():
+                if value is not None:
+                    yield (f"{place}.{name}" if place else name), value
+
+
+def _is_plain(value):
+    """Would it come out of JSON as it went in?"""
+    if isinstance(value, list):
+        return all(map(_is_plain, value))
+    return value is None or isinstance(value, (bool, int, float, str))
+
+
+def call_of(signature: inspect.Signature) -> "dict[str, Any]":
+    """The names of parameters, and the defaults that a file can hold."""
+    known = {name: list(p.default) if isinstance(p.default, tuple) else p.default for name, p in signature.parameters.items() if p.default is not p.empty}
+    return {"names": list(signature.parameters), "defaults": {name: value for name, value in known.items() if _is_plain(value)}}
+
+
+def save_parts(parts: "list[Part]", f, state: "dict[str, _C.Tensor]", whole: bool) -> None:
+    """Programs, the tensors they capture, and what else `state` names, to a path or a file."""
+    state = dict(state)
+    for part in parts:
+        for name, tensor in part.captured.items():
+            if state.setdefault(name, tensor) is not tensor:
+                raise _C.Unsupported(f"save(): two tensors are called '{name}', one of them in the program '{part.name}'; give one another name")
+    programs = tuple((part.name, part.graph, part.call and json.dumps(part.call)) for part in parts)
+    _save.save_programs(state, programs, f, whole)
+
+
+# ---- calling what was loaded
+
+
+class _Method(Named):
+    """A program of a file, with the tensors of the LoadedProgram around it."""
+
+    def __init__(self, name, graph, captured, call):
+        self.__name__, self.graph, self._captured = name, graph, captured
+        self._program = None
+        self._names = _C._names_in(graph)[0]
+        call = call if isinstance(call, dict) else {}
+        self._trees = (_tree(call["takes"]), _tree(call["gives"])) if "takes" in call and "gives" in call else None
+        names = call.get("names")
+        self._called = names if isinstance(names, list) and all(isinstance(n, str) for n in names) else list(self._names)
+        defaults = call.get("defaults")
+        self._defaults = defaults if isinstance(defaults, dict) else {}
+
+    def _daemons(self):
+        if self._program is None or not self._program.holds(self._captured):
+            self._program = _C._Program(self.graph, self._captured)
+        return self._program
+
+    def _given(self, args, kwargs):
+        """All arguments in the order of the parameters."""
+        if len(args) == len(self._called) and not kwargs:
+            return args
+        given = dict(zip(self._called, args))
+        if len(args) > len(self._called):
+            raise TypeError(f"{self.__name__}() takes {len(self._called)} arguments, and {len(args)} are given: ({', '.join(self._called)})")
+        for name, value in kwargs.items():
+            if name in given or name not in self._called:
+                raise TypeError(f"{self.__name__}() has no parameter '{name}', or it was given before; it takes ({', '.join(self._called)})")
+            given[name] = value
+        missing = [name for name in self._called if name not in given and name not in self._defaults]
+        if missing:
+            raise TypeError(f"{self.__name__}() lacks the argument '{missing[0]}'; it takes ({', '.join(self._called)})")
+        return tuple(given[name] if name in given else self._defaults[name] for name in self._called)
+
+    def __call__(self, *args, **kwargs):
+        given = self._given(args, kwargs)
+        if self._trees is None:
+            return self._daemons().call(given)
+        from ._trace import run_with_trees
+
+        return run_with_trees(self._daemons(), given, *self._trees)
+
+    def __repr__(self):
+        return f"<tensord.jit program {self.__name__}({', '.join(self._called)})>"
+
+
+class LoadedProgram(Named, Module):
+    """A program that a file held; made by load(). Called as what was saved, with parameters and state of its own.
+
+    train() and eval() of what was saved decided what it does, before it was saved."""
+
+    __slots__ = ()
+
+    def __init__(self, state, programs):
+        Module.__init__(self)
+        for name, tensor in state.items():
+            self._put(name, tensor)
+        methods = {name: _Method(name, graph, tuple(state[k] for k in captured), call) for name, graph, captured, call in programs}
+        self.__dict__["_programs"] = methods
+        self.__dict__["_main"] = methods["forward"] if "forward" in methods else next(iter(methods.values()))
+
+    def _put(self, name, tensor):
+        """Where its name says that it belongs: in modules within modules."""
+        from .nn import Parameter
+
+        *places, last = name.split(".")
+        at: Module = self
+        for place in places:
+            inner = at._modules.get(place)
+            if inner is None:
+                inner = at._modules[place] = Module()
+            at = inner
+        (at._parameters if isinstance(tensor, Parameter) else at._buffers)[last] = tensor
+
+    @property
+    def graph(self):  # type: ignore[override]
+        return self._main.graph
+
+    @property
+    def forward(self):
+        return self._main
+
+    def __call__(self, *args, **kwargs):
+        return self._main(*args, **kwargs)
+
+    def train(self, mode=True):
+        """What it does was saved."""
+        return self
+
+    def _daemons(self):
+        return self._main._daemons()
+
+    def _parts(self):
+        return [Part(m.__name__, m.graph, dict(zip(_C._names_in(m.graph)[1], m._captured)), _json_of(m)) for m in self._programs.values()]
+
+    def _state(self):
+        return dict(tensors_of(self))
+
+    def __getattr__(self, name):
+        return self._programs[name] if name in self.__dict__.get("_programs", ()) else super().__getattr__(name)
+
+    def __deepcopy__(self, memo):
+        raise TypeError("a loaded program is not copied; load it again")
+
+    def __repr__(self):
+        return f"<tensord.jit.LoadedProgram: {', '.join(map(repr, self._programs.values()))}>"
+
+
+def _json_of(method):
+    call = {"names": method._called, "defaults": method._defaults}
+    if method._trees is not None:
+        call["takes"], call["gives"] = map(tree_words, method._trees)
+    return call
+
+
+# ---- trees of tensors, as JSON has them: 0 for a tensor, ["t", ...], ["l", ...], ["d", [key, tree], ...]
+
+
+def tree_words(shape):
+    """A tree's shape as JSON; named tuples become tuples."""
+    from ._trace import _LEAF
+
+    if shape is _LEAF:
+        return 0
+    kind, items = shape
+    if issubclass(kind, dict):
+        if not all(isinstance(key, (str, int)) for key, _ in items):
+            raise _C.Unsupported("save(): the keys of a traced dict are texts or numbers in a file")
+        return ["d", *([key, tree_words(item)] for key, item in items)]
+    return ["t" if issubclass(kind, tuple) else "l", *map(tree_words, items)]
+
+
+def _tree(words):
+    from ._trace import _LEAF
+
+    if words == 0:
+        return _LEAF
+    try:
+        kind, *items = words
+        if kind == "d":
+            return dict, [(key, _tree(item)) for key, item in items]
+        return {"t": tuple, "l": list}[kind], [_tree(item) for item in items]
+    except (TypeError, ValueError, KeyError, RecursionError) as e:
+        raise _C.InvalidError("load(): how the program is called makes no sense") from e
+
+
+# ---- loading
+
+
+def load(f, map_location=None) -> LoadedProgram:
+    """The program, or the module of programs, that save() wrote to a file: a path, or an object with read().
+
+    It is called as what was saved; methods that were exported are attributes. parameters(), state_dict() and load_state_dict() are those of a
+    module, and what training writes to them its programs see. Nothing in the file is run before it is called, and what is called is a program
+    for the daemon, which Python never sees. map_location is that of tensord.load(). A file without a program is Unsupported: tensord.load()
+    reads its tensors."""
+    state, programs = _save.load_programs(f, map_location)
+    if not isinstance(state, dict) or not all(isinstance(k, str) and _C.is_tensor(v) for k, v in state.items()):
+        raise _C.InvalidError("load(): the tensors of the programs are no dict of tensors")
+    known = []
+    for name, graph, captured, call in programs:
+        missing = [k for k in captured if k not in state]
+        if missing:
+            raise _C.InvalidError(f"load(): the program '{name}' captures '{missing[0]}', and the file has no such tensor")
+        try:
+            known.append((name, graph, captured, None if call is None else json.loads(call)))
+        except (ValueError, RecursionError) as e:
+            raise _C.InvalidError(f"load(): how the program '{name}' is called is no JSON") from e
+    return LoadedProgram(state, known)
+
+
+def save(m, f) -> None:
+    """m.save(f), of any program."""
+    if not isinstance(m, Named):
+        raise TypeError(f"save() takes a program (script(), trace()), not {type(m).__name__}")
+    m.save(os.fspath(f) if isinstance(f, os.PathLike) else f)

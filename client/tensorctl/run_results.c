@@ -1,0 +1,103 @@
+/* Results of tensorctl run: to files, or shown. */
+#include "client/tensorctl/run.h"
+#include "proto/text.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { MOST = 4096 /* values */, SHOWN = 8 /* elements */, LONG_NUMBER = 12 };
+
+/* All values of a result, without the lists and tuples around them. */
+typedef struct values {
+    const td_value *at[MOST];
+    int n;
+} values;
+
+static void flatten(values *all, const td_value *v) /* NOLINT(misc-no-recursion): as deep as the result */
+{
+    if (v->kind != TD_VALUE_LIST && v->kind != TD_VALUE_TUPLE) {
+        if (all->n < MOST) all->at[all->n++] = v;
+        return;
+    }
+    for (uint32_t k = 0; k < v->n; k++) flatten(all, &v->items[k]);
+}
+
+static bool print_elements(td_array *a)
+{
+    int64_t n = td_numel(a) < SHOWN ? td_numel(a) : SHOWN;
+    td_array *first = n ? td_to(td_narrow(td_flatten(a, 0, -1), 0, 0, n), TD_FLOAT64) : NULL;
+    double shown[SHOWN];
+    if (n && (!first || td_read(first, shown, (size_t)n * sizeof *shown))) return false;
+    for (int64_t i = 0; i < n; i++) printf(" %.8g", shown[i]);
+    if (td_numel(a) > n) printf(" ...");
+    return true;
+}
+
+static bool print_tensor(td_array *a)
+{
+    td_scope s;
+    int rank = td_ndim(a);
+    if (rank < 0) return false;
+    printf("%s[", td_dtype_name(td_dtype_of(a)));
+    for (int k = 0; k < rank; k++) printf("%s%lld", k ? ", " : "", (long long)td_size(a, k));
+    printf("]");
+    td_scope_begin(&s);
+    bool good = td_dtype_is_complex(td_dtype_of(a)) || print_elements(a);
+    td_scope_end(&s);
+    putchar('\n');
+    return good;
+}
+
+static bool print_value(const td_value *v)
+{
+    switch (v->kind) {
+    case TD_VALUE_ARRAY: return print_tensor(v->array);
+    case TD_VALUE_INT: return printf("%lld\n", (long long)v->i) > 0;
+    case TD_VALUE_BOOL: return puts(v->i ? "True" : "False") >= 0;
+    case TD_VALUE_FLOAT: return printf("%.17g\n", v->re) > 0;
+    case TD_VALUE_COMPLEX: return printf("(%.17g, %.17g)\n", v->re, v->im) > 0;
+    case TD_VALUE_STR: return printf("%s\n", v->text) > 0;
+    case TD_VALUE_DEVICE: return puts(td_device_text((int)v->i)) >= 0;
+    case TD_VALUE_DTYPE: return puts(td_dtype_name((td_dtype)v->i)) >= 0;
+    default: return puts("None") >= 0;
+    }
+}
+
+static bool ends_with(const char *path, const char *ending)
+{
+    size_t n = strlen(path), m = strlen(ending);
+    return n >= m && strcmp(path + n - m, ending) == 0;
+}
+
+/* One file for each tensor; or one for all of them, under their numbers. */
+static bool save_tensors(const ctl_options *o, const values *all)
+{
+    static char digits[MOST][LONG_NUMBER];
+    static const char *names[MOST];
+    static td_array *at[MOST];
+    int n = 0;
+    for (int k = 0; k < all->n; k++) {
+        if (all->at[k]->kind != TD_VALUE_ARRAY) continue;
+        snprintf(digits[n], sizeof digits[n], "%d", n);
+        names[n] = digits[n];
+        at[n++] = all->at[k]->array;
+    }
+    if (o->nout == 1 && (n != 1 || ends_with(o->out[0], ".npz")))
+        return td_save(o->out[0], td_arrays_of(n, at), names, 0) == TD_OK;
+    if (o->nout != n)
+        return td_raise(TD_E_INVALID, "run", "%d tensors come, and %d files are there for them", n, o->nout) == TD_OK;
+    bool good = true;
+    for (int k = 0; k < n && good; k++)
+        good = !td_save(o->out[k], td_arrays(at[k]), ends_with(o->out[k], ".safetensors") ? names + k : NULL, 0);
+    return good;
+}
+
+bool ctl_run_results(ctl_running *r)
+{
+    static values all;
+    flatten(&all, &r->result);
+    bool good = !r->o->nout || save_tensors(r->o, &all);
+    for (int k = 0; k < all.n && good; k++)
+        if (!r->o->nout || all.at[k]->kind != TD_VALUE_ARRAY) good = print_value(all.at[k]);
+    return good;
+}

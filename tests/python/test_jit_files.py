@@ -1,0 +1,297 @@
+"""Programs in files: written and read by Python, torch, C's side of it; what a file says that is not so."""
+import collections
+import io
+import json
+import os
+import subprocess
+import sys
+import zipfile
+
+import pytest
+
+import tensord as td
+from common import at_rest, script, settles
+from tensord import nn
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList([nn.Linear(4, 4), nn.Linear(4, 2)])
+        self.register_buffer("calls", td.zeros(1))
+        self.register_buffer("unused", td.arange(3))
+
+    def forward(self, x, times: int = 1, scale: float = 2.0):
+        self.calls += 1
+        for _ in range(times):
+            x = td.relu(self.layers[0](x))
+        return self.layers[1](x) * scale
+
+    @td.jit.export
+    def head(self, x, name: str = "sum"):
+        return x.sum() if name == "sum" else x
+
+
+def test_a_module_comes_back_with_its_state_and_methods(tmp_path):
+    path = tmp_path / "net.td"
+    net = Net()
+    p = td.jit.script(net)
+    x = td.randn(3, 4)
+    want = p(x, 2).tolist(), p(x).tolist()
+    p.save(path)
+    q = td.jit.load(path)
+    assert (q(x, 2).tolist(), q(x).tolist()) == want
+    assert q(x, times=2).tolist() == want[0] and q.forward(x, scale=0.0).tolist() == [[0.0, 0.0]] * 3
+    assert q.head(x).item() == pytest.approx(x.sum().item()) and q.head(x, "same").tolist() == x.tolist()
+    assert q.calls.item() == 2 + 4  # what was saved, and four calls; those of the other copy are apart
+    assert net.calls.item() == 2
+    assert list(q.state_dict()) == list(net.state_dict()) and q.unused.tolist() == [0, 1, 2]
+    assert [n for n, _ in q.named_parameters()] == [n for n, _ in net.named_parameters()]
+    assert all(isinstance(w, nn.Parameter) and w.requires_grad for w in q.parameters()) and not q.calls.requires_grad
+    assert q.code == p.code and q.graph == p.graph and "forward(x, times, scale)" in repr(q)
+
+
+def test_what_was_loaded_is_trained_and_saved_again(tmp_path):
+    td.manual_seed(3)
+    net = td.jit.script(nn.Sequential(nn.Linear(2, 8), nn.ReLU(), nn.Linear(8, 1)))
+    net.save(tmp_path / "a.td")
+    p = td.jit.load(tmp_path / "a.td")
+    x, y = td.randn(16, 2), td.randn(16, 1)
+    sgd = td.optim.SGD(p.parameters(), lr=0.1)
+    losses = []
+    for _ in range(20):
+        sgd.zero_grad()
+        loss = ((p(x) - y) ** 2).mean()
+        loss.backward()
+        sgd.step()
+        losses.append(loss.item())
+    assert losses[-1] < losses[0]
+    p.save(tmp_path / "b.td")
+    q = td.jit.load(tmp_path / "b.td")
+    assert q(x).tolist() == p(x).tolist() and q(x).tolist() != net(x).tolist()
+    q.load_state_dict(net.state_dict())
+    assert q(x).tolist() == net(x).tolist()
+    p.publish("trained")
+    assert td.jit.open("trained")(x).tolist() == p(x).tolist()
+    td.jit.open("trained").save(tmp_path / "c.td")
+    assert td.jit.load(tmp_path / "c.td")(x).tolist() == p(x).tolist()
+    td.drop("trained")
+
+
+def test_functions_and_what_they_capture(tmp_path):
+    w = td.tensor([1.0, 2.0], requires_grad=True)
+    both = td.arange(6.0)
+    a, b = both[:4], both[2:]  # views of one storage, here and there
+
+    @td.jit.script
+    def f(x, n: int = 3, sizes: list[int] = [1, 2], name: str | None = None):  # noqa: B006
+        b.add_(1.0)
+        return x * w * n, a.sum() + len(sizes), name is None
+
+    f.save(tmp_path / "f.td")
+    g = td.jit.load(tmp_path / "f.td")
+    y, s, nothing = g(td.ones(2))
+    assert (y.tolist(), s.item(), nothing) == ([3.0, 6.0], 0.0 + 1.0 + 3.0 + 4.0 + 2.0, True)
+    y.sum().backward()
+    assert g.w.grad.tolist() == [3.0, 3.0] and w.grad is None
+    assert g.b.tolist() == [3.0, 4.0, 5.0, 6.0] and g.a.tolist() == [0.0, 1.0, 3.0, 4.0]
+    assert b.tolist() == [2.0, 3.0, 4.0, 5.0]
+    assert g(td.ones(2), 1, [1], "x")[2] is False
+    state = td.load(tmp_path / "f.td")
+    assert sorted(state) == ["a", "b", "w"] and state["w"].tolist() == [1.0, 2.0]
+
+
+Point = collections.namedtuple("Point", "x y")
+
+
+def test_traces_with_trees(tmp_path):
+    def f(p, d, scale):
+        return {"sum": p.x + p.y, "all": [d["k"] * scale, (p.x,)]}
+
+    example = Point(td.ones(2), td.ones(2)), {"k": td.ones(2)}, td.tensor(2.0)
+    p = td.jit.trace(f, example)
+    p.save(tmp_path / "f.td")
+    q = td.jit.load(tmp_path / "f.td")
+    args = Point(td.tensor([1.0, 2.0]), td.tensor([3.0, 4.0])), {"k": td.tensor([5.0, 6.0])}, td.tensor(10.0)
+    for made in (q(*args), q(*args[:2], scale=args[2]), q((args[0].x, args[0].y), *args[1:])):
+        assert made["sum"].tolist() == [4.0, 6.0] and made["all"][0].tolist() == [50.0, 60.0]
+        assert isinstance(made["all"][1], tuple) and made["all"][1][0].tolist() == [1.0, 2.0]
+    with pytest.raises(TypeError, match="the program was traced with"):
+        q(args[0].x, args[1], args[2])
+    model = nn.Sequential(nn.Linear(3, 2), nn.Tanh())
+    t = td.jit.trace(model, td.ones(1, 3))
+    td.jit.save(t, str(tmp_path / "wrapped.pt"))  # as PyTorch's tutorial has it
+    r = td.jit.load(str(tmp_path / "wrapped.pt"))
+    x = td.randn(5, 3)
+    assert r(x).tolist() == model(x).tolist() and list(r.state_dict()) == ["0.weight", "0.bias"]
+    t.publish("traced")
+    assert td.jit.open("traced")(x).tolist() == model(x).tolist()
+    td.drop("traced")
+
+    class Two(nn.Module):
+        def one(self, x):
+            return x + 1
+
+        def two(self, x, y):
+            return x * y, y
+
+    m = td.jit.trace_module(Two(), {"one": td.ones(2), "two": (td.ones(2), td.ones(2))})
+    m.save(tmp_path / "two.td")
+    n = td.jit.load(tmp_path / "two.td")
+    assert n.one(td.ones(2)).tolist() == [2.0, 2.0] and n.two(td.ones(2), y=td.full((2,), 3.0))[0].tolist() == [3.0, 3.0]
+
+
+def test_objects_with_write_and_read(tmp_path):
+    @td.jit.script
+    def f(x):
+        return x + 1
+
+    file = io.BytesIO()
+    f.save(file)
+    file.seek(0)
+    assert td.jit.load(file)(td.ones(1)).item() == 2.0
+    with open(tmp_path / "f.td", "wb") as to:
+        f.save(to)
+    with open(tmp_path / "f.td", "rb") as source:
+        assert td.jit.load(source)(td.ones(1)).item() == 2.0
+    assert td.jit.load(str(tmp_path / "f.td"), map_location="cpu")(td.ones(1)).item() == 2.0
+    # from another process, which knows nothing of the function
+    ran = script(f"import tensord as td; print(td.jit.load({str(tmp_path / 'f.td')!r})(td.ones(2)).tolist())")
+    assert ran.stdout == "[2.0, 2.0]\n", ran.stderr
+
+
+def test_torch_reads_the_tensors(tmp_path):
+    torch = pytest.importorskip("torch")
+    p = td.jit.script(nn.Linear(3, 2))
+    p.save(tmp_path / "m.td")
+    state = torch.load(tmp_path / "m.td", weights_only=True)
+    theirs = torch.nn.Linear(3, 2)
+    theirs.load_state_dict(state)
+    x = td.randn(4, 3)
+    assert torch.allclose(theirs(torch.tensor(x.tolist())), torch.tensor(p(x).tolist()))
+
+
+def refused(path, error, match):
+    with pytest.raises(error, match=match):
+        td.jit.load(path)
+
+
+def rewritten(path, change):
+    """The file with other entries: change(name without its folder, bytes) -> bytes or None."""
+    to = path.with_name("changed.td")
+    with zipfile.ZipFile(path) as old, zipfile.ZipFile(to, "w") as new:
+        for name in old.namelist():
+            data = change(name.split("/", 1)[1], old.read(name))
+            if data is not None:
+                new.writestr(name, data)
+    return to
+
+
+def test_files_that_are_not_what_they_say(tmp_path):
+    w = td.ones(2)
+
+    @td.jit.script
+    def f(x):
+        return x + w
+
+    path = tmp_path / "f.td"
+    f.save(path)
+    whole = path.read_bytes()
+    assert td.jit.load(rewritten(path, lambda name, data: data))(td.ones(2)).tolist() == [2.0, 2.0]
+    td.save({"w": w}, tmp_path / "w.pt")
+    refused(tmp_path / "w.pt", td.Unsupported, "the file holds tensors, and no program")
+    td.save({"w": w}, tmp_path / "w.safetensors")
+    refused(tmp_path / "w.safetensors", td.Unsupported, "this is no .td file")
+    refused(tmp_path / "none.td", FileNotFoundError, "none.td")
+    refused(rewritten(path, lambda name, data: data[:-9] if name.endswith(".pb") else data), td.InvalidError, "its program 'forward'")
+    refused(rewritten(path, lambda name, data: b"" if name.endswith(".pb") else data), td.InvalidError, "its program 'forward'|tensors")
+    for call in (b"[", b"[" * 100000, b"\xff"):
+        refused(rewritten(path, lambda name, data: call if name.endswith(".json") else data), (td.InvalidError, UnicodeDecodeError), "JSON|decode")
+    for call in ({"takes": 0, "gives": ["q"]}, {"takes": ["d", 1], "gives": 0}, {"takes": {}, "gives": 0}):
+        refused(rewritten(path, lambda name, data: json.dumps(call).encode() if name.endswith(".json") else data), td.InvalidError, "makes no sense")
+    for call in (1, {"names": 3}, {"names": [1]}, {"defaults": []}, {"names": ["x", "y"]}):
+        q = td.jit.load(rewritten(path, lambda name, data: json.dumps(call).encode() if name.endswith(".json") else data))
+        if call != {"names": ["x", "y"]}:
+            assert q(td.ones(2)).tolist() == [2.0, 2.0]
+        else:
+            with pytest.raises(td.InvalidError, match="takes 1 arguments, and 2 are given"):
+                q(td.ones(2), td.ones(2))
+    other = tmp_path / "other.td"
+    v = td.ones(2)
+
+    @td.jit.script
+    def g(x):
+        return x * v
+
+    g.save(other)
+    with zipfile.ZipFile(other) as z:
+        program = z.read("other/programs/forward.pb")
+    refused(rewritten(path, lambda name, data: program if name.endswith(".pb") else data), td.InvalidError, "captures 'v', and the file has no such tensor")
+    for at in range(0, len(whole), 37):
+        damaged = bytearray(whole)
+        damaged[at] ^= 0x41
+        (tmp_path / "damaged.td").write_bytes(damaged)
+        try:
+            assert td.jit.load(tmp_path / "damaged.td")(td.ones(2)).tolist() == [2.0, 2.0]
+        except (td.Error, OSError):
+            pass
+        (tmp_path / "cut.td").write_bytes(whole[:at])
+        with pytest.raises((td.Error, OSError)):
+            td.jit.load(tmp_path / "cut.td")
+    with pytest.raises(td.Unsupported, match="ends with .td, or .pt"):
+        f.save(tmp_path / "f.safetensors")
+    with pytest.raises(TypeError, match="save\\(\\) takes a program"):
+        td.jit.save(nn.Linear(1, 1), tmp_path / "x.td")
+    with pytest.raises(td.Error, match="td_program_save"):
+        td._C._save_file(os.open(tmp_path / "x.td", os.O_WRONLY | os.O_CREAT), "x.td", b"d" + bytes(8), [], False)
+
+
+def test_two_tensors_of_one_name_are_told(tmp_path):
+    def method(w):
+        def forward(self, x):
+            return x + w
+        return forward
+
+    def method2(w):
+        def other(self, x):
+            return x - w
+        return other
+
+    class M(nn.Module):
+        forward = method(td.ones(1))
+        other = td.jit.export(method2(td.zeros(1)))
+
+    with pytest.raises(td.Unsupported, match="two tensors are called 'w', one of them in the program 'other'"):
+        td.jit.script(M()).save(tmp_path / "m.td")
+    assert not list(tmp_path.iterdir())
+
+
+def test_nothing_stays(tmp_path):
+    p = td.jit.script(Net())
+    p.save(tmp_path / "p.td")
+    before = at_rest()
+    for _ in range(20):
+        q = td.jit.load(tmp_path / "p.td")
+        q(td.ones(1, 4))
+        q.save(tmp_path / "q.td")
+        with pytest.raises(td.Error):
+            td.jit.load(os.devnull)
+        with pytest.raises(FileNotFoundError):
+            q.save(tmp_path / "no" / "such" / "folder.td")
+        del q
+    settles(before)
+
+
+def test_no_python(tmp_path):
+    """The same file, run by tensorctl."""
+    tool = os.path.join(os.path.dirname(os.environ["TENSORD_DAEMON"]), "..", "..", "client", "tensorctl")
+    p = td.jit.script(Net())
+    p.save(tmp_path / "p.td")
+    x = td.randn(3, 4)
+    want = p(x, 2).tolist()
+    td.save(x, tmp_path / "x.npy")
+    ran = subprocess.run([tool, "run", tmp_path / "p.td", "--in", f"x={tmp_path / 'x.npy'}", "--in", "times=2", "--in", "scale=2", "--out", tmp_path / "y.npy"],
+                         capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
+    assert td.load(tmp_path / "y.npy").tolist() == want
+    assert sys.executable
