@@ -144,8 +144,9 @@ struct td_client {
     char version[32];
     uint32_t pid, session;
     uint64_t token, inline_limit;
-    bool rings;      /* the daemon takes ours */
-    bool is_private; /* the daemon is a private one, of ours or of a process above us */
+    bool rings;          /* the daemon takes ours */
+    bool calls_programs; /* which may have to be stopped */
+    bool is_private;     /* the daemon is a private one, of ours or of a process above us */
     td_link link;
     td_loop loop;
     int lost; /* 0, or the code that every call returns from now on; `why` has the words */
@@ -273,6 +274,8 @@ void td_unlock(td_client *c);
 /* ---- connect.c ---- */
 /* Connect a socket and shake hands; on success the answer is in `c` (socket, session, token, ...). */
 int td_shake_hands(td_client *c, int socket, uint32_t clone_session, uint64_t clone_token, td_error *e);
+/* The program that waits for this answer wants to stop: what the daemon runs for it is stopped, too. */
+void td_stop_programs(const td_client *c, uint64_t waiting);
 int td_dial(const char *path, td_error *e);
 int td_dial_within(const char *path, int ms, td_error *e); /* TD_E_TIMEOUT: a daemon is there, and takes none */
 
@@ -433,13 +436,13 @@ int td_emit_releases(td_client *c);
 /* Check that `a` is an array of `c` (NULL *c: sets it). */
 int td_same_client(td_client **c, const td_array *a, const char *op);
 int td_list_client(td_client **c, td_list l, const char *op, const char *argument);
-unsigned td_mode(void);              /* TD_RM_* of this thread, without the device */
-unsigned td_mode_making(void);       /* the same, with the device of what is made of nothing */
+unsigned td_mode(void);        /* TD_RM_* of this thread, without the device */
+unsigned td_mode_making(void); /* the same, with the device of what is made of nothing */
 static inline unsigned td_device_making(void)
 {
     return td_mode_making() >> TD_RM_DEVICE;
 }
-int td_first_device(td_error *e);    /* look where the environment wants things to be made */
+int td_first_device(td_error *e); /* look where the environment wants things to be made */
 /* On the CPU: itself, or a copy that is no part of any graph. A new reference; NULL: this thread's error. */
 td_array *td_here(td_array *a);
 unsigned td_now_on(unsigned device); /* make things there from now on; returns where they were made before */

@@ -221,6 +221,38 @@ int td_shake_hands(td_client *c, int socket, uint32_t clone_session, uint64_t cl
     return rc;
 }
 
+enum { STOP_MS = 1000 };
+
+static bool is_late(void *until)
+{
+    return td_now_ms() > *(const int64_t *)until;
+}
+
+/* The stream is held up by what is to be stopped, so this goes by a connection of its own, which nobody else knows. */
+void td_stop_programs(const td_client *c, uint64_t waiting)
+{
+    td_error e = {0};
+    int64_t until = td_now_ms() + STOP_MS;
+    if (!c->calls_programs || c->lost) return;
+    td_error kept = *td_last_error();
+    td_client *other = td_client_new();
+    int s = other ? td_dial(c->path, &e) : -1;
+    if (s >= 0 && td_shake_hands(other, s, 0, 0, &e)) close(s);
+    else if (s >= 0) {
+        Td__Wire__Cancel q = TD__WIRE__CANCEL__INIT;
+        Td__Wire__Call call = TD__WIRE__CALL__INIT;
+        td_wait w = {0};
+        q.waiting = waiting, q.session = c->session, q.token = c->token;
+        call.cancel = &q;
+        other->stop = is_late, other->stop_context = &until;
+        td_lock(other);
+        td_ask_and_wait(other, &call, -1, &w, "cancel");
+        td_unlock(other);
+    }
+    td_client_free(other);
+    *td_thread_error() = kept;
+}
+
 /* ---- td_connect -------------------------------------------------------------------------------------------------- */
 
 /* Forked children dial anew, wherever the process has gone by then. What would not fit stays as it is. */

@@ -23,6 +23,16 @@ typedef struct calling {
     int nout, bound;              /* ... of which so many were used */
 } calling;
 
+/* What this thread's calls may take, in ms; 0: as long as it takes. */
+static _Thread_local int run_ms;
+
+TD_API int td_set_program_timeout(int ms)
+{
+    int was = run_ms;
+    run_ms = ms > 0 ? ms : 0;
+    return was;
+}
+
 /* ---- arguments */
 
 static int no_memory(void)
@@ -109,12 +119,13 @@ static int check_args(const calling *x)
 
 static int take_args(calling *x)
 {
-    uint32_t *head = td_words_room(&x->words, 4);
+    uint32_t *head = td_words_room(&x->words, 5);
     if (!head) return no_memory();
     head[0] = x->p->id;
     td_words_put_u64(head + 1, 0);
-    head[3] = (uint32_t)x->n;
-    x->words.count += 4;
+    head[3] = (uint32_t)run_ms;
+    head[4] = (uint32_t)x->n;
+    x->words.count += 5;
     int rc = TD_OK;
     for (int k = 0; k < x->n && !rc; k++) rc = put(x, &x->args[k], 0);
     return rc;
@@ -280,7 +291,8 @@ static int call(calling *x)
     if (!rc && !x->out) rc = no_memory();
     if (!rc) rc = td_arrays_unknown(x->p->client, x->nout, x->out);
     if (rc) return rc;
-    rc = x->p->exactly ? by_type(x) : by_answer(x);
+    x->p->client->calls_programs = true;
+    rc = x->p->exactly && !run_ms ? by_type(x) : by_answer(x);
     if (rc) forget_values(x->result), td_value_free(x->result), x->bound = 0;
     for (int k = x->nout - 1; k >= x->bound; k--) td_array_drop(x->out[k]);
     for (int k = 0; k < x->bound; k++) td_array_announce(x->out[k]);

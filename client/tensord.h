@@ -550,6 +550,10 @@ TD_API td_program *td_program_script(td_client *client, const char *source, cons
  * that is tensors only, nobody waits: a failure is told as an op's is. The arguments stay the caller's. */
 TD_API int td_program_at_call(const char *where, td_program *p, int n, const td_value *args, td_value *result);
 #define td_program_call(p, n, args, result) td_program_at_call(TD_HERE, p, n, args, result)
+/* Calls of this thread from now on may run so many milliseconds from when the daemon begins them (0: any, as at first);
+ * what has not come to its end by then is stopped, and the call, which waits for that end, fails with TD_E_TIMEOUT.
+ * What it had written by then stays written. Returns what was set before. */
+TD_API int td_set_program_timeout(int ms);
 /* What this thread asks for from begin to end, as a program: the ops are run as ever, and recorded. `inputs` are its
  * parameters, the tensors at `outputs` what it returns. What else the ops are given is captured: parameters of a network
  * stay the tensors that they are. But for one element that td_from_data() made meanwhile, which is made anew in each

@@ -58,8 +58,14 @@ static int call_bye(td_session *s, const Td__Wire__Call *call, td_error *e)
 static int call_cancel(td_session *s, const Td__Wire__Call *call, td_error *e)
 {
     const Td__Wire__Cancel *q = call->cancel;
-    (void)e;
-    td_held_cancel(s, q->waiting);
+    if (q->session) {
+        td_peer_id who = {s->uid, s->pid};
+        td_session *other = td_session_by_token(s->all, q->session, q->token, &who, "to stop", e);
+        if (!other) return e->code;
+        td_session_program_stop(other, q->waiting);
+    } else {
+        td_held_cancel(s, q->waiting);
+    }
     td_reply_ok(s, call->serial);
     return TD_OK;
 }

@@ -15,16 +15,16 @@ struct td_clone {
     uint32_t table_hash;
 };
 
-/* The session whose references a forked child takes over: it must know the token and be the same user. */
-static td_session *find_parent(const td_sessions *all, const Td__Wire__Hello *h, const td_peer_id *who, td_error *e)
+td_session *td_session_by_token(const td_sessions *all, uint32_t id, uint64_t token, const td_peer_id *who,
+                                const char *what, td_error *e)
 {
     for (td_session *p = all->first; p; p = p->next) {
-        if (p->id != h->clone_session) continue;
-        if (p->token == h->clone_token && p->uid == who->uid) return p;
-        td_fail(e, TD_E_PERMISSION, "session %u is not yours to clone", h->clone_session);
+        if (p->id != id) continue;
+        if (p->token == token && p->uid == who->uid) return p;
+        td_fail(e, TD_E_PERMISSION, "session %u is not yours %s", id, what);
         return NULL;
     }
-    td_fail(e, TD_E_NOT_FOUND, "there is no session %u to clone", h->clone_session);
+    td_fail(e, TD_E_NOT_FOUND, "there is no session %u %s", id, what);
     return NULL;
 }
 
@@ -70,7 +70,7 @@ static int step(td_session *s, td_activity *a, td_error *e)
 int td_session_clone(td_session *s, const Td__Wire__Hello *h, const td_peer_id *who, td_error *e)
 {
     static const td_activity_kind kind = {"clone", .step = step, .drop = drop, .cost = PAGE_RECORDS};
-    td_session *parent = find_parent(s->all, h, who, e);
+    td_session *parent = td_session_by_token(s->all, h->clone_session, h->clone_token, who, "to clone", e);
     if (!parent) return e->code;
     td_clone *c = malloc(sizeof *c);
     if (!c) return td_no_memory(e, "to clone a session");

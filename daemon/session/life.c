@@ -273,6 +273,7 @@ static void leave(td_session *s)
                     .sites = s->sites,
                     .nsites = s->nsites,
                     .ncharged_sites = s->ncharged_sites};
+    if (s->activity && s->activity->kind->left) s->activity->kind->left(s->activity);
     s->activity = NULL;
     s->objects = (td_objects){0};
     s->queues = NULL;

@@ -10,6 +10,9 @@ typedef struct running {
     td_activity a;
     td_exec *at;
     bool over; /* only to be let go of */
+    td_session *session;
+    td_deadline deadline;
+    td_error stopped; /* code 0: it is not */
     td_record record;
 } running;
 
@@ -23,7 +26,31 @@ static uint64_t serial_of(const td_record *r)
     return td_words_u64(r->rest + 1);
 }
 
-static const td_wait_kind for_shape = {"a shape that a program needs"};
+static const td_wait_kind for_shape = {"a shape that a program needs"},
+                          for_value = {"a value that a program goes on by"};
+
+/* What it waits for does not matter any more. Memory it has soon, or not. */
+static void wake(td_session *s)
+{
+    if (s->wait.over || (s->wait.kind != &for_shape && s->wait.kind != &for_value)) return;
+    if (s->wait.tasks) td_waiter_cancel(s->wait.tasks);
+    s->wait.tasks = NULL;
+    td_session_ready(s);
+}
+
+static void too_late(void *arg)
+{
+    running *x = arg;
+    uint32_t ms = x->record.rest[3];
+    td_fail(&x->stopped, TD_E_TIMEOUT, "the program was stopped: it had not come to its end in %u.%03u seconds",
+            ms / 1000, ms % 1000);
+    wake(x->session);
+}
+
+static void cancelled(td_error *e)
+{
+    td_fail(e, TD_E_CANCELLED, "the program was stopped on request");
+}
 
 static void woken(void *session)
 {
@@ -39,13 +66,13 @@ static int may_touch(td_issuer *who, const td_storage *st, bool write, td_error 
 
 static int take_args(td_session *s, const td_record *r, td_exec *x, td_error *e)
 {
-    uint32_t n = r->rest[3];
+    uint32_t n = r->rest[4];
     if (n > MOST_ARGS) return td_fail(e, TD_E_INVALID, "a program takes at most %d arguments, not %u", MOST_ARGS, n);
     td_val *args = calloc(n + 1, sizeof *args);
     td_tensor **tensors = malloc((r->nin + 1u) * sizeof *tensors);
     int rc = args && tensors ? TD_OK : td_no_memory(e, "for %u arguments of a program", n);
     if (!rc) rc = td_session_values(s, r->in, r->nin, false, tensors, e);
-    if (!rc) rc = td_vals_read(td_exec_purse(x), r->rest + 4, r->nrest - 4, tensors, r->nin, n, args, e);
+    if (!rc) rc = td_vals_read(td_exec_purse(x), r->rest + 5, r->nrest - 5, tensors, r->nin, n, args, e);
     if (!rc) rc = td_exec_begin(x, n, args, e);
     for (uint32_t k = 0; args && k < n; k++) td_val_drop(td_exec_purse(x), &args[k]);
     free(args);
@@ -98,13 +125,17 @@ static int failed(td_session *s, const td_record *r, td_error *why, td_error *e)
 /* False: there is more of it. */
 static bool go_on(td_session *s, running *x)
 {
-    static const td_wait_kind for_value = {"a value that a program goes on by"};
     bool done = false;
     td_error why, e;
     uint64_t lack = 0;
     td_heap *heap = NULL;
     td_error_clear(&why);
     td_error_clear(&e);
+    if (x->stopped.code) {
+        td_session_lacks_nothing(s);
+        failed(s, &x->record, &x->stopped, &e);
+        return true;
+    }
     int rc = td_exec_step(x->at, STEP, &done, &lack, &heap, &why);
     rc = td_activity_memory(s, rc, td_exec_lacks(x->at), lack, heap, &why);
     td_activity_behind(s, &for_value, td_exec_behind(x->at));
@@ -123,24 +154,45 @@ static bool drop(td_activity *a, int most)
     return true;
 }
 
+static void left(td_activity *a)
+{
+    running *x = of(a);
+    td_deadline_disarm(x->session->service, &x->deadline);
+}
+
 static int step(td_session *s, td_activity *a, td_error *e)
 {
     (void)e; /* a failure is the record's */
     running *x = of(a);
     if (!x->over && !(x->over = go_on(s, x))) return TD_AGAIN;
+    left(a);
     return drop(a, 16 * STEP) ? TD_OK : TD_AGAIN;
+}
+
+static const td_activity_kind kind = {"program",    .step = step, .drop = drop,
+                                      .left = left, .cost = STEP, .endless = true};
+
+void td_session_program_stop(td_session *s, uint64_t serial)
+{
+    running *x = s->activity && s->activity->kind == &kind ? of(s->activity) : NULL;
+    s->unwanted = serial; /* it may be still to come */
+    if (!x || x->over || x->stopped.code || (serial_of(&x->record) && serial_of(&x->record) != serial)) return;
+    cancelled(&x->stopped);
+    wake(s);
 }
 
 int td_session_program_call(td_session *s, const td_record *r, td_error *e)
 {
-    static const td_activity_kind kind = {"program", .step = step, .drop = drop, .cost = STEP, .endless = true};
     td_exec_env env = {.woken = woken, .arg = s};
     td_error why = {0};
     td_program *p = td_session_program_of(s, r->rest[0], &why);
     running *x = malloc(sizeof *x);
     int rc = p ? TD_OK : why.code;
+    if (!rc && serial_of(r) && serial_of(r) == s->unwanted) cancelled(&why), rc = why.code;
     if (!rc && !x) rc = td_no_memory(&why, "for a run of a program");
-    if (!rc) *x = (running){.a = {&kind}, .record = *r}; /* its words stay where they are until the batch is done */
+    if (!rc)
+        *x = (running){
+            .a = {&kind}, .session = s, .record = *r}; /* its words stay where they are until the batch is done */
     if (!rc) rc = td_exec_new(&x->at, p, &s->issuer, &env, r->mode, &why);
     if (rc) {
         free(x);
@@ -150,6 +202,7 @@ int td_session_program_call(td_session *s, const td_record *r, td_error *e)
     rc = take_args(s, r, x->at, &why);
     s->issuer.may_touch = may_touch;
     s->activity = &x->a;
+    if (r->rest[3]) td_deadline_arm(s->service, &x->deadline, r->rest[3], too_late, x);
     if (rc) x->over = true, failed(s, r, &why, e);
     return TD_OK;
 }

@@ -50,6 +50,7 @@ typedef struct td_activity_kind {
     int (*step)(td_session *s, td_activity *a, td_error *e);
     /* Its session has ended: let go of about `most` of it; true when it is gone. */
     bool (*drop)(td_activity *a, int most);
+    void (*left)(td_activity *a); /* before that, when it ends: nobody may point there any more; NULL: nobody does */
     int cost;     /* of a step, in records */
     bool endless; /* perhaps: when its client has gone it may go on for a while only */
 } td_activity_kind;
@@ -192,6 +193,7 @@ struct td_session {
     Td__Wire__Call *call;
     td_wait wait; /* of the stream */
     td_activity *activity;
+    uint64_t unwanted;     /* the serial of a program's call that nobody waits for any more; 0: there is none */
     td_cause *first_error; /* not yet told */
     td_lates late;         /* nor these, of storages; told by their next use */
     td_cause *late_grad;   /* nor this, of a backward; told by the next use of a .grad */
@@ -292,7 +294,12 @@ bool td_known_programs_drop(td_known_program **all, int most);
 int td_known_programs_copy(td_session *s, const td_session *from, td_error *e);
 /* program.c: run one, as an activity */
 int td_session_program_call(td_session *s, const td_record *r, td_error *e);
-/* clone.c: begin as a clone. And the end of a session: those that copy its objects find none any more. */
+/* The call with this serial, or one without that runs now, ends. */
+void td_session_program_stop(td_session *s, uint64_t serial);
+/* clone.c: another session of the same user, by who knows its token; NULL with `e` ("... to clone"). */
+td_session *td_session_by_token(const td_sessions *all, uint32_t id, uint64_t token, const td_peer_id *who,
+                                const char *what, td_error *e);
+/* Begin as a clone. And the end of a session: those that copy its objects find none any more. */
 int td_session_clone(td_session *s, const Td__Wire__Hello *h, const td_peer_id *who, td_error *e);
 void td_clones_end(td_session *parent);
 /* life.c */

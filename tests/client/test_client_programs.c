@@ -508,10 +508,46 @@ static void test_forks_and_ends(void)
     td_disconnect(c);
 }
 
+/* A program without an end is stopped by the clock, whether it gives tensors only or not; the next call has its own. */
+static void test_timeouts(void)
+{
+    static const char tensors[] = "graph(%x : Tensor):\n"
+                                  "  %yes : bool = prim::Constant[value=1]()\n"
+                                  "  %ever : int = prim::Constant[value=9223372036854775807]()\n"
+                                  "  %y : Tensor = prim::Loop(%ever, %yes, %x)\n"
+                                  "    block0(%i : int, %z : Tensor):\n"
+                                  "      %u : Tensor = td::neg(%z)\n"
+                                  "      -> (%yes, %u)\n"
+                                  "  return (%y)\n";
+    static const char quick[] = "graph(%x : Tensor):\n  %y : Tensor = td::neg(%x)\n  return (%y)\n";
+    td_client *c = join();
+    td_program *p = td_program_read(c, tensors, td_arrays_of(0, NULL)),
+               *q = td_program_read(c, quick, td_arrays_of(0, NULL));
+    td_array *x = td_full(c, td_dims(2), 3.0, TD_FLOAT32);
+    td_value out, in[] = {td_value_array(x)};
+    CU_ASSERT_EQUAL(td_set_program_timeout(20), 0);
+    for (int k = 0; k < 3; k++) {
+        CHECK_FAILS(td_program_call(p, 1, in, &out), TD_E_TIMEOUT, "in 0.020 seconds");
+        CU_ASSERT_EQUAL(out.kind, TD_VALUE_NONE);
+        CU_ASSERT_EQUAL(td_set_program_timeout(60000), 20);
+        CU_ASSERT_EQUAL(td_program_call(q, 1, in, &out), TD_OK);
+        CHECK_VALUES(out.array, -3, -3);
+        td_value_free(&out);
+        CU_ASSERT_EQUAL(td_set_program_timeout(20), 60000);
+    }
+    CU_ASSERT_EQUAL(td_set_program_timeout(-5), 20);
+    CU_ASSERT_EQUAL(td_set_program_timeout(0), 0);
+    CU_ASSERT_EQUAL(td_program_call(q, 1, in, &out), TD_OK);
+    td_value_free(&out);
+    td_release(x);
+    td_program_free(p), td_program_free(q);
+    td_disconnect(c);
+}
+
 TD_CUNIT_MAIN_WITH("client_programs", start_server, stop_server, {"calls", test_calls}, {"pipelined", test_pipelined},
                    {"values of all kinds", test_values}, {"waits for values", test_waits},
                    {"shapes that values tell", test_shapes_of_values}, {"gradients", test_gradients},
                    {"writes", test_writes}, {"scripts", test_scripts}, {"types that lie", test_types_that_lie},
                    {"too much", test_too_much}, {"writes through a list", test_writes_through_a_list},
                    {"errors", test_errors}, {"for ever", test_for_ever}, {"large", test_large},
-                   {"forks and ends", test_forks_and_ends})
+                   {"forks and ends", test_forks_and_ends}, {"timeouts", test_timeouts})

@@ -66,10 +66,10 @@ static uint64_t call(raw *r, td_words *w, uint32_t id, int nin, const uint32_t *
                      uint32_t n, const int64_t *ints)
 {
     td_words rest = {0};
-    uint32_t *head = td_words_room(&rest, 4);
-    head[0] = id, head[3] = n + (uint32_t)nin;
+    uint32_t *head = td_words_room(&rest, 5);
+    head[0] = id, head[3] = 0, head[4] = n + (uint32_t)nin;
     td_words_put_u64(head + 1, ++r->serial);
-    rest.count += 4;
+    rest.count += 5;
     for (int k = 0; k < nin; k++) td_pv_put(&rest, &(td_pv){.kind = TD_PV_TENSOR});
     for (uint32_t k = 0; k < n; k++) td_pv_put(&rest, &(td_pv){.kind = TD_PV_INT, .i = ints[k]});
     control(w, TD_REC_CALL, 0, nin, in, nout, out, (int)rest.count, rest.at);
@@ -170,8 +170,9 @@ static void calls_of_all_kinds(void)
         for (int i = 0; i < 4; i++) in[i] = rnd(5), out[i] = rnd(6) ? 20 + rnd(4) : rnd(2) ? 1 + rnd(3) : 40 + rnd(9);
         rest[0] = rnd(8) ? 1 : rest[0];
         rest[1] = rnd(2) ? (uint32_t)++r.serial : 0, rest[2] = 0;
-        rest[3] = rnd(4) ? 3 : rest[3];
-        control(&w, TD_REC_CALL, rnd(256), (int)rnd(5), in, (int)rnd(5), out, 4 + (int)rnd(20), rest);
+        rest[3] = rnd(4) ? 0 : rnd(2) ? rnd(3) : rest[3];
+        rest[4] = rnd(4) ? 3 : rest[4];
+        control(&w, TD_REC_CALL, rnd(256), (int)rnd(5), in, (int)rnd(5), out, 5 + (int)rnd(19), rest);
         for (uint32_t id = 20; id < 50; id++) release(&w, id);
         if (code_of(&r, &w) == TD_E_LOST) printf("\n    the connection was lost: %s\n", r.gone);
         CU_ASSERT_STRING_EQUAL_FATAL(r.gone, "");
@@ -349,6 +350,95 @@ static void beside_what_never_ends(void)
     back_to_normal();
 }
 
+/* ---- stopped */
+
+static uint32_t cancel(raw *by, uint32_t session, uint64_t token, uint64_t serial)
+{
+    Td__Wire__Call c;
+    Td__Wire__Cancel q;
+    td__wire__call__init(&c);
+    td__wire__cancel__init(&q);
+    q.waiting = serial, q.session = session, q.token = token;
+    c.cancel = &q;
+    return ask(by, &c);
+}
+
+/* The code of what is answered next. */
+static uint32_t answered(raw *r)
+{
+    Td__Wire__Reply *x = raw_reply(r, TEST_LONG_MS);
+    return !x ? TD_E_LOST : x->error ? x->error->code : TD_OK;
+}
+
+/* By another session that knows the token; wherever it is at that moment. What comes behind it is done. */
+static void stopped_by_another(void)
+{
+    raw r, other;
+    CU_ASSERT_TRUE(raw_open(&other, d.socket));
+    for (unsigned k = 0; k < sizeof endless / sizeof *endless; k++) {
+        CU_ASSERT_TRUE(raw_open(&r, d.socket));
+        CU_ASSERT_EQUAL(program(&r, 1, endless[k]), TD_OK);
+        CU_ASSERT_EQUAL(program(&r, 2, twice), TD_OK);
+        for (int times = 0; times < 5; times++) {
+            run_without_waiting(&r, 1, 1);
+            uint64_t serial = r.serial;
+            run_without_waiting(&r, 2, 1);
+            test_sleep_ms(times);
+            CU_ASSERT_EQUAL(cancel(&other, r.session, r.token + 1, serial), TD_E_PERMISSION);
+            CU_ASSERT_EQUAL(cancel(&other, r.session + 1000, r.token, serial), TD_E_NOT_FOUND);
+            CU_ASSERT_EQUAL(cancel(&other, r.session, r.token, serial + 1000), TD_OK); /* another call's */
+            CU_ASSERT_EQUAL(cancel(&other, other.session, other.token, serial), TD_OK);
+            CU_ASSERT_EQUAL(cancel(&other, r.session, r.token, serial), TD_OK);
+            CU_ASSERT_EQUAL(cancel(&other, r.session, r.token, serial), TD_OK);
+            CU_ASSERT_EQUAL(answered(&r), TD_E_CANCELLED);
+            CU_ASSERT_EQUAL(answered(&r), TD_OK);
+        }
+        /* Before it begins. */
+        CU_ASSERT_EQUAL(cancel(&other, r.session, r.token, r.serial + 1), TD_OK);
+        run_without_waiting(&r, 1, 1);
+        CU_ASSERT_EQUAL(answered(&r), TD_E_CANCELLED);
+        CU_ASSERT_EQUAL(run(&r, 2, 1), TD_OK);
+        raw_close(&r);
+    }
+    raw_close(&other);
+    back_to_normal();
+}
+
+static void call_for(raw *r, uint32_t id, uint32_t ms)
+{
+    td_words w = {0};
+    uint64_t before = w.count;
+    call(r, &w, id, 0, NULL, 0, NULL, 1, (int64_t[]){1});
+    for (size_t i = before; i + 3 < w.count; i++) /* program, serial, serial, milliseconds */
+        if (w.at[i] == id && w.at[i + 1] == (uint32_t)r->serial && w.at[i + 3] == 0) {
+            w.at[i + 3] = ms;
+            break;
+        }
+    CU_ASSERT_TRUE(send_all(r, &w));
+}
+
+/* Each has its own time, and its session ends with one under way or not. */
+static void stopped_by_the_clock(void)
+{
+    raw r;
+    for (unsigned k = 0; k < sizeof endless / sizeof *endless; k++) {
+        CU_ASSERT_TRUE(raw_open(&r, d.socket));
+        CU_ASSERT_EQUAL(program(&r, 1, endless[k]), TD_OK);
+        CU_ASSERT_EQUAL(program(&r, 2, twice), TD_OK);
+        for (uint32_t ms = 1; ms < 30; ms += 9) {
+            call_for(&r, 1, ms);
+            CU_ASSERT_EQUAL(answered(&r), TD_E_TIMEOUT);
+            call_for(&r, 2, ms + 10000);
+            CU_ASSERT_EQUAL(answered(&r), TD_OK);
+        }
+        call_for(&r, 1, 20);
+        test_sleep_ms((int)k * 4);
+        raw_close(&r);
+        test_sleep_ms(30);
+    }
+    back_to_normal();
+}
+
 /* ---- all that there is */
 
 /* Tensors, lists and texts until there is no more; the run fails, and the next one has as much. */
@@ -518,6 +608,7 @@ static void two_runs_write_one_tensor(void)
 TD_CUNIT_MAIN_WITH("programs", start, stop, {"bytes of all kinds", bytes_of_all_kinds},
                    {"calls of all kinds", calls_of_all_kinds}, {"names and ids", names_and_ids},
                    {"freed while it runs", freed_while_it_runs}, {"beside what never ends", beside_what_never_ends},
+                   {"stopped by another", stopped_by_another}, {"stopped by the clock", stopped_by_the_clock},
                    {"until it is full", until_it_is_full}, {"a text that doubles", a_text_that_doubles},
                    {"many programs", many_programs}, {"killed in the middle", killed_in_the_middle},
                    {"never reads", never_reads}, {"two runs write one tensor", two_runs_write_one_tensor})

@@ -1,4 +1,8 @@
 """Programs under names: published by one process, called by others, also when it is gone; gradients; kinds; what is said."""
+import os
+import signal
+import threading
+
 import pytest
 
 import tensord as td
@@ -97,3 +101,78 @@ def test_captured_leaves_in_service_memory_are_shared():
     td.jit.open("times w")(td.tensor([5.0])).backward()
     assert w.grad.tolist() == [5.0]
     td.drop("times w")
+
+
+@td.jit.script
+def endless(x, k: int):
+    while k >= 0:
+        k = (k + 1) % 1000
+        x = x + 1
+    return x, k
+
+
+@td.jit.script
+def endless_tensors(x):
+    k = 0
+    while k >= 0:
+        k = (k + 1) % 1000
+        if x.sum() < 0:  # it waits for values
+            k = -1
+        x = x + 1
+    return x
+
+
+@pytest.mark.parametrize("program, more", [(endless, (1,)), (endless_tensors, ())])
+def test_a_program_without_an_end_is_stopped(program, more):
+    x = td.ones(3)
+    for seconds in (0.05, 0.2):
+        with td.jit.timeout(seconds), pytest.raises(td.Timeout, match=rf"not come to its end in {seconds:.3f} seconds"):
+            program(x, *more)
+        assert (x + 1).tolist() == [2.0] * 3  # the session goes on
+    # Ctrl-C stops it, whether the call waits for it or the next one that looks at what it gives
+    for _ in range(3):
+        threading.Timer(0.1, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+        with pytest.raises(KeyboardInterrupt):
+            y = program(x, *more)
+            y.tolist()
+        assert (x + 1).tolist() == [2.0] * 3
+    with td.jit.timeout(None):
+        assert td.jit.script(double)(x).tolist() == [2.0] * 3
+    with td.jit.timeout(30):
+        y = td.jit.script(double)(x)
+        with td.jit.timeout(0.05), pytest.raises(td.Timeout):
+            program(x, *more)
+        assert y.tolist() == [2.0] * 3
+    for wrong in (0, -1.0, float("nan")):
+        with pytest.raises(td.InvalidError, match="more than 0"):
+            td.jit.timeout(wrong)
+
+
+def double(x):
+    return x * 2
+
+
+def test_one_thread_stops_its_own_program():
+    """Others' calls of the same session go on."""
+    results = []
+
+    def work():
+        results.append(steady(td.ones(2), 200000)[0].tolist())
+
+    steady(td.ones(2), 1)
+    threads = [threading.Thread(target=work) for _ in range(3)]
+    for t in threads:
+        t.start()
+    with td.jit.timeout(0.05), pytest.raises(td.Timeout):
+        endless(td.ones(1), 1)
+    for t in threads:
+        t.join()
+    assert results == [[2.0, 2.0]] * 3
+
+
+@td.jit.script
+def steady(x, n: int):
+    k = 0
+    for i in range(n):
+        k += 1
+    return x + 1, k

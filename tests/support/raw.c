@@ -275,10 +275,12 @@ const char *const raw_counted[RAW_COUNTED] = {"sessions",      "tensors", "stora
                                               "names",         "queues",  "bytes_used", "bytes_used_on_fake:0",
                                               "tasks_pending", "nodes",   "descriptors"};
 
-bool raw_count(const char *path, int64_t *counts)
+/* And how much the daemon has done: what killed clients had sent it may do for long before any of them ends. */
+static bool count_and_done(const char *path, int64_t *counts, int64_t *done)
 {
     raw r;
     bool ok = raw_open(&r, path);
+    *done = ok ? raw_status(&r, "ops_run") : 0;
     for (int i = 0; i < RAW_COUNTED && ok; i++) {
         counts[i] = raw_status(&r, raw_counted[i]);
         if (counts[i] < 0 && strchr(raw_counted[i], ':')) counts[i] = 0; /* there is no such device */
@@ -289,15 +291,24 @@ bool raw_count(const char *path, int64_t *counts)
     return ok;
 }
 
+bool raw_count(const char *path, int64_t *counts)
+{
+    int64_t done;
+    return count_and_done(path, counts, &done);
+}
+
 bool raw_count_again(const char *path, const int64_t *before)
 {
     enum { DESCRIPTORS = RAW_COUNTED - 1 };
     int64_t now[RAW_COUNTED] = {0}, last[RAW_COUNTED] = {0};
+    int64_t done = 0, was = 0;
     uint64_t until = test_now_ms() + 10 * TEST_LONG_MS, moved = test_now_ms();
     for (; test_now_ms() < until && test_now_ms() < moved + TEST_LONG_MS; test_sleep_ms(20)) {
-        if (!raw_count(path, now)) break;
-        if (memcmp(now, last, sizeof now) != 0) moved = test_now_ms(); /* a slow machine is not done yet */
+        if (!count_and_done(path, now, &done)) break;
+        if (done != was || memcmp(now, last, sizeof now) != 0)
+            moved = test_now_ms(); /* a slow machine is not done yet */
         memcpy(last, now, sizeof now);
+        was = done;
         bool as_many = on_device() || now[DESCRIPTORS] <= before[DESCRIPTORS]; /* a device keeps its arenas */
         if (memcmp(now, before, DESCRIPTORS * sizeof *now) == 0 && as_many) return true;
     }

@@ -196,6 +196,15 @@ static PyObject *program_holds(PyObject *self, PyObject *captured)
     return PyBool_FromLong(same);
 }
 
+/* _program_timeout(ms): of this thread's calls, 0 for none; what it was before. */
+static PyObject *set_timeout(PyObject *module, PyObject *ms)
+{
+    (void)module;
+    long v = PyLong_AsLong(ms);
+    if (v == -1 && PyErr_Occurred()) return NULL;
+    return PyLong_FromLong(td_set_program_timeout(v > INT32_MAX ? INT32_MAX : (int)v));
+}
+
 static PyMethodDef program_methods[] = {
     {"call", program_run, METH_O, NULL}, {"holds", program_holds, METH_O, NULL}, {NULL, NULL, 0, NULL}};
 static PyType_Slot program_slots[] = {{Py_tp_doc, "A program that the daemon has; see tensord.jit."},
@@ -415,8 +424,10 @@ static PyObject *show(PyObject *module, PyObject *args)
     return made;
 }
 
-PyMethodDef tdpy_program_functions[] = {
-    {"_show", show, METH_VARARGS, NULL}, {"_script", script, METH_VARARGS, NULL}, {NULL, NULL, 0, NULL}};
+PyMethodDef tdpy_program_functions[] = {{"_show", show, METH_VARARGS, NULL},
+                                        {"_script", script, METH_VARARGS, NULL},
+                                        {"_program_timeout", set_timeout, METH_O, NULL},
+                                        {NULL, NULL, 0, NULL}};
 
 bool tdpy_init_program(PyObject *module)
 {

@@ -37,6 +37,24 @@ class Named(Program):
         save_parts(self._parts(), f, self._state(), whole)
 
 
+class timeout:
+    """Inside `with td.jit.timeout(seconds):` a program that this thread calls may run so long from when the daemon begins it. What has not come
+    to its end by then is stopped, and the call raises tensord.Timeout; what it had written by then stays written. Such calls wait for their
+    end. seconds: None for as long as it takes, as outside."""
+
+    def __init__(self, seconds: "float | None"):
+        if seconds is not None and not seconds > 0:
+            raise _C.InvalidError(f"timeout(): {seconds!r} seconds; more than 0 are wanted, or None")
+        self._ms = 0 if seconds is None else max(1, round(min(seconds, 2e6) * 1000))
+        self._was: "list[int]" = []
+
+    def __enter__(self):
+        self._was.append(_C._program_timeout(self._ms))
+
+    def __exit__(self, *exc):
+        _C._program_timeout(self._was.pop())
+
+
 class OpenedProgram(Named):
     """A program that some process has published; made by open(). Call it with values for its parameters."""
 

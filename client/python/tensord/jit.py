@@ -35,10 +35,10 @@ import typing
 from typing import Any
 
 from . import _C
-from ._named import Named, OpenedProgram, open
+from ._named import Named, OpenedProgram, open, timeout
 from ._script import World
 
-__all__ = ["Final", "LoadedProgram", "OpenedProgram", "ScriptFunction", "ScriptModule", "TracedFunction", "TracedModule", "TracerWarning", "export", "ignore", "is_scripting", "load", "open", "save", "script", "trace", "trace_module",
+__all__ = ["Final", "LoadedProgram", "OpenedProgram", "ScriptFunction", "ScriptModule", "TracedFunction", "TracedModule", "TracerWarning", "export", "ignore", "is_scripting", "load", "open", "save", "script", "timeout", "trace", "trace_module",
            "unused"]
 
 Final = typing.Final
