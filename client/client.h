@@ -40,6 +40,8 @@ struct td_wait {
     int code; /* of the reply */
     td_error error;
     int (*on_reply)(td_client *c, td_wait *w, const td_reply *r, int *fd, td_error *e);
+    void (*on_said)(td_wait *w, const uint8_t *text,
+                    size_t n); /* before that, also of an error: what a program printed */
     void *context;
 };
 

@@ -223,33 +223,30 @@ int td_shake_hands(td_client *c, int socket, uint32_t clone_session, uint64_t cl
 
 enum { STOP_MS = 1000 };
 
-static bool is_late(void *until)
+static void ask_to_stop(td_client *by, const td_client *c, uint64_t waiting, td_error *e)
 {
-    return td_now_ms() > *(const int64_t *)until;
+    td_frame f;
+    td_wait w = {0};
+    Td__Wire__Cancel q = TD__WIRE__CANCEL__INIT;
+    Td__Wire__Call call = TD__WIRE__CALL__INIT;
+    q.waiting = waiting, q.session = c->session, q.token = c->token;
+    call.cancel = &q;
+    int64_t until = td_now_ms() + STOP_MS;
+    if (send_hello(by, by->socket, 0, 0, e) || td_ask(by, &call, -1, &w)) return;
+    for (int k = 0; k < 2 && !next_frame(by, by->socket, until, &f, e); k++) td_frame_done(&f); /* Welcome, Reply */
+    td_take_wait(by, w.serial);
 }
 
-/* The stream is held up by what is to be stopped, so this goes by a connection of its own, which nobody else knows. */
+/* The stream is held up by what is to be stopped, so this goes by a connection of its own, which nobody else knows. An
+ * interpreter's lock stays where it is until the client's is given up, see aside.c. */
 void td_stop_programs(const td_client *c, uint64_t waiting)
 {
-    td_error e = {0};
-    int64_t until = td_now_ms() + STOP_MS;
+    td_error e = {0}, kept = *td_last_error();
     if (!c->calls_programs || c->lost) return;
-    td_error kept = *td_last_error();
-    td_client *other = td_client_new();
-    int s = other ? td_dial(c->path, &e) : -1;
-    if (s >= 0 && td_shake_hands(other, s, 0, 0, &e)) close(s);
-    else if (s >= 0) {
-        Td__Wire__Cancel q = TD__WIRE__CANCEL__INIT;
-        Td__Wire__Call call = TD__WIRE__CALL__INIT;
-        td_wait w = {0};
-        q.waiting = waiting, q.session = c->session, q.token = c->token;
-        call.cancel = &q;
-        other->stop = is_late, other->stop_context = &until;
-        td_lock(other);
-        td_ask_and_wait(other, &call, -1, &w, "cancel");
-        td_unlock(other);
-    }
-    td_client_free(other);
+    td_step_aside();
+    td_client *by = td_client_new();
+    if (by && (by->socket = td_dial_within(c->path, STOP_MS, &e)) >= 0) ask_to_stop(by, c, waiting, &e);
+    td_client_free(by);
     *td_thread_error() = kept;
 }
 

@@ -9,6 +9,7 @@
 #include "proto/program/type.h"
 #include "proto/program/values.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 typedef struct calling {
@@ -19,8 +20,10 @@ typedef struct calling {
     td_value *result;
     td_words words;               /* the record's rest */
     uint32_t *ids, narrays, room; /* of the arrays among the arguments */
-    td_array **out;               /* handles for those among the results, ... */
-    int nout, bound;              /* ... of which so many were used */
+    char *said;                   /* what it printed */
+    size_t nsaid;
+    td_array **out;  /* handles for those among the results, ... */
+    int nout, bound; /* ... of which so many were used */
 } calling;
 
 /* What this thread's calls may take, in ms; 0: as long as it takes. */
@@ -224,6 +227,35 @@ static int on_values(td_client *c, td_wait *w, const td_reply *r, int *fd, td_er
     return TD_OK;
 }
 
+static void on_said(td_wait *w, const uint8_t *text, size_t n)
+{
+    calling *x = w->context;
+    x->said = malloc(n);
+    if (!x->said) return; /* the value matters more */
+    memcpy(x->said, text, n);
+    x->nsaid = n;
+}
+
+/* ---- what it prints */
+
+static void to_stdout(void *context, const char *text, size_t n)
+{
+    (void)context;
+    fwrite(text, 1, n, stdout);
+    fflush(stdout);
+}
+
+static struct {
+    void (*print)(void *context, const char *text, size_t n);
+    void *context;
+} printer = {to_stdout, NULL}; /* of the whole process */
+
+TD_API void td_set_program_print(void (*print)(void *context, const char *text, size_t n), void *context)
+{
+    printer.print = print ? print : to_stdout;
+    printer.context = context;
+}
+
 /* ---- the call */
 
 static int record(calling *x)
@@ -252,7 +284,7 @@ static int by_type(calling *x)
 static int by_answer(calling *x)
 {
     td_client *c = x->p->client;
-    td_wait w = {.on_reply = on_values, .context = x};
+    td_wait w = {.on_reply = on_values, .on_said = on_said, .context = x};
     td_expect(c, &w);
     td_words_put_u64(x->words.at + 1, w.serial);
     int rc = record(x);
@@ -292,7 +324,7 @@ static int call(calling *x)
     if (!rc) rc = td_arrays_unknown(x->p->client, x->nout, x->out);
     if (rc) return rc;
     x->p->client->calls_programs = true;
-    rc = x->p->exactly && !run_ms ? by_type(x) : by_answer(x);
+    rc = x->p->exactly && !run_ms && !x->p->prints ? by_type(x) : by_answer(x);
     if (rc) forget_values(x->result), td_value_free(x->result), x->bound = 0;
     for (int k = x->nout - 1; k >= x->bound; k--) td_array_drop(x->out[k]);
     for (int k = 0; k < x->bound; k++) td_array_announce(x->out[k]);
@@ -312,6 +344,8 @@ TD_API int td_program_at_call(const char *where, td_program *p, int n, const td_
     rc = call(&x);
     if (td_tracing && !rc) td_trace_call(p, where, n, args, result);
     td_leave(p->client);
+    if (x.said) printer.print(printer.context, x.said, x.nsaid);
+    free(x.said);
     td_words_deinit(&x.words);
     free(x.ids);
     free(x.out);

@@ -4,6 +4,7 @@
 #include "client/script/script.h"
 #include "proto/program/code.h"
 #include "proto/program/picture.h"
+#include "proto/program/prim.h"
 #include "proto/program/text.h"
 #include "proto/program/type.h"
 #include "proto/program/verify.h"
@@ -46,6 +47,13 @@ static bool writes(const td_ir *ir)
     return false;
 }
 
+static bool prints(const td_ir *ir)
+{
+    for (uint32_t n = 0; n < ir->nnodes; n++)
+        if (ir->nodes[n].op == (TD_IR_PRIM | TD_PRIM_PRINT)) return true;
+    return false;
+}
+
 static bool look_at(td_program *p)
 {
     const td_ir_block *graph = &p->ir->blocks[p->ir->functions[0].block];
@@ -53,6 +61,7 @@ static bool look_at(td_program *p)
     for (uint32_t k = 0; k < graph->nrets && p->narrays <= MOST_ARRAYS; k++)
         count(p, p->ir->values[p->ir->args[graph->ret + k]].type);
     p->writes = writes(p->ir);
+    p->prints = prints(p->ir);
     if (p->narrays <= MOST_ARRAYS) return true;
     if (p->exactly) return false;
     p->narrays = MOST_ARRAYS;

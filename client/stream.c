@@ -129,6 +129,7 @@ static void handle_reply(td_client *c, td_frame *f)
         return;
     }
     int code = TD_OK;
+    if (w->on_said && r->data.len) w->on_said(w, r->data.data, r->data.len);
     if (r->error && r->error->code) {
         error_from_wire(&w->error, r->error);
         code = w->error.code;
@@ -264,6 +265,7 @@ static bool sleep_as_reader(td_client *c, bool to_write)
 static bool asked_to_stop(td_client *c)
 {
     c->wakes = 0;
+    td_stand_back(c); /* a thread that forks asks something else meanwhile */
     if (!c->stop) return false;
     bool (*stop)(void *) = c->stop;
     void *context = c->stop_context;
@@ -476,7 +478,7 @@ int td_await(td_client *c, td_wait *w, const char *op)
     while (!rc && !w->done)
         if (!sleep_on_socket(c, false)) rc = td_raise(TD_E_CANCELLED, op, "stopped while waiting for the daemon");
     w->stopped = rc == TD_E_CANCELLED;
-    if (w->stopped && !w->done) td_stop_programs(c, w->serial);
+    if (w->stopped && !w->done && !c->forking) td_stop_programs(c, w->serial);
     if (w->done) return w->code ? td_raise_error(&w->error, op, NULL) : TD_OK;
     td_forget_wait(c, w);
     return rc;

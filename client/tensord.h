@@ -554,6 +554,9 @@ TD_API int td_program_at_call(const char *where, td_program *p, int n, const td_
  * what has not come to its end by then is stopped, and the call, which waits for that end, fails with TD_E_TIMEOUT.
  * What it had written by then stays written. Returns what was set before. */
 TD_API int td_set_program_timeout(int ms);
+/* What programs print (at most 64 KiB a run) comes here, on the thread that called one, when the call has ended, also
+ * with an error. NULL: to stdout, as at first. */
+TD_API void td_set_program_print(void (*print)(void *context, const char *text, size_t n), void *context);
 /* What this thread asks for from begin to end, as a program: the ops are run as ever, and recorded. `inputs` are its
  * parameters, the tensors at `outputs` what it returns. What else the ops are given is captured: parameters of a network
  * stay the tensors that they are. But for one element that td_from_data() made meanwhile, which is made anew in each

@@ -115,7 +115,9 @@ int td_filed_read(int fd, td_filed_all *out, td_error *e)
     int rc = td_source_init(&source, fd, e);
     if (!rc && source.size >= sizeof head) rc = td_source_read(&source, 0, head, sizeof head, e);
     if (!rc && memcmp(head, "PK\3\4", sizeof head) != 0)
-        rc = td_fail(e, TD_E_UNSUPPORTED, "this is no .td file: it is no zip archive");
+        rc = td_fail(
+            e, TD_E_UNSUPPORTED,
+            "this is no file of a program: it is no zip archive; what holds tensors, tensord.load() reads (td_load())");
     if (rc) return rc;
     rc = td_zip_open(&z, &source, e);
     if (!rc) rc = read_all(&z, out, e);
@@ -165,6 +167,7 @@ int td_filed_make(const td_ir *ir, const char *name, const char *call, td_out_re
     if (good && call) good = add_record(out, n, name, "json", strdup(call), strlen(call));
     if (good) return TD_OK;
     td_filed_drop(out, *n);
+    *n = 0;
     return e->code ? e->code : td_no_memory(e, "to save a program");
 }
 

@@ -22,7 +22,8 @@ static bool as_int(const char *text, int64_t *out)
 {
     char *end;
     errno = 0;
-    *out = strtoll(text, &end, 0);
+    bool hex = text[0] == '0' && (text[1] == 'x' || text[1] == 'X');
+    *out = strtoll(text, &end, hex ? 16 : 10);
     return *text && !*end && !errno;
 }
 
@@ -69,19 +70,22 @@ static bool tensor_of(ctl_running *r, const char *word, td_value *out)
 
 static bool value_of(ctl_running *r, uint32_t type, const char *word, td_value *out);
 
-/* "1,2,3", also in brackets. */
-static bool list_of(ctl_running *r, uint32_t of, const char *word, td_value *out) /* NOLINT(misc-no-recursion) */
+/* "1,2,3", also in brackets: a list, or a tuple of just so many. */
+static bool list_of(ctl_running *r, uint32_t type, const char *word, td_value *out) /* NOLINT(misc-no-recursion) */
 {
     size_t n = strlen(word), count = 1;
-    if (n >= 2 && word[0] == '[' && word[n - 1] == ']') word++, n -= 2;
+    const td_ir *ir = r->program->ir;
+    bool tuple = td_type_kind_of(ir, type) == TD_T_TUPLE;
+    if (n >= 2 && ((word[0] == '[' && word[n - 1] == ']') || (word[0] == '(' && word[n - 1] == ')'))) word++, n -= 2;
     char *text = strndup(word, n), *rest = text;
     for (const char *c = text; c && *c; c++) count += *c == ',';
     td_value *items = calloc(count, sizeof *items);
     bool good = text && items;
-    *out = (td_value){TD_VALUE_LIST, 0, {.items = items}, 0};
+    *out = (td_value){tuple ? TD_VALUE_TUPLE : TD_VALUE_LIST, 0, {.items = items}, 0};
+    if (tuple) good &= count == td_type_parts(ir, type);
     for (char *part; good && n && (part = strsep(&rest, ",")) != NULL;) {
         while (*part == ' ') part++;
-        good = value_of(r, of, part, &items[out->n]);
+        good = value_of(r, td_type_part(ir, type, tuple ? out->n : 0), part, &items[out->n]);
         out->n += good;
     }
     free(text);
@@ -110,11 +114,31 @@ static bool value_of(ctl_running *r, uint32_t type, const char *word, td_value *
         return true;
     case TD_T_STR: *out = (td_value){TD_VALUE_STR, (uint32_t)strlen(word), {.text = strdup(word)}, 0}; return out->text;
     case TD_T_TENSOR: return tensor_of(r, word, out);
-    case TD_T_LIST: return list_of(r, td_type_part(ir, type, 0), word, out);
+    case TD_T_TUPLE:
+    case TD_T_LIST: return list_of(r, type, word, out);
     default: return false;
     }
 }
 
+static const td_plain *item_of(const td_plain *dict, const char *key)
+{
+    for (uint32_t i = 0; dict && dict->kind == TD_PLAIN_DICT && i + 1 < dict->n; i += 2)
+        if (td_plain_is_text(dict->items[i], key)) return dict->items[i + 1];
+    return NULL;
+}
+
+static bool of_plain(const td_plain *x, td_value *out);
+
+static bool items_of_plain(const td_plain *x, td_value_kind kind, td_value *out) /* NOLINT(misc-no-recursion) */
+{
+    *out = (td_value){kind, 0, {.items = calloc(x->n + 1u, sizeof(td_value))}, 0};
+    bool good = out->items;
+    for (; good && out->n < x->n; out->n += good) good = of_plain(x->items[out->n], &out->items[out->n]);
+    if (!good) td_value_free(out);
+    return good;
+}
+
+/* As _filed.py packs defaults: {"tuple": [...]} and {"float": "inf"} stand for what JSON has not. */
 static bool of_plain(const td_plain *x, td_value *out) /* NOLINT(misc-no-recursion): as deep as JSON may be */
 {
     switch (x->kind) {
@@ -123,21 +147,15 @@ static bool of_plain(const td_plain *x, td_value *out) /* NOLINT(misc-no-recursi
     case TD_PLAIN_INT: *out = td_value_int(x->i); return true;
     case TD_PLAIN_FLOAT: *out = td_value_float(x->f[0]); return true;
     case TD_PLAIN_TEXT: *out = (td_value){TD_VALUE_STR, x->n, {.text = strndup(x->text, x->n)}, 0}; return out->text;
-    case TD_PLAIN_LIST: break;
+    case TD_PLAIN_LIST: return items_of_plain(x, TD_VALUE_LIST, out);
+    case TD_PLAIN_DICT: break;
     default: return false;
     }
-    *out = (td_value){TD_VALUE_LIST, 0, {.items = calloc(x->n + 1u, sizeof(td_value))}, 0};
-    bool good = out->items;
-    for (; good && out->n < x->n; out->n += good) good = of_plain(x->items[out->n], &out->items[out->n]);
-    if (!good) td_value_free(out);
-    return good;
-}
-
-static const td_plain *item_of(const td_plain *dict, const char *key)
-{
-    for (uint32_t i = 0; dict && dict->kind == TD_PLAIN_DICT && i + 1 < dict->n; i += 2)
-        if (td_plain_is_text(dict->items[i], key)) return dict->items[i + 1];
-    return NULL;
+    const td_plain *tuple = item_of(x, "tuple"), *number = item_of(x, "float");
+    if (tuple && tuple->kind == TD_PLAIN_LIST) return items_of_plain(tuple, TD_VALUE_TUPLE, out);
+    if (!number || number->kind != TD_PLAIN_TEXT) return false;
+    *out = td_value_float(strtod(number->text, NULL)); /* inf, nan */
+    return true;
 }
 
 /* What Python would give for a parameter that nothing was said of. */

@@ -5,30 +5,35 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MOST = 4096 /* values */, SHOWN = 8 /* elements */, LONG_NUMBER = 12 };
+enum { MOST = 4096 /* tensors to save */, SHOWN = 8 /* elements */, LONG_NUMBER = 12 };
 
-/* All values of a result, without the lists and tuples around them. */
-typedef struct values {
-    const td_value *at[MOST];
-    int n;
-} values;
+typedef struct tensors {
+    td_array *at[MOST];
+    int n; /* also of those that are too many */
+} tensors;
 
-static void flatten(values *all, const td_value *v) /* NOLINT(misc-no-recursion): as deep as the result */
+/* Those among a result, without the lists and tuples around them. */
+static void gather(tensors *all, const td_value *v) /* NOLINT(misc-no-recursion): as deep as the result */
 {
-    if (v->kind != TD_VALUE_LIST && v->kind != TD_VALUE_TUPLE) {
-        if (all->n < MOST) all->at[all->n++] = v;
-        return;
-    }
-    for (uint32_t k = 0; k < v->n; k++) flatten(all, &v->items[k]);
+    bool items = v->kind == TD_VALUE_LIST || v->kind == TD_VALUE_TUPLE;
+    if (v->kind == TD_VALUE_ARRAY && all->n++ < MOST) all->at[all->n - 1] = v->array;
+    for (uint32_t k = 0; items && k < v->n; k++) gather(all, &v->items[k]);
 }
 
 static bool print_elements(td_array *a)
 {
+    union {
+        int64_t i[SHOWN];
+        double f[SHOWN];
+    } shown;
     int64_t n = td_numel(a) < SHOWN ? td_numel(a) : SHOWN;
-    td_array *first = n ? td_to(td_narrow(td_flatten(a, 0, -1), 0, 0, n), TD_FLOAT64) : NULL;
-    double shown[SHOWN];
-    if (n && (!first || td_read(first, shown, (size_t)n * sizeof *shown))) return false;
-    for (int64_t i = 0; i < n; i++) printf(" %.8g", shown[i]);
+    bool whole = !td_dtype_is_inexact(td_dtype_of(a));
+    td_array *first = n ? td_to(td_narrow(td_flatten(a, 0, -1), 0, 0, n), whole ? TD_INT64 : TD_FLOAT64) : NULL;
+    if (n && (!first || td_read(first, &shown, (size_t)n * 8))) return false;
+    for (int64_t i = 0; i < n; i++) {
+        if (whole) printf(" %lld", (long long)shown.i[i]);
+        else printf(" %.8g", shown.f[i]);
+    }
     if (td_numel(a) > n) printf(" ...");
     return true;
 }
@@ -70,34 +75,39 @@ static bool ends_with(const char *path, const char *ending)
 }
 
 /* One file for each tensor; or one for all of them, under their numbers. */
-static bool save_tensors(const ctl_options *o, const values *all)
+static bool save_tensors(const ctl_options *o, const tensors *all)
 {
     static char digits[MOST][LONG_NUMBER];
     static const char *names[MOST];
-    static td_array *at[MOST];
-    int n = 0;
+    if (all->n > MOST)
+        return td_raise(TD_E_UNSUPPORTED, "run", "%d tensors come; at most %d are saved", all->n, MOST) == 0;
     for (int k = 0; k < all->n; k++) {
-        if (all->at[k]->kind != TD_VALUE_ARRAY) continue;
-        snprintf(digits[n], sizeof digits[n], "%d", n);
-        names[n] = digits[n];
-        at[n++] = all->at[k]->array;
+        snprintf(digits[k], sizeof digits[k], "%d", k);
+        names[k] = digits[k];
     }
-    if (o->nout == 1 && (n != 1 || ends_with(o->out[0], ".npz")))
-        return td_save(o->out[0], td_arrays_of(n, at), names, 0) == TD_OK;
-    if (o->nout != n)
-        return td_raise(TD_E_INVALID, "run", "%d tensors come, and %d files are there for them", n, o->nout) == TD_OK;
+    if (o->nout == 1 && (all->n != 1 || ends_with(o->out[0], ".npz")))
+        return td_save(o->out[0], td_arrays_of(all->n, all->at), names, 0) == TD_OK;
+    if (o->nout != all->n)
+        return td_raise(TD_E_INVALID, "run", "%d tensors come, and %d files are there for them", all->n, o->nout) == 0;
     bool good = true;
-    for (int k = 0; k < n && good; k++)
-        good = !td_save(o->out[k], td_arrays(at[k]), ends_with(o->out[k], ".safetensors") ? names + k : NULL, 0);
+    for (int k = 0; k < all->n && good; k++)
+        good = !td_save(o->out[k], td_arrays(all->at[k]), ends_with(o->out[k], ".safetensors") ? names + k : NULL, 0);
+    return good;
+}
+
+/* What was not saved. */
+static bool print_all(const ctl_options *o, const td_value *v) /* NOLINT(misc-no-recursion): as deep as the result */
+{
+    bool good = true;
+    if (v->kind != TD_VALUE_LIST && v->kind != TD_VALUE_TUPLE)
+        return (o->nout && v->kind == TD_VALUE_ARRAY) || print_value(v);
+    for (uint32_t k = 0; k < v->n && good; k++) good = print_all(o, &v->items[k]);
     return good;
 }
 
 bool ctl_run_results(ctl_running *r)
 {
-    static values all;
-    flatten(&all, &r->result);
-    bool good = !r->o->nout || save_tensors(r->o, &all);
-    for (int k = 0; k < all.n && good; k++)
-        if (!r->o->nout || all.at[k]->kind != TD_VALUE_ARRAY) good = print_value(all.at[k]);
-    return good;
+    static tensors all;
+    gather(&all, &r->result);
+    return (!r->o->nout || save_tensors(r->o, &all)) && print_all(r->o, &r->result);
 }

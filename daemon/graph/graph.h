@@ -63,6 +63,8 @@ int td_exec_begin(td_exec *r, uint32_t nargs, const td_val *args, td_error *e);
  * by td_autograd_run: TD_WAIT_GROW, and a TD_E_MEMORY or TD_E_QUOTA that may pass, leave it where it is
  * (td_exec_lacks). It may also have to wait: td_exec_behind, td_exec_waits. With lack NULL it grows by itself. */
 int td_exec_step(td_exec *r, int most, bool *done, uint64_t *lack, td_heap **heap, td_error *e);
+/* What it has printed so far, lines of it; borrowed. NULL: nothing. */
+const char *td_exec_said(const td_exec *r, size_t *n);
 bool td_exec_lacks(const td_exec *r);
 /* The last step went no further for the writes that are pending on this storage, whose value it wants. Borrowed. */
 const td_storage *td_exec_behind(const td_exec *r);

@@ -201,6 +201,23 @@ static void put_complex(joined *j, const td_val *v)
     put_word(j, whole ? "j)" : "j");
 }
 
+/* A tensor of no dimensions, as PyTorch shows it: once its value is known. */
+static void put_element(joined *j, td_tensor *t)
+{
+    char shown[80];
+    td_scalar s;
+    if (!is_next(j, OF_A_FLOAT) || (j->rc = td_exec_item(j->c->run, t, &s, j->c->e)) != 0) return;
+    double size = fabs(s.re);
+    if (s.kind == TD_S_BOOL) snprintf(shown, sizeof shown, "tensor(%s)", s.i ? "True" : "False");
+    else if (s.kind <= TD_S_INT) snprintf(shown, sizeof shown, "tensor(%lld)", (long long)s.i);
+    else if (s.kind == TD_S_COMPLEX) snprintf(shown, sizeof shown, "tensor(%.4f%+.4fj)", s.re, s.im);
+    else if (isnan(s.re) || isinf(s.re))
+        snprintf(shown, sizeof shown, "tensor(%s)", isnan(s.re) ? "nan" : s.re < 0 ? "-inf" : "inf");
+    else if (size != 0 && (size < 1e-4 || size > 1e8)) snprintf(shown, sizeof shown, "tensor(%.4e)", s.re);
+    else snprintf(shown, sizeof shown, s.re == floor(s.re) ? "tensor(%.0f.)" : "tensor(%.4f)", s.re);
+    append(j, shown, strlen(shown));
+}
+
 /* As Python's str(); `inside` of a list as its repr(). */
 static void put_value(joined *j, const td_val *v, bool inside) /* NOLINT(misc-no-recursion) */
 {
@@ -218,10 +235,25 @@ static void put_value(joined *j, const td_val *v, bool inside) /* NOLINT(misc-no
         else put(j, v->box->chars, v->box->n);
         return;
     case TD_T_TENSOR:
+        if (v->tensor->desc.ndim == 0) return put_element(j, v->tensor);
         put_word(j, "tensor of shape ");
         return put_word(j, td_shape_text(v->tensor->desc.ndim, v->tensor->desc.shape, number, sizeof number));
     default: put_items(j, v);
     }
+}
+
+/* The items with blanks between them, as a line. */
+static int print(td_prim_call *c)
+{
+    joined j = begin(c);
+    for (uint32_t k = 0; k < c->nin && !j.rc; k++) {
+        if (k) put_word(&j, " ");
+        put_value(&j, c->in[k], false);
+    }
+    put_word(&j, "\n");
+    int rc = j.rc == TD_EXEC_MORE ? keep(&j) : j.rc ? j.rc : td_exec_say(c->run, j.at, j.n, c->e);
+    free(j.at);
+    return rc;
 }
 
 static int str(td_prim_call *c)
@@ -551,6 +583,7 @@ static int upper(td_prim_call *c)
 }
 
 td_prim_fn *const td_prims_text[TD_PRIM_COUNT] = {
+    [TD_PRIM_PRINT] = print,
     [TD_PRIM_STR] = str,
     [TD_PRIM_FORMAT] = format,
     [TD_PRIM_ADD_STR] = add,

@@ -133,6 +133,36 @@ int td_exec_new(td_exec **out, td_program *p, td_issuer *who, const td_exec_env 
     return rc;
 }
 
+int td_exec_say(td_exec *r, const char *text, size_t n, td_error *e)
+{
+    static const char cut[] = "... (a run prints at most 64 KiB)\n";
+    enum { MOST = 1 << 16, LEAST = 1 << 8 };
+    if (r->silent) return TD_OK;
+    bool last = r->nsaid + n > MOST;
+    if (last) text = cut, n = sizeof cut - 1;
+    if (r->nsaid + n > r->said_room) {
+        size_t room = 2 * (r->nsaid + n) + LEAST;
+        int rc = td_purse_take(&r->purse, room - r->said_room, e);
+        char *more = rc ? NULL : realloc(r->said, room);
+        if (!rc && !more) {
+            td_purse_give(&r->purse, room - r->said_room);
+            rc = td_no_memory(e, "for what a program prints");
+        }
+        if (rc) return rc;
+        r->said = more, r->said_room = room;
+    }
+    memcpy(r->said + r->nsaid, text, n);
+    r->nsaid += n;
+    r->silent = last;
+    return TD_OK;
+}
+
+const char *td_exec_said(const td_exec *r, size_t *n)
+{
+    *n = r->nsaid;
+    return r->said;
+}
+
 td_purse *td_exec_purse(td_exec *r)
 {
     return &r->purse;
@@ -400,6 +430,7 @@ bool td_exec_drop(td_exec *r, int most)
     }
     if (r->purse.dying || r->dropped < n) return false;
     td_parts_free(&r->parts);
+    free(r->said);
     free(r->outs);
     free(r->frames);
     free(r->at);

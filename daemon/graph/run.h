@@ -43,6 +43,8 @@ struct td_exec {
     uint32_t npassed; /* after the end: the results */
     td_parts parts;
     td_prim_kept kept;
+    char *said; /* what it printed, charged to the purse */
+    size_t nsaid, said_room;
     td_tensor **outs;     /* room for one call's results */
     int max_outs, issued; /* issued: calls by the node that is run */
     const td_storage *behind;
@@ -50,15 +52,17 @@ struct td_exec {
     char caller[56];    /* ... and as it stands behind the program's */
     uint32_t file;      /* whose name is in file_text, as it may be shown; TD_IR_NONE: none's */
     char file_text[48];
-    uint32_t source;  /* that who->where was made of */
-    uint32_t dropped; /* values */
-    bool over, lacks, shaping, gone;
+    uint32_t source;                         /* that who->where was made of */
+    uint32_t dropped;                        /* values */
+    bool over, lacks, shaping, gone, silent; /* silent: there is no room for more that it says */
 };
 
 /* op.c: a tensor op. 0, an error, or a TD_EXEC_. */
 int td_exec_op(td_exec *r, uint32_t node, uint64_t *lack, td_heap **heap, td_error *e);
 void td_parts_drop(td_parts *p);
 void td_parts_free(td_parts *p);
+/* run.c: a line that it prints, for whoever called it. */
+int td_exec_say(td_exec *r, const char *text, size_t n, td_error *e);
 /* read.c: the one element of a tensor, once everything pending on it has ended. */
 int td_exec_item(td_exec *r, td_tensor *t, td_scalar *out, td_error *e);
 

@@ -75,10 +75,21 @@ void td_held_refuse(td_session *s, td_held *h, const td_error *why)
     held_free(s, h);
 }
 
-void td_held_cancel(td_session *s, uint64_t serial)
+static td_held *find(const td_session *s, uint64_t serial)
 {
     td_held *h = s->held;
     while (h && h->wait.serial != serial) h = h->next;
+    return h;
+}
+
+bool td_held_has(const td_session *s, uint64_t serial)
+{
+    return find(s, serial) != NULL;
+}
+
+void td_held_cancel(td_session *s, uint64_t serial)
+{
+    td_held *h = find(s, serial);
     if (!h || h->wait.over) return; /* its answer is under way */
     td_error e = {0};
     td_fail(&e, TD_E_CANCELLED, "the client gave up waiting for %s", h->wait.kind->what);

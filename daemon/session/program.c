@@ -32,7 +32,8 @@ static const td_wait_kind for_shape = {"a shape that a program needs"},
 /* What it waits for does not matter any more. Memory it has soon, or not. */
 static void wake(td_session *s)
 {
-    if (s->wait.over || (s->wait.kind != &for_shape && s->wait.kind != &for_value)) return;
+    const td_wait_kind *kind = s->wait.kind;
+    if (!kind || s->wait.over || (kind != &for_shape && kind != &for_value && kind->by != TD_BY_LEASES)) return;
     if (s->wait.tasks) td_waiter_cancel(s->wait.tasks);
     s->wait.tasks = NULL;
     td_session_ready(s);
@@ -80,10 +81,12 @@ static int take_args(td_session *s, const td_record *r, td_exec *x, td_error *e)
     return rc;
 }
 
-static void answer(td_session *s, const td_record *r, const td_words *w)
+static void answer(td_session *s, const running *x, const td_words *w)
 {
+    const td_record *r = &x->record;
     Td__Wire__Reply reply;
     td__wire__reply__init(&reply);
+    reply.data.data = (uint8_t *)(uintptr_t)td_exec_said(x->at, &reply.data.len);
     reply.serial = serial_of(r);
     reply.value = w->at;
     reply.n_value = w->count;
@@ -106,18 +109,21 @@ static int give_results(td_session *s, const running *x, td_error *e)
     for (; bound < ntensors && !rc; bound++)
         rc = td_objects_bind(&s->objects, r->out[bound], td_tensor_ref(tensors[bound]), NULL, e);
     for (uint32_t k = 0; rc && k + 1 < bound; k++) td_objects_release(&s->objects, r->out[k]);
-    if (!rc && serial_of(r)) answer(s, r, &w);
+    if (!rc && serial_of(r)) answer(s, x, &w);
     free(tensors);
     td_words_deinit(&w);
     return rc;
 }
 
-static int failed(td_session *s, const td_record *r, td_error *why, td_error *e)
+/* `at`: the run, if it came to one. */
+static int failed(td_session *s, const td_record *r, const td_exec *at, td_error *why, td_error *e)
 {
+    size_t n = 0;
+    const char *said = at ? td_exec_said(at, &n) : NULL;
     if (!serial_of(r)) return td_record_failed(s, r, "program", why, e);
     if (!why->op[0]) snprintf(why->op, sizeof why->op, "program");
     if (!why->where[0]) snprintf(why->where, sizeof why->where, "%s", s->issuer.where);
-    td_reply_error(s, serial_of(r), why);
+    td_reply_error_after(s, serial_of(r), why, said, n);
     td_session_told(s, why);
     return TD_OK;
 }
@@ -133,7 +139,7 @@ static bool go_on(td_session *s, running *x)
     td_error_clear(&e);
     if (x->stopped.code) {
         td_session_lacks_nothing(s);
-        failed(s, &x->record, &x->stopped, &e);
+        failed(s, &x->record, x->at, &x->stopped, &e);
         return true;
     }
     int rc = td_exec_step(x->at, STEP, &done, &lack, &heap, &why);
@@ -142,7 +148,7 @@ static bool go_on(td_session *s, running *x)
     if (!rc && td_exec_waits(x->at)) td_session_wait(s, &for_shape);
     if (rc == TD_AGAIN || (!rc && !done)) return false;
     if (!rc) rc = give_results(s, x, &why);
-    if (rc) failed(s, &x->record, &why, &e);
+    if (rc) failed(s, &x->record, x->at, &why, &e);
     return true;
 }
 
@@ -175,10 +181,19 @@ static const td_activity_kind kind = {"program",    .step = step, .drop = drop,
 void td_session_program_stop(td_session *s, uint64_t serial)
 {
     running *x = s->activity && s->activity->kind == &kind ? of(s->activity) : NULL;
-    s->unwanted = serial; /* it may be still to come */
-    if (!x || x->over || x->stopped.code || (serial_of(&x->record) && serial_of(&x->record) != serial)) return;
+    memmove(s->unwanted + 1, s->unwanted, sizeof s->unwanted - sizeof *s->unwanted);
+    s->unwanted[0] = serial; /* it may be still to come */
+    if (!x || x->over || x->stopped.code || td_held_has(s, serial)) return;
+    if (serial_of(&x->record) && serial_of(&x->record) != serial) return;
     cancelled(&x->stopped);
     wake(s);
+}
+
+static bool is_unwanted(const td_session *s, uint64_t serial)
+{
+    bool is = false;
+    for (unsigned k = 0; k < TD_UNWANTED && serial; k++) is |= s->unwanted[k] == serial;
+    return is;
 }
 
 int td_session_program_call(td_session *s, const td_record *r, td_error *e)
@@ -188,7 +203,7 @@ int td_session_program_call(td_session *s, const td_record *r, td_error *e)
     td_program *p = td_session_program_of(s, r->rest[0], &why);
     running *x = malloc(sizeof *x);
     int rc = p ? TD_OK : why.code;
-    if (!rc && serial_of(r) && serial_of(r) == s->unwanted) cancelled(&why), rc = why.code;
+    if (!rc && is_unwanted(s, serial_of(r))) cancelled(&why), rc = why.code;
     if (!rc && !x) rc = td_no_memory(&why, "for a run of a program");
     if (!rc)
         *x = (running){
@@ -197,12 +212,12 @@ int td_session_program_call(td_session *s, const td_record *r, td_error *e)
     if (rc) {
         free(x);
         if (td_session_may_lack(rc)) rc = td_session_lacks(s, rc, 0, s->heap, &why);
-        return rc == TD_AGAIN ? rc : failed(s, r, &why, e);
+        return rc == TD_AGAIN ? rc : failed(s, r, NULL, &why, e);
     }
     rc = take_args(s, r, x->at, &why);
     s->issuer.may_touch = may_touch;
     s->activity = &x->a;
     if (r->rest[3]) td_deadline_arm(s->service, &x->deadline, r->rest[3], too_late, x);
-    if (rc) x->over = true, failed(s, r, &why, e);
+    if (rc) x->over = true, failed(s, r, x->at, &why, e);
     return TD_OK;
 }

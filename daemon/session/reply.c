@@ -66,6 +66,11 @@ void td_reply_ok(td_session *s, uint64_t serial)
 
 void td_reply_error(td_session *s, uint64_t serial, const td_error *error)
 {
+    td_reply_error_after(s, serial, error, NULL, 0);
+}
+
+void td_reply_error_after(td_session *s, uint64_t serial, const td_error *error, const char *said, size_t n)
+{
     Td__Wire__Reply r;
     td__wire__reply__init(&r);
     Td__Wire__Error w;
@@ -77,6 +82,7 @@ void td_reply_error(td_session *s, uint64_t serial, const td_error *error)
     td_session_refused(s, error);
     r.serial = serial;
     r.error = &w;
+    r.data.data = (uint8_t *)(uintptr_t)said, r.data.len = n;
     td_reply_send(s, &r, -1);
 }
 

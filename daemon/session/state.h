@@ -151,6 +151,7 @@ typedef struct td_promise {
 
 typedef struct td_clone td_clone;
 
+enum { TD_UNWANTED = 8 };
 struct td_session {
     td_sessions *all;
     td_session *next, *prev;
@@ -193,7 +194,7 @@ struct td_session {
     Td__Wire__Call *call;
     td_wait wait; /* of the stream */
     td_activity *activity;
-    uint64_t unwanted;     /* the serial of a program's call that nobody waits for any more; 0: there is none */
+    uint64_t unwanted[TD_UNWANTED]; /* serials of programs' calls that nobody waits for any more, the last ones */
     td_cause *first_error; /* not yet told */
     td_lates late;         /* nor these, of storages; told by their next use */
     td_cause *late_grad;   /* nor this, of a backward; told by the next use of a .grad */
@@ -341,6 +342,7 @@ void td_held_finish(td_session *s);
 void td_held_refuse(td_session *s, td_held *h, const td_error *why);
 /* The client gives a request up: it is answered so, unless it has been answered. */
 void td_held_cancel(td_session *s, uint64_t serial);
+bool td_held_has(const td_session *s, uint64_t serial); /* is it the request that one of these is for? */
 /* The session ends. */
 void td_held_drop(td_session *s);
 /* queues.c: a session that has ended leaves these, with a death each. At most so many; true: there are no more. */
@@ -453,6 +455,8 @@ void td_reply_send(td_session *s, Td__Wire__Reply *r, int fd);
 /* What was written after td_writer_begin. */
 void td_reply_packed(td_session *s, size_t n);
 void td_reply_error(td_session *s, uint64_t serial, const td_error *error);
+/* And what was printed before that. */
+void td_reply_error_after(td_session *s, uint64_t serial, const td_error *error, const char *said, size_t n);
 void td_reply_ok(td_session *s, uint64_t serial);
 /* The same, but it goes with the next reply: nobody waits for it now. */
 void td_reply_ok_later(td_session *s, uint64_t serial);

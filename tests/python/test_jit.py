@@ -3,6 +3,7 @@ cannot be a program is refused where it is decorated; and nothing stays behind."
 import gc
 import inspect
 import math
+import sys
 
 import pytest
 
@@ -297,3 +298,65 @@ def test_nothing_stays():
     gc.collect()
     assert held() == before
     assert x.tolist() == [1.0] * 4
+
+
+@td.jit.script
+def talks(x, n: int, words: list[str]):
+    print("begins with", words, 0.5, None, x.sum(), x)
+    for i in range(n):
+        print(i, x[0] * i)
+    assert n < 3, "too many"
+    return x
+
+
+def test_print(capsys):
+    print("before")
+    talks(td.tensor([1.5, 2.0]), 2, ["a", "b'"])
+    print("after")
+    assert capsys.readouterr().out == """before
+begins with ['a', "b'"] 0.5 None tensor(3.5000) tensor of shape [2]
+0 tensor(0.)
+1 tensor(1.5000)
+after
+"""
+    with pytest.raises(td.Error, match="too many"):
+        talks(td.tensor([1, 2]), 3, [])
+    assert capsys.readouterr().out == "begins with [] 0.5 None tensor(3) tensor of shape [2]\n0 tensor(0)\n1 tensor(1)\n2 tensor(2)\n"
+
+    @td.jit.script
+    def much(n: int, line: str):
+        for i in range(n):
+            print(i, line)
+        return n
+
+    assert much(100000, "x" * 1000) == 100000
+    out = capsys.readouterr().out.splitlines()
+    assert out[:60] == [f"{i} {'x' * 1000}" for i in range(60)] and out[-1] == "... (a run prints at most 64 KiB)" and len(out) < 70
+    with pytest.raises(td.Error, match="a text of a program has at most"):
+        much(1, "x" * 65536)
+    talk = td.jit.script(once)
+    for x, shown in ((1e-7, "tensor(1.0000e-07)"), (2e9, "tensor(2.0000e+09)"), (float("nan"), "tensor(nan)"), (True, "tensor(True)"), (2 - 1j, "tensor(2.0000-1.0000j)")):
+        talk(td.tensor(x))
+        assert capsys.readouterr().out == shown + "\n"
+    talk.publish("talk")
+    td.jit.open("talk")(td.tensor(3))
+    assert capsys.readouterr().out == "tensor(3)\n"
+    td.drop("talk")
+
+
+def once(x):
+    print(x)
+    return x
+
+
+def test_print_where_nobody_listens(monkeypatch, capfd):
+    class Broken:
+        def write(self, text):
+            raise ValueError("no")
+
+    talk = td.jit.script(once)
+    monkeypatch.setattr(sys, "stdout", Broken())
+    monkeypatch.setattr(sys, "unraisablehook", lambda u: None)
+    assert talk(td.tensor(1.0)).item() == 1.0
+    monkeypatch.setattr(sys, "stdout", None)
+    assert talk(td.tensor(1.0)).item() == 1.0

@@ -1,7 +1,10 @@
 """Programs under names: published by one process, called by others, also when it is gone; gradients; kinds; what is said."""
 import os
 import signal
+import subprocess
+import sys
 import threading
+import time
 
 import pytest
 
@@ -150,6 +153,68 @@ def test_a_program_without_an_end_is_stopped(program, more):
 
 def double(x):
     return x * 2
+
+
+def test_a_fork_stops_nothing():
+    """It waits three seconds for what runs, and gives up waiting: the parent's program goes on."""
+    ended = []
+
+    def work():
+        try:
+            with td.jit.timeout(4):
+                endless(td.ones(1), 1)
+        except td.Error as e:
+            ended.append(type(e))
+
+    td.ones(1).item()
+    thread = threading.Thread(target=work)
+    thread.start()
+    time.sleep(0.2)
+    pid = os.fork()
+    if pid == 0:
+        os._exit(0)
+    assert os.waitpid(pid, 0)[1] == 0
+    thread.join()
+    assert ended == [td.Timeout]
+
+
+HOLDER = """
+import sys
+import tensord as td
+x = td.zeros(4)
+q = td.Queue("held", 1)
+q.put(x)
+sys.stdin.readline()
+with x.writing():
+    print("writes", flush=True)
+    sys.stdin.readline()
+"""
+
+
+def test_what_waits_for_who_writes_is_stopped(tmp_path):
+    """Another process has a tensor to write to, and takes its time."""
+    td.ones(1).item()
+    path = tmp_path / "holder.py"
+    path.write_text(HOLDER)
+    env = {**os.environ, "TENSORD_SOCKET": td.connection()["path"]}
+    with subprocess.Popen([sys.executable, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env) as holder:
+        x = td.Queue("held", 1).get(timeout=30)
+        f = td.jit.script(total)
+        assert f(x) == 0.0
+        holder.stdin.write("\n")
+        holder.stdin.flush()
+        assert holder.stdout.readline() == "writes\n"
+        with td.jit.timeout(0.1), pytest.raises(td.Timeout):
+            f(x)
+        assert (td.ones(2) + 1).tolist() == [2.0, 2.0]
+        holder.stdin.write("\n")
+        holder.stdin.flush()
+        assert holder.wait(30) == 0
+    assert f(x) == 0.0
+
+
+def total(x):
+    return x.sum().item() + 0.0
 
 
 def test_one_thread_stops_its_own_program():

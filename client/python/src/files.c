@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* What a function of Python says to a location: a device, or None, for where it was. */
 static int ask_where(void *context, const char *location)
@@ -112,11 +113,17 @@ static PyObject *save_file(PyObject *module, PyObject *args)
 }
 
 /* (name, text of the IR, names of what it captures, how Python calls it or None) */
-static PyObject *filed_program(const td_filed *p)
+static PyObject *filed_program(const td_filed *p, size_t *left)
 {
     td_error e = {0};
     char *text = td_ir_print(p->ir, &e);
     if (!text) return tdpy_raise(e.code, "%s", e.message);
+    size_t n = strlen(text);
+    if (n > *left) {
+        free(text);
+        return tdpy_raise(TD_E_QUOTA, "load: the texts of its programs have more than %d bytes", TD_IR_TEXT);
+    }
+    *left -= n;
     PyObject *names = tdpy_captured_names(p->ir);
     PyObject *made = names ? Py_BuildValue("ssNz", p->name, text, names, p->call) : NULL;
     free(text);
@@ -133,8 +140,9 @@ static PyObject *file_programs(PyObject *module, PyObject *args)
     if (!PyArg_ParseTuple(args, "i:load", &fd)) return NULL;
     if (td_filed_read(fd, &all, &e)) return tdpy_raise(e.code, "load: %s", e.message);
     PyObject *list = PyList_New(0);
+    size_t left = TD_IR_TEXT;
     for (uint32_t i = 0; list && i < all.n; i++) {
-        PyObject *each = filed_program(&all.at[i]);
+        PyObject *each = filed_program(&all.at[i], &left);
         if (!each || PyList_Append(list, each)) Py_CLEAR(list);
         Py_XDECREF(each);
     }

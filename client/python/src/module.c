@@ -378,9 +378,12 @@ static PyObject *make_on(PyObject *module, PyObject *device)
 {
     (void)module;
     int there;
-    if (PyLong_Check(device)) there = (int)PyLong_AsLong(device);
-    else if (!tdpy_as_device(device, &there)) return NULL;
-    return PyLong_FromLong(td_set_device(there));
+    if (!PyLong_Check(device)) return tdpy_as_device(device, &there) ? PyLong_FromLong(td_set_device(there)) : NULL;
+    long number = PyLong_AsLong(device);
+    if (number == -1 && PyErr_Occurred()) PyErr_Clear(), number = TD_MAX_DEVICES;
+    if (number < -1 || number >= TD_MAX_DEVICES)
+        return tdpy_raise(TD_E_UNSUPPORTED, "there is no device of that number");
+    return PyLong_FromLong(td_set_device((int)number));
 }
 
 static PyObject *promote_types(PyObject *module, PyObject *args)
@@ -482,8 +485,9 @@ static int exec_module(PyObject *module)
                 PyModule_AddFunctions(module, tdpy_queue_functions) == 0 &&
                 PyModule_AddFunctions(module, tdpy_aio_functions) == 0 && tdpy_init_aio(module) &&
                 PyModule_AddFunctions(module, tdpy_buffer_functions) == 0 && tdpy_init_queue(module) &&
-                tdpy_init_program(module) && tdpy_init_trace(module) && PyModule_AddFunctions(module, tdpy_program_names) == 0 && PyModule_AddStringConstant(module, "__version__", td_version()) == 0 &&
-                tdpy_init_tensor(module);
+                tdpy_init_program(module) && tdpy_init_trace(module) &&
+                PyModule_AddFunctions(module, tdpy_program_names) == 0 &&
+                PyModule_AddStringConstant(module, "__version__", td_version()) == 0 && tdpy_init_tensor(module);
     return good ? 0 : -1;
 }
 

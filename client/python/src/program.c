@@ -429,8 +429,21 @@ PyMethodDef tdpy_program_functions[] = {{"_show", show, METH_VARARGS, NULL},
                                         {"_program_timeout", set_timeout, METH_O, NULL},
                                         {NULL, NULL, 0, NULL}};
 
+/* To sys.stdout, whatever that is by now. The call may have been interrupted. */
+static void print(void *context, const char *text, size_t n)
+{
+    (void)context;
+    PyObject *type, *value, *trace;
+    PyErr_Fetch(&type, &value, &trace);
+    PyObject *out = PySys_GetObject("stdout"), *line = PyUnicode_DecodeUTF8(text, (Py_ssize_t)n, "replace");
+    if (!line || (out && out != Py_None && PyFile_WriteObject(line, out, Py_PRINT_RAW))) PyErr_WriteUnraisable(NULL);
+    Py_XDECREF(line);
+    PyErr_Restore(type, value, trace);
+}
+
 bool tdpy_init_program(PyObject *module)
 {
+    td_set_program_print(print, NULL);
     PyObject *type = PyType_FromModuleAndSpec(module, &program_spec, NULL);
     if (!type) return false;
     the_type = (PyTypeObject *)type;

@@ -5,7 +5,9 @@ dict), and beside it are the programs (client/files/programs.h). How Python call
 trace the trees of tensors that it takes and gives.
 """
 import inspect
+import itertools
 import json
+import math
 import os
 from typing import Any, Iterator, NamedTuple
 
@@ -25,37 +27,78 @@ class Part(NamedTuple):
     call: "dict[str, Any] | None" = None
 
 
-def tensors_of(module: Module) -> "Iterator[tuple[str, _C.Tensor]]":
-    """All parameters and buffers by their names, whoever captures them."""
-    for place, part in module.named_modules():
-        for home in (part._parameters, part._buffers):
-            for name, value in home.items():
-                if value is not None:
-                    yield (f"{place}.{name}" if place else name), value
+def _places(module: Module, prefix="") -> "Iterator[tuple[str, Module]]":
+    """Modules by all names that they have."""
+    yield prefix, module
+    for name, part in module._modules.items():
+        if part is not None:
+            yield from _places(part, f"{prefix}{name}.")
 
 
-def _is_plain(value):
-    """Would it come out of JSON as it went in?"""
+def state_of(module: Module) -> "dict[str, _C.Tensor]":
+    """What state_dict() has, the very tensors."""
+    return {place + name: value for place, part in _places(module) for home in (part._parameters, part._buffers) for name, value in home.items()
+            if value is not None and not (home is part._buffers and name in part._transient)}
+
+
+def transient_of(module: Module) -> "list[str]":
+    """The names of buffers that are not part of the state."""
+    return [place + name for place, part in _places(module) for name in part._transient if part._buffers.get(name) is not None]
+
+
+class _NoJson(Exception):
+    pass
+
+
+def _packed(value):
+    """A default as JSON, which knows neither tuples nor numbers that are none."""
+    if isinstance(value, (list, tuple)):
+        items = [_packed(item) for item in value]
+        return items if isinstance(value, list) else {"tuple": items}
+    if isinstance(value, float) and not math.isfinite(value):
+        return {"float": repr(value)}
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    raise _NoJson
+
+
+def _unpacked(value):
     if isinstance(value, list):
-        return all(map(_is_plain, value))
-    return value is None or isinstance(value, (bool, int, float, str))
+        return [_unpacked(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    return float(value["float"]) if "float" in value else tuple(_unpacked(item) for item in value["tuple"])
 
 
 def call_of(signature: inspect.Signature) -> "dict[str, Any]":
     """The names of parameters, and the defaults that a file can hold."""
-    known = {name: list(p.default) if isinstance(p.default, tuple) else p.default for name, p in signature.parameters.items() if p.default is not p.empty}
-    return {"names": list(signature.parameters), "defaults": {name: value for name, value in known.items() if _is_plain(value)}}
+    defaults = {}
+    for name, p in signature.parameters.items():
+        if p.default is not p.empty:
+            try:
+                defaults[name] = _packed(p.default)
+            except _NoJson:
+                pass
+    return {"names": list(signature.parameters), "defaults": defaults}
 
 
-def save_parts(parts: "list[Part]", f, state: "dict[str, _C.Tensor]", whole: bool) -> None:
+def save_parts(parts: "list[Part]", f, state: "dict[str, _C.Tensor]", transient: "list[str]", whole: bool) -> None:
     """Programs, the tensors they capture, and what else `state` names, to a path or a file."""
-    state = dict(state)
+    state, programs = dict(state), []
     for part in parts:
+        graph = part.graph
         for name, tensor in part.captured.items():
-            if state.setdefault(name, tensor) is not tensor:
-                raise _C.Unsupported(f"save(): two tensors are called '{name}', one of them in the program '{part.name}'; give one another name")
-    programs = tuple((part.name, part.graph, part.call and json.dumps(part.call)) for part in parts)
-    _save.save_programs(state, programs, f, whole)
+            if state.setdefault(name, tensor) is not tensor:  # another program has another one of this name
+                other = next(n for n in (f"{name}:{k}" for k in itertools.count(1)) if state.get(n, tensor) is tensor)
+                state[other] = tensor
+                head, at, rest = graph.partition("graph(")
+                was, new = (f" = {json.dumps(n, ensure_ascii=False)}\n" for n in (name, other))
+                if head.count(was) != 1:
+                    raise _C.Unsupported(f"save(): two tensors are called '{name}', one of them in the program '{part.name}'; give one another name")
+                graph = head.replace(was, new) + at + rest
+        call = {**(part.call or {}), "transient": [name for name in transient if name in state]}
+        programs.append((part.name, graph, json.dumps(call)))
+    _save.save_programs(state, tuple(programs), f, whole)
 
 
 # ---- calling what was loaded
@@ -64,8 +107,9 @@ def save_parts(parts: "list[Part]", f, state: "dict[str, _C.Tensor]", whole: boo
 class _Method(Named):
     """A program of a file, with the tensors of the LoadedProgram around it."""
 
-    def __init__(self, name, graph, captured, call):
-        self.__name__, self.graph, self._captured = name, graph, captured
+    def __init__(self, name, graph, homes, call):
+        self.__name__, self.graph = name, graph
+        self._homes = homes  # (dict, key) of each tensor that it captures
         self._program = None
         self._names = _C._names_in(graph)[0]
         call = call if isinstance(call, dict) else {}
@@ -73,11 +117,19 @@ class _Method(Named):
         names = call.get("names")
         self._called = names if isinstance(names, list) and all(isinstance(n, str) for n in names) else list(self._names)
         defaults = call.get("defaults")
-        self._defaults = defaults if isinstance(defaults, dict) else {}
+        try:
+            self._defaults = {k: _unpacked(v) for k, v in defaults.items()} if isinstance(defaults, dict) else {}
+        except (KeyError, TypeError, ValueError, RecursionError) as e:
+            raise _C.InvalidError(f"load(): the defaults of the program '{name}' make no sense") from e
+
+    def _captured(self):
+        """As they are now: to() and share_memory() put others in their places."""
+        return tuple(home[key] for home, key in self._homes)
 
     def _daemons(self):
-        if self._program is None or not self._program.holds(self._captured):
-            self._program = _C._Program(self.graph, self._captured)
+        captured = self._captured()
+        if self._program is None or not self._program.holds(captured):
+            self._program = _C._Program(self.graph, captured)
         return self._program
 
     def _given(self, args, kwargs):
@@ -117,24 +169,31 @@ class LoadedProgram(Named, Module):
 
     def __init__(self, state, programs):
         Module.__init__(self)
-        for name, tensor in state.items():
-            self._put(name, tensor)
-        methods = {name: _Method(name, graph, tuple(state[k] for k in captured), call) for name, graph, captured, call in programs}
+        transient = {name for _, _, _, call in programs if isinstance(call, dict) and isinstance(call.get("transient"), list) for name in call["transient"]
+                     if isinstance(name, str)}
+        homes = {name: self._put(name, tensor, name in transient) for name, tensor in state.items()}
+        methods = {name: _Method(name, graph, [homes[k] for k in captured], call) for name, graph, captured, call in programs}
         self.__dict__["_programs"] = methods
         self.__dict__["_main"] = methods["forward"] if "forward" in methods else next(iter(methods.values()))
 
-    def _put(self, name, tensor):
-        """Where its name says that it belongs: in modules within modules."""
+    def _put(self, name, tensor, transient):
+        """Where its name says that it belongs, in modules within modules: (the dict, its key there)."""
         from .nn import Parameter
 
         *places, last = name.split(".")
+        if len(places) > 100:
+            raise _C.InvalidError(f"load(): the name '{name[:40]}...' has more than 100 parts")
         at: Module = self
         for place in places:
             inner = at._modules.get(place)
             if inner is None:
                 inner = at._modules[place] = Module()
             at = inner
-        (at._parameters if isinstance(tensor, Parameter) else at._buffers)[last] = tensor
+        if transient:
+            at._transient.add(last)
+        home: Any = at._parameters if isinstance(tensor, Parameter) else at._buffers
+        home[last] = tensor
+        return home, last
 
     @property
     def graph(self):  # type: ignore[override]
@@ -155,10 +214,10 @@ class LoadedProgram(Named, Module):
         return self._main._daemons()
 
     def _parts(self):
-        return [Part(m.__name__, m.graph, dict(zip(_C._names_in(m.graph)[1], m._captured)), _json_of(m)) for m in self._programs.values()]
+        return [Part(m.__name__, m.graph, dict(zip(_C._names_in(m.graph)[1], m._captured())), _json_of(m)) for m in self._programs.values()]
 
     def _state(self):
-        return dict(tensors_of(self))
+        return state_of(self), transient_of(self)
 
     def __getattr__(self, name):
         return self._programs[name] if name in self.__dict__.get("_programs", ()) else super().__getattr__(name)
@@ -171,7 +230,7 @@ class LoadedProgram(Named, Module):
 
 
 def _json_of(method):
-    call = {"names": method._called, "defaults": method._defaults}
+    call: "dict[str, Any]" = {"names": method._called, "defaults": {k: _packed(v) for k, v in method._defaults.items()}}
     if method._trees is not None:
         call["takes"], call["gives"] = map(tree_words, method._trees)
     return call

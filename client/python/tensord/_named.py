@@ -24,9 +24,9 @@ class Named(Program):
         """What a file has of it, as _filed.Part."""
         raise NotImplementedError
 
-    def _state(self) -> "dict[str, _C.Tensor]":
-        """What a file has beside what is captured."""
-        return {}
+    def _state(self) -> "tuple[dict[str, _C.Tensor], list[str]]":
+        """What a file has beside what is captured, and which names are no part of the state."""
+        return {}, []
 
     def save(self, f, *, whole: bool = False) -> None:
         """Write the program and the tensors that it captures to a file (a path that ends with .td or .pt, or an object with write()):
@@ -34,7 +34,7 @@ class Named(Program):
         tensors, a dict by their names. A regular file appears whole or not at all. whole is that of td.save()."""
         from ._filed import save_parts
 
-        save_parts(self._parts(), f, self._state(), whole)
+        save_parts(self._parts(), f, *self._state(), whole)
 
 
 class timeout:

@@ -23,7 +23,7 @@ _CHUNK = 1 << 24
 
 
 def _refuse(x, path) -> NoReturn:
-    hint = "; save its state_dict()" if hasattr(x, "state_dict") else ""
+    hint = "; it has a save() of its own" if hasattr(x, "_parts") else "; save its state_dict()" if hasattr(x, "state_dict") else ""
     raise _C.DTypeError(f"save() takes tensors, numbers, texts, None, and dicts, lists and tuples of them, not {_C._a_type(x)}"
                         + (f" (at '{path}')" if path else "") + hint)
 

@@ -84,9 +84,9 @@ class ScriptModule(Named, Module):
         return [part for method in self._methods.values() for part in method._parts()]
 
     def _state(self):
-        from ._filed import tensors_of
+        from ._filed import state_of, transient_of
 
-        return dict(tensors_of(self._original))
+        return state_of(self._original), transient_of(self._original)
 
     def __call__(self, *args, **kwargs):
         return self._methods["forward"](*args, **kwargs)

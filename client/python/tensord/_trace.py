@@ -137,9 +137,9 @@ class TracedModule(TracedFunction, Module):
         return {"forward": self, **methods} if "graph" in self.__dict__ else methods
 
     def _state(self):
-        from ._filed import tensors_of
+        from ._filed import state_of, transient_of
 
-        return dict(tensors_of(self))
+        return state_of(self), transient_of(self)
 
     def train(self, mode=True):
         """What the module does was recorded: training() or eval() before the trace decide it."""
