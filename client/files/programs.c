@@ -148,7 +148,8 @@ static bool add_record(td_out_record *out, uint32_t *n, const char *name, const 
         return false;
     }
     snprintf(path, LONG_NAME, "programs/%s.%s", name, ending);
-    out[(*n)++] = (td_out_record){path, bytes, size};
+    td_out_record *r = &out[(*n)++];
+    r->name = path, r->bytes = bytes, r->n = size;
     return true;
 }
 
