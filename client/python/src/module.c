@@ -383,6 +383,7 @@ static PyObject *make_on(PyObject *module, PyObject *device)
     if (number == -1 && PyErr_Occurred()) PyErr_Clear(), number = TD_MAX_DEVICES;
     if (number < -1 || number >= TD_MAX_DEVICES)
         return tdpy_raise(TD_E_UNSUPPORTED, "there is no device of that number");
+    if (number >= 0 && !tdpy_is_here((int)number)) return NULL;
     return PyLong_FromLong(td_set_device((int)number));
 }
 

@@ -78,6 +78,7 @@ PyObject *tdpy_dtype_object(td_dtype dtype); /* a new reference */
 /* A dtype object or one of bool, int, float, complex; None gives TD_DTYPE_NONE. */
 bool tdpy_as_dtype(PyObject *o, td_dtype *out);
 bool tdpy_as_device(PyObject *o, int *device);      /* one that is here; None: -1 */
+bool tdpy_is_here(int device);                      /* false: raised */
 PyObject *tdpy_device(int number);                  /* a new reference; of -1: this thread's error */
 td_array *tdpy_take_to(td_array *made, int device); /* takes `made` over; where it is to be; -1: where it is */
 

@@ -129,7 +129,7 @@ static int number_of(PyObject *device)
 }
 
 /* Which there are beside the CPU, the daemon says. */
-static bool is_here(int device)
+bool tdpy_is_here(int device)
 {
     if (device == TD_CPU) return true;
     td_client *c = tdpy_client();
@@ -149,7 +149,7 @@ bool tdpy_as_device(PyObject *o, int *device)
         return tdpy_raise(TD_E_TYPE, "device must be a tensord.device or a str, not %.100s", tdpy_a_type(o));
     *device = name ? td_device_by_text(name) : -1;
     if (*device < 0) return tdpy_raise(TD_E_UNSUPPORTED, "there is no device '%.100s'", name ? name : "?");
-    return is_here(*device);
+    return tdpy_is_here(*device);
 }
 
 static PyObject *device_new(PyTypeObject *type, PyObject *args, PyObject *kw)
