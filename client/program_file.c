@@ -56,11 +56,10 @@ static td_ir *pick(const td_filed_all *all, const char *name, td_error *e)
 {
     char known[200] = "";
     size_t n = 0;
-    for (uint32_t i = 0; i < all->n; i++) {
-        if (strcmp(all->at[i].name, name) == 0) return td_ir_ref(all->at[i].ir);
-        if (n < sizeof known)
-            n += (size_t)snprintf(known + n, sizeof known - n, "%s'%s'", i ? ", " : "", all->at[i].name);
-    }
+    const td_filed *found = td_filed_find(all, name);
+    if (found) return td_ir_ref(found->ir);
+    for (uint32_t i = 0; i < all->n && n < sizeof known; i++)
+        n += (size_t)snprintf(known + n, sizeof known - n, "%s'%s'", i ? ", " : "", all->at[i].name);
     td_fail(e, TD_E_NOT_FOUND, "the file has no program '%.60s'; it has %s", name, known);
     return NULL;
 }

@@ -136,6 +136,13 @@ void td_filed_free(td_filed_all *all)
     *all = (td_filed_all){0};
 }
 
+const td_filed *td_filed_find(const td_filed_all *all, const char *name)
+{
+    uint32_t i = 0;
+    while (i < all->n && strcmp(all->at[i].name, name) != 0) i++;
+    return i < all->n ? &all->at[i] : NULL;
+}
+
 /* ---- making */
 
 /* Takes the bytes over. */

@@ -27,6 +27,7 @@ typedef struct td_filed_all {
 /* Those of an archive, by name. TD_E_UNSUPPORTED: it is none, or holds tensors only. */
 int td_filed_read(int fd, td_filed_all *out, td_error *e);
 void td_filed_free(td_filed_all *all);
+const td_filed *td_filed_find(const td_filed_all *all, const char *name); /* NULL: there is none */
 
 /* The records of one program, whose memory td_filed_drop() frees. A name is letters, digits and _. */
 enum { TD_FILED_RECORDS = 3 };

@@ -28,10 +28,9 @@ static void find_call(ctl_running *r, const char *path)
     td_filed_all all = {0};
     td_error e;
     int fd = open(path, O_RDONLY | O_CLOEXEC);
-    const char *name = r->o->entry ? r->o->entry : "forward";
-    if (fd >= 0 && !td_filed_read(fd, &all, &e))
-        for (uint32_t i = 0; i < all.n; i++)
-            if (strcmp(all.at[i].name, name) == 0 && all.at[i].call) r->call = strdup(all.at[i].call);
+    const td_filed *found = NULL;
+    if (fd >= 0 && !td_filed_read(fd, &all, &e)) found = td_filed_find(&all, r->o->entry ? r->o->entry : "forward");
+    if (found && found->call) r->call = strdup(found->call);
     if (fd >= 0) close(fd);
     td_filed_free(&all);
 }

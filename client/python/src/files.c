@@ -4,7 +4,6 @@
 #include "client/files/programs.h"
 #include "client/files/save.h"
 #include "proto/program/text.h"
-#include "proto/program/verify.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -66,8 +65,9 @@ static bool make_records(PyObject *programs, td_out_record **out, uint32_t *n)
         uint32_t made = 0;
         td_error e = {0};
         good = PyArg_ParseTuple(PyTuple_GetItem(programs, k), "ss#z:save", &name, &text, &size, &call);
-        td_ir *ir = good ? td_ir_read(text, (size_t)size, &e) : NULL;
-        if (good && (!ir || td_ir_verify(ir, 0, &e) || td_filed_make(ir, name, call, *out + *n, &made, &e)))
+        td_ir *ir = good ? tdpy_read_ir(text, size) : NULL;
+        good = ir != NULL;
+        if (good && td_filed_make(ir, name, call, *out + *n, &made, &e))
             good = tdpy_raise(e.code, "%s", e.message) != NULL;
         *n += made;
         td_ir_unref(ir);

@@ -362,6 +362,15 @@ static bool take_world(given *g, PyObject *units, PyObject *objects, td_script_w
     return true;
 }
 
+td_ir *tdpy_read_ir(const char *text, Py_ssize_t n)
+{
+    td_error e = {0};
+    td_ir *ir = td_ir_read(text, (size_t)n, &e);
+    if (ir && !td_ir_verify(ir, 0, &e)) return ir;
+    td_ir_unref(ir);
+    return tdpy_raise(e.code, "%s", e.message);
+}
+
 PyObject *tdpy_captured_names(const td_ir *ir)
 {
     PyObject *all = PyTuple_New(ir->ncaptures);
@@ -415,10 +424,10 @@ static PyObject *show(PyObject *module, PyObject *args)
     int what;
     td_error e = {0};
     if (!PyArg_ParseTuple(args, "s#i:_show", &text, &n, &what)) return NULL;
-    td_ir *ir = td_ir_read(text, (size_t)n, &e);
-    char *shown = ir && !td_ir_verify(ir, 0, &e) ? td_program_show(ir, (td_text_kind)what, &e) : NULL;
+    td_ir *ir = tdpy_read_ir(text, n);
+    char *shown = ir ? td_program_show(ir, (td_text_kind)what, &e) : NULL;
     PyObject *made = shown ? PyUnicode_DecodeUTF8(shown, (Py_ssize_t)strlen(shown), "replace") : NULL;
-    if (!shown) tdpy_raise(e.code, "%s", e.message);
+    if (ir && !shown) tdpy_raise(e.code, "%s", e.message);
     td_ir_unref(ir);
     free(shown);
     return made;

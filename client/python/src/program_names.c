@@ -2,8 +2,6 @@
 #include "client/python/src/py.h"
 
 #include "client/programs.h"
-#include "proto/program/text.h"
-#include "proto/program/verify.h"
 
 #include <stdlib.h>
 
@@ -67,13 +65,10 @@ static PyObject *names_in(PyObject *module, PyObject *args)
     (void)module;
     const char *text;
     Py_ssize_t n;
-    td_error e = {0};
     if (!PyArg_ParseTuple(args, "s#:_names_in", &text, &n)) return NULL;
-    td_ir *ir = td_ir_read(text, (size_t)n, &e);
-    PyObject *parameters = NULL, *captured = NULL, *made = NULL;
-    if (!ir || td_ir_verify(ir, 0, &e)) tdpy_raise(e.code, "%s", e.message);
-    else parameters = parameter_names(ir), captured = parameters ? tdpy_captured_names(ir) : NULL;
-    if (captured) made = PyTuple_Pack(2, parameters, captured);
+    td_ir *ir = tdpy_read_ir(text, n);
+    PyObject *parameters = ir ? parameter_names(ir) : NULL, *captured = parameters ? tdpy_captured_names(ir) : NULL;
+    PyObject *made = captured ? PyTuple_Pack(2, parameters, captured) : NULL;
     Py_XDECREF(parameters);
     Py_XDECREF(captured);
     td_ir_unref(ir);

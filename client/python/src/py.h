@@ -223,7 +223,8 @@ bool tdpy_init_program(PyObject *module);
 td_program *tdpy_program(PyObject *o);        /* of a _Program; NULL: raised */
 PyObject *tdpy_program_object(td_program *p); /* takes it over; NULL: raised */
 struct td_ir;
-PyObject *tdpy_captured_names(const struct td_ir *ir); /* a tuple */
+struct td_ir *tdpy_read_ir(const char *text, Py_ssize_t n); /* of a text, verified; NULL: raised */
+PyObject *tdpy_captured_names(const struct td_ir *ir);      /* a tuple */
 /* program_names.c */
 extern PyMethodDef tdpy_program_names[];
 

@@ -127,10 +127,7 @@ class _Method(Named):
         return tuple(home[key] for home, key in self._homes)
 
     def _daemons(self):
-        captured = self._captured()
-        if self._program is None or not self._program.holds(captured):
-            self._program = _C._Program(self.graph, captured)
-        return self._program
+        return self._made(self.graph, self._captured())
 
     def _given(self, args, kwargs):
         """All arguments in the order of the parameters."""

@@ -8,8 +8,16 @@ from ._program import Program
 class Named(Program):
     """A program that can be published under a name."""
 
+    _program: "_C._Program | None"
+
     def _daemons(self) -> "_C._Program":
         raise NotImplementedError
+
+    def _made(self, graph: str, captured: "tuple[_C.Tensor, ...]") -> "_C._Program":
+        """What the daemon has of it, given to it when it has none, or one of other tensors."""
+        if self._program is None or not self._program.holds(captured):
+            self._program = _C._Program(graph, captured)
+        return self._program
 
     def publish(self, name: str, replace: bool = False, copy: bool = False) -> None:
         """Publish the program: td.jit.open(name) gives it to any process, which calls it with one message.

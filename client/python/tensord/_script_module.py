@@ -40,9 +40,7 @@ class Method(Named):
 
     def _daemons(self):
         self._make()
-        if self._program is None or not self._program.holds(self._captured):
-            self._program = _C._Program(self._graph, self._captured)
-        return self._program
+        return self._made(self._graph, self._captured)
 
     def _parts(self):
         from ._filed import Part, call_of

@@ -82,7 +82,7 @@ class TracedFunction(Named):
     _captured: "tuple[_C.Tensor, ...]" = ()
     _called: "tuple[str, ...]" = ()  # the names of those
     _argument_names: "list[str]" = []
-    _program: "_C._Program | None" = None
+    _program = None
     _takes: Any
     _gives: Any
     _signature: "inspect.Signature | None" = None
@@ -95,9 +95,7 @@ class TracedFunction(Named):
         return run_with_trees(self._daemons(), args, self._takes, self._gives)
 
     def _daemons(self):
-        if self._program is None or not self._program.holds(self._captured):
-            self._program = _C._Program(self.graph, self._captured)
-        return self._program
+        return self._made(self.graph, self._captured)
 
     def publish(self, name, replace=False, copy=False):
         """Publish the program, as ScriptFunction.publish does. Whoever opens it gives and is given its tensors one by one, without the

@@ -79,9 +79,7 @@ class ScriptFunction(Named):
         return self._daemons().call(self._arguments(args, kwargs))
 
     def _daemons(self):
-        if self._program is None or not self._program.holds(self._captured):
-            self._program = _C._Program(self.graph, self._captured)
-        return self._program
+        return self._made(self.graph, self._captured)
 
     def _parts(self):
         from ._filed import Part, call_of
