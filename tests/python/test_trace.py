@@ -371,3 +371,12 @@ def test_nothing_stays():
     for _ in range(5):
         once()
     assert settles(before) == before
+
+
+@pytest.mark.parametrize("lies", ["transposed", "stepped", "expanded"])
+def test_an_example_lies_as_it_does(lies):
+    """What is copied for its layout alone is copied by the program, too."""
+    x = {"transposed": td.arange(6.0).reshape(2, 3).t(), "stepped": td.arange(12.0)[::2].reshape(2, 3)[:, 1:], "expanded": td.arange(3.0).expand(2, 3)}[lies]
+    p = td.jit.trace(lambda t: (t.reshape(-1) + 1, t * 2), (x,))
+    for ours, theirs in zip(p(x), (x.reshape(-1) + 1, x * 2)):
+        assert ours.tolist() == theirs.tolist() and ours.stride() == theirs.stride()
