@@ -18,6 +18,9 @@ typedef enum td_grad_mode { TD_GRAD_ON = 0, TD_GRAD_OFF = 1, TD_GRAD_INFERENCE =
  * caller's. */
 int td_autograd_run(td_call *c, td_grad_mode mode, td_tensor **out, int max_out, int *nout, uint64_t *lack,
                     td_heap **heap, td_error *e);
+/* The same in two: all but the submission, for who looks at the call in between; then that, which cannot fail. */
+int td_autograd_prepare(td_call *c, td_grad_mode mode, int max_out, uint64_t *lack, td_heap **heap, td_error *e);
+void td_autograd_issue(td_call *c, td_tensor **out, int *nout);
 
 bool td_requires_grad(const td_tensor *t);
 bool td_is_leaf(const td_tensor *t);

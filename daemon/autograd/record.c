@@ -307,7 +307,7 @@ static void done(td_record *r)
     if (r->many) free(r->many);
 }
 
-static void issue(td_call *c, td_tensor **out, int *nout)
+void td_autograd_issue(td_call *c, td_tensor **out, int *nout)
 {
     *nout = c->nout;
     for (int o = 0; o < c->nout; o++) out[o] = c->out[o];
@@ -315,12 +315,10 @@ static void issue(td_call *c, td_tensor **out, int *nout)
     else c->who->submit(c->who, c);
 }
 
-int td_autograd_run(td_call *c, td_grad_mode mode, td_tensor **out, int max_out, int *nout, uint64_t *lack,
-                    td_heap **heap, td_error *e)
+int td_autograd_prepare(td_call *c, td_grad_mode mode, int max_out, uint64_t *lack, td_heap **heap, td_error *e)
 {
     td_record r = {.c = c};
     bool prepared = false;
-    *nout = 0;
     int err = c->nout > max_out ? td_fail(e, TD_E_INVALID, "room for %d outputs, %d wanted", max_out, c->nout) : 0;
     if (!err) err = begin(&r, mode, lack, heap, e);
     if (!err && r.writes && c->nout) r.before = c->out[0]->version->value;
@@ -338,6 +336,14 @@ int td_autograd_run(td_call *c, td_grad_mode mode, td_tensor **out, int max_out,
     if (err && err != TD_WAIT_GROW) td_call_error(c, e);
     if (err && prepared) drop_outputs(c);
     done(&r);
-    if (!err) issue(c, out, nout);
+    return err;
+}
+
+int td_autograd_run(td_call *c, td_grad_mode mode, td_tensor **out, int max_out, int *nout, uint64_t *lack,
+                    td_heap **heap, td_error *e)
+{
+    *nout = 0;
+    int err = td_autograd_prepare(c, mode, max_out, lack, heap, e);
+    if (!err) td_autograd_issue(c, out, nout);
     return err;
 }

@@ -42,6 +42,8 @@ int td_program_keep_bytes(td_program *p, const uint8_t *bytes, size_t n, td_erro
 const uint8_t *td_program_bytes(const td_program *p, size_t *n);
 uint32_t td_program_captured(const td_program *p, td_tensor *const **out);
 uint32_t td_program_nodes(const td_program *p);
+/* How many rows of its nodes can be run as one call. */
+uint32_t td_program_plans(const td_program *p);
 td_program *td_program_ref(td_program *p);
 void td_program_unref(td_program *p);
 

@@ -33,8 +33,7 @@ static int type_error(const td_op *op, const char *name, const char *want, const
     return td_fail(e, TD_E_TYPE, "argument '%s' of %s must be %s, not %s", name, op->name, want, td_val_kind_name(v));
 }
 
-/* May it be read, or written, and is what is in it what should be? */
-static int may_use(const td_exec *r, const td_tensor *t, bool write, td_error *e)
+int td_exec_may_use(const td_exec *r, const td_tensor *t, bool write, td_error *e)
 {
     td_issuer *who = r->who;
     int rc = who->may_touch ? who->may_touch(who, t->storage, write, e) : TD_OK;
@@ -48,7 +47,7 @@ static int may_use(const td_exec *r, const td_tensor *t, bool write, td_error *e
 static int as_input(const td_exec *r, const td_op *op, const td_param *p, const td_val *v, td_input *in, td_error *e)
 {
     switch (v->kind) {
-    case TD_T_TENSOR: *in = td_in(v->tensor); return may_use(r, v->tensor, p->flags & TD_PF_MUTATED, e);
+    case TD_T_TENSOR: *in = td_in(v->tensor); return td_exec_may_use(r, v->tensor, p->flags & TD_PF_MUTATED, e);
     case TD_T_NONE:
         *in = td_in(NULL);
         if (p->kind == TD_P_OPTIONAL || p->kind == TD_P_OPTIONAL_LIST) return TD_OK;
@@ -203,9 +202,13 @@ static int issue(td_exec *r, uint32_t node, td_call *c, int *nout, lacking lack,
     r->shaping = shaped;
     r->issued++;
     bool makes = !(c->flags & TD_CF_OUT || c->op->flags & TD_OF_VIEW);
-    int rc = td_autograd_run(c, td_exec_mode(r, node), r->outs, r->max_outs, nout, lack.bytes, lack.heap, e);
-    if (!rc && makes) declare_racy(r, node, *nout);
-    if (!rc) return TD_OK;
+    int rc = td_autograd_prepare(c, td_exec_mode(r, node), r->max_outs, lack.bytes, lack.heap, e);
+    if (!rc) {
+        if (r->planning) td_plan_saw(r, node, c);
+        td_autograd_issue(c, r->outs, nout);
+        if (makes) declare_racy(r, node, *nout);
+        return TD_OK;
+    }
     r->shaping = false;
     r->lacks = rc == TD_WAIT_GROW || rc == TD_E_MEMORY || rc == TD_E_QUOTA;
     td_call_free(c);
@@ -221,7 +224,7 @@ static int set_written(td_exec *r, uint32_t node, td_call *c, td_error *e)
     c->flags |= TD_CF_OUT;
     c->nout = 1;
     c->out[0] = v->tensor;
-    return may_use(r, v->tensor, true, e);
+    return td_exec_may_use(r, v->tensor, true, e);
 }
 
 static int run_plain(td_exec *r, uint32_t node, const td_op *op, int *nout, lacking lack, td_error *e)
@@ -368,8 +371,7 @@ static int run_made(td_exec *r, uint32_t node, const td_op *op, int *nout, lacki
 
 /* ---- */
 
-/* What is issued from now on says where it comes from. */
-static void set_place(td_exec *r, uint32_t node)
+void td_exec_set_place(td_exec *r, uint32_t node)
 {
     uint32_t at = r->ir->nodes[node].source;
     if (at == r->source) return;
@@ -409,7 +411,7 @@ int td_exec_op(td_exec *r, uint32_t node, uint64_t *lack, td_heap **heap, td_err
     const td_op *op = td_ir_row(r->ir->nodes[node].op);
     lacking l = {lack, heap};
     int nout = 0;
-    set_place(r, node);
+    td_exec_set_place(r, node);
     int rc = op->compose ? run_made(r, node, op, &nout, l, e) : run_plain(r, node, op, &nout, l, e);
     if (!rc) rc = bind(r, node, op, nout, e);
     if (!rc && r->shaping) return TD_EXEC_SHAPED;

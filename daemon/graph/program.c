@@ -84,8 +84,8 @@ static bool find_deaths(td_program *p)
 static uint64_t bytes_of(const td_ir *ir)
 {
     uint64_t numbers = (uint64_t)ir->nnodes + ir->nblocks + ir->nvalues,
-             pointers = (uint64_t)ir->nnodes + ir->ncaptures;
-    return sizeof(td_program) + td_ir_bytes(ir) + numbers * sizeof(uint32_t) + pointers * sizeof(void *);
+             pointers = 2 * (uint64_t)ir->nnodes + ir->ncaptures;
+    return sizeof(td_program) + td_ir_bytes(ir) + ir->nnodes + numbers * sizeof(uint32_t) + pointers * sizeof(void *);
 }
 
 /* Which function does each node: all that this interpreter cannot do is known before a run. */
@@ -107,6 +107,14 @@ static int find_prims(td_program *p, td_error *e)
         if (!p->prims[n]) return td_fail(e, TD_E_UNSUPPORTED, "prim::%s cannot be run yet", td_prim_by_id(prim)->name);
     }
     return TD_OK;
+}
+
+static bool find_rows(td_program *p)
+{
+    p->joins = malloc(p->ir->nnodes + 1);
+    p->spots = calloc(p->ir->nnodes + 1, sizeof(td_spot *));
+    if (p->joins && p->spots) td_plan_find(p->ir, p->joins);
+    return p->joins && p->spots;
 }
 
 static bool has_dict(const td_ir *ir, uint32_t type) /* NOLINT(misc-no-recursion): as deep as the type */
@@ -131,6 +139,8 @@ static void free_numbers(td_program *p)
 {
     free(p->from);
     free(p->dead);
+    free(p->joins);
+    free(p->spots);
     free(p->prims);
     free(p->packed);
     free(p);
@@ -143,7 +153,7 @@ int td_program_new(td_program **out, td_ir *ir, td_error *e)
     td_program *p = calloc(1, sizeof *p);
     if (!p) return td_no_memory(e, "for a program of %u nodes", ir->nnodes);
     *p = (td_program){.refs = 1, .ir = ir};
-    rc = find_deaths(p) ? find_prims(p, e) : td_no_memory(e, "for a program of %u nodes", ir->nnodes);
+    rc = find_deaths(p) && find_rows(p) ? find_prims(p, e) : td_no_memory(e, "for a program of %u nodes", ir->nnodes);
     if (rc) {
         free_numbers(p);
         return rc;
@@ -226,6 +236,11 @@ uint32_t td_program_nodes(const td_program *p)
     return p->ir->nnodes;
 }
 
+uint32_t td_program_plans(const td_program *p)
+{
+    return td_spots_count(p->first_spot);
+}
+
 td_program *td_program_ref(td_program *p)
 {
     p->refs++;
@@ -236,6 +251,7 @@ static void free_module(void *program)
 {
     td_program *p = program;
     td_ir_unref(p->ir);
+    td_spots_free(p->first_spot);
     free_numbers(p);
 }
 
@@ -245,8 +261,9 @@ void td_program_unref(td_program *p)
     if (!p || --p->refs) return;
     for (uint32_t k = 0; p->captured && k < p->ir->ncaptures; k++) td_tensor_unref(p->captured[k]);
     free(p->captured);
+    uint64_t bytes = bytes_of(p->ir) + td_spots_leave(p->first_spot, p->account);
     if (p->account) td_account_discharge(p->account, p->bytes, 1 + td_objects_of(p->bytes));
     td_account_unref(p->account);
-    if (p->end.give && bytes_of(p->ir) > FREE_HERE) p->end.give(p->end.arg, free_module, NULL, p);
+    if (p->end.give && bytes > FREE_HERE) p->end.give(p->end.arg, free_module, NULL, p);
     else free_module(p);
 }

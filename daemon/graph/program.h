@@ -3,6 +3,7 @@
 #define TENSORD_GRAPH_PROGRAM_H
 
 #include "daemon/graph/graph.h"
+#include "daemon/graph/plan.h"
 #include "daemon/graph/prims.h"
 
 struct td_program {
@@ -17,6 +18,9 @@ struct td_program {
     /* Values that nobody uses after node n: dead[from[n]] up to dead[from[n + 1]]; after block b has returned: the same
      * at nnodes + b. */
     uint32_t *from, *dead;
+    uint8_t *joins;  /* by node (plan.h) */
+    td_spot **spots; /* by node, where a row begins; linked from the newest on */
+    td_spot *first_spot;
     td_prim_fn **prims;    /* by node; NULL: it is no such */
     uint32_t most_returns; /* of a block */
 };

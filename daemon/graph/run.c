@@ -10,8 +10,7 @@
 #include <string.h>
 
 enum {
-    COST_OP = 16, /* of a tensor op, in units of a node that only moves numbers */
-    ITEMS = 16,   /* of lists, for one such unit */
+    ITEMS = 16, /* of lists, for one such unit */
     NOT_KNOWN = UINT32_MAX - 1
 };
 
@@ -227,6 +226,7 @@ static void next_trip(td_exec *r, td_frame *f)
 
 static void end_of_block(td_exec *r)
 {
+    td_plan_end(r);
     td_frame *f = &r->frames[r->depth - 1];
     leave_block(r, f->block);
     if (f->owner == TD_IR_NONE) {
@@ -337,18 +337,23 @@ static bool is_control(uint32_t op)
 static int run_node(td_exec *r, int *cost, uint64_t *lack, td_heap **heap, td_error *e)
 {
     uint32_t node = r->node, op = r->ir->nodes[node].op;
-    int rc;
+    bool ran = false;
+    int rc = TD_OK;
     *cost -= 1;
+    if (r->planning || r->program->joins[node] & TD_STARTS) rc = td_plan_before(r, &ran, cost, lack, heap, e);
+    if (ran) return rc;
     if ((op & TD_IR_CLASS) == TD_IR_FN) return run_function(r, node, e);
     if (is_control(op)) return run_control(r, node, e);
     if ((op & TD_IR_CLASS) == TD_IR_TD) {
         r->issued = 0;
         rc = td_exec_op(r, node, lack, heap, e);
-        *cost -= COST_OP * (r->issued > 1 ? r->issued : 1);
+        *cost -= TD_EXEC_COST_OP * (r->issued > 1 ? r->issued : 1);
     } else {
         rc = run_prim(r, node, cost, e);
     }
     if (!rc || rc == TD_EXEC_SHAPED) go_behind(r, node);
+    if (rc) td_planning_drop(r);
+    else td_plan_after(r, node);
     return rc;
 }
 
@@ -363,13 +368,10 @@ static size_t append_number(char *out, size_t size, size_t at, uint32_t v)
 }
 
 /* As often as ops are issued. */
-void td_exec_place(td_exec *r, uint32_t node, char *out, size_t size)
+size_t td_exec_line(td_exec *r, uint32_t node, char *out, size_t size)
 {
     uint32_t at = r->ir->nodes[node].source;
-    if (at == TD_IR_NONE) {
-        append(out, size, 0, r->called_at, strlen(r->called_at));
-        return;
-    }
+    if (at == TD_IR_NONE) return append(out, size, 0, "", 0);
     const td_ir_source *s = &r->ir->sources[at];
     if (r->file != s->file) { /* a client's bytes: they come to others' terminals */
         td_text_visible(r->file_text, sizeof r->file_text, td_ir_chars(r->ir, s->file));
@@ -377,13 +379,19 @@ void td_exec_place(td_exec *r, uint32_t node, char *out, size_t size)
     }
     size_t n = append(out, size, 0, r->file_text, strlen(r->file_text));
     n = append(out, size, n, ":", 1);
-    n = append_number(out, size, n, s->line);
-    append(out, size, n, r->caller, strlen(r->caller));
+    return append_number(out, size, n, s->line);
+}
+
+void td_exec_place(td_exec *r, uint32_t node, char *out, size_t size)
+{
+    size_t n = td_exec_line(r, node, out, size);
+    const char *caller = n ? r->caller : r->called_at;
+    append(out, size, n, caller, strlen(caller));
 }
 
 int td_exec_step(td_exec *r, int most, bool *done, uint64_t *lack, td_heap **heap, td_error *e)
 {
-    int cost = most * COST_OP, rc = TD_OK;
+    int cost = most * TD_EXEC_COST_OP, rc = TD_OK;
     r->behind = NULL;
     r->lacks = false;
     r->source = NOT_KNOWN;
@@ -430,6 +438,7 @@ bool td_exec_drop(td_exec *r, int most)
     }
     if (r->purse.dying || r->dropped < n) return false;
     td_parts_free(&r->parts);
+    td_planning_drop(r);
     free(r->said);
     free(r->outs);
     free(r->frames);

@@ -2,6 +2,7 @@
 #ifndef TENSORD_GRAPH_RUN_H
 #define TENSORD_GRAPH_RUN_H
 
+#include "daemon/graph/plan.h"
 #include "daemon/graph/prims.h"
 #include "daemon/graph/program.h"
 
@@ -12,6 +13,8 @@ enum {                      /* of what a node does, beside the codes of errors a
        TD_EXEC_PART = -8,   /* as TD_EXEC_SHAPED, of a part of the node: that is run again */
        TD_EXEC_MORE = -9    /* there is more of the node than one step does: that is run again */
 };
+
+enum { TD_EXEC_COST_OP = 16 }; /* of a tensor op, in units of a node that only moves numbers */
 
 /* A block that is being run, for the node `owner` (TD_IR_NONE: the graph's). */
 typedef struct td_frame {
@@ -43,7 +46,8 @@ struct td_exec {
     uint32_t npassed; /* after the end: the results */
     td_parts parts;
     td_prim_kept kept;
-    char *said; /* what it printed, charged to the purse */
+    td_planning *planning; /* what is recorded for a plan; NULL: nothing */
+    char *said;            /* what it printed, charged to the purse */
     size_t nsaid, said_room;
     td_tensor **outs;     /* room for one call's results */
     int max_outs, issued; /* issued: calls by the node that is run */
@@ -59,6 +63,10 @@ struct td_exec {
 
 /* op.c: a tensor op. 0, an error, or a TD_EXEC_. */
 int td_exec_op(td_exec *r, uint32_t node, uint64_t *lack, td_heap **heap, td_error *e);
+/* May it be read, or written, and is what is in it what should be? */
+int td_exec_may_use(const td_exec *r, const td_tensor *t, bool write, td_error *e);
+/* What is issued from now on says where it comes from. */
+void td_exec_set_place(td_exec *r, uint32_t node);
 void td_parts_drop(td_parts *p);
 void td_parts_free(td_parts *p);
 /* run.c: a line that it prints, for whoever called it. */
@@ -68,6 +76,8 @@ int td_exec_item(td_exec *r, td_tensor *t, td_scalar *out, td_error *e);
 
 /* run.c: the program's line and the caller's: "model.py:31, called at serve.py:9". */
 void td_exec_place(td_exec *r, uint32_t node, char *out, size_t size);
+/* The program's alone: "model.py:31", or "". Its length. */
+size_t td_exec_line(td_exec *r, uint32_t node, char *out, size_t size);
 
 /* The stricter of the block's, where the run is, and the node's. */
 static inline td_grad_mode td_exec_mode(const td_exec *r, uint32_t node)

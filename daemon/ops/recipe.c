@@ -140,6 +140,8 @@ static void replan(const td_recipe *r, td_kcall *k)
     k->scratch_bytes = r->scratch_bytes;
     k->work_bytes = r->work_bytes;
     k->cost_ns = r->cost_ns;
+    k->replan = r->replan;
+    k->state_bytes = r->state_bytes;
     k->work = NULL;
     if (r->state_bytes == STATE) memcpy(k->state, r->state, STATE); /* a size that is known: moves in a row, no call */
     else memcpy(k->state, r->state, r->state_bytes);

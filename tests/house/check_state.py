@@ -12,7 +12,7 @@ import re
 import subprocess
 import sys
 
-ROOMS = ["server", "session", "service", "sched", "autograd", "ops", "tensor"]
+ROOMS = ["server", "session", "service", "sched", "graph", "autograd", "ops", "tensor"]
 # What is neither, and why that is right.
 ALLOWED = {("server", "log_level"): "what the process writes on stderr: said by its command line, before any loop begins"}
 LOCAL = re.compile(r"(td_)?loop_")

@@ -1,0 +1,541 @@
+/* Plans: rows of small nodes of one block that are run as one call (daemon/ops/group.h).
+ *
+ * A row is recorded while it is run node by node, the second time that a run comes by: what its arguments look like,
+ * the calls that its nodes came to, and what of it is used behind it. Nodes that may be in a row do nothing but give
+ * values that follow from their arguments' looks (numbers among them count by value); so for arguments that look the
+ * same the calls would be the same. Where something does not fit the row ends before it, and the next may begin behind
+ * it.
+ *
+ * What records a gradient is not planned: then each op has its node. */
+#include "daemon/graph/run.h"
+#include "daemon/ops/group.h"
+#include "proto/look.h"
+#include "proto/record.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    LEAST_OPS = 3,   /* of a row: fewer are as fast one by one */
+    WORDS = 1024,    /* of its arguments' looks, at most */
+    SLACK = 4,       /* behind them: room is asked for before it is known what comes */
+    MOST_ENDS = 256, /* tensors that come in; values that go out */
+    PLANS = 4,       /* at one spot */
+    EAGER = 8,       /* so many rows are recorded at one spot, ... */
+    SELDOM = 64,     /* ... then only at each so manieth run that none fits */
+    OPS_A_UNIT = 8   /* of a plan, for what one op costs of a turn */
+};
+
+typedef struct result {
+    uint32_t value;
+    td_val number; /* None: it is the group's next tensor */
+} result;
+
+typedef struct plan {
+    td_group *group;
+    uint32_t end; /* the node behind; TD_IR_NONE: the block ends */
+    uint32_t narguments, nwords, nresults, ndrops, ninputs;
+    uint32_t *arguments; /* values */
+    uint64_t *words;
+    result *results;
+    uint32_t *drops; /* values that nobody uses behind it */
+    uint64_t bytes;
+} plan;
+
+struct td_spot {
+    td_spot *next;
+    uint32_t stop; /* a row from here ends before this node */
+    uint32_t misses, recorded;
+    uint32_t nplans;
+    plan *plans[PLANS];
+};
+
+struct td_planning {
+    td_spot *spot;
+    td_recording *recording;
+    uint32_t start, block;
+    uint32_t narguments, ninputs;
+    uint32_t arguments[MOST_ENDS];
+    uint64_t words[WORDS];
+    td_looking look;
+};
+
+/* ---- what may be in a row */
+
+static bool op_joins(const td_ir_node *x)
+{
+    const td_op *op = td_ir_row(x->op);
+    unsigned alone = TD_OF_RANDOM | TD_OF_DATA_SHAPE | TD_OF_UNCOMPUTED | (op->compose ? 0 : TD_OF_CREATION);
+    if (op->flags & alone || op->mutates || x->op & TD_IR_INPLACE) return false;
+    return !(x->mode & (TD_RM_SERVICE | TD_RM_RACY)) && !(x->mode >> TD_RM_DEVICE & (TD_MAX_DEVICES - 1));
+}
+
+static bool prim_joins(uint32_t prim)
+{
+    const td_prim *p = td_prim_by_id(prim);
+    if (p->flags & (TD_PRF_MUTATES | TD_PRF_EFFECT)) return false;
+    switch (prim) {
+    case TD_PRIM_IF:
+    case TD_PRIM_LOOP:
+    case TD_PRIM_REQUIRES_GRAD:
+    case TD_PRIM_ITEM_INT:
+    case TD_PRIM_ITEM_FLOAT:
+    case TD_PRIM_ITEM_BOOL: return false;
+    default: return true;
+    }
+}
+
+static bool joins(const td_ir *ir, uint32_t node)
+{
+    uint32_t op = ir->nodes[node].op;
+    if ((op & TD_IR_CLASS) == TD_IR_TD) return op_joins(&ir->nodes[node]);
+    return (op & TD_IR_CLASS) == TD_IR_PRIM && prim_joins(op & TD_IR_NUMBER);
+}
+
+static bool is_op(const td_ir *ir, uint32_t node)
+{
+    return (ir->nodes[node].op & TD_IR_CLASS) == TD_IR_TD;
+}
+
+/* How many ops come in a row; one that is made of others is several. */
+static uint32_t ops_from(const td_ir *ir, uint32_t node, const uint8_t *may)
+{
+    uint32_t n = 0;
+    for (; node != TD_IR_NONE && may[node] && n < LEAST_OPS; node = ir->nodes[node].next)
+        if (is_op(ir, node)) n += td_ir_row(ir->nodes[node].op)->compose ? LEAST_OPS : 1;
+    return n;
+}
+
+void td_plan_find(const td_ir *ir, uint8_t *may)
+{
+    const char *said = getenv("TENSORD_PLANS");
+    memset(may, 0, ir->nnodes);
+    if (said && !strcmp(said, "0")) return; /* for who compares */
+    for (uint32_t n = 0; n < ir->nnodes; n++) may[n] = joins(ir, n) ? TD_JOINS : 0;
+    for (uint32_t b = 0; b < ir->nblocks; b++) {
+        bool in_row = false;
+        for (uint32_t n = ir->blocks[b].first; n != TD_IR_NONE; n = ir->nodes[n].next) {
+            if (may[n] && !in_row && is_op(ir, n) && ops_from(ir, n, may) >= LEAST_OPS)
+                may[n] |= TD_STARTS, in_row = true;
+            if (!may[n]) in_row = false;
+        }
+    }
+}
+
+/* ---- spots */
+
+static void pay_back(td_account *account, uint64_t bytes)
+{
+    td_account_discharge(account, bytes, td_objects_of(bytes));
+}
+
+static void plan_free(plan *p)
+{
+    td_group_unref(p->group);
+    free(p->arguments);
+    free(p->words);
+    free(p->results);
+    free(p->drops);
+    free(p);
+}
+
+uint64_t td_spots_leave(td_spot *first, td_account *account)
+{
+    uint64_t bytes = 0;
+    for (td_spot *s = first; s; s = s->next) {
+        bytes += sizeof *s;
+        pay_back(account, sizeof *s);
+        for (uint32_t k = 0; k < s->nplans; k++) {
+            plan *p = s->plans[k];
+            bytes += p->bytes;
+            pay_back(account, p->bytes);
+            if (!td_group_is_shared(p->group)) continue;
+            td_group_unref(p->group);
+            p->group = NULL;
+        }
+    }
+    return bytes;
+}
+
+void td_spots_free(td_spot *s)
+{
+    for (td_spot *next; s; s = next) {
+        next = s->next;
+        for (uint32_t k = 0; k < s->nplans; k++) plan_free(s->plans[k]);
+        free(s);
+    }
+}
+
+uint32_t td_spots_count(const td_spot *s)
+{
+    uint32_t n = 0;
+    for (; s; s = s->next) n += s->nplans;
+    return n;
+}
+
+/* Without memory there is none. */
+static td_spot *spot_at(td_program *p, uint32_t node)
+{
+    if (p->spots[node] || !p->account) return p->spots[node];
+    if (td_account_charge(p->account, sizeof(td_spot), td_objects_of(sizeof(td_spot)), NULL)) return NULL;
+    td_spot *s = p->spots[node] = malloc(sizeof *s);
+    if (!s) {
+        pay_back(p->account, sizeof *s);
+        return NULL;
+    }
+    *s = (td_spot){.next = p->first_spot, .stop = TD_IR_NONE};
+    return p->first_spot = s;
+}
+
+/* ---- how arguments look, and which tensors they are */
+
+typedef struct taking {
+    td_looking *look;
+    td_tensor **tensors;
+    uint32_t n;
+    bool graded; /* what requires a gradient is not for a plan */
+} taking;
+
+static bool take_tensor(taking *t, td_tensor *x)
+{
+    enum { MARKS = TD_TF_MULTI_VIEW | TD_TF_NO_GRAD_VIEW | TD_TF_INFERENCE };
+    td_looking *l = t->look;
+    if (t->n == MOST_ENDS || (t->graded && td_requires_grad(x)) || !td_look_room(l, 2 + 2 * x->desc.ndim)) return false;
+    td_look_put(l, (uint64_t)(x->flags & MARKS) << 8 | (x->view_base != NULL));
+    td_look_tensor(l, &x->desc, true);
+    t->tensors[t->n++] = x;
+    return !l->differ;
+}
+
+static bool take_items(taking *t, const td_val *v);
+
+static bool take(taking *t, const td_val *v, bool item)
+{
+    td_looking *l = t->look;
+    if (!td_look_room(l, 4)) return false;
+    td_look_put(l, v->kind);
+    if (l->differ) return false;
+    if (v->kind == TD_T_TENSOR) return take_tensor(t, v->tensor);
+    if (v->kind == TD_T_NONE) return true;
+    if (td_val_is_number(v)) {
+        td_scalar s = td_val_scalar(v);
+        td_look_number(l, &s);
+    } else if (v->kind == TD_T_DTYPE || v->kind == TD_T_DEVICE) {
+        td_look_put(l, (uint64_t)v->i);
+    } else if ((v->kind == TD_T_LIST || v->kind == TD_T_TUPLE) && !item) {
+        return take_items(t, v);
+    } else {
+        return false;
+    }
+    return !l->differ;
+}
+
+static bool take_items(taking *t, const td_val *v)
+{
+    td_look_put(t->look, v->box->n);
+    bool good = !t->look->differ;
+    for (uint32_t k = 0; k < v->box->n && good; k++) good = take(t, &v->box->items[k], true);
+    return good;
+}
+
+static bool graded(const td_exec *r)
+{
+    return r->frames[r->depth - 1].mode == TD_GRAD_ON;
+}
+
+static bool fits(td_exec *r, const plan *p, td_tensor **tensors)
+{
+    td_looking l = {p->words, p->words + p->nwords + SLACK, false, false, 0};
+    taking t = {&l, tensors, 0, graded(r)};
+    td_look_put(&l, r->frames[r->depth - 1].mode);
+    bool good = !l.differ;
+    for (uint32_t k = 0; k < p->narguments && good; k++) good = take(&t, &r->at[p->arguments[k]], false);
+    return good && l.at == p->words + p->nwords;
+}
+
+/* ---- running */
+
+static void finished(td_call *c)
+{
+    if (c->cause && c->who->unwritten) c->who->unwritten(c->who, c);
+}
+
+static int may_read(td_exec *r, const plan *p, td_tensor *const *tensors, td_error *e)
+{
+    int rc = TD_OK;
+    for (uint32_t k = 0; k < p->ninputs && !rc; k++)
+        if (td_group_uses(p->group, k)) rc = td_exec_may_use(r, tensors[k], false, e);
+    return rc;
+}
+
+static void go_behind(td_exec *r, const plan *p, td_tensor *const *outs)
+{
+    for (uint32_t k = 0; k < p->nresults; k++) {
+        td_val *at = &r->at[p->results[k].value];
+        td_val_drop(&r->purse, at);
+        *at = p->results[k].number;
+        if (at->kind == TD_T_NONE) *at = td_val_tensor(*outs++);
+    }
+    for (uint32_t k = 0; k < p->ndrops; k++) td_val_drop(&r->purse, &r->at[p->drops[k]]);
+    r->node = p->end;
+}
+
+static int run(td_exec *r, const plan *p, td_tensor *const *tensors, uint64_t *lack, td_heap **heap, td_error *e)
+{
+    td_tensor *outs[MOST_ENDS];
+    int rc = may_read(r, p, tensors, e);
+    if (rc) return rc;
+    td_exec_set_place(r, r->node);
+    rc = td_group_call(p->group, r->who, tensors, outs, r->caller, finished, lack, heap, e);
+    r->lacks = rc == TD_WAIT_GROW || rc == TD_E_MEMORY || rc == TD_E_QUOTA;
+    if (!rc) go_behind(r, p, outs);
+    return rc;
+}
+
+/* ---- recording */
+
+void td_planning_drop(td_exec *r)
+{
+    if (!r->planning) return;
+    td_recording_free(r->planning->recording);
+    free(r->planning);
+    r->planning = NULL;
+}
+
+static void begin(td_exec *r, td_spot *s)
+{
+    td_planning *p = malloc(sizeof *p);
+    td_recording *rec = NULL;
+    if (!p || td_recording_new(&rec, NULL)) {
+        free(p);
+        return;
+    }
+    p->spot = s;
+    memset(p->words, 0, sizeof p->words);
+    p->recording = rec;
+    p->start = r->node;
+    p->block = r->ir->nodes[r->node].block;
+    p->narguments = p->ninputs = 0;
+    p->look = (td_looking){p->words, p->words + WORDS - SLACK, true, false, 0};
+    td_look_put(&p->look, r->frames[r->depth - 1].mode);
+    r->planning = p;
+    s->recorded++;
+}
+
+/* Nodes have numbers in their order. */
+static bool is_inside(const td_exec *r, uint32_t value)
+{
+    uint32_t def = r->ir->values[value].def;
+    const td_planning *p = r->planning;
+    return !(def & TD_IR_PARAM) && r->ir->nodes[def].block == p->block && def >= p->start;
+}
+
+static bool has_argument(const td_planning *p, uint32_t value)
+{
+    for (uint32_t k = p->narguments; k-- > 0;)
+        if (p->arguments[k] == value) return true;
+    return false;
+}
+
+/* The row ends before a node; the next may begin behind it. */
+static void cut(td_exec *r, uint32_t node)
+{
+    uint8_t *joins = r->program->joins;
+    uint32_t next = r->ir->nodes[node].next;
+    if (node == r->planning->start) joins[node] &= (uint8_t)~TD_STARTS;
+    else r->planning->spot->stop = node;
+    if (next != TD_IR_NONE && joins[next]) joins[next] |= TD_STARTS;
+}
+
+/* The value is an argument of the row. One tensor in two places could not be told apart: then nothing comes of it, this
+ * time. */
+static void take_argument(td_exec *r, uint32_t node, uint32_t value)
+{
+    td_planning *p = r->planning;
+    td_tensor *tensors[MOST_ENDS];
+    taking t = {&p->look, tensors, 0, graded(r)};
+    bool good = true;
+    if (p->narguments == MOST_ENDS || !take(&t, &r->at[value], false) || p->ninputs + t.n > MOST_ENDS) {
+        cut(r, node);
+        td_planning_drop(r);
+        return;
+    }
+    p->arguments[p->narguments++] = value;
+    p->ninputs += t.n;
+    for (uint32_t i = 0; i < t.n && good; i++) good = td_recording_input(p->recording, tensors[i]);
+    if (!good) td_planning_drop(r);
+}
+
+/* What a node takes from before the row. */
+static void take_arguments(td_exec *r, uint32_t node)
+{
+    for (uint32_t k = 0; k < r->ir->nodes[node].nin && r->planning; k++) {
+        uint32_t value = td_ir_in(r->ir, node, k);
+        if (!is_inside(r, value) && !has_argument(r->planning, value)) take_argument(r, node, value);
+    }
+}
+
+void td_plan_saw(td_exec *r, uint32_t node, const td_call *c)
+{
+    char where[64];
+    td_exec_line(r, node, where, sizeof where);
+    td_recording_call(r->planning->recording, c, where);
+}
+
+void td_plan_after(td_exec *r, uint32_t node)
+{
+    td_planning *p = r->planning;
+    if (!p || td_recording_good(p->recording)) return;
+    cut(r, node);
+    td_planning_drop(r);
+}
+
+/* ---- from a recording to a plan */
+
+/* Results of the row's nodes that somebody still has. False: a list or a text is among them, which is somebody's own.
+ */
+static bool take_results(td_exec *r, plan *p, uint32_t end, td_tensor **outs, uint32_t *nouts)
+{
+    uint32_t room = 0;
+    *nouts = 0;
+    for (uint32_t n = r->planning->start; n != end; n = r->ir->nodes[n].next) {
+        for (uint32_t k = 0; k < r->ir->nodes[n].nout; k++) {
+            uint32_t value = td_ir_out(r->ir, n, k);
+            const td_val *v = &r->at[value];
+            if (v->kind == TD_T_NONE) continue;
+            if (td_val_is_boxed(v) || p->nresults == MOST_ENDS) {
+                cut(r, n);
+                return false;
+            }
+            if (p->nresults == room) {
+                result *more = realloc(p->results, (room = room ? 2 * room : 8) * sizeof *more);
+                if (!more) return false;
+                p->results = more;
+            }
+            bool tensor = v->kind == TD_T_TENSOR;
+            p->results[p->nresults++] = (result){value, tensor ? td_val_none() : *v};
+            if (tensor) outs[(*nouts)++] = v->tensor;
+        }
+    }
+    return true;
+}
+
+static bool take_drops(td_exec *r, plan *p, uint32_t end)
+{
+    const td_program *g = r->program;
+    uint32_t most = 0;
+    for (uint32_t n = r->planning->start; n != end; n = r->ir->nodes[n].next) most += g->from[n + 1] - g->from[n];
+    p->drops = malloc((most + 1) * sizeof *p->drops);
+    for (uint32_t n = r->planning->start; n != end && p->drops; n = r->ir->nodes[n].next)
+        for (uint32_t k = g->from[n]; k < g->from[n + 1]; k++)
+            if (!is_inside(r, g->dead[k])) p->drops[p->ndrops++] = g->dead[k];
+    return p->drops;
+}
+
+static void *copy_of(const void *from, size_t bytes)
+{
+    void *to = malloc(bytes + 1);
+    return to ? memcpy(to, from, bytes) : NULL;
+}
+
+static bool take_look(plan *p, const td_planning *from)
+{
+    p->narguments = from->narguments;
+    p->ninputs = from->ninputs;
+    p->nwords = (uint32_t)(from->look.at - from->words);
+    p->arguments = copy_of(from->arguments, p->narguments * sizeof *p->arguments);
+    p->words = copy_of(from->words, (p->nwords + SLACK) * sizeof *p->words);
+    return p->arguments && p->words;
+}
+
+static bool pay(plan *p, td_account *account)
+{
+    uint64_t numbers = (uint64_t)p->narguments + p->ndrops;
+    uint64_t bytes = sizeof *p + td_group_bytes(p->group) + numbers * sizeof(uint32_t) + p->nwords * sizeof(uint64_t) +
+                     p->nresults * sizeof(result);
+    if (td_account_charge(account, bytes, td_objects_of(bytes), NULL)) return false;
+    p->bytes = bytes;
+    return true;
+}
+
+static void keep(td_program *g, td_spot *s, plan *p)
+{
+    uint32_t at = s->nplans;
+    if (s->nplans == PLANS) {
+        at = s->recorded % PLANS;
+        pay_back(g->account, s->plans[at]->bytes);
+        plan_free(s->plans[at]);
+    } else {
+        s->nplans++;
+    }
+    s->plans[at] = p;
+}
+
+static void make(td_exec *r, uint32_t end)
+{
+    td_planning *now = r->planning;
+    td_tensor *outs[MOST_ENDS];
+    uint32_t nouts;
+    plan *p = calloc(1, sizeof *p);
+    if (!p) return;
+    p->end = end;
+    bool good = take_results(r, p, end, outs, &nouts) && take_drops(r, p, end) && take_look(p, now);
+    if (good) good = !td_recording_end(now->recording, nouts, outs, &p->group, NULL) && p->group;
+    if (good && pay(p, r->program->account)) keep(r->program, now->spot, p);
+    else plan_free(p);
+}
+
+/* What is recorded ends before this node. */
+static void finish(td_exec *r, uint32_t end)
+{
+    if (td_recording_calls(r->planning->recording) >= LEAST_OPS) make(r, end);
+    else r->program->joins[r->planning->start] &= (uint8_t)~TD_STARTS;
+    td_planning_drop(r);
+}
+
+void td_plan_end(td_exec *r)
+{
+    if (r->planning) finish(r, TD_IR_NONE);
+}
+
+/* ---- */
+
+static bool goes_on(const td_exec *r)
+{
+    const td_planning *p = r->planning;
+    if (!r->program->joins[r->node] || r->node == p->spot->stop) return false;
+    return td_recording_calls(p->recording) < TD_GROUP_CALLS && td_recording_cost(p->recording) < TD_GROUP_NS;
+}
+
+static bool is_worth_recording(const td_spot *s)
+{
+    return s->misses > 1 && (s->recorded < EAGER || s->misses % SELDOM == 0);
+}
+
+static int at_start(td_exec *r, bool *ran, int *cost, uint64_t *lack, td_heap **heap, td_error *e)
+{
+    td_spot *s = spot_at(r->program, r->node);
+    td_tensor *tensors[MOST_ENDS];
+    for (uint32_t k = 0; s && k < s->nplans; k++) {
+        const plan *p = s->plans[k];
+        if (!fits(r, p, tensors)) continue;
+        *ran = true;
+        *cost -= (int)(td_group_calls(p->group) / OPS_A_UNIT + 1) * TD_EXEC_COST_OP;
+        return run(r, p, tensors, lack, heap, e);
+    }
+    if (s && ++s->misses && is_worth_recording(s)) begin(r, s);
+    return TD_OK;
+}
+
+int td_plan_before(td_exec *r, bool *ran, int *cost, uint64_t *lack, td_heap **heap, td_error *e)
+{
+    int rc = TD_OK;
+    *ran = false;
+    if (r->planning && !goes_on(r)) {
+        if (r->program->joins[r->node]) r->program->joins[r->node] |= TD_STARTS;
+        finish(r, r->node);
+    }
+    if (!r->planning && r->program->joins[r->node] & TD_STARTS) rc = at_start(r, ran, cost, lack, heap, e);
+    if (r->planning) take_arguments(r, r->node);
+    return rc;
+}

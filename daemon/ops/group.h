@@ -1,0 +1,56 @@
+/* Groups: small calls that came one after the other, remembered as one.
+ *
+ * What inference and planning find follows from how operands look (recipe.h), not from where they lie. So a row of
+ * calls that was issued once is, for inputs that look the same, one call with one chunk: it runs their kernels in their
+ * order, on memory that it works with, and makes only what somebody uses. The bits are the same, since each kernel is
+ * planned and cut as before. A group holds no addresses and no tensors; any number of calls may run it at once. */
+#ifndef TENSORD_OPS_GROUP_H
+#define TENSORD_OPS_GROUP_H
+
+#include "daemon/ops/ops.h"
+
+enum {
+    TD_GROUP_CALLS = 256,     /* of one, at most */
+    TD_GROUP_CALL_NS = 20000, /* a call that costs more goes by itself: others may work beside it */
+    TD_GROUP_NS = 100000      /* all of one: a chunk's length */
+};
+
+typedef struct td_group td_group;
+typedef struct td_recording td_recording;
+
+/* ---- recording. A recording holds every tensor that it saw, so that none is taken for another. */
+
+int td_recording_new(td_recording **out, td_error *e);
+void td_recording_free(td_recording *r);
+/* One that comes from outside, before it is used; they are numbered as they come. False: it was seen already, so that
+ * one could not be told from the other, or there is no memory. */
+bool td_recording_input(td_recording *r, td_tensor *t);
+/* A call that was prepared, and is about to be issued. `where`: its place, but for who called (td_group_call). */
+void td_recording_call(td_recording *r, const td_call *c, const char *where);
+/* False: something came that no group can have. */
+bool td_recording_good(const td_recording *r);
+uint32_t td_recording_calls(const td_recording *r);
+double td_recording_cost(const td_recording *r);
+/* The group of what came, which gives `outs`. 0 and NULL: there is none that could. */
+int td_recording_end(td_recording *r, uint32_t nouts, td_tensor *const *outs, td_group **out, td_error *e);
+
+/* ---- running */
+
+/* Issue it as one call: a new reference in each of outs[]. Inputs look, and were marked, as those of the recording.
+ * Errors, and lacking memory, as of td_ops_try: nothing has changed then. `caller` goes behind a failing call's place;
+ * `finished` as of a call. */
+int td_group_call(td_group *g, td_issuer *who, td_tensor *const *inputs, td_tensor **outs, const char *caller,
+                  void (*finished)(td_call *c), uint64_t *lack, td_heap **heap, td_error *e);
+/* Is an input used, by a kernel or for a view? */
+bool td_group_uses(const td_group *g, uint32_t input);
+/* Of all groups of this thread: how many calls were not issued one by one, for status. */
+uint64_t td_groups_ran(void);
+uint32_t td_group_calls(const td_group *g);
+double td_group_cost(const td_group *g);
+uint64_t td_group_bytes(const td_group *g);
+/* On the loop only; what is not shared, any thread may let go of. */
+bool td_group_is_shared(const td_group *g);
+td_group *td_group_ref(td_group *g);
+void td_group_unref(td_group *g);
+
+#endif

@@ -1,0 +1,335 @@
+/* Recording a group: which operand of which call is which input, or lies how far in which of the blocks of memory that
+ * the calls made; then where in one arena those blocks go that nobody outside uses. */
+#include "daemon/ops/group_parts.h"
+#include "daemon/ops/prepare.h"
+#include <stdlib.h>
+#include <string.h>
+
+/* A tensor that was seen. */
+typedef struct slot {
+    td_tensor *t;
+    td_group_root root;
+    int64_t offset; /* bytes from the first element of the input, or the begin of the block */
+    bool view;      /* not the input, and not what a kernel made */
+    bool odd;       /* a view that cannot be made again from its root alone */
+} slot;
+
+typedef struct block {
+    uint64_t bytes;
+    uint32_t first, last; /* the calls that make it, and use it last */
+    uint32_t output;      /* its number, or TD_GROUP_NONE: it lies in the arena, ... */
+    uint64_t at;          /* ... here */
+    uint32_t slot;        /* of what the kernel made */
+} block;
+
+struct td_recording {
+    bool bad;
+    uint32_t nslots, room_slots, nblocks, room_blocks, room_used;
+    slot *slots;
+    block *blocks;
+    td_group *g; /* what it becomes; operands have slots for addresses until the end */
+};
+
+static bool grow(void **at, uint32_t n, uint32_t *room, size_t size)
+{
+    if (n < *room) return true;
+    uint32_t more = *room ? 2 * *room : 32;
+    void *p = realloc(*at, more * size);
+    if (!p) return false;
+    *at = p, *room = more;
+    return true;
+}
+
+static bool add_slot(td_recording *r, td_tensor *t, slot s)
+{
+    if (!grow((void **)&r->slots, r->nslots, &r->room_slots, sizeof *r->slots)) return false;
+    s.t = td_tensor_ref(t);
+    r->slots[r->nslots++] = s;
+    return true;
+}
+
+/* The newest first: who uses something mostly uses what came just before. */
+static slot *find(const td_recording *r, const td_tensor *t)
+{
+    for (uint32_t k = r->nslots; k-- > 0;)
+        if (r->slots[k].t == t) return &r->slots[k];
+    return NULL;
+}
+
+int td_recording_new(td_recording **out, td_error *e)
+{
+    td_recording *r = calloc(1, sizeof *r);
+    if (r) r->g = calloc(1, sizeof *r->g);
+    if (!r || !r->g) {
+        free(r);
+        return td_no_memory(e, "to plan a program");
+    }
+    r->g->refs = 1;
+    *out = r;
+    return TD_OK;
+}
+
+bool td_recording_input(td_recording *r, td_tensor *t)
+{
+    td_group *g = r->g;
+    if (find(r, t) || !grow((void **)&g->used, g->ninputs, &r->room_used, sizeof *g->used)) return false;
+    g->used[g->ninputs] = false;
+    return add_slot(r, t, (slot){.root = {.input = true, .nr = g->ninputs++}});
+}
+
+void td_recording_free(td_recording *r)
+{
+    if (!r) return;
+    for (uint32_t k = 0; k < r->nslots; k++) td_tensor_unref(r->slots[k].t);
+    free(r->slots);
+    free(r->blocks);
+    td_group_unref(r->g);
+    free(r);
+}
+
+/* ---- calls */
+
+/* Is it small, and all of it in its plan, which can be moved? */
+static bool fits(const td_call *c)
+{
+    const td_kcall *k = &c->k;
+    if (c->flags & (TD_CF_OUT | TD_CF_SERVICE | TD_CF_DEFER) || c->cast || k->device != TD_CPU) return false;
+    if (c->op->flags & (TD_OF_RANDOM | TD_OF_DATA_SHAPE | TD_OF_UNCOMPUTED) || c->op->mutates) return false;
+    return (k->replan || !k->nphases) && k->cost_ns <= TD_GROUP_CALL_NS;
+}
+
+static bool use(td_recording *r, const td_tensor *t, uint32_t *operand)
+{
+    slot *s = find(r, t);
+    if (!s) return false;
+    *operand = (uint32_t)(s - r->slots);
+    if (s->root.input) r->g->used[s->root.nr] = true;
+    else r->blocks[s->root.nr].last = r->g->ncalls;
+    return true;
+}
+
+static bool made(td_recording *r, td_tensor *t, uint32_t *operand)
+{
+    if (!grow((void **)&r->blocks, r->nblocks, &r->room_blocks, sizeof *r->blocks)) return false;
+    *operand = r->nslots;
+    r->blocks[r->nblocks] = (block){.bytes = t->storage->nbytes,
+                                    .first = r->g->ncalls,
+                                    .last = r->g->ncalls,
+                                    .output = TD_GROUP_NONE,
+                                    .slot = r->nslots};
+    return add_slot(r, t, (slot){.root = {.nr = r->nblocks++}});
+}
+
+static bool add_operands(td_recording *r, const td_call *c, td_group_part *p)
+{
+    td_group *g = r->g;
+    p->operands = g->noperands;
+    for (int k = 0; k < c->nin + c->nout; k++) {
+        if (!grow((void **)&g->operands, g->noperands, &g->room_operands, sizeof *g->operands)) return false;
+        td_group_operand *o = &g->operands[g->noperands++];
+        *o = (td_group_operand){.arg = c->args[k], .base = TD_GROUP_NONE};
+        bool good = true;
+        if (k >= c->nin) good = made(r, c->out[k - c->nin], &o->base);
+        else if (c->in[k].kind == TD_IN_TENSOR) good = use(r, c->in[k].tensor, &o->base);
+        else if (c->in[k].kind == TD_IN_ABSENT) o->arg.data = NULL, o->arg.desc = NULL;
+        if (!good) return false;
+    }
+    return true;
+}
+
+/* What of it is used: most have few numbers. */
+static td_attrs *copy_attrs(const td_attrs *a)
+{
+    td_attrs *to = malloc(offsetof(td_attrs, ints) + a->nints * sizeof a->ints[0]);
+    if (to) td_attrs_copy(to, a);
+    return to;
+}
+
+static bool add_part(td_recording *r, const td_call *c, const char *where)
+{
+    td_group *g = r->g;
+    const td_kcall *k = &c->k;
+    if (!grow((void **)&g->parts, g->ncalls, &g->room_parts, sizeof *g->parts)) return false;
+    td_group_part *p = &g->parts[g->ncalls];
+    *p = (td_group_part){.op = c->op, .nin = c->nin, .nout = c->nout, .compute = k->compute, .nphases = k->nphases};
+    memcpy(p->phase, k->phase, k->nphases * sizeof k->phase[0]);
+    p->replan = k->replan;
+    p->work_bytes = k->work_bytes;
+    p->state_bytes = k->nphases ? k->state_bytes : 0;
+    p->attrs = copy_attrs(&c->attrs);
+    p->state = malloc(p->state_bytes + 1);
+    p->where = strdup(where);
+    if (!add_operands(r, c, p) || !p->attrs || !p->state || !p->where) {
+        td_group_part_free(p);
+        return false;
+    }
+    memcpy(p->state, k->state, p->state_bytes);
+    g->bytes += p->state_bytes + offsetof(td_attrs, ints) + strlen(where);
+    if (g->most_args < p->nin + p->nout) g->most_args = (uint32_t)p->nin + p->nout;
+    if (g->work_bytes < k->work_bytes) g->work_bytes = k->work_bytes;
+    if (g->scratch_bytes < k->scratch_bytes) g->scratch_bytes = k->scratch_bytes;
+    g->cost_ns += k->cost_ns;
+    g->ncalls++;
+    return true;
+}
+
+/* ---- views */
+
+static int64_t between(const td_tensor *from, const td_tensor *to)
+{
+    return (int64_t)((uintptr_t)td_tensor_data(to) - (uintptr_t)td_tensor_data(from));
+}
+
+/* Where a view lies follows from where its base does, unless the op says where, or counts in other elements. */
+static bool moves_along(const td_op *op, const td_tensor *of, const td_tensor *view)
+{
+    bool alike = td_dtype_size((td_dtype)of->desc.dtype) == td_dtype_size((td_dtype)view->desc.dtype);
+    return alike && op->id != TD_OP_AS_STRIDED;
+}
+
+static bool add_views(td_recording *r, const td_call *c)
+{
+    td_tensor *of = c->in[0].kind == TD_IN_TENSOR ? c->in[0].tensor : NULL;
+    const slot *s = of ? find(r, of) : NULL;
+    if (!s) return false;
+    slot base = *s;
+    if (base.root.input) r->g->used[base.root.nr] = true;
+    for (int k = 0; k < c->nout; k++) {
+        td_tensor *t = c->out[k];
+        if (find(r, t)) continue;
+        slot v = base;
+        v.view = true;
+        v.offset += between(of, t);
+        v.odd |= (c->op->flags & TD_OF_NONDIFF) || t->version != of->version;
+        if (!moves_along(c->op, of, t) || !add_slot(r, t, v)) return false;
+    }
+    return true;
+}
+
+void td_recording_call(td_recording *r, const td_call *c, const char *where)
+{
+    if (r->bad) return;
+    if (c->flags & TD_CF_VIEW) r->bad = !add_views(r, c);
+    else r->bad = r->g->ncalls == TD_GROUP_CALLS || !fits(c) || !add_part(r, c, where);
+}
+
+bool td_recording_good(const td_recording *r)
+{
+    return !r->bad;
+}
+
+uint32_t td_recording_calls(const td_recording *r)
+{
+    return r->g->ncalls;
+}
+
+double td_recording_cost(const td_recording *r)
+{
+    return r->g->cost_ns;
+}
+
+/* ---- the end */
+
+static bool add_output(td_recording *r, block *b)
+{
+    td_group *g = r->g;
+    if (b->output != TD_GROUP_NONE) return true;
+    if (g->nmade == TD_MAX_OUTPUTS || !grow((void **)&g->made, g->nmade, &g->room_made, sizeof *g->made)) return false;
+    b->output = g->nmade;
+    g->made[g->nmade++] = (td_group_made){.desc = r->slots[b->slot].t->desc, .bytes = b->bytes};
+    return true;
+}
+
+/* What it gives: an input, a made tensor, or a view of such. */
+static bool add_given(td_recording *r, const td_tensor *t)
+{
+    enum { MARKS = TD_TF_MULTI_VIEW | TD_TF_NO_GRAD_VIEW | TD_TF_INFERENCE };
+    td_group *g = r->g;
+    slot *s = find(r, t);
+    if (!s || s->odd || !grow((void **)&g->given, g->ngiven, &g->room_given, sizeof *g->given)) return false;
+    td_group_given *o = &g->given[g->ngiven++];
+    *o = (td_group_given){.root = s->root, .view = s->view, .based = t->view_base, .flags = t->flags & MARKS};
+    if (!s->root.input && !add_output(r, &r->blocks[s->root.nr])) return false;
+    if (!s->root.input) o->root.nr = r->blocks[s->root.nr].output;
+    o->desc = t->desc;
+    o->desc.offset = s->offset / (int64_t)td_dtype_size((td_dtype)t->desc.dtype);
+    return true;
+}
+
+/* Blocks that live at once lie apart: each goes into the lowest gap between those that live when it is made. */
+typedef struct living {
+    uint64_t from, to;
+    uint32_t last;
+} living;
+
+static uint32_t bury(living *at, uint32_t n, uint32_t call)
+{
+    uint32_t left = 0;
+    for (uint32_t k = 0; k < n; k++)
+        if (at[k].last >= call) at[left++] = at[k];
+    return left;
+}
+
+static uint64_t settle(living *at, uint32_t n, const block *b)
+{
+    uint64_t size = (b->bytes + 63) / 64 * 64, from = 0;
+    uint32_t k = 0;
+    while (k < n && at[k].from < from + size) from = at[k++].to;
+    memmove(at + k + 1, at + k, (n - k) * sizeof *at);
+    at[k] = (living){from, from + size, b->last};
+    return from;
+}
+
+static bool lay_out(td_recording *r)
+{
+    living *at = malloc((r->nblocks + 1) * sizeof *at);
+    uint32_t n = 0;
+    if (!at) return false;
+    for (uint32_t k = 0; k < r->nblocks; k++) {
+        block *b = &r->blocks[k];
+        if (b->output != TD_GROUP_NONE || !b->bytes) continue;
+        n = bury(at, n, b->first);
+        b->at = settle(at, n++, b);
+        uint64_t to = b->at + (b->bytes + 63) / 64 * 64;
+        if (r->g->arena < to) r->g->arena = to;
+    }
+    free(at);
+    return true;
+}
+
+/* From slots to addresses: 0 is the arena, then come inputs, then outputs. */
+static void place_operand(const td_recording *r, td_group_operand *o)
+{
+    if (o->base == TD_GROUP_NONE) return; /* a number, or nothing */
+    const slot *s = &r->slots[o->base];
+    const block *b = s->root.input ? NULL : &r->blocks[s->root.nr];
+    o->desc = s->t->desc;
+    o->offset = s->offset;
+    if (!b) o->base = 1 + s->root.nr;
+    else if (b->output != TD_GROUP_NONE) o->base = 1 + r->g->ninputs + b->output;
+    else o->base = 0, o->offset += (int64_t)b->at;
+}
+
+static void place(td_recording *r)
+{
+    td_group *g = r->g;
+    for (uint32_t k = 0; k < g->noperands; k++) {
+        place_operand(r, &g->operands[k]);
+        if (g->operands[k].base != TD_GROUP_NONE) g->operands[k].arg.desc = &g->operands[k].desc;
+    }
+    g->bytes += sizeof *g + g->noperands * sizeof *g->operands + g->ncalls * sizeof *g->parts +
+                g->nmade * sizeof *g->made + g->ngiven * sizeof *g->given + r->g->ninputs;
+}
+
+int td_recording_end(td_recording *r, uint32_t nouts, td_tensor *const *outs, td_group **out, td_error *e)
+{
+    *out = NULL;
+    if (r->bad) return TD_OK;
+    for (uint32_t k = 0; k < nouts && !r->bad; k++) r->bad = !add_given(r, outs[k]);
+    if (r->bad) return TD_OK;
+    if (!lay_out(r)) return td_no_memory(e, "to plan a program");
+    place(r);
+    *out = r->g;
+    r->g = NULL;
+    return TD_OK;
+}

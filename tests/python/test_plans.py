@@ -1,0 +1,268 @@
+"""Programs that are run again and again, whose rows of small ops become single calls (plans), do what Python does op by op: values to the bit, layouts,
+what shares memory with what, errors with their lines; for shapes and dtypes that come and go, and on sizes at both sides of what is small."""
+import inspect
+import math
+import os
+import random
+
+import pytest
+
+import tensord as td
+from common import at_rest, seed, settles
+
+FLOATS = [td.float32, td.float64, td.float16, td.bfloat16]
+COUNT = int(os.environ.get("TENSORD_DRAWN", "60"))
+
+
+def dim(r, x):
+    return r.randrange(-x.ndim, x.ndim)
+
+
+def whole(x):
+    return x.reshape(-1)
+
+
+def paired(x):
+    return (x.reshape(-1, 1), x.reshape(1, -1)) if x.numel() < 300 else (x, x)
+
+
+# What is drawn when a function is written, with tensors like those that it will be called with: (chance, a tensor) -> what it does.
+ONE = {
+    "relu": lambda r, x: lambda t: td.relu(t),
+    "exp": lambda r, x: lambda t: t.clamp(max=3).exp(),
+    "tanh": lambda r, x: lambda t: t.tanh() * 2 - 1,
+    "numbers": lambda r, x, n=(0, 1, -1.5, 3): (lambda a, b: lambda t: (t * a + b) / 3)(r.choice(n), r.choice(n)),
+    "softmax": lambda r, x: (lambda d: lambda t: t.softmax(d))(dim(r, x)) if x.ndim else None,
+    "log_softmax": lambda r, x: (lambda d: lambda t: td.nn.functional.log_softmax(t, d))(dim(r, x)) if x.ndim else None,
+    "sum": lambda r, x: (lambda d, k: lambda t: t.sum(dim=d, keepdim=k))(dim(r, x), r.random() < 0.5) if x.ndim else None,
+    "mean": lambda r, x: lambda t: t - t.mean(),
+    "std": lambda r, x: (lambda d: lambda t: t.std(d, keepdim=True, correction=0))(dim(r, x)) if x.ndim else None,
+    "cumsum": lambda r, x: (lambda d: lambda t: t.cumsum(d))(dim(r, x)) if x.ndim else None,
+    "max": lambda r, x: (lambda d: lambda t: t.amax(d))(dim(r, x)) if x.ndim and x.numel() else None,
+    "sort": lambda r, x: (lambda d: lambda t: t.sort(d)[0])(dim(r, x)) if x.ndim else None,
+    "argmax": lambda r, x: lambda t: t + t.argmax() if x.numel() else t,
+    "half": lambda r, x: lambda t: t.to(td.float16).to(t.dtype),
+    "compare": lambda r, x: lambda t: td.where(t > 0.5, t, -t),
+    "mask": lambda r, x: lambda t: t.masked_fill(t < 0, 0.25),
+    "flip": lambda r, x: lambda t: t.flip(0) if x.ndim else t,
+    "norm": lambda r, x: lambda t: td.nn.functional.layer_norm(t, t.shape[-1:]) if x.ndim and x.shape[-1] else t,
+    "pad": lambda r, x: lambda t: td.nn.functional.pad(t, (1, 2)) if x.ndim else t,
+    "tril": lambda r, x: lambda t: t.tril() if x.ndim > 1 else t,
+    "made": lambda r, x: lambda t: t + td.ones(t.shape[-1:] if x.ndim else ()),
+    "gather": lambda r, x: lambda t: t.index_select(0, td.zeros(3, dtype=td.int64)) if x.ndim and x.shape[0] else t,
+    # views
+    "t": lambda r, x: (lambda a, b: lambda t: t.transpose(a, b))(dim(r, x), dim(r, x)) if x.ndim else None,
+    "reshape": lambda r, x: lambda t: whole(t),
+    "unsqueeze": lambda r, x: lambda t: t.unsqueeze(0) if x.ndim < 4 else t.squeeze(),
+    "narrow": lambda r, x: (lambda d: lambda t: t.narrow(d, x.shape[d] // 3, x.shape[d] // 2))(dim(r, x)) if x.ndim else None,
+    "step": lambda r, x: lambda t: t[..., ::2] if x.ndim else t,
+    "row": lambda r, x: lambda t: t[-1] if x.ndim and x.shape[0] else t,
+    "expand": lambda r, x: lambda t: t.unsqueeze(0).expand(2, *t.shape) if x.ndim < 3 and x.numel() < 3000 else t,
+    "parts": lambda r, x: lambda t: t.chunk(2, 0)[0] if x.ndim and x.shape[0] > 1 else t,
+    "detach": lambda r, x: lambda t: t.detach(),
+    "same": lambda r, x: lambda t: t.contiguous(),
+}
+TWO = {
+    "add": lambda a, b: a + b,
+    "outer": lambda a, b: paired(a)[0] * paired(b)[1],
+    "product": lambda a, b: paired(a)[0] @ paired(b)[1] if a.dtype == b.dtype and a.numel() < 300 else a,
+    "cat": lambda a, b: td.cat([whole(a), whole(b)]),
+    "stack": lambda a, b: td.stack([whole(a)[:1], whole(b)[:1], whole(a)[:1]]),
+    "lerp": lambda a, b: td.maximum(whole(a)[:1], whole(b)[:1]) - a,
+}
+
+
+def tensor(r, shape=None, dtype=None):
+    """Values of many kinds; contiguous, or a view that lies somehow."""
+    shape = r.choice([(), (1,), (5,), (2, 3), (0, 3), (4, 1, 3), (17, 33), (64, 100)]) if shape is None else shape
+    dtype = dtype or r.choice(FLOATS[:2] * 4 + FLOATS)
+    return [shape, dtype, r.choice(["plain", "plain", "t", "step", "offset", "expand"])]
+
+
+def filled(r, what):
+    shape, dtype, how = what
+    count = math.prod(shape)
+    n = td.tensor([r.uniform(-2, 2) for _ in range(2 * count + 2)], dtype=td.float64).to(dtype)
+    if how == "t" and len(shape) == 2:
+        return n[:count].reshape(shape[1], shape[0]).t()
+    if how == "step" and len(shape) == 1:
+        return n[: 2 * count : 2]
+    if how == "offset":
+        return n[n.numel() - count :].reshape(shape) if count else n[:0].reshape(shape)
+    if how == "expand" and len(shape) == 2 and shape[0]:
+        return n[: shape[1]].expand(*shape)
+    return n[:count].reshape(shape)
+
+
+def drawn(r, args):
+    """Steps, each of which names the values that it takes; what a step gives is a value, too."""
+    steps, values = [], list(args)
+    for _ in range(r.randint(3, 14)):
+        i = r.randrange(len(values)) if r.random() < 0.3 else len(values) - 1
+        if r.random() < 0.3:
+            j, f = r.randrange(len(values)), r.choice(list(TWO.values()))
+            if max(values[i].numel(), values[j].numel()) > 20000:
+                continue
+            f = (lambda f: lambda a, b: f(a, b))(f)
+        else:
+            j, f = None, r.choice(list(ONE.values()))(r, values[i])
+        if f is None:
+            continue
+        try:
+            values.append(f(values[i]) if j is None else f(values[i], values[j]))
+        except td.Error:
+            continue
+        steps.append((f, i, j))
+    keep = sorted(r.sample(range(len(values)), min(len(values), 3)))
+
+    def function(*args):
+        values = list(args)
+        for f, i, j in steps:
+            values.append(f(values[i]) if j is None else f(values[i], values[j]))
+        return [values[k] for k in keep] + [values[-1]]
+
+    return function
+
+
+def bits(t):
+    return (str(t.dtype), tuple(t.shape), t.stride(), bytes(memoryview((t.float() if t.dtype == td.bfloat16 else t).contiguous())) if t.numel() else b"")
+
+
+def sharing(tensors):
+    """Which of them lie in one memory: the number of the first that does."""
+    first = {}
+    return [first.setdefault(t.data_ptr() - t.storage_offset() * t.element_size(), k) for k, t in enumerate(tensors) if t.numel()]
+
+
+def test_drawn_functions_are_what_they_are_op_by_op():
+    r = random.Random(seed())
+    for number in range(COUNT):
+        looks = [tensor(r) for _ in range(2)]
+        with td.no_grad() if r.random() < 0.5 else td.enable_grad():
+            function = drawn(r, [filled(r, w) for w in looks])
+            args = [filled(r, w) for w in looks]
+            program = td.jit.trace(function, tuple(args), check=False)
+            for turn in range(6):
+                args = [filled(r, w) for w in looks]
+                ours, theirs = program(*args), function(*args)
+                for k, (a, b) in enumerate(zip(ours, theirs)):
+                    assert bits(a) == bits(b), f"number {number}, turn {turn}, result {k}, of {looks}\n{program.code}\n{a}\n{b}"
+                assert sharing([*args, *ours]) == sharing([*args, *theirs]), f"number {number}, turn {turn}\n{program.code}"
+
+
+def test_other_shapes_and_dtypes_come_and_go():
+    @td.jit.script
+    def f(x, y):
+        z = (x * 2 + y).relu() - y
+        return z.sum(), z.transpose(0, 1), x.shape[0]
+
+    before = at_rest()
+    for turn in range(40):
+        a, b = 1 + turn % 7, 1 + turn % 3
+        x = td.arange(float(a * b)).reshape(a, b).to([td.float32, td.float64][turn % 2]) - 1.5
+        y = td.full((b,), float(turn))
+        s, t, n = f(x, y)
+        z = (x * 2 + y).relu() - y
+        assert (s.item(), t.tolist(), n) == (z.sum().item(), z.t().tolist(), a)
+    del f, x, y, s, t, z
+    assert settles(before) == before
+
+
+def test_an_error_says_its_line():
+    @td.jit.script
+    def f(table, i):
+        rows = table * 2 + 1
+        rows = rows.index_select(0, i) + 1
+        return rows.relu() - 1
+
+    line = inspect.getsourcelines(test_an_error_says_its_line)[1] + 4
+    table, good, bad = td.ones(4, 3), td.tensor([0, 3]), td.tensor([0, 4])
+    for turn in range(8):
+        if turn in (0, 3, 6):
+            with pytest.raises(td.Error) as said:
+                f(table, bad).tolist()
+            assert "index_select" in str(said.value) and f"test_plans.py:{line}" in str(said.value), (turn, said.value)
+        else:
+            assert f(table, good).tolist() == [[3.0] * 3] * 2
+
+
+def test_what_is_large_goes_by_itself():
+    @td.jit.script
+    def f(x, w):
+        a = (x * 2).relu() + 1
+        b = a @ w
+        return (b - 1).tanh() * 3, a
+
+    x, w = td.rand(300, 400), td.rand(400, 300)
+    want = [((((x * 2).relu() + 1) @ w) - 1).tanh() * 3, (x * 2).relu() + 1]
+    for _ in range(6):
+        for a, b in zip(f(x, w), want):
+            assert bits(a) == bits(b)
+
+
+def test_numbers_count_by_value():
+    @td.jit.script
+    def f(x, n: int, a: float):
+        y = x * n + a
+        y = y - n
+        for i in range(n):
+            y = (y + i) * a - i
+        return y
+
+    for turn in range(30):
+        x, n, a = td.arange(4.0), turn % 5, [0.5, 2.0, -1.0][turn % 3]
+        y = x * n + a - n
+        for i in range(n):
+            y = (y + i) * a - i
+        assert f(x, n, a).tolist() == y.tolist()
+
+
+def test_lists_are_ones_own():
+    @td.jit.script
+    def f(xs: list[td.Tensor], y):
+        a = xs[0] + y
+        b = (a * 2, a - 1)
+        both = [b[0], b[1], xs[1]]
+        both.append(a)
+        return both, len(xs)
+
+    for turn in range(8):
+        xs, y = [td.full((2,), float(turn)), td.ones(2)], td.full((2,), 0.5)
+        got, n = f(xs, y)
+        a = turn + 0.5
+        assert [t.tolist() for t in got] == [[2 * a] * 2, [a - 1] * 2, [1.0] * 2, [a] * 2] and n == 2
+        got[0].add_(1)  # nobody else's
+
+
+def test_gradients_are_as_ever():
+    @td.jit.script
+    def f(x, w):
+        return ((x * w).tanh() + x).sum()
+
+    for turn in range(8):
+        x, w = td.arange(3.0), td.full((3,), 0.5 + turn)
+        if turn % 2:
+            x.requires_grad_()
+            f(x, w).backward()
+            z = x.detach().requires_grad_()
+            ((z * w).tanh() + z).sum().backward()
+            assert x.grad.tolist() == z.grad.tolist()
+        else:
+            assert f(x, w).item() == ((x * w).tanh() + x).sum().item()
+
+
+def test_inference_mode_marks_what_is_made():
+    @td.jit.script
+    def f(x):
+        y = (x + 1).relu() * 2
+        return y, y[0]
+
+    x = td.ones(3)
+    for _ in range(5):
+        with td.inference_mode():
+            inside = f(x)
+        for t in inside:
+            with pytest.raises(td.Error, match="inference"):
+                t.mul(td.ones((), requires_grad=True)).sum().item()
+        for t in f(x):
+            t.mul(td.ones((), requires_grad=True)).sum().backward()
