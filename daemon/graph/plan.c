@@ -16,7 +16,7 @@
 #include <string.h>
 
 enum {
-    LEAST_OPS = 3,   /* of a row: fewer are as fast one by one */
+    LEAST_OPS = 2,   /* of a row */
     WORDS = 1024,    /* of its arguments' looks, at most */
     SLACK = 4,       /* behind them: room is asked for before it is known what comes */
     MOST_ENDS = 256, /* tensors that come in; values that go out */
@@ -337,13 +337,13 @@ static bool has_argument(const td_planning *p, uint32_t value)
     return false;
 }
 
-/* The row ends before a node; the next may begin behind it. */
+/* The row ends before a node; the next may begin there, if this one did not, or behind it. */
 static void cut(td_exec *r, uint32_t node)
 {
     uint8_t *joins = r->program->joins;
     uint32_t next = r->ir->nodes[node].next;
     if (node == r->planning->start) joins[node] &= (uint8_t)~TD_STARTS;
-    else r->planning->spot->stop = node;
+    else r->planning->spot->stop = node, joins[node] |= joins[node] ? TD_STARTS : 0;
     if (next != TD_IR_NONE && joins[next]) joins[next] |= TD_STARTS;
 }
 
@@ -488,7 +488,7 @@ static void make(td_exec *r, uint32_t end)
 /* What is recorded ends before this node. */
 static void finish(td_exec *r, uint32_t end)
 {
-    if (td_recording_calls(r->planning->recording) >= LEAST_OPS) make(r, end);
+    if (td_recording_is_worth(r->planning->recording)) make(r, end);
     else r->program->joins[r->planning->start] &= (uint8_t)~TD_STARTS;
     td_planning_drop(r);
 }
@@ -504,7 +504,7 @@ static bool goes_on(const td_exec *r)
 {
     const td_planning *p = r->planning;
     if (!r->program->joins[r->node] || r->node == p->spot->stop) return false;
-    return td_recording_calls(p->recording) < TD_GROUP_CALLS && td_recording_cost(p->recording) < TD_GROUP_NS;
+    return !td_recording_is_full(p->recording);
 }
 
 static bool is_worth_recording(const td_spot *s)

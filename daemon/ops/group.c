@@ -1,4 +1,4 @@
-/* Running a group: one call whose chunk runs the parts in their order, each at this call's addresses. */
+/* A group as one call: its outputs are made, what it gives is made of those and of inputs, and it is issued. */
 #include "daemon/ops/group.h"
 #include "daemon/ops/group_parts.h"
 #include "daemon/ops/prepare.h"
@@ -17,124 +17,11 @@ static const td_op group_row = {.name = "program",
                                 .params = &any_tensors,
                                 .outs = &results};
 
-/* ---- the chunk */
-
-/* In the call's state. */
-typedef struct note {
-    td_group *g;
-    void (*finished)(td_call *c);
-    char caller[56];
-} note;
-_Static_assert(sizeof(note) <= TD_KSTATE_BYTES, "it has to fit");
-
-/* In scratch, before that of the parts. */
-typedef struct bench {
-    td_kcall k;
-    td_karg args[];
-} bench;
-
-static size_t bench_bytes(const td_group *g)
-{
-    size_t bytes = sizeof(bench) + g->most_args * sizeof(td_karg) + (1 + g->ninputs + g->nmade) * sizeof(void *);
-    return (bytes + 63) / 64 * 64;
-}
-
-static void find_bases(const td_kcall *k, unsigned char **base)
-{
-    *base++ = k->work;
-    for (int i = 0; i < k->nin; i++) *base++ = k->in[i].data;
-    for (int o = 0; o < k->nout; o++) *base++ = k->out[o].data;
-}
-
-static void *at(unsigned char *base, int64_t offset) /* nothing lies nowhere */
-{
-    return (void *)((uintptr_t)base + (uintptr_t)offset);
-}
-
-static void take_args(const td_group *g, const td_group_part *p, unsigned char *const *base, td_karg *a)
-{
-    const td_group_operand *o = g->operands + p->operands, *end = o + p->nin + p->nout;
-    for (; o < end; o++, a++) {
-        *a = o->arg;
-        if (o->base != TD_GROUP_NONE) a->data = at(base[o->base], o->offset);
-        else if (a->desc) a->data = a->number;
-    }
-}
-
-static void set_up(const td_group_part *p, bench *b, void *work)
-{
-    td_kcall *k = &b->k;
-    k->op = p->op;
-    k->attrs = p->attrs;
-    k->in = b->args;
-    k->out = b->args + p->nin;
-    k->nin = p->nin;
-    k->nout = p->nout;
-    k->compute = p->compute;
-    k->nphases = p->nphases;
-    k->work = work;
-    for (int i = 0; i < p->nphases; i++) k->phase[i] = p->phase[i];
-    memcpy(k->state, p->state, p->state_bytes);
-    p->replan(k);
-}
-
-static void failed(td_kcall *k, const td_kcall *part, const char *where)
-{
-    const note *n = (const note *)(const void *)k->state;
-    td_kernel_fail(k, (td_code)part->error.code, "%s", part->error.message);
-    if (part->error.op[0]) memcpy(k->error.op, part->error.op, sizeof k->error.op);
-    if (where[0]) snprintf(k->error.where, sizeof k->error.where, "%s%s", where, n->caller);
-}
-
-static bool run_part(td_kcall *k, void *scratch)
-{
-    for (int p = 0; p < k->nphases; p++)
-        for (int64_t i = 0; i < k->phase[p].chunks; i++) {
-            k->phase[p].fn(k, i, scratch);
-            if (atomic_load_explicit(&k->failed, memory_order_relaxed)) return false;
-        }
-    return true;
-}
-
-static void run(td_kcall *k, int64_t chunk, void *scratch)
-{
-    (void)chunk;
-    const td_group *g = ((const note *)(const void *)k->state)->g;
-    bench *b = scratch;
-    unsigned char **base = (unsigned char **)(void *)(b->args + g->most_args), *work = k->work;
-    void *rest = (unsigned char *)scratch + bench_bytes(g);
-    find_bases(k, base);
-    b->k.device = TD_CPU;
-    b->k.seed = b->k.counter = 0;
-    atomic_init(&b->k.failed, 0);
-    td_error_clear(&b->k.error);
-    for (const td_group_part *p = g->parts; p < g->parts + g->ncalls; p++) {
-        if (!p->nphases) continue;
-        take_args(g, p, base, b->args);
-        set_up(p, b, work + g->arena);
-        if (run_part(&b->k, rest)) continue;
-        failed(k, &b->k, p->where);
-        return;
-    }
-}
-
 /* ---- the call */
 
-static void set_kernel(td_call *c, td_group *g, const char *caller, void (*finished)(td_call *c))
+static void note(td_call *c, td_group *g, const char *caller, void (*finished)(td_call *c))
 {
-    enum { LINE = 64 };
-    td_kcall *k = &c->k;
-    td_prep_operands(c, TD_FLOAT32, TD_CPU);
-    k->nphases = 1;
-    k->clean_phases = 0;
-    k->phase[0] = (td_phase){run, 1};
-    k->scratch_bytes = bench_bytes(g) + g->scratch_bytes;
-    k->work_bytes = g->arena + g->work_bytes + LINE; /* never none: addresses count from there */
-    k->cost_ns = g->cost_ns;
-    k->seed = k->counter = 0;
-    k->replan = NULL;
-    k->work = NULL;
-    note *n = (note *)(void *)k->state;
+    td_group_note *n = (td_group_note *)(void *)c->k.state;
     n->g = td_group_ref(g);
     n->finished = finished;
     snprintf(n->caller, sizeof n->caller, "%s", caller);
@@ -186,7 +73,7 @@ static void drop(uint32_t n, td_tensor *const *t)
 
 static void over(td_call *c)
 {
-    note *n = (note *)(void *)c->k.state;
+    td_group_note *n = (td_group_note *)(void *)c->k.state;
     n->finished(c);
     td_group_unref(n->g);
 }
@@ -211,7 +98,7 @@ uint64_t td_groups_ran(void)
 /* The outputs are the call's until it is submitted, or held by it; who was given one has a reference of its own. */
 static void submit(td_call *c)
 {
-    loop_ran += ((const note *)(const void *)c->k.state)->g->ncalls;
+    loop_ran += ((const td_group_note *)(const void *)c->k.state)->g->ncalls;
     td_tensor *made[TD_MAX_OUTPUTS];
     uint32_t n = c->nout;
     memcpy(made, c->out, n * sizeof *made);
@@ -229,7 +116,9 @@ int td_group_call(td_group *g, td_issuer *who, td_tensor *const *inputs, td_tens
     if (!rc) rc = give(g, c, inputs, outs, e);
     if (!rc) {
         set_inputs(c, g, inputs);
-        set_kernel(c, g, caller, finished);
+        td_prep_operands(c, TD_FLOAT32, TD_CPU);
+        td_group_set_kernel(&c->k, g);
+        note(c, g, caller, finished);
         rc = td_prep_charge(c, e);
         if (rc) drop(g->ngiven, outs), td_group_unref(g);
     }
@@ -278,8 +167,9 @@ td_group *td_group_ref(td_group *g)
 void td_group_part_free(td_group_part *p)
 {
     free(p->attrs);
-    free(p->state);
     free(p->where);
+    free(p->plan.state);
+    free(p->last.state);
 }
 
 void td_group_unref(td_group *g)
@@ -290,6 +180,7 @@ void td_group_unref(td_group *g)
     free(g->operands);
     free(g->made);
     free(g->given);
+    free(g->numbers);
     free(g->used);
     free(g);
 }

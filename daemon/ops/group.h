@@ -1,18 +1,23 @@
-/* Groups: small calls that came one after the other, remembered as one.
+/* Groups: calls that came one after the other, remembered as one.
  *
  * What inference and planning find follows from how operands look (recipe.h), not from where they lie. So a row of
- * calls that was issued once is, for inputs that look the same, one call with one chunk: it runs their kernels in their
- * order, on memory that it works with, and makes only what somebody uses. The bits are the same, since each kernel is
- * planned and cut as before. A group holds no addresses and no tensors; any number of calls may run it at once. */
+ * small calls that was issued once is, for inputs that look the same, one call with one chunk: it runs their kernels in
+ * their order, on memory that it works with, and makes only what somebody uses. Large pointwise calls of one shape
+ * become a *sweep*: all of them do one tile, then the next. The bits are the same, since each kernel is planned as
+ * before, and what a sweep cuts depends on its own element only. A group holds no addresses and no tensors; any number
+ * of calls may run it at once. */
 #ifndef TENSORD_OPS_GROUP_H
 #define TENSORD_OPS_GROUP_H
 
 #include "daemon/ops/ops.h"
 
 enum {
-    TD_GROUP_CALLS = 256,     /* of one, at most */
-    TD_GROUP_CALL_NS = 20000, /* a call that costs more goes by itself: others may work beside it */
-    TD_GROUP_NS = 100000      /* all of one: a chunk's length */
+    TD_GROUP_LEAST = 3,       /* small calls: fewer are as fast one by one */
+    TD_GROUP_CALLS = 256,     /* ... and at most */
+    TD_GROUP_SWEEP = 64,      /* of a sweep, at most */
+    TD_GROUP_SWEEP_NS = 4000, /* a pointwise call that costs more begins a sweep */
+    TD_GROUP_CALL_NS = 20000, /* no row has a call that costs more: others may work beside it */
+    TD_GROUP_NS = 100000      /* all of a row: a chunk's length */
 };
 
 typedef struct td_group td_group;
@@ -29,8 +34,10 @@ bool td_recording_input(td_recording *r, td_tensor *t);
 void td_recording_call(td_recording *r, const td_call *c, const char *where);
 /* False: something came that no group can have. */
 bool td_recording_good(const td_recording *r);
-uint32_t td_recording_calls(const td_recording *r);
-double td_recording_cost(const td_recording *r);
+/* There is no room for more. */
+bool td_recording_is_full(const td_recording *r);
+/* Are there enough for a group to be faster? */
+bool td_recording_is_worth(const td_recording *r);
 /* The group of what came, which gives `outs`. 0 and NULL: there is none that could. */
 int td_recording_end(td_recording *r, uint32_t nouts, td_tensor *const *outs, td_group **out, td_error *e);
 

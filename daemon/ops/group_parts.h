@@ -14,24 +14,32 @@ typedef struct td_group_root {
 } td_group_root;
 
 typedef struct td_group_operand {
-    td_karg arg;    /* of a number all of it, but for `data`; of a tensor its descriptor */
-    uint32_t base;  /* 0: the arena; then inputs, then outputs; TD_GROUP_NONE: a number, or nothing */
-    int64_t offset; /* bytes */
+    td_karg arg;     /* of a number all of it, but for `data`; of a tensor its descriptor */
+    uint32_t base;   /* 0: the arena; then inputs, then outputs; TD_GROUP_NONE: a number, or nothing */
+    int64_t offset;  /* bytes */
+    int64_t advance; /* bytes, from tile to tile of a sweep */
     td_desc desc;
 } td_group_operand;
 
-/* One call: its plan, and where its operands begin. */
-typedef struct td_group_part {
-    const td_op *op;
-    uint32_t operands;
-    uint16_t nin, nout;
-    uint8_t compute, nphases;
+typedef struct td_group_plan {
+    uint32_t operands; /* where they begin */
+    uint8_t nphases;
     td_phase phase[TD_MAX_PHASES];
     td_replan_fn replan;
-    size_t work_bytes, state_bytes;
+    size_t state_bytes;
     unsigned char *state;
+} td_group_plan;
+/* As it was made. False: no memory. */
+bool td_group_plan_take(td_group_plan *p, const td_kcall *k, uint32_t operands);
+
+/* One call. */
+typedef struct td_group_part {
+    const td_op *op;
+    uint16_t nin, nout;
+    uint8_t compute;
     td_attrs *attrs;
     char *where;
+    td_group_plan plan, last; /* of all its elements, or of a tile; last: of the last tile, where that is smaller */
 } td_group_part;
 void td_group_part_free(td_group_part *p);
 
@@ -47,6 +55,13 @@ typedef struct td_group_given {
     td_desc desc; /* its offset counts from the root's */
 } td_group_given;
 
+/* A number of a sweep, as a tile of it: loops take arrays. */
+typedef struct td_group_number {
+    uint64_t at; /* in the arena */
+    uint8_t dtype;
+    unsigned char value[16];
+} td_group_number;
+
 struct td_group {
     uint32_t refs;
     uint32_t ninputs, ncalls, noperands, nmade, ngiven, most_args;
@@ -55,11 +70,43 @@ struct td_group {
     td_group_operand *operands;
     td_group_made *made;
     td_group_given *given;
+    td_group_number *numbers; /* of a sweep */
+    uint32_t nnumbers, room_numbers;
+    uint64_t tile; /* its elements */
     bool *used;
+    int64_t tiles, tiles_a_chunk; /* of a sweep; 0: it is none */
+    bool last;                    /* the last tile is smaller */
     uint64_t arena;
     size_t work_bytes, scratch_bytes; /* the most that a part wants */
     double cost_ns;
     uint64_t bytes; /* of all this */
 };
+
+/* Room for one more in an array that doubles. */
+bool td_group_grow(void **at, uint32_t n, uint32_t *room, size_t size);
+
+/* group_sweep.c. Before memory is laid out: how tiles are cut; false: operands lie so that it cannot be done. */
+typedef struct td_sweep {
+    td_desc whole;        /* what each call gives */
+    bool flat;            /* everything lies as it does: elements in one row */
+    int64_t rows, a_tile; /* of them, or of elements */
+} td_sweep;
+bool td_sweep_begin(td_sweep *s, const td_desc *whole);
+/* Can an operand be cut? `made`: by one of the calls, so that it has to be cut as what they give. */
+bool td_sweep_takes(td_sweep *s, const td_desc *d, bool made);
+void td_sweep_cut(td_sweep *s);
+uint64_t td_sweep_tile_bytes(const td_sweep *s, td_dtype t);
+/* When all operands have their places: plans for tiles. */
+bool td_sweep_plan(const td_sweep *s, td_group *g);
+
+/* group_run.c */
+/* What a call keeps in its state. */
+typedef struct td_group_note {
+    td_group *g;
+    void (*finished)(td_call *c);
+    char caller[56];
+} td_group_note;
+/* Phases, memory and cost of a call that runs it. */
+void td_group_set_kernel(td_kcall *k, const td_group *g);
 
 #endif

@@ -23,14 +23,14 @@ typedef struct block {
 } block;
 
 struct td_recording {
-    bool bad;
+    bool bad, sweeps;
     uint32_t nslots, room_slots, nblocks, room_blocks, room_used;
     slot *slots;
     block *blocks;
     td_group *g; /* what it becomes; operands have slots for addresses until the end */
 };
 
-static bool grow(void **at, uint32_t n, uint32_t *room, size_t size)
+bool td_group_grow(void **at, uint32_t n, uint32_t *room, size_t size)
 {
     if (n < *room) return true;
     uint32_t more = *room ? 2 * *room : 32;
@@ -42,7 +42,7 @@ static bool grow(void **at, uint32_t n, uint32_t *room, size_t size)
 
 static bool add_slot(td_recording *r, td_tensor *t, slot s)
 {
-    if (!grow((void **)&r->slots, r->nslots, &r->room_slots, sizeof *r->slots)) return false;
+    if (!td_group_grow((void **)&r->slots, r->nslots, &r->room_slots, sizeof *r->slots)) return false;
     s.t = td_tensor_ref(t);
     r->slots[r->nslots++] = s;
     return true;
@@ -72,7 +72,7 @@ int td_recording_new(td_recording **out, td_error *e)
 bool td_recording_input(td_recording *r, td_tensor *t)
 {
     td_group *g = r->g;
-    if (find(r, t) || !grow((void **)&g->used, g->ninputs, &r->room_used, sizeof *g->used)) return false;
+    if (find(r, t) || !td_group_grow((void **)&g->used, g->ninputs, &r->room_used, sizeof *g->used)) return false;
     g->used[g->ninputs] = false;
     return add_slot(r, t, (slot){.root = {.input = true, .nr = g->ninputs++}});
 }
@@ -89,13 +89,30 @@ void td_recording_free(td_recording *r)
 
 /* ---- calls */
 
-/* Is it small, and all of it in its plan, which can be moved? */
-static bool fits(const td_call *c)
+/* Is all of it in its plan, which can be moved? */
+static bool is_plain(const td_call *c)
 {
     const td_kcall *k = &c->k;
     if (c->flags & (TD_CF_OUT | TD_CF_SERVICE | TD_CF_DEFER) || c->cast || k->device != TD_CPU) return false;
     if (c->op->flags & (TD_OF_RANDOM | TD_OF_DATA_SHAPE | TD_OF_UNCOMPUTED) || c->op->mutates) return false;
-    return (k->replan || !k->nphases) && k->cost_ns <= TD_GROUP_CALL_NS;
+    return k->replan || !k->nphases;
+}
+
+/* Is it as long as a part of a sweep should be? */
+static bool sweeps(const td_call *c)
+{
+    return c->op->flags & TD_OF_POINTWISE && c->nout == 1 && c->k.cost_ns > TD_GROUP_SWEEP_NS;
+}
+
+/* The first call tells what comes of it: a row of small ones, or a sweep of larger ones that give one shape. */
+static bool fits(td_recording *r, const td_call *c)
+{
+    td_group *g = r->g;
+    if (!is_plain(c)) return false;
+    if (!g->ncalls) r->sweeps = sweeps(c);
+    if (!r->sweeps) return c->k.cost_ns <= TD_GROUP_CALL_NS && g->ncalls < TD_GROUP_CALLS;
+    if (!sweeps(c) || g->ncalls == TD_GROUP_SWEEP) return false;
+    return !g->ncalls || td_desc_same_shape(&c->out[0]->desc, &r->slots[r->blocks[0].slot].t->desc);
 }
 
 static bool use(td_recording *r, const td_tensor *t, uint32_t *operand)
@@ -110,7 +127,7 @@ static bool use(td_recording *r, const td_tensor *t, uint32_t *operand)
 
 static bool made(td_recording *r, td_tensor *t, uint32_t *operand)
 {
-    if (!grow((void **)&r->blocks, r->nblocks, &r->room_blocks, sizeof *r->blocks)) return false;
+    if (!td_group_grow((void **)&r->blocks, r->nblocks, &r->room_blocks, sizeof *r->blocks)) return false;
     *operand = r->nslots;
     r->blocks[r->nblocks] = (block){.bytes = t->storage->nbytes,
                                     .first = r->g->ncalls,
@@ -120,12 +137,11 @@ static bool made(td_recording *r, td_tensor *t, uint32_t *operand)
     return add_slot(r, t, (slot){.root = {.nr = r->nblocks++}});
 }
 
-static bool add_operands(td_recording *r, const td_call *c, td_group_part *p)
+static bool add_operands(td_recording *r, const td_call *c)
 {
     td_group *g = r->g;
-    p->operands = g->noperands;
     for (int k = 0; k < c->nin + c->nout; k++) {
-        if (!grow((void **)&g->operands, g->noperands, &g->room_operands, sizeof *g->operands)) return false;
+        if (!td_group_grow((void **)&g->operands, g->noperands, &g->room_operands, sizeof *g->operands)) return false;
         td_group_operand *o = &g->operands[g->noperands++];
         *o = (td_group_operand){.arg = c->args[k], .base = TD_GROUP_NONE};
         bool good = true;
@@ -145,32 +161,40 @@ static td_attrs *copy_attrs(const td_attrs *a)
     return to;
 }
 
-static bool add_part(td_recording *r, const td_call *c, const char *where)
+bool td_group_plan_take(td_group_plan *p, const td_kcall *k, uint32_t operands)
 {
-    td_group *g = r->g;
-    const td_kcall *k = &c->k;
-    if (!grow((void **)&g->parts, g->ncalls, &g->room_parts, sizeof *g->parts)) return false;
-    td_group_part *p = &g->parts[g->ncalls];
-    *p = (td_group_part){.op = c->op, .nin = c->nin, .nout = c->nout, .compute = k->compute, .nphases = k->nphases};
+    size_t bytes = k->nphases ? k->state_bytes : 0;
+    *p = (td_group_plan){.operands = operands, .nphases = k->nphases, .replan = k->replan, .state_bytes = bytes};
     memcpy(p->phase, k->phase, k->nphases * sizeof k->phase[0]);
-    p->replan = k->replan;
-    p->work_bytes = k->work_bytes;
-    p->state_bytes = k->nphases ? k->state_bytes : 0;
-    p->attrs = copy_attrs(&c->attrs);
-    p->state = malloc(p->state_bytes + 1);
-    p->where = strdup(where);
-    if (!add_operands(r, c, p) || !p->attrs || !p->state || !p->where) {
-        td_group_part_free(p);
-        return false;
-    }
-    memcpy(p->state, k->state, p->state_bytes);
-    g->bytes += p->state_bytes + offsetof(td_attrs, ints) + strlen(where);
-    if (g->most_args < p->nin + p->nout) g->most_args = (uint32_t)p->nin + p->nout;
+    p->state = malloc(bytes + 1);
+    return p->state && memcpy(p->state, k->state, bytes);
+}
+
+static void count(td_group *g, const td_kcall *k, const char *where)
+{
+    g->bytes += k->state_bytes + offsetof(td_attrs, ints) + strlen(where);
+    if (g->most_args < k->nin + k->nout) g->most_args = (uint32_t)k->nin + k->nout;
     if (g->work_bytes < k->work_bytes) g->work_bytes = k->work_bytes;
     if (g->scratch_bytes < k->scratch_bytes) g->scratch_bytes = k->scratch_bytes;
     g->cost_ns += k->cost_ns;
     g->ncalls++;
-    return true;
+}
+
+static bool add_part(td_recording *r, const td_call *c, const char *where)
+{
+    td_group *g = r->g;
+    uint32_t operands = g->noperands;
+    if (!td_group_grow((void **)&g->parts, g->ncalls, &g->room_parts, sizeof *g->parts)) return false;
+    td_group_part *p = &g->parts[g->ncalls];
+    *p = (td_group_part){.op = c->op, .nin = c->nin, .nout = c->nout, .compute = c->k.compute};
+    p->attrs = copy_attrs(&c->attrs);
+    p->where = strdup(where);
+    if (add_operands(r, c) && p->attrs && p->where && td_group_plan_take(&p->plan, &c->k, operands)) {
+        count(g, &c->k, where);
+        return true;
+    }
+    td_group_part_free(p);
+    return false;
 }
 
 /* ---- views */
@@ -210,7 +234,7 @@ void td_recording_call(td_recording *r, const td_call *c, const char *where)
 {
     if (r->bad) return;
     if (c->flags & TD_CF_VIEW) r->bad = !add_views(r, c);
-    else r->bad = r->g->ncalls == TD_GROUP_CALLS || !fits(c) || !add_part(r, c, where);
+    else r->bad = !fits(r, c) || !add_part(r, c, where);
 }
 
 bool td_recording_good(const td_recording *r)
@@ -218,14 +242,16 @@ bool td_recording_good(const td_recording *r)
     return !r->bad;
 }
 
-uint32_t td_recording_calls(const td_recording *r)
+bool td_recording_is_full(const td_recording *r)
 {
-    return r->g->ncalls;
+    const td_group *g = r->g;
+    if (r->sweeps) return g->ncalls == TD_GROUP_SWEEP;
+    return g->ncalls == TD_GROUP_CALLS || g->cost_ns >= TD_GROUP_NS;
 }
 
-double td_recording_cost(const td_recording *r)
+bool td_recording_is_worth(const td_recording *r)
 {
-    return r->g->cost_ns;
+    return r->g->ncalls >= (r->sweeps ? 2 : TD_GROUP_LEAST);
 }
 
 /* ---- the end */
@@ -234,7 +260,8 @@ static bool add_output(td_recording *r, block *b)
 {
     td_group *g = r->g;
     if (b->output != TD_GROUP_NONE) return true;
-    if (g->nmade == TD_MAX_OUTPUTS || !grow((void **)&g->made, g->nmade, &g->room_made, sizeof *g->made)) return false;
+    if (g->nmade == TD_MAX_OUTPUTS || !td_group_grow((void **)&g->made, g->nmade, &g->room_made, sizeof *g->made))
+        return false;
     b->output = g->nmade;
     g->made[g->nmade++] = (td_group_made){.desc = r->slots[b->slot].t->desc, .bytes = b->bytes};
     return true;
@@ -246,7 +273,7 @@ static bool add_given(td_recording *r, const td_tensor *t)
     enum { MARKS = TD_TF_MULTI_VIEW | TD_TF_NO_GRAD_VIEW | TD_TF_INFERENCE };
     td_group *g = r->g;
     slot *s = find(r, t);
-    if (!s || s->odd || !grow((void **)&g->given, g->ngiven, &g->room_given, sizeof *g->given)) return false;
+    if (!s || s->odd || !td_group_grow((void **)&g->given, g->ngiven, &g->room_given, sizeof *g->given)) return false;
     td_group_given *o = &g->given[g->ngiven++];
     *o = (td_group_given){.root = s->root, .view = s->view, .based = t->view_base, .flags = t->flags & MARKS};
     if (!s->root.input && !add_output(r, &r->blocks[s->root.nr])) return false;
@@ -312,13 +339,38 @@ static void place_operand(const td_recording *r, td_group_operand *o)
 
 static void place(td_recording *r)
 {
-    td_group *g = r->g;
-    for (uint32_t k = 0; k < g->noperands; k++) {
-        place_operand(r, &g->operands[k]);
+    for (uint32_t k = 0; k < r->g->noperands; k++) place_operand(r, &r->g->operands[k]);
+}
+
+/* ---- sweeps */
+
+static bool takes(td_recording *r, td_sweep *s, const td_group_operand *o)
+{
+    if (o->base == TD_GROUP_NONE) return true;
+    const slot *x = &r->slots[o->base];
+    return (x->root.input || !x->offset) && td_sweep_takes(s, &x->t->desc, !x->root.input);
+}
+
+/* What passes from call to call takes a tile. */
+static bool find_tiles(td_recording *r, td_sweep *s)
+{
+    bool good = td_sweep_begin(s, &r->slots[r->blocks[0].slot].t->desc);
+    for (uint32_t k = 0; k < r->g->noperands && good; k++) good = takes(r, s, &r->g->operands[k]);
+    if (good) td_sweep_cut(s);
+    if (!good || !s->a_tile) return false;
+    for (uint32_t k = 0; k < r->nblocks; k++)
+        r->blocks[k].bytes = td_sweep_tile_bytes(s, (td_dtype)r->slots[r->blocks[k].slot].t->desc.dtype);
+    return true;
+}
+
+/* ---- all of it */
+
+static void finish(td_group *g)
+{
+    for (uint32_t k = 0; k < g->noperands; k++)
         if (g->operands[k].base != TD_GROUP_NONE) g->operands[k].arg.desc = &g->operands[k].desc;
-    }
     g->bytes += sizeof *g + g->noperands * sizeof *g->operands + g->ncalls * sizeof *g->parts +
-                g->nmade * sizeof *g->made + g->ngiven * sizeof *g->given + r->g->ninputs;
+                g->nmade * sizeof *g->made + g->ngiven * sizeof *g->given + g->ninputs;
 }
 
 int td_recording_end(td_recording *r, uint32_t nouts, td_tensor *const *outs, td_group **out, td_error *e)
@@ -326,9 +378,12 @@ int td_recording_end(td_recording *r, uint32_t nouts, td_tensor *const *outs, td
     *out = NULL;
     if (r->bad) return TD_OK;
     for (uint32_t k = 0; k < nouts && !r->bad; k++) r->bad = !add_given(r, outs[k]);
-    if (r->bad) return TD_OK;
+    td_sweep s;
+    if (r->bad || (r->sweeps && !find_tiles(r, &s))) return TD_OK;
     if (!lay_out(r)) return td_no_memory(e, "to plan a program");
     place(r);
+    if (r->sweeps && !td_sweep_plan(&s, r->g)) return TD_OK;
+    finish(r->g);
     *out = r->g;
     r->g = NULL;
     return TD_OK;

@@ -11,7 +11,13 @@ import tensord as td
 from common import at_rest, seed, settles
 
 FLOATS = [td.float32, td.float64, td.float16, td.bfloat16]
+PLANS = os.environ.get("TENSORD_PLANS") != "0"
 COUNT = int(os.environ.get("TENSORD_DRAWN", "60"))
+
+
+def planned():
+    """How many ops were not issued one by one."""
+    return {row["key"]: row["value"] for row in td.status()}["run_planned"]
 
 
 def dim(r, x):
@@ -23,7 +29,7 @@ def whole(x):
 
 
 def paired(x):
-    return (x.reshape(-1, 1), x.reshape(1, -1)) if x.numel() < 300 else (x, x)
+    return (x.reshape(-1, 1), x.reshape(1, -1)) if x.numel() < 300 else (x, td.ones(1, dtype=x.dtype))
 
 
 # What is drawn when a function is written, with tensors like those that it will be called with: (chance, a tensor) -> what it does.
@@ -65,24 +71,29 @@ ONE = {
 TWO = {
     "add": lambda a, b: a + b,
     "outer": lambda a, b: paired(a)[0] * paired(b)[1],
-    "product": lambda a, b: paired(a)[0] @ paired(b)[1] if a.dtype == b.dtype and a.numel() < 300 else a,
+    "product": lambda a, b: paired(a)[0] @ paired(b)[1] if a.dtype == b.dtype and max(a.numel(), b.numel()) < 300 else a,
     "cat": lambda a, b: td.cat([whole(a), whole(b)]),
     "stack": lambda a, b: td.stack([whole(a)[:1], whole(b)[:1], whole(a)[:1]]),
     "lerp": lambda a, b: td.maximum(whole(a)[:1], whole(b)[:1]) - a,
 }
 
 
-def tensor(r, shape=None, dtype=None):
-    """Values of many kinds; contiguous, or a view that lies somehow."""
-    shape = r.choice([(), (1,), (5,), (2, 3), (0, 3), (4, 1, 3), (17, 33), (64, 100)]) if shape is None else shape
-    dtype = dtype or r.choice(FLOATS[:2] * 4 + FLOATS)
-    return [shape, dtype, r.choice(["plain", "plain", "t", "step", "offset", "expand"])]
+SMALL = [(), (1,), (5,), (2, 3), (0, 3), (4, 1, 3), (17, 33), (64, 100)]
+LARGE = [(70001,), (300, 401), (50, 3000), (257, 1024), (1, 90000), (3, 40, 1000), (1,), (401,), (300, 1)]  # some that spread over the others
+
+
+def tensor(r, shapes):
+    """What it is like: contiguous, or a view that lies somehow."""
+    return [r.choice(shapes), r.choice(FLOATS[:2] * 4 + FLOATS), r.choice(["plain", "plain", "t", "step", "offset", "expand"])]
 
 
 def filled(r, what):
     shape, dtype, how = what
     count = math.prod(shape)
-    n = td.tensor([r.uniform(-2, 2) for _ in range(2 * count + 2)], dtype=td.float64).to(dtype)
+    if count < 7000:
+        n = td.tensor([r.uniform(-2, 2) for _ in range(2 * count + 2)], dtype=td.float64).to(dtype)
+    else:
+        n = (td.arange(2.0 * count + 2, dtype=td.float64) * r.uniform(0.1, 3)).sin().mul(2).to(dtype)
     if how == "t" and len(shape) == 2:
         return n[:count].reshape(shape[1], shape[0]).t()
     if how == "step" and len(shape) == 1:
@@ -94,18 +105,21 @@ def filled(r, what):
     return n[:count].reshape(shape)
 
 
-def drawn(r, args):
+LOOPS = ["relu", "exp", "tanh", "numbers", "numbers", "half", "compare", "mask", "made", "mean", "unsqueeze", "same", "detach", "sum"]
+
+
+def drawn(r, args, names):
     """Steps, each of which names the values that it takes; what a step gives is a value, too."""
     steps, values = [], list(args)
     for _ in range(r.randint(3, 14)):
         i = r.randrange(len(values)) if r.random() < 0.3 else len(values) - 1
         if r.random() < 0.3:
             j, f = r.randrange(len(values)), r.choice(list(TWO.values()))
-            if max(values[i].numel(), values[j].numel()) > 20000:
+            if max(values[i].numel(), values[j].numel()) > 400000:
                 continue
             f = (lambda f: lambda a, b: f(a, b))(f)
         else:
-            j, f = None, r.choice(list(ONE.values()))(r, values[i])
+            j, f = None, ONE[r.choice(names)](r, values[i])
         if f is None:
             continue
         try:
@@ -134,12 +148,14 @@ def sharing(tensors):
     return [first.setdefault(t.data_ptr() - t.storage_offset() * t.element_size(), k) for k, t in enumerate(tensors) if t.numel()]
 
 
-def test_drawn_functions_are_what_they_are_op_by_op():
+@pytest.mark.parametrize("shapes, names, count", [(SMALL, list(ONE), COUNT), (LARGE, LOOPS, COUNT // 3)], ids=["small", "large"])
+def test_drawn_functions_are_what_they_are_op_by_op(shapes, names, count):
     r = random.Random(seed())
-    for number in range(COUNT):
-        looks = [tensor(r) for _ in range(2)]
+    spared = planned()
+    for number in range(count):
+        looks = [tensor(r, shapes) for _ in range(2)]
         with td.no_grad() if r.random() < 0.5 else td.enable_grad():
-            function = drawn(r, [filled(r, w) for w in looks])
+            function = drawn(r, [filled(r, w) for w in looks], names)
             args = [filled(r, w) for w in looks]
             program = td.jit.trace(function, tuple(args), check=False)
             for turn in range(6):
@@ -148,6 +164,7 @@ def test_drawn_functions_are_what_they_are_op_by_op():
                 for k, (a, b) in enumerate(zip(ours, theirs)):
                     assert bits(a) == bits(b), f"number {number}, turn {turn}, result {k}, of {looks}\n{program.code}\n{a}\n{b}"
                 assert sharing([*args, *ours]) == sharing([*args, *theirs]), f"number {number}, turn {turn}\n{program.code}"
+    assert not PLANS or planned() > spared + 3 * count
 
 
 def test_other_shapes_and_dtypes_come_and_go():

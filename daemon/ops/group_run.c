@@ -1,0 +1,186 @@
+/* The chunks of a group: kernels of its parts, each at this call's addresses.
+ *
+ * A row of small calls is one chunk: each part as a whole, then the next. A sweep is cut into tiles that the cache
+ * holds: all parts do one tile, then the next one, so that what passes from part to part never comes to memory. */
+#include "daemon/ops/group_parts.h"
+#include <stdio.h>
+#include <string.h>
+
+_Static_assert(sizeof(td_group_note) <= TD_KSTATE_BYTES, "it has to fit");
+
+enum { LINE = 64 };
+
+/* Of a part that is being run, or of each part of a sweep. In scratch; then come the bases, a tile's arena, and scratch
+ * of the parts. */
+typedef struct bench {
+    td_kcall k;
+    td_karg args[];
+} bench;
+
+static size_t whole_lines(size_t bytes)
+{
+    return (bytes + LINE - 1) / LINE * LINE;
+}
+
+static size_t bench_bytes(const td_group *g)
+{
+    return whole_lines(sizeof(bench) + g->most_args * sizeof(td_karg));
+}
+
+static size_t benches_bytes(const td_group *g)
+{
+    return bench_bytes(g) * (g->tiles ? g->ncalls : 1);
+}
+
+static size_t bases_bytes(const td_group *g)
+{
+    return whole_lines((1 + g->ninputs + g->nmade) * sizeof(void *));
+}
+
+/* Where operands' offsets count from. */
+static unsigned char **find_bases(const td_kcall *k, const td_group *g, void *scratch, void *arena)
+{
+    unsigned char **first = (unsigned char **)(void *)((unsigned char *)scratch + benches_bytes(g)), **at = first;
+    *at++ = arena;
+    for (int i = 0; i < k->nin; i++) *at++ = k->in[i].data;
+    for (int o = 0; o < k->nout; o++) *at++ = k->out[o].data;
+    return first;
+}
+
+static void take_args(const td_group *g, const td_group_part *p, const td_group_plan *plan, unsigned char *const *base,
+                      int64_t tile, td_karg *a)
+{
+    const td_group_operand *o = g->operands + plan->operands, *end = o + p->nin + p->nout;
+    for (; o < end; o++, a++) {
+        *a = o->arg;
+        if (o->base == TD_GROUP_NONE) a->data = a->desc ? a->number : NULL;
+        else a->data = (void *)((uintptr_t)base[o->base] + (uintptr_t)(o->offset + tile * o->advance));
+    }
+}
+
+static void set_up(const td_group_part *p, const td_group_plan *plan, bench *b, void *work)
+{
+    td_kcall *k = &b->k;
+    k->op = p->op;
+    k->attrs = p->attrs;
+    k->in = b->args;
+    k->out = b->args + p->nin;
+    k->nin = p->nin;
+    k->nout = p->nout;
+    k->compute = p->compute;
+    k->device = TD_CPU;
+    k->seed = k->counter = 0;
+    k->nphases = plan->nphases;
+    k->work = work;
+    for (int i = 0; i < plan->nphases; i++) k->phase[i] = plan->phase[i];
+    memcpy(k->state, plan->state, plan->state_bytes);
+}
+
+static void begin(bench *b)
+{
+    atomic_init(&b->k.failed, 0);
+    td_error_clear(&b->k.error);
+}
+
+static void failed(td_kcall *k, const td_kcall *part, const char *where)
+{
+    int none = 0;
+    if (!atomic_compare_exchange_strong(&k->failed, &none, part->error.code)) return;
+    const td_group_note *n = (const td_group_note *)(const void *)k->state;
+    k->error = part->error;
+    if (where[0]) snprintf(k->error.where, sizeof k->error.where, "%s%s", where, n->caller);
+}
+
+static bool run_part(td_kcall *k, void *scratch)
+{
+    for (int p = 0; p < k->nphases; p++)
+        for (int64_t i = 0; i < k->phase[p].chunks; i++) {
+            k->phase[p].fn(k, i, scratch);
+            if (atomic_load_explicit(&k->failed, memory_order_relaxed)) return false;
+        }
+    return true;
+}
+
+static const td_group *group_of(const td_kcall *k)
+{
+    return ((const td_group_note *)(const void *)k->state)->g;
+}
+
+static void run_row(td_kcall *k, int64_t chunk, void *scratch)
+{
+    (void)chunk;
+    const td_group *g = group_of(k);
+    bench *b = scratch;
+    unsigned char *work = k->work, **base = find_bases(k, g, scratch, work);
+    void *rest = (unsigned char *)scratch + benches_bytes(g) + bases_bytes(g);
+    begin(b);
+    for (const td_group_part *p = g->parts; p < g->parts + g->ncalls; p++) {
+        if (!p->plan.nphases) continue;
+        take_args(g, p, &p->plan, base, 0, b->args);
+        set_up(p, &p->plan, b, work + g->arena);
+        p->plan.replan(&b->k);
+        if (run_part(&b->k, rest)) continue;
+        failed(k, &b->k, p->where);
+        return;
+    }
+}
+
+/* ---- sweeps */
+
+/* All parts at one tile. `anew`: their plans are others than at the tile before. */
+static bool run_tile(td_kcall *k, const td_group *g, int64_t tile, bool anew, unsigned char *const *base, void *scratch)
+{
+    bool last = g->last && tile == g->tiles - 1;
+    unsigned char *at = scratch, *rest = at + benches_bytes(g) + bases_bytes(g) + g->arena;
+    for (const td_group_part *p = g->parts; p < g->parts + g->ncalls; p++, at += bench_bytes(g)) {
+        bench *b = (bench *)(void *)at;
+        const td_group_plan *plan = last ? &p->last : &p->plan;
+        take_args(g, p, plan, base, tile, b->args);
+        if (anew || last) begin(b), set_up(p, plan, b, NULL);
+        plan->replan(&b->k);
+        if (run_part(&b->k, rest)) continue;
+        failed(k, &b->k, p->where);
+        return false;
+    }
+    return true;
+}
+
+static void fill(unsigned char *arena, const td_group *g)
+{
+    for (uint32_t k = 0; k < g->nnumbers; k++) {
+        const td_group_number *x = &g->numbers[k];
+        unsigned char *at = arena + x->at;
+        size_t size = td_dtype_size((td_dtype)x->dtype), bytes = g->tile * size, done = size;
+        memcpy(at, x->value, size);
+        for (; done < bytes; done *= 2) memcpy(at + done, at, done < bytes - done ? done : bytes - done);
+    }
+}
+
+static void run_tiles(td_kcall *k, int64_t chunk, void *scratch)
+{
+    const td_group *g = group_of(k);
+    unsigned char *arena = (unsigned char *)scratch + benches_bytes(g) + bases_bytes(g);
+    unsigned char **base = find_bases(k, g, scratch, arena);
+    int64_t from = chunk * g->tiles_a_chunk, to = from + g->tiles_a_chunk;
+    if (to > g->tiles) to = g->tiles;
+    fill(arena, g);
+    for (int64_t tile = from; tile < to; tile++)
+        if (!run_tile(k, g, tile, tile == from, base, scratch)) return;
+}
+
+void td_group_set_kernel(td_kcall *k, const td_group *g)
+{
+    k->nphases = 1;
+    k->clean_phases = 0;
+    k->phase[0] = (td_phase){run_row, 1};
+    k->scratch_bytes = benches_bytes(g) + bases_bytes(g) + g->scratch_bytes;
+    k->work_bytes = g->arena + g->work_bytes + LINE; /* never none: addresses count from there */
+    k->cost_ns = g->cost_ns;
+    k->seed = k->counter = 0;
+    k->replan = NULL;
+    k->work = NULL;
+    if (!g->tiles) return;
+    k->phase[0] = (td_phase){run_tiles, (g->tiles + g->tiles_a_chunk - 1) / g->tiles_a_chunk};
+    k->scratch_bytes += g->arena + LINE;
+    k->work_bytes = 0;
+}

@@ -1,0 +1,174 @@
+/* Sweeps: groups of large pointwise calls that give tensors of one shape, cut into tiles along the first dimension.
+ *
+ * An element of such a result depends on its own operands only, so the bits do not depend on the cut. Where everything
+ * lies in one row, or is one number, tiles are runs of elements; otherwise they are some of the rows, and what is
+ * broadcast along the first dimension is the same for all of them. */
+#include "daemon/ops/group_parts.h"
+#include "daemon/ops/prepare.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    TILE = 512,    /* elements: in memory more are slower, in the cache fewer */
+    WIDEST = 2048, /* elements of a row */
+    MOST_ARGS = 8, /* of a pointwise call */
+    CHUNK_NS = 100000
+};
+
+static bool same_shape(const td_desc *a, const td_desc *b)
+{
+    return a->ndim == b->ndim && !memcmp(a->shape, b->shape, a->ndim * sizeof a->shape[0]);
+}
+
+static int64_t a_row(const td_sweep *s)
+{
+    return s->flat ? 1 : td_desc_numel(&s->whole) / s->whole.shape[0];
+}
+
+bool td_sweep_begin(td_sweep *s, const td_desc *whole)
+{
+    *s = (td_sweep){.whole = *whole, .flat = true};
+    return whole->ndim > 0 && td_desc_numel(whole) > 0 && td_desc_is_contiguous(whole);
+}
+
+bool td_sweep_takes(td_sweep *s, const td_desc *d, bool made)
+{
+    bool alike = same_shape(d, &s->whole) && td_desc_is_contiguous(d), one = td_desc_numel(d) == 1;
+    if (alike || (one && !made)) return true;
+    s->flat = false;
+    return !made && d->ndim <= s->whole.ndim;
+}
+
+void td_sweep_cut(td_sweep *s)
+{
+    int64_t row = a_row(s);
+    s->rows = td_desc_numel(&s->whole) / row;
+    s->a_tile = row < TILE ? TILE / row : 1;
+    if (row > WIDEST) s->a_tile = 0;
+}
+
+uint64_t td_sweep_tile_bytes(const td_sweep *s, td_dtype t)
+{
+    return (uint64_t)(s->a_tile * a_row(s)) * td_dtype_size(t);
+}
+
+/* ---- operands */
+
+/* Does it have a row for each row of the result? */
+static bool moves(const td_sweep *s, const td_desc *d)
+{
+    return d->ndim == s->whole.ndim && d->shape[0] != 1;
+}
+
+static td_desc tile_of(const td_sweep *s, const td_desc *d, int64_t rows)
+{
+    td_desc t = *d;
+    t.offset = 0;
+    if (!s->flat) {
+        if (moves(s, d)) t.shape[0] = rows;
+        return t;
+    }
+    t.ndim = td_desc_numel(d) != 1;
+    t.shape[0] = rows;
+    t.stride[0] = 1;
+    return t;
+}
+
+static int64_t advance_of(const td_sweep *s, const td_group_operand *o)
+{
+    const td_desc *d = &o->desc;
+    if (o->base == 0 || (s->flat ? td_desc_numel(d) == 1 : !moves(s, d))) return 0;
+    return s->a_tile * (s->flat ? 1 : d->stride[0]) * (int64_t)td_dtype_size((td_dtype)d->dtype);
+}
+
+/* Does the loop read a number just as it would an element of this dtype? Halves are rounded otherwise. */
+static bool is_element(const td_group_part *p, const td_group_operand *o)
+{
+    return o->arg.desc && o->arg.desc->dtype == p->compute && p->compute != TD_FLOAT16 && p->compute != TD_BFLOAT16;
+}
+
+/* A number becomes a tile of it, one for all that are the same. */
+static bool spread(const td_sweep *s, td_group *g, td_group_operand *o, int64_t rows)
+{
+    td_dtype t = (td_dtype)o->arg.desc->dtype;
+    uint32_t k = 0;
+    for (; k < g->nnumbers; k++)
+        if (g->numbers[k].dtype == t && !memcmp(g->numbers[k].value, o->arg.number, td_dtype_size(t))) break;
+    if (k == g->nnumbers) {
+        if (!td_group_grow((void **)&g->numbers, k, &g->room_numbers, sizeof *g->numbers)) return false;
+        g->numbers[k] = (td_group_number){.at = g->arena, .dtype = (uint8_t)t};
+        memcpy(g->numbers[k].value, o->arg.number, td_dtype_size(t));
+        g->arena += (td_sweep_tile_bytes(s, t) + 63) / 64 * 64;
+        g->nnumbers++;
+    }
+    td_desc d = s->whole;
+    d.dtype = (uint8_t)t;
+    *o = (td_group_operand){.base = 0, .offset = (int64_t)g->numbers[k].at, .desc = tile_of(s, &d, rows)};
+    return true;
+}
+
+/* A run of a part's operands once more, with so many rows. */
+static bool add_operands(const td_sweep *s, td_group *g, const td_group_part *p, int64_t rows, uint32_t *first)
+{
+    uint32_t from = p->plan.operands;
+    *first = g->noperands;
+    for (int k = 0; k < p->nin + p->nout; k++) {
+        if (!td_group_grow((void **)&g->operands, g->noperands, &g->room_operands, sizeof *g->operands)) return false;
+        td_group_operand *o = &g->operands[g->noperands++];
+        *o = g->operands[from + (uint32_t)k];
+        if (o->base == TD_GROUP_NONE) {
+            if (is_element(p, o) && !spread(s, g, o, rows)) return false;
+            continue;
+        }
+        o->advance = advance_of(s, o);
+        o->desc = tile_of(s, &o->desc, rows);
+    }
+    return true;
+}
+
+/* ---- plans */
+
+static bool make_plan(td_group *g, const td_group_part *p, uint32_t operands, td_group_plan *out)
+{
+    td_kcall k = {.op = p->op, .attrs = p->attrs, .nin = p->nin, .nout = p->nout, .compute = p->compute};
+    td_karg args[MOST_ARGS] = {0};
+    td_error e = {0};
+    for (int i = 0; i < p->nin + p->nout; i++) {
+        const td_group_operand *o = &g->operands[operands + (uint32_t)i];
+        args[i] = o->arg;
+        if (o->base != TD_GROUP_NONE) args[i].desc = &o->desc;
+        args[i].data = o->base == TD_GROUP_NONE && o->arg.desc ? args[i].number : NULL;
+    }
+    k.in = args;
+    k.out = args + p->nin;
+    td_plan_fn plan = td_plans[TD_CPU][p->op->id];
+    if (!plan || plan(&k, &e) || !k.replan || k.nphases > 1 || k.work_bytes) return false;
+    if (g->scratch_bytes < k.scratch_bytes) g->scratch_bytes = k.scratch_bytes;
+    return td_group_plan_take(out, &k, operands);
+}
+
+static bool plan_part(const td_sweep *s, td_group *g, td_group_part *p)
+{
+    int64_t left = s->rows % s->a_tile;
+    uint32_t tile, last;
+    td_group_plan plan;
+    if (p->nin + p->nout > MOST_ARGS || !add_operands(s, g, p, s->a_tile, &tile)) return false;
+    if (left && (!add_operands(s, g, p, left, &last) || !make_plan(g, p, last, &p->last))) return false;
+    if (!make_plan(g, p, tile, &plan)) return false;
+    free(p->plan.state);
+    p->plan = plan;
+    return true;
+}
+
+bool td_sweep_plan(const td_sweep *s, td_group *g)
+{
+    g->scratch_bytes = g->work_bytes = 0;
+    g->tile = (uint64_t)(s->a_tile * a_row(s));
+    for (uint32_t k = 0; k < g->ncalls; k++)
+        if (!plan_part(s, g, &g->parts[k])) return false;
+    g->tiles = (s->rows + s->a_tile - 1) / s->a_tile;
+    g->last = s->rows % s->a_tile;
+    double a_tile = g->cost_ns / (double)g->tiles;
+    g->tiles_a_chunk = a_tile < CHUNK_NS ? (int64_t)(CHUNK_NS / (a_tile + 1)) + 1 : 1;
+    return true;
+}
