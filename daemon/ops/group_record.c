@@ -5,6 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum {
+    MOST_OPERANDS = 64, /* of a call: each is looked for among all that was seen */
+    MOST_SLOTS = 1024
+};
+
 /* A tensor that was seen. */
 typedef struct slot {
     td_tensor *t;
@@ -42,7 +47,8 @@ bool td_group_grow(void **at, uint32_t n, uint32_t *room, size_t size)
 
 static bool add_slot(td_recording *r, td_tensor *t, slot s)
 {
-    if (!td_group_grow((void **)&r->slots, r->nslots, &r->room_slots, sizeof *r->slots)) return false;
+    if (r->nslots == MOST_SLOTS || !td_group_grow((void **)&r->slots, r->nslots, &r->room_slots, sizeof *r->slots))
+        return false;
     s.t = td_tensor_ref(t);
     r->slots[r->nslots++] = s;
     return true;
@@ -95,6 +101,7 @@ static bool is_plain(const td_call *c)
     const td_kcall *k = &c->k;
     if (c->flags & (TD_CF_OUT | TD_CF_SERVICE | TD_CF_DEFER) || c->cast || k->device != TD_CPU) return false;
     if (c->op->flags & (TD_OF_RANDOM | TD_OF_DATA_SHAPE | TD_OF_UNCOMPUTED) || c->op->mutates) return false;
+    if (c->nin + c->nout > MOST_OPERANDS) return false;
     return k->replan || !k->nphases;
 }
 
