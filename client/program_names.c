@@ -170,3 +170,27 @@ int td_program_captured(td_program *p)
     p->ncaptured = n;
     return TD_OK;
 }
+
+/* ---- what the daemon made of it */
+
+static int on_plans(td_client *c, td_wait *w, const td_reply *r, int *fd, td_error *e)
+{
+    (void)c, (void)fd;
+    char **text = w->context;
+    *text = strndup((const char *)r->data.data, r->data.len);
+    return *text ? TD_OK : td_no_memory(e, "for the plans of a program");
+}
+
+char *td_program_plans(const td_program *p)
+{
+    char *text = NULL;
+    Td__Wire__ProgramPlans q = TD__WIRE__PROGRAM_PLANS__INIT;
+    q.program = p->id;
+    Td__Wire__Call call = TD__WIRE__CALL__INIT;
+    call.program_plans = &q;
+    td_wait w = {.on_reply = on_plans, .context = &text};
+    if (td_enter(p->client, "program_print")) return NULL;
+    int rc = td_ask_and_wait(p->client, &call, -1, &w, "program_print");
+    td_leave(p->client);
+    return rc ? NULL : text;
+}

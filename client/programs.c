@@ -263,6 +263,7 @@ TD_API char *td_program_print(const td_program *p, td_text_kind what)
         td_raise_null("program_print", "the program");
         return NULL;
     }
+    if (what == TD_TEXT_PLANS) return td_program_plans(p);
     char *text = td_program_show(p->ir, what, &e);
     if (!text) td_raise_error(&e, "program_print", NULL);
     return text;

@@ -28,5 +28,7 @@ td_program *td_program_make(td_client *c, td_ir *ir, td_list captured, const cha
 void td_program_drop(td_program *p);
 /* All that it captures, with a handle each. */
 int td_program_captured(td_program *p);
+/* program_names.c: TD_TEXT_PLANS, which the daemon knows. NULL: raised. */
+char *td_program_plans(const td_program *p);
 
 #endif

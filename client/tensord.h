@@ -579,7 +579,13 @@ TD_API void td_trace_free(td_trace *trace); /* NULL is fine */
 TD_API const char *td_trace_warning(const td_trace *trace, int k);
 /* Its text, to be freed: what td_program_read() takes, a source in the subset of Python, a picture for graphviz, one as
  * SVG. Pictures show the first 4096 nodes. */
-typedef enum td_text_kind { TD_TEXT_IR = 0, TD_TEXT_CODE = 1, TD_TEXT_DOT = 2, TD_TEXT_SVG = 3 } td_text_kind;
+typedef enum td_text_kind {
+    TD_TEXT_IR = 0,
+    TD_TEXT_CODE = 1,
+    TD_TEXT_DOT = 2,
+    TD_TEXT_SVG = 3,
+    TD_TEXT_PLANS = 4 /* which rows of small ops the daemon runs as one call by now: of a program that ran before */
+} td_text_kind;
 TD_API char *td_program_print(const td_program *p, td_text_kind what);
 /* Under a name, for any process: what it captures is shared, as td_publish() has it (a copy in service memory, outside of
  * every graph; what lies there already is captured itself, so gradients of its leaves add up there), `p` stays apart from

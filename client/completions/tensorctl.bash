@@ -23,7 +23,7 @@ _tensorctl()
         _tensorctl_offer "$word" < <(tensorctl --json daemons 2>/dev/null | sed -n 's/.*(pid \([0-9]*\))".*/\1/p')
         return
         ;;
-    drop)
+    plan | drop)
         _tensorctl_offer "$word" < <(tensorctl --json names 2>/dev/null | sed -n 's/.*{"name": "\([^"\\]*\)".*/\1/p')
         return
         ;;
@@ -32,7 +32,7 @@ _tensorctl()
         return
         ;;
     program)
-        mapfile -t COMPREPLY < <(compgen -W "show code passes dot svg check" -- "$word")
+        mapfile -t COMPREPLY < <(compgen -W "show code passes dot svg check plan" -- "$word")
         return
         ;;
     ops)

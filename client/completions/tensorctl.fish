@@ -4,7 +4,7 @@ complete -c tensorctl -f
 complete -c tensorctl -n "not __fish_seen_subcommand_from $commands" -a "$commands"
 complete -c tensorctl -n "__fish_seen_subcommand_from ops" -a "(tensorctl ops 2>/dev/null | cut -d' ' -f1)"
 complete -c tensorctl -n "__fish_seen_subcommand_from drop" -a "(tensorctl --json names 2>/dev/null | sed -n 's/.*{\"name\": \"\([^\"\\\\]*\)\".*/\1/p')"
-complete -c tensorctl -n "__fish_seen_subcommand_from program" -a "show code passes dot svg check"
+complete -c tensorctl -n "__fish_seen_subcommand_from program" -a "show code passes dot svg check plan"
 complete -c tensorctl -n "__fish_seen_subcommand_from run program" -F
 complete -c tensorctl -l in -x -d "An argument of run: NAME=VALUE"
 complete -c tensorctl -l out -r -F -d "Where a result of run goes"

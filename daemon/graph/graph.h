@@ -12,6 +12,8 @@
 #include "daemon/graph/value.h"
 #include "proto/program/values.h"
 
+#include <stdio.h>
+
 /* Of the mode of a record, or of a program's node (TD_RM_). */
 static inline td_grad_mode td_grad_mode_of(uint32_t mode)
 {
@@ -44,6 +46,8 @@ uint32_t td_program_captured(const td_program *p, td_tensor *const **out);
 uint32_t td_program_nodes(const td_program *p);
 /* How many rows of its nodes can be run as one call. */
 uint32_t td_program_plans(const td_program *p);
+/* What these are, for people; at most 64 KB. */
+void td_program_tell_plans(const td_program *p, FILE *out);
 td_program *td_program_ref(td_program *p);
 void td_program_unref(td_program *p);
 

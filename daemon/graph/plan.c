@@ -173,6 +173,22 @@ uint32_t td_spots_count(const td_spot *s)
     return n;
 }
 
+void td_spots_tell(const td_program *p, FILE *out)
+{
+    enum { MOST = 60 << 10 }; /* of text, and a plan more */
+    for (uint32_t n = 0; n < p->ir->nnodes; n++) {
+        const td_spot *s = p->spots[n];
+        for (uint32_t k = 0; s && k < s->nplans; k++) {
+            if (ftell(out) > MOST) {
+                fputs("...\n", out);
+                return;
+            }
+            fprintf(out, "from node %u: ", n);
+            td_group_tell(s->plans[k]->group, out);
+        }
+    }
+}
+
 /* Without memory there is none. */
 static td_spot *spot_at(td_program *p, uint32_t node)
 {

@@ -5,6 +5,7 @@
 
 #include "daemon/ops/ops.h"
 #include "proto/program/ir.h"
+#include <stdio.h>
 
 typedef struct td_exec td_exec;
 /* Of a node (td_program.joins). */
@@ -13,6 +14,7 @@ enum {
     TD_STARTS = 2 /* a row may begin with it */
 };
 
+typedef struct td_program td_program;
 typedef struct td_spot td_spot;
 typedef struct td_planning td_planning;
 
@@ -23,6 +25,7 @@ void td_plan_find(const td_ir *ir, uint8_t *joins);
 uint64_t td_spots_leave(td_spot *first, td_account *account);
 void td_spots_free(td_spot *first);
 uint32_t td_spots_count(const td_spot *first); /* plans */
+void td_spots_tell(const td_program *p, FILE *out);
 
 /* Before r->node is run: the plan that begins there and fits is run in its place (*ran), or nodes are recorded from
  * here on. Errors, and what it has to wait for, as of an op. */

@@ -241,6 +241,13 @@ uint32_t td_program_plans(const td_program *p)
     return td_spots_count(p->first_spot);
 }
 
+void td_program_tell_plans(const td_program *p, FILE *out)
+{
+    uint32_t n = td_program_plans(p);
+    fprintf(out, "%u nodes, %u plan%s\n", p->ir->nnodes, n, n == 1 ? "" : "s");
+    td_spots_tell(p, out);
+}
+
 td_program *td_program_ref(td_program *p)
 {
     p->refs++;

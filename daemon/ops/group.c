@@ -143,9 +143,15 @@ uint32_t td_group_calls(const td_group *g)
     return g->ncalls;
 }
 
-double td_group_cost(const td_group *g)
+void td_group_tell(const td_group *g, FILE *out)
 {
-    return g->cost_ns;
+    fprintf(out, "%s of %u ops, %.1f us of a core, %.1f KB to work with, makes %u tensor%s\n",
+            g->tiles ? "sweep" : "row", g->ncalls, g->cost_ns * 1e-3, (double)(g->arena + g->work_bytes) / 1e3,
+            g->nmade, g->nmade == 1 ? "" : "s");
+    if (g->tiles)
+        fprintf(out, "  %lld tiles of %llu elements, %lld to a chunk\n", (long long)g->tiles,
+                (unsigned long long)g->tile, (long long)g->tiles_a_chunk);
+    for (uint32_t k = 0; k < g->ncalls; k++) fprintf(out, "  %-24s %s\n", g->parts[k].op->name, g->parts[k].where);
 }
 
 uint64_t td_group_bytes(const td_group *g)

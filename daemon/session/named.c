@@ -207,3 +207,23 @@ int td_call_program_captured(td_session *s, const Td__Wire__Call *call, td_error
     free(sizes);
     return rc;
 }
+
+int td_call_program_plans(td_session *s, const Td__Wire__Call *call, td_error *e)
+{
+    const td_program *p = td_session_program_of(s, call->program_plans->program, e);
+    if (!p) return e->code;
+    char *text = NULL;
+    size_t n = 0;
+    FILE *out = open_memstream(&text, &n);
+    if (!out) return td_no_memory(e, "for a text");
+    td_program_tell_plans(p, out);
+    int rc = fclose(out) || !text ? td_no_memory(e, "for a text") : TD_OK;
+    Td__Wire__Reply r;
+    td__wire__reply__init(&r);
+    r.serial = call->serial;
+    r.data.data = (uint8_t *)text;
+    r.data.len = n;
+    if (!rc) td_reply_send(s, &r, -1);
+    free(text);
+    return rc;
+}

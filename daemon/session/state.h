@@ -320,6 +320,7 @@ int td_session_in_service(td_session *s, td_tensor *t, bool copy, td_tensor **ou
 int td_session_program_open(td_session *s, uint64_t serial, uint32_t id, td_program *p, td_error *e);
 int td_call_program_publish(td_session *s, const Td__Wire__Call *call, td_error *e);
 int td_call_program_captured(td_session *s, const Td__Wire__Call *call, td_error *e);
+int td_call_program_plans(td_session *s, const Td__Wire__Call *call, td_error *e);
 /* queues.c */
 int td_call_queue_open(td_session *s, const Td__Wire__Call *call, td_error *e);
 int td_call_queue_put(td_session *s, const Td__Wire__Call *call, td_error *e);

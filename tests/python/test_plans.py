@@ -4,6 +4,7 @@ import inspect
 import math
 import os
 import random
+import subprocess
 
 import pytest
 
@@ -283,3 +284,27 @@ def test_inference_mode_marks_what_is_made():
                 t.mul(td.ones((), requires_grad=True)).sum().item()
         for t in f(x):
             t.mul(td.ones((), requires_grad=True)).sum().backward()
+
+
+@pytest.mark.skipif(not PLANS, reason="without plans")
+def test_a_plan_is_shown():
+    @td.jit.script
+    def f(x, w):
+        y = ((x * 2 + 1).relu() - w).exp()
+        return y.sum(), y
+
+    assert "0 plans" in f.plan()
+    f.publish("shown")
+    opened = td.jit.open("shown")
+    for program in (f, opened):
+        small, large = program.plan(td.ones(3), td.ones(3)), program.plan(td.ones(300, 400), td.ones(400))
+        assert "row of 6 ops" in small and "makes 2 tensors" in small and "test_plans.py:" in small
+        assert "sweep of 5 ops" in large and "tiles of 400 elements" in large and small.splitlines()[1] in large
+    ctl = os.path.join(os.path.dirname(os.environ["TENSORD_DAEMON"]), "../../client/tensorctl/tensorctl")
+    if os.path.exists(ctl):
+        said = subprocess.run([ctl, "--socket", td.connection()["path"], "program", "plan", "shown"], capture_output=True, text=True, check=True).stdout
+        assert said == opened.plan()
+    td.drop("shown")
+    with td.enable_grad():
+        x = td.ones(3, requires_grad=True)
+        assert f.plan(x, td.ones(3)) == f.plan()

@@ -247,6 +247,7 @@ class Tensorctl(Place):
                                                   capture_output=True, text=True, env=environment()).stderr)
         self.assertIn("nothing is published", ctl("--socket", self.socket, "run", "nothing", code=1))
         self.assertIn("nothing is published", ctl("--socket", self.socket, "program", "show", "nothing", code=1))
+        self.assertIn("nothing is published", ctl("--socket", self.socket, "program", "plan", "nothing", code=1))
         self.assertIn("none.td", ctl("program", "show", self.place + "/none.td", code=1))
         self.assertIn("did you mean 'show'", ctl("program", "shw", path, code=2))
         ctl("program", "show", code=2)

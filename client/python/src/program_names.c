@@ -95,9 +95,21 @@ static PyObject *captured(PyObject *module, PyObject *object)
     return all;
 }
 
+/* _program_plans(program): what the daemon made of it, for people. */
+static PyObject *plans(PyObject *module, PyObject *object)
+{
+    (void)module;
+    td_program *p = tdpy_program(object);
+    char *text = p ? td_program_print(p, TD_TEXT_PLANS) : NULL;
+    PyObject *made = text ? PyUnicode_FromString(text) : p ? tdpy_fail() : NULL;
+    free(text);
+    return made;
+}
+
 PyMethodDef tdpy_program_names[] = {{"_program_publish", publish, METH_VARARGS, NULL},
                                     {"_program_open", open_name, METH_VARARGS, NULL},
                                     {"_program_text", text, METH_O, NULL},
                                     {"_program_captured", captured, METH_O, NULL},
+                                    {"_program_plans", plans, METH_O, NULL},
                                     {"_names_in", names_in, METH_VARARGS, NULL},
                                     {NULL, NULL, 0, NULL}};

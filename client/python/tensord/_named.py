@@ -28,6 +28,14 @@ class Named(Program):
         the name. Who has opened that keeps it."""
         _C._program_publish(self._daemons(), name, replace, copy)
 
+    def plan(self, *args, **kwargs) -> str:
+        """What the daemon makes of the program for such arguments, as a text: rows of small ops that it runs as one call (a *row*, or a *sweep* of
+        larger ones by tiles), with what they cost and each op's line. It finds them in the first runs: with arguments the program is
+        called three times before. Ops that record gradients, write, or draw random numbers go one by one, and are in no row."""
+        for _ in range(3 if args or kwargs else 0):
+            self(*args, **kwargs)  # type: ignore[operator]
+        return _C._program_plans(self._daemons())
+
     def _parts(self) -> "list[Any]":
         """What a file has of it, as _filed.Part."""
         raise NotImplementedError
