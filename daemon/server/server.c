@@ -137,11 +137,74 @@ static void deadline_passed(uv_timer_t *t)
     set_spinning(s, true);         /* without waiting for something else to happen first */
 }
 
+/* ---- work that would hold the loop up */
+
+typedef struct job {
+    uv_work_t work;
+    td_server *server;
+    void (*run)(void *);
+    void (*done)(void *);
+    void *arg;
+} job;
+
+static void job_run(uv_work_t *w)
+{
+    job *j = w->data;
+    j->run(j->arg);
+}
+
+static void job_done(uv_work_t *w, int status)
+{
+    (void)status;
+    job *j = w->data;
+    td_laps *laps = j->server->service.laps;
+    td_lap_began(laps);
+    j->server->helpers--;
+    if (j->done) j->done(j->arg);
+    free(j);
+    td_lap_over(laps, "helped");
+}
+
+static void background(void *hook_arg, void (*run)(void *), void (*done)(void *), void *arg)
+{
+    td_server *s = hook_arg;
+    job *j = malloc(sizeof *j);
+    if (j) {
+        *j = (job){.server = s, .run = run, .done = done, .arg = arg};
+        j->work.data = j;
+        if (uv_queue_work(&s->loop, &j->work, job_run, job_done) == 0) {
+            s->helpers++;
+            return;
+        }
+        free(j);
+    }
+    run(arg);
+    if (done) done(arg);
+}
+
+static void free_segment(void *segment)
+{
+    td_segment_free(segment);
+}
+
+static void dispose(td_segment *g, void *arg)
+{
+    if (g->size >= TD_DISPOSE_AWAY) background(arg, free_segment, NULL, g);
+    else td_segment_free(g);
+}
+
 /* ---- what lies idle goes back, a while after the last thing happened */
 
 static uint64_t happened(const td_server *s)
 {
     return s->service.frames_in + s->service.ops_run + s->came_and_went;
+}
+
+/* What was freed stays with malloc otherwise. */
+static void trim(void *unused)
+{
+    (void)unused;
+    malloc_trim(0);
 }
 
 static void settle(uv_timer_t *t)
@@ -154,8 +217,8 @@ static void settle(uv_timer_t *t)
         uv_timer_start(t, settle, 1, 0);
     } else if (how == TD_SETTLE_LATER || before != s->seen) {
         uv_timer_start(t, settle, SETTLE_MS, 0);
-    } else {            /* nothing has happened in between: there is time for this */
-        malloc_trim(0); /* what many connections left stays with malloc otherwise */
+    } else { /* nothing has happened in between: there is time for this */
+        background(s, trim, NULL, NULL);
         s->settling = false;
         s->settled = before;
     }
@@ -225,62 +288,6 @@ static void incoming(uv_poll_t *h, int status, int events)
     td_lap_began(s->service.laps);
     if (status == 0) td_peer_accept(s);
     td_lap_over(s->service.laps, "accept");
-}
-
-/* ---- work that would hold the loop up */
-
-typedef struct job {
-    uv_work_t work;
-    td_server *server;
-    void (*run)(void *);
-    void (*done)(void *);
-    void *arg;
-} job;
-
-static void job_run(uv_work_t *w)
-{
-    job *j = w->data;
-    j->run(j->arg);
-}
-
-static void job_done(uv_work_t *w, int status)
-{
-    (void)status;
-    job *j = w->data;
-    td_laps *laps = j->server->service.laps;
-    td_lap_began(laps);
-    j->server->helpers--;
-    if (j->done) j->done(j->arg);
-    free(j);
-    td_lap_over(laps, "helped");
-}
-
-static void background(void *hook_arg, void (*run)(void *), void (*done)(void *), void *arg)
-{
-    td_server *s = hook_arg;
-    job *j = malloc(sizeof *j);
-    if (j) {
-        *j = (job){.server = s, .run = run, .done = done, .arg = arg};
-        j->work.data = j;
-        if (uv_queue_work(&s->loop, &j->work, job_run, job_done) == 0) {
-            s->helpers++;
-            return;
-        }
-        free(j);
-    }
-    run(arg);
-    if (done) done(arg);
-}
-
-static void free_segment(void *segment)
-{
-    td_segment_free(segment);
-}
-
-static void dispose(td_segment *g, void *arg)
-{
-    if (g->size >= TD_DISPOSE_AWAY) background(arg, free_segment, NULL, g);
-    else td_segment_free(g);
 }
 
 /* ---- setting up and serving */

@@ -13,7 +13,7 @@
 
 #include <uv.h>
 
-#define TD_DISPOSE_AWAY (UINT64_C(8) << 20) /* segments of this size are freed by a helper thread */
+#define TD_DISPOSE_AWAY (UINT64_C(256) << 10) /* segments of this size are freed by a helper thread */
 
 enum {
     TD_TURN_RECORDS = 512, /* of one peer, before the next has its turn */
