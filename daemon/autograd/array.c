@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-enum { PAGES_FROM = 1 << 18 };
+enum { PAGES_FROM = 1 << 18, PAGE = 4096, PART = 2 << 20 /* is given back in 0.1 ms */ };
 
 static void *first_pages(void *p, size_t old, size_t size)
 {
@@ -33,4 +33,12 @@ void td_array_free(void *p, size_t size)
 {
     if (p && size >= PAGES_FROM) munmap(p, size);
     else free(p);
+}
+
+size_t td_array_shorten(void *p, size_t size)
+{
+    size_t left = size > PART + PAGES_FROM ? (size - PART) / PAGE * PAGE : 0;
+    if (left) munmap((char *)p + left, size - left);
+    else td_array_free(p, size);
+    return left;
 }

@@ -10,13 +10,16 @@
 /* Grow from `old` bytes (0: there is none, p NULL) to `size`, new bytes zero. NULL without memory: p is as it was. */
 void *td_array_grow(void *p, size_t old, size_t size);
 void td_array_free(void *p, size_t size);
+/* Give back its last part, of a size that takes no time; what is left, 0: it is gone. */
+size_t td_array_shorten(void *p, size_t size);
 
 /* Address -> index, open addressing. It grows a little at each insertion, never all at once: until all of `old` has
  * been copied, both are looked at. */
 typedef struct td_table {
     const void **key;
     uint32_t *value;
-    uint32_t room; /* a power of two */
+    uint32_t room;               /* a power of two */
+    size_t key_size, value_size; /* in bytes; less while it goes */
 } td_table;
 typedef struct td_map {
     td_table now, old;
@@ -27,7 +30,8 @@ typedef struct td_map {
 uint32_t td_map_get(const td_map *m, const void *key);
 /* False without memory. The key must not be there. */
 bool td_map_put(td_map *m, const void *key, uint32_t value);
-void td_map_deinit(td_map *m);
+/* Some of it; true: it is gone. */
+bool td_map_drop(td_map *m);
 
 /* A node of the graph as this backward sees it. */
 typedef struct td_bnode {
@@ -120,6 +124,7 @@ struct td_backward {
     td_tensor *moving; /* a seed that is still to be delivered */
     td_sum *sums;      /* nleaves of them, or NULL */
     int failed, freed; /* freed: how many of the arrays */
+    size_t left;       /* of the next, in bytes; 0: it is whole */
     td_eval eval;
 };
 

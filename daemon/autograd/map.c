@@ -1,7 +1,8 @@
 /* A small hash map from addresses to indices, for plans: one insertion a node, one lookup an edge.
  *
- * A table is twice as large as the one before; each insertion copies some places of that one, so that it is done with
- * long before the next is needed. What was copied stays where it was, so a lookup needs no care. */
+ * A table is twice as large as the one before; each insertion copies some places of that one, or gives a part of it
+ * back, so that it is done with long before the next is needed. What was copied stays where it was, so a lookup needs
+ * no care. */
 #include "daemon/autograd/backward.h"
 #include <assert.h>
 #include <stdlib.h>
@@ -26,7 +27,7 @@ static uint32_t find(const td_table *t, const void *key)
 uint32_t td_map_get(const td_map *m, const void *key)
 {
     uint32_t v = find(&m->now, key);
-    return v == UINT32_MAX && m->old.room ? find(&m->old, key) : v;
+    return v == UINT32_MAX && m->copied < m->old.room ? find(&m->old, key) : v;
 }
 
 static void add(td_table *t, const void *key, uint32_t value)
@@ -36,30 +37,36 @@ static void add(td_table *t, const void *key, uint32_t value)
     t->value[k] = value;
 }
 
-static void table_deinit(td_table *t)
+static bool table_make(td_table *t, uint32_t room)
 {
-    td_array_free(t->key, t->room * sizeof *t->key);
-    td_array_free(t->value, t->room * sizeof *t->value);
+    size_t key_size = room * sizeof *t->key, value_size = room * sizeof *t->value;
+    *t = (td_table){td_array_grow(NULL, 0, key_size), td_array_grow(NULL, 0, value_size), room, key_size, value_size};
+    if (t->key && t->value) return true;
+    if (t->key) td_array_free(t->key, key_size);
+    if (t->value) td_array_free(t->value, value_size);
+    return false;
+}
+
+/* A part of it; true: it is gone. */
+static bool table_drop(td_table *t)
+{
+    if (t->key_size) t->key_size = td_array_shorten(t->key, t->key_size);
+    else if (t->value_size) t->value_size = td_array_shorten(t->value, t->value_size);
+    if (t->key_size || t->value_size) return false;
     *t = (td_table){0};
+    return true;
 }
 
 static void copy_some(td_map *m)
 {
     for (int n = 0; n < COPY && m->copied < m->old.room; n++, m->copied++)
         if (m->old.key[m->copied]) add(&m->now, m->old.key[m->copied], m->old.value[m->copied]);
-    if (m->copied == m->old.room) table_deinit(&m->old);
 }
 
 static bool grow(td_map *m)
 {
-    td_table more = {.room = m->now.room ? 2 * m->now.room : 64};
-    more.key = td_array_grow(NULL, 0, more.room * sizeof *more.key);
-    more.value = td_array_grow(NULL, 0, more.room * sizeof *more.value);
-    if (!more.key || !more.value) {
-        if (more.key) td_array_free(more.key, more.room * sizeof *more.key);
-        if (more.value) td_array_free(more.value, more.room * sizeof *more.value);
-        return false;
-    }
+    td_table more;
+    if (!table_make(&more, m->now.room ? 2 * m->now.room : 64)) return false;
     assert(!m->old.room);
     m->old = m->now;
     m->now = more;
@@ -70,15 +77,14 @@ static bool grow(td_map *m)
 bool td_map_put(td_map *m, const void *key, uint32_t value)
 {
     if (m->count * 2 >= m->now.room && !grow(m)) return false;
-    if (m->old.room) copy_some(m);
+    if (m->copied < m->old.room) copy_some(m);
+    else table_drop(&m->old);
     add(&m->now, key, value);
     m->count++;
     return true;
 }
 
-void td_map_deinit(td_map *m)
+bool td_map_drop(td_map *m)
 {
-    table_deinit(&m->now);
-    table_deinit(&m->old);
-    *m = (td_map){0};
+    return table_drop(&m->old) && table_drop(&m->now);
 }

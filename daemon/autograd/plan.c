@@ -113,17 +113,20 @@ static void drop_node(td_backward *b, td_bnode *n)
     td_bnode_let_go(n);
 }
 
-/* False when all arrays are gone. */
-static bool free_array(td_backward *b)
+/* A part of the arrays; true: they are gone. */
+static bool free_some(td_backward *b)
 {
-    switch (b->freed++) {
-    case 0: td_array_free(b->nodes, b->room * sizeof *b->nodes); return true;
-    case 1: td_map_deinit(&b->map); return true;
-    case 2: td_array_free(b->pins, b->pins_room * sizeof *b->pins); return true;
-    case 3: td_array_free(b->ready, b->order * sizeof *b->ready); return true;
-    case 4: td_array_free(b->leaves, b->order * sizeof *b->leaves); return true;
-    default: return false;
-    }
+    const struct {
+        void *p;
+        size_t size;
+    } all[] = {{b->nodes, b->room * sizeof *b->nodes},
+               {b->pins, b->pins_room * sizeof *b->pins},
+               {b->ready, b->order * sizeof *b->ready},
+               {b->leaves, b->order * sizeof *b->leaves}};
+    if (b->freed == sizeof all / sizeof all[0]) return td_map_drop(&b->map);
+    b->left = td_array_shorten(all[b->freed].p, b->left ? b->left : all[b->freed].size);
+    b->freed += !b->left;
+    return false;
 }
 
 bool td_backward_drop(td_backward *b, int most)
@@ -138,8 +141,8 @@ bool td_backward_drop(td_backward *b, int most)
     b->moving = NULL;
     for (; b->nnodes && steps > 0; steps--) drop_node(b, &b->nodes[--b->nnodes]);
     if (b->nnodes || !td_backward_unpin(b, &steps)) return false;
-    while (free_array(b))
-        if (b->room > LARGE) return false; /* to give megabytes back takes long: one at a time */
+    while (!free_some(b))
+        if (b->room > LARGE) return false; /* to give megabytes back takes long */
     for (int r = 0; r < b->nroots && b->roots; r++) td_node_unref(b->roots[r].node);
     for (int r = 0; r < b->nroots && b->seeds && b->shapes && b->pending; r++)
         td_tensor_unref(b->seeds[r]), td_tensor_unref(b->shapes[r]), td_tensor_unref(b->pending[r]);
