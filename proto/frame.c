@@ -8,10 +8,17 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { READ_CHUNK = 64 << 10, KEEP_BUFFER = 256 << 10 };
+enum {
+    READ_CHUNK = 64 << 10,
+    READ_MOST = 128 << 10, /* at once, as of what follows: who reads has other things to do */
+    FLUSH_MOST = 128 << 10,
+    KEEP_BUFFER = 256 << 10,
+    PAGE = 4096
+};
 
 void td_frame_put_header(uint8_t *h, uint32_t bytes, unsigned kind, unsigned descriptors)
 {
@@ -161,9 +168,15 @@ static int bell(int socket)
     return n < 0 && errno != EAGAIN ? -errno : 0;
 }
 
+static uint32_t room(const td_reader *r)
+{
+    uint32_t all = r->capacity - r->end;
+    return all < READ_MOST ? all : READ_MOST;
+}
+
 static long take_from_ring(td_reader *r, td_error *e)
 {
-    long n = td_ring_read(r->ring, r->buffer + r->end, r->capacity - r->end);
+    long n = td_ring_read(r->ring, r->buffer + r->end, room(r));
     if (n < 0) {
         td_fail(e, TD_E_PROTOCOL, "the ring's position is impossible");
         return -EPROTO;
@@ -176,8 +189,7 @@ long td_reader_fill(td_reader *r, int socket, bool nonblocking, td_error *e)
 {
     int rc = make_room(r);
     if (rc) return rc;
-    long n =
-        r->ring ? take_from_ring(r, e) : receive(r, socket, r->buffer + r->end, r->capacity - r->end, nonblocking, e);
+    long n = r->ring ? take_from_ring(r, e) : receive(r, socket, r->buffer + r->end, room(r), nonblocking, e);
     if (n > 0) r->end += (uint32_t)n;
     return n;
 }
@@ -290,6 +302,22 @@ int td_writer_end(td_writer *w, size_t bytes, unsigned kind, int fd)
     return TD_OK;
 }
 
+int td_writer_hand_over(td_writer *w, uint8_t *block, size_t capacity, size_t at, size_t bytes, unsigned kind)
+{
+    if (bytes <= KEEP_BUFFER || td_writer_pending(w)) {
+        uint8_t *to = td_writer_begin(w, bytes);
+        if (to) memcpy(to, block + at, bytes);
+        free(block);
+        return to ? td_writer_end(w, bytes, kind, -1) : TD_E_SYSTEM;
+    }
+    free(w->buffer);
+    w->buffer = block;
+    w->capacity = capacity;
+    w->start = w->end = at - TD_FRAME_HEADER;
+    w->ring_from = 0;
+    return td_writer_end(w, bytes, kind, -1);
+}
+
 void td_writer_use_ring(td_writer *w, td_ring *ring)
 {
     w->ring = ring;
@@ -376,11 +404,20 @@ static long put_some(td_writer *w, int socket, int *sent_fds)
     return put < 0 ? -EPROTO : put ? put : -EAGAIN;
 }
 
-int td_writer_flush(td_writer *w, int socket, bool nonblocking, int *sent_fds)
+/* What has gone out of a large buffer: to free it takes no time then. */
+static void forget_sent(td_writer *w, size_t since)
+{
+    uintptr_t first = ((uintptr_t)w->buffer + since + PAGE - 1) & ~(uintptr_t)(PAGE - 1);
+    uintptr_t end = ((uintptr_t)w->buffer + w->start) & ~(uintptr_t)(PAGE - 1);
+    if (w->capacity > KEEP_BUFFER && first < end) madvise((void *)first, end - first, MADV_DONTNEED);
+}
+
+static int flush(td_writer *w, int socket, bool nonblocking, size_t most, int *sent_fds)
 {
     bool put = false;
     long n = 0;
-    while (w->start < w->end && n >= 0) {
+    size_t since = w->start, until = most < w->end - since ? since + most : w->end;
+    while (w->start < until && n >= 0) {
         bool ring = w->ring && w->start >= w->ring_from;
         n = ring ? put_some(w, socket, sent_fds) : send_some(w, socket, nonblocking, sent_fds);
         if (n > 0) w->start += (size_t)n;
@@ -390,7 +427,9 @@ int td_writer_flush(td_writer *w, int socket, bool nonblocking, int *sent_fds)
         int rc = bell(socket);
         if (rc) return rc;
     }
+    forget_sent(w, since);
     if (n < 0) return n == -EAGAIN ? 1 : (int)n;
+    if (w->start < w->end) return 2;
     rewind_writer(w);
     if (w->capacity > KEEP_BUFFER) {
         free(w->buffer);
@@ -398,4 +437,14 @@ int td_writer_flush(td_writer *w, int socket, bool nonblocking, int *sent_fds)
         w->capacity = 0;
     }
     return 0;
+}
+
+int td_writer_flush(td_writer *w, int socket, bool nonblocking, int *sent_fds)
+{
+    return flush(w, socket, nonblocking, SIZE_MAX, sent_fds);
+}
+
+int td_writer_flush_some(td_writer *w, int socket, int *sent_fds)
+{
+    return flush(w, socket, true, FLUSH_MOST, sent_fds);
 }

@@ -93,6 +93,9 @@ void td_writer_deinit(td_writer *w); /* closes descriptors that were not sent */
 uint8_t *td_writer_begin(td_writer *w, size_t bytes);
 /* End it with the bytes really written. `fd` (or -1) is taken over. */
 int td_writer_end(td_writer *w, size_t bytes, unsigned kind, int fd);
+/* A whole frame, `bytes` of payload at `at` in a block of malloc, which is taken over, with room for a header before
+ * it. A large one is not copied, unless something else waits to go out. TD_E_SYSTEM without memory. */
+int td_writer_hand_over(td_writer *w, uint8_t *block, size_t capacity, size_t at, size_t bytes, unsigned kind);
 /* What is written from here on goes through the ring. */
 void td_writer_use_ring(td_writer *w, td_ring *ring);
 size_t td_writer_pending(const td_writer *w);
@@ -102,6 +105,8 @@ bool td_writer_descriptors_full(const td_writer *w);
  * rings when there is room), negative errno on failure. *sent_fds counts descriptors handed over (NULL is fine). At
  * most one descriptor a sendmsg. */
 int td_writer_flush(td_writer *w, int socket, bool nonblocking, int *sent_fds);
+/* The same, without blocking and no more than some 100 KB: 2: there is more to go, and it would be taken. */
+int td_writer_flush_some(td_writer *w, int socket, int *sent_fds);
 /* Put into the ring what fits, without a word to who sleeps there: for what nobody waits for. What lies in the writer
  * must be just that. On a socket it waits for the next flush. */
 void td_writer_flush_quietly(td_writer *w);

@@ -313,13 +313,14 @@ void td_peer_flush(td_peer *p)
     if (p->closing) return;
     p->blocked = descriptor_in_flight(p);
     if (!p->blocked) {
-        int rc = td_writer_flush(&p->writer, p->fd, true, &p->sent_fds);
+        int rc = td_writer_flush_some(&p->writer, p->fd, &p->sent_fds);
         if (rc < 0) {
             p->broken = p->eof = true; /* nobody reads; what was sent before may still matter to others */
             td_writer_deinit(&p->writer);
             td_peer_make_ready(p);
         }
-        p->full = rc > 0;
+        p->full = rc == 1;
+        if (rc == 2) td_peer_wrote(p);
         if (rc == 0 && p->stalled) td_peer_make_ready(p);
         p->blocked = td_writer_pending(&p->writer) && descriptor_in_flight(p);
     }

@@ -119,11 +119,14 @@ static void retry_flush(uv_timer_t *t)
     }
 }
 
+/* Some of what each has. */
 static void flush_all(td_server *s)
 {
-    while (s->dirty) {
-        td_peer *p = s->dirty;
-        s->dirty = p->next_dirty;
+    td_peer *all = s->dirty;
+    s->dirty = NULL;
+    while (all) {
+        td_peer *p = all;
+        all = p->next_dirty;
         td_peer_flush(p);
         if (p->blocked) retry_later(s);
         td_lap_over(s->service.laps, "flush");

@@ -30,6 +30,15 @@ void td_reply_packed(td_session *s, size_t n)
     s->io.wrote(s->io.arg);
 }
 
+int td_reply_hand_over(td_session *s, uint8_t *block, size_t capacity, size_t at, size_t n)
+{
+    int rc = td_writer_hand_over(s->io.writer, block, capacity, at, n, TD_FRAME_REPLY);
+    if (rc) return rc;
+    s->service->bytes_out += n + TD_FRAME_HEADER;
+    s->io.wrote(s->io.arg);
+    return TD_OK;
+}
+
 void td_event_unmap(td_session *s, uint32_t segment)
 {
     Td__Wire__Event event;

@@ -455,6 +455,8 @@ void td_session_leases_changed(td_sessions *all);
 void td_reply_send(td_session *s, Td__Wire__Reply *r, int fd);
 /* What was written after td_writer_begin. */
 void td_reply_packed(td_session *s, size_t n);
+/* One that lies in a block of malloc: td_writer_hand_over. */
+int td_reply_hand_over(td_session *s, uint8_t *block, size_t capacity, size_t at, size_t n);
 void td_reply_error(td_session *s, uint64_t serial, const td_error *error);
 /* And what was printed before that. */
 void td_reply_error_after(td_session *s, uint64_t serial, const td_error *error, const char *said, size_t n);

@@ -7,6 +7,7 @@
 #include "daemon/tensor/device.h"
 #include "proto/device.h"
 
+#include <assert.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +18,9 @@ enum {
     MOST_ROWS = 10000,
     SOME = 64,             /* rows at a time */
     COST = 32,             /* of these, in records */
+    FRONT = 1024,          /* room before the rows, for what comes first in the reply */
     MOST_BYTES = 12 << 20, /* a frame takes a little more */
+    FREE_HERE = 1 << 20,
     LONG_NS = 2000000,
     AWAY_SIZE = 320,
     TABLE_SHARE = 9 /* a long table, and so many times as long for everything else */
@@ -36,14 +39,14 @@ struct td_session_table {
     filler fill;
     const char *const *columns;
     size_t n_columns;
-    uint8_t *bytes; /* rows, as they are sent */
+    uint8_t *bytes; /* room, then rows, as they are sent */
     size_t n, room;
     uint32_t rows;
     bool begun, failed;
     td_session *at;    /* the next session */
     uint32_t page, fd; /* the next of its objects; the next descriptor to look at */
     FILE *maps_file;
-    uint64_t fds, maps; /* counted so far */
+    uint64_t fds_size, fds, maps; /* places of descriptors; counted so far */
     uint64_t took_ns;
 };
 
@@ -149,10 +152,13 @@ static uint64_t process_number(const char *key)
  * others may not look into.) Some of them; true: these were all. */
 static bool count_descriptors(table *b)
 {
-    enum { FDS = 1024 };
-    uint64_t size = process_number("FDSize");
-    for (int n = 0; b->fd < size && n < FDS; n++, b->fd++) b->fds += fcntl((int)b->fd, F_GETFD) >= 0;
-    return b->fd >= size;
+    enum { FDS = 256 };
+    if (!b->fds_size) {
+        b->fds_size = process_number("FDSize");
+        return !b->fds_size;
+    }
+    for (int n = 0; b->fd < b->fds_size && n < FDS; n++, b->fd++) b->fds += fcntl((int)b->fd, F_GETFD) >= 0;
+    return b->fd >= b->fds_size;
 }
 
 static uint64_t most_descriptors(void)
@@ -165,7 +171,7 @@ static uint64_t most_descriptors(void)
 /* Some lines of the list; true: these were all. */
 static bool count_maps(table *b)
 {
-    enum { LINES = 256 };
+    enum { LINES = 64 };
     if (!b->maps_file && !(b->maps_file = fopen("/proc/self/maps", "re"))) return true;
     uint64_t until = b->maps + LINES;
     for (int c; b->maps < until;) {
@@ -500,14 +506,17 @@ static bool drop_table(td_activity *a, int most)
     table *b = (table *)(void *)a;
     b->all->table = NULL;
     if (b->maps_file) fclose(b->maps_file);
-    free(b->bytes);
+    const td_service_options *o = &b->all->service->options;
+    if (b->bytes && b->room > FREE_HERE && o->background) o->background(o->arg, free, NULL, b->bytes);
+    else free(b->bytes);
     free(b);
     return true;
 }
 
 /* The reply's own fields, then its table: the columns, then the rows as they are. */
-static int send_table(td_session *s, const table *b)
+static int send_table(td_session *s, table *b)
 {
+    if (!make_room(b, 0)) return TD_E_SYSTEM;
     Td__Wire__Reply r = TD__WIRE__REPLY__INIT;
     Td__Wire__Table t = TD__WIRE__TABLE__INIT;
     r.serial = b->serial;
@@ -515,15 +524,15 @@ static int send_table(td_session *s, const table *b)
     t.n_columns = b->n_columns;
     size_t before = td__wire__reply__get_packed_size(&r), columns = td__wire__table__get_packed_size(&t);
     uint8_t head[MOST_HEAD];
-    size_t nhead = put_head(head, TABLE_OF_REPLY, columns + b->n), n = before + nhead + columns + b->n;
-    uint8_t *at = td_writer_begin(s->io.writer, n);
-    if (!at) return TD_E_SYSTEM;
+    size_t nhead = put_head(head, TABLE_OF_REPLY, columns + b->n - FRONT);
+    size_t front = before + nhead + columns;
+    assert(front + TD_FRAME_HEADER <= FRONT);
+    uint8_t *block = b->bytes, *at = block + FRONT - front;
     at += td__wire__reply__pack(&r, at);
     memcpy(at, head, nhead);
-    at += nhead + td__wire__table__pack(&t, at + nhead);
-    if (b->n) memcpy(at, b->bytes, b->n);
-    td_reply_packed(s, n);
-    return TD_OK;
+    td__wire__table__pack(&t, at + nhead);
+    b->bytes = NULL;
+    return td_reply_hand_over(s, block, b->room, FRONT - front, front + b->n - FRONT);
 }
 
 static int step_table(td_session *s, td_activity *a, td_error *e)
@@ -560,7 +569,12 @@ int td_call_status(td_session *s, const Td__Wire__Call *call, td_error *e)
     if (wait_for_table(s)) return TD_AGAIN;
     table *b = malloc(sizeof *b);
     if (!b) return td_no_memory(e, "for a table");
-    *b = (table){.a = {&kind}, .all = s->all, .serial = call->serial, .what = tables[k].what, .fill = tables[k].fill};
+    *b = (table){.a = {&kind},
+                 .all = s->all,
+                 .serial = call->serial,
+                 .what = tables[k].what,
+                 .fill = tables[k].fill,
+                 .n = FRONT};
     s->all->table = b;
     s->activity = &b->a;
     return TD_OK;
