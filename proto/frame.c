@@ -46,6 +46,8 @@ static void close_fd(int *fd)
 void td_frame_done(td_frame *f)
 {
     close_fd(&f->fd);
+    free(f->block);
+    f->block = NULL;
 }
 
 static void discard(td_reader *r, int *fd)
@@ -242,6 +244,19 @@ int td_reader_next(td_reader *r, td_frame *f, td_error *e)
     }
     r->start += TD_FRAME_HEADER + bytes;
     return 1;
+}
+
+void td_reader_detach(td_reader *r, td_frame *f)
+{
+    uint32_t have = td_reader_buffered(r), capacity = have < READ_CHUNK ? READ_CHUNK : have;
+    uint8_t *rest = malloc(capacity);
+    if (!rest) return;
+    memcpy(rest, r->buffer + r->start, have);
+    f->block = r->buffer;
+    r->buffer = rest;
+    r->capacity = capacity;
+    r->start = 0;
+    r->end = have;
 }
 
 void td_writer_init(td_writer *w)

@@ -31,6 +31,7 @@ void td_frame_put_header(uint8_t *h, uint32_t bytes, unsigned kind, unsigned des
 typedef struct td_frame {
     unsigned kind;
     const uint8_t *payload; /* inside the reader's buffer, valid until the next td_reader_* call */
+    uint8_t *block;         /* or in this, which is malloc's (td_reader_detach); owned as a descriptor is */
     uint32_t bytes;
     int fd; /* -1: none. The handler takes it (sets it to -1 in the frame) or td_frame_done closes it */
 } td_frame;
@@ -58,6 +59,8 @@ void td_reader_deinit(td_reader *r);
 long td_reader_fill(td_reader *r, int socket, bool nonblocking, td_error *e);
 /* The next whole frame: 1 and *f; 0: more bytes are needed; -1: the peer broke the protocol (`e` says how). */
 int td_reader_next(td_reader *r, td_frame *f, td_error *e);
+/* The frame that came last gets the buffer where it lies for its own. Without memory it does not. */
+void td_reader_detach(td_reader *r, td_frame *f);
 /* From here on bytes come through the ring; what the socket brought behind the frame in hand was bells. */
 void td_reader_use_ring(td_reader *r, td_ring *ring, int socket);
 /* With a ring: take bells off the socket, without waiting. >0: there were some; 0: end of file; -EAGAIN: none; other

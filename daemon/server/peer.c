@@ -214,11 +214,13 @@ void td_peer_end_with(td_peer *p, const td_error *why)
 
 static int take_frame(td_peer *p, td_error *e)
 {
+    enum { LARGE = 320 << 10 };
     td_frame f;
     int got = td_reader_next(&p->reader, &f, e);
     if (got <= 0) return got;
     int rc;
     if (p->session) {
+        if (f.bytes > LARGE) td_reader_detach(&p->reader, &f);
         rc = td_session_frame(p->session, &f, e);
     } else {
         td_session_io io = {.writer = &p->writer,
@@ -236,6 +238,7 @@ static int take_frame(td_peer *p, td_error *e)
         td_aside_close(p->server, f.fd);
         if (!rc) rc = td_fail(e, TD_E_PROTOCOL, "a descriptor came with a frame that takes none");
     }
+    free(f.block);
     return rc ? -1 : 1;
 }
 

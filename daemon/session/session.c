@@ -1,15 +1,13 @@
-/* A session's work: frames, turns, waiting.
+/* A session's work: turns, waiting.
  *
  * The stream is worked off record by record. A step that cannot go on leaves everything as it was and suspends; on
  * resume the step is finished or run again. */
 #include "daemon/session/state.h"
 #include "proto/breath.h"
-#include "proto/text.h"
 
 #include <stdlib.h>
 
 enum {
-    MAX_SITES = 65535,
     TURN_NS = 150000, /* and what the last of its records takes */
     LOOK_EACH = 8     /* records between two looks at the clock */
 };
@@ -258,63 +256,7 @@ void td_session_site(td_session *s, uint32_t site)
     memcpy(s->issuer.where, text ? text : "", n + 1);
 }
 
-static int set_site(td_session *s, const Td__Wire__CallSite *c, td_error *e)
-{
-    if (c->id == 0 || c->id > MAX_SITES)
-        return td_fail(e, TD_E_PROTOCOL, "call site %u; they go from 1 to %d", c->id, MAX_SITES);
-    if (c->id >= s->nsites) {
-        uint32_t n = s->nsites ? s->nsites : 64;
-        while (n <= c->id) n *= 2;
-        char **sites = realloc(s->sites, n * sizeof *sites);
-        if (!sites) return td_no_memory(e, "for call sites");
-        memset(sites + s->nsites, 0, (n - s->nsites) * sizeof *sites);
-        s->sites = sites;
-        uint32_t *renamed = realloc(s->renamed, n * sizeof *renamed);
-        if (!renamed) return td_no_memory(e, "for call sites");
-        memset(renamed + s->nsites, 0, (n - s->nsites) * sizeof *renamed);
-        s->renamed = renamed;
-        s->nsites = n;
-    }
-    char text[sizeof s->issuer.where]; /* as it will be shown: other programs get it in errors, too */
-    td_text_visible(text, sizeof text, c->text ? c->text : "");
-    if (!s->sites[c->id]) {
-        if (td_account_charge(s->account, 0, 1, NULL)) return TD_OK; /* errors will not say where */
-        s->ncharged_sites++;
-    }
-    if (s->sites[c->id] && strcmp(s->sites[c->id], text) != 0)
-        s->renamed[c->id] = s->objects.now + 1; /* what was bound in this tick may have either text */
-    free(s->sites[c->id]);
-    s->sites[c->id] = strdup(text);
-    s->last_site = 0;
-    return TD_OK;
-}
-
-/* ---- frames and turns */
-
-int td_session_frame(td_session *s, td_frame *f, td_error *e)
-{
-    td_arena_reset(&s->arena);
-    s->objects.now = td_ticks(s->service);
-    s->service->frames_in++;
-    s->service->bytes_in += f->bytes + TD_FRAME_HEADER;
-    if (f->kind == TD_FRAME_BATCH) {
-        s->batch = td__wire__batch__unpack(&s->arena.allocator, f->bytes, f->payload);
-        s->cursor = 0;
-        if (!s->batch) return td_fail(e, TD_E_PROTOCOL, "a Batch of %u bytes is malformed", f->bytes);
-        for (size_t i = 0; i < s->batch->n_sites; i++) {
-            int rc = set_site(s, s->batch->sites[i], e);
-            if (rc) return rc;
-        }
-        return TD_OK;
-    }
-    if (f->kind == TD_FRAME_CALL) {
-        s->call = td__wire__call__unpack(&s->arena.allocator, f->bytes, f->payload);
-        if (!s->call) return td_fail(e, TD_E_PROTOCOL, "a Call of %u bytes is malformed", f->bytes);
-        td_import_receive(s, f);
-        return TD_OK;
-    }
-    return td_fail(e, TD_E_PROTOCOL, "a frame of kind %u is not for the daemon", f->kind);
-}
+/* ---- turns */
 
 /* One record of the batch. */
 static int step_batch(td_session *s, td_error *e)

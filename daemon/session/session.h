@@ -82,7 +82,7 @@ bool td_session_was_at(const td_session *s, char *text, size_t size);
 const char *td_session_program(const td_session *s);
 
 /* Take in one frame. Only when the session is idle (td_session_run said TD_RUN_IDLE). An error is the end of the connection. */
-/* Takes f->fd when the frame is a call. */
+/* Takes f->fd when the frame is a call, and f->block if it likes. */
 int td_session_frame(td_session *s, td_frame *f, td_error *e);
 
 typedef enum td_run {

@@ -1,0 +1,194 @@
+/* Frames: what came becomes the records, or the request, that are worked off next.
+ *
+ * To unpack a large one takes a millisecond for each megabyte, most of it for pages that are new: a helper thread does
+ * that, while the session waits. The loop and the helper share a td_unpacking and the session's arena, which are the
+ * helper's until it comes back; the bytes are in a block of their own, for the connection may end meanwhile. */
+#include "daemon/session/state.h"
+#include "proto/text.h"
+
+#include <stdlib.h>
+
+enum { MAX_SITES = 65535, SITES_AT_ONCE = 128, FREE_HERE = 512 << 10 };
+
+static int set_site(td_session *s, const Td__Wire__CallSite *c, td_error *e)
+{
+    if (c->id == 0 || c->id > MAX_SITES)
+        return td_fail(e, TD_E_PROTOCOL, "call site %u; they go from 1 to %d", c->id, MAX_SITES);
+    if (c->id >= s->nsites) {
+        uint32_t n = s->nsites ? s->nsites : 64;
+        while (n <= c->id) n *= 2;
+        char **sites = realloc(s->sites, n * sizeof *sites);
+        if (!sites) return td_no_memory(e, "for call sites");
+        memset(sites + s->nsites, 0, (n - s->nsites) * sizeof *sites);
+        s->sites = sites;
+        uint32_t *renamed = realloc(s->renamed, n * sizeof *renamed);
+        if (!renamed) return td_no_memory(e, "for call sites");
+        memset(renamed + s->nsites, 0, (n - s->nsites) * sizeof *renamed);
+        s->renamed = renamed;
+        s->nsites = n;
+    }
+    char text[sizeof s->issuer.where]; /* as it will be shown: other programs get it in errors, too */
+    td_text_visible(text, sizeof text, c->text ? c->text : "");
+    if (!s->sites[c->id]) {
+        if (td_account_charge(s->account, 0, 1, NULL)) return TD_OK; /* errors will not say where */
+        s->ncharged_sites++;
+    }
+    if (s->sites[c->id] && strcmp(s->sites[c->id], text) != 0)
+        s->renamed[c->id] = s->objects.now + 1; /* what was bound in this tick may have either text */
+    free(s->sites[c->id]);
+    s->sites[c->id] = strdup(text);
+    s->last_site = 0;
+    return TD_OK;
+}
+
+/* ---- unpacking */
+
+static void *unpack(td_arena *arena, const td_frame *f)
+{
+    if (f->kind == TD_FRAME_BATCH) return td__wire__batch__unpack(&arena->allocator, f->bytes, f->payload);
+    return td__wire__call__unpack(&arena->allocator, f->bytes, f->payload);
+}
+
+/* Some of the texts that a batch brings, from *site on; TD_AGAIN: there are more. */
+static int take_sites(td_session *s, const Td__Wire__Batch *b, size_t *site, td_error *e)
+{
+    size_t until = b->n_sites - *site > SITES_AT_ONCE ? *site + SITES_AT_ONCE : b->n_sites;
+    for (int rc; *site < until; ++*site)
+        if ((rc = set_site(s, b->sites[*site], e))) return rc;
+    return until < b->n_sites ? TD_AGAIN : TD_OK;
+}
+
+/* What a frame has brought, NULL: nothing that makes sense. TD_AGAIN: not all of it has been looked at. */
+static int take(td_session *s, const td_frame *f, void *message, size_t *site, td_error *e)
+{
+    bool batch = f->kind == TD_FRAME_BATCH;
+    if (!message) return td_fail(e, TD_E_PROTOCOL, "a %s of %u bytes is malformed", batch ? "Batch" : "Call", f->bytes);
+    if (!batch) {
+        s->call = message;
+        return TD_OK;
+    }
+    int rc = take_sites(s, message, site, e);
+    if (rc) return rc;
+    s->batch = message;
+    s->cursor = 0;
+    return TD_OK;
+}
+
+typedef struct td_unpacking {
+    td_activity a;
+    td_session *s;
+    td_frame f;
+    void *message;
+    size_t site; /* the next that it brings */
+    bool begun, over, unwanted;
+} td_unpacking;
+
+static void work(void *arg)
+{
+    td_unpacking *u = arg;
+    u->message = unpack(&u->s->arena, &u->f);
+    td_frame_done(&u->f);
+}
+
+static void done(void *arg)
+{
+    td_unpacking *u = arg;
+    td_session *s = u->s;
+    s->jobs--;
+    u->over = true;
+    if (u->unwanted) free(u);
+    if (s->ended) td_session_try_free(s);
+    else td_session_ready(s);
+}
+
+static int step(td_session *s, td_activity *a, td_error *e)
+{
+    static const td_wait_kind for_frame = {"a large frame to be unpacked"};
+    td_unpacking *u = (td_unpacking *)(void *)a;
+    if (!u->begun) {
+        const td_service_options *o = &s->service->options;
+        u->begun = true;
+        s->jobs++;
+        td_session_wait(s, &for_frame);
+        o->background(o->arg, work, done, u);
+        return TD_AGAIN;
+    }
+    int rc = take(s, &u->f, u->message, &u->site, e);
+    if (!rc) free(u);
+    return rc;
+}
+
+static bool drop(td_activity *a, int most)
+{
+    (void)most;
+    td_unpacking *u = (td_unpacking *)(void *)a;
+    u->unwanted = u->begun && !u->over;
+    if (u->unwanted) return true; /* it goes when it comes back */
+    td_frame_done(&u->f);
+    free(u);
+    return true;
+}
+
+static td_unpacking *unpacking_new(td_session *s, const td_frame *f, td_error *e)
+{
+    static const td_activity_kind kind = {"frame", .step = step, .drop = drop, .cost = SITES_AT_ONCE};
+    td_unpacking *u = malloc(sizeof *u);
+    if (!u) return td_no_memory(e, "for a frame"), NULL;
+    *u = (td_unpacking){.a = {&kind}, .s = s, .f = *f};
+    s->activity = &u->a;
+    return u;
+}
+
+static int unpack_aside(td_session *s, td_frame *f, td_error *e)
+{
+    if (!unpacking_new(s, f, e)) return e->code;
+    f->block = NULL;
+    return TD_OK;
+}
+
+static int unpack_here(td_session *s, const td_frame *f, td_error *e)
+{
+    void *message = unpack(&s->arena, f);
+    size_t site = 0;
+    int rc = take(s, f, message, &site, e);
+    if (rc != TD_AGAIN) return rc;
+    td_unpacking *u = unpacking_new(s, f, e);
+    if (!u) return e->code;
+    u->message = message;
+    u->site = site;
+    u->begun = u->over = true;
+    u->f.block = NULL;
+    return TD_OK;
+}
+
+static void free_arena(void *arena)
+{
+    td_arena_deinit(arena);
+    free(arena);
+}
+
+/* What the frame before it left. */
+static void reset_arena(td_session *s)
+{
+    const td_service_options *o = &s->service->options;
+    td_arena *old = s->arena.used > FREE_HERE && o->background ? malloc(sizeof *old) : NULL;
+    if (!old) {
+        td_arena_reset(&s->arena);
+        return;
+    }
+    *old = s->arena;
+    td_arena_init(&s->arena, old->limit);
+    o->background(o->arg, free_arena, NULL, old);
+}
+
+int td_session_frame(td_session *s, td_frame *f, td_error *e)
+{
+    reset_arena(s);
+    s->objects.now = td_ticks(s->service);
+    s->service->frames_in++;
+    s->service->bytes_in += f->bytes + TD_FRAME_HEADER;
+    if (f->kind != TD_FRAME_BATCH && f->kind != TD_FRAME_CALL)
+        return td_fail(e, TD_E_PROTOCOL, "a frame of kind %u is not for the daemon", f->kind);
+    if (f->kind == TD_FRAME_CALL) td_import_receive(s, f);
+    return f->block && s->service->options.background ? unpack_aside(s, f, e) : unpack_here(s, f, e);
+}
