@@ -176,9 +176,8 @@ int td_prep_charge(td_call *c, td_error *e)
     return 0;
 }
 
-void td_prep_discharge(td_call *c)
+void td_prep_give_back(td_call *c)
 {
-    if (!c->payer) return;
     td_account_work_done(c->payer, c->work);
     td_budget_work_done(c->lender, c->work);
     td_account_unref(c->payer);

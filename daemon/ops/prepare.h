@@ -74,7 +74,11 @@ int td_prep_choose(td_call *c, td_error *e);
 bool td_prep_light(const td_kcall *k);
 /* Charge what the plan works with, and give it back. */
 int td_prep_charge(td_call *c, td_error *e);
-void td_prep_discharge(td_call *c);
+void td_prep_give_back(td_call *c);
+static inline void td_prep_discharge(td_call *c)
+{
+    if (c->payer) td_prep_give_back(c);
+}
 /* Both, and the copy after a temporary. */
 int td_prep_plan(td_prep *p, td_error *e);
 

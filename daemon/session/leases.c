@@ -157,9 +157,8 @@ static int wait_for(td_session *s, const td_wait_kind *kind, const td_storage *s
     return TD_AGAIN;
 }
 
-int td_session_check_lease(td_session *s, const td_storage *st, td_error *e)
+int td_session_leased(td_session *s, const td_storage *st, td_error *e)
 {
-    if (!(st->flags & TD_SF_LEASED)) return TD_OK;
     if (st->lease_session == s->id)
         return td_fail(e, TD_E_BUSY,
                        "this session holds a write lease on the tensor; end it before using the tensor in an op");

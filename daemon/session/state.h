@@ -445,7 +445,11 @@ void td_session_refused(td_session *s, const td_error *why);
 bool td_write_leases_drop(td_write_lease **leases, td_account *account, int most);
 /* Is a write lease in the way of touching this storage? TD_OK, TD_E_BUSY (own lease), or TD_AGAIN (somebody else's,
  * waiting). */
-int td_session_check_lease(td_session *s, const td_storage *st, td_error *e);
+int td_session_leased(td_session *s, const td_storage *st, td_error *e);
+static inline int td_session_check_lease(td_session *s, const td_storage *st, td_error *e)
+{
+    return st->flags & TD_SF_LEASED ? td_session_leased(s, st, e) : TD_OK;
+}
 /* The same for writing: somebody's backward in progress may have to read it first. */
 int td_session_check_write(td_session *s, const td_storage *st, td_error *e);
 /* A write lease or a backward ended: whoever waited tries again. */

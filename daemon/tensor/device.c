@@ -1,11 +1,6 @@
 /* Devices by number. */
 #include "daemon/tensor/device.h"
 
-const td_device_if *td_device_get(unsigned device)
-{
-    return device < TD_MAX_DEVICES ? td_devices[device] : NULL;
-}
-
 int td_storage_read(const td_storage *s, uint64_t at, void *to, size_t n, td_error *e)
 {
     assert(at <= s->nbytes && n <= s->nbytes - at);

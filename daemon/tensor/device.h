@@ -33,7 +33,10 @@ extern const td_device_if td_device_cpu;
 
 /* By number (proto/device.h); NULL: this build has no such device. */
 extern const td_device_if *const td_devices[TD_MAX_DEVICES];
-const td_device_if *td_device_get(unsigned device);
+static inline const td_device_if *td_device_get(unsigned device)
+{
+    return device < TD_MAX_DEVICES ? td_devices[device] : NULL;
+}
 static inline bool td_storage_on_host(const td_storage *s)
 {
     return s->device == TD_CPU || td_devices[s->device]->host;
