@@ -15,7 +15,7 @@
 enum {
     WITHER_MOST = 256, /* tasks of ended sessions, or such sessions, that are looked at in one turn */
     LOOK_AGAIN_MS = 100,
-    LEAVE_MOST = 1024, /* objects, or nodes of a backward, that an ended session lets go of at once */
+    LEAVE_MOST = 512, /* objects, or nodes of a backward, that an ended session lets go of at once */
     ARENA_LIMIT = 3 * TD_FRAME_MAX,
     SESSION_IMPORTS = 64 /* mapped descriptors: two of the daemon's each */
 };

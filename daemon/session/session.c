@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 enum {
-    TURN_NS = 150000, /* and what the last of its records takes */
+    TURN_NS = 120000, /* and what the last of its records takes */
     LOOK_EACH = 8     /* records between two looks at the clock */
 };
 
