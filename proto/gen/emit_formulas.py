@@ -10,7 +10,7 @@ import formula
 from cdata import HEAD, string
 
 
-C_TYPES = {"V": "td_fval", "L": "td_flist", "i": "int64_t", "f": "double", "b": "bool", "S": "td_scalar", "D": "td_dtype",
+C_TYPES = {"V": "td_fval", "R": "td_fval", "L": "td_flist", "i": "int64_t", "f": "double", "b": "bool", "S": "td_scalar", "D": "td_dtype",
            "I": "td_fints"}
 HELPER_CALLS = {  # helper -> C function; the context comes first, but for those marked pure
     "float": "({0})", "int": "({0})", "max": "fmax({0}, {1})", "min": "fmin({0}, {1})", "len": "({0}).n",
@@ -18,7 +18,7 @@ HELPER_CALLS = {  # helper -> C function; the context comes first, but for those
     "intmax": "td_fi_max({0}, {1})", "intmin": "td_fi_min({0}, {1})", "isfloat": "td_dtype_is_float({0})",
     "real_dtype": "td_dtype_real({0})", "promoted": "td_promote({0}, {1})", "span": "td_fi_span({0}, {1}, {2})", "overlaps": "td_fi_overlaps({0}, {1})", "wrap": "td_fi_wrap({0}, {1})",
 }
-EMPTY = {"V": "td_fv_none()", "L": "td_fl_new(f, 0)", "I": "td_fi_new(f, 0)", "P": "td_fx_values(f, 8)", "i": "0", "f": "0", "b": "false",
+EMPTY = {"V": "td_fv_none()", "R": "td_fv_none()", "L": "td_fl_new(f, 0)", "I": "td_fi_new(f, 0)", "P": "td_fx_values(f, 8)", "i": "0", "f": "0", "b": "false",
          "S": "td_int(0)", "D": "TD_FLOAT32"}
 MANGLED = {"*": "mul", "+": "add", "-": "sub", "/": "div"}
 
@@ -46,7 +46,7 @@ class Emitter:
         if t.kind == "fail":
             return EMPTY[kind]
         have = "none" if t.node.kind == "none" else t.kind
-        if have == kind:
+        if have == kind or {have, kind} == {"V", "R"}:
             return code
         if kind == "V":
             return "td_fv_none()" if have == "none" else f"td_fv_number(f, {scalar(have, code)})"
@@ -261,7 +261,7 @@ class Emitter:
         if kind == "filled":
             e = t.args[0]
             return "td_fx_filled_list(f)" if e.kind == "L" else f"td_fx_filled(f, {e.of[1]})"
-        if what in ("offsets", "indices"):
+        if what in ("offsets", "indices", "common"):
             rest = "".join(", " + self.gen(a) for a in t.args[1:])
             return f"td_fi_{what}(f{rest})"
         if what == "default":
@@ -371,7 +371,7 @@ class DirectEmitter(Emitter):
     """Write the paths of a composition that are one op with the inputs as they were given: which op, with which attributes. On all other paths the function says NULL."""
 
     def gen(self, t):
-        if t.kind in "VLP" and t.node.kind != "name":
+        if t.kind in "VLPR" and t.node.kind != "name":
             raise NotDirect
         return super().gen(t)
 
@@ -447,9 +447,9 @@ def unread(line, lines):
 
 
 def emit_direct(ops, op):
-    """The function that says which other op a call is, or None where it never is one."""
+    """The function that says which other op a call for one result is, or None where it never is one."""
     e = DirectEmitter(ops, op)
-    if not e.branch(formula.composition(ops, op), deeper=0):
+    if len(op.outs) > 1 or not e.branch(formula.composition(ops, op), deeper=0):
         return None
     unused = [f"    (void){name};" for name in ("f", "to") if not any(re.search(rf"\b{name}\b", line) for line in e.lines)]
     e.lines = [part for line in e.lines for part in (line, *unread(line, e.lines))]

@@ -286,8 +286,8 @@ class Parser:
 
 # ---- checking
 
-# Kinds of expressions: V value (tensor, number or undefined), L list of values, P several values (outputs of a call),
-# i int, f float, b bool, S scalar of any category, D dtype, I list of ints, M shapes of a list of values, none.
+# Kinds of expressions: V value (tensor, number or undefined), R one whose shape depends on values, and which is only a result, L list of values,
+# P several values (outputs of a call), i int, f float, b bool, S scalar of any category, D dtype, I list of ints, M shapes of a list of values, none.
 HOST = ("b", "i", "f", "S")
 VALUE_OPS = {"+": "add", "-": "sub", "*": "mul", "/": "div", "//": "floor_divide", "**": "pow", "%": "remainder", "==": "eq",
              "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge"}
@@ -304,7 +304,7 @@ HELPERS = {
     "float": ("f", "f"), "int": ("i", "i"), "max": ("ff", "f"), "min": ("ff", "f"), "wrap": ("ii", "i"),
     "iscomplex": ("D", "b"), "isfloat": ("D", "b"), "default": ("i?i", "i"), "without": ("II?", "I"),
     "head": ("Ii", "I"), "tail": ("Ii", "I"), "axis": ("ii", "i"), "moved": ("iii", "I"), "real_dtype": ("D", "D"), "promoted": ("DD", "D"),
-    "halves": ("i", "I"),
+    "halves": ("i", "I"), "common": ("M", "I"),
 }
 # A helper keeps its meaning in formulas where an op has its name.
 KEPT = {"range", "reshape"}
@@ -515,6 +515,8 @@ class Checker:
         if x.kind == y.kind:
             return x.kind
         kinds = {x.kind, y.kind}
+        if kinds == {"V", "R"}:
+            return "R"
         if kinds <= {"V", "none"} | set(HOST) and kinds & {"V", "none"}:
             return "V"
         if kinds == {"L", "none"} or kinds == {"P", "none"}:
@@ -526,7 +528,7 @@ class Checker:
     def check_tuple(self, n):
         items = [self.check(e) for e in n.a]
         for e in items:
-            if e.kind not in ("V", "none") + HOST:
+            if e.kind not in ("V", "none", "R") + HOST:
                 self.fail(n, "a tuple holds gradients")
         return T("P", n, True, args=items, extra="tuple")
 
@@ -696,7 +698,8 @@ class Checker:
         if name not in self.ops:
             self.fail(n, f"the formula needs op {name!r}, which is not in the table")
         callee = self.ops[name]
-        if "data_shape" in callee.flags:
+        shaped = "data_shape" in callee.flags
+        if shaped and not self.composing:
             self.fail(n, f"{name}: its shape depends on values, which a formula may not do")
         if len(args) > len(callee.args):
             self.fail(n, f"{name} takes {len(callee.args)} arguments, {len(args)} given")
@@ -727,7 +730,7 @@ class Checker:
         if name in JOINTLY_LINEAR:
             pair = ("x", "y")
             maybe = not any(p in defined for p in pair)
-        kind = "V" if len(callee.outs) == 1 else "P"
+        kind = "R" if shaped else "V" if len(callee.outs) == 1 else "P"
         if len(callee.outs) == 0 or (callee.out_list and not self.composing):
             self.fail(n, f"{name}: a gradient calls ops with one or several outputs, not with a list of them")
         return T("L" if callee.out_list else kind, n, maybe, extra=callee, args=[inputs, attrs])
@@ -755,7 +758,7 @@ class Checker:
         return self.coerce(n, e, a.kind, a.optional)
 
 
-KIND_NAMES = {"fail": "failure", "V": "tensor", "L": "list of tensors", "P": "group of outputs", "i": "int", "f": "float", "b": "condition", "S": "number",
+KIND_NAMES = {"fail": "failure", "V": "tensor", "R": "tensor whose shape depends on values", "L": "list of tensors", "P": "group of outputs", "i": "int", "f": "float", "b": "condition", "S": "number",
               "D": "dtype", "I": "list of ints", "M": "list of shapes", "none": "none"}
 
 
@@ -874,7 +877,7 @@ def composition(ops, op):
             raise FormulaError(f"a list is to come out, not a {KIND_NAMES[kind]}")
         if n > 1 and (kind != "P" or outputs_of(tree) != n):
             raise FormulaError(f"{n} results are to come out")
-        if not op.out_list and n == 1 and kind not in ("V", *HOST):
+        if not op.out_list and n == 1 and kind not in ("V", "R", *HOST):
             raise FormulaError(f"one tensor is to come out, not a {KIND_NAMES[kind]}")
         return tree
     except FormulaError as e:

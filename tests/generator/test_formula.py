@@ -289,6 +289,16 @@ class Compositions(unittest.TestCase):
         self.refused("no output 'd'", "let both = pair(x, x) in both.d")
         self.refused("have no names", "let both = (x, x) in both.a")
 
+    def test_what_values_decide_is_a_result_only(self):
+        self.assertIn("TD_OP_FIND", self.code("if x.ndim > 1 then find(x) else x"))
+        self.assertEqual(self.code("let y = x * 2 in (find(y), y)", sig="(x:T) -> (a:T, b:T)").count("TD_OP_FIND"), 1)
+        self.refused("x is a tensor whose shape depends on values, a tensor is needed", "log(find(x))")
+        self.refused("not one tensor", "let y = find(x) in x * y.ndim")
+
+    def test_one_of_several_results_is_no_other_op(self):
+        ops, made = self.load("pair(x, x)", sig="(x:T) -> (a:T, b:T, c:T)")
+        self.assertIsNone(emit_formulas.emit_direct(ops, made))
+
     def test_refusals(self):
         self.refused("nothing is called 'g'", "x * g")
         self.refused("nothing is called 'out'", "out")

@@ -171,6 +171,7 @@ static int infer(execution *x)
 typedef struct value {
     td_desc desc;
     td_karg arg;
+    bool shaped; /* by values */
 } value;
 
 typedef struct workshop {
@@ -183,6 +184,7 @@ static td_fval as_value(td_fx *f, const td_desc *d, void *data)
     value *v = td_fx_alloc(&((workshop *)f->arg)->how, sizeof *v);
     v->desc = *d;
     v->arg = (td_karg){data, &v->desc};
+    v->shaped = false;
     return (td_fval){TD_F_TENSOR, {v}};
 }
 
@@ -239,13 +241,25 @@ static int run_one(td_fx *f, const td_op *op, int nin, const td_fval *in, const 
                   .nout = (uint16_t)g.nout,
                   .compute = (uint8_t)g.compute,
                   .seed = 1};
-    return td_kernel_run(td_plans[where][op->id], &k, f->error);
+    rc = td_kernel_run(td_plans[where][op->id], &k, f->error);
+    value *first = out[0].ref;
+    first->shaped = op->flags & TD_OF_DATA_SHAPE;
+    if (!rc && first->shaped) memcpy(&first->desc.shape[0], k.state, sizeof(int64_t));
+    return rc;
 }
 
 static void meta_of(td_fx *f, const td_fval *v, td_fmeta *m)
 {
     (void)f;
     *m = td_fmeta_of(&((value *)v->ref)->desc);
+}
+
+/* As inference alone has said, which of what values decide tells the most. */
+static bool as_inferred(const value *v, const td_desc *said)
+{
+    td_desc most = v->desc;
+    if (v->shaped && most.shape[0] < said->shape[0]) most.shape[0] = said->shape[0];
+    return most.dtype == said->dtype && td_desc_same_shape(&most, said);
 }
 
 /* What comes out must be what inference alone has said. The results' bytes stay until the next example. */
@@ -265,7 +279,7 @@ static int run_composed(execution *x, bool create_graph)
     int nout, rc = td_fx_make(&w.how, x->op, x->row->nin, in, &x->attrs, MAX_TENSORS, out, &nout);
     for (int o = 0; o < nout && !rc; o++) {
         const value *v = out[o].ref;
-        if (nout != x->infer.nout || v->desc.dtype != x->out[o].dtype || !td_desc_same_shape(&v->desc, &x->out[o]))
+        if (nout != x->infer.nout || !as_inferred(v, &x->out[o]))
             return td_fail(&x->error, TD_E_INTERNAL, "inference says otherwise of result %d", o);
         x->out[o] = v->desc;
         x->out_args[o] = (td_karg){v->arg.data, &x->out[o]};
