@@ -310,6 +310,8 @@ td_fints td_fi_without(td_fx *f, td_fints a, td_fints b);
 /* Where each of the list input's tensors starts along dim, and their indices. */
 td_fints td_fi_offsets(td_fx *f, int64_t dim);
 td_fints td_fi_indices(td_fx *f);
+/* The shape that all of them broadcast to; one that does not fails. */
+td_fints td_fi_common(td_fx *f);
 
 /* Scalars. */
 td_scalar td_fs_add(td_scalar a, td_scalar b);

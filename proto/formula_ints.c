@@ -276,3 +276,15 @@ td_fints td_fi_offsets(td_fx *f, int64_t dim)
     }
     return r;
 }
+
+td_fints td_fi_common(td_fx *f)
+{
+    td_fints r = td_fi_new(f, TD_MAX_DIMS);
+    int n = f->nin - (f->of->nparams - 1);
+    r.n = 0;
+    for (int k = 0; k < n && !f->failed; k++) {
+        td_fmeta m = td_fx_meta_item(f, k);
+        f->failed = td_broadcast(r.v, &r.n, m.shape, m.ndim, f->error);
+    }
+    return r;
+}

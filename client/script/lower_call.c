@@ -272,7 +272,8 @@ static void check_attr(td_lower *l, call_of *c, uint32_t k)
 /* Several results are a tuple; of some ops only the first is for programs. */
 static uint32_t results(td_lower *l, const td_op *op, const call_of *c)
 {
-    static const char *const first_only[] = {"layer_norm", "batch_norm", "dropout", "nll_loss", "max_pool2d"};
+    static const char *const first_only[] = {"layer_norm", "batch_norm", "dropout",
+                                             "nll_loss",   "max_pool2d", "adaptive_max_pool2d"};
     uint32_t tensor = td_low_made(l, td_type_any_tensor(l->e)), types[8], n = op->nouts, *in = td_low_array(l, c->n);
     for (uint32_t k = 0; k < c->n; k++) in[k] = c->values[slot_at(c, k)];
     if (n == 1)

@@ -274,14 +274,11 @@ def adaptive_avg_pool2d(input, output_size):
     rows, columns = size[0], size[1]
     h = input.shape[-2] if rows is None else rows
     w = input.shape[-1] if columns is None else columns
-    if h == 1 and w == 1:
-        return input.mean([-2, -1], keepdim=True)
-    assert input.shape[-2] % h == 0 and input.shape[-1] % w == 0, "adaptive_avg_pool2d(): here the sizes must divide each other"
-    return avg_pool2d(input, [input.shape[-2] // h, input.shape[-1] // w])
+    return ops.adaptive_avg_pool2d(input, [h, w])
 
 
 def adaptive_avg_pool1d(input, output_size):
-    return adaptive_avg_pool2d(input.unsqueeze(-2), [1, _one(output_size)]).squeeze(-2)
+    return ops.adaptive_avg_pool1d(input, _one(output_size))
 
 
 def layer_norm(input, normalized_shape, weight=None, bias=None, eps: float = 1e-5):
@@ -312,10 +309,6 @@ def dropout(input, p: float = 0.5, training: bool = True, inplace: bool = False)
             return _placed(input, ops.dropout(input.clone() if inplace else input, p), inplace)
         return input
     return input
-
-
-def one_hot(tensor, num_classes: int):
-    return (tensor.unsqueeze(-1) == td.arange(num_classes)).long()
 
 
 # ---- losses

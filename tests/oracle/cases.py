@@ -1461,10 +1461,86 @@ def _(r):
         return weights_of(q, k, m, causal, None) @ v
     return [q, k, v, mask], [0.0, causal, None, twice], run
 
+@op("tensor_split", INTS)
+def _(r):
+    s = r.shape(1, 3)
+    d = r.dim(s)
+    at = [r.int(-7, 7) for _ in range(r.int(0, 4))]
+    return [r.t(s)], [at, d], lambda x: torch.tensor_split(x, at, d)
+
+
+@op("tensor_split_sections", INTS)
+def _(r):
+    s = r.shape(1, 3)
+    d, n = r.dim(s), r.int(1, 8)
+    return [r.t(s)], [n, d], lambda x: torch.tensor_split(x, n, d)
+
+
+@op("broadcast_tensors", INTS)
+def _(r):
+    return [r.t(s) for s in r.broadcast(r.int(1, 4))], [], torch.broadcast_tensors
+
+
+@op("meshgrid", INTS)
+def _(r):
+    xy = bool(r.int(0, 1))
+    return [r.t(r.pick([], [r.int(0, 5)])) for _ in range(r.int(1, 4))], [xy], lambda *xs: torch.meshgrid(*xs, indexing="xy" if xy else "ij")
+
+
+@op("one_hot")
+def _(r):
+    n = r.int(1, 6)
+    return [r.idx(r.shape(0, 3), n).to(r.pick(torch.int64, torch.int32, torch.uint8))], [n], lambda x: F.one_hot(x.long(), n)
+
+
+@op("bincount")
+def _(r):
+    n, m = r.size(1, 9, 1000), r.size(0, 20, 20000)
+    return ([r.idx([m], n), r.pick(None, r.t([m]))], [n],
+            lambda x, w=None: torch.bincount(x, minlength=n) if w is None else torch.zeros(n, dtype=w.dtype).index_add(0, x, w))
+
+
+def different(wanted):
+    """torch's results of these names, with gradients of the values, for the first of each."""
+    def run(x):
+        flat = x.flatten()
+        values, inverse, counts = torch.unique(flat.detach(), return_inverse=True, return_counts=True)
+        first = torch.full((len(values),), len(flat)).scatter_reduce(0, inverse, torch.arange(len(flat)), "amin")
+        found = {"values": flat[first], "indices": first, "inverse": inverse.reshape(x.shape), "counts": counts}
+        return [found[name] for name in wanted]
+    return run
+
+
+for _name, _wanted in {"unique": "values", "unique_counts": "values counts", "unique_inverse": "values inverse",
+                       "unique_all": "values indices inverse counts"}.items():
+    op(_name, INTS + HALF)(lambda r, f=different(_wanted.split()): ([torch.randint(0, 5, r.shape(0, 3), generator=r.g).to(r.dtype)], [], f))
+
+
+def pictures(r):
+    return [*r.pick([], [2]), r.int(1, 3), r.int(1, 7), r.int(1, 7)], [r.int(1, 5), r.int(1, 5)]
+
+
+@op("adaptive_avg_pool2d", HALF)
+def _(r):
+    s, size = pictures(r)
+    return [r.t(s)], [size], lambda x: F.adaptive_avg_pool2d(x, size)
+
+
+@op("adaptive_avg_pool1d", HALF)
+def _(r):
+    s, size = pictures(r)
+    return [r.t(s[:-1])], [size[0]], lambda x: F.adaptive_avg_pool1d(x, size[0])
+
+
+@op("adaptive_max_pool2d", HALF)
+def _(r):
+    s, size = pictures(r)
+    return [r.distinct(s)], [size], lambda x: F.adaptive_max_pool2d(x, size, True)
+
 
 # Inputs whose values are not repeated: which of two alike is chosen is open, a variance of 0 magnifies every rounding, and
 # what is written to must not overlap itself.
-UNREPEATED = {"max_dim", "min_dim", "argmax", "argmin", "sort", "topk", "max_pool2d", "layer_norm", "batch_norm",
+UNREPEATED = {"max_dim", "min_dim", "argmax", "argmin", "sort", "topk", "max_pool2d", "adaptive_max_pool2d", "layer_norm", "batch_norm",
               "argsort", "std", "norm", "aminmax", "median", "median_dim", "quantile"}
 # Those of which more precision is another answer.
 EXACT = {"nextafter", "view_dtype"}

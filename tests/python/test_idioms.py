@@ -32,7 +32,8 @@ lib.unique(i,return_counts=True)[1] | lib.bincount(i) | lib.bincount(i, minlengt
 lib.repeat_interleave(x, 2, dim=1) | x.repeat_interleave(3) | lib.repeat_interleave(v, i[:4]) |
 lib.repeat_interleave(x, lib.tensor([2, 0, 1]), dim=0) | lib.searchsorted(v.sort()[0], x) | lib.bucketize(x, v.sort()[0], right=True) |
 lib.isin(i, lib.tensor([1, 4])) | lib.take_along_dim(x, x.argsort(1), dim=1) | x.reshape_as(x.T) | x.ravel() | v.expand_as(x) |
-x.tensor_split(2, dim=1)[1] | x.tensor_split((1, 3), 1)[1] | x.fliplr() | x.flipud() | lib.column_stack((x[:,0], x)) | lib.atleast_2d(v) |
+x.tensor_split(2, dim=1)[1] | x.tensor_split((1, 3), 1)[1] | x.tensor_split((3, 1, -1), 1)[1] | x.tensor_split(lib.tensor([1, 9]), 1)[2] |
+lib.meshgrid(v, v[:3], indexing='xy')[1] | lib.broadcast_tensors(x, v)[1] | x.fliplr() | x.flipud() | lib.column_stack((x[:,0], x)) | lib.atleast_2d(v) |
 lib.concatenate((x, x)) | lib.less(x, 0) | lib.not_equal(i, 1) | lib.arctan2(x, x+2) | x.swapdims(0, 1) | lib.moveaxis(b, 0, 2) | x.fix() |
 x.clamp_min(0.1) | x.clamp_max(0.1) | x.new_zeros(2, 3) | x.new_full((2,), 3) | i.new_ones((2,)) | x.new_tensor([1, 2]) | x.type(lib.float64) |
 x.clone().clamp_(-0.1, 0.2) | x.clone().div_(2) | x.clone().div_(0.3, rounding_mode='floor') | y.clone().fill_diagonal_(7.0) |

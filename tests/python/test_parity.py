@@ -251,7 +251,8 @@ rows("F.conv_transpose2d", "pic, ker", "pic, ker, two, 2, 1", "pic, ker, stride=
      "pic, ker, None, (2, 1), 1, (1, 0)", "pic, ker, dilation=2, output_padding=1", "pic, ker, output_padding=1", "pic[0], ker")
 rows("F.max_pool2d F.avg_pool2d", "pic, 2", "pic, 3, 1, 1", "pic, (2, 1)", "pic, 3, 2, ceil_mode=True", "pic[0], 2", "pic, kernel_size=2, stride=1", "pic, 9")
 rows("F.max_pool1d F.avg_pool1d", "row, 2", "row, 3, 1, 1", "row, 4, ceil_mode=True")
-rows("F.adaptive_avg_pool2d F.adaptive_max_pool2d", "pic, 1", "pic, (2, 4)", "pic, (None, 2)")
+rows("F.adaptive_avg_pool2d F.adaptive_max_pool2d", "pic, 1", "pic, (2, 4)", "pic, (None, 2)", "pic, (3, 5)")
+rows("F.adaptive_max_pool2d", "pic, 2, True", "pic, 3, return_indices=True")
 rows("F.adaptive_avg_pool1d", "row, 3", "row, 1")
 rows("F.interpolate", "pic, 3", "pic, scale_factor=1.5", "pic, (2, 3)", "row, scale_factor=0.7", "pic, scale_factor=(1.3, 2)", "pic, scale_factor=1.7, recompute_scale_factor=True",
      "pic, 3, mode='nearest-exact'", "pic", "pic, 3, 2.0", "pic, 3, mode='bilinear'", "pic, scale_factor=1.5, mode='bilinear'", "row, 3, mode='linear', align_corners=True",

@@ -155,6 +155,11 @@ def picking(x):
             td.nonzero(x > 3), x.detach(), td.outer(x[0, 0], x[0, 0]), td.linspace(0, 1, 5), td.eye(3), td.cumsum(x, 0), td.unsqueeze(x, 1))
 
 
+@case(X, lambda: td.tensor([2, 0, 2]))
+def pieces(x, i):
+    return (td.unique(i), td.unique(x - x), td.tensor_split(x, [1], 2)[1], F.adaptive_avg_pool2d(x, (2, None)), F.adaptive_avg_pool1d(x, 3), F.one_hot(i, 4))
+
+
 @case(X)
 def methods(x):
     return (x.add(1), x.mul(2), x.sub(x), x.div(2), td.add(x, x, alpha=2), x.add_(1), x.mul_(2), x.zero_(), x.fill_(3),

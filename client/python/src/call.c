@@ -161,6 +161,13 @@ static bool take_tensor(call *c, int i, PyObject *o)
     return true;
 }
 
+/* Is it cat or stack, or made of them? Those take lists of any length. */
+static bool joins(const tdpy_function *f)
+{
+    const td_op *op = &td_ops[f->op];
+    return op->nparams == 1 && op->params[0].kind == TD_P_LIST && !op->outs[0].list;
+}
+
 static bool take_list(call *c, int i, PyObject *o)
 {
     bool gaps = c->f->params[i].kind == TDPY_OPTIONAL_LIST;
@@ -168,7 +175,7 @@ static bool take_list(call *c, int i, PyObject *o)
     PyObject *held = c->held[c->nheld++] = PySequence_Tuple(o);
     if (!held) return false;
     Py_ssize_t n = PyTuple_Size(held);
-    if (n > (gaps ? TD_MAX_LIST : MOST_JOINED))
+    if (n > (joins(c->f) ? MOST_JOINED : TD_MAX_LIST))
         return tdpy_raise(TD_E_INVALID, "%s(): %zd tensors are more than one call takes", name_of(c->f), n);
     c->arrays = malloc((size_t)(n + 1) * sizeof *c->arrays);
     if (!c->arrays) return PyErr_NoMemory() != NULL;
@@ -390,7 +397,7 @@ static PyObject *run_join(const call *c, PyObject *target, const char *where)
 static PyObject *run_op(const call *c, PyObject *target, const char *where)
 {
     const td_op *op = &td_ops[c->f->op];
-    if (op->nparams == 1 && op->params[0].kind == TD_P_LIST) return run_join(c, target, where);
+    if (joins(c->f)) return run_join(c, target, where);
     td_arg few[TDPY_MAX_ARGS], *in = few;
     td_array *one[8], **made = one;
     td_attrs attrs;

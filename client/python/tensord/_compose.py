@@ -265,20 +265,9 @@ def atleast_2d(*tensors: Any) -> Any:
     return out[0] if len(out) == 1 else out
 
 
-_PARTS = 1024  # results that an op has at most
-
-
 def tensor_split(input, indices_or_sections, dim=0):
-    n = input.shape[dim]
-    if isinstance(indices_or_sections, int):
-        if not 1 <= indices_or_sections <= _PARTS:
-            raise _C.InvalidError(f"tensor_split() into {indices_or_sections} parts; from 1 to {_PARTS} are possible")
-        each, more = divmod(n, indices_or_sections)
-        sizes = [each + (k < more) for k in range(indices_or_sections)]
-    else:
-        cuts = [0, *(builtins.min(n, c + n if c < 0 else c) for c in indices_or_sections), n]
-        sizes = [builtins.max(0, b - a) for a, b in zip(cuts, cuts[1:])]
-    return ops.split(input, tuple(sizes), dim)
+    cuts = indices_or_sections.tolist() if _is(indices_or_sections) else indices_or_sections
+    return ops.tensor_split(input, cuts, dim) if isinstance(cuts, (tuple, list)) else ops.tensor_split_sections(input, cuts, dim)
 
 
 # ---- products
@@ -396,30 +385,19 @@ def quantile(input, q, dim=None, keepdim=False, *, interpolation="linear"):
     return ops.quantile(input, _C.asarray(q, input.dtype), dim, keepdim)
 
 
-
 def unique(input, sorted=True, return_inverse=False, return_counts=False, dim=None):
-    from tensord.array_api import _search
-
     if dim is not None:
         raise _C.Unsupported("unique() is of all elements here; dim is not supported")
-    ordered, order, starts, new = _search._runs(input.detach())
-    out = [ordered[starts]]
-    flag = _more._flag
-    out += [_search._inverse(input, order, new)] * flag(return_inverse, "unique", "return_inverse")
-    out += [_search._counts(starts, input.numel())] * flag(return_counts, "unique", "return_counts")
-    return out[0] if len(out) == 1 else tuple(out)
+    wanted = _more._flag(return_inverse, "unique", "return_inverse"), _more._flag(return_counts, "unique", "return_counts")
+    if all(wanted):
+        values, _, inverse, counts = ops.unique_all(input)
+        return values, inverse, counts
+    return ops.unique_inverse(input) if wanted[0] else ops.unique_counts(input) if wanted[1] else ops.unique(input)
 
 
-@_more._beside
 def bincount(input, weights=None, minlength=0):
-    if input.ndim != 1 or input.is_floating_point() or input.is_complex() or input.dtype is _C.bool:
-        raise _C.InvalidError(f"bincount only supports 1-d non-negative integral inputs, not {input.ndim}-d ones of {input.dtype}")
-    input = input.long()
-    n = builtins.max(int(input.max()) + 1 if input.numel() else 0, minlength)
-    if weights is not None:
-        weights = weights if weights.dtype is _C.float32 else weights.double()
-        return ops.make_full((n,), 0, weights.dtype).index_add(0, input, weights)
-    return ops.make_full((n,), 0, _C.int64).index_add(0, input, ops.make_full(input.shape, 1, _C.int64))
+    most = int(input.max().long()) if input.numel() else -1
+    return ops.bincount(input, weights, builtins.max(most + 1, minlength))
 
 
 @_more._beside

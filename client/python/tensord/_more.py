@@ -148,24 +148,21 @@ def broadcast_shapes(*shapes: Any) -> tuple:
     return tuple(common)
 
 
+def _together(tensors):
+    """Tensors that were given one by one, or as one tuple or list."""
+    return tensors[0] if len(tensors) == 1 and isinstance(tensors[0], (tuple, list)) else tensors
+
+
 def broadcast_tensors(*tensors: Any) -> tuple:
     """All tensors seen in their common shape, as views."""
-    if len(tensors) == 1 and isinstance(tensors[0], (tuple, list)):
-        tensors = tuple(tensors[0])
-    shape = broadcast_shapes(*(t.shape for t in tensors))
-    return tuple(t.expand(shape) for t in tensors)
+    return ops.broadcast_tensors(_together(tensors))
 
 
 def meshgrid(*tensors, indexing="ij"):
     """Coordinates of a grid from those of its sides."""
-    if len(tensors) == 1 and isinstance(tensors[0], (tuple, list)):
-        tensors = tuple(tensors[0])
     if indexing not in ("ij", "xy"):
         raise _C.InvalidError(f"meshgrid(): indexing must be 'ij' or 'xy', not {indexing!r}")
-    n, swap = len(tensors), indexing == "xy" and len(tensors) > 1
-    shape = tuple(t.numel() for t in tensors)
-    grids = [t.reshape(tuple(-1 if k == i else 1 for k in range(n))).expand(shape) for i, t in enumerate(tensors)]
-    return tuple(g.transpose(0, 1) for g in grids) if swap else tuple(grids)
+    return ops.meshgrid(_together(tensors), indexing == "xy")
 
 
 # ---- arithmetic

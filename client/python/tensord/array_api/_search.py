@@ -2,7 +2,7 @@
 
 from collections import namedtuple
 
-from tensord import _C, _more
+from tensord import _C
 from tensord._C import ops
 from tensord.array_api import _dtypes
 from tensord.array_api._shapes import wrap_axis
@@ -76,40 +76,7 @@ def searchsorted(x1, x2, /, *, side="left", sorter=None):
     return ops.searchsorted(*_dtypes.together(x1, x2), side == "right")
 
 
-# ---- sets: equal elements stand together once sorted
-
-
-def _order(flat):
-    """Places in an order that puts equal elements together, the first of them first."""
-    if not flat.dtype.is_complex:
-        return ops.sort(flat, 0)[1]
-    by_imag = ops.sort(ops.imag(flat), 0)[1]
-    return ops.index_select(by_imag, 0, ops.sort(ops.real(ops.index_select(flat, 0, by_imag)), 0)[1])
-
-
-@_more._beside
-def _runs(x):
-    """The elements sorted, their places, and where in the sorted ones each run of equal elements starts."""
-    flat = x.reshape(-1)
-    order = _order(flat)
-    ordered = ops.index_select(flat, 0, order)
-    if not flat.numel():
-        return ordered, order, ops.make_full((0,), 0, _C.int64), ops.make_full((0,), False, _C.bool)
-    first = ops.make_full((1,), True, _C.bool)
-    new = ops.cat([first, ordered[1:] != ordered[:-1]], 0)
-    return ordered, order, ops.nonzero(new)[:, 0], new
-
-
-@_more._beside
-def _counts(starts, total):
-    ends = ops.cat([starts[1:], ops.make_full((1,), total, _C.int64)], 0) if starts.shape[0] else starts
-    return ends - starts
-
-
-@_more._beside
-def _inverse(x, order, new):
-    run = ops.cumsum(new, 0, _C.int64) - 1
-    return ops.scatter(run, 0, order, run).reshape(x.shape) if x.numel() else ops.make_full(x.shape, 0, _C.int64)
+# ---- sets
 
 
 unique_all_result = namedtuple("unique_all_result", "values indices inverse_indices counts")
@@ -119,26 +86,22 @@ unique_inverse_result = namedtuple("unique_inverse_result", "values inverse_indi
 
 def unique_all(x, /):
     """The different elements, where each stands first, which of them each element is, and how often each is there."""
-    ordered, order, starts, new = _runs(x)
-    return unique_all_result(ordered[starts], order[starts], _inverse(x, order, new), _counts(starts, x.numel()))
+    return unique_all_result(*ops.unique_all(x))
 
 
 def unique_counts(x, /):
     """The different elements and how often each is there."""
-    ordered, _, starts, _ = _runs(x)
-    return unique_counts_result(ordered[starts], _counts(starts, x.numel()))
+    return unique_counts_result(*ops.unique_counts(x))
 
 
 def unique_inverse(x, /):
     """The different elements and which of them each element is."""
-    ordered, order, starts, new = _runs(x)
-    return unique_inverse_result(ordered[starts], _inverse(x, order, new))
+    return unique_inverse_result(*ops.unique_inverse(x))
 
 
 def unique_values(x, /):
     """The different elements."""
-    ordered, _, starts, _ = _runs(x)
-    return ordered[starts]
+    return ops.unique(x)
 
 
 def isin(x1, x2, /, *, invert=False):

@@ -37,8 +37,7 @@ def broadcast_shapes(*shapes):
 
 def broadcast_arrays(*arrays):
     """All tensors seen in their common shape."""
-    shape = broadcast_shapes(*[x.shape for x in arrays])
-    return tuple(ops.expand(x, shape) for x in arrays)
+    return ops.broadcast_tensors(arrays) if arrays else ()
 
 
 def broadcast_to(x, /, shape):

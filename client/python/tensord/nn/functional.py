@@ -126,40 +126,37 @@ def avg_pool2d(input: Tensor, kernel_size, stride: Any = None, padding: Any = 0,
     return ops.avg_pool2d(input, kernel, kernel if stride is None else _pair(stride), _pair(padding), ceil_mode, count_include_pad)
 
 
+def _places(output_size, input):
+    """Of pictures; None: as many as there are."""
+    return [n if o is None else o for o, n in zip(_pair(output_size), input.shape[-2:])]
+
+
 def adaptive_avg_pool2d(input: Tensor, output_size) -> Tensor:
-    """Means over as many equal windows as the output has places.
+    """Means over as many windows as the output has places.
 
     >>> F.adaptive_avg_pool2d(td.arange(16.0).reshape(1, 1, 4, 4), (1, 2))
     tensor([[[[6.5000, 8.5000]]]])
     """
-    size = [n if o is None else o for o, n in zip(_pair(output_size), input.shape[-2:])]
-    if size == [1, 1]:
-        return input.mean((-2, -1), keepdim=True)
-    if any(n % o for n, o in zip(input.shape[-2:], size)):
-        raise _C.Unsupported(f"adaptive_avg_pool2d of {tuple(input.shape[-2:])} to {tuple(size)}: here the sizes must divide each other")
-    return avg_pool2d(input, [n // o for n, o in zip(input.shape[-2:], size)])
+    return ops.adaptive_avg_pool2d(input, _places(output_size, input))
 
 
 def adaptive_avg_pool1d(input: Tensor, output_size) -> Tensor:
-    """Means over as many equal windows as the output has places.
+    """Means over as many windows as the output has places.
 
     >>> F.adaptive_avg_pool1d(td.tensor([[[1.0, 3.0, 2.0, 0.0]]]), 2)
     tensor([[[2., 1.]]])
     """
-    return adaptive_avg_pool2d(input.unsqueeze(-2), (1, _single(output_size))).squeeze(-2)
+    return ops.adaptive_avg_pool1d(input, _single(output_size))
 
 
 def adaptive_max_pool2d(input: Tensor, output_size, return_indices=False) -> Any:
-    """The largest of as many equal windows as the output has places.
+    """The largest of as many windows as the output has places; with return_indices also its place h * W + w.
 
     >>> F.adaptive_max_pool2d(td.arange(16.0).reshape(1, 1, 4, 4), 1)
     tensor([[[[15.]]]])
     """
-    _refuse("adaptive_max_pool2d()", return_indices=return_indices)
-    size = [n if o is None else o for o, n in zip(_pair(output_size), input.shape[-2:])]
-    if any(n % o for n, o in zip(input.shape[-2:], size)):
-        raise _C.Unsupported(f"adaptive_max_pool2d of {tuple(input.shape[-2:])} to {tuple(size)}: here the sizes must divide each other")
-    return max_pool2d(input, [n // o for n, o in zip(input.shape[-2:], size)])
+    out = ops.adaptive_max_pool2d(input, _places(output_size, input))
+    return out if return_indices else out[0]
 
 
 def _scaled_sizes(sizes, size, scale_factor, recompute):
@@ -320,23 +317,18 @@ def dropout2d(input: Tensor, p=0.5, training=True, inplace=False) -> Tensor:
     return _channels(input, p, training, input.ndim, inplace)
 
 
-@_more._beside
 def one_hot(tensor, num_classes=-1) -> Tensor:
-    """For each class a row with a 1 at its place.
+    """For each class a row with a 1 at its place. Without num_classes there are as many as the largest wants, which waits for it.
 
     >>> F.one_hot(td.tensor([0, 2]), 3)
     tensor([[1, 0, 0],
             [0, 0, 1]])
     """
-    if tensor.is_floating_point() or tensor.is_complex() or tensor.dtype is _C.bool:
-        raise _C.DTypeError(f"one_hot() takes classes, which are whole numbers, not {tensor.dtype}")
-    if not tensor.numel() and num_classes < 1:
-        raise _C.InvalidError("one_hot(): of no classes num_classes must be given")
-    least, most = td.stack([tensor.min(), tensor.max()]).tolist() if tensor.numel() else (0, -1)
-    n = most + 1 if num_classes < 0 else num_classes
-    if least < 0 or most >= n:
-        raise _C.OutOfRange(f"one_hot(): Class values must be non-negative and smaller than num_classes: from {least} to {most} of {n}")
-    return (tensor.unsqueeze(-1) == td.arange(n)).long()
+    if num_classes == -1:
+        if not tensor.numel():
+            raise _C.InvalidError("one_hot(): of no classes num_classes must be given")
+        num_classes = max(int(tensor.max()), 0) + 1
+    return ops.one_hot(tensor, num_classes)
 
 
 def pad(input: Tensor, pad, mode="constant", value=0) -> Tensor:
