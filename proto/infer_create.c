@@ -146,3 +146,20 @@ TD_RULE(randperm)
         return td_fail(e, TD_E_INVALID, "'n' is too large for result tensor type %s: %" PRId64, td_dtype_name(t), n);
     return make(f, 1, &n, e);
 }
+
+TD_RULE(multinomial)
+{
+    td_desc out = *td_in(f, 0);
+    int64_t n = td_attr_int(f->attrs, 0);
+    f->compute = (td_dtype)out.dtype;
+    if (out.ndim != 1 && out.ndim != 2) return td_fail(e, TD_E_SHAPE, "prob_dist must be 1 or 2 dim, not %d", out.ndim);
+    int64_t classes = out.shape[out.ndim - 1];
+    if (n < 1) return td_fail(e, TD_E_INVALID, "cannot sample n_sample <= 0 samples: %" PRId64, n);
+    if (!td_attr_bool(f->attrs, 1) && n > classes)
+        return td_fail(e, TD_E_INVALID,
+                       "cannot sample n_sample > prob_dist.size(-1) samples without replacement: %" PRId64
+                       " of %" PRId64,
+                       n, classes);
+    out.shape[out.ndim - 1] = n;
+    return td_infer_like(f, TD_INT64, &out, e);
+}

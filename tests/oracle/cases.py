@@ -1554,7 +1554,7 @@ DIFFERENTIABLE = {"batch_norm": 2, "nll_loss": 1, "cross_entropy": 1, "smoothed_
 # What has no counterpart, and why.
 NO_COUNTERPART = {
     "empty": "uninitialised", "empty_strided": "uninitialised", "rand": "other numbers", "randn": "other numbers",
-    "randint": "other numbers", "randperm": "other numbers", "bernoulli": "other numbers", "dropout": "other numbers",
+    "randint": "other numbers", "randperm": "other numbers", "bernoulli": "other numbers", "multinomial": "other numbers", "dropout": "other numbers",
     "dropout_backward": "other numbers", "layer_norm_backward": "reached through layer_norm",
     "batch_norm_backward": "reached through batch_norm", "nll_loss_backward": "reached through nll_loss",
     "max_pool2d_backward": "reached through max_pool2d", "avg_pool2d_backward": "reached through avg_pool2d",

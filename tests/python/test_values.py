@@ -100,11 +100,11 @@ def test_norms_of_complex_numbers_are_real():
 @pytest.mark.parametrize("weights, n, replacement, error", [
     ([1.0, -1.0], 1, True, "element < 0"), ([1.0, -1.0], 1, False, "element < 0"), ([0.0, 0.0], 1, True, "sum of probabilities <= 0"),
     ([[1.0, 0.0], [0.0, 0.0]], 1, False, "sum of probabilities <= 0"), ([1.0, float("nan")], 1, True, "`nan`"), ([1.0, float("inf")], 1, True, "`inf`"),
-    ([1, 2], 1, True, "floating-point"), ([1.0, 2.0], 0, True, "n_sample <= 0"), ([1.0, 2.0], 3, False, "without replacement"),
-    ([[[1.0]]], 1, False, "1 or 2 dim"), (1.0, 1, False, "1 or 2 dim"), ([1.0, 2.0], 1.5, False, "must be int"), ([1.0, 2.0], 1, 1, "must be bool")])
+    ([1, 2], 1, True, "not implemented for int64"), ([1.0, 2.0], 0, True, "n_sample <= 0"), ([1.0, 2.0], 3, False, "without replacement"),
+    ([[[1.0]]], 1, False, "1 or 2 dim"), (1.0, 1, False, "1 or 2 dim"), ([1.0, 2.0], 1.5, False, "must be an int"), ([1.0, 2.0], 1, 1, "must be bool")])
 def test_what_nothing_can_be_drawn_from(weights, n, replacement, error):
     with pytest.raises(td.Error, match=error):
-        td.multinomial(td.tensor(weights), n, replacement)
+        td.multinomial(td.tensor(weights), n, replacement).tolist()
 
 
 @pytest.mark.parametrize("dtype", [td.float16, td.float32, td.float64])
@@ -112,6 +112,10 @@ def test_multinomial_draws_only_what_has_a_chance(dtype):
     weights = td.tensor([0.0, 1.0, 0.0, 2.0, 0.0], dtype=dtype)
     drawn = td.multinomial(weights, 3000, replacement=True)
     assert drawn.dtype is td.int64 and set(drawn.tolist()) == {1, 3} and 850 < (drawn == 1).sum().item() < 1150
+    alike = td.ones(7, dtype=dtype).expand(5000, 7)
+    assert all(len(set(row)) == 7 for row in td.multinomial(alike[:9], 7).tolist())
+    first, second = (td.bincount(column, minlength=7).tolist() for column in td.multinomial(alike, 2).unbind(1))
+    assert all(570 < n < 860 for n in first + second)
     assert sorted(td.multinomial(weights, 2).tolist()) == [1, 3] and td.multinomial(weights.expand(4, 5), 2).shape == (4, 2)
 
 

@@ -175,6 +175,46 @@ static void bernoulli(void)
     box_free(&y);
 }
 
+/* Draws of `shape[0]` rows over classes with chances 0, 1, 2, ...: counts how often each class comes first. */
+static int draw_classes(const int64_t *shape, bool again, int how, int64_t *y, int64_t *first)
+{
+    box p = box_new(TD_FLOAT64, 2, shape, how);
+    int64_t samples = shape[1] - 1, out_shape[2] = {shape[0], samples};
+    for (int64_t i = 0; i < box_numel(&p); i++) box_set(&p, i, (double)(i % shape[1]));
+    call c;
+    td_desc d;
+    td_desc_contiguous(&d, TD_INT64, 2, out_shape, NULL);
+    call_begin(&c, "multinomial", TD_FLOAT64);
+    call_in(&c, &p);
+    call_attr(&c, 0, A_INT(samples));
+    call_attr(&c, 1, A_BOOL(again));
+    c.out[0] = (td_karg){y, &d};
+    c.k.nout = 1, c.k.seed = 4, c.k.counter = 9;
+    int rc = call_run(&c);
+    for (int64_t r = 0; r < shape[0] && !rc; r++) first[y[r * samples]]++;
+    box_free(&p);
+    return rc;
+}
+
+/* Chances of 0 are never drawn, nor a class twice; the first draw has the chances that were given, whatever the layout.
+ */
+static void classes(void)
+{
+    enum { ROWS = 6000, CLASSES = 5, SAMPLES = CLASSES - 1 };
+    static int64_t y[2][ROWS * SAMPLES];
+    const int64_t shape[2] = {ROWS, CLASSES};
+    for (int again = 0; again < 2; again++) {
+        int64_t first[2][CLASSES] = {{0}}, twice = 0;
+        CU_ASSERT_EQUAL(draw_classes(shape, again, ROW_MAJOR, y[0], first[0]), 0);
+        CU_ASSERT_EQUAL(draw_classes(shape, again, PERMUTED, y[1], first[1]), 0);
+        CU_ASSERT(!memcmp(y[0], y[1], sizeof y[0]));
+        for (int k = 0; k < CLASSES; k++) CU_ASSERT(fabs((double)first[0][k] - ROWS * k / 10.0) < (k ? 150 : 1));
+        for (int64_t i = 0; i < ROWS * SAMPLES; i++)
+            for (int64_t j = i - i % SAMPLES; j < i; j++) twice += y[0][i] == y[0][j];
+        CU_ASSERT_EQUAL(twice > 0, again);
+    }
+}
+
 static void check_dropout(td_dtype t, double p, int layout)
 {
     int64_t shape[2] = {310, 250}, two = 2;
@@ -228,4 +268,4 @@ static int init(void)
 
 TD_CUNIT_MAIN_WITH("kernels_random", init, NULL, {"known answers", known_answers}, {"reproducible", reproducible},
                    {"distributions", distributions}, {"whole numbers", whole_numbers}, {"bernoulli", bernoulli},
-                   {"dropout", dropout})
+                   {"classes", classes}, {"dropout", dropout})

@@ -123,42 +123,6 @@ def random_(self, low=0, high=None):
     return self.copy_(ops.randint(low, high, self.shape, _C.int64))
 
 
-def _check_chances(input, num_samples, replacement):
-    if not isinstance(num_samples, int) or isinstance(num_samples, bool):
-        raise _C.DTypeError(f"multinomial(): argument 'num_samples' must be int, not {builtins.type(num_samples).__name__}")
-    if input.ndim not in (1, 2):
-        raise _C.ShapeError(f"multinomial(): prob_dist must be 1 or 2 dim, not {input.ndim}")
-    if not input.is_floating_point():
-        raise _C.DTypeError(f"multinomial only supports floating-point dtypes for input, got: {input.dtype}")
-    if num_samples < 1:
-        raise _C.InvalidError(f"cannot sample n_sample <= 0 samples: {num_samples}")
-    if not replacement and num_samples > input.shape[-1]:
-        raise _C.InvalidError(f"cannot sample n_sample > prob_dist.size(-1) samples without replacement: {num_samples} of {input.shape[-1]}")
-    if not input.numel():
-        return
-    least, most, sums = input.min(), input.max(), input.sum(-1).min()  # NaN is the least, and the largest
-    worst, best, poorest = _C.stack([least, most, sums]).tolist()
-    if not 0 <= worst <= best < math.inf:
-        raise _C.InvalidError("multinomial(): probability tensor contains either `inf`, `nan` or element < 0")
-    if poorest <= 0:
-        raise _C.InvalidError("invalid multinomial distribution (sum of probabilities <= 0)")
-
-
-@_more._beside
-def multinomial(input, num_samples, replacement=False):
-    replacement = _more._flag(replacement, "multinomial", "replacement")
-    _check_chances(input, num_samples, replacement)
-    input = input.float() if input.dtype.itemsize < 4 else input  # half a type's steps are too coarse for many classes
-    if replacement:
-        upto = input.cumsum(-1)
-        total = upto[..., -1:]
-        at = _C.rand(input.shape[:-1] + (num_samples,), dtype=upto.dtype) * total
-        last = (upto < total).sum(-1, keepdim=True)  # with a chance at all: `at` may be rounded up to the total
-        return _C.minimum((upto.unsqueeze(-2) <= at.unsqueeze(-1)).sum(-1), last)
-    wait = -_C.rand_like(input).clamp(min=1e-30).log()  # the shorter an exponential wait over its rate, the sooner drawn
-    return ops.topk(input / wait, num_samples, -1)[1]
-
-
 # ---- in place
 
 
