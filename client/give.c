@@ -1,6 +1,8 @@
 /* From the arguments of a C call to the attributes of an op. */
 #include "client/run.h"
 
+#include <string.h>
+
 static bool wrong(const td_attrs *a, const td_op *op, const char *problem)
 {
     td_raise(TD_E_TYPE, op->name, "argument '%s' %s", op->attrs[a->count].name, problem);
@@ -59,6 +61,19 @@ bool td_give_bool(td_attrs *a, const td_op *op, bool v)
 bool td_give_dtype(td_attrs *a, const td_op *op, td_dtype v)
 {
     return given(v == TD_DTYPE_NONE ? td_attrs_none(a) : td_attrs_dtype(a, v), op);
+}
+
+bool td_give_text(td_attrs *a, const td_op *op, const char *v)
+{
+    if (!v && !op->attrs[a->count].optional) return wrong(a, op, "must be a text");
+    if (!v) return given(td_attrs_none(a), op);
+    size_t n = strnlen(v, TD_MAX_TEXT + 1);
+    if (n > TD_MAX_TEXT) {
+        td_raise(TD_E_INVALID, op->name, "argument '%s' has at most %d characters", op->attrs[a->count].name,
+                 TD_MAX_TEXT);
+        return false;
+    }
+    return given(td_attrs_text(a, v, n), op);
 }
 
 bool td_give_ints(td_attrs *a, const td_op *op, td_ints v)

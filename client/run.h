@@ -49,6 +49,7 @@ bool td_give_int(td_attrs *a, const td_op *op, int64_t v);
 bool td_give_float(td_attrs *a, const td_op *op, double v);
 bool td_give_bool(td_attrs *a, const td_op *op, bool v);
 bool td_give_dtype(td_attrs *a, const td_op *op, td_dtype v);
+bool td_give_text(td_attrs *a, const td_op *op, const char *v); /* NULL: none */
 bool td_give_ints(td_attrs *a, const td_op *op, td_ints v);
 
 /* A list parameter among the inputs: copies it into `in` (room for TD_MAX_INPUTS) at *n. False when it is too long. */

@@ -216,6 +216,7 @@ static uint32_t attribute(td_trace *t, const td_attrs *attrs, int k)
     case TD_A_SCALAR: return number(t, a->s);
     case TD_A_DTYPE: return td_ir_dtype(t->e, (td_dtype)a->i);
     case TD_A_INTS: return ints(t, a->count, attrs->ints + a->first);
+    case TD_A_TEXT: return td_ir_str(t->e, td_attr_text(attrs, k), a->count);
     default: return none(t);
     }
 }

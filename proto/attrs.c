@@ -70,6 +70,19 @@ bool td_attrs_ints(td_attrs *a, int n, const int64_t *v)
     return true;
 }
 
+bool td_attrs_text(td_attrs *a, const char *text, size_t length)
+{
+    if (length > TD_MAX_TEXT || memchr(text, 0, length) || (int)(length / 8) >= TD_MAX_INTS - a->nints) return false;
+    td_attr *at = next(a, TD_A_TEXT);
+    if (!at) return false;
+    at->count = (uint16_t)length;
+    at->first = a->nints;
+    a->nints = (uint16_t)(a->nints + td_attr_room(at));
+    a->ints[a->nints - 1] = 0;
+    memcpy(a->ints + at->first, text, length);
+    return true;
+}
+
 void td_attrs_copy(td_attrs *to, const td_attrs *from)
 {
     to->count = from->count;
@@ -140,6 +153,16 @@ static size_t put_ints(uint32_t *w, const int64_t *v, int n)
     return 1 + (size_t)n * (half ? 1 : 2);
 }
 
+static size_t put_text(uint32_t *w, const char *text, unsigned length)
+{
+    size_t words = (length + 3) / 4;
+    if (!w) return 1 + words;
+    w[0] = tag(TD_A_TEXT, 0, FORM_NARROW, (int32_t)length);
+    memset(w + 1, 0, words * sizeof *w);
+    memcpy(w + 1, text, length);
+    return 1 + words;
+}
+
 static size_t put(uint32_t *w, const td_attrs *a, int k)
 {
     const td_attr *at = &a->at[k];
@@ -147,6 +170,7 @@ static size_t put(uint32_t *w, const td_attrs *a, int k)
     case TD_A_FLOAT: return put_float(w, TD_A_FLOAT, 0, at->f);
     case TD_A_SCALAR: return put_scalar(w, at->s);
     case TD_A_INTS: return put_ints(w, a->ints + at->first, at->count);
+    case TD_A_TEXT: return put_text(w, td_attr_text(a, k), at->count);
     case TD_A_NONE: return put_int(w, TD_A_NONE, 0, 0);
     default: return put_int(w, at->kind, 0, at->i);
     }

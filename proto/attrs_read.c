@@ -54,6 +54,20 @@ static bool take_ints(reader *r, uint32_t t, td_attrs *a, td_attr *at)
     return true;
 }
 
+static bool take_text(reader *r, uint32_t t, td_attrs *a, td_attr *at)
+{
+    int n = tag_value(t), words = (n + 3) / 4;
+    if (n < 0 || n > TD_MAX_TEXT || n / 8 >= TD_MAX_INTS - a->nints || tag_form(t) != FORM_NARROW) return false;
+    if (r->end - r->at < words || memchr(r->at, 0, (size_t)n)) return false;
+    at->count = (uint16_t)n;
+    at->first = a->nints;
+    a->nints = (uint16_t)(a->nints + td_attr_room(at));
+    a->ints[a->nints - 1] = 0;
+    memcpy(a->ints + at->first, r->at, (size_t)n);
+    r->at += words;
+    return true;
+}
+
 static bool take(reader *r, uint32_t t, td_attrs *a, td_attr *at)
 {
     at->kind = (uint8_t)tag_kind(t);
@@ -66,6 +80,7 @@ static bool take(reader *r, uint32_t t, td_attrs *a, td_attr *at)
     case TD_A_SCALAR: return take_scalar(r, t, &at->s);
     case TD_A_DTYPE: return take_int(r, t, &at->i) && at->i >= 0 && at->i < TD_DTYPE_COUNT;
     case TD_A_INTS: return take_ints(r, t, a, at);
+    case TD_A_TEXT: return take_text(r, t, a, at);
     default: return false;
     }
 }

@@ -109,9 +109,9 @@ TD_LOOK_INLINE void td_look_attrs(td_looking *l, const td_attrs *a)
     td_look_put(l, a->count);
     for (int k = 0; k < a->count; k++) {
         const td_attr *x = &a->at[k];
-        int count = x->kind == TD_A_INTS ? x->count : x->kind == TD_A_SCALAR ? (int)x->s.kind : 0;
+        int many = td_attr_room(x), count = many ? x->count : x->kind == TD_A_SCALAR ? (int)x->s.kind : 0;
         td_look_put(l, (uint64_t)count << 40 | (uint64_t)x->kind << 32 | TD_LOOK_ATTR);
-        if (x->kind == TD_A_INTS) td_look_list(l, count, a->ints + x->first);
+        if (x->kind == TD_A_INTS || x->kind == TD_A_TEXT) td_look_list(l, many, a->ints + x->first);
         else if (x->kind == TD_A_SCALAR) td_look_value(l, &x->s);
         else if (x->kind != TD_A_NONE) td_look_put(l, (uint64_t)x->i);
     }

@@ -241,8 +241,11 @@ static uint32_t default_of(td_lower *l, const td_attr_def *a)
 
 static void check_attr(td_lower *l, call_of *c, uint32_t k)
 {
-    static const uint8_t kinds[] = {
-        [TD_A_INT] = TD_T_INT, [TD_A_FLOAT] = TD_T_FLOAT, [TD_A_BOOL] = TD_T_BOOL, [TD_A_DTYPE] = TD_T_DTYPE};
+    static const uint8_t kinds[] = {[TD_A_INT] = TD_T_INT,
+                                    [TD_A_FLOAT] = TD_T_FLOAT,
+                                    [TD_A_BOOL] = TD_T_BOOL,
+                                    [TD_A_DTYPE] = TD_T_DTYPE,
+                                    [TD_A_TEXT] = TD_T_STR};
     const td_attr_def *a = &c->op->attrs[k - c->params];
     if (c->values[k] == TD_IR_NONE) {
         if (!a->has_default && a->kind == TD_A_DTYPE && c->op->flags & TD_OF_CREATION)

@@ -130,16 +130,21 @@ static int push_ints(td_attrs *a, const td_op *op, const char *name, const td_va
     return td_attrs_ints(a, (int)v->box->n, ints) ? TD_OK : no_room(op, e);
 }
 
+static int push_text(td_attrs *a, const td_op *op, const char *name, const td_val *v, td_error *e)
+{
+    if (td_attrs_text(a, v->box->chars, v->box->n)) return TD_OK;
+    return td_fail(e, TD_E_INVALID, "'%s' of %s has at most %d characters, none of them 0", name, op->name,
+                   TD_MAX_TEXT);
+}
+
 static int push_attr(td_attrs *a, const td_op *op, const td_attr_def *d, const td_val *v, td_error *e)
 {
-    static const char *const wants[] = {[TD_A_INT] = "an int",
-                                        [TD_A_FLOAT] = "a float",
-                                        [TD_A_BOOL] = "a bool",
-                                        [TD_A_SCALAR] = "a number",
-                                        [TD_A_DTYPE] = "a dtype"};
+    static const char *const wants[] = {[TD_A_INT] = "an int",      [TD_A_FLOAT] = "a float", [TD_A_BOOL] = "a bool",
+                                        [TD_A_SCALAR] = "a number", [TD_A_DTYPE] = "a dtype", [TD_A_TEXT] = "a text"};
     bool whole = v->kind == TD_T_INT || v->kind == TD_T_BOOL;
     if (v->kind == TD_T_NONE && d->optional) return td_attrs_none(a) ? TD_OK : no_room(op, e);
     if (d->kind == TD_A_INTS) return push_ints(a, op, d->name, v, e);
+    if (d->kind == TD_A_TEXT && v->kind == TD_T_STR) return push_text(a, op, d->name, v, e);
     bool done = false;
     if (d->kind == TD_A_INT && whole) done = td_attrs_int(a, v->i);
     else if (d->kind == TD_A_FLOAT && v->kind == TD_T_FLOAT) done = td_attrs_float(a, v->re);

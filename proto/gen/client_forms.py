@@ -10,8 +10,8 @@ from dataclasses import dataclass
 RESERVED = {"and", "bool", "case", "class", "default", "delete", "else", "enum", "export", "for", "if", "int", "new", "not", "operator", "or",
             "out", "private", "register", "room", "signed", "template", "this", "union", "where", "xor", "client", "op", "attrs", "in", "n"}
 TENSORS = {"TENSOR": "td_array *", "OPTIONAL": "td_array *", "NUMBER": "td_arg ", "LIST": "td_list ", "OPTIONAL_LIST": "td_list "}
-ATTRS = {"INT": "int64_t ", "FLOAT": "double ", "BOOL": "bool ", "SCALAR": "td_arg ", "DTYPE": "td_dtype ", "INTS": "td_ints "}
-GIVE = {"INT": "int", "FLOAT": "float", "BOOL": "bool", "SCALAR": "number", "DTYPE": "dtype", "INTS": "ints"}
+ATTRS = {"INT": "int64_t ", "FLOAT": "double ", "BOOL": "bool ", "SCALAR": "td_arg ", "DTYPE": "td_dtype ", "INTS": "td_ints ", "TEXT": "const char *"}
+GIVE = {"INT": "int", "FLOAT": "float", "BOOL": "bool", "SCALAR": "number", "DTYPE": "dtype", "INTS": "ints", "TEXT": "text"}
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ def _default(a):
     if a.kind == "INTS":
         return "td_no_dims()" if v is None else f"td_dims({', '.join(map(str, v))})"
     if v is None:
-        return "td_none()"
+        return "NULL" if a.kind == "TEXT" else "td_none()"
     if isinstance(v, bool):
         return "true" if v else "false"
     return repr(v)

@@ -1,5 +1,7 @@
 """conformance.c: every worked example of the table as data (tests/unit/conformance.h), for a test to run through kernels."""
 
+import struct
+
 from cdata import HEAD, double, dtype, integer, scalar
 from example import Tensor, parse
 
@@ -36,6 +38,10 @@ def attributes(name, op, values, out):
         elif attr.kind == "INTS":
             rows.append(f"{{.kind = TD_A_INTS, .count = {len(v)}, .first = {len(pool)}}}")
             pool.extend(v)
+        elif attr.kind == "TEXT":
+            b = v.encode()
+            rows.append(f"{{.kind = TD_A_TEXT, .count = {len(b)}, .first = {len(pool)}}}")
+            pool.extend(struct.unpack(f"<{len(b) // 8 + 1}q", b.ljust(len(b) // 8 * 8 + 8, b"\0")))
         elif attr.kind == "FLOAT":
             rows.append(f"{{.kind = TD_A_FLOAT, .f = {double(v)}}}")
         elif attr.kind == "SCALAR":

@@ -7,7 +7,7 @@ from python_forms import has_default, load, plain
 TEMPLATE = Path(__file__).resolve().parents[2] / "client" / "python" / "tensord" / "_C.pyi.in"
 TYPES = {"TENSOR": "Tensor", "OPTIONAL": "Tensor | None", "NUMBER": "Tensor | _Number", "LIST": "Sequence[Tensor]",
          "OPTIONAL_LIST": "Sequence[Tensor | None]", "INT": "_int", "FLOAT": "_float", "BOOL": "_bool", "SCALAR": "_Number", "DTYPE": "_DType",
-         "INTS": "_int | Sequence[_int]"}
+         "INTS": "_int | Sequence[_int]", "TEXT": "_str"}
 
 
 def argument(f, a):

@@ -4,12 +4,12 @@ from cdata import HEAD, double, integer, string
 from python_forms import c_identifier, has_default, is_tensor, load, plain
 
 KINDS = {"TENSOR": "TENSOR", "OPTIONAL": "OPTIONAL", "NUMBER": "NUMBER", "LIST": "LIST", "OPTIONAL_LIST": "OPTIONAL_LIST", "INT": "INT",
-         "FLOAT": "FLOAT", "BOOL": "BOOL", "SCALAR": "SCALAR", "DTYPE": "DTYPE", "INTS": "INTS"}
+         "FLOAT": "FLOAT", "BOOL": "BOOL", "SCALAR": "SCALAR", "DTYPE": "DTYPE", "INTS": "INTS", "TEXT": "TEXT"}
 # How a C expression sees an argument: type and value.
 VALUES = {"TENSOR": ("td_array *", "v[{}].arg.array"), "OPTIONAL": ("td_array *", "v[{}].arg.array"), "NUMBER": ("td_arg ", "v[{}].arg"),
           "LIST": ("td_list ", "v[{}].list"), "INT": ("int64_t ", "v[{}].arg.i"), "FLOAT": ("double ", "v[{}].arg.re"),
           "BOOL": ("bool ", "v[{}].arg.i"), "SCALAR": ("td_arg ", "v[{}].arg"), "DTYPE": ("td_dtype ", "v[{}].dtype"),
-          "INTS": ("td_ints ", "v[{}].ints")}
+          "INTS": ("td_ints ", "v[{}].ints"), "TEXT": ("const char *", "v[{}].text")}
 
 
 def default(a):

@@ -1,7 +1,7 @@
 """Worked examples, doc and test at once: "add([1., 2.], [3., 4.]) == [4., 6.]".
 
 Arguments stand in the order of the signature or as name=value. A tensor is a nested list (whole numbers give int64, a decimal
-point float32, true and false bool), or has its dtype in front: int8[1, 2], float64(3) for 0-d. Numbers may be inf, nan and
+point float32, true and false bool), or has its dtype in front: int8[1, 2], float64(3) for 0-d. A text stands in 'quotes'. Numbers may be inf, nan and
 complex (1+2j). Several results stand in parentheses; `_` accepts any value of a result.
 """
 
@@ -28,13 +28,20 @@ class Tensor:
 class Example:
     text: str
     inputs: tuple  # flattened as in a call: Tensor, a number, or None for an absent one
-    attrs: tuple  # in the order of the signature: None, bool, number, dtype name, tuple of ints
+    attrs: tuple  # in the order of the signature: None, bool, number, dtype name or text, tuple of ints
     expected: tuple  # Tensor, or None where any value will do
 
 
 @dataclass(frozen=True)
 class Word:
     """A bare name."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Text:
+    """A text."""
 
     text: str
 
@@ -48,7 +55,7 @@ class Typed:
 
 
 _REAL = r"(?:\d+\.?\d*(?:[eE][-+]?\d+)?|\.\d+)"
-_TOKEN = re.compile(rf"\s*(?:([-+]?{_REAL}[-+]{_REAL}j|[-+]?{_REAL}j)|([-+]?(?:{_REAL}|inf\b|nan\b))|([A-Za-z_]\w*)|(==|[\[\](),=]))")
+_TOKEN = re.compile(rf"\s*(?:([-+]?{_REAL}[-+]{_REAL}j|[-+]?{_REAL}j)|([-+]?(?:{_REAL}|inf\b|nan\b))|([A-Za-z_]\w*)|'([^']*)'|(==|[\[\](),=]))")
 
 
 def _tokens(text):
@@ -57,11 +64,13 @@ def _tokens(text):
         m = _TOKEN.match(text, at)
         if not m:
             raise ExampleError(f"cannot read from '{text[at:].strip()[:12]}'")
-        cx, number, word, sign = m.groups()
+        cx, number, word, quoted, sign = m.groups()
         if cx:
             out.append(complex(cx))
         elif number:
             out.append(int(number) if re.fullmatch(r"[-+]?\d+", number) else float(number))
+        elif quoted is not None:
+            out.append(Text(quoted))
         elif word in ("true", "false"):
             out.append(word == "true")
         else:
@@ -176,6 +185,8 @@ def _attr(attr, value):
         return None
     ok = {"INT": (int,), "FLOAT": (int, float), "BOOL": (bool,), "SCALAR": (bool, int, float, complex)}.get(attr.kind)
     if attr.kind == "DTYPE" and isinstance(value, Word) and value.text in DTYPES:
+        return value.text
+    if attr.kind == "TEXT" and isinstance(value, Text):
         return value.text
     if attr.kind == "INTS" and isinstance(value, list) and all(type(v) is int for v in value):
         return tuple(value)

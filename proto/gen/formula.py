@@ -23,14 +23,14 @@ class FormulaError(Exception):
 # ---- the table, as much of it as formulas need
 
 TYPES = {"TENSOR": "T", "OPTIONAL": "T?", "NUMBER": "TS", "LIST": "T[]", "OPTIONAL_LIST": "T?[]",
-         "INT": "i", "FLOAT": "f", "BOOL": "b", "SCALAR": "S", "DTYPE": "D", "INTS": "I"}
+         "INT": "i", "FLOAT": "f", "BOOL": "b", "SCALAR": "S", "DTYPE": "D", "INTS": "I", "TEXT": "s"}
 
 
 @dataclasses.dataclass
 class Arg:
     """A tensor argument or an attribute; `index` counts among its own sort."""
     name: str
-    kind: str  # T T? TS T[] T?[] | i f b S D I
+    kind: str  # T T? TS T[] T?[] | i f b S D I s
     index: int
     optional: bool = False
     has_default: bool = False
@@ -759,7 +759,7 @@ class Checker:
 
 
 KIND_NAMES = {"fail": "failure", "V": "tensor", "R": "tensor whose shape depends on values", "L": "list of tensors", "P": "group of outputs", "i": "int", "f": "float", "b": "condition", "S": "number",
-              "D": "dtype", "I": "list of ints", "M": "list of shapes", "none": "none"}
+              "D": "dtype", "s": "text", "I": "list of ints", "M": "list of shapes", "none": "none"}
 
 
 def parts_of(node):

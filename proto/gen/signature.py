@@ -1,7 +1,7 @@
 """The signature language of the op table: "(x:T, dim:I[]?=none, keepdim:b=false) -> (values:T, indices:T)".
 
 Tensor types: T, T? (optional), TS (a tensor or a number), T[] and T?[] (lists; one a signature). Attribute types: i, f, b,
-S (a number of any kind), D (a dtype), I[] (integers), each with ? when it may be none. name! marks a tensor that the op
+S (a number of any kind), D (a dtype), I[] (integers), s (a text), each with ? when it may be none. name! marks a tensor that the op
 writes, name!attr one that it writes where this attribute, a b, is true. A default makes an attribute optional to name, not to have: only `?` types may be none.
 """
 
@@ -12,7 +12,7 @@ MAX_PARAMS = 12
 MAX_ATTRS = 12
 
 TENSOR_KINDS = {"T": "TENSOR", "T?": "OPTIONAL", "TS": "NUMBER", "T[]": "LIST", "T?[]": "OPTIONAL_LIST"}
-ATTR_KINDS = {"i": "INT", "f": "FLOAT", "b": "BOOL", "S": "SCALAR", "D": "DTYPE", "I[]": "INTS"}
+ATTR_KINDS = {"i": "INT", "f": "FLOAT", "b": "BOOL", "S": "SCALAR", "D": "DTYPE", "I[]": "INTS", "s": "TEXT"}
 
 
 class SignatureError(ValueError):

@@ -33,8 +33,8 @@ bool td_passes(td_verify *v, const char *what, uint32_t k, uint32_t from, uint32
 
 static bool attr_takes(const td_verify *v, const td_attr_def *def, uint32_t type)
 {
-    static const char *const codes[] = {[TD_A_INT] = "i",    [TD_A_FLOAT] = "f", [TD_A_BOOL] = "b",
-                                        [TD_A_SCALAR] = "#", [TD_A_DTYPE] = "d", [TD_A_INTS] = "[i"};
+    static const char *const codes[] = {[TD_A_INT] = "i",   [TD_A_FLOAT] = "f", [TD_A_BOOL] = "b", [TD_A_SCALAR] = "#",
+                                        [TD_A_DTYPE] = "d", [TD_A_INTS] = "[i", [TD_A_TEXT] = "s"};
     if (def->optional && td_kind_of(v, type) == TD_T_NONE) return true;
     if (def->optional && td_kind_of(v, type) == TD_T_OPTIONAL) type = td_type_part(v->ir, type, 0);
     td_match m = {v->ir, codes[def->kind], {TD_IR_NONE, TD_IR_NONE}};

@@ -80,6 +80,7 @@ static void some_attrs(const td_op *op, td_attrs *a, const sizes *base)
             if (rnd(2)) td_attrs_ints(a, n, small);
             else td_attrs_ints(a, base->n, base->at);
             break;
+        case TD_A_TEXT: td_attrs_text(a, "ij,jk->ik", 2 + rnd(8)); break;
         default: td_attrs_none(a);
         }
     }

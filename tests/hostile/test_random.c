@@ -140,6 +140,7 @@ static void some_attrs(const td_op *op, td_attrs *a)
         case TD_A_SCALAR: td_attrs_scalar(a, some_scalar()); break;
         case TD_A_DTYPE: td_attrs_dtype(a, (td_dtype)rnd(TD_DTYPE_COUNT)); break;
         case TD_A_INTS: td_attrs_ints(a, n, v); break;
+        case TD_A_TEXT: td_attrs_text(a, "ij,jk", rnd(6)); break;
         default: td_attrs_none(a);
         }
     }

@@ -95,6 +95,11 @@ static void take_attr(reader *r, td_attrs *a)
     case TD_A_BOOL: td_attrs_bool(a, take_i64(r) != 0); break;
     case TD_A_SCALAR: td_attrs_scalar(a, take_scalar(r)); break;
     case TD_A_DTYPE: td_attrs_dtype(a, (td_dtype)take_i64(r)); break;
+    case TD_A_TEXT:
+        take(r, &n, 2);
+        take(r, v, n);
+        td_attrs_text(a, (const char *)v, n);
+        break;
     default:
         take(r, &n, 2);
         take(r, v, n * sizeof *v);

@@ -31,7 +31,7 @@ from cases import total  # noqa: E402
 DTYPES = [torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.float16, torch.bfloat16,
           torch.float32, torch.float64, torch.complex64, torch.complex128]
 NUMBER = {t: k for k, t in enumerate(DTYPES)}
-KINDS = {"INT": 1, "FLOAT": 2, "BOOL": 3, "SCALAR": 4, "DTYPE": 5, "INTS": 6}
+KINDS = {"INT": 1, "FLOAT": 2, "BOOL": 3, "SCALAR": 4, "DTYPE": 5, "INTS": 6, "TEXT": 7}
 # rtol, atol by dtype of the inputs.
 TOLERANCE = {torch.float16: (4e-3, 4e-3), torch.bfloat16: (3e-2, 3e-2), torch.float32: (3e-5, 2e-5), torch.float64: (1e-9, 1e-10),
              torch.complex64: (5e-5, 5e-5), torch.complex128: (1e-9, 1e-10)}
@@ -111,6 +111,8 @@ def attribute(a, v):
     if a.kind == "INTS":
         v = [v] if isinstance(v, int) else list(v)
         return head + struct.pack("<H", len(v)) + ints(v)
+    if a.kind == "TEXT":
+        return head + text(v)
     if a.kind == "SCALAR":
         return head + scalar(v)
     if a.kind == "DTYPE":

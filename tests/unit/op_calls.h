@@ -108,6 +108,7 @@ static inline void call_attr(call *c, const char *word)
     else if (kind == TD_A_FLOAT) td_attrs_float(&c->attrs, strtod(word, NULL));
     else if (kind == TD_A_BOOL) td_attrs_bool(&c->attrs, !strcmp(word, "true"));
     else if (kind == TD_A_SCALAR) td_attrs_scalar(&c->attrs, call_scalar(word));
+    else if (kind == TD_A_TEXT) td_attrs_text(&c->attrs, word, strlen(word));
     else if (kind == TD_A_DTYPE) td_attrs_dtype(&c->attrs, call_dtype(word, strlen(word)));
     else td_attrs_ints(&c->attrs, call_list(word, v, &end), v);
 }

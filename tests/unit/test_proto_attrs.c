@@ -17,8 +17,9 @@ static const td_attr_def defs[] = {
     {.name = "b2", .kind = TD_A_BOOL, .has_default = true, .value = {.kind = TD_A_BOOL, .i = 1}},
     {.name = "s2", .kind = TD_A_SCALAR, .has_default = true, .value = {.kind = TD_A_SCALAR, .s = {TD_S_INT, 1, 0, 0}}},
     {.name = "v2", .kind = TD_A_INTS, .has_default = true, .value = {.kind = TD_A_INTS, .count = 2}, .ints = two},
+    {.name = "t2", .kind = TD_A_TEXT, .optional = true, .has_default = true, .value = {.kind = TD_A_NONE}},
 };
-static const td_op every = {.name = "every", .signature = "()", .attrs = defs, .nattrs = 10};
+static const td_op every = {.name = "every", .signature = "()", .attrs = defs, .nattrs = 11};
 
 static bool same_ints(const td_attrs *a, const td_attrs *b, int k)
 {
@@ -44,6 +45,9 @@ static bool same(const td_op *op, const td_attrs *a, const td_attrs *b)
             break;
         case TD_A_INTS:
             if (!same_ints(a, b, k)) return false;
+            break;
+        case TD_A_TEXT:
+            if (x->count != y->count || strcmp(td_attr_text(a, k), td_attr_text(b, k)) != 0) return false;
             break;
         default:
             if (x->i != y->i) return false;
@@ -94,6 +98,7 @@ static void test_round_trip(void)
             td_attrs_bool(&a, i % 2);
             td_attrs_scalar(&a, td_int(1));
             td_attrs_ints(&a, (int)(i % 4), list);
+            td_attrs_text(&a, "0123456789abcdef", i + k < 17 ? i + k : 16);
             CU_ASSERT_TRUE(round_trip(&every, &a) > 0);
             td_attrs copy;
             td_attrs_copy(&copy, &a);
@@ -153,9 +158,10 @@ static void test_missing(void)
 
 static void test_malformed(void)
 {
-    static const td_attr_def one[6] = {{.name = "i", .kind = TD_A_INT},   {.name = "f", .kind = TD_A_FLOAT},
+    static const td_attr_def one[7] = {{.name = "i", .kind = TD_A_INT},   {.name = "f", .kind = TD_A_FLOAT},
                                        {.name = "b", .kind = TD_A_BOOL},  {.name = "s", .kind = TD_A_SCALAR},
-                                       {.name = "d", .kind = TD_A_DTYPE}, {.name = "v", .kind = TD_A_INTS}};
+                                       {.name = "d", .kind = TD_A_DTYPE}, {.name = "v", .kind = TD_A_INTS},
+                                       {.name = "t", .kind = TD_A_TEXT}};
     static const struct {
         int def;
         uint32_t words[4];
@@ -183,6 +189,11 @@ static void test_malformed(void)
         {5, {TD_A_INTS | 1 << 8, 1}, 2},            /* a list has no small form */
         {5, {TD_A_INTS | 1 << 6 | 0xffffff00u}, 1}, /* -1 numbers */
         {5, {TD_A_INTS | 1 << 6 | (TD_MAX_INTS + 1) << 8}, 1},
+        {6, {TD_A_TEXT | 1 << 6 | 5 << 8, 0x61616161}, 2}, /* longer than the words */
+        {6, {TD_A_TEXT | 5 << 8, 0x61616161, 0x61}, 3},    /* a text has one form */
+        {6, {TD_A_TEXT | 1 << 6 | 3 << 8, 0x610061}, 2},   /* a 0 in it */
+        {6, {TD_A_TEXT | 1 << 6 | 0xffffff00u}, 1},
+        {6, {TD_A_TEXT | 1 << 6 | (TD_MAX_TEXT + 1) << 8}, 1},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         td_op op = {.name = "op", .attrs = &one[rows[i].def], .nattrs = 1};
@@ -201,6 +212,8 @@ static bool sound(const td_op *op, const td_attrs *a)
         const td_attr *at = &a->at[k];
         if (at->kind != op->attrs[k].kind && !(at->kind == TD_A_NONE && op->attrs[k].optional)) return false;
         if (at->kind == TD_A_INTS && at->first + at->count > a->nints) return false;
+        if (at->kind == TD_A_TEXT && at->first + td_attr_room(at) > a->nints) return false;
+        if (at->kind == TD_A_TEXT && strlen(td_attr_text(a, k)) != at->count) return false;
         if (at->kind == TD_A_DTYPE && !td_dtype_valid((unsigned)at->i)) return false;
         if (at->kind == TD_A_BOOL && at->i != 0 && at->i != 1) return false;
         if (at->kind == TD_A_SCALAR && (unsigned)at->s.kind > TD_S_COMPLEX) return false;
@@ -229,6 +242,7 @@ static void random_attrs(const td_op *op, uint64_t *x, td_attrs *a)
         case TD_A_BOOL: td_attrs_bool(a, r % 2); break;
         case TD_A_SCALAR: td_attrs_scalar(a, r % 2 ? td_int(v) : td_complex(1, 2)); break;
         case TD_A_DTYPE: td_attrs_dtype(a, (td_dtype)(r % TD_DTYPE_COUNT)); break;
+        case TD_A_TEXT: td_attrs_text(a, "ij,jk->ik", r % 10); break;
         default: td_attrs_ints(a, (int)(r % 5), list); break;
         }
     }

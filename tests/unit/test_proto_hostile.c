@@ -45,6 +45,20 @@ static td_desc draw_desc(const td_desc *like)
     }
 }
 
+/* An equation, or what looks like one. */
+static void draw_text(td_attrs *a)
+{
+    static const char *const good[] = {"i->i", "ij,jk->ik", "...", "...i,...i", "a,b,c", "ii", "", "i,i,i->i"};
+    static const char chars[] = "ijkA,,->. ..";
+    char text[TD_MAX_TEXT];
+    size_t n = draw() % 8 ? draw() % 12 : draw() % sizeof text;
+    const char *known = good[draw() % (sizeof good / sizeof *good)];
+    for (size_t i = 0; i < n; i++)
+        text[i] = draw() % 32 ? chars[draw() % (sizeof chars - 1)] : (char)(1 + draw() % 255);
+    if (draw() % 4) td_attrs_text(a, known, strlen(known));
+    else td_attrs_text(a, text, n);
+}
+
 static void draw_attr(td_attrs *a, const td_attr_def *def)
 {
     int64_t list[12];
@@ -63,6 +77,7 @@ static void draw_attr(td_attrs *a, const td_attr_def *def)
     case TD_A_BOOL: td_attrs_bool(a, draw() % 2); break;
     case TD_A_SCALAR: td_attrs_scalar(a, numbers[draw() % 4]); break;
     case TD_A_DTYPE: td_attrs_dtype(a, (td_dtype)(draw() % TD_DTYPE_COUNT)); break;
+    case TD_A_TEXT: draw_text(a); break;
     default: td_attrs_ints(a, n, list); break;
     }
 }
@@ -109,7 +124,8 @@ static bool sound(const call *c)
             td_desc_extent(&c->descs[0], &from, &to);
             td_desc_extent(&out[i], &lo, &hi);
             if (hi > lo && (lo < from || hi > to)) return false;
-        } else if (!(op->flags & TD_OF_VIEW) && !op->compose && strcmp(op->name, "empty_strided") && !td_desc_is_contiguous(&out[i])) {
+        } else if (!(op->flags & TD_OF_VIEW) && !op->compose && strcmp(op->name, "empty_strided") &&
+                   !td_desc_is_contiguous(&out[i])) {
             return false;
         }
     }

@@ -165,7 +165,7 @@ static bool take_tensor(call *c, int i, PyObject *o)
 static bool joins(const tdpy_function *f)
 {
     const td_op *op = &td_ops[f->op];
-    return op->nparams == 1 && op->params[0].kind == TD_P_LIST && !op->outs[0].list;
+    return op->nparams == 1 && f->params[0].kind == TDPY_LIST && !op->outs[0].list;
 }
 
 static bool take_list(call *c, int i, PyObject *o)
@@ -268,12 +268,23 @@ static bool take_dtype(call *c, int i, PyObject *o)
     return true;
 }
 
+static bool take_text(call *c, int i, PyObject *o)
+{
+    if (!PyUnicode_Check(o)) return wrong(c, i, "str", o);
+    Py_ssize_t n;
+    const char *text = c->v[i].text = PyUnicode_AsUTF8AndSize(o, &n);
+    if (text && (Py_ssize_t)strlen(text) != n)
+        return tdpy_raise(TD_E_INVALID, "%s(): argument '%s' has a character 0", name_of(c->f), c->f->params[i].name);
+    return text != NULL;
+}
+
 static void take_default(call *c, int i)
 {
     const tdpy_param *p = &c->f->params[i];
     c->v[i].arg = p->kind == TDPY_OPTIONAL ? td_arg_array(NULL) : p->value;
     c->v[i].ints = p->kind == TDPY_INTS && !p->has_default ? td_dims_of(0, NULL) : p->ints;
     c->v[i].dtype = TD_DTYPE_NONE;
+    c->v[i].text = NULL;
 }
 
 static bool take(call *c, int i, PyObject *o)
@@ -297,6 +308,7 @@ static bool take(call *c, int i, PyObject *o)
     case TDPY_SCALAR: return take_number(c, i, o);
     case TDPY_DTYPE: return take_dtype(c, i, o);
     case TDPY_INTS: return take_ints(c, i, o);
+    case TDPY_TEXT: return take_text(c, i, o);
     }
     return false;
 }
@@ -313,6 +325,7 @@ static bool give(td_attrs *attrs, const td_op *op, const tdpy_param *p, const td
     case TDPY_BOOL: return td_give_bool(attrs, op, v->arg.i);
     case TDPY_DTYPE: return td_give_dtype(attrs, op, v->dtype);
     case TDPY_INTS: return td_give_ints(attrs, op, v->ints);
+    case TDPY_TEXT: return td_give_text(attrs, op, v->text);
     default: return td_give_number(attrs, op, v->arg);
     }
 }

@@ -271,7 +271,8 @@ typedef enum tdpy_kind {
     TDPY_BOOL,
     TDPY_SCALAR,
     TDPY_DTYPE,
-    TDPY_INTS
+    TDPY_INTS,
+    TDPY_TEXT
 } tdpy_kind;
 
 /* Of a creation function's call: the connection and the shape, those of x. */
@@ -292,6 +293,7 @@ typedef struct tdpy_value {
     td_ints ints;
     td_list list;
     td_dtype dtype;
+    const char *text;
 } tdpy_value;
 
 enum {
