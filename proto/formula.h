@@ -98,6 +98,9 @@ int td_fx_guard(td_fx *f, int (*work)(td_fx *f, void *arg), void *arg);
 int td_fx_make(td_fx *f, const td_op *op, int nin, const td_fval *in, const td_attrs *attrs, int room, td_fval *out,
                int *nout);
 
+/* What the column `composer` names: written by hand. */
+void td_compose_einsum(td_fx *f);
+
 /* ---- for the generated functions */
 
 /* The call is refused. */

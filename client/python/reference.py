@@ -89,7 +89,7 @@ def op_facts(op):
     """What the table says of an op beside its doc, as (label, text)."""
     yield "dtypes", op.raw.get("dtypes", "all")
     if op.composed:
-        yield "made of", " ".join(op.raw["decompose"].split())
+        yield "made of", " ".join(op.recipe.split())
     elif not op.grad and "nondiff" not in op.flags and "view" not in op.flags:
         yield "gradient", "none"
     for names, text in op.grad.items():

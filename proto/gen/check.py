@@ -105,14 +105,14 @@ def check_references(op, errors):
 def check_body(op, errors):
     """Exactly one way to compute it."""
     ways = [w for w, has in (("kernel", "kernel" in op.raw), ("expr", "expr" in op.raw), ("view", "view" in op.flags and not op.composed),
-                             ("decompose", op.composed)) if has]
+                             ("decompose", "decompose" in op.raw), ("composer", "composer" in op.raw)) if has]
     if len(ways) != 1:
-        say(errors, op, None, f"needs exactly one of kernel, expr, decompose and the view flag, has {ways or 'none'}")
+        say(errors, op, None, f"needs exactly one of kernel, expr, decompose, composer and the view flag, has {ways or 'none'}")
 
 
 def check_gradient(op, errors):
     """An op whose result can require grad says how it is differentiated."""
-    if "nondiff" in op.flags or not op.params or not op.outs or op.grad or "decompose" in op.raw:
+    if "nondiff" in op.flags or not op.params or not op.outs or op.grad or op.composed:
         return
     say(errors, op, None, "no gradient: give grad.NAME, decompose, or the nondiff flag")
 

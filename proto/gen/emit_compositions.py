@@ -8,7 +8,7 @@ from emit_formulas import emit_composition, emit_direct
 def directs(table):
     """{name: C function} of the ops that are made of others, and sometimes are just another."""
     ops = formula.from_table(table)
-    code = {op.name: emit_direct(ops, op) for op in ops.values() if op.row.composed}
+    code = {op.name: emit_direct(ops, op) for op in ops.values() if "decompose" in op.row.raw}
     return {name: text for name, text in code.items() if text}
 
 
@@ -23,5 +23,5 @@ def emit(table, out):
     out.write(HEAD + '#include "proto/formula.h"\n#include "proto/opid.h"\n\n#include <math.h>\n\n')
     out.write(declarations(table) + "\n")
     for op in ops.values():
-        if op.row.composed:
+        if "decompose" in op.row.raw:
             out.write(f"/* {op.row.where('decompose')} */\n" + emit_composition(ops, op) + direct.get(op.name, ""))

@@ -19,5 +19,5 @@ def emit(table, out):
     out.write("    default: return NULL;\n    }\n}\n\nconst char *ctl_composition(unsigned id)\n{\n    switch (id) {\n")
     for op in table.ops:
         if op.composed:
-            out.write(f"    case {op.id}: return {string(op.raw['decompose'].strip())};\n")
+            out.write(f"    case {op.id}: return {string(op.recipe)};\n")
     out.write("    default: return NULL;\n    }\n}\n")

@@ -5,7 +5,7 @@ import re
 HEAD = """# The ops of tensord
 
 Written from proto/ops. A signature lists tensors (`T`; `T?` may be absent, `TS` may be a number, `T[]` is a list; `!` is written by
-the op) and attributes (`i` integer, `f` float, `b` bool, `S` number, `D` dtype, `I[]` integers; `?` may be none) in the order of a call.
+the op) and attributes (`i` integer, `f` float, `b` bool, `S` number, `D` dtype, `I[]` integers, `s` text; `?` may be none) in the order of a call.
 Results are contiguous, but for views, which share the storage of their input. Unless said otherwise an op costs one operation for each
 element of its results and reads and writes each tensor once. A pointwise op lists the dtypes that it computes in.
 
@@ -49,7 +49,7 @@ def entry(table, op):
     out.append(line("also", "; ".join(text for flag, text in FLAGS.items() if flag in op.flags)))
     out.append(line("indices checked as they are loaded", ", ".join(f"`{n}`" for n in op.raw.get("checked", []))))
     if op.composed:
-        out.append("- made of:\n\n" + "".join(f"      {row}\n" for row in op.raw["decompose"].strip().split("\n")) + "\n")
+        out.append("- made of:\n\n" + "".join(f"      {row}\n" for row in op.recipe.split("\n")) + "\n")
     for names, text in op.grad.items():
         out.append(line(f"gradient of `{names}`", f"`{re.sub(chr(10), ' ', text.strip())}`"))
     out.append(line("operations", f"`{op.raw['cost']['flops']}`" if "flops" in op.raw.get("cost", {}) else ""))

@@ -19,7 +19,7 @@ DTYPES = ("bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat
 DTYPE_SETS = {"ints": DTYPES[1:6], "floats": DTYPES[6:10], "complex": DTYPES[10:], "all": DTYPES}
 PROMOTE = ("same", "float", "bool", "first", "abs", "sum", "index")
 COLUMNS = {"id": int, "sig": str, "doc": str, "infer": str, "kernel": str, "expr": (str, dict), "promote": str, "flags": list,
-           "dtypes": str, "grad": dict, "decompose": str, "nondiff_outputs": list, "checked": list, "linear": list, "alike": list,
+           "dtypes": str, "grad": dict, "decompose": str, "composer": str, "nondiff_outputs": list, "checked": list, "linear": list, "alike": list,
            "array_api": str, "onnx": str, "cost": dict, "example": (str, list), "outputs": dict}
 MAX_ID = 4096
 
@@ -58,7 +58,12 @@ class Op:
     @property
     def composed(self):
         """It is made of other ops: there is no kernel, and nothing of it goes to the daemon."""
-        return "decompose" in self.raw
+        return "decompose" in self.raw or "composer" in self.raw
+
+    @property
+    def recipe(self):
+        """What it is made of, as people read it."""
+        return self.raw["decompose"].strip() if "decompose" in self.raw else f"what {self.raw['composer']} puts together"
 
     @property
     def kernel(self):

@@ -509,6 +509,34 @@ static void more_composites(void)
     end();
 }
 
+static void grids_sets_and_sums(void)
+{
+    begin();
+    td_array *x = FLOATS(td_dims(2, 3), 3, 1, 2, 3, 4, 1), *v = FLOATS(td_dims(3), 1, 2, 4), *parts[3], *counts = NULL;
+    CU_ASSERT_EQUAL(td_tensor_split(x, td_dims(1, -1), 3, parts, 1), 3);
+    CHECK_VALUES(parts[1], 1, 4);
+    CU_ASSERT_EQUAL(td_tensor_split_sections(v, 2, 3, parts), 2);
+    CHECK_VALUES(parts[1], 4);
+    CU_ASSERT_EQUAL(td_meshgrid(td_arrays(v, parts[0]), 3, parts, true), 2);
+    CHECK_VALUES(parts[0], 1, 2, 4, 1, 2, 4);
+    CU_ASSERT_EQUAL(td_broadcast_tensors(td_arrays(x, v), 1, parts), -1);
+    CU_ASSERT_EQUAL(td_broadcast_tensors(td_arrays(x, v), 3, parts), 2);
+    CHECK_VALUES(parts[1], 1, 2, 4, 1, 2, 4);
+    CHECK_VALUES(td_unique_counts(x, &counts), 1, 2, 3, 4);
+    CHECK_VALUES(counts, 2, 1, 2, 1);
+    td_array *classes = td_to(v, TD_INT64), *picture = td_reshape(x, td_dims(1, 2, 3));
+    CHECK_VALUES(td_one_hot(classes, 5), 0, 1, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 1);
+    CHECK_VALUES(td_bincount(classes, v, 5), 0, 1, 2, 0, 4);
+    CHECK_VALUES(td_adaptive_avg_pool2d(picture, td_dims(1, 2)), 2.75, 2);
+    CHECK_VALUES(td_multinomial(FLOATS(td_dims(2), 0, 3), 2, true), 1, 1);
+    CHECK_VALUES(td_einsum("ij,kj->ik", td_arrays(x, x)), 14, 15, 15, 26);
+    CHECK_VALUES(td_einsum("...i, i -> ...", td_arrays(x, v)), 13, 15);
+    CHECK_FAILS(td_einsum("ij,ji", td_arrays(x, x)), TD_E_SHAPE, "subscript 'j' has size 2 for operand 1, but size 3");
+    CHECK_FAILS(td_einsum("i,i->k", td_arrays(v, v)), TD_E_INVALID, "subscript 'k' of the result is in no operand");
+    CHECK_FAILS(td_einsum(NULL, td_arrays(v)), TD_E_TYPE, "argument 'equation' must be a text");
+    end();
+}
+
 static td_array *doubled(td_array *w)
 {
     return td_sum(td_mul(w, 2));
@@ -647,6 +675,7 @@ TD_CUNIT_MAIN_WITH("client_ops", start_server, stop_server, {"arithmetic", arith
                    {"higher derivatives and modes", higher_derivatives_and_modes},
                    {"an overwritten value fails backward", an_overwritten_value_fails_backward},
                    {"data shapes", data_shapes}, {"composites have values", composites_have_values},
-                   {"more composites", more_composites}, {"random is seeded", random_is_seeded}, {"devices", devices},
+                   {"more composites", more_composites}, {"grids, sets and sums", grids_sets_and_sums},
+                   {"random is seeded", random_is_seeded}, {"devices", devices},
                    {"lent under a name", lent_under_a_name}, {"backward waits for leases", backward_waits_for_leases},
                    {"writing in time", writing_in_time})

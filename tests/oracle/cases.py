@@ -1538,6 +1538,31 @@ def _(r):
     return [r.distinct(s)], [size], lambda x: F.adaptive_max_pool2d(x, size, True)
 
 
+def equation(r):
+    """A random equation, and shapes of its operands: labels that are shared, repeated, broadcast, left out of the result."""
+    sizes = {c: r.int(1, 4) for c in "ijkAB"}
+    wide = [r.int(1, 3) for _ in range(r.int(0, 2))]
+    terms, shapes = [], []
+    for _ in range(r.int(1, 3)):
+        letters = [r.pick(*sizes) for _ in range(r.int(0, 3))]
+        shape, dots = [sizes[c] for c in letters], bool(r.int(0, 2) == 0)
+        shape = [1 if letters.count(c) == 1 and r.int(0, 7) == 0 else n for c, n in zip(letters, shape)]
+        at = r.int(0, len(letters))
+        terms.append("".join(letters[:at]) + "..." * dots + "".join(letters[at:]))
+        shapes.append(shape[:at] + wide[r.int(0, len(wide)):] * dots + shape[at:])
+    known = sorted({c for term in terms for c in term if c != "."})
+    kept = [c for c in known if r.int(0, 1)]
+    dotted = any("..." in term for term in terms) and r.int(0, 3) > 0
+    result = r.pick("", " -> " + "".join(reversed(kept)) + "..." * dotted)
+    return " ,".join(terms) + result, shapes
+
+
+@op("einsum", COMPLEX)
+def _(r):
+    text, shapes = equation(r)
+    return [r.t(s) for s in shapes], [text], lambda *xs: torch.einsum(text, *xs)
+
+
 # Inputs whose values are not repeated: which of two alike is chosen is open, a variance of 0 magnifies every rounding, and
 # what is written to must not overlap itself.
 UNREPEATED = {"max_dim", "min_dim", "argmax", "argmin", "sort", "topk", "max_pool2d", "adaptive_max_pool2d", "layer_norm", "batch_norm",

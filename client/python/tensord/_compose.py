@@ -5,7 +5,6 @@ Gradients pass through the ops they are made from, so nothing here knows of auto
 """
 
 import builtins
-import math
 from typing import Any
 
 from tensord import _C, _more
@@ -237,91 +236,9 @@ def tensor_split(input, indices_or_sections, dim=0):
 # ---- products
 
 
-def _labels(equation, operands):
-    """(labels of each operand, labels of the result). The dimensions that ... stands for are labelled with numbers, from the last."""
-    left, arrow, out = equation.replace(" ", "").partition("->")
-    terms = left.split(",")
-    if len(terms) != len(operands):
-        raise _C.InvalidError(f"einsum(): the equation {equation!r} names {len(terms)} operands, but {len(operands)} were given")
-
-    def expand(term, ellipsis):
-        before, dots, after = term.partition("...")
-        if not (before + after).isalpha() and before + after:
-            raise _C.InvalidError(f"einsum(): {term!r} in the equation {equation!r} may have letters and one '...' only")
-        return [*before, *(ellipsis if dots else ()), *after]
-
-    found, widest = [], 0
-    for term, x in zip(terms, operands):
-        room = x.ndim - len(term.replace("...", ""))
-        if room < 0 or (room and "..." not in term):
-            raise _C.ShapeError(f"einsum(): the labels {term!r} are not those of a tensor with {x.ndim} dimensions")
-        found.append(expand(term, range(room - 1, -1, -1)))
-        widest = builtins.max(widest, room)
-    if arrow:
-        result = expand(out, range(widest - 1, -1, -1))
-    else:
-        letters = [c for labels in found for c in labels if isinstance(c, str)]
-        result = [*range(widest - 1, -1, -1), *sorted(c for c in set(letters) if letters.count(c) == 1)]
-    if len(set(result)) < len(result) or any(all(c not in labels for labels in found) for c in result):
-        raise _C.InvalidError(f"einsum(): each label of the result must be there once, and in an operand: {equation!r}")
-    return found, result
-
-
-def _diagonals(x, labels):
-    """A label that is there twice is a diagonal."""
-    for c in dict.fromkeys(labels):
-        while labels.count(c) > 1:
-            i = labels.index(c)
-            j = labels.index(c, i + 1)
-            if x.shape[i] != x.shape[j]:
-                raise _C.ShapeError(f"einsum(): the label {c!r} is repeated for sizes {x.shape[i]} and {x.shape[j]}")
-            x, labels = _C.diagonal(x, 0, i, j), [l for k, l in enumerate(labels) if k not in (i, j)] + [c]
-    return x, labels
-
-
-def _sum_away(x, labels, needed):
-    dims = tuple(k for k, c in enumerate(labels) if c not in needed)
-    return (_C.sum(x, dims), [c for c in labels if c in needed]) if dims else (x, labels)
-
-
-def _drop_ones(x, labels, other, others):
-    """A size of 1 where the other operand has more: it broadcasts, as if the label were not there."""
-    sizes = dict(zip(others, other.shape))
-    dims = [k for k, c in enumerate(labels) if x.shape[k] == 1 and sizes.get(c, 1) != 1]
-    return (x.squeeze(tuple(dims)), [c for k, c in enumerate(labels) if k not in dims]) if dims else (x, labels)
-
-
-def _contract(a, la, b, lb, needed):
-    """The product of two operands, summed over the labels nobody needs any more: one batched product of matrices."""
-    (a, la), (b, lb) = _drop_ones(a, la, b, lb), _drop_ones(b, lb, a, la)
-    (a, la), (b, lb) = _sum_away(a, la, {*needed, *lb}), _sum_away(b, lb, {*needed, *la})
-    size = {**dict(zip(la, a.shape)), **dict(zip(lb, b.shape))}
-    for c in set(la) & set(lb):
-        if a.shape[la.index(c)] != b.shape[lb.index(c)]:
-            raise _C.ShapeError(f"einsum(): the label {c!r} stands for sizes {a.shape[la.index(c)]} and {b.shape[lb.index(c)]}")
-    batch, summed = [c for c in la if c in lb and c in needed], [c for c in la if c in lb and c not in needed]
-    rows, columns = [c for c in la if c not in lb], [c for c in lb if c not in la]
-
-    def as_matrices(x, labels, *groups):
-        order = [c for group in groups for c in group]
-        return x.permute([labels.index(c) for c in order]).reshape([math.prod(size[c] for c in group) for group in groups])
-
-    product = as_matrices(a, la, batch, rows, summed) @ as_matrices(b, lb, batch, summed, columns)
-    out = batch + rows + columns
-    return product.reshape([size[c] for c in out]), out
-
-
 def einsum(equation: str, *operands: Any) -> Tensor:
     """Sums of products by Einstein's convention: 'ij,jk->ik'. With '...', repeated labels, and any number of operands, from left to right."""
-    if len(operands) == 1 and isinstance(operands[0], (tuple, list)):
-        operands = tuple(operands[0])
-    all_labels, result = _labels(equation, operands)
-    x, labels = _diagonals(operands[0], all_labels[0])
-    for k in range(1, len(operands)):
-        needed = {*result, *(c for later in all_labels[k + 1 :] for c in later)}
-        x, labels = _contract(x, labels, *_diagonals(operands[k], all_labels[k]), needed)
-    x, labels = _sum_away(x, labels, result)
-    return x.permute([labels.index(c) for c in result])
+    return ops.einsum(equation, _more._together(operands))
 
 
 def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
