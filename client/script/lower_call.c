@@ -148,28 +148,32 @@ static uint32_t slot_named(td_lower *l, const call_of *c, uint32_t arg)
     td_low_wrong(l, arg, "'%s' has no argument '%.60s'; it is %s", c->op->name, name, c->op->signature);
 }
 
-static bool takes_ints(const call_of *c, uint32_t slot)
-{
-    return slot + 1 == c->n && slot >= c->params && c->op->attrs[slot - c->params].kind == TD_A_INTS;
-}
-
-/* x.view(2, 3): the last one, a list of ints, takes all that are left. */
-static uint32_t rest_as_list(td_lower *l, call_of *c, uint32_t k)
-{
-    uint32_t n = td_low_node(l, c->call)->n, *items = td_low_array(l, n), used = 0;
-    for (; k < n && td_low_node(l, td_low_kid(l, c->call, k))->kind != TD_N_KEYWORD; k++) {
-        uint32_t arg = td_low_kid(l, c->call, k);
-        items[used++] = td_low_convert(l, arg, td_low_expr(l, arg), td_low_plain(l, TD_T_INT));
-    }
-    c->values[c->n - 1] = td_low_list(l, c->call, used, items);
-    return k;
-}
-
 /* Slots are tensors, then attributes; the arguments of a call come as the signature has them. */
 static uint32_t slot_at(const call_of *c, uint32_t place)
 {
     uint32_t attrs = (uint32_t)__builtin_popcount(c->op->attrs_at & ((1u << place) - 1));
     return c->op->attrs_at >> place & 1 ? c->params + attrs : place - attrs;
+}
+
+/* Of what the last argument is a list, which then may come one by one: x.view(2, 3), einsum("ij,jk", x, y). */
+static td_type_kind rest_of(const call_of *c, uint32_t place)
+{
+    uint32_t slot = slot_at(c, place);
+    if (place + 1 != c->n) return TD_T_NONE;
+    if (slot < c->params) return c->op->params[slot].kind == TD_P_LIST ? TD_T_TENSOR : TD_T_NONE;
+    return c->op->attrs[slot - c->params].kind == TD_A_INTS ? TD_T_INT : TD_T_NONE;
+}
+
+static uint32_t rest_as_list(td_lower *l, call_of *c, uint32_t k)
+{
+    uint32_t n = td_low_node(l, c->call)->n, *items = td_low_array(l, n), used = 0;
+    td_type_kind of = rest_of(c, c->n - 1);
+    for (; k < n && td_low_node(l, td_low_kid(l, c->call, k))->kind != TD_N_KEYWORD; k++) {
+        uint32_t arg = td_low_kid(l, c->call, k);
+        items[used++] = td_low_convert(l, arg, td_low_expr(l, arg), td_low_plain(l, of));
+    }
+    c->values[slot_at(c, c->n - 1)] = td_low_list(l, c->call, used, items);
+    return k;
 }
 
 static void gather(td_lower *l, call_of *c, uint32_t self)
@@ -183,7 +187,7 @@ static void gather(td_lower *l, call_of *c, uint32_t self)
         if (!named && place >= c->n)
             td_low_wrong(l, arg, "'%s' takes %u arguments: %s", c->op->name, c->n, c->op->signature);
         bool several = !named && k + 1 < count && td_low_node(l, td_low_kid(l, c->call, k + 1))->kind != TD_N_KEYWORD;
-        if (several && takes_ints(c, slot_at(c, place))) {
+        if (several && rest_of(c, place) != TD_T_NONE) {
             k = rest_as_list(l, c, k) - 1;
             continue;
         }
@@ -204,6 +208,17 @@ static _Noreturn void wrong_argument(td_lower *l, const call_of *c, uint32_t k, 
                  td_low_type_name(l, td_low_type(l, c->values[k])));
 }
 
+/* Of tensors; one alone is a list of one where several may come one by one. */
+static void check_list(td_lower *l, call_of *c, uint32_t k)
+{
+    uint32_t *v = &c->values[k], type = td_low_plain(l, TD_T_TENSOR);
+    td_type_kind have = td_low_kind(l, *v);
+    if (c->op->params[k].kind == TD_P_OPTIONAL_LIST) type = td_low_made(l, td_type_optional(l->e, type));
+    if (have == TD_T_TENSOR && slot_at(c, c->n - 1) == k) *v = td_low_list(l, c->call, 1, v);
+    else if (have != TD_T_LIST && have != TD_T_TUPLE) wrong_argument(l, c, k, "a list of Tensors");
+    *v = td_low_convert(l, c->call, *v, td_low_made(l, td_type_list(l->e, type)));
+}
+
 static void check_param(td_lower *l, call_of *c, uint32_t k)
 {
     unsigned kind = c->op->params[k].kind;
@@ -215,10 +230,7 @@ static void check_param(td_lower *l, call_of *c, uint32_t k)
     }
     td_type_kind have = td_low_kind(l, c->values[k]);
     if (kind == TD_P_LIST || kind == TD_P_OPTIONAL_LIST) {
-        uint32_t type = td_low_plain(l, TD_T_TENSOR);
-        if (kind == TD_P_OPTIONAL_LIST) type = td_low_made(l, td_type_optional(l->e, type));
-        if (have != TD_T_LIST && have != TD_T_TUPLE) wrong_argument(l, c, k, "a list of Tensors");
-        c->values[k] = td_low_convert(l, c->call, c->values[k], td_low_made(l, td_type_list(l->e, type)));
+        check_list(l, c, k);
         return;
     }
     if (have == TD_T_TENSOR || (kind == TD_P_NUMBER && is_scalar(have))) return;

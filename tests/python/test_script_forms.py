@@ -123,7 +123,7 @@ def choosing(x):
 
 @case(X)
 def products(x):
-    return td.einsum("bij,bkj->ik", [x, x]), td.einsum("...ii->...", [x[:, :, :3]]), x.matmul(x.transpose(1, 2)), td.bmm(x, x.transpose(1, 2)), td.mm(x[0], x[1].t()), x[0] @ x[1].T
+    return td.einsum("bij,bkj->ik", [x, x]), td.einsum("...ii->...", x[:, :, :3]), td.einsum("bij,bkj,l", x, x, x[0, 0]), x.matmul(x.transpose(1, 2)), td.bmm(x, x.transpose(1, 2)), td.mm(x[0], x[1].t()), x[0] @ x[1].T
 
 
 @case(X, lambda: 3)
