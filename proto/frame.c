@@ -359,10 +359,10 @@ static bool descriptor_first(const td_writer *w)
 }
 
 /* Where the bytes end that may go out together: the next descriptor's frame, the end of what goes to the socket. */
-static size_t stretch(const td_writer *w)
+static size_t stretch(const td_writer *w, size_t until)
 {
     int next = descriptor_first(w) ? 1 : 0;
-    size_t stop = next < w->nfds ? w->fds[next].at : w->end;
+    size_t stop = next < w->nfds && w->fds[next].at < until ? w->fds[next].at : until;
     return w->ring && w->start < w->ring_from && w->ring_from < stop ? w->ring_from : stop;
 }
 
@@ -390,10 +390,10 @@ static long send_descriptor(td_writer *w, int socket, const void *bytes, size_t 
 }
 
 /* One sendmsg: a descriptor goes with the first byte of its own frame. */
-static long send_some(td_writer *w, int socket, bool nonblocking, int *sent_fds)
+static long send_some(td_writer *w, int socket, bool nonblocking, size_t until, int *sent_fds)
 {
     const uint8_t *from = w->buffer + w->start;
-    size_t n = stretch(w) - w->start;
+    size_t n = stretch(w, until) - w->start;
     long sent;
     int flags = MSG_NOSIGNAL | (nonblocking ? MSG_DONTWAIT : 0);
     do
@@ -404,12 +404,12 @@ static long send_some(td_writer *w, int socket, bool nonblocking, int *sent_fds)
 }
 
 /* Into the ring; its descriptor, if it has one, over the socket before. */
-static long put_some(td_writer *w, int socket, int *sent_fds)
+static long put_some(td_writer *w, int socket, size_t until, int *sent_fds)
 {
     while (descriptor_first(w))
         if (send_descriptor(w, socket, "", 1, MSG_NOSIGNAL | MSG_DONTWAIT, sent_fds) < 0 && errno != EINTR)
             return -errno;
-    size_t n = stretch(w) - w->start;
+    size_t n = stretch(w, until) - w->start;
     long put = td_ring_write(w->ring, w->buffer + w->start, n);
     if (put == 0) {
         td_ring_want_room(w->ring);
@@ -434,7 +434,7 @@ static int flush(td_writer *w, int socket, bool nonblocking, size_t most, int *s
     size_t since = w->start, until = most < w->end - since ? since + most : w->end;
     while (w->start < until && n >= 0) {
         bool ring = w->ring && w->start >= w->ring_from;
-        n = ring ? put_some(w, socket, sent_fds) : send_some(w, socket, nonblocking, sent_fds);
+        n = ring ? put_some(w, socket, until, sent_fds) : send_some(w, socket, nonblocking, until, sent_fds);
         if (n > 0) w->start += (size_t)n;
         put |= ring && n > 0;
     }

@@ -20,6 +20,7 @@ enum {
     COST = 32,             /* of these, in records */
     FRONT = 1024,          /* room before the rows, for what comes first in the reply */
     MOST_BYTES = 12 << 20, /* a frame takes a little more */
+    COPIED_MOST = 64 << 10,
     FREE_HERE = 1 << 20,
     LONG_NS = 2000000,
     AWAY_SIZE = 320,
@@ -56,6 +57,7 @@ static uint8_t *make_room(table *b, size_t n)
     if (b->n + n > b->room) {
         size_t room = b->room ? 2 * b->room : 4096;
         while (room < b->n + n) room *= 2;
+        if (room > COPIED_MOST) room = MOST_BYTES; /* what is not used takes no memory */
         uint8_t *more = realloc(b->bytes, room);
         if (!more) return NULL;
         b->bytes = more;
