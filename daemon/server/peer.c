@@ -171,6 +171,7 @@ void td_peer_close(td_peer *p)
     td_server *s = p->server;
     if (!p->dismissed) tell_killed(p);
     td_lap_is(s->service.laps, "end");
+    td_server_note_bytes(s);
     if (p->session) td_watch_keep(p->watch, td_session_end(p->session, td_watch_alive(p->watch)));
     p->session = NULL;
     if (p->prev) p->prev->next = p->next;

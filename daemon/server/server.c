@@ -22,6 +22,7 @@ enum {
     MOST_DESCRIPTORS = 1 << 20,
     SETTLE_MS = 4000,   /* what has been idle so long, or up to twice that, goes back */
     SETTLE_MOST = 1024, /* sessions at a time */
+    MUCH = 32 << 20,    /* bytes that malloc gives back though others are at work */
     ROUNDS = 8,
     ROUND_NS = 100000
 };
@@ -210,6 +211,24 @@ static void trim(void *unused)
     malloc_trim(0);
 }
 
+void td_server_note_bytes(td_server *s)
+{
+    uint64_t now = td_live_counts().bytes;
+    if (now > s->most_bytes) s->most_bytes = now;
+}
+
+static bool much_was_freed(td_server *s)
+{
+    td_server_note_bytes(s);
+    return s->most_bytes - td_live_counts().bytes >= MUCH;
+}
+
+static void trim_aside(td_server *s)
+{
+    s->most_bytes = td_live_counts().bytes;
+    background(s, trim, NULL, NULL);
+}
+
 static void settle(uv_timer_t *t)
 {
     td_server *s = t->data;
@@ -220,8 +239,9 @@ static void settle(uv_timer_t *t)
         uv_timer_start(t, settle, 1, 0);
     } else if (how == TD_SETTLE_LATER || before != s->seen) {
         uv_timer_start(t, settle, SETTLE_MS, 0);
+        if (much_was_freed(s)) trim_aside(s);
     } else { /* nothing has happened in between: there is time for this */
-        background(s, trim, NULL, NULL);
+        trim_aside(s);
         s->settling = false;
         s->settled = before;
     }

@@ -75,6 +75,7 @@ struct td_server {
     uint64_t seen;          /* what had happened (as below) when it last ran */
     uint64_t settled;       /* what had happened (td_service.frames_in, peers that came and went) when nothing did */
     uint64_t came_and_went;
+    uint64_t most_bytes; /* of records of tensors, since malloc last gave some back */
     td_watch *watches;
     uint32_t npeers;
     uint64_t refused;
@@ -90,6 +91,8 @@ struct td_server {
 int td_server_init(td_server *s, const td_options *o, td_error *e);
 /* Serve until it is time to end. */
 void td_server_run(td_server *s);
+/* Somebody lets go of much, or there is time to look: what will be malloc's to give back. */
+void td_server_note_bytes(td_server *s);
 void td_server_deinit(td_server *s);
 
 /* peer.c */
