@@ -464,12 +464,15 @@ static bool take_look(plan *p, const td_planning *from)
     return p->arguments && p->words;
 }
 
-static bool pay(plan *p, td_account *account)
+/* A program of many rows has plans for the first of them. */
+static bool pay(plan *p, td_program *g)
 {
+    enum { MOST = 16 << 20 };
     uint64_t numbers = (uint64_t)p->narguments + p->ndrops;
     uint64_t bytes = sizeof *p + td_group_bytes(p->group) + numbers * sizeof(uint32_t) + p->nwords * sizeof(uint64_t) +
                      p->nresults * sizeof(result);
-    if (td_account_charge(account, bytes, td_objects_of(bytes), NULL)) return false;
+    if (g->plan_bytes + bytes > MOST || td_account_charge(g->account, bytes, td_objects_of(bytes), NULL)) return false;
+    g->plan_bytes += bytes;
     p->bytes = bytes;
     return true;
 }
@@ -479,6 +482,7 @@ static void keep(td_program *g, td_spot *s, plan *p)
     uint32_t at = s->nplans;
     if (s->nplans == PLANS) {
         at = s->recorded % PLANS;
+        g->plan_bytes -= s->plans[at]->bytes;
         pay_back(g->account, s->plans[at]->bytes);
         plan_free(s->plans[at]);
     } else {
@@ -497,7 +501,7 @@ static void make(td_exec *r, uint32_t end)
     p->end = end;
     bool good = take_results(r, p, end, outs, &nouts) && take_drops(r, p, end) && take_look(p, now);
     if (good) good = !td_recording_end(now->recording, nouts, outs, &p->group, NULL) && p->group;
-    if (good && pay(p, r->program->account)) keep(r->program, now->spot, p);
+    if (good && pay(p, r->program)) keep(r->program, now->spot, p);
     else plan_free(p);
 }
 

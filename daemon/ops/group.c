@@ -184,6 +184,7 @@ void td_group_unref(td_group *g)
     for (uint32_t k = 0; k < g->ncalls; k++) td_group_part_free(&g->parts[k]);
     free(g->parts);
     free(g->operands);
+    free(g->descs);
     free(g->made);
     free(g->given);
     free(g->numbers);

@@ -14,11 +14,11 @@ typedef struct td_group_root {
 } td_group_root;
 
 typedef struct td_group_operand {
-    td_karg arg;     /* of a number all of it, but for `data`; of a tensor its descriptor */
+    td_karg arg;     /* of a number all of it, but for `data` */
     uint32_t base;   /* 0: the arena; then inputs, then outputs; TD_GROUP_NONE: a number, or nothing */
+    uint32_t desc;   /* of a tensor: among td_group.descs */
     int64_t offset;  /* bytes */
     int64_t advance; /* bytes, from tile to tile of a sweep */
-    td_desc desc;
 } td_group_operand;
 
 typedef struct td_group_plan {
@@ -68,6 +68,8 @@ struct td_group {
     uint32_t room_parts, room_operands, room_made, room_given;
     td_group_part *parts;
     td_group_operand *operands;
+    td_desc *descs; /* few of many operands are unlike the last ones */
+    uint32_t ndescs, room_descs;
     td_group_made *made;
     td_group_given *given;
     td_group_number *numbers; /* of a sweep */
@@ -82,6 +84,8 @@ struct td_group {
     uint64_t bytes; /* of all this */
 };
 
+/* The number of a descriptor among a group's, TD_GROUP_NONE without memory. */
+uint32_t td_group_desc(td_group *g, const td_desc *d);
 /* Room for one more in an array that doubles. */
 bool td_group_grow(void **at, uint32_t n, uint32_t *room, size_t size);
 

@@ -2,6 +2,7 @@
  * the calls made; then where in one arena those blocks go that nobody outside uses. */
 #include "daemon/ops/group_parts.h"
 #include "daemon/ops/prepare.h"
+#include "proto/look.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -332,21 +333,41 @@ static bool lay_out(td_recording *r)
 }
 
 /* From slots to addresses: 0 is the arena, then come inputs, then outputs. */
-static void place_operand(const td_recording *r, td_group_operand *o)
+static bool is_alike(const td_desc *a, const td_desc *b)
 {
-    if (o->base == TD_GROUP_NONE) return; /* a number, or nothing */
+    size_t bytes = a->ndim * sizeof a->shape[0];
+    return td_look_head(a) == td_look_head(b) && a->offset == b->offset && !memcmp(a->shape, b->shape, bytes) &&
+           !memcmp(a->stride, b->stride, bytes);
+}
+
+uint32_t td_group_desc(td_group *g, const td_desc *d)
+{
+    enum { LAST = 16 };
+    for (uint32_t k = g->ndescs, n = 0; k-- > 0 && n < LAST; n++)
+        if (is_alike(&g->descs[k], d)) return k;
+    if (!td_group_grow((void **)&g->descs, g->ndescs, &g->room_descs, sizeof *g->descs)) return TD_GROUP_NONE;
+    g->descs[g->ndescs] = *d;
+    return g->ndescs++;
+}
+
+static bool place_operand(td_recording *r, td_group_operand *o)
+{
+    if (o->base == TD_GROUP_NONE) return true; /* a number, or nothing */
     const slot *s = &r->slots[o->base];
     const block *b = s->root.input ? NULL : &r->blocks[s->root.nr];
-    o->desc = s->t->desc;
+    o->desc = td_group_desc(r->g, &s->t->desc);
     o->offset = s->offset;
     if (!b) o->base = 1 + s->root.nr;
     else if (b->output != TD_GROUP_NONE) o->base = 1 + r->g->ninputs + b->output;
     else o->base = 0, o->offset += (int64_t)b->at;
+    return o->desc != TD_GROUP_NONE;
 }
 
-static void place(td_recording *r)
+static bool place(td_recording *r)
 {
-    for (uint32_t k = 0; k < r->g->noperands; k++) place_operand(r, &r->g->operands[k]);
+    for (uint32_t k = 0; k < r->g->noperands; k++)
+        if (!place_operand(r, &r->g->operands[k])) return false;
+    return true;
 }
 
 /* ---- sweeps */
@@ -375,9 +396,9 @@ static bool find_tiles(td_recording *r, td_sweep *s)
 static void finish(td_group *g)
 {
     for (uint32_t k = 0; k < g->noperands; k++)
-        if (g->operands[k].base != TD_GROUP_NONE) g->operands[k].arg.desc = &g->operands[k].desc;
-    g->bytes += sizeof *g + g->noperands * sizeof *g->operands + g->ncalls * sizeof *g->parts +
-                g->nmade * sizeof *g->made + g->ngiven * sizeof *g->given + g->ninputs;
+        if (g->operands[k].base != TD_GROUP_NONE) g->operands[k].arg.desc = &g->descs[g->operands[k].desc];
+    g->bytes += sizeof *g + g->noperands * sizeof *g->operands + g->ndescs * sizeof *g->descs +
+                g->ncalls * sizeof *g->parts + g->nmade * sizeof *g->made + g->ngiven * sizeof *g->given + g->ninputs;
 }
 
 int td_recording_end(td_recording *r, uint32_t nouts, td_tensor *const *outs, td_group **out, td_error *e)
@@ -387,8 +408,7 @@ int td_recording_end(td_recording *r, uint32_t nouts, td_tensor *const *outs, td
     for (uint32_t k = 0; k < nouts && !r->bad; k++) r->bad = !add_given(r, outs[k]);
     td_sweep s;
     if (r->bad || (r->sweeps && !find_tiles(r, &s))) return TD_OK;
-    if (!lay_out(r)) return td_no_memory(e, "to plan a program");
-    place(r);
+    if (!lay_out(r) || !place(r)) return td_no_memory(e, "to plan a program");
     if (r->sweeps && !td_sweep_plan(&s, r->g)) return TD_OK;
     finish(r->g);
     *out = r->g;

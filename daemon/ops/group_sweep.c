@@ -74,9 +74,8 @@ static td_desc tile_of(const td_sweep *s, const td_desc *d, int64_t rows)
     return t;
 }
 
-static int64_t advance_of(const td_sweep *s, const td_group_operand *o)
+static int64_t advance_of(const td_sweep *s, const td_group_operand *o, const td_desc *d)
 {
-    const td_desc *d = &o->desc;
     if (o->base == 0 || (s->flat ? td_desc_numel(d) == 1 : !moves(s, d))) return 0;
     return s->a_tile * (s->flat ? 1 : d->stride[0]) * (int64_t)td_dtype_size((td_dtype)d->dtype);
 }
@@ -85,6 +84,14 @@ static int64_t advance_of(const td_sweep *s, const td_group_operand *o)
 static bool is_element(const td_group_part *p, const td_group_operand *o)
 {
     return o->arg.desc && o->arg.desc->dtype == p->compute && p->compute != TD_FLOAT16 && p->compute != TD_BFLOAT16;
+}
+
+static bool cut(const td_sweep *s, td_group *g, td_group_operand *o, const td_desc *whole, int64_t rows)
+{
+    td_desc tile = tile_of(s, whole, rows);
+    o->advance = advance_of(s, o, whole);
+    o->desc = td_group_desc(g, &tile);
+    return o->desc != TD_GROUP_NONE;
 }
 
 /* A number becomes a tile of it, one for all that are the same. */
@@ -103,8 +110,8 @@ static bool spread(const td_sweep *s, td_group *g, td_group_operand *o, int64_t 
     }
     td_desc d = s->whole;
     d.dtype = (uint8_t)t;
-    *o = (td_group_operand){.base = 0, .offset = (int64_t)g->numbers[k].at, .desc = tile_of(s, &d, rows)};
-    return true;
+    *o = (td_group_operand){.base = 0, .offset = (int64_t)g->numbers[k].at};
+    return cut(s, g, o, &d, rows);
 }
 
 /* A run of a part's operands once more, with so many rows. */
@@ -120,8 +127,8 @@ static bool add_operands(const td_sweep *s, td_group *g, const td_group_part *p,
             if (is_element(p, o) && !spread(s, g, o, rows)) return false;
             continue;
         }
-        o->advance = advance_of(s, o);
-        o->desc = tile_of(s, &o->desc, rows);
+        td_desc whole = g->descs[o->desc];
+        if (!cut(s, g, o, &whole, rows)) return false;
     }
     return true;
 }
@@ -136,7 +143,7 @@ static bool make_plan(td_group *g, const td_group_part *p, uint32_t operands, td
     for (int i = 0; i < p->nin + p->nout; i++) {
         const td_group_operand *o = &g->operands[operands + (uint32_t)i];
         args[i] = o->arg;
-        if (o->base != TD_GROUP_NONE) args[i].desc = &o->desc;
+        if (o->base != TD_GROUP_NONE) args[i].desc = &g->descs[o->desc];
         args[i].data = o->base == TD_GROUP_NONE && o->arg.desc ? args[i].number : NULL;
     }
     k.in = args;
