@@ -291,11 +291,12 @@ typedef struct taking_apart {
     td_fval *out;
 } taking_apart;
 
-static bool gave(taking_apart *t, td_fx *f, td_fval *out)
+static bool gave(taking_apart *t, td_fx *f, int room, td_fval *out)
 {
     const td_parts *p = &t->r->parts;
     if (t->given >= p->ncalls) return false;
     uint32_t from = t->given ? p->ends[t->given - 1] : 0, to = p->ends[t->given++];
+    if (to - from > (uint32_t)room) to = from + (uint32_t)room; /* never, as the same formula asks again */
     for (uint32_t k = from; k < to; k++) out[k - from] = (td_fval){TD_F_TENSOR, {p->made[k]}};
     f->nmade = (int)(to - from);
     return true;
@@ -308,7 +309,7 @@ static int build_op(td_fx *f, const td_op *op, int nin, const td_fval *in, const
     td_exec *r = t->r;
     td_parts *p = &r->parts;
     int n = 0, room = nout < 0 ? -nout : nout;
-    if (gave(t, f, out)) return TD_OK;
+    if (gave(t, f, room, out)) return TD_OK;
     if (!parts_room(p, room)) return td_no_memory(f->error, "for what %s makes on its way", t->op->name);
     int rc = room_for_outs(r, room, f->error);
     td_call *c = rc ? NULL : td_call_new(op, r->who, nin, room, f->error);

@@ -80,7 +80,8 @@ static bool prim_joins(uint32_t prim)
     case TD_PRIM_REQUIRES_GRAD:
     case TD_PRIM_ITEM_INT:
     case TD_PRIM_ITEM_FLOAT:
-    case TD_PRIM_ITEM_BOOL: return false;
+    case TD_PRIM_ITEM_COMPLEX:
+    case TD_PRIM_ITEM_BOOL: return false; /* what is in a tensor does not follow from its look */
     default: return true;
     }
 }
@@ -124,9 +125,24 @@ void td_plan_find(const td_ir *ir, uint8_t *may)
 
 /* ---- spots */
 
-static void pay_back(td_account *account, uint64_t bytes)
+/* A program of many rows has plans for the first of them. */
+static bool charge(td_program *g, uint64_t bytes)
 {
-    td_account_discharge(account, bytes, td_objects_of(bytes));
+    enum { MOST = 16 << 20 };
+    uint64_t objects = td_objects_of(bytes);
+    if (!g->account || g->plan_bytes + bytes > MOST || td_account_charge(g->account, bytes, objects, NULL))
+        return false;
+    g->plan_bytes += bytes;
+    g->plan_objects += objects;
+    return true;
+}
+
+static void pay_back(td_program *g, uint64_t bytes)
+{
+    uint64_t objects = td_objects_of(bytes);
+    td_account_discharge(g->account, bytes, objects);
+    g->plan_bytes -= bytes;
+    g->plan_objects -= objects;
 }
 
 static void plan_free(plan *p)
@@ -139,24 +155,6 @@ static void plan_free(plan *p)
     free(p);
 }
 
-uint64_t td_spots_leave(td_spot *first, td_account *account)
-{
-    uint64_t bytes = 0;
-    for (td_spot *s = first; s; s = s->next) {
-        bytes += sizeof *s;
-        pay_back(account, sizeof *s);
-        for (uint32_t k = 0; k < s->nplans; k++) {
-            plan *p = s->plans[k];
-            bytes += p->bytes;
-            pay_back(account, p->bytes);
-            if (!td_group_is_shared(p->group)) continue;
-            td_group_unref(p->group);
-            p->group = NULL;
-        }
-    }
-    return bytes;
-}
-
 void td_spots_free(td_spot *s)
 {
     for (td_spot *next; s; s = next) {
@@ -166,16 +164,9 @@ void td_spots_free(td_spot *s)
     }
 }
 
-uint32_t td_spots_count(const td_spot *s)
-{
-    uint32_t n = 0;
-    for (; s; s = s->next) n += s->nplans;
-    return n;
-}
-
 void td_spots_tell(const td_program *p, FILE *out)
 {
-    enum { MOST = 60 << 10 }; /* of text, and a plan more */
+    enum { MOST = 40 << 10 }; /* of text, and a plan more */
     for (uint32_t n = 0; n < p->ir->nnodes; n++) {
         const td_spot *s = p->spots[n];
         for (uint32_t k = 0; s && k < s->nplans; k++) {
@@ -192,15 +183,14 @@ void td_spots_tell(const td_program *p, FILE *out)
 /* Without memory there is none. */
 static td_spot *spot_at(td_program *p, uint32_t node)
 {
-    if (p->spots[node] || !p->account) return p->spots[node];
-    if (td_account_charge(p->account, sizeof(td_spot), td_objects_of(sizeof(td_spot)), NULL)) return NULL;
-    td_spot *s = p->spots[node] = malloc(sizeof *s);
+    if (p->spots[node] || !charge(p, sizeof(td_spot))) return p->spots[node];
+    td_spot *s = malloc(sizeof *s);
     if (!s) {
-        pay_back(p->account, sizeof *s);
+        pay_back(p, sizeof *s);
         return NULL;
     }
     *s = (td_spot){.next = p->first_spot, .stop = TD_IR_NONE};
-    return p->first_spot = s;
+    return p->first_spot = p->spots[node] = s;
 }
 
 /* ---- how arguments look, and which tensors they are */
@@ -209,14 +199,16 @@ typedef struct taking {
     td_looking *look;
     td_tensor **tensors;
     uint32_t n;
-    bool graded; /* what requires a gradient is not for a plan */
+    bool graded; /* what requires a gradient is not for a plan: */
+    bool refused;
 } taking;
 
 static bool take_tensor(taking *t, td_tensor *x)
 {
     enum { MARKS = TD_TF_MULTI_VIEW | TD_TF_NO_GRAD_VIEW | TD_TF_INFERENCE };
     td_looking *l = t->look;
-    if (t->n == MOST_ENDS || (t->graded && td_requires_grad(x)) || !td_look_room(l, 2 + 2 * x->desc.ndim)) return false;
+    if (t->graded && td_requires_grad(x)) t->refused = true;
+    if (t->refused || t->n == MOST_ENDS || !td_look_room(l, 2 + 2 * x->desc.ndim)) return false;
     td_look_put(l, (uint64_t)(x->flags & MARKS) << 8 | (x->view_base != NULL));
     td_look_tensor(l, &x->desc, true);
     t->tensors[t->n++] = x;
@@ -262,7 +254,7 @@ static bool graded(const td_exec *r)
 static bool fits(td_exec *r, const plan *p, td_tensor **tensors)
 {
     td_looking l = {p->words, p->words + p->nwords + SLACK, false, false, 0};
-    taking t = {&l, tensors, 0, graded(r)};
+    taking t = {&l, tensors, 0, graded(r), false};
     td_look_put(&l, r->frames[r->depth - 1].mode);
     bool good = !l.differ;
     for (uint32_t k = 0; k < p->narguments && good; k++) good = take(&t, &r->at[p->arguments[k]], false);
@@ -363,16 +355,16 @@ static void cut(td_exec *r, uint32_t node)
     if (next != TD_IR_NONE && joins[next]) joins[next] |= TD_STARTS;
 }
 
-/* The value is an argument of the row. One tensor in two places could not be told apart: then nothing comes of it, this
- * time. */
+/* The value is an argument of the row. What requires a gradient cannot be, and one tensor in two places could not be
+ * told apart: then nothing comes of it, this time. */
 static void take_argument(td_exec *r, uint32_t node, uint32_t value)
 {
     td_planning *p = r->planning;
     td_tensor *tensors[MOST_ENDS];
-    taking t = {&p->look, tensors, 0, graded(r)};
+    taking t = {&p->look, tensors, 0, graded(r), false};
     bool good = true;
     if (p->narguments == MOST_ENDS || !take(&t, &r->at[value], false) || p->ninputs + t.n > MOST_ENDS) {
-        cut(r, node);
+        if (!t.refused) cut(r, node);
         td_planning_drop(r);
         return;
     }
@@ -401,7 +393,9 @@ void td_plan_saw(td_exec *r, uint32_t node, const td_call *c)
 void td_plan_after(td_exec *r, uint32_t node)
 {
     td_planning *p = r->planning;
-    if (!p || td_recording_good(p->recording)) return;
+    if (!p) return;
+    td_recording_let_go(p->recording);
+    if (td_recording_good(p->recording)) return;
     cut(r, node);
     td_planning_drop(r);
 }
@@ -464,17 +458,12 @@ static bool take_look(plan *p, const td_planning *from)
     return p->arguments && p->words;
 }
 
-/* A program of many rows has plans for the first of them. */
 static bool pay(plan *p, td_program *g)
 {
-    enum { MOST = 16 << 20 };
     uint64_t numbers = (uint64_t)p->narguments + p->ndrops;
-    uint64_t bytes = sizeof *p + td_group_bytes(p->group) + numbers * sizeof(uint32_t) + p->nwords * sizeof(uint64_t) +
-                     p->nresults * sizeof(result);
-    if (g->plan_bytes + bytes > MOST || td_account_charge(g->account, bytes, td_objects_of(bytes), NULL)) return false;
-    g->plan_bytes += bytes;
-    p->bytes = bytes;
-    return true;
+    p->bytes = sizeof *p + td_group_bytes(p->group) + numbers * sizeof(uint32_t) + p->nwords * sizeof(uint64_t) +
+               p->nresults * sizeof(result);
+    return charge(g, p->bytes);
 }
 
 static void keep(td_program *g, td_spot *s, plan *p)
@@ -482,11 +471,11 @@ static void keep(td_program *g, td_spot *s, plan *p)
     uint32_t at = s->nplans;
     if (s->nplans == PLANS) {
         at = s->recorded % PLANS;
-        g->plan_bytes -= s->plans[at]->bytes;
-        pay_back(g->account, s->plans[at]->bytes);
+        pay_back(g, s->plans[at]->bytes);
         plan_free(s->plans[at]);
     } else {
         s->nplans++;
+        g->nplans++;
     }
     s->plans[at] = p;
 }
@@ -500,8 +489,9 @@ static void make(td_exec *r, uint32_t end)
     if (!p) return;
     p->end = end;
     bool good = take_results(r, p, end, outs, &nouts) && take_drops(r, p, end) && take_look(p, now);
-    if (good) good = !td_recording_end(now->recording, nouts, outs, &p->group, NULL) && p->group;
-    if (good && pay(p, r->program)) keep(r->program, now->spot, p);
+    if (good && !td_recording_end(now->recording, nouts, outs, &p->group, NULL) && !p->group)
+        r->program->joins[now->start] &= (uint8_t)~TD_STARTS; /* nor will there be one */
+    if (p->group && pay(p, r->program)) keep(r->program, now->spot, p);
     else plan_free(p);
 }
 
@@ -539,18 +529,30 @@ static int at_start(td_exec *r, bool *ran, int *cost, uint64_t *lack, td_heap **
     for (uint32_t k = 0; s && k < s->nplans; k++) {
         const plan *p = s->plans[k];
         if (!fits(r, p, tensors)) continue;
-        *ran = true;
+        int rc = run(r, p, tensors, lack, heap, e);
+        *ran = rc != TD_E_MEMORY && rc != TD_E_QUOTA;
         *cost -= (int)(td_group_calls(p->group) / OPS_A_UNIT + 1) * TD_EXEC_COST_OP;
-        return run(r, p, tensors, lack, heap, e);
+        if (*ran) return rc;
+        r->lacks = false; /* op by op it needs less at once */
+        td_error_clear(e);
+        return TD_OK;
     }
     if (s && ++s->misses && is_worth_recording(s)) begin(r, s);
     return TD_OK;
+}
+
+/* A node that has been begun is ended as it was begun, and what a run declares of all that it makes is for ops. */
+static bool is_free(const td_exec *r)
+{
+    bool begun = r->parts.ncalls || r->kept.at || r->kept.made.kind != TD_T_NONE;
+    return !begun && !(r->mode & TD_RM_RACY);
 }
 
 int td_plan_before(td_exec *r, bool *ran, int *cost, uint64_t *lack, td_heap **heap, td_error *e)
 {
     int rc = TD_OK;
     *ran = false;
+    if (!is_free(r)) return rc;
     if (r->planning && !goes_on(r)) {
         if (r->program->joins[r->node]) r->program->joins[r->node] |= TD_STARTS;
         finish(r, r->node);

@@ -20,11 +20,8 @@ typedef struct td_planning td_planning;
 
 /* What may be planned of a module. Any thread. */
 void td_plan_find(const td_ir *ir, uint8_t *joins);
-/* Of a program that ends: they are paid for no more, and what calls still run is left to those. The bytes of the rest,
- * which any thread may free. */
-uint64_t td_spots_leave(td_spot *first, td_account *account);
+/* Any thread, when no run can come any more. */
 void td_spots_free(td_spot *first);
-uint32_t td_spots_count(const td_spot *first); /* plans */
 void td_spots_tell(const td_program *p, FILE *out);
 
 /* Before r->node is run: the plan that begins there and fits is run in its place (*ran), or nodes are recorded from

@@ -238,7 +238,7 @@ uint32_t td_program_nodes(const td_program *p)
 
 uint32_t td_program_plans(const td_program *p)
 {
-    return td_spots_count(p->first_spot);
+    return p->nplans;
 }
 
 void td_program_tell_plans(const td_program *p, FILE *out)
@@ -268,8 +268,8 @@ void td_program_unref(td_program *p)
     if (!p || --p->refs) return;
     for (uint32_t k = 0; p->captured && k < p->ir->ncaptures; k++) td_tensor_unref(p->captured[k]);
     free(p->captured);
-    uint64_t bytes = bytes_of(p->ir) + td_spots_leave(p->first_spot, p->account);
-    if (p->account) td_account_discharge(p->account, p->bytes, 1 + td_objects_of(p->bytes));
+    uint64_t bytes = bytes_of(p->ir) + p->plan_bytes, objects = 1 + td_objects_of(p->bytes) + p->plan_objects;
+    if (p->account) td_account_discharge(p->account, p->bytes + p->plan_bytes, objects);
     td_account_unref(p->account);
     if (p->end.give && bytes > FREE_HERE) p->end.give(p->end.arg, free_module, NULL, p);
     else free_module(p);

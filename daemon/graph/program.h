@@ -21,9 +21,10 @@ struct td_program {
     uint8_t *joins;  /* by node (plan.h) */
     td_spot **spots; /* by node, where a row begins; linked from the newest on */
     td_spot *first_spot;
-    uint64_t plan_bytes;
-    td_prim_fn **prims;    /* by node; NULL: it is no such */
-    uint32_t most_returns; /* of a block */
+    uint32_t nplans;
+    uint64_t plan_bytes, plan_objects; /* charged, too */
+    td_prim_fn **prims;                /* by node; NULL: it is no such */
+    uint32_t most_returns;             /* of a block */
 };
 
 #endif

@@ -352,9 +352,13 @@ static int run_node(td_exec *r, int *cost, uint64_t *lack, td_heap **heap, td_er
         rc = run_prim(r, node, cost, e);
     }
     if (!rc || rc == TD_EXEC_SHAPED) go_behind(r, node);
-    if (rc) td_planning_drop(r);
-    else td_plan_after(r, node);
-    return rc;
+    if (!rc) td_plan_after(r, node);
+    if (!rc || !r->planning) return rc;
+    td_planning_drop(r);
+    if (!r->lacks || rc == TD_WAIT_GROW) return rc;
+    r->lacks = false; /* what was recorded held memory: once more, without */
+    td_error_clear(e);
+    return TD_OK;
 }
 
 /* ---- steps */

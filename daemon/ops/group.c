@@ -34,6 +34,7 @@ static int make_outputs(td_call *c, const td_group *g, uint64_t *lack, td_heap *
         int rc = td_prep_make(&place, &g->made[o].desc, g->made[o].bytes, &c->out[o], lack, e);
         if (rc == TD_WAIT_GROW) *heap = place.heap;
         if (rc) return rc;
+        c->out[o]->flags |= g->made[o].flags;
     }
     return TD_OK;
 }
@@ -55,13 +56,14 @@ static int give(const td_group *g, const td_call *c, td_tensor *const *inputs, t
         const td_group_given *o = &g->given[k];
         td_tensor *root = o->root.input ? inputs[o->root.nr] : c->out[o->root.nr];
         int rc = TD_OK;
-        if (o->view) rc = give_view(o, root, c->who->account, &outs[k], e);
+        if (o->same < k) outs[k] = td_tensor_ref(outs[o->same]);
+        else if (o->view) rc = give_view(o, root, c->who->account, &outs[k], e);
         else outs[k] = td_tensor_ref(root);
         if (rc) {
             while (k-- > 0) td_tensor_unref(outs[k]);
             return rc;
         }
-        if (o->view || !o->root.input) outs[k]->flags |= o->flags;
+        if (o->view) outs[k]->flags |= o->flags;
     }
     return TD_OK;
 }
@@ -159,14 +161,9 @@ uint64_t td_group_bytes(const td_group *g)
     return g->bytes;
 }
 
-bool td_group_is_shared(const td_group *g)
-{
-    return g->refs > 1;
-}
-
 td_group *td_group_ref(td_group *g)
 {
-    g->refs++;
+    atomic_fetch_add_explicit(&g->refs, 1, memory_order_relaxed);
     return g;
 }
 
@@ -180,7 +177,7 @@ void td_group_part_free(td_group_part *p)
 
 void td_group_unref(td_group *g)
 {
-    if (!g || --g->refs) return;
+    if (!g || atomic_fetch_sub_explicit(&g->refs, 1, memory_order_acq_rel) != 1) return;
     for (uint32_t k = 0; k < g->ncalls; k++) td_group_part_free(&g->parts[k]);
     free(g->parts);
     free(g->operands);

@@ -24,7 +24,7 @@ enum {
 typedef struct td_group td_group;
 typedef struct td_recording td_recording;
 
-/* ---- recording. A recording holds every tensor that it saw, so that none is taken for another. */
+/* ---- recording. A recording holds what it saw while somebody else does, so that none is taken for another. */
 
 int td_recording_new(td_recording **out, td_error *e);
 void td_recording_free(td_recording *r);
@@ -33,6 +33,8 @@ void td_recording_free(td_recording *r);
 bool td_recording_input(td_recording *r, td_tensor *t);
 /* A call that was prepared, and is about to be issued. `where`: its place, but for who called (td_group_call). */
 void td_recording_call(td_recording *r, const td_call *c, const char *where);
+/* Between nodes: what nobody else has any more is let go of. */
+void td_recording_let_go(td_recording *r);
 /* False: something came that no group can have. */
 bool td_recording_good(const td_recording *r);
 /* There is no room for more. */
@@ -57,8 +59,7 @@ uint32_t td_group_calls(const td_group *g);
 /* "row of 12 ops, 3.4 us of a core, 0.8 KB to work with, makes 2 tensors", and each op with its place. */
 void td_group_tell(const td_group *g, FILE *out);
 uint64_t td_group_bytes(const td_group *g);
-/* On the loop only; what is not shared, any thread may let go of. */
-bool td_group_is_shared(const td_group *g);
+/* Any thread. */
 td_group *td_group_ref(td_group *g);
 void td_group_unref(td_group *g);
 

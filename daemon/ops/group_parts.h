@@ -45,6 +45,7 @@ void td_group_part_free(td_group_part *p);
 
 typedef struct td_group_made {
     td_desc desc;
+    uint32_t flags; /* TD_TF_ */
     uint64_t bytes;
 } td_group_made;
 
@@ -52,7 +53,9 @@ typedef struct td_group_given {
     td_group_root root;
     bool view, based; /* based: it has a view_base */
     uint32_t flags;
-    td_desc desc; /* its offset counts from the root's */
+    uint32_t slot; /* while it is recorded */
+    uint32_t same; /* it is what was given under this number before; its own: nothing is */
+    td_desc desc;  /* its offset counts from the root's */
 } td_group_given;
 
 /* A number of a sweep, as a tile of it: loops take arrays. */
@@ -63,7 +66,7 @@ typedef struct td_group_number {
 } td_group_number;
 
 struct td_group {
-    uint32_t refs;
+    _Atomic uint32_t refs;
     uint32_t ninputs, ncalls, noperands, nmade, ngiven, most_args;
     uint32_t room_parts, room_operands, room_made, room_given;
     td_group_part *parts;

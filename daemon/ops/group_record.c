@@ -7,16 +7,19 @@
 #include <string.h>
 
 enum {
-    MOST_OPERANDS = 64, /* of a call: each is looked for among all that was seen */
-    MOST_SLOTS = 1024
+    MOST_OPERANDS = 32, /* of a call: each is looked for among all that was seen */
+    MOST_SLOTS = 512,
+    MARKS = TD_TF_MULTI_VIEW | TD_TF_NO_GRAD_VIEW | TD_TF_INFERENCE
 };
 
 /* A tensor that was seen. */
 typedef struct slot {
-    td_tensor *t;
+    td_tensor *t; /* NULL: nobody has it any more */
+    td_desc desc;
     td_group_root root;
     int64_t offset; /* bytes from the first element of the input, or the begin of the block */
     bool view;      /* not the input, and not what a kernel made */
+    uint32_t marks; /* TD_TF_ */
     bool odd;       /* a view that cannot be made again from its root alone */
 } slot;
 
@@ -51,6 +54,8 @@ static bool add_slot(td_recording *r, td_tensor *t, slot s)
     if (r->nslots == MOST_SLOTS || !td_group_grow((void **)&r->slots, r->nslots, &r->room_slots, sizeof *r->slots))
         return false;
     s.t = td_tensor_ref(t);
+    s.desc = t->desc;
+    s.marks = t->flags & MARKS;
     r->slots[r->nslots++] = s;
     return true;
 }
@@ -94,6 +99,16 @@ void td_recording_free(td_recording *r)
     free(r);
 }
 
+void td_recording_let_go(td_recording *r)
+{
+    for (uint32_t k = 0; k < r->nslots; k++) {
+        slot *s = &r->slots[k];
+        if (!s->t || s->t->refs > 1) continue;
+        td_tensor_unref(s->t);
+        s->t = NULL;
+    }
+}
+
 /* ---- calls */
 
 /* Is all of it in its plan, which can be moved? */
@@ -120,7 +135,7 @@ static bool fits(td_recording *r, const td_call *c)
     if (!g->ncalls) r->sweeps = sweeps(c);
     if (!r->sweeps) return c->k.cost_ns <= TD_GROUP_CALL_NS && g->ncalls < TD_GROUP_CALLS;
     if (!sweeps(c) || g->ncalls == TD_GROUP_SWEEP) return false;
-    return !g->ncalls || td_desc_same_shape(&c->out[0]->desc, &r->slots[r->blocks[0].slot].t->desc);
+    return !g->ncalls || td_desc_same_shape(&c->out[0]->desc, &r->slots[r->blocks[0].slot].desc);
 }
 
 static bool use(td_recording *r, const td_tensor *t, uint32_t *operand)
@@ -180,7 +195,7 @@ bool td_group_plan_take(td_group_plan *p, const td_kcall *k, uint32_t operands)
 
 static void count(td_group *g, const td_kcall *k, const char *where)
 {
-    g->bytes += k->state_bytes + offsetof(td_attrs, ints) + strlen(where);
+    g->bytes += 2 * k->state_bytes + sizeof(td_attrs) + strlen(where);
     if (g->most_args < k->nin + k->nout) g->most_args = (uint32_t)k->nin + k->nout;
     if (g->work_bytes < k->work_bytes) g->work_bytes = k->work_bytes;
     if (g->scratch_bytes < k->scratch_bytes) g->scratch_bytes = k->scratch_bytes;
@@ -219,10 +234,21 @@ static bool moves_along(const td_op *op, const td_tensor *of, const td_tensor *v
     return alike && op->id != TD_OP_AS_STRIDED;
 }
 
+/* Its base is what it would be as a view of its root. */
+static bool is_based_on_root(const td_recording *r, const slot *s, const td_tensor *t)
+{
+    if (!t->view_base) return true;
+    uint32_t at = s->root.nr;
+    for (uint32_t k = 0; s->root.input && k < r->nslots; k++)
+        if (r->slots[k].root.input && !r->slots[k].view && r->slots[k].root.nr == s->root.nr) at = k;
+    const td_tensor *root = r->slots[s->root.input ? at : r->blocks[s->root.nr].slot].t;
+    return root && t->view_base == (root->view_base ? root->view_base : root);
+}
+
 static bool add_views(td_recording *r, const td_call *c)
 {
     td_tensor *of = c->in[0].kind == TD_IN_TENSOR ? c->in[0].tensor : NULL;
-    const slot *s = of ? find(r, of) : NULL;
+    const slot *s = of && c->nout <= MOST_OPERANDS ? find(r, of) : NULL;
     if (!s) return false;
     slot base = *s;
     if (base.root.input) r->g->used[base.root.nr] = true;
@@ -232,7 +258,7 @@ static bool add_views(td_recording *r, const td_call *c)
         slot v = base;
         v.view = true;
         v.offset += between(of, t);
-        v.odd |= (c->op->flags & TD_OF_NONDIFF) || t->version != of->version;
+        v.odd |= (c->op->flags & TD_OF_NONDIFF) || t->version != of->version || !is_based_on_root(r, &v, t);
         if (!moves_along(c->op, of, t) || !add_slot(r, t, v)) return false;
     }
     return true;
@@ -271,19 +297,30 @@ static bool add_output(td_recording *r, block *b)
     if (g->nmade == TD_MAX_OUTPUTS || !td_group_grow((void **)&g->made, g->nmade, &g->room_made, sizeof *g->made))
         return false;
     b->output = g->nmade;
-    g->made[g->nmade++] = (td_group_made){.desc = r->slots[b->slot].t->desc, .bytes = b->bytes};
+    g->made[g->nmade++] = (td_group_made){r->slots[b->slot].desc, r->slots[b->slot].marks, b->bytes};
     return true;
+}
+
+static uint32_t first_given(const td_group *g, uint32_t of)
+{
+    uint32_t k = 0;
+    while (g->given[k].slot != of) k++;
+    return k;
 }
 
 /* What it gives: an input, a made tensor, or a view of such. */
 static bool add_given(td_recording *r, const td_tensor *t)
 {
-    enum { MARKS = TD_TF_MULTI_VIEW | TD_TF_NO_GRAD_VIEW | TD_TF_INFERENCE };
     td_group *g = r->g;
     slot *s = find(r, t);
     if (!s || s->odd || !td_group_grow((void **)&g->given, g->ngiven, &g->room_given, sizeof *g->given)) return false;
     td_group_given *o = &g->given[g->ngiven++];
-    *o = (td_group_given){.root = s->root, .view = s->view, .based = t->view_base, .flags = t->flags & MARKS};
+    *o = (td_group_given){.root = s->root,
+                          .view = s->view,
+                          .based = t->view_base,
+                          .flags = t->flags & MARKS,
+                          .slot = (uint32_t)(s - r->slots)};
+    o->same = first_given(g, o->slot);
     if (!s->root.input && !add_output(r, &r->blocks[s->root.nr])) return false;
     if (!s->root.input) o->root.nr = r->blocks[s->root.nr].output;
     o->desc = t->desc;
@@ -355,7 +392,7 @@ static bool place_operand(td_recording *r, td_group_operand *o)
     if (o->base == TD_GROUP_NONE) return true; /* a number, or nothing */
     const slot *s = &r->slots[o->base];
     const block *b = s->root.input ? NULL : &r->blocks[s->root.nr];
-    o->desc = td_group_desc(r->g, &s->t->desc);
+    o->desc = td_group_desc(r->g, &s->desc);
     o->offset = s->offset;
     if (!b) o->base = 1 + s->root.nr;
     else if (b->output != TD_GROUP_NONE) o->base = 1 + r->g->ninputs + b->output;
@@ -376,18 +413,18 @@ static bool takes(td_recording *r, td_sweep *s, const td_group_operand *o)
 {
     if (o->base == TD_GROUP_NONE) return true;
     const slot *x = &r->slots[o->base];
-    return (x->root.input || !x->offset) && td_sweep_takes(s, &x->t->desc, !x->root.input);
+    return (x->root.input || !x->offset) && td_sweep_takes(s, &x->desc, !x->root.input);
 }
 
 /* What passes from call to call takes a tile. */
 static bool find_tiles(td_recording *r, td_sweep *s)
 {
-    bool good = td_sweep_begin(s, &r->slots[r->blocks[0].slot].t->desc);
+    bool good = td_sweep_begin(s, &r->slots[r->blocks[0].slot].desc);
     for (uint32_t k = 0; k < r->g->noperands && good; k++) good = takes(r, s, &r->g->operands[k]);
     if (good) td_sweep_cut(s);
     if (!good || !s->a_tile) return false;
     for (uint32_t k = 0; k < r->nblocks; k++)
-        r->blocks[k].bytes = td_sweep_tile_bytes(s, (td_dtype)r->slots[r->blocks[k].slot].t->desc.dtype);
+        r->blocks[k].bytes = td_sweep_tile_bytes(s, (td_dtype)r->slots[r->blocks[k].slot].desc.dtype);
     return true;
 }
 
@@ -397,8 +434,9 @@ static void finish(td_group *g)
 {
     for (uint32_t k = 0; k < g->noperands; k++)
         if (g->operands[k].base != TD_GROUP_NONE) g->operands[k].arg.desc = &g->descs[g->operands[k].desc];
-    g->bytes += sizeof *g + g->noperands * sizeof *g->operands + g->ndescs * sizeof *g->descs +
-                g->ncalls * sizeof *g->parts + g->nmade * sizeof *g->made + g->ngiven * sizeof *g->given + g->ninputs;
+    g->bytes += sizeof *g + g->room_operands * sizeof *g->operands + g->room_descs * sizeof *g->descs +
+                g->room_parts * sizeof *g->parts + g->room_made * sizeof *g->made + g->room_given * sizeof *g->given +
+                g->room_numbers * sizeof *g->numbers + g->ninputs;
 }
 
 int td_recording_end(td_recording *r, uint32_t nouts, td_tensor *const *outs, td_group **out, td_error *e)

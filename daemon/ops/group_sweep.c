@@ -86,16 +86,25 @@ static bool is_element(const td_group_part *p, const td_group_operand *o)
     return o->arg.desc && o->arg.desc->dtype == p->compute && p->compute != TD_FLOAT16 && p->compute != TD_BFLOAT16;
 }
 
-static bool cut(const td_sweep *s, td_group *g, td_group_operand *o, const td_desc *whole, int64_t rows)
+/* One element counts as a number, which is rounded otherwise beside halves: no tile may be one where the whole is not.
+ */
+static bool is_other(const td_desc *whole, const td_desc *tile, uint8_t compute)
+{
+    return td_desc_numel(tile) == 1 && td_desc_numel(whole) != 1 && whole->dtype != compute;
+}
+
+static bool cut(const td_sweep *s, td_group *g, const td_group_part *p, td_group_operand *o, const td_desc *whole,
+                int64_t rows)
 {
     td_desc tile = tile_of(s, whole, rows);
+    if (is_other(whole, &tile, p->compute)) return false;
     o->advance = advance_of(s, o, whole);
     o->desc = td_group_desc(g, &tile);
     return o->desc != TD_GROUP_NONE;
 }
 
 /* A number becomes a tile of it, one for all that are the same. */
-static bool spread(const td_sweep *s, td_group *g, td_group_operand *o, int64_t rows)
+static bool spread(const td_sweep *s, td_group *g, const td_group_part *p, td_group_operand *o, int64_t rows)
 {
     td_dtype t = (td_dtype)o->arg.desc->dtype;
     uint32_t k = 0;
@@ -111,7 +120,7 @@ static bool spread(const td_sweep *s, td_group *g, td_group_operand *o, int64_t 
     td_desc d = s->whole;
     d.dtype = (uint8_t)t;
     *o = (td_group_operand){.base = 0, .offset = (int64_t)g->numbers[k].at};
-    return cut(s, g, o, &d, rows);
+    return cut(s, g, p, o, &d, rows);
 }
 
 /* A run of a part's operands once more, with so many rows. */
@@ -124,11 +133,11 @@ static bool add_operands(const td_sweep *s, td_group *g, const td_group_part *p,
         td_group_operand *o = &g->operands[g->noperands++];
         *o = g->operands[from + (uint32_t)k];
         if (o->base == TD_GROUP_NONE) {
-            if (is_element(p, o) && !spread(s, g, o, rows)) return false;
+            if (is_element(p, o) && !spread(s, g, p, o, rows)) return false;
             continue;
         }
         td_desc whole = g->descs[o->desc];
-        if (!cut(s, g, o, &whole, rows)) return false;
+        if (!cut(s, g, p, o, &whole, rows)) return false;
     }
     return true;
 }

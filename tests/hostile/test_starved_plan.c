@@ -79,6 +79,7 @@ static bool one_fails(td_ir *ir, int run, int nth, const seen *want)
         CU_ASSERT_TRUE(said || (got.n == want->n && !memcmp(got.bits, want->bits, sizeof got.bits)));
         if (said) CU_ASSERT_PTR_NOT_NULL(strstr(got.error, "memory"));
     }
+    CU_ASSERT_TRUE(td_program_plans(p) > 0);
     td_program_unref(p);
     give_back(g);
     return reached;

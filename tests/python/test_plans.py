@@ -308,3 +308,63 @@ def test_a_plan_is_shown():
     with td.enable_grad():
         x = td.ones(3, requires_grad=True)
         assert f.plan(x, td.ones(3)) == f.plan()
+
+
+def test_what_is_in_a_tensor_counts_each_time():
+    @td.jit.script
+    def f(x, a):
+        y = x * 2
+        c = complex(a)
+        z = y + c
+        return (z - c) * c, c
+
+    for turn in range(6):
+        x, a = td.ones(2), td.tensor(complex(turn, 1))
+        got, c = f(x, a)
+        assert got.tolist() == [2 * complex(turn, 1)] * 2 and c == complex(turn, 1)
+
+
+@pytest.mark.parametrize("shape, other", [((300, 401), (300, 1)), ((40 * 512 + 1,), (40 * 512 + 1,)), ((513, 400), (400,)), ((400, 300, 2), (400, 1, 1))])
+@pytest.mark.parametrize("dtype", [td.float16, td.bfloat16])
+def test_whole_numbers_beside_halves_are_rounded(shape, other, dtype):
+    @td.jit.script
+    def f(h, n):
+        y = h * n
+        return y + n, y
+
+    h = td.full(shape, 3, dtype=dtype)
+    for turn in range(5):
+        n = td.full(other, 2049 + turn, dtype=td.int32)
+        for a, b in zip(f(h, n), (h * n + n, h * n)):
+            assert bits(a) == bits(b)
+
+
+def test_modes_of_runs_may_differ():
+    @td.jit.script
+    def f(x, w):
+        y = (x + w).relu() * 2
+        return y, y[0]
+
+    w = td.ones(3, requires_grad=True)
+    for turn in range(24):
+        x, mode = td.full((3,), float(turn)), [td.no_grad, td.enable_grad, td.inference_mode][turn % 3]
+        with mode():
+            ours = f(x, w)
+            y = (x + w).relu() * 2
+        assert [t.requires_grad for t in ours] == [y.requires_grad] * 2 and ours[0].tolist() == y.tolist()
+        if turn % 3 == 1:
+            ours[1].backward()
+    assert w.grad.tolist() == [2.0 * 8, 0.0, 0.0]
+
+
+def test_one_view_twice_is_one():
+    @td.jit.script
+    def f(x):
+        y = x * 2 + 1
+        v = y[0]
+        return v, v.to(td.float32), y.relu()
+
+    for turn in range(5):
+        a, b, _ = f(td.ones(2, 2))
+        a.requires_grad_()
+        assert b.requires_grad and a.tolist() == [3.0, 3.0]

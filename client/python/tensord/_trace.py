@@ -50,9 +50,9 @@ def _own(x):
     """A leaf with the values of an example that lies as it does, so that what is written to it stays here, and what is copied only for its layout is
     copied in the trace, too."""
     own = x.detach()
-    if own.is_contiguous() or not own.numel():
-        return own.clone().requires_grad_(x.requires_grad)
     span = 1 + sum((n - 1) * step for n, step in zip(own.shape, own.stride()))
+    if own.is_contiguous() or not own.numel() or span > 16 * own.numel() + 1024:  # what lies far apart is packed
+        return own.clone().requires_grad_(x.requires_grad)
     packed = own.as_strided((span,), (1,), own.storage_offset()).clone()
     return packed.as_strided(own.shape, own.stride(), 0).detach().requires_grad_(x.requires_grad)
 
