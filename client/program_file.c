@@ -57,7 +57,8 @@ static td_ir *pick(const td_filed_all *all, const char *name, td_error *e)
     char known[200] = "";
     size_t n = 0;
     const td_filed *found = td_filed_find(all, name);
-    if (found) return td_ir_ref(found->ir);
+    if (found && !found->ir) *e = found->why;
+    if (found) return found->ir ? td_ir_ref(found->ir) : NULL;
     for (uint32_t i = 0; i < all->n && n < sizeof known; i++)
         n += (size_t)snprintf(known + n, sizeof known - n, "%s'%s'", i ? ", " : "", all->at[i].name);
     td_fail(e, TD_E_NOT_FOUND, "the file has no program '%.60s'; it has %s", name, known);
@@ -86,7 +87,7 @@ static td_program *load_from(td_client *c, int fd, const char *name, unsigned fl
     td_program *p = NULL;
     td_ir *ir = td_filed_read(fd, &all, &e) ? NULL : pick(&all, name, &e);
     if (!ir) td_raise_error(&e, "program_load", NULL);
-    td_loaded *tensors = ir ? td_load_fd(c, fd, flags) : NULL;
+    td_loaded *tensors = ir ? td_load_fd(c, fd, flags | TD_LOAD_PROGRAMS) : NULL;
     if (tensors) p = give(c, ir, tensors);
     else td_ir_unref(ir);
     td_loaded_free(tensors);

@@ -1,5 +1,5 @@
 /* Files of tensors, whatever wrote them. See file.h. */
-#include "client/files/file.h"
+#include "client/files/scripted.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -86,7 +86,7 @@ static int read_zip(td_file *t, td_error *e)
 int td_file_open(td_file *t, int fd, td_error *e)
 {
     unsigned char head[9] = {0};
-    *t = (td_file){.skip = t->skip};
+    *t = (td_file){.skip = t->skip, .programs = t->programs};
     int rc = td_source_init(&t->source, fd, e);
     size_t n = rc || t->source.size >= sizeof head ? sizeof head : (size_t)t->source.size;
     if (!rc) rc = td_source_read(&t->source, 0, head, n, e);
@@ -106,6 +106,7 @@ void td_file_close(td_file *t)
 {
     HASH_CLEAR(hh, t->by_key);
     for (uint32_t i = 0; i < t->nstorages; i++) free(t->storages[i]);
+    td_scripted_close(t);
     free(t->storages);
     free(t->tensors);
     td_pickle_close(&t->pickle);

@@ -12,8 +12,14 @@
 #define TD_LONGEST_HEADER (UINT64_C(100) * 1000 * 1000) /* bytes, of safetensors */
 
 /* td_plain.made of an object (.i says which), and of what is wrapped. */
-enum { TD_MADE_BIG_NUMBER, TD_MADE_STORAGE, TD_MADE_TENSOR, TD_MADE_NOTHING /* of a dtype that is skipped */ };
-enum { TD_COAT_ORDERED, TD_COAT_COUNTER, TD_COAT_SET, TD_COAT_SIZE, TD_COAT_DEVICE, TD_COAT_BYTEARRAY };
+enum {
+    TD_MADE_BIG_NUMBER,
+    TD_MADE_STORAGE,
+    TD_MADE_TENSOR,
+    TD_MADE_NOTHING, /* of a dtype that is skipped */
+    TD_MADE_CLASS    /* of a module */
+};
+enum { TD_COAT_ORDERED, TD_COAT_COUNTER, TD_COAT_SET, TD_COAT_SIZE, TD_COAT_DEVICE, TD_COAT_BYTEARRAY, TD_COAT_MODULE };
 
 typedef struct td_stored {
     UT_hash_handle hh;
@@ -34,7 +40,16 @@ typedef struct td_file_tensor {
     td_desc desc;
     bool requires_grad, parameter, conj, neg;
     bool reached; /* the tree holds it */
+    char *name;   /* of a program's */
+    bool listed;  /* its class calls it a parameter or a buffer */
 } td_file_tensor;
+
+/* An object of a program: see scripted.h. */
+typedef struct td_file_module {
+    const char *class; /* "__torch__.torch.nn.modules.linear Linear" */
+    const td_plain *at;
+    char *title; /* where it stands: "layers.0"; NULL: nowhere */
+} td_file_module;
 
 typedef struct td_file {
     td_source source;
@@ -44,10 +59,18 @@ typedef struct td_file {
     td_file_tensor *tensors;
     uint32_t nstorages, storage_room, ntensors, tensor_room;
     bool swapped; /* of all that follows */
-    bool skip;    /* tensors of dtypes that are not known here are left out; set before it is opened */
+    /* set before it is opened */
+    bool skip;     /* tensors of dtypes that are not known here are left out */
+    bool programs; /* what torch.jit.save() wrote is taken: the tree is a dict of its tensors */
+    /* of a program */
+    td_plain *constants; /* a tuple */
+    td_file_module *modules;
+    td_name **classes;
+    uint32_t nmodules, module_room, nclasses, class_room;
 } td_file;
 
-/* `fd` stays the caller's and must stay open; of *t only `skip` is looked at. The format is told by what is in it. */
+/* `fd` stays the caller's and must stay open; of *t only what is set before is looked at. The format is told by what is
+ * in it. */
 int td_file_open(td_file *t, int fd, td_error *e);
 void td_file_close(td_file *t); /* also of one that did not open */
 /* The bytes of a storage, in order, as this machine has them, into memory of its size. */
@@ -70,5 +93,7 @@ int td_read_npz(td_file *t, td_zip *z, td_error *e);
 bool td_is_archive(const td_zip *z);
 /* "FOLDER/data.pkl" of an archive: all else lies in that folder, too. NULL: it has none, or several. */
 const td_zip_entry *td_archive_data(const td_zip *z, td_error *e);
+/* An entry beside data.pkl; NULL: there is none, or its name is too long to be one. */
+const td_zip_entry *td_archive_beside(const td_zip *z, const td_zip_entry *data, const char *folder, const char *name);
 
 #endif

@@ -5,6 +5,7 @@
 #include "client/client.h"
 #include "client/files/file.h"
 #include "client/files/note.h"
+#include "client/files/programs.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -336,7 +337,7 @@ TD_API td_loaded *td_load_to(td_client *c, int fd, unsigned flags, td_load_where
 {
     if (!where) where = where_it_was, context = &flags;
     td_error e = {0};
-    td_file file = {.skip = flags & TD_LOAD_SKIP};
+    td_file file = {.skip = flags & TD_LOAD_SKIP, .programs = flags & TD_LOAD_PROGRAMS};
     td_loaded *l = calloc(1, sizeof *l);
     int rc = l ? TD_OK : td_no_memory(&e, "to read a file");
     if (l) l->client = c;

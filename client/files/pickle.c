@@ -306,11 +306,19 @@ static int put_into(td_pickle *p, uint32_t first, td_plain_kind kind, td_error *
 
 /* ---- names, and what is made with them */
 
+static const td_name *known_name(td_pickle *p, const char *text, td_error *e)
+{
+    for (const td_name *known = p->names; known && known->text; known++)
+        if (strcmp(known->text, text) == 0) return known;
+    return p->more ? p->more(p, text, e) : NULL;
+}
+
 /* Two lines. */
 static int push_name(td_pickle *p, td_error *e)
 {
     char text[256];
     uint32_t n = 0;
+    td_error_clear(e);
     for (int lines = 0; lines < 2;) {
         const unsigned char *c = td_window_take(p->in, 1, e);
         if (!c) return e->code;
@@ -319,12 +327,13 @@ static int push_name(td_pickle *p, td_error *e)
         lines += *c == '\n';
     }
     text[n - 1] = 0;
-    for (const td_name *known = p->names; known && known->text; known++)
-        if (strcmp(known->text, text) == 0) {
-            td_plain *x = td_plain_new(p, TD_PLAIN_NAME, e);
-            if (x) x->name = known;
-            return push(p, x, e);
-        }
+    const td_name *known = known_name(p, text, e);
+    if (e->code) return e->code;
+    if (known) {
+        td_plain *x = td_plain_new(p, TD_PLAIN_NAME, e);
+        if (x) x->name = known;
+        return push(p, x, e);
+    }
     for (char *c = text; *c; c++) *c = *c == ' ' ? '.' : (unsigned char)*c < 0x20 || *c == 0x7f ? '?' : *c;
     return td_fail(e, TD_E_UNSUPPORTED,
                    "it asks for %.120s, which is no tensor or plain data, and nothing in a file is run: save a "

@@ -53,7 +53,9 @@ struct td_name {
 
 struct td_pickle {
     const td_name *names; /* ends with text NULL */
-    uint64_t file_size;   /* texts take no more than twice that */
+    /* Asked for a name that is none of these; NULL, or NULL from it: an error, which *e may say. */
+    const td_name *(*more)(td_pickle *p, const char *text, td_error *e);
+    uint64_t file_size; /* texts take no more than twice that */
     /* What a persistent id stands for; NULL: there are none. */
     int (*persistent)(td_pickle *p, const td_plain *id, td_plain **out, td_error *e);
     void *context;

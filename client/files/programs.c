@@ -1,6 +1,7 @@
 /* Reads and makes the records of programs. See programs.h. */
 #include "client/files/programs.h"
 
+#include "client/files/archive.h"
 #include "client/files/file.h"
 #include "proto/program/text.h"
 #include "proto/program/wire.h"
@@ -120,7 +121,7 @@ int td_filed_read(int fd, td_filed_all *out, td_error *e)
             "this is no file of a program: it is no zip archive; what holds tensors, tensord.load() reads (td_load())");
     if (rc) return rc;
     rc = td_zip_open(&z, &source, e);
-    if (!rc) rc = read_all(&z, out, e);
+    if (!rc) rc = td_archive_has_code(&z) ? td_archive_read(fd, &z, out, e) : read_all(&z, out, e);
     td_zip_close(&z);
     if (rc) td_filed_free(out);
     return rc;

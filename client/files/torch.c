@@ -1,5 +1,5 @@
 /* The names that stand in files of torch.save(), and what they make; the two forms of file. See file.h. */
-#include "client/files/file.h"
+#include "client/files/scripted.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -331,8 +331,7 @@ const td_zip_entry *td_archive_data(const td_zip *z, td_error *e)
     return found;
 }
 
-/* An entry beside data.pkl; NULL: there is none, or its name is too long to be one. */
-static const td_zip_entry *beside(const td_zip *z, const td_zip_entry *data, const char *folder, const char *name)
+const td_zip_entry *td_archive_beside(const td_zip *z, const td_zip_entry *data, const char *folder, const char *name)
 {
     char path[1024];
     int stem = (int)(strchr(data->name, '/') - data->name);
@@ -342,7 +341,7 @@ static const td_zip_entry *beside(const td_zip *z, const td_zip_entry *data, con
 
 static int read_order(td_file *t, const td_zip *z, const td_zip_entry *data, td_error *e)
 {
-    const td_zip_entry *en = beside(z, data, "", "byteorder");
+    const td_zip_entry *en = td_archive_beside(z, data, "", "byteorder");
     char text[8] = {0};
     uint64_t at;
     if (!en) return TD_OK;
@@ -355,11 +354,13 @@ static int read_order(td_file *t, const td_zip *z, const td_zip_entry *data, td_
                : td_fail(e, TD_E_INVALID, "its byteorder is neither little nor big");
 }
 
-static int find_records(td_file *t, const td_zip *z, const td_zip_entry *data, td_error *e)
+/* The bytes of storages from `first` on. */
+static int find_records(td_file *t, const td_zip *z, const td_zip_entry *data, const char *folder, uint32_t first,
+                        td_error *e)
 {
-    for (uint32_t i = 0; i < t->nstorages; i++) {
+    for (uint32_t i = first; i < t->nstorages; i++) {
         td_stored *s = t->storages[i];
-        const td_zip_entry *en = beside(z, data, "data/", s->key);
+        const td_zip_entry *en = td_archive_beside(z, data, folder, s->key);
         uint64_t bytes = s->numel * td_dtype_size(s->dtype);
         if (!en) return td_fail(e, TD_E_INVALID, "the bytes of storage '%.40s' are missing", s->key);
         if (en->size != bytes)
@@ -373,23 +374,47 @@ static int find_records(td_file *t, const td_zip *z, const td_zip_entry *data, t
     return TD_OK;
 }
 
+static int read_pickle(td_file *t, const td_zip *z, const td_zip_entry *en, const char *what, td_plain **out,
+                       td_error *e)
+{
+    uint64_t at;
+    td_window in;
+    int rc = td_zip_place(z, en, &at, e);
+    if (rc) return rc;
+    td_window_init(&in, &t->source, at, en->size);
+    if ((rc = td_pickle_run(&t->pickle, &in, what, out, e))) return rc;
+    if (td_window_left(&in)) return td_fail(e, TD_E_INVALID, "%s goes on behind its end", what);
+    return in.crc == en->crc ? TD_OK : td_fail(e, TD_E_INVALID, "%s is damaged: its checksum is another", what);
+}
+
+/* The tensors that the code of a program names; their storages have numbers of their own. */
+static int read_constants(td_file *t, const td_zip *z, const td_zip_entry *data, const td_zip_entry *en, td_error *e)
+{
+    t->pickle.more = td_scripted_class;
+    int rc = read_pickle(t, z, en, "constants.pkl", &t->constants, e);
+    if (!rc && t->constants->kind != TD_PLAIN_TUPLE)
+        rc = td_fail(e, TD_E_INVALID, "constants.pkl is %s, and no tuple", td_plain_kind_name(t->constants));
+    if (!rc) rc = find_records(t, z, data, "constants/", 0, e);
+    HASH_CLEAR(hh, t->by_key);
+    return rc;
+}
+
 int td_read_archive(td_file *t, td_zip *z, td_error *e)
 {
-    int rc;
-    const td_zip_entry *data = td_archive_data(z, e);
+    const td_zip_entry *data = td_archive_data(z, e),
+                       *constants = data ? td_archive_beside(z, data, "", "constants.pkl") : NULL;
     knows_torch(t);
     if (!data) return e->code;
-    if (beside(z, data, "", "constants.pkl"))
-        return td_fail(e, TD_E_UNSUPPORTED, "this is a program, which torch.jit.save() wrote, and no file of tensors");
-    uint64_t at;
-    if ((rc = td_zip_place(z, data, &at, e))) return rc;
-    td_window in;
-    td_window_init(&in, &t->source, at, data->size);
-    if ((rc = td_pickle_run(&t->pickle, &in, "data.pkl", &t->root, e))) return rc;
-    if (td_window_left(&in)) return td_fail(e, TD_E_INVALID, "data.pkl goes on behind its end");
-    if (in.crc != data->crc) return td_fail(e, TD_E_INVALID, "data.pkl is damaged: its checksum is another");
-    rc = read_order(t, z, data, e);
-    return rc ? rc : find_records(t, z, data, e);
+    if (constants && !t->programs)
+        return td_fail(e, TD_E_UNSUPPORTED,
+                       "this is a program, which torch.jit.save() wrote, and no file of tensors: jit.load() "
+                       "(td_program_load()) reads it");
+    int rc = read_order(t, z, data, e);
+    if (!rc && constants) rc = read_constants(t, z, data, constants, e);
+    uint32_t first = t->nstorages;
+    if (!rc) rc = read_pickle(t, z, data, "data.pkl", &t->root, e);
+    if (!rc) rc = find_records(t, z, data, "data/", first, e);
+    return rc || !constants ? rc : td_scripted_name(t, e);
 }
 
 /* ---- five pickles in a row */

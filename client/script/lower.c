@@ -99,13 +99,26 @@ void td_low_refuse(td_lower *l, td_code code, uint32_t node, const char *format,
     td_refuse(l->f, code, td_low_node(l, node)->span, "%s", words);
 }
 
-uint32_t td_low_unify(td_lower *l, uint32_t a, uint32_t b)
+/* Two tuples, item by item. */
+static uint32_t unify_tuples(td_lower *l, uint32_t a, uint32_t b)
+{
+    uint32_t n = td_type_parts(td_ir_now(l->e), a), *parts = td_low_array(l, n);
+    if (td_type_parts(td_ir_now(l->e), b) != n) return TD_IR_NONE;
+    for (uint32_t k = 0; k < n; k++) {
+        parts[k] = td_low_unify(l, td_low_part(l, a, k), td_low_part(l, b, k));
+        if (parts[k] == TD_IR_NONE) return TD_IR_NONE;
+    }
+    return td_low_made(l, td_type_tuple(l->e, n, parts));
+}
+
+uint32_t td_low_unify(td_lower *l, uint32_t a, uint32_t b) /* NOLINT(misc-no-recursion): as deep as the types */
 {
     const td_ir *ir = td_ir_now(l->e);
     if (td_type_fits(ir, b, a)) return a;
     if (td_type_fits(ir, a, b)) return b;
     if (td_type_kind_of(ir, a) == TD_T_NONE) return td_low_made(l, td_type_optional(l->e, b));
     if (td_type_kind_of(ir, b) == TD_T_NONE) return td_low_made(l, td_type_optional(l->e, a));
+    if (td_type_kind_of(ir, a) == TD_T_TUPLE && td_type_kind_of(ir, b) == TD_T_TUPLE) return unify_tuples(l, a, b);
     return TD_IR_NONE;
 }
 
@@ -190,6 +203,7 @@ uint32_t td_low_convert(td_lower *l, uint32_t node, uint32_t value, uint32_t typ
     uint32_t from = td_low_type(l, value);
     if (td_type_fits(ir, from, type)) return value;
     td_type_kind to = td_type_kind_of(ir, type), kind = td_type_kind_of(ir, from);
+    if (td_low_is_code(l) && td_low_code_dtype(l, from, type)) return value;
     if (to == TD_T_OPTIONAL) return td_low_convert(l, node, value, td_low_part(l, type, 0));
     if (kind == TD_T_TUPLE && convert_tuple(l, node, &value, type)) return value;
     if (convert_number(l, &value, to)) return value;

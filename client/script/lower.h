@@ -48,6 +48,7 @@ typedef struct td_low_unit {
     const td_script_source *source;
     td_script_names names;
     uint32_t first, root; /* nodes */
+    const char *code;     /* its name in an archive, or NULL */
     bool generic;
     td_error fault; /* it is no program */
 } td_low_unit;
@@ -63,6 +64,8 @@ typedef struct td_lower {
     const td_script_world *world;
     td_low_unit *units;
     uint32_t nunits, unit, blame; /* blame: the call of a generic function that is lowered, or 0 */
+    uint32_t prelude, aten;       /* units; there may be no aten */
+    uint32_t *cells;              /* of each state of the world, in this function: a list of what it is now */
     td_var *vars, *saved;         /* of the functions that are being lowered; of arms that wait for each other */
     uint32_t nvars, var_room, nsaved, saved_room, frame;
     uint32_t *var_of; /* by text: the innermost variable of that name, plus 1 */
@@ -72,10 +75,10 @@ typedef struct td_lower {
     td_low_function *functions;
     uint32_t nfunctions, function_room;
     td_flow flow;
-    uint32_t rng, mode, promised; /* promised: the type of 'return' by annotation, or TD_IR_NONE */
-    unsigned retries, nest, deep, inlined;
-    bool unrolled;                          /* the innermost loop is one over modules */
-    uint32_t **scopes, nscopes, scope_room; /* var_of arrays that are empty */
+    uint32_t rng, mode, promised;               /* promised: the type of 'return' by annotation, or TD_IR_NONE */
+    unsigned retries, nest, ifs, deep, inlined; /* ifs: around this, also through calls */
+    bool unrolled;                              /* the innermost loop is one over modules */
+    uint32_t **scopes, nscopes, scope_room;     /* var_of arrays that are empty */
     struct td_low_active {
         uint32_t node, object;
         struct td_low_active *outer;
@@ -146,8 +149,9 @@ uint32_t td_low_flag(td_lower *l, td_flag flag); /* as a value, at the cursor */
 
 /* ---- lower_test.c */
 typedef enum td_truth { TD_NEVER, TD_ALWAYS, TD_SOMETIMES } td_truth;
-td_truth td_low_truth(td_lower *l, uint32_t test); /* as far as types and constants say */
-uint32_t td_low_test(td_lower *l, uint32_t test);  /* a bool */
+td_truth td_low_truth(td_lower *l, uint32_t test);        /* as far as types and constants say */
+uint32_t td_low_test(td_lower *l, uint32_t test);         /* a bool */
+td_truth td_low_value_truth(td_lower *l, uint32_t value); /* of a constant */
 uint32_t td_low_bool(td_lower *l, uint32_t node, uint32_t value);
 void td_low_refine(td_lower *l, uint32_t test, bool holds);
 uint32_t td_low_logic(td_lower *l, uint32_t node);
@@ -199,6 +203,24 @@ bool td_low_constant_name(td_lower *l, uint32_t node, const char *path, uint32_t
 /* "td.nn.relu" of a chain of attributes from a name that is no local; false: it is another thing. */
 bool td_low_path(td_lower *l, uint32_t node, char *out, size_t size);
 
+/* ---- lower_archive.c: the code of TorchScript archives */
+bool td_low_is_code(const td_lower *l);
+/* A call that means something of its own there; false: it does not. */
+bool td_low_code_call(td_lower *l, uint32_t call, uint32_t *value);
+/* What a path from __torch__ names, or an object made of a class there; NULL: a value. */
+const td_script_name *td_low_code_thing(td_lower *l, uint32_t node);
+const td_script_name *td_low_code_method(td_lower *l, uint32_t object, const char *name);
+/* "x is None" in its form; *is: that, and not "is not". 0: it is something else, otherwise the x. */
+uint32_t td_low_code_none_test(td_lower *l, uint32_t test, bool *is);
+/* A dtype where an archive says int, as they are numbers there. */
+bool td_low_code_dtype(const td_lower *l, uint32_t from, uint32_t to);
+bool td_low_code_fold(td_lower *l, unsigned op, uint32_t a, uint32_t b, uint32_t *result);
+void td_low_take_cells(td_lower *l, uint32_t block, bool entry);
+uint32_t td_low_with_states(td_lower *l, uint32_t result);
+uint32_t td_low_state(td_lower *l, uint32_t state);
+void td_low_state_set(td_lower *l, uint32_t target, uint32_t state, uint32_t value);
+void td_low_raise(td_lower *l, uint32_t node, const char *kind, uint32_t message); /* the way is gone */
+
 /* ---- lower_unroll.c: what goes over modules. False: it does not. */
 bool td_low_unroll(td_lower *l, uint32_t node);
 bool td_low_unroll_list(td_lower *l, uint32_t node, uint32_t *list);
@@ -225,6 +247,7 @@ uint32_t td_low_type_of(td_lower *l, uint32_t annotation);
 uint32_t td_low_function_call(td_lower *l, uint32_t call, uint32_t function, uint32_t object, uint32_t self);
 uint32_t td_low_inline(td_lower *l, uint32_t call, uint32_t function);
 uint32_t td_low_find_function(td_lower *l, uint32_t unit, const char *name); /* 0: there is none */
+uint32_t td_low_find_class(td_lower *l, uint32_t unit, const char *name, size_t length);
 bool td_low_is_row(td_lower *l, uint32_t call, const char *name, uint32_t self);
 uint32_t td_low_find_prelude(td_lower *l, const char *name);
 void td_lower_program(td_lower *l, const td_script_name *entry);

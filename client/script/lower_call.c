@@ -116,7 +116,7 @@ bool td_low_constant_name(td_lower *l, uint32_t node, const char *path, uint32_t
     if (!n) return false;
     if (n->kind == TD_SN_TENSORS && (td_low_dtype(l, rest, value) || number_named(l, rest, value))) return true;
     if (n->kind == TD_SN_MATH) return number_named(l, rest, value);
-    if (*rest || n->kind == TD_SN_TENSORS || n->kind == TD_SN_OPS) return false;
+    if (*rest || n->kind < TD_SN_TENSOR) return false;
     *value = td_low_thing_value(l, node, n);
     return true;
 }
@@ -371,6 +371,8 @@ static bool call_named(td_lower *l, uint32_t node, const char *name, bool rows, 
 static bool call_name(td_lower *l, uint32_t node, uint32_t f, uint32_t *value)
 {
     if (td_low_var(l, td_low_node(l, f)->text)) return false;
+    /* in aten.py "len" is Python's, beside a function of that name for archives */
+    if (l->unit == l->aten && td_low_builtin(l, node, td_low_text(l, f), value)) return true;
     uint32_t function = td_low_find_function(l, l->unit, td_low_text(l, f));
     if (function) return *value = td_low_function_call(l, node, function, TD_IR_NONE, TD_IR_NONE), true;
     return td_low_builtin(l, node, td_low_text(l, f), value);
@@ -383,6 +385,7 @@ uint32_t td_low_call(td_lower *l, uint32_t node)
     char path[160];
     td_var *v = n->kind == TD_N_NAME ? td_low_var(l, n->text) : NULL;
     if (v && v->state == TD_VAR_FUNCTION) return td_low_inline(l, node, v->value);
+    if (td_low_is_code(l) && td_low_code_call(l, node, &value)) return value;
     const td_script_name *thing = td_low_thing(l, node);
     if (thing) return td_low_thing_value(l, node, thing); /* getattr() */
     thing = td_low_thing(l, f);

@@ -107,10 +107,15 @@ void td_low_save(td_lower *l)
     l->nsaved += n;
 }
 
+/* In the code of archives a type that the first arm writes behind a name is that of the other arm, too. */
 void td_low_restore(td_lower *l, uint32_t from)
 {
-    uint32_t n = td_low_width(l);
-    if (n) memcpy(l->vars + l->frame, l->saved + from, n * sizeof *l->vars);
+    for (uint32_t k = 0; k < td_low_width(l); k++) {
+        td_var *v = &l->vars[l->frame + k];
+        uint32_t declared = l->units[l->unit].code ? v->declared : TD_IR_NONE;
+        *v = l->saved[from + k];
+        if (v->declared == TD_IR_NONE) v->declared = declared;
+    }
 }
 
 uint32_t td_low_flag(td_lower *l, td_flag flag)
@@ -125,6 +130,7 @@ void td_low_if(td_lower *l, td_branch *b, uint32_t condition, uint32_t place)
     *b = (td_branch){.parent = td_ir_cursor(l->e), .original = l->nsaved, .rng = l->rng, .before = l->flow};
     b->values[0] = b->values[1] = b->result = TD_IR_NONE;
     b->place = place;
+    l->ifs++;
     td_low_nest(l, place);
     b->node = td_low_made(l, td_ir_if(l->e, condition));
     td_low_save(l);
@@ -273,6 +279,7 @@ void td_low_end_if(td_lower *l, td_branch *b)
     return_pairs(l, b);
     l->flow = to;
     l->nest--;
+    l->ifs--;
     l->nsaved = b->original;
     l->rng = b->rng;
     td_ir_to_end(l->e, b->parent);

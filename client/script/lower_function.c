@@ -106,7 +106,7 @@ static void set_self(td_lower *l, uint32_t object)
     v->state = TD_VAR_THING, v->thing = thing, v->value = v->base = 0;
 }
 
-static void lower_function(td_lower *l, uint32_t function, uint32_t object)
+static void lower_function(td_lower *l, uint32_t function, uint32_t object, bool entry)
 {
     uint32_t params = td_low_kid(l, function, 0), block = td_ir_cursor(l->e);
     bool bound = object != TD_IR_NONE;
@@ -123,7 +123,9 @@ static void lower_function(td_lower *l, uint32_t function, uint32_t object)
         td_low_set(l, v, td_low_made(l, td_ir_param_new(l->e, block, type, td_low_text(l, param))),
                    td_low_node(l, param)->span);
     }
+    td_low_take_cells(l, block, entry);
     uint32_t result = lower_body(l, function);
+    if (entry) result = td_low_with_states(l, result);
     td_ir_returns(l->e, td_ir_cursor(l->e), 1, &result);
     td_low_vars_pop(l, l->frame);
 }
@@ -170,7 +172,7 @@ static uint32_t number_of(td_lower *l, uint32_t call, uint32_t function, uint32_
     td_low_function *slot = slot_of(l, function, object);
     if (slot && slot->number == TD_IR_NONE) td_low_wrong(l, call, "a program cannot call itself; write a loop");
     if (slot) return slot->number;
-    uint32_t block = td_ir_cursor(l->e), rng = l->rng, mode = l->mode;
+    uint32_t block = td_ir_cursor(l->e), rng = l->rng, mode = l->mode, *cells = l->cells;
     unsigned nest = l->nest;
     scene before;
     new_slot(l, function, object);
@@ -178,10 +180,10 @@ static uint32_t number_of(td_lower *l, uint32_t call, uint32_t function, uint32_
     l->rng = l->nest = 0, l->mode = 0, l->blame = 0;
     td_ir_mode_now(l->e, 0);
     uint32_t number = named_function(l, function, object);
-    lower_function(l, function, object);
+    lower_function(l, function, object, false);
     slot_of(l, function, object)->number = number;
     leave_unit(l, &before);
-    l->rng = rng, l->mode = mode, l->nest = nest;
+    l->rng = rng, l->mode = mode, l->nest = nest, l->cells = cells;
     td_ir_mode_now(l->e, mode);
     td_ir_to_end(l->e, block);
     return number;
@@ -288,13 +290,14 @@ uint32_t td_low_inline(td_lower *l, uint32_t call, uint32_t function)
     return result;
 }
 
-/* Of a generic function: it sees nothing of its caller. */
-static uint32_t generic_call(td_lower *l, uint32_t call, uint32_t function, uint32_t object, uint32_t self)
+/* Of a generic function, or one of an archive's that is no method: it sees nothing of its caller but its arguments, of
+ * which constants decide what is lowered at all. */
+static uint32_t call_in_place(td_lower *l, uint32_t call, uint32_t function, uint32_t object, uint32_t self)
 {
     uint32_t n, *values = arguments(l, call, function, object != TD_IR_NONE || self != TD_IR_NONE, self, &n);
     scene before;
     enter_unit(l, td_low_unit_of(l, function), &before);
-    if (!l->blame) l->blame = call;
+    if (!l->blame && l->units[l->unit].generic) l->blame = call;
     uint32_t result = inlined(l, call, function, object, n, values);
     before.flow.gone = l->flow.gone;
     leave_unit(l, &before);
@@ -303,8 +306,9 @@ static uint32_t generic_call(td_lower *l, uint32_t call, uint32_t function, uint
 
 uint32_t td_low_function_call(td_lower *l, uint32_t call, uint32_t function, uint32_t object, uint32_t self)
 {
-    if (l->units[td_low_unit_of(l, function)].generic) return generic_call(l, call, function, object, self);
+    const td_low_unit *unit = &l->units[td_low_unit_of(l, function)];
     bool bound = object != TD_IR_NONE;
+    if (unit->generic || (unit->code && !bound)) return call_in_place(l, call, function, object, self);
     uint32_t n, number = number_of(l, call, function, object);
     uint32_t *values = arguments(l, call, function, bound, TD_IR_NONE, &n);
     for (uint32_t k = bound; k < n; k++)
@@ -312,30 +316,49 @@ uint32_t td_low_function_call(td_lower *l, uint32_t call, uint32_t function, uin
             values[k] = td_low_convert(l, call, values[k], td_low_plain(l, TD_T_TENSOR));
     const td_ir *ir = td_ir_now(l->e);
     uint32_t block = ir->functions[number].block, type = ir->values[td_ir_return(ir, block, 0)].type;
+    uint32_t nstates = l->world->nstates, *in = td_low_array(l, n - bound + nstates);
+    memcpy(in, values + bound, (n - bound) * sizeof *in);
+    if (nstates) memcpy(in + n - bound, l->cells, nstates * sizeof *in);
     td_low_at(l, call);
-    return td_low_op(l, TD_IR_FN | number, n - bound, values + bound, type);
+    return td_low_op(l, TD_IR_FN | number, n - bound + nstates, in, type);
 }
 
 /* ---- the whole */
 
-uint32_t td_low_find_function(td_lower *l, uint32_t unit, const char *name)
+/* The last of that name (NULL: of any) below a node. */
+static uint32_t kid_named(const td_lower *l, uint32_t node, unsigned kind, const char *name, size_t length)
 {
-    uint32_t found = 0, root = l->units[unit].root;
-    if (l->units[unit].fault.code) {
-        *l->f->error = l->units[unit].fault;
-        longjmp(l->f->out, 1);
-    }
-    for (uint32_t k = 0; k < td_low_node(l, root)->n; k++) {
-        uint32_t node = td_low_kid(l, root, k);
-        if (td_low_node(l, node)->kind == TD_N_FUNCTION && (!name || strcmp(td_low_text(l, node), name) == 0))
-            found = node;
+    uint32_t found = 0;
+    for (uint32_t k = 0; k < td_low_node(l, node)->n; k++) {
+        uint32_t kid = td_low_kid(l, node, k);
+        if (td_low_node(l, kid)->kind != kind) continue;
+        const char *text = td_low_text(l, kid);
+        if (!name || (strncmp(text, name, length) == 0 && text[length] == 0)) found = kid;
     }
     return found;
 }
 
+uint32_t td_low_find_class(td_lower *l, uint32_t unit, const char *name, size_t length)
+{
+    return kid_named(l, l->units[unit].root, TD_N_CLASS, name, length);
+}
+
+uint32_t td_low_find_function(td_lower *l, uint32_t unit, const char *name)
+{
+    uint32_t root = l->units[unit].root;
+    if (l->units[unit].fault.code) {
+        *l->f->error = l->units[unit].fault;
+        longjmp(l->f->out, 1);
+    }
+    const char *dot = name && l->units[unit].code ? strchr(name, '.') : NULL;
+    if (!dot) return kid_named(l, root, TD_N_FUNCTION, name, name ? strlen(name) : 0);
+    uint32_t class = td_low_find_class(l, unit, name, (size_t)(dot - name));
+    return class ? kid_named(l, td_low_kid(l, class, 0), TD_N_FUNCTION, dot + 1, strlen(dot + 1)) : 0;
+}
+
 uint32_t td_low_find_prelude(td_lower *l, const char *name)
 {
-    return td_low_find_function(l, l->nunits - 1, name);
+    return td_low_find_function(l, l->prelude, name);
 }
 
 static bool has_dict(const td_ir *ir, uint32_t type) /* NOLINT(misc-no-recursion): as deep as the type */
@@ -369,6 +392,6 @@ void td_lower_program(td_lower *l, const td_script_name *entry)
     l->unit = entry->unit;
     new_slot(l, function, entry->object);
     td_low_made(l, td_ir_function_new(l->e, NULL));
-    lower_function(l, function, entry->object);
+    lower_function(l, function, entry->object, true);
     check_ends(l, function, entry->object != TD_IR_NONE);
 }

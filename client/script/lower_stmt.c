@@ -31,6 +31,10 @@ static void unpack(td_lower *l, uint32_t target, uint32_t value) /* NOLINT(misc-
 static void write_attribute(td_lower *l, uint32_t target, uint32_t value)
 {
     const td_script_name *thing = td_low_thing(l, target);
+    if (thing && thing->kind == TD_SN_STATE) {
+        td_low_state_set(l, target, (uint32_t)thing->number.i, value);
+        return;
+    }
     if (!thing || thing->kind != TD_SN_TENSOR || td_low_kind(l, value) != TD_T_TENSOR)
         td_low_wrong(l, target, "a program writes attributes that are tensors, with tensors; return the value");
     td_low_write(l, target, td_low_thing_value(l, target, thing), value);
@@ -129,6 +133,12 @@ static void do_raise(td_lower *l, uint32_t node, const char *kind, uint32_t mess
     td_low_do(l, TD_PRIM_RAISE, 2, in);
 }
 
+void td_low_raise(td_lower *l, uint32_t node, const char *kind, uint32_t message)
+{
+    do_raise(l, node, kind, message);
+    l->flow.gone = true;
+}
+
 static void raise_error(td_lower *l, uint32_t node)
 {
     uint32_t error = td_low_kid(l, node, 0), name = error, message = TD_IR_NONE;
@@ -140,8 +150,7 @@ static void raise_error(td_lower *l, uint32_t node)
     unsigned kind = td_low_node(l, name)->kind; /* also td.ShapeError */
     if (kind != TD_N_ATTRIBUTE && (kind != TD_N_NAME || td_low_var(l, td_low_node(l, name)->text)))
         td_low_wrong(l, error, "a program raises E(\"text\"), where E is the name of an error");
-    do_raise(l, node, td_low_text(l, name), message);
-    l->flow.gone = true;
+    td_low_raise(l, node, td_low_text(l, name), message);
 }
 
 static void assertion(td_lower *l, uint32_t node)
@@ -224,6 +233,9 @@ static bool if_statement(td_lower *l, uint32_t node, uint32_t block, uint32_t ne
 {
     uint32_t test = td_low_kid(l, node, 0), arms[2] = {td_low_kid(l, node, 1), td_low_kid(l, node, 2)};
     td_truth t = td_low_truth(l, test);
+    uint32_t condition = TD_IR_NONE;
+    if (t == TD_SOMETIMES) condition = td_low_test(l, test);
+    if (t == TD_SOMETIMES && td_low_is_code(l)) t = td_low_value_truth(l, condition); /* folded */
     if (t != TD_SOMETIMES) {
         uint32_t arm = arms[t == TD_NEVER];
         if (arm) td_low_block(l, arm, 0);
@@ -231,7 +243,6 @@ static bool if_statement(td_lower *l, uint32_t node, uint32_t block, uint32_t ne
     }
     bool ends[2] = {jumps(l, arms[0]), arms[1] && jumps(l, arms[1])};
     bool inside = ends[0] != ends[1] && next < td_low_node(l, block)->n;
-    uint32_t condition = td_low_test(l, test);
     td_branch b;
     td_low_at(l, node);
     td_low_if(l, &b, condition, node);
@@ -254,7 +265,12 @@ static void with_statement(td_lower *l, uint32_t node)
     uint32_t mode = l->mode;
     for (uint32_t k = 1; k < td_low_node(l, node)->n; k++) {
         uint32_t item = td_low_kid(l, node, k), value = td_low_kid(l, item, 0);
+        const td_script_name *thing = td_low_thing(l, value);
         char path[96] = "";
+        if (thing && thing->kind == TD_SN_GRAD_OFF) {
+            mode |= TD_RM_GRAD_OFF;
+            continue;
+        }
         if (td_low_node(l, value)->kind == TD_N_CALL) td_low_path(l, td_low_kid(l, value, 0), path, sizeof path);
         const char *dot = strrchr(path, '.'), *last = dot ? dot : "";
         if (td_low_kid(l, item, 1) || (strcmp(last, ".no_grad") != 0 && strcmp(last, ".enable_grad") != 0))

@@ -23,10 +23,10 @@ static bool is_instance(td_lower *l, uint32_t type, uint32_t of)
     static const struct {
         const char *name;
         td_type_kind kind;
-    } table[] = {{"Tensor", TD_T_TENSOR}, {"Parameter", TD_T_TENSOR}, {"int", TD_T_INT},   {"int", TD_T_BOOL},
-                 {"float", TD_T_FLOAT},   {"bool", TD_T_BOOL},        {"str", TD_T_STR},   {"complex", TD_T_COMPLEX},
-                 {"list", TD_T_LIST},     {"tuple", TD_T_TUPLE},      {"dict", TD_T_DICT}, {"List", TD_T_LIST},
-                 {"Tuple", TD_T_TUPLE},   {"Dict", TD_T_DICT}};
+    } table[] = {{"Tensor", TD_T_TENSOR}, {"Parameter", TD_T_TENSOR}, {"int", TD_T_INT},    {"int", TD_T_BOOL},
+                 {"float", TD_T_FLOAT},   {"bool", TD_T_BOOL},        {"str", TD_T_STR},    {"complex", TD_T_COMPLEX},
+                 {"list", TD_T_LIST},     {"tuple", TD_T_TUPLE},      {"dict", TD_T_DICT},  {"List", TD_T_LIST},
+                 {"Tuple", TD_T_TUPLE},   {"Dict", TD_T_DICT},        {"dtype", TD_T_DTYPE}};
     const td_ast_node *n = td_low_node(l, of);
     td_type_kind kind = td_type_kind_of(td_ir_now(l->e), type);
     if (n->kind == TD_N_TUPLE) {
@@ -72,6 +72,11 @@ static td_var *none_test(td_lower *l, uint32_t test, bool *is)
         *is = false;
         return v->state == TD_VAR_SET && instance_truth(l, test, td_low_type(l, v->value), &some) && some ? v : NULL;
     }
+    uint32_t of = td_low_is_code(l) ? td_low_code_none_test(l, test, is) : 0;
+    if (of) {
+        td_var *v = is_local(l, of) ? td_low_var(l, td_low_node(l, of)->text) : NULL;
+        return v && v->state == TD_VAR_SET ? v : NULL;
+    }
     if (n->kind != TD_N_COMPARE || n->n != 2) return NULL;
     uint32_t left = td_low_kid(l, test, 0), right = td_low_kid(l, test, 1);
     unsigned op = td_low_node(l, right)->op;
@@ -108,14 +113,19 @@ static td_truth call_truth(td_lower *l, uint32_t test)
     return from && from->kind == TD_SN_TENSORS && strcmp(rest, "jit.is_scripting") == 0 ? TD_ALWAYS : TD_SOMETIMES;
 }
 
+td_truth td_low_value_truth(td_lower *l, uint32_t value)
+{
+    const td_ir *ir = td_ir_now(l->e);
+    uint32_t def = ir->values[value].def;
+    if (td_low_kind(l, value) != TD_T_BOOL) return TD_SOMETIMES;
+    if (def & (TD_IR_PARAM | TD_IR_CAPTURED) || ir->nodes[def].op != TD_PRIM_CONSTANT) return TD_SOMETIMES;
+    return ir->words[ir->nodes[def].word] >> 8 ? TD_ALWAYS : TD_NEVER;
+}
+
 /* Of a flag that a generic function was given. */
 static td_truth constant_truth(td_lower *l, const td_var *v)
 {
-    const td_ir *ir = td_ir_now(l->e);
-    if (v->state != TD_VAR_SET || td_low_kind(l, v->value) != TD_T_BOOL) return TD_SOMETIMES;
-    uint32_t def = ir->values[v->value].def;
-    if (def & (TD_IR_PARAM | TD_IR_CAPTURED) || ir->nodes[def].op != TD_PRIM_CONSTANT) return TD_SOMETIMES;
-    return ir->words[ir->nodes[def].word] >> 8 ? TD_ALWAYS : TD_NEVER;
+    return v->state == TD_VAR_SET ? td_low_value_truth(l, v->value) : TD_SOMETIMES;
 }
 
 static td_truth negated(td_truth t)
@@ -135,7 +145,7 @@ td_truth td_low_truth(td_lower *l, uint32_t test)
     if (n->kind == TD_N_BOOL || n->kind == TD_N_INT) return n->i ? TD_ALWAYS : TD_NEVER;
     if (n->kind == TD_N_COMPARE) return thing_is_none(l, test);
     if (n->kind == TD_N_CALL) return call_truth(l, test);
-    if (l->blame && is_local(l, test)) return constant_truth(l, td_low_var(l, n->text));
+    if ((l->blame || td_low_is_code(l)) && is_local(l, test)) return constant_truth(l, td_low_var(l, n->text));
     const td_script_name *thing = td_low_thing(l, test);
     if (thing && thing->kind == TD_SN_NONE) return TD_NEVER;
     if (thing && thing->kind == TD_SN_NUMBER && thing->number.kind == TD_S_BOOL)

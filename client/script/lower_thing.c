@@ -8,7 +8,7 @@ const td_script_name *td_low_thing_of(td_lower *l, const td_script_name *object,
     const td_script_names *in = &l->world->objects[object->object].names;
     for (uint32_t k = 0; k < in->n; k++)
         if (strcmp(in->at[k].name, name) == 0) return &in->at[k];
-    return NULL;
+    return td_low_code_method(l, object->object, name);
 }
 
 const td_script_object *td_low_container(td_lower *l, const td_script_name *thing)
@@ -71,14 +71,15 @@ static const td_script_name *named(td_lower *l, uint32_t node)
     const char *rest;
     if (v) return v->state == TD_VAR_THING ? v->thing : NULL;
     const td_script_name *known = td_low_known(l, td_low_text(l, node), &rest);
-    return known && known->kind != TD_SN_TENSORS && known->kind != TD_SN_OPS && known->kind != TD_SN_MATH ? known
-                                                                                                          : NULL;
+    return known && known->kind >= TD_SN_TENSOR ? known : NULL;
 }
 
 const td_script_name *td_low_thing(td_lower *l, uint32_t node)
 {
     unsigned kind = td_low_node(l, node)->kind;
     if (kind == TD_N_NAME) return named(l, node);
+    const td_script_name *code = td_low_is_code(l) ? td_low_code_thing(l, node) : NULL;
+    if (code) return code;
     if (kind == TD_N_CALL) return got(l, node);
     if (kind != TD_N_ATTRIBUTE && kind != TD_N_SUBSCRIPT) return NULL;
     const td_script_name *base = td_low_thing(l, td_low_kid(l, node, 0));
@@ -88,7 +89,7 @@ const td_script_name *td_low_thing(td_lower *l, uint32_t node)
 
 bool td_low_is_value(const td_script_name *thing)
 {
-    return thing->kind >= TD_SN_TENSOR && thing->kind <= TD_SN_LIST;
+    return td_script_is_plain(thing->kind);
 }
 
 uint32_t td_low_thing_value(td_lower *l, uint32_t node, const td_script_name *t)
@@ -100,6 +101,7 @@ uint32_t td_low_thing_value(td_lower *l, uint32_t node, const td_script_name *t)
     case TD_SN_NUMBER: return td_low_number(l, t->number);
     case TD_SN_TEXT: return td_low_made(l, td_ir_str(l->e, t->text, strlen(t->text)));
     case TD_SN_NONE: return td_low_made(l, td_ir_none(l->e));
+    case TD_SN_STATE: return td_low_state(l, (uint32_t)t->number.i);
     case TD_SN_DTYPE: return td_low_made(l, td_ir_dtype(l->e, (td_dtype)t->number.i));
     case TD_SN_TUPLE:
     case TD_SN_LIST:

@@ -26,9 +26,9 @@ static uint32_t plain(td_lower *l, uint32_t node)
     static const struct {
         const char *name;
         td_type_kind kind;
-    } table[] = {{"Tensor", TD_T_TENSOR}, {"int", TD_T_INT},         {"float", TD_T_FLOAT},
-                 {"bool", TD_T_BOOL},     {"complex", TD_T_COMPLEX}, {"str", TD_T_STR},
-                 {"dtype", TD_T_DTYPE},   {"device", TD_T_DEVICE},   {"None", TD_T_NONE}};
+    } table[] = {{"Tensor", TD_T_TENSOR},   {"int", TD_T_INT},       {"float", TD_T_FLOAT},  {"bool", TD_T_BOOL},
+                 {"complex", TD_T_COMPLEX}, {"str", TD_T_STR},       {"dtype", TD_T_DTYPE},  {"device", TD_T_DEVICE},
+                 {"None", TD_T_NONE},       {"Device", TD_T_DEVICE}, {"NoneType", TD_T_NONE}};
     const char *name = last_name(l, node);
     for (unsigned i = 0; i < sizeof table / sizeof *table; i++)
         if (strcmp(table[i].name, name) == 0) return td_low_plain(l, table[i].kind);

@@ -225,6 +225,13 @@ static const char *name_of_form(unsigned i)
     return forms[i].name;
 }
 
+/* Beside others it is left out. */
+static int not_read(const ctl_options *o, const td_filed *p)
+{
+    fprintf(stderr, "tensorctl: program: '%s' is not read: %s\n", p->name, p->why.message);
+    return o->entry ? 1 : 0;
+}
+
 /* All of a file, or the one that was asked for. */
 static int show_all(const ctl_options *o, const td_filed_all *all, unsigned form)
 {
@@ -233,7 +240,7 @@ static int show_all(const ctl_options *o, const td_filed_all *all, unsigned form
     for (uint32_t i = 0; i < all->n && !rc; i++) {
         if (o->entry && strcmp(o->entry, all->at[i].name) != 0) continue;
         if (all->n > 1 && !o->entry && forms[form].show != check) printf("# %s\n", all->at[i].name);
-        rc = forms[form].show(&all->at[i]);
+        rc = all->at[i].ir ? forms[form].show(&all->at[i]) : not_read(o, &all->at[i]);
         any = true;
     }
     if (any) return rc;

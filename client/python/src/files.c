@@ -20,16 +20,17 @@ static int ask_where(void *context, const char *location)
     return device;
 }
 
-/* _load_file(descriptor, where, skip): a file of tensors; where: a function of a location, or None. */
+/* _load_file(descriptor, where, skip, programs=False): a file of tensors; where: a function of a location, or None;
+ * programs: also the tensors of what torch.jit.save() wrote. */
 static PyObject *load_file(PyObject *module, PyObject *args)
 {
     (void)module;
-    int fd, skip;
+    int fd, skip, programs = 0;
     PyObject *where;
-    if (!PyArg_ParseTuple(args, "iOp:load", &fd, &where, &skip)) return NULL;
+    if (!PyArg_ParseTuple(args, "iOp|p:load", &fd, &where, &skip, &programs)) return NULL;
     td_client *c = tdpy_client();
     if (!c) return NULL;
-    unsigned flags = skip ? TD_LOAD_SKIP : 0;
+    unsigned flags = (skip ? TD_LOAD_SKIP : 0) | (programs ? TD_LOAD_PROGRAMS : 0);
     bool was = td_set_grad_enabled(false);
     td_loaded *l = where == Py_None ? td_load_fd(c, fd, flags) : td_load_to(c, fd, flags, ask_where, where);
     td_set_grad_enabled(was);
@@ -112,10 +113,12 @@ static PyObject *save_file(PyObject *module, PyObject *args)
     return none;
 }
 
-/* (name, text of the IR, names of what it captures, how Python calls it or None) */
+/* (name, text of the IR, names of what it captures, how Python calls it or None); of one that is not read (name, None,
+ * (why,), how it would be called). */
 static PyObject *filed_program(const td_filed *p, size_t *left)
 {
     td_error e = {0};
+    if (!p->ir) return Py_BuildValue("sO(s)z", p->name, Py_None, p->why.message, p->call);
     char *text = td_ir_print(p->ir, &e);
     if (!text) return tdpy_raise(e.code, "%s", e.message);
     size_t n = strlen(text);

@@ -353,7 +353,7 @@ static bool take_world(given *g, PyObject *units, PyObject *objects, td_script_w
     td_script_unit *u = nu < 0 ? NULL : take(g, (size_t)nu, sizeof *u);
     td_script_object *o = u && no >= 0 ? take(g, (size_t)no, sizeof *o) : NULL;
     if (!o) return false;
-    *w = (td_script_world){u, o, (uint32_t)nu, (uint32_t)no};
+    *w = (td_script_world){.units = u, .objects = o, .nunits = (uint32_t)nu, .nobjects = (uint32_t)no};
     g->nunits = w->nunits;
     for (Py_ssize_t k = 0; k < nu; k++)
         if (!take_unit(g, PyList_GetItem(units, k), &u[k])) return false;

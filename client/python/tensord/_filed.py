@@ -107,11 +107,14 @@ def save_parts(parts: "list[Part]", f, state: "dict[str, _C.Tensor]", transient:
 class _Method(Named):
     """A program of a file, with the tensors of the LoadedProgram around it."""
 
-    def __init__(self, name, graph, homes, call):
+    def __init__(self, name, graph, homes, call, states=()):
         self.__name__, self.graph = name, graph
         self._homes = homes  # (dict, key) of each tensor that it captures
+        self._states = states  # the same of what it takes behind its arguments, and gives back
         self._program = None
         self._names = _C._names_in(graph)[0]
+        if states:
+            self._names = self._names[:-len(states)]
         call = call if isinstance(call, dict) else {}
         self._trees = (_tree(call["takes"]), _tree(call["gives"])) if "takes" in call and "gives" in call else None
         names = call.get("names")
@@ -147,6 +150,11 @@ class _Method(Named):
 
     def __call__(self, *args, **kwargs):
         given = self._given(args, kwargs)
+        if self._states:
+            result, now = self._daemons().call((*given, *(home[key] for home, key in self._states)))
+            for (home, key), value in zip(self._states, now):
+                home[key] = value
+            return result
         if self._trees is None:
             return self._daemons().call(given)
         from ._trace import run_with_trees
@@ -155,6 +163,40 @@ class _Method(Named):
 
     def __repr__(self):
         return f"<tensord.jit program {self.__name__}({', '.join(self._called)})>"
+
+
+class _Unread:
+    """A method of an archive that is more than is known here: calling it says why."""
+
+    def __init__(self, name, why):
+        self.__name__, self._why = name, why
+
+    def __call__(self, *args, **kwargs):
+        raise _C.Unsupported(f"{self.__name__}() was not read: {self._why}")
+
+    def __repr__(self):
+        return f"<tensord.jit program {self.__name__}, which was not read>"
+
+
+def _states_of(programs, homes):
+    """[(name, (dict, key))] of what the programs of an archive assign, which is the same for all: a tensor of the file where that has this name."""
+    call = next((call for _, _, _, call in programs if isinstance(call, dict)), {})
+    found, kept = [], {}
+    try:
+        for state in call.get("states", ()):
+            name = state["name"]
+            slot = kept, name
+            if "tensor" not in state:
+                kept[name] = _unpacked(state["value"])
+            elif state["tensor"] == name:
+                slot = homes[name]
+            else:
+                home, key = homes[state["tensor"]]
+                kept[name] = home[key]
+            found.append((name, slot))
+    except (KeyError, TypeError, ValueError, RecursionError) as e:
+        raise _C.InvalidError("load(): the state of its programs makes no sense") from e
+    return found
 
 
 class LoadedProgram(Named, Module):
@@ -169,7 +211,10 @@ class LoadedProgram(Named, Module):
         transient = {name for _, _, _, call in programs if isinstance(call, dict) and isinstance(call.get("transient"), list) for name in call["transient"]
                      if isinstance(name, str)}
         homes = {name: self._put(name, tensor, name in transient) for name, tensor in state.items()}
-        methods = {name: _Method(name, graph, [homes[k] for k in captured], call) for name, graph, captured, call in programs}
+        self.__dict__["_states"] = states = _states_of(programs, homes)
+        slots = [slot for _, slot in states]
+        methods = {name: _Unread(name, captured[0]) if graph is None else _Method(name, graph, [homes[k] for k in captured], call, slots)
+                   for name, graph, captured, call in programs}
         self.__dict__["_programs"] = methods
         self.__dict__["_main"] = methods["forward"] if "forward" in methods else next(iter(methods.values()))
 
@@ -211,10 +256,13 @@ class LoadedProgram(Named, Module):
         return self._main._daemons()
 
     def _parts(self):
-        return [Part(m.__name__, m.graph, dict(zip(_C._names_in(m.graph)[1], m._captured())), _json_of(m)) for m in self._programs.values()]
+        states = [_state_words(*state) for state in self._states]
+        return [Part(m.__name__, m.graph, dict(zip(_C._names_in(m.graph)[1], m._captured())), {**_json_of(m), **({"states": states} if states else {})})
+                for m in self._programs.values() if isinstance(m, _Method)]
 
     def _state(self):
-        return state_of(self), transient_of(self)
+        kept = {name: home[key] for name, (home, key) in self._states if _C.is_tensor(home[key])}
+        return {**kept, **state_of(self)}, [*transient_of(self), *(name for name in kept if name not in state_of(self))]
 
     def __getattr__(self, name):
         return self._programs[name] if name in self.__dict__.get("_programs", ()) else super().__getattr__(name)
@@ -224,6 +272,13 @@ class LoadedProgram(Named, Module):
 
     def __repr__(self):
         return f"<tensord.jit.LoadedProgram: {', '.join(map(repr, self._programs.values()))}>"
+
+
+def _state_words(name, slot):
+    value = slot[0][slot[1]]
+    if not _C.is_tensor(value):
+        return {"name": name, "value": _packed(value)}
+    return {"name": name, "tensor": name}
 
 
 def _json_of(method):
@@ -279,7 +334,7 @@ def load(f, map_location=None) -> LoadedProgram:
         raise _C.InvalidError("load(): the tensors of the programs are no dict of tensors")
     known = []
     for name, graph, captured, call in programs:
-        missing = [k for k in captured if k not in state]
+        missing = [k for k in captured if k not in state] if graph is not None else []
         if missing:
             raise _C.InvalidError(f"load(): the program '{name}' captures '{missing[0]}', and the file has no such tensor")
         try:

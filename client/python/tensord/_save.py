@@ -326,9 +326,9 @@ def _programs_of(file, options):
     descriptor = _descriptor(file)
     if descriptor is not None and stat.S_ISREG(os.fstat(descriptor).st_mode) and file.tell() == 0:
         programs = _C._file_programs(descriptor)
-        return _C._load_file(descriptor, *options), programs
+        return _C._load_file(descriptor, *options, True), programs
     with open(os.memfd_create("load"), "w+b") as copy:
         _copied(file, copy)
         copy.flush()
         programs = _C._file_programs(copy.fileno())
-        return _C._load_file(copy.fileno(), *options), programs
+        return _C._load_file(copy.fileno(), *options, True), programs
