@@ -598,8 +598,9 @@ TD_API td_program *td_program_open(td_client *client, const char *name, int time
 /* In a file whose name ends with .td (or .pt): one of PyTorch (torch.load() and td_load() read the tensors that the program captures,
  * under their names) with the program beside them. It appears whole or not at all. TD_SAVE_WHOLE as in td_save(). */
 TD_API int td_program_save(td_program *p, const char *path, unsigned flags);
-/* The program of such a file, with tensors of its own. name: one of several that Python put there (NULL: "forward").
- * TD_LOAD_TO_CPU as in td_load(). NULL: TD_E_INVALID, the file is damaged; TD_E_UNSUPPORTED, it holds no program, or one
+/* The program of such a file, with tensors of its own. name: one of several that Python put there (NULL: "forward"). Or
+ * one that torch.jit.save() wrote: a method of its module. What methods there assign each takes behind its arguments, in
+ * the order that td_program_print() shows, and gives back: (its result, (states)). TD_LOAD_TO_CPU as in td_load(). NULL: TD_E_INVALID, the file is damaged; TD_E_UNSUPPORTED, it holds no program, or one
  * with ops that are not known here. Nothing in it is run before it is called. */
 TD_API td_program *td_program_load(td_client *client, const char *path, const char *name, unsigned flags);
 TD_API void td_program_free(td_program *p); /* NULL is fine */

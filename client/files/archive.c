@@ -8,12 +8,25 @@
 #include "client/files/scripted.h"
 #include "client/script/script.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <zlib.h>
 
-enum { MOST_STATES = 1024, MOST_VALUES = 1 << 20, DEEPEST = 16, METHODS = 64 };
+enum {
+    MOST_STATES = 1024,
+    MOST_ATTRIBUTES = 1 << 17,
+    MOST_VALUES = 1 << 20, /* in lists of attributes */
+    MOST_LISTED = 4096,    /* parameters or buffers of a class */
+    DEEPEST = 16,
+    METHODS = 64
+};
+
+typedef struct name_set {
+    const char **at;
+    uint32_t n, room;
+} name_set;
 
 typedef struct archive {
     td_file file;
@@ -24,9 +37,9 @@ typedef struct archive {
     td_script_object *objects;
     td_script_state *states;
     td_script_name *roots; /* what all units know */
-    const char **written;  /* names of attributes that code assigns, in order */
+    name_set written;      /* of attributes that code assigns or changes, in order */
     void **taken;          /* memory that lives as long as this */
-    uint32_t nunits, nobjects, nstates, nwritten, written_room, ntaken, taken_room, nvalues;
+    uint32_t nunits, nobjects, nstates, nattributes, ntaken, taken_room, nvalues;
     uint64_t code;
     td_error *e;
 } archive;
@@ -47,7 +60,7 @@ static void drop(archive *a)
     for (uint32_t i = 0; a->trees && i < a->nunits; i++) td_ast_deinit(&a->trees[i]);
     for (uint32_t i = 0; i < a->ntaken; i++) free(a->taken[i]);
     free(a->taken);
-    free(a->written);
+    free(a->written.at);
     td_file_close(&a->file);
 }
 
@@ -123,24 +136,70 @@ static int by_text(const void *x, const void *y)
     return strcmp(*(const char *const *)x, *(const char *const *)y);
 }
 
-static bool find_written(archive *a)
+static bool add_name(archive *a, name_set *to, const char *name)
 {
-    for (uint32_t u = 0; u < a->nunits; u++) {
-        const td_ast *t = &a->trees[u];
-        for (uint32_t n = 0; n < t->nnodes; n++) {
-            const td_ast_node *target = td_ast_at(t, td_ast_kid(t, n, 2));
-            if (td_ast_at(t, n)->kind != TD_N_ASSIGN || target->kind != TD_N_ATTRIBUTE) continue;
-            if (!td_plain_room(&a->written, a->nwritten, &a->written_room, sizeof *a->written, a->e)) return false;
-            a->written[a->nwritten++] = td_ast_text(t, target->text);
-        }
-    }
-    if (a->nwritten) qsort(a->written, a->nwritten, sizeof *a->written, by_text);
+    if (!td_plain_room(&to->at, to->n, &to->room, sizeof *to->at, a->e)) return false;
+    to->at[to->n++] = name;
     return true;
 }
 
-static bool is_written(const archive *a, const char *name)
+static void sort_names(name_set *of)
 {
-    return a->nwritten && bsearch(&name, a->written, a->nwritten, sizeof name, by_text);
+    if (of->n) qsort(of->at, of->n, sizeof *of->at, by_text);
+}
+
+static bool has_name(const name_set *in, const char *name)
+{
+    return in->n && bsearch(&name, in->at, in->n, sizeof name, by_text);
+}
+
+/* The list or dict that torch.append(x, ...) and its like change, a name or an attribute; 0: it is another node. */
+static uint32_t changed_by(const td_ast *t, uint32_t node)
+{
+    static const char *const calls[] = {"append", "extend", "insert", "pop",       "clear",  "reverse",
+                                        "sort",   "remove", "update", "_set_item", "Delete", "popitem"};
+    const td_ast_node *f = td_ast_at(t, td_ast_kid(t, node, 0));
+    if (td_ast_at(t, node)->kind != TD_N_CALL || f->kind != TD_N_ATTRIBUTE) return 0;
+    for (unsigned i = 0; i < sizeof calls / sizeof *calls; i++)
+        if (strcmp(td_ast_text(t, f->text), calls[i]) == 0) return td_ast_kid(t, node, 1);
+    return 0;
+}
+
+/* "self.x = ...", and "y = self.x" where y is changed somewhere. */
+static bool find_assigned(archive *a, const td_ast *t, const name_set *changed)
+{
+    for (uint32_t n = 0; n < t->nnodes; n++) {
+        const td_ast_node *target = td_ast_at(t, td_ast_kid(t, n, 2)), *value = td_ast_at(t, td_ast_kid(t, n, 0));
+        if (td_ast_at(t, n)->kind != TD_N_ASSIGN) continue;
+        bool same = target->kind == TD_N_NAME && value->kind == TD_N_ATTRIBUTE &&
+                    has_name(changed, td_ast_text(t, target->text));
+        if (target->kind != TD_N_ATTRIBUTE && !same) continue;
+        if (!add_name(a, &a->written, td_ast_text(t, same ? value->text : target->text))) return false;
+    }
+    return true;
+}
+
+static bool find_changed(archive *a, const td_ast *t, name_set *changed)
+{
+    for (uint32_t n = 0; n < t->nnodes; n++) {
+        const td_ast_node *x = td_ast_at(t, changed_by(t, n));
+        if (x->kind == TD_N_NAME && !add_name(a, changed, td_ast_text(t, x->text))) return false;
+        if (x->kind == TD_N_ATTRIBUTE && !add_name(a, &a->written, td_ast_text(t, x->text))) return false;
+    }
+    sort_names(changed);
+    return true;
+}
+
+static bool find_written(archive *a)
+{
+    bool good = true;
+    for (uint32_t u = 0; good && u < a->nunits; u++) {
+        name_set changed = {0};
+        good = find_changed(a, &a->trees[u], &changed) && find_assigned(a, &a->trees[u], &changed);
+        free(changed.at);
+    }
+    sort_names(&a->written);
+    return good;
 }
 
 /* ---- attributes as names */
@@ -205,7 +264,7 @@ static bool take_value(archive *a, td_script_name *to, const td_plain *x, int de
 
 static bool is_state(const archive *a, const td_script_name *n)
 {
-    return td_script_is_plain(n->kind) && is_written(a, n->name);
+    return td_script_is_plain(n->kind) && has_name(&a->written, n->name);
 }
 
 /* "__torch__.torch.nn.modules.linear Linear" */
@@ -235,6 +294,9 @@ static bool add_state(archive *a, uint32_t module, td_script_name *n)
 static bool add_object(archive *a, uint32_t k)
 {
     const td_plain *dict = td_scripted_attributes(&a->file, k);
+    a->nattributes += dict->n / 2;
+    if (a->nattributes > MOST_ATTRIBUTES)
+        return td_fail(a->e, TD_E_QUOTA, "its modules have more than %d attributes", MOST_ATTRIBUTES) == TD_OK;
     td_script_name *names = take(a, (dict->n / 2 + 1) * sizeof *names);
     uint32_t n = 0;
     if (!names || !find_class(a, k)) return false;
@@ -365,7 +427,7 @@ static bool is_listed(const td_ast *t, uint32_t class, const char *name)
     for (uint32_t k = 0; k < td_ast_at(t, block)->n; k++) {
         uint32_t line = td_ast_kid(t, block, k), list = td_ast_kid(t, line, 0);
         if (td_ast_at(t, line)->kind != TD_N_ASSIGN || td_ast_at(t, list)->kind != TD_N_LIST) continue;
-        for (uint32_t i = 0; i < td_ast_at(t, list)->n; i++) {
+        for (uint32_t i = 0; i < td_ast_at(t, list)->n && i < MOST_LISTED; i++) {
             const td_ast_node *item = td_ast_at(t, td_ast_kid(t, list, i));
             if (item->kind == TD_N_STRING && strcmp(td_ast_text(t, item->text), name) == 0) return true;
         }
@@ -425,7 +487,12 @@ static bool put_plain(archive *a, td_bytes *b, const td_plain *x, int depth) /* 
     char text[32];
     if (x->kind == TD_PLAIN_BOOL) return put(a, b, x->i ? "true" : "false");
     if (x->kind == TD_PLAIN_TEXT) return td_json_put_text(b, x->text, x->n, a->e) == TD_OK;
-    if (x->kind == TD_PLAIN_FLOAT) return td_json_put_float(b, x->f[0], a->e) == TD_OK;
+    if (x->kind == TD_PLAIN_FLOAT && isfinite(x->f[0])) return td_json_put_float(b, x->f[0], a->e) == TD_OK;
+    if (x->kind == TD_PLAIN_FLOAT)
+        return put(a, b,
+                   isnan(x->f[0]) ? "{\"float\": \"nan\"}"
+                   : x->f[0] > 0  ? "{\"float\": \"inf\"}"
+                                  : "{\"float\": \"-inf\"}");
     snprintf(text, sizeof text, "%lld", x->kind == TD_PLAIN_INT ? (long long)x->i : 0LL);
     if (x->kind == TD_PLAIN_INT) return put(a, b, text);
     if ((x->kind != TD_PLAIN_LIST && x->kind != TD_PLAIN_TUPLE) || depth == DEEPEST) return put(a, b, "null");

@@ -216,7 +216,8 @@ class LoadedProgram(Named, Module):
         methods = {name: _Unread(name, captured[0]) if graph is None else _Method(name, graph, [homes[k] for k in captured], call, slots)
                    for name, graph, captured, call in programs}
         self.__dict__["_programs"] = methods
-        self.__dict__["_main"] = methods["forward"] if "forward" in methods else next(iter(methods.values()))
+        first = next((m for m in methods.values() if isinstance(m, _Method)), None) or next(iter(methods.values()))
+        self.__dict__["_main"] = methods.get("forward", first)
 
     def _put(self, name, tensor, transient):
         """Where its name says that it belongs, in modules within modules: (the dict, its key there)."""
@@ -323,7 +324,7 @@ def _tree(words):
 
 
 def load(f, map_location=None) -> LoadedProgram:
-    """The program, or the module of programs, that save() wrote to a file: a path, or an object with read().
+    """The program, or the module of programs, that save() or torch.jit.save() wrote to a file: a path, or an object with read().
 
     It is called as what was saved; methods that were exported are attributes. parameters(), state_dict() and load_state_dict() are those of a
     module, and what training writes to them its programs see. Nothing in the file is run before it is called, and what is called is a program
