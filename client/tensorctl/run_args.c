@@ -1,11 +1,13 @@
 /* Arguments of tensorctl run: what a program takes says how a word of the command line is read. */
 #include "client/files/json.h"
+#include "client/files/programs.h"
 #include "client/tensorctl/run.h"
 #include "proto/program/text.h"
 #include "proto/program/type.h"
 #include "proto/text.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -158,15 +160,38 @@ static bool of_plain(const td_plain *x, td_value *out) /* NOLINT(misc-no-recursi
     return true;
 }
 
-/* What Python would give for a parameter that nothing was said of. */
-static bool default_of(const ctl_running *r, const char *name, td_value *out)
+/* A tensor of the program's file. */
+static bool tensor_named(const ctl_running *r, const char *name, td_value *out)
+{
+    int fd = open(r->o->words[0], O_RDONLY | O_CLOEXEC);
+    td_loaded *all = fd < 0 ? NULL : td_load_fd(r->client, fd, TD_LOAD_TO_CPU | TD_LOAD_PROGRAMS);
+    td_array *a = all ? td_loaded_get(all, name) : NULL;
+    if (a) *out = td_value_array(td_retain(a));
+    td_loaded_free(all);
+    if (fd >= 0) close(fd);
+    return a != NULL;
+}
+
+/* What a module's state is before its first call: the last parameters are that. */
+static bool state_of(const ctl_running *r, const td_plain *call, uint32_t left, td_value *out)
+{
+    const td_plain *states = item_of(call, "states");
+    if (!states || states->kind != TD_PLAIN_LIST || left > states->n) return false;
+    const td_plain *state = states->items[states->n - left], *tensor = item_of(state, "tensor");
+    if (tensor) return tensor->kind == TD_PLAIN_TEXT && tensor_named(r, tensor->text, out);
+    const td_plain *value = item_of(state, "value");
+    return value && of_plain(value, out);
+}
+
+/* What Python would give for a parameter that nothing was said of, with so many left. */
+static bool default_of(const ctl_running *r, const char *name, uint32_t left, td_value *out)
 {
     td_pickle p = {.file_size = r->call ? strlen(r->call) : 0};
     td_plain *call = NULL;
     td_error e;
     bool read = r->call && !td_json_read(&p, r->call, strlen(r->call), "the call", &call, &e);
     const td_plain *x = read ? item_of(item_of(call, "defaults"), name) : NULL;
-    bool good = x && of_plain(x, out);
+    bool good = x ? of_plain(x, out) : read && state_of(r, call, left, out);
     td_pickle_close(&p);
     return good;
 }
@@ -234,7 +259,8 @@ bool ctl_run_args(ctl_running *r)
         uint32_t of = ir->values[td_ir_param(ir, graph, r->nargs)].type;
         const char *name = name_of_parameter(ir, r->nargs, number, sizeof number), *word = said_of(r, name, r->nargs);
         td_clear_error();
-        if (word ? value_of(r, of, word, &r->args[r->nargs]) : default_of(r, name, &r->args[r->nargs])) continue;
+        if (word ? value_of(r, of, word, &r->args[r->nargs]) : default_of(r, name, n - r->nargs, &r->args[r->nargs]))
+            continue;
         if (word && td_last_error()->code) return ctl_fail("run"), false;
         fprintf(stderr,
                 word ? "tensorctl: run: --in %s=%s: that is no %s; the program takes"

@@ -1,7 +1,9 @@
 """jit.load() of what torch.jit.save() writes: archives that PyTorch 2.13 wrote (pytorch_files/make_scripted.py), the PyTorch that is here, a network that others
 published, and archives that nobody should write."""
 import io
+import os
 import pathlib
+import subprocess
 import zipfile
 
 import pytest
@@ -10,6 +12,7 @@ import tensord as td
 from test_pytorch_files import Made, archive, name, pickled, stored, tensor
 
 HERE = pathlib.Path(__file__).parent / "pytorch_files"
+TOOL = os.path.join(os.path.dirname(os.environ["TENSORD_DAEMON"]), "..", "..", "client", "tensorctl")
 KEPT = ["straight", "traced", "recurrent", "state", "attention"]
 SILERO = next((p for p in (folder / "shared/data/torch/silero_vad.jit" for folder in pathlib.Path(__file__).parents) if p.exists()), None)
 
@@ -72,6 +75,17 @@ def test_state_is_kept_between_calls_and_in_files(tmp_path):
         assert p(x)[0].shape == (1, 2)
     other = td.jit.load(HERE / "scripted_state.pt")
     assert other(x)[1] == 3  # one of its own
+
+
+def test_without_python(tmp_path):
+    """tensorctl gives a module the state that it has in the file."""
+    td.save(td.tensor([1.0, 2.0]), tmp_path / "x.npy")
+    td.jit.load(HERE / "scripted_state.pt").save(tmp_path / "state.td")
+    for path in (HERE / "scripted_state.pt", tmp_path / "state.td"):
+        ran = subprocess.run([TOOL, "run", path, "--in", f"x={tmp_path / 'x.npy'}", "--in", "n=0"], capture_output=True, text=True)
+        assert ran.returncode == 0 and ran.stdout.startswith("float32[1, 2] 1 5\n3\n"), ran.stdout + ran.stderr
+    shown = subprocess.run([TOOL, "program", "check", HERE / "scripted_state.pt"], capture_output=True, text=True)
+    assert shown.returncode == 0 and "count(start : int, by : (int, float), " in shown.stdout and "'unread' is not read: code/__torch__.py" in shown.stderr
 
 
 def test_errors_of_a_program_say_where_it_was_written():
