@@ -3,7 +3,7 @@ its order and with its defaults, for tensors, numbers, texts and lists alike; pr
 table that take the same are not here. It is part of libtensord, as prelude.py is.
 
 `ops` are the rows alone, `td` is all of tensord. Inside, "len" and its like are Python's. _dtype(x) is the dtype that a
-number means, or x. Layouts, devices and memory formats are taken and not looked at."""
+number means, or x; _count(list) is len(list), often known before it runs. Layouts, devices and memory formats are taken and not looked at."""
 
 
 # ---- numbers, or tensors
@@ -312,6 +312,12 @@ def prim_abs(a):
 
 
 def prim_unchecked_unwrap_optional(optional):
+    assert optional is not None, "this is None"
+    return optional
+
+
+def _unwrap_optional(optional):
+    assert optional is not None, "this is None"
     return optional
 
 
@@ -700,6 +706,10 @@ def broadcast_to(self, size: list[int]):
     return ops.expand(self, size)
 
 
+def tile(self, dims: list[int]):
+    return ops.tile(self, dims)
+
+
 def repeat(self, repeats: list[int]):
     return ops.repeat(self, repeats)
 
@@ -770,7 +780,7 @@ def roll(self, shifts: list[int], dims: list[int]):
 
 def cat(tensors, dim=0):
     """In parts, when there are more than one op takes."""
-    if len(tensors) <= 1000:
+    if _count(tensors) <= 1000:
         return ops.cat(tensors, dim)
     return ops.cat([ops.cat(tensors[k:k + 1000], dim) for k in range(0, len(tensors), 1000)], dim)
 
@@ -780,7 +790,7 @@ def concat(tensors, dim=0):
 
 
 def stack(tensors, dim=0):
-    if len(tensors) <= 1000:
+    if _count(tensors) <= 1000:
         return ops.stack(tensors, dim)
     return ops.cat([ops.stack(tensors[k:k + 1000], dim) for k in range(0, len(tensors), 1000)], dim)
 
@@ -1045,8 +1055,24 @@ def scatter(self, dim: int, index, src):
     return ops.scatter(self, dim, index, src)
 
 
+def scatter_(self, dim: int, index, src):
+    return self.scatter_(dim, index, src)
+
+
 def scatter_add(self, dim: int, index, src):
     return ops.scatter_add(self, dim, index, src)
+
+
+def scatter_add_(self, dim: int, index, src):
+    return self.scatter_add_(dim, index, src)
+
+
+def index_add(self, dim: int, index, source, alpha=1):
+    return ops.index_add(self, dim, index, source, alpha)
+
+
+def index_add_(self, dim: int, index, source, alpha=1):
+    return self.index_add_(dim, index, source, alpha)
 
 
 def where(condition, self, other):
@@ -1224,7 +1250,7 @@ def feature_dropout(input, p: float, train):
 
 
 def _pair(v: list[int]):
-    return [v[0], v[0]] if len(v) == 1 else v
+    return [v[0], v[0]] if _count(v) == 1 else v
 
 
 def conv1d(input, weight, bias=None, stride: list[int] = [1], padding=[0], dilation: list[int] = [1], groups: int = 1):
@@ -1245,24 +1271,25 @@ def conv_transpose1d(input, weight, bias=None, stride: list[int] = [1], padding:
 
 
 def _convolution(input, weight, bias, stride: list[int], padding: list[int], dilation: list[int], transposed, output_padding: list[int], groups: int, benchmark=False, deterministic=False, cudnn_enabled=True, allow_tf32=True):
-    assert weight.ndim < 5, "convolutions of 3 dimensions are not known here"
+    n = _count(stride)
+    assert n < 3, "convolutions of 3 dimensions are not known here"
     if transposed:
-        if weight.ndim == 3:
+        if n == 1:
             return conv_transpose1d(input, weight, bias, stride, padding, output_padding, groups, dilation)
         return conv_transpose2d(input, weight, bias, stride, padding, output_padding, groups, dilation)
-    if weight.ndim == 3:
+    if n == 1:
         return conv1d(input, weight, bias, stride, padding, dilation, groups)
     return conv2d(input, weight, bias, stride, padding, dilation, groups)
 
 
 def _convolution_mode(input, weight, bias, stride: list[int], padding: str, dilation: list[int], groups: int):
-    if weight.ndim == 3:
+    if _count(stride) == 1:
         return td.conv1d(input, weight, bias, stride, padding, dilation, groups)
     return td.conv2d(input, weight, bias, stride, padding, dilation, groups)
 
 
 def _steps(stride: list[int], kernel: list[int]):
-    return kernel if len(stride) == 0 else stride
+    return kernel if _count(stride) == 0 else stride
 
 
 def max_pool1d(self, kernel_size: list[int], stride: list[int] = [], padding: list[int] = [0], dilation: list[int] = [1], ceil_mode=False):
@@ -1314,47 +1341,43 @@ def pixel_shuffle(self, upscale_factor: int):
     return ops.pixel_shuffle(self, upscale_factor)
 
 
-def _resized(input, output_size, scale_factors, k: int):
-    """How long a dimension becomes, and by which factor that was said."""
-    if output_size is not None:
-        return output_size[k]
-    return int(math.floor(float(input.shape[2 + k]) * scale_factors[k]))
+def _resized(x, sizes, factors, k: int):
+    """How long a dimension becomes."""
+    return sizes[k] if sizes is not None else int(math.floor(float(x.shape[2 + k]) * factors[k]))
+
+
+def _nearest(x, sizes, factors, n: int):
+    for k in range(n):
+        if isinstance(factors, list):
+            x = ops.resample_nearest(x, 2 + k, _resized(x, sizes, factors, k), factors[k])
+        else:
+            x = ops.resample_nearest(x, 2 + k, sizes[k])
+    return x
+
+
+def _linear(x, sizes, align_corners, factors, n: int):
+    for k in range(n):
+        if isinstance(factors, list):
+            x = ops.resample_linear(x, 2 + k, _resized(x, sizes, factors, k), factors[k], align_corners)
+        else:
+            x = ops.resample_linear(x, 2 + k, sizes[k], None, align_corners)
+    return x
 
 
 def upsample_nearest1d(input, output_size, scale_factors=None):
     return _nearest(input, output_size, scale_factors, 1)
 
 
-def upsample_nearest2d(input, output_size, scale_factors=None):
+def upsample_nearest2d(input, output_size, scale_factors=None, scales_w=None):
     return _nearest(input, output_size, scale_factors, 2)
-
-
-def _nearest(input, output_size, scale_factors, n: int):
-    x = input
-    for k in range(n):
-        if scale_factors is None:
-            x = ops.resample_nearest(x, 2 + k, _resized(input, output_size, scale_factors, k))
-        else:
-            x = ops.resample_nearest(x, 2 + k, _resized(input, output_size, scale_factors, k), scale_factors[k])
-    return x
 
 
 def upsample_linear1d(input, output_size, align_corners, scale_factors=None):
     return _linear(input, output_size, align_corners, scale_factors, 1)
 
 
-def upsample_bilinear2d(input, output_size, align_corners, scale_factors=None):
+def upsample_bilinear2d(input, output_size, align_corners, scale_factors=None, scales_w=None):
     return _linear(input, output_size, align_corners, scale_factors, 2)
-
-
-def _linear(input, output_size, align_corners, scale_factors, n: int):
-    x = input
-    for k in range(n):
-        if scale_factors is None:
-            x = ops.resample_linear(x, 2 + k, _resized(input, output_size, scale_factors, k), None, align_corners)
-        else:
-            x = ops.resample_linear(x, 2 + k, _resized(input, output_size, scale_factors, k), scale_factors[k], align_corners)
-    return x
 
 
 # ---- recurrent layers

@@ -212,6 +212,8 @@ const td_script_name *td_low_code_thing(td_lower *l, uint32_t node);
 const td_script_name *td_low_code_method(td_lower *l, uint32_t object, const char *name);
 /* "x is None" in its form; *is: that, and not "is not". 0: it is something else, otherwise the x. */
 uint32_t td_low_code_none_test(td_lower *l, uint32_t test, bool *is);
+/* What archives call a number is of the type that comes. */
+bool td_low_any_number(const td_lower *l, uint32_t annotation);
 /* A dtype where an archive says int, as they are numbers there. */
 bool td_low_code_dtype(const td_lower *l, uint32_t from, uint32_t to);
 bool td_low_code_fold(td_lower *l, unsigned op, uint32_t a, uint32_t b, uint32_t *result);

@@ -128,6 +128,7 @@ static uint32_t typed_argument(td_lower *l, uint32_t call, uint32_t *type)
 /* annotate(int, x) of a tensor is its number. */
 static uint32_t annotate(td_lower *l, uint32_t call)
 {
+    if (td_low_any_number(l, td_low_kid(l, call, 1))) return td_low_expr(l, td_low_kid(l, call, 2));
     uint32_t type, value = typed_argument(l, call, &type);
     td_type_kind to = td_type_kind_of(td_ir_now(l->e), type);
     if (td_low_kind(l, value) == TD_T_TENSOR && to != TD_T_TENSOR && to != TD_T_OPTIONAL) {
@@ -137,9 +138,18 @@ static uint32_t annotate(td_lower *l, uint32_t call)
     return td_low_convert(l, call, value, type);
 }
 
+static uint32_t known_number(td_lower *l, uint32_t call)
+{
+    uint32_t value = td_low_expr(l, td_low_kid(l, call, 2)), type = td_low_type(l, value);
+    bool may_be_none = td_low_node(l, td_low_kid(l, call, 1))->kind == TD_N_SUBSCRIPT;
+    if (may_be_none || td_low_kind(l, value) != TD_T_OPTIONAL) return value;
+    return td_low_op(l, TD_PRIM_UNCHECKED_CAST, 1, &value, td_low_part(l, type, 0));
+}
+
 /* Of what is None by its type nobody asks for another one: the way is never taken. */
 static uint32_t unchecked_cast(td_lower *l, uint32_t call)
 {
+    if (td_low_any_number(l, td_low_kid(l, call, 1))) return known_number(l, call);
     uint32_t type, value = typed_argument(l, call, &type);
     td_low_at(l, call);
     if (td_low_kind(l, value) == TD_T_NONE) return td_low_op(l, TD_PRIM_UNINITIALIZED, 0, NULL, type);
@@ -189,6 +199,16 @@ bool td_low_code_fold(td_lower *l, unsigned op, uint32_t a, uint32_t b, uint32_t
     }
     *result = td_low_made(l, td_ir_bool(l->e, *result));
     return true;
+}
+
+/* _count(list), in aten.py: len(list), and a constant of one that was written in the call and that nobody else has. */
+static uint32_t count_of(td_lower *l, uint32_t call)
+{
+    const td_ir *ir = td_ir_now(l->e);
+    uint32_t value = td_low_expr(l, td_low_kid(l, call, 1)), def = ir->values[value].def;
+    bool made = !(def & (TD_IR_PARAM | TD_IR_CAPTURED)) && ir->nodes[def].op == TD_PRIM_LISTCONSTRUCT;
+    if (made && td_ir_uses(l->e, value) == 0) return td_low_made(l, td_ir_int(l->e, ir->nodes[def].nin));
+    return td_low_prim(l, call, "len", 1, &value);
 }
 
 static td_type_kind inner_kind(const td_lower *l, uint32_t type)
@@ -319,6 +339,7 @@ static bool word(td_lower *l, uint32_t call, const char *name, uint32_t *value)
     else if (strcmp(name, "unchecked_cast") == 0) *value = unchecked_cast(l, call);
     else if (strcmp(name, "uninitialized") == 0) *value = uninitialized(l, call);
     else if (strcmp(name, "_dtype") == 0 && l->unit == l->aten) *value = dtype_of(l, call);
+    else if (strcmp(name, "_count") == 0 && l->unit == l->aten) *value = count_of(l, call);
     else if (strcmp(name, "fork") == 0 || strcmp(name, "awaitable") == 0)
         td_low_refuse(l, TD_E_UNSUPPORTED, call, "'%s' begins what runs at the same time; this is not read yet", name);
     else return false;

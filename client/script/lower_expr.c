@@ -95,6 +95,8 @@ static uint32_t choice(td_lower *l, uint32_t node)
     if (t != TD_SOMETIMES) return td_low_expr(l, td_low_kid(l, node, t == TD_ALWAYS ? 1 : 2));
     td_branch b;
     uint32_t condition = td_low_test(l, test);
+    if (td_low_is_code(l)) t = td_low_value_truth(l, condition); /* folded */
+    if (t != TD_SOMETIMES) return td_low_expr(l, td_low_kid(l, node, t == TD_ALWAYS ? 1 : 2));
     td_low_at(l, node);
     td_low_if(l, &b, condition, node);
     td_low_refine(l, test, true);

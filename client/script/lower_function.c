@@ -5,11 +5,22 @@
 
 /* ---- parameters and locals */
 
+bool td_low_any_number(const td_lower *l, uint32_t annotation)
+{
+    const td_ast_node *n = td_low_node(l, annotation);
+    if (!l->units[td_low_unit_of(l, annotation)].code) return false;
+    if (n->kind == TD_N_SUBSCRIPT && td_low_node(l, td_low_kid(l, annotation, 0))->kind == TD_N_NAME &&
+        strcmp(td_low_text(l, td_low_kid(l, annotation, 0)), "Optional") == 0)
+        return td_low_any_number(l, td_low_kid(l, annotation, 1));
+    return n->kind == TD_N_NAME && strcmp(td_low_text(l, annotation), "number") == 0;
+}
+
 /* The type of parameter k by annotation or comment; TD_IR_NONE: it has none. */
 static uint32_t type_of_param(td_lower *l, uint32_t function, uint32_t k)
 {
     uint32_t params = td_low_kid(l, function, 0), types = td_low_kid(l, function, 2);
     uint32_t annotation = td_low_kid(l, td_low_kid(l, params, k), 0), n = td_low_node(l, params)->n;
+    if (annotation && td_low_any_number(l, annotation)) return TD_IR_NONE;
     if (annotation) return td_low_type_of(l, annotation);
     uint32_t given = types ? td_low_node(l, types)->n : 0, without = n - given;
     if (types && given > n) td_low_wrong(l, types, "there are more types than parameters");
@@ -57,7 +68,7 @@ static uint32_t result_of(td_lower *l, uint32_t function)
 static uint32_t lower_body(td_lower *l, uint32_t function)
 {
     uint32_t returns = td_low_kid(l, function, 1);
-    l->promised = returns ? td_low_type_of(l, returns) : TD_IR_NONE;
+    l->promised = returns && !td_low_any_number(l, returns) ? td_low_type_of(l, returns) : TD_IR_NONE;
     l->flow = (td_flow){.result = TD_IR_NONE};
     td_low_block(l, td_low_kid(l, function, 3), 0);
     return result_of(l, function);
