@@ -196,7 +196,7 @@ torch.cat([x, x], 1); torch.stack([x, x]); x.chunk(2, 1); x.split(1); x.split([1
 x.double(); x.to(torch.float64); x.long(); x.to(x); x.to("cpu"); x.half(); x.type_as(x.double()); x.clone().zero_(); x.clone().add_(x, alpha=2); x.clone().mul_(2); torch.zeros(2, 3); torch.ones_like(x, dtype=torch.long)
 torch.full((2,), 3); torch.arange(5); torch.arange(0, 1, 0.25); torch.eye(3); torch.linspace(0, 1, 5); torch.tensor([[1.0, 2.0], [3.0, 4.0]]); torch.tensor(3); x.new_zeros(2); torch.matmul(x, x.t()); torch.addmm(x[:, :3], x, x.t())
 x.topk(2); x.sort(1); x.gather(1, (x > 0).long()); x.index_select(0, torch.tensor([0, 2])); x[torch.tensor([0, 2])]; x[:, torch.tensor([1])]; x[x > 0]; x.nonzero(); torch.isnan(x); torch.floor_divide(x, 2); torch.div(x, 0.3, rounding_mode="floor")
-torch.norm(x, 2, dim=1); x.item() if x.numel() == 1 else 0.5; x.numel(); x.dim(); x.size(0); x.shape[1]; float(x.sum()); bool(x.sum() > 0); x.is_floating_point(); x.dtype == torch.float32; torch.equal(x, x); F.one_hot(x.long().abs()); F.mse_loss(x, x * 2); F.smooth_l1_loss(x, x * 3)
+torch.einsum("ij,kj->ik", x, x); torch.einsum("ij->j", x); torch.norm(x, 2, dim=1); x.item() if x.numel() == 1 else 0.5; x.numel(); x.dim(); x.size(0); x.shape[1]; float(x.sum()); bool(x.sum() > 0); x.is_floating_point(); x.dtype == torch.float32; torch.equal(x, x); F.one_hot(x.long().abs()); F.mse_loss(x, x * 2); F.smooth_l1_loss(x, x * 3)
 F.cross_entropy(x, torch.tensor([0, 1, 2])); F.binary_cross_entropy_with_logits(x, x.sigmoid()); F.interpolate(x[None, None], size=[6, 8], mode="bilinear", align_corners=False); 7 // 2 + 7 % 3; "a" + "b"; [1, 2, 3][1:]; x.item() if False else 2.5"""
 
 
