@@ -46,13 +46,14 @@ typedef struct archive {
 
 static void *take(archive *a, size_t bytes)
 {
+    if (!td_plain_room(&a->taken, a->ntaken, &a->taken_room, sizeof *a->taken, a->e)) return NULL;
     void *p = calloc(1, bytes ? bytes : 1);
-    if (!p || !td_plain_room(&a->taken, a->ntaken, &a->taken_room, sizeof *a->taken, a->e)) {
-        free(p);
-        if (!a->e->code) td_no_memory(a->e, "for a program");
+    if (!p) {
+        td_no_memory(a->e, "for a program");
         return NULL;
     }
-    return a->taken[a->ntaken++] = p;
+    a->taken[a->ntaken++] = p;
+    return p;
 }
 
 static void drop(archive *a)

@@ -235,9 +235,10 @@ static uint32_t dtype_of(td_lower *l, uint32_t call)
     if (kind != TD_T_INT && kind != TD_T_OPTIONAL) return value;
     if (!constant(l, value, &v) || v.kind != TD_L_INT)
         td_low_refuse(l, TD_E_UNSUPPORTED, call, "a dtype that is known only when it runs is not read yet");
-    if (v.i < 0 || v.i >= (int64_t)sizeof table || table[v.i] == TD_DTYPE_NONE)
+    td_dtype dtype = v.i >= 0 && v.i < (int64_t)sizeof table ? (td_dtype)table[v.i] : TD_DTYPE_NONE;
+    if (dtype == TD_DTYPE_NONE)
         td_low_refuse(l, TD_E_UNSUPPORTED, call, "the dtype with the number %lld is not known here", (long long)v.i);
-    return td_low_made(l, td_ir_dtype(l->e, (td_dtype)table[v.i]));
+    return td_low_made(l, td_ir_dtype(l->e, dtype));
 }
 
 /* ---- calls */
