@@ -52,13 +52,13 @@ static const td_name *new_class(td_file *t, const char *text, td_error *e)
 
 const td_name *td_scripted_class(td_pickle *p, const char *text, td_error *e)
 {
-    static const td_name helpers[] = {{"torch.jit._pickle restore_type_tag", make_tagged, 2},
-                                      {"torch.jit._pickle build_intlist", make_tagged, 1},
-                                      {"torch.jit._pickle build_doublelist", make_tagged, 1},
-                                      {"torch.jit._pickle build_boollist", make_tagged, 1},
-                                      {"torch.jit._pickle build_tensorlist", make_tagged, 1}};
-    for (unsigned i = 0; i < sizeof helpers / sizeof *helpers; i++)
-        if (strcmp(helpers[i].text, text) == 0) return &helpers[i];
+    static const td_name tagged[] = {{"torch.jit._pickle restore_type_tag", make_tagged, 2},
+                                     {"torch.jit._pickle build_intlist", make_tagged, 1},
+                                     {"torch.jit._pickle build_doublelist", make_tagged, 1},
+                                     {"torch.jit._pickle build_boollist", make_tagged, 1},
+                                     {"torch.jit._pickle build_tensorlist", make_tagged, 1}};
+    for (unsigned i = 0; i < sizeof tagged / sizeof *tagged; i++)
+        if (strcmp(tagged[i].text, text) == 0) return &tagged[i];
     return strncmp(text, "__torch__", 9) == 0 ? new_class(p->context, text, e) : NULL;
 }
 

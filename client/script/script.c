@@ -4,6 +4,7 @@
 #include "client/script/parse.h"
 #include "client/script_aten.h"
 #include "client/script_prelude.h"
+#include "proto/program/verify.h"
 
 #include <stdlib.h>
 
@@ -77,6 +78,16 @@ static void lower(td_fault *f, td_lower *l, const td_script_name *entry)
     if (setjmp(f->out) == 0) td_lower_program(l, entry);
 }
 
+/* An archive may call int what is a dtype here: where that does not come out, it is refused. */
+static td_ir *checked(td_ir *ir, td_error *e)
+{
+    td_error why;
+    if (!ir || td_ir_verify(ir, 0, &why) == 0) return ir;
+    td_ir_unref(ir);
+    td_fail(e, TD_E_UNSUPPORTED, "the types in this code are not those that its values have here: %.300s", why.message);
+    return NULL;
+}
+
 td_ir *td_script_compile_world(const td_script_world *w, const td_script_name *entry, td_error *e)
 {
     td_error own = {0};
@@ -91,6 +102,7 @@ td_ir *td_script_compile_world(const td_script_world *w, const td_script_name *e
         add_units(&l, &ast);
         lower(&f, &l, entry);
         if (f.error->code == 0) ir = td_ir_seal(l.e, f.error), l.e = NULL;
+        if (l.aten < l.nunits) ir = checked(ir, f.error);
     }
     td_lower_deinit(&l);
     td_ast_deinit(&ast);
