@@ -7,57 +7,17 @@
  * it.
  *
  * What records a gradient is not planned: then each op has its node. */
-#include "daemon/graph/run.h"
-#include "daemon/ops/group.h"
-#include "proto/look.h"
+#include "daemon/graph/plan_parts.h"
 #include "proto/record.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 enum {
-    LEAST_OPS = 2,   /* of a row */
-    WORDS = 1024,    /* of its arguments' looks, at most */
-    SLACK = 4,       /* behind them: room is asked for before it is known what comes */
-    MOST_ENDS = 256, /* tensors that come in; values that go out */
-    PLANS = 4,       /* at one spot */
-    EAGER = 8,       /* so many rows are recorded at one spot, ... */
-    SELDOM = 64,     /* ... then only at each so manieth run that none fits */
-    OPS_A_UNIT = 8   /* of a plan, for what one op costs of a turn */
-};
-
-typedef struct result {
-    uint32_t value;
-    td_val number; /* None: it is the group's next tensor */
-} result;
-
-typedef struct plan {
-    td_group *group;
-    uint32_t end; /* the node behind; TD_IR_NONE: the block ends */
-    uint32_t narguments, nwords, nresults, ndrops, ninputs;
-    uint32_t *arguments; /* values */
-    uint64_t *words;
-    result *results;
-    uint32_t *drops; /* values that nobody uses behind it */
-    uint64_t bytes;
-} plan;
-
-struct td_spot {
-    td_spot *next;
-    uint32_t stop; /* a row from here ends before this node */
-    uint32_t misses, recorded;
-    uint32_t nplans;
-    plan *plans[PLANS];
-};
-
-struct td_planning {
-    td_spot *spot;
-    td_recording *recording;
-    uint32_t start, block;
-    uint32_t narguments, ninputs;
-    uint32_t arguments[MOST_ENDS];
-    uint64_t words[WORDS];
-    td_looking look;
+    LEAST_OPS = 2, /* of a row */
+    EAGER = 8,     /* so many rows are recorded at one spot, ... */
+    SELDOM = 64,   /* ... then only at each so manieth run that none fits */
+    OPS_A_UNIT = 8 /* of a plan, for what one op costs of a turn */
 };
 
 /* ---- what may be in a row */
@@ -126,7 +86,7 @@ void td_plan_find(const td_ir *ir, uint8_t *may)
 /* ---- spots */
 
 /* A program of many rows has plans for the first of them. */
-static bool charge(td_program *g, uint64_t bytes)
+bool td_plan_charge(td_program *g, uint64_t bytes)
 {
     enum { MOST = 16 << 20 };
     uint64_t objects = td_objects_of(bytes);
@@ -137,7 +97,7 @@ static bool charge(td_program *g, uint64_t bytes)
     return true;
 }
 
-static void pay_back(td_program *g, uint64_t bytes)
+void td_plan_pay_back(td_program *g, uint64_t bytes)
 {
     uint64_t objects = td_objects_of(bytes);
     td_account_discharge(g->account, bytes, objects);
@@ -145,7 +105,7 @@ static void pay_back(td_program *g, uint64_t bytes)
     g->plan_objects -= objects;
 }
 
-static void plan_free(plan *p)
+void td_plan_free(td_plan *p)
 {
     td_group_unref(p->group);
     free(p->arguments);
@@ -159,7 +119,7 @@ void td_spots_free(td_spot *s)
 {
     for (td_spot *next; s; s = next) {
         next = s->next;
-        for (uint32_t k = 0; k < s->nplans; k++) plan_free(s->plans[k]);
+        for (uint32_t k = 0; k < s->nplans; k++) td_plan_free(s->plans[k]);
         free(s);
     }
 }
@@ -183,10 +143,10 @@ void td_spots_tell(const td_program *p, FILE *out)
 /* Without memory there is none. */
 static td_spot *spot_at(td_program *p, uint32_t node)
 {
-    if (p->spots[node] || !charge(p, sizeof(td_spot))) return p->spots[node];
+    if (p->spots[node] || !td_plan_charge(p, sizeof(td_spot))) return p->spots[node];
     td_spot *s = malloc(sizeof *s);
     if (!s) {
-        pay_back(p, sizeof *s);
+        td_plan_pay_back(p, sizeof *s);
         return NULL;
     }
     *s = (td_spot){.next = p->first_spot, .stop = TD_IR_NONE};
@@ -195,29 +155,21 @@ static td_spot *spot_at(td_program *p, uint32_t node)
 
 /* ---- how arguments look, and which tensors they are */
 
-typedef struct taking {
-    td_looking *look;
-    td_tensor **tensors;
-    uint32_t n;
-    bool graded; /* what requires a gradient is not for a plan: */
-    bool refused;
-} taking;
-
-static bool take_tensor(taking *t, td_tensor *x)
+static bool take_tensor(td_taking *t, td_tensor *x)
 {
     enum { MARKS = TD_TF_MULTI_VIEW | TD_TF_NO_GRAD_VIEW | TD_TF_INFERENCE };
     td_looking *l = t->look;
     if (t->graded && td_requires_grad(x)) t->refused = true;
-    if (t->refused || t->n == MOST_ENDS || !td_look_room(l, 2 + 2 * x->desc.ndim)) return false;
+    if (t->refused || t->n == TD_PLAN_ENDS || !td_look_room(l, 2 + 2 * x->desc.ndim)) return false;
     td_look_put(l, (uint64_t)(x->flags & MARKS) << 8 | (x->view_base != NULL));
     td_look_tensor(l, &x->desc, true);
     t->tensors[t->n++] = x;
     return !l->differ;
 }
 
-static bool take_items(taking *t, const td_val *v);
+static bool take_items(td_taking *t, const td_val *v);
 
-static bool take(taking *t, const td_val *v, bool item)
+bool td_plan_take(td_taking *t, const td_val *v, bool item)
 {
     td_looking *l = t->look;
     if (!td_look_room(l, 4)) return false;
@@ -238,26 +190,26 @@ static bool take(taking *t, const td_val *v, bool item)
     return !l->differ;
 }
 
-static bool take_items(taking *t, const td_val *v)
+static bool take_items(td_taking *t, const td_val *v)
 {
     td_look_put(t->look, v->box->n);
     bool good = !t->look->differ;
-    for (uint32_t k = 0; k < v->box->n && good; k++) good = take(t, &v->box->items[k], true);
+    for (uint32_t k = 0; k < v->box->n && good; k++) good = td_plan_take(t, &v->box->items[k], true);
     return good;
 }
 
-static bool graded(const td_exec *r)
+bool td_plan_graded(const td_exec *r)
 {
     return r->frames[r->depth - 1].mode == TD_GRAD_ON;
 }
 
-static bool fits(td_exec *r, const plan *p, td_tensor **tensors)
+static bool fits(td_exec *r, const td_plan *p, td_tensor **tensors)
 {
-    td_looking l = {p->words, p->words + p->nwords + SLACK, false, false, 0};
-    taking t = {&l, tensors, 0, graded(r), false};
+    td_looking l = {p->words, p->words + p->nwords + TD_PLAN_SLACK, false, false, 0};
+    td_taking t = {&l, tensors, 0, td_plan_graded(r), false};
     td_look_put(&l, r->frames[r->depth - 1].mode);
     bool good = !l.differ;
-    for (uint32_t k = 0; k < p->narguments && good; k++) good = take(&t, &r->at[p->arguments[k]], false);
+    for (uint32_t k = 0; k < p->narguments && good; k++) good = td_plan_take(&t, &r->at[p->arguments[k]], false);
     return good && l.at == p->words + p->nwords;
 }
 
@@ -268,7 +220,7 @@ static void finished(td_call *c)
     if (c->cause && c->who->unwritten) c->who->unwritten(c->who, c);
 }
 
-static int may_read(td_exec *r, const plan *p, td_tensor *const *tensors, td_error *e)
+static int may_read(td_exec *r, const td_plan *p, td_tensor *const *tensors, td_error *e)
 {
     int rc = TD_OK;
     for (uint32_t k = 0; k < p->ninputs && !rc; k++)
@@ -276,7 +228,7 @@ static int may_read(td_exec *r, const plan *p, td_tensor *const *tensors, td_err
     return rc;
 }
 
-static void go_behind(td_exec *r, const plan *p, td_tensor *const *outs)
+static void go_behind(td_exec *r, const td_plan *p, td_tensor *const *outs)
 {
     for (uint32_t k = 0; k < p->nresults; k++) {
         td_val *at = &r->at[p->results[k].value];
@@ -288,9 +240,9 @@ static void go_behind(td_exec *r, const plan *p, td_tensor *const *outs)
     r->node = p->end;
 }
 
-static int run(td_exec *r, const plan *p, td_tensor *const *tensors, uint64_t *lack, td_heap **heap, td_error *e)
+static int run(td_exec *r, const td_plan *p, td_tensor *const *tensors, uint64_t *lack, td_heap **heap, td_error *e)
 {
-    td_tensor *outs[MOST_ENDS];
+    td_tensor *outs[TD_PLAN_ENDS];
     int rc = may_read(r, p, tensors, e);
     if (rc) return rc;
     td_exec_set_place(r, r->node);
@@ -298,214 +250,6 @@ static int run(td_exec *r, const plan *p, td_tensor *const *tensors, uint64_t *l
     r->lacks = rc == TD_WAIT_GROW || rc == TD_E_MEMORY || rc == TD_E_QUOTA;
     if (!rc) go_behind(r, p, outs);
     return rc;
-}
-
-/* ---- recording */
-
-void td_planning_drop(td_exec *r)
-{
-    if (!r->planning) return;
-    td_recording_free(r->planning->recording);
-    free(r->planning);
-    r->planning = NULL;
-}
-
-static void begin(td_exec *r, td_spot *s)
-{
-    td_planning *p = malloc(sizeof *p);
-    td_recording *rec = NULL;
-    if (!p || td_recording_new(&rec, NULL)) {
-        free(p);
-        return;
-    }
-    p->spot = s;
-    memset(p->words, 0, sizeof p->words);
-    p->recording = rec;
-    p->start = r->node;
-    p->block = r->ir->nodes[r->node].block;
-    p->narguments = p->ninputs = 0;
-    p->look = (td_looking){p->words, p->words + WORDS - SLACK, true, false, 0};
-    td_look_put(&p->look, r->frames[r->depth - 1].mode);
-    r->planning = p;
-    s->recorded++;
-}
-
-/* Nodes have numbers in their order. */
-static bool is_inside(const td_exec *r, uint32_t value)
-{
-    uint32_t def = r->ir->values[value].def;
-    const td_planning *p = r->planning;
-    return !(def & TD_IR_PARAM) && r->ir->nodes[def].block == p->block && def >= p->start;
-}
-
-static bool has_argument(const td_planning *p, uint32_t value)
-{
-    for (uint32_t k = p->narguments; k-- > 0;)
-        if (p->arguments[k] == value) return true;
-    return false;
-}
-
-/* The row ends before a node; the next may begin there, if this one did not, or behind it. */
-static void cut(td_exec *r, uint32_t node)
-{
-    uint8_t *joins = r->program->joins;
-    uint32_t next = r->ir->nodes[node].next;
-    if (node == r->planning->start) joins[node] &= (uint8_t)~TD_STARTS;
-    else r->planning->spot->stop = node, joins[node] |= joins[node] ? TD_STARTS : 0;
-    if (next != TD_IR_NONE && joins[next]) joins[next] |= TD_STARTS;
-}
-
-/* The value is an argument of the row. What requires a gradient cannot be, and one tensor in two places could not be
- * told apart: then nothing comes of it, this time. */
-static void take_argument(td_exec *r, uint32_t node, uint32_t value)
-{
-    td_planning *p = r->planning;
-    td_tensor *tensors[MOST_ENDS];
-    taking t = {&p->look, tensors, 0, graded(r), false};
-    bool good = true;
-    if (p->narguments == MOST_ENDS || !take(&t, &r->at[value], false) || p->ninputs + t.n > MOST_ENDS) {
-        if (!t.refused) cut(r, node);
-        td_planning_drop(r);
-        return;
-    }
-    p->arguments[p->narguments++] = value;
-    p->ninputs += t.n;
-    for (uint32_t i = 0; i < t.n && good; i++) good = td_recording_input(p->recording, tensors[i]);
-    if (!good) td_planning_drop(r);
-}
-
-/* What a node takes from before the row. */
-static void take_arguments(td_exec *r, uint32_t node)
-{
-    for (uint32_t k = 0; k < r->ir->nodes[node].nin && r->planning; k++) {
-        uint32_t value = td_ir_in(r->ir, node, k);
-        if (!is_inside(r, value) && !has_argument(r->planning, value)) take_argument(r, node, value);
-    }
-}
-
-void td_plan_saw(td_exec *r, uint32_t node, const td_call *c)
-{
-    char where[64];
-    td_exec_line(r, node, where, sizeof where);
-    td_recording_call(r->planning->recording, c, where);
-}
-
-void td_plan_after(td_exec *r, uint32_t node)
-{
-    td_planning *p = r->planning;
-    if (!p) return;
-    td_recording_let_go(p->recording);
-    if (td_recording_good(p->recording)) return;
-    cut(r, node);
-    td_planning_drop(r);
-}
-
-/* ---- from a recording to a plan */
-
-/* Results of the row's nodes that somebody still has. False: a list or a text is among them, which is somebody's own.
- */
-static bool take_results(td_exec *r, plan *p, uint32_t end, td_tensor **outs, uint32_t *nouts)
-{
-    uint32_t room = 0;
-    *nouts = 0;
-    for (uint32_t n = r->planning->start; n != end; n = r->ir->nodes[n].next) {
-        for (uint32_t k = 0; k < r->ir->nodes[n].nout; k++) {
-            uint32_t value = td_ir_out(r->ir, n, k);
-            const td_val *v = &r->at[value];
-            if (v->kind == TD_T_NONE) continue;
-            if (td_val_is_boxed(v) || p->nresults == MOST_ENDS) {
-                cut(r, n);
-                return false;
-            }
-            if (p->nresults == room) {
-                result *more = realloc(p->results, (room = room ? 2 * room : 8) * sizeof *more);
-                if (!more) return false;
-                p->results = more;
-            }
-            bool tensor = v->kind == TD_T_TENSOR;
-            p->results[p->nresults++] = (result){value, tensor ? td_val_none() : *v};
-            if (tensor) outs[(*nouts)++] = v->tensor;
-        }
-    }
-    return true;
-}
-
-static bool take_drops(td_exec *r, plan *p, uint32_t end)
-{
-    const td_program *g = r->program;
-    uint32_t most = 0;
-    for (uint32_t n = r->planning->start; n != end; n = r->ir->nodes[n].next) most += g->from[n + 1] - g->from[n];
-    p->drops = malloc((most + 1) * sizeof *p->drops);
-    for (uint32_t n = r->planning->start; n != end && p->drops; n = r->ir->nodes[n].next)
-        for (uint32_t k = g->from[n]; k < g->from[n + 1]; k++)
-            if (!is_inside(r, g->dead[k])) p->drops[p->ndrops++] = g->dead[k];
-    return p->drops;
-}
-
-static void *copy_of(const void *from, size_t bytes)
-{
-    void *to = malloc(bytes + 1);
-    return to ? memcpy(to, from, bytes) : NULL;
-}
-
-static bool take_look(plan *p, const td_planning *from)
-{
-    p->narguments = from->narguments;
-    p->ninputs = from->ninputs;
-    p->nwords = (uint32_t)(from->look.at - from->words);
-    p->arguments = copy_of(from->arguments, p->narguments * sizeof *p->arguments);
-    p->words = copy_of(from->words, (p->nwords + SLACK) * sizeof *p->words);
-    return p->arguments && p->words;
-}
-
-static bool pay(plan *p, td_program *g)
-{
-    uint64_t numbers = (uint64_t)p->narguments + p->ndrops;
-    p->bytes = sizeof *p + td_group_bytes(p->group) + numbers * sizeof(uint32_t) + p->nwords * sizeof(uint64_t) +
-               p->nresults * sizeof(result);
-    return charge(g, p->bytes);
-}
-
-static void keep(td_program *g, td_spot *s, plan *p)
-{
-    uint32_t at = s->nplans;
-    if (s->nplans == PLANS) {
-        at = s->recorded % PLANS;
-        pay_back(g, s->plans[at]->bytes);
-        plan_free(s->plans[at]);
-    } else {
-        s->nplans++;
-        g->nplans++;
-    }
-    s->plans[at] = p;
-}
-
-static void make(td_exec *r, uint32_t end)
-{
-    td_planning *now = r->planning;
-    td_tensor *outs[MOST_ENDS];
-    uint32_t nouts;
-    plan *p = calloc(1, sizeof *p);
-    if (!p) return;
-    p->end = end;
-    bool good = take_results(r, p, end, outs, &nouts) && take_drops(r, p, end) && take_look(p, now);
-    if (good && !td_recording_end(now->recording, nouts, outs, &p->group, NULL) && !p->group)
-        r->program->joins[now->start] &= (uint8_t)~TD_STARTS; /* nor will there be one */
-    if (p->group && pay(p, r->program)) keep(r->program, now->spot, p);
-    else plan_free(p);
-}
-
-/* What is recorded ends before this node. */
-static void finish(td_exec *r, uint32_t end)
-{
-    if (td_recording_is_worth(r->planning->recording)) make(r, end);
-    else r->program->joins[r->planning->start] &= (uint8_t)~TD_STARTS;
-    td_planning_drop(r);
-}
-
-void td_plan_end(td_exec *r)
-{
-    if (r->planning) finish(r, TD_IR_NONE);
 }
 
 /* ---- */
@@ -525,9 +269,9 @@ static bool is_worth_recording(const td_spot *s)
 static int at_start(td_exec *r, bool *ran, int *cost, uint64_t *lack, td_heap **heap, td_error *e)
 {
     td_spot *s = spot_at(r->program, r->node);
-    td_tensor *tensors[MOST_ENDS];
+    td_tensor *tensors[TD_PLAN_ENDS];
     for (uint32_t k = 0; s && k < s->nplans; k++) {
-        const plan *p = s->plans[k];
+        const td_plan *p = s->plans[k];
         if (!fits(r, p, tensors)) continue;
         int rc = run(r, p, tensors, lack, heap, e);
         *ran = rc != TD_E_MEMORY && rc != TD_E_QUOTA;
@@ -537,7 +281,7 @@ static int at_start(td_exec *r, bool *ran, int *cost, uint64_t *lack, td_heap **
         td_error_clear(e);
         return TD_OK;
     }
-    if (s && ++s->misses && is_worth_recording(s)) begin(r, s);
+    if (s && ++s->misses && is_worth_recording(s)) td_plan_begin(r, s);
     return TD_OK;
 }
 
@@ -555,9 +299,9 @@ int td_plan_before(td_exec *r, bool *ran, int *cost, uint64_t *lack, td_heap **h
     if (!is_free(r)) return rc;
     if (r->planning && !goes_on(r)) {
         if (r->program->joins[r->node]) r->program->joins[r->node] |= TD_STARTS;
-        finish(r, r->node);
+        td_plan_finish(r, r->node);
     }
     if (!r->planning && r->program->joins[r->node] & TD_STARTS) rc = at_start(r, ran, cost, lack, heap, e);
-    if (r->planning) take_arguments(r, r->node);
+    if (r->planning) td_plan_arguments(r, r->node);
     return rc;
 }
