@@ -273,7 +273,7 @@ static void take_diagonals(td_fx *f, operand *o)
     }
 }
 
-/* In its own dtype where a product follows, of which both sides have one. */
+/* As sum() has it: whole numbers as int64. In its own dtype where a matrix product follows, whose sides have one. */
 static void sum_away(td_fx *f, operand *o, uint64_t set, bool multiplied)
 {
     td_attrs a;
@@ -395,8 +395,10 @@ static void contract(td_fx *f, operand *a, operand *b, uint64_t needed)
     labels out;
     drop_ones(f, a, b);
     drop_ones(f, b, a);
-    sum_away(f, a, ~(needed | set_of(&b->labels)), true);
-    sum_away(f, b, ~(needed | set_of(&a->labels)), true);
+    uint64_t in_a = set_of(&a->labels), in_b = set_of(&b->labels);
+    bool product = in_a & in_b & ~needed;
+    sum_away(f, a, ~(needed | in_b), product);
+    sum_away(f, b, ~(needed | in_a), product);
     if (f->failed) return;
     sort_out(a, b, needed, &g, &out);
     a->x = g.summed.n ? multiply_matrices(f, a, b, &g, &out) : multiply(f, a, b, &out);

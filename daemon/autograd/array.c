@@ -37,6 +37,7 @@ void td_array_free(void *p, size_t size)
 
 size_t td_array_shorten(void *p, size_t size)
 {
+    if (!p) return 0;
     size_t left = size > PART + PAGES_FROM ? (size - PART) / PAGE * PAGE : 0;
     if (left) munmap((char *)p + left, size - left);
     else td_array_free(p, size);

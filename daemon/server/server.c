@@ -115,7 +115,7 @@ static void retry_flush(uv_timer_t *t)
     td_server *s = t->data;
     s->retrying = false;
     for (td_peer *p = s->peers; p; p = p->next) {
-        if (p->blocked) td_peer_flush(p);
+        if (p->blocked && !p->dirty) td_peer_flush(p); /* else its turn comes, and it is linked */
         if (p->blocked) retry_later(s);
     }
 }

@@ -135,6 +135,7 @@ static td_unpacking *unpacking_new(td_session *s, const td_frame *f, td_error *e
     td_unpacking *u = malloc(sizeof *u);
     if (!u) return td_no_memory(e, "for a frame"), NULL;
     *u = (td_unpacking){.a = {&kind}, .s = s, .f = *f};
+    u->f.fd = -1; /* one that came along is who read the frame's */
     s->activity = &u->a;
     return u;
 }

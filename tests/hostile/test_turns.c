@@ -8,6 +8,7 @@
 #include "proto/wire.pb-c.h"
 #include "tests/unit/cunit_main.h"
 
+#include <fcntl.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <time.h>
@@ -1008,6 +1009,7 @@ static void large_frames(void)
     CU_ASSERT_EQUAL_FATAL(td_session_frame(a.session, &good, &e), 0);
     CU_ASSERT_PTR_NULL(good.block);
     CU_ASSERT_EQUAL(td_session_run(a.session, RECORDS, &e), TD_RUN_SUSPENDED);
+    int own = again.fd = open("/dev/null", O_RDONLY | O_CLOEXEC); /* whoever read the frame closes what came along */
     CU_ASSERT_EQUAL_FATAL(td_session_frame(ends.session, &again, &e), 0);
     CU_ASSERT_EQUAL(td_session_run(ends.session, RECORDS, &e), TD_RUN_SUSPENDED);
     leave(&ends); /* in the middle of it */
@@ -1017,6 +1019,7 @@ static void large_frames(void)
     finish(&b);
     read_and_return(0), read_and_return(1);
     CU_ASSERT_PTR_NULL(sessions.ending);
+    CU_ASSERT_EQUAL(close(own), 0);
     CU_ASSERT_EQUAL(a.session->objects.live, 0);
     CU_ASSERT_TRUE(turn(&a));
     CU_ASSERT_EQUAL(a.session->objects.live, 1);

@@ -22,7 +22,7 @@ FUNCTIONS = """lib.einsum('ij,jk->ik', x, y) | lib.einsum('ij->ji', x) | lib.ein
 lib.einsum('...ij,...jk->...ik', b, c) | lib.einsum('bij,jk->bik', b, y) | lib.einsum('i,j->ij', v, v) | lib.einsum('ii->i', y[:,:4]) |
 lib.einsum('ii',y[:,:4]) | lib.einsum('ij,ij,ij->i', x, x, x) | lib.einsum('bij,bjk,kl->lb', b, c, y.T) | lib.einsum('a...,...->a', b[0], v) |
 lib.einsum('ij,jk',x,y) | lib.einsum('...j->...', b) | lib.einsum('ijk,lk->ijl', b, x) | lib.einsum('bij,bij->b', b, x.unsqueeze(0)) |
-lib.einsum('bhwc,c->bhwc', b.unsqueeze(1), v) | lib.einsum('iii->i', b[:,:2,:2]) | lib.einsum(' i B ,Bk', x, y) | lib.einsum('iij', b[:,:2]) | lib.einsum('ij->ji', i[None] > 1) | lib.tensordot(b, c, dims=([2], [1])) | lib.tensordot(x, y, 1) | lib.inner(x, b) | lib.trace(x) |
+lib.einsum('bhwc,c->bhwc', b.unsqueeze(1), v) | lib.einsum('iii->i', b[:,:2,:2]) | lib.einsum(' i B ,Bk', x, y) | lib.einsum('iij', b[:,:2]) | lib.einsum('ab,c->ac', i[None], i) | lib.einsum('i,j->', i > 1, i > 0) | lib.einsum('ab,bc->ac', i[None], i[:,None]) | lib.einsum('ij->ji', i[None] > 1) | lib.tensordot(b, c, dims=([2], [1])) | lib.tensordot(x, y, 1) | lib.inner(x, b) | lib.trace(x) |
 lib.diag(x) | lib.diag(v) | lib.diag(v, 1) | lib.diag(x, -1) | lib.diag_embed(x) | lib.diag_embed(x, -1) |
 lib.cross(b[:,:,:3], c[:,:3,:3], dim=2) | lib.baddbmm(b@c, b, c, beta=0.5, alpha=2) | lib.addmv(x[:,0], x, v) | lib.count_nonzero(x) |
 lib.std_mean(x, 1)[0] | lib.cumprod(x, 1) | lib.diff(x) | lib.diff(x, 2, 0) | x.aminmax()[1] | lib.aminmax(x, dim=1)[0] | x.median() |

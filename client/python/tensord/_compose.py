@@ -277,6 +277,8 @@ def unique(input, sorted=True, return_inverse=False, return_counts=False, dim=No
 
 
 def bincount(input, weights=None, minlength=0):
+    if minlength < 0:
+        raise _C.InvalidError(f"bincount(): minlength must not be negative, but it is {minlength}")
     most = int(input.max().long()) if input.numel() else -1
     return ops.bincount(input, weights, builtins.max(most + 1, minlength))
 

@@ -23,7 +23,7 @@ typedef struct draw_state {
 typedef void (*row_fn)(td_kcall *k, int64_t row, void *scratch);
 
 /* Classes of a block, and its numbers: words for one pair of normal numbers each. */
-enum { BLOCK = TD_PHILOX_GROUPS };
+enum { BLOCK = TD_PHILOX_GROUPS, SIFT = 256 /* elements that take as long as one way down a heap */ };
 
 typedef struct block {
     uint32_t words[4 * BLOCK];
@@ -125,11 +125,15 @@ static void sift_down(arrival *heap, int64_t n, int64_t i)
 }
 
 /* Keep the earliest; *n of at most `most` are there. */
-static void keep(arrival *heap, int64_t *n, int64_t most, arrival a)
+static void keep(td_kcall *k, arrival *heap, int64_t *n, int64_t most, arrival a)
 {
+    int64_t done = 0;
     if (*n < most) {
         heap[(*n)++] = a;
-        for (int64_t i = *n / 2 - 1; *n == most && i >= 0; i--) sift_down(heap, most, i);
+        for (int64_t i = *n / 2 - 1; *n == most && i >= 0; i--) {
+            sift_down(heap, most, i);
+            if (td_kernel_rest_after(k, &done, SIFT)) return;
+        }
     } else if (later(heap[0], a)) {
         heap[0] = a;
         sift_down(heap, most, 0);
@@ -153,7 +157,7 @@ static bool arrive(td_kcall *k, int64_t row, block *b, arrival *heap)
         for (int64_t j = 0; j < n; j++) {
             double x = b->numbers[2 * j], y = b->numbers[2 * j + 1];
             double wait = b->chances[j] > 0 ? (x * x + y * y) / b->chances[j] : INFINITY;
-            keep(heap, &kept, s->samples, (arrival){wait, i + j});
+            keep(k, heap, &kept, s->samples, (arrival){wait, i + j});
         }
     }
     return check_total(k, total);
@@ -169,7 +173,7 @@ static void draw_once(td_kcall *k, int64_t row, void *scratch)
         out[n - 1] = heap[0].class;
         heap[0] = heap[n - 1];
         sift_down(heap, n - 1, 0);
-        if (td_kernel_rest_after(k, &done, 16)) return;
+        if (td_kernel_rest_after(k, &done, SIFT)) return;
     }
 }
 
