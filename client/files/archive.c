@@ -263,9 +263,21 @@ static bool take_value(archive *a, td_script_name *to, const td_plain *x, int de
     return refuse_value(to, "this attribute is neither plain data, a tensor nor a module, and is not read yet");
 }
 
-static bool is_state(const archive *a, const td_script_name *n)
+/* A tensor by itself, or numbers, texts and lists of such. */
+static bool can_be_kept(const td_script_name *n) /* NOLINT(misc-no-recursion): as deep as DEEPEST */
 {
-    return td_script_is_plain(n->kind) && has_name(&a->written, n->name);
+    if (!td_script_is_plain(n->kind) || (n->kind == TD_SN_NUMBER && n->number.kind == TD_S_COMPLEX)) return false;
+    if (n->kind != TD_SN_LIST && n->kind != TD_SN_TUPLE) return true;
+    for (uint32_t i = 0; i < n->n; i++)
+        if (n->items[i].kind == TD_SN_TENSOR || !can_be_kept(&n->items[i])) return false;
+    return true;
+}
+
+/* A parameter is trained, and nobody's state, though another class may assign an attribute of its name. */
+static bool is_state(const archive *a, const td_script_name *n, const td_plain *x)
+{
+    if (n->kind == TD_SN_TENSOR && a->file.tensors[x->i].parameter) return false;
+    return can_be_kept(n) && has_name(&a->written, n->name);
 }
 
 /* "__torch__.torch.nn.modules.linear Linear" */
@@ -304,7 +316,7 @@ static bool add_object(archive *a, uint32_t k)
     for (uint32_t i = 0; i + 1 < dict->n; i += 2, n++) {
         names[n].name = dict->items[i]->text;
         if (!take_value(a, &names[n], dict->items[i + 1], 0)) return false;
-        if (is_state(a, &names[n]) && !add_state(a, k, &names[n])) return false;
+        if (is_state(a, &names[n], dict->items[i + 1]) && !add_state(a, k, &names[n])) return false;
     }
     a->objects[k].names = (td_script_names){names, n};
     a->objects[k].title = a->file.modules[k].title;
@@ -381,8 +393,10 @@ static bool is_literal(const td_ast *t, uint32_t node)
     const td_ast_node *n = td_ast_at(t, node);
     bool good = n->kind == TD_N_INT || n->kind == TD_N_FLOAT || n->kind == TD_N_BOOL || n->kind == TD_N_NONE ||
                 n->kind == TD_N_STRING;
-    if (n->kind == TD_N_UNARY && n->op == TD_O_SUB)
-        return td_ast_at(t, td_ast_kid(t, node, 0))->kind != TD_N_STRING && is_literal(t, td_ast_kid(t, node, 0));
+    if (n->kind == TD_N_UNARY && n->op == TD_O_SUB) {
+        unsigned of = td_ast_at(t, td_ast_kid(t, node, 0))->kind;
+        return (of == TD_N_INT || of == TD_N_FLOAT) && is_literal(t, td_ast_kid(t, node, 0));
+    }
     if (n->kind != TD_N_LIST && n->kind != TD_N_TUPLE) return good && !(n->kind == TD_N_INT && n->op);
     for (uint32_t k = 0; k < n->n; k++)
         if (!is_literal(t, td_ast_kid(t, node, k))) return false;
@@ -424,11 +438,11 @@ static bool put_parameters(archive *a, td_bytes *b, const td_ast *t, uint32_t me
 /* Is it one of the strings of `__parameters__ = [...]` or `__buffers__`? */
 static bool is_listed(const td_ast *t, uint32_t class, const char *name)
 {
-    uint32_t block = td_ast_kid(t, class, 0);
+    uint32_t block = td_ast_kid(t, class, 0), looked = 0;
     for (uint32_t k = 0; k < td_ast_at(t, block)->n; k++) {
         uint32_t line = td_ast_kid(t, block, k), list = td_ast_kid(t, line, 0);
         if (td_ast_at(t, line)->kind != TD_N_ASSIGN || td_ast_at(t, list)->kind != TD_N_LIST) continue;
-        for (uint32_t i = 0; i < td_ast_at(t, list)->n && i < MOST_LISTED; i++) {
+        for (uint32_t i = 0; i < td_ast_at(t, list)->n && looked < MOST_LISTED; i++, looked++) {
             const td_ast_node *item = td_ast_at(t, td_ast_kid(t, list, i));
             if (item->kind == TD_N_STRING && strcmp(td_ast_text(t, item->text), name) == 0) return true;
         }
@@ -485,7 +499,9 @@ static void list_tensors(archive *a)
 
 static bool put_plain(archive *a, td_bytes *b, const td_plain *x, int depth) /* NOLINT(misc-no-recursion) */
 {
+    enum { MOST = 1 << 20 }; /* bytes: a list may hold another one many times */
     char text[32];
+    if (b->n > MOST) return td_fail(a->e, TD_E_QUOTA, "its state is more than %d bytes", MOST) == TD_OK;
     if (x->kind == TD_PLAIN_BOOL) return put(a, b, x->i ? "true" : "false");
     if (x->kind == TD_PLAIN_TEXT) return td_json_put_text(b, x->text, x->n, a->e) == TD_OK;
     if (x->kind == TD_PLAIN_FLOAT && isfinite(x->f[0])) return td_json_put_float(b, x->f[0], a->e) == TD_OK;
@@ -521,7 +537,7 @@ static bool put_states(archive *a, td_bytes *b)
         const td_plain *x = attribute(a, s);
         char name[TD_SCRIPTED_NAME];
         const char *title = a->objects[s->object].title;
-        bool tensor = x->kind == TD_PLAIN_OBJECT;
+        bool tensor = x->kind == TD_PLAIN_OBJECT && x->made == TD_MADE_TENSOR;
         snprintf(name, sizeof name, "%s%s%s", title, *title ? "." : "", s->name);
         good = put(a, b, k ? ", {\"name\": " : "{\"name\": ") && put_text(a, b, name) &&
                put(a, b, tensor ? ", \"tensor\": " : ", \"value\": ") &&
@@ -577,9 +593,11 @@ static bool add_methods(archive *a, td_filed_all *out)
     uint32_t class = class_of(a, 0), block = td_ast_kid(t, class, 0), n = td_ast_at(t, block)->n;
     out->at = calloc(METHODS, sizeof *out->at);
     if (!out->at) return td_no_memory(a->e, "for programs") == TD_OK;
-    for (uint32_t k = 0; class && k < n && out->n < METHODS; k++) {
+    for (uint32_t k = 0; class && k < n; k++) {
         uint32_t method = td_ast_kid(t, block, k);
-        if (is_program(td_ast_at(t, method), t) && !add_method(a, method, out)) return false;
+        if (!is_program(td_ast_at(t, method), t)) continue;
+        if (out->n == METHODS) return td_fail(a->e, TD_E_QUOTA, "it has more than %d methods", METHODS) == TD_OK;
+        if (!add_method(a, method, out)) return false;
     }
     const td_filed *main = td_filed_find(out, "forward");
     if (main && !main->ir) *a->e = main->why;
@@ -596,13 +614,20 @@ bool td_archive_has_code(const td_zip *z)
     return data && td_archive_beside(z, data, "", "constants.pkl");
 }
 
+/* It was read as such, and as no other kind of file that it is, too. */
+static bool has_modules(const archive *a)
+{
+    if (a->file.nmodules && a->file.modules[0].title && a->file.modules[0].class) return true;
+    return td_fail(a->e, TD_E_INVALID, "there is no module in it") == TD_OK;
+}
+
 int td_archive_read(int fd, const td_zip *z, td_filed_all *out, td_error *e)
 {
     archive a = {.file = {.programs = true}, .zip = z, .e = e};
     td_error_clear(e);
     a.data = td_archive_data(z, e);
-    if (td_file_open(&a.file, fd, e) == TD_OK && read_code(&a) && find_written(&a) && add_objects(&a) &&
-        add_roots(&a)) {
+    if (td_file_open(&a.file, fd, e) == TD_OK && has_modules(&a) && read_code(&a) && find_written(&a) &&
+        add_objects(&a) && add_roots(&a)) {
         list_tensors(&a);
         add_methods(&a, out);
     }

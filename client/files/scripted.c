@@ -93,6 +93,7 @@ typedef struct naming {
     uint32_t *first, *next; /* tensors that have a name, by storage; plus 1 */
     uint32_t n;
     td_error *e;
+    uint32_t steps;
 } naming;
 
 /* "title.key", to be freed. */
@@ -154,8 +155,10 @@ static bool name_tensor(naming *m, td_plain *x, char *name, bool attribute)
 /* Tensors in lists have numbers: "title.key.0". */
 static bool name_items(naming *m, const td_plain *x, const char *name, int depth)
 {
-    enum { DEEPEST = 4 };
+    enum { DEEPEST = 4, MOST_STEPS = 1 << 20 };
     for (uint32_t i = 0; depth < DEEPEST && i < x->n; i++) {
+        if (++m->steps > MOST_STEPS) /* a list may hold another one many times */
+            return td_fail(m->e, TD_E_QUOTA, "the lists of the program have more than %d items", MOST_STEPS) == TD_OK;
         td_plain *item = x->items[i];
         bool tensor = item->kind == TD_PLAIN_OBJECT && item->made == TD_MADE_TENSOR;
         char number[16], *full;
@@ -174,13 +177,15 @@ static bool is_key(const td_plain *key)
     return key->kind == TD_PLAIN_TEXT && key->n && strlen(key->text) == key->n && !memchr(key->text, '.', key->n);
 }
 
-static bool name_attribute(naming *m, const char *title, const td_plain *key, td_plain *x)
+static bool name_attribute(naming *m, const char *title, uint32_t holder, const td_plain *key, td_plain *x)
 {
     uint32_t module;
-    if (!is_key(key)) return td_fail(m->e, TD_E_INVALID, "the name of an attribute is none") == TD_OK;
     bool tensor = x->kind == TD_PLAIN_OBJECT && x->made == TD_MADE_TENSOR, inner = td_scripted_is_module(x, &module);
     bool list = x->kind == TD_PLAIN_LIST || x->kind == TD_PLAIN_TUPLE;
     if ((!tensor && !inner && !list) || (inner && m->file->modules[module].title)) return true;
+    if (inner && module < holder)
+        return td_fail(m->e, TD_E_INVALID, "a module stands before the one that holds it as '%.80s'", key->text) ==
+               TD_OK;
     char *name = joined(title, key->text, m->e);
     if (tensor) return name_tensor(m, x, name, true);
     if (inner) m->file->modules[module].title = name;
@@ -189,14 +194,42 @@ static bool name_attribute(naming *m, const char *title, const td_plain *key, td
     return good;
 }
 
-/* Modules stand in the order in which they were begun: each behind the first that holds it. */
+static int by_chars(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* Each key is a name, and none is there twice. */
+static bool check_keys(naming *m, const td_plain *dict)
+{
+    const char **keys = malloc((dict->n / 2 + 1) * sizeof *keys);
+    uint32_t n = 0;
+    bool good = keys;
+    if (!keys) td_no_memory(m->e, "for the names of a program");
+    for (uint32_t i = 0; good && i + 1 < dict->n; i += 2) {
+        good = is_key(dict->items[i]);
+        if (good) keys[n++] = dict->items[i]->text;
+        else td_fail(m->e, TD_E_INVALID, "the name of an attribute is none");
+    }
+    if (good && n) qsort(keys, n, sizeof *keys, by_chars);
+    for (uint32_t i = 1; good && i < n; i++) {
+        good = strcmp(keys[i - 1], keys[i]) != 0;
+        if (!good) td_fail(m->e, TD_E_INVALID, "a module has two attributes '%.80s'", keys[i]);
+    }
+    free(keys);
+    return good;
+}
+
+/* Modules stand in the order in which they were begun: each behind the first that holds it, as they are written. One
+ * that only a later one holds has no title when it is its turn, and is no part of the program. */
 static bool name_all(naming *m)
 {
     td_file *t = m->file;
     for (uint32_t k = 0; k < t->nmodules; k++) {
         const td_plain *dict = td_scripted_attributes(t, k);
+        if (!check_keys(m, dict)) return false;
         for (uint32_t i = 0; t->modules[k].title && i + 1 < dict->n; i += 2)
-            if (!name_attribute(m, t->modules[k].title, dict->items[i], dict->items[i + 1])) return false;
+            if (!name_attribute(m, t->modules[k].title, k, dict->items[i], dict->items[i + 1])) return false;
     }
     return !t->constants || name_items(m, t->constants, "CONSTANTS", 0);
 }

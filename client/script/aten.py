@@ -64,6 +64,8 @@ def remainder(self, other):
 
 
 def pow(self, exponent):
+    if isinstance(self, int) and isinstance(exponent, int):
+        return float(self) ** float(exponent)
     return self ** exponent
 
 
@@ -493,11 +495,11 @@ def randn(size: list[int], dtype=None, layout=None, device=None, pin_memory=None
 
 
 def rand_like(self, dtype=None, layout=None, device=None, pin_memory=None, memory_format=None):
-    return ops.rand(self.shape, self.dtype)
+    return ops.rand(self.shape, self.dtype if dtype is None else _dtype(dtype))
 
 
 def randn_like(self, dtype=None, layout=None, device=None, pin_memory=None, memory_format=None):
-    return ops.randn(self.shape, self.dtype)
+    return ops.randn(self.shape, self.dtype if dtype is None else _dtype(dtype))
 
 
 def arange(start, end=None, step=None, dtype=None, layout=None, device=None, pin_memory=None):
@@ -553,9 +555,15 @@ def to(self, a=None, b=None, c=None, d=None, e=None, dtype=None, layout=None, de
     if isinstance(a, Tensor):
         return self.to(a.dtype)
     if isinstance(a, int) or isinstance(a, dtype):
-        return self.to(_dtype(a))
+        x = self.to(_dtype(a))
+        if isinstance(c, bool):
+            return x.clone() if c else x
+        return x
     if isinstance(b, int) or isinstance(b, dtype):
-        return self.to(self.dtype) if isinstance(b, bool) else self.to(_dtype(b))
+        x = self.to(self.dtype) if isinstance(b, bool) else self.to(_dtype(b))
+        if isinstance(d, bool):
+            return x.clone() if d else x
+        return x
     return self
 
 
@@ -841,6 +849,7 @@ def _fill(value):
 
 def _mirror(x, dim: int, before: int, after: int):
     n = x.shape[dim]
+    assert before >= 0 and after >= 0, "padding that is negative is not known here"
     assert before < n and after < n, "Padding size should be less than the corresponding input dimension"
     first = ops.flip(ops.slice(x, dim, 1, 1 + before), [dim])
     last = ops.flip(ops.slice(x, dim, n - 1 - after, n - 1), [dim])
@@ -864,6 +873,7 @@ def _replicated(x, pad: list[int]):
 def _circular(x, pad: list[int]):
     for k in range(len(pad) // 2):
         n = x.shape[-1 - k]
+        assert 0 <= pad[2 * k] <= n and 0 <= pad[2 * k + 1] <= n, "padding value causes wrapping around more than once, or is negative"
         before, after = ops.slice(x, -1 - k, n - pad[2 * k], n), ops.slice(x, -1 - k, 0, pad[2 * k + 1])
         x = ops.cat([before, x, after], -1 - k)
     return x
@@ -876,7 +886,7 @@ def sum(self, dim=None, keepdim=False, dtype=None):
     if isinstance(self, list):
         return sum(self)
     if dim is None:
-        return ops.sum(self) if dtype is None else ops.sum(self.to(_dtype(dtype)))
+        return ops.sum(self if dtype is None else self.to(_dtype(dtype)), None, keepdim)
     if isinstance(dim, list):
         return ops.sum(self if dtype is None else self.to(_dtype(dtype)), dim, keepdim)
     return ops.sum(self.to(_dtype(dim)))
@@ -884,7 +894,7 @@ def sum(self, dim=None, keepdim=False, dtype=None):
 
 def mean(self, dim=None, keepdim=False, dtype=None):
     if dim is None:
-        return ops.mean(self) if dtype is None else ops.mean(self.to(_dtype(dtype)))
+        return ops.mean(self if dtype is None else self.to(_dtype(dtype)), None, keepdim)
     if isinstance(dim, list):
         return ops.mean(self if dtype is None else self.to(_dtype(dtype)), dim, keepdim)
     return ops.mean(self.to(_dtype(dim)))
@@ -941,12 +951,12 @@ def std(self, dim=None, unbiased=True, keepdim=False, correction=None):
 
 
 def prod(self, dim=None, keepdim=False, dtype=None):
-    return ops.prod(self, dim, keepdim)
+    return ops.prod(self if dtype is None else self.to(_dtype(dtype)), dim, keepdim)
 
 
 def _holds(l, wanted):
     for x in l:
-        if x == wanted:
+        if bool(x) == wanted:
             return True
     return False
 
@@ -964,13 +974,14 @@ def all(self, dim=None, keepdim=False):
 
 
 def norm(self, p=2, dim=None, keepdim=False, dtype=None):
+    x = self if dtype is None else self.to(_dtype(dtype))
     if dim is None:
-        return ops.norm(self, float(2 if p is None else p))
-    return ops.norm(self, float(2 if p is None else p), dim, keepdim)
+        return ops.norm(x, float(2 if p is None else p))
+    return ops.norm(x, float(2 if p is None else p), dim, keepdim)
 
 
 def linalg_vector_norm(self, ord=2, dim=None, keepdim=False, dtype=None):
-    return ops.norm(self, float(ord), dim, keepdim)
+    return ops.norm(self if dtype is None else self.to(_dtype(dtype)), float(ord), dim, keepdim)
 
 
 def logsumexp(self, dim: list[int], keepdim=False):
@@ -986,11 +997,11 @@ def cosine_similarity(x1, x2, dim=1, eps=1e-8):
 
 
 def cumsum(self, dim: int, dtype=None):
-    return ops.cumsum(self, dim)
+    return ops.cumsum(self if dtype is None else self.to(_dtype(dtype)), dim)
 
 
 def cumprod(self, dim: int, dtype=None):
-    return ops.cumprod(self, dim)
+    return ops.cumprod(self if dtype is None else self.to(_dtype(dtype)), dim)
 
 
 def softmax(self, dim: int, dtype=None):
@@ -1003,7 +1014,11 @@ def log_softmax(self, dim: int, dtype=None):
 
 def sort(self, dim=-1, descending=False):
     if isinstance(self, list):
-        return self.sort()
+        self.sort()
+        if isinstance(dim, bool):
+            if dim:
+                self.reverse()
+        return None
     return ops.sort(self, dim, descending)
 
 
@@ -1194,10 +1209,12 @@ def leaky_relu_(self, negative_slope=0.01):
 
 
 def elu(self, alpha=1.0, scale=1.0, input_scale=1.0):
+    assert scale == 1 and input_scale == 1, "elu() knows neither scale nor input_scale here"
     return ops.elu(self, alpha)
 
 
 def elu_(self, alpha=1.0, scale=1.0, input_scale=1.0):
+    assert scale == 1 and input_scale == 1, "elu_() knows neither scale nor input_scale here"
     return td.elu(self, alpha, True)
 
 
@@ -1385,7 +1402,7 @@ def rms_norm(input, normalized_shape: list[int], weight=None, eps=None):
 
 
 def instance_norm(input, weight, bias, running_mean, running_var, use_input_stats, momentum: float, eps: float, cudnn_enabled=True):
-    assert use_input_stats, "instance_norm() knows the input's own statistics here"
+    assert use_input_stats and running_mean is None, "instance_norm() knows the input's own statistics here, and keeps none"
     return ops.group_norm(input, input.shape[1], weight, bias, eps)
 
 
@@ -1466,6 +1483,7 @@ def lstm(input, hx, params, has_biases, num_layers: int, dropout: float, train, 
     assert not isinstance(hx, Tensor), "packed sequences are not known here"
     x = input.transpose(0, 1) if batch_first else input
     ways, each, hs, cs = 2 if bidirectional else 1, 4 if has_biases else 2, [], []
+    assert len(params) == each * ways * num_layers, "lstm() with projections is not known here"
     for k in range(num_layers):
         outs = []
         for way in range(ways):

@@ -215,6 +215,8 @@ def _padding(padding, dilation, weight):
     if isinstance(padding, str):
         d = _two(dilation)
         same = 1 if padding == "same" else 0
+        odd = d[0] * (weight.shape[2] - 1) % 2 + d[1] * (weight.shape[3] - 1) % 2
+        assert same == 0 or odd == 0, "padding='same' wants kernels whose reach is even, so that both sides get as much"
         return [same * d[0] * (weight.shape[2] - 1) // 2, same * d[1] * (weight.shape[3] - 1) // 2]
     return _two(padding)
 

@@ -189,11 +189,11 @@ def test_layers_agree_with_pytorch(source, shape):
 
 
 EXPRESSIONS = """x + 1; x - 1; 1 - x; x / 2; 2 / x; x // 1; x % 2; x ** 2; 2 ** x; -x; abs(x); x > 0; x == x; ~(x > 0); (x > 0) & (x < 1); x.exp(); x.abs().log(); x.sqrt(); x.clamp(0, 1); x.clamp(min=0); x.clamp(max=0.5)
-x.sum(); x.sum(1); x.sum(dim=0, keepdim=True); x.sum([0, 1]); x.mean(1); x.max(); x.max(1); x.min(0, True); x.argmax(1); x.var(1); x.std(unbiased=False); x.prod(1); x.norm(); x.cumsum(1); x.any(); (x > 0).all(0)
+x.sum(); x.sum(1); x.sum(dim=0, keepdim=True); x.sum([0, 1]); x.mean(1); x.max(); x.max(1); x.min(0, True); x.argmax(1); x.var(1); x.std(unbiased=False); x.prod(1); x.norm(); x.cumsum(1); x.cumsum(0, dtype=torch.float64); x.prod(1, dtype=torch.float64); x.any(); (x > 0).all(0)
 x.softmax(1); F.softmax(x, dim=0); F.softmax(x, dim=0, dtype=torch.float64); F.log_softmax(x, 1); F.gelu(x, approximate="tanh"); F.normalize(x); F.pad(x, (1, 2), value=3.0); F.layer_norm(x, [4]); F.cosine_similarity(x, x * 2)
 x.t(); x.T; x.permute(1, 0); x.view(4, 3); x.view(-1); x.reshape(2, 6); x.flatten(); x.unsqueeze(0).squeeze(0); x.expand(2, 3, 4); x.repeat(2, 1); x[0]; x[:, 1]; x[1:, ::2]; x[..., -1]; x[None]; x[:, None]; x.narrow(1, 1, 2)
 torch.cat([x, x], 1); torch.stack([x, x]); x.chunk(2, 1); x.split(1); x.split([1, 3], 1); x.unbind(0); x.flip(0); x.roll(1, 0); torch.where(x > 0, x, -x); x.masked_fill(x > 0, 0.0); x.tril(); torch.triu(x, 1); x.diagonal()
-x.double(); x.to(torch.float64); x.long(); x.to(x); x.to("cpu"); x.half(); x.type_as(x.double()); x.clone().zero_(); x.clone().add_(x, alpha=2); x.clone().mul_(2); torch.zeros(2, 3); torch.ones_like(x, dtype=torch.long)
+x.double(); x.to(torch.float64); x.long(); x.to(x); x.to("cpu"); x.half(); x.type_as(x.double()); x.clone().zero_(); x.clone().add_(x, alpha=2); x.clone().mul_(2); x.to(torch.float32, False, True).add_(1) + x; torch.zeros(2, 3); torch.ones_like(x, dtype=torch.long)
 torch.full((2,), 3); torch.arange(5); torch.arange(0, 1, 0.25); torch.eye(3); torch.linspace(0, 1, 5); torch.tensor([[1.0, 2.0], [3.0, 4.0]]); torch.tensor(3); x.new_zeros(2); torch.matmul(x, x.t()); torch.addmm(x[:, :3], x, x.t())
 x.topk(2); x.sort(1); x.gather(1, (x > 0).long()); x.index_select(0, torch.tensor([0, 2])); x[torch.tensor([0, 2])]; x[:, torch.tensor([1])]; x[x > 0]; x.nonzero(); torch.isnan(x); torch.floor_divide(x, 2); torch.div(x, 0.3, rounding_mode="floor")
 torch.einsum("ij,kj->ik", x, x); torch.einsum("ij->j", x); torch.norm(x, 2, dim=1); x.item() if x.numel() == 1 else 0.5; x.numel(); x.dim(); x.size(0); x.shape[1]; float(x.sum()); bool(x.sum() > 0); x.is_floating_point(); x.dtype == torch.float32; torch.equal(x, x); F.one_hot(x.long().abs()); F.mse_loss(x, x * 2); F.smooth_l1_loss(x, x * 3)
@@ -216,7 +216,8 @@ FLOWS = ["y: List[Tensor] = []\nfor i in range(n):\n    y.append(x * i)\nreturn 
          "d = {'a': x, 'b': x + 1}\ns = x * 0\nfor k, v in d.items():\n    s = s + v\nreturn s, 'a' in d, len(d), list(d.keys())", "x[0] = 1\nx[:, 1] = x[:, 0]\nx[1:, 2:] += 2\nreturn x", "x[x > 0] = 0\nreturn x",
          "h = torch.zeros(x.shape[1])\nfor r in x:\n    h = h + r\nreturn h", "for i in range(10, 0, -3):\n    n += i\nreturn n", "y: Optional[int] = None\nif n > 2:\n    y = n\nif y is not None:\n    return y + 1\nreturn 0",
          "l = [1, n]\nl.append(4)\nl.insert(0, 9)\nl.reverse()\nv = l.pop()\nl[0] = 5\nreturn l, v, 7 in l, l.index(n), l + [1], l * 2, max(l), sum(l)", "a, b = x.chunk(2, 1)\n(c, d) = (a + 1, b - 1)\nreturn c, d, (n, 's')",
-         "return n // 2, n % 3, n / 2, float(n), int(2.7), bool(n), min(n, 2), n == 3, f'{n} and {x.size(0)}'", "with torch.no_grad():\n    y = x * 2\nreturn y", "if n > 2:\n    return x\nelse:\n    return x + 1"]
+         "return n // 2, n % 3, n / 2, float(n), int(2.7), bool(n), min(n, 2), n == 3, f'{n} and {x.size(0)}'", "with torch.no_grad():\n    y = x * 2\nreturn y", "if n > 2:\n    return x\nelse:\n    return x + 1",
+         "l = [3, 1, n]\nl.sort(reverse=True)\nreturn l, any([0, 2]), all([1, 0]), n ** 2, n ** -1"]
 
 
 @pytest.mark.parametrize("body", FLOWS)
@@ -247,7 +248,28 @@ def test_a_written_archive():
     assert td.jit.load(io.BytesIO(both))(td.ones(1, 1)).shape[0] >= 1
 
 
+def late():
+    """A module that only a later one holds."""
+    a = Made(name("__torch__.M"), state={5: tensor()})
+    return archive(Made(name("__torch__.M"), state={"t": [a], "b": Made(name("__torch__.M"), state={"a": a})}), **{"constants.pkl": pickled(())})
+
+
+def many(item, times=2000, deep=3):
+    for _ in range(deep):
+        item = [item] * times
+    return item
+
+
+TWICE = archive(b"\x80\x02c__torch__\nM\n)\x81}(X\x01\x00\x00\x00xK\x01X\x01\x00\x00\x00xK\x05ub.", **{"constants.pkl": pickled(())})
+METHODS = "class M(Module):\n" + "".join(f"  def f{k}(self: __torch__.M,\n    x: Tensor) -> Tensor:\n    return x\n" for k in range(65))
+
 REFUSED = [
+    (late(), td.InvalidError, "the name of an attribute"),
+    (TWICE, td.InvalidError, "two attributes 'x'"),
+    (program("return x", state={"l": many(1)}), td.QuotaExceeded, "the lists of the program have more than"),
+    (program("self.l = self.l\nreturn x", members="l : List[List[str]]\n", state={"l": many("x" * 1000, 700, 2)}), td.QuotaExceeded, "its state is more than"),
+    (program("return x", code=METHODS), td.QuotaExceeded, "more than 64 methods"),
+    (program("self.h = (x, x)\nreturn x", members="h : Tuple[Tensor, Tensor]\n", state={"h": (tensor(), tensor())}), td.Error, "h"),
     (program("return torch.frobnicate(x)"), td.Unsupported, r"code/__torch__\.py:7:12: 'torch\.frobnicate' of TorchScript is not known here yet"),
     (program("return ops.mine.thing(x)"), td.Unsupported, r"code/__torch__\.py:7:12: 'ops\.mine\.thing' is an op of somebody's own"),
     (program("return ops.prim.frobnicate(x)"), td.Unsupported, "'ops.prim.frobnicate'"),

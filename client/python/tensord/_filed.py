@@ -277,9 +277,12 @@ class LoadedProgram(Named, Module):
 
 def _state_words(name, slot):
     value = slot[0][slot[1]]
-    if not _C.is_tensor(value):
+    if _C.is_tensor(value):
+        return {"name": name, "tensor": name}
+    try:
         return {"name": name, "value": _packed(value)}
-    return {"name": name, "tensor": name}
+    except _NoJson:
+        raise _C.Unsupported(f"save(): the state '{name}' of the program is neither a tensor nor numbers, texts and lists of such") from None
 
 
 def _json_of(method):
