@@ -267,6 +267,7 @@ static void test_kills(void)
 {
     enum { MANY = 3000 };
     td_client *c = join();
+    CU_ASSERT_TRUE(comes_to(c, "sessions", 1)); /* what those before it had is no part of what is there */
     int64_t tensors = status_of(c, "tensors");
     for (int k = 0; k < 8; k++) {
         pid_t pid = fork();
@@ -291,6 +292,9 @@ static void test_kills(void)
     }
     /* One may have come to its end after its client. */
     for (uint64_t until = test_now_ms() + TEST_LONG_MS; status_of(c, "tensors") != tensors; test_sleep_ms(1)) {
+        if (test_now_ms() >= until)
+            printf("%lld tensors are left, and %lld were there before\n", (long long)status_of(c, "tensors"),
+                   (long long)tensors);
         CU_ASSERT_TRUE_FATAL(test_now_ms() < until);
         td_drop(c, "many");
     }
