@@ -150,7 +150,9 @@ static td_spot *spot_at(td_program *p, uint32_t node)
         return NULL;
     }
     *s = (td_spot){.next = p->first_spot, .stop = TD_IR_NONE};
-    return p->first_spot = p->spots[node] = s;
+    p->first_spot = s;
+    p->spots[node] = s;
+    return s;
 }
 
 /* ---- how arguments look, and which tensors they are */
