@@ -159,11 +159,10 @@ static td_spot *spot_at(td_program *p, uint32_t node)
 
 static bool take_tensor(td_taking *t, td_tensor *x)
 {
-    enum { MARKS = TD_TF_MULTI_VIEW | TD_TF_NO_GRAD_VIEW | TD_TF_INFERENCE };
     td_looking *l = t->look;
     if (t->graded && td_requires_grad(x)) t->refused = true;
     if (t->refused || t->n == TD_PLAN_ENDS || !td_look_room(l, 2 + 2 * x->desc.ndim)) return false;
-    td_look_put(l, (uint64_t)(x->flags & MARKS) << 8 | (x->view_base != NULL));
+    td_look_put(l, (uint64_t)(x->flags & TD_GROUP_MARKS) << 8 | (x->view_base != NULL));
     td_look_tensor(l, &x->desc, true);
     t->tensors[t->n++] = x;
     return !l->differ;

@@ -50,6 +50,11 @@ static int give_view(const td_group_given *o, td_tensor *of, td_account *account
     return rc;
 }
 
+static void drop(uint32_t n, td_tensor *const *t)
+{
+    for (uint32_t k = 0; k < n; k++) td_tensor_unref(t[k]);
+}
+
 static int give(const td_group *g, const td_call *c, td_tensor *const *inputs, td_tensor **outs, td_error *e)
 {
     for (uint32_t k = 0; k < g->ngiven; k++) {
@@ -60,17 +65,12 @@ static int give(const td_group *g, const td_call *c, td_tensor *const *inputs, t
         else if (o->view) rc = give_view(o, root, c->who->account, &outs[k], e);
         else outs[k] = td_tensor_ref(root);
         if (rc) {
-            while (k-- > 0) td_tensor_unref(outs[k]);
+            drop(k, outs);
             return rc;
         }
         if (o->view) outs[k]->flags |= o->flags;
     }
     return TD_OK;
-}
-
-static void drop(uint32_t n, td_tensor *const *t)
-{
-    for (uint32_t k = 0; k < n; k++) td_tensor_unref(t[k]);
 }
 
 static void over(td_call *c)

@@ -21,6 +21,9 @@ enum {
     TD_GROUP_NS = 100000      /* all of a row: a chunk's length */
 };
 
+/* What is kept of a tensor's marks. */
+enum { TD_GROUP_MARKS = TD_TF_MULTI_VIEW | TD_TF_NO_GRAD_VIEW | TD_TF_INFERENCE };
+
 typedef struct td_group td_group;
 typedef struct td_recording td_recording;
 

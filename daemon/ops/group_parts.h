@@ -89,6 +89,11 @@ struct td_group {
 
 /* The number of a descriptor among a group's, TD_GROUP_NONE without memory. */
 uint32_t td_group_desc(td_group *g, const td_desc *d);
+/* So many bytes, in whole lines of the cache. */
+static inline uint64_t td_group_lines(uint64_t bytes)
+{
+    return (bytes + 63) / 64 * 64;
+}
 /* Room for one more in an array that doubles. */
 bool td_group_grow(void **at, uint32_t n, uint32_t *room, size_t size);
 

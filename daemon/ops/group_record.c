@@ -8,8 +8,7 @@
 
 enum {
     MOST_OPERANDS = 32, /* of a call: each is looked for among all that was seen */
-    MOST_SLOTS = 512,
-    MARKS = TD_TF_MULTI_VIEW | TD_TF_NO_GRAD_VIEW | TD_TF_INFERENCE
+    MOST_SLOTS = 512
 };
 
 /* A tensor that was seen. */
@@ -55,7 +54,7 @@ static bool add_slot(td_recording *r, td_tensor *t, slot s)
         return false;
     s.t = td_tensor_ref(t);
     s.desc = t->desc;
-    s.marks = t->flags & MARKS;
+    s.marks = t->flags & TD_GROUP_MARKS;
     r->slots[r->nslots++] = s;
     return true;
 }
@@ -318,7 +317,7 @@ static bool add_given(td_recording *r, const td_tensor *t)
     *o = (td_group_given){.root = s->root,
                           .view = s->view,
                           .based = t->view_base,
-                          .flags = t->flags & MARKS,
+                          .flags = t->flags & TD_GROUP_MARKS,
                           .slot = (uint32_t)(s - r->slots)};
     o->same = first_given(g, o->slot);
     if (!s->root.input && !add_output(r, &r->blocks[s->root.nr])) return false;
@@ -344,7 +343,7 @@ static uint32_t bury(living *at, uint32_t n, uint32_t call)
 
 static uint64_t settle(living *at, uint32_t n, const block *b)
 {
-    uint64_t size = (b->bytes + 63) / 64 * 64, from = 0;
+    uint64_t size = td_group_lines(b->bytes), from = 0;
     uint32_t k = 0;
     while (k < n && at[k].from < from + size) from = at[k++].to;
     memmove(at + k + 1, at + k, (n - k) * sizeof *at);
@@ -362,14 +361,13 @@ static bool lay_out(td_recording *r)
         if (b->output != TD_GROUP_NONE || !b->bytes) continue;
         n = bury(at, n, b->first);
         b->at = settle(at, n++, b);
-        uint64_t to = b->at + (b->bytes + 63) / 64 * 64;
+        uint64_t to = b->at + td_group_lines(b->bytes);
         if (r->g->arena < to) r->g->arena = to;
     }
     free(at);
     return true;
 }
 
-/* From slots to addresses: 0 is the arena, then come inputs, then outputs. */
 static bool is_alike(const td_desc *a, const td_desc *b)
 {
     size_t bytes = a->ndim * sizeof a->shape[0];
@@ -387,6 +385,7 @@ uint32_t td_group_desc(td_group *g, const td_desc *d)
     return g->ndescs++;
 }
 
+/* From slots to addresses: 0 is the arena, then come inputs, then outputs. */
 static bool place_operand(td_recording *r, td_group_operand *o)
 {
     if (o->base == TD_GROUP_NONE) return true; /* a number, or nothing */

@@ -17,14 +17,9 @@ typedef struct bench {
     td_karg args[];
 } bench;
 
-static size_t whole_lines(size_t bytes)
-{
-    return (bytes + LINE - 1) / LINE * LINE;
-}
-
 static size_t bench_bytes(const td_group *g)
 {
-    return whole_lines(sizeof(bench) + g->most_args * sizeof(td_karg));
+    return td_group_lines(sizeof(bench) + g->most_args * sizeof(td_karg));
 }
 
 static size_t benches_bytes(const td_group *g)
@@ -34,7 +29,7 @@ static size_t benches_bytes(const td_group *g)
 
 static size_t bases_bytes(const td_group *g)
 {
-    return whole_lines((1 + g->ninputs + g->nmade) * sizeof(void *));
+    return td_group_lines((1 + g->ninputs + g->nmade) * sizeof(void *));
 }
 
 /* Where operands' offsets count from. */

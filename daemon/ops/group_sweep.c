@@ -15,11 +15,6 @@ enum {
     CHUNK_NS = 100000
 };
 
-static bool same_shape(const td_desc *a, const td_desc *b)
-{
-    return a->ndim == b->ndim && !memcmp(a->shape, b->shape, a->ndim * sizeof a->shape[0]);
-}
-
 static int64_t a_row(const td_sweep *s)
 {
     return s->flat ? 1 : td_desc_numel(&s->whole) / s->whole.shape[0];
@@ -33,7 +28,7 @@ bool td_sweep_begin(td_sweep *s, const td_desc *whole)
 
 bool td_sweep_takes(td_sweep *s, const td_desc *d, bool made)
 {
-    bool alike = same_shape(d, &s->whole) && td_desc_is_contiguous(d), one = td_desc_numel(d) == 1;
+    bool alike = td_desc_same_shape(d, &s->whole) && td_desc_is_contiguous(d), one = td_desc_numel(d) == 1;
     if (alike || (one && !made)) return true;
     s->flat = false;
     return !made && d->ndim <= s->whole.ndim;
@@ -114,7 +109,7 @@ static bool spread(const td_sweep *s, td_group *g, const td_group_part *p, td_gr
         if (!td_group_grow((void **)&g->numbers, k, &g->room_numbers, sizeof *g->numbers)) return false;
         g->numbers[k] = (td_group_number){.at = g->arena, .dtype = (uint8_t)t};
         memcpy(g->numbers[k].value, o->arg.number, td_dtype_size(t));
-        g->arena += (td_sweep_tile_bytes(s, t) + 63) / 64 * 64;
+        g->arena += td_group_lines(td_sweep_tile_bytes(s, t));
         g->nnumbers++;
     }
     td_desc d = s->whole;

@@ -1,38 +1,11 @@
 /* Memory that is out while a program is recorded, planned or run by a plan: whichever allocation fails, the run gives
  * what it should or says why not, the next ones are right, and nothing is left. */
 #include "proto/program/text.h"
+#include "tests/hostile/starve.h"
 #include "tests/unit/drawn_programs.h"
 
-void *__real_malloc(size_t n);
-void *__real_calloc(size_t n, size_t each);
-void *__real_realloc(void *p, size_t n);
 char *__real_strdup(const char *text);
-void *__wrap_malloc(size_t n);
-void *__wrap_calloc(size_t n, size_t each);
-void *__wrap_realloc(void *p, size_t n);
 char *__wrap_strdup(const char *text);
-
-static int until_failure; /* the so-many-th allocation from now fails; 0: none */
-
-static bool fails(void)
-{
-    return until_failure && --until_failure == 0;
-}
-
-void *__wrap_malloc(size_t n)
-{
-    return fails() ? NULL : __real_malloc(n);
-}
-
-void *__wrap_calloc(size_t n, size_t each)
-{
-    return fails() ? NULL : __real_calloc(n, each);
-}
-
-void *__wrap_realloc(void *p, size_t n)
-{
-    return fails() ? NULL : __real_realloc(p, n);
-}
 
 char *__wrap_strdup(const char *text)
 {

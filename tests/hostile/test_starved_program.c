@@ -6,40 +6,13 @@
 #include "proto/program/text.h"
 #include "proto/program/verify.h"
 #include "proto/program/wire.h"
+#include "tests/hostile/starve.h"
 #include "tests/unit/cunit_main.h"
 
 #include <stdlib.h>
 
-void *__real_malloc(size_t n);
-void *__real_calloc(size_t n, size_t each);
-void *__real_realloc(void *p, size_t n);
 char *__real_strndup(const char *text, size_t n);
-void *__wrap_malloc(size_t n);
-void *__wrap_calloc(size_t n, size_t each);
-void *__wrap_realloc(void *p, size_t n);
 char *__wrap_strndup(const char *text, size_t n);
-
-static int until_failure; /* the so-many-th allocation from now fails; 0: none */
-
-static bool fails(void)
-{
-    return until_failure && --until_failure == 0;
-}
-
-void *__wrap_malloc(size_t n)
-{
-    return fails() ? NULL : __real_malloc(n);
-}
-
-void *__wrap_calloc(size_t n, size_t each)
-{
-    return fails() ? NULL : __real_calloc(n, each);
-}
-
-void *__wrap_realloc(void *p, size_t n)
-{
-    return fails() ? NULL : __real_realloc(p, n);
-}
 
 char *__wrap_strndup(const char *text, size_t n)
 {

@@ -1,0 +1,38 @@
+/* For tests of memory that is out: the next allocations go through here, and one of them fails. Link with
+ * -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc; a test wraps what else it wants by `fails`. */
+#ifndef TENSORD_TESTS_STARVE_H
+#define TENSORD_TESTS_STARVE_H
+
+#include <stdbool.h>
+#include <stdlib.h>
+
+void *__real_malloc(size_t n);
+void *__real_calloc(size_t n, size_t each);
+void *__real_realloc(void *p, size_t n);
+void *__wrap_malloc(size_t n);
+void *__wrap_calloc(size_t n, size_t each);
+void *__wrap_realloc(void *p, size_t n);
+
+static int until_failure; /* the so-many-th allocation from now fails; 0: none */
+
+static bool fails(void)
+{
+    return until_failure && --until_failure == 0;
+}
+
+void *__wrap_malloc(size_t n)
+{
+    return fails() ? NULL : __real_malloc(n);
+}
+
+void *__wrap_calloc(size_t n, size_t each)
+{
+    return fails() ? NULL : __real_calloc(n, each);
+}
+
+void *__wrap_realloc(void *p, size_t n)
+{
+    return fails() ? NULL : __real_realloc(p, n);
+}
+
+#endif
