@@ -156,6 +156,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         if (!ok) break;
     }
     td_session_end(s, false);
+    td_queues_clear(&service); /* they keep what nobody has come for yet */
     td_sched_drain(service.sched);
     while (td_sessions_clear(&sessions, INT_MAX)) {
     }
