@@ -433,7 +433,36 @@ static PyObject *show(PyObject *module, PyObject *args)
     return made;
 }
 
+/* What is under a name now: 1, it is another object; 0, the same; -1: an error of Python. */
+static int is_other(PyObject *home, PyObject *name, PyObject *was)
+{
+    if (PyDict_Check(home)) {
+        PyObject *now = PyDict_GetItemWithError(home, name); /* borrowed */
+        return !now && PyErr_Occurred() ? -1 : (now ? now : Py_None) != was;
+    }
+    PyObject *now = PyObject_GetAttr(home, name);
+    if (!now) return -1;
+    Py_DECREF(now);
+    return now != was;
+}
+
+/* _changed(seen): is something else now in one of (dict or object, name, what was there)? Asked before each call of a
+ * module's program, which may have hundreds. */
+static PyObject *changed(PyObject *module, PyObject *seen)
+{
+    (void)module;
+    Py_ssize_t n = PyList_Check(seen) ? PyList_Size(seen) : -1;
+    int other = n < 0 ? -1 : 0;
+    if (n < 0) tdpy_raise(TD_E_TYPE, "a list is wanted");
+    for (Py_ssize_t k = 0; !other && k < n; k++) {
+        PyObject *each = PyList_GetItem(seen, k), *home, *name, *was;
+        other = each && PyArg_ParseTuple(each, "OOO:_changed", &home, &name, &was) ? is_other(home, name, was) : -1;
+    }
+    return other < 0 ? NULL : PyBool_FromLong(other);
+}
+
 PyMethodDef tdpy_program_functions[] = {{"_show", show, METH_VARARGS, NULL},
+                                        {"_changed", changed, METH_O, NULL},
                                         {"_script", script, METH_VARARGS, NULL},
                                         {"_program_timeout", set_timeout, METH_O, NULL},
                                         {NULL, NULL, 0, NULL}};

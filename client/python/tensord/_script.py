@@ -74,7 +74,7 @@ class World:
 
     def changed(self):
         """Is something else now where this was made of?"""
-        return any((home.get(name) if isinstance(home, dict) else getattr(home, name)) is not was for home, name, was in self.seen)
+        return _C._changed(self.seen)
 
     # ---- functions
 
