@@ -15,8 +15,8 @@ static int report(const td_error *e)
 static void bound_malloc(void)
 {
     mallopt(M_MXFAST, 0); /* else hundreds of thousands of small blocks are merged at once, now and then */
-    mallopt(M_TRIM_THRESHOLD, INT_MAX);   /* else free gives all that is free at the end back: the server does */
-    mallopt(M_MMAP_THRESHOLD, 128 << 10); /* else it grows, and growing a large block copies it */
+    mallopt(M_TRIM_THRESHOLD, INT_MAX);  /* else free gives all that is free at the end back: the server does */
+    mallopt(M_MMAP_THRESHOLD, 32 << 20); /* else what a library needs for one product comes and goes by the page */
 }
 
 int main(int argc, char **argv)
