@@ -8,8 +8,9 @@
 #include <stdlib.h>
 
 enum {
-    TURN_NS = 120000, /* and what the last of its records takes */
-    LOOK_EACH = 8     /* records between two looks at the clock */
+    ALONE_NS = 120000, /* of a turn, and what the last of its records takes */
+    SHARED_NS = 40000, /* while there are others, who may wait for its end */
+    LOOK_EACH = 8      /* records between two looks at the clock */
 };
 
 uint32_t td_session_id(const td_session *s)
@@ -293,11 +294,11 @@ static bool finish_wait(td_session *s)
 }
 
 /* A turn is bounded by its time too, for one record may be worth a thousand. */
-static bool turn_over(uint64_t *until)
+static bool turn_over(const td_session *s, uint64_t *until)
 {
     uint64_t now = td_clock_ns();
     td_breathe(); /* through a ring, a session is served without a system call */
-    if (!*until) *until = now + TURN_NS;
+    if (!*until) *until = now + (s->all->count > 1 ? SHARED_NS : ALONE_NS);
     return now > *until;
 }
 
@@ -361,7 +362,7 @@ td_run td_session_run_until(td_session *s, int most, uint64_t *until, td_error *
     if (s->clones) return TD_RUN_SUSPENDED;
     for (int n = 0;; n++) {
         if (s->over && unread(s)) return TD_RUN_STALLED; /* a record may end what these answers are about */
-        if ((s->activity || n % LOOK_EACH == 0) && turn_over(until)) return TD_RUN_MORE;
+        if ((s->activity || n % LOOK_EACH == 0) && turn_over(s, until)) return TD_RUN_MORE;
         if (s->over) {
             td_lap_is(s->service->laps, "held");
             td_held_finish(s);
