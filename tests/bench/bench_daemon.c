@@ -247,14 +247,54 @@ static void crowd(void)
     if (enough_descriptors()) beside("crowd", crowd_client, 10, 10);
 }
 
-/* bench_daemon [PART]: all, or idle, scale, fair, graph or crowd. */
+/* ---- a program that never ends ---- */
+
+static void never_ends(void *context)
+{
+    td_value out, in[] = {td_value_array(context)};
+    int rc = td_program_call(td_program_read(td_client_of(context),
+                                             "graph(%x : Tensor):\n"
+                                             "  %most : int = prim::Constant[value=9223372036854775807]()\n"
+                                             "  %yes : bool = prim::Constant[value=1]()\n"
+                                             "  %last : Tensor = prim::Loop(%most, %yes, %x)\n"
+                                             "    block0(%i : int, %y : Tensor):\n"
+                                             "      %z : Tensor = td::neg(%y)\n"
+                                             "      -> (%yes, %z)\n"
+                                             "  return (%last)\n",
+                                             td_arrays_of(0, NULL)),
+                             1, in, &out);
+    bench_check(rc == 0 && td_flush(td_client_of(context)) == 0, "a program without an end");
+}
+
+/* Another client's `while True` over small ops: after a token, until its process ends. */
+static void endless_client(int fd, void *context)
+{
+    (void)context;
+    char more;
+    td_client *c = td_connect(NULL);
+    td_array *x = td_full(c, td_dims(8), 1.0, TD_FLOAT32);
+    bench_check(x != NULL, "connecting");
+    bench_send(fd);
+    bench_take(fd);
+    never_ends(x);
+    while (recv(fd, &more, 1, 0) > 0) {
+    }
+}
+
+static void endless(void)
+{
+    beside("prog.fair", endless_client, 3, 3);
+}
+
+/* bench_daemon [PART]: all, or idle, scale, fair, graph, crowd or endless. */
 int main(int argc, char **argv)
 {
     static const struct {
         const char *name;
         void (*run)(void);
-    } parts[] = {{"idle", idle}, {"scale", scale}, {"fair", fair}, {"graph", beside_a_graph}, {"crowd", crowd}};
-    for (int i = 0; i < 5; i++)
+    } parts[] = {{"idle", idle},   {"scale", scale},    {"fair", fair}, {"graph", beside_a_graph},
+                 {"crowd", crowd}, {"endless", endless}};
+    for (int i = 0; i < 6; i++)
         if (argc < 2 || strcmp(argv[1], parts[i].name) == 0) parts[i].run();
     return 0;
 }
