@@ -84,18 +84,36 @@ void td_leave(td_client *c)
     td_unlock(c);
 }
 
-/* Wait for all that was asked; silent: errors stay untold. */
+/* Wait for all that was asked, in two halves; silent: errors stay untold. */
+static void ask_all(td_client *c, td_quiet_wait *x, bool silent)
+{
+    x->wait = (td_wait){0};
+    td_expect(c, &x->wait);
+    uint32_t rest[3] = {0, 0, silent};
+    td_words_put_u64(rest, x->wait.serial);
+    td_control(c, TD_REC_SYNC, NULL, 0, NULL, 0, NULL, 3, rest);
+    x->asked = c->asked;
+    x->of = c;
+}
+
+int td_await_quiet(td_quiet_wait *x)
+{
+    int rc = x->of ? td_await(x->of, &x->wait, "sync") : TD_OK;
+    if (!rc && x->of) x->of->quiet = x->asked;
+    return rc;
+}
+
+void td_ask_quiet(td_client *c, td_quiet_wait *x)
+{
+    x->of = NULL;
+    if (c->quiet != c->asked) ask_all(c, x, true);
+}
+
 static int wait_for_all(td_client *c, bool silent)
 {
-    td_wait w = {0};
-    td_expect(c, &w);
-    uint32_t rest[3] = {0, 0, silent};
-    td_words_put_u64(rest, w.serial);
-    td_control(c, TD_REC_SYNC, NULL, 0, NULL, 0, NULL, 3, rest);
-    uint64_t asked = c->asked;
-    int rc = td_await(c, &w, "sync");
-    if (!rc) c->quiet = asked;
-    return rc;
+    td_quiet_wait x;
+    ask_all(c, &x, silent);
+    return td_await_quiet(&x);
 }
 
 int td_outcome(td_client *c)

@@ -242,6 +242,14 @@ void td_leave(td_client *c);
 int td_outcome(td_client *c);
 /* Wait until everything asked so far has ended; errors stay untold. Not under the lock. */
 int td_settle(td_client *c);
+/* The same in two halves, under the lock. */
+typedef struct td_quiet_wait {
+    td_wait wait;
+    td_client *of; /* NULL: nothing was to be waited for */
+    uint64_t asked;
+} td_quiet_wait;
+void td_ask_quiet(td_client *c, td_quiet_wait *x);
+int td_await_quiet(td_quiet_wait *x);
 /* The end of a queue's handle that must not wait (and that no thread uses). */
 void td_queue_forget(td_queue *q);
 /* td_connect that may be stopped, as td_set_interrupt says from then on. A binding has stepped aside before. */
@@ -471,6 +479,17 @@ int td_desc_from_wire(const Td__Wire__Desc *d, td_desc *out, td_error *e);
 int td_take_shape(td_array *a, const Td__Wire__Desc *d, td_error *e);
 /* Ask the daemon for the descriptor when it is not known. */
 int td_resolve(td_array *a);
+/* The same in two halves, so that what is asked about its value between them takes no second round trip. */
+typedef struct td_shape_wait {
+    td_wait wait;
+    struct td_shapes {
+        int n;
+        td_array *const *at;
+    } shapes;
+    td_array *of; /* NULL: it was known */
+} td_shape_wait;
+void td_ask_shape(td_array *a, td_shape_wait *x);
+int td_await_shape(td_shape_wait *x);
 /* The same for many, in one round trip. codes[i] is TD_E_NOT_FOUND for what is not there; any other error is that of
  * the whole. */
 int td_resolve_all(td_client *c, int n, td_array *const *at, int *codes, td_error *e);
@@ -478,6 +497,8 @@ int td_resolve_all(td_client *c, int n, td_array *const *at, int *codes, td_erro
 /* ---- value.c: under the lock ---- */
 /* Wait until everything asked of it so far is done, and know where it lies. */
 int td_locate(td_array *a);
+/* td_data() of an array after td_settle(), in one round trip. Not under the lock. */
+const void *td_data_settled(td_array *a);
 /* The answers to a read, to Map, to Open and to Status. `writes`: td_client.writes when it was asked. */
 int td_take_value(td_array *a, void *buffer, size_t bytes, const td_reply *r, int *fd, td_error *e);
 int td_take_address(td_array *a, uint64_t writes, const td_reply *r, int *fd, td_error *e);

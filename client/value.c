@@ -37,7 +37,7 @@ static void gather(const td_desc *d, const unsigned char *storage, unsigned char
 typedef struct reading {
     td_array *a;
     unsigned char *buffer;
-    size_t bytes;
+    size_t bytes; /* 0: of one element, or the buffer stays as it is */
 } reading;
 
 int td_take_value(td_array *a, void *buffer, size_t bytes, const td_reply *r, int *fd, td_error *e)
@@ -54,9 +54,11 @@ int td_take_value(td_array *a, void *buffer, size_t bytes, const td_reply *r, in
 
 static int on_read(td_client *c, td_wait *w, const td_reply *r, int *fd, td_error *e)
 {
-    (void)c;
     const reading *g = w->context;
-    return td_take_value(g->a, g->buffer, g->bytes, r, fd, e);
+    if (g->bytes || td_desc_numel(&g->a->desc) == 1)
+        return td_take_value(g->a, g->buffer, td_desc_nbytes(&g->a->desc), r, fd, e);
+    td_take_unclaimed(c, r, fd);
+    return TD_OK;
 }
 
 /* This thread knows that it is written, whatever was asked since. */
@@ -72,21 +74,26 @@ static bool is_settled(const td_array *a)
     return a->bytes && (a->settled == a->client->writes || a == at_hand);
 }
 
-/* Under the lock, of a known descriptor. */
+/* Under the lock; bytes: of a known descriptor, or 0 (reading). */
 static int read_value(td_array *a, void *buffer, size_t bytes, const char *op)
 {
     td_client *c = a->client;
     if (is_settled(a)) {
-        gather(&a->desc, a->bytes, buffer);
+        if (bytes || td_desc_numel(&a->desc) == 1) gather(&a->desc, a->bytes, buffer);
         return TD_OK;
     }
     reading g = {a, buffer, bytes};
     td_wait w = {.on_reply = on_read, .context = &g};
+    td_shape_wait shape;
+    td_ask_shape(a, &shape);
     td_expect(c, &w);
     uint32_t rest[2];
     td_words_put_u64(rest, w.serial);
     td_control(c, TD_REC_READ, NULL, 1, &a->id, 0, NULL, 2, rest);
-    return td_await(c, &w, op);
+    int rc = td_await_shape(&shape);
+    if (!rc) return td_await(c, &w, op);
+    td_forget_wait(c, &w);
+    return rc;
 }
 
 /* Does it lie where nobody maps it? */
@@ -148,13 +155,12 @@ TD_API int td_item(td_array *a, td_scalar *out)
     int rc = td_enter(a->client, "item");
     if (rc) return rc;
     _Alignas(16) unsigned char element[16];
-    rc = td_resolve(a);
+    rc = read_value(a, element, 0, "item");
     if (!rc && td_desc_numel(&a->desc) != 1) {
         char text[128];
         rc = td_raise(TD_E_SHAPE, "item", "%s has %lld elements; only one element can be an item",
                       td_desc_text(&a->desc, text, sizeof text), (long long)td_desc_numel(&a->desc));
     }
-    if (!rc) rc = read_value(a, element, td_dtype_size((td_dtype)a->desc.dtype), "item");
     if (!rc) *out = td_scalar_load((td_dtype)a->desc.dtype, element);
     td_leave(a->client);
     return rc;
@@ -195,18 +201,45 @@ unsigned char *td_first_element(const td_array *a)
     return a->bytes + (size_t)a->desc.offset * td_dtype_size((td_dtype)a->desc.dtype);
 }
 
-int td_locate(td_array *a)
+/* All that is asked goes out together. */
+static int locate(td_array *a, bool settle)
 {
-    if (is_settled(a)) return TD_OK;
+    td_client *c = a->client;
+    bool here = is_settled(a);
     Td__Wire__Map map = TD__WIRE__MAP__INIT;
     map.id = a->id;
     Td__Wire__Call call = TD__WIRE__CALL__INIT;
     call.map = &map;
     td_wait w = {.on_reply = on_address, .context = a};
-    return td_ask_and_wait(a->client, &call, -1, &w, "data");
+    td_shape_wait shape = {0};
+    td_quiet_wait all = {0};
+    if (!here) td_ask_shape(a, &shape);
+    if (settle) td_ask_quiet(c, &all);
+    int rc = here ? TD_OK : td_ask_later(c, &call, -1, &w);
+    if (!rc) rc = td_await_shape(&shape);
+    if (!rc) rc = td_await_quiet(&all);
+    if (!rc && !here) rc = td_await(c, &w, "data");
+    td_forget_wait(c, &shape.wait); /* what was not waited for */
+    td_forget_wait(c, &all.wait);
+    td_forget_wait(c, &w);
+    return rc;
 }
 
-TD_API const void *td_data(td_array *a)
+int td_locate(td_array *a)
+{
+    return locate(a, false);
+}
+
+/* Of a descriptor that is known. */
+static int check_here(const td_array *a)
+{
+    if (a->unknown || a->desc.device == TD_CPU) return TD_OK;
+    return td_raise(TD_E_UNSUPPORTED, "data",
+                    "the tensor lies on %s, where nobody can map its bytes; copy it to the cpu first",
+                    td_device_name(a->desc.device));
+}
+
+static const void *data(td_array *a, bool settle)
 {
     if (!a) {
         td_raise_null("data", "the array");
@@ -214,15 +247,22 @@ TD_API const void *td_data(td_array *a)
     }
     if (td_tracing) td_trace_look(a, "data");
     if (td_enter(a->client, "data")) return NULL;
-    int rc = td_resolve(a);
-    if (!rc && a->desc.device != TD_CPU)
-        rc = td_raise(TD_E_UNSUPPORTED, "data",
-                      "the tensor lies on %s, where nobody can map its bytes; copy it to the cpu first",
-                      td_device_name(a->desc.device));
-    if (!rc) rc = td_locate(a);
+    int rc = check_here(a);
+    if (!rc) rc = locate(a, settle);
+    if (!rc) rc = check_here(a);
     const void *p = rc ? NULL : td_first_element(a);
     td_leave(a->client);
     return p;
+}
+
+TD_API const void *td_data(td_array *a)
+{
+    return data(a, false);
+}
+
+const void *td_data_settled(td_array *a)
+{
+    return data(a, true);
 }
 
 static void end_writing(td_array *a)

@@ -38,12 +38,11 @@ static bool may_write(const td_array *a)
 void *tdpy_data(PyObject *self, bool *writable)
 {
     td_array *a = tdpy_array(self);
-    if (td_ndim(a) < 0) return tdpy_fail();
     tdpy_tensor *t = (tdpy_tensor *)self;
     bool shared = a->mapping < 0 || may_write(a);
-    if (shared && !a->writing && !t->fresh && td_settle(a->client)) return tdpy_fail();
+    bool settle = shared && !a->writing && !t->fresh;
     t->fresh = false;
-    void *p = (void *)(uintptr_t)td_data(a);
+    void *p = (void *)(uintptr_t)(settle ? td_data_settled(a) : td_data(a));
     *writable = p && may_write(a);
     if (p && PyErr_Occurred()) return NULL;
     return p ? p : tdpy_fail();
@@ -131,10 +130,10 @@ int tdpy_get_buffer(PyObject *self, Py_buffer *view, int flags)
     int grad = td_grad_enabled() && !came_outside(a) ? tdpy_requires_grad(self) : 0;
     if (grad < 0) return -1;
     if (grad) return refuse(view, "the tensor requires grad; call detach() on it first");
-    if (td_dtype_of(a) == TD_BFLOAT16)
-        return refuse(view, "bfloat16 is unknown to the buffer protocol; call float() first");
     void *p = tdpy_data(self, &writable);
     if (!p) return -1;
+    if (td_dtype_of(a) == TD_BFLOAT16)
+        return refuse(view, "bfloat16 is unknown to the buffer protocol; call float() first");
     bool strided = flags & PyBUF_STRIDES & ~PyBUF_ND;
     if (flags & PyBUF_WRITABLE && !writable) return refuse(view, "the tensor lies in memory that is read-only here");
     if (!has_order(a, flags)) return refuse(view, "the tensor is not contiguous; call contiguous() first");
