@@ -1033,29 +1033,38 @@ def topk(self, k: int, dim=-1, largest=True, sorted=True):
 # ---- index
 
 
-def _numbers(indices):
-    """Masks as the places where they hold."""
+def _numbers(self, indices):
+    """Masks as the places where they hold; for one without dimensions the tensor has one more."""
     found: list[Optional[Tensor]] = []
     for i in range(len(indices)):
         k = indices[i]
         if k is None:
             found.append(None)
         elif k.dtype == td.bool:
-            for each in ops.unbind(ops.nonzero(k), 1):
+            mask = k
+            if mask.ndim == 0:
+                mask = ops.unsqueeze(mask, 0)
+                self = ops.unsqueeze(self, len(found))
+            at = len(found)
+            assert mask.shape == self.shape[at:at + mask.ndim], f"the mask has the shape {mask.shape}, and the tensor {self.shape}"
+            for each in ops.unbind(ops.nonzero(mask), 1):
                 found.append(each)
         else:
             found.append(k)
-    return found
+    return self, found
 
 
 def index(self, indices):
     if isinstance(self, Tensor):
-        return ops.index(self, _numbers(indices))
+        part, places = _numbers(self, indices)
+        return ops.index(part, places)
     return self.index(indices)
 
 
 def index_put_(self, indices, values, accumulate=False):
-    return self.index_put_(_numbers(indices), values.to(self.dtype), accumulate)
+    part, places = _numbers(self, indices)
+    part.index_put_(places, values.to(self.dtype), accumulate)
+    return self
 
 
 def index_select(self, dim: int, index):

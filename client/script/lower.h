@@ -252,6 +252,8 @@ uint32_t td_low_find_function(td_lower *l, uint32_t unit, const char *name); /* 
 uint32_t td_low_find_class(td_lower *l, uint32_t unit, const char *name, size_t length);
 bool td_low_is_row(td_lower *l, uint32_t call, const char *name, uint32_t self);
 uint32_t td_low_find_prelude(td_lower *l, const char *name);
+/* Its function of that name, with a value for each parameter. */
+uint32_t td_low_prelude(td_lower *l, uint32_t node, const char *name, uint32_t n, uint32_t *values);
 void td_lower_program(td_lower *l, const td_script_name *entry);
 void td_lower_deinit(td_lower *l);
 

@@ -303,9 +303,8 @@ uint32_t td_low_inline(td_lower *l, uint32_t call, uint32_t function)
 
 /* Of a generic function, or one of an archive's that is no method: it sees nothing of its caller but its arguments, of
  * which constants decide what is lowered at all. */
-static uint32_t call_in_place(td_lower *l, uint32_t call, uint32_t function, uint32_t object, uint32_t self)
+static uint32_t in_place(td_lower *l, uint32_t call, uint32_t function, uint32_t object, uint32_t n, uint32_t *values)
 {
-    uint32_t n, *values = arguments(l, call, function, object != TD_IR_NONE || self != TD_IR_NONE, self, &n);
     scene before;
     enter_unit(l, td_low_unit_of(l, function), &before);
     if (!l->blame && l->units[l->unit].generic) l->blame = call;
@@ -313,6 +312,17 @@ static uint32_t call_in_place(td_lower *l, uint32_t call, uint32_t function, uin
     before.flow.gone = l->flow.gone;
     leave_unit(l, &before);
     return result;
+}
+
+static uint32_t call_in_place(td_lower *l, uint32_t call, uint32_t function, uint32_t object, uint32_t self)
+{
+    uint32_t n, *values = arguments(l, call, function, object != TD_IR_NONE || self != TD_IR_NONE, self, &n);
+    return in_place(l, call, function, object, n, values);
+}
+
+uint32_t td_low_prelude(td_lower *l, uint32_t node, const char *name, uint32_t n, uint32_t *values)
+{
+    return in_place(l, node, td_low_find_prelude(l, name), TD_IR_NONE, n, values);
 }
 
 uint32_t td_low_function_call(td_lower *l, uint32_t call, uint32_t function, uint32_t object, uint32_t self)

@@ -61,12 +61,11 @@ static bool is_mask(td_lower *l, uint32_t value)
 }
 
 /* A mask alone: where it holds, an index for each of its dimensions. */
-static bool take_mask(td_lower *l, uint32_t mask, keys *k)
+static bool take_mask(td_lower *l, uint32_t node, uint32_t mask, keys *k)
 {
     if (k->n != 1 || !is_mask(l, mask)) return false;
-    uint32_t in[2] = {tensor(l, "nonzero", 1, &mask), an_int(l, 1)};
-    uint32_t type = td_low_made(l, td_type_list(l->e, td_low_plain(l, TD_T_TENSOR)));
-    k->list = td_low_op(l, TD_IR_TD | td_op_by_name("unbind")->id, 2, in, type);
+    k->value = td_low_prelude(l, node, "_masked", 2, (uint32_t[]){k->value, mask});
+    k->list = td_low_prelude(l, node, "_holds", 2, (uint32_t[]){k->value, mask});
     return true;
 }
 
@@ -83,7 +82,7 @@ static void take_value(td_lower *l, uint32_t node, keys *k)
     } else if (kind == TD_T_INT) {
         in[2] = value;
         k->value = tensor(l, "select", 3, in);
-    } else if (kind == TD_T_TENSOR && take_mask(l, value, k)) {
+    } else if (kind == TD_T_TENSOR && take_mask(l, node, value, k)) {
         return;
     } else if (kind == TD_T_TENSOR && !k->behind) {
         pad_index(l, k, (uint32_t)k->dim);

@@ -78,6 +78,20 @@ def pad(input, pad, mode: str = "constant", value=0):
     return ops.constant_pad(input, pad, value)
 
 
+# ---- masks
+
+
+def _masked(input, mask):
+    """What has a place for each of a mask: where that has no dimension, there is one more."""
+    return ops.unsqueeze(input, 0) if mask.ndim == 0 else input
+
+
+def _holds(input, mask):
+    at = ops.unsqueeze(mask, 0) if mask.ndim == 0 else mask
+    assert at.shape == input.shape[:at.ndim], f"the mask has the shape {at.shape}, and the tensor {input.shape}"
+    return ops.unbind(ops.nonzero(at), 1)
+
+
 # ---- values
 
 

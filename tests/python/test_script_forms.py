@@ -76,6 +76,26 @@ def masks(x):
     return x, x[x > 3]
 
 
+@case(X, lambda: td.tensor(2.0), lambda: 0.5)
+def masks_without_dimensions(x, y, n: float):
+    x, z = x.clone(), y.clone()
+    x[y > 3] = n
+    x[y == 2] += 1
+    z[y > 3] = n
+    return x, z, x[y > 3], x[y < 3], y[y > 3], y[y < 3]
+
+
+def test_masks_of_other_shapes():
+    @td.jit.script
+    def put(x, y):
+        x[y > 0] = 1.0
+        return x
+
+    for shape in (3,), (5,), (2, 3):
+        with pytest.raises(td.Error, match="the mask has the shape"):
+            put(td.zeros(4, 2), td.ones(shape)).tolist()
+
+
 @case(X)
 def lists_of_tensors(x):
     ys = [x, x+1]; ys.append(x*2)

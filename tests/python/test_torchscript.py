@@ -248,6 +248,18 @@ def test_a_written_archive():
     assert td.jit.load(io.BytesIO(both))(td.ones(1, 1)).shape[0] >= 1
 
 
+@pytest.mark.parametrize("body, holds, holds_not", [
+    ("return torch.index(x, annotate(List[Optional[Tensor]], [at]))", (1, 2, 3), (0, 2, 3)),
+    ("return torch.index(x, annotate(List[Optional[Tensor]], [None, at]))", (2, 1, 3), (2, 0, 3)),
+    ("y = torch.index_put_(x, annotate(List[Optional[Tensor]], [at]), torch.tensor(5))\nreturn torch.sum(y)", 30.0, 12.0)])
+def test_masks_without_dimensions(body, holds, holds_not):
+    """TorchScript of PyTorch 1.13 has an assertion that fails there."""
+    f = td.jit.load(io.BytesIO(program("at = torch.lt(torch.sum(x), 9)\n" + body)))
+    for x, expected in (td.ones(2, 3), holds), (td.full((2, 3), 2.0), holds_not):
+        result = f(x)
+        assert (result.shape or result.item()) == expected
+
+
 def late():
     """A module that only a later one holds."""
     a = Made(name("__torch__.M"), state={5: tensor()})
