@@ -758,6 +758,10 @@ def unbind(self, dim=0):
     return ops.unbind(self, dim)
 
 
+def tensor_split(self, indices_or_sections, dim: int = 0):
+    return td.tensor_split(self, indices_or_sections, dim)
+
+
 def chunk(self, chunks: int, dim=0):
     return ops.chunk(self, chunks, dim)
 

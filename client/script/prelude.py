@@ -61,6 +61,12 @@ def split(input, split_size_or_sections, dim: int = 0):
     return ops.split(input, split_size_or_sections, dim)
 
 
+def tensor_split(input, indices_or_sections, dim: int = 0):
+    if isinstance(indices_or_sections, int):
+        return ops.tensor_split_sections(input, indices_or_sections, dim)
+    return ops.tensor_split(input, indices_or_sections, dim)
+
+
 def concat(tensors, dim: int = 0):
     return ops.cat(tensors, dim)
 

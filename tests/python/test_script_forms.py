@@ -97,6 +97,11 @@ def test_masks_of_other_shapes():
 
 
 @case(X)
+def splits(x):
+    return td.tensor_split(x, 3, 2), td.tensor_split(x[0, 0], 3), td.tensor_split(x, [1, -1], dim=2), td.tensor_split(x, indices_or_sections=2, dim=-1)
+
+
+@case(X)
 def lists_of_tensors(x):
     ys = [x, x+1]; ys.append(x*2)
     return td.cat(ys), td.stack(ys, dim=1), td.cat((x, x), dim=-1), td.stack((x, x)), td.concat(ys, 1)

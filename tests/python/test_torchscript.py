@@ -214,6 +214,7 @@ def test_expressions_agree_with_pytorch(source, tmp_path):
 
 FLOWS = ["y: List[Tensor] = []\nfor i in range(n):\n    y.append(x * i)\nreturn torch.stack(y)", "z = x\nwhile z.sum() < 100:\n    z = z + 10\n    if z.max() > 50:\n        break\nreturn z",
          "d = {'a': x, 'b': x + 1}\ns = x * 0\nfor k, v in d.items():\n    s = s + v\nreturn s, 'a' in d, len(d), list(d.keys())", "x[0] = 1\nx[:, 1] = x[:, 0]\nx[1:, 2:] += 2\nreturn x", "x[x > 0] = 0\nreturn x",
+         "return torch.tensor_split(x, 3, 1), torch.tensor_split(x, [1, -1]), torch.tensor_split(x, 2)",
          "h = torch.zeros(x.shape[1])\nfor r in x:\n    h = h + r\nreturn h", "for i in range(10, 0, -3):\n    n += i\nreturn n", "y: Optional[int] = None\nif n > 2:\n    y = n\nif y is not None:\n    return y + 1\nreturn 0",
          "l = [1, n]\nl.append(4)\nl.insert(0, 9)\nl.reverse()\nv = l.pop()\nl[0] = 5\nreturn l, v, 7 in l, l.index(n), l + [1], l * 2, max(l), sum(l)", "a, b = x.chunk(2, 1)\n(c, d) = (a + 1, b - 1)\nreturn c, d, (n, 's')",
          "return n // 2, n % 3, n / 2, float(n), int(2.7), bool(n), min(n, 2), n == 3, f'{n} and {x.size(0)}'", "with torch.no_grad():\n    y = x * 2\nreturn y", "if n > 2:\n    return x\nelse:\n    return x + 1",
