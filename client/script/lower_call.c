@@ -404,8 +404,8 @@ uint32_t td_low_call(td_lower *l, uint32_t node)
     const char *name = rows || (from && from->kind == TD_SN_TENSORS) ? function_of(rest) : NULL;
     if (name && call_named(l, node, name, rows, &value)) return value;
     if (td_low_truth(l, node) == TD_ALWAYS) return td_low_test(l, node); /* td.jit.is_scripting() */
-    if (from && from->kind == TD_SN_TENSOR && *rest && !strchr(rest, '.'))
-        return td_low_method(l, node, td_low_expr(l, td_low_kid(l, f, 0)), rest);
+    if (from && from->kind == TD_SN_TENSOR && *rest)
+        return td_low_method(l, node, td_low_expr(l, td_low_kid(l, f, 0)), td_low_text(l, f));
     no_call(l, f, path);
 }
 
@@ -422,5 +422,8 @@ uint32_t td_low_attribute(td_lower *l, uint32_t node)
     if (td_low_constant_name(l, node, path, &value)) return value;
     *strrchr(path, '.') = 0;
     if (td_low_constant_name(l, base, path, &value)) return td_low_attribute_of(l, node, value);
+    const char *rest;
+    const td_script_name *from = td_low_known(l, path, &rest);
+    if (from && from->kind == TD_SN_TENSOR) return td_low_attribute_of(l, node, td_low_expr(l, base));
     td_low_wrong(l, node, "a program does not know '%.60s.%.60s'", path, td_low_text(l, node));
 }

@@ -19,6 +19,9 @@ def case(*make):
     return add
 
 
+SCALE = td.tensor([[1.0, -2.0, 3.0, 0.5]]).t()
+
+
 def X():
     return td.arange(24.0).reshape(2, 3, 4)
 
@@ -94,6 +97,11 @@ def test_masks_of_other_shapes():
     for shape in (3,), (5,), (2, 3):
         with pytest.raises(td.Error, match="the mask has the shape"):
             put(td.zeros(4, 2), td.ones(shape)).tolist()
+
+
+@case(X)
+def parts_of_what_is_captured(x):
+    return SCALE.T.float() * x, SCALE.mT.T.abs(), SCALE.T.T.shape
 
 
 @case(X)
