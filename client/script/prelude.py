@@ -46,6 +46,10 @@ def attribute_T(input):
     return ops.t(input) if input.ndim <= 2 else ops.permute(input, [d for d in range(input.ndim - 1, -1, -1)])
 
 
+def attribute_real(input):
+    return ops.real(input) if input.dtype.is_complex else input
+
+
 def swapaxes(input, axis0: int, axis1: int):
     return ops.transpose(input, axis0, axis1)
 

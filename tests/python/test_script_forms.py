@@ -105,6 +105,14 @@ def parts_of_what_is_captured(x):
 
 
 @case(X)
+def real_parts(x):
+    x = x.clone()
+    y = x.real
+    y += 1
+    return x, x.to(td.complex64).real
+
+
+@case(X)
 def splits(x):
     return td.tensor_split(x, 3, 2), td.tensor_split(x[0, 0], 3), td.tensor_split(x, [1, -1], dim=2), td.tensor_split(x, indices_or_sections=2, dim=-1)
 
