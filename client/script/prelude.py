@@ -23,6 +23,12 @@ def flatten(input, start_dim: int = 0, end_dim: int = -1):
 
 def unflatten(input, dim: int, sizes: list[int]):
     at = dim + input.ndim if dim < 0 else dim
+    n, known = input.shape[at], 1
+    for size in sizes:
+        known = known * size if size != -1 else known
+    if -1 in sizes and known > 0:  # of this dimension alone: others may have no places
+        assert n % known == 0, f"unflatten: {sizes} do not multiply up to the size {n} of dimension {dim}"
+        sizes = [n // known if size == -1 else size for size in sizes]
     return ops.view(input, input.shape[:at] + sizes + input.shape[at + 1:])
 
 

@@ -113,6 +113,11 @@ def real_parts(x):
 
 
 @case(X)
+def one_dimension_as_several(x):
+    return x.unflatten(-1, (2, -1)), x.unflatten(1, (-1, 1)), x[:0].unflatten(2, (-1, 2)).shape, td.unflatten(x[:, :0], 2, (2, 2)).shape
+
+
+@case(X)
 def splits(x):
     return td.tensor_split(x, 3, 2), td.tensor_split(x[0, 0], 3), td.tensor_split(x, [1, -1], dim=2), td.tensor_split(x, indices_or_sections=2, dim=-1)
 
