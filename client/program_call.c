@@ -122,13 +122,14 @@ static int check_args(const calling *x)
 
 static int take_args(calling *x)
 {
-    uint32_t *head = td_words_room(&x->words, 5);
+    uint32_t *head = td_words_room(&x->words, 6);
     if (!head) return no_memory();
     head[0] = x->p->id;
     td_words_put_u64(head + 1, 0);
     head[3] = (uint32_t)run_ms;
-    head[4] = (uint32_t)x->n;
-    x->words.count += 5;
+    head[4] = x->p->client->grad_scope;
+    head[5] = (uint32_t)x->n;
+    x->words.count += 6;
     int rc = TD_OK;
     for (int k = 0; k < x->n && !rc; k++) rc = put(x, &x->args[k], 0);
     return rc;
@@ -265,6 +266,7 @@ static int record(calling *x)
     if (!ids) return no_memory();
     for (int k = 0; k < x->nout; k++) ids[k] = x->out[k]->id;
     if (x->p->writes) c->writes++;
+    if (x->p->reaches) c->freed_graph = c->handed_on = c->storages; /* as by a backward, and by setting .grad */
     int rc =
         td_control(c, TD_REC_CALL, x->where, (int)x->narrays, x->ids, x->nout, ids, (int)x->words.count, x->words.at);
     free(ids);
@@ -328,6 +330,7 @@ static int call(calling *x)
     if (rc) forget_values(x->result), td_value_free(x->result), x->bound = 0;
     for (int k = x->nout - 1; k >= x->bound; k--) td_array_drop(x->out[k]);
     for (int k = 0; k < x->bound; k++) td_array_announce(x->out[k]);
+    if (!rc && x->p->reaches && x->p->client->seen_grads) return td_settle(x->p->client);
     return rc || !x->p->writes ? rc : settle_all(x);
 }
 

@@ -47,6 +47,16 @@ static bool writes(const td_ir *ir)
     return false;
 }
 
+/* It may look at, and write, all that gradients lead to. */
+static bool reaches(const td_ir *ir)
+{
+    for (uint32_t n = 0; n < ir->nnodes; n++) {
+        const td_prim *prim = td_prim_by_id(ir->nodes[n].op);
+        if (prim && prim->flags & TD_PRF_REACHES) return true;
+    }
+    return false;
+}
+
 static bool prints(const td_ir *ir)
 {
     for (uint32_t n = 0; n < ir->nnodes; n++)
@@ -60,7 +70,8 @@ static bool look_at(td_program *p)
     p->exactly = graph->nrets > 0;
     for (uint32_t k = 0; k < graph->nrets && p->narrays <= MOST_ARRAYS; k++)
         count(p, p->ir->values[p->ir->args[graph->ret + k]].type);
-    p->writes = writes(p->ir);
+    p->reaches = reaches(p->ir);
+    p->writes = p->reaches || writes(p->ir);
     p->prints = prints(p->ir);
     if (p->narrays <= MOST_ARRAYS) return true;
     if (p->exactly) return false;

@@ -12,6 +12,7 @@ struct td_program {
     int narrays;  /* tensors that it returns, at most */
     bool exactly; /* it returns nothing but these tensors, always: no answer is wanted */
     bool writes;  /* to what it is given, or has captured */
+    bool reaches; /* also what gradients lead to: graphs that it may free, .grad */
     bool prints;  /* so an answer is wanted, which brings that */
     int ncaptured;
     td_array **captured; /* a reference each; of one that was opened none, before td_program_captured */

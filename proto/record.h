@@ -36,7 +36,7 @@ enum { /* control records; op ids are below TD_REC_FIRST */
     TD_REC_WRITE_END = 0xF00D,/* input: the write lease ends; the version moves */
     TD_REC_SHAPE = 0xF00E,    /* inputs; rest: serial (2 words): a Reply with their descriptors (data-shaped ops) */
     TD_REC_DATA_OF = 0xF00F,  /* input, output: the same bytes with a version counter of its own (.data) */
-    TD_REC_CALL = 0xF010,     /* inputs: the tensors of a program's arguments; outputs: ids for the tensors of its results, at most. rest: program, serial (2 words; 0: no Reply is wanted), the milliseconds that it may run (0: any), number of arguments, these (program/values.h) */
+    TD_REC_CALL = 0xF010,     /* inputs: the tensors of a program's arguments; outputs: ids for the tensors of its results, at most. rest: program, serial (2 words; 0: no Reply is wanted), the milliseconds that it may run (0: any), the scope of its gradients, number of arguments, these (program/values.h) */
     TD_REC_PROGRAM_END = 0xF011 /* rest: a program that the client no longer holds */
 };
 

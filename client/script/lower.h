@@ -203,6 +203,14 @@ bool td_low_constant_name(td_lower *l, uint32_t node, const char *path, uint32_t
 /* "td.nn.relu" of a chain of attributes from a name that is no local; false: it is another thing. */
 bool td_low_path(td_lower *l, uint32_t node, char *out, size_t size);
 
+/* ---- lower_grad.c: backwards and .grad. False: it is something else. */
+bool td_low_prim_call(td_lower *l, uint32_t call, const char *name, uint32_t *value);
+bool td_low_gradients_of(td_lower *l, uint32_t call, const char *name, uint32_t *value);
+bool td_low_set_grad(td_lower *l, uint32_t target, uint32_t value);
+/* A .grad where a tensor is wanted; another value as it is. */
+uint32_t td_low_or_fail(td_lower *l, uint32_t value);
+void td_low_check_own(td_lower *l, uint32_t call, const char *name, uint32_t value);
+
 /* ---- lower_archive.c: the code of TorchScript archives */
 bool td_low_is_code(const td_lower *l);
 /* A call that means something of its own there; false: it does not. */

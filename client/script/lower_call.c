@@ -42,7 +42,8 @@ const td_script_name *td_low_known(const td_lower *l, const char *path, const ch
 /* Of "nn.functional.relu": what names a function of tensors; NULL: what lies elsewhere. */
 static const char *function_of(const char *rest)
 {
-    static const char *const folders[] = {"nn.functional.", "functional.", "ops.", "special.", "linalg."};
+    static const char *const folders[] = {"nn.functional.", "functional.", "ops.", "special.", "linalg.", "autograd."};
+    if (strcmp(rest, "autograd.backward") == 0) return "autograd_backward";
     for (unsigned i = 0; i < sizeof folders / sizeof *folders; i++)
         if (strncmp(rest, folders[i], strlen(folders[i])) == 0) rest += strlen(folders[i]);
     return strchr(rest, '.') ? NULL : rest;
@@ -193,7 +194,7 @@ static void gather(td_lower *l, call_of *c, uint32_t self)
         }
         uint32_t at = named ? slot_named(l, c, arg) : slot_at(c, place++);
         if (c->values[at] != TD_IR_NONE) td_low_wrong(l, arg, "this argument is given twice");
-        c->values[at] = td_low_expr(l, named ? td_low_kid(l, arg, 0) : arg);
+        c->values[at] = td_low_or_fail(l, td_low_expr(l, named ? td_low_kid(l, arg, 0) : arg));
     }
 }
 

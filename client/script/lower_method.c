@@ -73,6 +73,7 @@ bool td_low_builtin(td_lower *l, uint32_t call, const char *name, uint32_t *valu
         {"int", TD_T_INT}, {"float", TD_T_FLOAT}, {"bool", TD_T_BOOL}, {"complex", TD_T_COMPLEX}, {"str", TD_T_STR}};
     static const char *const plain[] = {"abs", "round", "sum", "ord", "chr", "pow"};
     uint32_t n, *values;
+    if (td_low_prim_call(l, call, name, value) || td_low_gradients_of(l, call, name, value)) return true;
     if (strcmp(name, "isinstance") == 0 && td_low_node(l, call)->n == 3)
         return *value = td_low_isinstance(l, call), true;
     if (strcmp(name, "print") == 0) return *value = print(l, call), true;
@@ -145,6 +146,7 @@ static uint32_t tensor_method(td_lower *l, uint32_t call, uint32_t self, const c
         return td_low_op_call(l, call, td_op_by_name(row), self, 0);
     }
     const td_op *op = td_op_by_name(name);
+    td_low_check_own(l, call, name, self);
     uint32_t function = l->blame || td_low_is_row(l, call, name, self) ? 0 : td_low_find_prelude(l, name);
     if (function) return td_low_function_call(l, call, function, TD_IR_NONE, self);
     if (op && op->nparams && !(op->flags & TD_OF_CREATION)) return td_low_op_call(l, call, op, self, 0);
@@ -178,6 +180,7 @@ static uint32_t get_or(td_lower *l, uint32_t call, uint32_t *values)
 
 uint32_t td_low_method(td_lower *l, uint32_t call, uint32_t self, const char *name)
 {
+    self = td_low_or_fail(l, self);
     if (td_low_kind(l, self) == TD_T_TENSOR) return tensor_method(l, call, self, name);
     static const char *const methods[] = {"append", "insert", "pop",        "extend",   "clear", "reverse",
                                           "sort",   "copy",   "index",      "count",    "keys",  "values",
@@ -212,10 +215,11 @@ static uint32_t last_two(td_lower *l, uint32_t node, uint32_t self)
 
 uint32_t td_low_attribute_of(td_lower *l, uint32_t node, uint32_t self)
 {
-    static const char *const tensors[] = {"shape", "ndim", "dtype", "device", "requires_grad"};
+    static const char *const tensors[] = {"shape", "ndim", "dtype", "device", "requires_grad", "grad"};
     const char *name = td_low_text(l, node);
-    td_type_kind kind = td_low_kind(l, self);
     td_low_at(l, node);
+    self = td_low_or_fail(l, self);
+    td_type_kind kind = td_low_kind(l, self);
     for (unsigned i = 0; kind == TD_T_TENSOR && i < sizeof tensors / sizeof *tensors; i++)
         if (strcmp(tensors[i], name) == 0) return td_low_prim(l, node, name, 1, &self);
     if (kind == TD_T_TENSOR && strcmp(name, "T") == 0)

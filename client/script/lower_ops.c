@@ -229,9 +229,10 @@ bool td_low_writes(unsigned op)
 uint32_t td_low_binary(td_lower *l, uint32_t node, unsigned op, uint32_t a, uint32_t b, bool in_place)
 {
     const operator_names *o = &operators[op];
+    td_low_at(l, node);
+    a = td_low_or_fail(l, a), b = td_low_or_fail(l, b);
     td_type_kind ka = td_low_kind(l, a), kb = td_low_kind(l, b);
     uint32_t result, in[2] = {a, b};
-    td_low_at(l, node);
     if (td_low_code_fold(l, op, a, b, &result)) return result;
     if (ka == TD_T_TENSOR || kb == TD_T_TENSOR) {
         bool numbers = op != TD_O_MATMUL && (is_number(ka) || is_number(kb));

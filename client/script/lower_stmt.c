@@ -31,6 +31,7 @@ static void unpack(td_lower *l, uint32_t target, uint32_t value) /* NOLINT(misc-
 static void write_attribute(td_lower *l, uint32_t target, uint32_t value)
 {
     const td_script_name *thing = td_low_thing(l, target);
+    if (td_low_set_grad(l, target, value)) return;
     if (thing && thing->kind == TD_SN_STATE) {
         td_low_state_set(l, target, (uint32_t)thing->number.i, value);
         return;

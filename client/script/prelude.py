@@ -343,6 +343,42 @@ def dropout(input, p: float = 0.5, training: bool = True, inplace: bool = False)
     return input
 
 
+# ---- gradients
+
+
+def _tensors(x):
+    return [x] if isinstance(x, Tensor) else x if isinstance(x, list) else list(x)
+
+
+def _given(x):
+    return [] if x is None else _tensors(x)
+
+
+def autograd_backward(tensors, grad_tensors=None, retain_graph: bool | None = None, create_graph: bool = False):
+    leaves: list[Tensor] = []
+    prim_backward(_tensors(tensors), _given(grad_tensors), leaves, create_graph if retain_graph is None else retain_graph, create_graph)
+
+
+def backward(input, gradient=None, retain_graph: bool | None = None, create_graph: bool = False):
+    autograd_backward(input, gradient, retain_graph, create_graph)
+
+
+def grad(outputs, inputs, grad_outputs=None, retain_graph: bool | None = None, create_graph: bool = False, allow_unused: bool = False):
+    keep = create_graph if retain_graph is None else retain_graph
+    if allow_unused:
+        return gradients_of(prim_autograd_grad_or_none(_tensors(outputs), _given(grad_outputs), _tensors(inputs), keep, create_graph), inputs)
+    return gradients_of(prim_autograd_grad(_tensors(outputs), _given(grad_outputs), _tensors(inputs), keep, create_graph), inputs)
+
+
+def requires_grad_(input, requires_grad: bool = True):
+    prim_set_requires_grad(input, requires_grad)
+    return input
+
+
+def retain_grad(input):
+    prim_retain_grad(input)
+
+
 # ---- losses
 
 

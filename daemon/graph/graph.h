@@ -57,6 +57,8 @@ typedef struct td_exec td_exec;
 typedef struct td_exec_env {
     void (*woken)(void *arg); /* what it waited for has come: take the next step. May be called from within a step */
     void *arg;
+    const td_cause *(*lost)(void *arg); /* why a backward before failed, of which nobody was told; NULL: none did */
+    uint32_t scope;                     /* whose gradients its backwards and its .grad speak of */
 } td_exec_env;
 
 /* A run that has yet to begin. `mode`: of the record (TD_RM_); all its nodes are of it, too. */
@@ -76,6 +78,10 @@ bool td_exec_lacks(const td_exec *r);
 const td_storage *td_exec_behind(const td_exec *r);
 /* ... for a call whose result's shape only its values tell: env.woken is called. */
 bool td_exec_waits(const td_exec *r);
+/* For the issuer's may_touch: is it a backward's last step that asks? */
+bool td_exec_commits(const td_exec *r);
+/* Then its pins are gone: true for the first who asks, who should tell those that wait for them. */
+bool td_exec_unpinned(td_exec *r);
 /* After done: what it returned, borrowed. */
 uint32_t td_exec_results(const td_exec *r, const td_val **out);
 /* Let go of it, about so many values at a time: true when it is gone. */

@@ -348,6 +348,9 @@ static int run_node(td_exec *r, int *cost, uint64_t *lack, td_heap **heap, td_er
         r->issued = 0;
         rc = td_exec_op(r, node, lack, heap, e);
         *cost -= TD_EXEC_COST_OP * (r->issued > 1 ? r->issued : 1);
+    } else if (td_exec_differentiates(op)) {
+        rc = check_kinds(r, node, e);
+        if (!rc) rc = td_exec_differentiate(r, node, cost, lack, heap, e);
     } else {
         rc = run_prim(r, node, cost, e);
     }
@@ -435,6 +438,8 @@ uint32_t td_exec_results(const td_exec *r, const td_val **out)
 bool td_exec_drop(td_exec *r, int most)
 {
     uint32_t n = r->at ? r->ir->nvalues + r->program->most_returns + 1 : 0;
+    if (!td_backward_drop(r->backward, most / TD_EXEC_COST_OP + 1)) return false;
+    r->backward = NULL;
     forget_kept(r);
     while (most > 0 && (r->purse.dying || r->dropped < n)) {
         if (r->purse.dying) most -= td_purse_bury(&r->purse, most);

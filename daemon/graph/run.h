@@ -46,6 +46,7 @@ struct td_exec {
     uint32_t npassed; /* after the end: the results */
     td_parts parts;
     td_prim_kept kept;
+    td_backward *backward; /* of the node that is run; its list of results is kept */
     td_planning *planning; /* what is recorded for a plan; NULL: nothing */
     char *said;            /* what it printed, charged to the purse */
     size_t nsaid, said_room;
@@ -59,12 +60,16 @@ struct td_exec {
     uint32_t source;                         /* that who->where was made of */
     uint32_t dropped;                        /* values */
     bool over, lacks, shaping, gone, silent; /* silent: there is no room for more that it says */
+    bool differentiated, told; /* the backward is only to be let go of; td_exec_unpinned() was asked of it */
 };
 
 /* op.c: a tensor op. 0, an error, or a TD_EXEC_. */
 int td_exec_op(td_exec *r, uint32_t node, uint64_t *lack, td_heap **heap, td_error *e);
 /* May it be read, or written, and is what is in it what should be? */
 int td_exec_may_use(const td_exec *r, const td_tensor *t, bool write, td_error *e);
+/* gradient.c: a node that is a backward; as td_exec_op. */
+bool td_exec_differentiates(uint32_t op);
+int td_exec_differentiate(td_exec *r, uint32_t node, int *cost, uint64_t *lack, td_heap **heap, td_error *e);
 /* What is issued from now on says where it comes from. */
 void td_exec_set_place(td_exec *r, uint32_t node);
 void td_parts_drop(td_parts *p);

@@ -19,15 +19,22 @@ static backward *of(td_activity *a)
     return (backward *)(void *)((char *)a - offsetof(backward, a));
 }
 
+bool td_session_leases_grad(const td_session *s, const td_storage *st, td_error *e)
+{
+    bool own = st->flags & TD_SF_LEASED && st->lease_session == s->id;
+    if (own)
+        td_fail(e, TD_E_BUSY,
+                "this session holds a write lease on the .grad of a leaf; end it before a backward adds to it");
+    return own;
+}
+
 /* Of a backward's last step. Its own pins are gone then; who waited for them goes on first, for they may hold what this
  * one is about to wait for. */
 static int may_touch(td_issuer *who, const td_storage *st, bool write, td_error *e)
 {
     td_session *s = td_session_of(who);
     backward *b = of(s->activity);
-    if (st->flags & TD_SF_LEASED && st->lease_session == s->id)
-        return td_fail(e, TD_E_BUSY,
-                       "this session holds a write lease on the .grad of a leaf; end it before a backward adds to it");
+    if (td_session_leases_grad(s, st, e)) return e->code;
     int rc = write ? td_session_check_write(s, st, e) : td_session_check_lease(s, st, e);
     if (rc != TD_AGAIN || b->waited) return rc;
     b->waited = true;

@@ -284,7 +284,7 @@ static const control controls[] = {
     [TD_REC_WRITE_END - TD_REC_FIRST] = {"write_end", 1, 0, 0},
     [TD_REC_SHAPE - TD_REC_FIRST] = {"shape", -1, 0, 2},
     [TD_REC_DATA_OF - TD_REC_FIRST] = {"data_of", 1, 1, 0},
-    [TD_REC_CALL - TD_REC_FIRST] = {"program", -1, -1, 5},
+    [TD_REC_CALL - TD_REC_FIRST] = {"program", -1, -1, 6},
     [TD_REC_PROGRAM_END - TD_REC_FIRST] = {"program_end", 0, 0, 1},
 };
 

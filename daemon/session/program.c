@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { STEP = 8 /* ops */, MOST_ARGS = TD_IR_MAX_ENDS };
+enum { STEP = 8 /* ops */, MOST_ARGS = TD_IR_MAX_ENDS, HEAD = 6 /* words before the arguments */ };
 
 typedef struct running {
     td_activity a;
@@ -59,21 +59,31 @@ static void woken(void *session)
     if (s->wait.kind == &for_shape) td_session_ready(s);
 }
 
+static const td_cause *lost(void *session)
+{
+    return ((td_session *)session)->late_grad;
+}
+
 static int may_touch(td_issuer *who, const td_storage *st, bool write, td_error *e)
 {
     td_session *s = td_session_of(who);
-    return write ? td_session_check_write(s, st, e) : td_session_check_lease(s, st, e);
+    td_exec *r = of(s->activity)->at;
+    bool commits = td_exec_commits(r);
+    if (commits && td_session_leases_grad(s, st, e)) return e->code;
+    int rc = write ? td_session_check_write(s, st, e) : td_session_check_lease(s, st, e);
+    if (rc == TD_AGAIN && commits && td_exec_unpinned(r)) td_session_leases_changed(s->all);
+    return rc;
 }
 
 static int take_args(td_session *s, const td_record *r, td_exec *x, td_error *e)
 {
-    uint32_t n = r->rest[4];
+    uint32_t n = r->rest[5];
     if (n > MOST_ARGS) return td_fail(e, TD_E_INVALID, "a program takes at most %d arguments, not %u", MOST_ARGS, n);
     td_val *args = calloc(n + 1, sizeof *args);
     td_tensor **tensors = malloc((r->nin + 1u) * sizeof *tensors);
     int rc = args && tensors ? TD_OK : td_no_memory(e, "for %u arguments of a program", n);
     if (!rc) rc = td_session_values(s, r->in, r->nin, false, tensors, e);
-    if (!rc) rc = td_vals_read(td_exec_purse(x), r->rest + 5, r->nrest - 5, tensors, r->nin, n, args, e);
+    if (!rc) rc = td_vals_read(td_exec_purse(x), r->rest + HEAD, r->nrest - HEAD, tensors, r->nin, n, args, e);
     if (!rc) rc = td_exec_begin(x, n, args, e);
     for (uint32_t k = 0; args && k < n; k++) td_val_drop(td_exec_purse(x), &args[k]);
     free(args);
@@ -198,7 +208,7 @@ static bool is_unwanted(const td_session *s, uint64_t serial)
 
 int td_session_program_call(td_session *s, const td_record *r, td_error *e)
 {
-    td_exec_env env = {.woken = woken, .arg = s};
+    td_exec_env env = {.woken = woken, .arg = s, .lost = lost, .scope = r->rest[4]};
     td_error why = {0};
     td_program *p = td_session_program_of(s, r->rest[0], &why);
     running *x = malloc(sizeof *x);

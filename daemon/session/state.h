@@ -452,6 +452,8 @@ static inline int td_session_check_lease(td_session *s, const td_storage *st, td
 }
 /* The same for writing: somebody's backward in progress may have to read it first. */
 int td_session_check_write(td_session *s, const td_storage *st, td_error *e);
+/* backward.c: true, with the error of a backward that would add to a .grad which its own session has leased. */
+bool td_session_leases_grad(const td_session *s, const td_storage *st, td_error *e);
 /* A write lease or a backward ended: whoever waited tries again. */
 void td_session_leases_changed(td_sessions *all);
 

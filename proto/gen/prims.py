@@ -17,7 +17,7 @@ import table as model
 FILE = Path(__file__).resolve().parent.parent / "program" / "prim.toml"
 LOCK = FILE.with_name("prim.lock")
 RULES = ("signature", "constant", "if", "loop", "list", "unlist", "tuple", "untuple", "dict", "cast", "make", "format", "any")
-FLAGS = ("raises", "mutates", "effect")
+FLAGS = ("raises", "mutates", "effect", "reaches")
 COLUMNS = {"id", "sig", "doc", "over", "rule", "flags"}
 MAX_ID = 1024
 # Types as codes that the verifier walks (verify_types.c): one letter each, what a type is made of behind it.

@@ -123,7 +123,7 @@ static void write(joiner *j, uint32_t node)
     const td_ir_node *n = &j->ir->nodes[node];
     if (!td_writes_any(j->ir, node)) return;
     j->time++;
-    if ((n->op & TD_IR_CLASS) != TD_IR_TD && (n->op & TD_IR_CLASS) != TD_IR_PRIM) j->written[TD_CLASS_ANY] = j->time;
+    if (td_reaches(j->ir, node)) j->written[TD_CLASS_ANY] = j->time;
     for (uint32_t k = 0; k < n->nin; k++) {
         uint32_t class = td_writes(j->ir, node, k) ? td_class_of(j->f, j->ir, td_ir_in(j->ir, node, k)) : TD_CLASS_NONE;
         if (class != TD_CLASS_NONE) j->written[class] = j->time;

@@ -106,15 +106,13 @@ static bool makes_class(const td_facts *f, const td_ir *ir, uint32_t node)
 static void unite_node(td_facts *f, const td_ir *ir, uint32_t node)
 {
     const td_ir_node *n = &ir->nodes[node];
-    switch (n->op & TD_IR_CLASS) {
-    case TD_IR_TD: unite_row(f, ir, node); return;
-    case TD_IR_PRIM: break;
-    default: /* a call, or what is not known */
+    if (td_reaches(ir, node)) {
         unite_with_any(f, ir, n->nin, ir->args + n->in);
         unite_with_any(f, ir, n->nout, ir->defs + n->out);
         return;
     }
-    if (n->nblocks) unite_control(f, ir, node);
+    if ((n->op & TD_IR_CLASS) == TD_IR_TD) unite_row(f, ir, node);
+    else if (n->nblocks) unite_control(f, ir, node);
     else if (n->op == TD_PRIM_SHAPE || n->op == TD_PRIM_STRIDE) return; /* a new list */
     else if (makes_class(f, ir, node) || td_prim_by_id(n->op)->flags & TD_PRF_MUTATES) unite_all(f, ir, node);
 }
@@ -144,8 +142,7 @@ static void find_writes(td_facts *f, const td_ir *ir)
         for (uint32_t k = 0; k < ir->nodes[n].nin; k++)
             if (td_writes(ir, n, k) && has_class(f, ir, td_ir_in(ir, n, k)))
                 f->flags[root(f, td_ir_in(ir, n, k) + 1)] |= TD_CF_WRITES;
-        if ((ir->nodes[n].op & TD_IR_CLASS) != TD_IR_TD && (ir->nodes[n].op & TD_IR_CLASS) != TD_IR_PRIM)
-            f->flags[TD_CLASS_ANY] |= TD_CF_WRITES;
+        if (td_reaches(ir, n)) f->flags[TD_CLASS_ANY] |= TD_CF_WRITES;
     }
     const td_ir_block *graph = &ir->blocks[ir->functions[0].block];
     for (uint32_t k = 0; k < graph->nrets; k++)
@@ -260,14 +257,22 @@ static bool row_writes(const td_ir_node *n, uint32_t k)
     return param < op->nparams && op->params[param].flags & TD_PF_MUTATED;
 }
 
-bool td_writes(const td_ir *ir, uint32_t node, uint32_t k)
+bool td_reaches(const td_ir *ir, uint32_t node)
 {
     uint32_t op = ir->nodes[node].op;
     switch (op & TD_IR_CLASS) {
-    case TD_IR_TD: return row_writes(&ir->nodes[node], k);
-    case TD_IR_PRIM: return k == 0 && td_prim_by_id(op)->flags & TD_PRF_MUTATES;
+    case TD_IR_TD: return false;
+    case TD_IR_PRIM: return td_prim_by_id(op)->flags & TD_PRF_REACHES;
     default: return true;
     }
+}
+
+bool td_writes(const td_ir *ir, uint32_t node, uint32_t k)
+{
+    uint32_t op = ir->nodes[node].op;
+    if (td_reaches(ir, node)) return true;
+    if ((op & TD_IR_CLASS) == TD_IR_TD) return row_writes(&ir->nodes[node], k);
+    return k == 0 && td_prim_by_id(op)->flags & TD_PRF_MUTATES;
 }
 
 bool td_writes_any(const td_ir *ir, uint32_t node)
@@ -275,7 +280,7 @@ bool td_writes_any(const td_ir *ir, uint32_t node)
     uint32_t op = ir->nodes[node].op;
     switch (op & TD_IR_CLASS) {
     case TD_IR_TD: return op & TD_IR_INPLACE || td_ir_row(op)->mutates;
-    case TD_IR_PRIM: return td_prim_by_id(op)->flags & TD_PRF_MUTATES;
+    case TD_IR_PRIM: return td_prim_by_id(op)->flags & (TD_PRF_MUTATES | TD_PRF_REACHES);
     default: return true;
     }
 }

@@ -43,6 +43,8 @@ void td_class_unite(td_facts *f, const td_ir *ir, uint32_t a, uint32_t b);
 
 /* ---- what an op does */
 
+/* Nothing is known of what it looks at and writes: a call, a backward. */
+bool td_reaches(const td_ir *ir, uint32_t node);
 /* Does it write its k-th argument? */
 bool td_writes(const td_ir *ir, uint32_t node, uint32_t k);
 bool td_writes_any(const td_ir *ir, uint32_t node);

@@ -24,7 +24,8 @@ typedef enum td_prim_rule { /* what the verifier asks of it; all but the first h
 enum {                     /* td_prim.flags */
        TD_PRF_RAISES = 1,  /* may fail on what it is given */
        TD_PRF_MUTATES = 2, /* writes its first argument */
-       TD_PRF_EFFECT = 4   /* not to be removed, repeated, or moved across others */
+       TD_PRF_EFFECT = 4,  /* not to be removed, repeated, or moved across others */
+       TD_PRF_REACHES = 8  /* looks at and writes what its arguments lead to, as a call does */
 };
 
 typedef struct td_prim {
