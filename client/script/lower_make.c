@@ -243,12 +243,27 @@ static uint32_t cast(td_lower *l, uint32_t call, const uint32_t *in)
 }
 
 /* x.float(), x.clone(), x.to(dtype): contiguous copies. */
+/* x.fill_(value), x.zero_(): all of it is written. */
+static uint32_t fill(td_lower *l, uint32_t call, uint32_t self, bool zero)
+{
+    uint32_t n, *values = td_low_arguments(l, call, self, &n);
+    if (n != 2 - zero) td_low_wrong(l, call, zero ? "'zero_' takes no arguments" : "'fill_' takes a number");
+    if (!zero) dtype_of_number(l, call, values[1]);
+    td_low_at(l, call);
+    uint32_t in[4] = {self, td_low_prim(l, call, "shape", 1, &self),
+                      zero ? td_low_made(l, td_ir_int(l->e, 0)) : values[1], td_low_prim(l, call, "dtype", 1, &self)};
+    return td_low_op(l, TD_IR_TD | TD_IR_INPLACE | td_op_by_name("full")->id, 4, in,
+                     td_low_made(l, td_type_any_tensor(l->e)));
+}
+
 bool td_low_copy_method(td_lower *l, uint32_t call, uint32_t self, const char *name, uint32_t *value)
 {
     static const char *const casts[][2] = {{"float", "float32"},     {"double", "float64"}, {"half", "float16"},
                                            {"bfloat16", "bfloat16"}, {"int", "int32"},      {"long", "int64"},
                                            {"bool", "bool"}};
     uint32_t in[2] = {self, TD_IR_NONE}, n;
+    bool zero = strcmp(name, "zero_") == 0;
+    if (zero || strcmp(name, "fill_") == 0) return *value = fill(l, call, self, zero), true;
     for (unsigned i = 0; i < sizeof casts / sizeof *casts; i++)
         if (strcmp(casts[i][0], name) == 0) td_low_dtype(l, casts[i][1], &in[1]);
     if (strcmp(name, "clone") == 0) in[1] = td_low_made(l, td_ir_none(l->e));

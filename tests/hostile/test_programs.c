@@ -300,6 +300,23 @@ static const char *const endless[] = {
                                                                    "          %c : int[] = prim::copy.list(%one)\n"
                                                                    "          prim::append(%all, %c)\n"
                                                                    "          -> (%yes)\n" AND_SO_ON,
+    /* a long graph, and a backward through it; gradients of which others are wanted */
+    "graph(%n : int):\n" CONSTANT("d", "dtype", "\"float32\"") CONSTANT("no", "bool", "0")
+        CONSTANT("many", "int", "4000") "  %none : NoneType = prim::Constant()\n"
+                                        "  %gs : Tensor?[] = prim::ListConstruct()\n"
+                                        "  %all : Tensor[] = prim::ListConstruct()\n"
+                                        "  %e : int[] = prim::ListConstruct(%n)\n" FOR_EVER
+                                        "      %t : Tensor = td::full(%e, %n, %d)\n"
+                                        "      prim::set_requires_grad(%t, %yes)\n"
+                                        "      %y : Tensor = prim::Loop(%many, %yes, %t)\n"
+                                        "        block0(%j : int, %a : Tensor):\n"
+                                        "          %b : Tensor = td::mul(%a, %t)\n"
+                                        "          -> (%yes, %b)\n"
+                                        "      %s : Tensor = td::sum(%y, %none, %no, %none)\n"
+                                        "      %outs : Tensor[] = prim::ListConstruct(%s)\n"
+                                        "      %in : Tensor[] = prim::ListConstruct(%t)\n"
+                                        "      %g : Tensor[] = prim::autograd_grad(%outs, %gs, %in, %yes, %yes)\n"
+                                        "      prim::backward(%outs, %gs, %all, %no, %no)\n" AND_SO_ON,
     /* tensors, and what is in them */
     "graph(%n : int):\n" CONSTANT("d", "dtype", "\"float32\"") FOR_EVER
     "      %e : int[] = prim::ListConstruct(%n)\n"

@@ -73,16 +73,21 @@ static td_program *program(td_ir_edit *e, uint32_t ncaptured, td_tensor *const *
     return p;
 }
 
-static td_program *program_of(const char *text)
+static td_program *program_of_text(const char *text, uint32_t ncaptured, td_tensor *const *captured)
 {
     td_program *p = NULL;
     td_error error = {0};
     td_ir *ir = td_ir_read(text, strlen(text), &error);
     if (!ir || td_ir_verify(ir, 0, &error) || td_program_new(&p, ir, &error) ||
-        td_program_capture(p, 0, NULL, t_who.account, &error))
+        td_program_capture(p, ncaptured, captured, t_who.account, &error))
         printf("%s\n", error.message);
     CU_ASSERT_PTR_NOT_NULL_FATAL(p);
     return p;
+}
+
+static td_program *program_of(const char *text)
+{
+    return program_of_text(text, 0, NULL);
 }
 
 /* ---- running them */
@@ -279,6 +284,164 @@ static void gradients(void)
     CU_ASSERT_EQUAL_FATAL(t_backward(1, &g, (td_tensor *[]){NULL}, 1, &x, &gg, 0, &e), 0);
     CU_ASSERT_EQUAL(t_real(gg, 0), 512);
     td_tensor_unref(gg), td_tensor_unref(g), td_tensor_unref(z), td_tensor_unref(y), td_tensor_unref(x);
+}
+
+/* ---- backwards inside */
+
+#define OF(output) "  %outs : Tensor[] = prim::ListConstruct(" output ")\n"
+#define NOTHING                                                                                                        \
+    "  %no : bool = prim::Constant[value=0]()\n  %none : NoneType = prim::Constant()\n"                                \
+    "  %gs : Tensor?[] = prim::ListConstruct()\n  %all : Tensor[] = prim::ListConstruct()\n"
+#define SUM(y, x) "  " y " : Tensor = td::sum(" x ", %none, %no, %none)\n"
+#define BACKWARD "  prim::backward(%outs, %gs, %all, %no, %no)\n"
+
+/* w -= lr * d/dw sum(w * w * x), by its .grad. */
+static const char training[] =
+    "captured %w : Tensor\n"
+    "graph(%x : Tensor, %lr : float):\n" NOTHING "  %zero : float = prim::Constant[value=0.0]()\n"
+    "  prim::set_grad(%w, %none)\n"
+    "  %a : Tensor = td::mul(%w, %w)\n"
+    "  %b : Tensor = td::mul(%a, %x)\n" SUM("%loss", "%b") OF("%loss") BACKWARD
+    "  %maybe : Tensor? = prim::grad(%w)\n"
+    "  %g : Tensor = prim::unchecked_cast(%maybe)\n"
+    "  td::sgd_step[mode=1](%w, %g, %none, %lr, %zero, %zero, %zero, %no)\n"
+    "  return (%loss)\n";
+
+/* All in one run, and interrupted wherever memory is wanted: the same. */
+static void trains(void)
+{
+    double w[2][2];
+    for (int little = 0; little < 2; little++) {
+        td_tensor *weights = numbers(2, (double[]){1, -2}), *x = numbers(2, (double[]){0.5, 3});
+        CU_ASSERT_EQUAL(td_set_requires_grad(weights, true, NULL), 0);
+        td_program *p = program_of_text(training, 1, &weights);
+        for (int k = 0; k < 3; k++) {
+            td_exec *r = runs(p, little, 2, (td_val[]){td_val_tensor(x), td_val_float(0.25)});
+            CU_ASSERT_TRUE(td_exec_drop(r, INT32_MAX));
+        }
+        for (int i = 0; i < 2; i++) w[little][i] = t_real(weights, i);
+        td_program_unref(p);
+        td_tensor_unref(weights), td_tensor_unref(x);
+    }
+    CU_ASSERT_TRUE(waits > 0);
+    CU_ASSERT_EQUAL(w[0][0], w[1][0]);
+    CU_ASSERT_EQUAL(w[0][1], w[1][1]);
+    CU_ASSERT_NOT_EQUAL(w[0][0], 1);
+}
+
+/* Dropped between any two of its steps, a few nodes at a time: nothing is left, and .grad is there as a whole or not at
+ * all. */
+static void given_up(void)
+{
+    static const char text[] = "captured %w : Tensor\n"
+                               "graph(%n : int):\n" NOTHING "  %yes : bool = prim::Constant[value=1]()\n"
+                               "  %y : Tensor = prim::Loop(%n, %yes, %w)\n"
+                               "    block0(%i : int, %a : Tensor):\n"
+                               "      %c : Tensor = td::mul(%a, %a)\n"
+                               "      -> (%yes, %c)\n" SUM("%loss", "%y") OF("%loss") BACKWARD "  return (%n)\n";
+    static const td_exec_env env = {.woken = wake};
+    td_tensor *w = numbers(2, (double[]){1, 1});
+    CU_ASSERT_EQUAL(td_set_requires_grad(w, true, NULL), 0);
+    td_program *p = program_of_text(text, 1, &w);
+    uint64_t nodes = td_autograd_nodes();
+    bool done = false;
+    for (int after = 1; !done; after += 3) {
+        td_exec *r = NULL;
+        td_error e = {0};
+        CU_ASSERT_EQUAL_FATAL(td_exec_new(&r, p, &t_who, &env, 0, &e), 0);
+        CU_ASSERT_EQUAL_FATAL(td_exec_begin(r, 1, (td_val[]){td_val_int(200)}, &e), 0);
+        for (int k = 0; k < after && !done; k++) CU_ASSERT_EQUAL_FATAL(td_exec_step(r, 1, &done, NULL, NULL, &e), 0);
+        CU_ASSERT_EQUAL(td_grad(w, 0) != NULL, done);
+        int turns = 0;
+        while (!td_exec_drop(r, 1)) turns++;
+        CU_ASSERT_TRUE(after < 150 || turns > 3);
+        CU_ASSERT_EQUAL(td_autograd_nodes(), nodes);
+        CU_ASSERT_EQUAL(w->storage->pinned, 0);
+    }
+    CU_ASSERT_TRUE(isinf(t_real(td_grad(w, 0), 0)) || t_real(td_grad(w, 0), 0) > 1e30);
+    td_program_unref(p);
+    td_tensor_unref(w);
+}
+
+/* Another scope's gradients are others'. */
+static void of_a_scope(void)
+{
+    static const td_exec_env env = {.woken = wake, .scope = 5};
+    td_tensor *w = numbers(1, (double[]){3});
+    CU_ASSERT_EQUAL(td_set_requires_grad(w, true, NULL), 0);
+    td_program *p = program_of_text("captured %w : Tensor\ngraph():\n" NOTHING SUM("%y", "%w") OF("%y") BACKWARD
+                                    "  %g : Tensor? = prim::grad(%w)\n  return (%g)\n",
+                                    1, &w);
+    td_exec *r = NULL;
+    td_error e = {0};
+    bool done = false;
+    CU_ASSERT_EQUAL_FATAL(td_exec_new(&r, p, &t_who, &env, 0, &e), 0);
+    CU_ASSERT_EQUAL_FATAL(td_exec_begin(r, 0, NULL, &e), 0);
+    while (!done) CU_ASSERT_EQUAL_FATAL(td_exec_step(r, 1, &done, NULL, NULL, &e), 0);
+    CU_ASSERT_PTR_NULL(td_grad(w, 0));
+    CU_ASSERT_PTR_NOT_NULL(td_grad(w, 5));
+    CU_ASSERT_PTR_EQUAL(result(r, 0)->tensor, td_grad(w, 5));
+    end(r, p);
+    td_tensor_unref(w);
+}
+
+static const struct {
+    const char *text, *why;
+    td_code code;
+} refused[] = {
+    {"captured %w : Tensor\ngraph(%x : Tensor):\n" NOTHING SUM("%y", "%x") OF("%y") BACKWARD "  return (%y)\n",
+     "does not require grad", TD_E_AUTOGRAD},
+    {"captured %w : Tensor\ngraph(%x : Tensor):\n" NOTHING OF("%w") BACKWARD "  return (%w)\n",
+     "only for scalar outputs", TD_E_AUTOGRAD},
+    {"captured %w : Tensor\ngraph(%x : Tensor):\n" NOTHING "  %a : Tensor = td::mul(%w, %w)\n" SUM("%y", "%a") OF("%y")
+         BACKWARD BACKWARD "  return (%y)\n",
+     "a second time", TD_E_AUTOGRAD},
+    {"captured %w : Tensor\ngraph(%x : Tensor):\n" NOTHING OF("") BACKWARD "  return (%x)\n", "no output",
+     TD_E_INVALID},
+    {"captured %w : Tensor\ngraph(%x : Tensor):\n" NOTHING SUM("%y", "%w")
+         OF("%y") "  %two : Tensor?[] = prim::ListConstruct(%y, %y)\n  prim::backward(%outs, %two, %all, %no, %no)\n  "
+                  "return (%y)\n",
+     "2 gradients for 1 outputs", TD_E_INVALID},
+    {"captured %w : Tensor\ngraph(%x : Tensor):\n" NOTHING SUM("%y", "%w")
+         OF("%y") "  %g : Tensor?[] = prim::ListConstruct(%x)\n  prim::backward(%outs, %g, %all, %no, %no)\n  return "
+                  "(%y)\n",
+     "Mismatch in shape", TD_E_SHAPE},
+    {"captured %w : Tensor\ngraph(%x : Tensor):\n" NOTHING SUM("%y", "%w")
+         OF("%y") "  prim::backward(%outs, %gs, %outs, %no, %no)\n  return (%y)\n",
+     "accumulates into leaves", TD_E_AUTOGRAD},
+    {"captured %w : Tensor\ngraph(%x : Tensor):\n" NOTHING SUM("%y", "%w")
+         OF("%y") "  %in : Tensor[] = prim::ListConstruct(%x)\n"
+                  "  %g : Tensor[] = prim::autograd_grad(%outs, %gs, %in, %no, %no)\n  return (%g)\n",
+     "does not require grad", TD_E_AUTOGRAD},
+    {"captured %w : Tensor\ngraph(%x : Tensor):\n" NOTHING SUM("%y", "%w")
+         OF("%y") "  %v : Tensor = td::mul(%w, %w)\n  %in : Tensor[] = prim::ListConstruct(%w, %v)\n"
+                  "  %g : Tensor[] = prim::autograd_grad(%outs, %gs, %in, %no, %no)\n  return (%g)\n",
+     "not have been used", TD_E_AUTOGRAD},
+    {"captured %w : Tensor\ngraph(%x : Tensor):\n" NOTHING SUM("%y", "%w") "  prim::set_grad(%w, %y)\n  return (%y)\n",
+     "must be like the tensor", TD_E_SHAPE},
+    {"captured %w : Tensor\ngraph(%x : Tensor):\n" NOTHING SUM(
+         "%y", "%w") "  prim::set_requires_grad(%y, %no)\n  return (%y)\n",
+     "leaf", TD_E_AUTOGRAD},
+    {"captured %w : Tensor\ngraph(%x : Tensor):\n" NOTHING
+     "  %m : Tensor? = prim::grad(%x)\n  %g : Tensor = prim::unchecked_cast(%m)\n  return (%g)\n",
+     "is None", TD_E_INVALID},
+};
+
+static void what_a_backward_refuses(void)
+{
+    for (unsigned k = 0; k < sizeof refused / sizeof *refused; k++) {
+        td_tensor *w = numbers(2, (double[]){1, 2}), *x = numbers(2, (double[]){3, 4});
+        CU_ASSERT_EQUAL(td_set_requires_grad(w, true, NULL), 0);
+        td_program *p = program_of_text(refused[k].text, 1, &w);
+        td_exec *r = NULL;
+        td_error e = {0};
+        int rc = run(p, false, 1, (td_val[]){td_val_tensor(x)}, &r, &e);
+        if (rc != (int)refused[k].code || !strstr(e.message, refused[k].why)) printf("%u: %d %s\n", k, rc, e.message);
+        CU_ASSERT_EQUAL(rc, (int)refused[k].code);
+        CU_ASSERT_PTR_NOT_NULL(strstr(e.message, refused[k].why));
+        end(r, p);
+        td_tensor_unref(w), td_tensor_unref(x);
+    }
 }
 
 /* An op that is made of others, at every place where it can be interrupted: the same as all at once. */
@@ -556,4 +719,6 @@ TD_CUNIT_MAIN_WITH("graph_run", t_setup, t_teardown, {"loops", loops}, {"a loop 
                    {"gradients of gradients", gradients}, {"ops made of ops", taken_apart}, {"writes", writes},
                    {"lets go of what nobody uses", lets_go}, {"errors say where", errors},
                    {"a list that grows for ever", a_list_that_grows}, {"what is large takes steps", takes_steps},
-                   {"too many items", too_many_items}, {"racy", racy})
+                   {"too many items", too_many_items}, {"racy", racy}, {"training", trains},
+                   {"a backward that is given up", given_up}, {"gradients of a scope", of_a_scope},
+                   {"what a backward refuses", what_a_backward_refuses})

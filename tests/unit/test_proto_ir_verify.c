@@ -103,6 +103,17 @@ static const struct {
     {G "  %y : Tensor = td::bernoulli[rng=262144](%x)\n" R, "more than 262144 random ops in a block"},
     {G "  %y : int = prim::Constant()\n" R, "its value is malformed, or of another type"},
     {G "  %y : int = prim::neg.int[value=1](%n)\n" R, "only constants have a value"},
+    /* gradients */
+    {G "  prim::backward(%x)\n" R, "arguments and results are not those of (outputs: Tensor[]"},
+    {G "  %t : Tensor[] = prim::ListConstruct(%x)\n  prim::backward(%t, %t, %t, %n, %b)\n" R,
+     "arguments and results are not those of (outputs: Tensor[]"},
+    {G "  %t : Tensor[] = prim::ListConstruct(%x)\n  prim::backward(%t, %t, %l, %b, %b)\n" R,
+     "arguments and results are not those of (outputs: Tensor[]"},
+    {G "  %t : Tensor[] = prim::ListConstruct(%x)\n  %g : int[] = prim::autograd_grad(%t, %t, %t, %b, %b)\n" R,
+     "arguments and results are not those of (outputs: Tensor[]"},
+    {G "  %g : Tensor? = prim::grad(%n)\n" R, "arguments and results are not those of (x: Tensor) -> Tensor?"},
+    {G "  prim::set_grad(%x, %n)\n" R, "arguments and results are not those of (x: Tensor, grad: Tensor?)"},
+    {G "  prim::retain_grad[mode=1](%x)\n" R, "it cannot have the mode 0x1"},
     /* aten:: only where it is asked for */
     {G "  %y : Tensor = aten::relu(%x)\n" R, "there is no op 0x200"},
     /* If and Loop */

@@ -15,6 +15,7 @@ from . import _C
 
 _PACKAGE = __package__ + "."
 _LAYERS = {"Dropout", "BatchNorm1d", "BatchNorm2d", "LSTMCell", "GRUCell", "RNNCell", "LSTM", "GRU", "RNN"}  # of client/script/prelude.py
+_SCHEDULE = "a schedule is stepped outside of programs: call it behind the program, which sees the new rate"
 _UNKNOWN = object()
 
 
@@ -65,6 +66,8 @@ class World:
         self.units, self.objects = [], []
         self.tensors = {}  # key -> tensor
         self.seen = []  # (dict or module, name, what was found there): what the program was made for
+        self.checks = []  # (function, what it gave), of the same
+        self.rates = []  # of optimizers
         self._keys, self._unit_of, self._object_of, self._used = {}, {}, {}, {}
 
     def compile(self, entry):
@@ -74,7 +77,12 @@ class World:
 
     def changed(self):
         """Is something else now where this was made of?"""
-        return _C._changed(self.seen)
+        return _C._changed(self.seen) or any(look() != was for look, was in self.checks)
+
+    def tell(self):
+        """Before a call: tensors that stand for numbers of Python's get these."""
+        for rate in self.rates:
+            rate.tell()
 
     # ---- functions
 
@@ -94,10 +102,15 @@ class World:
                     names[name] = meaning
         return "function", self._unit_of[function], function.__name__, at
 
-    def text(self, text, names, at):
+    def text(self, text, names, at, name="forward"):
         """The name of a function that is written here."""
         self.units.append((text, "layers.py", 1, names, True))
-        return "function", len(self.units) - 1, "forward", at
+        return "function", len(self.units) - 1, name, at
+
+    def listed(self, items, title):
+        """The name of a list of objects, or of tensors; `items` by their numbers."""
+        self.objects.append((1, len(items), title, items))
+        return "object", len(self.objects) - 1
 
     # ---- what a name means
 
@@ -121,7 +134,22 @@ class World:
             return "op", value.__name__
         if isinstance(value, types.FunctionType):
             return ("op", value.__name__) if _is_ours(value.__module__) else self.function(value)
-        return ("object", self.object(value, name)) if hasattr(value, "_modules") and hasattr(value, "_buffers") else _UNKNOWN
+        if hasattr(value, "_modules") and hasattr(value, "_buffers"):
+            return "object", self.object(value, name)
+        return self.trains(value, name)
+
+    def trains(self, value, name):
+        """Optimizers, and schedules, which stay in Python."""
+        if hasattr(value, "optimizer") and _is_ours(type(value).__module__):
+            self.objects.append((0, 0, name, {"step": ("refused", _SCHEDULE)}))
+            return "object", len(self.objects) - 1
+        from . import _script_optim
+
+        if not _script_optim.is_optimizer(value):
+            return _UNKNOWN
+        if id(value) not in self._object_of:
+            self._object_of[id(value)] = _script_optim.described(self, value, name)
+        return "object", self._object_of[id(value)]
 
     def tensor(self, tensor, name):
         key = self._keys.get(id(tensor))

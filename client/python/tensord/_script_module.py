@@ -40,6 +40,7 @@ class Method(Named):
 
     def _daemons(self):
         self._make()
+        self._world.tell()
         return self._made(self._graph, self._captured)
 
     def _parts(self):

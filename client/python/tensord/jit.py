@@ -71,14 +71,20 @@ class ScriptFunction(Named):
         functools.update_wrapper(self, function)
         self._function = function
         self._arguments = Arguments(function)
-        world = World()
-        self.graph, self._captured, self._called = world.compile(world.function(function))
+        self._make()
+
+    def _make(self):
+        self._world = World()
+        self.graph, self._captured, self._called = self._world.compile(self._world.function(self._function))
         self._program = None
 
     def __call__(self, *args, **kwargs):
         return self._daemons().call(self._arguments(args, kwargs))
 
     def _daemons(self):
+        if self._world.changed():
+            self._make()
+        self._world.tell()
         return self._made(self.graph, self._captured)
 
     def _parts(self):

@@ -1,0 +1,464 @@
+"""Training in programs: forward, backward and the optimizer's step as one program leave what the same lines leave when they are run one by one,
+to the bit; eager steps and such of a program follow each other; what cannot be is refused where it stands; and nothing stays behind."""
+import copy
+
+import pytest
+from common import held, script, settles
+
+import tensord as td
+import tensord.nn.functional as F
+from tensord import nn
+
+OPTIMIZERS = {
+    "sgd": lambda p: td.optim.SGD(p, lr=0.1),
+    "momentum": lambda p: td.optim.SGD(p, lr=0.1, momentum=0.9, weight_decay=0.01),
+    "nesterov": lambda p: td.optim.SGD(p, lr=0.05, momentum=0.9, nesterov=True),
+    "maximize": lambda p: td.optim.SGD(p, lr=1e-3, maximize=True),
+    "adam": lambda p: td.optim.Adam(p, lr=0.01, weight_decay=0.1),
+    "adamw": lambda p: td.optim.AdamW(p, lr=0.01, betas=(0.8, 0.95)),
+    "rmsprop": lambda p: td.optim.RMSprop(p, lr=0.01),
+    "centered": lambda p: td.optim.RMSprop(p, lr=0.01, momentum=0.5, centered=True, weight_decay=0.1),
+    "adagrad": lambda p: td.optim.Adagrad(p, lr=0.01, lr_decay=0.1, weight_decay=0.1),
+}
+
+
+def mlp():
+    td.manual_seed(3)
+    return nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3))
+
+
+def data(n, *shape):
+    td.manual_seed(7)
+    return [(td.randn(6, *shape), td.randint(0, 3, (6,))) for _ in range(n)]
+
+
+def trainer(model, opt, set_to_none: bool = True):
+    def step(x, y):
+        opt.zero_grad(set_to_none)
+        loss = F.cross_entropy(model(x), y)
+        loss.backward()
+        opt.step()
+        return loss
+
+    return step
+
+
+def state_of(model, opt):
+    """All that training changes, as tensors and numbers, in an order."""
+    values = [*model.parameters(), *model.buffers()]
+    return values + [opt.state[p][name] for p in model.parameters() for name in sorted(opt.state[p])]
+
+
+def same(a, b):
+    return len(a) == len(b) and all(td.equal(x, y) if td.is_tensor(x) else x == y for x, y in zip(a, b))
+
+
+@pytest.mark.parametrize("kind", OPTIMIZERS)
+def test_twenty_steps_are_the_eager_ones(kind):
+    batches, losses, states = data(20, 4), [], []
+    for scripted in (False, True):
+        model = mlp()
+        opt = OPTIMIZERS[kind](model.parameters())
+        eager = trainer(model, opt)
+        program = td.jit.script(eager) if scripted else eager
+        losses.append([(eager if k in (6, 13) else program)(x, y).item() for k, (x, y) in enumerate(batches)])
+        states.append(state_of(model, opt))
+    assert losses[0] == losses[1]
+    assert same(*states)
+
+
+class Pictures(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv, self.norm, self.out = nn.Conv2d(1, 4, 3, padding=1), nn.BatchNorm2d(4), nn.Linear(64, 3)
+        self.drop = nn.Dropout(0.25)
+
+    def forward(self, x):
+        x = F.max_pool2d(F.relu(self.norm(self.conv(x))), 2)
+        return self.out(self.drop(x.flatten(1)))
+
+
+def test_pictures_with_statistics_and_random_numbers():
+    losses, states = [], []
+    for scripted in (False, True):
+        td.manual_seed(11)
+        model = Pictures()
+        opt = td.optim.Adam(model.parameters(), lr=0.01)
+        step = trainer(model, opt)
+        step = td.jit.script(step) if scripted else step
+        batches = data(20, 1, 8, 8)
+        td.manual_seed(5)
+        losses.append([step(x, y).item() for x, y in batches])
+        states.append(state_of(model, opt))
+    assert losses[0] == losses[1] and losses[0][-1] < losses[0][0]
+    assert same(*states)
+
+
+def test_the_learning_rate_and_zeros_follow_the_optimizer():
+    states = []
+    for scripted in (False, True):
+        model = mlp()
+        opt = td.optim.SGD([{"params": model[0].parameters(), "lr": 0.2}, {"params": model[2].parameters()}], lr=0.1, momentum=0.5)
+        schedule = td.optim.lr_scheduler.StepLR(opt, 2, 0.5)
+        step = trainer(model, opt, False)
+        step = td.jit.script(step) if scripted else step
+        for x, y in data(7, 4):
+            step(x, y)
+            schedule.step()
+        states.append(state_of(model, opt))
+    assert same(*states)
+
+
+def test_what_is_changed_of_an_optimizer_makes_the_program_anew():
+    states = []
+    for scripted in (False, True):
+        model = mlp()
+        opt = td.optim.SGD(model[0].parameters(), lr=0.1, momentum=0.5)
+        step = trainer(model, opt)
+        step = td.jit.script(step) if scripted else step
+        batches = data(8, 4)
+        for x, y in batches[:2]:
+            step(x, y)
+        kept = copy.deepcopy(opt.state_dict())
+        opt.add_param_group({"params": list(model[2].parameters()), "lr": 0.3})
+        for x, y in batches[2:4]:
+            step(x, y)
+        opt.param_groups[0]["momentum"] = 0.25
+        for x, y in batches[4:6]:
+            step(x, y)
+        opt.param_groups.pop()
+        opt.load_state_dict(kept)
+        for x, y in batches[6:]:
+            step(x, y)
+        states.append([*model.parameters(), *(opt.state[p]["momentum_buffer"] for p in model[0].parameters())])
+    assert same(*states)
+
+
+def by_hand(w, b, x, lr: float, clip: float):
+    """Gradients gathered over parts, cut to a norm, and used by hand."""
+    w.grad = None
+    total = x.sum() * 0
+    for part in x.split(2):
+        loss = td.relu(part @ w + b).square().mean() / 2
+        loss.backward()
+        total = total + loss
+    with td.no_grad():
+        norm = td.sqrt(w.grad.square().sum())
+        if float(norm) > clip:
+            w.grad.mul_(clip / float(norm))
+        w.sub_(lr * w.grad)
+        g = b.grad
+        if g is not None:
+            b -= lr * g
+            g.zero_()
+        missing = x.grad is None
+    return total, missing
+
+
+def test_gradients_by_hand():
+    td.manual_seed(2)
+    x, w0, b0 = td.randn(6, 3), td.randn(3, 4), td.randn(4)
+    program, results = td.jit.script(by_hand), []
+    for f in (by_hand, program):
+        w, b = w0.clone().requires_grad_(), b0.clone().requires_grad_()
+        out = [f(w, b, x, 0.1, 0.5) for _ in range(4)]
+        assert all(missing for _, missing in out)
+        results.append([w, b, w.grad, b.grad, *(t for t, _ in out)])
+    assert same(*results)
+
+
+def higher(x, w):
+    y = (x.pow(3) * w).sum()
+    (g,) = td.autograd.grad(y, x, create_graph=True)
+    h, gw = td.autograd.grad([g.sum()], (x, w))
+    none = td.autograd.grad(h.sum() + w.sum(), [x, w], allow_unused=True, retain_graph=True)
+    given = td.autograd.grad((x * 2, w * x), (x,), (td.ones_like(x), h))
+    return g, h, gw, none[0], none[1], given[0]
+
+
+def test_gradients_as_values():
+    td.manual_seed(4)
+    x, w = td.randn(3, requires_grad=True), td.randn(3, requires_grad=True)
+    for eager, scripted in zip(higher(x, w), td.jit.script(higher)(x, w)):
+        assert eager is scripted is None or td.equal(eager, scripted)
+    assert x.grad is None and w.grad is None
+
+
+def lists(xs: list[td.Tensor], y):
+    gs = td.autograd.grad(y.sum(), xs)
+    td.autograd.backward([y, y.sum()], [td.ones_like(y), None])
+    return gs
+
+
+def test_lists_of_tensors():
+    results = []
+    for f in (lists, td.jit.script(lists)):
+        xs = [td.ones(2, requires_grad=True), td.full((2,), 3.0, requires_grad=True)]
+        y = xs[0] * xs[1] + xs[1]
+        with pytest.raises(td.AutogradError, match="freed"):
+            f(xs, y)
+            td.sync()
+        y = xs[0] + xs[1]
+        results.append([*f(xs, y), xs[0].grad, xs[1].grad])
+    assert same(*results)
+
+
+@td.jit.script
+def own():
+    a = td.ones(3).requires_grad_()
+    h = a * 2
+    h.retain_grad()
+    (h * h).sum().backward()
+    b = h.detach()
+    return a.grad, h.grad, b.requires_grad, a.requires_grad
+
+
+def test_tensors_of_the_programs_own():
+    a, h, b, on = own()
+    assert a.tolist() == [8.0] * 3 and h.tolist() == [4.0] * 3 and not b and on
+
+
+def test_the_code_is_a_program_again():
+    model = mlp()
+    opt = td.optim.AdamW(model.parameters())
+    program = td.jit.script(trainer(model, opt))
+    assert "td.autograd.backward(" in program.code and ".grad" in program.code and "prim::backward" in program.graph
+
+
+# ---- where and when
+
+
+PUBLISHED = """
+    import sys
+    import tensord as td
+    step = td.jit.open(sys.argv[1])
+    for k in range(int(sys.argv[2]), int(sys.argv[3])):
+        td.manual_seed(k)
+        step(td.randn(6, 4), td.randint(0, 3, (6,)))
+    td.sync()
+"""
+
+
+def test_two_processes_one_after_the_other():
+    def batch(k):
+        td.manual_seed(k)
+        return td.randn(6, 4), td.randint(0, 3, (6,))
+
+    eager = mlp()
+    with td.service_memory():
+        model = mlp()
+    step = trainer(eager, td.optim.Adam(eager.parameters(), lr=0.01))
+    opt = td.optim.Adam(model.parameters(), lr=0.01).share_memory()
+    program = td.jit.script(trainer(model, opt))
+    program.publish("test-train-step", replace=True)
+    try:
+        for a, b in ((0, 3), (3, 6)):
+            done = script(PUBLISHED, "test-train-step", a, b, TENSORD_SOCKET=td.connection()["path"])
+            assert done.returncode == 0, done.stderr
+        opened = td.jit.open("test-train-step")
+        losses = [opened(*batch(6)).item()]
+    finally:
+        td.drop("test-train-step")
+    for k in range(6):
+        step(*batch(k))
+    assert losses == [step(*batch(6)).item()]
+    assert same([*eager.parameters()], [*model.parameters()])
+
+
+PRIVATE = """
+import tensord as td
+if True:
+    td.autograd.private_grads()
+    w = td.ones(2, requires_grad=True)
+    @td.jit.script
+    def f():
+        (w * w).sum().backward()
+        return w.grad
+    a = f()
+    assert a.tolist() == w.grad.tolist() == [2.0, 2.0]
+    td.autograd.private_grads(False)
+    assert w.grad is None
+    f()
+    assert w.grad.tolist() == [2.0, 2.0]
+"""
+
+
+def test_gradients_of_a_process_alone(tmp_path):
+    (tmp_path / "private.py").write_text(PRIVATE)
+    done = script("import sys; sys.path.insert(0, sys.argv[1]); import private", tmp_path)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_file_of_a_step(tmp_path):
+    model, batches = mlp(), data(3, 4)
+    opt = td.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    program = td.jit.script(trainer(model, opt))
+    program(*batches[0])
+    program.save(str(tmp_path / "step.td"))
+    loaded = td.jit.load(str(tmp_path / "step.td"))
+    assert "prim::backward" in loaded.graph
+
+
+def long_graph(x, n: int):
+    y = x
+    for _ in range(n):
+        y = y * 1.0001
+    y.sum().backward()
+    return y
+
+
+def test_a_stopped_one_leaves_nothing():
+    @td.jit.script
+    def forever(x):
+        n = 0
+        while True:
+            y = x
+            for _ in range(300):
+                y = y * 0.999
+            y.sum().backward()
+            n += 1
+        return n
+
+    x = td.ones(4, requires_grad=True)
+    td.jit.script(long_graph)(x, 10)
+    before = held()
+    for seconds in (0.001, 0.02, 0.05):
+        with td.jit.timeout(seconds), pytest.raises(td.Timeout):
+            forever(x)
+    assert td.isfinite(x.grad).all()
+    assert settles(before) == before
+
+
+def test_a_long_graph():
+    x = td.ones(2, requires_grad=True)
+    td.jit.script(long_graph)(x, 20000)
+    z = td.ones(2, requires_grad=True)
+    long_graph(z, 20000)
+    assert td.equal(x.grad, z.grad)
+
+
+def test_nothing_stays_behind():
+    def trained():
+        model = mlp()
+        opt = td.optim.AdamW(model.parameters())
+        program = td.jit.script(trainer(model, opt))
+        for x, y in data(4, 4):
+            program(x, y)
+        opt.zero_grad()
+
+    trained()
+    before = held()
+    for _ in range(3):
+        trained()
+    assert settles(before) == before
+
+
+# ---- refused
+
+
+def test_errors_are_those_of_eager_work():
+    w, x = td.ones(2, requires_grad=True), td.ones(2)
+
+    def none(x):
+        x.sum().backward()
+
+    def shape(x):
+        (w * x).backward()
+
+    def twice(x):
+        y = (w * w * x).sum()
+        y.backward()
+        y.backward()
+
+    def unused(x):
+        return td.autograd.grad((w * 2).sum(), (w, x.detach().requires_grad_()))
+
+    def no_grad(x):
+        return x.grad * 2
+
+    for f, error, text in ((none, td.AutogradError, "does not require grad"), (shape, td.AutogradError, "only for scalar outputs"),
+                           (twice, td.AutogradError, "a second time"), (unused, td.AutogradError, "not have been used"), (no_grad, Exception, "None")):
+        with pytest.raises(error, match=text):
+            td.jit.script(f)(x)
+            td.sync()
+    assert w.grad.tolist() == [2.0, 2.0]  # by the first backward of `twice`
+
+
+class Own(td.optim.SGD):
+    pass
+
+
+def refusal(f):
+    with pytest.raises((TypeError, td.Unsupported)) as caught:
+        td.jit.script(f)
+    return str(caught.value)
+
+
+def test_refusals():
+    w = td.ones(2, requires_grad=True)
+    own, damped = Own([w]), td.optim.SGD([w], momentum=0.9, dampening=0.1)
+    schedule = td.optim.lr_scheduler.StepLR(td.optim.SGD([w]), 1)
+
+    def other_optimizer():
+        own.step()
+
+    def first_of_its_kind():
+        damped.step()
+
+    def scheduled():
+        schedule.step()
+
+    def with_closure():
+        return damped.param_groups
+
+    def given(x):
+        return x.requires_grad_()
+
+    assert "a program steps SGD, Adam, AdamW, RMSprop, Adagrad; Own is none of these: call step() outside" in refusal(other_optimizer)
+    assert "call step() once outside, and script the function then" in refusal(first_of_its_kind)
+    assert "a schedule is stepped outside of programs: call it behind the program" in refusal(scheduled)
+    assert "'damped' has no 'param_groups' that a program could use" in refusal(with_closure)
+    assert "write x.detach().requires_grad_()" in refusal(given)
+    for f in (other_optimizer, given):
+        assert "test_jit_train.py:" in refusal(f) and "^" in refusal(f)
+
+
+def test_a_dampened_momentum_goes_on():
+    results = []
+    for scripted in (False, True):
+        w = td.ones(2, requires_grad=True)
+        opt = td.optim.SGD([w], lr=0.1, momentum=0.9, dampening=0.25)
+
+        def step():
+            opt.zero_grad()
+            (w * w).sum().backward()
+            opt.step()
+
+        step()
+        step = td.jit.script(step) if scripted else step
+        for _ in range(3):
+            step()
+        results.append([w, opt.state[w]["momentum_buffer"]])
+    assert same(*results)
+
+
+def test_a_trace_refuses_a_backward():
+    w = td.ones(2, requires_grad=True)
+    with pytest.raises(Exception, match="backward"):
+        td.jit.trace(lambda x: (w * x).sum().backward() or x, (td.ones(2),))
+
+
+def test_losses_are_those_of_pytorch():
+    torch = pytest.importorskip("torch")
+    model, batches = mlp(), data(20, 4)
+    theirs = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.ReLU(), torch.nn.Linear(8, 3))
+    with torch.no_grad():
+        for p, q in zip(theirs.parameters(), model.parameters()):
+            p.copy_(torch.tensor(q.tolist()))
+    opt, program = torch.optim.AdamW(theirs.parameters(), lr=0.01), td.jit.script(trainer(model, td.optim.AdamW(model.parameters(), lr=0.01)))
+    for x, y in batches:
+        opt.zero_grad()
+        loss = torch.nn.functional.cross_entropy(theirs(torch.tensor(x.tolist())), torch.tensor(y.tolist()))
+        loss.backward()
+        opt.step()
+        assert program(x, y).item() == pytest.approx(loss.item(), rel=1e-4)
