@@ -283,7 +283,7 @@ def trace(func, example_inputs, check_trace=True, *, check=True, check_inputs=No
 
     Arguments and results are tensors, and lists, tuples and dicts of tensors. With `check` (or `check_trace`) the program is run on the examples,
     or on each of `check_inputs`, and compared with the function; where they differ by more than `check_tolerance` a TracerWarning tells.
-    `strict` is taken for PyTorch's sake. A backward, and requires_grad_() of a result, cannot be part of a program."""
+    `strict` is taken for PyTorch's sake. A backward, and requires_grad_() of a result, cannot be part of a trace: script() takes them."""
     if isinstance(func, (ScriptFunction, TracedFunction)) or hasattr(func, "_original"):
         return func  # a program already
     checks = list(check_inputs or ()) if check and check_trace else None

@@ -21,6 +21,9 @@ A function is written in a subset of Python, with types as annotations (a parame
 program cannot do is refused where the function is decorated, with line, column and what to write instead. What it
 computes, its errors, and its gradients are those of the same calls made one by one.
 
+A step of training is a program, too: loss.backward(), .grad, td.autograd.grad() and an optimizer's zero_grad() and step() may stand
+in it, and leave what they leave outside.
+
 trace() makes a program of what any function, or a module, does with examples:
 
     p = td.jit.trace(model, (x,))
@@ -104,7 +107,8 @@ def script(obj: Any) -> Any:
 
     Tensors that it names from outside (globals, variables of a function around it, parameters and buffers) are captured: later
     runs see what is written to them. Numbers, bools and texts are constants, as they are now. Functions that it calls become
-    parts of it. Of a module forward() is made a program, and what is marked with export(); a ScriptModule has the parameters
+    parts of it. An optimizer of tensord.optim is captured with its state, and with the learning rate that it has at each call.
+    Of a module forward() is made a program, and what is marked with export(); a ScriptModule has the parameters
     and the state of the module that it was made of, and is made anew when that one goes from training to eval()."""
     if isinstance(obj, types.FunctionType):
         return ScriptFunction(obj)
