@@ -4,6 +4,8 @@
 train.mlp   784-128-10, batch 64, SGD             train.cnn   1-32-64 channels of 28x28, batch 64, Adam
 train.lstm  16 sequences of 64, 64 -> 128, Adam   train.gpt   4 layers of 128, 16 sequences of 128, AdamW
 
+train.mlp_program and train.cnn_program are the first two again, with the step as one program (td.jit.script); eager ones of ours are timed beside them.
+
 A step is forward, loss, backward and the optimizer's; a round is some steps and ends when the last loss is known. The rounds of both take turns, so that what
 else the machine does falls on both; the value of each is the median round. Both begin with the same numbers, and their losses must agree at the end.
 Extra arguments name the lines to run."""
@@ -11,7 +13,7 @@ import statistics
 import sys
 import time
 
-GOALS = {"mlp": 0.35, "cnn": 0.7, "lstm": 0.7, "gpt": 0.45}
+GOALS = {"mlp": 0.35, "cnn": 0.7, "lstm": 0.7, "gpt": 0.45, "mlp_program": 0.35, "cnn_program": 0.7}
 ROUNDS, SECONDS = 9, 0.15  # rounds of each; about how long one takes
 
 
@@ -34,14 +36,22 @@ except ImportError:
 def mlp(t):
     nn = t.nn
     net = nn.Sequential(nn.Linear(784, 128), nn.ReLU(), nn.Linear(128, 10))
-    return net, lambda p: t.optim.SGD(p, lr=0.1), lambda x, y: nn.functional.cross_entropy(net(x), y)
+
+    def loss(x, y):
+        return nn.functional.cross_entropy(net(x), y)
+
+    return net, lambda p: t.optim.SGD(p, lr=0.1), loss
 
 
 def cnn(t):
     nn = t.nn
     net = nn.Sequential(nn.Conv2d(1, 32, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(32, 64, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(),
                         nn.Linear(1600, 10))
-    return net, lambda p: t.optim.Adam(p, lr=1e-3), lambda x, y: nn.functional.cross_entropy(net(x), y)
+
+    def loss(x, y):
+        return nn.functional.cross_entropy(net(x), y)
+
+    return net, lambda p: t.optim.Adam(p, lr=1e-3), loss
 
 
 def lstm(t):
@@ -100,7 +110,7 @@ def batch(name):
     return torch.rand(shape), torch.randint(0, 10, shape[:1])
 
 
-def trainer(make, t, weights, x, y):
+def trainer(make, t, weights, x, y, program=False):
     """A function that takes n steps and gives the last loss."""
     net, optimizer, loss_of = make(t)
     with t.no_grad():
@@ -108,12 +118,18 @@ def trainer(make, t, weights, x, y):
             p.copy_(t.tensor(w))
     opt = optimizer(net.parameters())
 
+    def step(x, y):
+        opt.zero_grad()
+        loss = loss_of(x, y)
+        loss.backward()
+        opt.step()
+        return loss
+
+    one = t.jit.script(step) if program else step
+
     def run(n):
         for _ in range(n):
-            opt.zero_grad()
-            loss = loss_of(x, y)
-            loss.backward()
-            opt.step()
+            loss = one(x, y)
         return loss.item()
 
     return run
@@ -121,13 +137,16 @@ def trainer(make, t, weights, x, y):
 
 def measure(name, make):
     torch.manual_seed(0)
-    x, y = batch(name)
+    kind, _, program = name.partition("_")
+    x, y = batch(kind)
     weights = [p.detach().tolist() for p in make(torch)[0].parameters()]
-    sides = {"ours": trainer(make, td, weights, td.tensor(x.tolist(), dtype=td.int64 if name == "gpt" else td.float32), td.tensor(y.tolist())),
-             "reference": trainer(make, torch, weights, x, y)}
+    given = td.tensor(x.tolist(), dtype=td.int64 if kind == "gpt" else td.float32), td.tensor(y.tolist())
+    sides = {"ours": trainer(make, td, weights, *given, bool(program)), "reference": trainer(make, torch, weights, x, y)}
+    if program:
+        sides["eager"] = trainer(make, td, weights, *given)
     began = time.perf_counter()
     losses = [run(3) for run in sides.values()]
-    n = max(5, int(SECONDS / ((time.perf_counter() - began) / 6)))
+    n = max(5, int(SECONDS / ((time.perf_counter() - began) / (3 * len(sides)))))
     took = {side: [] for side in sides}
     for _ in range(ROUNDS):
         for side, run in sides.items():
@@ -144,4 +163,4 @@ def measure(name, make):
 
 if __name__ == "__main__":
     for name in sys.argv[1:] or GOALS:
-        measure(name, globals()[name])
+        measure(name, globals()[name.partition("_")[0]])
