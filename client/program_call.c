@@ -329,8 +329,10 @@ static int call(calling *x)
     rc = x->p->exactly && !run_ms && !x->p->prints ? by_type(x) : by_answer(x);
     if (rc) forget_values(x->result), td_value_free(x->result), x->bound = 0;
     for (int k = x->nout - 1; k >= x->bound; k--) td_array_drop(x->out[k]);
-    for (int k = 0; k < x->bound; k++) td_array_announce(x->out[k]);
-    if (!rc && x->p->reaches && x->p->client->seen_grads) return td_settle(x->p->client);
+    for (int k = 0; k < x->bound; k++) {
+        x->out[k]->is_grad |= x->p->reaches; /* it may be a .grad, which others add to */
+        td_array_announce(x->out[k]);
+    }
     return rc || !x->p->writes ? rc : settle_all(x);
 }
 
@@ -346,7 +348,9 @@ TD_API int td_program_at_call(const char *where, td_program *p, int n, const td_
     if (rc) return rc;
     rc = call(&x);
     if (td_tracing && !rc) td_trace_call(p, where, n, args, result);
+    bool seen = p->reaches && p->client->seen_grads; /* it adds to what somebody looks at */
     td_leave(p->client);
+    if (seen && !rc) rc = td_settle(p->client);
     if (x.said) printer.print(printer.context, x.said, x.nsaid);
     free(x.said);
     td_words_deinit(&x.words);

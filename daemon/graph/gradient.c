@@ -61,15 +61,16 @@ static int begin(td_exec *r, uint32_t node, td_error *e)
 {
     const td_box *roots = td_exec_in(r, node, OUTPUTS)->box, *grads = td_exec_in(r, node, GRADS)->box,
                  *inputs = td_exec_in(r, node, INPUTS)->box;
-    int rc = check_counts(roots->n, grads->n, inputs->n, e);
+    uint32_t n = roots->n;
+    int rc = check_counts(n, grads->n, inputs->n, e);
     if (rc) return rc;
-    td_tensor **t = calloc(2 * (size_t)roots->n + inputs->n, sizeof *t), **g = t + roots->n, **i = g + roots->n;
-    if (!t) return td_no_memory(e, "for a backward of %u tensors", roots->n);
+    td_tensor **t = calloc(2 * (size_t)n + inputs->n, sizeof *t); /* roots, their gradients, inputs */
+    if (!t) return td_no_memory(e, "for a backward of %u tensors", n);
     rc = take_all(r, roots, false, t, e);
-    if (!rc) rc = take_all(r, grads, true, g, e);
-    if (!rc) rc = take_all(r, inputs, false, i, e);
+    if (!rc) rc = take_all(r, grads, true, t + n, e);
+    if (!rc) rc = take_all(r, inputs, false, t + 2 * n, e);
     if (!rc)
-        rc = td_backward_new(&r->backward, r->who, (int)roots->n, t, g, (int)inputs->n, i, flags_of(r, node),
+        rc = td_backward_new(&r->backward, r->who, (int)n, t, t + n, (int)inputs->n, t + 2 * n, flags_of(r, node),
                              r->env.scope, e);
     free(t);
     r->differentiated = r->told = false;

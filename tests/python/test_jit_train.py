@@ -299,6 +299,33 @@ def test_a_file_of_a_step(tmp_path):
     assert "prim::backward" in loaded.graph
 
 
+def test_who_looks_at_a_gradient_sees_it_grow():
+    np = pytest.importorskip("numpy")
+    w = td.ones(2, requires_grad=True)
+
+    @td.jit.script
+    def f():
+        (w * 3).sum().backward()
+        return w.grad
+
+    first = f()
+    seen = [np.asarray(first), np.asarray(w.grad)]
+    for k in range(2, 5):
+        f()
+        assert [x.tolist() for x in seen] == [[3.0 * k] * 2] * 2
+
+
+def test_values_in_place():
+    @td.jit.script
+    def f(x):
+        a, b = x.clone(), x.clone()
+        a.fill_(2.5)
+        return a.zero_() + 1, b.fill_(True)
+
+    a, b = f(td.arange(3))
+    assert a.tolist() == [1, 1, 1] == b.tolist() and a.dtype == b.dtype == td.int64
+
+
 def long_graph(x, n: int):
     y = x
     for _ in range(n):
