@@ -58,3 +58,10 @@ bool td_isa_use(int level)
     td_isa_now = sets[level];
     return true;
 }
+
+int td_isa_used(void)
+{
+    int level = td_isa_level();
+    while (level > 0 && sets[level] != td_isa_now) level--;
+    return level;
+}

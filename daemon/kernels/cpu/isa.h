@@ -9,5 +9,7 @@ int td_isa_level(void);
 
 /* Use a set, for init and for tests; before threads start. False when this processor or this build has it not. */
 bool td_isa_use(int level);
+/* Which one is. */
+int td_isa_used(void);
 
 #endif

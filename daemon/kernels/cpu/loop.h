@@ -6,7 +6,7 @@
 #ifndef TENSORD_KERNELS_LOOP_H
 #define TENSORD_KERNELS_LOOP_H
 
-#include "proto/dtype.h"
+#include "proto/op.h"
 
 enum td_body {
     TD_BODY_F32,
@@ -50,6 +50,9 @@ typedef struct td_pw_op {
 /* Generated. Rows are counted from 1; 0 is no pointwise op. */
 extern const td_pw_op td_pw_ops[];
 extern const unsigned char td_pw_row_of[];
+
+/* The value of a pointwise op's attribute, as its loop gets it. */
+td_pw_attr td_pointwise_attr(const td_op *op, const td_attrs *attrs, td_dtype compute, int nr);
 
 struct td_reducers;
 struct td_philox_fns;

@@ -87,6 +87,11 @@ static td_pw_attr attribute(const td_attr *a, int absent, td_dtype compute, int 
     return v;
 }
 
+td_pw_attr td_pointwise_attr(const td_op *op, const td_attrs *attrs, td_dtype compute, int nr)
+{
+    return attribute(&attrs->at[nr], td_pw_ops[td_pw_row_of[op->id] - 1].absent[nr], compute, body_of[compute]);
+}
+
 static void flat_chunk(td_kcall *k, int64_t chunk, void *scratch)
 {
     const flat *f = (const flat *)k->state;
