@@ -153,7 +153,11 @@ void td_group_tell(const td_group *g, FILE *out)
     if (g->tiles)
         fprintf(out, "  %lld tiles of %llu elements, %lld to a chunk\n", (long long)g->tiles,
                 (unsigned long long)g->tile, (long long)g->tiles_a_chunk);
-    for (uint32_t k = 0; k < g->ncalls; k++) fprintf(out, "  %-24s %s\n", g->parts[k].op->name, g->parts[k].where);
+    for (uint32_t k = 0; k < g->ncalls; k++) {
+        const td_group_run *r = td_run_of(g, k);
+        if (r && r->first == k) fprintf(out, "  %u ops as one loop of machine code:\n", r->ncalls);
+        fprintf(out, "  %s%-24s %s\n", r ? "  " : "", g->parts[k].op->name, g->parts[k].where);
+    }
 }
 
 uint64_t td_group_bytes(const td_group *g)
@@ -179,6 +183,7 @@ void td_group_unref(td_group *g)
 {
     if (!g || atomic_fetch_sub_explicit(&g->refs, 1, memory_order_acq_rel) != 1) return;
     for (uint32_t k = 0; k < g->ncalls; k++) td_group_part_free(&g->parts[k]);
+    td_runs_free(g);
     free(g->parts);
     free(g->operands);
     free(g->descs);

@@ -2,6 +2,7 @@
 #ifndef TENSORD_OPS_GROUP_PARTS_H
 #define TENSORD_OPS_GROUP_PARTS_H
 
+#include "daemon/kernels/jit.h"
 #include "daemon/ops/group.h"
 #include "proto/opid.h"
 
@@ -19,6 +20,7 @@ typedef struct td_group_operand {
     uint32_t desc;   /* of a tensor: among td_group.descs */
     int64_t offset;  /* bytes */
     int64_t advance; /* bytes, from tile to tile of a sweep */
+    int64_t step;    /* of a run's: from piece to piece of a tile */
 } td_group_operand;
 
 typedef struct td_group_plan {
@@ -37,6 +39,7 @@ typedef struct td_group_part {
     const td_op *op;
     uint16_t nin, nout;
     uint8_t compute;
+    double cost_ns;
     td_attrs *attrs;
     char *where;
     td_group_plan plan, last; /* of all its elements, or of a tile; last: of the last tile, where that is smaller */
@@ -65,6 +68,17 @@ typedef struct td_group_number {
     unsigned char value[16];
 } td_group_number;
 
+/* Calls of a sweep that are one loop of machine code. It does a tile in pieces: where all lie in one row there is one,
+ * otherwise they are as long as every operand either goes along or stays where it is. */
+typedef struct td_group_run {
+    uint32_t first, ncalls;
+    uint32_t operands, noperands; /* in the order of the loop's at[] */
+    td_jit jit;
+    int dims;       /* of a tile, behind which pieces begin */
+    int64_t length; /* elements of a piece; 0: of a tile */
+    double cost_ns; /* of an element */
+} td_group_run;
+
 struct td_group {
     _Atomic uint32_t refs;
     uint32_t ninputs, ncalls, noperands, nmade, ngiven, most_args;
@@ -77,10 +91,13 @@ struct td_group {
     td_group_given *given;
     td_group_number *numbers; /* of a sweep */
     uint32_t nnumbers, room_numbers;
+    td_group_run *runs; /* in order */
+    uint32_t nruns, room_runs;
     uint64_t tile; /* its elements */
     bool *used;
     int64_t tiles, tiles_a_chunk; /* of a sweep; 0: it is none */
-    bool last;                    /* the last tile is smaller */
+    bool last;                    /* the last tile is smaller: */
+    uint64_t last_tile;           /* its elements */
     uint64_t arena;
     size_t work_bytes, scratch_bytes; /* the most that a part wants */
     double cost_ns;
@@ -102,14 +119,36 @@ typedef struct td_sweep {
     td_desc whole;        /* what each call gives */
     bool flat;            /* everything lies as it does: elements in one row */
     int64_t rows, a_tile; /* of them, or of elements */
+    bool broad;           /* a row is too long to be kept in the cache by each call */
 } td_sweep;
 bool td_sweep_begin(td_sweep *s, const td_desc *whole);
 /* Can an operand be cut? `made`: by one of the calls, so that it has to be cut as what they give. */
 bool td_sweep_takes(td_sweep *s, const td_desc *d, bool made);
 void td_sweep_cut(td_sweep *s);
 uint64_t td_sweep_tile_bytes(const td_sweep *s, td_dtype t);
+/* Everything is one run that lies in one row: nothing passes through memory, and tiles may be longer. */
+void td_sweep_widen(td_sweep *s);
+/* From tile to tile. */
+int64_t td_sweep_advance(const td_sweep *s, const td_group_operand *o, const td_desc *d);
 /* When all operands have their places: plans for tiles. */
 bool td_sweep_plan(const td_sweep *s, td_group *g);
+
+/* group_jit.c. What an operand's slot is, while operands have slots for bases. */
+typedef struct td_group_seen {
+    const td_desc *desc;
+    uint32_t whole;       /* of a view of what a call made: that; otherwise its own */
+    uint32_t first, last; /* the call that makes it, TD_GROUP_NONE of an input; that uses it last, or TD_GROUP_NONE */
+} td_group_seen;
+/* Before memory is laid out: which calls become runs. False: no memory. */
+bool td_runs_find(td_group *g, const td_sweep *s, const td_group_seen *seen);
+/* The run that a call is of, or NULL. */
+const td_group_run *td_run_of(const td_group *g, uint32_t call);
+/* All of it is one. */
+bool td_runs_all(const td_group *g);
+/* When all operands have their places: how they move. */
+void td_runs_place(td_group *g, const td_sweep *s);
+void td_run_tile(const td_group *g, const td_group_run *r, int64_t tile, unsigned char *const *base);
+void td_runs_free(td_group *g);
 
 /* group_run.c */
 /* What a call keeps in its state. */

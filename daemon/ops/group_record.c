@@ -208,7 +208,7 @@ static bool add_part(td_recording *r, const td_call *c, const char *where)
     uint32_t operands = g->noperands;
     if (!td_group_grow((void **)&g->parts, g->ncalls, &g->room_parts, sizeof *g->parts)) return false;
     td_group_part *p = &g->parts[g->ncalls];
-    *p = (td_group_part){.op = c->op, .nin = c->nin, .nout = c->nout, .compute = c->k.compute};
+    *p = (td_group_part){.op = c->op, .nin = c->nin, .nout = c->nout, .compute = c->k.compute, .cost_ns = c->k.cost_ns};
     p->attrs = copy_attrs(&c->attrs);
     p->where = strdup(where);
     if (add_operands(r, c) && p->attrs && p->where && td_group_plan_take(&p->plan, &c->k, operands)) {
@@ -415,15 +415,49 @@ static bool takes(td_recording *r, td_sweep *s, const td_group_operand *o)
     return (x->root.input || !x->offset) && td_sweep_takes(s, &x->desc, !x->root.input);
 }
 
+static td_group_seen seen_of(const td_recording *r, const slot *x)
+{
+    td_group_seen s = {&x->desc, (uint32_t)(x - r->slots), TD_GROUP_NONE, TD_GROUP_NONE};
+    if (x->root.input) return s;
+    const block *b = &r->blocks[x->root.nr];
+    s.whole = b->slot;
+    s.first = b->first;
+    if (b->output == TD_GROUP_NONE) s.last = b->last;
+    return s;
+}
+
+static bool find_runs(td_recording *r, const td_sweep *s)
+{
+    td_group_seen *seen = malloc((r->nslots + 1) * sizeof *seen);
+    if (!seen) return false;
+    for (uint32_t k = 0; k < r->nslots; k++) seen[k] = seen_of(r, &r->slots[k]);
+    bool good = td_runs_find(r->g, s, seen);
+    free(seen);
+    return good;
+}
+
+/* A run reads and writes all the time: what has to do with it lives as long as it does. What begins and ends in it has
+ * no memory. */
+static void live_by_runs(const td_group *g, block *b)
+{
+    const td_group_run *from = td_run_of(g, b->first), *to = td_run_of(g, b->last);
+    if (from && from == to && b->output == TD_GROUP_NONE) b->bytes = 0;
+    if (from) b->first = from->first;
+    if (to) b->last = to->first + to->ncalls - 1;
+}
+
 /* What passes from call to call takes a tile. */
 static bool find_tiles(td_recording *r, td_sweep *s)
 {
     bool good = td_sweep_begin(s, &r->slots[r->blocks[0].slot].desc);
     for (uint32_t k = 0; k < r->g->noperands && good; k++) good = takes(r, s, &r->g->operands[k]);
-    if (good) td_sweep_cut(s);
-    if (!good || !s->a_tile) return false;
+    if (!good) return false;
+    td_sweep_cut(s);
+    if (!find_runs(r, s) || (s->broad && !td_runs_all(r->g))) return false;
+    if (td_runs_all(r->g)) td_sweep_widen(s);
     for (uint32_t k = 0; k < r->nblocks; k++)
         r->blocks[k].bytes = td_sweep_tile_bytes(s, (td_dtype)r->slots[r->blocks[k].slot].desc.dtype);
+    for (uint32_t k = 0; k < r->nblocks; k++) live_by_runs(r->g, &r->blocks[k]);
     return true;
 }
 
@@ -435,7 +469,8 @@ static void finish(td_group *g)
         if (g->operands[k].base != TD_GROUP_NONE) g->operands[k].arg.desc = &g->descs[g->operands[k].desc];
     g->bytes += sizeof *g + g->room_operands * sizeof *g->operands + g->room_descs * sizeof *g->descs +
                 g->room_parts * sizeof *g->parts + g->room_made * sizeof *g->made + g->room_given * sizeof *g->given +
-                g->room_numbers * sizeof *g->numbers + g->ninputs;
+                g->room_numbers * sizeof *g->numbers + g->room_runs * sizeof *g->runs + g->ninputs;
+    for (uint32_t k = 0; k < g->nruns; k++) g->bytes += g->runs[k].jit.bytes;
 }
 
 int td_recording_end(td_recording *r, uint32_t nouts, td_tensor *const *outs, td_group **out, td_error *e)

@@ -24,7 +24,7 @@ static size_t bench_bytes(const td_group *g)
 
 static size_t benches_bytes(const td_group *g)
 {
-    return bench_bytes(g) * (g->tiles ? g->ncalls : 1);
+    return bench_bytes(g) * (g->tiles ? g->ncalls : 1); /* a run has one, which it does not use */
 }
 
 static size_t bases_bytes(const td_group *g)
@@ -127,7 +127,13 @@ static bool run_tile(td_kcall *k, const td_group *g, int64_t tile, bool anew, un
 {
     bool last = g->last && tile == g->tiles - 1;
     unsigned char *at = scratch, *rest = at + benches_bytes(g) + bases_bytes(g) + g->arena;
+    const td_group_run *r = g->runs, *end = r + g->nruns;
     for (const td_group_part *p = g->parts; p < g->parts + g->ncalls; p++, at += bench_bytes(g)) {
+        if (r < end && p == g->parts + r->first) {
+            td_run_tile(g, r, tile, base);
+            p += r++->ncalls - 1;
+            continue;
+        }
         bench *b = (bench *)(void *)at;
         const td_group_plan *plan = last ? &p->last : &p->plan;
         take_args(g, p, plan, base, tile, b->args);

@@ -11,6 +11,7 @@
 enum {
     TILE = 512,    /* elements: in memory more are slower, in the cache fewer */
     WIDEST = 2048, /* elements of a row */
+    CODE_TILE = 8192,
     MOST_ARGS = 8, /* of a pointwise call */
     CHUNK_NS = 100000
 };
@@ -39,7 +40,12 @@ void td_sweep_cut(td_sweep *s)
     int64_t row = a_row(s);
     s->rows = td_desc_numel(&s->whole) / row;
     s->a_tile = row < TILE ? TILE / row : 1;
-    if (row > WIDEST) s->a_tile = 0;
+    s->broad = row > WIDEST;
+}
+
+void td_sweep_widen(td_sweep *s)
+{
+    if (s->flat) s->a_tile = CODE_TILE;
 }
 
 uint64_t td_sweep_tile_bytes(const td_sweep *s, td_dtype t)
@@ -69,7 +75,7 @@ static td_desc tile_of(const td_sweep *s, const td_desc *d, int64_t rows)
     return t;
 }
 
-static int64_t advance_of(const td_sweep *s, const td_group_operand *o, const td_desc *d)
+int64_t td_sweep_advance(const td_sweep *s, const td_group_operand *o, const td_desc *d)
 {
     if (o->base == 0 || (s->flat ? td_desc_numel(d) == 1 : !moves(s, d))) return 0;
     return s->a_tile * (s->flat ? 1 : d->stride[0]) * (int64_t)td_dtype_size((td_dtype)d->dtype);
@@ -93,7 +99,7 @@ static bool cut(const td_sweep *s, td_group *g, const td_group_part *p, td_group
 {
     td_desc tile = tile_of(s, whole, rows);
     if (is_other(whole, &tile, p->compute)) return false;
-    o->advance = advance_of(s, o, whole);
+    o->advance = td_sweep_advance(s, o, whole);
     o->desc = td_group_desc(g, &tile);
     return o->desc != TD_GROUP_NONE;
 }
@@ -171,14 +177,26 @@ static bool plan_part(const td_sweep *s, td_group *g, td_group_part *p)
     return true;
 }
 
+static double cost_of(const td_sweep *s, const td_group *g)
+{
+    double ns = 0;
+    for (uint32_t k = 0; k < g->ncalls; k++)
+        if (!td_run_of(g, k)) ns += g->parts[k].cost_ns;
+    for (uint32_t k = 0; k < g->nruns; k++) ns += g->runs[k].cost_ns * (double)td_desc_numel(&s->whole);
+    return ns;
+}
+
 bool td_sweep_plan(const td_sweep *s, td_group *g)
 {
     g->scratch_bytes = g->work_bytes = 0;
     g->tile = (uint64_t)(s->a_tile * a_row(s));
     for (uint32_t k = 0; k < g->ncalls; k++)
-        if (!plan_part(s, g, &g->parts[k])) return false;
+        if (!td_run_of(g, k) && !plan_part(s, g, &g->parts[k])) return false;
+    td_runs_place(g, s);
     g->tiles = (s->rows + s->a_tile - 1) / s->a_tile;
     g->last = s->rows % s->a_tile;
+    g->last_tile = (uint64_t)(s->rows % s->a_tile * a_row(s));
+    g->cost_ns = cost_of(s, g);
     double a_tile = g->cost_ns / (double)g->tiles;
     g->tiles_a_chunk = a_tile < CHUNK_NS ? (int64_t)(CHUNK_NS / (a_tile + 1)) + 1 : 1;
     return true;
