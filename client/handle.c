@@ -241,8 +241,8 @@ void td_array_free(td_array *a)
     td_client *c = a->client;
     leave_scope(a);
     td_release_id(c, a->id);
-    if (!a->unknown && c->nreleased) { /* the next op may want this memory */
-        c->released_bytes += td_desc_nbytes(&a->desc);
+    if (c->nreleased) { /* the next op may want this memory; what is not known may be large */
+        c->released_bytes += a->unknown ? TD_RELEASE_BYTES / 8 : td_desc_nbytes(&a->desc);
         if (c->released_bytes >= TD_RELEASE_BYTES) td_emit_releases(c);
     }
     td_array_forget(a);
