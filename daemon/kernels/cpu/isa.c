@@ -61,7 +61,7 @@ bool td_isa_use(int level)
 
 int td_isa_used(void)
 {
-    int level = td_isa_level();
-    while (level > 0 && sets[level] != td_isa_now) level--;
-    return level;
+    for (size_t k = 0; k < sizeof sets / sizeof *sets; k++)
+        if (sets[k] == td_isa_now) return (int)k;
+    return 0;
 }
