@@ -453,6 +453,7 @@ static bool find_tiles(td_recording *r, td_sweep *s)
     for (uint32_t k = 0; k < r->g->noperands && good; k++) good = takes(r, s, &r->g->operands[k]);
     if (!good) return false;
     td_sweep_cut(s);
+    if (!s->a_tile) return false;
     if (!find_runs(r, s) || (s->broad && !td_runs_all(r->g))) return false;
     if (td_runs_all(r->g)) td_sweep_widen(s);
     for (uint32_t k = 0; k < r->nblocks; k++)

@@ -9,10 +9,11 @@
 #include <string.h>
 
 enum {
-    TILE = 512,    /* elements: in memory more are slower, in the cache fewer */
-    WIDEST = 2048, /* elements of a row */
-    CODE_TILE = 8192,
-    MOST_ARGS = 8, /* of a pointwise call */
+    TILE = 512,        /* elements: in memory more are slower, in the cache fewer */
+    WIDEST = 2048,     /* elements of a row */
+    CODE_TILE = 8192,  /* of a run alone: what it costs to begin one counts no more */
+    LONGEST = 1 << 17, /* elements of a row of a run: a chunk has one at least */
+    MOST_ARGS = 8,     /* of a pointwise call */
     CHUNK_NS = 100000
 };
 
@@ -40,6 +41,7 @@ void td_sweep_cut(td_sweep *s)
     int64_t row = a_row(s);
     s->rows = td_desc_numel(&s->whole) / row;
     s->a_tile = row < TILE ? TILE / row : 1;
+    if (row > LONGEST) s->a_tile = 0;
     s->broad = row > WIDEST;
 }
 
