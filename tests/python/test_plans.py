@@ -13,6 +13,7 @@ from common import at_rest, seed, settles
 
 FLOATS = [td.float32, td.float64, td.float16, td.bfloat16]
 PLANS = os.environ.get("TENSORD_PLANS") != "0"
+CODE = os.environ.get("TENSORD_JIT") != "0" and os.path.exists("/proc/cpuinfo") and " avx2 " in open("/proc/cpuinfo").read()
 COUNT = int(os.environ.get("TENSORD_DRAWN", "60"))
 
 
@@ -284,6 +285,50 @@ def test_inference_mode_marks_what_is_made():
                 t.mul(td.ones((), requires_grad=True)).sum().item()
         for t in f(x):
             t.mul(td.ones((), requires_grad=True)).sum().backward()
+
+
+def exact(x, y, z):
+    a = x * y + z
+    b = (a.relu() - y / 3).sqrt()
+    c = td.where(b > a, b, -a).clamp(-1, 5)
+    d = td.sub(c, x, alpha=0.3)
+    return td.maximum(d, b) * 2, a
+
+
+def mixed(x, y, z):
+    a = (x + y) * 0.5 - z
+    b = (a.tanh() * 3 + 1).abs()
+    c = a > b
+    return (b - a).square().reciprocal(), c, td.where(c, b, z)
+
+
+# Of x; y and z are broadcast: shapes where everything lies in a row, where rows share a row or have a number each, and others.
+SWEPT = [([20011], [20011], [1]), ([257, 129], [129], [257, 129]), ([257, 129], [257, 1], [129]), ([64, 9, 40], [40], [64, 9, 40]),
+         ([64, 9, 40], [64, 1, 40], [9, 1]), ([1000, 24], [24], [1000, 1]), ([9, 4000], [4000], [9, 1]), ([3, 5, 7, 200], [5, 1, 1], [3, 1, 1, 200])]
+
+
+@pytest.mark.parametrize("f", [exact, mixed])
+@pytest.mark.parametrize("dtype", [td.float32, td.float64, td.float16])
+def test_exact_ops_in_one_loop(f, dtype):
+    program = td.jit.script(f)
+    for x, y, z in SWEPT:
+        args = [td.randn(*shape, dtype=dtype) for shape in (x, y, z)]
+        want = f(*args)
+        for _ in range(4):
+            assert [bits(t) for t in program(*args)] == [bits(t) for t in want]
+        if len(x) > 1:
+            args[0] = td.randn(*x[::-1], dtype=dtype).permute(*range(len(x))[::-1])
+            want = f(*args)
+            for _ in range(4):
+                assert [bits(t) for t in program(*args)] == [bits(t) for t in want]
+
+
+@pytest.mark.skipif(not PLANS or not CODE, reason="without plans, or code")
+def test_loops_are_shown():
+    args = [td.rand(300, 400) for _ in range(3)]
+    alone, between = td.jit.script(exact).plan(*args), td.jit.script(mixed).plan(*args)
+    assert "sweep of 13 ops" in alone and "  13 ops as one loop of machine code" in alone and "tiles of 8192 elements" in alone
+    assert between.count("ops as one loop of machine code") == 3 and "tiles of 512 elements" in between
 
 
 @pytest.mark.skipif(not PLANS, reason="without plans")
