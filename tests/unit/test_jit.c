@@ -10,6 +10,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 
 enum { LONG = 9001, WORDS = 1 << 16, MOST_ARRAYS = TD_JIT_SOURCES + TD_JIT_LINES };
 
@@ -477,6 +478,19 @@ static void never_both(void)
     CU_ASSERT_PTR_NULL(j.loop);
 }
 
+/* A process that may open nothing has no loops, and is told so. */
+static void no_memory_for_code(void)
+{
+    struct rlimit few, as_it_was;
+    getrlimit(RLIMIT_NOFILE, &as_it_was);
+    few = as_it_was;
+    few.rlim_cur = 0;
+    CU_ASSERT_FATAL(!setrlimit(RLIMIT_NOFILE, &few));
+    bool made_one = can();
+    setrlimit(RLIMIT_NOFILE, &as_it_was);
+    CU_ASSERT_FALSE(made_one);
+}
+
 TD_CUNIT_MAIN_WITH("jit", make_arrays, free_arrays, {"each op", each_op}, {"beside numbers", numbers},
                    {"drawn lines", drawn_lines}, {"every length", lengths}, {"refusals", refusals},
-                   {"never writable and executable", never_both})
+                   {"never writable and executable", never_both}, {"no memory for code", no_memory_for_code})
