@@ -25,9 +25,12 @@ int td_desc_from_wire(const Td__Wire__Desc *d, td_desc *out, td_error *e)
 
 int td_take_shape(td_array *a, const Td__Wire__Desc *d, td_error *e)
 {
-    int rc = td_desc_from_wire(d, &a->desc, e);
-    if (!rc) __atomic_store_n(&a->unknown, false, __ATOMIC_RELEASE);
-    return rc;
+    td_desc desc;
+    int rc = td_desc_from_wire(d, &desc, e);
+    if (rc || !a->unknown) return rc; /* another thread asked, too; who reads it takes no lock */
+    a->desc = desc;
+    __atomic_store_n(&a->unknown, false, __ATOMIC_RELEASE);
+    return TD_OK;
 }
 
 typedef struct td_shapes shapes;

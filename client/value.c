@@ -155,7 +155,8 @@ TD_API int td_item(td_array *a, td_scalar *out)
     int rc = td_enter(a->client, "item");
     if (rc) return rc;
     _Alignas(16) unsigned char element[16];
-    rc = read_value(a, element, 0, "item");
+    bool unfit = !a->unknown && td_desc_numel(&a->desc) != 1;
+    rc = unfit ? TD_OK : read_value(a, element, 0, "item");
     if (!rc && td_desc_numel(&a->desc) != 1) {
         char text[128];
         rc = td_raise(TD_E_SHAPE, "item", "%s has %lld elements; only one element can be an item",
@@ -191,9 +192,16 @@ int td_take_address(td_array *a, uint64_t writes, const td_reply *r, int *fd, td
     return rc;
 }
 
+typedef struct locating {
+    td_array *a;
+    uint64_t writes; /* of the client, when it was asked: while this thread waits, others may ask for more */
+} locating;
+
 static int on_address(td_client *c, td_wait *w, const td_reply *r, int *fd, td_error *e)
 {
-    return td_take_address(w->context, c->writes, r, fd, e);
+    (void)c;
+    const locating *x = w->context;
+    return td_take_address(x->a, x->writes, r, fd, e);
 }
 
 unsigned char *td_first_element(const td_array *a)
@@ -210,7 +218,8 @@ static int locate(td_array *a, bool settle)
     map.id = a->id;
     Td__Wire__Call call = TD__WIRE__CALL__INIT;
     call.map = &map;
-    td_wait w = {.on_reply = on_address, .context = a};
+    locating x = {a, c->writes};
+    td_wait w = {.on_reply = on_address, .context = &x};
     td_shape_wait shape = {0};
     td_quiet_wait all = {0};
     if (!here) td_ask_shape(a, &shape);
@@ -280,7 +289,8 @@ static int begin_writing(td_array *a, int timeout_ms)
     begin.timeout_ms = td_timeout(timeout_ms);
     Td__Wire__Call call = TD__WIRE__CALL__INIT;
     call.write_begin = &begin;
-    td_wait w = {.on_reply = on_address, .context = a};
+    locating x = {a, a->client->writes};
+    td_wait w = {.on_reply = on_address, .context = &x};
     int rc = td_ask_patiently(a->client, &call, &w, timeout_ms, "write_begin");
     if (rc) return rc;
     a->writing = true;
