@@ -172,6 +172,18 @@ static void program_dealloc(PyObject *self)
     Py_DECREF(type);
 }
 
+/* It may have given them a .grad, or made them require one. */
+static void no_longer_plain(PyObject *o, int depth) /* NOLINT(misc-no-recursion) */
+{
+    if (tdpy_is_tensor(o)) {
+        ((tdpy_tensor *)o)->plain = false;
+    } else if (depth <= 64 && PyTuple_Check(o)) {
+        for (Py_ssize_t k = 0; k < PyTuple_Size(o); k++) no_longer_plain(PyTuple_GetItem(o, k), depth + 1);
+    } else if (depth <= 64 && PyList_Check(o)) {
+        for (Py_ssize_t k = 0; k < PyList_Size(o); k++) no_longer_plain(PyList_GetItem(o, k), depth + 1);
+    }
+}
+
 /* call(args): the results as the graph has them. */
 static PyObject *program_run(PyObject *self, PyObject *args)
 {
@@ -182,6 +194,7 @@ static PyObject *program_run(PyObject *self, PyObject *args)
         int rc = td_program_at_call(tdpy_site(), ((program *)self)->program, (int)in.n, in.items, &out);
         made = rc || PyErr_Occurred() ? tdpy_fail() : object_of(&out);
         td_value_free(&out);
+        if (((program *)self)->program->reaches) no_longer_plain(args, 0);
     }
     td_value_free(&in);
     return made;
@@ -456,7 +469,9 @@ static PyObject *changed(PyObject *module, PyObject *seen)
     if (n < 0) tdpy_raise(TD_E_TYPE, "a list is wanted");
     for (Py_ssize_t k = 0; !other && k < n; k++) {
         PyObject *each = PyList_GetItem(seen, k), *home, *name, *was;
-        other = each && PyArg_ParseTuple(each, "OOO:_changed", &home, &name, &was) ? is_other(home, name, was) : -1;
+        if (each && !PyTuple_Check(each)) tdpy_raise(TD_E_TYPE, "a list of tuples is wanted");
+        bool good = each && PyTuple_Check(each) && PyArg_ParseTuple(each, "OOO:_changed", &home, &name, &was);
+        other = good ? is_other(home, name, was) : -1;
     }
     return other < 0 ? NULL : PyBool_FromLong(other);
 }
