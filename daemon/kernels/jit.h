@@ -56,6 +56,8 @@ bool td_jit_chooses(const td_op *op);
 /* Nanoseconds for an element, about. */
 double td_jit_cost(const td_jit_text *t);
 
+/* False: no loop can be had here, or not now. */
+bool td_jit_allowed(void);
 /* False: it cannot be had. */
 bool td_jit_make(const td_jit_text *t, td_jit *out);
 void td_jit_free(td_jit *j);

@@ -222,17 +222,25 @@ static uint32_t known_from(const td_group *g, uint32_t first)
     return n;
 }
 
+/* So many lines from here on, the most that can be had; 0: none. */
+static uint32_t take_from(trying *t, uint32_t first, bool *good)
+{
+    uint32_t n = known_from(t->g, first);
+    while (n >= LEAST && *good && !try(t, first, n, good)) n = t->s->broad || !td_jit_allowed() ? 0 : n - (1 + n / 8);
+    return n < LEAST ? 0 : n;
+}
+
 bool td_runs_find(td_group *g, const td_sweep *s, const td_group_seen *seen)
 {
     const char *said = getenv("TENSORD_JIT");
-    if (said && !strcmp(said, "0")) return true; /* for who compares */
+    if (said && !strcmp(said, "0")) return true;                                             /* for who compares */
+    if (s->broad && (g->ncalls > TD_JIT_LINES || known_from(g, 0) < g->ncalls)) return true; /* all or nothing */
     trying *t = malloc(sizeof *t);
     bool good = t;
-    for (uint32_t first = 0; good && first < g->ncalls;) {
+    for (uint32_t first = 0, n; good && first < g->ncalls && td_jit_allowed(); first += n ? n : 1) {
         *t = (trying){.g = g, .s = s, .seen = seen};
-        uint32_t n = known_from(g, first);
-        while (n >= LEAST && good && !try(t, first, n, &good)) n -= 1 + n / 8;
-        first += n < LEAST ? 1 : n;
+        n = take_from(t, first, &good);
+        if (!n && s->broad) break;
     }
     free(t);
     return good;

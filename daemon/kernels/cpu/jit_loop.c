@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#if defined(__x86_64__)
+#if defined(__x86_64__) && defined(__OPTIMIZE__) /* without that the table's loops round products by themselves */
 
 enum {
     NONE = 0xFF,
@@ -335,9 +335,15 @@ static bool make(making *m, const td_jit_text *t, bool evex, td_jit *out)
     make_loop(m);
     td_x86_end(&m->a);
     if (m->short_of || m->a.full) return false;
-    void *code = td_jit_code_new(m->a.code, m->a.n, &out->bytes);
+    void *code = td_jit_code_new(m->a.code, m->a.ncode, m->a.n, &out->bytes);
     memcpy(&out->loop, &code, sizeof code);
     return code;
+}
+
+bool td_jit_allowed(void)
+{
+    enum { AVX2 = 1 };
+    return td_isa_used() >= AVX2 && td_jit_code_allowed();
 }
 
 bool td_jit_make(const td_jit_text *t, td_jit *out)
@@ -351,6 +357,11 @@ bool td_jit_make(const td_jit_text *t, td_jit *out)
 }
 
 #else
+
+bool td_jit_allowed(void)
+{
+    return false;
+}
 
 bool td_jit_make(const td_jit_text *t, td_jit *out)
 {

@@ -174,8 +174,8 @@ void td_x86_address(td_x86 *a, size_t number)
 
 void td_x86_end(td_x86 *a)
 {
-    while (a->n % 64 && !a->full) td_x86_byte(a, 0xCC);
-    size_t first = a->n;
+    while (a->n % TD_X86_PAGE && !a->full) td_x86_byte(a, 0xCC); /* a page that holds numbers is not executed */
+    size_t first = a->ncode = a->n;
     for (size_t k = 0; k < a->nnumbers; k++)
         for (int i = 0; i < 8; i++) td_x86_byte(a, a->number[k] >> 8 * i & 255);
     for (size_t k = 0; k < a->nfixes; k++) set_four(a, a->fix[k].at, first + 8 * a->fix[k].number - (a->fix[k].at + 4));

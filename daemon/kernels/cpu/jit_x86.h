@@ -7,12 +7,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { TD_X86_BYTES = 32768, TD_X86_FIXES = 1024, TD_X86_NUMBERS = 512 };
+enum { TD_X86_PAGE = 4096, TD_X86_BYTES = 32768, TD_X86_FIXES = 1024, TD_X86_NUMBERS = 512 };
 
 typedef struct td_x86 {
     bool evex, wide; /* wide: double */
     bool full;       /* something had no room: what was made is no code */
-    size_t n;
+    size_t n, ncode; /* ncode: at the end, without the numbers */
     uint8_t code[TD_X86_BYTES];
     /* What lies behind the code, and where the code names it. */
     size_t nnumbers, nfixes;
