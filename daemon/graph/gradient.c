@@ -132,8 +132,8 @@ int td_exec_differentiate(td_exec *r, uint32_t node, int *cost, uint64_t *lack, 
     int rc = TD_OK;
     td_exec_set_place(r, node);
     *cost -= STEP * TD_EXEC_COST_OP;
-    if (gives && r->kept.made.kind == TD_T_NONE && !r->differentiated) rc = make_list(r, node, e);
-    if (!rc && !r->backward) rc = begin(r, node, e);
+    if (!r->backward) rc = begin(r, node, e);
+    if (!rc && gives && r->kept.made.kind == TD_T_NONE && !r->differentiated) rc = make_list(r, node, e);
     if (!rc && !r->differentiated) rc = step(r, lack, heap, e);
     if (!rc && gives && r->kept.made.kind != TD_T_NONE) rc = give_results(r, node, e);
     if (rc) return rc;
@@ -166,6 +166,10 @@ static int grad(td_prim_call *c)
 static int set_grad(td_prim_call *c)
 {
     td_tensor *g = c->in[1]->kind == TD_T_TENSOR ? c->in[1]->tensor : NULL;
+    if (g && g->storage->poison) {
+        *c->e = g->storage->poison->error;
+        return c->e->code;
+    }
     return td_set_grad(c->in[0]->tensor, c->run->env.scope, g, c->e);
 }
 

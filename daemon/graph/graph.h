@@ -44,6 +44,8 @@ int td_program_keep_bytes(td_program *p, const uint8_t *bytes, size_t n, td_erro
 const uint8_t *td_program_bytes(const td_program *p, size_t *n);
 uint32_t td_program_captured(const td_program *p, td_tensor *const **out);
 uint32_t td_program_nodes(const td_program *p);
+/* Has it a backward that adds to .grad? */
+bool td_program_accumulates(const td_program *p);
 /* How many rows of its nodes can be run as one call. */
 uint32_t td_program_plans(const td_program *p);
 /* What these are, for people; at most 64 KB. */

@@ -104,6 +104,7 @@ static int find_prims(td_program *p, td_error *e)
             return td_fail(e, TD_E_UNSUPPORTED, "%s_ cannot be run: it is made of other ops", row->name);
         if ((op & TD_IR_CLASS) != TD_IR_PRIM || prim == TD_PRIM_IF || prim == TD_PRIM_LOOP) continue;
         p->prims[n] = td_prim_function(prim);
+        p->accumulates |= prim == TD_PRIM_BACKWARD;
         if (!p->prims[n]) return td_fail(e, TD_E_UNSUPPORTED, "prim::%s cannot be run yet", td_prim_by_id(prim)->name);
     }
     return TD_OK;
@@ -229,6 +230,11 @@ uint32_t td_program_captured(const td_program *p, td_tensor *const **out)
 {
     *out = p->captured;
     return p->ir->ncaptures;
+}
+
+bool td_program_accumulates(const td_program *p)
+{
+    return p->accumulates;
 }
 
 uint32_t td_program_nodes(const td_program *p)

@@ -25,6 +25,7 @@ struct td_program {
     uint64_t plan_bytes, plan_objects; /* charged, too */
     td_prim_fn **prims;                /* by node; NULL: it is no such */
     uint32_t most_returns;             /* of a block */
+    bool accumulates;                  /* it has a backward that adds to .grad */
 };
 
 #endif

@@ -4,6 +4,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+/* What fails of it leaves a .grad without what it should have. */
+static bool accumulates(td_session *s, const td_record *r)
+{
+    td_error none = {0};
+    const td_program *p = r->op == TD_REC_CALL ? td_session_program_of(s, r->rest[0], &none) : NULL;
+    if (p) return td_program_accumulates(p);
+    return r->op == TD_REC_BACKWARD && r->rest[0] & TD_BW_ACCUMULATE;
+}
+
 int td_record_failed(td_session *s, const td_record *r, const char *what, td_error *why, td_error *e)
 {
     if (!why->op[0]) snprintf(why->op, sizeof why->op, "%s", what);
@@ -15,8 +24,7 @@ int td_record_failed(td_session *s, const td_record *r, const char *what, td_err
         if (!td_objects_check_free(&s->objects, r->out[i], NULL))
             rc = td_objects_bind(&s->objects, r->out[i], NULL, td_cause_ref(cause), e);
     if (r->op != TD_REC_GRAD) td_session_failed(s, cause); /* to have no .grad is an answer */
-    bool accumulates = r->op == TD_REC_BACKWARD && r->rest[0] & TD_BW_ACCUMULATE;
-    if (accumulates && !s->late_grad) s->late_grad = td_cause_ref(cause);
+    if (accumulates(s, r) && !s->late_grad) s->late_grad = td_cause_ref(cause);
     td_cause_unref(cause);
     return rc;
 }

@@ -180,9 +180,13 @@ static int step(td_session *s, td_activity *a, td_error *e)
 {
     (void)e; /* a failure is the record's */
     running *x = of(a);
-    if (!x->over && !(x->over = go_on(s, x))) return TD_AGAIN;
-    left(a);
-    return drop(a, 16 * STEP) ? TD_OK : TD_AGAIN;
+    bool pinned = td_exec_commits(x->at), gone = false;
+    if (x->over || (x->over = go_on(s, x))) {
+        left(a);
+        gone = drop(a, 16 * STEP);
+    }
+    if (pinned && (gone || !td_exec_commits(x->at))) td_session_leases_changed(s->all); /* its backward is over */
+    return gone ? TD_OK : TD_AGAIN;
 }
 
 static const td_activity_kind kind = {"program",    .step = step, .drop = drop,

@@ -1,11 +1,17 @@
 """Training in programs: forward, backward and the optimizer's step as one program leave what the same lines leave when they are run one by one,
 to the bit; eager steps and such of a program follow each other; what cannot be is refused where it stands; and nothing stays behind."""
+import asyncio
 import copy
+import os
+import subprocess
+import sys
+import textwrap
 
 import pytest
-from common import held, script, settles
+from common import SLOW, held, script, settles
 
 import tensord as td
+import tensord.aio
 import tensord.nn.functional as F
 from tensord import nn
 
@@ -489,3 +495,141 @@ def test_losses_are_those_of_pytorch():
         loss.backward()
         opt.step()
         assert program(x, y).item() == pytest.approx(loss.item(), rel=1e-4)
+
+
+class Twice(td.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.w = td.nn.Parameter(td.ones(3))
+
+    def forward(self, x):
+        if self.training:
+            return x * self.w
+        return self.nothing(x)
+
+
+def test_what_cannot_be_made_anew_is_not_run_as_it_was():
+    m = Twice()
+
+    @td.jit.script
+    def f(x):
+        return m(x)
+
+    f(td.ones(3))
+    m.eval()
+    for _ in range(2):
+        with pytest.raises(td.Error):
+            f(td.ones(3))
+    m.train()
+    assert f(td.ones(3)).tolist() == [1, 1, 1]
+
+
+def test_a_module_that_has_an_optimizer_leaves_it_as_it_is():
+    m = td.nn.Linear(2, 2)
+    m.opt = td.optim.Adam(m.parameters())
+    td.jit.script(m)(td.ones(1, 2))
+    assert not m.opt.state
+
+
+def test_optimizers_of_ones_own():
+    class Plain(td.optim.Optimizer):
+        def __init__(self, params):
+            super().__init__(params, {"rate": 0.1, "note": ("enc", 1)})
+
+    w = td.ones(3).requires_grad_()
+    opt = Plain([w])
+
+    @td.jit.script
+    def clear():
+        opt.zero_grad()
+
+    w.sum().backward()
+    clear()
+    assert w.grad is None
+
+
+def test_other_groups_and_state_are_noticed():
+    w = td.ones(3).requires_grad_()
+    opt = td.optim.SGD([w], lr=1.0, momentum=0.5)
+
+    @td.jit.script
+    def step():
+        opt.zero_grad()
+        w.sum().backward()
+        opt.step()
+
+    step()
+    assert w.tolist() == [0, 0, 0]
+    opt.state.clear()
+    step()
+    assert w.tolist() == [-1, -1, -1]  # no momentum of before
+    opt.param_groups = [dict(g, lr=0.0) for g in opt.param_groups]
+    step()
+    assert w.tolist() == [-1, -1, -1]
+
+
+def test_a_backward_that_failed_unseen_is_told_at_the_grad():
+    w = td.ones(3).requires_grad_()
+
+    @td.jit.script
+    def train(x):
+        loss = (x * w).sum()
+        loss.backward()
+        return loss
+
+    train(td.ones(3))
+    train(td.ones(2))
+    with pytest.raises(td.Error):
+        w.grad  # noqa: B018
+    assert w.grad.tolist() == [1, 1, 1]
+
+
+def test_items_of_lists_are_no_longer_plain():
+    @td.jit.script
+    def give(xs: list[td.Tensor]):
+        for x in xs:
+            x.grad = td.ones_like(x)
+
+    x = td.zeros(2)
+    give([x])
+    assert x.grad.tolist() == [1, 1]
+
+
+def test_who_waits_for_what_a_backward_reads_goes_on(tmp_path):
+    """A gradient of a program pins what its graph has saved; another process that wants to write that is told when it is over."""
+    td.publish("pinned", td.ones(1000))
+    w, program, stop = td.open("pinned"), tmp_path / "long.py", tmp_path / "stop"
+    program.write_text(textwrap.dedent("""
+        import os, sys
+        import tensord as td
+        w, x = td.open("pinned"), td.ones(1000).requires_grad_()
+
+        @td.jit.script
+        def long(x):
+            y = x * w
+            for k in range(2000):
+                y = y * w
+            return td.autograd.grad([y.sum()], [x])[0]
+
+        long(x).tolist()
+        print("ready", flush=True)
+        while not os.path.exists(sys.argv[1]):
+            try:
+                long(x).sum().item()
+            except RuntimeError:
+                pass  # it was written meanwhile
+    """))
+    env = {**os.environ, "TENSORD_SOCKET": td.connection()["path"]}
+    with subprocess.Popen([sys.executable, str(program), str(stop)], stdout=subprocess.PIPE, text=True, env=env) as other:
+        try:
+            assert other.stdout.readline() == "ready\n"
+            for _ in range(40):
+                w.mul_(1)
+                asyncio.run(written(w))
+        finally:
+            stop.touch()
+        assert other.wait(60 * SLOW) == 0
+
+
+async def written(w):
+    await td.aio.ready(w, timeout=20 * SLOW)

@@ -204,6 +204,8 @@ class World:
             value = value.__func__ if isinstance(value, staticmethod) else value
             if name in names or name.startswith("__") or isinstance(value, (types.FunctionType, classmethod, property)) and not _is_ours(value.__module__):
                 continue
+            if name not in called and hasattr(value, "param_groups"):
+                continue  # its state need not be made
             meaning = self.value(value, inside + name)
             if meaning is not _UNKNOWN:
                 names[name] = meaning

@@ -46,7 +46,9 @@ class Method(Named):
     def _parts(self):
         from ._filed import Part, call_of
 
-        return [Part(self._name, self.graph, dict(zip(self._called, self._captured)), call_of(self._arguments.signature))]
+        self._make()
+        self._world.tell()
+        return [Part(self._name, self._graph, dict(zip(self._called, self._captured)), call_of(self._arguments.signature))]
 
     def __repr__(self):
         return f"<tensord.jit method {self.__qualname__}{self._arguments.signature}>"

@@ -69,7 +69,7 @@ class Rate:
     """The learning rate of a group, as programs read it."""
 
     def __init__(self, group):
-        self._group, self._told = group, group["lr"]
+        self._group, self._told = group, group["lr"]  # a number
         self.tensor = _C.ops.full((), float(self._told), _C.float64)
 
     def tell(self):
@@ -102,14 +102,18 @@ def _refusal(optimizer):
 
 
 def _numbers(group):
-    return {k: v for k, v in group.items() if isinstance(v, (bool, int, float, tuple))}
+    return {k: v for k, v in group.items() if isinstance(v, (bool, int, float))}
+
+
+def _parts_of(optimizer):
+    return [(id(group), *map(id, group["params"])) for group in optimizer.param_groups]
 
 
 def described(world, optimizer, title):
     """The number of an object that has step() and zero_grad()."""
     whole, names = world.listed({}, title)[1], {}
     refusal, params = _refusal(optimizer), {}
-    world.checks.append((lambda: [len(group["params"]) for group in optimizer.param_groups], [len(g["params"]) for g in optimizer.param_groups]))
+    world.checks.append((lambda: _parts_of(optimizer), _parts_of(optimizer)))
     world.seen.append((optimizer, "state", optimizer.state))
     groups = {str(k): _group(world, optimizer, group, f"{title}.{k}", params, refusal) for k, group in enumerate(optimizer.param_groups)}
     names["params"], names["groups"] = world.listed(params, title), world.listed(groups, title)
@@ -121,10 +125,11 @@ def described(world, optimizer, title):
 
 
 def _group(world, optimizer, group, title, params, refusal):
-    rate = Rate(group)
-    names = {**_numbers(group), "decoupled": getattr(optimizer, "_decoupled", False), "lr": ("tensor", world.tensor(rate.tensor, title + ".lr"))}
-    names["betas"] = "tuple", list(group.get("betas", ()))
-    world.rates.append(rate)
+    names = {**_numbers(group), "decoupled": getattr(optimizer, "_decoupled", False), "betas": ("tuple", list(group.get("betas", ())))}
+    if not refusal:
+        rate = Rate(group)
+        names["lr"] = "tensor", world.tensor(rate.tensor, title + ".lr")
+        world.rates.append(rate)
     world.seen += [(group, k, v) for k, v in group.items() if k != "lr"]
     each = {}
     for k, p in enumerate(group["params"]):
@@ -139,6 +144,7 @@ def _group(world, optimizer, group, title, params, refusal):
 def _each(world, optimizer, p, title):
     """A parameter with its state."""
     state, names = optimizer.state[p], {"p": ("tensor", world.tensor(p, title))}
+    world.seen.append((optimizer.state, p, state))
     for name in _STATE[type(optimizer)]:
         world.seen.append((state, name, state.get(name)))
         names[name] = ("tensor", world.tensor(state[name], f"{title}.{name}")) if name in state else None

@@ -77,22 +77,26 @@ class ScriptFunction(Named):
         self._make()
 
     def _make(self):
-        self._world = World()
-        self.graph, self._captured, self._called = self._world.compile(self._world.function(self._function))
-        self._program = None
+        world = World()
+        self.graph, self._captured, self._called = world.compile(world.function(self._function))
+        self._world, self._program = world, None  # what cannot be made leaves the one before, which is asked for again
 
     def __call__(self, *args, **kwargs):
         return self._daemons().call(self._arguments(args, kwargs))
 
-    def _daemons(self):
+    def _now(self):
         if self._world.changed():
             self._make()
         self._world.tell()
+
+    def _daemons(self):
+        self._now()
         return self._made(self.graph, self._captured)
 
     def _parts(self):
         from ._filed import Part, call_of
 
+        self._now()
         return [Part("forward", self.graph, dict(zip(self._called, self._captured)), call_of(self._arguments.signature))]
 
     def __get__(self, instance, owner=None):
