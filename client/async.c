@@ -144,7 +144,7 @@ int td_take_nothing(td_request *r, const td_reply *reply, int *fd, td_error *e)
     return TD_OK;
 }
 
-static int ask_sync(td_request *r, uint32_t ms)
+int td_ask_sync(td_request *r, uint32_t ms)
 {
     (void)ms;
     td_emit_releases(r->client); /* so that what was released is gone then */
@@ -155,7 +155,7 @@ TD_API td_request *td_async_sync(td_client *c, int timeout_ms, td_done done, voi
 {
     td_request *r = td_request_new(c, "sync", timeout_ms, done, context);
     if (!r) return NULL;
-    r->ask = ask_sync;
+    r->ask = td_ask_sync;
     r->take = td_take_nothing;
     return td_request_begin(r, TD_OK);
 }
@@ -185,9 +185,7 @@ static int take_opened(td_request *r, const td_reply *reply, int *fd, td_error *
 static void late_opened(td_client *c, td_question *q, const td_reply *r, int *fd)
 {
     td_take_unclaimed(c, r, fd);
-    q->at[0]->unknown = true;
-    td_array_free(q->at[0]);
-    q->n = 0;
+    td_question_unwanted(q, 1);
 }
 
 static int ask_open(td_request *r, uint32_t ms)

@@ -46,12 +46,7 @@ static void late_item(td_client *c, td_question *q, const td_reply *r, int *fd)
     keep_segments(c, r->item, fd);
     for (int k = 0; k < n; k++) ids[k] = q->at[k]->id;
     td_give_back(c, q->queue->name, (size_t)n, ids, r->item->note, r->item->place);
-    for (int k = 0; k < n; k++) {
-        q->at[k]->unknown = true;
-        td_array_free(q->at[k]);
-    }
-    memmove(q->at, q->at + n, (size_t)(q->n - n) * sizeof *q->at);
-    q->n -= n;
+    td_question_unwanted(q, n);
     free(ids);
 }
 

@@ -109,30 +109,27 @@ void td_ask_quiet(td_client *c, td_quiet_wait *x)
     if (c->quiet != c->asked) ask_all(c, x, true);
 }
 
-static int wait_for_all(td_client *c, bool silent)
-{
-    td_quiet_wait x;
-    ask_all(c, &x, silent);
-    return td_await_quiet(&x);
-}
-
 int td_outcome(td_client *c)
 {
-    return wait_for_all(c, false);
+    td_quiet_wait x;
+    ask_all(c, &x, false);
+    return td_await_quiet(&x);
 }
 
 static int sync_locked(td_client *c)
 {
     td_emit_releases(c); /* so that what was released is gone when it returns */
-    return wait_for_all(c, false);
+    return td_outcome(c);
 }
 
 int td_settle(td_client *c)
 {
     if (c->quiet == c->asked) return TD_OK;
+    td_quiet_wait x;
     int rc = td_enter(c, "sync");
     if (rc) return rc;
-    rc = wait_for_all(c, true);
+    td_ask_quiet(c, &x);
+    rc = td_await_quiet(&x);
     td_leave(c);
     return rc;
 }

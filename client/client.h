@@ -123,6 +123,8 @@ typedef struct td_loop {
     td_requests parked;  /* to be asked when these are fewer */
     unsigned parked_now; /* of them, those that do not wait for others */
     td_requests out, over;
+    td_client *stopper; /* the way by which calls are stopped, while ... */
+    unsigned stops;     /* ... so many of these are still to be answered */
 } td_loop;
 
 enum { TD_SPARE_LEASES = 2, TD_SITES = 4096 };
@@ -163,11 +165,12 @@ struct td_client {
     size_t data_bytes, data_capacity;
     unsigned records, batch;
     td_writer writer;
-    uint64_t writes; /* records so far that may change bytes somewhere */
-    uint64_t drawn;  /* ops that took random numbers, since the seed */
-    uint64_t asked;  /* records so far */
-    uint64_t heard;  /* replies so far */
-    uint64_t quiet;  /* `asked` when the last sync came back: nothing was pending */
+    uint64_t writes;          /* records so far that may change bytes somewhere */
+    uint64_t drawn;           /* ops that took random numbers, since the seed */
+    uint32_t region, regions; /* the checkpoint that the stream is in, or 0; how many there were */
+    uint64_t asked;           /* records so far */
+    uint64_t heard;           /* replies so far */
+    uint64_t quiet;           /* `asked` when the last sync came back: nothing was pending */
 
     /* in */
     td_reader reader;
@@ -286,6 +289,9 @@ void td_unlock(td_client *c);
 int td_shake_hands(td_client *c, int socket, uint32_t clone_session, uint64_t clone_token, td_error *e);
 /* The program that waits for this answer wants to stop: what the daemon runs for it is stopped, too. */
 void td_stop_programs(const td_client *c, uint64_t waiting);
+/* The same without waiting for anything, under the lock. The way for it stays until td_stops_over(). */
+void td_stop_soon(td_client *c, uint64_t waiting);
+void td_stops_over(td_client *c);
 int td_dial(const char *path, td_error *e);
 int td_dial_within(const char *path, int ms, td_error *e); /* TD_E_TIMEOUT: a daemon is there, and takes none */
 
@@ -332,6 +338,24 @@ int td_recorded(td_client *c);
 /* Seal the batch as a frame, and send what the socket takes. Waits only while much is unsent. */
 int td_push(td_client *c);
 int td_push_all(td_client *c); /* also the last byte */
+/* The checkpoints that this thread is in, the innermost last. */
+#define TD_CHECKPOINT_DEPTH 64
+typedef struct td_within {
+    const td_client *client;
+    int depth;
+    uint32_t id[TD_CHECKPOINT_DEPTH];
+} td_within;
+extern _Thread_local td_within td_in_region __attribute__((tls_model("initial-exec")));
+static inline uint32_t td_region_of(const td_client *c)
+{
+    return td_in_region.depth && td_in_region.client == c ? td_in_region.id[td_in_region.depth - 1] : 0;
+}
+/* The next record is an op of this thread: the stream says where it lies, if that is not where the last one lay. */
+int td_region_switch(td_client *c);
+static inline int td_region_here(td_client *c)
+{
+    return td_region_of(c) == c->region ? 0 : td_region_switch(c);
+}
 /* A record without results. */
 int td_control(td_client *c, unsigned rec, const char *where, int nin, const uint32_t *in, int nout,
                const uint32_t *out, int nrest, const uint32_t *rest);
@@ -378,6 +402,8 @@ long td_read_some(td_client *c);
 int td_push_some(td_client *c);
 /* The same for a record, without a look at how much is batched. */
 int td_record_only(td_client *c, unsigned rec, int nin, const uint32_t *in, int nrest, const uint32_t *rest);
+int td_control_only(td_client *c, unsigned rec, const char *where, int nin, const uint32_t *in, int nout,
+                    const uint32_t *out, int nrest, const uint32_t *rest);
 /* On the list of those that expect a reply, by its serial; off it again, NULL: there is none. */
 void td_add_wait(td_client *c, td_wait *w);
 td_wait *td_take_wait(td_client *c, uint64_t serial);
@@ -479,17 +505,6 @@ int td_desc_from_wire(const Td__Wire__Desc *d, td_desc *out, td_error *e);
 int td_take_shape(td_array *a, const Td__Wire__Desc *d, td_error *e);
 /* Ask the daemon for the descriptor when it is not known. */
 int td_resolve(td_array *a);
-/* The same in two halves, so that what is asked about its value between them takes no second round trip. */
-typedef struct td_shape_wait {
-    td_wait wait;
-    struct td_shapes {
-        int n;
-        td_array *const *at;
-    } shapes;
-    td_array *of; /* NULL: it was known */
-} td_shape_wait;
-void td_ask_shape(td_array *a, td_shape_wait *x);
-int td_await_shape(td_shape_wait *x);
 /* The same for many, in one round trip. codes[i] is TD_E_NOT_FOUND for what is not there; any other error is that of
  * the whole. */
 int td_resolve_all(td_client *c, int n, td_array *const *at, int *codes, td_error *e);

@@ -250,6 +250,48 @@ void td_stop_programs(const td_client *c, uint64_t waiting)
     *td_thread_error() = kept;
 }
 
+/* The daemon takes it from the socket when it comes to that; what it says of it is not waited for. */
+static void tell_to_stop(td_client *by, const td_client *c, uint64_t waiting)
+{
+    unsigned char said[1024];
+    td_wait w = {0};
+    Td__Wire__Cancel q = TD__WIRE__CANCEL__INIT;
+    Td__Wire__Call call = TD__WIRE__CALL__INIT;
+    q.waiting = waiting, q.session = c->session, q.token = c->token;
+    call.cancel = &q;
+    while (recv(by->socket, said, sizeof said, MSG_DONTWAIT) > 0) {
+    }
+    if (td_ask_later(by, &call, -1, &w)) return;
+    td_take_wait(by, w.serial);
+    td_writer_flush(&by->writer, by->socket, true, NULL);
+}
+
+static td_client *way_to_stop(const td_client *c)
+{
+    td_error e = {0};
+    td_client *by = td_client_new();
+    if (!by) return NULL;
+    by->socket = td_dial_within(c->path, 1, &e); /* which needs no answer */
+    if (by->socket >= 0 && !send_hello(by, by->socket, 0, 0, &e)) return by;
+    td_client_free(by);
+    return NULL;
+}
+
+void td_stop_soon(td_client *c, uint64_t waiting)
+{
+    td_error kept = *td_last_error();
+    if (!c->loop.stopper) c->loop.stopper = way_to_stop(c);
+    if (c->loop.stopper) tell_to_stop(c->loop.stopper, c, waiting);
+    *td_thread_error() = kept;
+}
+
+void td_stops_over(td_client *c)
+{
+    td_client_free(c->loop.stopper);
+    c->loop.stopper = NULL;
+    c->loop.stops = 0;
+}
+
 /* ---- td_connect -------------------------------------------------------------------------------------------------- */
 
 /* Forked children dial anew, wherever the process has gone by then. What would not fit stays as it is. */

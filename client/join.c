@@ -18,6 +18,12 @@ typedef struct join {
     td_desc out; /* the whole result */
 } join;
 
+static void along(int dim, td_attrs *attrs)
+{
+    td_attrs_init(attrs);
+    td_attrs_int(attrs, dim);
+}
+
 static int run_short(const char *where, const td_op *op, unsigned flags, td_list l, const td_attrs *attrs,
                      td_array **out)
 {
@@ -59,26 +65,19 @@ static int infer_whole(join *j, const td_attrs *attrs)
 
 /* ---- pieces ------------------------------------------------------------------------------------------------------ */
 
-/* A tensor of shape [0] joins with anything, and adds nothing. */
-static bool is_nothing(const td_array *a)
-{
-    return a->desc.ndim == 1 && a->desc.shape[0] == 0;
-}
-
-/* How far a piece goes along the result; *dim: what it is joined along. Nothing but [0]: 0, whatever the rest is. */
+/* How far a piece goes along the result; *dim: what it is joined along. What joins as a whole joins in pieces, but for
+ * a piece of [0] alone, which adds nothing to anything: it has no such dimension. */
 static int64_t extent(const join *j, td_list piece, int *dim)
 {
-    *dim = j->dim;
-    if (j->op->id == TD_OP_STACK) return piece.n;
-    int64_t sum = 0;
-    bool nothing = true;
-    for (int i = 0; i < piece.n; i++) {
-        if (is_nothing(piece.at[i])) continue;
-        nothing = false;
-        sum += piece.at[i]->desc.shape[j->dim];
-    }
-    if (nothing) *dim = 0;
-    return sum;
+    td_operand in[TD_MAX_LIST];
+    td_attrs attrs;
+    td_desc out;
+    for (int i = 0; i < piece.n; i++) in[i] = (td_operand){&piece.at[i]->desc, NULL};
+    along(j->dim, &attrs);
+    td_infer f = {.op = j->op, .in = in, .nin = piece.n, .attrs = &attrs, .out = &out, .max_out = 1};
+    bool nothing = td_op_infer(&f, NULL) != TD_OK;
+    *dim = nothing ? 0 : j->dim;
+    return nothing ? 0 : out.shape[j->dim];
 }
 
 /* Values change their dtype once, straight to that of the whole: a piece of several dtypes might promote to one
@@ -95,8 +94,7 @@ static int run_piece(const join *j, unsigned flags, td_list piece, int dim, td_a
     td_array *cast[TD_MAX_LIST];
     td_attrs attrs;
     int rc = TD_OK, n = 0;
-    td_attrs_init(&attrs);
-    td_attrs_int(&attrs, dim);
+    along(dim, &attrs);
     if (has_several_dtypes(piece)) {
         for (; n < piece.n && !rc; n += !rc)
             if (!(cast[n] = td_at_to(j->where, piece.at[n], (td_dtype)j->out.dtype))) rc = td_last_error()->code;
@@ -138,8 +136,7 @@ static int join_pieces(const join *j, unsigned flags, td_array **out)
 {
     int n = 0, dim, rc = TD_OK;
     td_attrs attrs;
-    td_attrs_init(&attrs);
-    td_attrs_int(&attrs, j->dim);
+    along(j->dim, &attrs);
     td_array **made = malloc(((size_t)j->list.n / TD_MAX_LIST + 1) * sizeof *made);
     if (!made) return td_raise(TD_E_SYSTEM, j->op->name, "no memory for a list of %d tensors", j->list.n);
     for (int i = 0; i < j->list.n && !rc; i += TD_MAX_LIST) {

@@ -12,20 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-typedef struct calling {
-    td_program *p;
-    const char *where;
-    int n;
-    const td_value *args;
-    td_value *result;
-    td_words words;               /* the record's rest */
-    uint32_t *ids, narrays, room; /* of the arrays among the arguments */
-    char *said;                   /* what it printed */
-    size_t nsaid;
-    td_array **out;  /* handles for those among the results, ... */
-    int nout, bound; /* ... of which so many were used */
-} calling;
-
 /* What this thread's calls may take, in ms; 0: as long as it takes. */
 static _Thread_local int run_ms;
 
@@ -43,7 +29,7 @@ static int no_memory(void)
     return td_raise(TD_E_SYSTEM, "program_call", "no memory for a call of a program");
 }
 
-static int add_array(calling *x, td_array *a)
+static int add_array(td_calling *x, td_array *a)
 {
     if (!a) return td_raise_null("program_call", "an array");
     int rc = td_same_client(&x->p->client, a, "program_call");
@@ -57,14 +43,14 @@ static int add_array(calling *x, td_array *a)
     return TD_OK;
 }
 
-static int put(calling *x, const td_value *v, int depth) /* NOLINT(misc-no-recursion): as deep as TD_PV_DEPTH */
+static int put(td_calling *x, const td_value *v, int depth) /* NOLINT(misc-no-recursion): as deep as TD_PV_DEPTH */
 {
     td_pv w = {.kind = (td_pv_kind)v->kind};
     if ((unsigned)v->kind >= TD_PV_KINDS)
         return td_raise(TD_E_INVALID, "program_call", "there is no kind %d of values", (int)v->kind);
     if (depth > TD_PV_DEPTH)
         return td_raise(TD_E_INVALID, "program_call", "an argument has more than %d lists within lists", TD_PV_DEPTH);
-    bool items = v->kind == TD_VALUE_LIST || v->kind == TD_VALUE_TUPLE;
+    bool items = td_value_has_items(v);
     if (v->kind == TD_VALUE_INT) w.i = v->i;
     else if (v->kind == TD_VALUE_FLOAT || v->kind == TD_VALUE_COMPLEX) w.re = v->re, w.im = v->im;
     else if (v->kind == TD_VALUE_BOOL) w.small = v->i != 0;
@@ -76,7 +62,10 @@ static int put(calling *x, const td_value *v, int depth) /* NOLINT(misc-no-recur
         if (rc) return rc;
     }
     if (w.small > TD_PV_SMALL || (v->kind == TD_VALUE_STR && v->n && !v->text))
-        return td_raise(TD_E_INVALID, "program_call", "a list or text of %u; at most %u are taken", v->n, TD_PV_SMALL);
+        return td_raise(TD_E_INVALID, "program_call", "a list, dict or text of %u; at most %u are taken", v->n,
+                        TD_PV_SMALL);
+    if (v->kind == TD_VALUE_DICT && v->n % 2)
+        return td_raise(TD_E_INVALID, "program_call", "a dict has %u items; they are a key and a value each", v->n);
     if (!td_pv_put(&x->words, &w)) return no_memory();
     int rc = TD_OK;
     for (uint32_t k = 0; items && k < v->n && !rc; k++) rc = put(x, &v->items[k], depth + 1);
@@ -91,7 +80,7 @@ static bool fits(const td_ir *ir, uint32_t type, td_value_kind kind)
         [TD_VALUE_NONE] = TD_T_NONE,     [TD_VALUE_INT] = TD_T_INT,         [TD_VALUE_FLOAT] = TD_T_FLOAT,
         [TD_VALUE_BOOL] = TD_T_BOOL,     [TD_VALUE_COMPLEX] = TD_T_COMPLEX, [TD_VALUE_STR] = TD_T_STR,
         [TD_VALUE_DEVICE] = TD_T_DEVICE, [TD_VALUE_DTYPE] = TD_T_DTYPE,     [TD_VALUE_LIST] = TD_T_LIST,
-        [TD_VALUE_ARRAY] = TD_T_TENSOR,  [TD_VALUE_TUPLE] = TD_T_TUPLE};
+        [TD_VALUE_ARRAY] = TD_T_TENSOR,  [TD_VALUE_TUPLE] = TD_T_TUPLE,     [TD_VALUE_DICT] = TD_T_DICT};
     td_type_kind want = td_type_kind_of(ir, type);
     if ((unsigned)kind >= TD_PV_KINDS) return true; /* put() tells */
     if (want == TD_T_OPTIONAL && kind != TD_VALUE_NONE) want = td_type_kind_of(ir, td_type_part(ir, type, 0));
@@ -101,10 +90,10 @@ static bool fits(const td_ir *ir, uint32_t type, td_value_kind kind)
     return kinds[kind] == want;
 }
 
-static int check_args(const calling *x)
+static int check_args(const td_calling *x)
 {
     static const char *const names[TD_PV_KINDS] = {"None",   "int",   "float",  "bool",   "complex", "str",
-                                                   "Device", "dtype", "a list", "Tensor", "a tuple"};
+                                                   "Device", "dtype", "a list", "Tensor", "a tuple", "a dict"};
     const td_ir *ir = x->p->ir;
     uint32_t graph = ir->functions[0].block, want = ir->blocks[graph].nparams;
     if ((uint32_t)x->n != want)
@@ -120,19 +109,29 @@ static int check_args(const calling *x)
     return TD_OK;
 }
 
-static int take_args(calling *x)
+int td_calling_begin(td_calling *x)
 {
-    uint32_t *head = td_words_room(&x->words, 6);
+    int rc = check_args(x);
+    if (rc) return rc;
+    const td_ir *ir = x->p->ir;
+    x->nrets = ir->blocks[ir->functions[0].block].nrets;
+    uint32_t *head = td_words_room(&x->words, TD_CALL_HEAD);
     if (!head) return no_memory();
     head[0] = x->p->id;
     td_words_put_u64(head + 1, 0);
     head[3] = (uint32_t)run_ms;
     head[4] = x->p->client->grad_scope;
     head[5] = (uint32_t)x->n;
-    x->words.count += 6;
-    int rc = TD_OK;
+    x->words.count += TD_CALL_HEAD;
     for (int k = 0; k < x->n && !rc; k++) rc = put(x, &x->args[k], 0);
     return rc;
+}
+
+void td_calling_deinit(td_calling *x)
+{
+    free(x->said);
+    td_words_deinit(&x->words);
+    free(x->ids);
 }
 
 /* ---- results */
@@ -142,7 +141,7 @@ void td_value_free(td_value *v) /* NOLINT(misc-no-recursion): as deep as what ca
     if (!v) return;
     if (v->kind == TD_VALUE_ARRAY) td_release(v->array);
     if (v->kind == TD_VALUE_STR) free(v->text);
-    if (v->kind == TD_VALUE_LIST || v->kind == TD_VALUE_TUPLE) {
+    if (td_value_has_items(v)) {
         for (uint32_t k = 0; k < v->n; k++) td_value_free(&v->items[k]);
         free(v->items);
     }
@@ -152,7 +151,7 @@ void td_value_free(td_value *v) /* NOLINT(misc-no-recursion): as deep as what ca
 /* All but the arrays, which are in x->out. */
 static void forget_values(td_value *v) /* NOLINT(misc-no-recursion) */
 {
-    if (v->kind == TD_VALUE_LIST || v->kind == TD_VALUE_TUPLE)
+    if (td_value_has_items(v))
         for (uint32_t k = 0; k < v->n; k++) forget_values(&v->items[k]);
     if (v->kind == TD_VALUE_ARRAY) v->kind = TD_VALUE_NONE;
 }
@@ -165,7 +164,7 @@ static bool make_items(td_value *v, td_value_kind kind, uint32_t n)
 }
 
 /* Of tensors only, by the type alone. */
-static bool of_type(calling *x, uint32_t type, td_value *v) /* NOLINT(misc-no-recursion) */
+static bool of_type(td_calling *x, uint32_t type, td_value *v) /* NOLINT(misc-no-recursion) */
 {
     const td_ir *ir = x->p->ir;
     if (td_type_kind_of(ir, type) == TD_T_TENSOR) {
@@ -179,7 +178,7 @@ static bool of_type(calling *x, uint32_t type, td_value *v) /* NOLINT(misc-no-re
 }
 
 /* What comes, as words; the words used, 0: malformed, or no memory. */
-static uint32_t of_words(calling *x, const uint32_t *words, uint32_t n, int depth, td_value *v) /* NOLINT */
+static uint32_t of_words(td_calling *x, const uint32_t *words, uint32_t n, int depth, td_value *v) /* NOLINT */
 {
     td_pv w;
     uint32_t used = depth > TD_PV_DEPTH ? 0 : td_pv_get(words, n, &w);
@@ -197,7 +196,7 @@ static uint32_t of_words(calling *x, const uint32_t *words, uint32_t n, int dept
         if (x->bound == x->nout) return v->kind = TD_VALUE_NONE, 0;
         v->array = x->out[x->bound++];
     }
-    if (w.kind != TD_PV_LIST && w.kind != TD_PV_TUPLE) return used;
+    if (!td_pv_has_items(w.kind)) return used;
     v->kind = TD_VALUE_NONE;
     if (w.small > n - used || !make_items(v, (td_value_kind)w.kind, w.small)) return 0;
     for (uint32_t k = 0; k < w.small; k++) {
@@ -214,27 +213,51 @@ static td_value *place_of(td_value *result, uint32_t n, uint32_t k)
     return n == 1 ? result : &result->items[k];
 }
 
-static int on_values(td_client *c, td_wait *w, const td_reply *r, int *fd, td_error *e)
+static int of_answer(td_calling *x, const td_reply *r, td_error *e)
 {
-    (void)c, (void)fd;
-    calling *x = w->context;
-    uint32_t n = x->p->ir->blocks[x->p->ir->functions[0].block].nrets, at = 0;
-    if (n != 1 && !make_items(x->result, TD_VALUE_TUPLE, n)) return td_no_memory(e, "for %u results", n);
-    for (uint32_t k = 0; k < n; k++) {
-        uint32_t used = of_words(x, r->value + at, (uint32_t)r->n_value - at, 0, place_of(x->result, n, k));
+    uint32_t at = 0;
+    if (x->nrets != 1 && !make_items(x->result, TD_VALUE_TUPLE, x->nrets))
+        return td_no_memory(e, "for %u results", x->nrets);
+    for (uint32_t k = 0; k < x->nrets; k++) {
+        uint32_t used = of_words(x, r->value + at, (uint32_t)r->n_value - at, 0, place_of(x->result, x->nrets, k));
         if (!used) return td_fail(e, TD_E_PROTOCOL, "the results of a program make no sense");
         at += used;
     }
     return TD_OK;
 }
 
-static void on_said(td_wait *w, const uint8_t *text, size_t n)
+/* The handles that are not among the results; with an error all of them. */
+static void drop_unused(td_calling *x, int rc)
 {
-    calling *x = w->context;
+    if (rc) forget_values(x->result), td_value_free(x->result), x->bound = 0;
+    for (int k = x->nout - 1; k >= x->bound; k--) td_array_drop(x->out[k]);
+    x->nout = x->bound;
+}
+
+int td_calling_take(td_calling *x, const td_reply *r, td_error *e)
+{
+    int rc = of_answer(x, r, e);
+    drop_unused(x, rc);
+    return rc;
+}
+
+static int on_values(td_client *c, td_wait *w, const td_reply *r, int *fd, td_error *e)
+{
+    (void)c, (void)fd;
+    return of_answer(w->context, r, e);
+}
+
+void td_calling_said(td_calling *x, const uint8_t *text, size_t n)
+{
     x->said = malloc(n);
     if (!x->said) return; /* the value matters more */
     memcpy(x->said, text, n);
     x->nsaid = n;
+}
+
+static void on_said(td_wait *w, const uint8_t *text, size_t n)
+{
+    td_calling_said(w->context, text, n);
 }
 
 /* ---- what it prints */
@@ -257,39 +280,45 @@ TD_API void td_set_program_print(void (*print)(void *context, const char *text, 
     printer.context = context;
 }
 
+void td_calling_print(const td_calling *x)
+{
+    if (x->said) printer.print(printer.context, x->said, x->nsaid);
+}
+
 /* ---- the call */
 
-static int record(calling *x)
+int td_calling_ask(td_calling *x, uint64_t serial, bool patient)
 {
     td_client *c = x->p->client;
+    td_words_put_u64(x->words.at + 1, serial);
+    c->calls_programs = true;
     uint32_t *ids = malloc(((size_t)x->nout + 1) * sizeof *ids);
     if (!ids) return no_memory();
     for (int k = 0; k < x->nout; k++) ids[k] = x->out[k]->id;
     if (x->p->writes) c->writes++;
     if (x->p->reaches) c->freed_graph = c->handed_on = c->storages; /* as by a backward, and by setting .grad */
-    int rc =
-        td_control(c, TD_REC_CALL, x->where, (int)x->narrays, x->ids, x->nout, ids, (int)x->words.count, x->words.at);
+    int rc = (patient ? td_control : td_control_only)(c, TD_REC_CALL, x->where, (int)x->narrays, x->ids, x->nout, ids,
+                                                      (int)x->words.count, x->words.at);
     free(ids);
     return rc;
 }
 
-static int by_type(calling *x)
+static int by_type(td_calling *x)
 {
     const td_ir *ir = x->p->ir;
     const td_ir_block *graph = &ir->blocks[ir->functions[0].block];
-    bool good = graph->nrets == 1 || make_items(x->result, TD_VALUE_TUPLE, graph->nrets);
-    for (uint32_t k = 0; k < graph->nrets && good; k++)
-        good = of_type(x, ir->values[ir->args[graph->ret + k]].type, place_of(x->result, graph->nrets, k));
-    return good ? record(x) : no_memory();
+    bool good = x->nrets == 1 || make_items(x->result, TD_VALUE_TUPLE, x->nrets);
+    for (uint32_t k = 0; k < x->nrets && good; k++)
+        good = of_type(x, ir->values[ir->args[graph->ret + k]].type, place_of(x->result, x->nrets, k));
+    return good ? td_calling_ask(x, 0, true) : no_memory();
 }
 
-static int by_answer(calling *x)
+static int by_answer(td_calling *x)
 {
     td_client *c = x->p->client;
     td_wait w = {.on_reply = on_values, .on_said = on_said, .context = x};
     td_expect(c, &w);
-    td_words_put_u64(x->words.at + 1, w.serial);
-    int rc = record(x);
+    int rc = td_calling_ask(x, w.serial, true);
     if (rc) td_forget_wait(c, &w);
     else rc = td_await(c, &w, "program_call");
     if (!rc) return TD_OK;
@@ -304,31 +333,28 @@ static int settle(const td_value *v, uint32_t n) /* NOLINT(misc-no-recursion): a
     int rc = TD_OK;
     for (uint32_t k = 0; k < n && !rc; k++) {
         if (v[k].kind == TD_VALUE_ARRAY) rc = td_written(v[k].array);
-        if (v[k].kind == TD_VALUE_LIST || v[k].kind == TD_VALUE_TUPLE) rc = settle(v[k].items, v[k].n);
+        if (td_value_has_items(&v[k])) rc = settle(v[k].items, v[k].n);
     }
     return rc;
 }
 
-static int settle_all(const calling *x)
+static int settle_all(const td_calling *x)
 {
     int rc = settle(x->args, (uint32_t)x->n);
     for (int k = 0; k < x->p->ncaptured && !rc; k++) rc = td_written(x->p->captured[k]);
     return rc;
 }
 
-static int call(calling *x)
+static int call(td_calling *x)
 {
-    int rc = check_args(x);
-    if (!rc) rc = take_args(x);
+    int rc = td_calling_begin(x);
     x->nout = x->p->narrays;
     x->out = rc ? NULL : calloc((size_t)x->nout + 1, sizeof(td_array *));
     if (!rc && !x->out) rc = no_memory();
     if (!rc) rc = td_arrays_unknown(x->p->client, x->nout, x->out);
     if (rc) return rc;
-    x->p->client->calls_programs = true;
     rc = x->p->exactly && !run_ms && !x->p->prints ? by_type(x) : by_answer(x);
-    if (rc) forget_values(x->result), td_value_free(x->result), x->bound = 0;
-    for (int k = x->nout - 1; k >= x->bound; k--) td_array_drop(x->out[k]);
+    drop_unused(x, rc);
     for (int k = 0; k < x->bound; k++) {
         x->out[k]->is_grad |= x->p->reaches; /* it may be a .grad, which others add to */
         td_array_announce(x->out[k]);
@@ -343,7 +369,7 @@ TD_API int td_program_at_call(const char *where, td_program *p, int n, const td_
     if (!p) return td_raise_null("program_call", "the program");
     if (n < 0 || n > TD_IR_MAX_ENDS || (n && !args))
         return td_raise(TD_E_INVALID, "program_call", "%d arguments; from 0 to %d can be given", n, TD_IR_MAX_ENDS);
-    calling x = {.p = p, .where = where, .n = n, .args = args, .result = result};
+    td_calling x = {.p = p, .where = where, .n = n, .args = args, .result = result};
     int rc = td_enter(p->client, "program_call");
     if (rc) return rc;
     rc = call(&x);
@@ -351,10 +377,8 @@ TD_API int td_program_at_call(const char *where, td_program *p, int n, const td_
     bool seen = p->reaches && p->client->seen_grads; /* it adds to what somebody looks at */
     td_leave(p->client);
     if (seen && !rc) rc = td_settle(p->client);
-    if (x.said) printer.print(printer.context, x.said, x.nsaid);
-    free(x.said);
-    td_words_deinit(&x.words);
-    free(x.ids);
+    td_calling_print(&x);
+    td_calling_deinit(&x);
     free(x.out);
     return rc;
 }

@@ -23,18 +23,15 @@ static int bring_captured(td_program *p)
 
 static int write_program(const td_program *p, const char *path, unsigned flags, td_error *e)
 {
-    td_out_record records[TD_FILED_RECORDS];
     td_bytes note = {0};
-    uint32_t n = 0;
     td_list captured = td_arrays_of(p->ncaptured, p->captured);
     const char **names = calloc((size_t)p->ncaptured + 1, sizeof *names);
     if (!names) return td_no_memory(e, "for %d names", p->ncaptured);
     for (int k = 0; k < p->ncaptured; k++) names[k] = td_ir_chars(p->ir, p->ir->captures[k].name);
     int rc = td_save_names(captured, names, &note, e);
-    if (!rc) rc = td_filed_make(p->ir, "forward", NULL, records, &n, e);
-    td_saved what = {td_save_tree(captured, &note), records, n, flags};
+    td_scripted_program forward = {"forward", p->ir, NULL};
+    td_saved what = {.tree = td_save_tree(captured, &note), .programs = &forward, .nprograms = 1, .flags = flags};
     if (!rc) rc = td_save_all(path, &what, e);
-    td_filed_drop(records, n);
     free(note.at);
     free(names);
     return rc;

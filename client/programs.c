@@ -9,6 +9,7 @@
 #include "proto/program/type.h"
 #include "proto/program/verify.h"
 #include "proto/program/wire.h"
+#include "proto/record.h"
 
 #include <stdlib.h>
 
@@ -29,13 +30,53 @@ static void count(td_program *p, uint32_t type) /* NOLINT(misc-no-recursion): as
             count(p, td_type_part(p->ir, type, k));
         return;
     case TD_T_LIST:
-        count(p, td_type_part(p->ir, type, 0));
+    case TD_T_DICT:
+        count(p, td_type_part(p->ir, type, td_type_parts(p->ir, type) - 1));
         if (p->narrays > before) p->narrays = before + MOST_IN_LISTS;
         break;
     case TD_T_OPTIONAL: count(p, td_type_part(p->ir, type, 0)); break;
     default: break;
     }
     p->exactly = false;
+}
+
+/* How often each value is used; NULL without memory. */
+static uint32_t *count_uses(const td_ir *ir)
+{
+    uint32_t *uses = calloc((size_t)ir->nvalues + 1, sizeof *uses);
+    for (uint32_t k = 0; uses && k < ir->nargs; k++) uses[ir->args[k]]++;
+    return uses;
+}
+
+/* A list that is written with its items, and only returned: nothing is put into it. TD_IR_NONE: it is another one. */
+static uint32_t length_of(const td_ir *ir, const uint32_t *uses, uint32_t value)
+{
+    uint32_t def = ir->values[value].def;
+    if (def & TD_IR_PARAM || !uses || uses[value] != 1) return TD_IR_NONE;
+    if (ir->nodes[def].op == TD_PRIM_AUTOGRAD_GRAD || ir->nodes[def].op == TD_PRIM_AUTOGRAD_GRAD_OR_NONE) {
+        uint32_t inputs = td_ir_in(ir, def, 2), from = ir->values[inputs].def;
+        return from & TD_IR_PARAM || uses[inputs] != 1 || ir->nodes[from].op != TD_PRIM_LISTCONSTRUCT
+                   ? TD_IR_NONE
+                   : ir->nodes[from].nin;
+    }
+    return ir->nodes[def].op == TD_PRIM_LISTCONSTRUCT ? ir->nodes[def].nin : TD_IR_NONE;
+}
+
+/* Room for the tensors of what is returned; of lists as far as their lengths can be seen. As deep as the type. */
+static void count_value(td_program *p, const uint32_t *uses, uint32_t value) /* NOLINT(misc-no-recursion) */
+{
+    uint32_t def = p->ir->values[value].def, type = p->ir->values[value].type, n = length_of(p->ir, uses, value);
+    int before = p->narrays;
+    if (!(def & TD_IR_PARAM) && p->ir->nodes[def].op == TD_PRIM_TUPLECONSTRUCT) {
+        for (uint32_t k = 0; k < p->ir->nodes[def].nin && p->narrays <= MOST_ARRAYS; k++)
+            count_value(p, uses, td_ir_in(p->ir, def, k));
+        return;
+    }
+    count(p, type);
+    if (td_type_kind_of(p->ir, type) != TD_T_LIST || n > MOST_IN_LISTS) return;
+    type = td_type_part(p->ir, type, 0);
+    if (td_type_kind_of(p->ir, type) == TD_T_OPTIONAL) type = td_type_part(p->ir, type, 0);
+    if (td_type_kind_of(p->ir, type) == TD_T_TENSOR) p->narrays = before + (int)n;
 }
 
 static bool writes(const td_ir *ir)
@@ -57,6 +98,40 @@ static bool reaches(const td_ir *ir)
     return false;
 }
 
+/* Was it made by this program? Of what comes through a block, a list or a function that is not said. */
+static bool fresh(const td_ir *ir, uint32_t value)
+{
+    for (;;) {
+        uint32_t def = ir->values[value].def;
+        if (def & TD_IR_PARAM) return false;
+        const td_ir_node *n = &ir->nodes[def];
+        const td_op *op = td_ir_row(n->op);
+        if (!op || op->compose || op->mutates) return false;
+        if (!(n->op & TD_IR_INPLACE) && !(op->flags & TD_OF_VIEW)) return true;
+        value = ir->args[n->in];
+    }
+}
+
+static bool takes_tensors(const td_ir *ir, const td_ir_node *n, uint32_t from)
+{
+    for (uint32_t k = from; k < n->nin; k++) {
+        td_type_kind kind = td_type_kind_of(ir, ir->values[ir->args[n->in + k]].type);
+        if (kind == TD_T_TENSOR || kind == TD_T_LIST || kind == TD_T_OPTIONAL) return true;
+    }
+    return false;
+}
+
+/* acc.add_(w * w): acc has a grad_fn from then on. */
+static bool enters(const td_ir *ir)
+{
+    for (uint32_t k = 0; k < ir->nnodes; k++) {
+        const td_ir_node *n = &ir->nodes[k];
+        if (!td_ir_row(n->op) || !(n->op & TD_IR_INPLACE) || n->mode & (TD_RM_GRAD_OFF | TD_RM_INFERENCE)) continue;
+        if (takes_tensors(ir, n, 1) && !fresh(ir, ir->args[n->in])) return true;
+    }
+    return false;
+}
+
 static bool prints(const td_ir *ir)
 {
     for (uint32_t n = 0; n < ir->nnodes; n++)
@@ -68,10 +143,13 @@ static bool look_at(td_program *p)
 {
     const td_ir_block *graph = &p->ir->blocks[p->ir->functions[0].block];
     p->exactly = graph->nrets > 0;
+    uint32_t *uses = count_uses(p->ir);
     for (uint32_t k = 0; k < graph->nrets && p->narrays <= MOST_ARRAYS; k++)
-        count(p, p->ir->values[p->ir->args[graph->ret + k]].type);
+        count_value(p, uses, p->ir->args[graph->ret + k]);
+    free(uses);
     p->reaches = reaches(p->ir);
     p->writes = p->reaches || writes(p->ir);
+    p->enters = enters(p->ir);
     p->prints = prints(p->ir);
     if (p->narrays <= MOST_ARRAYS) return true;
     if (p->exactly) return false;

@@ -7,6 +7,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum {
     MOST_WAITING = 960, /* of a session's requests the daemon holds 1024; the rest is for threads that wait */
@@ -66,11 +67,12 @@ static void complete(td_request *r, int code)
     r->error.code = code;
     if (!r->error.op[0]) snprintf(r->error.op, sizeof r->error.op, "%s", r->op);
     if (!r->brought) leave_queue(r);
-    move(r, r->done ? TD_OVER : TD_TOLD);
+    move(r, r->done || td_called_prints(r->called) ? TD_OVER : TD_TOLD);
     td_loop_wake(r->client); /* also who asks td_request_done() may wait for the descriptor */
 }
 
 static void ask(td_request *r);
+static void on_over(td_client *c, td_wait *w, bool answered);
 
 static bool too_many(const td_request *r)
 {
@@ -97,6 +99,21 @@ static void ask_parked(td_client *c)
     }
 }
 
+/* Of the calls that nobody wants the daemon remembers a few only, those that it was told of last. */
+static void tell_stopped_again(td_client *c)
+{
+    const td_wait *w = c->waits;
+    while (w && !(w->over == on_over && ((const td_question *)w)->stopped)) w = w->next;
+    if (w && !c->lost) td_stop_soon(c, w->serial);
+}
+
+static void stopped_is_over(td_client *c)
+{
+    if (!c->loop.stops) return; /* the connection's end */
+    if (--c->loop.stops) tell_stopped_again(c);
+    else td_stops_over(c);
+}
+
 /* The question's end; `answered`: by the daemon, which has bound no ids when it says an error. */
 static void on_over(td_client *c, td_wait *w, bool answered)
 {
@@ -104,6 +121,7 @@ static void on_over(td_client *c, td_wait *w, bool answered)
     td_request *r = q->from;
     bool room = q->waits;
     c->loop.waits -= q->waits;
+    if (q->stopped) stopped_is_over(c);
     for (int k = q->n - 1; k >= 0; k--) {
         if (answered) td_array_drop(q->at[k]);
         else td_array_forget(q->at[k]);
@@ -149,6 +167,16 @@ int td_question_undo(td_question *q, int rc)
     for (int k = q->n - 1; k >= 0; k--) td_array_drop(q->at[k]);
     free(q);
     return rc;
+}
+
+void td_question_unwanted(td_question *q, int n)
+{
+    for (int k = 0; k < n; k++) {
+        q->at[k]->unknown = true;
+        td_array_free(q->at[k]);
+    }
+    q->n -= n;
+    memmove(q->at, q->at + n, (size_t)q->n * sizeof *q->at);
 }
 
 int td_question_ask(td_question *q, Td__Wire__Call *call)
@@ -222,6 +250,7 @@ static void destroy(td_request *r)
     free(r->name);
     if (r->own_buffer) free(r->buffer);
     td_table_free(r->table);
+    td_called_free(r->called);
     c->handles--;
     free(r);
 }
@@ -266,6 +295,16 @@ static void give_up(td_request *r)
     if (q->waits && !r->client->lost && !r->cancelled) tell_cancel(r->client, q->wait.serial);
 }
 
+/* What nobody wants any more would hold up all that is asked behind it. */
+static void stop_program(const td_request *r)
+{
+    td_question *q = r->question;
+    if (!q || !q->calls || r->client->lost) return;
+    q->stopped = true;
+    r->client->loop.stops++;
+    td_stop_soon(r->client, q->wait.serial);
+}
+
 static void fail(td_request *r, const td_error *why)
 {
     give_up(r);
@@ -283,8 +322,10 @@ static void expire(td_request *r)
     td_error e = {0};
     td_fail(&e, TD_E_TIMEOUT,
             r->stage == TD_PARKED && too_many(r) ? "%d other requests of this connection wait for others already"
+            : r->question && r->question->calls  ? "the program was stopped: it had not come to its end in time"
                                                  : "the daemon has not answered in time",
             MOST_WAITING);
+    stop_program(r);
     fail(r, &e);
 }
 
@@ -314,7 +355,8 @@ void td_requests_tell(td_client *c)
         move(r, TD_TOLD);
         r->running = true;
         td_unlock(c);
-        r->done(r, r->context);
+        td_called_print(r->called);
+        if (r->done) r->done(r, r->context);
         td_lock(c);
         r->running = false;
         if (r->freed) destroy(r);
@@ -332,6 +374,7 @@ TD_API void td_request_cancel(td_request *r)
         if (r->waits && !r->cancelled) tell_cancel(c, r->question->wait.serial);
         r->cancelled = true;
     } else if (r->stage == TD_OUT || r->stage == TD_PARKED) {
+        stop_program(r);
         fail(r, &e);
     }
     if (!c->lost) td_push_some(c);
@@ -354,6 +397,7 @@ bool td_request_end(td_request *r)
     td_client *c = r->client;
     td_lock(c);
     bool never = !r->running;
+    stop_program(r);
     give_up(r);
     if (r->stage == TD_OVER || r->stage == TD_TOLD) give_item_back(r);
     if (!c->lost) td_push_some(c);
@@ -371,9 +415,12 @@ TD_API void td_request_free(td_request *r)
 /* What came before the fork, and was not told yet, is the parent's too. */
 void td_requests_forked(td_client *c, const td_error *why)
 {
+    td_stops_over(c);
     for (td_request *r = c->loop.over.first; r; r = r->next) {
         r->code = why->code;
         r->error = *why;
+        td_called_free(r->called);
+        r->called = NULL;
         if (r->brought) leave_queue(r);
         r->brought = false;
     }

@@ -1,5 +1,5 @@
 /* Requests that are answered while the program does something else: what their files share (request.c, loop.c, async.c,
- * async_queue.c).
+ * async_call.c, async_queue.c).
  *
  * A td_request is the program's handle. What is asked of the daemon is a td_question, which lives until its answer has
  * come, whether or not somebody still wants it: `from` is the request, or NULL when that was given up. */
@@ -9,6 +9,7 @@
 #include "client/client.h"
 
 typedef struct td_question td_question;
+typedef struct td_called td_called; /* async_call.c */
 
 struct td_question {
     td_wait wait; /* first: a reply's wait is its question */
@@ -17,6 +18,8 @@ struct td_question {
     /* The answer is not wanted any more: undo what it brought. */
     void (*late)(td_client *c, td_question *q, const td_reply *r, int *fd);
     td_queue *queue; /* of a get that was given up; it uses it until then */
+    bool calls;      /* a program, which has to be stopped when nobody wants what it gives, ... */
+    bool stopped;    /* ... as the daemon was told */
     int n;           /* handles whose ids the answer binds; those that are still here at the end are dropped */
     td_array *at[];
 };
@@ -65,6 +68,7 @@ struct td_request {
     char *name;
     td_array **put;
     int nput;
+    td_called *called; /* of a call */
 };
 
 /* ---- request.c: under the lock */
@@ -81,8 +85,19 @@ td_question *td_question_new(td_request *r, int n);
 int td_question_undo(td_question *q, int rc);
 /* Ask it by a call; it is undone when that fails. */
 int td_question_ask(td_question *q, Td__Wire__Call *call);
+/* The answer has bound the first n of its ids, which nobody wants. */
+void td_question_unwanted(td_question *q, int n);
 /* Of an answer that only says that it is done. */
 int td_take_nothing(td_request *r, const td_reply *reply, int *fd, td_error *e);
 void td_requests_expire(td_client *c, int64_t now);
+
+/* ---- async.c: under the lock */
+/* As td_async_sync() asks. */
+int td_ask_sync(td_request *r, uint32_t ms);
+
+/* ---- async_call.c: under the lock, but for the printing */
+void td_called_free(td_called *x);
+bool td_called_prints(const td_called *x); /* none: NULL */
+void td_called_print(const td_called *x);
 
 #endif

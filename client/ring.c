@@ -81,7 +81,6 @@ static long sleep_for_bell(td_client *c, waiting *w, int ms, td_error *e)
 {
     td_link *k = &c->link;
     long n = -EAGAIN;
-    uint64_t began = td_clock_ns();
     td_ring_sleep(&k->ring);
     if (!came(w)) {
         struct pollfd p = {c->socket, POLLIN, 0};
@@ -90,22 +89,23 @@ static long sleep_for_bell(td_client *c, waiting *w, int ms, td_error *e)
                                             : td_reader_bells(&c->reader, e);
     }
     td_ring_wake(&k->ring);
-    td_patience_slept(&k->patience, td_clock_ns() - began);
     return n;
 }
 
 static bool look(td_link *k, waiting *w)
 {
-    if (!td_patience_has(&k->patience, td_clock_ns())) return false;
-    if (td_patience_look(&k->patience, TD_PATIENCE_NS, came, w)) return true;
-    td_patience_missed(&k->patience);
-    return false;
+    return td_patience_has(&k->patience, td_clock_ns()) && td_patience_look(&k->patience, TD_PATIENCE_NS, came, w);
 }
 
 long td_link_wait(td_client *c, bool to_write, int ms, td_error *e)
 {
     waiting w = {&c->link.ring, to_write};
-    long n = came(&w) || look(&c->link, &w) ? -EAGAIN : sleep_for_bell(c, &w, ms, e);
+    uint64_t began = td_clock_ns();
+    long n = -EAGAIN;
+    if (!came(&w) && !look(&c->link, &w)) {
+        n = sleep_for_bell(c, &w, ms, e);
+        td_patience_took(&c->link.patience, td_clock_ns() - began);
+    }
     if (n == -EPROTO) return n;
     long filled = td_reader_fill(&c->reader, c->socket, true, e); /* its last words come before its end */
     return filled == -EAGAIN && n <= 0 ? n : filled;

@@ -173,13 +173,15 @@ static int write_again(const issue *u, uint32_t site)
 static int write_record(const issue *u)
 {
     td_client *c = u->c;
+    int rc = td_region_here(c);
+    if (rc) return rc;
     uint32_t site = u->where ? td_site(c, u->where) : 0;
     if (u->memo && !u->nnumbers) return write_again(u, site);
     td_error e;
     td_error_clear(&e);
     unsigned mode = u->op->flags & TD_OF_CREATION ? td_mode_making() : td_mode();
-    int rc = td_words_op(&c->words, u->op, mode, u->flags, site, u->nin, u->in_ids, u->nout, u->out_ids, u->numbers,
-                         u->attrs, &e);
+    rc = td_words_op(&c->words, u->op, mode, u->flags, site, u->nin, u->in_ids, u->nout, u->out_ids, u->numbers,
+                     u->attrs, &e);
     return rc ? fail(u, &e) : TD_OK;
 }
 

@@ -33,7 +33,10 @@ int td_take_shape(td_array *a, const Td__Wire__Desc *d, td_error *e)
     return TD_OK;
 }
 
-typedef struct td_shapes shapes;
+typedef struct shapes {
+    int n;
+    td_array *const *at;
+} shapes;
 
 static int on_shapes(td_client *c, td_wait *w, const td_reply *r, int *fd, td_error *e)
 {
@@ -57,23 +60,13 @@ static void ask_shapes(td_client *c, td_wait *w, shapes *s)
     td_control(c, TD_REC_SHAPE, NULL, s->n, ids, 0, NULL, 2, rest);
 }
 
-void td_ask_shape(td_array *a, td_shape_wait *x)
-{
-    x->of = a->unknown ? a : NULL;
-    x->shapes = (shapes){1, &x->of};
-    if (x->of) ask_shapes(a->client, &x->wait, &x->shapes);
-}
-
-int td_await_shape(td_shape_wait *x)
-{
-    return x->of ? td_await(x->of->client, &x->wait, "shape") : TD_OK;
-}
-
 int td_resolve(td_array *a)
 {
-    td_shape_wait x;
-    td_ask_shape(a, &x);
-    return td_await_shape(&x);
+    if (!a->unknown) return TD_OK;
+    td_wait w;
+    shapes s = {1, &a};
+    ask_shapes(a->client, &w, &s);
+    return td_await(a->client, &w, "shape");
 }
 
 /* A gradient that is None comes as an error of `grad`. */

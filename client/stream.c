@@ -427,13 +427,32 @@ int td_recorded(td_client *c)
     return c->lost;
 }
 
+static int put_control(td_client *c, unsigned rec, const char *where, int nin, const uint32_t *in, int nout,
+                       const uint32_t *out, int nrest, const uint32_t *rest)
+{
+    td_error e = {0};
+    if (rec == TD_REC_CALL || rec == TD_REC_DATA_OF) {
+        int here = td_region_here(c);
+        if (here) return here;
+    }
+    unsigned mode = rec == TD_REC_DATA ? td_mode_making() : td_mode();
+    int rc = td_words_control(&c->words, rec, mode, where ? td_site(c, where) : 0, nin, in, nout, out, nrest, rest, &e);
+    return rc ? td_raise_error(&e, NULL, where) : TD_OK;
+}
+
 int td_control(td_client *c, unsigned rec, const char *where, int nin, const uint32_t *in, int nout,
                const uint32_t *out, int nrest, const uint32_t *rest)
 {
-    td_error e = {0};
-    unsigned mode = rec == TD_REC_DATA ? td_mode_making() : td_mode();
-    int rc = td_words_control(&c->words, rec, mode, where ? td_site(c, where) : 0, nin, in, nout, out, nrest, rest, &e);
-    return rc ? td_raise_error(&e, NULL, where) : td_recorded(c);
+    int rc = put_control(c, rec, where, nin, in, nout, out, nrest, rest);
+    return rc ? rc : td_recorded(c);
+}
+
+int td_control_only(td_client *c, unsigned rec, const char *where, int nin, const uint32_t *in, int nout,
+                    const uint32_t *out, int nrest, const uint32_t *rest)
+{
+    int rc = put_control(c, rec, where, nin, in, nout, out, nrest, rest);
+    if (!rc) c->asked++, c->records++;
+    return rc;
 }
 
 /* ---- asking ------------------------------------------------------------------------------------------------------ */

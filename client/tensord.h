@@ -341,6 +341,13 @@ TD_API int td_get_device(void);
 /* What is computed is declared racy: several sessions may step on it (Hogwild). Views are what they show. */
 TD_API bool td_set_racy(bool on);
 
+/* What this thread computes between these two is not kept for a backward, but for what it begins with: a backward that
+ * comes there runs the ops again, with the same random numbers, and gives the same gradients. They may lie in each
+ * other, 64 deep. Ops whose shapes depend on values are not run again, what they gave is kept; nor are writes to what
+ * was made before. */
+TD_API int td_checkpoint_begin(td_client *client);
+TD_API int td_checkpoint_end(td_client *client);
+
 /* Random numbers of this session's stream from here on. */
 TD_API int td_seed(td_client *client, uint64_t seed);
 /* How many ops of this client took random numbers since then; and the same stream from behind so many on, as to go on
@@ -498,11 +505,12 @@ typedef enum td_value_kind {
     TD_VALUE_DTYPE = 7,
     TD_VALUE_LIST = 8,
     TD_VALUE_ARRAY = 9,
-    TD_VALUE_TUPLE = 10
+    TD_VALUE_TUPLE = 10,
+    TD_VALUE_DICT = 11 /* with keys that are all ints, or all texts */
 } td_value_kind;
 typedef struct td_value {
     td_value_kind kind;
-    uint32_t n; /* items of a list or tuple; bytes of a text, which also ends with a 0 that is not counted */
+    uint32_t n; /* items of a list or tuple; of a dict a key, its value, the next key: twice as many as keys; bytes of a text, which also ends with a 0 that is not counted */
     union {
         int64_t i; /* TD_VALUE_INT; TD_VALUE_BOOL; a device or td_dtype by its number */
         double re;
@@ -595,8 +603,10 @@ TD_API int td_program_publish(td_program *p, const char *name, unsigned flags);
 /* Opens one: a handle as td_program_read() gives it, to the one module and the one set of captured tensors that all who
  * open the name call. It keeps its program when the name gets another one. Waits as td_open() does. */
 TD_API td_program *td_program_open(td_client *client, const char *name, int timeout_ms);
-/* In a file whose name ends with .td (or .pt): one of PyTorch (torch.load() and td_load() read the tensors that the program captures,
- * under their names) with the program beside them. It appears whole or not at all. TD_SAVE_WHOLE as in td_save(). */
+/* In a file whose name ends with .td: one of PyTorch (torch.load() and td_load() read the tensors that the program captures,
+ * under their names) with the program beside them. One that ends with .pt is an archive of TorchScript, which torch.jit.load()
+ * opens, where ATen has a name for each op; otherwise it is as a .td, and its record programs/no_code.txt says which op has none.
+ * It appears whole or not at all. TD_SAVE_WHOLE as in td_save(). */
 TD_API int td_program_save(td_program *p, const char *path, unsigned flags);
 /* The program of such a file, with tensors of its own. name: one of several that Python put there (NULL: "forward"). Or
  * one that torch.jit.save() wrote: a method of its module. What methods there assign each takes behind its arguments, in
@@ -696,6 +706,14 @@ TD_API td_request *td_async_put(td_queue *q, td_list arrays, const void *note, s
  * tree. As td_open() and td_open_tree(), but that nobody looks for the name in other daemons. */
 TD_API td_request *td_async_open(td_client *client, const char *name, uint64_t newer_than, int timeout_ms, td_done done,
                                  void *context);
+/* As td_program_call(), whatever the program returns, for td_request_value(): over when it has come to its end and all
+ * that it wrote is written; tensors among its results may still be computed. A program that is not at its end when the
+ * time is over, or the request is cancelled or freed, is stopped; what it had written by then stays written. What it
+ * prints comes before the callback, on the thread that dispatches. A trace cannot hold such a call. */
+TD_API td_request *td_async_at_call(const char *where, td_program *p, int n, const td_value *args, int timeout_ms,
+                                    td_done done, void *context);
+#define td_async_call(p, n, args, timeout_ms, done, context)                                                           \
+    td_async_at_call(TD_HERE, p, n, args, timeout_ms, done, context)
 /* For td_request_table(). */
 TD_API td_request *td_async_status(td_client *client, const char *what, int timeout_ms, td_done done, void *context);
 
@@ -705,12 +723,13 @@ TD_API int td_request_result(td_request *r);
 TD_API td_array *td_request_array(td_request *r);              /* yours, once; in this thread's scope */
 TD_API int td_request_item(td_request *r, td_queue_item *out); /* the same; td_queue_item_clear() it */
 TD_API td_table *td_request_table(td_request *r);              /* the same */
+TD_API int td_request_value(td_request *r, td_value *out);     /* the same; td_value_free() it */
 TD_API const void *td_request_data(td_request *r);
 TD_API uint64_t td_request_version(td_request *r); /* of what was opened */
 
 /* Give up: it is told that it failed with TD_E_CANCELLED, unless it is over. Who waits next in the queue gets the item
  * that this one would have got; one that was on its way lies where it lay in its queue again. A put that waits is
- * withdrawn, or was too late: how it ended says which. What the daemon computes goes on. */
+ * withdrawn, or was too late: how it ended says which. A program is stopped. What the daemon computes else goes on. */
 TD_API void td_request_cancel(td_request *r);
 /* The same without a word, and the handle ends; what came and was not taken goes back, too. NULL is fine. */
 TD_API void td_request_free(td_request *r);

@@ -24,6 +24,7 @@
 #include <stdlib.h>
 
 _Thread_local td_trace *td_tracing __attribute__((tls_model("initial-exec")));
+static _Thread_local td_trace *paused; /* then there is none in td_tracing */
 
 enum { CONSTANTS = 64, MOST_WARNINGS = 100 };
 
@@ -435,14 +436,14 @@ static uint32_t value_as(td_trace *t, const td_value *v, uint32_t type);
 static uint32_t items_as(td_trace *t, const td_value *v, uint32_t type) /* NOLINT(misc-no-recursion): TD_PV_DEPTH */
 {
     const td_ir *ir = td_ir_now(t->e);
-    bool tuple = v->kind == TD_VALUE_TUPLE;
-    bool fits = td_type_kind_of(ir, type) == (tuple ? TD_T_TUPLE : TD_T_LIST);
+    bool tuple = v->kind == TD_VALUE_TUPLE, dict = v->kind == TD_VALUE_DICT;
+    bool fits = td_type_kind_of(ir, type) == (tuple ? TD_T_TUPLE : dict ? TD_T_DICT : TD_T_LIST);
+    uint32_t op = tuple ? TD_PRIM_TUPLECONSTRUCT : dict ? TD_PRIM_DICTCONSTRUCT : TD_PRIM_LISTCONSTRUCT;
     fits = fits && (!tuple || td_type_parts(ir, type) == v->n);
     uint32_t made = TD_IR_NONE, *items = fits ? malloc(((size_t)v->n + 1) * sizeof *items) : NULL;
-    for (uint32_t k = 0; items && k < v->n; k++) items[k] = value_as(t, &v->items[k], part_of(t, type, tuple ? k : 0));
-    if (items)
-        made = td_ir_result(
-            t->e, td_ir_op(t->e, tuple ? TD_PRIM_TUPLECONSTRUCT : TD_PRIM_LISTCONSTRUCT, v->n, items, 1, &type));
+    for (uint32_t k = 0; items && k < v->n; k++)
+        items[k] = value_as(t, &v->items[k], part_of(t, type, tuple ? k : dict ? k % 2 : 0));
+    if (items) made = td_ir_result(t->e, td_ir_op(t->e, op, v->n, items, 1, &type));
     else fail(t, TD_E_UNSUPPORTED, NULL, "%s", "an argument of a program that is called cannot be recorded");
     free(items);
     return made;
@@ -473,9 +474,17 @@ static uint32_t value_as(td_trace *t, const td_value *v, uint32_t type) /* NOLIN
     case TD_VALUE_DTYPE: return td_ir_dtype(t->e, (td_dtype)v->i);
     case TD_VALUE_ARRAY: return value_of(t, v->array);
     case TD_VALUE_LIST:
+    case TD_VALUE_DICT:
     case TD_VALUE_TUPLE: return items_as(t, v, type);
     default: return none(t);
     }
+}
+
+/* Of a dict: its keys are what they were. */
+static uint32_t values_of(td_trace *t, uint32_t dict, uint32_t type)
+{
+    uint32_t list = td_type_list(t->e, type);
+    return td_ir_result(t->e, td_ir_op(t->e, TD_PRIM_VALUES, 1, &dict, 1, &list));
 }
 
 /* The tensors among the results are values from now on; what else a program gives is a constant of the trace. */
@@ -484,14 +493,16 @@ static void results_are(td_trace *t, const td_value *v, uint32_t value) /* NOLIN
     if (td_ir_failed(t->e) || value == TD_IR_NONE) return;
     uint32_t type = td_ir_now(t->e)->values[value].type;
     td_type_kind kind = td_type_kind_of(td_ir_now(t->e), type);
-    bool items = v->kind == TD_VALUE_LIST || v->kind == TD_VALUE_TUPLE;
+    bool items = td_value_has_items(v), dict = kind == TD_T_DICT;
     if (v->kind == TD_VALUE_ARRAY && kind == TD_T_TENSOR) is_value(t, v->array, value);
     else if (!items && v->kind != TD_VALUE_NONE) warn(t, "a result of a program", "", t->last);
-    if (!items || !v->n || (kind != TD_T_LIST && kind != TD_T_TUPLE)) return;
-    uint32_t node = td_ir_op(t->e, kind == TD_T_LIST ? TD_PRIM_LISTUNPACK : TD_PRIM_TUPLEUNPACK, 1, &value, 0, NULL);
-    for (uint32_t k = 0; k < v->n; k++) td_ir_out_new(t->e, node, part_of(t, type, kind == TD_T_LIST ? 0 : k));
-    for (uint32_t k = 0; k < v->n && !td_ir_failed(t->e); k++)
-        results_are(t, &v->items[k], td_ir_out(td_ir_now(t->e), node, k));
+    if (!items || !v->n || (kind != TD_T_LIST && kind != TD_T_TUPLE && !dict)) return;
+    if (dict) value = values_of(t, value, part_of(t, type, 1));
+    uint32_t node = td_ir_op(t->e, kind == TD_T_TUPLE ? TD_PRIM_TUPLEUNPACK : TD_PRIM_LISTUNPACK, 1, &value, 0, NULL);
+    for (uint32_t k = dict; k < v->n; k += 1 + dict)
+        td_ir_out_new(t->e, node, part_of(t, type, kind == TD_T_TUPLE ? k : dict));
+    for (uint32_t k = dict, out = 0; k < v->n && !td_ir_failed(t->e); k += 1 + dict)
+        results_are(t, &v->items[k], td_ir_out(td_ir_now(t->e), node, out++));
 }
 
 void td_trace_call(const td_program *p, const char *where, int n, const td_value *args, const td_value *result)
@@ -611,11 +622,22 @@ TD_API td_trace *td_trace_begin(td_client *client, td_list inputs)
     return td_tracing = t;
 }
 
+bool td_trace_pause(bool on)
+{
+    bool was = paused != NULL;
+    if (on ? !td_tracing : !paused || td_tracing) return was;
+    td_trace *t = on ? td_tracing : paused;
+    td_tracing = on ? NULL : t;
+    paused = on ? t : NULL;
+    return was;
+}
+
 /* No longer on; what it captured goes. */
 static void end(td_trace *t)
 {
     td_client *c = t->client;
     if (td_tracing == t) td_tracing = NULL;
+    if (paused == t) paused = NULL;
     for (uint32_t k = 0; k < t->ncaptured; k++) td_release(t->captured[k].array);
     td_lock(c);
     c->handles--;

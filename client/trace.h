@@ -34,6 +34,8 @@ void td_trace_refuse(const td_array *a, const char *where, const char *what);
 
 /* How the line of the program that runs is found, for what says no place of its own (td_item). */
 void td_trace_places(td_trace *t, const char *(*where)(void));
+/* On: what this thread asks for is no part of the trace, until off. Was it on? Without a trace nothing is changed. */
+bool td_trace_pause(bool on);
 /* What a parameter, or a tensor if it is captured, is called. */
 void td_trace_name_input(td_trace *t, int k, const char *name);
 int td_trace_name_captured(td_trace *t, td_array *a, const char *name);

@@ -37,7 +37,8 @@ static void gather(const td_desc *d, const unsigned char *storage, unsigned char
 typedef struct reading {
     td_array *a;
     unsigned char *buffer;
-    size_t bytes; /* 0: of one element, or the buffer stays as it is */
+    size_t bytes;
+    td_desc *found; /* of an item: what came has this; if it is not one element, the buffer stays as it is */
 } reading;
 
 int td_take_value(td_array *a, void *buffer, size_t bytes, const td_reply *r, int *fd, td_error *e)
@@ -55,8 +56,13 @@ int td_take_value(td_array *a, void *buffer, size_t bytes, const td_reply *r, in
 static int on_read(td_client *c, td_wait *w, const td_reply *r, int *fd, td_error *e)
 {
     const reading *g = w->context;
-    if (g->bytes || td_desc_numel(&g->a->desc) == 1)
-        return td_take_value(g->a, g->buffer, td_desc_nbytes(&g->a->desc), r, fd, e);
+    if (!g->found) return td_take_value(g->a, g->buffer, g->bytes, r, fd, e);
+    if (!r->desc) return td_fail(e, TD_E_PROTOCOL, "a value came without its shape");
+    int rc = td_desc_from_wire(r->desc, g->found, e);
+    if (!rc && r->address)
+        rc = td_take_shape(g->a, r->desc, e); /* what is small may be a copy, with strides of its own */
+    if (rc) return rc;
+    if (td_desc_numel(g->found) == 1) return td_take_value(g->a, g->buffer, td_desc_nbytes(g->found), r, fd, e);
     td_take_unclaimed(c, r, fd);
     return TD_OK;
 }
@@ -74,26 +80,24 @@ static bool is_settled(const td_array *a)
     return a->bytes && (a->settled == a->client->writes || a == at_hand);
 }
 
-/* Under the lock; bytes: of a known descriptor, or 0 (reading). */
-static int read_value(td_array *a, void *buffer, size_t bytes, const char *op)
+/* Under the lock; not of what is_settled(). */
+static int ask_value(reading *g, const char *op)
 {
-    td_client *c = a->client;
-    if (is_settled(a)) {
-        if (bytes || td_desc_numel(&a->desc) == 1) gather(&a->desc, a->bytes, buffer);
-        return TD_OK;
-    }
-    reading g = {a, buffer, bytes};
-    td_wait w = {.on_reply = on_read, .context = &g};
-    td_shape_wait shape;
-    td_ask_shape(a, &shape);
+    td_client *c = g->a->client;
+    td_wait w = {.on_reply = on_read, .context = g};
     td_expect(c, &w);
     uint32_t rest[2];
     td_words_put_u64(rest, w.serial);
-    td_control(c, TD_REC_READ, NULL, 1, &a->id, 0, NULL, 2, rest);
-    int rc = td_await_shape(&shape);
-    if (!rc) return td_await(c, &w, op);
-    td_forget_wait(c, &w);
-    return rc;
+    td_control(c, TD_REC_READ, NULL, 1, &g->a->id, 0, NULL, 2, rest);
+    return td_await(c, &w, op);
+}
+
+/* Under the lock, of a known descriptor. */
+static int read_value(td_array *a, void *buffer, size_t bytes, const char *op)
+{
+    if (!is_settled(a)) return ask_value(&(reading){a, buffer, bytes, NULL}, op);
+    gather(&a->desc, a->bytes, buffer);
+    return TD_OK;
 }
 
 /* Does it lie where nobody maps it? */
@@ -155,14 +159,15 @@ TD_API int td_item(td_array *a, td_scalar *out)
     int rc = td_enter(a->client, "item");
     if (rc) return rc;
     _Alignas(16) unsigned char element[16];
-    bool unfit = !a->unknown && td_desc_numel(&a->desc) != 1;
-    rc = unfit ? TD_OK : read_value(a, element, 0, "item");
-    if (!rc && td_desc_numel(&a->desc) != 1) {
+    td_desc d = a->desc;
+    if (a->unknown) rc = ask_value(&(reading){a, element, 0, &d}, "item");
+    else if (td_desc_numel(&d) == 1) rc = read_value(a, element, td_desc_nbytes(&d), "item");
+    if (!rc && td_desc_numel(&d) != 1) {
         char text[128];
         rc = td_raise(TD_E_SHAPE, "item", "%s has %lld elements; only one element can be an item",
-                      td_desc_text(&a->desc, text, sizeof text), (long long)td_desc_numel(&a->desc));
+                      td_desc_text(&d, text, sizeof text), (long long)td_desc_numel(&d));
     }
-    if (!rc) *out = td_scalar_load((td_dtype)a->desc.dtype, element);
+    if (!rc) *out = td_scalar_load((td_dtype)d.dtype, element);
     td_leave(a->client);
     return rc;
 }
@@ -201,7 +206,9 @@ static int on_address(td_client *c, td_wait *w, const td_reply *r, int *fd, td_e
 {
     (void)c;
     const locating *x = w->context;
-    return td_take_address(x->a, x->writes, r, fd, e);
+    if (x->a->unknown && !r->desc) return td_fail(e, TD_E_PROTOCOL, "an address came without its shape");
+    int rc = x->a->unknown ? td_take_shape(x->a, r->desc, e) : TD_OK;
+    return rc ? rc : td_take_address(x->a, x->writes, r, fd, e);
 }
 
 unsigned char *td_first_element(const td_array *a)
@@ -209,29 +216,33 @@ unsigned char *td_first_element(const td_array *a)
     return a->bytes + (size_t)a->desc.offset * td_dtype_size((td_dtype)a->desc.dtype);
 }
 
-/* All that is asked goes out together. */
-static int locate(td_array *a, bool settle)
+/* One answer has it all: the address, the descriptor where that was not known, and that all which was sent before has
+ * ended. */
+static int ask_address(td_array *a, bool quiet)
 {
     td_client *c = a->client;
-    bool here = is_settled(a);
     Td__Wire__Map map = TD__WIRE__MAP__INIT;
     map.id = a->id;
+    map.quiet = quiet;
     Td__Wire__Call call = TD__WIRE__CALL__INIT;
     call.map = &map;
     locating x = {a, c->writes};
     td_wait w = {.on_reply = on_address, .context = &x};
-    td_shape_wait shape = {0};
-    td_quiet_wait all = {0};
-    if (!here) td_ask_shape(a, &shape);
-    if (settle) td_ask_quiet(c, &all);
-    int rc = here ? TD_OK : td_ask_later(c, &call, -1, &w);
-    if (!rc) rc = td_await_shape(&shape);
-    if (!rc) rc = td_await_quiet(&all);
-    if (!rc && !here) rc = td_await(c, &w, "data");
-    td_forget_wait(c, &shape.wait); /* what was not waited for */
-    td_forget_wait(c, &all.wait);
+    int rc = td_ask_later(c, &call, -1, &w);
+    uint64_t asked = c->asked;
+    if (!rc) rc = td_await(c, &w, "data");
+    if (!rc && quiet) c->quiet = asked;
     td_forget_wait(c, &w);
     return rc;
+}
+
+static int locate(td_array *a, bool settle)
+{
+    td_client *c = a->client;
+    if (!is_settled(a)) return ask_address(a, settle && c->quiet != c->asked);
+    td_quiet_wait all = {0};
+    if (settle) td_ask_quiet(c, &all);
+    return td_await_quiet(&all);
 }
 
 int td_locate(td_array *a)

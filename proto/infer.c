@@ -170,6 +170,34 @@ int td_infer_has_shape(const td_infer *f, int i, int ndim, const int64_t *shape,
                    td_shape_text(ndim, shape, want, sizeof want), TD_SHAPE(d, got));
 }
 
+/* The shape that parameter i must have; the number of dimensions. */
+static int shape_of(const td_infer *f, int i, const int64_t **shape, int64_t *size)
+{
+    const td_param *p = &f->op->params[i];
+    *shape = size;
+    *size = p->at;
+    if (p->shape == TD_SHAPE_GIVEN) return p->of;
+    const td_desc *d = td_in(f, p->of);
+    *shape = p->shape == TD_SHAPE_SIZE ? &d->shape[p->at] : d->shape;
+    if (p->shape == TD_SHAPE_SIZE) return 1;
+    if (p->shape == TD_SHAPE_OF) return d->ndim;
+    int tail = (int)td_attr_int(f->attrs, p->at), head = d->ndim - tail;
+    if (p->shape == TD_SHAPE_TAIL) *shape += head;
+    return p->shape == TD_SHAPE_TAIL ? tail : head;
+}
+
+int td_infer_shapes(const td_infer *f, td_error *e)
+{
+    for (int i = 0; i < f->nin; i++) {
+        const int64_t *shape;
+        int64_t size;
+        if (f->op->params[i].shape == TD_SHAPE_ANY || !td_in(f, i)) continue;
+        int ndim = shape_of(f, i, &shape, &size);
+        TD_TRY(td_infer_has_shape(f, i, ndim, shape, e));
+    }
+    return TD_OK;
+}
+
 int td_infer_is_index(const td_infer *f, int i, td_error *e)
 {
     td_dtype t = td_in_dtype(f, i);

@@ -168,6 +168,8 @@ int td_infer_attr_of(const td_infer *f, td_attr_kind kind);
 int td_infer_same_dtype(const td_infer *f, int i, int k, td_error *e);
 /* Input i has exactly this shape; an absent one passes. */
 int td_infer_has_shape(const td_infer *f, int i, int ndim, const int64_t *shape, td_error *e);
+/* All inputs have the shapes that the table says (`shape_of`), after the rule. */
+int td_infer_shapes(const td_infer *f, td_error *e);
 /* Input i is int64 or int32; bool. */
 int td_infer_is_index(const td_infer *f, int i, td_error *e);
 int td_infer_is_bool(const td_infer *f, int i, td_error *e);

@@ -10,15 +10,16 @@ static td_dtype statistic(td_dtype t)
     return t == TD_FLOAT16 || t == TD_BFLOAT16 ? TD_FLOAT32 : t;
 }
 
-/* Input i, if given, is a statistic of this shape; x's own dtype will do too when `own`. */
-static int is_statistic(const td_infer *f, int i, int ndim, const int64_t *shape, bool own, td_dtype x, td_error *e)
+/* Inputs i and i + 1, if given, are statistics; x's own dtype will do too when `own`. */
+static int are_statistics(const td_infer *f, int i, bool own, td_dtype x, td_error *e)
 {
-    if (!td_in(f, i)) return TD_OK;
-    td_dtype t = td_in_dtype(f, i);
-    if (t != statistic(x) && !(own && t == x))
-        return td_fail(e, TD_E_TYPE, "expected '%s' to be %s, but got %s", td_infer_name(f, i),
-                       td_dtype_name(statistic(x)), td_dtype_name(t));
-    return td_infer_has_shape(f, i, ndim, shape, e);
+    for (int k = i; k <= i + 1; k++) {
+        td_dtype t = td_in(f, k) ? td_in_dtype(f, k) : statistic(x);
+        if (t != statistic(x) && !(own && t == x))
+            return td_fail(e, TD_E_TYPE, "expected '%s' to be %s, but got %s", td_infer_name(f, k),
+                           td_dtype_name(statistic(x)), td_dtype_name(t));
+    }
+    return TD_OK;
 }
 
 /* ---- over the trailing dimensions */
@@ -38,7 +39,6 @@ TD_RULE(layer_norm)
     f->compute = (td_dtype)x->dtype;
     TD_TRY(check_ndims(f, x, ndims, e));
     int lead = x->ndim - (int)ndims;
-    for (int i = 1; i <= 2; i++) TD_TRY(td_infer_has_shape(f, i, (int)ndims, x->shape + lead, e));
     TD_TRY(td_infer_like(f, f->compute, x, e));
     TD_TRY(td_infer_make(f, statistic(f->compute), lead, x->shape, e));
     return td_infer_make(f, statistic(f->compute), lead, x->shape, e);
@@ -52,9 +52,7 @@ TD_RULE(layer_norm_backward)
     f->compute = (td_dtype)x->dtype;
     TD_TRY(check_ndims(f, x, ndims, e));
     int lead = x->ndim - (int)ndims;
-    TD_TRY(td_infer_has_shape(f, 0, x->ndim, x->shape, e));
-    TD_TRY(td_infer_has_shape(f, 2, (int)ndims, x->shape + lead, e));
-    for (int i = 3; i <= 4; i++) TD_TRY(is_statistic(f, i, lead, x->shape, false, f->compute, e));
+    TD_TRY(are_statistics(f, 3, false, f->compute, e));
     TD_TRY(td_infer_wanted(f, 0, mask, f->compute, x->ndim, x->shape, e));
     TD_TRY(td_infer_wanted(f, 1, mask, f->compute, (int)ndims, x->shape + lead, e));
     return td_infer_wanted(f, 2, mask, f->compute, (int)ndims, x->shape + lead, e);
@@ -87,8 +85,7 @@ TD_RULE(batch_norm)
     bool training = td_attr_bool(f->attrs, 0);
     f->compute = (td_dtype)x->dtype;
     TD_TRY(has_channels(f, 0, e));
-    for (int i = 1; i <= 2; i++) TD_TRY(td_infer_has_shape(f, i, 1, &x->shape[1], e));
-    for (int i = 3; i <= 4; i++) TD_TRY(is_statistic(f, i, 1, &x->shape[1], true, f->compute, e));
+    TD_TRY(are_statistics(f, 3, true, f->compute, e));
     if (!td_in(f, 3) != !td_in(f, 4))
         return td_fail(e, TD_E_INVALID, "'running_mean' and 'running_var' go together, but only one was given");
     if (!training && !td_in(f, 3))
@@ -106,9 +103,7 @@ TD_RULE(batch_norm_backward)
     int64_t mask = td_attr_int(f->attrs, 1);
     f->compute = (td_dtype)x->dtype;
     TD_TRY(has_channels(f, 1, e));
-    TD_TRY(td_infer_has_shape(f, 0, x->ndim, x->shape, e));
-    TD_TRY(td_infer_has_shape(f, 2, 1, &x->shape[1], e));
-    for (int i = 3; i <= 4; i++) TD_TRY(is_statistic(f, i, 1, &x->shape[1], false, f->compute, e));
+    TD_TRY(are_statistics(f, 3, false, f->compute, e));
     TD_TRY(td_infer_wanted(f, 0, mask, f->compute, x->ndim, x->shape, e));
     TD_TRY(td_infer_wanted(f, 1, mask, f->compute, 1, &x->shape[1], e));
     return td_infer_wanted(f, 2, mask, f->compute, 1, &x->shape[1], e);

@@ -59,7 +59,6 @@ TD_RULE(nll_loss_backward)
     TD_TRY(check_target(f, 1, ndim, shape, rest, &nrest, e));
     TD_TRY(td_infer_has_shape(f, 0, reduction == REDUCTION_NONE ? nrest : 0, rest, e));
     TD_TRY(td_infer_has_shape(f, 2, 1, &shape[ndim > 1], e));
-    TD_TRY(td_infer_has_shape(f, 3, 0, NULL, e));
     return td_infer_make(f, f->compute, ndim, shape, e);
 }
 
@@ -86,7 +85,6 @@ TD_RULE(dropout_backward)
     if (td_in(f, 1)->dtype != TD_INT64)
         return td_fail(e, TD_E_TYPE, "'state' must be the int64 state that dropout() gave, but is %s",
                        td_dtype_name(td_in_dtype(f, 1)));
-    TD_TRY(td_infer_has_shape(f, 1, 1, state_shape, e));
     return td_infer_like(f, f->compute, td_in(f, 0), e);
 }
 
@@ -101,20 +99,13 @@ static int check_count(const td_infer *f, int i, td_error *e)
                    td_desc_text(d, text, sizeof text));
 }
 
-/* p, g and what is kept beside them have one shape; what is kept is of p's dtype, or float32. Nothing is made. */
+/* What is kept beside p and g is of p's dtype, or float32. Nothing is made. */
 TD_RULE(step)
 {
-    const td_desc *p = td_in(f, 0);
-    f->compute = (td_dtype)p->dtype;
-    TD_TRY(td_infer_same_dtype(f, 0, 1, e));
-    for (int i = 1; i < f->nin; i++) {
-        if (!td_in(f, i)) continue;
-        if (!strcmp(td_infer_name(f, i), "step")) {
-            TD_TRY(check_count(f, i, e));
-            continue;
-        }
-        TD_TRY(td_infer_has_shape(f, i, p->ndim, p->shape, e));
-        if (td_in(f, i)->dtype != TD_FLOAT32) TD_TRY(td_infer_same_dtype(f, 0, i, e));
+    f->compute = td_in_dtype(f, 0);
+    for (int i = 2; i < f->nin; i++) {
+        if (f->op->params[i].shape == TD_SHAPE_ANY) TD_TRY(check_count(f, i, e));
+        else if (td_in(f, i) && td_in(f, i)->dtype != TD_FLOAT32) TD_TRY(td_infer_same_dtype(f, 0, i, e));
     }
     return TD_OK;
 }

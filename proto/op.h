@@ -27,11 +27,24 @@ enum {                    /* td_param.flags */
        TD_PF_ALIKE = 8    /* a tensor has the dtype of input 0 */
 };
 
+/* What shape a tensor must have, once the rule of its op has taken the others for good. */
+typedef enum td_shape_of {
+    TD_SHAPE_ANY = 0,   /* what the rule says */
+    TD_SHAPE_OF = 1,    /* that of parameter `of` */
+    TD_SHAPE_SIZE = 2,  /* one dimension: size `at` of parameter `of` */
+    TD_SHAPE_HEAD = 3,  /* that of parameter `of` without the last dimensions, attribute `at` says how many */
+    TD_SHAPE_TAIL = 4,  /* these last dimensions */
+    TD_SHAPE_GIVEN = 5, /* `of` dimensions (0 or 1) of size `at` */
+} td_shape_of;
+
 typedef struct td_param {
     const char *name;
     uint8_t kind;
     uint8_t flags;
     uint8_t only_if; /* written: only where this attribute, counted from 1, is true; 0: always */
+    uint8_t shape;   /* td_shape_of, with the two below */
+    uint8_t of;
+    int8_t at;
 } td_param;
 
 typedef struct td_attr_def {
@@ -133,9 +146,11 @@ typedef struct td_op {
     const struct td_op *(*direct)(struct td_fx *f, td_attrs *to);
     const td_saves *saves; /* one for each param, or NULL when nothing has a gradient */
     const char *example;   /* of the docs */
+    const char *aten;      /* how TorchScript's code calls it (proto/README.md, column aten); NULL: ATen has none such */
     uint8_t promote;       /* td_promote_kind */
     bool mutates;          /* some input is written (TD_PF_MUTATED) */
     bool alike;            /* some input has the dtype of input 0 (TD_PF_ALIKE) */
+    bool shaped;           /* some input has a shape that follows from others (td_shape_of) */
 } td_op;
 
 /* Does it write given tensors as a whole, without reading them (copy_, fill_, uniform_)? */

@@ -4,11 +4,12 @@
 
 #include <sched.h>
 
-enum { MISSES = 4, QUICK_NS = 100000, ABSENT_NS = 300000, REST_NS = 500000, REST_MOST_NS = 1000000000 };
+enum { LATE_NS = 60000, ABSENT_NS = 300000, REST_NS = 500000, REST_MOST_NS = 1000000000 };
+enum { ONE_LATE = 2, TOO_LATE = 4, MOST_LATE = 8 }; /* a look in vain costs more than a wake-up: weighed as two */
 
 bool td_patience_has(const td_patience *p, uint64_t now)
 {
-    return p->misses < MISSES && now >= p->rest_until;
+    return p->late < TOO_LATE && now >= p->rest_until;
 }
 
 /* Others have work for the processors: stay out of their way. */
@@ -19,12 +20,18 @@ static void rest(td_patience *p, uint64_t now)
     p->rest_until = now + p->rest;
 }
 
+void td_patience_took(td_patience *p, uint64_t ns)
+{
+    if (ns >= LATE_NS) p->late = p->late + ONE_LATE > MOST_LATE ? MOST_LATE : p->late + ONE_LATE;
+    else if (p->late) p->late--;
+}
+
 bool td_patience_look(td_patience *p, uint64_t ns, bool (*came)(void *arg), void *arg)
 {
     uint64_t began = td_clock_ns(), before = began;
     for (;;) {
         if (came(arg)) {
-            p->misses = 0;
+            td_patience_took(p, 0);
             return true;
         }
         sched_yield();
@@ -33,14 +40,4 @@ bool td_patience_look(td_patience *p, uint64_t ns, bool (*came)(void *arg), void
         if (now - began > ns) return came(arg);
         before = now;
     }
-}
-
-void td_patience_missed(td_patience *p)
-{
-    if (p->misses < MISSES) p->misses++;
-}
-
-void td_patience_slept(td_patience *p, uint64_t ns)
-{
-    if (ns < QUICK_NS) p->misses = 0;
 }

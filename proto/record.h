@@ -18,6 +18,7 @@
 #define TD_MAX_ID (UINT32_C(1) << 24)
 #define TD_NUMBER_BIT UINT32_C(0x80000000)
 #define TD_RECORD_HEAD 3
+#define TD_CALL_HEAD 6 /* words of a call's rest before its arguments */
 
 enum { /* control records; op ids are below TD_REC_FIRST */
     TD_REC_FIRST = 0xF000,
@@ -36,8 +37,10 @@ enum { /* control records; op ids are below TD_REC_FIRST */
     TD_REC_WRITE_END = 0xF00D,/* input: the write lease ends; the version moves */
     TD_REC_SHAPE = 0xF00E,    /* inputs; rest: serial (2 words): a Reply with their descriptors (data-shaped ops) */
     TD_REC_DATA_OF = 0xF00F,  /* input, output: the same bytes with a version counter of its own (.data) */
-    TD_REC_CALL = 0xF010,     /* inputs: the tensors of a program's arguments; outputs: ids for the tensors of its results, at most. rest: program, serial (2 words; 0: no Reply is wanted), the milliseconds that it may run (0: any), the scope of its gradients, number of arguments, these (program/values.h) */
-    TD_REC_PROGRAM_END = 0xF011 /* rest: a program that the client no longer holds */
+    TD_REC_CALL = 0xF010,     /* inputs: the tensors of a program's arguments; outputs: ids for the tensors of its results, at most. rest: program, serial (2 words; 0: no Reply is wanted), the milliseconds that it may run (0: any), the scope of its gradients, number of arguments (so far TD_CALL_HEAD words), these (program/values.h) */
+    TD_REC_PROGRAM_END = 0xF011,/* rest: a program that the client no longer holds */
+    TD_REC_REGION = 0xF012,   /* rest: the checkpoint that ops lie in from here on (0: none), and, if it is new, the one that it lies in (0: none) */
+    TD_REC_REGION_END = 0xF013 /* rest: a checkpoint that is over */
 };
 
 enum { /* mode */

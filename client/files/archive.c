@@ -38,6 +38,7 @@ typedef struct archive {
     td_script_state *states;
     td_script_name *roots; /* what all units know */
     name_set written;      /* of attributes that code assigns or changes, in order */
+    td_bytes tied;         /* as JSON: other names of tensors, and theirs */
     void **taken;          /* memory that lives as long as this */
     uint32_t nunits, nobjects, nstates, nattributes, ntaken, taken_room, nvalues;
     uint64_t code;
@@ -62,6 +63,7 @@ static void drop(archive *a)
     for (uint32_t i = 0; i < a->ntaken; i++) free(a->taken[i]);
     free(a->taken);
     free(a->written.at);
+    free(a->tied.at);
     td_file_close(&a->file);
 }
 
@@ -481,8 +483,20 @@ static bool put_transient(archive *a, td_bytes *b)
     return good && put(a, b, "]");
 }
 
+/* One that its class lists, as this key of a module. When it has another name already, both are said in a->tied. */
+static bool list_tensor(archive *a, uint32_t module, const char *key, td_file_tensor *t)
+{
+    char name[TD_SCRIPTED_NAME];
+    const char *title = a->file.modules[module].title;
+    snprintf(name, sizeof name, "%s%s%s", title, *title ? "." : "", key);
+    t->listed = true;
+    if (!t->name || strcmp(name, t->name) == 0) return true;
+    return (!a->tied.n || put(a, &a->tied, ", ")) && put_text(a, &a->tied, name) && put(a, &a->tied, ": ") &&
+           put_text(a, &a->tied, t->name);
+}
+
 /* Of those that a class lists. */
-static void list_tensors(archive *a)
+static bool list_tensors(archive *a)
 {
     for (uint32_t k = 0; k < a->file.nmodules; k++) {
         const td_plain *dict = td_scripted_attributes(&a->file, k);
@@ -491,10 +505,18 @@ static void list_tensors(archive *a)
         uint32_t class = class_of(a, k);
         for (uint32_t i = 0; class && i + 1 < dict->n; i += 2) {
             const td_plain *x = dict->items[i + 1];
-            if (x->kind == TD_PLAIN_OBJECT && x->made == TD_MADE_TENSOR && is_listed(t, class, dict->items[i]->text))
-                a->file.tensors[x->i].listed = true;
+            const char *key = dict->items[i]->text;
+            if (x->kind != TD_PLAIN_OBJECT || x->made != TD_MADE_TENSOR || !is_listed(t, class, key)) continue;
+            if (!list_tensor(a, k, key, &a->file.tensors[x->i])) return false;
         }
     }
+    return td_bytes_put(&a->tied, "", 1, "a program", a->e) == TD_OK;
+}
+
+/* The other names of tensors that have several. */
+static bool put_tied(archive *a, td_bytes *b)
+{
+    return put(a, b, ", \"tied\": {") && put(a, b, (const char *)a->tied.at) && put(a, b, "}");
 }
 
 static bool put_plain(archive *a, td_bytes *b, const td_plain *x, int depth) /* NOLINT(misc-no-recursion) */
@@ -546,12 +568,12 @@ static bool put_states(archive *a, td_bytes *b)
     return good && put(a, b, "]");
 }
 
-static char *call_of(archive *a, const td_ast *t, uint32_t method)
+static char *call_of(archive *a, const td_ast *t, uint32_t method, const char *named)
 {
     td_bytes b = {0};
-    bool good = put(a, &b, "{") && put_parameters(a, &b, t, method) && put_transient(a, &b) &&
-                (!a->nstates || put_states(a, &b)) && put(a, &b, "}") &&
-                td_bytes_put(&b, "", 1, "a program", a->e) == TD_OK;
+    bool good = put(a, &b, "{") && put_parameters(a, &b, t, method) && put_transient(a, &b) && put_tied(a, &b) &&
+                (!a->nstates || put_states(a, &b)) && (!named || (put(a, &b, ", \"named\": ") && put(a, &b, named))) &&
+                put(a, &b, "}") && td_bytes_put(&b, "", 1, "a program", a->e) == TD_OK;
     if (good) return (char *)b.at;
     free(b.at);
     return NULL;
@@ -573,8 +595,11 @@ static bool add_method(archive *a, uint32_t method, td_filed_all *out)
     td_script_world world = {a->units, a->objects, a->states, a->nunits, a->nobjects, a->nstates};
     td_script_name entry = {.kind = TD_SN_FUNCTION, .text = full, .unit = o->unit, .object = 0};
     out->n++;
-    if (!(p->call = call_of(a, t, method))) return false;
-    p->ir = td_script_compile_world(&world, &entry, &p->why);
+    char *named;
+    p->ir = td_script_compile_named(&world, &entry, &named, &p->why);
+    p->call = call_of(a, t, method, named);
+    free(named);
+    if (!p->call) return false;
     if (p->ir || p->why.code != TD_E_SYSTEM) return true;
     *a->e = p->why;
     return false;
@@ -627,10 +652,8 @@ int td_archive_read(int fd, const td_zip *z, td_filed_all *out, td_error *e)
     td_error_clear(e);
     a.data = td_archive_data(z, e);
     if (td_file_open(&a.file, fd, e) == TD_OK && has_modules(&a) && read_code(&a) && find_written(&a) &&
-        add_objects(&a) && add_roots(&a)) {
-        list_tensors(&a);
+        add_objects(&a) && add_roots(&a) && list_tensors(&a))
         add_methods(&a, out);
-    }
     drop(&a);
     return e->code;
 }

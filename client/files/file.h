@@ -63,6 +63,7 @@ typedef struct td_file {
     bool skip;     /* tensors of dtypes that are not known here are left out */
     bool programs; /* what torch.jit.save() wrote is taken: the tree is a dict of its tensors */
     /* of a program */
+    bool every_name;     /* of tensors: programs beside them know each by its own */
     td_plain *constants; /* a tuple */
     td_file_module *modules;
     td_name **classes;
@@ -91,6 +92,7 @@ int td_read_safetensors(td_file *t, td_error *e);
 int td_read_npy(td_file *t, td_error *e);
 int td_read_npz(td_file *t, td_zip *z, td_error *e);
 bool td_is_archive(const td_zip *z);
+bool td_archive_has_programs(const td_zip *z); /* FOLDER/programs/NAME.pb */
 /* "FOLDER/data.pkl" of an archive: all else lies in that folder, too. NULL: it has none, or several. */
 const td_zip_entry *td_archive_data(const td_zip *z, td_error *e);
 /* An entry beside data.pkl; NULL: there is none, or its name is too long to be one. */

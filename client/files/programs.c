@@ -121,7 +121,8 @@ int td_filed_read(int fd, td_filed_all *out, td_error *e)
             "this is no file of a program: it is no zip archive; what holds tensors, tensord.load() reads (td_load())");
     if (rc) return rc;
     rc = td_zip_open(&z, &source, e);
-    if (!rc) rc = td_archive_has_code(&z) ? td_archive_read(fd, &z, out, e) : read_all(&z, out, e);
+    bool coded = !rc && td_archive_has_code(&z) && !td_archive_has_programs(&z);
+    if (!rc) rc = coded ? td_archive_read(fd, &z, out, e) : read_all(&z, out, e);
     td_zip_close(&z);
     if (rc) td_filed_free(out);
     return rc;
@@ -161,19 +162,19 @@ static bool add_record(td_out_record *out, uint32_t *n, const char *name, const 
     return true;
 }
 
-int td_filed_make(const td_ir *ir, const char *name, const char *call, td_out_record out[TD_FILED_RECORDS], uint32_t *n,
-                  td_error *e)
+int td_filed_make(const td_scripted_program *p, td_out_record out[TD_FILED_RECORDS], uint32_t *n, td_error *e)
 {
+    const char *name = p->name;
     size_t size;
     *n = 0;
     if (!is_name(name, strlen(name)))
         return td_fail(e, TD_E_INVALID, "'%.80s' is no name of a program: letters, digits and _, at most %d", name,
                        TD_FILED_NAME - 1);
-    uint8_t *packed = td_ir_pack(ir, &size, e);
+    uint8_t *packed = td_ir_pack(p->ir, &size, e);
     bool good = packed && add_record(out, n, name, "pb", (char *)packed, size);
-    char *text = good ? td_ir_print(ir, e) : NULL;
+    char *text = good ? td_ir_print(p->ir, e) : NULL;
     good = text && add_record(out, n, name, "txt", text, strlen(text));
-    if (good && call) good = add_record(out, n, name, "json", strdup(call), strlen(call));
+    if (good && p->call) good = add_record(out, n, name, "json", strdup(p->call), strlen(p->call));
     if (good) return TD_OK;
     td_filed_drop(out, *n);
     *n = 0;

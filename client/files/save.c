@@ -3,7 +3,9 @@
  *
  * What is written is the bytes where they lie, in shared memory, without a copy. A file appears whole or not at all. */
 #include "client/files/save.h"
+
 #include "client/client.h"
+#include "client/files/programs.h"
 #include "proto/hash.h"
 
 #include <errno.h>
@@ -215,6 +217,48 @@ static int write_as(td_sink *to, const char *name, const td_out *out, td_error *
     }
 }
 
+/* A .pt is what torch.jit.load() opens, when it can be: then its tree are modules. Otherwise, and as a .td, it is what
+ * torch.load() reads, whose tree is a dict. */
+static int add_code(td_out *out, td_out_record *to, td_torchscript *made, const td_saved *what, td_error *uncoded,
+                    td_error *e)
+{
+    static const unsigned char nothing[] = {0x80, 2, ')', '.'}; /* the empty tuple */
+    int rc = td_torchscript_make(what->programs, what->nprograms, out->tree, made, uncoded);
+    if (rc == TD_E_UNSUPPORTED) {
+        to[out->nrecords++] = (td_out_record){"programs/no_code.txt", uncoded->message, strlen(uncoded->message)};
+        return TD_OK;
+    }
+    if (rc) return *e = *uncoded, rc;
+    to[out->nrecords++] = (td_out_record){"code/__torch__.py", made->code, strlen(made->code)};
+    if (made->no_grad)
+        to[out->nrecords++] = (td_out_record){"code/__torch__/torch/autograd/grad_mode.py", td_torchscript_no_grad,
+                                              strlen(td_torchscript_no_grad)};
+    to[out->nrecords++] = (td_out_record){"constants.pkl", nothing, sizeof nothing};
+    out->tree = (td_note){made->tree.at, made->tree.at + made->tree.n};
+    out->scripted = true;
+    return TD_OK;
+}
+
+static int write_programs(td_sink *sink, const char *name, td_out *out, const td_saved *what, td_error *e)
+{
+    enum { CODE = 3 };
+    td_out_record *records = calloc((size_t)what->nprograms * TD_FILED_RECORDS + CODE, sizeof *records);
+    td_torchscript made = {0};
+    td_error unheard = {0};
+    uint32_t n = 0, each;
+    int rc = records ? TD_OK : td_no_memory(e, "for the records of programs");
+    for (uint32_t k = 0; !rc && k < what->nprograms; k++, n += each)
+        rc = td_filed_make(&what->programs[k], records + n, &each, e);
+    out->records = records, out->nrecords = n;
+    if (!rc && format_of(name) == TORCH)
+        rc = add_code(out, records, &made, what, what->uncoded ? what->uncoded : &unheard, e);
+    if (!rc) rc = write_as(sink, name, out, e);
+    if (records) td_filed_drop(records, n);
+    td_torchscript_drop(&made);
+    free(records);
+    return rc;
+}
+
 static int write_tree(int fd, const char *name, const td_saved *what, td_error *e)
 {
     const td_queue_item *tree = &what->tree;
@@ -229,15 +273,13 @@ static int write_tree(int fd, const char *name, const td_saved *what, td_error *
     if (!rc) {
         const unsigned char *note = tree->note;
         td_out out = {.tree = {note, note + tree->note_size},
-                      .records = what->records,
-                      .nrecords = what->nrecords,
                       .storages = s.written,
                       .tensors = s.tensors,
                       .nstorages = s.apart ? (uint32_t)tree->n : s.n,
                       .ntensors = (uint32_t)tree->n};
         td_sink_init(sink, fd);
         td_step_aside();
-        rc = write_as(sink, name, &out, e);
+        rc = what->nprograms ? write_programs(sink, name, &out, what, e) : write_as(sink, name, &out, e);
         int err = errno;
         td_step_back();
         errno = err;
@@ -253,7 +295,7 @@ int td_save_all_fd(int fd, const char *name, const td_saved *what)
 {
     td_error e = {0};
     errno = 0;
-    int rc = check_format(name, what->nrecords, &e);
+    int rc = check_format(name, what->nprograms, &e);
     if (!rc) rc = write_tree(fd, name, what, &e);
     if (e.code) {
         int err = errno;
@@ -332,7 +374,7 @@ int td_save_all(const char *path, const td_saved *what, td_error *e)
 {
     struct stat was, link;
     bool there = stat(path, &was) == 0, special = there ? !S_ISREG(was.st_mode) : lstat(path, &link) == 0;
-    int rc = check_format(path, what->nrecords, e);
+    int rc = check_format(path, what->nprograms, e);
     if (!rc && special) rc = save_special(path, what, e);
     else if (!rc) rc = save_regular(path, there ? &was : NULL, what, e);
     return rc;

@@ -2,14 +2,16 @@
 #ifndef TENSORD_FILES_SAVE_H
 #define TENSORD_FILES_SAVE_H
 
+#include "client/files/torchscript.h"
 #include "client/files/write.h"
 #include "client/tensord.h"
 
 typedef struct td_saved {
     td_queue_item tree;
-    const td_out_record *records; /* those of a program, whose file's name ends with .td, or with .pt */
-    uint32_t nrecords;
-    unsigned flags; /* TD_SAVE_WHOLE */
+    const td_scripted_program *programs; /* the name of their file ends with .td, or with .pt */
+    uint32_t nprograms;
+    unsigned flags;    /* TD_SAVE_WHOLE */
+    td_error *uncoded; /* set: why a .pt of programs is none that torch.jit.load() opens; the file says it too */
 } td_saved;
 
 /* The note of a dict of tensors under these names, or (without) of one tensor; the tree of such. */

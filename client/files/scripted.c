@@ -126,12 +126,28 @@ static const td_file_tensor *twin(const naming *m, const td_file_tensor *t)
     return NULL;
 }
 
+/* The dict's: the name lives as long as the pickle. */
+static bool add_name(naming *m, td_plain *x, const char *name)
+{
+    td_pickle *p = &m->file->pickle;
+    uint32_t n = (uint32_t)strlen(name);
+    td_plain *key = td_plain_new(p, TD_PLAIN_TEXT, m->e);
+    char *text = key ? td_plain_text(p, n, m->e) : NULL;
+    if (!text) return false;
+    key->text = memcpy(text, name, (size_t)n + 1), key->n = n;
+    return td_plain_add(p, m->flat, key, m->e) == TD_OK && td_plain_add(p, m->flat, x, m->e) == TD_OK;
+}
+
 /* Takes the name over. */
 static bool name_tensor(naming *m, td_plain *x, char *name, bool attribute)
 {
-    td_pickle *p = &m->file->pickle;
     td_file_tensor *t = &m->file->tensors[x->i];
     const td_file_tensor *other = name && !t->name ? twin(m, t) : NULL;
+    if (name && t->name && m->file->every_name) {
+        bool good = add_name(m, x, name);
+        free(name);
+        return good;
+    }
     if (!name || t->name || other) {
         free(name);
         if (name && other) t->name = strdup(other->name);
@@ -146,10 +162,7 @@ static bool name_tensor(naming *m, td_plain *x, char *name, bool attribute)
     t->parameter = attribute && t->requires_grad;
     m->next[x->i] = m->first[t->storage];
     m->first[t->storage] = (uint32_t)x->i + 1;
-    td_plain *key = td_plain_new(p, TD_PLAIN_TEXT, m->e);
-    if (!key) return false;
-    key->text = name, key->n = (uint32_t)strlen(name);
-    return td_plain_add(p, m->flat, key, m->e) == TD_OK && td_plain_add(p, m->flat, x, m->e) == TD_OK;
+    return add_name(m, x, name);
 }
 
 /* Tensors in lists have numbers: "title.key.0". */

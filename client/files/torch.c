@@ -339,6 +339,19 @@ const td_zip_entry *td_archive_beside(const td_zip *z, const td_zip_entry *data,
     return n > 0 && (size_t)n < sizeof path ? td_zip_find(z, path) : NULL;
 }
 
+bool td_archive_has_programs(const td_zip *z)
+{
+    static const char inside[] = "/programs/";
+    td_error e;
+    const td_zip_entry *data = td_archive_data(z, &e);
+    size_t stem = data ? (size_t)(strchr(data->name, '/') - data->name) : 0;
+    for (uint32_t i = 0; data && i < z->n; i++)
+        if (strncmp(z->entries[i].name, data->name, stem) == 0 &&
+            strncmp(z->entries[i].name + stem, inside, sizeof inside - 1) == 0)
+            return true;
+    return false;
+}
+
 static int read_order(td_file *t, const td_zip *z, const td_zip_entry *data, td_error *e)
 {
     const td_zip_entry *en = td_archive_beside(z, data, "", "byteorder");
@@ -409,6 +422,7 @@ int td_read_archive(td_file *t, td_zip *z, td_error *e)
         return td_fail(e, TD_E_UNSUPPORTED,
                        "this is a program, which torch.jit.save() wrote, and no file of tensors: jit.load() "
                        "(td_program_load()) reads it");
+    t->every_name = constants && td_archive_has_programs(z);
     int rc = read_order(t, z, data, e);
     if (!rc && constants) rc = read_constants(t, z, data, constants, e);
     uint32_t first = t->nstorages;

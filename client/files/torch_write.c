@@ -207,6 +207,21 @@ static bool put_device(pickling *p, int depth)
            op(p, 'R');
 }
 
+/* An object of a class of the code beside it (torchscript.h), and its attributes. Trees come from others, too: what is
+ * no name would go on as opcodes. */
+static bool put_module(pickling *p, int depth)
+{
+    static const char word[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_";
+    td_note_step s;
+    char class[33], name[64];
+    if (!take(p, 's', &s)) return false;
+    snprintf(class, sizeof class, "%.*s", (int)(s.n < 32 ? s.n : 32), s.text);
+    if (!p->out->scripted || s.n > 32 || strspn(class, word) != (size_t)s.n)
+        return td_fail(p->e, TD_E_INVALID, "a tree has an object of a class '%s', which is none", class) == TD_OK;
+    snprintf(name, sizeof name, "__torch__\n%s\n", class);
+    return put_name(p, name) && op(p, ')') && op(p, '\x81') && put_value(p, depth) && op(p, 'b');
+}
+
 /* What _carry.py takes apart: its kind, then the parts. */
 static bool put_object(pickling *p, int depth)
 {
@@ -222,6 +237,7 @@ static bool put_object(pickling *p, int depth)
     snprintf(text, sizeof text, "%.*s", (int)(kind.n < 31 ? kind.n : 31), kind.text);
     if (strcmp(text, "Parameter") == 0) return take(p, 'x', &x) && put_tensor(p, x.n, true);
     if (strcmp(text, "OrderedDict") == 0) return put_ordered_dict(p, depth);
+    if (strcmp(text, "Module") == 0) return put_module(p, depth);
     if (strcmp(text, "dtype") == 0) return put_dtype(p);
     if (strcmp(text, "device") == 0) return put_device(p, depth);
     for (size_t i = 0; i < sizeof coats / sizeof *coats; i++)
@@ -335,7 +351,7 @@ int td_write_torch(td_sink *to, const char *folder, const td_out *out, td_error 
     if (!rc) rc = add_storages(&a, out);
     for (uint32_t i = 0; !rc && i < out->nrecords; i++)
         rc = add(&a, out->records[i].name, out->records[i].bytes, out->records[i].n);
-    if (!rc) rc = add_text(&a, "version", "3\n");
+    if (!rc) rc = add_text(&a, "version", out->scripted ? "10\n" : "3\n");
     snprintf(id, sizeof id, "%020" PRIu64 "%020" PRIu64, a.id[0], a.id[1]);
     if (!rc) rc = add_text(&a, ".data/serialization_id", id);
     if (!rc) rc = td_zipped_finish(&a.zip, e);

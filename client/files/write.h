@@ -31,6 +31,7 @@ typedef struct td_out {
     const td_out_storage *storages;
     const td_out_tensor *tensors;
     uint32_t nstorages, ntensors, nrecords;
+    bool scripted; /* an archive of TorchScript: what its ops mean has a version of its own */
 } td_out;
 
 /* As torch.save() writes it (PyTorch 2.13): a zip archive with the tree as a pickle, and a record for each storage.

@@ -710,6 +710,21 @@ def broadcast_tensors(tensors):
     return [ops.expand(t, shape) for t in tensors]
 
 
+def searchsorted(sorted_sequence, self, out_int32=False, right=False, side=None, sorter=None):
+    assert not out_int32 and sorter is None, "searchsorted() knows neither out_int32 nor sorter here"
+    if side is None:
+        return ops.searchsorted(sorted_sequence, self, right)
+    return ops.searchsorted(sorted_sequence, self, side == "right")
+
+
+def isin(elements, test_elements, assume_unique=False, invert=False):
+    return ops.isin(elements, test_elements, invert)
+
+
+def meshgrid(tensors, indexing="ij"):
+    return ops.meshgrid(tensors, indexing == "xy")
+
+
 def broadcast_to(self, size: list[int]):
     return ops.expand(self, size)
 
@@ -1142,60 +1157,8 @@ def baddbmm(self, batch1, batch2, beta=1, alpha=1):
     return ops.baddbmm(self, batch1, batch2, beta, alpha)
 
 
-def _ordered(x, labels: str, order: str):
-    return ops.permute(x, [labels.find(order[i]) for i in range(len(order))])
-
-
-def _sizes(x, labels: str, of: str):
-    return [x.shape[labels.find(of[i])] for i in range(len(of))]
-
-
-def _product(sizes: list[int]):
-    n = 1
-    for size in sizes:
-        n *= size
-    return n
-
-
-def _summed(x, labels: str, kept: str):
-    """Without the dimensions that nobody else has."""
-    for i in range(len(labels) - 1, -1, -1):
-        if labels[i] not in kept:
-            x = ops.sum(x, [i])
-    return x
-
-
-def _common_labels(labels: str, others: str):
-    found = ""
-    for i in range(len(labels)):
-        if labels[i] in others:
-            found += labels[i]
-    return found
-
-
-def _other_labels(labels: str, others: str):
-    found = ""
-    for i in range(len(labels)):
-        if labels[i] not in others:
-            found += labels[i]
-    return found
-
-
 def einsum(equation: str, tensors, path=None):
-    sides = equation.replace(" ", "").split("->")
-    assert len(sides) == 2 and "." not in equation, "einsum() wants '->' and no '...' here"
-    out, labels = sides[1], sides[0].split(",")
-    assert len(labels) == len(tensors) and len(tensors) < 3, "einsum() takes one or two tensors here"
-    if len(tensors) == 1:
-        return _ordered(_summed(tensors[0], labels[0], out), _common_labels(labels[0], out), out)
-    s, t = _common_labels(labels[0], out + labels[1]), _common_labels(labels[1], out + labels[0])
-    x, y = _summed(tensors[0], labels[0], s), _summed(tensors[1], labels[1], t)
-    both = _common_labels(s, t)
-    batch, inner, left, right = _common_labels(both, out), _other_labels(both, out), _other_labels(s, t), _other_labels(t, s)
-    b, k, m, n = _sizes(x, s, batch), _product(_sizes(x, s, inner)), _sizes(x, s, left), _sizes(y, t, right)
-    u = td.reshape(_ordered(x, s, batch + left + inner), [_product(b), _product(m), k])
-    v = td.reshape(_ordered(y, t, batch + inner + right), [_product(b), k, _product(n)])
-    return _ordered(td.reshape(ops.bmm(u, v), b + m + n), batch + left + right, out)
+    return ops.einsum(equation, tensors)
 
 
 def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False):
@@ -1269,6 +1232,14 @@ def hardsigmoid_(self):
 
 def hardswish_(self):
     return td.hardswish(self, True)
+
+
+def gelu_backward(grad_output, self, approximate="none"):
+    return ops.gelu_backward(grad_output, self, approximate == "tanh")
+
+
+def threshold_backward(grad_output, self, threshold):
+    return ops.threshold_backward(grad_output, self - threshold)
 
 
 def softplus(self, beta=1.0, threshold=20.0):

@@ -167,7 +167,8 @@ typedef struct td_string {
 /* The length of a string with its prefix and quotes; 0: none begins here. */
 size_t td_lex_string(td_fault *f, const char *at, const char *end, td_span where);
 void td_string_parts(const td_fault *f, const td_token *t, td_string *out);
-/* Write what [at, end) of a string means to `out`, which has room for as many bytes; how many. */
-size_t td_string_decode(td_fault *f, const char *at, const char *end, bool raw, td_span where, char *out);
+/* Write what [at, end) of a string means to `out`, which has room for as many bytes; how many. bytes: \303 is a byte,
+ * and no character. */
+size_t td_string_decode(td_fault *f, const char *at, const char *end, bool raw, bool bytes, td_span where, char *out);
 
 #endif

@@ -90,11 +90,12 @@ static const char *octal(const char *p, const char *end, uint32_t *code)
 }
 
 /* p is at the backslash, which is not the last. */
-static const char *escape(td_fault *f, const char *p, const char *end, td_span where, char **out)
+static const char *escape(td_fault *f, const char *p, const char *end, td_span where, bool bytes, char **out)
 {
     static const char letters[] = "\\'\"abfnrtv", means[] = "\\'\"\a\b\f\n\r\t\v";
     const char *known = p[1] ? strchr(letters, p[1]) : NULL;
     uint32_t code;
+    bool byte = false;
     if (known) {
         *(*out)++ = means[known - letters];
         return p + 2;
@@ -103,21 +104,22 @@ static const char *escape(td_fault *f, const char *p, const char *end, td_span w
     if (p[1] == 'N')
         td_refuse(f, TD_E_UNSUPPORTED, where, "a program knows no names of characters; write \\u and 4 digits");
     if (p[1] == 'x' || p[1] == 'u' || p[1] == 'U') p = hex(f, p + 2, end, where, &code);
-    else if (p[1] >= '0' && p[1] <= '7') p = octal(p + 1, end, &code);
+    else if (p[1] >= '0' && p[1] <= '7') p = octal(p + 1, end, &code), byte = bytes && code < 256;
     else {
         *(*out)++ = '\\'; /* stays, as in Python */
         return p + 1;
     }
-    *out = put_code(*out, code);
+    if (byte) *(*out)++ = (char)code;
+    else *out = put_code(*out, code);
     return p;
 }
 
-size_t td_string_decode(td_fault *f, const char *at, const char *end, bool raw, td_span where, char *out)
+size_t td_string_decode(td_fault *f, const char *at, const char *end, bool raw, bool bytes, td_span where, char *out)
 {
     char *begin = out;
     while (at < end) {
         if (*at == '\\' && !raw && at + 1 < end) {
-            at = escape(f, at, end, where, &out);
+            at = escape(f, at, end, where, bytes, &out);
         } else if (*at == '\r') {
             *out++ = '\n';
             at += at + 1 < end && at[1] == '\n' ? 2 : 1;

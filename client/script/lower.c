@@ -162,6 +162,7 @@ void td_lower_deinit(td_lower *l)
     free(l->saved);
     free(l->pairs);
     free(l->functions);
+    free(l->named);
     free(l->scopes);
     free(l->units);
     td_ir_edit_free(l->e);
@@ -215,4 +216,23 @@ uint32_t td_low_convert(td_lower *l, uint32_t node, uint32_t value, uint32_t typ
         td_low_wrong(l, node, "this may be None, and %s is wanted; test 'is not None' before",
                      td_low_type_name(l, type));
     td_low_wrong(l, node, "this is %s, and %s is wanted", td_low_type_name(l, from), td_low_type_name(l, type));
+}
+
+bool td_low_literal(td_lower *l, uint32_t value, td_literal *v)
+{
+    const td_ir *ir = td_ir_now(l->e);
+    uint32_t def = ir->values[value].def;
+    if (def & (TD_IR_PARAM | TD_IR_CAPTURED) || ir->nodes[def].op != TD_PRIM_CONSTANT) return false;
+    const td_ir_node *node = &ir->nodes[def];
+    return td_literal_get(ir->words + node->word, node->nwords, v) > 0;
+}
+
+const char *td_low_constant_text(td_lower *l, uint32_t value)
+{
+    td_literal v;
+    if (!td_low_literal(l, value, &v) || v.kind != TD_L_STR) return NULL;
+    const char *text = td_ir_chars(td_ir_now(l->e), v.small);
+    size_t n = strlen(text);
+    if (n != td_ir_now(l->e)->strings[v.small].length) return NULL;
+    return memcpy(td_low_take(l, n + 1), text, n + 1); /* where others move it */
 }

@@ -12,7 +12,9 @@
 
 #include "client/script/script.h"
 #include "proto/program/edit.h"
+#include "proto/program/literal.h"
 #include "proto/program/prim.h"
+#include "proto/program/print.h"
 
 typedef enum td_var_state {
     TD_VAR_UNSET, /* on some way here it has no value */
@@ -57,6 +59,10 @@ typedef struct td_low_function {
     uint32_t node, object, number; /* TD_IR_NONE while it is lowered */
 } td_low_function;
 
+typedef struct td_low_named {
+    uint32_t class, type; /* TD_IR_NONE while it is made */
+} td_low_named;
+
 typedef struct td_lower {
     td_fault *f;
     const td_ast *ast;
@@ -72,9 +78,14 @@ typedef struct td_lower {
     uint32_t *pairs;  /* what the arms of an If give */
     uint32_t npairs, pair_room;
     struct td_low_space *space; /* arrays that live as long as this */
+    td_low_named *named;        /* classes of named tuples, by the marks of their types, less 1 */
+    uint32_t nnamed, named_room;
+    td_print *gives; /* which of these the result holds; or NULL */
     td_low_function *functions;
     uint32_t nfunctions, function_room;
     td_flow flow;
+    uint32_t wanted_node;                       /* the expression of which ... */
+    td_type_kind wanted;                        /* ... is wanted */
     uint32_t rng, mode, promised;               /* promised: the type of 'return' by annotation, or TD_IR_NONE */
     unsigned retries, nest, ifs, deep, inlined; /* ifs: around this, also through calls */
     bool unrolled;                              /* the innermost loop is one over modules */
@@ -119,6 +130,11 @@ uint32_t td_low_convert(td_lower *l, uint32_t node, uint32_t value, uint32_t typ
 /* Room until the end: for n numbers, for anything. */
 void *td_low_take(td_lower *l, size_t bytes);
 uint32_t *td_low_array(td_lower *l, uint32_t n);
+/* Is it a constant: which one? */
+bool td_low_literal(td_lower *l, uint32_t value, td_literal *v);
+const char *
+td_low_constant_text(td_lower *l,
+                     uint32_t value); /* NULL: it is no text, one with a 0 in it, or known only when it runs */
 
 /* ---- lower_env.c: variables and flow */
 td_var *td_low_var(td_lower *l, uint32_t name); /* NULL: no local */
@@ -160,6 +176,11 @@ uint32_t td_low_isinstance(td_lower *l, uint32_t call);
 
 /* ---- lower_expr.c, lower_ops.c, lower_index.c, lower_call.c, lower_method.c */
 uint32_t td_low_expr(td_lower *l, uint32_t node);
+/* Where a number of this kind is wanted: x.item() is one then, exactly, and a float elsewhere. Others are what they
+ * are. */
+uint32_t td_low_expr_for(td_lower *l, uint32_t node, td_type_kind wanted);
+/* What a parameter or a result of this type (TD_IR_NONE: any) wants so: as in TorchScript x.item() is an int there. */
+td_type_kind td_low_wanted_by(td_lower *l, uint32_t type);
 uint32_t td_low_list(td_lower *l, uint32_t node, uint32_t n, const uint32_t *values);
 uint32_t td_low_tuple(td_lower *l, uint32_t n, const uint32_t *values);
 uint32_t td_low_item(td_lower *l, uint32_t tuple, uint32_t k);
@@ -185,6 +206,9 @@ const td_script_object *td_low_container(td_lower *l, const td_script_name *thin
 uint32_t td_low_attribute(td_lower *l, uint32_t node);
 uint32_t td_low_op_call(td_lower *l, uint32_t call, const td_op *op, uint32_t self,
                         uint32_t flags); /* 0, TD_IR_INPLACE */
+/* `form`: with the arguments in the order and under the names of this, "addmm(c, x, y, beta=beta)". */
+uint32_t td_low_op_call_as(td_lower *l, uint32_t call, const td_op *op, uint32_t self, uint32_t flags,
+                           const char *form);
 /* lower_make.c too. False: there is no such function. */
 bool td_low_builtin(td_lower *l, uint32_t call, const char *name, uint32_t *value);
 bool td_low_math(td_lower *l, uint32_t call, const char *name, uint32_t *value);
@@ -202,6 +226,21 @@ uint32_t td_low_number(td_lower *l, td_scalar s);
 bool td_low_constant_name(td_lower *l, uint32_t node, const char *path, uint32_t *value); /* td.float32, math.pi */
 /* "td.nn.relu" of a chain of attributes from a name that is no local; false: it is another thing. */
 bool td_low_path(td_lower *l, uint32_t node, char *out, size_t size);
+
+/* ---- lower_named.c: named tuples. A class is a node of the tree, 0: there is none. */
+uint32_t td_low_named_class(td_lower *l, const td_script_name *name);
+uint32_t td_low_named_type(td_lower *l, uint32_t class);
+uint32_t td_low_named_value(td_lower *l, uint32_t node, uint32_t class, uint32_t n, uint32_t *values);
+bool td_low_named_item(td_lower *l, uint32_t node, uint32_t value, uint32_t *item); /* false: it is no named tuple */
+void td_low_say_named(td_lower *l, uint32_t type);
+/* lower_archive.c: what the annotation __torch__.NAME names, or the call of it. */
+uint32_t td_low_code_named(td_lower *l, uint32_t node);
+
+/* ---- lower_format.c: f-strings; "...".format(); "..." % values; format(value, spec) */
+uint32_t td_low_format_string(td_lower *l, uint32_t node);
+uint32_t td_low_format_method(td_lower *l, uint32_t call, uint32_t self);
+uint32_t td_low_percent(td_lower *l, uint32_t node, uint32_t format, uint32_t value);
+uint32_t td_low_formatted(td_lower *l, uint32_t node, uint32_t value, uint32_t spec);
 
 /* ---- lower_grad.c: backwards and .grad. False: it is something else. */
 bool td_low_prim_call(td_lower *l, uint32_t call, const char *name, uint32_t *value);
@@ -256,6 +295,8 @@ uint32_t td_low_type_of(td_lower *l, uint32_t annotation);
 /* Called with these arguments: a function of the module; one inside, in place. */
 uint32_t td_low_function_call(td_lower *l, uint32_t call, uint32_t function, uint32_t object, uint32_t self);
 uint32_t td_low_inline(td_lower *l, uint32_t call, uint32_t function);
+/* One of a class of named tuples, with these arguments. */
+uint32_t td_low_named_call(td_lower *l, uint32_t call, uint32_t class);
 uint32_t td_low_find_function(td_lower *l, uint32_t unit, const char *name); /* 0: there is none */
 uint32_t td_low_find_class(td_lower *l, uint32_t unit, const char *name, size_t length);
 bool td_low_is_row(td_lower *l, uint32_t call, const char *name, uint32_t self);

@@ -4,7 +4,6 @@
  * What ATen calls an op is a function of aten.py, or a row of the op table that takes the same. States are lists of one
  * item, which each function is given: so what a method assigns in a branch or a loop, those who called it see. */
 #include "client/script/lower.h"
-#include "proto/program/literal.h"
 
 #include <stdio.h>
 
@@ -51,6 +50,21 @@ static const td_script_name *function_at(td_lower *l, const char *path)
     return new_thing(l, TD_SN_FUNCTION, dot + 1, unit);
 }
 
+/* __torch__.Point, of "class Point(NamedTuple):", or the call of it. */
+uint32_t td_low_code_named(td_lower *l, uint32_t node)
+{
+    char path[512];
+    const char *rest;
+    uint32_t name = td_low_node(l, node)->kind == TD_N_CALL ? td_low_kid(l, node, 0) : node;
+    if (!path_of(l, name, TD_SN_CODE, path, sizeof path, &rest)) return 0;
+    const char *dot = strrchr(path, '.');
+    uint32_t unit = dot ? unit_named(l, path, (size_t)(dot - path)) : TD_IR_NONE;
+    uint32_t class = unit == TD_IR_NONE ? 0 : td_low_find_class(l, unit, dot + 1, strlen(dot + 1));
+    uint32_t base = class && td_low_node(l, class)->n > 1 ? td_low_kid(l, class, 1) : 0;
+    bool named = base && td_low_node(l, base)->kind == TD_N_NAME && strcmp(td_low_text(l, base), "NamedTuple") == 0;
+    return named ? class : 0;
+}
+
 static bool ends_with(const char *path, const char *end)
 {
     size_t n = strlen(path), more = strlen(end);
@@ -61,7 +75,7 @@ static bool ends_with(const char *path, const char *end)
 static const td_script_name *made_at(td_lower *l, uint32_t call, const char *path)
 {
     if (ends_with(path, ".grad_mode.no_grad.__new__")) return new_thing(l, TD_SN_GRAD_OFF, "no_grad", 0);
-    if (!function_at(l, path))
+    if (!function_at(l, path) && !td_low_code_named(l, call))
         td_low_refuse(l, TD_E_UNSUPPORTED, call, "objects of classes that are no modules are not read yet: '%.100s'",
                       path);
     return NULL;
@@ -168,15 +182,6 @@ static uint32_t uninitialized(td_lower *l, uint32_t call)
 
 /* ---- dtypes, which are numbers there */
 
-static bool constant(td_lower *l, uint32_t value, td_literal *v)
-{
-    const td_ir *ir = td_ir_now(l->e);
-    uint32_t def = ir->values[value].def;
-    if (def & (TD_IR_PARAM | TD_IR_CAPTURED) || ir->nodes[def].op != TD_PRIM_CONSTANT) return false;
-    const td_ir_node *node = &ir->nodes[def];
-    return td_literal_get(ir->words + node->word, node->nwords, v) > 0;
-}
-
 /* Which ways of a function are there is often said by numbers and texts that its call gives: the others may hold what
  * does not fit. */
 bool td_low_code_fold(td_lower *l, unsigned op, uint32_t a, uint32_t b, uint32_t *result)
@@ -184,7 +189,8 @@ bool td_low_code_fold(td_lower *l, unsigned op, uint32_t a, uint32_t b, uint32_t
     const td_ir *ir = td_ir_now(l->e);
     td_literal x, y;
     int order;
-    if (l->unit != l->aten || !constant(l, a, &x) || !constant(l, b, &y) || x.kind != y.kind) return false;
+    bool inside = l->unit == l->aten || l->units[l->unit].generic;
+    if (!inside || !td_low_literal(l, a, &x) || !td_low_literal(l, b, &y) || x.kind != y.kind) return false;
     if (x.kind == TD_L_STR) order = strcmp(td_ir_chars(ir, x.small), td_ir_chars(ir, y.small));
     else if (x.kind == TD_L_INT) order = (x.i > y.i) - (x.i < y.i);
     else return false;
@@ -233,7 +239,7 @@ static uint32_t dtype_of(td_lower *l, uint32_t call)
     td_literal v;
     td_type_kind kind = td_low_kind(l, value);
     if (kind != TD_T_INT && kind != TD_T_OPTIONAL) return value;
-    if (!constant(l, value, &v) || v.kind != TD_L_INT)
+    if (!td_low_literal(l, value, &v) || v.kind != TD_L_INT)
         td_low_refuse(l, TD_E_UNSUPPORTED, call, "a dtype that is known only when it runs is not read yet");
     td_dtype dtype = v.i >= 0 && v.i < (int64_t)sizeof table ? (td_dtype)table[v.i] : TD_DTYPE_NONE;
     if (dtype == TD_DTYPE_NONE)
@@ -248,6 +254,15 @@ static uint32_t format(td_lower *l, uint32_t call)
     uint32_t n, *values = td_low_arguments(l, call, TD_IR_NONE, &n);
     td_low_at(l, call);
     return td_low_op(l, TD_PRIM_FORMAT, n, values, td_low_plain(l, TD_T_STR));
+}
+
+/* "%s" % x */
+static uint32_t percent(td_lower *l, uint32_t call)
+{
+    uint32_t n, *values = td_low_arguments(l, call, TD_IR_NONE, &n);
+    if (!n) td_low_wrong(l, call, "'percentFormat' wants a format");
+    td_low_at(l, call);
+    return td_low_percent(l, call, values[0], n == 2 ? values[1] : td_low_tuple(l, n - 1, values + 1));
 }
 
 /* x is None, or not: often known by its type. */
@@ -279,18 +294,44 @@ static uint32_t raise_exception(td_lower *l, uint32_t call)
     return td_low_made(l, td_ir_none(l->e));
 }
 
-/* A row that takes what ATen's op of this name takes: tensors, and maybe a factor by its name. */
-static const td_op *regular_row(const char *name, size_t length)
+/* A form of the column `aten` that is just a call: "relu", "addmm(c, x, y, beta=beta)". */
+static bool is_call(const char *form, size_t n, size_t name)
 {
-    static const char *const also[] = {"addcmul", "addcdiv", "tril", "triu"};
-    char text[64];
-    if (length >= sizeof text) return NULL;
-    memcpy(text, name, length);
-    text[length] = 0;
-    const td_op *op = td_op_by_name(text);
-    bool listed = false;
-    for (unsigned i = 0; op && i < sizeof also / sizeof *also; i++) listed |= strcmp(also[i], text) == 0;
-    return op && (listed || (op->nattrs == 0 && op->nparams <= 3 && op->nouts == 1)) ? op : NULL;
+    if (n == name) return true;
+    for (size_t k = name + 1; k + 1 < n; k++)
+        if (!strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_, =?!", form[k])) return false;
+    return form[name] == '(' && form[n - 1] == ')' && !strstr(form, "dtype=");
+}
+
+/* The form of this name, behind what it asks for; NULL: the row has none. */
+static const char *form_named(const td_op *op, const char *name, size_t length, bool *bare)
+{
+    for (const char *form = op->aten, *end; form; form = *end ? end + 2 : NULL) {
+        end = strstr(form, "; ");
+        if (!end) end = form + strlen(form);
+        const char *at = strncmp(form, "[new] ", 6) == 0     ? form + 6
+                         : strncmp(form, "[first] ", 8) == 0 ? form + 8
+                                                             : form;
+        if (strncmp(at, name, length) != 0 || !is_call(at, (size_t)(end - at), length)) continue;
+        *bare = at + length == end;
+        return at;
+    }
+    return NULL;
+}
+
+/* The row that ATen calls so, which takes `n` arguments and no more than it must; by the table that is written from. */
+static const td_op *row_named(const char *name, size_t length, uint32_t n, const char **form)
+{
+    const td_op *found = NULL;
+    for (unsigned id = 0; id < td_op_count; id++) {
+        const td_op *op = td_op_by_id(id);
+        bool bare;
+        const char *at = op ? form_named(op, name, length, &bare) : NULL;
+        uint32_t most = op ? (uint32_t)op->nparams + op->nattrs : 0;
+        if (!at || most < n || (found && most >= (uint32_t)found->nparams + found->nattrs)) continue;
+        found = op, *form = bare ? NULL : at;
+    }
+    return found;
 }
 
 /* On a way that may never be taken an unknown op is an error of that way; elsewhere of the whole. */
@@ -313,10 +354,12 @@ static uint32_t aten(td_lower *l, uint32_t call, const char *name)
     bool is;
     if (td_low_code_none_test(l, call, &is)) return none_test(l, call, is);
     if (strcmp(name, "format") == 0) return format(l, call);
+    if (strcmp(name, "percentFormat") == 0) return percent(l, call);
     if (function) return td_low_function_call(l, call, function, TD_IR_NONE, TD_IR_NONE);
-    const td_op *op = regular_row(name, n - in_place);
+    const char *form;
+    const td_op *op = row_named(name, n - in_place, td_low_node(l, call)->n - 1, &form);
     if (op && (!in_place || op->flags & TD_OF_INPLACE))
-        return td_low_op_call(l, call, op, TD_IR_NONE, in_place ? TD_IR_INPLACE : 0);
+        return td_low_op_call_as(l, call, op, TD_IR_NONE, in_place ? TD_IR_INPLACE : 0, form);
     return unknown_op(l, call, "torch", name);
 }
 
@@ -356,6 +399,8 @@ bool td_low_code_call(td_lower *l, uint32_t call, uint32_t *value)
     if (n->kind == TD_N_NAME) return !td_low_var(l, n->text) && word(l, call, td_low_text(l, f), value);
     if (path_of(l, f, TD_SN_ATEN, path, sizeof path, &rest)) return *value = aten(l, call, rest), true;
     if (path_of(l, f, TD_SN_ATEN_OPS, path, sizeof path, &rest)) return *value = prim(l, call, rest), true;
+    uint32_t class = td_low_code_named(l, call);
+    if (class) return *value = td_low_named_call(l, call, class), true;
     if (path_of(l, f, TD_SN_CODE, path, sizeof path, &rest) && !function_at(l, path))
         td_low_refuse(l, TD_E_UNSUPPORTED, call, "objects of classes that are no modules are not read yet: '%.100s'",
                       path);

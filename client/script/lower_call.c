@@ -42,7 +42,8 @@ const td_script_name *td_low_known(const td_lower *l, const char *path, const ch
 /* Of "nn.functional.relu": what names a function of tensors; NULL: what lies elsewhere. */
 static const char *function_of(const char *rest)
 {
-    static const char *const folders[] = {"nn.functional.", "functional.", "ops.", "special.", "linalg.", "autograd."};
+    static const char *const folders[] = {"nn.functional.", "functional.", "ops.",      "special.",
+                                          "linalg.",        "autograd.",   "nn.utils.", "utils."};
     if (strcmp(rest, "autograd.backward") == 0) return "autograd_backward";
     for (unsigned i = 0; i < sizeof folders / sizeof *folders; i++)
         if (strncmp(rest, folders[i], strlen(folders[i])) == 0) rest += strlen(folders[i]);
@@ -127,6 +128,7 @@ bool td_low_constant_name(td_lower *l, uint32_t node, const char *path, uint32_t
 typedef struct call_of {
     uint32_t call, n, params, flags, *values; /* a value for each slot, or TD_IR_NONE */
     const td_op *op;
+    const char *form; /* of another order of arguments; or NULL */
 } call_of;
 
 static const char *slot_name(const call_of *c, uint32_t k)
@@ -177,6 +179,29 @@ static uint32_t rest_as_list(td_lower *l, call_of *c, uint32_t k)
     return k;
 }
 
+/* Of the form that ATen's op has in the table, "addmm(c, x, y, beta=beta)": the slot of this place, or of this name. */
+static uint32_t slot_in_form(td_lower *l, const call_of *c, uint32_t arg, uint32_t place, const char *name)
+{
+    const char *at = strchr(c->form, '(') + 1;
+    for (uint32_t k = 0; *at; k++) {
+        size_t n = strcspn(at, "=,?!)"), said = n;
+        bool this = name ? strlen(name) == n && memcmp(at, name, n) == 0 : k == place && at[n] != '=';
+        if (at[n] == '=') at += n + 1, said = strcspn(at, ",?!)");
+        for (uint32_t slot = 0; this && slot < c->n; slot++)
+            if (strlen(slot_name(c, slot)) == said && memcmp(slot_name(c, slot), at, said) == 0) return slot;
+        at += strcspn(at, ",)");
+        if (*at != ',') break;
+        at += 2;
+    }
+    td_low_wrong(l, arg, "'%s' has no such argument here; it is %s", c->op->name, c->op->signature);
+}
+
+static uint32_t slot_of(td_lower *l, const call_of *c, uint32_t arg, uint32_t place, bool named)
+{
+    if (c->form) return slot_in_form(l, c, arg, place, named ? td_low_text(l, arg) : NULL);
+    return named ? slot_named(l, c, arg) : slot_at(c, place);
+}
+
 static void gather(td_lower *l, call_of *c, uint32_t self)
 {
     uint32_t place = 0, count = td_low_node(l, c->call)->n;
@@ -188,11 +213,11 @@ static void gather(td_lower *l, call_of *c, uint32_t self)
         if (!named && place >= c->n)
             td_low_wrong(l, arg, "'%s' takes %u arguments: %s", c->op->name, c->n, c->op->signature);
         bool several = !named && k + 1 < count && td_low_node(l, td_low_kid(l, c->call, k + 1))->kind != TD_N_KEYWORD;
-        if (several && rest_of(c, place) != TD_T_NONE) {
+        if (several && !c->form && rest_of(c, place) != TD_T_NONE) {
             k = rest_as_list(l, c, k) - 1;
             continue;
         }
-        uint32_t at = named ? slot_named(l, c, arg) : slot_at(c, place++);
+        uint32_t at = slot_of(l, c, arg, named ? place : place++, named);
         if (c->values[at] != TD_IR_NONE) td_low_wrong(l, arg, "this argument is given twice");
         c->values[at] = td_low_or_fail(l, td_low_expr(l, named ? td_low_kid(l, arg, 0) : arg));
     }
@@ -209,6 +234,19 @@ static _Noreturn void wrong_argument(td_lower *l, const call_of *c, uint32_t k, 
                  td_low_type_name(l, td_low_type(l, c->values[k])));
 }
 
+/* [a, b] that nobody has changed, as a list of what may be None: another list, which an op only reads. */
+static bool as_optional_list(td_lower *l, uint32_t *value, uint32_t type)
+{
+    const td_ir *ir = td_ir_now(l->e);
+    uint32_t def = ir->values[*value].def, n;
+    if (def & (TD_IR_PARAM | TD_IR_CAPTURED) || ir->nodes[def].op != TD_PRIM_LISTCONSTRUCT) return false;
+    if (td_ir_uses(l->e, *value) || td_type_fits(ir, ir->values[*value].type, type)) return false;
+    uint32_t *items = td_low_array(l, n = ir->nodes[def].nin);
+    for (uint32_t k = 0; k < n; k++) items[k] = td_ir_in(ir, def, k);
+    *value = td_low_op(l, TD_PRIM_LISTCONSTRUCT, n, items, type);
+    return true;
+}
+
 /* Of tensors; one alone is a list of one where several may come one by one. */
 static void check_list(td_lower *l, call_of *c, uint32_t k)
 {
@@ -217,7 +255,9 @@ static void check_list(td_lower *l, call_of *c, uint32_t k)
     if (c->op->params[k].kind == TD_P_OPTIONAL_LIST) type = td_low_made(l, td_type_optional(l->e, type));
     if (have == TD_T_TENSOR && slot_at(c, c->n - 1) == k) *v = td_low_list(l, c->call, 1, v);
     else if (have != TD_T_LIST && have != TD_T_TUPLE) wrong_argument(l, c, k, "a list of Tensors");
-    *v = td_low_convert(l, c->call, *v, td_low_made(l, td_type_list(l->e, type)));
+    type = td_low_made(l, td_type_list(l->e, type));
+    if (c->op->params[k].kind != TD_P_OPTIONAL_LIST || !as_optional_list(l, v, type))
+        *v = td_low_convert(l, c->call, *v, type);
 }
 
 static void check_param(td_lower *l, call_of *c, uint32_t k)
@@ -298,7 +338,8 @@ static uint32_t results(td_lower *l, const td_op *op, const call_of *c)
     for (uint32_t k = 0; k < n && k < 8; k++) types[k] = tensor;
     uint32_t node = td_low_made(l, td_ir_op(l->e, TD_IR_TD | c->flags | op->id, c->n, in, n, types));
     if (op->flags & TD_OF_RANDOM) td_ir_rng(l->e, node, l->rng++);
-    for (unsigned i = 0; i < sizeof first_only / sizeof *first_only; i++)
+    bool pair = td_low_is_code(l) && strcmp(op->name, "adaptive_max_pool2d") == 0; /* ATen's gives both */
+    for (unsigned i = 0; !pair && i < sizeof first_only / sizeof *first_only; i++)
         if (strcmp(first_only[i], op->name) == 0) return td_low_made(l, td_ir_result(l->e, node));
     for (uint32_t k = 0; k < n && k < 8; k++) types[k] = td_ir_out(td_ir_now(l->e), node, k);
     return n ? td_low_tuple(l, n, types) : td_low_made(l, td_ir_none(l->e));
@@ -306,7 +347,12 @@ static uint32_t results(td_lower *l, const td_op *op, const call_of *c)
 
 uint32_t td_low_op_call(td_lower *l, uint32_t call, const td_op *op, uint32_t self, uint32_t flags)
 {
-    call_of c = {call, (uint32_t)op->nparams + op->nattrs, op->nparams, flags, NULL, op};
+    return td_low_op_call_as(l, call, op, self, flags, NULL);
+}
+
+uint32_t td_low_op_call_as(td_lower *l, uint32_t call, const td_op *op, uint32_t self, uint32_t flags, const char *form)
+{
+    call_of c = {call, (uint32_t)op->nparams + op->nattrs, op->nparams, flags, NULL, op, form};
     c.values = td_low_array(l, c.n);
     gather(l, &c, self);
     td_low_at(l, call);
@@ -342,6 +388,8 @@ static uint32_t call_thing(td_lower *l, uint32_t node, const td_script_name *t)
     uint32_t f = td_low_kid(l, node, 0);
     if (t->kind == TD_SN_OBJECT) t = forward_of(l, f, t);
     if (t->kind == TD_SN_REFUSED) td_low_refuse(l, TD_E_UNSUPPORTED, f, "%s", t->text);
+    if (t->alone && td_low_node(l, node)->n > 1)
+        td_low_refuse(l, TD_E_UNSUPPORTED, td_low_kid(l, node, 1), "%s", t->alone);
     uint32_t function = td_low_find_function(l, t->unit, t->text);
     if (!function) td_low_wrong(l, f, "there is no source of '%.60s'", t->name);
     return td_low_function_call(l, node, function, t->object, TD_IR_NONE);
@@ -391,6 +439,7 @@ uint32_t td_low_call(td_lower *l, uint32_t node)
     if (thing) return td_low_thing_value(l, node, thing); /* getattr() */
     thing = td_low_thing(l, f);
     if (thing && thing->kind == TD_SN_OP && call_named(l, node, thing->text, false, &value)) return value;
+    if (thing && thing->kind == TD_SN_NAMED) return td_low_named_call(l, node, td_low_named_class(l, thing));
     if (thing && thing->kind > TD_SN_OP) return call_thing(l, node, thing);
     if (n->kind == TD_N_NAME && call_name(l, node, f, &value)) return value;
     if (!td_low_path(l, f, path, sizeof path)) {
@@ -425,6 +474,7 @@ uint32_t td_low_attribute(td_lower *l, uint32_t node)
     if (td_low_constant_name(l, base, path, &value)) return td_low_attribute_of(l, node, value);
     const char *rest;
     const td_script_name *from = td_low_known(l, path, &rest);
-    if (from && from->kind == TD_SN_TENSOR) return td_low_attribute_of(l, node, td_low_expr(l, base));
+    if (from && (from->kind == TD_SN_TENSOR || from->kind == TD_SN_TUPLE))
+        return td_low_attribute_of(l, node, td_low_expr(l, base));
     td_low_wrong(l, node, "a program does not know '%.60s.%.60s'", path, td_low_text(l, node));
 }

@@ -117,42 +117,6 @@ static uint32_t name(td_lower *l, uint32_t node)
     td_low_wrong(l, node, "a program does not know '%.60s'", td_low_text(l, node));
 }
 
-/* Python's texts with braces: what stands between them is doubled in a format. */
-static void format_text(td_lower *l, uint32_t node, char *out, size_t size)
-{
-    const td_ast_node *n = td_low_node(l, node);
-    size_t used = 0;
-    for (uint32_t k = 0; k < n->n; k++) {
-        uint32_t kid = td_low_kid(l, node, k);
-        const char *text = td_low_node(l, kid)->kind == TD_N_STRING ? td_low_text(l, kid) : NULL;
-        for (; text && *text && used + 3 < size; text++) {
-            out[used++] = *text;
-            if (*text == '{' || *text == '}') out[used++] = *text;
-        }
-        if (text) continue;
-        if (td_low_kid(l, kid, 1) || td_low_node(l, kid)->op)
-            td_low_wrong(l, kid, "a program prints values as they are; round them before");
-        if (used + 3 < size) out[used++] = '{', out[used++] = '}';
-    }
-    if (used + 3 >= size) td_low_wrong(l, node, "this text is too long; print its parts");
-    out[used] = 0;
-}
-
-static uint32_t format(td_lower *l, uint32_t node)
-{
-    enum { SIZE = 2048 };
-    char *text = td_low_take(l, SIZE);
-    uint32_t n = td_low_node(l, node)->n, *values = td_low_array(l, n + 1), used = 1;
-    format_text(l, node, text, SIZE);
-    for (uint32_t k = 0; k < n; k++) {
-        uint32_t kid = td_low_kid(l, node, k);
-        if (td_low_node(l, kid)->kind == TD_N_VALUE) values[used++] = td_low_expr(l, td_low_kid(l, kid, 0));
-    }
-    td_low_at(l, node);
-    values[0] = td_low_made(l, td_ir_str(l->e, text, strlen(text)));
-    return td_low_op(l, TD_PRIM_FORMAT, used, values, td_low_plain(l, TD_T_STR));
-}
-
 static uint32_t constant(td_lower *l, uint32_t node)
 {
     const td_ast_node *n = td_low_node(l, node);
@@ -187,7 +151,7 @@ static uint32_t any(td_lower *l, uint32_t node)
     case TD_N_ATTRIBUTE: return td_low_attribute(l, node);
     case TD_N_SUBSCRIPT: return td_low_subscript(l, node);
     case TD_N_LIST_COMP: return td_low_comprehension(l, node);
-    case TD_N_FORMAT: return format(l, node);
+    case TD_N_FORMAT: return td_low_format_string(l, node);
     default: return constant(l, node);
     }
 }
@@ -200,4 +164,22 @@ uint32_t td_low_expr(td_lower *l, uint32_t node)
     uint32_t value = any(l, node);
     l->deep--;
     return value;
+}
+
+uint32_t td_low_expr_for(td_lower *l, uint32_t node, td_type_kind wanted)
+{
+    uint32_t outer = l->wanted_node;
+    td_type_kind was = l->wanted;
+    l->wanted_node = node, l->wanted = wanted;
+    uint32_t value = td_low_expr(l, node);
+    l->wanted_node = outer, l->wanted = was;
+    return value;
+}
+
+td_type_kind td_low_wanted_by(td_lower *l, uint32_t type)
+{
+    const td_ir *ir = td_ir_now(l->e);
+    td_type_kind kind = type == TD_IR_NONE ? TD_T_NONE : td_type_kind_of(ir, type);
+    if (kind == TD_T_OPTIONAL) kind = td_type_kind_of(ir, td_low_part(l, type, 0));
+    return kind == TD_T_INT || kind == TD_T_COMPLEX ? kind : TD_T_NONE;
 }

@@ -136,6 +136,7 @@ static void lower_function(td_lower *l, uint32_t function, uint32_t object, bool
     }
     td_low_take_cells(l, block, entry);
     uint32_t result = lower_body(l, function);
+    if (entry) td_low_say_named(l, td_low_type(l, result));
     if (entry) result = td_low_with_states(l, result);
     td_ir_returns(l->e, td_ir_cursor(l->e), 1, &result);
     td_low_vars_pop(l, l->frame);
@@ -249,8 +250,8 @@ static uint32_t *arguments(td_lower *l, uint32_t call, uint32_t function, bool b
             td_low_wrong(l, arg, "'%.60s' takes no such argument", td_low_text(l, function));
         if (values[at] != TD_IR_NONE || (bound && at == 0)) td_low_wrong(l, arg, "this argument is given twice");
         if (named) value = td_low_kid(l, arg, 0);
-        values[at] = td_low_expr(l, value);
         uint32_t type = type_of_param(l, function, at);
+        values[at] = td_low_expr_for(l, value, td_low_wanted_by(l, type));
         if (generic && takes_rest(l, call, k, type, values[at])) values[at] = rest_of(l, call, &k, values[at]);
         if (type != TD_IR_NONE) values[at] = td_low_convert(l, value, values[at], type);
     }
@@ -299,6 +300,14 @@ uint32_t td_low_inline(td_lower *l, uint32_t call, uint32_t function)
     flow.gone = l->flow.gone;
     l->frame = frame, l->promised = promised, l->flow = flow, l->unrolled = unrolled;
     return result;
+}
+
+uint32_t td_low_named_call(td_lower *l, uint32_t call, uint32_t class)
+{
+    uint32_t n = td_low_node(l, call)->n - 1, *values;
+    if (td_low_node(l, class)->kind == TD_N_CLASS) values = td_low_arguments(l, call, TD_IR_NONE, &n);
+    else values = arguments(l, call, class, false, TD_IR_NONE, &n);
+    return td_low_named_value(l, call, class, n, values);
 }
 
 /* Of a generic function, or one of an archive's that is no method: it sees nothing of its caller but its arguments, of
@@ -382,26 +391,6 @@ uint32_t td_low_find_prelude(td_lower *l, const char *name)
     return td_low_find_function(l, l->prelude, name);
 }
 
-static bool has_dict(const td_ir *ir, uint32_t type) /* NOLINT(misc-no-recursion): as deep as the type */
-{
-    if (td_type_kind_of(ir, type) == TD_T_DICT) return true;
-    for (uint32_t k = 0; k < td_type_parts(ir, type); k++)
-        if (has_dict(ir, td_type_part(ir, type, k))) return true;
-    return false;
-}
-
-/* Dicts live inside: no message has one. */
-static void check_ends(td_lower *l, uint32_t function, uint32_t bound)
-{
-    const td_ir *ir = td_ir_now(l->e);
-    uint32_t graph = ir->functions[0].block, params = td_low_kid(l, function, 0);
-    for (uint32_t k = bound; k < td_low_node(l, params)->n; k++)
-        if (has_dict(ir, ir->values[td_ir_param(ir, graph, k - bound)].type))
-            td_low_wrong(l, td_low_kid(l, params, k), "a program is given no dict; give lists of its keys and values");
-    if (has_dict(ir, ir->values[td_ir_return(ir, graph, 0)].type))
-        td_low_wrong(l, function, "a program returns no dict; return list(d.items())");
-}
-
 void td_lower_program(td_lower *l, const td_script_name *entry)
 {
     uint32_t function = td_low_find_function(l, entry->unit, entry->text);
@@ -414,5 +403,4 @@ void td_lower_program(td_lower *l, const td_script_name *entry)
     new_slot(l, function, entry->object);
     td_low_made(l, td_ir_function_new(l->e, NULL));
     lower_function(l, function, entry->object, true);
-    check_ends(l, function, entry->object != TD_IR_NONE);
 }

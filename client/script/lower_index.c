@@ -21,7 +21,7 @@ static uint32_t tensor(td_lower *l, const char *op, uint32_t n, const uint32_t *
 static uint32_t bound(td_lower *l, uint32_t node, int64_t otherwise)
 {
     td_type_kind kind = TD_T_NONE;
-    uint32_t value = node ? td_low_expr(l, node) : TD_IR_NONE;
+    uint32_t value = node ? td_low_expr_for(l, node, TD_T_INT) : TD_IR_NONE;
     if (node) kind = td_low_kind(l, value);
     if (kind == TD_T_NONE) return otherwise ? an_int(l, otherwise) : td_low_made(l, td_ir_none(l->e));
     if (kind == TD_T_OPTIONAL) return value;
@@ -164,6 +164,8 @@ static uint32_t of_tuple(td_lower *l, uint32_t node, uint32_t value)
 
 uint32_t td_low_subscript(td_lower *l, uint32_t node)
 {
+    const td_script_name *thing = td_low_thing(l, node);
+    if (thing) return td_low_thing_value(l, node, thing);
     uint32_t value = td_low_expr(l, td_low_kid(l, node, 0)), key = td_low_kid(l, node, 1), in[4] = {value};
     td_type_kind kind = td_low_kind(l, value);
     keys k = {0};

@@ -2,8 +2,9 @@
 #include "client/script/lower.h"
 
 #include <stdio.h>
+#include <strings.h>
 
-uint32_t *td_low_arguments(td_lower *l, uint32_t call, uint32_t self, uint32_t *n)
+static uint32_t *arguments_for(td_lower *l, uint32_t call, uint32_t self, td_type_kind wanted, uint32_t *n)
 {
     uint32_t count = td_low_node(l, call)->n, *values = td_low_array(l, count + 1);
     *n = 0;
@@ -12,9 +13,14 @@ uint32_t *td_low_arguments(td_lower *l, uint32_t call, uint32_t self, uint32_t *
         uint32_t arg = td_low_kid(l, call, k);
         if (td_low_node(l, arg)->kind == TD_N_KEYWORD)
             td_low_wrong(l, arg, "this function takes no names of arguments");
-        values[(*n)++] = td_low_expr(l, arg);
+        values[(*n)++] = td_low_expr_for(l, arg, wanted);
     }
     return values;
+}
+
+uint32_t *td_low_arguments(td_lower *l, uint32_t call, uint32_t self, uint32_t *n)
+{
+    return arguments_for(l, call, self, TD_T_NONE, n);
 }
 
 /* ---- Python's own */
@@ -34,12 +40,37 @@ static uint32_t print(td_lower *l, uint32_t call)
     return td_low_made(l, td_ir_none(l->e));
 }
 
+/* float("-inf"), as it is written where Python has no other word for it. */
+static bool endless(td_lower *l, uint32_t value, uint32_t *result)
+{
+    const char *word = td_low_constant_text(l, value);
+    bool minus = word && *word == '-';
+    if (!word) return false;
+    word += minus || *word == '+';
+    bool inf = strcasecmp(word, "inf") == 0 || strcasecmp(word, "infinity") == 0;
+    if (!inf && strcasecmp(word, "nan") != 0) return false;
+    double size = inf ? __builtin_inf() : __builtin_nan("");
+    return *result = td_low_made(l, td_ir_float(l->e, minus && inf ? -size : size)), true;
+}
+
+/* format(x, ".3f") */
+static uint32_t format(td_lower *l, uint32_t call)
+{
+    uint32_t n, *values = td_low_arguments(l, call, TD_IR_NONE, &n);
+    if (n != 1 && n != 2) td_low_wrong(l, call, "'format' takes a value, and how it is written");
+    td_low_at(l, call);
+    uint32_t spec = n == 2 ? values[1] : td_low_made(l, td_ir_str(l->e, "", 0));
+    return td_low_formatted(l, call, values[0], td_low_convert(l, call, spec, td_low_plain(l, TD_T_STR)));
+}
+
 /* int(x), float(x), bool(x), ... */
 static uint32_t cast(td_lower *l, uint32_t call, const char *name, td_type_kind to, uint32_t n, const uint32_t *values)
 {
+    uint32_t constant;
     td_low_at(l, call);
     if (n == 1 && td_low_kind(l, values[0]) == to) return values[0];
-    if (n == 1 && td_low_kind(l, values[0]) == TD_T_TENSOR) {
+    if (n == 1 && to == TD_T_FLOAT && endless(l, values[0], &constant)) return constant;
+    if (n == 1 && td_low_kind(l, values[0]) == TD_T_TENSOR && to != TD_T_STR) {
         char item[16];
         snprintf(item, sizeof item, "item.%s", name);
         return td_low_prim(l, call, item, 1, values);
@@ -71,17 +102,18 @@ bool td_low_builtin(td_lower *l, uint32_t call, const char *name, uint32_t *valu
         td_type_kind to;
     } casts[] = {
         {"int", TD_T_INT}, {"float", TD_T_FLOAT}, {"bool", TD_T_BOOL}, {"complex", TD_T_COMPLEX}, {"str", TD_T_STR}};
-    static const char *const plain[] = {"abs", "round", "sum", "ord", "chr", "pow"};
+    static const char *const plain[] = {"abs", "round", "sum", "ord", "chr", "pow", "repr"};
     uint32_t n, *values;
     if (td_low_prim_call(l, call, name, value) || td_low_gradients_of(l, call, name, value)) return true;
     if (strcmp(name, "isinstance") == 0 && td_low_node(l, call)->n == 3)
         return *value = td_low_isinstance(l, call), true;
     if (strcmp(name, "print") == 0) return *value = print(l, call), true;
+    if (strcmp(name, "format") == 0) return *value = format(l, call), true;
     if (strcmp(name, "range") == 0 || strcmp(name, "enumerate") == 0 || strcmp(name, "zip") == 0)
         td_low_wrong(l, call, "'%s' stands behind 'in' only; write a list: [i for i in %s(...)]", name, name);
     for (unsigned i = 0; i < sizeof casts / sizeof *casts; i++)
         if (strcmp(casts[i].name, name) == 0) {
-            values = td_low_arguments(l, call, TD_IR_NONE, &n);
+            values = arguments_for(l, call, TD_IR_NONE, casts[i].to, &n);
             return *value = cast(l, call, name, casts[i].to, n, values), true;
         }
     bool least = strcmp(name, "min") == 0 || strcmp(name, "max") == 0, sized = strcmp(name, "len") == 0;
@@ -122,6 +154,17 @@ bool td_low_math(td_lower *l, uint32_t call, const char *name, uint32_t *value)
 
 /* ---- methods */
 
+static uint32_t item(td_lower *l, uint32_t call, uint32_t self)
+{
+    td_type_kind wanted = l->wanted_node == call ? l->wanted : TD_T_FLOAT;
+    return td_low_prim(l, call,
+                       wanted == TD_T_INT       ? "item.int"
+                       : wanted == TD_T_BOOL    ? "item.bool"
+                       : wanted == TD_T_COMPLEX ? "item.complex"
+                                                : "item.float",
+                       1, &self);
+}
+
 static uint32_t tensor_method(td_lower *l, uint32_t call, uint32_t self, const char *name)
 {
     static const char *const renamed[][2] = {
@@ -140,7 +183,7 @@ static uint32_t tensor_method(td_lower *l, uint32_t call, uint32_t self, const c
         in[1] = td_low_expr(l, named ? td_low_kid(l, dim, 0) : dim);
         return td_low_prim(l, call, "size.dim", 2, in);
     }
-    if (strcmp(name, "item") == 0) return td_low_prim(l, call, "item.float", 1, &self);
+    if (strcmp(name, "item") == 0) return item(l, call, self);
     if (strcmp(name, "max") == 0 || strcmp(name, "min") == 0) {
         snprintf(row, sizeof row, n > 1 ? "%s_dim" : "a%s", name);
         return td_low_op_call(l, call, td_op_by_name(row), self, 0);
@@ -182,6 +225,7 @@ uint32_t td_low_method(td_lower *l, uint32_t call, uint32_t self, const char *na
 {
     self = td_low_or_fail(l, self);
     if (td_low_kind(l, self) == TD_T_TENSOR) return tensor_method(l, call, self, name);
+    if (td_low_kind(l, self) == TD_T_STR && strcmp(name, "format") == 0) return td_low_format_method(l, call, self);
     static const char *const methods[] = {"append", "insert", "pop",        "extend",   "clear", "reverse",
                                           "sort",   "copy",   "index",      "count",    "keys",  "values",
                                           "items",  "get",    "update",     "join",     "split", "replace",
@@ -220,6 +264,8 @@ uint32_t td_low_attribute_of(td_lower *l, uint32_t node, uint32_t self)
     td_low_at(l, node);
     self = td_low_or_fail(l, self);
     td_type_kind kind = td_low_kind(l, self);
+    uint32_t item;
+    if (td_low_named_item(l, node, self, &item)) return item;
     for (unsigned i = 0; kind == TD_T_TENSOR && i < sizeof tensors / sizeof *tensors; i++)
         if (strcmp(tensors[i], name) == 0) return td_low_prim(l, node, name, 1, &self);
     if (kind == TD_T_TENSOR && strcmp(name, "T") == 0)

@@ -234,6 +234,7 @@ uint32_t td_low_binary(td_lower *l, uint32_t node, unsigned op, uint32_t a, uint
     td_type_kind ka = td_low_kind(l, a), kb = td_low_kind(l, b);
     uint32_t result, in[2] = {a, b};
     if (td_low_code_fold(l, op, a, b, &result)) return result;
+    if (op == TD_O_MOD && ka == TD_T_STR) return td_low_percent(l, node, a, b);
     if (ka == TD_T_TENSOR || kb == TD_T_TENSOR) {
         bool numbers = op != TD_O_MATMUL && (is_number(ka) || is_number(kb));
         if ((ka != TD_T_TENSOR || kb != TD_T_TENSOR) && !numbers) no_operator(l, node, o->text, a, b);

@@ -118,7 +118,7 @@ static void do_return(td_lower *l, uint32_t node)
 {
     uint32_t kid = td_low_kid(l, node, 0), value;
     td_low_at(l, node);
-    value = kid ? td_low_expr(l, kid) : td_low_made(l, td_ir_none(l->e));
+    value = kid ? td_low_expr_for(l, kid, td_low_wanted_by(l, l->promised)) : td_low_made(l, td_ir_none(l->e));
     if (l->promised != TD_IR_NONE) value = td_low_convert(l, kid ? kid : node, value, l->promised);
     l->flow.result = value;
     l->flow.returned = l->flow.stop = l->flow.broke = (td_flag){TD_FLAG_YES, TD_IR_NONE};

@@ -33,6 +33,19 @@ static bool literal_index(td_lower *l, uint32_t node, int64_t *at, const char **
     return true;
 }
 
+/* Tensors, and no modules. */
+static bool holds_values(const td_script_object *o)
+{
+    for (uint32_t k = 0; k < o->items; k++)
+        if (!td_low_is_value(&o->names.at[k])) return false;
+    return o->kind != TD_OBJECT_DICT;
+}
+
+static _Noreturn void once(td_lower *l, uint32_t node)
+{
+    td_low_wrong(l, node, "this can only be gone over, once; write list(...) around it");
+}
+
 static const td_script_name *item_of(td_lower *l, uint32_t node, const td_script_name *base)
 {
     const td_script_object *o = td_low_container(l, base);
@@ -40,7 +53,10 @@ static const td_script_name *item_of(td_lower *l, uint32_t node, const td_script
     const char *text;
     int64_t at = 0;
     if (!o) return NULL;
-    if (!literal_index(l, key, &at, &text))
+    if (o->kind >= TD_OBJECT_ONCE) once(l, key);
+    bool literal = literal_index(l, key, &at, &text);
+    if (!literal && holds_values(o)) return NULL; /* a list's item */
+    if (!literal)
         td_low_wrong(l, key,
                      "the index of modules is written here, as they are of different kinds; or go over all by 'for'");
     if (text && o->kind == TD_OBJECT_DICT) {
@@ -65,6 +81,19 @@ static const td_script_name *got(td_lower *l, uint32_t call)
     return base && base->kind == TD_SN_OBJECT ? td_low_thing_of(l, base, td_low_text(l, name)) : NULL;
 }
 
+/* model.parameters() */
+static const td_script_name *listing(td_lower *l, uint32_t call)
+{
+    const td_script_name *f = td_low_thing(l, td_low_kid(l, call, 0));
+    if (!f || f->kind != TD_SN_LISTING) return NULL;
+    if (td_low_node(l, call)->n > 1)
+        td_low_wrong(l, td_low_kid(l, call, 1), "a program says '%.60s()' without arguments: of all modules inside",
+                     f->name);
+    td_script_name *thing = td_low_take(l, sizeof *thing);
+    *thing = (td_script_name){.name = f->name, .kind = TD_SN_OBJECT, .object = f->object};
+    return thing;
+}
+
 static const td_script_name *named(td_lower *l, uint32_t node)
 {
     td_var *v = td_low_var(l, td_low_node(l, node)->text);
@@ -80,7 +109,10 @@ const td_script_name *td_low_thing(td_lower *l, uint32_t node)
     if (kind == TD_N_NAME) return named(l, node);
     const td_script_name *code = td_low_is_code(l) ? td_low_code_thing(l, node) : NULL;
     if (code) return code;
-    if (kind == TD_N_CALL) return got(l, node);
+    if (kind == TD_N_CALL) {
+        const td_script_name *attribute = got(l, node);
+        return attribute ? attribute : listing(l, node);
+    }
     if (kind != TD_N_ATTRIBUTE && kind != TD_N_SUBSCRIPT) return NULL;
     const td_script_name *base = td_low_thing(l, td_low_kid(l, node, 0));
     if (!base || base->kind != TD_SN_OBJECT) return NULL;
@@ -92,9 +124,27 @@ bool td_low_is_value(const td_script_name *thing)
     return td_script_is_plain(thing->kind);
 }
 
+/* A list of tensors, or of their names and these; TD_IR_NONE: of something else. */
+static uint32_t listed_values(td_lower *l, uint32_t node, const td_script_name *t)
+{
+    const td_script_object *o = td_low_container(l, t);
+    if (!o || !holds_values(o)) return TD_IR_NONE;
+    uint32_t *items = td_low_array(l, o->items),
+             tensors = td_low_made(l, td_type_list(l->e, td_low_plain(l, TD_T_TENSOR)));
+    for (uint32_t k = 0; k < o->items; k++) {
+        const td_script_name *item = &o->names.at[k];
+        items[k] = td_low_thing_value(l, node, item);
+        uint32_t pair[2] = {TD_IR_NONE, items[k]};
+        if (o->kind != TD_OBJECT_PAIRS) continue;
+        pair[0] = td_low_made(l, td_ir_str(l->e, item->name, strlen(item->name)));
+        items[k] = td_low_tuple(l, 2, pair);
+    }
+    return o->items ? td_low_list(l, node, o->items, items) : td_low_op(l, TD_PRIM_LISTCONSTRUCT, 0, NULL, tensors);
+}
+
 uint32_t td_low_thing_value(td_lower *l, uint32_t node, const td_script_name *t)
 {
-    uint32_t *items;
+    uint32_t *items, listed;
     td_low_at(l, node);
     switch (t->kind) {
     case TD_SN_TENSOR: return td_low_captured(l, t->text ? t->text : t->name);
@@ -107,9 +157,13 @@ uint32_t td_low_thing_value(td_lower *l, uint32_t node, const td_script_name *t)
     case TD_SN_LIST:
         items = td_low_array(l, t->n);
         for (uint32_t k = 0; k < t->n; k++) items[k] = td_low_thing_value(l, node, &t->items[k]);
-        return t->kind == TD_SN_LIST ? td_low_list(l, node, t->n, items) : td_low_tuple(l, t->n, items);
+        if (t->kind == TD_SN_LIST) return td_low_list(l, node, t->n, items);
+        if (!t->text) return td_low_tuple(l, t->n, items);
+        return td_low_named_value(l, node, td_low_find_function(l, t->unit, t->text), t->n, items);
     case TD_SN_REFUSED: td_low_refuse(l, TD_E_UNSUPPORTED, node, "%s", t->text);
-    case TD_SN_OBJECT: td_low_wrong(l, node, "'%.60s' is a module; a program can only call it", t->name);
+    case TD_SN_OBJECT:
+        if ((listed = listed_values(l, node, t)) != TD_IR_NONE) return listed;
+        td_low_wrong(l, node, "'%.60s' is a module; a program can only call it", t->name);
     default: td_low_wrong(l, node, "'%.60s' is a function; a program can only call it", t->name);
     }
 }
@@ -117,6 +171,13 @@ uint32_t td_low_thing_value(td_lower *l, uint32_t node, const td_script_name *t)
 void td_low_set_thing(td_lower *l, uint32_t target, const td_script_name *thing)
 {
     const td_ast_node *n = td_low_node(l, target);
+    const td_script_object *o = td_low_container(l, thing);
+    bool passes = o && o->kind >= TD_OBJECT_ONCE;
+    if (passes && (n->kind == TD_N_TUPLE || n->kind == TD_N_LIST)) {
+        td_low_assign(l, target, td_low_thing_value(l, target, thing));
+        return;
+    }
+    if (passes) once(l, target);
     if (n->kind != TD_N_NAME) td_low_wrong(l, target, "a module can be given a name only");
     td_var *v = td_low_var(l, n->text);
     v->state = TD_VAR_THING, v->thing = thing, v->value = v->base = 0, v->at = n->span;

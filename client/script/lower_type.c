@@ -21,6 +21,16 @@ static bool is_one_of(const char *name, const char *a, const char *b)
     return strcmp(name, a) == 0 || strcmp(name, b) == 0;
 }
 
+/* The class of named tuples that this names where it stands; 0: it is something else. */
+static uint32_t class_named(td_lower *l, uint32_t node)
+{
+    const td_low_unit *u = &l->units[td_low_unit_of(l, node)];
+    if (u->code) return td_low_code_named(l, node);
+    for (uint32_t k = 0; k < u->names.n; k++)
+        if (strcmp(u->names.at[k].name, td_low_text(l, node)) == 0) return td_low_named_class(l, &u->names.at[k]);
+    return 0;
+}
+
 static uint32_t plain(td_lower *l, uint32_t node)
 {
     static const struct {
@@ -30,6 +40,8 @@ static uint32_t plain(td_lower *l, uint32_t node)
                  {"complex", TD_T_COMPLEX}, {"str", TD_T_STR},       {"dtype", TD_T_DTYPE},  {"device", TD_T_DEVICE},
                  {"None", TD_T_NONE},       {"Device", TD_T_DEVICE}, {"NoneType", TD_T_NONE}};
     const char *name = last_name(l, node);
+    uint32_t class = class_named(l, node);
+    if (class) return td_low_named_type(l, class);
     for (unsigned i = 0; i < sizeof table / sizeof *table; i++)
         if (strcmp(table[i].name, name) == 0) return td_low_plain(l, table[i].kind);
     if (is_one_of(name, "list", "List")) return td_low_made(l, td_type_list(l->e, td_low_plain(l, TD_T_TENSOR)));

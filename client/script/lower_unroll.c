@@ -15,18 +15,18 @@ static bool is_call(td_lower *l, uint32_t node, const char *name)
            !td_low_var(l, td_low_node(l, f)->text) && strcmp(td_low_text(l, f), name) == 0;
 }
 
-/* The container of x, x.values(), x.keys() and x.items(); *what: that name, or "". */
+/* The container of x, x.values(), x.keys(), x.items() and x.parameters(); *what: the first three, or "". */
 static const td_script_object *container(td_lower *l, uint32_t node, const char **what)
 {
-    *what = "";
-    if (td_low_node(l, node)->kind == TD_N_CALL && td_low_node(l, node)->n == 1) {
+    const td_script_object *o = td_low_container(l, td_low_thing(l, node));
+    *what = o && o->kind == TD_OBJECT_PAIRS ? "items" : "";
+    if (!o && td_low_node(l, node)->kind == TD_N_CALL && td_low_node(l, node)->n == 1) {
         uint32_t f = td_low_kid(l, node, 0);
         if (td_low_node(l, f)->kind != TD_N_ATTRIBUTE) return NULL;
         *what = td_low_text(l, f);
         if (strcmp(*what, "values") != 0 && strcmp(*what, "keys") != 0 && strcmp(*what, "items") != 0) return NULL;
-        node = td_low_kid(l, f, 0);
+        o = td_low_container(l, td_low_thing(l, td_low_kid(l, f, 0)));
     }
-    const td_script_object *o = td_low_container(l, td_low_thing(l, node));
     if (o && !**what && o->kind == TD_OBJECT_DICT) *what = "keys";
     return o;
 }
@@ -143,10 +143,19 @@ bool td_low_unroll(td_lower *l, uint32_t node)
     return true;
 }
 
+/* A list of tensors as well, which may be gone over as such. */
+static bool passes(td_lower *l, uint32_t node)
+{
+    const char *what;
+    const td_script_object *o = container(l, node, &what);
+    return o && o->kind >= TD_OBJECT_ONCE;
+}
+
 bool td_low_unroll_list(td_lower *l, uint32_t node, uint32_t *list)
 {
     unroll u = {.node = node, .target = td_low_kid(l, node, 1), .over = td_low_kid(l, node, 2)};
     uint32_t vars = l->nvars;
+    if (td_low_node(l, node)->n > 3 && passes(l, u.over)) return false;
     if (!begin(l, &u)) return false;
     if (td_low_node(l, node)->n > 3) td_low_wrong(l, td_low_kid(l, node, 3), "a list over modules takes all of them");
     uint32_t *values = td_low_array(l, u.trips);

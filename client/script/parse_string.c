@@ -1,5 +1,6 @@
 /* Strings side by side, and what is inside of f-strings. See parse.h. */
 #include "client/script/parse.h"
+#include "proto/text.h"
 
 #include <string.h>
 
@@ -11,11 +12,24 @@ typedef struct pieces {
     td_span at; /* of the string that it is from */
 } pieces;
 
+static void check_text(td_parser *p, uint32_t at, td_span where)
+{
+    memset(p->text + p->ntext, 0, 4); /* a text ends with 0 where its characters are read */
+    for (uint32_t code; at < p->ntext;) {
+        size_t n = td_text_char(p->text + at, &code);
+        at += n ? (uint32_t)n : 1;
+        if (code == UINT32_MAX) td_refuse(p->f, TD_E_INVALID, where, "the bytes of this string are no UTF-8");
+    }
+}
+
 static void add_text(pieces *s, const char *from, const char *to, bool raw)
 {
     td_parser *p = s->p;
-    td_script_room(p->f, &p->text, p->ntext, (uint32_t)(to - from) + 1, &p->text_room, 1);
-    p->ntext += (uint32_t)td_string_decode(p->f, from, to, raw, s->at, p->text + p->ntext);
+    td_script_room(p->f, &p->text, p->ntext, (uint32_t)(to - from) + 5, &p->text_room, 1);
+    bool bytes = p->flags & TD_PARSE_CLASSES; /* PyTorch writes what is not ASCII byte by byte */
+    uint32_t begin = p->ntext;
+    p->ntext += (uint32_t)td_string_decode(p->f, from, to, raw, bytes, s->at, p->text + p->ntext);
+    if (bytes) check_text(p, begin, s->at);
 }
 
 static uint32_t text_node(pieces *s, td_span at)

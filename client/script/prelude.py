@@ -354,13 +354,23 @@ def _given(x):
     return [] if x is None else _tensors(x)
 
 
-def autograd_backward(tensors, grad_tensors=None, retain_graph: bool | None = None, create_graph: bool = False):
+def autograd_backward(tensors, grad_tensors=None, retain_graph: bool | None = None, create_graph: bool = False, inputs=None):
     leaves: list[Tensor] = []
-    prim_backward(_tensors(tensors), _given(grad_tensors), leaves, create_graph if retain_graph is None else retain_graph, create_graph)
+    keep = create_graph if retain_graph is None else retain_graph
+    if inputs is None:
+        prim_backward(_tensors(tensors), _given(grad_tensors), leaves, keep, create_graph)
+    else:
+        xs: list[Tensor] = _tensors(inputs)
+        assert len(xs) > 0, "the inputs of backward() cannot be empty"
+        grads = prim_autograd_grad_or_none(_tensors(tensors), _given(grad_tensors), xs, keep, create_graph)
+        for x, g in zip(xs, grads):
+            before = x.grad
+            if g is not None:
+                x.grad = g.clone() if before is None else before + g  # nobody else's
 
 
-def backward(input, gradient=None, retain_graph: bool | None = None, create_graph: bool = False):
-    autograd_backward(input, gradient, retain_graph, create_graph)
+def backward(input, gradient=None, retain_graph: bool | None = None, create_graph: bool = False, inputs=None):
+    autograd_backward(input, gradient, retain_graph, create_graph, inputs)
 
 
 def grad(outputs, inputs, grad_outputs=None, retain_graph: bool | None = None, create_graph: bool = False, allow_unused: bool = False):
@@ -377,6 +387,30 @@ def requires_grad_(input, requires_grad: bool = True):
 
 def retain_grad(input):
     prim_retain_grad(input)
+
+
+def clip_grad_norm_(parameters, max_norm: float, norm_type: float = 2.0):
+    with td.no_grad():
+        grads: list[Tensor] = []
+        for p in _tensors(parameters):
+            g = p.grad
+            if g is not None:
+                grads.append(g)
+        if len(grads) == 0:
+            return ops.full([], 0.0, td.float32)
+        total = ops.norm(ops.stack([ops.norm(g, norm_type) for g in grads]), norm_type)
+        scale = ops.clamp(max_norm / (total + 1e-6), None, 1.0)
+        for g in grads:
+            g.mul_(scale)
+        return total
+
+
+def clip_grad_value_(parameters, clip_value: float):
+    with td.no_grad():
+        for p in _tensors(parameters):
+            g = p.grad
+            if g is not None:
+                g[...] = ops.clamp(g, -clip_value, clip_value)
 
 
 # ---- losses

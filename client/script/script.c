@@ -88,12 +88,13 @@ static td_ir *checked(td_ir *ir, td_error *e)
     return NULL;
 }
 
-td_ir *td_script_compile_world(const td_script_world *w, const td_script_name *entry, td_error *e)
+td_ir *td_script_compile_named(const td_script_world *w, const td_script_name *entry, char **gives, td_error *e)
 {
+    td_print said = {0};
     td_error own = {0};
     td_ast ast = {0};
     td_fault f = {.source = &w->units[entry->unit].source, .error = e ? e : &own};
-    td_lower l = {.f = &f, .ast = &ast, .world = w};
+    td_lower l = {.f = &f, .ast = &ast, .world = w, .gives = gives ? &said : NULL};
     td_ir *ir = NULL;
     td_error_clear(f.error);
     l.units = calloc(w->nunits + 2u, sizeof *l.units);
@@ -106,7 +107,13 @@ td_ir *td_script_compile_world(const td_script_world *w, const td_script_name *e
     }
     td_lower_deinit(&l);
     td_ast_deinit(&ast);
+    if (gives) *gives = ir && said.used && !said.failed ? said.text : (free(said.text), NULL);
     return ir;
+}
+
+td_ir *td_script_compile_world(const td_script_world *w, const td_script_name *entry, td_error *e)
+{
+    return td_script_compile_named(w, entry, NULL, e);
 }
 
 td_ir *td_script_compile(const td_script_source *s, const char *entry, const td_script_names *names, td_error *e)

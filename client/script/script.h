@@ -28,12 +28,14 @@ typedef enum td_script_name_kind {
     TD_SN_NONE,     /* None */
     TD_SN_DTYPE,    /* number.i */
     TD_SN_STATE,    /* an attribute that methods assign: number.i of the world's states */
-    TD_SN_TUPLE,    /* items */
+    TD_SN_TUPLE,    /* items; with a text one of the class that TD_SN_NAMED says so */
     TD_SN_LIST,     /* items */
     TD_SN_OP,       /* the function tensord.TEXT */
     TD_SN_FUNCTION, /* the function TEXT of a unit, bound to an object or TD_IR_NONE */
     TD_SN_OBJECT,   /* an object, by number: its attributes are known, and it may be called */
+    TD_SN_LISTING,  /* a function that gives an object, by number: model.parameters() */
     TD_SN_GRAD_OFF, /* an object that 'with' takes: no gradients inside */
+    TD_SN_NAMED,    /* a class of named tuples: its fields are the parameters of the function TEXT of a unit */
     TD_SN_REFUSED   /* nothing for a program; text says why */
 } td_script_name_kind;
 
@@ -48,6 +50,7 @@ typedef struct td_script_name {
     td_script_name_kind kind;
     td_scalar number;
     const char *text;
+    const char *alone; /* of a function that takes no arguments: what is said to who gives some; or NULL */
     const struct td_script_name *items;
     uint32_t n, unit, object;
 } td_script_name;
@@ -68,7 +71,13 @@ typedef struct td_script_unit {
 typedef struct td_script_object {
     td_script_names names; /* of a container, its items come first; "forward" is what a call of it calls */
     uint32_t items;
-    enum { TD_OBJECT_PLAIN, TD_OBJECT_LIST, TD_OBJECT_DICT } kind;
+    enum {
+        TD_OBJECT_PLAIN,
+        TD_OBJECT_LIST,
+        TD_OBJECT_DICT,
+        TD_OBJECT_ONCE, /* what is gone over, and has no items to ask for */
+        TD_OBJECT_PAIRS /* the same, of names and items */
+    } kind;
     const char *title; /* where it stands: "layers.0" */
     const char *class; /* whose methods it has, in a unit of code; otherwise NULL */
     uint32_t unit;
@@ -95,5 +104,8 @@ td_ir *td_script_compile(const td_script_source *s, const char *entry, const td_
 /* The same of a function (TD_SN_FUNCTION) of several sources: the graph takes its arguments, but for the object. Of a
  * class the function is "Class.name". */
 td_ir *td_script_compile_world(const td_script_world *w, const td_script_name *entry, td_error *e);
+/* And which named tuples its result holds: *gives is JSON as lower_named.c writes it, for the caller to free; NULL: it
+ * holds none. */
+td_ir *td_script_compile_named(const td_script_world *w, const td_script_name *entry, char **gives, td_error *e);
 
 #endif

@@ -12,10 +12,10 @@ typedef struct tensors {
     int n; /* also of those that are too many */
 } tensors;
 
-/* Those among a result, without the lists and tuples around them. */
+/* Those among a result, without the lists, tuples and dicts around them. */
 static void gather(tensors *all, const td_value *v) /* NOLINT(misc-no-recursion): as deep as the result */
 {
-    bool items = v->kind == TD_VALUE_LIST || v->kind == TD_VALUE_TUPLE;
+    bool items = td_value_has_items(v);
     if (v->kind == TD_VALUE_ARRAY && all->n++ < MOST) all->at[all->n - 1] = v->array;
     for (uint32_t k = 0; items && k < v->n; k++) gather(all, &v->items[k]);
 }
@@ -99,8 +99,7 @@ static bool save_tensors(const ctl_options *o, const tensors *all)
 static bool print_all(const ctl_options *o, const td_value *v) /* NOLINT(misc-no-recursion): as deep as the result */
 {
     bool good = true;
-    if (v->kind != TD_VALUE_LIST && v->kind != TD_VALUE_TUPLE)
-        return (o->nout && v->kind == TD_VALUE_ARRAY) || print_value(v);
+    if (!td_value_has_items(v)) return (o->nout && v->kind == TD_VALUE_ARRAY) || print_value(v);
     for (uint32_t k = 0; k < v->n && good; k++) good = print_all(o, &v->items[k]);
     return good;
 }

@@ -29,6 +29,15 @@ void *td_array_grow(void *p, size_t old, size_t size)
     return q;
 }
 
+void *td_array_more(void *p, uint32_t *room, size_t size)
+{
+    enum { FIRST = 16 };
+    uint32_t more = *room ? 2 * *room : FIRST;
+    void *q = td_array_grow(p, *room * size, more * size);
+    if (q) *room = more;
+    return q;
+}
+
 void td_array_free(void *p, size_t size)
 {
     if (p && size >= PAGES_FROM) munmap(p, size);

@@ -45,6 +45,17 @@ void td_grad_drop_scope(td_tensor *t, uint32_t scope);
 /* A session has ended: let go of about `most` gradients of its scope, wherever they hang. Were these all? */
 bool td_grad_scope_end(uint32_t scope, int most);
 
+/* A region: while an issuer is in it (who->region) what its ops make is not kept for a backward, which runs them again
+ * from what came from outside, with the same random numbers. `parent`: it lies in this one, or NULL. Closed, nothing is
+ * added any more; the graph keeps it. */
+typedef struct td_region td_region;
+td_region *td_region_new(td_region *parent, td_account *account, td_error *e);
+td_region *td_region_ref(td_region *r);
+void td_region_close(td_region *r);
+void td_region_unref(td_region *r);
+/* `data` is what `of` is now with a version of its own (.data): a value of the issuer's region, if that is one. */
+int td_region_data(td_issuer *who, td_tensor *of, td_tensor *data, td_error *e);
+
 enum {
     TD_BW_RETAIN = 1,
     TD_BW_CREATE_GRAPH = 2,
@@ -82,8 +93,9 @@ void td_backward_results(td_backward *b, td_tensor **out);
 bool td_backward_drop(td_backward *b, int most);
 void td_backward_free(td_backward *b); /* at once */
 
-/* Nodes that live, and nodes ever recorded. */
+/* Nodes that live, the bytes of these and of what tensors know of them, and nodes ever recorded. */
 uint64_t td_autograd_nodes(void);
+uint64_t td_autograd_bytes(void);
 uint64_t td_autograd_recorded(void);
 
 #endif

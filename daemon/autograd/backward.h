@@ -9,6 +9,8 @@
 
 /* Grow from `old` bytes (0: there is none, p NULL) to `size`, new bytes zero. NULL without memory: p is as it was. */
 void *td_array_grow(void *p, size_t old, size_t size);
+/* To twice the elements of `size`, and *room. */
+void *td_array_more(void *p, uint32_t *room, size_t size);
 void td_array_free(void *p, size_t size);
 /* Give back its last part, of a size that takes no time; what is left, 0: it is gone. */
 size_t td_array_shorten(void *p, size_t size);
@@ -63,6 +65,7 @@ typedef enum td_stage {
     TD_BS_INPUTS, /* where gradients are wanted, if not in all leaves */
     TD_BS_SEARCH, /* which nodes lie on a way there */
     TD_BS_CHECK,  /* what these saved: checked and pinned; who delivers to whom: counted */
+    TD_BS_AGAIN,  /* of what is made again: which ops are run, on which values; these checked and pinned */
     TD_BS_SEED,   /* the first gradients */
     TD_BS_RUN,    /* the nodes */
     TD_BS_UNPIN,  /* nothing is read any more */
@@ -88,6 +91,25 @@ typedef struct td_sum {
     uint32_t version;      /* of old */
 } td_sum;
 
+/* A value that a node wants. */
+typedef struct td_picked {
+    td_tensor *tensor; /* one reference */
+    uint32_t version;
+} td_picked;
+
+/* A region whose values are made again. */
+typedef struct td_remade {
+    td_region *region; /* counted; NULL: it is over */
+    bool begun, done;
+    uint32_t at, pick, left; /* next op and pick; picks not used yet */
+    uint32_t nvalues, npicks, nentries, nkin;
+    uint32_t unlooked, unchecked; /* ops and values that the plan has still to look at, from the last on */
+    bool *runs;                   /* op k: something that is wanted comes of it */
+    bool *wants;                  /* kin k: something that is wanted comes of it */
+    td_tensor **values;
+    td_picked *picks;
+} td_remade;
+
 struct td_backward {
     td_issuer *who;
     td_stage stage;
@@ -110,6 +132,9 @@ struct td_backward {
     td_map map;
     td_storage **pins; /* one reference each */
     uint32_t npins, pins_room;
+    td_remade *remades; /* regions whose values are made again, by their number in the map */
+    uint32_t nremades, remades_room;
+    td_map regions;
     td_storage *behind; /* borrowed: one was saved, or is a node's, and a write to it is pending that may yet fail */
     uint32_t asked;     /* one more than the node that waited for such writes, or 0 */
     uint32_t asks;      /* so often did that one: at most once for each value that it saved */
@@ -144,8 +169,28 @@ uint32_t td_ready_pop(td_backward *b);
  * memory lacks (b->eval.lacks). */
 int td_backward_commit(td_backward *b, td_error *e);
 void td_sums_drop(td_backward *b);
-/* True when nothing is pinned any more. */
+/* It is read until the end of the backward. */
+int td_backward_pin(td_backward *b, td_storage *s, td_error *e);
+/* The failed write to it that the issuer has still to be told of. */
+int td_backward_told(const td_backward *b, const td_storage *s, td_error *e);
+/* True when nothing is pinned, and nothing made again is left. */
 bool td_backward_unpin(td_backward *b, int64_t *steps);
+
+/* ---- regions (remake.c) */
+
+/* A node that is needed saved something that this region makes. */
+int td_remake_enter(td_backward *b, td_region *r, td_error *e);
+/* What the regions that were entered do again; what they begin with is checked, and pinned. To the end when b->at is
+ * their number. */
+int td_remakes_plan(td_backward *b, int64_t *steps, td_error *e);
+/* One more op for what node n saved; *ready: there is nothing more to do for it. */
+int td_remake_step(td_backward *b, const td_node *n, bool *ready, td_error *e);
+/* A slot as it would be had it been kept, borrowed; others as they are. */
+int td_remade_saved(const td_backward *b, const td_saved *s, td_saved *out, td_error *e);
+/* Node n has run. */
+void td_remade_used(td_backward *b, const td_node *n);
+bool td_remakes_drop(td_backward *b, int64_t *steps);
+
 /* Anomaly mode: look for NaN in what a node gave; then, at the end, what was found. *wait: not all is known yet. */
 int td_anomaly_watch(td_backward *b, const td_node *n, int i, td_tensor *g, td_error *e);
 int td_anomaly_verdict(td_backward *b, bool *wait, td_error *e);

@@ -264,6 +264,7 @@ static int step_route(td_backward *b, td_running *r, td_bnode *n, td_error *e)
         if (err) return err;
         if (child != UINT32_MAX && !--b->nodes[child].deps) td_ready_push(b, child);
     }
+    td_remade_used(b, n->node);
     if (!(b->flags & TD_BW_RETAIN)) td_node_free_saved(n->node);
     r->step = NODE_OVER;
     return 0;
@@ -306,6 +307,16 @@ static int finish(td_backward *b, td_error *e)
     return err;
 }
 
+/* A node, or an op that is run again for it. */
+static int run_some(td_backward *b, td_error *e)
+{
+    bool ready = false;
+    int err = b->now.on ? 0 : begin_node(b, td_ready_pop(b), e);
+    if (!err) err = td_remake_step(b, b->nodes[b->now.at].node, &ready, e);
+    if (err) blame(b->nodes[b->now.at].node, e);
+    return err || !ready ? err : run_node(b, e);
+}
+
 /* One stage, or as much of it as there are steps. */
 static int advance(td_backward *b, int64_t *steps, td_error *e)
 {
@@ -313,10 +324,7 @@ static int advance(td_backward *b, int64_t *steps, td_error *e)
     switch (b->stage) {
     case TD_BS_SEED: return start(b, e);
     case TD_BS_RUN:
-        for (; *steps > 0 && (b->now.on || b->nready) && !err; *steps -= TD_NODE_STEPS) {
-            err = b->now.on ? 0 : begin_node(b, td_ready_pop(b), e);
-            if (!err) err = run_node(b, e);
-        }
+        for (; *steps > 0 && (b->now.on || b->nready) && !err; *steps -= TD_NODE_STEPS) err = run_some(b, e);
         if (!b->now.on && !b->nready) b->stage = TD_BS_UNPIN;
         return err;
     case TD_BS_UNPIN:
@@ -331,12 +339,15 @@ int td_backward_step(td_backward *b, int most, bool *done, uint64_t *lack, td_he
 {
     int64_t steps = (int64_t)most * TD_NODE_STEPS;
     int err = b->failed;
+    td_region *region = b->who->region; /* a backward is no part of it */
+    b->who->region = NULL;
     b->eval.lack = lack;
     b->eval.heap = heap;
     b->eval.lacks = false;
     b->eval.at = 0;
     b->behind = NULL;
     while (steps > 0 && b->stage != TD_BS_DONE && !err) err = advance(b, &steps, e);
+    b->who->region = region;
     if (!b->eval.lacks) b->failed = err;
     *done = b->stage == TD_BS_DONE && !err;
     return err;

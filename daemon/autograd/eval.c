@@ -3,7 +3,7 @@
  * Everything a formula makes belongs to the evaluation and goes when the node is done; what is delivered gets a
  * reference of its own. With create_graph ops are recorded like anybody else's. A tensor made here by an op that is no
  * view is marked fresh: nobody else holds its bytes, so it may be added into or become a .grad. */
-#include "daemon/autograd/node.h"
+#include "daemon/autograd/backward.h"
 #include "proto/opid.h"
 #include <stdlib.h>
 #include <string.h>
@@ -165,6 +165,20 @@ static int output_handle(td_eval *v, td_node *n, const td_saved *s, td_tensor **
     return err;
 }
 
+/* Of what is made again the node has no handle: it gets one, with the history that the input had. */
+static int input_handle(td_eval *v, const td_node *n, const td_saved *s, td_tensor **out, td_error *e)
+{
+    const td_edge *edge = &n->edges[s->index];
+    *out = s->tensor;
+    if (!v->create_graph || !edge->node || gave(v, 1, out)) return 0;
+    int err = td_tensor_view(out, s->tensor, &s->tensor->desc, s->tensor->account, e);
+    if (err) return err;
+    err = td_set_history(*out, edge->node, edge->nr, e);
+    if (!err) return keep(v, *out, e);
+    td_tensor_unref(*out);
+    return err;
+}
+
 /* What the wanted gradients use, by parameter: the rest may be overwritten, or freed, without anybody minding. */
 static td_masks used(const td_node *n, const bool *want)
 {
@@ -188,11 +202,15 @@ static int unpack(td_eval *v, td_node *n, td_masks m, td_fval *in, td_fval *out,
         const td_saved *s = &n->saved[k];
         int p = s->output ? s->index : td_op_param_of(op, n->nin, s->index);
         if (s->kind == TD_SV_NUMBER) in[s->index] = td_fv_at(&s->number);
-        if (s->kind != TD_SV_TENSOR && s->kind != TD_SV_LOST) continue;
+        if (s->kind == TD_SV_NONE || s->kind == TD_SV_NUMBER) continue;
         if (!((s->output ? m.outputs : m.inputs) >> p & 1)) continue;
-        err = td_saved_check(n, s, e);
+        td_saved made;
+        bool again = s->kind == TD_SV_AGAIN;
+        err = td_remade_saved(v->of, s, &made, e);
+        if (!err) err = td_saved_check(n, s = &made, e);
         td_tensor *t = err ? NULL : s->tensor;
         if (!err && s->output) err = output_handle(v, n, s, &t, e);
+        else if (!err && again) err = input_handle(v, n, s, &t, e);
         if (!err) (s->output ? out : in)[s->index] = as_value(t);
     }
     return err;

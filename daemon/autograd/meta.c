@@ -2,7 +2,7 @@
  *
  * A view follows its base: when the family's version has moved since the view got its node and the base has a history,
  * the view's node is made anew from the base's, at the moment somebody asks. */
-#include "daemon/autograd/node.h"
+#include "daemon/autograd/region.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -36,6 +36,7 @@ td_auto *td_auto_need(td_tensor *t, td_error *e)
         return NULL;
     }
     memset(a, 0, sizeof *a);
+    td_loop_nodes_bytes += sizeof *a;
     a->meta.free = auto_free;
     a->meta.unheld = auto_unheld;
     t->meta = &a->meta;
@@ -70,10 +71,12 @@ static void auto_free(td_meta *m, td_tensor *owner)
     td_auto *a = (td_auto *)m;
     unlink_retain(a);
     drop_former(a);
+    td_region_parts_free(a);
     td_losing_end(a->losing);
     td_grads_drop(owner);
     owner->meta = NULL;
     td_node_unref(a->node);
+    td_loop_nodes_bytes -= sizeof *a;
     if (loop_pool.count >= KEEP) {
         free(a);
         return;

@@ -9,7 +9,7 @@
 #define CLASSES 16
 #define KEEP 4096 /* dead nodes of a class that are kept */
 
-_Thread_local uint64_t td_loop_nodes_live, td_loop_nodes_recorded;
+_Thread_local uint64_t td_loop_nodes_live, td_loop_nodes_recorded, td_loop_nodes_bytes;
 
 /* Linked through the first word. */
 static _Thread_local struct {
@@ -93,6 +93,7 @@ td_node *td_node_new(const td_node_size *z, td_account *account, td_error *e)
     n->given = (bool *)(p + at[6]);
     n->seq = ++td_loop_nodes_recorded;
     td_loop_nodes_live++;
+    td_loop_nodes_bytes += bytes;
     return n;
 }
 
@@ -148,6 +149,7 @@ static void end(td_dead *d)
     td_account_discharge(n->account, 0, cost_of(n->bytes));
     td_account_unref(n->account);
     td_loop_nodes_live--;
+    td_loop_nodes_bytes -= n->bytes;
     block_give(n, n->bytes);
 }
 
@@ -178,6 +180,11 @@ const char *td_intern_where(const char *text)
 uint64_t td_autograd_nodes(void)
 {
     return td_loop_nodes_live;
+}
+
+uint64_t td_autograd_bytes(void)
+{
+    return td_loop_nodes_bytes;
 }
 
 uint64_t td_autograd_recorded(void)

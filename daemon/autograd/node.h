@@ -25,7 +25,8 @@ typedef struct td_lost {
     td_version now;
 } td_lost;
 
-enum { TD_SV_NONE = 0, TD_SV_TENSOR, TD_SV_NUMBER, TD_SV_LOST };
+/* TD_SV_AGAIN: a region makes it again (region.h). */
+enum { TD_SV_NONE = 0, TD_SV_TENSOR, TD_SV_NUMBER, TD_SV_LOST, TD_SV_AGAIN };
 
 struct td_saved {
     uint8_t kind;
@@ -36,6 +37,10 @@ struct td_saved {
         struct {
             td_tensor *tensor;
             td_saved *next, **prev; /* in the list of the tensor's family (inputs only) */
+        };
+        struct {
+            td_region *region; /* counted */
+            uint32_t pick;
         };
         td_scalar number;
         td_lost *lost;
@@ -160,6 +165,7 @@ typedef struct td_former {
 } td_former;
 
 typedef struct td_losing td_losing;
+typedef struct td_part td_part;
 typedef struct td_auto {
     td_meta meta;
     td_node *node; /* grad_fn, counted; NULL for a leaf */
@@ -173,6 +179,7 @@ typedef struct td_auto {
     td_losing *losing;     /* a walk over these that is under way (saved.c), or NULL */
     td_gslot *grads;
     td_retain *retain; /* in node->retains, or NULL */
+    td_part *parts;    /* what it is in regions that are open */
 } td_auto;
 
 /* NULL when the tensor has none. */
@@ -258,6 +265,7 @@ int td_view_node(td_tensor *view, td_tensor *base, td_node **out, td_error *e);
  * again later: formulas look at no values, so each op that was run gives again what it gave, and the next goes on. */
 typedef struct td_eval {
     td_issuer *who;
+    const struct td_backward *of; /* whose node it is */
     bool create_graph;
     uint8_t device; /* where ops without operands make their results */
     uint64_t *lack; /* as td_ops_prepare has them; NULL: it grows by itself */
@@ -306,6 +314,6 @@ td_fmeta td_node_meta(const td_node *n, const td_shape *s);
 /* Nobody but the backward that made it holds this tensor's bytes, so it may be added into, or become a .grad. */
 #define TD_TF_FRESH (1u << 31)
 
-extern _Thread_local uint64_t td_loop_nodes_live, td_loop_nodes_recorded;
+extern _Thread_local uint64_t td_loop_nodes_live, td_loop_nodes_recorded, td_loop_nodes_bytes;
 
 #endif

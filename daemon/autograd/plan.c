@@ -95,7 +95,7 @@ int td_backward_new(td_backward **out, td_issuer *who, int nroots, td_tensor *co
     if (!++loop_serial) loop_serial = 1;
     b->serial = loop_serial;
     b->who = who, b->flags = flags, b->scope = scope, b->nroots = nroots, b->ninputs = ninputs;
-    b->eval = (td_eval){.who = who, .create_graph = flags & TD_BW_CREATE_GRAPH};
+    b->eval = (td_eval){.who = who, .of = b, .create_graph = flags & TD_BW_CREATE_GRAPH};
     int err = make_room(b, e);
     if (!err) err = take_roots(b, roots, grads, e);
     for (int k = 0; k < ninputs && !err; k++) err = take_input(b, k, inputs[k], e);
@@ -121,9 +121,10 @@ static bool free_some(td_backward *b)
         size_t size;
     } all[] = {{b->nodes, b->room * sizeof *b->nodes},
                {b->pins, b->pins_room * sizeof *b->pins},
+               {b->remades, b->remades_room * sizeof(td_remade)},
                {b->ready, b->order * sizeof *b->ready},
                {b->leaves, b->order * sizeof *b->leaves}};
-    if (b->freed == sizeof all / sizeof all[0]) return td_map_drop(&b->map);
+    if (b->freed == sizeof all / sizeof all[0]) return td_map_drop(&b->map) && td_map_drop(&b->regions);
     b->left = td_array_shorten(all[b->freed].p, b->left ? b->left : all[b->freed].size);
     b->freed += !b->left;
     return false;

@@ -3,7 +3,7 @@
  * Order: what can be refused is refused before td_ops_prepare, because that moves versions; the node is made after it,
  * because only then are outputs (and how many) known. Where something moves, the room for the node is had before. Saved
  * inputs carry the version from before the call, saved outputs the one after. */
-#include "daemon/autograd/node.h"
+#include "daemon/autograd/region.h"
 #include "proto/opid.h"
 #include <stdlib.h>
 #include <string.h>
@@ -161,6 +161,26 @@ static uint32_t version_before(const td_record *r, const td_tensor *t)
     return written ? r->before : t->version->value;
 }
 
+/* What a region makes again need not be kept. */
+static int save_input(const td_record *r, td_saved *s, int i, td_error *e)
+{
+    td_tensor *t = r->c->in[i].tensor;
+    bool kept = i == 0 && r->kept, picked = false;
+    td_region *region = r->c->who->region;
+    int err = region ? td_region_pick(region, s, i, kept ? TD_PICK_OLD : TD_PICK_INPUT, &picked, e) : 0;
+    if (err || picked) return err;
+    if (kept) return td_save_input(s, r->kept, i, r->kept->version->value, e);
+    return td_save_input(s, t, i, version_before(r, t), e);
+}
+
+static int save_output(const td_record *r, td_saved *s, int o, td_error *e)
+{
+    bool picked = false;
+    td_region *region = r->c->who->region;
+    int err = region ? td_region_pick(region, s, o, TD_PICK_OUTPUT, &picked, e) : 0;
+    return err || picked ? err : td_save_output(s, r->c->out[o], o, e);
+}
+
 static int put_saved(td_record *r, td_masks m, td_error *e)
 {
     td_call *c = r->c;
@@ -168,14 +188,12 @@ static int put_saved(td_record *r, td_masks m, td_error *e)
     int err = 0;
     for (int i = 0; i < c->nin && !err; i++) {
         if (!input_in(r, m.inputs, i)) continue;
-        td_tensor *t = c->in[i].tensor;
         if (c->in[i].kind == TD_IN_NUMBER) td_save_number(s, c->in[i].number, i);
-        else if (i == 0 && r->kept) err = td_save_input(s, r->kept, i, r->kept->version->value, e);
-        else err = td_save_input(s, t, i, version_before(r, t), e);
+        else err = save_input(r, s, i, e);
         s++;
     }
     for (int o = 0; o < c->nout && !err; o++)
-        if (output_in(m.outputs, o)) err = td_save_output(s++, c->out[o], o, e);
+        if (output_in(m.outputs, o)) err = save_output(r, s++, o, e);
     return err;
 }
 
@@ -318,21 +336,25 @@ void td_autograd_issue(td_call *c, td_tensor **out, int *nout)
 int td_autograd_prepare(td_call *c, td_grad_mode mode, int max_out, uint64_t *lack, td_heap **heap, td_error *e)
 {
     td_record r = {.c = c};
+    td_region *region = c->who->region;
     bool prepared = false;
     int err = c->nout > max_out ? td_fail(e, TD_E_INVALID, "room for %d outputs, %d wanted", max_out, c->nout) : 0;
     if (!err) err = begin(&r, mode, lack, heap, e);
     if (!err && r.writes && c->nout) r.before = c->out[0]->version->value;
     bool cut = !err && cuts(&r, mode);
+    if (!err && region) err = td_region_begin(region, c, lack, heap, e);
     if (!err) err = prepare(&r, cut, lack, heap, e);
     if (!err) {
         prepared = true;
         if (!r.writes) mark_outputs(c, mode);
-        if (cut || (r.nwants && any_differentiable(c))) {
+        if (region) err = td_region_give(region, c, e);
+        if (!err && (cut || (r.nwants && any_differentiable(c)))) {
             err = r.writes ? td_write_begin(c, e) : 0;
             if (!err) err = make_node(&r, e);
             if (!err) err = attach(&r, e);
         }
     }
+    if (region) td_region_end(region, c, err);
     if (err && err != TD_WAIT_GROW) td_call_error(c, e);
     if (err && prepared) drop_outputs(c);
     done(&r);

@@ -63,6 +63,8 @@ void td_saved_release(td_saved *s)
         t = s->tensor;
     } else if (s->kind == TD_SV_LOST) {
         free(s->lost);
+    } else if (s->kind == TD_SV_AGAIN) {
+        td_region_unref(s->region);
     }
     s->kind = TD_SV_NONE;
     td_tensor_unref(t);

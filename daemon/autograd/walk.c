@@ -12,15 +12,6 @@ static int no_memory(td_error *e)
     return td_no_memory(e, "to plan a backward");
 }
 
-static void *grown(void *p, uint32_t *room, size_t size)
-{
-    enum { FIRST = 16 };
-    uint32_t more = *room ? 2 * *room : FIRST;
-    void *q = td_array_grow(p, *room * size, more * size);
-    if (q) *room = more;
-    return q;
-}
-
 static void next_stage(td_backward *b, td_stage stage)
 {
     b->stage = stage;
@@ -38,7 +29,7 @@ static int add_node(td_backward *b, td_node *n, td_error *e)
 {
     if (td_backward_find(b, n) != UINT32_MAX) return 0;
     if (b->nnodes == b->room) {
-        void *more = grown(b->nodes, &b->room, sizeof *b->nodes);
+        void *more = td_array_more(b->nodes, &b->room, sizeof *b->nodes);
         if (!more) return no_memory(e);
         b->nodes = more;
     }
@@ -181,10 +172,10 @@ uint32_t td_backward_child(const td_backward *b, const td_node *n, int i)
 /* ---- what was saved */
 
 /* As often as it is saved: to know which were pinned before would take longer. */
-static int pin(td_backward *b, td_storage *s, td_error *e)
+int td_backward_pin(td_backward *b, td_storage *s, td_error *e)
 {
     if (b->npins == b->pins_room) {
-        void *more = grown(b->pins, &b->pins_room, sizeof *b->pins);
+        void *more = td_array_more(b->pins, &b->pins_room, sizeof *b->pins);
         if (!more) return no_memory(e);
         b->pins = more;
     }
@@ -219,7 +210,7 @@ static void wanted(const td_backward *b, const td_node *outer, const td_node *n,
 }
 
 /* Somebody who sent a write that failed takes it for written: that comes first. */
-static int check_told(const td_backward *b, const td_storage *s, td_error *e)
+int td_backward_told(const td_backward *b, const td_storage *s, td_error *e)
 {
     const td_cause *c = s->late && b->who->untold ? b->who->untold(b->who, s) : NULL;
     if (!c) return 0;
@@ -250,12 +241,12 @@ static int check_node(td_backward *b, const td_node *outer, const td_node *n, td
         const td_saved *s = &n->saved[k];
         int p = s->output ? s->index : td_op_param_of(op, n->nin, s->index);
         if (!((s->output ? outputs : inputs) >> p & 1)) continue;
-        err = td_saved_check(n, s, e);
+        err = s->kind == TD_SV_AGAIN ? td_remake_enter(b, s->region, e) : td_saved_check(n, s, e);
         if (err == TD_E_VERSION && may_be_unwritten(b, n, s)) return err;
         if (err || s->kind != TD_SV_TENSOR) continue;
-        err = check_told(b, s->tensor->storage, e);
+        err = td_backward_told(b, s->tensor->storage, e);
         if (err) return err;
-        err = pin(b, s->tensor->storage, e);
+        err = td_backward_pin(b, s->tensor->storage, e);
     }
     if (err && e) {
         snprintf(e->op, sizeof e->op, "%s", op->name);
@@ -283,8 +274,15 @@ static int check(td_backward *b, int64_t *steps, td_error *e)
         }
     }
     if (err || b->at < b->nnodes) return err;
-    next_stage(b, TD_BS_SEED);
+    next_stage(b, TD_BS_AGAIN);
     return 0;
+}
+
+static int plan_again(td_backward *b, int64_t *steps, td_error *e)
+{
+    int err = td_remakes_plan(b, steps, e);
+    if (!err && b->at == b->nremades) next_stage(b, TD_BS_SEED);
+    return err;
 }
 
 bool td_backward_unpin(td_backward *b, int64_t *steps)
@@ -294,7 +292,7 @@ bool td_backward_unpin(td_backward *b, int64_t *steps)
         s->pinned--;
         td_storage_unref(s);
     }
-    return !b->npins;
+    return !b->npins && td_remakes_drop(b, steps);
 }
 
 int td_backward_walk(td_backward *b, int64_t *steps, td_error *e)
@@ -303,6 +301,7 @@ int td_backward_walk(td_backward *b, int64_t *steps, td_error *e)
     case TD_BS_WALK: return walk(b, steps, e);
     case TD_BS_INPUTS: return find_inputs(b, steps, e);
     case TD_BS_SEARCH: search(b, steps); return 0;
-    default: return check(b, steps, e);
+    case TD_BS_CHECK: return check(b, steps, e);
+    default: return plan_again(b, steps, e);
     }
 }

@@ -26,9 +26,7 @@ static int take(td_exec *r, const td_val *v, bool optional, td_tensor **out, td_
         return td_fail(e, TD_E_TYPE, "a gradient is of tensors, not of %s", td_val_kind_name(v));
     *out = v->tensor;
     int rc = td_exec_may_use(r, v->tensor, false, e);
-    if (rc || !v->tensor->storage->poison) return rc;
-    *e = v->tensor->storage->poison->error;
-    return e->code;
+    return rc ? rc : td_storage_check(v->tensor->storage, e);
 }
 
 static int take_all(td_exec *r, const td_box *list, bool optional, td_tensor **out, td_error *e)
@@ -166,10 +164,7 @@ static int grad(td_prim_call *c)
 static int set_grad(td_prim_call *c)
 {
     td_tensor *g = c->in[1]->kind == TD_T_TENSOR ? c->in[1]->tensor : NULL;
-    if (g && g->storage->poison) {
-        *c->e = g->storage->poison->error;
-        return c->e->code;
-    }
+    if (g && td_storage_check(g->storage, c->e)) return c->e->code;
     return td_set_grad(c->in[0]->tensor, c->run->env.scope, g, c->e);
 }
 

@@ -1,6 +1,8 @@
 /* Values as a client sends them, and as they go back to it. */
 #include "daemon/graph/graph.h"
 
+#include <stdlib.h>
+
 typedef struct reading {
     td_purse *purse;
     const uint32_t *words;
@@ -17,13 +19,46 @@ static int malformed(td_error *e)
 
 static int read_value(reading *r, td_val *out); /* as deep as TD_PV_DEPTH */
 
+static td_type_kind kind_of(const td_pv *v)
+{
+    return v->kind == TD_PV_LIST ? TD_T_LIST : v->kind == TD_PV_TUPLE ? TD_T_TUPLE : TD_T_DICT;
+}
+
+static int by_key(const void *a, const void *b)
+{
+    return td_val_order(*(const td_val *const *)a, *(const td_val *const *)b);
+}
+
+static bool is_key(const td_val *v, const td_val *first)
+{
+    return v->kind == first->kind && (v->kind == TD_T_INT || (v->kind == TD_T_STR && v->box->n <= TD_VAL_KEY_CHARS));
+}
+
+/* All of one type, and each once. */
+static int check_keys(const td_box *b, td_error *e)
+{
+    uint32_t n = b->n / 2;
+    const td_val **keys = malloc((n + 1u) * sizeof *keys);
+    bool good = true;
+    if (!keys) return td_no_memory(e, "for the keys of a dict");
+    for (uint32_t k = 0; k < n && good; k++) good = is_key(keys[k] = &b->items[2 * k], &b->items[0]);
+    if (good) qsort(keys, n, sizeof *keys, by_key);
+    for (uint32_t k = 1; k < n && good; k++) good = by_key(&keys[k - 1], &keys[k]) != 0;
+    free(keys);
+    return good ? TD_OK
+                : td_fail(e, TD_E_INVALID, "the keys of a dict are ints, or texts of at most %d bytes, each once",
+                          TD_VAL_KEY_CHARS);
+}
+
 static int read_items(reading *r, const td_pv *v, td_val *out) /* NOLINT(misc-no-recursion) */
 {
     if (v->small > r->left || ++r->depth > TD_PV_DEPTH) return malformed(r->e);
-    int rc = td_val_box(r->purse, v->kind == TD_PV_LIST ? TD_T_LIST : TD_T_TUPLE, v->small, out, r->e);
+    if (v->kind == TD_PV_DICT && v->small > 2 * TD_VAL_KEYS)
+        return td_fail(r->e, TD_E_INVALID, "a dict of a program has at most %d keys", TD_VAL_KEYS);
+    int rc = td_val_box(r->purse, kind_of(v), v->small, out, r->e);
     for (uint32_t k = 0; k < v->small && !rc; k++) rc = read_value(r, &out->box->items[k]);
     r->depth--;
-    return rc;
+    return !rc && v->kind == TD_PV_DICT ? check_keys(out->box, r->e) : rc;
 }
 
 static int read_value(reading *r, td_val *out) /* NOLINT(misc-no-recursion) */
@@ -100,7 +135,9 @@ static bool write_value(const td_val *v, td_words *w, td_tensor **tensors, uint3
         if (*ntensors < room) tensors[*ntensors] = v->tensor;
         *ntensors += 1;
         return put(w, TD_PV_TENSOR, 0);
-    default: return write_items(v->box, v->kind == TD_T_LIST ? TD_PV_LIST : TD_PV_TUPLE, w, tensors, room, ntensors);
+    case TD_T_LIST: return write_items(v->box, TD_PV_LIST, w, tensors, room, ntensors);
+    case TD_T_DICT: return write_items(v->box, TD_PV_DICT, w, tensors, room, ntensors);
+    default: return write_items(v->box, TD_PV_TUPLE, w, tensors, room, ntensors);
     }
 }
 

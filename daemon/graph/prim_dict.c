@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-enum { MOST_KEYS = 4096, MOST_WRITTEN = 256, MOST_CHARS = 1024 }; /* of all, in one node; of a key */
+enum { MOST_WRITTEN = 256 }; /* keys, in one node */
 
 /* Where the value of a key is, or -1. */
 static int64_t find(const td_box *b, const td_val *key)
@@ -18,7 +18,7 @@ static int64_t find(const td_box *b, const td_val *key)
 static int64_t look_up(td_prim_call *c)
 {
     const td_box *b = c->in[0]->box;
-    if (c->in[1]->kind == TD_T_STR && c->in[1]->box->n > MOST_CHARS) return -1;
+    if (c->in[1]->kind == TD_T_STR && c->in[1]->box->n > TD_VAL_KEY_CHARS) return -1;
     if (c->in[1]->kind == TD_T_STR) c->work += b->n * c->in[1]->box->n >> 10;
     return find(b, c->in[1]);
 }
@@ -39,9 +39,10 @@ static int put(td_prim_call *c, td_box *b, const td_val *key, const td_val *valu
         td_val_drop(c->purse, &old);
         return TD_OK;
     }
-    if (key->kind == TD_T_STR && key->box->n > MOST_CHARS)
-        return td_fail(c->e, TD_E_INVALID, "a key of a dict has at most %d bytes", MOST_CHARS);
-    if (b->n == 2 * MOST_KEYS) return td_fail(c->e, TD_E_INVALID, "a dict of a program has at most %d keys", MOST_KEYS);
+    if (key->kind == TD_T_STR && key->box->n > TD_VAL_KEY_CHARS)
+        return td_fail(c->e, TD_E_INVALID, "a key of a dict has at most %d bytes", TD_VAL_KEY_CHARS);
+    if (b->n == 2 * TD_VAL_KEYS)
+        return td_fail(c->e, TD_E_INVALID, "a dict of a program has at most %d keys", TD_VAL_KEYS);
     int rc = td_val_room(c->purse, b, 2, c->e);
     if (rc) return rc;
     td_val_push(b, td_val_ref(*key));

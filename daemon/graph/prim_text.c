@@ -131,8 +131,7 @@ static int digits_of(double v, char *digits, size_t size)
     return most;
 }
 
-/* The shortest digits that read back as the number, laid out as Python does. */
-static void float_text(double v, bool part, char *out, size_t size)
+void td_prim_float_text(double v, bool part, char *out, size_t size)
 {
     char digits[40];
     if (isnan(v) || isinf(v)) {
@@ -154,7 +153,7 @@ static void put_float(joined *j, double v, bool part)
 {
     char shown[64];
     if (!is_next(j, OF_A_FLOAT)) return;
-    float_text(v, part, shown, sizeof shown);
+    td_prim_float_text(v, part, shown, sizeof shown);
     append(j, shown, strlen(shown));
 }
 
@@ -256,10 +255,17 @@ static int print(td_prim_call *c)
     return rc;
 }
 
-static int str(td_prim_call *c)
+int td_prim_str(td_prim_call *c)
 {
     joined j = begin(c);
     put_value(&j, c->in[0], false);
+    return finish(&j);
+}
+
+static int repr(td_prim_call *c)
+{
+    joined j = begin(c);
+    put_value(&j, c->in[0], true);
     return finish(&j);
 }
 
@@ -584,7 +590,8 @@ static int upper(td_prim_call *c)
 
 td_prim_fn *const td_prims_text[TD_PRIM_COUNT] = {
     [TD_PRIM_PRINT] = print,
-    [TD_PRIM_STR] = str,
+    [TD_PRIM_STR] = td_prim_str,
+    [TD_PRIM_REPR] = repr,
     [TD_PRIM_FORMAT] = format,
     [TD_PRIM_ADD_STR] = add,
     [TD_PRIM_MUL_STR] = mul,

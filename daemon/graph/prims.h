@@ -52,16 +52,19 @@ static inline int td_prim_bool(td_prim_call *c, bool v)
 /* By number; NULL where it is another family's. */
 extern td_prim_fn *const td_prims_basic[TD_PRIM_COUNT];    /* constants, lists and tuples as such, None, ends */
 extern td_prim_fn *const td_prims_number[TD_PRIM_COUNT];   /* numbers, and comparisons of all that can be compared */
+extern td_prim_fn *const td_prims_parse[TD_PRIM_COUNT];    /* numbers that texts say */
 extern td_prim_fn *const td_prims_list[TD_PRIM_COUNT];     /* what is done to lists */
 extern td_prim_fn *const td_prims_dict[TD_PRIM_COUNT];     /* what is done to dicts */
 extern td_prim_fn *const td_prims_text[TD_PRIM_COUNT];     /* what is done to texts, and how values look as such */
+extern td_prim_fn *const td_prims_format[TD_PRIM_COUNT];   /* values as texts of a width */
 extern td_prim_fn *const td_prims_tensor[TD_PRIM_COUNT];   /* what tensors are, and what is in them */
 extern td_prim_fn *const td_prims_gradient[TD_PRIM_COUNT]; /* backwards, and what hangs on tensors */
 
 static inline td_prim_fn *td_prim_function(uint32_t prim)
 {
-    td_prim_fn *const *const families[] = {td_prims_basic, td_prims_number, td_prims_list,    td_prims_dict,
-                                           td_prims_text,  td_prims_tensor, td_prims_gradient};
+    td_prim_fn *const *const families[] = {td_prims_basic,  td_prims_number, td_prims_parse,
+                                           td_prims_list,   td_prims_dict,   td_prims_text,
+                                           td_prims_format, td_prims_tensor, td_prims_gradient};
     for (unsigned k = 0; k < sizeof families / sizeof families[0]; k++)
         if (families[k][prim]) return families[k][prim];
     return NULL;
@@ -69,5 +72,9 @@ static inline td_prim_fn *td_prim_function(uint32_t prim)
 
 /* prim_list.c: arguments 1 to 3 as the start, end and step of a slice of n items: it has *count from *from on. */
 int td_prim_slice(td_prim_call *c, int64_t n, int64_t *from, int64_t *count, int64_t *step);
+
+/* prim_text.c: the shortest digits that read back as the number, laid out as Python does. */
+void td_prim_float_text(double v, bool part, char *out, size_t size);
+td_prim_fn td_prim_str;
 
 #endif

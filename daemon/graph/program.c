@@ -118,24 +118,6 @@ static bool find_rows(td_program *p)
     return p->joins && p->spots;
 }
 
-static bool has_dict(const td_ir *ir, uint32_t type) /* NOLINT(misc-no-recursion): as deep as the type */
-{
-    if (td_type_kind_of(ir, type) == TD_T_DICT) return true;
-    for (uint32_t k = 0; k < td_type_parts(ir, type); k++)
-        if (has_dict(ir, td_type_part(ir, type, k))) return true;
-    return false;
-}
-
-/* No message has a dict. */
-static int check_ends(const td_ir *ir, td_error *e)
-{
-    uint32_t graph = ir->functions[0].block;
-    for (uint32_t k = 0; k < ir->blocks[graph].nrets; k++)
-        if (has_dict(ir, ir->values[td_ir_return(ir, graph, k)].type))
-            return td_fail(e, TD_E_UNSUPPORTED, "a program returns no dict; return its items");
-    return TD_OK;
-}
-
 static void free_numbers(td_program *p)
 {
     free(p->from);
@@ -149,12 +131,11 @@ static void free_numbers(td_program *p)
 
 int td_program_new(td_program **out, td_ir *ir, td_error *e)
 {
-    int rc = check_ends(ir, e);
-    if (rc) return rc;
     td_program *p = calloc(1, sizeof *p);
     if (!p) return td_no_memory(e, "for a program of %u nodes", ir->nnodes);
     *p = (td_program){.refs = 1, .ir = ir};
-    rc = find_deaths(p) && find_rows(p) ? find_prims(p, e) : td_no_memory(e, "for a program of %u nodes", ir->nnodes);
+    int rc =
+        find_deaths(p) && find_rows(p) ? find_prims(p, e) : td_no_memory(e, "for a program of %u nodes", ir->nnodes);
     if (rc) {
         free_numbers(p);
         return rc;

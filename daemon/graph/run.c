@@ -29,9 +29,11 @@ static bool fits(const td_ir *ir, uint32_t type, const td_val *v) /* NOLINT(misc
     if (want == TD_T_OPTIONAL) return v->kind == TD_T_NONE || fits(ir, td_type_part(ir, type, 0), v);
     if (want != v->kind) return false;
     if (want == TD_T_TUPLE && td_type_parts(ir, type) != v->box->n) return false;
-    if (want != TD_T_LIST && want != TD_T_TUPLE) return true;
-    for (uint32_t k = 0; k < v->box->n; k++)
-        if (!fits(ir, td_type_part(ir, type, want == TD_T_TUPLE ? k : 0), &v->box->items[k])) return false;
+    if (want != TD_T_LIST && want != TD_T_TUPLE && want != TD_T_DICT) return true;
+    for (uint32_t k = 0; k < v->box->n; k++) {
+        uint32_t part = want == TD_T_TUPLE ? k : want == TD_T_DICT ? k % 2 : 0;
+        if (!fits(ir, td_type_part(ir, type, part), &v->box->items[k])) return false;
+    }
     return true;
 }
 

@@ -22,7 +22,8 @@ static inline uint64_t td_objects_of(uint64_t bytes)
 {
     return bytes / 256;
 }
-enum { TD_VAL_ITEMS = 1 << 16, TD_VAL_CHARS = 1 << 16 }; /* of one list, one text */
+enum { TD_VAL_ITEMS = 1 << 16, TD_VAL_CHARS = 1 << 16 };    /* of one list, one text */
+enum { TD_VAL_KEYS = 1 << 12, TD_VAL_KEY_CHARS = 1 << 10 }; /* of one dict, one of its keys */
 int td_purse_take(td_purse *p, uint64_t bytes, td_error *e);
 void td_purse_give(td_purse *p, uint64_t bytes);
 void td_purse_empty(td_purse *p); /* all that is charged goes back */

@@ -47,8 +47,9 @@ struct td_issuer {
     td_account *account;
     td_heap *heap, *service_heap;
     td_account *service_account;
-    uint64_t seed, counter; /* generator: key, and number of the next random op */
-    void *flow;             /* the scheduler's fairness entity */
+    uint64_t seed, counter;   /* generator: key, and number of the next random op */
+    struct td_region *region; /* what its ops are to be made again by (autograd), borrowed; or NULL */
+    void *flow;               /* the scheduler's fairness entity */
     void *scheduler;
     int threads; /* that may run a call together; 0: one */
     /* Run a prepared call, now or later; takes it over. In the end c->finished is called on the loop thread. */
@@ -111,7 +112,8 @@ void td_call_let_go(td_call *c);
 
 /* With op, who, in[], attrs (and out[] with TD_CF_OUT) set: check, infer, allocate outputs, choose and plan the kernel.
  * Returns 0: then submit it (or, TD_CF_VIEW, nothing is left to do and out[] are ready); TD_WAIT_GROW with *lack bytes
- * wanted of `*heap` (nothing changed: grow, then prepare again); or an error. With lack NULL it grows by itself.
+ * wanted of `*heap` (nothing changed: grow, then prepare again; *lack 0: what the kernel needs takes long to make,
+ * td_kernel_wished() is it); or an error. With lack NULL it grows and makes by itself.
  * What the kernel works with is charged to the account and held against the heap's budget (TD_E_QUOTA, TD_E_MEMORY).
  * Versions of written tensors are bumped here, when nothing can fail any more. c->nout, before: the room in out[] (with
  * TD_CF_OUT how many are given); after: how many outputs there are. */

@@ -3,6 +3,7 @@
  * That copy is a kernel of its own, planned beside the first and run as its last phase, so that whoever runs calls sees
  * one call only. When the first kernel failed the copy does nothing: a given tensor is then as it was. */
 #include "daemon/ops/prepare.h"
+#include "daemon/tensor/device.h"
 #include "proto/device.h"
 #include <stdlib.h>
 #include <string.h>
@@ -119,12 +120,22 @@ static void count_chunks(td_kcall *k)
     if (k->cost_ns < chunks * CHUNK_NS) k->cost_ns = chunks * CHUNK_NS;
 }
 
-int td_prep_choose(td_call *c, td_error *e)
+static int wait_for_work(uint64_t *lack, td_error *e)
+{
+    *lack = 0;
+    td_error_clear(e);
+    return TD_WAIT_GROW;
+}
+
+int td_prep_choose(td_call *c, uint64_t *lack, td_error *e)
 {
     give(&c->k, c);
     td_plan_fn plan = plan_for(&c->k);
     if (!plan && !(c->op->flags & TD_OF_UNCOMPUTED)) return no_plan(&c->k, e);
+    td_kernel_may_wish(lack != NULL);
     int err = plan ? plan(&c->k, e) : 0;
+    td_kernel_may_wish(false);
+    if (td_kernel_wishes()) return wait_for_work(lack, e);
     if (err) return err;
     if (writes_something(c)) count_chunks(&c->k);
     else plan_nothing(&c->k);
@@ -151,24 +162,32 @@ bool td_prep_light(const td_kcall *k)
     return work_of(k, INT64_MAX) <= FEW;
 }
 
-static int refused(int code, const td_error *why, uint64_t bytes, td_error *e)
+static int refused(int code, const td_error *why, unsigned device, uint64_t bytes, td_error *e)
 {
+    td_storage_lacks(device);
     return td_fail(e, (td_code)code, "no memory to work with (%.1f MB): %.300s", (double)bytes / 1e6, why->message);
+}
+
+/* What a call works with lies where it runs; a device in this process's memory takes that from it. */
+static unsigned charged_to(const td_kcall *k)
+{
+    return k->device == TD_CPU || td_device_get(k->device)->host ? TD_CPU : k->device;
 }
 
 int td_prep_charge(td_call *c, td_error *e)
 {
     const td_issuer *who = c->who;
-    uint64_t bytes = work_of(&c->k, who->threads);
+    unsigned device = charged_to(&c->k);
+    uint64_t bytes = work_of(&c->k, device == TD_CPU ? who->threads : 1); /* a stream runs its calls one by one */
     if (bytes <= FEW || !who->heap || !who->account) return 0;
     td_error why = {0};
-    int err = td_account_work(who->account, bytes, &why);
-    if (err) return refused(err, &why, bytes, e);
-    td_budget *lender = td_heap_budget(who->heap);
-    err = td_budget_work(lender, bytes, &why);
+    int err = td_account_work(who->account, device, bytes, &why);
+    if (err) return refused(err, &why, device, bytes, e);
+    td_budget *lender = device == TD_CPU ? td_heap_budget(who->heap) : NULL;
+    if (lender) err = td_budget_work(lender, bytes, &why);
     if (err) {
-        td_account_work_done(who->account, bytes);
-        return refused(err, &why, bytes, e);
+        td_account_work_done(who->account, device, bytes);
+        return refused(err, &why, device, bytes, e);
     }
     c->payer = td_account_ref(who->account);
     c->lender = lender;
@@ -178,8 +197,8 @@ int td_prep_charge(td_call *c, td_error *e)
 
 void td_prep_give_back(td_call *c)
 {
-    td_account_work_done(c->payer, c->work);
-    td_budget_work_done(c->lender, c->work);
+    td_account_work_done(c->payer, charged_to(&c->k), c->work);
+    if (c->lender) td_budget_work_done(c->lender, c->work);
     td_account_unref(c->payer);
     c->payer = NULL;
 }
@@ -188,7 +207,7 @@ int td_prep_plan(td_prep *p, td_error *e)
 {
     td_call *c = p->c;
     td_prep_operands(c, (uint8_t)p->f.compute, device_of(c));
-    int err = td_prep_choose(c, e);
+    int err = td_prep_choose(c, p->lack, e);
     if (!err && p->through) err = plan_copy(c, e);
     return err ? err : td_prep_charge(c, e);
 }

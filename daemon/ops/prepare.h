@@ -68,8 +68,8 @@ static inline void td_prep_operands(td_call *c, uint8_t compute, uint8_t device)
     k->compute = compute;
     k->device = device;
 }
-/* Choose the kernel and plan. */
-int td_prep_choose(td_call *c, td_error *e);
+/* Choose the kernel and plan. TD_WAIT_GROW with *lack 0: as td_ops_prepare. */
+int td_prep_choose(td_call *c, uint64_t *lack, td_error *e);
 /* Is what the plan works with not counted, on however many threads? */
 bool td_prep_light(const td_kcall *k);
 /* Charge what the plan works with, and give it back. */

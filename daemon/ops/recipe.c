@@ -5,6 +5,7 @@
  * directly and shares memory with no input but itself. */
 #include "daemon/ops/recipe.h"
 #include <stdlib.h>
+#include <sys/mman.h>
 
 enum { SETS = 128, WAYS = 2, HISTORIES = 4096, STATE = 192 };
 _Static_assert(SETS *WAYS <= 256, "the number of one is a byte");
@@ -160,7 +161,7 @@ static int bind_kernel(const td_recipe *r, td_call *c, uint64_t *lack, td_heap *
     for (int o = 0; o < r->nout; o++) td_prep_arg(&c->args[c->nin + o], c->out[o]);
     td_prep_operands(c, r->compute, r->device);
     if (r->replan) replan(r, &c->k);
-    else err = td_prep_choose(c, e);
+    else err = td_prep_choose(c, lack, e);
     if (err || (r->replan && r->light)) return err;
     return td_prep_charge(c, e);
 }
@@ -223,6 +224,13 @@ static __attribute__((noinline)) int search(const book *b, const td_call *c)
     return -1;
 }
 
+/* Mapped, for pages of their own come one by one, when a recipe is put there. */
+static book *book_new(void)
+{
+    void *b = mmap(NULL, sizeof(book), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return b == MAP_FAILED ? NULL : b;
+}
+
 const td_recipe *td_recipe_find(const td_call *c)
 {
     book *b = loop_book;
@@ -236,7 +244,7 @@ const td_recipe *td_recipe_find(const td_call *c)
 
 void td_recipes_forget(void)
 {
-    free(loop_book);
+    if (loop_book) munmap(loop_book, sizeof *loop_book);
     loop_book = NULL;
 }
 
@@ -245,8 +253,7 @@ void td_recipe_keep(const td_prep *p)
     uint64_t words[TD_LOOK_WORDS];
     int n = is_plain(p->c) ? looked(p, words) : 0;
     if (!n) return;
-    if (!loop_book) loop_book = calloc(1, sizeof *loop_book);
-    if (!loop_book) return;
+    if (!loop_book && !(loop_book = book_new())) return;
     unsigned set = set_of(n, words), at = set * WAYS + loop_book->made[set]++ % WAYS;
     make(&loop_book->recipe[at], p, n, words);
     found(loop_book, (uint8_t)at);

@@ -51,8 +51,9 @@ void td_peer_bell(td_peer *p)
     }
     if (n == 0 || (n < 0 && n != -EAGAIN)) p->eof = true;
     if (p->full) td_peer_wrote(p);
-    s->last_news = td_clock_ns();
-    td_patience_slept(&s->patience, s->last_news - s->slept);
+    uint64_t now = td_clock_ns();
+    td_patience_took(&s->patience, now - s->last_news);
+    s->last_news = now;
 }
 
 /* Who will look when its turn comes is left alone. */
@@ -85,10 +86,7 @@ static bool wait_a_little(td_server *s)
 {
     uint64_t now = td_clock_ns();
     if (!td_patience_has(&s->patience, now)) return false;
-    if (now - s->last_news > TD_PATIENCE_NS) {
-        td_patience_missed(&s->patience);
-        return false;
-    }
+    if (now - s->last_news > TD_PATIENCE_NS) return false;
     td_patience_look(&s->patience, LOOK_NS, look, s);
     return true;
 }
@@ -103,7 +101,6 @@ static bool go_to_sleep(td_server *s)
     }
     for (td_peer *p = s->watched; p; p = p->next_watched) p->watched = false;
     s->watched = NULL;
-    s->slept = td_clock_ns();
     return true;
 }
 

@@ -1,5 +1,6 @@
 /* The loop: turns, flushes, ends of tasks, deadlines, signals. */
 #include "daemon/server/server.h"
+#include "daemon/autograd/autograd.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -13,9 +14,9 @@
 #include <unistd.h>
 
 enum {
-    COLLECT_MOST = 512,
+    COLLECT_MOST = 128,
     DROP_MOST = 64,
-    CLEAR_MOST = 512,
+    CLEAR_MOST = 256,
     LONELY_MS = 10000,
     DRAIN_MS = 10000,
     RETRY_MS = 2,
@@ -169,6 +170,17 @@ static void job_done(uv_work_t *w, int status)
     td_lap_over(laps, "helped");
 }
 
+/* The first job starts libuv's threads: signals are the loop's, and must not find one of these at the end. */
+static int queue_job(job *j)
+{
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int rc = uv_queue_work(&j->server->loop, &j->work, job_run, job_done);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return rc;
+}
+
 static void background(void *hook_arg, void (*run)(void *), void (*done)(void *), void *arg)
 {
     td_server *s = hook_arg;
@@ -176,7 +188,7 @@ static void background(void *hook_arg, void (*run)(void *), void (*done)(void *)
     if (j) {
         *j = (job){.server = s, .run = run, .done = done, .arg = arg};
         j->work.data = j;
-        if (uv_queue_work(&s->loop, &j->work, job_run, job_done) == 0) {
+        if (queue_job(j) == 0) {
             s->helpers++;
             return;
         }
@@ -184,6 +196,11 @@ static void background(void *hook_arg, void (*run)(void *), void (*done)(void *)
     }
     run(arg);
     if (done) done(arg);
+}
+
+static void nothing(void *unused)
+{
+    (void)unused;
 }
 
 static void free_segment(void *segment)
@@ -211,21 +228,26 @@ static void trim(void *unused)
     malloc_trim(0);
 }
 
+static uint64_t bytes_of_malloc(const td_server *s)
+{
+    return td_live_counts().bytes + td_autograd_bytes() + s->sessions.unpacked;
+}
+
 void td_server_note_bytes(td_server *s)
 {
-    uint64_t now = td_live_counts().bytes;
+    uint64_t now = bytes_of_malloc(s);
     if (now > s->most_bytes) s->most_bytes = now;
 }
 
 static bool much_was_freed(td_server *s)
 {
     td_server_note_bytes(s);
-    return s->most_bytes - td_live_counts().bytes >= MUCH;
+    return s->most_bytes - bytes_of_malloc(s) >= MUCH;
 }
 
 static void trim_aside(td_server *s)
 {
-    s->most_bytes = td_live_counts().bytes;
+    s->most_bytes = bytes_of_malloc(s);
     background(s, trim, NULL, NULL);
 }
 
@@ -263,6 +285,7 @@ static void after_events(uv_check_t *h)
     td_laps *laps = s->service.laps;
     int rounds = ROUNDS;
     td_lap_began(laps);
+    td_server_note_bytes(s);
     do {
         s->resumed = false;
         td_rings_look(s);
@@ -399,6 +422,7 @@ int td_server_init(td_server *s, const td_options *o, td_error *e)
     s->service.budget.dispose_arg = s;
     if (descriptors / 32 < s->service.budget.warm_most) s->service.budget.warm_most = descriptors / 32; /* two each */
     td_sessions_init(&s->sessions, &s->service);
+    background(s, nothing, NULL, NULL); /* starts the helpers */
     s->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
     prctl(PR_SET_DUMPABLE, 0); /* other processes of this user stay out of our memory and descriptors */
     return open_listener(s, e);
@@ -427,7 +451,7 @@ static void ignore_signals(td_server *s)
     sigemptyset(&both);
     sigaddset(&both, SIGTERM);
     sigaddset(&both, SIGINT);
-    pthread_sigmask(SIG_BLOCK, &both, &before); /* no other thread is left */
+    pthread_sigmask(SIG_BLOCK, &both, &before); /* other threads have these blocked */
     uv_signal_stop(&s->sigterm);
     uv_signal_stop(&s->sigint);
     signal(SIGTERM, SIG_IGN);

@@ -67,15 +67,15 @@ struct td_server {
     uv_check_t check;
     td_peer *peers, *dirty;
     td_turns turns;
-    td_peer *watched;          /* rings in use: nobody rings a bell for these */
-    uint64_t last_news, slept; /* ns: when a ring last had something, when the loop was last put to sleep with rings */
+    td_peer *watched;   /* rings in use: nobody rings a bell for these */
+    uint64_t last_news; /* ns: when a ring last had something */
     td_patience patience;
     uint64_t next_deadline; /* as the timer is set */
     bool settling;          /* the timer runs that looks for what lies idle */
     uint64_t seen;          /* what had happened (as below) when it last ran */
     uint64_t settled;       /* what had happened (td_service.frames_in, peers that came and went) when nothing did */
     uint64_t came_and_went;
-    uint64_t most_bytes; /* of records of tensors, since malloc last gave some back */
+    uint64_t most_bytes; /* of records of tensors, graphs and large frames, since malloc last gave some back */
     td_watch *watches;
     uint32_t npeers;
     uint64_t refused;

@@ -45,13 +45,9 @@ static int may_touch(td_issuer *who, const td_storage *st, bool write, td_error 
 /* Where the values are known to be lost, no gradient of them is wanted. */
 static int check_roots(td_tensor *const *t, int n, td_error *e)
 {
-    for (int i = 0; i < n; i++) {
-        const td_cause *poison = t[i] ? t[i]->storage->poison : NULL;
-        if (!poison) continue;
-        *e = poison->error;
-        return e->code;
-    }
-    return TD_OK;
+    int rc = TD_OK;
+    for (int i = 0; i < n && !rc; i++) rc = t[i] ? td_storage_check(t[i]->storage, e) : TD_OK;
+    return rc;
 }
 
 static int plan(td_session *s, const td_record *r, td_backward **out, td_error *e)

@@ -8,11 +8,7 @@ td_tensor *td_call_tensor(td_session *s, uint32_t id, td_error *e)
 {
     td_cause *cause;
     td_tensor *t = td_session_value(s, id, &cause, e);
-    if (t && t->storage->poison) {
-        *e = t->storage->poison->error;
-        return NULL;
-    }
-    return t;
+    return t && td_storage_check(t->storage, e) ? NULL : t;
 }
 
 static int call_info(td_session *s, const Td__Wire__Call *call, td_error *e)
@@ -28,7 +24,8 @@ static int call_map(td_session *s, const Td__Wire__Call *call, td_error *e)
 {
     const Td__Wire__Map *q = call->map;
     td_tensor *t = td_call_tensor(s, q->id, e);
-    return t ? td_address_reply(s, t, call->serial, q->descriptor, e) : e->code;
+    td_address_form form = {q->descriptor, q->quiet};
+    return t ? td_address_reply(s, t, call->serial, form, e) : e->code;
 }
 
 int td_call_new_id(td_session *s, uint32_t id, td_error *e)

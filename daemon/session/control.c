@@ -263,6 +263,7 @@ static int step_alias(td_session *s, const td_record *r, td_tensor *t, td_error 
     td_tensor *fresh = NULL;
     rc = td_tensor_view(&fresh, t, &t->desc, s->account, e);
     if (!rc) rc = td_tensor_detach_version(fresh, e);
+    if (!rc) rc = td_region_data(&s->issuer, t, fresh, e);
     if (!rc) return td_objects_bind(&s->objects, r->out[0], fresh, NULL, e);
     td_tensor_unref(fresh);
     return rc;
@@ -292,8 +293,10 @@ static const control controls[] = {
     [TD_REC_WRITE_END - TD_REC_FIRST] = {"write_end", 1, 0, 0},
     [TD_REC_SHAPE - TD_REC_FIRST] = {"shape", -1, 0, 2},
     [TD_REC_DATA_OF - TD_REC_FIRST] = {"data_of", 1, 1, 0},
-    [TD_REC_CALL - TD_REC_FIRST] = {"program", -1, -1, 6},
+    [TD_REC_CALL - TD_REC_FIRST] = {"program", -1, -1, TD_CALL_HEAD},
     [TD_REC_PROGRAM_END - TD_REC_FIRST] = {"program_end", 0, 0, 1},
+    [TD_REC_REGION - TD_REC_FIRST] = {"checkpoint", 0, 0, 2},
+    [TD_REC_REGION_END - TD_REC_FIRST] = {"checkpoint_end", 0, 0, 1},
 };
 
 static int check_form(const td_record *r, const control **out, td_error *e)
@@ -332,6 +335,8 @@ static int dispatch(td_session *s, const td_record *r, td_error *e)
     case TD_REC_BACKWARD: return td_session_backward(s, r, e);
     case TD_REC_CALL: return td_session_program_call(s, r, e);
     case TD_REC_PROGRAM_END: return td_session_program_end(s, r, e);
+    case TD_REC_REGION: return td_session_region(s, r, e);
+    case TD_REC_REGION_END: return td_session_region_end(s, r, e);
     case TD_REC_SET_GRAD: return step_set_grad(s, r, e);
     case TD_REC_SEED:
         s->issuer.seed = td_words_u64(r->rest);

@@ -1,14 +1,13 @@
 /* Frames: what came becomes the records, or the request, that are worked off next.
  *
- * To unpack a large one takes a millisecond for each megabyte, most of it for pages that are new: a helper thread does
- * that, while the session waits. The loop and the helper share a td_unpacking and the session's arena, which are the
- * helper's until it comes back; the bytes are in a block of their own, for the connection may end meanwhile. */
+ * A large one is unpacked by a helper (unpack.c). What it became is in the session's arena until the last of it is
+ * worked off. */
 #include "daemon/session/state.h"
 #include "proto/text.h"
 
 #include <stdlib.h>
 
-enum { MAX_SITES = 65535, SITES_AT_ONCE = 128, FREE_HERE = 512 << 10 };
+enum { MAX_SITES = 65535, FREE_HERE = 512 << 10 };
 
 static int set_site(td_session *s, const Td__Wire__CallSite *c, td_error *e)
 {
@@ -43,7 +42,7 @@ static int set_site(td_session *s, const Td__Wire__CallSite *c, td_error *e)
 
 /* ---- unpacking */
 
-static void *unpack(td_arena *arena, const td_frame *f)
+void *td_frame_unpack(td_arena *arena, const td_frame *f)
 {
     if (f->kind == TD_FRAME_BATCH) return td__wire__batch__unpack(&arena->allocator, f->bytes, f->payload);
     return td__wire__call__unpack(&arena->allocator, f->bytes, f->payload);
@@ -52,14 +51,13 @@ static void *unpack(td_arena *arena, const td_frame *f)
 /* Some of the texts that a batch brings, from *site on; TD_AGAIN: there are more. */
 static int take_sites(td_session *s, const Td__Wire__Batch *b, size_t *site, td_error *e)
 {
-    size_t until = b->n_sites - *site > SITES_AT_ONCE ? *site + SITES_AT_ONCE : b->n_sites;
+    size_t until = b->n_sites - *site > TD_SITES_AT_ONCE ? *site + TD_SITES_AT_ONCE : b->n_sites;
     for (int rc; *site < until; ++*site)
         if ((rc = set_site(s, b->sites[*site], e))) return rc;
     return until < b->n_sites ? TD_AGAIN : TD_OK;
 }
 
-/* What a frame has brought, NULL: nothing that makes sense. TD_AGAIN: not all of it has been looked at. */
-static int take(td_session *s, const td_frame *f, void *message, size_t *site, td_error *e)
+int td_frame_take(td_session *s, const td_frame *f, void *message, size_t *site, td_error *e)
 {
     bool batch = f->kind == TD_FRAME_BATCH;
     if (!message) return td_fail(e, TD_E_PROTOCOL, "a %s of %u bytes is malformed", batch ? "Batch" : "Call", f->bytes);
@@ -74,92 +72,12 @@ static int take(td_session *s, const td_frame *f, void *message, size_t *site, t
     return TD_OK;
 }
 
-typedef struct td_unpacking {
-    td_activity a;
-    td_session *s;
-    td_frame f;
-    void *message;
-    size_t site; /* the next that it brings */
-    bool begun, over, unwanted;
-} td_unpacking;
-
-static void work(void *arg)
-{
-    td_unpacking *u = arg;
-    u->message = unpack(&u->s->arena, &u->f);
-    td_frame_done(&u->f);
-}
-
-static void done(void *arg)
-{
-    td_unpacking *u = arg;
-    td_session *s = u->s;
-    s->jobs--;
-    u->over = true;
-    if (u->unwanted) free(u);
-    if (s->ended) td_session_try_free(s);
-    else td_session_ready(s);
-}
-
-static int step(td_session *s, td_activity *a, td_error *e)
-{
-    static const td_wait_kind for_frame = {"a large frame to be unpacked"};
-    td_unpacking *u = (td_unpacking *)(void *)a;
-    if (!u->begun) {
-        const td_service_options *o = &s->service->options;
-        u->begun = true;
-        s->jobs++;
-        td_session_wait(s, &for_frame);
-        o->background(o->arg, work, done, u);
-        return TD_AGAIN;
-    }
-    int rc = take(s, &u->f, u->message, &u->site, e);
-    if (!rc) free(u);
-    return rc;
-}
-
-static bool drop(td_activity *a, int most)
-{
-    (void)most;
-    td_unpacking *u = (td_unpacking *)(void *)a;
-    u->unwanted = u->begun && !u->over;
-    if (u->unwanted) return true; /* it goes when it comes back */
-    td_frame_done(&u->f);
-    free(u);
-    return true;
-}
-
-static td_unpacking *unpacking_new(td_session *s, const td_frame *f, td_error *e)
-{
-    static const td_activity_kind kind = {"frame", .step = step, .drop = drop, .cost = SITES_AT_ONCE};
-    td_unpacking *u = malloc(sizeof *u);
-    if (!u) return td_no_memory(e, "for a frame"), NULL;
-    *u = (td_unpacking){.a = {&kind}, .s = s, .f = *f};
-    u->f.fd = -1; /* one that came along is who read the frame's */
-    s->activity = &u->a;
-    return u;
-}
-
-static int unpack_aside(td_session *s, td_frame *f, td_error *e)
-{
-    if (!unpacking_new(s, f, e)) return e->code;
-    f->block = NULL;
-    return TD_OK;
-}
-
 static int unpack_here(td_session *s, const td_frame *f, td_error *e)
 {
-    void *message = unpack(&s->arena, f);
+    void *message = td_frame_unpack(&s->arena, f);
     size_t site = 0;
-    int rc = take(s, f, message, &site, e);
-    if (rc != TD_AGAIN) return rc;
-    td_unpacking *u = unpacking_new(s, f, e);
-    if (!u) return e->code;
-    u->message = message;
-    u->site = site;
-    u->begun = u->over = true;
-    u->f.block = NULL;
-    return TD_OK;
+    int rc = td_frame_take(s, f, message, &site, e);
+    return rc == TD_AGAIN ? td_unpack_go_on(s, f, message, site, e) : rc;
 }
 
 static void free_arena(void *arena)
@@ -168,9 +86,10 @@ static void free_arena(void *arena)
     free(arena);
 }
 
-/* What the frame before it left. */
+/* What the last frame left. */
 static void reset_arena(td_session *s)
 {
+    td_unpack_gone(s);
     const td_service_options *o = &s->service->options;
     td_arena *old = s->arena.used > FREE_HERE && o->background ? malloc(sizeof *old) : NULL;
     if (!old) {
@@ -182,6 +101,12 @@ static void reset_arena(td_session *s)
     o->background(o->arg, free_arena, NULL, old);
 }
 
+void td_session_frame_over(td_session *s)
+{
+    s->batch = NULL;
+    if (s->arena.used > FREE_HERE) reset_arena(s);
+}
+
 int td_session_frame(td_session *s, td_frame *f, td_error *e)
 {
     reset_arena(s);
@@ -191,5 +116,5 @@ int td_session_frame(td_session *s, td_frame *f, td_error *e)
     if (f->kind != TD_FRAME_BATCH && f->kind != TD_FRAME_CALL)
         return td_fail(e, TD_E_PROTOCOL, "a frame of kind %u is not for the daemon", f->kind);
     if (f->kind == TD_FRAME_CALL) td_import_receive(s, f);
-    return f->block && s->service->options.background ? unpack_aside(s, f, e) : unpack_here(s, f, e);
+    return f->block && s->service->options.background ? td_unpack_aside(s, f, e) : unpack_here(s, f, e);
 }

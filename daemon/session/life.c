@@ -133,6 +133,7 @@ static void free_parts(td_session *s)
     free(s->sent);
     free(s->outs);
     td_arena_deinit(&s->arena);
+    td_unpack_gone(s);
     td_cause_unref(s->first_error);
     td_cause_unref(s->late_grad);
     td_cause_unref(s->overdrawn);
@@ -325,6 +326,7 @@ td_heap *td_session_end(td_session *s, bool alive)
     td_promises_forget(s);
     td_lates_drop(&s->late);
     td_session_made(s);
+    td_session_regions_drop(s);
     leave(s);
     td_session_leases_changed(s->all); /* who waited for its leases or its backward goes on */
     td_ring_drop(s);

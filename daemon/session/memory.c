@@ -293,8 +293,55 @@ static bool wait_for_others(td_session *s, int rc, unsigned device)
     return device == TD_CPU && !own && (wait_for_unmaps(s) || wait_for_segments(s));
 }
 
+/* ---- what a kernel needs and takes long to make */
+
+typedef struct making {
+    td_session *s;
+    td_kernel_work work;
+} making;
+
+static void make(void *arg)
+{
+    making *m = arg;
+    m->work.make(m->work.arg);
+}
+
+static void made(void *arg)
+{
+    making *m = arg;
+    td_session *s = m->s;
+    s->jobs--;
+    free(m->work.arg);
+    free(m);
+    if (s->ended) td_session_try_free(s);
+    else td_session_ready(s);
+}
+
+static int make_aside(td_session *s, td_kernel_work work, td_error *e)
+{
+    static const td_wait_kind for_kernel = {"a kernel to be made"};
+    const td_service_options *o = &s->service->options;
+    making *m = malloc(sizeof *m);
+    if (!m) {
+        free(work.arg);
+        return td_no_memory(e, "for a kernel");
+    }
+    *m = (making){s, work};
+    s->jobs++;
+    td_session_wait(s, &for_kernel);
+    if (o->background) {
+        o->background(o->arg, make, made, m);
+    } else {
+        make(m);
+        made(m);
+    }
+    return TD_AGAIN;
+}
+
 int td_session_lacks(td_session *s, int rc, uint64_t lack, td_heap *heap, td_error *e)
 {
+    td_kernel_work work = td_kernel_wished();
+    if (work.make) return make_aside(s, work, e);
     unsigned device = td_storage_lacked();
     td_session_made(s);
     if (s->grow_failed) {

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { STEP = 8 /* ops */, MOST_ARGS = TD_IR_MAX_ENDS, HEAD = 6 /* words before the arguments */ };
+enum { STEP = 8 /* ops */, MOST_ARGS = TD_IR_MAX_ENDS };
 
 typedef struct running {
     td_activity a;
@@ -83,7 +83,9 @@ static int take_args(td_session *s, const td_record *r, td_exec *x, td_error *e)
     td_tensor **tensors = malloc((r->nin + 1u) * sizeof *tensors);
     int rc = args && tensors ? TD_OK : td_no_memory(e, "for %u arguments of a program", n);
     if (!rc) rc = td_session_values(s, r->in, r->nin, false, tensors, e);
-    if (!rc) rc = td_vals_read(td_exec_purse(x), r->rest + HEAD, r->nrest - HEAD, tensors, r->nin, n, args, e);
+    if (!rc)
+        rc = td_vals_read(td_exec_purse(x), r->rest + TD_CALL_HEAD, r->nrest - TD_CALL_HEAD, tensors, r->nin, n, args,
+                          e);
     if (!rc) rc = td_exec_begin(x, n, args, e);
     for (uint32_t k = 0; args && k < n; k++) td_val_drop(td_exec_purse(x), &args[k]);
     free(args);

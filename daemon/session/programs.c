@@ -142,7 +142,7 @@ static void over(td_reading *j)
     td_session *s = j->s;
     td_error why = {0};
     program_made(j);
-    td_account_work_done(s->account, j->charged);
+    td_account_work_done(s->account, TD_CPU, j->charged);
     if (!s->ended) {
         if (settle(j, &why)) {
             snprintf(why.op, sizeof why.op, "program_new");
@@ -229,7 +229,7 @@ int td_call_program_new(td_session *s, const Td__Wire__Call *call, td_error *e)
     int rc = check(s, call->program_new, e);
     td_reading *j = rc ? NULL : reading_new(s, call, e);
     if (!j) return e->code;
-    rc = td_account_work(s->account, takes, e);
+    rc = td_account_work(s->account, TD_CPU, takes, e);
     if (rc) {
         let_go(j);
         return td_session_lacks(s, rc, 0, s->heap, e);
@@ -241,7 +241,7 @@ int td_call_program_new(td_session *s, const Td__Wire__Call *call, td_error *e)
     }
     work(j);
     program_made(j);
-    td_account_work_done(s->account, takes);
+    td_account_work_done(s->account, TD_CPU, takes);
     rc = settle(j, e);
     let_go(j);
     return rc;

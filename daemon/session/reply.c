@@ -246,17 +246,29 @@ int td_session_check_host(const td_tensor *t, td_error *e)
                    td_device_name(t->storage->device));
 }
 
-int td_address_reply(td_session *s, td_tensor *t, uint64_t serial, bool descriptor, td_error *e)
+static void after_tasks(void *arg)
+{
+    value_read *v = arg;
+    td_tensor *t = v->p.wait.tensor;
+    if (!t) { /* the session has ended */
+        td_promise_keep(v);
+        return;
+    }
+    td_access a = {.storage = t->storage};
+    td_desc_extent(&t->desc, &a.lo, &a.hi);
+    td_sched_after(v->p.session->service->sched, 1, &a, td_promise_keep, v);
+}
+
+int td_address_reply(td_session *s, td_tensor *t, uint64_t serial, td_address_form form, td_error *e)
 {
     static const td_wait_kind for_tasks = {"a value", .finish = address_ready};
     value_read *v = td_promise_new(s, &for_tasks, sizeof *v, serial, e);
     if (!v) return e->code;
-    v->descriptor = descriptor;
+    v->descriptor = form.descriptor;
     v->p.wait.tensor = td_tensor_ref(t);
     td_promise_make(&v->p, 0);
-    td_access a = {.storage = t->storage};
-    td_desc_extent(&t->desc, &a.lo, &a.hi);
-    td_sched_after(s->service->sched, 1, &a, td_promise_keep, v);
+    if (form.quiet) td_sched_after_flow(s->service->sched, s->flow, after_tasks, v);
+    else after_tasks(v);
     return TD_OK;
 }
 
@@ -268,7 +280,7 @@ int td_read_reply(td_session *s, td_tensor *t, uint64_t serial, td_error *e)
     }
     int rc = td_session_check_host(t, e);
     if (rc) return rc;
-    if (td_desc_nbytes(&t->desc) > s->all->inline_limit) return td_address_reply(s, t, serial, false, e);
+    if (td_desc_nbytes(&t->desc) > s->all->inline_limit) return td_address_reply(s, t, serial, (td_address_form){0}, e);
     uint64_t lo, hi;
     td_desc_extent(&t->desc, &lo, &hi);
     if (td_sched_pending(t->storage, lo, hi, false) || !td_desc_is_contiguous(&t->desc))

@@ -390,7 +390,7 @@ td_run td_session_run_until(td_session *s, int most, uint64_t *until, td_error *
                 td_import_drop(s);
             }
         } else {
-            s->batch = NULL;
+            td_session_frame_over(s);
             return TD_RUN_IDLE;
         }
         if (rc > 0) return TD_RUN_FATAL;

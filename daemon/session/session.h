@@ -43,6 +43,10 @@ typedef struct td_sessions {
     uint64_t asked_ms;          /* when somebody was last asked */
     struct td_reading *to_read; /* programs that were sent, in this order, and wait for a helper, ... */
     uint32_t reading;           /* ... and those that helpers read */
+    struct td_unpacking *to_unpack; /* large frames, as they came, that wait for a helper, ... */
+    uint32_t unpacking;         /* ... those that helpers unpack, ... */
+    uint64_t unpacked;          /* ... and the bytes that became of such and are not worked off */
+    td_deadline look_to_unpack; /* whether these wait for others */
     uint32_t making;            /* sessions for which a segment is made, or was and they have not looked yet */
     uint64_t taken_ms;          /* when somebody last looked for those who were asked in vain */
     td_session *take_next;      /* of such a round; NULL: none is under way */

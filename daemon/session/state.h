@@ -51,8 +51,8 @@ typedef struct td_activity_kind {
     /* Its session has ended: let go of about `most` of it; true when it is gone. */
     bool (*drop)(td_activity *a, int most);
     void (*left)(td_activity *a); /* before that, when it ends: nobody may point there any more; NULL: nobody does */
-    int cost;     /* of a step, in records */
-    bool endless; /* perhaps: when its client has gone it may go on for a while only */
+    int cost;                     /* of a step, in records */
+    bool endless;                 /* perhaps: when its client has gone it may go on for a while only */
 } td_activity_kind;
 struct td_activity {
     const td_activity_kind *kind;
@@ -151,6 +151,13 @@ typedef struct td_promise {
 
 typedef struct td_clone td_clone;
 
+/* A checkpoint that is open, by the number that the client gave it. */
+typedef struct td_open_region {
+    struct td_open_region *next;
+    uint32_t id;
+    td_region *region; /* counted */
+} td_open_region;
+
 enum { TD_UNWANTED = 8 };
 struct td_session {
     td_sessions *all;
@@ -181,6 +188,8 @@ struct td_session {
     uint32_t next_lease;
     td_queue_handle *queues;
     td_known_program *programs;
+    td_open_region *regions;
+    uint32_t nregions;
     td_held *held, *over, **last_over; /* requests beside the stream; those whose wait has ended, in that order */
     uint32_t nheld;
     td_sent *sent;
@@ -189,16 +198,17 @@ struct td_session {
     uint32_t *renamed; /* when an id got another text than before, in ticks of td_objects.now; 0: never */
     uint32_t nsites, last_site;
     td_arena arena;
+    uint64_t unpacked; /* of it, by a helper */
     Td__Wire__Batch *batch;
     size_t cursor; /* words of the batch that are done */
     Td__Wire__Call *call;
     td_wait wait; /* of the stream */
     td_activity *activity;
     uint64_t unwanted[TD_UNWANTED]; /* serials of programs' calls that nobody waits for any more, the last ones */
-    td_cause *first_error; /* not yet told */
-    td_lates late;         /* nor these, of storages; told by their next use */
-    td_cause *late_grad;   /* nor this, of a backward; told by the next use of a .grad */
-    td_tensor **outs;      /* room for one call's outputs */
+    td_cause *first_error;          /* not yet told */
+    td_lates late;                  /* nor these, of storages; told by their next use */
+    td_cause *late_grad;            /* nor this, of a backward; told by the next use of a .grad */
+    td_tensor **outs;               /* room for one call's outputs */
     int max_outs;
     uint64_t ops_run;
     td_write_lease *write_leases;
@@ -287,8 +297,12 @@ int td_session_backward(td_session *s, const td_record *r, td_error *e);
 int td_call_program_new(td_session *s, const Td__Wire__Call *call, td_error *e);
 td_program *td_session_program_of(const td_session *s, uint32_t id, td_error *e); /* borrowed; NULL: there is none */
 int td_session_program_id(const td_session *s, uint32_t id, td_error *e);         /* may one get this number? */
-int td_session_program_add(td_session *s, uint32_t id, td_program *program, td_error *e); /* takes it over when it works */
+int td_session_program_add(td_session *s, uint32_t id, td_program *program,
+                           td_error *e); /* takes it over when it works */
 int td_session_program_end(td_session *s, const td_record *r, td_error *e);
+int td_session_region(td_session *s, const td_record *r, td_error *e);
+int td_session_region_end(td_session *s, const td_record *r, td_error *e);
+void td_session_regions_drop(td_session *s);
 /* Let go of about `most`: true when all are gone. */
 bool td_known_programs_drop(td_known_program **all, int most);
 /* All that the other has, for a clone. */
@@ -303,6 +317,15 @@ td_session *td_session_by_token(const td_sessions *all, uint32_t id, uint64_t to
 /* Begin as a clone. And the end of a session: those that copy its objects find none any more. */
 int td_session_clone(td_session *s, const Td__Wire__Hello *h, const td_peer_id *who, td_error *e);
 void td_clones_end(td_session *parent);
+/* frame.c: what a frame has brought, NULL: nothing that makes sense. TD_AGAIN: not all of it has been looked at. */
+enum { TD_SITES_AT_ONCE = 128 };
+void *td_frame_unpack(td_arena *arena, const td_frame *f);
+int td_frame_take(td_session *s, const td_frame *f, void *message, size_t *site, td_error *e);
+void td_session_frame_over(td_session *s); /* the last of it is done */
+/* unpack.c: by a helper, takes f->block; or the rest of what is unpacked, in turns; what was has gone */
+int td_unpack_aside(td_session *s, td_frame *f, td_error *e);
+int td_unpack_go_on(td_session *s, const td_frame *f, void *message, size_t site, td_error *e);
+void td_unpack_gone(td_session *s);
 /* life.c */
 void td_session_welcome(td_session *s, uint32_t table_hash);
 /* call.c: one request. The same results. */
@@ -403,7 +426,8 @@ static inline bool td_session_may_lack(int rc)
 {
     return rc == TD_WAIT_GROW || rc == TD_E_MEMORY || rc == TD_E_QUOTA;
 }
-/* A step lacks memory, or its due: rc is TD_WAIT_GROW (then `lack`, `heap`), TD_E_MEMORY or TD_E_QUOTA. TD_AGAIN when
+/* A step lacks memory, or its due: rc is TD_WAIT_GROW (then `lack`, `heap`; lack 0: a kernel's wish is to be made),
+ * TD_E_MEMORY or TD_E_QUOTA. TD_AGAIN when
  * it is worth trying again later, or the final error with the biggest holders in `e`. */
 int td_session_lacks(td_session *s, int rc, uint64_t lack, td_heap *heap, td_error *e);
 /* The same for an activity after each step, which says whether it lacks some; what the step gave, or as above. */
@@ -478,9 +502,12 @@ void td_facts_reply(td_session *s, uint64_t serial, const td_tensor *t, td_editi
 int td_read_reply(td_session *s, td_tensor *t, uint64_t serial, td_error *e);
 /* Its bytes can be mapped; else says on which device it lies. */
 int td_session_check_host(const td_tensor *t, td_error *e);
-/* Its address, when everything pending on it has ended; none where nobody maps it. `descriptor`: with one to read by,
- * though it was sent before. */
-int td_address_reply(td_session *s, td_tensor *t, uint64_t serial, bool descriptor, td_error *e);
+/* Its address, when everything pending on it has ended; none where nobody maps it. */
+typedef struct td_address_form {
+    bool descriptor; /* with one to read by, though it was sent before */
+    bool quiet;      /* when all that the session sent before has ended, too */
+} td_address_form;
+int td_address_reply(td_session *s, td_tensor *t, uint64_t serial, td_address_form form, td_error *e);
 
 /* status.c */
 int td_call_status(td_session *s, const Td__Wire__Call *call, td_error *e);

@@ -154,7 +154,7 @@ static uint64_t process_number(const char *key)
  * others may not look into.) Some of them; true: these were all. */
 static bool count_descriptors(table *b)
 {
-    enum { FDS = 256 };
+    enum { FDS = 64 }; /* a microsecond each */
     if (!b->fds_size) {
         b->fds_size = process_number("FDSize");
         return !b->fds_size;

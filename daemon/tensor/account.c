@@ -86,16 +86,16 @@ int td_account_room(const td_account *a, uint64_t objects, td_error *e)
     return 0;
 }
 
-int td_account_work(td_account *a, uint64_t bytes, td_error *e)
+int td_account_work(td_account *a, unsigned device, uint64_t bytes, td_error *e)
 {
-    int err = td_account_charge(a, bytes, 0, e);
+    int err = td_account_charge_on(a, device, bytes, e);
     for (; !err && a; a = a->parent) a->work += bytes;
     return err;
 }
 
-void td_account_work_done(td_account *a, uint64_t bytes)
+void td_account_work_done(td_account *a, unsigned device, uint64_t bytes)
 {
-    td_account_discharge(a, bytes, 0);
+    td_account_discharge_on(a, device, bytes);
     for (; a; a = a->parent) a->work -= bytes;
 }
 

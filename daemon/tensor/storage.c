@@ -46,6 +46,11 @@ unsigned td_storage_lacked(void)
     return device;
 }
 
+void td_storage_lacks(unsigned device)
+{
+    loop_lacked = device;
+}
+
 /* Another device's lack is told by its name. */
 static int no_room(const td_place *where, uint64_t nbytes, int err, td_error *e)
 {

@@ -14,7 +14,7 @@
 typedef struct td_account {
     struct td_account *parent;
     uint64_t bytes, objects;             /* bytes of the CPU's memory */
-    uint64_t work;                       /* of the bytes: what pending calls work with */
+    uint64_t work;                       /* of the bytes, here and away: what pending calls work with */
     uint64_t limit_bytes, limit_objects; /* 0: no limit */
     uint64_t limit_away;                 /* of bytes on any one other device; 0: no limit */
     uint32_t imports, limit_imports;     /* mapped descriptors of clients; 0: no limit */
@@ -84,9 +84,9 @@ static inline uint64_t td_account_bytes(const td_account *a, unsigned device)
 {
     return device == TD_CPU ? a->bytes : a->away[device];
 }
-/* What a call works with is charged as bytes, until the call is over. */
-int td_account_work(td_account *a, uint64_t bytes, td_error *e);
-void td_account_work_done(td_account *a, uint64_t bytes);
+/* What a call works with is charged as bytes where it runs, until the call is over. */
+int td_account_work(td_account *a, unsigned device, uint64_t bytes, td_error *e);
+void td_account_work_done(td_account *a, unsigned device, uint64_t bytes);
 /* One mapped descriptor more, one less. */
 int td_account_import(td_account *a, td_error *e);
 void td_account_unimport(td_account *a);
@@ -198,6 +198,8 @@ typedef struct td_place {
 int td_storage_new(td_storage **out, const td_place *where, uint64_t nbytes, uint64_t *lack, td_error *e);
 /* Where the last one lacked room that could not be made since this was asked for; else the CPU. */
 unsigned td_storage_lacked(void);
+/* What a call would work with there was refused. */
+void td_storage_lacks(unsigned device);
 /* Over an extent that is already there (a lease that is announced): takes the extent over. */
 int td_storage_adopt(td_storage **out, const td_place *where, td_extent *extent, uint64_t nbytes, td_error *e);
 /* Keep the first `nbytes` only (a result that turned out smaller than it might have). No tensor may reach further. */
@@ -211,6 +213,13 @@ void td_storage_unref(td_storage *s);
 /* Mark the contents as lost (keeps the first cause); clear when it is overwritten as a whole. */
 void td_storage_poison(td_storage *s, td_cause *c);
 void td_storage_heal(td_storage *s);
+/* What they were lost of, as an error. */
+static inline int td_storage_check(const td_storage *s, td_error *e)
+{
+    if (!s->poison) return TD_OK;
+    *e = s->poison->error;
+    return e->code;
+}
 
 /* What one client has yet to be told: storages that it should have written, and has not, with the cause. They are what
  * they were, and nobody else is concerned. Bounded, charged, and gone with the storage. */

@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 import example
+import shapes
 import signature
 import table as model
 
@@ -32,7 +33,7 @@ def check_columns(op, errors):
 
 
 # What says how an op is computed, or differentiated, stands with the ops that another is made of.
-NOT_COMPOSED = ("infer", "kernel", "expr", "promote", "grad", "linear", "cost", "checked", "alike")
+NOT_COMPOSED = ("infer", "kernel", "expr", "promote", "grad", "linear", "cost", "checked", "alike", "shape_of")
 
 
 def check_composed(op, errors):
@@ -91,7 +92,7 @@ def check_references(op, errors):
     """Columns that name arguments or outputs name some that exist."""
     params, outs = {p.name for p in op.params}, {o.name for o in op.outs}
     for column, known, what in (("checked", params, "tensor argument"), ("linear", params, "tensor argument"),
-                                ("alike", params, "tensor argument"),
+                                ("alike", params, "tensor argument"), ("shape_of", params, "tensor argument"),
                                 ("nondiff_outputs", outs, "output"), ("outputs", outs, "output")):
         for name in op.raw.get(column, []):
             if name not in known:
@@ -100,6 +101,25 @@ def check_references(op, errors):
         for name in names.split(","):
             if name.strip() not in params:
                 say(errors, op, f"grad.{names}", f"gradient for '{name.strip()}', which is no tensor argument")
+
+
+def check_shapes(op, errors):
+    """What shape an argument has is said in words that C knows."""
+    if "shape_of" in op.raw and any(p.is_list for p in op.params):
+        say(errors, op, "shape_of", "shapes of arguments beside a list of tensors are its rule's to check")
+    for name, text in op.raw.get("shape_of", {}).items():
+        try:
+            shapes.parse(text, op)
+        except ValueError as e:
+            say(errors, op, "shape_of", f"shape of '{name}': {e}")
+
+
+def check_shapes_of_rules(ops, errors):
+    """A rule that leaves shapes to the table leaves them to each op that has it."""
+    left = {op.raw.get("infer"): op.name for op in ops if "shape_of" in op.raw}
+    for op in ops:
+        if op.raw.get("infer") in left and "shape_of" not in op.raw:
+            say(errors, op, "infer", f"no shape_of, but {left[op.infer]}, which has the same rule, leaves shapes to it")
 
 
 def check_body(op, errors):
@@ -123,6 +143,20 @@ def check_examples(op, errors):
             example.parse(text, op)
         except example.ExampleError as e:
             say(errors, op, "example", f"example '{text}': {e}")
+
+
+ATEN_FORM = re.compile(r"(?:\[(?:first|new|\w+=-?[\d.]+)\] )*(\w+)(\(.*\))?")
+
+
+def check_aten(op, errors):
+    """Each form is a name or a call, and what it asks for or marks is an argument."""
+    args = {a.name for a in op.sig.args}
+    for form in op.raw.get("aten", "").split("; ") if "aten" in op.raw else []:
+        if not ATEN_FORM.fullmatch(form):
+            say(errors, op, "aten", f"'{form}' is no name in ATen, and no call of one")
+        for name in re.findall(r"\[(\w+)=", form) + re.findall(r"\b(\w+)(?:[?!]|\[0\])", form) + re.findall(r"[(,] ?([a-z_]\w*)(?=[,)])", form):
+            if name not in args:
+                say(errors, op, "aten", f"'{name}' in '{form}' is no argument")
 
 
 def check_ids(ops, errors):
@@ -178,9 +212,12 @@ def check(table, errors, lock_path, strict):
         if check_signature(op, errors):
             check_results(op, table, errors)
             check_references(op, errors)
+            check_shapes(op, errors)
             check_examples(op, errors)
+            check_aten(op, errors)
             if strict:
                 check_gradient(op, errors)
+    check_shapes_of_rules(whole, errors)
     check_ids(whole, errors)
     if lock_path is not None:
         check_lock(whole, lock_path, errors)

@@ -41,7 +41,7 @@ def line(what, text):
 
 
 def entry(table, op):
-    known = [f"{label} `{op.raw[c]}`" for c, label in (("array_api", "array API"), ("onnx", "ONNX")) if c in op.raw]
+    known = [f"{label} `{op.raw[c]}`" for c, label in (("array_api", "array API"), ("onnx", "ONNX"), ("aten", "ATen")) if c in op.raw]
     out = [f"### {op.name}\n\n`{op.name}{op.sig.text}`\n\n{op.doc}\n\n"]
     out.append(line("dtypes", dtypes(op)))
     out.append(line("result dtype", PROMOTE.get(op.promote, "")))

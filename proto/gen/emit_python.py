@@ -137,6 +137,7 @@ def emit(table, out):
         if f.symbol in seen:
             continue
         seen.add(f.symbol)
+        out.write(f"/* {f.where} */\n")
         if not f.py:
             row(f, known, out)
         if f.symbol.startswith("op_"):
@@ -146,6 +147,7 @@ def emit(table, out):
             lists[k] += text
     layer_rows = ""
     for f in layers:
+        out.write(f"/* {f.where} */\n")
         row(f, known, out)
         stub(f"f_{f.symbol}", f"(void)self;\n    return tdpy_call(&tdpy_{f.symbol}, false, NULL, args, n, kw);", out)
         layer_rows += entry(f, f.name, f"f_{f.symbol}", "$module")

@@ -1,6 +1,7 @@
 """optable.c: the rows that proto/op.h declares."""
 
 import emit_compositions
+import shapes
 import signature
 from cdata import HEAD, boolean, double, dtype, flags, fnv, integer, scalar, string
 from table import DTYPES
@@ -19,7 +20,8 @@ def params(op, out):
         marks = [m for m, on in (("MUTATED", p.mutated), ("CHECKED", p.name in op.raw.get("checked", [])),
                                  ("LINEAR", p.name in op.raw.get("linear", [])), ("ALIKE", p.name in op.raw.get("alike", []))) if on]
         only_if = next((1 + a.index for a in op.attrs if a.name == p.mutated_if), 0)
-        out.write(f"    {{{string(p.name)}, TD_P_{p.kind}, {flags('TD_PF_', marks)}, {only_if}}},\n")
+        shape = shapes.parse(op.raw["shape_of"][p.name], op) if p.name in op.raw.get("shape_of", {}) else ("ANY", 0, 0)
+        out.write(f"    {{{string(p.name)}, TD_P_{p.kind}, {flags('TD_PF_', marks)}, {only_if}, TD_SHAPE_{shape[0]}, {shape[1]}, {shape[2]}}},\n")
     out.write("};\n")
     return f"{op.name}_params"
 
@@ -94,8 +96,8 @@ def row(op, names, direct):
         .dtypes = {mask:#x},
         .infer = td_infer_{op.infer},{compose}
         .saves = {names[3]},
-        .example = {example},
-        .promote = TD_PROMOTE_{op.promote.upper()}, .mutates = {boolean(any(p.mutated for p in op.params))}, .alike = {boolean("alike" in op.raw)},
+        .example = {example}, .aten = {string(op.raw["aten"]) if "aten" in op.raw else "NULL"},
+        .promote = TD_PROMOTE_{op.promote.upper()}, .mutates = {boolean(any(p.mutated for p in op.params))}, .alike = {boolean("alike" in op.raw)}, .shaped = {boolean("shape_of" in op.raw)},
     }},
 """
 

@@ -44,6 +44,7 @@ class Function:
     placed: bool = False  # `inplace` is taken
     first: bool = False  # of several results the first is the function's
     symbol: str = ""
+    where: str = ""  # "FILE:LINE" that says what it is
     names: dict = field(default_factory=dict)  # argument of the signature -> its name in Python
     aliases: dict = field(default_factory=dict)
 
@@ -198,9 +199,16 @@ def _layer(name, block, table, surface):
     return f
 
 
+def _lines(text):
+    """{"function.NAME": "FILE:LINE"} of the blocks."""
+    heads = ((n, re.match(r"\[((?:function|nn)\.\w+)\]", line)) for n, line in enumerate(text.split("\n"), 1))
+    return {head[1]: f"{SURFACE.name}:{n}" for n, head in heads if head}
+
+
 def load(table):
     """(functions of the package, functions of tensord.ops, functions of tensord.nn.functional)."""
-    surface = tomllib.loads(SURFACE.read_text())
+    text = SURFACE.read_text()
+    surface, lines = tomllib.loads(text), _lines(text)
     blocks = surface["function"]
     missing = [n for n in surface["hidden"] if not table.op(n)]
     if missing:
@@ -210,14 +218,19 @@ def load(table):
         shown = op.name not in surface["hidden"] and op.name not in blocks
         f = _make(op.name, op.sig, op.doc, surface, op=op)
         f.symbol = f"fn_{op.name}" if shown else f"op_{op.name}"
+        f.where = op.where()
         _kind(f, None)
         raw.append(f)
         if shown:
             public.append(f)
     for name, block in blocks.items():
         f = _block(name, block, table, surface)
+        f.where = lines[f"function.{name}"]
         (raw if f.raw else public).append(f)
-    return public, raw, [_layer(name, block, table, surface) for name, block in surface["nn"].items()]
+    layers = [_layer(name, block, table, surface) for name, block in surface["nn"].items()]
+    for f in layers:
+        f.where = lines[f"nn.{f.name}"]
+    return public, raw, layers
 
 
 def c_identifier(name):

@@ -20,7 +20,7 @@ DTYPE_SETS = {"ints": DTYPES[1:6], "floats": DTYPES[6:10], "complex": DTYPES[10:
 PROMOTE = ("same", "float", "bool", "first", "abs", "sum", "index")
 COLUMNS = {"id": int, "sig": str, "doc": str, "infer": str, "kernel": str, "expr": (str, dict), "promote": str, "flags": list,
            "dtypes": str, "grad": dict, "decompose": str, "composer": str, "nondiff_outputs": list, "checked": list, "linear": list, "alike": list,
-           "array_api": str, "onnx": str, "cost": dict, "example": (str, list), "outputs": dict}
+           "shape_of": dict, "array_api": str, "aten": str, "onnx": str, "cost": dict, "example": (str, list), "outputs": dict}
 MAX_ID = 4096
 
 

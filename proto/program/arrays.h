@@ -89,6 +89,7 @@ void td_ir_use_end(td_ir_edit *e, uint32_t slot);
 /* Put a node that stands nowhere at the cursor; take it from where it stands. */
 void td_ir_stand(td_ir_edit *e, uint32_t node);
 void td_ir_unstand(td_ir_edit *e, uint32_t node);
+enum { TD_TYPE_UNMARKED = 0xffffff }; /* of the head of a type that is no tensor */
 /* A type of this head and parts, found or made. */
 uint32_t td_type_make(td_ir_edit *e, uint32_t head, uint32_t n, const uint32_t *parts);
 

@@ -178,10 +178,11 @@ static const char *const prim_forms[][2] = {
     {"ListUnpack", "$0"},
     {"TupleUnpack", "$0"},
     {"Print", "print($*)"},
+    {"formatted", "format($*)"},
 };
 /* Written as functions; all others are methods of the first argument. */
 static const char *const functions[] = {"abs",   "min", "max", "int", "float", "bool", "complex",
-                                        "round", "len", "str", "ord", "chr",   "sum"};
+                                        "round", "len", "str", "ord", "chr",   "sum",  "repr"};
 
 /* Is it `text`, or of this family? */
 static bool is_of(const char *name, const char *text)

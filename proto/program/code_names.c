@@ -12,12 +12,12 @@ typedef struct taken { /* a table of the names so far: where they begin in the p
 static bool means_something(const char *name)
 {
     static const char *const words[] = {
-        "False",    "None",   "True",    "and",   "as",     "assert",   "async",   "await",       "break",   "class",
-        "continue", "def",    "del",     "elif",  "else",   "except",   "finally", "for",         "from",    "global",
-        "if",       "import", "in",      "is",    "lambda", "nonlocal", "not",     "or",          "pass",    "raise",
-        "return",   "try",    "while",   "with",  "yield",  "match",    "td",      "math",        "forward", "abs",
-        "bool",     "chr",    "complex", "float", "int",    "len",      "list",    "max",         "min",     "ord",
-        "print",    "range",  "round",   "str",   "sorted", "tuple",    "sum",     "RuntimeError"};
+        "False",    "None",   "True",    "and",   "as",     "assert",   "async",   "await",  "break",   "class",
+        "continue", "def",    "del",     "elif",  "else",   "except",   "finally", "for",    "from",    "global",
+        "if",       "import", "in",      "is",    "lambda", "nonlocal", "not",     "or",     "pass",    "raise",
+        "return",   "try",    "while",   "with",  "yield",  "match",    "td",      "math",   "forward", "abs",
+        "bool",     "chr",    "complex", "float", "int",    "len",      "list",    "max",    "min",     "ord",
+        "print",    "range",  "round",   "str",   "sorted", "tuple",    "sum",     "format", "repr",    "RuntimeError"};
     for (size_t k = 0; k < sizeof words / sizeof words[0]; k++)
         if (strcmp(words[k], name) == 0) return true;
     size_t digits = strspn(name + 1, "0123456789");

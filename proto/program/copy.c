@@ -51,7 +51,7 @@ static uint32_t type_of(copy *c, uint32_t type)
         parts[i] = type_of(c, td_type_part(c->from, type, i));
         if (td_ir_stop(c->to, parts[i])) return TD_IR_NONE;
     }
-    return c->types[type] = td_type_make(c->to, t->head, t->nparts, parts);
+    return c->types[type] = td_type_make(c->to, t->head & TD_TYPE_UNMARKED, t->nparts, parts);
 }
 
 static uint32_t source_of(copy *c, uint32_t source)

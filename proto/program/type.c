@@ -1,6 +1,6 @@
 /* Types of a module. A type's head: bits 0-7 its kind; of a tensor bits 8-15 the dtype, 16-23 the device, 24-25
  * requires_grad + 1, 28-31 rank + 1 (0: any), and two words a size are its parts; of the others bits 8-23 how many
- * types it is made of, itself among them, and its parts are types of smaller numbers. */
+ * types it is made of, itself among them, of a tuple 24-31 its mark, and its parts are types of smaller numbers. */
 #include "proto/program/type.h"
 
 #include "proto/hash.h"
@@ -123,6 +123,16 @@ uint32_t td_type_tuple(td_ir_edit *e, uint32_t n, const uint32_t *of)
 uint32_t td_type_dict(td_ir_edit *e, uint32_t key, uint32_t value)
 {
     return made_of(e, TD_T_DICT, 2, (uint32_t[]){key, value});
+}
+
+uint32_t td_type_marked(td_ir_edit *e, uint32_t tuple, uint32_t mark)
+{
+    uint32_t parts[TD_TYPE_SIZE];
+    if (td_ir_stop(e, tuple)) return TD_IR_NONE;
+    const td_ir_type *t = &e->ir.types[tuple];
+    assert((t->head & 255) == TD_T_TUPLE && mark < 256);
+    if (t->nparts) memcpy(parts, e->ir.parts + t->part, t->nparts * sizeof *parts);
+    return td_type_make(e, (t->head & TD_TYPE_UNMARKED) | mark << 24, t->nparts, parts);
 }
 
 /* ---- what fits where */

@@ -54,6 +54,9 @@ uint32_t td_type_optional(struct td_ir_edit *e, uint32_t of); /* of None or an o
 uint32_t td_type_list(struct td_ir_edit *e, uint32_t of);
 uint32_t td_type_tuple(struct td_ir_edit *e, uint32_t n, const uint32_t *of);
 uint32_t td_type_dict(struct td_ir_edit *e, uint32_t key, uint32_t value);
+/* The tuple as another type, with a mark of 1 to 255 for whoever edits: it fits as that does, and is gone when the
+ * module is sealed. */
+uint32_t td_type_marked(struct td_ir_edit *e, uint32_t tuple, uint32_t mark);
 
 static inline td_type_kind td_type_kind_of(const td_ir *ir, uint32_t type)
 {
@@ -67,6 +70,11 @@ static inline uint32_t td_type_part(const td_ir *ir, uint32_t type, uint32_t k)
 static inline uint32_t td_type_parts(const td_ir *ir, uint32_t type)
 {
     return ir->types[type].nparts;
+}
+/* 0: it has none. */
+static inline uint32_t td_type_mark(const td_ir *ir, uint32_t type)
+{
+    return td_type_kind_of(ir, type) == TD_T_TUPLE ? ir->types[type].head >> 24 : 0;
 }
 /* How many types it is made of, itself among them. */
 uint32_t td_type_size(const td_ir *ir, uint32_t type);

@@ -1,4 +1,4 @@
-/* Matching an old signature to today's: by the names and types of arguments. */
+/* Matching an old signature to today's: by the names of arguments, whose types may have become wider. */
 #include "proto/program/upgrade.h"
 
 #include "proto/program/literal.h"
@@ -37,17 +37,35 @@ static int arguments_of(const char *text, argument *out, const char **behind)
     return *text ? n : -1;
 }
 
-static bool same_argument(const argument *a, const argument *b)
+static bool is_type(const argument *a, const char *type)
 {
-    return a->name_length == b->name_length && !memcmp(a->name, b->name, (size_t)a->name_length) &&
-           a->type_length == b->type_length && !memcmp(a->type, b->type, (size_t)a->type_length);
+    return (size_t)a->type_length == strlen(type) && !memcmp(a->type, type, (size_t)a->type_length);
+}
+
+/* What was given then is what is taken now: of the same type, or of one that takes more. */
+static bool takes(const argument *now, const argument *was)
+{
+    static const char *const wider[][2] = {{"T", "TS"}, {"i", "S"}, {"f", "S"}};
+    int n = was->type_length;
+    bool same = now->type_length >= n && !memcmp(now->type, was->type, (size_t)n);
+    if (same && (now->type_length == n || (now->type_length == n + 1 && now->type[n] == '?'))) return true;
+    for (size_t k = 0; k < sizeof wider / sizeof *wider; k++)
+        if (is_type(was, wider[k][0]) && is_type(now, wider[k][1])) return true;
+    return false;
 }
 
 static int find(const argument *a, int n, const argument *wanted)
 {
     for (int i = 0; i < n; i++)
-        if (same_argument(&a[i], wanted)) return i;
+        if (a[i].name_length == wanted->name_length && !memcmp(a[i].name, wanted->name, (size_t)wanted->name_length))
+            return takes(wanted, &a[i]) ? i : -1;
     return -1;
+}
+
+/* Without it a call means something: a default, or of tensors that may be absent none. */
+static bool may_be_left_out(const argument *a)
+{
+    return a->has_default || is_type(a, "T?");
 }
 
 int td_upgrade_plan(td_upgrade *u, const td_op *op, const char *old, td_error *e)
@@ -63,7 +81,7 @@ int td_upgrade_plan(td_upgrade *u, const td_op *op, const char *old, td_error *e
     for (int i = 0; good && i < nis; i++) {
         u->from[i] = (int8_t)find(was, nwas, &is[i]);
         kept += u->from[i] >= 0;
-        good = u->from[i] >= 0 || is[i].has_default;
+        good = u->from[i] >= 0 || may_be_left_out(&is[i]);
     }
     if (good && kept == nwas) return 0;
     return td_fail(e, TD_E_UNSUPPORTED,
@@ -106,7 +124,7 @@ void td_upgrade_call(const td_upgrade *u, td_ir_edit *e, const uint32_t *old, ui
 {
     for (int i = 0, attr = 0; i < u->n; i++) {
         bool is_attr = u->op->attrs_at >> i & 1;
-        now[i] = u->from[i] >= 0 ? old[u->from[i]] : default_of(e, &u->op->attrs[attr]);
+        now[i] = u->from[i] >= 0 ? old[u->from[i]] : is_attr ? default_of(e, &u->op->attrs[attr]) : td_ir_none(e);
         attr += is_attr;
     }
 }

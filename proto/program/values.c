@@ -33,6 +33,7 @@ static bool small_fits(td_pv_kind kind, uint32_t small)
     case TD_PV_STR:
     case TD_PV_LIST:
     case TD_PV_TUPLE: return true;
+    case TD_PV_DICT: return small % 2 == 0;
     default: return small == 0;
     }
 }

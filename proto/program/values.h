@@ -1,8 +1,8 @@
 /* Arguments and results of a program on their way: values as words, a tree in the order in which one reads it.
  *
  * A value is a tag word (bits 0-7 its kind, the rest a small number) and what does not fit: two words of a number, low
- * half first, four of a complex one, the bytes of a text. The items of a list or tuple follow its tag. A tensor is only
- * a tag: it is the next of the record's ids. */
+ * half first, four of a complex one, the bytes of a text. The items of a list, tuple or dict follow its tag; of a dict
+ * these are a key, its value, the next key. A tensor is only a tag: it is the next of the record's ids. */
 #ifndef TENSORD_PROTO_PROGRAM_VALUES_H
 #define TENSORD_PROTO_PROGRAM_VALUES_H
 
@@ -20,7 +20,8 @@ typedef enum td_pv_kind { /* small number: */
                           TD_PV_LIST = 8,   /* items */
                           TD_PV_TENSOR = 9,
                           TD_PV_TUPLE = 10, /* items */
-                          TD_PV_KINDS = 11
+                          TD_PV_DICT = 11,  /* items: twice as many as keys */
+                          TD_PV_KINDS = 12
 } td_pv_kind;
 
 #define TD_PV_SMALL ((UINT32_C(1) << 24) - 1)
@@ -34,6 +35,11 @@ typedef struct td_pv { /* one value, items aside */
     double re, im;    /* a float is re */
     const char *text; /* not ended */
 } td_pv;
+
+static inline bool td_pv_has_items(td_pv_kind kind)
+{
+    return kind == TD_PV_LIST || kind == TD_PV_TUPLE || kind == TD_PV_DICT;
+}
 
 /* Append one; false without memory, or when `small` does not fit. */
 bool td_pv_put(td_words *w, const td_pv *v);

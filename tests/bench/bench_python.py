@@ -4,10 +4,12 @@
 Prints the lines that table.py reads. Each figure is the median of rounds in which both sides take turns, after one that is not counted;
 our ops are pipelined and end with a sync, so that everything asked has been computed."""
 import os
+import socket
 import statistics
 import subprocess
 import sys
 import time
+import traceback
 
 ROUNDS = 15
 
@@ -22,6 +24,24 @@ def reference(name, value, what):
 
 def skip(name, why):
     print(f"skip {name} {why}", flush=True)
+
+
+def child(body):
+    """Runs body(one end of a pair of sockets) in a child that ends with it. Gives its pid and the other end."""
+    here, there = socket.socketpair()
+    pid = os.fork()
+    if pid == 0:
+        code = 1
+        try:
+            here.close()
+            body(there)
+            code = 0
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            os._exit(code)
+    there.close()
+    return pid, here
 
 
 def in_turns(*runs, rounds=ROUNDS):

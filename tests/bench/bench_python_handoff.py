@@ -18,10 +18,9 @@ import subprocess
 import sys
 import tempfile
 import time
-import traceback
 import warnings
 
-from bench_python import ours, reference, skip
+from bench_python import child, ours, reference, skip
 
 SIZES = {"64B": 64, "38MB": 38_500_000, "268MB": 268_000_000}
 BEGINNING = 10
@@ -40,21 +39,12 @@ def times(size):
 @contextlib.contextmanager
 def consumer(body):
     """A child that runs body(); it says when it is ready, and answers each item with a token. Gives the wait for one token."""
-    here, there = socket.socketpair()
-    pid = os.fork()
-    if pid == 0:
-        code = 1
-        try:
-            here.close()
-            keep_to(1)
-            with contextlib.suppress(BrokenPipeError):
-                body(lambda: there.send(b"x" * 64))
-            code = 0
-        except BaseException:
-            traceback.print_exc()
-        finally:
-            os._exit(code)
-    there.close()
+    def run(there):
+        keep_to(1)
+        with contextlib.suppress(BrokenPipeError):
+            body(lambda: there.send(b"x" * 64))
+
+    pid, here = child(run)
 
     def token():
         if not here.recv(64, socket.MSG_WAITALL):

@@ -7,14 +7,12 @@ all processes of a side have (each page shared by n counts 1/n), above what they
 in one."""
 import contextlib
 import os
-import socket
 import sys
 import time
-import traceback
 
 import numpy as np
 
-from bench_python import ours, reference, skip
+from bench_python import child, ours, reference, skip
 
 CALLERS, CALLS = 8, 1500
 SIZES = (784, 128, 10)
@@ -96,20 +94,11 @@ class Caller:
     """A child that runs body(token), where token() says that it has come so far, and waits until it may go on."""
 
     def __init__(self, body):
-        self.here, there = socket.socketpair()
-        self.pid = os.fork()
-        if self.pid == 0:
-            code = 1
-            try:
-                self.here.close()
-                body(lambda: (there.send(b"!"), there.recv(1)))
-                there.send(b"!")
-                code = 0
-            except BaseException:
-                traceback.print_exc()
-            finally:
-                os._exit(code)
-        there.close()
+        def run(there):
+            body(lambda: (there.send(b"!"), there.recv(1)))
+            there.send(b"!")
+
+        self.pid, self.here = child(run)
 
     def wait(self):
         if not self.here.recv(1):

@@ -268,6 +268,11 @@ static void test_what_cannot_be_saved(void)
         CU_ASSERT_EQUAL(td_save_fd(fd, "x.pt", &tree, 0), TD_E_INVALID);
         td_clear_error();
     }
+    static char class[] = "mt\3\0\0\0\0\0\0\0s\6\0\0\0\0\0\0\0Modules\3\0\0\0\0\0\0\0X\n.d\0\0\0\0\0\0\0";
+    td_queue_item opcodes = {.n = 0, .note = class, .note_size = sizeof class}; /* they would follow the name */
+    CU_ASSERT_EQUAL(td_save_fd(fd, "x.pt", &opcodes, 0), TD_E_INVALID);
+    CU_ASSERT_PTR_NOT_NULL(strstr(td_last_error()->message, "which is none"));
+    td_clear_error();
     char first[] = "x\0\0\0\0\0\0\0";
     td_queue_item tree = {.n = 1, .at = &x, .note = first, .note_size = sizeof first};
     CU_ASSERT_EQUAL(td_save_fd(full, "x.pt", &tree, 0), TD_E_SYSTEM);

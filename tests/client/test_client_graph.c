@@ -50,11 +50,16 @@ static int ends(pid_t pid)
     return WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status);
 }
 
+static bool in_checkpoint; /* the first part, in the process that is killed */
+
 static void builds_and_is_killed(void)
 {
     td_client *c = td_connect(server.socket);
     td_set_service(true);
-    td_array *w = leaf(c), *h = first_part(w);
+    td_array *w = leaf(c);
+    if (in_checkpoint) td_checkpoint_begin(c);
+    td_array *h = first_part(w);
+    if (in_checkpoint) td_checkpoint_end(c);
     td_publish(w, "graph/w", 0);
     td_publish(h, "graph/h", 0);
     td_sync(c);
@@ -92,6 +97,32 @@ static void gradients_cross_processes(void)
     CU_ASSERT_EQUAL(td_drop(c, "graph/h"), TD_OK);
     CU_ASSERT_EQUAL(td_drop(c, "graph/loss"), TD_OK);
     td_scope_end(&scope);
+    td_disconnect(c);
+}
+
+/* What it made and did not keep is made again by who asks. */
+static void also_those_of_a_checkpoint(void)
+{
+    in_checkpoint = true;
+    gradients_cross_processes();
+    in_checkpoint = false;
+}
+
+static void checkpoints_that_are_not_there(void)
+{
+    td_client *c = td_connect(server.socket), *other = td_connect(server.socket);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(c);
+    CU_ASSERT_EQUAL(td_checkpoint_end(c), TD_E_INVALID);
+    CU_ASSERT_EQUAL(td_checkpoint_begin(c), TD_OK);
+    CU_ASSERT_EQUAL(td_checkpoint_begin(other), TD_E_INVALID);
+    CU_ASSERT_EQUAL(td_checkpoint_end(other), TD_E_INVALID);
+    for (int k = 1; k < 64; k++) CU_ASSERT_EQUAL(td_checkpoint_begin(c), TD_OK);
+    CU_ASSERT_EQUAL(td_checkpoint_begin(c), TD_E_INVALID);
+    for (int k = 0; k < 64; k++) CU_ASSERT_EQUAL(td_checkpoint_end(c), TD_OK);
+    CU_ASSERT_EQUAL(td_checkpoint_end(c), TD_E_INVALID);
+    td_clear_error();
+    CU_ASSERT_EQUAL(td_sync(c), TD_OK);
+    td_disconnect(other);
     td_disconnect(c);
 }
 
@@ -326,6 +357,8 @@ static void failed_writes_are_told_by_the_next_use(void)
 }
 
 TD_CUNIT_MAIN_WITH("client_graph", start_server, stop_server, {"gradients cross processes", gradients_cross_processes},
+                   {"also those of a checkpoint", also_those_of_a_checkpoint},
+                   {"checkpoints that are not there", checkpoints_that_are_not_there},
                    {"private gradients end with their session", private_gradients_end_with_their_session},
                    {"an overwrite names both", an_overwrite_names_both},
                    {"likely failures are told by the call", likely_failures_are_told_by_the_call},

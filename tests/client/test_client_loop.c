@@ -227,6 +227,249 @@ static void queues(void)
     td_disconnect(c);
 }
 
+/* ---- programs --------------------------------------------------------------------------------------------------- */
+
+static const char mixture[] = "graph(%x : Tensor, %n : int):\n"
+                              "  %t : str = prim::Constant[value=\"seven\"]()\n"
+                              "  %f : float = prim::item.float(%x)\n"
+                              "  %y : Tensor = td::neg(%x)\n"
+                              "  %l : int[] = prim::ListConstruct(%n, %n)\n"
+                              "  return (%f, %y, %l, %t)\n";
+static const char endless[] = "graph(%x : Tensor):\n"
+                              "  %yes : bool = prim::Constant[value=1]()\n"
+                              "  %zero : int = prim::Constant[value=0]()\n"
+                              "  %one : int = prim::Constant[value=1]()\n"
+                              "  %ever : int = prim::Constant[value=9223372036854775807]()\n"
+                              "  %k : int = prim::Loop(%ever, %yes, %zero)\n"
+                              "    block0(%i : int, %j : int):\n"
+                              "      %j2 : int = prim::add.int(%j, %one)\n"
+                              "      -> (%yes, %j2)\n"
+                              "  return (%k, %x)\n";
+
+static td_program *program(td_client *c, const char *text)
+{
+    td_program *p = td_program_read(c, text, td_arrays_of(0, NULL));
+    CU_ASSERT_PTR_NOT_NULL_FATAL(p);
+    return p;
+}
+
+static bool is_mixture(td_request *r, double x, int n)
+{
+    td_value v;
+    if (td_request_value(r, &v)) return false;
+    bool good = v.kind == TD_VALUE_TUPLE && v.n == 4 && v.items[0].re == x && td_item_f64(v.items[1].array) == -x &&
+                v.items[2].n == 2 && v.items[2].items[1].i == n && strcmp(v.items[3].text, "seven") == 0;
+    td_value_free(&v);
+    return good;
+}
+
+static void calls(void)
+{
+    enum { MANY = 100 };
+    static told t[MANY];
+    static td_request *r[MANY];
+    memset(t, 0, sizeof t);
+    td_client *c = join();
+    td_program *p = program(c, mixture);
+    for (int k = 0; k < MANY; k++) {
+        td_array *x = td_full(c, td_dims(), k, TD_FLOAT64);
+        r[k] = td_async_call(p, 2, ((td_value[]){td_value_array(x), td_value_int(k)}), -1, tell, &t[k]);
+        td_mul_(x, 0); /* asked later */
+        td_release(x);
+    }
+    td_program_free(p); /* what was asked goes on */
+    td_value v;
+    CHECK_FAILS(td_request_value(r[0], &v), TD_E_BUSY, "has not been answered yet");
+    CU_ASSERT_TRUE(run(c, t, MANY));
+    for (int k = 0; k < MANY - 1; k++) CU_ASSERT_TRUE(t[k].times == 1 && is_mixture(r[k], k, k));
+    CHECK_FAILS(td_request_value(r[0], &v), TD_E_INVALID, "taken before");
+    for (int k = 0; k < MANY; k++) td_request_free(r[k]); /* the last with what it brought */
+    CU_ASSERT_TRUE(quiet(c));
+    CU_ASSERT_EQUAL(td_sync(c), TD_OK);
+    CU_ASSERT_TRUE(comes_to(c, "tensors", 0));
+    td_request *sync = td_async_sync(c, -1, tell, &t[0]);
+    t[0].times = 0;
+    CU_ASSERT_TRUE(run(c, t, 1));
+    CHECK_FAILS(td_request_value(sync, &v), TD_E_INVALID, "brought no value");
+    td_request_free(sync);
+    td_disconnect(c);
+}
+
+/* They come to their end, and nobody wants what they bring. */
+static void calls_given_up(void)
+{
+    enum { MANY = 20 };
+    told t[MANY] = {0};
+    td_request *r[MANY];
+    td_client *c = join_settled();
+    td_program *p = program(c, mixture);
+    td_array *x = td_full(c, td_dims(), 3, TD_FLOAT64);
+    td_value in[] = {td_value_array(x), td_value_int(4)};
+    for (int k = 0; k < MANY; k++) r[k] = td_async_call(p, 2, in, -1, tell, &t[k]);
+    struct pollfd daemon_said = {td_client_fd(c), POLLIN, 0};
+    poll(&daemon_said, 1, 1000);
+    test_sleep_ms(20);
+    for (int k = 0; k < MANY; k++) td_request_free(r[k]);
+    CU_ASSERT_TRUE(quiet(c));
+    for (int k = 0; k < MANY; k++) CU_ASSERT_EQUAL(t[k].times, 0);
+    td_release(x);
+    td_program_free(p);
+    CU_ASSERT_EQUAL(td_sync(c), TD_OK);
+    CU_ASSERT_TRUE(comes_to(c, "tensors", 0));
+    td_disconnect(c);
+}
+
+static void calls_that_fail(void)
+{
+    td_client *c = join();
+    told t = {0};
+    td_program *p = program(c, mixture);
+    td_array *two = td_ones(c, td_dims(2), TD_FLOAT64);
+    td_value in[] = {td_value_array(two), td_value_int(1)}, v;
+    CHECK_FAILS(td_async_call(NULL, 2, in, -1, tell, &t), TD_E_INVALID, "the program is NULL");
+    CHECK_FAILS(td_async_call(p, 1, in, -1, tell, &t), TD_E_INVALID, "takes 2 arguments, and 1 are given");
+    CHECK_FAILS(td_async_call(p, 2, ((td_value[]){in[1], in[1]}), -1, tell, &t), TD_E_TYPE, "and int is given");
+    CHECK_FAILS(td_async_call(p, -1, in, -1, tell, &t), TD_E_INVALID, "-1 arguments");
+    td_request *r = td_async_call(p, 2, in, -1, tell, &t);
+    CU_ASSERT_TRUE(run(c, &t, 1));
+    CU_ASSERT_EQUAL(t.code, TD_E_INVALID);
+    CU_ASSERT_TRUE(td_request_value(r, &v) == TD_E_INVALID && v.kind == TD_VALUE_NONE);
+    td_clear_error();
+    td_request_free(r);
+    td_release(two);
+    td_program_free(p);
+    CU_ASSERT_TRUE(quiet(c));
+    CU_ASSERT_TRUE(comes_to(c, "tensors", 0));
+    td_disconnect(c);
+}
+
+/* What it writes, and what others look at, is written when the call is over; it prints before that is told. */
+static const char writer[] = "graph(%x : Tensor):\n"
+                             "  %one : int = prim::Constant[value=1]()\n"
+                             "  %yes : bool = prim::Constant[value=1]()\n"
+                             "  %ten : int = prim::Constant[value=10]()\n"
+                             "  %t : str = prim::Constant[value=\"said\"]()\n"
+                             "  prim::Loop(%ten, %yes)\n"
+                             "    block0(%i : int):\n"
+                             "      %y : Tensor = td::add_(%x, %one, %one)\n"
+                             "      -> (%yes)\n"
+                             "  prim::Print(%t)\n"
+                             "  return (%one)\n";
+
+static char printed[64];
+
+static void keep_printed(void *context, const char *text, size_t n)
+{
+    (void)context;
+    snprintf(printed, sizeof printed, "%.*s", (int)n, text);
+}
+
+/* Programs that go on for ever are ended: by a deadline, by a cancel, by the end of the handle; also those that have
+ * not begun, and more of them than a daemon remembers. What is asked behind them is done. */
+static void calls_without_an_end(void)
+{
+    enum { MANY = 30 };
+    told t[MANY] = {0}, after = {0};
+    td_request *r[MANY];
+    td_client *c = join_settled();
+    CU_ASSERT_TRUE(quiet(c));
+    int before = test_descriptors(getpid());
+    td_program *p = program(c, endless);
+    td_array *x = td_full(c, td_dims(2), 5, TD_FLOAT32);
+    td_value in = td_value_array(x);
+    uint64_t began = test_now_ms();
+    r[0] = td_async_call(p, 1, &in, 50, tell, &t[0]);
+    r[1] = td_async_call(p, 1, &in, 100, tell, &t[1]); /* it has to wait for the first, within its time */
+    CU_ASSERT_TRUE(run(c, t, 2));
+    CU_ASSERT_TRUE(test_now_ms() - began >= 100);
+    for (int k = 0; k < 2; k++) {
+        CU_ASSERT_TRUE(t[k].times == 1 && t[k].code == TD_E_TIMEOUT && strstr(t[k].words, "the program was stopped"));
+        td_request_free(r[k]);
+    }
+    CHECK_VALUES(x, 5, 5);
+    memset(t, 0, sizeof t);
+    for (int k = 0; k < MANY; k++) r[k] = td_async_call(p, 1, &in, -1, tell, &t[k]);
+    td_array *y = td_neg(x);
+    td_request *ready = td_async_ready(y, -1, tell, &after);
+    for (int k = 0; k < MANY; k += 2) td_request_cancel(r[k]);
+    for (int k = 1; k < MANY; k += 2) td_request_free(r[k]);
+    CU_ASSERT_TRUE(run(c, &after, 1));
+    CU_ASSERT_EQUAL(after.code, TD_OK);
+    for (int k = 0; k < MANY; k += 2) {
+        CU_ASSERT_TRUE(t[k].times == 1 && t[k].code == TD_E_CANCELLED && t[k + 1].times == 0);
+        td_request_free(r[k]);
+    }
+    CHECK_VALUES(y, -5, -5);
+    td_request_free(ready);
+    td_program_free(p);
+    td_release(x), td_release(y);
+    CU_ASSERT_TRUE(quiet(c));
+    CU_ASSERT_EQUAL(test_descriptors(getpid()), before);
+    CU_ASSERT_TRUE(comes_to(c, "tensors", 0));
+    td_disconnect(c);
+}
+
+static void calls_that_write(void)
+{
+    enum { LONG = 1 << 22 }; /* a while for a worker */
+    td_client *c = join();
+    told t = {0};
+    td_program *p = program(c, writer);
+    td_array *x = td_zeros(c, td_dims(LONG), TD_FLOAT64);
+    const double *seen = td_data(x);
+    td_value in = td_value_array(x), v;
+    td_set_program_print(keep_printed, NULL);
+    printed[0] = 0;
+    td_request *r = td_async_call(p, 1, &in, -1, tell, &t);
+    CU_ASSERT_TRUE(run(c, &t, 1));
+    CU_ASSERT_TRUE(t.code == TD_OK && (!seen || (seen[0] == 10 && seen[LONG - 1] == 10)));
+    CU_ASSERT_STRING_EQUAL(printed, "said\n");
+    CU_ASSERT_TRUE(td_request_value(r, &v) == TD_OK && v.kind == TD_VALUE_INT && v.i == 1);
+    td_request_free(r);
+    printed[0] = 0;
+    r = td_async_call(p, 1, &in, -1, NULL, NULL); /* nobody is called */
+    while (!td_request_done(r) || !printed[0]) td_client_dispatch(c);
+    CU_ASSERT_STRING_EQUAL(printed, "said\n");
+    td_request_free(r);
+    td_trace *trace = td_trace_begin(c, td_arrays(x));
+    r = td_async_call(p, 1, &in, -1, NULL, NULL);
+    CHECK_FAILS(td_trace_end(trace, td_arrays(x)), TD_E_UNSUPPORTED, "a call that an event loop waits for");
+    while (!td_request_done(r)) td_client_dispatch(c);
+    td_request_free(r);
+    td_set_program_print(NULL, NULL);
+    td_release(x);
+    td_program_free(p);
+    td_disconnect(c);
+}
+
+/* A child's end of a request stops nothing of its parent's. */
+static void calls_and_forks(void)
+{
+    td_client *c = join();
+    told t[2] = {0};
+    td_program *p = program(c, mixture);
+    td_array *x = td_full(c, td_dims(), 3, TD_FLOAT64);
+    td_value in[] = {td_value_array(x), td_value_int(4)};
+    td_request *r = td_async_call(p, 2, in, -1, tell, &t[0]);
+    pid_t pid = fork();
+    if (pid == 0) {
+        bool good = run(c, t, 1) && t[0].code == TD_E_CANCELLED;
+        td_request_cancel(r), td_request_free(r);
+        r = td_async_call(p, 2, in, -1, tell, &t[1]);
+        _exit(good && run(c, &t[1], 1) && is_mixture(r, 3, 4) ? 0 : 1);
+    }
+    int status = -1;
+    while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+    }
+    CU_ASSERT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    CU_ASSERT_TRUE(run(c, t, 1));
+    CU_ASSERT_TRUE(is_mixture(r, 3, 4));
+    td_request_free(r);
+    td_release(x);
+    td_program_free(p);
+    td_disconnect(c);
+}
+
 /* ---- ends -------------------------------------------------------------------------------------------------------- */
 
 static void deadlines(void)
@@ -684,12 +927,22 @@ static void a_daemon_that_dies(void)
     for (int i = 0; i < OUT; i++)
         r[i] = i % 2 ? td_async_get(q, -1, tell_item, &t[i]) : td_async_open(c, "no", 0, -1, tell, &t[i]);
     CU_ASSERT_TRUE(quiet(c));
+    told called[2] = {0};
+    td_program *ever = program(c, endless);
+    td_value in = td_value_array(x);
+    td_request *stopped = td_async_call(ever, 1, &in, -1, tell, &called[0]),
+               *runs = td_async_call(ever, 1, &in, -1, tell, &called[1]);
+    td_request_cancel(stopped);
     kill(mortal.pid, SIGKILL);
     CU_ASSERT_TRUE(run(c, t, OUT));
     int lost = 0;
     for (int i = 0; i < OUT; i++)
         lost += t[i].times == 1 && t[i].code == TD_E_LOST && strstr(t[i].words, "it ended or was killed");
     CU_ASSERT_EQUAL(lost, OUT);
+    CU_ASSERT_TRUE(run(c, called, 2));
+    CU_ASSERT_TRUE(called[0].code == TD_E_CANCELLED && called[1].code == TD_E_LOST);
+    td_request_cancel(runs), td_request_free(runs), td_request_free(stopped);
+    td_program_free(ever);
     CU_ASSERT_EQUAL(td_client_dispatch(c), TD_E_LOST);
     struct pollfd p = {-1, POLLIN, 0};
     CHECK_FAILS(p.fd = td_client_fd(c), TD_E_LOST, "it ended or was killed");
@@ -705,10 +958,12 @@ static void a_daemon_that_dies(void)
 }
 
 TD_CUNIT_MAIN_WITH("client_loop", start_server, stop_server, {"values", values}, {"errors", errors},
-                   {"names and tables", names_and_tables}, {"queues", queues}, {"deadlines", deadlines},
-                   {"cancelled gets", cancelled_gets}, {"cancel races completion", cancel_races_completion},
-                   {"cancelled puts", cancelled_puts}, {"callbacks call", callbacks_call},
-                   {"a callback disconnects", a_callback_disconnects},
+                   {"names and tables", names_and_tables}, {"queues", queues}, {"calls", calls},
+                   {"calls given up", calls_given_up}, {"calls that fail", calls_that_fail},
+                   {"calls without an end", calls_without_an_end}, {"calls that write", calls_that_write},
+                   {"calls and forks", calls_and_forks}, {"deadlines", deadlines}, {"cancelled gets", cancelled_gets},
+                   {"cancel races completion", cancel_races_completion}, {"cancelled puts", cancelled_puts},
+                   {"callbacks call", callbacks_call}, {"a callback disconnects", a_callback_disconnects},
                    {"beside a thread that waits", beside_a_thread_that_waits}, {"loops in threads", loops_in_threads},
                    {"many at once", many_at_once}, {"very many", very_many}, {"forked", forked},
                    {"a daemon that dies", a_daemon_that_dies})

@@ -78,6 +78,30 @@ static void joins_of_any_length(void)
     end();
 }
 
+/* Pieces of a long list that are [0] alone join with anything, along any dimension. */
+static void joins_of_nothing(void)
+{
+    enum { N = 3000 };
+    td_array *list[N];
+    float v[4];
+    begin();
+    td_array *none = td_zeros(c, td_dims(0), TD_FLOAT32), *two = FLOATS(td_dims(2, 1), 1, 2);
+    for (int i = 0; i < N; i++) list[i] = i == 1500 || i == N - 1 ? two : none;
+    for (int grad = 0; grad < 2; grad++) {
+        td_set_grad_enabled(grad);
+        td_array *wide = td_cat(td_arrays_of(N, list), 1), *high = td_cat(td_arrays_of(N, list));
+        CU_ASSERT_EQUAL_FATAL(td_read(wide, v, sizeof v), TD_OK);
+        CU_ASSERT(td_shape(wide)[1] == 2 && v[0] == 1 && v[1] == 1 && v[2] == 2 && v[3] == 2);
+        CU_ASSERT_EQUAL_FATAL(td_read(high, v, sizeof v), TD_OK);
+        CU_ASSERT(td_shape(high)[0] == 4 && v[0] == 1 && v[1] == 2 && v[2] == 1 && v[3] == 2);
+    }
+    for (int i = 0; i < N; i++) list[i] = none;
+    td_array *stacked = td_stack(td_arrays_of(N, list)), *flat = td_cat(td_arrays_of(N, list));
+    CU_ASSERT(td_ndim(stacked) == 2 && td_shape(stacked)[0] == N && td_shape(stacked)[1] == 0);
+    CU_ASSERT(td_ndim(flat) == 1 && td_shape(flat)[0] == 0);
+    end();
+}
+
 /* Calls that differ in one thing only, in turn: none may be taken for the one before. */
 static void similar_calls_differ(void)
 {
@@ -665,17 +689,15 @@ static void random_is_seeded(void)
     end();
 }
 
-TD_CUNIT_MAIN_WITH("client_ops", start_server, stop_server, {"arithmetic", arithmetic},
-                   {"joins of any length", joins_of_any_length}, {"similar calls differ", similar_calls_differ},
-                   {"in place", in_place}, {"refused indices change nothing", refused_indices_change_nothing},
-                   {"memory", memory}, {"items of all sizes", items_of_all_sizes},
-                   {"handles outlive their client", handles_outlive_their_client},
-                   {"steady puts wait for nobody", steady_puts_wait_for_nobody},
-                   {"errors late and early", errors_late_and_early}, {"backward and grad", backward_and_grad},
-                   {"higher derivatives and modes", higher_derivatives_and_modes},
-                   {"an overwritten value fails backward", an_overwritten_value_fails_backward},
-                   {"data shapes", data_shapes}, {"composites have values", composites_have_values},
-                   {"more composites", more_composites}, {"grids, sets and sums", grids_sets_and_sums},
-                   {"random is seeded", random_is_seeded}, {"devices", devices},
-                   {"lent under a name", lent_under_a_name}, {"backward waits for leases", backward_waits_for_leases},
-                   {"writing in time", writing_in_time})
+TD_CUNIT_MAIN_WITH(
+    "client_ops", start_server, stop_server, {"arithmetic", arithmetic}, {"joins of any length", joins_of_any_length},
+    {"joins of nothing", joins_of_nothing}, {"similar calls differ", similar_calls_differ}, {"in place", in_place},
+    {"refused indices change nothing", refused_indices_change_nothing}, {"memory", memory},
+    {"items of all sizes", items_of_all_sizes}, {"handles outlive their client", handles_outlive_their_client},
+    {"steady puts wait for nobody", steady_puts_wait_for_nobody}, {"errors late and early", errors_late_and_early},
+    {"backward and grad", backward_and_grad}, {"higher derivatives and modes", higher_derivatives_and_modes},
+    {"an overwritten value fails backward", an_overwritten_value_fails_backward}, {"data shapes", data_shapes},
+    {"composites have values", composites_have_values}, {"more composites", more_composites},
+    {"grids, sets and sums", grids_sets_and_sums}, {"random is seeded", random_is_seeded}, {"devices", devices},
+    {"lent under a name", lent_under_a_name}, {"backward waits for leases", backward_waits_for_leases},
+    {"writing in time", writing_in_time})

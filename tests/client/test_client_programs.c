@@ -135,6 +135,36 @@ static const char squares[] = "graph(%x : Tensor):\n"
                               "  return (%y, %n)\n";
 
 /* A branch by values that workers are still computing. */
+static void test_dicts(void)
+{
+    td_client *c = join();
+    td_program *p = read_program(c,
+                                 "graph(%d : Dict(str, Tensor)):\n"
+                                 "  %1 : Tensor[] = prim::values(%d)\n"
+                                 "  return (%d, %1)\n",
+                                 NOTHING);
+    td_array *x = numbers(c, 1, (double[]){2.5});
+    td_value a = {TD_VALUE_STR, 1, {.text = "a"}, 0}, b = {TD_VALUE_STR, 1, {.text = "b"}, 0}, out;
+    td_value pairs[] = {b, td_value_array(x), a, td_value_array(x)}, in = {TD_VALUE_DICT, 4, {.items = pairs}, 0};
+    CU_ASSERT_EQUAL_FATAL(td_program_call(p, 1, &in, &out), TD_OK);
+    const td_value *d = &out.items[0];
+    CU_ASSERT_TRUE(d->kind == TD_VALUE_DICT && d->n == 4 && strcmp(d->items[0].text, "b") == 0 && out.items[1].n == 2);
+    CHECK_VALUES(d->items[3].array, 2.5);
+    td_value_free(&out);
+    pairs[0] = a;
+    CHECK_FAILS(td_program_call(p, 1, &in, &out), TD_E_INVALID, "each once");
+    pairs[0] = td_value_int(1);
+    CHECK_FAILS(td_program_call(p, 1, &in, &out), TD_E_INVALID, "the keys of a dict are ints, or texts");
+    pairs[0] = td_value_array(x);
+    CHECK_FAILS(td_program_call(p, 1, &in, &out), TD_E_INVALID, "the keys of a dict");
+    in.n = 3;
+    pairs[0] = b;
+    CHECK_FAILS(td_program_call(p, 1, &in, &out), TD_E_INVALID, "a key and a value each");
+    td_release(x);
+    td_program_free(p);
+    td_disconnect(c);
+}
+
 static void test_waits(void)
 {
     td_client *c = join();
@@ -545,7 +575,7 @@ static void test_timeouts(void)
 }
 
 TD_CUNIT_MAIN_WITH("client_programs", start_server, stop_server, {"calls", test_calls}, {"pipelined", test_pipelined},
-                   {"values of all kinds", test_values}, {"waits for values", test_waits},
+                   {"values of all kinds", test_values}, {"dicts", test_dicts}, {"waits for values", test_waits},
                    {"shapes that values tell", test_shapes_of_values}, {"gradients", test_gradients},
                    {"writes", test_writes}, {"scripts", test_scripts}, {"types that lie", test_types_that_lie},
                    {"too much", test_too_much}, {"writes through a list", test_writes_through_a_list},

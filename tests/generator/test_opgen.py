@@ -172,6 +172,10 @@ class Refusals(Refusal):
         self.changed("id = 1", 'id = "1"', "ops.toml:2: op one: column 'id' has the wrong type")
         self.changed('["nondiff"]', '"nondiff"', "ops.toml:7: op one: column 'flags' has the wrong type")
 
+    def test_names_in_aten(self):
+        self.changed("kernel", 'aten = "one(y?)"\nkernel', "ops.toml:6: op one: 'y' in 'one(y?)' is no argument")
+        self.changed("kernel", 'aten = "[k=1] one; two(x"\nkernel', "op one: 'k' in '[k=1] one' is no argument", "op one: 'two(x' is no name in ATen")
+
     def test_missing_column(self):
         self.changed('infer = "same"\n', "", "ops.toml:1: op one: no infer")
         self.changed('sig = "(x:T) -> T"\n', "", "ops.toml:1: op one: no sig")
@@ -193,6 +197,31 @@ class Refusals(Refusal):
     def test_references(self):
         self.changed("kernel", 'checked = ["y"]\nkernel', "ops.toml:6: op one: 'y' in checked is no tensor argument")
         self.changed("kernel", 'nondiff_outputs = ["y"]\nkernel', "ops.toml:6: op one: 'y' in nondiff_outputs is no output")
+
+    def test_shapes(self):
+        def refused(text, why, old="kernel", new=None):
+            self.changed(old, f'shape_of = {{ x = "{text}" }}\nkernel' if new is None else new, f"ops.toml:6: op one: {why}")
+
+        refused("y", "shape of 'x': 'y' is no tensor argument")
+        refused("x[-n:]", "shape of 'x': 'n' is no attribute")
+        refused("x[8]", "shape of 'x': 8 is more than 7")
+        refused("x[1:2]", "shape of 'x': 'x[1:2]' is none of x, x[1], x[:-n], x[-n:], [2] and []")
+        refused("", "'y' in shape_of is no tensor argument", new='shape_of = { y = "x" }\nkernel')
+
+    def test_shapes_of_a_rule(self):
+        two = BLOCK.replace("op.one", "op.two").replace("id = 1", "id = 2").replace("kernel", 'shape_of = { x = "x" }\nkernel')
+        self.refused(BLOCK + two, "ops.toml:5: op one: no shape_of, but two, which has the same rule, leaves shapes to it")
+
+    def test_words_of_shapes(self):
+        import shapes
+        import signature
+        import table
+
+        op = table.Op("any", sig=signature.parse("(x:T, w:T?, s:f, n:i, m:i?) -> T"))
+        said = {"x": ("OF", 0, 0), "x[1]": ("SIZE", 0, 1), "x[:-n]": ("HEAD", 0, 1), "x[-n:]": ("TAIL", 0, 1), "[2]": ("GIVEN", 1, 2), "[]": ("GIVEN", 0, 0)}
+        self.assertEqual({text: shapes.parse(text, op) for text in said}, said)
+        for text, why in (("w", "'w' may be absent"), ("x[-s:]", "'s' is no integer"), ("x[-m:]", "'m' is no integer"), ("[128]", "128 is more")):
+            self.assertRaisesRegex(ValueError, why, shapes.parse, text, op)
 
     def test_names(self):
         self.refused(BLOCK.replace("op.one", "op.One"), "ops.toml:1: op One: a name is")

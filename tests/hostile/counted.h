@@ -7,6 +7,8 @@
 #include "tests/support/raw.h"
 
 #include <CUnit/CUnit.h>
+#include <stdio.h>
+#include <string.h>
 
 static test_daemon d;
 static int64_t base[RAW_COUNTED];
@@ -23,6 +25,20 @@ static inline int counted_start(const char *memory, const char *workers)
 static inline int stop(void)
 {
     return test_daemon_stop(&d);
+}
+
+/* What the daemon has in memory ("VmRSS"), or has had at most ("VmHWM"); -1: nobody knows. */
+static inline long resident_kb(const char *which)
+{
+    char path[64], line[256];
+    long kb = -1;
+    size_t n = strlen(which);
+    snprintf(path, sizeof path, "/proc/%d/status", (int)d.pid);
+    FILE *f = fopen(path, "r");
+    while (f && fgets(line, sizeof line, f))
+        if (!strncmp(line, which, n) && sscanf(line + n, ": %ld kB", &kb) == 1) break;
+    if (f) fclose(f);
+    return kb;
 }
 
 /* Ends are noticed in their own time. */

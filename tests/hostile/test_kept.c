@@ -528,18 +528,6 @@ static void a_raised_limit(void)
     end();
 }
 
-static long resident_kb(void)
-{
-    char path[64], line[256];
-    long kb = -1;
-    snprintf(path, sizeof path, "/proc/%d/status", (int)d.pid);
-    FILE *f = fopen(path, "r");
-    while (f && fgets(line, sizeof line, f))
-        if (sscanf(line, "VmRSS: %ld kB", &kb) == 1) break;
-    if (f) fclose(f);
-    return kb;
-}
-
 /* What the daemon had for many connections goes back to the system when they have gone. */
 static void many_have_gone(void)
 {
@@ -558,21 +546,62 @@ static void many_have_gone(void)
         return;
     }
     CU_ASSERT_TRUE_FATAL(begin("256M", NULL));
-    long first = resident_kb();
+    long first = resident_kb("VmRSS");
     raw *r = calloc(N, sizeof *r);
     for (int i = 0; i < N; i++) CU_ASSERT_TRUE(raw_open(&r[i], d.socket));
     for (uint32_t id = 1; id <= 50; id++)
         for (int i = 0; i < N; i++) raw_zeros(&r[i], id, 4);
     uint32_t code;
     for (int i = 0; i < N; i++) raw_sync(&r[i], &code);
-    long most = resident_kb(), last = 0;
+    long most = resident_kb("VmRSS"), last = 0;
     for (int i = 0; i < N; i++) raw_close(&r[i]);
     free(r);
     setrlimit(RLIMIT_NOFILE, &before);
     for (uint64_t until = test_now_ms() + TEST_LONG_MS; test_now_ms() < until; test_sleep_ms(200))
-        if ((last = resident_kb()) < first + (most - first) / 4) break;
+        if ((last = resident_kb("VmRSS")) < first + (most - first) / 4) break;
     printf("\n    resident: %ld kB, with %d connections %ld, afterwards %ld", first, N, most, last);
     CU_ASSERT_TRUE(last < first + (most - first) / 4);
+    end();
+}
+
+/* Others are at work all the time: so it is not idleness that brings it back. */
+static void a_graph_has_gone(void)
+{
+    enum { NODES = 400000 };
+    const char *args[] = {"--workers",      "1",       "--memory", "256M", "--session-objects", "1000000",
+                          "--user-objects", "2000000", NULL};
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+    td_test_skip("what is freed stays with the sanitizer for a while");
+    return;
+#endif
+    CU_ASSERT_TRUE_FATAL(test_daemon_start(&d, args));
+    raw other;
+    uint32_t code;
+    CU_ASSERT_TRUE_FATAL(raw_open(&other, d.socket));
+    td_client *c = td_connect(d.socket);
+    td_array *x = td_ones(c, td_dims(1), TD_FLOAT32), *y;
+    CU_ASSERT_EQUAL(td_set_requires_grad(x, true), TD_OK);
+    CU_ASSERT_EQUAL(td_sync(c), TD_OK);
+    long first = resident_kb("VmRSS");
+    y = td_neg(x);
+    for (int i = 1; i < NODES; i++) {
+        td_array *next = td_neg(y);
+        td_release(y);
+        y = next;
+    }
+    CU_ASSERT_EQUAL(td_sync(c), TD_OK);
+    long most = resident_kb("VmRSS"), last = 0;
+    td_release(y);
+    td_release(x);
+    CU_ASSERT_EQUAL(td_sync(c), TD_OK);
+    for (uint64_t until = test_now_ms() + TEST_LONG_MS; test_now_ms() < until; test_sleep_ms(50)) {
+        CU_ASSERT_TRUE_FATAL(raw_sync(&other, &code));
+        if ((last = resident_kb("VmRSS")) < first + (most - first) / 3) break;
+    }
+    printf("\n    resident: %ld kB, with a graph of %d nodes %ld, afterwards %ld", first, NODES, most, last);
+    CU_ASSERT_TRUE(most > first + (40 << 10) && last < first + (most - first) / 3);
+    td_disconnect(c);
+    raw_close(&other);
     end();
 }
 
@@ -591,6 +620,7 @@ static const td_test tests[] = {
     {"few descriptors", few_descriptors},
     {"the daemon raises its limit of descriptors", a_raised_limit},
     {"many connections have gone", many_have_gone},
+    {"a graph has gone", a_graph_has_gone},
     {"an idle daemon gives back what is empty", idle},
 };
 

@@ -66,10 +66,10 @@ static uint64_t call(raw *r, td_words *w, uint32_t id, int nin, const uint32_t *
                      uint32_t n, const int64_t *ints)
 {
     td_words rest = {0};
-    uint32_t *head = td_words_room(&rest, 6);
+    uint32_t *head = td_words_room(&rest, TD_CALL_HEAD);
     head[0] = id, head[3] = 0, head[4] = 0, head[5] = n + (uint32_t)nin;
     td_words_put_u64(head + 1, ++r->serial);
-    rest.count += 6;
+    rest.count += TD_CALL_HEAD;
     for (int k = 0; k < nin; k++) td_pv_put(&rest, &(td_pv){.kind = TD_PV_TENSOR});
     for (uint32_t k = 0; k < n; k++) td_pv_put(&rest, &(td_pv){.kind = TD_PV_INT, .i = ints[k]});
     control(w, TD_REC_CALL, 0, nin, in, nout, out, (int)rest.count, rest.at);
@@ -173,7 +173,7 @@ static void calls_of_all_kinds(void)
         rest[3] = rnd(4) ? 0 : rnd(2) ? rnd(3) : rest[3];
         rest[4] = rnd(4) ? rnd(3) : rest[4];
         rest[5] = rnd(4) ? 3 : rest[5];
-        control(&w, TD_REC_CALL, rnd(256), (int)rnd(5), in, (int)rnd(5), out, 6 + (int)rnd(18), rest);
+        control(&w, TD_REC_CALL, rnd(256), (int)rnd(5), in, (int)rnd(5), out, TD_CALL_HEAD + (int)rnd(18), rest);
         for (uint32_t id = 20; id < 50; id++) release(&w, id);
         if (code_of(&r, &w) == TD_E_LOST) printf("\n    the connection was lost: %s\n", r.gone);
         CU_ASSERT_STRING_EQUAL_FATAL(r.gone, "");

@@ -567,7 +567,64 @@ static void not_to_be_looked_into(void)
     CU_ASSERT_EQUAL(rc, 0);
 }
 
+/* ---- checkpoints */
+
+static void region(td_words *w, uint32_t id, uint32_t parent)
+{
+    control(w, TD_REC_REGION, 0, 0, NULL, 0, NULL, 2, (uint32_t[]){id, parent});
+}
+
+static void region_end(td_words *w, uint32_t id)
+{
+    control(w, TD_REC_REGION_END, 0, 0, NULL, 0, NULL, 1, &id);
+}
+
+static uint32_t code_of_region(raw *r, uint32_t id, uint32_t parent)
+{
+    td_words w = {0};
+    region(&w, id, parent);
+    return code_of(r, &w);
+}
+
+static uint32_t code_of_end(raw *r, uint32_t id)
+{
+    td_words w = {0};
+    region_end(&w, id);
+    return code_of(r, &w);
+}
+
+/* Left open, in any order, more than there may be; the graph goes with the session all the same. */
+static void checkpoints_in_disorder(void)
+{
+    raw r;
+    CU_ASSERT_TRUE(raw_open(&r, d.socket));
+    CU_ASSERT_EQUAL(code_of_end(&r, 7), TD_E_NOT_FOUND);
+    CU_ASSERT_EQUAL(code_of_region(&r, 2, 1), TD_E_NOT_FOUND);
+    CU_ASSERT_EQUAL(code_of_region(&r, 0, 9), TD_OK);
+    for (uint32_t id = 1; id <= 256; id++) CU_ASSERT_EQUAL(code_of_region(&r, id, id - 1), TD_OK);
+    CU_ASSERT_EQUAL(code_of_region(&r, 257, 0), TD_E_INVALID);
+    CU_ASSERT_EQUAL(code_of_end(&r, 3), TD_OK); /* others lie in it */
+    CU_ASSERT_EQUAL(code_of_end(&r, 3), TD_E_NOT_FOUND);
+    CU_ASSERT_EQUAL(code_of_region(&r, 256, 0), TD_OK);
+    raw_zeros(&r, 1, 8), raw_zeros(&r, 2, 8);
+    td_words w = {0};
+    chain(&w, 40);
+    CU_ASSERT_EQUAL(code_of(&r, &w), TD_OK);
+    w = (td_words){0};
+    control(&w, TD_REC_BACKWARD, 0, 2, (uint32_t[]){3, 2}, 0, NULL, 3, (uint32_t[]){8, 1, 0});
+    CU_ASSERT_EQUAL(code_of(&r, &w), TD_OK);
+    w = (td_words){0};
+    region(&w, 5, 0);
+    op2(&w, TD_OP_ADD, 3, 99, 50); /* fails in it */
+    op2(&w, TD_OP_MUL, 3, 2, 51);
+    region_end(&w, 5);
+    CU_ASSERT_NOT_EQUAL(code_of(&r, &w), TD_E_LOST);
+    raw_close(&r);
+    back_to_normal();
+}
+
 static const td_test tests[] = {
+    {"checkpoints in disorder", checkpoints_in_disorder},
     {"an op table of another version", another_table},
     {"another protocol", another_protocol},
     {"high ids first", high_ids_first},

@@ -6,9 +6,11 @@
 
 void *__real_malloc(size_t n);
 void *__real_calloc(size_t n, size_t each);
+void *__real_realloc(void *p, size_t n);
 void __real_free(void *p);
 void *__wrap_malloc(size_t n);
 void *__wrap_calloc(size_t n, size_t each);
+void *__wrap_realloc(void *p, size_t n);
 void __wrap_free(void *p);
 static int until_failure; /* the so-many-th allocation from now fails; 0: none */
 static long live;
@@ -27,6 +29,13 @@ void *__wrap_malloc(size_t n)
 void *__wrap_calloc(size_t n, size_t each)
 {
     return until_failure && --until_failure == 0 ? NULL : made(__real_calloc(n, each));
+}
+
+void *__wrap_realloc(void *p, size_t n)
+{
+    void *q = until_failure && --until_failure == 0 ? NULL : __real_realloc(p, n);
+    live += q && !p;
+    return q;
 }
 
 void __wrap_free(void *p)
@@ -102,6 +111,78 @@ static void writes_in_vain(void)
         int k = 0;
         while (!served && ++k < 200) written_in_vain(way & 1, way & 2, k, &served);
         CU_ASSERT(served && k > 1);
+    }
+}
+
+/* ---- checkpoints */
+
+static int op_of_two(unsigned op, td_tensor *x, td_tensor *y, td_tensor *into, td_tensor **out)
+{
+    td_input in[2] = {td_in(x), td_in(y)};
+    td_error e = {0};
+    int n;
+    td_tensor *got[64] = {0};
+    int err = t_try(td_op_by_id(op), y ? 2 : 1, in, NULL, TD_GRAD_ON, into, got, &n, &e);
+    if (out && !err) *out = got[0];
+    return err;
+}
+
+/* tanh((x * w)^2 *= w); what is outside is written, too. */
+static int forward(td_tensor *x, td_tensor *w, td_tensor *seen, td_tensor **t)
+{
+    int err = op_of_two(TD_OP_MUL, x, w, NULL, &t[0]);
+    if (!err) err = op_of_two(TD_OP_MUL, t[0], t[0], NULL, &t[1]);
+    if (!err) err = op_of_two(TD_OP_MUL, t[1], w, t[1], NULL);
+    if (!err) err = op_of_two(TD_OP_ADD, seen, seen, seen, NULL);
+    return err ? err : op_of_two(TD_OP_TANH, t[1], NULL, NULL, &t[2]);
+}
+
+/* What it gives to x. Regions: one in the other. */
+static int gradient(int regions, int failing, bool *failed, double *out)
+{
+    td_tensor *x = numbers(true), *w = numbers(true), *seen = numbers(false), *ones = numbers(false), *t[3] = {0}, *g;
+    td_region *in[2] = {0};
+    td_error e = {0};
+    int err = 0;
+    until_failure = failing;
+    for (int k = 0; k < regions && !err; k++) {
+        t_who.region = in[k] = td_region_new(k ? in[k - 1] : NULL, t_who.account, &e);
+        err = in[k] ? 0 : e.code;
+    }
+    if (!err) err = forward(x, w, seen, t);
+    t_who.region = NULL;
+    for (int k = regions; k-- > 0;) {
+        if (in[k]) td_region_close(in[k]);
+        td_region_unref(in[k]);
+    }
+    if (!err) err = t_backward(1, &t[2], &ones, 1, &x, &g, 0, &e);
+    *failed = !until_failure;
+    until_failure = 0;
+    *out = err ? 0 : t_real(g, 0);
+    if (!err) td_tensor_unref(g);
+    td_tensor *all[] = {x, w, seen, ones, t[0], t[1], t[2]};
+    for (int i = 0; i < 7; i++) td_tensor_unref(all[i]);
+    return err;
+}
+
+static void checkpoints_in_vain(void)
+{
+    double want, have;
+    bool failed = true;
+    CU_ASSERT_EQUAL(gradient(0, 0, &failed, &want), 0);
+    for (int regions = 1; regions <= 2; regions++) {
+        int k = 0, err = 0;
+        for (failed = true; failed && ++k < 1000;) {
+            uint64_t tensors = td_live_counts().tensors, objects = t_who.account->objects, bytes = td_autograd_bytes();
+            long had = live;
+            err = gradient(regions, k, &failed, &have);
+            CU_ASSERT_EQUAL(td_live_counts().tensors, tensors);
+            CU_ASSERT_EQUAL(t_who.account->objects, objects);
+            CU_ASSERT_EQUAL(td_autograd_bytes(), bytes);
+            CU_ASSERT_EQUAL(td_autograd_nodes(), 0);
+            CU_ASSERT(err || (have == want && live <= had + 64)); /* the pools may have grown */
+        }
+        CU_ASSERT(!err && !failed && k > 10);
     }
 }
 
@@ -219,5 +300,5 @@ static void just_another(void)
 }
 
 TD_CUNIT_MAIN_WITH("starved_ops", t_setup, t_teardown, {"writes in vain", writes_in_vain},
-                   {"a formula inside", a_formula_inside}, {"what they come to", what_they_come_to},
-                   {"just another", just_another})
+                   {"checkpoints in vain", checkpoints_in_vain}, {"a formula inside", a_formula_inside},
+                   {"what they come to", what_they_come_to}, {"just another", just_another})

@@ -962,6 +962,8 @@ static void programs_that_come(void)
     CU_ASSERT_PTR_NOT_NULL(td_session_program_of(a.session, 7, &e));
     CU_ASSERT_TRUE(a.session->account->bytes < before + 10 * length);
     read_and_return(1);
+    CU_ASSERT_EQUAL_FATAL(nreaders, 3); /* the frame is done: what it took is freed there, too */
+    read_and_return(2);
     CU_ASSERT_EQUAL(sessions.reading, 0);
     CU_ASSERT_PTR_NULL(sessions.to_read);
     CU_ASSERT_PTR_NULL(sessions.ending);
@@ -974,11 +976,11 @@ static void programs_that_come(void)
     b.session->account->limit_bytes = 2 * length;
     CU_ASSERT_FALSE(send_program(&b, bytes, length));
     CU_ASSERT_EQUAL(last_code(&b), TD_E_QUOTA);
-    CU_ASSERT_EQUAL_FATAL(nreaders, 2); /* only to free what the frame before took */
-    read_and_return(1);
+    CU_ASSERT_EQUAL_FATAL(nreaders, 3); /* only to free what the two frames took */
+    read_and_return(1), read_and_return(2);
     leave(&a), leave(&b);
-    CU_ASSERT_EQUAL_FATAL(nreaders, 3); /* what it leaves is freed there, too */
-    read_and_return(2);
+    CU_ASSERT_EQUAL_FATAL(nreaders, 4); /* what it leaves is freed there, too */
+    read_and_return(3);
     service.options.background = NULL;
     nreaders = 0;
     free(bytes);
@@ -993,6 +995,43 @@ static td_frame block_of(const td_words *w, uint32_t more)
     uint8_t *p = calloc(1, n + more);
     td__wire__batch__pack(&b, p);
     return (td_frame){.kind = TD_FRAME_BATCH, .payload = p, .block = p, .bytes = n + more, .fd = -1};
+}
+
+/* Two at a time; a third waits until one has come back, and what goes while it waits goes at once. */
+static void many_large_frames(void)
+{
+    client c[5];
+    td_error e = {0};
+    service.options.background = hand_to_reader;
+    for (int i = 0; i < 5; i++) {
+        join(&c[i]);
+        zeros(&c[i], 1);
+        td_frame f = block_of(&c[i].words, 0);
+        td_words_deinit(&c[i].words);
+        c[i].words = (td_words){0};
+        CU_ASSERT_EQUAL_FATAL(td_session_frame(c[i].session, &f, &e), 0);
+        CU_ASSERT_EQUAL(td_session_run(c[i].session, RECORDS, &e), TD_RUN_SUSPENDED);
+    }
+    CU_ASSERT_EQUAL_FATAL(nreaders, 2);
+    leave(&c[2]); /* while it waits */
+    while (sessions.remains) td_sessions_clear(&sessions, CLEAR);
+    CU_ASSERT_PTR_NULL(sessions.ending);
+    read_and_return(0);
+    CU_ASSERT_EQUAL_FATAL(nreaders, 3);
+    read_and_return(2);
+    CU_ASSERT_EQUAL_FATAL(nreaders, 4);
+    CU_ASSERT_TRUE(turn(&c[3])); /* the fourth came before the fifth */
+    read_and_return(1), read_and_return(3);
+    CU_ASSERT_TRUE(turn(&c[0]) && turn(&c[1]) && turn(&c[4]));
+    for (int i = 0; i < 5; i++) {
+        if (i == 2) continue;
+        CU_ASSERT_EQUAL(c[i].session->objects.live, 1);
+        leave(&c[i]);
+    }
+    CU_ASSERT_EQUAL(sessions.unpacked, 0);
+    CU_ASSERT_EQUAL(sessions.unpacking, 0);
+    service.options.background = NULL;
+    nreaders = 0;
 }
 
 /* A large frame is unpacked by a helper, and its sender waits; one that makes no sense is the end of it. */
@@ -1042,4 +1081,4 @@ TD_CUNIT_MAIN_WITH("turns", start, stop, {"a backward", a_backward}, {"letting g
                    {"lease after lease", lease_after_lease}, {"ahead of the workers", ahead_of_the_workers},
                    {"answers before records", answers_before_records},
                    {"sites of an ended client", sites_of_an_ended_client}, {"programs that come", programs_that_come},
-                   {"large frames", large_frames})
+                   {"large frames", large_frames}, {"many large frames", many_large_frames})

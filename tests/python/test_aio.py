@@ -146,6 +146,96 @@ def test_the_loop_goes_on():
     asyncio.run(main())
 
 
+@td.jit.script
+def mixture(x, n: int = 2):
+    print("n is", n)
+    x.mul_(n)
+    return x.sum().item(), x + 1, [n, n], {"a": "b"}, n > 1
+
+
+@td.jit.script
+def endless(k: int):
+    while k >= 0:
+        k = (k + 1) % 1000
+    return k
+
+
+class Scales(td.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.w = td.nn.Parameter(td.tensor([1.0, 2.0]))
+
+    def forward(self, x, by: float = 1.0):
+        return (self.w * x * by).sum(), by
+
+
+def test_calls_of_programs(tmp_path, capsys):
+    async def main():
+        x = td.ones(3)
+        seen = memoryview(x)
+        total, y, numbers, words, more = await td.aio.call(mixture, x)
+        assert (total, y.tolist(), numbers, words, more) == (6.0, [3, 3, 3], [2, 2], {"a": "b"}, True) and type(total) is float
+        assert seen.tolist() == [2, 2, 2] and capsys.readouterr().out == "n is 2\n"
+        assert (await td.aio.call(mixture, n=3, x=td.ones(1)))[2] == [3, 3]
+        with pytest.raises(TypeError, match="too many positional"):
+            await td.aio.call(mixture, x, 1, 2)
+        with pytest.raises(td.InvalidError, match="3 elements, so it is no number"):
+            await td.aio.call(td.jit.script(number), x)
+        with pytest.raises(TypeError, match="takes a program .* not function"):
+            await td.aio.call(number, x)
+
+        model = td.jit.script(Scales())
+        loss, by = await td.aio.call(model, x[:2], by=0.5)
+        assert by == 0.5
+        loss.backward()
+        assert model.w.grad.tolist() == [1, 1]
+        model.save(str(tmp_path / "m.td"))
+        assert (await td.aio.call(td.jit.load(str(tmp_path / "m.td")), td.ones(2)))[1] == 1.0
+        mixture.publish("aio-program")
+        assert (await td.aio.call(td.jit.open("aio-program"), x, n=1))[4] is False
+        td.drop("aio-program")
+        traced = td.jit.trace(lambda t: {"y": t["x"] * 2}, ({"x": td.ones(2)},))
+        assert (await td.aio.call(traced, {"x": td.ones(2)}))["y"].tolist() == [2, 2]
+        traced = td.jit.trace(td.nn.Linear(2, 2), (td.ones(1, 2),))
+        assert tuple((await td.aio.call(traced, td.ones(1, 2))).shape) == (1, 2)
+        with traced.register_forward_hook(lambda *_: None), pytest.raises(td.Unsupported, match="hooks"):
+            await td.aio.call(traced, td.ones(1, 2))
+        got = await asyncio.gather(*(td.aio.call(mixture, td.ones(1), k) for k in range(50)))
+        assert [each[2] for each in got] == [[k, k] for k in range(50)]
+
+    asyncio.run(main())
+
+
+def number(x):
+    return x.item()
+
+
+def test_calls_end_with_who_waits(tmp_path):
+    """The loop goes on while a program runs; a deadline, a cancel and the end of the loop stop it, and what is asked behind it is done."""
+    async def main():
+        x = td.ones(2)
+        call, began = asyncio.create_task(td.aio.call(endless, 1)), time.monotonic()
+        for _ in range(20):
+            await asyncio.sleep(0.001)
+        assert not call.done()
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+        assert await td.aio.tolist(x + 1) == [2, 2]
+        with pytest.raises(td.Timeout, match="had not come to its end in time"):
+            await td.aio.call(endless, 1, timeout=0.05)
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.05):
+                await asyncio.gather(*(td.aio.call(endless, 1) for _ in range(30)))
+        assert await td.aio.tolist(x + 2) == [3, 3] and time.monotonic() - began < 20
+        late = asyncio.create_task(td.aio.call(endless, 1))
+        await asyncio.sleep(0.01)
+        assert not late.done()  # asyncio.run() cancels it
+
+    asyncio.run(main())
+    assert td.ones(1).item() == 1
+
+
 def test_cancelled_gets_take_nothing():
     async def main():
         async with td.aio.Queue("aio-cancel", 1000) as q:

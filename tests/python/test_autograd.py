@@ -307,3 +307,26 @@ def test_a_write_that_fails_leaves_no_trace(n, with_history):
     if with_history:
         square.backward()  # what it saved is what it was
         assert x.grad[0].item() == 8 and w.grad is None
+
+
+def test_backward_with_inputs_gives_each_a_gradient_of_its_own():
+    a, b, g = td.ones(3, requires_grad=True), td.ones(3, requires_grad=True), td.ones(3)
+    (a + b).backward(g, inputs=[a, b, a])  # the same one twice counts once
+    a.grad.mul_(10)
+    assert a.grad.tolist() == [10] * 3 and b.grad.tolist() == [1] * 3 and g.tolist() == [1] * 3
+    a.grad = None
+    a.sum().backward(inputs=a)
+    a.grad.mul_(2)  # not one element for all
+    assert a.grad.tolist() == [2] * 3
+
+
+def test_views_know_when_a_program_puts_their_base_into_a_graph():
+    @td.jit.script
+    def enter(acc):
+        w = (acc * 0 + 1).requires_grad_()
+        acc.add_(w * w)
+
+    acc = td.zeros(3)
+    view = acc[0:2]
+    enter(acc)
+    assert acc.requires_grad and view.requires_grad

@@ -48,6 +48,10 @@ def test_what_is_refused():
     with pytest.raises(td.Error, match="Expected all tensors to be on the same device, but found at least two devices, fake:0 and cpu: 'x' is on fake:0, 'y' on cpu"):
         x + td.ones(3)
     assert (x + td.tensor(2.0)).tolist() == [3, 3, 3]  # a number may stand beside it
+    for pinned in (x.pin_memory, lambda: td.tensor([1.0], device="fake:0", pin_memory=True)):
+        with pytest.raises(td.Unsupported, match="cannot pin .* on fake:0; only .* on the cpu"):
+            pinned()
+    assert td.tensor([1.0], device="fake:0", pin_memory=False).device == x.device and td.tensor([1.0], pin_memory=True).pin_memory().tolist() == [1.0]
     with pytest.raises(td.Unsupported, match="there is no device 'cuda:0' here; only 'cpu', 'fake:0'"):
         x.to("cuda")
 

@@ -214,3 +214,21 @@ def test_the_program_of_the_readme(tmp_path):
     said = re.findall(r"^print\(.*# (.*)$", program, re.M)
     r = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, env={**os.environ, "XDG_RUNTIME_DIR": str(tmp_path)})
     assert said and (r.stdout.splitlines(), r.stderr) == (said, "")
+
+
+def numbers(program):
+    """What it prints, with numbers to a thousandth or so."""
+    ran = subprocess.run([sys.executable, "-W", "ignore", str(program)], capture_output=True, text=True, timeout=120 * SLOW)
+    assert ran.returncode == 0, ran.stderr
+    return [float(word) if re.fullmatch(r"-?\d+\.\d+", word) else word for word in ran.stdout.split()]
+
+
+@pytest.mark.parametrize("name", ["script_and_trace", "custom_lstm", "train_scripted"])
+def test_programs_of_pytorch_after_changing_the_import(name, tmp_path):
+    ours = numbers(EXAMPLES / f"{name}.py")
+    assert len(ours) > 10 and "False" not in ours
+    pytest.importorskip("torch")
+    theirs = re.sub(r"^(import|from) tensord", r"\1 torch", (EXAMPLES / f"{name}.py").read_text(), flags=re.M).replace("import torch as torch", "import torch")
+    (tmp_path / "theirs.py").write_text(theirs)
+    for a, b in zip(ours, numbers(tmp_path / "theirs.py"), strict=True):
+        assert a == b if isinstance(a, str) else abs(a - b) <= 2e-3 * max(1.0, abs(b)), (a, b)

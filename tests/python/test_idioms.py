@@ -315,7 +315,7 @@ def test_what_is_not_saved(tmp_path):
 
 
 def test_tensors_are_shared_memory_already():
-    x = td.ones(3)
+    x = td.ones(3, device="cpu")
     assert x.share_memory_() is x and x.pin_memory() is x and x.is_shared() and not x.is_pinned()
 
 

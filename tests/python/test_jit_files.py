@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import zipfile
+from array import array
 
 import pytest
 
@@ -246,6 +247,83 @@ def test_files_that_are_not_what_they_say(tmp_path):
         td.jit.save(nn.Linear(1, 1), tmp_path / "x.td")
     with pytest.raises(td.Error, match="td_program_save"):
         td._C._save_file(os.open(tmp_path / "x.td", os.O_WRONLY | os.O_CREAT), "x.td", b"d" + bytes(8), [], False)
+
+
+def fields(data):
+    """[(number, bytes)] of a message without others inside."""
+    at, out = 0, []
+
+    def varint():
+        nonlocal at
+        value = shift = 0
+        while True:
+            byte = data[at]
+            at += 1
+            value |= (byte & 127) << shift
+            shift += 7
+            if byte < 128:
+                return value
+
+    while at < len(data):
+        tag = varint()
+        size = varint() if tag & 7 == 2 else 0
+        begin = at
+        value = data[begin:begin + size] if tag & 7 == 2 else varint()
+        at = begin + size if tag & 7 == 2 else at
+        out.append((tag >> 3, value))
+    return out
+
+
+def message(parts):
+    def varint(value):
+        return bytes([value & 127 | 128]) + varint(value >> 7) if value > 127 else bytes([value])
+
+    return b"".join(varint(n << 3 | 2) + varint(len(v)) + v if isinstance(v, bytes) else varint(n << 3) + varint(v) for n, v in parts)
+
+
+def as_of_another_release(path, op, signature, arguments):
+    """The file, had it been written when the op that the program calls had this signature: of its arguments now the call gave these."""
+    def change(name, data):
+        if not name.endswith(".pb"):
+            return data
+        parts = fields(data)
+        numbers = {n: array("I", v) for n, v in parts if n in (10, 11, 12, 14, 15)}
+        which = next(k for k, v in enumerate(v for n, v in parts if n == 16) if v.startswith(op.encode() + b"("))
+        nodes, at = numbers[11], 0
+        for k in range(0, len(nodes), 8):
+            if nodes[k] & 0xffffff == which and nodes[k] >> 24 == 1:
+                numbers[12][at:at + nodes[k + 1]] = array("I", [numbers[12][at + a] for a in arguments])
+                nodes[k + 1] = len(arguments)
+            at += nodes[k + 1]
+        numbers[15][which] ^= 1
+        signatures = iter(range(len(parts)))
+        return message([(n, numbers[n].tobytes() if n in numbers else signature.encode() if n == 16 and next(signatures) == which else v) for n, v in parts])
+
+    return rewritten(path, change)
+
+
+@pytest.mark.parametrize("ending", ["td", "pt"])
+def test_files_of_other_releases(tmp_path, ending):
+    """Arguments by their names: an argument that came since has its default, one that may be absent is None, another order is no matter."""
+
+    def f(x, w):
+        return td.ops.linear(x, w), td.ops.leaky_relu(x, 0.01)
+
+    path, args = tmp_path / f"f.{ending}", (td.tensor([[1.0, -2.0]]), td.tensor([[3.0, 5.0]]))
+    td.jit.script(f).save(path)
+    want = [y.tolist() for y in f(*args)]
+
+    def of(op, signature, arguments):
+        return td.jit.load(as_of_another_release(path, op, signature, arguments))
+
+    for op, signature, arguments in [("linear", "linear(x:T, w:T) -> T", [0, 1]), ("linear", "linear(w:T, b:T?, x:T) -> T", [1, 2, 0]),
+                                     ("leaky_relu", "leaky_relu(x:T) -> T", [0]), ("leaky_relu", "leaky_relu(slope:f, x:T) -> T", [1, 0])]:
+        assert [y.tolist() for y in of(op, signature, arguments)(*args)] == want, signature
+    for op, signature, arguments in [("linear", "linear(x:T, weight:T) -> T", [0, 1]), ("leaky_relu", "leaky_relu(x:T, slope:S) -> T", [0, 1]),
+                                     ("leaky_relu", "leaky_relu(x:T, slope:f, old:i) -> T", [0, 1, 1]), ("linear", "linear(w:T) -> T", [1])]:
+        with pytest.raises(td.Unsupported) as said:
+            of(op, signature, arguments)
+        assert f"was made for {signature}, which is {op}(x:T, " in str(said.value) and "make it anew" in str(said.value)
 
 
 def test_two_tensors_of_one_name(tmp_path):

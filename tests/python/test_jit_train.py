@@ -14,6 +14,7 @@ import tensord as td
 import tensord.aio
 import tensord.nn.functional as F
 from tensord import nn
+from tensord.nn.utils import clip_grad_norm_
 
 OPTIMIZERS = {
     "sgd": lambda p: td.optim.SGD(p, lr=0.1),
@@ -113,6 +114,75 @@ def test_the_learning_rate_and_zeros_follow_the_optimizer():
             schedule.step()
         states.append(state_of(model, opt))
     assert same(*states)
+
+
+@pytest.mark.parametrize("kind", ["momentum", "nesterov", "adamw", "rmsprop", "centered"])
+def test_what_schedules_change_is_told(kind):
+    """Momentum, betas and weight decay as well as the rate: by one program."""
+    states = []
+    for scripted in (False, True):
+        model = mlp()
+        opt = OPTIMIZERS[kind](model.parameters())
+        group = opt.param_groups[0]
+        cycled = "betas" in group or bool(group["momentum"])
+        schedule = td.optim.lr_scheduler.OneCycleLR(opt, 0.2, total_steps=8, cycle_momentum=cycled)
+        step = trainer(model, opt)
+        step = td.jit.script(step) if scripted else step
+        made = set()
+        for k, (x, y) in enumerate(data(8, 4)):
+            group["weight_decay"] *= 1.5
+            step(x, y)
+            schedule.step()
+            made.add(id(step._program) if scripted else 0)
+        assert len(made) == 1
+        group["weight_decay"] = 0.5 - group["weight_decay"] if not group["weight_decay"] else 0
+        step(x, y)
+        states.append(state_of(model, opt))
+    assert same(*states)
+
+
+def test_what_is_made_in_inference_mode_trains_outside():
+    """State and rates are normal tensors, whoever steps or makes the program first."""
+    batches, states = data(4, 4), []
+    for scripted in (False, True):
+        model = mlp()
+        opt = td.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+        schedule = td.optim.lr_scheduler.StepLR(opt, 1, 0.5)
+        for p in model.parameters():
+            p.grad = td.ones_like(p)
+        with td.inference_mode():
+            opt.step()
+            step = td.jit.script(trainer(model, opt)) if scripted else trainer(model, opt)
+        for x, y in batches:
+            step(x, y)
+            schedule.step()
+        for p in model.parameters():
+            (p * opt.state[p]["momentum_buffer"]).sum().backward()  # which saves it
+        td.sync()
+        states.append(state_of(model, opt))
+    assert same(*states)
+
+
+def test_rates_are_told_beside_a_trace():
+    w = td.ones(2, requires_grad=True)
+    opt = td.optim.SGD([w], lr=1.0)
+
+    @td.jit.script
+    def descend(x):
+        w.grad = x
+        opt.step()
+        return w.detach()
+
+    for made in (False, True):  # by a call outside, or in the trace
+        if made:
+            descend(td.zeros(2))
+        opt.param_groups[0]["lr"] = 0.5
+        traced = td.jit.trace(lambda x: descend(x).clone(), (td.zeros(2),))
+        assert "full" not in traced.graph.split("fn ")[0]
+        before = w.tolist()
+        opt.param_groups[0]["lr"] = 0.25
+        descend(td.zeros(2))  # tells
+        assert traced(td.ones(2)).tolist() == [v - 0.25 for v in before]
 
 
 def test_what_is_changed_of_an_optimizer_makes_the_program_anew():
@@ -229,6 +299,154 @@ def test_the_code_is_a_program_again():
     opt = td.optim.AdamW(model.parameters())
     program = td.jit.script(trainer(model, opt))
     assert "td.autograd.backward(" in program.code and ".grad" in program.code and "prim::backward" in program.graph
+
+
+# ---- what is said of all parameters
+
+
+def clipped(model, opt):
+    def step(x, y):
+        opt.zero_grad(set_to_none=False)
+        loss = F.cross_entropy(model(x), y)
+        loss.backward()
+        norm = nn.utils.clip_grad_norm_(model.parameters(), 0.1)
+        opt.step()
+        return loss, norm
+
+    return step
+
+
+def parts(model, opt):
+    def step(x, y):
+        model.zero_grad()
+        F.cross_entropy(model(x), y).backward(inputs=[model[0].weight, model[2].bias])
+        loss = F.cross_entropy(model(x), y)
+        loss.backward(inputs=list(model.parameters()))
+        most = clip_grad_norm_([p for p in model.parameters() if p.requires_grad], 1, td.inf)
+        one = nn.utils.clip_grad_norm_(model[0].weight, 0.01, 1.0)
+        opt.step()
+        return loss, most, one
+
+    return step
+
+
+def by_name(model, opt):
+    def step(x, y):
+        model.zero_grad(set_to_none=False)
+        loss = F.cross_entropy(model(x), y)
+        td.autograd.backward([loss, loss * 2], inputs=model[2].weight)
+        loss = F.cross_entropy(model(x), y)
+        loss.backward()
+        nn.utils.clip_grad_value_(model.parameters(), 0.05)
+        decayed = 0
+        with td.no_grad():
+            for k, (name, p) in enumerate(model.named_parameters()):
+                if "bias" not in name:
+                    p.sub_(0.1 * p)
+                    decayed += k
+        opt.step()
+        first, _, _, last = model.parameters()
+        return loss, decayed, first.sum(), td.stack([p.grad.sum() for p in model.parameters()]), last.clone()
+
+    return step
+
+
+def numbers(value):
+    return value.tolist() if td.is_tensor(value) else [numbers(v) for v in value] if isinstance(value, tuple) else value
+
+
+@pytest.mark.parametrize("kind", [clipped, parts, by_name])
+def test_what_is_said_of_all_parameters(kind):
+    batches, results = data(6, 4), []
+    for scripted in (False, True):
+        model = mlp()
+        opt = td.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+        step = kind(model, opt)
+        step = td.jit.script(step) if scripted else step
+        results.append([numbers(step(x, y)) for x, y in batches] + [t.tolist() for t in state_of(model, opt)] + [p.grad.tolist() for p in model.parameters()])
+    assert results[0] == results[1]
+
+
+def test_nothing_to_clip():
+    w = td.ones(2, requires_grad=True)
+
+    @td.jit.script
+    def clip():
+        nn.utils.clip_grad_value_(w, 1)
+        return clip_grad_norm_([w], 1.0)
+
+    norm = clip()
+    assert norm.item() == 0 and norm.dtype == td.float32 and w.grad is None
+
+
+class Averaged(nn.Module):
+    """A module that looks at its own parameters, and has lists of them."""
+
+    def __init__(self):
+        super().__init__()
+        self.weights = nn.ParameterList([nn.Parameter(td.full((2,), k + 1.0)) for k in range(3)])
+        self.register_buffer("count", td.zeros(()))
+
+    def forward(self, x, n: int):
+        for k in range(n):
+            x = x * self.weights[k]
+        for name, b in self.named_buffers():
+            if name == "count":
+                b.add_(1)
+        return x + self.weights[-1] + len([b for b in self.buffers()])
+
+    def zero_grad(self, set_to_none: bool = True):
+        return "its own"
+
+
+def test_a_module_of_itself():
+    model, x = Averaged(), td.ones(2)
+    program = td.jit.script(model)
+    assert [program(x, k).tolist() for k in (0, 2, 3)] == [model(x, k).tolist() for k in (0, 2, 3)] and model.count.item() == 6
+
+    def empty():
+        total = 0
+        for _ in nothing.parameters():
+            total += 1
+        return total, nn.utils.clip_grad_norm_(nothing.parameters(), 1.0)
+
+    nothing = nn.Tanh()
+    assert numbers(td.jit.script(empty)()) == [0, 0.0] == numbers(empty())
+
+
+def test_all_parameters_refused():
+    model, w = mlp(), td.ones(2, requires_grad=True)
+    opt = td.optim.SGD(model.parameters(), lr=0.1)
+
+    def named():
+        params = model.parameters()
+        return [p.sum() for p in params]
+
+    def asked():
+        return model.parameters()[0]
+
+    def direct():
+        return [p.sum() for p in model.parameters(False)]
+
+    def closure(x):
+        def loss():
+            return model(x).sum()
+
+        opt.step(loss)
+
+    def reached(x):
+        (w * x).sum().backward(inputs=[])
+
+    for f in (named, asked):
+        assert "this can only be gone over, once; write list(...) around it" in refusal(f)
+    assert "a program says 'parameters()' without arguments: of all modules inside" in refusal(direct)
+    told = refusal(closure)
+    assert "step() of a program takes no closure: before it compute the loss and call loss.backward()" in told
+    assert told.endswith("opt.step(loss)\n                     ^~~~")
+    for f in (reached, td.jit.script(reached)):
+        with pytest.raises(Exception, match="inputs of backward.. cannot be empty"):
+            f(td.ones(2))
+            td.sync()
 
 
 # ---- where and when
@@ -429,49 +647,54 @@ def refusal(f):
 
 def test_refusals():
     w = td.ones(2, requires_grad=True)
-    own, damped = Own([w]), td.optim.SGD([w], momentum=0.9, dampening=0.1)
+    own, other = Own([w]), td.optim.SGD([w], momentum=0.9)
     schedule = td.optim.lr_scheduler.StepLR(td.optim.SGD([w]), 1)
 
     def other_optimizer():
         own.step()
 
-    def first_of_its_kind():
-        damped.step()
-
     def scheduled():
         schedule.step()
 
     def with_closure():
-        return damped.param_groups
+        return other.param_groups
 
     def given(x):
         return x.requires_grad_()
 
     assert "a program steps SGD, Adam, AdamW, RMSprop, Adagrad; Own is none of these: call step() outside" in refusal(other_optimizer)
-    assert "call step() once outside, and script the function then" in refusal(first_of_its_kind)
     assert "a schedule is stepped outside of programs: call it behind the program" in refusal(scheduled)
-    assert "'damped' has no 'param_groups' that a program could use" in refusal(with_closure)
+    assert "'other' has no 'param_groups' that a program could use" in refusal(with_closure)
     assert "write x.detach().requires_grad_()" in refusal(given)
     for f in (other_optimizer, given):
         assert "test_jit_train.py:" in refusal(f) and "^" in refusal(f)
 
 
-def test_a_dampened_momentum_goes_on():
+@pytest.mark.parametrize("eager", [(), (0,), (3,), (1, 4), (2, 5)])
+def test_a_dampened_momentum_begins_when_a_gradient_comes(eager):
+    """Of three parameters one has its first gradient later, and one none at all."""
     results = []
     for scripted in (False, True):
-        w = td.ones(2, requires_grad=True)
-        opt = td.optim.SGD([w], lr=0.1, momentum=0.9, dampening=0.25)
+        w, late, unused = (td.full((2,), k + 1.0, requires_grad=True) for k in range(3))
+        opt = td.optim.SGD([w, late, unused], lr=0.1, momentum=0.9, dampening=0.25)
 
-        def step():
+        def step(also: bool):
             opt.zero_grad()
-            (w * w).sum().backward()
+            loss = (w * w).sum()
+            if also:
+                loss = loss + (late * late).sum()
+            loss.backward()
             opt.step()
 
-        step()
-        step = td.jit.script(step) if scripted else step
-        for _ in range(3):
-            step()
-        results.append([w, opt.state[w]["momentum_buffer"]])
+        program = td.jit.script(step) if scripted else step
+        for k in range(6):
+            (step if k in eager else program)(k > 2)
+            if k == 1:
+                assert not opt.state_dict()["state"].get(1)
+                opt.load_state_dict(copy.deepcopy(opt.state_dict()))
+        saved = opt.state_dict()["state"]
+        assert not saved.get(2) and [*saved[0]] == [*saved[1]] == ["momentum_buffer"]
+        results.append([w, late, unused, saved[0]["momentum_buffer"], saved[1]["momentum_buffer"]])
     assert same(*results)
 
 
@@ -481,18 +704,36 @@ def test_a_trace_refuses_a_backward():
         td.jit.trace(lambda x: (w * x).sum().backward() or x, (td.ones(2),))
 
 
-def test_losses_are_those_of_pytorch():
+@pytest.mark.parametrize("clip", ["", "norm", "value"])
+def test_losses_are_those_of_pytorch(clip):
     torch = pytest.importorskip("torch")
     model, batches = mlp(), data(20, 4)
     theirs = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.ReLU(), torch.nn.Linear(8, 3))
     with torch.no_grad():
         for p, q in zip(theirs.parameters(), model.parameters()):
             p.copy_(torch.tensor(q.tolist()))
-    opt, program = torch.optim.AdamW(theirs.parameters(), lr=0.01), td.jit.script(trainer(model, td.optim.AdamW(model.parameters(), lr=0.01)))
+    mine, opt = td.optim.AdamW(model.parameters(), lr=0.01), torch.optim.AdamW(theirs.parameters(), lr=0.01)
+
+    def limited(x, y):
+        model.zero_grad()
+        loss = F.cross_entropy(model(x), y)
+        loss.backward()
+        if clip == "norm":
+            clip_grad_norm_(model.parameters(), 0.2)
+        elif clip == "value":
+            nn.utils.clip_grad_value_(model.parameters(), 0.02)
+        mine.step()
+        return loss
+
+    program = td.jit.script(limited)
     for x, y in batches:
         opt.zero_grad()
         loss = torch.nn.functional.cross_entropy(theirs(torch.tensor(x.tolist())), torch.tensor(y.tolist()))
         loss.backward()
+        if clip == "norm":
+            torch.nn.utils.clip_grad_norm_(theirs.parameters(), 0.2)
+        elif clip == "value":
+            torch.nn.utils.clip_grad_value_(theirs.parameters(), 0.02)
         opt.step()
         assert program(x, y).item() == pytest.approx(loss.item(), rel=1e-4)
 
@@ -593,6 +834,54 @@ def test_items_of_lists_are_no_longer_plain():
     x = td.zeros(2)
     give([x])
     assert x.grad.tolist() == [1, 1]
+
+
+def test_what_a_program_writes_into_a_graph_is_known_to_be_there():
+    w, other, before = td.full((3,), 2.0, requires_grad=True), td.ones(3), td.zeros(3)
+
+    def add(acc, xs: list[td.Tensor], in_place: bool):
+        if in_place:
+            acc.add_(w * w)
+        else:
+            xs[0][1:].mul_(w[1:])
+
+    def alone(acc):
+        acc.add_(w * w)  # of a graph that nobody records
+        y = acc * 1
+        y += w
+        return y
+
+    program = td.jit.script(add)
+    acc, item = td.zeros(3), td.ones(3)
+    view, base = acc[:2], td.ones(2, 3)
+    row = base[1]
+    for _ in range(2):
+        program(acc, [row], True)
+        program(other, [row], False)
+    for x in (acc, view, base, row):
+        assert x.requires_grad and x.grad_fn and not x.is_leaf
+    with pytest.raises(BufferError, match="requires grad"):
+        memoryview(view)
+    (acc.sum() + base.sum()).backward()
+    assert w.grad.tolist() == [8.0, 12.0, 12.0]  # 4 w, and 2 w where w was multiplied twice
+    for x in (other, before, item):
+        assert not x.requires_grad and x.is_leaf and x.grad_fn is None and memoryview(x)
+    with td.no_grad():
+        td.jit.script(alone)(before)
+    assert not before.requires_grad and before.tolist() == [4.0] * 3
+    td.jit.script(alone)(td.zeros(3))
+    assert not before.requires_grad
+
+
+def test_a_gradient_given_to_what_is_captured():
+    w = td.zeros(2)
+
+    @td.jit.script
+    def give():
+        w.grad = td.ones(2)
+
+    give()
+    assert w.grad.tolist() == [1, 1]
 
 
 def test_who_waits_for_what_a_backward_reads_goes_on(tmp_path):

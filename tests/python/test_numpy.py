@@ -285,3 +285,16 @@ def test_only_writes_to_what_is_looked_at_wait():
     assert _frames_of(lambda: (other * 2).add_(1)) <= plain + 6
     del a, b
     assert _frames_of(lambda: t.add_(1)) <= plain + 4
+
+
+@pytest.mark.parametrize("known", (True, False))
+def test_bytes_that_may_be_written_are_shown_when_nobody_reads_them_any_more(known):
+    n = 700
+    x = td.ones(n, n) if known else td.masked_select(td.ones(n, n), td.ones(n, n) > 0).reshape(n, n)
+    y = x * 2 if known else td.masked_select(td.full((n * n,), 2.0), td.ones(n * n) > 0)
+    z = y.reshape(n, n)
+    for _ in range(6):
+        z = z @ x / n
+    a = y.numpy()
+    a[...] = 0
+    assert z.min().item() == z.max().item() == 2

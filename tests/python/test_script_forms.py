@@ -27,6 +27,8 @@ def X():
 
 
 def values(x):
+    if isinstance(x, dict):
+        return {k: values(v) for k, v in x.items()}
     return [values(y) for y in x] if isinstance(x, (list, tuple)) else x.tolist() if td.is_tensor(x) else x
 
 
@@ -70,6 +72,14 @@ def writing_by_index(x, i):
     x[:, i] = td.zeros(2, 2, 4)
     x[0][i] += 1
     return x, x[i], x[:, i]
+
+
+@case(X, lambda: td.tensor([0, 1]))
+def indexing_by_lists(x, i):
+    at = [i, i]
+    one = td.ops.index(x, at)
+    at.clear()
+    return one, td.ops.index(x, [i]), td.ops.index(x, [None, i]), td.ops.index(x, [i, i, i]), td.ops.index_put(x, [i, i], td.zeros(2, 4), False), len(at)
 
 
 @case(X)
@@ -334,26 +344,58 @@ def test_what_dicts_cannot():
             d[k] = k
         return len(d)
 
-    def gives(x):
-        return {"x": x}
-
-    def takes(d: dict[str, td.Tensor]):
-        return d["x"]
-
     with pytest.raises(td.Error, match=r"KeyError: 7 is no key of the dict"):
         td.jit.script(missing)(7)
     assert td.jit.script(missing)(1) == 2 and td.jit.script(grows)(4096) == 4096
     with pytest.raises(td.Error, match=r"at most 4096 keys"):
         td.jit.script(grows)(4097)
-    with pytest.raises(td.Error, match=r"a program returns no dict; return list\(d.items\(\)\)"):
-        td.jit.script(gives)
-    with pytest.raises(td.Error, match=r"a program is given no dict; give lists of its keys and values"):
-        td.jit.script(takes)
 
 
-def test_the_daemon_refuses_dicts_at_its_door():
-    text = 'graph(%x : Tensor):\n  %1 : str = prim::Constant[value="x"]()\n  %2 : Dict(str, Tensor) = prim::DictConstruct(%1, %x)\n'
-    with pytest.raises(td.Unsupported, match="a program returns no dict"):
-        td._C._Program(text + "  %3 : (Dict(str, Tensor)) = prim::TupleConstruct(%2)\n  return (%3)\n", ())
-    values = text + "  %3 : Tensor[] = prim::values(%2)\n  return (%3)\n"
-    assert td._C._Program(values, ()).call((td.ones(1),))[0].tolist() == [1.0]
+def given_dicts(batch: dict[str, td.Tensor], deep: list[tuple[int, dict[int, list[float]]]], n: int):
+    out: dict[str, td.Tensor] = {}
+    for key, x in batch.items():
+        out[key + "!"] = x * n
+    return out, [{"all": {1: n, -3: k, 5: len(d)}} for k, d in deep], [x for x in batch.values()]
+
+
+def test_dicts_come_and_go():
+    program = td.jit.script(given_dicts)
+    for args in (({"x": X(), "yé": X() + 1}, [(4, {1: [0.5], 2: []}), (5, {})], 3), ({}, [], 0), ({str(k): td.ones(1) for k in range(500)}, [], 2)):
+        mine, plain = program(*args), given_dicts(*args)
+        assert values(mine) == values(plain) and list(mine[0]) == list(plain[0])
+    w = td.ones(2, requires_grad=True)
+    sum(program({"w": w}, [], 3)[0].values()).sum().backward()
+    assert w.grad.tolist() == [3.0, 3.0]
+
+
+def test_what_dicts_at_the_border_cannot():
+    program = td.jit.script(given_dicts)
+    for batch, text in (({1: X()}, "argument 1 .'batch'. of the program is of another type"), ({"x": 1}, "is of another type"),
+                        ([X()], "is Dict.str, Tensor., and a list is given"), ({True: X()}, "ints or texts, not a bool"),
+                        ({(1,): X()}, "ints or texts, not a tuple"), ({"x" * 1025: X()}, "texts of at most 1024 bytes, each once")):
+        with pytest.raises(td.Error, match=text):
+            program(batch, [], 1)
+    with pytest.raises(td.Error, match="a dict of a program has at most 4096 keys"):
+        program({}, [(0, {k: [] for k in range(4097)})], 1)
+    assert program({}, [(0, {k: [] for k in range(4096)})], 1)[1] == [{"all": {1: 1, -3: 0, 5: 4096}}]
+
+
+def test_dicts_of_a_traced_call():
+    program = td.jit.script(given_dicts)
+    traced = td.jit.trace(lambda x: program({"a": x, "b": x + 1}, [], 2)[0]["b!"] * 2, (X(),))
+    assert traced(X() * 5).tolist() == (((X() * 5) + 1) * 4).tolist()
+
+
+def many(x, n: int):
+    ys: list[td.Tensor] = []
+    for k in range(n):
+        ys.append(x + k)
+    two = [x, x]
+    two.append(x)
+    once = [x * 2, x * 3]
+    return ys, two, once, [ys], {"ys": ys}
+
+
+def test_lists_of_tensors_have_room():
+    for n in (0, 1, 200):
+        assert values(td.jit.script(many)(td.ones(1), n)) == values(many(td.ones(1), n))

@@ -129,7 +129,8 @@ def test_queue_tensors():
 
 
 def test_tensors_of_an_item_outside_of_graphs_are_known_to_be():
-    """Their bytes are handed out at once; those of others, and of what comes into a graph after it came, are refused as ever."""
+    """Their bytes are handed out at once; those of others, and of what comes into a graph after it came, are refused as ever. (cpu() is the very
+    tensor where it lies there, and a copy of what lies on a device.)"""
     np = pytest.importorskip("numpy")
     with td.Queue("outside", 4) as q:
         leaf = td.ones(3, requires_grad=True)
@@ -137,14 +138,14 @@ def test_tensors_of_an_item_outside_of_graphs_are_known_to_be():
         leaf_got, product, plain, later, written, viewed = q.get()
         for x in (leaf_got, product):
             with pytest.raises(BufferError, match="requires grad"):
-                np.frombuffer(x)
-        assert np.asarray(plain).tolist() == [0, 0, 0]
+                np.frombuffer(x.cpu())
+        assert np.asarray(plain.cpu()).tolist() == [0, 0, 0]
         later.requires_grad_()
         written.mul_(leaf_got)
         viewed[:1].add_(leaf_got[:1])
         for x in (later, written, viewed):
             with pytest.raises(BufferError, match="requires grad"):
-                np.frombuffer(x)
+                np.frombuffer(x.cpu())
         assert not plain.requires_grad and later.requires_grad and written.requires_grad and viewed.requires_grad
 
 
@@ -168,7 +169,7 @@ def test_all_tensors_of_a_large_item_are_known_to_be_outside_of_graphs():
     np = pytest.importorskip("numpy")
     with td.Queue("large", 2) as q:
         q.put([td.full((1,), k) for k in range(100)])
-        assert [np.frombuffer(x, np.int64)[0] for x in q.get()] == list(range(100))
+        assert [np.frombuffer(x.cpu(), np.int64)[0] for x in q.get()] == list(range(100))
         q.put([td.ones(1, requires_grad=k == 99) for k in range(100)])
         x = q.get()
         assert [t.requires_grad for t in x] == [False] * 99 + [True]

@@ -84,7 +84,7 @@ def test_without_python(tmp_path):
     for path in (HERE / "scripted_state.pt", tmp_path / "state.td"):
         ran = subprocess.run([TOOL, "run", path, "--in", f"x={tmp_path / 'x.npy'}", "--in", "n=0"], capture_output=True, text=True)
         assert ran.returncode == 0 and ran.stdout.startswith("float32[1, 2] 1 5\n3\n"), ran.stdout + ran.stderr
-    shown = subprocess.run([TOOL, "program", "check", HERE / "scripted_state.pt"], capture_output=True, text=True)
+    shown = subprocess.run([TOOL, "program", "check", unread(tmp_path)], capture_output=True, text=True)
     assert shown.returncode == 0 and "count(start : int, by : (int, float), " in shown.stdout and "'unread' is not read: code/__torch__.py" in shown.stderr
 
 
@@ -94,11 +94,28 @@ def test_errors_of_a_program_say_where_it_was_written():
         program(td.zeros(2, 2))
 
 
-def test_a_method_that_is_not_read_says_so_when_it_is_called():
-    program = td.jit.load(HERE / "scripted_state.pt")
-    with pytest.raises(td.Unsupported, match=r"unread\(\) was not read: code/__torch__\.py:\d+:\d+: a program returns no dict"):
+def unread(tmp_path):
+    """The archive with a method that calls what nobody knows."""
+    path = tmp_path / "unread.pt"
+    with zipfile.ZipFile(HERE / "scripted_state.pt") as old, zipfile.ZipFile(path, "w") as new:
+        for name in old.namelist():
+            data = old.read(name)
+            if name.endswith("code/__torch__.py"):
+                lines = data.decode().split("\n")
+                at = next(k for k, line in enumerate(lines) if "def unread" in line)
+                body = next(k for k in range(at, len(lines)) if "return" in lines[k])
+                data = "\n".join([*lines[:body], "    _0 = ops.nobody.knows(x)", *lines[body:]]).encode()
+            new.writestr(name, data)
+    return path
+
+
+def test_a_method_that_is_not_read_says_so_when_it_is_called(tmp_path):
+    program = td.jit.load(unread(tmp_path))
+    with pytest.raises(td.Unsupported, match=r"unread\(\) was not read: code/__torch__\.py:\d+:\d+: "):
         program.unread(td.zeros(2))
     assert "which was not read" in repr(program)
+    told = td.jit.load(HERE / "scripted_state.pt").unread(td.ones(2))
+    assert {k: v.tolist() for k, v in told.items()} == {"x": [1.0, 1.0]}
 
 
 def test_tensors_alone_are_no_program():

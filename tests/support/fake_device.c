@@ -44,13 +44,17 @@ static void shut(const td_segment *s)
     arenas[narenas++] = (arena){s->base, open, s->size, s->id, s->generation};
 }
 
+/* What has no bytes may lie at the end of a segment, where another one may begin. */
 static void *opened(void *at)
 {
+    void *end = at;
     for (int i = 0; i < narenas; i++) {
         uint64_t offset = (uint64_t)((unsigned char *)at - arenas[i].shut);
-        if ((unsigned char *)at >= arenas[i].shut && offset <= arenas[i].size) return arenas[i].open + offset;
+        if ((unsigned char *)at < arenas[i].shut || offset > arenas[i].size) continue;
+        end = arenas[i].open + offset;
+        if (offset < arenas[i].size) break;
     }
-    return at;
+    return end;
 }
 
 void *fake_device_bytes(void *at)

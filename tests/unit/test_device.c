@@ -562,6 +562,52 @@ static void a_flow_withers(void)
     finish();
 }
 
+static td_tensor *shuffled(td_issuer *w, int64_t n, unsigned device)
+{
+    td_attrs a;
+    td_attrs_init(&a);
+    td_attrs_int(&a, n);
+    td_attrs_dtype(&a, TD_INT64);
+    return op(w, TD_OP_RANDPERM, 0, NULL, &a, td_call_on(device), NULL);
+}
+
+/* What a call works with counts where it runs until it is over, and is refused by the limit of that place. */
+static void work_counts_where_it_is_done(void)
+{
+    enum { N = 100000, BYTES = 8 * N };
+    start();
+    td_account *user = td_account_new(NULL), *own = who[0].account;
+    td_account *session = who[0].account = td_account_new(user);
+    td_tensor *t = shuffled(&who[0], N, TD_FAKE);
+    td_sched_drain(s);
+    uint64_t result = session->away[TD_FAKE];
+    CU_ASSERT(t && result >= BYTES && result < 2 * BYTES && !session->work);
+    td_tensor_unref(t);
+    fake_executor_gate(x, true);
+    t = shuffled(&who[0], N, TD_FAKE);
+    CU_ASSERT(t && session->work >= BYTES && user->work == session->work);
+    CU_ASSERT(session->away[TD_FAKE] == result + session->work && user->away[TD_FAKE] == session->away[TD_FAKE]);
+    CU_ASSERT(!session->bytes && !budget.work);
+    fake_executor_gate(x, false);
+    td_sched_drain(s);
+    CU_ASSERT(session->away[TD_FAKE] == result && !session->work && !user->work && !budget.work);
+    td_tensor_unref(t);
+    session->limit_away = result + BYTES - 1;
+    CU_ASSERT_PTR_NULL(shuffled(&who[0], N, TD_FAKE));
+    CU_ASSERT(error.code == TD_E_QUOTA && strstr(error.message, "no memory to work with (0.8 MB)"));
+    CU_ASSERT(strstr(error.message, "on fake:0 of its") && td_storage_lacked() == TD_FAKE);
+    CU_ASSERT(!session->away[TD_FAKE] && !session->work && !user->away[TD_FAKE]);
+    t = shuffled(&who[0], N, TD_CPU); /* which has limits of its own */
+    CU_ASSERT_PTR_NOT_NULL(t);
+    td_sched_drain(s);
+    CU_ASSERT(session->bytes >= BYTES && !session->work && !session->away[TD_FAKE]);
+    td_tensor_unref(t);
+    td_account_unref(session);
+    td_account_unref(user);
+    who[0].account = own;
+    finish();
+}
+
 static int begin(void)
 {
     td_cpu_init();
@@ -574,4 +620,5 @@ TD_CUNIT_MAIN_WITH("device", begin, NULL, {"examples on the CPU", examples_on_th
                    {"any program", any_program}, {"a stream does not drain", a_stream_does_not_drain},
                    {"events", events}, {"lost events", lost_events}, {"failures travel", failures_travel},
                    {"the device fails", the_device_fails}, {"an end in the middle", an_end_in_the_middle},
-                   {"bytes count where they lie", bytes_count_where_they_lie}, {"a flow withers", a_flow_withers})
+                   {"bytes count where they lie", bytes_count_where_they_lie},
+                   {"work counts where it is done", work_counts_where_it_is_done}, {"a flow withers", a_flow_withers})

@@ -268,6 +268,52 @@ static void steps(void)
     drop(2, (td_tensor *[]){p, g});
 }
 
+static td_tensor *images(int64_t n, int64_t c, int64_t h, int64_t w)
+{
+    td_attrs a;
+    td_attrs_init(&a);
+    td_attrs_ints(&a, 4, (int64_t[]){n, c, h, w});
+    td_attrs_scalar(&a, td_float(1));
+    td_attrs_dtype(&a, TD_FLOAT32);
+    return op(TD_OP_FULL, 0, NULL, &a, NULL);
+}
+
+static int convolve(td_tensor *x, td_tensor *w, td_tensor **out, uint64_t *lack)
+{
+    td_error e = {0};
+    td_attrs a;
+    td_heap *heap = NULL;
+    td_input in[3] = {td_in(x), td_in(w), td_in(NULL)};
+    td_attrs_init(&a);
+    for (int i = 0; i < 3; i++) td_attrs_ints(&a, 2, (int64_t[]){i != 1, i != 1});
+    td_attrs_int(&a, 1);
+    return td_ops_try(&who, TD_OP_CONV2D, 3, in, &a, 0, 1, out, lack, &heap, &e);
+}
+
+/* A library, the code of a convolution: who can wait gets them wished for and has them made; who cannot gets them. */
+static void wishes(void)
+{
+    td_tensor *w = images(32, 32, 3, 3), *x[2] = {images(2, 32, 21, 19), images(2, 32, 19, 21)}, *out[3];
+    uint64_t lack = 0;
+    int made = 0;
+    while (convolve(x[0], w, &out[0], &lack) == TD_WAIT_GROW && made < 9) {
+        CU_ASSERT_EQUAL_FATAL(lack, 0);
+        td_kernel_work work = td_kernel_wished();
+        CU_ASSERT_PTR_NOT_NULL_FATAL(work.make);
+        work.make(work.arg);
+        free(work.arg);
+        made++;
+    }
+    CU_ASSERT(made == 1 || made == 2); /* the library may be there from before */
+    CU_ASSERT_EQUAL(convolve(x[0], w, &out[1], &lack), TD_OK);
+    CU_ASSERT_EQUAL(convolve(x[1], w, &out[2], NULL), TD_OK);
+    CU_ASSERT_FALSE(td_kernel_wishes());
+    for (int i = 0; i < 3; i++) CU_ASSERT_EQUAL(*(const float *)td_tensor_data(out[i]), 288);
+    drop(3, out);
+    drop(3, (td_tensor *[]){w, x[0], x[1]});
+}
+
 TD_CUNIT_MAIN_WITH("ops_kernels", setup, teardown, {"pointwise", pointwise}, {"dtypes", dtypes},
                    {"destinations", destinations}, {"random numbers", random_numbers}, {"data-shaped", data_shaped},
-                   {"places of a number", places_of_a_number}, {"strides of one", strides_of_one}, {"steps", steps})
+                   {"places of a number", places_of_a_number}, {"strides of one", strides_of_one}, {"steps", steps},
+                   {"wishes", wishes})

@@ -116,6 +116,8 @@ static void other_releases(void)
     as_if("relu", "relu(", "the program was made for relu(, which is");
     as_if("sum", "sum(x:T, dtype:D?=none, keepdim:b=false, dim:I[]?=none) -> T",
           "td::sum(%p, %none, %no, %none) # a.py:7:7");
+    as_if("sum", "sum(x:T, dtype:D, keepdim:b, dim:I[]) -> T", "td::sum(%p, %none, %no, %none) # a.py:7:7");
+    as_if("sum", "sum(x:T?, dim:I[], keepdim:b=false, dtype:D?=none) -> T", "the program was made for sum(x:T?, ");
     as_if("sum", "sum(x:T, dim:i) -> T",
           "the program was made for sum(x:T, dim:i) -> T, which is sum(x:T, dim:I[]?=none, keepdim:b=false, "
           "dtype:D?=none) -> T here");

@@ -2,6 +2,7 @@
  * frames and their descriptors keep their order when a connection moves to it. */
 #define _GNU_SOURCE_
 #include "proto/frame.h"
+#include "proto/patience.h"
 #include "tests/unit/cunit_main.h"
 
 #include <errno.h>
@@ -360,7 +361,31 @@ static void sleepers(void)
     free(m);
 }
 
+/* Who waits looks first where answers come quickly; where half of them come late it sleeps at once. */
+static bool at_once(void *arg)
+{
+    (void)arg;
+    return true;
+}
+
+static void patience(void)
+{
+    enum { QUICK = 10000, LATE = 150000, SOME = 20 };
+    td_patience p = {0};
+    for (int i = 0; i < SOME; i++) td_patience_took(&p, i % 3 ? QUICK : LATE);
+    CU_ASSERT_TRUE(td_patience_has(&p, 1));
+    for (int i = 0; i < SOME; i++) td_patience_took(&p, i % 2 ? QUICK : LATE);
+    CU_ASSERT_FALSE(td_patience_has(&p, 1));
+    for (int i = 0; i < SOME; i++) td_patience_took(&p, QUICK);
+    CU_ASSERT_TRUE(td_patience_has(&p, 1));
+    for (int i = 0; i < SOME; i++) td_patience_took(&p, LATE);
+    CU_ASSERT_FALSE(td_patience_has(&p, 1));
+    for (int i = 0; i < SOME; i++)
+        CU_ASSERT_TRUE(td_patience_look(&p, 0, at_once, NULL)); /* what looking finds is quick */
+    CU_ASSERT_TRUE(td_patience_has(&p, 1));
+}
+
 TD_CUNIT_MAIN("proto_ring", {"bytes in pieces", in_pieces}, {"full and empty", full_and_empty},
               {"each sleep is told once", bells}, {"impossible positions", impossible_positions},
               {"frames move over in order", moving_over}, {"bells and descriptors", bells_and_descriptors},
-              {"quietly", quietly}, {"two threads that sleep", sleepers})
+              {"quietly", quietly}, {"two threads that sleep", sleepers}, {"when to look", patience})

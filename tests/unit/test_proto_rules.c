@@ -47,7 +47,9 @@ static void test_reductions(void)
         {"softmax f32[2,3] | -1", "float32[2, 3]"},
         {"softmax i64[2] | 0", "!\"softmax\" is not implemented for int64"},
         {"softmax f32[2] | 1", "!Dimension out of range"},
+        {"softmax_backward f32[2] f32[3] | 1", "!Dimension out of range"}, /* the rule's own errors come first */
         {"softmax_backward f32[2] f32[3] | 0", "!expected 'y' to have shape [2], but it has [3]"},
+        {"log_softmax_backward f32[2,3] f32[3] | 0", "!expected 'y' to have shape [2, 3], but it has [3]"},
         {"softmax_backward f32[2] f64[2] | 0", "!same dtype"},
         {"sum_to f32[4,2,3] | [2,1]", "float32[2, 1]"},
         {"sum_to f32[2,3] | []", "float32[]"},

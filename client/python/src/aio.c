@@ -7,7 +7,7 @@
 
 #include <stdio.h>
 
-typedef enum answer { DONE, ITEM, LIST, BYTES, TAKEN, OPENED, TABLE } answer;
+typedef enum answer { DONE, ITEM, LIST, BYTES, TAKEN, OPENED, TABLE, VALUE } answer;
 
 typedef struct request {
     PyObject_HEAD td_request *request; /* NULL: let go of */
@@ -108,6 +108,17 @@ static PyObject *opened(request *self, td_request *r)
     return x ? Py_BuildValue("NK", x, (unsigned long long)td_request_version(r)) : NULL;
 }
 
+static PyObject *returned(td_request *r)
+{
+    td_value v;
+    if (td_request_value(r, &v)) return tdpy_fail();
+    PyObject *x = tdpy_value_object(&v);
+    bool raised = PyErr_Occurred() != NULL;
+    td_value_free(&v);
+    tdpy_tell_later(raised);
+    return x;
+}
+
 /* result(): what came, once; or raises why nothing did. */
 static PyObject *request_result(PyObject *of, PyObject *ignored)
 {
@@ -122,6 +133,7 @@ static PyObject *request_result(PyObject *of, PyObject *ignored)
     case BYTES: return PyByteArray_FromStringAndSize(r->buffer, (Py_ssize_t)r->bytes);
     case TAKEN: return taken(r);
     case OPENED: return opened(self, r);
+    case VALUE: return returned(r);
     case TABLE: return tdpy_rows(td_request_table(r));
     default: return Py_NewRef(Py_None);
     }
@@ -252,6 +264,31 @@ static PyObject *aio_status(PyObject *module, PyObject *args)
     return asked(self, what ? td_async_status(c, what, ms, tell, self) : td_async_sync(c, ms, tell, self), done);
 }
 
+/* _aio_call(program, arguments, timeout, done) */
+static PyObject *aio_call(PyObject *module, PyObject *args)
+{
+    (void)module;
+    PyObject *of, *given, *timeout, *done, *made = NULL;
+    int ms;
+    td_value in;
+    if (!PyArg_ParseTuple(args, "OO!OO:_aio_call", &of, &PyTuple_Type, &given, &timeout, &done) ||
+        !tdpy_as_timeout(timeout, &ms))
+        return NULL;
+    td_program *p = tdpy_program(of);
+    request *self = p ? request_new(done, VALUE) : NULL;
+    if (!self) return NULL;
+    if (tdpy_values(given, &in)) {
+        Py_INCREF((PyObject *)self);
+        made = asked(self, td_async_at_call(tdpy_site(), p, (int)in.n, in.items, ms, tell, self), done);
+        tdpy_program_called(p, given);
+    } else {
+        Py_DECREF((PyObject *)self);
+    }
+    td_value_free(&in);
+    tdpy_tell_later(!made);
+    return made;
+}
+
 /* _aio_dispatch(): what is over is told; that the connection is gone too, to each. */
 static PyObject *aio_dispatch(PyObject *module, PyObject *ignored)
 {
@@ -261,13 +298,11 @@ static PyObject *aio_dispatch(PyObject *module, PyObject *ignored)
     return PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
 }
 
-PyMethodDef tdpy_aio_functions[] = {{"_aio_read", aio_read, METH_VARARGS, NULL},
-                                    {"_aio_get", aio_get, METH_VARARGS, NULL},
-                                    {"_aio_put", aio_put, METH_VARARGS, NULL},
-                                    {"_aio_open", aio_open, METH_VARARGS, NULL},
-                                    {"_aio_status", aio_status, METH_VARARGS, NULL},
-                                    {"_aio_dispatch", aio_dispatch, METH_NOARGS, NULL},
-                                    {NULL, NULL, 0, NULL}};
+PyMethodDef tdpy_aio_functions[] = {
+    {"_aio_read", aio_read, METH_VARARGS, NULL},        {"_aio_get", aio_get, METH_VARARGS, NULL},
+    {"_aio_put", aio_put, METH_VARARGS, NULL},          {"_aio_open", aio_open, METH_VARARGS, NULL},
+    {"_aio_status", aio_status, METH_VARARGS, NULL},    {"_aio_call", aio_call, METH_VARARGS, NULL},
+    {"_aio_dispatch", aio_dispatch, METH_NOARGS, NULL}, {NULL, NULL, 0, NULL}};
 
 bool tdpy_init_aio(PyObject *module)
 {

@@ -1,17 +1,11 @@
 /* Autograd as Python sees it: requires_grad, grad, backward, and the modes of a thread. */
 #include "client/python/src/py.h"
 
+#include "client/trace.h"
+
 #include <stdlib.h>
 
 /* ---- attributes -------------------------------------------------------------------------------------------------- */
-
-int tdpy_requires_grad(PyObject *self)
-{
-    td_info info;
-    if (tdpy_is_plain(self)) return 0;
-    if (td_get_info(tdpy_array(self), &info) || PyErr_Occurred()) return tdpy_fail(), -1;
-    return info.requires_grad;
-}
 
 PyObject *tdpy_get_requires_grad(PyObject *self, void *ignored)
 {
@@ -273,6 +267,21 @@ static PyObject *set_racy(PyObject *module, PyObject *on)
     return set_mode(on, td_set_racy);
 }
 
+static PyObject *pause_trace(PyObject *module, PyObject *on)
+{
+    (void)module;
+    return set_mode(on, td_trace_pause);
+}
+
+/* _checkpoint(on): what this thread asks for from here on lies in one more checkpoint, or in one less. */
+static PyObject *checkpoint(PyObject *module, PyObject *on)
+{
+    (void)module;
+    int yes = PyObject_IsTrue(on);
+    td_client *c = yes < 0 ? NULL : tdpy_client();
+    return c ? tdpy_none(yes ? td_checkpoint_begin(c) : td_checkpoint_end(c)) : NULL;
+}
+
 /* Of the whole connection, not of a thread. */
 static PyObject *set_private_grads(PyObject *module, PyObject *on)
 {
@@ -310,5 +319,7 @@ PyMethodDef tdpy_autograd_functions[] = {
     {"_set_inference", set_inference, METH_O, NULL},
     {"_set_service", set_service, METH_O, NULL},
     {"_set_racy", set_racy, METH_O, NULL},
+    {"_pause_trace", pause_trace, METH_O, NULL},
+    {"_checkpoint", checkpoint, METH_O, NULL},
     {"_set_private_grads", set_private_grads, METH_O, NULL},
     {NULL, NULL, 0, NULL}};

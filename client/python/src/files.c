@@ -53,64 +53,62 @@ static PyObject *save_failed(int code)
     return PyErr_SetFromErrno(PyExc_OSError);
 }
 
-/* The records of programs: (name, text of the IR, how Python calls it or None) each. To be dropped, and freed. */
-static bool make_records(PyObject *programs, td_out_record **out, uint32_t *n)
+static void drop_programs(td_scripted_program *programs, Py_ssize_t n)
 {
-    Py_ssize_t count = PyTuple_Size(programs);
-    *n = 0;
-    *out = calloc((size_t)count * TD_FILED_RECORDS + 1, sizeof **out);
-    bool good = *out || PyErr_NoMemory();
+    for (Py_ssize_t k = 0; k < n; k++) td_ir_unref((td_ir *)(uintptr_t)programs[k].ir);
+    free(programs);
+}
+
+/* (name, text of the IR, how Python calls it or None) each; NULL: an error was raised. */
+static td_scripted_program *read_programs(PyObject *programs, Py_ssize_t count)
+{
+    td_scripted_program *out = calloc((size_t)count + 1, sizeof *out);
+    bool good = out || PyErr_NoMemory();
     for (Py_ssize_t k = 0; good && k < count; k++) {
-        const char *name, *text, *call;
+        const char *text;
         Py_ssize_t size;
-        uint32_t made = 0;
-        td_error e = {0};
-        good = PyArg_ParseTuple(PyTuple_GetItem(programs, k), "ss#z:save", &name, &text, &size, &call);
-        td_ir *ir = good ? tdpy_read_ir(text, size) : NULL;
-        good = ir != NULL;
-        if (good && td_filed_make(ir, name, call, *out + *n, &made, &e))
-            good = tdpy_raise(e.code, "%s", e.message) != NULL;
-        *n += made;
-        td_ir_unref(ir);
+        good = PyArg_ParseTuple(PyTuple_GetItem(programs, k), "ss#z:save", &out[k].name, &text, &size, &out[k].call);
+        good = good && (out[k].ir = tdpy_read_ir(text, size)) != NULL;
     }
-    return good;
+    if (good) return out;
+    if (out) drop_programs(out, count);
+    return NULL;
 }
 
 /* _save_file(descriptor, name, note, tensors, whole, programs=()): a tree of the list's tensors, which the note holds
- * by position; and programs beside it. */
+ * by position; and programs beside it. Why a .pt of programs is none for torch.jit.load(), or None. */
 static PyObject *save_file(PyObject *module, PyObject *args)
 {
     (void)module;
     int fd, whole;
     const char *name;
     PyObject *note, *tensors, *programs = NULL;
-    td_out_record *records = NULL;
-    uint32_t nrecords = 0;
     char *bytes;
     Py_ssize_t size;
     if (!PyArg_ParseTuple(args, "isO!O!p|O!:save", &fd, &name, &PyBytes_Type, &note, &PyList_Type, &tensors, &whole,
                           &PyTuple_Type, &programs) ||
         PyBytes_AsStringAndSize(note, &bytes, &size))
         return NULL;
-    if (programs && !make_records(programs, &records, &nrecords)) {
-        td_filed_drop(records, nrecords);
-        free(records);
-        return NULL;
-    }
-    Py_ssize_t n = PyList_Size(tensors);
+    Py_ssize_t n = PyList_Size(tensors), nprograms = programs ? PyTuple_Size(programs) : 0;
+    td_scripted_program *given = read_programs(programs, nprograms);
+    if (!given) return NULL;
     td_array **at = calloc((size_t)n + 1, sizeof *at);
     int held = 0;
     for (; at && held < n && tdpy_is_tensor(PyList_GetItem(tensors, held)); held++)
         at[held] = td_retain(tdpy_array(PyList_GetItem(tensors, held)));
-    td_saved what = {
-        {.n = held, .at = at, .note = bytes, .note_size = (size_t)size}, records, nrecords, whole ? TD_SAVE_WHOLE : 0};
+    td_error uncoded = {0};
+    td_saved what = {.tree = {.n = held, .at = at, .note = bytes, .note_size = (size_t)size},
+                     .programs = given,
+                     .nprograms = (uint32_t)nprograms,
+                     .flags = whole ? TD_SAVE_WHOLE : 0,
+                     .uncoded = &uncoded};
     int rc = at ? td_save_all_fd(fd, name, &what) : td_raise(TD_E_SYSTEM, "save", "no memory for %zd tensors", n);
-    PyObject *none = rc || PyErr_Occurred() ? save_failed(rc) : Py_NewRef(Py_None);
+    PyObject *said =
+        rc || PyErr_Occurred() ? save_failed(rc) : Py_BuildValue("z", uncoded.code ? uncoded.message : NULL);
     for (int i = 0; i < held; i++) td_release(at[i]);
-    td_filed_drop(records, nrecords);
-    free(records);
+    drop_programs(given, nprograms);
     free(at);
-    return none;
+    return said;
 }
 
 /* (name, text of the IR, names of what it captures, how Python calls it or None); of one that is not read (name, None,

@@ -3,6 +3,7 @@
  * The shape follows the first element at every level; a first pass checks it and finds the common dtype, a second one
  * writes the values. Nothing goes deeper than a tensor has dimensions, so a list that contains itself is an error. */
 #include "client/python/src/py.h"
+#include "proto/device.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -331,14 +332,19 @@ PyObject *tdpy_tensor_function(PyObject *module, PyObject *args, PyObject *kw)
     (void)module;
     static char *names[] = {"data", "dtype", "device", "requires_grad", "pin_memory", NULL};
     PyObject *data, *dtype = Py_None, *device = Py_None, *leaf = NULL, *pinned = NULL;
-    bool grad = false, pin;
+    bool grad = false, pin = false;
     td_dtype wanted;
     if (!PyArg_ParseTupleAndKeywords(args, kw, "O|$OOOO:tensor", names, &data, &dtype, &device, &leaf, &pinned))
         return NULL;
     if (!tdpy_as_bool(leaf, &grad, "tensor", names[3]) || !tdpy_as_bool(pinned, &pin, "tensor", names[4])) return NULL;
     int there;
     if (!tdpy_as_dtype(dtype, &wanted) || !tdpy_as_device(device, &there)) return NULL;
-    return finish(tdpy_from_data(data, wanted, there), grad);
+    PyObject *made = finish(tdpy_from_data(data, wanted, there), grad);
+    if (!made || !pin || (there = td_device_of(tdpy_array(made))) <= TD_CPU) return made;
+    Py_DECREF(made);
+    return tdpy_raise(TD_E_UNSUPPORTED,
+                      "tensor(): cannot pin what is made on %s; only what is on the cpu can be pinned",
+                      td_device_name((unsigned)there));
 }
 
 PyObject *tdpy_asarray_function(PyObject *module, PyObject *args, PyObject *kw)

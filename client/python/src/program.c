@@ -30,6 +30,30 @@ static bool as_items(PyObject *o, td_value_kind kind, td_value *v, int depth)
     return true;
 }
 
+static bool as_key(PyObject *o, td_value *v)
+{
+    if (PyUnicode_Check(o) || (PyLong_Check(o) && !PyBool_Check(o))) return as_value(o, v, 0);
+    return tdpy_raise(TD_E_TYPE, "the keys of a dict that a program takes are ints or texts, not %s", tdpy_a_type(o)) !=
+           NULL;
+}
+
+static bool as_dict(PyObject *o, td_value *v, int depth)
+{
+    PyObject *key, *value;
+    Py_ssize_t at = 0, n = PyDict_Size(o);
+    td_value *items = n > INT32_MAX / 2 ? NULL : calloc(2 * (size_t)n + 1, sizeof *items);
+    if (!items) return PyErr_NoMemory() != NULL;
+    *v = (td_value){TD_VALUE_DICT, 0, {.items = items}, 0};
+    while (v->n < 2 * n && PyDict_Next(o, &at, &key, &value)) {
+        v->n += 2;
+        Py_INCREF(value);
+        bool good = as_key(key, &items[v->n - 2]) && as_value(value, &items[v->n - 1], depth + 1);
+        Py_DECREF(value);
+        if (!good) return false;
+    }
+    return true;
+}
+
 static bool as_text(PyObject *o, td_value *v)
 {
     Py_ssize_t n;
@@ -48,7 +72,7 @@ static bool as_number(PyObject *o, td_value *v)
     if (is < 0) return false;
     if (!is)
         return tdpy_raise(TD_E_TYPE,
-                          "a program takes tensors, numbers, texts, None, and lists and tuples of such, not %s",
+                          "a program takes tensors, numbers, texts, None, and lists, tuples and dicts of such, not %s",
                           tdpy_a_type(o)) != NULL;
     *v = (td_value){TD_VALUE_FLOAT, 0, {0}, a.im};
     if (a.kind == TD_ARG_BOOL || a.kind == TD_ARG_INT) {
@@ -74,6 +98,7 @@ static bool as_value(PyObject *o, td_value *v, int depth) /* NOLINT(misc-no-recu
     if (PyUnicode_Check(o)) return as_text(o, v);
     if (PyList_Check(o)) return as_items(o, TD_VALUE_LIST, v, depth);
     if (PyTuple_Check(o)) return as_items(o, TD_VALUE_TUPLE, v, depth);
+    if (PyDict_Check(o)) return as_dict(o, v, depth);
     if (PyObject_TypeCheck(o, tdpy.dtype)) {
         *v = (td_value){TD_VALUE_DTYPE, 0, {.i = ((tdpy_dtype *)o)->code}, 0};
         return true;
@@ -87,21 +112,36 @@ static bool as_value(PyObject *o, td_value *v, int depth) /* NOLINT(misc-no-recu
     return as_number(o, v);
 }
 
-static PyObject *object_of(td_value *v); /* takes its arrays over */
+bool tdpy_values(PyObject *tuple, td_value *out)
+{
+    return as_value(tuple, out, 0);
+}
 
 static PyObject *items_of(td_value *v) /* NOLINT(misc-no-recursion) */
 {
     bool list = v->kind == TD_VALUE_LIST;
     PyObject *made = list ? PyList_New(v->n) : PyTuple_New(v->n);
     for (uint32_t k = 0; made && k < v->n; k++) {
-        PyObject *item = object_of(&v->items[k]);
+        PyObject *item = tdpy_value_object(&v->items[k]);
         int rc = !item ? -1 : list ? PyList_SetItem(made, k, item) : PyTuple_SetItem(made, k, item);
         if (rc) Py_CLEAR(made);
     }
     return made;
 }
 
-static PyObject *object_of(td_value *v) /* NOLINT(misc-no-recursion) */
+static PyObject *dict_of(td_value *v) /* NOLINT(misc-no-recursion) */
+{
+    PyObject *made = PyDict_New();
+    for (uint32_t k = 0; made && k + 1 < v->n; k += 2) {
+        PyObject *key = tdpy_value_object(&v->items[k]), *value = tdpy_value_object(&v->items[k + 1]);
+        if (!key || !value || PyDict_SetItem(made, key, value)) Py_CLEAR(made);
+        Py_XDECREF(key);
+        Py_XDECREF(value);
+    }
+    return made;
+}
+
+PyObject *tdpy_value_object(td_value *v) /* NOLINT(misc-no-recursion) */
 {
     switch (v->kind) {
     case TD_VALUE_INT: return PyLong_FromLongLong(v->i);
@@ -113,6 +153,7 @@ static PyObject *object_of(td_value *v) /* NOLINT(misc-no-recursion) */
     case TD_VALUE_DTYPE: return tdpy_dtype_object((td_dtype)v->i);
     case TD_VALUE_LIST:
     case TD_VALUE_TUPLE: return items_of(v);
+    case TD_VALUE_DICT: return dict_of(v);
     case TD_VALUE_ARRAY: v->kind = TD_VALUE_NONE; return tdpy_wrap(v->array, false);
     default: return Py_NewRef(Py_None);
     }
@@ -142,6 +183,45 @@ PyObject *tdpy_program_object(td_program *p)
     return self;
 }
 
+/* ---- what is known of objects (tdpy_is_plain) */
+
+/* It may have given them a .grad, or made them require one. */
+static void no_longer_plain(PyObject *o, int depth) /* NOLINT(misc-no-recursion) */
+{
+    if (tdpy_is_tensor(o)) {
+        ((tdpy_tensor *)o)->plain = false;
+    } else if (depth <= 64 && PyTuple_Check(o)) {
+        for (Py_ssize_t k = 0; k < PyTuple_Size(o); k++) no_longer_plain(PyTuple_GetItem(o, k), depth + 1);
+    } else if (depth <= 64 && PyList_Check(o)) {
+        for (Py_ssize_t k = 0; k < PyList_Size(o); k++) no_longer_plain(PyList_GetItem(o, k), depth + 1);
+    } else if (depth <= 64 && PyDict_Check(o)) {
+        PyObject *key, *value;
+        for (Py_ssize_t at = 0; PyDict_Next(o, &at, &key, &value);) no_longer_plain(value, depth + 1);
+    }
+}
+
+static bool all_plain(PyObject *o, int depth) /* NOLINT(misc-no-recursion) */
+{
+    if (tdpy_is_tensor(o)) return tdpy_is_plain(o);
+    bool list = PyList_Check(o), good = depth <= 64;
+    for (Py_ssize_t k = 0; good && (list || PyTuple_Check(o)) && k < PySequence_Size(o); k++)
+        good = all_plain(list ? PyList_GetItem(o, k) : PyTuple_GetItem(o, k), depth + 1);
+    PyObject *key, *value;
+    for (Py_ssize_t at = 0; good && PyDict_Check(o) && PyDict_Next(o, &at, &key, &value);)
+        good = all_plain(value, depth + 1);
+    return good;
+}
+
+/* Where the program may have put their tensors into a graph. */
+void tdpy_program_called(const td_program *p, PyObject *args)
+{
+    bool made = p->ncaptured || p->reaches || !all_plain(args, 0); /* it has what may be in a graph, or makes it */
+    if (p->enters && td_grad_enabled() && made) tdpy_some_entered();
+    if (p->reaches) no_longer_plain(args, 0);
+}
+
+/* ---- made, called */
+
 /* _Program(text, captured): of the IR's text, and the tensors that it captures. */
 static PyObject *program_new(PyTypeObject *type, PyObject *args, PyObject *kw)
 {
@@ -158,6 +238,7 @@ static PyObject *program_new(PyTypeObject *type, PyObject *args, PyObject *kw)
     td_program *p = at ? td_program_read(c, text, td_arrays_of((int)v.n, at)) : NULL;
     free(at);
     td_value_free(&v);
+    if (p && p->reaches) no_longer_plain(captured, 0);
     return tdpy_program_object(p);
 }
 
@@ -172,18 +253,6 @@ static void program_dealloc(PyObject *self)
     Py_DECREF(type);
 }
 
-/* It may have given them a .grad, or made them require one. */
-static void no_longer_plain(PyObject *o, int depth) /* NOLINT(misc-no-recursion) */
-{
-    if (tdpy_is_tensor(o)) {
-        ((tdpy_tensor *)o)->plain = false;
-    } else if (depth <= 64 && PyTuple_Check(o)) {
-        for (Py_ssize_t k = 0; k < PyTuple_Size(o); k++) no_longer_plain(PyTuple_GetItem(o, k), depth + 1);
-    } else if (depth <= 64 && PyList_Check(o)) {
-        for (Py_ssize_t k = 0; k < PyList_Size(o); k++) no_longer_plain(PyList_GetItem(o, k), depth + 1);
-    }
-}
-
 /* call(args): the results as the graph has them. */
 static PyObject *program_run(PyObject *self, PyObject *args)
 {
@@ -192,9 +261,9 @@ static PyObject *program_run(PyObject *self, PyObject *args)
     PyObject *made = NULL;
     if (as_value(args, &in, 0)) {
         int rc = td_program_at_call(tdpy_site(), ((program *)self)->program, (int)in.n, in.items, &out);
-        made = rc || PyErr_Occurred() ? tdpy_fail() : object_of(&out);
+        made = rc || PyErr_Occurred() ? tdpy_fail() : tdpy_value_object(&out);
         td_value_free(&out);
-        if (((program *)self)->program->reaches) no_longer_plain(args, 0);
+        tdpy_program_called(((program *)self)->program, args);
     }
     td_value_free(&in);
     return made;
@@ -278,15 +347,25 @@ static bool take_number(PyObject *value, td_script_name *n)
     return true;
 }
 
-/* ("function", unit, name, object): below 0 are the prelude, and no object. */
+/* ("function", unit, name, object[, what is said to who gives arguments]): below 0 are the prelude, and no object. */
 static bool take_function(const given *g, PyObject *value, td_script_name *n)
 {
     const char *kind;
     int unit, object;
-    if (!PyArg_ParseTuple(value, "sisi:function", &kind, &unit, &n->text, &object)) return false;
+    if (!PyArg_ParseTuple(value, "sisi|s:function", &kind, &unit, &n->text, &object, &n->alone)) return false;
     n->unit = unit < 0 ? g->nunits : (uint32_t)unit;
     n->object = object < 0 ? TD_IR_NONE : (uint32_t)object;
     return true;
+}
+
+/* ("named", unit, name), ("tuple", items, unit, name): the class of a named tuple. */
+static bool take_class(const given *g, PyObject *unit, PyObject *name, td_script_name *n)
+{
+    n->unit = (uint32_t)PyLong_AsUnsignedLong(unit);
+    if (PyErr_Occurred()) return false;
+    if (n->unit >= g->nunits) return tdpy_raise(TD_E_INVALID, "there are %u units", g->nunits) != NULL;
+    n->text = PyUnicode_AsUTF8AndSize(name, NULL);
+    return n->text != NULL;
 }
 
 static bool take_tuple(given *g, PyObject *value, td_script_name *n) /* NOLINT(misc-no-recursion) */
@@ -296,7 +375,8 @@ static bool take_tuple(given *g, PyObject *value, td_script_name *n) /* NOLINT(m
         td_script_name_kind kind;
     } table[] = {{"tensord", TD_SN_TENSORS}, {"math", TD_SN_MATH},     {"tensor", TD_SN_TENSOR},
                  {"op", TD_SN_OP},           {"object", TD_SN_OBJECT}, {"function", TD_SN_FUNCTION},
-                 {"tuple", TD_SN_TUPLE},     {"list", TD_SN_LIST},     {"refused", TD_SN_REFUSED}};
+                 {"listing", TD_SN_LISTING}, {"tuple", TD_SN_TUPLE},   {"list", TD_SN_LIST},
+                 {"refused", TD_SN_REFUSED}, {"named", TD_SN_NAMED}};
     PyObject *first = PyTuple_GetItem(value, 0), *second = PyTuple_Size(value) > 1 ? PyTuple_GetItem(value, 1) : NULL;
     const char *kind = first ? PyUnicode_AsUTF8AndSize(first, NULL) : NULL;
     unsigned i = 0;
@@ -306,8 +386,14 @@ static bool take_tuple(given *g, PyObject *value, td_script_name *n) /* NOLINT(m
     n->kind = table[i].kind;
     if (n->kind == TD_SN_FUNCTION) return take_function(g, value, n);
     if (!second) return true;
+    Py_ssize_t size = PyTuple_Size(value);
+    if (n->kind == TD_SN_NAMED || size == 4) {
+        if (size < 3) return tdpy_raise(TD_E_INVALID, "a class has a unit and a name") != NULL;
+        if (!take_class(g, PyTuple_GetItem(value, size - 2), PyTuple_GetItem(value, size - 1), n)) return false;
+    }
+    if (n->kind == TD_SN_NAMED) return true;
     if (PyList_Check(second)) return take_items(g, second, n);
-    if (n->kind == TD_SN_OBJECT) n->object = (uint32_t)PyLong_AsUnsignedLong(second);
+    if (n->kind == TD_SN_OBJECT || n->kind == TD_SN_LISTING) n->object = (uint32_t)PyLong_AsUnsignedLong(second);
     else n->text = PyUnicode_AsUTF8AndSize(second, NULL);
     return !PyErr_Occurred();
 }
@@ -394,13 +480,13 @@ PyObject *tdpy_captured_names(const td_ir *ir)
     return all;
 }
 
-/* (text of the IR, names of what it captures). */
-static PyObject *compiled(const td_ir *ir)
+/* (text of the IR, names of what it captures, the named tuples that it gives or None). */
+static PyObject *compiled(const td_ir *ir, const char *gives)
 {
     td_error e = {0};
     char *text = td_ir_print(ir, &e);
     PyObject *names = text ? tdpy_captured_names(ir) : NULL;
-    PyObject *made = names ? Py_BuildValue("sN", text, names) : NULL;
+    PyObject *made = names ? Py_BuildValue("sNz", text, names, gives) : NULL;
     if (!text) tdpy_raise(e.code, "%s", e.message);
     free(text);
     return made;
@@ -418,9 +504,11 @@ static PyObject *script(PyObject *module, PyObject *args)
     if (!PyArg_ParseTuple(args, "O!O!O!:_script", &PyList_Type, &units, &PyList_Type, &objects, &PyTuple_Type, &entry))
         return NULL;
     if (take_world(&g, units, objects, &w) && take_function(&g, entry, &function)) {
-        td_ir *ir = td_script_compile_world(&w, &function, &e);
-        if (ir) made = compiled(ir);
+        char *gives = NULL;
+        td_ir *ir = td_script_compile_named(&w, &function, &gives, &e);
+        if (ir) made = compiled(ir, gives);
         else tdpy_raise(e.code, "%s", e.message);
+        free(gives);
         td_ir_unref(ir);
     }
     while (g.n) free(g.taken[--g.n]);

@@ -18,10 +18,11 @@ typedef enum tdpy_part { TDPY_ANY, TDPY_LEAF, TDPY_VIEW_OF_LEAF } tdpy_part;
 typedef struct tdpy_tensor {
     PyObject_HEAD td_array *array;
     PyObject *weak;
-    char *name;   /* it was published or opened under, as far as this object knows; or NULL */
-    bool plain;   /* was outside of every graph when it was made: see tdpy_is_plain() */
-    bool fresh;   /* of a lease, and not handed out yet: nothing that was asked can look at its bytes */
-    uint8_t part; /* tdpy_part: it was made to require grad through this object, or is a view of one that was */
+    char *name;     /* it was published or opened under, as far as this object knows; or NULL */
+    bool plain;     /* was outside of every graph when it was made: see tdpy_is_plain() */
+    bool fresh;     /* of a lease, and not handed out yet: nothing that was asked can look at its bytes */
+    uint8_t part;   /* tdpy_part: it was made to require grad through this object, or is a view of one that was */
+    uint32_t since; /* of `plain`: when that was known */
 } tdpy_tensor;
 
 typedef struct tdpy_dtype {
@@ -97,6 +98,8 @@ static inline td_array *tdpy_array(PyObject *o)
 PyObject *tdpy_wrap(td_array *a, bool plain);
 /* Is it surely outside of every graph? */
 bool tdpy_is_plain(PyObject *tensor);
+void tdpy_set_plain(PyObject *tensor, bool plain);
+void tdpy_some_entered(void); /* nobody knows which */
 /* It was written in place with something of a graph, and so are all views of it, and what it is a view of. */
 void tdpy_enter_graph(PyObject *tensor);
 /* The same for what was made from `from` (two of them may be NULL). */
@@ -220,8 +223,12 @@ td_queue *tdpy_raw_queue(PyObject *member); /* NULL: raised */
 
 /* ---- program.c */
 bool tdpy_init_program(PyObject *module);
-td_program *tdpy_program(PyObject *o);        /* of a _Program; NULL: raised */
-PyObject *tdpy_program_object(td_program *p); /* takes it over; NULL: raised */
+td_program *tdpy_program(PyObject *o);            /* of a _Program; NULL: raised */
+PyObject *tdpy_program_object(td_program *p);     /* takes it over; NULL: raised */
+bool tdpy_values(PyObject *tuple, td_value *out); /* to be freed, also when it fails */
+PyObject *tdpy_value_object(td_value *v);         /* takes its arrays over */
+/* After a call was asked for with these: what is known of objects may hold no longer. */
+void tdpy_program_called(const td_program *p, PyObject *args);
 struct td_ir;
 struct td_ir *tdpy_read_ir(const char *text, Py_ssize_t n); /* of a text, verified; NULL: raised */
 PyObject *tdpy_captured_names(const struct td_ir *ir);      /* a tuple */

@@ -13,6 +13,52 @@ enum { SPARE = 64 };
 static PyObject *spare[SPARE];
 static int nspare;
 
+/* Views come into a graph with what they are views of, and bases with their views, and no object knows its relatives:
+ * when one that was taken for plain has come into a graph by being written, the daemon is asked once more about each
+ * that was known to be plain before (tdpy_requires_grad). */
+static uint32_t entered; /* how often that was; at its largest for ever */
+
+bool tdpy_is_plain(PyObject *tensor)
+{
+    const tdpy_tensor *t = (tdpy_tensor *)tensor;
+    return t->plain && t->since == entered && entered < UINT32_MAX;
+}
+
+void tdpy_set_plain(PyObject *tensor, bool plain)
+{
+    tdpy_tensor *t = (tdpy_tensor *)tensor;
+    t->plain = plain;
+    t->since = entered;
+}
+
+void tdpy_some_entered(void)
+{
+    entered += entered < UINT32_MAX;
+}
+
+void tdpy_enter_graph(PyObject *tensor)
+{
+    tdpy_tensor *t = (tdpy_tensor *)tensor;
+    if (t->plain) tdpy_some_entered();
+    t->plain = false;
+}
+
+/* The daemon says that it is outside of every graph; `since` is from before it was asked. */
+static void plain_still(tdpy_tensor *t, uint32_t since)
+{
+    if (t->plain) t->since = since;
+}
+
+int tdpy_requires_grad(PyObject *self)
+{
+    td_info info;
+    uint32_t before = entered;
+    if (tdpy_is_plain(self)) return 0;
+    if (td_get_info(tdpy_array(self), &info) || PyErr_Occurred()) return tdpy_fail(), -1;
+    if (!info.requires_grad) plain_still((tdpy_tensor *)self, before);
+    return info.requires_grad;
+}
+
 PyObject *tdpy_wrap(td_array *a, bool plain)
 {
     if (!a) return tdpy_fail();
@@ -27,26 +73,10 @@ PyObject *tdpy_wrap(td_array *a, bool plain)
     t->array = a;
     t->weak = NULL;
     t->name = NULL;
-    t->plain = plain;
+    tdpy_set_plain((PyObject *)t, plain);
     t->fresh = false;
     t->part = TDPY_ANY;
     return (PyObject *)t;
-}
-
-/* Views come into a graph with what they are views of, and bases with their views, and no object knows its relatives:
- * once one that was taken for plain has come into a graph by being written, the daemon is asked about all. */
-static bool some_entered;
-
-bool tdpy_is_plain(PyObject *tensor)
-{
-    return ((tdpy_tensor *)tensor)->plain && !some_entered;
-}
-
-void tdpy_enter_graph(PyObject *tensor)
-{
-    tdpy_tensor *t = (tdpy_tensor *)tensor;
-    some_entered = some_entered || t->plain;
-    t->plain = false;
 }
 
 PyObject *tdpy_wrap_like(td_array *a, PyObject *from)
@@ -98,7 +128,7 @@ static PyObject *new_tensor(PyTypeObject *type, PyObject *args, PyObject *kw)
         return NULL;
     }
     t->array = a;
-    t->plain = plain;
+    tdpy_set_plain((PyObject *)t, plain);
     return (PyObject *)t;
 }
 
@@ -478,7 +508,7 @@ static PyObject *become(PyObject *self, PyObject *view)
     td_array *before = t->array;
     t->array = td_retain(v->array);
     t->array->view = before->view;
-    t->plain = tdpy_is_plain(view);
+    tdpy_set_plain(self, tdpy_is_plain(view));
     td_release(before);
     return Py_NewRef(self);
 }
@@ -526,7 +556,7 @@ static PyObject *wrap_as(PyTypeObject *type, td_array *a, bool plain)
     tdpy_tensor *t = (tdpy_tensor *)alloc(type, 0);
     if (!t) return td_release(a), NULL;
     t->array = a;
-    t->plain = plain;
+    tdpy_set_plain((PyObject *)t, plain);
     return (PyObject *)t;
 }
 

@@ -43,6 +43,7 @@ if TYPE_CHECKING:  # what __getattr__ finds
     from tensord._queue import Queue as Queue, QueueEmpty as QueueEmpty, QueueFull as QueueFull
     from tensord._random import Generator as Generator, default_generator as default_generator, initial_seed as initial_seed, manual_seed as manual_seed
     from tensord._save import load as load, save as save
+    from tensord.utils.checkpoint import checkpoint as checkpoint
 
 # Where each name lives that is imported at its first use.
 _LAZY = {
@@ -54,6 +55,7 @@ _LAZY = {
     "_queue": ("Queue", "QueueEmpty", "QueueFull"),
     "_random": ("Generator", "default_generator", "initial_seed", "manual_seed"),
     "_save": ("load", "save"),
+    "utils.checkpoint": ("checkpoint",),
 }
 _HOME = {name: module for module, names in _LAZY.items() for name in names}
 _MODULES = ("accelerator", "aio", "array_api", "autograd", "backends", "cuda", "data", "jit", "nn", "optim", "torch", "utils")

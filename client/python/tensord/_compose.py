@@ -320,6 +320,8 @@ def is_shared(self):
 
 
 def pin_memory(self, device=None):
+    if self.device.type != "cpu":
+        raise _C.Unsupported(f"cannot pin a tensor on {self.device}; only those on the cpu can be pinned")
     return self
 
 

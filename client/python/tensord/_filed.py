@@ -13,6 +13,7 @@ from typing import Any, Iterator, NamedTuple
 
 from . import _C, _save
 from ._named import Named
+from ._script_named import loaded_giver
 from .nn import Module
 
 # ---- saving
@@ -46,6 +47,12 @@ def transient_of(module: Module) -> "list[str]":
     return [place + name for place, part in _places(module) for name in part._transient if part._buffers.get(name) is not None]
 
 
+def _tied_in(state):
+    """The other names of tensors that have several: {name: the first one}."""
+    first: "dict[int, str]" = {}
+    return {name: first[id(tensor)] for name, tensor in state.items() if first.setdefault(id(tensor), name) != name}
+
+
 class _NoJson(Exception):
     pass
 
@@ -70,8 +77,8 @@ def _unpacked(value):
     return float(value["float"]) if "float" in value else tuple(_unpacked(item) for item in value["tuple"])
 
 
-def call_of(signature: inspect.Signature) -> "dict[str, Any]":
-    """The names of parameters, and the defaults that a file can hold."""
+def call_of(signature: inspect.Signature, named=None) -> "dict[str, Any]":
+    """The names of parameters, the defaults that a file can hold, and the named tuples that it gives."""
     defaults = {}
     for name, p in signature.parameters.items():
         if p.default is not p.empty:
@@ -79,12 +86,16 @@ def call_of(signature: inspect.Signature) -> "dict[str, Any]":
                 defaults[name] = _packed(p.default)
             except _NoJson:
                 pass
-    return {"names": list(signature.parameters), "defaults": defaults}
+    return {"names": list(signature.parameters), "defaults": defaults, **({} if named is None else {"named": named})}
 
 
 def save_parts(parts: "list[Part]", f, state: "dict[str, _C.Tensor]", transient: "list[str]", whole: bool) -> None:
     """Programs, the tensors they capture, and what else `state` names, to a path or a file."""
+    from .nn import Parameter
+
     state, programs = dict(state), []
+    tied = _tied_in(state)
+    frozen = [name for name, tensor in state.items() if isinstance(tensor, Parameter) and not tensor.requires_grad]
     for part in parts:
         graph = part.graph
         for name, tensor in part.captured.items():
@@ -96,7 +107,7 @@ def save_parts(parts: "list[Part]", f, state: "dict[str, _C.Tensor]", transient:
                 if head.count(was) != 1:
                     raise _C.Unsupported(f"save(): two tensors are called '{name}', one of them in the program '{part.name}'; give one another name")
                 graph = head.replace(was, new) + at + rest
-        call = {**(part.call or {}), "transient": [name for name in transient if name in state]}
+        call = {**(part.call or {}), "transient": [name for name in transient if name in state], "frozen": frozen, "tied": tied}
         programs.append((part.name, graph, json.dumps(call)))
     _save.save_programs(state, tuple(programs), f, whole)
 
@@ -117,6 +128,8 @@ class _Method(Named):
             self._names = self._names[:-len(states)]
         call = call if isinstance(call, dict) else {}
         self._trees = (_tree(call["takes"]), _tree(call["gives"])) if "takes" in call and "gives" in call else None
+        self._named = call.get("named")
+        self._give = loaded_giver(self._named, name) if self._named is not None else None
         names = call.get("names")
         self._called = names if isinstance(names, list) and all(isinstance(n, str) for n in names) else list(self._names)
         defaults = call.get("defaults")
@@ -148,18 +161,21 @@ class _Method(Named):
             raise TypeError(f"{self.__name__}() lacks the argument '{missing[0]}'; it takes ({', '.join(self._called)})")
         return tuple(given[name] if name in given else self._defaults[name] for name in self._called)
 
-    def __call__(self, *args, **kwargs):
+    def _asks(self, args, kwargs):
         given = self._given(args, kwargs)
         if self._states:
-            result, now = self._daemons().call((*given, *(home[key] for home, key in self._states)))
-            for (home, key), value in zip(self._states, now):
-                home[key] = value
-            return result
+            return self._daemons(), (*given, *(home[key] for home, key in self._states)), self._keep
         if self._trees is None:
-            return self._daemons().call(given)
-        from ._trace import run_with_trees
+            return self._daemons(), given, self._give
+        from ._trace import with_trees
 
-        return run_with_trees(self._daemons(), given, *self._trees)
+        return self._daemons(), *with_trees(given, *self._trees)
+
+    def _keep(self, made):
+        result, now = made
+        for (home, key), value in zip(self._states, now):
+            home[key] = value
+        return result if self._give is None else self._give(result)
 
     def __repr__(self):
         return f"<tensord.jit program {self.__name__}({', '.join(self._called)})>"
@@ -172,6 +188,9 @@ class _Unread:
         self.__name__, self._why = name, why
 
     def __call__(self, *args, **kwargs):
+        self._asks(args, kwargs)
+
+    def _asks(self, args, kwargs):
         raise _C.Unsupported(f"{self.__name__}() was not read: {self._why}")
 
     def __repr__(self):
@@ -199,6 +218,31 @@ def _states_of(programs, homes):
     return found
 
 
+def _listed(programs, key):
+    """The names that the calls of programs list so."""
+    return {name for _, _, _, call in programs if isinstance(call, dict) and isinstance(call.get(key), list) for name in call[key] if isinstance(name, str)}
+
+
+def _tied(programs, state):
+    """The state where tensors of several names are one, also under names that the file's tensors have not got."""
+    tied = next((call["tied"] for _, _, _, call in programs if isinstance(call, dict) and isinstance(call.get("tied"), dict)), {})
+    for name, other in tied.items():
+        if not isinstance(other, str) or other not in state or name in state and not _looks_like(state[name], state[other]):
+            raise _C.InvalidError(f"load(): '{name[:80]}' is another tensor than the one that it is said to be")
+        state[name] = state[other]
+
+
+def _looks_like(a, b):
+    return a.shape == b.shape and a.dtype == b.dtype and type(a) is type(b)
+
+
+def _as_parameter(tensor):
+    """One that requires no grad, which an archive of TorchScript does not tell from a buffer."""
+    from .nn import Parameter
+
+    return tensor if isinstance(tensor, Parameter) else Parameter(tensor, requires_grad=False)
+
+
 class LoadedProgram(Named, Module):
     """A program that a file held; made by load(). Called as what was saved, with parameters and state of its own.
 
@@ -208,8 +252,9 @@ class LoadedProgram(Named, Module):
 
     def __init__(self, state, programs):
         Module.__init__(self)
-        transient = {name for _, _, _, call in programs if isinstance(call, dict) and isinstance(call.get("transient"), list) for name in call["transient"]
-                     if isinstance(name, str)}
+        transient, frozen = _listed(programs, "transient"), _listed(programs, "frozen")
+        state = {name: _as_parameter(tensor) if name in frozen else tensor for name, tensor in state.items()}
+        _tied(programs, state)
         homes = {name: self._put(name, tensor, name in transient) for name, tensor in state.items()}
         self.__dict__["_states"] = states = _states_of(programs, homes)
         slots = [slot for _, slot in states]
@@ -246,8 +291,8 @@ class LoadedProgram(Named, Module):
     def forward(self):
         return self._main
 
-    def __call__(self, *args, **kwargs):
-        return self._main(*args, **kwargs)
+    def _asks(self, args, kwargs):
+        return self._main._asks(args, kwargs)
 
     def train(self, mode=True):
         """What it does was saved."""
@@ -287,6 +332,8 @@ def _state_words(name, slot):
 
 def _json_of(method):
     call: "dict[str, Any]" = {"names": method._called, "defaults": {k: _packed(v) for k, v in method._defaults.items()}}
+    if method._named is not None:
+        call["named"] = method._named
     if method._trees is not None:
         call["takes"], call["gives"] = map(tree_words, method._trees)
     return call

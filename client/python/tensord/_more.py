@@ -495,6 +495,18 @@ class racy(_Mode):
         super().__init__(_C._set_racy, True)
 
 
+class _apart(_Mode):
+    """What is made in here is for later: normal tensors outside of every graph, and no part of a trace."""
+
+    _sets = ((_C._set_grad, False), (_C._set_inference, False), (_C._pause_trace, True))
+
+    def __init__(self):
+        super().__init__(self._set_all, tuple(on for _, on in self._sets))
+
+    def _set_all(self, on):
+        return tuple(set_mode(each) for (set_mode, _), each in zip(self._sets, on))
+
+
 def _kept(retain_graph, create_graph, function):
     """Whether the graph is to stay: as asked, or as a graph of the gradients wants. PyTorch takes 0 and 1 here."""
     _flag(create_graph, function, "create_graph", int)
@@ -502,15 +514,20 @@ def _kept(retain_graph, create_graph, function):
 
 
 def backward(self, gradient=None, retain_graph=None, create_graph=False, inputs=None):
+    _backward((self,), None if gradient is None else (gradient,), retain_graph, create_graph, inputs)
+
+
+def _backward(roots, gradients, retain_graph, create_graph, inputs):
     retain = _kept(retain_graph, create_graph, "backward")
     if inputs is None:
-        return _C._backward((self,), None if gradient is None else (gradient,), retain, create_graph)
-    inputs = (inputs,) if _tensor(inputs) else tuple(inputs)
-    grads = _C._autograd_grad((self,), inputs, None if gradient is None else (gradient,), retain, create_graph, True)
-    for x, g in zip(inputs, grads):
+        return _C._backward(roots, gradients, retain, create_graph)
+    inputs = (inputs,) if _tensor(inputs) else tuple({id(x): x for x in inputs}.values())  # each once
+    if not inputs:
+        raise _C.InvalidError("the inputs of backward() cannot be empty")
+    for x, g in zip(inputs, _C._autograd_grad(roots, inputs, gradients, retain, create_graph, True)):
         if g is not None:
             before = x.grad
-            x.grad = g if before is None else before + g
+            x.grad = g.clone() if before is None else before + g  # nobody else's
 
 
 # ---- NumPy

@@ -1,4 +1,5 @@
 """Programs under names: what any of them has to be published, and those that were opened."""
+from collections.abc import Callable
 from typing import Any
 
 from . import _C
@@ -12,6 +13,16 @@ class Named(Program):
 
     def _daemons(self) -> "_C._Program":
         raise NotImplementedError
+
+    def _asks(self, args, kwargs) -> "tuple[_C._Program, tuple[Any, ...], Callable[[Any], Any] | None]":
+        """A call in parts, for those who wait otherwise (tensord.aio): the daemon's program, what it is given, and what makes the call's
+        result of its own (None: it is that)."""
+        raise NotImplementedError
+
+    def __call__(self, *args, **kwargs):
+        program, given, finish = self._asks(args, kwargs)
+        result = program.call(given)
+        return result if finish is None else finish(result)
 
     def _made(self, graph: str, captured: "tuple[_C.Tensor, ...]") -> "_C._Program":
         """What the daemon has of it, given to it when it has none, or one of other tensors."""
@@ -33,7 +44,7 @@ class Named(Program):
         larger ones by tiles), with what they cost and each op's line. It finds them in the first runs: with arguments the program is
         called three times before. Ops that record gradients, write, or draw random numbers go one by one, and are in no row."""
         for _ in range(3 if args or kwargs else 0):
-            self(*args, **kwargs)  # type: ignore[operator]
+            self(*args, **kwargs)
         return _C._program_plans(self._daemons())
 
     def _parts(self) -> "list[Any]":
@@ -47,7 +58,8 @@ class Named(Program):
     def save(self, f, *, whole: bool = False) -> None:
         """Write the program and the tensors that it captures to a file (a path that ends with .td or .pt, or an object with write()):
         td.jit.load() reads it, in C td_program_load(), and `tensorctl run` runs it without Python. torch.load() and td.load() read its
-        tensors, a dict by their names. A regular file appears whole or not at all. whole is that of td.save()."""
+        tensors, a dict by their names; of a .pt torch.jit.load() makes a module, unless ATen has no name for some op, of which there is a warning
+        (then it is as a .td). A regular file appears whole or not at all. whole is that of td.save()."""
         from ._filed import save_parts
 
         save_parts(self._parts(), f, *self._state(), whole)
@@ -87,11 +99,11 @@ class OpenedProgram(Named):
         captured = _C._program_captured(self._program)
         return [Part("forward", self.graph, dict(zip(_C._names_in(self.graph)[1], captured)))]
 
-    def __call__(self, *args, **kwargs):
+    def _asks(self, args, kwargs):
         given = self._in_order(args, kwargs) if kwargs else args
         if len(given) != len(self._names):
             raise TypeError(f"the program takes {len(self._names)} arguments, and {len(given)} are given: ({', '.join(self._names)})")
-        return self._program.call(given)
+        return self._program, given, None
 
     def _in_order(self, args, kwargs):
         rest = self._names[len(args):]

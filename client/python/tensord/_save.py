@@ -10,6 +10,7 @@ import os
 import stat
 import struct
 import sys
+import warnings
 from collections import Counter, OrderedDict
 from typing import Any, NoReturn
 
@@ -131,13 +132,15 @@ def _write(obj, file, name, whole, programs=()):
     descriptor = _descriptor(file)
     if descriptor is None:
         with open(os.memfd_create("save"), "w+b", buffering=0) as copy:
-            _C._save_file(copy.fileno(), *what)
+            said = _C._save_file(copy.fileno(), *what)
             copy.seek(0)
             while part := copy.read(_CHUNK):
                 file.write(part)
     else:
         file.flush()
-        _C._save_file(descriptor, *what)
+        said = _C._save_file(descriptor, *what)
+    if said is not None:
+        warnings.warn(f"save(): torch.jit.load() cannot open '{name}', but tensord.jit.load() can, and torch.load() its tensors: {said}", stacklevel=2)
 
 
 _FORMATS = {"pt": ".pt", "safetensors": ".safetensors", "npy": ".npy", "npz": ".npz"}

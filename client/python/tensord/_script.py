@@ -2,7 +2,7 @@
 
 A *world* is units (functions as text, with the dict of their names) and objects (modules, with the dict of their attributes). A name means
 a constant as it is, or a tuple: ("tensor", key), ("function", unit, name, object or -1), ("object", number), ("tensord",), ("math",),
-("op", name of a function of tensord), ("tuple", [...]), ("list", [...]), ("refused", why).
+("op", name of a function of tensord), ("tuple", [...]), ("list", [...]), ("refused", why), ("named", unit, name) of a class of named tuples, ("tuple", [...], unit, name) of such a one.
 """
 
 import ast
@@ -11,11 +11,14 @@ import math
 import os
 import types
 
-from . import _C
+from . import _C, _script_named
+from ._named import Named
 
 _PACKAGE = __package__ + "."
 _LAYERS = {"Dropout", "BatchNorm1d", "BatchNorm2d", "LSTMCell", "GRUCell", "RNNCell", "LSTM", "GRU", "RNN"}  # of client/script/prelude.py
 _SCHEDULE = "a schedule is stepped outside of programs: call it behind the program, which sees the new rate"
+_LISTINGS = {"parameters": "named_parameters", "named_parameters": "named_parameters", "zero_grad": "named_parameters", "buffers": "named_buffers",
+             "named_buffers": "named_buffers"}
 _UNKNOWN = object()
 
 
@@ -34,9 +37,19 @@ def _value_of(function, name):
     return name in function.__globals__, function.__globals__.get(name)
 
 
+def _annotations(nodes):
+    """Those that are written as texts, as trees."""
+    for node in nodes:
+        at = getattr(node, "annotation", None) or getattr(node, "returns", None)
+        for text in ast.walk(at) if at else ():
+            if isinstance(text, ast.Constant) and isinstance(text.value, str):
+                yield from ast.walk(ast.parse(text.value))
+
+
 def _names_in(lines):
     """Names that stand by themselves, not those of attributes; and those of attributes."""
     nodes = list(ast.walk(ast.parse("if 1:\n" + "\n".join([" " + line for line in lines]) + "\n")))
+    nodes += _annotations(list(nodes))
     texts = (n.args[1].value for n in nodes if isinstance(n, ast.Call) and len(n.args) == 2 and isinstance(n.args[1], ast.Constant))
     return (dict.fromkeys(n.id for n in nodes if isinstance(n, ast.Name)),
             dict.fromkeys([*(n.attr for n in nodes if isinstance(n, ast.Attribute)), *(t for t in texts if isinstance(t, str))]))
@@ -68,12 +81,35 @@ class World:
         self.seen = []  # (dict or module, name, what was found there): what the program was made for
         self.checks = []  # (function, what it gave), of the same
         self.rates = []  # of optimizers
-        self._keys, self._unit_of, self._object_of, self._used = {}, {}, {}, {}
+        self.named = {}  # class of named tuples -> unit
+        self._keys, self._unit_of, self._object_of, self._used, self._modules = {}, {}, {}, {}, []
 
     def compile(self, entry):
         """(text of the IR, tensors that it captures, their names) of a name that means a function."""
-        text, captured = _C._script(self.units, self.objects, entry)
+        self.complete()
+        for number, module in self._modules:
+            self.listings(module, *self.objects[number][2:])
+        text, captured, gives = _C._script(self.units, self.objects, entry)
+        self.shape, self.give = _script_named.giver(gives, self)
         return text, tuple(self.tensors[key] for key in captured), captured
+
+    def complete(self):
+        """Methods of modules that were described before a function called them by these names."""
+        done = None
+        while done != (len(self.units), len(self._modules)):
+            done = len(self.units), len(self._modules)
+            wanted = {name for used in self._used.values() for name in used}
+            for number, module in list(self._modules):
+                for name in sorted(wanted - self.objects[number][3].keys()):
+                    self.method_named(module, number, name)
+
+    def method_named(self, module, number, name):
+        names = self.objects[number][3]
+        try:
+            self.methods(module, number, (name,), names)
+        except (OSError, TypeError) as e:  # it may be another one that is called by this name
+            names[name] = "refused", str(e)
+        return names.get(name, _UNKNOWN)
 
     def changed(self):
         """Is something else now where this was made of?"""
@@ -95,17 +131,18 @@ class World:
             self.units.append(("\n".join(lines) + "\n", os.path.basename(function.__code__.co_filename), line, names,
                                _is_ours(function.__module__)))
             used, self._used[function] = _names_in(lines)
+            classes = _script_named.annotated(function)
             for name in used:
-                known, value = _value_of(function, name)
+                known, value = (True, classes[name]) if name in classes else _value_of(function, name)
                 meaning = self.value(value, name) if known and value is not function else _UNKNOWN
                 if meaning is not _UNKNOWN:
                     names[name] = meaning
         return "function", self._unit_of[function], function.__name__, at
 
-    def text(self, text, names, at, name="forward"):
-        """The name of a function that is written here."""
+    def text(self, text, names, at, name="forward", *alone):
+        """The name of a function that is written here; `alone`: why it takes no arguments."""
         self.units.append((text, "layers.py", 1, names, True))
-        return "function", len(self.units) - 1, name, at
+        return "function", len(self.units) - 1, name, at, *alone
 
     def listed(self, items, title):
         """The name of a list of objects, or of tensors; `items` by their numbers."""
@@ -119,14 +156,24 @@ class World:
             return value
         if _C.is_tensor(value):
             return "tensor", self.tensor(value, name)
+        if _script_named.is_class(value):
+            return _script_named.described(self, value)
         if isinstance(value, (tuple, list)):
             items = [self.value(item, name) for item in value]
-            return _UNKNOWN if any(item is _UNKNOWN for item in items) else (("tuple" if isinstance(value, tuple) else "list"), items)
+            kind = ("list", items) if isinstance(value, list) else ("tuple", items)
+            if _script_named.is_class(type(value)):
+                kind += _script_named.described(self, type(value))[1:]
+            return _UNKNOWN if any(item is _UNKNOWN for item in items) else kind
         if isinstance(value, types.ModuleType):
             return ("tensord",) if _is_ours(value.__name__) else ("math",) if value is math else _UNKNOWN
         if hasattr(value, "_tensord_refused"):
             return "refused", value._tensord_refused
         return self.called(value, name)
+
+    def meaning(self, value, name):
+        """What it means, or why it means nothing."""
+        meaning = self.value(value, name)
+        return ("refused", f"a program knows no {type(value).__name__} as '{name}'") if meaning is _UNKNOWN else meaning
 
     def called(self, value, name):
         value = plain(value)
@@ -136,7 +183,24 @@ class World:
             return ("op", value.__name__) if _is_ours(value.__module__) else self.function(value)
         if hasattr(value, "_modules") and hasattr(value, "_buffers"):
             return "object", self.object(value, name)
+        if isinstance(value, Named) and hasattr(value, "_takes"):
+            return self.function_of_trace(value, name)
+        module, method = getattr(value, "_bound", (getattr(value, "__self__", None), getattr(value, "__name__", "")))
+        if hasattr(module, "_modules"):
+            return self.bound(module, method, name)
         return self.trains(value, name)
+
+    def function_of_trace(self, program, name):
+        from . import _script_traced
+
+        if program not in self._unit_of:
+            self._unit_of[program] = _script_traced.function(self, program, name)
+        return self._unit_of[program]
+
+    def bound(self, module, method, name):
+        """A method that stands alone."""
+        number = self.object(module, name)
+        return _UNKNOWN if self.objects[number] is None else self.method_named(getattr(module, "_original", module), number, method)
 
     def trains(self, value, name):
         """Optimizers, and schedules, which stay in Python."""
@@ -163,11 +227,19 @@ class World:
 
     # ---- modules
 
+    def traced(self, module, title):
+        from . import _script_traced
+
+        self._object_of[id(module)] = _script_traced.module(self, module, title)
+        return self._object_of[id(module)]
+
     def object(self, module, title, methods=()):
         """The number of a module; `methods`: those that may be called beside forward()."""
         module = getattr(module, "_original", module)
         if id(module) in self._object_of:
             return self._object_of[id(module)]
+        if isinstance(module, Named) and hasattr(module, "_takes"):
+            return self.traced(module, title)
         if module._before or module._after:
             raise TypeError(f"a program cannot run the hooks of the module '{title or type(module).__name__}'; remove them, or call it outside")
         number, names, kind = len(self.objects), {}, 0
@@ -181,7 +253,24 @@ class World:
             names["cells"] = self.cells(module, title)
         items = len(module._modules or module._parameters) if kind else 0
         self.objects[number] = kind, items, title, names
+        self._modules.append((number, module))
         return number
+
+    def listings(self, module, title, names):
+        """parameters(), zero_grad() and their like, where a function says such a name."""
+        for name in _LISTINGS:
+            if any(name in used for used in self._used.values()) and _is_ours(getattr(getattr(type(module), name), "__module__", "")):
+                names[name] = self.listing(module, title, name)
+
+    def listing(self, module, title, name):
+        found = {k: ("tensor", self.tensor(x, f"{title}.{k}" if title else k)) for k, x in getattr(module, _LISTINGS[name])()}
+        self.objects.append((4 if name.startswith("named_") else 3, len(found), title, found))
+        if name != "zero_grad":
+            return "listing", len(self.objects) - 1
+        from ._script_optim import ZERO
+
+        self.objects.append((0, 0, title, {"params": self.listed(found, title)}))
+        return self.text(ZERO, {}, len(self.objects) - 1, name)
 
     def attributes(self, module, title, called, names):
         inside = title + "." if title else ""

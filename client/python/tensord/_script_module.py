@@ -31,24 +31,31 @@ class Method(Named):
             self._world, self._program = world, None
 
     @property
+    def _bound(self):
+        """For programs that call it."""
+        return self._module, self._name
+
+    @property
     def graph(self):  # type: ignore[override]
         self._make()
         return self._graph
 
-    def __call__(self, *args, **kwargs):
-        return self._daemons().call(self._arguments(args, kwargs))
+    def _asks(self, args, kwargs):
+        return self._daemons(), self._arguments(args, kwargs), self._world.give
 
-    def _daemons(self):
+    def _now(self):
         self._make()
         self._world.tell()
+
+    def _daemons(self):
+        self._now()
         return self._made(self._graph, self._captured)
 
     def _parts(self):
         from ._filed import Part, call_of
 
-        self._make()
-        self._world.tell()
-        return [Part(self._name, self._graph, dict(zip(self._called, self._captured)), call_of(self._arguments.signature))]
+        self._now()
+        return [Part(self._name, self._graph, dict(zip(self._called, self._captured)), call_of(self._arguments.signature, self._world.shape))]
 
     def __repr__(self):
         return f"<tensord.jit method {self.__qualname__}{self._arguments.signature}>"
@@ -89,8 +96,8 @@ class ScriptModule(Named, Module):
 
         return state_of(self._original), transient_of(self._original)
 
-    def __call__(self, *args, **kwargs):
-        return self._methods["forward"](*args, **kwargs)
+    def _asks(self, args, kwargs):
+        return self._methods["forward"]._asks(args, kwargs)
 
     def __getattr__(self, name):
         return self._methods[name] if name in self._methods else super().__getattr__(name)

@@ -67,16 +67,15 @@ def _kinds(shape):
     return tuple if issubclass(kind, tuple) else list, [_kinds(item) for item in items]
 
 
-def run_with_trees(program: "_C._Program", args, takes, gives):
-    """Call it with the tensors of a tree of this shape; what it returns, as the other tree."""
+def with_trees(args, takes, gives):
+    """The tensors of a tree of this shape, and what makes the other tree of what a program returns for them."""
     leaves: "list[_C.Tensor]" = []
     shape = _flatten(args, leaves, "arguments", "x")
     if shape != takes and _kinds(shape) != _kinds(takes):
         raise TypeError(f"the program was traced with {_words(takes)}, and is given {_words(shape)}")
-    made = program.call(tuple(leaves))
     if gives is _LEAF:
-        return made
-    return _rebuild(gives, iter(made if isinstance(made, tuple) else (made,)))
+        return tuple(leaves), None
+    return tuple(leaves), lambda made: _rebuild(gives, iter(made if isinstance(made, tuple) else (made,)))
 
 
 # ---- what comes out
@@ -93,12 +92,12 @@ class TracedFunction(Named):
     _gives: Any
     _signature: "inspect.Signature | None" = None
 
-    def __call__(self, *args, **kwargs):
+    def _asks(self, args, kwargs):
         if kwargs:
             if self._signature is None:
                 raise TypeError("this program takes its arguments by place")
             args = self._signature.bind(*args, **kwargs).args
-        return run_with_trees(self._daemons(), args, self._takes, self._gives)
+        return self._daemons(), *with_trees(args, self._takes, self._gives)
 
     def _daemons(self):
         return self._made(self.graph, self._captured)

@@ -14,6 +14,7 @@ what waits in tensord itself (td.sync(), t.item(), t.numpy(), td.Queue) still do
 
 import asyncio
 import os
+import types
 import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal, Self, overload
@@ -24,7 +25,7 @@ from tensord._queue import _CONSUMER, _PRODUCER, Queue as _Queue
 if TYPE_CHECKING:
     import numpy as _np
 
-__all__ = ["Queue", "item", "numpy", "open", "ready", "status", "sync", "tolist"]
+__all__ = ["Queue", "call", "item", "numpy", "open", "ready", "status", "sync", "tolist"]
 
 _READY, _ITEM, _LIST, _BYTES = range(4)
 _watched: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()  # of each loop: who waits for which descriptor
@@ -132,6 +133,23 @@ async def numpy(tensor: _C.Tensor, timeout: float | None = None) -> "_np.ndarray
         raise _C.DTypeError("NumPy knows no bfloat16; call float() first")
     values = await _ask(_C._aio_read, _BYTES, tensor, timeout)
     return _numpy().frombuffer(values, dtype=tensor.dtype.name).reshape(tuple(tensor.shape))
+
+
+async def call(program: Any, /, *args: Any, timeout: float | None = None, **kwargs: Any) -> Any:
+    """What program(*args, **kwargs) gives, of any program of td.jit: numbers, texts, lists and dicts of such, tensors (await ready() of
+    these, or what is wanted of them). A program that is not at its end when the time is over, or the task is cancelled, is stopped;
+    what it had written by then stays written. A parameter called timeout is given by its place."""
+    from tensord._named import Named
+
+    if isinstance(program, types.MethodType) and isinstance(program.__func__, Named):
+        program, args = program.__func__, (program.__self__, *args)
+    if not isinstance(program, Named):
+        raise TypeError(f"call() takes a program (td.jit.script(), trace(), load(), open()), not {type(program).__name__}")
+    if type(program).__call__ is not Named.__call__ and (program._before or program._after):
+        raise _C.Unsupported("call(): hooks of a module run in a call that waits; remove them, or call the module itself")
+    theirs, given, finish = program._asks(args, kwargs)
+    result = await _ask(_C._aio_call, theirs, given, timeout)
+    return result if finish is None else finish(result)
 
 
 async def sync(timeout: float | None = None) -> None:

@@ -3,7 +3,7 @@
 import typing as _typing
 
 from tensord import _C, _absent
-from tensord._more import _flag, _kept, enable_grad, inference_mode, no_grad, set_grad_enabled  # noqa: F401
+from tensord._more import _backward, _flag, _kept, enable_grad, inference_mode, no_grad, set_grad_enabled  # noqa: F401
 
 
 def _tuple(x):
@@ -17,11 +17,10 @@ def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=Fal
     return _C._autograd_grad(_tuple(outputs), _tuple(inputs), grads, retain, create_graph, unused)
 
 
-def backward(tensors, grad_tensors=None, retain_graph=None, create_graph=False):
-    """Add the gradients of several tensors to the .grad of the leaves."""
+def backward(tensors, grad_tensors=None, retain_graph=None, create_graph=False, *, inputs=None):
+    """Add the gradients of several tensors to the .grad of the leaves, or of `inputs` alone."""
     grads = None if grad_tensors is None else _tuple(grad_tensors)
-    retain = _kept(retain_graph, create_graph, "backward")
-    _C._backward(_tuple(tensors), grads, retain, create_graph)
+    _backward(_tuple(tensors), grads, retain_graph, create_graph, inputs)
 
 
 def private_grads(on=True):

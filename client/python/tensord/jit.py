@@ -81,8 +81,8 @@ class ScriptFunction(Named):
         self.graph, self._captured, self._called = world.compile(world.function(self._function))
         self._world, self._program = world, None  # what cannot be made leaves the one before, which is asked for again
 
-    def __call__(self, *args, **kwargs):
-        return self._daemons().call(self._arguments(args, kwargs))
+    def _asks(self, args, kwargs):
+        return self._daemons(), self._arguments(args, kwargs), self._world.give
 
     def _now(self):
         if self._world.changed():
@@ -97,7 +97,7 @@ class ScriptFunction(Named):
         from ._filed import Part, call_of
 
         self._now()
-        return [Part("forward", self.graph, dict(zip(self._called, self._captured)), call_of(self._arguments.signature))]
+        return [Part("forward", self.graph, dict(zip(self._called, self._captured)), call_of(self._arguments.signature, self._world.shape))]
 
     def __get__(self, instance, owner=None):
         return self if instance is None else types.MethodType(self, instance)
@@ -116,8 +116,8 @@ def script(obj: Any) -> Any:
     and the state of the module that it was made of, and is made anew when that one goes from training to eval()."""
     if isinstance(obj, types.FunctionType):
         return ScriptFunction(obj)
-    if isinstance(obj, ScriptFunction) or hasattr(obj, "_original"):
-        return obj
+    if isinstance(obj, Named):
+        return obj  # a program already
     if hasattr(obj, "_modules") and hasattr(obj, "_buffers"):
         from ._script_module import ScriptModule
 

@@ -1,6 +1,7 @@
 /* Loading OpenBLAS and oneDNN. Invariant: a table of functions is either complete or not handed out, and
  * OMP_NUM_THREADS=1 is in the environment before libgomp can read it. */
 #include "daemon/kernels/cpu/blas.h"
+#include "daemon/kernels/kernel.h"
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -13,7 +14,7 @@
 
 typedef struct library {
     void *handle;
-    atomic_bool ready;
+    atomic_bool tried, ready;
     char problem[200];
 } library;
 
@@ -53,7 +54,7 @@ static void *find(library *lib, const char *name)
     return f;
 }
 
-static void load_blas(void)
+static void find_blas(void)
 {
     if (!open_library(&openblas, "$ORIGIN/carried-openblas.so", "libopenblas.so.0", "libopenblas.so")) return;
 #define F(name)                                                                                                        \
@@ -64,7 +65,7 @@ static void load_blas(void)
     atomic_store(&openblas.ready, true);
 }
 
-static void load_dnnl(void)
+static void find_dnnl(void)
 {
     if (!open_library(&onednn, "$ORIGIN/carried-onednn.so", TD_DNNL_NAME, "libdnnl.so." TEXT(DNNL_VERSION_MAJOR)))
         return;
@@ -88,10 +89,44 @@ static void load_dnnl(void)
     atomic_store(&onednn.ready, true);
 }
 
-const td_blas_api *td_blas(td_error *e)
+static void load_blas(void)
+{
+    find_blas();
+    atomic_store(&openblas.tried, true);
+}
+
+static void load_dnnl(void)
+{
+    find_dnnl();
+    atomic_store(&onednn.tried, true);
+}
+
+static void have_blas(const void *unused)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
+    (void)unused;
     pthread_once(&once, load_blas);
+}
+
+static void have_dnnl(const void *unused)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    (void)unused;
+    pthread_once(&once, load_dnnl);
+}
+
+/* Is it to come, made by somebody else? Otherwise it has been looked for now. */
+static bool is_to_come(library *lib, void (*have)(const void *))
+{
+    if (atomic_load_explicit(&lib->tried, memory_order_acquire)) return false;
+    if (td_kernel_wish(have, NULL, 0)) return true;
+    have(NULL);
+    return false;
+}
+
+const td_blas_api *td_blas(td_error *e)
+{
+    if (is_to_come(&openblas, have_blas)) return NULL;
     if (atomic_load_explicit(&openblas.ready, memory_order_acquire)) return &blas_api;
     td_fail(e, TD_E_UNSUPPORTED, "OpenBLAS is needed: %s", openblas.problem);
     return NULL;
@@ -99,8 +134,7 @@ const td_blas_api *td_blas(td_error *e)
 
 const td_dnnl_api *td_dnnl(td_error *e)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, load_dnnl);
+    if (is_to_come(&onednn, have_dnnl)) return NULL;
     if (!atomic_load_explicit(&onednn.ready, memory_order_acquire)) {
         td_fail(e, TD_E_UNSUPPORTED, "oneDNN is needed: %s", onednn.problem);
         return NULL;

@@ -79,7 +79,7 @@ const char *td_cpu_blas_describe(void);
 void (*td_cpu_carried(void))(void);
 
 /* The functions, loaded at the first call; NULL with a message when the library cannot be had (the first failure is
- * remembered). Safe from any thread. */
+ * remembered), without one to a plan that wishes for it (kernel.h). Safe from any thread. */
 const td_blas_api *td_blas(td_error *e);
 const td_dnnl_api *td_dnnl(td_error *e);
 

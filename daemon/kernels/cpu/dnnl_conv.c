@@ -1,6 +1,7 @@
 /* Making, keeping and running oneDNN's convolutions: see dnnl_conv.h. Invariant: the cache holds at most
  * TD_CONV_DNNL_KEPT entries that nobody references; everything in it is guarded by `lock`. */
 #include "daemon/kernels/cpu/dnnl_conv.h"
+#include "daemon/kernels/kernel.h"
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -150,33 +151,60 @@ static void evict(const td_dnnl_api *api)
     cache.entry[oldest] = cache.entry[--cache.count];
 }
 
-static td_dnnl_conv *insert(const td_dnnl_api *api, const td_dnnl_key *key)
+static bool room_for_one(const td_dnnl_api *api)
 {
     if (cache.count >= TD_CONV_DNNL_KEPT) evict(api);
     if (cache.count == cache.room) {
         int room = cache.room ? 2 * cache.room : TD_CONV_DNNL_KEPT;
         td_dnnl_conv **grown = realloc(cache.entry, (size_t)room * sizeof *grown);
-        if (!grown) return NULL;
+        if (!grown) return false;
         cache.entry = grown;
         cache.room = room;
     }
-    td_dnnl_conv *d = make(api, key);
-    if (d) cache.entry[cache.count++] = d;
+    return true;
+}
+
+/* Takes it over. Somebody else may have made the same meanwhile. */
+static void keep(const td_dnnl_api *api, td_dnnl_conv *d)
+{
+    pthread_mutex_lock(&lock);
+    bool kept = !find(&d->key) && room_for_one(api);
+    d->used = ++cache.clock;
+    if (kept) cache.entry[cache.count++] = d;
+    pthread_mutex_unlock(&lock);
+    if (!kept) destroy(api, d);
+}
+
+/* With a reference, when it is usable. */
+static const td_dnnl_conv *hold(const td_dnnl_key *key, bool *known)
+{
+    pthread_mutex_lock(&lock);
+    td_dnnl_conv *d = find(key);
+    *known = d != NULL;
+    if (d) d->used = ++cache.clock;
+    if (d && d->usable) d->refs++;
+    else d = NULL;
+    pthread_mutex_unlock(&lock);
     return d;
+}
+
+/* Milliseconds, so not under the lock. */
+static void have(const void *key)
+{
+    const td_dnnl_api *api = td_dnnl(NULL);
+    td_dnnl_conv *d = api ? make(api, key) : NULL;
+    if (d) keep(api, d);
 }
 
 const td_dnnl_conv *td_dnnl_conv_get(const td_dnnl_key *key)
 {
     const td_dnnl_api *api = td_dnnl(NULL);
     if (!api) return NULL;
-    pthread_mutex_lock(&lock);
-    td_dnnl_conv *d = find(key);
-    if (!d) d = insert(api, key);
-    if (d) d->used = ++cache.clock;
-    if (d && d->usable) d->refs++;
-    else d = NULL;
-    pthread_mutex_unlock(&lock);
-    return d;
+    bool known;
+    const td_dnnl_conv *d = hold(key, &known);
+    if (known || td_kernel_wish(have, key, sizeof *key)) return d;
+    have(key);
+    return hold(key, &known);
 }
 
 void td_dnnl_conv_put(const td_dnnl_conv *entry)

@@ -340,18 +340,17 @@ static bool make(making *m, const td_jit_text *t, bool evex, td_jit *out)
     return code;
 }
 
+enum { AVX2 = 1, AVX512 = 2 }; /* of td_isa_used() */
+
 bool td_jit_allowed(void)
 {
-    enum { AVX2 = 1 };
     return td_isa_used() >= AVX2 && td_jit_code_allowed();
 }
 
 bool td_jit_make(const td_jit_text *t, td_jit *out)
 {
-    enum { AVX2 = 1, AVX512 = 2 };
-    int level = td_isa_used();
-    making *m = level >= AVX2 ? calloc(1, sizeof *m) : NULL;
-    bool good = m && make(m, t, level == AVX512, out);
+    making *m = td_jit_allowed() ? calloc(1, sizeof *m) : NULL;
+    bool good = m && make(m, t, td_isa_used() == AVX512, out);
     free(m);
     return good;
 }

@@ -4,8 +4,8 @@
 #include <math.h>
 
 static const td_param pick_params[] = {
-    {"x", TD_P_TENSOR, 0, 0},
-    {"idx", TD_P_OPTIONAL_LIST, TD_PF_CHECKED, 0},
+    {"x", TD_P_TENSOR, 0, 0, TD_SHAPE_ANY, 0, 0},
+    {"idx", TD_P_OPTIONAL_LIST, TD_PF_CHECKED, 0, TD_SHAPE_ANY, 0, 0},
 };
 static const td_attr_def pick_attrs[] = {
     {.name = "n", .kind = TD_A_INT, .optional = false, .has_default = false},
@@ -15,9 +15,9 @@ static const td_output_def pick_outs[] = {
     {"indices", true, false},
 };
 static const td_param scale_params[] = {
-    {"x", TD_P_TENSOR, 0, 0},
-    {"by", TD_P_NUMBER, 0, 0},
-    {"bias", TD_P_OPTIONAL, 0, 0},
+    {"x", TD_P_TENSOR, 0, 0, TD_SHAPE_ANY, 0, 0},
+    {"by", TD_P_NUMBER, 0, 0, TD_SHAPE_ANY, 0, 0},
+    {"bias", TD_P_OPTIONAL, 0, 0, TD_SHAPE_ANY, 0, 0},
 };
 static const int64_t scale_pad[] = {1, -2};
 static const td_attr_def scale_attrs[] = {
@@ -32,14 +32,14 @@ static const td_output_def scale_outs[] = {
     {"out", false, false},
 };
 static const td_param step_params[] = {
-    {"p", TD_P_TENSOR, TD_PF_MUTATED, 1},
-    {"g", TD_P_TENSOR, TD_PF_ALIKE, 0},
+    {"p", TD_P_TENSOR, TD_PF_MUTATED, 1, TD_SHAPE_ANY, 0, 0},
+    {"g", TD_P_TENSOR, TD_PF_ALIKE, 0, TD_SHAPE_OF, 0, 0},
 };
 static const td_attr_def step_attrs[] = {
     {.name = "now", .kind = TD_A_BOOL, .optional = false, .has_default = true, .value = {.kind = TD_A_BOOL, .i = 1}},
 };
 static const td_param cut_params[] = {
-    {"x", TD_P_TENSOR, 0, 0},
+    {"x", TD_P_TENSOR, 0, 0, TD_SHAPE_ANY, 0, 0},
 };
 static const td_attr_def cut_attrs[] = {
     {.name = "dim", .kind = TD_A_INT, .optional = false, .has_default = true, .value = {.kind = TD_A_INT, .i = 0}},
@@ -61,8 +61,8 @@ const td_op td_ops[] = {
         .dtypes = 0xfff,
         .infer = td_infer_index,
         .saves = NULL,
-        .example = NULL,
-        .promote = TD_PROMOTE_SAME, .mutates = false, .alike = false,
+        .example = NULL, .aten = NULL,
+        .promote = TD_PROMOTE_SAME, .mutates = false, .alike = false, .shaped = false,
     },
     [3] = {
         .id = 3,
@@ -76,8 +76,8 @@ const td_op td_ops[] = {
         .dtypes = 0x7c0,
         .infer = td_infer_pointwise,
         .saves = NULL,
-        .example = NULL,
-        .promote = TD_PROMOTE_FLOAT, .mutates = false, .alike = false,
+        .example = NULL, .aten = NULL,
+        .promote = TD_PROMOTE_FLOAT, .mutates = false, .alike = false, .shaped = false,
     },
     [7] = {
         .id = 7,
@@ -91,8 +91,8 @@ const td_op td_ops[] = {
         .dtypes = 0x3c0,
         .infer = td_infer_step,
         .saves = NULL,
-        .example = NULL,
-        .promote = TD_PROMOTE_SAME, .mutates = true, .alike = true,
+        .example = NULL, .aten = NULL,
+        .promote = TD_PROMOTE_SAME, .mutates = true, .alike = true, .shaped = true,
     },
     [8] = {
         .id = 8,
@@ -106,8 +106,8 @@ const td_op td_ops[] = {
         .dtypes = 0xfff,
         .infer = td_infer_unbind,
         .saves = NULL,
-        .example = "cut([[1, 2], [3, 4]]) == [[1, 2], [3, 4]]",
-        .promote = TD_PROMOTE_SAME, .mutates = false, .alike = false,
+        .example = "cut([[1, 2], [3, 4]]) == [[1, 2], [3, 4]]", .aten = NULL,
+        .promote = TD_PROMOTE_SAME, .mutates = false, .alike = false, .shaped = false,
     },
 };
 const unsigned td_op_count = 9;

@@ -9,6 +9,7 @@ from typing import Any
 import tensord as td
 from tensord import _C
 from tensord._C import ops
+from tensord._more import _apart
 
 
 class Optimizer:
@@ -58,7 +59,7 @@ class Optimizer:
 
         Who gets the optimizer together with its module (pickled) steps on the same state: one Adam for all workers, counts included.
         """
-        with td.no_grad(), td.service_memory(), td.racy():
+        with td.service_memory(), td.racy(), _apart():
             for group in self.param_groups:
                 for p in group["params"]:
                     state = self.state.setdefault(p, {})
@@ -69,6 +70,12 @@ class Optimizer:
     def _begin(self, p, group, state):
         """Put into an empty state what steps need."""
 
+    def _ready(self, p, group, state):
+        """The same, whatever the modes of who steps first: others go on with the state."""
+        if not state:
+            with _apart():
+                self._begin(p, group, state)
+
     def _update(self, p, g, group, state):
         raise NotImplementedError(f"{type(self).__name__} has no _update(p, grad, group, state); or override step()")
 
@@ -78,7 +85,11 @@ class Optimizer:
     def state_dict(self):
         index = self._index()
         groups = [{**g, "params": [index[id(p)] for p in g["params"]]} for g in self.param_groups]
-        return {"state": {index[id(p)]: dict(s) for p, s in self.state.items()}, "param_groups": groups}
+        return {"state": {index[id(p)]: self._state_of(s) for p, s in self.state.items()}, "param_groups": groups}
+
+    def _state_of(self, state):
+        """What state_dict() has of a parameter's."""
+        return dict(state)
 
     def load_state_dict(self, state_dict):
         sizes = [len(g["params"]) for g in self.param_groups]
@@ -111,18 +122,26 @@ class SGD(Optimizer):
                                       maximize=maximize))
 
     def _begin(self, p, group, state):
-        if group["momentum"] and group["dampening"] and not state:
-            raise _C.Unsupported("with dampening the first step of SGD's momentum is unlike the others, so its state cannot be made before")
         if group["momentum"] and not state:
             state["momentum_buffer"] = td.zeros_like(p)
+            if group["dampening"]:
+                state["first"] = td.ones((), dtype=td.bool, device=p.device)  # is the next step, which nothing dampens
 
     def _update(self, p, g, group, state):
-        buffer = dampening = None
+        buffer, dampening = None, 0.0
         if group["momentum"]:
-            first = "momentum_buffer" not in state
-            buffer = state.setdefault("momentum_buffer", td.zeros_like(p) if first else None)
-            dampening = 0.0 if first else group["dampening"]
-        ops.sgd_step(p, g, buffer, group["lr"], group["momentum"], dampening or 0.0, group["weight_decay"], group["nesterov"])
+            begins = not state
+            self._ready(p, group, state)
+            first = state.pop("first", None)
+            dampening = 0.0 if begins or first is not None and first.item() else group["dampening"]
+            if first is not None:
+                first.fill_(False)  # others may have it, too
+            buffer = state["momentum_buffer"]
+        ops.sgd_step(p, g, buffer, group["lr"], group["momentum"], dampening, group["weight_decay"], group["nesterov"])
+
+    def _state_of(self, state):
+        first = state.get("first")
+        return {} if first is not None and first.item() else {k: v for k, v in state.items() if k != "first"}
 
 
 class Adam(Optimizer):
@@ -143,7 +162,7 @@ class Adam(Optimizer):
             state.update(step=td.zeros((), dtype=_STEP, device=p.device), exp_avg=td.zeros_like(p), exp_avg_sq=td.zeros_like(p))
 
     def _update(self, p, g, group, state):
-        self._begin(p, group, state)
+        self._ready(p, group, state)
         b1, b2 = group["betas"]
         ops.adam_step(p, g, state["exp_avg"], state["exp_avg_sq"], state["step"], group["lr"], b1, b2, group["eps"], group["weight_decay"],
                       self._decoupled)
@@ -172,7 +191,7 @@ class RMSprop(Optimizer):
             state.update({k: td.zeros_like(p) for k, on in (("momentum_buffer", group["momentum"]), ("grad_avg", group["centered"])) if on})
 
     def _update(self, p, g, group, state):
-        self._begin(p, group, state)
+        self._ready(p, group, state)
         state["step"].add_(1)
         g = g.add(p, alpha=group["weight_decay"]) if group["weight_decay"] else g
         a = group["alpha"]
@@ -200,7 +219,7 @@ class Adagrad(Optimizer):
             state.update(step=td.zeros((), dtype=_STEP, device=p.device), sum=td.full_like(p, group["initial_accumulator_value"]))
 
     def _update(self, p, g, group, state):
-        self._begin(p, group, state)
+        self._ready(p, group, state)
         g = g.add(p, alpha=group["weight_decay"]) if group["weight_decay"] else g
         size = state["sum"].addcmul_(g, g).sqrt().add_(group["eps"])
         if group["lr_decay"]:

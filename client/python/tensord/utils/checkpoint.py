@@ -1,0 +1,72 @@
+"""Memory for time: what a function computes is not kept for a backward, but computed again by it. The names of torch.utils.checkpoint."""
+
+from typing import Any, Callable, Optional, Sequence
+
+from tensord import _C
+from tensord._more import _flag
+
+
+class _Region:
+    """What this thread asks for in here lies in a checkpoint."""
+
+    def __enter__(self):
+        _C._checkpoint(True)
+
+    def __exit__(self, *error):
+        _C._checkpoint(False)
+
+
+def _refuse(context_fn, determinism_check, debug):
+    if context_fn is not None:
+        raise _C.Unsupported("checkpoint(): argument 'context_fn' is not there: the daemon runs the ops again, not the function. Enter contexts inside the function")
+    if determinism_check not in ("default", "none"):
+        raise _C.InvalidError(f"checkpoint(): determinism_check must be 'default' or 'none', not {determinism_check!r}: the same ops run again, so there is nothing to check")
+    if debug is not False:
+        raise _C.Unsupported("checkpoint(): argument 'debug' is not there: the same ops run again")
+
+
+def checkpoint(function: Callable[..., Any], *args: Any, use_reentrant: Optional[bool] = None, preserve_rng_state: bool = True, context_fn: Any = None,
+               determinism_check: str = "default", debug: bool = False, early_stop: bool = True, **kwargs: Any) -> Any:
+    """function(*args, **kwargs), of which nothing is kept for a backward but what it began with: a backward runs its ops again.
+
+        for block in model.blocks:
+            x = td.checkpoint(block, x)         # keeps x; inside of the block one block's values are there at a time
+
+    The values, the random numbers and the gradients are those without it, to the last bit. The daemon runs the ops that the function asked for, with
+    the random numbers that they had; the function itself is called once. So it may take and return what it likes, print, and look at values; what it writes to what was
+    there before (running statistics) is written once. What an op gave whose shape depends on values (nonzero, masked_select) is kept.
+
+    use_reentrant, preserve_rng_state and early_stop may be given as in PyTorch, and change nothing: parameters that the function uses get their gradients
+    whether an argument requires grad or not, and random numbers are always the same. Raises VersionError in a backward when what the function began with
+    was overwritten since.
+    """
+    for name, value in (("preserve_rng_state", preserve_rng_state), ("early_stop", early_stop), ("use_reentrant", False if use_reentrant is None else use_reentrant)):
+        _flag(value, "checkpoint", name)
+    _refuse(context_fn, determinism_check, debug)
+    if not callable(function):
+        raise _C.DTypeError(f"checkpoint(): argument 'function' must be callable, not {type(function).__name__}")
+    if not _C.is_grad_enabled():
+        return function(*args, **kwargs)
+    with _Region():
+        return function(*args, **kwargs)
+
+
+def checkpoint_sequential(functions: Any, segments: int, input: Any, use_reentrant: Optional[bool] = None, preserve_rng_state: bool = True) -> Any:
+    """One function after the other, in `segments` checkpoints; the last of them is none, as its values are needed at once.
+
+        y = checkpoint_sequential(td.nn.Sequential(...), 4, x)
+    """
+    parts: Sequence[Any] = list(functions.children()) if hasattr(functions, "children") else list(functions)
+    if not isinstance(segments, int) or isinstance(segments, bool) or not 1 <= segments <= len(parts):
+        raise _C.InvalidError(f"checkpoint_sequential(): segments must be a whole number from 1 to {len(parts)}, the number of functions; not {segments!r}")
+
+    def run(first, last, x):
+        for part in parts[first:last]:
+            x = part(x)
+        return x
+
+    size, begin = len(parts) // segments, 0
+    for _ in range(segments - 1):
+        input = checkpoint(run, begin, begin + size, input, use_reentrant=use_reentrant, preserve_rng_state=preserve_rng_state)
+        begin += size
+    return run(begin, len(parts), input)

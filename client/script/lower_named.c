@@ -1,0 +1,147 @@
+/* Named tuples: to the IR they are tuples, whose fields have names while a program is lowered. A tuple's type has a
+ * mark for that (td_type_marked), the place of its class in l->named. A class is a function whose parameters are the
+ * fields (TD_SN_NAMED), or in archives a class of annotations. See lower.h. */
+#include "client/script/lower.h"
+
+#include <stdio.h>
+
+/* ---- fields: a parameter, or a line of the class */
+
+static uint32_t field(const td_lower *l, uint32_t class, uint32_t k)
+{
+    return td_low_kid(l, td_low_kid(l, class, 0), k);
+}
+
+static uint32_t fields(const td_lower *l, uint32_t class)
+{
+    return td_low_node(l, td_low_kid(l, class, 0))->n;
+}
+
+static const char *field_name(const td_lower *l, uint32_t class, uint32_t k)
+{
+    uint32_t node = field(l, class, k);
+    return td_low_text(l, td_low_node(l, class)->kind == TD_N_CLASS ? td_low_kid(l, node, 0) : node);
+}
+
+static uint32_t field_type(td_lower *l, uint32_t class, uint32_t k)
+{
+    uint32_t node = field(l, class, k), annotation;
+    if (td_low_node(l, class)->kind != TD_N_CLASS) annotation = td_low_kid(l, node, 0);
+    else if (td_low_node(l, node)->kind == TD_N_ANN_ASSIGN) annotation = td_low_kid(l, node, 1);
+    else td_low_refuse(l, TD_E_UNSUPPORTED, node, "a named tuple has fields with types, and nothing else");
+    return annotation ? td_low_type_of(l, annotation) : td_low_plain(l, TD_T_TENSOR);
+}
+
+/* ---- types */
+
+static uint32_t find(td_lower *l, uint32_t class)
+{
+    enum { MOST = 255 }; /* marks */
+    for (uint32_t k = 0; k < l->nnamed; k++)
+        if (l->named[k].class == class) return k;
+    if (l->nnamed == MOST) td_low_wrong(l, class, "a program has at most %d named tuples", MOST);
+    td_script_room(l->f, &l->named, l->nnamed, 1, &l->named_room, sizeof *l->named);
+    l->named[l->nnamed] = (td_low_named){class, TD_IR_NONE};
+    return l->nnamed++;
+}
+
+uint32_t td_low_named_type(td_lower *l, uint32_t class)
+{
+    uint32_t before = l->nnamed, at = find(l, class), n = fields(l, class), *parts = td_low_array(l, n);
+    if (at < before && l->named[at].type == TD_IR_NONE)
+        td_low_wrong(l, class, "a named tuple cannot be a part of itself");
+    if (l->named[at].type != TD_IR_NONE) return l->named[at].type;
+    for (uint32_t k = 0; k < n; k++) parts[k] = field_type(l, class, k);
+    uint32_t tuple = td_low_made(l, td_type_tuple(l->e, n, parts));
+    return l->named[at].type = td_low_made(l, td_type_marked(l->e, tuple, at + 1));
+}
+
+/* The class of a type; 0: it is none of a named tuple. */
+static uint32_t class_of(td_lower *l, uint32_t type)
+{
+    uint32_t mark = td_type_mark(td_ir_now(l->e), type);
+    return mark ? l->named[mark - 1].class : 0;
+}
+
+uint32_t td_low_named_class(td_lower *l, const td_script_name *name)
+{
+    uint32_t function = name->kind == TD_SN_NAMED ? td_low_find_function(l, name->unit, name->text) : 0;
+    if (name->kind == TD_SN_NAMED && !function) td_low_wrong(l, 0, "'%.60s' has no fields", name->name);
+    return function;
+}
+
+/* ---- values */
+
+uint32_t td_low_named_value(td_lower *l, uint32_t node, uint32_t class, uint32_t n, uint32_t *values)
+{
+    uint32_t type = td_low_named_type(l, class);
+    if (n != fields(l, class))
+        td_low_wrong(l, node, "'%.60s' has %u fields, and %u are given", td_low_text(l, class), fields(l, class), n);
+    td_low_at(l, node);
+    for (uint32_t k = 0; k < n; k++) values[k] = td_low_convert(l, node, values[k], td_low_part(l, type, k));
+    return td_low_op(l, TD_PRIM_TUPLECONSTRUCT, n, values, type);
+}
+
+bool td_low_named_item(td_lower *l, uint32_t node, uint32_t value, uint32_t *item)
+{
+    uint32_t class = class_of(l, td_low_type(l, value)), n = class ? fields(l, class) : 0;
+    for (uint32_t k = 0; k < n; k++)
+        if (strcmp(field_name(l, class, k), td_low_text(l, node)) == 0) return *item = td_low_item(l, value, k), true;
+    if (class) td_low_wrong(l, node, "'%.60s' has no field '%.60s'", td_low_text(l, class), td_low_text(l, node));
+    return false;
+}
+
+/* ---- what becomes of them outside */
+
+static bool has_named(td_lower *l, uint32_t type) /* NOLINT(misc-no-recursion): as deep as the type */
+{
+    const td_ir *ir = td_ir_now(l->e);
+    if (td_type_mark(ir, type)) return true;
+    uint32_t n = td_type_kind_of(ir, type) == TD_T_TENSOR ? 0 : td_type_parts(ir, type);
+    for (uint32_t k = 0; k < n; k++)
+        if (has_named(l, td_low_part(l, type, k))) return true;
+    return false;
+}
+
+static void say(td_lower *l, td_print *p, uint32_t type);
+
+static void say_parts(td_lower *l, td_print *p, uint32_t type) /* NOLINT(misc-no-recursion) */
+{
+    uint32_t n = td_type_parts(td_ir_now(l->e), type);
+    for (uint32_t k = 0; k < n; k++) {
+        td_printf(p, ", ");
+        say(l, p, td_low_part(l, type, k));
+    }
+    td_printf(p, "]");
+}
+
+static void say_named(td_lower *l, td_print *p, uint32_t class)
+{
+    td_printf(p, "[\"n\", %u, \"%s\", [", td_low_unit_of(l, class), td_low_text(l, class));
+    for (uint32_t k = 0; k < fields(l, class); k++) td_printf(p, "%s\"%s\"", k ? ", " : "", field_name(l, class, k));
+    td_printf(p, "]");
+}
+
+/* As JSON: null, or ["t", part...], ["l", item], ["d", value], ["n", unit, name, [field...], part...]. */
+static void say(td_lower *l, td_print *p, uint32_t type) /* NOLINT(misc-no-recursion) */
+{
+    const td_ir *ir = td_ir_now(l->e);
+    td_type_kind kind = td_type_kind_of(ir, type);
+    if (!has_named(l, type)) td_printf(p, "null");
+    else if (kind == TD_T_OPTIONAL) say(l, p, td_low_part(l, type, 0));
+    else if (kind == TD_T_TUPLE) {
+        if (class_of(l, type)) say_named(l, p, class_of(l, type));
+        else td_printf(p, "[\"t\"");
+        say_parts(l, p, type);
+    } else {
+        td_printf(p, kind == TD_T_LIST ? "[\"l\", " : "[\"d\", ");
+        say(l, p, td_low_part(l, type, kind == TD_T_DICT));
+        td_printf(p, "]");
+    }
+}
+
+void td_low_say_named(td_lower *l, uint32_t type)
+{
+    if (!l->gives || !has_named(l, type)) return;
+    say(l, l->gives, type);
+}

@@ -1,0 +1,163 @@
+/* Large frames: to unpack one takes a millisecond for each megabyte, most of it for pages that are new. A helper thread
+ * does that, while the session waits.
+ *
+ * The loop and the helper share a td_unpacking and the session's arena, which are the helper's until it comes back; the
+ * bytes are in a block of their own, for the connection may end meanwhile. Invariant: helpers unpack AT_ONCE frames at
+ * most, one of a session, and begin none while so much as MOST_BYTES of what they unpacked is still to be worked off.
+ * Others wait in the order in which they came. What a session has that waits for others, or that is at something long,
+ * does not count: it might be those others who wait. */
+#include "daemon/session/state.h"
+
+#include <stdlib.h>
+
+enum { AT_ONCE = 2, LOOK_MS = 20 };
+static const uint64_t most_bytes = UINT64_C(128) << 20;
+
+typedef struct td_unpacking {
+    td_activity a;
+    struct td_unpacking *next; /* that waits for a helper */
+    td_session *s;
+    td_frame f;
+    void *message;
+    size_t site; /* the next that it brings */
+    enum { FRESH, QUEUED, BEGUN, OVER } stage;
+    bool unwanted;
+} td_unpacking;
+
+static uint64_t to_be_worked_off(const td_sessions *all)
+{
+    uint64_t sum = 0;
+    if (all->unpacked <= most_bytes) return all->unpacked;
+    for (const td_session *s = all->first; s; s = s->next)
+        if (!s->activity && !td_session_waits(s)) sum += s->unpacked;
+    return sum;
+}
+
+static void begin_next(td_sessions *all);
+
+static void work(void *arg)
+{
+    td_unpacking *u = arg;
+    u->message = td_frame_unpack(&u->s->arena, &u->f);
+    td_frame_done(&u->f);
+}
+
+static void done(void *arg)
+{
+    td_unpacking *u = arg;
+    td_session *s = u->s;
+    td_sessions *all = s->all;
+    s->jobs--;
+    all->unpacking--;
+    s->unpacked = s->arena.used;
+    all->unpacked += s->unpacked;
+    u->stage = OVER;
+    if (u->unwanted) free(u);
+    if (s->ended) td_session_try_free(s);
+    else td_session_ready(s);
+    begin_next(all);
+}
+
+static void begin(td_unpacking *u)
+{
+    const td_service_options *o = &u->s->service->options;
+    u->stage = BEGUN;
+    u->s->all->unpacking++;
+    o->background(o->arg, work, done, u);
+}
+
+static void look_again(void *all)
+{
+    begin_next(all);
+}
+
+static void begin_next(td_sessions *all)
+{
+    td_unpacking *u;
+    while ((u = all->to_unpack) && all->unpacking < AT_ONCE && to_be_worked_off(all) < most_bytes) {
+        all->to_unpack = u->next;
+        begin(u);
+    }
+    td_deadline_disarm(all->service, &all->look_to_unpack);
+    if (u) td_deadline_arm(all->service, &all->look_to_unpack, LOOK_MS, look_again, all);
+}
+
+static td_unpacking **place_of(td_sessions *all, const td_unpacking *u)
+{
+    td_unpacking **at = &all->to_unpack; /* one of a session at most */
+    while (*at != u) at = &(*at)->next;
+    return at;
+}
+
+static int step(td_session *s, td_activity *a, td_error *e)
+{
+    static const td_wait_kind for_frame = {"a large frame to be unpacked"};
+    td_unpacking *u = (td_unpacking *)(void *)a;
+    if (u->stage == FRESH) {
+        td_session_wait(s, &for_frame);
+        *place_of(s->all, NULL) = u;
+        u->stage = QUEUED;
+        s->jobs++;
+        begin_next(s->all);
+        return TD_AGAIN;
+    }
+    int rc = td_frame_take(s, &u->f, u->message, &u->site, e);
+    if (!rc) free(u);
+    return rc;
+}
+
+static void leave_queue(td_unpacking *u)
+{
+    *place_of(u->s->all, u) = u->next;
+    u->s->jobs--;
+    td_session_try_free(u->s);
+}
+
+static bool drop(td_activity *a, int most)
+{
+    (void)most;
+    td_unpacking *u = (td_unpacking *)(void *)a;
+    u->unwanted = u->stage == BEGUN;
+    if (u->unwanted) return true;           /* it goes when it comes back */
+    if (u->stage == QUEUED) leave_queue(u); /* else its session may be no more */
+    td_frame_done(&u->f);
+    free(u);
+    return true;
+}
+
+static td_unpacking *unpacking_new(td_session *s, const td_frame *f, td_error *e)
+{
+    static const td_activity_kind kind = {"frame", .step = step, .drop = drop, .cost = TD_SITES_AT_ONCE};
+    td_unpacking *u = malloc(sizeof *u);
+    if (!u) return td_no_memory(e, "for a frame"), NULL;
+    *u = (td_unpacking){.a = {&kind}, .s = s, .f = *f};
+    u->f.fd = -1; /* one that came along is who read the frame's */
+    s->activity = &u->a;
+    return u;
+}
+
+int td_unpack_aside(td_session *s, td_frame *f, td_error *e)
+{
+    if (!unpacking_new(s, f, e)) return e->code;
+    f->block = NULL;
+    return TD_OK;
+}
+
+int td_unpack_go_on(td_session *s, const td_frame *f, void *message, size_t site, td_error *e)
+{
+    td_unpacking *u = unpacking_new(s, f, e);
+    if (!u) return e->code;
+    u->message = message;
+    u->site = site;
+    u->stage = OVER;
+    u->f.block = NULL;
+    return TD_OK;
+}
+
+void td_unpack_gone(td_session *s)
+{
+    if (!s->unpacked) return;
+    s->all->unpacked -= s->unpacked;
+    s->unpacked = 0;
+    begin_next(s->all);
+}

@@ -1,0 +1,700 @@
+"""Forms that users of TorchScript know: a source as a program of ours, as one of PyTorch's (where that is there), and as Python runs it."""
+import importlib.util
+import math
+import sys
+
+import pytest
+import tensord as td
+
+try:
+    import torch
+except ImportError:
+    torch = None
+
+
+def functions(source, place, module):
+    """What a source defines, where `td` is this module."""
+    path = place / f"of_{module.__name__}_{abs(hash(source))}.py"
+    path.write_text(f"import collections\nimport math\nfrom typing import Dict, List, NamedTuple, Optional, Tuple\nimport {module.__name__} as td\n{source}")
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    made = sys.modules[path.stem] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(made)
+    return made
+
+
+def plain(x):
+    if td.is_tensor(x) or (torch is not None and isinstance(x, torch.Tensor)):
+        return x.tolist()
+    if isinstance(x, (list, tuple)):
+        return (type(x).__name__, getattr(x, "_fields", None), [plain(y) for y in x])
+    return {k: plain(v) for k, v in x.items()} if isinstance(x, dict) else x
+
+
+def outcome(function, args, refusals=(ValueError,)):
+    try:
+        return repr(plain(function(*args)))
+    except refusals:
+        return "refused"
+
+
+wants_torch = pytest.mark.skipif(torch is None, reason="PyTorch is not installed")
+
+
+def both(source, place, name):
+    """A function of a source as it stands, and as a program of PyTorch's, of ours."""
+    return getattr(functions(source, place, td), name), *(m.jit.script(getattr(functions(source, place, m), name)) for m in (torch, td))
+
+
+# ---- numbers that texts say
+
+NUMBERS = """
+def whole(text: str):
+    return int(text)
+
+def real(text: str):
+    return float(text)
+
+def known(x):
+    low, high = float("-inf"), float("inf")
+    return low, high, float("nan"), float(" Infinity"[1:]), math.inf, -math.inf, math.nan, x + high, td.full((2,), low), max(low, 3.0)
+"""
+SAID = ["1", "+1", " 7", "007", "-9223372036854775808", "9223372036854775807", "0.5", "-1.5e-3", "1e5", "inf", "-inf", "nan", "infinity", ".5", "5.", "", "x", "1.5x", "1e", "--1", "12 3"]
+PYTHONS = ["7 ", "\t5\n", "1_000", "1__0", "_1", "1_", "1_0.2_5e1_0", "1._5", "0x10", "9223372036854775808", "1e400", "-1e400", "nan(1)", "-NaN", "1\x002", "\x1c5", "\u0665", "0" * 200 + "5"]
+
+
+def test_numbers_that_texts_say(tmp_path):
+    ours = functions(NUMBERS, tmp_path, td)
+    for name, python in (("whole", int), ("real", float)):
+        program = td.jit.script(getattr(ours, name))
+        for text in SAID + PYTHONS:
+            want = outcome(python, [text])
+            want = "refused" if name == "whole" and want != "refused" and not -2**63 <= int(want) < 2**63 or text == "\u0665" else want
+            assert outcome(program, [text]) == want, (name, text)
+    with pytest.raises(td.InvalidError, match="could not convert string to float: 'abc'"):
+        td.jit.script(ours.real)("abc")
+    with pytest.raises(td.InvalidError, match=r"invalid literal for int\(\) with base 10: '1.0'"):
+        td.jit.script(ours.whole)("1.0")
+    with pytest.raises(td.InvalidError, match="no number of more than 4096 characters"):
+        td.jit.script(ours.real)("1" * 5000)
+    assert td.jit.script(ours.real)("1" * 4096) == math.inf
+
+
+def test_numbers_without_an_end(tmp_path):
+    program = td.jit.script(functions(NUMBERS, tmp_path, td).known)
+    want = repr(plain(functions(NUMBERS, tmp_path, td).known(td.ones(1))))
+    assert repr(plain(program(td.ones(1)))) == want
+    assert program.graph.count("prim::float.str") == 1  # the others are constants
+    for end in "td", "pt":
+        program.save(tmp_path / f"p.{end}")
+        assert repr(plain(td.jit.load(tmp_path / f"p.{end}")(td.ones(1)))) == want
+
+
+@wants_torch
+def test_numbers_are_read_as_in_torch(tmp_path):
+    for name in "whole", "real":
+        python, their, our = both(NUMBERS, tmp_path, name)
+        for text in SAID:
+            assert outcome(our, [text]) == outcome(their, [text], Exception) == outcome(python, [text]), (name, text)
+    _, their, our = both(NUMBERS, tmp_path, "known")
+    our.save(tmp_path / "p.pt")
+    want = repr(plain(our(td.ones(1))))
+    assert repr(plain(their(torch.ones(1)))) == repr(plain(torch.jit.load(str(tmp_path / "p.pt"))(torch.ones(1)))) == want
+
+
+# ---- texts that are put together
+
+TEXTS = """
+def plain(x: float, n: int, s: str, on: bool):
+    return "{} {} {} {}".format(n, s, on, [n, 2]), f"{n}|{s}|{on}", "%s %d%% %s" % (s, n, on), "%d" % n, "%i and %d" % (n, x), "%s" % [n], "%c%c" % ("a", 98), "no fields".format()
+"""
+MORE_TEXTS = """
+def specs(x: float, n: int, s: str, on: bool):
+    return ("{:.3f}|{:>8d}|{:<5}|{:^7}|{:08.2f}|{:+}|{:,}|{:#x}|{:e}|{:.1%}|{:.3}".format(x, n, s, s, x, n, 1000 * n, n, x, x, x), f"{x:.2e} {n:5} {s:*>6} {on} {on:d}",
+            f"{x!r} {s!r} {s!s:>5} {n=} {x + 1 = :.2f}", "{name} {0} {other:>4}".format(n, name=s, other=n), "{{}} {} {{{}}}".format(n, s), f"{{{n}}}", "{0} {1} {0}".format(n, s))
+
+def percents(x: float, n: int, s: str, on: bool):
+    return ("%.3f %5d|%-5d|%05d|%+d|% d|%x %X %o %#x" % (x, n, n, n, n, n, n, n, n, n), "%e %g %G %.1E" % (x, x, x, x), "%5s|%-5s|%.2s|%r|%5.1s|" % (s, s, s, s, s), "%f" % n, "%d" % 2.9, "%%",
+            "%s %s %s" % (None, (n, s), x), "%03d:%02d" % (n // 60, n % 60), "%8.3f|%-8.2f|%08.1f" % (x, x, x), "%s" % on, "%d" % on)
+
+def nested(x: float, n: int, s: str, on: bool):
+    n = n % 30
+    return f"{x:{n}.{n // 2}f}", f"{s:{'<' if on else '>'}{n}}", format(x, ".1f"), format(n), repr(s), format(s, "*^9"), [f"{k:02}" for k in range(n % 5)]
+
+def tensors(x: float, n: int, s: str, on: bool):
+    t = td.tensor(x)
+    return f"{t:.2f} {t} {td.tensor(n):03d}", "{:.1e} {}".format(t, t), "%.1f %d" % (t, t), f"{td.tensor(on)}"
+"""
+
+
+def arguments():
+    for x, n, s, on in ((1.5, 7, "ab", True), (-1234.5678, -12, "a long text", False), (0.0, 0, "", True), (1e-7, 1234567, "\u00e9{}%", False), (1e6, 65, "it's", True)):
+        yield x, n, s, on
+
+
+def test_texts_that_are_put_together(tmp_path):
+    ours = functions(TEXTS + MORE_TEXTS, tmp_path, td)
+    for name in "plain", "specs", "percents", "nested", "tensors":
+        python, program = getattr(ours, name), td.jit.script(getattr(ours, name))
+        program.save(tmp_path / "p.td")
+        loaded = td.jit.load(tmp_path / "p.td")
+        again = td.jit.script(functions(program.code, tmp_path, td).forward)
+        for args in arguments():
+            want = outcome(python, args)
+            assert [outcome(p, args) for p in (program, loaded, again)] == [want] * 3, (name, args)
+
+
+def test_texts_of_all_specs():
+    import random
+
+    draw = random.Random(7)
+    programs = [(td.jit.script(f), values) for f, values in (
+        (of_ints, [0, 1, -1, 255, -12345, 1234567, -2**63, 2**63 - 1]), (of_texts, ["", "a", "h\u00e9llo", "\u65e5\u672c\u8a9e"]), (of_bools, [True, False]),
+        (of_floats, [0.0, -0.0, 1.0, -1.5, 1e-5, 123456.789, 99999.5, 1e16, -1e300, math.inf, -math.inf, math.nan, 5e-324]))]
+    parts = (["", "", "<", ">", "^", "=", "*<", "\u00e9^", "0>", "0=", "x="], ["", "", "+", "-", " "], ["", "", "", "#"], ["", "", "0"], ["", "", "1", "5", "30"], ["", "", ",", "_"],
+             ["", "", ".0", ".1", ".3", ".20"], ["", "", *"bdeEfFgGnosxX%"])
+    for _ in range(3000):
+        spec = "".join(map(draw.choice, parts))
+        for program, values in programs:
+            value = draw.choice(values)
+            if isinstance(value, float) and "#" in spec and not spec[-1].isalpha() and spec[-1] != "%":
+                continue  # not taken here
+            assert outcome(program, (value, spec)) == outcome(format, (value, spec)), (value, spec)
+    for spec, why in (("5000", "a width is at most 4096"), (".501f", "a precision is at most 500"), (".f", "a precision is missing"), ("q", "it is .*with a type of"), ("5" * 30, "a width")):
+        with pytest.raises(td.InvalidError, match=why):
+            programs[3][0](1.0, spec)
+    assert len(programs[3][0](1e308, "\u00e9>4096,.500f")) == 4096 and programs[1][0]("x" * 40000, "4096")[-1] == "x"
+
+
+def of_ints(x: int, spec: str):
+    return format(x, spec)
+
+
+def of_floats(x: float, spec: str):
+    return format(x, spec)
+
+
+def of_texts(x: str, spec: str):
+    return format(x, spec)
+
+
+def of_bools(x: bool, spec: str):
+    return format(x, spec)
+
+
+@wants_torch
+def test_texts_as_in_torch(tmp_path):
+    python, their, our = both(TEXTS, tmp_path, "plain")
+    torch.jit.save(their, str(tmp_path / "theirs.pt"))
+    our.save(tmp_path / "ours.pt")
+    read, written = td.jit.load(tmp_path / "theirs.pt"), torch.jit.load(str(tmp_path / "ours.pt"))
+    for args in arguments():
+        want = outcome(python, args)
+        assert [outcome(p, args) for p in (their, our, read, written)] == [want] * 4
+
+
+# ---- named tuples
+
+NAMED = """
+class Point(NamedTuple):
+    x: td.Tensor
+    n: int = 3
+    by: float = 0.5
+
+class Deep(NamedTuple):
+    p: Point
+    ps: List[Point]
+    o: Optional[Point]
+    d: Dict[str, Tuple[int, Point]]
+
+Pair = collections.namedtuple("Pair", ["a", "b"])
+class Box(NamedTuple):
+    low: int
+    high: float
+
+def moved(p: Point, by: int) -> Point:
+    return Point(p.x + by, p.n + 1, p.by)
+
+def f(x, p: Point, maybe: Optional[Point] = None):
+    q = Point(x + p.n, 4)
+    r = Point(n=5, x=q.x * p.by)
+    if x.sum() > 3:
+        r = moved(q, 2)
+    ps = [q, r]
+    for k in range(2):
+        ps.append(moved(ps[-1], k))
+    a, n, by = r
+    pair = Pair(a, b=a + 1)
+    total = 0.0
+    for each in ps:
+        total += each.n * each.by
+    other = q if maybe is None else maybe
+    got: Optional[Point] = None
+    if other.n == 7:
+        got = Point(x)
+    return Deep(q, ps, got, {"a": (n, other)}), pair.a + pair.b, ps[0].n, q[1], len(q), (other, total), [pair], by
+
+class Net(td.nn.Module):
+    def forward(self, x, p: Point) -> Deep:
+        q = moved(p, 2)
+        return Deep(Point(x + p.n), [q, p], p if p.n > 1 else None, {"b": (q.n, q)})
+"""
+
+
+def points(module):
+    p = functions_at[module].Point
+    return (module.ones(2), p(module.ones(2), 7)), (module.zeros(2), p(module.ones(2), 1), p(module.ones(2), 7, 2.0)), (module.ones(2) * 3, p(module.zeros(2)))
+
+
+functions_at = {}
+
+
+@pytest.fixture
+def named(tmp_path):
+    functions_at.update({m: functions(NAMED, tmp_path, m) for m in (td, torch) if m is not None})
+    return functions_at
+
+
+def test_named_tuples(named, tmp_path):
+    ours = named[td]
+    program = td.jit.script(ours.f)
+    program.save(tmp_path / "f.td")
+    loaded = td.jit.load(tmp_path / "f.td")
+    for args in points(td):
+        assert plain(program(*args)) == plain(ours.f(*args)) == plain(loaded(*args))
+        assert type(program(*args)[0]) is ours.Deep and isinstance(program(*args)[0].ps[1], ours.Point)
+    net, (x, p), _ = td.jit.script(ours.Net()), *points(td)[:2]
+    net.save(tmp_path / "net.td"), net.save(tmp_path / "net.pt")
+    for n in (0, 7):
+        want = ours.Net()(x, p._replace(n=n))
+        assert plain(net(x, p._replace(n=n))) == plain(want) == plain(td.jit.load(tmp_path / "net.td")(x, p._replace(n=n))) == plain(td.jit.load(tmp_path / "net.pt")(x, (x, n, 0.5)))
+    again = tmp_path / "again.td"
+    td.jit.load(tmp_path / "net.td").save(again)
+    assert type(td.jit.load(again)(x, p)).__name__ == "Deep"
+    w = td.ones(2, requires_grad=True)
+    program(w, p)[0].p.x.sum().backward()
+    assert w.grad.tolist() == [1.0, 1.0]
+
+
+@wants_torch
+def test_named_tuples_as_in_torch(named, tmp_path):
+    ours, theirs = named[td], named[torch]
+    scripted, its = td.jit.script(ours.f), torch.jit.script(theirs.f)
+    for mine, their in zip(points(td), points(torch)):
+        assert plain(scripted(*mine)) == plain(its(*their))
+    torch.jit.save(torch.jit.script(theirs.Net()), str(tmp_path / "theirs.pt"))
+    td.jit.script(ours.Net()).save(tmp_path / "ours.pt")
+    read, opened = td.jit.load(tmp_path / "theirs.pt"), torch.jit.load(str(tmp_path / "ours.pt"))
+    (x, p), (their_x, their_p) = points(td)[0], points(torch)[0]
+    for n in (0, 7):
+        want = theirs.Net()(their_x, their_p._replace(n=n))
+        assert plain(read(x, p._replace(n=n))) == plain(want)
+        assert tuples(opened(their_x, tuple(their_p._replace(n=n)))) == tuples(want)  # ours has no names there
+    read.save(tmp_path / "again.td")
+    assert plain(td.jit.load(tmp_path / "again.td")(x, p)) == plain(read(x, p))
+
+
+def tuples(x):
+    """Without names."""
+    if isinstance(x, (list, tuple)):
+        return [tuples(y) for y in x]
+    return {k: tuples(v) for k, v in x.items()} if isinstance(x, dict) else plain(x)
+
+
+def test_named_tuples_that_are_constants(named):
+    Box, Point = named[td].Box, named[td].Point
+    size, weighted, own = Box(2, 0.5), Point(td.ones(2), 4), collections_of(("a", "b"))
+
+    class Scaled(td.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.box = Box(3, 2.0)
+
+        def forward(self, x):
+            return x * self.box.high + self.box.low + size.low
+
+    def f(x, b: Box = size):
+        return x * b.high + b.low + weighted.x * weighted.n, own(x, x).b, size, weighted, [own(x, x + 1)]
+
+    assert plain(td.jit.script(f)(td.ones(2))) == plain(f(td.ones(2)))
+    assert plain(td.jit.script(f)(td.ones(2), Box(5, 1.0))) == plain(f(td.ones(2), Box(5, 1.0)))
+    assert td.jit.script(Scaled())(td.ones(2)).tolist() == [7.0, 7.0]
+
+
+def collections_of(fields):
+    import collections
+
+    return collections.namedtuple("Own", fields)
+
+
+def test_what_named_tuples_cannot(tmp_path):
+    source = """
+class Point(NamedTuple):
+    x: td.Tensor
+    n: int = 3
+
+class Loop(NamedTuple):
+    inside: "Optional[Loop]"
+
+class Odd(NamedTuple):
+    when: collections.abc.Sequence
+
+def field(p: Point):
+    return p.y
+
+def plain(p: Point):
+    return (p.x, p.n).n
+
+def missing(x):
+    return Point(n=2)
+
+def twice(x):
+    return Point(x, 2, n=3)
+
+def another(x):
+    return Point(x, "two")
+
+def itself(x):
+    return Loop(None)
+
+def odd(x: Odd):
+    return x
+
+def quoted(p: "Point") -> "Point":
+    return Point(p.x, p.n)
+"""
+    made = functions(source, tmp_path, td)
+    for name, why in (("field", "'Point' has no field 'y'"), ("plain", "a tuple of a program has no 'n'"), ("missing", "the argument 'x' is missing"), ("twice", "given twice|no such argument"),
+                      ("another", "this is a str, and an int is wanted"), ("itself", "cannot be a part of itself"), ("odd", "a program has no such type")):
+        with pytest.raises(td.Error, match=why):
+            td.jit.script(getattr(made, name))
+    p = made.Point(td.ones(1))
+    assert plain(td.jit.script(made.quoted)(p)) == plain(p)
+    with pytest.raises(td.Error, match="argument 1"):
+        td.jit.script(made.quoted)((td.ones(1), 2, 3))
+
+
+def test_files_whose_named_tuples_make_no_sense(named, tmp_path):
+    from tensord import _C, _script_named
+
+    for shape in (3, ["n"], ["n", 0, "A", ["x"]], ["n", 0, "A", ["1x"], None], ["n", 0, "import os", [], ], ["q", None], ["l"], ["l", None, None], [["l"]], {"n": 1}, ["n", 0, "A", "ab", None]):
+        with pytest.raises(_C.InvalidError, match="makes no sense"):
+            _script_named.loaded_giver(shape, "f")
+    for shape, value in ((["n", 0, "A", ["x"], None], 3), (["l", ["t", None]], [1]), (["d", ["t"]], [1]), (["n", 0, "A", ["x", "y"], None, None], (1,))):
+        with pytest.raises(_C.InvalidError, match="gives something else"):
+            _script_named.loaded_giver(shape, "f")(value)
+
+
+# ---- methods of modules inside
+
+METHODS = """
+class Sub(td.nn.Module):
+    def __init__(self, by: float):
+        super().__init__()
+        self.w = td.nn.Parameter(td.ones(2) * by)
+
+    def forward(self, x):
+        return x * self.w
+
+    def other(self, x, k: int = 1):
+        return self.inner(x) + k
+
+    def inner(self, x):
+        return x - self.w
+
+    @td.jit.export
+    def out(self, x, by: float = 5.0):
+        return self.other(x, 5) * by
+
+class More(Sub):
+    def third(self, x):
+        return self.other(x) * 10
+
+class Net(td.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a, self.b = Sub(2.0), More(3.0)
+        self.row = td.nn.ModuleList([Sub(4.0), More(5.0)])
+        self.same = self.a
+        self.last = self.row[1]
+
+    def forward(self, x):
+        y = self.a.other(x) + self.b.third(x)
+        for m in self.row:
+            y = y + m.inner(x)
+        return y + self.helper(x, self.b(x))
+
+    def helper(self, x, y):
+        return self.same.out(x) + self.last.third(y) + self.last.other(x, k=2)
+
+    @td.jit.export
+    def more(self, x, k: int = 3):
+        return self.b.other(x, k=k), self.a.out(x, 0.5)
+"""
+
+
+def test_methods_of_modules_inside(tmp_path):
+    made = functions(METHODS, tmp_path, td)
+    net, x = made.Net(), td.arange(2.0)
+    script = td.jit.script(net)
+    for end in "td", "pt":
+        script.save(tmp_path / f"m.{end}")
+        loaded = td.jit.load(tmp_path / f"m.{end}")
+        for call in (lambda m: m(x)), (lambda m: m.more(x)), (lambda m: m.more(x, k=7)):
+            assert plain(call(script)) == plain(call(net)) == plain(call(loaded))
+    alone, of_program = net.more, td.jit.script(made.Net()).more
+
+    def captured(x):
+        return net.more(x), script.more(x, 4), net.last.third(x), net.a(x), alone(x), of_program(x, k=2), script(x)
+
+    class Outer(td.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.script, self.behind = td.jit.script(made.Net()), made.Net()
+            self.first = self.behind.b
+
+        def forward(self, x):
+            return self.script.more(x), self.first.third(x), self.behind.helper(x, x)
+
+    assert plain(td.jit.script(captured)(x)) == plain(captured(x))
+    assert plain(td.jit.script(Outer())(x)) == plain(Outer()(x))
+    with pytest.raises(td.Error, match="cannot call 'net.nothing'|no 'nothing'"):
+        td.jit.script(calls_nothing(net))
+    w = net.a.w
+    script.more(x)[1].sum().backward()
+    assert w.grad.tolist() == [-0.5, -0.5]
+
+
+def calls_nothing(net):
+    def f(x):
+        return net.nothing(x)
+
+    return f
+
+
+@wants_torch
+def test_methods_of_modules_inside_as_in_torch(tmp_path):
+    ours, theirs = (functions(METHODS, tmp_path, m).Net() for m in (td, torch))
+    mine, its = td.jit.script(ours), torch.jit.script(theirs)
+    mine.save(tmp_path / "ours.pt"), its.save(str(tmp_path / "theirs.pt"))
+    read, opened = td.jit.load(tmp_path / "theirs.pt"), torch.jit.load(str(tmp_path / "ours.pt"))
+    for call in (lambda m, x: m(x)), (lambda m, x: m.more(x)), (lambda m, x: m.more(x, 7)):
+        want = plain(call(its, torch.arange(2.0)))
+        assert plain(call(mine, td.arange(2.0))) == plain(call(read, td.arange(2.0))) == plain(call(opened, torch.arange(2.0))) == want
+
+
+# ---- traces inside
+
+TRACES = """
+class Point(NamedTuple):
+    x: td.Tensor
+    y: td.Tensor
+
+w = td.ones(3)
+
+def plain(a):
+    with td.no_grad():
+        b = a * 2
+    return b + a * w
+
+def several(a, b):
+    return a * b, a - 1
+
+class Net(td.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner, self.also = td.jit.trace(td.nn.Linear(3, 3), (td.ones(3),)), td.jit.trace(plain, (td.ones(3),))
+
+    def forward(self, x):
+        y = self.also(x)
+        for k in range(2):
+            y = self.inner(y) + k
+        return y
+
+def of(traced, second):
+    def f(x):
+        p, q = second(x, traced(x))
+        if p.sum() > 0:
+            p = traced(p)
+        return p, q
+    return f
+"""
+
+
+def test_traces_in_programs(tmp_path):
+    made = functions(TRACES, tmp_path, td)
+    x = td.tensor([1.0, -2.0, 3.0])
+    f = made.of(td.jit.trace(made.plain, (x,)), td.jit.trace(made.several, (x, x)))
+    p = td.jit.script(f)
+    for each in x, -x, td.zeros(3):
+        assert plain(p(each)) == plain(f(each))
+    grads = []
+    for g in p, f:
+        w = x.clone().requires_grad_()
+        sum(y.sum() for y in g(w)).backward()
+        grads.append(w.grad.tolist())
+    assert grads[0] == grads[1]
+    net = made.Net()
+    script = td.jit.script(net)
+    assert plain(script(x)) == plain(net(x)) and list(script.state_dict()) == list(net.state_dict())
+    for end in "td", "pt":
+        script.save(tmp_path / f"m.{end}")
+        loaded = td.jit.load(tmp_path / f"m.{end}")
+        assert plain(loaded(x)) == plain(net(x)) and set(net.state_dict()) <= set(loaded.state_dict())
+    script(x).sum().backward()
+    assert net.inner.weight.grad is not None
+    assert td.jit.script(net.also) is net.also and td.jit.script(net.inner) is net.inner
+
+
+def test_traces_with_trees_in_programs(tmp_path):
+    Point = functions(TRACES, tmp_path, td).Point
+
+    def trees(pair, rows, made):
+        return Point(pair[0] + rows[1], made["a"]), [pair[1], made["b"] * 2], {"k": (rows[0],)}
+
+    x = td.ones(2)
+    traced = td.jit.trace(trees, (Point(x, x * 2), [x, x + 1], {"a": x, "b": x}))
+
+    def f(x):
+        p, row, d = traced(Point(x, x + 2), [x * 2, x], {"a": x, "b": x * 3})
+        return p, row, d, traced(made={"a": x, "b": x}, pair=p, rows=row)[0].y
+
+    assert plain(td.jit.script(f)(x)) == plain(f(x))
+    both_kinds = td.jit.trace(lambda x: [x, (x,)], (x,))
+
+    def g(x):
+        return both_kinds(x)
+
+    with pytest.raises(td.Error, match="a list has items of one type"):
+        td.jit.script(g)
+    takes = td.jit.trace(lambda x: x[0], ([x, (x,)],))
+
+    def h(x):
+        return takes([x, x])
+
+    with pytest.raises(td.Unsupported, match="a program calls no trace whose lists or dicts hold"):
+        td.jit.script(h)
+
+
+def test_traced_methods_in_programs():
+    class Two(td.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.scale = td.nn.Parameter(td.ones(2) * 3)
+
+        def forward(self, x):
+            return x * self.scale
+
+        def back(self, x):
+            return x / self.scale
+
+    net, x = Two(), td.tensor([1.0, 2.0])
+    traced = td.jit.trace_module(net, {"forward": (x,), "back": (x,)})
+
+    def f(x):
+        return traced(x), traced.back(x)
+
+    assert plain(td.jit.script(f)(x)) == plain((net(x), net.back(x)))
+
+
+@wants_torch
+def test_traces_in_programs_as_in_torch(tmp_path):
+    ours, theirs = functions(TRACES, tmp_path, td), functions(TRACES, tmp_path, torch)
+    made = []
+    for m, source in (td, ours), (torch, theirs):
+        x = m.tensor([1.0, -2.0, 3.0])
+        f = m.jit.script(source.of(m.jit.trace(source.plain, (x,)), m.jit.trace(source.several, (x, x))))
+        made.append([plain(f(each)) for each in (x, -x, m.zeros(3))])
+        net = source.Net()
+        with m.no_grad():
+            for p in net.parameters():
+                p.fill_(0.5)
+        script = m.jit.script(net)
+        script.save(str(tmp_path / f"{m.__name__}.pt"))
+        made[-1].append(plain(script(x)))
+    assert made[0] == made[1]
+    assert plain(td.jit.load(tmp_path / "torch.pt")(td.tensor([1.0, -2.0, 3.0]))) == made[0][-1]
+    assert plain(torch.jit.load(str(tmp_path / "tensord.pt"))(torch.tensor([1.0, -2.0, 3.0]))) == made[0][-1]
+
+
+# ---- parameters with two names
+
+TIED = """
+class Net(td.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.e, self.o = td.nn.Embedding(4, 3), td.nn.Linear(3, 4, bias=False)
+        self.o.weight = self.e.weight
+        self.register_buffer("steps", td.zeros(1))
+        self.also = self.steps
+
+    def forward(self, i):
+        return self.o(self.e(i)) + self.steps
+
+class Twice(td.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a = td.nn.Linear(2, 2)
+        self.b, self.c = self.a, td.nn.Linear(2, 2)
+        self.c.bias = self.a.bias
+
+    def forward(self, x):
+        return self.c(self.b(self.a(x)))
+"""
+
+
+def is_tied(loaded, i, want):
+    assert [name for name, _ in loaded.named_parameters()] == ["e.weight"] and {"e.weight", "o.weight", "steps"} <= set(loaded.state_dict())
+    assert loaded.e.weight is loaded.o.weight
+    assert plain(loaded(i)) == want
+    with td.no_grad():
+        loaded.e.weight.mul_(2)
+    twice = [[4 * y for y in row] for row in want]
+    assert all(math.isclose(a, b, rel_tol=1e-6) for mine, theirs in zip(loaded(i).tolist(), twice) for a, b in zip(mine, theirs))
+    loaded(i).sum().backward()
+    assert loaded.o.weight.grad is not None
+
+
+def test_tied_parameters(tmp_path):
+    made, i = functions(TIED, tmp_path, td), td.tensor([1, 2])
+    net = made.Net()
+    for program in td.jit.script(net), td.jit.trace(net, (i,)):
+        for end in "td", "pt":
+            program.save(tmp_path / f"m.{end}")
+            want = net(i).tolist()
+            td.jit.load(tmp_path / f"m.{end}").save(tmp_path / f"again.{end}")
+            for name in "m", "again":
+                is_tied(td.jit.load(tmp_path / f"{name}.{end}"), i, want)
+    twice = made.Twice()
+    td.jit.script(twice).save(tmp_path / "t.td")
+    loaded = td.jit.load(tmp_path / "t.td")
+    assert [n for n, _ in loaded.named_parameters()] == [n for n, _ in twice.named_parameters()] and list(loaded.state_dict()) == list(twice.state_dict())
+    assert loaded.b.weight is loaded.a.weight and loaded.c.bias is loaded.a.bias and loaded.c.weight is not loaded.a.weight
+
+
+def test_files_that_tie_what_is_no_pair():
+    from tensord import _filed
+
+    def state():
+        return {"a": td.zeros(2), "b": td.zeros(3)}
+
+    for tied in {"b": "a"}, {"c": "x"}, {"b": 3}:
+        with pytest.raises(td.InvalidError, match="is another tensor than the one"):
+            _filed._tied([("f", "", (), {"tied": tied})], state())
+    good = state()
+    _filed._tied([("f", "", (), {"tied": {"c": "a"}}), ("g", "", (), None)], good)
+    assert good["c"] is good["a"]
+
+
+@wants_torch
+def test_tied_parameters_as_in_torch(tmp_path):
+    ours, theirs = functions(TIED, tmp_path, td).Net(), functions(TIED, tmp_path, torch).Net()
+    td.jit.script(ours).save(tmp_path / "ours.pt")
+    torch.jit.script(theirs).save(str(tmp_path / "theirs.pt"))
+    i = torch.tensor([1, 2])
+    is_tied(td.jit.load(tmp_path / "theirs.pt"), td.tensor([1, 2]), td.jit.load(tmp_path / "theirs.pt")(td.tensor([1, 2])).tolist())
+    assert torch.allclose(torch.tensor(td.jit.load(tmp_path / "theirs.pt")(td.tensor([1, 2])).tolist()), theirs(i))
+    opened = torch.jit.load(str(tmp_path / "ours.pt"))
+    assert [n for n, _ in opened.named_parameters()] == ["e.weight"] and set(opened.state_dict()) == {"e.weight", "o.weight", "steps"}
+    td.jit.load(tmp_path / "theirs.pt").save(tmp_path / "again.td")
+    again = td.jit.load(tmp_path / "again.td")
+    assert again.o.weight is again.e.weight
