@@ -114,19 +114,20 @@ def picture(pixels, side, rows, texts, gap=None):
 # ---- memory of processes
 
 
-def pss(pids):
-    """The memory of processes in bytes: what several share is counted once (proportional set size).
+def pss(pids, shared=False):
+    """The memory of processes in bytes: what several share is counted once (proportional set size). With `shared`, of their shared memory alone.
 
     A daemon lets nobody but root look into it: of it counts what is resident.
     """
+    line, field = ("Pss_Shmem:", 2) if shared else ("Pss:", 1)
     total = 0
     for pid in pids:
         try:
             with open(f"/proc/{pid}/smaps_rollup") as f:
-                total += 1024 * sum(int(line.split()[1]) for line in f if line.startswith("Pss:"))
+                total += 1024 * sum(int(each.split()[1]) for each in f if each.startswith(line))
         except PermissionError:
             with open(f"/proc/{pid}/statm") as f:
-                total += os.sysconf("SC_PAGESIZE") * int(f.read().split()[1])
+                total += os.sysconf("SC_PAGESIZE") * int(f.read().split()[field])
     return total
 
 

@@ -141,12 +141,13 @@ class Workers:
 
 
 def memory(crew):
-    """While the workers wait: all tensors in the daemon, and what daemon and workers take of the machine, without what the daemon has in stock for
-    the next tensors, which is more or less by chance. In bytes."""
+    """While the workers wait, in bytes: all tensors in the daemon; the shared memory that daemon and workers take of the machine; and all that they
+    take, with the rooms in which the daemon computes. Without what the daemon has in stock for the next tensors, which is more or less by chance."""
     td.sync()
     count = {row["key"]: row["value"] for row in td.status()}
     stock = count["bytes_committed"] - count["bytes_used"]
-    return (count["bytes_used"], _common.pss([td.connection()["pid"], *crew.processes]) - stock)
+    pids = [td.connection()["pid"], *crew.processes]
+    return count["bytes_used"], _common.pss(pids, shared=True) - stock, _common.pss(pids) - stock
 
 
 def held():
@@ -275,9 +276,9 @@ def drive(o, crew):
     print("left in the daemon by the workers: " + ", ".join(f"{n} {what}" for what, n in after.items()))
     del net, optimizer, images, labels
     copies = apart(o, crew)
-    print(f"\n{'memory':<20}{'tensors':>10}{'daemon and workers (PSS)':>28}")
-    for what, numbers in (("one model for all", together), ("a model for each", copies)):
-        print(f"{what:<20}{_common.megabytes(numbers[0]):>10}{_common.megabytes(numbers[1]):>28}")
+    print(f"\n{'memory':<20}{'tensors':>10}{'shared memory (PSS)':>22}{'daemon and workers (PSS)':>27}")
+    for what, (tensors, shared, whole) in (("one model for all", together), ("a model for each", copies)):
+        print(f"{what:<20}{_common.megabytes(tensors):>10}{_common.megabytes(shared):>22}{_common.megabytes(whole):>27}")
 
 
 def arguments():
