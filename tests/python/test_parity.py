@@ -366,6 +366,14 @@ def same(a, b, drawn):
     return a == b
 
 
+def finer(ours, text, variant):
+    """Is that what PyTorch computes in float32, rounded? Where the processor has no AVX-512 it adds up in bfloat16 itself, and is off in the last digits."""
+    if variant != "bfloat16" or ours[:2] != ("tensor", "bfloat16"):
+        return False
+    exact, _ = run(torch, text, "float32")
+    return exact[:2] == ("tensor", "float32") and same(ours, ("tensor", "bfloat16", *exact[2:]), False)
+
+
 def run(lib, text, variant):
     """("error", class) or what it gave, and what it did to x."""
     with warnings.catch_warnings():
@@ -399,7 +407,7 @@ def difference(text, variant, drawn):
         return f"raises {type(ours[1]).__name__}: {str(ours[1])[:110]}; PyTorch gives {str(theirs)[:70]}", False
     if bad_theirs:
         return f"gives {str(ours)[:60]}; PyTorch raises {type(theirs[1]).__name__}: {str(theirs[1])[:200]}", False
-    if not same(ours, theirs, drawn):
+    if not same(ours, theirs, drawn) and not finer(ours, text, variant):
         return f"gives {str(ours)[:110]}, PyTorch {str(theirs)[:110]}", False
     if not drawn and not same(x_ours, x_theirs, False):
         return f"leaves x as {str(x_ours)[:80]}, PyTorch {str(x_theirs)[:80]}", False
