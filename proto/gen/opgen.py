@@ -9,6 +9,7 @@ one line "FILE:LINE: op NAME: message". --lock records new ids in ops.lock (besi
 """
 
 import argparse
+import contextlib
 import importlib
 import io
 import os
@@ -42,7 +43,10 @@ def arguments(argv):
 
 
 def write(path, text):
-    """All or nothing: a reader never sees half a file."""
+    """All or nothing: a reader never sees half a file. What is there already stays, so that nothing is built anew for it."""
+    with contextlib.suppress(OSError):
+        if Path(path).read_text() == text:
+            return
     part = Path(f"{path}.part")
     part.write_text(text)
     os.replace(part, path)

@@ -2,6 +2,7 @@
 
 An entry is a function of a Rand: it draws inputs (tensors of r.dtype by r.t, indices by r.idx, None for an absent one, numbers as they
 are) and attributes in the order of the op's signature (those left out take their defaults), and gives the torch function of the inputs.
+Families of their own (FFTs, factorizations, ...) are in cases_FAMILY.py, which add to the tables of this file.
 """
 
 import math

@@ -7,6 +7,7 @@ ROUNDS small cases of each op and dtype, and WIDE ones of sizes around the kerne
 when this Python has no torch. The format is in oracle.c.
 """
 
+import importlib
 import os
 import struct
 import subprocess
@@ -27,6 +28,9 @@ except ImportError:
 import cases  # noqa: E402
 import table as model  # noqa: E402
 from cases import total  # noqa: E402
+
+for family in sorted(Path(__file__).parent.glob("cases_*.py")):  # they add to the tables of cases.py
+    importlib.import_module(family.stem)
 
 DTYPES = [torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.float16, torch.bfloat16,
           torch.float32, torch.float64, torch.complex64, torch.complex128]
