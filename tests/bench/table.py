@@ -14,6 +14,7 @@ import sys
 
 PROGRAMS = ["bench_wire", "bench_handoff", "bench_train", "bench_kernels", "bench_daemon", "bench_programs", "bench_turns"]
 PYTHON_PROGRAMS = ["bench_python", "bench_train", "bench_python_handoff", "bench_loader", "bench_files", "bench_serve"]  # the first torch's python, or this one
+ASKED_FOR = ["bench_every_op"]  # takes minutes: by --only alone
 
 
 class Results:
@@ -107,7 +108,7 @@ def main():
     env["PYTHONPATH"] = os.path.join(args.build, "client", "python")
     if python:
         commands.append([python, os.path.join(here, "torch_reference.py")])
-    commands += [[python or sys.executable, os.path.join(here, p + ".py")] for p in PYTHON_PROGRAMS if args.only in p]
+    commands += [[python or sys.executable, os.path.join(here, p + ".py")] for p in PYTHON_PROGRAMS + ASKED_FOR * bool(args.only) if args.only in p]
     for command in commands:
         print(f"running {os.path.basename(command[-1])}", file=sys.stderr, flush=True)
         if reason := run(command, env, results):
