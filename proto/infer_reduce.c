@@ -114,6 +114,14 @@ TD_RULE(scan)
     return td_infer_like(f, f->compute, td_in(f, 0), e);
 }
 
+TD_RULE(linear_scan)
+{
+    int dim;
+    f->compute = td_in(f, 0)->dtype;
+    TD_TRY(td_infer_dim(f, 0, td_in(f, 0)->ndim, &dim, e));
+    return td_infer_like(f, td_in(f, 0)->dtype, td_in(f, 0), e);
+}
+
 TD_RULE(softmax)
 {
     return td_infer_scan(f, e);

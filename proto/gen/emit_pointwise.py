@@ -16,7 +16,7 @@ ISAS = ("base", "v3", "v4")
 SHARDS = 4
 # Calls that cost about as much as an operator; all others count as elementary functions.
 SIMPLE = {"abs", "sqrt", "floor", "ceil", "trunc", "round", "isnan", "isinf", "isfinite", "finite", "conj", "div", "scale", "maximum",
-          "minimum", "sign", "shl", "shr", "trigbig"}
+          "minimum", "sign", "shl", "shr", "trigbig", "near", "nextafter"}
 SCALAR = {"fmod", "remainder", "floordiv", "truncdiv", "pow"}  # loops or branches inside: no vectors for integers
 ABSENT = {"lowest": 1, "highest": 2, "min_finite": 3, "max_finite": 4}
 
@@ -72,20 +72,24 @@ class Row:
 
 def loop(row, body, text, out):
     out.write("#pragma GCC ivdep\n    for (int64_t i = 0; i < n; i++) {\n")
-    for p in row.op.params:
-        kind = "unsigned char" if p.name in row.bool_in else "T"
-        out.write(f"        const {kind} {p.name} TD_UNUSED = in_{p.name}[i];\n")
+    element(row, out, 8)
     out.write(f"        o[i] = {spell(text, body)};\n    }}\n")
 
 
-def guard(row, body, out):
-    """The slow loop for blocks with an element that the fast one cannot do."""
-    x = row.op.params[0].name
-    out.write("    int hard = 0;\n#pragma GCC ivdep\n"
-              f"    for (int64_t i = 0; i < n; i++) hard |= {spell(row.expr['guard'], body).replace(f'({x})', f'(in_{x}[i])')};\n"
-              "    if (hard) {\n        for (int64_t i = 0; i < n; i++) {\n"
-              f"            const T {x} = in_{x}[i];\n            o[i] = {spell(row.expr['slow'], body)};\n"
-              "        }\n        return 0;\n    }\n")
+def element(row, out, depth):
+    """The operands of one element by their names."""
+    for p in row.op.params:
+        kind = "unsigned char" if p.name in row.bool_in else "T"
+        out.write(f"{' ' * depth}const {kind} {p.name} TD_UNUSED = in_{p.name}[i];\n")
+
+
+def whole_block(row, body, condition, text, out):
+    """Another loop for blocks with an element of which the condition holds."""
+    out.write("    int other = 0;\n#pragma GCC ivdep\n    for (int64_t i = 0; i < n; i++) {\n")
+    element(row, out, 8)
+    out.write(f"        other |= {spell(condition, body)};\n    }}\n    if (other) {{\n#pragma GCC ivdep\n        for (int64_t i = 0; i < n; i++) {{\n")
+    element(row, out, 12)
+    out.write(f"            o[i] = {spell(text, body)};\n        }}\n        return 0;\n    }}\n")
 
 
 def function(row, body, out):
@@ -100,7 +104,10 @@ def function(row, body, out):
         if a.name != row.expr.get("switch"):
             out.write(f"    const T {a.name} TD_UNUSED = td_attr_{body}(at[{k}]);\n")
     if "guard" in row.expr and body == "f32":
-        guard(row, body, out)
+        whole_block(row, body, row.expr["guard"], row.expr["slow"], out)
+    if "fast" in row.expr and body == "f32":  # the loop of the expression is for blocks that are not easy
+        whole_block(row, body, f"!({row.expr['easy']})", text, out)
+        text = row.expr["fast"]
     if "switch" in row.expr:
         k = [a.name for a in row.op.attrs].index(row.expr["switch"])
         out.write(f"    if (at[{k}].i) {{\n")

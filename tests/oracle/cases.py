@@ -962,6 +962,13 @@ loss("smooth_l1_loss", F.smooth_l1_loss, "beta")
 loss("huber_loss", F.huber_loss, "delta")
 
 
+@op("huber")
+def _(r):
+    a, b = r.broadcast()
+    delta, scale = r.pick(0.5, 1.0, 1.5), r.pick(1.0, 0.7)
+    return [r.t(a), r.t(b)], [delta, scale], lambda x, y: scale * F.huber_loss(*torch.broadcast_tensors(x, y), reduction="none", delta=delta)
+
+
 @op("binary_cross_entropy")
 def _(r):
     s, red, weighed = r.shape(), r.int(0, 2), r.int(0, 1)
@@ -1257,11 +1264,34 @@ def _(r):
     return [r.t(s), *more], [n, d], run
 
 
+@op("sum_squares", HALF)
+def _(r):
+    s = r.shape()
+    dims, keep = r.dims(s), bool(r.int(0, 1))
+    return [r.t(s)], [dims, keep], lambda x: x.square().sum(dims if dims is not None else list(range(x.ndim)), keep) if x.ndim else x.square()
+
+
 @op("cumprod", INTS)
 def _(r):
     s = r.shape(1, 3)
     d = r.dim(s)
     return [r.t(s)], [d], lambda x: x.cumprod(d)
+
+
+@op("linear_scan", COMPLEX)
+def _(r):
+    s = r.shape(1, 3)
+    d = r.dim(s)
+    if s[d] > 400:
+        raise Skip
+
+    def recurrence(factor, x):
+        steps = [torch.zeros_like(x.select(d, 0))] if s[d] else []
+        for k in range(s[d]):
+            steps.append(factor.select(d, k) * steps[-1] + x.select(d, k))
+        return torch.stack(steps[1:], d) if s[d] else x + factor
+
+    return [r.t(s, -1, 1), r.t(s)], [d], recurrence
 
 
 @op("isclose", INTS)  # in halves torch rounds on the way
@@ -1386,6 +1416,12 @@ def _(r):
     if w.numel() == 0:
         raise Skip
     return [r.t(s), w], [], F.prelu
+
+
+@op("scaled_below")
+def _(r):
+    a, b = r.broadcast()
+    return [r.t(a), r.t(b, 0.1, 1)], [], lambda x, w: torch.where(x > 0, x, x * w)
 
 
 @op("softmin")

@@ -12,6 +12,40 @@ static int refuse_index(const td_kcall *k, int i, const char *kernel, td_error *
                    td_dtype_name(k->in[i].desc->dtype));
 }
 
+/* ---- elements: an index for each ---- */
+
+typedef struct gather_state {
+    int dim;
+    int64_t limit, stride; /* of x along dim, in bytes */
+} gather_state;
+
+#define GATHER_RUN(T)                                                                                                  \
+    for (; i < n; i++) {                                                                                               \
+        int64_t v = td_load_index(idx + i * istep, itype);                                                             \
+        if (v < 0 || v >= s->limit) {                                                                                  \
+            *bad = v;                                                                                                  \
+            break;                                                                                                     \
+        }                                                                                                              \
+        ((T *)out)[i] = *(const T *)(x + i * xstep + v * s->stride);                                                   \
+    }
+
+static int64_t gather_run(const gather_state *s, char *out, const char *x, int64_t xstep, const char *idx,
+                          int64_t istep, unsigned itype, size_t size, int64_t n, int64_t *bad)
+{
+    typedef struct wide {
+        uint64_t half[2];
+    } wide;
+    int64_t i = 0;
+    switch (size) {
+    case 1: GATHER_RUN(uint8_t) break;
+    case 2: GATHER_RUN(uint16_t) break;
+    case 4: GATHER_RUN(uint32_t) break;
+    case 8: GATHER_RUN(uint64_t) break;
+    default: GATHER_RUN(wide)
+    }
+    return i; /* n, or the place of a bad index */
+}
+
 /* ---- index_select and embedding: whole slices ---- */
 
 typedef struct select_state {
@@ -66,6 +100,30 @@ static void select_chunk(td_kcall *k, int64_t chunk, void *scratch)
     }
 }
 
+/* Slices of one element each, chosen by one line of indices. */
+static void select_elements_chunk(td_kcall *k, int64_t chunk, void *scratch)
+{
+    const select_state *s = (const select_state *)k->state;
+    const td_desc *x = k->in[0].desc, *idx = k->in[s->idx].desc;
+    int64_t size = (int64_t)td_dtype_size(x->dtype), b, e, bad = 0;
+    int64_t step = idx->ndim ? idx->stride[0] * (int64_t)td_dtype_size(idx->dtype) : 0;
+    gather_state g = {.limit = s->limit, .stride = x->ndim ? x->stride[s->dim] * size : 0};
+    (void)scratch;
+    td_cut_range(s->outer * s->n, s->per, chunk, &b, &e);
+    while (b < e) {
+        int64_t at = b % s->n, n = td_min64(s->n - at, e - b);
+        const char *from = (const char *)k->in[0].data + outer_offset(x, s->dim, b / s->n) * size;
+        const char *index = (const char *)k->in[s->idx].data + at * step;
+        int64_t done =
+            gather_run(&g, (char *)k->out[0].data + b * size, from, 0, index, step, idx->dtype, (size_t)size, n, &bad);
+        if (done < n) {
+            td_fail_index(k, bad, at + done, s->dim, s->limit);
+            return;
+        }
+        b += n;
+    }
+}
+
 static int plan_select(td_kcall *k, int dim, int idx)
 {
     const td_desc *x = k->in[0].desc;
@@ -80,7 +138,8 @@ static int plan_select(td_kcall *k, int dim, int idx)
     }
     int64_t bytes = s->inner * (int64_t)td_dtype_size(x->dtype);
     s->per = td_max64(1, TD_SELECT_BYTES / (bytes + 16));
-    td_plan_phase(k, select_chunk, td_cut(s->outer * s->n, s->per));
+    bool elements = s->inner == 1 && s->block && k->in[idx].desc->ndim <= 1;
+    td_plan_phase(k, elements ? select_elements_chunk : select_chunk, td_cut(s->outer * s->n, s->per));
     k->cost_ns = (double)(s->outer * s->n) * (5 + (double)bytes * 0.1);
     td_plan_moves_freely(k, sizeof *s);
     return 0;
@@ -101,38 +160,6 @@ int td_cpu_plan_embedding(td_kcall *k, td_error *e)
 }
 
 /* ---- gather: an index for each element ---- */
-
-typedef struct gather_state {
-    int dim;
-    int64_t limit, stride; /* of x along dim, in bytes */
-} gather_state;
-
-#define GATHER_RUN(T)                                                                                                  \
-    for (; i < n; i++) {                                                                                               \
-        int64_t v = td_load_index(idx + i * istep, itype);                                                             \
-        if (v < 0 || v >= s->limit) {                                                                                  \
-            *bad = v;                                                                                                  \
-            break;                                                                                                     \
-        }                                                                                                              \
-        ((T *)out)[i] = *(const T *)(x + i * xstep + v * s->stride);                                                   \
-    }
-
-static int64_t gather_run(const gather_state *s, char *out, const char *x, int64_t xstep, const char *idx,
-                          int64_t istep, unsigned itype, size_t size, int64_t n, int64_t *bad)
-{
-    typedef struct wide {
-        uint64_t half[2];
-    } wide;
-    int64_t i = 0;
-    switch (size) {
-    case 1: GATHER_RUN(uint8_t) break;
-    case 2: GATHER_RUN(uint16_t) break;
-    case 4: GATHER_RUN(uint32_t) break;
-    case 8: GATHER_RUN(uint64_t) break;
-    default: GATHER_RUN(wide)
-    }
-    return i; /* n, or the place of a bad index */
-}
 
 static void gather_chunk(td_kcall *k, int64_t chunk, void *scratch)
 {

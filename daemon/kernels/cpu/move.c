@@ -70,6 +70,18 @@ void td_gather(void *to, const void *from, int64_t rows, int64_t cols, int64_t r
         gather_turned(to, from, rows, cols, cs, size);
         return;
     }
+#define BACKWARDS(T)                                                                                                   \
+    do {                                                                                                               \
+        T *o = to;                                                                                                     \
+        for (int64_t r = 0; r < rows; r++, o += cols) {                                                                \
+            const T *p = (const T *)((const char *)from + r * rs);                                                     \
+            _Pragma("GCC ivdep") for (int64_t c = 0; c < cols; c++) o[c] = p[-c];                                      \
+        }                                                                                                              \
+    } while (0)
+    if (cs == -size) {
+        FOR_SIZE(size, BACKWARDS)
+        return;
+    }
 #define GATHER(T)                                                                                                      \
     do {                                                                                                               \
         T *o = to;                                                                                                     \

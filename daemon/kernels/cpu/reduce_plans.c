@@ -22,6 +22,7 @@ static unsigned reduced_bits(const td_kcall *k, int attr)
     }
 REDUCE(sum, TD_FOLD_SUM, TD_FINISH_A)
 REDUCE(mean, TD_FOLD_SUM, TD_FINISH_MEAN)
+REDUCE(sum_squares, TD_FOLD_SQUARES, TD_FINISH_A)
 REDUCE(prod, TD_FOLD_PROD, TD_FINISH_A)
 REDUCE(amax, TD_FOLD_MAX, TD_FINISH_A)
 REDUCE(amin, TD_FOLD_MIN, TD_FINISH_A)

@@ -59,6 +59,7 @@ void td_record_merge(const td_reduction *r, td_word *a, td_word *b, int64_t na, 
     bool floats = is_float(r) || is_complex(r);
     switch (r->fold) {
     case TD_FOLD_SUM:
+    case TD_FOLD_SQUARES:
         if (floats) a->f += a2.f, b->f += b2.f;
         else a->i = (int64_t)((uint64_t)a->i + (uint64_t)a2.i);
         break;

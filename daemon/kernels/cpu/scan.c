@@ -1,21 +1,31 @@
-/* cumsum along one dimension. Lines of floats are summed in double and rounded at each element; a block of neighbouring
- * lines goes down together when the dimension is not the innermost. */
+/* cumsum, cumprod and linear_scan along one dimension. What is carried from element to element is a double, a pair of
+ * them or an int64, and is rounded at each element; a block of neighbouring lines goes down together when the dimension
+ * is not the innermost. */
 #include "daemon/kernels/cpu/tile.h"
 #include "daemon/kernels/plans.h"
 #include <string.h>
 
 enum { BUFFER = TD_SCAN_WIDTH * 16 };
+enum { SUM, PRODUCT, LINEAR };
+
+/* One tensor that is read: bytes from place to place, and how its elements become what is carried. */
+typedef struct operand {
+    int64_t stride, inner, size; /* along the dimension; to the next line in the result */
+    int64_t step[TD_MAX_DIMS],
+        inner_step[TD_MAX_DIMS]; /* dimensions before the scanned one and behind it, innermost first */
+    td_pw_fn load;
+} operand;
 
 typedef struct scan {
     int64_t length, count, inner; /* along the dimension; lines; lines that lie side by side in the result */
-    int64_t blocks, per_chunk;
-    int64_t in_stride, in_inner, out_size, in_size; /* bytes */
-    int64_t shape[TD_MAX_DIMS], step[TD_MAX_DIMS];  /* dimensions before the scanned one, innermost first */
-    int64_t inner_shape[TD_MAX_DIMS], inner_step[TD_MAX_DIMS];
-    td_pw_fn load, store;            /* to and from the sums' type: double, int64 or complex128 */
-    uint8_t ndim, inner_ndim, words; /* 8-byte words of a sum */
+    int64_t blocks, per_chunk, out_size;
+    int64_t shape[TD_MAX_DIMS], inner_shape[TD_MAX_DIMS];
+    operand in[2];
+    td_pw_fn store;
+    uint8_t ndim, inner_ndim, words, what, nin; /* words: 8-byte words of what is carried */
     bool whole;
 } scan;
+_Static_assert(sizeof(scan) <= TD_KSTATE_BYTES, "a scan fits the state");
 
 static int64_t min64(int64_t a, int64_t b)
 {
@@ -32,74 +42,136 @@ static int64_t offset(int64_t index, const int64_t *shape, const int64_t *step, 
     return at;
 }
 
-static void add(const scan *s, void *sums, const void *x, int64_t n)
+/* What n lines carry before their first element. */
+static void begin(const scan *s, void *carried, int64_t n)
 {
-    int64_t *wi = sums;
-    double *wf = sums;
-    if (s->whole)
-        for (int64_t i = 0; i < n; i++) wi[i] = (int64_t)((uint64_t)wi[i] + (uint64_t)((const int64_t *)x)[i]);
+    memset(carried, 0, (size_t)(n * s->words * 8));
+    if (s->what != PRODUCT) return;
+    for (int64_t i = 0; i < n; i++) {
+        if (s->whole) ((int64_t *)carried)[i] = 1;
+        else ((double *)carried)[i * s->words] = 1;
+    }
+}
+
+#define WHOLE(a) ((uint64_t)(a))
+
+/* The next element of n lines: x, and for LINEAR what the carried is multiplied by. */
+static void step_whole(const scan *s, int64_t *c, const int64_t *x, const int64_t *factor, int64_t n)
+{
+    if (s->what == SUM)
+        for (int64_t i = 0; i < n; i++) c[i] = (int64_t)(WHOLE(c[i]) + WHOLE(x[i]));
+    else if (s->what == PRODUCT)
+        for (int64_t i = 0; i < n; i++) c[i] = (int64_t)(WHOLE(c[i]) * WHOLE(x[i]));
     else
-        for (int64_t i = 0; i < n * s->words; i++) wf[i] += ((const double *)x)[i];
+        for (int64_t i = 0; i < n; i++) c[i] = (int64_t)(WHOLE(factor[i]) * WHOLE(c[i]) + WHOLE(x[i]));
+}
+
+static void step_real(const scan *s, double *c, const double *x, const double *factor, int64_t n)
+{
+    if (s->what == SUM)
+        for (int64_t i = 0; i < n; i++) c[i] += x[i];
+    else if (s->what == PRODUCT)
+        for (int64_t i = 0; i < n; i++) c[i] *= x[i];
+    else
+        for (int64_t i = 0; i < n; i++) c[i] = factor[i] * c[i] + x[i];
+}
+
+static void step_complex(const scan *s, double *c, const double *x, const double *factor, int64_t n)
+{
+    for (int64_t i = 0; i < 2 * n; i += 2) {
+        double re = c[i], im = c[i + 1];
+        if (s->what != SUM) {
+            const double *f = s->what == PRODUCT ? x : factor;
+            re = f[i] * c[i] - f[i + 1] * c[i + 1];
+            im = f[i] * c[i + 1] + f[i + 1] * c[i];
+        }
+        c[i] = s->what == PRODUCT ? re : re + x[i];
+        c[i + 1] = s->what == PRODUCT ? im : im + x[i + 1];
+    }
+}
+
+static void step(const scan *s, void *carried, const void *x, const void *factor, int64_t n)
+{
+    if (s->whole) step_whole(s, carried, x, factor, n);
+    else if (s->words == 1) step_real(s, carried, x, factor, n);
+    else step_complex(s, carried, x, factor, n);
 }
 
 /* Elements of `n` lines side by side at one place of the dimension. */
-static void read_across(const scan *s, const char *base, int64_t first, int64_t n, char *raw, char *out)
+static void read_across(const scan *s, const operand *in, const char *base, int64_t first, int64_t n, char *raw,
+                        char *out)
 {
-    if (s->inner_ndim <= 1) td_gather(raw, base + first * s->in_inner, 1, n, 0, s->in_inner, (int)s->in_size);
+    if (s->inner_ndim <= 1) td_gather(raw, base + first * in->inner, 1, n, 0, in->inner, (int)in->size);
     else
         for (int64_t i = 0; i < n; i++)
-            memcpy(raw + i * s->in_size, base + offset(first + i, s->inner_shape, s->inner_step, s->inner_ndim),
-                   (size_t)s->in_size);
+            memcpy(raw + i * in->size, base + offset(first + i, s->inner_shape, in->inner_step, s->inner_ndim),
+                   (size_t)in->size);
     const void *from = raw;
-    s->load(n, out, &from, NULL);
+    in->load(n, out, &from, NULL);
+}
+
+static const char *line(const td_kcall *k, const scan *s, int nr, int64_t outer)
+{
+    return (const char *)k->in[nr].data + offset(outer, s->shape, s->in[nr].step, s->ndim);
 }
 
 static void down(td_kcall *k, const scan *s, int64_t outer, int64_t first, int64_t n, char *scratch)
 {
-    const char *base = (const char *)k->in[0].data + offset(outer, s->shape, s->step, s->ndim);
+    const char *base[2] = {line(k, s, 0, outer), s->nin > 1 ? line(k, s, 1, outer) : NULL};
     char *to = (char *)k->out[0].data + (outer * s->length * s->inner + first) * s->out_size;
-    char *sums = scratch, *x = scratch + BUFFER, *raw = x + BUFFER;
-    memset(sums, 0, BUFFER);
+    char *carried = scratch, *raw = scratch + BUFFER, *x[2] = {raw + BUFFER, raw + 2 * BUFFER};
+    begin(s, carried, n);
     for (int64_t i = 0; i < s->length; i++) {
-        read_across(s, base + i * s->in_stride, first, n, raw, x);
-        add(s, sums, x, n);
-        const void *from = sums;
+        for (int nr = 0; nr < s->nin; nr++)
+            read_across(s, &s->in[nr], base[nr] + i * s->in[nr].stride, first, n, raw, x[nr]);
+        step(s, carried, x[s->nin - 1], x[0], n);
+        const void *from = carried;
         s->store(n, to + i * s->inner * s->out_size, &from, NULL);
     }
 }
 
-/* Running sums in place of n elements. */
-static void run(const scan *s, void *sum, void *x, int64_t n)
+/* n elements of one line, each in place of what it adds. */
+static void run_real(const scan *s, double *carried, double *x, const double *factor, int64_t n)
 {
-    int64_t whole = *(int64_t *)sum, *wi = x;
-    double re = ((double *)sum)[0], im = ((double *)sum)[1], *wf = x;
-    if (s->whole) {
-        for (int64_t i = 0; i < n; i++) wi[i] = whole = (int64_t)((uint64_t)whole + (uint64_t)wi[i]);
-        *(int64_t *)sum = whole;
+    double c = *carried;
+    if (s->what == SUM)
+        for (int64_t i = 0; i < n; i++) x[i] = c += x[i];
+    else if (s->what == PRODUCT)
+        for (int64_t i = 0; i < n; i++) x[i] = c *= x[i];
+    else
+        for (int64_t i = 0; i < n; i++) x[i] = c = factor[i] * c + x[i];
+    *carried = c;
+}
+
+static void run(const scan *s, char *carried, char *x, const char *factor, int64_t n)
+{
+    size_t size = (size_t)s->words * 8;
+    if (!s->whole && s->words == 1) {
+        run_real(s, (double *)carried, (double *)x, (const double *)factor, n);
         return;
     }
-    if (s->words == 1)
-        for (int64_t i = 0; i < n; i++) wf[i] = re += wf[i];
-    else
-        for (int64_t i = 0; i < n; i++) wf[2 * i] = re += wf[2 * i], wf[2 * i + 1] = im += wf[2 * i + 1];
-    ((double *)sum)[0] = re;
-    ((double *)sum)[1] = im;
+    for (int64_t i = 0; i < n; i++) {
+        step(s, carried, x + (size_t)i * size, factor + (size_t)i * size, 1);
+        memcpy(x + (size_t)i * size, carried, size);
+    }
 }
 
 /* One line, a block of its elements at a time. */
 static void along(td_kcall *k, const scan *s, int64_t outer, char *scratch)
 {
-    const char *base = (const char *)k->in[0].data + offset(outer, s->shape, s->step, s->ndim);
     char *to = (char *)k->out[0].data + outer * s->length * s->out_size;
-    char *sum = scratch, *x = scratch + BUFFER, *raw = x + BUFFER;
-    memset(sum, 0, 16);
+    char *carried = scratch, *raw = scratch + BUFFER, *x[2] = {raw + BUFFER, raw + 2 * BUFFER};
+    begin(s, carried, 1);
     for (int64_t i = 0; i < s->length; i += TD_SCAN_WIDTH) {
         int64_t n = min64(TD_SCAN_WIDTH, s->length - i);
-        td_gather(raw, base + i * s->in_stride, 1, n, 0, s->in_stride, (int)s->in_size);
-        const void *from = raw;
-        s->load(n, x, &from, NULL);
-        run(s, sum, x, n);
-        from = x;
+        for (int nr = 0; nr < s->nin; nr++) {
+            const operand *in = &s->in[nr];
+            td_gather(raw, line(k, s, nr, outer) + i * in->stride, 1, n, 0, in->stride, (int)in->size);
+            const void *from = raw;
+            in->load(n, x[nr], &from, NULL);
+        }
+        run(s, carried, x[s->nin - 1], x[0], n);
+        const void *from = x[s->nin - 1];
         s->store(n, to + i * s->out_size, &from, NULL);
     }
 }
@@ -115,54 +187,74 @@ static void scan_chunk(td_kcall *k, int64_t chunk, void *scratch)
     }
 }
 
-static void split(scan *s, const td_desc *x, int dim)
+static void split(scan *s, const td_kcall *k, int dim)
 {
+    const td_desc *x = k->in[0].desc;
     s->ndim = s->inner_ndim = 0;
     s->count = s->inner = 1;
     for (int i = x->ndim - 1; i >= 0; i--) {
-        int64_t step = x->stride[i] * s->in_size;
         if (i == dim || x->shape[i] == 1) continue;
-        if (i > dim) {
-            s->inner *= x->shape[i];
-            s->inner_shape[s->inner_ndim] = x->shape[i];
-            s->inner_step[s->inner_ndim++] = step;
-        } else {
-            s->count *= x->shape[i];
-            s->shape[s->ndim] = x->shape[i];
-            s->step[s->ndim++] = step;
-        }
+        bool behind = i > dim;
+        *(behind ? &s->inner : &s->count) *= x->shape[i];
+        (behind ? s->inner_shape : s->shape)[behind ? s->inner_ndim : s->ndim] = x->shape[i];
+        for (int nr = 0; nr < s->nin; nr++)
+            (behind ? s->in[nr].inner_step : s->in[nr].step)[behind ? s->inner_ndim : s->ndim] =
+                k->in[nr].desc->stride[i] * s->in[nr].size;
+        behind ? s->inner_ndim++ : s->ndim++;
     }
-    s->in_inner = s->inner_ndim ? s->inner_step[0] : s->in_size;
+    for (int nr = 0; nr < s->nin; nr++) s->in[nr].inner = s->inner_ndim ? s->in[nr].inner_step[0] : s->in[nr].size;
 }
 
-int td_cpu_plan_cumsum(td_kcall *k, td_error *e)
+static int plan(td_kcall *k, int what)
 {
     scan *s = (scan *)k->state;
     const td_desc *x = k->in[0].desc, *y = k->out[0].desc;
     int64_t d = td_attr_int(k->attrs, 0);
-    int dim = (int)(d < 0 ? d + x->ndim : d);
-    td_dtype sums = td_dtype_is_integral(k->compute)  ? TD_INT64
-                    : td_dtype_is_complex(k->compute) ? TD_COMPLEX128
-                                                      : TD_FLOAT64;
-    (void)e;
+    int dim = x->ndim ? (int)(d < 0 ? d + x->ndim : d) : 0;
+    td_dtype carried = td_dtype_is_integral(k->compute)  ? TD_INT64
+                       : td_dtype_is_complex(k->compute) ? TD_COMPLEX128
+                                                         : TD_FLOAT64;
     if (td_desc_numel(x) == 0) return TD_OK;
-    s->in_size = (int64_t)td_dtype_size(x->dtype);
+    s->what = (uint8_t)what;
+    s->nin = (uint8_t)k->nin;
     s->out_size = (int64_t)td_dtype_size(y->dtype);
     s->length = x->ndim ? x->shape[dim] : 1;
-    s->in_stride = x->ndim ? x->stride[dim] * s->in_size : s->in_size;
-    split(s, x, x->ndim ? dim : 0);
-    s->load = td_isa_now->cast[x->dtype][sums];
-    s->store = td_isa_now->cast[sums][y->dtype];
-    s->whole = sums == TD_INT64;
-    s->words = sums == TD_COMPLEX128 ? 2 : 1;
+    for (int nr = 0; nr < s->nin; nr++) {
+        const td_desc *from = k->in[nr].desc;
+        s->in[nr].size = (int64_t)td_dtype_size(from->dtype);
+        s->in[nr].stride = from->ndim ? from->stride[dim] * s->in[nr].size : s->in[nr].size;
+        s->in[nr].load = td_isa_now->cast[from->dtype][carried];
+    }
+    split(s, k, dim);
+    s->store = td_isa_now->cast[carried][y->dtype];
+    s->whole = carried == TD_INT64;
+    s->words = carried == TD_COMPLEX128 ? 2 : 1;
     s->blocks = s->inner == 1 ? 1 : (s->inner + TD_SCAN_WIDTH - 1) / TD_SCAN_WIDTH;
     int64_t width = min64(s->inner, TD_SCAN_WIDTH);
     s->per_chunk = 1 + TD_SCAN_CHUNK / (s->length * width);
     k->phase[0].fn = scan_chunk;
     k->phase[0].chunks = (s->count * s->blocks + s->per_chunk - 1) / s->per_chunk;
     k->nphases = 1;
-    k->scratch_bytes = 3 * BUFFER;
-    k->cost_ns = 40 + 1.5 * (double)td_desc_numel(x);
+    k->scratch_bytes = 4 * BUFFER;
+    k->cost_ns = 40 + 1.5 * (double)k->nin * (double)td_desc_numel(x);
     td_plan_moves_freely(k, sizeof *s);
     return TD_OK;
+}
+
+int td_cpu_plan_cumsum(td_kcall *k, td_error *e)
+{
+    (void)e;
+    return plan(k, SUM);
+}
+
+int td_cpu_plan_cumprod(td_kcall *k, td_error *e)
+{
+    (void)e;
+    return plan(k, PRODUCT);
+}
+
+int td_cpu_plan_linear_scan(td_kcall *k, td_error *e)
+{
+    (void)e;
+    return plan(k, LINEAR);
 }

@@ -3,7 +3,8 @@
  * Phase 0 loads every index once and keeps the byte offset it leads to in work memory; nothing is written unless all
  * were in range. Elements that may meet (they differ only along `dim`) are always done by one chunk in order, so the
  * result does not depend on who runs what: chunks cut the longest other dimension, or, when there is none, the target.
- */
+ * Many that are added up in a few places (a histogram) are cut into pieces with places of their own, which are added in
+ * order. */
 #include "daemon/kernels/cpu/accumulate.h"
 #include "daemon/kernels/cpu/copy_first.h"
 #include "daemon/kernels/cpu/plan.h"
@@ -14,6 +15,8 @@ typedef struct scatter_state {
     int dim, axis;       /* axis: the dimension that chunks cut, or -1 */
     int64_t limit, step; /* of the target along dim: size, stride in bytes */
     int64_t per, parts;  /* of axis; of the reach along dim */
+    int64_t unit;        /* bytes from place to place that the offsets in work memory count */
+    size_t own;          /* where in work memory the pieces' places begin */
     bool add, number;    /* src is one number of another dtype */
 } scatter_state;
 
@@ -44,7 +47,7 @@ static void check_chunk(td_kcall *k, int64_t chunk, void *scratch)
                 td_fail_index(k, v, to - start, s->dim, s->limit);
                 return;
             }
-            *to++ = v * s->step;
+            *to++ = v * s->unit;
         }
 }
 
@@ -56,20 +59,36 @@ static const void *source(const td_kcall *k, const scatter_state *s, char buf[16
     return buf;
 }
 
+/* Elements of one type where each may go: all of them, or those of one part of the target. */
+#define EACH(T, DO)                                                                                                    \
+    for (int64_t i = 0; i < at->run; i++) {                                                                            \
+        int64_t offset = *(const int64_t *)(at->p[1] + i * step[1]);                                                   \
+        if (some && (offset < low || offset >= high)) continue;                                                        \
+        T *to = (T *)(at->p[0] + i * step[0] + offset);                                                                \
+        const T *from = (const T *)(at->p[2] + i * step[2]);                                                           \
+        DO;                                                                                                            \
+    }
+#define SET *to = *from
+#define ADD *to += *from
+
+TD_INLINE void write_typed(const scatter_state *s, unsigned dtype, const td_walk_at *at, const int64_t step[3],
+                           bool some, int64_t low, int64_t high)
+{
+    size_t size = td_dtype_size(dtype);
+    if (!s->add && size == 4) EACH(uint32_t, SET)
+    else if (!s->add && size == 8) EACH(uint64_t, SET)
+    else if (!s->add) EACH(char, memcpy(to, from, size))
+    else if (dtype == TD_FLOAT32) EACH(float, ADD)
+    else if (dtype == TD_FLOAT64) EACH(double, ADD)
+    else if (dtype == TD_INT64) EACH(uint64_t, ADD)
+    else EACH(char, td_add_run(dtype, to, 0, from, 0, 1, false, td_int(1)))
+}
+
 static void write_run(const scatter_state *s, unsigned dtype, const td_walk_at *at, const int64_t step[3], int64_t low,
                       int64_t high)
 {
-    size_t size = td_dtype_size(dtype);
-    for (int64_t i = 0; i < at->run; i++) {
-        int64_t offset = *(const int64_t *)(at->p[1] + i * step[1]);
-        if (offset < low || offset >= high) continue;
-        char *to = at->p[0] + i * step[0] + offset;
-        const char *from = at->p[2] + i * step[2];
-        if (s->add) td_add_run(dtype, to, 0, from, 0, 1, false, td_int(1));
-        else if (size == 4) *(uint32_t *)to = *(const uint32_t *)from;
-        else if (size == 8) *(uint64_t *)to = *(const uint64_t *)from;
-        else memcpy(to, from, size);
-    }
+    if (s->parts == 1) write_typed(s, dtype, at, step, false, low, high);
+    else write_typed(s, dtype, at, step, true, low, high);
 }
 
 static void write_chunk(td_kcall *k, int64_t chunk, void *scratch)
@@ -113,6 +132,54 @@ static void write_chunk(td_kcall *k, int64_t chunk, void *scratch)
         write_run(s, dtype, &at, step, low, s->parts == 1 ? reach : low + reach);
 }
 
+static int64_t piece_bytes(const td_kcall *k, const scatter_state *s)
+{
+    return s->limit * (int64_t)td_dtype_size(k->out[0].desc->dtype);
+}
+
+static void piece_chunk(td_kcall *k, int64_t chunk, void *scratch)
+{
+    const scatter_state *s = (const scatter_state *)k->state;
+    const td_desc *src = k->in[2].desc;
+    unsigned dtype = k->out[0].desc->dtype;
+    int64_t b, e, from = s->number || !src->ndim ? 0 : src->stride[s->dim] * (int64_t)td_dtype_size(dtype);
+    char number[16], *own = (char *)k->work + s->own + chunk * piece_bytes(k, s);
+    (void)scratch;
+    if (atomic_load(&k->failed)) return;
+    memset(own, 0, (size_t)piece_bytes(k, s));
+    td_cut_range(td_desc_numel(k->in[1].desc), s->per, chunk, &b, &e);
+    td_walk_at at = {.run = e - b};
+    at.p[0] = own;
+    at.p[1] = (char *)k->work + b * 8;
+    at.p[2] = (char *)source(k, s, number) + b * from;
+    write_run(s, dtype, &at, (int64_t[3]){0, 8, from}, 0, INT64_MAX);
+}
+
+static void merge_chunk(td_kcall *k, int64_t chunk, void *scratch)
+{
+    const scatter_state *s = (const scatter_state *)k->state;
+    unsigned dtype = k->out[0].desc->dtype;
+    int64_t size = (int64_t)td_dtype_size(dtype), pieces = td_cut(td_desc_numel(k->in[1].desc), s->per);
+    (void)chunk, (void)scratch;
+    if (atomic_load(&k->failed)) return;
+    for (int64_t p = 0; p < pieces; p++)
+        td_add_run(dtype, k->out[0].data, s->step, (char *)k->work + s->own + p * piece_bytes(k, s), size, s->limit,
+                   false, td_int(1));
+}
+
+/* n indices in places of which all pieces can have their own? */
+static bool cut_into_pieces(td_kcall *k, scatter_state *s, int64_t n)
+{
+    if (!s->add || s->axis >= 0 || n < 2 * TD_SCATTER_PIECE || piece_bytes(k, s) > TD_SCATTER_OWN) return false;
+    s->unit = (int64_t)td_dtype_size(k->out[0].desc->dtype);
+    s->per = td_cut(n, td_min64(td_cut(n, TD_SCATTER_PIECE), TD_SCATTER_PIECES));
+    int64_t pieces = td_cut(n, s->per);
+    s->own = td_plan_work(k, (size_t)(pieces * piece_bytes(k, s)));
+    td_plan_phase(k, piece_chunk, pieces);
+    td_plan_phase(k, merge_chunk, 1);
+    return true;
+}
+
 static void cut(td_kcall *k, scatter_state *s, int64_t n)
 {
     const td_desc *idx = k->in[1].desc;
@@ -123,11 +190,12 @@ static void cut(td_kcall *k, scatter_state *s, int64_t n)
     s->parts = 1;
     for (int d = 0; d < idx->ndim; d++)
         if (d != s->dim && idx->shape[d] > 1 && (s->axis < 0 || idx->shape[d] > idx->shape[s->axis])) s->axis = d;
+    k->cost_ns += cost + (double)n;
+    if (cut_into_pieces(k, s, n)) return;
     if (s->axis >= 0) s->per = td_cut(idx->shape[s->axis], td_min64(want, idx->shape[s->axis]));
     int64_t chunks = s->axis >= 0 ? td_cut(idx->shape[s->axis], s->per) : 1;
     if (s->axis < 0 && s->step > 0) s->parts = td_max64(1, td_min64(td_min64(want, TD_SCATTER_PARTS), s->limit));
     td_plan_phase(k, write_chunk, chunks * s->parts);
-    k->cost_ns += cost + (double)n;
 }
 
 static int plan_scatter(td_kcall *k, bool add, const char *name, td_error *e)
@@ -143,7 +211,7 @@ static int plan_scatter(td_kcall *k, bool add, const char *name, td_error *e)
         return td_fail(e, TD_E_TYPE, "%s: src is %s, the tensor is %s", name, td_dtype_name(k->in[2].desc->dtype),
                        td_dtype_name(y->dtype));
     s->limit = y->ndim ? y->shape[s->dim] : 1;
-    s->step = y->ndim ? y->stride[s->dim] * (int64_t)td_dtype_size(y->dtype) : 0;
+    s->unit = s->step = y->ndim ? y->stride[s->dim] * (int64_t)td_dtype_size(y->dtype) : 0;
     int64_t n = td_desc_numel(idx);
     td_plan_work(k, (size_t)n * 8);
     td_plan_phase(k, check_chunk, td_cut(n, TD_SCATTER_CHECK));

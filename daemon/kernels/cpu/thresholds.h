@@ -12,11 +12,12 @@
 #define TENSORD_KERNELS_CPU_THRESHOLDS_H
 
 #define TD_WALKS_                                                                                                      \
-    "pointwise copy full cat stack repeat flip roll constant_pad sum mean prod amax amin max_dim min_dim argmax "      \
-    "argmin var any all logsumexp sum_to softmax log_softmax softmax_backward log_softmax_backward cumsum"
+    "pointwise copy full cat stack repeat flip roll constant_pad sum mean sum_squares prod amax amin max_dim min_dim argmax "      \
+    "argmin var any all logsumexp sum_to softmax log_softmax softmax_backward log_softmax_backward cumsum "      \
+    "cumprod linear_scan"
 #define TD_MOVES_ "pointwise copy full cat stack repeat flip roll constant_pad"
-#define TD_FOLDS_ "sum mean prod amax amin max_dim min_dim argmax argmin var any all logsumexp sum_to"
-#define TD_ORDERLESS_ "sum mean prod amax amin any all sum_to"
+#define TD_FOLDS_ "sum mean sum_squares prod amax amin max_dim min_dim argmax argmin var any all logsumexp sum_to"
+#define TD_ORDERLESS_ "sum mean sum_squares prod amax amin any all sum_to"
 #define TD_SOFTMAXES_ "softmax log_softmax softmax_backward log_softmax_backward"
 #define TD_NORMS_ "layer_norm layer_norm_backward"
 #define TD_BATCH_ "batch_norm batch_norm_backward"
@@ -67,8 +68,8 @@
     T(COLS_MOST, 512, "columns", TD_SOFTMAXES_, "most of a strip")                                                     \
     T(COLS_BLOCK, 65536, "elements", TD_SOFTMAXES_, "more of a strip are several blocks, in three phases")             \
     T(COLS_IN_FLOAT, 16, "rows", TD_SOFTMAXES_, "whose sum is taken in float")                                         \
-    T(SCAN_WIDTH, 256, "elements", "cumsum", "along the line, or lines side by side, at once")                         \
-    T(SCAN_CHUNK, 65536, "elements", "cumsum", "of a chunk")                                                           \
+    T(SCAN_WIDTH, 256, "elements", "cumsum cumprod linear_scan", "along the line, or lines side by side, at once")                         \
+    T(SCAN_CHUNK, 65536, "elements", "cumsum cumprod linear_scan", "of a chunk")                                                           \
     /* random numbers: random.c, dropout.c; TD_PHILOX_GROUPS groups of four words are a block */                       \
     T(PHILOX_GROUPS, 256, "rows", TD_RANDOM_ " randperm", "groups of four words at once")                              \
     T(RANDOM_CHUNK, 65536, "elements", TD_RANDOM_, "of a chunk")                                                       \
@@ -148,6 +149,9 @@
     T(PUT_PARTS, 64, "rows", "index_put index_add", "most parts of the target")                                        \
     T(SCATTER_CHECK, 32768, "elements", "scatter scatter_add", "indices that a chunk checks")                          \
     T(SCATTER_PARTS, 8, "rows", "scatter scatter_add", "most parts of a target without another dimension")             \
+    T(SCATTER_PIECE, 32768, "elements", "scatter_add", "twice as many may be cut into pieces")                          \
+    T(SCATTER_PIECES, 64, "rows", "scatter_add", "most pieces")                                                        \
+    T(SCATTER_OWN, 65536, "bytes", "scatter_add", "most that the places of a piece take")                              \
     T(MASK_BLOCK, 65536, "elements", "nonzero masked_select masked_scatter", "of a chunk")                             \
     T(SLICE_CHUNK, 131072, "elements", "select_scatter slice_scatter", "of a chunk")                                   \
     T(COPY_BYTES, 524288, "bytes", TD_COPIES_, "of a chunk that copies what is worked on")                             \

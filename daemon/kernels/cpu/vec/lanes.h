@@ -61,6 +61,33 @@ TD_FN d8 lanes_f64(int64_t n, const double *x)
     return s0;
 }
 
+/* Sums of squares, in the same lanes: what is squared in double neither overflows nor vanishes. */
+TD_FN double squares_f32(int64_t n, const float *x)
+{
+    d8 s0 = {0}, s1 = {0};
+    int64_t i = 0;
+    for (; i + 16 <= n; i += 16) {
+        d8 v = widen(load_f8(x + i)), w = widen(load_f8(x + i + 8));
+        s0 += v * v;
+        s1 += w * w;
+    }
+    s0 += s1;
+    for (int j = 0; i < n; i++, j = (j + 1) & 7) s0[j] += (double)x[i] * (double)x[i];
+    return fold8(s0);
+}
+TD_FN double squares_f64(int64_t n, const double *x)
+{
+    d8 s0 = {0}, s1 = {0};
+    int64_t i = 0;
+    for (; i + 16 <= n; i += 16) {
+        d8 v = load_d8(x + i), w = load_d8(x + i + 8);
+        s0 += v * v;
+        s1 += w * w;
+    }
+    s0 += s1;
+    for (int j = 0; i < n; i++, j = (j + 1) & 7) s0[j] += x[i] * x[i];
+    return fold8(s0);
+}
 TD_FN double sum_f32(int64_t n, const float *x)
 {
     return fold8(lanes_f32(n, x));

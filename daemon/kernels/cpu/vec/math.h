@@ -118,6 +118,29 @@ TD_FN float td_fmod_f32(float x, float y)
 TD_REAL_COMMON(float, f32, f)
 TD_REAL_COMMON(double, f64, )
 
+/* The same bits without a branch, where the quotient is small and y finite. */
+TD_FN int td_near_f32(float x, float y)
+{
+    return (fabsf(x) < fabsf(y) * 0x1p27f) & (fabsf(y) < INFINITY);
+}
+TD_FN float td_fmodnear_f32(float x, float y)
+{
+    double a = fabs((double)x), b = fabs((double)y);
+    return copysignf((float)(a - trunc(a / b) * b), x);
+}
+TD_FN float td_remaindernear_f32(float x, float y)
+{
+    float m = td_fmodnear_f32(x, y);
+    return (m != 0) & ((y < 0) != (m < 0)) ? m + y : m;
+}
+TD_FN float td_floordivnear_f32(float x, float y)
+{
+    float m = td_fmodnear_f32(x, y), q = (x - m) / y;
+    q -= (m != 0) & ((y < 0) != (m < 0)) ? 1.0f : 0.0f;
+    float f = floorf(q), up = q - f > 0.5f ? f + 1 : f;
+    return q == 0 ? copysignf(0, x / y) : up;
+}
+
 #define TD_LIBM1(NAME)                                                                                                 \
     TD_FN double td_##NAME##_f64(double x)                                                                             \
     {                                                                                                                  \
@@ -146,16 +169,24 @@ TD_LIBM1(erf)
 TD_LIBM1(erfc)
 TD_FN double td_pow_f64(double x, double y)
 {
-    return pow(x, y);
+    return y == 2 ? x * x : pow(x, y);
 }
-TD_FN float td_nextafter_f32(float x, float y)
-{
-    return nextafterf(x, y);
-}
-TD_FN double td_nextafter_f64(double x, double y)
-{
-    return nextafter(x, y);
-}
+/* As integers the numbers of one sign follow each other. */
+#define TD_NEXTAFTER(T, I, S, F)                                                                                       \
+    TD_FN T td_nextafter_##S(T x, T y)                                                                                 \
+    {                                                                                                                  \
+        I bits, least = 1;                                                                                             \
+        T next, first;                                                                                                 \
+        memcpy(&bits, &x, sizeof bits);                                                                                \
+        bits += (x < y) == (x > 0) ? 1 : -1;                                                                           \
+        memcpy(&next, &bits, sizeof next);                                                                             \
+        memcpy(&first, &least, sizeof first);                                                                          \
+        next = x == 0 ? copysign##F(first, y) : next;                                                                  \
+        next = x == y ? y : next;                                                                                      \
+        return (x != x) | (y != y) ? x + y : next;                                                                     \
+    }
+TD_NEXTAFTER(float, int32_t, f32, f)
+TD_NEXTAFTER(double, int64_t, f64, )
 /* Squares of floats and their sum neither overflow nor vanish in double. */
 TD_FN float td_hypot_f32(float x, float y)
 {

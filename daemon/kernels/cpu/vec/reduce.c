@@ -17,6 +17,17 @@
         (void)b, (void)seen;                                                                                           \
         _Pragma("GCC ivdep") for (int64_t i = 0; i < n; i++) a[i].f += (double)x[i];                                   \
     }                                                                                                                  \
+    static void row_squares_##S(int64_t n, const void *x, td_word *a, td_word *b, int64_t seen)                        \
+    {                                                                                                                  \
+        (void)b, (void)seen;                                                                                           \
+        a->f += squares_##S(n, x);                                                                                     \
+    }                                                                                                                  \
+    static void col_squares_##S(int64_t n, const void *px, td_word *a, td_word *b, int64_t seen)                       \
+    {                                                                                                                  \
+        const T *x = px;                                                                                               \
+        (void)b, (void)seen;                                                                                           \
+        _Pragma("GCC ivdep") for (int64_t i = 0; i < n; i++) a[i].f += (double)x[i] * (double)x[i];                    \
+    }                                                                                                                  \
     static void row_prod_##S(int64_t n, const void *px, td_word *a, td_word *b, int64_t seen)                          \
     {                                                                                                                  \
         const T *x = px;                                                                                               \
@@ -301,10 +312,11 @@ LINES(double, f64)
     }
 #define FOLDS(KIND)                                                                                                    \
     {                                                                                                                  \
-        [TD_FOLD_SUM] = EVERY(KIND, sum), [TD_FOLD_PROD] = EVERY(KIND, prod), [TD_FOLD_MAX] = NUMBERS(KIND, max),      \
-        [TD_FOLD_MIN] = NUMBERS(KIND, min), [TD_FOLD_ARGMAX] = NUMBERS(KIND, argmax),                                  \
-        [TD_FOLD_ARGMIN] = NUMBERS(KIND, argmin), [TD_FOLD_VAR] = REALS(KIND, var),                                    \
-        [TD_FOLD_LSE] = INEXACT(KIND, lse), [TD_FOLD_ANY] = {[TD_R_U8] = KIND##_any_u8}, [TD_FOLD_ALL] = {             \
+        [TD_FOLD_SUM] = EVERY(KIND, sum), [TD_FOLD_SQUARES] = REALS(KIND, squares),                                    \
+        [TD_FOLD_PROD] = EVERY(KIND, prod), [TD_FOLD_MAX] = NUMBERS(KIND, max), [TD_FOLD_MIN] = NUMBERS(KIND, min),    \
+        [TD_FOLD_ARGMAX] = NUMBERS(KIND, argmax), [TD_FOLD_ARGMIN] = NUMBERS(KIND, argmin),                            \
+        [TD_FOLD_VAR] = REALS(KIND, var), [TD_FOLD_LSE] = INEXACT(KIND, lse),                                          \
+        [TD_FOLD_ANY] = {[TD_R_U8] = KIND##_any_u8}, [TD_FOLD_ALL] = {                                                 \
             [TD_R_U8] = KIND##_all_u8                                                                                  \
         }                                                                                                              \
     }

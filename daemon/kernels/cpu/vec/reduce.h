@@ -26,6 +26,7 @@ enum td_fold {
     TD_FOLD_LSE,
     TD_FOLD_ANY,
     TD_FOLD_ALL,
+    TD_FOLD_SQUARES,
     TD_FOLD_COUNT
 };
 /* Element types that folds exist for. */
