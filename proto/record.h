@@ -25,7 +25,7 @@ enum { /* control records; op ids are below TD_REC_FIRST */
     TD_REC_RELEASE = 0xF001,  /* inputs: ids that the client no longer holds */
     TD_REC_DATA = 0xF002,     /* output: a small tensor. rest: dtype | ndim << 8, sizes (2 words each), offset and bytes in Batch.data */
     TD_REC_PUT = 0xF003,      /* output: a tensor over a lease. rest: lease, byte offset (2 words), dtype | ndim << 8, sizes (2 each) */
-    TD_REC_BACKWARD = 0xF004, /* inputs: roots, then their gradients (0: none given), then the inputs of grad(). outputs: grads of those. rest: flags (TD_BW_*), number of roots, scope */
+    TD_REC_BACKWARD = 0xF004, /* inputs: roots, then their gradients (0: none given), then the inputs of grad(). outputs: grads of those. rest: flags (TD_BW_*), number of roots, scope; and for who answers hooks a serial (2 words): a Reply when it is over, or asks; further outputs are ids for what the first hook is given */
     TD_REC_REQUIRES_GRAD = 0xF005, /* input; rest: 0 or 1 */
     TD_REC_GRAD = 0xF006,     /* input; output: its .grad (an error value when there is none). rest: scope */
     TD_REC_SET_GRAD = 0xF007, /* inputs: tensor, gradient (0: None). rest: scope */
@@ -40,7 +40,19 @@ enum { /* control records; op ids are below TD_REC_FIRST */
     TD_REC_CALL = 0xF010,     /* inputs: the tensors of a program's arguments; outputs: ids for the tensors of its results, at most. rest: program, serial (2 words; 0: no Reply is wanted), the milliseconds that it may run (0: any), the scope of its gradients, number of arguments (so far TD_CALL_HEAD words), these (program/values.h) */
     TD_REC_PROGRAM_END = 0xF011,/* rest: a program that the client no longer holds */
     TD_REC_REGION = 0xF012,   /* rest: the checkpoint that ops lie in from here on (0: none), and, if it is new, the one that it lies in (0: none) */
-    TD_REC_REGION_END = 0xF013 /* rest: a checkpoint that is over */
+    TD_REC_REGION_END = 0xF013,/* rest: a checkpoint that is over */
+    TD_REC_BACKWARD_GO = 0xF014, /* the answer to a hook. inputs: gradients (0: none). outputs: ids for what the next hook is given. rest: the serial of the BACKWARD (2 words), one for the Reply to come (2 words), TD_GO_* */
+    TD_REC_HOOK = 0xF015,     /* input: a tensor, or none: a node. rest: number of the hook, kind (autograd.h), the node or 0 */
+    TD_REC_HOOK_END = 0xF016, /* rest: hooks that are none any more */
+    TD_REC_FUNCTION = 0xF017, /* inputs: what a function of the program's was given (0: no tensor), its results, what it saved. rest: number of its hook, how many of each, TD_FN_* of each result, its name (packed bytes) */
+    TD_REC_NODE_END = 0xF018  /* rest: numbers of nodes that the client no longer holds */
+};
+
+enum { /* how a backward goes on */
+    TD_GO_SAME = 0, /* with the gradients as they were */
+    TD_GO_GIVEN = 1,
+    TD_GO_MORE = 2, /* these are more ids: ask again */
+    TD_GO_NOT = 3   /* it is given up; there is no Reply */
 };
 
 enum { /* mode */

@@ -35,7 +35,8 @@ int td_anomaly_watch(td_backward *b, const td_node *n, int i, td_tensor *g, td_e
 {
     td_tensor *nan = NULL, *flag = NULL;
     td_input in = td_in(g);
-    const td_op *op = td_op_by_id(n->op);
+    bool function = n->kind == TD_N_FUNCTION;
+    const td_op *op = function ? NULL : td_op_by_id(n->op);
     int shift = n->kind == TD_N_SLICE; /* its first edge is the base: the op's own input 0 */
     int k = i > shift ? i - shift : 0;
     int nin = n->nin - shift;
@@ -50,19 +51,18 @@ int td_anomaly_watch(td_backward *b, const td_node *n, int i, td_tensor *g, td_e
         td_tensor_unref(flag);
         return td_no_memory(e, "for anomaly mode");
     }
-    b->suspects[b->nsuspects++] = (td_suspect){flag, n->op, (uint16_t)td_op_param_of(op, nin, k), n->where};
+    const char *input = op && op->nparams ? op->params[td_op_param_of(op, nin, k)].name : "itself";
+    b->suspects[b->nsuspects++] = (td_suspect){flag, op ? op->name : td_intern_where(n->name), input, n->where};
     return 0;
 }
 
 static int accuse(const td_suspect *s, td_error *e)
 {
-    const td_op *op = td_op_by_id(s->op);
-    const char *input = op->nparams ? op->params[s->param].name : "itself";
     if (e) {
-        snprintf(e->op, sizeof e->op, "%s", op->name);
+        snprintf(e->op, sizeof e->op, "%s", s->op);
         snprintf(e->where, sizeof e->where, "%s", s->where);
     }
-    return td_fail(e, TD_E_AUTOGRAD, "the gradient of '%s' gave nan values for its input '%s'%s%s", op->name, input,
+    return td_fail(e, TD_E_AUTOGRAD, "the gradient of '%s' gave nan values for its input '%s'%s%s", s->op, s->input,
                    s->where[0] ? "; it was called at " : "", s->where);
 }
 

@@ -56,6 +56,58 @@ void td_region_unref(td_region *r);
 /* `data` is what `of` is now with a version of its own (.data): a value of the issuer's region, if that is one. */
 int td_region_data(td_issuer *who, td_tensor *of, td_tensor *data, td_error *e);
 
+/* ---- what the program does in a backward: hooks, functions of its own (hook.c, function.c) */
+
+/* Who runs hooks: a session, as graphs know it. */
+typedef struct td_hook_owner td_hook_owner;
+/* `gone`: a hook of that number is nowhere any more. */
+td_hook_owner *td_hook_owner_new(uint32_t session, uint32_t pid, void (*gone)(void *arg, uint32_t hook), void *arg,
+                                 td_error *e);
+/* A forked child has the functions that its parent had by then. */
+void td_hook_owner_inherit(td_hook_owner *o, td_hook_owner *parent);
+/* Nobody answers any more; the caller's reference goes. NULL is fine. */
+void td_hook_owner_end(td_hook_owner *o);
+
+enum {
+    TD_HOOK_TENSOR = 1, /* gets the gradient of a tensor, may give another */
+    TD_HOOK_LEAF,       /* gets a leaf when its .grad has been added to */
+    TD_HOOK_PRE,        /* gets the gradients of a node's outputs, may give others */
+    TD_HOOK_POST,       /* gets those of its inputs, and of its outputs; may give others of its inputs */
+    TD_HOOK_FUNCTION    /* is the backward of a node that the program made */
+};
+
+/* A node of the graph, for who looks at graphs. */
+typedef struct td_node td_node;
+td_node *td_node_of(td_tensor *t, uint32_t *nr, td_error *e); /* a new reference; NULL: it has none, or `e` */
+td_node *td_node_ref(td_node *n);
+void td_node_unref(td_node *n); /* iterative, whatever hangs on it. NULL is fine */
+typedef struct td_node_facts {
+    const char *op, *aten, *where; /* aten: how ATen calls the op (NULL: it does not) */
+    uint32_t session, pid;
+    int inputs;
+    enum { TD_NODE_OP, TD_NODE_LEAF, TD_NODE_SLICE, TD_NODE_FUNCTION, TD_NODE_VIEW } kind;
+} td_node_facts;
+void td_node_look(const td_node *n, td_node_facts *out);
+td_node *td_node_next(const td_node *n, int i, uint32_t *nr); /* borrowed, or NULL */
+bool td_node_counts(const td_node *n, int i);                 /* of a function only tensors do */
+
+/* A hook with this number, which its owner chose. TD_HOOK_TENSOR and TD_HOOK_LEAF hang on a tensor's value as it is
+ * now, the other two on a node. */
+int td_hook_tensor(td_tensor *t, int kind, uint32_t number, td_hook_owner *owner, td_account *account, td_error *e);
+int td_hook_node(td_node *n, int kind, uint32_t number, td_hook_owner *owner, td_account *account, td_error *e);
+void td_hook_remove(td_hook_owner *owner, uint32_t number); /* nothing happens when there is none */
+
+/* A node of the program's own: `out` were computed by it from `in` (NULL: no tensor), outside of every graph. */
+enum { TD_FN_APART = 1 /* no gradient */, TD_FN_WRITTEN = 2 /* it is an input that was written */ };
+typedef struct td_function_call {
+    const char *name;
+    uint32_t hook;
+    int nin, nout, nsaved;
+    td_tensor *const *in, *const *out, *const *saved;
+    const uint32_t *flags; /* of each output */
+} td_function_call;
+int td_function_record(td_issuer *who, td_hook_owner *owner, const td_function_call *f, td_error *e);
+
 enum {
     TD_BW_RETAIN = 1,
     TD_BW_CREATE_GRAPH = 2,
@@ -81,6 +133,18 @@ int td_backward_new(td_backward **out, td_issuer *who, int nroots, td_tensor *co
  * itself.
  */
 int td_backward_step(td_backward *b, int most, bool *done, uint64_t *lack, td_heap **heap, td_error *e);
+/* From here on `owner` is who answers what its hooks on the way are asked; without, to come to one is an error. */
+void td_backward_answered_by(td_backward *b, td_hook_owner *owner);
+/* It goes no further until a hook has been answered. Which, with what: borrowed, some NULL; `first` of them are what
+ * the hook may change (of a function: what it is given; then come the values that it saved). False: not so. */
+typedef struct td_asked {
+    uint32_t hook;
+    int kind, n, first, wanted; /* wanted: so many gradients are the answer */
+    td_tensor *const *at;
+} td_asked;
+bool td_backward_asks(const td_backward *b, td_asked *out);
+/* The answer: `given` NULL: as it was. An error has ended the backward. */
+int td_backward_answer(td_backward *b, int n, td_tensor *const *given, td_error *e);
 /* Did the last step give up for want of memory, to be gone on with? Any other error has ended it. */
 bool td_backward_lacks(const td_backward *b);
 /* The last step went no further for the writes that are pending on this storage: whether they fail, and leave what a

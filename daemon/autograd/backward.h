@@ -56,8 +56,7 @@ typedef struct td_capture {
 /* Anomaly mode: whether a gradient has a NaN, as a bool that may still be computed, and whose it is. */
 typedef struct td_suspect {
     td_tensor *flag;
-    uint16_t op, param;
-    const char *where;
+    const char *op, *input, *where; /* all of them last for ever */
 } td_suspect;
 
 typedef enum td_stage {
@@ -80,10 +79,23 @@ typedef enum td_stage {
 typedef struct td_running {
     bool on;
     uint32_t at;
-    uint8_t step; /* see engine.c */
-    int i;        /* how far the step is */
+    uint8_t step;  /* see engine.c */
+    bool executes; /* the node itself is run, and not only what hangs on its outputs */
+    int i;         /* how far the step is */
     td_tensor **result, *few[16];
 } td_running;
+
+/* A hook that is asked, and what came of it (ask.c). */
+typedef struct td_asking {
+    bool on, answered;
+    uint8_t kind;
+    uint16_t nr;
+    uint32_t hook;
+    uint64_t last, until; /* of a step: the hook that was asked last, and the newest that is meant */
+    int n, first, wanted;
+    td_tensor **at;    /* n, one reference each */
+    td_tensor **given; /* wanted, one reference each; NULL: as it was */
+} td_asking;
 
 /* A .grad to be, made before any is put in place. Good for as long as the old one is what it was. */
 typedef struct td_sum {
@@ -146,8 +158,14 @@ struct td_backward {
     td_suspect *suspects;
     uint32_t nsuspects, suspects_room;
     td_running now;
+    td_hook_owner *owner; /* counted; who answers; NULL: nobody does */
+    bool calls;           /* a node that is needed has a hook */
+    bool waits;           /* for a .grad that it must not touch yet, in the midst of its nodes */
+    td_asking asking;
+    uint32_t from;     /* of the leaves: those before have their .grad already, or get it later */
     td_tensor *moving; /* a seed that is still to be delivered */
-    td_sum *sums;      /* nleaves of them, or NULL */
+    td_sum *sums;      /* nsums of them, or NULL */
+    uint32_t nsums;
     int failed, freed; /* freed: how many of the arrays */
     size_t left;       /* of the next, in bytes; 0: it is whole */
     td_eval eval;
@@ -168,7 +186,23 @@ uint32_t td_ready_pop(td_backward *b);
 /* Accumulate into the leaves: all of them, or none. Negative: nothing was done, for a .grad must not be touched yet, or
  * memory lacks (b->eval.lacks). */
 int td_backward_commit(td_backward *b, td_error *e);
+/* The same for leaf node `at` alone. */
+int td_backward_commit_one(td_backward *b, uint32_t at, td_error *e);
 void td_sums_drop(td_backward *b);
+
+/* ---- hooks (ask.c) */
+
+/* Of a node that is needed: may its hooks be asked? */
+int td_ask_check(td_backward *b, const td_node *n, td_error *e);
+/* The same of a leaf that node n leads to: of hooks of others that n was recorded with. */
+int td_ask_check_leaf(const td_backward *b, const td_node *n, const td_node *leaf, td_error *e);
+/* Has the node a hook of this kind that will be asked? */
+bool td_ask_has(const td_backward *b, const td_node *n, int kind);
+/* One more hook of this kind is asked, or its answer taken: true while there is something to wait for. */
+int td_ask_hooks(td_backward *b, td_running *r, int kind, bool *asked, td_error *e);
+/* A function's own backward; *done: r->result has what came. */
+int td_ask_function(td_backward *b, td_running *r, bool *done, td_error *e);
+void td_asking_end(td_backward *b);
 /* It is read until the end of the backward. */
 int td_backward_pin(td_backward *b, td_storage *s, td_error *e);
 /* The failed write to it that the issuer has still to be told of. */

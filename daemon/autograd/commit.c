@@ -65,7 +65,7 @@ static int check_free(const td_backward *b, td_error *e)
 {
     int err = 0;
     td_tensor *leaf;
-    for (uint32_t k = 0; k < b->nleaves && b->who->may_touch && !err; k++) {
+    for (uint32_t k = b->from; k < b->nleaves && b->who->may_touch && !err; k++) {
         const td_tensor *g = collected(b, k, &leaf), *old = g ? grad_of(b, leaf) : NULL;
         if (old) err = b->who->may_touch(b->who, old->storage, adds_in_place(b, old, g), e);
     }
@@ -83,7 +83,7 @@ static void drop_sum(td_sum *m)
 
 void td_sums_drop(td_backward *b)
 {
-    for (uint32_t k = 0; b->sums && k < b->nleaves; k++) drop_sum(&b->sums[k]);
+    for (uint32_t k = 0; b->sums && k < b->nsums; k++) drop_sum(&b->sums[k]);
     free(b->sums);
     b->sums = NULL;
 }
@@ -96,9 +96,9 @@ static bool holds(const td_sum *m, const td_tensor *old)
 
 static int make_sum(td_backward *b, uint32_t k, td_tensor *old, td_tensor *g, td_error *e)
 {
-    if (!b->sums) b->sums = calloc(b->nleaves, sizeof *b->sums);
+    if (!b->sums) b->sums = calloc(b->nsums = b->nleaves - b->from, sizeof *b->sums);
     if (!b->sums) return td_no_memory(e, "to accumulate gradients");
-    td_sum *m = &b->sums[k];
+    td_sum *m = &b->sums[k - b->from];
     if (holds(m, old)) return 0;
     drop_sum(m);
     td_input in[2] = {td_in(old ? old : g), td_in(g)};
@@ -114,7 +114,7 @@ static int make_sum(td_backward *b, uint32_t k, td_tensor *old, td_tensor *g, td
 static int make_sums(td_backward *b, td_error *e)
 {
     int err = 0;
-    for (uint32_t k = 0; k < b->nleaves && !err; k++) {
+    for (uint32_t k = b->from; k < b->nleaves && !err; k++) {
         td_tensor *leaf, *g = collected(b, k, &leaf), *old = g ? grad_of(b, leaf) : NULL;
         if (g && !adds_in_place(b, old, g) && (old || !may_steal(g))) err = make_sum(b, k, old, g, e);
     }
@@ -127,14 +127,14 @@ static int prepare_step(td_backward *b, step *s, uint32_t k, td_tensor *g, td_er
 {
     td_tensor *old = grad_of(b, s->leaf);
     if (adds_in_place(b, old, g)) return prepare_add(b, s, old, g, e);
-    s->made = old || !may_steal(g) ? b->sums[k].made : g;
+    s->made = old || !may_steal(g) ? b->sums[k - b->from].made : g;
     return td_grad_prepare(s->leaf, b->scope, s->made, e);
 }
 
 static int prepare(td_backward *b, step *steps, int *n, td_error *e)
 {
     int err = 0;
-    for (uint32_t k = 0; k < b->nleaves && !err; k++) {
+    for (uint32_t k = b->from; k < b->nleaves && !err; k++) {
         td_tensor *leaf, *g = collected(b, k, &leaf);
         if (!g) continue;
         steps[*n] = (step){.leaf = leaf};
@@ -166,12 +166,23 @@ int td_backward_commit(td_backward *b, td_error *e)
     int n = 0, err = check_free(b, e);
     if (!err) err = make_sums(b, e);
     if (err) return err;
-    size_t bytes = ((size_t)b->nleaves + 1) * sizeof(step);
+    size_t bytes = ((size_t)(b->nleaves - b->from) + 1) * sizeof(step);
     step *steps = td_array_grow(NULL, 0, bytes);
     if (!steps) return td_no_memory(e, "to accumulate gradients");
     err = prepare(b, steps, &n, e);
     for (int k = 0; k < n; k++) err ? give_up(b, &steps[k]) : take_effect(b, &steps[k]);
     td_array_free(steps, bytes);
     if (!err) td_sums_drop(b);
+    return err;
+}
+
+/* Its place in the list is the one behind those that wait for the end. */
+int td_backward_commit_one(td_backward *b, uint32_t at, td_error *e)
+{
+    b->from = b->nleaves;
+    b->leaves[b->nleaves++] = at;
+    int err = td_backward_commit(b, e);
+    b->nleaves--;
+    if (!err) b->from = 0;
     return err;
 }

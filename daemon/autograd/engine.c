@@ -133,7 +133,7 @@ static void capture(td_backward *b, uint32_t at)
     for (int c = 0; n->captured && n->grad && c < b->ncaptures; c++) {
         const td_capture *p = &b->captures[c];
         td_tensor *g = p->at == at ? n->grad[p->nr] : NULL;
-        if (!g || (b->flags & TD_BW_ACCUMULATE)) continue;
+        if (!g || b->results[p->input] || (b->flags & TD_BW_ACCUMULATE)) continue;
         g->flags &= ~TD_TF_FRESH;
         b->results[p->input] = td_tensor_ref(g);
     }
@@ -173,6 +173,8 @@ static int evaluate(td_backward *b, td_bnode *n, td_tensor **result, td_error *e
         if (td_backward_child(b, n->node, 0) != UINT32_MAX) result[0] = td_tensor_ref(n->grad[0]);
         return 0;
     }
+    const td_node *op = n->node->kind == TD_N_SLICE ? n->node->slice->inner : n->node;
+    if (op->flags & TD_NF_FREED && b->calls) return td_node_freed(op, e); /* by a backward that a hook called */
     bool few[16], *want = n->node->nin <= 16 ? few : malloc(n->node->nin);
     if (!want) return td_no_memory(e, "for a gradient");
     bool any = false;
@@ -193,12 +195,25 @@ void td_bnode_let_go(td_bnode *n)
 static void blame(const td_node *n, td_error *e)
 {
     if (!e) return;
-    if (!e->op[0]) snprintf(e->op, sizeof e->op, "%s", td_op_by_id(n->op)->name);
+    if (!e->op[0]) snprintf(e->op, sizeof e->op, "%s", td_node_name(n));
     if (!e->where[0]) snprintf(e->where, sizeof e->where, "%s", n->where);
 }
 
-/* The steps of a node. Each is begun again where it lacked memory; what it did until then stays. */
-enum { NODE_RETAIN, NODE_EVALUATE, NODE_WATCH, NODE_ROUTE, NODE_OVER };
+/* The steps of a node, in the order of A12. Each is begun again where it lacked memory; what it did until then stays.
+ * Those of hooks wait for answers. */
+enum {
+    NODE_HOOKS, /* of its outputs */
+    NODE_RETAIN,
+    NODE_BEFORE, /* hooks of the node */
+    NODE_ACCUMULATE,
+    NODE_LEAF_HOOKS,
+    NODE_EVALUATE,
+    NODE_WATCH,
+    NODE_AFTER, /* hooks of the node */
+    NODE_LET_GO,
+    NODE_ROUTE,
+    NODE_OVER
+};
 
 static int begin_node(td_backward *b, uint32_t at, td_error *e)
 {
@@ -208,6 +223,7 @@ static int begin_node(td_backward *b, uint32_t at, td_error *e)
     r->result = nin <= 16 ? r->few : calloc(nin, sizeof *r->result);
     if (!r->result) return td_no_memory(e, "for a gradient");
     r->on = true;
+    if (!b->calls) r->step = NODE_RETAIN;
     return 0;
 }
 
@@ -219,22 +235,84 @@ void td_running_end(td_backward *b)
     r->on = false;
 }
 
+/* Is it run itself? Of grad() only what leads to an input is; a leaf is when it collects. */
+static bool executes(const td_backward *b, const td_bnode *n)
+{
+    bool any = false;
+    if (n->node->kind == TD_N_LEAF) return b->flags & TD_BW_ACCUMULATE && (!b->ninputs || n->captured);
+    for (int i = 0; i < n->node->nin && !any; i++) any = td_backward_child(b, n->node, i) != UINT32_MAX;
+    return any || !b->ninputs;
+}
+
+/* What grad() asks for is, as in PyTorch, what came before the hooks when the node is run too, and else what they made
+ * of it. */
+static void capture_first(td_backward *b, const td_running *r, const td_bnode *n)
+{
+    bool first = !b->asking.until && n->captured && n->node->kind != TD_N_LEAF && executes(b, n);
+    if (first) capture(b, r->at);
+}
+
+/* All hooks of a kind, one after the other; then `next`. */
+static int step_hooks(td_backward *b, td_running *r, int kind, uint8_t next, td_error *e)
+{
+    bool asked = false;
+    int err = td_ask_hooks(b, r, kind, &asked, e);
+    if (!err && !asked) r->step = next;
+    return err;
+}
+
+static int step_tensor_hooks(td_backward *b, td_running *r, td_bnode *n, td_error *e)
+{
+    capture_first(b, r, n);
+    if (n->past) r->step = NODE_RETAIN;
+    return n->past ? 0 : step_hooks(b, r, TD_HOOK_TENSOR, NODE_RETAIN, e);
+}
+
 static int step_retain(td_backward *b, td_running *r, td_bnode *n, td_error *e)
 {
     int err = retain(b, n, e);
     if (err) return err;
     capture(b, r->at);
-    r->step = NODE_EVALUATE;
-    if (n->node->kind != TD_N_LEAF) return 0;
+    r->executes = b->calls && !n->past && executes(b, n);
+    r->step = r->executes ? NODE_BEFORE : NODE_EVALUATE;
+    if (n->node->kind != TD_N_LEAF || r->executes) return 0;
     b->leaves[b->nleaves++] = r->at;
     r->step = NODE_OVER;
     return 0;
 }
 
+static int step_before(td_backward *b, td_running *r, td_bnode *n, td_error *e)
+{
+    return step_hooks(b, r, TD_HOOK_PRE, n->node->kind == TD_N_LEAF ? NODE_ACCUMULATE : NODE_EVALUATE, e);
+}
+
+/* Whose hook wants to see its .grad has it at once; others all together, at the end. */
+static int step_accumulate(td_backward *b, td_running *r, td_bnode *n, td_error *e)
+{
+    bool now = td_ask_has(b, n->node, TD_HOOK_LEAF) || td_ask_has(b, n->node, TD_HOOK_POST);
+    if (!now || !n->node->leaf || !any_grad(n)) {
+        b->leaves[b->nleaves++] = r->at;
+        r->step = NODE_OVER;
+        return 0;
+    }
+    int err = td_backward_commit_one(b, r->at, e);
+    if (!err) r->step = NODE_LEAF_HOOKS;
+    return err;
+}
+
+static int step_leaf_hooks(td_backward *b, td_running *r, td_bnode *n, td_error *e)
+{
+    (void)n;
+    return step_hooks(b, r, TD_HOOK_LEAF, NODE_AFTER, e);
+}
+
 static int step_evaluate(td_backward *b, td_running *r, td_bnode *n, td_error *e)
 {
-    int err = any_grad(n) ? evaluate(b, n, r->result, e) : 0;
-    if (!err) r->step = NODE_WATCH;
+    bool done = true;
+    int err = 0;
+    if (n->node->kind == TD_N_FUNCTION && !n->past) err = r->executes ? td_ask_function(b, r, &done, e) : 0;
+    else if (any_grad(n)) err = evaluate(b, n, r->result, e);
+    if (!err && done) r->step = NODE_WATCH;
     return err;
 }
 
@@ -246,9 +324,22 @@ static int step_watch(td_backward *b, td_running *r, td_bnode *n, td_error *e)
     if (err) return err;
     /* The evaluation's own references first: a gradient that is merely passed on is then held once. */
     td_eval_clear(&b->eval);
-    td_bnode_let_go(n);
     r->i = 0;
-    r->step = NODE_ROUTE;
+    r->step = r->executes ? NODE_AFTER : NODE_LET_GO;
+    return 0;
+}
+
+static int step_after(td_backward *b, td_running *r, td_bnode *n, td_error *e)
+{
+    (void)n;
+    return step_hooks(b, r, TD_HOOK_POST, NODE_LET_GO, e);
+}
+
+static int step_let_go(td_backward *b, td_running *r, td_bnode *n, td_error *e)
+{
+    (void)b, (void)e;
+    td_bnode_let_go(n);
+    r->step = n->node->kind == TD_N_LEAF ? NODE_OVER : NODE_ROUTE;
     return 0;
 }
 
@@ -272,14 +363,21 @@ static int step_route(td_backward *b, td_running *r, td_bnode *n, td_error *e)
 
 static int run_node(td_backward *b, td_error *e)
 {
-    static int (*const steps[])(td_backward *, td_running *, td_bnode *, td_error *) = {[NODE_RETAIN] = step_retain,
-                                                                                        [NODE_EVALUATE] = step_evaluate,
-                                                                                        [NODE_WATCH] = step_watch,
-                                                                                        [NODE_ROUTE] = step_route};
+    static int (*const steps[])(td_backward *, td_running *, td_bnode *,
+                                td_error *) = {[NODE_HOOKS] = step_tensor_hooks,    [NODE_RETAIN] = step_retain,
+                                               [NODE_BEFORE] = step_before,         [NODE_ACCUMULATE] = step_accumulate,
+                                               [NODE_LEAF_HOOKS] = step_leaf_hooks, [NODE_EVALUATE] = step_evaluate,
+                                               [NODE_WATCH] = step_watch,           [NODE_AFTER] = step_after,
+                                               [NODE_LET_GO] = step_let_go,         [NODE_ROUTE] = step_route};
     td_running *r = &b->now;
     td_bnode *n = &b->nodes[r->at];
     while (r->step != NODE_OVER) {
         int err = steps[r->step](b, r, n, e);
+        if (b->asking.on && !err) return 0;
+        if (err < 0) { /* somebody is in the way of a .grad: the issuer is woken, and it is tried again */
+            b->waits = true;
+            return b->eval.lacks ? err : 0;
+        }
         if (err) {
             blame(n->node, e);
             return err;
@@ -293,6 +391,7 @@ static int finish(td_backward *b, td_error *e)
 {
     bool wait;
     int err = td_anomaly_verdict(b, &wait, e);
+    b->from = 0;
     if (err || wait) return err;
     err = b->flags & TD_BW_ACCUMULATE ? td_backward_commit(b, e) : 0;
     if (err && b->eval.lacks) return err;
@@ -324,7 +423,10 @@ static int advance(td_backward *b, int64_t *steps, td_error *e)
     switch (b->stage) {
     case TD_BS_SEED: return start(b, e);
     case TD_BS_RUN:
-        for (; *steps > 0 && (b->now.on || b->nready) && !err; *steps -= TD_NODE_STEPS) err = run_some(b, e);
+        for (; *steps > 0 && (b->now.on || b->nready) && !err; *steps -= TD_NODE_STEPS) {
+            err = run_some(b, e);
+            if (b->asking.on || b->waits) *steps = 0;
+        }
         if (!b->now.on && !b->nready) b->stage = TD_BS_UNPIN;
         return err;
     case TD_BS_UNPIN:
@@ -346,6 +448,8 @@ int td_backward_step(td_backward *b, int most, bool *done, uint64_t *lack, td_he
     b->eval.lacks = false;
     b->eval.at = 0;
     b->behind = NULL;
+    b->waits = false;
+    if (b->asking.on) steps = 0;
     while (steps > 0 && b->stage != TD_BS_DONE && !err) err = advance(b, &steps, e);
     b->who->region = region;
     if (!b->eval.lacks) b->failed = err;

@@ -73,6 +73,7 @@ static void auto_free(td_meta *m, td_tensor *owner)
     drop_former(a);
     td_region_parts_free(a);
     td_losing_end(a->losing);
+    td_hooks_drop(&a->hooks);
     td_grads_drop(owner);
     owner->meta = NULL;
     td_node_unref(a->node);
@@ -247,7 +248,7 @@ const char *td_grad_fn(const td_tensor *t)
     if (td_is_leaf(t)) return NULL;
     const td_auto *a = td_auto_of(t);
     if (view_is_stale(t)) return "as_strided";
-    return td_op_by_id(a->node->kind == TD_N_SLICE ? a->node->slice->inner->op : a->node->op)->name;
+    return td_node_name(a->node);
 }
 
 static int leaf_edge(td_tensor *t, td_auto *a, td_edge *out, td_error *e)

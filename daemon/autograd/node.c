@@ -124,6 +124,19 @@ void td_node_strip(td_node *n)
     strip(n, 1);
 }
 
+td_node *td_node_ref(td_node *n)
+{
+    n->refs++;
+    return n;
+}
+
+const char *td_node_name(const td_node *n)
+{
+    if (n->kind == TD_N_LEAF) return "accumulate_grad";
+    if (n->kind == TD_N_FUNCTION) return n->name;
+    return td_op_by_id(n->kind == TD_N_SLICE ? n->slice->inner->op : n->op)->name;
+}
+
 static void drop_retains(td_node *n)
 {
     while (n->retains) {
@@ -138,6 +151,7 @@ static void end(td_dead *d)
 {
     td_node *n = (td_node *)(void *)((char *)d - offsetof(td_node, dead));
     drop_retains(n);
+    td_hooks_drop(&n->hooks);
     for (int k = 0; k < n->nsaved; k++) td_saved_release(&n->saved[k]);
     for (int k = 0; k < n->nin; k++) td_node_unref(n->edges[k].node);
     if (n->kind == TD_N_LEAF) {
@@ -145,6 +159,8 @@ static void end(td_dead *d)
     } else if (n->kind == TD_N_SLICE) {
         td_node_unref(n->slice->inner);
         free(n->slice);
+    } else if (n->kind == TD_N_FUNCTION) {
+        free(n->name);
     }
     td_account_discharge(n->account, 0, cost_of(n->bytes));
     td_account_unref(n->account);
@@ -156,7 +172,11 @@ static void end(td_dead *d)
 void td_node_unref(td_node *n)
 {
     if (!n || --n->refs) return;
-    if (n->kind == TD_N_LEAF && n->leaf) td_auto_of(n->leaf)->leaf = NULL; /* at once: its tensor would find it */
+    if (n->kind == TD_N_LEAF && n->leaf) { /* at once: its tensor would find it */
+        td_auto *a = td_auto_of(n->leaf);
+        a->leaf = NULL;
+        if (a->hooks) td_hooks_sift(&a->hooks);
+    }
     td_die(&n->dead, end);
 }
 

@@ -10,9 +10,10 @@
 
 #include "daemon/autograd/autograd.h"
 #include "daemon/autograd/gradient.h"
+#include "proto/hash.h"
 
-typedef struct td_node td_node;
 typedef struct td_saved td_saved;
+typedef struct td_hook td_hook;
 
 typedef struct td_edge {
     td_node *node; /* counted; NULL: no gradient is wanted */
@@ -56,7 +57,8 @@ typedef struct td_shape {
     bool open;    /* the shape depends on data: not known when the op was recorded */
 } td_shape;
 
-enum { TD_N_OP = 0, TD_N_LEAF, TD_N_SLICE };
+/* TD_N_FUNCTION: its backward is the program's; `op` means nothing. */
+enum { TD_N_OP = 0, TD_N_LEAF, TD_N_SLICE, TD_N_FUNCTION };
 enum {                     /* td_node.flags */
        TD_NF_FREED = 1,    /* what it saved has gone */
        TD_NF_PENDING = 2,  /* a write that may yet fail */
@@ -108,8 +110,10 @@ struct td_node {
         td_slice *slice;       /* TD_N_SLICE */
         td_storage *writes;    /* TD_N_OP that is pending */
         td_replaced *replaced; /* the same with TD_NF_REPLACES */
+        char *name;            /* TD_N_FUNCTION */
     };
     td_retain *retains;
+    td_hook *hooks;
     /* The parts, in one block. */
     td_edge *edges;   /* nin */
     td_saved *saved;  /* nsaved */
@@ -133,13 +137,10 @@ typedef struct td_node_size {
 uint64_t td_node_cost(const td_node_size *size);
 /* A node with one reference and everything zero; charged to `account`. */
 td_node *td_node_new(const td_node_size *size, td_account *account, td_error *e);
-static inline td_node *td_node_ref(td_node *n)
-{
-    n->refs++;
-    return n;
-}
-/* Iterative, whatever hangs on it. NULL is fine. */
-void td_node_unref(td_node *n);
+/* The name for messages. */
+const char *td_node_name(const td_node *n);
+/* It was freed, and has what it saved no longer. */
+int td_node_freed(const td_node *n, td_error *e);
 /* Let go of what was saved (after a backward without retain_graph). */
 void td_node_free_saved(td_node *n);
 /* Of what is void: let go of all but edge 0. */
@@ -180,6 +181,7 @@ typedef struct td_auto {
     td_gslot *grads;
     td_retain *retain; /* in node->retains, or NULL */
     td_part *parts;    /* what it is in regions that are open */
+    td_hook *hooks;    /* of a leaf */
 } td_auto;
 
 /* NULL when the tensor has none. */
@@ -258,6 +260,35 @@ int td_rebase(td_call *c, td_node *node, td_error *e);
 td_storage *td_node_writes(const td_node *n);
 /* A node that gives the gradient of a view by its geometry in the base, whose node is `edge`. */
 int td_view_node(td_tensor *view, td_tensor *base, td_node **out, td_error *e);
+
+/* ---- hooks (hook.c) */
+
+/* A function of a program that a backward asks. It goes with what it hangs on. */
+struct td_hook {
+    td_hook *next; /* of the same node or leaf, in the order in which they came */
+    td_hook **list;
+    UT_hash_handle hh; /* of its owner's */
+    td_hook_owner *owner;
+    td_account *account;
+    uint64_t order; /* of all */
+    uint32_t number;
+    uint16_t nr; /* of TD_HOOK_TENSOR: which output */
+    uint8_t kind;
+};
+extern _Thread_local uint64_t td_loop_hooks; /* the order of the last one */
+
+int td_hook_add(td_hook **list, int kind, uint32_t nr, uint32_t number, td_hook_owner *owner, td_account *account,
+                td_error *e);
+void td_hooks_drop(td_hook **list);
+/* No graph leads to this leaf any more: nobody minds hooks that nobody runs. */
+void td_hooks_sift(td_hook **list);
+/* Does `owner` (NULL: nobody) run it? */
+bool td_hook_is_own(const td_hook *h, const td_hook_owner *owner);
+/* Is it of the session that recorded node n? */
+bool td_hook_is_of(const td_hook *h, const td_node *n);
+int td_hook_foreign(const td_hook *h, const td_node *n, const td_hook_owner *asks, td_error *e);
+td_hook_owner *td_hook_owner_ref(td_hook_owner *o);
+void td_hook_owner_unref(td_hook_owner *o);
 
 /* ---- running ops for a backward (eval.c) */
 

@@ -57,9 +57,8 @@ static int take_input(td_backward *b, int k, td_tensor *t, td_error *e)
 {
     if (!td_requires_grad(t))
         return td_fail(e, TD_E_AUTOGRAD, "One of the differentiated Tensors does not require grad");
-    if ((b->flags & TD_BW_ACCUMULATE) && !td_is_leaf(t))
-        return td_fail(e, TD_E_AUTOGRAD,
-                       "backward(inputs=...) accumulates into leaves; input %d has a grad_fn: use grad()", k);
+    int err = b->flags & TD_BW_ACCUMULATE ? td_retain_grad(t, e) : 0; /* nothing for a leaf */
+    if (err) return err;
     return td_edge_of(t, &b->wanted[k], e);
 }
 
@@ -137,6 +136,7 @@ bool td_backward_drop(td_backward *b, int most)
     int64_t steps = (int64_t)most * TD_NODE_STEPS;
     td_eval_deinit(&b->eval);
     td_running_end(b);
+    td_asking_end(b);
     td_sums_drop(b);
     td_tensor_unref(b->moving);
     b->moving = NULL;

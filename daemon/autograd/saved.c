@@ -152,9 +152,8 @@ static const char *op_name(unsigned id)
 
 static const char *maker(const td_node *n, const td_saved *s)
 {
-    const td_node *by = s->output ? n : n->edges[s->index].node;
-    if (!by || by->kind == TD_N_LEAF) return NULL;
-    return op_name(by->kind == TD_N_SLICE ? by->slice->inner->op : by->op);
+    const td_node *by = s->output ? n : s->index < n->nin ? n->edges[s->index].node : NULL;
+    return by && by->kind != TD_N_LEAF ? td_node_name(by) : NULL;
 }
 
 static int stale(const td_node *n, const td_saved *s, const td_desc *d, const td_version *now, td_error *e)
@@ -167,7 +166,7 @@ static int stale(const td_node *n, const td_saved *s, const td_desc *d, const td
                    "one of the variables needed for gradient computation has been modified by an inplace operation: "
                    "[%s], %s and saved by '%s', is at version %u; expected version %u instead. It was changed by %s of "
                    "session %u (pid %u)",
-                   td_desc_text(d, text, sizeof text), made, op_name(n->op), now->value, s->version, by, now->session,
+                   td_desc_text(d, text, sizeof text), made, td_node_name(n), now->value, s->version, by, now->session,
                    now->pid);
 }
 

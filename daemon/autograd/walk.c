@@ -174,6 +174,7 @@ uint32_t td_backward_child(const td_backward *b, const td_node *n, int i)
 /* As often as it is saved: to know which were pinned before would take longer. */
 int td_backward_pin(td_backward *b, td_storage *s, td_error *e)
 {
+    if (b->calls) return 0; /* what a hook writes would wait for its own backward: versions tell of it */
     if (b->npins == b->pins_room) {
         void *more = td_array_more(b->pins, &b->pins_room, sizeof *b->pins);
         if (!more) return no_memory(e);
@@ -184,19 +185,25 @@ int td_backward_pin(td_backward *b, td_storage *s, td_error *e)
     return 0;
 }
 
-static int freed(const td_node *n, td_error *e)
+int td_node_freed(const td_node *n, td_error *e)
 {
     return td_fail(
         e, TD_E_AUTOGRAD,
         "Trying to backward through the graph a second time (the saved tensors of '%s' have already been freed). "
         "Saved intermediate values of the graph are freed when you call backward() or grad(). Specify "
         "retain_graph=True if you need to backward through the graph a second time",
-        td_op_by_id(n->op)->name);
+        td_node_name(n));
 }
 
 /* What the needed gradients of a node keep, by parameter. */
 static void wanted(const td_backward *b, const td_node *outer, const td_node *n, uint32_t *inputs, uint32_t *outputs)
 {
+    if (n->kind == TD_N_FUNCTION) {
+        bool any = false;
+        for (int i = 0; i < n->nin && !any; i++) any = td_backward_child(b, n, i) != UINT32_MAX;
+        *inputs = *outputs = any ? UINT32_MAX : 0;
+        return;
+    }
     const td_op *op = td_op_by_id(n->op);
     const td_formula *f = td_formula_of(op);
     int shift = outer != n; /* the edges of an op inside a slice begin at 1 */
@@ -235,11 +242,11 @@ static int check_node(td_backward *b, const td_node *outer, const td_node *n, td
     const td_op *op = td_op_by_id(n->op);
     if (td_backward_past(b, outer)) return 0;
     wanted(b, outer, n, &inputs, &outputs);
-    if ((n->flags & TD_NF_FREED) && (inputs | outputs)) return freed(n, e);
+    if ((n->flags & TD_NF_FREED) && (inputs | outputs)) return td_node_freed(n, e);
     int err = 0;
     for (int k = 0; k < n->nsaved && !err; k++) {
         const td_saved *s = &n->saved[k];
-        int p = s->output ? s->index : td_op_param_of(op, n->nin, s->index);
+        int p = n->kind == TD_N_FUNCTION ? 0 : s->output ? s->index : td_op_param_of(op, n->nin, s->index);
         if (!((s->output ? outputs : inputs) >> p & 1)) continue;
         err = s->kind == TD_SV_AGAIN ? td_remake_enter(b, s->region, e) : td_saved_check(n, s, e);
         if (err == TD_E_VERSION && may_be_unwritten(b, n, s)) return err;
@@ -249,10 +256,20 @@ static int check_node(td_backward *b, const td_node *outer, const td_node *n, td
         err = td_backward_pin(b, s->tensor->storage, e);
     }
     if (err && e) {
-        snprintf(e->op, sizeof e->op, "%s", op->name);
+        snprintf(e->op, sizeof e->op, "%s", td_node_name(n));
         snprintf(e->where, sizeof e->where, "%s", n->where);
     }
     return err;
+}
+
+static bool unpin(td_backward *b, int64_t *steps)
+{
+    for (; b->npins && *steps > 0; --*steps) {
+        td_storage *s = b->pins[--b->npins];
+        s->pinned--;
+        td_storage_unref(s);
+    }
+    return !b->npins;
 }
 
 static int check(td_backward *b, int64_t *steps, td_error *e)
@@ -261,8 +278,10 @@ static int check(td_backward *b, int64_t *steps, td_error *e)
     while (b->at < b->nnodes && !err && *steps > 0) {
         const td_node *n = b->nodes[b->at++].node;
         *steps -= 1 + n->nin + n->nsaved;
-        if (!b->nodes[b->at - 1].needed || n->kind == TD_N_LEAF) continue;
-        err = check_node(b, n, n->kind == TD_N_SLICE ? n->slice->inner : n, e);
+        if (!b->nodes[b->at - 1].needed) continue;
+        err = td_ask_check(b, n, e);
+        if (n->kind == TD_N_LEAF) continue;
+        if (!err) err = check_node(b, n, n->kind == TD_N_SLICE ? n->slice->inner : n, e);
         if (b->behind) { /* once more when that is known */
             b->at--;
             *steps = 0;
@@ -270,10 +289,13 @@ static int check(td_backward *b, int64_t *steps, td_error *e)
         }
         for (int i = 0; i < n->nin; i++) {
             uint32_t child = td_backward_child(b, n, i);
-            if (child != UINT32_MAX) b->nodes[child].deps++;
+            if (child == UINT32_MAX) continue;
+            b->nodes[child].deps++;
+            if (!err && b->nodes[child].node->kind == TD_N_LEAF) err = td_ask_check_leaf(b, n, b->nodes[child].node, e);
         }
     }
     if (err || b->at < b->nnodes) return err;
+    if (b->calls && !unpin(b, steps)) return 0;
     next_stage(b, TD_BS_AGAIN);
     return 0;
 }
@@ -287,12 +309,7 @@ static int plan_again(td_backward *b, int64_t *steps, td_error *e)
 
 bool td_backward_unpin(td_backward *b, int64_t *steps)
 {
-    for (; b->npins && *steps > 0; --*steps) {
-        td_storage *s = b->pins[--b->npins];
-        s->pinned--;
-        td_storage_unref(s);
-    }
-    return !b->npins && td_remakes_drop(b, steps);
+    return unpin(b, steps) && td_remakes_drop(b, steps);
 }
 
 int td_backward_walk(td_backward *b, int64_t *steps, td_error *e)

@@ -62,6 +62,9 @@ static int step(td_session *s, td_activity *a, td_error *e)
     if (!rc) rc = td_known_programs_copy(s, c->parent, e);
     if (rc) return rc;
     inherit_failures(s, c->parent);
+    td_hook_owner *own = c->parent->hooks ? td_session_hooks(s, e) : NULL;
+    if (c->parent->hooks && !own) return e->code;
+    if (own) td_hook_owner_inherit(own, c->parent->hooks);
     td_session_welcome(s, c->table_hash);
     drop(a, 1);
     return TD_OK;

@@ -297,6 +297,11 @@ static const control controls[] = {
     [TD_REC_PROGRAM_END - TD_REC_FIRST] = {"program_end", 0, 0, 1},
     [TD_REC_REGION - TD_REC_FIRST] = {"checkpoint", 0, 0, 2},
     [TD_REC_REGION_END - TD_REC_FIRST] = {"checkpoint_end", 0, 0, 1},
+    [TD_REC_BACKWARD_GO - TD_REC_FIRST] = {"backward_go", -1, -1, 5},
+    [TD_REC_HOOK - TD_REC_FIRST] = {"hook", -1, 0, 3},
+    [TD_REC_HOOK_END - TD_REC_FIRST] = {"hook_end", 0, 0, 0},
+    [TD_REC_FUNCTION - TD_REC_FIRST] = {"function", -1, 0, 4},
+    [TD_REC_NODE_END - TD_REC_FIRST] = {"node_end", 0, 0, 0},
 };
 
 static int check_form(const td_record *r, const control **out, td_error *e)
@@ -333,6 +338,11 @@ static int dispatch(td_session *s, const td_record *r, td_error *e)
     case TD_REC_DATA: return step_data(s, r, e);
     case TD_REC_PUT: return step_put(s, r, e);
     case TD_REC_BACKWARD: return td_session_backward(s, r, e);
+    case TD_REC_BACKWARD_GO: return td_session_backward_go(s, r, e);
+    case TD_REC_HOOK: return td_session_hook(s, r, e);
+    case TD_REC_HOOK_END: return td_session_hook_end(s, r);
+    case TD_REC_FUNCTION: return td_session_function(s, r, e);
+    case TD_REC_NODE_END: return td_session_node_end(s, r);
     case TD_REC_CALL: return td_session_program_call(s, r, e);
     case TD_REC_PROGRAM_END: return td_session_program_end(s, r, e);
     case TD_REC_REGION: return td_session_region(s, r, e);

@@ -129,6 +129,7 @@ void td_session_welcome(td_session *s, uint32_t table_hash)
 
 static void free_parts(td_session *s)
 {
+    td_hook_owner_end(s->hooks); /* when it never began; else it has ended before */
     free(s->renamed);
     free(s->sent);
     free(s->outs);
@@ -230,6 +231,12 @@ static bool clear_parts(td_sessions *all, td_remains *r, int most)
     if (!td_known_programs_drop(&r->programs, most)) return false;
     if (r->activity && !r->activity->kind->drop(r->activity, most)) return false;
     r->activity = NULL;
+    for (td_activity *a; (a = r->parked); r->parked = a) {
+        td_activity *next = a->next;
+        if (!a->kind->drop(a, most)) return false;
+        a = next;
+    }
+    if (!td_known_nodes_drop(&r->nodes, account, most)) return false;
     if (!drop_sites(r, most)) return false;
     if (!td_grad_scope_end(account->session, most)) return false;
     if (!td_objects_drop(&r->objects, most)) return false;
@@ -266,6 +273,8 @@ static void leave(td_session *s)
 {
     td_remains r = {.next = s->all->remains,
                     .activity = s->activity,
+                    .parked = s->parked,
+                    .nodes = s->nodes,
                     .objects = s->objects,
                     .queues = s->queues,
                     .programs = s->programs,
@@ -275,7 +284,8 @@ static void leave(td_session *s)
                     .nsites = s->nsites,
                     .ncharged_sites = s->ncharged_sites};
     if (s->activity && s->activity->kind->left) s->activity->kind->left(s->activity);
-    s->activity = NULL;
+    s->activity = s->parked = NULL;
+    s->nodes = NULL;
     s->objects = (td_objects){0};
     s->queues = NULL;
     s->programs = NULL;
@@ -327,6 +337,9 @@ td_heap *td_session_end(td_session *s, bool alive)
     td_lates_drop(&s->late);
     td_session_made(s);
     td_session_regions_drop(s);
+    td_hook_owner_end(s->hooks);
+    s->hooks = NULL;
+    td_words_deinit(&s->gone);
     leave(s);
     td_session_leases_changed(s->all); /* who waited for its leases or its backward goes on */
     td_ring_drop(s);

@@ -9,6 +9,9 @@ enum { MOST_HELD_BACK = 4096 }; /* bytes */
 
 static void put_reply(td_session *s, Td__Wire__Reply *r, int fd)
 {
+    r->n_gone = s->gone.count;
+    r->gone = s->gone.at;
+    s->gone.count = 0;
     size_t n = td__wire__reply__get_packed_size(r);
     uint8_t *at = td_writer_begin(s->io.writer, n);
     if (!at) return; /* without memory for a reply the client runs into its deadline */
@@ -120,6 +123,7 @@ static void fill_facts(const td_session *s, const td_tensor *t, Td__Wire__Facts 
     f->storage = (uint64_t)(uintptr_t)t->storage >> 4;
     f->service = (t->storage->flags & TD_SF_SERVICE) != 0;
     f->nbytes = t->storage->nbytes;
+    f->inference = (t->flags & TD_TF_INFERENCE) != 0;
 }
 
 void td_facts_reply(td_session *s, uint64_t serial, const td_tensor *t, td_edition edition)

@@ -56,6 +56,7 @@ typedef struct td_activity_kind {
 } td_activity_kind;
 struct td_activity {
     const td_activity_kind *kind;
+    td_activity *next; /* of those that wait for their client (td_session.parked) */
 };
 
 typedef struct td_known_program td_known_program; /* programs.c */
@@ -63,7 +64,8 @@ typedef struct td_known_program td_known_program; /* programs.c */
 /* What an ended session leaves when it is too much to be let go of in one turn. */
 typedef struct td_remains {
     struct td_remains *next;
-    td_activity *activity;
+    td_activity *activity, *parked;
+    struct td_known_node *nodes;
     td_objects objects; /* counts its account, which all of it is charged to */
     struct td_queue_handle *queues;
     td_known_program *programs;
@@ -204,6 +206,11 @@ struct td_session {
     Td__Wire__Call *call;
     td_wait wait; /* of the stream */
     td_activity *activity;
+    td_activity *parked; /* backwards that wait for the answer to a hook, while the stream goes on; the newest first */
+    uint32_t nparked;
+    td_hook_owner *hooks;
+    struct td_known_node *nodes;
+    td_words gone;                  /* hooks that have gone, as the client has still to be told */
     uint64_t unwanted[TD_UNWANTED]; /* serials of programs' calls that nobody waits for any more, the last ones */
     td_cause *first_error;          /* not yet told */
     td_lates late;                  /* nor these, of storages; told by their next use */
@@ -291,8 +298,18 @@ int td_record_failed(td_session *s, const td_record *r, const char *what, td_err
 /* The tensors behind ids; those that have values. `optional`: 0 is none. */
 int td_session_tensors(td_session *s, const uint32_t *ids, int n, bool optional, td_tensor **out, td_error *e);
 int td_session_values(td_session *s, const uint32_t *ids, int n, bool optional, td_tensor **out, td_error *e);
-/* backward.c: begin one. */
+/* backward.c: begin one; answer what one has asked. */
 int td_session_backward(td_session *s, const td_record *r, td_error *e);
+int td_session_backward_go(td_session *s, const td_record *r, td_error *e);
+/* hooks.c: hooks, functions of the program's own, nodes by number */
+td_hook_owner *td_session_hooks(td_session *s, td_error *e); /* borrowed; NULL with `e` */
+int td_session_hook(td_session *s, const td_record *r, td_error *e);
+int td_session_hook_end(td_session *s, const td_record *r);
+int td_session_function(td_session *s, const td_record *r, td_error *e);
+int td_session_node_end(td_session *s, const td_record *r);
+int td_call_node(td_session *s, const Td__Wire__Call *call, td_error *e);
+/* Let go of about `most`: true when all are gone. */
+bool td_known_nodes_drop(struct td_known_node **all, td_account *account, int most);
 /* programs.c: one that the client sends; let go of it; NULL: there is none of that number */
 int td_call_program_new(td_session *s, const Td__Wire__Call *call, td_error *e);
 td_program *td_session_program_of(const td_session *s, uint32_t id, td_error *e); /* borrowed; NULL: there is none */

@@ -1,0 +1,119 @@
+/* A node whose backward is a function of a program: how it is recorded.
+ *
+ * The program has computed the outputs outside of every graph, and says what of. From here on they are the node's, as
+ * if an op had made them. What it saves hangs on the node, not on the program: values of its own outputs without their
+ * history, as of any node, or node and program would keep each other. */
+#include "daemon/autograd/node.h"
+#include <stdlib.h>
+#include <string.h>
+
+static bool differentiable(const td_function_call *f, int o)
+{
+    return !(f->flags[o] & TD_FN_APART) && td_dtype_is_inexact((td_dtype)f->out[o]->desc.dtype);
+}
+
+static int place(const td_tensor *t, int n, td_tensor *const *among)
+{
+    for (int k = 0; k < n; k++)
+        if (among[k] == t) return k;
+    return -1;
+}
+
+static int check_output(const td_function_call *f, int o, td_error *e)
+{
+    td_tensor *t = f->out[o];
+    bool is_input = place(t, f->nin, f->in) >= 0, written = f->flags[o] & TD_FN_WRITTEN;
+    if (place(t, o, f->out) >= 0)
+        return td_fail(e, TD_E_AUTOGRAD, "outputs %d and %d of %s are one tensor", place(t, o, f->out), o, f->name);
+    if (!written && is_input)
+        return td_fail(e, TD_E_AUTOGRAD, "output %d of %s is one of its inputs; it must be a view of that", o, f->name);
+    if (!written) return 0;
+    if (!is_input) return td_fail(e, TD_E_AUTOGRAD, "output %d of %s is marked as written, and no input", o, f->name);
+    if (td_requires_grad(t) && td_is_leaf(t))
+        return td_fail(
+            e, TD_E_AUTOGRAD,
+            "a leaf Variable that requires grad is being used in an in-place operation. Do it under no_grad, "
+            "or out of place");
+    if (t->view_base)
+        return td_fail(e, TD_E_UNSUPPORTED, "%s writes a view in place; only what is no view can be marked as written",
+                       f->name);
+    return 0;
+}
+
+static int check(const td_function_call *f, td_error *e)
+{
+    int err = 0;
+    for (int o = 0; o < f->nout && !err; o++) err = check_output(f, o, e);
+    for (int k = 0; k < f->nsaved && !err; k++)
+        if (f->saved[k] && f->saved[k]->flags & TD_TF_INFERENCE)
+            err = td_fail(e, TD_E_AUTOGRAD,
+                          "inference tensors cannot be saved for backward. To work around you can make a clone to get "
+                          "a normal tensor and use it in autograd");
+    return err;
+}
+
+static td_node *new_node(td_issuer *who, const td_function_call *f, td_error *e)
+{
+    td_node_size z = {.nin = f->nin, .nout = f->nout, .nsaved = f->nsaved};
+    for (int o = 0; o < f->nout; o++) z.nints += td_shape_ints(&f->out[o]->desc, false);
+    td_node *n = td_node_new(&z, who->account, e);
+    if (!n) return NULL;
+    n->kind = TD_N_FUNCTION;
+    n->session = who->session, n->pid = who->pid;
+    n->where = td_intern_where(who->where);
+    n->name = strdup(f->name);
+    uint32_t at = 0;
+    for (int o = 0; o < f->nout; o++) at += td_node_put_shape(n, &n->outs[o], at, &f->out[o]->desc, false);
+    if (n->name) return n;
+    td_node_unref(n);
+    td_no_memory(e, "for a node of the graph");
+    return NULL;
+}
+
+static int put_edges(td_node *n, const td_function_call *f, td_error *e)
+{
+    int err = 0;
+    for (int i = 0; i < f->nin && !err; i++) {
+        n->given[i] = f->in[i];
+        if (f->in[i] && td_requires_grad(f->in[i])) err = td_edge_of(f->in[i], &n->edges[i], e);
+    }
+    return err;
+}
+
+static int put_saved(td_node *n, const td_function_call *f, td_error *e)
+{
+    int err = 0;
+    for (int k = 0; k < f->nsaved && !err; k++) {
+        td_tensor *t = f->saved[k];
+        if (!t) continue;
+        int o = place(t, f->nout, f->out), i = place(t, f->nin, f->in);
+        if (o >= 0) err = td_save_output(&n->saved[k], t, o, e);
+        else err = td_save_input(&n->saved[k], t, i >= 0 ? i : UINT16_MAX, t->version->value, e);
+    }
+    return err;
+}
+
+/* What was saved of a tensor that was written since is useless, and would lead in a circle. */
+static int attach(td_node *n, const td_function_call *f, td_error *e)
+{
+    int err = 0;
+    for (int o = 0; o < f->nout && !err; o++) {
+        if (!differentiable(f, o)) continue;
+        if (f->flags[o] & TD_FN_WRITTEN) td_saved_lose(f->out[o], f->out[o]->version->value);
+        err = td_set_history(f->out[o], n, (uint32_t)o, e);
+    }
+    return err;
+}
+
+int td_function_record(td_issuer *who, td_hook_owner *owner, const td_function_call *f, td_error *e)
+{
+    int err = check(f, e);
+    td_node *n = err ? NULL : new_node(who, f, e);
+    if (!n) return e && e->code ? e->code : TD_E_SYSTEM;
+    err = put_edges(n, f, e);
+    if (!err) err = put_saved(n, f, e);
+    if (!err) err = td_hook_add(&n->hooks, TD_HOOK_FUNCTION, 0, f->hook, owner, who->account, e);
+    if (!err) err = attach(n, f, e);
+    td_node_unref(n);
+    return err;
+}
