@@ -49,6 +49,7 @@ void td_client_free(td_client *c)
         if (w->heap) free(w);
     }
     td_words_deinit(&c->words);
+    td_words_deinit(&c->gone);
     td_writer_deinit(&c->writer);
     td_reader_deinit(&c->reader);
     td_arena_deinit(&c->arena);

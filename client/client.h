@@ -219,6 +219,11 @@ struct td_client {
     uint64_t freed_graph;              /* of these, those up to here were there before a backward that keeps no graph */
     uint64_t handed_on;                /* of these, those up to here may have come back without their number */
 
+    bool hooks; /* it has made some: a backward may come to one */
+    uint32_t next_hook, next_node;
+    td_words gone; /* hooks that are nowhere any more, as nobody here has asked yet */
+    td_on_hook on_hook;
+    void *hook_context;
     td_memo *memos; /* see memo.c */
     uint32_t grad_scope;
     uint32_t devices;    /* bit for each device that the daemon has */
@@ -447,6 +452,9 @@ void td_requests_tell(td_client *c);
 void td_requests_fail(td_client *c, const td_error *why);
 /* All that were out, in a forked child. */
 void td_requests_forked(td_client *c, const td_error *why);
+
+/* ---- hook.c: under the lock ---- */
+void td_hooks_gone(td_client *c, size_t n, const uint32_t *hooks);
 
 /* ---- site.c ---- */
 /* The id of a call site (0: none), by the address of its text. */

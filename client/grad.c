@@ -7,7 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ACCUMULATE = 8 }; /* in the flags of a BACKWARD record: into .grad, rather than returned */
+enum {
+    ACCUMULATE = 8, /* in the flags of a BACKWARD record: into .grad, rather than returned */
+    POOL = 4        /* ids for what a hook is given, unless it is more */
+};
 
 /* A record with one input and no result. */
 static int mark(td_array *a, unsigned rec, const char *op, int nrest, uint32_t value)
@@ -89,31 +92,213 @@ static bool is_doubtful(const backward *b)
     return doubt;
 }
 
-/* Under the lock: `nout` handles were made for the gradients. */
-static int send_backward(const backward *b, int nout, td_array *const *out)
+/* Under the lock: `nout` handles were made for the gradients; `name`: hooks are answered, and given these. */
+static int send_backward(const backward *b, int nout, td_array *const *out, uint64_t name, int npool,
+                         td_array *const *pool)
 {
-    uint32_t in[TD_MAX_INPUTS], ids[TD_MAX_INPUTS];
+    uint32_t in[TD_MAX_INPUTS], ids[TD_MAX_INPUTS + POOL];
     int n = 0;
     for (int i = 0; i < b->roots.n; i++) in[n++] = b->roots.at[i]->id;
     for (int i = 0; i < b->roots.n; i++) in[n++] = i < b->grads.n && b->grads.at[i] ? b->grads.at[i]->id : 0;
     for (int i = 0; i < b->inputs.n; i++) in[n++] = b->inputs.at[i]->id;
     for (int i = 0; i < nout; i++) ids[i] = out[i]->id;
-    uint32_t rest[3] = {b->flags, (uint32_t)b->roots.n, b->c->grad_scope};
+    for (int i = 0; i < npool; i++) ids[nout + i] = pool[i]->id;
+    uint32_t rest[5] = {b->flags, (uint32_t)b->roots.n, b->c->grad_scope};
+    td_words_put_u64(rest + 3, name);
     if (!(b->flags & (TD_RETAIN_GRAPH | TD_CREATE_GRAPH))) b->c->freed_graph = b->c->storages;
     b->c->writes++;
     if (b->grads.n) b->c->handed_on = b->c->storages; /* what is given may become a .grad */
-    return td_control(b->c, TD_REC_BACKWARD, b->where, n, in, nout, ids, 3, rest);
+    return td_control(b->c, TD_REC_BACKWARD, b->where, n, in, nout + npool, ids, name ? 5 : 3, rest);
 }
+
+/* ---- hooks: the backward is asked for, and goes on, in as many requests as there are hooks on its way -------------
+ */
+
+/* A backward that asks, and what it has asked. */
+typedef struct asking {
+    td_wait wait;
+    const backward *b;
+    uint64_t name;
+    int npool;
+    td_array **pool; /* handles for what the next hook is given */
+    bool asks;
+    uint32_t needs;
+    td_hook_call call, last; /* last: it was answered */
+} asking;
+
+static int grow_pool(asking *x, int n)
+{
+    td_array **more = realloc(x->pool, (size_t)(n + 1) * sizeof *more);
+    if (!more) return td_raise(TD_E_SYSTEM, x->b->op, "no memory for a hook");
+    x->pool = more;
+    while (x->npool < n) {
+        int rc = td_arrays_unknown(x->b->c, 1, &x->pool[x->npool]);
+        if (rc) return rc;
+        x->npool++;
+    }
+    return TD_OK;
+}
+
+static int take_given(asking *x, const Td__Wire__Asked *q, td_error *e)
+{
+    size_t at = 0;
+    int used = 0;
+    td_array **given = calloc(q->n_ids + 1, sizeof *given);
+    x->call.given = given;
+    x->call.answer = calloc(q->wanted + 1, sizeof *given);
+    if (!given || !x->call.answer) return td_no_memory(e, "for a hook");
+    for (size_t k = 0; k < q->n_ids; k++) {
+        if (!q->ids[k]) continue;
+        if (used == x->npool || x->pool[used]->id != q->ids[k] || at == q->n_descs)
+            return td_fail(e, TD_E_PROTOCOL, "the daemon gave a hook what does not fit the ids that it was sent");
+        given[k] = x->pool[used++];
+        int rc = td_take_shape(given[k], q->descs[at++], e);
+        if (rc) return rc;
+    }
+    memmove(x->pool, x->pool + used, (size_t)(x->npool - used) * sizeof *x->pool);
+    x->npool -= used;
+    return TD_OK;
+}
+
+static int on_asked(td_client *c, td_wait *w, const td_reply *r, int *fd, td_error *e)
+{
+    (void)c, (void)fd;
+    asking *x = w->context;
+    const Td__Wire__Asked *q = r->asked;
+    x->asks = q;
+    x->needs = q ? q->needs : 0;
+    if (!q || q->needs) return TD_OK;
+    if (q->n_ids > TD_MAX_INPUTS || q->wanted > TD_MAX_INPUTS || q->first > q->n_ids)
+        return td_fail(e, TD_E_PROTOCOL, "the daemon gave a hook %zu tensors", q->n_ids);
+    x->call = (td_hook_call){.hook = q->hook, .kind = (td_hook_kind)q->kind, .flags = x->b->flags};
+    x->call.n = (int)q->n_ids, x->call.first = (int)q->first, x->call.wanted = (int)q->wanted;
+    return take_given(x, q, e);
+}
+
+/* Under the lock. */
+static int send_go(asking *x, unsigned how, uint64_t serial)
+{
+    uint32_t in[TD_MAX_INPUTS], ids[TD_MAX_INPUTS], rest[5] = {0};
+    int n = how == TD_GO_GIVEN ? x->call.wanted : 0, npool = serial ? x->npool : 0;
+    for (int k = 0; k < n; k++) in[k] = x->call.answer[k] ? x->call.answer[k]->id : 0;
+    for (int k = 0; k < npool; k++) ids[k] = x->pool[k]->id;
+    td_words_put_u64(rest, x->name);
+    td_words_put_u64(rest + 2, serial);
+    rest[4] = how;
+    x->b->c->writes++;
+    x->b->c->handed_on = x->b->c->storages;
+    return td_control(x->b->c, TD_REC_BACKWARD_GO, x->b->where, n, in, npool, ids, 5, rest);
+}
+
+/* Not under the lock. */
+static void drop_call(td_hook_call *call)
+{
+    for (int k = 0; call->given && k < call->n; k++) td_release(call->given[k]);
+    for (int k = 0; call->answer && k < call->wanted; k++) td_release(call->answer[k]);
+    free((void *)(uintptr_t)call->given);
+    free(call->answer);
+    *call = (td_hook_call){0};
+}
+
+/* Under the lock. One request: the first asks for the backward, others say how it goes on. */
+static int ask_on(asking *x, int how, int nout, td_array *const *out)
+{
+    td_client *c = x->b->c;
+    int rc = grow_pool(x, x->needs > POOL ? (int)x->needs : POOL);
+    if (rc) return rc;
+    x->wait = (td_wait){.on_reply = on_asked, .context = x};
+    x->asks = false;
+    td_expect(c, &x->wait);
+    if (!x->name) {
+        x->name = x->wait.serial;
+        rc = send_backward(x->b, nout, out, x->name, x->npool, x->pool);
+    } else {
+        rc = send_go(x, (unsigned)how, x->wait.serial);
+    }
+    x->last = x->call;
+    x->call = (td_hook_call){0};
+    return rc ? rc : td_await(c, &x->wait, x->b->op);
+}
+
+/* Under the lock. It failed, or is over: nothing stays asked. */
+static void end_asking(asking *x, int rc)
+{
+    td_client *c = x->b->c;
+    bool answered = x->wait.done;
+    if (x->wait.serial && !x->wait.done) td_forget_wait(c, &x->wait);
+    if (rc && x->name && !c->lost) {
+        td_error kept = *td_last_error();
+        send_go(x, TD_GO_NOT, 0);
+        td_raise_error(&kept, NULL, NULL);
+    }
+    if (answered || !x->wait.serial)
+        for (int k = 0; k < x->npool; k++) td_array_drop(x->pool[k]);
+    else
+        for (int k = 0; k < x->npool; k++) td_array_free(x->pool[k]);
+    free(x->pool);
+}
+
+static int run_hook(asking *x)
+{
+    td_client *c = x->b->c;
+    int how = c->on_hook ? c->on_hook(c, &x->call, c->hook_context) : 0;
+    if (how == TD_GO_SAME || how == TD_GO_GIVEN) return how;
+    td_raise(TD_E_CANCELLED, x->b->op, "a hook gave the backward up");
+    return -1;
+}
+
+/* Not under the lock. */
+static int backward_with_hooks(const backward *b, int nout, td_array **out)
+{
+    asking x = {.b = b};
+    int how = TD_GO_SAME, rc;
+    for (;;) {
+        rc = td_enter(b->c, b->op);
+        if (rc) {
+            free(x.pool); /* the client has gone, and its handles with it */
+            drop_call(&x.call);
+            return rc;
+        }
+        rc = ask_on(&x, how, nout, out);
+        if (rc || !x.asks) break;
+        td_leave(b->c);
+        drop_call(&x.last);
+        how = TD_GO_MORE;
+        if (x.needs) continue;
+        how = run_hook(&x);
+        if (how < 0) {
+            rc = TD_E_CANCELLED;
+            td_lock(b->c);
+            break;
+        }
+    }
+    end_asking(&x, rc);
+    td_leave(b->c);
+    drop_call(&x.last);
+    drop_call(&x.call);
+    return rc;
+}
+
+/* ---- backward, grad ---------------------------------------------------------------------------------------------- */
 
 TD_API int td_at_backward(const char *where, td_list roots, td_list grads, unsigned flags)
 {
-    backward b = {where, "backward", NULL, roots, grads, {0, NULL}, flags | ACCUMULATE};
+    return td_at_backward_into(where, roots, grads, td_arrays_of(0, NULL), flags);
+}
+
+TD_API int td_at_backward_into(const char *where, td_list roots, td_list grads, td_list inputs, unsigned flags)
+{
+    backward b = {where, "backward", NULL, roots, grads, inputs, flags | ACCUMULATE};
     if (td_tracing) td_trace_refuse(NULL, where, "a backward");
     int rc = check_backward(&b);
+    if (!rc && b.c->hooks) {
+        rc = backward_with_hooks(&b, 0, NULL);
+        return rc || !b.c->seen_grads ? rc : td_settle(b.c);
+    }
     if (!rc) rc = td_enter(b.c, b.op);
     if (rc) return rc;
     bool doubt = b.c->eager || is_doubtful(&b);
-    rc = send_backward(&b, 0, NULL);
+    rc = send_backward(&b, 0, NULL, 0, 0, NULL);
     if (!rc && doubt) rc = td_outcome(b.c);
     bool seen = b.c->seen_grads; /* it adds to what somebody looks at */
     td_leave(b.c);
@@ -154,7 +339,13 @@ TD_API int td_at_autograd_grad(const char *where, td_list outputs, td_list grads
     rc = td_arrays_unknown(b.c, inputs.n, out);
     if (!rc) {
         bool ask = is_doubtful(&b) || flags & TD_ALLOW_UNUSED;
-        rc = send_backward(&b, inputs.n, out);
+        if (b.c->hooks) {
+            td_leave(b.c);
+            rc = backward_with_hooks(&b, inputs.n, out);
+            td_lock(b.c);
+        } else {
+            rc = send_backward(&b, inputs.n, out, 0, 0, NULL);
+        }
         if (!rc && b.c->eager) rc = td_outcome(b.c);
         for (int i = 0; i < inputs.n; i++) td_array_announce(out[i]);
         if (!rc && ask) rc = keep_defined(b.c, inputs.n, out); /* of these alone: a sync would bring others' errors */

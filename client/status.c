@@ -22,9 +22,16 @@ static int on_info(td_client *c, td_wait *w, const td_reply *r, int *fd, td_erro
     return TD_OK;
 }
 
-TD_API int td_get_info(td_array *a, td_info *out)
+static int on_inference(td_client *c, td_wait *w, const td_reply *r, int *fd, td_error *e)
 {
-    memset(out, 0, sizeof *out);
+    (void)c, (void)fd;
+    if (!r->facts) return td_fail(e, TD_E_PROTOCOL, "no facts came");
+    *(bool *)w->context = r->facts->inference;
+    return TD_OK;
+}
+
+static int ask_info(td_array *a, td_wait *w)
+{
     if (!a) return td_raise_null("info", "the array");
     int rc = td_enter(a->client, "info");
     if (rc) return rc;
@@ -32,10 +39,21 @@ TD_API int td_get_info(td_array *a, td_info *out)
     info.id = a->id;
     Td__Wire__Call call = TD__WIRE__CALL__INIT;
     call.info = &info;
-    td_wait w = {.on_reply = on_info, .context = out};
-    rc = td_ask_and_wait(a->client, &call, -1, &w, "info");
+    rc = td_ask_and_wait(a->client, &call, -1, w, "info");
     td_leave(a->client);
     return rc;
+}
+
+TD_API int td_get_info(td_array *a, td_info *out)
+{
+    memset(out, 0, sizeof *out);
+    return ask_info(a, &(td_wait){.on_reply = on_info, .context = out});
+}
+
+TD_API int td_is_inference(td_array *a, bool *out)
+{
+    *out = false;
+    return ask_info(a, &(td_wait){.on_reply = on_inference, .context = out});
 }
 
 static bool take_cell(td_cell *out, const Td__Wire__Cell *from)

@@ -120,6 +120,7 @@ static void handle_reply(td_client *c, td_frame *f)
         return;
     }
     c->heard++;
+    if (r->n_gone) td_hooks_gone(c, r->n_gone, r->gone);
     td_wait *w = td_take_wait(c, r->serial);
     if (!w) {
         if (take_given_up(c, r->serial)) td_take_unclaimed(c, r, &f->fd);

@@ -325,6 +325,61 @@ TD_API void td_set_grad_scope(td_client *client, uint32_t scope);
 #define td_grad(a) td_at_grad(TD_HERE, a)
 #define td_grads(arrays, out) td_at_grads(TD_HERE, arrays, out)
 
+/* The same, into the .grad of `inputs` alone (n 0: of all leaves); of one that is no leaf as after td_retain_grad(). */
+TD_API int td_at_backward_into(const char *where, td_list roots, td_list grads, td_list inputs, unsigned flags);
+
+/* Hooks: functions of this program that a backward runs on its way. The daemon keeps numbers; td_set_on_hook() says what
+ * runs them. A hook goes with what it hangs on; td_gone_hooks() tells which are nowhere any more. A backward that comes
+ * to a hook of another process is refused before it computes anything, but for hooks of leaves, which are for backwards
+ * of their own process. */
+typedef enum td_hook_kind {
+    TD_ON_TENSOR = 1,   /* is given the gradient of a tensor's value as it is now; may give another */
+    TD_ON_LEAF = 2,     /* is given a leaf when its .grad has been added to */
+    TD_ON_NODE = 3,     /* is given the gradients of a node's outputs before it is run; may give others */
+    TD_AFTER_NODE = 4,  /* is given those of its inputs, then those of its outputs; may give others of the inputs */
+    TD_ON_FUNCTION = 5  /* is given the gradients of a td_at_function's results, then what that saved; gives those of its inputs */
+} td_hook_kind;
+typedef struct td_hook_call {
+    uint32_t hook;
+    td_hook_kind kind;
+    unsigned flags; /* of the backward: TD_RETAIN_GRAPH, ... */
+    int n, first;   /* `first` of them are what the answer may change, or a function's gradients */
+    td_array *const *given; /* some NULL; for the time of the call */
+    int wanted;             /* so many gradients are the answer */
+    td_array **answer;      /* NULL each; references to be taken over */
+} td_hook_call;
+/* Called by the thread that asked for the backward, which may ask for anything meanwhile. 0: all stays as it is; 1: the
+ * answer holds; anything else: the backward is given up, and fails with TD_E_CANCELLED. */
+typedef int (*td_on_hook)(td_client *client, const td_hook_call *call, void *context);
+TD_API void td_set_on_hook(td_client *client, td_on_hook on_hook, void *context);
+TD_API uint32_t td_hook(td_array *a, td_hook_kind kind); /* a number; 0: it failed */
+TD_API int td_unhook(td_client *client, uint32_t hook);
+/* So many of those that are nowhere any more; each is told once. */
+TD_API int td_gone_hooks(td_client *client, int room, uint32_t *out);
+
+/* A node of the program's own: `out` were computed from `in` (some NULL: no tensors) outside of the graph, and are its
+ * results from here on; its backward is the hook with the number that comes back (0: it failed). flags: of each result
+ * TD_RESULT_*. */
+enum { TD_RESULT_APART = 1 /* it has no gradient */, TD_RESULT_WRITTEN = 2 /* it is an input, written in place */ };
+TD_API uint32_t td_at_function(const char *where, const char *name, td_list in, td_list out, td_list saved,
+                               const uint32_t *flags);
+
+/* The graph, to look at. A number stands for a node until it is released. */
+typedef struct td_graph_node {
+    uint32_t number; /* 0: there is none */
+    uint32_t nr;     /* which of its outputs */
+    uint64_t key;    /* the same node, the same key */
+    uint32_t session, pid;
+    int inputs;
+    int kind; /* 0: an op, 1: a leaf, 2: an op on a view in place, 3: a function */
+    char op[128], aten[128], where[160];
+} td_graph_node;
+TD_API int td_graph_of(td_array *a, td_graph_node *out); /* number 0 of a leaf */
+/* What a node leads to, *n of them: at most its `inputs`. */
+TD_API int td_graph_next(td_client *client, const td_graph_node *node, td_graph_node *out, int *n);
+TD_API int td_graph_release(td_client *client, uint32_t number);
+TD_API uint32_t td_hook_node(td_client *client, uint32_t number, td_hook_kind kind); /* TD_ON_NODE, TD_AFTER_NODE */
+
 /* Modes of this thread. Each returns what was before, to put it back. */
 TD_API bool td_set_grad_enabled(bool on); /* default true */
 TD_API bool td_grad_enabled(void);
@@ -625,6 +680,7 @@ typedef struct td_info {
     char grad_fn[32]; /* the op that made it; empty for a leaf */
 } td_info;
 TD_API int td_get_info(td_array *a, td_info *out);
+TD_API int td_is_inference(td_array *a, bool *out); /* made in inference mode? */
 
 typedef enum td_cell_kind { TD_CELL_NONE, TD_CELL_TEXT, TD_CELL_INT, TD_CELL_REAL, TD_CELL_BOOL } td_cell_kind;
 typedef struct td_cell {
