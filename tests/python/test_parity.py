@@ -450,7 +450,7 @@ def everything():
 
 
 # What takes no such arguments: tested elsewhere.
-ELSEWHERE = set("backward register_hook retain_grad cuda data_ptr from_dlpack from_numpy get_default_dtype set_default_dtype is_grad_enabled manual_seed initial_seed set_printoptions save "
+ELSEWHERE = set("backward register_hook register_post_accumulate_grad_hook is_inference retain_grad cuda data_ptr from_dlpack from_numpy get_default_dtype set_default_dtype is_grad_enabled manual_seed initial_seed set_printoptions save "
                 "load type as_tensor_ share_memory_ is_shared pin_memory is_pinned apply_ map_".split())
 ALL = everything()
 # Methods that are functions too: their arguments are bound by the same code, so a few kinds of x are enough.

@@ -280,7 +280,7 @@ def test_dtypes():
     (lambda: td.tensor([1e-9, 1.0]), "tensor([1.0000e-09, 1.0000e+00])"), (lambda: td.zeros(1, dtype=td.float64), "tensor([0.], dtype=tensord.float64)"),
     (lambda: td.tensor([1.0, math.nan, math.inf]), "tensor([1., nan, inf])"), (lambda: td.tensor([]), "tensor([])"),
     (lambda: td.zeros(2, 0), "tensor([], size=(2, 0))"), (lambda: td.zeros(1, requires_grad=True), "tensor([0.], requires_grad=True)"),
-    (lambda: td.zeros(1, requires_grad=True) * 2, "tensor([0.], grad_fn=<MulBackward>)"),
+    (lambda: td.zeros(1, requires_grad=True) * 2, "tensor([0.], grad_fn=<MulBackward0>)"),
     (lambda: td.tensor([[1, 2], [3, 4]]), "tensor([[1, 2],\n        [3, 4]])"), (lambda: td.arange(2000), "tensor([   0,    1,    2,  ..., 1997, 1998, 1999])"),
 ])
 def test_repr(made, text):

@@ -93,6 +93,14 @@ static PyObject *detach(PyObject *self, PyObject *ignored)
     return tdpy_wrap(td_at_detach(tdpy_site(), tdpy_array(self)), true);
 }
 
+static PyObject *is_inference(PyObject *self, PyObject *ignored)
+{
+    (void)ignored;
+    bool is;
+    if (td_is_inference(tdpy_array(self), &is) || PyErr_Occurred()) return tdpy_fail();
+    return PyBool_FromLong(is);
+}
+
 static PyObject *is_view(PyObject *self, PyObject *ignored)
 {
     (void)ignored;
@@ -161,17 +169,32 @@ static bool take_lists(lists *l, PyObject *roots, PyObject *grads, PyObject *inp
     return false;
 }
 
-/* _backward(roots, grads or None, retain_graph, create_graph) */
+static bool detects_anomaly;
+
+static unsigned anomaly(void)
+{
+    return detects_anomaly ? TD_ANOMALY : 0u;
+}
+
+static bool set_detects(bool on)
+{
+    bool was = detects_anomaly;
+    detects_anomaly = on;
+    return was;
+}
+
+/* _backward(roots, grads or None, retain_graph, create_graph, inputs or None) */
 static PyObject *backward(PyObject *module, PyObject *args)
 {
     (void)module;
-    PyObject *roots, *grads;
+    PyObject *roots, *grads, *inputs = Py_None;
     int retain, create;
     lists l;
-    if (!PyArg_ParseTuple(args, "OOpp", &roots, &grads, &retain, &create) || !take_lists(&l, roots, grads, Py_None))
-        return NULL;
-    unsigned flags = (retain ? TD_RETAIN_GRAPH : 0u) | (create ? TD_CREATE_GRAPH : 0u);
-    int rc = td_at_backward(tdpy_site(), td_arrays_of(l.nroots, l.roots), td_arrays_of(l.ngrads, l.grads), flags);
+    if (!PyArg_ParseTuple(args, "OOpp|O", &roots, &grads, &retain, &create, &inputs)) return NULL;
+    if (!take_lists(&l, roots, grads, inputs)) return NULL;
+    unsigned flags = (retain ? TD_RETAIN_GRAPH : 0u) | (create ? TD_CREATE_GRAPH : 0u) | anomaly();
+    int rc = td_at_backward_into(tdpy_site(), td_arrays_of(l.nroots, l.roots), td_arrays_of(l.ngrads, l.grads),
+                                 td_arrays_of(l.ninputs, l.inputs), flags);
     free_lists(&l);
     return tdpy_none(rc);
 }
@@ -198,7 +221,7 @@ static PyObject *autograd_grad(PyObject *module, PyObject *args)
     if (!PyArg_ParseTuple(args, "OOOppp", &outputs, &inputs, &grads, &retain, &create, &unused)) return NULL;
     if (!take_lists(&l, outputs, grads, inputs)) return NULL;
     unsigned flags =
-        (retain ? TD_RETAIN_GRAPH : 0u) | (create ? TD_CREATE_GRAPH : 0u) | (unused ? TD_ALLOW_UNUSED : 0u);
+        (retain ? TD_RETAIN_GRAPH : 0u) | (create ? TD_CREATE_GRAPH : 0u) | (unused ? TD_ALLOW_UNUSED : 0u) | anomaly();
     td_array **out = calloc((size_t)l.ninputs + 1, sizeof *out);
     PyObject *result = NULL;
     if (!out) PyErr_NoMemory();
@@ -267,6 +290,12 @@ static PyObject *set_racy(PyObject *module, PyObject *on)
     return set_mode(on, td_set_racy);
 }
 
+static PyObject *set_anomaly(PyObject *module, PyObject *on)
+{
+    (void)module;
+    return set_mode(on, set_detects);
+}
+
 static PyObject *pause_trace(PyObject *module, PyObject *on)
 {
     (void)module;
@@ -306,6 +335,7 @@ PyMethodDef tdpy_autograd_methods[] = {
      "requires_grad_($self, requires_grad=True)\n--\n\nSet requires_grad; returns the tensor."},
     {"retain_grad", retain_grad, METH_NOARGS,
      "retain_grad($self, /)\n--\n\nKeep the gradient of a tensor that is no leaf in its .grad."},
+    {"is_inference", is_inference, METH_NOARGS, "is_inference($self, /)\n--\n\nWas it made in inference mode?"},
     {"_is_view", is_view, METH_NOARGS, NULL},
     {"detach", detach, METH_NOARGS, "detach($self, /)\n--\n\nThe same bytes outside of the graph."},
     {NULL, NULL, 0, NULL}};
@@ -320,6 +350,7 @@ PyMethodDef tdpy_autograd_functions[] = {
     {"_set_service", set_service, METH_O, NULL},
     {"_set_racy", set_racy, METH_O, NULL},
     {"_pause_trace", pause_trace, METH_O, NULL},
+    {"_set_anomaly", set_anomaly, METH_O, NULL},
     {"_checkpoint", checkpoint, METH_O, NULL},
     {"_set_private_grads", set_private_grads, METH_O, NULL},
     {NULL, NULL, 0, NULL}};

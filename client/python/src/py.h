@@ -199,6 +199,7 @@ PyObject *tdpy_to_complex(PyObject *self, PyObject *ignored);
 
 /* ---- autograd.c */
 extern PyMethodDef tdpy_autograd_methods[], tdpy_autograd_functions[];
+extern PyMethodDef tdpy_hook_functions[]; /* hooks.c */
 PyObject *tdpy_get_grad(PyObject *self, void *ignored);
 int tdpy_set_grad(PyObject *self, PyObject *value, void *ignored);
 PyObject *tdpy_get_requires_grad(PyObject *self, void *ignored);

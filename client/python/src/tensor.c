@@ -309,10 +309,8 @@ static PyObject *get_is_leaf(PyObject *self, void *ignored)
 static PyObject *get_grad_fn(PyObject *self, void *ignored)
 {
     (void)ignored;
-    td_info info;
     if (tdpy_is_plain(self)) return Py_NewRef(Py_None);
-    if (!get_info(self, &info)) return NULL;
-    return info.grad_fn[0] ? PyUnicode_FromString(info.grad_fn) : Py_NewRef(Py_None);
+    return tdpy_forward("tensor_grad_fn", NULL, &self, 1, NULL);
 }
 
 static PyObject *get_version(PyObject *self, void *ignored)
@@ -345,7 +343,7 @@ static PyGetSetDef attributes[] = {
     {"grad", tdpy_get_grad, tdpy_set_grad, "What backward added up; None without one.", NULL},
     {"requires_grad", tdpy_get_requires_grad, tdpy_set_requires_grad, "Does backward compute a gradient for it?", NULL},
     {"is_leaf", get_is_leaf, NULL, "Was it made by no op that is recorded?", NULL},
-    {"grad_fn", get_grad_fn, NULL, "The op that made it, when that is recorded; else None.", NULL},
+    {"grad_fn", get_grad_fn, NULL, "The node of the graph that made it; None for a leaf.", NULL},
     {"name", get_name, NULL, "The name it was published or opened under, as far as this object knows; else None.",
      NULL},
     {"is_cuda", get_is_cuda, NULL, "False: tensors lie on the CPU.", NULL},

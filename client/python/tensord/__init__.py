@@ -56,6 +56,7 @@ _LAZY = {
     "_random": ("Generator", "default_generator", "initial_seed", "manual_seed"),
     "_save": ("load", "save"),
     "utils.checkpoint": ("checkpoint",),
+    "_graph": ("graph",),
 }
 _HOME = {name: module for module, names in _LAZY.items() for name in names}
 _MODULES = ("accelerator", "aio", "array_api", "autograd", "backends", "cuda", "data", "jit", "nn", "optim", "torch", "utils")

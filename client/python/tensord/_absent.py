@@ -10,7 +10,7 @@ _THREADS = "the daemon's threads compute: `tensord --workers N` says how many, `
 _CUDA = "there is no CUDA here; tensord.cuda.is_available() tells so beforehand"
 _ROWS = "tensors are row-major here and nothing else; leave it out"
 _DTYPES = "every op computes in the dtypes that it is given: convert with tensor.to(dtype) and module.to(dtype)"
-_PYTHON = "gradients are computed in the daemon, where no function of Python can run"
+_FORWARDS = "derivatives are computed backwards; tensord.autograd.functional.jvp() does it twice"
 _SHARE = "processes of one machine share a model by module.share_memory(), tensors by their names and by tensord.Queue"
 _LINEAR = "there are no factorizations; NumPy's functions take a tensor: numpy.linalg.inv(x.detach())"
 _WHERE = "the functions are tensord's own: tensord.{}"
@@ -41,10 +41,7 @@ _WHY = {
         "sparse": "tensors are dense here",
     },
     "tensord.autograd": {
-        "Function": _PYTHON + "; put it together from differentiable functions, with detach() where the gradient is to be another",
-        "Variable": "a tensor is one: tensord.tensor(data, requires_grad=True)",
-        **dict.fromkeys(("set_detect_anomaly", "detect_anomaly"), "errors name the op and the line that asked for it anyway; tensord.set_eager_errors(True) tells them there"),
-        **dict.fromkeys(("functional", "forward_ad"), _TRANSFORMS),
+        "forward_ad": _FORWARDS,
     },
     "tensord.cuda": dict.fromkeys(("amp", "current_device", "device", "get_device_name", "get_device_properties", "get_device_capability", "Event", "Stream", "stream",
                                    "current_stream", "synchronize", "memory_allocated", "max_memory_allocated", "mem_get_info", "set_device"), _CUDA),

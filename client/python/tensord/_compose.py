@@ -337,5 +337,12 @@ def cuda(self, device=None):
 
 
 def register_hook(self, hook):
-    raise _C.Unsupported("register_hook(): gradients are computed in the daemon, where no function of Python can run; look at .grad after "
-                         "backward (retain_grad() keeps that of a tensor in between), or use tensord.autograd.grad")
+    from tensord import _hooks
+
+    return _hooks.register_hook(self, hook)
+
+
+def register_post_accumulate_grad_hook(self, hook):
+    from tensord import _hooks
+
+    return _hooks.register_post_accumulate_grad_hook(self, hook)

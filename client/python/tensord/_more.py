@@ -524,10 +524,13 @@ def _backward(roots, gradients, retain_graph, create_graph, inputs):
     inputs = (inputs,) if _tensor(inputs) else tuple({id(x): x for x in inputs}.values())  # each once
     if not inputs:
         raise _C.InvalidError("the inputs of backward() cannot be empty")
-    for x, g in zip(inputs, _C._autograd_grad(roots, inputs, gradients, retain, create_graph, True)):
-        if g is not None:
-            before = x.grad
-            x.grad = g.clone() if before is None else before + g  # nobody else's
+    _C._backward(roots, gradients, retain, create_graph, inputs)
+
+
+def tensor_grad_fn(self):
+    from tensord import _hooks
+
+    return _hooks.grad_fn(self)
 
 
 # ---- NumPy

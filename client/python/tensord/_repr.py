@@ -129,9 +129,9 @@ def _notes(t, body):
         yield f"size={t.shape}"
     if t.dtype not in default or (t.numel() == 0 and t.dtype is not default[0]):
         yield f"dtype={t.dtype}"
-    name = t.grad_fn
-    if name:
-        yield f"grad_fn=<{''.join(w.capitalize() for w in name.split('_'))}Backward>"
+    node = t.grad_fn
+    if node is not None:
+        yield f"grad_fn=<{type(node).__name__}>"
     elif t.requires_grad:
         yield "requires_grad=True"
     if t.name is not None:

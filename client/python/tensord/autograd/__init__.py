@@ -1,20 +1,45 @@
-"""Derivatives: backward and grad of whole lists, and the modes."""
+"""Derivatives: backward and grad of whole lists, functions with a backward of one's own, and the modes."""
 
 import typing as _typing
 
+import tensord as _td
 from tensord import _C, _absent
 from tensord._more import _backward, _flag, _kept, enable_grad, inference_mode, no_grad, set_grad_enabled  # noqa: F401
+from tensord.autograd import function  # noqa: F401
+from tensord.autograd.function import Function  # noqa: F401
 
 
 def _tuple(x):
     return (x,) if _C.is_tensor(x) else tuple(x)
 
 
-def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=False, allow_unused=None):
-    """Gradients of outputs with respect to inputs, a tuple; .grad is left alone. allow_unused: None for an input that took no part."""
+def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=False, allow_unused=None, is_grads_batched=False, materialize_grads=False):
+    """Gradients of outputs with respect to inputs, a tuple; .grad is left alone. allow_unused: None for an input that took no part; materialize_grads: zeros."""
+    if _flag(materialize_grads, "grad", "materialize_grads") and allow_unused is False:
+        raise _C.InvalidError("Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False.")
     grads = None if grad_outputs is None else _tuple(grad_outputs)
-    retain, unused = _kept(retain_graph, create_graph, "grad"), allow_unused is not None and _flag(allow_unused, "grad", "allow_unused")
-    return _C._autograd_grad(_tuple(outputs), _tuple(inputs), grads, retain, create_graph, unused)
+    retain = _kept(retain_graph, create_graph, "grad")
+    unused = materialize_grads or (allow_unused is not None and _flag(allow_unused, "grad", "allow_unused"))
+    inputs = _tuple(inputs)
+    if _flag(is_grads_batched, "grad", "is_grads_batched"):
+        return _batched(_tuple(outputs), inputs, grads, retain, create_graph, unused, materialize_grads)
+    return _filled(_C._autograd_grad(_tuple(outputs), inputs, grads, retain, create_graph, unused), inputs, materialize_grads)
+
+
+def _filled(results, inputs, materialize):
+    if not materialize:
+        return results
+    return tuple(_td.zeros_like(x) if g is None else g for g, x in zip(results, inputs))
+
+
+def _batched(outputs, inputs, grads, retain, create_graph, unused, materialize):
+    """One grad() for each first index of the gradients given; results are stacked as PyTorch's vmap would."""
+    if not grads or any(g is None for g in grads):
+        raise _C.InvalidError("grad(): is_grads_batched wants the gradients of all outputs")
+    n = grads[0].shape[0]
+    rows = [_filled(_C._autograd_grad(outputs, inputs, tuple(g[k] for g in grads), retain or k + 1 < n, create_graph, unused), inputs, materialize)
+            for k in range(n)]
+    return tuple(None if rows[0][i] is None else _td.stack([row[i] for row in rows]) for i in range(len(inputs)))
 
 
 def backward(tensors, grad_tensors=None, retain_graph=None, create_graph=False, *, inputs=None):
@@ -31,5 +56,50 @@ def private_grads(on=True):
     """
     _C._set_private_grads(_flag(on, "private_grads", "on"))
 
+
+class set_detect_anomaly:
+    """Look for NaN in every gradient: at once, and until the end when used with `with`. check_nan=False looks for none."""
+
+    def __init__(self, mode, check_nan=True):
+        self._before = _C._set_anomaly(_flag(mode, "set_detect_anomaly", "mode") and _flag(check_nan, "set_detect_anomaly", "check_nan"))
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exc):
+        _C._set_anomaly(self._before)
+
+
+class detect_anomaly:
+    """A backward that gives NaN is an error that names the op and the line that called it."""
+
+    def __init__(self, check_nan=True):
+        self._on = _flag(check_nan, "detect_anomaly", "check_nan")
+
+    def __enter__(self):
+        self._before = _C._set_anomaly(self._on)
+        return self
+
+    def __exit__(self, *exc):
+        _C._set_anomaly(self._before)
+
+
+def Variable(data, requires_grad=False, volatile=None):  # noqa: N802, a class in PyTorch
+    """A tensor: what variables have become."""
+    return data.detach().requires_grad_() if requires_grad else data
+
+
+_LAZY = {"functional": "functional", "graph": "graph", "gradcheck": "gradcheck", "gradgradcheck": "gradcheck", "GradcheckError": "gradcheck"}
+
 if not _typing.TYPE_CHECKING:
-    __getattr__ = _absent.of("tensord.autograd")
+    _missing = _absent.of("tensord.autograd")
+
+    def __getattr__(name):
+        if name not in _LAZY:
+            return _missing(name)
+        import importlib
+
+        module = importlib.import_module("tensord.autograd." + _LAZY[name])
+        value = module if name in ("functional", "graph") else getattr(module, name)
+        globals()[name] = value
+        return value

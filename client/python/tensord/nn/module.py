@@ -1,6 +1,6 @@
 """Modules: parameters, buffers and children by name.
 
-Hooks of forward run here, in Python. Hooks of backward are refused: gradients are computed in the daemon.
+Hooks of backward are functions in the graph (autograd.Function) around what forward() is given and what it returns.
 """
 
 import copy
@@ -46,9 +46,11 @@ class _Keys(namedtuple("_IncompatibleKeys", "missing_keys unexpected_keys")):
 class _Hook:
     """A hook that stands in a dict until remove()."""
 
-    def __init__(self, home, function):
+    def __init__(self, home, function, prepend=False):
         self._home, self._key = home, object()
         home[self._key] = function
+        if prepend:
+            home.move_to_end(self._key, last=False)
 
     def remove(self):
         self._home.pop(self._key, None)
@@ -74,7 +76,7 @@ class Module:
 
     def __init__(self):
         d = self.__dict__
-        d.update(training=True, _before=OrderedDict(), _after=OrderedDict(), _parameters=OrderedDict(), _buffers=OrderedDict(), _modules=OrderedDict(), _transient=set())
+        d.update(training=True, _before=OrderedDict(), _after=OrderedDict(), _around=(OrderedDict(), OrderedDict()), _parameters=OrderedDict(), _buffers=OrderedDict(), _modules=OrderedDict(), _transient=set())
 
     forward: Callable[..., Any] = _no_forward  # so that any arguments do in an override
 
@@ -82,11 +84,18 @@ class Module:
         for hook in list(self._before.values()):
             changed = hook(self, args)
             args = args if changed is None else changed if isinstance(changed, tuple) else (changed,)
+        around = self._around
+        gate: Any = None
+        if around[0] or around[1]:
+            from tensord.nn._gates import Gate
+
+            gate = Gate(self, *around)
+            args = gate.inputs(args)
         out = self.forward(*args, **kwargs)
         for hook in list(self._after.values()):
             changed = hook(self, args, out)
             out = out if changed is None else changed
-        return out
+        return out if gate is None else gate.outputs(out)
 
     def register_forward_pre_hook(self, hook):
         """hook(module, args) runs before forward() and may return other args. remove() of what is returned takes it away."""
@@ -96,10 +105,15 @@ class Module:
         """hook(module, args, output) runs after forward() and may return another output. remove() of what is returned takes it away."""
         return _Hook(self._after, hook)
 
-    def register_full_backward_hook(self, hook):
-        """Refused: see Tensor.register_hook."""
-        raise _C.Unsupported("register_full_backward_hook(): gradients are computed in the daemon, where no function of Python can run; look at "
-                             ".grad after backward")
+    def register_full_backward_hook(self, hook, prepend=False):
+        """hook(module, grad_input, grad_output) runs when a backward has come through the module; may return other grad_input."""
+        return _Hook(self._around[0], hook, prepend)
+
+    def register_full_backward_pre_hook(self, hook, prepend=False):
+        """hook(module, grad_output) runs when a backward comes to the module; may return other grad_output."""
+        return _Hook(self._around[1], hook, prepend)
+
+    register_backward_hook = register_full_backward_hook
 
     # ---- attributes
 

@@ -1,0 +1,83 @@
+"""The graph itself: its nodes, the hooks that hang on several at once, what is saved."""
+
+import contextlib
+import threading
+
+import tensord as td
+from tensord import _C
+from tensord._hooks import Node, RemovableHandle, gradient_edge  # noqa: F401
+from tensord._graph import graph as draw  # noqa: F401
+
+
+@contextlib.contextmanager
+def saved_tensors_hooks(pack_hook, unpack_hook):
+    """Refused: what ops save lies in the daemon, where it is shared and not copied. utils.checkpoint saves less."""
+    raise _C.Unsupported("saved_tensors_hooks(): what ops save lies in the daemon, not in this process; tensord.utils.checkpoint makes values again "
+                         "instead of saving them")
+    yield
+
+
+disable_saved_tensors_hooks = lambda error_message: contextlib.nullcontext()  # noqa: E731
+
+
+class save_on_cpu:
+    """Nothing: what is saved lies on the CPU anyway, or is wanted where it is."""
+
+    def __init__(self, pin_memory=False, device_type="cuda"):
+        pass
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exc):
+        pass
+
+
+def increment_version(tensor):
+    """Count one write more, by whatever the daemon does not know of."""
+    for t in (tensor,) if _C.is_tensor(tensor) else tensor:
+        with t.writing():
+            pass
+
+
+class _Multi(RemovableHandle):
+    def __init__(self, handles):
+        self._handles = handles
+
+    def remove(self):
+        for h in self._handles:
+            h.remove()
+
+
+def register_multi_grad_hook(tensors, fn, *, mode="all"):
+    """fn(gradients of all tensors, None where there is none) when the last of a backward's has come; mode 'any': fn(gradient) with the first.
+
+    Which gradients a backward will bring is not known beforehand: with 'all' it runs when as many came as the tensors have.
+    """
+    if mode not in ("all", "any"):
+        raise _C.InvalidError(f"Expects mode to be one of ['all', 'any'] but got {mode}")
+    lock, came, n = threading.Lock(), {}, len(tensors)
+
+    def hook_of(k):
+        def hook(g):
+            with lock:
+                first = not came
+                came[k] = g
+                full = len(came) == n
+                all_of_them = [came.get(i) for i in range(n)]
+                if full:
+                    came.clear()
+            if mode == "any":
+                return fn(g) if first or n == 1 else None
+            return fn(all_of_them) if full else None
+
+        return hook
+
+    return _Multi([t.register_hook(hook_of(k)) for k, t in enumerate(tensors)])
+
+
+def get_gradient_edge(tensor):
+    return gradient_edge(tensor)
+
+
+__all__ = ["Node", "draw", "get_gradient_edge", "increment_version", "register_multi_grad_hook", "save_on_cpu", "saved_tensors_hooks", "td"]

@@ -1,0 +1,152 @@
+"""Functions with a backward of their own, and what is built on derivatives: autograd.functional, gradcheck, anomaly mode."""
+import json
+import os
+
+import hook_programs
+import pytest
+import tensord as td
+import tensord.autograd.functional as AF
+from common import HERE
+from tensord.autograd import Function, gradcheck, gradgradcheck
+
+with open(os.path.join(HERE, "hook_results.json")) as f:
+    EXPECTED = json.load(f)
+
+
+@pytest.mark.parametrize("program", hook_programs.FUNCTIONS, ids=lambda p: p.__name__)
+def test_as_pytorch(program):
+    assert hook_programs.n(program(td)) == EXPECTED[program.__name__]
+
+
+class Cube(Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x * x * x
+
+    @staticmethod
+    def backward(ctx, g):
+        x, = ctx.saved_tensors
+        return 3 * x * x * g
+
+
+class Wrong(Cube):
+    @staticmethod
+    def backward(ctx, g):
+        return g * 2
+
+
+def f64(*shape):
+    td.manual_seed(3)
+    return td.randn(*shape, dtype=td.float64).requires_grad_()
+
+
+def test_gradcheck():
+    x, y = f64(2, 3), f64(3, 2)
+    assert gradcheck(lambda a, b: (a @ b).sin(), (x, y))
+    assert gradcheck(Cube.apply, x) and gradgradcheck(Cube.apply, x)
+    assert gradgradcheck(lambda a, b: (a @ b).tanh(), (x, y))
+    with pytest.raises(RuntimeError, match="Jacobian mismatch for output 0 with respect to input 0"):
+        gradcheck(Wrong.apply, x)
+    assert gradcheck(Wrong.apply, x, raise_exception=False) is False
+    z = (f64(2) + f64(2) * 1j).detach().requires_grad_()
+    assert gradcheck(lambda a: a * a.conj(), z) and gradcheck(lambda a: (a * a).exp(), z) and gradcheck(lambda a: a.real * a.imag, z)
+    assert gradcheck(lambda a: a + a * a * 1j, f64(2))
+    with pytest.raises(ValueError, match="at least one input tensor to require gradient"):
+        gradcheck(Cube.apply, td.ones(1))
+
+
+def test_functional():
+    def f(x):
+        return (x * x).sum(0) * x[0]
+
+    x = td.tensor([[1.0, 2.0], [3.0, 4.0]])
+    j = AF.jacobian(f, x)
+    assert j.shape == (2, 2, 2) and j[0, 0, 0].item() == 12 and j[1, 1, 1].item() == 16 and j[0, 0, 1].item() == 0
+    scalar = lambda a, b: (a * a * b).sum()
+    a, b = td.tensor([1.0, 2.0]), td.tensor([3.0, 4.0])
+    h = AF.hessian(scalar, (a, b))
+    assert h[0][0].tolist() == [[6, 0], [0, 8]] and h[0][1].tolist() == [[2, 0], [0, 4]] and h[1][1].tolist() == [[0, 0], [0, 0]]
+    out, v = AF.vjp(scalar, (a, b))
+    assert out.item() == 19 and v[0].tolist() == [6, 16] and v[1].tolist() == [1, 4]
+    out, v = AF.jvp(lambda a: a * a, a, td.tensor([1.0, 10.0]))
+    assert out.tolist() == [1, 4] and v.tolist() == [2, 40]
+    assert AF.hvp(scalar, (a, b), (td.ones(2), td.ones(2)))[1][0].tolist() == [8, 12]
+    assert AF.vhp(scalar, (a, b), (td.ones(2), td.ones(2)))[1][0].tolist() == [8, 12]
+    x = td.ones(2, requires_grad=True)
+    AF.jacobian(lambda a: a * a, x, create_graph=True).sum().backward()
+    assert x.grad.tolist() == [2, 2]
+    with pytest.raises(td.AutogradError, match="strict mode"):
+        AF.jacobian(lambda a: td.ones(1), a, strict=True)
+    assert AF.jacobian(lambda a: td.ones(1), a).tolist() == [[0, 0]]
+    with pytest.raises(td.InvalidError, match="single element"):
+        AF.hessian(lambda a: a * 2, a)
+
+
+def test_grad_of_batches_and_of_what_takes_no_part():
+    x, y = td.tensor([1.0, 2.0], requires_grad=True), td.ones(3, requires_grad=True)
+    z = x * x
+    g, = td.autograd.grad(z, x, td.tensor([[1.0, 0.0], [0.0, 1.0]]), is_grads_batched=True, retain_graph=True)
+    assert g.tolist() == [[2, 0], [0, 4]]
+    got = td.autograd.grad(z.sum(), (x, y), materialize_grads=True, retain_graph=True)
+    assert got[1].tolist() == [0, 0, 0]
+    with pytest.raises(td.InvalidError, match="Expected allow_unused to be True"):
+        td.autograd.grad(z.sum(), (x, y), allow_unused=False, materialize_grads=True)
+
+
+def test_a16_anomaly_mode_names_the_op():
+    x = td.tensor([-1.0], requires_grad=True)
+    with td.autograd.detect_anomaly(), pytest.raises(td.AutogradError, match="the gradient of 'sqrt' gave nan values"):
+        x.sqrt().sum().backward()
+        x.grad
+    with td.autograd.set_detect_anomaly(True), pytest.raises(td.AutogradError, match="'NaNBackward' gave nan values"):
+        class NaN(Function):
+            forward = staticmethod(lambda ctx, x: x * 1)
+            backward = staticmethod(lambda ctx, g: g * float("nan"))
+
+        NaN.apply(x).sum().backward()
+    x.grad = None
+    x.sqrt().sum().backward()  # nobody looks
+    with td.autograd.detect_anomaly():
+        (x / 0).sum().backward()  # inf is none
+
+
+def test_saved_tensors_are_there_in_backward_alone():
+    kept = []
+
+    class Keeps(Cube):
+        @staticmethod
+        def forward(ctx, x):
+            kept.append(ctx)
+            ctx.save_for_backward(x)
+            assert ctx.saved_tensors[0] is x
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, g):
+            return g
+
+    x = td.ones(1, requires_grad=True)
+    Keeps.apply(x).sum().backward()
+    with pytest.raises(td.AutogradError, match="in forward\\(\\) and in backward\\(\\)"):
+        kept[0].saved_tensors
+    with pytest.raises(td.DTypeError, match="can only save variables"):
+        kept[0].save_for_backward(1)
+
+
+def test_variables_and_modes():
+    v = td.autograd.Variable(td.ones(1), requires_grad=True)
+    assert v.requires_grad and v.is_leaf
+    with td.inference_mode():
+        t = td.ones(1)
+    assert t.is_inference() and not v.is_inference()
+    version = t.clone()._version
+    c = td.ones(1)
+    before = c._version
+    td.autograd.graph.increment_version(c)
+    assert c._version > before and version == 0
+    with pytest.raises(td.Unsupported, match="saved_tensors_hooks"), td.autograd.graph.saved_tensors_hooks(lambda t: t, lambda t: t):
+        pass
+    with td.autograd.graph.save_on_cpu():
+        (v * 2).sum().backward()
+    assert v.grad.tolist() == [2]
