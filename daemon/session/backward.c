@@ -358,3 +358,11 @@ int td_session_backward_go(td_session *s, const td_record *r, td_error *e)
     begin(s, b);
     return TD_OK;
 }
+
+bool td_session_backward_refused(td_session *s, const td_record *r, td_error *why)
+{
+    bool begins = r->op == TD_REC_BACKWARD && r->nrest >= 5, goes = r->op == TD_REC_BACKWARD_GO;
+    backward b = {.name = 1, .serial = begins ? td_words_u64(r->rest + 3) : goes ? td_words_u64(r->rest + 2) : 0};
+    if (b.serial) failed(s, &b, why);
+    return b.serial;
+}

@@ -373,6 +373,6 @@ int td_step_control(td_session *s, const td_record *r, td_error *e)
     td_error_clear(&why);
     for (unsigned i = 0; i < r->nout && !rc; i++) rc = td_objects_check_free(&s->objects, r->out[i], &why);
     if (!rc) rc = dispatch(s, r, &why);
-    if (rc <= 0) return rc;
+    if (rc <= 0 || td_session_backward_refused(s, r, &why)) return rc < 0 ? rc : TD_OK;
     return td_record_failed(s, r, c->name, &why, e);
 }

@@ -301,6 +301,8 @@ int td_session_values(td_session *s, const uint32_t *ids, int n, bool optional, 
 /* backward.c: begin one; answer what one has asked. */
 int td_session_backward(td_session *s, const td_record *r, td_error *e);
 int td_session_backward_go(td_session *s, const td_record *r, td_error *e);
+/* A record that could not even be begun: whoever waits for its answer is told. False: nobody does. */
+bool td_session_backward_refused(td_session *s, const td_record *r, td_error *why);
 /* hooks.c: hooks, functions of the program's own, nodes by number */
 td_hook_owner *td_session_hooks(td_session *s, td_error *e); /* borrowed; NULL with `e` */
 int td_session_hook(td_session *s, const td_record *r, td_error *e);

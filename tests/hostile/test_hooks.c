@@ -1,0 +1,380 @@
+/* Hooks: clients that never answer one, answer twice or with what is no answer, name hooks and nodes that are not
+ * there, end while theirs is to be run, or hang them where others call backward.
+ *
+ * As in test_hostile.c, after each test the daemon must hold exactly what it held before. */
+#include "tests/hostile/counted.h"
+#include "tests/hostile/requests.h"
+#include "tests/unit/cunit_main.h"
+
+#include <stdlib.h>
+
+enum { TENSOR = 1, LEAF = 2, BEFORE = 3, AFTER = 4, FUNCTION = 5, ACCUMULATE = 8, RETAIN = 1 };
+enum { FIRST = 1000 /* of the serials */ };
+
+static int start(void)
+{
+    return counted_start("64M", "1");
+}
+
+/* 1: a leaf, 3: its square, 5: a sum; hook `number` of this kind on the tensor `on`. */
+static void build(td_words *w)
+{
+    td_attrs a;
+    full(w, 1, 4, 0);
+    requires_grad(w, 1, 1);
+    op2(w, TD_OP_MUL, 1, 1, 3);
+    td_attrs_init(&a);
+    td_attrs_none(&a);
+    td_attrs_bool(&a, false);
+    td_attrs_none(&a);
+    op_with(w, TD_OP_SUM, 0, &a, 1, (uint32_t[]){3}, 1, (uint32_t[]){5});
+}
+
+static void hook(td_words *w, uint32_t on, uint32_t number, uint32_t kind)
+{
+    control(w, TD_REC_HOOK, 0, on != 0, &on, 0, NULL, 3, (uint32_t[]){number, kind, 0});
+}
+
+static void backward(td_words *w, uint32_t root, uint64_t serial, int npool, const uint32_t *pool)
+{
+    uint32_t rest[5] = {ACCUMULATE | RETAIN, 1, 0};
+    td_words_put_u64(rest + 3, serial);
+    control(w, TD_REC_BACKWARD, 0, 2, (uint32_t[]){root, 0}, npool, pool, serial ? 5 : 3, rest);
+}
+
+static void go(td_words *w, uint64_t name, uint64_t serial, uint32_t how, int n, const uint32_t *given, int npool,
+               const uint32_t *pool)
+{
+    uint32_t rest[5];
+    td_words_put_u64(rest, name);
+    td_words_put_u64(rest + 2, serial);
+    rest[4] = how;
+    control(w, TD_REC_BACKWARD_GO, 0, n, given, npool, pool, 5, rest);
+}
+
+static const uint32_t pool[] = {100, 101, 102, 103};
+
+/* What comes for a serial: the code, and whether a hook is asked (its number; 0: none). */
+static uint32_t answered(raw *r, uint64_t serial, uint32_t *asked)
+{
+    Td__Wire__Reply *x = raw_reply(r, TEST_LONG_MS);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(x);
+    CU_ASSERT_EQUAL(x->serial, serial);
+    *asked = x->asked ? x->asked->hook : 0;
+    return x->error ? x->error->code : TD_OK;
+}
+
+static void opened(raw *r)
+{
+    CU_ASSERT_TRUE_FATAL(raw_open(r, d.socket));
+}
+
+/* A backward that is stopped at hook 7 of y, with the first of the pool bound. */
+static void stopped(raw *r, uint64_t serial)
+{
+    td_words w = {0};
+    uint32_t asked;
+    build(&w);
+    hook(&w, 3, 7, TENSOR);
+    backward(&w, 5, serial, 4, pool);
+    CU_ASSERT_TRUE_FATAL(send_all(r, &w));
+    CU_ASSERT_EQUAL(answered(r, serial, &asked), TD_OK);
+    CU_ASSERT_EQUAL(asked, 7);
+}
+
+static uint32_t said(raw *r, td_words *w, uint64_t serial)
+{
+    uint32_t asked;
+    CU_ASSERT_TRUE_FATAL(send_all(r, w));
+    uint32_t code = answered(r, serial, &asked);
+    CU_ASSERT_EQUAL(asked, 0);
+    return code;
+}
+
+static void never_answers(void)
+{
+    raw r, other;
+    opened(&r), opened(&other);
+    stopped(&r, FIRST);
+    td_words w = {0};
+    build(&w); /* others go on, and this one's stream, too */
+    backward(&w, 5, 0, 0, NULL);
+    CU_ASSERT_EQUAL(code_of(&other, &w), TD_OK);
+    op2(&w, TD_OP_ADD, 1, 1, 20);
+    CU_ASSERT_EQUAL(code_of(&r, &w), TD_OK);
+    raw_close(&r); /* and is gone with all of it */
+    raw_close(&other);
+    back_to_normal();
+}
+
+static void answers_twice(void)
+{
+    raw r;
+    opened(&r);
+    stopped(&r, FIRST);
+    td_words w = {0};
+    go(&w, FIRST, FIRST + 1, TD_GO_SAME, 0, NULL, 0, NULL);
+    CU_ASSERT_EQUAL(said(&r, &w, FIRST + 1), TD_OK);
+    go(&w, FIRST, FIRST + 2, TD_GO_SAME, 0, NULL, 0, NULL);
+    CU_ASSERT_EQUAL(said(&r, &w, FIRST + 2), TD_E_NOT_FOUND);
+    go(&w, FIRST, 0, TD_GO_NOT, 0, NULL, 0, NULL); /* nothing happens */
+    CU_ASSERT_EQUAL(code_of(&r, &w), TD_OK);
+    raw_close(&r);
+    back_to_normal();
+}
+
+/* Each is the end of its backward, by an error. */
+static void answers_that_are_none(void)
+{
+    static const struct {
+        uint32_t how, n, given[2];
+        uint32_t code;
+    } all[] = {{TD_GO_GIVEN, 1, {99}, TD_E_NOT_FOUND},
+               {TD_GO_GIVEN, 2, {100, 100}, TD_E_INVALID},
+               {TD_GO_GIVEN, 0, {0}, TD_E_INVALID},
+               {TD_GO_GIVEN, 1, {50}, TD_E_SHAPE},
+               {TD_GO_GIVEN, 1, {51}, TD_E_TYPE},
+               {77, 0, {0}, TD_E_PROTOCOL},
+               {TD_GO_GIVEN, 1, {TD_MAX_ID}, TD_E_NOT_FOUND}};
+    raw r;
+    opened(&r);
+    for (size_t k = 0; k < sizeof all / sizeof all[0]; k++) {
+        uint64_t name = FIRST + 10 * k;
+        td_words w = {0};
+        td_attrs a;
+        stopped(&r, name);
+        full(&w, 50, 3, 0);
+        td_attrs_init(&a);
+        td_attrs_ints(&a, 1, (int64_t[]){4});
+        td_attrs_scalar(&a, td_float(0));
+        td_attrs_dtype(&a, TD_FLOAT64);
+        op_with(&w, TD_OP_FULL, 0, &a, 0, NULL, 1, (uint32_t[]){51});
+        go(&w, name, name + 1, all[k].how, (int)all[k].n, all[k].given, 0, NULL);
+        CU_ASSERT_EQUAL(said(&r, &w, name + 1), all[k].code);
+        for (uint32_t id = 1; id < 110; id++) release(&w, id);
+        CU_ASSERT_EQUAL(code_of(&r, &w), TD_OK);
+    }
+    raw_close(&r);
+    back_to_normal();
+}
+
+/* Too few ids, ids that are taken, ids that are named twice. */
+static void ids_that_do_not_fit(void)
+{
+    raw r;
+    opened(&r);
+    td_words w = {0};
+    uint32_t asked;
+    build(&w);
+    hook(&w, 3, 7, TENSOR);
+    backward(&w, 5, FIRST, 0, NULL);
+    CU_ASSERT_TRUE_FATAL(send_all(&r, &w));
+    Td__Wire__Reply *x = raw_reply(&r, TEST_LONG_MS);
+    CU_ASSERT_TRUE_FATAL(x && x->asked && x->asked->needs == 1);
+    go(&w, FIRST, FIRST + 1, TD_GO_MORE, 0, NULL, 2, (uint32_t[]){100, 100});
+    CU_ASSERT_TRUE_FATAL(send_all(&r, &w));
+    CU_ASSERT_EQUAL(answered(&r, FIRST + 1, &asked), TD_OK);
+    CU_ASSERT_EQUAL(asked, 7);
+    go(&w, FIRST, FIRST + 2, TD_GO_SAME, 0, NULL, 0, NULL);
+    CU_ASSERT_EQUAL(said(&r, &w, FIRST + 2), TD_OK);
+    backward(&w, 5, FIRST + 3, 1, (uint32_t[]){1}); /* which is taken */
+    CU_ASSERT_TRUE_FATAL(send_all(&r, &w));
+    CU_ASSERT_EQUAL(answered(&r, FIRST + 3, &asked), TD_E_EXISTS);
+    raw_close(&r);
+    back_to_normal();
+}
+
+static void many_at_once(void)
+{
+    raw r;
+    opened(&r);
+    stopped(&r, FIRST);
+    uint32_t asked = 0, code = TD_OK, n = 1;
+    for (; code == TD_OK && n < 200; n++) {
+        td_words w = {0};
+        backward(&w, 5, FIRST + n, 1, (uint32_t[]){200 + n});
+        CU_ASSERT_TRUE_FATAL(send_all(&r, &w));
+        code = answered(&r, FIRST + n, &asked);
+    }
+    CU_ASSERT_EQUAL(code, TD_E_INVALID);
+    CU_ASSERT_EQUAL(n, 65);
+    for (uint32_t k = 0; k < 64; k += 2) { /* in any order: some answered, some given up, some left */
+        td_words w = {0};
+        go(&w, FIRST + k, k % 4 ? 0 : FIRST + 500 + k, k % 4 ? TD_GO_NOT : TD_GO_SAME, 0, NULL, 0, NULL);
+        CU_ASSERT_TRUE_FATAL(send_all(&r, &w));
+        if (k % 4 == 0) CU_ASSERT_EQUAL(answered(&r, FIRST + 500 + k, &asked), TD_OK);
+    }
+    raw_close(&r);
+    back_to_normal();
+}
+
+/* Hooks and nodes that are not there; kinds that are none; the same number twice; functions that make no sense. */
+static void nonsense(void)
+{
+    raw r;
+    opened(&r);
+    td_words w = {0};
+    build(&w);
+    CU_ASSERT_EQUAL(code_of(&r, &w), TD_OK);
+    for (uint32_t kind = 0; kind < 8; kind++) {
+        hook(&w, 99, 7, kind);
+        CU_ASSERT_EQUAL(code_of(&r, &w), TD_E_NOT_FOUND);
+        hook(&w, 0, 7, kind); /* node 0 */
+        CU_ASSERT_EQUAL(code_of(&r, &w), TD_E_NOT_FOUND);
+        if (kind == TENSOR) continue;
+        hook(&w, 3, 7, kind);
+        CU_ASSERT_EQUAL(code_of(&r, &w), kind == LEAF ? TD_E_AUTOGRAD : TD_E_INVALID);
+    }
+    hook(&w, 3, 7, TENSOR);
+    CU_ASSERT_EQUAL(code_of(&r, &w), TD_OK);
+    hook(&w, 1, 7, TENSOR);
+    CU_ASSERT_EQUAL(code_of(&r, &w), TD_E_EXISTS);
+    control(&w, TD_REC_HOOK_END, 0, 0, NULL, 0, NULL, 3, (uint32_t[]){7, 8, UINT32_MAX});
+    control(&w, TD_REC_NODE_END, 0, 0, NULL, 0, NULL, 2, (uint32_t[]){0, 5});
+    CU_ASSERT_EQUAL(code_of(&r, &w), TD_OK);
+    static const uint32_t in[] = {1, 3, 3};
+    static const struct {
+        uint32_t n, rest[8], nrest, code;
+    } all[] = {{3, {9, 1, 1, 1, 0, 4, 0x6f6f6f66}, 7, TD_OK},
+               {3, {10, 1, 1, 2, 0, 4, 0x6f6f6f66}, 7, TD_E_PROTOCOL},
+               {3, {10, 1, UINT32_MAX, 1, 0, 4, 0x6f6f6f66}, 7, TD_E_PROTOCOL},
+               {3, {10, 1, 1, 1, 0, 400, 0x6f6f6f66}, 7, TD_E_PROTOCOL},
+               {3, {10, 1, 1, 1, 0, 0}, 6, TD_E_PROTOCOL},
+               {3, {10, 1, 1, 1}, 4, TD_E_PROTOCOL},
+               {3, {10, 0, 2, 1, 0, 0, 4, 0x6f6f6f66}, 8, TD_E_AUTOGRAD}, /* one tensor twice */
+               {3, {10, 2, 1, 0, 2, 4, 0x6f6f6f66}, 7, TD_OK},            /* an input that was written */
+               {2, {11, 2, 0, 0, 4, 0x6f6f6f66}, 6, TD_OK}};
+    for (size_t k = 0; k < sizeof all / sizeof all[0]; k++) {
+        control(&w, TD_REC_FUNCTION, 0, (int)all[k].n, k == 6 ? (uint32_t[]){3, 3, 1} : in, 0, NULL, (int)all[k].nrest,
+                all[k].rest);
+        CU_ASSERT_EQUAL(code_of(&r, &w), all[k].code);
+    }
+    raw_close(&r);
+    back_to_normal();
+}
+
+/* One session's hook, another's backward: refused before anything is computed; whatever became of the first. */
+static void two_sessions(void)
+{
+    raw a, b;
+    opened(&a), opened(&b);
+    td_words w = {0};
+    build(&w);
+    hook(&w, 3, 7, TENSOR);
+    CU_ASSERT_EQUAL(code_of(&a, &w), TD_OK);
+    CU_ASSERT_EQUAL(queue_open(&a, "graph", 1, 4), TD_OK);
+    CU_ASSERT_EQUAL(queue_open(&b, "graph", 1, 4), TD_OK);
+    CU_ASSERT_EQUAL(queue_put(&a, 1, 2, (uint32_t[]){5, 1}), TD_OK);
+    CU_ASSERT_EQUAL(queue_get(&b, 1, 2, (uint32_t[]){5, 1}), TD_OK);
+    backward(&w, 5, 0, 0, NULL);
+    CU_ASSERT_EQUAL(code_of(&b, &w), TD_E_AUTOGRAD);
+    backward(&w, 5, FIRST, 4, pool);
+    CU_ASSERT_EQUAL(said(&b, &w, FIRST), TD_E_AUTOGRAD);
+    backward(&w, 5, 0, 0, NULL); /* its own, but without an answer to be had */
+    CU_ASSERT_EQUAL(code_of(&a, &w), TD_E_AUTOGRAD);
+    go(&w, FIRST, FIRST + 1, TD_GO_SAME, 0, NULL, 0, NULL);
+    CU_ASSERT_EQUAL(said(&b, &w, FIRST + 1), TD_E_NOT_FOUND);
+    raw_close(&a);
+    test_sleep_ms(50);
+    backward(&w, 5, FIRST + 2, 4, pool);
+    CU_ASSERT_EQUAL(said(&b, &w, FIRST + 2), TD_E_AUTOGRAD);
+    raw_close(&b);
+    back_to_normal();
+}
+
+/* Killed in the midst, with a batch that goes on behind the question; and with the answer on its way. */
+static void ends_in_between(void)
+{
+    for (int k = 0; k < 6; k++) {
+        raw r;
+        opened(&r);
+        if (k % 2) stopped(&r, FIRST);
+        td_words w = {0};
+        if (k % 2 == 0) {
+            build(&w);
+            hook(&w, 3, 7, TENSOR);
+            hook(&w, 1, 8, LEAF);
+            backward(&w, 5, FIRST, 4, pool);
+        }
+        for (int i = 0; i < 50; i++) op2(&w, TD_OP_ADD, 1, 1, 200 + (uint32_t)i);
+        if (k > 2) go(&w, FIRST, FIRST + 1, k == 3 ? TD_GO_NOT : TD_GO_SAME, 0, NULL, 0, NULL);
+        CU_ASSERT_TRUE(send_all(&r, &w));
+        raw_close(&r);
+        back_to_normal();
+    }
+}
+
+/* What hooks hung on is told with the next reply, once. */
+static void told_of_the_end(void)
+{
+    raw r;
+    opened(&r);
+    td_words w = {0};
+    build(&w);
+    hook(&w, 3, 7, TENSOR);
+    hook(&w, 1, 8, LEAF);
+    CU_ASSERT_EQUAL(code_of(&r, &w), TD_OK);
+    release(&w, 3);
+    release(&w, 5);
+    uint32_t rest[3] = {FIRST, 0, 1};
+    control(&w, TD_REC_SYNC, 0, 0, NULL, 0, NULL, 3, rest);
+    CU_ASSERT_TRUE_FATAL(send_all(&r, &w));
+    Td__Wire__Reply *x = raw_reply(&r, TEST_LONG_MS);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(x);
+    CU_ASSERT_TRUE(x->n_gone == 1 && x->gone[0] == 7);
+    release(&w, 1);
+    rest[0]++;
+    control(&w, TD_REC_SYNC, 0, 0, NULL, 0, NULL, 3, rest);
+    CU_ASSERT_TRUE_FATAL(send_all(&r, &w));
+    x = raw_reply(&r, TEST_LONG_MS);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(x);
+    CU_ASSERT_TRUE(x->n_gone == 1 && x->gone[0] == 8);
+    raw_close(&r);
+    back_to_normal();
+}
+
+static uint32_t look(raw *r, uint32_t id, uint32_t of, uint32_t number, uint32_t room, uint32_t *n)
+{
+    Td__Wire__Call c = TD__WIRE__CALL__INIT;
+    Td__Wire__Node q = TD__WIRE__NODE__INIT;
+    q.id = id, q.of = of, q.number = number, q.room = room;
+    c.node = &q;
+    Td__Wire__Reply *x = raw_ask(r, &c);
+    *n = x ? (uint32_t)x->n_nodes : 0;
+    return !x ? TD_E_LOST : x->error ? x->error->code : TD_OK;
+}
+
+static void nodes_by_number(void)
+{
+    raw r;
+    opened(&r);
+    td_words w = {0};
+    uint32_t n;
+    build(&w);
+    CU_ASSERT_EQUAL(code_of(&r, &w), TD_OK);
+    CU_ASSERT_EQUAL(look(&r, 5, 0, 1, 0, &n), TD_OK);
+    CU_ASSERT_EQUAL(look(&r, 5, 0, 1, 0, &n), TD_E_EXISTS);
+    CU_ASSERT_EQUAL(look(&r, 5, 0, 0, 0, &n), TD_E_EXISTS);
+    CU_ASSERT_EQUAL(look(&r, 99, 0, 2, 0, &n), TD_E_NOT_FOUND);
+    CU_ASSERT_EQUAL(look(&r, 0, 99, 2, 9, &n), TD_E_NOT_FOUND);
+    CU_ASSERT_EQUAL(look(&r, 0, 1, 2, 0, &n), TD_E_INVALID); /* no room */
+    CU_ASSERT_EQUAL(look(&r, 0, 1, 1, 9, &n), TD_E_EXISTS);
+    CU_ASSERT_EQUAL(look(&r, 0, 1, 2, 9, &n), TD_OK);
+    CU_ASSERT_EQUAL(look(&r, 0, 2, 10, 9, &n), TD_OK);
+    CU_ASSERT_EQUAL(n, 2);
+    CU_ASSERT_EQUAL(look(&r, 0, 10, 20, 9, &n), TD_OK); /* the leaf */
+    CU_ASSERT_EQUAL(n, 0);
+    for (uint32_t id = 1; id < 6; id++) release(&w, id); /* the nodes stay */
+    control(&w, TD_REC_HOOK, 0, 0, NULL, 0, NULL, 3, (uint32_t[]){5, BEFORE, 2});
+    control(&w, TD_REC_HOOK, 0, 0, NULL, 0, NULL, 3, (uint32_t[]){6, AFTER, 10});
+    CU_ASSERT_EQUAL(code_of(&r, &w), TD_OK);
+    CU_ASSERT_EQUAL(look(&r, 0, 1, 30, 9, &n), TD_OK);
+    raw_close(&r);
+    back_to_normal();
+}
+
+TD_CUNIT_MAIN_WITH("hooks", start, stop, {"never answers", never_answers}, {"answers twice", answers_twice},
+                   {"answers that are none", answers_that_are_none}, {"ids that do not fit", ids_that_do_not_fit},
+                   {"many at once", many_at_once}, {"nonsense", nonsense}, {"two sessions", two_sessions},
+                   {"ends in between", ends_in_between}, {"told of the end", told_of_the_end},
+                   {"nodes by number", nodes_by_number})
