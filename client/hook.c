@@ -2,7 +2,7 @@
  *
  * Numbers of hooks and nodes are this client's to choose and never chosen again; a forked child goes on from where its
  * parent was, with hooks of the same numbers. */
-#include "client/client.h"
+#include "client/trace.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -44,6 +44,7 @@ static uint32_t new_hook(td_client *c)
 TD_API uint32_t td_hook(td_array *a, td_hook_kind kind)
 {
     if (!a) return td_raise_null("hook", "the array"), 0;
+    if (td_tracing) td_trace_refuse(a, NULL, "a hook on what it makes");
     if (td_enter(a->client, "hook")) return 0;
     td_client *c = a->client;
     uint32_t rest[3] = {new_hook(c), kind, 0};
@@ -115,6 +116,7 @@ TD_API uint32_t td_at_function(const char *where, const char *name, td_list in, 
 {
     uint32_t ids[TD_MAX_INPUTS], rest[MOST_REST];
     td_client *c = NULL;
+    if (td_tracing) td_trace_refuse(NULL, where, "a function with a backward of its own");
     if (in.n + out.n + saved.n > TD_MAX_INPUTS || out.n > TD_MAX_OUTPUTS) {
         td_raise(TD_E_INVALID, "function", "%d inputs, %d results and %d that are saved; too many", in.n, out.n,
                  saved.n);

@@ -149,6 +149,7 @@ static void handle_event(td_client *c, const td_frame *f)
         td_lose(c, TD_E_PROTOCOL, "the daemon sent an event that cannot be read");
         return;
     }
+    if (v->n_gone) td_hooks_gone(c, v->n_gone, v->gone);
     if (v->unmap_segment) td_unmap_segment(c, v->unmap_segment);
     if (v->error && v->error->code) td_lose(c, TD_E_LOST, "the daemon ended this session: %s", v->error->message);
 }

@@ -60,6 +60,7 @@ static int step(td_session *s, td_activity *a, td_error *e)
     if (!c->parent) return td_fail(e, TD_E_NOT_FOUND, "session %u has ended while it was cloned", c->of);
     int rc = td_objects_copy(&s->objects, &c->parent->objects, &c->page, e);
     if (!rc) rc = td_known_programs_copy(s, c->parent, e);
+    if (!rc) rc = td_known_nodes_copy(s, c->parent, e);
     if (rc) return rc;
     inherit_failures(s, c->parent);
     td_hook_owner *own = c->parent->hooks ? td_session_hooks(s, e) : NULL;

@@ -9,9 +9,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+enum { MANY = 4096 };
+
 static void gone(void *session, uint32_t hook)
 {
     td_session *s = session;
+    if (s->gone.count == MANY) td_event_gone(s);
     uint32_t *at = td_words_room(&s->gone, 1);
     if (!at) return; /* the program keeps a function that nobody calls */
     *at = hook;
@@ -72,6 +75,13 @@ bool td_known_nodes_drop(td_known_node **all, td_account *account, int most)
 {
     for (; *all && most > 0; most--) forget(all, account, *all);
     return !*all;
+}
+
+int td_known_nodes_copy(td_session *s, const td_session *from, td_error *e)
+{
+    int rc = TD_OK;
+    for (td_known_node *k = from->nodes; k && !rc; k = k->hh.next) rc = know(s, k->number, k->node, e);
+    return rc;
 }
 
 int td_session_node_end(td_session *s, const td_record *r)

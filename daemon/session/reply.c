@@ -55,6 +55,21 @@ void td_event_unmap(td_session *s, uint32_t segment)
     s->io.wrote(s->io.arg);
 }
 
+void td_event_gone(td_session *s)
+{
+    Td__Wire__Event event;
+    td__wire__event__init(&event);
+    event.n_gone = s->gone.count;
+    event.gone = s->gone.at;
+    s->gone.count = 0;
+    size_t n = td__wire__event__get_packed_size(&event);
+    uint8_t *at = td_writer_begin(s->io.writer, n);
+    if (!at) return; /* the program keeps functions that nobody calls */
+    td__wire__event__pack(&event, at);
+    td_writer_end(s->io.writer, n, TD_FRAME_EVENT, -1);
+    s->io.wrote(s->io.arg);
+}
+
 /* In a ring it lies there for who looks; on a socket it goes with the next. What is to be told aloud must not go along
  * quietly. */
 void td_reply_ok_later(td_session *s, uint64_t serial)

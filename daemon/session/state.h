@@ -312,6 +312,8 @@ int td_session_node_end(td_session *s, const td_record *r);
 int td_call_node(td_session *s, const Td__Wire__Call *call, td_error *e);
 /* Let go of about `most`: true when all are gone. */
 bool td_known_nodes_drop(struct td_known_node **all, td_account *account, int most);
+/* All that the other has, for a clone. */
+int td_known_nodes_copy(td_session *s, const td_session *from, td_error *e);
 /* programs.c: one that the client sends; let go of it; NULL: there is none of that number */
 int td_call_program_new(td_session *s, const Td__Wire__Call *call, td_error *e);
 td_program *td_session_program_of(const td_session *s, uint32_t id, td_error *e); /* borrowed; NULL: there is none */
@@ -514,6 +516,8 @@ void td_reply_ok(td_session *s, uint64_t serial);
 void td_reply_ok_later(td_session *s, uint64_t serial);
 /* Ask the client to let go of its mapping. */
 void td_event_unmap(td_session *s, uint32_t segment);
+/* Hooks that have gone, when they are too many for the next reply. */
+void td_event_gone(td_session *s);
 /* The arrays point into `sizes` (2 * TD_MAX_DIMS). */
 void td_desc_to_wire(const td_desc *d, Td__Wire__Desc *w, int64_t *sizes);
 /* What a tensor is and where it stands. */

@@ -274,7 +274,7 @@ static const char *waits_for(const td_session *s, char *buffer, size_t size)
     if (s->wait.kind) return s->wait.kind->what;
     const td_held *h = s->held;
     while (h && h->next) h = h->next;
-    if (!h) return "";
+    if (!h) return s->parked ? "its program's answer to a hook" : "";
     const td_wait_kind *k = h->wait.kind;
     const char *of = k->whom ? k->whom(&h->wait) : NULL;
     int n = of ? snprintf(buffer, size, "%s '%s'", k->what, of) : snprintf(buffer, size, "%s", k->what);

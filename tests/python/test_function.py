@@ -150,3 +150,75 @@ def test_variables_and_modes():
     with td.autograd.graph.save_on_cpu():
         (v * 2).sum().backward()
     assert v.grad.tolist() == [2]
+
+
+def test_functions_in_checkpoints():
+    x = td.tensor([0.5, 1.5], requires_grad=True)
+
+    def f(x):
+        return (Cube.apply(x.exp()) * x).sin()
+
+    td.checkpoint(f, x).sum().backward()
+    kept, x.grad = x.grad, None
+    f(x).sum().backward()
+    assert kept.tolist() == x.grad.tolist()
+
+
+def test_functions_in_threads():
+    import threading
+
+    x, wrong = td.tensor([2.0], requires_grad=True), []
+
+    def work():
+        for _ in range(10):
+            g, = td.autograd.grad(Cube.apply(x).sum(), x)
+            if g.item() != 12:
+                wrong.append(g)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not wrong
+
+
+def test_views_are_not_written():
+    class Double(Function):
+        @staticmethod
+        def forward(ctx, x):
+            x.mul_(2)
+            ctx.mark_dirty(x)
+            return x
+
+        @staticmethod
+        def backward(ctx, g):
+            return g * 2
+
+    x = td.ones(4, requires_grad=True)
+    with pytest.raises(td.Unsupported, match="Double writes a view in place"):
+        Double.apply((x * 1)[:2])
+    y = td.ones(4, requires_grad=True)
+    z = y * 1
+    part = z[:2]
+    Double.apply(z)
+    (part * 3).sum().backward()  # views follow
+    assert y.grad.tolist() == [6, 6, 0, 0]
+
+
+def test_many_arguments():
+    class Sum(Function):
+        @staticmethod
+        def forward(ctx, *xs):
+            ctx.n = len(xs)
+            ctx.save_for_backward(*xs)
+            return sum(x.detach() for x in xs)
+
+        @staticmethod
+        def backward(ctx, g):
+            assert len(ctx.saved_tensors) == ctx.n
+            return (g,) * ctx.n
+
+    xs = [td.ones(1, requires_grad=True) for _ in range(300)]
+    Sum.apply(*xs).backward()
+    assert all(g.tolist() == [1] for g in td._C._grads(xs))

@@ -345,9 +345,67 @@ def test_multi_grad_hook():
 
 def test_pictures():
     x = td.ones(2, requires_grad=True)
-    text = td.graph((x * 2 + x).sum(), {"weight": x})
+    y = (x * 2 + x).sum()
+    text = td.graph(y, {"weight": x})
     assert text.startswith("digraph") and text.count("label=") == 4 and "weight (2,)" in text and "SumBackward0" in text and text.count("->") == 4
     assert td.graph(td.ones(1)).count("label=") == 0
+    import xml.etree.ElementTree as ET
+
+    parts = [e.tag.rpartition("}")[2] for e in ET.fromstring(td.graph(y, {"<weight>": x}, kind="svg")).iter()]
+    assert parts.count("rect") == 4 and parts.count("line") == 4
+    deep = x
+    for _ in range(2000):
+        deep = deep * 1
+    assert td.graph(deep, kind="svg").count("<rect") == 2001
+    with pytest.raises(td.InvalidError, match="'dot' or 'svg'"):
+        td.graph(y, kind="png")
+
+
+def test_nodes_of_a_fork():
+    done = script("""
+        import os
+        import tensord as td
+
+        x = td.ones(1, requires_grad=True)
+        y = x * 2 + 1
+        fn = y.grad_fn
+        pid = os.fork()
+        assert [f.name() for f, _ in fn.next_functions[:1]] == ["MulBackward0"] and y.grad_fn is fn
+        if not pid:
+            os._exit(0)
+        assert os.waitpid(pid, 0)[1] == 0
+        print("well")
+    """)
+    assert done.stdout == "well\n", done.stderr
+
+
+def test_status_says_what_is_waited_for():
+    x, seen = td.ones(1, requires_grad=True), []
+    y = x * 2
+    y.register_hook(lambda g: seen.append([r["waits_for"] for r in td.status("sessions")]))
+    y.sum().backward()
+    assert seen == [["its program's answer to a hook"]]
+
+
+def test_many_hooks_come_and_go():
+    x = td.ones(1, requires_grad=True)
+    for _ in range(6000):
+        x.register_hook(lambda g: g).remove()
+    td.sync()
+    _hooks.sweep()
+    assert (x * 2).sum().backward() is None and x.grad.tolist() == [2]
+
+
+def test_traces_refuse():
+    net = td.nn.Linear(1, 1)
+
+    def f(x):
+        y = net(x)
+        y.register_hook(lambda g: g)
+        return y
+
+    with pytest.raises(td.Unsupported, match="a hook on what it makes cannot be part of a program"):
+        td.jit.trace(f, td.ones(1, 1))
 
 
 def test_what_hooks_cost():

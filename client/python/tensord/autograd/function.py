@@ -161,6 +161,8 @@ class Function:
             if written and t.requires_grad and t.is_leaf:
                 raise _C.AutogradError("a leaf Variable that requires grad is being used in an in-place operation. Do it under no_grad, or out of "
                                        "place")
+            if written and t._is_view() and not apart:
+                raise _C.Unsupported(f"{cls.__name__} writes a view in place; only what is no view can be marked as dirty")
             flags.append((_APART if apart else 0) | (_WRITTEN if written and not apart else 0))
         for t in ctx._dirty:
             if not _is_in(t, results):
