@@ -119,6 +119,11 @@ TD_RULE(dropout);           /* y: like x; state: two int64, from which the same 
 TD_RULE(dropout_backward);  /* of the shape of the gradient */
 TD_RULE(step);              /* nothing new: what is written is marked in the signature */
 
+/* infer_fft.c */
+TD_RULE(fft_c2c); /* of the shape of x */
+TD_RULE(fft_r2c); /* complex; the sizes of x, or n / 2 + 1 of n at the last of the dimensions */
+TD_RULE(fft_c2r); /* real; the sizes of x but for the last of the dimensions, which has n */
+
 /* infer_composed.c */
 TD_RULE(composed); /* what the ops make that it is made of */
 

@@ -80,6 +80,7 @@ typedef struct execution {
 
 static td_dtype as_run(const execution *x, td_dtype t)
 {
+    if (t == TD_COMPLEX64 && x->floats == TD_FLOAT64 && x->row->nin && x->row->in[0].dtype == TD_FLOAT32) return TD_COMPLEX128;
     return t == TD_FLOAT32 ? x->floats : t;
 }
 

@@ -26,7 +26,7 @@ pi, e, inf, nan, newaxis = 3.141592653589793, 2.718281828459045, 1e400, 1e400 - 
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # what __getattr__ finds
-    from tensord import (accelerator as accelerator, aio as aio, array_api as array_api, autograd as autograd, backends as backends, cuda as cuda, data as data, jit as jit,
+    from tensord import (accelerator as accelerator, aio as aio, array_api as array_api, autograd as autograd, backends as backends, cuda as cuda, data as data, fft as fft, jit as jit,
                          nn as nn, optim as optim, torch as torch, utils as utils)
     from tensord._compose import (BoolTensor as BoolTensor, ByteTensor as ByteTensor, DoubleTensor as DoubleTensor, FloatTensor as FloatTensor,
                                   IntTensor as IntTensor, LongTensor as LongTensor, as_tensor as as_tensor, atleast_1d as atleast_1d,
@@ -59,7 +59,7 @@ _LAZY = {
     "_graph": ("graph",),
 }
 _HOME = {name: module for module, names in _LAZY.items() for name in names}
-_MODULES = ("accelerator", "aio", "array_api", "autograd", "backends", "cuda", "data", "jit", "nn", "optim", "torch", "utils")
+_MODULES = ("accelerator", "aio", "array_api", "autograd", "backends", "cuda", "data", "fft", "jit", "nn", "optim", "torch", "utils")
 
 
 if not TYPE_CHECKING:

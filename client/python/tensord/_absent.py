@@ -26,7 +26,6 @@ _WHY = {
         **dict.fromkeys(("linalg", "det", "inverse", "svd", "qr", "cholesky", "logdet", "slogdet", "pinverse", "lstsq"), _LINEAR),
         "distributed": _SHARE,
         "multiprocessing": "Python's own multiprocessing carries tensors, as handles; tensord.Queue does without pickle",
-        "fft": "tensord.array_api.fft has the transforms",
         "special": _WHERE.format("erf, tensord.sigmoid, ..."),
         "random": _WHERE.format("manual_seed, tensord.initial_seed, ..."),
         "seed": "tensord.manual_seed(seed) begins random numbers anew",

@@ -346,3 +346,18 @@ def register_post_accumulate_grad_hook(self, hook):
     from tensord import _hooks
 
     return _hooks.register_post_accumulate_grad_hook(self, hook)
+
+
+# ---- transforms of pieces
+
+
+def stft(*args, **kw):
+    from tensord import fft
+
+    return fft._stft(*args, **kw)
+
+
+def istft(*args, **kw):
+    from tensord import fft
+
+    return fft._istft(*args, **kw)

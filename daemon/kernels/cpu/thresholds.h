@@ -25,6 +25,7 @@
 #define TD_CONVS_ "conv2d conv2d_backward"
 #define TD_POOLS_ "max_pool2d avg_pool2d avg_pool2d_backward"
 #define TD_COPIES_ "scatter scatter_add index_put index_add select_scatter slice_scatter"
+#define TD_FFTS_ "fft_c2c fft_r2c fft_c2r"
 #define TD_RANDOM_ "rand randn randint bernoulli dropout dropout_backward"
 
 #define TD_THRESHOLDS(T)                                                                                               \
@@ -155,6 +156,14 @@
     T(MASK_BLOCK, 65536, "elements", "nonzero masked_select masked_scatter", "of a chunk")                             \
     T(SLICE_CHUNK, 131072, "elements", "select_scatter slice_scatter", "of a chunk")                                   \
     T(COPY_BYTES, 524288, "bytes", TD_COPIES_, "of a chunk that copies what is worked on")                             \
+    /* Fourier transforms: fft.c, fft_run.c, fft_roots.c */                                                            \
+    T(FFT_PRIME, 61, "columns", TD_FFTS_, "largest prime factor of a pass of its own")                                 \
+    T(FFT_EXACT, 8192, "columns", TD_FFTS_, "longest whose roots are computed one by one")                             \
+    T(FFT_LONG, 8192, "columns", "fft_c2c", "from which a line may be cut in two phases")                              \
+    T(FFT_SIDE, 32, "columns", "fft_c2c", "least length of the shorter of both")                                       \
+    T(FFT_CHUNK, 32768, "elements", TD_FFTS_, "of a chunk of whole lines")                                             \
+    T(FFT_KEPT, 32, "rows", TD_FFTS_, "lengths whose roots are kept")                                                  \
+    T(FFT_KEPT_BYTES, 1048576, "bytes", TD_FFTS_, "most that a kept length takes; longer ones are made in the call")   \
     /* sorting: sort.c, sort_pairs.c */                                                                                \
     T(SORT_BLOCK, 32768, "elements", "sort topk", "twice as many are sorted in blocks and merged, in two phases")      \
     T(SORT_CHUNK, 8192, "elements", "sort topk", "of a chunk of whole rows")                                           \

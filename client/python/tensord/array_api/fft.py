@@ -1,75 +1,19 @@
-"""Fourier transforms, put together from products and sums of the op table, so gradients pass through them.
+"""Fourier transforms by the standard, over the ops of the table; tensord.fft has PyTorch's."""
 
-The length is cut into factors, small ones joined to at most 16, and each is one product with a matrix of that size. So n elements
-cost n times the sum of those factors: cheap but for a length with a large prime in it.
-"""
-
-import math
-
-from tensord import _C, _more
+from tensord import _C
 from tensord._C import ops
 from tensord.array_api import _dtypes
-from tensord.array_api._creation import _complex
 from tensord.array_api._shapes import _axes, wrap_axis
 
 __all__ = ["fft", "ifft", "fftn", "ifftn", "rfft", "irfft", "rfftn", "irfftn", "hfft", "ihfft", "fftfreq", "rfftfreq", "fftshift", "ifftshift"]
 
-
-def _factors(n):
-    """Factors of n: joined while they stay below 17."""
-    found, p = [], 2
-    while n > 1:
-        if p * p > n:
-            p = n
-        while n % p == 0:
-            if found and found[-1] * p <= 16:
-                found[-1] *= p
-            else:
-                found.append(p)
-            n //= p
-        p += 1
-    return found
+_NORMS = ("backward", "ortho", "forward")
 
 
-def _roots(rows, cols, n, sign, dtype):
-    """exp(sign 2 pi i j k / n) for j below rows and k below cols: from double, and exact at quarters of the circle."""
-    j, k = ops.arange(0, rows, 1, _C.int64), ops.arange(0, cols, 1, _C.int64)
-    turns = ops.unsqueeze(j, 1) * k % n
-    angle, quarter = turns.to(_C.float64) * (sign * 2 * math.pi / n), turns * 4 % n == 0
-    return _complex(*[ops.where(quarter, ops.round(v), v) for v in (ops.cos(angle), ops.sin(angle))]).to(dtype)
-
-
-@_more._beside
-def _transform(x, sign):
-    """Of the last dimension, unscaled. In between, y[:, r, k] is place k of the transform of every rest-th element from r on."""
-    shape, n = x.shape, x.shape[-1]
-    batch, done, rest = math.prod(shape[:-1]), 1, n
-    y = x.reshape((batch, n, 1))
-    for p in _factors(n):
-        rest //= p
-        y = y.reshape((batch, p, rest, done))
-        if done > 1:
-            y = y * ops.unsqueeze(_roots(p, done, p * done, sign, x.dtype), 1)
-        y = _C.matmul(_roots(p, p, p, sign, x.dtype), y.reshape((batch, p, rest * done)))
-        done *= p
-        y = ops.permute(y.reshape((batch, p, rest, done // p)), (0, 2, 1, 3)).reshape((batch, rest, done))
-    return y.reshape(shape)
-
-
-def _scale(n, norm, inverse):
-    if norm not in ("backward", "ortho", "forward"):
+def _norm(norm):
+    if norm not in _NORMS:
         raise ValueError(f"norm must be 'backward', 'ortho' or 'forward', not {norm!r}")
-    if norm == "ortho":
-        return 1 / math.sqrt(n)
-    return 1 / n if (norm == "backward") == inverse else 1
-
-
-def _to_length(x, n, axis):
-    """Cut, or filled up with zeros, to n places along an axis."""
-    size = x.shape[axis]
-    if n < 1:
-        raise ValueError(f"a transform has at least one place, not {n}")
-    return x if n == size else ops.constant_pad(x, (0, 0) * (x.ndim - 1 - axis) + (0, n - size))
+    return _NORMS.index(norm)
 
 
 def _floating(x):
@@ -78,97 +22,76 @@ def _floating(x):
     return x.to(_C.float32) if x.dtype in (_C.float16, _C.bfloat16) else x
 
 
-def _along(x, n, axis, norm, inverse):
-    """The complex transform along one axis."""
+def _along(op, x, n, axis, norm):
     axis = wrap_axis(axis, x.ndim)
-    x = _floating(x)
-    x = _to_length(x.to(x.dtype.to_complex()), x.shape[axis] if n is None else n, axis)
-    scale = _scale(x.shape[axis], norm, inverse)
-    y = ops.transpose(_transform(ops.transpose(x, axis, -1), 1 if inverse else -1), axis, -1)
-    return y if scale == 1 else y * scale
+    if n is not None and n < 1:
+        raise ValueError(f"a transform has at least one place, not {n}")
+    return op(_floating(x), n, axis, _norm(norm))
+
+
+def _real(x, name):
+    if x.dtype.is_complex:
+        raise TypeError(f"{name}() is for real numbers; use {name[1:]}()")
+    return x
 
 
 def fft(x, /, *, n=None, axis=-1, norm="backward"):
     """The discrete Fourier transform along an axis, which is first cut or filled up to n places."""
-    return _along(x, n, axis, norm, False)
+    return _along(ops.fft, x, n, axis, norm)
 
 
 def ifft(x, /, *, n=None, axis=-1, norm="backward"):
     """The inverse of fft."""
-    return _along(x, n, axis, norm, True)
+    return _along(ops.ifft, x, n, axis, norm)
 
 
-def _several(x, s, axes):
-    """Pairs of axis and length."""
+def _several(op, x, s, axes, norm):
     if axes is None:
         axes = range(x.ndim) if s is None else range(x.ndim - len(s), x.ndim)
     axes = [wrap_axis(a, x.ndim) for a in axes]
-    s = [x.shape[a] for a in axes] if s is None else list(s)
-    if len(s) != len(axes):
+    if s is not None and len(s) != len(axes):
         raise ValueError(f"{len(s)} lengths for {len(axes)} axes")
-    return list(zip(axes, s))
+    return op(_floating(x), None if s is None else tuple(s), tuple(axes), _norm(norm))
 
 
 def fftn(x, /, *, s=None, axes=None, norm="backward"):
     """The transform along several axes (none: all)."""
-    for axis, n in _several(x, s, axes):
-        x = fft(x, n=n, axis=axis, norm=norm)
-    return x
+    return _several(ops.fftn, x, s, axes, norm)
 
 
 def ifftn(x, /, *, s=None, axes=None, norm="backward"):
     """The inverse of fftn."""
-    for axis, n in _several(x, s, axes):
-        x = ifft(x, n=n, axis=axis, norm=norm)
-    return x
+    return _several(ops.ifftn, x, s, axes, norm)
 
 
 def rfft(x, /, *, n=None, axis=-1, norm="backward"):
     """The first half, n // 2 + 1 places, of the transform of real numbers; the other half mirrors it."""
-    if x.dtype.is_complex:
-        raise TypeError("rfft() is for real numbers; use fft()")
-    y = fft(x, n=n, axis=axis, norm=norm)
-    axis = wrap_axis(axis, x.ndim)
-    return ops.slice(y, axis, 0, y.shape[axis] // 2 + 1, 1)
+    return _along(ops.rfft, _real(x, "rfft"), n, axis, norm)
 
 
 def irfft(x, /, *, n=None, axis=-1, norm="backward"):
     """The inverse of rfft: n real numbers, 2 (m - 1) of m places unless n is given."""
-    axis = wrap_axis(axis, x.ndim)
-    n = 2 * (x.shape[axis] - 1) if n is None else n
-    half = _to_length(_floating(x), n // 2 + 1, axis)
-    mirrored = ops.flip(ops.slice(half, axis, 1, (n + 1) // 2, 1), (axis,))
-    return ops.real(ifft(ops.cat([half, ops.conj(mirrored)], axis), axis=axis, norm=norm))
+    return _along(ops.irfft, x, n, axis, norm)
 
 
 def rfftn(x, /, *, s=None, axes=None, norm="backward"):
     """rfft along the last of several axes (none: all), fft along the others."""
-    *others, (axis, n) = _several(x, s, axes)
-    x = rfft(x, n=n, axis=axis, norm=norm)
-    for axis, n in others:
-        x = fft(x, n=n, axis=axis, norm=norm)
-    return x
+    return _several(ops.rfftn, _real(x, "rfftn"), s, axes, norm)
 
 
 def irfftn(x, /, *, s=None, axes=None, norm="backward"):
     """The inverse of rfftn."""
-    *others, (axis, n) = _several(x, s, axes)
-    for other, size in others:
-        x = ifft(x, n=size, axis=other, norm=norm)
-    return irfft(x, n=n if s is not None else None, axis=axis, norm=norm)
-
-
-_SWAPPED = {"backward": "forward", "forward": "backward"}
+    return _several(ops.irfftn, x, s, axes, norm)
 
 
 def hfft(x, /, *, n=None, axis=-1, norm="backward"):
     """The transform, real, of what mirrors itself; only its first half is given."""
-    return irfft(ops.conj(x), n=n, axis=axis, norm=_SWAPPED.get(norm, norm))
+    return _along(ops.hfft, x, n, axis, norm)
 
 
 def ihfft(x, /, *, n=None, axis=-1, norm="backward"):
     """The inverse of hfft: the first half."""
-    return ops.conj(rfft(x, n=n, axis=axis, norm=_SWAPPED.get(norm, norm)))
+    return _along(ops.ihfft, x, n, axis, norm)
 
 
 def _frequencies(parts, n, d, dtype, device):
