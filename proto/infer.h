@@ -74,6 +74,7 @@ TD_RULE(reduce_nonempty); /* the sizes of x without the reduced dimensions (1 th
 TD_RULE(mean);            /* the sizes of x without the reduced dimensions (1 there with keepdim) */
 TD_RULE(scan);            /* of the shape of x */
 TD_RULE(linear_scan);     /* of the shape of factor */
+TD_RULE(scan_best);       /* of the shape of x; indices: int64, where along dim each value is */
 TD_RULE(softmax);         /* of the shape of x */
 TD_RULE(softmax_backward); /* of the shape of the gradient */
 TD_RULE(sum_to);           /* of the shape given */

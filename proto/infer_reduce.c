@@ -122,6 +122,12 @@ TD_RULE(linear_scan)
     return td_infer_like(f, td_in(f, 0)->dtype, td_in(f, 0), e);
 }
 
+TD_RULE(scan_best)
+{
+    TD_TRY(td_infer_scan(f, e));
+    return td_infer_like(f, TD_INT64, td_in(f, 0), e);
+}
+
 TD_RULE(softmax)
 {
     return td_infer_scan(f, e);

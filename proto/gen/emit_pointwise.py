@@ -16,7 +16,7 @@ ISAS = ("base", "v3", "v4")
 SHARDS = 4
 # Calls that cost about as much as an operator; all others count as elementary functions.
 SIMPLE = {"abs", "sqrt", "floor", "ceil", "trunc", "round", "isnan", "isinf", "isfinite", "finite", "conj", "div", "scale", "maximum",
-          "minimum", "sign", "shl", "shr", "trigbig", "near", "nextafter"}
+          "minimum", "sign", "shl", "shr", "trigbig", "fmax", "fmin", "heaviside", "lgamma", "digamma", "polygamma", "zeta", "igamma", "igammac", "erfcx", "erfinv", "ndtri", "log_ndtr", "i0", "i0e", "i1", "i1e", "k0", "k1", "k0e", "k1e", "bessel_j0", "bessel_j1", "bessel_y0", "bessel_y1", "spherical_j0", "airy_ai", "chebyshev_t", "chebyshev_u", "chebyshev_v", "chebyshev_w", "hermite_h", "hermite_he", "laguerre_l", "legendre_p", "near", "nextafter", "mantissa", "exponent", "gcd", "lcm"}
 SCALAR = {"fmod", "remainder", "floordiv", "truncdiv", "pow"}  # loops or branches inside: no vectors for integers
 ABSENT = {"lowest": 1, "highest": 2, "min_finite": 3, "max_finite": 4}
 
@@ -49,6 +49,8 @@ class Row:
         """Instruction sets that this loop is made for."""
         used = set(calls(self.text(body) + self.expr.get("on", "")))
         hard, scalar = used - SIMPLE, used & SCALAR
+        if used & BEHIND:
+            return ISAS[:1]
         if body == "f32":
             return ISAS[:2] if used & {"fmod", "remainder", "floordiv"} else ISAS
         if body == "f64":
@@ -60,7 +62,7 @@ class Row:
     def cost(self):
         """Picoseconds for one float32 element, about."""
         text = self.text("f32") or self.text("i64") or ""
-        return 250 + 700 * len([c for c in calls(text) if c not in SIMPLE])
+        return 250 + sum(700 * (CALL_COST if c in BEHIND else 1) for c in calls(text) if c not in SIMPLE)
 
     def out_type(self, body):
         if self.bool_out:

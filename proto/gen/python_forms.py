@@ -16,7 +16,7 @@ import signature
 import table as model
 
 SURFACE = Path(__file__).resolve().parents[2] / "client" / "python" / "surface.toml"
-COLUMNS = {"op", "sig", "call", "code", "py", "params", "doc", "varargs", "kind", "creation", "returns", "plain", "keywords"}
+COLUMNS = {"op", "sig", "call", "code", "py", "params", "doc", "varargs", "kind", "creation", "returns", "plain", "keywords", "name"}
 NN_COLUMNS = {"op", "doc", "shows", "keywords", "choices", "inplace", "returns", "names", "first"}
 
 
@@ -161,7 +161,7 @@ def _block(name, block, table, surface):
     doc = block.get("doc") or (op.doc if op else None)
     if not doc:
         raise model.TableError([f"{SURFACE.name}: function {name}: no doc"])
-    f = _make(name, sig, doc, surface, op=op, call=block.get("call"), code=block.get("code"), py=block.get("py"), params=block.get("params"),
+    f = _make(block.get("name", name), sig, doc, surface, op=op, call=block.get("call"), code=block.get("code"), py=block.get("py"), params=block.get("params"),
               varargs=block.get("varargs"), returns=block.get("returns"), creation=block.get("creation", False), plain=block.get("plain"))
     if f.plain and not (f.py and table.op(f.plain)):
         raise model.TableError([f"{SURFACE.name}: function {name}: plain = '{f.plain}' names an op, beside py"])

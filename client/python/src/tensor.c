@@ -276,6 +276,24 @@ static PyObject *get_mT(PyObject *self, void *ignored)
     return tdpy_wrap_view(td_at_transpose(tdpy_site(), a, -2, -1), self);
 }
 
+static PyObject *get_mH(PyObject *self, void *ignored)
+{
+    (void)ignored;
+    td_array *a = tdpy_array(self);
+    if (td_ndim(a) < 0) return tdpy_fail();
+    if (!td_dtype_is_complex(td_dtype_of(a)) && td_ndim(a) > 1) return get_mT(self, NULL);
+    return tdpy_wrap(td_at_adjoint(tdpy_site(), a), true);
+}
+
+static PyObject *get_H(PyObject *self, void *ignored)
+{
+    int n = td_ndim(tdpy_array(self));
+    if (n < 0) return tdpy_fail();
+    if (n == 0) return Py_NewRef(self);
+    if (n != 2) return tdpy_raise(TD_E_SHAPE, "tensor.H is only supported on matrices (2-D tensors). Got %d-D tensor.", n);
+    return get_mH(self, ignored);
+}
+
 static PyObject *get_real(PyObject *self, void *ignored)
 {
     (void)ignored;
@@ -338,6 +356,8 @@ static PyGetSetDef attributes[] = {
     {"data", get_data, set_data, "The same bytes outside of every graph, with a version counter of its own.", NULL},
     {"T", get_T, NULL, "A view with the dimensions in reverse.", NULL},
     {"mT", get_mT, NULL, "A view with the last two dimensions exchanged.", NULL},
+    {"mH", get_mH, NULL, "The last two dimensions exchanged, complex numbers conjugated.", NULL},
+    {"H", get_H, NULL, "A matrix with rows and columns exchanged, complex numbers conjugated.", NULL},
     {"real", get_real, NULL, "The real parts, a copy; the tensor itself when it is real.", NULL},
     {"imag", get_imag, NULL, "The imaginary parts of complex numbers, a copy.", NULL},
     {"grad", tdpy_get_grad, tdpy_set_grad, "What backward added up; None without one.", NULL},

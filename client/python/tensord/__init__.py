@@ -27,12 +27,12 @@ pi, e, inf, nan, newaxis = 3.141592653589793, 2.718281828459045, 1e400, 1e400 - 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # what __getattr__ finds
     from tensord import (accelerator as accelerator, aio as aio, array_api as array_api, autograd as autograd, backends as backends, cuda as cuda, data as data, fft as fft, jit as jit,
-                         nn as nn, optim as optim, torch as torch, utils as utils)
+                         nn as nn, optim as optim, special as special, torch as torch, utils as utils)
     from tensord._compose import (BoolTensor as BoolTensor, ByteTensor as ByteTensor, DoubleTensor as DoubleTensor, FloatTensor as FloatTensor,
                                   IntTensor as IntTensor, LongTensor as LongTensor, as_tensor as as_tensor, atleast_1d as atleast_1d,
-                                  atleast_2d as atleast_2d, bucketize as bucketize,
+                                  atleast_2d as atleast_2d,
                                   einsum as einsum, is_nonzero as is_nonzero, isin as isin, normal as normal,
-                                  searchsorted as searchsorted, tensordot as tensordot)
+                                  tensordot as tensordot)
     from tensord._more import (broadcast_shapes as broadcast_shapes, broadcast_tensors as broadcast_tensors, enable_grad as enable_grad,
                                finfo as finfo, from_numpy as from_numpy, iinfo as iinfo,
                                inference_mode as inference_mode, is_complex as is_complex,
@@ -40,6 +40,10 @@ if TYPE_CHECKING:  # what __getattr__ finds
                                numpy_memory as numpy_memory, publish as publish, racy as racy, result_type as result_type, service_memory as service_memory,
                                set_grad_enabled as set_grad_enabled, set_printoptions as set_printoptions, std_mean as std_mean,
                                var_mean as var_mean)
+    from tensord._math import (block_diag as block_diag, cartesian_prod as cartesian_prod, combinations as combinations, atleast_3d as atleast_3d,
+                               trapezoid as trapezoid, trapz as trapz, cumulative_trapezoid as cumulative_trapezoid, gradient as gradient, histogram as
+                               histogram, polygamma as polygamma, fill as fill, searchsorted as searchsorted, bucketize as bucketize, row_stack as
+                               row_stack)
     from tensord._queue import Queue as Queue, QueueEmpty as QueueEmpty, QueueFull as QueueFull
     from tensord._random import Generator as Generator, default_generator as default_generator, initial_seed as initial_seed, manual_seed as manual_seed
     from tensord._save import load as load, save as save
@@ -51,7 +55,13 @@ _LAZY = {
               "from_numpy", "numel", "is_floating_point", "is_complex", "finfo", "iinfo", "result_type", "meshgrid", "std_mean",
               "var_mean", "broadcast_shapes", "broadcast_tensors", "publish"),
     "_compose": ("BoolTensor", "ByteTensor", "DoubleTensor", "FloatTensor", "IntTensor", "LongTensor", "as_tensor", "atleast_1d", "atleast_2d",
-                 "bucketize", "einsum", "is_nonzero", "isin", "normal", "searchsorted", "tensordot"),
+                 "einsum", "is_nonzero", "isin", "normal", "tensordot"),
+    "_math": tuple("""block_diag cartesian_prod combinations atleast_3d trapezoid trapz cumulative_trapezoid gradient histogram polygamma fill row_stack searchsorted
+bucketize alias_copy as_strided_copy detach_copy diagonal_copy expand_copy permute_copy select_copy slice_copy split_copy split_with_sizes_copy
+squeeze_copy t_copy transpose_copy unbind_copy unfold_copy unsqueeze_copy view_copy abs_ acos_ acosh_ arccos_ arccosh_ arcsin_ arcsinh_ arctan_
+arctanh_ as_strided_ asin_ asinh_ atan_ atanh_ ceil_ clamp_ clamp_max_ clamp_min_ clip_ cos_ cosh_ deg2rad_ detach_ erf_ erfc_ exp2_ exp_ expm1_ fill_
+fix_ floor_ frac_ gcd_ i0_ index_put_ lcm_ ldexp_ log10_ log1p_ log2_ log_ logit_ nan_to_num_ neg_ negative_ rad2deg_ reciprocal_ relu_ resize_as_
+round_ rsqrt_ sigmoid_ sin_ sinc_ sinh_ sqrt_ square_ tan_ tanh_ trunc_ xlogy_ zero_ conj_physical_""".split()),
     "_queue": ("Queue", "QueueEmpty", "QueueFull"),
     "_random": ("Generator", "default_generator", "initial_seed", "manual_seed"),
     "_save": ("load", "save"),
@@ -59,7 +69,7 @@ _LAZY = {
     "_graph": ("graph",),
 }
 _HOME = {name: module for module, names in _LAZY.items() for name in names}
-_MODULES = ("accelerator", "aio", "array_api", "autograd", "backends", "cuda", "data", "fft", "jit", "nn", "optim", "torch", "utils")
+_MODULES = ("accelerator", "aio", "array_api", "autograd", "backends", "cuda", "data", "fft", "jit", "nn", "optim", "special", "torch", "utils")
 
 
 if not TYPE_CHECKING:

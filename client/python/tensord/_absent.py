@@ -26,7 +26,6 @@ _WHY = {
         **dict.fromkeys(("linalg", "det", "inverse", "svd", "qr", "cholesky", "logdet", "slogdet", "pinverse", "lstsq"), _LINEAR),
         "distributed": _SHARE,
         "multiprocessing": "Python's own multiprocessing carries tensors, as handles; tensord.Queue does without pickle",
-        "special": _WHERE.format("erf, tensord.sigmoid, ..."),
         "random": _WHERE.format("manual_seed, tensord.initial_seed, ..."),
         "seed": "tensord.manual_seed(seed) begins random numbers anew",
         **dict.fromkeys(("get_rng_state", "set_rng_state"), "the daemon draws; tensord.manual_seed(seed) begins its numbers anew"),
@@ -45,6 +44,7 @@ _WHY = {
     "tensord.cuda": dict.fromkeys(("amp", "current_device", "device", "get_device_name", "get_device_properties", "get_device_capability", "Event", "Stream", "stream",
                                    "current_stream", "synchronize", "memory_allocated", "max_memory_allocated", "mem_get_info", "set_device"), _CUDA),
     "tensord.nn": {**dict.fromkeys(("DataParallel", "parallel"), _SHARE), "SyncBatchNorm": "what several processes normalise is not added up between them; BatchNorm2d has the statistics of its own batch"},
+    "tensord.special": {},
     "tensord.optim": {"LBFGS": "SGD, Adam, AdamW, RMSprop and Adagrad are there"},
 }
 

@@ -213,7 +213,7 @@ def repeat_interleave(input, repeats, dim=None):
     input, dim = _flat(input, dim)
     ends = repeats.cumsum(0)
     places = _C.arange(int(ends[-1]) if ends.shape[0] else 0)
-    return ops.index_select(input, dim, searchsorted(ends, places, right=True))
+    return ops.index_select(input, dim, ops.searchsorted(ends, places, True))
 
 
 def atleast_1d(*tensors: Any) -> Any:
@@ -257,18 +257,7 @@ def median(input, dim=None, keepdim=False):
     return ops.median(input) if dim is None else ops.median_dim(input, dim, keepdim)
 
 
-@_more._beside
-def quantile(input, q, dim=None, keepdim=False, *, interpolation="linear"):
-    if interpolation != "linear":
-        raise _C.Unsupported(f"quantile() knows interpolation='linear', not {interpolation!r}")
-    if not _is(q) and not all(0 <= each <= 1 for each in (q if isinstance(q, (tuple, list)) else (q,))):
-        raise _C.InvalidError(f"quantile() q must be in the range [0, 1] but got {q}")
-    return ops.quantile(input, _C.asarray(q, input.dtype), dim, keepdim)
-
-
-def unique(input, sorted=True, return_inverse=False, return_counts=False, dim=None):
-    if dim is not None:
-        raise _C.Unsupported("unique() is of all elements here; dim is not supported")
+def unique_elements(input, return_inverse=False, return_counts=False):
     wanted = _more._flag(return_inverse, "unique", "return_inverse"), _more._flag(return_counts, "unique", "return_counts")
     if all(wanted):
         values, _, inverse, counts = ops.unique_all(input)
@@ -281,19 +270,6 @@ def bincount(input, weights=None, minlength=0):
         raise _C.InvalidError(f"bincount(): minlength must not be negative, but it is {minlength}")
     most = int(input.max().long()) if input.numel() else -1
     return ops.bincount(input, weights, builtins.max(most + 1, minlength))
-
-
-@_more._beside
-def searchsorted(sorted_sequence: Tensor, input: Any, *, right: bool = False, side: Any = None) -> Tensor:
-    """Where in the sorted vector each element would be put: before those equal to it, or (right) behind them."""
-    if side not in (None, "left", "right"):
-        raise _C.InvalidError(f"searchsorted(): side must be 'left' or 'right', not {side!r}")
-    return ops.searchsorted(sorted_sequence, input if _is(input) else _C.asarray(input, sorted_sequence.dtype, device=sorted_sequence.device), right or side == "right")
-
-
-def bucketize(input: Any, boundaries: Tensor, *, right: bool = False) -> Tensor:
-    """Between which two boundaries each element lies."""
-    return searchsorted(boundaries, input, right=right)
 
 
 def isin(elements: Any, test_elements: Any, *, invert: bool = False) -> Tensor:

@@ -48,3 +48,39 @@ TD_CLONES void td_add_run(unsigned dtype, char *to, int64_t to_step, const char 
     default: ADD_RUN(double complex, double complex, z);
     }
 }
+
+#define FOLD(T, U)                                                                                                     \
+    do {                                                                                                               \
+        T a = *(const T *)to, b = *(const T *)from;                                                                    \
+        *(T *)to = how == TD_FOLD_MULTIPLY ? (T)((U)a * (U)b) : (how == TD_FOLD_MOST ? b > a : b < a) ? b : a;         \
+    } while (0)
+#define FOLD_FLOAT(A, B, STORE)                                                                                        \
+    do {                                                                                                               \
+        double a = (A), b = (B);                                                                                       \
+        double best = a != a || (b == b && !(how == TD_FOLD_MOST ? b > a : b < a)) ? a : b;                            \
+        STORE(how == TD_FOLD_MULTIPLY ? a * b : best);                                                                 \
+    } while (0)
+#define STORE_FLOAT(v) *(float *)to = (float)(v)
+#define STORE_DOUBLE(v) *(double *)to = (v)
+#define STORE_HALF(v) *(uint16_t *)to = td_float_to_half((float)(v))
+#define STORE_BFLOAT(v) *(uint16_t *)to = td_float_to_bfloat((float)(v))
+
+void td_fold_one(unsigned dtype, td_fold how, char *to, const char *from)
+{
+    switch (dtype) {
+    case TD_BOOL: *to = how == TD_FOLD_MOST ? *to || *from : *to && *from; break;
+    case TD_UINT8: FOLD(uint8_t, uint32_t); break;
+    case TD_INT8: FOLD(int8_t, uint32_t); break;
+    case TD_INT16: FOLD(int16_t, uint32_t); break;
+    case TD_INT32: FOLD(int32_t, uint32_t); break;
+    case TD_INT64: FOLD(int64_t, uint64_t); break;
+    case TD_FLOAT16:
+        FOLD_FLOAT(td_half_to_float(*(const uint16_t *)to), td_half_to_float(*(const uint16_t *)from), STORE_HALF);
+        break;
+    case TD_BFLOAT16:
+        FOLD_FLOAT(td_bfloat_to_float(*(const uint16_t *)to), td_bfloat_to_float(*(const uint16_t *)from), STORE_BFLOAT);
+        break;
+    case TD_FLOAT32: FOLD_FLOAT(*(const float *)to, *(const float *)from, STORE_FLOAT); break;
+    default: FOLD_FLOAT(*(const double *)to, *(const double *)from, STORE_DOUBLE);
+    }
+}

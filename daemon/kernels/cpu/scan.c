@@ -6,7 +6,6 @@
 #include <string.h>
 
 enum { BUFFER = TD_SCAN_WIDTH * 16 };
-enum { SUM, PRODUCT, LINEAR };
 
 /* One tensor that is read: bytes from place to place, and how its elements become what is carried. */
 typedef struct operand {
@@ -22,15 +21,11 @@ typedef struct scan {
     int64_t shape[TD_MAX_DIMS], inner_shape[TD_MAX_DIMS];
     operand in[2];
     td_pw_fn store;
-    uint8_t ndim, inner_ndim, words, what, nin; /* words: 8-byte words of what is carried */
+    uint8_t ndim, inner_ndim, words, nin; /* words: 8-byte words of what is carried */
     bool whole;
+    td_scan_kind what;
 } scan;
 _Static_assert(sizeof(scan) <= TD_KSTATE_BYTES, "a scan fits the state");
-
-static int64_t min64(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
 
 static int64_t offset(int64_t index, const int64_t *shape, const int64_t *step, int ndim)
 {
@@ -45,8 +40,8 @@ static int64_t offset(int64_t index, const int64_t *shape, const int64_t *step, 
 /* What n lines carry before their first element. */
 static void begin(const scan *s, void *carried, int64_t n)
 {
-    memset(carried, 0, (size_t)(n * s->words * 8));
-    if (s->what != PRODUCT) return;
+    memset(carried, 0, BUFFER);
+    if (s->what != TD_SCAN_PRODUCT) return;
     for (int64_t i = 0; i < n; i++) {
         if (s->whole) ((int64_t *)carried)[i] = 1;
         else ((double *)carried)[i * s->words] = 1;
@@ -58,9 +53,9 @@ static void begin(const scan *s, void *carried, int64_t n)
 /* The next element of n lines: x, and for LINEAR what the carried is multiplied by. */
 static void step_whole(const scan *s, int64_t *c, const int64_t *x, const int64_t *factor, int64_t n)
 {
-    if (s->what == SUM)
+    if (s->what == TD_SCAN_SUM)
         for (int64_t i = 0; i < n; i++) c[i] = (int64_t)(WHOLE(c[i]) + WHOLE(x[i]));
-    else if (s->what == PRODUCT)
+    else if (s->what == TD_SCAN_PRODUCT)
         for (int64_t i = 0; i < n; i++) c[i] = (int64_t)(WHOLE(c[i]) * WHOLE(x[i]));
     else
         for (int64_t i = 0; i < n; i++) c[i] = (int64_t)(WHOLE(factor[i]) * WHOLE(c[i]) + WHOLE(x[i]));
@@ -68,9 +63,9 @@ static void step_whole(const scan *s, int64_t *c, const int64_t *x, const int64_
 
 static void step_real(const scan *s, double *c, const double *x, const double *factor, int64_t n)
 {
-    if (s->what == SUM)
+    if (s->what == TD_SCAN_SUM)
         for (int64_t i = 0; i < n; i++) c[i] += x[i];
-    else if (s->what == PRODUCT)
+    else if (s->what == TD_SCAN_PRODUCT)
         for (int64_t i = 0; i < n; i++) c[i] *= x[i];
     else
         for (int64_t i = 0; i < n; i++) c[i] = factor[i] * c[i] + x[i];
@@ -80,13 +75,13 @@ static void step_complex(const scan *s, double *c, const double *x, const double
 {
     for (int64_t i = 0; i < 2 * n; i += 2) {
         double re = c[i], im = c[i + 1];
-        if (s->what != SUM) {
-            const double *f = s->what == PRODUCT ? x : factor;
+        if (s->what != TD_SCAN_SUM) {
+            const double *f = s->what == TD_SCAN_PRODUCT ? x : factor;
             re = f[i] * c[i] - f[i + 1] * c[i + 1];
             im = f[i] * c[i + 1] + f[i + 1] * c[i];
         }
-        c[i] = s->what == PRODUCT ? re : re + x[i];
-        c[i + 1] = s->what == PRODUCT ? im : im + x[i + 1];
+        c[i] = s->what == TD_SCAN_PRODUCT ? re : re + x[i];
+        c[i + 1] = s->what == TD_SCAN_PRODUCT ? im : im + x[i + 1];
     }
 }
 
@@ -110,6 +105,17 @@ static void read_across(const scan *s, const operand *in, const char *base, int6
     in->load(n, out, &from, NULL);
 }
 
+/* Where the places of elements from `at` on go, of those that say them. */
+static int64_t *places(td_kcall *k, const scan *s, int64_t at)
+{
+    return s->what == TD_SCAN_MOST || s->what == TD_SCAN_LEAST ? (int64_t *)k->out[1].data + at : NULL;
+}
+
+static bool simple(const scan *s)
+{
+    return s->what == TD_SCAN_SUM || s->what == TD_SCAN_PRODUCT || s->what == TD_SCAN_LINEAR;
+}
+
 static const char *line(const td_kcall *k, const scan *s, int nr, int64_t outer)
 {
     return (const char *)k->in[nr].data + offset(outer, s->shape, s->in[nr].step, s->ndim);
@@ -118,15 +124,17 @@ static const char *line(const td_kcall *k, const scan *s, int nr, int64_t outer)
 static void down(td_kcall *k, const scan *s, int64_t outer, int64_t first, int64_t n, char *scratch)
 {
     const char *base[2] = {line(k, s, 0, outer), s->nin > 1 ? line(k, s, 1, outer) : NULL};
-    char *to = (char *)k->out[0].data + (outer * s->length * s->inner + first) * s->out_size;
-    char *carried = scratch, *raw = scratch + BUFFER, *x[2] = {raw + BUFFER, raw + 2 * BUFFER};
+    int64_t at = outer * s->length * s->inner + first, done = 0;
+    char *carried = scratch, *raw = scratch + BUFFER, *x[2] = {raw + BUFFER, raw + 2 * BUFFER}, *last = x[s->nin - 1];
     begin(s, carried, n);
-    for (int64_t i = 0; i < s->length; i++) {
+    for (int64_t i = 0; i < s->length; i++, at += s->inner) {
+        if (td_kernel_rest_after(k, &done, n)) return;
         for (int nr = 0; nr < s->nin; nr++)
             read_across(s, &s->in[nr], base[nr] + i * s->in[nr].stride, first, n, raw, x[nr]);
-        step(s, carried, x[s->nin - 1], x[0], n);
-        const void *from = carried;
-        s->store(n, to + i * s->inner * s->out_size, &from, NULL);
+        if (simple(s)) step(s, carried, last, x[0], n);
+        else td_scan_across(s->what, s->whole, carried, last, places(k, s, at), n, i);
+        const void *from = simple(s) ? carried : last;
+        s->store(n, (char *)k->out[0].data + at * s->out_size, &from, NULL);
     }
 }
 
@@ -134,9 +142,9 @@ static void down(td_kcall *k, const scan *s, int64_t outer, int64_t first, int64
 static void run_real(const scan *s, double *carried, double *x, const double *factor, int64_t n)
 {
     double c = *carried;
-    if (s->what == SUM)
+    if (s->what == TD_SCAN_SUM)
         for (int64_t i = 0; i < n; i++) x[i] = c += x[i];
-    else if (s->what == PRODUCT)
+    else if (s->what == TD_SCAN_PRODUCT)
         for (int64_t i = 0; i < n; i++) x[i] = c *= x[i];
     else
         for (int64_t i = 0; i < n; i++) x[i] = c = factor[i] * c + x[i];
@@ -159,20 +167,22 @@ static void run(const scan *s, char *carried, char *x, const char *factor, int64
 /* One line, a block of its elements at a time. */
 static void along(td_kcall *k, const scan *s, int64_t outer, char *scratch)
 {
-    char *to = (char *)k->out[0].data + outer * s->length * s->out_size;
-    char *carried = scratch, *raw = scratch + BUFFER, *x[2] = {raw + BUFFER, raw + 2 * BUFFER};
+    int64_t start = outer * s->length, done = 0;
+    char *carried = scratch, *raw = scratch + BUFFER, *x[2] = {raw + BUFFER, raw + 2 * BUFFER}, *last = x[s->nin - 1];
     begin(s, carried, 1);
     for (int64_t i = 0; i < s->length; i += TD_SCAN_WIDTH) {
-        int64_t n = min64(TD_SCAN_WIDTH, s->length - i);
+        int64_t n = td_min64(TD_SCAN_WIDTH, s->length - i);
+        if (td_kernel_rest_after(k, &done, n)) return;
         for (int nr = 0; nr < s->nin; nr++) {
             const operand *in = &s->in[nr];
             td_gather(raw, line(k, s, nr, outer) + i * in->stride, 1, n, 0, in->stride, (int)in->size);
             const void *from = raw;
             in->load(n, x[nr], &from, NULL);
         }
-        run(s, carried, x[s->nin - 1], x[0], n);
-        const void *from = x[s->nin - 1];
-        s->store(n, to + i * s->out_size, &from, NULL);
+        if (simple(s)) run(s, carried, last, x[0], n);
+        else td_scan_along(s->what, s->whole, carried, last, places(k, s, start + i), n, i);
+        const void *from = last;
+        s->store(n, (char *)k->out[0].data + (start + i) * s->out_size, &from, NULL);
     }
 }
 
@@ -180,10 +190,10 @@ static void scan_chunk(td_kcall *k, int64_t chunk, void *scratch)
 {
     const scan *s = (const scan *)k->state;
     int64_t units = s->count * s->blocks;
-    for (int64_t u = chunk * s->per_chunk; u < min64(units, (chunk + 1) * s->per_chunk); u++) {
+    for (int64_t u = chunk * s->per_chunk; u < td_min64(units, (chunk + 1) * s->per_chunk); u++) {
         int64_t first = u % s->blocks * TD_SCAN_WIDTH;
         if (s->inner == 1) along(k, s, u, scratch);
-        else down(k, s, u / s->blocks, first, min64(TD_SCAN_WIDTH, s->inner - first), scratch);
+        else down(k, s, u / s->blocks, first, td_min64(TD_SCAN_WIDTH, s->inner - first), scratch);
     }
 }
 
@@ -205,7 +215,7 @@ static void split(scan *s, const td_kcall *k, int dim)
     for (int nr = 0; nr < s->nin; nr++) s->in[nr].inner = s->inner_ndim ? s->in[nr].inner_step[0] : s->in[nr].size;
 }
 
-static int plan(td_kcall *k, int what)
+static int plan(td_kcall *k, td_scan_kind what, double cost)
 {
     scan *s = (scan *)k->state;
     const td_desc *x = k->in[0].desc, *y = k->out[0].desc;
@@ -215,7 +225,7 @@ static int plan(td_kcall *k, int what)
                        : td_dtype_is_complex(k->compute) ? TD_COMPLEX128
                                                          : TD_FLOAT64;
     if (td_desc_numel(x) == 0) return TD_OK;
-    s->what = (uint8_t)what;
+    s->what = what;
     s->nin = (uint8_t)k->nin;
     s->out_size = (int64_t)td_dtype_size(y->dtype);
     s->length = x->ndim ? x->shape[dim] : 1;
@@ -230,31 +240,26 @@ static int plan(td_kcall *k, int what)
     s->whole = carried == TD_INT64;
     s->words = carried == TD_COMPLEX128 ? 2 : 1;
     s->blocks = s->inner == 1 ? 1 : (s->inner + TD_SCAN_WIDTH - 1) / TD_SCAN_WIDTH;
-    int64_t width = min64(s->inner, TD_SCAN_WIDTH);
-    s->per_chunk = 1 + TD_SCAN_CHUNK / (s->length * width);
+    int64_t width = td_min64(s->inner, TD_SCAN_WIDTH);
+    s->per_chunk = 1 + (what == TD_SCAN_LOG ? TD_SCAN_CHUNK_LOG : TD_SCAN_CHUNK) / (s->length * width);
     k->phase[0].fn = scan_chunk;
     k->phase[0].chunks = (s->count * s->blocks + s->per_chunk - 1) / s->per_chunk;
     k->nphases = 1;
     k->scratch_bytes = 4 * BUFFER;
-    k->cost_ns = 40 + 1.5 * (double)k->nin * (double)td_desc_numel(x);
+    k->cost_ns = 40 + cost * (double)td_desc_numel(x);
     td_plan_moves_freely(k, sizeof *s);
     return TD_OK;
 }
 
-int td_cpu_plan_cumsum(td_kcall *k, td_error *e)
-{
-    (void)e;
-    return plan(k, SUM);
-}
-
-int td_cpu_plan_cumprod(td_kcall *k, td_error *e)
-{
-    (void)e;
-    return plan(k, PRODUCT);
-}
-
-int td_cpu_plan_linear_scan(td_kcall *k, td_error *e)
-{
-    (void)e;
-    return plan(k, LINEAR);
-}
+#define SCAN(NAME, KIND, COST)                                                                                         \
+    int td_cpu_plan_##NAME(td_kcall *k, td_error *e)                                                                   \
+    {                                                                                                                  \
+        (void)e;                                                                                                       \
+        return plan(k, KIND, COST);                                                                                    \
+    }
+SCAN(cumsum, TD_SCAN_SUM, 1.5)
+SCAN(cumprod, TD_SCAN_PRODUCT, 1.5)
+SCAN(linear_scan, TD_SCAN_LINEAR, 3)
+SCAN(cummax, TD_SCAN_MOST, 3)
+SCAN(cummin, TD_SCAN_LEAST, 3)
+SCAN(logcumsumexp, TD_SCAN_LOG, 30)

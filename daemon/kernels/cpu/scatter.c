@@ -1,4 +1,4 @@
-/* scatter and scatter_add: an index for each element of src, in place or on a copy.
+/* scatter, scatter_add and scatter_fold: an index for each element of src, in place or on a copy.
  *
  * Phase 0 loads every index once and keeps the byte offset it leads to in work memory; nothing is written unless all
  * were in range. Elements that may meet (they differ only along `dim`) are always done by one chunk in order, so the
@@ -17,7 +17,8 @@ typedef struct scatter_state {
     int64_t per, parts;  /* of axis; of the reach along dim */
     int64_t unit;        /* bytes from place to place that the offsets in work memory count */
     size_t own;          /* where in work memory the pieces' places begin */
-    bool add, number;    /* src is one number of another dtype */
+    uint8_t how;         /* a td_fold */
+    bool number;         /* src is one number of another dtype */
 } scatter_state;
 
 /* Strides of the target with dim taken out: what an index adds is along dim only. */
@@ -75,9 +76,11 @@ TD_INLINE void write_typed(const scatter_state *s, unsigned dtype, const td_walk
                            bool some, int64_t low, int64_t high)
 {
     size_t size = td_dtype_size(dtype);
-    if (!s->add && size == 4) EACH(uint32_t, SET)
-    else if (!s->add && size == 8) EACH(uint64_t, SET)
-    else if (!s->add) EACH(char, memcpy(to, from, size))
+    bool set = s->how == TD_FOLD_WRITE;
+    if (set && size == 4) EACH(uint32_t, SET)
+    else if (set && size == 8) EACH(uint64_t, SET)
+    else if (set) EACH(char, memcpy(to, from, size))
+    else if (s->how != TD_FOLD_ADD) EACH(char, td_fold_one(dtype, (td_fold)s->how, to, from))
     else if (dtype == TD_FLOAT32) EACH(float, ADD)
     else if (dtype == TD_FLOAT64) EACH(double, ADD)
     else if (dtype == TD_INT64) EACH(uint64_t, ADD)
@@ -170,7 +173,7 @@ static void merge_chunk(td_kcall *k, int64_t chunk, void *scratch)
 /* n indices in places of which all pieces can have their own? */
 static bool cut_into_pieces(td_kcall *k, scatter_state *s, int64_t n)
 {
-    if (!s->add || s->axis >= 0 || n < 2 * TD_SCATTER_PIECE || piece_bytes(k, s) > TD_SCATTER_OWN) return false;
+    if (s->how != TD_FOLD_ADD || s->axis >= 0 || n < 2 * TD_SCATTER_PIECE || piece_bytes(k, s) > TD_SCATTER_OWN) return false;
     s->unit = (int64_t)td_dtype_size(k->out[0].desc->dtype);
     s->per = td_cut(n, td_min64(td_cut(n, TD_SCATTER_PIECE), TD_SCATTER_PIECES));
     int64_t pieces = td_cut(n, s->per);
@@ -183,7 +186,7 @@ static bool cut_into_pieces(td_kcall *k, scatter_state *s, int64_t n)
 static void cut(td_kcall *k, scatter_state *s, int64_t n)
 {
     const td_desc *idx = k->in[1].desc;
-    double cost = (double)n * (s->add ? 5 : 3);
+    double cost = (double)n * (s->how == TD_FOLD_WRITE ? 3 : 5);
     int64_t want = td_min64((int64_t)(cost / TD_CHUNK_NS) + 1, TD_PUT_CHUNKS);
     s->axis = -1;
     s->per = 1;
@@ -198,11 +201,11 @@ static void cut(td_kcall *k, scatter_state *s, int64_t n)
     td_plan_phase(k, write_chunk, chunks * s->parts);
 }
 
-static int plan_scatter(td_kcall *k, bool add, const char *name, td_error *e)
+static int plan_scatter(td_kcall *k, td_fold how, const char *name, td_error *e)
 {
     const td_desc *y = k->out[0].desc, *idx = k->in[1].desc;
     scatter_state *s = (scatter_state *)k->state;
-    *s = (scatter_state){.add = add};
+    *s = (scatter_state){.how = (uint8_t)how};
     if (!td_is_index_dtype(idx->dtype))
         return td_fail(e, TD_E_TYPE, "%s: an index must be an integer tensor, not %s", name, td_dtype_name(idx->dtype));
     if (td_wrap_dim(td_attr_int(k->attrs, 0), y->ndim, &s->dim, e)) return TD_E_INDEX;
@@ -224,10 +227,17 @@ static int plan_scatter(td_kcall *k, bool add, const char *name, td_error *e)
 
 int td_cpu_plan_scatter(td_kcall *k, td_error *e)
 {
-    return plan_scatter(k, false, "scatter", e);
+    return plan_scatter(k, TD_FOLD_WRITE, "scatter", e);
 }
 
 int td_cpu_plan_scatter_add(td_kcall *k, td_error *e)
 {
-    return plan_scatter(k, true, "scatter_add", e);
+    return plan_scatter(k, TD_FOLD_ADD, "scatter_add", e);
+}
+
+int td_cpu_plan_scatter_fold(td_kcall *k, td_error *e)
+{
+    int64_t how = td_attr_int(k->attrs, 1);
+    if (how < 0 || how > 2) return td_fail(e, TD_E_INVALID, "how is 0 (product), 1 (largest) or 2 (smallest), not %lld", (long long)how);
+    return plan_scatter(k, how == 0 ? TD_FOLD_MULTIPLY : how == 1 ? TD_FOLD_MOST : TD_FOLD_LEAST, "scatter_fold", e);
 }

@@ -24,9 +24,11 @@
 #define TD_PRODUCTS_ "mm bmm addmm linear mv"
 #define TD_CONVS_ "conv2d conv2d_backward"
 #define TD_POOLS_ "max_pool2d avg_pool2d avg_pool2d_backward"
-#define TD_COPIES_ "scatter scatter_add index_put index_add select_scatter slice_scatter"
+#define TD_COPIES_ "scatter scatter_add scatter_fold index_put index_add select_scatter slice_scatter"
 #define TD_FFTS_ "fft_c2c fft_r2c fft_c2r"
 #define TD_RANDOM_ "rand randn randint bernoulli dropout dropout_backward"
+
+#define TD_SCANS_ "cumsum cumprod linear_scan cummax cummin"
 
 #define TD_THRESHOLDS(T)                                                                                               \
     /* every kernel */                                                                                                 \
@@ -40,7 +42,7 @@
     T(REPEAT_FILL, 32, "columns", TD_WALKS_, "from which a repeated element is filled in row by row")                  \
     T(CHUNK_LEAST, 8192, "elements", TD_MOVES_, "fewer are one chunk")                                                 \
     T(CHUNK_MOST, 262144, "elements", TD_MOVES_, "of a chunk, however fast the loop is")                               \
-    T(CHUNK_NS, 100000, "ns", TD_MOVES_ " scatter scatter_add index_put index_add", "a chunk aims at")                 \
+    T(CHUNK_NS, 100000, "ns", TD_MOVES_ " scatter scatter_add scatter_fold index_put index_add", "a chunk aims at")    \
     T(ASSEMBLE_BYTES, 262144, "bytes", "cat stack repeat flip roll constant_pad", "of the result that a chunk writes") \
     T(PAD_FILL_BYTES, 131072, "bytes", "constant_pad", "that a chunk fills")                                           \
     T(SEQUENCE_BLOCK, 256, "elements", "arange linspace", "worked out at once")                                        \
@@ -69,8 +71,9 @@
     T(COLS_MOST, 512, "columns", TD_SOFTMAXES_, "most of a strip")                                                     \
     T(COLS_BLOCK, 65536, "elements", TD_SOFTMAXES_, "more of a strip are several blocks, in three phases")             \
     T(COLS_IN_FLOAT, 16, "rows", TD_SOFTMAXES_, "whose sum is taken in float")                                         \
-    T(SCAN_WIDTH, 256, "elements", "cumsum cumprod linear_scan", "along the line, or lines side by side, at once")                         \
-    T(SCAN_CHUNK, 65536, "elements", "cumsum cumprod linear_scan", "of a chunk")                                                           \
+    T(SCAN_WIDTH, 256, "elements", TD_SCANS_ " logcumsumexp", "along the line, or lines side by side, at once")         \
+    T(SCAN_CHUNK, 65536, "elements", TD_SCANS_, "of a chunk")                                                          \
+    T(SCAN_CHUNK_LOG, 4096, "elements", "logcumsumexp", "of a chunk")                                                  \
     /* random numbers: random.c, dropout.c; TD_PHILOX_GROUPS groups of four words are a block */                       \
     T(PHILOX_GROUPS, 256, "rows", TD_RANDOM_ " randperm", "groups of four words at once")                              \
     T(RANDOM_CHUNK, 65536, "elements", TD_RANDOM_, "of a chunk")                                                       \
@@ -146,10 +149,10 @@
     T(INDEX_READ, 65536, "elements", "gather index", "of a chunk")                                                     \
     T(SELECT_BYTES, 262144, "bytes", "index_select embedding", "of a chunk, and 16 a slice")                           \
     T(INDEX_POSITIONS, 32768, "elements", "index index_put index_add", "indices that a chunk checks")                  \
-    T(PUT_CHUNKS, 256, "rows", "index_put index_add scatter scatter_add", "most chunks")                               \
+    T(PUT_CHUNKS, 256, "rows", "index_put index_add scatter scatter_add scatter_fold", "most chunks")                  \
     T(PUT_PARTS, 64, "rows", "index_put index_add", "most parts of the target")                                        \
-    T(SCATTER_CHECK, 32768, "elements", "scatter scatter_add", "indices that a chunk checks")                          \
-    T(SCATTER_PARTS, 8, "rows", "scatter scatter_add", "most parts of a target without another dimension")             \
+    T(SCATTER_CHECK, 32768, "elements", "scatter scatter_add scatter_fold", "indices that a chunk checks")             \
+    T(SCATTER_PARTS, 8, "rows", "scatter scatter_add scatter_fold", "most parts of a target without another dimension")\
     T(SCATTER_PIECE, 32768, "elements", "scatter_add", "twice as many may be cut into pieces")                          \
     T(SCATTER_PIECES, 64, "rows", "scatter_add", "most pieces")                                                        \
     T(SCATTER_OWN, 65536, "bytes", "scatter_add", "most that the places of a piece take")                              \

@@ -4,7 +4,7 @@
 
 #include "daemon/kernels/cpu/loop.h"
 #include "daemon/kernels/cpu/vec/isa.h"
-#include "daemon/kernels/cpu/vec/math.h"
+#include "daemon/kernels/cpu/vec/math_more.h"
 
 #define TD_UNUSED __attribute__((unused))
 

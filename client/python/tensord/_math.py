@@ -1,0 +1,415 @@
+"""Functions of PyTorch over the ops of proto/ops/places.toml, scans.toml, shapes.toml and special.toml whose arguments have several forms, and
+their forms in place. Imported when one of them is first used; what the extension calls (client/python/surface.toml, `py`) gets the
+arguments as they came.
+"""
+
+import builtins
+import itertools
+from typing import Any
+
+from tensord import _C, _compose, _more
+from tensord._C import Tensor, ops
+
+_is = _C.is_tensor
+_wrap = _compose._wrap
+_REDUCTIONS = ("sum", "prod", "mean", "amax", "amin")
+
+
+def _word(function, name, value, words):
+    """The number of a word among those that are known."""
+    if value not in words:
+        raise _C.InvalidError(f"{function}(): {name} must be one of {', '.join(words)}, not {value!r}")
+    return words.index(value)
+
+
+# ---- pointwise
+
+
+def polygamma(n: int, input: Tensor) -> Tensor:
+    """The n-th derivative of digamma."""
+    if n < 0:
+        raise _C.InvalidError("polygamma(n, x) does not support negative n.")
+    return ops.polygamma(n, input)
+
+
+def polygamma_of(self, n):
+    return polygamma(n, self)
+
+
+def round(input, *, decimals=0):
+    return input._round() if decimals == 0 else ops.round_decimals(input, decimals)
+
+
+def positive(input):
+    if input.dtype is _C.bool:
+        raise _C.DTypeError("The `+` operator, on a bool tensor is not supported.")
+    return input
+
+
+def resolve(input):
+    return input
+
+
+def where_of(self, condition, other):
+    return _C.where(condition, self, other)
+
+
+# ---- places
+
+
+def scatter(input, dim, index, src=None, *, value=None, reduce=None):
+    src = value if src is None else src
+    if reduce is None:
+        return input._scatter(dim, index, src)
+    how = _word("scatter", "reduce", reduce, ("add", "multiply"))
+    if not _is(src):
+        src = ops.make_full(index.shape, src, input.dtype)
+    return ops.scatter_add(input, dim, index, src) if how == 0 else ops.scatter_fold(input, dim, index, src, 0)
+
+
+def scatter_(self, dim, index, src=None, *, value=None, reduce=None):
+    if reduce is None:
+        return self._scatter_(dim, index, value if src is None else src)
+    return _more._store(self, scatter(self, dim, index, src, value=value, reduce=reduce), "scatter_")
+
+
+def scatter_reduce(input, dim, index, src, reduce, *, include_self=True):
+    return ops.scatter_reduce(input, dim, index, src, _word("scatter_reduce", "reduce", reduce, _REDUCTIONS), include_self)
+
+
+def index_reduce(input, dim, index, source, reduce, *, include_self=True):
+    how = _word("index_reduce", "reduce", reduce, _REDUCTIONS[1:]) + 1
+    return ops.index_reduce(input, dim, index, source, how, include_self)
+
+
+def _places(indices):
+    """Index tensors, where a mask stands for the places that are true."""
+    return [part for i in indices for part in ((i,) if i is None or i.dtype not in (_C.bool,) else i.nonzero(as_tuple=True))]
+
+
+def index_put(input, indices, values, accumulate=False):
+    return ops.index_put(input, _places(indices), values if values.dtype is input.dtype or values.ndim else values.to(input.dtype), accumulate)
+
+
+def index_put_(self, indices, values, accumulate=False):
+    return self._index_put_(_places(indices), values if values.dtype is self.dtype or values.ndim else values.to(self.dtype), accumulate)
+
+
+def as_strided_scatter(input, src, size, stride, storage_offset=None):
+    return ops.as_strided_scatter(input, src, tuple(size), tuple(stride), storage_offset or 0)
+
+
+def unique(input, sorted=True, return_inverse=False, return_counts=False, dim=None):
+    if dim is None:
+        return _compose.unique_elements(input, return_inverse, return_counts)
+    _, first, inverse, counts = ops.unique_all(ops.slice_ranks(input, dim))
+    return _some(ops.index_select(input, dim, first), inverse, counts, return_inverse, return_counts)
+
+
+def unique_consecutive(input, return_inverse=False, return_counts=False, dim=None):
+    if dim is None:
+        return _some(*ops.unique_runs(input), return_inverse, return_counts)
+    rows = input.movedim(_wrap(dim, input.ndim), 0).reshape(input.shape[dim], -1)
+    new = _C.cat([_C.ones(builtins.min(1, rows.shape[0]), dtype=_C.bool), (rows[1:] != rows[:-1]).any(1)])
+    _, inverse, counts = ops.unique_runs(new.cumsum(0))
+    return _some(ops.index_select(input, dim, new.nonzero().reshape(-1)), inverse, counts, return_inverse, return_counts)
+
+
+def _some(values, inverse, counts, with_inverse, with_counts):
+    found = (values, *((inverse,) if with_inverse else ()), *((counts,) if with_counts else ()))
+    return found if len(found) > 1 else values
+
+
+@_more._beside
+def searchsorted(sorted_sequence: Tensor, input: Any, *, out_int32: bool = False, right: bool = False, side: Any = None, sorter: Any = None) -> Tensor:
+    """Where in each sorted row every element would be put: before those equal to it, or (right) behind them."""
+    if side not in (None, "left", "right"):
+        raise _C.InvalidError(f"searchsorted(): side must be 'left' or 'right', not {side!r}")
+    if side == "left" and right:
+        raise _C.InvalidError("searchsorted(): side and right can't be set to opposites, got side of left while right was True")
+    if sorter is not None:
+        sorted_sequence = ops.gather(sorted_sequence, -1, sorter)
+    x: Any = input if _is(input) else _C.asarray(input, sorted_sequence.dtype, device=sorted_sequence.device)
+    found = ops.searchsorted(sorted_sequence, x, right or side == "right")
+    return found.to(_C.int32) if out_int32 else found
+
+
+def bucketize(input: Any, boundaries: Tensor, *, out_int32: bool = False, right: bool = False) -> Tensor:
+    """Between which two boundaries each element lies."""
+    return searchsorted(boundaries, input, out_int32=out_int32, right=right)
+
+
+# ---- orders, statistics
+
+
+def nanmedian(input, dim=None, keepdim=False):
+    return ops.nanmedian(input) if dim is None else ops.nanmedian_dim(input, dim, keepdim)
+
+
+_BETWEEN = ("linear", "lower", "higher", "midpoint", "nearest")
+
+
+def _quantile(name, op):
+    @_more._beside
+    def quantile(input, q, dim=None, keepdim=False, *, interpolation="linear"):
+        how = _word(name, "interpolation", interpolation, _BETWEEN)
+        if not _is(q) and not all(0 <= each <= 1 for each in (q if isinstance(q, (tuple, list)) else (q,))):
+            raise _C.InvalidError(f"{name}() q must be in the range [0, 1] but got {q}")
+        return op(input, _C.asarray(q, input.dtype), dim, keepdim, how)
+
+    quantile.__name__ = quantile.__qualname__ = name
+    return quantile
+
+
+quantile, nanquantile = _quantile("quantile", ops.quantile), _quantile("nanquantile", ops.nanquantile)
+
+
+def trapezoid(y: Tensor, x: Any = None, *, dx: Any = None, dim: int = -1) -> Tensor:
+    """The area under y along a dimension, over the places x or with dx between them."""
+    return ops.trapezoid(y, x, 1.0 if dx is None else float(dx), dim)
+
+
+trapz = trapezoid
+
+
+def cumulative_trapezoid(y: Tensor, x: Any = None, *, dx: Any = None, dim: int = -1) -> Tensor:
+    """The area under y up to each place but the first along a dimension."""
+    return ops.cumulative_trapezoid(y, x, 1.0 if dx is None else float(dx), dim)
+
+
+def gradient(input: Tensor, *, spacing: Any = 1, dim: Any = None, edge_order: int = 1) -> tuple:
+    """The slopes along each dimension; spacing is a number for all, or a number or the places of each."""
+    dims = range(input.ndim) if dim is None else [dim] if isinstance(dim, int) else list(dim)
+    given: Any = [spacing] * len(dims) if not isinstance(spacing, (tuple, list)) else list(spacing)
+    if len(given) != len(dims):
+        raise _C.InvalidError(f"torch.gradient expected spacing to be unspecified, a scalar, or a list of length equal to 'self.dim() - 1', but got {len(given)} for {len(dims)}")
+    if not input.is_floating_point() and not input.is_complex():
+        input = input.to(_C.get_default_dtype())
+    return tuple(ops.gradient_along(input, s if _is(s) else None, d, 1.0 if _is(s) else float(s), edge_order) for s, d in zip(given, dims))
+
+
+@_more._beside
+def histogram(input: Tensor, bins: Any, *, range: Any = None, weight: Any = None, density: bool = False) -> Any:
+    """(How many elements, or the sum of their weights, lie between each two edges; the edges.) `bins` are so many equal ones, or the edges."""
+    flat = input.reshape(-1)
+    if _is(bins):
+        edges = bins
+    else:
+        low, high = (float(flat.min()), float(flat.max())) if range is None and flat.shape[0] else (range or (0.0, 0.0))
+        low, high = (low - 0.5, high + 0.5) if low == high else (low, high)
+        edges = _C.linspace(low, high, bins + 1, dtype=input.dtype)
+    n = edges.shape[0] - 1
+    at = (searchsorted(edges, flat, right=True) - 1)
+    at = _C.where(flat == edges[-1], n - 1, at)
+    inside = _C.logical_and(flat >= edges[0], flat <= edges[-1])
+    each = _C.ones(flat.shape, dtype=input.dtype) if weight is None else weight.reshape(-1)
+    hist = ops.scatter_add(_C.zeros(n, dtype=input.dtype), 0, _C.where(inside, at, 0), _C.where(inside, each, 0))
+    if density:
+        hist = hist / hist.sum() / (edges[1:] - edges[:-1])
+    return _Histogram((hist, edges))
+
+
+class _Histogram(tuple):
+    """(hist, bin_edges)"""
+
+    hist, bin_edges = property(lambda self: self[0]), property(lambda self: self[1])
+
+
+# ---- shapes
+
+
+def block_diag(*tensors: Any) -> Tensor:
+    """Matrices one after the other down a diagonal; a vector is a row, a number a matrix of one."""
+    return ops.block_diag(_compose.atleast_2d(*tensors, tensors[0])[:-1])
+
+
+def row_stack(tensors: Any) -> Tensor:
+    """Matrices below each other; a vector is a row."""
+    return _C.vstack(tensors)
+
+
+def cartesian_prod(*tensors: Any) -> Tensor:
+    """All ways to take one element of each vector, one row each."""
+    return ops.cartesian_prod(tensors)
+
+
+@_more._beside
+def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> Tensor:
+    """All ways to take r elements of a vector, one row each."""
+    if input.ndim != 1:
+        raise _C.ShapeError("Expect a 1D vector, but got shape " + str(tuple(input.shape)))
+    make = itertools.combinations_with_replacement if with_replacement else itertools.combinations
+    rows = list(make(range(input.shape[0]), r))
+    at = _C.tensor(rows, dtype=_C.int64).reshape(len(rows), r)
+    return ops.index_select(input, 0, at.reshape(-1)).reshape(len(rows), r)
+
+
+def atleast_3d(*tensors: Any) -> Any:
+    """With at least three dimensions: a vector is a row in the middle one."""
+    tensors = _more._together(tensors)
+    out = tuple(t if t.ndim > 2 else t.unsqueeze(2) if t.ndim == 2 else t.reshape(1, -1, 1) for t in tensors)
+    return out[0] if len(out) == 1 else out
+
+
+def _cut(name, least, dim_of):
+    def cut(input, indices_or_sections):
+        if input.ndim < least:
+            raise _C.ShapeError(f"torch.{name} requires a tensor with at least {least} dimension, but got a tensor with {input.ndim} dimensions!")
+        dim = dim_of(input)
+        if isinstance(indices_or_sections, int) and input.shape[dim] % builtins.max(indices_or_sections, 1):
+            raise _C.InvalidError(f"torch.{name} attempted to split along dimension {dim}, but the size of the dimension {input.shape[dim]} is not divisible by the split_size {indices_or_sections}!")
+        return _compose.tensor_split(input, indices_or_sections, dim)
+
+    cut.__name__ = name
+    return cut
+
+
+hsplit, vsplit, dsplit = _cut("hsplit", 1, lambda x: 0 if x.ndim == 1 else 1), _cut("vsplit", 2, lambda x: 0), _cut("dsplit", 3, lambda x: 2)
+
+
+def swapaxes_(self, dim0, dim1):
+    return self._become(self.transpose(dim0, dim1))
+
+
+def as_strided_(self, size, stride, storage_offset=None):
+    return self._become(_compose.as_strided(self, size, stride, storage_offset))
+
+
+def resize_(self, *sizes):
+    """More elements than there were are what memory holds; then it is other memory, which views of the old do not see."""
+    size = tuple(sizes[0]) if len(sizes) == 1 and isinstance(sizes[0], (tuple, list)) else sizes
+    if self.requires_grad:
+        raise _C.AutogradError("cannot resize variables that require grad")
+    want, have = _count(size), self.numel()
+    with _more.no_grad():
+        if want > have:
+            larger = _C.empty(want, dtype=self.dtype, device=self.device)
+            larger[:have].copy_(self.reshape(-1))
+            return self._become(larger.view(size))
+        return self._become(self.view(-1)[:want].view(size) if self.is_contiguous() else self.as_strided(size, _row_major(size)))
+
+
+def _count(size):
+    n = 1
+    for s in size:
+        n *= s
+    return n
+
+
+def _row_major(size):
+    return tuple(_count(size[k + 1:]) for k in range(len(size)))
+
+
+def resize_as_(self, the_template):
+    return resize_(self, *the_template.shape)
+
+
+def narrow_copy(input, dim, start, length):
+    return input.narrow(dim, start, length).clone()
+
+
+# ---- copies of views
+
+
+def _copied(name, view):
+    def copy(input: Tensor, *args: Any, **kw: Any) -> Any:
+        made = view(input, *args, **kw)
+        return tuple(part.clone() for part in made) if isinstance(made, tuple) else made.clone()
+
+    copy.__name__ = copy.__qualname__ = name
+    copy.__doc__ = f"{name[:-5]}(), copied."
+    return copy
+
+
+_VIEWS: Any = {"alias": lambda x: x, "as_strided": _compose.as_strided, "detach": Tensor.detach, "diagonal": Tensor.diagonal, "expand": Tensor.expand, "permute": Tensor.permute,
+               "select": Tensor.select, "slice": ops.slice, "split": Tensor.split, "split_with_sizes": Tensor.split, "squeeze": Tensor.squeeze, "t": Tensor.t, "transpose": Tensor.transpose,
+               "unbind": Tensor.unbind, "unfold": Tensor.unfold, "unsqueeze": Tensor.unsqueeze, "view": Tensor.view}
+for _name, _view in _VIEWS.items():
+    globals()[_name + "_copy"] = _copied(_name + "_copy", _view)
+
+
+# ---- in place: what is made takes the place of what was there
+
+
+def _placed(name):
+    def in_place(self, *args, **kw):
+        return _more._store(self, getattr(self, name)(*args, **kw), name + "_")
+
+    in_place.__name__ = in_place.__qualname__ = name + "_"
+    return in_place
+
+
+for _name in ("cumsum", "cumprod", "float_power", "index_copy", "index_fill", "index_reduce", "ldexp", "masked_scatter", "mvlgamma", "polygamma", "put", "renorm", "round", "scatter_reduce",
+              "tril", "triu"):
+    globals()[_name + "_"] = _placed(_name)
+
+
+def clip_(self, min=None, max=None):
+    return _compose.clamp_(self, min, max)
+
+
+def clamp_min_(self, min):
+    return _compose.clamp_(self, min)
+
+
+def clamp_max_(self, max):
+    return _compose.clamp_(self, None, max)
+
+
+# Methods that write in place are functions too.
+_IN_PLACE = tuple("""abs_ acos_ acosh_ arccos_ arccosh_ arcsin_ arcsinh_ arctan_ arctanh_ as_strided_ asin_ asinh_ atan_ atanh_ ceil_ clamp_ clamp_max_ clamp_min_ clip_ cos_
+cosh_ deg2rad_ detach_ erf_ erfc_ exp2_ exp_ expm1_ fill_ fix_ floor_ frac_ gcd_ i0_ index_put_ lcm_ ldexp_ log10_ log1p_ log2_ log_ logit_ nan_to_num_ neg_ negative_
+rad2deg_ reciprocal_ relu_ resize_as_ round_ rsqrt_ sigmoid_ sin_ sinc_ sinh_ sqrt_ square_ tan_ tanh_ trunc_ xlogy_ zero_ conj_physical_""".split())
+
+
+def _function(name):
+    method = getattr(Tensor, name)
+
+    def function(input: Tensor, *args: Any, **kw: Any) -> Tensor:
+        return method(input, *args, **kw)
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"input.{name}()."
+    return function
+
+
+def __getattr__(name):
+    if name in _IN_PLACE:
+        return _function(name)
+    raise AttributeError(name)
+
+
+def fill(input: Tensor, value: Any) -> Tensor:
+    """The value in the shape of input."""
+    return _C.full_like(input, value) if not _is(value) else value.to(input.dtype).expand(input.shape).clone()
+
+
+# ---- what a tensor is
+
+
+def cfloat(self):
+    return self.to(_C.complex64)
+
+
+def cdouble(self):
+    return self.to(_C.complex128)
+
+
+def ndimension(self):
+    return self.ndim
+
+
+def is_signed(input):
+    return input.dtype is not _C.bool and input.dtype is not _C.uint8
+
+
+def is_same_size(input, other):
+    return input.shape == other.shape
+
+
+def no(input):
+    return False
+
+
+def get_device(input):
+    return -1 if input.device.type == "cpu" else input.device.index or 0

@@ -1,0 +1,89 @@
+/* The gamma function's logarithm and its derivatives, and Hurwitz' zeta function.
+ *
+ * Recurrences lead to where an asymptotic series has all digits, reflections to positive arguments. Invariant: how many steps that takes
+ * is bounded for every argument, however large or far below zero. */
+#include "daemon/kernels/cpu/vec/special.h"
+#include <math.h>
+#include <stdbool.h>
+
+double lgamma_r(double x, int *sign);
+
+double td_lgamma_f64(double x)
+{
+    int sign;
+    return lgamma_r(x, &sign); /* lgamma would write a variable that all threads share */
+}
+
+/* DLMF 5.11.2, from 10 on. */
+static double digamma_far(double x)
+{
+    static const double c[] = {1.0 / 12, -1.0 / 120, 1.0 / 252, -1.0 / 240, 1.0 / 132, -691.0 / 32760, 1.0 / 12};
+    double w = 1 / (x * x), sum = 0;
+    for (int k = 6; k >= 0; k--) sum = (sum + c[k]) * w;
+    return log(x) - 0.5 / x - sum;
+}
+
+double td_digamma_f64(double x)
+{
+    double rest = 0;
+    if (x == 0) return copysign(INFINITY, -x);
+    if (x < 0) {
+        if (x == trunc(x)) return NAN;
+        rest = -M_PI / tan(M_PI * (x - rint(x)));
+        x = 1 - x;
+    }
+    for (; x < 10; x += 1) rest -= 1 / x;
+    return digamma_far(x) + rest;
+}
+
+/* The terms of Euler and Maclaurin behind the sum up to a (DLMF 25.11.5): B(2j) / (2j)! s (s+1) ... (s+2j-2) a^(1-s-2j). */
+static double zeta_rest(double s, double a)
+{
+    static const double c[] = {1.0 / 12, -1.0 / 720, 1.0 / 30240, -1.0 / 1209600, 1.0 / 47900160, -691.0 / 1307674368000,
+                               1.0 / 74724249600, -3617.0 / 10670622842880000, 43867.0 / 5109094217170944000};
+    double power = pow(a, -s), factor = s * power / a, sum = a * power / (s - 1) + 0.5 * power;
+    for (int j = 0; j < 9; j++) {
+        sum += c[j] * factor;
+        factor *= (s + 2 * j + 1) * (s + 2 * j + 2) / (a * a);
+    }
+    return sum;
+}
+
+/* For s > 1 and q > 0. Terms fall by q / (q + 1) to the power of s, or soon are 0 where q is small beside s: some forty are enough. */
+static double zeta_positive(double s, double q)
+{
+    double sum = 0;
+    for (int k = 0; k < 400; k++) {
+        double term = pow(q, -s);
+        if (term == 0) return sum;
+        if (q >= 10 + s) return sum + zeta_rest(s, q);
+        sum += term;
+        if (term <= 1e-17 * sum) return sum;
+        q += 1;
+    }
+    return sum;
+}
+
+/* Below zero for whole s: the terms up to -f are those of a zeta function cut off, with the sign of (-1)^s. */
+static double zeta_negative(double s, double q)
+{
+    double f = ceil(q) - q, part = zeta_positive(s, f) - zeta_positive(s, 1 - q);
+    return zeta_positive(s, 1 - f) + (fmod(s, 2) == 0 ? part : -part);
+}
+
+double td_zeta_f64(double s, double q)
+{
+    if (s == 1) return INFINITY;
+    if (!(s > 1) || q != q) return NAN;
+    if (q > 0) return zeta_positive(s, q);
+    if (q == floor(q)) return INFINITY;
+    return s == floor(s) ? zeta_negative(s, q) : NAN;
+}
+
+double td_polygamma_f64(double n, double x)
+{
+    if (n < 0) return NAN;
+    if (n == 0) return td_digamma_f64(x);
+    double size = n < 100 ? tgamma(n + 1) * td_zeta_f64(n + 1, x) : exp(td_lgamma_f64(n + 1) + log(td_zeta_f64(n + 1, x)));
+    return fmod(n, 2) == 0 ? -size : size;
+}

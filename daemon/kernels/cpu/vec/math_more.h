@@ -1,0 +1,134 @@
+/* More functions that expressions of the op table may call, beside those of math.h: made of those, or special functions (special.h).
+ *
+ * Invariant: products with a logarithm that are to be 0 are chosen, never worked out, so that infinities do not become NaN. */
+#ifndef TENSORD_KERNELS_MATH_MORE_H
+#define TENSORD_KERNELS_MATH_MORE_H
+
+#include "daemon/kernels/cpu/vec/math.h"
+#include "daemon/kernels/cpu/vec/special.h"
+
+#define TD_REAL_MORE(T, S, F)                                                                                          \
+    TD_FN T td_fmax_##S(T x, T y) /* a number wins over NaN */                                                         \
+    {                                                                                                                  \
+        T m = x > y || y != y ? x : y;                                                                                 \
+        return x != x ? y : m;                                                                                         \
+    }                                                                                                                  \
+    TD_FN T td_fmin_##S(T x, T y)                                                                                      \
+    {                                                                                                                  \
+        T m = x < y || y != y ? x : y;                                                                                 \
+        return x != x ? y : m;                                                                                         \
+    }                                                                                                                  \
+    TD_FN T td_heaviside_##S(T x, T y)                                                                                 \
+    {                                                                                                                  \
+        return x == 0 ? y : (T)(x > 0);                                                                                \
+    }                                                                                                                  \
+    TD_FN T td_xlogy_##S(T x, T y)                                                                                     \
+    {                                                                                                                  \
+        T r = x * td_log_##S(y);                                                                                       \
+        return y != y ? y : (x == 0 ? 0 : r);                                                                          \
+    }                                                                                                                  \
+    TD_FN T td_xlog1py_##S(T x, T y)                                                                                   \
+    {                                                                                                                  \
+        T r = x * td_log1p_##S(y);                                                                                     \
+        return y != y ? y : (x == 0 ? 0 : r);                                                                          \
+    }                                                                                                                  \
+    TD_FN T td_entr_##S(T x)                                                                                           \
+    {                                                                                                                  \
+        T r = -x * td_log_##S(x);                                                                                      \
+        r = x == 0 ? 0 : r;                                                                                            \
+        return x < 0 ? -(T)INFINITY : r;                                                                               \
+    }                                                                                                                  \
+    TD_FN T td_mantissa_##S(T x)                                                                                       \
+    {                                                                                                                  \
+        int e;                                                                                                         \
+        return frexp##F(x, &e);                                                                                        \
+    }                                                                                                                  \
+    TD_FN T td_exponent_##S(T x)                                                                                       \
+    {                                                                                                                  \
+        int e = 0;                                                                                                     \
+        T ignored TD_MORE_UNUSED = frexp##F(x, &e);                                                                    \
+        return td_isfinite_##S(x) ? (T)e : 0;                                                                          \
+    }
+#define TD_MORE_UNUSED __attribute__((unused))
+TD_REAL_MORE(float, f32, f)
+TD_REAL_MORE(double, f64, )
+
+/* Held between eps and 1 - eps first; of an eps that was not given, minus infinity, nothing is. */
+TD_FN float td_logit_f32(float x, float eps)
+{
+    double high = 1.0 - (double)eps, d = x;
+    d = d < (double)eps ? (double)eps : d;
+    d = d > high ? high : d;
+    return (float)td_klog(d / (1.0 - d));
+}
+TD_FN double td_logit_f64(double x, double eps)
+{
+    x = x < eps ? eps : x;
+    x = x > 1 - eps ? 1 - eps : x;
+    return log(x / (1 - x));
+}
+
+/* sin(pi x) / (pi x): the turns are taken off x itself, where that is exact. */
+TD_FN float td_sinc_f32(float x)
+{
+    double d = x, turns = rint(d), odd = turns - 2 * rint(0.5 * turns);
+    td_trig t = td_ktrig(3.141592653589793 * (d - turns));
+    double s = t.n & 1 ? t.cos : t.sin;
+    s = t.n & 2 ? -s : s;
+    s = odd != 0 ? -s : s;
+    return x == 0.0f ? 1.0f : (float)(s / (3.141592653589793 * d));
+}
+TD_FN double td_sinc_f64(double x)
+{
+    double turns = rint(x), s = sin(M_PI * (x - turns));
+    return x == 0 ? 1 : (fmod(turns, 2) != 0 ? -s : s) / (M_PI * x);
+}
+
+TD_FN float td_logaddexp2_f32(float x, float y)
+{
+    double d = x == y ? 0.0 : (double)x - y, e = td_kexp(-fabs(d) * 0.6931471805599453);
+    double l = e < 0x1p-10 ? e - e * e * (0.5 - e / 3) : td_klog(1.0 + e);
+    return (float)(td_maximum_f32(x, y) + l * 1.4426950408889634);
+}
+TD_FN double td_logaddexp2_f64(double x, double y)
+{
+    double d = x == y ? 0.0 : x - y;
+    return td_maximum_f64(x, y) + log1p(exp2(-fabs(d))) * 1.4426950408889634;
+}
+
+/* The largest whole number that divides both; of 0 and 0 it is 0. */
+TD_FN int64_t td_gcd_i64(int64_t x, int64_t y)
+{
+    uint64_t a = x < 0 ? 0 - (uint64_t)x : (uint64_t)x, b = y < 0 ? 0 - (uint64_t)y : (uint64_t)y;
+    while (b) {
+        uint64_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return (int64_t)a;
+}
+TD_FN int64_t td_lcm_i64(int64_t x, int64_t y)
+{
+    int64_t g = td_gcd_i64(x, y);
+    return g == 0 ? 0 : td_abs_i64((int64_t)((uint64_t)(g == -1 ? (int64_t)(0 - (uint64_t)x) : x / g) * (uint64_t)y));
+}
+
+#define TD_COMPLEX_MORE(C, T, S, F)                                                                                    \
+    TD_FN C td_sinc_##S(C x)                                                                                           \
+    {                                                                                                                  \
+        C turn = td_make_##S((T)M_PI * __real__ x, (T)M_PI * __imag__ x);                                              \
+        return x == 0 ? td_make_##S(1, 0) : td_div_##S(csin##F(turn), turn);                                           \
+    }                                                                                                                  \
+    TD_FN C td_xlogy_##S(C x, C y)                                                                                     \
+    {                                                                                                                  \
+        return td_isnan_##S(y) ? td_make_##S((T)NAN, (T)NAN) : (x == 0 ? td_make_##S(0, 0) : x * clog##F(y));          \
+    }                                                                                                                  \
+    TD_FN C td_logit_##S(C x, C eps)                                                                                   \
+    {                                                                                                                  \
+        (void)eps;                                                                                                     \
+        return clog##F(td_div_##S(x, 1 - x));                                                                          \
+    }
+TD_COMPLEX_MORE(td_c64, float, c64, f)
+TD_COMPLEX_MORE(td_c128, double, c128, )
+
+#endif

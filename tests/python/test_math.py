@@ -1,0 +1,201 @@
+"""Special functions, writing at places, scans and shapes: what is more than a row of the table, and values that are known from elsewhere."""
+import itertools
+import math
+
+import pytest
+import tensord as td
+
+# (name, arguments, value): worked out with 40 digits from the definitions.
+FACTS = [
+    ("bessel_j0", (6.5,), 0.2600946055816064),
+    ("bessel_j1", (6.5,), -0.15384130140997185),
+    ("bessel_y0", (6.5,), -0.17324243491898234),
+    ("bessel_y1", (6.5,), -0.27409127395927546),
+    ("airy_ai", (-7.5,), 0.3217757163806479),
+    ("airy_ai", (-3.0,), -0.37881429367765806),
+    ("airy_ai", (-5.0,), 0.35076100902411433),
+    ("airy_ai", (5.0,), 0.00010834442813607442),
+    ("ndtri", (1e-20,), -9.262340089798407),
+    ("erfinv", (0.999999,), 3.458910737275499),
+    ("log_ndtr", (-30.0,), -454.3212439563432),
+    ("erfcx", (-5.0,), 144009798674.66104),
+    ("zeta", (2.0, 0.25,), 17.19732915450711),
+    ("zeta", (3.0, -2.5,), 0.0541020258208637),
+    ("zeta", (2.0, -100.25,), 19.729283325349364),
+    ("digamma", (-10.5,), 2.3982391295357814),
+    ("gammainc", (1000.0, 1010.0,), 0.6276789447369947),
+    ("gammaincc", (0.001, 0.5,), 0.0005600666564707498),
+    ("gammainc", (2.5, 1.5,), 0.3000141641213725),
+    ("gammaincc", (20.5, 60.0,), 1.120159429896784e-09),
+    ("i0", (50.0,), 2.9325537838493362e+20),
+    ("i1", (-0.5,), -0.2578943053908963),
+    ("modified_bessel_k0", (0.1,), 2.4270690247020164),
+    ("modified_bessel_k1", (30.0,), 2.1677320018915495e-14),
+]
+
+
+@pytest.mark.parametrize("name, args, value", FACTS)
+def test_known_values(name, args, value):
+    got = getattr(td.special, name)(*(td.tensor(a, dtype=td.float64) for a in args)).item()
+    assert got == pytest.approx(value, rel=1e-12)
+    assert getattr(td.special, name)(*(td.tensor(a) for a in args)).dtype is td.float32
+
+
+def test_absurd_arguments_end():
+    x = td.tensor([1e300, -1e300, 1e-300, math.inf, -math.inf, math.nan, 0.0, -0.0, 1e15, -1e15 + 0.5], dtype=td.float64)
+    for name in ("airy_ai bessel_j0 bessel_j1 bessel_y0 bessel_y1 digamma gammaln entr erfcx erfinv i0 i0e i1 i1e log_ndtr modified_bessel_k0 modified_bessel_k1 ndtr ndtri "
+                 "scaled_modified_bessel_k0 scaled_modified_bessel_k1 sinc spherical_bessel_j0 logit").split():
+        assert getattr(td.special, name)(x).shape == x.shape
+    for name in ("gammainc gammaincc zeta xlogy xlog1py chebyshev_polynomial_t chebyshev_polynomial_u chebyshev_polynomial_v chebyshev_polynomial_w hermite_polynomial_h hermite_polynomial_he "
+                 "laguerre_polynomial_l legendre_polynomial_p").split():
+        assert getattr(td.special, name)(x[:, None], x[None]).isnan().shape == (10, 10)
+    assert td.special.polygamma(150, x).shape == x.shape
+
+
+def test_polynomials():
+    x = td.tensor([-1.5, -1.0, -0.3, 0.0, 0.5, 1.0, 2.0], dtype=td.float64)
+    one = td.ones(7, dtype=td.float64)
+    for name, second, step in (("chebyshev_polynomial_t", x, None), ("chebyshev_polynomial_u", 2 * x, None), ("chebyshev_polynomial_v", 2 * x - 1, None), ("chebyshev_polynomial_w", 2 * x + 1, None),
+                               ("hermite_polynomial_h", 2 * x, lambda k: (2 * x, 2 * k)), ("hermite_polynomial_he", x, lambda k: (x, k)),
+                               ("laguerre_polynomial_l", 1 - x, lambda k: ((2 * k + 1 - x) / (k + 1), k / (k + 1))), ("legendre_polynomial_p", x, lambda k: ((2 * k + 1) / (k + 1) * x, k / (k + 1)))):
+        f = getattr(td.special, name)
+        before, now = one, second
+        assert f(x, 0).tolist() == one.tolist() and f(x, -1).tolist() == [0] * 7
+        for k in range(1, 12):
+            a, b = step(k) if step else (2 * x, 1)
+            before, now = now, a * now - b * before
+            assert td.allclose(f(x, k + 1), now, rtol=1e-9, atol=1e-9), (name, k)
+    assert td.special.shifted_chebyshev_polynomial_t(x, 3).tolist() == td.special.chebyshev_polynomial_t(2 * x - 1, 3).tolist()
+    assert td.special.laguerre_polynomial_l(x, 2000).isnan().all()
+
+
+def test_polygamma_and_round():
+    x = td.tensor([0.5, 1.5])
+    assert td.polygamma(1, x).tolist() == x.polygamma(1).tolist() == td.special.polygamma(1, x).tolist()
+    with pytest.raises(ValueError, match="negative n"):
+        td.polygamma(-1, x)
+    assert td.round(td.tensor([1.255, 2.5]), decimals=1).tolist() == pytest.approx([1.3, 2.5])
+    assert td.tensor([1.5, 2.5]).round_().tolist() == [2, 2]
+
+
+def test_gradients_twice():
+    for f in (td.lgamma, td.erfinv, td.special.i0e, td.special.i1, td.special.i1e, td.sinc, td.special.erfcx, td.special.log_ndtr, td.special.ndtri, td.special.entr, td.logit,
+              lambda x: td.logcumsumexp(x, 0), lambda x: td.xlogy(x, x + 1), lambda x: td.special.zeta(3.0, x), lambda x: td.logaddexp2(x, x * x)):
+        x = td.tensor([0.3, 0.6, 0.45], dtype=td.float64, requires_grad=True)
+        (g,) = td.autograd.grad(f(x).sum(), x, create_graph=True)
+        (h,) = td.autograd.grad((g * td.tensor([1.0, 2.0, -1.0], dtype=td.float64)).sum(), x)
+        step = 1e-4
+        slope = [(sum((td.autograd.grad(f(y).sum(), y)[0] * td.tensor([1.0, 2.0, -1.0], dtype=td.float64)).tolist()) for y in
+                  [td.tensor([v + sign * step * (i == k) for i, v in enumerate(x.tolist())], dtype=td.float64, requires_grad=True) for sign in (1, -1)]) for k in range(3)]
+        assert h.tolist() == pytest.approx([(a - b) / (2 * step) for a, b in slope], rel=1e-4, abs=1e-5)
+    a = td.tensor(2.0, requires_grad=True)
+    with pytest.raises(td.Error, match="igamma"):
+        td.igamma(a, td.tensor(1.0)).backward()
+        td.sync()
+
+
+def test_scatter_reduce():
+    x, i, v = td.tensor([1.0, 2.0, 3.0]), td.tensor([0, 0, 2]), td.tensor([4.0, 0.5, 9.0])
+    want = {"sum": ([5.5, 2, 12], [4.5, 2, 9]), "prod": ([2, 2, 27], [2, 2, 9]), "mean": ([5.5 / 3, 2, 6], [2.25, 2, 9]), "amax": ([4, 2, 9], [4, 2, 9]), "amin": ([0.5, 2, 3], [0.5, 2, 9])}
+    for name, (with_self, without) in want.items():
+        assert x.scatter_reduce(0, i, v, name).tolist() == pytest.approx(with_self)
+        assert x.scatter_reduce(0, i, v, name, include_self=False).tolist() == pytest.approx(without)
+    assert x.clone().scatter_reduce_(0, i, v, "sum").tolist() == [5.5, 2, 12]
+    assert x.scatter(0, i, v, reduce="add").tolist() == [5.5, 2, 12] and x.clone().scatter_(0, i, 2.0, reduce="multiply").tolist() == [4, 2, 6]
+    with pytest.raises(ValueError, match="reduce"):
+        x.scatter_reduce(0, i, v, "median")
+    with pytest.raises(IndexError):
+        x.scatter_reduce(0, i + 2, v, "amax").tolist()
+    m = td.tensor([[1, 2], [3, 4]])
+    assert m.index_reduce(0, td.tensor([0, 0]), m + 5, "amax").tolist() == [[8, 9], [3, 4]]
+
+
+def test_places():
+    x = td.arange(6.0).reshape(2, 3)
+    assert td.take(x, td.tensor([0, -1])).tolist() == [0, 5] and x.put(td.tensor([1]), td.tensor([9.0])).tolist() == [[0, 9, 2], [3, 4, 5]]
+    assert x.index_copy(1, td.tensor([2]), td.tensor([[7.0], [8.0]])).tolist() == [[0, 1, 7], [3, 4, 8]]
+    assert x.index_fill(1, td.tensor([0]), 9).tolist() == [[9, 1, 2], [9, 4, 5]]
+    y = x.clone()
+    assert y.index_put_((td.tensor([0]), td.tensor([1])), td.tensor(9.0)) is y and y[0, 1].item() == 9
+    assert y.index_put_((y > 4,), td.tensor(0.0)).tolist() == [[0, 0, 2], [3, 4, 0]]
+    assert x.index_put((td.tensor([0, 0]), td.tensor([0, 0])), td.tensor([1.0, 2.0]), accumulate=True)[0, 0].item() == 3
+    assert td.unravel_index(td.tensor([5, 2]), (2, 3))[0].tolist() == [1, 0]
+    assert x.where(x > 2, -1).tolist() == [[-1, -1, -1], [3, 4, 5]]
+    assert td.argwhere(x > 4).tolist() == [[1, 2]] and td.nonzero_static(x > 3, size=3).tolist() == [[1, 1], [1, 2], [-1, -1]]
+    with pytest.raises(td.Error):
+        td.as_strided_scatter(x, td.ones(2), (2,), (1, 1))
+    with pytest.raises(td.Error):
+        td.as_strided_scatter(x, td.ones(2), (2,), (9,))
+
+
+def test_unique_along_a_dimension():
+    rows = [[2, 1], [0, 9], [2, 1], [2, 0]]
+    values, inverse, counts = td.unique(td.tensor(rows), dim=0, return_inverse=True, return_counts=True)
+    assert values.tolist() == sorted(map(list, {tuple(r) for r in rows})) and counts.tolist() == [1, 1, 2] and [values[k].tolist() for k in inverse] == rows
+    wide = [[k * 7 % 3 for k in range(j, j + 9)] for j in (0, 1, 3, 0)]
+    assert td.unique(td.tensor(wide), dim=0).tolist() == sorted(map(list, {tuple(r) for r in wide}))
+    values, inverse, counts = td.unique_consecutive(td.tensor([[1, 2], [1, 2], [0, 5], [1, 2]]), return_inverse=True, return_counts=True, dim=0)
+    assert values.tolist() == [[1, 2], [0, 5], [1, 2]] and inverse.tolist() == [0, 0, 1, 2] and counts.tolist() == [2, 1, 1]
+    assert td.unique_consecutive(td.tensor([1, 1, 2, 2, 1])).tolist() == [1, 2, 1]
+
+
+def test_scans():
+    x = td.tensor([[1.0, math.nan, 3.0], [2.0, 2.0, 1.0]])
+    values, indices = td.cummax(x, 1)
+    assert values[1].tolist() == [2, 2, 2] and indices.tolist() == [[0, 1, 1], [0, 1, 1]]
+    assert td.logcumsumexp(td.tensor([-math.inf, -math.inf, 1000.0]), 0).tolist() == [-math.inf, -math.inf, 1000]
+    long = td.arange(100000).flip([0])
+    assert td.cummin(long, 0)[0].tolist()[-1] == 0 and (td.cummax(long, 0).values == 99999).all()
+    assert td.ones(3).cumsum_(0).tolist() == [1, 2, 3] and td.full((3,), 2.0).cumprod_(0).tolist() == [2, 4, 8]
+
+
+def test_statistics():
+    x = td.tensor([0.0, 1.0, 2.0, 4.0])
+    for how, want in (("linear", 1.2), ("lower", 1), ("higher", 2), ("midpoint", 1.5), ("nearest", 1)):
+        assert td.quantile(x, 0.4, interpolation=how).item() == pytest.approx(want)
+    with_hole = td.tensor([math.nan, 1.0, 3.0])
+    assert td.nanquantile(with_hole, 0.5).item() == 2 and td.nanmedian(with_hole).item() == 1 and math.isnan(td.quantile(with_hole, 0.5).item())
+    assert with_hole.nanmedian(0).indices.item() == 1
+    assert td.trapezoid(td.tensor([1.0, 2.0, 3.0]), dx=2).item() == 8 and td.cumulative_trapezoid(td.tensor([1.0, 2.0, 3.0])).tolist() == [1.5, 4]
+    assert [g.tolist() for g in td.gradient(td.tensor([1.0, 4.0, 9.0]))] == [[3, 4, 5]]
+    hist, edges = td.histogram(td.tensor([1.0, 2.0, 1.0]), 3, range=(0.0, 3.0))
+    assert hist.tolist() == [0, 2, 1] and edges.tolist() == [0, 1, 2, 3]
+    assert td.histogram(td.tensor([1.0, 3.0]), td.tensor([0.0, 2.0, 3.0]), weight=td.tensor([2.0, 5.0])).hist.tolist() == [2, 5]
+    assert td.searchsorted(td.tensor([[1, 3], [2, 4]]), td.tensor([[3], [3]]), out_int32=True).tolist() == [[1], [1]]
+    assert td.searchsorted(td.tensor([3, 1]), td.tensor([2]), sorter=td.tensor([1, 0])).tolist() == [1]
+
+
+def test_shapes():
+    x = td.arange(4).reshape(2, 2)
+    assert td.block_diag(x, td.tensor(7), td.tensor([8, 9])).tolist() == [[0, 1, 0, 0, 0], [2, 3, 0, 0, 0], [0, 0, 7, 0, 0], [0, 0, 0, 8, 9]]
+    v = td.tensor([1, 2, 3])
+    assert [tuple(r) for r in td.combinations(v).tolist()] == list(itertools.combinations([1, 2, 3], 2))
+    assert [tuple(r) for r in td.combinations(v, 3, True).tolist()] == list(itertools.combinations_with_replacement([1, 2, 3], 3))
+    assert td.cartesian_prod(v, td.tensor([4])).tolist() == [[1, 4], [2, 4], [3, 4]]
+    assert td.atleast_3d(v).shape == (1, 3, 1) and td.dstack((v, v)).shape == (1, 3, 2) and td.rot90(x).tolist() == [[1, 3], [0, 2]]
+    assert [p.tolist() for p in td.hsplit(x, 2)] == [[[0], [2]], [[1], [3]]] and len(td.vsplit(x, [1])) == 2
+    z = td.tensor([[1 + 2j, 3j]])
+    assert z.H.tolist() == z.mH.tolist() == td.adjoint(z).tolist() == [[1 - 2j], [-3j]] and x.H.tolist() == [[0, 2], [1, 3]]
+    y = td.arange(4.0)
+    assert y.resize_(2, 1).tolist() == [[0], [1]] and y.resize_((2, 3)).shape == (2, 3) and y[0, :2].tolist() == [0, 1]
+    with pytest.raises(td.Error, match="require grad"):
+        td.ones(2, requires_grad=True).resize_(3)
+    copied = td.view_copy(x, (4,))
+    copied.fill_(9)
+    assert x[0, 0].item() == 0 and [p.tolist() for p in td.split_copy(x, 1)] == [[[0, 1]], [[2, 3]]]
+    assert x.sum_to_size(1, 2).tolist() == [[2, 4]] and x.split_with_sizes([1, 1])[1].tolist() == [[2, 3]]
+
+
+def test_functions_in_place():
+    x = td.tensor([0.25, 0.5])
+    assert td.sqrt_(x) is x and x[0].item() == 0.5 and td.exp_(td.zeros(1)).item() == 1 and td.fill_(x, 3).tolist() == [3, 3]
+    w = td.ones(2, requires_grad=True)
+    with pytest.raises(td.AutogradError):
+        w.cumsum_(0)
+    assert td.tensor([1, 2]).lcm_(td.tensor([4, 3])).tolist() == [4, 6]
+
+
+def test_special_has_all_of_pytorchs():
+    torch = pytest.importorskip("torch")
+    names = [n for n in dir(torch.special) if not n.startswith("_") and callable(getattr(torch.special, n)) and n != "Tensor"]
+    assert [n for n in names if not hasattr(td.special, n)] == []
