@@ -107,6 +107,14 @@ TD_RULE(max_pool2d_backward); /* of the shape of the input */
 TD_RULE(avg_pool2d);          /* (N, C, H', W'), one for each window */
 TD_RULE(avg_pool2d_backward); /* of the shape of the input */
 
+/* infer_spatial.c */
+TD_RULE(resample);              /* the sizes of x, the last of them these */
+TD_RULE(resample_backward);     /* of the shape of the input */
+TD_RULE(grid_sampler);          /* (N, C, H', W') or (N, C, D', H', W'): the places of the grid */
+TD_RULE(grid_sampler_backward); /* dx: like x; dgrid: like grid; those not asked for have shape [0] */
+TD_RULE(ctc_losses);            /* (N) */
+TD_RULE(ctc_losses_backward);   /* of the shape of the log probabilities */
+
 /* infer_norm.c */
 TD_RULE(layer_norm);          /* y: like x; mean: the sizes of x but for the last ndims; rstd: like mean */
 TD_RULE(layer_norm_backward); /* dx: like x; dw: like w; db: like b; those not asked for have shape [0] */

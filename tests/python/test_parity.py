@@ -363,6 +363,60 @@ rows("F.margin_ranking_loss", "v, v.flip(0), v.sign()", "v, v.flip(0), v.sign(),
 rows("F.triplet_margin_loss", "x, y, z", "x, y, z, margin=2.0, p=1")
 rows("F.scaled_dot_product_attention", "b3, b3, b3", "b3, b3, b3, is_causal=True", "b3, b3, b3, lib.ones(2, 2, dtype=lib.bool).tril()", "b3, b3, b3, scale=0.5")
 
+# Windows, edges, other sizes, and more losses.
+rows("F.conv3d", "pic[:, :, None], ker[:, :, None]", "pic[:, :, None], ker[:, :, None], two, 1, 1", "pic[:, :, None], ker[:, :, None], padding='same'", "pic, ker[:, :1, None], groups=2")
+rows("F.conv1d", "row, ker1[..., :2], padding='same'")
+rows("F.conv_transpose1d", "row, ker1", "row, ker1, two, 2, 1", "row, ker1, None, 3, 0, 2", "row[0], ker1")
+rows("F.conv_transpose3d", "pic[:, :, None], ker[:, :, None]", "pic[:, :, None], ker[:, :, None], two, 2, 1, 1", "pic[:, :, None], ker[:, :, None], stride=(1, 2, 2), output_padding=(0, 1, 0)")
+rows("F.max_pool1d_with_indices", "row, 2", "row, 3, 1, 1", "row[0], 2")
+rows("F.max_pool2d_with_indices", "pic, 2", "pic[0], 3, 1, 1")
+rows("F.max_pool3d F.max_pool3d_with_indices", "pic[:, :, None], (1, 2, 2)", "pic, 2", "pic[:, :, None], 1, 2", "pic, 2, 1, 1, ceil_mode=True", "pic, 9")
+rows("F.avg_pool2d", "pic, 2, divisor_override=3", "pic, 3, 2, 1, True, False")
+rows("F.avg_pool3d", "pic, (2, 2, 2)", "pic, 2, 1, 1", "pic, 2, divisor_override=3")
+rows("F.lp_pool1d", "row.abs(), 2, 2", "row.abs(), 3.0, 2, 1")
+rows("F.lp_pool2d F.lp_pool3d", "pic.abs(), 2, 2", "pic.abs(), 3.0, 2, 1")
+rows("F.adaptive_avg_pool3d F.adaptive_max_pool3d F.adaptive_max_pool3d_with_indices", "pic, 1", "pic, (2, 3, None)")
+rows("F.adaptive_max_pool1d F.adaptive_max_pool1d_with_indices", "row, 4", "row, 3")
+rows("F.adaptive_max_pool2d_with_indices", "pic, 3")
+rows("F.max_unpool1d", "row[..., :2], lib.tensor([[[0, 2], [1, 3]]]), 2", "row[..., :2], lib.tensor([[[0, 9], [1, 3]]]), 2", "row[..., :2], lib.tensor([[[0, 2], [1, 3]]]), 2, output_size=(5,)")
+rows("F.max_unpool2d", "pic[..., :1, :1], lib.tensor([[[[3]], [[0]]]]), 2")
+rows("F.max_unpool3d", "pic[:, :, None, :1, :1], lib.tensor([[[[[3]]], [[[0]]]]]), 2")
+rows("F.fractional_max_pool2d F.fractional_max_pool2d_with_indices", "pic, 2, 3, _random_samples=lib.ones(1, 2, 2, dtype=pic.dtype) / 2")
+rows("F.fractional_max_pool3d F.fractional_max_pool3d_with_indices", "lib.stack([pic, pic, pic, pic], 2), 2, 2, _random_samples=lib.ones(1, 2, 3, dtype=pic.dtype) / 2")
+rows("F.pad", "row, (1, 2), 'reflect'", "pic, (1, 2, 0, 1), 'replicate'", "pic, (1, 2, 3, 1), mode='circular'", "row, (6, 0), 'reflect'", "row, (7, 0), 'circular'", "row, (1, -2), 'circular'", "pic, (1, 0), 'reflect'")
+rows("F.interpolate", "pic, 3, mode='bicubic'", "pic, scale_factor=1.5, mode='bicubic', align_corners=True", "pic, 3, mode='area'", "pic, (3, 2), mode='bilinear', antialias=True", "pic, 2, mode='bicubic', antialias=True",
+     "pic, 3, mode='x'")
+rows("F.upsample F.upsample_nearest", "pic, 3", "pic, scale_factor=2")
+rows("F.upsample_bilinear", "pic, 3", "pic, scale_factor=2")
+rows("F.grid_sample", "pic, pic[:, 0, :, :2].reshape(1, 2, 2, 2) / 4, align_corners=False", "pic, pic[:, 0, :, :2].reshape(1, 2, 2, 2), 'nearest', 'border', True", "pic, pic[:, 0, :, :2].reshape(1, 2, 2, 2), 'bicubic', 'reflection', False",
+     "pic, pic[:, 0, :, :2].reshape(1, 2, 2, 2), 'x'")
+rows("F.affine_grid", "m[:2, :3].reshape(1, 2, 3), (1, 1, 2, 3), True", "m[:2, :3].reshape(1, 2, 3), (1, 1, 2, 3), align_corners=False", "m[:2, :3].reshape(1, 2, 3), (2, 1, 2, 3), False")
+rows("F.pixel_unshuffle", "pic, 2", "pic, 3")
+rows("F.channel_shuffle", "lib.cat([pic, pic], 1), 2", "pic, 3")
+rows("F.unfold", "pic, 2", "pic, (2, 3), 1, 1, 2", "pic[0], 2", "pic, 9")
+rows("F.fold", "lib.cat([pic, pic], 1).reshape(1, 4, 8)[..., :4], 3, 2", "lib.cat([pic, pic], 1).reshape(1, 4, 8), 3, 2")
+rows("F.bilinear", "v.reshape(1, 3), two.reshape(1, 2), b3.transpose(1, 2)", "v.reshape(1, 3), two.reshape(1, 2), b3.transpose(1, 2), two")
+rows("F.local_response_norm", "pic, 2", "row, 3, 0.5, 0.5, 2.0")
+rows("F.pdist", "x", "x, 1.0", "m.t(), 3.0", "v")
+rows("F.hinge_embedding_loss F.soft_margin_loss", "x, x.sign()", "x, x.sign(), reduction='sum'")
+rows("F.multi_margin_loss", "x, j", "x, j, 2, 0.5, reduction='none'", "x, j, weight=v.abs()", "v, j[0]")
+rows("F.multilabel_margin_loss", "x, lib.tensor([[2, -1, 0], [0, 1, -1]])", "v, lib.tensor([2, -1, 0])", "x, j")
+rows("F.multilabel_soft_margin_loss", "x, target", "x, target, v.abs(), reduction='none'")
+rows("F.ctc_loss", "c3.log_softmax(2), lib.tensor([[1], [1], [1]]), lib.tensor([2, 1, 2]), lib.tensor([1, 1, 0])", "c3.log_softmax(2), lib.tensor([1, 1]), (2, 1, 2), (1, 1, 0), reduction='none'",
+     "c3.log_softmax(2), lib.tensor([[1], [1], [1]]), (2, 1, 3), (1, 1, 0)")
+rows("F.triplet_margin_with_distance_loss", "x, y, z", "x, y, z, margin=2.0, swap=True", "x, y, z, distance_function=lambda a, b: (a - b).abs().sum(-1)")
+rows("F.gumbel_softmax", "x", "x, 0.5, True")
+rows("F.rrelu", "x", "x, 0.25, 0.5", "x, 0.25, 0.25, True", "x * 1, 0.25, 0.5, False, True")
+rows("F.rrelu_ F.relu_ F.elu_ F.selu_ F.celu_ F.leaky_relu_ F.hardtanh_", "x * 1")
+rows("F.threshold_", "x * 1, 0.1, 20.0")
+rows("F.alpha_dropout F.feature_alpha_dropout", "b3, 0.5, False", "b3, 0.0", "b3, 2.0")
+rows("F.dropout3d", "b3, 0.5, False", "b3, 0.0", "b3, 2.0")
+rows("F.instance_norm", "row, two, two.abs(), None, None, False", "row, two * 1, two.abs(), two, two, True, 0.2")
+rows("F.embedding", "i, m * 1, None, 1.0", "i, m, 1, scale_grad_by_freq=True")
+rows("F.embedding_bag", "i, m, mode='max'", "i, m, padding_idx=1", "i.flatten(), m, lib.tensor([0, 2, 6]), include_last_offset=True", "i, m, mode='sum', per_sample_weights=x", "i, m * 1, max_norm=1.0")
+rows("F.multi_head_attention_forward", "b3[..., :2], bb, bb, 2, 1, lib.cat([bb[0], bb[0], bb[1]]), None, None, None, False, 0.0, bb[0], two",
+     "bb, bb, bb, 2, 2, lib.cat([bb[0], bb[0], bb[1]]), lib.cat([two, two, two]), bb[:1, :1], bb[:1, 1:], True, 0.0, bb[0], two, average_attn_weights=False")
+
 # ---- what differs on purpose: (pattern of "name(arguments) variant: what differs", reason)
 MORE = ("more is taken here: PyTorch has no kernel for the dtype, or asks for another one")
 KNOWN = [
@@ -373,6 +427,8 @@ KNOWN = [
     (r"raises InvalidError, PyTorch IndexError", "no elements to choose from: InvalidError, which is a ValueError"),
     (r"float16: .*complex64.*complex32", "there is no complex32"),
     (r"\b(reshape|permute|full)\(.*PyTorch raises TypeError", "a function takes sizes one by one as its method does"),
+    (r"lp_pool\w*\(.* (int64|int32|int8|uint8|int scalar|bool): raises DTypeError", "pools are for floats"),
+    (r"hinge_embedding_loss\(.* (int64|int32|int8|uint8|int scalar): gives", "a margin of 1.0 beside whole numbers makes floats"),
     (r"\b(any|all)\(.*\(\)\)", "any and all over no dimensions are over all of them, as for sum"),
     (r"wide: raises InvalidError: .*more than one element", "writing to memory that several elements share is an error, with fill_ and zero_ too"),
     (r"(conv|avg_pool|max_pool)\w*\(.* (int64|int32|int8|uint8|int scalar|bool): raises DTypeError", "convolutions and pools are for floats"),
@@ -386,7 +442,7 @@ KNOWN = [
     (r"median\(.* wide: ", "one of several equal elements"),
     (r"(take_along_dim|isin)\(.*PyTorch raises RuntimeError: view size", "PyTorch cannot do it with these strides"),
     (r"norm\(.*dtype=lib.float64.* complex64", "a real dtype of complex numbers means its complex one"),
-    (r"(hardtanh|margin_ranking_loss)\(.* uint8: ", "whole numbers below 0 are below 0 for uint8 too"),
+    (r"(hardtanh_?|margin_ranking_loss)\(.* uint8: ", "whole numbers below 0 are below 0 for uint8 too"),
     (r"bincount\(.* complex64", "complex weights are added up as such"),
     (r"bucketize\(2, .* bool", "a number among bools"),
     (r"random_\(.*5\) (bool|complex64)", MORE),
@@ -405,7 +461,7 @@ if torch.__version__ < "2":
     KNOWN.append((r"(dot|matmul)\(.* complex64|(conv_transpose2d|binary_cross_entropy_with_logits)\(.* bfloat16", "PyTorch 1.13 was wrong, or coarse"))
 
 # Of these only dtype and shape are compared: their values are drawn, or never written.
-DRAWN = set("rand randn randint randperm rand_like randn_like empty empty_like new_empty bernoulli bernoulli_ multinomial normal normal_ uniform_ random_".split())
+DRAWN = set("rand randn randint randperm rand_like randn_like empty empty_like new_empty bernoulli bernoulli_ multinomial normal normal_ uniform_ random_ gumbel_softmax".split())
 
 
 def plain(out):

@@ -24,6 +24,7 @@
 #define TD_PRODUCTS_ "mm bmm addmm linear mv"
 #define TD_CONVS_ "conv2d conv2d_backward"
 #define TD_POOLS_ "max_pool2d avg_pool2d avg_pool2d_backward"
+#define TD_GRIDS_ "grid_sampler grid_sampler_backward"
 #define TD_COPIES_ "scatter scatter_add scatter_fold index_put index_add select_scatter slice_scatter"
 #define TD_FFTS_ "fft_c2c fft_r2c fft_c2r"
 #define TD_RANDOM_ "rand randn randint bernoulli dropout dropout_backward"
@@ -132,6 +133,11 @@
     T(POOL_CHUNK, 100000, "elements", TD_POOLS_, "looked at by a chunk of whole planes")                               \
     T(POOL_ROW, 64, "columns", "max_pool2d", "windows side by side, inside the plane, that are looked at together")    \
     T(POOL_BACK_CHUNK, 65536, "elements", "max_pool2d_backward", "of a chunk of whole planes")                         \
+    /* other sizes, places of a grid: resample.c, grid_sampler.c */                                                    \
+    T(RESAMPLE_CHUNK, 65536, "elements", "resample resample_backward", "read or written by a chunk of whole rows")     \
+    T(GRID_BLOCK, 256, "elements", TD_GRIDS_, "places that are looked at together")                                    \
+    T(GRID_GROUP, 16, "elements", "grid_sampler_backward", "most channels of a chunk of the picture's gradient")       \
+    T(GRID_PLANES, 262144, "elements", "grid_sampler_backward", "of halves in the channels of a chunk")                \
     /* normalisation and loss: layer_norm.c, batch_norm.c, nll.c */                                                    \
     T(NORM_BLOCK, 4096, "elements", TD_NORMS_ " " TD_BATCH_, "whose sums are taken in the dtype itself")               \
     T(NORM_FLUSH, 64, "rows", "layer_norm_backward", "whose sums of weight and bias are taken in the dtype itself")    \

@@ -4,13 +4,17 @@ import typing as _typing
 
 from tensord import _absent
 from tensord.nn import functional as functional, init as init, utils as utils
+from tensord.nn._convolutions import *  # noqa: F401,F403
+from tensord.nn._norms import *  # noqa: F401,F403
 from tensord.nn._plain_layers import *  # noqa: F401,F403
+from tensord.nn._window_layers import *  # noqa: F401,F403
 from tensord.nn.attention import *  # noqa: F401,F403
 from tensord.nn.layers import *  # noqa: F401,F403
 from tensord.nn.losses import *  # noqa: F401,F403
 from tensord.nn.module import (Identity as Identity, Module as Module, ModuleDict as ModuleDict, ModuleList as ModuleList, Parameter as Parameter,
                                ParameterDict as ParameterDict, ParameterList as ParameterList, Sequential as Sequential)
 from tensord.nn.recurrent import *  # noqa: F401,F403
+from tensord.nn.transformer import *  # noqa: F401,F403
 
 if not _typing.TYPE_CHECKING:
     __getattr__ = _absent.of("tensord.nn")

@@ -8,7 +8,7 @@ from tensord.nn.module import Module
 
 __all__ = ["Dropout", "Dropout1d", "Dropout2d", "Flatten", "Unflatten", "MaxPool1d", "MaxPool2d", "AvgPool1d",
            "AvgPool2d", "AdaptiveAvgPool1d", "AdaptiveAvgPool2d", "AdaptiveMaxPool2d", "Upsample", "PixelShuffle",
-           "ZeroPad2d", "ReLU", "ReLU6", "LeakyReLU", "ELU", "SELU", "CELU", "GELU", "SiLU", "Mish", "Sigmoid",
+           "ReLU", "ReLU6", "LeakyReLU", "ELU", "SELU", "CELU", "GELU", "SiLU", "Mish", "Sigmoid",
            "LogSigmoid", "Tanh", "Tanhshrink", "Softsign", "Softplus", "Softshrink", "Hardshrink", "Hardtanh",
            "Hardsigmoid", "Hardswish", "Threshold", "GLU", "Softmax", "Softmin", "LogSoftmax", "CosineSimilarity",
            "PairwiseDistance"]
@@ -82,8 +82,6 @@ AdaptiveMaxPool2d = _layer("AdaptiveMaxPool2d", _plain(F.adaptive_max_pool2d), "
 Upsample = _layer("Upsample", _plain(F.interpolate), "Pictures in another size.", "scale_factor mode", size=None, scale_factor=None, mode="nearest",
                   align_corners=None, recompute_scale_factor=None)
 PixelShuffle = _layer("PixelShuffle", _plain(F.pixel_shuffle), "Channels as finer pixels.", "upscale_factor", upscale_factor=...)
-ZeroPad2d = _layer("ZeroPad2d", lambda self, x, padding: F.pad(x, (padding,) * 4 if isinstance(padding, int) else padding), "Zeros around pictures.",
-                   "=padding", padding=...)
 ReLU = _layer("ReLU", _plain(F.relu), "max(x, 0)", "?inplace", inplace=False)
 ReLU6 = _layer("ReLU6", _plain(F.relu6), "x held between 0 and 6", "?inplace", inplace=False)
 LeakyReLU = _layer("LeakyReLU", _plain(F.leaky_relu), "x, or a small part of it below 0", "negative_slope ?inplace", negative_slope=0.01, inplace=False)

@@ -1,7 +1,4 @@
-"""Attention, and the encoder that is built from it; PyTorch's parameters, names and initialisation.
-
-Not here, and refused by name: add_bias_kv, add_zero_attn, keys and values of other widths (kdim, vdim).
-"""
+"""Attention, and the encoder that is built from it; PyTorch's parameters, names and initialisation."""
 
 import copy
 from typing import Any
@@ -30,21 +27,48 @@ class MultiheadAttention(Module):
     def __init__(self, embed_dim, num_heads, dropout=0.0, bias=True, add_bias_kv=False, add_zero_attn=False, kdim=None, vdim=None, batch_first=False,
                  device=None, dtype=None):
         super().__init__()
-        for name, on in (("add_bias_kv", add_bias_kv), ("add_zero_attn", add_zero_attn), ("kdim", kdim not in (None, embed_dim)),
-                         ("vdim", vdim not in (None, embed_dim))):
-            if on:
-                raise _C.Unsupported(f"MultiheadAttention has no {name} here")
         if num_heads < 1 or embed_dim % num_heads:
             raise _C.InvalidError(f"embed_dim must be divisible by num_heads, but they are {embed_dim} and {num_heads}")
         self.embed_dim, self.num_heads, self.dropout, self.batch_first = embed_dim, num_heads, dropout, batch_first
         self.head_dim = embed_dim // num_heads
-        self.in_proj_weight = Parameter(td.empty((3 * embed_dim, embed_dim), dtype=dtype, device=device))
-        self.register_parameter("in_proj_bias", Parameter(td.empty(3 * embed_dim, dtype=dtype, device=device)) if bias else None)
+        self.kdim, self.vdim = embed_dim if kdim is None else kdim, embed_dim if vdim is None else vdim
+        self.add_zero_attn, self._qkv_same_embed_dim = add_zero_attn, self.kdim == self.vdim == embed_dim
+
+        def parameter(on, *size):
+            return Parameter(td.empty(size, dtype=dtype, device=device)) if on else None
+
+        same = self._qkv_same_embed_dim
+        for name, width in (("q_proj_weight", embed_dim), ("k_proj_weight", self.kdim), ("v_proj_weight", self.vdim)):
+            self.register_parameter(name, parameter(not same, embed_dim, width))
+        self.register_parameter("in_proj_weight", parameter(same, 3 * embed_dim, embed_dim))
+        self.register_parameter("in_proj_bias", parameter(bias, 3 * embed_dim))
         self.out_proj = Linear(embed_dim, embed_dim, bias, dtype=dtype, device=device)
-        init.xavier_uniform_(self.in_proj_weight)
-        if bias:
+        self.register_parameter("bias_k", parameter(add_bias_kv, 1, 1, embed_dim))
+        self.register_parameter("bias_v", parameter(add_bias_kv, 1, 1, embed_dim))
+        self.plain = same and not add_bias_kv and not add_zero_attn
+        self._reset_parameters()
+
+    def _reset_parameters(self):
+        for weight in (self.in_proj_weight, self.q_proj_weight, self.k_proj_weight, self.v_proj_weight):
+            if weight is not None:
+                init.xavier_uniform_(weight)
+        if self.in_proj_bias is not None:
             init.zeros_(self.in_proj_bias)
             init.zeros_(self.out_proj.bias)
+        for bias in (self.bias_k, self.bias_v):
+            if bias is not None:
+                init.xavier_normal_(bias)
+
+    def _other(self, query, key, value, key_padding_mask, need_weights, attn_mask, average_attn_weights, is_causal):
+        """With keys and values of other widths, or more of them."""
+        turned = self.batch_first and query.ndim == 3
+        if turned:
+            query, key, value = (x.transpose(0, 1) for x in (query, key, value))
+        out, weights = F.multi_head_attention_forward(
+            query, key, value, self.embed_dim, self.num_heads, self.in_proj_weight, self.in_proj_bias, self.bias_k, self.bias_v, self.add_zero_attn, self.dropout,
+            self.out_proj.weight, self.out_proj.bias, self.training, key_padding_mask, need_weights, attn_mask, not self._qkv_same_embed_dim, self.q_proj_weight,
+            self.k_proj_weight, self.v_proj_weight, average_attn_weights=average_attn_weights, is_causal=is_causal)
+        return out.transpose(0, 1) if turned else out, weights
 
     def _heads(self, x, k):
         """The k-th projection of (N, L, E) as (N, heads, L, E / heads)."""
@@ -65,6 +89,8 @@ class MultiheadAttention(Module):
     def forward(self, query, key, value, key_padding_mask=None, need_weights=True, attn_mask=None, average_attn_weights=True, is_causal=False):
         if is_causal and attn_mask is None:
             raise _C.InvalidError("Need attn_mask if specifying the is_causal hint.")
+        if not self.plain:
+            return self._other(query, key, value, key_padding_mask, need_weights, attn_mask, average_attn_weights, is_causal)
         alone = query.ndim == 2
         if alone:
             query, key, value = (x.unsqueeze(0) for x in (query, key, value))

@@ -1,13 +1,17 @@
 """Layers as functions. With inplace=True an activation's values are in its argument's memory afterwards, as in PyTorch, and it returns its argument;
 but relu() they all need room for the result meanwhile, and where gradients are recorded for a copy of the argument."""
 
-import math
 import operator
 from typing import Any
 
 import tensord as td
 from tensord import _C, _more
 from tensord._C import Tensor, ops
+from tensord.nn._attend import *  # noqa: F401,F403
+from tensord.nn._more_losses import *  # noqa: F401,F403
+from tensord.nn._sizes import *  # noqa: F401,F403
+from tensord.nn._windows import *  # noqa: F401,F403
+from tensord.nn._windows import _pair, _refuse, _spread  # noqa: F401
 
 # What is an op in PyTorch's forms is there already (client/python/surface.toml).
 elu, gelu, hardtanh, leaky_relu, linear = _C._nn.elu, _C._nn.gelu, _C._nn.hardtanh, _C._nn.leaky_relu, _C._nn.linear
@@ -20,184 +24,13 @@ poisson_nll_loss, smooth_l1_loss, triplet_margin_loss = _C._nn.poisson_nll_loss,
 relu6, hardsigmoid, hardswish, logsigmoid = _C._nn.relu6, _C._nn.hardsigmoid, _C._nn.hardswish, _C._nn.logsigmoid
 selu, celu, prelu, softsign = _C._nn.selu, _C._nn.celu, _C._nn.prelu, _C._nn.softsign
 tanhshrink, softshrink, hardshrink, softmin = _C._nn.tanhshrink, _C._nn.softshrink, _C._nn.hardshrink, _C._nn.softmin
+affine_grid, bilinear, channel_shuffle, pixel_unshuffle = _C._nn.affine_grid, _C._nn.bilinear, _C._nn.channel_shuffle, _C._nn.pixel_unshuffle
+fold, unfold, local_response_norm, pdist = _C._nn.fold, _C._nn.unfold, _C._nn.local_response_norm, _C._nn.pdist
+conv_transpose1d, conv_transpose3d, hinge_embedding_loss = _C._nn.conv_transpose1d, _C._nn.conv_transpose3d, _C._nn.hinge_embedding_loss
+multi_margin_loss, multilabel_margin_loss, soft_margin_loss = _C._nn.multi_margin_loss, _C._nn.multilabel_margin_loss, _C._nn.soft_margin_loss
+multilabel_soft_margin_loss = _C._nn.multilabel_soft_margin_loss
 glu, group_norm, rms_norm, normalize = _C._nn.glu, _C._nn.group_norm, _C._nn.rms_norm, _C._nn.normalize
 scaled_dot_product_attention, conv_transpose2d, pixel_shuffle = _C._nn.scaled_dot_product_attention, _C._nn.conv_transpose2d, _C._nn.pixel_shuffle
-
-
-def _pair(v):
-    return (v, v) if isinstance(v, int) else tuple(v)
-
-
-def _refuse(function, **given):
-    """What PyTorch takes and nobody here does."""
-    for name, on in given.items():
-        if on:
-            raise _C.Unsupported(f"{function} has no {name} here")
-
-
-def _padding(word, dilation, kernel):
-    """How much 'valid' or 'same' is."""
-    if word not in ("valid", "same"):
-        raise _C.InvalidError(f"Invalid padding string '{word}', should be one of 'valid', 'same'")
-    span = [0 if word == "valid" else d * (k - 1) for d, k in zip(dilation, kernel)]
-    if any(s % 2 for s in span):
-        raise _C.Unsupported("padding='same' is for kernels of odd size here; pad the input first")
-    return [s // 2 for s in span]
-
-
-def conv2d(input: Tensor, weight, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups=1) -> Tensor:
-    """Filters (K, C, kh, kw) moved over pictures (N, C, H, W); padding may be 'valid' or 'same'.
-
-    >>> F.conv2d(td.arange(9.0).reshape(1, 1, 3, 3), td.ones(1, 1, 2, 2))
-    tensor([[[[ 8., 12.],
-              [20., 24.]]]])
-    """
-    if input.ndim == 3:
-        return conv2d(input.unsqueeze(0), weight, bias, stride, padding, dilation, groups).squeeze(0)
-    dilation = _pair(dilation)
-    padding = _padding(padding, dilation, weight.shape[2:]) if isinstance(padding, str) else _pair(padding)
-    return ops.conv2d(input, weight, bias, _pair(stride), padding, dilation, groups)
-
-
-def _single(v):
-    return v if isinstance(v, (int, str)) or v is None else v[0]
-
-
-def conv1d(input: Tensor, weight, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups=1) -> Tensor:
-    """(N, C, L) as pictures that are one row high.
-
-    >>> F.conv1d(td.tensor([[[1.0, 2.0, 3.0]]]), td.tensor([[[1.0, -1.0]]]))
-    tensor([[[-1., -1.]]])
-    """
-    stride, dilation = _single(stride), _single(dilation)
-    padding = _padding(padding, (dilation,), weight.shape[2:])[0] if isinstance(padding, str) else _single(padding)
-    return ops.conv1d(input, weight, bias, stride, padding, dilation, groups)
-
-
-def max_pool1d(input: Tensor, kernel_size, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode=False, return_indices=False) -> Any:
-    """The largest of each window of (N, C, L).
-
-    >>> F.max_pool1d(td.tensor([[[1.0, 3.0, 2.0, 0.0]]]), 2)
-    tensor([[[3., 2.]]])
-    """
-    _refuse("max_pool1d()", return_indices=return_indices)
-    kernel = _single(kernel_size)
-    stride = kernel if stride is None else _single(stride)
-    return max_pool2d(input.unsqueeze(-2), (1, kernel), (1, stride), (0, _single(padding)), (1, _single(dilation)), ceil_mode).squeeze(-2)
-
-
-def avg_pool1d(input: Tensor, kernel_size, stride: Any = None, padding: Any = 0, ceil_mode=False, count_include_pad=True) -> Tensor:
-    """The mean of each window of (N, C, L).
-
-    >>> F.avg_pool1d(td.tensor([[[1.0, 3.0, 2.0, 0.0]]]), 2)
-    tensor([[[2., 1.]]])
-    """
-    kernel = _single(kernel_size)
-    stride = kernel if stride is None else _single(stride)
-    return avg_pool2d(input.unsqueeze(-2), (1, kernel), (1, stride), (0, _single(padding)), ceil_mode, count_include_pad).squeeze(-2)
-
-
-def max_pool2d(input: Tensor, kernel_size, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode=False, return_indices=False) -> Any:
-    """The largest of each window of pictures (N, C, H, W); with return_indices also its place h * W + w.
-
-    >>> F.max_pool2d(td.arange(16.0).reshape(1, 1, 4, 4), 2)
-    tensor([[[[ 5.,  7.],
-              [13., 15.]]]])
-    """
-    if input.ndim == 3:
-        out = max_pool2d(input.unsqueeze(0), kernel_size, stride, padding, dilation, ceil_mode, return_indices)
-        return tuple(x.squeeze(0) for x in out) if return_indices else out.squeeze(0)
-    kernel = _pair(kernel_size)
-    out = ops.max_pool2d(input, kernel, kernel if stride is None else _pair(stride), _pair(padding), _pair(dilation), ceil_mode)
-    return out if return_indices else out[0]
-
-
-def avg_pool2d(input: Tensor, kernel_size, stride: Any = None, padding: Any = 0, ceil_mode=False, count_include_pad=True, divisor_override=None) -> Tensor:
-    """The mean of each window of pictures (N, C, H, W).
-
-    >>> F.avg_pool2d(td.arange(16.0).reshape(1, 1, 4, 4), 2)
-    tensor([[[[ 2.5000,  4.5000],
-              [10.5000, 12.5000]]]])
-    """
-    _refuse("avg_pool2d()", divisor_override=divisor_override)
-    if input.ndim == 3:
-        return avg_pool2d(input.unsqueeze(0), kernel_size, stride, padding, ceil_mode, count_include_pad).squeeze(0)
-    kernel = _pair(kernel_size)
-    return ops.avg_pool2d(input, kernel, kernel if stride is None else _pair(stride), _pair(padding), ceil_mode, count_include_pad)
-
-
-def _places(output_size, input):
-    """Of pictures; None: as many as there are."""
-    return [n if o is None else o for o, n in zip(_pair(output_size), input.shape[-2:])]
-
-
-def adaptive_avg_pool2d(input: Tensor, output_size) -> Tensor:
-    """Means over as many windows as the output has places.
-
-    >>> F.adaptive_avg_pool2d(td.arange(16.0).reshape(1, 1, 4, 4), (1, 2))
-    tensor([[[[6.5000, 8.5000]]]])
-    """
-    return ops.adaptive_avg_pool2d(input, _places(output_size, input))
-
-
-def adaptive_avg_pool1d(input: Tensor, output_size) -> Tensor:
-    """Means over as many windows as the output has places.
-
-    >>> F.adaptive_avg_pool1d(td.tensor([[[1.0, 3.0, 2.0, 0.0]]]), 2)
-    tensor([[[2., 1.]]])
-    """
-    return ops.adaptive_avg_pool1d(input, _single(output_size))
-
-
-def adaptive_max_pool2d(input: Tensor, output_size, return_indices=False) -> Any:
-    """The largest of as many windows as the output has places; with return_indices also its place h * W + w.
-
-    >>> F.adaptive_max_pool2d(td.arange(16.0).reshape(1, 1, 4, 4), 1)
-    tensor([[[[15.]]]])
-    """
-    out = ops.adaptive_max_pool2d(input, _places(output_size, input))
-    return out if return_indices else out[0]
-
-
-def _scaled_sizes(sizes, size, scale_factor, recompute):
-    """(sizes of the result, scales): scales are those that were given, or None where the sizes alone say them."""
-    if (size is None) == (scale_factor is None):
-        raise _C.InvalidError(f"interpolate(): {'either' if size is None else 'only one of'} size or scale_factor should be defined")
-    given = size if scale_factor is None else scale_factor
-    given = tuple(given) if isinstance(given, (tuple, list)) else (given,) * len(sizes)
-    if len(given) != len(sizes):
-        raise _C.ShapeError(f"interpolate(): {len(given)} numbers for {len(sizes)} dimensions of pictures {tuple(sizes)}")
-    if scale_factor is None:
-        return given, [None] * len(sizes)
-    return [math.floor(n * s) for n, s in zip(sizes, given)], [None if recompute else s for s in given]
-
-
-_LINEAR = {"linear": 3, "bilinear": 4, "trilinear": 5}
-
-
-def interpolate(input: Tensor, size=None, scale_factor=None, mode="nearest", align_corners: Any = None, recompute_scale_factor=None, antialias=False) -> Tensor:
-    """Pictures (N, C, W), (N, C, H, W) or (N, C, D, H, W) in another size, each place from the nearest one, or from those around it. A scale_factor says where
-    the places are looked for, also when size * scale_factor is no whole number; with recompute_scale_factor the sizes say it.
-
-    >>> F.interpolate(td.tensor([[[1.0, 2.0, 3.0]]]), scale_factor=2)
-    tensor([[[1., 1., 2., 2., 3., 3.]]])
-    """
-    if mode not in ("nearest", "nearest-exact", *_LINEAR) or not 3 <= input.ndim <= 5:
-        raise _C.Unsupported(f"interpolate() knows mode='nearest', 'nearest-exact', 'linear', 'bilinear' and 'trilinear' of 3 to 5 dimensions, not {mode!r} of {input.ndim}")
-    if mode in _LINEAR and input.ndim != _LINEAR[mode]:
-        raise _C.Unsupported(f"interpolate(): mode={mode!r} is for {_LINEAR[mode]} dimensions, not for {input.ndim}")
-    if align_corners is not None and mode not in _LINEAR:
-        raise _C.InvalidError("align_corners option can only be set with the interpolating modes: linear | bilinear | trilinear")
-    _refuse("interpolate()", antialias=antialias)
-    sizes, scales = _scaled_sizes(input.shape[2:], size, scale_factor, recompute_scale_factor)
-    for dim, (to, scale) in enumerate(zip(sizes, scales), 2):
-        if input.shape[dim] != to or scale is not None:
-            given = None if scale is None else float(scale)
-            if mode in _LINEAR:
-                input = ops.resample_linear(input, dim, to, given, bool(align_corners))
-            else:
-                input = ops.resample_nearest(input, dim, to, given, mode == "nearest-exact")
-    return input
 
 
 def layer_norm(input: Tensor, normalized_shape, weight: Tensor | None = None, bias: Tensor | None = None, eps=1e-5) -> Tensor:
@@ -230,8 +63,39 @@ def instance_norm(input: Tensor, running_mean: Tensor | None = None, running_var
     >>> F.instance_norm(td.tensor([[[1.0, 3.0]]]), eps=0)
     tensor([[[-1.,  1.]]])
     """
-    _refuse("instance_norm()", running_mean=running_mean is not None or running_var is not None or not use_input_stats)
-    return group_norm(input, input.shape[1], weight, bias, eps)
+    if running_mean is None and running_var is None and use_input_stats:
+        return group_norm(input, input.shape[1], weight, bias, eps)
+    if not use_input_stats:
+        if running_mean is None or running_var is None:
+            raise _C.InvalidError("Expected running_mean and running_var to be defined when use_input_stats is false")
+        return ops.batch_norm(input, weight, bias, running_mean, running_var, False, momentum, eps)[0]
+    n, c = input.shape[:2]
+    mean, var = (None if r is None else r.detach().repeat(n) for r in (running_mean, running_var))
+    each = [None if v is None else v.repeat(n) for v in (weight, bias)]
+    out = ops.batch_norm(input.reshape(1, n * c, *input.shape[2:]), *each, mean, var, True, momentum, eps)[0]
+    with td.no_grad():
+        for running, new in ((running_mean, mean), (running_var, var)):
+            if running is not None and new is not None:
+                running.copy_(new.reshape(n, c).mean(0))
+    return out.reshape(input.shape)
+
+
+def _held_rows(weight, input, max_norm, norm_type):
+    """Rows that are used and longer than max_norm are made that long."""
+    with td.no_grad():
+        rows = td.unique(input.reshape(-1))
+        found = weight.detach().index_select(0, rows)
+        norm = found.norm(norm_type, 1, True)
+        weight.detach()[rows] = td.where(norm > max_norm, found * (max_norm / (norm + 1e-7)), found)
+
+
+def _often(weight, input):
+    """weight whose gradient is divided by how often each row is used."""
+    if not weight.requires_grad:
+        return weight
+    flat = input.reshape(-1)
+    uses = td.zeros(weight.shape[0], dtype=weight.dtype, device=weight.device).index_add(0, flat, td.ones(flat.shape, dtype=weight.dtype, device=weight.device))
+    return weight.detach() + (weight - weight.detach()) / td.where(uses == 0, 1.0, uses).unsqueeze(1)
 
 
 def embedding(input: Tensor, weight, padding_idx=None, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, sparse=False) -> Tensor:
@@ -242,25 +106,76 @@ def embedding(input: Tensor, weight, padding_idx=None, max_norm=None, norm_type=
             [0.0000, 0.5000],
             [1.0000, 1.5000]])
     """
-    _refuse("embedding()", max_norm=max_norm is not None, scale_grad_by_freq=scale_grad_by_freq, sparse=sparse)
-    out = ops.embedding(weight, input)
+    _refuse("embedding()", sparse=sparse)
+    if max_norm is not None:
+        _held_rows(weight, input, max_norm, norm_type)
+    out = ops.embedding(_often(weight, input) if scale_grad_by_freq else weight, input)
     if padding_idx is None:
         return out
+    if not -weight.shape[0] <= padding_idx < weight.shape[0]:
+        raise _C.InvalidError("Padding_idx must be within num_embeddings")
     return td.where((input == padding_idx % weight.shape[0]).unsqueeze(-1), out.detach(), out)
+
+
+def _bags(input, offsets, include_last_offset):
+    """(the indices of all bags, the bag of each, how many there are)"""
+    if input.ndim == 2:
+        if offsets is not None:
+            raise _C.InvalidError("if input is 2D, then offsets has to be None, as input is treated is a mini-batch of fixed length sequences")
+        return input.reshape(-1), td.arange(input.shape[0], device=input.device).repeat_interleave(input.shape[1]), input.shape[0]
+    if input.ndim != 1 or offsets is None or offsets.ndim != 1:
+        raise _C.InvalidError("input has to be 2D, or 1D with offsets that are a 1D Tensor")
+    n = offsets.shape[0] - bool(include_last_offset)
+    return input, td.searchsorted(offsets[:n], td.arange(input.shape[0], dtype=offsets.dtype, device=input.device), right=True) - 1, n
+
+
+def _largest(input, weight, offsets, include_last_offset, padding_idx):
+    """The largest of each bag, 0 where it is empty. Where bags begin is waited for."""
+    found = ops.embedding(weight, input)
+    if padding_idx is not None:
+        found = found.masked_fill((input == padding_idx % weight.shape[0]).unsqueeze(-1), -td.inf)
+    if input.ndim == 2:
+        best = found.max(1)[0] if input.shape[1] else found.sum(1)
+    else:
+        _bags(input, offsets, include_last_offset)
+        ends = offsets.tolist() + ([] if include_last_offset else [input.shape[0]])
+        bags = [found[a:b] for a, b in zip(ends, ends[1:])]
+        if not bags:
+            return found[:0]
+        best = td.stack([bag.max(0)[0] if bag.shape[0] else bag.sum(0) for bag in bags])
+    return best if padding_idx is None else best.masked_fill(best == -td.inf, 0.0)
 
 
 def embedding_bag(input: Tensor, weight, offsets: Tensor | None = None, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, mode="mean", sparse=False,
                   per_sample_weights: Tensor | None = None, include_last_offset=False, padding_idx=None) -> Tensor:
-    """The sum or mean of the rows of each bag: rows of input (B, N), or of one vector the parts that begin at offsets.
+    """The sum, mean or largest of the rows of each bag: rows of input (B, N), or of one vector the parts that begin at offsets. The row padding_idx counts
+    nothing.
 
     >>> F.embedding_bag(td.tensor([[0, 1]]), td.tensor([[0.0, 0.5], [1.0, 1.5]]), mode="sum")
     tensor([[1., 2.]])
     """
-    _refuse("embedding_bag()", max_norm=max_norm is not None, scale_grad_by_freq=scale_grad_by_freq, sparse=sparse,
-            include_last_offset=include_last_offset, padding_idx=padding_idx is not None)
-    if mode not in ("sum", "mean"):
-        raise _C.Unsupported(f"embedding_bag() knows mode='sum' and 'mean', not {mode!r}")
-    return ops.embedding_bag(weight, input, offsets, per_sample_weights, mode == "mean")
+    _refuse("embedding_bag()", sparse=sparse)
+    if mode not in ("sum", "mean", "max"):
+        raise _C.InvalidError("mode has to be one of sum, mean or max")
+    if per_sample_weights is not None and mode != "sum":
+        raise _C.Unsupported(f"embedding_bag: per_sample_weights was not None. per_sample_weights is only supported for mode='sum' (got mode='{mode}').")
+    if max_norm is not None:
+        _held_rows(weight, input, max_norm, norm_type)
+    if scale_grad_by_freq:
+        weight = _often(weight, input)
+    if mode != "max" and padding_idx is None and not (include_last_offset and input.ndim == 1):
+        return ops.embedding_bag(weight, input, offsets, per_sample_weights, mode == "mean")
+    if mode == "max":
+        return _largest(input, weight, offsets, include_last_offset, padding_idx)
+    flat, bag, n = _bags(input, offsets, include_last_offset)
+    used = None if padding_idx is None else flat != padding_idx % weight.shape[0]
+    found = ops.embedding(weight, flat)
+    counts = td.ones(flat.shape, dtype=weight.dtype, device=weight.device) if used is None else used.to(weight.dtype)
+    scale = counts if per_sample_weights is None else counts * per_sample_weights.reshape(-1)
+    sums = td.zeros(n, weight.shape[1], dtype=weight.dtype, device=weight.device).index_add(0, bag, found * scale.unsqueeze(1))
+    if mode == "sum":
+        return sums
+    return sums / td.zeros(n, dtype=weight.dtype, device=weight.device).index_add(0, bag, counts).clamp(min=1).unsqueeze(1)
 
 
 def _placed(input, inplace, function):
@@ -317,6 +232,18 @@ def dropout2d(input: Tensor, p=0.5, training=True, inplace=False) -> Tensor:
     return _channels(input, p, training, input.ndim, inplace)
 
 
+def dropout3d(input: Tensor, p=0.5, training=True, inplace=False) -> Tensor:
+    """Whole channels of (N, C, D, H, W) set to 0.
+
+    >>> F.dropout3d(td.ones(1, 2, 3, 3, 3), 0.5, training=False).shape
+    (1, 2, 3, 3, 3)
+    """
+    if input.ndim == 4:
+        out = _channels(input.unsqueeze(0), p, training, 5, inplace)
+        return input if inplace else out.squeeze(0)
+    return _channels(input, p, training, input.ndim, inplace)
+
+
 def one_hot(tensor, num_classes=-1) -> Tensor:
     """For each class a row with a 1 at its place. Without num_classes there are as many as the largest wants, which waits for it.
 
@@ -329,17 +256,6 @@ def one_hot(tensor, num_classes=-1) -> Tensor:
             raise _C.InvalidError("one_hot(): of no classes num_classes must be given")
         num_classes = max(int(tensor.max()), 0) + 1
     return ops.one_hot(tensor, num_classes)
-
-
-def pad(input: Tensor, pad, mode="constant", value=0) -> Tensor:
-    """A value around the tensor: pairs (before, after) of the last dimension, then the one before it, ...
-
-    >>> F.pad(td.tensor([1.0, 2.0]), (1, 2), value=9.0)
-    tensor([9., 1., 2., 9., 9.])
-    """
-    if mode != "constant":
-        raise _C.Unsupported(f"pad() knows mode='constant', not {mode!r}")
-    return ops.constant_pad(input, tuple(pad), value or 0)
 
 
 # ---- activations
@@ -355,3 +271,18 @@ def threshold(input: Tensor, threshold, value: Any, inplace=False) -> Tensor:
 
 
 sigmoid, tanh, softmax, log_softmax = td.sigmoid, td.tanh, td.softmax, td.log_softmax
+
+
+def _in_place(name):
+    function = globals()[name]
+
+    def placed(input: Tensor, *args, **kwargs) -> Tensor:
+        return function(input, *args, inplace=True, **kwargs)
+
+    placed.__name__ = placed.__qualname__ = name + "_"
+    placed.__doc__ = f"{name}() in the memory of its argument.\n\n>>> F.{name}_(td.tensor([1.0]){', 0.5, 2.0' if name == 'threshold' else ''})\ntensor([1.{'0507' if name == 'selu' else ''}])\n"
+    return placed
+
+
+relu_, elu_, selu_, celu_ = _in_place("relu"), _in_place("elu"), _in_place("selu"), _in_place("celu")
+leaky_relu_, hardtanh_, threshold_ = _in_place("leaky_relu"), _in_place("hardtanh"), _in_place("threshold")

@@ -8,7 +8,9 @@ from tensord.nn import functional as F
 from tensord.nn.module import Module
 
 __all__ = ["MSELoss", "L1Loss", "SmoothL1Loss", "HuberLoss", "CrossEntropyLoss", "NLLLoss", "BCELoss", "BCEWithLogitsLoss", "KLDivLoss",
-           "GaussianNLLLoss", "PoissonNLLLoss", "CosineEmbeddingLoss", "MarginRankingLoss", "TripletMarginLoss"]
+           "GaussianNLLLoss", "PoissonNLLLoss", "CosineEmbeddingLoss", "MarginRankingLoss", "TripletMarginLoss",
+           "TripletMarginWithDistanceLoss", "HingeEmbeddingLoss", "SoftMarginLoss", "MultiMarginLoss", "MultiLabelMarginLoss", "MultiLabelSoftMarginLoss",
+           "CTCLoss", "NLLLoss2d"]
 
 
 class _Loss(Module):
@@ -149,5 +151,72 @@ class TripletMarginLoss(_Loss):
 
     _function = staticmethod(F.triplet_margin_loss)
 
-    def __init__(self, margin=1.0, p=2.0, eps=1e-6, *, reduction="mean"):
-        super().__init__(reduction, margin=margin, p=p, eps=eps)
+    def __init__(self, margin=1.0, p=2.0, eps=1e-6, swap=False, *, reduction="mean"):
+        super().__init__(reduction, margin=margin, p=p, eps=eps, swap=swap)
+
+
+class TripletMarginWithDistanceLoss(_Loss):
+    """An anchor should be nearer to the positive than to the negative, by a margin and a distance of one's own."""
+
+    _function = staticmethod(F.triplet_margin_with_distance_loss)
+
+    def __init__(self, *, distance_function=None, margin=1.0, swap=False, reduction="mean"):
+        super().__init__(reduction, distance_function=distance_function, margin=margin, swap=swap)
+
+
+class HingeEmbeddingLoss(_Loss):
+    """Distances that should be small (target 1) or above a margin (-1)."""
+
+    _function = staticmethod(F.hinge_embedding_loss)
+
+    def __init__(self, margin=1.0, *, reduction="mean"):
+        super().__init__(reduction, margin=margin)
+
+
+class SoftMarginLoss(_Loss):
+    """Scores against 1 and -1."""
+
+    _function = staticmethod(F.soft_margin_loss)
+
+    def __init__(self, *, reduction="mean"):
+        super().__init__(reduction)
+
+
+class MultiMarginLoss(_Loss):
+    """The score of a class should be above all others by a margin."""
+
+    _function = staticmethod(F.multi_margin_loss)
+
+    def __init__(self, p=1, margin=1.0, weight=None, *, reduction="mean"):
+        super().__init__(reduction, p=p, margin=margin, weight=weight)
+
+
+class MultiLabelMarginLoss(_Loss):
+    """The scores of several classes should be above all others by 1."""
+
+    _function = staticmethod(F.multilabel_margin_loss)
+
+    def __init__(self, *, reduction="mean"):
+        super().__init__(reduction)
+
+
+class MultiLabelSoftMarginLoss(_Loss):
+    """Scores of several classes against 0 and 1."""
+
+    _function = staticmethod(F.multilabel_soft_margin_loss)
+
+    def __init__(self, weight=None, *, reduction="mean"):
+        super().__init__(reduction, weight=weight)
+
+
+class CTCLoss(_Loss):
+    """Log probabilities (T, N, C) against what was said, whenever it was: loss(log_probs, targets, input_lengths, target_lengths)."""
+
+    _function = staticmethod(F.ctc_loss)
+
+    def __init__(self, blank=0, reduction="mean", zero_infinity=False):
+        super().__init__(reduction, blank=blank, zero_infinity=zero_infinity)
+
+
+class NLLLoss2d(NLLLoss):
+    """NLLLoss of pictures, under its old name."""

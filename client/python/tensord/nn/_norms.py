@@ -1,0 +1,88 @@
+"""Norms over the batch and over each picture, with their running statistics."""
+
+import tensord as td
+from tensord.nn import functional as F
+from tensord.nn.module import Module, Parameter
+
+__all__ = ["BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "InstanceNorm1d", "InstanceNorm2d", "InstanceNorm3d"]
+
+
+class _BatchNorm(Module):
+    _dims: tuple = ()
+
+    def __init__(self, num_features, eps=1e-5, momentum=0.1, affine=True, track_running_stats=True, device=None, dtype=None):
+        super().__init__()
+        self.num_features, self.eps, self.momentum, self.affine = num_features, eps, momentum, affine
+        self.track_running_stats = track_running_stats
+        self.register_parameter("weight", Parameter(td.ones(num_features, dtype=dtype, device=device)) if affine else None)
+        self.register_parameter("bias", Parameter(td.zeros(num_features, dtype=dtype, device=device)) if affine else None)
+        self.register_buffer("running_mean", td.zeros(num_features, dtype=dtype, device=device) if track_running_stats else None)
+        self.register_buffer("running_var", td.ones(num_features, dtype=dtype, device=device) if track_running_stats else None)
+        self.register_buffer("num_batches_tracked", td.tensor(0, device=device) if track_running_stats else None)
+
+    def forward(self, input):
+        if input.ndim not in self._dims:
+            raise td.ShapeError(f"{type(self).__name__} takes {' or '.join(map(str, self._dims))} dimensions, got {input.ndim}")
+        tracks = self.running_mean is not None
+        if self.training and tracks:
+            self.num_batches_tracked.add_(1)
+        momentum = self.momentum
+        if momentum is None:  # the mean of all batches so far
+            momentum = 1 / int(self.num_batches_tracked) if self.training and tracks else 0.0
+        return F.batch_norm(input, self.running_mean, self.running_var, self.weight, self.bias, self.training or not tracks, momentum, self.eps)
+
+    def extra_repr(self) -> str:
+        return f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, affine={self.affine}, track_running_stats={self.track_running_stats}"
+
+
+class BatchNorm1d(_BatchNorm):
+    """Each channel of a batch to mean 0 and variance 1."""
+
+    _dims = (2, 3)
+
+
+class BatchNorm2d(_BatchNorm):
+    """Each channel of a batch of pictures to mean 0 and variance 1."""
+
+    _dims = (4,)
+
+
+class BatchNorm3d(_BatchNorm):
+    """Each channel of a batch of volumes to mean 0 and variance 1."""
+
+    _dims = (5,)
+
+
+class _InstanceNorm(_BatchNorm):
+    """Each channel of each example to mean 0 and variance 1; one without a batch, too. The running statistics, if there are any, are used in evaluation."""
+
+    def __init__(self, num_features, eps=1e-5, momentum=0.1, affine=False, track_running_stats=False, device=None, dtype=None):
+        super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype)
+
+    def forward(self, input):
+        if input.ndim not in self._dims:
+            raise td.ShapeError(f"{type(self).__name__} takes {' or '.join(map(str, self._dims))} dimensions, got {input.ndim}")
+        if input.ndim == self._dims[0]:
+            return self.forward(input.unsqueeze(0)).squeeze(0)
+        if self.running_mean is None:
+            return F.instance_norm(input, weight=self.weight, bias=self.bias, eps=self.eps)
+        momentum = 0.0 if self.momentum is None else self.momentum
+        return F.instance_norm(input, self.running_mean, self.running_var, self.weight, self.bias, self.training or self.running_mean is None, momentum, self.eps)
+
+
+class InstanceNorm1d(_InstanceNorm):
+    """Each channel of each row to mean 0 and variance 1."""
+
+    _dims = (2, 3)
+
+
+class InstanceNorm2d(_InstanceNorm):
+    """Each channel of each picture to mean 0 and variance 1."""
+
+    _dims = (3, 4)
+
+
+class InstanceNorm3d(_InstanceNorm):
+    """Each channel of each volume to mean 0 and variance 1."""
+
+    _dims = (4, 5)

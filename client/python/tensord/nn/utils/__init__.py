@@ -1,0 +1,78 @@
+"""What is done to parameters together, and to modules that are trained."""
+
+import warnings
+
+import tensord as td
+from tensord import _C
+from tensord.nn.utils import rnn as rnn
+from tensord.nn.utils._fused import (fuse_conv_bn_eval as fuse_conv_bn_eval, fuse_conv_bn_weights as fuse_conv_bn_weights,
+                                     fuse_linear_bn_eval as fuse_linear_bn_eval, fuse_linear_bn_weights as fuse_linear_bn_weights)
+from tensord.nn.utils._norms import (remove_spectral_norm as remove_spectral_norm, remove_weight_norm as remove_weight_norm,
+                                     spectral_norm as spectral_norm, weight_norm as weight_norm)
+
+
+def _listed(tensors):
+    return [tensors] if td.is_tensor(tensors) else list(tensors)
+
+
+@td.no_grad()
+def get_total_norm(tensors, norm_type=2.0, error_if_nonfinite=False, foreach=None):
+    """The norm of all tensors as if they were one vector."""
+    tensors = _listed(tensors)
+    if not tensors:
+        return td.tensor(0.0)
+    total = td.norm(td.stack([td.norm(t, norm_type) for t in tensors]), norm_type)
+    if error_if_nonfinite and not bool(td.isfinite(total)):
+        raise _C.InvalidError(f"The total norm of order {norm_type} for gradients from `parameters` is non-finite, so it cannot be clipped.")
+    return total
+
+
+@td.no_grad()
+def clip_grads_with_norm_(parameters, max_norm, total_norm, foreach=None):
+    """Scale the gradients by what makes this norm at most max_norm."""
+    scale = (max_norm / (total_norm + 1e-6)).clamp(max=1.0)
+    for g in td._C._grads(_listed(parameters)):
+        if g is not None:
+            g.mul_(scale)
+
+
+@td.no_grad()
+def clip_grad_norm_(parameters, max_norm, norm_type=2.0, error_if_nonfinite=False, foreach=None):
+    """Scale the gradients so that their common norm is at most max_norm; returns what it was."""
+    parameters = _listed(parameters)
+    total = get_total_norm([g for g in td._C._grads(parameters) if g is not None], norm_type, error_if_nonfinite)
+    clip_grads_with_norm_(parameters, max_norm, total)
+    return total
+
+
+def clip_grad_norm(parameters, max_norm, norm_type=2.0, error_if_nonfinite=False, foreach=None):
+    """clip_grad_norm_() under its old name."""
+    warnings.warn("torch.nn.utils.clip_grad_norm is now deprecated in favor of torch.nn.utils.clip_grad_norm_.", FutureWarning, stacklevel=2)
+    return clip_grad_norm_(parameters, max_norm, norm_type, error_if_nonfinite)
+
+
+@td.no_grad()
+def clip_grad_value_(parameters, clip_value, foreach=None):
+    """Hold every element of the gradients between -clip_value and clip_value."""
+    for p in _listed(parameters):
+        if (g := p.grad) is not None:
+            g.copy_(g.clamp(-clip_value, clip_value))
+
+
+def parameters_to_vector(parameters):
+    """All parameters one after the other."""
+    return td.cat([p.reshape(-1) for p in parameters])
+
+
+@td.no_grad()
+def vector_to_parameters(vec, parameters):
+    """The reverse: the parameters get their parts of the vector."""
+    at = 0
+    for p in parameters:
+        p.copy_(vec[at : at + p.numel()].reshape(p.shape))
+        at += p.numel()
+
+
+def skip_init(module_cls, *args, **kwargs):
+    """A module; its parameters are initialised here too, which costs little."""
+    return module_cls(*args, **kwargs)

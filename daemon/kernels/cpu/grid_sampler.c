@@ -1,0 +1,264 @@
+/* grid_sampler and its gradients. For a block of places it is worked out once what they see (grid_taps.h), as offsets
+ * into a plane and weights; then every channel takes its sums. Forward and the gradient of the grid: a chunk is a block
+ * of places of one picture. The gradient of the picture: a chunk is some channels of it, which go through all places in
+ * order, so that nothing is added by two chunks. What is no float or double is read through a copy in work memory. */
+#include "daemon/kernels/cpu/convert.h"
+#include "daemon/kernels/cpu/grid_taps.h"
+#include "daemon/kernels/cpu/index_map.h"
+#include "daemon/kernels/cpu/plan.h"
+#include "daemon/kernels/cpu/rows.h"
+#include "daemon/kernels/plans.h"
+
+enum { BLOCK = TD_GRID_BLOCK, DIMS = TD_GRID_DIMS, TAPS = TD_GRID_TAPS };
+
+typedef struct grid_state {
+    td_grid grid;
+    int64_t n, c, places, blocks, plane; /* plane: elements of a channel of x */
+    int64_t shape[DIMS], flat[DIMS];     /* of the places; strides of a plane without gaps */
+    int64_t xn, xc;                      /* strides of x as it is read */
+    int64_t group, groups;               /* channels of a chunk of the picture's gradient */
+    int ix;                              /* input number of x; the grid is the next */
+    bool copied;                         /* x is in work memory */
+    size_t x_at;
+    uint8_t dtype, acc;
+} grid_state;
+_Static_assert(sizeof(grid_state) <= TD_KSTATE_BYTES, "grid_state lives in a call's state");
+
+/* What the places of a block see: tap by tap. Weights of taps that are beyond are 0, and their offsets 0. */
+typedef struct seen {
+    int64_t at[TAPS][BLOCK];
+    double weight[TAPS][BLOCK];
+    double change[DIMS][TAPS][BLOCK];
+} seen;
+
+static void look(const grid_state *s, const int64_t *stride, const td_grid_line *line, int64_t i, bool changes, seen *to)
+{
+    const td_grid *g = &s->grid;
+    for (int t = 0; t < g->taps; t++) {
+        int64_t at = 0;
+        bool beyond = false;
+        double weight = 1, change[DIMS] = {1, 1, 1};
+        for (int d = g->n - 1, rest = t; d >= 0; d--, rest /= g->seen) {
+            const int j = rest % g->seen;
+            beyond |= line[d].at[j] < 0;
+            at += line[d].at[j] * stride[d];
+            weight *= line[d].weight[j];
+            for (int o = 0; o < g->n; o++) change[o] *= o == d ? line[d].change[j] : line[d].weight[j];
+        }
+        to->at[t][i] = beyond ? 0 : at;
+        to->weight[t][i] = beyond ? 0 : weight;
+        for (int o = 0; changes && o < g->n; o++) to->change[o][t][i] = beyond ? 0 : change[o];
+    }
+}
+
+/* Places [b, e) of picture n, of which a plane has these strides; e - b is at most BLOCK. */
+static void look_at(td_kcall *k, const grid_state *s, const int64_t *stride, int64_t n, int64_t b, int64_t e, bool changes,
+                    seen *to)
+{
+    const td_karg *grid = &k->in[s->ix + 1];
+    const td_desc *d = grid->desc;
+    int64_t size = (int64_t)td_dtype_size(d->dtype);
+    td_grid_line line[DIMS];
+    for (int64_t i = b; i < e; i++) {
+        int64_t at = n * d->stride[0] + td_flat_at(s->grid.n, s->shape, d->stride + 1, i);
+        for (int j = 0; j < s->grid.n; j++) { /* x, y, z in the grid: the last dimension first */
+            const char *p = (const char *)grid->data + (at + j * d->stride[d->ndim - 1]) * size;
+            td_grid_look(&s->grid, s->grid.n - 1 - j, td_element_to_double(p, d->dtype), &line[s->grid.n - 1 - j]);
+        }
+        look(s, stride, line, i - b, changes, to);
+    }
+}
+
+/* x of picture n, channel c, in the computed dtype. */
+static const char *channel(const td_kcall *k, const grid_state *s, int64_t n, int64_t c)
+{
+    const char *x = s->copied ? (const char *)k->work + s->x_at : k->in[s->ix].data;
+    return x + (n * s->xn + c * s->xc) * (int64_t)td_dtype_size(s->acc);
+}
+
+static void copy_chunk(td_kcall *k, int64_t chunk, void *scratch)
+{
+    const grid_state *s = (const grid_state *)k->state;
+    int64_t acc = (int64_t)td_dtype_size(s->acc), part = TD_REST_ELEMENTS;
+    td_rows r;
+    (void)scratch;
+    td_rows_init(&r, &k->in[s->ix], 2, s->acc);
+    char *to = (char *)k->work + s->x_at + chunk * s->plane * acc;
+    for (int64_t at = 0; at < s->plane; at += part) {
+        int64_t count = td_min64(part, s->plane - at);
+        const void *from = td_rows_get(&r, chunk, at, count, to + at * acc);
+        if (from != to + at * acc) memcpy(to + at * acc, from, (size_t)(count * acc));
+        if (td_kernel_rest(k)) return;
+    }
+}
+
+#define DEFINE_SUMS(T, s)                                                                                              \
+    TD_CLONES static void sum_##s(T *out, const T *x, const seen *v, int taps, int64_t n)                              \
+    {                                                                                                                  \
+        for (int64_t i = 0; i < n; i++) out[i] = (T)v->weight[0][i] * x[v->at[0][i]];                                  \
+        for (int t = 1; t < taps; t++)                                                                                 \
+            for (int64_t i = 0; i < n; i++) out[i] += (T)v->weight[t][i] * x[v->at[t][i]];                             \
+    }                                                                                                                  \
+    static void spread_##s(T *to, const T *g, const seen *v, int taps, int64_t n)                                      \
+    {                                                                                                                  \
+        for (int64_t i = 0; i < n; i++)                                                                                \
+            for (int t = 0; t < taps; t++)                                                                             \
+                if (v->weight[t][i] != 0) to[v->at[t][i]] += (T)v->weight[t][i] * g[i];                                \
+    }                                                                                                                  \
+    TD_CLONES static void change_##s(double *to, const T *x, const T *g, const seen *v, int d, int taps, int64_t n)    \
+    {                                                                                                                  \
+        for (int t = 0; t < taps; t++)                                                                                 \
+            for (int64_t i = 0; i < n; i++) to[i] += v->change[d][t][i] * (double)(x[v->at[t][i]] * g[i]);             \
+    }
+DEFINE_SUMS(float, f)
+DEFINE_SUMS(double, d)
+
+static void forward_chunk(td_kcall *k, int64_t chunk, void *scratch)
+{
+    const grid_state *s = (const grid_state *)k->state;
+    seen *v = scratch;
+    char *line = (char *)(v + 1);
+    int64_t n = chunk / s->blocks, b, e, size = (int64_t)td_dtype_size(s->dtype);
+    td_cut_range(s->places, BLOCK, chunk % s->blocks, &b, &e);
+    look_at(k, s, s->grid.stride, n, b, e, false, v);
+    for (int64_t c = 0; c < s->c; c++) {
+        char *out = (char *)k->out[0].data + ((n * s->c + c) * s->places + b) * size;
+        char *to = s->dtype == s->acc ? out : line;
+        if (s->acc == TD_FLOAT64) sum_d((double *)to, (const double *)channel(k, s, n, c), v, s->grid.taps, e - b);
+        else sum_f((float *)to, (const float *)channel(k, s, n, c), v, s->grid.taps, e - b);
+        if (to != out) td_row_store(out, 1, s->dtype, to, e - b);
+        if (c % 16 == 15 && td_kernel_rest(k)) return;
+    }
+}
+
+/* ---- backward */
+
+static void picture_chunk(td_kcall *k, int64_t chunk, void *scratch)
+{
+    const grid_state *s = (const grid_state *)k->state;
+    seen *v = scratch;
+    char *line = (char *)(v + 1), *sums = line + BLOCK * sizeof(double);
+    int64_t n = chunk / s->groups, c0, c1, acc = (int64_t)td_dtype_size(s->acc), size = (int64_t)td_dtype_size(s->dtype);
+    td_rows r;
+    td_rows_init(&r, &k->in[0], 2, s->acc);
+    td_cut_range(s->c, s->group, chunk % s->groups, &c0, &c1);
+    char *out = (char *)k->out[0].data + (n * s->c + c0) * s->plane * size, *to = s->dtype == s->acc ? out : sums;
+    memset(to, 0, (size_t)((c1 - c0) * s->plane * acc));
+    for (int64_t b = 0; b < s->places; b += BLOCK) {
+        int64_t count = td_min64(BLOCK, s->places - b);
+        if (td_kernel_rest(k)) return;
+        look_at(k, s, s->flat, n, b, b + count, false, v);
+        for (int64_t c = c0; c < c1; c++) {
+            const void *g = td_rows_get(&r, n * s->c + c, b, count, line);
+            char *plane = to + (c - c0) * s->plane * acc;
+            if (s->acc == TD_FLOAT64) spread_d((double *)plane, g, v, s->grid.taps, count);
+            else spread_f((float *)plane, g, v, s->grid.taps, count);
+        }
+    }
+    if (to != out) td_row_store(out, 1, s->dtype, to, (c1 - c0) * s->plane);
+}
+
+static void places_chunk(td_kcall *k, int64_t chunk, void *scratch)
+{
+    const grid_state *s = (const grid_state *)k->state;
+    const int dims = s->grid.n;
+    seen *v = scratch;
+    char *line = (char *)(v + 1);
+    double(*sum)[BLOCK] = (double(*)[BLOCK])(line + BLOCK * sizeof(double));
+    int64_t n = chunk / s->blocks, b, e, size = (int64_t)td_dtype_size(s->dtype);
+    td_rows r;
+    td_rows_init(&r, &k->in[0], 2, s->acc);
+    td_cut_range(s->places, BLOCK, chunk % s->blocks, &b, &e);
+    look_at(k, s, s->grid.stride, n, b, e, true, v);
+    memset(sum, 0, (size_t)dims * sizeof *sum);
+    for (int64_t c = 0; c < s->c; c++) {
+        const void *g = td_rows_get(&r, n * s->c + c, b, e - b, line), *x = channel(k, s, n, c);
+        for (int d = 0; d < dims; d++)
+            if (s->acc == TD_FLOAT64) change_d(sum[d], x, g, v, d, s->grid.taps, e - b);
+            else change_f(sum[d], x, g, v, d, s->grid.taps, e - b);
+        if (c % 16 == 15 && td_kernel_rest(k)) return;
+    }
+    char *out = (char *)k->out[1].data + (n * s->places + b) * dims * size;
+    for (int64_t i = 0; i < e - b; i++)
+        for (int j = 0; j < dims; j++)
+            td_element_from_double(out + (i * dims + j) * size, s->dtype, sum[dims - 1 - j][i]);
+}
+
+/* ---- plans */
+
+static int start(td_kcall *k, grid_state *s, int ix, const char *name, td_error *e)
+{
+    const td_desc *x = k->in[ix].desc, *grid = k->in[ix + 1].desc;
+    *s = (grid_state){.ix = ix, .dtype = x->dtype, .acc = (uint8_t)td_acc_dtype(x->dtype), .places = 1, .plane = 1};
+    if (!td_dtype_is_float(x->dtype) || grid->dtype != x->dtype) return td_refuse_dtype(k, ix, name, e);
+    if (x->ndim < 4 || x->ndim > 5 || grid->ndim != x->ndim)
+        return td_fail(e, TD_E_SHAPE, "%s: 4 or 5 dimensions of the input and the grid", name);
+    td_grid *g = &s->grid;
+    g->n = x->ndim - 2;
+    g->mode = (int)td_attr_int(k->attrs, 0), g->padding = (int)td_attr_int(k->attrs, 1);
+    g->corners = td_attr_bool(k->attrs, 2);
+    g->seen = g->mode == TD_GRID_CUBIC ? 4 : g->mode == TD_GRID_NEAREST ? 1 : 2;
+    g->taps = 1;
+    s->n = x->shape[0], s->c = x->shape[1];
+    s->copied = s->dtype != s->acc;
+    for (int d = g->n - 1; d >= 0; d--) {
+        g->size[d] = x->shape[2 + d];
+        g->stride[d] = s->copied ? s->plane : x->stride[2 + d];
+        s->flat[d] = s->plane;
+        g->taps *= g->seen;
+        s->shape[d] = grid->shape[1 + d];
+        s->plane *= g->size[d];
+        s->places *= s->shape[d];
+    }
+    s->xc = s->copied ? s->plane : x->stride[1];
+    s->xn = s->copied ? s->plane * s->c : x->stride[0];
+    s->blocks = td_cut(s->places, BLOCK);
+    k->scratch_bytes = sizeof(seen) + (1 + DIMS) * BLOCK * sizeof(double);
+    return 0;
+}
+
+static void plan_copy(td_kcall *k, grid_state *s)
+{
+    if (!s->copied) return;
+    s->x_at = td_plan_work(k, (size_t)(s->n * s->c * s->plane) * td_dtype_size(s->acc));
+    td_plan_phase(k, copy_chunk, s->n * s->c);
+}
+
+static double cost(const grid_state *s)
+{
+    return (double)s->n * (double)s->places * (40.0 + (double)s->c * s->grid.taps * 0.6);
+}
+
+int td_cpu_plan_grid_sampler(td_kcall *k, td_error *e)
+{
+    grid_state *s = (grid_state *)k->state;
+    int code = start(k, s, 0, "grid_sampler", e);
+    if (code || td_desc_numel(k->out[0].desc) == 0) return code;
+    plan_copy(k, s);
+    td_plan_phase(k, forward_chunk, s->n * s->blocks);
+    k->cost_ns = cost(s);
+    td_plan_moves_freely(k, sizeof *s);
+    return 0;
+}
+
+int td_cpu_plan_grid_sampler_backward(td_kcall *k, td_error *e)
+{
+    grid_state *s = (grid_state *)k->state;
+    int64_t mask = td_attr_int(k->attrs, 3);
+    int code = start(k, s, 1, "grid_sampler_backward", e);
+    if (code) return code;
+    if ((mask & 1) && td_desc_numel(k->out[0].desc) > 0) {
+        int64_t own = s->copied ? s->plane : 0;
+        s->group = td_max64(1, td_min64(s->c, td_min64(TD_GRID_GROUP, TD_GRID_PLANES / td_max64(1, own))));
+        s->groups = td_cut(s->c, s->group);
+        k->scratch_bytes += (size_t)(own * s->group) * td_dtype_size(s->acc);
+        td_plan_phase(k, picture_chunk, s->n * s->groups);
+    }
+    if ((mask & 2) && td_desc_numel(k->out[1].desc) > 0) {
+        plan_copy(k, s);
+        td_plan_phase(k, places_chunk, s->n * s->blocks);
+    }
+    k->cost_ns = 2 * cost(s);
+    td_plan_moves_freely(k, sizeof *s);
+    return 0;
+}
