@@ -116,6 +116,22 @@ static td_array *nll_backward(const world *w)
     td_backward(td_cross_entropy(scores, w->index));
     return td_grad(scores);
 }
+static td_array *spoken(const world *w, td_array *scores)
+{
+    td_array *labels = td_view(td_slice(w->index, 0, 0, 6, 1), td_dims(2, 3));
+    return td_ctc_losses(scores, labels, td_slice(w->index, 0, 6, 8, 1), td_slice(w->narrow, 0, 8, 10, 1));
+}
+static td_array *ctc_losses(const world *w)
+{
+    return spoken(w, td_expand(w->x, td_dims(8, 2, 8)));
+}
+static td_array *ctc_backward(const world *w)
+{
+    td_array *scores = td_copy(td_expand(w->x, td_dims(8, 2, 8)));
+    td_set_requires_grad(scores, true);
+    td_backward(td_sum(spoken(w, scores)));
+    return td_grad(scores);
+}
 static td_array *sorted(const world *w)
 {
     td_array *at = NULL, *v = td_sort(w->value, &at);
@@ -164,6 +180,8 @@ static const struct {
              {"max_pool2d_backward", pooled, false},
              {"nll_loss", nll_loss, false},
              {"nll_loss_backward", nll_backward, false},
+             {"ctc_losses", ctc_losses, false},
+             {"ctc_losses_backward", ctc_backward, false},
              {"masked_select", masked_select, true},
              {"masked_scatter", masked_scatter, true},
              {"nonzero", nonzero, true},

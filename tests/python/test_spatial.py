@@ -67,6 +67,7 @@ LAYERS = [
     (lambda n: n.Transformer(4, 2, 1, 2, 6, 0.0), (numbers(5, 2, 4), numbers(3, 2, 4))),
     (lambda n: n.utils.weight_norm(n.Linear(9, 3)), ROW), (lambda n: n.utils.weight_norm(n.Conv1d(4, 3, 2), dim=None), ROW),
     (lambda n: n.utils.spectral_norm(n.Linear(9, 3)), ROW),
+    (lambda n: n.AdaptiveLogSoftmaxWithLoss(9, 12, [3, 7], 2.0), (ROW[0], torch.tensor([1, 5, 11, 0]))),
 ]
 
 

@@ -33,6 +33,14 @@ static double log_add(double a, double b)
     return high + log1p(exp(low - high));
 }
 
+/* Of three, with one logarithm. */
+static double log_add3(double a, double b, double c)
+{
+    double high = fmax(fmax(a, b), c);
+    if (high == NEVER) return NEVER;
+    return high + log(exp(a - high) + exp(b - high) + exp(c - high));
+}
+
 static int64_t length_of(const td_karg *lengths, int64_t i)
 {
     const td_desc *d = lengths->desc;
@@ -112,8 +120,9 @@ static double forward(td_kcall *k, const ctc_state *s, const ctc_row *r, int64_t
         before = now;
         now = alpha + (keep ? t : t % 2) * places;
         for (int64_t p = 0; p < places; p++) {
-            double sum = p ? log_add(before[p], before[p - 1]) : before[p];
-            if (skips(labels, p)) sum = log_add(sum, before[p - 2]);
+            double sum = !p                 ? before[p]
+                         : skips(labels, p) ? log_add3(before[p], before[p - 1], before[p - 2])
+                                            : log_add(before[p], before[p - 1]);
             now[p] = sum + said(k, s, t, i, class_at(s, labels, p));
         }
         if (td_kernel_rest_after(k, &done, places * 16)) break;
@@ -143,7 +152,7 @@ static void gradient_row(td_kcall *k, const ctc_state *s, int64_t i, int64_t t, 
     int64_t size = (int64_t)td_dtype_size(d->dtype);
     char *out = (char *)k->out[0].data + (t * s->n + i) * s->classes * size;
     for (int64_t c = 0; c < s->classes; c++) {
-        double x = said(k, s, t, i, c), v = exp(x) - exp(share[c] + loss - x);
+        double x = said(k, s, t, i, c), v = exp(x) - (share[c] == NEVER && loss < INFINITY ? 0 : exp(share[c] + loss - x));
         td_element_from_double(out + c * size, d->dtype, v * g);
     }
 }
@@ -156,8 +165,9 @@ static void backward(const td_kcall *k, const ctc_state *s, const ctc_row *r, in
     for (int64_t p = places - 1; p >= 0; p--) {
         double sum = p >= places - 2 ? 0 : NEVER;
         if (t < r->steps - 1) {
-            sum = p + 1 < places ? log_add(after[p], after[p + 1]) : after[p];
-            if (p + 2 < places && skips(labels, p + 2)) sum = log_add(sum, after[p + 2]);
+            sum = p + 1 == places                            ? after[p]
+                  : p + 2 < places && skips(labels, p + 2) ? log_add3(after[p], after[p + 1], after[p + 2])
+                                                           : log_add(after[p], after[p + 1]);
         }
         now[p] = sum + said(k, s, t, i, class_at(s, labels, p));
     }

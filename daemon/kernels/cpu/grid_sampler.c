@@ -8,6 +8,7 @@
 #include "daemon/kernels/cpu/plan.h"
 #include "daemon/kernels/cpu/rows.h"
 #include "daemon/kernels/plans.h"
+#include <stdlib.h>
 
 enum { BLOCK = TD_GRID_BLOCK, DIMS = TD_GRID_DIMS, TAPS = TD_GRID_TAPS };
 
@@ -24,11 +25,12 @@ typedef struct grid_state {
 } grid_state;
 _Static_assert(sizeof(grid_state) <= TD_KSTATE_BYTES, "grid_state lives in a call's state");
 
-/* What the places of a block see: tap by tap. Weights of taps that are beyond are 0, and their offsets 0. */
+/* What the places of a block see: tap by tap, in the computed dtype. Weights of taps that are beyond are 0, and their
+ * offsets 0. Offsets of 32 bits are gathered twice as many at once: what reaches further is read through a copy. */
 typedef struct seen {
-    int64_t at[TAPS][BLOCK];
-    double weight[TAPS][BLOCK];
-    double change[DIMS][TAPS][BLOCK];
+    int32_t at[TAPS][BLOCK];
+    float weight_f[TAPS][BLOCK], change_f[DIMS][TAPS][BLOCK];
+    double weight_d[TAPS][BLOCK], change_d[DIMS][TAPS][BLOCK];
 } seen;
 
 static void look(const grid_state *s, const int64_t *stride, const td_grid_line *line, int64_t i, bool changes, seen *to)
@@ -45,9 +47,12 @@ static void look(const grid_state *s, const int64_t *stride, const td_grid_line 
             weight *= line[d].weight[j];
             for (int o = 0; o < g->n; o++) change[o] *= o == d ? line[d].change[j] : line[d].weight[j];
         }
-        to->at[t][i] = beyond ? 0 : at;
-        to->weight[t][i] = beyond ? 0 : weight;
-        for (int o = 0; changes && o < g->n; o++) to->change[o][t][i] = beyond ? 0 : change[o];
+        to->at[t][i] = beyond ? 0 : (int32_t)at;
+        if (s->acc == TD_FLOAT64) to->weight_d[t][i] = beyond ? 0 : weight;
+        else to->weight_f[t][i] = beyond ? 0 : (float)weight;
+        for (int o = 0; changes && o < g->n; o++)
+            if (s->acc == TD_FLOAT64) to->change_d[o][t][i] = beyond ? 0 : change[o];
+            else to->change_f[o][t][i] = beyond ? 0 : (float)change[o];
     }
 }
 
@@ -92,23 +97,32 @@ static void copy_chunk(td_kcall *k, int64_t chunk, void *scratch)
     }
 }
 
+#define TAP(t, s) v->weight_##s[t][i] * x[v->at[t][i]]
 #define DEFINE_SUMS(T, s)                                                                                              \
-    TD_CLONES static void sum_##s(T *out, const T *x, const seen *v, int taps, int64_t n)                              \
+    TD_CLONES static void sum_##s(T *restrict out, const T *restrict x, const seen *restrict v, int taps, int64_t n)   \
     {                                                                                                                  \
-        for (int64_t i = 0; i < n; i++) out[i] = (T)v->weight[0][i] * x[v->at[0][i]];                                  \
-        for (int t = 1; t < taps; t++)                                                                                 \
-            for (int64_t i = 0; i < n; i++) out[i] += (T)v->weight[t][i] * x[v->at[t][i]];                             \
+        if (taps == 1)                                                                                                 \
+            for (int64_t i = 0; i < n; i++) out[i] = TAP(0, s);                                                        \
+        for (int t = 0; t + 4 <= taps; t += 4)                                                                         \
+            if (t == 0)                                                                                                \
+                for (int64_t i = 0; i < n; i++) out[i] = TAP(0, s) + TAP(1, s) + TAP(2, s) + TAP(3, s);                \
+            else                                                                                                       \
+                for (int64_t i = 0; i < n; i++) out[i] += TAP(t, s) + TAP(t + 1, s) + TAP(t + 2, s) + TAP(t + 3, s);   \
     }                                                                                                                  \
-    static void spread_##s(T *to, const T *g, const seen *v, int taps, int64_t n)                                      \
+    static void spread_##s(T *restrict to, const T *restrict g, const seen *restrict v, int taps, int64_t n)           \
     {                                                                                                                  \
         for (int64_t i = 0; i < n; i++)                                                                                \
-            for (int t = 0; t < taps; t++)                                                                             \
-                if (v->weight[t][i] != 0) to[v->at[t][i]] += (T)v->weight[t][i] * g[i];                                \
+            for (int t = 0; t < taps; t++) to[v->at[t][i]] += v->weight_##s[t][i] * g[i];                              \
     }                                                                                                                  \
-    TD_CLONES static void change_##s(double *to, const T *x, const T *g, const seen *v, int d, int taps, int64_t n)    \
+    TD_CLONES static void change_##s(T *restrict to, const T *restrict x, const T *restrict g, const seen *restrict v, \
+                                     int dims, int taps, int64_t n)                                                    \
     {                                                                                                                  \
-        for (int t = 0; t < taps; t++)                                                                                 \
-            for (int64_t i = 0; i < n; i++) to[i] += v->change[d][t][i] * (double)(x[v->at[t][i]] * g[i]);             \
+        for (int t = 0; t < taps; t++) {                                                                               \
+            T value[BLOCK];                                                                                            \
+            for (int64_t i = 0; i < n; i++) value[i] = x[v->at[t][i]] * g[i];                                          \
+            for (int d = 0; d < dims; d++)                                                                             \
+                for (int64_t i = 0; i < n; i++) to[d * BLOCK + i] += v->change_##s[d][t][i] * value[i];                \
+        }                                                                                                              \
     }
 DEFINE_SUMS(float, f)
 DEFINE_SUMS(double, d)
@@ -164,27 +178,37 @@ static void places_chunk(td_kcall *k, int64_t chunk, void *scratch)
     const int dims = s->grid.n;
     seen *v = scratch;
     char *line = (char *)(v + 1);
-    double(*sum)[BLOCK] = (double(*)[BLOCK])(line + BLOCK * sizeof(double));
+    void *sum = line + BLOCK * sizeof(double);
     int64_t n = chunk / s->blocks, b, e, size = (int64_t)td_dtype_size(s->dtype);
     td_rows r;
     td_rows_init(&r, &k->in[0], 2, s->acc);
     td_cut_range(s->places, BLOCK, chunk % s->blocks, &b, &e);
     look_at(k, s, s->grid.stride, n, b, e, true, v);
-    memset(sum, 0, (size_t)dims * sizeof *sum);
+    memset(sum, 0, (size_t)dims * BLOCK * sizeof(double));
     for (int64_t c = 0; c < s->c; c++) {
         const void *g = td_rows_get(&r, n * s->c + c, b, e - b, line), *x = channel(k, s, n, c);
-        for (int d = 0; d < dims; d++)
-            if (s->acc == TD_FLOAT64) change_d(sum[d], x, g, v, d, s->grid.taps, e - b);
-            else change_f(sum[d], x, g, v, d, s->grid.taps, e - b);
+        if (s->acc == TD_FLOAT64) change_d(sum, x, g, v, dims, s->grid.taps, e - b);
+        else change_f(sum, x, g, v, dims, s->grid.taps, e - b);
         if (c % 16 == 15 && td_kernel_rest(k)) return;
     }
     char *out = (char *)k->out[1].data + (n * s->places + b) * dims * size;
     for (int64_t i = 0; i < e - b; i++)
-        for (int j = 0; j < dims; j++)
-            td_element_from_double(out + (i * dims + j) * size, s->dtype, sum[dims - 1 - j][i]);
+        for (int j = 0; j < dims; j++) {
+            const int64_t at = (dims - 1 - j) * BLOCK + i;
+            double v_at = s->acc == TD_FLOAT64 ? ((double *)sum)[at] : (double)((float *)sum)[at];
+            td_element_from_double(out + (i * dims + j) * size, s->dtype, v_at);
+        }
 }
 
 /* ---- plans */
+
+/* Are all places of a plane within 32 bits? */
+static bool reaches(const td_desc *x)
+{
+    double far = 0;
+    for (int d = 2; d < x->ndim; d++) far += (double)(x->shape[d] - 1) * (double)llabs(x->stride[d]);
+    return far < INT32_MAX;
+}
 
 static int start(td_kcall *k, grid_state *s, int ix, const char *name, td_error *e)
 {
@@ -200,7 +224,7 @@ static int start(td_kcall *k, grid_state *s, int ix, const char *name, td_error 
     g->seen = g->mode == TD_GRID_CUBIC ? 4 : g->mode == TD_GRID_NEAREST ? 1 : 2;
     g->taps = 1;
     s->n = x->shape[0], s->c = x->shape[1];
-    s->copied = s->dtype != s->acc;
+    s->copied = s->dtype != s->acc || !reaches(x);
     for (int d = g->n - 1; d >= 0; d--) {
         g->size[d] = x->shape[2 + d];
         g->stride[d] = s->copied ? s->plane : x->stride[2 + d];
@@ -210,6 +234,8 @@ static int start(td_kcall *k, grid_state *s, int ix, const char *name, td_error 
         s->plane *= g->size[d];
         s->places *= s->shape[d];
     }
+    if (s->plane > INT32_MAX)
+        return td_fail(e, TD_E_UNSUPPORTED, "%s: planes of %lld elements are too large", name, (long long)s->plane);
     s->xc = s->copied ? s->plane : x->stride[1];
     s->xn = s->copied ? s->plane * s->c : x->stride[0];
     s->blocks = td_cut(s->places, BLOCK);

@@ -8,6 +8,7 @@ from tensord.nn._convolutions import *  # noqa: F401,F403
 from tensord.nn._norms import *  # noqa: F401,F403
 from tensord.nn._plain_layers import *  # noqa: F401,F403
 from tensord.nn._window_layers import *  # noqa: F401,F403
+from tensord.nn.adaptive import *  # noqa: F401,F403
 from tensord.nn.attention import *  # noqa: F401,F403
 from tensord.nn.layers import *  # noqa: F401,F403
 from tensord.nn.losses import *  # noqa: F401,F403
