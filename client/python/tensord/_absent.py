@@ -45,7 +45,7 @@ _WHY = {
                                    "current_stream", "synchronize", "memory_allocated", "max_memory_allocated", "mem_get_info", "set_device"), _CUDA),
     "tensord.nn": {**dict.fromkeys(("DataParallel", "parallel"), _SHARE), "SyncBatchNorm": "what several processes normalise is not added up between them; BatchNorm2d has the statistics of its own batch"},
     "tensord.special": {},
-    "tensord.optim": {"LBFGS": "SGD, Adam, AdamW, RMSprop and Adagrad are there"},
+    "tensord.optim": {"SparseAdam": "tensors are dense here; Adam does", **dict.fromkeys(("Adafactor", "Muon"), "Adam, Lamb, Lion and others are there")},
 }
 
 

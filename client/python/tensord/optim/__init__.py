@@ -4,6 +4,9 @@ import typing as _typing
 
 from tensord import _absent
 from tensord.optim import lr_scheduler as lr_scheduler
+from tensord.optim._lbfgs import LBFGS as LBFGS
+from tensord.optim._more_optimizers import (ASGD as ASGD, Adadelta as Adadelta, Adamax as Adamax, Lamb as Lamb, Lion as Lion, NAdam as NAdam, RAdam as RAdam,
+                                             Rprop as Rprop)
 from tensord.optim._optimizers import SGD as SGD, Adagrad as Adagrad, Adam as Adam, AdamW as AdamW, Optimizer as Optimizer, RMSprop as RMSprop
 
 if not _typing.TYPE_CHECKING:

@@ -1,7 +1,6 @@
-"""Optimizers. A step of SGD, Adam and AdamW is one op a parameter, in the daemon, in place; the others are put together from ops.
+"""Optimizers. A step of SGD, Adam and AdamW is one op a parameter, in the daemon, in place; the others (and Adam with amsgrad) are put together from ops.
 
-What PyTorch computes differently on request (amsgrad) and is not here is refused by name. foreach and fused, which change no number there, are
-not taken.
+foreach and fused, which change no number in PyTorch, are not taken.
 """
 
 from typing import Any
@@ -150,22 +149,35 @@ class Adam(Optimizer):
     _decoupled = False
 
     def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.0, amsgrad=False, *, maximize=False):
-        if amsgrad:
-            raise _C.Unsupported(f"{type(self).__name__} has no amsgrad here")
         _not_negative(lr=lr, eps=eps, weight_decay=weight_decay)
         if not all(0 <= b < 1 for b in betas):
             raise _C.InvalidError(f"betas must be at least 0 and below 1, but are {betas}")
-        super().__init__(params, dict(lr=lr, betas=betas, eps=eps, weight_decay=weight_decay, amsgrad=False, maximize=maximize))
+        super().__init__(params, dict(lr=lr, betas=betas, eps=eps, weight_decay=weight_decay, amsgrad=amsgrad, maximize=maximize))
 
     def _begin(self, p, group, state):
         if not state:
             state.update(step=td.zeros((), dtype=_STEP, device=p.device), exp_avg=td.zeros_like(p), exp_avg_sq=td.zeros_like(p))
+            if group["amsgrad"]:
+                state["max_exp_avg_sq"] = td.zeros_like(p)
 
     def _update(self, p, g, group, state):
         self._ready(p, group, state)
         b1, b2 = group["betas"]
+        if group["amsgrad"]:
+            return self._by_the_largest(p, g, group, state)
         ops.adam_step(p, g, state["exp_avg"], state["exp_avg_sq"], state["step"], group["lr"], b1, b2, group["eps"], group["weight_decay"],
                       self._decoupled)
+
+    def _by_the_largest(self, p, g, group, state):
+        """amsgrad: the second moment is the largest that there was (Reddi, Kale and Kumar 2018)."""
+        (b1, b2), lr, decay = group["betas"], group["lr"], group["weight_decay"]
+        t = state["step"].add_(1).to(_C.float64)
+        if decay and self._decoupled:
+            p.mul_(1 - lr * decay)
+        g = g.add(p, alpha=decay) if decay and not self._decoupled else g
+        mean = state["exp_avg"].lerp_(g, 1 - b1)
+        largest = state["max_exp_avg_sq"].copy_(td.maximum(state["max_exp_avg_sq"], state["exp_avg_sq"].mul_(b2).addcmul_(g, g, value=1 - b2)))
+        p.sub_(mean / (largest.sqrt() / (1 - b2**t).sqrt() + group["eps"]) * (lr / (1 - b1**t)))
 
 
 class AdamW(Adam):

@@ -14,6 +14,7 @@ class LRScheduler:
     """The base: write factor(k), the share of the first rate at step k, or get_lr(), the rates themselves."""
 
     _floor = 0.0  # what shares are taken of lies above this rate
+    _begins = False  # the first step takes its share of the rate that is there, which may be another schedule's
 
     def __init__(self, optimizer, last_epoch=-1):
         self.optimizer = optimizer
@@ -23,14 +24,17 @@ class LRScheduler:
             elif "initial_lr" not in group:
                 raise _C.InvalidError("param 'initial_lr' is not specified in the groups of the optimizer when resuming a schedule")
         self.base_lrs = [group["initial_lr"] for group in optimizer.param_groups]
-        self.last_epoch = last_epoch
+        self.last_epoch, self._begins = last_epoch, True
         self.step()
+        del self._begins
 
     def factor(self, k):
         raise NotImplementedError(f"{type(self).__name__} has no factor(k)")
 
     def get_lr(self):
         k, low = self.last_epoch, self._floor
+        if k == 0 and self._begins:
+            return [low + (group["lr"] - low) * self.factor(0) for group in self.optimizer.param_groups]
         before = self.factor(k - 1) if k > 0 else 0.0
         if abs(before) < 1e-12:
             return [low + (base - low) * self.factor(k) for base in self.base_lrs]
@@ -71,6 +75,14 @@ class LambdaLR(LRScheduler):
 
     def state_dict(self):
         return {k: v for k, v in super().state_dict().items() if k != "lr_lambdas"}
+
+
+class MultiplicativeLR(LambdaLR):
+    """The rate that is there times lr_lambda(k): one function, or one a group."""
+
+    def get_lr(self):
+        rates = [group["lr"] for group in self.optimizer.param_groups]
+        return rates if self.last_epoch == 0 else [lr * f(self.last_epoch) for lr, f in zip(rates, self.lr_lambdas)]
 
 
 class StepLR(LRScheduler):
@@ -230,6 +242,68 @@ class SequentialLR(LRScheduler):
         for s, state in zip(self.schedulers, state_dict["schedulers"]):
             s.load_state_dict(state)
         super().load_state_dict({k: v for k, v in state_dict.items() if k != "schedulers"})
+
+
+class ChainedScheduler(LRScheduler):
+    """Several schedules of one optimizer, each of which changes the rate that the one before has left."""
+
+    def __init__(self, schedulers, optimizer=None):
+        self.schedulers = list(schedulers)
+        if not self.schedulers:
+            raise _C.InvalidError("ChainedScheduler expects at least one scheduler")
+        self.optimizer = optimizer or self.schedulers[0].optimizer
+        if any(s.optimizer is not self.optimizer for s in self.schedulers):
+            raise _C.InvalidError("ChainedScheduler expects all schedulers to belong to the same optimizer")
+        self._last_lr = [group["lr"] for group in self.optimizer.param_groups]
+
+    def step(self):
+        for s in self.schedulers:
+            s.step()
+        self._last_lr = [group["lr"] for group in self.optimizer.param_groups]
+
+    state_dict = SequentialLR.state_dict
+    load_state_dict = SequentialLR.load_state_dict
+
+
+class CyclicLR(LRScheduler):
+    """Up and down between two rates (Smith 2017), with the momentum going the other way."""
+
+    def __init__(self, optimizer, base_lr, max_lr, step_size_up=2000, step_size_down=None, mode="triangular", gamma=1.0, scale_fn=None, scale_mode="cycle",
+                 cycle_momentum=True, base_momentum=0.8, max_momentum=0.9, last_epoch=-1):
+        if mode not in ("triangular", "triangular2", "exp_range") and scale_fn is None:
+            raise _C.InvalidError("mode is invalid and scale_fn is None")
+        groups = optimizer.param_groups
+
+        def each(value):
+            return list(value) if isinstance(value, (list, tuple)) else [value] * len(groups)
+
+        if cycle_momentum and not all("momentum" in g or "betas" in g for g in groups):
+            raise _C.InvalidError("optimizer must support momentum or beta1 with `cycle_momentum` option enabled")
+        self.max_lrs, self.up, self.total = each(max_lr), step_size_up, float(step_size_up + (step_size_up if step_size_down is None else step_size_down))
+        self.mode, self.gamma, self.scale_mode, self.cycle_momentum = mode, gamma, scale_mode if scale_fn else "iterations" if mode == "exp_range" else "cycle", cycle_momentum
+        self.scale_fn, self.base_momentums, self.max_momentums = scale_fn, each(base_momentum), each(max_momentum)
+        for group, lr in zip(groups, each(base_lr)):
+            if last_epoch == -1:
+                group["lr"] = group["initial_lr"] = lr
+        super().__init__(optimizer, last_epoch)
+
+    def _share(self, x):
+        if self.scale_fn:
+            return self.scale_fn(x)
+        return {"triangular": 1.0, "triangular2": 1 / 2.0 ** (x - 1), "exp_range": self.gamma**x}[self.mode]
+
+    def get_lr(self):
+        cycle = math.floor(1 + self.last_epoch / self.total)
+        x, turn = 1.0 + self.last_epoch / self.total - cycle, self.up / self.total
+        share = (x / turn if x <= turn else (x - 1) / (turn - 1)) * self._share(cycle if self.scale_mode == "cycle" else self.last_epoch)
+        if self.cycle_momentum:
+            for group, low, high in zip(self.optimizer.param_groups, self.base_momentums, self.max_momentums):
+                momentum = high - (high - low) * share
+                if "betas" in group:
+                    group["betas"] = (momentum, *group["betas"][1:])
+                else:
+                    group["momentum"] = momentum
+        return [base + (top - base) * share for base, top in zip(self.base_lrs, self.max_lrs)]
 
 
 class ReduceLROnPlateau(LRScheduler):

@@ -23,7 +23,8 @@ def get_total_norm(tensors, norm_type=2.0, error_if_nonfinite=False, foreach=Non
         return td.tensor(0.0)
     total = td.norm(td.stack([td.norm(t, norm_type) for t in tensors]), norm_type)
     if error_if_nonfinite and not bool(td.isfinite(total)):
-        raise _C.InvalidError(f"The total norm of order {norm_type} for gradients from `parameters` is non-finite, so it cannot be clipped.")
+        raise _C.InvalidError(f"The total norm of order {float(norm_type)} for gradients from `parameters` is non-finite, so it cannot be clipped. "
+                              "To disable this error and scale the gradients by the non-finite norm anyway, set `error_if_nonfinite=False`")
     return total
 
 
@@ -54,9 +55,9 @@ def clip_grad_norm(parameters, max_norm, norm_type=2.0, error_if_nonfinite=False
 @td.no_grad()
 def clip_grad_value_(parameters, clip_value, foreach=None):
     """Hold every element of the gradients between -clip_value and clip_value."""
-    for p in _listed(parameters):
-        if (g := p.grad) is not None:
-            g.copy_(g.clamp(-clip_value, clip_value))
+    for g in td._C._grads(_listed(parameters)):
+        if g is not None:
+            g.clamp_(-clip_value, clip_value)
 
 
 def parameters_to_vector(parameters):
