@@ -133,6 +133,18 @@ TD_RULE(fft_c2c); /* of the shape of x */
 TD_RULE(fft_r2c); /* complex; the sizes of x, or n / 2 + 1 of n at the last of the dimensions */
 TD_RULE(fft_c2r); /* real; the sizes of x but for the last of the dimensions, which has n */
 
+/* infer_recurrent.c */
+TD_RULE(lstm_layer);          /* y: (T, N, H), the state of each step; h: like h0, the last one; c: its cells; gates: (T, N, 4 H), kept for the gradient; cells: (T, N, H), kept for it */
+TD_RULE(gru_layer);           /* y: (T, N, H), the state of each step; h: like h0, the last one; gates: (T, N, 3 H), kept for the gradient; hidden: (T, N, H), kept for it */
+TD_RULE(rnn_layer);           /* y: (T, N, H), the state of each step; h: like h0, the last one */
+TD_RULE(lstm_layer_backward); /* dx: like x; dh0: like h0; dc0: like h0; dw_ih: like w_ih; dw_hh: like w_hh; db_ih: (4 H); db_hh: (4 H); those not asked for have shape [0] */
+TD_RULE(gru_layer_backward);  /* dx: like x; dh0: like h0; dw_ih: like w_ih; dw_hh: like w_hh; db_ih: (3 H); db_hh: (3 H); those not asked for have shape [0] */
+TD_RULE(rnn_layer_backward);  /* dx: like x; dh0: like h0; dw_ih: like w_ih; dw_hh: like w_hh; db_ih: (H); db_hh: (H); those not asked for have shape [0] */
+
+/* infer_attention.c */
+TD_RULE(tiled_attention);          /* y: (B, H, L, F); logsumexp: (B, H, L), of the scores of each row */
+TD_RULE(tiled_attention_backward); /* dq: like query; dk: like key; dv: like value; those not asked for have shape [0] */
+
 /* infer_composed.c */
 TD_RULE(composed); /* what the ops make that it is made of */
 

@@ -93,15 +93,17 @@ uint32_t td_coding_results(const td_coding *c, uint32_t node)
 {
     const td_ir_node *n = &c->ir->nodes[node];
     const td_op *op = td_ir_row(n->op);
-    bool one = op && op->aten && strstr(op->aten, "[first]");
-    for (uint32_t i = 1; one && i < n->nout; i++) one = !c->used[td_ir_out(c->ir, node, i)];
-    return one ? 1 : n->nout;
+    const char *few = op && op->aten ? strstr(op->aten, "[first") : NULL;
+    uint32_t first = few && few[6] == ' ' ? (uint32_t)(few[7] - '0') : 1;
+    for (uint32_t i = first; few && i < n->nout; i++)
+        if (c->used[td_ir_out(c->ir, node, i)]) return n->nout;
+    return few && first < n->nout ? first : n->nout;
 }
 
-/* "[first] ", "[new] ", "[tanh=1] " before a form; *form goes behind them. */
+/* "[first] ", "[first 2] ", "[new] ", "[tanh=1] " before a form; *form goes behind them. */
 static bool guards(calling *k, const char **form)
 {
-    bool holds = strncmp(*form, "[first]", 7) == 0 || !only_first(k);
+    bool holds = strstr(*form, "[first") == *form || !only_first(k);
     while (**form == '[') {
         const char *at = *form + 1;
         size_t n = word_at(at);

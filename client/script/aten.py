@@ -1441,26 +1441,15 @@ def upsample_bilinear2d(input, output_size, align_corners, scale_factors=None, s
 
 
 def lstm_cell(input, hx, w_ih, w_hh, b_ih=None, b_hh=None):
-    return td._lstm_step(ops.linear(input, w_ih, b_ih), hx[0], hx[1], w_hh, b_hh)
-
-
-def gru_cell(input, hx, w_ih, w_hh, b_ih=None, b_hh=None):
-    return td._gru_step(ops.linear(input, w_ih, b_ih), hx, w_hh, b_hh)
+    return ops.lstm_cell(input, hx[0], hx[1], w_ih, w_hh, b_ih, b_hh)
 
 
 def rnn_tanh_cell(input, hx, w_ih, w_hh, b_ih=None, b_hh=None):
-    return (ops.linear(input, w_ih, b_ih) + ops.linear(hx, w_hh, b_hh)).tanh()
+    return ops.rnn_cell(input, hx, w_ih, w_hh, b_ih, b_hh)
 
 
 def rnn_relu_cell(input, hx, w_ih, w_hh, b_ih=None, b_hh=None):
-    return (ops.linear(input, w_ih, b_ih) + ops.linear(hx, w_hh, b_hh)).relu()
-
-
-def _gates(x, params, at: int, each: int, has_biases):
-    if has_biases:
-        return ops.linear(x, params[each * at], params[each * at + 2])
-    return ops.linear(x, params[each * at])
-
+    return ops.rnn_cell(input, hx, w_ih, w_hh, b_ih, b_hh, True)
 
 
 def lstm(input, hx, params, has_biases, num_layers: int, dropout: float, train, bidirectional, batch_first=False):
@@ -1471,24 +1460,19 @@ def lstm(input, hx, params, has_biases, num_layers: int, dropout: float, train, 
     for k in range(num_layers):
         outs = []
         for way in range(ways):
-            at, some = k * ways + way, []
-            h, c = hx[0][at], hx[1][at]
-            gates = _gates(x, params, at, each, has_biases)
-            for i in range(x.shape[0]):
-                step = gates[x.shape[0] - 1 - i if way == 1 else i]
-                if has_biases:
-                    h, c = td._lstm_step(step, h, c, params[each * at + 1], params[each * at + 3])
-                else:
-                    h, c = td._lstm_step(step, h, c, params[each * at + 1], None)
-                some.append(h)
-            out = ops.stack(some, 0)
-            outs.append(out.flip([0]) if way == 1 else out)
+            at = k * ways + way
+            h0, c0, w_ih, w_hh = hx[0][at:at + 1], hx[1][at:at + 1], params[each * at], params[each * at + 1]
+            if has_biases:
+                y, h, c, gates, cells = ops.lstm_layer(x.flip([0]) if way == 1 else x, h0, c0, w_ih, w_hh, params[each * at + 2], params[each * at + 3])
+            else:
+                y, h, c, gates, cells = ops.lstm_layer(x.flip([0]) if way == 1 else x, h0, c0, w_ih, w_hh, None, None)
+            outs.append(y.flip([0]) if way == 1 else y)
             hs.append(h)
             cs.append(c)
         x = ops.cat(outs, -1)
         if k + 1 < num_layers:
             x = td.dropout(x, dropout, train)
-    return x.transpose(0, 1) if batch_first else x, ops.stack(hs, 0), ops.stack(cs, 0)
+    return x.transpose(0, 1) if batch_first else x, ops.cat(hs, 0), ops.cat(cs, 0)
 
 
 def gru(input, hx, params, has_biases, num_layers: int, dropout: float, train, bidirectional, batch_first=False):
@@ -1497,23 +1481,18 @@ def gru(input, hx, params, has_biases, num_layers: int, dropout: float, train, b
     for k in range(num_layers):
         outs = []
         for way in range(ways):
-            at, some = k * ways + way, []
-            h = hx[at]
-            gates = _gates(x, params, at, each, has_biases)
-            for i in range(x.shape[0]):
-                step = gates[x.shape[0] - 1 - i if way == 1 else i]
-                if has_biases:
-                    h = td._gru_step(step, h, params[each * at + 1], params[each * at + 3])
-                else:
-                    h = td._gru_step(step, h, params[each * at + 1], None)
-                some.append(h)
-            out = ops.stack(some, 0)
-            outs.append(out.flip([0]) if way == 1 else out)
+            at = k * ways + way
+            h0, w_ih, w_hh = hx[at:at + 1], params[each * at], params[each * at + 1]
+            if has_biases:
+                y, h, gates, hidden = ops.gru_layer(x.flip([0]) if way == 1 else x, h0, w_ih, w_hh, params[each * at + 2], params[each * at + 3])
+            else:
+                y, h, gates, hidden = ops.gru_layer(x.flip([0]) if way == 1 else x, h0, w_ih, w_hh, None, None)
+            outs.append(y.flip([0]) if way == 1 else y)
             hs.append(h)
         x = ops.cat(outs, -1)
         if k + 1 < num_layers:
             x = td.dropout(x, dropout, train)
-    return x.transpose(0, 1) if batch_first else x, ops.stack(hs, 0)
+    return x.transpose(0, 1) if batch_first else x, ops.cat(hs, 0)
 
 
 def _rnn(input, hx, params, has_biases, num_layers: int, dropout: float, train, bidirectional, batch_first, relu):
@@ -1522,23 +1501,18 @@ def _rnn(input, hx, params, has_biases, num_layers: int, dropout: float, train, 
     for k in range(num_layers):
         outs = []
         for way in range(ways):
-            at, some = k * ways + way, []
-            h = hx[at]
-            gates = _gates(x, params, at, each, has_biases)
-            for i in range(x.shape[0]):
-                step = gates[x.shape[0] - 1 - i if way == 1 else i]
-                if has_biases:
-                    h = td._rnn_step(step, h, params[each * at + 1], params[each * at + 3], relu)
-                else:
-                    h = td._rnn_step(step, h, params[each * at + 1], None, relu)
-                some.append(h)
-            out = ops.stack(some, 0)
-            outs.append(out.flip([0]) if way == 1 else out)
+            at = k * ways + way
+            h0, w_ih, w_hh = hx[at:at + 1], params[each * at], params[each * at + 1]
+            if has_biases:
+                y, h = ops.rnn_layer(x.flip([0]) if way == 1 else x, h0, w_ih, w_hh, params[each * at + 2], params[each * at + 3], relu)
+            else:
+                y, h = ops.rnn_layer(x.flip([0]) if way == 1 else x, h0, w_ih, w_hh, None, None, relu)
+            outs.append(y.flip([0]) if way == 1 else y)
             hs.append(h)
         x = ops.cat(outs, -1)
         if k + 1 < num_layers:
             x = td.dropout(x, dropout, train)
-    return x.transpose(0, 1) if batch_first else x, ops.stack(hs, 0)
+    return x.transpose(0, 1) if batch_first else x, ops.cat(hs, 0)
 
 
 def rnn_tanh(input, hx, params, has_biases, num_layers: int, dropout: float, train, bidirectional, batch_first=False):

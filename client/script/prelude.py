@@ -485,49 +485,28 @@ def layer_BatchNorm2d(self, input):
 # ---- recurrent layers: self.cells has the weights of each layer and direction
 
 
-def _lstm_step(x, h, c, w, b):
-    gates = (x + ops.linear(h, w, b)).chunk(4, -1)
-    c = gates[1].sigmoid() * c + gates[0].sigmoid() * gates[2].tanh()
-    return gates[3].sigmoid() * c.tanh(), c
-
-
 def layer_LSTMCell(self, input, hx: tuple[Tensor, Tensor] | None = None):
-    x = ops.linear(input, self.weight_ih, self.bias_ih)
     if hx is None:
         zero = ops.full(input.shape[:-1] + [self.hidden_size], 0, input.dtype)
-        return _lstm_step(x, zero, zero, self.weight_hh, self.bias_hh)
-    return _lstm_step(x, hx[0], hx[1], self.weight_hh, self.bias_hh)
+        return ops.lstm_cell(input, zero, zero, self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh)
+    return ops.lstm_cell(input, hx[0], hx[1], self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh)
 
 
 def layer_GRUCell(self, input, hx: Tensor | None = None):
     h = ops.full(input.shape[:-1] + [self.hidden_size], 0, input.dtype) if hx is None else hx
-    x = ops.linear(input, self.weight_ih, self.bias_ih).chunk(3, -1)
-    r = ops.linear(h, self.weight_hh, self.bias_hh).chunk(3, -1)
-    z, n = (x[1] + r[1]).sigmoid(), (x[2] + (x[0] + r[0]).sigmoid() * r[2]).tanh()
-    return n + z * (h - n)
+    return ops.gru_cell(input, h, self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh)
 
 
 def layer_RNNCell(self, input, hx: Tensor | None = None):
     h = ops.full(input.shape[:-1] + [self.hidden_size], 0, input.dtype) if hx is None else hx
-    out = ops.linear(input, self.weight_ih, self.bias_ih) + ops.linear(h, self.weight_hh, self.bias_hh)
-    return out.relu() if self.nonlinearity == "relu" else out.tanh()
-
-
-def _rnn_step(x, h, w, b, relu):
-    out = x + ops.linear(h, w, b)
-    return out.relu() if relu else out.tanh()
-
-
-def _gru_step(x, h, w, b):
-    xs, hs = x.chunk(3, -1), ops.linear(h, w, b).chunk(3, -1)
-    z, n = (xs[1] + hs[1]).sigmoid(), (xs[2] + (xs[0] + hs[0]).sigmoid() * hs[2]).tanh()
-    return n + z * (h - n)
+    return ops.rnn_cell(input, h, self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh, self.nonlinearity == "relu")
 
 
 def layer_LSTM(self, input, hx: tuple[Tensor, Tensor] | None = None):
     alone = input.ndim == 2
     x = input.unsqueeze(1) if alone else input.transpose(0, 1) if self.batch_first else input
     assert x.shape[2] == self.input_size, f"input.size(-1) must be equal to input_size. Expected {self.input_size}, got {x.shape[2]}"
+    assert self.proj_size == 0, "LSTM with proj_size is not in programs"
     if hx is None:
         h0 = ops.full([self.num_layers * self._ways, x.shape[1], self.hidden_size], 0, x.dtype)
         c0 = h0
@@ -538,22 +517,15 @@ def layer_LSTM(self, input, hx: tuple[Tensor, Tensor] | None = None):
     for k, layer in enumerate(self.cells):
         outs = []
         for way, cell in enumerate(layer):
-            h, c = h0[k * self._ways + way], c0[k * self._ways + way]
-            parts = []
-            for part in split(ops.linear(x.flip(0) if cell.backwards else x, cell.w_ih, cell.b_ih), 64, 0):
-                some = []
-                for each in ops.unbind(part, 0):
-                    h, c = _lstm_step(each, h, c, cell.w_hh, cell.b_hh)
-                    some.append(h)
-                parts.append(ops.stack(some, 0))
-            out = ops.cat(parts, 0)
-            outs.append(out.flip(0) if cell.backwards else out)
+            at = k * self._ways + way
+            y, h, c, gates, cells = ops.lstm_layer(x.flip(0) if cell.backwards else x, h0[at:at + 1], c0[at:at + 1], cell.w_ih, cell.w_hh, cell.b_ih, cell.b_hh)
+            outs.append(y.flip(0) if cell.backwards else y)
             hs.append(h)
             cs.append(c)
         x = outs[0] if self._ways == 1 else ops.cat(outs, -1)
         if k + 1 < self.num_layers:
             x = dropout(x, self.dropout, self.training)
-    last_h, last_c = ops.stack(hs, 0), ops.stack(cs, 0)
+    last_h, last_c = ops.cat(hs, 0), ops.cat(cs, 0)
     if alone:
         return x.squeeze(1), (last_h.squeeze(1), last_c.squeeze(1))
     return x.transpose(0, 1) if self.batch_first else x, (last_h, last_c)
@@ -571,20 +543,14 @@ def layer_GRU(self, input, hx: Tensor | None = None):
     for k, layer in enumerate(self.cells):
         outs = []
         for way, cell in enumerate(layer):
-            h, parts = h0[k * self._ways + way], []
-            for part in split(ops.linear(x.flip(0) if cell.backwards else x, cell.w_ih, cell.b_ih), 64, 0):
-                some = []
-                for each in ops.unbind(part, 0):
-                    h = _gru_step(each, h, cell.w_hh, cell.b_hh)
-                    some.append(h)
-                parts.append(ops.stack(some, 0))
-            out = ops.cat(parts, 0)
-            outs.append(out.flip(0) if cell.backwards else out)
+            at = k * self._ways + way
+            y, h, gates, hidden = ops.gru_layer(x.flip(0) if cell.backwards else x, h0[at:at + 1], cell.w_ih, cell.w_hh, cell.b_ih, cell.b_hh)
+            outs.append(y.flip(0) if cell.backwards else y)
             hs.append(h)
         x = outs[0] if self._ways == 1 else ops.cat(outs, -1)
         if k + 1 < self.num_layers:
             x = dropout(x, self.dropout, self.training)
-    last = ops.stack(hs, 0)
+    last = ops.cat(hs, 0)
     if alone:
         return x.squeeze(1), last.squeeze(1)
     return x.transpose(0, 1) if self.batch_first else x, last
@@ -602,20 +568,14 @@ def layer_RNN(self, input, hx: Tensor | None = None):
     for k, layer in enumerate(self.cells):
         outs = []
         for way, cell in enumerate(layer):
-            h, parts = h0[k * self._ways + way], []
-            for part in split(ops.linear(x.flip(0) if cell.backwards else x, cell.w_ih, cell.b_ih), 64, 0):
-                some = []
-                for each in ops.unbind(part, 0):
-                    h = _rnn_step(each, h, cell.w_hh, cell.b_hh, self.nonlinearity == "relu")
-                    some.append(h)
-                parts.append(ops.stack(some, 0))
-            out = ops.cat(parts, 0)
-            outs.append(out.flip(0) if cell.backwards else out)
+            at = k * self._ways + way
+            y, h = ops.rnn_layer(x.flip(0) if cell.backwards else x, h0[at:at + 1], cell.w_ih, cell.w_hh, cell.b_ih, cell.b_hh, self.nonlinearity == "relu")
+            outs.append(y.flip(0) if cell.backwards else y)
             hs.append(h)
         x = outs[0] if self._ways == 1 else ops.cat(outs, -1)
         if k + 1 < self.num_layers:
             x = dropout(x, self.dropout, self.training)
-    last = ops.stack(hs, 0)
+    last = ops.cat(hs, 0)
     if alone:
         return x.squeeze(1), last.squeeze(1)
     return x.transpose(0, 1) if self.batch_first else x, last

@@ -124,8 +124,8 @@ static int build_op(td_fx *f, const td_op *op, int nin, const td_fval *in, const
                     td_fval *out)
 {
     td_input few[8], *inputs = nin <= 8 ? few : td_fx_alloc(f, (size_t)nin * sizeof *inputs);
-    td_tensor *made[4];
-    if (nout > 4) return td_fail(f->error, TD_E_INTERNAL, "%s has more outputs than a formula takes", op->name);
+    td_tensor *made[8];
+    if (nout > 8) return td_fail(f->error, TD_E_INTERNAL, "%s has more outputs than a formula takes", op->name);
     for (int i = 0; i < nin; i++) inputs[i] = as_input(&in[i]);
     int err = td_eval_op(f->arg, op->id, nin, inputs, attrs, nout, made, f->error);
     for (int o = 0; o < nout && !err; o++) out[o] = as_value(made[o]);

@@ -145,7 +145,7 @@ def check_examples(op, errors):
             say(errors, op, "example", f"example '{text}': {e}")
 
 
-ATEN_FORM = re.compile(r"(?:\[(?:first|new|\w+=-?[\d.]+)\] )*(\w+)(\(.*\))?")
+ATEN_FORM = re.compile(r"(?:\[(?:first(?: \d)?|new|\w+=-?[\d.]+)\] )*(\w+)(\(.*\))?")
 
 
 def check_aten(op, errors):

@@ -180,7 +180,9 @@ def of_examples(op):
         places = [w for w, p in zip(words, op.params) if p.kind == "OPTIONAL_LIST"]
         line = "".join(["    at: list[td.Tensor | None] = []\n", *(f"    at.append({x.strip('[] ')})\n" for x in places[0].split(","))] if places else [])
         words = ["at" if w in places else w for w in words]
-        yield f"f{k}", f"def f{k}{head}{line}    return td.ops.{op.name}({', '.join(words)})\n", tensors
+        few = op.raw["aten"].partition("[first ")[2][:1]  # so many of its results have a form
+        got = ", ".join(f"r[{i}]" for i in range(int(few))) if few else "r"
+        yield f"f{k}", f"def f{k}{head}{line}    r = td.ops.{op.name}({', '.join(words)})\n    return {got}\n", tensors
         if "inplace" in op.flags and words[0] == "x0" and op.name != "copy" and not tensors[0].is_complex():
             yield f"i{k}", f"def i{k}{head}    x0.{op.name}_({', '.join(words[1:])})\n    return x0\n", tensors
 

@@ -198,7 +198,7 @@ def first(out):
 
 RECURRENT = [(kind, options, shape) for kind in ("RNN", "LSTM", "GRU") for options, shape in (
     ({}, (5, 2, 3)), (dict(num_layers=2, bidirectional=True), (4, 2, 3)), (dict(batch_first=True, bias=False), (2, 70, 3)), ({}, (4, 3)))]
-RECURRENT += [("RNN", dict(nonlinearity="relu"), (5, 2, 3)), ("RNNCell", {}, (2, 3)), ("LSTMCell", {}, (2, 3)), ("GRUCell", dict(bias=False), (2, 3))]
+RECURRENT += [("RNN", dict(nonlinearity="relu"), (5, 2, 3)), ("LSTM", dict(proj_size=2, num_layers=2, bidirectional=True), (4, 2, 3)), ("RNNCell", {}, (2, 3)), ("LSTMCell", {}, (2, 3)), ("GRUCell", dict(bias=False), (2, 3))]
 
 
 @needs_torch
@@ -410,7 +410,7 @@ def test_modules_find_their_parts():
 
 
 @pytest.mark.parametrize("wrong, word", [
-    (lambda: nn.LSTM(2, 3, proj_size=1), "proj_size"), (lambda: nn.Embedding(2, 3, sparse=True), "sparse"),
+    (lambda: nn.Embedding(2, 3, sparse=True), "sparse"),
     (lambda: F.interpolate(td.ones(1, 1, 2), scale_factor=2, mode="bicubic"), "mode"),
 ])
 def test_what_is_not_here_is_refused_by_name(wrong, word):

@@ -449,7 +449,7 @@ static bool generic(const example_row *row, td_dtype t)
     const td_op *op = td_op_by_id(row->op);
     bool first = row->nin ? row->in[0].kind == EXAMPLE_TENSOR && row->in[0].dtype == TD_FLOAT32 : true;
     /* bits are not numbers, and statistics of half types stay float32 */
-    bool special = !strcmp(op->name, "view_dtype") || (t != TD_FLOAT64 && strstr(op->name, "_norm"));
+    bool special = !strcmp(op->name, "view_dtype") || (t != TD_FLOAT64 && (strstr(op->name, "_norm") || strstr(op->name, "tiled_attention")));
     return first && !special && (op->dtypes >> t & 1) && has_kernel(op);
 }
 

@@ -1,7 +1,10 @@
 /* Which set of loops this process uses. Sets that the build has not (other than x86-64) are absent. */
 #include "daemon/kernels/cpu/isa.h"
+#include "daemon/kernels/cpu/vec/attention.h"
 #include "daemon/kernels/cpu/vec/gemm.h"
 #include "daemon/kernels/cpu/vec/philox.h"
+#include "daemon/kernels/cpu/vec/product.h"
+#include "daemon/kernels/cpu/vec/recurrent.h"
 #include "daemon/kernels/cpu/vec/reduce.h"
 #include "daemon/kernels/cpu/vec/softmax.h"
 #if defined(__x86_64__)
@@ -16,9 +19,12 @@
     extern const td_philox_fns td_philox_##ISA;                                                                        \
     extern const td_gemm_kernel td_gemm_##ISA;                                                                         \
     extern const td_softmax_cols td_softmax_##ISA;                                                                     \
+    extern const td_products td_product_##ISA;                                                                         \
+    extern const td_recurrents td_recurrent_##ISA;                                                                     \
+    extern const td_attentions td_attention_##ISA;                                                                     \
     static const td_isa isa_##ISA = {                                                                                  \
         #ISA,           td_pw_table_##ISA, td_casts_##ISA, td_transpose_##ISA, &td_reduce_##ISA, &td_philox_##ISA,     \
-        &td_gemm_##ISA, &td_softmax_##ISA};
+        &td_gemm_##ISA, &td_softmax_##ISA, &td_product_##ISA, &td_recurrent_##ISA, &td_attention_##ISA};
 
 DECLARE(base)
 const td_isa *td_isa_now = &isa_base;

@@ -58,6 +58,9 @@ struct td_reducers;
 struct td_philox_fns;
 struct td_gemm_kernel;
 struct td_softmax_cols;
+struct td_attentions;
+struct td_products;
+struct td_recurrents;
 
 /* A set of loops for one instruction set. */
 typedef struct td_isa {
@@ -70,6 +73,9 @@ typedef struct td_isa {
     const struct td_philox_fns *philox;
     const struct td_gemm_kernel *gemm;
     const struct td_softmax_cols *softmax;
+    const struct td_products *product;
+    const struct td_recurrents *recurrent;
+    const struct td_attentions *attention;
 } td_isa;
 
 /* The best set for this processor: chosen once by td_cpu_init, the portable one before. */

@@ -28,6 +28,9 @@
 #define TD_COPIES_ "scatter scatter_add scatter_fold index_put index_add select_scatter slice_scatter"
 #define TD_FFTS_ "fft_c2c fft_r2c fft_c2r"
 #define TD_RANDOM_ "rand randn randint bernoulli dropout dropout_backward"
+#define TD_ATTENTION_ "tiled_attention tiled_attention_backward"
+#define TD_RECURRENT_                                                                                                  \
+    "lstm_layer lstm_layer_backward gru_layer gru_layer_backward rnn_layer rnn_layer_backward"
 
 #define TD_SCANS_ "cumsum cumprod linear_scan cummax cummin"
 
@@ -148,6 +151,18 @@
     T(BATCH_CHUNK, 65536, "elements", TD_BATCH_, "of a chunk of whole channels")                                       \
     T(NLL_BLOCK, 8192, "elements", "nll_loss", "targets of a chunk")                                                   \
     T(NLL_BACK_CHUNK, 65536, "elements", "nll_loss_backward", "of a chunk of whole rows")                              \
+    /* small products, recurrent layers: product.c, recurrent.c, recurrent_back.c */                                     \
+    T(PRODUCT_K, 256, "elements", TD_RECURRENT_ " " TD_ATTENTION_, "of K that a panel has")                                                \
+    T(RECURRENT_FEW, 16, "rows", TD_RECURRENT_, "of a batch that two chunks share, and not four")                         \
+    T(RECURRENT_ROWS, 32, "rows", TD_RECURRENT_, "of a batch, most of a chunk")                                           \
+    T(RECURRENT_TILE, 252, "rows", TD_RECURRENT_, "of a sequence or of weights, most of a chunk")                         \
+    T(RECURRENT_PRODUCTS, 2097152, "products", TD_RECURRENT_, "of such a chunk")                                          \
+    T(RECURRENT_PACK, 65536, "elements", TD_RECURRENT_, "of weights that a chunk packs")                                  \
+    /* attention: attention.c, attention_back.c */                                                                       \
+    T(ATTENTION_ROWS, 64, "rows", TD_ATTENTION_, "queries of a tile")                                                    \
+    T(ATTENTION_COLS, 128, "columns", TD_ATTENTION_, "keys of a tile")                                                   \
+    T(ATTENTION_PARTS, 8, "rows", "tiled_attention_backward", "heads, of which fewer are cut into parts")                 \
+    T(ATTENTION_SUM, 16384, "elements", "tiled_attention_backward", "of the gradient by query, of a chunk")               \
     /* steps of optimizers: optim.c */                                                                                 \
     T(STEP_CHUNK, 65536, "elements", "sgd_step adam_step", "of a chunk")                                               \
     T(STEP_PART, 1024, "elements", "sgd_step adam_step", "converted at once when strided or halves")                   \

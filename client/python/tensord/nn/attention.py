@@ -98,9 +98,13 @@ class MultiheadAttention(Module):
             query, key, value = (x.transpose(0, 1) for x in (query, key, value))
         n, length = query.shape[:2]
         q, k, v = (self._heads(x, i) for i, x in enumerate((query, key, value)))
-        weights = _C.ops.attention_weights(q, k, self._mask(attn_mask, key_padding_mask, n, q.dtype))
-        weights = F.dropout(weights, self.dropout, self.training)
-        out = self.out_proj((weights @ v).transpose(1, 2).reshape(n, length, self.embed_dim))
+        mask = self._mask(attn_mask, key_padding_mask, n, q.dtype)
+        if need_weights or self.dropout and self.training:
+            weights = F.dropout(_C.ops.attention_weights(q, k, mask), self.dropout, self.training)
+            seen = weights @ v
+        else:
+            seen = F.scaled_dot_product_attention(q, k, v, mask)
+        out = self.out_proj(seen.transpose(1, 2).reshape(n, length, self.embed_dim))
         out = out.squeeze(0) if alone else out if self.batch_first else out.transpose(0, 1)
         if not need_weights:
             return out, None

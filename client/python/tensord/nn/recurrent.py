@@ -1,7 +1,7 @@
-"""Recurrent layers, put together from ops: the products with the input are one for all steps, those with the state one a step.
+"""Recurrent layers: a layer in one direction is one op for all steps (tensord.ops.lstm_layer, gru_layer, rnn_layer), a cell one step of it.
 
-Parameters, their order and names, their initialisation and the order of the gates are PyTorch's. Not here, and refused by name: proj_size, packed
-sequences.
+Parameters, their order and names, their initialisation and the order of the gates are PyTorch's. LSTM with projections is put together from ops, step by
+step; half types are computed in float32. Not here: packed sequences.
 """
 
 import math
@@ -9,56 +9,50 @@ from typing import Any
 
 import tensord as td
 from tensord import _C
+from tensord._C import ops
 from tensord.nn import functional as F
 from tensord.nn import init
 from tensord.nn.module import Module, Parameter, layer_count
 
 __all__ = ["RNN", "LSTM", "GRU", "RNNCell", "LSTMCell", "GRUCell"]
 
-_TOGETHER = 64  # steps that one op cuts apart or puts together
+_KINDS = {"RNN_TANH": (1, 1), "RNN_RELU": (1, 1), "LSTM": (4, 2), "GRU": (3, 1)}  # parts of the weights, states that a layer carries
+_HALVES = (_C.float16, _C.bfloat16)
 
 
-def _rnn(function):
-    def step(x, hidden, w, b):
-        h = function(x + F.linear(hidden[0], w, b))
-        return (h,)
-
-    return step
-
-
-def _lstm(x, hidden, w, b):
-    i, f, g, o = (x + F.linear(hidden[0], w, b)).chunk(4, -1)
-    c = f.sigmoid() * hidden[1] + i.sigmoid() * g.tanh()
-    return o.sigmoid() * c.tanh(), c
-
-
-def _gru(x, hidden, w, b):
-    (xr, xz, xn), (hr, hz, hn) = x.chunk(3, -1), F.linear(hidden[0], w, b).chunk(3, -1)
-    z, n = (xz + hz).sigmoid(), (xn + (xr + hr).sigmoid() * hn).tanh()
-    return (n + z * (hidden[0] - n),)
-
-
-# What a kind of layer is: parts of the weights, states it carries, and the step.
-_KINDS = {"RNN_TANH": (1, 1, _rnn(td.tanh)), "RNN_RELU": (1, 1, _rnn(td.relu)), "LSTM": (4, 2, _lstm), "GRU": (3, 1, _gru)}
-
-
-def _steps(x):
-    for part in x.split(_TOGETHER, 0):
-        yield part.unbind(0)
-
-
-def _along(x, hidden, w_ih, w_hh, b_ih, b_hh, step, backwards):
+def _along(mode, x, hidden, weights, backwards):
     """One layer in one direction over x (steps, batch, features): (what came out of each step, the last state)."""
-    x = F.linear(x.flip(0) if backwards else x, w_ih, b_ih)
-    parts = []
-    for some in _steps(x):
-        outs = []
-        for each in some:
-            hidden = step(each, hidden, w_hh, b_hh)
-            outs.append(hidden[0])
-        parts.append(td.stack(outs))
-    out = td.cat(parts, 0)
-    return out.flip(0) if backwards else out, hidden
+    out, last = _layer(mode, x.flip(0) if backwards else x, hidden, weights)
+    return out.flip(0) if backwards else out, last
+
+
+def _layer(mode, x, hidden, weights):
+    if weights[4] is not None:
+        return _projected(x, hidden, weights)
+    if x.dtype in _HALVES:
+        wide = [None if t is None else t.to(_C.float32) for t in (x, *hidden, *weights)]
+        out, last = _layer(mode, wide[0], wide[1:-5], wide[-5:])
+        return out.to(x.dtype), tuple(h.to(x.dtype) for h in last)
+    if mode == "LSTM":
+        out, h, c, _, _ = ops.lstm_layer(x, *hidden, *weights[:4])
+        return out, (h, c)
+    if mode == "GRU":
+        out, h, _, _ = ops.gru_layer(x, *hidden, *weights[:4])
+    else:
+        out, h = ops.rnn_layer(x, *hidden, *weights[:4], mode == "RNN_RELU")
+    return out, (h,)
+
+
+def _projected(x, hidden, weights):
+    """LSTM whose state is projected behind each step."""
+    w_ih, w_hh, b_ih, b_hh, w_hr = weights
+    (h, c), outs = hidden, []
+    for each in F.linear(x, w_ih, b_ih).unbind(0):
+        i, f, g, o = (each + F.linear(h, w_hh, b_hh)).chunk(4, -1)
+        c = f.sigmoid() * c + i.sigmoid() * g.tanh()
+        h = F.linear(o.sigmoid() * c.tanh(), w_hr)
+        outs.append(h)
+    return td.stack(outs), (h, c)
 
 
 class _Recurrent(Module):
@@ -67,31 +61,34 @@ class _Recurrent(Module):
     def __init__(self, input_size, hidden_size, num_layers=1, bias=True, batch_first=False, dropout=0.0, bidirectional=False, proj_size=0, device=None,
                  dtype=None):
         super().__init__()
-        if proj_size:
-            raise _C.Unsupported(f"{type(self).__name__} has no proj_size here")
+        if proj_size and self._mode != "LSTM":
+            raise _C.InvalidError("proj_size argument is only supported for LSTM, not RNN or GRU")
+        if proj_size < 0 or proj_size and proj_size >= hidden_size:
+            raise _C.InvalidError("proj_size has to be a positive integer, smaller than hidden_size, or zero to disable projections")
         num_layers = layer_count(num_layers, 1)
         if not 0 <= dropout <= 1:
             raise _C.InvalidError("dropout should be a number in range [0, 1] representing the probability of an element being zeroed")
         self.input_size, self.hidden_size, self.num_layers, self.bias, self.batch_first = input_size, hidden_size, num_layers, bias, batch_first
         self.dropout, self.bidirectional = float(dropout), bidirectional
+        self.proj_size = proj_size
         self.mode = getattr(self, "mode", self._mode)
         self._ways = 2 if bidirectional else 1
-        gates = _KINDS[self.mode][0] * hidden_size
-        for name, width in self._names():
-            size = (gates, width) if width else (gates,)
+        for name, size in self._names():
             self.register_parameter(name, Parameter(td.empty(size, dtype=dtype, device=device)))
         self.reset_parameters()
 
     def _names(self):
-        """(name, columns) of the parameters in PyTorch's order; no columns: a bias."""
+        """(name, size) of the parameters in PyTorch's order."""
+        gates, out = _KINDS[self.mode][0] * self.hidden_size, self.proj_size or self.hidden_size
         for layer in range(self.num_layers):
-            width = self.input_size if layer == 0 else self.hidden_size * self._ways
             for way in ["", "_reverse"][: self._ways]:
-                yield f"weight_ih_l{layer}{way}", width
-                yield f"weight_hh_l{layer}{way}", self.hidden_size
+                yield f"weight_ih_l{layer}{way}", (gates, self.input_size if layer == 0 else out * self._ways)
+                yield f"weight_hh_l{layer}{way}", (gates, out)
                 if self.bias:
-                    yield f"bias_ih_l{layer}{way}", 0
-                    yield f"bias_hh_l{layer}{way}", 0
+                    yield f"bias_ih_l{layer}{way}", (gates,)
+                    yield f"bias_hh_l{layer}{way}", (gates,)
+                if self.proj_size:
+                    yield f"weight_hr_l{layer}{way}", (self.proj_size, self.hidden_size)
 
     def reset_parameters(self):
         bound = 1 / math.sqrt(self.hidden_size) if self.hidden_size else 0
@@ -103,19 +100,20 @@ class _Recurrent(Module):
 
     def _begin(self, hx, x):
         """A tuple of states (layers * directions, batch, hidden)."""
-        shape, states = (self.num_layers * self._ways, x.shape[1], self.hidden_size), _KINDS[self.mode][1]
+        shapes = [(self.num_layers * self._ways, x.shape[1], n) for n in (self.proj_size or self.hidden_size, self.hidden_size)][: _KINDS[self.mode][1]]
         if hx is None:
-            return (td.zeros(shape, dtype=x.dtype, device=x.device),) * states
-        hx = hx if states > 1 else (hx,)
-        for h in hx:
+            return tuple(td.zeros(shape, dtype=x.dtype, device=x.device) for shape in shapes)
+        hx = tuple(hx) if len(shapes) > 1 else (hx,)
+        for k, (h, shape) in enumerate(zip(hx, shapes, strict=True)):
             if h.shape != shape:
-                raise _C.ShapeError(f"Expected hidden size {shape}, got {h.shape}")
-        return tuple(hx)
+                raise _C.ShapeError(f"Expected hidden{f'[{k}]' if len(hx) > 1 else ''} size {shape}, got {h.shape}")
+        return hx
 
     def _weights(self, layer, way):
         end = f"_l{layer}" + ("_reverse" if way else "")
         biases = (getattr(self, "bias_ih" + end), getattr(self, "bias_hh" + end)) if self.bias else (None, None)
-        return getattr(self, "weight_ih" + end), getattr(self, "weight_hh" + end), *biases
+        projection = getattr(self, "weight_hr" + end) if self.proj_size else None
+        return getattr(self, "weight_ih" + end), getattr(self, "weight_hh" + end), *biases, projection
 
     def forward(self, input, hx=None):
         if input.ndim not in (2, 3):
@@ -127,14 +125,15 @@ class _Recurrent(Module):
         x = input.unsqueeze(1) if alone else input.transpose(0, 1) if self.batch_first else input
         if hx is not None and alone:
             hx = tuple(h.unsqueeze(1) for h in hx) if many else hx.unsqueeze(1)
-        begin, step = self._begin(hx, x), _KINDS[self.mode][2]
+        if x.shape[0] == 0:
+            raise _C.ShapeError("Expected sequence length to be larger than 0 in RNN")
+        begin = self._begin(hx, x)
         last: list[Any] = []
         for layer in range(self.num_layers):
             outs = []
             for way in range(self._ways):
                 at = layer * self._ways + way
-                w_ih, w_hh, b_ih, b_hh = self._weights(layer, way)
-                out, end = _along(x, tuple(h[at] for h in begin), w_ih, w_hh, b_ih, b_hh, step, bool(way))
+                out, end = _along(self.mode, x, [h[at] for h in begin], self._weights(layer, way), bool(way))
                 outs.append(out)
                 last.append(end)
             x = outs[0] if self._ways == 1 else td.cat(outs, -1)
@@ -148,7 +147,7 @@ class _Recurrent(Module):
         return x, ends if many else ends[0]
 
     def extra_repr(self) -> str:
-        shown = [("num_layers", 1), ("bias", True), ("batch_first", False), ("dropout", 0.0), ("bidirectional", False)]
+        shown = [("proj_size", 0), ("num_layers", 1), ("bias", True), ("batch_first", False), ("dropout", 0.0), ("bidirectional", False)]
         return ", ".join([f"{self.input_size}, {self.hidden_size}"] + [f"{k}={getattr(self, k)}" for k, d in shown if getattr(self, k) != d])
 
 
@@ -195,11 +194,13 @@ class _Cell(Module):
             init.uniform_(p, -bound, bound)
 
     def forward(self, input, hx=None):
-        _, states, step = _KINDS[self._mode]
+        weights = self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh
         if hx is None:
-            hx = (td.zeros(input.shape[:-1] + (self.hidden_size,), dtype=input.dtype, device=input.device),) * states
-        out = step(F.linear(input, self.weight_ih, self.bias_ih), tuple(hx) if states > 1 or isinstance(hx, tuple) else (hx,), self.weight_hh, self.bias_hh)
-        return out if states > 1 else out[0]
+            zero = td.zeros(input.shape[:-1] + (self.hidden_size,), dtype=input.dtype, device=input.device)
+            hx = (zero, zero) if self._mode == "LSTM" else zero
+        if self._mode == "LSTM":
+            return ops.lstm_cell(input, *hx, *weights)
+        return ops.gru_cell(input, hx, *weights) if self._mode == "GRU" else ops.rnn_cell(input, hx, *weights, self._mode == "RNN_RELU")
 
     def extra_repr(self) -> str:
         return f"{self.input_size}, {self.hidden_size}" + ("" if self.bias else ", bias=False")
