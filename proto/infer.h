@@ -1,5 +1,5 @@
-/* The closed set of inference rules: the op table names one of them for each op (`infer = "mm"`), and the generator reads
- * their names from this header, and from the comment behind each what its results look like (for all of them, or
+/* The closed set of inference rules: the op table names one of them for each op (`infer = "mm"`), and the generator
+ * reads their names from this header, and from the comment behind each what its results look like (for all of them, or
  * `NAME:` what one of them is). A rule sees a call that td_op_infer() has already checked against the signature; it
  * sets f->out, f->nout and f->compute, or fails with the argument's name and what was expected.
  *
@@ -86,6 +86,31 @@ TD_RULE(dot);    /* one number, without dimensions */
 TD_RULE(mv);     /* (n) of (n, m) and (m) */
 TD_RULE(addmm);  /* (n, p) of (n, m) and (m, p) */
 TD_RULE(linear); /* the sizes of x but for the last, which is the number of rows of w */
+
+/* infer_linalg.c */
+TD_RULE(square);      /* of the shape of x */
+TD_RULE(square_info); /* of the shape of x; info: int32, one for each matrix: 0, or what LAPACK says of it */
+TD_RULE(lu);  /* LU: of the shape of x; pivots: int32, a row for each of the smaller side of a matrix, counted from 1;
+                 info: int32, one for each matrix: 0, or the first zero of the diagonal */
+TD_RULE(ldl); /* LD: of the shape of x; pivots: int32, one for each row; info: int32, one for each matrix: 0, or the
+                 first zero block */
+TD_RULE(lu_permutation); /* int64, as many as there are rows */
+TD_RULE(solve); /* result: of the shape of y, with the batches broadcast; info: int32, one for each matrix of x: 0, or
+                   the first zero pivot */
+TD_RULE(solve_triangular); /* of the shape of y, with the batches broadcast */
+TD_RULE(ldl_solve);        /* of the shape of y, with the batches broadcast */
+TD_RULE(det_lu); /* result: one for each matrix; sign: one for each matrix; logabsdet: real, one for each matrix; LU: of
+                    the shape of x; pivots: int32, one for each row */
+TD_RULE(qr);     /* Q: as many rows as x, orthogonal columns; R: upper triangular, as many columns as x */
+TD_RULE(geqrf);  /* a: of the shape of x; tau: one for each of the smaller side */
+TD_RULE(svd);    /* U: as many rows as x; S: real, descending; Vh: as many columns as x */
+TD_RULE(svdvals); /* real, descending, as many as the smaller side */
+TD_RULE(eigh);  /* eigenvalues: real, ascending; eigenvectors: of the shape of x, a column each; out: real, ascending */
+TD_RULE(eig);   /* eigenvalues: complex, one for each row; eigenvectors: complex, of the shape of x, a column each; out:
+                   complex, one for each row */
+TD_RULE(pinv);  /* the sizes of x, the last two exchanged */
+TD_RULE(lstsq); /* solution: as many rows as x has columns, as many columns as y; rank: int64, one for each matrix;
+                   singular_values: real, where the driver has them, else none */
 
 /* infer_index.c, infer_scatter.c */
 TD_RULE(index_select); /* the sizes of x; at dim, the number of indices */

@@ -32,6 +32,7 @@ static const struct {
     [TD_E_PERMISSION] = {"TD_E_PERMISSION", "not permitted"},
     [TD_E_INTERNAL] = {"TD_E_INTERNAL", "internal error"},
     [TD_E_DEVICE] = {"TD_E_DEVICE", "device failed"},
+    [TD_E_LINALG] = {"TD_E_LINALG", "linear algebra"},
 };
 
 int td_fail(td_error *e, td_code code, const char *format, ...)

@@ -69,7 +69,8 @@ typedef enum td_code {
     TD_E_PERMISSION = 19,   /* not yours to write or to use */
     TD_E_INTERNAL = 20,     /* a bug in tensord: please report it */
     TD_E_DEVICE = 21,       /* the device failed while this ran: what was to be written there is lost */
-    TD_CODE_COUNT = 22
+    TD_E_LINALG = 22,       /* a matrix that has no such factors: singular, not positive-definite, or not finite */
+    TD_CODE_COUNT = 23
 } td_code;
 
 /* An error as the caller owns it. `op` is the op or call that failed, `where` the call site that issued it

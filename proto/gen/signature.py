@@ -126,7 +126,7 @@ def _output(text, index):
     name, colon, type_ = text.rpartition(":")
     if not colon:
         name = "out"
-    if type_ not in ("T", "T[]") or not re.fullmatch(r"[a-z_][a-z0-9_]*", name):
+    if type_ not in ("T", "T[]") or not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
         raise SignatureError(f"output '{text}' is not T, T[], name:T or name:T[]")
     return Output(name, type_ == "T[]", index)
 

@@ -8,7 +8,7 @@
 #include "tests/unit/grad_support.h"
 #include "tests/unit/op_calls.h"
 
-enum { POSITIVE = 1, ABOVE_ONE = 2, INSIDE_ONE = 4, DISTINCT = 8, SOME_ZEROS = 16 };
+enum { POSITIVE = 1, ABOVE_ONE = 2, INSIDE_ONE = 4, DISTINCT = 8, SOME_ZEROS = 16, HERMITIAN = 32, DEFINITE = 64 };
 
 typedef struct row {
     const char *call;
@@ -17,6 +17,48 @@ typedef struct row {
 } row;
 
 static const row rows[] = {
+    {"linalg_cholesky_ex f64[2,3,3]", DEFINITE, 0},
+    {"linalg_cholesky_ex f64[3,3] | true", DEFINITE, 0},
+    {"linalg_cholesky_ex c128[3,3]", DEFINITE, 0},
+    {"linalg_lu_factor_ex f64[2,3,3]", 0, 0},
+    {"linalg_lu_factor_ex f64[4,2]", 0, 0},
+    {"linalg_lu_factor_ex f64[2,4]", 0, 0},
+    {"linalg_lu_factor_ex c128[3,2]", 0, 0},
+    {"linalg_solve_triangular f64[3,3] f64[2,3,2] | true", POSITIVE, 0},
+    {"linalg_solve_triangular f64[2,3,3] f64[2,3] | false false", POSITIVE, 0},
+    {"linalg_solve_triangular c128[2,2] c128[2,1] | false true true", POSITIVE, 0},
+    {"linalg_inv_ex f64[2,3,3]", 0, 0},
+    {"linalg_inv_ex c128[2,2]", 0, 0},
+    {"linalg_solve_ex f64[2,3,3] f64[3,2]", 0, 0},
+    {"linalg_solve_ex f64[3,3] f64[3]", 0, 0},
+    {"linalg_solve_ex c128[2,2] c128[2,2] | false", 0, 0},
+    {"linalg_det_lu f64[2,3,3]", 0, 0},
+    {"linalg_det_lu c128[3,3]", 0, 0},
+    {"linalg_slogdet_lu f64[3,3]", 0, 0},
+    {"linalg_slogdet_lu c128[2,3,3]", 0, 0},
+    {"linalg_qr f64[4,3]", 0, 0},
+    {"linalg_qr f64[2,3,3] | 1", 0, 0},
+    {"linalg_qr f64[2,4]", 0, 0},
+    {"linalg_qr c128[3,2]", 0, 0},
+    {"linalg_svd f64[3,3]", 0, 0},
+    {"linalg_svd f64[2,4,2] | false", 0, 0},
+    {"linalg_svd f64[2,3] | false", 0, 0},
+    {"linalg_svdvals f64[2,3,2]", 0, 0},
+    {"linalg_svdvals c128[2,3]", 0, 0},
+    {"linalg_eigh f64[2,3,3]", HERMITIAN, 0},
+    {"linalg_eigvalsh f64[3,3] | true", HERMITIAN, 0},
+    {"linalg_eigvalsh c128[3,3]", HERMITIAN, 0},
+    {"linalg_eig f64[2,3,3]", HERMITIAN, 0},
+    {"linalg_eigvals f64[3,3]", HERMITIAN, 0},
+    {"linalg_eigvals c128[2,2]", 0, 0},
+    {"linalg_lstsq_ex f64[4,2] f64[4,3]", 0, 0},
+    {"linalg_lstsq_ex f64[2,3,2] f64[2,3,1] | none 1", 0, 0},
+    {"linalg_lstsq_ex c128[2,3] c128[2,1]", 0, 0},
+    {"linalg_pinv f64[2,3,2]", 0, 0},
+    {"linalg_pinv f64[2,3]", 0, 0},
+    {"linalg_pinv c128[3,2]", 0, 0},
+    {"linalg_matrix_exp f64[2,3,3]", 0, 0},
+    {"linalg_matrix_exp c128[2,2]", 0, 0},
     {"copy f64[2,3]", 0, 0},
     {"to_device f64[2,3] | 0", 0, 0},
     {"view f64[2,3] | [3,2]", 0, 0},
@@ -275,6 +317,20 @@ static td_tensor *fill(const td_desc *d, const row *r)
     return t;
 }
 
+/* Input 0 as matrices that are equal to their adjoints; with DEFINITE far on the positive side. */
+static void make_hermitian(td_tensor *t, int flags)
+{
+    const td_desc *d = &t->desc;
+    int64_t n = d->ndim >= 2 ? d->shape[d->ndim - 1] : 0;
+    for (int64_t k = 0; n && k < td_desc_numel(d); k++) {
+        int64_t i = k / n % n, j = k % n;
+        td_scalar s = t_get(t, k / (n * n) * n * n + (i < j ? j * n + i : k % (n * n)));
+        if (s.kind == TD_S_COMPLEX) s.im = i == j ? 0 : i < j ? -s.im : s.im;
+        if (i == j) s.re += flags & DEFINITE ? 6 : 3 * (double)i;
+        td_scalar_store(s, (td_dtype)d->dtype, t_at(t, k));
+    }
+}
+
 /* ---- one case */
 
 typedef struct check {
@@ -406,15 +462,28 @@ static int second(check *k, td_tensor **gg)
     return err;
 }
 
+/* The place of the other side of the diagonal; of Hermitian matrices both are moved. */
+static int64_t mirror(const check *k, const td_tensor *x, int64_t i)
+{
+    if (x != k->in[0] || !(k->row->flags & (HERMITIAN | DEFINITE))) return i;
+    int64_t n = x->desc.shape[x->desc.ndim - 1], r = i / n % n, c = i % n;
+    return i + (c - r) * n + r - c;
+}
+
 static double difference(check *k, double (*f)(check *), td_tensor *x, int64_t i, bool imaginary)
 {
     const double h = 1e-5;
+    int64_t other = mirror(k, x, i);
     double *at = (double *)t_at(x, i) + imaginary, was = *at;
+    double *beside = (double *)t_at(x, other) + imaginary, was_beside = *beside, step = imaginary ? -h : h;
+    if (other != i) *beside = was_beside + step;
     *at = was + h;
     double up = f(k);
+    if (other != i) *beside = was_beside - step;
     *at = was - h;
     double down = f(k);
     *at = was;
+    *beside = other == i ? was : was_beside;
     return (up - down) / (2 * h);
 }
 
@@ -431,7 +500,10 @@ static bool agrees(check *k, double (*f)(check *), int i, const td_tensor *g, co
     for (int64_t j = 0; j < td_desc_numel(&x->desc); j++)
         for (int part = 0; part <= z; part++) {
             td_scalar s = g ? t_get(g, j) : td_float(0);
-            double want = difference(k, f, x, j, part), have = part ? s.im : s.re;
+            int64_t other = mirror(k, x, j);
+            td_scalar o = g && other != j ? t_get(g, other) : td_float(0);
+            if (part && other == j && k->row->flags & (HERMITIAN | DEFINITE) && i == 0) continue; /* it is real */
+            double want = difference(k, f, x, j, part), have = part ? s.im - o.im : s.re + o.re;
             if (near(have, want)) continue;
             if (!k->error[0])
                 snprintf(k->error, sizeof k->error,
@@ -452,6 +524,7 @@ static void open_check(check *k, const row *r)
     for (int i = 0; i < k->c.nin; i++) {
         if (k->c.in[i].desc) k->in[i] = fill(k->c.in[i].desc, r);
         if (!inexact(k->in[i])) continue;
+        if (!i && r->flags & (HERMITIAN | DEFINITE)) make_hermitian(k->in[i], r->flags);
         const td_formula *f = td_formula_of(k->c.f.op);
         bool wanted = f->saves[td_op_param_of(k->c.f.op, k->c.nin, i)].exists;
         td_set_requires_grad(k->in[i], wanted, NULL);

@@ -34,9 +34,12 @@ static const struct {
     {TD_E_PROTOCOL, "ProtocolError", NULL, TD_E_LOST, "Somebody broke the protocol."},
     {TD_E_UNSUPPORTED, "Unsupported", &PyExc_NotImplementedError, 0, "Known, but not possible here."},
     {TD_E_CANCELLED, "Cancelled", NULL, 0, "Stopped on request."},
-    {TD_E_SYSTEM, "SystemFailure", &PyExc_OSError, 0, "The operating system refused, also memory for a process's own records."},
+    {TD_E_SYSTEM, "SystemFailure", &PyExc_OSError, 0,
+     "The operating system refused, also memory for a process's own records."},
     {TD_E_PERMISSION, "PermissionDenied", &PyExc_PermissionError, 0, "Not yours to write or to use."},
     {TD_E_DEVICE, "DeviceFailed", NULL, 0, "A device failed while this ran: what was to be written there is lost."},
+    {TD_E_LINALG, "LinAlgError", NULL, 0,
+     "A matrix has no such factors: it is singular, not positive-definite, or not finite."},
     {TD_E_INTERNAL, "InternalError", NULL, 0, "A bug in tensord: please report it."},
 };
 

@@ -132,6 +132,11 @@ const td_blas_api *td_blas(td_error *e)
     return NULL;
 }
 
+void *td_blas_find(const char *name)
+{
+    return dlsym(openblas.handle, name);
+}
+
 const td_dnnl_api *td_dnnl(td_error *e)
 {
     if (is_to_come(&onednn, have_dnnl)) return NULL;

@@ -82,5 +82,7 @@ void (*td_cpu_carried(void))(void);
  * remembered), without one to a plan that wishes for it (kernel.h). Safe from any thread. */
 const td_blas_api *td_blas(td_error *e);
 const td_dnnl_api *td_dnnl(td_error *e);
+/* Any function of OpenBLAS, once td_blas() has given the table; NULL when it has none of that name. */
+void *td_blas_find(const char *name);
 
 #endif

@@ -34,6 +34,11 @@
 
 #define TD_SCANS_ "cumsum cumprod linear_scan cummax cummin"
 
+#define TD_MATRICES_                                                                                                   \
+    "linalg_cholesky_ex linalg_lu_factor_ex linalg_solve_triangular linalg_inv_ex linalg_solve_ex linalg_det_lu "      \
+    "linalg_slogdet_lu linalg_qr linalg_svd linalg_svdvals linalg_eigh linalg_eigvalsh linalg_eig linalg_eigvals "     \
+    "linalg_lstsq_ex geqrf linalg_pinv linalg_ldl_factor_ex linalg_ldl_solve linalg_matrix_exp"
+
 #define TD_THRESHOLDS(T)                                                                                               \
     /* every kernel */                                                                                                 \
     T(SMALL_SCRATCH, 24576, "bytes", "*", "scratch that a call run at once takes from the stack")                      \
@@ -188,6 +193,9 @@
     T(FFT_CHUNK, 32768, "elements", TD_FFTS_, "of a chunk of whole lines")                                             \
     T(FFT_KEPT, 32, "rows", TD_FFTS_, "lengths whose roots are kept")                                                  \
     T(FFT_KEPT_BYTES, 1048576, "bytes", TD_FFTS_, "most that a kept length takes; longer ones are made in the call")   \
+    /* factorizations: lapack.c and what stands on it, matrix_exp.c */                                                 \
+    T(MATRIX_CHUNK, 400000, "products", TD_MATRICES_, "of the matrices of a chunk")                                    \
+    T(MATRIX_TILE, 16, "rows", TD_MATRICES_, "and columns that are turned at once")                                    \
     /* sorting: sort.c, sort_pairs.c */                                                                                \
     T(SORT_BLOCK, 32768, "elements", "sort topk", "twice as many are sorted in blocks and merged, in two phases")      \
     T(SORT_CHUNK, 8192, "elements", "sort topk", "of a chunk of whole rows")                                           \
