@@ -288,6 +288,35 @@ rows("as_strided_", "x, (2,), (1,)")
 rows("resize_", "x, 2, 2", "x, (3,)")
 rows("resize_as_", "x, v")
 
+# Matrices.
+rows("det slogdet inverse matrix_exp", "sq", "bb", "x")
+rows("logdet", "sq")
+rows("pinverse", "sq", "bb", "x", "x, 0.1", "x, rcond=0.5")
+rows("cholesky", "lib.eye(3).to(x.dtype)", "lib.eye(2).to(x.dtype) * 4, True", "m", "sq - 9 * lib.eye(3).to(x.dtype)")
+rows("cholesky_inverse", "sq", "lib.eye(3).to(x.dtype) * 2", "lib.eye(3).to(x.dtype) * 2, upper=True")
+rows("cholesky_solve", "m, lib.eye(3).to(x.dtype) * 2", "m, sq + 9 * lib.eye(3).to(x.dtype), True")
+rows("matrix_power", "sq, 2", "sq, 3", "sq, 0", "bb, 5", "x, 2", "sq, n=1")
+rows("chain_matmul", "x, sq, m", "x, m")
+rows("kron", "x, v", "x, m", "s, x", "x, y.to(lib.float64)")
+rows("ger", "v, two", "x, v")
+rows("vdot", "p.flatten(), p.flatten()", "x, v")
+rows("addbmm", "bb[0], b3, c3", "bb[0], b3, c3, beta=2, alpha=3", "two, b3, c3", "x, b3, c3")
+rows("addr", "x, two, v", "x, two, v, beta=2, alpha=3", "v, two, v", "x, v, v")
+rows("cov corrcoef", "x.double()", "v.double()", "b3")
+rows("cov", "x.double(), correction=0", "x.double(), fweights=lib.tensor([1, 2, 3])", "x.double(), aweights=p[0].double()")
+rows("cdist", "x, sq", "x, sq, 1.0", "x, sq, p=math.inf", "x, m")
+rows("qr", "sq", "x", "x, some=False", "v")
+rows("svd", "x, compute_uv=False", "v")
+rows("geqrf", "sq", "x", "v")
+rows("orgqr", "sq, v", "x, v")
+rows("ormqr", "sq, v, m", "sq, v, m, True, True", "sq, v, x, left=False", "sq, v, x")
+rows("lu", "sq", "bb", "x")
+rows("lu_unpack", "sq, lib.tensor([2, 3, 3], dtype=lib.int32)", "sq, lib.tensor([2, 3, 3], dtype=lib.int32), unpack_pivots=False")
+rows("lu_solve", "m, sq, lib.tensor([2, 3, 3], dtype=lib.int32)")
+rows("triangular_solve", "m, sq", "m, sq, False", "m, sq, upper=True, transpose=True", "m, sq, unitriangular=True", "x, sq")
+rows("vander", "v", "v, 2", "v, N=4, increasing=True", "x")
+rows("pca_lowrank svd_lowrank", "v")
+
 # Methods alone.
 rows("bfloat16 bool byte char double float half int long short cpu contiguous dim element_size is_contiguous item nelement numpy requires_grad_ size stride "
      "storage_offset tolist type_as", "x")
@@ -420,6 +449,10 @@ rows("F.multi_head_attention_forward", "b3[..., :2], bb, bb, 2, 1, lib.cat([bb[0
 # ---- what differs on purpose: (pattern of "name(arguments) variant: what differs", reason)
 MORE = ("more is taken here: PyTorch has no kernel for the dtype, or asks for another one")
 KNOWN = [
+    (r"matrix_(exp|power)\(.*bfloat16: raises", "half types have no factorizations"),
+    (r"\bkron\(.*PyTorch raises RuntimeError: view size", "PyTorch 1.13 takes contiguous tensors only"),
+    (r"\.addbmm_\(.*raises ShapeError", "what is written does not become larger"),
+    (r"\baddr\(.* bool: gives", "numbers beside bools are numbers"),
     (r"PyTorch raises NotImplementedError", MORE),
     (r"PyTorch raises RuntimeError: .*(not implemented for|(?i:not supported|only supports?|does not support|unsupported input|non-complex|same dtype"
      r"|scalar types|expected common dtype|floating point or complex|Expected floating point type|must be either float|can't be cast|expected dtype|could not infer|Found dtype))", MORE),

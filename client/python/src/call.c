@@ -599,9 +599,9 @@ static int set_keyword(PyObject *keywords, PyObject *key, PyObject *value)
 /* A function that Python says best. */
 static PyObject *in_python(const char *name)
 {
-    static const char *const names[] = {"tensord._more", "tensord._compose", "tensord._math"};
-    static PyObject *modules[3];
-    for (int i = 0; i < 3; i++) {
+    static const char *const names[] = {"tensord._more", "tensord._compose", "tensord._math", "tensord._matrix"};
+    static PyObject *modules[sizeof names / sizeof *names];
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         if (!modules[i] && !(modules[i] = PyImport_ImportModule(names[i]))) return NULL;
         PyObject *found = PyDict_GetItemString(PyModule_GetDict(modules[i]), name);
         if (found) return Py_NewRef(found);

@@ -27,12 +27,13 @@ pi, e, inf, nan, newaxis = 3.141592653589793, 2.718281828459045, 1e400, 1e400 - 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # what __getattr__ finds
     from tensord import (accelerator as accelerator, aio as aio, array_api as array_api, autograd as autograd, backends as backends, cuda as cuda, data as data, fft as fft, jit as jit,
-                         nn as nn, optim as optim, special as special, torch as torch, utils as utils)
+                         linalg as linalg, nn as nn, optim as optim, special as special, torch as torch, utils as utils)
     from tensord._compose import (BoolTensor as BoolTensor, ByteTensor as ByteTensor, DoubleTensor as DoubleTensor, FloatTensor as FloatTensor,
                                   IntTensor as IntTensor, LongTensor as LongTensor, as_tensor as as_tensor, atleast_1d as atleast_1d,
                                   atleast_2d as atleast_2d,
                                   einsum as einsum, is_nonzero as is_nonzero, isin as isin, normal as normal,
                                   tensordot as tensordot)
+    from tensord._matrix import chain_matmul as chain_matmul, pca_lowrank as pca_lowrank, svd_lowrank as svd_lowrank
     from tensord._more import (broadcast_shapes as broadcast_shapes, broadcast_tensors as broadcast_tensors, enable_grad as enable_grad,
                                finfo as finfo, from_numpy as from_numpy, iinfo as iinfo,
                                inference_mode as inference_mode, is_complex as is_complex,
@@ -62,6 +63,7 @@ squeeze_copy t_copy transpose_copy unbind_copy unfold_copy unsqueeze_copy view_c
 arctanh_ as_strided_ asin_ asinh_ atan_ atanh_ ceil_ clamp_ clamp_max_ clamp_min_ clip_ cos_ cosh_ deg2rad_ detach_ erf_ erfc_ exp2_ exp_ expm1_ fill_
 fix_ floor_ frac_ gcd_ i0_ index_put_ lcm_ ldexp_ log10_ log1p_ log2_ log_ logit_ nan_to_num_ neg_ negative_ rad2deg_ reciprocal_ relu_ resize_as_
 round_ rsqrt_ sigmoid_ sin_ sinc_ sinh_ sqrt_ square_ tan_ tanh_ trunc_ xlogy_ zero_ conj_physical_""".split()),
+    "_matrix": ("chain_matmul", "pca_lowrank", "svd_lowrank"),
     "_queue": ("Queue", "QueueEmpty", "QueueFull"),
     "_random": ("Generator", "default_generator", "initial_seed", "manual_seed"),
     "_save": ("load", "save"),
@@ -69,7 +71,7 @@ round_ rsqrt_ sigmoid_ sin_ sinc_ sinh_ sqrt_ square_ tan_ tanh_ trunc_ xlogy_ z
     "_graph": ("graph",),
 }
 _HOME = {name: module for module, names in _LAZY.items() for name in names}
-_MODULES = ("accelerator", "aio", "array_api", "autograd", "backends", "cuda", "data", "fft", "jit", "nn", "optim", "special", "torch", "utils")
+_MODULES = ("accelerator", "aio", "array_api", "autograd", "backends", "cuda", "data", "fft", "jit", "linalg", "nn", "optim", "special", "torch", "utils")
 
 
 if not TYPE_CHECKING:

@@ -12,7 +12,6 @@ _ROWS = "tensors are row-major here and nothing else; leave it out"
 _DTYPES = "every op computes in the dtypes that it is given: convert with tensor.to(dtype) and module.to(dtype)"
 _FORWARDS = "derivatives are computed backwards; tensord.autograd.functional.jvp() does it twice"
 _SHARE = "processes of one machine share a model by module.share_memory(), tensors by their names and by tensord.Queue"
-_LINEAR = "there are no factorizations; NumPy's functions take a tensor: numpy.linalg.inv(x.detach())"
 _WHERE = "the functions are tensord's own: tensord.{}"
 _TRANSFORMS = "no function of Python is transformed; batch over a dimension, and ask tensord.autograd.grad for derivatives"
 
@@ -23,7 +22,8 @@ _WHY = {
         **dict.fromkeys(("strided", "contiguous_format", "channels_last", "channels_last_3d", "preserve_format"), _ROWS),
         **dict.fromkeys(("autocast", "amp", "set_autocast_enabled"), _DTYPES),
         **dict.fromkeys(("func", "vmap"), _TRANSFORMS),
-        **dict.fromkeys(("linalg", "det", "inverse", "svd", "qr", "cholesky", "logdet", "slogdet", "pinverse", "lstsq"), _LINEAR),
+        "lstsq": _WHERE.format("linalg.lstsq"),
+        **dict.fromkeys(("eig", "symeig"), _WHERE.format("linalg.eig, tensord.linalg.eigh")),
         "distributed": _SHARE,
         "multiprocessing": "Python's own multiprocessing carries tensors, as handles; tensord.Queue does without pickle",
         "random": _WHERE.format("manual_seed, tensord.initial_seed, ..."),

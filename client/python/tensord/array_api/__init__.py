@@ -5,12 +5,12 @@
     xp.sum(xp.ones((2, 3)), axis=1)
 
 Names, signatures, promotion and errors are the standard's where PyTorch's, which the rest of tensord has, differ; tensors are the same
-objects. The extension `linalg` is absent, as are uint16, uint32 and uint64.
+objects. Of its dtypes uint16, uint32 and uint64 are absent.
 """
 
 from tensord import e, inf, nan, newaxis, pi
 from tensord._C import bool, complex64, complex128, float32, float64, int8, int16, int32, int64, uint8  # noqa: A004
-from tensord.array_api import _elementwise, fft
+from tensord.array_api import _elementwise, fft, linalg
 from tensord.array_api._creation import (arange, asarray, empty, empty_like, eye, from_dlpack, full, full_like, linspace, meshgrid, ones,
                                          ones_like, tril, triu, zeros, zeros_like)
 from tensord.array_api._dtypes import astype, can_cast, finfo, iinfo, isdtype, result_type
@@ -44,7 +44,7 @@ __all__ = [
     "unique_inverse", "unique_values", "where",
     "broadcast_arrays", "broadcast_shapes", "broadcast_to", "concat", "expand_dims", "flip", "moveaxis", "permute_dims", "repeat",
     "reshape", "roll", "squeeze", "stack", "tile", "unstack",
-    "fft",
+    "fft", "linalg",
     "all", "any", "count_nonzero", "cumulative_prod", "cumulative_sum", "diff", "max", "mean", "min", "prod", "std", "sum", "var",
     *_elementwise.__all__,
 ]

@@ -1,4 +1,4 @@
-"""Products of matrices and vectors. The extension `linalg` is absent: the op table has no factorizations yet."""
+"""Products of matrices and vectors; linalg.py has them too, and the rest of linear algebra."""
 
 import operator
 
