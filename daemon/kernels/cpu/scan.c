@@ -1,6 +1,8 @@
-/* cumsum, cumprod and linear_scan along one dimension. What is carried from element to element is a double, a pair of
- * them or an int64, and is rounded at each element; a block of neighbouring lines goes down together when the dimension
- * is not the innermost. */
+/* cumsum, cumprod, linear_scan, cummax, cummin and logcumsumexp along one dimension. What is carried from element to element
+ * is a double, a pair of them or an int64, and is rounded at each element; a block of neighbouring lines goes down together
+ * when the dimension is not the innermost. scan_best.c has the folds that are more than an operation. */
+#include "daemon/kernels/cpu/scan.h"
+#include "daemon/kernels/cpu/plan.h"
 #include "daemon/kernels/cpu/tile.h"
 #include "daemon/kernels/plans.h"
 #include <string.h>
