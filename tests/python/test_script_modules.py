@@ -343,6 +343,10 @@ def test_refusals(net, line, column, text):
 def test_hooks_are_refused():
     net = nn.Linear(2, 2)
     net.register_forward_hook(lambda *a: None)
+    other = td.nn.Linear(1, 1)
+    other.register_full_backward_hook(lambda *a: None)
+    with pytest.raises(TypeError, match="hooks of the module 'Linear'"):
+        td.jit.script(other)
     with pytest.raises(TypeError, match="hooks of the module 'Linear'"):
         td.jit.script(net)
     with pytest.raises(TypeError, match="a function or a module, not type"):

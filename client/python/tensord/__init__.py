@@ -49,6 +49,7 @@ if TYPE_CHECKING:  # what __getattr__ finds
     from tensord._random import Generator as Generator, default_generator as default_generator, initial_seed as initial_seed, manual_seed as manual_seed
     from tensord._save import load as load, save as save
     from tensord.utils.checkpoint import checkpoint as checkpoint
+    from tensord._graph import graph as graph
 
 # Where each name lives that is imported at its first use.
 _LAZY = {

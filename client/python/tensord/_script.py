@@ -240,7 +240,7 @@ class World:
             return self._object_of[id(module)]
         if isinstance(module, Named) and hasattr(module, "_takes"):
             return self.traced(module, title)
-        if module._before or module._after:
+        if module._before or module._after or any(module._around):
             raise TypeError(f"a program cannot run the hooks of the module '{title or type(module).__name__}'; remove them, or call it outside")
         number, names, kind = len(self.objects), {}, 0
         if hasattr(module, "__iter__"):
@@ -284,7 +284,7 @@ class World:
         constants = {}
         for klass in reversed(type(module).__mro__[:-2]):  # not of Module and object
             constants.update(vars(klass))
-        constants.update((k, v) for k, v in vars(module).items() if k not in ("_before", "_after", "_parameters", "_buffers", "_modules", "_transient"))
+        constants.update((k, v) for k, v in vars(module).items() if k not in ("_before", "_after", "_around", "_parameters", "_buffers", "_modules", "_transient"))
         methods = dict(names)
         names.clear()
         names.update(found)  # the items of a container come first

@@ -145,7 +145,7 @@ async def call(program: Any, /, *args: Any, timeout: float | None = None, **kwar
         program, args = program.__func__, (program.__self__, *args)
     if not isinstance(program, Named):
         raise TypeError(f"call() takes a program (td.jit.script(), trace(), load(), open()), not {type(program).__name__}")
-    if type(program).__call__ is not Named.__call__ and (program._before or program._after):
+    if type(program).__call__ is not Named.__call__ and (program._before or program._after or any(program._around)):
         raise _C.Unsupported("call(): hooks of a module run in a call that waits; remove them, or call the module itself")
     theirs, given, finish = program._asks(args, kwargs)
     result = await _ask(_C._aio_call, theirs, given, timeout)
