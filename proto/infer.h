@@ -21,6 +21,10 @@ TD_RULE(eye);           /* (n, m) */
 TD_RULE(empty_strided); /* of the shape and strides given */
 TD_RULE(randint);       /* of the shape given */
 TD_RULE(randperm);      /* one dimension: n numbers */
+TD_RULE(exponential);   /* of the shape given */
+TD_RULE(geometric);     /* of the shape given */
+TD_RULE(cauchy);        /* of the shape given */
+TD_RULE(log_normal);    /* of the shape given */
 TD_RULE(multinomial);   /* int64; the rows of x, of num_samples each */
 TD_RULE(to_device);     /* like x, on the device */
 

@@ -147,6 +147,37 @@ TD_RULE(randperm)
     return make(f, 1, &n, e);
 }
 
+/* A parameter of a distribution, attribute `k`, that must be above 0. */
+static int positive(td_infer *f, int k, td_error *e)
+{
+    double v = td_attr_float(f->attrs, k);
+    if (!(v > 0))
+        return td_fail(e, TD_E_INVALID, "%s_ expects %s > 0.0, but found %s=%g", f->op->name, f->op->attrs[k].name, f->op->attrs[k].name, v);
+    return td_infer_shape(f, e);
+}
+
+TD_RULE(exponential)
+{
+    return positive(f, 1, e);
+}
+
+TD_RULE(cauchy)
+{
+    return positive(f, 2, e);
+}
+
+TD_RULE(log_normal)
+{
+    return positive(f, 2, e);
+}
+
+TD_RULE(geometric)
+{
+    double p = td_attr_float(f->attrs, 1);
+    if (!(p > 0 && p < 1)) return td_fail(e, TD_E_INVALID, "geometric_ expects p to be in (0, 1), but got p=%g", p);
+    return td_infer_shape(f, e);
+}
+
 TD_RULE(multinomial)
 {
     td_desc out = *td_in(f, 0);

@@ -1,5 +1,5 @@
-/* Fourier transforms along dimensions: attribute 0 lists them, the last one is where a line is real. Invariant: at least one dimension, at
- * most what the kernel has phases for, none without places. */
+/* Fourier transforms along dimensions: attribute 0 lists them, the last one is where a line is real. Invariant: at
+ * least one dimension, at most what the kernel has phases for, none without places. */
 #include "proto/infer.h"
 
 #include <inttypes.h>
@@ -58,8 +58,8 @@ TD_RULE(fft_c2r)
     TD_TRY(transformed(f, &bits, &last, e));
     td_desc out = *td_in(f, 0);
     if (n < 1 || out.shape[last] != n / 2 + 1)
-        return td_fail(e, TD_E_SHAPE, "%" PRId64 " places need %" PRId64 " along dimension %d, but there are %" PRId64, n,
-                       n < 1 ? 1 : n / 2 + 1, last, out.shape[last]);
+        return td_fail(e, TD_E_SHAPE, "%" PRId64 " places need %" PRId64 " along dimension %d, but there are %" PRId64,
+                       n, n < 1 ? 1 : n / 2 + 1, last, out.shape[last]);
     out.shape[last] = n;
     TD_TRY(check_sizes(&out, bits, e));
     f->compute = td_in_dtype(f, 0);

@@ -1,7 +1,7 @@
 """Fourier transforms: cases of the ops of proto/ops/fft.toml."""
 
 import torch
-from cases import COMPLEX, Skip, op
+from cases import COMPLEX, NO_COUNTERPART, Skip, op
 
 NORMS = ["backward", "ortho", "forward"]
 SIZES = (1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 12, 15, 16, 17, 20, 24, 25, 32, 45, 61, 64, 67, 71, 74, 97, 128, 134, 210)
@@ -159,3 +159,6 @@ def _(r):
         return torch.istft(x, n_fft, hop, win, ws[0] if ws else None, center, normed, half, length, whole)
 
     return [r.t(s), w], [n_fft, hop, win, center, normed, half, length, whole], f
+
+
+NO_COUNTERPART.update({name: "other numbers" for name in ("exponential", "geometric", "cauchy", "log_normal", "poisson")})

@@ -151,6 +151,8 @@ def reference(f, inputs, wants, wider):
     back = {wider[half]: half} if half else {}
     if half and half.is_complex:  # what is real of a complex
         back[torch.float64] = torch.float32
+    if half is torch.float32:  # what is complex of a real
+        back[torch.complex128] = torch.complex64
 
     def narrow(t):
         return t if t is None else t.to(back.get(t.dtype, t.dtype))

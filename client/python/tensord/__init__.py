@@ -27,11 +27,11 @@ pi, e, inf, nan, newaxis = 3.141592653589793, 2.718281828459045, 1e400, 1e400 - 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # what __getattr__ finds
     from tensord import (accelerator as accelerator, aio as aio, array_api as array_api, autograd as autograd, backends as backends, cuda as cuda, data as data, fft as fft, jit as jit,
-                         linalg as linalg, nn as nn, optim as optim, special as special, torch as torch, utils as utils)
+                         linalg as linalg, masked as masked, nn as nn, optim as optim, signal as signal, special as special, torch as torch, utils as utils)
     from tensord._compose import (BoolTensor as BoolTensor, ByteTensor as ByteTensor, DoubleTensor as DoubleTensor, FloatTensor as FloatTensor,
                                   IntTensor as IntTensor, LongTensor as LongTensor, as_tensor as as_tensor, atleast_1d as atleast_1d,
                                   atleast_2d as atleast_2d,
-                                  einsum as einsum, is_nonzero as is_nonzero, isin as isin, normal as normal,
+                                  einsum as einsum, is_nonzero as is_nonzero, isin as isin,
                                   tensordot as tensordot)
     from tensord._matrix import chain_matmul as chain_matmul, pca_lowrank as pca_lowrank, svd_lowrank as svd_lowrank
     from tensord._more import (broadcast_shapes as broadcast_shapes, broadcast_tensors as broadcast_tensors, enable_grad as enable_grad,
@@ -46,7 +46,13 @@ if TYPE_CHECKING:  # what __getattr__ finds
                                histogram, polygamma as polygamma, fill as fill, searchsorted as searchsorted, bucketize as bucketize, row_stack as
                                row_stack)
     from tensord._queue import Queue as Queue, QueueEmpty as QueueEmpty, QueueFull as QueueFull
-    from tensord._random import Generator as Generator, default_generator as default_generator, initial_seed as initial_seed, manual_seed as manual_seed
+    from tensord._created import (complex as complex, empty_permuted as empty_permuted, logspace as logspace, polar as polar, scalar_tensor as scalar_tensor,
+                                  tril_indices as tril_indices, triu_indices as triu_indices, view_as_complex as view_as_complex, view_as_real as view_as_real)
+    from tensord._random import (Generator as Generator, default_generator as default_generator, get_rng_state as get_rng_state, initial_seed as initial_seed,
+                                 manual_seed as manual_seed, seed as seed, set_rng_state as set_rng_state)
+    from tensord._sampled import normal as normal, randint_like as randint_like
+    from tensord.signal.windows import (bartlett_window as bartlett_window, blackman_window as blackman_window, hamming_window as hamming_window,
+                                        hann_window as hann_window, kaiser_window as kaiser_window)
     from tensord._save import load as load, save as save
     from tensord.utils.checkpoint import checkpoint as checkpoint
     from tensord._graph import graph as graph
@@ -66,13 +72,16 @@ fix_ floor_ frac_ gcd_ i0_ index_put_ lcm_ ldexp_ log10_ log1p_ log2_ log_ logit
 round_ rsqrt_ sigmoid_ sin_ sinc_ sinh_ sqrt_ square_ tan_ tanh_ trunc_ xlogy_ zero_ conj_physical_""".split()),
     "_matrix": ("chain_matmul", "pca_lowrank", "svd_lowrank"),
     "_queue": ("Queue", "QueueEmpty", "QueueFull"),
-    "_random": ("Generator", "default_generator", "initial_seed", "manual_seed"),
+    "_random": ("Generator", "default_generator", "get_rng_state", "initial_seed", "manual_seed", "seed", "set_rng_state"),
+    "_created": ("complex", "empty_permuted", "logspace", "polar", "scalar_tensor", "tril_indices", "triu_indices", "view_as_complex", "view_as_real"),
+    "_sampled": ("normal", "randint_like"),
+    "signal.windows": ("bartlett_window", "blackman_window", "hamming_window", "hann_window", "kaiser_window"),
     "_save": ("load", "save"),
     "utils.checkpoint": ("checkpoint",),
     "_graph": ("graph",),
 }
 _HOME = {name: module for module, names in _LAZY.items() for name in names}
-_MODULES = ("accelerator", "aio", "array_api", "autograd", "backends", "cuda", "data", "fft", "jit", "linalg", "nn", "optim", "special", "torch", "utils")
+_MODULES = ("accelerator", "aio", "array_api", "autograd", "backends", "cuda", "data", "fft", "jit", "masked", "linalg", "nn", "optim", "signal", "special", "torch", "utils")
 
 
 if not TYPE_CHECKING:

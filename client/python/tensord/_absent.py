@@ -27,8 +27,6 @@ _WHY = {
         "distributed": _SHARE,
         "multiprocessing": "Python's own multiprocessing carries tensors, as handles; tensord.Queue does without pickle",
         "random": _WHERE.format("manual_seed, tensord.initial_seed, ..."),
-        "seed": "tensord.manual_seed(seed) begins random numbers anew",
-        **dict.fromkeys(("get_rng_state", "set_rng_state"), "the daemon draws; tensord.manual_seed(seed) begins its numbers anew"),
         "distributions": "draw with tensord.normal, multinomial, bernoulli; probabilities are put together from ops",
         "use_deterministic_algorithms": "results are the same in every run, whatever else the machine does; leave it out",
         "set_float32_matmul_precision": "float32 is computed in float32; leave it out",

@@ -9,6 +9,9 @@ from typing import Any
 
 from tensord import _C, _more
 from tensord._C import Tensor, ops
+from tensord._sampled import (bernoulli as bernoulli, bernoulli_ as bernoulli_, cauchy_ as cauchy_, exponential_ as exponential_, geometric_ as geometric_,
+                              log_normal_ as log_normal_, multinomial as multinomial, normal as normal, normal_ as normal_, poisson as poisson, rand as rand,
+                              randint as randint, randn as randn, random_ as random_, randperm as randperm, uniform_ as uniform_)
 
 _is = _C.is_tensor
 
@@ -66,16 +69,6 @@ def type_(self, dtype=None):
     return self.to(_DTYPES.get(dtype, dtype))
 
 
-def normal(mean: Any = 0.0, std: Any = 1.0, size: Any = None, *, dtype: Any = None) -> Tensor:
-    """Random normal numbers of this mean and standard deviation; without a size, one for each of theirs."""
-    if size is None:
-        size = (mean + std).shape if _is(mean) or _is(std) else None
-        if size is None:
-            raise _C.DTypeError("normal() of two numbers needs the size: normal(0.0, 1.0, (2, 3))")
-    kinds = [x.dtype for x in (mean, std) if _is(x) and x.is_floating_point()]
-    return _C.randn(tuple(size), dtype=dtype or (kinds[0] if kinds else None)) * std + mean
-
-
 def _new(make) -> Any:
     def new(self, *size, dtype=None, device=None, requires_grad=False):
         size = size[0] if len(size) == 1 and isinstance(size[0], (tuple, list)) else size
@@ -88,38 +81,16 @@ new_zeros, new_ones = _new(lambda size, dtype: ops.make_full(size, 0, dtype)), _
 new_empty = _new(ops.empty)
 
 
+def new_empty_strided(self, size, stride, dtype=None, device=None, requires_grad=False):
+    return _more._made(device or self.device, requires_grad, ops.empty_strided, tuple(size), tuple(stride), dtype or self.dtype)
+
+
 def new_full(self, size, fill_value, dtype=None, device=None, requires_grad=False):
     return _more._made(device or self.device, requires_grad, ops.make_full, tuple(size), fill_value, dtype or self.dtype)
 
 
 def new_tensor(self, data, dtype=None, device=None, requires_grad=False):
     return _C.tensor(data, dtype=dtype or self.dtype, device=device or self.device, requires_grad=requires_grad)
-
-
-def uniform_(self, a=0.0, b=1.0):
-    return self.copy_(_C.rand_like(self) * (b - a) + a)
-
-
-def normal_(self, mean=0.0, std=1.0):
-    return self.copy_(_C.randn_like(self) * std + mean)
-
-
-def bernoulli(input):
-    return ops.bernoulli(input)
-
-
-@_more._beside
-def bernoulli_(self, p=0.5):
-    chance: Any = p if _is(p) else ops.make_full(self.shape, p, self.dtype if self.is_floating_point() else _C.float32)
-    return self.copy_(ops.bernoulli(chance.expand(self.shape)))
-
-
-@_more._beside
-def random_(self, low=0, high=None):
-    low, high = (0, low) if high is None and low else (low, high)
-    if high is None:
-        raise _C.Unsupported("random_() needs the end of the range here: random_(high) or random_(low, high)")
-    return self.copy_(ops.randint(low, high, self.shape, _C.int64))
 
 
 # ---- in place

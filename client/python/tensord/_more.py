@@ -89,21 +89,6 @@ def linspace(start, end, steps, dtype=None, *, device=None, requires_grad=False)
     return _made(device, requires_grad, ops.linspace, float(start), float(end), steps, dtype or _C.get_default_dtype())
 
 
-def randint(low, high=None, size=None, dtype=None, *, device=None, requires_grad=False):
-    if size is None and isinstance(high, (tuple, list)):
-        low, high, size = 0, low, high
-    if size is None:
-        low, high, size = (0, low, high) if high is None else (low, high, size)
-        raise _C.DTypeError("randint() needs the size: randint(high, (2, 3)) or randint(low, high, (2, 3))")
-    if high is None:
-        low, high = 0, low
-    return _made(device, requires_grad, ops.randint, low, high, _shape(size), dtype or _C.int64)
-
-
-def randperm(n, dtype=None, *, device=None, requires_grad=False):
-    return _made(device, requires_grad, ops.randperm, n, dtype or _C.int64)
-
-
 def from_numpy(array):
     """The same memory as a tensor, when the array was allocated inside numpy_memory(), or is one of a tensor, and may be written; else a copy."""
     return _C.asarray(array, device=_CPU)

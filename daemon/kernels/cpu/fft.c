@@ -1,8 +1,10 @@
-/* fft_c2c, fft_r2c and fft_c2r: one phase a dimension, and lines of all others in groups that fill the lanes of a vector (fft.h).
+/* fft_c2c, fft_r2c and fft_c2r: one phase a dimension, and lines of all others in groups that fill the lanes of a
+ * vector (fft.h).
  *
- * A long line whose length has small factors is two phases: n = n1 n2, first the n2 columns of n1 elements, each turned by its roots, then the n1
- * rows, whose elements go to every n1-th place. What lies between is in work memory, as are the roots of long lengths. A group reads its
- * lines whole before it writes any, so later dimensions are transformed where they lie. */
+ * A long line whose length has small factors is two phases: n = n1 n2, first the n2 columns of n1 elements, each turned
+ * by its roots, then the n1 rows, whose elements go to every n1-th place. What lies between is in work memory, as are
+ * the roots of long lengths. A group reads its lines whole before it writes any, so later dimensions are transformed
+ * where they lie. */
 #include "daemon/kernels/cpu/fft.h"
 #include "daemon/kernels/plans.h"
 #include <math.h>
@@ -25,7 +27,7 @@ typedef struct fft {
     bool backward, twosided;
     uint8_t nsteps, middle; /* dimensions like those of the input: c2r before its last step */
     uint8_t dtype;
-    bool makes;             /* phase 0 makes roots */
+    bool makes; /* phase 0 makes roots */
     size_t work, space, scratch;
 } fft;
 
@@ -105,8 +107,13 @@ static void find_line(const fft_lines *l, int64_t at, const char **from, char **
 
 static void set_up(const td_kcall *k, const fft *f, const step *s, const fft_lines *l, td_fft_group *g)
 {
-    *g = (td_fft_group){.from_step = l->from_step, .to_step = l->to_step, .kind = s->kind, .backward = f->backward, .twosided = f->twosided,
-                        .scale = s->last ? f->scale : 1, .whole = s->columns ? s->n1 * s->n2 : 0};
+    *g = (td_fft_group){.from_step = l->from_step,
+                        .to_step = l->to_step,
+                        .kind = s->kind,
+                        .backward = f->backward,
+                        .twosided = f->twosided,
+                        .scale = s->last ? f->scale : 1,
+                        .whole = s->columns ? s->n1 * s->n2 : 0};
     if (s->columns) g->roots = td_fft_roots_at((char *)k->work + s->roots, g->whole);
 }
 
@@ -115,7 +122,8 @@ static void transform_chunk(td_kcall *k, const step *s, int64_t chunk, void *scr
     const fft *f = (const fft *)k->state;
     td_dtype dtype = (td_dtype)f->dtype;
     bool real = s->kind != TD_FFT_C2C;
-    const td_fft_length *length = s->fft ? (const td_fft_length *)((char *)k->work + s->fft) : td_fft_take(k, s->length, dtype, real);
+    const td_fft_length *length =
+        s->fft ? (const td_fft_length *)((char *)k->work + s->fft) : td_fft_take(k, s->length, dtype, real);
     if (!length) return;
     fft_lines l;
     td_fft_group g;
@@ -125,7 +133,8 @@ static void transform_chunk(td_kcall *k, const step *s, int64_t chunk, void *scr
     int64_t first = chunk * s->per_chunk * s->lanes, end = td_min64(s->lines, first + s->per_chunk * s->lanes);
     for (int64_t at = first; at < end; at += s->lanes) {
         g.lines = (int)td_min64(s->lanes, end - at);
-        for (int i = 0; i < s->lanes; i++) find_line(&l, at + (i < g.lines ? i : 0), &g.from[i], &g.to[i], &g.column[i]);
+        for (int i = 0; i < s->lanes; i++)
+            find_line(&l, at + (i < g.lines ? i : 0), &g.from[i], &g.to[i], &g.column[i]);
         if (!td_fft_run(k, &g, s->lanes, scratch)) break;
     }
     if (!s->fft) td_fft_give(length);
@@ -137,14 +146,15 @@ static void make_chunk(td_kcall *k, int64_t chunk, void *scratch)
     const fft *f = (const fft *)k->state;
     const step *s = &f->step[chunk];
     (void)scratch;
-    if (s->fft && !td_fft_make(k, (char *)k->work + s->fft, s->length, (td_dtype)f->dtype, s->kind != TD_FFT_C2C)) return;
+    if (s->fft && !td_fft_make(k, (char *)k->work + s->fft, s->length, (td_dtype)f->dtype, s->kind != TD_FFT_C2C))
+        return;
     if (s->columns) td_fft_roots_make(k, (char *)k->work + s->roots, s->n1 * s->n2);
 }
 
 #define STEP(i)                                                                                                        \
-    static void step_##i(td_kcall *k, int64_t chunk, void *scratch)                                                   \
+    static void step_##i(td_kcall *k, int64_t chunk, void *scratch)                                                    \
     {                                                                                                                  \
-        transform_chunk(k, &((const fft *)k->state)->step[i], chunk, scratch);                                        \
+        transform_chunk(k, &((const fft *)k->state)->step[i], chunk, scratch);                                         \
     }
 STEP(0)
 STEP(1)
@@ -191,10 +201,12 @@ static void add(td_kcall *k, fft *f, step s, int64_t lines)
     td_plan_phase(k, fns[at], td_cut(groups, s.per_chunk));
 }
 
-/* A dimension: one phase, or two of a long line that is complex on both sides, where there is one for each of those that are left, and one for roots. */
+/* A dimension: one phase, or two of a long line that is complex on both sides, where there is one for each of those
+ * that are left, and one for roots. */
 static void add_dim(td_kcall *k, fft *f, step s, int64_t numel, int left)
 {
-    int64_t lines = numel / s.length, n1 = s.kind == TD_FFT_C2C && k->nphases + 2 + left < TD_MAX_PHASES ? cut_of(s.length) : 0;
+    int64_t lines = numel / s.length,
+            n1 = s.kind == TD_FFT_C2C && k->nphases + 2 + left < TD_MAX_PHASES ? cut_of(s.length) : 0;
     if (!n1) {
         add(k, f, s, lines);
         return;
@@ -263,7 +275,8 @@ int td_cpu_plan_fft_c2c(td_kcall *k, td_error *e)
     td_attr_ints(k->attrs, 0, &n);
     for (int i = n - 1; i >= 0; i--) {
         int d = dim_at(k, i, &n);
-        add_dim(k, f, (step){.dim = (uint8_t)d, .from = i == n - 1 ? IN : OUT, .to = OUT, .length = y->shape[d]}, numel, i);
+        add_dim(k, f, (step){.dim = (uint8_t)d, .from = i == n - 1 ? IN : OUT, .to = OUT, .length = y->shape[d]}, numel,
+                i);
     }
     finish(k, f);
     return TD_OK;
@@ -304,9 +317,12 @@ int td_cpu_plan_fft_c2r(td_kcall *k, td_error *e)
     if (n > 1) f->work = td_plan_work(k, (size_t)numel * td_dtype_size((td_dtype)x->dtype));
     for (int i = 0; i < n - 1; i++) {
         int d = dim_at(k, i, &n);
-        add_dim(k, f, (step){.dim = (uint8_t)d, .from = i == 0 ? IN : WORK, .to = WORK, .length = x->shape[d]}, numel, n - 1 - i);
+        add_dim(k, f, (step){.dim = (uint8_t)d, .from = i == 0 ? IN : WORK, .to = WORK, .length = x->shape[d]}, numel,
+                n - 1 - i);
     }
-    add(k, f, (step){.dim = (uint8_t)last, .from = n > 1 ? WORK : IN, .to = OUT, .kind = TD_FFT_C2R, .length = y->shape[last]},
+    add(k, f,
+        (step){
+            .dim = (uint8_t)last, .from = n > 1 ? WORK : IN, .to = OUT, .kind = TD_FFT_C2R, .length = y->shape[last]},
         td_desc_numel(y) / y->shape[last]);
     finish(k, f);
     return TD_OK;

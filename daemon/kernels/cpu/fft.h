@@ -1,8 +1,10 @@
-/* Fourier transforms of lines: what is known of a length (its factors, its roots of unity), and the transform of a group of lines.
+/* Fourier transforms of lines: what is known of a length (its factors, its roots of unity), and the transform of a
+ * group of lines.
  *
- * A group is as many lines as fit the lanes of a vector, side by side: element i of all of them is one vector of real and one of imaginary
- * parts. So every pass runs over whole vectors, whatever the factor. A few long lines run with one lane. Real lines of even length are complex
- * ones of half of it. Roots are computed in double, in the eighth of the circle where sine and cosine are exact to the last bit. */
+ * A group is as many lines as fit the lanes of a vector, side by side: element i of all of them is one vector of real
+ * and one of imaginary parts. So every pass runs over whole vectors, whatever the factor. A few long lines run with one
+ * lane. Real lines of even length are complex ones of half of it. Roots are computed in double, in the eighth of the
+ * circle where sine and cosine are exact to the last bit. */
 #ifndef TENSORD_KERNELS_CPU_FFT_H
 #define TENSORD_KERNELS_CPU_FFT_H
 
@@ -15,13 +17,14 @@ typedef enum td_fft_kind { TD_FFT_C2C, TD_FFT_R2C, TD_FFT_C2R } td_fft_kind;
 
 /* What a length needs. All is in one block of memory, at whatever address. */
 typedef struct td_fft_length {
-    int64_t length;    /* of the line */
-    int64_t n;         /* of the complex transform: half of it where the line is real and even */
-    int64_t work;      /* of the passes: n, or that of the convolution which stands for a large prime factor */
-    uint8_t dtype;     /* float32 or float64 */
-    bool real;         /* n is half of the length */
+    int64_t length; /* of the line */
+    int64_t n;      /* of the complex transform: half of it where the line is real and even */
+    int64_t work;   /* of the passes: n, or that of the convolution which stands for a large prime factor */
+    uint8_t dtype;  /* float32 or float64 */
+    bool real;      /* n is half of the length */
     int passes, radix[TD_FFT_PASSES];
-    const void *roots;    /* pass after pass: m real, m imaginary parts for each j from 1; then those of the radix itself */
+    const void
+        *roots; /* pass after pass: m real, m imaginary parts for each j from 1; then those of the radix itself */
     const void *chirp;    /* n real, n imaginary parts; NULL: no convolution */
     const void *spectrum; /* of the chirp: work of each */
     const void *turns;    /* of the halves of real lines: n / 2 + 1 of each */
@@ -51,7 +54,8 @@ typedef struct td_fft_group {
     td_fft_roots roots;
 } td_fft_group;
 
-/* How many bytes a length takes; what stands there is made by td_fft_make (false: the call has failed). `real`: of real lines. */
+/* How many bytes a length takes; what stands there is made by td_fft_make (false: the call has failed). `real`: of real
+ * lines. */
 size_t td_fft_bytes(int64_t length, td_dtype dtype, bool real);
 bool td_fft_make(td_kcall *k, void *at, int64_t length, td_dtype dtype, bool real);
 /* The same from what is kept for short ones, until it is given back. NULL: no memory, and the call has failed. */
@@ -69,8 +73,8 @@ size_t td_fft_scratch(int64_t length, td_dtype dtype, bool real, int lanes);
 
 /* Transform a group with vectors of all lanes, or (lanes == 1) one line. False: the call has failed. */
 bool td_fft_run(td_kcall *k, const td_fft_group *g, int lanes, void *scratch);
-/* The passes alone, of one line: n real parts at `buffers`, n imaginary ones `room` elements behind, room for as many of both behind those;
- * and where the result is. */
+/* The passes alone, of one line: n real parts at `buffers`, n imaginary ones `room` elements behind, room for as many
+ * of both behind those; and where the result is. */
 bool td_fft_line(td_kcall *k, const td_fft_length *f, void *buffers, int64_t room, void **re, void **im);
 
 #endif

@@ -1,5 +1,6 @@
-/* Lines into lanes and back, included by fft_lanes.h: elements `step` bytes apart, their imaginary parts `part` bytes behind (TD_FFT_REAL: there
- * are none). Whole lines are turned in registers, four or two elements of all lanes at once; neighbouring lines are taken apart. */
+/* Lines into lanes and back, included by fft_lanes.h: elements `step` bytes apart, their imaginary parts `part` bytes
+ * behind (TD_FFT_REAL: there are none). Whole lines are turned in registers, four or two elements of all lanes at once;
+ * neighbouring lines are taken apart. */
 
 enum { FFT(cell) = 2 * (int)sizeof(REAL), FFT(across) = LANES / 2 }; /* a complex number; those that fill a vector */
 
@@ -20,7 +21,7 @@ TD_INLINE void FFT(transpose)(V *x)
     }
 }
 
-TD_CLONES static int64_t FFT(load_lines)(const td_fft_group *g, const FFT(sides) *b, int64_t from, int64_t to)
+TD_CLONES static int64_t FFT(load_lines)(const td_fft_group *g, const FFT(sides) * b, int64_t from, int64_t to)
 {
     for (; from + FFT(across) <= to; from += FFT(across)) {
         V x[LANES];
@@ -31,19 +32,21 @@ TD_CLONES static int64_t FFT(load_lines)(const td_fft_group *g, const FFT(sides)
     return from;
 }
 
-TD_CLONES static int64_t FFT(store_lines)(const td_fft_group *g, const FFT(sides) *b, int64_t from, int64_t to)
+TD_CLONES static int64_t FFT(store_lines)(const td_fft_group *g, const FFT(sides) * b, int64_t from, int64_t to)
 {
     const REAL scale = (REAL)g->scale;
     for (; from + FFT(across) <= to; from += FFT(across)) {
         V x[LANES];
-        for (int c = 0; c < FFT(across); c++) x[2 * c] = b->re[from + c] * scale, x[2 * c + 1] = b->im[from + c] * scale;
+        for (int c = 0; c < FFT(across); c++)
+            x[2 * c] = b->re[from + c] * scale, x[2 * c + 1] = b->im[from + c] * scale;
         FFT(transpose)(x);
         for (int l = 0; l < g->lines; l++) memcpy(g->to[l] + from * FFT(cell), &x[l], sizeof(V));
     }
     return from;
 }
 
-TD_CLONES static int64_t FFT(load_side)(const td_fft_group *g, const FFT(sides) *b, int64_t from, int64_t to, int64_t step)
+TD_CLONES static int64_t FFT(load_side)(const td_fft_group *g, const FFT(sides) * b, int64_t from, int64_t to,
+                                        int64_t step)
 {
     typedef MASK mask __attribute__((vector_size(LANES * sizeof(REAL))));
     mask even, odd;
@@ -57,7 +60,8 @@ TD_CLONES static int64_t FFT(load_side)(const td_fft_group *g, const FFT(sides) 
     return from;
 }
 
-TD_CLONES static int64_t FFT(store_side)(const td_fft_group *g, const FFT(sides) *b, int64_t from, int64_t to, int64_t step)
+TD_CLONES static int64_t FFT(store_side)(const td_fft_group *g, const FFT(sides) * b, int64_t from, int64_t to,
+                                         int64_t step)
 {
     typedef MASK mask __attribute__((vector_size(LANES * sizeof(REAL))));
     const REAL scale = (REAL)g->scale;
@@ -80,7 +84,8 @@ static bool FFT(side_by_side)(const char *const *at)
 }
 #endif
 
-static void FFT(load_part)(const td_fft_group *g, const FFT(sides) *b, int64_t from, int64_t to, int64_t step, int64_t part)
+static void FFT(load_part)(const td_fft_group *g, const FFT(sides) * b, int64_t from, int64_t to, int64_t step,
+                           int64_t part)
 {
 #if LANES > 1
     if (part == (int64_t)sizeof(REAL) && FFT(side_by_side)(g->from)) from = FFT(load_side)(g, b, from, to, step);
@@ -94,7 +99,8 @@ static void FFT(load_part)(const td_fft_group *g, const FFT(sides) *b, int64_t f
         }
 }
 
-static void FFT(store_part)(const td_fft_group *g, const FFT(sides) *b, int64_t from, int64_t to, int64_t step, int64_t part)
+static void FFT(store_part)(const td_fft_group *g, const FFT(sides) * b, int64_t from, int64_t to, int64_t step,
+                            int64_t part)
 {
     const REAL scale = (REAL)g->scale;
 #if LANES > 1
@@ -110,22 +116,14 @@ static void FFT(store_part)(const td_fft_group *g, const FFT(sides) *b, int64_t 
         }
 }
 
-static bool FFT(load)(td_kcall *k, const td_fft_group *g, const FFT(sides) *b, int64_t n, int64_t step, int64_t part)
+static bool FFT(load)(td_kcall *k, const td_fft_group *g, const FFT(sides) * b, int64_t n, int64_t step, int64_t part)
 {
-    int64_t each = TD_REST_ELEMENTS / LANES;
-    for (int64_t i = 0; i < n; i += each) {
-        FFT(load_part)(g, b, i, td_min64(n, i + each), step, part);
-        if (td_kernel_rest(k)) return false;
-    }
+    PARTS(n, FFT(load_part)(g, b, from, to, step, part))
     return true;
 }
 
-static bool FFT(store)(td_kcall *k, const td_fft_group *g, const FFT(sides) *b, int64_t n, int64_t step, int64_t part)
+static bool FFT(store)(td_kcall *k, const td_fft_group *g, const FFT(sides) * b, int64_t n, int64_t step, int64_t part)
 {
-    int64_t each = TD_REST_ELEMENTS / LANES;
-    for (int64_t i = 0; i < n; i += each) {
-        FFT(store_part)(g, b, i, td_min64(n, i + each), step, part);
-        if (td_kernel_rest(k)) return false;
-    }
+    PARTS(n, FFT(store_part)(g, b, from, to, step, part))
     return true;
 }

@@ -1,25 +1,10 @@
-/* What is known of a length: factors, roots of unity, and the chirp of one with a large prime factor. Short ones are kept, the last
- * TD_FFT_KEPT that were used; who needs a longer one makes it in the work memory of its call.
+/* What is known of a length: factors, roots of unity, and the chirp of one with a large prime factor, in one block of
+ * memory.
  *
- * Everything in `kept` is guarded by `lock`; what somebody holds is not dropped. */
+ * Roots are computed in double, by the angle that symmetries leave of them; those of a large n as products of two. */
 #include "daemon/kernels/cpu/fft.h"
 #include <math.h>
-#include <pthread.h>
-#include <stdlib.h>
 #include <string.h>
-
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-
-typedef struct entry {
-    td_fft_length *fft;
-    int refs;
-    uint64_t used;
-} entry;
-
-static struct {
-    entry at[TD_FFT_KEPT];
-    uint64_t clock;
-} kept;
 
 /* ---- roots of unity */
 
@@ -82,7 +67,8 @@ static void root_of(const source *s, int64_t k, double *re, double *im)
         root(k, s->n, re, im);
         return;
     }
-    const double *u = s->large.fine + 2 * (k & ((INT64_C(1) << s->large.bits) - 1)), *v = s->large.coarse + 2 * (k >> s->large.bits);
+    const double *u = s->large.fine + 2 * (k & ((INT64_C(1) << s->large.bits) - 1)),
+                 *v = s->large.coarse + 2 * (k >> s->large.bits);
     *re = u[0] * v[0] - u[1] * v[1];
     *im = u[0] * v[1] + u[1] * v[0];
 }
@@ -138,7 +124,8 @@ static size_t part(layout *l, size_t bytes)
 
 static layout lay_out(int64_t length, td_dtype dtype, bool real)
 {
-    layout l = {.n = real && length % 2 == 0 ? length / 2 : length, .bytes = (sizeof(td_fft_length) + 63) & ~(size_t)63};
+    layout l = {.n = real && length % 2 == 0 ? length / 2 : length,
+                .bytes = (sizeof(td_fft_length) + 63) & ~(size_t)63};
     size_t each = td_dtype_size(dtype);
     int radix[TD_FFT_PASSES], passes = factors(l.n, radix);
     l.work = passes < 0 ? convolution(2 * l.n - 1) : l.n;
@@ -253,7 +240,8 @@ bool td_fft_make(td_kcall *k, void *at, int64_t length, td_dtype dtype, bool rea
     char *base = at, *to = base + l.roots;
     source s;
     memset(f, 0, sizeof *f);
-    *f = (td_fft_length){.length = length, .n = l.n, .work = l.work, .dtype = (uint8_t)dtype, .real = l.n != length, .roots = to};
+    *f = (td_fft_length){
+        .length = length, .n = l.n, .work = l.work, .dtype = (uint8_t)dtype, .real = l.n != length, .roots = to};
     f->passes = factors(f->work, f->radix);
     if (!prepare(k, &s, f->work, base + l.rooms[0])) return false;
     int64_t m = f->work;
@@ -266,66 +254,4 @@ bool td_fft_make(td_kcall *k, void *at, int64_t length, td_dtype dtype, bool rea
     if (!f->real) return true;
     f->turns = base + l.turns;
     return prepare(k, &s, length, base + l.rooms[2]) && make_turns(k, f, &s, base + l.turns);
-}
-
-/* ---- keeping short ones (under the lock) */
-
-static entry *find(int64_t length, td_dtype dtype, bool real)
-{
-    bool half = real && length % 2 == 0;
-    for (int i = 0; i < TD_FFT_KEPT; i++) {
-        const td_fft_length *f = kept.at[i].fft;
-        if (f && f->length == length && f->dtype == dtype && f->real == half) return &kept.at[i];
-    }
-    return NULL;
-}
-
-/* Room for one: an empty place, or that of the longest unused. */
-static entry *place(void)
-{
-    entry *oldest = NULL;
-    for (int i = 0; i < TD_FFT_KEPT; i++) {
-        entry *e = &kept.at[i];
-        if (!e->fft) return e;
-        if (e->refs == 0 && (!oldest || e->used < oldest->used)) oldest = e;
-    }
-    if (oldest) free(oldest->fft), oldest->fft = NULL;
-    return oldest;
-}
-
-static const td_fft_length *hold(int64_t length, td_dtype dtype, bool real)
-{
-    pthread_mutex_lock(&lock);
-    entry *e = find(length, dtype, real);
-    if (e) e->refs++, e->used = ++kept.clock;
-    pthread_mutex_unlock(&lock);
-    return e ? e->fft : NULL;
-}
-
-const td_fft_length *td_fft_take(td_kcall *k, int64_t length, td_dtype dtype, bool real)
-{
-    const td_fft_length *known = hold(length, dtype, real);
-    if (known) return known;
-    size_t bytes = td_fft_bytes(length, dtype, real);
-    td_fft_length *f = aligned_alloc(64, bytes);
-    if (!f || !td_fft_make(k, f, length, dtype, real)) {
-        if (!f) td_kernel_fail(k, TD_E_MEMORY, "no memory for %zu bytes of roots of unity", bytes);
-        free(f);
-        return NULL;
-    }
-    pthread_mutex_lock(&lock);
-    entry *e = find(length, dtype, real) ? NULL : place(); /* somebody else may have made the same meanwhile */
-    if (e) *e = (entry){f, 1, ++kept.clock};
-    pthread_mutex_unlock(&lock);
-    return f;
-}
-
-void td_fft_give(const td_fft_length *f)
-{
-    bool ours = false;
-    pthread_mutex_lock(&lock);
-    for (int i = 0; i < TD_FFT_KEPT; i++)
-        if (kept.at[i].fft == f) kept.at[i].refs--, ours = true;
-    pthread_mutex_unlock(&lock);
-    if (!ours) free((td_fft_length *)f);
 }

@@ -27,7 +27,7 @@
 #define TD_GRIDS_ "grid_sampler grid_sampler_backward"
 #define TD_COPIES_ "scatter scatter_add scatter_fold index_put index_add select_scatter slice_scatter"
 #define TD_FFTS_ "fft_c2c fft_r2c fft_c2r"
-#define TD_RANDOM_ "rand randn randint bernoulli dropout dropout_backward"
+#define TD_RANDOM_ "rand randn randint bernoulli dropout dropout_backward exponential geometric cauchy log_normal poisson"
 #define TD_ATTENTION_ "tiled_attention tiled_attention_backward"
 #define TD_RECURRENT_                                                                                                  \
     "lstm_layer lstm_layer_backward gru_layer gru_layer_backward rnn_layer rnn_layer_backward"

@@ -1,0 +1,102 @@
+"""Tensors made from numbers and from parts: complex, polar, logspace, indices of triangles; real and complex tensors over the same memory."""
+
+import math
+from typing import Any
+
+from tensord import _C, _more
+from tensord._C import Tensor, ops
+
+
+def _pair(function, a, b, names):
+    for x, name in ((a, names[0]), (b, names[1])):
+        if not _C.is_tensor(x):
+            raise _C.DTypeError(f"{function}(): argument '{name}' must be Tensor, not {_C._a_type(x)}")
+    if a.dtype not in (_C.float32, _C.float64) or b.dtype not in (_C.float32, _C.float64):
+        raise _C.DTypeError(f"Expected both inputs to be Float or Double tensors but got {a.dtype} and {b.dtype}")
+    if a.dtype is not b.dtype:
+        raise _C.DTypeError(f"Expected object of dtype {a.dtype} but got {b.dtype} for second argument")
+
+
+def _join(real, imag):
+    """Their numbers as they are; where gradients are wanted, by a product with i (a nan beside an infinite imaginary part)."""
+    kind = real.dtype.to_complex()
+    if _C.is_grad_enabled() and (real.requires_grad or imag.requires_grad):
+        return real.to(kind) + imag.to(kind) * 1j
+    real, imag = ops.broadcast_tensors((real, imag))
+    return ops.view_dtype(_C.stack([real, imag], real.ndim), kind).reshape(real.shape)
+
+
+def complex(real: Tensor, imag: Tensor, *, out: Any = None) -> Tensor:
+    """The complex tensor with these real and imaginary parts."""
+    _pair("complex", real, imag, ("real", "imag"))
+    made = _join(real, imag)
+    return made if out is None else out.copy_(made)
+
+
+def polar(abs: Tensor, angle: Tensor, *, out: Any = None) -> Tensor:
+    """The complex tensor with these sizes and angles."""
+    _pair("polar", abs, angle, ("abs", "angle"))
+    made = _join(abs * ops.cos(angle), abs * ops.sin(angle))
+    return made if out is None else out.copy_(made)
+
+
+def view_as_real(input: Tensor) -> Tensor:
+    """Real and imaginary parts as a last dimension of two, over the same memory (a copy where gradients are wanted)."""
+    if not input.is_complex():
+        raise _C.DTypeError(f"view_as_real is only supported for complex tensors, not for {input.dtype}")
+    if _C.is_grad_enabled() and input.requires_grad:
+        return _C.stack([_C.real(input), _C.imag(input)], -1)
+    return ops.view_dtype(input.unsqueeze(-1), input.dtype.to_real())
+
+
+def view_as_complex(input: Tensor) -> Tensor:
+    """Complex numbers of a last dimension of two, over the same memory (a copy where gradients are wanted)."""
+    if not input.is_floating_point():
+        raise _C.DTypeError(f"view_as_complex is only supported for floating point tensors, but got a tensor of {input.dtype}")
+    if input.ndim == 0 or input.shape[-1] != 2:
+        raise _C.ShapeError("Tensor must have a last dimension of size 2")
+    if _C.is_grad_enabled() and input.requires_grad:
+        return _join(input.select(-1, 0), input.select(-1, 1))
+    return ops.view_dtype(input, input.dtype.to_complex()).squeeze(-1)
+
+
+def logspace(start: Any, end: Any, steps: int, base: float = 10.0, *, out: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    """steps powers of base, their exponents evenly spaced from start to end, both included."""
+    start, end = (v.item() if _C.is_tensor(v) else v for v in (start, end))
+
+    def make():
+        exponents = ops.linspace(float(start), float(end), steps, _C.float64)
+        return ops.pow(base, exponents).to(dtype or _C.get_default_dtype())
+
+    made = _more._made(device, requires_grad, make)
+    return made if out is None else out.copy_(made)
+
+
+def scalar_tensor(s: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    """A tensor without dimensions."""
+    return _C.tensor(s, dtype=dtype or _C.get_default_dtype(), device=device, requires_grad=requires_grad)
+
+
+def _indices(triangle, name, row, col, offset, dtype, device):
+    if row < 0 or col < 0:
+        raise _C.InvalidError(f"{name}: row and col must be non-negative, got {row} and {col}")
+    return _more._made(device, False, lambda: ops.nonzero(triangle(ops.make_full((row, col), True, _C.bool), offset)).t().contiguous().to(dtype or _C.int64))
+
+
+def tril_indices(row: int, col: int, offset: int = 0, *, dtype: Any = None, device: Any = None) -> Tensor:
+    """Rows and columns of the lower triangle of a matrix."""
+    return _indices(ops.tril, "tril_indices", row, col, offset, dtype, device)
+
+
+def triu_indices(row: int, col: int, offset: int = 0, *, dtype: Any = None, device: Any = None) -> Tensor:
+    """Rows and columns of the upper triangle of a matrix."""
+    return _indices(ops.triu, "triu_indices", row, col, offset, dtype, device)
+
+
+def empty_permuted(size: Any, physical_layout: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    """A tensor of this shape whose dimensions lie in memory in the order of physical_layout, with whatever its memory holds."""
+    size, order = tuple(size), [int(d) for d in physical_layout]
+    if sorted(order) != list(range(len(size))):
+        raise _C.InvalidError(f"physical_layout must name each of {len(size)} dimensions once, not {tuple(order)}")
+    strides = [math.prod(size[d] for d in order[order.index(i) + 1:]) for i in range(len(size))]
+    return _more._made(device, requires_grad, ops.empty_strided, size, tuple(strides), dtype or _C.get_default_dtype())

@@ -1,0 +1,138 @@
+"""Random tensors: functions that take a generator, and those of distributions. Imported by _compose, where the extension finds what
+client/python/surface.toml calls `py`."""
+
+from typing import Any
+
+from tensord import _C, _more
+from tensord._C import Tensor, ops
+from tensord._random import drawn
+
+_is = _C.is_tensor
+
+
+def _size(size):
+    return tuple(size[0]) if len(size) == 1 and isinstance(size[0], (tuple, list)) else size
+
+
+def _floating(make, size, kw):
+    generator, dtype = kw.pop("generator", None), kw.pop("dtype", None) or _C.get_default_dtype()
+    device, requires_grad = kw.pop("device", None), kw.pop("requires_grad", False)
+    if "size" in kw:
+        size = (kw.pop("size"),)
+    for name in kw:
+        raise _C.DTypeError(f"got an unexpected keyword argument '{name}'")
+    return drawn(generator, _more._made, device, requires_grad, make, _size(size), dtype)
+
+
+def rand(*size, **kw):
+    return _floating(ops.rand, size, kw)
+
+
+def randn(*size, **kw):
+    return _floating(ops.randn, size, kw)
+
+
+def _ints(make, low, high, size, dtype, generator, device, requires_grad):
+    return drawn(generator, _more._made, device, requires_grad, make, low, high, size, dtype)
+
+
+def randint(low, high=None, size=None, dtype=None, *, generator=None, device=None, requires_grad=False):
+    if size is None and isinstance(high, (tuple, list)):
+        low, high, size = 0, low, high
+    if size is None:
+        raise _C.DTypeError("randint() needs the size: randint(high, (2, 3)) or randint(low, high, (2, 3))")
+    if high is None:
+        low, high = 0, low
+    return _ints(ops.randint, low, high, _more._shape(size), dtype or _C.int64, generator, device, requires_grad)
+
+
+def randint_like(input: Tensor, low: int, high: Any = None, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    """Random whole numbers from low (0 when left out) to high - 1, in the same shape and dtype."""
+    low, high = (0, low) if high is None else (low, high)
+    return _ints(ops.randint, low, high, input.shape, dtype or input.dtype, None, device or input.device, requires_grad)
+
+
+def randperm(n, dtype=None, *, generator=None, device=None, requires_grad=False):
+    return drawn(generator, _more._made, device, requires_grad, ops.randperm, n, dtype or _C.int64)
+
+
+def normal(mean: Any = 0.0, std: Any = 1.0, size: Any = None, *, generator: Any = None, dtype: Any = None, out: Any = None) -> Tensor:
+    """Random normal numbers of this mean and standard deviation; without a size, one for each of theirs."""
+    if size is None:
+        size = (mean + std).shape if _is(mean) or _is(std) else None
+        if size is None:
+            raise _C.DTypeError("normal() of two numbers needs the size: normal(0.0, 1.0, (2, 3))")
+    if not _is(std) and std < 0:
+        raise _C.InvalidError(f"normal expects std >= 0.0, but found std {std}")
+    kinds = [x.dtype for x in (mean, std) if _is(x) and x.is_floating_point()]
+    y = drawn(generator, ops.randn, tuple(size), dtype or (kinds[0] if kinds else _C.get_default_dtype())) * std + mean
+    return y if out is None else out.copy_(y)
+
+
+@_more._beside
+def _filled(self, generator, make, *args):
+    """self with what make(shape, *args, dtype) draws; dtypes that no distribution has are converted."""
+    if not self.is_floating_point():
+        raise _C.DTypeError(f"random numbers of this distribution do not fit {self.dtype}")
+    return self.copy_(drawn(generator, make, self.shape, *args, self.dtype))
+
+
+def uniform_(self, a=0.0, b=1.0, *, generator=None):
+    if a > b:
+        raise _C.InvalidError(f"uniform_ expects to return a [from, to) range, but found from={a} > to={b}")
+    return self.copy_(drawn(generator, _C.rand_like, self) * (b - a) + a)
+
+
+def normal_(self, mean=0.0, std=1.0, *, generator=None):
+    if std < 0:
+        raise _C.InvalidError(f"normal_ expects std >= 0.0, but found std {std}")
+    return self.copy_(drawn(generator, _C.randn_like, self) * std + mean)
+
+
+def exponential_(self, lambd=1.0, *, generator=None):
+    return _filled(self, generator, ops.exponential, float(lambd))
+
+
+def cauchy_(self, median=0.0, sigma=1.0, *, generator=None):
+    return _filled(self, generator, ops.cauchy, float(median), float(sigma))
+
+
+def log_normal_(self, mean=1.0, std=2.0, *, generator=None):
+    return _filled(self, generator, ops.log_normal, float(mean), float(std))
+
+
+@_more._beside
+def geometric_(self, p, *, generator=None):
+    return self.copy_(drawn(generator, ops.geometric, self.shape, float(p), self.dtype))
+
+
+def poisson(input, generator=None):
+    return drawn(generator, ops.poisson, input)
+
+
+def bernoulli(input, p=None, *, generator=None):
+    return drawn(generator, ops.bernoulli, input if p is None else _more._made(input.device, False, ops.make_full, input.shape, float(p), input.dtype))
+
+
+@_more._beside
+def bernoulli_(self, p=0.5, *, generator=None):
+    chance: Any = p if _is(p) else ops.make_full(self.shape, p, self.dtype if self.is_floating_point() else _C.float32)
+    return self.copy_(drawn(generator, ops.bernoulli, chance.expand(self.shape)))
+
+
+# How far random_() goes when it is not told: the largest whole numbers that a dtype has all of.
+_MOST = {_C.bool: 2, _C.uint8: 256, _C.int8: 128, _C.int16: 1 << 15, _C.int32: 1 << 31, _C.int64: (1 << 63) - 1, _C.float16: (1 << 11) + 1,
+         _C.bfloat16: (1 << 8) + 1, _C.float32: (1 << 24) + 1, _C.float64: (1 << 53) + 1}
+
+
+@_more._beside
+def random_(self, low=0, high=None, *, generator=None):
+    low, high = (0, low) if high is None and low else (low, high)
+    high = _MOST[self.dtype] if high is None else high
+    if low >= high:
+        raise _C.InvalidError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
+    return self.copy_(drawn(generator, ops.randint, low, high, self.shape, _C.int64))
+
+
+def multinomial(input, num_samples, replacement=False, *, generator=None):
+    return drawn(generator, ops.multinomial, input, num_samples, replacement)
