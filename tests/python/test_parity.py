@@ -446,6 +446,19 @@ rows("F.embedding_bag", "i, m, mode='max'", "i, m, padding_idx=1", "i.flatten(),
 rows("F.multi_head_attention_forward", "b3[..., :2], bb, bb, 2, 1, lib.cat([bb[0], bb[0], bb[1]]), None, None, None, False, 0.0, bb[0], two",
      "bb, bb, bb, 2, 2, lib.cat([bb[0], bb[0], bb[1]]), lib.cat([two, two, two]), bb[:1, :1], bb[:1, 1:], True, 0.0, bb[0], two, average_attn_weights=False")
 
+# Transforms, windows, what is made from parts.
+rows("complex polar", "x, y", "x, y.to(lib.float64)")
+rows("view_as_real", "x")
+rows("view_as_complex", "lib.stack([x, y], -1)", "x")
+rows("logspace", "0, 3, 4", "1, 2, 5, base=2.0", "0, 1, 0", "0, 2, 3, dtype=lib.float64")
+rows("scalar_tensor", "3", "2.5, dtype=lib.float64", "True")
+rows("tril_indices triu_indices", "3, 4", "2, 3, -1", "0, 2", "3, 3, offset=1", "-1, 2")
+rows("hann_window hamming_window blackman_window bartlett_window kaiser_window", "5", "6, False", "0", "1", "7, dtype=lib.float64", "4, dtype=lib.int64", "-1")
+rows("hamming_window", "5, True, 0.6, 0.4")
+rows("kaiser_window", "5, True, 3.0")
+rows("stft", "m[0], 4, 2, return_complex=True", "lib.cat([x, x, x, x], 1), 4, 1, 3, v, return_complex=True", "x, 64, return_complex=True")
+rows("istft", "lib.ones(3, 4, dtype=lib.complex64), 4")
+
 # ---- what differs on purpose: (pattern of "name(arguments) variant: what differs", reason)
 MORE = ("more is taken here: PyTorch has no kernel for the dtype, or asks for another one")
 KNOWN = [
@@ -468,6 +481,8 @@ KNOWN = [
     (r"(conv|avg_pool|max_pool|mm|bmm|matmul|inner|einsum|dot|mv|tensordot)\w*\(.* (complex64|bool): raises DTypeError", "no kernel for the dtype here"),
     (r"(nextafter|signbit|square|rand_like|randn_like|uniform_|normal_|bernoulli_|cumprod|prod)\(.*raises DTypeError: .*is not implemented for",
      "no kernel for the dtype here"),
+    (r"(complex|polar)\(.* float16: ", "there is no complex32"),
+    (r"stft\(.* empty: ", "a batch of no signals is transformed too"),
     (r"sub(tract)?_?\(.*True\)", "a bool of Python beside numbers is one of them"),
     (r"\baddcmul_?\(.*value=0.5.* int|\baddmm\(.*beta=0.5.* int", "a scale of whole numbers is a whole number"),
     (r"(flipud|roll|prelu|rms_norm|cosine_embedding_loss|embedding_bag|kl_div|median|bincount)\w*\(.* (scalar|int scalar|empty): ", "without dimensions, or elements"),
@@ -617,7 +632,7 @@ def everything():
 
 # What takes no such arguments: tested elsewhere.
 ELSEWHERE = set("backward register_hook register_post_accumulate_grad_hook is_inference retain_grad cuda data_ptr from_dlpack from_numpy get_default_dtype set_default_dtype is_grad_enabled manual_seed initial_seed set_printoptions save "
-                "load type as_tensor_ share_memory_ is_shared pin_memory is_pinned apply_ map_".split())
+                "load type as_tensor_ share_memory_ is_shared pin_memory is_pinned apply_ map_ get_rng_state set_rng_state seed poisson randint_like istft exponential_ geometric_ cauchy_ log_normal_ new_empty_strided".split())
 ALL = everything()
 # Methods that are functions too: their arguments are bound by the same code, so a few kinds of x are enough.
 TWICE, FEW = {n for n in ALL if n[:2] == "x." and "lib." + n[2:].removesuffix("_") in ALL}, ("float32", "int64", "bool", "empty")

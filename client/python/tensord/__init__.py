@@ -63,7 +63,7 @@ _LAZY = {
               "from_numpy", "numel", "is_floating_point", "is_complex", "finfo", "iinfo", "result_type", "meshgrid", "std_mean",
               "var_mean", "broadcast_shapes", "broadcast_tensors", "publish"),
     "_compose": ("BoolTensor", "ByteTensor", "DoubleTensor", "FloatTensor", "IntTensor", "LongTensor", "as_tensor", "atleast_1d", "atleast_2d",
-                 "einsum", "is_nonzero", "isin", "normal", "tensordot"),
+                 "einsum", "is_nonzero", "isin", "tensordot"),
     "_math": tuple("""block_diag cartesian_prod combinations atleast_3d trapezoid trapz cumulative_trapezoid gradient histogram polygamma fill row_stack searchsorted
 bucketize alias_copy as_strided_copy detach_copy diagonal_copy expand_copy permute_copy select_copy slice_copy split_copy split_with_sizes_copy
 squeeze_copy t_copy transpose_copy unbind_copy unfold_copy unsqueeze_copy view_copy abs_ acos_ acosh_ arccos_ arccosh_ arcsin_ arcsinh_ arctan_
