@@ -832,11 +832,11 @@ def vstack(tensors):
 
 def pad(self, pad: list[int], mode="constant", value=None):
     if mode == "reflect":
-        return _reflected(self, pad)
+        return ops.reflection_pad(self, pad)
     if mode == "replicate":
-        return _replicated(self, pad)
+        return ops.replication_pad(self, pad)
     if mode == "circular":
-        return _circular(self, pad)
+        return ops.circular_pad(self, pad)
     return ops.constant_pad(self, pad, _fill(value))
 
 
@@ -845,57 +845,33 @@ def constant_pad_nd(self, pad: list[int], value=0):
 
 
 def reflection_pad1d(self, padding: list[int]):
-    return _reflected(self, padding)
+    return ops.reflection_pad(self, padding)
 
 
 def reflection_pad2d(self, padding: list[int]):
-    return _reflected(self, padding)
+    return ops.reflection_pad(self, padding)
+
+
+def reflection_pad3d(self, padding: list[int]):
+    return ops.reflection_pad(self, padding)
 
 
 def replication_pad1d(self, padding: list[int]):
-    return _replicated(self, padding)
+    return ops.replication_pad(self, padding)
 
 
 def replication_pad2d(self, padding: list[int]):
-    return _replicated(self, padding)
+    return ops.replication_pad(self, padding)
+
+
+def replication_pad3d(self, padding: list[int]):
+    return ops.replication_pad(self, padding)
 
 
 def _fill(value):
     if value is None:
         return 0.0
     return value
-
-
-def _mirror(x, dim: int, before: int, after: int):
-    n = x.shape[dim]
-    assert before >= 0 and after >= 0, "padding that is negative is not known here"
-    assert before < n and after < n, "Padding size should be less than the corresponding input dimension"
-    first = ops.flip(ops.slice(x, dim, 1, 1 + before), [dim])
-    last = ops.flip(ops.slice(x, dim, n - 1 - after, n - 1), [dim])
-    return ops.cat([first, x, last], dim)
-
-
-def _reflected(x, pad: list[int]):
-    for k in range(len(pad) // 2):
-        x = _mirror(x, -1 - k, pad[2 * k], pad[2 * k + 1])
-    return x
-
-
-def _replicated(x, pad: list[int]):
-    for k in range(len(pad) // 2):
-        first, last = ops.slice(x, -1 - k, 0, 1), ops.slice(x, -1 - k, -1)
-        before, after = ops.repeat_interleave(first, pad[2 * k], -1 - k), ops.repeat_interleave(last, pad[2 * k + 1], -1 - k)
-        x = ops.cat([before, x, after], -1 - k)
-    return x
-
-
-def _circular(x, pad: list[int]):
-    for k in range(len(pad) // 2):
-        n = x.shape[-1 - k]
-        assert 0 <= pad[2 * k] <= n and 0 <= pad[2 * k + 1] <= n, "padding value causes wrapping around more than once, or is negative"
-        before, after = ops.slice(x, -1 - k, n - pad[2 * k], n), ops.slice(x, -1 - k, 0, pad[2 * k + 1])
-        x = ops.cat([before, x, after], -1 - k)
-    return x
 
 
 # ---- reductions
@@ -1323,17 +1299,19 @@ def conv_transpose2d(input, weight, bias=None, stride: list[int] = [1, 1], paddi
 
 
 def conv_transpose1d(input, weight, bias=None, stride: list[int] = [1], padding: list[int] = [0], output_padding: list[int] = [0], groups: int = 1, dilation: list[int] = [1]):
-    x, w = input.unsqueeze(-2), weight.unsqueeze(-2)
-    return ops.conv_transpose2d(x, w, bias, [1, stride[0]], [0, padding[0]], [0, output_padding[0]], groups, [1, dilation[0]]).squeeze(-2)
+    return ops.conv_transpose1d(input, weight, bias, stride, padding, output_padding, groups, dilation)
 
 
 def _convolution(input, weight, bias, stride: list[int], padding: list[int], dilation: list[int], transposed, output_padding: list[int], groups: int, benchmark=False, deterministic=False, cudnn_enabled=True, allow_tf32=True):
     n = _count(stride)
-    assert n < 3, "convolutions of 3 dimensions are not known here"
     if transposed:
+        if n == 3:
+            return ops.conv_transpose3d(input, weight, bias, stride, padding, output_padding, groups, dilation)
         if n == 1:
             return conv_transpose1d(input, weight, bias, stride, padding, output_padding, groups, dilation)
         return conv_transpose2d(input, weight, bias, stride, padding, output_padding, groups, dilation)
+    if n == 3:
+        return ops.conv3d(input, weight, bias, stride, padding, dilation, groups)
     if n == 1:
         return conv1d(input, weight, bias, stride, padding, dilation, groups)
     return conv2d(input, weight, bias, stride, padding, dilation, groups)

@@ -162,6 +162,8 @@ def _(r):
     if r.wide:
         n = r.int(1, 2) if mode != 3 else 2
         s, size = [2, 3, *few(r, n, 20, 60)], few(r, n, 20, 90)
+        if mode < 2:  # which is nearest is another thing in float32 and in float64
+            size = [m * r.pick(1, 2, 4) for m in s[2:]]
     corners, anti = mode in (2, 3) and bool(r.int(0, 1)), mode in (2, 3) and n == 2 and r.int(0, 2) == 0
     if anti:
         corners = False

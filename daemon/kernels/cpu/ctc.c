@@ -11,14 +11,15 @@
 #include <math.h>
 
 #define NEVER (-INFINITY)
-#define MOST (INT64_C(1) << 28) /* numbers of a row of the batch that are kept */
+#define MOST_LABELS (INT64_C(1) << 20)
+#define MOST_KEPT (INT64_C(1) << 40) /* numbers in all */
 
 typedef struct ctc_state {
     int64_t steps, n, classes, most; /* most labels of a target, or of all when they stand in one row */
     int64_t blank;
     int ix; /* input number of x; then targets, input_lengths, target_lengths */
     bool joined, zero;
-    size_t rows_at;
+    size_t rows_at, alpha_at; /* alpha of all rows, where nobody knows how long one of them is */
 } ctc_state;
 
 /* What is known of one row of the batch. */
@@ -80,6 +81,7 @@ static bool load_labels(td_kcall *k, const ctc_state *s, const ctc_row *r, int64
     const char *from = (const char *)targets->data + (s->joined ? r->first * step : i * d->stride[0]) * size;
     for (int64_t j = 0; j < r->labels; j++) {
         to[j] = td_load_index(from + j * step * size, d->dtype);
+        if (j % TD_REST_ELEMENTS == TD_REST_ELEMENTS - 1 && td_kernel_rest(k)) return false;
         if (to[j] >= 0 && to[j] < s->classes) continue;
         td_kernel_fail(k, TD_E_INDEX, "ctc_loss: label %lld is out of bounds for %lld classes", (long long)to[j],
                        (long long)s->classes);
@@ -186,6 +188,7 @@ static void gradient_chunk(td_kcall *k, int64_t chunk, void *scratch)
     const ctc_row *r = (const ctc_row *)((char *)k->work + s->rows_at) + chunk;
     int64_t *labels = scratch, places = 2 * r->labels + 1, most = 2 * s->most + 1, done = 0;
     double *share = (double *)(labels + s->most), *beta = share + s->classes, *alpha = beta + 2 * most;
+    if (s->joined) alpha = (double *)((char *)k->work + s->alpha_at) + (2 * r->first + chunk) * s->steps;
     double g = td_karg_number(&k->in[0], chunk), loss;
     if (!load_labels(k, s, r, chunk, labels)) return;
     loss = forward(k, s, r, chunk, labels, alpha, true);
@@ -209,10 +212,9 @@ static void gradient_chunk(td_kcall *k, int64_t chunk, void *scratch)
 
 /* ---- plans */
 
-static int start(td_kcall *k, ctc_state *s, int ix, int64_t rows, const char *name, td_error *e)
+static int start(td_kcall *k, ctc_state *s, int ix, bool backward, const char *name, td_error *e)
 {
     const td_desc *x = k->in[ix].desc, *targets = k->in[ix + 1].desc;
-    int64_t elements = 0;
     *s = (ctc_state){.ix = ix, .blank = td_attr_int(k->attrs, 0), .zero = td_attr_bool(k->attrs, 1)};
     if (!td_dtype_is_float(x->dtype)) return td_refuse_dtype(k, ix, name, e);
     for (int i = 1; i <= 3; i++)
@@ -222,20 +224,23 @@ static int start(td_kcall *k, ctc_state *s, int ix, int64_t rows, const char *na
     s->steps = x->shape[0], s->n = x->shape[1], s->classes = x->shape[2];
     s->joined = targets->ndim == 1;
     s->most = targets->shape[targets->ndim - 1];
-    if (s->most > MOST || s->steps > MOST || s->classes > MOST ||
-        (elements = (2 * s->most + 1) * (rows ? rows : s->steps + 2)) > MOST)
-        return td_fail(e, TD_E_UNSUPPORTED, "%s: %lld steps with up to %lld labels are too many", name,
-                       (long long)s->steps, (long long)s->most);
-    k->scratch_bytes = (size_t)(s->most + elements + (rows ? 0 : s->classes)) * 8;
+    double kept = (double)s->steps * (s->joined ? 2.0 * (double)s->most + (double)s->n : 2.0 * (double)s->most + 1);
+    if (s->most > MOST_LABELS || s->classes > INT32_MAX || kept > (double)MOST_KEPT)
+        return td_fail(e, TD_E_UNSUPPORTED, "%s: %lld steps with up to %lld labels of %lld classes are too many", name,
+                       (long long)s->steps, (long long)s->most, (long long)s->classes);
+    int64_t numbers = s->most + 2 * (2 * s->most + 1);
+    if (backward) numbers += s->classes + (s->joined ? 0 : (int64_t)kept);
+    k->scratch_bytes = (size_t)numbers * 8;
+    if (backward && s->joined) s->alpha_at = td_plan_work(k, (size_t)kept * 8);
     s->rows_at = td_plan_work(k, (size_t)td_max64(1, s->n) * sizeof(ctc_row));
-    k->cost_ns = (double)s->n * (double)s->steps * (double)(2 * s->most + 1) * (rows ? 40 : 120) + 500;
+    k->cost_ns = (double)s->n * (double)s->steps * (double)(2 * s->most + 1) * (backward ? 120 : 40) + 500;
     return 0;
 }
 
 int td_cpu_plan_ctc_losses(td_kcall *k, td_error *e)
 {
     ctc_state *s = (ctc_state *)k->state;
-    int code = start(k, s, 0, 2, "ctc_losses", e);
+    int code = start(k, s, 0, false, "ctc_losses", e);
     if (code) return code;
     td_plan_phase(k, lengths_chunk, 1);
     td_plan_phase(k, losses_chunk, s->n);
@@ -246,7 +251,7 @@ int td_cpu_plan_ctc_losses(td_kcall *k, td_error *e)
 int td_cpu_plan_ctc_losses_backward(td_kcall *k, td_error *e)
 {
     ctc_state *s = (ctc_state *)k->state;
-    int code = start(k, s, 1, 0, "ctc_losses_backward", e);
+    int code = start(k, s, 1, true, "ctc_losses_backward", e);
     if (code) return code;
     td_plan_phase(k, lengths_chunk, 1);
     td_plan_phase(k, gradient_chunk, s->n);

@@ -157,7 +157,10 @@ static void picture_chunk(td_kcall *k, int64_t chunk, void *scratch)
     td_rows_init(&r, &k->in[0], 2, s->acc);
     td_cut_range(s->c, s->group, chunk % s->groups, &c0, &c1);
     char *out = (char *)k->out[0].data + (n * s->c + c0) * s->plane * size, *to = s->dtype == s->acc ? out : sums;
-    memset(to, 0, (size_t)((c1 - c0) * s->plane * acc));
+    for (int64_t c = 0; c < c1 - c0; c++) {
+        memset(to + c * s->plane * acc, 0, (size_t)(s->plane * acc));
+        if (td_kernel_rest(k)) return;
+    }
     for (int64_t b = 0; b < s->places; b += BLOCK) {
         int64_t count = td_min64(BLOCK, s->places - b);
         if (td_kernel_rest(k)) return;

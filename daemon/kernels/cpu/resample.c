@@ -41,13 +41,11 @@ static void taps_chunk(td_kcall *k, int64_t chunk, void *scratch)
     (void)chunk, (void)scratch;
     for (int d = 0; d < DIMS; d++) {
         const td_resize *r = &s->dim[d];
-        if (td_kernel_rest(k)) return;
         td_taps used = td_taps_in((char *)k->work + s->at[d], s->to[d], s->count[d]);
         if (s->backward) {
             td_taps made = td_taps_in((char *)k->work + s->spare_at, r->out, s->count[d]);
-            td_taps_fill(r, &made);
-            td_taps_turn(r, &made, &used);
-        } else td_taps_fill(r, &used);
+            if (!td_taps_fill(k, r, &made) || !td_taps_turn(k, r, &made, &used)) return;
+        } else if (!td_taps_fill(k, r, &used)) return;
         *even_of(k, s, d) = used.even;
     }
 }
@@ -114,6 +112,7 @@ static void rows_chunk(td_kcall *k, int64_t chunk, void *scratch)
 {
     const resample_state *s = (const resample_state *)k->state;
     int64_t b, e, acc = (int64_t)td_dtype_size(s->acc), size = (int64_t)td_dtype_size(s->dtype), done = 0;
+    if (atomic_load(&k->failed)) return; /* the taps may not be whole */
     td_taps t[DIMS] = {taps_of(k, s, D), taps_of(k, s, H), taps_of(k, s, W)};
     char *sum = scratch, *buffer = sum + (s->from[W] * acc + 63) / 64 * 64, *line = buffer + (s->from[W] * acc + 63) / 64 * 64;
     td_rows r;

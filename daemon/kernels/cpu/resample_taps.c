@@ -125,10 +125,10 @@ static void antialiased(const td_resize *r, td_taps *t, int64_t i, int32_t *n)
     for (int32_t k = from; k < *n && sum != 0; k++) t->weight[k] /= sum;
 }
 
-int64_t td_taps_fill(const td_resize *r, td_taps *t)
+bool td_taps_fill(td_kcall *k, const td_resize *r, td_taps *t)
 {
     int32_t n = 0;
-    int64_t most = td_taps_most(r);
+    int64_t most = td_taps_most(r), done = 0;
     bool even = true;
     for (int64_t i = 0; i < r->out; i++) {
         t->begin[i] = n;
@@ -138,29 +138,46 @@ int64_t td_taps_fill(const td_resize *r, td_taps *t)
         else if (r->mode == TD_LINEAR) linear(r, t, i, &n);
         else nearest(r, t, i, &n);
         even &= n - t->begin[i] == most;
+        if (td_kernel_rest_after(k, &done, most)) return false;
     }
     t->begin[r->out] = n;
     t->even = even ? (int32_t)most : 0;
-    return n;
+    return true;
 }
 
-void td_taps_turn(const td_resize *r, const td_taps *from, td_taps *to)
+/* How many taps each column has, then where they begin. */
+static bool count_columns(td_kcall *k, const td_resize *r, const td_taps *from, td_taps *to)
 {
     int32_t sum = 0;
+    int64_t done = 0;
     memset(to->begin, 0, (size_t)(r->in + 1) * sizeof *to->begin);
-    for (int32_t k = 0; k < from->begin[r->out]; k++) to->begin[from->at[k]]++;
+    for (int32_t j = 0; j < from->begin[r->out]; j++) {
+        to->begin[from->at[j]]++;
+        if (td_kernel_rest_after(k, &done, 1)) return false;
+    }
     for (int64_t i = 0; i <= r->in; i++) {
         int32_t count = i < r->in ? to->begin[i] : 0;
         to->begin[i] = sum;
         sum += count;
+        if (td_kernel_rest_after(k, &done, 1)) return false;
     }
-    for (int64_t i = 0; i < r->out; i++)
-        for (int32_t k = from->begin[i]; k < from->begin[i + 1]; k++) {
-            int32_t at = to->begin[from->at[k]]++;
+    return true;
+}
+
+bool td_taps_turn(td_kcall *k, const td_resize *r, const td_taps *from, td_taps *to)
+{
+    int64_t done = 0;
+    if (!count_columns(k, r, from, to)) return false;
+    for (int64_t i = 0; i < r->out; i++) {
+        for (int32_t j = from->begin[i]; j < from->begin[i + 1]; j++) {
+            int32_t at = to->begin[from->at[j]]++;
             to->at[at] = (int32_t)i;
-            to->weight[at] = from->weight[k];
+            to->weight[at] = from->weight[j];
         }
+        if (td_kernel_rest_after(k, &done, from->begin[i + 1] - from->begin[i] + 1)) return false;
+    }
     for (int64_t i = r->in; i > 0; i--) to->begin[i] = to->begin[i - 1]; /* each had moved on to the next */
     to->begin[0] = 0;
     to->even = 0;
+    return true;
 }

@@ -30,9 +30,9 @@ int64_t td_taps_most(const td_resize *r);
 size_t td_taps_bytes(int64_t rows, int64_t count);
 /* Lay them out in memory of so many bytes. */
 td_taps td_taps_in(void *memory, int64_t rows, int64_t count);
-/* Fill them; returns how many there are. */
-int64_t td_taps_fill(const td_resize *r, td_taps *t);
+/* Fill them. False: the call has failed meanwhile, and they are not whole. */
+bool td_taps_fill(td_kcall *k, const td_resize *r, td_taps *t);
 /* `to` (rows: r->in) = `from` (rows: r->out) transposed, taps in the order of the rows that they come from. */
-void td_taps_turn(const td_resize *r, const td_taps *from, td_taps *to);
+bool td_taps_turn(td_kcall *k, const td_resize *r, const td_taps *from, td_taps *to);
 
 #endif
