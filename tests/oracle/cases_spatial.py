@@ -171,7 +171,7 @@ def _(r):
     if mode != 4 and not corners and not r.wide and r.int(0, 2) == 0:  # float and double differ about places in the middle
         scale = [r.pick(0.5, 1.5, 2.0, 2.3) for _ in range(n)]
         size = [int(m * f) for m, f in zip(s[2:], scale)]
-        if 0 in size:
+        if 0 in size or any(o == m or o == 2 * m != f * m for m, o, f in zip(s[2:], size, scale)):  # torch's gradient is not that of its values
             scale, size = None, few(r, n, 1, 8)
 
     def run(x):

@@ -57,10 +57,7 @@ static void add(td_taps *t, int32_t *n, int64_t at, double weight)
 static void nearest(const td_resize *r, td_taps *t, int64_t i, int32_t *n)
 {
     double place = rounded(r, (r->mode == TD_NEAREST ? (double)i : (double)i + 0.5) * step_of(r));
-    int64_t at = held(floor((double)(float)place), 0, r->in - 1);
-    if (r->mode == TD_NEAREST && r->out == r->in) at = i;
-    if (r->mode == TD_NEAREST && r->out == 2 * r->in) at = i / 2;
-    add(t, n, at, 1);
+    add(t, n, held(floor((double)(float)place), 0, r->in - 1), 1);
 }
 
 /* Where place i is between elements. */
