@@ -145,6 +145,7 @@ static void statement(td_coding *c, uint32_t node, unsigned level)
     const td_ir_node *n = &c->ir->nodes[node];
     bool unpacks = n->op == (TD_IR_PRIM | TD_PRIM_LISTUNPACK) || n->op == (TD_IR_PRIM | TD_PRIM_TUPLEUNPACK);
     if (unpacks && !n->nout) return;
+    if (n->op == (TD_IR_PRIM | TD_PRIM_TUPLECONSTRUCT) && !c->used[td_ir_out(c->ir, node, 0)]) return;
     td_coding_line(c, level);
     uint32_t shown = td_coding_results(c, node);
     names(c, shown, c->ir->defs + n->out);
@@ -216,9 +217,21 @@ static void function(td_coding *c, uint32_t number, td_entry *entry)
     td_coding_result(c, entry);
 }
 
-static void mark_used(td_coding *c)
+/* A tuple that nothing looks at is not made, and uses nothing. */
+static bool mark_used(td_coding *c)
 {
-    for (uint32_t k = 0; k < c->ir->nargs; k++) c->used[c->ir->args[k]] = true;
+    const td_ir *ir = c->ir;
+    uint32_t *uses = calloc((size_t)ir->nvalues + 1, sizeof *uses);
+    if (!uses) return false;
+    for (uint32_t k = 0; k < ir->nargs; k++) uses[ir->args[k]]++;
+    for (uint32_t node = ir->nnodes; node-- > 0;) {
+        const td_ir_node *n = &ir->nodes[node];
+        bool idle = n->op == (TD_IR_PRIM | TD_PRIM_TUPLECONSTRUCT) && !uses[td_ir_out(ir, node, 0)];
+        for (uint32_t k = 0; idle && k < n->nin; k++) uses[td_ir_in(ir, node, k)]--;
+    }
+    for (uint32_t v = 0; v < ir->nvalues; v++) c->used[v] = uses[v];
+    free(uses);
+    return true;
 }
 
 static bool methods(td_coding *c, const td_scripted_program *p)
@@ -226,8 +239,11 @@ static bool methods(td_coding *c, const td_scripted_program *p)
     td_entry entry = {0};
     c->ir = p->ir;
     c->used = calloc((size_t)p->ir->nvalues + 1, sizeof *c->used);
-    if (!c->used) return td_no_memory(c->e, "for the code of a program") == TD_OK;
-    mark_used(c);
+    if (!c->used || !mark_used(c)) {
+        free(c->used);
+        c->used = NULL;
+        return td_no_memory(c->e, "for the code of a program") == TD_OK;
+    }
     bool good = td_entry_open(&entry, p, c->e);
     for (uint32_t k = 0; good && k < p->ir->nfunctions; k++) function(c, k, k ? NULL : &entry);
     td_entry_close(&entry);

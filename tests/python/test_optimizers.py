@@ -32,6 +32,8 @@ def trained(lib, kind, options, start):
 
 @pytest.mark.parametrize("kind, options", RULES, ids=lambda x: x if isinstance(x, str) else "-".join(x))
 def test_twenty_steps(kind, options):
+    if kind == "NAdam" and torch.__version__ < "2":
+        pytest.skip("PyTorch 1.13 takes other momenta there")
     rng = np.random.default_rng(0)
     start = [rng.standard_normal((3, 3)) for _ in range(2)]
     (mine, *ours), (_, *theirs) = (trained(lib, kind, options, start) for lib in (td, torch))

@@ -321,7 +321,8 @@ static void plan_phases(td_kcall *k, td_recurrent *s)
 {
     int64_t size = td_recurrent_size(s), cols = td_product_cols(s->wide);
     double line = (double)s->steps * (double)s->rows * (double)td_max64(s->in, s->n);
-    s->w_tile = td_recurrent_tile(2 * line);
+    int64_t most = td_recurrent_tile(line / 2);
+    s->w_tile = td_cut(td_cut(s->n, td_cut(s->n, most)), 12) * 12; /* alike, and whole tiles of rows */
     s->w_tiles = s->gates * td_cut(s->n, s->w_tile);
     s->b_tiles = wanted(s, DB_IH) || wanted(s, DB_HH) ? s->gates * td_cut(s->n, BIASES) : 0;
     s->pack = td_max64(1, TD_RECURRENT_PACK / td_max64(1, s->gates * s->n * cols));

@@ -161,7 +161,7 @@
     T(RECURRENT_FEW, 16, "rows", TD_RECURRENT_, "of a batch that two chunks share, and not four")                         \
     T(RECURRENT_ROWS, 32, "rows", TD_RECURRENT_, "of a batch, most of a chunk")                                           \
     T(RECURRENT_TILE, 252, "rows", TD_RECURRENT_, "of a sequence or of weights, most of a chunk")                         \
-    T(RECURRENT_PRODUCTS, 2097152, "products", TD_RECURRENT_, "of such a chunk")                                          \
+    T(RECURRENT_PRODUCTS, 4194304, "products", TD_RECURRENT_, "of such a chunk")                                          \
     T(RECURRENT_PACK, 65536, "elements", TD_RECURRENT_, "of weights that a chunk packs")                                  \
     /* attention: attention.c, attention_back.c */                                                                       \
     T(ATTENTION_ROWS, 64, "rows", TD_ATTENTION_, "queries of a tile")                                                    \

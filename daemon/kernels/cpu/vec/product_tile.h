@@ -35,8 +35,10 @@ static void NAME(pack)(int64_t width, int64_t depth, const td_lines *b, bool tur
     } else {
         for (int64_t p = 0; p < depth; p++) {
             const T *from = NAME(line)(b, p0 + p) + j0 * step;
-            if (step == 1) memcpy(out + p * cols, from, (size_t)width * sizeof *out);
-            else
+            if (step == 1 && width == cols) {
+                *(NAME(wide) *)(out + p * cols) = *(const NAME(wide) *)from;
+                *(NAME(wide) *)(out + p * cols + NAME(LANES)) = *(const NAME(wide) *)(from + NAME(LANES));
+            } else
                 for (int64_t j = 0; j < width; j++) out[p * cols + j] = from[j * step];
         }
     }
