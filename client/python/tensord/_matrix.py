@@ -6,11 +6,6 @@ from tensord import _C, linalg
 from tensord._C import Tensor, ops
 
 
-class LDL(NamedTuple):
-    LD: Tensor
-    pivots: Tensor
-
-
 class SVD(NamedTuple):
     U: Tensor
     S: Tensor

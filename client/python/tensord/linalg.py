@@ -10,7 +10,7 @@ tells it in `info` instead. Several results have names, as in PyTorch.
 
 import functools as _functools
 import math as _math
-from typing import Any
+from typing import Any, NamedTuple
 
 from tensord import _C
 from tensord._C import LinAlgError as LinAlgError, Tensor
@@ -36,7 +36,9 @@ def _written(function) -> Any:
             return out.copy_(made)
         if len(out) != len(made):
             raise _C.InvalidError(f"{function.__name__}(): out holds {len(out)} tensors, there are {len(made)} results")
-        return type(made)([to.copy_(value) for to, value in zip(out, made)])
+        for to, value in zip(out, made):
+            to.copy_(value)
+        return out
 
     return writes
 
@@ -95,7 +97,7 @@ def lu(A: Tensor, *, pivot: bool = True) -> Any:
 @_written
 def ldl_factor(A: Tensor, *, hermitian: bool = False) -> Any:
     """(LD, pivots) of A = L @ D @ L.mT (L.mH with hermitian), for ldl_solve()."""
-    return _two(_ops.linalg_ldl_factor_ex(A, hermitian, True))
+    return LDL(*tuple(_ops.linalg_ldl_factor_ex(A, hermitian, True))[:2])
 
 
 @_written
@@ -104,10 +106,9 @@ def ldl_factor_ex(A: Tensor, *, hermitian: bool = False, check_errors: bool = Fa
     return _ops.linalg_ldl_factor_ex(A, hermitian, check_errors)
 
 
-def _two(all):
-    from tensord._matrix import LDL
-
-    return LDL(all[0], all[1])
+class LDL(NamedTuple):
+    LD: Tensor
+    pivots: Tensor
 
 
 @_written

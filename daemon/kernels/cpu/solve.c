@@ -175,7 +175,7 @@ static void ldl_solve(td_kcall *k, const td_matrices *s, int64_t b, char *scratc
     td_matrix_load(a, ld, &k->in[0], 2, k->out[0].desc, 2, b);
     td_matrix_load(y, ld, &k->in[2], 2, k->out[0].desc, 2, b);
     if (!pivots_are_good(k, s, b, pivots)) {
-        td_kernel_fail(k, TD_E_INVALID, "these are no pivots of ldl_factor (matrix %lld)", (long long)b);
+        td_kernel_fail(k, TD_E_INDEX, "these are no pivots of ldl_factor (matrix %lld)", (long long)b);
         return;
     }
     if (s->n && s->nrhs) solver("L", &s->n, &s->nrhs, a, &ld, pivots, y, &ld, &info, 1);
