@@ -7,6 +7,7 @@ import torch
 from cases import COMPLEX, HALF, INTS, MORE, Skip, along, op, points, tensors, total, unary
 
 BF = [torch.bfloat16]
+cases.DIFFERENTIABLE["quantile_by"] = 1
 cases.UNREPEATED |= {"kthvalue", "cummax", "cummin", "nanmedian_dim", "nanmedian", "nanquantile"}  # of equal elements any may be the one
 NEW = torch.__version__ >= "2"
 
@@ -210,7 +211,7 @@ def _(r):
 
 op("as_strided_scatter")(lambda r: ([r.t([3, 4]), r.t([2, 2])], [[2, 2], [4, 2], 1], lambda x, v: torch.as_strided_scatter(x.detach().contiguous(), v, [2, 2], [4, 2], 1)))
 op("unique_runs", INTS)(lambda r: ([r.idx(r.shape(1, 2), 2).to(r.dtype)], [], lambda x: torch.unique_consecutive(x.detach(), return_inverse=True, return_counts=True)))
-op("slice_ranks", INTS)(lambda r: (lambda s, d: ([r.idx(s, 2).to(r.dtype)], [d], lambda x: torch.unique(x.detach(), dim=d, return_inverse=True)[1]))([r.int(1, 5), r.int(1, 4), r.int(1, 4)], r.int(0, 2)))
+op("slice_ranks", INTS)(lambda r: (lambda s, d: ([r.idx(s, 2).to(r.dtype)], [d], lambda x: torch.unique(x.detach().movedim(d, 0), dim=0, return_inverse=True)[1]))([r.int(1, 5), r.int(1, 4), r.int(1, 4)], r.int(0, 2)))
 op("msort", INTS)(lambda r: ([r.t(r.shape(1, 3))] if not r.dtype.is_floating_point else [r.distinct(r.shape(1, 3))], [], torch.msort))
 op("round_decimals")(lambda r: (lambda n: ([r.t(r.shape(), -50, 50)], [n], lambda x: torch.round(x, decimals=n)))(r.int(-1, 3)))
 
@@ -250,8 +251,8 @@ def _(r):
 
 
 op("nanmedian")(lambda r: ([holes(r, r.shape(1, 3))], [], lambda x: x.detach().nanmedian()))
-for _name in "quantile nanquantile".split():
-    def _case(r, name=_name):
+for _name in "quantile_by nanquantile".split():
+    def _case(r, name=_name.removesuffix("_by")):
         s, how = r.shape(1, 3), r.int(0, 4)
         d, keep = r.pick(None, r.dim(s)), bool(r.int(0, 1))
         if not total(s) or r.wide:

@@ -287,6 +287,13 @@ rows("swapaxes_ swapdims_", "x, 0, 1")
 rows("as_strided_", "x, (2,), (1,)")
 rows("resize_", "x, 2, 2", "x, (3,)")
 rows("resize_as_", "x, v")
+rows("abs_ acos_ acosh_ arccos_ arccosh_ arcsin_ arcsinh_ arctan_ arctanh_ asin_ asinh_ atan_ atanh_ ceil_ cos_ cosh_ deg2rad_ erf_ erfc_ exp2_ exp_ expm1_ fix_ floor_ frac_ i0_ log10_ "
+     "log1p_ log2_ log_ logit_ nan_to_num_ neg_ negative_ rad2deg_ reciprocal_ relu_ round_ rsqrt_ sigmoid_ sin_ sinc_ sinh_ sqrt_ square_ tan_ tanh_ trunc_ conj_physical_", "x", "p")
+rows("clamp_ clip_", "x, 0, 1", "x, min=0.5", "x, y")
+rows("clamp_min_ clamp_max_", "x, 0.5", "x, y")
+rows("gcd_ lcm_ xlogy_", "x, y", "p, y.abs() if y.dtype != lib.bool else y")
+rows("index_put_", "x, (j,), y, True", "x, (mask,), s")
+rows("ldexp_", "x, j[0]")
 
 # Matrices.
 rows("det slogdet inverse matrix_exp", "sq", "bb", "x")
@@ -504,13 +511,27 @@ KNOWN = [
     (r"(index_select|unflatten|split|tensor_split|unfold|take_along_dim|gather|scatter)\w*\(.* empty: gives", "nothing is looked at where there are no elements"),
 ]
 
+KNOWN += [
+    (r"(cummax|cummin)\w*\(.* (scalar|int scalar|empty): raises OutOfRange", "PyTorch does not look at the dimension where there is one element, or none"),
+    (r"adjoint\(x\) (scalar|int scalar)", "an adjoint is of matrices"),
+    (r"as_strided_scatter\(.* turned", "as if it were contiguous, as tensors are here"),
+    (r"(histc|histogram)\(.* uint8: gives", MORE),
+    (r"(index_reduce|scatter|scatter_reduce)_?\(.* complex64: raises DTypeError", "no kernel for the dtype here"),
+    (r"(kthvalue|mode)\(", "one of several equal elements"),
+    (r"logcumsumexp\(.*5\) bool", "two things are wrong with the call: another one is told first"),
+    (r"index_fill_?\(.* empty: raises OutOfRange", "an index out of range is one also where there are no elements"),
+    (r"unique(_consecutive)?\(.* empty: ", "of nothing there is nothing"),
+    (r"float_power_\(.* gives", "in place the result is rounded to the dtype"),
+]
+if torch.__version__ < "2":
+    KNOWN.append((r"slice_copy\(", "PyTorch 1.13 takes the end for something else"))
 if torch.__version__ < "2":
     KNOWN.append((r"(nanmean|slice_scatter|norm|masked_fill_?|any|all|squeeze|diag|argmin|argmax)\(.*", "PyTorch 2 does as is done here, 1.13 did not"))
     KNOWN.append((r"(div|divide|true_divide|log2|log10|reciprocal|rsqrt|pow)_?\(.* complex64: gives", "PyTorch 1.13 gives NaN for complex numbers over 0"))
     KNOWN.append((r"(dot|matmul)\(.* complex64|(conv_transpose2d|binary_cross_entropy_with_logits)\(.* bfloat16", "PyTorch 1.13 was wrong, or coarse"))
 
 # Of these only dtype and shape are compared: their values are drawn, or never written.
-DRAWN = set("rand randn randint randperm rand_like randn_like empty empty_like new_empty bernoulli bernoulli_ multinomial normal normal_ uniform_ random_ gumbel_softmax".split())
+DRAWN = set("rand randn randint randperm rand_like randn_like empty empty_like new_empty bernoulli bernoulli_ multinomial normal normal_ uniform_ random_ gumbel_softmax resize_ resize_as_".split())
 
 
 def plain(out):
@@ -633,7 +654,7 @@ def everything():
 
 # What takes no such arguments: tested elsewhere.
 ELSEWHERE = set("backward register_hook register_post_accumulate_grad_hook is_inference retain_grad cuda data_ptr from_dlpack from_numpy get_default_dtype set_default_dtype is_grad_enabled manual_seed initial_seed set_printoptions save "
-                "load type as_tensor_ share_memory_ is_shared pin_memory is_pinned apply_ map_ get_rng_state set_rng_state seed poisson randint_like istft exponential_ geometric_ cauchy_ log_normal_ new_empty_strided".split())
+                "load type as_tensor_ share_memory_ is_shared pin_memory is_pinned apply_ map_ get_rng_state set_rng_state seed poisson randint_like istft exponential_ geometric_ cauchy_ log_normal_ new_empty_strided polygamma polygamma_".split())
 ALL = everything()
 # Methods that are functions too: their arguments are bound by the same code, so a few kinds of x are enough.
 TWICE, FEW = {n for n in ALL if n[:2] == "x." and "lib." + n[2:].removesuffix("_") in ALL}, ("float32", "int64", "bool", "empty")

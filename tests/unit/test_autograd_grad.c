@@ -8,7 +8,7 @@
 #include "tests/unit/grad_support.h"
 #include "tests/unit/op_calls.h"
 
-enum { POSITIVE = 1, ABOVE_ONE = 2, INSIDE_ONE = 4, DISTINCT = 8, SOME_ZEROS = 16, HERMITIAN = 32, DEFINITE = 64 };
+enum { POSITIVE = 1, ABOVE_ONE = 2, INSIDE_ONE = 4, DISTINCT = 8, SOME_ZEROS = 16, HERMITIAN = 32, DEFINITE = 64, SHARE = 128 };
 
 typedef struct row {
     const char *call;
@@ -248,6 +248,44 @@ static const row rows[] = {
     {"scatter f64[3,4] i64[1,4] f64[1,4] | 0", 0, 3},
     {"scatter f64[3,4] i64[1,4] #2 | 0", 0, 3},
     {"scatter_add f64[3,4] i64[2,4] f64[2,4] | 0", 0, 3},
+    {"lgamma f64[2,3]", POSITIVE, 0},
+    {"digamma f64[2,3]", POSITIVE, 0},
+    {"polygamma f64[2,3] | 1", POSITIVE, 0},
+    {"polygamma f64[2,3] | 2", POSITIVE, 0},
+    {"erfinv f64[2,3]", INSIDE_ONE, 0},
+    {"sgn f64[2,3]", 0, 0},
+    {"sgn c128[3]", 0, 0},
+    {"sinc f64[2,3]", 0, 0},
+    {"sinc c128[3]", 0, 0},
+    {"i0 f64[2,3]", 0, 0},
+    {"i0e f64[2,3]", 0, 0},
+    {"i1 f64[2,3]", 0, 0},
+    {"i1e f64[2,3]", 0, 0},
+    {"igamma #2.5 f64[2,3]", POSITIVE, 0},
+    {"igammac #2.5 f64[2,3]", POSITIVE, 0},
+    {"zeta #2.5 f64[2,3]", POSITIVE, 0},
+    {"xlogy f64[2,3] f64[2,3]", POSITIVE, 0},
+    {"xlog1py f64[2,3] f64[2,3]", POSITIVE, 0},
+    {"entr f64[2,3]", POSITIVE, 0},
+    {"ndtr f64[2,3]", 0, 0},
+    {"ndtri f64[2,3]", SHARE, 0},
+    {"log_ndtr f64[2,3]", 0, 0},
+    {"erfcx f64[2,3]", 0, 0},
+    {"logit f64[2,3] | 0.01", SHARE, 0},
+    {"logit f64[2,3]", SHARE, 0},
+    {"fmax f64[2,3] f64[3]", 0, 0},
+    {"fmin f64[2,3] f64[3]", 0, 0},
+    {"frac f64[2,3]", 0, 0},
+    {"frexp_mantissa f64[2,3]", 0, 0},
+    {"logaddexp2 f64[2,3] f64[2,3]", 0, 0},
+    {"deg2rad f64[2,3]", 0, 0},
+    {"rad2deg f64[2,3]", 0, 0},
+    {"cummax f64[2,3] | 1", DISTINCT, 0},
+    {"cummin f64[3,2] | 0", DISTINCT, 0},
+    {"logcumsumexp f64[2,3] | 1", 0, 0},
+    {"scatter_fold f64[3,4] i64[2,4] f64[2,4] | 0 0", 0, 3},
+    {"scatter_fold f64[3,4] i64[2,4] f64[2,4] | 0 1", 0, 3},
+    {"scatter_fold f64[3,4] i64[2,4] f64[2,4] | 0 2", 0, 3},
     {"index f64[4,3] i64[5]", 0, 4},
     {"index f64[3,3] i64[4] i64[4]", 0, 3},
     {"index f64[2,4] _ i64[5]", 0, 4},
@@ -296,6 +334,7 @@ static double uniform(void)
 static double draw(int flags, int64_t k)
 {
     double u = uniform();
+    if (flags & SHARE) return 0.1 + 0.8 * u;
     if (flags & POSITIVE) return 0.5 + u;
     if (flags & ABOVE_ONE) return 1.2 + u;
     if (flags & INSIDE_ONE) return 1.4 * (u - 0.5);

@@ -290,7 +290,8 @@ static PyObject *get_H(PyObject *self, void *ignored)
     int n = td_ndim(tdpy_array(self));
     if (n < 0) return tdpy_fail();
     if (n == 0) return Py_NewRef(self);
-    if (n != 2) return tdpy_raise(TD_E_SHAPE, "tensor.H is only supported on matrices (2-D tensors). Got %d-D tensor.", n);
+    if (n != 2)
+        return tdpy_raise(TD_E_SHAPE, "tensor.H is only supported on matrices (2-D tensors). Got %d-D tensor.", n);
     return get_mH(self, ignored);
 }
 

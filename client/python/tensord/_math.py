@@ -109,7 +109,8 @@ def unique(input, sorted=True, return_inverse=False, return_counts=False, dim=No
 def unique_consecutive(input, return_inverse=False, return_counts=False, dim=None):
     if dim is None:
         return _some(*ops.unique_runs(input), return_inverse, return_counts)
-    rows = input.movedim(_wrap(dim, input.ndim), 0).reshape(input.shape[dim], -1)
+    dim = _wrap(dim, input.ndim)
+    rows = input.movedim(dim, 0).reshape(input.shape[dim], input.numel() // builtins.max(input.shape[dim], 1))
     new = _C.cat([_C.ones(builtins.min(1, rows.shape[0]), dtype=_C.bool), (rows[1:] != rows[:-1]).any(1)])
     _, inverse, counts = ops.unique_runs(new.cumsum(0))
     return _some(ops.index_select(input, dim, new.nonzero().reshape(-1)), inverse, counts, return_inverse, return_counts)
@@ -161,7 +162,7 @@ def _quantile(name, op):
     return quantile
 
 
-quantile, nanquantile = _quantile("quantile", ops.quantile), _quantile("nanquantile", ops.nanquantile)
+quantile, nanquantile = _quantile("quantile", ops.quantile_by), _quantile("nanquantile", ops.nanquantile)
 
 
 def trapezoid(y: Tensor, x: Any = None, *, dx: Any = None, dim: int = -1) -> Tensor:
@@ -195,7 +196,7 @@ def histogram(input: Tensor, bins: Any, *, range: Any = None, weight: Any = None
     if _is(bins):
         edges = bins
     else:
-        low, high = (float(flat.min()), float(flat.max())) if range is None and flat.shape[0] else (range or (0.0, 0.0))
+        low, high = range or ((float(flat.min()), float(flat.max())) if flat.shape[0] else (0.0, 1.0))
         low, high = (low - 0.5, high + 0.5) if low == high else (low, high)
         edges = _C.linspace(low, high, bins + 1, dtype=input.dtype)
     n = edges.shape[0] - 1
@@ -304,6 +305,12 @@ def resize_as_(self, the_template):
     return resize_(self, *the_template.shape)
 
 
+def sum_to_size(self, *size):
+    size = tuple(size[0]) if len(size) == 1 and isinstance(size[0], (tuple, list)) else size
+    whole = not self.is_floating_point() and not self.is_complex()
+    return ops.sum_to(self.to(_C.int64) if whole else self, size)
+
+
 def narrow_copy(input, dim, start, length):
     return input.narrow(dim, start, length).clone()
 
@@ -323,7 +330,7 @@ def _copied(name, view):
 
 _VIEWS: Any = {"alias": lambda x: x, "as_strided": _compose.as_strided, "detach": Tensor.detach, "diagonal": Tensor.diagonal, "expand": Tensor.expand, "permute": Tensor.permute,
                "select": Tensor.select, "slice": ops.slice, "split": Tensor.split, "split_with_sizes": Tensor.split, "squeeze": Tensor.squeeze, "t": Tensor.t, "transpose": Tensor.transpose,
-               "unbind": Tensor.unbind, "unfold": Tensor.unfold, "unsqueeze": Tensor.unsqueeze, "view": Tensor.view}
+               "unbind": Tensor.unbind, "unfold": Tensor.unfold, "unsqueeze": Tensor.unsqueeze, "view": Tensor.reshape}
 for _name, _view in _VIEWS.items():
     globals()[_name + "_copy"] = _copied(_name + "_copy", _view)
 

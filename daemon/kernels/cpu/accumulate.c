@@ -78,7 +78,8 @@ void td_fold_one(unsigned dtype, td_fold how, char *to, const char *from)
         FOLD_FLOAT(td_half_to_float(*(const uint16_t *)to), td_half_to_float(*(const uint16_t *)from), STORE_HALF);
         break;
     case TD_BFLOAT16:
-        FOLD_FLOAT(td_bfloat_to_float(*(const uint16_t *)to), td_bfloat_to_float(*(const uint16_t *)from), STORE_BFLOAT);
+        FOLD_FLOAT(td_bfloat_to_float(*(const uint16_t *)to), td_bfloat_to_float(*(const uint16_t *)from),
+                   STORE_BFLOAT);
         break;
     case TD_FLOAT32: FOLD_FLOAT(*(const float *)to, *(const float *)from, STORE_FLOAT); break;
     default: FOLD_FLOAT(*(const double *)to, *(const double *)from, STORE_DOUBLE);

@@ -12,7 +12,8 @@ void td_add_run(unsigned dtype, char *to, int64_t to_step, const char *from, int
 
 typedef enum td_fold { TD_FOLD_WRITE, TD_FOLD_ADD, TD_FOLD_MULTIPLY, TD_FOLD_MOST, TD_FOLD_LEAST } td_fold;
 
-/* One number folded into another by the last three, for dtypes that have an order: a product, the larger, the smaller; NaN stays. */
+/* One number folded into another by the last three, for dtypes that have an order: a product, the larger, the smaller;
+ * NaN stays. */
 void td_fold_one(unsigned dtype, td_fold how, char *to, const char *from);
 
 #endif

@@ -21,8 +21,8 @@ BEST(int64_t, most_whole, v >= best)
 BEST(int64_t, least_whole, v <= best)
 
 /* log of the sum of e^v as most + log(sum of e^(v - most)). */
-static inline __attribute__((always_inline)) void logarithm(double *most, double *sum, int64_t step, double *x, int64_t n,
-                                                            int64_t i)
+static inline __attribute__((always_inline)) void logarithm(double *most, double *sum, int64_t step, double *x,
+                                                            int64_t n, int64_t i)
 {
     for (int64_t k = 0; k < n; k++) {
         double v = x[k], m = most[k * step], s = sum[k * step];
@@ -37,8 +37,8 @@ static inline __attribute__((always_inline)) void logarithm(double *most, double
     }
 }
 
-static inline __attribute__((always_inline)) void fold(td_scan_kind kind, bool whole, int64_t lines, int64_t step, void *state,
-                                                       void *x, int64_t *to, int64_t n, int64_t i)
+static inline __attribute__((always_inline)) void fold(td_scan_kind kind, bool whole, int64_t lines, int64_t step,
+                                                       void *state, void *x, int64_t *to, int64_t n, int64_t i)
 {
     void *second = (char *)state + 8 * lines;
     if (kind == TD_SCAN_LOG) logarithm(state, second, step, x, n, i);

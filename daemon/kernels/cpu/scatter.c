@@ -238,6 +238,7 @@ int td_cpu_plan_scatter_add(td_kcall *k, td_error *e)
 int td_cpu_plan_scatter_fold(td_kcall *k, td_error *e)
 {
     int64_t how = td_attr_int(k->attrs, 1);
-    if (how < 0 || how > 2) return td_fail(e, TD_E_INVALID, "how is 0 (product), 1 (largest) or 2 (smallest), not %lld", (long long)how);
+    if (how < 0 || how > 2)
+        return td_fail(e, TD_E_INVALID, "how is 0 (product), 1 (largest) or 2 (smallest), not %lld", (long long)how);
     return plan_scatter(k, how == 0 ? TD_FOLD_MULTIPLY : how == 1 ? TD_FOLD_MOST : TD_FOLD_LEAST, "scatter_fold", e);
 }

@@ -1,7 +1,8 @@
 /* Bessel functions, plain and modified, and Airy's Ai.
  *
- * The modified ones and Ai are sums of Chebyshev polynomials in pieces (bessel_tables.h), of the function scaled by what makes it
- * even; the plain ones are the C library's. Invariant: e^x is taken in two halves where it would overflow before the function. */
+ * The modified ones and Ai are sums of Chebyshev polynomials in pieces (bessel_tables.h), of the function scaled by
+ * what makes it even; the plain ones are the C library's. Invariant: e^x is taken in two halves where it would overflow
+ * before the function. */
 #include "daemon/kernels/cpu/vec/bessel_tables.h"
 #include "daemon/kernels/cpu/vec/special.h"
 #include <math.h>

@@ -1,7 +1,7 @@
 /* The gamma function's logarithm and its derivatives, and Hurwitz' zeta function.
  *
- * Recurrences lead to where an asymptotic series has all digits, reflections to positive arguments. Invariant: how many steps that takes
- * is bounded for every argument, however large or far below zero. */
+ * Recurrences lead to where an asymptotic series has all digits, reflections to positive arguments. Invariant: how many
+ * steps that takes is bounded for every argument, however large or far below zero. */
 #include "daemon/kernels/cpu/vec/special.h"
 #include <math.h>
 #include <stdbool.h>
@@ -36,11 +36,19 @@ double td_digamma_f64(double x)
     return digamma_far(x) + rest;
 }
 
-/* The terms of Euler and Maclaurin behind the sum up to a (DLMF 25.11.5): B(2j) / (2j)! s (s+1) ... (s+2j-2) a^(1-s-2j). */
+/* The terms of Euler and Maclaurin behind the sum up to a (DLMF 25.11.5): B(2j) / (2j)! s (s+1) ... (s+2j-2)
+ * a^(1-s-2j). */
 static double zeta_rest(double s, double a)
 {
-    static const double c[] = {1.0 / 12, -1.0 / 720, 1.0 / 30240, -1.0 / 1209600, 1.0 / 47900160, -691.0 / 1307674368000,
-                               1.0 / 74724249600, -3617.0 / 10670622842880000, 43867.0 / 5109094217170944000};
+    static const double c[] = {1.0 / 12,
+                               -1.0 / 720,
+                               1.0 / 30240,
+                               -1.0 / 1209600,
+                               1.0 / 47900160,
+                               -691.0 / 1307674368000,
+                               1.0 / 74724249600,
+                               -3617.0 / 10670622842880000,
+                               43867.0 / 5109094217170944000};
     double power = pow(a, -s), factor = s * power / a, sum = a * power / (s - 1) + 0.5 * power;
     for (int j = 0; j < 9; j++) {
         sum += c[j] * factor;
@@ -49,7 +57,8 @@ static double zeta_rest(double s, double a)
     return sum;
 }
 
-/* For s > 1 and q > 0. Terms fall by q / (q + 1) to the power of s, or soon are 0 where q is small beside s: some forty are enough. */
+/* For s > 1 and q > 0. Terms fall by q / (q + 1) to the power of s, or soon are 0 where q is small beside s: some forty
+ * are enough. */
 static double zeta_positive(double s, double q)
 {
     double sum = 0;
@@ -84,6 +93,7 @@ double td_polygamma_f64(double n, double x)
 {
     if (n < 0) return NAN;
     if (n == 0) return td_digamma_f64(x);
-    double size = n < 100 ? tgamma(n + 1) * td_zeta_f64(n + 1, x) : exp(td_lgamma_f64(n + 1) + log(td_zeta_f64(n + 1, x)));
+    double size =
+        n < 100 ? tgamma(n + 1) * td_zeta_f64(n + 1, x) : exp(td_lgamma_f64(n + 1) + log(td_zeta_f64(n + 1, x)));
     return fmod(n, 2) == 0 ? -size : size;
 }

@@ -1,7 +1,8 @@
 /* The regularized incomplete gamma functions P(a, x) and Q(a, x) = 1 - P.
  *
- * By a series below a + 1, by a continued fraction above, by Temme's uniform expansion where a is large and x near it (DLMF 8.7, 8.9, 8.12).
- * The smaller of both is what is worked out, the other is 1 less it. Invariant: sums end after TD_MOST terms. */
+ * By a series below a + 1, by a continued fraction above, by Temme's uniform expansion where a is large and x near it
+ * (DLMF 8.7, 8.9, 8.12). The smaller of both is what is worked out, the other is 1 less it. Invariant: sums end after
+ * TD_MOST terms. */
 #include "daemon/kernels/cpu/vec/special.h"
 #include "daemon/kernels/cpu/vec/special_tables.h"
 #include <math.h>
@@ -18,15 +19,16 @@ static double log1p_less(double t)
     return 2 * r * w * sum - t * r;
 }
 
-/* log gamma(1 + a) for |a| < 1/4: the zeta numbers less 1, divided by their place; what is taken off is log(1 + a) - a. */
+/* log gamma(1 + a) for |a| < 1/4: the zeta numbers less 1, divided by their place; what is taken off is log(1 + a) - a.
+ */
 static double lgamma1p(double a)
 {
     static const double c[] = {
-        0.322467033424113218, 0.0673523010531980951, 0.0205808084277845479, 0.00738555102867398527,
-        0.00289051033074152329, 0.00119275391170326098, 0.000509669524743042422, 0.00022315475845357938,
+        0.322467033424113218,     0.0673523010531980951,    0.0205808084277845479,    0.00738555102867398527,
+        0.00289051033074152329,   0.00119275391170326098,   0.000509669524743042422,  0.00022315475845357938,
         0.0000994575127818085337, 0.0000449262367381331417, 0.0000205072127756706916, 9.4394882752683959e-6,
-        4.3748667899074878e-6, 2.03921575380136624e-6, 9.55141213040741983e-7, 4.49246919876456604e-7,
-        2.12071848055546659e-7, 1.00432248239680996e-7, 4.76981016936398057e-8, 2.27110946089431649e-8};
+        4.3748667899074878e-6,    2.03921575380136624e-6,   9.55141213040741983e-7,   4.49246919876456604e-7,
+        2.12071848055546659e-7,   1.00432248239680996e-7,   4.76981016936398057e-8,   2.27110946089431649e-8};
     double sum = 0;
     for (int k = (int)(sizeof c / sizeof *c) - 1; k >= 0; k--) sum = c[k] - sum * a;
     return sum * a * a - 0.57721566490153286061 * a - log1p_less(a);

@@ -1,6 +1,8 @@
-/* More functions that expressions of the op table may call, beside those of math.h: made of those, or special functions (special.h).
+/* More functions that expressions of the op table may call, beside those of math.h: made of those, or special functions
+ * (special.h).
  *
- * Invariant: products with a logarithm that are to be 0 are chosen, never worked out, so that infinities do not become NaN. */
+ * Invariant: products with a logarithm that are to be 0 are chosen, never worked out, so that infinities do not become
+ * NaN. */
 #ifndef TENSORD_KERNELS_MATH_MORE_H
 #define TENSORD_KERNELS_MATH_MORE_H
 

@@ -1,7 +1,7 @@
 /* Orthogonal polynomials of whole orders n, given as a number and cut off; below 0 they are 0.
  *
- * Chebyshev's by their angle between -1 and 1 from order 7 on, by the hyperbolic one outside where the recurrence is long; the others by
- * their recurrence, which is bounded by TD_ORDER_MOST. */
+ * Chebyshev's by their angle between -1 and 1 from order 7 on, by the hyperbolic one outside where the recurrence is
+ * long; the others by their recurrence, which is bounded by TD_ORDER_MOST. */
 #include "daemon/kernels/cpu/vec/special.h"
 #include <math.h>
 

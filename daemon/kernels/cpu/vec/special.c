@@ -1,4 +1,5 @@
-/* The scaled error function, the inverse of the error function and of the normal distribution, and the latter's logarithm.
+/* The scaled error function, the inverse of the error function and of the normal distribution, and the latter's
+ * logarithm.
  *
  * Invariant: tails are never taken as a difference from 1, so they have all their digits however small they are. */
 #include "daemon/kernels/cpu/vec/special.h"
