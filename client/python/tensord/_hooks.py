@@ -148,6 +148,14 @@ class Node:
     """A node of the graph: what made a tensor, and leads to what made its inputs."""
 
     __slots__ = ("_number", "_key", "_inputs", "_kind", "_op", "_where", "_from", "metadata", "__weakref__")
+    _number: int
+    _key: int
+    _inputs: int
+    _kind: int
+    _op: str
+    _where: str
+    _from: "tuple[int, int]"
+    metadata: "dict[str, Any]"
 
     def __init__(self, *args):
         raise _C.DTypeError("nodes come from tensor.grad_fn")
