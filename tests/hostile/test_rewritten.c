@@ -71,6 +71,10 @@ static td_array *scatter_add(const world *w)
 {
     return td_scatter_add(w->grid, 1, w->square, w->rows);
 }
+static td_array *scatter_fold(const world *w)
+{
+    return td_scatter_fold(w->grid, 1, w->square, w->rows, 0);
+}
 static td_array *indexed(const world *w)
 {
     return td_getitem(w->x, td_arrays(w->index));
@@ -204,6 +208,7 @@ static const struct {
              {"gather", gather, false},
              {"scatter", scatter, false},
              {"scatter_add", scatter_add, false},
+             {"scatter_fold", scatter_fold, false},
              {"index", indexed, false},
              {"index_put", index_put, false},
              {"index_add", index_add, false},

@@ -525,7 +525,7 @@ KNOWN += [
 ]
 if torch.__version__ < "2":
     KNOWN.append((r"slice_copy\(", "PyTorch 1.13 takes the end for something else"))
-if torch.__version__ < "2":
+    KNOWN.append((r"mask\.where\(x, 2\) bool", "PyTorch 2 takes a number there"))
     KNOWN.append((r"(nanmean|slice_scatter|norm|masked_fill_?|any|all|squeeze|diag|argmin|argmax)\(.*", "PyTorch 2 does as is done here, 1.13 did not"))
     KNOWN.append((r"(div|divide|true_divide|log2|log10|reciprocal|rsqrt|pow)_?\(.* complex64: gives", "PyTorch 1.13 gives NaN for complex numbers over 0"))
     KNOWN.append((r"(dot|matmul)\(.* complex64|(conv_transpose2d|binary_cross_entropy_with_logits)\(.* bfloat16", "PyTorch 1.13 was wrong, or coarse"))

@@ -8,7 +8,7 @@
 #include "tests/unit/grad_support.h"
 #include "tests/unit/op_calls.h"
 
-enum { POSITIVE = 1, ABOVE_ONE = 2, INSIDE_ONE = 4, DISTINCT = 8, SOME_ZEROS = 16, HERMITIAN = 32, DEFINITE = 64, SHARE = 128 };
+enum { POSITIVE = 1, ABOVE_ONE = 2, INSIDE_ONE = 4, DISTINCT = 8, SOME_ZEROS = 16, HERMITIAN = 32, DEFINITE = 64, SHARE = 128, FIRST = 256 /* has no second derivative */ };
 
 typedef struct row {
     const char *call;
@@ -227,6 +227,22 @@ static const row rows[] = {
     {"linear_scan f64[3,2] f64[3,2] | 0", 0, 0},
     {"linear_scan c128[2,3] c128[2,3] | -1", 0, 0},
     {"sum_squares f64[2,3] | [0]", 0, 0},
+    {"fft_c2c c128[2,5] | [1] 0 true", 0, 0},
+    {"fft_c2c c128[4,3] | [0,1] 2 false", 0, 0},
+    {"fft_r2c f64[2,5] | [1] 0 true", 0, 0},
+    {"fft_r2c f64[6] | [0] 1 false", 0, 0},
+    {"fft_c2r c128[2,4] | [1] 0 6", 0, 0},
+    {"fft_c2r c128[2,4] | [1] 2 7", 0, 0},
+    {"resample f64[1,2,3,4] | [5,6] 2", 0, 0},
+    {"resample f64[2,1,5] | [3] 0", 0, 0},
+    {"resample_backward f64[1,2,5,6] | [1,2,3,4] [5,6] 2", 0, 0},
+    {"grid_sampler f64[1,2,3,4] f64[1,2,2,2] | 0 0 true", FIRST, 0},
+    {"lstm_layer f64[3,2,2] f64[1,2,2] f64[1,2,2] f64[8,2] f64[8,2] f64[8] f64[8]", 0, 0},
+    {"lstm_layer f64[3,2,2] f64[1,2,1] f64[1,2,1] f64[4,2] f64[4,1] _ _ | true", 0, 0},
+    {"gru_layer f64[3,2,2] f64[1,2,2] f64[6,2] f64[6,2] f64[6] f64[6]", 0, 0},
+    {"rnn_layer f64[3,2,2] f64[1,2,2] f64[2,2] f64[2,2] f64[2] f64[2]", 0, 0},
+    {"tiled_attention f64[1,2,3,2] f64[1,2,4,2] f64[1,2,4,2] _ | false 0.7", 0, 0},
+    {"tiled_attention f64[1,2,3,2] f64[1,1,3,2] f64[1,1,3,2] _ | true 0.5", 0, 0},
     {"sum_squares f64[2,3] | none true", 0, 0},
     {"softmax f64[2,3] | 1", 0, 0},
     {"log_softmax f64[2,3] | -1", 0, 0},
@@ -586,8 +602,9 @@ static bool run_check(check *k)
     bool ok = !k->error[0] && !gradients(k, 0, g);
     for (int i = 0; i < k->c.nin && ok; i++)
         if (wants(k, i)) ok = agrees(k, loss, i, g[i], "first");
-    if (ok) ok = !second(k, gg);
-    for (int i = 0; i < k->c.nin && ok; i++)
+    bool twice = !(k->row->flags & FIRST);
+    if (ok && twice) ok = !second(k, gg);
+    for (int i = 0; i < k->c.nin && ok && twice; i++)
         if (wants(k, i)) ok = agrees(k, slope, i, gg[i], "second");
     drop(16, g);
     drop(16, gg);
@@ -629,8 +646,9 @@ static void formulas_agree_with_differences(void)
     }
     printf("\n  gradients: %d of %d cases agree to second order (%d lack a kernel), %d of %d ops with a formula\n  ",
            passed, (int)(sizeof rows / sizeof *rows), skipped, covered, with);
-    /* dropout_backward: the state is the kernel's own; it is reached through dropout. */
-    CU_ASSERT(skipped || covered + 1 >= with);
+    /* dropout_backward: the state is the kernel's own; it is reached through dropout. ctc_losses: its lengths have to fit together; it is
+     * compared with torch. */
+    CU_ASSERT(skipped || covered + 2 >= with);
 }
 
 TD_CUNIT_MAIN_WITH("autograd_grad", t_setup, t_teardown,

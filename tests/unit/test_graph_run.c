@@ -407,9 +407,6 @@ static const struct {
                   "(%y)\n",
      "Mismatch in shape", TD_E_SHAPE},
     {"captured %w : Tensor\ngraph(%x : Tensor):\n" NOTHING SUM("%y", "%w")
-         OF("%y") "  prim::backward(%outs, %gs, %outs, %no, %no)\n  return (%y)\n",
-     "accumulates into leaves", TD_E_AUTOGRAD},
-    {"captured %w : Tensor\ngraph(%x : Tensor):\n" NOTHING SUM("%y", "%w")
          OF("%y") "  %in : Tensor[] = prim::ListConstruct(%x)\n"
                   "  %g : Tensor[] = prim::autograd_grad(%outs, %gs, %in, %no, %no)\n  return (%g)\n",
      "does not require grad", TD_E_AUTOGRAD},

@@ -340,7 +340,10 @@ for _name, _view in _VIEWS.items():
 
 def _placed(name):
     def in_place(self, *args, **kw):
-        return _more._store(self, getattr(self, name)(*args, **kw), name + "_")
+        made = getattr(self, name)(*args, **kw)
+        if kw.get("dtype") is not None and made.dtype is not self.dtype:
+            raise _C.DTypeError(f"Bad in-place call: input tensor dtype {self.dtype} and output tensor dtype {made.dtype} should match")
+        return _more._store(self, made, name + "_")
 
     in_place.__name__ = in_place.__qualname__ = name + "_"
     return in_place

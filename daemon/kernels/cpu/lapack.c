@@ -82,7 +82,8 @@ size_t td_matrices_room(td_kcall *k, int64_t count, size_t size)
 
 bool td_matrices_divide(int64_t rows, int64_t columns, td_error *e)
 {
-    if (rows * columns <= INT32_MAX / 16) return true;
+    const int64_t most = INT32_MAX / 16; /* of each: beside none of one there may be very many of the other */
+    if (rows <= most && columns <= most && rows * columns <= most) return true;
     td_fail(e, TD_E_UNSUPPORTED, "a matrix of %lld by %lld is more than LAPACK counts", (long long)rows,
             (long long)columns);
     return false;

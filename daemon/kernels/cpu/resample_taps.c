@@ -56,7 +56,12 @@ static void add(td_taps *t, int32_t *n, int64_t at, double weight)
 
 static void nearest(const td_resize *r, td_taps *t, int64_t i, int32_t *n)
 {
-    double place = rounded(r, (r->mode == TD_NEAREST ? (double)i : (double)i + 0.5) * step_of(r));
+    bool plain = r->mode == TD_NEAREST;
+    if (plain && (r->out == r->in || r->out == 2 * r->in)) { /* whatever the scale says, as in PyTorch */
+        add(t, n, r->out == r->in ? i : i / 2, 1);
+        return;
+    }
+    double place = rounded(r, (plain ? (double)i : (double)i + 0.5) * step_of(r));
     add(t, n, held(floor((double)(float)place), 0, r->in - 1), 1);
 }
 

@@ -92,13 +92,28 @@ static void solve(td_kcall *k, const td_matrices *s, int64_t b, char *scratch)
                        td_batch_text(k->in[0].desc, b, text, sizeof text));
 }
 
+/* Where there is nothing to solve for, the matrices are factored once each: right sides without elements may be very many. */
+static void factor_alone(td_kcall *k, const td_matrices *s, int64_t b, char *scratch)
+{
+    void *a = scratch + s->at[0];
+    int *pivots = (int *)(scratch + s->at[2]), info = 0;
+    char text[64];
+    td_matrix_load(a, td_ld(s->n), &k->in[0], 2, k->in[0].desc, 2, b);
+    if (s->n) s->f->getrf[s->type](&s->n, &s->n, a, &s->n, pivots, &info);
+    ((int32_t *)k->out[1].data)[b] = info;
+    if (info && s->flag[1])
+        td_kernel_fail(k, TD_E_LINALG, "%sThe solver failed because the input matrix is singular.",
+                       td_batch_text(k->in[0].desc, b, text, sizeof text));
+}
+
 int td_cpu_plan_linalg_solve_ex(td_kcall *k, td_error *e)
 {
     const td_desc *out = k->out[0].desc, *x = k->in[0].desc, *y = k->in[1].desc;
     bool vector =
         y->ndim == 1 || (y->ndim == x->ndim - 1 && !memcmp(y->shape, x->shape, (size_t)y->ndim * sizeof *y->shape));
     int64_t batch = td_batch_of(out, vector ? 1 : 2);
-    td_matrices *s = td_matrices_plan(k, 0, batch, solve, e);
+    bool alone = batch && !td_desc_numel(out);
+    td_matrices *s = td_matrices_plan(k, 0, alone ? td_desc_numel(k->out[1].desc) : batch, alone ? factor_alone : solve, e);
     if (!s) return TD_E_UNSUPPORTED;
     int64_t columns = vector ? 1 : y->shape[y->ndim - (td_attr_bool(k->attrs, 0) ? 1 : 2)];
     if (columns > INT32_MAX / 2 || columns * s->n > INT32_MAX / 2)

@@ -51,7 +51,7 @@ def gumbel_softmax(logits: Tensor, tau=1.0, hard=False, eps=1e-10, dim=-1) -> Te
     >>> F.gumbel_softmax(td.zeros(2, 3), hard=True).sum(-1)
     tensor([1., 1.])
     """
-    draws = -td.log(-td.log(td.rand(logits.shape, dtype=logits.dtype, device=logits.device).clamp(min=1e-20 if logits.dtype is not _C.float16 else 1e-7)).clamp(min=1e-7))
+    draws = -td.empty(logits.shape, dtype=logits.dtype, device=logits.device).exponential_().log()
     soft = td.softmax((logits + draws) / tau, dim)
     if not hard:
         return soft
