@@ -111,7 +111,7 @@ static bool sound(const call *c)
     if (op->nouts != 1 || !op->outs[0].list) {
         if (c->f.nout != op->nouts) return false;
     }
-    if (op->nouts && !td_dtype_valid(c->f.compute)) return false;
+    if (c->f.nout && !td_dtype_valid(c->f.compute)) return false;
     for (int i = 0; i < c->f.nout; i++) {
         td_error e = {0};
         if (td_desc_check(&out[i], INT64_MAX, &e)) {

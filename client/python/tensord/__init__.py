@@ -45,6 +45,18 @@ if TYPE_CHECKING:  # what __getattr__ finds
                                trapezoid as trapezoid, trapz as trapz, cumulative_trapezoid as cumulative_trapezoid, gradient as gradient, histogram as
                                histogram, polygamma as polygamma, fill as fill, searchsorted as searchsorted, bucketize as bucketize, row_stack as
                                row_stack)
+    from tensord._math import (alias_copy as alias_copy, as_strided_copy as as_strided_copy, detach_copy as detach_copy, diagonal_copy as diagonal_copy, expand_copy as expand_copy,
+                               permute_copy as permute_copy, select_copy as select_copy, slice_copy as slice_copy, split_copy as split_copy, split_with_sizes_copy as
+                               split_with_sizes_copy, squeeze_copy as squeeze_copy, t_copy as t_copy, transpose_copy as transpose_copy, unbind_copy as unbind_copy, unfold_copy as
+                               unfold_copy, unsqueeze_copy as unsqueeze_copy, view_copy as view_copy, abs_ as abs_, acos_ as acos_, acosh_ as acosh_, arccos_ as arccos_, arccosh_ as
+                               arccosh_, arcsin_ as arcsin_, arcsinh_ as arcsinh_, arctan_ as arctan_, arctanh_ as arctanh_, as_strided_ as as_strided_, asin_ as asin_, asinh_ as
+                               asinh_, atan_ as atan_, atanh_ as atanh_, ceil_ as ceil_, clamp_ as clamp_, clamp_max_ as clamp_max_, clamp_min_ as clamp_min_, clip_ as clip_, cos_
+                               as cos_, cosh_ as cosh_, deg2rad_ as deg2rad_, detach_ as detach_, erf_ as erf_, erfc_ as erfc_, exp2_ as exp2_, exp_ as exp_, expm1_ as expm1_, fill_
+                               as fill_, fix_ as fix_, floor_ as floor_, frac_ as frac_, gcd_ as gcd_, i0_ as i0_, index_put_ as index_put_, lcm_ as lcm_, ldexp_ as ldexp_, log10_
+                               as log10_, log1p_ as log1p_, log2_ as log2_, log_ as log_, logit_ as logit_, nan_to_num_ as nan_to_num_, neg_ as neg_, negative_ as negative_,
+                               rad2deg_ as rad2deg_, reciprocal_ as reciprocal_, relu_ as relu_, resize_as_ as resize_as_, round_ as round_, rsqrt_ as rsqrt_, sigmoid_ as sigmoid_,
+                               sin_ as sin_, sinc_ as sinc_, sinh_ as sinh_, sqrt_ as sqrt_, square_ as square_, tan_ as tan_, tanh_ as tanh_, trunc_ as trunc_, xlogy_ as xlogy_,
+                               zero_ as zero_, conj_physical_ as conj_physical_)
     from tensord._queue import Queue as Queue, QueueEmpty as QueueEmpty, QueueFull as QueueFull
     from tensord._created import (complex as complex, empty_permuted as empty_permuted, logspace as logspace, polar as polar, scalar_tensor as scalar_tensor,
                                   tril_indices as tril_indices, triu_indices as triu_indices, view_as_complex as view_as_complex, view_as_real as view_as_real)
