@@ -167,6 +167,8 @@ static int on_asked(td_client *c, td_wait *w, const td_reply *r, int *fd, td_err
     const Td__Wire__Asked *q = r->asked;
     x->asks = q;
     x->needs = q ? q->needs : 0;
+    if (q && q->needs > TD_MAX_INPUTS)
+        return td_fail(e, TD_E_PROTOCOL, "the daemon wants %u tensors for a hook", q->needs);
     if (!q || q->needs) return TD_OK;
     if (q->n_ids > TD_MAX_INPUTS || q->wanted > TD_MAX_INPUTS || q->first > q->n_ids)
         return td_fail(e, TD_E_PROTOCOL, "the daemon gave a hook %zu tensors", q->n_ids);
@@ -238,11 +240,22 @@ static void end_asking(asking *x, int rc)
     free(x->pool);
 }
 
+/* An id of another connection would name some other tensor here. */
+static int own_answers(const asking *x, int how)
+{
+    for (int k = 0; how == TD_GO_GIVEN && k < x->call.wanted; k++)
+        if (x->call.answer[k] && x->call.answer[k]->client != x->b->c) {
+            td_raise(TD_E_INVALID, x->b->op, "a hook's answer belongs to another connection");
+            return -1;
+        }
+    return how;
+}
+
 static int run_hook(asking *x)
 {
     td_client *c = x->b->c;
     int how = c->on_hook ? c->on_hook(c, &x->call, c->hook_context) : 0;
-    if (how == TD_GO_SAME || how == TD_GO_GIVEN) return how;
+    if (how == TD_GO_SAME || how == TD_GO_GIVEN) return own_answers(x, how);
     td_raise(TD_E_CANCELLED, x->b->op, "a hook gave the backward up");
     return -1;
 }

@@ -27,6 +27,10 @@ static int check_output(const td_function_call *f, int o, td_error *e)
         return td_fail(e, TD_E_AUTOGRAD, "outputs %d and %d of %s are one tensor", place(t, o, f->out), o, f->name);
     if (!written && is_input)
         return td_fail(e, TD_E_AUTOGRAD, "output %d of %s is one of its inputs; it must be a view of that", o, f->name);
+    const td_auto *a = td_auto_of(t);
+    if (!written && (td_requires_grad(t) || (a && (a->node || a->savers))))
+        return td_fail(e, TD_E_AUTOGRAD, "output %d of %s was there before, in a graph; return a view or a clone of it",
+                       o, f->name);
     if (!written) return 0;
     if (!is_input) return td_fail(e, TD_E_AUTOGRAD, "output %d of %s is marked as written, and no input", o, f->name);
     if (td_requires_grad(t) && td_is_leaf(t))
@@ -80,6 +84,21 @@ static int put_edges(td_node *n, const td_function_call *f, td_error *e)
     return err;
 }
 
+/* A view whose base is an output would lead back to the node: it is saved without its history. */
+static bool leads_to_output(const td_function_call *f, const td_tensor *t)
+{
+    return t->view_base && place(t->view_base, f->nout, f->out) >= 0;
+}
+
+static int save_apart(td_saved *saved, td_tensor *t, td_error *e)
+{
+    int err = td_save_output(saved, t, 0, e);
+    if (err) return err;
+    saved->output = false;
+    saved->index = UINT16_MAX;
+    return 0;
+}
+
 static int put_saved(td_node *n, const td_function_call *f, td_error *e)
 {
     int err = 0;
@@ -88,6 +107,7 @@ static int put_saved(td_node *n, const td_function_call *f, td_error *e)
         if (!t) continue;
         int o = place(t, f->nout, f->out), i = place(t, f->nin, f->in);
         if (o >= 0) err = td_save_output(&n->saved[k], t, o, e);
+        else if (leads_to_output(f, t)) err = save_apart(&n->saved[k], t, e);
         else err = td_save_input(&n->saved[k], t, i >= 0 ? i : UINT16_MAX, t->version->value, e);
     }
     return err;

@@ -67,6 +67,9 @@ static td_hook *find(const td_hook_owner *o, uint32_t number)
 }
 
 /* Behind those that are there. */
+/* Of one list, which is walked in one step. */
+enum { MOST_HOOKS = 1024 };
+
 static void append(td_hook **list, td_hook *h)
 {
     h->list = list;
@@ -78,6 +81,10 @@ int td_hook_add(td_hook **list, int kind, uint32_t nr, uint32_t number, td_hook_
                 td_error *e)
 {
     if (find(owner, number)) return td_fail(e, TD_E_EXISTS, "there is a hook %u already", number);
+    int before = 0;
+    for (const td_hook *h = *list; h; h = h->next) before++;
+    if (before >= MOST_HOOKS)
+        return td_fail(e, TD_E_INVALID, "at most %d hooks hang on one tensor or node", MOST_HOOKS);
     int err = td_account_charge(account, 0, 1, e);
     if (err) return err;
     td_hook *h = calloc(1, sizeof *h);
@@ -179,6 +186,7 @@ int td_hook_tensor(td_tensor *t, int kind, uint32_t number, td_hook_owner *owner
         return td_fail(e, TD_E_AUTOGRAD, "cannot register a hook on a tensor that doesn't require gradient");
     if (td_is_leaf(t)) {
         td_auto *a = td_auto_need(t, e);
+        if (a && !a->leaf) td_hooks_sift(&a->hooks); /* of sessions that have ended */
         return a ? td_hook_add(&a->hooks, kind, 0, number, owner, account, e) : TD_E_SYSTEM;
     }
     if (kind == TD_HOOK_LEAF)

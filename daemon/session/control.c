@@ -304,6 +304,8 @@ static const control controls[] = {
     [TD_REC_NODE_END - TD_REC_FIRST] = {"node_end", 0, 0, 0},
 };
 
+enum { MOST_ENDED = 1024 };
+
 static int check_form(const td_record *r, const control **out, td_error *e)
 {
     unsigned k = r->op - TD_REC_FIRST;
@@ -312,7 +314,8 @@ static int check_form(const td_record *r, const control **out, td_error *e)
     *out = c;
     bool fits = (c->nin < 0 || r->nin == c->nin) && (c->nout < 0 || r->nout == c->nout) && r->nrest >= c->rest;
     for (unsigned i = 0; i < r->nin && fits; i++) fits = r->in[i] != TD_NUMBER_BIT;
-    if (fits) return TD_OK;
+    bool ends = r->op == TD_REC_HOOK_END || r->op == TD_REC_NODE_END; /* all of them are looked for in one step */
+    if (fits && !(ends && r->nrest > MOST_ENDED)) return TD_OK;
     return td_fail(e, TD_E_PROTOCOL, "record %s does not take %u inputs, %u outputs and %u words", c->name, r->nin,
                    r->nout, r->nrest);
 }

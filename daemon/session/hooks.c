@@ -42,10 +42,16 @@ static td_known_node *find(td_session *s, uint32_t number)
     return k;
 }
 
+/* A fork copies them in one step. */
+enum { MOST_NODES = 16384 };
+
 /* Takes a reference. */
 static int know(td_session *s, uint32_t number, td_node *n, td_error *e)
 {
     if (!number || find(s, number)) return td_fail(e, TD_E_EXISTS, "node %u is another already", number);
+    if (HASH_CNT(hh, s->nodes) >= MOST_NODES)
+        return td_fail(e, TD_E_QUOTA, "a session looks at no more than %d nodes of graphs at once; let go of some",
+                       MOST_NODES);
     int rc = td_account_charge(s->account, 0, 1, e);
     td_known_node *k = rc ? NULL : calloc(1, sizeof *k);
     if (rc) return rc;

@@ -235,7 +235,7 @@ static void nonsense(void)
     static const uint32_t in[] = {1, 3, 3};
     static const struct {
         uint32_t n, rest[8], nrest, code;
-    } all[] = {{3, {9, 1, 1, 1, 0, 4, 0x6f6f6f66}, 7, TD_OK},
+    } all[] = {{3, {9, 1, 1, 1, 0, 4, 0x6f6f6f66}, 7, TD_E_AUTOGRAD}, /* an output that is in a graph already */
                {3, {10, 1, 1, 2, 0, 4, 0x6f6f6f66}, 7, TD_E_PROTOCOL},
                {3, {10, 1, UINT32_MAX, 1, 0, 4, 0x6f6f6f66}, 7, TD_E_PROTOCOL},
                {3, {10, 1, 1, 1, 0, 400, 0x6f6f6f66}, 7, TD_E_PROTOCOL},

@@ -35,8 +35,8 @@ _C._set_hook_runner(_run)
 
 
 def keep(number, slot):
-    sweep()
     _slots[number] = slot
+    sweep()  # behind it: what was told of this number in between is not told again
     return number
 
 

@@ -57,7 +57,8 @@ static void lengths_chunk(td_kcall *k, int64_t chunk, void *scratch)
     for (int64_t i = 0; i < s->n; i++) {
         ctc_row r = {length_of(&k->in[s->ix + 2], i), length_of(&k->in[s->ix + 3], i), s->joined ? first : 0};
         if (r.steps < 0 || r.steps > s->steps) {
-            td_kernel_fail(k, TD_E_INDEX, "ctc_loss: Expected input_lengths to have value at most %lld, but got value %lld",
+            td_kernel_fail(k, TD_E_INDEX,
+                           "ctc_loss: Expected input_lengths to have value at most %lld, but got value %lld",
                            (long long)s->steps, (long long)r.steps);
             return;
         }
@@ -111,8 +112,8 @@ static bool skips(const int64_t *labels, int64_t p)
 }
 
 /* Each row of `alpha` from the one before; of two rows when `keep` is not set. Returns minus the log likelihood. */
-static double forward(td_kcall *k, const ctc_state *s, const ctc_row *r, int64_t i, const int64_t *labels, double *alpha,
-                      bool keep)
+static double forward(td_kcall *k, const ctc_state *s, const ctc_row *r, int64_t i, const int64_t *labels,
+                      double *alpha, bool keep)
 {
     int64_t places = 2 * r->labels + 1, done = 0;
     double *now = alpha, *before;
@@ -148,26 +149,28 @@ static void losses_chunk(td_kcall *k, int64_t chunk, void *scratch)
 /* ---- backward */
 
 /* Row t of dx: what log_softmax takes off, less the share of all paths that say the class then. */
-static void gradient_row(td_kcall *k, const ctc_state *s, int64_t i, int64_t t, const double *share, double loss, double g)
+static void gradient_row(td_kcall *k, const ctc_state *s, int64_t i, int64_t t, const double *share, double loss,
+                         double g)
 {
     const td_desc *d = k->out[0].desc;
     int64_t size = (int64_t)td_dtype_size(d->dtype);
     char *out = (char *)k->out[0].data + (t * s->n + i) * s->classes * size;
     for (int64_t c = 0; c < s->classes; c++) {
-        double x = said(k, s, t, i, c), v = exp(x) - (share[c] == NEVER && loss < INFINITY ? 0 : exp(share[c] + loss - x));
+        double x = said(k, s, t, i, c),
+               v = exp(x) - (share[c] == NEVER && loss < INFINITY ? 0 : exp(share[c] + loss - x));
         td_element_from_double(out + c * size, d->dtype, v * g);
     }
 }
 
 /* beta of the last step, or of step t from that of the next. */
-static void backward(const td_kcall *k, const ctc_state *s, const ctc_row *r, int64_t i, const int64_t *labels, int64_t t,
-                     const double *after, double *now)
+static void backward(const td_kcall *k, const ctc_state *s, const ctc_row *r, int64_t i, const int64_t *labels,
+                     int64_t t, const double *after, double *now)
 {
     int64_t places = 2 * r->labels + 1;
     for (int64_t p = places - 1; p >= 0; p--) {
         double sum = p >= places - 2 ? 0 : NEVER;
         if (t < r->steps - 1) {
-            sum = p + 1 == places                            ? after[p]
+            sum = p + 1 == places                          ? after[p]
                   : p + 2 < places && skips(labels, p + 2) ? log_add3(after[p], after[p + 1], after[p + 2])
                                                            : log_add(after[p], after[p + 1]);
         }
@@ -233,7 +236,8 @@ static int start(td_kcall *k, ctc_state *s, int ix, bool backward, const char *n
     k->scratch_bytes = (size_t)numbers * 8;
     if (backward && s->joined) s->alpha_at = td_plan_work(k, (size_t)kept * 8);
     s->rows_at = td_plan_work(k, (size_t)td_max64(1, s->n) * sizeof(ctc_row));
-    k->cost_ns = (double)s->n * (double)s->steps * (double)(2 * s->most + 1) * (backward ? 120 : 40) + 500;
+    double places = (double)(2 * s->most + 1) * (backward ? 120 : 40), said = backward ? 40.0 * (double)s->classes : 0;
+    k->cost_ns = (double)s->n * ((double)s->most * 2 + (double)s->steps * (places + said)) + 500;
     return 0;
 }
 

@@ -40,7 +40,7 @@ int td_cpu_plan_linalg_cholesky_ex(td_kcall *k, td_error *e)
     if (!s) return TD_E_UNSUPPORTED;
     s->flag[0] = td_attr_bool(k->attrs, 0), s->flag[1] = td_attr_bool(k->attrs, 1);
     s->at[0] = td_matrices_room(k, (int64_t)s->n * s->n, (size_t)s->size);
-    return td_matrices_end(k, (double)s->n * s->n * s->n / 3);
+    return td_matrices_end(k, (double)s->n * s->n * s->n / 3, e);
 }
 
 /* ---- LU: x, pivot, check_errors -> LU, pivots, info */
@@ -71,7 +71,7 @@ int td_cpu_plan_linalg_lu_factor_ex(td_kcall *k, td_error *e)
     s->flag[1] = td_attr_bool(k->attrs, 1);
     s->at[0] = td_matrices_room(k, (int64_t)s->m * s->n, (size_t)s->size);
     s->at[1] = td_matrices_room(k, s->k, sizeof(int));
-    return td_matrices_end(k, (double)s->m * s->n * s->k / 2);
+    return td_matrices_end(k, (double)s->m * s->n * s->k / 2, e);
 }
 
 /* ---- pivots (exchanges of rows, counted from 1) -> the order of the rows */
@@ -85,7 +85,10 @@ static void permutation_chunk(td_kcall *k, int64_t chunk, void *scratch)
     for (int d = x->ndim - 2; d >= 0; d--) at += rest % x->shape[d] * x->stride[d], rest /= x->shape[d];
     const char *pivots = (const char *)k->in[0].data;
     int64_t size = (int64_t)td_dtype_size(x->dtype);
-    for (int64_t i = 0; i < rows; i++) p[i] = i;
+    for (int64_t i = 0; i < rows; i++) {
+        p[i] = i;
+        if (td_kernel_rest_after(k, &done, 1)) return;
+    }
     for (int64_t i = 0; i < n; i++) {
         int64_t other = td_load_index(pivots + (at + i * x->stride[x->ndim - 1]) * size, x->dtype) - 1, keep = p[i];
         if (other < 0 || other >= rows) {
@@ -140,7 +143,7 @@ int td_cpu_plan_linalg_ldl_factor_ex(td_kcall *k, td_error *e)
     s->at[0] = td_matrices_room(k, (int64_t)s->n * s->n, (size_t)s->size);
     s->at[1] = td_matrices_room(k, s->n, sizeof(int));
     s->at[2] = td_matrices_room(k, s->lwork, (size_t)s->size);
-    return td_matrices_end(k, (double)s->n * s->n * s->n / 3);
+    return td_matrices_end(k, (double)s->n * s->n * s->n / 3, e);
 }
 
 /* ---- determinants: x -> result, LU, pivots; x -> sign, logabsdet, LU, pivots */
@@ -206,7 +209,7 @@ static int det_plan(td_kcall *k, bool logs, td_error *e)
     s->flag[0] = logs;
     s->at[0] = td_matrices_room(k, (int64_t)s->n * s->n, (size_t)s->size);
     s->at[1] = td_matrices_room(k, s->n, sizeof(int));
-    return td_matrices_end(k, (double)s->n * s->n * s->n / 2);
+    return td_matrices_end(k, (double)s->n * s->n * s->n / 2, e);
 }
 
 int td_cpu_plan_linalg_det_lu(td_kcall *k, td_error *e)

@@ -33,7 +33,8 @@ typedef struct seen {
     double weight_d[TAPS][BLOCK], change_d[DIMS][TAPS][BLOCK];
 } seen;
 
-static void look(const grid_state *s, const int64_t *stride, const td_grid_line *line, int64_t i, bool changes, seen *to)
+static void look(const grid_state *s, const int64_t *stride, const td_grid_line *line, int64_t i, bool changes,
+                 seen *to)
 {
     const td_grid *g = &s->grid;
     for (int t = 0; t < g->taps; t++) {
@@ -57,8 +58,8 @@ static void look(const grid_state *s, const int64_t *stride, const td_grid_line 
 }
 
 /* Places [b, e) of picture n, of which a plane has these strides; e - b is at most BLOCK. */
-static void look_at(td_kcall *k, const grid_state *s, const int64_t *stride, int64_t n, int64_t b, int64_t e, bool changes,
-                    seen *to)
+static void look_at(td_kcall *k, const grid_state *s, const int64_t *stride, int64_t n, int64_t b, int64_t e,
+                    bool changes, seen *to)
 {
     const td_karg *grid = &k->in[s->ix + 1];
     const td_desc *d = grid->desc;
@@ -152,7 +153,8 @@ static void picture_chunk(td_kcall *k, int64_t chunk, void *scratch)
     const grid_state *s = (const grid_state *)k->state;
     seen *v = scratch;
     char *line = (char *)(v + 1), *sums = line + BLOCK * sizeof(double);
-    int64_t n = chunk / s->groups, c0, c1, acc = (int64_t)td_dtype_size(s->acc), size = (int64_t)td_dtype_size(s->dtype);
+    int64_t n = chunk / s->groups, c0, c1, acc = (int64_t)td_dtype_size(s->acc),
+            size = (int64_t)td_dtype_size(s->dtype);
     td_rows r;
     td_rows_init(&r, &k->in[0], 2, s->acc);
     td_cut_range(s->c, s->group, chunk % s->groups, &c0, &c1);
@@ -255,7 +257,8 @@ static void plan_copy(td_kcall *k, grid_state *s)
 
 static double cost(const grid_state *s)
 {
-    return (double)s->n * (double)s->places * (40.0 + (double)s->c * s->grid.taps * 0.6);
+    double planes = (double)s->n * (double)s->c * (double)s->plane;
+    return (double)s->n * (double)s->places * (40.0 + (double)s->c * s->grid.taps * 0.6) + (s->copied ? planes : 0);
 }
 
 int td_cpu_plan_grid_sampler(td_kcall *k, td_error *e)
@@ -287,7 +290,7 @@ int td_cpu_plan_grid_sampler_backward(td_kcall *k, td_error *e)
         plan_copy(k, s);
         td_plan_phase(k, places_chunk, s->n * s->blocks);
     }
-    k->cost_ns = 2 * cost(s);
+    k->cost_ns = 2 * cost(s) + (mask & 1 ? (double)s->n * (double)s->c * (double)s->plane : 0);
     td_plan_moves_freely(k, sizeof *s);
     return 0;
 }

@@ -44,6 +44,9 @@ const td_lapack *td_lapack_table(td_error *e)
 
 /* ---- plans */
 
+/* Multiplications of one matrix, about: LAPACK does not rest, so this is how long a worker may be away (minutes). */
+#define LONGEST 0x1p40
+
 static void run_matrices(td_kcall *k, int64_t chunk, void *scratch)
 {
     const td_matrices *s = (const td_matrices *)k->state;
@@ -89,9 +92,13 @@ bool td_matrices_divide(int64_t rows, int64_t columns, td_error *e)
     return false;
 }
 
-int td_matrices_end(td_kcall *k, double flops)
+int td_matrices_end(td_kcall *k, double flops, td_error *e)
 {
     td_matrices *s = (td_matrices *)k->state;
+    if (flops > LONGEST)
+        return td_fail(e, TD_E_UNSUPPORTED,
+                       "matrices of %d by %d take too long on the CPU, where one is not stopped on its way", s->m,
+                       s->n);
     double moved = 4.0 * s->m * s->n + 64, all = flops + moved;
     s->per = all > TD_MATRIX_CHUNK ? 1 : (int64_t)(TD_MATRIX_CHUNK / all);
     td_plan_phase(k, run_matrices, td_cut(s->batch, s->per));

@@ -109,7 +109,7 @@ size_t td_matrices_room(td_kcall *k, int64_t count, size_t size);
 /* Divide and conquer reckons with multiples of a matrix in 32 bits: may it take one of rows by columns? */
 bool td_matrices_divide(int64_t rows, int64_t columns, td_error *e);
 /* End it: `flops` multiplications for each matrix. */
-int td_matrices_end(td_kcall *k, double flops);
+int td_matrices_end(td_kcall *k, double flops, td_error *e);
 
 /* How many matrices a descriptor has, or vectors: the product of the sizes before the last `trail`. */
 int64_t td_batch_of(const td_desc *d, int trail);

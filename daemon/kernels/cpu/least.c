@@ -82,7 +82,7 @@ int td_cpu_plan_linalg_pinv(td_kcall *k, td_error *e)
     if (hermitian) at.u = td_matrices_room(k, (int64_t)s->n * s->n, (size_t)s->size);
     size_t to = td_matrices_room(k, (int64_t)s->m * s->n, (size_t)s->size);
     memcpy(s->at, (size_t[]){at.a, at.s, at.u, at.vt, at.work, at.rwork, at.iwork, to}, 8 * sizeof *s->at);
-    return td_matrices_end(k, 12.0 * s->m * s->n * s->k);
+    return td_matrices_end(k, 12.0 * s->m * s->n * s->k, e);
 }
 
 /* ---- x, y, rcond, driver -> solution, rank, singular_values */
@@ -143,7 +143,8 @@ int td_cpu_plan_linalg_lstsq_ex(td_kcall *k, td_error *e)
     const td_desc *y = k->in[1].desc;
     int64_t driver = td_attr_int(k->attrs, 1), columns = y->shape[y->ndim - 1];
     td_matrices *s = td_matrices_plan(k, 0, td_batch_of(k->in[0].desc, 2), lstsq, e);
-    if (!s || !td_matrices_divide(s->m, s->n, e) || !td_matrices_divide(larger(s), columns, e)) return TD_E_UNSUPPORTED;
+    if (!s || !td_matrices_divide(s->m, s->n, e) || !td_matrices_divide(td_ld(larger(s)), columns, e))
+        return TD_E_UNSUPPORTED;
     s->nrhs = (int)columns;
     s->flag[0] = driver == 1 || driver == 2;
     double answer[2] = {0}, small[2] = {0};
@@ -152,9 +153,9 @@ int td_cpu_plan_linalg_lstsq_ex(td_kcall *k, td_error *e)
     int64_t rwork = 10 * n + 2 * n * leaf + 8 * n * levels + 3 * leaf * columns +
                     td_max64((leaf + 1) * (leaf + 1), n * (1 + columns) + 2 * columns);
     s->at[0] = td_matrices_room(k, (int64_t)s->m * s->n, (size_t)s->size);
-    s->at[1] = td_matrices_room(k, n * columns, (size_t)s->size);
+    s->at[1] = td_matrices_room(k, (int64_t)td_ld(larger(s)) * columns, (size_t)s->size);
     s->at[2] = td_matrices_room(k, s->k, (size_t)s->real);
-    int none[8];
+    double none[4];
     char *nowhere = (char *)none;
     td_matrices asked = *s;
     memset(asked.at, 0, sizeof asked.at);
@@ -163,5 +164,5 @@ int td_cpu_plan_linalg_lstsq_ex(td_kcall *k, td_error *e)
     s->at[3] = td_matrices_room(k, s->lwork, (size_t)s->size);
     s->at[4] = s->type < 2 ? 0 : td_matrices_room(k, rwork, (size_t)s->real);
     s->at[5] = td_matrices_room(k, td_max64((3 * levels + 11) * s->k, s->n) + 1, sizeof(int));
-    return td_matrices_end(k, 4.0 * s->m * s->n * s->k + (double)s->m * s->n * columns);
+    return td_matrices_end(k, 4.0 * s->m * s->n * s->k + ((double)s->m * s->n + td_ld(larger(s))) * (double)columns, e);
 }

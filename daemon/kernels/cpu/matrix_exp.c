@@ -172,5 +172,5 @@ int td_cpu_plan_linalg_matrix_exp(td_kcall *k, td_error *e)
     if (!s) return TD_E_UNSUPPORTED;
     for (int i = 0; i < MATRICES; i++) s->at[i] = td_matrices_room(k, (int64_t)s->n * s->n, (size_t)s->size);
     s->at[MATRICES] = td_matrices_room(k, s->n, sizeof(int));
-    return td_matrices_end(k, 12.0 * s->n * s->n * s->n);
+    return td_matrices_end(k, 12.0 * s->n * s->n * s->n, e);
 }

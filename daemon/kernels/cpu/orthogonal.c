@@ -22,11 +22,19 @@ static void qr(td_kcall *k, const td_matrices *s, int64_t b, char *scratch)
     int ld = td_ld(s->m), info = 0;
     td_matrix_load(a, ld, &k->in[0], 2, k->in[0].desc, 2, b);
     if (s->k) s->f->geqrf[s->type](&s->m, &s->n, a, &ld, tau, work, &s->lwork, &info);
+    if (info) {
+        td_fail_to_converge(k, b, info);
+        return;
+    }
     take_triangle(s, r, s->nrhs, a, ld);
     td_matrix_store(&k->out[1], b, r, td_ld(s->nrhs), s->nrhs, s->n);
     if (s->flag[0] || !s->nrhs) return;
     if (s->k) s->f->orgqr[s->type](&s->m, &s->nrhs, &s->k, a, &ld, tau, work, &s->lwork, &info);
     else td_matrix_eye(s, a, s->m, s->nrhs);
+    if (info) {
+        td_fail_to_converge(k, b, info);
+        return;
+    }
     td_matrix_store(&k->out[0], b, a, ld, s->m, s->nrhs);
 }
 
@@ -39,12 +47,12 @@ int td_cpu_plan_linalg_qr(td_kcall *k, td_error *e)
     s->flag[0] = mode == ONLY_R;
     if (s->nrhs > widest) widest = s->nrhs;
     if (mode == COMPLETE && !td_matrices_divide(s->m, s->m, e)) return TD_E_UNSUPPORTED;
-    s->lwork = 64 * td_ld(widest);
+    s->lwork = (int)td_min64(64 * (int64_t)td_ld(widest), INT32_MAX / 2);
     s->at[0] = td_matrices_room(k, (int64_t)s->m * widest, (size_t)s->size);
     s->at[1] = td_matrices_room(k, (int64_t)s->nrhs * s->n, (size_t)s->size);
     s->at[2] = td_matrices_room(k, s->k, (size_t)s->size);
     s->at[3] = td_matrices_room(k, s->lwork, (size_t)s->size);
-    return td_matrices_end(k, 2.0 * s->m * widest * s->k);
+    return td_matrices_end(k, 2.0 * s->m * widest * s->k + (double)s->m * widest, e);
 }
 
 /* x -> a, tau */
@@ -54,6 +62,10 @@ static void geqrf(td_kcall *k, const td_matrices *s, int64_t b, char *scratch)
     int ld = td_ld(s->m), info = 0;
     td_matrix_load(a, ld, &k->in[0], 2, k->in[0].desc, 2, b);
     if (s->k) s->f->geqrf[s->type](&s->m, &s->n, a, &ld, tau, work, &s->lwork, &info);
+    if (info) {
+        td_fail_to_converge(k, b, info);
+        return;
+    }
     td_matrix_store(&k->out[0], b, a, ld, s->m, s->n);
     memcpy((char *)k->out[1].data + b * s->k * s->size, tau, (size_t)s->k * (size_t)s->size);
 }
@@ -62,9 +74,9 @@ int td_cpu_plan_geqrf(td_kcall *k, td_error *e)
 {
     td_matrices *s = td_matrices_plan(k, 0, td_batch_of(k->in[0].desc, 2), geqrf, e);
     if (!s) return TD_E_UNSUPPORTED;
-    s->lwork = 64 * td_ld(s->n);
+    s->lwork = (int)td_min64(64 * (int64_t)td_ld(s->n), INT32_MAX / 2);
     s->at[0] = td_matrices_room(k, (int64_t)s->m * s->n, (size_t)s->size);
     s->at[1] = td_matrices_room(k, s->k, (size_t)s->size);
     s->at[2] = td_matrices_room(k, s->lwork, (size_t)s->size);
-    return td_matrices_end(k, (double)s->m * s->n * s->k);
+    return td_matrices_end(k, (double)s->m * s->n * s->k, e);
 }

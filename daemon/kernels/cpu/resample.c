@@ -11,10 +11,10 @@
 enum { D, H, W, DIMS };
 
 typedef struct resample_state {
-    td_resize dim[DIMS]; /* as the forward call has them */
-    int64_t count[DIMS]; /* room for so many taps */
-    size_t at[DIMS];     /* work memory: the taps that are used */
-    size_t spare_at;     /* those of one dimension, before they are turned */
+    td_resize dim[DIMS];          /* as the forward call has them */
+    int64_t count[DIMS];          /* room for so many taps */
+    size_t at[DIMS];              /* work memory: the taps that are used */
+    size_t spare_at;              /* those of one dimension, before they are turned */
     int64_t from[DIMS], to[DIMS]; /* sizes of what is read and written */
     int64_t per, rows;            /* rows of a chunk, and of the result */
     bool backward;
@@ -68,8 +68,7 @@ static void taps_chunk(td_kcall *k, int64_t chunk, void *scratch)
     {                                                                                                                  \
         const int32_t *at = t->at;                                                                                     \
         const double *w = t->weight;                                                                                   \
-        for (int64_t i = 0; i < n; i++)                                                                                \
-            to[i] = (T)w[2 * i] * from[at[2 * i]] + (T)w[2 * i + 1] * from[at[2 * i + 1]];                             \
+        for (int64_t i = 0; i < n; i++) to[i] = (T)w[2 * i] * from[at[2 * i]] + (T)w[2 * i + 1] * from[at[2 * i + 1]]; \
     }                                                                                                                  \
     static void line_##s(T *to, const T *from, const td_taps *t, int64_t n)                                            \
     {                                                                                                                  \
@@ -114,7 +113,8 @@ static void rows_chunk(td_kcall *k, int64_t chunk, void *scratch)
     int64_t b, e, acc = (int64_t)td_dtype_size(s->acc), size = (int64_t)td_dtype_size(s->dtype), done = 0;
     if (atomic_load(&k->failed)) return; /* the taps may not be whole */
     td_taps t[DIMS] = {taps_of(k, s, D), taps_of(k, s, H), taps_of(k, s, W)};
-    char *sum = scratch, *buffer = sum + (s->from[W] * acc + 63) / 64 * 64, *line = buffer + (s->from[W] * acc + 63) / 64 * 64;
+    char *sum = scratch, *buffer = sum + (s->from[W] * acc + 63) / 64 * 64,
+         *line = buffer + (s->from[W] * acc + 63) / 64 * 64;
     td_rows r;
     td_rows_init(&r, &k->in[0], k->in[0].desc->ndim - 1, s->acc);
     td_cut_range(s->rows, s->per, chunk, &b, &e);
@@ -165,7 +165,8 @@ static int plan(td_kcall *k, bool backward, const char *name, td_error *e)
     resample_state *s = (resample_state *)k->state;
     const td_desc *in = k->in[0].desc, *out = k->out[0].desc;
     int n, size = backward ? 1 : 0, code;
-    *s = (resample_state){.backward = backward, .dtype = out->dtype, .acc = (uint8_t)td_acc_dtype(out->dtype), .rows = 1};
+    *s = (resample_state){
+        .backward = backward, .dtype = out->dtype, .acc = (uint8_t)td_acc_dtype(out->dtype), .rows = 1};
     if (!td_dtype_is_float(in->dtype)) return td_refuse_dtype(k, 0, name, e);
     td_attr_ints(k->attrs, size, &n);
     if (n < 1 || n > DIMS || n > in->ndim || in->ndim != out->ndim)
@@ -179,12 +180,13 @@ static int plan(td_kcall *k, bool backward, const char *name, td_error *e)
     if ((code = plan_work(k, s, name, e))) return code;
     for (int d = 0; d < out->ndim - 1; d++) s->rows *= out->shape[d];
     double seen = (double)s->count[D] * (double)s->count[H] / (double)(s->to[D] * s->to[H]);
-    double row = seen * (double)s->from[W] + 2 * (double)s->count[W];
+    double row = seen * (double)s->from[W] + 2 * (double)s->count[W] + (double)s->to[W], taps = 0;
+    for (int d = 0; d < DIMS; d++) taps += (double)s->to[d] + 4 * (double)s->count[d];
     s->per = td_max64(1, (int64_t)(TD_RESAMPLE_CHUNK / row));
     td_plan_phase(k, taps_chunk, 1);
     td_plan_phase(k, rows_chunk, td_cut(s->rows, s->per));
     k->scratch_bytes = (size_t)((s->from[W] * 2 + s->to[W]) * (int64_t)td_dtype_size(s->acc)) + 192;
-    k->cost_ns = (double)s->rows * row * 0.5 + 500;
+    k->cost_ns = (double)s->rows * row * 0.5 + taps * 5 + 500;
     td_plan_moves_freely(k, sizeof *s);
     return 0;
 }

@@ -39,7 +39,7 @@ int td_cpu_plan_linalg_inv_ex(td_kcall *k, td_error *e)
     s->at[0] = td_matrices_room(k, (int64_t)s->n * s->n, (size_t)s->size);
     s->at[1] = td_matrices_room(k, s->n, sizeof(int));
     s->at[2] = td_matrices_room(k, s->lwork, (size_t)s->size);
-    return td_matrices_end(k, (double)s->n * s->n * s->n);
+    return td_matrices_end(k, (double)s->n * s->n * s->n, e);
 }
 
 /* ---- x, y, left, check_errors -> result, info */
@@ -92,7 +92,8 @@ static void solve(td_kcall *k, const td_matrices *s, int64_t b, char *scratch)
                        td_batch_text(k->in[0].desc, b, text, sizeof text));
 }
 
-/* Where there is nothing to solve for, the matrices are factored once each: right sides without elements may be very many. */
+/* Where there is nothing to solve for, the matrices are factored once each: right sides without elements may be very
+ * many. */
 static void factor_alone(td_kcall *k, const td_matrices *s, int64_t b, char *scratch)
 {
     void *a = scratch + s->at[0];
@@ -113,7 +114,8 @@ int td_cpu_plan_linalg_solve_ex(td_kcall *k, td_error *e)
         y->ndim == 1 || (y->ndim == x->ndim - 1 && !memcmp(y->shape, x->shape, (size_t)y->ndim * sizeof *y->shape));
     int64_t batch = td_batch_of(out, vector ? 1 : 2);
     bool alone = batch && !td_desc_numel(out);
-    td_matrices *s = td_matrices_plan(k, 0, alone ? td_desc_numel(k->out[1].desc) : batch, alone ? factor_alone : solve, e);
+    td_matrices *s =
+        td_matrices_plan(k, 0, alone ? td_desc_numel(k->out[1].desc) : batch, alone ? factor_alone : solve, e);
     if (!s) return TD_E_UNSUPPORTED;
     int64_t columns = vector ? 1 : y->shape[y->ndim - (td_attr_bool(k->attrs, 0) ? 1 : 2)];
     if (columns > INT32_MAX / 2 || columns * s->n > INT32_MAX / 2)
@@ -124,7 +126,7 @@ int td_cpu_plan_linalg_solve_ex(td_kcall *k, td_error *e)
     s->at[1] = td_matrices_room(k, (int64_t)s->n * s->nrhs, (size_t)s->size);
     s->at[2] = td_matrices_room(k, s->n, sizeof(int));
     if (batch == 0 && td_desc_numel(k->out[1].desc)) td_plan_phase(k, clear_info, 1);
-    return td_matrices_end(k, (double)s->n * s->n * s->n / 2 + (double)s->n * s->n * s->nrhs);
+    return td_matrices_end(k, (double)s->n * s->n * s->n / 2 + (double)s->n * s->n * s->nrhs, e);
 }
 
 /* ---- x, y, upper, left, unitriangular */
@@ -154,7 +156,7 @@ int td_cpu_plan_linalg_solve_triangular(td_kcall *k, td_error *e)
     for (int i = 0; i < 3; i++) s->flag[i] = td_attr_bool(k->attrs, i);
     s->at[0] = td_matrices_room(k, (int64_t)s->n * s->n, (size_t)s->size);
     s->at[1] = td_matrices_room(k, (int64_t)s->n * s->nrhs, (size_t)s->size);
-    return td_matrices_end(k, (double)s->n * s->n * s->nrhs / 2);
+    return td_matrices_end(k, (double)s->n * s->n * s->nrhs / 2, e);
 }
 
 /* ---- LD, pivots, y, hermitian */
@@ -210,5 +212,5 @@ int td_cpu_plan_linalg_ldl_solve(td_kcall *k, td_error *e)
     s->at[0] = td_matrices_room(k, (int64_t)s->n * s->n, (size_t)s->size);
     s->at[1] = td_matrices_room(k, (int64_t)s->n * s->nrhs, (size_t)s->size);
     s->at[2] = td_matrices_room(k, s->n, sizeof(int));
-    return td_matrices_end(k, (double)s->n * s->n * s->nrhs);
+    return td_matrices_end(k, (double)s->n * s->n * s->nrhs, e);
 }

@@ -83,7 +83,8 @@ static int svd_plan(td_kcall *k, td_matrix_fn *one, char job, td_error *e)
     if (!s || !td_svd_plan(k, s, job, &at, e)) return TD_E_UNSUPPORTED;
     s->flag[0] = job == 'A';
     memcpy(s->at, (size_t[]){at.a, at.s, at.u, at.vt, at.work, at.rwork, at.iwork}, 7 * sizeof *s->at);
-    return td_matrices_end(k, (job == 'N' ? 3.0 : 10.0) * s->m * s->n * s->k);
+    double eyes = job == 'A' ? (double)s->m * s->m + (double)s->n * s->n : 0;
+    return td_matrices_end(k, (job == 'N' ? 3.0 : 10.0) * s->m * s->n * s->k + eyes, e);
 }
 
 int td_cpu_plan_linalg_svd(td_kcall *k, td_error *e)
@@ -148,7 +149,7 @@ static int eigh_plan(td_kcall *k, bool vectors, td_error *e)
     if (!s || !td_eigh_plan(k, s, vectors, &at, e)) return TD_E_UNSUPPORTED;
     s->flag[0] = td_attr_bool(k->attrs, 0);
     memcpy(s->at, (size_t[]){at.a, at.s, at.u, at.vt, at.work, at.rwork, at.iwork}, 7 * sizeof *s->at);
-    return td_matrices_end(k, (vectors ? 6.0 : 1.5) * s->n * s->n * s->n);
+    return td_matrices_end(k, (vectors ? 6.0 : 1.5) * s->n * s->n * s->n, e);
 }
 
 int td_cpu_plan_linalg_eigh(td_kcall *k, td_error *e)
@@ -225,7 +226,7 @@ static int eig_plan(td_kcall *k, bool vectors, td_error *e)
     s->at[2] = td_matrices_room(k, vectors ? (int64_t)s->n * s->n : 1, (size_t)s->size);
     s->at[3] = td_matrices_room(k, s->lwork, (size_t)s->size);
     s->at[4] = td_matrices_room(k, 2 * s->n, (size_t)s->real);
-    return td_matrices_end(k, (vectors ? 20.0 : 10.0) * s->n * s->n * s->n);
+    return td_matrices_end(k, (vectors ? 20.0 : 10.0) * s->n * s->n * s->n, e);
 }
 
 int td_cpu_plan_linalg_eig(td_kcall *k, td_error *e)

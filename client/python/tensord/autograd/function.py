@@ -155,9 +155,8 @@ class Function:
                 continue
             apart, written = _is_in(t, ctx._apart), _is_in(t, ctx._dirty)
             if _is_in(t, args) and not written or _is_in(t, results[:k]):
-                before = _C._set_grad(False)
-                results[k] = t.view(t.shape)  # the input itself stays what it is
-                _C._set_grad(before)
+                with td.no_grad():
+                    results[k] = t.view(t.shape)  # the input itself stays what it is
             if written and t.requires_grad and t.is_leaf:
                 raise _C.AutogradError("a leaf Variable that requires grad is being used in an in-place operation. Do it under no_grad, or out of "
                                        "place")

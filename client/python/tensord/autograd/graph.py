@@ -61,15 +61,18 @@ def register_multi_grad_hook(tensors, fn, *, mode="all"):
     def hook_of(k):
         def hook(g):
             with lock:
+                if k in came:  # a tensor comes once in a backward: this is another one
+                    came.clear()
                 first = not came
                 came[k] = g
                 full = len(came) == n
                 all_of_them = [came.get(i) for i in range(n)]
                 if full:
                     came.clear()
-            if mode == "any":
-                return fn(g) if first or n == 1 else None
-            return fn(all_of_them) if full else None
+            if mode == "any" and (first or n == 1):
+                fn(g)
+            elif mode == "all" and full:
+                fn(all_of_them)
 
         return hook
 

@@ -134,7 +134,7 @@ class TransformerEncoderLayer(Module):
 
     def forward(self, src, src_mask=None, src_key_padding_mask=None, is_causal=False):
         def attend(x):
-            return self.dropout1(self.self_attn(x, x, x, src_key_padding_mask, False, src_mask)[0])
+            return self.dropout1(self.self_attn(x, x, x, src_key_padding_mask, False, src_mask, is_causal=is_causal)[0])
 
         def feed(x):
             return self.dropout2(self.linear2(self.dropout(self.activation(self.linear1(x)))))
@@ -156,5 +156,5 @@ class TransformerEncoder(Module):
 
     def forward(self, src, mask=None, src_key_padding_mask=None, is_causal=None):
         for layer in self.layers:
-            src = layer(src, mask, src_key_padding_mask)
+            src = layer(src, mask, src_key_padding_mask, bool(is_causal))
         return src if self.norm is None else self.norm(src)

@@ -290,7 +290,9 @@ class CyclicLR(LRScheduler):
     def _share(self, x):
         if self.scale_fn:
             return self.scale_fn(x)
-        return {"triangular": 1.0, "triangular2": 1 / 2.0 ** (x - 1), "exp_range": self.gamma**x}[self.mode]
+        if self.mode == "triangular":
+            return 1.0
+        return 0.5 ** (x - 1) if self.mode == "triangular2" else self.gamma**x
 
     def get_lr(self):
         cycle = math.floor(1 + self.last_epoch / self.total)
