@@ -128,7 +128,7 @@ int64_t td_fi_span(td_fints shape, td_fints stride, int64_t offset)
     int64_t last = offset;
     for (int k = 0; k < shape.n; k++) {
         if (shape.v[k] == 0) return 0;
-        last = td_fi_add(last, td_fi_mul(shape.v[k] - 1, stride.v[k]));
+        last = td_fi_add(last, td_fi_mul(td_fi_add(shape.v[k], -1), stride.v[k]));
     }
     return td_fi_add(last, 1);
 }
