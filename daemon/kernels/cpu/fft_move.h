@@ -5,6 +5,19 @@
 enum { FFT(cell) = 2 * (int)sizeof(REAL), FFT(across) = LANES / 2 }; /* a complex number; those that fill a vector */
 
 #if LANES > 1
+/* Elements of two vectors by their places, which clang takes as constants only. */
+#ifdef __clang__
+static V FFT(chosen)(V a, V b, const MASK *places)
+{
+    V r;
+    for (int c = 0; c < LANES; c++) r[c] = places[c] < LANES ? a[places[c]] : b[places[c] - LANES];
+    return r;
+}
+#define SHUFFLE(a, b, places) FFT(chosen)(a, b, (const MASK *)&(places))
+#else
+#define SHUFFLE(a, b, places) __builtin_shuffle(a, b, places)
+#endif
+
 /* Rows become columns (Eklundh's way: bit after bit of row and column). */
 TD_INLINE void FFT(transpose)(V *x)
 {
@@ -15,8 +28,8 @@ TD_INLINE void FFT(transpose)(V *x)
         for (int i = 0; i < LANES; i++) {
             if (i & h) continue;
             V a = x[i], b = x[i + h];
-            x[i] = __builtin_shuffle(a, b, low);
-            x[i + h] = __builtin_shuffle(a, b, high);
+            x[i] = SHUFFLE(a, b, low);
+            x[i + h] = SHUFFLE(a, b, high);
         }
     }
 }
@@ -54,8 +67,8 @@ TD_CLONES static int64_t FFT(load_side)(const td_fft_group *g, const FFT(sides) 
     for (; from < to; from++) {
         V x[2];
         memcpy(x, g->from[0] + from * step, sizeof x);
-        b->re[from] = __builtin_shuffle(x[0], x[1], even);
-        b->im[from] = __builtin_shuffle(x[0], x[1], odd);
+        b->re[from] = SHUFFLE(x[0], x[1], even);
+        b->im[from] = SHUFFLE(x[0], x[1], odd);
     }
     return from;
 }
@@ -69,8 +82,8 @@ TD_CLONES static int64_t FFT(store_side)(const td_fft_group *g, const FFT(sides)
     for (int c = 0; c < LANES; c++) low[c] = c / 2 + c % 2 * LANES, high[c] = low[c] + LANES / 2;
     for (; from < to; from++) {
         V r = b->re[from] * scale, v = b->im[from] * scale, x[2];
-        x[0] = __builtin_shuffle(r, v, low);
-        x[1] = __builtin_shuffle(r, v, high);
+        x[0] = SHUFFLE(r, v, low);
+        x[1] = SHUFFLE(r, v, high);
         memcpy(g->to[0] + from * step, x, sizeof x);
     }
     return from;

@@ -20,7 +20,9 @@ static void *find(char letter, const char *name)
 static void fill_table(void)
 {
 #define F(name, real, complex, args)                                                                                   \
-    for (int t = 0; t < 4; t++) *(void **)&table.name[t] = find("sdcz"[t], t < 2 ? #real : #complex);
+    for (int t = 0; t < 4; t++)                                                                                        \
+        *(void **)&table.name[t] = find(                                                                               \
+            "sdcz" [t], (const char *[]) { #real, #complex }[t / 2]);
     TD_LAPACK_FUNCTIONS(F)
 #undef F
 #define F(name, real, complex, real_args, complex_args)                                                                \

@@ -233,7 +233,7 @@ static void state_weights(td_kcall *k, const td_recurrent *s, td_product *p, int
 /* Rows of one part of the weights: of GRU's states the new gate is a part of its own, so tiles do not cross it. */
 static void weights_chunk(td_kcall *k, const td_recurrent *s, int64_t chunk, bool state, char *room)
 {
-    int64_t per_gate = td_cut(s->n, s->w_tile), gate = chunk / per_gate, b, e;
+    int64_t per_gate = td_max64(1, td_cut(s->n, s->w_tile)), gate = chunk / per_gate, b, e;
     td_cut_range(s->n, s->w_tile, chunk % per_gate, &b, &e);
     b += gate * s->n, e += gate * s->n;
     int64_t width = state ? s->n : s->in;
@@ -272,7 +272,7 @@ static void bias_sums(td_kcall *k, const td_recurrent *s, td_lines d, int64_t n,
 
 static void biases_chunk(td_kcall *k, const td_recurrent *s, int64_t chunk)
 {
-    int64_t per_gate = td_cut(s->n, BIASES), gate = chunk / per_gate, b, e;
+    int64_t per_gate = td_max64(1, td_cut(s->n, BIASES)), gate = chunk / per_gate, b, e;
     td_cut_range(s->n, BIASES, chunk % per_gate, &b, &e);
     b += gate * s->n, e += gate * s->n;
     for (int which = DB_IH; which <= DB_HH; which++)
@@ -325,7 +325,8 @@ static void plan_phases(td_kcall *k, td_recurrent *s)
     int64_t size = td_recurrent_size(s), cols = td_product_cols(s->wide);
     double line = (double)s->steps * (double)s->rows * (double)td_max64(s->in, s->n);
     int64_t most = td_recurrent_tile(line / 2);
-    s->w_tile = td_cut(td_cut(s->n, td_cut(s->n, most)), 12) * 12; /* alike, and whole tiles of rows */
+    s->w_tile = td_max64(1, td_cut(td_cut(s->n, td_max64(1, td_cut(s->n, most))), 12)) *
+                12; /* alike, and whole tiles of rows */
     s->w_tiles = s->gates * td_cut(s->n, s->w_tile);
     s->b_tiles = wanted(s, DB_IH) || wanted(s, DB_HH) ? s->gates * td_cut(s->n, BIASES) : 0;
     s->pack = td_max64(1, TD_RECURRENT_PACK / td_max64(1, s->gates * s->n * cols));

@@ -32,7 +32,10 @@ double td_digamma_f64(double x)
         rest = -M_PI / tan(M_PI * (x - rint(x)));
         x = 1 - x;
     }
-    for (; x < 10; x += 1) rest -= 1 / x;
+    while (x < 10) {
+        rest -= 1 / x;
+        x += 1;
+    }
     return digamma_far(x) + rest;
 }
 
