@@ -23,7 +23,7 @@ TD_INLINE void FFT(transpose)(V *x)
 {
     typedef MASK mask __attribute__((vector_size(LANES * sizeof(REAL))));
     for (int h = 1; h < LANES; h *= 2) {
-        mask low, high;
+        mask low = {0}, high = {0};
         for (int c = 0; c < LANES; c++) low[c] = c & h ? LANES + c - h : c, high[c] = c & h ? LANES + c : c + h;
         for (int i = 0; i < LANES; i++) {
             if (i & h) continue;
@@ -62,7 +62,7 @@ TD_CLONES static int64_t FFT(load_side)(const td_fft_group *g, const FFT(sides) 
                                         int64_t step)
 {
     typedef MASK mask __attribute__((vector_size(LANES * sizeof(REAL))));
-    mask even, odd;
+    mask even = {0}, odd = {0};
     for (int c = 0; c < LANES; c++) even[c] = 2 * c, odd[c] = 2 * c + 1;
     for (; from < to; from++) {
         V x[2];
@@ -78,7 +78,7 @@ TD_CLONES static int64_t FFT(store_side)(const td_fft_group *g, const FFT(sides)
 {
     typedef MASK mask __attribute__((vector_size(LANES * sizeof(REAL))));
     const REAL scale = (REAL)g->scale;
-    mask low, high;
+    mask low = {0}, high = {0};
     for (int c = 0; c < LANES; c++) low[c] = c / 2 + c % 2 * LANES, high[c] = low[c] + LANES / 2;
     for (; from < to; from++) {
         V r = b->re[from] * scale, v = b->im[from] * scale, x[2];
