@@ -75,11 +75,17 @@ static int64_t info_at(const td_kcall *k, int trail, int64_t b)
     return at;
 }
 
+static void fail_singular(td_kcall *k, int64_t b)
+{
+    char text[64];
+    td_kernel_fail(k, TD_E_LINALG, "%sThe solver failed because the input matrix is singular.",
+                   td_batch_text(k->in[0].desc, b, text, sizeof text));
+}
+
 static void solve(td_kcall *k, const td_matrices *s, int64_t b, char *scratch)
 {
     void *a = scratch + s->at[0], *y = scratch + s->at[1];
     int *pivots = (int *)(scratch + s->at[2]), info = 0, none = 0, trail = s->flag[2] ? 1 : 2;
-    char text[64];
     td_matrix_load(a, td_ld(s->n), &k->in[0], 2, k->out[0].desc, trail, b);
     load_right_side(k, s, trail, b, y);
     if (s->n) s->f->getrf[s->type](&s->n, &s->n, a, &s->n, pivots, &info);
@@ -87,9 +93,7 @@ static void solve(td_kcall *k, const td_matrices *s, int64_t b, char *scratch)
         s->f->getrs[s->type](s->flag[0] ? "N" : "T", &s->n, &s->nrhs, a, &s->n, pivots, y, &s->n, &none, 1);
     store_result(k, s, b, y);
     ((int32_t *)k->out[1].data)[info_at(k, trail, b)] = info;
-    if (info && s->flag[1])
-        td_kernel_fail(k, TD_E_LINALG, "%sThe solver failed because the input matrix is singular.",
-                       td_batch_text(k->in[0].desc, b, text, sizeof text));
+    if (info && s->flag[1]) fail_singular(k, b);
 }
 
 /* Where there is nothing to solve for, the matrices are factored once each: right sides without elements may be very
@@ -98,13 +102,10 @@ static void factor_alone(td_kcall *k, const td_matrices *s, int64_t b, char *scr
 {
     void *a = scratch + s->at[0];
     int *pivots = (int *)(scratch + s->at[2]), info = 0;
-    char text[64];
     td_matrix_load(a, td_ld(s->n), &k->in[0], 2, k->in[0].desc, 2, b);
     if (s->n) s->f->getrf[s->type](&s->n, &s->n, a, &s->n, pivots, &info);
     ((int32_t *)k->out[1].data)[b] = info;
-    if (info && s->flag[1])
-        td_kernel_fail(k, TD_E_LINALG, "%sThe solver failed because the input matrix is singular.",
-                       td_batch_text(k->in[0].desc, b, text, sizeof text));
+    if (info && s->flag[1]) fail_singular(k, b);
 }
 
 int td_cpu_plan_linalg_solve_ex(td_kcall *k, td_error *e)
