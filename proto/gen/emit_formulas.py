@@ -169,7 +169,7 @@ class Emitter:
     def gen_if(self, t):
         condition = self.gen(t.args[0])
         name = self.var("td_fval *" if t.kind == "P" else C_TYPES[t.kind])
-        self.line(f"if ({condition}) {{")
+        self.line(f"if {in_parentheses(condition)} {{")
         for k, branch in enumerate(t.args[1:]):
             self.depth += 1
             self.line(f"{name} = {self.gen(branch) if t.kind == 'P' and branch.kind != 'fail' else self.as_kind(branch, t.kind)};")
@@ -328,6 +328,16 @@ class Emitter:
     direct = None
 
 
+def in_parentheses(code):
+    """Code between parentheses, those it has already among them: clang takes a second pair around a comparison for a mistake."""
+    depth = 0
+    for k, c in enumerate(code):
+        depth += (c == "(") - (c == ")")
+        if not depth:
+            break
+    return code if code.startswith("(") and k == len(code) - 1 else f"({code})"
+
+
 def scalar(kind, code):
     return {"i": f"td_int({code})", "f": f"td_float({code})", "b": f"td_bool({code})", "S": code}[kind]
 
@@ -388,7 +398,7 @@ class DirectEmitter(Emitter):
             self.scope = saved
             return found
         if t.node.kind == "if":
-            self.line(f"if ({self.gen(t.args[0])}) {{")
+            self.line(f"if {in_parentheses(self.gen(t.args[0]))} {{")
             yes = self.branch(t.args[1])
             self.line("}")
             if self.branch(t.args[2], deeper=0) or yes:
