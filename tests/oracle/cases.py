@@ -712,7 +712,7 @@ def _(r):
 
 # ---- convolution and pooling
 
-@op("conv2d")
+@op("conv2d", [torch.int64, *COMPLEX])
 def _(r):
     groups, bias = r.pick(1, 1, 2), r.int(0, 1)
     ci, co, kh, kw = 2 * r.int(1, 2), 2 * r.int(1, 2), r.int(1, 3), r.int(1, 3)
@@ -730,7 +730,7 @@ def _(r):
     return [x, w, r.t([co]) if bias else None], [st, pad, dil, groups], lambda x, w, b=None: F.conv2d(x, w, b, st, pad, dil, groups)
 
 
-@op("conv2d_backward")
+@op("conv2d_backward", COMPLEX)
 def _(r):
     n, ci, co = r.size(2, 2, 1, 2, 5), r.size(2, 2, 2, 16, 17), r.size(3, 3, 3, 16)
     h, wide = r.size(6, 6, 6, 18), r.size(6, 6, 17, 18, 19, 34)
@@ -740,18 +740,19 @@ def _(r):
     def run(g, x, w):
         b = torch.zeros(co, dtype=x.dtype, requires_grad=True)
         x = x if x.requires_grad else x.requires_grad_()
+        x, w = x.conj(), w.conj()  # which autograd takes back: the op itself does nothing of the kind
         return torch.autograd.grad(F.conv2d(x, w, b), (x, w, b), g, create_graph=True)
     return [g, x, w], [[1, 1], [0, 0], [1, 1], 1, 7], run
 
 
-@op("max_pool2d")
+@op("max_pool2d", INTS)
 def _(r):
     k, st = [r.int(1, 3), r.int(2, 3)], [r.int(1, 3), r.int(1, 3)]
     pad, ceil = [r.int(0, k[0] // 2), r.int(0, k[1] // 2)], bool(r.int(0, 1))
     return [r.distinct([r.size(2, 2, 1, 2, 33), r.size(2, 2, 2, 17), r.size(7, 7, 7, 33), r.size(8, 8, 8, 31, 65)])], [k, st, pad, [1, 1], ceil], lambda x: F.max_pool2d(x, k, st, pad, 1, ceil, True)
 
 
-@op("avg_pool2d")
+@op("avg_pool2d", [torch.int64])
 def _(r):
     k, st = [r.int(1, 3), r.int(2, 3)], [r.int(1, 3), r.int(1, 3)]
     pad, ceil, inc = [r.int(0, k[0] // 2), r.int(0, k[1] // 2)], bool(r.int(0, 1)), bool(r.int(0, 1))
@@ -1312,7 +1313,7 @@ def _(r):
     return [r.t(s), at], [] if flat else [d], lambda x, i: torch.take_along_dim(x, i, None if flat else d)
 
 
-@op("conv1d")
+@op("conv1d", [torch.int64, *COMPLEX])
 def _(r):
     groups, k = r.pick(1, 1, 2), r.int(1, 3)
     ci, co = 2 * r.int(1, 2), 2 * r.int(1, 2)
@@ -1321,7 +1322,7 @@ def _(r):
     return [x, r.t([co, ci // groups, k]), r.pick(None, r.t([co]))], [st, pad, dil, groups], lambda x, w, b=None: F.conv1d(x, w, b, st, pad, dil, groups)
 
 
-@op("conv_transpose2d")
+@op("conv_transpose2d", [torch.int64, *COMPLEX])
 def _(r):
     groups, k = r.pick(1, 1, 2), [r.int(1, 3), r.int(1, 3)]
     ci, co = 2 * r.int(1, 2), r.int(1, 3)

@@ -2,7 +2,7 @@
 
 import torch
 import torch.nn.functional as F
-from cases import DIFFERENTIABLE, HALF, INTS, NO_COUNTERPART, UNREPEATED, op
+from cases import COMPLEX, DIFFERENTIABLE, HALF, INTS, NO_COUNTERPART, UNREPEATED, op
 
 
 def few(r, n, lo, hi):
@@ -11,7 +11,7 @@ def few(r, n, lo, hi):
 
 # ---- convolution
 
-@op("conv3d")
+@op("conv3d", COMPLEX)
 def _(r):
     groups, bias = r.pick(1, 1, 2), r.int(0, 1)
     ci, co, k = 2 * r.int(1, 2), 2 * r.int(1, 2), few(r, 3, 1, 3)
@@ -72,7 +72,7 @@ def _(r):
     return [r.distinct([2, r.int(1, 3), r.int(6, 9)])], [k, st, pad, [1], ceil], lambda x: F.max_pool1d(x, k, st, pad, 1, ceil, True)
 
 
-@op("max_pool3d")
+@op("max_pool3d", [torch.int64])
 def _(r):
     k, st, pad, ceil = window(r, 3)
     dil = r.pick([1, 1, 1], [2, 1, 1], [1, 2, 2])

@@ -168,3 +168,27 @@ def test_alpha_dropout_keeps_mean_and_variance():
 
 if common.SANITIZED:
     del test_layers_are_those_of_pytorch  # it takes long, and the kernels are reached by others
+
+
+def test_windows_over_integers_and_complex_numbers():
+    """Integers wrap and are exact; a complex filter is three real ones, and its gradient takes the conjugate."""
+    x, w = td.arange(2 * 4 * 5 * 6).reshape(2, 4, 5, 6) % 7, td.arange(6 * 2 * 3 * 2).reshape(6, 2, 3, 2) % 5 - 2
+    b = td.tensor([1, -2, 3, 0, 5, 2])
+    wide = F.conv2d(x.double(), w.double(), b.double(), (2, 1), 1, groups=2)
+    assert F.conv2d(x, w, b, (2, 1), 1, groups=2).equal(wide.to(td.int64))
+    assert F.conv2d(x.to(td.uint8), w.to(td.uint8), None, 1, 1, groups=2).equal(F.conv2d(x, w, None, 1, 1, groups=2).to(td.uint8))
+    turned = F.conv_transpose2d(x, w[:4], None, 2, 1, 1, groups=2)
+    assert turned.equal(F.conv_transpose2d(x.double(), w[:4].double(), None, 2, 1, 1, groups=2).to(td.int64))
+    assert F.max_pool2d(x, 2, ceil_mode=True).equal(F.max_pool2d(x.double(), 2, ceil_mode=True).to(td.int64))
+    assert F.avg_pool2d(x - 3, 2).equal(F.avg_pool2d((x - 3).double(), 2).to(td.int64))  # cut off, not rounded down
+    with pytest.raises(td.DTypeError, match="bool"):
+        F.conv2d(x > 3, w > 0)
+    p, q = (td.tensor(numbers(n, 4, 6, 7).tolist(), dtype=td.float64) for n in (1, 2))
+    f, g, c = (td.tensor(numbers(3, k, 3, 2).tolist(), dtype=td.float64) for k in (4, 4, 1))
+    z, v, bias = td.complex(p, q[:1]).requires_grad_(), td.complex(f, g).requires_grad_(), td.complex(c, c.neg())[:, 0, 0, 0].detach().requires_grad_()
+    out = F.conv2d(z, v, bias, padding=1)
+    real, other = F.conv2d(p, f, padding=1) - F.conv2d(q[:1], g, padding=1), F.conv2d(p, g, padding=1) + F.conv2d(q[:1], f, padding=1)
+    assert td.allclose(out, td.complex(real, other) + bias.reshape(3, 1, 1))
+    assert td.autograd.gradcheck(lambda z, v, bias: F.conv2d(z, v, bias, (1, 2), 1), (z, v, bias))
+    small = [z[:, :2, :3, :3].detach().requires_grad_(), v[:1, :2, :2].detach().requires_grad_()]
+    assert td.autograd.gradgradcheck(F.conv2d, small, [td.complex(p[:, :1, :2, :2], q[:1, :1, 2:4, :2]).requires_grad_()])

@@ -1,5 +1,6 @@
-/* avg_pool2d and its gradient, in the computed dtype (float for halves). The divisor is the window with its padding
- * (but not what ceil_mode adds beyond it), or, without include_pad, the elements inside the plane. */
+/* avg_pool2d and its gradient, in the computed dtype (float for halves; an int64 is cut off behind the division). The
+ * divisor is the window with its padding (but not what ceil_mode adds beyond it), or, without include_pad, the elements
+ * inside the plane. */
 #include "daemon/kernels/cpu/convert.h"
 #include "daemon/kernels/cpu/plan.h"
 #include "daemon/kernels/cpu/pool.h"
@@ -34,7 +35,7 @@ static int64_t window(int64_t i, int64_t size, int64_t k, int64_t s, int64_t pad
             int64_t y0, y1, ny = window(oy, p->h, p->kh, p->sh, p->ph, &y0, &y1);                                      \
             for (int64_t ox = 0; ox < p->ow; ox++) {                                                                   \
                 int64_t x0, x1, nx = window(ox, p->w, p->kw, p->sw, p->pw, &x0, &x1);                                  \
-                const T count = (T)(p->include_pad ? ny * nx : (y1 - y0) * (x1 - x0));                                 \
+                const T count = (T)td_max64(1, p->include_pad ? ny * nx : (y1 - y0) * (x1 - x0));                      \
                 const int64_t at = oy * p->ow + ox, first = y0 * p->w + x0;                                            \
                 if (backward) spread_##s(to + first, from[at] / count, p->w, y1 - y0, x1 - x0);                        \
                 else to[at] = sum_##s(from + first, p->w, y1 - y0, x1 - x0) / count;                                   \
@@ -43,6 +44,7 @@ static int64_t window(int64_t i, int64_t size, int64_t k, int64_t s, int64_t pad
     }
 DEFINE_AVG(float, f)
 DEFINE_AVG(double, d)
+DEFINE_AVG(int64_t, i)
 
 static void avg_chunk(td_kcall *k, int64_t chunk, bool backward, char *scratch)
 {
@@ -50,15 +52,14 @@ static void avg_chunk(td_kcall *k, int64_t chunk, bool backward, char *scratch)
     int64_t b, e, acc = (int64_t)td_dtype_size(p->acc), inner = p->h * p->w, outer = p->oh * p->ow;
     int64_t from_n = backward ? outer : inner, to_n = backward ? inner : outer;
     char *result = scratch + from_n * acc;
-    td_rows r;
-    td_rows_init(&r, &k->in[0], k->in[0].desc->ndim - 2, p->acc);
     td_cut_range(p->planes, p->per, chunk, &b, &e);
     for (; b < e; b++) {
-        const void *from = td_rows_get(&r, b, 0, from_n, scratch);
+        const void *from = td_pool_plane(&k->in[0], p->acc, b, scratch);
         char *out = (char *)k->out[0].data + b * to_n * (int64_t)td_dtype_size(p->dtype);
         char *to = p->dtype == p->acc ? out : result;
         if (backward) memset(to, 0, (size_t)(to_n * acc));
         if (p->acc == TD_FLOAT64) plane_d(p, backward, from, (double *)to);
+        else if (p->acc == TD_INT64) plane_i(p, backward, from, (int64_t *)to);
         else plane_f(p, backward, from, (float *)to);
         if (to != out) td_row_store(out, 1, p->dtype, to, to_n);
     }
@@ -80,7 +81,8 @@ static int plan_avg(td_kcall *k, const td_desc *x, const td_desc *y, int a0, td_
     td_pool *p = (td_pool *)k->state;
     int code = td_pool2d_init(k, p, x, y, a0, false, name, e);
     if (code) return code;
-    if (!td_dtype_is_float(p->dtype)) return td_refuse_dtype(k, 0, name, e);
+    if (!td_dtype_is_float(p->dtype) && (p->dtype != TD_INT64 || fn == backward_chunk))
+        return td_refuse_dtype(k, 0, name, e);
     p->include_pad = td_attr_bool(k->attrs, a0 + 4);
     k->scratch_bytes = (size_t)(p->h * p->w + p->oh * p->ow) * td_dtype_size(p->acc);
     if (td_desc_numel(k->out[0].desc) > 0) td_plan_phase(k, fn, td_cut(p->planes, p->per));

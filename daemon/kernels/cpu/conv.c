@@ -20,7 +20,7 @@ int td_conv_geometry(td_kcall *k, td_conv *c, const td_desc *x, const td_desc *w
                      const char *name, td_error *e)
 {
     *c = (td_conv){.dtype = x->dtype, .acc = (uint8_t)td_acc_dtype(x->dtype)};
-    if (!td_dtype_is_float(x->dtype))
+    if (x->dtype == TD_BOOL)
         return td_fail(e, TD_E_UNSUPPORTED, "%s has no CPU kernel for %s", name, td_dtype_name(x->dtype));
     if (x->ndim != 4 || w->ndim != 4 || out->ndim != 4)
         return td_fail(e, TD_E_SHAPE, "%s: x and w must have 4 dimensions", name);
@@ -88,6 +88,9 @@ int td_cpu_plan_conv2d_backward(td_kcall *k, td_error *e)
     if (code) return code;
     c.backward = true;
     c.mask = (uint8_t)(td_attr_int(k->attrs, 4) & 7);
+    if (c.mask > 1 && !td_dtype_is_float(c.dtype) && !td_dtype_is_complex(c.dtype))
+        return td_fail(e, TD_E_UNSUPPORTED, "conv2d_backward: of %s only the gradient of x is there (mask 1)",
+                       td_dtype_name(c.dtype));
     if (td_conv_plan_depthwise_backward(k, &c) || td_conv_plan_dnnl_backward(k, &c)) return 0;
     return td_conv_plan_im2col_backward(k, &c);
 }

@@ -1,6 +1,6 @@
 /* Convolution as matrix products: a block of output positions at a time, the input's patches are laid out as a matrix
- * ("columns", K x positions) in the thread's scratch and multiplied by the weights. Takes every float dtype and
- * geometry.
+ * ("columns", K x positions) in the thread's scratch and multiplied by the weights. Takes every dtype but bool, and
+ * every geometry; of integers the data's gradient only, which transposed convolutions are made of.
  *
  * Backward: columns of dx are weights^T x gradient, added back into the image; dw is gradient x columns^T, one partial
  * sum for each tile of images, added in order of the tiles. */
@@ -9,6 +9,7 @@
 #include "daemon/kernels/cpu/convert.h"
 #include "daemon/kernels/cpu/gemm.h"
 #include "daemon/kernels/cpu/plan.h"
+#include <complex.h>
 
 _Static_assert(sizeof(td_conv) <= TD_KSTATE_BYTES, "a td_conv lives in a call's state");
 
@@ -49,6 +50,20 @@ static void im2col(const td_conv *c, const char *x, int64_t channels, int64_t p0
 #define ADD_BACK(T)                                                                                                    \
     for (int64_t i = a; i < b; i++) ((T *)row)[(ix + i * c->sw)] += ((const T *)from)[i]
 
+/* For whatever is computed in; integers wrap. */
+#define BY_ACC(acc, DO)                                                                                                \
+    switch (acc) {                                                                                                     \
+    case TD_UINT8:                                                                                                     \
+    case TD_INT8: DO(uint8_t); break;                                                                                  \
+    case TD_INT16: DO(uint16_t); break;                                                                                \
+    case TD_INT32: DO(uint32_t); break;                                                                                \
+    case TD_INT64: DO(uint64_t); break;                                                                                \
+    case TD_FLOAT64: DO(double); break;                                                                                \
+    case TD_COMPLEX64: DO(float complex); break;                                                                       \
+    case TD_COMPLEX128: DO(double complex); break;                                                                     \
+    default: DO(float);                                                                                                \
+    }
+
 /* The reverse: columns added into an image of `channels` contiguous planes of the computed dtype. */
 static void col2im(const td_conv *c, char *image, int64_t channels, int64_t p0, int64_t n, const char *col)
 {
@@ -62,8 +77,7 @@ static void col2im(const td_conv *c, char *image, int64_t channels, int64_t p0, 
             td_conv_inside(c->w, c->sw, ix, run, &a, &b);
             if (iy >= 0 && iy < c->h) {
                 char *row = image + (ci * c->h + iy) * c->w * acc;
-                if (c->acc == TD_FLOAT64) ADD_BACK(double);
-                else ADD_BACK(float);
+                BY_ACC(c->acc, ADD_BACK)
             }
             from += run * acc;
             p += run;
@@ -112,15 +126,23 @@ static const char *weights(const td_kcall *k, const td_conv *c, int64_t o)
 
 /* ---- forward ---- */
 
+/* n times the bias of each channel: the first by itself, then what is there already as often as it fits. */
 static void fill_bias(const td_kcall *k, const td_conv *c, int64_t o0, char *to, int64_t ld, int64_t n)
 {
-    for (int64_t o = 0; o < c->og; o++) {
-        double v = td_karg_number(&k->in[2], o0 + o);
-        if (c->acc == TD_FLOAT64)
-            for (int64_t i = 0; i < n; i++) ((double *)to)[o * ld + i] = v;
-        else
-            for (int64_t i = 0; i < n; i++) ((float *)to)[o * ld + i] = (float)v;
+    const char *b = k->in[2].data;
+    int64_t step = k->in[2].desc->stride[0] * size_of(c), acc = acc_of(c);
+    for (int64_t o = 0; o < c->og; o++, to += ld * acc) {
+        td_row_load(to, b + (o0 + o) * step, 1, c->dtype, 1);
+        for (int64_t have = 1; have < n; have *= 2)
+            memcpy(to + have * acc, to, (size_t)(td_min64(have, n - have) * acc));
     }
+}
+
+/* The plain loops of integers rest between rows; libraries take all of them. */
+static int64_t rows_at_once(const td_conv *c, int64_t rows, int64_t each)
+{
+    if (td_dtype_is_float(c->acc) || td_dtype_is_complex(c->acc)) return rows;
+    return td_max64(1, TD_REST_ELEMENTS / td_max64(1, each));
 }
 
 static void forward_chunk(td_kcall *k, int64_t chunk, void *scratch)
@@ -136,19 +158,22 @@ static void forward_chunk(td_kcall *k, int64_t chunk, void *scratch)
     int64_t ld = direct ? c->p : count;
     im2col(c, x, c->cg, p0, count, col);
     if (bias) fill_bias(k, c, o0, tile, ld, count);
-    td_gemm_one(&(td_gemm_call){.dtype = c->acc,
-                                .use_dnnl = td_gemm_prefers_dnnl(c->acc, c->og, count, c->k),
-                                .m = c->og,
-                                .n = count,
-                                .k = c->k,
-                                .a = weights(k, c, o0),
-                                .lda = td_max64(1, c->k),
-                                .b = col,
-                                .ldb = count,
-                                .c = tile,
-                                .ldc = ld,
-                                .alpha = td_int(1),
-                                .beta = td_int(bias)});
+    for (int64_t o = 0, strip = rows_at_once(c, c->og, c->k * count); o < c->og; o += strip) {
+        if (td_kernel_rest(k)) return;
+        td_gemm_one(&(td_gemm_call){.dtype = c->acc,
+                                    .use_dnnl = td_gemm_prefers_dnnl(c->acc, c->og, count, c->k),
+                                    .m = td_min64(strip, c->og - o),
+                                    .n = count,
+                                    .k = c->k,
+                                    .a = weights(k, c, o0 + o),
+                                    .lda = td_max64(1, c->k),
+                                    .b = col,
+                                    .ldb = count,
+                                    .c = tile + o * ld * acc_of(c),
+                                    .ldc = ld,
+                                    .alpha = td_int(1),
+                                    .beta = td_int(bias)});
+    }
     if (!direct)
         for (int64_t o = 0; o < c->og; o++)
             td_row_store(out + o * c->p * size_of(c), 1, c->dtype, tile + o * count * acc_of(c), count);
@@ -167,6 +192,18 @@ static double macs(const td_conv *c)
     return (double)c->n * (double)c->o * (double)c->k * (double)c->p;
 }
 
+/* Of a nanosecond. */
+static double speed(const td_conv *c)
+{
+    switch (c->acc) {
+    case TD_FLOAT32: return 30;
+    case TD_FLOAT64: return 15;
+    case TD_COMPLEX64: return 8;
+    case TD_COMPLEX128: return 4;
+    default: return 1; /* integers: plain loops */
+    }
+}
+
 int td_conv_plan_im2col(td_kcall *k, td_conv *c)
 {
     cut_positions(c);
@@ -174,8 +211,7 @@ int td_conv_plan_im2col(td_kcall *k, td_conv *c)
     if (c->weights_at != (size_t)-1) td_plan_phase(k, weights_chunk, td_cut(c->o, WEIGHT_ROWS(c)));
     td_plan_phase(k, forward_chunk, c->n * c->g * c->blocks);
     k->scratch_bytes = (size_t)((c->k + c->og) * c->block * acc_of(c));
-    k->cost_ns =
-        macs(c) / (c->acc == TD_FLOAT64 ? 15 : 30) + (double)c->n * (double)c->c * (double)(c->kh * c->kw * c->p);
+    k->cost_ns = macs(c) / speed(c) + (double)c->n * (double)c->c * (double)(c->kh * c->kw * c->p);
     memcpy(k->state, c, sizeof *c);
     td_plan_moves_freely(k, sizeof *c);
     return 0;
@@ -215,23 +251,25 @@ static void dx_chunk(td_kcall *k, int64_t chunk, void *scratch)
     char *image = c->dtype == c->acc ? out : grad + c->og * c->block * acc_of(c);
     memset(image, 0, (size_t)(total * acc_of(c)));
     for (int64_t b = 0; b < c->blocks; b++) {
-        if (td_kernel_rest(k)) return;
         td_cut_range(c->p, c->block, b, &p0, &p1);
         const char *gr = gradient(k, c, n, g, p0, p1 - p0, grad, &ld);
-        td_gemm_one(&(td_gemm_call){.dtype = c->acc,
-                                    .use_dnnl = td_gemm_prefers_dnnl(c->acc, rows, p1 - p0, c->og),
-                                    .trans_a = true,
-                                    .m = rows,
-                                    .n = p1 - p0,
-                                    .k = c->og,
-                                    .a = weights(k, c, g * c->og) + c0 * c->kh * c->kw * acc_of(c),
-                                    .lda = c->k,
-                                    .b = gr,
-                                    .ldb = ld,
-                                    .c = col,
-                                    .ldc = p1 - p0,
-                                    .alpha = td_int(1),
-                                    .beta = td_int(0)});
+        for (int64_t r = 0, strip = rows_at_once(c, rows, c->og * (p1 - p0)); r < rows; r += strip) {
+            if (td_kernel_rest(k)) return;
+            td_gemm_one(&(td_gemm_call){.dtype = c->acc,
+                                        .use_dnnl = td_gemm_prefers_dnnl(c->acc, rows, p1 - p0, c->og),
+                                        .trans_a = true,
+                                        .m = td_min64(strip, rows - r),
+                                        .n = p1 - p0,
+                                        .k = c->og,
+                                        .a = weights(k, c, g * c->og) + (c0 * c->kh * c->kw + r) * acc_of(c),
+                                        .lda = c->k,
+                                        .b = gr,
+                                        .ldb = ld,
+                                        .c = col + r * (p1 - p0) * acc_of(c),
+                                        .ldc = p1 - p0,
+                                        .alpha = td_int(1),
+                                        .beta = td_int(0)});
+        }
         col2im(c, image, c1 - c0, p0, p1 - p0, col);
     }
     if (image != out) td_row_store(out, 1, c->dtype, image, total);
@@ -288,8 +326,7 @@ static void dw_sum_chunk(td_kcall *k, int64_t chunk, void *scratch)
     int64_t b, e;
     td_cut_range(c->o * c->k, TD_CONV_SUM, chunk, &b, &e);
     memset(sum, 0, (size_t)((e - b) * acc_of(c)));
-    if (c->acc == TD_FLOAT64) SUM_TILES(double);
-    else SUM_TILES(float);
+    BY_ACC(c->acc, SUM_TILES)
     td_row_store((char *)k->out[1].data + b * size_of(c), 1, c->dtype, sum, e - b);
 }
 
@@ -331,7 +368,7 @@ int td_conv_plan_im2col_backward(td_kcall *k, td_conv *c)
     }
     int64_t need = (c->cblock * kk + c->og) * c->block + (c->dtype != c->acc ? c->cblock * c->h * c->w : 0);
     if (k->scratch_bytes < (size_t)(need * acc)) k->scratch_bytes = (size_t)(need * acc);
-    k->cost_ns = 2 * macs(c) / (c->acc == TD_FLOAT64 ? 15 : 30) + (double)c->n * (double)(c->c * kk * c->p);
+    k->cost_ns = 2 * macs(c) / speed(c) + (double)c->n * (double)(c->c * kk * c->p);
     memcpy(k->state, c, sizeof *c);
     td_plan_moves_freely(k, sizeof *c);
     if (c->mask & 4) td_conv_plan_bias_gradient(k);
@@ -339,6 +376,24 @@ int td_conv_plan_im2col_backward(td_kcall *k, td_conv *c)
 }
 
 /* ---- bias: the gradient summed over all but its channels ---- */
+
+/* of complex numbers, as they lie */
+static void complex_bias_chunk(td_kcall *k, int64_t chunk, void *scratch)
+{
+    const td_desc *g = k->in[0].desc;
+    const bool wide = g->dtype == TD_COMPLEX128;
+    double complex sum = 0;
+    (void)scratch;
+    for (int64_t n = 0; n < g->shape[0]; n++)
+        for (int64_t y = 0; y < g->shape[2]; y++) {
+            if (td_kernel_rest(k)) return;
+            int64_t at = n * g->stride[0] + chunk * g->stride[1] + y * g->stride[2];
+            for (int64_t x = 0; x < g->shape[3]; x++, at += g->stride[3])
+                sum += wide ? ((const double complex *)k->in[0].data)[at] : ((const float complex *)k->in[0].data)[at];
+        }
+    if (wide) ((double complex *)k->out[2].data)[chunk] = sum;
+    else ((float complex *)k->out[2].data)[chunk] = (float complex)sum;
+}
 
 static void bias_chunk(td_kcall *k, int64_t chunk, void *scratch)
 {
@@ -359,7 +414,7 @@ static void bias_chunk(td_kcall *k, int64_t chunk, void *scratch)
 void td_conv_plan_bias_gradient(td_kcall *k)
 {
     const td_desc *g = k->in[0].desc;
-    td_plan_phase(k, bias_chunk, g->shape[1]);
+    td_plan_phase(k, td_dtype_is_complex(g->dtype) ? complex_bias_chunk : bias_chunk, g->shape[1]);
     if (k->scratch_bytes < TD_CONV_BIAS_PART * sizeof(double)) k->scratch_bytes = TD_CONV_BIAS_PART * sizeof(double);
     k->cost_ns += (double)td_desc_numel(g);
 }

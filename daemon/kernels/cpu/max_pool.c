@@ -104,25 +104,6 @@ static void max_plane(const td_pool *p, const void *x, void *out, int64_t *index
     }
 }
 
-/* Plane `i` of x: as it lies, or copied into buf in the computed dtype. */
-static const void *plane_of(const td_karg *x, unsigned acc, int64_t i, void *buf)
-{
-    const td_desc *d = x->desc;
-    int64_t size = (int64_t)td_dtype_size(d->dtype), lead = d->ndim - 2, at = 0, h = d->shape[lead],
-            w = d->shape[lead + 1];
-    for (int64_t n = lead - 1; n >= 0; n--) {
-        at += i % d->shape[n] * d->stride[n];
-        i /= d->shape[n];
-    }
-    const char *from = (const char *)x->data + at * size;
-    bool dense = (w == 1 || d->stride[lead + 1] == 1) && (h == 1 || d->stride[lead] == w);
-    if (dense && acc == d->dtype) return from;
-    for (int64_t y = 0; y < h; y++)
-        td_row_load((char *)buf + y * w * (int64_t)td_dtype_size(acc), from + y * d->stride[lead] * size,
-                    d->stride[lead + 1], d->dtype, w);
-    return buf;
-}
-
 static void forward_chunk(td_kcall *k, int64_t chunk, void *scratch)
 {
     const td_pool *p = (const td_pool *)k->state;
@@ -133,7 +114,7 @@ static void forward_chunk(td_kcall *k, int64_t chunk, void *scratch)
         if (td_kernel_rest_after(k, &done, n * p->kh * p->kw)) return;
         char *out = (char *)k->out[0].data + b * n * size;
         void *to = p->dtype == p->acc ? out : result;
-        max_plane(p, plane_of(&k->in[0], p->acc, b, scratch), to, (int64_t *)k->out[1].data + b * n);
+        max_plane(p, td_pool_plane(&k->in[0], p->acc, b, scratch), to, (int64_t *)k->out[1].data + b * n);
         if (to != out) td_row_store(out, 1, p->dtype, to, n);
     }
 }
@@ -193,7 +174,7 @@ static void backward_chunk(td_kcall *k, int64_t chunk, void *scratch)
         char *out = (char *)k->out[0].data + b * s->size * (int64_t)td_dtype_size(s->dtype);
         char *dx = s->dtype == s->acc ? out : result;
         memset(dx, 0, (size_t)(s->size * acc));
-        if (!back_plane(k, s, b, plane_of(&k->in[0], s->acc, b, gbuf), dx)) return;
+        if (!back_plane(k, s, b, td_pool_plane(&k->in[0], s->acc, b, gbuf), dx)) return;
         if (dx != out) td_row_store(out, 1, s->dtype, dx, s->size);
     }
 }

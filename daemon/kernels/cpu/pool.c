@@ -36,3 +36,21 @@ int td_pool2d_init(td_kcall *k, td_pool *p, const td_desc *x, const td_desc *out
     k->cost_ns = (double)p->planes * (double)work * 1.2 + 100;
     return 0;
 }
+
+const void *td_pool_plane(const td_karg *x, unsigned acc, int64_t i, void *buf)
+{
+    const td_desc *d = x->desc;
+    int64_t size = (int64_t)td_dtype_size(d->dtype), lead = d->ndim - 2, at = 0, h = d->shape[lead],
+            w = d->shape[lead + 1];
+    for (int64_t n = lead - 1; n >= 0; n--) {
+        at += i % d->shape[n] * d->stride[n];
+        i /= d->shape[n];
+    }
+    const char *from = (const char *)x->data + at * size;
+    bool dense = (w == 1 || d->stride[lead + 1] == 1) && (h == 1 || d->stride[lead] == w);
+    if (dense && acc == d->dtype) return from;
+    for (int64_t y = 0; y < h; y++)
+        td_row_load((char *)buf + y * w * (int64_t)td_dtype_size(acc), from + y * d->stride[lead] * size,
+                    d->stride[lead + 1], d->dtype, w);
+    return buf;
+}

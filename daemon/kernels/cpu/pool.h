@@ -17,6 +17,9 @@ typedef struct td_pool {
 int td_pool2d_init(td_kcall *k, td_pool *p, const td_desc *x, const td_desc *out, int a0, bool dilated, const char *name,
                  td_error *e);
 
+/* Plane `i` of x: as it lies, or copied into buf in the computed dtype. */
+const void *td_pool_plane(const td_karg *x, unsigned acc, int64_t i, void *buf);
+
 /* Positions inside the plane that output index `i` looks at: *first, *first + step, ... below *last. */
 static inline void td_pool_window(int64_t i, int64_t size, int64_t k, int64_t s, int64_t p, int64_t d, int64_t *first,
                                   int64_t *last)

@@ -47,7 +47,8 @@ void td_rows_init(td_rows *r, const td_karg *x, int split, unsigned acc)
 static void load(const td_rows *r, void *to, const void *from, int64_t step, int64_t n)
 {
     if (r->acc == TD_FLOAT64) td_row_to_double(to, from, step, r->dtype, n);
-    else td_row_to_float(to, from, step, r->dtype, n);
+    else if (r->acc == TD_FLOAT32) td_row_to_float(to, from, step, r->dtype, n);
+    else td_row_load(to, from, step, r->dtype, n);
 }
 
 const void *td_rows_get(const td_rows *r, int64_t i, int64_t first, int64_t count, void *buf)

@@ -8,7 +8,7 @@
 
 typedef struct td_rows {
     const char *data;
-    uint8_t dtype, acc; /* stored; handed out: TD_FLOAT32 or TD_FLOAT64 */
+    uint8_t dtype, acc; /* stored; handed out: TD_FLOAT32, TD_FLOAT64, or any other as it is stored */
     bool direct, even;  /* rows can be handed out as they lie; a row has one step */
     int nr, nc;         /* dimensions of the two groups */
     int64_t rows, cols, step;
