@@ -15,7 +15,13 @@
 #define HUGE_SIZE (INT64_C(1) << 40)
 #define SHORTER (INT64_C(1) << 34)
 
-enum { TRIES = 100000, CALLS = 300, TIMES = 10, MOST_IN = 12, MOST_OUT = 8, MOST_BYTES = 1 << 20 };
+/* Drawing calls is most of the work where a sanitizer watches it. */
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+enum { TRIES = 20000, CALLS = 60, TIMES = 2 };
+#else
+enum { TRIES = 100000, CALLS = 300, TIMES = 10 };
+#endif
+enum { MOST_IN = 12, MOST_OUT = 8, MOST_BYTES = 1 << 20 };
 
 static test_daemon own;
 static raw other; /* who must not be held up */
