@@ -163,7 +163,7 @@ class Code(unittest.TestCase):
     if (td_fx_wants(f, 1)) { /* let h = g * alpha in if alpha == 1 then g else h */
         td_fval v1 = td_fx_op(f, TD_OP_MUL, 2, (td_fval[]){td_fx_g(f, 0), td_fv_number(f, f->attrs->at[0].s)}, NULL);
         td_fval v2;
-        if ((td_fs_compare(f->attrs->at[0].s, td_int(1)) == 0)) {
+        if (td_fs_compare(f->attrs->at[0].s, td_int(1)) == 0) {
             v2 = td_fx_g(f, 0);
         } else {
             v2 = v1;

@@ -183,6 +183,8 @@ def case(op, make, r):
         wants.append(bool(wanted))
     outs, seeds, grads = reference(f, [v for v, _ in laid], wants, DOUBLE if r.wide and op.name not in cases.EXACT else SINGLE)
     rtol, atol = TOLERANCE.get(dtype, (0, 0)) if inexact(torch.empty(0, dtype=dtype)) else (1e-5, 1e-6)
+    if op.name.startswith("fft"):  # each sum is as exact as the largest of them
+        atol = max([atol] + [3e-7 * float(o.abs().max()) for o in outs if o.numel() and o.dtype in (torch.float32, torch.complex64)])
     b = text(op.name) + struct.pack("<ddBB", rtol, atol, r.wide, len(inputs))
     for (view, storage), w in zip(laid, wants):
         if view is None:
