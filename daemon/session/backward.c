@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { STEP = 8 /* nodes */, MOST_PARKED = 64 };
+enum { STEP = 4 /* nodes */, MOST_PARKED = 64 };
 
 typedef struct backward {
     td_activity a;
