@@ -65,6 +65,7 @@ def flags(f):
     found += ["TDPY_PLACED"] * f.placed + ["TDPY_SAVES"] * (f.placed and bool(f.op.saves and f.op.saves[0][1] & 1))
     found += ["TDPY_FIRST"] * f.first
     found += ["TDPY_LIST_RESULT"] * bool(f.outs and f.outs[0].is_list)
+    found += [f"TDPY_CASTS_{f.casts.upper()}"] * bool(f.casts)
     return " | ".join(found) or "0"
 
 

@@ -17,6 +17,7 @@ import table as model
 
 SURFACE = Path(__file__).resolve().parents[2] / "client" / "python" / "surface.toml"
 COLUMNS = {"op", "sig", "call", "code", "py", "params", "doc", "varargs", "kind", "creation", "returns", "plain", "keywords", "name"}
+CASTS = ("lower", "float32", "widest")
 NN_COLUMNS = {"op", "doc", "shows", "keywords", "choices", "inplace", "returns", "names", "first"}
 
 
@@ -43,6 +44,7 @@ class Function:
     choices: dict = field(default_factory=dict)  # argument: the words that stand for 0, 1, ...
     placed: bool = False  # `inplace` is taken
     first: bool = False  # of several results the first is the function's
+    casts: str = ""  # what autocast makes of its floats: "lower", "float32" or "widest"
     symbol: str = ""
     where: str = ""  # "FILE:LINE" that says what it is
     names: dict = field(default_factory=dict)  # argument of the signature -> its name in Python
@@ -230,7 +232,21 @@ def load(table):
     layers = [_layer(name, block, table, surface) for name, block in surface["nn"].items()]
     for f in layers:
         f.where = lines[f"nn.{f.name}"]
+    _cast(surface["autocast"], table, [*public, *raw, *layers])
     return public, raw, layers
+
+
+def _cast(autocast, table, functions):
+    """What autocast makes of the arguments of each: said of ops, so of whatever is one of them."""
+    how = {}
+    for word, names in autocast.items():
+        for name in names:
+            if word not in CASTS or not table.op(name) or name in how:
+                raise model.TableError([f"{SURFACE.name}: autocast: '{word}' is none of {', '.join(CASTS)}" if word not in CASTS else
+                                        f"{SURFACE.name}: autocast: '{name}' is {'named twice' if name in how else 'no op'}"])
+            how[name] = word
+    for f in functions:
+        f.casts = how.get(f.op.name if f.op else f.name, "")
 
 
 def c_identifier(name):

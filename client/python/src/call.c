@@ -22,7 +22,7 @@ typedef struct call {
     tdpy_value v[TDPY_MAX_ARGS];
     PyObject *held[HELD]; /* tuples that lists were taken from */
     td_array **arrays;    /* of the list */
-    int nheld, nints;
+    int nheld, nints, narrays;
     bool plain; /* no input is part of a graph */
     int64_t ints[TD_MAX_INTS];
 } call;
@@ -187,6 +187,7 @@ static bool take_list(call *c, int i, PyObject *o)
         c->arrays[k] = tdpy_array(each);
         c->plain = c->plain && tdpy_is_plain(each);
     }
+    c->narrays = (int)n;
     c->v[i].list = td_arrays_of((int)n, c->arrays);
     return true;
 }
@@ -480,10 +481,11 @@ static PyObject *run_bound(const binding *b, bool in_place)
     const tdpy_function *f = b->f;
     call c;
     c.f = f;
-    c.nheld = c.nints = 0;
+    c.nheld = c.nints = c.narrays = 0;
     c.arrays = NULL;
     c.plain = true;
     int device = -1, before = -1;
+    tdpy_casts casts = {.n = 0};
     bool good = !b->device || tdpy_as_device(b->device, &device), on;
     if (good && b->requires_grad != Py_None) good = tdpy_as_bool(b->requires_grad, &on, name_of(f), "requires_grad");
     for (int i = 0; good && i < f->nparams; i++) good = take(&c, i, b->slot[i]);
@@ -493,8 +495,11 @@ static PyObject *run_bound(const binding *b, bool in_place)
     if (good && in_place) good = tdpy_may_write(target, false);
     if (good && device < 0 && is_like(f)) device = td_device_of(c.v[0].arg.array);
     if (good && device >= 0) before = td_set_device(device);
-    if (good) result = f->op ? run_op(&c, target, tdpy_site()) : run_composite(&c, b->slot[0], tdpy_site());
+    const char *where = good ? tdpy_site() : NULL;
+    if (good && f->flags & TDPY_CASTS) good = tdpy_cast(&casts, f, where, c.v, c.narrays, c.arrays);
+    if (good) result = f->op ? run_op(&c, target, where) : run_composite(&c, b->slot[0], where);
     if (before >= 0) td_set_device(before);
+    tdpy_casts_clear(&casts);
     release(&c);
     if (result && f->op && td_ops[f->op].flags & TD_OF_VIEW && tdpy_is_tensor(result))
         tdpy_inherit_part(result, b->slot[0]);

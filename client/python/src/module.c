@@ -456,6 +456,8 @@ static PyMethodDef functions[] = {
      "queues, segments, devices, turns."},
     {"get_default_dtype", get_default_dtype, METH_NOARGS,
      "get_default_dtype()\n--\n\nThe dtype that floats of Python become."},
+    {"_autocast", tdpy_set_autocast, METH_O, NULL},
+    {"_autocast_dtype", tdpy_get_autocast, METH_NOARGS, NULL},
     {"set_default_dtype", set_default_dtype, METH_O,
      "set_default_dtype(dtype, /)\n--\n\nThe dtype that floats of Python become."},
     {"get_default_device", get_default_device, METH_NOARGS,

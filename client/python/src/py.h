@@ -311,7 +311,12 @@ enum {
     TDPY_LIST_RESULT = 8,
     TDPY_PLACED = 16, /* inplace=True is taken */
     TDPY_SAVES = 32,  /* the gradient wants the first tensor itself */
-    TDPY_FIRST = 64   /* of several results the first is the function's */
+    TDPY_FIRST = 64,  /* of several results the first is the function's */
+    /* what autocast makes of floats */
+    TDPY_CASTS_LOWER = 128,
+    TDPY_CASTS_FLOAT32 = 256,
+    TDPY_CASTS_WIDEST = 512,
+    TDPY_CASTS = TDPY_CASTS_LOWER | TDPY_CASTS_FLOAT32 | TDPY_CASTS_WIDEST
 };
 
 typedef struct tdpy_function {
@@ -320,7 +325,7 @@ typedef struct tdpy_function {
     bool (*run)(const char *where, const tdpy_value *v, td_array **out); /* when it is no op */
     uint8_t nparams, positional, nouts;                                  /* positional: so many may be given by place */
     int8_t varargs; /* index of the integers that may be separate arguments, or -1 */
-    uint8_t flags;
+    uint16_t flags;
     const tdpy_param *params;
     PyObject **keys;         /* interned names and aliases, two for each parameter */
     const char *const *outs; /* names of several results */
@@ -351,6 +356,19 @@ typedef struct tdpy_defaults {
 /* Whole numbers that this call would make float32 are made the default dtype instead. Clear in any case. */
 bool tdpy_use_default(tdpy_defaults *d, const char *where, const td_op *op, int nin, td_arg *in, const td_attrs *attrs);
 void tdpy_defaults_clear(tdpy_defaults *d);
+
+/* ---- autocast.c */
+/* What this thread's autocast makes of the floats of a call, while it lasts. */
+typedef struct tdpy_casts {
+    int n;
+    td_array **made;
+} tdpy_casts;
+/* Puts them in place of those in `v` and of the n of a list. Clear in any case. False: an error is set. */
+bool tdpy_cast(tdpy_casts *c, const tdpy_function *f, const char *where, tdpy_value *v, int n, td_array **arrays);
+void tdpy_casts_clear(tdpy_casts *c);
+/* _autocast(dtype | None): what ops cast to from now on in this thread, or nothing; returns what they did before. */
+PyObject *tdpy_set_autocast(PyObject *module, PyObject *dtype);
+PyObject *tdpy_get_autocast(PyObject *module, PyObject *ignored);
 
 /* ---- operators.c */
 #define TDPY_OPERATOR_SLOTS 32

@@ -9,7 +9,6 @@ _COMPILED = "ops go to the daemon as they are, many at a time; leave the call ou
 _THREADS = "the daemon's threads compute: `tensord --workers N` says how many, `tensorctl status` tells"
 _CUDA = "there is no CUDA here; tensord.cuda.is_available() tells so beforehand"
 _ROWS = "tensors are row-major here and nothing else; leave it out"
-_DTYPES = "every op computes in the dtypes that it is given: convert with tensor.to(dtype) and module.to(dtype)"
 _FORWARDS = "derivatives are computed backwards; tensord.autograd.functional.jvp() does it twice"
 _SHARE = "processes of one machine share a model by module.share_memory(), tensors by their names and by tensord.Queue"
 _WHERE = "the functions are tensord's own: tensord.{}"
@@ -20,7 +19,7 @@ _WHY = {
         "compile": _COMPILED,
         **dict.fromkeys(("get_num_threads", "set_num_threads", "get_num_interop_threads", "set_num_interop_threads"), _THREADS),
         **dict.fromkeys(("strided", "contiguous_format", "channels_last", "channels_last_3d", "preserve_format"), _ROWS),
-        **dict.fromkeys(("autocast", "amp", "set_autocast_enabled"), _DTYPES),
+        **dict.fromkeys(("set_autocast_enabled", "set_autocast_dtype"), "`with tensord.autocast(...)` says where it begins and ends"),
         **dict.fromkeys(("func", "vmap"), _TRANSFORMS),
         "lstsq": _WHERE.format("linalg.lstsq"),
         **dict.fromkeys(("eig", "symeig"), _WHERE.format("linalg.eig, tensord.linalg.eigh")),
@@ -39,7 +38,7 @@ _WHY = {
     "tensord.autograd": {
         "forward_ad": _FORWARDS,
     },
-    "tensord.cuda": dict.fromkeys(("amp", "current_device", "device", "get_device_name", "get_device_properties", "get_device_capability", "Event", "Stream", "stream",
+    "tensord.cuda": dict.fromkeys(("current_device", "device", "get_device_name", "get_device_properties", "get_device_capability", "Event", "Stream", "stream",
                                    "current_stream", "synchronize", "memory_allocated", "max_memory_allocated", "mem_get_info", "set_device"), _CUDA),
     "tensord.nn": {**dict.fromkeys(("DataParallel", "parallel"), _SHARE), "SyncBatchNorm": "what several processes normalise is not added up between them; BatchNorm2d has the statistics of its own batch"},
     "tensord.special": {},

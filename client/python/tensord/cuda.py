@@ -1,8 +1,9 @@
 """What programs ask before they choose a device: there is no CUDA here."""
 
+import types as _types
 import typing as _typing
 
-from tensord import _absent
+from tensord import _absent, amp as _amp
 
 
 def is_available() -> bool:
@@ -25,6 +26,22 @@ def empty_cache() -> None:
 
 def manual_seed_all(seed: int) -> None:
     """Nothing: there is no device to seed. tensord.manual_seed() seeds the one there is."""
+
+
+def _amp_of_cuda():
+    """tensord.cuda.amp: the names of torch.cuda.amp, which do nothing here, and say so when they were to be on."""
+    def autocast(enabled: bool = True, dtype: _typing.Any = None, cache_enabled: bool = True) -> _amp.autocast:
+        return _amp.autocast("cuda", dtype, enabled, cache_enabled)
+
+    def GradScaler(*args: _typing.Any, **kwargs: _typing.Any) -> _amp.GradScaler:
+        return _amp.GradScaler("cuda", *args, **kwargs)
+
+    module = _types.ModuleType("tensord.cuda.amp", _amp_of_cuda.__doc__)
+    module.__dict__.update(autocast=autocast, GradScaler=GradScaler)
+    return module
+
+
+amp = _amp_of_cuda()
 
 if not _typing.TYPE_CHECKING:
     __getattr__ = _absent.of("tensord.cuda")

@@ -1,0 +1,86 @@
+/* Mixed precision: inside of tensord.amp.autocast the floats of some functions are cast before they run. Which ones,
+ * and to what, surface.toml says; a float64 stays what it is, as in PyTorch.
+ *
+ * A cast is an op like others, so gradients pass it and end in the dtype of what was cast. */
+#include "client/python/src/py.h"
+
+#include <stdlib.h>
+
+static _Thread_local bool on;
+static _Thread_local td_dtype lower;
+
+static bool is_cast(td_array *a)
+{
+    return a && td_dtype_is_float(td_dtype_of(a)) && td_dtype_of(a) != TD_FLOAT64;
+}
+
+/* Of two of those that are cast: float32 before bfloat16 before float16, but the two halves together are float32. */
+static td_dtype wider(td_dtype a, td_dtype b)
+{
+    return a == TD_DTYPE_NONE || a == b ? b : TD_FLOAT32;
+}
+
+/* What all of them become; TD_DTYPE_NONE: nothing, promotion does it. */
+static td_dtype widest(int n, td_array **const *at)
+{
+    td_dtype found = TD_DTYPE_NONE;
+    for (int i = 0; i < n; i++) {
+        if (*at[i] && td_dtype_of(*at[i]) == TD_FLOAT64) return TD_DTYPE_NONE;
+        if (is_cast(*at[i])) found = wider(found, td_dtype_of(*at[i]));
+    }
+    return found;
+}
+
+static bool cast(tdpy_casts *c, const char *where, td_array **at, td_dtype to)
+{
+    if (!is_cast(*at) || td_dtype_of(*at) == to) return true;
+    td_array *made = td_at_to(where, *at, to);
+    if (!made) return tdpy_fail() != NULL;
+    *at = c->made[c->n++] = made;
+    return true;
+}
+
+bool tdpy_cast(tdpy_casts *c, const tdpy_function *f, const char *where, tdpy_value *v, int n, td_array **arrays)
+{
+    *c = (tdpy_casts){.n = 0};
+    if (!on) return true;
+    size_t most = (size_t)(f->nparams + n);
+    td_array ***at = malloc(most * sizeof *at); /* where the call's tensors stand */
+    c->made = malloc(most * sizeof *c->made);
+    bool good = at && c->made;
+    if (!good) PyErr_NoMemory();
+    int all = 0;
+    for (int i = 0; good && i < f->nparams; i++)
+        if (f->params[i].kind <= TDPY_NUMBER && v[i].arg.kind == TD_ARG_ARRAY) at[all++] = &v[i].arg.array;
+    for (int i = 0; good && i < n; i++) at[all++] = &arrays[i];
+    td_dtype to = f->flags & TDPY_CASTS_LOWER ? lower : TD_FLOAT32;
+    if (good && f->flags & TDPY_CASTS_WIDEST) to = widest(all, at);
+    for (int i = 0; good && to != TD_DTYPE_NONE && i < all; i++) good = cast(c, where, at[i], to);
+    free(at);
+    return good;
+}
+
+void tdpy_casts_clear(tdpy_casts *c)
+{
+    while (c->n) td_release(c->made[--c->n]);
+    free(c->made);
+    c->made = NULL;
+}
+
+PyObject *tdpy_get_autocast(PyObject *module, PyObject *ignored)
+{
+    (void)module, (void)ignored;
+    return on ? tdpy_dtype_object(lower) : Py_NewRef(Py_None);
+}
+
+PyObject *tdpy_set_autocast(PyObject *module, PyObject *dtype)
+{
+    td_dtype d;
+    if (!tdpy_as_dtype(dtype, &d)) return NULL;
+    if (d != TD_DTYPE_NONE && d != TD_FLOAT16 && d != TD_BFLOAT16)
+        return tdpy_raise(TD_E_TYPE, "autocast casts to bfloat16 and float16, not to %s", td_dtype_name(d));
+    PyObject *before = tdpy_get_autocast(module, NULL);
+    on = d != TD_DTYPE_NONE;
+    lower = d;
+    return before;
+}

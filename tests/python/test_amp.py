@@ -1,0 +1,180 @@
+"""Mixed precision: which ops are cast, that gradients come back in the dtype of what was cast, and the scaler's way through overflows."""
+import threading
+import warnings
+
+import pytest
+import tensord as td
+from tensord import nn
+from tensord.nn import functional as F
+
+try:
+    import torch
+except ImportError:
+    torch = None
+
+HALF, SINGLE = "bfloat16", "float32"
+x, m = td.ones(2, 3), td.ones(3, 3)
+TURNED = lambda lib, f, x, m: f.conv_transpose2d(x[None, None], m[None, None])  # noqa: E731, which older PyTorch did not cast
+CALLS = [
+    (lambda lib, f, x, m: x @ m, HALF), (lambda lib, f, x, m: lib.mm(x, m), HALF), (lambda lib, f, x, m: x.matmul(m), HALF), (lambda lib, f, x, m: lib.addmm(x, x, m), HALF),
+    (lambda lib, f, x, m: f.linear(x, m), HALF), (lambda lib, f, x, m: lib.bmm(x[None], m[None]), HALF), (lambda lib, f, x, m: f.conv2d(x[None, None], m[None, None, :1]), HALF),
+    (lambda lib, f, x, m: f.conv1d(x[None], m[:, :2, None]), HALF), (TURNED, HALF),
+    (lambda lib, f, x, m: x + m[:2], SINGLE), (lambda lib, f, x, m: x.softmax(-1), SINGLE), (lambda lib, f, x, m: (x @ m).relu(), HALF), (lambda lib, f, x, m: x @ m + x, SINGLE),
+    (lambda lib, f, x, m: f.mse_loss(x @ m, x), SINGLE), (lambda lib, f, x, m: f.cross_entropy(x @ m, lib.tensor([0, 2])), SINGLE), (lambda lib, f, x, m: (x @ m).prod(0), SINGLE),
+    (lambda lib, f, x, m: f.l1_loss(x @ m, x), SINGLE), (lambda lib, f, x, m: lib.cat([x @ m, x]), SINGLE), (lambda lib, f, x, m: lib.stack([x @ m, x @ m]), HALF),
+    (lambda lib, f, x, m: lib.fft.rfft(x @ m), "complex64"), (lambda lib, f, x, m: x.double() @ m.double(), "float64"), (lambda lib, f, x, m: (x @ m) * 2, HALF),
+    (lambda lib, f, x, m: lib.cat([x.double(), x @ m]), "float64"), (lambda lib, f, x, m: lib.linalg.inv(x[:, :2] @ m[:2, :2] + lib.eye(2)), SINGLE), (lambda lib, f, x, m: f.binary_cross_entropy_with_logits(x @ m, x), SINGLE),
+]
+
+
+@pytest.mark.parametrize("k", range(len(CALLS)))
+def test_what_is_cast(k):
+    call, expected = CALLS[k]
+    with td.autocast("cpu"):
+        ours = call(td, F, x, m)
+    assert ours.dtype == getattr(td, expected)
+    assert call(td, F, x, m).dtype != td.bfloat16
+    if torch is not None and not (call is TURNED and torch.__version__ < "2"):
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            theirs = call(torch, torch.nn.functional, torch.ones(2, 3), torch.ones(3, 3))
+        assert str(theirs.dtype) == f"torch.{expected}"
+
+
+def test_where_it_holds():
+    with td.autocast("cpu", td.float16):
+        assert (x @ m).dtype == td.float16 and td.is_autocast_enabled() and td.get_autocast_dtype("cpu") == td.float16
+        with td.autocast("cpu", enabled=False):
+            assert (x @ m).dtype == td.float32 and not td.is_autocast_enabled()
+        with pytest.raises(ZeroDivisionError), td.autocast("cpu"):
+            assert (x @ m).dtype == td.bfloat16
+            1 / 0
+        assert (x @ m).dtype == td.float16
+        seen = []
+        t = threading.Thread(target=lambda: seen.append((x @ m).dtype))
+        t.start(), t.join()
+        assert seen == [td.float32]
+    assert (x @ m).dtype == td.float32 and not td.is_autocast_enabled("cpu") and td.get_autocast_dtype() == td.bfloat16
+
+    @td.autocast("cpu")
+    def f(v, *, w):
+        """says so"""
+        return v @ w
+    assert f(x, w=m).dtype == td.bfloat16 and f.__doc__ == "says so" and (x @ m).dtype == td.float32
+    context = td.autocast("cpu")
+    with context, context:
+        assert td.is_autocast_enabled()
+    assert not td.is_autocast_enabled()
+
+
+def test_what_there_is_nothing_to_cast_on():
+    for make in (lambda: td.autocast("cuda"), lambda: td.autocast("cpu", td.float64), lambda: td.cuda.amp.autocast(), lambda: td.amp.GradScaler("cuda"), lambda: td.cuda.amp.GradScaler()):
+        with pytest.warns(UserWarning):
+            make()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        scaler = td.cuda.amp.GradScaler(enabled=False)
+        with td.cuda.amp.autocast(enabled=False):
+            assert (x @ m).dtype == td.float32
+    assert scaler.scale(x) is x and scaler.get_scale() == 1 and scaler.state_dict() == {} and not scaler.is_enabled()
+    with pytest.raises(td.InvalidError, match="device_type"):
+        td.autocast(3)
+
+
+def test_gradients_come_back_in_float32():
+    layer, v = nn.Sequential(nn.Linear(3, 8), nn.ReLU(), nn.Linear(8, 2)), td.randn(5, 3, requires_grad=True)
+    with td.autocast("cpu"):
+        out = layer(v)
+        loss = F.cross_entropy(out, td.tensor([0, 1, 1, 0, 1]))
+    loss.backward()
+    assert out.dtype == td.bfloat16 and loss.dtype == td.float32
+    whole = [p.grad.clone() for p in layer.parameters()]
+    layer.zero_grad()
+    F.cross_entropy(layer(v), td.tensor([0, 1, 1, 0, 1])).backward()
+    for p, g in zip(layer.parameters(), whole):
+        assert g.dtype == td.float32 and td.allclose(g, p.grad, atol=0.03, rtol=0.05)
+    assert v.grad.dtype == td.float32
+
+
+def test_a_function_of_ones_own():
+    class Twice(td.autograd.Function):
+        @staticmethod
+        @td.amp.custom_fwd(device_type="cpu", cast_inputs=td.float32)
+        def forward(ctx, a, b):
+            ctx.save_for_backward(a, b)
+            seen.append((a.dtype, (a @ b).dtype))
+            return a @ b
+
+        @staticmethod
+        @td.amp.custom_bwd(device_type="cpu")
+        def backward(ctx, g):
+            a, b = ctx.saved_tensors
+            seen.append((g @ b.t()).dtype)
+            return g @ b.t(), a.t() @ g
+    seen, v = [], td.randn(2, 3, requires_grad=True)
+    with td.autocast("cpu"):
+        Twice.apply(v.to(td.bfloat16), m).sum().backward()
+    assert seen == [(td.float32, td.float32), td.float32] and td.allclose(v.grad, td.full((2, 3), 3.0))
+
+
+def scaled_training(lib, f, overflow_at):
+    """Weights and factors of some steps, of which some overflow."""
+    w = lib.tensor([[1.0, -2.0], [0.5, 3.0]], requires_grad=True)
+    optimizer = lib.optim.SGD([w], lr=0.1, momentum=0.9)
+    scaler = (lib.amp if lib is td else lib.amp).GradScaler("cpu", init_scale=8.0, growth_interval=2)
+    seen = []
+    for step in range(9):
+        optimizer.zero_grad()
+        loss = f.mse_loss(lib.tensor([[1.0, 2.0]]) @ w, lib.tensor([[0.5, -1.0]])) * (float("inf") if step in overflow_at else 1.0)
+        scaler.scale(loss).backward()
+        if step % 2:
+            scaler.unscale_(optimizer)
+            lib.nn.utils.clip_grad_norm_([w], 1.0)
+        scaler.step(optimizer)
+        scaler.update()
+        seen.append((scaler.get_scale(), w.tolist()))
+    return seen, scaler.state_dict()
+
+
+def test_the_scaler_leaves_out_steps_that_overflow():
+    ours, state = scaled_training(td, F, {3, 4})
+    factors = [s for s, _ in ours]
+    assert factors == [8, 16, 16, 8, 4, 4, 8, 8, 16] and state["_growth_tracker"] == 0
+    assert ours[2][1] == ours[3][1] == ours[4][1] != ours[5][1]
+    if torch is not None and hasattr(torch.amp, "GradScaler"):
+        theirs, their_state = scaled_training(torch, torch.nn.functional, {3, 4})
+        assert [s for s, _ in theirs] == factors and their_state == state
+        for (_, a), (_, b) in zip(ours, theirs):
+            assert td.allclose(td.tensor(a), td.tensor(b), rtol=1e-6)
+
+
+def test_the_scaler_says_what_was_forgotten():
+    w = td.ones(2, requires_grad=True)
+    optimizer, scaler = td.optim.SGD([w], lr=0.1), td.amp.GradScaler()
+    a, (b, c) = scaler.scale([w.sum(), (w.sum(), w.prod())])
+    assert float(a) == 2 * 65536 and float(b) == float(a) and float(c) == 65536
+    with pytest.raises(td.InvalidError, match="No inf checks"):
+        scaler.update()
+    a.backward()
+    scaler.unscale_(optimizer)
+    assert w.grad.tolist() == [1, 1]
+    with pytest.raises(td.InvalidError, match="already been called on this optimizer"):
+        scaler.unscale_(optimizer)
+    scaler.step(optimizer)
+    with pytest.raises(td.InvalidError, match="step\\(\\) has already"):
+        scaler.step(optimizer)
+    with pytest.raises(td.InvalidError, match="after step"):
+        scaler.unscale_(optimizer)
+    scaler.update()
+    assert w.tolist() == [pytest.approx(0.9)] * 2
+    other = td.amp.GradScaler(init_scale=2.0)
+    other.load_state_dict(scaler.state_dict())
+    assert other.state_dict() == scaler.state_dict() and other.get_scale() == 65536
+    other.update(4.0)
+    assert other.get_scale() == 4
+    for wrong in (dict(growth_factor=1.0), dict(backoff_factor=1.0), dict(init_scale=0)):
+        with pytest.raises(td.InvalidError, match="growth_factor"):
+            td.amp.GradScaler(**wrong)
+    half = td.ones(2, dtype=td.float16, requires_grad=True)
+    half.sum().backward()
+    with pytest.raises(td.InvalidError, match="FP16"):
+        td.amp.GradScaler().unscale_(td.optim.SGD([half], lr=0.1))
