@@ -92,7 +92,7 @@ static bool take_default(const td_attr_def *def, td_attrs *a, td_attr *at)
     if (at->kind != TD_A_INTS) return true;
     if (at->count > TD_MAX_INTS - a->nints) return false;
     at->first = a->nints;
-    memcpy(a->ints + a->nints, def->ints, at->count * sizeof a->ints[0]);
+    if (at->count) memcpy(a->ints + a->nints, def->ints, at->count * sizeof a->ints[0]);
     a->nints = (uint16_t)(a->nints + at->count);
     return true;
 }

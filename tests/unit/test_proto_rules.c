@@ -202,7 +202,7 @@ static void test_conv(void)
         {"conv2d f32[8,3,32,32] f64[16,3,3,3] _", "!same dtype"},
         {"conv2d f32[1,1,4,4] f32[1,1,2,2] _ | [1,1] [9223372036854775807,0]", "!too large (height)"},
         {"conv2d f32[1,1,4,4] f32[1,1,2,2] _ | [1,1] [0,0] [9223372036854775807,1]", "!Kernel size can't be greater"},
-        {"conv2d i64[8,3,32,32] i64[16,3,3,3] _", "!\"conv2d\" is not implemented for int64"},
+        {"conv2d b[8,3,32,32] b[16,3,3,3] _", "!\"conv2d\" is not implemented for bool"},
         {"conv2d_backward f32[8,16,30,30] f32[8,3,32,32] f32[16,3,3,3] | [1,1] [0,0] [1,1] 1 7",
          "float32[8, 3, 32, 32]; float32[16, 3, 3, 3]; float32[16]"},
         {"conv2d_backward f32[8,16,30,30] f32[8,3,32,32] f32[16,3,3,3] | [1,1] [0,0] [1,1] 1 2",
