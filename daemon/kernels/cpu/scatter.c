@@ -2,9 +2,9 @@
  *
  * Phase 0 loads every index once and keeps the byte offset it leads to in work memory; nothing is written unless all
  * were in range. Elements that may meet (they differ only along `dim`) are always done by one chunk in order, so the
- * result does not depend on who runs what: chunks cut the longest other dimension, or, when there is none, the target.
- * Many that are added up in a few places (a histogram) are cut into pieces with places of their own, which are added in
- * order. */
+ * result does not depend on who runs what: chunks cut the longest other dimension. Where there is none, one chunk does
+ * all of them (several that look for what is theirs take longer), but for many that are added up in a few places (a
+ * histogram): those are cut into pieces with places of their own, which are added in order. */
 #include "daemon/kernels/cpu/accumulate.h"
 #include "daemon/kernels/cpu/copy_first.h"
 #include "daemon/kernels/cpu/plan.h"
@@ -14,7 +14,7 @@
 typedef struct scatter_state {
     int dim, axis;       /* axis: the dimension that chunks cut, or -1 */
     int64_t limit, step; /* of the target along dim: size, stride in bytes */
-    int64_t per, parts;  /* of axis; of the reach along dim */
+    int64_t per;         /* of axis, or of what is cut instead */
     int64_t unit;        /* bytes from place to place that the offsets in work memory count */
     size_t own;          /* where in work memory the pieces' places begin */
     uint8_t how;         /* a td_fold */
@@ -60,11 +60,10 @@ static const void *source(const td_kcall *k, const scatter_state *s, char buf[16
     return buf;
 }
 
-/* Elements of one type where each may go: all of them, or those of one part of the target. */
+/* Elements of one type where each may go. */
 #define EACH(T, DO)                                                                                                    \
     for (int64_t i = 0; i < at->run; i++) {                                                                            \
         int64_t offset = *(const int64_t *)(at->p[1] + i * step[1]);                                                   \
-        if (some && (offset < low || offset >= high)) continue;                                                        \
         T *to = (T *)(at->p[0] + i * step[0] + offset);                                                                \
         const T *from = (const T *)(at->p[2] + i * step[2]);                                                           \
         DO;                                                                                                            \
@@ -72,8 +71,7 @@ static const void *source(const td_kcall *k, const scatter_state *s, char buf[16
 #define SET *to = *from
 #define ADD *to += *from
 
-TD_INLINE void write_typed(const scatter_state *s, unsigned dtype, const td_walk_at *at, const int64_t step[3],
-                           bool some, int64_t low, int64_t high)
+static void write_some(const scatter_state *s, unsigned dtype, const td_walk_at *at, const int64_t step[3])
 {
     size_t size = td_dtype_size(dtype);
     bool set = s->how == TD_FOLD_WRITE;
@@ -87,11 +85,16 @@ TD_INLINE void write_typed(const scatter_state *s, unsigned dtype, const td_walk
     else EACH(char, td_add_run(dtype, to, 0, from, 0, 1, false, td_int(1)))
 }
 
-static void write_run(const scatter_state *s, unsigned dtype, const td_walk_at *at, const int64_t step[3], int64_t low,
-                      int64_t high)
+/* A run as long as a dimension, with rests. True: the call is over. */
+static bool write_run(td_kcall *k, const scatter_state *s, td_walk_at at, const int64_t step[3], int64_t *done)
 {
-    if (s->parts == 1) write_typed(s, dtype, at, step, false, low, high);
-    else write_typed(s, dtype, at, step, true, low, high);
+    for (int64_t left = at.run; left > 0; left -= at.run) {
+        at.run = td_min64(left, TD_REST_ELEMENTS);
+        write_some(s, k->out[0].desc->dtype, &at, step);
+        if (td_kernel_rest_after(k, done, at.run)) return true;
+        for (int i = 0; i < 3; i++) at.p[i] += at.run * step[i];
+    }
+    return false;
 }
 
 static void write_chunk(td_kcall *k, int64_t chunk, void *scratch)
@@ -111,7 +114,7 @@ static void write_chunk(td_kcall *k, int64_t chunk, void *scratch)
         if (!s->number) from[d] = src->stride[d];
     }
     if (s->axis >= 0) {
-        td_cut_range(idx->shape[s->axis], s->per, chunk / s->parts, &b, &e);
+        td_cut_range(idx->shape[s->axis], s->per, chunk, &b, &e);
         shape[s->axis] = e - b;
     }
     int64_t at_axis = s->axis >= 0 ? s->axis : 0, size = (int64_t)td_dtype_size(dtype);
@@ -129,10 +132,9 @@ static void write_chunk(td_kcall *k, int64_t chunk, void *scratch)
         base[2] = (char *)base[2] + b * from[at_axis] * size;
     }
     int64_t step[3] = {td_walk_inner(&w, 0), td_walk_inner(&w, 1), td_walk_inner(&w, 2)};
-    int64_t reach = (td_max64(1, s->limit) + s->parts - 1) / s->parts * s->step, low = chunk % s->parts * reach;
-    if (s->parts == 1) reach = INT64_MAX;
+    int64_t done = 0;
     for (td_walk_begin(&w, &at, base, 0, w.count); at.run; td_walk_next(&w, &at))
-        write_run(s, dtype, &at, step, low, s->parts == 1 ? reach : low + reach);
+        if (write_run(k, s, at, step, &done)) return;
 }
 
 static int64_t piece_bytes(const td_kcall *k, const scatter_state *s)
@@ -155,7 +157,7 @@ static void piece_chunk(td_kcall *k, int64_t chunk, void *scratch)
     at.p[0] = own;
     at.p[1] = (char *)k->work + b * 8;
     at.p[2] = (char *)source(k, s, number) + b * from;
-    write_run(s, dtype, &at, (int64_t[3]){0, 8, from}, 0, INT64_MAX);
+    write_run(k, s, at, (int64_t[3]){0, 8, from}, &(int64_t){0});
 }
 
 static void merge_chunk(td_kcall *k, int64_t chunk, void *scratch)
@@ -173,7 +175,8 @@ static void merge_chunk(td_kcall *k, int64_t chunk, void *scratch)
 /* n indices in places of which all pieces can have their own? */
 static bool cut_into_pieces(td_kcall *k, scatter_state *s, int64_t n)
 {
-    if (s->how != TD_FOLD_ADD || s->axis >= 0 || n < 2 * TD_SCATTER_PIECE || piece_bytes(k, s) > TD_SCATTER_OWN) return false;
+    if (s->how != TD_FOLD_ADD || s->axis >= 0 || n < 2 * TD_SCATTER_PIECE || piece_bytes(k, s) > TD_SCATTER_OWN)
+        return false;
     s->unit = (int64_t)td_dtype_size(k->out[0].desc->dtype);
     s->per = td_cut(n, td_min64(td_cut(n, TD_SCATTER_PIECE), TD_SCATTER_PIECES));
     int64_t pieces = td_cut(n, s->per);
@@ -190,15 +193,13 @@ static void cut(td_kcall *k, scatter_state *s, int64_t n)
     int64_t want = td_min64((int64_t)(cost / TD_CHUNK_NS) + 1, TD_PUT_CHUNKS);
     s->axis = -1;
     s->per = 1;
-    s->parts = 1;
     for (int d = 0; d < idx->ndim; d++)
         if (d != s->dim && idx->shape[d] > 1 && (s->axis < 0 || idx->shape[d] > idx->shape[s->axis])) s->axis = d;
     k->cost_ns += cost + (double)n;
     if (cut_into_pieces(k, s, n)) return;
     if (s->axis >= 0) s->per = td_cut(idx->shape[s->axis], td_min64(want, idx->shape[s->axis]));
     int64_t chunks = s->axis >= 0 ? td_cut(idx->shape[s->axis], s->per) : 1;
-    if (s->axis < 0 && s->step > 0) s->parts = td_max64(1, td_min64(td_min64(want, TD_SCATTER_PARTS), s->limit));
-    td_plan_phase(k, write_chunk, chunks * s->parts);
+    td_plan_phase(k, write_chunk, chunks);
 }
 
 static int plan_scatter(td_kcall *k, td_fold how, const char *name, td_error *e)
