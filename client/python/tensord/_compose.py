@@ -212,6 +212,7 @@ def einsum(equation: str, *operands: Any) -> Tensor:
     return ops.einsum(equation, _more._together(operands))
 
 
+@_more._written
 def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
     """The sum of products over `dims` pairs of dimensions, or over the named ones of each."""
     if isinstance(dims, int):
@@ -243,6 +244,7 @@ def bincount(input, weights=None, minlength=0):
     return ops.bincount(input, weights, builtins.max(most + 1, minlength))
 
 
+@_more._written
 def isin(elements: Any, test_elements: Any, *, invert: bool = False) -> Tensor:
     """Is each element among the test elements?"""
     first = elements if _is(elements) else test_elements

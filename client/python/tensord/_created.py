@@ -26,18 +26,18 @@ def _join(real, imag):
     return ops.view_dtype(_C.stack([real, imag], real.ndim), kind).reshape(real.shape)
 
 
-def complex(real: Tensor, imag: Tensor, *, out: Any = None) -> Tensor:
+@_more._written
+def complex(real: Tensor, imag: Tensor) -> Any:
     """The complex tensor with these real and imaginary parts."""
     _pair("complex", real, imag, ("real", "imag"))
-    made = _join(real, imag)
-    return made if out is None else out.copy_(made)
+    return _join(real, imag)
 
 
-def polar(abs: Tensor, angle: Tensor, *, out: Any = None) -> Tensor:
+@_more._written
+def polar(abs: Tensor, angle: Tensor) -> Any:
     """The complex tensor with these sizes and angles."""
     _pair("polar", abs, angle, ("abs", "angle"))
-    made = _join(abs * ops.cos(angle), abs * ops.sin(angle))
-    return made if out is None else out.copy_(made)
+    return _join(abs * ops.cos(angle), abs * ops.sin(angle))
 
 
 def view_as_real(input: Tensor) -> Tensor:
@@ -60,7 +60,8 @@ def view_as_complex(input: Tensor) -> Tensor:
     return ops.view_dtype(input, input.dtype.to_complex()).squeeze(-1)
 
 
-def logspace(start: Any, end: Any, steps: int, base: float = 10.0, *, out: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+@_more._written
+def logspace(start: Any, end: Any, steps: int, base: float = 10.0, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
     """steps powers of base, their exponents evenly spaced from start to end, both included."""
     start, end = (v.item() if _C.is_tensor(v) else v for v in (start, end))
 
@@ -68,8 +69,7 @@ def logspace(start: Any, end: Any, steps: int, base: float = 10.0, *, out: Any =
         exponents = ops.linspace(float(start), float(end), steps, _C.float64)
         return ops.pow(base, exponents).to(dtype or _C.get_default_dtype())
 
-    made = _more._made(device, requires_grad, make)
-    return made if out is None else out.copy_(made)
+    return _more._made(device, requires_grad, make)
 
 
 def scalar_tensor(s: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:

@@ -25,6 +25,7 @@ def _word(function, name, value, words):
 # ---- pointwise
 
 
+@_more._written
 def polygamma(n: int, input: Tensor) -> Tensor:
     """The n-th derivative of digamma."""
     if n < 0:
@@ -121,6 +122,7 @@ def _some(values, inverse, counts, with_inverse, with_counts):
     return found if len(found) > 1 else values
 
 
+@_more._written
 @_more._beside
 def searchsorted(sorted_sequence: Tensor, input: Any, *, out_int32: bool = False, right: bool = False, side: Any = None, sorter: Any = None) -> Tensor:
     """Where in each sorted row every element would be put: before those equal to it, or (right) behind them."""
@@ -135,6 +137,7 @@ def searchsorted(sorted_sequence: Tensor, input: Any, *, out_int32: bool = False
     return found.to(_C.int32) if out_int32 else found
 
 
+@_more._written
 def bucketize(input: Any, boundaries: Tensor, *, out_int32: bool = False, right: bool = False) -> Tensor:
     """Between which two boundaries each element lies."""
     return searchsorted(boundaries, input, out_int32=out_int32, right=right)
@@ -189,6 +192,7 @@ def gradient(input: Tensor, *, spacing: Any = 1, dim: Any = None, edge_order: in
     return tuple(ops.gradient_along(input, s if _is(s) else None, d, 1.0 if _is(s) else float(s), edge_order) for s, d in zip(given, dims))
 
 
+@_more._written
 @_more._beside
 def histogram(input: Tensor, bins: Any, *, range: Any = None, weight: Any = None, density: bool = False) -> Any:
     """(How many elements, or the sum of their weights, lie between each two edges; the edges.) `bins` are so many equal ones, or the edges."""
@@ -224,6 +228,7 @@ def block_diag(*tensors: Any) -> Tensor:
     return ops.block_diag(_compose.atleast_2d(*tensors, tensors[0])[:-1])
 
 
+@_more._written
 def row_stack(tensors: Any) -> Tensor:
     """Matrices below each other; a vector is a row."""
     return _C.vstack(tensors)
@@ -325,7 +330,7 @@ def _copied(name, view):
 
     copy.__name__ = copy.__qualname__ = name
     copy.__doc__ = f"{name[:-5]}(), copied."
-    return copy
+    return _more._written(copy)
 
 
 _VIEWS: Any = {"alias": lambda x: x, "as_strided": _compose.as_strided, "detach": Tensor.detach, "diagonal": Tensor.diagonal, "expand": Tensor.expand, "permute": Tensor.permute,

@@ -2,7 +2,7 @@
 
 from typing import Any, NamedTuple
 
-from tensord import _C, linalg
+from tensord import _C, _more, linalg
 from tensord._C import Tensor, ops
 
 
@@ -30,6 +30,7 @@ def matrix_qr(input, some=True):
     return ops.linalg_qr(input, 0 if some else 1)
 
 
+@_more._written
 def chain_matmul(*matrices: Any) -> Tensor:
     """The product of matrices, in the order that takes the fewest multiplications."""
     matrices = matrices[0] if len(matrices) == 1 and isinstance(matrices[0], (tuple, list)) else matrices

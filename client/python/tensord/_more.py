@@ -191,6 +191,49 @@ def _store(self, made, function):
     return self.copy_(made)
 
 
+# ---- out=
+
+
+def _into(made, out, function, own_dtype=False):
+    """What was made is written to out, a tensor or one for each result, which takes its shape; own_dtype: and has its dtype."""
+    if _tensor(made):
+        return _put_out(made, out, function, own_dtype)
+    if not isinstance(out, (tuple, list)) or len(out) != len(made):
+        raise _C.InvalidError(f"{function}(): out is {len(made)} tensors, one for each result, not {len(out) if isinstance(out, (tuple, list)) else _C._a_type(out)}")
+    filled = [_put_out(value, to, function, own_dtype) for value, to in zip(made, out)]
+    return made._make(filled) if hasattr(made, "_make") else type(made)(filled)
+
+
+def _put_out(made, out, function, own_dtype):
+    if not _tensor(out):
+        raise _C.DTypeError(f"{function}(): out must be a Tensor, not {_C._a_type(out)}")
+    if _C.is_grad_enabled() and (made.requires_grad or out.requires_grad):
+        raise _C.AutogradError(f"{function}(): functions with out=... arguments don't support automatic differentiation, but one of the arguments requires grad. "
+                               "Write into a detach()ed tensor, or leave out= away")
+    if own_dtype and made.dtype is not out.dtype:
+        raise _C.DTypeError(f"{function}(): dtype {made.dtype} does not match dtype of out parameter ({out.dtype})")
+    if made.shape != out.shape:
+        from tensord import _math
+
+        if out.numel():
+            import warnings
+
+            warnings.warn(f"{function}(): out had the shape {tuple(out.shape)} and elements, and has now the shape of the result, {tuple(made.shape)}", stacklevel=3)
+        _math.resize_as_(out, made)
+    return _store(out, made, function)
+
+
+def _written(function: Any) -> Any:
+    """It takes out=: a tensor, or as many as there are results, to which they are written."""
+
+    @functools.wraps(function)
+    def writes(*args, out: Any = None, **kw):
+        made = function(*args, **kw)
+        return made if out is None else _into(made, out, function.__name__)
+
+    return writes
+
+
 # ---- reductions
 
 
