@@ -79,6 +79,10 @@ def matrix_vander(x, N=None, increasing=False):
     return made if increasing else made.flip(-1)
 
 
+def addmm_(self, mat1, mat2, *, beta=1, alpha=1):
+    return self.copy_(_C.addmm(self, mat1, mat2, beta, alpha))
+
+
 def addmv_(self, mat, vec, *, beta=1, alpha=1):
     return self.copy_(ops.addmv(self, mat, vec, beta, alpha))
 

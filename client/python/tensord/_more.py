@@ -86,7 +86,14 @@ def arange(start=None, end=None, step=1, dtype=None, *, device=None, requires_gr
 
 
 def linspace(start, end, steps, dtype=None, *, device=None, requires_grad=False):
-    return _made(device, requires_grad, ops.linspace, float(start), float(end), steps, dtype or _C.get_default_dtype())
+    start, end = (v.item() if _tensor(v) else v for v in (start, end))
+    dtype = dtype or _number_dtype(1.0, start, end)
+    if dtype.is_complex:
+        from tensord import _created
+
+        parts = [(complex(start).real, complex(end).real), (complex(start).imag, complex(end).imag)]
+        return _made(device, requires_grad, lambda: _created._join(*(ops.linspace(*p, steps, dtype.to_real()) for p in parts)))
+    return _made(device, requires_grad, ops.linspace, float(start), float(end), steps, dtype)
 
 
 def from_numpy(array):
@@ -289,10 +296,14 @@ std_mean = _with_mean(ops.std, "std_mean")
 
 def norm(input, p: Any = 2.0, dim=None, keepdim=False, *, ord=None, dtype=None):
     p = p if ord is None else ord
-    if isinstance(p, str) and p != "fro":
-        raise _C.Unsupported(f"norm() knows p='fro' and numbers, not {p!r}")
+    if isinstance(p, str) and p not in ("fro", "nuc"):
+        raise _C.Unsupported(f"norm() knows p='fro', 'nuc' and numbers, not {p!r}")
     if dtype is not None:
         input = input.to(dtype)
+    if p == "nuc":
+        from tensord import linalg
+
+        return linalg.matrix_norm(input, "nuc", (-2, -1) if dim is None else dim, keepdim)
     if not input.is_floating_point() and not input.is_complex():
         raise _C.DTypeError(f"norm() is for floating point and complex tensors, not for {input.dtype}; give dtype=tensord.float32")
     return ops.norm(input, 2.0 if p is None or p == "fro" else float(p), dim, keepdim)

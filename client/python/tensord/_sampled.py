@@ -21,7 +21,25 @@ def _floating(make, size, kw):
         size = (kw.pop("size"),)
     for name in kw:
         raise _C.DTypeError(f"got an unexpected keyword argument '{name}'")
-    return drawn(generator, _more._made, device, requires_grad, make, _size(size), dtype)
+    return drawn(generator, _more._made, device, requires_grad, _complex(make) if dtype.is_complex else make, _size(size), dtype)
+
+
+def _complex(make):
+    """Both parts are drawn; where their squares have a mean of one, half of it is each part's."""
+
+    def both(shape, dtype):
+        parts = make((*_more._shape(shape), 2), dtype.to_real())
+        return ops.view_dtype(parts * 0.5**0.5 if make is ops.randn else parts, dtype).squeeze(-1)
+
+    return both
+
+
+def rand_like(input, dtype=None, *, device=None, requires_grad=False):
+    return rand(*input.shape, dtype=dtype or input.dtype, device=device or input.device, requires_grad=requires_grad)
+
+
+def randn_like(input, dtype=None, *, device=None, requires_grad=False):
+    return randn(*input.shape, dtype=dtype or input.dtype, device=device or input.device, requires_grad=requires_grad)
 
 
 def rand(*size, **kw):

@@ -198,11 +198,12 @@ def ldl_solve(LD: Tensor, pivots: Tensor, B: Tensor, *, hermitian: bool = False)
 
 @_written
 def lstsq(A: Tensor, B: Tensor, rcond: "float | None" = None, *, driver: "str | None" = None) -> Any:
-    """(solution, residuals, rank, singular_values): X with the smallest norm of A @ X - B. driver: 'gelsy' (the default), 'gelsd', 'gelss' or 'gels'."""
+    """(solution, residuals, rank, singular_values): X with the smallest norm of A @ X - B. driver: 'gelsy' (the default), 'gelsd', 'gelss', or 'gels', which takes A to have full rank and tells none."""
     drivers = {None: 0, "gelsy": 0, "gelsd": 1, "gelss": 2, "gels": 3}
     if driver not in drivers:
         raise _C.InvalidError(f"torch.linalg.lstsq: parameter `driver` should be one of (gels, gelsy, gelsd, gelss), not {driver!r}")
-    return _ops.linalg_lstsq(A, B, rcond, drivers[driver])
+    made = _ops.linalg_lstsq(A, B, rcond, drivers[driver])
+    return type(made)((*made[:2], made[2].new_empty(0), made[3])) if driver == "gels" else made
 
 
 @_written
@@ -330,6 +331,8 @@ def cond(A: Tensor, p: Any = None) -> Tensor:
 @_written
 def cross(input: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
     """The cross product of vectors of three elements."""
+    if input.ndim != other.ndim:
+        raise _C.ShapeError(f"linalg.cross: inputs must have the same number of dimensions, not {input.ndim} and {other.ndim}")
     return _ops.cross(input, other, dim)
 
 
