@@ -261,6 +261,10 @@ def test_other_forms():
     assert td.linalg.vander(td.tensor(3.0), N=3).tolist() == [[1, 3, 9]] and td.empty_strided((2, 3), (1, 2)).stride() == (1, 2)
     with pytest.raises(td.InvalidError, match="multiple times"):
         td.gradient(x, dim=(0, -2))
+    with pytest.raises(td.ShapeError, match="a factor is a matrix"):
+        td.cholesky_inverse(td.tensor(2.0))
+    with pytest.raises(IndexError, match="no dimensions"):
+        td.fft.ihfft2(td.tensor(2.0), (1,), 0)
     with pytest.raises(IndexError, match="no dimensions"):
         td.roll(td.tensor(1.0), 1, 0)
     with pytest.raises(IndexError, match=">= 1-d"):
