@@ -106,7 +106,8 @@ def called(f, self_, ops):
         return forward
     op = ops[f.plain]
     needed = sum(not has_default(a) for a in op.args) - (self_ != "NULL")
-    return f"if (n == {needed} && !kw) return tdpy_call(&tdpy_{op.symbol}, false, {self_}, args, n, kw);\n    " + forward
+    fits = f"n == {needed}" if f.places is None else f"n >= {needed} && n <= {f.places - (self_ != 'NULL')}"
+    return f"if ({fits} && !kw) return tdpy_call(&tdpy_{op.symbol}, false, {self_}, args, n, kw);\n    " + forward
 
 
 def into(f, name):

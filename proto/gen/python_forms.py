@@ -16,7 +16,7 @@ import signature
 import table as model
 
 SURFACE = Path(__file__).resolve().parents[2] / "client" / "python" / "surface.toml"
-COLUMNS = {"op", "sig", "call", "code", "py", "params", "doc", "varargs", "kind", "creation", "returns", "plain", "keywords", "name", "out"}
+COLUMNS = {"op", "sig", "call", "code", "py", "params", "doc", "varargs", "kind", "creation", "returns", "plain", "keywords", "name", "out", "places"}
 NN_COLUMNS = {"op", "doc", "shows", "keywords", "choices", "inplace", "returns", "names", "first", "out"}
 
 
@@ -30,6 +30,7 @@ class Function:
     code: str = None
     py: str = None
     plain: str = None  # with `py`: the op that a call with what it needs, and nothing else, is
+    places: int = None  # with `plain`: so many arguments by place are the op's as well
     params: str = None  # with `py`: what follows the first tensor, as a stub writes it
     varargs: str = None
     returns: str = None  # what type checkers are told, when it is no tensor
@@ -174,7 +175,7 @@ def _block(name, block, table, surface):
     if not doc:
         raise model.TableError([f"{SURFACE.name}: function {name}: no doc"])
     f = _make(block.get("name", name), sig, doc, surface, op=op, call=block.get("call"), code=block.get("code"), py=block.get("py"), params=block.get("params"),
-              out=block.get("out", False), varargs=block.get("varargs"), returns=block.get("returns"), creation=block.get("creation", False), plain=block.get("plain"))
+              out=block.get("out", False), varargs=block.get("varargs"), returns=block.get("returns"), creation=block.get("creation", False), plain=block.get("plain"), places=block.get("places"))
     if f.plain and not (f.py and table.op(f.plain)):
         raise model.TableError([f"{SURFACE.name}: function {name}: plain = '{f.plain}' names an op, beside py"])
     f.symbol = f"fn_{name}"

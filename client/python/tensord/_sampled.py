@@ -34,12 +34,15 @@ def _complex(make):
     return both
 
 
-def rand_like(input, dtype=None, *, device=None, requires_grad=False):
-    return rand(*input.shape, dtype=dtype or input.dtype, device=device or input.device, requires_grad=requires_grad)
+def _like(make):
+    def like(input, dtype=None, *, device=None, requires_grad=False):
+        dtype = dtype or input.dtype
+        return _more._made(device or input.device, requires_grad, _complex(make) if dtype.is_complex else make, input.shape, dtype)
+
+    return like
 
 
-def randn_like(input, dtype=None, *, device=None, requires_grad=False):
-    return randn(*input.shape, dtype=dtype or input.dtype, device=device or input.device, requires_grad=requires_grad)
+rand_like, randn_like = _like(ops.rand), _like(ops.randn)
 
 
 def rand(*size, **kw):
