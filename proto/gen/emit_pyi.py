@@ -31,21 +31,19 @@ def result(f):
 
 def declare(f, method, name=None, returns=None, indent=""):
     parts = ["self"] if method else []
-    open_tail = True
+    open_tail = not f.names_only
     for k, a in enumerate(f.args):
         if method and not k:
             continue
         parts += ["*"] * (k == f.positional)
         parts.append(argument(f, a))
-        if f.varargs == f.python_name(a):
-            open_tail = False
     parts += [f.params] if f.params else []
     parts += ["inplace: _bool = ..."] * f.placed
     extra = ["dtype: _DType | None = ...", "device: _Device = ...", "requires_grad: _bool = ..."] if f.creation else []
     known = {p.split(":")[0] for p in parts}
     extra = [e for e in extra if e.split(":")[0] not in known]
-    if f.takes_out and not method:
-        extra.append("out: Tensor | None = ...")
+    if (f.takes_out or f.copies_out) and not method:
+        extra.append("out: Tensor | None = ..." if f.takes_out else "out: Any = ...")
     if extra and open_tail:
         parts.append("*")
     text = f"{indent}def {name or f.name}({', '.join(parts + extra)}) -> {returns or result(f)}:\n"

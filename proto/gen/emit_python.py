@@ -107,7 +107,15 @@ def called(f, self_, ops):
         return forward
     op = ops[f.plain]
     needed = sum(not has_default(a) for a in op.args) - (self_ != "NULL")
-    return f"if (n == {needed} && !kw) return tdpy_call(&tdpy_{op.symbol}, false, {self_}, args, n, kw);\n    " + forward
+    fits = f"n == {needed}" if f.places is None else f"n >= {needed} && n <= {f.places - (self_ != 'NULL')}"
+    return f"if ({fits} && !kw) return tdpy_call(&tdpy_{op.symbol}, false, {self_}, args, n, kw);\n    " + forward
+
+
+def into(f, name):
+    """The statements that look for out= first."""
+    if not f.copies_out:
+        return "(void)self;\n    "
+    return f'(void)self;\n    if (kw && tdpy_has_out(kw)) return tdpy_into({name}, "{f.name}", {str(f.creation).lower()}, args, n, kw);\n    '
 
 
 def stubs(f, ops, out):
@@ -117,7 +125,7 @@ def stubs(f, ops, out):
     if f.plain:
         out.write(f"extern tdpy_function tdpy_{ops[f.plain].symbol};\n")
     if f.function or f.raw:
-        stub(f"f_{s}", "(void)self;\n    " + called(f, "NULL", ops), out)
+        stub(f"f_{s}", into(f, f"f_{s}") + called(f, "NULL", ops), out)
         row_ = entry(f, f.name, f"f_{s}", "$module")
         functions, raw = (row_, "") if not f.raw else ("", row_)
     if f.method:
@@ -150,7 +158,7 @@ def emit(table, out):
     for f in layers:
         out.write(f"/* {f.where} */\n")
         row(f, known, out)
-        stub(f"f_{f.symbol}", f"(void)self;\n    return tdpy_call(&tdpy_{f.symbol}, false, NULL, args, n, kw);", out)
+        stub(f"f_{f.symbol}", into(f, f"f_{f.symbol}") + called(f, "NULL", ops), out)
         layer_rows += entry(f, f.name, f"f_{f.symbol}", "$module")
     # tensord.ops has every op of the table, also those that are shown.
     for f in raw:

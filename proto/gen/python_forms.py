@@ -16,9 +16,9 @@ import signature
 import table as model
 
 SURFACE = Path(__file__).resolve().parents[2] / "client" / "python" / "surface.toml"
-COLUMNS = {"op", "sig", "call", "code", "py", "params", "doc", "varargs", "kind", "creation", "returns", "plain", "keywords", "name"}
+COLUMNS = {"op", "sig", "call", "code", "py", "params", "doc", "varargs", "kind", "creation", "returns", "plain", "keywords", "name", "out", "places"}
 CASTS = ("lower", "float32", "widest")
-NN_COLUMNS = {"op", "doc", "shows", "keywords", "choices", "inplace", "returns", "names", "first"}
+NN_COLUMNS = {"op", "doc", "shows", "keywords", "choices", "inplace", "returns", "names", "first", "out"}
 
 
 @dataclass
@@ -31,6 +31,7 @@ class Function:
     code: str = None
     py: str = None
     plain: str = None  # with `py`: the op that a call with what it needs, and nothing else, is
+    places: int = None  # with `plain`: so many arguments by place are the op's as well
     params: str = None  # with `py`: what follows the first tensor, as a stub writes it
     varargs: str = None
     returns: str = None  # what type checkers are told, when it is no tensor
@@ -43,6 +44,7 @@ class Function:
     positional: int = None  # so many arguments may be given by place; None: all
     choices: dict = field(default_factory=dict)  # argument: the words that stand for 0, 1, ...
     placed: bool = False  # `inplace` is taken
+    out: bool = False  # the function takes out=, and its results are copied there
     first: bool = False  # of several results the first is the function's
     casts: str = ""  # what autocast makes of its floats: "lower", "float32" or "widest"
     symbol: str = ""
@@ -70,6 +72,18 @@ class Function:
         o = self.op
         return bool(o) and not self.nn and len(o.outs) == 1 and not o.outs[0].is_list and not {"view", "data_shape"} & set(o.flags)
 
+    @property
+    def copies_out(self):
+        """Its results are made first, then written to out=: so of each op that makes several, or whose values say how much it makes."""
+        o = self.op
+        made = o and self.function and not self.nn and o.outs and not o.outs[0].is_list and "view" not in o.flags and not self.takes_out
+        return self.out or bool(made)
+
+    @property
+    def names_only(self):
+        """What follows its parameters is given by name without a word about it."""
+        return bool(self.varargs) or self.positional is not None or bool(self.params) and "*" in self.params
+
     def python_name(self, arg):
         return self.names.get(arg.name, arg.name)
 
@@ -88,10 +102,9 @@ class Function:
                 parts.append(name + (f"={default_text(a, self.choices.get(a.name))}" if has_default(a) else ""))
         if self.params:
             parts.append(without_types(self.params))
-        if self.creation:
-            parts += ([] if self.varargs else ["*"]) + ["device=None", "requires_grad=False"]
-        elif self.takes_out and first == "$module":
-            parts += ["out=None"] if self.varargs else ["*", "out=None"]
+        keywords = ["device=None", "requires_grad=False"] if self.creation else []
+        keywords += ["out=None"] if (self.takes_out or self.copies_out) and first == "$module" else []
+        parts += (["*"] if keywords and not self.names_only else []) + keywords
         parts += ["inplace=False"] * self.placed
         return f"{self.name}({', '.join(parts)})"
 
@@ -164,7 +177,7 @@ def _block(name, block, table, surface):
     if not doc:
         raise model.TableError([f"{SURFACE.name}: function {name}: no doc"])
     f = _make(block.get("name", name), sig, doc, surface, op=op, call=block.get("call"), code=block.get("code"), py=block.get("py"), params=block.get("params"),
-              varargs=block.get("varargs"), returns=block.get("returns"), creation=block.get("creation", False), plain=block.get("plain"))
+              out=block.get("out", False), varargs=block.get("varargs"), returns=block.get("returns"), creation=block.get("creation", False), plain=block.get("plain"), places=block.get("places"))
     if f.plain and not (f.py and table.op(f.plain)):
         raise model.TableError([f"{SURFACE.name}: function {name}: plain = '{f.plain}' names an op, beside py"])
     f.symbol = f"fn_{name}"
@@ -189,7 +202,7 @@ def _layer(name, block, table, surface):
     op = table.op(block.get("op", name))
     if not op:
         wrong(f"there is no op '{block.get('op', name)}'")
-    f = _make(name, op.sig, block.get("doc", op.doc), surface, op=op, nn=True, shows=block.get("shows", ""), placed=block.get("inplace", False), first=block.get("first", False),
+    f = _make(name, op.sig, block.get("doc", op.doc), surface, op=op, nn=True, shows=block.get("shows", ""), placed=block.get("inplace", False), out=block.get("out", False), first=block.get("first", False),
               choices=block.get("choices", {}), returns=block.get("returns"), function=False, symbol=f"nn_{name}")
     args, f.names = [a.name for a in f.args], {**f.names, **block.get("names", {})}
     missing = [n for n in [*f.choices, *block.get("names", {}), *([block["keywords"]] if "keywords" in block else [])] if n not in args]

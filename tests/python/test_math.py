@@ -199,3 +199,131 @@ def test_special_has_all_of_pytorchs():
     torch = pytest.importorskip("torch")
     names = [n for n in dir(torch.special) if not n.startswith("_") and callable(getattr(torch.special, n)) and n != "Tensor"]
     assert [n for n in names if not hasattr(td.special, n)] == []
+
+
+# ---- forms that PyTorch has: values are those of torch 2.13
+
+
+def test_orders_say_that_they_are_stable():
+    x = td.tensor([[2, 1, 2], [0, 0, 1]])
+    for stable in (True, False, None):
+        assert td.sort(x, stable=stable, dim=1, descending=True).indices.tolist() == [[0, 2, 1], [2, 0, 1]] == x.argsort(1, True, stable).tolist()
+    assert x.sort(0).values.tolist() == [[0, 0, 1], [2, 1, 2]] and td.argsort(x).tolist() == [[1, 0, 2], [0, 1, 2]]
+    with pytest.raises(TypeError, match="'stable' must be bool"):
+        td.sort(x, stable="yes")
+
+
+def test_diagonals_anywhere():
+    x = td.tensor([[1, 2], [3, 4]])
+    assert td.diag_embed(x, dim1=0, dim2=2).tolist() == [[[1, 0], [3, 0]], [[0, 2], [0, 4]]]
+    assert td.diag_embed(x[0], 1, 1, 0).tolist() == [[0, 0, 0], [1, 0, 0], [0, 2, 0]] and x.diag_embed().tolist() == [[[1, 0], [0, 2]], [[3, 0], [0, 4]]]
+    with pytest.raises(td.InvalidError, match="cannot be identical 1"):
+        td.diag_embed(x, dim1=1, dim2=-2)
+
+
+def test_covariances():
+    x = td.tensor([[0.0, 1.0, 5.0]])
+    assert td.cov(x).shape == td.corrcoef(x).shape == () and td.cov(x).item() == pytest.approx(7) and td.corrcoef(x).item() == 1
+    assert td.cov(x, fweights=td.tensor([2, 1, 1])).item() == pytest.approx(5.6666665)
+    for weights, words in (({"fweights": td.ones(3)}, "integral"), ({"aweights": td.tensor([1, 1, 1])}, "floating point"), ({"fweights": td.tensor([1, 1])}, "same numel"),
+                           ({"aweights": td.tensor([1.0, -1.0, 1.0])}, "negative"), ({"fweights": td.ones(1, 3, dtype=td.int64)}, "one or fewer")):
+        with pytest.raises(td.Error, match=words):
+            td.cov(x, **weights)
+
+
+def test_complex_numbers_from_nothing():
+    assert td.linspace(1 + 1j, 2, 3).tolist() == [1 + 1j, 1.5 + 0.5j, 2] and td.linspace(1, 2, 3, dtype=td.complex128).dtype is td.complex128
+    assert td.logspace(1 + 1j, 2, 2, dtype=td.complex128)[0].item() == pytest.approx(10 ** (1 + 1j))
+    td.manual_seed(0)
+    z, u = td.randn(20000, dtype=td.complex64), td.rand_like(td.zeros(1000, dtype=td.complex128))
+    assert z.real.var().item() == pytest.approx(0.5, rel=0.05) and z.imag.var().item() == pytest.approx(0.5, rel=0.05) and abs((z.real * z.imag).mean().item()) < 0.02
+    assert u.dtype is td.complex128 and 0 <= u.real.min().item() and u.imag.max().item() < 1 and td.randn_like(z).shape == z.shape
+    assert td.normal(0.0, 1.0, (3,), device="cpu", requires_grad=True).requires_grad
+
+
+def test_whole_numbers_stay_whole():
+    i = td.arange(4).reshape(2, 2)
+    assert td.addmv(i[0], i, i[0], beta=1.6, alpha=2.7).tolist() == [2, 7] and td.addmv(i[0], i, i[0], beta=0.6, alpha=0.2).dtype is td.int64
+    assert td.baddbmm(i[None], i[None], i[None], beta=1.6, alpha=2.7).tolist() == [[[4, 7], [14, 25]]] == [td.addbmm(i, i[None], i[None], beta=1.6, alpha=2.7).tolist()]
+    x = td.ones(2, 2)
+    assert x.addmm_(td.eye(2), td.ones(2, 2), beta=2, alpha=3) is x and x.tolist() == [[5, 5], [5, 5]]
+
+
+def test_other_forms():
+    x = td.tensor([[1.0, 2.0], [3.0, 4.0]])
+    assert td.repeat_interleave(td.tensor([1, 2]), output_size=3).tolist() == [0, 1, 1] == td.tensor([0, 1]).repeat_interleave(td.tensor([1, 2]), output_size=3).tolist()
+    with pytest.raises(td.InvalidError, match="output_size is 5, but the repeats make 4"):
+        x.repeat_interleave(2, 0, output_size=5)
+    assert td.tensordot(td.ones(1, 2), x, ([0], [0])).tolist() == [[4, 6], [4, 6]]
+    assert [t.shape for t in td.atleast_1d([td.tensor(1), x])] == [(1,), (2, 2)] and td.atleast_2d([td.tensor(1)]).shape == (1, 1)
+    assert td.norm(x, "nuc").item() == pytest.approx(5.8309518) and [g.tolist() for g in td.gradient(x, spacing=None)] == [[[2, 2], [2, 2]], [[1, 1], [1, 1]]]
+    assert td.tensor(2.0).index_reduce(0, td.tensor([0]), td.tensor(3.0), "prod").item() == 6 and x.__rdiv__(2).tolist() == (2 / x).tolist()
+    assert td.linalg.vander(td.tensor(3.0), N=3).tolist() == [[1, 3, 9]] and td.empty_strided((2, 3), (1, 2)).stride() == (1, 2)
+    with pytest.raises(td.InvalidError, match="multiple times"):
+        td.gradient(x, dim=(0, -2))
+    with pytest.raises(td.ShapeError, match="a factor is a matrix"):
+        td.cholesky_inverse(td.tensor(2.0))
+    with pytest.raises(IndexError, match="no dimensions"):
+        td.fft.ihfft2(td.tensor(2.0), (1,), 0)
+    with pytest.raises(IndexError, match="no dimensions"):
+        td.roll(td.tensor(1.0), 1, 0)
+    with pytest.raises(IndexError, match=">= 1-d"):
+        td.flipud(td.tensor(1.0))
+    for tolerance in ("rtol", "atol"):
+        with pytest.raises(ValueError, match=tolerance + " must be greater"):
+            td.isclose(x, x, **{tolerance: -1.0})
+    with pytest.raises(td.DTypeError, match="float16; convert it first"):
+        td.view_as_complex(x.half())
+
+
+def test_grids_of_counts():
+    points = td.tensor([[0.0, 0.0], [1.0, 1.0], [1.0, 0.4], [3.0, 9.0]])
+    hist, (x, y) = td.histogramdd(points, [2, 1], range=[0.0, 1.0, 0.0, 1.0])
+    assert hist.tolist() == [[1], [2]] and x.tolist() == [0, 0.5, 1] and y.tolist() == [0, 1]
+    hist = td.histogramdd(points[:3], [td.tensor([0.0, 1.0]), td.tensor([0.0, 0.5, 1.0])], weight=td.tensor([1.0, 2.0, 1.0]), density=True).hist
+    assert hist.tolist() == [[1, 1]]
+    with pytest.raises(td.InvalidError, match="points of 2 coordinates"):
+        td.histogramdd(points, [2])
+
+
+def test_norms_of_the_engine():
+    x = td.arange(24.0).reshape(2, 4, 3)
+    made, mean, rstd = td.native_layer_norm(x, (4, 3), None, None, 0.0)
+    assert td.allclose(made, td.nn.functional.layer_norm(x, (4, 3), eps=0.0)) and mean.tolist() == [[[5.5]], [[17.5]]] and rstd.shape == (2, 1, 1)
+    made, mean, rstd = td.native_group_norm(x, None, None, 2, 4, 3, 2, 0.0)
+    assert td.allclose(made, td.nn.functional.group_norm(x, 2, eps=0.0)) and mean.tolist() == [[2.5, 8.5], [14.5, 20.5]] and rstd[0, 0].item() == pytest.approx(0.5855400)
+    assert td.native_batch_norm(x, None, None, None, None, True, 0.1, 0.0)[1].tolist() == [7, 10, 13, 16]
+    assert td.native_batch_norm(x, None, None, td.zeros(4), td.ones(4), False, 0.1, 0.0)[1].shape == (0,)
+    assert td.constant_pad_nd(x[0, :1], (1, 0), 9.0).tolist() == [[9, 0, 1, 2]] and td.nn.functional.batch_norm(td.ones(0), td.ones(0), td.ones(0)).shape == (0,)
+
+
+def test_losses_of_one_score():
+    F = td.nn.functional
+    assert F.multi_margin_loss(td.tensor(2.0), td.tensor(0)).item() == 0 == F.multilabel_margin_loss(td.tensor(2.0), td.tensor(0)).item()
+    with pytest.raises(ValueError, match="margin must be greater than 0"):
+        F.triplet_margin_loss(td.ones(1, 2), td.ones(1, 2), td.ones(1, 2), margin=-1.0)
+    with pytest.raises(td.ShapeError, match="number or a vector"):
+        F.prelu(td.ones(2, 2), td.ones(2, 1))
+
+
+def test_gradients_where_nothing_moves():
+    def grad(f, x):
+        x = td.tensor(x, dtype=td.float64, requires_grad=True)
+        return td.autograd.grad(f(x).sum(), x)[0].tolist()
+
+    for p in (0, 0.5, 1, 2, 3, -1, -2, math.inf):
+        assert grad(lambda x: td.linalg.norm(x, p), [0.0, 0.0]) == [0, 0], p
+    assert td.linalg.norm(td.tensor([0.0, 4.0, math.nan]), 0).item() == 2 and td.linalg.norm(td.tensor([0.0, 4.0]), -1).item() == 0
+    assert grad(lambda x: td.linalg.matrix_power(x, 0), [[1.0, 2.0], [3.0, 4.0]]) == [[0, 0], [0, 0]] == grad(lambda x: td.fill(x, 3), [[1.0, 2.0], [3.0, 4.0]])
+    for f in (lambda x: td.linalg.vector_norm(x, 0.5), lambda x: td.masked_scatter(x[0], td.tensor([[True, False], [False, True]]), x[1]), lambda x: td.as_strided_scatter(x, x[0], (2,), (2,), 1),
+              lambda x: td.cdist(x, x + 1, 0.5), lambda x: td.nn.functional.pdist(x, 3.0), lambda x: td.cholesky_solve(x, td.tril(x) + 2 * td.eye(2)),
+              lambda x: td.native_group_norm(x.reshape(1, 4, 1), None, None, 1, 4, 1, 2, 0.1)[2]):
+        assert td.autograd.gradcheck(f, td.tensor([[1.0, -2.0], [3.0, 0.5]], dtype=td.float64, requires_grad=True))
+
+
+def test_masked_has_torchs_dtypes():
+    x, i, m = td.tensor([[1.0, 3.0]]), td.tensor([1, 2]), td.tensor([True, True])
+    assert td.masked.argmax(x, 1).tolist() == [1] and td.masked.argmax(x, 1).dtype is td.float32 and td.masked.argmin(i, 0, mask=m).dtype is td.int64
+    z = td.complex(x, x)
+    assert td.masked.var(z, 1).dtype is td.masked.std(z, 1).dtype is td.complex64 and td.masked.var(z, 1)[0].item() == pytest.approx(4)
+    assert td.masked.logsumexp(x).item() == pytest.approx(3.126928) and td.masked.logsumexp(i, 0).tolist() == 2

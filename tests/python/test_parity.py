@@ -252,6 +252,7 @@ rows("renorm", "x, 2, 0, 1.0", "x, 1, 1, maxnorm=2.0", "v, 2, 0, 1.0", "x, -1, 0
 rows("trapezoid trapz cumulative_trapezoid", "x", "x, v.sort()[0]", "x, dx=2", "x, dim=0")
 rows("gradient", "x", "x, dim=1", "x, spacing=2.0", "m, dim=1, edge_order=2")
 rows("block_diag", "x, y", "x, v", "x, s")
+rows("constant_pad_nd", "x, (1, 2), 1", "x, (0, -1)")
 rows("cartesian_prod", "v, two", "v")
 rows("combinations", "v", "v, 1", "v, with_replacement=True", "x")
 rows("diagflat", "v", "x", "v, 1")
@@ -654,7 +655,8 @@ def everything():
 
 # What takes no such arguments: tested elsewhere.
 ELSEWHERE = set("backward register_hook register_post_accumulate_grad_hook is_inference retain_grad cuda data_ptr from_dlpack from_numpy get_default_dtype set_default_dtype is_grad_enabled manual_seed initial_seed set_printoptions save "
-                "load type as_tensor_ share_memory_ is_shared pin_memory is_pinned apply_ map_ get_rng_state set_rng_state seed poisson randint_like istft exponential_ geometric_ cauchy_ log_normal_ new_empty_strided polygamma polygamma_".split())
+                "load type as_tensor_ share_memory_ is_shared pin_memory is_pinned apply_ map_ get_rng_state set_rng_state seed poisson randint_like istft exponential_ geometric_ cauchy_ log_normal_ new_empty_strided empty_strided polygamma polygamma_ "
+                "histogramdd native_layer_norm native_group_norm native_batch_norm".split())
 ALL = everything()
 # Methods that are functions too: their arguments are bound by the same code, so a few kinds of x are enough.
 TWICE, FEW = {n for n in ALL if n[:2] == "x." and "lib." + n[2:].removesuffix("_") in ALL}, ("float32", "int64", "bool", "empty")

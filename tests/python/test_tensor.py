@@ -205,8 +205,8 @@ def test_what_is_wrong_in_a_long_list_is_named():
         td.stack([*parts, 3])
     with pytest.raises(IndexError, match="Dimension out of range"):
         td.stack(parts, 2)
-    with pytest.raises(td.ShapeError):
-        td.stack(parts, out=td.empty(LONG, 3))
+    with pytest.warns(UserWarning, match="shape of the result"):
+        assert td.stack(parts, out=td.empty(LONG, 3)).shape == (LONG, 2)
 
 
 def test_reductions():
@@ -242,6 +242,50 @@ def test_out_and_keywords():
         with pytest.raises(TypeError) as e:
             wrong()
         assert words in str(e.value)
+
+
+# A call with one result, with several; of what makes tensors from nothing; in tensord.nn.functional, linalg, fft.
+WRITTEN = ["add(x, 1)", "where(x > 1, x, 0)", "softmax(x, 1)", "max(x, 1)", "sort(x)", "topk(x, 1)", "kthvalue(x, 1)", "cummax(x, 0)", "frexp(x)", "aminmax(x)", "round(x, decimals=1)",
+           "clamp(x, 1, 2)", "div(x, 2, rounding_mode='floor')", "std(x, 1)", "norm(x)", "quantile(x, 0.5)", "nonzero(x)", "masked_select(x, x > 1)", "svd(x)", "qr(x)", "zeros(2, 3)",
+           "full((2,), 3.0)", "arange(0.0, 3.0)", "linspace(0, 1, 3)", "eye(2)", "unbind_copy(x)", "t_copy(x)", "tensordot(x, x, 2)", "isin(x, x)", "bucketize(x, x[0])",
+           "scatter(x, 0, i, 5.0)", "scatter_reduce(x, 0, i, x, 'sum')", "polygamma(1, x)", "histogram(x, 3)", "nn.functional.gelu(x)", "nn.functional.linear(x, x)",
+           "nn.functional.avg_pool2d(x[None], 2)", "linalg.svd(x)", "linalg.lstsq(x, x)", "fft.fft(x)", "complex(x, x)"]
+
+
+@pytest.mark.parametrize("call", WRITTEN)
+def test_out_takes_shape_and_values(call):
+    def made(out):
+        return eval("td." + call[:-1] + ", out=out)", {"td": td, "x": x, "i": td.zeros(1, 2, dtype=td.int64), "out": out})
+
+    x = td.tensor([[1.0, 2.0], [4.0, 3.0]])
+    want = made(None)
+    parts = [want] if isinstance(want, td.Tensor) else list(want)
+    out = [td.empty(0, dtype=p.dtype) for p in parts]
+    got = made(out[0] if want is parts[0] else tuple(out))
+    assert type(got) is type(want)
+    for each, o, p in zip([got] if want is parts[0] else got, out, parts):
+        assert each is o and o.shape == p.shape and td.allclose(o, p)
+
+
+def test_what_out_may_not_be():
+    x, o = td.ones(3), td.empty(3)
+    with pytest.raises(td.DTypeError, match=r"sort\(\): result type tensord.float32 can't be cast to tensord.int64"):
+        td.sort(x, out=(td.empty(3, dtype=td.int64), td.empty(3, dtype=td.int64)))
+    with pytest.raises(td.DTypeError, match="dtype tensord.int64 does not match dtype of out"):
+        td.zeros(3, dtype=td.int64, out=o)
+    assert td.zeros(3, out=td.ones(3, dtype=td.int64)).tolist() == [0, 0, 0] and td.sort(x, out=(td.empty(3).half(), td.empty(3)))[0].dtype is td.float16
+    with pytest.raises(td.AutogradError, match="softmax.*don't support automatic differentiation"):
+        td.softmax(td.ones(3, requires_grad=True), 0, out=o)
+    with pytest.raises(td.AutogradError, match="don't support automatic differentiation"):
+        td.sort(x, out=(td.empty(3, requires_grad=True), td.empty(3, dtype=td.int64)))
+    with pytest.raises(td.InvalidError, match="out is 2 tensors"):
+        td.max(x, 0, out=o)
+    with pytest.raises(TypeError, match="out must be a Tensor, not an int"):
+        td.softmax(x, 0, out=3)
+    with pytest.raises(td.ShapeError, match=r"size of tensor a \(3\)"):
+        td.add(x, td.ones(4), out=o)
+    with pytest.warns(UserWarning, match=r"add\(\): out had the shape \(3,\)"):
+        assert td.add(td.ones(2, 2), 1, out=o) is o and o.tolist() == [[2, 2], [2, 2]]
 
 
 def test_dtypes():

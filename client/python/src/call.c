@@ -475,6 +475,43 @@ static PyObject *finish_creation(PyObject *made, const binding *b)
     return made;
 }
 
+static PyObject *in_python(const char *name);
+
+/* What was made is written to `out`, which takes its shape and (own_dtype) has its dtype. `made` is consumed. */
+static PyObject *put_into(PyObject *made, PyObject *out, const char *name, bool own_dtype)
+{
+    PyObject *into = made ? in_python("_into") : NULL;
+    PyObject *result = into ? PyObject_CallFunction(into, "OOsi", made, out, name, (int)own_dtype) : NULL;
+    Py_XDECREF(into);
+    Py_XDECREF(made);
+    return result;
+}
+
+static bool same_shape(PyObject *a, PyObject *b)
+{
+    td_array *x = tdpy_array(a), *y = tdpy_array(b);
+    int n = td_ndim(x);
+    return n >= 0 && n == td_ndim(y) && (!n || !memcmp(td_shape(x), td_shape(y), (size_t)n * sizeof(int64_t)));
+}
+
+/* It could not be written to `out` as that was. If that has another shape than the result it takes that one; everything
+ * else is the error that has been raised. */
+static PyObject *run_again(const call *c, PyObject *out, const char *where)
+{
+    PyObject *type, *value, *trace;
+    PyErr_Fetch(&type, &value, &trace);
+    PyObject *made = run_op(c, NULL, where);
+    if (made && same_shape(made, out)) Py_CLEAR(made);
+    if (!made) {
+        PyErr_Restore(type, value, trace);
+        return NULL;
+    }
+    Py_XDECREF(type);
+    Py_XDECREF(value);
+    Py_XDECREF(trace);
+    return put_into(made, out, name_of(c->f), false);
+}
+
 /* The arguments are bound: convert them, run, wrap. */
 static PyObject *run_bound(const binding *b, bool in_place)
 {
@@ -498,6 +535,8 @@ static PyObject *run_bound(const binding *b, bool in_place)
     const char *where = good ? tdpy_site() : NULL;
     if (good && f->flags & TDPY_CASTS) good = tdpy_cast(&casts, f, where, c.v, c.narrays, c.arrays);
     if (good) result = f->op ? run_op(&c, target, where) : run_composite(&c, b->slot[0], where);
+    if (!result && good && b->out && PyErr_ExceptionMatches(tdpy.errors[TD_E_SHAPE]))
+        result = run_again(&c, b->out, where);
     if (before >= 0) td_set_device(before);
     tdpy_casts_clear(&casts);
     release(&c);
@@ -512,8 +551,6 @@ static bool is_dtype(PyObject *const *args, Py_ssize_t n, PyObject *kw)
     n += kw ? PyTuple_Size(kw) : 0;
     return n > 0 && Py_TYPE(args[n - 1]) == tdpy.dtype;
 }
-
-static PyObject *in_python(const char *name);
 
 /* F.silu(x, inplace=True): the values are written over x, which is returned. Where the gradient wants x itself it gets
  * a copy of it, as x changes. */
@@ -545,6 +582,46 @@ PyObject *tdpy_call(tdpy_function *f, bool in_place, PyObject *self, PyObject *c
     if (bind(&b, self, args, n, kw)) result = b.inplace ? run_placed(&b) : run_bound(&b, in_place);
     Py_XDECREF(b.separate);
     return result;
+}
+
+/* ---- out= --------------------------------------------------------------------------------------------------------- */
+
+static Py_ssize_t find_keyword(PyObject *kw, const char *name)
+{
+    Py_ssize_t i = 0, n = PyTuple_Size(kw);
+    while (i < n && PyUnicode_CompareWithASCIIString(PyTuple_GetItem(kw, i), name)) i++;
+    return i < n ? i : -1;
+}
+
+bool tdpy_has_out(PyObject *kw)
+{
+    return find_keyword(kw, "out") >= 0;
+}
+
+PyObject *tdpy_into(tdpy_caller *f, const char *name, bool creates, PyObject *const *args, Py_ssize_t n, PyObject *kw)
+{
+    Py_ssize_t nkw = PyTuple_Size(kw), at = find_keyword(kw, "out"), k = 0;
+    PyObject *out = args[n + at], *dtype = NULL, *made = NULL;
+    bool typed = creates && tdpy_is_tensor(out) && find_keyword(kw, "dtype") < 0;
+    if (typed && !(dtype = PyObject_GetAttrString(out, "dtype"))) return NULL;
+    PyObject *names = PyTuple_New(nkw - 1 + typed), **values = malloc((size_t)(n + nkw) * sizeof *values);
+    bool good = names && values;
+    for (Py_ssize_t i = 0; good && i < n; i++) values[i] = args[i];
+    for (Py_ssize_t i = 0; good && i < nkw; i++) {
+        if (i == at) continue;
+        values[n + k] = args[n + i];
+        good = !PyTuple_SetItem(names, k++, Py_NewRef(PyTuple_GetItem(kw, i)));
+    }
+    if (good && typed) {
+        values[n + k] = dtype;
+        good = !PyTuple_SetItem(names, k++, PyUnicode_InternFromString("dtype"));
+    }
+    if (!values) PyErr_NoMemory();
+    if (good) made = f(NULL, values, n, k ? names : NULL);
+    free(values);
+    Py_XDECREF(names);
+    Py_XDECREF(dtype);
+    return out == Py_None ? made : put_into(made, out, name, creates);
 }
 
 /* ---- several results --------------------------------------------------------------------------------------------- */

@@ -339,11 +339,19 @@ extern tdpy_function tdpy_fn_view, tdpy_op_view_dtype, tdpy_fn_add, tdpy_fn_sub,
     tdpy_fn_bitwise_xor, tdpy_fn_bitwise_left_shift, tdpy_fn_bitwise_right_shift, tdpy_fn_neg, tdpy_fn_abs,
     tdpy_fn_bitwise_not, tdpy_fn_eq, tdpy_fn_ne, tdpy_fn_lt, tdpy_fn_le, tdpy_fn_gt, tdpy_fn_ge;
 
+/* A function of METH_FASTCALL | METH_KEYWORDS. */
+typedef PyObject *tdpy_caller(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *kw);
+
 bool tdpy_init_functions(PyObject *module);
 /* Call with the arguments of a METH_FASTCALL | METH_KEYWORDS function; `self` may stand before them. */
 PyObject *tdpy_call(tdpy_function *f, bool in_place, PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *kw);
 /* The function that the program called, when that one is made of others; or NULL. Errors bear its name. */
 const char *tdpy_asked(void);
+/* Is out= among these keywords? */
+bool tdpy_has_out(PyObject *kw);
+/* f(..., out=y) of a function that makes its results first: without out it is called, then they are written to y. What
+ * creates takes the dtype from y. */
+PyObject *tdpy_into(tdpy_caller *f, const char *name, bool creates, PyObject *const *args, Py_ssize_t n, PyObject *kw);
 /* The same by tensord/_more.py. */
 PyObject *tdpy_forward(const char *name, PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *kw);
 

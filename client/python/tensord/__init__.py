@@ -31,7 +31,8 @@ if TYPE_CHECKING:  # what __getattr__ finds
     from tensord._compose import (BoolTensor as BoolTensor, ByteTensor as ByteTensor, DoubleTensor as DoubleTensor, FloatTensor as FloatTensor,
                                   IntTensor as IntTensor, LongTensor as LongTensor, as_tensor as as_tensor, atleast_1d as atleast_1d,
                                   atleast_2d as atleast_2d,
-                                  einsum as einsum, is_nonzero as is_nonzero, isin as isin,
+                                  constant_pad_nd as constant_pad_nd, einsum as einsum, is_nonzero as is_nonzero, isin as isin, native_batch_norm as native_batch_norm,
+                                  native_group_norm as native_group_norm, native_layer_norm as native_layer_norm,
                                   tensordot as tensordot)
     from tensord._matrix import chain_matmul as chain_matmul, pca_lowrank as pca_lowrank, svd_lowrank as svd_lowrank
     from tensord._more import (broadcast_shapes as broadcast_shapes, broadcast_tensors as broadcast_tensors, enable_grad as enable_grad,
@@ -43,7 +44,7 @@ if TYPE_CHECKING:  # what __getattr__ finds
                                var_mean as var_mean)
     from tensord._math import (block_diag as block_diag, cartesian_prod as cartesian_prod, combinations as combinations, atleast_3d as atleast_3d,
                                trapezoid as trapezoid, trapz as trapz, cumulative_trapezoid as cumulative_trapezoid, gradient as gradient, histogram as
-                               histogram, polygamma as polygamma, fill as fill, searchsorted as searchsorted, bucketize as bucketize, row_stack as
+                               histogram, histogramdd as histogramdd, polygamma as polygamma, fill as fill, searchsorted as searchsorted, bucketize as bucketize, row_stack as
                                row_stack)
     from tensord._math import (alias_copy as alias_copy, as_strided_copy as as_strided_copy, detach_copy as detach_copy, diagonal_copy as diagonal_copy, expand_copy as expand_copy,
                                permute_copy as permute_copy, select_copy as select_copy, slice_copy as slice_copy, split_copy as split_copy, split_with_sizes_copy as
@@ -58,7 +59,7 @@ if TYPE_CHECKING:  # what __getattr__ finds
                                sin_ as sin_, sinc_ as sinc_, sinh_ as sinh_, sqrt_ as sqrt_, square_ as square_, tan_ as tan_, tanh_ as tanh_, trunc_ as trunc_, xlogy_ as xlogy_,
                                zero_ as zero_, conj_physical_ as conj_physical_)
     from tensord._queue import Queue as Queue, QueueEmpty as QueueEmpty, QueueFull as QueueFull
-    from tensord._created import (complex as complex, empty_permuted as empty_permuted, logspace as logspace, polar as polar, scalar_tensor as scalar_tensor,
+    from tensord._created import (complex as complex, empty_permuted as empty_permuted, empty_strided as empty_strided, logspace as logspace, polar as polar, scalar_tensor as scalar_tensor,
                                   tril_indices as tril_indices, triu_indices as triu_indices, view_as_complex as view_as_complex, view_as_real as view_as_real)
     from tensord._random import (Generator as Generator, default_generator as default_generator, get_rng_state as get_rng_state, initial_seed as initial_seed,
                                  manual_seed as manual_seed, seed as seed, set_rng_state as set_rng_state)
@@ -77,8 +78,8 @@ _LAZY = {
               "from_numpy", "numel", "is_floating_point", "is_complex", "finfo", "iinfo", "result_type", "meshgrid", "std_mean",
               "var_mean", "broadcast_shapes", "broadcast_tensors", "publish"),
     "_compose": ("BoolTensor", "ByteTensor", "DoubleTensor", "FloatTensor", "IntTensor", "LongTensor", "as_tensor", "atleast_1d", "atleast_2d",
-                 "einsum", "is_nonzero", "isin", "tensordot"),
-    "_math": tuple("""block_diag cartesian_prod combinations atleast_3d trapezoid trapz cumulative_trapezoid gradient histogram polygamma fill row_stack searchsorted
+                 "constant_pad_nd", "einsum", "is_nonzero", "isin", "native_batch_norm", "native_group_norm", "native_layer_norm", "tensordot"),
+    "_math": tuple("""block_diag cartesian_prod combinations atleast_3d trapezoid trapz cumulative_trapezoid gradient histogram histogramdd polygamma fill row_stack searchsorted
 bucketize alias_copy as_strided_copy detach_copy diagonal_copy expand_copy permute_copy select_copy slice_copy split_copy split_with_sizes_copy
 squeeze_copy t_copy transpose_copy unbind_copy unfold_copy unsqueeze_copy view_copy abs_ acos_ acosh_ arccos_ arccosh_ arcsin_ arcsinh_ arctan_
 arctanh_ as_strided_ asin_ asinh_ atan_ atanh_ ceil_ clamp_ clamp_max_ clamp_min_ clip_ cos_ cosh_ deg2rad_ detach_ erf_ erfc_ exp2_ exp_ expm1_ fill_
@@ -87,7 +88,7 @@ round_ rsqrt_ sigmoid_ sin_ sinc_ sinh_ sqrt_ square_ tan_ tanh_ trunc_ xlogy_ z
     "_matrix": ("chain_matmul", "pca_lowrank", "svd_lowrank"),
     "_queue": ("Queue", "QueueEmpty", "QueueFull"),
     "_random": ("Generator", "default_generator", "get_rng_state", "initial_seed", "manual_seed", "seed", "set_rng_state"),
-    "_created": ("complex", "empty_permuted", "logspace", "polar", "scalar_tensor", "tril_indices", "triu_indices", "view_as_complex", "view_as_real"),
+    "_created": ("complex", "empty_permuted", "empty_strided", "logspace", "polar", "scalar_tensor", "tril_indices", "triu_indices", "view_as_complex", "view_as_real"),
     "_sampled": ("normal", "randint_like"),
     "signal.windows": ("bartlett_window", "blackman_window", "hamming_window", "hann_window", "kaiser_window"),
     "_save": ("load", "save"),

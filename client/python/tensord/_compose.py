@@ -11,7 +11,7 @@ from tensord import _C, _more
 from tensord._C import Tensor, ops
 from tensord._sampled import (bernoulli as bernoulli, bernoulli_ as bernoulli_, cauchy_ as cauchy_, exponential_ as exponential_, geometric_ as geometric_,
                               log_normal_ as log_normal_, multinomial as multinomial, normal as normal, normal_ as normal_, poisson as poisson, rand as rand,
-                              randint as randint, randn as randn, random_ as random_, randperm as randperm, uniform_ as uniform_)
+                              rand_like as rand_like, randint as randint, randn as randn, randn_like as randn_like, random_ as random_, randperm as randperm, uniform_ as uniform_)
 
 _is = _C.is_tensor
 
@@ -96,6 +96,10 @@ def new_tensor(self, data, dtype=None, device=None, requires_grad=False):
 # ---- in place
 
 
+def rdiv(self, other):
+    return ops.div(other, self)
+
+
 def div_(self, other, rounding_mode=None):
     return _more._store(self, _more.div(self, other, rounding_mode), "div_") if rounding_mode is not None else self.__itruediv__(other)
 
@@ -145,7 +149,19 @@ def detach_(self):
 
 
 def roll(input, shifts, dims=None):
+    if not input.ndim and dims not in (None, (), []):
+        raise _C.OutOfRange(f"roll(): the dimension {dims} of a tensor that has no dimensions")
     return ops.roll(input, shifts, () if dims is None else dims)
+
+
+def diag_embed(input, offset=0, dim1=-2, dim2=-1):
+    made = ops.diag_embed(input, offset)
+    if (dim1, dim2) == (-2, -1):
+        return made
+    dim1, dim2 = _wrap(dim1, made.ndim), _wrap(dim2, made.ndim)
+    if dim1 == dim2:
+        raise _C.InvalidError(f"diagonal dimensions cannot be identical {dim1}, {dim2}")
+    return movedim(made, (-2, -1), (dim1, dim2))
 
 
 def movedim(input, source, destination):
@@ -178,24 +194,32 @@ def expand_as(self, other):
 
 
 @_more._beside
-def repeat_interleave(input, repeats, dim=None):
+def repeat_interleave(input, repeats=None, dim=None, *, output_size=None):
+    if repeats is None:  # how often each of 0, 1, ...
+        input, repeats = _C.arange(input.shape[0]), input
     if not _is(repeats) or repeats.numel() == 1:
-        return ops.repeat_interleave(input, int(repeats), dim)
+        return _sized(ops.repeat_interleave(input, int(repeats), dim), dim or 0, output_size)
     input, dim = _flat(input, dim)
     ends = repeats.cumsum(0)
     places = _C.arange(int(ends[-1]) if ends.shape[0] else 0)
-    return ops.index_select(input, dim, ops.searchsorted(ends, places, True))
+    return _sized(ops.index_select(input, dim, ops.searchsorted(ends, places, True)), dim, output_size)
+
+
+def _sized(made, dim, output_size):
+    if output_size is not None and made.shape[dim] != output_size:
+        raise _C.InvalidError(f"repeat_interleave(): output_size is {output_size}, but the repeats make {made.shape[dim]}")
+    return made
 
 
 def atleast_1d(*tensors: Any) -> Any:
     """With at least one dimension."""
-    out = tuple(t.reshape(1) if t.ndim == 0 else t for t in tensors)
+    out = tuple(t.reshape(1) if t.ndim == 0 else t for t in _more._together(tensors))
     return out[0] if len(out) == 1 else out
 
 
 def atleast_2d(*tensors: Any) -> Any:
     """With at least two dimensions."""
-    out = tuple(t.reshape(1, -1) if t.ndim < 2 else t for t in tensors)
+    out = tuple(t.reshape(1, -1) if t.ndim < 2 else t for t in _more._together(tensors))
     return out[0] if len(out) == 1 else out
 
 
@@ -212,16 +236,79 @@ def einsum(equation: str, *operands: Any) -> Tensor:
     return ops.einsum(equation, _more._together(operands))
 
 
+@_more._written
 def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
     """The sum of products over `dims` pairs of dimensions, or over the named ones of each."""
     if isinstance(dims, int):
         if not 0 <= dims <= builtins.min(a.ndim, b.ndim):
             raise _C.InvalidError(f"tensordot(): dims is {dims}, for tensors of {a.ndim} and {b.ndim} dimensions")
         dims = range(a.ndim - dims, a.ndim), range(dims)
-    return ops.tensordot(a, b, *((d,) if isinstance(d, int) else tuple(d) for d in dims))
+    of_a, of_b = ([_wrap(d, x.ndim) for d in ((d,) if isinstance(d, int) else d)] for x, d in zip((a, b), dims.tolist() if _is(dims) else dims))
+    # one place beside several is broadcast: the several are summed first
+    for i, j in zip(of_a, of_b):
+        a, b = (a.sum(i, True) if b.shape[j] == 1 < a.shape[i] else a), (b.sum(j, True) if a.shape[i] == 1 < b.shape[j] else b)
+    return ops.tensordot(a, b, of_a, of_b)
+
+
+# ---- layers as PyTorch's engine knows them
+
+
+def native_layer_norm(input: Tensor, normalized_shape: Any, weight: Any, bias: Any, eps: float) -> tuple:
+    """layer_norm() of tensord.nn.functional, with the means and 1 / sqrt(variance + eps)."""
+    n = len(normalized_shape)
+    if tuple(input.shape[input.ndim - n :]) != tuple(normalized_shape):
+        raise _C.ShapeError(f"layer_norm over {tuple(normalized_shape)} of an input of shape {tuple(input.shape)}: the last dimensions must be these")
+    made, *statistics = ops.layer_norm(input, weight, bias, n, eps)
+    return made, *(s.reshape((*input.shape[: input.ndim - n], *(1,) * n)).to(input.dtype) for s in statistics)
+
+
+def native_group_norm(input: Tensor, weight: Any, bias: Any, N: int, C: int, HxW: int, group: int, eps: float) -> tuple:
+    """group_norm() of tensord.nn.functional, with the means of the groups and 1 / sqrt(variance + eps)."""
+    groups = input.reshape(N, group, C // group * HxW)
+    return ops.group_norm(input, group, weight, bias, eps), groups.mean(-1), ops.rsqrt(ops.var(groups, [-1], 0.0) + eps)
+
+
+@_more._written
+def native_batch_norm(input: Tensor, weight: Any, bias: Any, running_mean: Any, running_var: Any, training: bool, momentum: float, eps: float) -> tuple:
+    """batch_norm() of tensord.nn.functional, with the means and 1 / sqrt(variance + eps) of the batch (in training, else empty)."""
+    made, *statistics = ops.batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps)
+    return made, *(s.to(input.dtype) if training else made.new_empty(0) for s in statistics)
+
+
+@_more._written
+def constant_pad_nd(input: Tensor, pad: Any, value: Any = 0) -> Tensor:
+    """A value around the tensor: pairs (before, after) of the last dimension, then the one before it, ..."""
+    return ops.constant_pad(input, tuple(pad), value)
 
 
 # ---- orders, sets
+
+
+def sort(input, dim=-1, descending=False, stable=None):
+    if stable is not None:
+        _more._flag(stable, "sort", "stable")
+    return ops.sort(input, dim, descending)
+
+
+def argsort(input, dim=-1, descending=False, stable=None):
+    return sort(input, dim, descending, stable)[1]
+
+
+def cov(input, *, correction=1, fweights=None, aweights=None):
+    for weights, name, whole in (fweights, "fweights", True), (aweights, "aweights", False):
+        if weights is None:
+            continue
+        if weights.ndim > 1:
+            raise _C.ShapeError(f"cov(): expected {name} to have one or fewer dimensions but got {name} with {weights.ndim}")
+        if whole and (weights.is_floating_point() or weights.is_complex()):
+            raise _C.DTypeError(f"cov(): expected {name} to have integral dtype but got {name} with {weights.dtype}")
+        if not whole and not weights.is_floating_point():
+            raise _C.DTypeError(f"cov(): expected {name} to have floating point dtype but got {name} with {weights.dtype}")
+        if weights.numel() != (input.shape[-1] if input.ndim else 1):
+            raise _C.ShapeError(f"cov(): expected {name} to have the same numel as there are observations in the input but got {weights.numel()}")
+        if (weights < 0).any():
+            raise _C.InvalidError(f"cov(): {name} cannot be negative")
+    return ops.cov(input, correction, fweights, aweights)
 
 
 def median(input, dim=None, keepdim=False):
@@ -243,6 +330,7 @@ def bincount(input, weights=None, minlength=0):
     return ops.bincount(input, weights, builtins.max(most + 1, minlength))
 
 
+@_more._written
 def isin(elements: Any, test_elements: Any, *, invert: bool = False) -> Tensor:
     """Is each element among the test elements?"""
     first = elements if _is(elements) else test_elements

@@ -26,18 +26,18 @@ def _join(real, imag):
     return ops.view_dtype(_C.stack([real, imag], real.ndim), kind).reshape(real.shape)
 
 
-def complex(real: Tensor, imag: Tensor, *, out: Any = None) -> Tensor:
+@_more._written
+def complex(real: Tensor, imag: Tensor) -> Any:
     """The complex tensor with these real and imaginary parts."""
     _pair("complex", real, imag, ("real", "imag"))
-    made = _join(real, imag)
-    return made if out is None else out.copy_(made)
+    return _join(real, imag)
 
 
-def polar(abs: Tensor, angle: Tensor, *, out: Any = None) -> Tensor:
+@_more._written
+def polar(abs: Tensor, angle: Tensor) -> Any:
     """The complex tensor with these sizes and angles."""
     _pair("polar", abs, angle, ("abs", "angle"))
-    made = _join(abs * ops.cos(angle), abs * ops.sin(angle))
-    return made if out is None else out.copy_(made)
+    return _join(abs * ops.cos(angle), abs * ops.sin(angle))
 
 
 def view_as_real(input: Tensor) -> Tensor:
@@ -51,8 +51,8 @@ def view_as_real(input: Tensor) -> Tensor:
 
 def view_as_complex(input: Tensor) -> Tensor:
     """Complex numbers of a last dimension of two, over the same memory (a copy where gradients are wanted)."""
-    if not input.is_floating_point():
-        raise _C.DTypeError(f"view_as_complex is only supported for floating point tensors, but got a tensor of {input.dtype}")
+    if input.dtype not in (_C.float32, _C.float64):
+        raise _C.DTypeError(f"view_as_complex is for float32 and float64, of which complex numbers are made here, not for {input.dtype}; convert it first")
     if input.ndim == 0 or input.shape[-1] != 2:
         raise _C.ShapeError("Tensor must have a last dimension of size 2")
     if _C.is_grad_enabled() and input.requires_grad:
@@ -60,16 +60,22 @@ def view_as_complex(input: Tensor) -> Tensor:
     return ops.view_dtype(input, input.dtype.to_complex()).squeeze(-1)
 
 
-def logspace(start: Any, end: Any, steps: int, base: float = 10.0, *, out: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+@_more._written
+def logspace(start: Any, end: Any, steps: int, base: float = 10.0, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
     """steps powers of base, their exponents evenly spaced from start to end, both included."""
     start, end = (v.item() if _C.is_tensor(v) else v for v in (start, end))
 
     def make():
-        exponents = ops.linspace(float(start), float(end), steps, _C.float64)
-        return ops.pow(base, exponents).to(dtype or _C.get_default_dtype())
+        kind = dtype or _more._number_dtype(1.0, start, end)
+        exponents = _more.linspace(start, end, steps, _C.complex128 if kind.is_complex else _C.float64)
+        return ops.pow(base, exponents).to(kind)
 
-    made = _more._made(device, requires_grad, make)
-    return made if out is None else out.copy_(made)
+    return _more._made(device, requires_grad, make)
+
+
+def empty_strided(size: Any, stride: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    """A tensor of this shape and these strides, with whatever its memory holds."""
+    return _more._made(device, requires_grad, ops.empty_strided, tuple(size), tuple(stride), dtype or _C.get_default_dtype())
 
 
 def scalar_tensor(s: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:

@@ -25,6 +25,7 @@ def _word(function, name, value, words):
 # ---- pointwise
 
 
+@_more._written
 def polygamma(n: int, input: Tensor) -> Tensor:
     """The n-th derivative of digamma."""
     if n < 0:
@@ -79,6 +80,8 @@ def scatter_reduce(input, dim, index, src, reduce, *, include_self=True):
 
 def index_reduce(input, dim, index, source, reduce, *, include_self=True):
     how = _word("index_reduce", "reduce", reduce, _REDUCTIONS[1:]) + 1
+    if not input.ndim:
+        return ops.index_reduce(input.reshape(1), dim, index, source.reshape(-1), how, include_self).reshape(())
     return ops.index_reduce(input, dim, index, source, how, include_self)
 
 
@@ -121,6 +124,7 @@ def _some(values, inverse, counts, with_inverse, with_counts):
     return found if len(found) > 1 else values
 
 
+@_more._written
 @_more._beside
 def searchsorted(sorted_sequence: Tensor, input: Any, *, out_int32: bool = False, right: bool = False, side: Any = None, sorter: Any = None) -> Tensor:
     """Where in each sorted row every element would be put: before those equal to it, or (right) behind them."""
@@ -135,6 +139,7 @@ def searchsorted(sorted_sequence: Tensor, input: Any, *, out_int32: bool = False
     return found.to(_C.int32) if out_int32 else found
 
 
+@_more._written
 def bucketize(input: Any, boundaries: Tensor, *, out_int32: bool = False, right: bool = False) -> Tensor:
     """Between which two boundaries each element lies."""
     return searchsorted(boundaries, input, out_int32=out_int32, right=right)
@@ -181,6 +186,9 @@ def cumulative_trapezoid(y: Tensor, x: Any = None, *, dx: Any = None, dim: int =
 def gradient(input: Tensor, *, spacing: Any = 1, dim: Any = None, edge_order: int = 1) -> tuple:
     """The slopes along each dimension; spacing is a number for all, or a number or the places of each."""
     dims = range(input.ndim) if dim is None else [dim] if isinstance(dim, int) else list(dim)
+    if len({_wrap(d, input.ndim) for d in dims}) < len(dims):
+        raise _C.InvalidError(f"gradient(): a dimension appears multiple times in {list(dims)}")
+    spacing = 1 if spacing is None else spacing
     given: Any = [spacing] * len(dims) if not isinstance(spacing, (tuple, list)) else list(spacing)
     if len(given) != len(dims):
         raise _C.InvalidError(f"torch.gradient expected spacing to be unspecified, a scalar, or a list of length equal to 'self.dim() - 1', but got {len(given)} for {len(dims)}")
@@ -189,25 +197,57 @@ def gradient(input: Tensor, *, spacing: Any = 1, dim: Any = None, edge_order: in
     return tuple(ops.gradient_along(input, s if _is(s) else None, d, 1.0 if _is(s) else float(s), edge_order) for s, d in zip(given, dims))
 
 
+def _edges(flat, bins, low, high):
+    """The edges of so many equal bins."""
+    low, high = (low - 0.5, high + 0.5) if low == high else (low, high)
+    return _C.linspace(low, high, bins + 1, dtype=flat.dtype)
+
+
+def _bins(flat, edges):
+    """(Between which two edges each element lies, whether it lies between any); the last edge belongs to the last bin."""
+    at = _C.where(flat == edges[-1], edges.shape[0] - 2, searchsorted(edges, flat, right=True) - 1)
+    return at, _C.logical_and(flat >= edges[0], flat <= edges[-1])
+
+
+def _counted(flat, at, inside, n, weight):
+    each = _C.ones(flat.shape[:1], dtype=flat.dtype) if weight is None else weight.reshape(-1)
+    return ops.scatter_add(_C.zeros(n, dtype=flat.dtype), 0, _C.where(inside, at, 0), _C.where(inside, each, 0))
+
+
+@_more._written
 @_more._beside
 def histogram(input: Tensor, bins: Any, *, range: Any = None, weight: Any = None, density: bool = False) -> Any:
     """(How many elements, or the sum of their weights, lie between each two edges; the edges.) `bins` are so many equal ones, or the edges."""
     flat = input.reshape(-1)
-    if _is(bins):
-        edges = bins
-    else:
-        low, high = range or ((float(flat.min()), float(flat.max())) if flat.shape[0] else (0.0, 1.0))
-        low, high = (low - 0.5, high + 0.5) if low == high else (low, high)
-        edges = _C.linspace(low, high, bins + 1, dtype=input.dtype)
-    n = edges.shape[0] - 1
-    at = (searchsorted(edges, flat, right=True) - 1)
-    at = _C.where(flat == edges[-1], n - 1, at)
-    inside = _C.logical_and(flat >= edges[0], flat <= edges[-1])
-    each = _C.ones(flat.shape, dtype=input.dtype) if weight is None else weight.reshape(-1)
-    hist = ops.scatter_add(_C.zeros(n, dtype=input.dtype), 0, _C.where(inside, at, 0), _C.where(inside, each, 0))
+    edges = bins if _is(bins) else _edges(flat, bins, *(range or ((float(flat.min()), float(flat.max())) if flat.shape[0] else (0.0, 1.0))))
+    hist = _counted(flat, *_bins(flat, edges), edges.shape[0] - 1, weight)
     if density:
         hist = hist / hist.sum() / (edges[1:] - edges[:-1])
     return _Histogram((hist, edges))
+
+
+@_more._beside
+def histogramdd(input: Tensor, bins: Any, *, range: Any = None, weight: Any = None, density: bool = False) -> Any:
+    """(How many points, or the sum of their weights, lie in each cell of a grid; its edges.) The last dimension holds a point; `bins` are one number,
+    one for each of its coordinates, or the edges of each; `range` the lowest and the highest edge of each."""
+    points = input.reshape(-1, input.shape[-1])
+    d = points.shape[1]
+    bins = [bins] * d if isinstance(bins, int) else list(bins)
+    if len(bins) != d or range is not None and len(range) != 2 * d:
+        raise _C.InvalidError(f"histogramdd(): points of {d} coordinates need as many bins, and two numbers of range for each, not {len(bins)} and {len(range or ())}")
+    edges, place, inside = [], 0, _C.ones(points.shape[0], dtype=_C.bool)
+    for k, column in enumerate(points.unbind(1)):
+        span = range[2 * k : 2 * k + 2] if range is not None else (float(column.min()), float(column.max())) if column.shape[0] else (0.0, 1.0)
+        edges.append(bins[k] if _is(bins[k]) else _edges(column, bins[k], *span))
+        at, between = _bins(column, edges[-1])
+        place, inside = place * (edges[-1].shape[0] - 1) + at, _C.logical_and(inside, between)
+    sizes = [e.shape[0] - 1 for e in edges]
+    hist = _counted(points, place, inside, _count(sizes), weight).reshape(sizes)
+    if density:
+        hist = hist / hist.sum()
+        for k, e in enumerate(edges):
+            hist = hist / (e[1:] - e[:-1]).reshape([-1 if j == k else 1 for j in builtins.range(d)])
+    return _Histogram((hist, tuple(edges)))
 
 
 class _Histogram(tuple):
@@ -224,6 +264,7 @@ def block_diag(*tensors: Any) -> Tensor:
     return ops.block_diag(_compose.atleast_2d(*tensors, tensors[0])[:-1])
 
 
+@_more._written
 def row_stack(tensors: Any) -> Tensor:
     """Matrices below each other; a vector is a row."""
     return _C.vstack(tensors)
@@ -325,7 +366,7 @@ def _copied(name, view):
 
     copy.__name__ = copy.__qualname__ = name
     copy.__doc__ = f"{name[:-5]}(), copied."
-    return copy
+    return _more._written(copy)
 
 
 _VIEWS: Any = {"alias": lambda x: x, "as_strided": _compose.as_strided, "detach": Tensor.detach, "diagonal": Tensor.diagonal, "expand": Tensor.expand, "permute": Tensor.permute,
@@ -391,7 +432,7 @@ def __getattr__(name):
 
 def fill(input: Tensor, value: Any) -> Tensor:
     """The value in the shape of input."""
-    return _C.full_like(input, value) if not _is(value) else value.to(input.dtype).expand(input.shape).clone()
+    return ops.masked_fill(input, _C.ones((), dtype=_C.bool, device=input.device), value) if not _is(value) else value.to(input.dtype).expand(input.shape).clone()
 
 
 # ---- what a tensor is

@@ -2,7 +2,7 @@
 
 from typing import Any, NamedTuple
 
-from tensord import _C, linalg
+from tensord import _C, _more, linalg
 from tensord._C import Tensor, ops
 
 
@@ -30,6 +30,7 @@ def matrix_qr(input, some=True):
     return ops.linalg_qr(input, 0 if some else 1)
 
 
+@_more._written
 def chain_matmul(*matrices: Any) -> Tensor:
     """The product of matrices, in the order that takes the fewest multiplications."""
     matrices = matrices[0] if len(matrices) == 1 and isinstance(matrices[0], (tuple, list)) else matrices
@@ -76,6 +77,10 @@ def matrix_vander(x, N=None, increasing=False):
         return _C.zeros(x.shape[0], 0, dtype=x.dtype, device=x.device)
     made = ops.linalg_vander(x, n)
     return made if increasing else made.flip(-1)
+
+
+def addmm_(self, mat1, mat2, *, beta=1, alpha=1):
+    return self.copy_(_C.addmm(self, mat1, mat2, beta, alpha))
 
 
 def addmv_(self, mat, vec, *, beta=1, alpha=1):

@@ -86,7 +86,14 @@ def arange(start=None, end=None, step=1, dtype=None, *, device=None, requires_gr
 
 
 def linspace(start, end, steps, dtype=None, *, device=None, requires_grad=False):
-    return _made(device, requires_grad, ops.linspace, float(start), float(end), steps, dtype or _C.get_default_dtype())
+    start, end = (v.item() if _tensor(v) else v for v in (start, end))
+    dtype = dtype or _number_dtype(1.0, start, end)
+    if dtype.is_complex:
+        from tensord import _created
+
+        parts = [(complex(start).real, complex(end).real), (complex(start).imag, complex(end).imag)]
+        return _made(device, requires_grad, lambda: _created._join(*(ops.linspace(*p, steps, dtype.to_real()) for p in parts)))
+    return _made(device, requires_grad, ops.linspace, float(start), float(end), steps, dtype)
 
 
 def from_numpy(array):
@@ -191,6 +198,49 @@ def _store(self, made, function):
     return self.copy_(made)
 
 
+# ---- out=
+
+
+def _into(made, out, function, own_dtype=False):
+    """What was made is written to out, a tensor or one for each result, which takes its shape; own_dtype: and has its dtype."""
+    if _tensor(made):
+        return _put_out(made, out, function, own_dtype)
+    if not isinstance(out, (tuple, list)) or len(out) != len(made):
+        raise _C.InvalidError(f"{function}(): out is {len(made)} tensors, one for each result, not {len(out) if isinstance(out, (tuple, list)) else _C._a_type(out)}")
+    filled = [_put_out(value, to, function, own_dtype) for value, to in zip(made, out)]
+    return made._make(filled) if hasattr(made, "_make") else type(made)(filled)
+
+
+def _put_out(made, out, function, own_dtype):
+    if not _tensor(out):
+        raise _C.DTypeError(f"{function}(): out must be a Tensor, not {_C._a_type(out)}")
+    if _C.is_grad_enabled() and (made.requires_grad or out.requires_grad):
+        raise _C.AutogradError(f"{function}(): functions with out=... arguments don't support automatic differentiation, but one of the arguments requires grad. "
+                               "Write into a detach()ed tensor, or leave out= away")
+    if own_dtype and made.dtype is not out.dtype:
+        raise _C.DTypeError(f"{function}(): dtype {made.dtype} does not match dtype of out parameter ({out.dtype})")
+    if made.shape != out.shape:
+        from tensord import _math
+
+        if out.numel():
+            import warnings
+
+            warnings.warn(f"{function}(): out had the shape {tuple(out.shape)} and elements, and has now the shape of the result, {tuple(made.shape)}", stacklevel=3)
+        _math.resize_as_(out, made)
+    return _store(out, made, function)
+
+
+def _written(function: Any) -> Any:
+    """It takes out=: a tensor, or as many as there are results, to which they are written."""
+
+    @functools.wraps(function)
+    def writes(*args, out: Any = None, **kw):
+        made = function(*args, **kw)
+        return made if out is None else _into(made, out, function.__name__)
+
+    return writes
+
+
 # ---- reductions
 
 
@@ -246,10 +296,14 @@ std_mean = _with_mean(ops.std, "std_mean")
 
 def norm(input, p: Any = 2.0, dim=None, keepdim=False, *, ord=None, dtype=None):
     p = p if ord is None else ord
-    if isinstance(p, str) and p != "fro":
-        raise _C.Unsupported(f"norm() knows p='fro' and numbers, not {p!r}")
+    if isinstance(p, str) and p not in ("fro", "nuc"):
+        raise _C.Unsupported(f"norm() knows p='fro', 'nuc' and numbers, not {p!r}")
     if dtype is not None:
         input = input.to(dtype)
+    if p == "nuc":
+        from tensord import linalg
+
+        return linalg.matrix_norm(input, "nuc", (-2, -1) if dim is None else dim, keepdim)
     if not input.is_floating_point() and not input.is_complex():
         raise _C.DTypeError(f"norm() is for floating point and complex tensors, not for {input.dtype}; give dtype=tensord.float32")
     return ops.norm(input, 2.0 if p is None or p == "fro" else float(p), dim, keepdim)

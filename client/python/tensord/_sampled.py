@@ -21,7 +21,28 @@ def _floating(make, size, kw):
         size = (kw.pop("size"),)
     for name in kw:
         raise _C.DTypeError(f"got an unexpected keyword argument '{name}'")
-    return drawn(generator, _more._made, device, requires_grad, make, _size(size), dtype)
+    return drawn(generator, _more._made, device, requires_grad, _complex(make) if dtype.is_complex else make, _size(size), dtype)
+
+
+def _complex(make):
+    """Both parts are drawn; where their squares have a mean of one, half of it is each part's."""
+
+    def both(shape, dtype):
+        parts = make((*_more._shape(shape), 2), dtype.to_real())
+        return ops.view_dtype(parts * 0.5**0.5 if make is ops.randn else parts, dtype).squeeze(-1)
+
+    return both
+
+
+def _like(make):
+    def like(input, dtype=None, *, device=None, requires_grad=False):
+        dtype = dtype or input.dtype
+        return _more._made(device or input.device, requires_grad, _complex(make) if dtype.is_complex else make, input.shape, dtype)
+
+    return like
+
+
+rand_like, randn_like = _like(ops.rand), _like(ops.randn)
 
 
 def rand(*size, **kw):
@@ -56,7 +77,8 @@ def randperm(n, dtype=None, *, generator=None, device=None, requires_grad=False)
     return drawn(generator, _more._made, device, requires_grad, ops.randperm, n, dtype or _C.int64)
 
 
-def normal(mean: Any = 0.0, std: Any = 1.0, size: Any = None, *, generator: Any = None, dtype: Any = None, out: Any = None) -> Tensor:
+@_more._written
+def normal(mean: Any = 0.0, std: Any = 1.0, size: Any = None, *, generator: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
     """Random normal numbers of this mean and standard deviation; without a size, one for each of theirs."""
     if size is None:
         size = (mean + std).shape if _is(mean) or _is(std) else None
@@ -65,8 +87,9 @@ def normal(mean: Any = 0.0, std: Any = 1.0, size: Any = None, *, generator: Any 
     if not _is(std) and std < 0:
         raise _C.InvalidError(f"normal expects std >= 0.0, but found std {std}")
     kinds = [x.dtype for x in (mean, std) if _is(x) and x.is_floating_point()]
-    y = drawn(generator, ops.randn, tuple(size), dtype or (kinds[0] if kinds else _C.get_default_dtype())) * std + mean
-    return y if out is None else out.copy_(y)
+    there: Any = device or next((x.device for x in (mean, std) if _is(x)), None)
+    made = drawn(generator, _more._made, there, False, ops.randn, tuple(size), dtype or (kinds[0] if kinds else _C.get_default_dtype())) * std + mean
+    return made.requires_grad_() if requires_grad else made
 
 
 @_more._beside

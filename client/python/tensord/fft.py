@@ -24,7 +24,7 @@ def _norm(norm):
 
 
 def _stored(made, out):
-    return made if out is None else out.copy_(made)
+    return made if out is None else _more._into(made, out, "fft")
 
 
 def _dims(dim):

@@ -8,11 +8,10 @@ A matrix without the factors that are asked for is a tensord.linalg.LinAlgError,
 tells it in `info` instead. Several results have names, as in PyTorch.
 """
 
-import functools as _functools
 import math as _math
 from typing import Any, NamedTuple
 
-from tensord import _C
+from tensord import _C, _more
 from tensord._C import LinAlgError as LinAlgError, Tensor
 from tensord._C import ops as _ops
 
@@ -21,26 +20,7 @@ __all__ = ["LinAlgError", "cholesky", "cholesky_ex", "cond", "cross", "det", "di
            "matrix_power", "matrix_rank", "multi_dot", "norm", "pinv", "qr", "slogdet", "solve", "solve_ex", "solve_triangular", "svd", "svdvals", "tensorinv",
            "tensorsolve", "vander", "vecdot", "vector_norm"]
 
-_is = _C.is_tensor
-
-
-def _written(function) -> Any:
-    """Takes out=: a tensor, or a tuple of as many as there are results, to which the values are written."""
-
-    @_functools.wraps(function)
-    def writes(*args, out: Any = None, **kw):
-        made = function(*args, **kw)
-        if out is None:
-            return made
-        if _is(made):
-            return out.copy_(made)
-        if len(out) != len(made):
-            raise _C.InvalidError(f"{function.__name__}(): out holds {len(out)} tensors, there are {len(made)} results")
-        for to, value in zip(out, made):
-            to.copy_(value)
-        return out
-
-    return writes
+_is, _written = _C.is_tensor, _more._written
 
 
 def _float(x, name):
@@ -216,12 +196,14 @@ def ldl_solve(LD: Tensor, pivots: Tensor, B: Tensor, *, hermitian: bool = False)
     return _ops.linalg_ldl_solve(LD, pivots, B, hermitian)
 
 
+@_written
 def lstsq(A: Tensor, B: Tensor, rcond: "float | None" = None, *, driver: "str | None" = None) -> Any:
-    """(solution, residuals, rank, singular_values): X with the smallest norm of A @ X - B. driver: 'gelsy' (the default), 'gelsd', 'gelss' or 'gels'."""
+    """(solution, residuals, rank, singular_values): X with the smallest norm of A @ X - B. driver: 'gelsy' (the default), 'gelsd', 'gelss', or 'gels', which takes A to have full rank and tells none."""
     drivers = {None: 0, "gelsy": 0, "gelsd": 1, "gelss": 2, "gels": 3}
     if driver not in drivers:
         raise _C.InvalidError(f"torch.linalg.lstsq: parameter `driver` should be one of (gels, gelsy, gelsd, gelss), not {driver!r}")
-    return _ops.linalg_lstsq(A, B, rcond, drivers[driver])
+    made = _ops.linalg_lstsq(A, B, rcond, drivers[driver])
+    return type(made)((*made[:2], made[2].new_empty(0), made[3])) if driver == "gels" else made
 
 
 @_written
@@ -349,6 +331,8 @@ def cond(A: Tensor, p: Any = None) -> Tensor:
 @_written
 def cross(input: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
     """The cross product of vectors of three elements."""
+    if input.ndim != other.ndim:
+        raise _C.ShapeError(f"linalg.cross: inputs must have the same number of dimensions, not {input.ndim} and {other.ndim}")
     return _ops.cross(input, other, dim)
 
 

@@ -101,15 +101,15 @@ def amin(input: Tensor, dim: Any = None, *, keepdim: bool = False, dtype: Any = 
 
 
 def argmax(input: Tensor, dim: Any = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None) -> Tensor:
-    """Where the largest is."""
+    """Where the largest is, as a number of the input's dtype (as in torch.masked)."""
     input, mask = _taken(input, dtype, mask)
-    return _C.argmax(_with(input, mask, -_inf), dim, keepdim)
+    return _C.argmax(_with(input, mask, -_inf), dim, keepdim).to(input.dtype)
 
 
 def argmin(input: Tensor, dim: Any = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None) -> Tensor:
-    """Where the smallest is."""
+    """Where the smallest is, as a number of the input's dtype (as in torch.masked)."""
     input, mask = _taken(input, dtype, mask)
-    return _C.argmin(_with(input, mask, _inf), dim, keepdim)
+    return _C.argmin(_with(input, mask, _inf), dim, keepdim).to(input.dtype)
 
 
 def _count(input, mask, dim, keepdim):
@@ -139,10 +139,11 @@ def median(input: Tensor, dim: int = -1, *, keepdim: bool = False, dtype: Any = 
     return found if keepdim else found.squeeze(dim)
 
 
-def logsumexp(input: Tensor, dim: Any, *, keepdim: bool = False, dtype: Any = None, mask: Any = None) -> Tensor:
+def logsumexp(input: Tensor, dim: Any = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None) -> Tensor:
     """The logarithm of the sum of exponentials of what the mask leaves."""
     input, mask = _taken(input, dtype, mask)
-    return _C.logsumexp(_with(_floating(input), mask, -_inf), dim, keepdim)
+    dims = tuple(range(input.ndim)) if _dims(dim) is None else dim
+    return _C.logsumexp(_with(_floating(input), mask, -_inf), dims, keepdim).to(input.dtype)
 
 
 def logaddexp(input: Tensor, other: Tensor, *, dtype: Any = None, input_mask: Any = None, other_mask: Any = None) -> Tensor:
@@ -168,7 +169,7 @@ def _spread(input, dim, unbiased, correction, keepdim, dtype, mask):
     middle = mean(input, dim, keepdim=True, mask=mask)
     squares = ops.square(ops.abs(_with(input - middle, mask, 0)))
     n = _count(input, mask, dim, keepdim).to(squares.dtype)
-    return _C.sum(squares, _dims(dim), keepdim) / ops.clamp(n - correction, 0.0, None)
+    return (_C.sum(squares, _dims(dim), keepdim) / ops.clamp(n - correction, 0.0, None)).to(input.dtype)
 
 
 def var(input: Tensor, dim: Any = None, unbiased: Any = None, *, correction: Any = None, keepdim: bool = False, dtype: Any = None, mask: Any = None) -> Tensor:

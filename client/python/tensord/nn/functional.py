@@ -52,7 +52,9 @@ def batch_norm(input: Tensor, running_mean, running_var, weight: Tensor | None =
     tensor([[-0.5000],
             [ 0.5000]])
     """
-    if training and input.numel() == input.shape[1]:
+    if input.ndim < 2 and not input.numel():
+        return input.clone()
+    if training and input.ndim > 1 and input.numel() == input.shape[1]:
         raise _C.InvalidError(f"Expected more than 1 value per channel when training, got input size {input.shape}")
     return ops.batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps)[0]
 
