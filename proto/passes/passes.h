@@ -26,7 +26,9 @@ extern const uint32_t td_pass_count;
 /* Takes over a sealed module that the verifier has passed, and gives back what became of it: a better one, or itself,
  * where there is nothing to do, no memory, or no room (or where TENSORD_PASSES=0 in the environment forbids it). */
 td_ir *td_ir_improve(td_ir *ir);
-/* The same, which tells of every pass that changed something. */
+/* The same without the last one, for a module that goes on to who improves it. */
+td_ir *td_ir_simplify(td_ir *ir);
+/* As td_ir_improve(), which tells of every pass that changed something. */
 typedef void td_pass_seen(void *context, const td_pass *pass);
 td_ir *td_ir_improve_seen(td_ir *ir, td_pass_seen *seen, void *context);
 /* These passes once, in this order. NULL: the first failure is in `error`; the module stays the caller's. */

@@ -1,6 +1,7 @@
 /* Passes change nothing that can be seen: programs that are drawn are run as they are and after passes (each alone, in
  * random orders, all of them), and must give the same bits: results, errors with their places, what was written,
  * gradients, and the numbers that were taken from the generator. So must the arithmetic of constants. */
+#include "proto/passes/freeze.h"
 #include "proto/passes/passes.h"
 #include "proto/program/text.h"
 #include "tests/unit/drawn_programs.h"
@@ -95,6 +96,65 @@ static void drawn_programs(void)
     }
     printf("%u runs, of which %u changed programs; %u programs fail\n", ran, changed, failed_runs);
     CU_ASSERT_TRUE(given || (changed > ran / 3 && failed_runs < n / 3));
+}
+
+/* ---- frozen, with w as a constant */
+
+/* The setup is run once, and gives what the rest captures. */
+static void run_frozen(td_ir *ir, int64_t number, seen *s, unsigned *made)
+{
+    td_frozen_look looks = {{TD_FLOAT64, TD_TYPE_ANY, TD_TYPE_ANY, 2, {2, 2}}, 1};
+    td_error e = {0};
+    td_frozen f;
+    td_program *setup = NULL, *p = NULL;
+    td_exec *r = NULL;
+    const td_val *v = NULL;
+    bool done = false;
+    t_given g = give(0, false);
+    td_tensor *captured[ROOM];
+    CU_ASSERT_EQUAL_FATAL(td_ir_freeze(&f, ir, &looks, true, &e), 0);
+    if (f.setup) {
+        CU_ASSERT_EQUAL(td_ir_verify(f.setup, TD_VERIFY_GROWN, &e), 0);
+        setup = program_of(td_ir_ref(f.setup), &g);
+        CU_ASSERT_EQUAL_FATAL(td_exec_new(&r, setup, &t_who, &env, TD_GRAD_ON, &e), 0);
+        CU_ASSERT_EQUAL_FATAL(td_exec_begin(r, 0, NULL, &e), 0);
+        while (!done) CU_ASSERT_EQUAL_FATAL(td_exec_step(r, 1000, &done, NULL, NULL, &e), 0);
+        *made += td_exec_results(r, &v);
+    }
+    CU_ASSERT_TRUE_FATAL(f.main->ncaptures < ROOM);
+    CU_ASSERT_EQUAL(td_ir_verify(f.main, TD_VERIFY_GROWN, &e), 0);
+    for (uint32_t k = 0; k < f.main->ncaptures; k++)
+        captured[k] = f.main_from[k] & TD_FROZEN_MADE ? v[f.main_from[k] & ~TD_FROZEN_MADE].tensor : g.w;
+    CU_ASSERT_EQUAL_FATAL(td_program_new(&p, td_ir_ref(f.main), &e), 0);
+    CU_ASSERT_EQUAL_FATAL(td_program_capture(p, f.main->ncaptures, captured, t_who.account, &e), 0);
+    run_program(p, &g, number, TD_GRAD_ON, 1000, s);
+    CU_ASSERT_TRUE(!r || td_exec_drop(r, INT32_MAX));
+    td_program_unref(setup), td_program_unref(p);
+    td_frozen_free(&f);
+    give_back(g);
+}
+
+static void frozen_programs(void)
+{
+    unsigned made = 0, alike = 0;
+    for (uint64_t seed = 1; seed <= 300; seed++) {
+        seen want, got;
+        int64_t number = (int64_t)(seed % 23) - 1;
+        t_given g = give(0, false);
+        td_ir *ir = drawn_module(seed);
+        td_program *p = program_of(td_ir_ref(ir), &g);
+        run_program(p, &g, number, TD_GRAD_ON, 1000, &want);
+        td_program_unref(p);
+        give_back(g);
+        run_frozen(td_ir_ref(ir), number, &got, &made);
+        bool same = want.error[0] || (got.n == want.n && memcmp(got.bits, want.bits, sizeof got.bits) == 0);
+        if (!same) printf("frozen, TD_SEED=%d differs: '%s'\n", (int)seed, got.error), show("before", ir);
+        CU_ASSERT_TRUE(same);
+        alike += same && !want.error[0];
+        td_ir_unref(ir);
+    }
+    printf("%u frozen programs are alike, %u tensors were made once\n", alike, made);
+    CU_ASSERT_TRUE(alike > 150 && made > 50);
 }
 
 /* ---- arithmetic of constants */
@@ -210,4 +270,5 @@ static void many_loops(void)
 }
 
 TD_CUNIT_MAIN_WITH("passes_run", t_setup, t_teardown, {"drawn programs", drawn_programs},
-                   {"numbers at their edges", numbers_at_their_edges}, {"many loops", many_loops})
+                   {"frozen programs", frozen_programs}, {"numbers at their edges", numbers_at_their_edges},
+                   {"many loops", many_loops})
