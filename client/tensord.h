@@ -669,6 +669,13 @@ TD_API int td_program_save(td_program *p, const char *path, unsigned flags);
  * with ops that are not known here. Nothing in it is run before it is called. */
 TD_API td_program *td_program_load(td_client *client, const char *path, const char *name, unsigned flags);
 TD_API void td_program_free(td_program *p); /* NULL is fine */
+/* A program of its own, for inference: what `p` captures becomes constants, which are copies, so that what is done to `p`'s
+ * tensors later is not seen. What is computed of constants alone is computed once, here, and norms with running
+ * statistics behind convolutions and linear layers go into their weights, which changes last bits (TD_FREEZE_EXACTLY: not
+ * that). What the program writes, and the nkept captured tensors that are named, stay those of `p`. No gradients come
+ * to the constants. */
+enum { TD_FREEZE_EXACTLY = 1 };
+TD_API td_program *td_program_freeze(td_program *p, int nkept, const char *const *kept, unsigned flags);
 
 /* ---- looking ----------------------------------------------------------------------------------------------------- */
 

@@ -23,11 +23,11 @@ _tensorctl()
         _tensorctl_offer "$word" < <(tensorctl --json daemons 2>/dev/null | sed -n 's/.*(pid \([0-9]*\))".*/\1/p')
         return
         ;;
-    plan | drop)
+    drop)
         _tensorctl_offer "$word" < <(tensorctl --json names 2>/dev/null | sed -n 's/.*{"name": "\([^"\\]*\)".*/\1/p')
         return
         ;;
-    run | show | code | passes | dot | svg | check | --out)
+    run | plan | show | code | passes | dot | svg | check | --out)
         mapfile -t COMPREPLY < <(compgen -f -- "$word")
         return
         ;;

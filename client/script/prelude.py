@@ -263,9 +263,8 @@ def conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups: in
 
 
 def conv1d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups: int = 1):
-    x, w = input.unsqueeze(-2), weight.unsqueeze(-2)
-    beside = _padding(padding, [1, _one(dilation)], w) if isinstance(padding, str) else [0, _one(padding)]
-    return conv2d(x, w, bias, [1, _one(stride)], beside, [1, _one(dilation)], groups).squeeze(-2)
+    beside = _padding(padding, [1, _one(dilation)], weight.unsqueeze(-2))[1] if isinstance(padding, str) else _one(padding)
+    return ops.conv1d(input, weight, bias, _one(stride), beside, _one(dilation), groups)
 
 
 def max_pool2d(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode: bool = False, return_indices: bool = False):
@@ -466,20 +465,26 @@ def layer_Dropout(self, input):
     return dropout(input, self.p, self.training, self.inplace)
 
 
+def _running_norm(input, mean, var, seen, weight, bias, training: bool, momentum, eps: float):
+    if training and seen is not None:
+        seen.add_(1)
+    rate = (1 / int(seen) if training and seen is not None else 0.0) if momentum is None else momentum
+    return batch_norm(input, mean, var, weight, bias, training or mean is None, rate, eps)
+
+
 def layer_BatchNorm1d(self, input):
     assert input.ndim == 2 or input.ndim == 3, "BatchNorm1d takes 2 or 3 dimensions"
-    if self.training and self.num_batches_tracked is not None:
-        self.num_batches_tracked.add_(1)
-    momentum = (1 / int(self.num_batches_tracked) if self.training and self.num_batches_tracked is not None else 0.0) if self.momentum is None else self.momentum
-    return batch_norm(input, self.running_mean, self.running_var, self.weight, self.bias, self.training or self.running_mean is None, momentum, self.eps)
+    return _running_norm(input, self.running_mean, self.running_var, self.num_batches_tracked, self.weight, self.bias, self.training, self.momentum, self.eps)
 
 
 def layer_BatchNorm2d(self, input):
     assert input.ndim == 4, "BatchNorm2d takes 4 dimensions"
-    if self.training and self.num_batches_tracked is not None:
-        self.num_batches_tracked.add_(1)
-    momentum = (1 / int(self.num_batches_tracked) if self.training and self.num_batches_tracked is not None else 0.0) if self.momentum is None else self.momentum
-    return batch_norm(input, self.running_mean, self.running_var, self.weight, self.bias, self.training or self.running_mean is None, momentum, self.eps)
+    return _running_norm(input, self.running_mean, self.running_var, self.num_batches_tracked, self.weight, self.bias, self.training, self.momentum, self.eps)
+
+
+def layer_BatchNorm3d(self, input):
+    assert input.ndim == 5, "BatchNorm3d takes 5 dimensions"
+    return _running_norm(input, self.running_mean, self.running_var, self.num_batches_tracked, self.weight, self.bias, self.training, self.momentum, self.eps)
 
 
 # ---- recurrent layers: self.cells has the weights of each layer and direction

@@ -104,20 +104,6 @@ static int read_named(const ctl_options *o, const char *name, td_filed_all *out,
     return rc ? rc : e->code;
 }
 
-/* Plans are known to the daemon alone: of a program with a name, which others call. */
-static int plan_of_named(const ctl_options *o, const char *name)
-{
-    td_client *c = ctl_connect(o);
-    td_program *p = c ? td_program_open(c, name, 0) : NULL;
-    char *text = p ? td_program_print(p, TD_TEXT_PLANS) : NULL;
-    if (text) fputs(text, stdout);
-    int rc = text ? 0 : c ? fail("program", td_last_error()) : 1;
-    free(text);
-    td_program_free(p);
-    td_disconnect(c);
-    return rc;
-}
-
 /* ---- what is shown of it */
 
 static int print_as(const td_filed *p, td_text_kind kind)
@@ -260,7 +246,7 @@ int ctl_program(const ctl_options *o)
               stderr);
         return 2;
     }
-    if (strcmp(o->words[0], "plan") == 0) return plan_of_named(o, o->words[1]);
+    if (strcmp(o->words[0], "plan") == 0) return ctl_plan(o);
     unsigned form = 0;
     while (form < FORMS && strcmp(forms[form].name, o->words[0]) != 0) form++;
     if (form == FORMS) {

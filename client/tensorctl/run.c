@@ -37,7 +37,7 @@ static void find_call(ctl_running *r, const char *path)
 
 static bool find_program(ctl_running *r)
 {
-    const char *what = r->o->words[0];
+    const char *what = r->o->words[r->word];
     if (!ctl_is_file(what)) r->program = td_program_open(r->client, what, 0);
     else if (access(what, F_OK) == 0 && !ctl_is_archive(what)) r->program = read_program(r->client, what);
     else if ((r->program = td_program_load(r->client, what, r->o->entry, TD_LOAD_TO_CPU)) != NULL) find_call(r, what);
@@ -86,9 +86,19 @@ static bool call_all(ctl_running *r)
     return good;
 }
 
+static void end(ctl_running *r)
+{
+    td_value_free(&r->result);
+    for (uint32_t k = 0; k < r->nargs; k++) td_value_free(&r->args[k]);
+    free(r->args);
+    free(r->call);
+    td_program_free(r->program);
+    td_disconnect(r->client);
+}
+
 int ctl_run(const ctl_options *o)
 {
-    ctl_running r = {.o = o};
+    ctl_running r = {.o = o, .word = 0};
     if (o->nwords != 1) {
         fputs("tensorctl: run wants a file that ends with .td, or the name of a published program\n", stderr);
         return 2;
@@ -98,11 +108,24 @@ int ctl_run(const ctl_options *o)
     bool good =
         find_program(&r) && ctl_run_args(&r) && call_all(&r) && (ctl_run_results(&r) || (ctl_fail("run"), false));
     td_set_grad_enabled(grad);
-    td_value_free(&r.result);
-    for (uint32_t k = 0; k < r.nargs; k++) td_value_free(&r.args[k]);
-    free(r.args);
-    free(r.call);
-    td_program_free(r.program);
-    td_disconnect(r.client);
+    end(&r);
     return good ? 0 : 1;
+}
+
+/* What is planned the daemon finds out in the first runs: of a name others may have called it already. */
+int ctl_plan(const ctl_options *o)
+{
+    enum { RUNS = 3 };
+    ctl_running r = {.o = o, .word = 1};
+    if (!(r.client = ctl_connect(o))) return 1;
+    bool grad = td_set_grad_enabled(false), calls = o->nin || ctl_is_file(o->words[1]);
+    bool good = find_program(&r) && (!calls || ctl_run_args(&r));
+    for (int k = 0; k < RUNS && calls && good; k++) good = call(&r) || (ctl_fail("program"), false);
+    char *text = good ? td_program_print(r.program, TD_TEXT_PLANS) : NULL;
+    if (text) fputs(text, stdout);
+    else if (good) ctl_fail("program");
+    free(text);
+    td_set_grad_enabled(grad);
+    end(&r);
+    return text ? 0 : 1;
 }

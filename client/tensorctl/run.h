@@ -7,6 +7,7 @@
 
 typedef struct ctl_running {
     const ctl_options *o;
+    int word; /* which of the command's says the program */
     td_client *client;
     td_program *program;
     char *call; /* how Python calls it, JSON, with the defaults; NULL: not known */

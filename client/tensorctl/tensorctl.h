@@ -29,6 +29,7 @@ int ctl_top(const ctl_options *o);
 int ctl_doctor(const ctl_options *o);
 int ctl_bench(const ctl_options *o);
 int ctl_run(const ctl_options *o);
+int ctl_plan(const ctl_options *o);
 int ctl_program(const ctl_options *o);
 
 /* ---- program.c: where a program is ---- */

@@ -22,35 +22,40 @@ enum {
 
 /* ---- what may be in a row */
 
-static bool op_joins(const td_ir_node *x)
+static const char *why_not_op(const td_ir_node *x)
 {
     const td_op *op = td_ir_row(x->op);
-    unsigned alone = TD_OF_RANDOM | TD_OF_DATA_SHAPE | TD_OF_UNCOMPUTED | (op->compose ? 0 : TD_OF_CREATION);
-    if (op->flags & alone || op->mutates || x->op & TD_IR_INPLACE) return false;
-    return !(x->mode & (TD_RM_SERVICE | TD_RM_RACY)) && !(x->mode >> TD_RM_DEVICE & (TD_MAX_DEVICES - 1));
+    if (op->flags & TD_OF_RANDOM) return "it draws random numbers";
+    if (op->flags & TD_OF_DATA_SHAPE) return "the shape of its result depends on values";
+    if (op->flags & TD_OF_UNCOMPUTED || (op->flags & TD_OF_CREATION && !op->compose))
+        return "it makes a tensor of none";
+    if (op->mutates || x->op & TD_IR_INPLACE) return "it writes";
+    if (x->mode & (TD_RM_SERVICE | TD_RM_RACY)) return "it is run in a way of its own";
+    return x->mode >> TD_RM_DEVICE & (TD_MAX_DEVICES - 1) ? "it says a device" : NULL;
 }
 
-static bool prim_joins(uint32_t prim)
+static const char *why_not_prim(uint32_t prim)
 {
-    const td_prim *p = td_prim_by_id(prim);
-    if (p->flags & (TD_PRF_MUTATES | TD_PRF_EFFECT)) return false;
     switch (prim) {
-    case TD_PRIM_IF:
-    case TD_PRIM_LOOP:
-    case TD_PRIM_REQUIRES_GRAD:
+    case TD_PRIM_IF: return "it is a branch";
+    case TD_PRIM_LOOP: return "it is a loop";
+    case TD_PRIM_REQUIRES_GRAD: return "it asks for gradients";
     case TD_PRIM_ITEM_INT:
     case TD_PRIM_ITEM_FLOAT:
     case TD_PRIM_ITEM_COMPLEX:
-    case TD_PRIM_ITEM_BOOL: return false; /* what is in a tensor does not follow from its look */
-    default: return true;
+    case TD_PRIM_ITEM_BOOL: return "it waits for a value"; /* which does not follow from the tensor's look */
+    default: break;
     }
+    unsigned flags = td_prim_by_id(prim)->flags;
+    if (flags & TD_PRF_MUTATES) return "it writes a list";
+    return flags & TD_PRF_EFFECT ? "it does something else than giving values" : NULL;
 }
 
-static bool joins(const td_ir *ir, uint32_t node)
+const char *td_plan_why_not(const td_ir *ir, uint32_t node)
 {
     uint32_t op = ir->nodes[node].op;
-    if ((op & TD_IR_CLASS) == TD_IR_TD) return op_joins(&ir->nodes[node]);
-    return (op & TD_IR_CLASS) == TD_IR_PRIM && prim_joins(op & TD_IR_NUMBER);
+    if ((op & TD_IR_CLASS) == TD_IR_TD) return why_not_op(&ir->nodes[node]);
+    return (op & TD_IR_CLASS) == TD_IR_PRIM ? why_not_prim(op & TD_IR_NUMBER) : "it is a call";
 }
 
 static bool is_op(const td_ir *ir, uint32_t node)
@@ -72,7 +77,7 @@ void td_plan_find(const td_ir *ir, uint8_t *may)
     const char *said = getenv("TENSORD_PLANS");
     memset(may, 0, ir->nnodes);
     if (said && !strcmp(said, "0")) return; /* for who compares */
-    for (uint32_t n = 0; n < ir->nnodes; n++) may[n] = joins(ir, n) ? TD_JOINS : 0;
+    for (uint32_t n = 0; n < ir->nnodes; n++) may[n] = td_plan_why_not(ir, n) ? 0 : TD_JOINS;
     for (uint32_t b = 0; b < ir->nblocks; b++) {
         bool in_row = false;
         for (uint32_t n = ir->blocks[b].first; n != TD_IR_NONE; n = ir->nodes[n].next) {
@@ -121,22 +126,6 @@ void td_spots_free(td_spot *s)
         next = s->next;
         for (uint32_t k = 0; k < s->nplans; k++) td_plan_free(s->plans[k]);
         free(s);
-    }
-}
-
-void td_spots_tell(const td_program *p, FILE *out)
-{
-    enum { MOST = 40 << 10 }; /* of text, and a plan more */
-    for (uint32_t n = 0; n < p->ir->nnodes; n++) {
-        const td_spot *s = p->spots[n];
-        for (uint32_t k = 0; s && k < s->nplans; k++) {
-            if (ftell(out) > MOST) {
-                fputs("...\n", out);
-                return;
-            }
-            fprintf(out, "from node %u: ", n);
-            td_group_tell(s->plans[k]->group, out);
-        }
     }
 }
 

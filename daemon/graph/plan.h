@@ -22,7 +22,10 @@ typedef struct td_planning td_planning;
 void td_plan_find(const td_ir *ir, uint8_t *joins);
 /* Any thread, when no run can come any more. */
 void td_spots_free(td_spot *first);
+/* plan_tell.c: for people, what the plans are and why they end; what is in none, and why. */
 void td_spots_tell(const td_program *p, FILE *out);
+/* Why no row has this node; NULL: it may be in one. */
+const char *td_plan_why_not(const td_ir *ir, uint32_t node);
 
 /* Before r->node is run: the plan that begins there and fits is run in its place (*ran), or nodes are recorded from
  * here on. Errors, and what it has to wait for, as of an op. */

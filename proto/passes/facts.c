@@ -1,6 +1,7 @@
 /* Classes of what may share memory, found in three walks: what is one thing; what is written and what leaves; where
  * gradients may come from. */
 #include "proto/passes/facts.h"
+#include "proto/opid.h"
 
 #include <stdlib.h>
 
@@ -84,6 +85,20 @@ static void unite_control(td_facts *f, const td_ir *ir, uint32_t node)
     }
 }
 
+/* Ops that are made of others may give a part of what they are given; these compute something whatever they are given.
+ */
+static bool computes(const td_op *op)
+{
+    static const uint16_t rows[] = {
+        TD_OP_MATMUL,           TD_OP_CONV1D,     TD_OP_CONV3D,        TD_OP_CONV_TRANSPOSE1D, TD_OP_CONV_TRANSPOSE2D,
+        TD_OP_CONV_TRANSPOSE3D, TD_OP_GROUP_NORM, TD_OP_LSTM_CELL,     TD_OP_GRU_CELL,         TD_OP_RNN_CELL,
+        TD_OP_MSE_LOSS,         TD_OP_L1_LOSS,    TD_OP_CROSS_ENTROPY, TD_OP_SOFTSIGN,         TD_OP_LOGSIGMOID,
+        TD_OP_TANHSHRINK,       TD_OP_RELU6};
+    for (unsigned k = 0; k < sizeof rows / sizeof *rows; k++)
+        if (rows[k] == op->id) return true;
+    return false;
+}
+
 /* Results of an op are new, but for views; of one that writes or is made of others, nothing is said. */
 static void unite_row(td_facts *f, const td_ir *ir, uint32_t node)
 {
@@ -91,7 +106,7 @@ static void unite_row(td_facts *f, const td_ir *ir, uint32_t node)
     const td_op *op = td_ir_row(n->op);
     if (n->op & TD_IR_INPLACE || (op->flags & TD_OF_VIEW && !op->compose)) {
         for (uint32_t k = 0; k < n->nout; k++) unite_values(f, ir, ir->args[n->in], ir->defs[n->out + k]);
-    } else if (op->mutates || op->compose) {
+    } else if (td_writes_any(ir, node) || (op->compose && !computes(op))) {
         unite_all(f, ir, node);
     }
 }
@@ -117,9 +132,19 @@ static void unite_node(td_facts *f, const td_ir *ir, uint32_t node)
     else if (makes_class(f, ir, node) || td_prim_by_id(n->op)->flags & TD_PRF_MUTATES) unite_all(f, ir, node);
 }
 
+bool td_is_frozen(const td_ir *ir, uint32_t value)
+{
+    td_tensor_type t;
+    if ((ir->values[value].def & TD_IR_CAPTURED) != TD_IR_CAPTURED) return false;
+    if (td_type_kind_of(ir, ir->values[value].type) != TD_T_TENSOR) return false;
+    td_type_as_tensor(ir, ir->values[value].type, &t);
+    return t.dtype != TD_DTYPE_NONE;
+}
+
 static void unite_ends(td_facts *f, const td_ir *ir)
 {
-    for (uint32_t k = 0; k < ir->ncaptures; k++) unite_with_any(f, ir, 1, &ir->captures[k].value);
+    for (uint32_t k = 0; k < ir->ncaptures; k++)
+        if (!f->frozen || !td_is_frozen(ir, ir->captures[k].value)) unite_with_any(f, ir, 1, &ir->captures[k].value);
     for (uint32_t k = 0; k < ir->nfunctions; k++) {
         if (!td_ir_has_function(ir, k)) continue;
         const td_ir_block *b = &ir->blocks[ir->functions[k].block];
@@ -186,7 +211,9 @@ static void find_grads(td_facts *f, const td_ir *ir)
 
 static bool make_room(td_facts *f, const td_ir *ir)
 {
+    bool frozen = f->frozen;
     td_facts_deinit(f);
+    f->frozen = frozen;
     f->nvalues = ir->nvalues;
     f->nclasses = ir->nvalues + 1;
     f->classes = malloc(f->nclasses * sizeof *f->classes);
@@ -246,7 +273,24 @@ void td_class_unite(td_facts *f, const td_ir *ir, uint32_t a, uint32_t b)
 
 /* ---- what an op does */
 
-static bool row_writes(const td_ir_node *n, uint32_t k)
+/* The argument that is the op's attribute number `attr`. */
+static uint32_t place_of_attr(const td_op *op, uint32_t attr)
+{
+    uint32_t k = 0;
+    while (!(op->attrs_at >> k & 1) || attr--) k++;
+    return k;
+}
+
+/* Some are written only if an attribute says so: running statistics in training. */
+static bool is_off(const td_ir *ir, const td_ir_node *n, const td_param *p)
+{
+    td_literal l;
+    if (!p->only_if) return false;
+    uint32_t beside = td_ir_writes_beside(n, td_ir_row(n->op)), k = place_of_attr(td_ir_row(n->op), p->only_if - 1u);
+    return td_constant(ir, ir->args[n->in + beside + k], &l) && l.kind == TD_L_BOOL && !l.small;
+}
+
+static bool row_writes(const td_ir *ir, const td_ir_node *n, uint32_t k)
 {
     const td_op *op = td_ir_row(n->op);
     if (n->op & TD_IR_INPLACE && k == 0) return true;
@@ -254,7 +298,16 @@ static bool row_writes(const td_ir_node *n, uint32_t k)
     if (!op->mutates || op->attrs_at >> k & 1) return false;
     uint32_t param = 0;
     for (uint32_t i = 0; i < k; i++) param += !(op->attrs_at >> i & 1);
-    return param < op->nparams && op->params[param].flags & TD_PF_MUTATED;
+    return param < op->nparams && op->params[param].flags & TD_PF_MUTATED && !is_off(ir, n, &op->params[param]);
+}
+
+/* Beside what it writes in place. */
+static bool row_mutates(const td_ir *ir, const td_ir_node *n)
+{
+    const td_op *op = td_ir_row(n->op);
+    for (uint32_t k = 0; op->mutates && k < op->nparams; k++)
+        if (op->params[k].flags & TD_PF_MUTATED && !is_off(ir, n, &op->params[k])) return true;
+    return false;
 }
 
 bool td_reaches(const td_ir *ir, uint32_t node)
@@ -271,7 +324,7 @@ bool td_writes(const td_ir *ir, uint32_t node, uint32_t k)
 {
     uint32_t op = ir->nodes[node].op;
     if (td_reaches(ir, node)) return true;
-    if ((op & TD_IR_CLASS) == TD_IR_TD) return row_writes(&ir->nodes[node], k);
+    if ((op & TD_IR_CLASS) == TD_IR_TD) return row_writes(ir, &ir->nodes[node], k);
     return k == 0 && td_prim_by_id(op)->flags & TD_PRF_MUTATES;
 }
 
@@ -279,7 +332,7 @@ bool td_writes_any(const td_ir *ir, uint32_t node)
 {
     uint32_t op = ir->nodes[node].op;
     switch (op & TD_IR_CLASS) {
-    case TD_IR_TD: return op & TD_IR_INPLACE || td_ir_row(op)->mutates;
+    case TD_IR_TD: return op & TD_IR_INPLACE || row_mutates(ir, &ir->nodes[node]);
     case TD_IR_PRIM: return td_prim_by_id(op)->flags & (TD_PRF_MUTATES | TD_PRF_REACHES);
     default: return true;
     }

@@ -26,6 +26,8 @@ enum {                   /* of a class */
 typedef struct td_facts {
     uint64_t changes; /* of the edit when these were found */
     bool known;
+    bool frozen; /* set before they are asked for: captured tensors with types are constants (freeze.h), each a thing of
+                    its own */
     uint32_t nvalues, nclasses; /* a class for each value, behind TD_CLASS_ANY; most are united with others */
     uint32_t *classes;
     uint8_t *flags;
@@ -40,6 +42,9 @@ uint32_t td_class_of(td_facts *f, const td_ir *ir, uint32_t value);
 unsigned td_class_flags(td_facts *f, const td_ir *ir, uint32_t value);
 /* One is used in place of the other from now on. */
 void td_class_unite(td_facts *f, const td_ir *ir, uint32_t a, uint32_t b);
+
+/* While a module is frozen: is it a constant tensor? Then its type says its dtype and sizes, and others' do not. */
+bool td_is_frozen(const td_ir *ir, uint32_t value);
 
 /* ---- what an op does */
 

@@ -6,15 +6,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-const td_pass td_pass_list[] = {{"inline", td_pass_inline},     {"constants", td_pass_constants},
-                                {"branches", td_pass_branches}, {"common", td_pass_common},
-                                {"dead", td_pass_dead},         {"peephole", td_pass_peephole},
-                                {"loops", td_pass_loops},       {"eights", td_pass_eights}};
+const td_pass td_pass_list[] = {
+    {"inline", td_pass_inline},     {"writes", td_pass_writes}, {"constants", td_pass_constants},
+    {"branches", td_pass_branches}, {"common", td_pass_common}, {"dead", td_pass_dead},
+    {"peephole", td_pass_peephole}, {"loops", td_pass_loops},   {"eights", td_pass_eights}};
 const uint32_t td_pass_count = sizeof td_pass_list / sizeof *td_pass_list;
 
 typedef struct driving {
     td_ir_edit *e;
     td_facts f; /* they hold until a pass changes something, and are found when one asks */
+    bool last;  /* with the one that comes once */
     td_pass_seen *seen;
     void *context;
 } driving;
@@ -42,7 +43,7 @@ static bool all_rounds(driving *d)
 {
     bool changed = false, more = true;
     for (int round = 1; round < TD_PASS_ROUNDS && more; round++) changed |= more = one_round(d, true);
-    if (run(d, &td_pass_list[td_pass_count - 1])) {
+    if (d->last && run(d, &td_pass_list[td_pass_count - 1])) {
         one_round(d, false);
         changed = true;
     }
@@ -57,9 +58,9 @@ static bool wanted(void)
 }
 
 /* A pass's mistake must not reach who runs the module: what the verifier does not pass is dropped. */
-td_ir *td_ir_improve_seen(td_ir *ir, td_pass_seen *seen, void *context)
+static td_ir *improve(td_ir *ir, driving d)
 {
-    driving d = {.e = wanted() ? td_ir_edit_new(ir, TD_IR_MAX_GROWN, NULL) : NULL, .seen = seen, .context = context};
+    d.e = wanted() ? td_ir_edit_new(ir, TD_IR_MAX_GROWN, NULL) : NULL;
     if (!d.e) return ir;
     if (!all_rounds(&d)) {
         td_ir_edit_free(d.e);
@@ -75,9 +76,19 @@ td_ir *td_ir_improve_seen(td_ir *ir, td_pass_seen *seen, void *context)
     return better;
 }
 
+td_ir *td_ir_improve_seen(td_ir *ir, td_pass_seen *seen, void *context)
+{
+    return improve(ir, (driving){.last = true, .seen = seen, .context = context});
+}
+
 td_ir *td_ir_improve(td_ir *ir)
 {
     return td_ir_improve_seen(ir, NULL, NULL);
+}
+
+td_ir *td_ir_simplify(td_ir *ir)
+{
+    return improve(ir, (driving){0});
 }
 
 td_ir *td_ir_pass(const td_ir *ir, uint32_t n, const td_pass *const *passes, td_error *error)

@@ -10,8 +10,8 @@ struct td_facts;
 /* Changes what the edit holds, true when it did. Linear or nearly so in its nodes. It makes no more nodes than the edit
  * has room for; what fails besides, the edit keeps. */
 typedef bool td_pass_fn(td_ir_edit *e, struct td_facts *f);
-td_pass_fn td_pass_inline, td_pass_constants, td_pass_branches, td_pass_common, td_pass_dead, td_pass_peephole,
-    td_pass_loops, td_pass_eights;
+td_pass_fn td_pass_inline, td_pass_writes, td_pass_constants, td_pass_branches, td_pass_common, td_pass_dead,
+    td_pass_peephole, td_pass_loops, td_pass_eights;
 
 typedef struct td_pass {
     const char *name;
@@ -26,7 +26,9 @@ extern const uint32_t td_pass_count;
 /* Takes over a sealed module that the verifier has passed, and gives back what became of it: a better one, or itself,
  * where there is nothing to do, no memory, or no room (or where TENSORD_PASSES=0 in the environment forbids it). */
 td_ir *td_ir_improve(td_ir *ir);
-/* The same, which tells of every pass that changed something. */
+/* The same without the last one, for a module that goes on to who improves it. */
+td_ir *td_ir_simplify(td_ir *ir);
+/* As td_ir_improve(), which tells of every pass that changed something. */
 typedef void td_pass_seen(void *context, const td_pass *pass);
 td_ir *td_ir_improve_seen(td_ir *ir, td_pass_seen *seen, void *context);
 /* These passes once, in this order. NULL: the first failure is in `error`; the module stays the caller's. */

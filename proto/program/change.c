@@ -130,6 +130,14 @@ void td_ir_function_drop(td_ir_edit *e, uint32_t function)
     e->changes++;
 }
 
+void td_ir_params_drop(td_ir_edit *e, uint32_t block)
+{
+    if (td_ir_stop(e, block)) return;
+    for (uint32_t k = 0; k < e->ir.blocks[block].nparams; k++) assert(!td_ir_uses(e, td_ir_param(&e->ir, block, k)));
+    e->ir.blocks[block].nparams = 0;
+    e->changes++;
+}
+
 void td_ir_turn(td_ir_edit *e, uint32_t node, uint32_t op)
 {
     if (td_ir_stop(e, node)) return;

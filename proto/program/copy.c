@@ -275,6 +275,7 @@ static void copy_captures(copy *c)
 {
     for (uint32_t i = 0; i < c->from->ncaptures; i++) {
         td_ir_capture old = c->from->captures[i];
+        if (old.name == TD_IR_NONE) continue; /* it was dropped */
         uint32_t type = type_of(c, c->from->values[old.value].type);
         becomes(c, old.value, td_ir_capture_at(c->to, type, string_of(c, old.name)));
     }

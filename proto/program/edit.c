@@ -223,6 +223,20 @@ uint32_t td_ir_capture_new(td_ir_edit *e, uint32_t type, const char *value_name,
     return value;
 }
 
+void td_ir_capture_name(td_ir_edit *e, uint32_t capture, const char *name)
+{
+    uint32_t string = td_ir_string(e, name, strlen(name));
+    if (!td_ir_stop(e, string)) e->ir.captures[capture].name = string;
+}
+
+void td_ir_capture_drop(td_ir_edit *e, uint32_t capture)
+{
+    if (td_ir_stop(e, capture)) return;
+    assert(capture < e->ir.ncaptures && !td_ir_uses(e, e->ir.captures[capture].value));
+    e->ir.captures[capture].name = TD_IR_NONE;
+    e->changes++;
+}
+
 /* ---- the cursor */
 
 void td_ir_to_end(td_ir_edit *e, uint32_t block)

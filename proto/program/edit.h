@@ -59,6 +59,9 @@ static inline bool td_ir_has_function(const td_ir *ir, uint32_t function)
     return ir->functions[function].block != TD_IR_NONE;
 }
 uint32_t td_ir_capture_new(td_ir_edit *e, uint32_t type, const char *value_name, const char *name);
+void td_ir_capture_name(td_ir_edit *e, uint32_t capture, const char *name);
+/* Nobody uses it any more: it is gone when the module is sealed. */
+void td_ir_capture_drop(td_ir_edit *e, uint32_t capture);
 
 /* The functions of another module become functions of this one, with these values for what it captures; its graph is
  * called `name`, the others name_THEIRS. The number of what was its graph, to be called by TD_IR_FN. */
@@ -106,6 +109,8 @@ uint32_t td_ir_out_new(td_ir_edit *e, uint32_t node, uint32_t type);
 void td_ir_returns(td_ir_edit *e, uint32_t block, uint32_t n, const uint32_t *values);
 /* For people; what is no name (td_ir_is_name) is left out. */
 void td_ir_name(td_ir_edit *e, uint32_t value, const char *name);
+/* The block has no parameters any more; nobody uses them. */
+void td_ir_params_drop(td_ir_edit *e, uint32_t block);
 void td_ir_retype(td_ir_edit *e, uint32_t value, uint32_t type);
 void td_ir_words(td_ir_edit *e, uint32_t node, const uint32_t *words, uint32_t n);
 void td_ir_mode(td_ir_edit *e, uint32_t node, uint32_t mode);

@@ -302,6 +302,42 @@ static void test_kills(void)
     td_disconnect(c);
 }
 
+/* ---- frozen */
+
+/* Its constants are its own, but for what is named; it is published as any. */
+static void test_frozen(void)
+{
+    td_client *c = td_connect(server.socket);
+    td_array *w1 = td_full(c, td_dims(2, 2), 1.0, TD_FLOAT32), *w2 = td_full(c, td_dims(2, 1), 2.0, TD_FLOAT32);
+    td_array *x = td_full(c, td_dims(1, 2), 1.0, TD_FLOAT32);
+    td_program *p = read_mlp(c, w1, w2), *frozen = td_program_freeze(p, 1, (const char *[]){"w2"}, 0), *open;
+    CU_ASSERT_PTR_NOT_NULL_FATAL(frozen);
+    td_program_free(p);
+    td_mul_(w1, 0.0), td_mul_(w2, 2.0);
+    td_value out, in[] = {td_value_array(x)};
+    float y = 0;
+    CU_ASSERT_EQUAL(td_program_call(frozen, 1, in, &out), TD_OK);
+    CU_ASSERT_TRUE(!td_read(out.array, &y, sizeof y) && y == 16.0f);
+    td_value_free(&out);
+    CU_ASSERT_EQUAL(td_program_publish(frozen, "frozen", 0), TD_OK);
+    open = td_program_open(c, "frozen", 0);
+    td_program *again = td_program_freeze(open, 0, NULL, TD_FREEZE_EXACTLY);
+    CU_ASSERT_EQUAL(td_program_call(again, 1, in, &out), TD_OK);
+    CU_ASSERT_TRUE(!td_read(out.array, &y, sizeof y) && y == 16.0f);
+    td_value_free(&out);
+    td_clear_error();
+    CU_ASSERT_PTR_NULL(td_program_freeze(frozen, 1, (const char *[]){"w3"}, 0));
+    CU_ASSERT_EQUAL(td_last_error()->code, TD_E_NOT_FOUND);
+    CU_ASSERT_PTR_NOT_NULL(strstr(td_last_error()->message, "captures no 'w3'"));
+    td_clear_error();
+    CU_ASSERT_PTR_NULL(td_program_freeze(NULL, 0, NULL, 0));
+    td_clear_error();
+    td_program_free(frozen), td_program_free(open), td_program_free(again);
+    td_drop(c, "frozen");
+    td_release(w1), td_release(w2), td_release(x);
+    td_disconnect(c);
+}
+
 TD_CUNIT_MAIN_WITH("client_program_names", start_server, stop_server, {"many callers", test_many_callers},
                    {"kinds", test_kinds}, {"waits", test_waits}, {"state", test_state}, {"gradients", test_gradients},
-                   {"kills", test_kills})
+                   {"frozen", test_frozen}, {"kills", test_kills})

@@ -248,6 +248,14 @@ class Tensorctl(Place):
         self.assertIn("nothing is published", ctl("--socket", self.socket, "run", "nothing", code=1))
         self.assertIn("nothing is published", ctl("--socket", self.socket, "program", "show", "nothing", code=1))
         self.assertIn("nothing is published", ctl("--socket", self.socket, "program", "plan", "nothing", code=1))
+        planned = self.place + "/planned.ir"
+        with open(planned, "w") as f:
+            f.write("graph(%x : Tensor, %n : int):\n  %h : Tensor = td::exp(%x) # a.py:1:1\n  %k : Tensor = td::neg(%h) # a.py:2:1\n"
+                    "  %l : Tensor = td::tanh(%k) # a.py:3:1\n  %m : Tensor = td::nonzero(%l) # a.py:4:1\n  return (%m)\n")
+        plan = ctl("--socket", self.socket, "program", "plan", planned, "--in", "x=0.5", "--in", "n=2")
+        self.assertRegex(plan, r"4 nodes, 1 plan\nfrom node 0: row of 3 ops")
+        self.assertRegex(plan, r"before nonzero +a.py:4   the shape of its result depends on values\none by one:\n  nonzero")
+        self.assertIn("'n' is not given", ctl("--socket", self.socket, "program", "plan", planned, "--in", "x=0.5", code=1))
         self.assertIn("none.td", ctl("program", "show", self.place + "/none.td", code=1))
         self.assertIn("did you mean 'show'", ctl("program", "shw", path, code=2))
         ctl("program", "show", code=2)

@@ -92,6 +92,28 @@ static void beside(drawn *d)
     add(d, TENSORS, node(d, TD_IR_TD | TD_OP_MUL | TD_IR_INPLACE, TENSORS, 3, LIST(to, x, any(d, INTS))));
 }
 
+/* Something is written just after it was made, and perhaps looked at in between. */
+static void written(drawn *d)
+{
+    static const uint32_t ops[] = {TD_OP_RELU, TD_OP_NEG, TD_OP_TANH, TD_OP_EXP};
+    uint32_t x = any(d, TENSORS), t;
+    if (below(2)) t = node(d, TD_IR_TD | ops[below(4)], TENSORS, 1, &x);
+    else t = node(d, TD_IR_TD | TD_OP_MUL, TENSORS, 2, LIST(x, any(d, below(2) ? TENSORS : INTS)));
+    if (below(3) == 0) add(d, TENSORS, t); /* others may have it, too, by then */
+    for (uint32_t n = below(3); n > 0; n--) {
+        uint32_t look = below(8), y = below(2) ? x : any(d, below(2) ? TENSORS : INTS);
+        if (look == 0) add(d, TENSORS, node(d, TD_IR_TD | TD_OP_T, TENSORS, 1, &t));
+        if (look == 1) add(d, TENSORS, node(d, TD_IR_TD | TD_OP_MUL, TENSORS, 2, LIST(t, y)));
+        if (look == 2) add(d, TENSORS, node(d, TD_IR_TD | TD_OP_ADD, TENSORS, 3, LIST(y, t, small_int(d))));
+        uint32_t in[] = {below(4) ? t : any(d, TENSORS), y, small_int(d)};
+        uint32_t op = below(3) ? ops[below(4)] : below(2) ? TD_OP_MUL : TD_OP_ADD;
+        uint32_t nin = op == TD_OP_ADD ? 3 : op == TD_OP_MUL ? 2 : 1;
+        uint32_t made = node(d, TD_IR_TD | TD_IR_INPLACE | op, TENSORS, nin, in);
+        if (below(2)) t = made;
+    }
+    add(d, TENSORS, t);
+}
+
 static void whole(drawn *d)
 {
     static const uint32_t ops[] = {TD_PRIM_ADD_INT, TD_PRIM_SUB_INT, TD_PRIM_MUL_INT, TD_PRIM_MOD_INT, TD_PRIM_MAX_INT};
@@ -214,6 +236,7 @@ static void draw(drawn *d, int n, int depth) /* NOLINT(misc-no-recursion): three
         case 6: binary(d, 0); break;
         case 7:
             if (below(4) == 0) beside(d);
+            else if (below(3) < 2) written(d);
             else binary(d, below(2) ? TD_IR_INPLACE : 0);
             break;
         case 8:
@@ -384,8 +407,8 @@ static t_given give(int turn, bool graded)
 {
     double by = 1 + 0.125 * turn;
     t_given g = {t_new(TD_FLOAT64, 2, (int64_t[]){2, 2}, (double[]){0.5, -1.25 * by, 2, -0.0}),
-               t_new(TD_FLOAT64, 2, (int64_t[]){2, 2}, (double[]){by, 3, -0.75, 0.1}),
-               t_new(TD_FLOAT64, 2, (int64_t[]){2, 2}, (double[]){0.3, 0.7, -0.2, 1.5})};
+                 t_new(TD_FLOAT64, 2, (int64_t[]){2, 2}, (double[]){by, 3, -0.75, 0.1}),
+                 t_new(TD_FLOAT64, 2, (int64_t[]){2, 2}, (double[]){0.3, 0.7, -0.2, 1.5})};
     if (graded) td_set_requires_grad(g.x, true, NULL), td_set_requires_grad(g.w, true, NULL);
     return g;
 }

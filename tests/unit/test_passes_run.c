@@ -1,6 +1,7 @@
 /* Passes change nothing that can be seen: programs that are drawn are run as they are and after passes (each alone, in
  * random orders, all of them), and must give the same bits: results, errors with their places, what was written,
  * gradients, and the numbers that were taken from the generator. So must the arithmetic of constants. */
+#include "proto/passes/freeze.h"
 #include "proto/passes/passes.h"
 #include "proto/program/text.h"
 #include "tests/unit/drawn_programs.h"
@@ -17,7 +18,7 @@ static void run(td_ir *ir, int64_t number, seen *s)
 
 /* ---- with passes and without */
 
-static unsigned ran, failed_runs, changed;
+static unsigned ran, failed_runs, changed, rewritten;
 
 static void show(const char *what, const td_ir *ir)
 {
@@ -38,6 +39,7 @@ static bool same(const td_ir *before, td_ir *after, int64_t number, const seen *
     good = good && ((drops && want->error[0]) || (alike && strcmp(got.error, want->error) == 0));
     ran++;
     changed += !td_ir_equal(before, after);
+    rewritten += !td_ir_equal(before, after) && !strcmp(what, "writes");
     if (!good) {
         printf("%s changes what is seen with n = %d: '%s', not '%s'\n", what, (int)number, got.error, want->error);
         show("before", before), show("after", after);
@@ -93,8 +95,165 @@ static void drawn_programs(void)
             return;
         }
     }
-    printf("%u runs, of which %u changed programs; %u programs fail\n", ran, changed, failed_runs);
-    CU_ASSERT_TRUE(given || (changed > ran / 3 && failed_runs < n / 3));
+    printf("%u runs, of which %u changed programs, %u of them writes; %u programs fail\n", ran, changed, rewritten,
+           failed_runs);
+    CU_ASSERT_TRUE(given || (changed > ran / 3 && failed_runs < n / 3 && rewritten > n / 10));
+}
+
+/* ---- writes, of whatever dtypes and shapes */
+
+static const char *const makes[] = {
+    "%t : Tensor = td::mul(%x, %two)",     "%t : Tensor = td::mul(%x, %half)",
+    "%t : Tensor = td::exp(%x)",           "%t : Tensor = td::relu(%x)",
+    "%t : Tensor = td::add(%x, %y, %two)", "%t : Tensor = td::gt(%x, %y)",
+    "%t : Tensor = td::neg(%x)",           "%t : Tensor = td::clamp(%x, %none, %two)",
+    "%t : Tensor = td::copy(%x, %none)",   "%t : Tensor = td::pow(%x, %two)",
+    "%t : Tensor = td::where(%c, %x, %y)", "%t : Tensor = td::div(%x, %y)",
+    "%t : Tensor = td::lerp(%x, %y, %y)",  "%t : Tensor = td::masked_fill(%x, %c, %two)",
+    "%t : Tensor = td::abs(%x)",           "%t : Tensor = td::sum(%x, %none, %no, %none)"};
+static const char *const puts_in[] = {"td::relu_(%t)",
+                                      "td::neg_(%t)",
+                                      "td::exp_(%t)",
+                                      "td::add_(%t, %two, %two)",
+                                      "td::add_(%t, %half, %two)",
+                                      "td::add_(%t, %x, %two)",
+                                      "td::add_(%t, %y, %half)",
+                                      "td::mul_(%t, %y)",
+                                      "td::mul_(%t, %x)",
+                                      "td::pow_(%t, %two)",
+                                      "td::div_(%t, %two)",
+                                      "td::clamp_(%t, %two, %none)",
+                                      "td::sub_(%t, %x, %two)",
+                                      "td::abs_(%t)",
+                                      "td::gt_(%t, %two)",
+                                      "td::masked_fill_(%t, %c, %half)",
+                                      "td::mul_(%t, %t)",
+                                      "td::lerp_(%t, %x, %half)"};
+
+static td_tensor *of_dtype(td_dtype dtype, int ndim)
+{
+    td_tensor *t = t_new(dtype, ndim, (int64_t[]){2, 2}, (double[]){1, 0, 3, 2});
+    if (td_dtype_category(dtype) >= TD_CAT_FLOAT) td_set_requires_grad(t, true, NULL);
+    return t;
+}
+
+static void run_of(const td_ir *ir, td_dtype a, int na, td_dtype b, int nb, seen *s)
+{
+    t_given g = {of_dtype(a, na), of_dtype(b, nb), of_dtype(TD_FLOAT64, 2)};
+    td_program *p = program_of(td_ir_ref((td_ir *)(uintptr_t)ir), &g);
+    run_program(p, &g, 0, TD_GRAD_ON, 1000, s);
+    td_program_unref(p);
+    give_back(g);
+}
+
+/* For all dtypes and some shapes; how many of the programs fail. */
+static unsigned check_dtypes(const td_ir *ir, const td_ir *after, const char *text)
+{
+    static const td_dtype dtypes[] = {TD_BOOL, TD_UINT8, TD_INT64, TD_FLOAT16, TD_FLOAT32, TD_FLOAT64, TD_COMPLEX64};
+    static const int ndims[][2] = {{2, 2}, {1, 2}, {2, 0}};
+    enum { DTYPES = sizeof dtypes / sizeof *dtypes };
+    unsigned failed = 0;
+    for (unsigned k = 0; k < DTYPES * DTYPES * 3; k++) {
+        seen want, got;
+        td_dtype a = dtypes[k % DTYPES], b = dtypes[k / DTYPES % DTYPES];
+        const int *n = ndims[k / DTYPES / DTYPES];
+        run_of(ir, a, n[0], b, n[1], &want);
+        run_of(after, a, n[0], b, n[1], &got);
+        bool same = want.n == got.n && !memcmp(want.bits, got.bits, sizeof got.bits) && !strcmp(want.error, got.error);
+        if (!same)
+            printf("%s and %s, %d and %d dimensions: '%s', not '%s'\n%s", td_dtype_name(a), td_dtype_name(b), n[0],
+                   n[1], got.error, want.error, text);
+        CU_ASSERT_TRUE_FATAL(same);
+        failed += want.error[0] != 0;
+    }
+    return failed;
+}
+
+static void writes_of_all_dtypes(void)
+{
+    static const td_pass pass = {"writes", td_pass_writes}, *const writes = &pass;
+    enum { MAKES = sizeof makes / sizeof *makes, PUTS = sizeof puts_in / sizeof *puts_in };
+    unsigned gone = 0, failing = 0;
+    for (unsigned k = 0; k < MAKES * PUTS; k++) {
+        char text[1024];
+        td_error e = {0};
+        snprintf(text, sizeof text,
+                 "captured %%w : Tensor = \"w\"\ngraph(%%x : Tensor, %%y : Tensor, %%n : int):\n"
+                 "%%none : NoneType = prim::Constant()\n%%no : bool = prim::Constant[value=0]()\n"
+                 "%%two : int = prim::Constant[value=2]()\n%%half : float = prim::Constant[value=0.5]()\n"
+                 "%%c : Tensor = td::gt(%%x, %%two)\n%s # a.py:1:1\n%%u : Tensor = %s # a.py:2:2\nreturn (%%t, %%u)\n",
+                 makes[k / PUTS], puts_in[k % PUTS]);
+        td_ir *ir = td_ir_read(text, strlen(text), &e);
+        if (!ir || td_ir_verify(ir, 0, &e)) printf("%s\n%s", e.message, text);
+        CU_ASSERT_FATAL(ir && !e.code);
+        td_ir *after = td_ir_pass(ir, 1, &writes, &e);
+        CU_ASSERT_PTR_NOT_NULL_FATAL(after);
+        bool same = td_ir_equal(ir, after);
+        if (!same) failing += check_dtypes(ir, after, text) > 0;
+        gone += !same;
+        td_ir_unref(ir), td_ir_unref(after);
+    }
+    printf("%u of %d writes go; %u of these fail for some dtypes\n", gone, MAKES * PUTS, failing);
+    CU_ASSERT_TRUE(gone > 40);
+}
+
+/* ---- frozen, with w as a constant */
+
+/* The setup is run once, and gives what the rest captures. */
+static void run_frozen(td_ir *ir, int64_t number, seen *s, unsigned *made)
+{
+    td_frozen_look looks = {{TD_FLOAT64, TD_TYPE_ANY, TD_TYPE_ANY, 2, {2, 2}}, 1};
+    td_error e = {0};
+    td_frozen f;
+    td_program *setup = NULL, *p = NULL;
+    td_exec *r = NULL;
+    const td_val *v = NULL;
+    bool done = false;
+    t_given g = give(0, false);
+    td_tensor *captured[ROOM];
+    CU_ASSERT_EQUAL_FATAL(td_ir_freeze(&f, ir, &looks, true, &e), 0);
+    if (f.setup) {
+        CU_ASSERT_EQUAL(td_ir_verify(f.setup, TD_VERIFY_GROWN, &e), 0);
+        setup = program_of(td_ir_ref(f.setup), &g);
+        CU_ASSERT_EQUAL_FATAL(td_exec_new(&r, setup, &t_who, &env, TD_GRAD_ON, &e), 0);
+        CU_ASSERT_EQUAL_FATAL(td_exec_begin(r, 0, NULL, &e), 0);
+        while (!done) CU_ASSERT_EQUAL_FATAL(td_exec_step(r, 1000, &done, NULL, NULL, &e), 0);
+        *made += td_exec_results(r, &v);
+    }
+    CU_ASSERT_TRUE_FATAL(f.main->ncaptures < ROOM);
+    CU_ASSERT_EQUAL(td_ir_verify(f.main, TD_VERIFY_GROWN, &e), 0);
+    for (uint32_t k = 0; k < f.main->ncaptures; k++)
+        captured[k] = f.main_from[k] & TD_FROZEN_MADE ? v[f.main_from[k] & ~TD_FROZEN_MADE].tensor : g.w;
+    CU_ASSERT_EQUAL_FATAL(td_program_new(&p, td_ir_ref(f.main), &e), 0);
+    CU_ASSERT_EQUAL_FATAL(td_program_capture(p, f.main->ncaptures, captured, t_who.account, &e), 0);
+    run_program(p, &g, number, TD_GRAD_ON, 1000, s);
+    CU_ASSERT_TRUE(!r || td_exec_drop(r, INT32_MAX));
+    td_program_unref(setup), td_program_unref(p);
+    td_frozen_free(&f);
+    give_back(g);
+}
+
+static void frozen_programs(void)
+{
+    unsigned made = 0, alike = 0;
+    for (uint64_t seed = 1; seed <= 300; seed++) {
+        seen want, got;
+        int64_t number = (int64_t)(seed % 23) - 1;
+        t_given g = give(0, false);
+        td_ir *ir = drawn_module(seed);
+        td_program *p = program_of(td_ir_ref(ir), &g);
+        run_program(p, &g, number, TD_GRAD_ON, 1000, &want);
+        td_program_unref(p);
+        give_back(g);
+        run_frozen(td_ir_ref(ir), number, &got, &made);
+        bool same = want.error[0] || (got.n == want.n && memcmp(got.bits, want.bits, sizeof got.bits) == 0);
+        if (!same) printf("frozen, TD_SEED=%d differs: '%s'\n", (int)seed, got.error), show("before", ir);
+        CU_ASSERT_TRUE(same);
+        alike += same && !want.error[0];
+        td_ir_unref(ir);
+    }
+    printf("%u frozen programs are alike, %u tensors were made once\n", alike, made);
+    CU_ASSERT_TRUE(alike > 150 && made > 50);
 }
 
 /* ---- arithmetic of constants */
@@ -210,4 +369,5 @@ static void many_loops(void)
 }
 
 TD_CUNIT_MAIN_WITH("passes_run", t_setup, t_teardown, {"drawn programs", drawn_programs},
+                   {"frozen programs", frozen_programs}, {"writes of all dtypes", writes_of_all_dtypes},
                    {"numbers at their edges", numbers_at_their_edges}, {"many loops", many_loops})

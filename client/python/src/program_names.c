@@ -95,6 +95,36 @@ static PyObject *captured(PyObject *module, PyObject *object)
     return all;
 }
 
+/* The names of a tuple; NULL: one is none. */
+static const char **names_of(PyObject *tuple)
+{
+    Py_ssize_t n = PyTuple_Size(tuple);
+    const char **names = calloc((size_t)n + 1, sizeof *names);
+    if (!names) return (const char **)PyErr_NoMemory();
+    for (Py_ssize_t k = 0; k < n; k++) {
+        names[k] = PyUnicode_AsUTF8AndSize(PyTuple_GetItem(tuple, k), NULL);
+        if (names[k]) continue;
+        free(names);
+        return NULL;
+    }
+    return names;
+}
+
+/* _program_freeze(program, kept, exactly) */
+static PyObject *freeze(PyObject *module, PyObject *args)
+{
+    (void)module;
+    PyObject *object, *kept;
+    int exactly;
+    if (!PyArg_ParseTuple(args, "OO!p:freeze", &object, &PyTuple_Type, &kept, &exactly)) return NULL;
+    td_program *p = tdpy_program(object);
+    const char **names = p ? names_of(kept) : NULL;
+    if (!names) return NULL;
+    td_program *made = td_program_freeze(p, (int)PyTuple_Size(kept), names, exactly ? TD_FREEZE_EXACTLY : 0);
+    free(names);
+    return tdpy_program_object(made);
+}
+
 /* _program_plans(program): what the daemon made of it, for people. */
 static PyObject *plans(PyObject *module, PyObject *object)
 {
@@ -110,6 +140,7 @@ PyMethodDef tdpy_program_names[] = {{"_program_publish", publish, METH_VARARGS, 
                                     {"_program_open", open_name, METH_VARARGS, NULL},
                                     {"_program_text", text, METH_O, NULL},
                                     {"_program_captured", captured, METH_O, NULL},
+                                    {"_program_freeze", freeze, METH_VARARGS, NULL},
                                     {"_program_plans", plans, METH_O, NULL},
                                     {"_names_in", names_in, METH_VARARGS, NULL},
                                     {NULL, NULL, 0, NULL}};

@@ -41,7 +41,7 @@ from . import _C
 from ._named import Named, OpenedProgram, open, timeout
 from ._script import World
 
-__all__ = ["Final", "LoadedProgram", "OpenedProgram", "ScriptFunction", "ScriptModule", "TracedFunction", "TracedModule", "TracerWarning", "export", "ignore", "is_scripting", "load", "open", "save", "script", "timeout", "trace", "trace_module",
+__all__ = ["Final", "FrozenModule", "LoadedProgram", "OpenedProgram", "ScriptFunction", "ScriptModule", "TracedFunction", "TracedModule", "TracerWarning", "export", "freeze", "ignore", "is_scripting", "load", "open", "optimize_for_inference", "save", "script", "timeout", "trace", "trace_module",
            "unused"]
 
 Final = typing.Final
@@ -163,6 +163,10 @@ def __getattr__(name):
         from . import _filed
 
         return getattr(_filed, name)
+    if name in ("FrozenModule", "freeze", "optimize_for_inference"):
+        from . import _script_frozen
+
+        return getattr(_script_frozen, name)
     if name in __all__:
         from . import _trace
 

@@ -1,0 +1,281 @@
+"""Frozen modules: what they compute, what is left of them, and what they share with the module that they were made of."""
+import inspect
+import linecache
+import re
+import warnings
+
+import pytest
+import tensord as td
+from tensord import nn
+from tensord.nn import functional as F
+
+
+class Block(nn.Module):
+    def __init__(self, before, after, stride=1):
+        super().__init__()
+        self.conv1, self.bn1 = nn.Conv2d(before, after, 3, stride, 1, bias=False), nn.BatchNorm2d(after)
+        self.conv2, self.bn2 = nn.Conv2d(after, after, 3, 1, 1, bias=False), nn.BatchNorm2d(after)
+        self.down = nn.Sequential(nn.Conv2d(before, after, 1, stride), nn.BatchNorm2d(after)) if stride != 1 else None
+
+    def forward(self, x):
+        y = self.bn2(self.conv2(F.relu(self.bn1(self.conv1(x)))))
+        if self.down is not None:
+            x = self.down(x)
+        return F.relu(x + y)
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv, self.bn, self.drop = nn.Conv2d(3, 8, 3, 1, 1), nn.BatchNorm2d(8, affine=False), nn.Dropout(0.3)
+        self.a, self.b, self.fc = Block(8, 8), Block(8, 16, 2), nn.Linear(16, 5)
+
+    def forward(self, x):
+        if self.training:
+            x = x + 1
+        x = self.drop(F.relu(self.bn(self.conv(x))))
+        return self.fc(self.b(self.a(x)).mean((2, 3)))
+
+
+def trained(module, *shape):
+    """With statistics that are those of no norm at its beginning."""
+    td.manual_seed(3)
+    with td.no_grad():
+        for _ in range(3):
+            module(td.randn(shape) * 2 + 0.5)
+        for p in module.parameters():
+            p.add_(td.randn(p.shape) * 0.1)
+    return module.eval()
+
+
+def far(a, b):
+    return float((a - b).abs().max() / b.abs().max())
+
+
+def captured(program):
+    return re.findall(r'^captured .* = "(.*)"$', program.graph, re.MULTILINE)
+
+
+def test_norms_go_into_the_weights():
+    net = trained(Net(), 4, 3, 8, 8)
+    x = td.randn(2, 3, 8, 8)
+    frozen = td.jit.freeze(td.jit.script(net))
+    assert "batch_norm" not in frozen.graph and "dropout" not in frozen.graph
+    assert far(frozen(x), net(x)) < 1e-5
+    assert "conv.weight" in captured(frozen) and not any("running_var" in k for k in captured(frozen))
+    assert not frozen.training and not list(frozen.parameters()) and not frozen.state_dict()
+    assert frozen.train() is frozen and not frozen.training
+
+
+def test_exactly():
+    net = trained(Net(), 4, 3, 8, 8)
+    x = td.randn(2, 3, 8, 8)
+    frozen = td.jit.freeze(td.jit.script(net), optimize_numerics=False)
+    assert frozen.graph.count("td::batch_norm") == 6
+    assert frozen(x).tolist() == net(x).tolist()
+
+
+LAYERS = [
+    (nn.Conv1d(3, 4, 3, bias=False), nn.BatchNorm1d(4), (2, 3, 9)),
+    (nn.Conv1d(4, 8, 3, groups=2), nn.BatchNorm1d(8), (2, 4, 9)),
+    (nn.Conv2d(4, 8, 3, padding="same", groups=4), nn.BatchNorm2d(8, affine=False), (2, 4, 6, 6)),
+    (nn.Conv3d(3, 4, 2), nn.BatchNorm3d(4), (2, 3, 4, 4, 4)),
+    (nn.ConvTranspose1d(3, 4, 3), nn.BatchNorm1d(4), (2, 3, 9)),
+    (nn.ConvTranspose2d(3, 4, 3, stride=2), nn.BatchNorm2d(4), (2, 3, 5, 5)),
+    (nn.ConvTranspose2d(4, 4, 3, groups=2), nn.BatchNorm2d(4), (2, 4, 5, 5)),
+    (nn.ConvTranspose3d(3, 4, 2), nn.BatchNorm3d(4), (2, 3, 3, 3, 3)),
+    (nn.Linear(3, 4, bias=False), nn.BatchNorm1d(4), (5, 3)),
+    (nn.Linear(3, 4), nn.BatchNorm1d(4), (5, 4, 3)),
+    (nn.Conv1d(3, 6, 3), nn.BatchNorm1d(6), (3, 8)),  # a batch of 3 to the norm, and none to the layer
+]
+
+
+@pytest.mark.parametrize("layer, norm, shape", LAYERS[:-1], ids=lambda v: type(v).__name__ if isinstance(v, nn.Module) else None)
+def test_layers(layer, norm, shape):
+    net = trained(nn.Sequential(layer.train(), norm.train()), *shape)
+    x = td.randn(shape)
+    assert far(td.jit.freeze(td.jit.script(net))(x), net(x)) < 1e-5
+
+
+def test_a_norm_along_another_dimension_stays():
+    """One row without a batch: its channels are a batch to the norm, and its places are channels."""
+    layer, norm, shape = LAYERS[-1]
+    net = trained(nn.Sequential(layer, norm), *shape)
+    x = td.randn(shape)
+    program, frozen = td.jit.script(net), td.jit.freeze(td.jit.script(net))
+    assert frozen(x).tolist() == program(x).tolist()
+
+
+def test_doubles():
+    net = nn.Sequential(nn.Conv2d(2, 3, 3), nn.BatchNorm2d(3)).double().eval()
+    x = td.randn(1, 2, 5, 5).double()
+    frozen = td.jit.freeze(td.jit.script(net))
+    assert "batch_norm" not in frozen.graph and float((frozen(x) - net(x)).abs().max()) < 1e-12
+
+
+def test_what_is_made_of_constants_is_made_once():
+    class Scaled(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight = nn.Parameter(td.randn(4, 3))
+
+        def forward(self, x):
+            return x @ td.exp(self.weight).t() * self.weight.shape[0]
+
+    net = Scaled().eval()
+    frozen, x = td.jit.freeze(td.jit.script(net), optimize_numerics=False), td.randn(2, 3)
+    assert "exp" not in frozen.graph and "td::t(" not in frozen.graph and captured(frozen) == ["weight"]
+    assert frozen(x).tolist() == net(x).tolist()
+
+
+def test_it_is_a_copy():
+    net = nn.Sequential(nn.Linear(2, 2)).eval()
+    program = td.jit.script(net)
+    frozen, x = td.jit.freeze(program), td.randn(3, 2)
+    before = frozen(x).tolist()
+    with td.no_grad():
+        net[0].weight.zero_()
+    assert frozen(x).tolist() == before != program(x).tolist()
+
+
+def test_gradients_go_through_it():
+    net = nn.Sequential(nn.Linear(2, 2)).eval()
+    frozen, x = td.jit.freeze(td.jit.script(net)), td.randn(3, 2, requires_grad=True)
+    frozen(x).sum().backward()
+    assert x.grad.tolist() == net[0].weight.detach().sum(0).expand(3, 2).tolist() and net[0].weight.grad is None
+
+
+def test_training_is_refused():
+    program = td.jit.script(nn.Sequential(nn.Linear(2, 2)))
+    with pytest.raises(RuntimeError, match=r"Freezing is currently only implemented for modules in eval mode\. Please call \.eval\(\)"):
+        td.jit.freeze(program)
+    td.jit.freeze(program.eval())
+
+
+@pytest.mark.parametrize("what", [nn.Linear(2, 2).eval(), td.relu, 3])
+def test_only_modules_of_programs(what):
+    with pytest.raises(TypeError, match="Freezing expects a program that is a module: use td.jit.script"):
+        td.jit.freeze(what)
+
+
+class Counted(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight, self.version = nn.Parameter(td.ones(2)), 7
+        self.register_buffer("seen", td.zeros(1))
+        self.register_buffer("half", self.seen[:1])
+
+    def forward(self, x):
+        self.seen.add_(1)
+        return x * self.weight + self.half
+
+    @td.jit.export
+    def twice(self, x):
+        return x * self.weight * 2
+
+
+def test_what_it_writes_stays_shared():
+    """Also what shares memory with it, under another name."""
+    net = Counted().eval()
+    frozen = td.jit.freeze(td.jit.script(net))
+    assert [frozen(td.zeros(2)).tolist() for _ in range(2)] == [[1, 1], [2, 2]]
+    assert net.seen.tolist() == [2] and not hasattr(frozen, "twice")
+
+
+def test_preserved():
+    net = Counted().eval()
+    frozen = td.jit.freeze(td.jit.script(net), preserved_attrs=["twice", "weight", "version"])
+    assert frozen.twice(td.ones(2)).tolist() == [2, 2] and frozen.version == 7 and frozen.weight is net.weight
+    with td.no_grad():
+        net.weight.mul_(3)
+    assert frozen.twice(td.ones(2)).tolist() == [6, 6]
+    with pytest.raises(AttributeError, match="the module has no attribute or method 'thrice' that could be preserved"):
+        td.jit.freeze(td.jit.script(net), preserved_attrs=["thrice"])
+
+
+def test_two_methods_have_constants_of_their_own():
+    net = Counted().eval()
+    frozen = td.jit.freeze(td.jit.script(net), ["twice"])
+    with td.no_grad():
+        net.weight.mul_(3)
+    assert frozen.twice(td.ones(2)).tolist() == [2, 2] and frozen(td.zeros(2)).tolist() == [1, 1]
+
+
+def test_files(tmp_path):
+    net = trained(Net(), 4, 3, 8, 8)
+    frozen, x = td.jit.freeze(td.jit.script(net)), td.randn(2, 3, 8, 8)
+    for ending in ("td", "pt"):
+        path = str(tmp_path / f"net.{ending}")
+        frozen.save(path)
+        loaded = td.jit.load(path)
+        assert loaded(x).tolist() == frozen(x).tolist()
+        again = td.jit.freeze(loaded)
+        assert again(x).tolist() == frozen(x).tolist()
+
+
+def test_names():
+    net = trained(Net(), 4, 3, 8, 8)
+    frozen, x = td.jit.freeze(td.jit.script(net)), td.randn(2, 3, 8, 8)
+    frozen.publish("frozen")
+    try:
+        assert td.jit.open("frozen")(x).tolist() == frozen(x).tolist()
+    finally:
+        td.drop("frozen")
+
+
+def test_optimize_for_inference():
+    net = Net()
+    program = td.jit.script(net)
+    frozen = td.jit.optimize_for_inference(program)
+    assert not net.training and isinstance(frozen, td.jit.FrozenModule) and td.jit.optimize_for_inference(frozen) is frozen
+    assert "FrozenModule" in repr(frozen)
+
+
+def test_a_trace():
+    net = trained(Net(), 4, 3, 8, 8)
+    x = td.randn(2, 3, 8, 8)
+    frozen = td.jit.freeze(td.jit.trace(net, (x,)))
+    assert "batch_norm" not in frozen.graph and far(frozen(x), net(x)) < 1e-5
+
+
+# ---- beside torch
+
+
+class Classifier(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.lstm, self.norm, self.drop, self.fc = nn.LSTM(4, 6, 2, batch_first=True, bidirectional=True), nn.BatchNorm1d(12), nn.Dropout(0.5), nn.Linear(12, 3)
+
+    def forward(self, x):
+        y, _ = self.lstm(x)
+        return self.fc(self.drop(self.norm(y[:, -1])))
+
+
+MLP = [("Linear", 6, 8), ("BatchNorm1d", 8), ("ReLU",), ("Dropout", 0.2), ("Linear", 8, 8), ("BatchNorm1d", 8), ("ReLU",), ("Linear", 8, 2)]
+
+
+def built(layers, of):
+    return of.Sequential(*(getattr(of, kind)(*args) for kind, *args in layers))
+
+
+def rebuilt(cls, torch):
+    """The class over torch's modules."""
+    scope = {**globals(), "nn": torch.nn, "F": torch.nn.functional, "td": torch}
+    text = "".join(inspect.getsource(c) for c in ([Block, cls] if cls is Net else [cls]))
+    linecache.cache[f"<torch {cls.__name__}>"] = len(text), None, text.splitlines(True), f"<torch {cls.__name__}>"
+    exec(compile(text, f"<torch {cls.__name__}>", "exec"), scope)
+    return scope[cls.__name__]()
+
+
+@pytest.mark.parametrize("what, shape", [(Net, (4, 3, 8, 8)), (MLP, (5, 6)), (Classifier, (3, 7, 4))], ids=["resnet", "mlp", "lstm"])
+def test_as_torch(what, shape):
+    torch = pytest.importorskip("torch")
+    ours = trained(built(MLP, nn) if what is MLP else what(), *shape)
+    theirs = built(MLP, torch.nn) if what is MLP else rebuilt(what, torch)
+    theirs.load_state_dict({k: torch.tensor(v.tolist()) for k, v in ours.state_dict().items()})
+    x = td.randn(shape)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # PyTorch has something newer
+        want = torch.jit.freeze(torch.jit.script(theirs.eval()))(torch.tensor(x.tolist()))
+    got = td.jit.freeze(td.jit.script(ours))(x)
+    assert far(got, td.tensor(want.detach().tolist())) < 1e-5
