@@ -244,12 +244,13 @@ typedef struct td_worker {
     cpu_set_t mask; /* (who wakes it, then itself) where it may run, ... */
     bool kept_off;  /* ... while it is kept off one processor */
     td_buffer scratch;
-    int64_t since;        /* when it began what it does */
-    int64_t charged;      /* estimate for that, charged to the flow */
-    double streak_ns;     /* run without looking at the queues */
-    bool untold;          /* the loop has to be told of ends, ... */
-    double untold_ns;     /* ... and this was run meanwhile */
-    td_flow *at[TD_WAYS]; /* whose chunks it runs, the one that gave way to the others first */
+    int64_t since;         /* when it began what it does */
+    int64_t charged;       /* estimate for that, charged to the flow */
+    double streak_ns;      /* run without looking at the queues */
+    bool untold;           /* the loop has to be told of ends, ... */
+    double untold_ns;      /* ... and this was run meanwhile */
+    td_flow *at[TD_WAYS];  /* whose chunks it runs, the one that gave way to the others first */
+    double at_ns[TD_WAYS]; /* what each is thought to take */
     int ways;
     int64_t chunk_since; /* when the last of them began */
     int64_t until;       /* over others' chunks: no claim after this */
@@ -314,6 +315,8 @@ bool td_task_claim(td_task *t, td_claim *c, int64_t *charged);
 td_task *td_pool_pick(td_worker *w, td_claim *c);
 /* Let others join the phase that its owner has opened. */
 void td_pool_list(td_pool *p, td_task *t);
+/* What a chunk of it is thought to take; of an open task that is in chunk_ns. */
+double td_task_chunk_ns(const td_task *t);
 void td_pool_unlist(td_pool *p, td_task *t);
 
 /* idle.c */

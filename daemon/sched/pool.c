@@ -53,16 +53,22 @@ static bool next_phase(td_task *t, int from)
     return false;
 }
 
+double td_task_chunk_ns(const td_task *t)
+{
+    const td_kcall *k = &t->call->k;
+    double chunks = 0;
+    for (int i = 0; i < k->nphases; i++) chunks += (double)k->phase[i].chunks;
+    return chunks > 0 ? cost_of(t) / chunks : 0;
+}
+
 /* Give it work memory and set up its first phase; false when there is nothing to run. (owner) */
 static bool begin(td_pool *p, td_task *t)
 {
     td_kcall *k = &t->call->k;
-    double chunks = 0;
     uint8_t queued = TD_TASK_QUEUED;
     t->open = true;
     if (!atomic_compare_exchange_strong(&t->state, &queued, TD_TASK_BEGUN)) return false;
-    for (int i = 0; i < k->nphases; i++) chunks += (double)k->phase[i].chunks;
-    t->chunk_ns = chunks > 0 ? cost_of(t) / chunks : 0;
+    t->chunk_ns = td_task_chunk_ns(t);
     if (k->work_bytes) {
         td_buffer b = td_work_take(&p->work, k->work_bytes);
         k->work = b.data;
@@ -84,6 +90,7 @@ static void run_chunks(td_worker *w, td_task *t, const td_claim *c)
         return;
     }
     td_chunk_fn fn = k->phase[t->phase].fn;
+    w->at_ns[w->ways] = t->chunk_ns;
     w->at[w->ways++] = t->flow;
     w->chunk_since = w->since;
     for (int64_t i = 0; i < c->count && !atomic_load_explicit(&k->failed, memory_order_relaxed); i++)
@@ -206,7 +213,8 @@ static void work(td_worker *w, td_task *t, td_claim *c)
 }
 
 /* In the middle of a chunk, where it rests: when it takes long and others wait, one of their tasks is worked on here,
- * on top of it, for as long; then it goes on itself. What is left of the other one is listed, as always. */
+ * on top of it, for as long; then it goes on itself. What is left of the other one is listed, as always. A chunk cannot
+ * be left for what lies below it: so none is begun on top that takes much longer (td_pool_pick). */
 static void give_way(void *arg)
 {
     td_worker *w = arg;

@@ -8,6 +8,8 @@
  * because a worker may lose its processor while it holds it: it posts through the inbox. */
 #include "daemon/sched/internal.h"
 
+#define ON_TOP_NS 2e6 /* a chunk may lie so long on top of one that gave way, or twice as long as that one takes */
+
 static int64_t vtime(const td_due *d)
 {
     return atomic_load_explicit(&d->vtime, memory_order_relaxed);
@@ -137,16 +139,25 @@ static bool is_at(const td_worker *w, const td_flow *f)
     return false;
 }
 
-/* The same of those that this worker is not at; NULL: of this share it is at all. */
+/* May it lie on top of what this worker is at? That one waits for the end of one of its chunks. */
+static bool is_short(const td_worker *w, const td_task *t)
+{
+    double takes = t->open ? t->chunk_ns : td_task_chunk_ns(t);
+    return takes <= ON_TOP_NS || takes <= 2 * w->at_ns[w->ways - 1];
+}
+
+/* The same of those that this worker is not at, and that are short; NULL: there are none in this share. */
 static td_flow *least_served_elsewhere(const td_share *s, const td_worker *w)
 {
     td_flow *best = NULL;
-    for (td_due *d = s->flows.first; d; d = d->next)
-        if (!is_at(w, td_flow_of(d)) && (!best || vtime(d) < vtime(&best->due))) best = td_flow_of(d);
+    for (td_due *d = s->flows.first; d; d = d->next) {
+        td_flow *f = td_flow_of(d);
+        if ((!best || vtime(d) < vtime(&best->due)) && !is_at(w, f) && is_short(w, f->tasks.first)) best = f;
+    }
     return best;
 }
 
-/* Who was given least, of those that this worker is not at. */
+/* Who was given least, of those that this worker may be at beside what it is at. */
 static td_flow *next_flow(const td_pool *p, const td_worker *w)
 {
     if (!p->shares.first) return NULL;

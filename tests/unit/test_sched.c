@@ -763,6 +763,43 @@ static void a_row_goes_on(void)
     finish();
 }
 
+/* A chunk of seconds is not begun on top of one of milliseconds, whose client would wait for its end; on top of another
+ * of seconds it is. */
+static _Atomic int row_ended, on_top;
+static void k_resting(td_kcall *k, int64_t chunk, void *scratch)
+{
+    (void)k, (void)chunk, (void)scratch;
+    atomic_store(&at_row, 1);
+    for (double until = now_ms() + 60; now_ms() < until;) td_breathe();
+    atomic_store(&row_ended, 1);
+}
+static void k_heavy(td_kcall *k, int64_t chunk, void *scratch)
+{
+    (void)k, (void)chunk, (void)scratch;
+    atomic_store(&on_top, !atomic_load(&row_ended));
+}
+static void a_short_chunk_is_not_buried(void)
+{
+    for (int heavy = 0; heavy < 2; heavy++) {
+        start(1);
+        td_flow *other;
+        CU_ASSERT_EQUAL(td_flow_new(&other, s, NULL), 0);
+        td_issuer second = {.flow = other};
+        atomic_store(&at_row, 0);
+        atomic_store(&row_ended, 0);
+        td_call *row = fake_call(&who, heavy ? 3e9 : 5e5), *long_one = fake_call(&second, 5e9);
+        fake_phase(row, k_resting, 1);
+        fake_phase(long_one, k_heavy, 1);
+        td_sched_submit(s, row);
+        for (double until = now_ms() + 60e3; !atomic_load(&at_row) && now_ms() < until;) usleep(100);
+        td_sched_submit(s, long_one);
+        td_sched_drain(s);
+        CU_ASSERT_EQUAL(atomic_load(&on_top), heavy);
+        td_flow_free(other);
+        finish();
+    }
+}
+
 /* Two flows with the same to do each get half. */
 static _Atomic int given[2];
 static void k_flow(td_kcall *k, int64_t chunk, void *scratch)
@@ -968,6 +1005,7 @@ TD_CUNIT_MAIN(
     {"many views of one storage", many_views_of_one_storage}, {"waiters", waiters},
     {"waiter keeps its place", waiter_keeps_its_place}, {"callbacks may issue", callbacks_may_issue},
     {"a small flow waits a chunk", a_small_flow_waits_a_chunk}, {"a row goes on", a_row_goes_on},
+    {"a chunk of seconds lies on no short one", a_short_chunk_is_not_buried},
     {"equal flows get equal shares", equal_flows_get_equal_shares},
     {"many flows share one part", many_flows_share_one_part}, {"cheap words buy nothing", cheap_words_buy_nothing},
     {"idling earns nothing", idling_earns_nothing}, {"freeing with work pending", freeing_with_work_pending},
