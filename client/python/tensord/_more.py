@@ -89,10 +89,10 @@ def linspace(start, end, steps, dtype=None, *, device=None, requires_grad=False)
     start, end = (v.item() if _tensor(v) else v for v in (start, end))
     dtype = dtype or _number_dtype(1.0, start, end)
     if dtype.is_complex:
-        from tensord import _created
+        import tensord
 
         parts = [(complex(start).real, complex(end).real), (complex(start).imag, complex(end).imag)]
-        return _made(device, requires_grad, lambda: _created._join(*(ops.linspace(*p, steps, dtype.to_real()) for p in parts)))
+        return _made(device, requires_grad, lambda: tensord.complex(*(ops.linspace(*p, steps, dtype.to_real()) for p in parts)))
     return _made(device, requires_grad, ops.linspace, float(start), float(end), steps, dtype)
 
 
@@ -220,13 +220,11 @@ def _put_out(made, out, function, own_dtype):
     if own_dtype and made.dtype is not out.dtype:
         raise _C.DTypeError(f"{function}(): dtype {made.dtype} does not match dtype of out parameter ({out.dtype})")
     if made.shape != out.shape:
-        from tensord import _math
-
         if out.numel():
             import warnings
 
             warnings.warn(f"{function}(): out had the shape {tuple(out.shape)} and elements, and has now the shape of the result, {tuple(made.shape)}", stacklevel=3)
-        _math.resize_as_(out, made)
+        out.resize_as_(made)
     return _store(out, made, function)
 
 
@@ -301,9 +299,9 @@ def norm(input, p: Any = 2.0, dim=None, keepdim=False, *, ord=None, dtype=None):
     if dtype is not None:
         input = input.to(dtype)
     if p == "nuc":
-        from tensord import linalg
+        import tensord
 
-        return linalg.matrix_norm(input, "nuc", (-2, -1) if dim is None else dim, keepdim)
+        return tensord.linalg.matrix_norm(input, "nuc", (-2, -1) if dim is None else dim, keepdim)
     if not input.is_floating_point() and not input.is_complex():
         raise _C.DTypeError(f"norm() is for floating point and complex tensors, not for {input.dtype}; give dtype=tensord.float32")
     return ops.norm(input, 2.0 if p is None or p == "fro" else float(p), dim, keepdim)
