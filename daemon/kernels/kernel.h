@@ -117,6 +117,11 @@ static inline bool td_kernel_rest_after(td_kcall *k, int64_t *done, int64_t elem
     return td_kernel_rest(k);
 }
 
+/* How many threads run chunks, said by who has them; 0: nobody has. A library that knows no rest is kept from all of
+ * them at once. */
+void td_kernel_set_workers(int n);
+int td_kernel_workers(void);
+
 /* The CPU's plans, indexed by op id; NULL for views and for ops without one. Generated; a kernel that the table names and nobody
  * wrote is a link error. */
 extern const td_plan_fn td_cpu_plans[];

@@ -329,6 +329,7 @@ int td_pool_init(td_pool *p, td_sched *s, int workers, td_error *e)
     if (!p->workers) return td_no_memory(e, "for %d worker threads", workers);
     for (int i = 0; i < workers; i++) p->workers[i] = (td_worker){.s = s, .index = i};
     p->nworkers = workers;
+    td_kernel_set_workers(workers);
     for (; p->started < workers; p->started++) {
         atomic_fetch_add(&p->running, 1);
         int r = start_worker(&p->workers[p->started]);

@@ -118,5 +118,45 @@ static void places(void)
     rest(&(tcall){.nin = 1, .nout = 1, .in = {&x}, .out = {&y}}, td_cpu_plan_nonzero);
 }
 
-TD_CUNIT_MAIN("kernels_rest", {"a product", product}, {"sort and topk", sorting}, {"norms", normalising},
-              {"nonzero", places})
+/* One plane, and windows as large as a part of it. */
+static void pooling(void)
+{
+    static const int64_t window[2] = {100, 100}, step[2] = {1, 1}, none[2] = {0, 0}, shape[4] = {1, 1, 300, 300};
+    for (int back = 0; back < 2; back++) {
+        tt x = TT(TD_FLOAT32, 1, 1, 300, 300), y = TT(TD_FLOAT32, 1, 1, 201, 201);
+        tcall a = {.nin = 1, .nout = 1, .in = {back ? &y : &x}, .out = {back ? &x : &y}};
+        td_attrs_init(&a.attrs);
+        if (back) td_attrs_ints(&a.attrs, 4, shape);
+        td_attrs_ints(&a.attrs, 2, window), td_attrs_ints(&a.attrs, 2, step), td_attrs_ints(&a.attrs, 2, none);
+        td_attrs_bool(&a.attrs, false), td_attrs_bool(&a.attrs, true);
+        rest(&a, back ? td_cpu_plan_avg_pool2d_backward : td_cpu_plan_avg_pool2d);
+    }
+    for (int pad = 0; pad <= 50; pad += 50) { /* with edges: windows that are cut, too */
+        const int64_t out = 201 + 2 * pad, edge[2] = {pad, pad};
+        tt x = TT(TD_FLOAT32, 1, 1, 300, 300), y = TT(TD_FLOAT32, 1, 1, out, out), i = TT(TD_INT64, 1, 1, out, out);
+        tcall m = {.nin = 1, .nout = 2, .in = {&x}, .out = {&y, &i}};
+        td_attrs_init(&m.attrs);
+        td_attrs_ints(&m.attrs, 2, window), td_attrs_ints(&m.attrs, 2, step), td_attrs_ints(&m.attrs, 2, edge);
+        td_attrs_ints(&m.attrs, 2, step), td_attrs_bool(&m.attrs, false);
+        rest(&m, td_cpu_plan_max_pool2d);
+    }
+    tt g = TT(TD_FLOAT32, 1, 1, 1000, 1000), at = TT(TD_INT64, 1, 1, 1000, 1000), dx = TT(TD_FLOAT32, 1, 1, 2, 2);
+    tcall b = {.nin = 2, .nout = 1, .in = {&g, &at}, .out = {&dx}};
+    td_attrs_init(&b.attrs);
+    td_attrs_ints(&b.attrs, 4, (int64_t[]){1, 1, 2, 2});
+    rest(&b, td_cpu_plan_max_pool2d_backward);
+}
+
+/* All along one dimension. */
+static void scattering(void)
+{
+    enum { N = 1 << 20 };
+    tt x = TT(TD_FLOAT16, 200000), i = TT(TD_INT64, N), v = TT(TD_FLOAT16, N), y = TT(TD_FLOAT16, 200000);
+    tcall c = {.nin = 3, .nout = 1, .in = {&x, &i, &v}, .out = {&y}};
+    td_attrs_init(&c.attrs);
+    td_attrs_int(&c.attrs, 0), td_attrs_int(&c.attrs, 0);
+    rest(&c, td_cpu_plan_scatter_fold);
+}
+
+TD_CUNIT_MAIN("kernels_rest", {"pools", pooling}, {"scatter", scattering}, {"a product", product},
+              {"sort and topk", sorting}, {"norms", normalising}, {"nonzero", places})

@@ -15,11 +15,11 @@ static int64_t window(int64_t i, int64_t size, int64_t k, int64_t s, int64_t pad
     return end - start;
 }
 
-/* Both ways over one plane: windows in order, so that the gradient adds in order. */
+/* Both ways over one plane: windows in order, so that the gradient adds in order. A window may be as large as one
+ * likes. */
 #define DEFINE_AVG(T, s)                                                                                               \
-    TD_INLINE T sum_##s(const T *x, int64_t width, int64_t rows, int64_t cols)                                         \
+    TD_INLINE T sum_##s(T sum, const T *x, int64_t width, int64_t rows, int64_t cols)                                  \
     {                                                                                                                  \
-        T sum = 0;                                                                                                     \
         for (int64_t y = 0; y < rows; y++)                                                                             \
             for (int64_t i = 0; i < cols; i++) sum += x[y * width + i];                                                \
         return sum;                                                                                                    \
@@ -29,16 +29,32 @@ static int64_t window(int64_t i, int64_t size, int64_t k, int64_t s, int64_t pad
         for (int64_t y = 0; y < rows; y++)                                                                             \
             for (int64_t i = 0; i < cols; i++) x[y * width + i] += v;                                                  \
     }                                                                                                                  \
-    static void plane_##s(const td_pool *p, bool backward, const T *from, T *to)                                       \
+    static T large_##s(td_kcall *k, const td_pool *p, bool backward, T part, const T *from, T *to, int64_t rows,       \
+                       int64_t cols)                                                                                   \
+    {                                                                                                                  \
+        T sum = 0;                                                                                                     \
+        for (int64_t y = 0, band = td_max64(1, TD_REST_ELEMENTS / cols); y < rows && !td_kernel_rest(k); y += band) {  \
+            if (backward) spread_##s(to + y * p->w, part, p->w, td_min64(band, rows - y), cols);                       \
+            else sum = sum_##s(sum, from + y * p->w, p->w, td_min64(band, rows - y), cols);                            \
+        }                                                                                                              \
+        return sum;                                                                                                    \
+    }                                                                                                                  \
+    static void plane_##s(td_kcall *k, int64_t *done, const td_pool *p, bool backward, const T *from, T *to)           \
     {                                                                                                                  \
         for (int64_t oy = 0; oy < p->oh; oy++) {                                                                       \
             int64_t y0, y1, ny = window(oy, p->h, p->kh, p->sh, p->ph, &y0, &y1);                                      \
             for (int64_t ox = 0; ox < p->ow; ox++) {                                                                   \
                 int64_t x0, x1, nx = window(ox, p->w, p->kw, p->sw, p->pw, &x0, &x1);                                  \
-                const T count = (T)td_max64(1, p->include_pad ? ny * nx : (y1 - y0) * (x1 - x0));                      \
-                const int64_t at = oy * p->ow + ox, first = y0 * p->w + x0;                                            \
-                if (backward) spread_##s(to + first, from[at] / count, p->w, y1 - y0, x1 - x0);                        \
-                else to[at] = sum_##s(from + first, p->w, y1 - y0, x1 - x0) / count;                                   \
+                const int64_t rows = y1 - y0, cols = x1 - x0, at = oy * p->ow + ox, first = y0 * p->w + x0;            \
+                const T count = (T)td_max64(1, p->include_pad ? ny * nx : rows * cols),                                \
+                        part = backward ? from[at] / count : 0;                                                        \
+                T sum = 0;                                                                                             \
+                if (td_kernel_rest_after(k, done, rows * cols)) return;                                                \
+                if (rows * cols > TD_REST_ELEMENTS) {                                                                  \
+                    sum = large_##s(k, p, backward, part, from + first, to + first, rows, cols);                       \
+                } else if (backward) spread_##s(to + first, part, p->w, rows, cols);                                   \
+                else sum = sum_##s(sum, from + first, p->w, rows, cols);                                               \
+                if (!backward) to[at] = sum / count;                                                                   \
             }                                                                                                          \
         }                                                                                                              \
     }
@@ -51,16 +67,18 @@ static void avg_chunk(td_kcall *k, int64_t chunk, bool backward, char *scratch)
     const td_pool *p = (const td_pool *)k->state;
     int64_t b, e, acc = (int64_t)td_dtype_size(p->acc), inner = p->h * p->w, outer = p->oh * p->ow;
     int64_t from_n = backward ? outer : inner, to_n = backward ? inner : outer;
+    int64_t done = 0;
     char *result = scratch + from_n * acc;
     td_cut_range(p->planes, p->per, chunk, &b, &e);
     for (; b < e; b++) {
+        if (td_kernel_rest(k)) return;
         const void *from = td_pool_plane(&k->in[0], p->acc, b, scratch);
         char *out = (char *)k->out[0].data + b * to_n * (int64_t)td_dtype_size(p->dtype);
         char *to = p->dtype == p->acc ? out : result;
         if (backward) memset(to, 0, (size_t)(to_n * acc));
-        if (p->acc == TD_FLOAT64) plane_d(p, backward, from, (double *)to);
-        else if (p->acc == TD_INT64) plane_i(p, backward, from, (int64_t *)to);
-        else plane_f(p, backward, from, (float *)to);
+        if (p->acc == TD_FLOAT64) plane_d(k, &done, p, backward, from, (double *)to);
+        else if (p->acc == TD_INT64) plane_i(k, &done, p, backward, from, (int64_t *)to);
+        else plane_f(k, &done, p, backward, from, (float *)to);
         if (to != out) td_row_store(out, 1, p->dtype, to, to_n);
     }
 }

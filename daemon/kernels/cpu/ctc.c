@@ -123,12 +123,12 @@ static double forward(td_kcall *k, const ctc_state *s, const ctc_row *r, int64_t
         before = now;
         now = alpha + (keep ? t : t % 2) * places;
         for (int64_t p = 0; p < places; p++) {
+            if (td_kernel_rest_after(k, &done, 16)) return NEVER;
             double sum = !p                 ? before[p]
                          : skips(labels, p) ? log_add3(before[p], before[p - 1], before[p - 2])
                                             : log_add(before[p], before[p - 1]);
             now[p] = sum + said(k, s, t, i, class_at(s, labels, p));
         }
-        if (td_kernel_rest_after(k, &done, places * 16)) break;
     }
     return -(places > 1 ? log_add(now[places - 1], now[places - 2]) : now[0]);
 }
@@ -150,12 +150,12 @@ static void losses_chunk(td_kcall *k, int64_t chunk, void *scratch)
 
 /* Row t of dx: what log_softmax takes off, less the share of all paths that say the class then. */
 static void gradient_row(td_kcall *k, const ctc_state *s, int64_t i, int64_t t, const double *share, double loss,
-                         double g)
+                         double g, int64_t *done)
 {
     const td_desc *d = k->out[0].desc;
     int64_t size = (int64_t)td_dtype_size(d->dtype);
     char *out = (char *)k->out[0].data + (t * s->n + i) * s->classes * size;
-    for (int64_t c = 0; c < s->classes; c++) {
+    for (int64_t c = 0; c < s->classes && !td_kernel_rest_after(k, done, 16); c++) {
         double x = said(k, s, t, i, c),
                v = exp(x) - (share[c] == NEVER && loss < INFINITY ? 0 : exp(share[c] + loss - x));
         td_element_from_double(out + c * size, d->dtype, v * g);
@@ -163,11 +163,11 @@ static void gradient_row(td_kcall *k, const ctc_state *s, int64_t i, int64_t t, 
 }
 
 /* beta of the last step, or of step t from that of the next. */
-static void backward(const td_kcall *k, const ctc_state *s, const ctc_row *r, int64_t i, const int64_t *labels,
-                     int64_t t, const double *after, double *now)
+static void backward(td_kcall *k, const ctc_state *s, const ctc_row *r, int64_t i, const int64_t *labels, int64_t t,
+                     const double *after, double *now, int64_t *done)
 {
     int64_t places = 2 * r->labels + 1;
-    for (int64_t p = places - 1; p >= 0; p--) {
+    for (int64_t p = places - 1; p >= 0 && !td_kernel_rest_after(k, done, 16); p--) {
         double sum = p >= places - 2 ? 0 : NEVER;
         if (t < r->steps - 1) {
             sum = p + 1 == places                          ? after[p]
@@ -201,14 +201,14 @@ static void gradient_chunk(td_kcall *k, int64_t chunk, void *scratch)
     }
     for (int64_t t = r->steps - 1; t >= 0; t--) {
         double *now = beta + t % 2 * most, *after = beta + (t + 1) % 2 * most;
-        if (td_kernel_rest_after(k, &done, places * 16 + s->classes * 8)) return;
-        backward(k, s, r, chunk, labels, t, after, now);
+        backward(k, s, r, chunk, labels, t, after, now, &done);
         for (int64_t c = 0; c < s->classes; c++) share[c] = NEVER;
         for (int64_t p = 0; p < places; p++) {
+            if (td_kernel_rest_after(k, &done, 16)) return;
             double *to = &share[class_at(s, labels, p)];
             *to = log_add(*to, alpha[t * places + p] + now[p]);
         }
-        gradient_row(k, s, chunk, t, share, loss, g);
+        gradient_row(k, s, chunk, t, share, loss, g, &done);
     }
     zero_rows(k, s, chunk, r->steps);
 }

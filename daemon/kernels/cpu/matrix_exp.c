@@ -25,11 +25,17 @@ typedef struct exp_of {
     int64_t reals; /* real numbers of a matrix */
 } exp_of;
 
+/* Some columns at a time, with rests between them. */
 static void multiply(const exp_of *x, int to, int a, int b)
 {
     const td_matrices *s = x->s;
-    s->f->gemm[s->type]("N", "N", &s->n, &s->n, &s->n, td_lapack_number(s->type, 1), x->at[a], &s->n, x->at[b], &s->n,
-                        td_lapack_number(s->type, 0), x->at[to], &s->n, 1, 1);
+    const int strip = 64;
+    for (int j = 0; j < s->n && !td_kernel_rest(x->k); j += strip) {
+        const int columns = s->n - j < strip ? s->n - j : strip;
+        const size_t at = (size_t)j * (size_t)s->n * (size_t)s->size;
+        s->f->gemm[s->type]("N", "N", &s->n, &columns, &s->n, td_lapack_number(s->type, 1), x->at[a], &s->n,
+                            x->at[b] + at, &s->n, td_lapack_number(s->type, 0), x->at[to] + at, &s->n, 1, 1);
+    }
 }
 
 /* to = to * keep + by * from */

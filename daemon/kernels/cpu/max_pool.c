@@ -24,7 +24,19 @@ static inside inside_of(const td_pool *p)
     return in;
 }
 
-/* One plane, contiguous. `T` is compared as it is loaded. */
+/* The call, and what was done of it since it rested last. */
+typedef struct resting {
+    td_kcall *k;
+    int64_t done;
+} resting;
+
+static bool rests(resting *r, int64_t elements)
+{
+    return td_kernel_rest_after(r->k, &r->done, elements);
+}
+
+/* One plane, contiguous. `T` is compared as it is loaded. A plane may be as large as one likes, and so may a window:
+ * they rest within. */
 #define DEFINE_MAX(name, T, LOWEST)                                                                                    \
     TD_CLONES static void name##_look(int64_t n, const T *x, int64_t step, int32_t at, T *value, int32_t *best)        \
     {                                                                                                                  \
@@ -35,8 +47,8 @@ static inside inside_of(const td_pool *p)
             best[i] = wins ? at + (int32_t)(i * step) : best[i];                                                       \
         }                                                                                                              \
     }                                                                                                                  \
-    static void name##_row(const td_pool *p, const T *x, int64_t y0, int64_t y1, int64_t ox, int64_t n, T *out,        \
-                           int64_t *index)                                                                             \
+    static void name##_row(resting *r, const td_pool *p, const T *x, int64_t y0, int64_t y1, int64_t ox, int64_t n,    \
+                           T *out, int64_t *index)                                                                     \
     {                                                                                                                  \
         int32_t best[ROW];                                                                                             \
         int64_t x0 = ox * p->sw - p->pw;                                                                               \
@@ -46,10 +58,12 @@ static inside inside_of(const td_pool *p)
             for (int64_t k = 0; k < p->kw; k++) {                                                                      \
                 int64_t at = y * p->w + x0 + k * p->dw;                                                                \
                 name##_look(n, x + at, p->sw, (int32_t)at, out, best);                                                 \
+                if (rests(r, n)) return;                                                                               \
             }                                                                                                          \
         for (int64_t i = 0; i < n; i++) index[i] = best[i];                                                            \
     }                                                                                                                  \
-    static void name##_one(const td_pool *p, const T *x, int64_t y0, int64_t y1, int64_t ox, T *out, int64_t *index)   \
+    static void name##_one(resting *r, const td_pool *p, const T *x, int64_t y0, int64_t y1, int64_t ox, T *out,       \
+                           int64_t *index)                                                                             \
     {                                                                                                                  \
         int64_t x0, x1;                                                                                                \
         td_pool_window(ox, p->w, p->kw, p->sw, p->pw, p->dw, &x0, &x1);                                                \
@@ -59,7 +73,8 @@ static inside inside_of(const td_pool *p)
         }                                                                                                              \
         int64_t best = y0 * p->w + x0;                                                                                 \
         T value = x[best];                                                                                             \
-        for (int64_t y = y0; y < y1; y += p->dh)                                                                       \
+        for (int64_t y = y0; y < y1; y += p->dh) {                                                                     \
+            if (rests(r, (x1 - x0) / p->dw + 1)) return;                                                               \
             for (int64_t i = x0; i < x1; i += p->dw) {                                                                 \
                 const T v = x[y * p->w + i];                                                                           \
                 if (v > value || v != v) {                                                                             \
@@ -67,20 +82,21 @@ static inside inside_of(const td_pool *p)
                     best = y * p->w + i;                                                                               \
                 }                                                                                                      \
             }                                                                                                          \
+        }                                                                                                              \
         *out = value;                                                                                                  \
         *index = best;                                                                                                 \
     }                                                                                                                  \
-    static void name(const td_pool *p, const T *x, T *out, int64_t *index)                                             \
+    static void name(resting *r, const td_pool *p, const T *x, T *out, int64_t *index)                                 \
     {                                                                                                                  \
         int64_t y0, y1;                                                                                                \
         const inside in = inside_of(p);                                                                                \
         for (int64_t oy = 0; oy < p->oh; oy++, out += p->ow, index += p->ow) {                                         \
             td_pool_window(oy, p->h, p->kh, p->sh, p->ph, p->dh, &y0, &y1);                                            \
             const inside row = y0 < y1 ? in : (inside){0, 0};                                                          \
-            for (int64_t ox = 0; ox < row.first; ox++) name##_one(p, x, y0, y1, ox, out + ox, index + ox);             \
+            for (int64_t ox = 0; ox < row.first; ox++) name##_one(r, p, x, y0, y1, ox, out + ox, index + ox);          \
             for (int64_t ox = row.first; ox < row.last; ox += ROW)                                                     \
-                name##_row(p, x, y0, y1, ox, td_min64(ROW, row.last - ox), out + ox, index + ox);                      \
-            for (int64_t ox = row.last; ox < p->ow; ox++) name##_one(p, x, y0, y1, ox, out + ox, index + ox);          \
+                name##_row(r, p, x, y0, y1, ox, td_min64(ROW, row.last - ox), out + ox, index + ox);                   \
+            for (int64_t ox = row.last; ox < p->ow; ox++) name##_one(r, p, x, y0, y1, ox, out + ox, index + ox);       \
         }                                                                                                              \
     }
 DEFINE_MAX(max_u8, uint8_t, 0)
@@ -91,16 +107,16 @@ DEFINE_MAX(max_i64, int64_t, INT64_MIN)
 DEFINE_MAX(max_f32, float, -INFINITY)
 DEFINE_MAX(max_f64, double, -INFINITY)
 
-static void max_plane(const td_pool *p, const void *x, void *out, int64_t *index)
+static void max_plane(resting *r, const td_pool *p, const void *x, void *out, int64_t *index)
 {
     switch (p->acc) {
-    case TD_UINT8: max_u8(p, x, out, index); break;
-    case TD_INT8: max_i8(p, x, out, index); break;
-    case TD_INT16: max_i16(p, x, out, index); break;
-    case TD_INT32: max_i32(p, x, out, index); break;
-    case TD_INT64: max_i64(p, x, out, index); break;
-    case TD_FLOAT32: max_f32(p, x, out, index); break;
-    default: max_f64(p, x, out, index);
+    case TD_UINT8: max_u8(r, p, x, out, index); break;
+    case TD_INT8: max_i8(r, p, x, out, index); break;
+    case TD_INT16: max_i16(r, p, x, out, index); break;
+    case TD_INT32: max_i32(r, p, x, out, index); break;
+    case TD_INT64: max_i64(r, p, x, out, index); break;
+    case TD_FLOAT32: max_f32(r, p, x, out, index); break;
+    default: max_f64(r, p, x, out, index);
     }
 }
 
@@ -110,11 +126,11 @@ static void forward_chunk(td_kcall *k, int64_t chunk, void *scratch)
     int64_t b, e, n = p->oh * p->ow, size = (int64_t)td_dtype_size(p->dtype);
     char *result = (char *)scratch + p->h * p->w * (int64_t)td_dtype_size(p->acc);
     td_cut_range(p->planes, p->per, chunk, &b, &e);
-    for (int64_t done = 0; b < e; b++) {
-        if (td_kernel_rest_after(k, &done, n * p->kh * p->kw)) return;
+    for (resting r = {.k = k}; b < e; b++) {
+        if (rests(&r, n)) return;
         char *out = (char *)k->out[0].data + b * n * size;
         void *to = p->dtype == p->acc ? out : result;
-        max_plane(p, td_pool_plane(&k->in[0], p->acc, b, scratch), to, (int64_t *)k->out[1].data + b * n);
+        max_plane(&r, p, td_pool_plane(&k->in[0], p->acc, b, scratch), to, (int64_t *)k->out[1].data + b * n);
         if (to != out) td_row_store(out, 1, p->dtype, to, n);
     }
 }
@@ -147,7 +163,9 @@ static bool back_plane(td_kcall *k, const back_state *s, int64_t plane, const vo
         at += i % d->shape[n] * d->stride[n];
         i /= d->shape[n];
     }
+    int64_t done = 0;
     for (int64_t i = 0; i < s->n; i++) {
+        if (td_kernel_rest_after(k, &done, 1)) return false;
         const char *from = (const char *)k->in[1].data;
         int64_t to = td_load_index(
             from + (at + i / w * stride[0] + i % w * stride[1]) * (int64_t)td_dtype_size(d->dtype), d->dtype);
