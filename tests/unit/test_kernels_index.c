@@ -68,6 +68,28 @@ static void index_select_all(void)
             }
 }
 
+/* Lines of elements, as many as a chunk has two of, and one more; in parts that end within a line. */
+static void index_select_lines(void)
+{
+    for (int t = 0; t < TD_DTYPE_COUNT; t++)
+        for (int more = 0; more < 2; more++) {
+            int64_t n = TD_SELECT_BYTES / ((int64_t)td_dtype_size((td_dtype)t) + 16) / 2 + more;
+            tt x = TTL(t, more ? PLAIN : TURNED, 5, 11), ix = TT(TD_INT64, n), out = TT(t, 5, n);
+            tt_random(&x);
+            tt_indices(&ix, 0, 11);
+            CALL(c, 1, &x, &ix);
+            c.out[0] = &out;
+            attr_int(&c, 1);
+            CU_ASSERT_EQUAL(tcall_run(&c, td_cpu_plan_index_select), 0);
+            int bad = 0;
+            for (int64_t i = 0; i < 5 * n; i++) bad += !same(&out, i, &x, i / n * 11 + idx(&ix, i % n));
+            CU_ASSERT_EQUAL(bad, 0);
+            tt_set(&ix, n - 1, 11);
+            CU_ASSERT_EQUAL(tcall_run(&c, td_cpu_plan_index_select), TD_E_INDEX);
+            tt_free(&x), tt_free(&ix), tt_free(&out);
+        }
+}
+
 static void embedding_all(void)
 {
     for (int l = 0; l < LAYOUTS; l++) {
@@ -566,10 +588,10 @@ static void changing_indices(void)
     tt_free(&x), tt_free(&ix), tt_free(&src), tt_free(&out), tt_free(&sel);
 }
 
-TD_CUNIT_MAIN("kernels_index", {"index_select", index_select_all}, {"embedding", embedding_all}, {"gather", gather_all},
-              {"scatter and scatter_add", scatter_all}, {"scatter of a number", scatter_number},
-              {"scatter_add: heavy duplicates", scatter_add_heavy}, {"index and index_put", index_all},
-              {"index_put: broadcast values", index_put_broadcast}, {"index_add", index_add_all},
-              {"nonzero", nonzero_all}, {"nonzero: large", nonzero_large},
+TD_CUNIT_MAIN("kernels_index", {"index_select", index_select_all}, {"index_select: lines", index_select_lines},
+              {"embedding", embedding_all}, {"gather", gather_all}, {"scatter and scatter_add", scatter_all},
+              {"scatter of a number", scatter_number}, {"scatter_add: heavy duplicates", scatter_add_heavy},
+              {"index and index_put", index_all}, {"index_put: broadcast values", index_put_broadcast},
+              {"index_add", index_add_all}, {"nonzero", nonzero_all}, {"nonzero: large", nonzero_large},
               {"masked_select, masked_scatter", masked_all}, {"select_scatter, slice_scatter", slices},
               {"sizes of 0", empties}, {"indices that change meanwhile", changing_indices})

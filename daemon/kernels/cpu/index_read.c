@@ -124,6 +124,47 @@ static void select_elements_chunk(td_kcall *k, int64_t chunk, void *scratch)
     }
 }
 
+/* The same where a chunk has some lines: the indices are looked at once for all of them. */
+#define TAKE(T)                                                                                                        \
+    for (int64_t i = 0; i < n; i++) ((T *)to)[i] = *(const T *)(from + offset[i])
+
+static void take_elements(char *to, const char *from, const int64_t *offset, int64_t n, int64_t size)
+{
+    typedef struct wide {
+        uint64_t half[2];
+    } wide;
+    switch (size) {
+    case 1: TAKE(uint8_t); break;
+    case 2: TAKE(uint16_t); break;
+    case 4: TAKE(uint32_t); break;
+    case 8: TAKE(uint64_t); break;
+    default: TAKE(wide);
+    }
+}
+
+static void select_lines_chunk(td_kcall *k, int64_t chunk, void *scratch)
+{
+    const select_state *s = (const select_state *)k->state;
+    const td_desc *x = k->in[0].desc, *idx = k->in[s->idx].desc;
+    int64_t size = (int64_t)td_dtype_size(x->dtype), stride = x->stride[s->dim] * size, b, e, *offset = scratch;
+    int64_t step = idx->stride[0] * (int64_t)td_dtype_size(idx->dtype);
+    for (int64_t i = 0; i < s->n; i++) {
+        int64_t v = td_load_index((const char *)k->in[s->idx].data + i * step, idx->dtype);
+        if (v < 0 || v >= s->limit) {
+            td_fail_index(k, v, i, s->dim, s->limit);
+            return;
+        }
+        offset[i] = v * stride;
+    }
+    td_cut_range(s->outer * s->n, s->per, chunk, &b, &e);
+    for (int64_t n; b < e; b += n) {
+        int64_t at = b % s->n;
+        n = td_min64(s->n - at, e - b);
+        const char *from = (const char *)k->in[0].data + outer_offset(x, s->dim, b / s->n) * size;
+        take_elements((char *)k->out[0].data + b * size, from, offset + at, n, size);
+    }
+}
+
 static int plan_select(td_kcall *k, int dim, int idx)
 {
     const td_desc *x = k->in[0].desc;
@@ -139,7 +180,13 @@ static int plan_select(td_kcall *k, int dim, int idx)
     int64_t bytes = s->inner * (int64_t)td_dtype_size(x->dtype);
     s->per = td_max64(1, TD_SELECT_BYTES / (bytes + 16));
     bool elements = s->inner == 1 && s->block && k->in[idx].desc->ndim <= 1;
-    td_plan_phase(k, elements ? select_elements_chunk : select_chunk, td_cut(s->outer * s->n, s->per));
+    bool lines = elements && k->in[idx].desc->ndim == 1 && s->outer > 1 && 2 * s->n <= s->per;
+    if (lines) k->scratch_bytes = (size_t)s->n * 8;
+    td_plan_phase(k,
+                  lines      ? select_lines_chunk
+                  : elements ? select_elements_chunk
+                             : select_chunk,
+                  td_cut(s->outer * s->n, s->per));
     k->cost_ns = (double)(s->outer * s->n) * (5 + (double)bytes * 0.1);
     td_plan_moves_freely(k, sizeof *s);
     return 0;
