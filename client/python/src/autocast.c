@@ -44,7 +44,7 @@ bool tdpy_cast(tdpy_casts *c, const tdpy_function *f, const char *where, tdpy_va
 {
     *c = (tdpy_casts){.n = 0};
     if (!on) return true;
-    size_t most = (size_t)(f->nparams + n);
+    size_t most = (size_t)f->nparams + (size_t)n;
     td_array ***at = malloc(most * sizeof *at); /* where the call's tensors stand */
     c->made = malloc(most * sizeof *c->made);
     bool good = at && c->made;
