@@ -30,6 +30,8 @@ TD_RULE(to_device);     /* like x, on the device */
 
 /* infer_pointwise.c */
 TD_RULE(pointwise);   /* the shapes of the tensors, broadcast together */
+TD_RULE(hardtanh);    /* of the shape of x */
+TD_RULE(softshrink);  /* of the shape of x */
 TD_RULE(scaled);      /* the shapes of the tensors, broadcast together */
 TD_RULE(sub);         /* the shapes of the tensors, broadcast together */
 TD_RULE(pow);         /* the shapes of the tensors, broadcast together */

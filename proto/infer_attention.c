@@ -18,8 +18,12 @@ static int check_heads(const td_infer *f, int q, td_error *e)
             return td_fail(e, TD_E_SHAPE, "'%s' has heads of %" PRId64 " columns, more than %d", td_infer_name(f, i), d->shape[3], MOST);
     }
     const int64_t *qs = td_in(f, q)->shape, *ks = td_in(f, q + 1)->shape, *vs = td_in(f, q + 2)->shape;
-    if (ks[0] != qs[0] || ks[3] != qs[3] || qs[1] % ks[1] != 0)
-        return td_fail(e, TD_E_SHAPE, "'query' and 'key' have other batches or columns, or heads of the one are no multiple of the other's");
+    if (ks[0] != qs[0] || ks[3] != qs[3] || qs[1] % ks[1] != 0) {
+        char one[TD_TEXT], other[TD_TEXT];
+        return td_fail(e, TD_E_SHAPE,
+                       "'query' of shape %s needs a 'key' of as many batches and columns, and of heads that its own are a multiple of, but got %s",
+                       TD_SHAPE(td_in(f, q), one), TD_SHAPE(td_in(f, q + 1), other));
+    }
     return td_infer_has_shape(f, q + 2, 4, (int64_t[]){ks[0], ks[1], ks[2], vs[3]}, e);
 }
 

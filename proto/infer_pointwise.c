@@ -30,6 +30,21 @@ TD_RULE(pointwise)
     return finish(f, td_infer_promote(f, 0, NULL), e);
 }
 
+TD_RULE(hardtanh)
+{
+    double least = td_attr_float(f->attrs, 0), most = td_attr_float(f->attrs, 1);
+    if (least > most)
+        return td_fail(e, TD_E_INVALID, "'min' must be no greater than 'max', but they are %g and %g", least, most);
+    return td_infer_pointwise(f, e);
+}
+
+TD_RULE(softshrink)
+{
+    double by = td_attr_float(f->attrs, 0);
+    if (!(by >= 0)) return td_fail(e, TD_E_INVALID, "'lambd' must be at least 0, not %g", by);
+    return td_infer_pointwise(f, e);
+}
+
 /* With one number (alpha, value) that scales an argument. */
 TD_RULE(scaled)
 {

@@ -1,5 +1,8 @@
 """Gradients through Python."""
 import copy
+import math
+import subprocess
+import sys
 
 import pytest
 import tensord as td
@@ -330,3 +333,60 @@ def test_views_know_when_a_program_puts_their_base_into_a_graph():
     view = acc[0:2]
     enter(acc)
     assert acc.requires_grad and view.requires_grad
+
+
+def attended(mask, causal, *heads):
+    return td.ops.tiled_attention(*heads, mask, causal, 0.5)[0]
+
+
+def attention_by_softmax(mask, causal, q, k, v):
+    scores = q @ k.transpose(-2, -1) * 0.5
+    scores = scores if not causal else scores.masked_fill(~td.ones(*scores.shape[-2:], dtype=td.bool).tril(), -math.inf)
+    scores = scores if mask is None else scores.masked_fill(~mask, -math.inf) if mask.dtype == td.bool else scores + mask
+    return scores.softmax(-1).nan_to_num(0.0) @ v
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("masked", ["none", "bool", "float"])
+def test_attention_under_masks_has_all_its_derivatives(causal, masked):
+    r = [td.sin(td.arange(24, dtype=td.float64) * (n + 2)).reshape(1, 2, 3, 4).requires_grad_() for n in range(4)]
+    *heads, g = r
+    near = td.sin(td.arange(9, dtype=td.float64)).reshape(3, 3)
+    mask = {"none": None, "bool": near > 0, "float": near.requires_grad_()}[masked]
+    given = heads + [mask] * (masked == "float")
+    wanted = td.autograd.grad(attention_by_softmax(mask, causal, *heads), given, g)
+    for again in (False, True):
+        got = td.autograd.grad(attended(mask, causal, *heads), given, g, create_graph=again)
+        assert all(td.allclose(a, b, atol=1e-12) for a, b in zip(got, wanted))
+    call = (lambda *x: attended(x[3], causal, *x[:3])) if masked == "float" else (lambda *x: attended(mask, causal, *x))
+    assert td.autograd.gradgradcheck(call, given)
+
+
+@pytest.mark.parametrize("kind", ["bool", "float"])
+def test_rows_that_see_nothing_have_gradients_of_zero(kind):
+    q, k, v = (td.sin(td.arange(12, dtype=td.float64) * (n + 2)).reshape(1, 1, 3, 4).requires_grad_() for n in range(3))
+    seen = td.tensor([[True, False, True], [False, False, False], [True, True, True]])
+    mask = seen if kind == "bool" else td.zeros(3, 3, dtype=td.float64).masked_fill(~seen, -math.inf).requires_grad_()
+    given = [q, k, v] + [mask] * (kind == "float")
+
+    def call(*x):
+        return td.nn.functional.scaled_dot_product_attention(*x[:3], x[3] if kind == "float" else mask)
+
+    plain = td.autograd.grad(call(*given).sum(), given)
+    again = td.autograd.grad(call(*given).sum(), given, create_graph=True)
+    assert all(bool(a.isfinite().all()) and td.allclose(a, b) for a, b in zip(again, plain))
+    assert bool((again[0][0, 0, 1] == 0).all())
+    assert td.autograd.gradgradcheck(lambda *x: call(*x, *given[3:]), given[:3])
+    five = [x.unsqueeze(0) for x in given[:3]]  # which goes another way
+    assert td.allclose(td.nn.functional.scaled_dot_product_attention(*five, mask), call(*given))
+
+
+def test_magnitudes_of_complex_zeros_have_second_derivatives():
+    z = td.tensor([0j, 3 + 4j], requires_grad=True)
+    (g,) = td.autograd.grad(z.abs().sum(), z, create_graph=True)
+    assert td.allclose(td.autograd.grad(g.imag.sum(), z)[0], td.tensor([0j, -0.096 + 0.072j]))
+
+
+def test_both_checks_are_functions_whichever_comes_first():
+    code = "import tensord as td; a = td.autograd; a.gradgradcheck; assert callable(a.gradcheck) and callable(a.gradgradcheck)"
+    subprocess.run([sys.executable, "-c", code], check=True)

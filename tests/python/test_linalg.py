@@ -296,3 +296,44 @@ def test_gradients_are_pytorchs(name, kind, shape):
 
 if common.SANITIZED:
     SHAPES, SQUARES = SHAPES[:5], SQUARES[:4]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_determinant_beyond_all_numbers_is_infinite(kind):
+    if "complex" not in kind:  # (inf + 0i) * (a + 0i) has no sign, in PyTorch either
+        x = draw(kind, 600, 600) * 4
+        assert float(td.linalg.det(td.tensor(x))) == np.linalg.slogdet(x)[0] * math.inf
+    big, small = (1e30, 1e-30) if kind in ("float32", "complex64") else (1e200, 1e-300)
+    x = np.diag(np.array([big, small, big, small, 3], kind))
+    near(td.linalg.det(td.tensor(x)), np.linalg.det(x), kind)
+    if kind == "float64":
+        assert float(td.linalg.det(td.tensor([1e200, 1e200, 1e-300, 1e-300], dtype=td.float64).diag())) == math.inf
+
+
+def cofactors(x):
+    n = x.shape[-1]
+    return np.array([[(-1) ** (i + j) * np.linalg.det(np.delete(np.delete(x, i, 0), j, 1)) for j in range(n)] for i in range(n)]).reshape(n, n).conj()
+
+
+@pytest.mark.parametrize("kind", ["float64", "complex128"])
+@pytest.mark.parametrize("n, rank", [(1, 0), (2, 2), (2, 1), (2, 0), (3, 3), (3, 2), (3, 1), (3, 0), (4, 3), (5, 5), (5, 3), (5, 2)])
+def test_derivatives_of_determinants_of_any_rank(kind, n, rank):
+    a = draw(kind, n, rank) @ draw(kind, rank, n, seed=2)
+    x = td.tensor(a, requires_grad=True)
+    near(td.autograd.grad(td.linalg.det(x), x, td.tensor(1, dtype=x.dtype), create_graph=True)[0], cofactors(a), kind)
+    assert td.autograd.gradgradcheck(td.linalg.det, (x,))
+
+
+def test_derivatives_of_determinants_of_several_and_of_what_is_not_finite():
+    a = np.array([[[1.0, 2, 3], [2, 4, 6], [1, 0, 1]], [[1, 2, 3], [4, 5, 6], [7, 8, 9]], [[1, 0, 0], [0, 1, 0], [0, 0, 1]]])
+    x = td.tensor(a, requires_grad=True)
+    near(td.autograd.grad(td.linalg.det(x).sum(), x, create_graph=True)[0], np.stack([cofactors(m) for m in a]), "float64")
+    x = td.full((3, 3), math.nan, requires_grad=True)
+    assert td.autograd.grad(td.linalg.det(x), x, create_graph=True)[0].isnan().all()
+
+
+def test_conditions_of_nothing_and_of_what_is_no_number():
+    for p in (None, 1, -1, math.inf, -2, "fro", "nuc"):
+        assert td.linalg.cond(td.zeros(2, 0, 0), p).tolist() == [0, 0]
+    for p in (1, -1, math.inf, "fro"):
+        assert float(td.linalg.cond(td.tensor([[1.0, math.nan], [2.0, 3.0]]), p)) == math.inf

@@ -4,6 +4,7 @@ import math
 
 import pytest
 import tensord as td
+from tensord.nn import functional as F
 
 # (name, arguments, value): worked out with 40 digits from the definitions.
 FACTS = [
@@ -327,3 +328,27 @@ def test_masked_has_torchs_dtypes():
     z = td.complex(x, x)
     assert td.masked.var(z, 1).dtype is td.masked.std(z, 1).dtype is td.complex64 and td.masked.var(z, 1)[0].item() == pytest.approx(4)
     assert td.masked.logsumexp(x).item() == pytest.approx(3.126928) and td.masked.logsumexp(i, 0).tolist() == 2
+
+
+def test_complex_forms_of_what_was_for_real_numbers():
+    z, w = td.tensor([1 + 2j, 0.5j, -3 + 0.5j], dtype=td.complex128, requires_grad=True), td.tensor([0.3 - 1j, 1j, 2.0], dtype=td.complex128, requires_grad=True)
+    for f, by, given in ((F.silu, lambda z: z * z.sigmoid(), (z,)), (td.logaddexp, lambda z, w: (z.exp() + w.exp()).log(), (z, w)),
+                         (lambda z: F.rms_norm(z, (3,), eps=0.5), lambda z: z / ((z * z).mean() + 0.5).sqrt(), (z,))):
+        assert td.allclose(f(*given), by(*given), atol=1e-12)
+        assert td.autograd.gradcheck(f, given) and td.autograd.gradgradcheck(f, given)
+    far = td.tensor([-math.inf + 0j, math.inf + 0j, 1000 + 1j])
+    assert td.logaddexp(far, far).real.tolist()[:2] == [-math.inf, math.inf] and td.allclose(td.logaddexp(far, far)[2], far[2] + math.log(2))
+
+
+def test_a_step_goes_with_the_number_that_it_leaves():
+    x, y = td.tensor([1.0, 2.0], requires_grad=True), td.tensor([2.0, 2.0], requires_grad=True)
+    td.nextafter(x, y).sum().backward()
+    assert x.grad.tolist() == [1, 0] and y.grad.tolist() == [0, 0]
+
+
+def test_bounds_that_no_function_has_are_refused():
+    x = td.arange(6).reshape(1, 2, 3)
+    for call, says in ((lambda: F.softshrink(x.float(), -1), "at least 0"), (lambda: F.hardtanh(x, 2, 1), "no greater than")):
+        with pytest.raises(td.InvalidError, match=says):
+            call()
+    assert td.allclose(F.local_response_norm(x, 3), F.local_response_norm(x.float(), 3), atol=1e-3)

@@ -98,7 +98,9 @@ def test_lion_and_lamb():
 
 SCHEDULES = [lambda m, o: m.MultiplicativeLR(o, lambda k: 0.9), lambda m, o: m.ChainedScheduler([m.ConstantLR(o, 0.1, 2), m.ExponentialLR(o, 0.9)]),
              lambda m, o: m.CyclicLR(o, 0.01, 0.1, 3, 5), lambda m, o: m.CyclicLR(o, 0.01, 0.1, 3, mode="triangular2"),
-             lambda m, o: m.CyclicLR(o, 0.01, 0.1, 3, mode="exp_range", gamma=0.9), lambda m, o: m.CyclicLR(o, 0.01, 0.1, 4, cycle_momentum=False)]
+             lambda m, o: m.CyclicLR(o, 0.01, 0.1, 3, mode="exp_range", gamma=0.9), lambda m, o: m.CyclicLR(o, 0.01, 0.1, 4, cycle_momentum=False),
+             lambda m, o: m.OneCycleLR(o, 0.1, 20, three_phase=True), lambda m, o: m.OneCycleLR(o, 0.1, 20, pct_start=0.9, three_phase=True, anneal_strategy="linear"),
+             lambda m, o: m.OneCycleLR(o, 0.1, 20)]
 
 
 @pytest.mark.parametrize("make", SCHEDULES)
@@ -131,3 +133,27 @@ def test_clipping():
     (p * math.inf).sum().backward()
     with pytest.raises(td.InvalidError, match="non-finite"):
         td.nn.utils.clip_grad_norm_([p], 1.0, error_if_nonfinite=True)
+
+
+M = td.optim.lr_scheduler
+REFUSED = [(lambda o: M.LinearLR(o, total_iters=0), "total_iters must be above 0"), (lambda o: M.PolynomialLR(o, total_iters=0), "total_iters must be above 0"),
+           (lambda o: M.CosineAnnealingLR(o, 0), "T_max must be above 0"), (lambda o: M.StepLR(o, 0), "step_size must be above 0"),
+           (lambda o: M.CosineAnnealingWarmRestarts(o, 0), "T_0 must be above 0"), (lambda o: M.CosineAnnealingWarmRestarts(o, 2, 1.5), "T_mult must be a whole number"),
+           (lambda o: M.LinearLR(o, start_factor=0), "start_factor must be above 0"), (lambda o: M.OneCycleLR(o, 0.1, 10, pct_start=1.5), "pct_start must be from 0 to 1"),
+           (lambda o: M.OneCycleLR(o, 0.1, epochs=0, steps_per_epoch=3), "epochs must be above 0")]
+
+
+@pytest.mark.parametrize("make, says", REFUSED)
+def test_lengths_that_no_schedule_has(make, says):
+    with pytest.raises(td.InvalidError, match=says):
+        make(td.optim.SGD([td.ones(1, requires_grad=True)], lr=0.5, momentum=0.9))
+
+
+def test_a_cycle_whose_rise_takes_no_step():
+    """PyTorch divides by 0 there."""
+    o = td.optim.SGD([td.ones(1, requires_grad=True)], lr=0.5)
+    s, rates = M.OneCycleLR(o, 0.1, 5, pct_start=0.2, anneal_strategy="linear", cycle_momentum=False, final_div_factor=math.inf), []
+    for _ in range(5):
+        rates.append(o.param_groups[0]["lr"])
+        s.step()
+    np.testing.assert_allclose(rates, [0.1, 0.075, 0.05, 0.025, 0], atol=1e-15)

@@ -1,4 +1,5 @@
 """Layers over windows, edges, other sizes and sequences, held to PyTorch: the same names in state_dict(), the same values and gradients."""
+import math
 import warnings
 
 import common
@@ -192,3 +193,20 @@ def test_windows_over_integers_and_complex_numbers():
     assert td.autograd.gradcheck(lambda z, v, bias: F.conv2d(z, v, bias, (1, 2), 1), (z, v, bias))
     small = [z[:, :2, :3, :3].detach().requires_grad_(), v[:1, :2, :2].detach().requires_grad_()]
     assert td.autograd.gradgradcheck(F.conv2d, small, [td.complex(p[:, :1, :2, :2], q[:1, :1, 2:4, :2]).requires_grad_()])
+
+
+@pytest.mark.parametrize("mode", ["nearest", "bilinear", "bicubic"])
+@pytest.mark.parametrize("kind", ["float32", "float64", "float16"])
+def test_places_outside_of_a_picture_see_nothing_of_what_is_not_finite(mode, kind):
+    dtype = getattr(td, kind)
+    x = td.arange(16, dtype=dtype).reshape(1, 1, 4, 4)
+    grid = td.tensor([[[[-1.1, 0.3], [5.0, 5.0], [0.3, 0.4]]]], dtype=dtype)  # over the edge, outside, inside
+    wanted = F.grid_sample(x, grid, mode, align_corners=False)
+    x[0, 0, 0, 0] = math.inf
+    x, grid = x.requires_grad_(), grid.requires_grad_()
+    out = F.grid_sample(x, grid, mode, align_corners=False)
+    assert td.allclose(out, wanted)
+    out.backward(td.tensor([[[[1.0, math.inf, 1.0]]]], dtype=dtype))
+    assert bool(x.grad.isfinite().all())
+    if mode != "nearest":
+        assert bool(grid.grad.isfinite().all()) and bool((grid.grad[0, 0, 1] == 0).all())

@@ -183,6 +183,7 @@ static const row rows[] = {
     {"copysign f64[2,3] #-2", 0, 0},
     {"hypot f64[2,3] f64[3]", 0, 0},
     {"logaddexp f64[2,3] f64[3]", 0, 0},
+    {"nextafter f64[2,3] f64[3]", 0, 0},
     {"maximum f64[2,3] f64[2,3]", 0, 0},
     {"minimum f64[2,3] f64[2,3]", 0, 0},
     {"where b[2,3] f64[2,3] f64[3]", 0, 2},

@@ -319,7 +319,8 @@ def cond(A: Tensor, p: Any = None) -> Tensor:
     """The condition number by a norm of matrices; infinite for singular ones."""
     if p in ("fro", "nuc"):
         made, info = _ops.linalg_inv_ex(A)
-        return _C.where(info == 0, matrix_norm(A, p) * matrix_norm(made, p), _math.inf)
+        result = matrix_norm(A, p) * matrix_norm(made, p)
+        return _C.where((info == 0) & (result == result), result, _math.inf)
     if isinstance(p, str) or p is not None and abs(p) not in (1, 2, _math.inf):
         raise _C.InvalidError(f"linalg.cond got an invalid norm type: {p}")
     return _ops.linalg_cond(A, 2.0 if p is None else float(p))

@@ -11,7 +11,7 @@
 #include <math.h>
 
 #define NEVER (-INFINITY)
-#define MOST_LABELS (INT64_C(1) << 20)
+#define MOST_LABELS (1 << 20)
 #define MOST_KEPT (INT64_C(1) << 40) /* numbers in all */
 
 typedef struct ctc_state {
@@ -229,8 +229,11 @@ static int start(td_kcall *k, ctc_state *s, int ix, bool backward, const char *n
     s->most = targets->shape[targets->ndim - 1];
     double kept = (double)s->steps * (s->joined ? 2.0 * (double)s->most + (double)s->n : 2.0 * (double)s->most + 1);
     if (s->most > MOST_LABELS || s->classes > INT32_MAX || kept > (double)MOST_KEPT)
-        return td_fail(e, TD_E_UNSUPPORTED, "%s: %lld steps with up to %lld labels of %lld classes are too many", name,
-                       (long long)s->steps, (long long)s->most, (long long)s->classes);
+        return td_fail(e, TD_E_UNSUPPORTED,
+                       "%s: %lld steps with up to %lld labels of %lld classes are too many: there may be %d labels, %d "
+                       "classes, and %lld steps times twice the labels",
+                       name, (long long)s->steps, (long long)s->most, (long long)s->classes, MOST_LABELS, INT32_MAX,
+                       (long long)MOST_KEPT);
     int64_t numbers = s->most + 2 * (2 * s->most + 1);
     if (backward) numbers += s->classes + (s->joined ? 0 : (int64_t)kept);
     k->scratch_bytes = (size_t)numbers * 8;

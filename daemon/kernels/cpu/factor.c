@@ -169,8 +169,10 @@ static void put_number(const td_matrices *s, void *to, int64_t b, number v)
     td_real_put(s->type, to, 2 * b + 1, v.im);
 }
 
-static number times(number a, number b)
+/* Of real numbers the real parts alone: once they are infinite, times 0 they would be NaN. */
+static number times(const td_matrices *s, number a, number b)
 {
+    if (s->type < 2) return (number){a.re * b.re, 0};
     return (number){a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re};
 }
 
@@ -183,7 +185,7 @@ static number product(const td_matrices *s, const void *a, const int *pivots, do
         double size = logs ? hypot(v.re, v.im) : 1;
         if (logs) *logs += log(size);
         if (logs && size != 0) v.re /= size, v.im /= size;
-        all = times(all, v);
+        all = times(s, all, v);
         if (pivots[i] != i + 1) all.re = -all.re, all.im = -all.im;
     }
     return all;

@@ -8,6 +8,7 @@
 #include "daemon/kernels/cpu/plan.h"
 #include "daemon/kernels/cpu/rows.h"
 #include "daemon/kernels/plans.h"
+#include <float.h>
 #include <stdlib.h>
 
 enum { BLOCK = TD_GRID_BLOCK, DIMS = TD_GRID_DIMS, TAPS = TD_GRID_TAPS };
@@ -26,9 +27,11 @@ typedef struct grid_state {
 _Static_assert(sizeof(grid_state) <= TD_KSTATE_BYTES, "grid_state lives in a call's state");
 
 /* What the places of a block see: tap by tap, in the computed dtype. Weights of taps that are beyond are 0, and their
- * offsets 0. Offsets of 32 bits are gathered twice as many at once: what reaches further is read through a copy. */
+ * offsets 0; where 0 times what is there is not 0, they are left out instead. Offsets of 32 bits are gathered twice as
+ * many at once: what reaches further is read through a copy. */
 typedef struct seen {
     int32_t at[TAPS][BLOCK];
+    bool beyond[TAPS][BLOCK];
     float weight_f[TAPS][BLOCK], change_f[DIMS][TAPS][BLOCK];
     double weight_d[TAPS][BLOCK], change_d[DIMS][TAPS][BLOCK];
 } seen;
@@ -49,6 +52,7 @@ static void look(const grid_state *s, const int64_t *stride, const td_grid_line 
             for (int o = 0; o < g->n; o++) change[o] *= o == d ? line[d].change[j] : line[d].weight[j];
         }
         to->at[t][i] = beyond ? 0 : (int32_t)at;
+        to->beyond[t][i] = beyond;
         if (s->acc == TD_FLOAT64) to->weight_d[t][i] = beyond ? 0 : weight;
         else to->weight_f[t][i] = beyond ? 0 : (float)weight;
         for (int o = 0; changes && o < g->n; o++)
@@ -98,35 +102,49 @@ static void copy_chunk(td_kcall *k, int64_t chunk, void *scratch)
     }
 }
 
-#define TAP(t, s) v->weight_##s[t][i] * x[v->at[t][i]]
-#define DEFINE_SUMS(T, s)                                                                                              \
-    TD_CLONES static void sum_##s(T *restrict out, const T *restrict x, const seen *restrict v, int taps, int64_t n)   \
+#define ANY(t, value) (value)
+#define SEEN(t, value) (v->beyond[t][i] ? 0 : (value))
+#define TAP(t, s, OF) OF(t, v->weight_##s[t][i] * x[v->at[t][i]])
+#define DEFINE_SUMS(T, s, name, OF)                                                                                    \
+    TD_CLONES static void sum_##name(T *restrict out, const T *restrict x, const seen *restrict v, int taps,           \
+                                     int64_t n)                                                                        \
     {                                                                                                                  \
         if (taps == 1)                                                                                                 \
-            for (int64_t i = 0; i < n; i++) out[i] = TAP(0, s);                                                        \
+            for (int64_t i = 0; i < n; i++) out[i] = TAP(0, s, OF);                                                    \
         for (int t = 0; t + 4 <= taps; t += 4)                                                                         \
             if (t == 0)                                                                                                \
-                for (int64_t i = 0; i < n; i++) out[i] = TAP(0, s) + TAP(1, s) + TAP(2, s) + TAP(3, s);                \
+                for (int64_t i = 0; i < n; i++)                                                                        \
+                    out[i] = TAP(0, s, OF) + TAP(1, s, OF) + TAP(2, s, OF) + TAP(3, s, OF);                            \
             else                                                                                                       \
-                for (int64_t i = 0; i < n; i++) out[i] += TAP(t, s) + TAP(t + 1, s) + TAP(t + 2, s) + TAP(t + 3, s);   \
+                for (int64_t i = 0; i < n; i++)                                                                        \
+                    out[i] += TAP(t, s, OF) + TAP(t + 1, s, OF) + TAP(t + 2, s, OF) + TAP(t + 3, s, OF);               \
     }                                                                                                                  \
-    static void spread_##s(T *restrict to, const T *restrict g, const seen *restrict v, int taps, int64_t n)           \
+    static void spread_##name(T *restrict to, const T *restrict g, const seen *restrict v, int taps, int64_t n)        \
     {                                                                                                                  \
         for (int64_t i = 0; i < n; i++)                                                                                \
-            for (int t = 0; t < taps; t++) to[v->at[t][i]] += v->weight_##s[t][i] * g[i];                              \
+            for (int t = 0; t < taps; t++) to[v->at[t][i]] += OF(t, v->weight_##s[t][i] * g[i]);                       \
     }                                                                                                                  \
-    TD_CLONES static void change_##s(T *restrict to, const T *restrict x, const T *restrict g, const seen *restrict v, \
-                                     int dims, int taps, int64_t n)                                                    \
+    TD_CLONES static void change_##name(T *restrict to, const T *restrict x, const T *restrict g,                      \
+                                        const seen *restrict v, int dims, int taps, int64_t n)                         \
     {                                                                                                                  \
         for (int t = 0; t < taps; t++) {                                                                               \
             T value[BLOCK];                                                                                            \
-            for (int64_t i = 0; i < n; i++) value[i] = x[v->at[t][i]] * g[i];                                          \
+            for (int64_t i = 0; i < n; i++) value[i] = OF(t, x[v->at[t][i]] * g[i]);                                   \
             for (int d = 0; d < dims; d++)                                                                             \
                 for (int64_t i = 0; i < n; i++) to[d * BLOCK + i] += v->change_##s[d][t][i] * value[i];                \
         }                                                                                                              \
     }
-DEFINE_SUMS(float, f)
-DEFINE_SUMS(double, d)
+#define DEFINE_FOR(T, s, most)                                                                                         \
+    DEFINE_SUMS(T, s, s, ANY)                                                                                          \
+    DEFINE_SUMS(T, s, s##_seen, SEEN)                                                                                  \
+    TD_CLONES static bool finite_##s(const T *x, int64_t n)                                                            \
+    {                                                                                                                  \
+        int beyond = 0;                                                                                                \
+        for (int64_t i = 0; i < n; i++) beyond |= !(x[i] >= -(most) && x[i] <= (most));                                \
+        return !beyond;                                                                                                \
+    }
+DEFINE_FOR(float, f, FLT_MAX)
+DEFINE_FOR(double, d, DBL_MAX)
 
 static void forward_chunk(td_kcall *k, int64_t chunk, void *scratch)
 {
@@ -139,8 +157,9 @@ static void forward_chunk(td_kcall *k, int64_t chunk, void *scratch)
     for (int64_t c = 0; c < s->c; c++) {
         char *out = (char *)k->out[0].data + ((n * s->c + c) * s->places + b) * size;
         char *to = s->dtype == s->acc ? out : line;
-        if (s->acc == TD_FLOAT64) sum_d((double *)to, (const double *)channel(k, s, n, c), v, s->grid.taps, e - b);
-        else sum_f((float *)to, (const float *)channel(k, s, n, c), v, s->grid.taps, e - b);
+        const void *x = channel(k, s, n, c);
+        if (s->acc == TD_FLOAT64) (finite_d(x, 1) ? sum_d : sum_d_seen)((double *)to, x, v, s->grid.taps, e - b);
+        else (finite_f(x, 1) ? sum_f : sum_f_seen)((float *)to, x, v, s->grid.taps, e - b);
         if (to != out) td_row_store(out, 1, s->dtype, to, e - b);
         if (c % 16 == 15 && td_kernel_rest(k)) return;
     }
@@ -170,8 +189,9 @@ static void picture_chunk(td_kcall *k, int64_t chunk, void *scratch)
         for (int64_t c = c0; c < c1; c++) {
             const void *g = td_rows_get(&r, n * s->c + c, b, count, line);
             char *plane = to + (c - c0) * s->plane * acc;
-            if (s->acc == TD_FLOAT64) spread_d((double *)plane, g, v, s->grid.taps, count);
-            else spread_f((float *)plane, g, v, s->grid.taps, count);
+            if (s->acc == TD_FLOAT64)
+                (finite_d(g, count) ? spread_d : spread_d_seen)((double *)plane, g, v, s->grid.taps, count);
+            else (finite_f(g, count) ? spread_f : spread_f_seen)((float *)plane, g, v, s->grid.taps, count);
         }
     }
     if (to != out) td_row_store(out, 1, s->dtype, to, (c1 - c0) * s->plane);
@@ -192,8 +212,9 @@ static void places_chunk(td_kcall *k, int64_t chunk, void *scratch)
     memset(sum, 0, (size_t)dims * BLOCK * sizeof(double));
     for (int64_t c = 0; c < s->c; c++) {
         const void *g = td_rows_get(&r, n * s->c + c, b, e - b, line), *x = channel(k, s, n, c);
-        if (s->acc == TD_FLOAT64) change_d(sum, x, g, v, dims, s->grid.taps, e - b);
-        else change_f(sum, x, g, v, dims, s->grid.taps, e - b);
+        if (s->acc == TD_FLOAT64)
+            (finite_d(x, 1) && finite_d(g, e - b) ? change_d : change_d_seen)(sum, x, g, v, dims, s->grid.taps, e - b);
+        else (finite_f(x, 1) && finite_f(g, e - b) ? change_f : change_f_seen)(sum, x, g, v, dims, s->grid.taps, e - b);
         if (c % 16 == 15 && td_kernel_rest(k)) return;
     }
     char *out = (char *)k->out[1].data + (n * s->places + b) * dims * size;

@@ -89,7 +89,8 @@ td_matrices *td_matrices_plan(td_kcall *k, int i, int64_t batch, td_matrix_fn *o
     if (!f) return NULL;
     int64_t m = x->shape[x->ndim - 2], n = x->shape[x->ndim - 1];
     if (m > INT32_MAX / 2 || n > INT32_MAX / 2 || m * n > INT32_MAX / 2) {
-        td_fail(e, TD_E_UNSUPPORTED, "a matrix of %lld by %lld is more than LAPACK counts", (long long)m, (long long)n);
+        td_fail(e, TD_E_UNSUPPORTED, "a matrix of %lld by %lld is more than the %d elements that LAPACK counts to",
+                (long long)m, (long long)n, INT32_MAX / 2);
         return NULL;
     }
     td_matrices *s = (td_matrices *)k->state;
@@ -110,8 +111,9 @@ bool td_matrices_divide(int64_t rows, int64_t columns, td_error *e)
 {
     const int64_t most = INT32_MAX / 16; /* of each: beside none of one there may be very many of the other */
     if (rows <= most && columns <= most && rows * columns <= most) return true;
-    td_fail(e, TD_E_UNSUPPORTED, "a matrix of %lld by %lld is more than LAPACK counts", (long long)rows,
-            (long long)columns);
+    td_fail(e, TD_E_UNSUPPORTED,
+            "a matrix of %lld by %lld is more than the %d elements that this factorization counts to", (long long)rows,
+            (long long)columns, (int)most);
     return false;
 }
 

@@ -100,6 +100,6 @@ if not _typing.TYPE_CHECKING:
         import importlib
 
         module = importlib.import_module("tensord.autograd." + _LAZY[name])
-        value = module if name in ("functional", "graph") else getattr(module, name)
-        globals()[name] = value
-        return value
+        # all that it has at once: the import has put the module where its function of the same name belongs
+        globals().update({n: getattr(module, n, module) for n, home in _LAZY.items() if home == _LAZY[name]})
+        return globals()[name]

@@ -6,8 +6,24 @@ CosineAnnealingWarmRestarts set it from the one the optimizer began with, which 
 
 import bisect
 import math
+import numbers
 
 from tensord import _C
+
+
+def _above_0(of, **given):
+    """The one named number."""
+    ((name, value),) = given.items()
+    if not value > 0:
+        raise _C.InvalidError(f"{of}: {name} must be above 0, not {value}")
+    return value
+
+
+def _whole(of, **given):
+    ((name, value),) = given.items()
+    if not isinstance(value, numbers.Integral):
+        raise _C.InvalidError(f"{of}: {name} must be a whole number, not {value!r}")
+    return _above_0(of, **given)
 
 
 class LRScheduler:
@@ -89,7 +105,7 @@ class StepLR(LRScheduler):
     """Times gamma every step_size steps."""
 
     def __init__(self, optimizer, step_size, gamma=0.1, last_epoch=-1):
-        self.step_size, self.gamma = step_size, gamma
+        self.step_size, self.gamma = _above_0("StepLR", step_size=step_size), gamma
         super().__init__(optimizer, last_epoch)
 
     def factor(self, k):
@@ -133,7 +149,9 @@ class LinearLR(LRScheduler):
     """From one share of the rate to another in a straight line."""
 
     def __init__(self, optimizer, start_factor=1.0 / 3, end_factor=1.0, total_iters=5, last_epoch=-1):
-        self.start_factor, self.end_factor, self.total_iters = start_factor, end_factor, total_iters
+        if not 0 < start_factor <= 1 or not 0 <= end_factor <= 1:
+            raise _C.InvalidError(f"LinearLR: start_factor must be above 0 and at most 1, end_factor from 0 to 1, not {start_factor} and {end_factor}")
+        self.start_factor, self.end_factor, self.total_iters = start_factor, end_factor, _above_0("LinearLR", total_iters=total_iters)
         super().__init__(optimizer, last_epoch)
 
     def factor(self, k):
@@ -144,7 +162,7 @@ class PolynomialLR(LRScheduler):
     """Down to 0 along a power of what is left."""
 
     def __init__(self, optimizer, total_iters=5, power=1.0, last_epoch=-1):
-        self.total_iters, self.power = total_iters, power
+        self.total_iters, self.power = _above_0("PolynomialLR", total_iters=total_iters), power
         super().__init__(optimizer, last_epoch)
 
     def factor(self, k):
@@ -155,7 +173,7 @@ class CosineAnnealingLR(LRScheduler):
     """Down to eta_min along half a cosine in T_max steps, and up again in as many."""
 
     def __init__(self, optimizer, T_max, eta_min=0.0, last_epoch=-1):
-        self.T_max, self.eta_min, self._floor = T_max, eta_min, eta_min
+        self.T_max, self.eta_min, self._floor = _above_0("CosineAnnealingLR", T_max=T_max), eta_min, eta_min
         super().__init__(optimizer, last_epoch)
 
     def factor(self, k):
@@ -166,7 +184,8 @@ class CosineAnnealingWarmRestarts(LRScheduler):
     """Down to eta_min along half a cosine in T_0 steps, then again from the top in T_mult times as many."""
 
     def __init__(self, optimizer, T_0, T_mult=1, eta_min=0.0, last_epoch=-1):
-        self.T_0, self.T_mult, self.eta_min = T_0, T_mult, eta_min
+        self.T_0, self.T_mult = _whole("CosineAnnealingWarmRestarts", T_0=T_0), _whole("CosineAnnealingWarmRestarts", T_mult=T_mult)
+        self.eta_min = eta_min
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self):
@@ -177,15 +196,21 @@ class CosineAnnealingWarmRestarts(LRScheduler):
 
 
 class OneCycleLR(LRScheduler):
-    """Up from max_lr / div_factor to max_lr, then down to the first rate / final_div_factor; momentum or beta1 the other way round."""
+    """Up from max_lr / div_factor to max_lr, then down to the first rate / final_div_factor, with three_phase by way of the first rate; momentum or beta1
+    the other way round."""
 
     def __init__(self, optimizer, max_lr, total_steps=None, epochs=None, steps_per_epoch=None, pct_start=0.3, anneal_strategy="cos",
-                 cycle_momentum=True, base_momentum=0.85, max_momentum=0.95, div_factor=25.0, final_div_factor=1e4, last_epoch=-1):
+                 cycle_momentum=True, base_momentum=0.85, max_momentum=0.95, div_factor=25.0, final_div_factor=1e4,
+                 three_phase=False, last_epoch=-1):
         if total_steps is None and (epochs is None or steps_per_epoch is None):
             raise _C.InvalidError("You must define either total_steps OR both epochs and steps_per_epoch")
         if anneal_strategy not in ("cos", "linear"):
             raise _C.InvalidError(f"anneal_strategy must be 'cos' or 'linear', not {anneal_strategy!r}")
-        self.total_steps = total_steps if total_steps is not None else (epochs or 0) * (steps_per_epoch or 0)
+        if not 0 <= pct_start <= 1:
+            raise _C.InvalidError(f"OneCycleLR: pct_start must be from 0 to 1, not {pct_start}")
+        if total_steps is None:
+            total_steps = _whole("OneCycleLR", epochs=epochs) * _whole("OneCycleLR", steps_per_epoch=steps_per_epoch)
+        self.total_steps, self.three_phase = _whole("OneCycleLR", total_steps=total_steps), three_phase
         self.pct_start, self.anneal_strategy, self.cycle_momentum = pct_start, anneal_strategy, cycle_momentum
         self.base_momentum, self.max_momentum, self.final_div_factor = base_momentum, max_momentum, final_div_factor
         groups = optimizer.param_groups
@@ -201,13 +226,14 @@ class OneCycleLR(LRScheduler):
         return end + (start - end) / 2 * (1 + math.cos(math.pi * share))
 
     def _at(self, low, high, end):
-        """From low to high in the first part, from high to end in the second."""
-        k, top = self.last_epoch, self.pct_start * self.total_steps - 1
+        """From low to high in the first part, from high to end in the last, by way of low where there are three."""
+        k, part = self.last_epoch, self.pct_start * self.total_steps
         if k > self.total_steps:
             raise _C.InvalidError(f"Tried to step {k} times. The specified number of total steps is {self.total_steps}")
-        if k <= top:
-            return self._between(low, high, k / top)
-        return self._between(high, end, (k - top) / (self.total_steps - 1 - top))
+        values, ends = ([low, high, low, end], [part - 1, 2 * part - 2]) if self.three_phase else ([low, high, end], [part - 1])
+        at = next((i for i, last in enumerate(ends) if k <= last), len(ends))
+        begun, last = [0.0, *ends, self.total_steps - 1][at : at + 2]
+        return self._between(values[at], values[at + 1], (k - begun) / (last - begun) if last != begun else 1.0)  # a part of no steps is over
 
     def get_lr(self):
         if self.cycle_momentum:

@@ -422,6 +422,13 @@ TD_INT_COMMON(int32_t, uint32_t, i32, 32, INT32_MIN)
     {                                                                                                                  \
         return td_div_##S(1, 1 + cexp##F(-x));                                                                         \
     }                                                                                                                  \
+    TD_FN C td_logaddexp_##S(C x, C y)                                                                                 \
+    {                                                                                                                  \
+        C most = __real__ x < __real__ y ? y : x, other = __real__ x < __real__ y ? x : y;                             \
+        if (__real__ most != __real__ other || fabs##F(__real__ most) < (T)INFINITY)                                   \
+            return most + clog##F(1 + cexp##F(other - most));                                                          \
+        return __real__ most < 0 ? most : clog##F(cexp##F(x) + cexp##F(y)); /* infinities differ by NaN */             \
+    }                                                                                                                  \
     /* Small powers by products: cpow is off in the last places, and undefined for what is not finite. */              \
     TD_FN C td_pow_##S(C x, C y)                                                                                       \
     {                                                                                                                  \
