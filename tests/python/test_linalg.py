@@ -337,3 +337,6 @@ def test_conditions_of_nothing_and_of_what_is_no_number():
         assert td.linalg.cond(td.zeros(2, 0, 0), p).tolist() == [0, 0]
     for p in (1, -1, math.inf, "fro"):
         assert float(td.linalg.cond(td.tensor([[1.0, math.nan], [2.0, 3.0]]), p)) == math.inf
+    for shape in ((), (3,)):
+        with pytest.raises(td.ShapeError, match="matri"):
+            td.ops.linalg_cond(td.ones(*shape))
