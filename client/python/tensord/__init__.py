@@ -26,8 +26,8 @@ pi, e, inf, nan, newaxis = 3.141592653589793, 2.718281828459045, 1e400, 1e400 - 
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # what __getattr__ finds
-    from tensord import (accelerator as accelerator, aio as aio, amp as amp, array_api as array_api, autograd as autograd, backends as backends, cuda as cuda, data as data, fft as fft, jit as jit,
-                         linalg as linalg, masked as masked, nn as nn, optim as optim, signal as signal, special as special, torch as torch, utils as utils)
+    from tensord import (accelerator as accelerator, aio as aio, amp as amp, array_api as array_api, autograd as autograd, backends as backends, cuda as cuda, data as data, distributions as distributions, fft as fft, jit as jit,
+                         linalg as linalg, masked as masked, nn as nn, optim as optim, signal as signal, special as special, testing as testing, torch as torch, utils as utils)
     from tensord._compose import (BoolTensor as BoolTensor, ByteTensor as ByteTensor, DoubleTensor as DoubleTensor, FloatTensor as FloatTensor,
                                   IntTensor as IntTensor, LongTensor as LongTensor, as_tensor as as_tensor, atleast_1d as atleast_1d,
                                   atleast_2d as atleast_2d,
@@ -97,7 +97,7 @@ round_ rsqrt_ sigmoid_ sin_ sinc_ sinh_ sqrt_ square_ tan_ tanh_ trunc_ xlogy_ z
     "amp": ("GradScaler", "autocast", "get_autocast_dtype", "is_autocast_available", "is_autocast_enabled"),
 }
 _HOME = {name: module for module, names in _LAZY.items() for name in names}
-_MODULES = ("accelerator", "aio", "amp", "array_api", "autograd", "backends", "cuda", "data", "fft", "jit", "masked", "linalg", "nn", "optim", "signal", "special", "torch", "utils")
+_MODULES = ("accelerator", "aio", "amp", "array_api", "autograd", "backends", "cuda", "data", "distributions", "fft", "jit", "masked", "linalg", "nn", "optim", "signal", "special", "testing", "torch", "utils")
 
 
 if not TYPE_CHECKING:
