@@ -13,7 +13,7 @@ import time
 import traceback
 from pathlib import Path
 
-ROUNDS = 150
+ROUNDS = 60
 REFUSED = re.compile(r"^\S+\.(toml|lock|h):\d+: \S")
 WORDS = ["T", "T?", "T[]", "TS", "I[]", "D?=none", "(", ")", "->", "=", "!", "\"", "[", "]", "[op.x]", "id = 7", "grad", "expr",
          "flags", "\\u0000", "'", "none", "-1", "99999999999999999999", "1e999", "true", "{", "}", ",", "#", "\n", "", "é"]
