@@ -14,21 +14,25 @@ typedef struct freezing {
     td_value made;     /* what the setup gave */
 } freezing;
 
-static bool is_kept(const freezing *z, int k)
+/* Is captured tensor k the one that is to be kept as the i-th? */
+static bool is_called(const freezing *z, int k, int i)
 {
     const td_ir *ir = z->from->ir;
+    return strcmp(z->kept[i], td_ir_chars(ir, ir->captures[k].name)) == 0;
+}
+
+static bool is_kept(const freezing *z, int k)
+{
     for (int i = 0; i < z->nkept; i++)
-        if (strcmp(z->kept[i], td_ir_chars(ir, ir->captures[k].name)) == 0) return true;
+        if (is_called(z, k, i)) return true;
     return false;
 }
 
 static int all_kept_are_captured(const freezing *z)
 {
-    const td_ir *ir = z->from->ir;
     for (int i = 0; i < z->nkept; i++) {
         bool any = false;
-        for (uint32_t k = 0; k < ir->ncaptures; k++)
-            any |= strcmp(z->kept[i], td_ir_chars(ir, ir->captures[k].name)) == 0;
+        for (int k = 0; k < (int)z->from->ir->ncaptures; k++) any |= is_called(z, k, i);
         if (!any)
             return td_raise(TD_E_NOT_FOUND, "program_freeze", "the program captures no '%.80s' that could be kept",
                             z->kept[i]);

@@ -315,7 +315,7 @@ bool td_task_claim(td_task *t, td_claim *c, int64_t *charged);
 td_task *td_pool_pick(td_worker *w, td_claim *c);
 /* Let others join the phase that its owner has opened. */
 void td_pool_list(td_pool *p, td_task *t);
-/* What a chunk of it is thought to take; of an open task that is in chunk_ns. */
+/* What a chunk of it is thought to take: chunk_ns, of a task that may not be open yet. */
 double td_task_chunk_ns(const td_task *t);
 void td_pool_unlist(td_pool *p, td_task *t);
 

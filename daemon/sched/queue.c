@@ -142,7 +142,7 @@ static bool is_at(const td_worker *w, const td_flow *f)
 /* May it lie on top of what this worker is at? That one waits for the end of one of its chunks. */
 static bool is_short(const td_worker *w, const td_task *t)
 {
-    double takes = t->open ? t->chunk_ns : td_task_chunk_ns(t);
+    double takes = td_task_chunk_ns(t);
     return takes <= ON_TOP_NS || takes <= 2 * w->at_ns[w->ways - 1];
 }
 

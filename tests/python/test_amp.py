@@ -120,7 +120,7 @@ def scaled_training(lib, f, overflow_at):
     """Weights and factors of some steps, of which some overflow."""
     w = lib.tensor([[1.0, -2.0], [0.5, 3.0]], requires_grad=True)
     optimizer = lib.optim.SGD([w], lr=0.1, momentum=0.9)
-    scaler = (lib.amp if lib is td else lib.amp).GradScaler("cpu", init_scale=8.0, growth_interval=2)
+    scaler = lib.amp.GradScaler("cpu", init_scale=8.0, growth_interval=2)
     seen = []
     for step in range(9):
         optimizer.zero_grad()

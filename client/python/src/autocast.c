@@ -14,7 +14,7 @@ static bool is_cast(td_array *a)
     return a && td_dtype_is_float(td_dtype_of(a)) && td_dtype_of(a) != TD_FLOAT64;
 }
 
-/* Of two of those that are cast: float32 before bfloat16 before float16, but the two halves together are float32. */
+/* Of two that are cast: what both are, or float32. */
 static td_dtype wider(td_dtype a, td_dtype b)
 {
     return a == TD_DTYPE_NONE || a == b ? b : TD_FLOAT32;

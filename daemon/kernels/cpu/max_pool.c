@@ -188,7 +188,7 @@ static void backward_chunk(td_kcall *k, int64_t chunk, void *scratch)
     char *gbuf = scratch, *result = gbuf + s->n * acc;
     td_cut_range(s->planes, s->per, chunk, &b, &e);
     for (int64_t done = 0; b < e; b++) {
-        if (td_kernel_rest_after(k, &done, s->n + s->size)) return;
+        if (td_kernel_rest_after(k, &done, s->size)) return;
         char *out = (char *)k->out[0].data + b * s->size * (int64_t)td_dtype_size(s->dtype);
         char *dx = s->dtype == s->acc ? out : result;
         memset(dx, 0, (size_t)(s->size * acc));
