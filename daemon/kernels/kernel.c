@@ -67,15 +67,3 @@ int td_kernel_run(td_plan_fn plan, td_kcall *k, td_error *e)
     free(work_owned);
     return code;
 }
-
-static _Atomic int workers;
-
-void td_kernel_set_workers(int n)
-{
-    atomic_store(&workers, n);
-}
-
-int td_kernel_workers(void)
-{
-    return atomic_load(&workers);
-}

@@ -58,6 +58,7 @@ struct td_kcall {
     size_t scratch_bytes; /* a thread, during a chunk */
     size_t work_bytes;    /* shared by all phases; uninitialised, 64-byte aligned, in `work` when phase 0 starts */
     double cost_ns;       /* estimate for one core: decides inline or pool, and fairness */
+    bool lasting;         /* a chunk may be long, and a library that knows no rest is in it: not all workers are sent to such */
     /* For a plan that may be used again for operands that look the same at other addresses: given a copy of the first
      * state_bytes of `state`, write the addresses of in[] and out[] into it. NULL: such a call is planned anew. */
     td_replan_fn replan;
@@ -116,11 +117,6 @@ static inline bool td_kernel_rest_after(td_kcall *k, int64_t *done, int64_t elem
     *done = 0;
     return td_kernel_rest(k);
 }
-
-/* How many threads run chunks, said by who has them; 0: nobody has. A library that knows no rest is kept from all of
- * them at once. */
-void td_kernel_set_workers(int n);
-int td_kernel_workers(void);
 
 /* The CPU's plans, indexed by op id; NULL for views and for ops without one. Generated; a kernel that the table names and nobody
  * wrote is a link error. */

@@ -22,6 +22,7 @@ static void give(td_kcall *k, const td_call *c)
     k->nphases = k->clean_phases = 0;
     k->scratch_bytes = k->work_bytes = 0;
     k->cost_ns = 0;
+    k->lasting = false;
     k->replan = NULL;
     k->seed = c->who->seed;
     k->counter = c->who->counter;
@@ -109,6 +110,7 @@ static void plan_nothing(td_kcall *k)
     k->nphases = k->clean_phases = 0;
     k->scratch_bytes = k->work_bytes = 0;
     k->cost_ns = 0;
+    k->lasting = false;
     if (k->op->flags & TD_OF_DATA_SHAPE) memset(k->state, 0, sizeof(int64_t)); /* nothing was found */
 }
 

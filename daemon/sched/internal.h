@@ -281,6 +281,8 @@ typedef struct td_pool {
     td_dues shares;                        /* (lock) with flows that have tasks which may run */
     _Alignas(64) _Atomic(td_task *) inbox; /* became ready, newest first */
     _Atomic int nready;                    /* flows with tasks that may run */
+    _Atomic int nlasting;                  /* of these, flows whose first task is lasting */
+    _Atomic int away;                      /* workers at lasting tasks */
     _Alignas(64) _Atomic uint64_t asleep[TD_MAX_WORKERS / 64];
     _Atomic int searching;   /* workers that look for work, or were woken to */
     _Atomic int64_t load_ns; /* estimate of what is ready or runs */
@@ -305,6 +307,7 @@ void td_pool_leave(td_pool *p, td_task *t);
 typedef struct td_claim {
     int64_t first, count; /* chunks of the open phase */
     bool last;            /* nothing is left of it */
+    bool away;            /* the worker is one of pool.away */
 } td_claim;
 /* So much was done for it. */
 void td_flow_charge(td_flow *f, int64_t ns);
@@ -319,10 +322,29 @@ void td_pool_list(td_pool *p, td_task *t);
 double td_task_chunk_ns(const td_task *t);
 void td_pool_unlist(td_pool *p, td_task *t);
 
+/* Lasting: its chunks know no rest and take long, so of these one worker at least is kept free. */
+static inline bool td_task_is_lasting(const td_task *t)
+{
+    return t->kind == TD_TASK_CALL && t->call->k.lasting;
+}
+/* Are so many workers at lasting tasks that none may go to another? */
+static inline bool td_pool_all_away(td_pool *p)
+{
+    return atomic_load(&p->away) >= (p->nworkers > 2 ? p->nworkers - 1 : 1);
+}
+/* The worker has left a lasting task. */
+void td_pool_back(td_pool *p, td_claim *c);
+/* Flows with tasks that a worker may go to. */
+static inline int td_pool_ready(td_pool *p)
+{
+    int n = atomic_load(&p->nready);
+    return n > 0 && td_pool_all_away(p) ? n - atomic_load(&p->nlasting) : n;
+}
+
 /* idle.c */
 static inline bool td_pool_visible(td_pool *p)
 {
-    return atomic_load(&p->inbox) || atomic_load(&p->nready) > 0;
+    return atomic_load(&p->inbox) || td_pool_ready(p) > 0;
 }
 /* Wake a sleeper if there is more to do than those awake will soon have done. A worker keeps it off its processor. */
 void td_pool_wake_if_needed(td_pool *p, bool worker);
@@ -352,7 +374,8 @@ struct td_flow {
     td_task *withering;       /* (loop) the next that is looked at, towards the oldest; NULL: none */
     bool withered;            /* (loop) something was dropped or stopped since the newest was looked at */
     td_waiter *first_waiter, *last_waiter;
-    _Atomic bool ready; /* (lock to change) in its share's list */
+    _Atomic bool ready;   /* (lock to change) in its share's list */
+    _Atomic bool lasting; /* (lock to change) so is the first of its tasks */
     td_chain tasks;     /* (lock) */
 };
 

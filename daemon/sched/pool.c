@@ -115,8 +115,9 @@ static void open_phase(td_worker *w, td_task *t, td_claim *c)
 /* Is there anything that should be looked at before this flow gets more? */
 static bool contended(td_pool *p, const td_flow *f)
 {
-    int own = atomic_load_explicit(&f->ready, memory_order_relaxed);
-    return atomic_load_explicit(&p->nready, memory_order_relaxed) > own ||
+    bool own = atomic_load_explicit(&f->ready, memory_order_relaxed) &&
+               !(atomic_load_explicit(&f->lasting, memory_order_relaxed) && td_pool_all_away(p));
+    return td_pool_ready(p) > own ||
            atomic_load_explicit(&p->inbox, memory_order_relaxed) ||
            atomic_load_explicit(&p->stop, memory_order_relaxed);
 }
@@ -186,7 +187,8 @@ static td_task *end_task(td_worker *w, td_task *t)
     bool go_on = w->streak_ns < STREAK_NS && !contended(p, f);
     td_chain ready = {0};
     w->untold |= td_task_end(w->s, t, &ready);
-    td_task *next = go_on && ready.first && ready.first->flow == f ? td_chain_take(&ready) : NULL;
+    bool own = ready.first && ready.first->flow == f && !td_task_is_lasting(ready.first);
+    td_task *next = go_on && own ? td_chain_take(&ready) : NULL;
     if (next) add_load(p, cost_of(next));
     td_pool_post(p, &ready, true);
     return next;
@@ -234,6 +236,7 @@ static void give_way(void *arg)
         w->until = began + LONG_NS;
         w->streak_ns = STREAK_NS; /* this one, and nothing that it releases */
         work(w, t, &c);
+        td_pool_back(p, &c);
         tell(w, TELL_NS + 1);
         free(w->scratch.data);
     }
@@ -265,6 +268,7 @@ static void *worker_main(void *arg)
         w->since = td_now_ns();
         w->streak_ns = 0;
         work(w, t, &c);
+        td_pool_back(p, &c);
     }
     atomic_fetch_sub(&p->running, 1);
     td_futex_wake(&p->running);
@@ -329,7 +333,6 @@ int td_pool_init(td_pool *p, td_sched *s, int workers, td_error *e)
     if (!p->workers) return td_no_memory(e, "for %d worker threads", workers);
     for (int i = 0; i < workers; i++) p->workers[i] = (td_worker){.s = s, .index = i};
     p->nworkers = workers;
-    td_kernel_set_workers(workers);
     for (; p->started < workers; p->started++) {
         atomic_fetch_add(&p->running, 1);
         int r = start_worker(&p->workers[p->started]);

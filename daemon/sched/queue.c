@@ -63,6 +63,15 @@ void td_flow_charge(td_flow *f, int64_t ns)
     atomic_fetch_add_explicit(&f->share->due.vtime, ns, memory_order_relaxed);
 }
 
+/* After a change of which task is its first. */
+static void note_first(td_pool *p, td_flow *f)
+{
+    bool lasting = f->tasks.first && td_task_is_lasting(f->tasks.first);
+    if (lasting == atomic_load_explicit(&f->lasting, memory_order_relaxed)) return;
+    atomic_store(&f->lasting, lasting);
+    atomic_fetch_add(&p->nlasting, lasting ? 1 : -1);
+}
+
 static void list_task(td_pool *p, td_task *t, bool first)
 {
     td_flow *f = t->flow;
@@ -71,6 +80,7 @@ static void list_task(td_pool *p, td_task *t, bool first)
         t->link = f->tasks.first;
         f->tasks.first = t;
     } else td_chain_add(&f->tasks, t);
+    note_first(p, f);
     if (!atomic_load_explicit(&f->ready, memory_order_relaxed)) flow_listed(p, f);
 }
 
@@ -84,6 +94,7 @@ static void unlist_task(td_pool *p, td_task *t)
     else f->tasks.first = t->link;
     if (f->tasks.last == t) f->tasks.last = before;
     t->listed = false;
+    note_first(p, f);
     if (!f->tasks.first) flow_unlisted(p, f);
 }
 
@@ -146,25 +157,29 @@ static bool is_short(const td_worker *w, const td_task *t)
     return takes <= ON_TOP_NS || takes <= 2 * w->at_ns[w->ways - 1];
 }
 
-/* The same of those that this worker is not at, and that are short; NULL: there are none in this share. */
-static td_flow *least_served_elsewhere(const td_share *s, const td_worker *w)
+/* May this worker go to it, beside what it is at? */
+static bool may_take(const td_worker *w, const td_flow *f, bool all_away)
+{
+    if (all_away && atomic_load_explicit(&f->lasting, memory_order_relaxed)) return false;
+    return !w->ways || (!is_at(w, f) && is_short(w, f->tasks.first));
+}
+
+/* Who was given least of those that this worker may go to; NULL: there are none in this share. */
+static td_flow *least_served_of(const td_share *s, const td_worker *w, bool all_away)
 {
     td_flow *best = NULL;
-    for (td_due *d = s->flows.first; d; d = d->next) {
-        td_flow *f = td_flow_of(d);
-        if ((!best || vtime(d) < vtime(&best->due)) && !is_at(w, f) && is_short(w, f->tasks.first)) best = f;
-    }
+    for (td_due *d = s->flows.first; d; d = d->next)
+        if ((!best || vtime(d) < vtime(&best->due)) && may_take(w, td_flow_of(d), all_away)) best = td_flow_of(d);
     return best;
 }
 
-/* Who was given least, of those that this worker may be at beside what it is at. */
-static td_flow *next_flow(const td_pool *p, const td_worker *w)
+static td_flow *next_flow(td_pool *p, const td_worker *w)
 {
-    if (!p->shares.first) return NULL;
-    if (!w->ways) return td_flow_of(least_served(&td_share_of(least_served(&p->shares))->flows));
+    bool all_away = td_pool_all_away(p);
     td_flow *best = NULL;
     for (td_due *d = p->shares.first; d; d = d->next) {
-        td_flow *f = !best || vtime(d) < vtime(&best->share->due) ? least_served_elsewhere(td_share_of(d), w) : NULL;
+        bool less = !best || vtime(d) < vtime(&best->share->due);
+        td_flow *f = less ? least_served_of(td_share_of(d), w, all_away) : NULL;
         if (f) best = f;
     }
     return best;
@@ -178,8 +193,18 @@ td_task *td_pool_pick(td_worker *w, td_claim *c)
     pthread_mutex_lock(&p->lock);
     absorb_inbox(p);
     while (!t && (f = next_flow(p, w))) t = attach(p, f->tasks.first, c, &w->charged);
+    c->away = t && td_task_is_lasting(t);
+    if (c->away) atomic_fetch_add(&p->away, 1);
     pthread_mutex_unlock(&p->lock);
     return t;
+}
+
+void td_pool_back(td_pool *p, td_claim *c)
+{
+    if (!c->away) return;
+    c->away = false;
+    atomic_fetch_sub(&p->away, 1);
+    if (atomic_load(&p->nlasting)) td_pool_wake_if_needed(p, true);
 }
 
 void td_pool_list(td_pool *p, td_task *t)

@@ -23,10 +23,6 @@ static inline void fake_tensor_free(td_tensor *t)
     free(t);
 }
 
-void td_kernel_set_workers(int n)
-{
-    (void)n;
-}
 void td_cpu_thread_init(void)
 {
 }

@@ -800,6 +800,53 @@ static void a_short_chunk_is_not_buried(void)
     }
 }
 
+/* Of two workers one may be at what knows no rest; the other serves whoever comes, however many such tasks wait. */
+static _Atomic int lasting_at_once, most_lasting, lasting_ran;
+static void k_lasting(td_kcall *k, int64_t chunk, void *scratch)
+{
+    int now = atomic_fetch_add(&lasting_at_once, 1) + 1;
+    if (now > atomic_load(&most_lasting)) atomic_store(&most_lasting, now);
+    k_gate(k, chunk, scratch);
+    td_breathe(); /* one that does rest may give way to others, but to no other such task */
+    for (double until = now_ms() + 2; now_ms() < until;) td_breathe();
+    atomic_fetch_sub(&lasting_at_once, 1);
+    atomic_fetch_add(&lasting_ran, 1);
+}
+static void lasting_tasks_leave_a_worker(void)
+{
+    enum { FLOWS = 5, EACH = 3 };
+    for (int workers = 1; workers <= 3; workers++) {
+        start(workers);
+        td_flow *other[FLOWS];
+        td_issuer of[FLOWS];
+        atomic_store(&gate, 0);
+        atomic_store(&at_gate, 0);
+        atomic_store(&most_lasting, 0);
+        atomic_store(&lasting_ran, 0);
+        atomic_store(&ran, 0);
+        for (int i = 0; i < FLOWS; i++) {
+            CU_ASSERT_EQUAL(td_flow_new(&other[i], s, NULL), 0);
+            of[i] = (td_issuer){.flow = other[i]};
+            for (int n = 0; n < EACH; n++) {
+                td_call *long_one = fake_call(&of[i], 5e9);
+                fake_phase(long_one, k_lasting, n == 1 ? 2 : 1);
+                long_one->k.lasting = true;
+                td_sched_submit(s, long_one);
+            }
+        }
+        for (double until = now_ms() + 60e3; !atomic_load(&at_gate) && now_ms() < until;) usleep(100);
+        td_sched_submit(s, make('a', &a, &b, k_count, FAKE_BIG));
+        for (double until = now_ms() + (workers > 1 ? 60e3 : 20); !atomic_load(&ran) && now_ms() < until;) usleep(100);
+        CU_ASSERT_EQUAL(atomic_load(&ran), workers > 1); /* with one worker it waits for the end */
+        atomic_store(&gate, 1);
+        td_sched_drain(s);
+        CU_ASSERT_EQUAL(atomic_load(&lasting_ran), FLOWS * (EACH + 1));
+        CU_ASSERT(atomic_load(&most_lasting) <= (workers > 2 ? workers - 1 : 1));
+        for (int i = 0; i < FLOWS; i++) td_flow_free(other[i]);
+        finish();
+    }
+}
+
 /* Two flows with the same to do each get half. */
 static _Atomic int given[2];
 static void k_flow(td_kcall *k, int64_t chunk, void *scratch)
@@ -1006,6 +1053,7 @@ TD_CUNIT_MAIN(
     {"waiter keeps its place", waiter_keeps_its_place}, {"callbacks may issue", callbacks_may_issue},
     {"a small flow waits a chunk", a_small_flow_waits_a_chunk}, {"a row goes on", a_row_goes_on},
     {"a chunk of seconds lies on no short one", a_short_chunk_is_not_buried},
+    {"lasting tasks leave a worker", lasting_tasks_leave_a_worker},
     {"equal flows get equal shares", equal_flows_get_equal_shares},
     {"many flows share one part", many_flows_share_one_part}, {"cheap words buy nothing", cheap_words_buy_nothing},
     {"idling earns nothing", idling_earns_nothing}, {"freeing with work pending", freeing_with_work_pending},

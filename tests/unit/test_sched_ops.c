@@ -69,10 +69,6 @@ static int plan_full(td_kcall *k, td_error *e)
 
 const td_plan_fn td_cpu_plans[TD_OP_COUNT] = {[TD_OP_ADD] = plan_add, [TD_OP_FULL] = plan_full};
 
-void td_kernel_set_workers(int n)
-{
-    (void)n;
-}
 void td_cpu_thread_init(void)
 {
 }

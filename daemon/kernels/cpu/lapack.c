@@ -4,7 +4,6 @@
 #include <math.h>
 #include <pthread.h>
 #include <stdio.h>
-#include <time.h>
 
 static td_lapack table;
 static char problem[120];
@@ -49,24 +48,8 @@ const td_lapack *td_lapack_table(td_error *e)
 
 /* Multiplications of one matrix, about: LAPACK does not rest, so this is how long a worker may be away (minutes). */
 #define LONGEST 0x1p40
-/* From so many on (some 30 ms) it counts. */
+/* From so many on (some 30 ms) a call is lasting. */
 #define LASTS 0x1p26
-
-/* Workers that are away with a matrix that lasts. One at least is not, so that others are served whatever a client asks
- * for: who would be the last waits for his turn, and gives way meanwhile. */
-static _Atomic int away;
-
-static bool may_go(td_kcall *k)
-{
-    const int most = (int)td_max64(1, td_kernel_workers() - 1);
-    for (int n = atomic_load(&away);;) {
-        if (n < most && atomic_compare_exchange_weak(&away, &n, n + 1)) return true;
-        if (n < most) continue;
-        if (td_kernel_rest(k)) return false;
-        nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
-        n = atomic_load(&away);
-    }
-}
 
 static void run_matrices(td_kcall *k, int64_t chunk, void *scratch)
 {
@@ -75,9 +58,7 @@ static void run_matrices(td_kcall *k, int64_t chunk, void *scratch)
     td_cut_range(s->batch, s->per, chunk, &b, &e);
     for (int64_t i = b; i < e; i++) {
         if (i > b && td_kernel_rest(k)) return;
-        if (s->lasts && !may_go(k)) return;
         s->one(k, s, i, scratch);
-        if (s->lasts) atomic_fetch_sub(&away, 1);
     }
 }
 
@@ -124,7 +105,7 @@ int td_matrices_end(td_kcall *k, double flops, td_error *e)
         return td_fail(e, TD_E_UNSUPPORTED,
                        "matrices of %d by %d take too long on the CPU, where one is not stopped on its way", s->m,
                        s->n);
-    s->lasts = flops > LASTS;
+    k->lasting = flops > LASTS;
     double moved = 4.0 * s->m * s->n + 64, all = flops + moved;
     s->per = all > TD_MATRIX_CHUNK ? 1 : (int64_t)(TD_MATRIX_CHUNK / all);
     td_plan_phase(k, run_matrices, td_cut(s->batch, s->per));

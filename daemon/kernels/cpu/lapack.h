@@ -99,7 +99,6 @@ struct td_matrices {
     int m, n, k, nrhs;  /* of a matrix: rows, columns, the smaller; columns of the other */
     int lwork, lrwork, liwork;
     bool flag[3];
-    bool lasts; /* a matrix is long work */
     size_t at[10]; /* places in the scratch of a chunk */
 };
 
