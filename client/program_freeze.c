@@ -104,6 +104,19 @@ static td_program *give(freezing *z, td_ir *ir, const uint32_t *from)
     return p;
 }
 
+/* What is wrong with what was made is told here; errors of what was asked before are others' to be told of. */
+static int look_at_made(const freezing *z)
+{
+    bool one = z->made.kind == TD_VALUE_ARRAY;
+    int n = one ? 1 : (int)z->made.n, rc = TD_OK;
+    for (int i = 0; i < n && !rc; i++) {
+        td_array *a = one ? z->made.array : z->made.items[i].array;
+        if (td_device_of(a) != TD_CPU) return td_sync(z->from->client);
+        if (td_numel(a) < 0 || (td_numel(a) && !td_data(a))) rc = td_last_error()->code;
+    }
+    return rc;
+}
+
 /* Once: what is made of constants. */
 static int set_up(freezing *z)
 {
@@ -111,7 +124,7 @@ static int set_up(freezing *z)
     td_program *p = give(z, z->parts.setup, z->parts.setup_from);
     int rc = p ? td_program_at_call(NULL, p, 0, NULL, &z->made) : td_last_error()->code;
     td_program_free(p);
-    return rc ? rc : td_sync(z->from->client); /* what is wrong with it is told here */
+    return rc ? rc : look_at_made(z);
 }
 
 static void end(freezing *z)

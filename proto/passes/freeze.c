@@ -154,11 +154,20 @@ static void find_made(freezing *z)
 
 /* ---- the main part: what was made is captured */
 
-/* The captured name that it is made of, by first arguments: weights stay known by their names. */
-static const char *origin(const td_ir *ir, uint32_t value)
+/* The first argument that is made of tensors: an op that is made once has one. */
+static uint32_t first_tensor(const freezing *z, const td_ir *ir, uint32_t node)
 {
+    uint32_t k = 0;
+    while (k + 1 < ir->nodes[node].nin && z->known[td_ir_in(ir, node, k)] != TENSOR) k++;
+    return td_ir_in(ir, node, k);
+}
+
+/* The captured name that it is made of, by first tensors: weights stay known by their names. */
+static const char *origin(const freezing *z, uint32_t value)
+{
+    const td_ir *ir = z->ir;
     uint32_t def;
-    while (!((def = ir->values[value].def) & TD_IR_PARAM)) value = td_ir_in(ir, def, 0);
+    while (!((def = ir->values[value].def) & TD_IR_PARAM) && ir->nodes[def].nin) value = first_tensor(z, ir, def);
     return (def & TD_IR_CAPTURED) == TD_IR_CAPTURED ? td_ir_chars(ir, ir->captures[def & ~TD_IR_CAPTURED].name)
                                                     : "made";
 }
@@ -181,7 +190,7 @@ static void name_made(freezing *z, uint32_t capture, uint32_t made)
 {
     char name[TD_IR_NAME + 16];
     const td_ir *ir = td_ir_now(z->e);
-    const char *base = origin(z->ir, made);
+    const char *base = origin(z, made);
     snprintf(name, sizeof name, "%.*s", TD_IR_NAME, base);
     for (unsigned k = 2; is_taken(ir, name); k++) snprintf(name, sizeof name, "%.*s_%u", TD_IR_NAME, base, k);
     td_ir_capture_name(z->e, capture, name);

@@ -279,3 +279,30 @@ def test_as_torch(what, shape):
         want = torch.jit.freeze(torch.jit.script(theirs.eval()))(torch.tensor(x.tolist()))
     got = td.jit.freeze(td.jit.script(ours))(x)
     assert far(got, td.tensor(want.detach().tolist())) < 1e-5
+
+
+def test_numbers_before_weights():
+    """A weight may be any argument of what is made once."""
+    class Turned(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.w = nn.Parameter(td.tensor([0.5, 2.0]))
+
+        def forward(self, x):
+            return x * (1.0 - self.w) + 2**self.w + 1 / self.w + td.einsum("i,i->i", self.w, self.w)
+
+    net = Turned().eval()
+    frozen = td.jit.freeze(td.jit.script(net))
+    x = td.randn(3, 2)
+    assert far(frozen(x), net(x)) < 1e-6 and captured(frozen) == ["w", "w_2", "w_3", "w_4"]
+
+
+def test_errors_of_others_stay_theirs():
+    """What failed before is told where it is asked for, and keeps nobody from freezing."""
+    net = trained(nn.Linear(3, 2), 4, 3)
+    bad = td.ones(3)[td.tensor([7])] + 1
+    frozen = td.jit.freeze(td.jit.script(net))
+    x = td.randn(4, 3)
+    assert far(frozen(x), net(x)) < 1e-6
+    with pytest.raises(IndexError, match="7"):
+        bad.tolist()
