@@ -252,11 +252,14 @@ def load(table):
 def _cast(autocast, table, functions):
     """What autocast makes of the arguments of each: said of ops, so of whatever is one of them."""
     how = {}
+    half = {o.name for o in table.ops if o.composed or {"float16", "bfloat16"} <= set(o.dtypes)}
     for word, names in autocast.items():
         for name in names:
             if word not in CASTS or not table.op(name) or name in how:
                 raise model.TableError([f"{SURFACE.name}: autocast: '{word}' is none of {', '.join(CASTS)}" if word not in CASTS else
                                         f"{SURFACE.name}: autocast: '{name}' is {'named twice' if name in how else 'no op'}"])
+            if word == "lower" and name not in half:
+                raise model.TableError([f"{SURFACE.name}: autocast: '{name}' does not take half types, which 'lower' makes of its arguments"])
             how[name] = word
     for f in functions:
         f.casts = how.get(f.op.name if f.op else f.name, "")

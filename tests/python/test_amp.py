@@ -178,3 +178,21 @@ def test_the_scaler_says_what_was_forgotten():
     half.sum().backward()
     with pytest.raises(td.InvalidError, match="FP16"):
         td.amp.GradScaler().unscale_(td.optim.SGD([half], lr=0.1))
+
+
+@pytest.mark.parametrize("dtype", [td.bfloat16, td.float16])
+@pytest.mark.parametrize("kind", [td.nn.LSTM, td.nn.GRU, td.nn.RNN])
+def test_recurrent_layers(kind, dtype):
+    layer, x = kind(5, 4, 2, batch_first=True), td.randn(3, 6, 5)
+    with td.autocast("cpu", dtype):
+        y, _ = layer(x.to(dtype))
+    assert y.dtype is dtype and td.allclose(y.float(), layer(x.to(dtype).float())[0], rtol=0.02, atol=0.02)
+    y.sum().backward()
+    assert layer.weight_ih_l0.grad.dtype is td.float32
+
+
+def test_products_made_of_others_are_cast():
+    a, b = td.randn(3, 4), td.randn(4, 5)
+    with td.autocast("cpu", td.bfloat16):
+        for y in (td.einsum("ij,jk->ik", a, b), td.tensordot(a, b, 1), td.linalg.multi_dot([a, b]), td.inner(a, b.t())):
+            assert y.dtype is td.bfloat16 and td.allclose(y.float(), a @ b, rtol=0.05, atol=0.05)
