@@ -291,3 +291,13 @@ def test_errors_say_what_is_wrong():
     with pytest.raises(TypeError, match="two classes"):
         d.register_kl(3, d.Normal)
     assert "Normal(loc: 0.0, scale: 1.0)" == repr(d.Normal(0.0, 1.0)) and d.Normal(td.zeros(2), 1).sample((0,)).shape == (0, 2)
+
+
+@pytest.mark.parametrize("concentration", [td.inf, td.nan, -1.0, 0.0])
+def test_draws_of_what_is_no_concentration_are_nan(concentration):
+    """Nothing would ever be accepted."""
+    a = td.tensor([concentration, 2.0])
+    for family in (td.distributions.Gamma(a, 1.0, validate_args=False), td.distributions.Chi2(a, validate_args=False)):
+        x = family.sample((5,))
+        assert x[:, 0].isnan().all() and (x[:, 1] > 0).all()
+    assert td.distributions.Dirichlet(a, validate_args=False).sample().isnan().any()

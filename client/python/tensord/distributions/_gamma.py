@@ -20,7 +20,8 @@ def log_gamma_draws(shape, concentration):
     with _more.no_grad():
         d = a + (1 - 1 / 3)
         c = 1 / ops.sqrt(9 * d)
-        log_v = done = None
+        possible = ops.logical_and(a > 0, ops.isfinite(a))  # nothing is accepted of others
+        log_v, done = None, ops.logical_not(possible)
         while a.numel():
             x = drawn(ops.randn, (_TRIES, *shape), a)
             v = (1 + c * x) ** 3
@@ -28,9 +29,10 @@ def log_gamma_draws(shape, concentration):
             good = ops.logical_and(v > 0, ops.log(open_uniform((_TRIES, *shape), a)) < 0.5 * ops.square(x) + d * (1 - v + log_candidate))
             for i in range(_TRIES):
                 log_v = log_candidate[i] if log_v is None else ops.where(done, log_v, log_candidate[i])
-                done = good[i] if done is None else ops.logical_or(done, good[i])
+                done = ops.logical_or(done, good[i])
             if _C.all(done).item():
                 break
+        log_v = ops.where(possible, log_v, math.nan) if log_v is not None else log_v
         z = ops.log(d) + log_v + ops.log(open_uniform(shape, a)) / a if a.numel() else a.detach()
     if not a.requires_grad:
         return z
