@@ -52,7 +52,7 @@ int td_anomaly_watch(td_backward *b, const td_node *n, int i, td_tensor *g, td_e
         return td_no_memory(e, "for anomaly mode");
     }
     const char *input = op && op->nparams ? op->params[td_op_param_of(op, nin, k)].name : "itself";
-    b->suspects[b->nsuspects++] = (td_suspect){flag, op ? op->name : td_intern_where(n->name), input, n->where};
+    b->suspects[b->nsuspects++] = (td_suspect){flag, td_site_new(op ? op->name : n->name), td_site_ref(n->where), input};
     return 0;
 }
 
@@ -79,7 +79,11 @@ int td_anomaly_verdict(td_backward *b, bool *wait, td_error *e)
 
 void td_anomaly_drop(td_backward *b)
 {
-    for (uint32_t k = 0; k < b->nsuspects; k++) td_tensor_unref(b->suspects[k].flag);
+    for (uint32_t k = 0; k < b->nsuspects; k++) {
+        td_tensor_unref(b->suspects[k].flag);
+        td_site_unref(b->suspects[k].op);
+        td_site_unref(b->suspects[k].where);
+    }
     free(b->suspects);
     b->suspects = NULL;
     b->nsuspects = b->suspects_room = 0;

@@ -56,7 +56,8 @@ typedef struct td_capture {
 /* Anomaly mode: whether a gradient has a NaN, as a bool that may still be computed, and whose it is. */
 typedef struct td_suspect {
     td_tensor *flag;
-    const char *op, *input, *where; /* all of them last for ever */
+    const char *op, *where; /* sites (node.h) */
+    const char *input;      /* lasts for ever */
 } td_suspect;
 
 typedef enum td_stage {

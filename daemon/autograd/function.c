@@ -64,7 +64,7 @@ static td_node *new_node(td_issuer *who, const td_function_call *f, td_error *e)
     if (!n) return NULL;
     n->kind = TD_N_FUNCTION;
     n->session = who->session, n->pid = who->pid;
-    n->where = td_intern_where(who->where);
+    n->where = td_site_new(who->where);
     n->name = strdup(f->name);
     uint32_t at = 0;
     for (int o = 0; o < f->nout; o++) at += td_node_put_shape(n, &n->outs[o], at, &f->out[o]->desc, false);

@@ -88,7 +88,7 @@ static td_node *slice_node(td_tensor *view, td_node *inner, td_issuer *who, td_e
     n->slice = s;
     n->op = inner->op;
     n->session = who->session, n->pid = who->pid;
-    n->where = inner->where;
+    n->where = td_site_ref(inner->where);
     td_node_put_shape(n, &n->outs[0], 0, &base->desc, false);
     for (int i = 0; i < inner->nin; i++) /* input 0 is the view itself: its gradient goes to the base */
         if (inner->edges[i].node && (i || td_op_replaces(td_op_by_id(inner->op))))

@@ -162,6 +162,7 @@ static void end(td_dead *d)
     } else if (n->kind == TD_N_FUNCTION) {
         free(n->name);
     }
+    td_site_unref(n->where);
     td_account_discharge(n->account, 0, cost_of(n->bytes));
     td_account_unref(n->account);
     td_loop_nodes_live--;
@@ -178,23 +179,6 @@ void td_node_unref(td_node *n)
         if (a->hooks) td_hooks_sift(&a->hooks);
     }
     td_die(&n->dead, end);
-}
-
-/* Call sites repeat: one text each, kept for good, bounded. */
-const char *td_intern_where(const char *text)
-{
-    enum { SLOTS = 4096 };
-    static _Thread_local char **loop_texts;
-    if (!text[0] || (!loop_texts && !(loop_texts = calloc(SLOTS, sizeof *loop_texts)))) return "";
-    uint32_t h = 2166136261u;
-    for (const char *p = text; *p; p++) h = (h ^ (unsigned char)*p) * 16777619u;
-    for (unsigned k = 0; k < 8; k++) {
-        char **slot = &loop_texts[(h + k) % SLOTS];
-        if (!*slot) *slot = strdup(text);
-        if (!*slot) return "";
-        if (!strcmp(*slot, text)) return *slot;
-    }
-    return "";
 }
 
 uint64_t td_autograd_nodes(void)

@@ -104,7 +104,7 @@ struct td_node {
         td_dead dead; /* when its last reference is gone */
     };
     td_account *account;
-    const char *where; /* interned, "" when unknown */
+    const char *where; /* a site, "" when unknown */
     union {
         td_tensor *leaf;       /* TD_N_LEAF; counted; NULL when it is a leaf no more */
         td_slice *slice;       /* TD_N_SLICE */
@@ -145,8 +145,10 @@ int td_node_freed(const td_node *n, td_error *e);
 void td_node_free_saved(td_node *n);
 /* Of what is void: let go of all but edge 0. */
 void td_node_strip(td_node *n);
-/* The same text is the same address. */
-const char *td_intern_where(const char *text);
+/* The text of a call site, counted (site.c): one for all who name the same. "" is none, and so is one too many. */
+const char *td_site_new(const char *text);
+const char *td_site_ref(const char *site);
+void td_site_unref(const char *site);
 
 /* ---- what hangs on a tensor */
 

@@ -219,7 +219,7 @@ static int make_node(td_record *r, td_error *e)
     if (!n) return e && e->code ? e->code : TD_E_SYSTEM;
     n->op = c->op->id;
     n->session = c->who->session, n->pid = c->who->pid;
-    n->where = td_intern_where(c->who->where);
+    n->where = td_site_new(c->who->where);
     if (z.nattrs) td_attrs_encode(c->op, &c->attrs, n->attrs);
     put_shapes(r, m);
     err = put_edges(r, e);

@@ -804,22 +804,45 @@ static void recording_is_cheap(void)
     drop(x), drop(m);
 }
 
-TD_CUNIT_MAIN_WITH("autograd", t_setup, t_teardown, {"leaves", leaves}, {"grad modes", grad_modes},
-                   {"versions", versions}, {"detach shares versions", detach_shares_versions},
-                   {"a second backward", second_backward}, {"higher orders", higher_orders},
-                   {"accumulation", accumulation}, {"gradients are not shared", gradients_are_not_shared},
-                   {"fan-in", fan_in}, {"root checks", root_checks}, {"dtypes are cast", dtypes_are_cast},
-                   {"undefined stays undefined", undefined_stays_undefined},
-                   {"only what is needed", only_what_is_needed}, {"retained and scoped", retained_and_scoped},
-                   {"a scope ends", a_scope_ends}, {"ten at once", ten_at_once},
-                   {"failure leaves nothing", failure_leaves_nothing}, {"all leaves or none", all_leaves_or_none},
-                   {"refused in place moves nothing", refused_in_place_moves_nothing},
-                   {"anomaly names the op", anomaly_names_the_op}, {"written between turns", written_between_turns},
-                   {"in place takes over history", inplace_takes_over_history},
-                   {"in place on a view", inplace_on_a_view},
-                   {"in place on a view of nothing", inplace_on_a_view_of_nothing},
-                   {"views that refuse", views_that_refuse}, {"out= is not differentiable", out_is_not_differentiable},
-                   {"nothing is kept", nothing_is_kept}, {"saved outputs make no cycle", saved_outputs_make_no_cycle},
-                   {"overwritten inputs make no cycle", overwritten_inputs_make_no_cycle},
-                   {"a view as a leaf makes no cycle", a_view_as_a_leaf_makes_no_cycle},
-                   {"a million nodes", a_million_nodes}, {"recording is cheap", recording_is_cheap})
+/* However many lines a program has: those that nothing names any more make room. */
+static void call_sites_come_and_go(void)
+{
+    enum { LIVE = 1 << 16 };
+    char text[32];
+    const char **live = calloc(LIVE, sizeof *live);
+    for (int round = 0; round < 3; round++) {
+        for (int i = 0; i < LIVE; i++) {
+            snprintf(text, sizeof text, "file.py:%d", round * LIVE + i);
+            live[i] = td_site_new(text);
+            if (strcmp(live[i], text) != 0) CU_FAIL("a site is another text");
+        }
+        CU_ASSERT_STRING_EQUAL(td_site_new("one too many"), "");
+        CU_ASSERT_PTR_EQUAL(td_site_new(text), live[LIVE - 1]);
+        CU_ASSERT_PTR_EQUAL(td_site_ref(live[LIVE - 1]), live[LIVE - 1]);
+        td_site_unref(live[LIVE - 1]), td_site_unref(live[LIVE - 1]);
+        for (int i = 0; i < LIVE; i++) td_site_unref(live[i]);
+    }
+    const char *again = td_site_new("one too many");
+    CU_ASSERT_STRING_EQUAL(again, "one too many");
+    td_site_unref(again), td_site_unref("");
+    CU_ASSERT_STRING_EQUAL(td_site_new(""), "");
+    free(live);
+}
+
+TD_CUNIT_MAIN_WITH(
+    "autograd", t_setup, t_teardown, {"leaves", leaves}, {"grad modes", grad_modes}, {"versions", versions},
+    {"detach shares versions", detach_shares_versions}, {"a second backward", second_backward},
+    {"higher orders", higher_orders}, {"accumulation", accumulation},
+    {"gradients are not shared", gradients_are_not_shared}, {"fan-in", fan_in}, {"root checks", root_checks},
+    {"dtypes are cast", dtypes_are_cast}, {"undefined stays undefined", undefined_stays_undefined},
+    {"only what is needed", only_what_is_needed}, {"retained and scoped", retained_and_scoped},
+    {"a scope ends", a_scope_ends}, {"ten at once", ten_at_once}, {"failure leaves nothing", failure_leaves_nothing},
+    {"all leaves or none", all_leaves_or_none}, {"refused in place moves nothing", refused_in_place_moves_nothing},
+    {"anomaly names the op", anomaly_names_the_op}, {"written between turns", written_between_turns},
+    {"in place takes over history", inplace_takes_over_history}, {"in place on a view", inplace_on_a_view},
+    {"in place on a view of nothing", inplace_on_a_view_of_nothing}, {"views that refuse", views_that_refuse},
+    {"out= is not differentiable", out_is_not_differentiable}, {"nothing is kept", nothing_is_kept},
+    {"saved outputs make no cycle", saved_outputs_make_no_cycle},
+    {"overwritten inputs make no cycle", overwritten_inputs_make_no_cycle},
+    {"a view as a leaf makes no cycle", a_view_as_a_leaf_makes_no_cycle}, {"a million nodes", a_million_nodes},
+    {"call sites come and go", call_sites_come_and_go}, {"recording is cheap", recording_is_cheap})
