@@ -79,6 +79,9 @@ static int take_there(td_session *s, const td_record *r, td_tensor **t, td_error
     return TD_OK;
 }
 
+/* Copied here and now: more than some hundred kilobytes come by a lease. */
+enum { MOST_DATA = 1 << 20, DATA_EACH = 1 << 15 /* bytes that are worth a record */ };
+
 static int step_data(td_session *s, const td_record *r, td_error *e)
 {
     td_desc d;
@@ -86,6 +89,11 @@ static int step_data(td_session *s, const td_record *r, td_error *e)
     int rc = read_shape(r, 0, &used, &d, e);
     if (rc) return rc;
     uint64_t n = td_desc_nbytes(&d);
+    if (n > MOST_DATA)
+        return td_fail(e, TD_E_INVALID,
+                       "a record brings at most %d bytes of a tensor, and this one has %llu: lease memory for it",
+                       MOST_DATA, (unsigned long long)n);
+    s->worth += (int)(n / DATA_EACH);
     if (r->nrest < used + 1) return td_fail(e, TD_E_PROTOCOL, "record data lacks its offset");
     uint32_t offset = r->rest[used];
     if (offset > s->batch->data.len || n > s->batch->data.len - offset)
@@ -304,7 +312,7 @@ static const control controls[] = {
     [TD_REC_NODE_END - TD_REC_FIRST] = {"node_end", 0, 0, 0},
 };
 
-enum { MOST_ENDED = 1024 };
+enum { MOST_NAMED = 1024 };
 
 static int check_form(const td_record *r, const control **out, td_error *e)
 {
@@ -314,8 +322,10 @@ static int check_form(const td_record *r, const control **out, td_error *e)
     *out = c;
     bool fits = (c->nin < 0 || r->nin == c->nin) && (c->nout < 0 || r->nout == c->nout) && r->nrest >= c->rest;
     for (unsigned i = 0; i < r->nin && fits; i++) fits = r->in[i] != TD_NUMBER_BIT;
-    bool ends = r->op == TD_REC_HOOK_END || r->op == TD_REC_NODE_END; /* all of them are looked for in one step */
-    if (fits && !(ends && r->nrest > MOST_ENDED)) return TD_OK;
+    /* All that these name is looked for in one step. */
+    bool many = (r->op == TD_REC_HOOK_END || r->op == TD_REC_NODE_END) && r->nrest > MOST_NAMED;
+    many |= (r->op == TD_REC_RELEASE || r->op == TD_REC_SHAPE) && r->nin > MOST_NAMED;
+    if (fits && !many) return TD_OK;
     return td_fail(e, TD_E_PROTOCOL, "record %s does not take %u inputs, %u outputs and %u words", c->name, r->nin,
                    r->nout, r->nrest);
 }

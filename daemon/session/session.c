@@ -10,7 +10,8 @@
 enum {
     ALONE_NS = 120000, /* of a turn, and what the last of its records takes */
     SHARED_NS = 40000, /* while there are others, who may wait for its end */
-    LOOK_EACH = 8      /* records between two looks at the clock */
+    LOOK_EACH = 8,     /* records between two looks at the clock */
+    WORDS_EACH = 64    /* words of a record's lists that weigh as much as a record */
 };
 
 uint32_t td_session_id(const td_session *s)
@@ -259,12 +260,13 @@ void td_session_site(td_session *s, uint32_t site)
 
 /* ---- turns */
 
-/* One record of the batch. */
+/* One record of the batch; what names thousands of ids, or brings many bytes, is worth many. */
 static int step_batch(td_session *s, td_error *e)
 {
     td_record r;
     int rc = td_record_parse(s->batch->words + s->cursor, s->batch->n_words - s->cursor, &r, e);
     if (rc) return rc;
+    s->worth = 1 + (int)(r.words / WORDS_EACH);
     rc = r.op < TD_REC_FIRST ? td_step_op(s, &r, e) : td_step_control(s, &r, e);
     if (rc != TD_AGAIN) {
         s->cursor += r.words;
@@ -360,9 +362,11 @@ td_run td_session_run(td_session *s, int most, td_error *e)
 td_run td_session_run_until(td_session *s, int most, uint64_t *until, td_error *e)
 {
     if (s->clones) return TD_RUN_SUSPENDED;
-    for (int n = 0;; n++) {
+    for (int unseen = LOOK_EACH;; unseen += s->worth) {
         if (s->over && unread(s)) return TD_RUN_STALLED; /* a record may end what these answers are about */
-        if ((s->activity || n % LOOK_EACH == 0) && turn_over(s, until)) return TD_RUN_MORE;
+        if ((s->activity || unseen >= LOOK_EACH) && turn_over(s, until)) return TD_RUN_MORE;
+        if (unseen >= LOOK_EACH) unseen = 0;
+        s->worth = 1;
         if (s->over) {
             td_lap_is(s->service->laps, "held");
             td_held_finish(s);
@@ -396,6 +400,6 @@ td_run td_session_run_until(td_session *s, int most, uint64_t *until, td_error *
         if (rc > 0) return TD_RUN_FATAL;
         if (s->wait.kind) continue;
         if (unread(s)) return TD_RUN_STALLED;
-        if (!held_back(s) && --most <= 0) return TD_RUN_MORE;
+        if (!held_back(s) && (most -= s->worth) <= 0) return TD_RUN_MORE;
     }
 }

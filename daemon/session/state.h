@@ -203,6 +203,7 @@ struct td_session {
     uint64_t unpacked; /* of it, by a helper */
     Td__Wire__Batch *batch;
     size_t cursor; /* words of the batch that are done */
+    int worth;     /* of the record that was done last: so many plain ones */
     Td__Wire__Call *call;
     td_wait wait; /* of the stream */
     td_activity *activity;

@@ -269,6 +269,11 @@ static void shapes_that_overflow(void)
     }
     uint32_t rest[3] = {77 | 0 << 8, 0, 0}; /* no such dtype */
     CU_ASSERT_EQUAL(control_code(&r, TD_REC_DATA, id++, 2, rest, "abcd", 4), TD_E_TYPE);
+    enum { LARGE = 8 << 20 };
+    char *large = calloc(LARGE, 1); /* to be copied here and now */
+    uint32_t whole[4] = {TD_FLOAT32 | 1 << 8, LARGE / 4, 0, 0};
+    CU_ASSERT_EQUAL(control_code(&r, TD_REC_DATA, id++, 4, whole, large, LARGE), TD_E_INVALID);
+    free(large);
     uint32_t many[2] = {TD_FLOAT32 | 200 << 8, 0}; /* 200 dimensions */
     CU_ASSERT_EQUAL(control_code(&r, TD_REC_DATA, id++, 2, many, "abcd", 4), TD_E_PROTOCOL);
     raw_close(&r);
