@@ -21,26 +21,33 @@ static const struct {
     [TD_FLOAT64] = {"float64", TD_CAT_FLOAT, TD_FLOAT64, TD_COMPLEX128},
     [TD_COMPLEX64] = {"complex64", TD_CAT_COMPLEX, TD_FLOAT32, TD_COMPLEX64},
     [TD_COMPLEX128] = {"complex128", TD_CAT_COMPLEX, TD_FLOAT64, TD_COMPLEX128},
+    [TD_UINT16] = {"uint16", TD_CAT_INT, TD_UINT16, TD_COMPLEX64},
+    [TD_UINT32] = {"uint32", TD_CAT_INT, TD_UINT32, TD_COMPLEX64},
+    [TD_UINT64] = {"uint64", TD_CAT_INT, TD_UINT64, TD_COMPLEX64},
 };
 
 /* clang-format off */
 enum { b = TD_BOOL, u1 = TD_UINT8, i1 = TD_INT8, i2 = TD_INT16, i4 = TD_INT32, i8 = TD_INT64, f2 = TD_FLOAT16,
-       bf = TD_BFLOAT16, f4 = TD_FLOAT32, f8 = TD_FLOAT64, c8 = TD_COMPLEX64, cx = TD_COMPLEX128 };
+       bf = TD_BFLOAT16, f4 = TD_FLOAT32, f8 = TD_FLOAT64, c8 = TD_COMPLEX64, cx = TD_COMPLEX128, u2 = TD_UINT16, u4 = TD_UINT32, u8 = TD_UINT64,
+       no = TD_DTYPE_NONE };
 
 static const uint8_t promotion[TD_DTYPE_COUNT][TD_DTYPE_COUNT] = {
-    /*        b   u1  i1  i2  i4  i8  f2  bf  f4  f8  c8  cx */
-    /* b  */ {b,  u1, i1, i2, i4, i8, f2, bf, f4, f8, c8, cx},
-    /* u1 */ {u1, u1, i2, i2, i4, i8, f2, bf, f4, f8, c8, cx},
-    /* i1 */ {i1, i2, i1, i2, i4, i8, f2, bf, f4, f8, c8, cx},
-    /* i2 */ {i2, i2, i2, i2, i4, i8, f2, bf, f4, f8, c8, cx},
-    /* i4 */ {i4, i4, i4, i4, i4, i8, f2, bf, f4, f8, c8, cx},
-    /* i8 */ {i8, i8, i8, i8, i8, i8, f2, bf, f4, f8, c8, cx},
-    /* f2 */ {f2, f2, f2, f2, f2, f2, f2, f4, f4, f8, c8, cx},
-    /* bf */ {bf, bf, bf, bf, bf, bf, f4, bf, f4, f8, c8, cx},
-    /* f4 */ {f4, f4, f4, f4, f4, f4, f4, f4, f4, f8, c8, cx},
-    /* f8 */ {f8, f8, f8, f8, f8, f8, f8, f8, f8, f8, cx, cx},
-    /* c8 */ {c8, c8, c8, c8, c8, c8, c8, c8, c8, cx, c8, cx},
-    /* cx */ {cx, cx, cx, cx, cx, cx, cx, cx, cx, cx, cx, cx},
+    /*        b   u1  i1  i2  i4  i8  f2  bf  f4  f8  c8  cx  u2  u4  u8 */
+    /* b  */ {b , u1, i1, i2, i4, i8, f2, bf, f4, f8, c8, cx, u2, u4, u8},
+    /* u1 */ {u1, u1, i2, i2, i4, i8, f2, bf, f4, f8, c8, cx, u2, u4, u8},
+    /* i1 */ {i1, i2, i1, i2, i4, i8, f2, bf, f4, f8, c8, cx, i4, i8, no},
+    /* i2 */ {i2, i2, i2, i2, i4, i8, f2, bf, f4, f8, c8, cx, i4, i8, no},
+    /* i4 */ {i4, i4, i4, i4, i4, i8, f2, bf, f4, f8, c8, cx, i4, i8, no},
+    /* i8 */ {i8, i8, i8, i8, i8, i8, f2, bf, f4, f8, c8, cx, i8, i8, no},
+    /* f2 */ {f2, f2, f2, f2, f2, f2, f2, f4, f4, f8, c8, cx, f2, f2, f2},
+    /* bf */ {bf, bf, bf, bf, bf, bf, f4, bf, f4, f8, c8, cx, bf, bf, bf},
+    /* f4 */ {f4, f4, f4, f4, f4, f4, f4, f4, f4, f8, c8, cx, f4, f4, f4},
+    /* f8 */ {f8, f8, f8, f8, f8, f8, f8, f8, f8, f8, cx, cx, f8, f8, f8},
+    /* c8 */ {c8, c8, c8, c8, c8, c8, c8, c8, c8, cx, c8, cx, c8, c8, c8},
+    /* cx */ {cx, cx, cx, cx, cx, cx, cx, cx, cx, cx, cx, cx, cx, cx, cx},
+    /* u2 */ {u2, u2, i4, i4, i4, i8, f2, bf, f4, f8, c8, cx, u2, u4, u8},
+    /* u4 */ {u4, u4, i8, i8, i8, i8, f2, bf, f4, f8, c8, cx, u4, u4, u8},
+    /* u8 */ {u8, u8, no, no, no, no, f2, bf, f4, f8, c8, cx, u8, u8, u8},
 };
 /* clang-format on */
 
@@ -92,8 +99,13 @@ bool td_dtype_can_cast(td_dtype from, td_dtype to)
 
 /* ---- numbers */
 
-static const int64_t int_min[] = {0, 0, INT8_MIN, INT16_MIN, INT32_MIN, INT64_MIN};
-static const int64_t int_max[] = {1, UINT8_MAX, INT8_MAX, INT16_MAX, INT32_MAX, INT64_MAX};
+static const int64_t int_min[TD_DTYPE_COUNT] = {
+    [TD_INT8] = INT8_MIN, [TD_INT16] = INT16_MIN, [TD_INT32] = INT32_MIN, [TD_INT64] = INT64_MIN};
+/* Of what an int64 can say: a number for uint64 has that many, its elements twice as many. */
+static const int64_t int_max[TD_DTYPE_COUNT] = {
+    [TD_BOOL] = 1,          [TD_UINT8] = UINT8_MAX, [TD_INT8] = INT8_MAX,     [TD_INT16] = INT16_MAX,
+    [TD_INT32] = INT32_MAX, [TD_INT64] = INT64_MAX, [TD_UINT16] = UINT16_MAX, [TD_UINT32] = UINT32_MAX,
+    [TD_UINT64] = INT64_MAX};
 
 static double float_max(td_dtype t)
 {
@@ -110,16 +122,19 @@ static bool fits_float(double v, td_dtype t)
     return !isfinite(v) || fabs(v) <= float_max(t);
 }
 
-/* Whole numbers may be negative for uint8 down to -255: they wrap, so that subtracting reads as adding. */
+/* Whole numbers may be negative for what has no sign, for uint8 down to -255: they wrap, so that subtracting reads as
+ * adding. */
 static bool fits_int(int64_t v, td_dtype t)
 {
-    return v <= int_max[t] && v >= (t == TD_UINT8 ? -UINT8_MAX : int_min[t]);
+    return v <= int_max[t] && v >= (td_dtype_is_unsigned(t) ? -int_max[t] : int_min[t]);
 }
 
 static bool fits_int_from_float(double v, td_dtype t)
 {
     if (isnan(v)) return false;
-    return v >= (double)int_min[t] && (t == TD_INT64 ? v < 0x1p63 : v <= (double)int_max[t]);
+    return v >= (double)int_min[t] && (t == TD_UINT64  ? v < 0x1p64
+                                       : t == TD_INT64 ? v < 0x1p63
+                                                       : v <= (double)int_max[t]);
 }
 
 bool td_scalar_fits(td_scalar s, td_dtype t)
@@ -134,9 +149,10 @@ bool td_scalar_fits(td_scalar s, td_dtype t)
     return td_dtype_is_integral(t) ? fits_int_from_float(s.re, t) : fits_float(s.re, t);
 }
 
-/* Toward zero; what has no int64 gives the least one, on every machine alike. */
-static int64_t whole(double v)
+/* Toward zero; what has no int64 gives the least one, on every machine alike. For uint64 the bits of what is above. */
+static int64_t whole(double v, td_dtype t)
 {
+    if (t == TD_UINT64 && v >= 0x1p63 && v < 0x1p64) return (int64_t)(uint64_t)v;
     return v >= -0x1p63 && v < 0x1p63 ? (int64_t)v : INT64_MIN;
 }
 
@@ -148,13 +164,13 @@ static bool truth(td_scalar s)
 static void store_int(int64_t v, td_dtype t, void *out)
 {
     uint64_t bits = (uint64_t)v;
-    uint8_t u8 = (uint8_t)bits;
-    uint16_t u16 = (uint16_t)bits;
-    uint32_t u32 = (uint32_t)bits;
+    uint8_t b1 = (uint8_t)bits;
+    uint16_t b2 = (uint16_t)bits;
+    uint32_t b4 = (uint32_t)bits;
     switch (td_dtype_size(t)) {
-    case 1: memcpy(out, &u8, 1); break;
-    case 2: memcpy(out, &u16, 2); break;
-    case 4: memcpy(out, &u32, 4); break;
+    case 1: memcpy(out, &b1, 1); break;
+    case 2: memcpy(out, &b2, 2); break;
+    case 4: memcpy(out, &b4, 4); break;
     default: memcpy(out, &bits, 8); break;
     }
 }
@@ -179,7 +195,7 @@ void td_scalar_store(td_scalar s, td_dtype t, void *out)
     if (t == TD_BOOL) {
         store_int(truth(s), t, out);
     } else if (td_dtype_is_integral(t)) {
-        store_int(is_int ? s.i : whole(s.re), t, out);
+        store_int(is_int ? s.i : whole(s.re, t), t, out);
     } else {
         td_dtype part = td_dtype_real(t);
         store_float(is_int ? (double)s.i : s.re, part, out);
@@ -196,8 +212,8 @@ static int64_t load_int(td_dtype t, const void *element)
     int64_t v8;
     switch (td_dtype_size(t)) {
     case 1: memcpy(&v1, element, 1); return t == TD_UINT8 ? (uint8_t)v1 : v1;
-    case 2: memcpy(&v2, element, 2); return v2;
-    case 4: memcpy(&v4, element, 4); return v4;
+    case 2: memcpy(&v2, element, 2); return t == TD_UINT16 ? (uint16_t)v2 : v2; /* both are ints */
+    case 4: memcpy(&v4, element, 4); return t == TD_UINT32 ? (int64_t)(uint32_t)v4 : v4;
     default: memcpy(&v8, element, 8); return v8;
     }
 }

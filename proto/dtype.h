@@ -28,9 +28,9 @@ size_t td_dtype_size(td_dtype t);
 static inline size_t td_dtype_size(td_dtype t)
 {
     static const uint8_t size[TD_DTYPE_COUNT] = {
-        [TD_BOOL] = 1,    [TD_UINT8] = 1,   [TD_INT8] = 1,      [TD_INT16] = 2,
-        [TD_INT32] = 4,   [TD_INT64] = 8,   [TD_FLOAT16] = 2,   [TD_BFLOAT16] = 2,
-        [TD_FLOAT32] = 4, [TD_FLOAT64] = 8, [TD_COMPLEX64] = 8, [TD_COMPLEX128] = 16};
+        [TD_BOOL] = 1,      [TD_UINT8] = 1,       [TD_INT8] = 1,     [TD_INT16] = 2,   [TD_INT32] = 4,
+        [TD_INT64] = 8,     [TD_FLOAT16] = 2,     [TD_BFLOAT16] = 2, [TD_FLOAT32] = 4, [TD_FLOAT64] = 8,
+        [TD_COMPLEX64] = 8, [TD_COMPLEX128] = 16, [TD_UINT16] = 2,   [TD_UINT32] = 4,  [TD_UINT64] = 8};
     return td_dtype_valid(t) ? size[t] : 0;
 }
 #endif
@@ -47,12 +47,17 @@ static inline bool td_dtype_is_inexact(td_dtype t)
 {
     return t >= TD_FLOAT16 && t <= TD_COMPLEX128;
 }
+/* Below 0 there is nothing. */
+static inline bool td_dtype_is_unsigned(td_dtype t)
+{
+    return t == TD_UINT8 || (t >= TD_UINT16 && t <= TD_UINT64);
+}
 static inline bool td_dtype_is_integral(td_dtype t)
 {
-    return t <= TD_INT64;
+    return t <= TD_INT64 || td_dtype_is_unsigned(t);
 }
 
-/* The common dtype of two tensors of the same tier. */
+/* The common dtype of two tensors of the same tier; TD_DTYPE_NONE of uint64 and signed ones, which have none. */
 td_dtype td_promote(td_dtype a, td_dtype b);
 /* The real dtype of a complex one (complex64 -> float32); others unchanged. */
 td_dtype td_dtype_real(td_dtype t);
@@ -66,7 +71,7 @@ bool td_dtype_can_cast(td_dtype from, td_dtype to);
 bool td_scalar_fits(td_scalar s, td_dtype t);
 /* Write the number as one element of `t`: truncating float to int, wrapping never checked here. */
 void td_scalar_store(td_scalar s, td_dtype t, void *out);
-/* One element as a number. Reads bools as bytes: any value but 0 is true. */
+/* One element as a number. Reads bools as bytes: any value but 0 is true. A number has an int64: of uint64 the bits. */
 td_scalar td_scalar_load(td_dtype t, const void *element);
 
 static inline float td_half_to_float(uint16_t h)
@@ -75,8 +80,7 @@ static inline float td_half_to_float(uint16_t h)
     float f;
     if (em >= 0x7c00u) bits = sign | 0x7f800000u | (em & 0x3ffu) << 13;
     else if (em >= 0x0400u) bits = sign | ((em << 13) + 0x38000000u);
-    else { /* zero and subnormal: em * 2^-24, exact in float */
-        f = (float)em * 0x1p-24f;
+    else { /* zero and subnormal: em * 2^-24, exact in float */ f = (float)em * 0x1p-24f;
         memcpy(&bits, &f, 4);
         bits |= sign;
     }
@@ -88,9 +92,9 @@ static inline uint16_t td_float_to_half(float f)
     uint32_t x;
     memcpy(&x, &f, 4);
     uint32_t sign = x >> 16 & 0x8000u, a = x & 0x7fffffffu;
-    if (a > 0x7f800000u) return (uint16_t)(sign | 0x7e00u);                  /* NaN */
-    if (a >= 0x477ff000u) return (uint16_t)(sign | 0x7c00u);                 /* rounds to infinity */
-    if (a < 0x38800000u) {                                                   /* subnormal half or zero */
+    if (a > 0x7f800000u) return (uint16_t)(sign | 0x7e00u);  /* NaN */
+    if (a >= 0x477ff000u) return (uint16_t)(sign | 0x7c00u); /* rounds to infinity */
+    if (a < 0x38800000u) {                                   /* subnormal half or zero */
         float m;
         memcpy(&m, &a, 4);
         m += 0.5f; /* adds at 2^-1: the unit in the last place is 2^-24, rounding to nearest even in hardware */

@@ -76,16 +76,51 @@ static td_dtype over(td_dtype higher, td_dtype lower)
     return td_dtype_is_float(higher) ? td_dtype_complex(higher) : td_promote(higher, lower);
 }
 
-td_dtype td_infer_promote(const td_infer *f, int from, const td_scalar *extra)
+static bool is_signed(td_dtype t)
+{
+    return t >= TD_INT8 && t <= TD_INT64;
+}
+
+/* One behind `from` in the tier, in which whole numbers of any kind can lie. */
+static td_dtype some_inexact(const td_infer *f, int from, bool tier)
+{
+    for (int i = from; i < f->nin; i++)
+        if (f->in[i].desc && (f->in[i].desc->ndim == 0) == tier && td_dtype_is_inexact(td_in_dtype(f, i)))
+            return td_in_dtype(f, i);
+    return TD_DTYPE_NONE;
+}
+
+/* The one pair that nothing holds: uint64 and signed whole numbers, of one tier. */
+static int none_for_both(const td_infer *f, int from, int tier, td_error *e)
+{
+    int whole = -1, natural = -1;
+    for (int i = from; i < f->nin; i++) {
+        if (!f->in[i].desc || (f->in[i].desc->ndim == 0) != tier) continue;
+        if (td_in_dtype(f, i) == TD_UINT64 && natural < 0) natural = i;
+        if (is_signed(td_in_dtype(f, i)) && whole < 0) whole = i;
+    }
+    if (natural < 0 || whole < 0)
+        return td_fail(e, TD_E_TYPE, "unsigned and signed numbers here have no dtype in common: convert some");
+    return td_fail(e, TD_E_TYPE,
+                   "no dtype holds both '%s', which is uint64, and '%s', which is %s: convert one to the other's",
+                   td_infer_name(f, natural), td_infer_name(f, whole), td_dtype_name(td_in_dtype(f, whole)));
+}
+
+int td_infer_promote(const td_infer *f, int from, const td_scalar *extra, td_dtype *out, td_error *e)
 {
     td_dtype tier[3] = {TD_DTYPE_NONE, TD_DTYPE_NONE, TD_DTYPE_NONE};
     for (int i = from; i < f->nin; i++) {
         const td_operand *in = &f->in[i];
-        if (in->desc) tier[in->desc->ndim == 0] = join(tier[in->desc->ndim == 0], (td_dtype)in->desc->dtype);
-        else if (in->scalar) tier[2] = join(tier[2], td_scalar_dtype(*in->scalar));
+        if (in->desc) {
+            td_dtype *t = &tier[in->desc->ndim == 0];
+            *t = join(*t, (td_dtype)in->desc->dtype);
+            if (*t == TD_DTYPE_NONE) *t = some_inexact(f, i, in->desc->ndim == 0);
+            if (*t == TD_DTYPE_NONE) return none_for_both(f, from, in->desc->ndim == 0, e);
+        } else if (in->scalar) tier[2] = join(tier[2], td_scalar_dtype(*in->scalar));
     }
     if (extra) tier[2] = join(tier[2], td_scalar_dtype(*extra));
-    return over(tier[0], over(tier[1], tier[2]));
+    *out = over(tier[0], over(tier[1], tier[2]));
+    return TD_OK;
 }
 
 static int cannot_broadcast(const td_infer *f, int last, int i, int ndim, int64_t *shape, td_error *e)

@@ -212,8 +212,9 @@ int td_infer_takes(const td_infer *f, const char *name, td_dtype t, td_error *e)
 int td_infer_make(td_infer *f, td_dtype dtype, int ndim, const int64_t *shape, td_error *e);
 int td_infer_like(td_infer *f, td_dtype dtype, const td_desc *shape, td_error *e);
 int td_infer_append(td_infer *f, const td_desc *d, td_error *e);
-/* The common dtype of inputs from..nin-1 by the three tiers; `extra` (may be NULL) joins as a number. */
-td_dtype td_infer_promote(const td_infer *f, int from, const td_scalar *extra);
+/* The common dtype of inputs from..nin-1 by the three tiers; `extra` (may be NULL) joins as a number. uint64 and signed
+ * numbers have none. */
+int td_infer_promote(const td_infer *f, int from, const td_scalar *extra, td_dtype *out, td_error *e);
 /* Broadcast inputs from..nin-1 together. */
 int td_infer_broadcast(const td_infer *f, int from, int64_t *shape, int *ndim, td_error *e);
 /* Attribute `k`, a dimension of a tensor of `ndim` dimensions, wrapped. */

@@ -51,7 +51,7 @@ TD_RULE(cat)
     int dim;
     TD_TRY(first_joined(f, &first, e));
     TD_TRY(td_infer_dim(f, 0, first->ndim, &dim, e));
-    f->compute = td_infer_promote(f, 0, NULL);
+    TD_TRY(td_infer_promote(f, 0, NULL, &f->compute, e));
     td_desc out = *first;
     out.shape[dim] = 0;
     for (int i = 0; i < f->nin; i++)
@@ -65,7 +65,7 @@ TD_RULE(stack)
     char a[TD_TEXT], b[TD_TEXT];
     if (f->nin == 0) return td_fail(e, TD_E_INVALID, "expected a non-empty list of tensors ('xs')");
     td_desc out = *td_in(f, 0);
-    f->compute = td_infer_promote(f, 0, NULL);
+    TD_TRY(td_infer_promote(f, 0, NULL, &f->compute, e));
     for (int i = 1; i < f->nin; i++)
         if (!td_desc_same_shape(&out, td_in(f, i)))
             return td_fail(

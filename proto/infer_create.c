@@ -123,7 +123,7 @@ TD_RULE(randint)
     if (low >= high)
         return td_fail(e, TD_E_INVALID,
                        "expects 'low' to be less than 'high', but got low=%" PRId64 " >= high=%" PRId64, low, high);
-    bool negative_unsigned = t == TD_UINT8 && low < 0;
+    bool negative_unsigned = td_dtype_is_unsigned(t) && low < 0;
     if (negative_unsigned || !td_scalar_fits(td_int(low), t) || !td_scalar_fits(td_int(high - 1), t))
         return td_fail(e, TD_E_INVALID, "'low' or 'high' - 1 is out of bounds for %s", td_dtype_name(t));
     return td_infer_shape(f, e);
@@ -132,8 +132,9 @@ TD_RULE(randint)
 /* Whole numbers up to this are exact in a dtype. */
 static int64_t exact_to(td_dtype t)
 {
-    static const int64_t most[TD_DTYPE_COUNT] = {1,       UINT8_MAX, INT8_MAX, INT16_MAX,        INT32_MAX, INT64_MAX,
-                                                 1 << 11, 1 << 8,    1 << 24,  INT64_C(1) << 53, 0,         0};
+    static const int64_t most[TD_DTYPE_COUNT] = {1,         UINT8_MAX, INT8_MAX,   INT16_MAX,  INT32_MAX,
+                                                 INT64_MAX, 1 << 11,   1 << 8,     1 << 24,    INT64_C(1) << 53,
+                                                 0,         0,         UINT16_MAX, UINT32_MAX, INT64_MAX};
     return most[t];
 }
 
@@ -152,7 +153,8 @@ static int positive(td_infer *f, int k, td_error *e)
 {
     double v = td_attr_float(f->attrs, k);
     if (!(v > 0))
-        return td_fail(e, TD_E_INVALID, "%s_ expects %s > 0.0, but found %s=%g", f->op->name, f->op->attrs[k].name, f->op->attrs[k].name, v);
+        return td_fail(e, TD_E_INVALID, "%s_ expects %s > 0.0, but found %s=%g", f->op->name, f->op->attrs[k].name,
+                       f->op->attrs[k].name, v);
     return td_infer_shape(f, e);
 }
 

@@ -27,7 +27,9 @@ static int finish(td_infer *f, td_dtype t, td_error *e)
 
 TD_RULE(pointwise)
 {
-    return finish(f, td_infer_promote(f, 0, NULL), e);
+    td_dtype t;
+    TD_TRY(td_infer_promote(f, 0, NULL, &t, e));
+    return finish(f, t, e);
 }
 
 TD_RULE(hardtanh)
@@ -48,7 +50,8 @@ TD_RULE(softshrink)
 /* With one number (alpha, value) that scales an argument. */
 TD_RULE(scaled)
 {
-    td_dtype t = td_infer_promote(f, 0, NULL);
+    td_dtype t;
+    TD_TRY(td_infer_promote(f, 0, NULL, &t, e));
     TD_TRY(td_infer_alpha(f, td_infer_attr_of(f, TD_A_SCALAR), computed(f, t), e));
     return finish(f, t, e);
 }
@@ -75,7 +78,8 @@ TD_RULE(sub)
 TD_RULE(pow)
 {
     const td_scalar *y = f->in[1].scalar;
-    td_dtype t = td_infer_promote(f, 0, NULL);
+    td_dtype t;
+    TD_TRY(td_infer_promote(f, 0, NULL, &t, e));
     if (f->in[0].desc && y && y->kind == TD_S_INT && y->i < 0 && td_dtype_is_integral(t))
         return td_fail(e, TD_E_TYPE, "integers to negative integer powers are not allowed: 'x' is %s and 'y' is %lld",
                        td_dtype_name(td_in_dtype(f, 0)), (long long)y->i);
@@ -85,19 +89,21 @@ TD_RULE(pow)
 /* The condition is a mask: it broadcasts, but does not promote. */
 TD_RULE(where)
 {
+    td_dtype t;
     TD_TRY(td_infer_is_bool(f, 0, e));
-    return finish(f, td_infer_promote(f, 1, NULL), e);
+    TD_TRY(td_infer_promote(f, 1, NULL, &t, e));
+    return finish(f, t, e);
 }
 
 /* The bounds promote like numbers, unless x is a float anyway. */
 TD_RULE(clamp)
 {
-    td_dtype t = td_in_dtype(f, 0);
+    td_dtype t = td_in_dtype(f, 0), with;
     if (!td_attr_given(f->attrs, 0) && !td_attr_given(f->attrs, 1))
         return td_fail(e, TD_E_INVALID, "at least one of 'min' or 'max' must not be none");
     for (int k = 0; k < 2; k++) {
         if (!td_attr_given(f->attrs, k)) continue;
-        td_dtype with = td_infer_promote(f, 0, &f->attrs->at[k].s);
+        TD_TRY(td_infer_promote(f, 0, &f->attrs->at[k].s, &with, e));
         if (td_dtype_category(with) > td_dtype_category(t)) t = with;
     }
     return finish(f, t, e);

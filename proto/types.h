@@ -30,7 +30,10 @@ typedef enum td_dtype {
     TD_FLOAT64 = 9,
     TD_COMPLEX64 = 10,
     TD_COMPLEX128 = 11,
-    TD_DTYPE_COUNT = 12,
+    TD_UINT16 = 12,
+    TD_UINT32 = 13,
+    TD_UINT64 = 14,
+    TD_DTYPE_COUNT = 15,
     TD_DTYPE_NONE = 255 /* "not given": an optional dtype attribute */
 } td_dtype;
 

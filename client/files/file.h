@@ -33,6 +33,7 @@ typedef struct td_stored {
     uint32_t users;               /* tensors that the tree holds */
     int device;                   /* where they come to */
     bool found, has_crc, swapped; /* swapped: the bytes of each number lie the other way round */
+    bool untyped, settled;        /* bytes, until a tensor of it (settled) says what of */
 } td_stored;
 
 typedef struct td_file_tensor {

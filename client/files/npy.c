@@ -53,9 +53,10 @@ static bool take_dtype(npy *a)
     static const struct {
         const char *name;
         td_dtype dtype;
-    } known[] = {{"b1", TD_BOOL},    {"i1", TD_INT8},      {"i2", TD_INT16},      {"i4", TD_INT32},
-                 {"i8", TD_INT64},   {"u1", TD_UINT8},     {"f2", TD_FLOAT16},    {"f4", TD_FLOAT32},
-                 {"f8", TD_FLOAT64}, {"c8", TD_COMPLEX64}, {"c16", TD_COMPLEX128}};
+    } known[] = {{"b1", TD_BOOL},    {"i1", TD_INT8},      {"i2", TD_INT16},       {"i4", TD_INT32},
+                 {"i8", TD_INT64},   {"u1", TD_UINT8},     {"f2", TD_FLOAT16},     {"f4", TD_FLOAT32},
+                 {"f8", TD_FLOAT64}, {"c8", TD_COMPLEX64}, {"c16", TD_COMPLEX128}, {"u2", TD_UINT16},
+                 {"u4", TD_UINT32},  {"u8", TD_UINT64}};
     char text[40];
     if (take(a, "["))
         return td_fail(a->e, TD_E_UNSUPPORTED, "'%.80s' is an array of records: this dtype is not known here", a->name),

@@ -22,6 +22,9 @@ static const char *descr(td_dtype dtype)
     case TD_BOOL: return "|b1";
     case TD_COMPLEX64: return "<c8";
     case TD_COMPLEX128: return "<c16";
+    case TD_UINT16: return "<u2";
+    case TD_UINT32: return "<u4";
+    case TD_UINT64: return "<u8";
     default: return NULL;
     }
 }

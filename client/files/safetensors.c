@@ -10,15 +10,15 @@
 static const struct {
     const char *code;
     td_dtype dtype;
-} codes[] = {{"F64", TD_FLOAT64}, {"F32", TD_FLOAT32}, {"F16", TD_FLOAT16},  {"BF16", TD_BFLOAT16},
-             {"I64", TD_INT64},   {"I32", TD_INT32},   {"I16", TD_INT16},    {"I8", TD_INT8},
-             {"U8", TD_UINT8},    {"BOOL", TD_BOOL},   {"C64", TD_COMPLEX64}};
+} codes[] = {{"F64", TD_FLOAT64},   {"F32", TD_FLOAT32}, {"F16", TD_FLOAT16}, {"BF16", TD_BFLOAT16}, {"I64", TD_INT64},
+             {"I32", TD_INT32},     {"I16", TD_INT16},   {"I8", TD_INT8},     {"U8", TD_UINT8},      {"BOOL", TD_BOOL},
+             {"C64", TD_COMPLEX64}, {"U16", TD_UINT16},  {"U32", TD_UINT32},  {"U64", TD_UINT64}};
 
 /* Those that are not known here, and their bytes: there they can be passed over. */
 static const struct {
     const char *code;
     uint8_t size;
-} strangers[] = {{"U16", 2}, {"U32", 4}, {"U64", 8}, {"F8_E4M3", 1}, {"F8_E5M2", 1}, {"F8_E8M0", 1}};
+} strangers[] = {{"F8_E4M3", 1}, {"F8_E5M2", 1}, {"F8_E8M0", 1}};
 
 static td_plain *item(const td_plain *dict, const char *name)
 {
@@ -82,6 +82,15 @@ static int misplaced(const entry *en, td_error *e)
                    en->name->text);
 }
 
+/* Of what is left out nobody else asks whether it has as many elements as its shape says. */
+static bool has(const entry *en, uint64_t elements)
+{
+    uint64_t n = 1;
+    for (int i = 0; i < en->ndim; i++)
+        if (__builtin_mul_overflow(n, (uint64_t)en->shape[i], &n)) return false;
+    return n == elements;
+}
+
 /* One behind the other, from the first byte to the last of the file. */
 static int add_entries(td_file *t, entry *entries, uint32_t n, uint64_t data, td_error *e)
 {
@@ -91,6 +100,7 @@ static int add_entries(td_file *t, entry *entries, uint32_t n, uint64_t data, td
         entry *en = &entries[i];
         uint64_t each = en->stranger ? en->stranger : td_dtype_size(en->dtype);
         if (en->begin != at || en->end < at || (en->end - at) % each) return misplaced(en, e);
+        if (en->stranger && !has(en, (en->end - at) / each)) return misplaced(en, e);
         if (en->end > size) return td_fail(e, TD_E_INVALID, "the file ends too early");
         td_stored like = {.key = en->name->text,
                           .location = "cpu",

@@ -45,6 +45,9 @@ static const char *code_of(td_dtype dtype)
     case TD_INT16: return "I16";
     case TD_INT8: return "I8";
     case TD_UINT8: return "U8";
+    case TD_UINT16: return "U16";
+    case TD_UINT32: return "U32";
+    case TD_UINT64: return "U64";
     case TD_BOOL: return "BOOL";
     default: return NULL;
     }

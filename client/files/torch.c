@@ -6,7 +6,9 @@
 #include <string.h>
 #include <zlib.h>
 
-enum { STORAGE = 256 /* a name's value: the dtype of a storage's class, and not a dtype */ };
+/* In a name's value, beside a dtype: it is the class of a storage; of one that its tensors say the dtype of. */
+enum { STORAGE = 256, UNTYPED = 512 };
+#define NO_DTYPE TD_DTYPE_NONE /* one that is not known here */
 
 /* ---- what a pickle makes: coats of plain data */
 
@@ -103,7 +105,13 @@ static int make_no_bytes(td_pickle *p, const td_name *name, const td_plain *args
 /* The dtype of a storage, by its class; TD_DTYPE_NONE: a name of something else. */
 static td_dtype dtype_of(const td_name *class)
 {
-    return class->value & STORAGE ? (td_dtype)(class->value & ~STORAGE) : TD_DTYPE_NONE;
+    return class->value & STORAGE ? (td_dtype)(class->value & ~(STORAGE | UNTYPED)) : TD_DTYPE_NONE;
+}
+
+static bool alike(const td_stored *a, const td_stored *b)
+{
+    if (a->untyped && b->untyped) return a->numel * td_dtype_size(a->dtype) == b->numel; /* b: bytes, as it was read */
+    return a->untyped == b->untyped && a->dtype == b->dtype && a->numel == b->numel;
 }
 
 /* ("storage", class, key, location, elements[, view]): `view` only in old files; None in all but the oldest. */
@@ -124,11 +132,12 @@ static int storage(td_pickle *p, const td_plain *id, td_plain **out, td_error *e
     if ((uint64_t)at[4]->i > (uint64_t)TD_DESC_BYTES / td_dtype_size(dtype))
         return td_fail(e, TD_E_INVALID, "storage '%.40s' is said to have %lld elements", at[2]->text,
                        (long long)at[4]->i);
-    td_stored like = {.key = at[2]->text, .location = at[3]->text, .dtype = dtype, .numel = (uint64_t)at[4]->i};
+    bool untyped = at[1]->name->value & UNTYPED;
+    td_stored like = {
+        .key = at[2]->text, .location = at[3]->text, .dtype = dtype, .numel = (uint64_t)at[4]->i, .untyped = untyped};
     td_stored *s;
     HASH_FIND(hh, t->by_key, like.key, strlen(like.key), s);
-    if (s && (s->dtype != like.dtype || s->numel != like.numel))
-        return td_fail(e, TD_E_INVALID, "storage '%.40s' is described in two ways", like.key);
+    if (s && !alike(s, &like)) return td_fail(e, TD_E_INVALID, "storage '%.40s' is described in two ways", like.key);
     if (!s && td_file_add_storage(t, &like, &s, e)) return e->code;
     td_plain *x = td_plain_new(p, TD_PLAIN_OBJECT, e);
     if (!x) return e->code;
@@ -205,22 +214,38 @@ static int make_tensor(td_pickle *p, const td_name *name, const td_plain *args, 
         (args->n > 6 && !take_bits(at[6], &t)))
         return strange(name, e);
     t.storage = (uint32_t)at[0]->i;
+    ((td_file *)p->context)->storages[t.storage]->settled = true;
     t.desc.offset = at[1]->i;
     t.requires_grad = args->n > 4 && at[4]->i;
     int rc = check_tensor(p->context, &t, e);
     return rc ? rc : td_file_add_tensor(p->context, &t, out, e);
 }
 
-/* For dtypes that have no storage class of their own; those are none of ours. */
+/* For dtypes that have no storage class of their own: (storage, offset, size, stride, requires_grad, hooks, dtype), and
+ * the storage is bytes until then. */
 static int make_untyped(td_pickle *p, const td_name *name, const td_plain *args, td_plain **out, td_error *e)
 {
     td_file *t = p->context;
     const td_plain *dtype = args->n >= 7 ? args->items[6] : NULL;
     if (!dtype || dtype->kind != TD_PLAIN_NAME) return strange(name, e);
-    if (t->skip) return td_file_add_nothing(t, out, e);
-    return td_fail(e, TD_E_UNSUPPORTED,
-                   "a tensor is of %s: this dtype is not known here (skip=True, TD_LOAD_SKIP: leave such out)",
-                   dtype->name->text);
+    if (dtype->name->value == NO_DTYPE) {
+        if (t->skip) return td_file_add_nothing(t, out, e);
+        return td_fail(e, TD_E_UNSUPPORTED,
+                       "a tensor is of %s: this dtype is not known here (skip=True, TD_LOAD_SKIP: leave such out)",
+                       dtype->name->text);
+    }
+    if (args->n != 7 || !td_dtype_valid(dtype->name->value) || !is_made(args->items[0], TD_MADE_STORAGE))
+        return strange(name, e);
+    td_stored *s = t->storages[args->items[0]->i];
+    td_dtype wanted = (td_dtype)dtype->name->value;
+    if (s->dtype != wanted && (s->settled || !s->untyped || s->numel % td_dtype_size(wanted)))
+        return td_fail(e, TD_E_INVALID, "storage '%.40s' holds %llu elements of %s, and a tensor of it %s", s->key,
+                       (unsigned long long)s->numel, td_dtype_name(s->dtype), td_dtype_name(wanted));
+    if (s->dtype != wanted) s->numel /= td_dtype_size(wanted);
+    s->dtype = wanted;
+    td_plain six = *args;
+    six.n = 6;
+    return make_tensor(p, name, &six, out, e);
 }
 
 /* (data, requires_grad, hooks[, state]) */
@@ -238,7 +263,6 @@ static int make_parameter(td_pickle *p, const td_name *name, const td_plain *arg
     return rc ? rc : td_file_add_tensor(t, &tensor, out, e);
 }
 
-#define NO_DTYPE TD_DTYPE_NONE
 static const td_name names[] = {
     {"collections OrderedDict", make_ordered, 0},
     {"collections Counter", make_coat, TD_COAT_COUNTER},
@@ -269,7 +293,7 @@ static const td_name names[] = {
     {"torch BoolStorage", NULL, STORAGE | TD_BOOL},
     {"torch ComplexFloatStorage", NULL, STORAGE | TD_COMPLEX64},
     {"torch ComplexDoubleStorage", NULL, STORAGE | TD_COMPLEX128},
-    {"torch.storage UntypedStorage", NULL, STORAGE | TD_UINT8},
+    {"torch.storage UntypedStorage", NULL, STORAGE | UNTYPED | TD_UINT8},
     {"torch float64", NULL, TD_FLOAT64},
     {"torch float32", NULL, TD_FLOAT32},
     {"torch float16", NULL, TD_FLOAT16},
@@ -282,9 +306,9 @@ static const td_name names[] = {
     {"torch bool", NULL, TD_BOOL},
     {"torch complex64", NULL, TD_COMPLEX64},
     {"torch complex128", NULL, TD_COMPLEX128},
-    {"torch uint16", NULL, NO_DTYPE},
-    {"torch uint32", NULL, NO_DTYPE},
-    {"torch uint64", NULL, NO_DTYPE},
+    {"torch uint16", NULL, TD_UINT16},
+    {"torch uint32", NULL, TD_UINT32},
+    {"torch uint64", NULL, TD_UINT64},
     {"torch float8_e4m3fn", NULL, NO_DTYPE},
     {"torch float8_e4m3fnuz", NULL, NO_DTYPE},
     {"torch float8_e5m2", NULL, NO_DTYPE},

@@ -116,6 +116,17 @@ static const char *storage_class(td_dtype dtype)
     }
 }
 
+/* Those that came after the classes of storages: bytes there, and each tensor says its dtype. */
+static const char *late_dtype(td_dtype dtype)
+{
+    switch (dtype) {
+    case TD_UINT16: return "torch\nuint16\n";
+    case TD_UINT32: return "torch\nuint32\n";
+    case TD_UINT64: return "torch\nuint64\n";
+    default: return NULL;
+    }
+}
+
 static bool put_sizes(pickling *p, int n, const int64_t *sizes)
 {
     bool good = op(p, '(');
@@ -127,19 +138,23 @@ static bool put_storage(pickling *p, uint32_t k)
 {
     const td_out_storage *s = &p->out->storages[k];
     const char *class = storage_class(s->dtype);
+    int64_t numel = (int64_t)s->numel;
     char key[16];
     snprintf(key, sizeof key, "%" PRIu32, k);
-    if (!class) return td_fail(p->e, TD_E_UNSUPPORTED, "PyTorch has no %s", td_dtype_name(s->dtype)), false;
+    if (!class && !late_dtype(s->dtype))
+        return td_fail(p->e, TD_E_UNSUPPORTED, "PyTorch has no %s", td_dtype_name(s->dtype)), false;
+    if (!class) class = "torch.storage\nUntypedStorage\n", numel *= (int64_t)td_dtype_size(s->dtype);
     return op(p, '(') && put_word(p, "storage") && put_name(p, class) && put_word(p, key) && put_word(p, "cpu") &&
-           put_int(p, (int64_t)s->numel) && op(p, 't') && op(p, 'Q');
+           put_int(p, numel) && op(p, 't') && op(p, 'Q');
 }
 
 static bool put_data(pickling *p, const td_out_tensor *t, bool requires_grad)
 {
-    return put_name(p, "torch._utils\n_rebuild_tensor_v2\n") && op(p, '(') && put_storage(p, t->storage) &&
-           put_int(p, t->desc.offset) && put_sizes(p, t->desc.ndim, t->desc.shape) &&
-           put_sizes(p, t->desc.ndim, t->desc.stride) && put_bool(p, requires_grad) && put_ordered(p) && op(p, 't') &&
-           op(p, 'R');
+    const char *late = late_dtype(p->out->storages[t->storage].dtype);
+    return put_name(p, late ? "torch._utils\n_rebuild_tensor_v3\n" : "torch._utils\n_rebuild_tensor_v2\n") &&
+           op(p, '(') && put_storage(p, t->storage) && put_int(p, t->desc.offset) &&
+           put_sizes(p, t->desc.ndim, t->desc.shape) && put_sizes(p, t->desc.ndim, t->desc.stride) &&
+           put_bool(p, requires_grad) && put_ordered(p) && (!late || put_name(p, late)) && op(p, 't') && op(p, 'R');
 }
 
 static bool put_parameter(pickling *p, const td_out_tensor *t)

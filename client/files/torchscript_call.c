@@ -162,9 +162,10 @@ void td_coding_real(td_coding *c, double v)
 /* dtypes are numbers there. */
 static int dtype_number(td_dtype dtype)
 {
-    static const int8_t table[] = {[TD_UINT8] = 0,     [TD_INT8] = 1,        [TD_INT16] = 2,   [TD_INT32] = 3,
-                                   [TD_INT64] = 4,     [TD_FLOAT16] = 5,     [TD_FLOAT32] = 6, [TD_FLOAT64] = 7,
-                                   [TD_COMPLEX64] = 9, [TD_COMPLEX128] = 10, [TD_BOOL] = 11,   [TD_BFLOAT16] = 15};
+    static const int8_t table[] = {
+        [TD_UINT8] = 0,   [TD_INT8] = 1,      [TD_INT16] = 2,   [TD_INT32] = 3,     [TD_INT64] = 4,
+        [TD_FLOAT16] = 5, [TD_FLOAT32] = 6,   [TD_FLOAT64] = 7, [TD_COMPLEX64] = 9, [TD_COMPLEX128] = 10,
+        [TD_BOOL] = 11,   [TD_BFLOAT16] = 15, [TD_UINT16] = 27, [TD_UINT32] = 28,   [TD_UINT64] = 29};
     return dtype < sizeof table ? table[dtype] : -1;
 }
 

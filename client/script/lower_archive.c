@@ -232,9 +232,12 @@ bool td_low_code_dtype(const td_lower *l, uint32_t from, uint32_t to)
 /* _dtype(x), in aten.py: of a number the dtype; of another value that. */
 static uint32_t dtype_of(td_lower *l, uint32_t call)
 {
-    static const uint8_t table[] = {
-        TD_UINT8,      TD_INT8,      TD_INT16,      TD_INT32, TD_INT64,      TD_FLOAT16,    TD_FLOAT32,    TD_FLOAT64,
-        TD_DTYPE_NONE, TD_COMPLEX64, TD_COMPLEX128, TD_BOOL,  TD_DTYPE_NONE, TD_DTYPE_NONE, TD_DTYPE_NONE, TD_BFLOAT16};
+    static const uint8_t table[] = {TD_UINT8,      TD_INT8,       TD_INT16,      TD_INT32,      TD_INT64,
+                                    TD_FLOAT16,    TD_FLOAT32,    TD_FLOAT64,    TD_DTYPE_NONE, TD_COMPLEX64,
+                                    TD_COMPLEX128, TD_BOOL,       TD_DTYPE_NONE, TD_DTYPE_NONE, TD_DTYPE_NONE,
+                                    TD_BFLOAT16,   TD_DTYPE_NONE, TD_DTYPE_NONE, TD_DTYPE_NONE, TD_DTYPE_NONE,
+                                    TD_DTYPE_NONE, TD_DTYPE_NONE, TD_DTYPE_NONE, TD_DTYPE_NONE, TD_DTYPE_NONE,
+                                    TD_DTYPE_NONE, TD_DTYPE_NONE, TD_UINT16,     TD_UINT32,     TD_UINT64};
     uint32_t value = td_low_expr(l, td_low_kid(l, call, 1));
     td_literal v;
     td_type_kind kind = td_low_kind(l, value);

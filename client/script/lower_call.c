@@ -60,7 +60,8 @@ bool td_low_dtype(td_lower *l, const char *name, uint32_t *value)
                  {"int", TD_INT32},       {"int64", TD_INT64},         {"long", TD_INT64},
                  {"float16", TD_FLOAT16}, {"half", TD_FLOAT16},        {"bfloat16", TD_BFLOAT16},
                  {"float32", TD_FLOAT32}, {"float", TD_FLOAT32},       {"float64", TD_FLOAT64},
-                 {"double", TD_FLOAT64},  {"complex64", TD_COMPLEX64}, {"complex128", TD_COMPLEX128}};
+                 {"double", TD_FLOAT64},  {"complex64", TD_COMPLEX64}, {"complex128", TD_COMPLEX128},
+                 {"uint16", TD_UINT16},   {"uint32", TD_UINT32},       {"uint64", TD_UINT64}};
     for (unsigned i = 0; i < sizeof table / sizeof *table; i++)
         if (strcmp(table[i].name, name) == 0) {
             *value = td_low_made(l, td_ir_dtype(l->e, table[i].dtype));

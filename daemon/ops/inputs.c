@@ -100,7 +100,9 @@ static void number_arg(td_call *c, td_dtype compute, int i)
         [TD_INT32] = {.dtype = TD_INT32},         [TD_INT64] = {.dtype = TD_INT64},
         [TD_FLOAT16] = {.dtype = TD_FLOAT16},     [TD_BFLOAT16] = {.dtype = TD_BFLOAT16},
         [TD_FLOAT32] = {.dtype = TD_FLOAT32},     [TD_FLOAT64] = {.dtype = TD_FLOAT64},
-        [TD_COMPLEX64] = {.dtype = TD_COMPLEX64}, [TD_COMPLEX128] = {.dtype = TD_COMPLEX128}};
+        [TD_COMPLEX64] = {.dtype = TD_COMPLEX64}, [TD_COMPLEX128] = {.dtype = TD_COMPLEX128},
+        [TD_UINT16] = {.dtype = TD_UINT16},       [TD_UINT32] = {.dtype = TD_UINT32},
+        [TD_UINT64] = {.dtype = TD_UINT64}};
     td_karg *a = &c->args[i];
     td_dtype t = number_dtype(c, compute, i);
     td_scalar_store(c->in[i].number, t, a->number);

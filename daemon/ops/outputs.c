@@ -12,9 +12,9 @@
 /* Dtypes as error messages of tensor libraries have always called them. */
 static const char *dtype_title(unsigned t)
 {
-    static const char *const titles[TD_DTYPE_COUNT] = {"Bool",  "Byte",   "Char",         "Short",
-                                                       "Int",   "Long",   "Half",         "BFloat16",
-                                                       "Float", "Double", "ComplexFloat", "ComplexDouble"};
+    static const char *const titles[TD_DTYPE_COUNT] = {"Bool",         "Byte",          "Char",     "Short",  "Int",
+                                                       "Long",         "Half",          "BFloat16", "Float",  "Double",
+                                                       "ComplexFloat", "ComplexDouble", "UInt16",   "UInt32", "UInt64"};
     return t < TD_DTYPE_COUNT ? titles[t] : "?";
 }
 

@@ -10,8 +10,9 @@ import re
 from cdata import HEAD
 
 BODIES = {"f32": "float", "f64": "double", "i64": "int64_t", "i32": "int32_t", "u8": "unsigned char", "c64": "td_c64",
-          "c128": "td_c128"}
-CATEGORY = {"f32": "float", "f64": "float", "i64": "int", "i32": "int", "u8": "bool", "c64": "complex", "c128": "complex"}
+          "c128": "td_c128", "u64": "uint64_t"}
+CATEGORY = {"f32": "float", "f64": "float", "i64": "int", "i32": "int", "u8": "bool", "c64": "complex", "c128": "complex",
+            "u64": "int"}
 ISAS = ("base", "v3", "v4")
 SHARDS = 4
 # Calls that cost about as much as an operator; all others count as elementary functions.
@@ -48,13 +49,15 @@ class Row:
         if body == "i32" and not self.expr.get("int32"):
             return None
         category = CATEGORY[body]
+        if body == "u64" and "uint64" in self.expr:
+            return self.expr["uint64"]
         return self.expr.get(category) or (self.expr.get("all") if category != "bool" else None)
 
     def isas(self, body):
         """Instruction sets that this loop is made for."""
         used = set(calls(self.text(body) + self.expr.get("on", "")))
         hard, scalar = used - SIMPLE, used & SCALAR
-        if used & BEHIND:
+        if used & BEHIND or body == "u64":
             return ISAS[:1]
         if body == "f32":
             return ISAS[:2] if used & {"fmod", "remainder", "floordiv"} else ISAS

@@ -12,8 +12,9 @@
 
 const char *const td_plain_names[] = {"NoneType", "int",    "float", "bool",   "complex",
                                       "str",      "Device", "dtype", "Tensor", NULL};
-const char *const td_tensor_names[] = {"Bool",     "Byte",  "Char",   "Short",        "Int",           "Long", "Half",
-                                       "BFloat16", "Float", "Double", "ComplexFloat", "ComplexDouble", NULL};
+const char *const td_tensor_names[] = {"Bool",   "Byte",     "Char",   "Short",  "Int",          "Long",
+                                       "Half",   "BFloat16", "Float",  "Double", "ComplexFloat", "ComplexDouble",
+                                       "UInt16", "UInt32",   "UInt64", NULL};
 
 void td_print_bytes(td_print *p, const char *bytes, size_t n)
 {

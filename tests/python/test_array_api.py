@@ -20,7 +20,6 @@ def test_a_tensor_names_its_namespace():
 
 def test_every_name_is_there():
     assert not [n for n in xp.__all__ if not hasattr(xp, n)] and not [n for n in xp.linalg.__all__ if not hasattr(xp.linalg, n)]
-    assert not hasattr(xp, "uint16")
 
 
 def test_matrices():
@@ -37,9 +36,17 @@ def test_what_it_says_of_itself():
     assert info.default_device() in info.devices() and info.default_device() == td.ones(1).device
     assert info.capabilities() == {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": 8}
     assert info.default_dtypes() == {"real floating": td.float32, "complex floating": td.complex64, "integral": td.int64, "indexing": td.int64}
-    assert set(info.dtypes(kind=("bool", "unsigned integer"))) == {"bool", "uint8"}
+    assert set(info.dtypes(kind=("bool", "unsigned integer"))) == {"bool", "uint8", "uint16", "uint32", "uint64"}
     with pytest.raises(td.Unsupported):
         info.dtypes(device="cuda")
+
+
+def test_unsigned_and_signed():
+    assert xp.can_cast(xp.uint16, xp.int32) and not xp.can_cast(xp.uint64, xp.int64) and not xp.can_cast(xp.int8, xp.uint64)
+    assert xp.sum(xp.ones(3, dtype=xp.uint16)).dtype is xp.prod(xp.ones(3, dtype=xp.uint8)).dtype is xp.cumulative_sum(xp.ones(3, dtype=xp.uint32)).dtype is xp.uint64
+    assert xp.sum(xp.ones(3, dtype=xp.bool)).dtype is xp.sum(xp.ones(3, dtype=xp.int8)).dtype is xp.int64
+    with pytest.raises(TypeError, match="no dtype holds both"):
+        xp.result_type(xp.uint64, xp.int8)
 
 
 def test_to_device():

@@ -163,6 +163,7 @@ HELPER td_scalar box_get(const box *b, int64_t i)
 HELPER double box_real(const box *b, int64_t i)
 {
     td_scalar s = box_get(b, i);
+    if (b->d.dtype == TD_UINT64) return (double)(uint64_t)s.i;
     return s.kind <= TD_S_INT ? (double)s.i : s.re;
 }
 HELPER void box_set(box *b, int64_t i, double v)
@@ -175,7 +176,7 @@ HELPER void box_numbers(box *b, int most, int parts)
     for (int64_t i = 0, n = box_numel(b); i < n; i++) {
         double v = (double)(random_below(2 * most + 1) - most), w = (double)(random_below(2 * most + 1) - most);
         if (td_dtype_is_inexact(b->d.dtype)) v /= parts, w /= parts;
-        if (b->d.dtype == TD_UINT8) v = fabs(v);
+        if (td_dtype_is_unsigned(b->d.dtype)) v = fabs(v);
         td_scalar s = td_dtype_is_complex(b->d.dtype) ? td_complex(v, w) : td_float(v);
         if (b->d.dtype == TD_BOOL) s = td_bool(v > 0);
         td_scalar_store(s, b->d.dtype, box_at(b, i));

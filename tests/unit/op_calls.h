@@ -68,7 +68,8 @@ static inline td_dtype call_dtype(const char *text, size_t n)
         td_dtype t;
     } names[] = {{"b", TD_BOOL},      {"u8", TD_UINT8},    {"i8", TD_INT8},       {"i16", TD_INT16},
                  {"i32", TD_INT32},   {"i64", TD_INT64},   {"f16", TD_FLOAT16},   {"bf16", TD_BFLOAT16},
-                 {"f32", TD_FLOAT32}, {"f64", TD_FLOAT64}, {"c64", TD_COMPLEX64}, {"c128", TD_COMPLEX128}};
+                 {"f32", TD_FLOAT32}, {"f64", TD_FLOAT64}, {"c64", TD_COMPLEX64}, {"c128", TD_COMPLEX128},
+                 {"u16", TD_UINT16},  {"u32", TD_UINT32},  {"u64", TD_UINT64}};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         if (strlen(names[i].name) == n && !strncmp(text, names[i].name, n)) return names[i].t;
     call_bad("no dtype", text);

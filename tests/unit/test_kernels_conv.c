@@ -386,7 +386,7 @@ static int64_t pool_size(int64_t n, int64_t k, int64_t s, int64_t p, int64_t d, 
 
 static double lowest(td_dtype t)
 {
-    return td_dtype_is_float(t) ? -INFINITY : t == TD_UINT8 ? 0 : -ldexp(1, (int)td_dtype_size(t) * 8 - 1);
+    return td_dtype_is_float(t) ? -INFINITY : td_dtype_is_unsigned(t) ? 0 : -ldexp(1, (int)td_dtype_size(t) * 8 - 1);
 }
 
 static void max_case(td_dtype t, int layout, int nd, pool q, bool nan, int64_t w)
@@ -458,7 +458,8 @@ static void max_all(void)
     for (int l = 0; l < LAYOUTS; l++)
         for (size_t i = 0; i < sizeof pools / sizeof *pools; i++) {
             for (int t = TD_FLOAT16; t <= TD_FLOAT64; t++) max_case(t, l, 3 + (int)(i % 2), pools[i], i & 1, 10);
-            for (int t = TD_UINT8; t <= TD_INT64; t++) max_case(t, l, 4 - (int)(i % 2), pools[i], false, 10);
+            for (int t = TD_UINT8; t < TD_DTYPE_COUNT; t++)
+                if (td_dtype_is_integral(t)) max_case(t, l, 4 - (int)(i % 2), pools[i], false, 10);
         }
     for (size_t i = 0; i < sizeof sparse / sizeof *sparse; i++)
         for (int t = TD_UINT8; t <= TD_FLOAT64; t++)

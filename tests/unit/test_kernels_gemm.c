@@ -20,6 +20,8 @@ static double wrapped(td_dtype dtype, double v)
     case TD_UINT8: return (uint8_t)i;
     case TD_INT8: return (int8_t)i;
     case TD_INT16: return (int16_t)i;
+    case TD_UINT16: return (uint16_t)i;
+    case TD_UINT32: return (uint32_t)i;
     default: return (double)i;
     }
 }
@@ -85,7 +87,7 @@ static void mm_all(void)
     for (int t = TD_UINT8; t < TD_DTYPE_COUNT; t++)
         for (int l = 0; l < LAYOUTS * LAYOUTS; l++)
             mm_case(t, 1 + rnd_below(20), 1 + rnd_below(20), 1 + rnd_below(40), l / 4, l % 4);
-    for (int t = TD_FLOAT16; t < TD_DTYPE_COUNT; t++) {
+    for (int t = TD_FLOAT16; t <= TD_COMPLEX128; t++) {
         mm_case(t, 150, 70, 130, PLAIN, TURNED);
         mm_case(t, 1, 33, 50, PLAIN, PLAIN);
         mm_case(t, 1, 33, 50, TURNED, TURNED);
@@ -192,9 +194,9 @@ static void plain_products(void)
                              .bcs = y.d.stride[1],
                              .ldc = n,
                              .alpha = whole ? td_int((int64_t)alpha) : td_float(alpha),
-                             .beta = !whole              ? td_float(beta)
-                                     : t >= TD_COMPLEX64 ? td_complex(beta, 0)
-                                                         : td_int((int64_t)beta)};
+                             .beta = !whole                   ? td_float(beta)
+                                     : td_dtype_is_complex(t) ? td_complex(beta, 0)
+                                                              : td_int((int64_t)beta)};
             td_gemm_reference(&g);
             CU_ASSERT_EQUAL(mismatches_plus(&out, beta != 0 ? &c : NULL, &x, &y, m, n, k, alpha, beta), 0);
             tt_free(&x), tt_free(&y), tt_free(&c), tt_free(&out);
@@ -505,7 +507,7 @@ static void dot_all(void)
 {
     for (int t = TD_UINT8; t < TD_DTYPE_COUNT; t++)
         for (int i = 0; i < 3; i++) {
-            int64_t n = i == 0 ? 0 : i == 1 ? 77 : t >= TD_FLOAT32 ? 150000 : 100;
+            int64_t n = i == 0 ? 0 : i == 1 ? 77 : t >= TD_FLOAT32 && t <= TD_COMPLEX128 ? 150000 : 100;
             tt x = TTL(t, STEPPED, n), y = TT(t, n), out = tt_scalar(t);
             tt_random(&x);
             tt_random(&y);

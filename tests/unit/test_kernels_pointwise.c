@@ -350,7 +350,7 @@ static void check_op(const struct row *r, td_dtype compute)
 static void all_ops(void)
 {
     static const td_dtype floats[] = {TD_FLOAT32, TD_FLOAT64, TD_FLOAT16, TD_BFLOAT16};
-    static const td_dtype ints[] = {TD_INT64, TD_INT32, TD_INT16, TD_INT8, TD_UINT8};
+    static const td_dtype ints[] = {TD_INT64, TD_INT32, TD_INT16, TD_INT8, TD_UINT8, TD_UINT16, TD_UINT32, TD_UINT64};
     for (int level = 0; level < 3; level++) {
         if (!td_isa_use(level)) continue;
         for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {

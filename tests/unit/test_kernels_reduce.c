@@ -19,8 +19,8 @@ static void reductions(void)
 {
     static const char *const ops[] = {"sum",    "mean",   "prod", "amax", "amin", "max_dim",  "min_dim",
                                       "argmax", "argmin", "var",  "any",  "all",  "logsumexp"};
-    static const td_dtype types[] = {TD_FLOAT32, TD_FLOAT64, TD_FLOAT16, TD_BFLOAT16,
-                                     TD_INT64,   TD_INT32,   TD_UINT8,   TD_BOOL};
+    static const td_dtype types[] = {TD_FLOAT32, TD_FLOAT64, TD_FLOAT16, TD_BFLOAT16, TD_INT64, TD_INT32,
+                                     TD_UINT8,   TD_BOOL,    TD_UINT16,  TD_UINT32,   TD_UINT64};
     for (int level = 0; level < 3; level++) {
         if (!td_isa_use(level)) continue;
         for (int round = 0; round < 30; round++)
@@ -424,7 +424,7 @@ static void cumsums(void)
 
 static td_dtype some_type(void)
 {
-    static const td_dtype types[] = {TD_UINT8, TD_FLOAT16, TD_FLOAT32, TD_INT64, TD_COMPLEX128};
+    static const td_dtype types[] = {TD_UINT8, TD_FLOAT16, TD_FLOAT32, TD_INT64, TD_COMPLEX128, TD_UINT16, TD_UINT64};
     return types[random_below(5)];
 }
 

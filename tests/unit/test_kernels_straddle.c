@@ -154,8 +154,8 @@ static const fold_row folds[] = {{"sum", 3},     {"mean", 1},    {"prod", 3},   
 
 static void check_fold(int nd, const int64_t *shape, unsigned bits)
 {
-    static const td_dtype types[] = {TD_FLOAT32, TD_FLOAT32, TD_FLOAT64, TD_FLOAT16, TD_BFLOAT16,
-                                     TD_INT64,   TD_INT32,   TD_INT8,    TD_UINT8,   TD_BOOL};
+    static const td_dtype types[] = {TD_FLOAT32, TD_FLOAT32, TD_FLOAT64, TD_FLOAT16, TD_BFLOAT16, TD_INT64, TD_INT32,
+                                     TD_INT8,    TD_UINT8,   TD_BOOL,    TD_UINT16,  TD_UINT32,   TD_UINT64};
     td_dtype t = types[random_below(COUNT(types))];
     bool whole = td_dtype_is_integral(t);
     const fold_row *f;

@@ -25,7 +25,7 @@ static void test_contiguous(void)
     td_desc before = d;
     CU_ASSERT_EQUAL(td_desc_contiguous(&d, TD_INT16, -1, NULL, &e), TD_E_SHAPE);
     CU_ASSERT_EQUAL(td_desc_contiguous(&d, TD_INT16, 9, shape, &e), TD_E_SHAPE);
-    CU_ASSERT_EQUAL(td_desc_contiguous(&d, (td_dtype)12, 3, shape, &e), TD_E_TYPE);
+    CU_ASSERT_EQUAL(td_desc_contiguous(&d, TD_DTYPE_COUNT, 3, shape, &e), TD_E_TYPE);
     CU_ASSERT_TRUE(!memcmp(&d, &before, sizeof d)); /* a failure leaves it alone */
     /* its own shape may be given */
     d = make("f32[2,3]");
@@ -89,8 +89,8 @@ static void test_check(void)
     d = make("f32[2,3]");
     d.ndim = 9;
     CU_ASSERT_EQUAL(checked(d, 99, "at most 8 dimensions"), TD_E_SHAPE);
-    d.ndim = 2, d.dtype = 12;
-    CU_ASSERT_EQUAL(checked(d, 99, "12 is not a dtype"), TD_E_TYPE);
+    d.ndim = 2, d.dtype = TD_DTYPE_COUNT;
+    CU_ASSERT_EQUAL(checked(d, 99, "15 is not a dtype"), TD_E_TYPE);
     d.dtype = TD_FLOAT32, d.device = TD_MAX_DEVICES;
     CU_ASSERT_EQUAL(checked(d, 99, "device 16"), TD_E_INVALID);
     d.device = TD_CPU, d.layout = 1;

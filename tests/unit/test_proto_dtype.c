@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-/* What torch.promote_types gives for each pair, recorded with torch 1.13. */
+/* What torch.promote_types gives for each pair, recorded with torch 1.13; of the last three NumPy's. */
 static const char *const promoted[TD_DTYPE_COUNT][TD_DTYPE_COUNT] = {
 #include "promotion.inc"
 };
@@ -22,7 +22,7 @@ static void test_promotion(void)
 
 static void test_names(void)
 {
-    static const size_t sizes[] = {1, 1, 1, 2, 4, 8, 2, 2, 4, 8, 8, 16};
+    static const size_t sizes[] = {1, 1, 1, 2, 4, 8, 2, 2, 4, 8, 8, 16, 2, 4, 8};
     for (int t = 0; t < TD_DTYPE_COUNT; t++) {
         CU_ASSERT_EQUAL(td_dtype_size((td_dtype)t), sizes[t]);
         CU_ASSERT_EQUAL(td_dtype_parse(td_dtype_name((td_dtype)t)), (td_dtype)t);
@@ -112,6 +112,16 @@ static void test_fits(void)
         {{TD_S_INT, 255, 0, 0}, TD_UINT8, true},
         {{TD_S_INT, -1, 0, 0}, TD_UINT8, true},
         {{TD_S_INT, -256, 0, 0}, TD_UINT8, false},
+        {{TD_S_INT, 65535, 0, 0}, TD_UINT16, true},
+        {{TD_S_INT, 65536, 0, 0}, TD_UINT16, false},
+        {{TD_S_INT, -65535, 0, 0}, TD_UINT16, true},
+        {{TD_S_INT, -65536, 0, 0}, TD_UINT16, false},
+        {{TD_S_INT, UINT32_MAX, 0, 0}, TD_UINT32, true},
+        {{TD_S_INT, INT64_C(1) << 32, 0, 0}, TD_UINT32, false},
+        {{TD_S_INT, INT64_MAX, 0, 0}, TD_UINT64, true},
+        {{TD_S_INT, -1, 0, 0}, TD_UINT64, true},
+        {{TD_S_FLOAT, 0, 0x1p63, 0}, TD_UINT64, true},
+        {{TD_S_FLOAT, 0, 0x1p64, 0}, TD_UINT64, false},
         {{TD_S_INT, 65505, 0, 0}, TD_FLOAT16, false},
         {{TD_S_INT, INT64_MAX, 0, 0}, TD_FLOAT32, true},
         {{TD_S_FLOAT, 0, 1e300, 0}, TD_FLOAT32, false},
@@ -146,6 +156,11 @@ static void test_elements(void)
 {
     CU_ASSERT_EQUAL(through(td_int(-7), TD_INT8).i, -7);
     CU_ASSERT_EQUAL(through(td_int(-1), TD_UINT8).i, 255);
+    CU_ASSERT_EQUAL(through(td_int(-1), TD_UINT16).i, 65535);
+    CU_ASSERT_EQUAL(through(td_int(-1), TD_UINT32).i, UINT32_MAX);
+    CU_ASSERT_EQUAL(through(td_int(-1), TD_UINT64).i, -1);
+    CU_ASSERT_EQUAL((uint64_t)through(td_float(0x1.8p63), TD_UINT64).i, UINT64_C(3) << 62);
+    CU_ASSERT_EQUAL(through(td_float(3e9), TD_UINT32).i, 3000000000);
     CU_ASSERT_EQUAL(through(td_int(300), TD_INT8).i, 44);
     CU_ASSERT_EQUAL(through(td_float(-2.9), TD_INT16).i, -2);
     CU_ASSERT_EQUAL(through(td_float(-2.9), TD_INT32).i, -2);

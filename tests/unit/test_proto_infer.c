@@ -25,6 +25,21 @@ static void test_promotion(void)
         {"add f64[] f32[]", "float64[]"},
         {"add #1 #2", "int64[]"},
         {"add f16[2] bf16[2]", "float32[2]"},
+        {"add u16[2] i16[2]", "int32[2]"},
+        {"add u16[2] u8[2]", "uint16[2]"},
+        {"add u16[2] i64[]", "uint16[2]"},
+        {"add u32[2] i8[2]", "int64[2]"},
+        {"add u32[2] #1", "uint32[2]"},
+        {"add u64[2] u32[2]", "uint64[2]"},
+        {"add u64[2] i64[]", "uint64[2]"},
+        {"add u64[2] f16[2]", "float16[2]"},
+        {"add u64[2] #1.5", "float32[2]"},
+        {"add u64[2] b[2]", "uint64[2]"},
+        {"add u64[2] i32[2]", "!no dtype holds both 'x', which is uint64, and 'y', which is int32"},
+        {"where b[2] i8[2] u64[2]", "!no dtype holds both 'y', which is uint64, and 'x', which is int8"},
+        {"cat i8[2] f32[2] u64[2]", "float32[6]"},
+        {"cat i8[2] u64[2] f16[2]", "float16[6]"},
+        {"cat i8[2] u64[2]", "!no dtype holds both"},
         {"div i32[2] #2", "float32[2]"},
         {"div b[2] b[2]", "float32[2]"},
         {"div f16[2] i64[2]", "float16[2]"},
@@ -49,7 +64,8 @@ static void test_promotion(void)
 
 /* What torch.result_type gives for each pair of operands in each tier, recorded with torch 1.13 (complex32, which is
  * not here, as complex64). */
-static const char *const tiers[2 * TD_DTYPE_COUNT] = {
+enum { RECORDED = 12 /* dtypes: torch does not promote those behind */ };
+static const char *const tiers[2 * RECORDED] = {
 #include "promotion_tiers.inc"
 };
 
@@ -61,11 +77,11 @@ static void test_tiers(void)
     static call c;
     char text[64], right[16];
     unsigned checked = 0, wrong = 0;
-    for (int i = 0; i < 2 * TD_DTYPE_COUNT; i++) {
+    for (int i = 0; i < 2 * RECORDED; i++) {
         const char *want = tiers[i];
-        for (int k = 0; k < 2 * TD_DTYPE_COUNT + 4; k++, checked++) {
+        for (int k = 0; k < 2 * RECORDED + 4; k++, checked++) {
             size_t length = strcspn(want, " ");
-            if (k < 2 * TD_DTYPE_COUNT) snprintf(right, sizeof right, "%s[%s]", dtypes[k % 12], k < 12 ? "2" : "");
+            if (k < 2 * RECORDED) snprintf(right, sizeof right, "%s[%s]", dtypes[k % 12], k < 12 ? "2" : "");
             else snprintf(right, sizeof right, "%s", numbers[k - 24]);
             snprintf(text, sizeof text, "eq %s[%s] %s", dtypes[i % 12], i < 12 ? "2" : "", right);
             call_read(&c, text);

@@ -128,7 +128,8 @@ static PyObject *request_result(PyObject *of, PyObject *ignored)
     if (!r) return tdpy_raise(TD_E_INVALID, "the request was closed");
     if (td_request_result(r)) return tdpy_fail();
     switch (self->kind) {
-    case ITEM: return tdpy_number(td_scalar_load((td_dtype)r->array->desc.dtype, r->buffer));
+    case ITEM:
+        return tdpy_number(td_scalar_load((td_dtype)r->array->desc.dtype, r->buffer), (td_dtype)r->array->desc.dtype);
     case LIST: return tdpy_list_of(r->array, r->buffer);
     case BYTES: return PyByteArray_FromStringAndSize(r->buffer, (Py_ssize_t)r->bytes);
     case TAKEN: return taken(r);

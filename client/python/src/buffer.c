@@ -8,11 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char formats[TD_DTYPE_COUNT][3] = {"?", "B", "b", "h", "i", "q", "e", "", "f", "d", "Zf", "Zd"};
+static const char formats[TD_DTYPE_COUNT][3] = {"?", "B", "b",  "h",  "i", "q", "e", "",
+                                                "f", "d", "Zf", "Zd", "H", "I", "Q"};
 
 static bool is_integer(char c)
 {
-    return strchr("bhilq", c) != NULL;
+    return strchr("bhilqHILQ", c) != NULL;
 }
 
 td_dtype tdpy_dtype_of_format(const char *f, Py_ssize_t itemsize)
@@ -24,6 +25,7 @@ td_dtype tdpy_dtype_of_format(const char *f, Py_ssize_t itemsize)
     if (!f[0] || f[1]) return TD_DTYPE_NONE;
     if (f[0] == 'l' && itemsize == 8) return TD_INT64;
     if (f[0] == 'l' && itemsize == 4) return TD_INT32;
+    if (f[0] == 'L') return itemsize == 8 ? TD_UINT64 : TD_UINT32;
     if (is_integer(f[0]) || strchr("?Befd", f[0]))
         for (int d = 0; d < TD_DTYPE_COUNT; d++)
             if (formats[d][0] == f[0] && td_dtype_size((td_dtype)d) == (size_t)itemsize) return (td_dtype)d;

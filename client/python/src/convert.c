@@ -82,8 +82,9 @@ int tdpy_as_number(PyObject *o, td_arg *out)
     return 1;
 }
 
-PyObject *tdpy_number(td_scalar s)
+PyObject *tdpy_number(td_scalar s, td_dtype dtype)
 {
+    if (dtype == TD_UINT64) return PyLong_FromUnsignedLongLong((unsigned long long)s.i);
     switch (s.kind) {
     case TD_S_BOOL: return PyBool_FromLong(s.i != 0);
     case TD_S_INT: return PyLong_FromLongLong(s.i);

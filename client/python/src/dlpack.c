@@ -46,7 +46,8 @@ static const dl_dtype dtypes[TD_DTYPE_COUNT] = {
     [TD_BOOL] = {DL_BOOL, 8, 1},      [TD_UINT8] = {DL_UINT, 8, 1},         [TD_INT8] = {DL_INT, 8, 1},
     [TD_INT16] = {DL_INT, 16, 1},     [TD_INT32] = {DL_INT, 32, 1},         [TD_INT64] = {DL_INT, 64, 1},
     [TD_FLOAT16] = {DL_FLOAT, 16, 1}, [TD_BFLOAT16] = {DL_BFLOAT, 16, 1},   [TD_FLOAT32] = {DL_FLOAT, 32, 1},
-    [TD_FLOAT64] = {DL_FLOAT, 64, 1}, [TD_COMPLEX64] = {DL_COMPLEX, 64, 1}, [TD_COMPLEX128] = {DL_COMPLEX, 128, 1}};
+    [TD_FLOAT64] = {DL_FLOAT, 64, 1}, [TD_COMPLEX64] = {DL_COMPLEX, 64, 1}, [TD_COMPLEX128] = {DL_COMPLEX, 128, 1},
+    [TD_UINT16] = {DL_UINT, 16, 1},   [TD_UINT32] = {DL_UINT, 32, 1},       [TD_UINT64] = {DL_UINT, 64, 1}};
 
 /* ---- out --------------------------------------------------------------------------------------------------------- */
 

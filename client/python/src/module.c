@@ -392,7 +392,10 @@ static PyObject *promote_types(PyObject *module, PyObject *args)
     (void)module;
     PyObject *a, *b;
     if (!PyArg_ParseTuple(args, "O!O!:promote_types", tdpy.dtype, &a, tdpy.dtype, &b)) return NULL;
-    return tdpy_dtype_object(td_promote(((tdpy_dtype *)a)->code, ((tdpy_dtype *)b)->code));
+    td_dtype one = ((tdpy_dtype *)a)->code, other = ((tdpy_dtype *)b)->code, both = td_promote(one, other);
+    if (both == TD_DTYPE_NONE)
+        return tdpy_raise(TD_E_TYPE, "no dtype holds both %s and %s", td_dtype_name(one), td_dtype_name(other));
+    return tdpy_dtype_object(both);
 }
 
 static PyObject *is_tensor(PyObject *module, PyObject *o)

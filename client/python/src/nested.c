@@ -136,13 +136,33 @@ static bool check_leaf(nest *n, PyObject *o, int depth)
                           PySequence_Size(o));
     td_dtype dtype = TD_DTYPE_NONE;
     if (!leaf_dtype(o, &dtype)) return false;
-    n->dtype = n->dtype == TD_DTYPE_NONE ? dtype : td_promote(n->dtype, dtype);
+    td_dtype both = n->dtype == TD_DTYPE_NONE ? dtype : td_promote(n->dtype, dtype);
+    if (both == TD_DTYPE_NONE)
+        return tdpy_raise(TD_E_TYPE,
+                          "no dtype holds all of the data, which is %s and %s: say dtype=", td_dtype_name(n->dtype),
+                          td_dtype_name(dtype));
+    n->dtype = both;
+    return true;
+}
+
+/* A number of Python that uint64 has and int64 has not. */
+static bool store_large(nest *n, PyObject *o)
+{
+    int beyond = 0;
+    if (n->wanted != TD_UINT64 || !PyLong_Check(o) || PyBool_Check(o)) return false;
+    (void)PyLong_AsLongLongAndOverflow(o, &beyond);
+    if (beyond <= 0) return false;
+    uint64_t v = PyLong_AsUnsignedLongLong(o);
+    if (PyErr_Occurred()) return PyErr_Clear(), false;
+    memcpy(n->at, &v, sizeof v);
+    n->at += sizeof v;
     return true;
 }
 
 static bool store_leaf(nest *n, PyObject *o)
 {
     td_scalar s;
+    if (store_large(n, o)) return true;
     if (!leaf_value(o, &s)) return false;
     if (!td_scalar_fits(s, n->wanted) && s.kind <= TD_S_INT)
         return tdpy_raise(TD_E_INVALID, "%lld does not fit into %s", (long long)s.i, td_dtype_name(n->wanted));

@@ -51,7 +51,7 @@ static PyObject *dtype_is_complex(PyObject *self, void *ignored)
 static PyObject *dtype_is_signed(PyObject *self, void *ignored)
 {
     (void)ignored;
-    return PyBool_FromLong(code_of(self) != TD_BOOL && code_of(self) != TD_UINT8);
+    return PyBool_FromLong(code_of(self) != TD_BOOL && !td_dtype_is_unsigned(code_of(self)));
 }
 
 static PyObject *dtype_to_complex(PyObject *self, PyObject *ignored)

@@ -12,14 +12,14 @@ PyObject *tdpy_item(PyObject *self, PyObject *ignored)
     if (n < 0) return tdpy_fail();
     if (n != 1)
         return tdpy_raise(TD_E_SHAPE, "a Tensor with %lld elements cannot be converted to a number", (long long)n);
-    return td_item(a, &s) || PyErr_Occurred() ? tdpy_fail() : tdpy_number(s);
+    return td_item(a, &s) || PyErr_Occurred() ? tdpy_fail() : tdpy_number(s, td_dtype_of(a));
 }
 
 /* Nested lists of the bytes from *at on. At most TD_MAX_DIMS levels deep. */
 static PyObject *to_list(int ndim, const int64_t *shape, td_dtype dtype, const unsigned char **at)
 {
     if (ndim == 0) {
-        PyObject *value = tdpy_number(td_scalar_load(dtype, *at));
+        PyObject *value = tdpy_number(td_scalar_load(dtype, *at), dtype);
         *at += td_dtype_size(dtype);
         return value;
     }

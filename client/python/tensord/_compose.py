@@ -55,7 +55,8 @@ FloatTensor, DoubleTensor, LongTensor, IntTensor = _legacy(_C.float32), _legacy(
 ByteTensor, BoolTensor = _legacy(_C.uint8), _legacy(_C.bool)
 
 _LEGACY = {_C.float32: "Float", _C.float64: "Double", _C.float16: "Half", _C.bfloat16: "BFloat16", _C.int64: "Long", _C.int32: "Int", _C.int16: "Short",
-           _C.int8: "Char", _C.uint8: "Byte", _C.bool: "Bool", _C.complex64: "ComplexFloat", _C.complex128: "ComplexDouble"}
+           _C.int8: "Char", _C.uint8: "Byte", _C.bool: "Bool", _C.complex64: "ComplexFloat", _C.complex128: "ComplexDouble",
+           _C.uint16: "UInt16", _C.uint32: "UInt32", _C.uint64: "UInt64"}
 
 
 def type_(self, dtype=None):

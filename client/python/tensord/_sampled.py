@@ -144,7 +144,7 @@ def bernoulli_(self, p=0.5, *, generator=None):
 
 
 # How far random_() goes when it is not told: the largest whole numbers that a dtype has all of.
-_MOST = {_C.bool: 2, _C.uint8: 256, _C.int8: 128, _C.int16: 1 << 15, _C.int32: 1 << 31, _C.int64: (1 << 63) - 1, _C.float16: (1 << 11) + 1,
+_MOST = {_C.bool: 2, _C.uint8: 256, _C.int8: 128, _C.int16: 1 << 15, _C.int32: 1 << 31, _C.int64: (1 << 63) - 1, _C.uint16: 1 << 16, _C.uint32: 1 << 32, _C.uint64: (1 << 63) - 1, _C.float16: (1 << 11) + 1,
          _C.bfloat16: (1 << 8) + 1, _C.float32: (1 << 24) + 1, _C.float64: (1 << 53) + 1}
 
 

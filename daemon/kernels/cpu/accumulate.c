@@ -37,8 +37,11 @@ TD_CLONES void td_add_run(unsigned dtype, char *to, int64_t to_step, const char 
         break;
     case TD_UINT8:
     case TD_INT8: ADD_RUN(uint8_t, uint32_t, (uint32_t)bits); break;
+    case TD_UINT16:
     case TD_INT16: ADD_RUN(uint16_t, uint32_t, (uint32_t)bits); break;
+    case TD_UINT32:
     case TD_INT32: ADD_RUN(uint32_t, uint32_t, (uint32_t)bits); break;
+    case TD_UINT64:
     case TD_INT64: ADD_RUN(uint64_t, uint64_t, bits); break;
     case TD_FLOAT16: ADD_HALF(td_half_to_float, td_float_to_half) break;
     case TD_BFLOAT16: ADD_HALF(td_bfloat_to_float, td_float_to_bfloat) break;
@@ -72,6 +75,9 @@ void td_fold_one(unsigned dtype, td_fold how, char *to, const char *from)
     case TD_UINT8: FOLD(uint8_t, uint32_t); break;
     case TD_INT8: FOLD(int8_t, uint32_t); break;
     case TD_INT16: FOLD(int16_t, uint32_t); break;
+    case TD_UINT16: FOLD(uint16_t, uint32_t); break;
+    case TD_UINT32: FOLD(uint32_t, uint32_t); break;
+    case TD_UINT64: FOLD(uint64_t, uint64_t); break;
     case TD_INT32: FOLD(int32_t, uint32_t); break;
     case TD_INT64: FOLD(int64_t, uint64_t); break;
     case TD_FLOAT16:

@@ -55,8 +55,11 @@ static void im2col(const td_conv *c, const char *x, int64_t channels, int64_t p0
     switch (acc) {                                                                                                     \
     case TD_UINT8:                                                                                                     \
     case TD_INT8: DO(uint8_t); break;                                                                                  \
+    case TD_UINT16:                                                                                                    \
     case TD_INT16: DO(uint16_t); break;                                                                                \
+    case TD_UINT32:                                                                                                    \
     case TD_INT32: DO(uint32_t); break;                                                                                \
+    case TD_UINT64:                                                                                                    \
     case TD_INT64: DO(uint64_t); break;                                                                                \
     case TD_FLOAT64: DO(double); break;                                                                                \
     case TD_COMPLEX64: DO(float complex); break;                                                                       \

@@ -111,3 +111,12 @@ void td_element_from_double(void *p, unsigned dtype, double v)
     default: td_scalar_store(td_float(v), dtype, p);
     }
 }
+
+int td_ordered(int64_t n, void *out, const void *const *in, const struct td_pw_attr *at)
+{
+    uint64_t *to = out;
+    const uint64_t *from = in[0];
+    (void)at;
+    for (int64_t i = 0; i < n; i++) to[i] = from[i] ^ 1ull << 63;
+    return 0;
+}

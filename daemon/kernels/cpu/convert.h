@@ -4,6 +4,8 @@
 
 #include "proto/dtype.h"
 
+struct td_pw_attr;
+
 /* The dtype a floating kernel computes in: halves in float32, the others in themselves. */
 static inline td_dtype td_acc_dtype(unsigned dtype)
 {
@@ -18,6 +20,8 @@ void td_row_store(void *to, int64_t step, unsigned dtype, const void *from, int6
 /* A row of any float dtype as float32, and as float64. */
 void td_row_to_float(float *to, const void *from, int64_t step, unsigned dtype, int64_t n);
 void td_row_to_double(double *to, const void *from, int64_t step, unsigned dtype, int64_t n);
+/* As a loop (loop.h): uint64 as an int64 of the same order, and back. */
+int td_ordered(int64_t n, void *out, const void *const *in, const struct td_pw_attr *at);
 /* One element. */
 double td_element_to_double(const void *p, unsigned dtype);
 void td_element_from_double(void *p, unsigned dtype, double v);

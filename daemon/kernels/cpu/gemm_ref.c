@@ -60,8 +60,11 @@ void td_gemm_reference(const td_gemm_ref *g)
     switch (g->dtype) {
     case TD_UINT8:
     case TD_INT8: ref_u8(g); break;
+    case TD_UINT16:
     case TD_INT16: ref_u16(g); break;
+    case TD_UINT32:
     case TD_INT32: ref_u32(g); break;
+    case TD_UINT64:
     case TD_INT64: ref_u64(g); break;
     case TD_FLOAT32: ref_f32(g); break;
     case TD_FLOAT64: ref_f64(g); break;

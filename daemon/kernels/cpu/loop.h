@@ -16,6 +16,7 @@ enum td_body {
     TD_BODY_U8,
     TD_BODY_C64,
     TD_BODY_C128,
+    TD_BODY_U64, /* of uint64; narrower ones compute as int64 */
     TD_BODY_COUNT
 };
 

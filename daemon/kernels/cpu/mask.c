@@ -30,10 +30,13 @@ static int64_t flag_run(unsigned dtype, uint8_t *flags, const char *from, int64_
     case TD_BOOL:
     case TD_UINT8:
     case TD_INT8: FLAG_RUN(uint8_t, v != 0) break;
+    case TD_UINT16:
     case TD_INT16: FLAG_RUN(uint16_t, v != 0) break;
     case TD_FLOAT16:
     case TD_BFLOAT16: FLAG_RUN(uint16_t, (v & 0x7fff) != 0) break;
+    case TD_UINT32:
     case TD_INT32: FLAG_RUN(uint32_t, v != 0) break;
+    case TD_UINT64:
     case TD_INT64: FLAG_RUN(uint64_t, v != 0) break;
     case TD_FLOAT32: FLAG_RUN(float, v != 0) break;
     case TD_FLOAT64: FLAG_RUN(double, v != 0) break;

@@ -103,6 +103,8 @@ static void dot_chunk(td_kcall *k, int64_t chunk, void *scratch)
     case TD_COMPLEX128: DOT_PLAIN(double complex, double complex, z); break;
     case TD_UINT8: DOT_PLAIN(uint8_t, uint64_t, i); break;
     case TD_INT8: DOT_PLAIN(int8_t, uint64_t, i); break;
+    case TD_UINT16: DOT_PLAIN(uint16_t, uint64_t, i); break;
+    case TD_UINT32: DOT_PLAIN(uint32_t, uint64_t, i); break;
     case TD_INT16: DOT_PLAIN(int16_t, uint64_t, i); break;
     case TD_INT32: DOT_PLAIN(int32_t, uint64_t, i); break;
     default: DOT_PLAIN(int64_t, uint64_t, i);

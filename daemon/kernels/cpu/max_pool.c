@@ -104,6 +104,9 @@ DEFINE_MAX(max_i8, int8_t, INT8_MIN)
 DEFINE_MAX(max_i16, int16_t, INT16_MIN)
 DEFINE_MAX(max_i32, int32_t, INT32_MIN)
 DEFINE_MAX(max_i64, int64_t, INT64_MIN)
+DEFINE_MAX(max_u16, uint16_t, 0)
+DEFINE_MAX(max_u32, uint32_t, 0)
+DEFINE_MAX(max_u64, uint64_t, 0)
 DEFINE_MAX(max_f32, float, -INFINITY)
 DEFINE_MAX(max_f64, double, -INFINITY)
 
@@ -115,6 +118,9 @@ static void max_plane(resting *r, const td_pool *p, const void *x, void *out, in
     case TD_INT16: max_i16(r, p, x, out, index); break;
     case TD_INT32: max_i32(r, p, x, out, index); break;
     case TD_INT64: max_i64(r, p, x, out, index); break;
+    case TD_UINT16: max_u16(r, p, x, out, index); break;
+    case TD_UINT32: max_u32(r, p, x, out, index); break;
+    case TD_UINT64: max_u64(r, p, x, out, index); break;
     case TD_FLOAT32: max_f32(r, p, x, out, index); break;
     default: max_f64(r, p, x, out, index);
     }

@@ -14,10 +14,12 @@ static const uint8_t body_of[TD_DTYPE_COUNT] = {
     [TD_BOOL] = TD_BODY_U8,     [TD_UINT8] = TD_BODY_I64,     [TD_INT8] = TD_BODY_I64,
     [TD_INT16] = TD_BODY_I64,   [TD_INT32] = TD_BODY_I32,     [TD_INT64] = TD_BODY_I64,
     [TD_FLOAT16] = TD_BODY_F32, [TD_BFLOAT16] = TD_BODY_F32,  [TD_FLOAT32] = TD_BODY_F32,
-    [TD_FLOAT64] = TD_BODY_F64, [TD_COMPLEX64] = TD_BODY_C64, [TD_COMPLEX128] = TD_BODY_C128};
+    [TD_FLOAT64] = TD_BODY_F64, [TD_COMPLEX64] = TD_BODY_C64, [TD_COMPLEX128] = TD_BODY_C128,
+    [TD_UINT16] = TD_BODY_I64,  [TD_UINT32] = TD_BODY_I64,    [TD_UINT64] = TD_BODY_U64};
 static const uint8_t dtype_of[TD_BODY_COUNT] = {
-    [TD_BODY_F32] = TD_FLOAT32, [TD_BODY_F64] = TD_FLOAT64,   [TD_BODY_I64] = TD_INT64,      [TD_BODY_I32] = TD_INT32,
-    [TD_BODY_U8] = TD_BOOL,     [TD_BODY_C64] = TD_COMPLEX64, [TD_BODY_C128] = TD_COMPLEX128};
+    [TD_BODY_F32] = TD_FLOAT32,     [TD_BODY_F64] = TD_FLOAT64, [TD_BODY_I64] = TD_INT64,
+    [TD_BODY_I32] = TD_INT32,       [TD_BODY_U8] = TD_BOOL,     [TD_BODY_C64] = TD_COMPLEX64,
+    [TD_BODY_C128] = TD_COMPLEX128, [TD_BODY_U64] = TD_UINT64};
 
 typedef struct flat {
     td_pw_fn fn, cast[TD_TILE_OPS]; /* casts of numbers only */
@@ -65,21 +67,39 @@ static int64_t clip(int64_t v, int body)
     return v < INT32_MIN ? INT32_MIN : v > INT32_MAX ? INT32_MAX : v;
 }
 
-/* A number below 0 beside uint8 is one of its own, as everywhere where it is stored: -1 is 255. */
-static int64_t unsigned_byte(int64_t v, td_dtype compute)
+/* A number below 0 beside what has no sign is one of its own, as everywhere where it is stored: -1 is 255 of uint8. (To
+ * uint64 the bits are that already.) */
+static int64_t natural(int64_t v, td_dtype compute)
 {
-    return compute == TD_UINT8 && v < 0 && v > -256 ? v + 256 : v;
+    if (!td_dtype_is_unsigned(compute) || compute == TD_UINT64) return v;
+    int64_t all = (int64_t)1 << 8 * td_dtype_size(compute);
+    return v < 0 && v > -all ? v + all : v;
+}
+
+/* An absent bound of uint64 is 0, or has all bits. */
+static int64_t absent_natural(int kind)
+{
+    return kind == TD_PW_ABSENT_HIGHEST || kind == TD_PW_ABSENT_MAX_FINITE ? -1 : 0;
+}
+
+/* A float as an attribute of whole numbers. */
+static int64_t from_float(double v, int body)
+{
+    return body == TD_BODY_U64 && v >= 0x1p63 && v < 0x1p64 ? (int64_t)(uint64_t)v : to_integer(v);
 }
 
 static td_pw_attr attribute(const td_attr *a, int absent, td_dtype compute, int body)
 {
     td_pw_attr v = {0, 0, 0};
     switch (a->kind) {
-    case TD_A_NONE: v = absent_value(absent, compute); break;
-    case TD_A_FLOAT: v = (td_pw_attr){a->f, 0, to_integer(a->f)}; break;
+    case TD_A_NONE:
+        v = absent_value(absent, compute);
+        if (body == TD_BODY_U64) v.i = absent_natural(absent);
+        break;
+    case TD_A_FLOAT: v = (td_pw_attr){a->f, 0, from_float(a->f, body)}; break;
     case TD_A_SCALAR:
-        if (a->s.kind <= TD_S_INT) v = (td_pw_attr){(double)a->s.i, 0, unsigned_byte(a->s.i, compute)};
-        else v = (td_pw_attr){a->s.re, a->s.kind == TD_S_COMPLEX ? a->s.im : 0, to_integer(a->s.re)};
+        if (a->s.kind <= TD_S_INT) v = (td_pw_attr){(double)a->s.i, 0, natural(a->s.i, compute)};
+        else v = (td_pw_attr){a->s.re, a->s.kind == TD_S_COMPLEX ? a->s.im : 0, from_float(a->s.re, body)};
         break;
     default: v = (td_pw_attr){(double)a->i, 0, a->i}; break;
     }
@@ -194,7 +214,7 @@ static bool plan_flat(td_kcall *k, flat *f, const uint8_t *want)
 /* Time of the loop for one element, from the float figure: memory, width and calls of the C library. */
 static double element_ns(const td_pw_op *op, int body)
 {
-    static const uint8_t bytes[TD_BODY_COUNT] = {4, 8, 8, 4, 1, 8, 16};
+    static const uint8_t bytes[TD_BODY_COUNT] = {4, 8, 8, 4, 1, 8, 16, 8};
     double ns = op->cost * 1e-3;
     bool calls = op->cost > 250;
     if (body == TD_BODY_F64) ns = calls ? 12 * ns : 2 * ns;

@@ -1,5 +1,6 @@
 /* Planning reductions: see reduce.h. */
 #include "daemon/kernels/cpu/reduce.h"
+#include "daemon/kernels/cpu/convert.h"
 #include "daemon/kernels/cpu/tile.h"
 #include <assert.h>
 #include <string.h>
@@ -219,6 +220,10 @@ static void set_types(td_reduction *r, td_kcall *k, int fold)
     r->size = (uint8_t)td_dtype_size(dtype_of[r->body]);
     r->cast = x == dtype_of[r->body] ? NULL : td_isa_now->cast[x][dtype_of[r->body]];
     r->store = td_isa_now->cast[record_of[r->body]][out];
+    if (k->compute == TD_UINT64 && fold >= TD_FOLD_MAX && fold <= TD_FOLD_ARGMIN) {
+        r->cast = td_ordered;
+        if (out == TD_UINT64) r->store = td_ordered;
+    }
     r->out_size = (uint8_t)td_dtype_size(out);
     r->row = td_isa_now->reduce->row[fold][r->body];
     r->col = td_isa_now->reduce->col[fold][r->body];

@@ -1,7 +1,8 @@
-/* cumsum, cumprod, linear_scan, cummax, cummin and logcumsumexp along one dimension. What is carried from element to element
- * is a double, a pair of them or an int64, and is rounded at each element; a block of neighbouring lines goes down together
- * when the dimension is not the innermost. scan_best.c has the folds that are more than an operation. */
+/* cumsum, cumprod, linear_scan, cummax, cummin and logcumsumexp along one dimension. What is carried from element to
+ * element is a double, a pair of them or an int64, and is rounded at each element; a block of neighbouring lines goes
+ * down together when the dimension is not the innermost. scan_best.c has the folds that are more than an operation. */
 #include "daemon/kernels/cpu/scan.h"
+#include "daemon/kernels/cpu/convert.h"
 #include "daemon/kernels/cpu/plan.h"
 #include "daemon/kernels/cpu/tile.h"
 #include "daemon/kernels/plans.h"
@@ -239,6 +240,8 @@ static int plan(td_kcall *k, td_scan_kind what, double cost)
     }
     split(s, k, dim);
     s->store = td_isa_now->cast[carried][y->dtype];
+    if (k->compute == TD_UINT64 && (what == TD_SCAN_MOST || what == TD_SCAN_LEAST))
+        s->in[0].load = s->store = td_ordered;
     s->whole = carried == TD_INT64;
     s->words = carried == TD_COMPLEX128 ? 2 : 1;
     s->blocks = s->inner == 1 ? 1 : (s->inner + TD_SCAN_WIDTH - 1) / TD_SCAN_WIDTH;

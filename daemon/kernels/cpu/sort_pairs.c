@@ -43,6 +43,9 @@ void td_pairs_load(td_pair *to, const void *from, int64_t step, unsigned dtype, 
     case TD_BOOL: LOAD(uint8_t, v != 0);
     case TD_UINT8: LOAD(uint8_t, v);
     case TD_INT8: LOAD(uint8_t, v ^ 0x80u);
+    case TD_UINT16: LOAD(uint16_t, v);
+    case TD_UINT32: LOAD(uint32_t, v);
+    case TD_UINT64: LOAD(uint64_t, v);
     case TD_INT16: LOAD(uint16_t, v ^ 0x8000u);
     case TD_INT32: LOAD(uint32_t, v ^ 0x80000000u);
     case TD_INT64: LOAD(uint64_t, v ^ 1ull << 63);

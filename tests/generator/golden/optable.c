@@ -55,10 +55,10 @@ const td_op td_ops[] = {
         .name = "pick",
         .doc = "The n parts of x at idx.",
         .signature = "(x:T, idx:T?[], n:i) -> (values:T, indices:T)",
-        .hash = 0x8df9e519u,
+        .hash = 0x282705b9u,
         .nparams = 2, .nattrs = 1, .nouts = 2, .list_param = 1, .attrs_at = 0x4,
         .params = pick_params, .attrs = pick_attrs, .outs = pick_outs,
-        .dtypes = 0xfff,
+        .dtypes = 0x7fff,
         .infer = td_infer_index,
         .saves = NULL,
         .example = NULL, .aten = NULL,
@@ -100,10 +100,10 @@ const td_op td_ops[] = {
         .name = "cut",
         .doc = "x cut to pieces.",
         .signature = "(x:T, dim:i=0) -> T[]",
-        .hash = 0xca3c891bu,
+        .hash = 0x89a78bd3u,
         .nparams = 1, .nattrs = 1, .nouts = 1, .list_param = -1, .attrs_at = 0x2,
         .params = cut_params, .attrs = cut_attrs, .outs = cut_outs,
-        .dtypes = 0xfff,
+        .dtypes = 0x7fff,
         .infer = td_infer_unbind,
         .saves = NULL,
         .example = "cut([[1, 2], [3, 4]]) == [[1, 2], [3, 4]]", .aten = NULL,
@@ -111,7 +111,7 @@ const td_op td_ops[] = {
     },
 };
 const unsigned td_op_count = 9;
-const uint64_t td_ops_hash = 0x2466ba685b582740u;
+const uint64_t td_ops_hash = 0xef05c0ef92ee7b0cu;
 
 const uint16_t td_ops_by_name[] = {8, 1, 3, 7};
 const unsigned td_ops_named = 4;

@@ -5,11 +5,11 @@
     xp.sum(xp.ones((2, 3)), axis=1)
 
 Names, signatures, promotion and errors are the standard's where PyTorch's, which the rest of tensord has, differ; tensors are the same
-objects. Of its dtypes uint16, uint32 and uint64 are absent.
+objects.
 """
 
 from tensord import e, inf, nan, newaxis, pi
-from tensord._C import bool, complex64, complex128, float32, float64, int8, int16, int32, int64, uint8  # noqa: A004
+from tensord._C import bool, complex64, complex128, float32, float64, int8, int16, int32, int64, uint8, uint16, uint32, uint64  # noqa: A004
 from tensord.array_api import _elementwise, fft, linalg
 from tensord.array_api._creation import (arange, asarray, empty, empty_like, eye, from_dlpack, full, full_like, linspace, meshgrid, ones,
                                          ones_like, tril, triu, zeros, zeros_like)
@@ -35,7 +35,7 @@ _VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12", "2025.12")
 
 __all__ = [
     "e", "inf", "nan", "newaxis", "pi",
-    "bool", "complex64", "complex128", "float32", "float64", "int8", "int16", "int32", "int64", "uint8",
+    "bool", "complex64", "complex128", "float32", "float64", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
     "arange", "asarray", "empty", "empty_like", "eye", "from_dlpack", "full", "full_like", "linspace", "meshgrid", "ones", "ones_like",
     "tril", "triu", "zeros", "zeros_like",
     "astype", "can_cast", "finfo", "iinfo", "isdtype", "result_type",

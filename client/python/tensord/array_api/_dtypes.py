@@ -9,7 +9,7 @@ from tensord import _C
 _KINDS = {
     "bool": ("bool",),
     "signed integer": ("int8", "int16", "int32", "int64"),
-    "unsigned integer": ("uint8",),
+    "unsigned integer": ("uint8", "uint16", "uint32", "uint64"),
     "real floating": ("float32", "float64"),
     "complex floating": ("complex64", "complex128"),
 }
@@ -54,7 +54,9 @@ def _two(a, b):
         if a.is_signed == b.is_signed:
             return a if a.itemsize >= b.itemsize else b
         signed, unsigned = (a, b) if a.is_signed else (b, a)
-        return signed if signed.itemsize > unsigned.itemsize else _C.int16
+        if unsigned is _C.uint64:
+            raise TypeError(f"no dtype holds both {a} and {b}")
+        return signed if signed.itemsize > unsigned.itemsize else {1: _C.int16, 2: _C.int32, 4: _C.int64}[unsigned.itemsize]
     if {a, b} == set(_OWN_FLOATS):
         return _C.float32
     return a if a.itemsize >= b.itemsize else b
@@ -74,6 +76,13 @@ def with_number(dtype, at):
     if at == 3:
         return dtype.to_complex() if category(dtype) == 2 else default_float().to_complex()
     return default_float() if at == 2 else _C.int64
+
+
+def summed(dtype):
+    """What sums and products are of when nobody says: whole numbers are wide then, and without a sign if they have none."""
+    if category(dtype) > 1:
+        return dtype
+    return _C.int64 if dtype is _C.bool or dtype.is_signed else _C.uint64
 
 
 def result_type(*arrays_and_dtypes):
@@ -96,7 +105,10 @@ def together(*tensors):
 def can_cast(from_, to, /):
     """Does promotion lead from one dtype, or a tensor's, to another?"""
     dtype = from_.dtype if isinstance(from_, _C.Tensor) else from_
-    return _two(dtype, to) is to
+    try:
+        return _two(dtype, to) is to
+    except TypeError:  # uint64 and signed ones lead nowhere
+        return False
 
 
 def _is_kind(dtype, kind):

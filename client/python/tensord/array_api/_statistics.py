@@ -22,15 +22,16 @@ def _over(x, axis, keepdims, op, *more):
 
 
 def sum(x, /, *, axis=None, dtype=None, keepdims=False):
-    """The sum; whole numbers add up in int64 unless a dtype is given."""
+    """The sum; whole numbers add up in int64, or uint64 when they have no sign, unless a dtype is given."""
+    dtype = dtype or _dtypes.summed(x.dtype)
     if axis == ():
-        return x.to(dtype) if dtype is not None else x.to(_C.int64) if _dtypes.category(x.dtype) < 2 else x.clone()
+        return x.to(dtype, copy=True)
     return ops.sum(x, _dims(x, axis), keepdims, dtype)
 
 
 def prod(x, /, *, axis=None, dtype=None, keepdims=False):
-    """The product; whole numbers multiply in int64 unless a dtype is given."""
-    dtype = dtype or (_C.int64 if _dtypes.category(x.dtype) < 2 else x.dtype)
+    """The product; whole numbers multiply in int64, or uint64 when they have no sign, unless a dtype is given."""
+    dtype = dtype or _dtypes.summed(x.dtype)
     dims = _dims(x, axis)
     if dims is None:
         return ops.prod(x, None, keepdims, dtype)
@@ -106,14 +107,14 @@ def _with_initial(x, axis, value):
 def cumulative_sum(x, /, *, axis=None, dtype=None, include_initial=False):
     """The sums of all elements up to each one; with include_initial a zero before them."""
     axis = _line(x, axis, "cumulative_sum")
-    sums = ops.cumsum(x, axis, dtype)
+    sums = ops.cumsum(x, axis, dtype or _dtypes.summed(x.dtype))
     return _with_initial(sums, axis, 0) if include_initial else sums
 
 
 def cumulative_prod(x, /, *, axis=None, dtype=None, include_initial=False):
     """The products of all elements up to each one; with include_initial a one before them."""
     axis = _line(x, axis, "cumulative_prod")
-    products = ops.cumprod(x, axis, dtype)
+    products = ops.cumprod(x, axis, dtype or _dtypes.summed(x.dtype))
     return _with_initial(products, axis, 1) if include_initial else products
 
 

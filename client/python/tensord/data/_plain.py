@@ -16,7 +16,7 @@ from tensord import _C, _lent, _pickle
 from tensord._random import manual_seed
 
 SMALL = 4096  # bytes; so little goes in the message itself, which is quicker than a handle
-_DTYPES = ("bool", "uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64", "complex64", "complex128")
+_DTYPES = ("bool", "uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64", "float16", "float32", "float64", "complex64", "complex128")
 _info = None
 
 

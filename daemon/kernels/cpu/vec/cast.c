@@ -37,6 +37,9 @@ typedef struct truth {
 
 typedef truth b8_t;
 typedef uint8_t u8_t;
+typedef uint16_t u16_t;
+typedef uint32_t u32_t;
+typedef uint64_t u64_t;
 typedef int8_t i8_t;
 typedef int16_t i16_t;
 typedef int32_t i32_t;
@@ -52,6 +55,9 @@ typedef td_c128 c128_t;
 #define LOAD_f16(x) from_half((x).bits)
 #define LOAD_bf16(x) td_bfloat_to_float((x).bits)
 #define LOAD_u8(x) (x)
+#define LOAD_u16(x) (x)
+#define LOAD_u32(x) (x)
+#define LOAD_u64(x) (x)
 #define LOAD_i8(x) (x)
 #define LOAD_i16(x) (x)
 #define LOAD_i32(x) (x)
@@ -61,12 +67,23 @@ typedef td_c128 c128_t;
 #define LOAD_c64(x) (x)
 #define LOAD_c128(x) (x)
 
+/* Toward zero; below 0 as an int64, so that it wraps. */
+TD_FN uint64_t whole_bits(double v)
+{
+    return v >= 0x1p63 ? (v < 0x1p64 ? (uint64_t)v : 1ull << 63) : (uint64_t)(int64_t)v;
+}
+
 /* A real value to each dtype; to a small integer from a float through int32, as processors do it. */
 #define NARROW(x, T) (T) _Generic((x), float : (int32_t)(x), double : (int32_t)(x), default : (x))
 #define STORE_b8(x) ((truth){(x) != 0})
 #define STORE_u8(x) NARROW(x, uint8_t)
 #define STORE_i8(x) NARROW(x, int8_t)
 #define STORE_i16(x) NARROW(x, int16_t)
+#define STORE_u16(x) NARROW(x, uint16_t)
+/* Through the signed type twice as wide, or as wide: what a float below 0 is, is then the same everywhere. */
+#define STORE_u32(x) ((uint32_t)(int64_t)(x))
+#define STORE_u64(x)                                                                                                   \
+    _Generic((x), float : whole_bits((double)(x)), double : whole_bits((double)(x)), default : (uint64_t)(x))
 #define STORE_i32(x) ((int32_t)(x))
 #define STORE_i64(x) ((int64_t)(x))
 #define STORE_f16(x) ((half){to_half((float)(x))})
@@ -101,7 +118,10 @@ typedef td_c128 c128_t;
     CAST(A, f32, STORE_f32(v))                                                                                         \
     CAST(A, f64, STORE_f64(v))                                                                                         \
     CAST(A, c64, STORE_c64(v))                                                                                         \
-    CAST(A, c128, STORE_c128(v))
+    CAST(A, c128, STORE_c128(v))                                                                                       \
+    CAST(A, u16, STORE_u16(v))                                                                                         \
+    CAST(A, u32, STORE_u32(v))                                                                                         \
+    CAST(A, u64, STORE_u64(v))
 #define FROM_COMPLEX(A)                                                                                                \
     CAST(A, b8, STORE_b8(v))                                                                                           \
     CAST(A, u8, STORE_u8(__real__ v))                                                                                  \
@@ -114,7 +134,10 @@ typedef td_c128 c128_t;
     CAST(A, f32, STORE_f32(__real__ v))                                                                                \
     CAST(A, f64, STORE_f64(__real__ v))                                                                                \
     CAST(A, c64, (td_c64)v)                                                                                            \
-    CAST(A, c128, (td_c128)v)
+    CAST(A, c128, (td_c128)v)                                                                                          \
+    CAST(A, u16, STORE_u16(__real__ v))                                                                                \
+    CAST(A, u32, STORE_u32(__real__ v))                                                                                \
+    CAST(A, u64, STORE_u64(__real__ v))
 
 FROM_REAL(b8)
 FROM_REAL(u8)
@@ -128,6 +151,9 @@ FROM_REAL(f32)
 FROM_REAL(f64)
 FROM_COMPLEX(c64)
 FROM_COMPLEX(c128)
+FROM_REAL(u16)
+FROM_REAL(u32)
+FROM_REAL(u64)
 
 #if defined(__F16C__) /* the processor's own half conversions, for the two that matter */
 static int quick_f16_f32(int64_t n, void *out, const void *const *in, const td_pw_attr *at)
@@ -178,15 +204,19 @@ SAME(16)
 #define cast_f64_f64 same_8
 #define cast_c64_c64 same_8
 #define cast_c128_c128 same_16
+#define cast_u16_u16 same_2
+#define cast_u32_u32 same_4
+#define cast_u64_u64 same_8
 
 #define ROW(A)                                                                                                         \
     {                                                                                                                  \
         cast_##A##_b8, cast_##A##_u8, cast_##A##_i8, cast_##A##_i16, cast_##A##_i32, cast_##A##_i64, cast_##A##_f16,   \
-            cast_##A##_bf16, cast_##A##_f32, cast_##A##_f64, cast_##A##_c64, cast_##A##_c128                           \
+            cast_##A##_bf16, cast_##A##_f32, cast_##A##_f64, cast_##A##_c64, cast_##A##_c128, cast_##A##_u16,          \
+            cast_##A##_u32, cast_##A##_u64                                                                             \
     }
 
 extern const td_pw_fn TD_ISA_NAME(td_casts)[TD_DTYPE_COUNT][TD_DTYPE_COUNT];
 const td_pw_fn TD_ISA_NAME(td_casts)[TD_DTYPE_COUNT][TD_DTYPE_COUNT] = {
-    ROW(b8),  ROW(u8),   ROW(i8),  ROW(i16), ROW(i32), ROW(i64),
-    ROW(f16), ROW(bf16), ROW(f32), ROW(f64), ROW(c64), ROW(c128),
+    ROW(b8),  ROW(u8),  ROW(i8),  ROW(i16),  ROW(i32), ROW(i64), ROW(f16), ROW(bf16),
+    ROW(f32), ROW(f64), ROW(c64), ROW(c128), ROW(u16), ROW(u32), ROW(u64),
 };

@@ -24,6 +24,10 @@ TD_FN int32_t td_attr_i32(td_pw_attr a)
 {
     return (int32_t)a.i;
 }
+TD_FN uint64_t td_attr_u64(td_pw_attr a)
+{
+    return (uint64_t)a.i;
+}
 TD_FN td_c64 td_attr_c64(td_pw_attr a)
 {
     return td_make_c64((float)a.re, (float)a.im);

@@ -347,6 +347,57 @@ TD_REAL_DERIVED(double, f64)
 TD_INT_COMMON(int64_t, uint64_t, i64, 64, INT64_MIN)
 TD_INT_COMMON(int32_t, uint32_t, i32, 32, INT32_MIN)
 
+/* Of uint64: nothing is below 0, and quotients are truncated as they are floored. */
+TD_FN uint64_t td_abs_u64(uint64_t x)
+{
+    return x;
+}
+TD_FN uint64_t td_sign_u64(uint64_t x)
+{
+    return x > 0;
+}
+TD_FN uint64_t td_maximum_u64(uint64_t x, uint64_t y)
+{
+    return x > y ? x : y;
+}
+TD_FN uint64_t td_minimum_u64(uint64_t x, uint64_t y)
+{
+    return x < y ? x : y;
+}
+TD_FN uint64_t td_scale_u64(uint64_t alpha, uint64_t y)
+{
+    return alpha * y;
+}
+TD_FN uint64_t td_shl_u64(uint64_t x, uint64_t y)
+{
+    return y >= 64 ? 0 : x << (y & 63);
+}
+TD_FN uint64_t td_shr_u64(uint64_t x, uint64_t y)
+{
+    return y >= 64 ? 0 : x >> (y & 63);
+}
+TD_FN uint64_t td_truncdiv_u64_(uint64_t x, uint64_t y, int *err)
+{
+    *err |= y == 0;
+    return y ? x / y : 0;
+}
+TD_FN uint64_t td_fmod_u64_(uint64_t x, uint64_t y, int *err)
+{
+    *err |= y == 0;
+    return y ? x % y : 0;
+}
+TD_FN uint64_t td_pow_u64(uint64_t x, uint64_t y)
+{
+    uint64_t r = 1;
+    for (; y; y >>= 1, x *= x)
+        if (y & 1) r *= x;
+    return r;
+}
+#define td_truncdiv_u64(x, y) td_truncdiv_u64_(x, y, &err)
+#define td_floordiv_u64(x, y) td_truncdiv_u64_(x, y, &err)
+#define td_fmod_u64(x, y) td_fmod_u64_(x, y, &err)
+#define td_remainder_u64(x, y) td_fmod_u64_(x, y, &err)
+
 #define td_truncdiv_i64(x, y) td_truncdiv_i64_(x, y, &err)
 #define td_fmod_i64(x, y) td_fmod_i64_(x, y, &err)
 #define td_remainder_i64(x, y) td_remainder_i64_(x, y, &err)

@@ -99,15 +99,23 @@ TD_FN double td_logaddexp2_f64(double x, double y)
 }
 
 /* The largest whole number that divides both; of 0 and 0 it is 0. */
-TD_FN int64_t td_gcd_i64(int64_t x, int64_t y)
+TD_FN uint64_t td_gcd_u64(uint64_t a, uint64_t b)
 {
-    uint64_t a = x < 0 ? 0 - (uint64_t)x : (uint64_t)x, b = y < 0 ? 0 - (uint64_t)y : (uint64_t)y;
     while (b) {
         uint64_t rest = a % b;
         a = b;
         b = rest;
     }
-    return (int64_t)a;
+    return a;
+}
+TD_FN uint64_t td_lcm_u64(uint64_t x, uint64_t y)
+{
+    uint64_t g = td_gcd_u64(x, y);
+    return g == 0 ? 0 : x / g * y;
+}
+TD_FN int64_t td_gcd_i64(int64_t x, int64_t y)
+{
+    return (int64_t)td_gcd_u64(x < 0 ? 0 - (uint64_t)x : (uint64_t)x, y < 0 ? 0 - (uint64_t)y : (uint64_t)y);
 }
 TD_FN int64_t td_lcm_i64(int64_t x, int64_t y)
 {
