@@ -1,68 +1,74 @@
-/* Deadlines: a pairing heap, for a client may hold handles by the million, each with its own. Arming needs no memory
- * and takes a few steps; disarming and firing take, on average, as many as the logarithm of what is armed. Firing
- * disarms first, so that a callback may arm again or free its owner. */
+/* Deadlines: a heap, for a client may hold handles by the million, each with its own. It is a complete binary tree of
+ * the deadlines themselves, so that arming needs no memory, and nothing takes more steps than the tree has levels. The
+ * way to place n is in the bits of n. Firing disarms first, so that a callback may arm again or free its owner. */
 #include "daemon/service/service.h"
 
 enum { FIRE_MOST = 256 }; /* at once */
 
-/* Two heaps become one. */
-static td_deadline *meld(td_deadline *a, td_deadline *b)
+/* Where the pointer to place n (the root's is 1) stands; *above: whose it is. */
+static td_deadline **place(td_service *s, uint32_t n, td_deadline **above)
 {
-    if (!a || !b) return a ? a : b;
-    if (b->at_ms < a->at_ms) {
-        td_deadline *t = a;
-        a = b;
-        b = t;
+    td_deadline **at = &s->deadlines;
+    *above = NULL;
+    for (int bit = 30 - __builtin_clz(n); bit >= 0; bit--) {
+        *above = *at;
+        at = &(*at)->kid[n >> bit & 1];
     }
-    b->prev = a;
-    b->next = a->child;
-    if (b->next) b->next->prev = b;
-    a->child = b;
-    return a;
+    return at;
 }
 
-/* The children of one that goes: each with its neighbour, then all. */
-static td_deadline *meld_all(td_deadline *first)
+static td_deadline **pointer_to(td_service *s, td_deadline *d)
 {
-    td_deadline *pairs = NULL, *all = NULL;
-    while (first) {
-        td_deadline *a = first, *b = a->next;
-        first = b ? b->next : NULL;
-        a->next = a->prev = NULL;
-        if (b) b->next = b->prev = NULL;
-        a = meld(a, b);
-        a->next = pairs;
-        pairs = a;
+    return d->above ? &d->above->kid[d->above->kid[1] == d] : &s->deadlines;
+}
+
+static void put(td_deadline **at, td_deadline *d, td_deadline *above)
+{
+    *at = d;
+    if (d) d->above = above;
+}
+
+/* The two change places: `kid` is one of d's. */
+static void lift(td_service *s, td_deadline *d, td_deadline *kid)
+{
+    int side = d->kid[1] == kid;
+    td_deadline *other = d->kid[!side], *above = d->above, **at = pointer_to(s, d);
+    for (int k = 0; k < 2; k++) put(&d->kid[k], kid->kid[k], d);
+    put(&kid->kid[!side], other, kid);
+    put(&kid->kid[side], d, kid);
+    put(at, kid, above);
+}
+
+static void settle(td_service *s, td_deadline *d)
+{
+    while (d->above && d->at_ms < d->above->at_ms) lift(s, d->above, d);
+    for (;;) {
+        td_deadline *a = d->kid[0], *b = d->kid[1], *first = b && b->at_ms < a->at_ms ? b : a;
+        if (!first || first->at_ms >= d->at_ms) return;
+        lift(s, d, first);
     }
-    while (pairs) {
-        td_deadline *a = pairs;
-        pairs = a->next;
-        a->next = NULL;
-        all = meld(a, all);
-    }
-    return all;
 }
 
 void td_deadline_arm(td_service *s, td_deadline *d, uint64_t in_ms, void (*fire)(void *arg), void *arg)
 {
     td_deadline_disarm(s, d);
     *d = (td_deadline){.at_ms = td_clock_ms() + in_ms, .fire = fire, .arg = arg, .armed = true};
-    s->deadlines = meld(s->deadlines, d);
+    td_deadline *above, **at = place(s, ++s->ndeadlines, &above);
+    put(at, d, above);
+    settle(s, d);
 }
 
 void td_deadline_disarm(td_service *s, td_deadline *d)
 {
     if (!d->armed) return;
-    td_deadline *children = meld_all(d->child);
-    if (!d->prev) {
-        s->deadlines = children;
-    } else {
-        if (d->prev->child == d) d->prev->child = d->next;
-        else d->prev->next = d->next;
-        if (d->next) d->next->prev = d->prev;
-        s->deadlines = meld(s->deadlines, children);
+    td_deadline *above, **at = place(s, s->ndeadlines--, &above), *last = *at;
+    *at = NULL;
+    if (last != d) { /* the last takes its place */
+        put(pointer_to(s, d), last, d->above);
+        for (int k = 0; k < 2; k++) put(&last->kid[k], d->kid[k], last);
+        settle(s, last);
     }
-    d->child = d->next = d->prev = NULL;
+    d->kid[0] = d->kid[1] = d->above = NULL;
     d->armed = false;
 }
 

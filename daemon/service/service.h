@@ -19,9 +19,8 @@ typedef struct td_service td_service;
 /* ---- deadlines: called on the loop thread when their time has come */
 
 typedef struct td_deadline {
-    struct td_deadline *child;       /* the first of those that come later; all three NULL when not armed */
-    struct td_deadline *next, *prev; /* siblings; the first one's prev is its parent, the root has none */
-    uint64_t at_ms;                  /* on td_clock_ms()'s clock */
+    struct td_deadline *above, *kid[2]; /* in the heap (deadline.c); all three NULL when not armed */
+    uint64_t at_ms;                     /* on td_clock_ms()'s clock */
     bool armed;
     void (*fire)(void *arg);
     void *arg;
@@ -63,7 +62,8 @@ struct td_service {
     struct td_queue *queues;
     struct td_name *names_at; /* of walks in parts */
     struct td_queue *queues_at;
-    td_deadline *deadlines;
+    td_deadline *deadlines; /* the first of them */
+    uint32_t ndeadlines;
     struct td_name_waiters *name_waits, *name_told, *name_told_last; /* see names.c */
     td_deadline tell_more;
     uint32_t name_count, queue_count;

@@ -211,6 +211,53 @@ static void names_waited_for_by_many(void)
     td_tensor_unref(t);
 }
 
+/* ---- deadlines */
+
+typedef struct timed {
+    td_deadline deadline;
+    uint64_t at_ms; /* of the deadline, 0: it is not armed */
+    int fired;
+} timed;
+
+static uint64_t last_fired;
+static int out_of_order;
+static void on_time(void *arg)
+{
+    timed *t = arg;
+    if (t->at_ms < last_fired) out_of_order++;
+    last_fired = t->at_ms;
+    t->at_ms = 0;
+    t->fired++;
+}
+
+/* Whatever is armed, armed again and disarmed: each fires once, in the order of its time, and none that was disarmed.
+ */
+static void many_deadlines_come_and_go(void)
+{
+    enum { MANY = 3000 };
+    static timed all[MANY];
+    uint32_t random = 12345, wrong = 0, left = 0;
+    memset(all, 0, sizeof all);
+    for (int i = 0; i < 4 * MANY; i++) {
+        random = random * 1664525 + 1013904223;
+        timed *t = &all[(random >> 8) % MANY];
+        t->at_ms = random >> 30 ? td_clock_ms() + 1 + (random >> 20) % 50 : 0;
+        if (t->at_ms) td_deadline_arm(&s, &t->deadline, t->at_ms - td_clock_ms(), on_time, t);
+        else td_deadline_disarm(&s, &t->deadline);
+        if (t->at_ms) t->at_ms = t->deadline.at_ms;
+    }
+    for (int i = 0; i < MANY; i++) left += all[i].at_ms != 0;
+    CU_ASSERT_EQUAL(s.ndeadlines, left);
+    last_fired = out_of_order = 0;
+    while (td_deadlines_run(&s) != UINT64_MAX) nanosleep(&(struct timespec){0, 1000000}, NULL);
+    for (int i = 0; i < MANY; i++) wrong += all[i].at_ms != 0 || all[i].fired > 1 || all[i].deadline.armed;
+    CU_ASSERT_EQUAL(wrong, 0);
+    CU_ASSERT_EQUAL(out_of_order, 0);
+    for (int i = 0; i < MANY; i++) left -= (uint32_t)all[i].fired;
+    CU_ASSERT_EQUAL(left, 0);
+    CU_ASSERT_TRUE(s.ndeadlines == 0 && !s.deadlines);
+}
+
 /* ---- queues */
 
 static void queues_in_order(void)
@@ -587,6 +634,7 @@ TD_CUNIT_MAIN_WITH(
     {"lent names cost little", lent_names_cost_little}, {"queues keep order and capacity", queues_in_order},
     {"who comes first need not know the capacity", queue_takes_the_first_capacity},
     {"as many as there is room for", queue_without_a_number}, {"getters wait in order", queue_getters_wait_in_order},
+    {"many deadlines come and go", many_deadlines_come_and_go},
     {"a queue is waited for by many", queue_waited_for_by_many}, {"a death is seen at once", queue_death_is_seen},
     {"deaths are told apart", queue_deaths_are_told_apart}, {"a death comes in order", queue_death_comes_in_order},
     {"an ended queue is emptied", queue_end_lets_take_what_is_left},
