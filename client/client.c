@@ -12,7 +12,7 @@ td_client *td_client_new(void)
     td_client *c = calloc(1, sizeof *c);
     if (!c) return NULL;
     pthread_mutex_init(&c->lock, NULL);
-    pthread_cond_init(&c->wake, NULL);
+    td_wake_init(c);
     c->socket = -1;
     c->loop.soonest = INT64_MAX;
     c->next_id = c->next_serial = 1;

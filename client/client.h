@@ -286,6 +286,8 @@ void td_step_back(void);  /* it goes on; holds no lock of a client */
 void td_stay(bool on);    /* this thread does not step aside: it forks */
 /* Under the lock, as td_lock does: another thread forks, and nobody changes the client before it has. */
 void td_stand_back(td_client *c);
+/* Whoever sleeps on c->wake does so by the monotonic clock. */
+void td_wake_init(td_client *c);
 void td_lock(td_client *c);
 void td_unlock(td_client *c);
 

@@ -137,7 +137,7 @@ static void forget_parent(td_client *c)
     c->reading = false;
     c->waiting = c->patient = c->asleep = 0;
     c->blocked = 0;
-    pthread_cond_init(&c->wake, NULL);
+    td_wake_init(c);
     td_forget_leases(c);
     td_link_forget(c);
     c->last_lease = 0;

@@ -191,6 +191,15 @@ void td_poll_replies(td_client *c)
 
 /* ---- sleeping ---------------------------------------------------------------------------------------------------- */
 
+void td_wake_init(td_client *c)
+{
+    pthread_condattr_t a;
+    pthread_condattr_init(&a);
+    pthread_condattr_setclock(&a, CLOCK_MONOTONIC);
+    pthread_cond_init(&c->wake, &a);
+    pthread_condattr_destroy(&a);
+}
+
 /* Another thread reads: wait until it stops or has something for us. False when nothing came for a slice of time. */
 static bool sleep_beside_reader(td_client *c, bool sliced)
 {
@@ -198,7 +207,7 @@ static bool sleep_beside_reader(td_client *c, bool sliced)
     c->waiting++;
     if (sliced) {
         struct timespec t;
-        clock_gettime(CLOCK_REALTIME, &t);
+        clock_gettime(CLOCK_MONOTONIC, &t);
         t.tv_nsec += SLICE_MS * 1000000L;
         if (t.tv_nsec >= 1000000000L) t.tv_sec++, t.tv_nsec -= 1000000000L;
         rc = pthread_cond_timedwait(&c->wake, &c->lock, &t);
