@@ -7,8 +7,8 @@
     scaler.step(optimizer)
     scaler.update()
 
-Products, convolutions, attention and recurrent layers take bfloat16 (or float16), losses, transforms and factorisations float32, cat and stack the widest of
-what they are given; all others compute in the dtypes that they are given. Weights stay float32, and so do their gradients.
+Products, convolutions and attention take bfloat16 (or float16), losses, transforms and factorisations float32, cat and stack the widest of what they are
+given; all others compute in the dtypes that they are given, recurrent layers in float32 behind that. Weights stay float32, and so do their gradients.
 """
 
 import functools
