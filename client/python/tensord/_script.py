@@ -242,6 +242,8 @@ class World:
             return self.traced(module, title)
         if module._before or module._after or any(module._around):
             raise TypeError(f"a program cannot run the hooks of the module '{title or type(module).__name__}'; remove them, or call it outside")
+        if "parametrizations" in module._modules:
+            raise TypeError(f"a program cannot work out the parametrized tensors of the module '{title or type(module).__name__}': trace it, or remove_parametrizations()")
         number, names, kind = len(self.objects), {}, 0
         if hasattr(module, "__iter__"):
             kind = 2 if hasattr(module, "keys") else 1
@@ -291,7 +293,9 @@ class World:
         names.update(methods)
         for name, value in constants.items():
             value = value.__func__ if isinstance(value, staticmethod) else value
-            if name in names or name.startswith("__") or isinstance(value, (types.FunctionType, classmethod, property)) and not _is_ours(value.__module__):
+            if name in names or name.startswith("__") or isinstance(value, (types.FunctionType, classmethod)) and not _is_ours(value.__module__):
+                continue
+            if isinstance(value, property):
                 continue
             if name not in called and hasattr(value, "param_groups"):
                 continue  # its state need not be made

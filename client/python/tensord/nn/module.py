@@ -447,6 +447,9 @@ class ModuleDict(Module):
     def __getitem__(self, name):
         return self._modules[name]
 
+    def __delitem__(self, name):
+        del self._modules[name]
+
     def __len__(self):
         return len(self._modules)
 

@@ -4,7 +4,7 @@ import warnings
 
 import tensord as td
 from tensord import _C
-from tensord.nn.utils import rnn as rnn
+from tensord.nn.utils import parametrizations as parametrizations, parametrize as parametrize, rnn as rnn
 from tensord.nn.utils._fused import (fuse_conv_bn_eval as fuse_conv_bn_eval, fuse_conv_bn_weights as fuse_conv_bn_weights,
                                      fuse_linear_bn_eval as fuse_linear_bn_eval, fuse_linear_bn_weights as fuse_linear_bn_weights)
 from tensord.nn.utils._norms import (remove_spectral_norm as remove_spectral_norm, remove_weight_norm as remove_weight_norm,
