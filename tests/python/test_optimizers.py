@@ -12,7 +12,8 @@ RULES = [("SGD", dict(lr=0.1, momentum=0.9, dampening=0.3)), ("SGD", dict(lr=0.1
          ("Adam", dict(lr=0.05, weight_decay=0.1)), ("Adam", dict(lr=0.05, amsgrad=True, weight_decay=0.1)), ("AdamW", dict(lr=0.05, amsgrad=True)),
          ("AdamW", dict(lr=0.05, maximize=True)), ("RMSprop", dict(lr=0.02, momentum=0.5, centered=True)), ("Adagrad", dict(lr=0.1, lr_decay=0.1)),
          ("Adadelta", dict(lr=0.5, weight_decay=0.1)), ("Adamax", dict(lr=0.05, weight_decay=0.1)), ("NAdam", dict(lr=0.05, weight_decay=0.1)),
-         ("RAdam", dict(lr=0.05, betas=(0.8, 0.9), weight_decay=0.1)), ("Rprop", {}), ("ASGD", dict(lr=0.05, t0=5, weight_decay=0.1)), ("ASGD", dict(maximize=True))]
+         ("RAdam", dict(lr=0.05, betas=(0.8, 0.9), weight_decay=0.1)), ("Rprop", {}), ("ASGD", dict(lr=0.05, t0=5, weight_decay=0.1)), ("ASGD", dict(maximize=True)), ("Adafactor", dict(lr=0.1)),
+         ("Adafactor", dict(lr=0.05, beta2_decay=-0.5, eps=(1e-3, 1e-2), d=1.5, weight_decay=0.1, maximize=True))]
 
 
 def losses(lib, w, b, k):
@@ -34,6 +35,8 @@ def trained(lib, kind, options, start):
 def test_twenty_steps(kind, options):
     if kind == "NAdam" and torch.__version__ < "2":
         pytest.skip("PyTorch 1.13 takes other momenta there")
+    if not hasattr(torch.optim, kind):
+        pytest.skip(f"this PyTorch has no {kind}")
     rng = np.random.default_rng(0)
     start = [rng.standard_normal((3, 3)) for _ in range(2)]
     (mine, *ours), (_, *theirs) = (trained(lib, kind, options, start) for lib in (td, torch))
@@ -157,3 +160,153 @@ def test_a_cycle_whose_rise_takes_no_step():
         rates.append(o.param_groups[0]["lr"])
         s.step()
     np.testing.assert_allclose(rates, [0.1, 0.075, 0.05, 0.025, 0], atol=1e-15)
+
+
+def test_adafactor():
+    """By its paper, in NumPy: a matrix by its row and column, a vector by itself."""
+    for shape in ((3, 4), (5,), (2, 3, 4)):
+        rng = np.random.default_rng(0)
+        p, lr, eps2, moments = rng.standard_normal(shape), 0.05, 1e-3, {}
+        w = td.tensor(p, requires_grad=True)
+        o = td.optim.Adafactor([w], lr=lr, weight_decay=0.1)
+        for t in range(1, 5):
+            g = rng.standard_normal(shape)
+            w.grad = td.tensor(g)
+            o.step()
+            share, size = t**-0.8, max(eps2, np.sqrt((p**2).mean())) * min(lr, t**-0.5)
+            p = p * (1 - lr * 0.1)
+            if len(shape) > 1:
+                for name, axis in (("row", -1), ("col", -2)):
+                    mean = (g**2).mean(axis, keepdims=True)
+                    moments[name] = moments.get(name, 0) + share * (mean - moments.get(name, 0))
+                v = moments["row"] @ moments["col"] / moments["row"].mean(-2, keepdims=True)
+            else:
+                v = moments["v"] = moments.get("v", 0) + share * (g**2 - moments.get("v", 0))
+            step = g / np.sqrt(v)
+            p = p - size / max(1, np.sqrt((step**2).mean())) * step
+        np.testing.assert_allclose(w.detach().numpy(), p, rtol=1e-10)
+
+
+@pytest.mark.parametrize("shape", [(4, 4), (6, 3), (3, 5)])
+def test_muon(shape):
+    rng = np.random.default_rng(0)
+    start, grads = rng.standard_normal(shape).astype("float32"), [rng.standard_normal(shape).astype("float32") for _ in range(3)]
+    w = td.tensor(start, requires_grad=True)
+    o = td.optim.Muon([w], lr=0.1, weight_decay=0.0, adjust_lr_fn="original")
+    w.grad = td.tensor(grads[0])
+    o.step()
+    sizes = np.linalg.svd((start - w.detach().numpy()) / (0.1 * max(1, shape[0] / shape[1]) ** 0.5), compute_uv=False)
+    assert 0.4 < sizes.min() and sizes.max() < 1.4, "nearly orthogonal"
+    if not hasattr(torch.optim, "Muon"):
+        pytest.skip("this PyTorch has no Muon")
+    for options in (dict(lr=0.1), dict(lr=0.05, nesterov=False, weight_decay=0.3, adjust_lr_fn="match_rms_adamw")):
+        got = []
+        for lib in (td, torch):
+            w = lib.tensor(start, requires_grad=True)
+            o = lib.optim.Muon([w], **options)
+            for g in grads:
+                w.grad = lib.tensor(g)
+                o.step()
+            got.append(w.detach().numpy())
+        np.testing.assert_allclose(*got, atol=0.03)  # bfloat16
+
+
+@pytest.mark.parametrize("wrong, said", [
+    (lambda p: td.optim.Adafactor([p], lr=-1), "lr"), (lambda p: td.optim.Adafactor([p], beta2_decay=1), "beta2_decay"),
+    (lambda p: td.optim.Adafactor([p], eps=(-1, 0)), "epsilon1"), (lambda p: td.optim.Adafactor([p], eps=(None, -1)), "epsilon2"),
+    (lambda p: td.optim.Adafactor([p], d=0.5), "threshold"), (lambda p: td.optim.Muon([p]), "2D"), (lambda p: td.optim.Muon([p], adjust_lr_fn="x"), "x is not"),
+    (lambda p: td.optim.Muon([p], ns_steps=100), "steps"), (lambda p: td.optim.Muon([p], ns_coefficients=(1, 2)), "3 values"),
+    (lambda p: td.optim.swa_utils.get_ema_avg_fn(1.5), "decay"),
+    (lambda p: td.optim.swa_utils.SWALR(td.optim.SGD([p], lr=1), [1, 2]), "same length"),
+    (lambda p: td.optim.swa_utils.SWALR(td.optim.SGD([p], lr=1), 1, anneal_strategy="x"), "anneal_strategy"),
+    (lambda p: td.optim.swa_utils.SWALR(td.optim.SGD([p], lr=1), 1, anneal_epochs=-1), "anneal_epochs")])
+def test_refused(wrong, said):
+    with pytest.raises(td.InvalidError, match=said):
+        wrong(td.ones(3))
+
+
+def test_complex_is_refused():
+    for o, p in ((td.optim.Adafactor, td.ones(2, dtype=td.complex64)), (td.optim.Muon, td.ones(2, 2, dtype=td.complex64))):
+        with pytest.raises(TypeError, match="complex"):
+            p.requires_grad_().grad = td.ones_like(p)
+            o([p]).step()
+
+
+def averages(lib, make, buffers):
+    """A model that is averaged over four moments: its mean's state."""
+    model = lib.nn.Sequential(lib.nn.Linear(2, 3), lib.nn.BatchNorm1d(3))
+    rng = np.random.default_rng(0)
+    mean = lib.optim.swa_utils.AveragedModel(model, use_buffers=buffers, **make(lib.optim.swa_utils))
+    for _ in range(4):
+        with lib.no_grad():
+            for p in model.parameters():
+                p.copy_(lib.tensor(rng.standard_normal(tuple(p.shape)).astype("float32")))
+        model(lib.tensor(rng.standard_normal((5, 2)).astype("float32")))
+        mean.update_parameters(model)
+    return mean
+
+
+AVERAGES = [lambda m: {}, lambda m: dict(avg_fn=m.get_ema_avg_fn(0.7)), lambda m: dict(multi_avg_fn=m.get_ema_multi_avg_fn(0.7)),
+            lambda m: dict(avg_fn=m.get_swa_avg_fn()), lambda m: dict(multi_avg_fn=m.get_swa_multi_avg_fn()),
+            lambda m: dict(avg_fn=lambda a, b, n: 0.9 * a + 0.1 * b)]
+
+
+@pytest.mark.parametrize("make", AVERAGES)
+@pytest.mark.parametrize("buffers", [False, True])
+def test_averaged_model(make, buffers):
+    mean = averages(td, make, buffers)
+    assert int(mean.n_averaged) == 4 and list(mean.state_dict())[:2] == ["n_averaged", "module.0.weight"]
+    if not hasattr(torch.optim.swa_utils, "get_ema_avg_fn"):
+        pytest.skip("this PyTorch has no get_ema_avg_fn()")
+    if buffers and make is AVERAGES[4]:
+        pytest.skip("PyTorch refuses the mean of integers there")
+    theirs = averages(torch, make, buffers).state_dict()
+    for k, v in mean.state_dict().items():
+        np.testing.assert_allclose(v.numpy(), theirs[k].numpy(), rtol=1e-5, atol=1e-6)
+    assert len(theirs) == len(mean.state_dict()) and mean(td.ones(4, 2)).shape == (4, 3)
+
+
+def test_one_kind_of_mean():
+    with pytest.raises(AssertionError, match="Only one"):
+        td.optim.swa_utils.AveragedModel(td.nn.Linear(1, 1), avg_fn=max, multi_avg_fn=max)
+
+
+def test_statistics_of_the_averaged():
+    got = []
+    batches = [np.random.default_rng(k).standard_normal((4, 2)).astype("float32") for k in range(3)]
+    for lib in (td, torch):
+        model = lib.nn.Sequential(lib.nn.BatchNorm1d(2), lib.nn.ReLU(), lib.nn.BatchNorm1d(2, momentum=0.3))
+        model.eval()
+        model[0](lib.ones(2, 2))
+        lib.optim.swa_utils.update_bn([(lib.tensor(b), 0) for b in batches[:2]] + [lib.tensor(batches[2])], model, device="cpu")
+        assert not model.training and model[2].momentum == 0.3 and int(model[0].num_batches_tracked) == 3
+        got.append([b.numpy() for b in model.buffers()])
+    for a, b in zip(*got, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6)
+    td.optim.swa_utils.update_bn([], td.nn.Linear(1, 1))
+    norm = td.nn.BatchNorm1d(2)
+    norm(td.randn(4, 2))
+    norm.weight.data.fill_(3)
+    norm.reset_parameters()
+    assert norm.weight.tolist() == [1, 1] and norm.running_mean.tolist() == [0, 0] and int(norm.num_batches_tracked) == 0
+
+
+@pytest.mark.parametrize("options", [{}, dict(anneal_strategy="linear", anneal_epochs=4), dict(anneal_epochs=0), dict(anneal_epochs=6)])
+def test_swalr(options):
+    got = []
+    for lib in (td, torch):
+        o = lib.optim.SGD([{"params": [lib.ones(1, requires_grad=True)]}, {"params": [lib.ones(1, requires_grad=True)], "lr": 0.1}], lr=0.5)
+        other, s, rates = lib.optim.lr_scheduler.ExponentialLR(o, 0.9), lib.optim.swa_utils.SWALR(o, [0.05, 0.2], **options), []
+        for k in range(12):
+            rates.append([g["lr"] for g in o.param_groups])
+            o.step()
+            (s if k > 3 else other).step()
+        got.append(rates)
+    np.testing.assert_allclose(*got, rtol=1e-12)
+    o = td.optim.SGD([{"params": [td.ones(1)]}, {"params": [td.ones(1)]}], lr=0.5)
+    again = td.optim.swa_utils.SWALR(o, 0.1)
+    again.step()
+    state = again.state_dict()
+    again.step()
+    again.load_state_dict(state)
+    assert again.last_epoch == 1 and 0.1 < again.get_last_lr()[0] < 0.5

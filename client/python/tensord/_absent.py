@@ -40,7 +40,8 @@ _WHY = {
                                    "current_stream", "synchronize", "memory_allocated", "max_memory_allocated", "mem_get_info", "set_device"), _CUDA),
     "tensord.nn": {**dict.fromkeys(("DataParallel", "parallel"), _SHARE), "SyncBatchNorm": "what several processes normalise is not added up between them; BatchNorm2d has the statistics of its own batch"},
     "tensord.special": {},
-    "tensord.optim": {"SparseAdam": "tensors are dense here; Adam does", **dict.fromkeys(("Adafactor", "Muon"), "Adam, Lamb, Lion and others are there")},
+    "tensord.optim": {"SparseAdam": "tensors are dense here; Adam does",
+                      "swap_in_optimizer_params_and_state": "a step is not traced; make an optimizer of these parameters, and load_state_dict()"},
 }
 
 

@@ -20,6 +20,21 @@ class _BatchNorm(Module):
         self.register_buffer("running_var", td.ones(num_features, dtype=dtype, device=device) if track_running_stats else None)
         self.register_buffer("num_batches_tracked", td.tensor(0, device=device) if track_running_stats else None)
 
+    @td.no_grad()
+    def reset_running_stats(self):
+        """Mean 0 and variance 1, of no batches."""
+        if self.track_running_stats:
+            for statistic, value in ((self.running_mean, 0), (self.running_var, 1), (self.num_batches_tracked, 0)):
+                statistic.fill_(value)
+
+    @td.no_grad()
+    def reset_parameters(self):
+        """As they were made, the running statistics too."""
+        self.reset_running_stats()
+        if self.affine:
+            self.weight.fill_(1)
+            self.bias.fill_(0)
+
     def forward(self, input):
         if input.ndim not in self._dims:
             raise td.ShapeError(f"{type(self).__name__} takes {' or '.join(map(str, self._dims))} dimensions, got {input.ndim}")
