@@ -139,6 +139,45 @@ def test_initialisation():
     assert nn.init.xavier_normal_(td.empty(50, 50)).std().item() == pytest.approx(0.14142, rel=0.1)
 
 
+def test_orthogonal_dirac_and_sparse():
+    for shape in ((4, 4), (3, 5), (5, 3), (3, 2, 2), (2, 0)):
+        w = nn.Parameter(td.empty(shape))
+        assert nn.init.orthogonal_(w, gain=2) is w and w.requires_grad and w.grad_fn is None
+        m = w.detach().reshape(shape[0], -1)
+        if m.numel():
+            td.testing.assert_close(m @ m.t() if m.shape[0] <= m.shape[1] else m.t() @ m, 4 * td.eye(min(m.shape)), atol=1e-5, rtol=0)
+    w = nn.init.sparse_(td.empty(10, 50), 0.35, std=2.0)
+    assert (w == 0).sum(0).tolist() == [4] * 50 and 1.5 < w[w != 0].std().item() < 2.5
+    conv = nn.Conv1d(4, 4, 3, padding=1, groups=2, bias=False)
+    nn.init.dirac_(conv.weight, 2)
+    x = td.randn(1, 4, 5)
+    td.testing.assert_close(conv(x).detach(), x)
+    for function, wrong, kind in ((nn.init.orthogonal_, (td.ones(2),), td.ShapeError), (nn.init.dirac_, (td.ones(2, 2),), td.ShapeError), (nn.init.sparse_, (td.ones(2), 0.1), td.ShapeError),
+                                  (nn.init.dirac_, (td.ones(3, 2, 2), 2), td.InvalidError), (nn.init.calculate_gain, ("sinus",), td.InvalidError),
+                                  (nn.init.calculate_gain, ("leaky_relu", "a"), td.InvalidError), (nn.init.kaiming_normal_, (td.ones(2, 2), 0, "fan"), td.InvalidError)):
+        with pytest.raises(kind):
+            function(*wrong)
+    with pytest.warns(FutureWarning, match="nn.init.constant_"):
+        assert nn.init.constant(td.empty(2), 3.0).tolist() == [3, 3]
+
+
+def test_initialisation_by_a_generator():
+    init = nn.init
+    for fill in (init.uniform_, init.normal_, init.xavier_uniform_, init.xavier_normal_, init.kaiming_uniform_, init.kaiming_normal_, init.trunc_normal_,
+                 init.orthogonal_, lambda t, generator: init.sparse_(t, 0.5, generator=generator)):
+        a, b = (fill(td.empty(4, 4), generator=td.Generator().manual_seed(3)) for _ in range(2))
+        assert td.equal(a, b) and not td.equal(a, fill(td.empty(4, 4), generator=td.Generator().manual_seed(4)))
+
+
+@needs_torch
+def test_kernels_that_leave_what_they_see():
+    for shape, groups in (((4, 2, 3), 1), ((4, 2, 3), 2), ((2, 4, 3, 2), 1), ((6, 2, 1, 4, 5), 3)):
+        np.testing.assert_array_equal(nn.init.dirac_(td.ones(shape), groups).numpy(), torch.nn.init.dirac_(torch.ones(shape), groups).numpy())
+    for name in ("linear", "conv2d", "sigmoid", "tanh", "relu", "leaky_relu", "selu"):
+        assert nn.init.calculate_gain(name) == pytest.approx(torch.nn.init.calculate_gain(name))
+    assert nn.init._calculate_fan_in_and_fan_out(td.ones(2, 3, 4)) == torch.nn.init._calculate_fan_in_and_fan_out(torch.ones(2, 3, 4))
+
+
 def both(make, *shapes, seed=0):
     """The same module in both libraries, with the same numbers."""
     torch.manual_seed(seed)
