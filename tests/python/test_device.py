@@ -145,6 +145,11 @@ def layers(**place):
     yield n.TransformerDecoderLayer(4, 2, 8, **place)
     yield n.Transformer(4, 2, 1, 1, 8, **place)
     yield n.TransformerEncoder(n.TransformerEncoderLayer(4, 2, 8, **place), 2)
+    for made, sizes in (("Linear", (3,)), *((f"{k}{d}d", (2, 3)) for k in ("Conv", "ConvTranspose") for d in (1, 2, 3)), *((f"{k}Norm{d}d", ()) for k in ("Batch", "Instance") for d in (1, 2, 3))):
+        lazy = getattr(n, "Lazy" + made)(*sizes, **place)
+        yield lazy
+        lazy(td.ones(2, 2, *(4,) * (int(made[-2]) if made != "Linear" else 0), **place))
+        yield lazy
 
 
 def test_layers_are_made_where_they_are_told():

@@ -242,6 +242,8 @@ class World:
             return self.traced(module, title)
         if module._before or module._after or any(module._around):
             raise TypeError(f"a program cannot run the hooks of the module '{title or type(module).__name__}'; remove them, or call it outside")
+        if hasattr(module, "has_uninitialized_params") and module.has_uninitialized_params():
+            raise TypeError(f"the module '{title or type(module).__name__}' has uninitialized parameters: call it with an input first")
         if "parametrizations" in module._modules:
             raise TypeError(f"a program cannot work out the parametrized tensors of the module '{title or type(module).__name__}': trace it, or remove_parametrizations()")
         number, names, kind = len(self.objects), {}, 0

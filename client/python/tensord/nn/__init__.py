@@ -3,8 +3,9 @@
 import typing as _typing
 
 from tensord import _absent
-from tensord.nn import functional as functional, init as init, utils as utils
+from tensord.nn import functional as functional, init as init, parameter as parameter, utils as utils
 from tensord.nn._convolutions import *  # noqa: F401,F403
+from tensord.nn._lazy import *  # noqa: F401,F403
 from tensord.nn._norms import *  # noqa: F401,F403
 from tensord.nn._plain_layers import *  # noqa: F401,F403
 from tensord.nn._window_layers import *  # noqa: F401,F403
@@ -12,8 +13,9 @@ from tensord.nn.adaptive import *  # noqa: F401,F403
 from tensord.nn.attention import *  # noqa: F401,F403
 from tensord.nn.layers import *  # noqa: F401,F403
 from tensord.nn.losses import *  # noqa: F401,F403
-from tensord.nn.module import (Identity as Identity, Module as Module, ModuleDict as ModuleDict, ModuleList as ModuleList, Parameter as Parameter,
+from tensord.nn.module import (Buffer as Buffer, Identity as Identity, Module as Module, ModuleDict as ModuleDict, ModuleList as ModuleList, Parameter as Parameter,
                                ParameterDict as ParameterDict, ParameterList as ParameterList, Sequential as Sequential)
+from tensord.nn.parameter import UninitializedBuffer as UninitializedBuffer, UninitializedParameter as UninitializedParameter
 from tensord.nn.recurrent import *  # noqa: F401,F403
 from tensord.nn.transformer import *  # noqa: F401,F403
 

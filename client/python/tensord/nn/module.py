@@ -30,10 +30,27 @@ class Parameter(_C.Tensor):
         return "Parameter containing:\n" + repr(self.detach())[:-1] + (", requires_grad=True)" if self.requires_grad else ")")
 
 
+class Buffer(_C.Tensor):
+    """A tensor that belongs to a module and is not trained: assigned as an attribute, it is registered. persistent=False: state_dict() has it not."""
+
+    persistent = True
+
+    def __new__(cls, data=None, *, persistent=True):
+        self = super().__new__(cls, td.empty(0) if data is None else data.detach() if td.is_tensor(data) else data)
+        if not persistent:
+            self.persistent = False
+        return self
+
+
 def _moved(x, args, kwargs):
     """x.to(...), which changes the dtype of floats alone."""
     y = x.to(*args, **kwargs)
     return y if x.is_floating_point() else x.to(y.device)
+
+
+def _is_lazy(x):
+    """Whether it has no shape yet (parameter.py)."""
+    return getattr(type(x), "_lazy", False)
 
 
 class _Keys(namedtuple("_IncompatibleKeys", "missing_keys unexpected_keys")):
@@ -122,6 +139,9 @@ class Module:
             raise AttributeError("call super().__init__() before assigning attributes of a Module")
         homes: Any = (self._parameters, self._buffers, self._modules)
         home: Any = self._parameters if isinstance(value, Parameter) else self._modules if isinstance(value, Module) else None
+        if isinstance(value, Buffer) and name not in self._parameters:
+            home = self._buffers
+            (self._transient.discard if value.persistent else self._transient.add)(name)
         if home is None and (value is None or td.is_tensor(value)):
             home = next((h for h in homes if name in h), None)
             if home is self._parameters and value is not None:
@@ -261,10 +281,10 @@ class Module:
                 for name, x in home.items():
                     if x is None:
                         continue
-                    y = _moved(x.detach(), args, kwargs)
+                    y = _moved(x.data, args, kwargs)
                     if y.dtype is x.dtype and y.device is x.device:
                         continue
-                    if not isinstance(x, Parameter):
+                    if not isinstance(x, Parameter) and not _is_lazy(x):
                         home[name] = y
                         continue
                     grad = x.grad
@@ -317,23 +337,26 @@ class Module:
             dot = prefix + "." * bool(prefix)
             for name, p in module._parameters.items():
                 if p is not None:
-                    state[dot + name] = p.detach()
+                    state[dot + name] = p if _is_lazy(p) else p.detach()
             for name, b in module._buffers.items():
                 if b is not None and name not in module._transient:
-                    state[dot + name] = b.detach()
+                    state[dot + name] = b if _is_lazy(b) else b.detach()
         return state
 
     @td.no_grad()
     def load_state_dict(self, state_dict, strict=True):
         own = self.state_dict()
+        for k, mine in own.items():
+            if _is_lazy(mine) and k in state_dict and not _is_lazy(state_dict[k]):
+                mine.materialize(tuple(state_dict[k].shape))
         missing, unexpected = [k for k in own if k not in state_dict], [k for k in state_dict if k not in own]
         wrong = [f"{k} has shape {tuple(state_dict[k].shape)}, here it is {own[k].shape}" for k in own
-                 if k in state_dict and tuple(state_dict[k].shape) != own[k].shape]
+                 if k in state_dict and not _is_lazy(own[k]) and tuple(state_dict[k].shape) != own[k].shape]
         if wrong or (strict and (missing or unexpected)):
             reasons = [f"missing: {', '.join(missing)}"] * bool(missing and strict) + [f"unexpected: {', '.join(unexpected)}"] * bool(unexpected and strict)
             raise _C.InvalidError(f"the state does not fit {type(self).__name__}: " + "; ".join(reasons + wrong))
         for k, mine in own.items():
-            if k in state_dict:
+            if k in state_dict and not _is_lazy(mine):
                 mine.copy_(_C.asarray(state_dict[k]))
         return _Keys(missing, unexpected)
 
