@@ -1,4 +1,5 @@
 """tensord.data without torch: DataLoader with NumPy's arrays and tensors out, SharedList, SharedDict."""
+import collections
 import itertools
 import os
 import pickle
@@ -274,6 +275,94 @@ def test_samplers_of_a_script():
         data.WeightedRandomSampler([1.0, 0], 2, replacement=False)
     assert len(list(data.RandomSampler("abc", num_samples=7))) == 7 and set(data.RandomSampler("ab", replacement=True, num_samples=40)) == {0, 1}
     assert issubclass(data.WeightedRandomSampler, data.Sampler)
+
+
+def counted(n):
+    """An iterable data set; its class knows no worker."""
+    from tensord.utils import data
+
+    class Counted(data.IterableDataset):
+        def __iter__(self):
+            return iter(range(n))
+
+        def __len__(self):
+            return n
+
+    return Counted()
+
+
+class Squares:
+    """Answers a whole batch at once."""
+
+    def __len__(self):
+        return 3
+
+    def __getitem__(self, k):
+        raise AssertionError("one by one")
+
+    def __getitems__(self, ks):
+        return [k * k for k in ks]
+
+
+def test_data_sets_beside_and_behind_each_other():
+    from tensord.utils import data
+
+    rows = data.TensorDataset(td.arange(3), td.arange(3) * 2)
+    both = data.StackDataset(rows, "abc")
+    assert len(both) == 3 and both[1][1] == "b" and [int(x) for x in both[1][0]] == [1, 2]
+    named = data.StackDataset(x=[1, 2, 3], y=Squares())
+    assert named.__getitems__([0, 2]) == [{"x": 1, "y": 0}, {"x": 3, "y": 4}]
+    assert [{k: v.tolist() for k, v in b.items()} for b in data.DataLoader(named, batch_size=2)] == [{"x": [1, 2], "y": [0, 1]}, {"x": [3], "y": [4]}]
+    for wrong, said in ((lambda: data.StackDataset(), "At least one"), (lambda: data.StackDataset([1], a=[1]), "both types"), (lambda: data.StackDataset([1], [1, 2]), "Size mismatch")):
+        with pytest.raises(ValueError, match=said):
+            wrong()
+    Squares.__getitems__, right = lambda self, ks: [0], Squares.__getitems__
+    with pytest.raises(ValueError, match="Expected 2, got 1"):
+        named.__getitems__([0, 2])
+    Squares.__getitems__ = right
+    chain = counted(2) + counted(3)
+    assert isinstance(chain, data.ChainDataset) and list(chain) == [0, 1, 0, 1, 2] and len(chain) == 5
+    assert [b.tolist() for b in data.DataLoader(chain, batch_size=3)] == [[0, 1, 0], [1, 2]]
+    with pytest.raises(AssertionError, match="only supports IterableDataset"):
+        list(data.ChainDataset([[1, 2]]))
+    with pytest.raises(AssertionError, match="does not support IterableDataset"):
+        data.ConcatDataset([counted(2)])
+    longer = rows + rows
+    assert isinstance(longer, data.ConcatDataset) and len(longer) == 6 and data.Dataset[int] and data.IterableDataset[int] and data.Sampler[int]
+
+
+def test_converted():
+    from tensord.utils import data
+
+    made = data.default_convert({"a": np.ones(2, np.float32), "b": (np.float64(2), "x"), "c": [td.ones(1), 3]})
+    assert made["a"].tolist() == [1, 1] and td.is_tensor(made["b"][0]) and made["b"][1] == "x" and made["c"][1] == 3 and isinstance(made["b"], list)
+    kind = collections.namedtuple("kind", "x y")
+    assert data.default_convert(kind(np.arange(2), None)).x.dtype is td.int64 and data.default_convert(np.array(["a"])).tolist() == ["a"]
+
+
+@pytest.mark.parametrize("n, ranks, drop", [(10, 3, False), (10, 3, True), (9, 3, False), (2, 5, False), (2, 5, True)])
+def test_each_rank_has_its_places(monkeypatch, n, ranks, drop):
+    from tensord.utils import data
+
+    torch = pytest.importorskip("torch")
+    theirs = torch.utils.data.DistributedSampler
+    for k in range(ranks):
+        if n >= ranks or not drop:
+            assert list(data.DistributedSampler(range(n), ranks, k, shuffle=False, drop_last=drop)) == list(theirs(range(n), ranks, k, shuffle=False, drop_last=drop))
+    mixed = [data.DistributedSampler(range(n), ranks, k, seed=3, drop_last=drop) for k in range(ranks)]
+    all_of_it = [list(s) for s in mixed]
+    assert len({len(s) for s in mixed}) == 1 and [len(x) for x in all_of_it] == [len(s) for s in mixed]
+    assert set(sum(all_of_it, [])) == set(range(n)) or drop
+    for s in mixed:
+        s.set_epoch(1)
+    assert n < 5 or [list(s) for s in mixed] != all_of_it
+    monkeypatch.setenv("RANK", "1")
+    with pytest.raises(RuntimeError, match="WORLD_SIZE"):
+        data.DistributedSampler(range(n))
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    assert data.DistributedSampler(range(n)).rank == 1
+    with pytest.raises(ValueError, match="Invalid rank 2"):
+        data.DistributedSampler(range(n), 2, 2)
 
 
 def told_seed(k):

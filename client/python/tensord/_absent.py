@@ -13,6 +13,7 @@ _FORWARDS = "derivatives are computed backwards; tensord.autograd.functional.jvp
 _SHARE = "processes of one machine share a model by module.share_memory(), tensors by their names and by tensord.Queue"
 _WHERE = "the functions are tensord's own: tensord.{}"
 _TRANSFORMS = "no function of Python is transformed; batch over a dimension, and ask tensord.autograd.grad for derivatives"
+_PIPES = "a pipe is an IterableDataset whose __iter__() is a generator of Python's, over another"
 
 _WHY = {
     "tensord": {
@@ -42,6 +43,8 @@ _WHY = {
     "tensord.special": {},
     "tensord.optim": {"SparseAdam": "tensors are dense here; Adam does",
                       "swap_in_optimizer_params_and_state": "a step is not traced; make an optimizer of these parameters, and load_state_dict()"},
+    "tensord.utils.data": dict.fromkeys(("IterDataPipe", "MapDataPipe", "DFIterDataPipe", "DataChunk", "functional_datapipe", "guaranteed_datapipes_determinism",
+                                         "non_deterministic", "argument_validation", "runtime_validation", "runtime_validation_disabled"), _PIPES),
 }
 
 

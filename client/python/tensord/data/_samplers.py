@@ -1,13 +1,35 @@
 """Samplers and data sets without torch, under torch's names. Random numbers are Python's: `generator` is a random.Random."""
 
 import random
+from typing import Generic, TypeVar
+
+_Sample = TypeVar("_Sample", covariant=True)
 
 
-class IterableDataset:
-    """A data set that is iterated instead of looked up: each worker iterates its own copy; get_worker_info() tells which it is."""
+class IterableDataset(Generic[_Sample]):
+    """A data set that is iterated instead of looked up: each worker iterates its own copy; get_worker_info() tells which it is. a + b: first a, then b."""
 
     def __iter__(self):
         raise NotImplementedError(f"{type(self).__name__} has no __iter__")
+
+    def __add__(self, other):
+        return ChainDataset([self, other])
+
+
+class ChainDataset(IterableDataset):
+    """Iterable data sets, one behind the other, each begun when it is come to."""
+
+    def __init__(self, datasets):
+        self.datasets = datasets
+
+    def __iter__(self):
+        for d in self.datasets:
+            if not isinstance(d, IterableDataset):
+                raise AssertionError("ChainDataset only supports IterableDataset")
+            yield from d
+
+    def __len__(self):
+        return sum(map(len, self.datasets))
 
 
 class SequentialSampler:

@@ -3,18 +3,31 @@
 import bisect
 import itertools
 import math
-from typing import Any
+import os
+import random
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from tensord import _C
+from tensord import _absent, _C
 from tensord._random import default_generator as _dice
 from tensord.data._loader import DataLoader as _DataLoader
-from tensord.data._plain import collate, get_worker_info as get_worker_info
-from tensord.data._samplers import BatchSampler as BatchSampler, IterableDataset as IterableDataset, SequentialSampler as SequentialSampler
+from tensord.data._plain import collate, finish, get_worker_info as get_worker_info
+from tensord.data._samplers import (BatchSampler as BatchSampler, ChainDataset as ChainDataset, IterableDataset as IterableDataset,
+                                   SequentialSampler as SequentialSampler)
 
 
 def default_collate(batch):
     """A batch of samples as a sample of batches, in tensors."""
     return collate(batch, "tensord")
+
+
+def default_convert(data):
+    """A sample that stands for itself, in tensors: arrays are, in dicts, lists and tuples too, of which the last become lists as in PyTorch."""
+    if isinstance(data, dict):
+        return {k: default_convert(v) for k, v in data.items()}
+    if isinstance(data, (list, tuple)):
+        items = [default_convert(x) for x in data]
+        return type(data)(*items) if hasattr(data, "_fields") else items
+    return finish(data, {"out": "tensord"})
 
 
 class DataLoader(_DataLoader):
@@ -26,11 +39,17 @@ class DataLoader(_DataLoader):
                          multiprocessing_context, generator or _dice, out=out, **options)
 
 
-class Dataset:
-    """Samples by their places: write __getitem__ and __len__."""
+_Sample = TypeVar("_Sample", covariant=True)
+
+
+class Dataset(Generic[_Sample]):
+    """Samples by their places: write __getitem__ and __len__. a + b has those of b behind those of a."""
 
     def __getitem__(self, index) -> Any:
         raise NotImplementedError(f"{type(self).__name__} has no __getitem__")
+
+    def __add__(self, other):
+        return ConcatDataset([self, other])
 
 
 class TensorDataset(Dataset):
@@ -46,6 +65,46 @@ class TensorDataset(Dataset):
 
     def __len__(self):
         return self.tensors[0].shape[0]
+
+
+class StackDataset(Dataset):
+    """Data sets of one length beside each other: a sample is a tuple of theirs, or, where they were given by names, a dict.
+
+    Raises InvalidError for different lengths, and for none or both kinds of arguments.
+    """
+
+    def __init__(self, *args, **kwargs):
+        if args and kwargs:
+            raise _C.InvalidError("Supported either ``tuple``- (via ``args``) or ``dict``- (via ``kwargs``) like input/output, but both types are given.")
+        if not args and not kwargs:
+            raise _C.InvalidError("At least one dataset should be passed")
+        self.datasets: Any = args or kwargs
+        sizes = {len(d) for d in self._all()}
+        if len(sizes) > 1:
+            raise _C.InvalidError("Size mismatch between datasets")
+        self._length = sizes.pop()
+
+    def _all(self):
+        return self.datasets.values() if isinstance(self.datasets, dict) else self.datasets
+
+    def _put_together(self, parts):
+        return dict(zip(self.datasets, parts)) if isinstance(self.datasets, dict) else tuple(parts)
+
+    def __getitem__(self, index):
+        return self._put_together([d[index] for d in self._all()])
+
+    def __getitems__(self, indices):
+        """A batch, for which each data set is asked once, if it answers such."""
+        columns = []
+        for d in self._all():
+            many = getattr(d, "__getitems__", None)
+            columns.append(many(indices) if callable(many) else [d[k] for k in indices])
+            if len(columns[-1]) != len(indices):
+                raise _C.InvalidError(f"Nested dataset's output size mismatch. Expected {len(indices)}, got {len(columns[-1])}")
+        return [self._put_together(row) for row in zip(*columns)]
+
+    def __len__(self):
+        return self._length
 
 
 class Subset(Dataset):
@@ -68,6 +127,8 @@ class ConcatDataset(Dataset):
         self.datasets = list(datasets)
         if not self.datasets:
             raise _C.InvalidError("ConcatDataset() takes at least one data set")
+        if any(isinstance(d, IterableDataset) for d in self.datasets):
+            raise AssertionError("ConcatDataset does not support IterableDataset")
         self.cumulative_sizes = list(itertools.accumulate(map(len, self.datasets)))
 
     def __getitem__(self, index):
@@ -81,7 +142,7 @@ class ConcatDataset(Dataset):
         return self.cumulative_sizes[-1]
 
 
-class Sampler:
+class Sampler(Generic[_Sample]):
     """Places of samples in some order: write __iter__ and, where it is known, __len__."""
 
     def __init__(self, data_source=None):
@@ -138,6 +199,43 @@ class WeightedRandomSampler(Sampler):
         return self.num_samples
 
 
+def _told(name, given, of):
+    """A number that was given, or is in the environment, where torchrun and others put it."""
+    if given is None and name not in os.environ:
+        raise _C.Error(f"DistributedSampler: {of} is not given, and there is no {name} in the environment; there are no process groups here")
+    return int(os.environ[name]) if given is None else given
+
+
+class DistributedSampler(Sampler):
+    """This rank's places, every num_replicas-th, in an order that is the same in all ranks: with shuffle another for each set_epoch().
+
+    All ranks have as many: the first places come twice, or, with drop_last, the last ones not at all. num_replicas and rank may come from the
+    environment's WORLD_SIZE and RANK. Raises InvalidError for a rank that is none of them, Error where nothing tells them.
+    """
+
+    def __init__(self, dataset, num_replicas=None, rank=None, shuffle=True, seed=0, drop_last=False):
+        self.num_replicas, self.rank = _told("WORLD_SIZE", num_replicas, "num_replicas"), _told("RANK", rank, "rank")
+        if not 0 <= self.rank < self.num_replicas:
+            raise _C.InvalidError(f"Invalid rank {self.rank}, rank should be in the interval [0, {self.num_replicas - 1}]")
+        self.dataset, self.shuffle, self.seed, self.drop_last, self.epoch = dataset, shuffle, seed, drop_last, 0
+        n = len(dataset)
+        self.num_samples = n // self.num_replicas if drop_last else -(-n // self.num_replicas)
+        self.total_size = self.num_samples * self.num_replicas
+
+    def __iter__(self):
+        order = list(range(len(self.dataset)))
+        if self.shuffle:
+            random.Random(self.seed + self.epoch).shuffle(order)
+        return itertools.islice(itertools.cycle(order), self.rank, self.total_size, self.num_replicas)
+
+    def __len__(self):
+        return self.num_samples
+
+    def set_epoch(self, epoch):
+        """The next iteration has this epoch's order."""
+        self.epoch = epoch
+
+
 def random_split(dataset, lengths, generator=None):
     """The samples in random order, cut into parts of these lengths, or of these shares of the whole."""
     n = len(dataset)
@@ -152,3 +250,7 @@ def random_split(dataset, lengths, generator=None):
         parts.append(Subset(dataset, order[at : at + k]))
         at += k
     return parts
+
+
+if not TYPE_CHECKING:
+    __getattr__ = _absent.of(__name__)
