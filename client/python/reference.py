@@ -19,7 +19,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 CHAPTERS = {"tensord": "Functions and classes", "tensord.Tensor": "Methods and attributes of tensors", "tensord.nn": "Layers and losses",
             "tensord.nn.functional": "Layers as functions", "tensord.nn.init": "Initial weights", "tensord.nn.utils": "For training loops",
             "tensord.nn.utils.parametrize": "Weights worked out of others", "tensord.nn.utils.parametrizations": "Weights with a norm, or orthogonal",
-            "tensord.optim": "Optimizers", "tensord.optim.lr_scheduler": "Schedules of learning rates", "tensord.optim.swa_utils": "Means of weights", "tensord.autograd": "Gradients",
+            "tensord.optim": "Optimizers", "tensord.optim.lr_scheduler": "Schedules of learning rates", "tensord.optim.swa_utils": "Means of weights", "tensord.autograd": "Gradients", "tensord.func": "Functions of functions",
             "tensord.fft": "Fourier transforms", "tensord.signal.windows": "Windows", "tensord.masked": "Reductions under masks",
             "tensord.data": "Loading by worker processes", "tensord.torch": "For programs that use PyTorch"}
 

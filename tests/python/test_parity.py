@@ -467,6 +467,62 @@ rows("kaiser_window", "5, True, 3.0")
 rows("stft", "m[0], 4, 2, return_complex=True", "lib.cat([x, x, x, x], 1), 4, 1, 3, v, return_complex=True", "x, 64, return_complex=True")
 rows("istft", "lib.ones(3, 4, dtype=lib.complex64), 4")
 
+# Functions of layers at the top, where those of F take more.
+for name in _names("conv1d conv2d conv_transpose2d avg_pool1d adaptive_avg_pool1d group_norm layer_norm rms_norm celu selu prelu hardshrink pixel_shuffle"):
+    rows(name, *(a for a in PATTERNS["F." + name] if "inplace" not in a))
+rows("selu_ celu_", "x * 1")
+rows("threshold_ rrelu_", "x * 1, 0.1, 20.0")
+rows("addmv_", "v, m, four", "v, m, four, beta=2, alpha=3", "v, m.t(), v")
+rows("threshold", "x, 0.1, 20.0", "x, 0, 5")
+rows("rrelu", "x", "x, 0.1, 0.2", "x, 0.1, 0.2, False")
+rows("max_pool2d", *PATTERNS["F.max_pool2d"])
+rows("max_pool1d max_pool1d_with_indices", "row, 2", "row, 3, 1, 1", "row, 4, ceil_mode=True")
+rows("max_pool3d", "pic, 2", "pic.unsqueeze(0), 2, 1")
+rows("adaptive_max_pool1d", "row, 3", "row, 1")
+rows("conv3d conv_transpose3d", "pic.unsqueeze(0), ker.unsqueeze(0)")
+rows("conv_transpose1d", "row, ker1", "row, ker1, two, 2, 1")
+rows("convolution", "pic, ker, None, (1, 1), (1, 0), (1, 1), False, (0, 0), 1", "pic, ker, two, (2, 2), (1, 0), (1, 1), True, (1, 1), 1")
+rows("conv_tbc", "row.permute(2, 0, 1), ker1.permute(2, 1, 0), two", "row.permute(2, 0, 1), ker1.permute(2, 1, 0), two, 1", "x, ker1, two")
+rows("affine_grid_generator", "x[None], (1, 2, 2, 3), False", "x[None], (1, 2, 2, 3), True")
+rows("grid_sampler grid_sampler_2d", "pic, lib.stack([x, y], -1)[None] / 4, 0, 0, False", "pic, lib.stack([x, y], -1)[None] / 4, 1, 1, True", "pic, lib.stack([x, y], -1)[None] / 4, 0, 2, True")
+rows("grid_sampler_3d", "pic.unsqueeze(0), lib.stack([x, y, x], -1)[None, None] / 4, 0, 0, False")
+rows("native_channel_shuffle channel_shuffle", "lib.cat([pic, pic], 1), 2", "pic, 2")
+rows("pixel_unshuffle", "pic, 2", "pic, 3")
+rows("bilinear", "x, y, lib.stack([sq, sq + 1])", "x, y, lib.stack([sq, sq + 1]), two")
+rows("pairwise_distance", "x, y", "x, y, 1.0", "x, y, 2.0, 1e-6, True")
+rows("cosine_similarity", "x, y", "x, y, 0", "x, y, dim=-1, eps=1.0")
+rows("pdist", "m", "m, 1.0")
+rows("batch_norm", "x, None, None, v, p[0].abs() + 1, False, 0.1, 1e-5, False", "x, v, v, None, None, True, 0.1, 1e-5, False", "pic, two, two, None, None, True, 0.2, 0.1, True")
+rows("instance_norm", "pic, None, None, None, None, True, 0.1, 1e-5, False", "pic, two, two, None, None, True, 0.1, 0.1, True")
+rows("dropout dropout_ alpha_dropout alpha_dropout_ feature_dropout feature_dropout_ feature_alpha_dropout feature_alpha_dropout_", "b3 * 1, 0.5, False", "b3 * 1, 0.0, True", "b3 * 1, 2.0, True")
+rows("native_dropout", "b3, 0.5, False", "b3, 0.0, True")
+rows("embedding", "m, i", "m, i, 1", "m, lib.tensor([9])", "m, i, -1, True")
+rows("embedding_renorm_", "m * 1, lib.tensor([0, 1]), 1.0, 2.0")
+rows("binary_cross_entropy_with_logits", "x, target", "x, target, None, v, 0", "x, target, reduction=2", "x, target, reduction=5")
+rows("cosine_embedding_loss", "x, y, lib.tensor([1, -1])", "x, y, lib.tensor([1, -1]), 0.5, 2")
+rows("hinge_embedding_loss", "x, x.sign()", "x, x.sign(), 0.5, 0")
+rows("kl_div", "x, unit", "x, unit, 0", "x, unit, reduction=2, log_target=True")
+rows("margin_ranking_loss", "x, y, x.sign()", "x, y, x.sign(), 0.5, 2")
+rows("poisson_nll_loss", "x, p, True, False, 1e-8, 1", "p, p, False, True, 1e-8, 0")
+rows("triplet_margin_loss", "x, y, z", "x, y, z, 0.5, 1.0, 1e-6, True, 0")
+rows("ctc_loss", "lib.log_softmax(lib.stack([m, m, m]).to(lib.float32), 2), lib.tensor([1, 2, 3]), (3, 3, 2), (1, 1, 1)", "lib.log_softmax(lib.stack([m, m, m]).to(lib.float32), 2), lib.tensor([1, 2, 3]), (3, 3, 3), (1, 1, 1), 0, 2, True")
+rows("norm_except_dim", "x", "x, 2, 1", "b3, 2, -1", "b3, 1, 0")
+rows("frobenius_norm", "x, 1", "x, [0, 1], True", "b3, (1, 2)")
+rows("nuclear_norm", "x", "b3, (1, 2)", "b3, (0, 2), True")
+rows("rnn_tanh_cell rnn_relu_cell", "x, y, sq, sq", "x, y, sq, sq, v, v")
+rows("gru_cell", "x, y, lib.cat([sq, sq, sq]), lib.cat([sq, sq, sq])", "x, y, lib.cat([sq, sq, sq]), lib.cat([sq, sq, sq]), lib.cat([v, v, v]), lib.cat([v, v, v])")
+rows("lstm_cell", "x, (y, z), lib.cat([sq, sq, sq, sq]), lib.cat([sq, sq, sq, sq])", "x, [y, z], lib.cat([sq, sq, sq, sq]), lib.cat([sq, sq, sq, sq]), lib.cat([v, v, v, v]), lib.cat([v, v, v, v])")
+rows("rnn_tanh rnn_relu", "lib.stack([x, y]), z[None], [sq, sq], False, 1, 0.0, False, False, False", "lib.stack([x, y]), lib.stack([z] * 4), [sq, sq, v, v] * 2 + [lib.cat([sq, sq], 1), sq, v, v] * 2, True, 2, 0.0, False, True, True")
+rows("gru", "lib.stack([x, y]), z[None], [lib.cat([sq, sq, sq]), lib.cat([sq, sq, sq])], False, 1, 0.0, False, False, True", "lib.stack([x, y]), z[None], [sq], False, 1, 0.0, False, False, True")
+rows("lstm", "lib.stack([x, y]), (z[None], y[None]), [lib.cat([sq, sq, sq, sq])] * 2 + [lib.cat([v, v, v, v])] * 2, True, 1, 0.0, False, False, False")
+rows("range", "1, 4", "0, 1, 0.25", "5, 1, -2, dtype=lib.int64", "0, 3, 0", "0, 3, -1")
+rows("frombuffer", "b'abcdefgh', dtype=lib.int16", "b'abcdefgh', dtype=lib.int32, count=1, offset=4", "b'abc', dtype=lib.int16", "b'', dtype=lib.uint8", "b'abcd', dtype=lib.int16, count=3",
+     "b'abcd', dtype=lib.uint8, offset=4")
+rows("view_as_complex_copy", "lib.stack([x, y], -1)")
+rows("view_as_real_copy", "x")
+rows("can_cast", *(f"lib.{a}, lib.{b}" for a in ("bool", "int32", "float64", "complex64") for b in ("bool", "uint8", "float32", "complex64")))
+rows("binomial", "p.abs().floor(), lib.ones(2, 3) / 2", "p.abs().floor(), lib.ones(3)")
+
 # ---- what differs on purpose: (pattern of "name(arguments) variant: what differs", reason)
 MORE = ("more is taken here: PyTorch has no kernel for the dtype, or asks for another one")
 KNOWN = [
@@ -490,7 +546,13 @@ KNOWN = [
     (r"(conv|avg_pool|max_pool|mm|bmm|matmul|inner|einsum|dot|mv|tensordot)\w*\(.* (complex64|bool): raises DTypeError", "no kernel for the dtype here"),
     (r"(nextafter|signbit|square|rand_like|randn_like|uniform_|normal_|bernoulli_|cumprod|prod)\(.*raises DTypeError: .*is not implemented for",
      "no kernel for the dtype here"),
-    (r"(complex|polar)\(.* float16: ", "there is no complex32"),
+    (r"affine_grid_generator\(.* (int64|int32|int8|uint8|int scalar|bool|complex64): raises DTypeError", "grids are for floats"),
+    (r"(gru|lstm|rnn_tanh|rnn_relu)\(.* (int64|int32|int8|uint8|bool|complex64|int scalar): raises DTypeError", "recurrent layers are for floats"),
+    (r"rnn_relu\(.* bfloat16: gives", "halves are computed in float32"),
+    (r"binary_cross_entropy_with_logits\(x, target.* (scalar|int scalar): raises ShapeError", "as in F, a target has its input's size"),
+    (r"binary_cross_entropy_with_logits\(x, target, reduction=5\)", "a reduction that there is not is refused"),
+    (r"norm_except_dim\(.* empty: gives", "PyTorch cannot do it without elements"),
+    (r"(complex|polar|view_as_complex_copy)\(.* float16: ", "there is no complex32"),
     (r"stft\(.* empty: ", "a batch of no signals is transformed too"),
     (r"sub(tract)?_?\(.*True\)", "a bool of Python beside numbers is one of them"),
     (r"\baddcmul_?\(.*value=0.5.* int|\baddmm\(.*beta=0.5.* int", "a scale of whole numbers is a whole number"),
@@ -532,7 +594,7 @@ if torch.__version__ < "2":
     KNOWN.append((r"(dot|matmul)\(.* complex64|(conv_transpose2d|binary_cross_entropy_with_logits)\(.* bfloat16", "PyTorch 1.13 was wrong, or coarse"))
 
 # Of these only dtype and shape are compared: their values are drawn, or never written.
-DRAWN = set("rand randn randint randperm rand_like randn_like empty empty_like new_empty bernoulli bernoulli_ multinomial normal normal_ uniform_ random_ gumbel_softmax resize_ resize_as_".split())
+DRAWN = set("rand randn randint randperm rand_like randn_like empty empty_like new_empty bernoulli bernoulli_ multinomial normal normal_ uniform_ random_ binomial gumbel_softmax resize_ resize_as_".split())
 
 
 def plain(out):
@@ -656,7 +718,7 @@ def everything():
 # What takes no such arguments: tested elsewhere.
 ELSEWHERE = set("backward register_hook register_post_accumulate_grad_hook is_inference retain_grad cuda data_ptr from_dlpack from_numpy get_default_dtype set_default_dtype is_grad_enabled manual_seed initial_seed set_printoptions save "
                 "load type as_tensor_ share_memory_ is_shared pin_memory is_pinned apply_ map_ get_rng_state set_rng_state seed poisson randint_like istft exponential_ geometric_ cauchy_ log_normal_ new_empty_strided empty_strided polygamma polygamma_ "
-                "histogramdd native_layer_norm native_group_norm native_batch_norm is_autocast_enabled".split())
+                "histogramdd native_layer_norm native_group_norm native_batch_norm is_autocast_enabled typename".split())
 ALL = everything()
 # Methods that are functions too: their arguments are bound by the same code, so a few kinds of x are enough.
 TWICE, FEW = {n for n in ALL if n[:2] == "x." and "lib." + n[2:].removesuffix("_") in ALL}, ("float32", "int64", "bool", "empty")

@@ -26,8 +26,8 @@ pi, e, inf, nan, newaxis = 3.141592653589793, 2.718281828459045, 1e400, 1e400 - 
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # what __getattr__ finds
-    from tensord import (accelerator as accelerator, aio as aio, amp as amp, array_api as array_api, autograd as autograd, backends as backends, cuda as cuda, data as data, distributions as distributions, fft as fft, jit as jit,
-                         linalg as linalg, masked as masked, nn as nn, optim as optim, signal as signal, special as special, testing as testing, torch as torch, utils as utils)
+    from tensord import (accelerator as accelerator, aio as aio, amp as amp, array_api as array_api, autograd as autograd, backends as backends, cuda as cuda, data as data, distributions as distributions, fft as fft, func as func, jit as jit,
+                         linalg as linalg, masked as masked, nn as nn, optim as optim, random as random, signal as signal, special as special, testing as testing, torch as torch, utils as utils)
     from tensord._compose import (BoolTensor as BoolTensor, ByteTensor as ByteTensor, DoubleTensor as DoubleTensor, FloatTensor as FloatTensor,
                                   IntTensor as IntTensor, LongTensor as LongTensor, as_tensor as as_tensor, atleast_1d as atleast_1d,
                                   atleast_2d as atleast_2d,
@@ -58,6 +58,24 @@ if TYPE_CHECKING:  # what __getattr__ finds
                                rad2deg_ as rad2deg_, reciprocal_ as reciprocal_, relu_ as relu_, resize_as_ as resize_as_, round_ as round_, rsqrt_ as rsqrt_, sigmoid_ as sigmoid_,
                                sin_ as sin_, sinc_ as sinc_, sinh_ as sinh_, sqrt_ as sqrt_, square_ as square_, tan_ as tan_, tanh_ as tanh_, trunc_ as trunc_, xlogy_ as xlogy_,
                                zero_ as zero_, conj_physical_ as conj_physical_)
+    from tensord.func import vmap as vmap
+    from tensord._functions import (adaptive_avg_pool1d as adaptive_avg_pool1d, adaptive_max_pool1d as adaptive_max_pool1d, addmv_ as addmv_, affine_grid_generator as
+                                    affine_grid_generator, alpha_dropout as alpha_dropout, alpha_dropout_ as alpha_dropout_, avg_pool1d as avg_pool1d, batch_norm as batch_norm, bilinear
+                                    as bilinear, binary_cross_entropy_with_logits as binary_cross_entropy_with_logits, binomial as binomial, can_cast as can_cast, celu as celu, celu_ as
+                                    celu_, channel_shuffle as channel_shuffle, conv1d as conv1d, conv2d as conv2d, conv3d as conv3d, conv_tbc as conv_tbc, conv_transpose1d as
+                                    conv_transpose1d, conv_transpose2d as conv_transpose2d, conv_transpose3d as conv_transpose3d, convolution as convolution, cosine_embedding_loss as
+                                    cosine_embedding_loss, cosine_similarity as cosine_similarity, ctc_loss as ctc_loss, dropout as dropout, dropout_ as dropout_, embedding as embedding,
+                                    embedding_renorm_ as embedding_renorm_, feature_alpha_dropout as feature_alpha_dropout, feature_alpha_dropout_ as feature_alpha_dropout_,
+                                    feature_dropout as feature_dropout, feature_dropout_ as feature_dropout_, frobenius_norm as frobenius_norm, frombuffer as frombuffer, grid_sampler as
+                                    grid_sampler, grid_sampler_2d as grid_sampler_2d, grid_sampler_3d as grid_sampler_3d, group_norm as group_norm, gru as gru, gru_cell as gru_cell,
+                                    hardshrink as hardshrink, hinge_embedding_loss as hinge_embedding_loss, instance_norm as instance_norm, kl_div as kl_div, layer_norm as layer_norm,
+                                    lstm as lstm, lstm_cell as lstm_cell, margin_ranking_loss as margin_ranking_loss, max_pool1d as max_pool1d, max_pool1d_with_indices as
+                                    max_pool1d_with_indices, max_pool2d as max_pool2d, max_pool3d as max_pool3d, native_channel_shuffle as native_channel_shuffle, native_dropout as
+                                    native_dropout, norm_except_dim as norm_except_dim, nuclear_norm as nuclear_norm, pairwise_distance as pairwise_distance, pdist as pdist,
+                                    pixel_shuffle as pixel_shuffle, pixel_unshuffle as pixel_unshuffle, poisson_nll_loss as poisson_nll_loss, prelu as prelu, range as range, rms_norm as
+                                    rms_norm, rnn_relu as rnn_relu, rnn_relu_cell as rnn_relu_cell, rnn_tanh as rnn_tanh, rnn_tanh_cell as rnn_tanh_cell, rrelu as rrelu, rrelu_ as
+                                    rrelu_, selu as selu, selu_ as selu_, threshold as threshold, threshold_ as threshold_, triplet_margin_loss as triplet_margin_loss, typename as
+                                    typename, view_as_complex_copy as view_as_complex_copy, view_as_real_copy as view_as_real_copy)
     from tensord._queue import Queue as Queue, QueueEmpty as QueueEmpty, QueueFull as QueueFull
     from tensord._created import (complex as complex, empty_permuted as empty_permuted, empty_strided as empty_strided, logspace as logspace, polar as polar, scalar_tensor as scalar_tensor,
                                   tril_indices as tril_indices, triu_indices as triu_indices, view_as_complex as view_as_complex, view_as_real as view_as_real)
@@ -85,6 +103,15 @@ squeeze_copy t_copy transpose_copy unbind_copy unfold_copy unsqueeze_copy view_c
 arctanh_ as_strided_ asin_ asinh_ atan_ atanh_ ceil_ clamp_ clamp_max_ clamp_min_ clip_ cos_ cosh_ deg2rad_ detach_ erf_ erfc_ exp2_ exp_ expm1_ fill_
 fix_ floor_ frac_ gcd_ i0_ index_put_ lcm_ ldexp_ log10_ log1p_ log2_ log_ logit_ nan_to_num_ neg_ negative_ rad2deg_ reciprocal_ relu_ resize_as_
 round_ rsqrt_ sigmoid_ sin_ sinc_ sinh_ sqrt_ square_ tan_ tanh_ trunc_ xlogy_ zero_ conj_physical_""".split()),
+    "func": ("vmap",),
+    "_functions": tuple("""adaptive_avg_pool1d adaptive_max_pool1d addmv_ affine_grid_generator alpha_dropout alpha_dropout_ avg_pool1d batch_norm bilinear
+binary_cross_entropy_with_logits binomial can_cast celu celu_ channel_shuffle conv1d conv2d conv3d conv_tbc conv_transpose1d conv_transpose2d
+conv_transpose3d convolution cosine_embedding_loss cosine_similarity ctc_loss dropout dropout_ embedding embedding_renorm_ feature_alpha_dropout
+feature_alpha_dropout_ feature_dropout feature_dropout_ frobenius_norm frombuffer grid_sampler grid_sampler_2d grid_sampler_3d group_norm gru gru_cell
+hardshrink hinge_embedding_loss instance_norm kl_div layer_norm lstm lstm_cell margin_ranking_loss max_pool1d max_pool1d_with_indices max_pool2d
+max_pool3d native_channel_shuffle native_dropout norm_except_dim nuclear_norm pairwise_distance pdist pixel_shuffle pixel_unshuffle poisson_nll_loss
+prelu range rms_norm rnn_relu rnn_relu_cell rnn_tanh rnn_tanh_cell rrelu rrelu_ selu selu_ threshold threshold_ triplet_margin_loss typename
+view_as_complex_copy view_as_real_copy""".split()),
     "_matrix": ("chain_matmul", "pca_lowrank", "svd_lowrank"),
     "_queue": ("Queue", "QueueEmpty", "QueueFull"),
     "_random": ("Generator", "default_generator", "get_rng_state", "initial_seed", "manual_seed", "seed", "set_rng_state"),
@@ -97,7 +124,7 @@ round_ rsqrt_ sigmoid_ sin_ sinc_ sinh_ sqrt_ square_ tan_ tanh_ trunc_ xlogy_ z
     "amp": ("GradScaler", "autocast", "get_autocast_dtype", "is_autocast_available", "is_autocast_enabled"),
 }
 _HOME = {name: module for module, names in _LAZY.items() for name in names}
-_MODULES = ("accelerator", "aio", "amp", "array_api", "autograd", "backends", "cuda", "data", "distributions", "fft", "jit", "masked", "linalg", "nn", "optim", "signal", "special", "testing", "torch", "utils")
+_MODULES = ("accelerator", "aio", "amp", "array_api", "autograd", "backends", "cuda", "data", "distributions", "fft", "func", "jit", "masked", "linalg", "nn", "optim", "random", "signal", "special", "testing", "torch", "utils")
 
 
 if not TYPE_CHECKING:

@@ -12,7 +12,6 @@ _ROWS = "tensors are row-major here and nothing else; leave it out"
 _FORWARDS = "derivatives are computed backwards; tensord.autograd.functional.jvp() does it twice"
 _SHARE = "processes of one machine share a model by module.share_memory(), tensors by their names and by tensord.Queue"
 _WHERE = "the functions are tensord's own: tensord.{}"
-_TRANSFORMS = "no function of Python is transformed; batch over a dimension, and ask tensord.autograd.grad for derivatives"
 _PIPES = "a pipe is an IterableDataset whose __iter__() is a generator of Python's, over another"
 
 _WHY = {
@@ -21,12 +20,11 @@ _WHY = {
         **dict.fromkeys(("get_num_threads", "set_num_threads", "get_num_interop_threads", "set_num_interop_threads"), _THREADS),
         **dict.fromkeys(("strided", "contiguous_format", "channels_last", "channels_last_3d", "preserve_format"), _ROWS),
         **dict.fromkeys(("set_autocast_enabled", "set_autocast_dtype"), "`with tensord.autocast(...)` says where it begins and ends"),
-        **dict.fromkeys(("func", "vmap"), _TRANSFORMS),
         "lstsq": _WHERE.format("linalg.lstsq"),
         **dict.fromkeys(("eig", "symeig"), _WHERE.format("linalg.eig, tensord.linalg.eigh")),
         "distributed": _SHARE,
         "multiprocessing": "Python's own multiprocessing carries tensors, as handles; tensord.Queue does without pickle",
-        "random": _WHERE.format("manual_seed, tensord.initial_seed, ..."),
+        "embedding_bag": _WHERE.format("nn.functional.embedding_bag"),
         "use_deterministic_algorithms": "results are the same in every run, whatever else the machine does; leave it out",
         "set_float32_matmul_precision": "float32 is computed in float32; leave it out",
         "set_default_tensor_type": "tensord.set_default_dtype(dtype) says what dtype tensors are made of",
@@ -43,6 +41,8 @@ _WHY = {
     "tensord.special": {},
     "tensord.optim": {"SparseAdam": "tensors are dense here; Adam does",
                       "swap_in_optimizer_params_and_state": "a step is not traced; make an optimizer of these parameters, and load_state_dict()"},
+    "tensord.func": {"functionalize": "ops are not transformed; tensord.jit.trace() makes a program of a function",
+                     "rearrange": "reshape(), permute() and einsum() do", "debug_unwrap": "tensors inside a derivative are tensors"},
     "tensord.utils.data": dict.fromkeys(("IterDataPipe", "MapDataPipe", "DFIterDataPipe", "DataChunk", "functional_datapipe", "guaranteed_datapipes_determinism",
                                          "non_deterministic", "argument_validation", "runtime_validation", "runtime_validation_disabled"), _PIPES),
 }
