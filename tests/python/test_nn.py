@@ -132,6 +132,157 @@ def test_numbers_of_layers(n, kind):
         nn.LSTM(2, 3, 0)
 
 
+class Counts(nn.Module):
+    """With more in its state than tensors."""
+
+    def __init__(self, n=0):
+        super().__init__()
+        self.n, self.w = n, nn.Parameter(td.ones(1))
+
+    def get_extra_state(self):
+        return {"n": self.n}
+
+    def set_extra_state(self, state):
+        self.n = state["n"]
+
+
+def test_states_of_more_than_tensors():
+    net = nn.Sequential(Counts(3), Counts(4))
+    state = net.state_dict()
+    assert list(state) == ["0.w", "0._extra_state", "1.w", "1._extra_state"]
+    other = nn.Sequential(Counts(), Counts())
+    assert repr(other.load_state_dict(state)) == "<All keys matched successfully>" and [m.n for m in other] == [3, 4]
+    with pytest.raises(ValueError, match="missing: 0._extra_state"):
+        other.load_state_dict({k: v for k, v in state.items() if k != "0._extra_state"})
+    with pytest.raises(ValueError, match="unexpected: _extra_state"):
+        nn.Linear(1, 1).load_state_dict({**nn.Linear(1, 1).state_dict(), "_extra_state": 1})
+    with pytest.raises(RuntimeError):
+        nn.Linear(1, 1).get_extra_state()
+
+
+def test_hooks_of_states():
+    net, seen = nn.Sequential(nn.Linear(1, 2), nn.Linear(2, 1)), []
+    handles = [net[1].register_state_dict_pre_hook(lambda m, prefix, keep: seen.append((m, prefix, keep))),
+               net[0].register_state_dict_post_hook(lambda m, state, prefix, meta: state.update({prefix + "version": 2})),
+               net[0].register_load_state_dict_pre_hook(lambda m, state, prefix, *more: state.pop(prefix + "version", None)),
+               net.register_load_state_dict_post_hook(lambda m, keys: keys.missing_keys.clear())]
+    state = net.state_dict(keep_vars=True)
+    assert seen == [(net[1], "1.", True)] and state["0.version"] == 2 and state["0.weight"] is net[0].weight
+    given = {k: v for k, v in state.items() if k != "1.bias"}
+    assert net.load_state_dict(given) == ([], []) and given["0.version"] == 2, "hooks change a copy"
+    for h in handles:
+        h.remove()
+    assert "0.version" not in net.state_dict() and len(seen) == 1
+    with pytest.raises(ValueError, match="missing: 1.bias; unexpected: 0.version"):
+        net.load_state_dict(given)
+    into = {"a": 1}
+    assert nn.Linear(1, 1).state_dict(destination=into, prefix="x.") is into and list(into) == ["a", "x.weight", "x.bias"]
+
+
+def test_a_state_that_is_assigned():
+    net = nn.BatchNorm1d(2)
+    net.bias.requires_grad_(False)
+    given = {k: v.double() if v.is_floating_point() else v for k, v in net.state_dict().items()}
+    net.load_state_dict(given, assign=True)
+    assert net.weight.dtype is td.float64 and net.weight.requires_grad and not net.bias.requires_grad and isinstance(net.bias, nn.Parameter)
+    given["weight"].fill_(5)
+    assert net.weight.tolist() == [5, 5], "the same memory"
+
+
+def test_modules_by_names():
+    net = nn.Sequential(nn.Linear(1, 2), nn.BatchNorm1d(2))
+    assert net.get_buffer("1.running_mean") is net[1].running_mean and net.get_parameter("0.bias") is net[0].bias
+    net.set_submodule("0", nn.Identity())
+    assert isinstance(net[0], nn.Identity)
+    for wrong, kind in ((lambda: net.get_buffer("0.x"), AttributeError), (lambda: net.set_submodule("7", nn.ReLU(), strict=True), AttributeError),
+                        (lambda: net.set_submodule("", nn.ReLU()), ValueError), (lambda: net.set_submodule("0", 3), TypeError)):
+        with pytest.raises(kind):
+            wrong()
+    shared = nn.Linear(1, 1)
+    twice = nn.Sequential(shared, shared)
+    assert [n for n, _ in twice.named_parameters(remove_duplicate=False)] == ["0.weight", "0.bias", "1.weight", "1.bias"]
+    assert len(list(twice.named_modules(remove_duplicate=False))) == 3 and len(list(nn.Sequential(nn.BatchNorm1d(1)).named_buffers())) == 3
+    whole = nn.BatchNorm1d(2).type(td.float64)
+    assert whole.num_batches_tracked.dtype is td.float64 and whole.weight.requires_grad
+    weight = whole.weight
+    assert whole.to_empty(device="cpu").weight is weight and weight.shape == (2,) and weight.dtype is td.float64
+
+
+@needs_torch
+def test_lists_of_modules():
+    for lib in (nn, torch.nn):
+        a, b, c, d = (lib.Linear(1, k) for k in range(1, 5))
+        s = lib.Sequential(a, b, c)
+        del s[1]
+        assert list(s._modules) == ["0", "1"] and list(s) == [a, c]
+        s.insert(1, d)
+        s[0] = b
+        assert list(s) == [b, d, c] and s.pop(1) is d and list(s._modules) == ["0", "1"]
+        s.extend([a, d])
+        del s[1:3]
+        assert list(s) == [b, d] and len(s + lib.Sequential(a)) == 3 and type(s + lib.Sequential(a)) is lib.Sequential
+        m = lib.ModuleList([a])
+        m += [b, c]
+        m.insert(0, d)
+        assert list(m) == [d, a, b, c] and m.pop(-1) is c and len(m + [a]) == 4
+        with pytest.raises(IndexError):
+            m[5] = a
+        if lib is nn:  # PyTorch 1.13 takes it
+            with pytest.raises(TypeError):
+                m.insert(0, 3)
+        k = lib.ModuleDict({"a": a})
+        k.update({"b": b, "c": c})
+        assert k.pop("a") is a and list(k) == ["b", "c"]
+        k.clear()
+        assert len(k) == 0
+
+
+def test_lists_of_parameters():
+    a, b = nn.Parameter(td.ones(1)), nn.Parameter(td.zeros(2))
+    p = nn.ParameterList([a]).extend([b])
+    p += [td.ones(3)]
+    p[0] = b
+    assert len(p) == 3 and p[0] is b and p[2].requires_grad
+    d = nn.ParameterDict({"a": a})
+    assert d.get("x") is None and d.setdefault("b", b) is b and d.copy()["a"] is a and list((d | {"c": td.ones(1)}).keys()) == ["a", "b", "c"]
+    d |= {"c": td.ones(1)}
+    assert d.pop("a") is a and d.popitem()[0] == "c" and len(d) == 1
+    del d["b"]
+    d.update({"z": a})
+    d.clear()
+    assert len(d) == 0 and nn.ParameterDict().fromkeys("ab", td.ones(2)).keys() == {"a", "b"}
+
+
+def test_hooks_that_see_arguments_by_names():
+    class Scaled(nn.Module):
+        def forward(self, x, scale=1):
+            return x * scale
+
+    net, order = Scaled(), []
+    one = net.register_forward_pre_hook(lambda m, args, kwargs: (args, {"scale": kwargs["scale"] + 1}), with_kwargs=True)
+    net.register_forward_pre_hook(lambda m, args: order.append("first"), prepend=True)
+    net.register_forward_hook(lambda m, args, kwargs, out: out + kwargs["scale"], with_kwargs=True)
+    assert net(td.ones(1), scale=2).tolist() == [6] and order == ["first"]
+    one.remove()
+    assert net(td.ones(1), scale=2).tolist() == [4]
+    net.register_forward_pre_hook(lambda m, args, kwargs: args, with_kwargs=True)
+    with pytest.raises(RuntimeError, match="new_args, new_kwargs"):
+        net(td.ones(1), scale=2)
+
+
+def test_parameters_as_they_were_made():
+    for layer in (nn.LayerNorm(3), nn.GroupNorm(1, 3), nn.RMSNorm(3), nn.PReLU(2, 0.5), nn.LayerNorm(3, elementwise_affine=False)):
+        before = {k: v.clone() for k, v in layer.state_dict().items()}
+        for p in layer.parameters():
+            p.data.fill_(9)
+        layer.reset_parameters()
+        assert all(td.equal(v, before[k]) for k, v in layer.state_dict().items())
+    layer = nn.Bilinear(2, 2, 3)
+    layer.weight.data.fill_(9)
+    layer.reset_parameters()
+    assert layer.weight.abs().max().item() <= 2**-0.5
+
+
 def test_initialisation():
     w = nn.Linear(100, 50).weight
     assert 0.08 < w.abs().max().item() <= 0.1 and abs(w.mean().item()) < 0.01

@@ -243,6 +243,12 @@ def test_weight_norm_alone():
     td.testing.assert_close(layer.weight.detach(), 2 * before)
 
 
+def test_a_state_with_the_names_of_before():
+    old, new = nn.utils.weight_norm(nn.Linear(3, 2)), nn.Sequential(parametrizations.weight_norm(nn.Linear(3, 2)))
+    new.load_state_dict({"0." + k: v for k, v in old.state_dict().items()})
+    td.testing.assert_close(new(td.ones(1, 3)), old(td.ones(1, 3)))
+
+
 @needs_torch
 @pytest.mark.parametrize("make", [lambda m: m.Linear(4, 3), lambda m: m.Conv2d(2, 3, 2), lambda m: m.ConvTranspose2d(2, 3, 2), lambda m: m.PReLU(3)])
 def test_spectral_norm(make):

@@ -388,7 +388,7 @@ def frombuffer(buffer, *, dtype, count=-1, offset=0, requires_grad=False) -> Ten
     n = (len(view) - offset) // size if count < 0 else count
     if offset + n * size > len(view):
         raise _C.InvalidError(f"requested buffer length ({n} * {size} bytes) after offset ({offset} bytes) must not be greater than actual buffer length ({len(view)} bytes)")
-    made = _C.empty(n, dtype=dtype, device="cpu")
+    made: Any = _C.empty(n, dtype=dtype, device="cpu")
     with made.view(_C.uint8).writing() as bytes_:
         memoryview(bytes_).cast("B")[:] = view[offset : offset + n * size]
     return made.requires_grad_() if requires_grad else made
@@ -426,6 +426,7 @@ def binomial(count: Tensor, prob: Tensor, generator=None) -> Tensor:
         raise _C.DTypeError(f"binomial only supports floating-point dtypes for count, and the same for prob, got: {count.dtype} and {prob.dtype}")
     count, prob = (t.detach() for t in td.broadcast_tensors(count, prob))
     most = int(count.max()) if count.numel() else 0
-    throws = _C.rand(*count.shape, most, dtype=_C.float64, device=count.device, generator=generator)
+    draw: Any = _C.rand
+    throws = draw(*count.shape, most, dtype=_C.float64, device=count.device, generator=generator)
     taken = _C.arange(most, device=count.device) < count.unsqueeze(-1)
     return ((throws < prob.unsqueeze(-1)) & taken).sum(-1).to(count.dtype)

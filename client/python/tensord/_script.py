@@ -288,7 +288,7 @@ class World:
         constants = {}
         for klass in reversed(type(module).__mro__[:-2]):  # not of Module and object
             constants.update(vars(klass))
-        constants.update((k, v) for k, v in vars(module).items() if k not in ("_before", "_after", "_around", "_parameters", "_buffers", "_modules", "_transient"))
+        constants.update((k, v) for k, v in vars(module).items() if k not in ("_before", "_after", "_around", "_parameters", "_buffers", "_modules", "_transient", "_hooks_of_state"))
         methods = dict(names)
         names.clear()
         names.update(found)  # the items of a container come first

@@ -14,6 +14,13 @@ def _parameter(*size, dtype, device):
     return Parameter(td.empty(size, dtype=dtype, device=device))
 
 
+def _as_nothing(norm):
+    """Parameters that change nothing."""
+    for name, fill in (("weight", init.ones_), ("bias", init.zeros_)):
+        if (p := norm._parameters.get(name)) is not None:
+            fill(p)
+
+
 class Linear(Module):
     """input @ weight.T + bias"""
 
@@ -45,8 +52,12 @@ class Bilinear(Module):
         self.in1_features, self.in2_features, self.out_features = in1_features, in2_features, out_features
         self.weight = _parameter(out_features, in1_features, in2_features, dtype=dtype, device=device)
         self.register_parameter("bias", _parameter(out_features, dtype=dtype, device=device) if bias else None)
+        self.reset_parameters()
+
+    def reset_parameters(self):
+        bound = 1 / math.sqrt(self.in1_features) if self.in1_features else 0
         for p in self.parameters():
-            init.uniform_(p, -1 / math.sqrt(in1_features), 1 / math.sqrt(in1_features))
+            init.uniform_(p, -bound, bound)
 
     def forward(self, input1, input2):
         return F.bilinear(input1, input2, self.weight, self.bias)
@@ -131,6 +142,10 @@ class LayerNorm(Module):
         self.register_parameter("weight", Parameter(td.ones(self.normalized_shape, dtype=dtype, device=device)) if elementwise_affine else None)
         self.register_parameter("bias", Parameter(td.zeros(self.normalized_shape, dtype=dtype, device=device)) if elementwise_affine and bias else None)
 
+    def reset_parameters(self):
+        """A weight of 1 and a bias of 0, as they were made."""
+        _as_nothing(self)
+
     def forward(self, input):
         return F.layer_norm(input, self.normalized_shape, self.weight, self.bias, self.eps)
 
@@ -146,6 +161,10 @@ class RMSNorm(Module):
         self.normalized_shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
         self.eps = eps
         self.register_parameter("weight", Parameter(td.ones(self.normalized_shape, dtype=dtype, device=device)) if elementwise_affine else None)
+
+    def reset_parameters(self):
+        """A weight of 1 and a bias of 0, as they were made."""
+        _as_nothing(self)
 
     def forward(self, input):
         return F.rms_norm(input, self.normalized_shape, self.weight, self.eps)
@@ -163,6 +182,10 @@ class GroupNorm(Module):
         self.register_parameter("weight", Parameter(td.ones(num_channels, dtype=dtype, device=device)) if affine else None)
         self.register_parameter("bias", Parameter(td.zeros(num_channels, dtype=dtype, device=device)) if affine else None)
 
+    def reset_parameters(self):
+        """A weight of 1 and a bias of 0, as they were made."""
+        _as_nothing(self)
+
     def forward(self, input):
         return F.group_norm(input, self.num_groups, self.weight, self.bias, self.eps)
 
@@ -175,8 +198,13 @@ class PReLU(Module):
 
     def __init__(self, num_parameters=1, init=0.25, device=None, dtype=None):
         super().__init__()
-        self.num_parameters = num_parameters
+        self.num_parameters, self.init = num_parameters, init
         self.weight = Parameter(td.full((num_parameters,), init, dtype=dtype or td.get_default_dtype(), device=device))
+
+    def reset_parameters(self):
+        """As it was made."""
+        with td.no_grad():
+            self.weight.fill_(self.init)
 
     def forward(self, input):
         return F.prelu(input, self.weight)

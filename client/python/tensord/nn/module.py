@@ -53,6 +53,9 @@ def _is_lazy(x):
     return getattr(type(x), "_lazy", False)
 
 
+_EXTRA = "_extra_state"  # PyTorch's name
+
+
 class _Keys(namedtuple("_IncompatibleKeys", "missing_keys unexpected_keys")):
     """What load_state_dict() found to be missing and too much."""
 
@@ -79,6 +82,13 @@ class _Hook:
         self.remove()
 
 
+class _WithKwargs:
+    """A hook that is shown arguments by their names, too."""
+
+    def __init__(self, function):
+        self.function = function
+
+
 def _no_forward(self, *input):
     raise NotImplementedError(f"{type(self).__name__} has no forward()")
 
@@ -99,6 +109,12 @@ class Module:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         for hook in list(self._before.values()):
+            if isinstance(hook, _WithKwargs):
+                both = hook.function(self, args, kwargs)
+                if both is not None and (not isinstance(both, tuple) or len(both) != 2):
+                    raise _C.Error(f"forward pre-hook must return None or a tuple of (new_args, new_kwargs), but got {both}.")
+                args, kwargs = both or (args, kwargs)
+                continue
             changed = hook(self, args)
             args = args if changed is None else changed if isinstance(changed, tuple) else (changed,)
         around = self._around
@@ -110,17 +126,23 @@ class Module:
             args = gate.inputs(args)
         out = self.forward(*args, **kwargs)
         for hook in list(self._after.values()):
-            changed = hook(self, args, out)
+            changed = hook.function(self, args, kwargs, out) if isinstance(hook, _WithKwargs) else hook(self, args, out)
             out = out if changed is None else changed
         return out if gate is None else gate.outputs(out)
 
-    def register_forward_pre_hook(self, hook):
-        """hook(module, args) runs before forward() and may return other args. remove() of what is returned takes it away."""
-        return _Hook(self._before, hook)
+    def register_forward_pre_hook(self, hook, *, prepend=False, with_kwargs=False):
+        """hook(module, args) runs before forward() and may return other args. remove() of what is returned takes it away.
 
-    def register_forward_hook(self, hook):
-        """hook(module, args, output) runs after forward() and may return another output. remove() of what is returned takes it away."""
-        return _Hook(self._after, hook)
+        prepend: before the others. with_kwargs: hook(module, args, kwargs), which may return (args, kwargs).
+        """
+        return _Hook(self._before, _WithKwargs(hook) if with_kwargs else hook, prepend)
+
+    def register_forward_hook(self, hook, *, prepend=False, with_kwargs=False):
+        """hook(module, args, output) runs after forward() and may return another output. remove() of what is returned takes it away.
+
+        prepend: before the others. with_kwargs: hook(module, args, kwargs, output).
+        """
+        return _Hook(self._after, _WithKwargs(hook) if with_kwargs else hook, prepend)
 
     def register_full_backward_hook(self, hook, prepend=False):
         """hook(module, grad_input, grad_output) runs when a backward has come through the module; may return other grad_input."""
@@ -188,8 +210,8 @@ class Module:
 
     # ---- all of them
 
-    def named_modules(self, memo=None, prefix=""):
-        memo = set() if memo is None else memo
+    def named_modules(self, memo=None, prefix="", remove_duplicate=True):
+        memo = (set() if remove_duplicate else _Never()) if memo is None else memo
         if id(self) in memo:
             return
         memo.add(id(self))
@@ -207,22 +229,22 @@ class Module:
     def children(self):
         return (m for _, m in self.named_children())
 
-    def _named(self, home, prefix, recurse):
-        seen = set()
-        for prefix, module in self.named_modules(prefix=prefix) if recurse else [(prefix, self)]:
+    def _named(self, home, prefix, recurse, once=True):
+        seen: Any = set() if once else _Never()
+        for prefix, module in self.named_modules(None if once else _Never(), prefix) if recurse else [(prefix, self)]:
             for name, x in getattr(module, home).items():
                 if x is not None and id(x) not in seen:
                     seen.add(id(x))
                     yield prefix + "." * bool(prefix) + name, x
 
-    def named_parameters(self, prefix="", recurse=True) -> "Iterator[tuple[str, Parameter]]":
-        return self._named("_parameters", prefix, recurse)
+    def named_parameters(self, prefix="", recurse=True, remove_duplicate=True) -> "Iterator[tuple[str, Parameter]]":
+        return self._named("_parameters", prefix, recurse, remove_duplicate)
 
     def parameters(self, recurse=True) -> "Iterator[Parameter]":
         return (p for _, p in self.named_parameters("", recurse))
 
-    def named_buffers(self, prefix="", recurse=True) -> "Iterator[tuple[str, _C.Tensor]]":
-        return self._named("_buffers", prefix, recurse)
+    def named_buffers(self, prefix="", recurse=True, remove_duplicate=True) -> "Iterator[tuple[str, _C.Tensor]]":
+        return self._named("_buffers", prefix, recurse, remove_duplicate)
 
     def buffers(self, recurse=True) -> "Iterator[_C.Tensor]":
         return (b for _, b in self.named_buffers("", recurse))
@@ -238,11 +260,33 @@ class Module:
 
     def get_parameter(self, target):
         """The parameter under a name with dots."""
-        home, _, name = target.rpartition(".")
-        found = self.get_submodule(home)._parameters.get(name)
+        return self._under(target, "_parameters", "parameter")
+
+    def get_buffer(self, target):
+        """The buffer under a name with dots."""
+        return self._under(target, "_buffers", "buffer")
+
+    def _under(self, target, home, what):
+        place, _, name = target.rpartition(".")
+        found = getattr(self.get_submodule(place), home).get(name)
         if found is None:
-            raise AttributeError(f"{type(self).__name__} has no parameter `{target}`")
+            raise AttributeError(f"{type(self).__name__} has no {what} `{target}`")
         return found
+
+    def set_submodule(self, target, module, strict=False):
+        """Put a module under a name with dots, in place of the one there; strict: raises AttributeError when there is none.
+
+        Raises InvalidError for an empty name, DTypeError for what is no module.
+        """
+        if not target:
+            raise _C.InvalidError("Cannot set the submodule without a target name!")
+        place, _, name = target.rpartition(".")
+        home = self.get_submodule(place)
+        if strict and name not in home._modules:
+            raise AttributeError(f"{type(home).__name__} has no module `{name}`")
+        if not isinstance(module, Module):
+            raise _C.DTypeError(f"{type(module).__name__} is not a Module subclass")
+        setattr(home, name, module)
 
     def apply(self, fn):
         for child in self.children():
@@ -322,6 +366,27 @@ class Module:
     def bfloat16(self):
         return self.to(_C.bfloat16)
 
+    def type(self, dst_type):
+        """Parameters and buffers, whole numbers too, in another dtype, or in that of a tensor type."""
+        dtype = td.empty(0).type(dst_type).dtype
+        for module in self.modules():
+            for home in (module._parameters, module._buffers):
+                for x in home.values():
+                    if x is not None and x.dtype is not dtype:
+                        with td.no_grad():
+                            x._become(x.detach().to(dtype).requires_grad_(x.requires_grad and dtype.is_floating_point))
+        return self
+
+    def to_empty(self, *, device, recurse=True):
+        """Parameters and buffers on another device, with values that are not set."""
+        for module in self.modules() if recurse else [self]:
+            for home in (module._parameters, module._buffers):
+                for x in home.values():
+                    if x is not None:
+                        with td.no_grad():
+                            x._become(td.empty(x.shape, dtype=x.dtype, device=device).requires_grad_(x.requires_grad))
+        return self
+
     def cpu(self):
         return self.to("cpu")
 
@@ -331,34 +396,99 @@ class Module:
 
     # ---- state
 
-    def state_dict(self, *, prefix="") -> "OrderedDict[str, _C.Tensor]":
-        state: OrderedDict[str, _C.Tensor] = OrderedDict()
-        for prefix, module in self.named_modules(_Never(), prefix[:-1] if prefix.endswith(".") else prefix):
-            dot = prefix + "." * bool(prefix)
-            for name, p in module._parameters.items():
-                if p is not None:
-                    state[dot + name] = p if _is_lazy(p) else p.detach()
-            for name, b in module._buffers.items():
-                if b is not None and name not in module._transient:
-                    state[dot + name] = b if _is_lazy(b) else b.detach()
+    def _held_in_state(self):
+        """(the dict that holds it, its key) of what a state has of this module alone."""
+        homes: Any = (self._parameters, self._buffers)
+        return [(home, key) for home in homes for key, x in home.items() if x is not None and (home is homes[0] or key not in self._transient)]
+
+    def state_dict(self, *, destination=None, prefix="", keep_vars=False) -> "OrderedDict[str, Any]":
+        """Parameters and buffers by their names, detached (keep_vars=True: as they are), over the same memory; into `destination`, where there is one."""
+        state: OrderedDict[str, Any] = OrderedDict() if destination is None else destination
+        for place, module in self.named_modules(_Never(), prefix[:-1] if prefix.endswith(".") else prefix):
+            dot = place + "." * bool(place)
+            for hook in module._state_hooks("before"):
+                hook(module, dot, keep_vars)
+            for home, name in module._held_in_state():
+                state[dot + name] = home[name] if keep_vars or _is_lazy(home[name]) else home[name].detach()
+            if type(module).get_extra_state is not Module.get_extra_state:
+                state[dot + _EXTRA] = module.get_extra_state()
+        for place, module in self.named_modules(_Never(), prefix[:-1] if prefix.endswith(".") else prefix):
+            for hook in module._state_hooks("after"):
+                hook(module, state, place + "." * bool(place), {})
         return state
 
+    def get_extra_state(self) -> Any:
+        """Write it, and set_extra_state(), where a state has more than tensors: what it returns is kept as `_extra_state`."""
+        raise _C.Error("Reached a code path in Module.get_extra_state() that should never be called: a class that has one writes it itself")
+
+    def set_extra_state(self, state) -> None:
+        """Given by load_state_dict() what get_extra_state() returned."""
+        raise _C.Error("Reached a code path in Module.set_extra_state() that should never be called: a class that has one writes it itself")
+
+    def _state_hooks(self, when):
+        return list(self.__dict__.get("_hooks_of_state", {}).get(when, {}).values())
+
+    def _hook_state(self, when, hook):
+        return _Hook(self.__dict__.setdefault("_hooks_of_state", {}).setdefault(when, OrderedDict()), hook)
+
+    def register_state_dict_pre_hook(self, hook):
+        """hook(module, prefix, keep_vars) runs before state_dict() looks at the module."""
+        return self._hook_state("before", hook)
+
+    def register_state_dict_post_hook(self, hook):
+        """hook(module, state_dict, prefix, local_metadata) runs behind state_dict(), and may change what it returns."""
+        return self._hook_state("after", hook)
+
+    def register_load_state_dict_pre_hook(self, hook):
+        """hook(module, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs) runs before load_state_dict() looks at
+        what it was given, a copy of the dict that the hook may change."""
+        return self._hook_state("load", hook)
+
+    def register_load_state_dict_post_hook(self, hook):
+        """hook(module, incompatible_keys) runs behind load_state_dict(), before keys that are missing or too much are an error; it may change their lists."""
+        return self._hook_state("loaded", hook)
+
     @td.no_grad()
-    def load_state_dict(self, state_dict, strict=True):
-        own = self.state_dict()
-        for k, mine in own.items():
-            if _is_lazy(mine) and k in state_dict and not _is_lazy(state_dict[k]):
-                mine.materialize(tuple(state_dict[k].shape))
-        missing, unexpected = [k for k in own if k not in state_dict], [k for k in state_dict if k not in own]
-        wrong = [f"{k} has shape {tuple(state_dict[k].shape)}, here it is {own[k].shape}" for k in own
-                 if k in state_dict and not _is_lazy(own[k]) and tuple(state_dict[k].shape) != own[k].shape]
+    def load_state_dict(self, state_dict, strict=True, assign=False):
+        """Take the values of a state, also of arrays. Returns which keys are missing and too much, which is InvalidError when `strict`, as another shape is always.
+
+        assign: the module has the tensors of the state from then on, with their dtypes and devices, as parameters that require grad as its own did.
+        """
+        given, places = OrderedDict(state_dict), list(self.named_modules(_Never()))
+        keys, wrong = _Keys([], []), []
+        for place, module in places:
+            for hook in module._state_hooks("load"):
+                hook(module, given, place + "." * bool(place), {}, strict, *keys, wrong)
+        own = {place + "." * bool(place) + key: (home, key) for place, module in places for home, key in module._held_in_state()}
+        extra = {place + "." * bool(place) + _EXTRA: m for place, m in places if type(m).set_extra_state is not Module.set_extra_state}
+        for name, (home, key) in own.items():
+            if name in given and _is_lazy(home[key]) and not _is_lazy(given[name]):
+                home[key].materialize(tuple(given[name].shape))
+        keys.missing_keys.extend(k for k in (*own, *extra) if k not in given)
+        keys.unexpected_keys.extend(k for k in given if k not in own and k not in extra)
+        wrong += [f"{k} has shape {tuple(given[k].shape)}, here it is {home[key].shape}" for k, (home, key) in own.items()
+                  if k in given and not _is_lazy(home[key]) and tuple(given[k].shape) != home[key].shape]
+        if not wrong:
+            for _, module in places:
+                for hook in module._state_hooks("loaded"):
+                    hook(module, keys)
+        missing, unexpected = keys
         if wrong or (strict and (missing or unexpected)):
             reasons = [f"missing: {', '.join(missing)}"] * bool(missing and strict) + [f"unexpected: {', '.join(unexpected)}"] * bool(unexpected and strict)
             raise _C.InvalidError(f"the state does not fit {type(self).__name__}: " + "; ".join(reasons + wrong))
-        for k, mine in own.items():
-            if k in state_dict and not _is_lazy(mine):
-                mine.copy_(_C.asarray(state_dict[k]))
-        return _Keys(missing, unexpected)
+        for k, (home, key) in own.items():
+            mine = home[key]
+            if k not in given or _is_lazy(mine):
+                continue
+            if assign:
+                value = _C.asarray(given[k]).detach()
+                home[key] = Parameter(value, mine.requires_grad) if isinstance(mine, Parameter) else value
+            else:
+                mine.detach().copy_(_C.asarray(given[k]))
+        for k, module in extra.items():
+            if k in given:
+                module.set_extra_state(given[k])
+        return keys
 
     def __deepcopy__(self, memo):
         new = type(self).__new__(type(self))
@@ -414,6 +544,54 @@ class Sequential(Module):
         self.add_module(str(len(self)), module)
         return self
 
+    def extend(self, modules):
+        """append() for each of several."""
+        for m in list(modules):
+            self.append(m)
+        return self
+
+    def insert(self, index, module):
+        """The module at this place, the others behind it one place further."""
+        self._numbered([*(m := list(self))[:index], module, *m[index:]])
+        return self
+
+    def pop(self, key):
+        """Take away the module at this place, and return it."""
+        module = self[key]
+        del self[key]
+        return module
+
+    def _numbered(self, modules):
+        """These from now on, named by their places."""
+        for m in modules:
+            if m is not None and not isinstance(m, Module):
+                raise _C.DTypeError(f"{type(m).__name__} is not a Module subclass")
+        self._modules.clear()
+        for k, m in enumerate(modules):
+            self.add_module(str(k), m)
+
+    def _name_at(self, k):
+        if not -len(self) <= operator.index(k) < len(self):
+            raise _C.OutOfRange(f"index {k} is out of range")
+        return list(self._modules)[k]
+
+    def __setitem__(self, k, module):
+        self.add_module(self._name_at(k), module)
+
+    def __delitem__(self, k):
+        """Without it; the others are named by their places from then on, if all were."""
+        numbered = list(self._modules) == [str(i) for i in range(len(self))]
+        for name in [list(self._modules)[i] for i in range(len(self))[k]] if isinstance(k, slice) else [self._name_at(k)]:
+            del self._modules[name]
+        if numbered:
+            self._numbered(list(self))
+
+    def __add__(self, other):
+        return type(self)(*self, *other) if not isinstance(self, ModuleList) else type(self)([*self, *other])
+
+    def __iadd__(self, other):
+        return self.extend(other)
+
     def __len__(self):
         return len(self._modules)
 
@@ -446,11 +624,6 @@ class ModuleList(Sequential):
     def forward(self, *input):  # type: ignore[override]
         raise NotImplementedError("a ModuleList is no layer; call its members")
 
-    def extend(self, modules):
-        for m in modules:
-            self.append(m)
-        return self
-
     def __getitem__(self, k):
         modules = list(self._modules.values())
         return ModuleList(modules[k]) if isinstance(k, slice) else modules[k]
@@ -472,6 +645,19 @@ class ModuleDict(Module):
 
     def __delitem__(self, name):
         del self._modules[name]
+
+    def pop(self, key):
+        """Take away the module of this name, and return it."""
+        return self._modules.pop(key)
+
+    def clear(self):
+        """Take away all."""
+        self._modules.clear()
+
+    def update(self, modules):
+        """Those of a dict, or of pairs, in place of those that have their names."""
+        for name, m in dict(modules).items():
+            self[name] = m
 
     def __len__(self):
         return len(self._modules)
@@ -511,6 +697,18 @@ class ParameterList(Module):
         self.register_parameter(str(len(self)), value if isinstance(value, Parameter) else Parameter(value))
         return self
 
+    def extend(self, values):
+        """append() for each of several."""
+        for v in list(values):
+            self.append(v)
+        return self
+
+    __iadd__ = extend
+
+    def __setitem__(self, k, value):
+        name = list(self._parameters)[operator.index(k)]
+        self.register_parameter(name, value if isinstance(value, Parameter) else Parameter(value))
+
     def __len__(self):
         return len(self._parameters)
 
@@ -536,6 +734,53 @@ class ParameterDict(Module):
 
     def __getitem__(self, name):
         return self._parameters[name]
+
+    def __delitem__(self, name):
+        del self._parameters[name]
+
+    def get(self, key, default=None):
+        """The parameter of this name, or the default."""
+        return self._parameters.get(key, default)
+
+    def setdefault(self, key, default=None):
+        """The parameter of this name, which is put there when there is none."""
+        if key not in self:
+            self[key] = default
+        return self[key]
+
+    def pop(self, key):
+        """Take away the parameter of this name, and return it."""
+        return self._parameters.pop(key)
+
+    def popitem(self):
+        """Take away the last one, and return (name, parameter)."""
+        return self._parameters.popitem()
+
+    def clear(self):
+        """Take away all."""
+        self._parameters.clear()
+
+    def update(self, parameters):
+        """Those of a dict, or of pairs, in place of those that have their names."""
+        for name, p in dict(parameters).items():
+            self[name] = p
+
+    def copy(self):
+        """Another with the same parameters."""
+        return type(self)(self._parameters)
+
+    def fromkeys(self, keys, default=None):
+        """Another with the same value for each of these names."""
+        return type(self)({k: default for k in keys})
+
+    def __or__(self, other):
+        made = self.copy()
+        made.update(other)
+        return made
+
+    def __ior__(self, other):
+        self.update(other)
+        return self
 
     def __len__(self):
         return len(self._parameters)

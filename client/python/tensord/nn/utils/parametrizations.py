@@ -1,5 +1,6 @@
 """Parametrizations that are often wanted: direction and length apart, a largest singular value of 1, orthogonal matrices."""
 
+import functools
 from typing import Any
 
 import tensord as td
@@ -119,9 +120,20 @@ class _WeightNorm(Module):
         return self._length(weight), weight
 
 
+def _older_names(name, module, state, prefix, *_):
+    g, v = f"{prefix}{name}_g", f"{prefix}{name}_v"
+    if g in state and v in state:
+        state[f"{prefix}parametrizations.{name}.original0"], state[f"{prefix}parametrizations.{name}.original1"] = state.pop(g), state.pop(v)
+
+
 def weight_norm(module, name="weight", dim=0):
-    """The weight is original0, its length along a dimension (None: of all), times the direction of original1. Returns the module."""
-    return parametrize.register_parametrization(module, name, _WeightNorm(dim), unsafe=True)
+    """The weight is original0, its length along a dimension (None: of all), times the direction of original1. Returns the module.
+
+    A state of nn.utils.weight_norm(), with NAME_g and NAME_v, can be loaded.
+    """
+    parametrize.register_parametrization(module, name, _WeightNorm(dim), unsafe=True)
+    module.register_load_state_dict_pre_hook(functools.partial(_older_names, name))
+    return module
 
 
 class _SpectralNorm(Module):
