@@ -73,6 +73,44 @@ def test_random_numbers_inside_a_block():
     assert td.random.manual_seed(5).initial_seed() == 5 == td.random.initial_seed() and td.random.seed() == td.initial_seed()
 
 
+def test_conditions_and_loops():
+    x = td.tensor(3.0, requires_grad=True)
+    td.cond(x > 2, lambda a: a * a, lambda a: -a, (x,)).backward()
+    assert x.grad.item() == 6 and td.cond(False, lambda: 1, lambda: 2) == 2
+    assert td.while_loop(lambda k, s: k < 4, lambda k, s: (k + 1, s + k), (td.tensor(0), td.tensor(0)))[1].item() == 6
+    for wrong, kind in ((lambda: td.cond(True, len, len, 3), TypeError), (lambda: td.while_loop(len, len, 3), TypeError),
+                        (lambda: td.while_loop(lambda a: True, lambda a: (a, a), (1,)), ValueError)):
+        with pytest.raises(kind):
+            wrong()
+
+
+def test_settings_that_are_asked_for():
+    assert not td.is_anomaly_enabled() and not td.is_storage(td.ones(1))
+    td.set_anomaly_enabled(True)
+    assert td.is_anomaly_enabled() and td.is_anomaly_check_nan_enabled()
+    td.set_anomaly_enabled(False)
+    assert not td.is_anomaly_enabled()
+    for make, dtype in ((td.HalfTensor, td.float16), (td.BFloat16Tensor, td.bfloat16), (td.CharTensor, td.int8), (td.ShortTensor, td.int16)):
+        assert make([1, 2]).dtype is dtype and make(2, 3).shape == (2, 3)
+
+
+def test_methods_alone():
+    x = td.tensor([[0.25, -2.0], [1.0, 0.0]])
+    assert td.equal(x.hardshrink(), F.hardshrink(x)) and td.equal(x.hardshrink(lambd=1.5), F.hardshrink(x, 1.5)) and td.equal(x.prelu(td.tensor([0.5])), F.prelu(x, td.tensor([0.5])))
+    assert x.histogram(2, range=(-2.0, 2.0))[0].tolist() == [1, 3] and td.tensor(1.0).is_nonzero() and not td.tensor([0]).is_nonzero()
+    y = x.clone().apply_(lambda v: v + 1)
+    assert y.tolist() == [[1.25, -1], [2, 1]] and y.map_(x, lambda a, b: a * b).tolist() == [[0.3125, 2], [2, 0]]
+    assert y.map2_(x, td.ones(2, 2), lambda a, b, c: b + c).tolist() == (x + 1).tolist() and td.ones(0).apply_(abs).shape == (0,)
+    z = td.empty(0)
+    assert z.set_(x) is z and z.is_set_to(x) and z[0].fill_(7) is not None and x[0].tolist() == [7, 7] and z.set_().shape == (0,) and x.to_dense() is x
+    assert not x.is_set_to(x.t()) and not x.is_set_to(x.clone()) and x.to_dense(td.float64).dtype is td.float64
+    for wrong, kind in ((lambda: x.apply_(3), TypeError), (lambda: td.ones(1, requires_grad=True).apply_(abs), RuntimeError), (lambda: x.set_(td.ones(1, dtype=td.int8)), TypeError),
+                        (lambda: x.set_(3), TypeError), (lambda: x.is_set_to(3), TypeError), (lambda: td.ones(2).is_nonzero(), ValueError)):
+        with pytest.raises(kind):
+            wrong()
+    assert isinstance(nn.LSTM(1, 1), nn.RNNBase) and isinstance(nn.GRUCell(1, 1), nn.RNNCellBase)
+
+
 def test_scripts_and_traces_know_them():
     x, w = td.randn(1, 2, 5, 5), td.randn(3, 2, 3, 3)
     td.testing.assert_close(td.jit.trace(lambda x, w: td.max_pool2d(td.conv2d(x, w), 2), (x, w))(x, w), F.max_pool2d(F.conv2d(x, w), 2))

@@ -12,6 +12,9 @@ _ROWS = "tensors are row-major here and nothing else; leave it out"
 _FORWARDS = "derivatives are computed backwards; tensord.autograd.functional.jvp() does it twice"
 _SHARE = "processes of one machine share a model by module.share_memory(), tensors by their names and by tensord.Queue"
 _WHERE = "the functions are tensord's own: tensord.{}"
+_QUANTA = "tensors of quantized numbers are not there; half types take half of the memory, and int8 beside a scale a quarter"
+_STORAGE = "memory is the daemon's; memoryview(x), x.numpy() and x.data_ptr() show it, x.is_set_to(y) whether two have the same"
+_SAME = "results are the same in every run, whatever else the machine does; leave it out"
 _PIPES = "a pipe is an IterableDataset whose __iter__() is a generator of Python's, over another"
 
 _WHY = {
@@ -25,19 +28,36 @@ _WHY = {
         "distributed": _SHARE,
         "multiprocessing": "Python's own multiprocessing carries tensors, as handles; tensord.Queue does without pickle",
         "embedding_bag": _WHERE.format("nn.functional.embedding_bag"),
-        "use_deterministic_algorithms": "results are the same in every run, whatever else the machine does; leave it out",
+        "use_deterministic_algorithms": _SAME,
         "set_float32_matmul_precision": "float32 is computed in float32; leave it out",
         "set_default_tensor_type": "tensord.set_default_dtype(dtype) says what dtype tensors are made of",
         **dict.fromkeys(("hub", "onnx"), "there are no files of models; weights come by tensord.load (safetensors) and load_state_dict()"),
         "profiler": "`tensorctl top` and `tensorctl bench` look at a daemon at work",
-        "sparse": "tensors are dense here",
+        **dict.fromkeys(("sparse", "sparse_coo_tensor", "sparse_csr_tensor", "sparse_csc_tensor", "sparse_bsr_tensor", "sparse_bsc_tensor", "sparse_compressed_tensor", "smm",
+                         "spmm", "dsmm", "hsmm", "hspmm", "saddmm", "sspaddmm"), "tensors are dense here"),
+        **dict.fromkeys(("quantize_per_tensor", "quantize_per_channel", "quantize_per_tensor_dynamic", "fake_quantize_per_tensor_affine",
+                         "fake_quantize_per_channel_affine", "dequantize", "empty_quantized", "qscheme"), _QUANTA),
+        **dict.fromkeys(("Storage", "UntypedStorage", "TypedStorage", "FloatStorage", "ByteStorage"), _STORAGE),
+        **dict.fromkeys(("fork", "wait"), "what is asked of the daemon is computed later anyway, and independent ops beside each other; leave the call out"),
+        **dict.fromkeys(("Stream", "Event"), _CUDA),
+        "layout": _ROWS, "memory_format": _ROWS,
+        "matrix_rank": _WHERE.format("linalg.matrix_rank"), "solve": _WHERE.format("linalg.solve"), "lobpcg": _WHERE.format("linalg.eigh"),
+        **dict.fromkeys(("are_deterministic_algorithms_enabled", "get_deterministic_debug_mode", "set_deterministic_debug_mode"), _SAME),
+        "get_float32_matmul_precision": "float32 is computed in float32; leave it out", "set_flush_denormal": "small numbers are kept as they are; leave it out",
+        "from_file": _WHERE.format("load, tensord.numpy_memory"), "segment_reduce": _WHERE.format("scatter_reduce, tensord.index_reduce"),
+        "to_dlpack": "x.__dlpack__() is asked for by whoever takes it: torch.from_dlpack(x)",
     },
     "tensord.autograd": {
         "forward_ad": _FORWARDS,
     },
     "tensord.cuda": dict.fromkeys(("current_device", "device", "get_device_name", "get_device_properties", "get_device_capability", "Event", "Stream", "stream",
                                    "current_stream", "synchronize", "memory_allocated", "max_memory_allocated", "mem_get_info", "set_device"), _CUDA),
-    "tensord.nn": {**dict.fromkeys(("DataParallel", "parallel"), _SHARE), "SyncBatchNorm": "what several processes normalise is not added up between them; BatchNorm2d has the statistics of its own batch"},
+    "tensord.nn.functional": {**dict.fromkeys(("grouped_mm", "scaled_mm", "scaled_grouped_mm"), "they are for types of a GPU; matmul() and bmm() do"),
+                              "linear_cross_entropy": "linear() and cross_entropy(), one behind the other, do"},
+    "tensord.nn.utils": dict.fromkeys(("convert_conv2d_weight_memory_format", "convert_conv3d_weight_memory_format"), _ROWS),
+    "tensord.nn": {"CrossMapLRN2d": "LocalResponseNorm does", "Container": "Module, Sequential and ModuleList do",
+                   **dict.fromkeys(("LinearCrossEntropyLoss", "LinearCrossEntropyOptions"), "Linear and CrossEntropyLoss, one behind the other, do"),
+                   **dict.fromkeys(("DataParallel", "parallel"), _SHARE), "SyncBatchNorm": "what several processes normalise is not added up between them; BatchNorm2d has the statistics of its own batch"},
     "tensord.special": {},
     "tensord.optim": {"SparseAdam": "tensors are dense here; Adam does",
                       "swap_in_optimizer_params_and_state": "a step is not traced; make an optimizer of these parameters, and load_state_dict()"},

@@ -52,7 +52,8 @@ def _legacy(dtype):
 
 
 FloatTensor, DoubleTensor, LongTensor, IntTensor = _legacy(_C.float32), _legacy(_C.float64), _legacy(_C.int64), _legacy(_C.int32)
-ByteTensor, BoolTensor = _legacy(_C.uint8), _legacy(_C.bool)
+ByteTensor, BoolTensor, CharTensor, ShortTensor = _legacy(_C.uint8), _legacy(_C.bool), _legacy(_C.int8), _legacy(_C.int16)
+HalfTensor, BFloat16Tensor = _legacy(_C.float16), _legacy(_C.bfloat16)
 
 _LEGACY = {_C.float32: "Float", _C.float64: "Double", _C.float16: "Half", _C.bfloat16: "BFloat16", _C.int64: "Long", _C.int32: "Int", _C.int16: "Short",
            _C.int8: "Char", _C.uint8: "Byte", _C.bool: "Bool", _C.complex64: "ComplexFloat", _C.complex128: "ComplexDouble",
@@ -397,3 +398,44 @@ def istft(*args, **kw):
     from tensord import fft
 
     return fft._istft(*args, **kw)
+
+
+def cond(pred, true_fn, false_fn, operands=()) -> Any:
+    """true_fn(*operands) where pred is true, else false_fn(*operands): one of them is called, when pred is known. A program has `if` for it."""
+    if not isinstance(operands, (tuple, list)):
+        raise _C.DTypeError(f"cond(): operands are a tuple, not {type(operands).__name__}")
+    return (true_fn if bool(pred) else false_fn)(*operands)
+
+
+def while_loop(cond_fn, body_fn, carried_inputs) -> Any:
+    """carried_inputs = body_fn(*carried_inputs) as long as cond_fn(*carried_inputs) is true, which is waited for; the last of them. A program has `while`."""
+    if not isinstance(carried_inputs, (tuple, list)):
+        raise _C.DTypeError(f"while_loop(): carried_inputs are a tuple, not {type(carried_inputs).__name__}")
+    carried = tuple(carried_inputs)
+    while bool(cond_fn(*carried)):
+        made = body_fn(*carried)
+        made = tuple(made) if isinstance(made, (tuple, list)) else (made,)
+        if len(made) != len(carried):
+            raise _C.InvalidError(f"while_loop(): body_fn gives {len(made)} values, and was given {len(carried)}")
+        carried = made
+    return carried
+
+
+def is_storage(obj) -> bool:
+    """False: there are no objects of storages, as memory is the daemon's."""
+    return False
+
+
+def is_anomaly_enabled() -> bool:
+    """Whether gradients are looked through for NaN (autograd.set_detect_anomaly())."""
+    before = _C._set_anomaly(False)
+    _C._set_anomaly(before)
+    return bool(before)
+
+
+is_anomaly_check_nan_enabled = is_anomaly_enabled
+
+
+def set_anomaly_enabled(mode, check_nan=True) -> None:
+    """autograd.set_detect_anomaly() as a function."""
+    _C._set_anomaly(bool(mode) and bool(check_nan))

@@ -13,14 +13,13 @@ from tensord import _C, _more
 from tensord._C import Tensor
 from tensord.nn import functional as F
 from tensord.nn.functional import (adaptive_avg_pool1d as adaptive_avg_pool1d, avg_pool1d as avg_pool1d, bilinear as bilinear, celu as _celu, celu_ as celu_,
-                                   channel_shuffle as channel_shuffle, conv1d as conv1d, conv2d as conv2d, conv3d as conv3d,
+                                   channel_shuffle as channel_shuffle, conv1d as conv1d, conv2d as conv2d, conv3d as conv3d, conv_tbc as conv_tbc,
                                    conv_transpose1d as conv_transpose1d, conv_transpose2d as conv_transpose2d, conv_transpose3d as conv_transpose3d,
-                                   cosine_similarity as cosine_similarity, hardshrink as hardshrink, pairwise_distance as pairwise_distance, pdist as pdist,
+                                   cosine_similarity as cosine_similarity, hardshrink as hardshrink,
+                                   native_channel_shuffle as native_channel_shuffle, pairwise_distance as pairwise_distance, pdist as pdist,
                                    pixel_shuffle as pixel_shuffle, pixel_unshuffle as pixel_unshuffle, prelu as prelu, rms_norm as rms_norm,
                                    selu_ as selu_, threshold_ as threshold_)
 from tensord.nn.recurrent import _along
-
-native_channel_shuffle = channel_shuffle
 
 
 def _reduction(number):
@@ -165,13 +164,6 @@ def convolution(input: Tensor, weight, bias, stride, padding, dilation, transpos
     if transposed:
         return (conv_transpose1d, conv_transpose2d, conv_transpose3d)[n - 1](input, weight, bias, stride, padding, output_padding, groups, dilation)
     return (conv1d, conv2d, conv3d)[n - 1](input, weight, bias, stride, padding, dilation, groups)
-
-
-def conv_tbc(input: Tensor, weight: Tensor, bias: Tensor, pad=0) -> Tensor:
-    """conv1d() of (time, batch, channels) with a weight (width, channels in, channels out)."""
-    if input.ndim != 3 or weight.ndim != 3 or bias.ndim != 1:
-        raise _C.ShapeError(f"Input must have 3 dims: time, batch, in_channel, weight 3, bias 1; got {input.ndim}, {weight.ndim} and {bias.ndim}")
-    return F.conv1d(input.permute(1, 2, 0), weight.permute(2, 1, 0), bias, padding=pad).permute(2, 0, 1)
 
 
 def max_pool1d(input: Tensor, kernel_size, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode=False) -> Tensor:

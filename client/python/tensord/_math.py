@@ -464,3 +464,56 @@ def no(input):
 
 def get_device(input):
     return -1 if input.device.type == "cpu" else input.device.index or 0
+
+
+# ---- methods alone
+
+
+def hardshrink_of(self, lambd=0.5):
+    return _C._nn.hardshrink(self, lambd)
+
+
+def prelu_of(self, weight):
+    return _C._nn.prelu(self, weight)
+
+
+def is_set_to(self, tensor):
+    if not _is(tensor):
+        raise _C.DTypeError(f"is_set_to(): argument 'tensor' must be Tensor, not {type(tensor).__name__}")
+    return self.data_ptr() == tensor.data_ptr() and self.shape == tensor.shape and self.stride() == tensor.stride() and self.dtype is tensor.dtype
+
+
+def set_(self, source=None):
+    if source is None:
+        source = _C.empty(0, dtype=self.dtype, device=self.device)
+    if not _is(source):
+        raise _C.DTypeError(f"set_(): argument 'source' must be Tensor, not {type(source).__name__}")
+    if source.dtype is not self.dtype:
+        raise _C.DTypeError(f"set_(): source is {source.dtype}, and the tensor {self.dtype}")
+    return self._become(source.detach().view(source.shape) if source.is_contiguous() else source.detach())
+
+
+def to_dense(self, dtype=None):
+    return self if dtype is None else self.to(dtype)
+
+
+def _one_by_one(name, self, others, function):
+    if not callable(function):
+        raise _C.DTypeError(f"{name}(): argument 'callable' is no function, but {type(function).__name__}")
+    if self.requires_grad:
+        raise _C.AutogradError(f"Can't call {name}() on Variable that requires grad. Use var.detach().{name}() instead.")
+    columns = [t.expand(self.shape).reshape(-1).tolist() for t in (self, *others)]
+    made = _C.tensor([function(*row) for row in zip(*columns)], dtype=self.dtype, device=self.device) if self.numel() else self
+    return self.copy_(made.reshape(self.shape))
+
+
+def apply_(self, callable):
+    return _one_by_one("apply_", self, (), callable)
+
+
+def map_(self, tensor, callable):
+    return _one_by_one("map_", self, (tensor,), callable)
+
+
+def map2_(self, x, y, callable):
+    return _one_by_one("map2_", self, (x, y), callable)

@@ -6,7 +6,7 @@ import tensord as td
 from tensord import _C, _more
 from tensord._C import Tensor, ops
 
-__all__ = ["conv1d", "conv2d", "conv3d", "max_pool1d", "max_pool2d", "max_pool3d", "max_pool1d_with_indices", "max_pool2d_with_indices",
+__all__ = ["conv1d", "conv2d", "conv3d", "conv_tbc", "max_pool1d", "max_pool2d", "max_pool3d", "max_pool1d_with_indices", "max_pool2d_with_indices",
            "max_pool3d_with_indices", "avg_pool1d", "avg_pool2d", "avg_pool3d", "lp_pool1d", "lp_pool2d", "lp_pool3d", "adaptive_avg_pool1d",
            "adaptive_avg_pool2d", "adaptive_avg_pool3d", "adaptive_max_pool1d", "adaptive_max_pool2d", "adaptive_max_pool3d",
            "adaptive_max_pool1d_with_indices", "adaptive_max_pool2d_with_indices", "adaptive_max_pool3d_with_indices", "max_unpool1d",
@@ -57,6 +57,17 @@ def conv1d(input: Tensor, weight, bias: Tensor | None = None, stride: Any = 1, p
     """
     return _convolve(lambda x, w, b, stride, padding, dilation, groups: ops.conv1d(x, w, b, stride[0], padding[0], dilation[0], groups), 1, input, weight, bias,
                      stride, padding, dilation, groups)
+
+
+def conv_tbc(input: Tensor, weight: Tensor, bias: Tensor, pad=0) -> Tensor:
+    """conv1d() of (time, batch, channels) with a weight (width, channels in, channels out).
+
+    >>> F.conv_tbc(td.ones(3, 1, 1), td.ones(2, 1, 1), td.zeros(1)).flatten()
+    tensor([2., 2.])
+    """
+    if input.ndim != 3 or weight.ndim != 3 or bias.ndim != 1:
+        raise _C.ShapeError(f"Input must have 3 dims: time, batch, in_channel, weight 3, bias 1; got {input.ndim}, {weight.ndim} and {bias.ndim}")
+    return conv1d(input.permute(1, 2, 0), weight.permute(2, 1, 0), bias, padding=pad).permute(2, 0, 1)
 
 
 def conv2d(input: Tensor, weight, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups=1) -> Tensor:

@@ -2,10 +2,11 @@
 but relu() they all need room for the result meanwhile, and where gradients are recorded for a copy of the argument."""
 
 import operator
+import typing as _typing
 from typing import Any
 
 import tensord as td
-from tensord import _C, _more
+from tensord import _absent, _C, _more
 from tensord._C import Tensor, ops
 from tensord.nn._attend import *  # noqa: F401,F403
 from tensord.nn._more_losses import *  # noqa: F401,F403
@@ -25,6 +26,7 @@ relu6, hardsigmoid, hardswish, logsigmoid = _C._nn.relu6, _C._nn.hardsigmoid, _C
 selu, celu, prelu, softsign = _C._nn.selu, _C._nn.celu, _C._nn.prelu, _C._nn.softsign
 tanhshrink, softshrink, hardshrink, softmin = _C._nn.tanhshrink, _C._nn.softshrink, _C._nn.hardshrink, _C._nn.softmin
 affine_grid, bilinear, channel_shuffle, pixel_unshuffle = _C._nn.affine_grid, _C._nn.bilinear, _C._nn.channel_shuffle, _C._nn.pixel_unshuffle
+native_channel_shuffle = channel_shuffle
 fold, unfold, local_response_norm, pdist = _C._nn.fold, _C._nn.unfold, _C._nn.local_response_norm, _C._nn.pdist
 conv_transpose1d, conv_transpose3d, hinge_embedding_loss = _C._nn.conv_transpose1d, _C._nn.conv_transpose3d, _C._nn.hinge_embedding_loss
 multi_margin_loss, multilabel_margin_loss, soft_margin_loss = _C._nn.multi_margin_loss, _C._nn.multilabel_margin_loss, _C._nn.soft_margin_loss
@@ -288,3 +290,6 @@ def _in_place(name):
 
 relu_, elu_, selu_, celu_ = _in_place("relu"), _in_place("elu"), _in_place("selu"), _in_place("celu")
 leaky_relu_, hardtanh_, threshold_ = _in_place("leaky_relu"), _in_place("hardtanh"), _in_place("threshold")
+
+if not _typing.TYPE_CHECKING:
+    __getattr__ = _absent.of("tensord.nn.functional")

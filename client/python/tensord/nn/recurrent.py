@@ -14,7 +14,7 @@ from tensord.nn import functional as F
 from tensord.nn import init
 from tensord.nn.module import Module, Parameter, layer_count
 
-__all__ = ["RNN", "LSTM", "GRU", "RNNCell", "LSTMCell", "GRUCell"]
+__all__ = ["RNNBase", "RNNCellBase", "RNN", "LSTM", "GRU", "RNNCell", "LSTMCell", "GRUCell"]
 
 _KINDS = {"RNN_TANH": (1, 1), "RNN_RELU": (1, 1), "LSTM": (4, 2), "GRU": (3, 1)}  # parts of the weights, states that a layer carries
 _HALVES = (_C.float16, _C.bfloat16)
@@ -55,7 +55,9 @@ def _projected(x, hidden, weights):
     return td.stack(outs), (h, c)
 
 
-class _Recurrent(Module):
+class RNNBase(Module):
+    """What RNN, LSTM and GRU have in common; made itself it is of no kind."""
+
     _mode = ""
 
     def __init__(self, input_size, hidden_size, num_layers=1, bias=True, batch_first=False, dropout=0.0, bidirectional=False, proj_size=0, device=None,
@@ -151,7 +153,7 @@ class _Recurrent(Module):
         return ", ".join([f"{self.input_size}, {self.hidden_size}"] + [f"{k}={getattr(self, k)}" for k, d in shown if getattr(self, k) != d])
 
 
-class RNN(_Recurrent):
+class RNN(RNNBase):
     """h = tanh(W x + U h): input (steps, batch, features) gives all h, and the last one of each layer."""
 
     def __init__(self, input_size, hidden_size, num_layers=1, nonlinearity="tanh", bias=True, batch_first=False, dropout=0.0, bidirectional=False,
@@ -163,19 +165,21 @@ class RNN(_Recurrent):
         super().__init__(input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, device=device, dtype=dtype)
 
 
-class LSTM(_Recurrent):
+class LSTM(RNNBase):
     """Long short-term memory: input (steps, batch, features) gives all h, and the last (h, c) of each layer."""
 
     _mode = "LSTM"
 
 
-class GRU(_Recurrent):
+class GRU(RNNBase):
     """Gated recurrent units: input (steps, batch, features) gives all h, and the last one of each layer."""
 
     _mode = "GRU"
 
 
-class _Cell(Module):
+class RNNCellBase(Module):
+    """What RNNCell, LSTMCell and GRUCell have in common; made itself it is of no kind."""
+
     _mode = ""
 
     def __init__(self, input_size, hidden_size, bias=True, device=None, dtype=None):
@@ -206,7 +210,7 @@ class _Cell(Module):
         return f"{self.input_size}, {self.hidden_size}" + ("" if self.bias else ", bias=False")
 
 
-class RNNCell(_Cell):
+class RNNCell(RNNCellBase):
     """One step of RNN."""
 
     def __init__(self, input_size, hidden_size, bias=True, nonlinearity="tanh", device=None, dtype=None):
@@ -217,13 +221,13 @@ class RNNCell(_Cell):
         super().__init__(input_size, hidden_size, bias, device, dtype)
 
 
-class LSTMCell(_Cell):
+class LSTMCell(RNNCellBase):
     """One step of LSTM: (h, c)."""
 
     _mode = "LSTM"
 
 
-class GRUCell(_Cell):
+class GRUCell(RNNCellBase):
     """One step of GRU."""
 
     _mode = "GRU"

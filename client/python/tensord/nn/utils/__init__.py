@@ -1,9 +1,10 @@
 """What is done to parameters together, and to modules that are trained."""
 
+import typing as _typing
 import warnings
 
 import tensord as td
-from tensord import _C
+from tensord import _absent, _C
 from tensord.nn.utils import parametrizations as parametrizations, parametrize as parametrize, rnn as rnn
 from tensord.nn.utils._fused import (fuse_conv_bn_eval as fuse_conv_bn_eval, fuse_conv_bn_weights as fuse_conv_bn_weights,
                                      fuse_linear_bn_eval as fuse_linear_bn_eval, fuse_linear_bn_weights as fuse_linear_bn_weights)
@@ -77,3 +78,6 @@ def vector_to_parameters(vec, parameters):
 def skip_init(module_cls, *args, **kwargs):
     """A module; its parameters are initialised here too, which costs little."""
     return module_cls(*args, **kwargs)
+
+if not _typing.TYPE_CHECKING:
+    __getattr__ = _absent.of("tensord.nn.utils")
