@@ -266,6 +266,46 @@ def test_averaged_model(make, buffers):
     assert len(theirs) == len(mean.state_dict()) and mean(td.ones(4, 2)).shape == (4, 3)
 
 
+def test_hooks_around_a_step():
+    seen = []
+    for lib in (td, torch):
+        w = lib.ones(1, requires_grad=True)
+        o = lib.optim.SGD([w], lr=0.5)
+        if not hasattr(o, "register_step_pre_hook"):
+            continue  # not in PyTorch 1.13
+        first = o.register_step_pre_hook(lambda o, args, kwargs: seen.append((lib.__name__, "before", w.item(), args, kwargs)))
+        o.register_step_post_hook(lambda o, args, kwargs: seen.append((lib.__name__, "behind", w.item(), args, kwargs)))
+        w.grad = lib.ones(1)
+        o.step()
+        first.remove()
+        o.step()
+    assert seen[:3] == [("tensord", "before", 1, (), {}), ("tensord", "behind", 0.5, (), {}), ("tensord", "behind", 0, (), {})]
+    assert [row[1:] for row in seen[3:]] in ([], [row[1:] for row in seen[:3]])
+    w = td.ones(1, requires_grad=True)
+    o = td.optim.SGD([w], lr=0.5)
+    o.register_step_pre_hook(lambda o, args, kwargs: ((lambda: w.sum(),), {}))
+    assert float(o.step()) == 1
+    o.register_step_pre_hook(lambda o, args, kwargs: 3)
+    with pytest.raises(RuntimeError, match="new_args, new_kwargs"):
+        o.step()
+    net = td.nn.Linear(1, 1)
+    o = td.optim.SGD(net.parameters(), lr=0.1)
+    o.register_step_post_hook(lambda *a: None)
+    with pytest.raises(td.Error, match="hooks of the optimizer"):
+        td.jit.script(Steps(net, o))(td.ones(1, 1))
+
+
+class Steps(td.nn.Module):
+    def __init__(self, net, optimizer):
+        super().__init__()
+        self.net, self.optimizer = net, optimizer
+
+    def forward(self, x):
+        self.net(x).sum().backward()
+        self.optimizer.step()
+        return x
+
+
 def test_one_kind_of_mean():
     with pytest.raises(AssertionError, match="Only one"):
         td.optim.swa_utils.AveragedModel(td.nn.Linear(1, 1), avg_fn=max, multi_avg_fn=max)

@@ -3,12 +3,33 @@
 foreach and fused, which change no number in PyTorch, are not taken.
 """
 
+from collections import OrderedDict
 from typing import Any
 
 import tensord as td
 from tensord import _C
 from tensord._C import ops
 from tensord._more import _apart
+from tensord.nn.module import _Hook
+
+
+class _HookedStep:
+    """What stands for step() in an optimizer that has hooks around it, and in no other."""
+
+    def __init__(self, optimizer):
+        self.optimizer, self.before, self.after = optimizer, OrderedDict(), OrderedDict()
+
+    def __call__(self, *args, **kwargs):
+        for hook in list(self.before.values()):
+            changed = hook(self.optimizer, args, kwargs)
+            if changed is not None:
+                if not isinstance(changed, tuple) or len(changed) != 2:
+                    raise _C.Error(f"{hook} must return None or a tuple of (new_args, new_kwargs), but got {changed}.")
+                args, kwargs = changed
+        out = type(self.optimizer).step(self.optimizer, *args, **kwargs)
+        for hook in list(self.after.values()):
+            hook(self.optimizer, args, kwargs)
+        return out
 
 
 class Optimizer:
@@ -52,6 +73,17 @@ class Optimizer:
                     if g is not None:
                         self._update(p, -g if group.get("maximize") else g, group, self.state.setdefault(p, {}))
         return loss
+
+    def _hooked(self):
+        return self.__dict__.setdefault("step", _HookedStep(self))
+
+    def register_step_pre_hook(self, hook):
+        """hook(optimizer, args, kwargs) runs before step() and may return other (args, kwargs). remove() of what is returned takes it away."""
+        return _Hook(self._hooked().before, hook)
+
+    def register_step_post_hook(self, hook):
+        """hook(optimizer, args, kwargs) runs behind step(). remove() of what is returned takes it away."""
+        return _Hook(self._hooked().after, hook)
 
     def share_memory(self):
         """The state of all parameters now, not at their first step, and in memory that outlives this process.
