@@ -227,7 +227,7 @@ static int make_untyped(td_pickle *p, const td_name *name, const td_plain *args,
 {
     td_file *t = p->context;
     const td_plain *dtype = args->n >= 7 ? args->items[6] : NULL;
-    if (!dtype || dtype->kind != TD_PLAIN_NAME) return strange(name, e);
+    if (!dtype || dtype->kind != TD_PLAIN_NAME || dtype->name->make) return strange(name, e);
     if (dtype->name->value == NO_DTYPE) {
         if (t->skip) return td_file_add_nothing(t, out, e);
         return td_fail(e, TD_E_UNSUPPORTED,

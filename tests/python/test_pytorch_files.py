@@ -586,6 +586,12 @@ def test_dtypes_that_are_left_out():
     assert td.load(io.BytesIO(archive(untyped(), records)), skip=True) is None
 
 
+@pytest.mark.parametrize("wrong", ["torch._utils._rebuild_tensor_v2", "builtins.set", "torch.FloatStorage"])
+def test_what_is_no_dtype_is_refused(wrong):
+    with pytest.raises(td.Error):
+        td.load(io.BytesIO(archive(untyped(wrong), {"0": b"\0" * 8})))
+
+
 def live():
     """Tensors and their bytes in the daemon, descriptors here."""
     status = {row["key"]: row["value"] for row in td.status()}

@@ -149,18 +149,22 @@ int td_cpu_plan_randint(td_kcall *k, td_error *e)
 static void randperm_chunk(td_kcall *k, int64_t chunk, void *scratch)
 {
     int64_t n = td_desc_numel(k->out[0].desc), *p = k->work;
+    int64_t done = 0;
     uint32_t *words = scratch;
     (void)chunk;
     for (int64_t i = 0; i < n; i++) {
-        if (i % (2 * TD_PHILOX_GROUPS) == 0)
+        if (i % (2 * TD_PHILOX_GROUPS) == 0) {
+            if (td_kernel_rest_after(k, &done, 16 * TD_PHILOX_GROUPS)) return; /* each exchange is a miss, or two */
             td_isa_now->philox->words(k->seed, k->counter, (uint64_t)(i / 2), TD_PHILOX_GROUPS, words);
+        }
         int64_t at = i % (2 * TD_PHILOX_GROUPS);
         uint64_t word = (uint64_t)words[2 * at + 1] << 32 | words[2 * at];
         int64_t j = (int64_t)below(k, i, word, (uint64_t)i + 1);
         p[i] = p[j];
         p[j] = i;
     }
-    td_random_store(k, 0, n, p, TD_INT64);
+    for (int64_t i = 0; i < n && !td_kernel_rest(k); i += TD_REST_ELEMENTS)
+        td_random_store(k, i, n - i < TD_REST_ELEMENTS ? n - i : TD_REST_ELEMENTS, p + i, TD_INT64);
 }
 
 int td_cpu_plan_randperm(td_kcall *k, td_error *e)
