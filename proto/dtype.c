@@ -33,7 +33,7 @@ enum { b = TD_BOOL, u1 = TD_UINT8, i1 = TD_INT8, i2 = TD_INT16, i4 = TD_INT32, i
 
 static const uint8_t promotion[TD_DTYPE_COUNT][TD_DTYPE_COUNT] = {
     /*        b   u1  i1  i2  i4  i8  f2  bf  f4  f8  c8  cx  u2  u4  u8 */
-    /* b  */ {b , u1, i1, i2, i4, i8, f2, bf, f4, f8, c8, cx, u2, u4, u8},
+    /* b  */ {b,  u1, i1, i2, i4, i8, f2, bf, f4, f8, c8, cx, u2, u4, u8},
     /* u1 */ {u1, u1, i2, i2, i4, i8, f2, bf, f4, f8, c8, cx, u2, u4, u8},
     /* i1 */ {i1, i2, i1, i2, i4, i8, f2, bf, f4, f8, c8, cx, i4, i8, no},
     /* i2 */ {i2, i2, i2, i2, i4, i8, f2, bf, f4, f8, c8, cx, i4, i8, no},
@@ -212,7 +212,7 @@ static int64_t load_int(td_dtype t, const void *element)
     int64_t v8;
     switch (td_dtype_size(t)) {
     case 1: memcpy(&v1, element, 1); return t == TD_UINT8 ? (uint8_t)v1 : v1;
-    case 2: memcpy(&v2, element, 2); return t == TD_UINT16 ? (uint16_t)v2 : v2; /* both are ints */
+    case 2: memcpy(&v2, element, 2); return t == TD_UINT16 ? (int64_t)(uint16_t)v2 : v2;
     case 4: memcpy(&v4, element, 4); return t == TD_UINT32 ? (int64_t)(uint32_t)v4 : v4;
     default: memcpy(&v8, element, 8); return v8;
     }

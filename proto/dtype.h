@@ -80,7 +80,8 @@ static inline float td_half_to_float(uint16_t h)
     float f;
     if (em >= 0x7c00u) bits = sign | 0x7f800000u | (em & 0x3ffu) << 13;
     else if (em >= 0x0400u) bits = sign | ((em << 13) + 0x38000000u);
-    else { /* zero and subnormal: em * 2^-24, exact in float */ f = (float)em * 0x1p-24f;
+    else { /* zero and subnormal: em * 2^-24, exact in float */
+        f = (float)em * 0x1p-24f;
         memcpy(&bits, &f, 4);
         bits |= sign;
     }

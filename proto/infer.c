@@ -99,8 +99,6 @@ static int none_for_both(const td_infer *f, int from, int tier, td_error *e)
         if (td_in_dtype(f, i) == TD_UINT64 && natural < 0) natural = i;
         if (is_signed(td_in_dtype(f, i)) && whole < 0) whole = i;
     }
-    if (natural < 0 || whole < 0)
-        return td_fail(e, TD_E_TYPE, "unsigned and signed numbers here have no dtype in common: convert some");
     return td_fail(e, TD_E_TYPE,
                    "no dtype holds both '%s', which is uint64, and '%s', which is %s: convert one to the other's",
                    td_infer_name(f, natural), td_infer_name(f, whole), td_dtype_name(td_in_dtype(f, whole)));

@@ -8,8 +8,8 @@ complex (1+2j). Several results stand in parentheses; `_` accepts any value of a
 import re
 from dataclasses import dataclass
 
-DTYPES = ("bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64", "complex64",
-          "complex128", "uint16", "uint32", "uint64")
+from signature import DTYPES
+
 SHORT = {bool: "bool", int: "int64", float: "float32", complex: "complex64"}
 
 

@@ -15,6 +15,8 @@ item, of which the next is made. What a gradient uses other than through .shape 
 import dataclasses
 import re
 
+from signature import DTYPES
+
 
 class FormulaError(Exception):
     """Says what is wrong with a formula, and where: "binary.toml:12: op.mul grad.x: ..."."""
@@ -309,8 +311,6 @@ HELPERS = {
 # A helper keeps its meaning in formulas where an op has its name.
 KEPT = {"range", "reshape"}
 FAILURES = {"shape": "SHAPE", "index": "INDEX", "type": "TYPE", "invalid": "INVALID", "unsupported": "UNSUPPORTED"}
-DTYPES = ("bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64", "complex64", "complex128",
-          "uint16", "uint32", "uint64")
 # Undefined arguments: these ops take it as zero (beside another that is defined).
 JOINTLY_LINEAR = {"add", "sub", "where"}
 # These take numbers too: they are computed on the spot.

@@ -8,6 +8,10 @@ writes, name!attr one that it writes where this attribute, a b, is true. A defau
 import re
 from dataclasses import dataclass
 
+# In the order of the enum.
+DTYPES = ("bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64", "complex64",
+          "complex128", "uint16", "uint32", "uint64")
+
 MAX_PARAMS = 12
 MAX_ATTRS = 12
 

@@ -11,11 +11,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import signature
+from signature import DTYPES
 
 FLAGS = ("view", "pointwise", "random", "data_shape", "inplace", "out_strided", "multi_view", "nondiff", "cast_any",
          "creation", "alias_ok", "exact_number", "weighs", "source", "uncomputed")
-DTYPES = ("bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64", "complex64",
-          "complex128", "uint16", "uint32", "uint64")
 DTYPE_SETS = {"ints": DTYPES[1:6] + DTYPES[12:], "floats": DTYPES[6:10], "complex": DTYPES[10:12], "all": DTYPES}
 PROMOTE = ("same", "float", "bool", "first", "abs", "sum", "index")
 COLUMNS = {"id": int, "sig": str, "doc": str, "infer": str, "kernel": str, "expr": (str, dict), "promote": str, "flags": list,

@@ -44,20 +44,25 @@ static double largest(td_dtype t)
     return t == TD_FLOAT16 ? 65504.0 : t == TD_BFLOAT16 ? 0x1.fep127 : t == TD_FLOAT32 ? FLT_MAX : DBL_MAX;
 }
 
+/* The bounds of whole numbers are those of the loop: of uint64 0, and all bits. */
 static td_pw_attr absent_value(int kind, td_dtype t)
 {
+    const int64_t least = t == TD_UINT64 ? 0 : INT64_MIN, most = t == TD_UINT64 ? -1 : INT64_MAX;
     switch (kind) {
-    case TD_PW_ABSENT_LOWEST: return (td_pw_attr){-INFINITY, 0, INT64_MIN};
-    case TD_PW_ABSENT_HIGHEST: return (td_pw_attr){INFINITY, 0, INT64_MAX};
-    case TD_PW_ABSENT_MIN_FINITE: return (td_pw_attr){-largest(td_dtype_real(t)), 0, INT64_MIN};
-    case TD_PW_ABSENT_MAX_FINITE: return (td_pw_attr){largest(td_dtype_real(t)), 0, INT64_MAX};
+    case TD_PW_ABSENT_LOWEST: return (td_pw_attr){-INFINITY, 0, least};
+    case TD_PW_ABSENT_HIGHEST: return (td_pw_attr){INFINITY, 0, most};
+    case TD_PW_ABSENT_MIN_FINITE: return (td_pw_attr){-largest(td_dtype_real(t)), 0, least};
+    case TD_PW_ABSENT_MAX_FINITE: return (td_pw_attr){largest(td_dtype_real(t)), 0, most};
     default: return (td_pw_attr){0, 0, 0};
     }
 }
 
-static int64_t to_integer(double v)
+/* A float as whole numbers are stored. */
+static int64_t to_integer(double v, td_dtype compute)
 {
-    return v >= -0x1p63 && v < 0x1p63 ? (int64_t)v : INT64_MIN;
+    int64_t whole;
+    td_scalar_store(td_float(v), compute == TD_UINT64 ? TD_UINT64 : TD_INT64, &whole);
+    return whole;
 }
 
 /* For a native int32 loop the absent bounds are its own. */
@@ -76,30 +81,15 @@ static int64_t natural(int64_t v, td_dtype compute)
     return v < 0 && v > -all ? v + all : v;
 }
 
-/* An absent bound of uint64 is 0, or has all bits. */
-static int64_t absent_natural(int kind)
-{
-    return kind == TD_PW_ABSENT_HIGHEST || kind == TD_PW_ABSENT_MAX_FINITE ? -1 : 0;
-}
-
-/* A float as an attribute of whole numbers. */
-static int64_t from_float(double v, int body)
-{
-    return body == TD_BODY_U64 && v >= 0x1p63 && v < 0x1p64 ? (int64_t)(uint64_t)v : to_integer(v);
-}
-
 static td_pw_attr attribute(const td_attr *a, int absent, td_dtype compute, int body)
 {
     td_pw_attr v = {0, 0, 0};
     switch (a->kind) {
-    case TD_A_NONE:
-        v = absent_value(absent, compute);
-        if (body == TD_BODY_U64) v.i = absent_natural(absent);
-        break;
-    case TD_A_FLOAT: v = (td_pw_attr){a->f, 0, from_float(a->f, body)}; break;
+    case TD_A_NONE: v = absent_value(absent, compute); break;
+    case TD_A_FLOAT: v = (td_pw_attr){a->f, 0, to_integer(a->f, compute)}; break;
     case TD_A_SCALAR:
         if (a->s.kind <= TD_S_INT) v = (td_pw_attr){(double)a->s.i, 0, natural(a->s.i, compute)};
-        else v = (td_pw_attr){a->s.re, a->s.kind == TD_S_COMPLEX ? a->s.im : 0, from_float(a->s.re, body)};
+        else v = (td_pw_attr){a->s.re, a->s.kind == TD_S_COMPLEX ? a->s.im : 0, to_integer(a->s.re, compute)};
         break;
     default: v = (td_pw_attr){(double)a->i, 0, a->i}; break;
     }
