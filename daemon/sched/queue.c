@@ -175,8 +175,10 @@ static td_flow *least_served_of(const td_share *s, const td_worker *w, bool all_
 
 static td_flow *next_flow(td_pool *p, const td_worker *w)
 {
-    bool all_away = td_pool_all_away(p);
+    bool all_away = atomic_load(&p->nlasting) > 0 && td_pool_all_away(p);
     td_flow *best = NULL;
+    if (!p->shares.first) return NULL;
+    if (!w->ways && !all_away) return td_flow_of(least_served(&td_share_of(least_served(&p->shares))->flows));
     for (td_due *d = p->shares.first; d; d = d->next) {
         bool less = !best || vtime(d) < vtime(&best->share->due);
         td_flow *f = less ? least_served_of(td_share_of(d), w, all_away) : NULL;
