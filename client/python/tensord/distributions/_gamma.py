@@ -32,8 +32,7 @@ def log_gamma_draws(shape, concentration):
                 done = ops.logical_or(done, good[i])
             if _C.all(done).item():
                 break
-        log_v = ops.where(possible, log_v, math.nan) if log_v is not None else log_v
-        z = ops.log(d) + log_v + ops.log(open_uniform(shape, a)) / a if a.numel() else a.detach()
+        z = ops.where(possible, ops.log(d) + log_v + ops.log(open_uniform(shape, a)) / a, math.nan) if a.numel() else a.detach()
     if not a.requires_grad:
         return z
     return z + _slope(a.detach(), z) * (a - a.detach())

@@ -130,61 +130,51 @@ class _LazyNorm(LazyModuleMixin):
             self.reset_parameters()
 
 
-class LazyConv1d(_LazyConvolution, _convolutions.Conv1d):
+class _LazyConv(_LazyConvolution):
+    def __init__(self, out_channels, kernel_size, stride=1, padding=0, dilation=1, groups=1, bias=True, padding_mode="zeros", device=None, dtype=None):
+        super().__init__(0, out_channels, kernel_size, stride, padding, dilation, groups, bias, padding_mode, device, dtype)  # type: ignore[call-arg]
+
+
+class _LazyConvTranspose(_LazyConvolution):
+    def __init__(self, out_channels, kernel_size, stride=1, padding=0, output_padding=0, groups=1, bias=True, dilation=1, padding_mode="zeros", device=None,
+                 dtype=None):
+        super().__init__(0, out_channels, kernel_size, stride, padding, output_padding, groups, bias, dilation, padding_mode, device, dtype)  # type: ignore[call-arg]
+
+
+class LazyConv1d(_LazyConv, _convolutions.Conv1d):
     """Conv1d, whose in_channels are those of its first input."""
 
     cls_to_become = _convolutions.Conv1d
 
-    def __init__(self, out_channels, kernel_size, stride=1, padding=0, dilation=1, groups=1, bias=True, padding_mode="zeros", device=None, dtype=None):
-        super().__init__(0, out_channels, kernel_size, stride, padding, dilation, groups, bias, padding_mode, device, dtype)
 
-
-class LazyConv2d(_LazyConvolution, _convolutions.Conv2d):
+class LazyConv2d(_LazyConv, _convolutions.Conv2d):
     """Conv2d, whose in_channels are those of its first input."""
 
     cls_to_become = _convolutions.Conv2d
 
-    def __init__(self, out_channels, kernel_size, stride=1, padding=0, dilation=1, groups=1, bias=True, padding_mode="zeros", device=None, dtype=None):
-        super().__init__(0, out_channels, kernel_size, stride, padding, dilation, groups, bias, padding_mode, device, dtype)
 
-
-class LazyConv3d(_LazyConvolution, _convolutions.Conv3d):
+class LazyConv3d(_LazyConv, _convolutions.Conv3d):
     """Conv3d, whose in_channels are those of its first input."""
 
     cls_to_become = _convolutions.Conv3d
 
-    def __init__(self, out_channels, kernel_size, stride=1, padding=0, dilation=1, groups=1, bias=True, padding_mode="zeros", device=None, dtype=None):
-        super().__init__(0, out_channels, kernel_size, stride, padding, dilation, groups, bias, padding_mode, device, dtype)
 
-
-class LazyConvTranspose1d(_LazyConvolution, _convolutions.ConvTranspose1d):
+class LazyConvTranspose1d(_LazyConvTranspose, _convolutions.ConvTranspose1d):
     """ConvTranspose1d, whose in_channels are those of its first input."""
 
     cls_to_become = _convolutions.ConvTranspose1d
 
-    def __init__(self, out_channels, kernel_size, stride=1, padding=0, output_padding=0, groups=1, bias=True, dilation=1, padding_mode="zeros", device=None,
-                 dtype=None):
-        super().__init__(0, out_channels, kernel_size, stride, padding, output_padding, groups, bias, dilation, padding_mode, device, dtype)
 
-
-class LazyConvTranspose2d(_LazyConvolution, _convolutions.ConvTranspose2d):
+class LazyConvTranspose2d(_LazyConvTranspose, _convolutions.ConvTranspose2d):
     """ConvTranspose2d, whose in_channels are those of its first input."""
 
     cls_to_become = _convolutions.ConvTranspose2d
 
-    def __init__(self, out_channels, kernel_size, stride=1, padding=0, output_padding=0, groups=1, bias=True, dilation=1, padding_mode="zeros", device=None,
-                 dtype=None):
-        super().__init__(0, out_channels, kernel_size, stride, padding, output_padding, groups, bias, dilation, padding_mode, device, dtype)
 
-
-class LazyConvTranspose3d(_LazyConvolution, _convolutions.ConvTranspose3d):
+class LazyConvTranspose3d(_LazyConvTranspose, _convolutions.ConvTranspose3d):
     """ConvTranspose3d, whose in_channels are those of its first input."""
 
     cls_to_become = _convolutions.ConvTranspose3d
-
-    def __init__(self, out_channels, kernel_size, stride=1, padding=0, output_padding=0, groups=1, bias=True, dilation=1, padding_mode="zeros", device=None,
-                 dtype=None):
-        super().__init__(0, out_channels, kernel_size, stride, padding, output_padding, groups, bias, dilation, padding_mode, device, dtype)
 
 
 class LazyBatchNorm1d(_LazyNorm, _norms.BatchNorm1d):
