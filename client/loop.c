@@ -74,7 +74,6 @@ static bool open_both(td_client *c)
 void td_loop_listen(td_client *c)
 {
     if (!c->loop.on || !c->reader.ring || c->reading) return; /* who reads does it at the end */
-    td_ring_wake(&c->link.ring);
     td_ring_sleep(&c->link.ring);
     if (td_ring_readable(&c->link.ring)) td_loop_wake(c);
 }

@@ -116,7 +116,6 @@ long td_link_take(td_client *c, td_error *e)
     td_link *k = &c->link;
     long n = td_reader_expects(&c->reader) ? -EAGAIN : td_reader_bells(&c->reader, e);
     if (n == -EPROTO) return n;
-    td_ring_wake(&k->ring);
     td_ring_sleep(&k->ring);
     long filled = td_reader_fill(&c->reader, c->socket, true, e); /* its last words come before its end */
     return filled == -EAGAIN && n <= 0 ? n : filled;

@@ -64,10 +64,11 @@ bool td_ring_writable(const td_ring *r)
     return atomic_load_explicit(&r->out->head, memory_order_relaxed) - load(&r->out->tail) < TD_RING_PIPE;
 }
 
+/* Count up to the next odd or even number. */
 static void say(_Atomic uint32_t *to, uint32_t *own, bool odd)
 {
-    if ((*own & 1) == odd) return;
-    atomic_store_explicit(to, ++*own, memory_order_relaxed);
+    *own += (*own & 1) == odd ? 2 : 1;
+    atomic_store_explicit(to, *own, memory_order_relaxed);
     atomic_thread_fence(memory_order_seq_cst);
 }
 
@@ -78,7 +79,7 @@ void td_ring_sleep(td_ring *r)
 
 void td_ring_wake(td_ring *r)
 {
-    say(&r->in->asleep, &r->asleep, false);
+    if (r->asleep & 1) say(&r->in->asleep, &r->asleep, false);
 }
 
 void td_ring_want_room(td_ring *r)
@@ -88,7 +89,7 @@ void td_ring_want_room(td_ring *r)
 
 void td_ring_have_room(td_ring *r)
 {
-    say(&r->out->full, &r->full, false);
+    if (r->full & 1) say(&r->out->full, &r->full, false);
 }
 
 static bool news(const _Atomic uint32_t *count, uint32_t *heard)

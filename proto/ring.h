@@ -56,7 +56,8 @@ bool td_ring_readable(const td_ring *r);
 bool td_ring_writable(const td_ring *r);
 
 /* Say that one is going to wait for bytes; look at td_ring_readable again before doing so. And that one no longer is.
- */
+ * Say it again before each wait: the bell that ended the last one may have been for bytes (or room) seen and used up
+ * before one said so, and the other does not ring twice for the same word. */
 void td_ring_sleep(td_ring *r);
 void td_ring_wake(td_ring *r);
 /* The same for room, and td_ring_writable. */
