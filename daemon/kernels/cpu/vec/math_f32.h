@@ -204,8 +204,9 @@ TD_FN double td_kexp(double x)
     p = p * r + 0.16666666666662575;
     p = p * r + 0.49999999999954975;
     p = 1.0 + (r + r * r * p);
-    int64_t k = (int64_t)(td_bits_d(t) - td_bits_d(shift)), half = (int64_t)(((uint64_t)k + 4096) >> 1) - 2048;
-    return p * td_from_bits_d((uint64_t)(half + 1023) << 52) * td_from_bits_d((uint64_t)(k - half + 1023) << 52);
+    /* Unsigned: of NaN these are any bits. */
+    uint64_t k = td_bits_d(t) - td_bits_d(shift), half = ((k + 4096) >> 1) - 2048;
+    return p * td_from_bits_d((half + 1023) << 52) * td_from_bits_d((k - half + 1023) << 52);
 }
 TD_FN double td_klog(double x)
 {
