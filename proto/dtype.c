@@ -123,9 +123,10 @@ static bool fits_float(double v, td_dtype t)
 }
 
 /* Whole numbers may be negative for what has no sign, for uint8 down to -255: they wrap, so that subtracting reads as
- * adding. */
+ * adding. For uint64 all of them, which is also how numbers from 2^63 on come. */
 static bool fits_int(int64_t v, td_dtype t)
 {
+    if (t == TD_UINT64) return true;
     return v <= int_max[t] && v >= (td_dtype_is_unsigned(t) ? -int_max[t] : int_min[t]);
 }
 

@@ -294,3 +294,43 @@ def test_queues():
     with td.Queue("unsigned") as q:
         q.put({"x": x})
         assert q.get()["x"].tolist() == [1, 65535]
+
+
+HIGH = 0x9E3779B97F4A7C15  # a number that no int64 holds
+
+
+@pytest.mark.parametrize("f", [
+    lambda x, p: x * p, lambda x, p: p + x, lambda x, p: x ^ p, lambda x, p: x & p, lambda x, p: x // p, lambda x, p: x % p,
+    lambda x, p: x == p, lambda x, p: x < p, lambda x, p: p <= x])
+def test_numbers_above_int64(f):
+    a = np.array([0, 1, HIGH, 2**63, 2**64 - 1], np.uint64)
+    same(f(td.tensor(a), HIGH), f(a, np.uint64(HIGH)))
+    same(f(td.tensor(a), np.uint64(HIGH)), f(a, np.uint64(HIGH)))
+
+
+def test_numbers_above_int64_fill_and_bound():
+    a = np.array([0, 1, HIGH, 2**64 - 1], np.uint64)
+    x, mask = td.tensor(a), [True, False, True, False]
+    same(td.full((3,), HIGH, dtype=td.uint64), np.full(3, HIGH, np.uint64))
+    same(td.full_like(x, 2**63), np.full(4, 2**63, np.uint64))
+    same(x.clamp(1, HIGH - 1), a.clip(1, np.uint64(HIGH - 1)))
+    same(x.masked_fill(td.tensor(mask), HIGH), np.where(mask, np.uint64(HIGH), a))
+    same(td.where(td.tensor(mask), x, HIGH), np.where(mask, a, np.uint64(HIGH)))
+    y = x.clone()
+    y[0], y[td.tensor([1])] = HIGH, 2**63
+    y += 2**63
+    assert y.tolist() == [(v + 2**63) % 2**64 for v in (HIGH, 2**63, HIGH, 2**64 - 1)]
+
+
+def test_numbers_above_int64_elsewhere():
+    assert (td.tensor([1.0, 2.0]) * 2**63).tolist() == [2.0**63, 2.0**64]
+    for f in (lambda: td.tensor([1]) + 2**63, lambda: td.full((2,), 2**63), lambda: td.tensor([1], dtype=td.int32) * HIGH):
+        with pytest.raises(OverflowError, match="more than an int64 holds"):
+            f()
+    with pytest.raises(OverflowError):
+        td.tensor([1], dtype=td.uint64) + 2**64
+
+
+def test_lcm_of_large_magnitudes():
+    a, b = np.array([4294967295, 4294967291, 6], np.uint32), np.array([4294967294, 4294967279, 4], np.uint32)
+    same(td.lcm(td.tensor(a), td.tensor(b)), np.lcm(a, b))

@@ -23,7 +23,8 @@ typedef struct call {
     PyObject *held[HELD]; /* tuples that lists were taken from */
     td_array **arrays;    /* of the list */
     int nheld, nints, narrays;
-    bool plain; /* no input is part of a graph */
+    bool plain;     /* no input is part of a graph */
+    unsigned above; /* a bit for each argument that is a number of 2^63 or more */
     int64_t ints[TD_MAX_INTS];
 } call;
 
@@ -216,6 +217,10 @@ static bool take_number(call *c, int i, PyObject *o)
 {
     int rc = number_of(o, &c->v[i].arg);
     if (rc > 0) return true;
+    if (rc < 0 && tdpy_as_above(o, &c->v[i].arg)) {
+        c->above |= 1u << i;
+        return true;
+    }
     return rc < 0 ? false : wrong(c, i, c->f->params[i].kind == TDPY_NUMBER ? "Tensor or a number" : "a number", o);
 }
 
@@ -232,7 +237,9 @@ static bool take_float(call *c, int i, PyObject *o)
     if (!take_number(c, i, o)) return false;
     td_arg *a = &c->v[i].arg;
     if (a->kind == TD_ARG_COMPLEX) return wrong(c, i, "a real number", o);
-    if (a->kind != TD_ARG_FLOAT) *a = td_arg_float((double)a->i);
+    if (c->above >> i & 1) *a = td_arg_float((double)(uint64_t)a->i);
+    else if (a->kind != TD_ARG_FLOAT) *a = td_arg_float((double)a->i);
+    c->above &= ~(1u << i);
     return true;
 }
 
@@ -312,6 +319,40 @@ static bool take(call *c, int i, PyObject *o)
     case TDPY_TEXT: return take_text(c, i, o);
     }
     return false;
+}
+
+static bool is_real_or_complex(td_dtype t)
+{
+    return td_dtype_is_float(t) || td_dtype_is_complex(t);
+}
+
+/* Numbers of 2^63 and more came as they lie in a uint64: right beside one. Beside floats they are floats. */
+static bool place_above(call *c)
+{
+    bool whole = false, real = false;
+    for (int i = 0; i < c->f->nparams; i++) {
+        td_dtype t = c->v[i].dtype;
+        if (c->f->params[i].kind != TDPY_DTYPE) {
+            const td_arg *a = &c->v[i].arg;
+            bool tensor = c->f->params[i].kind <= TDPY_NUMBER && a->kind == TD_ARG_ARRAY && a->array;
+            t = tensor ? td_dtype_of(a->array) : TD_DTYPE_NONE;
+        }
+        whole |= t == TD_UINT64;
+        real |= is_real_or_complex(t);
+    }
+    for (int i = 0; i < c->f->nparams && !whole; i++) {
+        td_arg *a = &c->v[i].arg;
+        if (!(c->above >> i & 1)) continue;
+        if (!real) {
+            PyErr_Format(PyExc_OverflowError,
+                         "%s(): %llu is more than an int64 holds; beside a uint64 tensor, or with "
+                         "dtype=tensord.uint64, it would do",
+                         name_of(c->f), (unsigned long long)a->i);
+            return false;
+        }
+        *a = td_arg_float((double)(uint64_t)a->i);
+    }
+    return true;
 }
 
 /* ---- running ----------------------------------------------------------------------------------------------------- */
@@ -521,11 +562,13 @@ static PyObject *run_bound(const binding *b, bool in_place)
     c.nheld = c.nints = c.narrays = 0;
     c.arrays = NULL;
     c.plain = true;
+    c.above = 0;
     int device = -1, before = -1;
     tdpy_casts casts = {.n = 0};
     bool good = !b->device || tdpy_as_device(b->device, &device), on;
     if (good && b->requires_grad != Py_None) good = tdpy_as_bool(b->requires_grad, &on, name_of(f), "requires_grad");
     for (int i = 0; good && i < f->nparams; i++) good = take(&c, i, b->slot[i]);
+    if (good && c.above) good = place_above(&c);
     PyObject *target = in_place ? b->slot[0] : b->out, *result = NULL;
     if (good && b->out && !tdpy_is_tensor(b->out))
         good = tdpy_raise(TD_E_TYPE, "%s(): out must be a Tensor, not %.100s", name_of(f), tdpy_type_name(b->out));
@@ -584,7 +627,8 @@ PyObject *tdpy_call(tdpy_function *f, bool in_place, PyObject *self, PyObject *c
     return result;
 }
 
-/* ---- out= --------------------------------------------------------------------------------------------------------- */
+/* ---- out= ---------------------------------------------------------------------------------------------------------
+ */
 
 static Py_ssize_t find_keyword(PyObject *kw, const char *name)
 {

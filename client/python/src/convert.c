@@ -82,6 +82,18 @@ int tdpy_as_number(PyObject *o, td_arg *out)
     return 1;
 }
 
+bool tdpy_as_above(PyObject *o, td_arg *out)
+{
+    if (!PyErr_ExceptionMatches(PyExc_OverflowError)) return false;
+    PyErr_Clear();
+    PyObject *n = tdpy_is_tensor(o) ? tdpy_item(o, NULL) : PyNumber_Index(o);
+    if (!n) return false;
+    unsigned long long v = PyLong_AsUnsignedLongLong(n);
+    Py_DECREF(n);
+    *out = td_arg_int((int64_t)v);
+    return !PyErr_Occurred();
+}
+
 PyObject *tdpy_number(td_scalar s, td_dtype dtype)
 {
     if (dtype == TD_UINT64) return PyLong_FromUnsignedLongLong((unsigned long long)s.i);

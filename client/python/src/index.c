@@ -326,6 +326,7 @@ static bool set_value(walk *w, PyObject *value)
 {
     td_arg number;
     int is_number = tdpy_is_tensor(value) ? 0 : tdpy_as_number(value, &number);
+    if (is_number < 0 && td_dtype_of(w->view) == TD_UINT64 && tdpy_as_above(value, &number)) is_number = 1;
     if (is_number < 0) return false;
     if (is_number && !w->advanced) return td_at_fill_(w->where, w->view, number) == TD_OK || tdpy_fail();
     td_array *a = value_array(w, value, is_number ? &number : NULL);

@@ -120,6 +120,8 @@ const char *tdpy_a_type(PyObject *o); /* with its article: "a float", "an int" *
 bool tdpy_is_numpy_scalar(PyObject *o);
 /* A bool, int, float or complex, also NumPy's: 1; something else: 0; an exception: -1. */
 int tdpy_as_number(PyObject *o, td_arg *out);
+/* After an OverflowError of the above: a number below 2^64 as it lies in a uint64. The error stays if it is another. */
+bool tdpy_as_above(PyObject *o, td_arg *out);
 PyObject *tdpy_number(td_scalar s, td_dtype dtype);
 /* Integers of an int or a sequence: how many were written to `out`, or -1. */
 int tdpy_as_ints(PyObject *o, int64_t *out, int room, const char *function, const char *name);
