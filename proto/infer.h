@@ -88,6 +88,7 @@ TD_RULE(sum_to);           /* of the shape given */
 /* infer_matmul.c */
 TD_RULE(mm);     /* (n, p) of (n, m) and (m, p) */
 TD_RULE(bmm);    /* (b, n, p) of (b, n, m) and (b, m, p) */
+TD_RULE(euclidean_dist); /* (b, n, m) of (b, n, k) and (b, m, k) */
 TD_RULE(dot);    /* one number, without dimensions */
 TD_RULE(mv);     /* (n) of (n, m) and (m) */
 TD_RULE(addmm);  /* (n, p) of (n, m) and (m, p) */

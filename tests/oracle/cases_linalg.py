@@ -385,6 +385,13 @@ def _(r):
     return [x, y], [p], lambda x, y: torch.cdist(x, y, p) if p else torch.cdist(x.detach(), y.detach(), p)
 
 
+@op("euclidean_dist")
+def _(r):
+    b, k = r.int(0, 3), r.size(1, 6, 1, 255, 256, 257)
+    x, y = r.distinct([b, r.size(0, 5, 1, 3, 63, 64, 65), k]), r.distinct([b, r.size(0, 5, 15, 16, 17), k]) * 1.37 + 0.1
+    return [x, y], [], lambda x, y: torch.cdist(x, y, compute_mode="donot_use_mm_for_euclid_dist")
+
+
 @op("lu_permutation")
 def _(r):
     n = r.int(1, 6)

@@ -24,6 +24,7 @@ static const row rows[] = {
     {"linalg_lu_factor_ex f64[4,2]", 0, 0},
     {"linalg_lu_factor_ex f64[2,4]", 0, 0},
     {"linalg_lu_factor_ex c128[3,2]", 0, 0},
+    {"euclidean_dist f64[2,3,4] f64[2,5,4]", 0, 0},
     {"linalg_solve_triangular f64[3,3] f64[2,3,2] | true", POSITIVE, 0},
     {"linalg_solve_triangular f64[2,3,3] f64[2,3] | false false", POSITIVE, 0},
     {"linalg_solve_triangular c128[2,2] c128[2,1] | false true true", POSITIVE, 0},

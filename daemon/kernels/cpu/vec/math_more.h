@@ -117,10 +117,10 @@ TD_FN int64_t td_gcd_i64(int64_t x, int64_t y)
 {
     return (int64_t)td_gcd_u64(x < 0 ? 0 - (uint64_t)x : (uint64_t)x, y < 0 ? 0 - (uint64_t)y : (uint64_t)y);
 }
+/* Of magnitudes: of uint32 the product may have all 64 bits. */
 TD_FN int64_t td_lcm_i64(int64_t x, int64_t y)
 {
-    int64_t g = td_gcd_i64(x, y);
-    return g == 0 ? 0 : td_abs_i64((int64_t)((uint64_t)(g == -1 ? (int64_t)(0 - (uint64_t)x) : x / g) * (uint64_t)y));
+    return (int64_t)td_lcm_u64(x < 0 ? 0 - (uint64_t)x : (uint64_t)x, y < 0 ? 0 - (uint64_t)y : (uint64_t)y);
 }
 
 #define TD_COMPLEX_MORE(C, T, S, F)                                                                                    \
