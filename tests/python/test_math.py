@@ -352,3 +352,18 @@ def test_bounds_that_no_function_has_are_refused():
         with pytest.raises(td.InvalidError, match=says):
             call()
     assert td.allclose(F.local_response_norm(x, 3), F.local_response_norm(x.float(), 3), atol=1e-3)
+
+
+def test_median_shares_its_gradient():
+    x = td.tensor([1.0, 2.0, 2.0, 3.0], requires_grad=True)
+    x.median().backward()
+    assert x.grad.tolist() == [0, 0.5, 0.5, 0]
+    assert td.tensor([5, 1, 3]).median().item() == 3 and math.isnan(td.tensor([1.0, math.nan]).median().item())
+
+
+def test_distances_far_from_the_origin():
+    """By the differences: |x|^2 + |y|^2 - 2xy would leave no digit here."""
+    x = td.tensor([[1e4, 1e4], [1e4 + 1, 1e4], [0.0, 0.0]], requires_grad=True)
+    assert td.cdist(x, x)[0].tolist() == pytest.approx([0, 1, 1e4 * 2**0.5])
+    td.cdist(x[:2], x[:2]).sum().backward()
+    assert x.grad.tolist() == [[-2, 0], [2, 0], [0, 0]]
