@@ -62,9 +62,8 @@ TD_RULE(euclidean_dist)
             return td_fail(e, TD_E_SHAPE, "'%s' must be a 3D tensor, but has %d dimensions", td_infer_name(f, i),
                            td_in(f, i)->ndim);
     if (x->shape[0] != y->shape[0] || x->shape[2] != y->shape[2])
-        return td_fail(e, TD_E_SHAPE,
-                       "Expected 'y' to be [%" PRId64 ", any, %" PRId64 "], but its shape is %s", x->shape[0],
-                       x->shape[2], TD_SHAPE(y, text));
+        return td_fail(e, TD_E_SHAPE, "Expected 'y' to be [%" PRId64 ", any, %" PRId64 "], but its shape is %s",
+                       x->shape[0], x->shape[2], TD_SHAPE(y, text));
     int64_t shape[3] = {x->shape[0], x->shape[1], y->shape[1]};
     return td_infer_make(f, f->compute, 3, shape, e);
 }
