@@ -35,7 +35,8 @@ typedef struct td_program_end {
     void *arg;
 } td_program_end;
 void td_program_end_by(td_program *p, const td_program_end *by);
-/* The same module with other tensors in the place of those that it captured, and with its bytes. */
+/* The same module with other tensors in the place of those that it captured. What is known of the module is shared: on
+ * the loop, and in no time. */
 int td_program_like(td_program **out, const td_program *p, td_tensor *const *captured, td_account *account,
                     td_error *e);
 /* Its module in the binary form, for who opens it elsewhere: a copy is kept. Any thread may do it, before the capture,

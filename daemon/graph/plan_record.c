@@ -136,7 +136,7 @@ static bool take_results(td_exec *r, td_plan *p, uint32_t end, td_tensor **outs,
 
 static bool take_drops(td_exec *r, td_plan *p, uint32_t end)
 {
-    const td_program *g = r->program;
+    const td_facts *g = r->program->facts;
     uint32_t most = 0;
     for (uint32_t n = r->planning->start; n != end; n = r->ir->nodes[n].next) most += g->from[n + 1] - g->from[n];
     p->drops = malloc((most + 1) * sizeof *p->drops);

@@ -20,7 +20,7 @@ static uint32_t climb(const td_ir *ir, uint32_t node, uint32_t block)
     return node;
 }
 
-/* Places in td_program.from; a block's return comes after all nodes. */
+/* Places in td_facts.from; a block's return comes after all nodes. */
 static void used_by_node(const td_ir *ir, uint32_t *last, uint32_t value, uint32_t node)
 {
     uint32_t block = block_of(ir, value);
@@ -55,26 +55,26 @@ static void last_uses(const td_ir *ir, uint32_t *last)
 }
 
 /* By counting: from[k] is at first how many die at k, then where they end, in the end where they begin. */
-static void sort_deaths(td_program *p, const uint32_t *last)
+static void sort_deaths(td_facts *f, const uint32_t *last)
 {
-    const td_ir *ir = p->ir;
+    const td_ir *ir = f->ir;
     uint32_t places = ir->nnodes + ir->nblocks, sum = 0;
     for (uint32_t v = 0; v < ir->nvalues; v++)
-        if (last[v] != TD_IR_NONE) p->from[last[v]]++;
-    for (uint32_t k = 0; k < places; k++) p->from[k] = sum += p->from[k];
-    p->from[places] = sum;
+        if (last[v] != TD_IR_NONE) f->from[last[v]]++;
+    for (uint32_t k = 0; k < places; k++) f->from[k] = sum += f->from[k];
+    f->from[places] = sum;
     for (uint32_t v = ir->nvalues; v-- > 0;)
-        if (last[v] != TD_IR_NONE) p->dead[--p->from[last[v]]] = v;
+        if (last[v] != TD_IR_NONE) f->dead[--f->from[last[v]]] = v;
 }
 
-static bool find_deaths(td_program *p)
+static bool find_deaths(td_facts *f)
 {
-    const td_ir *ir = p->ir;
+    const td_ir *ir = f->ir;
     uint32_t *last = malloc((ir->nvalues + 1) * sizeof *last);
-    p->from = calloc(ir->nnodes + ir->nblocks + 1, sizeof *p->from);
-    p->dead = malloc((ir->nvalues + 1) * sizeof *p->dead);
-    bool good = last && p->from && p->dead;
-    if (good) last_uses(ir, last), sort_deaths(p, last);
+    f->from = calloc(ir->nnodes + ir->nblocks + 1, sizeof *f->from);
+    f->dead = malloc((ir->nvalues + 1) * sizeof *f->dead);
+    bool good = last && f->from && f->dead;
+    if (good) last_uses(ir, last), sort_deaths(f, last);
     free(last);
     return good;
 }
@@ -89,11 +89,11 @@ static uint64_t bytes_of(const td_ir *ir)
 }
 
 /* Which function does each node: all that this interpreter cannot do is known before a run. */
-static int find_prims(td_program *p, td_error *e)
+static int find_prims(td_facts *f, td_error *e)
 {
-    const td_ir *ir = p->ir;
-    p->prims = calloc(ir->nnodes + 1, sizeof(td_prim_fn *));
-    if (!p->prims) return td_no_memory(e, "for a program of %u nodes", ir->nnodes);
+    const td_ir *ir = f->ir;
+    f->prims = calloc(ir->nnodes + 1, sizeof(td_prim_fn *));
+    if (!f->prims) return td_no_memory(e, "for a program of %u nodes", ir->nnodes);
     for (uint32_t n = 0; n < ir->nnodes; n++) {
         uint32_t op = ir->nodes[n].op, prim = op & TD_IR_NUMBER;
         if ((op & TD_IR_CLASS) == TD_IR_ATEN)
@@ -103,47 +103,71 @@ static int find_prims(td_program *p, td_error *e)
         if (row && row->compose && op & TD_IR_INPLACE)
             return td_fail(e, TD_E_UNSUPPORTED, "%s_ cannot be run: it is made of other ops", row->name);
         if ((op & TD_IR_CLASS) != TD_IR_PRIM || prim == TD_PRIM_IF || prim == TD_PRIM_LOOP) continue;
-        p->prims[n] = td_prim_function(prim);
-        p->accumulates |= prim == TD_PRIM_BACKWARD;
-        if (!p->prims[n]) return td_fail(e, TD_E_UNSUPPORTED, "prim::%s cannot be run yet", td_prim_by_id(prim)->name);
+        f->prims[n] = td_prim_function(prim);
+        f->accumulates |= prim == TD_PRIM_BACKWARD;
+        if (!f->prims[n]) return td_fail(e, TD_E_UNSUPPORTED, "prim::%s cannot be run yet", td_prim_by_id(prim)->name);
     }
     return TD_OK;
 }
 
-static bool find_rows(td_program *p)
+static void free_facts(td_facts *f)
 {
-    p->joins = malloc(p->ir->nnodes + 1);
-    p->spots = calloc(p->ir->nnodes + 1, sizeof(td_spot *));
-    if (p->joins && p->spots) td_plan_find(p->ir, p->joins);
-    return p->joins && p->spots;
+    if (!f) return;
+    free(f->from);
+    free(f->dead);
+    free(f->prims);
+    free(f->packed);
+    free(f);
 }
 
-static void free_numbers(td_program *p)
+/* Takes the module over when it succeeds. */
+static int find_facts(td_facts **out, td_ir *ir, td_error *e)
 {
-    free(p->from);
-    free(p->dead);
+    td_facts *f = calloc(1, sizeof *f);
+    if (!f) return td_no_memory(e, "for a program of %u nodes", ir->nnodes);
+    *f = (td_facts){.refs = 1, .ir = ir};
+    int rc = find_deaths(f) ? find_prims(f, e) : td_no_memory(e, "for a program of %u nodes", ir->nnodes);
+    if (rc) {
+        free_facts(f);
+        return rc;
+    }
+    for (uint32_t b = 0; b < ir->nblocks; b++)
+        if (ir->blocks[b].nrets > f->most_returns) f->most_returns = ir->blocks[b].nrets;
+    *out = f;
+    return TD_OK;
+}
+
+static void free_own(td_program *p)
+{
     free(p->joins);
     free(p->spots);
-    free(p->prims);
-    free(p->packed);
     free(p);
+}
+
+/* A program of these facts; its rows are to be found, or copied. */
+static td_program *program_of(td_facts *f, td_error *e)
+{
+    td_program *p = calloc(1, sizeof *p);
+    if (p) {
+        *p = (td_program){.refs = 1, .ir = f->ir, .facts = f};
+        p->joins = malloc(f->ir->nnodes + 1);
+        p->spots = calloc(f->ir->nnodes + 1, sizeof(td_spot *));
+        if (p->joins && p->spots) return p;
+        free_own(p);
+    }
+    td_no_memory(e, "for a program of %u nodes", f->ir->nnodes);
+    return NULL;
 }
 
 int td_program_new(td_program **out, td_ir *ir, td_error *e)
 {
-    td_program *p = calloc(1, sizeof *p);
-    if (!p) return td_no_memory(e, "for a program of %u nodes", ir->nnodes);
-    *p = (td_program){.refs = 1, .ir = ir};
-    int rc =
-        find_deaths(p) && find_rows(p) ? find_prims(p, e) : td_no_memory(e, "for a program of %u nodes", ir->nnodes);
-    if (rc) {
-        free_numbers(p);
-        return rc;
-    }
-    for (uint32_t b = 0; b < ir->nblocks; b++)
-        if (ir->blocks[b].nrets > p->most_returns) p->most_returns = ir->blocks[b].nrets;
-    *out = p;
-    return TD_OK;
+    td_facts *f = NULL;
+    int rc = find_facts(&f, ir, e);
+    if (rc) return rc;
+    *out = program_of(f, e);
+    if (*out) td_plan_find(ir, (*out)->joins);
+    else free_facts(f);
+    return *out ? TD_OK : TD_E_MEMORY;
 }
 
 static int check_captures(const td_ir *ir, uint32_t ncaptured, td_error *e)
@@ -159,7 +183,7 @@ static int check_captures(const td_ir *ir, uint32_t ncaptured, td_error *e)
 
 int td_program_capture(td_program *p, uint32_t ncaptured, td_tensor *const *captured, td_account *account, td_error *e)
 {
-    uint64_t bytes = bytes_of(p->ir) + p->npacked;
+    uint64_t bytes = bytes_of(p->ir) + p->facts->npacked;
     int rc = check_captures(p->ir, ncaptured, e);
     if (!rc) rc = td_account_charge(account, bytes, 1 + td_objects_of(bytes), e);
     if (rc) return rc;
@@ -178,24 +202,22 @@ void td_program_end_by(td_program *p, const td_program_end *by)
 
 int td_program_keep_bytes(td_program *p, const uint8_t *bytes, size_t n, td_error *e)
 {
-    p->packed = malloc(n + 1);
-    if (!p->packed) return td_no_memory(e, "for a program of %zu bytes", n);
-    memcpy(p->packed, bytes, n);
-    p->npacked = n;
+    td_facts *f = p->facts;
+    f->packed = malloc(n + 1);
+    if (!f->packed) return td_no_memory(e, "for a program of %zu bytes", n);
+    memcpy(f->packed, bytes, n);
+    f->npacked = n;
     return TD_OK;
 }
 
 int td_program_like(td_program **out, const td_program *p, td_tensor *const *captured, td_account *account, td_error *e)
 {
-    td_program *made = NULL;
-    int rc = td_program_new(&made, td_ir_ref(p->ir), e);
-    if (rc) {
-        td_ir_unref(p->ir);
-        return rc;
-    }
+    td_program *made = program_of(p->facts, e);
+    if (!made) return TD_E_MEMORY;
+    p->facts->refs++;
+    memcpy(made->joins, p->joins, p->ir->nnodes);
     made->end = p->end;
-    rc = td_program_keep_bytes(made, p->packed, p->npacked, e);
-    if (!rc) rc = td_program_capture(made, p->ir->ncaptures, captured, account, e);
+    int rc = td_program_capture(made, p->ir->ncaptures, captured, account, e);
     if (rc) td_program_unref(made);
     else *out = made;
     return rc;
@@ -203,8 +225,8 @@ int td_program_like(td_program **out, const td_program *p, td_tensor *const *cap
 
 const uint8_t *td_program_bytes(const td_program *p, size_t *n)
 {
-    *n = p->npacked;
-    return p->packed;
+    *n = p->facts->npacked;
+    return p->facts->packed;
 }
 
 uint32_t td_program_captured(const td_program *p, td_tensor *const **out)
@@ -215,7 +237,7 @@ uint32_t td_program_captured(const td_program *p, td_tensor *const **out)
 
 bool td_program_accumulates(const td_program *p)
 {
-    return p->accumulates;
+    return p->facts->accumulates;
 }
 
 uint32_t td_program_nodes(const td_program *p)
@@ -244,9 +266,10 @@ td_program *td_program_ref(td_program *p)
 static void free_module(void *program)
 {
     td_program *p = program;
-    td_ir_unref(p->ir);
+    if (p->facts) td_ir_unref(p->ir);
+    free_facts(p->facts);
     td_spots_free(p->first_spot);
-    free_numbers(p);
+    free_own(p);
 }
 
 void td_program_unref(td_program *p)
@@ -258,6 +281,7 @@ void td_program_unref(td_program *p)
     uint64_t bytes = bytes_of(p->ir) + p->plan_bytes, objects = 1 + td_objects_of(p->bytes) + p->plan_objects;
     if (p->account) td_account_discharge(p->account, p->bytes + p->plan_bytes, objects);
     td_account_unref(p->account);
+    if (--p->facts->refs) p->facts = NULL;
     if (p->end.give && bytes > FREE_HERE) p->end.give(p->end.arg, free_module, NULL, p);
     else free_module(p);
 }

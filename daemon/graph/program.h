@@ -1,4 +1,4 @@
-/* A program's module, and when each of its values dies; for this room only. */
+/* A program's module, and what is worked out of it; for this room only. */
 #ifndef TENSORD_GRAPH_PROGRAM_H
 #define TENSORD_GRAPH_PROGRAM_H
 
@@ -6,26 +6,33 @@
 #include "daemon/graph/plan.h"
 #include "daemon/graph/prims.h"
 
-struct td_program {
+/* What is known of a module whatever it captures; programs that differ in that alone share it. Counted on the loop. */
+typedef struct td_facts {
     uint32_t refs;
     td_ir *ir;
-    td_account *account;
-    uint64_t bytes; /* charged */
-    td_program_end end;
-    uint8_t *packed; /* the module as it came; NULL: it is not kept */
-    size_t npacked;
-    td_tensor **captured; /* ir->ncaptures of them */
     /* Values that nobody uses after node n: dead[from[n]] up to dead[from[n + 1]]; after block b has returned: the same
      * at nnodes + b. */
     uint32_t *from, *dead;
-    uint8_t *joins;  /* by node (plan.h) */
-    td_spot **spots; /* by node, where a row begins; linked from the newest on */
+    td_prim_fn **prims;    /* by node; NULL: it is no such */
+    uint32_t most_returns; /* of a block */
+    bool accumulates;      /* it has a backward that adds to .grad */
+    uint8_t *packed;       /* the module as it came; NULL: it is not kept */
+    size_t npacked;
+} td_facts;
+
+struct td_program {
+    uint32_t refs;
+    td_ir *ir; /* of the facts */
+    td_facts *facts;
+    td_account *account;
+    uint64_t bytes; /* charged: as if nothing were shared */
+    td_program_end end;
+    td_tensor **captured; /* ir->ncaptures of them */
+    uint8_t *joins;       /* by node (plan.h) */
+    td_spot **spots;      /* by node, where a row begins; linked from the newest on */
     td_spot *first_spot;
     uint32_t nplans;
     uint64_t plan_bytes, plan_objects; /* charged, too */
-    td_prim_fn **prims;                /* by node; NULL: it is no such */
-    uint32_t most_returns;             /* of a block */
-    bool accumulates;                  /* it has a backward that adds to .grad */
 };
 
 #endif

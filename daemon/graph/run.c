@@ -67,7 +67,7 @@ static int take_args(td_exec *r, uint32_t nargs, const td_val *args, td_error *e
 /* Two pieces: values, and what a block returns on its way. */
 static int make_room(td_exec *r, td_error *e)
 {
-    uint64_t nvalues = (uint64_t)r->ir->nvalues + r->program->most_returns + 1;
+    uint64_t nvalues = (uint64_t)r->ir->nvalues + r->program->facts->most_returns + 1;
     r->room = 8;
     uint64_t bytes = sizeof *r + nvalues * sizeof *r->at + r->room * sizeof *r->frames;
     int rc = td_account_charge(r->purse.account, bytes, td_objects_of(bytes), e);
@@ -181,7 +181,7 @@ int td_exec_begin(td_exec *r, uint32_t nargs, const td_val *args, td_error *e)
 
 static void let_die(td_exec *r, uint32_t place)
 {
-    const td_program *p = r->program;
+    const td_facts *p = r->program->facts;
     for (uint32_t k = p->from[place]; k < p->from[place + 1]; k++) td_val_drop(&r->purse, &r->at[p->dead[k]]);
 }
 
@@ -316,7 +316,7 @@ static int run_prim(td_exec *r, uint32_t node, int *cost, td_error *e)
     td_prim_call c = {&r->purse, r, node, in, out, x->nin, x->nout, e, 0, &r->kept};
     r->purse.refused = false;
     int rc = check_kinds(r, node, e);
-    if (!rc) rc = r->program->prims[node](&c);
+    if (!rc) rc = r->program->facts->prims[node](&c);
     r->lacks = rc == TD_E_QUOTA && r->purse.refused;
     if (rc != TD_EXEC_MORE) forget_kept(r);
     for (uint32_t k = 0; k < x->nin; k++) c.work += td_val_size(in[k]);
@@ -439,7 +439,7 @@ uint32_t td_exec_results(const td_exec *r, const td_val **out)
 
 bool td_exec_drop(td_exec *r, int most)
 {
-    uint32_t n = r->at ? r->ir->nvalues + r->program->most_returns + 1 : 0;
+    uint32_t n = r->at ? r->ir->nvalues + r->program->facts->most_returns + 1 : 0;
     if (!td_backward_drop(r->backward, most / TD_EXEC_COST_OP + 1)) return false;
     r->backward = NULL;
     forget_kept(r);
