@@ -63,7 +63,7 @@ def composite(f, out):
 def flags(f):
     found = ["TDPY_CREATION"] * f.creation + ["TDPY_OUT"] * f.takes_out + ["TDPY_WRITES"] * bool(f.code)
     found += ["TDPY_PLACED"] * f.placed + ["TDPY_SAVES"] * (f.placed and bool(f.op.saves and f.op.saves[0][1] & 1))
-    found += ["TDPY_FIRST"] * f.first
+    found += ["TDPY_FIRST"] * f.first + ["TDPY_LAID"] * f.laid
     found += ["TDPY_LIST_RESULT"] * bool(f.outs and f.outs[0].is_list)
     found += [f"TDPY_CASTS_{f.casts.upper()}"] * bool(f.casts)
     return " | ".join(found) or "0"
@@ -102,7 +102,7 @@ def called(f, self_, ops):
     """The statements that call it. What is just an op's call needs no Python."""
     if not f.py:
         return f"return tdpy_call(&tdpy_{f.symbol}, false, {self_}, args, n, kw);"
-    forward = f'return tdpy_forward("{f.py}", {self_}, args, n, kw);'
+    forward = f'return tdpy_{"create" if f.creation else "forward"}("{f.py}", {self_}, args, n, kw);'
     if not f.plain:
         return forward
     op = ops[f.plain]

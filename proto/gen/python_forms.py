@@ -16,7 +16,7 @@ import signature
 import table as model
 
 SURFACE = Path(__file__).resolve().parents[2] / "client" / "python" / "surface.toml"
-COLUMNS = {"op", "sig", "call", "code", "py", "params", "doc", "varargs", "kind", "creation", "returns", "plain", "keywords", "name", "out", "places"}
+COLUMNS = {"op", "sig", "call", "code", "py", "params", "doc", "varargs", "kind", "creation", "laid", "returns", "plain", "keywords", "name", "out", "places"}
 CASTS = ("lower", "float32", "widest")
 NN_COLUMNS = {"op", "doc", "shows", "keywords", "choices", "inplace", "returns", "names", "first", "out"}
 
@@ -36,6 +36,7 @@ class Function:
     varargs: str = None
     returns: str = None  # what type checkers are told, when it is no tensor
     creation: bool = False
+    laid: bool = False  # memory_format= is taken
     function: bool = True
     method: bool = False
     raw: bool = False
@@ -102,7 +103,8 @@ class Function:
                 parts.append(name + (f"={default_text(a, self.choices.get(a.name))}" if has_default(a) else ""))
         if self.params:
             parts.append(without_types(self.params))
-        keywords = ["device=None", "requires_grad=False"] if self.creation else []
+        keywords = ["device=None", "requires_grad=False", "layout=None"] if self.creation else []
+        keywords += ["memory_format=None"] if self.creation or self.laid else []
         keywords += ["out=None"] if (self.takes_out or self.copies_out) and first == "$module" else []
         parts += (["*"] if keywords and not self.names_only else []) + keywords
         parts += ["inplace=False"] * self.placed
@@ -177,7 +179,7 @@ def _block(name, block, table, surface):
     if not doc:
         raise model.TableError([f"{SURFACE.name}: function {name}: no doc"])
     f = _make(block.get("name", name), sig, doc, surface, op=op, call=block.get("call"), code=block.get("code"), py=block.get("py"), params=block.get("params"),
-              out=block.get("out", False), varargs=block.get("varargs"), returns=block.get("returns"), creation=block.get("creation", False), plain=block.get("plain"), places=block.get("places"))
+              out=block.get("out", False), varargs=block.get("varargs"), returns=block.get("returns"), creation=block.get("creation", False), laid=block.get("laid", False), plain=block.get("plain"), places=block.get("places"))
     if f.plain and not (f.py and table.op(f.plain)):
         raise model.TableError([f"{SURFACE.name}: function {name}: plain = '{f.plain}' names an op, beside py"])
     f.symbol = f"fn_{name}"

@@ -14,7 +14,7 @@ typedef struct binding {
     const tdpy_function *f;
     PyObject *slot[TDPY_MAX_ARGS]; /* borrowed; NULL: not given */
     PyObject *separate;            /* the integers that were given one by one */
-    PyObject *out, *device, *requires_grad, *inplace;
+    PyObject *out, *device, *requires_grad, *inplace, *format, *layout;
 } binding;
 
 typedef struct call {
@@ -69,6 +69,8 @@ static bool bind_extra(binding *b, PyObject *key, PyObject *value)
     if (b->f->flags & TDPY_OUT && !strcmp(name, "out")) b->out = value == Py_None ? NULL : value;
     else if (creation && !strcmp(name, "device")) b->device = value;
     else if (creation && !strcmp(name, "requires_grad")) b->requires_grad = value;
+    else if (creation && !strcmp(name, "layout")) b->layout = value;
+    else if ((creation || b->f->flags & TDPY_LAID) && !strcmp(name, "memory_format")) b->format = value;
     else if (b->f->flags & TDPY_PLACED && !b->inplace && !strcmp(name, "inplace")) b->inplace = value;
     else {
         tdpy_raise(TD_E_TYPE, "%s() got an unexpected keyword argument '%s'", name_of(b->f), name);
@@ -117,7 +119,7 @@ static bool bind(binding *b, PyObject *self, PyObject *const *args, Py_ssize_t n
     const tdpy_function *f = b->f;
     int at = 0;
     memset(b->slot, 0, f->nparams * sizeof b->slot[0]);
-    b->separate = b->out = b->device = b->requires_grad = b->inplace = NULL;
+    b->separate = b->out = b->device = b->requires_grad = b->inplace = b->format = b->layout = NULL;
     if (self) b->slot[at++] = self;
     for (Py_ssize_t i = 0; i < n; i++) {
         if (is_separate(b, at, args + i, n - i)) {
@@ -518,6 +520,19 @@ static PyObject *finish_creation(PyObject *made, const binding *b)
 
 static PyObject *in_python(const char *name);
 
+/* In the memory format that was asked for. `made` is consumed. */
+static PyObject *lay_out(PyObject *made, const binding *b)
+{
+    PyObject *lay = made ? in_python("_laid_out") : NULL;
+    PyObject *given = strcmp(b->f->name, "contiguous") == 0 ? b->slot[0] : Py_None;
+    PyObject *result = lay ? PyObject_CallFunction(lay, "OOOsO", made, b->format ? b->format : Py_None,
+                                                   b->layout ? b->layout : Py_None, name_of(b->f), given)
+                           : NULL;
+    Py_XDECREF(lay);
+    Py_XDECREF(made);
+    return result;
+}
+
 /* What was made is written to `out`, which takes its shape and (own_dtype) has its dtype. `made` is consumed. */
 static PyObject *put_into(PyObject *made, PyObject *out, const char *name, bool own_dtype)
 {
@@ -585,6 +600,7 @@ static PyObject *run_bound(const binding *b, bool in_place)
     release(&c);
     if (result && f->op && td_ops[f->op].flags & TD_OF_VIEW && tdpy_is_tensor(result))
         tdpy_inherit_part(result, b->slot[0]);
+    if (b->format || b->layout) result = lay_out(result, b);
     return f->flags & TDPY_CREATION ? finish_creation(result, b) : result;
 }
 
@@ -725,7 +741,8 @@ static int set_keyword(PyObject *keywords, PyObject *key, PyObject *value)
 /* A function that Python says best. */
 static PyObject *in_python(const char *name)
 {
-    static const char *const names[] = {"tensord._more", "tensord._compose", "tensord._math", "tensord._matrix"};
+    static const char *const names[] = {"tensord._more", "tensord._compose", "tensord._math", "tensord._matrix",
+                                        "tensord._formats"};
     static PyObject *modules[sizeof names / sizeof *names];
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         if (!modules[i] && !(modules[i] = PyImport_ImportModule(names[i]))) return NULL;
@@ -735,11 +752,28 @@ static PyObject *in_python(const char *name)
     return PyObject_GetAttrString(modules[0], name); /* raises */
 }
 
-PyObject *tdpy_forward(const char *name, PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *kw)
+/* What makes tensors, with layout= and memory_format=. `function` is consumed. */
+static PyObject *taking_formats(PyObject *function)
+{
+    PyObject *taking = function ? in_python("_taking") : NULL;
+    PyObject *result = taking ? PyObject_CallFunctionObjArgs(taking, function, NULL) : NULL;
+    Py_XDECREF(taking);
+    Py_XDECREF(function);
+    return result;
+}
+
+static bool names_format(PyObject *kw)
+{
+    return kw && (find_keyword(kw, "layout") >= 0 || find_keyword(kw, "memory_format") >= 0);
+}
+
+static PyObject *forward(const char *name, bool creates, PyObject *self, PyObject *const *args, Py_ssize_t n,
+                         PyObject *kw)
 {
     const char *before = asked;
     PyObject *function = in_python(name), *keywords = kw ? PyDict_New() : NULL, *result = NULL;
     PyObject *all = PyTuple_New(n + (self != NULL));
+    if (creates && names_format(kw)) function = taking_formats(function);
     bool good = function && all && (!kw || keywords);
     if (good && self) good = !PyTuple_SetItem(all, 0, Py_NewRef(self));
     for (Py_ssize_t i = 0; good && i < n; i++) good = !PyTuple_SetItem(all, i + (self != NULL), Py_NewRef(args[i]));
@@ -752,6 +786,16 @@ PyObject *tdpy_forward(const char *name, PyObject *self, PyObject *const *args, 
     Py_XDECREF(keywords);
     Py_XDECREF(all);
     return result;
+}
+
+PyObject *tdpy_forward(const char *name, PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *kw)
+{
+    return forward(name, false, self, args, n, kw);
+}
+
+PyObject *tdpy_create(const char *name, PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *kw)
+{
+    return forward(name, true, self, args, n, kw);
 }
 
 static bool intern_keys(const tdpy_function *f)

@@ -314,6 +314,7 @@ enum {
     TDPY_PLACED = 16, /* inplace=True is taken */
     TDPY_SAVES = 32,  /* the gradient wants the first tensor itself */
     TDPY_FIRST = 64,  /* of several results the first is the function's */
+    TDPY_LAID = 1024, /* memory_format= is taken */
     /* what autocast makes of floats */
     TDPY_CASTS_LOWER = 128,
     TDPY_CASTS_FLOAT32 = 256,
@@ -356,6 +357,8 @@ bool tdpy_has_out(PyObject *kw);
 PyObject *tdpy_into(tdpy_caller *f, const char *name, bool creates, PyObject *const *args, Py_ssize_t n, PyObject *kw);
 /* The same by tensord/_more.py. */
 PyObject *tdpy_forward(const char *name, PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *kw);
+/* The same of what makes a tensor, which may be asked for in a layout and a memory format. */
+PyObject *tdpy_create(const char *name, PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *kw);
 
 /* ---- default.c: the default dtype */
 enum { TDPY_DEFAULT_ROOM = 4 };

@@ -188,6 +188,21 @@ static PyObject *get_nbytes(PyObject *self, void *ignored)
     return count(td_nbytes(tdpy_array(self)));
 }
 
+/* A function of _formats.py. */
+static PyObject *of_formats(const char *name)
+{
+    PyObject *module = PyImport_ImportModule("tensord._formats"), *found = NULL;
+    if (module) found = PyObject_GetAttrString(module, name);
+    Py_XDECREF(module);
+    return found;
+}
+
+static PyObject *get_layout(PyObject *self, void *ignored)
+{
+    (void)self, (void)ignored;
+    return of_formats("strided");
+}
+
 static PyObject *get_itemsize(PyObject *self, void *ignored)
 {
     (void)ignored;
@@ -353,6 +368,7 @@ static PyGetSetDef attributes[] = {
     {"ndim", get_ndim, NULL, "The number of dimensions.", NULL},
     {"nbytes", get_nbytes, NULL, "The bytes of its value.", NULL},
     {"itemsize", get_itemsize, NULL, "The bytes of an element.", NULL},
+    {"layout", get_layout, NULL, "What it is made of: tensord.strided, as all tensors here.", NULL},
     {"_is_param", get_parameter, tdpy_set_parameter, NULL, NULL},
     {"data", get_data, set_data, "The same bytes outside of every graph, with a version counter of its own.", NULL},
     {"T", get_T, NULL, "A view with the dimensions in reverse.", NULL},
@@ -428,11 +444,17 @@ static PyObject *element_size(PyObject *self, PyObject *ignored)
     return get_itemsize(self, NULL);
 }
 
-static PyObject *is_contiguous(PyObject *self, PyObject *ignored)
+static PyObject *is_contiguous(PyObject *self, PyObject *args, PyObject *kw)
 {
-    (void)ignored;
+    static char *names[] = {"memory_format", NULL};
+    PyObject *format = Py_None;
+    if (!PyArg_ParseTupleAndKeywords(args, kw, "|O:is_contiguous", names, &format)) return NULL;
     if (td_ndim(tdpy_array(self)) < 0) return tdpy_fail();
-    return PyBool_FromLong(td_is_contiguous(tdpy_array(self)));
+    if (format == Py_None) return PyBool_FromLong(td_is_contiguous(tdpy_array(self)));
+    PyObject *is_laid = of_formats("_is_laid");
+    PyObject *result = is_laid ? PyObject_CallFunctionObjArgs(is_laid, self, format, NULL) : NULL;
+    Py_XDECREF(is_laid);
+    return result;
 }
 
 static PyObject *is_floating_point(PyObject *self, PyObject *ignored)
@@ -486,17 +508,27 @@ static bool is_device(PyObject *o)
     return PyUnicode_Check(o) || Py_TYPE(o) == tdpy.device;
 }
 
+/* Takes t over. */
+static PyObject *laid_out(PyObject *t, PyObject *format)
+{
+    PyObject *lay = t ? of_formats("_laid_out") : NULL;
+    PyObject *made = lay ? PyObject_CallFunction(lay, "OOOsO", t, format, Py_None, "to", t) : NULL;
+    Py_XDECREF(lay);
+    Py_XDECREF(t);
+    return made;
+}
+
 /* to(dtype), to(device), to(device, dtype), to(other): in any order, as everybody expects. */
 static PyObject *to(PyObject *self, PyObject *args, PyObject *kw)
 {
-    static char *names[] = {"", "", "dtype", "device", "copy", "non_blocking", NULL};
-    PyObject *given[2] = {Py_None, Py_None}, *dtype = Py_None, *device = Py_None;
+    static char *names[] = {"", "", "dtype", "device", "copy", "non_blocking", "memory_format", NULL};
+    PyObject *given[2] = {Py_None, Py_None}, *dtype = Py_None, *device = Py_None, *format = Py_None;
     PyObject *copies = NULL, *non_blocking = NULL;
     bool copy = false, blocking;
     int like = -1;
     td_dtype wanted = TD_DTYPE_NONE;
-    if (!PyArg_ParseTupleAndKeywords(args, kw, "|OOOOOO:to", names, &given[0], &given[1], &dtype, &device, &copies,
-                                     &non_blocking))
+    if (!PyArg_ParseTupleAndKeywords(args, kw, "|OOOOOOO:to", names, &given[0], &given[1], &dtype, &device, &copies,
+                                     &non_blocking, &format))
         return NULL;
     if (!tdpy_as_bool(copies, &copy, "to", names[4]) || !tdpy_as_bool(non_blocking, &blocking, "to", names[5]))
         return NULL;
@@ -510,9 +542,10 @@ static PyObject *to(PyObject *self, PyObject *args, PyObject *kw)
     int there;
     if (!tdpy_as_device(device, &there) || (dtype != Py_None && !tdpy_as_dtype(dtype, &wanted))) return NULL;
     if (there < 0) there = like;
-    if (copy && (there < 0 || there == td_device_of(tdpy_array(self))))
-        return tdpy_wrap_like(td_at_copy(tdpy_site(), tdpy_array(self), wanted), self);
-    return moved(convert(self, wanted), there);
+    bool here = there < 0 || there == td_device_of(tdpy_array(self));
+    PyObject *made = copy && here ? tdpy_wrap_like(td_at_copy(tdpy_site(), tdpy_array(self), wanted), self)
+                                  : moved(convert(self, wanted), there);
+    return format == Py_None ? made : laid_out(made, format);
 }
 
 /* _become(view): this object stands for a view of its own from now on, as after unsqueeze_(). Others' objects stay. Of
@@ -672,12 +705,14 @@ static PyMethodDef own_methods[] = {
     {"numel", numel, METH_NOARGS, "numel($self, /)\n--\n\nThe number of elements."},
     {"nelement", numel, METH_NOARGS, "nelement($self, /)\n--\n\nThe number of elements."},
     {"element_size", element_size, METH_NOARGS, "element_size($self, /)\n--\n\nThe bytes of an element."},
-    {"is_contiguous", is_contiguous, METH_NOARGS, "is_contiguous($self, /)\n--\n\nDo the elements lie row after row?"},
+    {"is_contiguous", (PyCFunction)(void (*)(void))is_contiguous, METH_VARARGS | METH_KEYWORDS,
+     "is_contiguous($self, memory_format=None)\n--\n\nDo the elements lie row after row, or in this memory format?"},
     {"is_floating_point", is_floating_point, METH_NOARGS, "is_floating_point($self, /)\n--\n\nIs its dtype a float?"},
     {"is_complex", is_complex, METH_NOARGS, "is_complex($self, /)\n--\n\nIs its dtype complex?"},
     {"to", (PyCFunction)(void (*)(void))to, METH_VARARGS | METH_KEYWORDS,
-     "to($self, *args, dtype=None, device=None, copy=False)\n--\n\nThe values in another dtype; the tensor itself when "
-     "it has it."},
+     "to($self, *args, dtype=None, device=None, copy=False, memory_format=None)\n--\n\nThe values in another dtype; "
+     "the "
+     "tensor itself when it has it."},
     {"to_device", (PyCFunction)(void (*)(void))to_device, METH_VARARGS | METH_KEYWORDS,
      "to_device($self, device, /, *, stream=None)\n--\n\nThe tensor on a device: itself when it is there, else a "
      "copy."},

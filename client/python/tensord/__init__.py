@@ -84,6 +84,8 @@ if TYPE_CHECKING:  # what __getattr__ finds
                                   tril_indices as tril_indices, triu_indices as triu_indices, view_as_complex as view_as_complex, view_as_real as view_as_real)
     from tensord._random import (Generator as Generator, default_generator as default_generator, get_rng_state as get_rng_state, initial_seed as initial_seed,
                                  manual_seed as manual_seed, seed as seed, set_rng_state as set_rng_state)
+    from tensord._formats import (channels_last as channels_last, channels_last_3d as channels_last_3d, contiguous_format as contiguous_format, layout as layout,
+                                  memory_format as memory_format, preserve_format as preserve_format, strided as strided)
     from tensord._sampled import normal as normal, randint_like as randint_like
     from tensord.signal.windows import (bartlett_window as bartlett_window, blackman_window as blackman_window, hamming_window as hamming_window,
                                         hann_window as hann_window, kaiser_window as kaiser_window)
@@ -120,6 +122,7 @@ view_as_complex_copy view_as_real_copy""".split()),
     "_queue": ("Queue", "QueueEmpty", "QueueFull"),
     "_random": ("Generator", "default_generator", "get_rng_state", "initial_seed", "manual_seed", "seed", "set_rng_state"),
     "_created": ("complex", "empty_permuted", "empty_strided", "logspace", "polar", "scalar_tensor", "tril_indices", "triu_indices", "view_as_complex", "view_as_real"),
+    "_formats": ("channels_last", "channels_last_3d", "contiguous_format", "layout", "memory_format", "preserve_format", "strided"),
     "_sampled": ("normal", "randint_like"),
     "signal.windows": ("bartlett_window", "blackman_window", "hamming_window", "hann_window", "kaiser_window"),
     "_save": ("load", "save"),

@@ -8,7 +8,6 @@ import sys
 _COMPILED = "ops go to the daemon as they are, many at a time; leave the call out, or make a program of one function by tensord.jit.script"
 _THREADS = "the daemon's threads compute: `tensord --workers N` says how many, `tensorctl status` tells"
 _CUDA = "there is no CUDA here; tensord.cuda.is_available() tells so beforehand"
-_ROWS = "tensors are row-major here and nothing else; leave it out"
 _FORWARDS = "derivatives are computed backwards; tensord.autograd.functional.jvp() does it twice"
 _SHARE = "processes of one machine share a model by module.share_memory(), tensors by their names and by tensord.Queue"
 _WHERE = "the functions are tensord's own: tensord.{}"
@@ -21,7 +20,6 @@ _WHY = {
     "tensord": {
         "compile": _COMPILED,
         **dict.fromkeys(("get_num_threads", "set_num_threads", "get_num_interop_threads", "set_num_interop_threads"), _THREADS),
-        **dict.fromkeys(("strided", "contiguous_format", "channels_last", "channels_last_3d", "preserve_format"), _ROWS),
         **dict.fromkeys(("set_autocast_enabled", "set_autocast_dtype"), "`with tensord.autocast(...)` says where it begins and ends"),
         "lstsq": _WHERE.format("linalg.lstsq"),
         **dict.fromkeys(("eig", "symeig"), _WHERE.format("linalg.eig, tensord.linalg.eigh")),
@@ -40,7 +38,6 @@ _WHY = {
         **dict.fromkeys(("Storage", "UntypedStorage", "TypedStorage", "FloatStorage", "ByteStorage"), _STORAGE),
         **dict.fromkeys(("fork", "wait"), "what is asked of the daemon is computed later anyway, and independent ops beside each other; leave the call out"),
         **dict.fromkeys(("Stream", "Event"), _CUDA),
-        "layout": _ROWS, "memory_format": _ROWS,
         "matrix_rank": _WHERE.format("linalg.matrix_rank"), "solve": _WHERE.format("linalg.solve"), "lobpcg": _WHERE.format("linalg.eigh"),
         **dict.fromkeys(("are_deterministic_algorithms_enabled", "get_deterministic_debug_mode", "set_deterministic_debug_mode"), _SAME),
         "get_float32_matmul_precision": "float32 is computed in float32; leave it out", "set_flush_denormal": "small numbers are kept as they are; leave it out",
@@ -54,7 +51,6 @@ _WHY = {
                                    "current_stream", "synchronize", "memory_allocated", "max_memory_allocated", "mem_get_info", "set_device"), _CUDA),
     "tensord.nn.functional": {**dict.fromkeys(("grouped_mm", "scaled_mm", "scaled_grouped_mm"), "they are for types of a GPU; matmul() and bmm() do"),
                               "linear_cross_entropy": "linear() and cross_entropy(), one behind the other, do"},
-    "tensord.nn.utils": dict.fromkeys(("convert_conv2d_weight_memory_format", "convert_conv3d_weight_memory_format"), _ROWS),
     "tensord.nn": {"CrossMapLRN2d": "LocalResponseNorm does", "Container": "Module, Sequential and ModuleList do",
                    **dict.fromkeys(("LinearCrossEntropyLoss", "LinearCrossEntropyOptions"), "Linear and CrossEntropyLoss, one behind the other, do"),
                    **dict.fromkeys(("DataParallel", "parallel"), _SHARE), "SyncBatchNorm": "what several processes normalise is not added up between them; BatchNorm2d has the statistics of its own batch"},
@@ -78,7 +74,7 @@ def no_module(name):
 def of(module):
     """The __getattr__ of a module."""
     def getattr_(name):
-        why = _WHY[module].get(name)
+        why = _WHY.get(module, {}).get(name)
         raise AttributeError(f"module '{module}' has no attribute '{name}'" + (f": {why}" if why else ""), name=name, obj=sys.modules[module])
 
     return getattr_

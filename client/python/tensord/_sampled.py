@@ -5,6 +5,7 @@ from typing import Any
 
 from tensord import _C, _more
 from tensord._C import Tensor, ops
+from tensord._formats import _taking
 from tensord._random import drawn
 
 _is = _C.is_tensor
@@ -67,6 +68,7 @@ def randint(low, high=None, size=None, dtype=None, *, generator=None, device=Non
     return _ints(ops.randint, low, high, _more._shape(size), dtype or _C.int64, generator, device, requires_grad)
 
 
+@_taking
 def randint_like(input: Tensor, low: int, high: Any = None, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """Random whole numbers from low (0 when left out) to high - 1, in the same shape and dtype."""
     low, high = (0, low) if high is None else (low, high)

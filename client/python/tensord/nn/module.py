@@ -9,7 +9,7 @@ from collections import OrderedDict, namedtuple
 from typing import Any, Callable, Iterator
 
 import tensord as td
-from tensord import _C
+from tensord import _C, _formats
 
 
 class Parameter(_C.Tensor):
@@ -317,7 +317,9 @@ class Module:
                 g.zero_()
 
     def to(self, *args, **kwargs):
-        """Floats in another dtype; parameters, their gradients and buffers on another device. Parameters stay the objects that they are."""
+        """Floats in another dtype; parameters, their gradients and buffers on another device. Parameters stay the objects that they are, and
+        lie row after row whatever memory_format says: so convolutions take their weights."""
+        _formats._order(kwargs.pop("memory_format", None) or _formats.preserve_format, "to")
         _C.ops.make_full((0,), 0, _C.float32).to(*args, **kwargs)  # a device that is not here is refused also without parameters
         for module in self.modules():
             homes: Any = (module._parameters, module._buffers)

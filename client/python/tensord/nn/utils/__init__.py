@@ -4,7 +4,7 @@ import typing as _typing
 import warnings
 
 import tensord as td
-from tensord import _absent, _C
+from tensord import _absent, _C, _formats
 from tensord.nn.utils import parametrizations as parametrizations, parametrize as parametrize, rnn as rnn
 from tensord.nn.utils._fused import (fuse_conv_bn_eval as fuse_conv_bn_eval, fuse_conv_bn_weights as fuse_conv_bn_weights,
                                      fuse_linear_bn_eval as fuse_linear_bn_eval, fuse_linear_bn_weights as fuse_linear_bn_weights)
@@ -51,6 +51,15 @@ def clip_grad_norm(parameters, max_norm, norm_type=2.0, error_if_nonfinite=False
     """clip_grad_norm_() under its old name."""
     warnings.warn("torch.nn.utils.clip_grad_norm is now deprecated in favor of torch.nn.utils.clip_grad_norm_.", FutureWarning, stacklevel=2)
     return clip_grad_norm_(parameters, max_norm, norm_type, error_if_nonfinite)
+
+
+def convert_conv2d_weight_memory_format(module, memory_format):
+    """The module: weights lie row after row, which is how convolutions take them."""
+    _formats._order(memory_format, "convert_conv2d_weight_memory_format")
+    return module
+
+
+convert_conv3d_weight_memory_format = convert_conv2d_weight_memory_format
 
 
 @td.no_grad()

@@ -1,0 +1,77 @@
+"""How the elements of a tensor lie: `tensord.memory_format` and `tensord.layout`, as PyTorch names them.
+
+    y = x.to(memory_format=td.channels_last)     # (N, C, H, W), and in memory the channels of a pixel side by side
+
+A format is what one tensor was asked to have. It does not spread: what ops make lies row after row however lies what they take, so
+preserve_format and contiguous_format are both that. Values are the same in any format.
+"""
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from tensord import _C
+
+
+class _Named:
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __repr__(self) -> str:
+        return f"tensord.{self._name}"
+
+    def __reduce__(self) -> str:
+        return self._name
+
+
+class memory_format(_Named):
+    """How the elements of a dense tensor lie: one of tensord.contiguous_format, preserve_format, channels_last, channels_last_3d."""
+
+
+class layout(_Named):
+    """What a tensor is made of; all are tensord.strided."""
+
+
+contiguous_format, preserve_format = memory_format("contiguous_format"), memory_format("preserve_format")
+channels_last, channels_last_3d = memory_format("channels_last"), memory_format("channels_last_3d")
+strided = layout("strided")
+
+_ORDERS = {channels_last: (0, 2, 3, 1), channels_last_3d: (0, 2, 3, 4, 1)}  # dimensions from the outermost in
+
+
+def _order(format: Any, function: str) -> tuple[int, ...] | None:
+    """None: row after row."""
+    if not isinstance(format, memory_format):
+        raise TypeError(f"{function}(): argument 'memory_format' must be tensord.memory_format, not {type(format).__name__}")
+    return _ORDERS.get(format)
+
+
+def _is_laid(x: _C.Tensor, format: Any) -> bool:
+    order = _order(format, "is_contiguous")
+    return x.is_contiguous() if order is None else x.ndim == len(order) and x.permute(order).is_contiguous()
+
+
+def _laid_out(made: _C.Tensor, format: Any, layout: Any, function: str, given: Any) -> _C.Tensor:
+    """What a function made, in the format that it was asked for; `given`: what may be returned as it is."""
+    if layout not in (None, strided):
+        raise _C.Unsupported(f"{function}(): tensors are dense here; layout can be tensord.strided only, not {layout!r}")
+    order = None if format is None else _order(format, function)
+    if order is None:
+        return made
+    if made.ndim != len(order):
+        raise _C.ShapeError(f"{function}(): required rank {len(order)} tensor to use {format!r} format, but it has {made.ndim} dimensions")
+    if given is not None and _is_laid(given, format):
+        return given
+    return made.permute(order).contiguous().permute([order.index(d) for d in range(len(order))])
+
+
+def _taking(make: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that makes a tensor, with layout= and memory_format=."""
+
+    @functools.wraps(make)
+    def made(*args: Any, layout: Any = None, memory_format: Any = None, requires_grad: bool = False, **kw: Any) -> Any:
+        if layout is None and memory_format is None:
+            return make(*args, requires_grad=requires_grad, **kw)
+        return _laid_out(make(*args, **kw), memory_format, layout, made.__name__, None).requires_grad_(requires_grad)
+
+    return made
