@@ -144,10 +144,11 @@ static void names(void)
 
 /* ---- pictures */
 
+/* By strchr: the address sanitizer's strstr looks through all of the rest each time. */
 static int count(const char *text, const char *part)
 {
     int n = 0;
-    for (; (text = strstr(text, part)); text += strlen(part)) n++;
+    for (; (text = strchr(text, *part)); text++) n += !strncmp(text, part, strlen(part));
     return n;
 }
 
