@@ -345,6 +345,9 @@ def test_a_plan_is_shown():
         small, large = program.plan(td.ones(3), td.ones(3)), program.plan(td.ones(300, 400), td.ones(400))
         assert "row of 6 ops" in small and "makes 2 tensors" in small and "test_plans.py:" in small
         assert "sweep of 5 ops" in large and "tiles of 400 elements" in large and small.splitlines()[1] in large
+    both = f.plan()
+    html = both._repr_html_()
+    assert html.count("<pre ") == html.count("</pre>") == both.count("from node ") == 2 and "<b>from node 1: row of 6 ops" in html and repr(small) + "\n" == small
     ctl = os.path.join(os.path.dirname(os.environ["TENSORD_DAEMON"]), "../../client/tensorctl/tensorctl")
     if os.path.exists(ctl):
         said = subprocess.run([ctl, "--socket", td.connection()["path"], "program", "plan", "shown"], capture_output=True, text=True, check=True).stdout

@@ -3,7 +3,7 @@ from collections.abc import Callable
 from typing import Any
 
 from . import _C
-from ._program import Program
+from ._program import Plan, Program
 
 
 class Named(Program):
@@ -39,13 +39,13 @@ class Named(Program):
         the name. Who has opened that keeps it."""
         _C._program_publish(self._daemons(), name, replace, copy)
 
-    def plan(self, *args, **kwargs) -> str:
+    def plan(self, *args, **kwargs) -> Plan:
         """What the daemon makes of the program for such arguments, as a text: rows of small ops that it runs as one call (a *row*, or a *sweep* of
         larger ones by tiles), with what they cost, each op's line, and what ends them; and what goes one by one. It finds them in the first runs: with arguments the program is
         called three times before. Ops that record gradients, write, or draw random numbers go one by one, and are in no row."""
         for _ in range(3 if args or kwargs else 0):
             self(*args, **kwargs)
-        return _C._program_plans(self._daemons())
+        return Plan(_C._program_plans(self._daemons()))
 
     def _parts(self) -> "list[Any]":
         """What a file has of it, as _filed.Part."""

@@ -1,5 +1,30 @@
-"""How programs are shown: those of script() and of trace()."""
+"""How programs and their plans are shown: those of script() and of trace()."""
 from . import _C
+
+_COLOURS = {"row": "#3b6fb6", "sweep": "#2f8f5b", "one": "#999999"}  # of what runs as one call, by tiles, and one by one
+
+
+class Plan(str):
+    """The text of a plan. Prompts show its lines; notebooks, each part in a frame of its colour."""
+
+    def __repr__(self) -> str:
+        return str(self).rstrip("\n")
+
+    def _repr_html_(self) -> str:
+        from html import escape
+
+        head, parts = "", []
+        for line in self.splitlines():
+            if line[:1] == " " and parts:
+                parts[-1][1].append(line)
+            elif line.startswith(("from node ", "one by one")):
+                kind = "one" if line.startswith("one") else line.split(": ", 1)[1].split(" ", 1)[0]
+                parts.append((_COLOURS.get(kind, _COLOURS["one"]), [line]))
+            else:
+                head += line
+        frames = "".join(f'<pre style="margin:4px 0;padding:2px 8px;border-left:4px solid {colour}"><b>{escape(lines[0])}</b>\n{escape(chr(10).join(lines[1:]))}</pre>'
+                         for colour, lines in parts)
+        return f"<div><b>{escape(head)}</b>{frames}</div>"
 
 
 class Program:
