@@ -350,3 +350,33 @@ def test_swalr(options):
     again.step()
     again.load_state_dict(state)
     assert again.last_epoch == 1 and 0.1 < again.get_last_lr()[0] < 0.5
+
+
+@pytest.mark.parametrize("name", ["SGD", "Adam", "AdamW", "RMSprop", "Adagrad", "Adadelta", "Adamax", "NAdam", "RAdam", "Rprop", "ASGD", "Adafactor"])
+def test_ways_of_stepping_change_nothing(name):
+    make = getattr(td.optim, name)
+    x, y = (td.nn.Parameter(td.tensor([1.0, -2.0])) for _ in range(2))
+    a, b = make([x], lr=0.1), make([y], lr=0.1, foreach=True, capturable=True, fused=True, differentiable=False)
+    for p, o in ((x, a), (y, b)):
+        p.square().sum().backward()
+        o.step()
+    assert td.equal(x, y) and b.param_groups[0].keys() == a.param_groups[0].keys()
+    with pytest.raises(td.Unsupported, match="differentiable=True"):
+        make([x], differentiable=True)
+
+
+def test_hooks_of_state_dicts():
+    x = td.nn.Parameter(td.ones(2))
+    o, seen = td.optim.SGD([x], lr=0.5), []
+    hooks = [o.register_state_dict_pre_hook(lambda o: seen.append("before")),
+             o.register_state_dict_post_hook(lambda o, s: {**s, "more": 1}),
+             o.register_state_dict_post_hook(lambda o, s: seen.append(sorted(s)), prepend=True),
+             o.register_load_state_dict_pre_hook(lambda o, s: seen.append(s.pop("more"))),
+             o.register_load_state_dict_post_hook(lambda o: seen.append("loaded"))]
+    s = o.state_dict()
+    s["param_groups"][0]["lr"] = 0.25
+    o.load_state_dict(s)
+    assert seen == ["before", ["param_groups", "state"], 1, "loaded"] and o.param_groups[0]["lr"] == 0.25
+    for h in hooks:
+        h.remove()
+    assert "more" not in o.state_dict() and len(seen) == 4

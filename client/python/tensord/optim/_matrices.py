@@ -5,7 +5,7 @@ import math
 import tensord as td
 from tensord import _C
 from tensord.optim._more_optimizers import _count, _zero
-from tensord.optim._optimizers import Optimizer, _not_negative
+from tensord.optim._optimizers import Optimizer, _not_negative, _ways
 
 
 class Adafactor(Optimizer):
@@ -15,7 +15,9 @@ class Adafactor(Optimizer):
     scaled down. Raises InvalidError for numbers that are out of range, DTypeError for complex parameters.
     """
 
-    def __init__(self, params, lr=1e-2, beta2_decay=-0.8, eps=(None, 1e-3), d=1.0, weight_decay=0.0, *, maximize=False):
+    def __init__(self, params, lr=1e-2, beta2_decay=-0.8, eps=(None, 1e-3), d=1.0, weight_decay=0.0, *, maximize=False, foreach=None, capturable=False,
+                 differentiable=False, fused=None):
+        _ways(differentiable)
         _not_negative(lr=lr, weight_decay=weight_decay)
         if beta2_decay > 0:
             raise _C.InvalidError(f"beta2_decay should be <= 0 but is: {beta2_decay}")

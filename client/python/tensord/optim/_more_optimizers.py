@@ -5,7 +5,7 @@ What a step counts is a tensor of the daemon, so that processes may share it (sh
 
 import tensord as td
 from tensord import _C
-from tensord.optim._optimizers import _STEP, Optimizer, _not_negative
+from tensord.optim._optimizers import Optimizer, _STEP, _not_negative, _ways
 
 
 def _betas_are_right(betas):
@@ -34,7 +34,9 @@ def _decayed(p, g, group):
 class Adadelta(Optimizer):
     """Steps as large as the mean square of those before (Zeiler 2012)."""
 
-    def __init__(self, params, lr=1.0, rho=0.9, eps=1e-6, weight_decay=0, *, maximize=False):
+    def __init__(self, params, lr=1.0, rho=0.9, eps=1e-6, weight_decay=0, *, maximize=False, foreach=None, capturable=False,
+                 differentiable=False, fused=None):
+        _ways(differentiable)
         _not_negative(lr=lr, eps=eps, weight_decay=weight_decay)
         if not 0 <= rho <= 1:
             raise _C.InvalidError(f"rho must be between 0 and 1, but is {rho}")
@@ -57,7 +59,9 @@ class Adadelta(Optimizer):
 class Adamax(Optimizer):
     """Adam by the largest gradient (Kingma and Ba 2015)."""
 
-    def __init__(self, params, lr=2e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0, *, maximize=False):
+    def __init__(self, params, lr=2e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0, *, maximize=False, foreach=None, capturable=False,
+                 differentiable=False, fused=None):
+        _ways(differentiable)
         _not_negative(lr=lr, eps=eps, weight_decay=weight_decay)
         _betas_are_right(betas)
         super().__init__(params, dict(lr=lr, betas=betas, eps=eps, weight_decay=weight_decay, maximize=maximize))
@@ -77,7 +81,9 @@ class Adamax(Optimizer):
 class NAdam(Optimizer):
     """Adam with Nesterov's momentum (Dozat 2016)."""
 
-    def __init__(self, params, lr=2e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0, momentum_decay=4e-3, decoupled_weight_decay=False, *, maximize=False):
+    def __init__(self, params, lr=2e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0, momentum_decay=4e-3, decoupled_weight_decay=False, *, maximize=False, foreach=None, capturable=False,
+                 differentiable=False, fused=None):
+        _ways(differentiable)
         _not_negative(lr=lr, eps=eps, weight_decay=weight_decay, momentum_decay=momentum_decay)
         _betas_are_right(betas)
         super().__init__(params, dict(lr=lr, betas=betas, eps=eps, weight_decay=weight_decay, momentum_decay=momentum_decay,
@@ -101,7 +107,9 @@ class NAdam(Optimizer):
 class RAdam(Optimizer):
     """Adam that is no faster than its variance allows at first (Liu 2020)."""
 
-    def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0, decoupled_weight_decay=False, *, maximize=False):
+    def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0, decoupled_weight_decay=False, *, maximize=False, foreach=None, capturable=False,
+                 differentiable=False, fused=None):
+        _ways(differentiable)
         _not_negative(lr=lr, eps=eps, weight_decay=weight_decay)
         _betas_are_right(betas)
         super().__init__(params, dict(lr=lr, betas=betas, eps=eps, weight_decay=weight_decay, decoupled_weight_decay=decoupled_weight_decay, maximize=maximize))
@@ -123,7 +131,9 @@ class RAdam(Optimizer):
 class Rprop(Optimizer):
     """A step of its own for each weight, by the signs of its gradients (Riedmiller and Braun 1993)."""
 
-    def __init__(self, params, lr=1e-2, etas=(0.5, 1.2), step_sizes=(1e-6, 50), *, maximize=False):
+    def __init__(self, params, lr=1e-2, etas=(0.5, 1.2), step_sizes=(1e-6, 50), *, maximize=False, foreach=None, capturable=False,
+                 differentiable=False, fused=None):
+        _ways(differentiable)
         _not_negative(lr=lr)
         if not 0 < etas[0] < 1 < etas[1]:
             raise _C.InvalidError(f"etas lie below and above 1, but are {etas}")
@@ -147,7 +157,9 @@ class Rprop(Optimizer):
 class ASGD(Optimizer):
     """Gradient descent whose mean over the steps is kept as "ax" (Polyak and Juditsky 1992)."""
 
-    def __init__(self, params, lr=1e-2, lambd=1e-4, alpha=0.75, t0=1e6, weight_decay=0, *, maximize=False):
+    def __init__(self, params, lr=1e-2, lambd=1e-4, alpha=0.75, t0=1e6, weight_decay=0, *, maximize=False, foreach=None, capturable=False,
+                 differentiable=False, fused=None):
+        _ways(differentiable)
         _not_negative(lr=lr, weight_decay=weight_decay)
         super().__init__(params, dict(lr=lr, lambd=lambd, alpha=alpha, t0=t0, weight_decay=weight_decay, maximize=maximize))
 

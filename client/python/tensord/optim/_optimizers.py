@@ -1,6 +1,6 @@
 """Optimizers. A step of SGD, Adam and AdamW is one op a parameter, in the daemon, in place; the others (and Adam with amsgrad) are put together from ops.
 
-foreach and fused, which change no number in PyTorch, are not taken.
+foreach, fused and capturable, which change no number in PyTorch, are taken and change nothing: all steps go to the daemon in one message.
 """
 
 from collections import OrderedDict
@@ -85,6 +85,33 @@ class Optimizer:
         """hook(optimizer, args, kwargs) runs behind step(). remove() of what is returned takes it away."""
         return _Hook(self._hooked().after, hook)
 
+    def _state_hooks(self, when):
+        return self.__dict__.setdefault("_hooks", {}).setdefault(when, OrderedDict())
+
+    def register_state_dict_pre_hook(self, hook, prepend=False):
+        """hook(optimizer) runs before state_dict(). remove() of what is returned takes it away."""
+        return _Hook(self._state_hooks("before"), hook, prepend)
+
+    def register_state_dict_post_hook(self, hook, prepend=False):
+        """hook(optimizer, state_dict) runs behind state_dict(); what it returns, unless None, is given in its place."""
+        return _Hook(self._state_hooks("after"), hook, prepend)
+
+    def register_load_state_dict_pre_hook(self, hook, prepend=False):
+        """hook(optimizer, state_dict) runs before load_state_dict(); what it returns, unless None, is loaded in its place."""
+        return _Hook(self._state_hooks("before loading"), hook, prepend)
+
+    def register_load_state_dict_post_hook(self, hook, prepend=False):
+        """hook(optimizer) runs behind load_state_dict()."""
+        return _Hook(self._state_hooks("after loading"), hook, prepend)
+
+    def _tell(self, when, *state_dict):
+        """What the hooks make of a state dict."""
+        for hook in list(self.__dict__.get("_hooks", {}).get(when, {}).values()):
+            changed = hook(self, *state_dict)
+            if state_dict and changed is not None:
+                state_dict = (changed,)
+        return state_dict[0] if state_dict else None
+
     def share_memory(self):
         """The state of all parameters now, not at their first step, and in memory that outlives this process.
 
@@ -114,15 +141,17 @@ class Optimizer:
         return {id(p): k for k, p in enumerate(p for g in self.param_groups for p in g["params"])}
 
     def state_dict(self):
+        self._tell("before")
         index = self._index()
         groups = [{**g, "params": [index[id(p)] for p in g["params"]]} for g in self.param_groups]
-        return {"state": {index[id(p)]: self._state_of(s) for p, s in self.state.items()}, "param_groups": groups}
+        return self._tell("after", {"state": {index[id(p)]: self._state_of(s) for p, s in self.state.items()}, "param_groups": groups})
 
     def _state_of(self, state):
         """What state_dict() has of a parameter's."""
         return dict(state)
 
     def load_state_dict(self, state_dict):
+        state_dict = self._tell("before loading", state_dict)
         sizes = [len(g["params"]) for g in self.param_groups]
         if sizes != [len(g["params"]) for g in state_dict["param_groups"]]:
             raise _C.InvalidError("the state belongs to an optimizer with other groups of parameters")
@@ -130,6 +159,7 @@ class Optimizer:
         for mine, theirs in zip(self.param_groups, state_dict["param_groups"]):
             mine.update({k: v for k, v in theirs.items() if k != "params"})
         self.state = {params[k]: {n: v.clone() if td.is_tensor(v) else v for n, v in s.items()} for k, s in state_dict["state"].items()}
+        self._tell("after loading")
 
     def __repr__(self):
         rows = [f"group {k}: " + ", ".join(f"{n}={v}" for n, v in g.items() if n != "params") for k, g in enumerate(self.param_groups)]
@@ -142,10 +172,18 @@ def _not_negative(**numbers):
             raise _C.InvalidError(f"{name} must not be negative, but is {v}")
 
 
+def _ways(differentiable):
+    """Of the ways in which PyTorch can step, the one that would change something."""
+    if differentiable:
+        raise _C.Unsupported("differentiable=True: a step is written in place and recorded by nobody; write it with ops, of parameters given to tensord.func.functional_call()")
+
+
 class SGD(Optimizer):
     """Gradient descent with momentum."""
 
-    def __init__(self, params, lr=1e-3, momentum=0, dampening=0, weight_decay=0, nesterov=False, *, maximize=False):
+    def __init__(self, params, lr=1e-3, momentum=0, dampening=0, weight_decay=0, nesterov=False, *, maximize=False, foreach=None, capturable=False,
+                 differentiable=False, fused=None):
+        _ways(differentiable)
         _not_negative(lr=lr, momentum=momentum, weight_decay=weight_decay)
         if nesterov and (momentum <= 0 or dampening):
             raise _C.InvalidError("nesterov needs a momentum, and no dampening")
@@ -180,7 +218,9 @@ class Adam(Optimizer):
 
     _decoupled = False
 
-    def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.0, amsgrad=False, *, maximize=False):
+    def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.0, amsgrad=False, *, maximize=False, foreach=None, capturable=False,
+                 differentiable=False, fused=None):
+        _ways(differentiable)
         _not_negative(lr=lr, eps=eps, weight_decay=weight_decay)
         if not all(0 <= b < 1 for b in betas):
             raise _C.InvalidError(f"betas must be at least 0 and below 1, but are {betas}")
@@ -217,14 +257,17 @@ class AdamW(Adam):
 
     _decoupled = True
 
-    def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=1e-2, amsgrad=False, *, maximize=False):
-        super().__init__(params, lr, betas, eps, weight_decay, amsgrad, maximize=maximize)
+    def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=1e-2, amsgrad=False, *, maximize=False, foreach=None, capturable=False,
+                 differentiable=False, fused=None):
+        super().__init__(params, lr, betas, eps, weight_decay, amsgrad, maximize=maximize, differentiable=differentiable)
 
 
 class RMSprop(Optimizer):
     """Gradients over the root of their mean square."""
 
-    def __init__(self, params, lr=1e-2, alpha=0.99, eps=1e-8, weight_decay=0, momentum=0, centered=False, *, maximize=False):
+    def __init__(self, params, lr=1e-2, alpha=0.99, eps=1e-8, weight_decay=0, momentum=0, centered=False, *, maximize=False, foreach=None, capturable=False,
+                 differentiable=False, fused=None):
+        _ways(differentiable)
         _not_negative(lr=lr, alpha=alpha, eps=eps, weight_decay=weight_decay, momentum=momentum)
         super().__init__(params, dict(lr=lr, alpha=alpha, eps=eps, weight_decay=weight_decay, momentum=momentum, centered=centered,
                                       maximize=maximize))
@@ -253,7 +296,9 @@ class RMSprop(Optimizer):
 class Adagrad(Optimizer):
     """Gradients over the root of the sum of their squares."""
 
-    def __init__(self, params, lr=1e-2, lr_decay=0, weight_decay=0, initial_accumulator_value=0, eps=1e-10, *, maximize=False):
+    def __init__(self, params, lr=1e-2, lr_decay=0, weight_decay=0, initial_accumulator_value=0, eps=1e-10, *, maximize=False, foreach=None, capturable=False,
+                 differentiable=False, fused=None):
+        _ways(differentiable)
         _not_negative(lr=lr, lr_decay=lr_decay, weight_decay=weight_decay, initial_accumulator_value=initial_accumulator_value, eps=eps)
         super().__init__(params, dict(lr=lr, lr_decay=lr_decay, eps=eps, weight_decay=weight_decay,
                                       initial_accumulator_value=initial_accumulator_value, maximize=maximize))
