@@ -12,6 +12,9 @@ struct td_clone {
     td_clone *next, *prev;        /* of the parent's */
     uint32_t of;                  /* the parent's id */
     uint32_t page;                /* the next to copy */
+    bool objects_done;
+    td_known_program *programs;  /* then the next of these, */
+    struct td_known_node *nodes; /* and of these */
     uint32_t table_hash;
 };
 
@@ -54,13 +57,25 @@ static bool drop(td_activity *a, int most)
     return true;
 }
 
+/* TD_AGAIN: there is more. The parent stands still, so what comes next stays where it is. */
+static int copy_some(td_session *s, td_clone *c, td_error *e)
+{
+    if (!c->objects_done) {
+        int rc = td_objects_copy(&s->objects, &c->parent->objects, &c->page, e);
+        if (rc) return rc;
+        c->objects_done = true;
+        c->programs = c->parent->programs;
+        c->nodes = c->parent->nodes;
+    }
+    int rc = td_known_programs_copy(s, &c->programs, PAGE_RECORDS, e);
+    return rc ? rc : td_known_nodes_copy(s, &c->nodes, PAGE_RECORDS, e);
+}
+
 static int step(td_session *s, td_activity *a, td_error *e)
 {
     td_clone *c = clone_of(a);
     if (!c->parent) return td_fail(e, TD_E_NOT_FOUND, "session %u has ended while it was cloned", c->of);
-    int rc = td_objects_copy(&s->objects, &c->parent->objects, &c->page, e);
-    if (!rc) rc = td_known_programs_copy(s, c->parent, e);
-    if (!rc) rc = td_known_nodes_copy(s, c->parent, e);
+    int rc = copy_some(s, c, e);
     if (rc) return rc;
     inherit_failures(s, c->parent);
     td_hook_owner *own = c->parent->hooks ? td_session_hooks(s, e) : NULL;

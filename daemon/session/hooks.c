@@ -83,11 +83,13 @@ bool td_known_nodes_drop(td_known_node **all, td_account *account, int most)
     return !*all;
 }
 
-int td_known_nodes_copy(td_session *s, const td_session *from, td_error *e)
+int td_known_nodes_copy(td_session *s, td_known_node **next, int most, td_error *e)
 {
-    int rc = TD_OK;
-    for (td_known_node *k = from->nodes; k && !rc; k = k->hh.next) rc = know(s, k->number, k->node, e);
-    return rc;
+    for (; *next && most > 0; most--, *next = (*next)->hh.next) {
+        int rc = know(s, (*next)->number, (*next)->node, e);
+        if (rc) return rc;
+    }
+    return *next ? TD_AGAIN : TD_OK;
 }
 
 int td_session_node_end(td_session *s, const td_record *r)

@@ -72,18 +72,16 @@ bool td_known_programs_drop(td_known_program **all, int most)
     return *all == NULL;
 }
 
-int td_known_programs_copy(td_session *s, const td_session *from, td_error *e)
+int td_known_programs_copy(td_session *s, td_known_program **next, int most, td_error *e)
 {
-    int rc = TD_OK;
-    td_known_program *p, *next;
-    HASH_ITER(hh, from->programs, p, next)
-    {
-        rc = td_session_program_add(s, p->id, td_program_ref(p->program), e);
+    for (; *next && most > 0; most--, *next = (*next)->hh.next) {
+        td_known_program *p = *next;
+        int rc = td_session_program_add(s, p->id, td_program_ref(p->program), e);
         if (!rc) continue;
         td_program_unref(p->program);
-        break;
+        return rc;
     }
-    return rc;
+    return *next ? TD_AGAIN : TD_OK;
 }
 
 /* ---- one that comes */

@@ -313,8 +313,8 @@ int td_session_node_end(td_session *s, const td_record *r);
 int td_call_node(td_session *s, const Td__Wire__Call *call, td_error *e);
 /* Let go of about `most`: true when all are gone. */
 bool td_known_nodes_drop(struct td_known_node **all, td_account *account, int most);
-/* All that the other has, for a clone. */
-int td_known_nodes_copy(td_session *s, const td_session *from, td_error *e);
+/* Some more of what another has, for a clone; TD_AGAIN: and *next. */
+int td_known_nodes_copy(td_session *s, struct td_known_node **next, int most, td_error *e);
 /* programs.c: one that the client sends; let go of it; NULL: there is none of that number */
 int td_call_program_new(td_session *s, const Td__Wire__Call *call, td_error *e);
 td_program *td_session_program_of(const td_session *s, uint32_t id, td_error *e); /* borrowed; NULL: there is none */
@@ -327,8 +327,8 @@ int td_session_region_end(td_session *s, const td_record *r, td_error *e);
 void td_session_regions_drop(td_session *s);
 /* Let go of about `most`: true when all are gone. */
 bool td_known_programs_drop(td_known_program **all, int most);
-/* All that the other has, for a clone. */
-int td_known_programs_copy(td_session *s, const td_session *from, td_error *e);
+/* Some more of what another has, for a clone; TD_AGAIN: and *next. */
+int td_known_programs_copy(td_session *s, td_known_program **next, int most, td_error *e);
 /* program.c: run one, as an activity */
 int td_session_program_call(td_session *s, const td_record *r, td_error *e);
 /* The call with this serial, or one without that runs now, ends. */
