@@ -33,7 +33,8 @@ typedef struct td_stored {
     uint32_t users;               /* tensors that the tree holds */
     int device;                   /* where they come to */
     bool found, has_crc, swapped; /* swapped: the bytes of each number lie the other way round */
-    bool untyped, settled;        /* bytes, until a tensor of it (settled) says what of */
+    bool untyped;                 /* bytes until all is read: its tensors say what of */
+    td_dtype told; /* by its tensors: theirs, or bytes, where they differ; TD_DTYPE_NONE: none came yet */
 } td_stored;
 
 typedef struct td_file_tensor {

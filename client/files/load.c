@@ -265,8 +265,17 @@ static td_array *bring(td_client *c, const td_file *file, const td_stored *s, td
 /* Does it cover its storage, row by row, with nobody else looking at that? */
 static bool is_whole(const td_file_tensor *t, const td_stored *s)
 {
-    return s->users == 1 && t->desc.offset == 0 && td_desc_is_contiguous(&t->desc) &&
+    return s->users == 1 && t->desc.dtype == s->dtype && t->desc.offset == 0 && td_desc_is_contiguous(&t->desc) &&
            (uint64_t)td_desc_numel(&t->desc) == s->numel;
+}
+
+/* The whole elements of another dtype in a storage. */
+static td_array *seen_as(td_array *base, const td_stored *s, td_dtype dtype)
+{
+    uint64_t bytes = s->numel * td_dtype_size(s->dtype);
+    int64_t n = (int64_t)((bytes - bytes % td_dtype_size(dtype)) / td_dtype_size(s->dtype)), each = 1;
+    td_array *part = td_at_as_strided(NULL, base, td_dims_of(1, &n), td_dims_of(1, &each), 0);
+    return instead(part, td_at_view_dtype(NULL, part, dtype));
 }
 
 static td_array *make(td_client *c, const td_file *file, const td_file_tensor *t, td_array **base, td_error *e)
@@ -278,9 +287,10 @@ static td_array *make(td_client *c, const td_file *file, const td_file_tensor *t
     else {
         int64_t n = (int64_t)s->numel;
         if (!base[t->storage]) base[t->storage] = td_keep(bring(c, file, s, td_dims_of(1, &n), e));
-        if (base[t->storage])
-            a = td_at_as_strided(NULL, base[t->storage], shape, td_dims_of(t->desc.ndim, t->desc.stride),
-                                 t->desc.offset);
+        td_array *whole = base[t->storage], *other = NULL;
+        if (whole && t->desc.dtype != s->dtype) whole = other = seen_as(whole, s, (td_dtype)t->desc.dtype);
+        if (whole) a = td_at_as_strided(NULL, whole, shape, td_dims_of(t->desc.ndim, t->desc.stride), t->desc.offset);
+        td_release(other);
     }
     if (a && t->conj) a = instead(a, td_at_conj(NULL, a));
     if (a && t->neg) a = instead(a, td_at_neg(NULL, a));

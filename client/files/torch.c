@@ -108,10 +108,10 @@ static td_dtype dtype_of(const td_name *class)
     return class->value & STORAGE ? (td_dtype)(class->value & ~(STORAGE | UNTYPED)) : TD_DTYPE_NONE;
 }
 
+/* Tensors of uint8 call storages by their class, those beside them that say their dtype do not. */
 static bool alike(const td_stored *a, const td_stored *b)
 {
-    if (a->untyped && b->untyped) return a->numel * td_dtype_size(a->dtype) == b->numel; /* b: bytes, as it was read */
-    return a->untyped == b->untyped && a->dtype == b->dtype && a->numel == b->numel;
+    return a->dtype == b->dtype && a->numel == b->numel;
 }
 
 /* ("storage", class, key, location, elements[, view]): `view` only in old files; None in all but the oldest. */
@@ -132,13 +132,16 @@ static int storage(td_pickle *p, const td_plain *id, td_plain **out, td_error *e
     if ((uint64_t)at[4]->i > (uint64_t)TD_DESC_BYTES / td_dtype_size(dtype))
         return td_fail(e, TD_E_INVALID, "storage '%.40s' is said to have %lld elements", at[2]->text,
                        (long long)at[4]->i);
-    bool untyped = at[1]->name->value & UNTYPED;
-    td_stored like = {
-        .key = at[2]->text, .location = at[3]->text, .dtype = dtype, .numel = (uint64_t)at[4]->i, .untyped = untyped};
+    td_stored like = {.key = at[2]->text,
+                      .location = at[3]->text,
+                      .dtype = dtype,
+                      .numel = (uint64_t)at[4]->i,
+                      .told = TD_DTYPE_NONE};
     td_stored *s;
     HASH_FIND(hh, t->by_key, like.key, strlen(like.key), s);
     if (s && !alike(s, &like)) return td_fail(e, TD_E_INVALID, "storage '%.40s' is described in two ways", like.key);
     if (!s && td_file_add_storage(t, &like, &s, e)) return e->code;
+    s->untyped |= (at[1]->name->value & UNTYPED) != 0;
     td_plain *x = td_plain_new(p, TD_PLAIN_OBJECT, e);
     if (!x) return e->code;
     x->made = TD_MADE_STORAGE, x->i = s->index;
@@ -193,17 +196,18 @@ static int check_tensor(const td_file *t, td_file_tensor *tensor, td_error *e)
     const td_stored *s = t->storages[tensor->storage];
     td_error why;
     char shape[128];
-    tensor->desc.dtype = (uint8_t)s->dtype;
+    td_dtype dtype = (td_dtype)tensor->desc.dtype;
     if (td_desc_check(&tensor->desc, s->numel * td_dtype_size(s->dtype), &why))
         return td_fail(e, TD_E_INVALID, "a tensor of shape %s does not lie within its storage '%.40s' of %llu elements",
                        shown(tensor, shape, sizeof shape), s->key, (unsigned long long)s->numel);
-    if (tensor->requires_grad && !td_dtype_is_inexact(s->dtype))
-        return td_fail(e, TD_E_INVALID, "a tensor of %s cannot have a gradient", td_dtype_name(s->dtype));
+    if (tensor->requires_grad && !td_dtype_is_inexact(dtype))
+        return td_fail(e, TD_E_INVALID, "a tensor of %s cannot have a gradient", td_dtype_name(dtype));
     return TD_OK;
 }
 
-/* (storage, offset, size, stride[, requires_grad, hooks[, metadata]]) */
-static int make_tensor(td_pickle *p, const td_name *name, const td_plain *args, td_plain **out, td_error *e)
+/* (storage, offset, size, stride[, requires_grad, hooks[, metadata]]); of the storage's dtype if it is of none. */
+static int make_tensor_of(td_pickle *p, const td_name *name, const td_plain *args, td_dtype dtype, td_plain **out,
+                          td_error *e)
 {
     td_file_tensor t = {0};
     td_plain **at = args->items;
@@ -214,15 +218,23 @@ static int make_tensor(td_pickle *p, const td_name *name, const td_plain *args, 
         (args->n > 6 && !take_bits(at[6], &t)))
         return strange(name, e);
     t.storage = (uint32_t)at[0]->i;
-    ((td_file *)p->context)->storages[t.storage]->settled = true;
+    td_stored *s = ((td_file *)p->context)->storages[t.storage];
+    if (!td_dtype_valid(dtype)) dtype = s->dtype;
+    s->told = s->told == TD_DTYPE_NONE || s->told == dtype ? dtype : TD_UINT8;
+    t.desc.dtype = (uint8_t)dtype;
     t.desc.offset = at[1]->i;
     t.requires_grad = args->n > 4 && at[4]->i;
     int rc = check_tensor(p->context, &t, e);
     return rc ? rc : td_file_add_tensor(p->context, &t, out, e);
 }
 
-/* For dtypes that have no storage class of their own: (storage, offset, size, stride, requires_grad, hooks, dtype), and
- * the storage is bytes until then. */
+static int make_tensor(td_pickle *p, const td_name *name, const td_plain *args, td_plain **out, td_error *e)
+{
+    return make_tensor_of(p, name, args, TD_DTYPE_NONE, out, e);
+}
+
+/* For dtypes that have no storage class of their own: (storage, offset, size, stride, requires_grad, hooks, dtype). The
+ * storage is bytes, and other tensors of it may be of other dtypes. */
 static int make_untyped(td_pickle *p, const td_name *name, const td_plain *args, td_plain **out, td_error *e)
 {
     td_file *t = p->context;
@@ -234,18 +246,28 @@ static int make_untyped(td_pickle *p, const td_name *name, const td_plain *args,
                        "a tensor is of %s: this dtype is not known here (skip=True, TD_LOAD_SKIP: leave such out)",
                        dtype->name->text);
     }
-    if (args->n != 7 || !td_dtype_valid(dtype->name->value) || !is_made(args->items[0], TD_MADE_STORAGE))
-        return strange(name, e);
-    td_stored *s = t->storages[args->items[0]->i];
-    td_dtype wanted = (td_dtype)dtype->name->value;
-    if (s->dtype != wanted && (s->settled || !s->untyped || s->numel % td_dtype_size(wanted)))
-        return td_fail(e, TD_E_INVALID, "storage '%.40s' holds %llu elements of %s, and a tensor of it %s", s->key,
-                       (unsigned long long)s->numel, td_dtype_name(s->dtype), td_dtype_name(wanted));
-    if (s->dtype != wanted) s->numel /= td_dtype_size(wanted);
-    s->dtype = wanted;
+    if (args->n != 7 || !td_dtype_valid(dtype->name->value)) return strange(name, e);
     td_plain six = *args;
     six.n = 6;
-    return make_tensor(p, name, &six, out, e);
+    return make_tensor_of(p, name, &six, (td_dtype)dtype->name->value, out, e);
+}
+
+/* Bytes become what all of their tensors are, as far as they are whole elements. */
+static int settle(const td_file *t, td_error *e)
+{
+    for (uint32_t i = 0; i < t->nstorages; i++) {
+        td_stored *s = t->storages[i];
+        bool one = s->told == TD_DTYPE_NONE || s->told == s->dtype;
+        if (s->untyped && !one && s->numel % td_dtype_size(s->told) == 0)
+            s->dtype = s->told, s->numel /= td_dtype_size(s->told);
+    }
+    for (uint32_t i = 0; t->swapped && i < t->ntensors; i++) {
+        const td_stored *s = t->storages[t->tensors[i].storage];
+        if (t->tensors[i].desc.dtype != s->dtype)
+            return td_fail(e, TD_E_UNSUPPORTED,
+                           "storage '%.40s' is of several dtypes, of a machine of the other byte order", s->key);
+    }
+    return TD_OK;
 }
 
 /* (data, requires_grad, hooks[, state]) */
@@ -452,6 +474,7 @@ int td_read_archive(td_file *t, td_zip *z, td_error *e)
     uint32_t first = t->nstorages;
     if (!rc) rc = read_pickle(t, z, data, "data.pkl", &t->root, e);
     if (!rc) rc = find_records(t, z, data, "data/", first, e);
+    if (!rc) rc = settle(t, e);
     return rc || !constants ? rc : td_scripted_name(t, e);
 }
 
@@ -511,5 +534,6 @@ int td_read_legacy(td_file *t, td_error *e)
     }
     t->root = part[3];
     if (part[4]->kind != TD_PLAIN_LIST) return td_fail(e, TD_E_INVALID, "the file has no list of storages");
-    return find_bytes(t, part[4], td_window_place(&in), e);
+    int rc = find_bytes(t, part[4], td_window_place(&in), e);
+    return rc ? rc : settle(t, e);
 }

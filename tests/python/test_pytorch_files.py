@@ -75,6 +75,23 @@ def test_conjugates(kept):
     assert kept["conjugate"].tolist() == [1 - 2j, 3 + 4j]
 
 
+@pytest.mark.parametrize("name", ["unsigned.pt", "unsigned_legacy.pt"])
+def test_tensors_of_one_storage_have_their_own_dtypes(name):
+    x = td.load(HERE / name)
+    for dtype, t in x["dtypes"].items():
+        assert t.dtype is getattr(td, dtype) and t.tolist() == [[0, 1, 2], [3, 4, 5]]
+    words, shorts, ints = x["words"]
+    assert [t.dtype for t in x["words"]] == [td.uint64, td.uint16, td.uint32]
+    assert words.tolist() == shorts.tolist() == list(range(6)) and shorts.stride() == (4,) and ints.tolist() == [1, 0, 2, 0, 3, 0]
+    shorts[1] = 7
+    assert words.tolist() == [0, 7, 2, 3, 4, 5] and ints[0].item() == 7
+    raw, pairs, fours = x["odd"]
+    assert [t.dtype for t in x["odd"]] == [td.uint8, td.uint16, td.uint32]
+    assert raw.tolist() == list(range(1, 8)) and pairs.tolist() == [0x100, 0x302, 0x504, 0x706] and fours.tolist() == [0x3020100, 0x7060504]
+    pairs[1] = 0
+    assert raw.tolist() == [1, 0, 0, 4, 5, 6, 7] and x["cut"].dtype is td.uint32 and x["cut"].tolist() == [0x3020100, 0x7060504]
+
+
 # ---- where files may come from
 
 
@@ -511,6 +528,11 @@ def test_numbers_of_the_other_order():
     assert td.load(io.BytesIO(x)).tolist() == list(range(8))
     x = archive(tensor(stored(kind="torch.ComplexFloatStorage", n=2), size=(2,)), {"0": struct.pack(">4f", 1, 2, 3, 4)}, byteorder=b"big")
     assert td.load(io.BytesIO(x)).tolist() == [1 + 2j, 3 + 4j]
+    one, other = untyped("torch.uint16", (4,)), untyped("torch.uint32", (2,))
+    records = {"0": struct.pack(">4H", *range(4))}
+    assert td.load(io.BytesIO(archive([one, one], records, byteorder=b"big")))[1].tolist() == [0, 1, 2, 3]
+    with pytest.raises(td.Unsupported, match="several dtypes"):
+        td.load(io.BytesIO(archive([one, other], records, byteorder=b"big")))
 
 
 def test_entries_that_overlap_or_are_there_twice():
@@ -571,8 +593,8 @@ def test_locations_by_dicts_and_functions():
         td.load(io.BytesIO(x), map_location=lambda storage, location: 1.5)
 
 
-def untyped(dtype="torch.float8_e5m2"):
-    return Made(name("torch._utils._rebuild_tensor_v3"), stored(kind="torch.storage.UntypedStorage", n=8), 0, (8,), (1,), False, ORDERED, name(dtype))
+def untyped(dtype="torch.float8_e5m2", size=(8,)):
+    return Made(name("torch._utils._rebuild_tensor_v3"), stored(kind="torch.storage.UntypedStorage", n=8), 0, size, (1,), False, ORDERED, name(dtype))
 
 
 def test_dtypes_that_are_left_out():
@@ -584,6 +606,12 @@ def test_dtypes_that_are_left_out():
     x = td.load(io.BytesIO(archive(tree, records)), skip=True)
     assert list(x) == ["b", "d"] and x["b"][0] is None and x["b"][1].shape == (8,)
     assert td.load(io.BytesIO(archive(untyped(), records)), skip=True) is None
+
+
+@pytest.mark.parametrize("size", [(5,), (1 << 61,)])
+def test_tensors_of_bytes_lie_within_them(size):
+    with pytest.raises(td.InvalidError, match="does not lie within"):
+        td.load(io.BytesIO(archive([untyped("torch.uint32", (2,)), untyped("torch.uint16", size)], {"0": b"\0" * 8})))
 
 
 @pytest.mark.parametrize("wrong", ["torch._utils._rebuild_tensor_v2", "builtins.set", "torch.FloatStorage"])
@@ -608,7 +636,7 @@ def test_nothing_is_left_of_what_failed():
     td.load(HERE / "zip.pt")
     before = live()
     outcomes = collections.Counter()
-    for kept, _ in itertools.product(KEPT, range(150)):
+    for kept, _ in itertools.product([*KEPT, "unsigned.pt", "unsigned_legacy.pt"], range(150)):
         data = bytearray((HERE / kept).read_bytes())
         for _ in range(r.choice([1, 1, 1, 3])):
             data[r.randrange(len(data))] ^= 1 << r.randrange(8)

@@ -30,7 +30,21 @@ def tree():
     }
 
 
+def unsigned():
+    """Tensors of dtypes without a storage class of their own: of one storage there may be several dtypes."""
+    words = torch.arange(6, dtype=torch.int64)
+    odd = torch.arange(9, dtype=torch.uint8)
+    return {
+        "dtypes": {d: torch.arange(6).reshape(2, 3).to(getattr(torch, d)) for d in ("uint16", "uint32", "uint64")},
+        "words": [words.view(torch.uint64), words.view(torch.uint16).reshape(6, 4)[:, 0], words.view(torch.uint32)[2:8]],
+        "odd": [odd[1:8].view(torch.uint8), odd[:8].view(torch.uint16), odd[:8].view(torch.uint32)],
+        "cut": odd.clone()[:8].view(torch.uint32),
+    }
+
+
 if __name__ == "__main__":
     where = sys.argv[1] if len(sys.argv) == 2 else sys.exit(__doc__)
     torch.save(tree(), where + "/zip.pt")
     torch.save(tree(), where + "/legacy.pt", _use_new_zipfile_serialization=False)
+    torch.save(unsigned(), where + "/unsigned.pt")
+    torch.save(unsigned(), where + "/unsigned_legacy.pt", _use_new_zipfile_serialization=False)
