@@ -114,6 +114,8 @@ static uint32_t unify_tuples(td_lower *l, uint32_t a, uint32_t b)
 uint32_t td_low_unify(td_lower *l, uint32_t a, uint32_t b) /* NOLINT(misc-no-recursion): as deep as the types */
 {
     const td_ir *ir = td_ir_now(l->e);
+    uint32_t x = td_type_mark(ir, a), y = td_type_mark(ir, b);
+    if (x && y && x != y) return unify_tuples(l, a, b); /* the names are those of neither */
     if (td_type_fits(ir, b, a)) return a;
     if (td_type_fits(ir, a, b)) return b;
     if (td_type_kind_of(ir, a) == TD_T_NONE) return td_low_made(l, td_type_optional(l->e, b));

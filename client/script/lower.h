@@ -61,6 +61,7 @@ typedef struct td_low_function {
 
 typedef struct td_low_named {
     uint32_t class, type; /* TD_IR_NONE while it is made */
+    const td_op *op;      /* NULL: a class; otherwise these are its results, and those of all that call them so */
 } td_low_named;
 
 typedef struct td_lower {
@@ -232,6 +233,7 @@ uint32_t td_low_named_class(td_lower *l, const td_script_name *name);
 uint32_t td_low_named_type(td_lower *l, uint32_t class);
 uint32_t td_low_named_value(td_lower *l, uint32_t node, uint32_t class, uint32_t n, uint32_t *values);
 bool td_low_named_item(td_lower *l, uint32_t node, uint32_t value, uint32_t *item); /* false: it is no named tuple */
+uint32_t td_low_results(td_lower *l, const td_op *op, const uint32_t *values);      /* all of an op that has several */
 void td_low_say_named(td_lower *l, uint32_t type);
 /* lower_archive.c: what the annotation __torch__.NAME names, or the call of it. */
 uint32_t td_low_code_named(td_lower *l, uint32_t node);

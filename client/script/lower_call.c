@@ -326,7 +326,7 @@ static void check_attr(td_lower *l, call_of *c, uint32_t k)
     *v = td_low_convert(l, c->call, *v, type);
 }
 
-/* Several results are a tuple; of some ops only the first is for programs. */
+/* Several results are a named tuple; of some ops only the first is for programs. */
 static uint32_t results(td_lower *l, const td_op *op, const call_of *c)
 {
     static const char *const first_only[] = {"layer_norm", "batch_norm", "dropout",
@@ -343,7 +343,7 @@ static uint32_t results(td_lower *l, const td_op *op, const call_of *c)
     for (unsigned i = 0; !pair && i < sizeof first_only / sizeof *first_only; i++)
         if (strcmp(first_only[i], op->name) == 0) return td_low_made(l, td_ir_result(l->e, node));
     for (uint32_t k = 0; k < n && k < 8; k++) types[k] = td_ir_out(td_ir_now(l->e), node, k);
-    return n ? td_low_tuple(l, n, types) : td_low_made(l, td_ir_none(l->e));
+    return n ? td_low_results(l, op, types) : td_low_made(l, td_ir_none(l->e));
 }
 
 uint32_t td_low_op_call(td_lower *l, uint32_t call, const td_op *op, uint32_t self, uint32_t flags)

@@ -1,6 +1,7 @@
 /* Named tuples: to the IR they are tuples, whose fields have names while a program is lowered. A tuple's type has a
  * mark for that (td_type_marked), the place of its class in l->named. A class is a function whose parameters are the
- * fields (TD_SN_NAMED), or in archives a class of annotations. See lower.h. */
+ * fields (TD_SN_NAMED), or in archives a class of annotations. The results of an op have the names of its signature;
+ * outside they are a tuple. See lower.h. */
 #include "client/script/lower.h"
 
 #include <stdio.h>
@@ -34,15 +35,36 @@ static uint32_t field_type(td_lower *l, uint32_t class, uint32_t k)
 
 /* ---- types */
 
+enum { MOST = 255 }; /* marks */
+
+static uint32_t add(td_lower *l, uint32_t class, const td_op *op)
+{
+    td_script_room(l->f, &l->named, l->nnamed, 1, &l->named_room, sizeof *l->named);
+    l->named[l->nnamed] = (td_low_named){class, TD_IR_NONE, op};
+    return l->nnamed++;
+}
+
 static uint32_t find(td_lower *l, uint32_t class)
 {
-    enum { MOST = 255 }; /* marks */
     for (uint32_t k = 0; k < l->nnamed; k++)
-        if (l->named[k].class == class) return k;
+        if (!l->named[k].op && l->named[k].class == class) return k;
     if (l->nnamed == MOST) td_low_wrong(l, class, "a program has at most %d named tuples", MOST);
-    td_script_room(l->f, &l->named, l->nnamed, 1, &l->named_room, sizeof *l->named);
-    l->named[l->nnamed] = (td_low_named){class, TD_IR_NONE};
-    return l->nnamed++;
+    return add(l, class, NULL);
+}
+
+static bool same_names(const td_op *a, const td_op *b)
+{
+    bool same = a->nouts == b->nouts;
+    for (unsigned k = 0; same && k < a->nouts; k++) same = strcmp(a->outs[k].name, b->outs[k].name) == 0;
+    return same;
+}
+
+/* Of an op's results; its place is l->nnamed when there are marks for no more. */
+static uint32_t find_results(td_lower *l, const td_op *op)
+{
+    for (uint32_t k = 0; k < l->nnamed; k++)
+        if (l->named[k].op && same_names(l->named[k].op, op)) return k;
+    return l->nnamed == MOST ? MOST : add(l, 0, op);
 }
 
 uint32_t td_low_named_type(td_lower *l, uint32_t class)
@@ -56,11 +78,18 @@ uint32_t td_low_named_type(td_lower *l, uint32_t class)
     return l->named[at].type = td_low_made(l, td_type_marked(l->e, tuple, at + 1));
 }
 
-/* The class of a type; 0: it is none of a named tuple. */
-static uint32_t class_of(td_lower *l, uint32_t type)
+/* What names the fields of a type; NULL: it is none of a named tuple. */
+static const td_low_named *named(td_lower *l, uint32_t type)
 {
     uint32_t mark = td_type_mark(td_ir_now(l->e), type);
-    return mark ? l->named[mark - 1].class : 0;
+    return mark ? &l->named[mark - 1] : NULL;
+}
+
+/* The class of a type; 0: it has none. */
+static uint32_t class_of(td_lower *l, uint32_t type)
+{
+    const td_low_named *of = named(l, type);
+    return of ? of->class : 0;
 }
 
 uint32_t td_low_named_class(td_lower *l, const td_script_name *name)
@@ -82,12 +111,33 @@ uint32_t td_low_named_value(td_lower *l, uint32_t node, uint32_t class, uint32_t
     return td_low_op(l, TD_PRIM_TUPLECONSTRUCT, n, values, type);
 }
 
+uint32_t td_low_results(td_lower *l, const td_op *op, const uint32_t *values)
+{
+    uint32_t at = find_results(l, op), *types = td_low_array(l, op->nouts);
+    if (at == MOST) return td_low_tuple(l, op->nouts, values);
+    for (uint32_t k = 0; k < op->nouts; k++) types[k] = td_low_type(l, values[k]);
+    uint32_t tuple = td_low_made(l, td_type_tuple(l->e, op->nouts, types));
+    return td_low_op(l, TD_PRIM_TUPLECONSTRUCT, op->nouts, values, td_low_made(l, td_type_marked(l->e, tuple, at + 1)));
+}
+
+static _Noreturn void no_result(td_lower *l, uint32_t node, const td_op *op)
+{
+    char names[128] = "";
+    for (unsigned k = 0; k < op->nouts; k++)
+        snprintf(names + strlen(names), sizeof names - strlen(names), "%s%s", k ? ", " : "", op->outs[k].name);
+    td_low_wrong(l, node, "these results are called %s; there is no '%.60s'", names, td_low_text(l, node));
+}
+
 bool td_low_named_item(td_lower *l, uint32_t node, uint32_t value, uint32_t *item)
 {
-    uint32_t class = class_of(l, td_low_type(l, value)), n = class ? fields(l, class) : 0;
-    for (uint32_t k = 0; k < n; k++)
-        if (strcmp(field_name(l, class, k), td_low_text(l, node)) == 0) return *item = td_low_item(l, value, k), true;
-    if (class) td_low_wrong(l, node, "'%.60s' has no field '%.60s'", td_low_text(l, class), td_low_text(l, node));
+    const td_low_named *of = named(l, td_low_type(l, value));
+    uint32_t n = !of ? 0 : of->op ? of->op->nouts : fields(l, of->class);
+    for (uint32_t k = 0; k < n; k++) {
+        const char *name = of->op ? of->op->outs[k].name : field_name(l, of->class, k);
+        if (strcmp(name, td_low_text(l, node)) == 0) return *item = td_low_item(l, value, k), true;
+    }
+    if (of && of->op) no_result(l, node, of->op);
+    if (of) td_low_wrong(l, node, "'%.60s' has no field '%.60s'", td_low_text(l, of->class), td_low_text(l, node));
     return false;
 }
 
@@ -96,7 +146,7 @@ bool td_low_named_item(td_lower *l, uint32_t node, uint32_t value, uint32_t *ite
 static bool has_named(td_lower *l, uint32_t type) /* NOLINT(misc-no-recursion): as deep as the type */
 {
     const td_ir *ir = td_ir_now(l->e);
-    if (td_type_mark(ir, type)) return true;
+    if (class_of(l, type)) return true;
     uint32_t n = td_type_kind_of(ir, type) == TD_T_TENSOR ? 0 : td_type_parts(ir, type);
     for (uint32_t k = 0; k < n; k++)
         if (has_named(l, td_low_part(l, type, k))) return true;

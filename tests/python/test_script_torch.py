@@ -192,6 +192,83 @@ def test_texts_as_in_torch(tmp_path):
         assert [outcome(p, args) for p in (their, our, read, written)] == [want] * 4
 
 
+# ---- the results of an op by their names
+
+RESULTS = ["td.sort(x, 0).values", "x.sort(descending=True).indices", "x.max(1).indices", "td.max(x, dim=0, keepdim=True).values", "x.min(0).values", "td.topk(x, 2).values",
+           "td.topk(x, k=1, largest=False).indices", "td.cummax(x, 1).indices", "x.cummin(0).values", "td.kthvalue(x, 2, 1).values", "x.aminmax(dim=1).max", "td.aminmax(x).min",
+           "td.frexp(x).mantissa", "td.frexp(x).exponent", "td.geqrf(x).tau"]
+
+
+def check_by_name(expression, place):
+    """As Python runs it: written as a program, read from a file, traced; and PyTorch's program."""
+    python, theirs = (functions(f"def f(x):\n    return {expression}\n", place, m).f if m else None for m in (td, torch))
+    rows = [[3.0, -1.5, 0.25], [-2.0, 7.0, 1.0], [0.5, 4.0, -8.0]]
+    x, program = td.tensor(rows), td.jit.script(python)
+    want = python(x)
+    program.save(place / "f.td")
+    for each in (program, td.jit.load(place / "f.td"), td.jit.trace(python, (x,))):
+        got = each(x)
+        assert got.dtype is want.dtype and td.equal(got, want)
+    if theirs:
+        assert td.allclose(td.from_numpy(torch.jit.script(theirs)(torch.tensor(rows)).numpy()), want, atol=1e-4)
+
+
+@pytest.mark.parametrize("expression", RESULTS)
+def test_results_by_name(expression, tmp_path):
+    check_by_name(expression, tmp_path)
+
+
+BY_NAME = """
+def parts(x):
+    r = td.sort(x, 1)
+    values, indices = r
+    return r.values + values, r[1] + r.indices + indices, len(r)
+
+def sorted_or_largest(x, n: int):
+    r = x.sort(1)
+    if n > 0:
+        r = td.topk(x, n)
+    return r.values
+
+def last(x):
+    r = x.max(0)
+    for k in range(3):
+        r = td.max(x + r.values * k, 0)
+    return r.indices, r
+
+def of(x) -> Tuple[td.Tensor, td.Tensor]:
+    return x.max(1)
+
+def either(x, n: int):
+    r = x.sort(1)
+    if n > 0:
+        r = x.aminmax(dim=1)
+    return r[0], r[1]
+
+def plain_or_named(x, n: int):
+    r = (x, x)
+    if n > 0:
+        r = x.sort(1)
+    return r[0] + r[1]
+"""
+
+
+def test_results_by_name_go_everywhere(tmp_path):
+    python, x = functions(BY_NAME, tmp_path, td), td.tensor([[3.0, -1.5, 0.25], [-2.0, 7.0, 1.0]])
+    for name, args in {"parts": (x,), "sorted_or_largest": (x, 0), "last": (x,), "of": (x,), "either": (x, 1), "plain_or_named": (x, 1)}.items():
+        got, want = td.jit.script(getattr(python, name))(*args), getattr(python, name)(*args)
+        assert plain(got) == plain(tuple(map(tuple_or, want)) if isinstance(want, tuple) else want), name
+    assert td.jit.script(python.sorted_or_largest)(x, 2).tolist() == [[3.0, 0.25], [7.0, 1.0]]
+    with pytest.raises(td.Error, match="these results are called values, indices; there is no 'keys'"):
+        td.jit.script(functions("def f(x):\n    return x.sort().keys\n", tmp_path, td).f)
+    with pytest.raises(td.Error, match="a tuple of a program has no 'values'"):
+        td.jit.script(functions("def f(x):\n    r = x.sort()\n    if x.sum() > 0:\n        r = x.aminmax()\n    return r.values\n", tmp_path, td).f)
+
+
+def tuple_or(x):
+    return tuple(x) if isinstance(x, tuple) else x
+
+
 # ---- named tuples
 
 NAMED = """
