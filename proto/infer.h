@@ -35,6 +35,7 @@ TD_RULE(softshrink);  /* of the shape of x */
 TD_RULE(scaled);      /* the shapes of the tensors, broadcast together */
 TD_RULE(sub);         /* the shapes of the tensors, broadcast together */
 TD_RULE(pow);         /* the shapes of the tensors, broadcast together */
+TD_RULE(squared);     /* of the shape of x */
 TD_RULE(where);       /* the shapes of the tensors, broadcast together */
 TD_RULE(clamp);       /* the shapes of the tensors, broadcast together */
 TD_RULE(lerp);        /* the shapes of the tensors, broadcast together */

@@ -80,10 +80,19 @@ TD_RULE(pow)
     const td_scalar *y = f->in[1].scalar;
     td_dtype t;
     TD_TRY(td_infer_promote(f, 0, NULL, &t, e));
+    if (t == TD_BOOL && !y)
+        return td_fail(e, TD_E_TYPE,
+                       "\"pow\" is not implemented for bool: 'y' may be True or False, or of another dtype");
     if (f->in[0].desc && y && y->kind == TD_S_INT && y->i < 0 && td_dtype_is_integral(t))
         return td_fail(e, TD_E_TYPE, "integers to negative integer powers are not allowed: 'x' is %s and 'y' is %lld",
                        td_dtype_name(td_in_dtype(f, 0)), (long long)y->i);
     return finish(f, t, e);
+}
+
+TD_RULE(squared)
+{
+    td_dtype t = td_in_dtype(f, 0);
+    return finish(f, t == TD_BOOL ? TD_INT64 : t, e);
 }
 
 /* The condition is a mask: it broadcasts, but does not promote. */

@@ -205,6 +205,23 @@ def test_special_has_all_of_pytorchs():
 # ---- forms that PyTorch has: values are those of torch 2.13
 
 
+def test_powers_of_bools():
+    """A number True or False as an exponent leaves them bools; every other power is of the exponent's dtype, squares are of int64."""
+    x = td.tensor([True, False])
+    for made, dtype, want in ((x.square(), td.int64, [1, 0]), (td.square(td.tensor(True)), td.int64, 1), (x**True, td.bool, [True, False]), (td.pow(x, False), td.bool, [True, True]),
+                              (x.clone().pow_(False), td.bool, [True, True]), (x**0, td.int64, [1, 1]), (x**2.0, td.float32, [1.0, 0.0]), (x ** td.tensor(2), td.int64, [1, 0]),
+                              (2**x, td.int64, [2, 1]), (td.float_power(x, True), td.float64, [1.0, 0.0]), (td.square(x, out=td.empty(2)), td.float32, [1.0, 0.0])):
+        assert made.dtype is dtype and made.tolist() == want
+    many = td.arange(100000) % 3 == 0
+    assert td.equal(many.square(), many.long()) and td.equal(many**True, many) and (many**False).all()
+    for refused in (lambda: x**x, lambda: x ** td.tensor(True), lambda: True**x):
+        with pytest.raises(TypeError, match='"pow" is not implemented for bool'):
+            refused()
+    for refused in (lambda: x.clone().square_(), lambda: x.clone().pow_(2), lambda: td.square(x, out=td.empty(2, dtype=td.bool))):
+        with pytest.raises(TypeError, match="int64 can't be cast to bool"):
+            refused()
+
+
 def test_orders_say_that_they_are_stable():
     x = td.tensor([[2, 1, 2], [0, 0, 1]])
     for stable in (True, False, None):
