@@ -92,8 +92,9 @@ void td_options_help(void)
          "  --version          print the version and end\n"
          "  --help             print this and end\n"
          "\n"
-         "A socket inherited from systemd (LISTEN_FDS) is used instead of --socket. SIGTERM: serve nobody new, finish, end;\n"
-         "a second one ends at once. See tensord(8); `tensorctl status` shows a running daemon.");
+         "A socket inherited from systemd (LISTEN_FDS) is used instead of --socket. SIGTERM: serve nobody new, end when\n"
+         "the clients have gone, in 10 s at most; a second one ends at once. See tensord(8); `tensorctl status` shows a\n"
+         "running daemon.");
 }
 
 static int default_socket(td_options *o, td_error *e)
