@@ -417,6 +417,20 @@ static bool call_named(td_lower *l, uint32_t node, const char *name, bool rows, 
     return op && (*value = td_low_op_call(l, node, op, TD_IR_NONE, 0), true);
 }
 
+/* Of "nn.functional.relu", "linalg.svd". */
+static bool call_below(td_lower *l, uint32_t node, const char *rest, bool rows, uint32_t *value)
+{
+    static const char linalg[] = "linalg.";
+    const char *name = function_of(rest);
+    if (name && strncmp(rest, linalg, sizeof linalg - 1) == 0) {
+        char full[48];
+        snprintf(full, sizeof full, "linalg_%.40s", name);
+        uint32_t function = td_low_find_prelude(l, full);
+        if (function) return *value = td_low_function_call(l, node, function, TD_IR_NONE, TD_IR_NONE), true;
+    }
+    return name && call_named(l, node, name, rows, value);
+}
+
 /* What is called by a name alone; false: it is something else. */
 static bool call_name(td_lower *l, uint32_t node, uint32_t f, uint32_t *value)
 {
@@ -439,7 +453,7 @@ uint32_t td_low_call(td_lower *l, uint32_t node)
     const td_script_name *thing = td_low_thing(l, node);
     if (thing) return td_low_thing_value(l, node, thing); /* getattr() */
     thing = td_low_thing(l, f);
-    if (thing && thing->kind == TD_SN_OP && call_named(l, node, thing->text, false, &value)) return value;
+    if (thing && thing->kind == TD_SN_OP && call_below(l, node, thing->text, false, &value)) return value;
     if (thing && thing->kind == TD_SN_NAMED) return td_low_named_call(l, node, td_low_named_class(l, thing));
     if (thing && thing->kind > TD_SN_OP) return call_thing(l, node, thing);
     if (n->kind == TD_N_NAME && call_name(l, node, f, &value)) return value;
@@ -452,8 +466,7 @@ uint32_t td_low_call(td_lower *l, uint32_t node)
     const td_script_name *from = td_low_known(l, path, &rest);
     if (from && from->kind == TD_SN_MATH && td_low_math(l, node, rest, &value)) return value;
     bool rows = from && (from->kind == TD_SN_OPS || (from->kind == TD_SN_TENSORS && strncmp(rest, "ops.", 4) == 0));
-    const char *name = rows || (from && from->kind == TD_SN_TENSORS) ? function_of(rest) : NULL;
-    if (name && call_named(l, node, name, rows, &value)) return value;
+    if ((rows || (from && from->kind == TD_SN_TENSORS)) && call_below(l, node, rest, rows, &value)) return value;
     if (td_low_truth(l, node) == TD_ALWAYS) return td_low_test(l, node); /* td.jit.is_scripting() */
     if (from && from->kind == TD_SN_TENSOR && *rest)
         return td_low_method(l, node, td_low_expr(l, td_low_kid(l, f, 0)), td_low_text(l, f));

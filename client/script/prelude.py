@@ -412,6 +412,126 @@ def clip_grad_value_(parameters, clip_value: float):
                 g[...] = ops.clamp(g, -clip_value, clip_value)
 
 
+# ---- orders
+
+
+def median(input, dim: int | None = None, keepdim: bool = False):
+    return ops.median(input) if dim is None else ops.median_dim(input, dim, keepdim)
+
+
+def nanmedian(input, dim: int | None = None, keepdim: bool = False):
+    return ops.nanmedian(input) if dim is None else ops.nanmedian_dim(input, dim, keepdim)
+
+
+def mode(input, dim: int = -1, keepdim: bool = False):
+    return ops.mode_dim(input, dim, keepdim)
+
+
+# ---- matrices: linalg_NAME is td.linalg.NAME
+
+
+def det(A):
+    return ops.linalg_det(A)
+
+
+def linalg_det(A):
+    return ops.linalg_det(A)
+
+
+def slogdet(A):
+    return ops.linalg_slogdet(A)
+
+
+def linalg_slogdet(A):
+    return ops.linalg_slogdet(A)
+
+
+def inverse(A):
+    return ops.linalg_inv(A)
+
+
+def linalg_inv(A):
+    return ops.linalg_inv(A)
+
+
+def linalg_inv_ex(A, check_errors: bool = False):
+    return ops.linalg_inv_ex(A, check_errors)
+
+
+def linalg_solve(A, B, left: bool = True):
+    return ops.linalg_solve(A, B, left)
+
+
+def linalg_solve_ex(A, B, left: bool = True, check_errors: bool = False):
+    return ops.linalg_solve_ex(A, B, left, check_errors)
+
+
+def linalg_lstsq(A, B, rcond: float | None = None):
+    return ops.linalg_lstsq(A, B, rcond)
+
+
+def linalg_cholesky(A, upper: bool = False):
+    return ops.linalg_cholesky(A, upper)
+
+
+def linalg_cholesky_ex(A, upper: bool = False, check_errors: bool = False):
+    return ops.linalg_cholesky_ex(A, upper, check_errors)
+
+
+def linalg_lu(A, pivot: bool = True):
+    return ops.linalg_lu(A, pivot)
+
+
+def linalg_lu_factor(A, pivot: bool = True):
+    return ops.linalg_lu_factor(A, pivot)
+
+
+def linalg_lu_factor_ex(A, pivot: bool = True, check_errors: bool = False):
+    return ops.linalg_lu_factor_ex(A, pivot, check_errors)
+
+
+def linalg_ldl_factor_ex(A, hermitian: bool = False, check_errors: bool = False):
+    return ops.linalg_ldl_factor_ex(A, hermitian, check_errors)
+
+
+def linalg_qr(A, mode: str = "reduced"):
+    if mode == "reduced":
+        return ops.linalg_qr(A, 0)
+    if mode == "complete":
+        return ops.linalg_qr(A, 1)
+    assert mode == "r", f"qr received unrecognized mode '{mode}' but expected one of 'reduced' (default), 'r', or 'complete'"
+    return ops.linalg_qr(A, 2)
+
+
+def linalg_svd(A, full_matrices: bool = True):
+    return ops.linalg_svd(A, full_matrices)
+
+
+def linalg_svdvals(A):
+    return ops.linalg_svdvals(A)
+
+
+def linalg_eig(A):
+    return ops.linalg_eig(A)
+
+
+def linalg_eigvals(A):
+    return ops.linalg_eigvals(A)
+
+
+def _upper(UPLO: str) -> bool:
+    assert UPLO in ["L", "U", "l", "u"], f"Expected UPLO argument to be 'L' or 'U', but got {UPLO}"
+    return UPLO in ["U", "u"]
+
+
+def linalg_eigh(A, UPLO: str = "L"):
+    return ops.linalg_eigh(A, _upper(UPLO))
+
+
+def linalg_eigvalsh(A, UPLO: str = "L"):
+    return ops.linalg_eigvalsh(A, _upper(UPLO))
+
+
 # ---- losses
 
 

@@ -199,9 +199,31 @@ RESULTS = ["td.sort(x, 0).values", "x.sort(descending=True).indices", "x.max(1).
            "td.frexp(x).mantissa", "td.frexp(x).exponent", "td.geqrf(x).tau"]
 
 
-def check_by_name(expression, place):
+OF_MATRICES = ["td.linalg.svd(x).Vh", "td.linalg.svd(x[:2], full_matrices=False).S", "td.linalg.qr(x).R", "td.linalg.qr(x[:, :2], mode='complete').Q", "td.linalg.slogdet(x).logabsdet",
+               "x.slogdet().sign", "td.linalg.eigh(x @ x.mT, 'U').eigenvalues", "td.linalg.eig(x).eigenvectors", "td.linalg.lu(x).P", "td.linalg.lu_factor(x).pivots",
+               "td.linalg.lu_factor_ex(x).info", "td.linalg.ldl_factor_ex(x @ x.mT).LD", "td.linalg.cholesky_ex(x @ x.mT, upper=True).L", "td.linalg.inv_ex(A=x).inverse",
+               "td.linalg.solve_ex(x, x[0]).result", "td.linalg.lstsq(x, x).solution", "td.linalg.lstsq(x, x, rcond=1e-3).rank", "td.median(x, 1).indices", "x.median(dim=0, keepdim=True).values",
+               "x.median()", "td.nanmedian(x, 1).values", "td.mode(x, 0).values", "x.mode().indices", "td.linalg.det(x) + x.det()", "td.linalg.inv(x) - td.inverse(x)",
+               "td.linalg.solve(x, x[0])", "td.linalg.cholesky(x @ x.mT)", "td.linalg.svdvals(x)", "td.linalg.eigvals(x)", "td.linalg.eigvalsh(x @ x.mT)", "td.linalg.cross(x, x)"]
+
+
+@pytest.mark.parametrize("expression", OF_MATRICES)
+def test_results_of_matrices_by_name(expression, tmp_path):
+    check_by_name(expression, tmp_path, ours=True)
+
+
+def test_matrices_imported_by_name(tmp_path):
+    x = td.tensor([[3.0, -1.5], [-2.0, 7.0]])
+    source = "from tensord.linalg import qr\nfrom tensord import linalg\n\ndef f(x):\n    return qr(x, 'r').R, linalg.det(x)\n\ndef wrong(x):\n    return qr(x, 'all')\n"
+    python = functions(source, tmp_path, td)
+    assert plain(td.jit.script(python.f)(x)) == plain(python.f(x))
+    with pytest.raises(td.Error, match="unrecognized mode 'all'"):
+        td.jit.script(python.wrong)(x)[1].tolist()
+
+
+def check_by_name(expression, place, ours=False):
     """As Python runs it: written as a program, read from a file, traced; and PyTorch's program."""
-    python, theirs = (functions(f"def f(x):\n    return {expression}\n", place, m).f if m else None for m in (td, torch))
+    python, theirs = (functions(f"def f(x):\n    return {expression}\n", place, m).f if m else None for m in (td, None if ours else torch))
     rows = [[3.0, -1.5, 0.25], [-2.0, 7.0, 1.0], [0.5, 4.0, -8.0]]
     x, program = td.tensor(rows), td.jit.script(python)
     want = python(x)

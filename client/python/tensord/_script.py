@@ -180,7 +180,8 @@ class World:
         if isinstance(value, types.BuiltinFunctionType) and _is_ours(value.__module__ or __package__):
             return "op", value.__name__
         if isinstance(value, types.FunctionType):
-            return ("op", value.__name__) if _is_ours(value.__module__) else self.function(value)
+            below = "linalg." if value.__module__ == "tensord.linalg" else ""
+            return ("op", below + value.__name__) if _is_ours(value.__module__) else self.function(value)
         if hasattr(value, "_modules") and hasattr(value, "_buffers"):
             return "object", self.object(value, name)
         if isinstance(value, Named) and hasattr(value, "_takes"):
