@@ -68,7 +68,7 @@ static const char *row(const td_karg *x, int64_t batch, int64_t i, int64_t k)
         int64_t rows = r[1] - r[0], cols = c[1] - c[0], size = (int64_t)td_dtype_size(out->desc->dtype);               \
         int64_t full = (rows + AT_ONCE - 1) / AT_ONCE * AT_ONCE;                                                       \
         memset(w->sum, 0, sizeof w->sum);                                                                              \
-        memset(w->x[rows], 0, (size_t)(full - rows) * sizeof *w->x); /* worked on, too */                              \
+        if (full > rows) memset(w->x[rows], 0, (size_t)(full - rows) * sizeof *w->x); /* worked on, too */             \
         for (int64_t at = 0; at < st->k; at += STRETCH) {                                                              \
             int64_t k = td_min64(STRETCH, st->k - at);                                                                 \
             if (st->k > STRETCH || c[0] % st->cols == 0) /* of short rows once for all of y */                         \
