@@ -15,7 +15,8 @@ enum { COLS = 16, ROWS = 64, AT_ONCE = 4, STRETCH = 256 };
 
 typedef struct dist_state {
     int64_t n, m, k;
-    int64_t row_blocks, col_blocks, cols; /* cut within a batch; rows of y of one block */
+    int64_t row_blocks, col_blocks, cols; /* parts of one of the batch; rows of y of a part */
+    int64_t parts, per;                   /* in all, and of a chunk */
 } dist_state;
 
 /* What a chunk works in: rows of x, turned rows of y, the sums. */
@@ -67,6 +68,7 @@ static const char *row(const td_karg *x, int64_t batch, int64_t i, int64_t k)
         const td_karg *x = &call->in[0], *y = &call->in[1], *out = &call->out[0];                                      \
         int64_t rows = r[1] - r[0], cols = c[1] - c[0], size = (int64_t)td_dtype_size(out->desc->dtype);               \
         int64_t full = (rows + AT_ONCE - 1) / AT_ONCE * AT_ONCE;                                                       \
+        if (td_kernel_rest(call)) return false;                                                                        \
         memset(w->sum, 0, sizeof w->sum);                                                                              \
         if (full > rows) memset(w->x[rows], 0, (size_t)(full - rows) * sizeof *w->x); /* worked on, too */             \
         for (int64_t at = 0; at < st->k; at += STRETCH) {                                                              \
@@ -82,7 +84,7 @@ static const char *row(const td_karg *x, int64_t batch, int64_t i, int64_t k)
             for (int64_t j = 0; j < k && cols < COLS; j++)                                                             \
                 memset(&w->y[j][cols], 0, (size_t)(COLS - cols) * sizeof **w->y);                                      \
             stretch_##s(w, full, k);                                                                                   \
-            if (td_kernel_rest(call)) return false;                                                                    \
+            if (at + STRETCH < st->k && td_kernel_rest(call)) return false;                                            \
         }                                                                                                              \
         for (int64_t i = 0; i < rows; i++) {                                                                           \
             for (int64_t j = 0; j < cols; j++) w->sum[i][j] = root(w->sum[i][j]);                                      \
@@ -91,17 +93,25 @@ static const char *row(const td_karg *x, int64_t batch, int64_t i, int64_t k)
         }                                                                                                              \
         return true;                                                                                                   \
     }                                                                                                                  \
-    static void chunk_##s(td_kcall *call, int64_t chunk, void *scratch)                                                \
+    static bool part_##s(td_kcall *call, int64_t part, void *scratch)                                                  \
     {                                                                                                                  \
         const dist_state *st = (const dist_state *)call->state;                                                        \
-        int64_t batch = chunk / (st->row_blocks * st->col_blocks), rest = chunk % (st->row_blocks * st->col_blocks);   \
+        int64_t batch = part / (st->row_blocks * st->col_blocks), rest = part % (st->row_blocks * st->col_blocks);     \
         int64_t r[2], all[2];                                                                                          \
         td_cut_range(st->n, ROWS, rest / st->col_blocks, &r[0], &r[1]);                                                \
         td_cut_range(st->m, st->cols, rest % st->col_blocks, &all[0], &all[1]);                                        \
         for (int64_t c = all[0]; c < all[1]; c += COLS) {                                                              \
             int64_t some[2] = {c, td_min64(c + COLS, all[1])};                                                         \
-            if (!block_##s(call, scratch, batch, r, some)) return;                                                     \
+            if (!block_##s(call, scratch, batch, r, some)) return false;                                               \
         }                                                                                                              \
+        return true;                                                                                                   \
+    }                                                                                                                  \
+    static void chunk_##s(td_kcall *call, int64_t chunk, void *scratch)                                                \
+    {                                                                                                                  \
+        const dist_state *st = (const dist_state *)call->state;                                                        \
+        int64_t from, to;                                                                                              \
+        td_cut_range(st->parts, st->per, chunk, &from, &to);                                                           \
+        while (from < to && part_##s(call, from, scratch)) from++;                                                     \
     }
 DEFINE_BLOCK(float, f32, sqrtf)
 DEFINE_BLOCK(double, f64, sqrt)
@@ -114,12 +124,15 @@ int td_cpu_plan_euclidean_dist(td_kcall *k, td_error *e)
     dist_state *s = (dist_state *)k->state;
     *s = (dist_state){.n = x->shape[1], .m = out->shape[2], .k = x->shape[2]};
     if (td_desc_numel(out) == 0) return TD_OK;
-    int64_t rows = td_min64(s->n, ROWS), fit = CHUNK_STEPS / (rows * td_max64(s->k, 16)) / COLS * COLS;
-    s->cols = td_max64(fit, COLS);
+    int64_t rows = td_max64(td_min64(s->n, ROWS), AT_ONCE);
+    int64_t fit = CHUNK_STEPS / (rows * td_min64(td_max64(s->k, 16), CHUNK_STEPS)); /* rows of y */
+    s->cols = td_max64(td_min64(fit, s->m) / COLS * COLS, COLS);
     s->row_blocks = td_cut(s->n, ROWS);
     s->col_blocks = td_cut(s->m, s->cols);
+    s->parts = x->shape[0] * s->row_blocks * s->col_blocks;
+    s->per = td_max64(fit / s->cols, 1);
     k->scratch_bytes = wide ? sizeof(dist_scratch_f64) : sizeof(dist_scratch_f32);
-    td_plan_phase(k, wide ? chunk_f64 : chunk_f32, x->shape[0] * s->row_blocks * s->col_blocks);
+    td_plan_phase(k, wide ? chunk_f64 : chunk_f32, td_cut(s->parts, s->per));
     k->cost_ns = 100 + (double)td_desc_numel(out) * (1 + 0.08 * (double)s->k * (wide ? 2 : 1));
     td_plan_moves_freely(k, sizeof *s);
     return TD_OK;
