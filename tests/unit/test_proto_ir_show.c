@@ -144,11 +144,15 @@ static void names(void)
 
 /* ---- pictures */
 
-/* By strchr: the address sanitizer's strstr looks through all of the rest each time. */
+/* By hand: the address sanitizer's strstr() and strchr() look through all of the rest each time. */
 static int count(const char *text, const char *part)
 {
     int n = 0;
-    for (; (text = strchr(text, *part)); text++) n += !strncmp(text, part, strlen(part));
+    for (; *text; text++) {
+        int k = 0;
+        while (part[k] && text[k] == part[k]) k++;
+        n += !part[k];
+    }
     return n;
 }
 
