@@ -25,7 +25,8 @@ class Results:
         for line in text.splitlines():
             kind, _, rest = line.partition(" ")
             if kind == "ours":
-                name, value, unit, goal = rest.split()
+                name, value, more = rest.split(" ", 2)
+                unit, _, goal = more.rpartition(" ")  # a unit may be of several words
                 self.ours[name] = float(value), unit, float(goal)
             elif kind == "reference":
                 name, value, what = rest.split(" ", 2)
