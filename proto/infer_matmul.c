@@ -34,15 +34,22 @@ TD_RULE(mm)
     return td_infer_make(f, f->compute, 2, shape, e);
 }
 
+/* The first two inputs: stacks of matrices. */
+static int are_stacks(const td_infer *f, td_error *e)
+{
+    for (int i = 0; i < 2; i++)
+        if (td_in(f, i)->ndim != 3)
+            return td_fail(e, TD_E_SHAPE, "'%s' must be a 3D tensor, but has %d dimensions", td_infer_name(f, i),
+                           td_in(f, i)->ndim);
+    return TD_OK;
+}
+
 TD_RULE(bmm)
 {
     const td_desc *x = td_in(f, 0), *y = td_in(f, 1);
     char text[TD_TEXT];
     f->compute = (td_dtype)x->dtype;
-    for (int i = 0; i < 2; i++)
-        if (td_in(f, i)->ndim != 3)
-            return td_fail(e, TD_E_SHAPE, "'%s' must be a 3D tensor, but has %d dimensions", td_infer_name(f, i),
-                           td_in(f, i)->ndim);
+    TD_TRY(are_stacks(f, e));
     if (x->shape[0] != y->shape[0] || x->shape[2] != y->shape[1])
         return td_fail(e, TD_E_SHAPE,
                        "Expected size for first two dimensions of 'y' to be: [%" PRId64 ", %" PRId64
@@ -57,10 +64,7 @@ TD_RULE(euclidean_dist)
     const td_desc *x = td_in(f, 0), *y = td_in(f, 1);
     char text[TD_TEXT];
     f->compute = (td_dtype)x->dtype;
-    for (int i = 0; i < 2; i++)
-        if (td_in(f, i)->ndim != 3)
-            return td_fail(e, TD_E_SHAPE, "'%s' must be a 3D tensor, but has %d dimensions", td_infer_name(f, i),
-                           td_in(f, i)->ndim);
+    TD_TRY(are_stacks(f, e));
     if (x->shape[0] != y->shape[0] || x->shape[2] != y->shape[2])
         return td_fail(e, TD_E_SHAPE, "Expected 'y' to be [%" PRId64 ", any, %" PRId64 "], but its shape is %s",
                        x->shape[0], x->shape[2], TD_SHAPE(y, text));

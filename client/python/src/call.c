@@ -323,11 +323,6 @@ static bool take(call *c, int i, PyObject *o)
     return false;
 }
 
-static bool is_real_or_complex(td_dtype t)
-{
-    return td_dtype_is_float(t) || td_dtype_is_complex(t);
-}
-
 /* Numbers of 2^63 and more came as they lie in a uint64: right beside one. Beside floats they are floats. */
 static bool place_above(call *c)
 {
@@ -340,7 +335,7 @@ static bool place_above(call *c)
             t = tensor ? td_dtype_of(a->array) : TD_DTYPE_NONE;
         }
         whole |= t == TD_UINT64;
-        real |= is_real_or_complex(t);
+        real |= td_dtype_is_inexact(t);
     }
     for (int i = 0; i < c->f->nparams && !whole; i++) {
         td_arg *a = &c->v[i].arg;
@@ -643,8 +638,7 @@ PyObject *tdpy_call(tdpy_function *f, bool in_place, PyObject *self, PyObject *c
     return result;
 }
 
-/* ---- out= ---------------------------------------------------------------------------------------------------------
- */
+/* ---- out= -------------------------------------------------------------------------------------------------------- */
 
 static Py_ssize_t find_keyword(PyObject *kw, const char *name)
 {

@@ -188,19 +188,10 @@ static PyObject *get_nbytes(PyObject *self, void *ignored)
     return count(td_nbytes(tdpy_array(self)));
 }
 
-/* A function of _formats.py. */
-static PyObject *of_formats(const char *name)
-{
-    PyObject *module = PyImport_ImportModule("tensord._formats"), *found = NULL;
-    if (module) found = PyObject_GetAttrString(module, name);
-    Py_XDECREF(module);
-    return found;
-}
-
 static PyObject *get_layout(PyObject *self, void *ignored)
 {
-    (void)self, (void)ignored;
-    return of_formats("strided");
+    (void)ignored;
+    return tdpy_forward("_layout_of", NULL, &self, 1, NULL);
 }
 
 static PyObject *get_itemsize(PyObject *self, void *ignored)
@@ -451,10 +442,8 @@ static PyObject *is_contiguous(PyObject *self, PyObject *args, PyObject *kw)
     if (!PyArg_ParseTupleAndKeywords(args, kw, "|O:is_contiguous", names, &format)) return NULL;
     if (td_ndim(tdpy_array(self)) < 0) return tdpy_fail();
     if (format == Py_None) return PyBool_FromLong(td_is_contiguous(tdpy_array(self)));
-    PyObject *is_laid = of_formats("_is_laid");
-    PyObject *result = is_laid ? PyObject_CallFunctionObjArgs(is_laid, self, format, NULL) : NULL;
-    Py_XDECREF(is_laid);
-    return result;
+    PyObject *both[] = {self, format};
+    return tdpy_forward("_is_laid", NULL, both, 2, NULL);
 }
 
 static PyObject *is_floating_point(PyObject *self, PyObject *ignored)
@@ -511,9 +500,8 @@ static bool is_device(PyObject *o)
 /* Takes t over. */
 static PyObject *laid_out(PyObject *t, PyObject *format)
 {
-    PyObject *lay = t ? of_formats("_laid_out") : NULL;
-    PyObject *made = lay ? PyObject_CallFunction(lay, "OOOsO", t, format, Py_None, "to", t) : NULL;
-    Py_XDECREF(lay);
+    PyObject *both[] = {t, format};
+    PyObject *made = t ? tdpy_forward("_laid_to", NULL, both, 2, NULL) : NULL;
     Py_XDECREF(t);
     return made;
 }
@@ -710,9 +698,8 @@ static PyMethodDef own_methods[] = {
     {"is_floating_point", is_floating_point, METH_NOARGS, "is_floating_point($self, /)\n--\n\nIs its dtype a float?"},
     {"is_complex", is_complex, METH_NOARGS, "is_complex($self, /)\n--\n\nIs its dtype complex?"},
     {"to", (PyCFunction)(void (*)(void))to, METH_VARARGS | METH_KEYWORDS,
-     "to($self, *args, dtype=None, device=None, copy=False, memory_format=None)\n--\n\nThe values in another dtype; "
-     "the "
-     "tensor itself when it has it."},
+     "to($self, *args, dtype=None, device=None, copy=False, memory_format=None)\n--\n\n"
+     "The values in another dtype; the tensor itself when it has it."},
     {"to_device", (PyCFunction)(void (*)(void))to_device, METH_VARARGS | METH_KEYWORDS,
      "to_device($self, device, /, *, stream=None)\n--\n\nThe tensor on a device: itself when it is there, else a "
      "copy."},

@@ -46,6 +46,10 @@ def _order(format: Any, function: str) -> tuple[int, ...] | None:
     return _ORDERS.get(format)
 
 
+def _layout_of(x: _C.Tensor) -> layout:
+    return strided
+
+
 def _is_laid(x: _C.Tensor, format: Any) -> bool:
     order = _order(format, "is_contiguous")
     return x.is_contiguous() if order is None else x.ndim == len(order) and x.permute(order).is_contiguous()
@@ -63,6 +67,11 @@ def _laid_out(made: _C.Tensor, format: Any, layout: Any, function: str, given: A
     if given is not None and _is_laid(given, format):
         return given
     return made.permute(order).contiguous().permute([order.index(d) for d in range(len(order))])
+
+
+def _laid_to(x: _C.Tensor, format: Any) -> _C.Tensor:
+    """x.to(memory_format=format)"""
+    return _laid_out(x, format, None, "to", x)
 
 
 def _taking(make: Callable[..., Any]) -> Callable[..., Any]:

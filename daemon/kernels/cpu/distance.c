@@ -60,11 +60,34 @@ static const char *row(const td_karg *x, int64_t batch, int64_t i, int64_t k)
            (batch * d->stride[0] + i * d->stride[1] + k * d->stride[2]) * (int64_t)td_dtype_size(d->dtype);
 }
 
-/* The distances of rows [r0, r1) of x and [c0, c1), at most COLS, of y. False: nobody wants them any more. */
+/* The distances of rows [r[0], r[1]) of x and [c[0], c[1]), at most COLS, of y. False: nobody wants them any more. */
+typedef bool (*block_fn)(td_kcall *call, void *scratch, int64_t batch, const int64_t *r, const int64_t *c);
+
+static bool run_part(td_kcall *call, int64_t part, void *scratch, block_fn block)
+{
+    const dist_state *st = (const dist_state *)call->state;
+    int64_t batch = part / (st->row_blocks * st->col_blocks), rest = part % (st->row_blocks * st->col_blocks);
+    int64_t r[2], all[2];
+    td_cut_range(st->n, ROWS, rest / st->col_blocks, &r[0], &r[1]);
+    td_cut_range(st->m, st->cols, rest % st->col_blocks, &all[0], &all[1]);
+    for (int64_t c = all[0]; c < all[1]; c += COLS)
+        if (!block(call, scratch, batch, r, (int64_t[]){c, td_min64(c + COLS, all[1])})) return false;
+    return true;
+}
+
+static void run(td_kcall *call, int64_t chunk, void *scratch, block_fn block)
+{
+    const dist_state *st = (const dist_state *)call->state;
+    int64_t from, to;
+    td_cut_range(st->parts, st->per, chunk, &from, &to);
+    while (from < to && run_part(call, from, scratch, block)) from++;
+}
+
 #define DEFINE_BLOCK(T, s, root)                                                                                       \
-    static bool block_##s(td_kcall *call, dist_scratch_##s *w, int64_t batch, const int64_t *r, const int64_t *c)      \
+    static bool block_##s(td_kcall *call, void *scratch, int64_t batch, const int64_t *r, const int64_t *c)            \
     {                                                                                                                  \
         const dist_state *st = (const dist_state *)call->state;                                                        \
+        dist_scratch_##s *w = scratch;                                                                                 \
         const td_karg *x = &call->in[0], *y = &call->in[1], *out = &call->out[0];                                      \
         int64_t rows = r[1] - r[0], cols = c[1] - c[0], size = (int64_t)td_dtype_size(out->desc->dtype);               \
         int64_t full = (rows + AT_ONCE - 1) / AT_ONCE * AT_ONCE;                                                       \
@@ -93,25 +116,9 @@ static const char *row(const td_karg *x, int64_t batch, int64_t i, int64_t k)
         }                                                                                                              \
         return true;                                                                                                   \
     }                                                                                                                  \
-    static bool part_##s(td_kcall *call, int64_t part, void *scratch)                                                  \
-    {                                                                                                                  \
-        const dist_state *st = (const dist_state *)call->state;                                                        \
-        int64_t batch = part / (st->row_blocks * st->col_blocks), rest = part % (st->row_blocks * st->col_blocks);     \
-        int64_t r[2], all[2];                                                                                          \
-        td_cut_range(st->n, ROWS, rest / st->col_blocks, &r[0], &r[1]);                                                \
-        td_cut_range(st->m, st->cols, rest % st->col_blocks, &all[0], &all[1]);                                        \
-        for (int64_t c = all[0]; c < all[1]; c += COLS) {                                                              \
-            int64_t some[2] = {c, td_min64(c + COLS, all[1])};                                                         \
-            if (!block_##s(call, scratch, batch, r, some)) return false;                                               \
-        }                                                                                                              \
-        return true;                                                                                                   \
-    }                                                                                                                  \
     static void chunk_##s(td_kcall *call, int64_t chunk, void *scratch)                                                \
     {                                                                                                                  \
-        const dist_state *st = (const dist_state *)call->state;                                                        \
-        int64_t from, to;                                                                                              \
-        td_cut_range(st->parts, st->per, chunk, &from, &to);                                                           \
-        while (from < to && part_##s(call, from, scratch)) from++;                                                     \
+        run(call, chunk, scratch, block_##s);                                                                          \
     }
 DEFINE_BLOCK(float, f32, sqrtf)
 DEFINE_BLOCK(double, f64, sqrt)

@@ -5,7 +5,7 @@ What a step counts is a tensor of the daemon, so that processes may share it (sh
 
 import tensord as td
 from tensord import _C
-from tensord.optim._optimizers import Optimizer, _STEP, _not_negative, _ways
+from tensord.optim._optimizers import _STEP, Optimizer, _not_negative, _ways
 
 
 def _betas_are_right(betas):

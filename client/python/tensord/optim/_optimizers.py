@@ -1,6 +1,6 @@
 """Optimizers. A step of SGD, Adam and AdamW is one op a parameter, in the daemon, in place; the others (and Adam with amsgrad) are put together from ops.
 
-foreach, fused and capturable, which change no number in PyTorch, are taken and change nothing: all steps go to the daemon in one message.
+foreach, fused and capturable, which change no number in PyTorch, are taken and change nothing.
 """
 
 from collections import OrderedDict
