@@ -522,13 +522,15 @@ int td_resolve_all(td_client *c, int n, td_array *const *at, int *codes, td_erro
 /* ---- value.c: under the lock ---- */
 /* Wait until everything asked of it so far is done, and know where it lies. */
 int td_locate(td_array *a);
-/* td_data() of an array after td_settle(), in one round trip. Not under the lock. */
-const void *td_data_settled(td_array *a);
-/* The answers to a read, to Map, to Open and to Status. `writes`: td_client.writes when it was asked. */
+/* td_data() of an array, after td_settle() if `settle`, in one round trip. Not under the lock. With `info` that, too;
+ * asked in the same trip where there is one. */
+const void *td_data_as(td_array *a, bool settle, td_info *info);
+/* The answers to a read, to Map, to Open, to Status and to Info. `writes`: td_client.writes when it was asked. */
 int td_take_value(td_array *a, void *buffer, size_t bytes, const td_reply *r, int *fd, td_error *e);
 int td_take_address(td_array *a, uint64_t writes, const td_reply *r, int *fd, td_error *e);
 int td_take_opened(td_array *a, const td_reply *r, int *fd, td_error *e);
 int td_take_table(td_table *t, const td_reply *r, td_error *e);
+int td_take_info(td_info *out, const td_reply *r, td_error *e);
 unsigned char *td_first_element(const td_array *a); /* of one whose storage is known */
 /* This thread will not wait for it, as it was written in time; NULL: no longer. */
 void td_at_hand(const td_array *a);

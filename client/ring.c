@@ -94,7 +94,15 @@ static long sleep_for_bell(td_client *c, waiting *w, int ms, td_error *e)
 
 static bool look(td_link *k, waiting *w)
 {
-    return td_patience_has(&k->patience, td_clock_ns()) && td_patience_look(&k->patience, TD_PATIENCE_NS, came, w);
+    td_patience *p = &k->patience;
+    return td_patience_has(p, td_clock_ns()) && td_patience_look(p, td_patience_ns(p), came, w);
+}
+
+static void learn(td_link *k, uint64_t began)
+{
+    uint64_t now = td_clock_ns(), rang = td_ring_rang(&k->ring, began, now);
+    if (rang < now) td_patience_woke(&k->patience, now - rang);
+    td_patience_took(&k->patience, rang - began);
 }
 
 long td_link_wait(td_client *c, bool to_write, int ms, td_error *e)
@@ -104,7 +112,7 @@ long td_link_wait(td_client *c, bool to_write, int ms, td_error *e)
     long n = -EAGAIN;
     if (!came(&w) && !look(&c->link, &w)) {
         n = sleep_for_bell(c, &w, ms, e);
-        td_patience_took(&c->link.patience, td_clock_ns() - began);
+        learn(&c->link, began);
     }
     if (n == -EPROTO) return n;
     long filled = td_reader_fill(&c->reader, c->socket, true, e); /* its last words come before its end */

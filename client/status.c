@@ -5,10 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int on_info(td_client *c, td_wait *w, const td_reply *r, int *fd, td_error *e)
+int td_take_info(td_info *out, const td_reply *r, td_error *e)
 {
-    (void)c, (void)fd;
-    td_info *out = w->context;
     const Td__Wire__Facts *f = r->facts;
     if (!f) return td_fail(e, TD_E_PROTOCOL, "no facts came");
     out->requires_grad = f->requires_grad;
@@ -20,6 +18,12 @@ static int on_info(td_client *c, td_wait *w, const td_reply *r, int *fd, td_erro
     out->nbytes = f->nbytes;
     snprintf(out->grad_fn, sizeof out->grad_fn, "%s", f->grad_fn);
     return TD_OK;
+}
+
+static int on_info(td_client *c, td_wait *w, const td_reply *r, int *fd, td_error *e)
+{
+    (void)c, (void)fd;
+    return td_take_info(w->context, r, e);
 }
 
 static int on_inference(td_client *c, td_wait *w, const td_reply *r, int *fd, td_error *e)

@@ -200,6 +200,7 @@ int td_take_address(td_array *a, uint64_t writes, const td_reply *r, int *fd, td
 typedef struct locating {
     td_array *a;
     uint64_t writes; /* of the client, when it was asked: while this thread waits, others may ask for more */
+    td_info *info;   /* or NULL: it is not asked for */
 } locating;
 
 static int on_address(td_client *c, td_wait *w, const td_reply *r, int *fd, td_error *e)
@@ -208,6 +209,7 @@ static int on_address(td_client *c, td_wait *w, const td_reply *r, int *fd, td_e
     const locating *x = w->context;
     if (x->a->unknown && !r->desc) return td_fail(e, TD_E_PROTOCOL, "an address came without its shape");
     int rc = x->a->unknown ? td_take_shape(x->a, r->desc, e) : TD_OK;
+    if (!rc && x->info) rc = td_take_info(x->info, r, e);
     return rc ? rc : td_take_address(x->a, x->writes, r, fd, e);
 }
 
@@ -218,15 +220,16 @@ unsigned char *td_first_element(const td_array *a)
 
 /* One answer has it all: the address, the descriptor where that was not known, and that all which was sent before has
  * ended. */
-static int ask_address(td_array *a, bool quiet)
+static int ask_address(td_array *a, bool quiet, td_info *info)
 {
     td_client *c = a->client;
     Td__Wire__Map map = TD__WIRE__MAP__INIT;
     map.id = a->id;
     map.quiet = quiet;
+    map.facts = info != NULL;
     Td__Wire__Call call = TD__WIRE__CALL__INIT;
     call.map = &map;
-    locating x = {a, c->writes};
+    locating x = {a, c->writes, info};
     td_wait w = {.on_reply = on_address, .context = &x};
     int rc = td_ask_later(c, &call, -1, &w);
     uint64_t asked = c->asked;
@@ -236,10 +239,11 @@ static int ask_address(td_array *a, bool quiet)
     return rc;
 }
 
-static int locate(td_array *a, bool settle)
+/* `info`: what comes along with an address, if one is asked for. */
+static int locate(td_array *a, bool settle, td_info *info)
 {
     td_client *c = a->client;
-    if (!is_settled(a)) return ask_address(a, settle && c->quiet != c->asked);
+    if (!is_settled(a)) return ask_address(a, settle && c->quiet != c->asked, info);
     td_quiet_wait all = {0};
     if (settle) td_ask_quiet(c, &all);
     return td_await_quiet(&all);
@@ -247,7 +251,7 @@ static int locate(td_array *a, bool settle)
 
 int td_locate(td_array *a)
 {
-    return locate(a, false);
+    return locate(a, false, NULL);
 }
 
 /* Of a descriptor that is known. */
@@ -259,7 +263,7 @@ static int check_here(const td_array *a)
                     td_device_name(a->desc.device));
 }
 
-static const void *data(td_array *a, bool settle)
+const void *td_data_as(td_array *a, bool settle, td_info *info)
 {
     if (!a) {
         td_raise_null("data", "the array");
@@ -267,22 +271,18 @@ static const void *data(td_array *a, bool settle)
     }
     if (td_tracing) td_trace_look(a, "data");
     if (td_enter(a->client, "data")) return NULL;
+    bool apart = info && is_settled(a);
     int rc = check_here(a);
-    if (!rc) rc = locate(a, settle);
+    if (!rc) rc = locate(a, settle, info);
     if (!rc) rc = check_here(a);
     const void *p = rc ? NULL : td_first_element(a);
     td_leave(a->client);
-    return p;
+    return apart && p && td_get_info(a, info) ? NULL : p;
 }
 
 TD_API const void *td_data(td_array *a)
 {
-    return data(a, false);
-}
-
-const void *td_data_settled(td_array *a)
-{
-    return data(a, true);
+    return td_data_as(a, false, NULL);
 }
 
 static void end_writing(td_array *a)
@@ -300,7 +300,7 @@ static int begin_writing(td_array *a, int timeout_ms)
     begin.timeout_ms = td_timeout(timeout_ms);
     Td__Wire__Call call = TD__WIRE__CALL__INIT;
     call.write_begin = &begin;
-    locating x = {a, a->client->writes};
+    locating x = {a, a->client->writes, NULL};
     td_wait w = {.on_reply = on_address, .context = &x};
     int rc = td_ask_patiently(a->client, &call, &w, timeout_ms, "write_begin");
     if (rc) return rc;

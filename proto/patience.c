@@ -4,12 +4,27 @@
 
 #include <sched.h>
 
-enum { LATE_NS = 60000, ABSENT_NS = 300000, REST_NS = 500000, REST_MOST_NS = 1000000000 };
+enum { LEAST_NS = 50000, MOST_NS = 200000, ABSENT_NS = 300000, REST_NS = 500000, REST_MOST_NS = 1000000000 };
 enum { ONE_LATE = 2, TOO_LATE = 4, MOST_LATE = 8 }; /* a look in vain costs more than a wake-up: weighed as two */
 
 bool td_patience_has(const td_patience *p, uint64_t now)
 {
     return p->late < TOO_LATE && now >= p->rest_until;
+}
+
+/* Twice a wake-up: the other side's, and our own. */
+uint64_t td_patience_ns(const td_patience *p)
+{
+    uint64_t ns = 2 * p->wake;
+    return ns < LEAST_NS ? LEAST_NS : ns > MOST_NS ? MOST_NS : ns;
+}
+
+/* Nearer to the shorter ones: the longer were kept from a processor besides. */
+void td_patience_woke(td_patience *p, uint64_t ns)
+{
+    if (!p->wake) p->wake = ns;
+    else if (ns < p->wake) p->wake -= (p->wake - ns) / 2;
+    else p->wake += (ns - p->wake) / 16;
 }
 
 /* Others have work for the processors: stay out of their way. */
@@ -22,7 +37,8 @@ static void rest(td_patience *p, uint64_t now)
 
 void td_patience_took(td_patience *p, uint64_t ns)
 {
-    if (ns >= LATE_NS) p->late = p->late + ONE_LATE > MOST_LATE ? MOST_LATE : p->late + ONE_LATE;
+    uint64_t quick = td_patience_ns(p);
+    if (ns >= quick + quick / 5) p->late = p->late + ONE_LATE > MOST_LATE ? MOST_LATE : p->late + ONE_LATE;
     else if (p->late) p->late--;
 }
 

@@ -1,6 +1,7 @@
 /* See ring.h. What makes it safe to sleep: both sides publish (a position, or that they sleep), then pass a full fence,
  * then look at what the other has published. One of the two sees the other's word. */
 #include "proto/ring.h"
+#include "proto/clock.h"
 
 #include <string.h>
 
@@ -109,5 +110,13 @@ bool td_ring_frees_writer(td_ring *r)
 bool td_ring_frees_reader(td_ring *r)
 {
     atomic_thread_fence(memory_order_seq_cst);
-    return news(&r->out->asleep, &r->heard_asleep);
+    if (!news(&r->out->asleep, &r->heard_asleep)) return false;
+    atomic_store_explicit(&r->out->rang, td_clock_ns(), memory_order_relaxed);
+    return true;
+}
+
+uint64_t td_ring_rang(const td_ring *r, uint64_t since, uint64_t now)
+{
+    uint64_t rang = atomic_load_explicit(&r->in->rang, memory_order_relaxed);
+    return rang > since && rang < now ? rang : now;
 }

@@ -23,6 +23,7 @@
 typedef struct td_ring_ends {
     _Alignas(64) _Atomic uint32_t head; /* written by who puts */
     _Atomic uint32_t full;              /* who puts waits for room */
+    _Atomic uint64_t rang;              /* td_clock_ns(): when who puts last saw that it must ring for bytes */
     _Alignas(64) _Atomic uint32_t tail; /* written by who takes */
     _Atomic uint32_t asleep;            /* who takes waits for bytes */
 } td_ring_ends;
@@ -67,5 +68,8 @@ void td_ring_have_room(td_ring *r);
 /* After a read: does the other side wait for room? After a write: for bytes? Told once for each time that it waits. */
 bool td_ring_frees_writer(td_ring *r);
 bool td_ring_frees_reader(td_ring *r);
+/* A bell woke us that we waited for since `since`: when it was rung, which may be long ago. `now` where that is unknown,
+ * or cannot be. */
+uint64_t td_ring_rang(const td_ring *r, uint64_t since, uint64_t now);
 
 #endif

@@ -326,6 +326,7 @@ void td_peer_flush(td_peer *p)
         p->full = rc == 1;
         if (rc == 2) td_peer_wrote(p);
         if (rc == 0 && p->stalled) td_peer_make_ready(p);
+        if (rc == 0 && p->reader.ring && p->wants) td_peer_answered(p);
         p->blocked = td_writer_pending(&p->writer) && descriptor_in_flight(p);
     }
     arm(p, false);

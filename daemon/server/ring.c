@@ -1,6 +1,6 @@
 /* Peers whose bytes go through shared memory, with the socket as the bell.
  *
- * The loop looks at the rings of those who wrote lately (the watched ones) in every round, and for a moment more before
+ * The loop looks at the rings of those who wrote or were answered lately (the watched ones) in every round, and for a moment more before
  * it sleeps, giving way to others meanwhile; nobody needs to ring for these. When it goes to sleep it says so in each
  * of them, looks once more, and watches none: a bell brings a peer back. Waiting costs no processor time when it is in
  * vain: after some misses the loop sleeps at once, until somebody has shown to answer quickly. */
@@ -28,6 +28,12 @@ void td_peer_watch_ring(td_peer *p)
     p->server->watched = p;
 }
 
+void td_peer_answered(td_peer *p)
+{
+    td_peer_watch_ring(p);
+    p->server->last_news = td_clock_ns();
+}
+
 void td_peer_forget_ring(td_peer *p)
 {
     p->reader.ring = NULL;
@@ -51,8 +57,9 @@ void td_peer_bell(td_peer *p)
     }
     if (n == 0 || (n < 0 && n != -EAGAIN)) p->eof = true;
     if (p->full) td_peer_wrote(p);
-    uint64_t now = td_clock_ns();
-    td_patience_took(&s->patience, now - s->last_news);
+    uint64_t now = td_clock_ns(), rang = td_ring_rang(&p->ring, s->last_news, now);
+    if (rang < now) td_patience_woke(&s->patience, now - rang);
+    td_patience_took(&s->patience, rang - s->last_news);
     s->last_news = now;
 }
 
@@ -86,7 +93,7 @@ static bool wait_a_little(td_server *s)
 {
     uint64_t now = td_clock_ns();
     if (!td_patience_has(&s->patience, now)) return false;
-    if (now - s->last_news > TD_PATIENCE_NS) return false;
+    if (now - s->last_news > td_patience_ns(&s->patience)) return false;
     td_patience_look(&s->patience, LOOK_NS, look, s);
     return true;
 }

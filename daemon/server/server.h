@@ -68,7 +68,7 @@ struct td_server {
     td_peer *peers, *dirty;
     td_turns turns;
     td_peer *watched;   /* rings in use: nobody rings a bell for these */
-    uint64_t last_news; /* ns: when a ring last had something */
+    uint64_t last_news; /* ns: when a ring last had something, or was answered through */
     td_patience patience;
     uint64_t next_deadline; /* as the timer is set */
     bool settling;          /* the timer runs that looks for what lies idle */
@@ -109,6 +109,8 @@ void td_peer_wrote(td_peer *p);
 /* ring.c: peers whose bytes go through shared memory */
 void td_peer_use_ring(td_peer *p);
 void td_peer_watch_ring(td_peer *p);
+/* All that there is for it was said: it may soon have more to say. */
+void td_peer_answered(td_peer *p);
 void td_peer_forget_ring(td_peer *p);
 void td_peer_bell(td_peer *p);
 /* Give a turn to those who have written. */

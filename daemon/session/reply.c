@@ -167,7 +167,7 @@ void td_facts_reply(td_session *s, uint64_t serial, const td_tensor *t, td_editi
 typedef struct value_read {
     td_promise p;     /* its wait has the tensor */
     td_cause *failed; /* while it is finished */
-    bool descriptor;
+    td_address_form form;
 } value_read;
 
 static void send_value(td_session *s, const td_tensor *t, uint64_t serial)
@@ -184,12 +184,13 @@ static void send_value(td_session *s, const td_tensor *t, uint64_t serial)
     td_reply_send(s, &r, -1);
 }
 
-static void send_address(td_session *s, const td_tensor *t, uint64_t serial, bool descriptor)
+static void send_address(td_session *s, const td_tensor *t, uint64_t serial, td_address_form form)
 {
     Td__Wire__Reply r;
     td__wire__reply__init(&r);
     Td__Wire__Desc desc;
     Td__Wire__Address address;
+    Td__Wire__Facts facts;
     int64_t sizes[2 * TD_MAX_DIMS];
     int fd = -1;
     td_desc_to_wire(&t->desc, &desc, sizes);
@@ -197,10 +198,11 @@ static void send_address(td_session *s, const td_tensor *t, uint64_t serial, boo
     r.desc = &desc;
     if (td_storage_on_host(t->storage)) { /* else it is there, and nobody maps it */
         td_session_address(s, t->storage, &address, &fd);
-        if (descriptor && fd < 0) fd = td_session_reader(s, t->storage->extent.segment);
+        if (form.descriptor && fd < 0) fd = td_session_reader(s, t->storage->extent.segment);
         address.descriptor = fd >= 0;
         r.address = &address;
     }
+    if (form.facts) fill_facts(s, t, r.facts = &facts);
     td_reply_send(s, &r, fd);
 }
 
@@ -253,7 +255,7 @@ static void address_ready(td_session *s, td_wait *w)
     td_storage *st = w->tensor->storage;
     td_cause *poison = st->poison ? st->poison : td_late_find(&s->late, st);
     if (poison) td_session_tell(s, w->serial, poison);
-    else send_address(s, w->tensor, w->serial, ((value_read *)(void *)w)->descriptor);
+    else send_address(s, w->tensor, w->serial, ((value_read *)(void *)w)->form);
 }
 
 /* Values of other devices come by a copy, which the client asks for as any op. */
@@ -283,7 +285,7 @@ int td_address_reply(td_session *s, td_tensor *t, uint64_t serial, td_address_fo
     static const td_wait_kind for_tasks = {"a value", .finish = address_ready};
     value_read *v = td_promise_new(s, &for_tasks, sizeof *v, serial, e);
     if (!v) return e->code;
-    v->descriptor = form.descriptor;
+    v->form = form;
     v->p.wait.tensor = td_tensor_ref(t);
     td_promise_make(&v->p, 0);
     if (form.quiet) td_sched_after_flow(s->service->sched, s->flow, after_tasks, v);

@@ -530,6 +530,7 @@ int td_session_check_host(const td_tensor *t, td_error *e);
 typedef struct td_address_form {
     bool descriptor; /* with one to read by, though it was sent before */
     bool quiet;      /* when all that the session sent before has ended, too */
+    bool facts;      /* with what td_facts_reply() says */
 } td_address_form;
 int td_address_reply(td_session *s, td_tensor *t, uint64_t serial, td_address_form form, td_error *e);
 

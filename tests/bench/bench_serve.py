@@ -222,12 +222,15 @@ def daemon():
     import tensord as td
 
     td.zeros(1).item()
-    os.environ["TENSORD_SOCKET"] = td.connection()["path"]
+    there = td.connection()
+    os.environ["TENSORD_SOCKET"] = there["path"]
     try:
         yield
     finally:
         td.disconnect()
         del os.environ["TENSORD_SOCKET"]
+        while os.path.exists(f"/proc/{there['pid']}"):  # or the next would be the same, with its names
+            time.sleep(0.01)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 /* The ring: bytes come out as they went in, whatever the pieces; a side that sleeps is told; nonsense is refused;
  * frames and their descriptors keep their order when a connection moves to it. */
 #define _GNU_SOURCE_
+#include "proto/clock.h"
 #include "proto/frame.h"
 #include "proto/patience.h"
 #include "tests/unit/cunit_main.h"
@@ -413,10 +414,40 @@ static void patience(void)
     for (int i = 0; i < SOME; i++)
         CU_ASSERT_TRUE(td_patience_look(&p, 0, at_once, NULL)); /* what looking finds is quick */
     CU_ASSERT_TRUE(td_patience_has(&p, 1));
+    for (int i = 0; i < SOME; i++) td_patience_took(&p, LATE);
+    CU_ASSERT_FALSE(td_patience_has(&p, 1));
+    for (int i = 0; i < SOME; i++) td_patience_woke(&p, 100000); /* where wake-ups cost more, it is looked for longer */
+    CU_ASSERT_EQUAL(td_patience_ns(&p), 200000);
+    for (int i = 0; i < SOME; i++) td_patience_took(&p, LATE);
+    CU_ASSERT_TRUE(td_patience_has(&p, 1));
+    for (int i = 0; i < SOME; i++) td_patience_woke(&p, 5000);
+    CU_ASSERT_EQUAL(td_patience_ns(&p), 50000);
+}
+
+/* A bell says when it was rung; what cannot be is not believed. */
+static void rung(void)
+{
+    td_ring_memory *m = new_memory();
+    td_ring c, d;
+    td_ring_clear(m);
+    td_ring_init(&c, m, false);
+    td_ring_init(&d, m, true);
+    uint64_t before = td_clock_ns();
+    CU_ASSERT_EQUAL(td_ring_rang(&d, before, before + 5), before + 5); /* none was */
+    td_ring_sleep(&d);
+    CU_ASSERT_EQUAL(td_ring_write(&c, "x", 1), 1);
+    CU_ASSERT_TRUE(td_ring_frees_reader(&c));
+    uint64_t after = td_clock_ns() + 1, rang = td_ring_rang(&d, before - 1, after);
+    CU_ASSERT_TRUE(rang >= before && rang < after);
+    CU_ASSERT_FALSE(td_ring_frees_reader(&c)); /* nor is it rung again */
+    CU_ASSERT_EQUAL(td_ring_rang(&d, after, after + 9), after + 9);
+    m->ends[0].rang = UINT64_MAX;
+    CU_ASSERT_EQUAL(td_ring_rang(&d, before, after), after);
+    free(m);
 }
 
 TD_CUNIT_MAIN("proto_ring", {"bytes in pieces", in_pieces}, {"full and empty", full_and_empty},
               {"each sleep is told once", bells}, {"bells that come late", late_bells},
               {"impossible positions", impossible_positions}, {"frames move over in order", moving_over},
               {"bells and descriptors", bells_and_descriptors}, {"quietly", quietly},
-              {"two threads that sleep", sleepers}, {"when to look", patience})
+              {"two threads that sleep", sleepers}, {"when to look", patience}, {"when it was rung", rung})

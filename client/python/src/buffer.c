@@ -37,15 +37,19 @@ static bool may_write(const td_array *a)
     return a->mapping >= 0 && a->client->mappings[a->mapping].writable;
 }
 
-void *tdpy_data(PyObject *self, bool *writable)
+void *tdpy_data(PyObject *self, bool *writable, bool *grad)
 {
     td_array *a = tdpy_array(self);
     tdpy_tensor *t = (tdpy_tensor *)self;
+    td_info info = {0};
+    uint32_t moment = tdpy_moment();
+    bool asks = grad && !tdpy_is_plain(self);
     bool shared = a->mapping < 0 || may_write(a);
     bool settle = shared && !a->writing && !t->fresh;
     t->fresh = false;
-    void *p = (void *)(uintptr_t)(settle ? td_data_settled(a) : td_data(a));
+    void *p = (void *)(uintptr_t)td_data_as(a, settle, asks ? &info : NULL);
     *writable = p && may_write(a);
+    if (grad) *grad = p && asks && tdpy_take_grad(self, &info, moment);
     if (p && PyErr_Occurred()) return NULL;
     return p ? p : tdpy_fail();
 }
@@ -127,13 +131,11 @@ static bool warn_of_asarray(td_array *a, int flags)
 int tdpy_get_buffer(PyObject *self, Py_buffer *view, int flags)
 {
     td_array *a = tdpy_array(self);
-    bool writable;
+    bool writable, grad = false;
     view->obj = NULL;
-    int grad = td_grad_enabled() && !came_outside(a) ? tdpy_requires_grad(self) : 0;
-    if (grad < 0) return -1;
-    if (grad) return refuse(view, "the tensor requires grad; call detach() on it first");
-    void *p = tdpy_data(self, &writable);
+    void *p = tdpy_data(self, &writable, td_grad_enabled() && !came_outside(a) ? &grad : NULL);
     if (!p) return -1;
+    if (grad) return refuse(view, "the tensor requires grad; call detach() on it first");
     if (td_dtype_of(a) == TD_BFLOAT16)
         return refuse(view, "bfloat16 is unknown to the buffer protocol; call float() first");
     bool strided = flags & PyBUF_STRIDES & ~PyBUF_ND;
@@ -172,7 +174,7 @@ static PyObject *data_ptr(PyObject *self, PyObject *ignored)
 {
     (void)ignored;
     bool writable;
-    void *p = tdpy_data(self, &writable);
+    void *p = tdpy_data(self, &writable, NULL);
     return p ? PyLong_FromVoidPtr(p) : NULL;
 }
 

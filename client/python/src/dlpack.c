@@ -166,7 +166,7 @@ static PyObject *export_capsule(PyObject *self, bool versioned, uint64_t flags)
     bool writable;
     td_array *a = tdpy_array(self);
     td_private apart = {0};
-    void *p = tdpy_data(self, &writable);
+    void *p = tdpy_data(self, &writable, NULL);
     if (!p) return NULL;
     if (!writable && td_numel(a) > 0) {
         if (td_private_map(a, &apart)) return tdpy_fail();

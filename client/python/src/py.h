@@ -109,6 +109,9 @@ PyObject *tdpy_wrap_view(td_array *a, PyObject *from);
 PyObject *tdpy_shape_tuple(td_array *a);
 /* Does the tensor require grad? -1: an exception is set. */
 int tdpy_requires_grad(PyObject *o);
+/* The same for who asks otherwise: the moment before, and what the daemon said. */
+uint32_t tdpy_moment(void);
+bool tdpy_take_grad(PyObject *o, const td_info *info, uint32_t moment);
 /* Keep the name it was published or opened under. */
 bool tdpy_set_name(PyObject *o, const char *name);
 
@@ -144,9 +147,9 @@ PyObject *tdpy_asarray_function(PyObject *module, PyObject *args, PyObject *kw);
 td_dtype tdpy_dtype_of_format(const char *format, Py_ssize_t itemsize);
 int tdpy_get_buffer(PyObject *self, Py_buffer *view, int flags);
 void tdpy_release_buffer(PyObject *self, Py_buffer *view);
-/* The address of the first element when all that was asked has ended; *writable: may it be written here? NULL: raised.
- */
-void *tdpy_data(PyObject *self, bool *writable);
+/* The address of the first element when all that was asked has ended; *writable: may it be written here? With `grad`
+ * (or NULL) besides tdpy_requires_grad(), without a wait of its own where the address is asked for. NULL: raised. */
+void *tdpy_data(PyObject *self, bool *writable, bool *grad);
 extern PyMethodDef tdpy_buffer_methods[], tdpy_buffer_functions[];
 
 /* ---- numpy.c */

@@ -43,20 +43,25 @@ void tdpy_enter_graph(PyObject *tensor)
     t->plain = false;
 }
 
-/* The daemon says that it is outside of every graph; `since` is from before it was asked. */
-static void plain_still(tdpy_tensor *t, uint32_t since)
+uint32_t tdpy_moment(void)
 {
-    if (t->plain) t->since = since;
+    return entered;
+}
+
+bool tdpy_take_grad(PyObject *self, const td_info *info, uint32_t moment)
+{
+    tdpy_tensor *t = (tdpy_tensor *)self;
+    if (!info->requires_grad && t->plain) t->since = moment;
+    return info->requires_grad;
 }
 
 int tdpy_requires_grad(PyObject *self)
 {
     td_info info;
-    uint32_t before = entered;
+    uint32_t moment = tdpy_moment();
     if (tdpy_is_plain(self)) return 0;
     if (td_get_info(tdpy_array(self), &info) || PyErr_Occurred()) return tdpy_fail(), -1;
-    if (!info.requires_grad) plain_still((tdpy_tensor *)self, before);
-    return info.requires_grad;
+    return tdpy_take_grad(self, &info, moment);
 }
 
 PyObject *tdpy_wrap(td_array *a, bool plain)

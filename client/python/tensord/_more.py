@@ -591,21 +591,25 @@ def numpy(self, *, force=False):
     if force:
         self = self.detach()
         return np.array(self.float() if self.dtype is _C.bfloat16 else self)
-    return np.asarray(memoryview(_exportable(self)))
+    return np.asarray(_bytes_of(self))
 
 
-def _exportable(t):
-    if _C.is_grad_enabled() and t.requires_grad:
-        raise _C.AutogradError("numpy() of a tensor that requires grad; use tensor.detach().numpy()")
-    if t.dtype is _C.bfloat16:
-        raise _C.DTypeError("NumPy has no bfloat16; use tensor.float().numpy()")
-    return t
+def _bytes_of(t):
+    """Its memory. One wait brings all that there is to know; only what is refused is asked about again."""
+    try:
+        return memoryview(t)
+    except BufferError:
+        if _C.is_grad_enabled() and t.requires_grad:
+            raise _C.AutogradError("numpy() of a tensor that requires grad; use tensor.detach().numpy()") from None
+        if t.dtype is _C.bfloat16:
+            raise _C.DTypeError("NumPy has no bfloat16; use tensor.float().numpy()") from None
+        raise
 
 
 def __array__(self, dtype=None, copy=None):
     import numpy as np
 
-    a = np.asarray(memoryview(_exportable(self)))
+    a = np.asarray(_bytes_of(self))
     if dtype is not None and a.dtype != dtype:
         return a.astype(dtype)
     return a.copy() if copy else a
