@@ -4,6 +4,17 @@ import math
 
 HEAD = "/* Written by proto/gen/opgen.py from the op table: edit that instead. */\n"
 
+# Before thousands of calls one after the other: with what sanitizers put between them, to optimize them takes minutes.
+CALLS = """#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#pragma GCC optimize("O0")
+#elif defined(__clang__)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#pragma clang optimize off
+#endif
+#endif
+
+"""
+
 
 def string(text):
     """A C string literal."""

@@ -1,6 +1,6 @@
 """client_ops.c: the bodies of the functions that tensord_ops.h declares. Each gathers its arguments and calls td_run()."""
 
-from cdata import HEAD
+from cdata import CALLS, HEAD
 from client_forms import GIVE, forms
 
 
@@ -85,7 +85,7 @@ def body(form):
 
 def emit(table, out):
     out.write(HEAD)
-    out.write('#include "client/run.h"\n\n')
+    out.write('#include "client/run.h"\n\n' + CALLS)
     for op in table.ops:
         for form in forms(op):
             out.write(body(form))

@@ -7,7 +7,7 @@ program. Every sub-expression becomes one C expression, or a statement that sets
 import re
 
 import formula
-from cdata import HEAD, string
+from cdata import CALLS, HEAD, string
 
 
 C_TYPES = {"V": "td_fval", "R": "td_fval", "L": "td_flist", "i": "int64_t", "f": "double", "b": "bool", "S": "td_scalar", "D": "td_dtype",
@@ -493,7 +493,7 @@ def emit_gradient(ops, op, gr):
 def emit(table, out):
     """formulas.c: the functions, what they keep, and the table by op id."""
     ops = formula.from_table(table)
-    out.write(HEAD + '#include "daemon/autograd/gradient.h"\n#include "proto/opid.h"\n\n#include <math.h>\n\n')
+    out.write(HEAD + '#include "daemon/autograd/gradient.h"\n#include "proto/opid.h"\n\n#include <math.h>\n\n' + CALLS)
     rows = []
     for op in ops.values():
         grads = formula.gradients(ops, op)
