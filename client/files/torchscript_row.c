@@ -84,6 +84,12 @@ static bool equals(const calling *k, uint32_t arg, double number)
                                 : v.kind == TD_L_BOOL && v.small == (uint32_t)number;
 }
 
+static bool is_default(const calling *k, uint32_t arg, const td_attr *value)
+{
+    if (value->kind == TD_A_FLOAT) return equals(k, arg, value->f);
+    return (value->kind == TD_A_INT || value->kind == TD_A_BOOL) && equals(k, arg, (double)value->i);
+}
+
 static bool only_first(const calling *k)
 {
     return td_coding_results(k->c, k->node) < k->c->ir->nodes[k->node].nout;
@@ -139,8 +145,7 @@ static bool unsaid(const calling *k)
         const td_attr_def *a = attr_at(k->op, i);
         if (k->said >> i & 1) continue;
         if (is_none(k, k->at[i])) continue;
-        if (!a || !a->has_default || (a->value.kind != TD_A_INT && a->value.kind != TD_A_BOOL)) return false;
-        if (!equals(k, i, (double)a->value.i)) return false;
+        if (!a || !a->has_default || !is_default(k, i, &a->value)) return false;
     }
     return true;
 }

@@ -170,8 +170,10 @@ def ceil(self):
     return ops.ceil(self) if isinstance(self, Tensor) else math.ceil(self)
 
 
-def round(self):
-    return ops.round(self) if isinstance(self, Tensor) else float(round(self))
+def round(self, decimals=0):
+    if not isinstance(self, Tensor):
+        return float(round(self))
+    return ops.round(self) if decimals == 0 else ops.round_decimals(self, decimals)
 
 
 def Int(a):
@@ -679,6 +681,14 @@ def movedim(self, source: int, destination: int):
 
 def numpy_T(self):
     return self.T
+
+
+def mT(self):
+    return ops.transpose(self, -2, -1)
+
+
+def mH(self):
+    return ops.adjoint(self)
 
 
 def expand(self, size: list[int], implicit=False):
@@ -1566,3 +1576,138 @@ def nll_loss_nd(self, target, weight=None, reduction=1, ignore_index=-100):
 
 def binary_cross_entropy_with_logits(self, target, weight=None, pos_weight=None, reduction=1):
     return ops.bce_with_logits(self, target, weight, pos_weight, reduction)
+
+
+# ---- transforms
+
+
+def _scaled(norm):
+    if norm is None or norm == "backward":
+        return 0
+    if norm == "ortho":
+        return 1
+    assert norm == "forward", 'norm must be one of "backward", "ortho" and "forward"'
+    return 2
+
+
+def fft_fft(self, n=None, dim=-1, norm=None):
+    return ops.fft(self, n, dim, _scaled(norm))
+
+
+def fft_ifft(self, n=None, dim=-1, norm=None):
+    return ops.ifft(self, n, dim, _scaled(norm))
+
+
+def fft_rfft(self, n=None, dim=-1, norm=None):
+    return ops.rfft(self, n, dim, _scaled(norm))
+
+
+def fft_irfft(self, n=None, dim=-1, norm=None):
+    return ops.irfft(self, n, dim, _scaled(norm))
+
+
+def fft_hfft(self, n=None, dim=-1, norm=None):
+    return ops.hfft(self, n, dim, _scaled(norm))
+
+
+def fft_ihfft(self, n=None, dim=-1, norm=None):
+    return ops.ihfft(self, n, dim, _scaled(norm))
+
+
+def fft_fftn(self, s=None, dim=None, norm=None):
+    return ops.fftn(self, s, dim, _scaled(norm))
+
+
+def fft_ifftn(self, s=None, dim=None, norm=None):
+    return ops.ifftn(self, s, dim, _scaled(norm))
+
+
+def fft_rfftn(self, s=None, dim=None, norm=None):
+    return ops.rfftn(self, s, dim, _scaled(norm))
+
+
+def fft_irfftn(self, s=None, dim=None, norm=None):
+    return ops.irfftn(self, s, dim, _scaled(norm))
+
+
+def fft_hfftn(self, s=None, dim=None, norm=None):
+    return ops.hfftn(self, s, dim, _scaled(norm))
+
+
+def fft_ihfftn(self, s=None, dim=None, norm=None):
+    return ops.ihfftn(self, s, dim, _scaled(norm))
+
+
+def fft_fft2(self, s=None, dim=[-2, -1], norm=None):
+    return ops.fft2(self, s, dim, _scaled(norm))
+
+
+def fft_ifft2(self, s=None, dim=[-2, -1], norm=None):
+    return ops.ifft2(self, s, dim, _scaled(norm))
+
+
+def fft_rfft2(self, s=None, dim=[-2, -1], norm=None):
+    return ops.rfft2(self, s, dim, _scaled(norm))
+
+
+def fft_irfft2(self, s=None, dim=[-2, -1], norm=None):
+    return ops.irfft2(self, s, dim, _scaled(norm))
+
+
+def fft_hfft2(self, s=None, dim=[-2, -1], norm=None):
+    return ops.hfft2(self, s, dim, _scaled(norm))
+
+
+def fft_ihfft2(self, s=None, dim=[-2, -1], norm=None):
+    return ops.ihfft2(self, s, dim, _scaled(norm))
+
+
+# ---- what ATen says by texts
+
+
+def linalg_qr(A, mode="reduced"):
+    if mode == "reduced":
+        return ops.linalg_qr(A, 0)
+    assert mode == "complete" or mode == "r", 'mode must be one of "reduced", "complete" and "r"'
+    return ops.linalg_qr(A, 1) if mode == "complete" else ops.linalg_qr(A, 2)
+
+
+def linalg_eigh(self, UPLO="L"):
+    return ops.linalg_eigh(self, UPLO == "U" or UPLO == "u")
+
+
+def linalg_eigvalsh(self, UPLO="L"):
+    return ops.linalg_eigvalsh(self, UPLO == "U" or UPLO == "u")
+
+
+def _reduction(name):
+    if name == "sum":
+        return 0
+    if name == "prod":
+        return 1
+    if name == "mean":
+        return 2
+    if name == "amax":
+        return 3
+    assert name == "amin", 'reduce must be one of "sum", "prod", "mean", "amax" and "amin"'
+    return 4
+
+
+def scatter_reduce(self, dim, index, src, reduce, include_self=True):
+    return ops.scatter_reduce(self, dim, index, src, _reduction(reduce), include_self)
+
+
+def index_reduce(self, dim, index, source, reduce, include_self=True):
+    return ops.index_reduce(self, dim, index, source, _reduction(reduce), include_self)
+
+
+def trapezoid(y, x=None, dx=1, dim=-1):
+    return ops.trapezoid(y, x, dx, dim)
+
+
+def cumulative_trapezoid(y, x=None, dx=1, dim=-1):
+    return ops.cumulative_trapezoid(y, x, dx, dim)
+
+
+def adaptive_max_pool1d(self, output_size: list[int]):
+    return ops.adaptive_max_pool1d(self, output_size[0])

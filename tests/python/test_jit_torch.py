@@ -188,8 +188,12 @@ def of_examples(op):
 
 
 NAMED = [op for op in TABLE if "aten" in op.raw and op.examples]
+TAKES_MORE = ("take_along_dim", "reflection_pad", "replication_pad", "circular_pad", "im2col", "col2im", "adaptive_avg_pool3d", "channel_shuffle")  # than PyTorch does, in the examples
+# Debian's 1.13 says that the product of a complex vector with itself is 0.
+NOT_CALLED = (*TAKES_MORE, *(("vdot", "linalg_vecdot") if torch and torch.vdot(*2 * [torch.tensor([1j])]) == 0 else ()))
 
 
+@pytest.mark.filterwarnings("ignore:.* is in beta")  # says PyTorch
 @pytest.mark.parametrize("op", NAMED, ids=lambda op: op.name)
 def test_ops_by_their_examples(op, tmp_path):
     for name, source, tensors in of_examples(op):
@@ -203,7 +207,7 @@ def test_ops_by_their_examples(op, tmp_path):
             saved(program, tmp_path / "p.pt")
             opened(tmp_path / "p.pt")(*there(tensors)) if torch else None
         else:
-            everywhere(program, tmp_path, tensors, called=op.name != "take_along_dim" and torch is not None and all(map(is_there, op.raw["aten"].split("; "))))
+            everywhere(program, tmp_path, tensors, called=op.name not in NOT_CALLED and torch is not None and all(map(is_there, op.raw["aten"].split("; "))))
 
 
 def is_there(form):
@@ -214,7 +218,7 @@ def is_there(form):
 def test_most_ops_have_a_name_in_aten():
     known = [op for op in TABLE if "aten" in op.raw]
     print(f"{len(known)} of {len(TABLE)} ops have a name in ATen")
-    assert len(known) >= 250
+    assert len(known) >= 440
 
 
 # ---- programs
