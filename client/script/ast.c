@@ -2,6 +2,7 @@
 #include "client/script/ast.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 static const char *const kinds[] = {
 #define KIND_TEXT(name, text) text,
@@ -24,6 +25,26 @@ void td_ast_deinit(td_ast *a)
     free(a->texts);
     free(a->hashed);
     *a = (td_ast){0};
+}
+
+static bool copy(void *to, const void *from, size_t bytes)
+{
+    void *made = malloc(bytes + 1);
+    *(void **)to = made ? memcpy(made, from, bytes) : NULL;
+    return made;
+}
+
+bool td_ast_copy(td_ast *to, const td_ast *from)
+{
+    *to = *from;
+    to->node_room = to->nnodes, to->kid_room = to->nkids, to->byte_room = to->nbytes, to->text_room = to->ntexts;
+    bool good = copy(&to->nodes, from->nodes, from->nnodes * sizeof *to->nodes);
+    good &= copy(&to->kids, from->kids, from->nkids * sizeof *to->kids);
+    good &= copy(&to->bytes, from->bytes, from->nbytes);
+    good &= copy(&to->texts, from->texts, from->ntexts * sizeof *to->texts);
+    good &= copy(&to->hashed, from->hashed, from->hash_room * sizeof *to->hashed);
+    if (!good) td_ast_deinit(to);
+    return good;
 }
 
 static unsigned height_over(const td_ast *a, const uint32_t *kids, uint32_t n)

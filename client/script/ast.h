@@ -120,6 +120,8 @@ typedef struct td_ast {
 } td_ast;
 
 void td_ast_deinit(td_ast *a);
+/* The same once more, to be added to. False without memory: it is empty then. */
+bool td_ast_copy(td_ast *to, const td_ast *from);
 /* A node over n kids, which are copied. `at` is what is said when it is too deep. */
 uint32_t td_ast_add(td_fault *f, td_ast *a, unsigned kind, unsigned op, td_span at, const uint32_t *kids, uint32_t n);
 uint32_t td_ast_intern(td_fault *f, td_ast *a, const char *bytes, size_t size);

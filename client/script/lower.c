@@ -46,8 +46,8 @@ uint32_t td_low_made(td_lower *l, uint32_t number)
 
 uint32_t td_low_unit_of(const td_lower *l, uint32_t node)
 {
-    uint32_t from = 0, to = l->nunits;
-    if (l->units[l->unit].first <= node && (l->unit + 1 == to || node < l->units[l->unit + 1].first)) return l->unit;
+    uint32_t from = 0, to = l->prelude;
+    if (node < l->units[0].first) return node < l->units[l->aten].first ? l->prelude : l->aten;
     while (to - from > 1) {
         uint32_t middle = (from + to) / 2;
         if (l->units[middle].first <= node) from = middle;

@@ -71,7 +71,7 @@ typedef struct td_lower {
     const td_script_world *world;
     td_low_unit *units;
     uint32_t nunits, unit, blame; /* blame: the call of a generic function that is lowered, or 0 */
-    uint32_t prelude, aten;       /* units; there may be no aten */
+    uint32_t prelude, aten;       /* units */
     uint32_t *cells;              /* of each state of the world, in this function: a list of what it is now */
     td_var *vars, *saved;         /* of the functions that are being lowered; of arms that wait for each other */
     uint32_t nvars, var_room, nsaved, saved_room, frame;
@@ -256,6 +256,8 @@ void td_low_check_own(td_lower *l, uint32_t call, const char *name, uint32_t val
 bool td_low_is_code(const td_lower *l);
 /* A call that means something of its own there; false: it does not. */
 bool td_low_code_call(td_lower *l, uint32_t call, uint32_t *value);
+/* What ATen calls so, a function of aten.py or a row; false: neither. */
+bool td_low_aten_call(td_lower *l, uint32_t call, const char *name, uint32_t *value);
 /* What a path from __torch__ names, or an object made of a class there; NULL: a value. */
 const td_script_name *td_low_code_thing(td_lower *l, uint32_t node);
 const td_script_name *td_low_code_method(td_lower *l, uint32_t object, const char *name);

@@ -284,6 +284,21 @@ def max_pool1d(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode
     return out.squeeze(-2)
 
 
+def adaptive_max_pool1d(input, output_size, return_indices: bool = False):
+    values, indices = ops.adaptive_max_pool1d(input, _one(output_size))
+    return (values, indices) if return_indices else values
+
+
+def adaptive_max_pool2d(input, output_size, return_indices: bool = False):
+    assert not return_indices, "adaptive_max_pool2d() of a program has no return_indices"
+    return ops.adaptive_max_pool2d(input, _two(output_size))
+
+
+def adaptive_max_pool3d(input, output_size, return_indices: bool = False):
+    values, indices = ops.adaptive_max_pool3d(input, [output_size, output_size, output_size] if isinstance(output_size, int) else [int(s) for s in output_size])
+    return (values, indices) if return_indices else values
+
+
 def avg_pool2d(input, kernel_size, stride=None, padding=0, ceil_mode: bool = False, count_include_pad: bool = True, divisor_override=None):
     single = input.ndim == 3
     x = input.unsqueeze(0) if single else input
@@ -340,6 +355,81 @@ def dropout(input, p: float = 0.5, training: bool = True, inplace: bool = False)
             return _placed(input, ops.dropout(input.clone() if inplace else input, p), inplace)
         return input
     return input
+
+
+def _of_channels(input, p: float, training: bool, ndim: int, inplace: bool):
+    assert p >= 0.0 and p <= 1.0, "dropout probability has to be between 0 and 1"
+    if training and p > 0.0:
+        kept = ops.dropout(td.ones(input.shape[:2] + [1 for k in range(ndim - 2)], dtype=input.dtype), p)
+        return input.mul_(kept) if inplace else input * kept
+    return input
+
+
+def dropout1d(input, p: float = 0.5, training: bool = True, inplace: bool = False):
+    assert input.ndim == 2 or input.ndim == 3, f"dropout1d: Expected 2D or 3D input, but received a {input.ndim}D input"
+    if input.ndim == 2:
+        return _of_channels(ops.unsqueeze(input, 0), p, training, 3, inplace).squeeze(0)
+    return _of_channels(input, p, training, 3, inplace)
+
+
+def dropout2d(input, p: float = 0.5, training: bool = True, inplace: bool = False):
+    return _of_channels(input, p, training, input.ndim, inplace)
+
+
+def dropout3d(input, p: float = 0.5, training: bool = True, inplace: bool = False):
+    if input.ndim == 4:
+        return _of_channels(ops.unsqueeze(input, 0), p, training, 5, inplace).squeeze(0)
+    return _of_channels(input, p, training, 5, inplace)
+
+
+# ---- pictures in other sizes
+
+
+def _resample_mode(mode: str) -> int:
+    if mode == "nearest":
+        return 0
+    if mode == "nearest-exact":
+        return 1
+    if mode == "linear" or mode == "bilinear" or mode == "trilinear":
+        return 2
+    if mode == "bicubic":
+        return 3
+    assert mode == "area", f"the mode is nearest, nearest-exact, linear, bilinear, trilinear, bicubic or area, not '{mode}'"
+    return 4
+
+
+def interpolate(input, size=None, scale_factor=None, mode: str = "nearest", align_corners: bool | None = None, recompute_scale_factor: bool | None = None,
+                antialias: bool = False):
+    n, number, corners = input.ndim - 2, _resample_mode(mode), align_corners is not None and align_corners
+    assert n >= 1 and n <= 3, f"Only 3D, 4D and 5D input Tensors are supported, not {input.ndim}D"
+    if size is not None:
+        assert scale_factor is None, "interpolate(): only one of size or scale_factor should be defined"
+        sizes = [int(s) for s in size] if isinstance(size, (list, tuple)) else [size for k in range(n)]
+        assert len(sizes) == n, f"interpolate(): {len(sizes)} numbers for {n} dimensions of pictures"
+        return ops.resample(input, sizes, number, corners, antialias)
+    assert scale_factor is not None, "interpolate(): either size or scale_factor should be defined"
+    scales = [float(s) for s in scale_factor] if isinstance(scale_factor, (list, tuple)) else [float(scale_factor) for k in range(n)]
+    assert len(scales) == n, f"interpolate(): {len(scales)} numbers for {n} dimensions of pictures"
+    scaled = [int(math.floor(float(input.shape[2 + k]) * scales[k])) for k in range(n)]
+    if number == 4 or (recompute_scale_factor is not None and recompute_scale_factor):
+        return ops.resample(input, scaled, number, corners, antialias)
+    if n == 1:
+        return ops.resample(input, scaled, number, corners, antialias, None, None, scales[0])
+    if n == 2:
+        return ops.resample(input, scaled, number, corners, antialias, None, scales[0], scales[1])
+    return ops.resample(input, scaled, number, corners, antialias, scales[0], scales[1], scales[2])
+
+
+def upsample(input, size=None, scale_factor=None, mode: str = "nearest", align_corners: bool | None = None):
+    return interpolate(input, size, scale_factor, mode, align_corners)
+
+
+def upsample_nearest(input, size=None, scale_factor=None):
+    return interpolate(input, size, scale_factor)
+
+
+def upsample_bilinear(input, size=None, scale_factor=None):
+    return interpolate(input, size, scale_factor, "bilinear", True)
 
 
 # ---- gradients
@@ -428,6 +518,54 @@ def mode(input, dim: int = -1, keepdim: bool = False):
 
 
 # ---- matrices: linalg_NAME is td.linalg.NAME
+
+
+def svd(input, some: bool = True, compute_uv: bool = True):
+    u, s, vh = ops.linalg_svd(input, not some)
+    assert compute_uv, "svd(): a program has compute_uv=True; use td.linalg.svdvals"
+    return u, s, ops.adjoint(vh)
+
+
+def qr(input, some: bool = True):
+    q, r = ops.linalg_qr(input, 0) if some else ops.linalg_qr(input, 1)
+    return q, r
+
+
+def cholesky(input, upper: bool = False):
+    return ops.linalg_cholesky(input, upper)
+
+
+def matrix_exp(A):
+    return ops.linalg_matrix_exp(A)
+
+
+def matrix_power(A, n: int):
+    return ops.linalg_matrix_power(A, n)
+
+
+def pinverse(input, rcond: float = 1e-15):
+    return ops.linalg_pinv(input, 0.0, rcond, False)
+
+
+def triangular_solve(input, A, upper: bool = True, transpose: bool = False, unitriangular: bool = False):
+    a = ops.transpose(A, -2, -1) if transpose else A
+    return ops.linalg_solve_triangular(a, input, upper != transpose, True, unitriangular), A.clone()
+
+
+def linalg_matrix_norm(A, ord="fro", dim: list[int] = [-2, -1], keepdim: bool = False):
+    if isinstance(ord, str):
+        assert ord == "fro" or ord == "nuc", f"a matrix norm is 'fro', 'nuc' or a number, not '{ord}'"
+        if ord == "nuc":
+            assert dim == [-2, -1], "the nuclear norm of a program is of the last two dimensions"
+            spread = ops.sum(ops.linalg_svdvals(A), [-1], keepdim)
+            return ops.unsqueeze(spread, -1) if keepdim else spread
+        return ops.norm(A, 2.0, dim, keepdim)
+    return ops.linalg_matrix_norm(A, float(ord), dim, keepdim)
+
+
+def linalg_ldl_factor(A, hermitian: bool = False):
+    LD, pivots, info = ops.linalg_ldl_factor_ex(A, hermitian, True)
+    return LD, pivots
 
 
 def det(A):
@@ -704,3 +842,53 @@ def layer_RNN(self, input, hx: Tensor | None = None):
     if alone:
         return x.squeeze(1), last.squeeze(1)
     return x.transpose(0, 1) if self.batch_first else x, last
+
+
+# ---- several results, several forms
+
+
+def std_mean(input, dim=None, unbiased: bool = True, keepdim: bool = False, correction: int | None = None):
+    without = correction if correction is not None else int(unbiased)
+    return ops.std(input, dim, without, keepdim), ops.mean(input, dim, keepdim)
+
+
+def var_mean(input, dim=None, unbiased: bool = True, keepdim: bool = False, correction: int | None = None):
+    without = correction if correction is not None else int(unbiased)
+    return ops.var(input, dim, without, keepdim), ops.mean(input, dim, keepdim)
+
+
+def threshold(input, threshold: float, value: float, inplace: bool = False):
+    return _placed(input, ops.where(ops.le(input, threshold), value, input), inplace)
+
+
+def gumbel_softmax(logits, tau: float = 1.0, hard: bool = False, eps: float = 1e-10, dim: int = -1):
+    soft = ops.softmax((logits - ops.log(ops.exponential(logits.shape, 1.0, logits.dtype))) / tau, dim)
+    if not hard:
+        return soft
+    index = ops.argmax(soft, dim, True)
+    return ops.scatter(td.zeros_like(soft), dim, index, 1.0) - soft.detach() + soft
+
+
+def hsplit(input, indices_or_sections):
+    return td.tensor_split(input, indices_or_sections, 0 if input.ndim == 1 else 1)
+
+
+def vsplit(input, indices_or_sections):
+    return td.tensor_split(input, indices_or_sections, 0)
+
+
+def dsplit(input, indices_or_sections):
+    return td.tensor_split(input, indices_or_sections, 2)
+
+
+def bucketize(input, boundaries, out_int32: bool = False, right: bool = False):
+    at = ops.searchsorted(boundaries, input, right)
+    return at.to(td.int32) if out_int32 else at
+
+
+def grid_sample(input, grid, mode: str = "bilinear", padding_mode: str = "zeros", align_corners: bool | None = None):
+    assert mode == "bilinear" or mode == "nearest" or mode == "bicubic", f"the mode is bilinear, nearest or bicubic, not '{mode}'"
+    assert padding_mode == "zeros" or padding_mode == "border" or padding_mode == "reflection", f"padding_mode is zeros, border or reflection, not '{padding_mode}'"
+    a = 0 if mode == "bilinear" else 1 if mode == "nearest" else 2
+    b = 0 if padding_mode == "zeros" else 1 if padding_mode == "border" else 2
+    return ops.grid_sampler(input, grid, a, b, align_corners is not None and align_corners)

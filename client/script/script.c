@@ -6,6 +6,7 @@
 #include "client/script_prelude.h"
 #include "proto/program/verify.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 
 typedef struct job {
@@ -30,7 +31,7 @@ int td_script_parse(const td_script_source *s, unsigned flags, td_ast *ast, td_e
     return j.fault.error->code;
 }
 
-/* ---- several sources, and the prelude behind them, as one tree */
+/* ---- several sources, behind the prelude, as one tree */
 
 /* A source that is no program is refused when something of it is called. */
 static void add_unit(td_lower *l, td_ast *ast, td_low_unit *u, const td_script_source *source, unsigned flags)
@@ -48,34 +49,84 @@ static const td_script_source aten_source = {"aten.py", td_script_aten, sizeof t
 static const td_script_name prelude_names[] = {
     {.name = "ops", .kind = TD_SN_OPS}, {.name = "td", .kind = TD_SN_TENSORS}, {.name = "math", .kind = TD_SN_MATH}};
 
-static void add_prelude(td_lower *l, td_ast *ast, const td_script_source *source)
+/* What all programs begin with is read once in a process, or twice by two threads; by no lock, which a fork could leave
+ * taken. */
+typedef struct known {
+    td_ast ast;
+    uint32_t roots[2], firsts[2];
+} known;
+
+static known *_Atomic all_known;
+
+static known *read_known(td_error *e)
 {
-    td_low_unit *u = &l->units[l->nunits];
-    add_unit(l, ast, u, source, 0);
-    u->names = (td_script_names){prelude_names, sizeof prelude_names / sizeof *prelude_names};
-    u->generic = true;
+    static const td_script_source *const sources[] = {&prelude_source, &aten_source};
+    known *k = calloc(1, sizeof *k);
+    if (!k) td_no_memory(e, "for what programs begin with");
+    for (int i = 0; i < 2 && !e->code; i++) {
+        job j = {.fault = {.source = sources[i], .error = e}};
+        k->firsts[i] = k->ast.nnodes;
+        parse(&j, &k->ast, 0);
+        td_parser_deinit(&j.parser);
+        k->roots[i] = k->ast.root;
+    }
+    if (k && e->code) td_ast_deinit(&k->ast);
+    return e->code ? free(k), NULL : k;
 }
 
-static void add_units(td_lower *l, td_ast *ast)
+static const known *find_known(td_error *e)
 {
-    bool code = false;
+    known *k = atomic_load(&all_known), *other = NULL;
+    if (k || !(k = read_known(e)) || atomic_compare_exchange_strong(&all_known, &other, k)) return k;
+    td_ast_deinit(&k->ast);
+    free(k);
+    return other;
+}
+
+/* NULL: the error says why. */
+static const known *take_known(td_ast *ast, td_error *e)
+{
+    const known *k = find_known(e);
+    if (k && !td_ast_copy(ast, &k->ast)) return td_no_memory(e, "for a program"), NULL;
+    return k;
+}
+
+static void add_known(td_lower *l, const known *k, int which, const td_script_source *source)
+{
+    l->units[l->nunits++] = (td_low_unit){
+        .source = source,
+        .first = k->firsts[which],
+        .root = k->roots[which],
+        .names = {prelude_names, sizeof prelude_names / sizeof *prelude_names},
+        .generic = true};
+}
+
+/* Sources have the first numbers, and the last nodes. */
+static void add_units(td_lower *l, td_ast *ast, const known *behind)
+{
     for (uint32_t k = 0; k < l->world->nunits; k++) {
         const td_script_unit *from = &l->world->units[k];
         add_unit(l, ast, &l->units[k], &from->source, from->code ? TD_SCRIPT_CLASSES : 0);
         l->units[k].names = from->names;
         l->units[k].generic = from->generic;
         l->units[k].code = from->code;
-        code |= from->code != NULL;
     }
     l->prelude = l->nunits;
-    add_prelude(l, ast, &prelude_source);
+    add_known(l, behind, 0, &prelude_source);
     l->aten = l->nunits;
-    if (code) add_prelude(l, ast, &aten_source);
+    add_known(l, behind, 1, &aten_source);
 }
 
 static void lower(td_fault *f, td_lower *l, const td_script_name *entry)
 {
     if (setjmp(f->out) == 0) td_lower_program(l, entry);
+}
+
+static bool is_archive(const td_script_world *w)
+{
+    for (uint32_t k = 0; k < w->nunits; k++)
+        if (w->units[k].code) return true;
+    return false;
 }
 
 /* An archive may call int what is a dtype here: where that does not come out, it is refused. */
@@ -96,14 +147,15 @@ td_ir *td_script_compile_named(const td_script_world *w, const td_script_name *e
     td_fault f = {.source = &w->units[entry->unit].source, .error = e ? e : &own};
     td_lower l = {.f = &f, .ast = &ast, .world = w, .gives = gives ? &said : NULL};
     td_ir *ir = NULL;
+    const known *behind;
     td_error_clear(f.error);
     l.units = calloc(w->nunits + 2u, sizeof *l.units);
     if (!l.units) td_no_memory(f.error, "for %u sources", w->nunits);
-    else if ((l.e = td_ir_edit_new(NULL, TD_IR_MAX_NODES, f.error))) {
-        add_units(&l, &ast);
+    else if ((behind = take_known(&ast, f.error)) && (l.e = td_ir_edit_new(NULL, TD_IR_MAX_NODES, f.error))) {
+        add_units(&l, &ast, behind);
         lower(&f, &l, entry);
         if (f.error->code == 0) ir = td_ir_seal(l.e, f.error), l.e = NULL;
-        if (l.aten < l.nunits) ir = checked(ir, f.error);
+        if (is_archive(w)) ir = checked(ir, f.error);
     }
     td_lower_deinit(&l);
     td_ast_deinit(&ast);

@@ -1,0 +1,185 @@
+"""PyTorch's functions in programs: what a script calls gives what the same call gives outside."""
+import importlib.util
+
+import pytest
+import tensord as td
+
+CALLS = """
+td.fft.fft(x)
+td.fft.rfft(x, 4, norm="ortho")
+td.fft.irfft(td.fft.rfft(x), norm="forward")
+td.fft.fft2(x)
+td.fft.ifftn(x, dim=[0])
+td.fft.fftshift(x)
+td.linalg.vector_norm(x, 3.0, dim=1)
+td.linalg.matrix_norm(s)
+td.linalg.matrix_norm(s, 1.0)
+td.linalg.matrix_norm(s, "nuc", keepdim=True)
+td.linalg.matrix_rank(s)
+td.linalg.matrix_power(s, 3)
+td.linalg.matrix_exp(s)
+td.linalg.solve_triangular(s, x.mT, upper=True)
+td.linalg.pinv(s)
+td.linalg.cond(s)
+td.linalg.multi_dot([s, s, s])
+td.linalg.vecdot(x, x)
+td.linalg.vander(x[0])
+td.linalg.ldl_factor(s)
+td.svd(s)
+td.svd(x, some=False)
+td.qr(s)
+td.cholesky(s)
+td.triangular_solve(x.mT, s)
+td.triangular_solve(x.mT, s, upper=False, transpose=True)
+td.matrix_exp(s)
+td.pinverse(x)
+td.std_mean(x)
+td.std_mean(x, 1)
+td.var_mean(x, [0, 1], False, True)
+td.var_mean(x, 1, correction=2)
+td.numel(x)
+td.allclose(x, x + 1e-9)
+td.equal(x, x)
+td.is_floating_point(x)
+td.is_complex(x)
+td.clone(x)
+td.empty_like(x) * 0 == 0
+td.clamp_min(x, 0.5)
+td.clamp_max(x, 0.5)
+td.clip(x, -1.0, 1.0)
+td.constant_pad_nd(x, [1, 2])
+td.split_with_sizes(x, [1, 2], 1)
+td.hsplit(x, 3)
+td.vsplit(x, 2)
+td.take(x, td.tensor([0, 3]))
+td.bucketize(x, td.tensor([-1.0, 0.0, 1.0]), right=True)
+td.absolute(x)
+td.arctan2(x, x + 1)
+td.negative(x)
+td.subtract(x, 1.0)
+td.multiply(x, x)
+td.greater(x, 0.0)
+td.not_equal(x, x)
+td.concatenate([x, x])
+td.row_stack([x, x])
+td.swapdims(x, 0, 1)
+td.moveaxis(x, 0, 1)
+td.argwhere(x)
+td.ger(x[0], x[1])
+td.trapz(x)
+td.abs_(x.clone())
+td.arccos_(x.clone() * 0)
+td.relu_(x.clone())
+td.clip_(x.clone(), -0.5, 0.5)
+td.special.expit(x)
+td.special.gammaln(x)
+td.special.i1e(x)
+td.special.psi(x)
+F.threshold(x, 0.1, 20.0)
+F.threshold(x.clone(), 0.1, 20.0, inplace=True)
+F.relu_(x.clone())
+F.dropout2d(p, 0.5, training=False)
+F.interpolate(p, scale_factor=2.0)
+F.interpolate(p, scale_factor=1.5, mode="bilinear")
+F.interpolate(p, size=[5, 7], mode="bilinear", align_corners=True)
+F.interpolate(p, size=6, mode="bicubic")
+F.interpolate(p, scale_factor=(1.5, 0.5), mode="nearest-exact")
+F.interpolate(p, scale_factor=1.7, mode="bilinear", recompute_scale_factor=True)
+F.interpolate(p, size=(2, 2), mode="area")
+F.interpolate(p[:, :, 0], scale_factor=2.5, mode="linear")
+F.interpolate(p[None], scale_factor=2.0, mode="trilinear", align_corners=False)
+F.upsample_nearest(p, scale_factor=2)
+F.grid_sample(p, g, align_corners=False)
+F.grid_sample(p, g, mode="nearest", padding_mode="border", align_corners=True)
+F.adaptive_max_pool1d(p[:, :, 0], 2)
+F.adaptive_max_pool1d(p[:, :, 0], 2, return_indices=True)
+F.adaptive_max_pool2d(p, (2, 3))
+F.adaptive_max_pool3d(p[None], 2)
+""".strip().splitlines()
+
+RANDOM = """
+F.dropout1d(p[:, :, 0], 0.5)
+F.dropout2d(p, 0.3, True)
+F.dropout3d(p[None], 0.5)
+F.gumbel_softmax(x, 0.7)
+F.gumbel_softmax(x, hard=True, dim=0)
+""".strip().splitlines()
+
+SOURCE = """
+import tensord as td
+import tensord.nn.functional as F
+def f(x, s, p, g):
+    return {}
+"""
+
+
+def function(text, place):
+    path = place / "called.py"
+    path.write_text(SOURCE.format(text))
+    spec = importlib.util.spec_from_file_location("called", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.f
+
+
+def arguments():
+    td.manual_seed(3)
+    s = td.randn(3, 3)
+    return td.randn(2, 3), s @ s.mT + 3 * td.eye(3), td.randn(2, 3, 4, 5), td.rand(2, 3, 3, 2) * 2 - 1
+
+
+def same(a, b):
+    if isinstance(b, (tuple, list)):
+        assert len(a) == len(b)
+        for x, y in zip(a, b):
+            same(x, y)
+    elif td.is_tensor(b):
+        assert a.shape == b.shape and a.dtype == b.dtype and td.equal(a.nan_to_num(7.0), b.nan_to_num(7.0))
+    else:
+        assert a == b
+
+
+@pytest.mark.filterwarnings("ignore:.*is deprecated")
+@pytest.mark.parametrize("text", CALLS)
+def test_calls(text, tmp_path):
+    f = function(text, tmp_path)
+    same(td.jit.script(f)(*arguments()), f(*arguments()))
+
+
+@pytest.mark.parametrize("text", RANDOM)
+def test_random_calls(text, tmp_path):
+    f, p = function(text, tmp_path), None
+    p, args = td.jit.script(f), arguments()
+    td.manual_seed(5)
+    want = f(*args)
+    td.manual_seed(5)
+    same(p(*args), want)
+
+
+def test_what_is_not_known_is_refused_by_name(tmp_path):
+    with pytest.raises(td.Error, match="a program cannot call 'td.vmap'"):
+        td.jit.script(function("td.vmap(x)", tmp_path))
+    with pytest.raises(td.Error, match="a program cannot call 'td.fft.no_such'"):
+        td.jit.script(function("td.fft.no_such(x)", tmp_path))
+    with pytest.raises(td.Error, match="cannot call 'F.instance_norm'|'td.nn.functional.instance_norm'|instance_norm"):
+        td.jit.script(function("F.instance_norm(p)", tmp_path))  # its arguments come in an order of their own
+
+
+PLACES = {"td": td, "td.linalg": td.linalg, "td.fft": td.fft, "td.special": td.special, "F": td.nn.functional}
+
+
+def is_known(name, place):
+    """Is it a function for programs, whatever it wants to be given?"""
+    try:
+        td.jit.script(function(name + "(x)", place))
+    except td.Error as e:
+        return f"cannot call '{name}'" not in str(e)
+    return True
+
+
+def test_most_functions_are_known_to_programs(tmp_path):
+    names = [f"{at}.{n}" for at, module in PLACES.items() for n in dir(module)
+             if not n.startswith("_") and callable(getattr(module, n)) and not isinstance(getattr(module, n), type)]
+    known = [n for n in names if is_known(n, tmp_path)]
+    print(f"{len(known)} of {len(names)} public functions can be called in programs")
+    assert len(known) >= 670, sorted({*names} - {*known})
