@@ -1,11 +1,12 @@
 /* Whether to look for a moment before sleeping, and for how long.
  *
- * An answer from a busy peer comes within microseconds. A wake-up costs 5 to 50 us, on a virtual machine whose processors
- * went to sleep 100 or more: then two that wait for each other wait for nothing else. So it is looked for as long as a
- * sleep would cost besides, which is learned from bells (td_ring_rang). Looking gives way to others at each step, so it
- * takes no time from anybody who has work; but where others have, giving way takes long, and where nothing comes soon
- * it is in vain, and takes a processor from who makes what is waited for. Both are learned: where too much comes late
- * none is made until enough came quickly again; after a long absence none for a while, which doubles with each. */
+ * An answer from a busy peer comes within microseconds. A wake-up costs 5 to 50 us, on a virtual machine whose
+ * processors went to sleep 100 or more: then two that wait for each other wait for nothing else. So it is looked for as
+ * long as a sleep would cost besides, which is learned from bells (td_ring_rang). Looking gives way to others at each
+ * step, so it takes no time from anybody who has work; but where others have, giving way takes long, and where nothing
+ * comes soon it is in vain, and takes a processor from who makes what is waited for. Both are learned: where too much
+ * comes late none is made until enough came quickly again; after a long absence none for a while, which doubles with
+ * each. */
 #ifndef TENSORD_PROTO_PATIENCE_H
 #define TENSORD_PROTO_PATIENCE_H
 

@@ -15,8 +15,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Bytes of one pipe: a power of two. Both sides must mean the same, so the handshake tells it. It bounds how much is said
- * before the other side has its turn: on a busy machine each turn is waited for. */
+/* Bytes of one pipe: a power of two. Both sides must mean the same, so the handshake tells it. It bounds how much is
+ * said before the other side has its turn: on a busy machine each turn is waited for. */
 #define TD_RING_PIPE (UINT32_C(128) << 10)
 
 /* Positions count bytes since the beginning, modulo 2^32. `asleep` and `full` count up: odd while it is so. */
@@ -68,8 +68,8 @@ void td_ring_have_room(td_ring *r);
 /* After a read: does the other side wait for room? After a write: for bytes? Told once for each time that it waits. */
 bool td_ring_frees_writer(td_ring *r);
 bool td_ring_frees_reader(td_ring *r);
-/* A bell woke us that we waited for since `since`: when it was rung, which may be long ago. `now` where that is unknown,
- * or cannot be. */
+/* A bell woke us that we waited for since `since`: when it was rung, which may be long ago. `now` where that is
+ * unknown, or cannot be. */
 uint64_t td_ring_rang(const td_ring *r, uint64_t since, uint64_t now);
 
 #endif

@@ -256,8 +256,12 @@ void td_low_check_own(td_lower *l, uint32_t call, const char *name, uint32_t val
 bool td_low_is_code(const td_lower *l);
 /* A call that means something of its own there; false: it does not. */
 bool td_low_code_call(td_lower *l, uint32_t call, uint32_t *value);
-/* What ATen calls so, a function of aten.py or a row; false: neither. */
-bool td_low_aten_call(td_lower *l, uint32_t call, const char *name, uint32_t *value);
+/* What ATen calls so, a function of aten.py or a row; a method of `self`, or TD_IR_NONE. False: it is neither. */
+bool td_low_aten_call(td_lower *l, uint32_t call, const char *name, uint32_t self, uint32_t *value);
+
+/* ---- lower_usual.c */
+/* td.arccos is td.acos; in place with '_' behind both. In `text`, or NULL: it is no other name of anything. */
+const char *td_low_usual_name(const char *name, char *text, size_t size);
 /* What a path from __torch__ names, or an object made of a class there; NULL: a value. */
 const td_script_name *td_low_code_thing(td_lower *l, uint32_t node);
 const td_script_name *td_low_code_method(td_lower *l, uint32_t object, const char *name);

@@ -349,16 +349,17 @@ static uint32_t unknown_op(td_lower *l, uint32_t call, const char *root, const c
     return td_low_made(l, td_ir_none(l->e));
 }
 
-bool td_low_aten_call(td_lower *l, uint32_t call, const char *name, uint32_t *value)
+bool td_low_aten_call(td_lower *l, uint32_t call, const char *name, uint32_t self, uint32_t *value)
 {
     size_t n = strlen(name);
     bool in_place = n > 1 && name[n - 1] == '_' && name[n - 2] != '_';
     uint32_t function = td_low_find_function(l, l->aten, name);
-    if (function) return *value = td_low_function_call(l, call, function, TD_IR_NONE, TD_IR_NONE), true;
+    if (function) return *value = td_low_function_call(l, call, function, TD_IR_NONE, self), true;
     const char *form;
-    const td_op *op = row_named(name, n - in_place, td_low_node(l, call)->n - 1, &form);
+    uint32_t given = td_low_node(l, call)->n - (self == TD_IR_NONE);
+    const td_op *op = row_named(name, n - in_place, given, &form);
     if (!op || (in_place && !(op->flags & TD_OF_INPLACE))) return false;
-    return *value = td_low_op_call_as(l, call, op, TD_IR_NONE, in_place ? TD_IR_INPLACE : 0, form), true;
+    return *value = td_low_op_call_as(l, call, op, self, in_place ? TD_IR_INPLACE : 0, form), true;
 }
 
 static uint32_t aten(td_lower *l, uint32_t call, const char *name)
@@ -368,7 +369,7 @@ static uint32_t aten(td_lower *l, uint32_t call, const char *name)
     if (td_low_code_none_test(l, call, &is)) return none_test(l, call, is);
     if (strcmp(name, "format") == 0) return format(l, call);
     if (strcmp(name, "percentFormat") == 0) return percent(l, call);
-    return td_low_aten_call(l, call, name, &value) ? value : unknown_op(l, call, "torch", name);
+    return td_low_aten_call(l, call, name, TD_IR_NONE, &value) ? value : unknown_op(l, call, "torch", name);
 }
 
 static uint32_t prim(td_lower *l, uint32_t call, const char *path)

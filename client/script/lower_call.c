@@ -417,37 +417,6 @@ static bool call_named(td_lower *l, uint32_t node, const char *name, bool rows, 
     return op && (*value = td_low_op_call(l, node, op, TD_IR_NONE, 0), true);
 }
 
-/* Other names of one thing; in place with '_' behind both. */
-static const char *usual_name(const char *name, char *text, size_t size)
-{
-    static const char *const other[][2] = {
-        {"absolute", "abs"},       {"arccos", "acos"},
-        {"arccosh", "acosh"},      {"arcsin", "asin"},
-        {"arcsinh", "asinh"},      {"arctan", "atan"},
-        {"arctan2", "atan2"},      {"arctanh", "atanh"},
-        {"argwhere", "nonzero"},   {"clip", "clamp"},
-        {"concatenate", "cat"},    {"conj_physical", "conj"},
-        {"divide", "div"},         {"expit", "sigmoid"},
-        {"fix", "trunc"},          {"gammainc", "igamma"},
-        {"gammaincc", "igammac"},  {"gammaln", "lgamma"},
-        {"ger", "outer"},          {"greater", "gt"},
-        {"greater_equal", "ge"},   {"less", "lt"},
-        {"less_equal", "le"},      {"modified_bessel_i0", "i0"},
-        {"moveaxis", "movedim"},   {"multigammaln", "mvlgamma"},
-        {"multiply", "mul"},       {"negative", "neg"},
-        {"not_equal", "ne"},       {"orgqr", "linalg_householder_product"},
-        {"permute_dims", "permute"}, {"psi", "digamma"},
-        {"row_stack", "vstack"},   {"subtract", "sub"},
-        {"swapdims", "transpose"}, {"trapz", "trapezoid"}};
-    size_t n = strlen(name), bare = n > 1 && name[n - 1] == '_' ? n - 1 : n;
-    for (size_t k = 0; k < sizeof other / sizeof *other; k++) {
-        if (strlen(other[k][0]) != bare || memcmp(other[k][0], name, bare) != 0) continue;
-        snprintf(text, size, "%s%s", other[k][1], bare < n ? "_" : "");
-        return text;
-    }
-    return NULL;
-}
-
 /* What only ATen's list has: PyTorch's functions take the same, below "linalg." by names that begin with linalg_. */
 static bool call_aten(td_lower *l, uint32_t node, const char *rest, uint32_t *value)
 {
@@ -458,10 +427,10 @@ static bool call_aten(td_lower *l, uint32_t node, const char *rest, uint32_t *va
         size_t n = strlen(below[k]);
         if (strncmp(rest, below[k], n) != 0) continue;
         snprintf(full, sizeof full, "%.*s_%.48s", (int)n - 1, below[k], rest + n);
-        if (td_low_aten_call(l, node, full, value)) return true;
+        if (td_low_aten_call(l, node, full, TD_IR_NONE, value)) return true;
     }
     if (!name || *name == '_' || strcmp(name, "instance_norm") == 0) return false; /* whose order is another in F */
-    return td_low_aten_call(l, node, name, value);
+    return td_low_aten_call(l, node, name, TD_IR_NONE, value);
 }
 
 /* Of "nn.functional.relu", "linalg.svd". */
@@ -477,8 +446,9 @@ static bool call_below(td_lower *l, uint32_t node, const char *rest, bool rows, 
     }
     char text[64];
     if (name && call_named(l, node, name, rows, value)) return true;
-    if (rows || call_aten(l, node, rest, value)) return !rows;
-    name = name ? usual_name(name, text, sizeof text) : NULL;
+    if (rows) return false;
+    if (call_aten(l, node, rest, value)) return true;
+    name = name ? td_low_usual_name(name, text, sizeof text) : NULL;
     return name && (call_named(l, node, name, false, value) || call_aten(l, node, name, value));
 }
 

@@ -258,9 +258,10 @@ static uint32_t fill(td_lower *l, uint32_t call, uint32_t self, bool zero)
 
 bool td_low_copy_method(td_lower *l, uint32_t call, uint32_t self, const char *name, uint32_t *value)
 {
-    static const char *const casts[][2] = {{"float", "float32"},     {"double", "float64"}, {"half", "float16"},
-                                           {"bfloat16", "bfloat16"}, {"int", "int32"},      {"long", "int64"},
-                                           {"bool", "bool"}};
+    static const char *const casts[][2] = {
+        {"float", "float32"}, {"double", "float64"}, {"half", "float16"},     {"bfloat16", "bfloat16"},
+        {"int", "int32"},     {"long", "int64"},     {"bool", "bool"},        {"short", "int16"},
+        {"char", "int8"},     {"byte", "uint8"},     {"cfloat", "complex64"}, {"cdouble", "complex128"}};
     uint32_t in[2] = {self, TD_IR_NONE}, n;
     bool zero = strcmp(name, "zero_") == 0;
     if (zero || strcmp(name, "fill_") == 0) return *value = fill(l, call, self, zero), true;

@@ -165,6 +165,14 @@ static uint32_t item(td_lower *l, uint32_t call, uint32_t self)
                        1, &self);
 }
 
+/* An op that writes nothing, and whose result can be copied to where its first argument lies: x.addmm_(...). */
+static bool is_written(const td_op *op)
+{
+    return op && op->nparams && op->nouts == 1 && !op->outs[0].list &&
+           !(op->flags & (TD_OF_VIEW | TD_OF_CREATION | TD_OF_DATA_SHAPE));
+}
+
+/* TD_IR_NONE: it has no such method. */
 static uint32_t tensor_method(td_lower *l, uint32_t call, uint32_t self, const char *name)
 {
     static const char *const renamed[][2] = {
@@ -196,6 +204,20 @@ static uint32_t tensor_method(td_lower *l, uint32_t call, uint32_t self, const c
     snprintf(row, sizeof row, "%.*s", size ? (int)size - 1 : 0, name);
     op = size > 1 && name[size - 1] == '_' ? td_op_by_name(row) : NULL;
     if (op && op->flags & TD_OF_INPLACE) return td_low_op_call(l, call, op, self, TD_IR_INPLACE);
+    if (is_written(op)) {
+        in[1] = td_low_op_call(l, call, op, self, 0);
+        return td_low_prelude(l, call, "copy_", 2, in);
+    }
+    return *name != '_' && td_low_aten_call(l, call, name, self, &in[1]) ? in[1] : TD_IR_NONE;
+}
+
+static uint32_t method_of_tensor(td_lower *l, uint32_t call, uint32_t self, const char *name)
+{
+    char text[64];
+    uint32_t value = tensor_method(l, call, self, name);
+    const char *usual = value == TD_IR_NONE ? td_low_usual_name(name, text, sizeof text) : NULL;
+    if (usual) value = tensor_method(l, call, self, usual);
+    if (value != TD_IR_NONE) return value;
     td_low_refuse(l, TD_E_UNSUPPORTED, td_low_kid(l, call, 0), "a Tensor of a program has no '%.60s'", name);
 }
 
@@ -224,7 +246,7 @@ static uint32_t get_or(td_lower *l, uint32_t call, uint32_t *values)
 uint32_t td_low_method(td_lower *l, uint32_t call, uint32_t self, const char *name)
 {
     self = td_low_or_fail(l, self);
-    if (td_low_kind(l, self) == TD_T_TENSOR) return tensor_method(l, call, self, name);
+    if (td_low_kind(l, self) == TD_T_TENSOR) return method_of_tensor(l, call, self, name);
     if (td_low_kind(l, self) == TD_T_STR && strcmp(name, "format") == 0) return td_low_format_method(l, call, self);
     static const char *const methods[] = {"append", "insert", "pop",        "extend",   "clear", "reverse",
                                           "sort",   "copy",   "index",      "count",    "keys",  "values",

@@ -93,12 +93,11 @@ static const known *take_known(td_ast *ast, td_error *e)
 
 static void add_known(td_lower *l, const known *k, int which, const td_script_source *source)
 {
-    l->units[l->nunits++] = (td_low_unit){
-        .source = source,
-        .first = k->firsts[which],
-        .root = k->roots[which],
-        .names = {prelude_names, sizeof prelude_names / sizeof *prelude_names},
-        .generic = true};
+    l->units[l->nunits++] = (td_low_unit){.source = source,
+                                          .first = k->firsts[which],
+                                          .root = k->roots[which],
+                                          .names = {prelude_names, sizeof prelude_names / sizeof *prelude_names},
+                                          .generic = true};
 }
 
 /* Sources have the first numbers, and the last nodes. */

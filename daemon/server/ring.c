@@ -1,9 +1,9 @@
 /* Peers whose bytes go through shared memory, with the socket as the bell.
  *
- * The loop looks at the rings of those who wrote or were answered lately (the watched ones) in every round, and for a moment more before
- * it sleeps, giving way to others meanwhile; nobody needs to ring for these. When it goes to sleep it says so in each
- * of them, looks once more, and watches none: a bell brings a peer back. Waiting costs no processor time when it is in
- * vain: after some misses the loop sleeps at once, until somebody has shown to answer quickly. */
+ * The loop looks at the rings of those who wrote or were answered lately (the watched ones) in every round, and for a
+ * moment more before it sleeps, giving way to others meanwhile; nobody needs to ring for these. When it goes to sleep
+ * it says so in each of them, looks once more, and watches none: a bell brings a peer back. Waiting costs no processor
+ * time when it is in vain: after some misses the loop sleeps at once, until somebody has shown to answer quickly. */
 #include "daemon/server/server.h"
 #include "proto/clock.h"
 

@@ -14,7 +14,7 @@ typedef struct td_gemm_mat {
     int64_t rs, cs, bs;  /* strides of row, column, batch, in elements */
     const td_desc *rows; /* set: rows are all dimensions of this but its last, which have no common stride */
     size_t pack_at;      /* where the packed copy lies in work memory */
-    uint64_t pack;       /* it is packed first; wide, so that nothing is left open between: plans are compared as bytes */
+    uint64_t pack; /* it is packed first; wide, so that nothing is left open between: plans are compared as bytes */
 } td_gemm_mat;
 
 typedef struct td_gemm {
