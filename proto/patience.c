@@ -22,6 +22,7 @@ uint64_t td_patience_ns(const td_patience *p)
 /* Nearer to the shorter ones: the longer were kept from a processor besides. */
 void td_patience_woke(td_patience *p, uint64_t ns)
 {
+    if (ns > MOST_NS) ns = MOST_NS; /* a machine that was suspended says nothing of others */
     if (!p->wake) p->wake = ns;
     else if (ns < p->wake) p->wake -= (p->wake - ns) / 2;
     else p->wake += (ns - p->wake) / 16;

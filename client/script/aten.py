@@ -1374,6 +1374,9 @@ def rms_norm(input, normalized_shape: list[int], weight=None, eps=None):
 
 
 def instance_norm(input, weight, bias, running_mean, running_var, use_input_stats, momentum: float, eps: float, cudnn_enabled=True):
+    if not use_input_stats:
+        assert running_mean is not None and running_var is not None, "Expected running_mean and running_var to be defined when use_input_stats is false"
+        return ops.batch_norm(input, weight, bias, running_mean, running_var, False, momentum, eps)
     assert use_input_stats and running_mean is None, "instance_norm() knows the input's own statistics here, and keeps none"
     return ops.group_norm(input, input.shape[1], weight, bias, eps)
 

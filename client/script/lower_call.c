@@ -21,7 +21,7 @@ bool td_low_path(td_lower *l, uint32_t node, char *out, size_t size)
 static const td_script_name usual[] = {{.name = "td", .kind = TD_SN_TENSORS},
                                        {.name = "tensord", .kind = TD_SN_TENSORS},
                                        {.name = "torch", .kind = TD_SN_TENSORS},
-                                       {.name = "F", .kind = TD_SN_TENSORS},
+                                       {.name = "F", .kind = TD_SN_TENSORS, .text = "nn.functional"},
                                        {.name = "math", .kind = TD_SN_MATH}};
 
 /* What a path begins with; *rest is what follows the dot, "" nothing. */
@@ -417,6 +417,15 @@ static bool call_named(td_lower *l, uint32_t node, const char *name, bool rows, 
     return op && (*value = td_low_op_call(l, node, op, TD_IR_NONE, 0), true);
 }
 
+/* Whose order of arguments is another in nn.functional. */
+static bool is_by_aten(const char *name)
+{
+    static const char *const names[] = {"batch_norm", "embedding", "instance_norm"};
+    for (size_t k = 0; k < sizeof names / sizeof *names; k++)
+        if (strcmp(names[k], name) == 0) return true;
+    return false;
+}
+
 /* What only ATen's list has: PyTorch's functions take the same, below "linalg." by names that begin with linalg_. */
 static bool call_aten(td_lower *l, uint32_t node, const char *rest, uint32_t *value)
 {
@@ -429,22 +438,33 @@ static bool call_aten(td_lower *l, uint32_t node, const char *rest, uint32_t *va
         snprintf(full, sizeof full, "%.*s_%.48s", (int)n - 1, below[k], rest + n);
         if (td_low_aten_call(l, node, full, TD_IR_NONE, value)) return true;
     }
-    if (!name || *name == '_' || strcmp(name, "instance_norm") == 0) return false; /* whose order is another in F */
+    if (!name || *name == '_') return false;
     return td_low_aten_call(l, node, name, TD_IR_NONE, value);
+}
+
+/* linalg_NAME and functional_NAME of the prelude, where others are meant than by the name alone. */
+static bool call_own(td_lower *l, uint32_t node, const char *rest, uint32_t *value)
+{
+    static const char *const own[][2] = {
+        {"linalg.", "linalg_"}, {"nn.functional.", "functional_"}, {"functional.", "functional_"}};
+    char full[64];
+    for (size_t k = 0; k < sizeof own / sizeof *own; k++) {
+        size_t n = strlen(own[k][0]);
+        if (strncmp(rest, own[k][0], n) != 0) continue;
+        snprintf(full, sizeof full, "%s%.48s", own[k][1], rest + n);
+        uint32_t function = td_low_find_prelude(l, full);
+        if (function) return *value = td_low_function_call(l, node, function, TD_IR_NONE, TD_IR_NONE), true;
+    }
+    return false;
 }
 
 /* Of "nn.functional.relu", "linalg.svd". */
 static bool call_below(td_lower *l, uint32_t node, const char *rest, bool rows, uint32_t *value)
 {
-    static const char linalg[] = "linalg.";
     const char *name = function_of(rest);
-    if (name && strncmp(rest, linalg, sizeof linalg - 1) == 0) {
-        char full[48];
-        snprintf(full, sizeof full, "linalg_%.40s", name);
-        uint32_t function = td_low_find_prelude(l, full);
-        if (function) return *value = td_low_function_call(l, node, function, TD_IR_NONE, TD_IR_NONE), true;
-    }
     char text[64];
+    if (call_own(l, node, rest, value)) return true;
+    if (!rows && is_by_aten(rest) && call_aten(l, node, rest, value)) return true;
     if (name && call_named(l, node, name, rows, value)) return true;
     if (rows) return false;
     if (call_aten(l, node, rest, value)) return true;
@@ -485,6 +505,11 @@ uint32_t td_low_call(td_lower *l, uint32_t node)
     }
     const char *rest;
     const td_script_name *from = td_low_known(l, path, &rest);
+    char below[160];
+    if (from && from->kind == TD_SN_TENSORS && from->text) {
+        snprintf(below, sizeof below, "%s.%s", from->text, rest);
+        rest = below;
+    }
     if (from && from->kind == TD_SN_MATH && td_low_math(l, node, rest, &value)) return value;
     bool rows = from && (from->kind == TD_SN_OPS || (from->kind == TD_SN_TENSORS && strncmp(rest, "ops.", 4) == 0));
     if ((rows || (from && from->kind == TD_SN_TENSORS)) && call_below(l, node, rest, rows, &value)) return value;

@@ -3,7 +3,7 @@ source in the subset. It is part of libtensord, and each function is lowered whe
 given there: a parameter without an annotation takes any, and isinstance() and constants decide while it is lowered.
 
 `ops` are the rows alone, `td` is all of tensord. A parameter `list[int]` takes all numbers that are left. layer_NAME is
-the forward() of tensord.nn.NAME, attribute_NAME what stands for .NAME of a tensor."""
+the forward() of tensord.nn.NAME, functional_NAME is nn.functional.NAME where td.NAME is another, attribute_NAME what stands for .NAME of a tensor."""
 
 
 # ---- shapes
@@ -335,13 +335,22 @@ def group_norm(input, num_groups: int, weight=None, bias=None, eps: float = 1e-5
     return ops.group_norm(input, num_groups, weight, bias, eps)
 
 
-def batch_norm(input, running_mean, running_var, weight=None, bias=None, training: bool = False, momentum: float = 0.1, eps: float = 1e-5):
+def functional_batch_norm(input, running_mean, running_var, weight=None, bias=None, training: bool = False, momentum: float = 0.1, eps: float = 1e-5):
     if training:
         assert input.numel() != input.shape[1], "Expected more than 1 value per channel when training"
     return ops.batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps)
 
 
-def embedding(input, weight, padding_idx=None):
+def functional_instance_norm(input, running_mean=None, running_var=None, weight=None, bias=None, use_input_stats: bool = True, momentum: float = 0.1,
+                             eps: float = 1e-5):
+    if not use_input_stats:
+        assert running_mean is not None and running_var is not None, "Expected running_mean and running_var to be defined when use_input_stats is false"
+        return ops.batch_norm(input, weight, bias, running_mean, running_var, False, momentum, eps)
+    assert running_mean is None and running_var is None, "instance_norm() of a program keeps no running statistics"
+    return ops.group_norm(input, input.shape[1], weight, bias, eps)
+
+
+def functional_embedding(input, weight, padding_idx=None):
     out = ops.embedding(weight, input)
     if padding_idx is None:
         return out
@@ -727,7 +736,7 @@ def _running_norm(input, mean, var, seen, weight, bias, training: bool, momentum
     if training and seen is not None:
         seen.add_(1)
     rate = (1 / int(seen) if training and seen is not None else 0.0) if momentum is None else momentum
-    return batch_norm(input, mean, var, weight, bias, training or mean is None, rate, eps)
+    return functional_batch_norm(input, mean, var, weight, bias, training or mean is None, rate, eps)
 
 
 def layer_BatchNorm1d(self, input):
@@ -892,3 +901,37 @@ def grid_sample(input, grid, mode: str = "bilinear", padding_mode: str = "zeros"
     a = 0 if mode == "bilinear" else 1 if mode == "nearest" else 2
     b = 0 if padding_mode == "zeros" else 1 if padding_mode == "border" else 2
     return ops.grid_sampler(input, grid, a, b, align_corners is not None and align_corners)
+
+
+def atleast_1d(input):
+    return ops.view(input, [1]) if input.ndim == 0 else input
+
+
+def atleast_2d(input):
+    return ops.flatten(input).unsqueeze(0) if input.ndim < 2 else input
+
+
+def atleast_3d(input):
+    if input.ndim == 2:
+        return ops.unsqueeze(input, -1)
+    return ops.flatten(input).unsqueeze(0).unsqueeze(-1) if input.ndim < 2 else input
+
+
+def tril_indices(row: int, col: int, offset: int = 0):
+    return ops.t(ops.nonzero(ops.tril(td.ones([row, col], dtype=td.int64), offset)))
+
+
+def triu_indices(row: int, col: int, offset: int = 0):
+    return ops.t(ops.nonzero(ops.triu(td.ones([row, col], dtype=td.int64), offset)))
+
+
+def is_tensor(obj):
+    return isinstance(obj, Tensor)
+
+
+def is_nonzero(input):
+    return bool(input)
+
+
+def positive(input):
+    return input

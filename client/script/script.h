@@ -16,7 +16,7 @@ int td_script_parse(const td_script_source *s, unsigned flags, td_ast *ast, td_e
  * and the functions of the source.
  */
 typedef enum td_script_name_kind {
-    TD_SN_TENSORS,  /* the module tensord: its functions, dtypes, and what lies below */
+    TD_SN_TENSORS,  /* the module tensord: its functions, dtypes, and what lies below; or (text) one below: "linalg" */
     TD_SN_OPS,      /* rows of the op table alone */
     TD_SN_MATH,     /* Python's math */
     TD_SN_ATEN,     /* torch, in the code of an archive: ops by ATen's names */

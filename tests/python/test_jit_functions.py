@@ -93,6 +93,20 @@ s.clone().tril_()
 s.clone().cumsum_(0)
 s.clone().index_fill_(1, td.tensor([0]), 2.0)
 s.clone().index_copy_(0, td.tensor([1]), x[:1])
+td.batch_norm(p, x[0], x[1], s[0], s[1] ** 2, False, 0.1, 1e-5, True)
+F.batch_norm(p, s[0], s[1] ** 2, x[0], x[1])
+td.embedding(x, td.tensor([1, 0]))
+F.embedding(td.tensor([1, 0]), x)
+F.instance_norm(p)
+F.instance_norm(p, s[0], s[1] ** 2, x[0], x[1], use_input_stats=False)
+td.instance_norm(p, x[0], x[1], s[0], s[1] ** 2, False, 0.1, 1e-5, True)
+LA.qr(x)
+fft.rfft(x)
+torch_batch_norm(p, s[0], s[1] ** 2)
+td.atleast_2d(x[0, 0])
+td.tril_indices(3, 4, 1)
+td.triu_indices(3, 3)
+td.is_tensor(x)
 F.threshold(x, 0.1, 20.0)
 F.threshold(x.clone(), 0.1, 20.0, inplace=True)
 F.relu_(x.clone())
@@ -125,7 +139,10 @@ F.gumbel_softmax(x, hard=True, dim=0)
 
 SOURCE = """
 import tensord as td
+import tensord.linalg as LA
 import tensord.nn.functional as F
+from tensord import fft
+from tensord.nn.functional import batch_norm as torch_batch_norm
 def f(x, s, p, g):
     return {}
 """
@@ -179,8 +196,6 @@ def test_what_is_not_known_is_refused_by_name(tmp_path):
         td.jit.script(function("td.vmap(x)", tmp_path))
     with pytest.raises(td.Error, match="a program cannot call 'td.fft.no_such'"):
         td.jit.script(function("td.fft.no_such(x)", tmp_path))
-    with pytest.raises(td.Error, match="cannot call 'F.instance_norm'|'td.nn.functional.instance_norm'|instance_norm"):
-        td.jit.script(function("F.instance_norm(p)", tmp_path))  # its arguments come in an order of their own
 
 
 PLACES = {"td": td, "td.linalg": td.linalg, "td.fft": td.fft, "td.special": td.special, "F": td.nn.functional}
@@ -200,4 +215,4 @@ def test_most_functions_are_known_to_programs(tmp_path):
              if not n.startswith("_") and callable(getattr(module, n)) and not isinstance(getattr(module, n), type)]
     known = [n for n in names if is_known(n, tmp_path)]
     print(f"{len(known)} of {len(names)} public functions can be called in programs")
-    assert len(known) >= 670, sorted({*names} - {*known})
+    assert len(known) >= 680, sorted({*names} - {*known})

@@ -22,6 +22,14 @@ _LISTINGS = {"parameters": "named_parameters", "named_parameters": "named_parame
 _UNKNOWN = object()
 
 
+# Modules whose functions have a meaning of their own: F.batch_norm takes its arguments in another order than td.batch_norm.
+_FOLDERS = {"tensord." + name: name for name in ("nn.functional", "linalg", "fft", "special")}
+
+
+def _module(value):
+    return ("tensord", _FOLDERS[value.__name__]) if value.__name__ in _FOLDERS else ("tensord",)
+
+
 def _is_ours(name):
     return name == __package__ or (name or "").startswith(_PACKAGE)
 
@@ -165,7 +173,7 @@ class World:
                 kind += _script_named.described(self, type(value))[1:]
             return _UNKNOWN if any(item is _UNKNOWN for item in items) else kind
         if isinstance(value, types.ModuleType):
-            return ("tensord",) if _is_ours(value.__name__) else ("math",) if value is math else _UNKNOWN
+            return _module(value) if _is_ours(value.__name__) else ("math",) if value is math else _UNKNOWN
         if hasattr(value, "_tensord_refused"):
             return "refused", value._tensord_refused
         return self.called(value, name)
@@ -180,8 +188,10 @@ class World:
         if isinstance(value, types.BuiltinFunctionType) and _is_ours(value.__module__ or __package__):
             return "op", value.__name__
         if isinstance(value, types.FunctionType):
-            below = "linalg." if value.__module__ == "tensord.linalg" else ""
-            return ("op", below + value.__name__) if _is_ours(value.__module__) else self.function(value)
+            if not _is_ours(value.__module__):
+                return self.function(value)
+            below = _FOLDERS.get(value.__module__) or ("nn.functional" if value.__module__.startswith("tensord.nn.") else "")
+            return "op", below + "." * bool(below) + value.__name__
         if hasattr(value, "_modules") and hasattr(value, "_buffers"):
             return "object", self.object(value, name)
         if isinstance(value, Named) and hasattr(value, "_takes"):
