@@ -89,9 +89,16 @@ def vstack(tensors):
     return ops.cat([t.unsqueeze(0) if t.ndim == 1 else t for t in tensors], 0)
 
 
-def pad(input, pad, mode: str = "constant", value=0):
-    assert mode == "constant", "pad() knows mode='constant'"
-    return ops.constant_pad(input, pad, value)
+def pad(input, pad, mode: str = "constant", value=None):
+    if mode == "constant":
+        return ops.constant_pad(input, pad, 0 if value is None else value)
+    assert value is None, f'Padding mode "{mode}" doesn\'t take in value argument'
+    if mode == "reflect":
+        return ops.reflection_pad(input, pad)
+    if mode == "replicate":
+        return ops.replication_pad(input, pad)
+    assert mode == "circular", f"Unrecognised padding mode {mode}"
+    return ops.circular_pad(input, pad)
 
 
 # ---- masks
@@ -297,6 +304,39 @@ def adaptive_max_pool2d(input, output_size, return_indices: bool = False):
 def adaptive_max_pool3d(input, output_size, return_indices: bool = False):
     values, indices = ops.adaptive_max_pool3d(input, [output_size, output_size, output_size] if isinstance(output_size, int) else [int(s) for s in output_size])
     return (values, indices) if return_indices else values
+
+
+def max_pool3d(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode: bool = False, return_indices: bool = False):
+    assert not return_indices, "max_pool3d() of a program has no return_indices"
+    return ops.max_pool3d(input, _some(kernel_size), [] if stride is None else _some(stride), _some(padding), _some(dilation), ceil_mode)
+
+
+def avg_pool3d(input, kernel_size, stride=None, padding=0, ceil_mode: bool = False, count_include_pad: bool = True, divisor_override=None):
+    return ops.avg_pool3d(input, _some(kernel_size), [] if stride is None else _some(stride), _some(padding), ceil_mode, count_include_pad, divisor_override)
+
+
+def _some(v):
+    return [v] if isinstance(v, int) else [int(n) for n in v]
+
+
+def lp_pool1d(input, norm_type: float, kernel_size, stride=None, ceil_mode: bool = False):
+    return ops.lp_pool1d(input, norm_type, _some(kernel_size), [] if stride is None else _some(stride), ceil_mode)
+
+
+def lp_pool2d(input, norm_type: float, kernel_size, stride=None, ceil_mode: bool = False):
+    return ops.lp_pool2d(input, norm_type, _some(kernel_size), [] if stride is None else _some(stride), ceil_mode)
+
+
+def lp_pool3d(input, norm_type: float, kernel_size, stride=None, ceil_mode: bool = False):
+    return ops.lp_pool3d(input, norm_type, _some(kernel_size), [] if stride is None else _some(stride), ceil_mode)
+
+
+def functional_unfold(input, kernel_size, dilation=1, padding=0, stride=1):
+    return ops.im2col(input, _some(kernel_size), _some(dilation), _some(padding), _some(stride))
+
+
+def fold(input, output_size, kernel_size, dilation=1, padding=0, stride=1):
+    return ops.col2im(input, _two(output_size), _some(kernel_size), _some(dilation), _some(padding), _some(stride))
 
 
 def avg_pool2d(input, kernel_size, stride=None, padding=0, ceil_mode: bool = False, count_include_pad: bool = True, divisor_override=None):
@@ -691,6 +731,56 @@ def _reduction(name: str) -> int:
     return 2
 
 
+def functional_kl_div(input, target, reduction: str = "mean", log_target: bool = False):
+    if reduction == "batchmean":
+        return ops.kl_div(input, target, 3, log_target)
+    return ops.kl_div(input, target, _reduction(reduction), log_target)
+
+
+def functional_triplet_margin_loss(anchor, positive, negative, margin: float = 1.0, p: float = 2.0, eps: float = 1e-6, swap: bool = False, reduction: str = "mean"):
+    return ops.triplet_margin_loss(anchor, positive, negative, margin, p, eps, swap, _reduction(reduction))
+
+
+def functional_cosine_embedding_loss(input1, input2, target, margin: float = 0.0, reduction: str = "mean"):
+    return ops.cosine_embedding_loss(input1, input2, target, margin, _reduction(reduction))
+
+
+def functional_margin_ranking_loss(input1, input2, target, margin: float = 0.0, reduction: str = "mean"):
+    return ops.margin_ranking_loss(input1, input2, target, margin, _reduction(reduction))
+
+
+def functional_ctc_loss(log_probs, targets, input_lengths, target_lengths, blank: int = 0, reduction: str = "mean", zero_infinity: bool = False):
+    return ops.ctc_loss(log_probs, targets, input_lengths, target_lengths, blank, _reduction(reduction), zero_infinity)
+
+
+def functional_gaussian_nll_loss(input, target, var, full: bool = False, eps: float = 1e-6, reduction: str = "mean"):
+    return ops.gaussian_nll_loss(input, target, var, full, eps, _reduction(reduction))
+
+
+def functional_poisson_nll_loss(input, target, log_input: bool = True, full: bool = False, eps: float = 1e-8, reduction: str = "mean"):
+    return ops.poisson_nll_loss(input, target, log_input, full, eps, _reduction(reduction))
+
+
+def functional_hinge_embedding_loss(input, target, margin: float = 1.0, reduction: str = "mean"):
+    return ops.hinge_embedding_loss(input, target, margin, _reduction(reduction))
+
+
+def functional_soft_margin_loss(input, target, reduction: str = "mean"):
+    return ops.soft_margin_loss(input, target, _reduction(reduction))
+
+
+def functional_multi_margin_loss(input, target, p: int = 1, margin: float = 1.0, weight=None, reduction: str = "mean"):
+    return ops.multi_margin_loss(input, target, p, margin, weight, _reduction(reduction))
+
+
+def functional_multilabel_margin_loss(input, target, reduction: str = "mean"):
+    return ops.multilabel_margin_loss(input, target, _reduction(reduction))
+
+
+def functional_multilabel_soft_margin_loss(input, target, weight=None, reduction: str = "mean"):
+    return ops.multilabel_soft_margin_loss(input, target, weight, _reduction(reduction))
+
+
 def mse_loss(input, target, reduction: str = "mean"):
     return ops.mse_loss(input, target, _reduction(reduction))
 
@@ -752,6 +842,75 @@ def layer_BatchNorm2d(self, input):
 def layer_BatchNorm3d(self, input):
     assert input.ndim == 5, "BatchNorm3d takes 5 dimensions"
     return _running_norm(input, self.running_mean, self.running_var, self.num_batches_tracked, self.weight, self.bias, self.training, self.momentum, self.eps)
+
+
+def _each_norm(input, mean, var, weight, bias, training: bool, eps: float, least: int):
+    assert input.ndim == least or input.ndim == least + 1, f"InstanceNorm{least - 1}d takes {least} or {least + 1} dimensions, got {input.ndim}"
+    x = input.unsqueeze(0) if input.ndim == least else input
+    if training:
+        assert mean is None, "InstanceNorm of a program keeps no running statistics in training"
+    out = functional_instance_norm(x, mean, var, weight, bias, mean is None, 0.0, eps)
+    return out.squeeze(0) if input.ndim == least else out
+
+
+def layer_InstanceNorm1d(self, input):
+    return _each_norm(input, self.running_mean, self.running_var, self.weight, self.bias, self.training, self.eps, 2)
+
+
+def layer_InstanceNorm2d(self, input):
+    return _each_norm(input, self.running_mean, self.running_var, self.weight, self.bias, self.training, self.eps, 3)
+
+
+def layer_InstanceNorm3d(self, input):
+    return _each_norm(input, self.running_mean, self.running_var, self.weight, self.bias, self.training, self.eps, 4)
+
+
+def _heads(x, weight, bias, k: int, heads: int):
+    """The k-th projection of (N, L, E) as (N, heads, L, E / heads)."""
+    width = weight.shape[1]
+    own = None if bias is None else bias[k * width:(k + 1) * width]
+    y = ops.linear(x, weight[k * width:(k + 1) * width], own)
+    return reshape(y, [x.shape[0], x.shape[1], heads, width // heads]).transpose(1, 2)
+
+
+def _addend(mask, dtype):
+    """A mask of bools (true: not to be seen) as numbers to add."""
+    return td.zeros(mask.shape, dtype=dtype).masked_fill(mask, -math.inf) if mask.dtype == td.bool else mask
+
+
+def _of_heads(mask, n: int, heads: int):
+    return reshape(mask, [n, heads] + mask.shape[1:]) if mask.ndim == 3 else mask
+
+
+def _seen(q, k, v, mask, weighs: bool, p: float, training: bool):
+    if weighs:
+        weights = dropout(ops.attention_weights(q, k, mask), p, training)
+        return ops.matmul(weights, v), weights
+    return ops.scaled_dot_product_attention(q, k, v, mask), q
+
+
+def layer_MultiheadAttention(self, query, key, value, key_padding_mask: Tensor | None = None, need_weights: bool = True, attn_mask: Tensor | None = None, average_attn_weights: bool = True,
+                             is_causal: bool = False):
+    assert self.plain, "MultiheadAttention of a program has keys and values as wide as its queries, and no more of them"
+    assert attn_mask is not None or not is_causal, "Need attn_mask if specifying the is_causal hint."
+    alone, first = query.ndim == 2, self.batch_first
+    a = query.unsqueeze(0) if alone else query if first else query.transpose(0, 1)
+    b = key.unsqueeze(0) if alone else key if first else key.transpose(0, 1)
+    c = value.unsqueeze(0) if alone else value if first else value.transpose(0, 1)
+    q = _heads(a, self.in_proj_weight, self.in_proj_bias, 0, self.num_heads)
+    k = _heads(b, self.in_proj_weight, self.in_proj_bias, 1, self.num_heads)
+    v = _heads(c, self.in_proj_weight, self.in_proj_bias, 2, self.num_heads)
+    mask = None if attn_mask is None else _of_heads(_addend(attn_mask, q.dtype), a.shape[0], self.num_heads)
+    if key_padding_mask is not None:
+        hidden = reshape(_addend(key_padding_mask, q.dtype), [a.shape[0], 1, 1, key_padding_mask.shape[-1]])
+        mask = hidden if mask is None else hidden + mask
+    seen, weights = _seen(q, k, v, mask, need_weights or (self.dropout > 0.0 and self.training), self.dropout, self.training)
+    out = self.out_proj(reshape(seen.transpose(1, 2), [a.shape[0], a.shape[1], self.embed_dim]))
+    out = out.squeeze(0) if alone else out if first else out.transpose(0, 1)
+    if not need_weights:
+        return out, None
+    weights = ops.mean(weights, [1]) if average_attn_weights else weights
+    return out, weights.squeeze(0) if alone else weights
 
 
 # ---- recurrent layers: self.cells has the weights of each layer and direction

@@ -16,7 +16,7 @@
 
 enum {
     MOST_ROWS = 10000,
-    SOME = 64,             /* rows at a time */
+    SOME = 32,             /* rows at a time */
     COST = 32,             /* of these, in records */
     FRONT = 1024,          /* room before the rows, for what comes first in the reply */
     MOST_BYTES = 12 << 20, /* a frame takes a little more */

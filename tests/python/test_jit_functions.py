@@ -216,3 +216,61 @@ def test_most_functions_are_known_to_programs(tmp_path):
     known = [n for n in names if is_known(n, tmp_path)]
     print(f"{len(known)} of {len(names)} public functions can be called in programs")
     assert len(known) >= 680, sorted({*names} - {*known})
+
+
+LAYERS = """
+nn.InstanceNorm1d(3)|p[:, :, 0]
+nn.InstanceNorm2d(3, affine=True)|p
+nn.InstanceNorm2d(3, affine=True, track_running_stats=True).eval()|p
+nn.InstanceNorm3d(3)|p[None].transpose(1, 2)
+nn.ConvTranspose1d(3, 4, 3, stride=2)|p[:, :, 0]
+nn.ConvTranspose2d(3, 4, 3, stride=2, padding=1, output_padding=1)|p
+nn.ConvTranspose3d(2, 4, 2)|p[None]
+nn.ReflectionPad1d(2)|p[:, :, 0]
+nn.ReflectionPad2d((1, 2, 0, 1))|p
+nn.ReplicationPad2d(1)|p
+nn.CircularPad2d(1)|p
+nn.ConstantPad2d(1, 3.5)|p
+nn.MaxPool3d(2)|p[None]
+nn.MaxPool3d((1, 2, 2), stride=1)|p[None]
+nn.AvgPool3d(2, count_include_pad=False)|p[None]
+nn.LPPool2d(2.0, 2)|p
+nn.Unfold(2, stride=(1, 2))|p
+nn.Fold((4, 5), 2)|F.unfold(p, 2)
+nn.Upsample(scale_factor=2.0, mode="bilinear")|p
+nn.MSELoss()|x, x + 1
+nn.L1Loss(reduction="sum")|x, x + 1
+nn.SmoothL1Loss(beta=0.5)|x, x * 2
+nn.HuberLoss(reduction="none")|x, x * 3
+nn.CrossEntropyLoss(weight=td.ones(3), label_smoothing=0.1)|x, td.tensor([0, 2])
+nn.NLLLoss()|x, td.tensor([0, 2])
+nn.BCELoss()|x.sigmoid(), (x > 0).float()
+nn.BCEWithLogitsLoss(pos_weight=td.ones(3) * 2)|x, (x > 0).float()
+nn.KLDivLoss(reduction="batchmean")|x.log_softmax(1), x.softmax(1)
+nn.HingeEmbeddingLoss()|x, x.sign()
+nn.MarginRankingLoss(0.1)|x[0], x[1], x[0].sign()
+nn.CosineEmbeddingLoss()|x, x + 1, td.tensor([1.0, -1.0])
+nn.TripletMarginLoss(swap=True)|x, x + 1, x - 1
+nn.GaussianNLLLoss(full=True)|x, x + 1, x * x + 1
+nn.PoissonNLLLoss()|x, x.abs()
+nn.SoftMarginLoss()|x, x.sign()
+nn.MultiMarginLoss()|x, td.tensor([0, 2])
+nn.MultiLabelSoftMarginLoss()|x, (x > 0).float()
+nn.CTCLoss()|td.zeros(4, 1, 3).log_softmax(2), td.tensor([[1, 2]]), td.tensor([4]), td.tensor([2])
+nn.MultiheadAttention(5, 1)|p[0], p[0], p[0]
+nn.MultiheadAttention(5, 5, bias=False, batch_first=True)|p[0], p[1], p[1], td.zeros(3, 4, dtype=td.bool), False
+nn.MultiheadAttention(5, 1)|p[0, 0], p[0, 1], p[0, 1], None, True, td.tril(td.ones(4, 4)) == 0, False
+nn.TransformerEncoderLayer(5, 1, 8, dropout=0.0)|p[0]
+nn.TransformerEncoder(nn.TransformerEncoderLayer(5, 1, 8, dropout=0.0, norm_first=True, activation="gelu"), 2)|p[0], td.zeros(3, 3)
+nn.TransformerDecoderLayer(5, 1, 8, dropout=0.0)|p[0], p[1]
+nn.Transformer(5, 1, 1, 1, 8, dropout=0.0)|p[0], p[1]
+""".strip().splitlines()
+
+
+@pytest.mark.parametrize("text", LAYERS)
+def test_layers(text, tmp_path):
+    make, given = text.split("|")
+    x, s, p, g = arguments()
+    names = {"td": td, "nn": td.nn, "F": td.nn.functional, "x": x, "s": s, "p": p, "g": g}
+    layer, args = eval(make, names), eval(f"({given},)", names)
+    same(td.jit.script(layer)(*args), layer(*args))

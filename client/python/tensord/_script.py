@@ -15,7 +15,7 @@ from . import _C, _script_named
 from ._named import Named
 
 _PACKAGE = __package__ + "."
-_LAYERS = {"Dropout", "BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "LSTMCell", "GRUCell", "RNNCell", "LSTM", "GRU", "RNN"}  # of client/script/prelude.py
+_LAYERS = {"Dropout", "BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "InstanceNorm1d", "InstanceNorm2d", "InstanceNorm3d", "MultiheadAttention", "LSTMCell", "GRUCell", "RNNCell", "LSTM", "GRU", "RNN"}  # of client/script/prelude.py
 _SCHEDULE = "a schedule is stepped outside of programs: call it behind the program, which sees the new rate"
 _LISTINGS = {"parameters": "named_parameters", "named_parameters": "named_parameters", "zero_grad": "named_parameters", "buffers": "named_buffers",
              "named_buffers": "named_buffers"}
@@ -358,14 +358,32 @@ class World:
             if layer in _LAYERS:
                 return "function", -1, "layer_" + layer, number
             if "defaults" in function.__code__.co_freevars:
-                return self.plain_layer(function, number)
+                return self.plain_layer(module, function, number)
+            if isinstance(getattr(module, "_names", None), list) and hasattr(module, "reduction"):
+                return self.loss(module, function, number)
+            if getattr(module, "_turned", False):
+                call = "call(input, self.weight, self.bias, self.stride, self.padding, self.output_padding, self.groups, self.dilation)"
+                return self.layer("input, output_size: list[int] | None = None", call, module._function, number,
+                                  "assert output_size is None, 'a transposed convolution of a program has no output_size'")
         return self.function(function, number)
 
-    def plain_layer(self, forward, number):
+    def layer(self, takes, call, function, number, before="pass"):
+        """A forward() of one call."""
+        return self.text(f"def forward(self, {takes}):\n    {before}\n    return {call}\n", {"call": ("op", "nn.functional." + function.__name__)}, number)
+
+    def loss(self, module, forward, number):
+        """nn/losses.py: tensors as they come, then its attributes by name."""
+        tensors = ", ".join(forward.__code__.co_varnames[1 : forward.__code__.co_argcount])
+        named = "".join(f", {name}=self.{name}" for name in (*module._names, "reduction"))
+        return self.layer(tensors, f"call({tensors}{named})", type(module)._function, number)
+
+    def plain_layer(self, module, forward, number):
         """A layer whose attributes are a function's arguments (nn/_plain_layers.py)."""
         defaults, layer = _value_of(forward, "defaults")[1], _value_of(forward, "function")[1]
         inner = _value_of(layer, "function")[1] if "function" in layer.__code__.co_freevars else None
-        if inner is None:
+        if inner is None and layer.__name__ == "<lambda>":
             return "refused", "a program has no such layer; write what it does"
         arguments = "".join(f", {name}=self.{name}" for name in defaults)
-        return self.text(f"def forward(self, input):\n    return call(input{arguments})\n", {"call": ("op", inner.__name__)}, number)
+        if inner is None or inner.__name__ == "call":  # of a dropout
+            return "refused", "a program has no such layer; write what it does"
+        return self.layer("input", f"call(input{arguments})", inner, number)

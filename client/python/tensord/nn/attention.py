@@ -86,7 +86,8 @@ class MultiheadAttention(Module):
         hidden = hidden.reshape(n, 1, 1, -1)
         return hidden if mask is None else hidden + mask
 
-    def forward(self, query, key, value, key_padding_mask=None, need_weights=True, attn_mask=None, average_attn_weights=True, is_causal=False):
+    def forward(self, query, key, value, key_padding_mask: td.Tensor | None = None, need_weights: bool = True, attn_mask: td.Tensor | None = None,
+                average_attn_weights: bool = True, is_causal: bool = False):
         if is_causal and attn_mask is None:
             raise _C.InvalidError("Need attn_mask if specifying the is_causal hint.")
         if not self.plain:
@@ -132,7 +133,7 @@ class TransformerEncoderLayer(Module):
         self.dropout1, self.dropout2 = Dropout(dropout), Dropout(dropout)
         self.activation = activation
 
-    def forward(self, src, src_mask=None, src_key_padding_mask=None, is_causal=False):
+    def forward(self, src, src_mask: td.Tensor | None = None, src_key_padding_mask: td.Tensor | None = None, is_causal: bool = False):
         def attend(x):
             return self.dropout1(self.self_attn(x, x, x, src_key_padding_mask, False, src_mask, is_causal=is_causal)[0])
 
@@ -154,7 +155,7 @@ class TransformerEncoder(Module):
         self.layers = ModuleList([copy.deepcopy(encoder_layer) for _ in range(layer_count(num_layers))])
         self.num_layers, self.norm = len(self.layers), norm
 
-    def forward(self, src, mask=None, src_key_padding_mask=None, is_causal=None):
+    def forward(self, src, mask: td.Tensor | None = None, src_key_padding_mask: td.Tensor | None = None, is_causal: bool | None = None):
         for layer in self.layers:
-            src = layer(src, mask, src_key_padding_mask, bool(is_causal))
+            src = layer(src, mask, src_key_padding_mask, is_causal is not None and is_causal)
         return src if self.norm is None else self.norm(src)

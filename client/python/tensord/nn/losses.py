@@ -25,8 +25,11 @@ class _Loss(Module):
         for k, v in options.items():
             self.register_buffer(k, v) if td.is_tensor(v) else setattr(self, k, v)
 
-    def forward(self, input, *target):
-        return type(self)._function(input, *target, reduction=self.reduction, **{k: getattr(self, k) for k in self._names})
+    def forward(self, input, target):
+        return self._of(input, target)
+
+    def _of(self, *tensors):
+        return type(self)._function(*tensors, reduction=self.reduction, **{k: getattr(self, k) for k in self._names})
 
 
 class MSELoss(_Loss):
@@ -118,6 +121,9 @@ class GaussianNLLLoss(_Loss):
     def __init__(self, *, full=False, eps=1e-6, reduction="mean"):
         super().__init__(reduction, full=full, eps=eps)
 
+    def forward(self, input, target, var):
+        return self._of(input, target, var)
+
 
 class PoissonNLLLoss(_Loss):
     """Rates (their logarithms, with log_input) of Poisson distributions against counts."""
@@ -136,6 +142,9 @@ class CosineEmbeddingLoss(_Loss):
     def __init__(self, margin=0.0, *, reduction="mean"):
         super().__init__(reduction, margin=margin)
 
+    def forward(self, input1, input2, target):
+        return self._of(input1, input2, target)
+
 
 class MarginRankingLoss(_Loss):
     """Two numbers of which the first (target 1) or the second (-1) should be larger."""
@@ -144,6 +153,9 @@ class MarginRankingLoss(_Loss):
 
     def __init__(self, margin=0.0, *, reduction="mean"):
         super().__init__(reduction, margin=margin)
+
+    def forward(self, input1, input2, target):
+        return self._of(input1, input2, target)
 
 
 class TripletMarginLoss(_Loss):
@@ -154,6 +166,9 @@ class TripletMarginLoss(_Loss):
     def __init__(self, margin=1.0, p=2.0, eps=1e-6, swap=False, *, reduction="mean"):
         super().__init__(reduction, margin=margin, p=p, eps=eps, swap=swap)
 
+    def forward(self, anchor, positive, negative):
+        return self._of(anchor, positive, negative)
+
 
 class TripletMarginWithDistanceLoss(_Loss):
     """An anchor should be nearer to the positive than to the negative, by a margin and a distance of one's own."""
@@ -162,6 +177,9 @@ class TripletMarginWithDistanceLoss(_Loss):
 
     def __init__(self, *, distance_function=None, margin=1.0, swap=False, reduction="mean"):
         super().__init__(reduction, distance_function=distance_function, margin=margin, swap=swap)
+
+    def forward(self, anchor, positive, negative):
+        return self._of(anchor, positive, negative)
 
 
 class HingeEmbeddingLoss(_Loss):
@@ -216,6 +234,9 @@ class CTCLoss(_Loss):
 
     def __init__(self, blank=0, reduction="mean", zero_infinity=False):
         super().__init__(reduction, blank=blank, zero_infinity=zero_infinity)
+
+    def forward(self, log_probs, targets, input_lengths, target_lengths):
+        return self._of(log_probs, targets, input_lengths, target_lengths)
 
 
 class NLLLoss2d(NLLLoss):

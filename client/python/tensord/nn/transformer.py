@@ -36,8 +36,9 @@ class TransformerDecoderLayer(Module):
         self.dropout1, self.dropout2, self.dropout3 = Dropout(dropout), Dropout(dropout), Dropout(dropout)
         self.activation = activation
 
-    def forward(self, tgt, memory, tgt_mask=None, memory_mask=None, tgt_key_padding_mask=None, memory_key_padding_mask=None, tgt_is_causal=False,
-                memory_is_causal=False):
+    def forward(self, tgt, memory, tgt_mask: td.Tensor | None = None, memory_mask: td.Tensor | None = None,
+                tgt_key_padding_mask: td.Tensor | None = None, memory_key_padding_mask: td.Tensor | None = None, tgt_is_causal: bool = False,
+                memory_is_causal: bool = False):
         def attend(x):
             return self.dropout1(self.self_attn(x, x, x, tgt_key_padding_mask, False, tgt_mask, is_causal=tgt_is_causal)[0])
 
@@ -64,10 +65,11 @@ class TransformerDecoder(Module):
         self.layers = ModuleList([copy.deepcopy(decoder_layer) for _ in range(layer_count(num_layers))])
         self.num_layers, self.norm = len(self.layers), norm
 
-    def forward(self, tgt, memory, tgt_mask=None, memory_mask=None, tgt_key_padding_mask=None, memory_key_padding_mask=None, tgt_is_causal=None,
-                memory_is_causal=False):
+    def forward(self, tgt, memory, tgt_mask: td.Tensor | None = None, memory_mask: td.Tensor | None = None,
+                tgt_key_padding_mask: td.Tensor | None = None, memory_key_padding_mask: td.Tensor | None = None, tgt_is_causal: bool | None = None,
+                memory_is_causal: bool = False):
         for layer in self.layers:
-            tgt = layer(tgt, memory, tgt_mask, memory_mask, tgt_key_padding_mask, memory_key_padding_mask, bool(tgt_is_causal), memory_is_causal)
+            tgt = layer(tgt, memory, tgt_mask, memory_mask, tgt_key_padding_mask, memory_key_padding_mask, tgt_is_causal is not None and tgt_is_causal, memory_is_causal)
         return tgt if self.norm is None else self.norm(tgt)
 
 
@@ -91,8 +93,9 @@ class Transformer(Module):
                 init.xavier_uniform_(p)
         self.d_model, self.nhead, self.batch_first = d_model, nhead, batch_first
 
-    def forward(self, src, tgt, src_mask=None, tgt_mask=None, memory_mask=None, src_key_padding_mask=None, tgt_key_padding_mask=None,
-                memory_key_padding_mask=None, src_is_causal=None, tgt_is_causal=None, memory_is_causal=False):
+    def forward(self, src, tgt, src_mask: td.Tensor | None = None, tgt_mask: td.Tensor | None = None, memory_mask: td.Tensor | None = None,
+                src_key_padding_mask: td.Tensor | None = None, tgt_key_padding_mask: td.Tensor | None = None,
+                memory_key_padding_mask: td.Tensor | None = None, src_is_causal: bool | None = None, tgt_is_causal: bool | None = None, memory_is_causal: bool = False):
         if src.ndim == 3 and src.shape[0 if self.batch_first else 1] != tgt.shape[0 if self.batch_first else 1]:
             raise _C.ShapeError("the batch number of src and tgt must be equal")
         if src.shape[-1] != self.d_model or tgt.shape[-1] != self.d_model:
