@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+enum { COUNTERS = 1024 };
+
 typedef struct copy {
     td_ir_edit *to;
     const td_ir *from;                            /* may be `to`'s own */
@@ -15,7 +17,7 @@ typedef struct copy {
     uint32_t *functions;                          /* what became of their numbers; NULL within one module */
     uint32_t *taken;                              /* beside strings of `to`: names that values have, and the number that
                                                      the next value of that name gets behind it; NULL within one module */
-    uint32_t ntaken;
+    uint32_t ntaken, numbers[COUNTERS];           /* numbers: the same for what is no string of `to` */
 } copy;
 
 static uint32_t value_of(const copy *c, uint32_t value)
@@ -82,6 +84,16 @@ static uint32_t *taken(copy *c, uint32_t string)
     return &c->taken[string];
 }
 
+/* The next number behind a name; NULL without memory. What is no string of the module does not become one for this, as
+ * it may be nobody's name; it may share its numbers with others. */
+static uint32_t *number_behind(copy *c, const char *base, size_t n)
+{
+    uint32_t known = td_ir_known_string(c->to, base, n), h = 2166136261u;
+    if (known != TD_IR_NONE) return taken(c, known);
+    for (size_t i = 0; i < n; i++) h = (h ^ (unsigned char)base[i]) * 16777619u;
+    return &c->numbers[(h ^ h >> 16) % COUNTERS];
+}
+
 /* name, name.1, name.2, ...: the first that nobody has. */
 static uint32_t other_name(copy *c, uint32_t name)
 {
@@ -89,10 +101,9 @@ static uint32_t other_name(copy *c, uint32_t name)
     snprintf(text, sizeof text, "%s", td_ir_chars(&c->to->ir, name));
     char *end = text + strlen(text), *dot = strrchr(text, '.');
     if (dot && dot[1] && strspn(dot + 1, "0123456789") == strlen(dot + 1)) end = dot;
-    uint32_t base = td_ir_string(c->to, text, (size_t)(end - text));
-    for (;;) {
-        uint32_t *next = td_ir_stop(c->to, base) ? NULL : taken(c, base), *it;
-        if (!next) return TD_IR_NONE;
+    size_t base = (size_t)(end - text);
+    for (uint32_t *next, *it;;) {
+        if (!(next = number_behind(c, text, base))) return TD_IR_NONE;
         if (!*next) *next = 1;
         snprintf(end, 16, ".%u", (*next)++);
         uint32_t string = td_ir_string(c->to, text, strlen(text));

@@ -142,6 +142,12 @@ static uint32_t hash_string(const td_ir_edit *e, uint32_t number)
     return td_hash_keyed(td_ir_chars(&e->ir, number), e->ir.strings[number].length);
 }
 
+uint32_t td_ir_known_string(td_ir_edit *e, const char *text, size_t length)
+{
+    struct chars key = {text, length};
+    return td_ir_find(e, &e->strings, td_hash_keyed(text, length), same_string, &key);
+}
+
 uint32_t td_ir_string(td_ir_edit *e, const char *text, size_t length)
 {
     struct chars key = {text, length};

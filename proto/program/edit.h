@@ -43,6 +43,8 @@ uint32_t td_ir_room(const td_ir_edit *e);
 /* ---- strings, sources, functions */
 
 uint32_t td_ir_string(td_ir_edit *e, const char *text, size_t length);
+/* The same if the module has it; otherwise TD_IR_NONE. */
+uint32_t td_ir_known_string(td_ir_edit *e, const char *text, size_t length);
 /* Nodes made from now on come from here; file NULL: from nowhere. */
 void td_ir_from(td_ir_edit *e, const char *file, uint32_t line, uint32_t column, uint32_t end);
 /* ... or from where this node does. */
