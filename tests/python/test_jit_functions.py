@@ -219,6 +219,9 @@ def test_most_functions_are_known_to_programs(tmp_path):
 
 
 LAYERS = """
+nn.Dropout1d(0.9).eval()|p[:, :, 0]
+nn.Dropout2d(0.9).eval()|p
+nn.Dropout3d(0.9).eval()|p[None]
 nn.InstanceNorm1d(3)|p[:, :, 0]
 nn.InstanceNorm2d(3, affine=True)|p
 nn.InstanceNorm2d(3, affine=True, track_running_stats=True).eval()|p

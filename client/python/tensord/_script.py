@@ -15,7 +15,8 @@ from . import _C, _script_named
 from ._named import Named
 
 _PACKAGE = __package__ + "."
-_LAYERS = {"Dropout", "BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "InstanceNorm1d", "InstanceNorm2d", "InstanceNorm3d", "MultiheadAttention", "LSTMCell", "GRUCell", "RNNCell", "LSTM", "GRU", "RNN"}  # of client/script/prelude.py
+_LAYERS = {"Dropout", "BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "InstanceNorm1d", "InstanceNorm2d", "InstanceNorm3d", "MultiheadAttention",
+           "LSTMCell", "GRUCell", "RNNCell", "LSTM", "GRU", "RNN"}  # of client/script/prelude.py
 _SCHEDULE = "a schedule is stepped outside of programs: call it behind the program, which sees the new rate"
 _LISTINGS = {"parameters": "named_parameters", "named_parameters": "named_parameters", "zero_grad": "named_parameters", "buffers": "named_buffers",
              "named_buffers": "named_buffers"}
@@ -358,7 +359,7 @@ class World:
             if layer in _LAYERS:
                 return "function", -1, "layer_" + layer, number
             if "defaults" in function.__code__.co_freevars:
-                return self.plain_layer(module, function, number)
+                return self.plain_layer(function, number)
             if isinstance(getattr(module, "_names", None), list) and hasattr(module, "reduction"):
                 return self.loss(module, function, number)
             if getattr(module, "_turned", False):
@@ -377,13 +378,12 @@ class World:
         named = "".join(f", {name}=self.{name}" for name in (*module._names, "reduction"))
         return self.layer(tensors, f"call({tensors}{named})", type(module)._function, number)
 
-    def plain_layer(self, module, forward, number):
+    def plain_layer(self, forward, number):
         """A layer whose attributes are a function's arguments (nn/_plain_layers.py)."""
         defaults, layer = _value_of(forward, "defaults")[1], _value_of(forward, "function")[1]
         inner = _value_of(layer, "function")[1] if "function" in layer.__code__.co_freevars else None
-        if inner is None and layer.__name__ == "<lambda>":
+        if inner is None:
             return "refused", "a program has no such layer; write what it does"
-        arguments = "".join(f", {name}=self.{name}" for name in defaults)
-        if inner is None or inner.__name__ == "call":  # of a dropout
-            return "refused", "a program has no such layer; write what it does"
+        names = [*defaults, "training"] if "training" in layer.__code__.co_names else defaults  # of a dropout
+        arguments = "".join(f", {name}=self.{name}" for name in names)
         return self.layer("input", f"call(input{arguments})", inner, number)
