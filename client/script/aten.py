@@ -1669,18 +1669,15 @@ def fft_ihfft2(self, s=None, dim=[-2, -1], norm=None):
 
 
 def linalg_qr(A, mode="reduced"):
-    if mode == "reduced":
-        return ops.linalg_qr(A, 0)
-    assert mode == "complete" or mode == "r", 'mode must be one of "reduced", "complete" and "r"'
-    return ops.linalg_qr(A, 1) if mode == "complete" else ops.linalg_qr(A, 2)
+    return td.linalg.qr(A, mode)
 
 
 def linalg_eigh(self, UPLO="L"):
-    return ops.linalg_eigh(self, UPLO == "U" or UPLO == "u")
+    return td.linalg.eigh(self, UPLO)
 
 
 def linalg_eigvalsh(self, UPLO="L"):
-    return ops.linalg_eigvalsh(self, UPLO == "U" or UPLO == "u")
+    return td.linalg.eigvalsh(self, UPLO)
 
 
 def _reduction(name):

@@ -580,18 +580,6 @@ def qr(input, some: bool = True):
     return q, r
 
 
-def cholesky(input, upper: bool = False):
-    return ops.linalg_cholesky(input, upper)
-
-
-def matrix_exp(A):
-    return ops.linalg_matrix_exp(A)
-
-
-def matrix_power(A, n: int):
-    return ops.linalg_matrix_power(A, n)
-
-
 def pinverse(input, rcond: float = 1e-15):
     return ops.linalg_pinv(input, 0.0, rcond, False)
 
