@@ -347,7 +347,7 @@ static void rewind_writer(td_writer *w)
 
 void td_writer_flush_quietly(td_writer *w)
 {
-    if (!w->ring || w->nfds || w->start < w->ring_from || w->start == w->end) return;
+    if (td_writer_on_socket(w) || w->nfds || w->start == w->end) return;
     long put = td_ring_write(w->ring, w->buffer + w->start, w->end - w->start);
     if (put > 0) w->start += (size_t)put; /* a flush finds out about an impossible position */
     if (w->start == w->end) rewind_writer(w);
@@ -433,7 +433,7 @@ static int flush(td_writer *w, int socket, bool nonblocking, size_t most, int *s
     long n = 0;
     size_t since = w->start, until = most < w->end - since ? since + most : w->end;
     while (w->start < until && n >= 0) {
-        bool ring = w->ring && w->start >= w->ring_from;
+        bool ring = !td_writer_on_socket(w);
         n = ring ? put_some(w, socket, until, sent_fds) : send_some(w, socket, nonblocking, until, sent_fds);
         if (n > 0) w->start += (size_t)n;
         put |= ring && n > 0;

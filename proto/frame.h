@@ -102,6 +102,11 @@ int td_writer_hand_over(td_writer *w, uint8_t *block, size_t capacity, size_t at
 /* What is written from here on goes through the ring. */
 void td_writer_use_ring(td_writer *w, td_ring *ring);
 size_t td_writer_pending(const td_writer *w);
+/* Does what goes out next go through the socket? Also with a ring, until all is out that was written before. */
+static inline bool td_writer_on_socket(const td_writer *w)
+{
+    return !w->ring || w->start < w->ring_from;
+}
 /* No further descriptor can wait in it. */
 bool td_writer_descriptors_full(const td_writer *w);
 /* Send what the socket, or the ring, takes. Returns 0 when all is out, 1 when it is full (a ring's other side then

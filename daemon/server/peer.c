@@ -127,7 +127,7 @@ static void arm(td_peer *p, bool drop_unwanted)
     bool ring = p->reader.ring;
     bool will_look = p->ready && p->came;
     int want = p->eof || p->broken ? 0 : UV_DISCONNECT | ((p->wants && !will_look) || ring ? UV_READABLE : 0);
-    if (p->full && !p->broken && !ring) want |= UV_WRITABLE;
+    if (p->full && !p->broken && td_writer_on_socket(&p->writer)) want |= UV_WRITABLE;
     if (want && !drop_unwanted) want |= p->events & UV_READABLE;
     if (want == p->events) return;
     p->events = want;

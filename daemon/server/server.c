@@ -119,6 +119,7 @@ static void retry_flush(uv_timer_t *t)
         if (p->blocked && !p->dirty) td_peer_flush(p); /* else its turn comes, and it is linked */
         if (p->blocked) retry_later(s);
     }
+    set_spinning(s, true); /* there may be more to go, and nothing else has to happen first */
 }
 
 /* Some of what each has. */

@@ -359,9 +359,91 @@ static void a_descriptor_without_its_frame(void)
     back_to_normal();
 }
 
+/* More than a socket takes, less than what keeps a session from going on. */
+enum { LONG_NOTE = 700 << 10 };
+
+static void put_long_note(raw *r)
+{
+    static uint8_t note[LONG_NOTE];
+    Td__Wire__QueueOpen open = TD__WIRE__QUEUE_OPEN__INIT;
+    Td__Wire__QueuePut put = TD__WIRE__QUEUE_PUT__INIT;
+    Td__Wire__Call opens = TD__WIRE__CALL__INIT, puts = TD__WIRE__CALL__INIT;
+    open.queue = put.queue = 1, open.name = (char *)"long", open.role = 3;
+    put.note = (ProtobufCBinaryData){sizeof note, note};
+    opens.queue_open = &open, puts.queue_put = &put;
+    Td__Wire__Reply *reply = raw_ask(r, &opens);
+    CU_ASSERT_TRUE_FATAL(reply && !reply->error);
+    reply = raw_ask(r, &puts);
+    CU_ASSERT_TRUE_FATAL(reply && !reply->error);
+}
+
+static void ask_for_note(raw *r)
+{
+    Td__Wire__QueueGet get = TD__WIRE__QUEUE_GET__INIT;
+    Td__Wire__Call call = TD__WIRE__CALL__INIT;
+    get.queue = 1, call.queue_get = &get;
+    CU_ASSERT_TRUE(raw_call(r, &call) != 0);
+}
+
+static void take_note(raw *r)
+{
+    const Td__Wire__Reply *reply = raw_reply(r, TEST_LONG_MS);
+    CU_ASSERT_TRUE(reply && reply->item && reply->item->note.len == LONG_NOTE);
+}
+
+/* The socket is full of an answer when the ring begins: the rest goes through the socket, too. */
+static void begins_behind_a_long_answer(void)
+{
+    ringer x;
+    ringer_open(&x, sizeof(td_ring_memory));
+    put_long_note(&x.r);
+    td_ring_clear(x.memory);
+    ask_for_note(&x.r);
+    Td__Wire__Ring ring = TD__WIRE__RING__INIT;
+    Td__Wire__Call call = TD__WIRE__CALL__INIT;
+    ring.lease = x.lease, call.ring = &ring;
+    CU_ASSERT_TRUE(raw_call(&x.r, &call) != 0);
+    test_sleep_ms(50);
+    take_note(&x.r);
+    const Td__Wire__Reply *reply = raw_reply(&x.r, TEST_LONG_MS);
+    CU_ASSERT_TRUE(reply && !reply->error && reply->serial == call.serial);
+    ringer_close(&x);
+    back_to_normal();
+}
+
+/* One descriptor at a time is on its way, and nothing tells when it is read: what had to wait for that goes at once
+ * then, however long it is, not when something else happens. */
+static void behind_a_descriptor(void)
+{
+    enum { SOON_MS = 2000 };
+    raw r;
+    CU_ASSERT_TRUE_FATAL(raw_open(&r, d.socket));
+    put_long_note(&r);
+    for (uint64_t bytes = 64; bytes <= 16 << 20; bytes *= 1 << 18) { /* of two segments */
+        Td__Wire__Lease lease = TD__WIRE__LEASE__INIT;
+        Td__Wire__Call call = TD__WIRE__CALL__INIT;
+        lease.bytes = bytes, call.lease = &lease;
+        CU_ASSERT_TRUE(raw_call(&r, &call) != 0);
+        test_sleep_ms(50); /* the first is on its way */
+    }
+    ask_for_note(&r);
+    test_sleep_ms(50);
+    uint64_t from = test_now_ms();
+    for (int i = 0; i < 2; i++) {
+        const Td__Wire__Reply *reply = raw_reply(&r, TEST_LONG_MS);
+        CU_ASSERT_TRUE(reply && reply->address && reply->address->descriptor);
+    }
+    take_note(&r);
+    CU_ASSERT_TRUE(test_now_ms() - from < SOON_MS);
+    raw_close(&r);
+    back_to_normal();
+}
+
 TD_CUNIT_MAIN_WITH("rings", start, stop, {"wrong leases", wrong_leases},
                    {"it works and is counted", works_and_is_counted}, {"its lease is taken", lease_is_taken},
                    {"impossible positions", impossible_positions}, {"words at random", words_at_random},
                    {"bad frames", bad_frames}, {"bells without end", bell_ringer}, {"never reads", never_reads},
                    {"written before the end", written_before_the_end},
-                   {"a descriptor without its frame", a_descriptor_without_its_frame})
+                   {"a descriptor without its frame", a_descriptor_without_its_frame},
+                   {"it begins behind a long answer", begins_behind_a_long_answer},
+                   {"behind a descriptor", behind_a_descriptor})
