@@ -317,20 +317,32 @@ int td_writer_end(td_writer *w, size_t bytes, unsigned kind, int fd)
     return TD_OK;
 }
 
-int td_writer_hand_over(td_writer *w, uint8_t *block, size_t capacity, size_t at, size_t bytes, unsigned kind)
+/* What waits goes before the frame that lies at `at` in the block, which is the writer's from then on. */
+static void move_to(td_writer *w, uint8_t *block, size_t capacity, size_t at)
 {
-    if (bytes <= KEEP_BUFFER || td_writer_pending(w)) {
-        uint8_t *to = td_writer_begin(w, bytes);
-        if (to) memcpy(to, block + at, bytes);
-        free(block);
-        return to ? td_writer_end(w, bytes, kind, -1) : TD_E_SYSTEM;
-    }
+    size_t waits = td_writer_pending(w), start = at - TD_FRAME_HEADER - waits;
+    if (waits) memcpy(block + start, w->buffer + w->start, waits);
+    for (int i = 0; i < w->nfds; i++) w->fds[i].at += start - w->start;
+    w->ring_from = w->ring_from > w->start ? w->ring_from + start - w->start : 0;
     free(w->buffer);
     w->buffer = block;
     w->capacity = capacity;
-    w->start = w->end = at - TD_FRAME_HEADER;
-    w->ring_from = 0;
-    return td_writer_end(w, bytes, kind, -1);
+    w->start = start;
+    w->end = start + waits;
+}
+
+int td_writer_hand_over(td_writer *w, uint8_t *block, size_t capacity, size_t at, size_t bytes, unsigned kind, int fd)
+{
+    if (bytes > KEEP_BUFFER && td_writer_pending(w) + TD_FRAME_HEADER <= at) {
+        move_to(w, block, capacity, at);
+        return td_writer_end(w, bytes, kind, fd);
+    }
+    uint8_t *to = td_writer_begin(w, bytes);
+    if (to) memcpy(to, block + at, bytes);
+    free(block);
+    if (to) return td_writer_end(w, bytes, kind, fd);
+    close_fd(&fd);
+    return TD_E_SYSTEM;
 }
 
 void td_writer_use_ring(td_writer *w, td_ring *ring)

@@ -96,9 +96,10 @@ void td_writer_deinit(td_writer *w); /* closes descriptors that were not sent */
 uint8_t *td_writer_begin(td_writer *w, size_t bytes);
 /* End it with the bytes really written. `fd` (or -1) is taken over. */
 int td_writer_end(td_writer *w, size_t bytes, unsigned kind, int fd);
-/* A whole frame, `bytes` of payload at `at` in a block of malloc, which is taken over, with room for a header before
- * it. A large one is not copied, unless something else waits to go out. TD_E_SYSTEM without memory. */
-int td_writer_hand_over(td_writer *w, uint8_t *block, size_t capacity, size_t at, size_t bytes, unsigned kind);
+/* A whole frame, `bytes` of payload at `at` in a block of malloc, which is taken over as `fd` (or -1) is, with room for
+ * a header before it. A large one is not copied where what waits to go out fits there, too. TD_E_SYSTEM without memory.
+ */
+int td_writer_hand_over(td_writer *w, uint8_t *block, size_t capacity, size_t at, size_t bytes, unsigned kind, int fd);
 /* What is written from here on goes through the ring. */
 void td_writer_use_ring(td_writer *w, td_ring *ring);
 size_t td_writer_pending(const td_writer *w);

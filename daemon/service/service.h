@@ -170,9 +170,12 @@ typedef struct td_queue_item {
     size_t note_bytes;
     uint64_t place;      /* in its queue: so many were put before it */
     td_account *account; /* who put it: pays for its place, by its size in objects, and for the note's bytes */
+    uint64_t cost;       /* these objects */
+    td_dead remains;     /* of a large one that has gone: its tensors are let go of in parts */
 } td_queue_item;
-int td_queue_item_new(td_queue_item **out, td_account *account, int count, td_tensor *const *tensors, const void *note,
-                      size_t note_bytes, td_error *e);
+/* With room for so many tensors and for a note, none of which is there yet. */
+int td_queue_item_new(td_queue_item **out, td_account *account, size_t most, size_t note_bytes, td_error *e);
+void td_queue_item_add(td_queue_item *i, td_tensor *t);
 void td_queue_item_free(td_queue_item *i);
 
 /* One session's part in a queue. */

@@ -131,6 +131,13 @@ static bool awaited(const Td__Wire__Call *c)
     return !(c->publish && c->publish->lasts_ms) && !(c->queue_put && c->queue_put->later);
 }
 
+void td_call_failed(td_session *s, const Td__Wire__Call *call, td_error *why)
+{
+    if (!why->op[0]) snprintf(why->op, sizeof why->op, "%s", request_of(call)->name);
+    td_reply_error(s, call->serial, why);
+    if (awaited(call)) td_session_told(s, why);
+}
+
 int td_step_call(td_session *s)
 {
     td_error why = {0};
@@ -139,8 +146,6 @@ int td_step_call(td_session *s)
     td_lap_is(s->service->laps, r->name);
     int rc = r->run(s, s->call, &why);
     if (rc <= 0) return rc;
-    if (!why.op[0]) snprintf(why.op, sizeof why.op, "%s", r->name);
-    td_reply_error(s, s->call->serial, &why);
-    if (awaited(s->call)) td_session_told(s, &why);
+    td_call_failed(s, s->call, &why);
     return TD_OK;
 }

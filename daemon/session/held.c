@@ -3,7 +3,7 @@
  * They are held beside the stream, which goes on, for whoever brings what one waits for may be another thread of the
  * same client. Each is answered when its time has come, by its serial, in the order in which the waits ended. What one
  * holds is charged and goes with the session; one that finds TD_HELD_MOST before it waits in the stream until there are
- * fewer. Callbacks only take note (td_held_over); what follows is a turn's work. */
+ * fewer. Callbacks only take note (td_held_over); what follows is a turn's work, or that of several. */
 #include "daemon/session/state.h"
 
 #include <stdlib.h>
@@ -37,6 +37,20 @@ void *td_held_new(td_session *s, const td_wait_kind *kind, size_t bytes, uint64_
     return h;
 }
 
+/* The first of those that are over. */
+static void over_next(td_session *s, td_held *h)
+{
+    h->next_over = s->over;
+    s->over = h;
+    if (!h->next_over) s->last_over = &h->next_over;
+}
+
+void td_held_next(td_held *h)
+{
+    h->wait.over = true;
+    over_next(h->session, h);
+}
+
 void td_held_over(td_held *h, const td_error *error)
 {
     td_session *s = h->session;
@@ -59,13 +73,22 @@ static void held_free(td_session *s, td_held *h)
     td_session_woken(s, TD_BY_HELD);
 }
 
-void td_held_finish(td_session *s)
+int td_held_finish(td_session *s)
 {
+    enum { PART = 64 };
     td_held *h = s->over;
     s->over = h->next_over;
+    h->next_over = NULL;
     if (!s->over) s->last_over = &s->over;
+    h->goes_on = TD_HELD_ENDS;
     h->wait.kind->finish(s, &h->wait);
-    held_free(s, h);
+    if (h->goes_on == TD_HELD_ENDS) {
+        held_free(s, h);
+    } else if (h->goes_on == TD_HELD_MORE) {
+        over_next(s, h);
+        return PART;
+    }
+    return 1;
 }
 
 void td_held_refuse(td_session *s, td_held *h, const td_error *why)

@@ -4,6 +4,7 @@
 #include "proto/device.h"
 
 #include <stdlib.h>
+#include <unistd.h>
 
 enum { MOST_HELD_BACK = 4096 }; /* bytes */
 
@@ -14,7 +15,10 @@ static void put_reply(td_session *s, Td__Wire__Reply *r, int fd)
     s->gone.count = 0;
     size_t n = td__wire__reply__get_packed_size(r);
     uint8_t *at = td_writer_begin(s->io.writer, n);
-    if (!at) return; /* without memory for a reply the client runs into its deadline */
+    if (!at) { /* without memory for a reply the client runs into its deadline */
+        if (fd >= 0) close(fd);
+        return;
+    }
     td__wire__reply__pack(r, at);
     td_writer_end(s->io.writer, n, TD_FRAME_REPLY, fd);
     s->service->bytes_out += n + TD_FRAME_HEADER;
@@ -26,18 +30,30 @@ void td_reply_send(td_session *s, Td__Wire__Reply *r, int fd)
     s->io.wrote(s->io.arg);
 }
 
-void td_reply_packed(td_session *s, size_t n)
+/* ---- long ones, packed in parts */
+
+size_t td_reply_head(uint8_t *to, unsigned field, size_t length)
 {
-    td_writer_end(s->io.writer, n, TD_FRAME_REPLY, -1);
-    s->service->bytes_out += n + TD_FRAME_HEADER;
-    s->io.wrote(s->io.arg);
+    size_t n = 0;
+    to[n++] = (uint8_t)(field << 3 | 2);
+    for (; length >= 0x80; length >>= 7) to[n++] = (uint8_t)(length | 0x80);
+    to[n++] = (uint8_t)length;
+    return n;
 }
 
-int td_reply_hand_over(td_session *s, uint8_t *block, size_t capacity, size_t at, size_t n)
+int td_reply_long(td_session *s, uint64_t serial, unsigned field, td_long_reply *l, int fd)
 {
-    int rc = td_writer_hand_over(s->io.writer, block, capacity, at, n, TD_FRAME_REPLY);
+    Td__Wire__Reply r = TD__WIRE__REPLY__INIT;
+    uint8_t front[64], *block = l->block;
+    r.serial = serial;
+    size_t n = td__wire__reply__pack(&r, front);
+    n += td_reply_head(front + n, field, l->end - l->front);
+    size_t at = l->front - n, bytes = l->end - at;
+    memcpy(block + at, front, n);
+    l->block = NULL;
+    int rc = td_writer_hand_over(s->io.writer, block, l->capacity, at, bytes, TD_FRAME_REPLY, fd);
     if (rc) return rc;
-    s->service->bytes_out += n + TD_FRAME_HEADER;
+    s->service->bytes_out += bytes + TD_FRAME_HEADER;
     s->io.wrote(s->io.arg);
     return TD_OK;
 }

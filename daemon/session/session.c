@@ -346,6 +346,12 @@ static bool unread(const td_session *s)
     return td_writer_pending(s->io.writer) > s->all->max_unread;
 }
 
+/* Is there no room for an answer, whatever it brings? */
+static bool unread_for_held(const td_session *s)
+{
+    return unread(s) || td_writer_descriptors_full(s->io.writer);
+}
+
 static int step_activity(td_session *s, td_error *e)
 {
     td_lap_is(s->service->laps, s->activity->kind->name);
@@ -363,14 +369,14 @@ td_run td_session_run_until(td_session *s, int most, uint64_t *until, td_error *
 {
     if (s->clones) return TD_RUN_SUSPENDED;
     for (int unseen = LOOK_EACH;; unseen += s->worth) {
-        if (s->over && unread(s)) return TD_RUN_STALLED; /* a record may end what these answers are about */
-        if ((s->activity || unseen >= LOOK_EACH) && turn_over(s, until)) return TD_RUN_MORE;
+        if (s->over && unread_for_held(s)) return TD_RUN_STALLED; /* a record may end what these answers are about */
+        if ((s->activity || s->over || unseen >= LOOK_EACH) && turn_over(s, until)) return TD_RUN_MORE;
         if (unseen >= LOOK_EACH) unseen = 0;
         s->worth = 1;
         if (s->over) {
             td_lap_is(s->service->laps, "held");
-            td_held_finish(s);
-            if (--most <= 0) return TD_RUN_MORE;
+            most -= td_held_finish(s);
+            if (most <= 0) return TD_RUN_MORE;
             continue;
         }
         if (!finish_wait(s)) return TD_RUN_SUSPENDED;

@@ -141,6 +141,8 @@ typedef struct td_held {
     td_session *session;
     size_t bytes; /* of all of it, which is charged */
     td_error error;
+    /* As `finish` leaves it: answered; or it is to be called again, next of all, or when td_held_over() says so. */
+    enum { TD_HELD_ENDS, TD_HELD_MORE, TD_HELD_LATER } goes_on;
 } td_held;
 
 /* A reply that comes when tasks have ended; see promise.c. Each kind has a struct that begins with it. */
@@ -351,6 +353,7 @@ void td_unpack_gone(td_session *s);
 /* life.c */
 void td_session_welcome(td_session *s, uint32_t table_hash);
 /* call.c: one request. The same results. */
+void td_call_failed(td_session *s, const Td__Wire__Call *call, td_error *why); /* that is its answer */
 td_tensor *td_call_tensor(td_session *s, uint32_t id, td_error *e); /* with a value; NULL with `e` */
 int td_call_new_id(td_session *s, uint32_t id, td_error *e);        /* may it be bound? */
 /* names.c */
@@ -367,12 +370,17 @@ int td_call_program_publish(td_session *s, const Td__Wire__Call *call, td_error 
 int td_call_program_captured(td_session *s, const Td__Wire__Call *call, td_error *e);
 int td_call_program_plans(td_session *s, const Td__Wire__Call *call, td_error *e);
 /* queues.c */
+td_queue_handle *td_session_queue(td_session *s, uint32_t id, td_error *e); /* that is open; NULL with `e` */
+void td_queue_close_when_in(td_session *s, td_queue_handle *h);             /* the end of a closing one */
 int td_call_queue_open(td_session *s, const Td__Wire__Call *call, td_error *e);
+int td_call_queue_close(td_session *s, const Td__Wire__Call *call, td_error *e);
+int td_call_queue_look(td_session *s, const Td__Wire__Call *call, td_error *e);
+/* items.c */
 int td_call_queue_put(td_session *s, const Td__Wire__Call *call, td_error *e);
 int td_call_queue_get(td_session *s, const Td__Wire__Call *call, td_error *e);
-int td_call_queue_close(td_session *s, const Td__Wire__Call *call, td_error *e);
 int td_call_queue_return(td_session *s, const Td__Wire__Call *call, td_error *e);
-int td_call_queue_look(td_session *s, const Td__Wire__Call *call, td_error *e);
+/* The handle closes: its gets that still wait end so. */
+void td_queue_refuse_gets(td_session *s, const td_queue_handle *of, const td_error *why);
 int td_step_call(td_session *s);
 /* held.c */
 /* Before a request that may have to be held: TD_AGAIN when there are too many. */
@@ -382,8 +390,10 @@ int td_held_room(td_session *s);
 void *td_held_new(td_session *s, const td_wait_kind *kind, size_t bytes, uint64_t serial, td_error *e);
 /* Its wait has ended; called from within other calls, so it only takes note. */
 void td_held_over(td_held *h, const td_error *error);
-/* Answer the first whose wait has ended (s->over). */
-void td_held_finish(td_session *s);
+/* It need not wait at all: it is finished next, in the turn that is on. */
+void td_held_next(td_held *h);
+/* Answer the first whose wait has ended (s->over), or do a part of that. What it was worth, in records. */
+int td_held_finish(td_session *s);
 /* It is cancelled, and answered so. */
 void td_held_refuse(td_session *s, td_held *h, const td_error *why);
 /* The client gives a request up: it is answered so, unless it has been answered. */
@@ -505,10 +515,17 @@ void td_session_leases_changed(td_sessions *all);
 
 /* reply.c */
 void td_reply_send(td_session *s, Td__Wire__Reply *r, int fd);
-/* What was written after td_writer_begin. */
-void td_reply_packed(td_session *s, size_t n);
-/* One that lies in a block of malloc: td_writer_hand_over. */
-int td_reply_hand_over(td_session *s, uint8_t *block, size_t capacity, size_t at, size_t n);
+/* A reply whose one field, a message, is packed in parts: the first TD_REPLY_FRONT bytes of the block, at the least, are
+ * for what comes before it, and for other replies that wait. */
+enum { TD_REPLY_FRONT = 1024, TD_REPLY_HEAD = 8 };
+typedef struct td_long_reply {
+    uint8_t *block; /* of malloc */
+    size_t capacity, front, end;
+} td_long_reply;
+/* The head of a part of a message: its field, and how long it is. At most TD_REPLY_HEAD bytes. */
+size_t td_reply_head(uint8_t *to, unsigned field, size_t length);
+/* Takes the block, and `fd` (or -1). */
+int td_reply_long(td_session *s, uint64_t serial, unsigned field, td_long_reply *l, int fd);
 void td_reply_error(td_session *s, uint64_t serial, const td_error *error);
 /* And what was printed before that. */
 void td_reply_error_after(td_session *s, uint64_t serial, const td_error *error, const char *said, size_t n);

@@ -7,7 +7,6 @@
 #include "daemon/tensor/device.h"
 #include "proto/device.h"
 
-#include <assert.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,7 +17,6 @@ enum {
     MOST_ROWS = 10000,
     SOME = 32,             /* rows at a time */
     COST = 32,             /* of these, in records */
-    FRONT = 1024,          /* room before the rows, for what comes first in the reply */
     MOST_BYTES = 12 << 20, /* a frame takes a little more */
     COPIED_MOST = 64 << 10,
     FREE_HERE = 1 << 20,
@@ -40,8 +38,7 @@ struct td_session_table {
     filler fill;
     const char *const *columns;
     size_t n_columns;
-    uint8_t *bytes; /* room, then rows, as they are sent */
-    size_t n, room;
+    td_long_reply reply; /* rows, as they are sent */
     uint32_t rows;
     bool begun, failed;
     td_session *at;    /* the next session */
@@ -53,29 +50,21 @@ struct td_session_table {
 
 static uint8_t *make_room(table *b, size_t n)
 {
-    if (b->failed || n > MOST_BYTES - b->n) return NULL;
-    if (b->n + n > b->room) {
-        size_t room = b->room ? 2 * b->room : 4096;
-        while (room < b->n + n) room *= 2;
+    td_long_reply *r = &b->reply;
+    if (b->failed || n > MOST_BYTES - r->end) return NULL;
+    if (r->end + n > r->capacity) {
+        size_t room = r->capacity ? 2 * r->capacity : 4096;
+        while (room < r->end + n) room *= 2;
         if (room > COPIED_MOST) room = MOST_BYTES; /* what is not used takes no memory */
-        uint8_t *more = realloc(b->bytes, room);
+        uint8_t *more = realloc(r->block, room);
         if (!more) return NULL;
-        b->bytes = more;
-        b->room = room;
+        r->block = more;
+        r->capacity = room;
     }
-    return b->bytes + b->n;
+    return r->block + r->end;
 }
 
-/* The head of a part of a message: its field, and how long it is. */
-static size_t put_head(uint8_t *to, unsigned field, size_t length)
-{
-    size_t n = 0;
-    to[n++] = (uint8_t)(field << 3 | 2);
-    for (; length >= 0x80; length >>= 7) to[n++] = (uint8_t)(length | 0x80);
-    to[n++] = (uint8_t)length;
-    return n;
-}
-enum { MOST_HEAD = 8, TABLE_OF_REPLY = 9, ROWS_OF_TABLE = 2, MOST_COLUMNS = 16 };
+enum { TABLE_OF_REPLY = 9, ROWS_OF_TABLE = 2, MOST_COLUMNS = 16 };
 
 static void add_row(table *b, size_t ncells, const Td__Wire__Cell *cells)
 {
@@ -86,14 +75,14 @@ static void add_row(table *b, size_t ncells, const Td__Wire__Cell *cells)
     r.n_cells = ncells;
     r.cells = list;
     size_t n = td__wire__row__get_packed_size(&r);
-    uint8_t *at = make_room(b, n + MOST_HEAD);
+    uint8_t *at = make_room(b, n + TD_REPLY_HEAD);
     if (!at) {
         b->failed = true;
         return;
     }
-    size_t head = put_head(at, ROWS_OF_TABLE, n);
+    size_t head = td_reply_head(at, ROWS_OF_TABLE, n);
     td__wire__row__pack(&r, at + head);
-    b->n += head + n;
+    b->reply.end += head + n;
     b->rows++;
 }
 
@@ -509,32 +498,23 @@ static bool drop_table(td_activity *a, int most)
     b->all->table = NULL;
     if (b->maps_file) fclose(b->maps_file);
     const td_service_options *o = &b->all->service->options;
-    if (b->bytes && b->room > FREE_HERE && o->background) o->background(o->arg, free, NULL, b->bytes);
-    else free(b->bytes);
+    uint8_t *block = b->reply.block;
+    if (block && b->reply.capacity > FREE_HERE && o->background) o->background(o->arg, free, NULL, block);
+    else free(block);
     free(b);
     return true;
 }
 
-/* The reply's own fields, then its table: the columns, then the rows as they are. */
+/* Behind the rows: what they mean. */
 static int send_table(td_session *s, table *b)
 {
-    if (!make_room(b, 0)) return TD_E_SYSTEM;
-    Td__Wire__Reply r = TD__WIRE__REPLY__INIT;
     Td__Wire__Table t = TD__WIRE__TABLE__INIT;
-    r.serial = b->serial;
     t.columns = (char **)(uintptr_t)b->columns;
     t.n_columns = b->n_columns;
-    size_t before = td__wire__reply__get_packed_size(&r), columns = td__wire__table__get_packed_size(&t);
-    uint8_t head[MOST_HEAD];
-    size_t nhead = put_head(head, TABLE_OF_REPLY, columns + b->n - FRONT);
-    size_t front = before + nhead + columns;
-    assert(front + TD_FRAME_HEADER <= FRONT);
-    uint8_t *block = b->bytes, *at = block + FRONT - front;
-    at += td__wire__reply__pack(&r, at);
-    memcpy(at, head, nhead);
-    td__wire__table__pack(&t, at + nhead);
-    b->bytes = NULL;
-    return td_reply_hand_over(s, block, b->room, FRONT - front, front + b->n - FRONT);
+    uint8_t *at = make_room(b, td__wire__table__get_packed_size(&t));
+    if (!at) return TD_E_SYSTEM;
+    b->reply.end += td__wire__table__pack(&t, at);
+    return td_reply_long(s, b->serial, TABLE_OF_REPLY, &b->reply, -1);
 }
 
 static int step_table(td_session *s, td_activity *a, td_error *e)
@@ -576,7 +556,7 @@ int td_call_status(td_session *s, const Td__Wire__Call *call, td_error *e)
                  .serial = call->serial,
                  .what = tables[k].what,
                  .fill = tables[k].fill,
-                 .n = FRONT};
+                 .reply = {.front = TD_REPLY_FRONT, .end = TD_REPLY_FRONT}};
     s->all->table = b;
     s->activity = &b->a;
     return TD_OK;

@@ -119,6 +119,31 @@ static void items(void)
     in_sync(c);
 }
 
+/* As large as they may be: of many tensors, and with a long note. */
+static void large_items(void)
+{
+    enum { TIMES = 8, NOTE = 6 << 20 };
+    td_client *c = join();
+    td_queue *q = td_queue_open(c, "large", TD_ANY_NUMBER, TD_PRODUCER | TD_CONSUMER);
+    td_array *each[TD_MAX_ITEM];
+    char *note = malloc(NOTE);
+    bench_check(q && note, "a queue");
+    memset(note, 'x', NOTE);
+    for (int i = 0; i < TD_MAX_ITEM; i++) each[i] = td_full(c, td_dims(8), i, TD_FLOAT32);
+    for (int both = 0; both < 2; both++) { /* some are there at the end */
+        for (int i = 0; i < TIMES; i++) {
+            bench_check(td_queue_put(q, td_arrays_of(TD_MAX_ITEM, each), NULL, 0, -1) == 0, "many tensors");
+            bench_check(td_queue_put(q, td_arrays(each[i]), note, NOTE, -1) == 0, "a long note");
+        }
+        for (int i = 0; i < 2 * TIMES && !both; i++) {
+            td_queue_item item;
+            bench_check(td_queue_get(q, &item, -1) == 0, "an item");
+            td_queue_item_clear(&item);
+        }
+    }
+    in_sync(c);
+}
+
 static void names(void)
 {
     td_client *c = join();
@@ -196,8 +221,9 @@ static void play(const char *only)
         const char *name;
         void (*run)(void);
     } parts[] = {{"ops", ops},       {"tensors", tensors}, {"backwards", backwards}, {"saved", saved},
-                 {"queued", queued}, {"held", held},       {"items", items},         {"names", names},
-                 {"leases", leases}, {"tables", tables},   {"programs", programs},   {"forked", forked}};
+                 {"queued", queued}, {"held", held},       {"items", items},         {"large_items", large_items},
+                 {"names", names},   {"leases", leases},   {"tables", tables},       {"programs", programs},
+                 {"forked", forked}};
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
         if (only && strcmp(only, parts[i].name) != 0) continue;
         pid_t pid = fork();

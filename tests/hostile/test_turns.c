@@ -515,6 +515,152 @@ static void woken_for_what_is_over(void)
     leave(&b);
 }
 
+/* ---- large items */
+
+enum { NOTE = 1 << 20, PARTS = TD_MAX_ITEM / 64 };
+
+static uint8_t note[NOTE];
+static uint32_t item_ids[TD_MAX_ITEM]; /* to bind */
+
+static void open_queue(client *c, const char *name)
+{
+    Td__Wire__QueueOpen open = TD__WIRE__QUEUE_OPEN__INIT;
+    Td__Wire__Call x = TD__WIRE__CALL__INIT;
+    open.name = (char *)(uintptr_t)name, open.queue = 1, open.role = 3, open.capacity = 4, x.queue_open = &open;
+    CU_ASSERT_FALSE(call(c, &x));
+    CU_ASSERT_EQUAL(last_code(c), TD_OK);
+}
+
+/* Of the tensors from id 1 on; the call is handed in. */
+static void put_large(client *c)
+{
+    Td__Wire__QueuePut put = TD__WIRE__QUEUE_PUT__INIT;
+    Td__Wire__Call x = TD__WIRE__CALL__INIT;
+    uint32_t ids[TD_MAX_ITEM];
+    for (uint32_t i = 0; i < TD_MAX_ITEM; i++) ids[i] = i + 1;
+    for (size_t i = 0; i < NOTE; i++) note[i] = (uint8_t)(i * 2654435761u >> 13);
+    put.queue = 1, put.n_ids = TD_MAX_ITEM, put.ids = ids, put.note = (ProtobufCBinaryData){NOTE, note};
+    x.queue_put = &put;
+    hand_in_call(c, &x);
+}
+
+static void get_large(client *c, uint32_t first)
+{
+    Td__Wire__QueueGet get = TD__WIRE__QUEUE_GET__INIT;
+    Td__Wire__Call x = TD__WIRE__CALL__INIT;
+    for (uint32_t i = 0; i < TD_MAX_ITEM; i++) item_ids[i] = first + i;
+    get.queue = 1, get.n_ids = TD_MAX_ITEM, get.ids = item_ids, get.timeout_ms = UINT32_MAX;
+    x.queue_get = &get;
+    hand_in_call(c, &x);
+}
+
+/* What came is what was put. */
+static void check_large(client *c)
+{
+    uint32_t bytes;
+    const uint8_t *h = c->writer.buffer + c->writer.start;
+    memcpy(&bytes, h, sizeof bytes);
+    CU_ASSERT_EQUAL_FATAL(td_writer_pending(&c->writer), TD_FRAME_HEADER + bytes);
+    Td__Wire__Reply *r = td__wire__reply__unpack(NULL, bytes, h + TD_FRAME_HEADER);
+    CU_ASSERT_TRUE_FATAL(r && r->item && !r->error);
+    const Td__Wire__Item *i = r->item;
+    CU_ASSERT_EQUAL_FATAL(i->n_descs, TD_MAX_ITEM);
+    CU_ASSERT_EQUAL_FATAL(i->n_addresses, TD_MAX_ITEM);
+    CU_ASSERT_TRUE(i->note.len == NOTE && memcmp(i->note.data, note, NOTE) == 0);
+    CU_ASSERT_TRUE(i->outside_rest && i->outside == UINT64_MAX);
+    int wrong = 0, descriptors = 0;
+    for (size_t k = 0; k < i->n_descs; k++) {
+        const td_object *x = td_objects_find(&c->session->objects, item_ids[k]);
+        const td_storage *st = x && x->tensor ? x->tensor->storage : NULL;
+        wrong += !st || i->descs[k]->dtype != TD_FLOAT32 || i->addresses[k]->offset != st->extent.offset;
+        descriptors += i->addresses[k]->descriptor;
+    }
+    CU_ASSERT_EQUAL(wrong, 0);
+    CU_ASSERT_EQUAL(descriptors, c->writer.nfds);
+    td__wire__reply__free_unpacked(r, NULL);
+    td_writer_deinit(&c->writer);
+    td_writer_init(&c->writer);
+}
+
+static void tensors_of_an_item(client *c)
+{
+    for (uint32_t id = 1; id <= TD_MAX_ITEM; id++) zeros(c, id);
+    finish(c);
+}
+
+/* How many turns it takes until there is nothing to do, the small one served after each. */
+static int turns_until_idle(client *c, client *small)
+{
+    int n = 1;
+    for (; !turn(c); n++) small_wish(small);
+    return n;
+}
+
+/* One that is put is gathered in turns, and one that comes is bound and told in turns; both ways it may go. */
+static void a_large_item(void)
+{
+    client a, b, c;
+    join(&a), join(&b), join(&c);
+    zeros(&b, 1);
+    finish(&b);
+    tensors_of_an_item(&a);
+    open_queue(&a, "large"), open_queue(&c, "large");
+    put_large(&a);
+    int put = turns_until_idle(&a, &b);
+    CU_ASSERT_EQUAL(last_code(&a), TD_OK);
+    get_large(&c, 1);
+    int got = turns_until_idle(&c, &b);
+    check_large(&c);
+    get_large(&c, 5001); /* before one is there */
+    CU_ASSERT_TRUE(turn(&c));
+    put_large(&a);
+    turns_until_idle(&a, &b);
+    CU_ASSERT_TRUE(turns_until_idle(&c, &b) >= 3 * PARTS * 64 / RECORDS);
+    check_large(&c);
+    printf("\n    %d tensors and %d bytes: %d turns to put, %d to get", TD_MAX_ITEM, NOTE, put, got);
+    CU_ASSERT_TRUE(put >= PARTS * 64 / RECORDS);
+    CU_ASSERT_TRUE(got >= 3 * PARTS * 64 / RECORDS); /* bound, waited for, told */
+    leave(&a), leave(&b), leave(&c);
+}
+
+/* Who ends in the midst of it leaves nothing, and an item that is not all bound yet lies in its queue again. */
+static void a_large_item_that_is_left(void)
+{
+    client a, b, c;
+    join(&a), join(&b);
+    zeros(&b, 1);
+    finish(&b);
+    open_queue(&b, "left");
+    for (int after = 1; after <= 3; after++) {
+        join(&a);
+        tensors_of_an_item(&a);
+        open_queue(&a, "left");
+        put_large(&a);
+        for (int i = 0; i < after; i++) CU_ASSERT_FALSE(turn(&a));
+        leave(&a);
+        while (td_sessions_clear(&sessions, CLEAR)) small_wish(&b);
+        CU_ASSERT_EQUAL(td_queue_look(&service, "left").items, 0);
+    }
+    join(&a);
+    tensors_of_an_item(&a);
+    open_queue(&a, "left");
+    put_large(&a);
+    turns_until_idle(&a, &b);
+    uint32_t items = 1;
+    for (int after = 1; items; after++) { /* until it is its own */
+        CU_ASSERT_TRUE_FATAL(after < 10 * PARTS);
+        join(&c);
+        open_queue(&c, "left");
+        get_large(&c, 1);
+        for (int i = 0; i < after; i++) CU_ASSERT_FALSE(turn(&c));
+        CU_ASSERT_EQUAL(td_queue_look(&service, "left").items, 0);
+        leave(&c);
+        items = td_queue_look(&service, "left").items;
+        CU_ASSERT_TRUE(items == 1 || after > 1);
+    }
+    leave(&a), leave(&b);
+}
+
 enum { DEADLINES = 150000 };
 
 static uint64_t last_fired;
@@ -1075,10 +1221,11 @@ static void large_frames(void)
 TD_CUNIT_MAIN_WITH("turns", start, stop, {"a backward", a_backward}, {"letting go", letting_go},
                    {"the end of a client", the_end_of_a_client}, {"the end of a holder", the_end_of_a_holder},
                    {"a clone", a_clone}, {"a clone that is left", a_clone_that_is_left},
-                   {"quota is given back", quota_is_given_back}, {"woken for what is over", woken_for_what_is_over},
-                   {"many deadlines", many_deadlines}, {"memory to be made", memory_to_be_made},
-                   {"refused beside many names", refused_beside_many_names}, {"table after table", table_after_table},
-                   {"lease after lease", lease_after_lease}, {"ahead of the workers", ahead_of_the_workers},
-                   {"answers before records", answers_before_records},
+                   {"quota is given back", quota_is_given_back}, {"a large item", a_large_item},
+                   {"a large item that is left", a_large_item_that_is_left},
+                   {"woken for what is over", woken_for_what_is_over}, {"many deadlines", many_deadlines},
+                   {"memory to be made", memory_to_be_made}, {"refused beside many names", refused_beside_many_names},
+                   {"table after table", table_after_table}, {"lease after lease", lease_after_lease},
+                   {"ahead of the workers", ahead_of_the_workers}, {"answers before records", answers_before_records},
                    {"sites of an ended client", sites_of_an_ended_client}, {"programs that come", programs_that_come},
                    {"large frames", large_frames}, {"many large frames", many_large_frames})

@@ -96,7 +96,9 @@ static td_queue_item *item(float v)
 {
     td_tensor *t = tensor(v);
     td_queue_item *i = NULL;
-    CU_ASSERT_EQUAL(td_queue_item_new(&i, NULL, 1, &t, "note", 4, NULL), TD_OK);
+    CU_ASSERT_EQUAL_FATAL(td_queue_item_new(&i, NULL, 1, 4, NULL), TD_OK);
+    td_queue_item_add(i, t);
+    memcpy(i->note, "note", 4);
     td_tensor_unref(t);
     return i;
 }
