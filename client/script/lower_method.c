@@ -95,6 +95,31 @@ static uint32_t list_of_tuple(td_lower *l, uint32_t call, uint32_t value)
     return td_low_list(l, call, n, items);
 }
 
+/* Put a list in order: argument k of the call says whether the largest come first. */
+static uint32_t sort(td_lower *l, uint32_t call, uint32_t list, uint32_t k)
+{
+    uint32_t n = td_low_node(l, call)->n, in[2] = {list}, arg = n > k ? td_low_kid(l, call, k) : 0;
+    bool named = arg && td_low_node(l, arg)->kind == TD_N_KEYWORD;
+    if (n > k + 1 || (named && strcmp(td_low_text(l, arg), "reverse") != 0))
+        td_low_wrong(l, n > k + 1 ? td_low_kid(l, call, k + 1) : arg,
+                     "a list of a program is sorted by its items; only 'reverse' is known");
+    if (arg)
+        in[1] = td_low_convert(l, arg, td_low_expr(l, named ? td_low_kid(l, arg, 0) : arg), td_low_plain(l, TD_T_BOOL));
+    else in[1] = td_low_made(l, td_ir_bool(l->e, false));
+    return td_low_prim(l, call, "sort", 2, in);
+}
+
+/* sorted(list), sorted(list, reverse=True) */
+static uint32_t sorted(td_lower *l, uint32_t call)
+{
+    if (td_low_node(l, call)->n < 2) td_low_wrong(l, call, "'sorted' wants a list");
+    uint32_t list = td_low_expr(l, td_low_kid(l, call, 1));
+    if (td_low_kind(l, list) != TD_T_LIST) td_low_wrong(l, call, "'sorted' of a program takes a list");
+    list = td_low_prim(l, call, "copy", 1, &list);
+    sort(l, call, list, 2);
+    return list;
+}
+
 bool td_low_builtin(td_lower *l, uint32_t call, const char *name, uint32_t *value)
 {
     static const struct {
@@ -109,6 +134,7 @@ bool td_low_builtin(td_lower *l, uint32_t call, const char *name, uint32_t *valu
         return *value = td_low_isinstance(l, call), true;
     if (strcmp(name, "print") == 0) return *value = print(l, call), true;
     if (strcmp(name, "format") == 0) return *value = format(l, call), true;
+    if (strcmp(name, "sorted") == 0) return *value = sorted(l, call), true;
     if (strcmp(name, "range") == 0 || strcmp(name, "enumerate") == 0 || strcmp(name, "zip") == 0)
         td_low_wrong(l, call, "'%s' stands behind 'in' only; write a list: [i for i in %s(...)]", name, name);
     for (unsigned i = 0; i < sizeof casts / sizeof *casts; i++)
@@ -248,10 +274,11 @@ uint32_t td_low_method(td_lower *l, uint32_t call, uint32_t self, const char *na
     self = td_low_or_fail(l, self);
     if (td_low_kind(l, self) == TD_T_TENSOR) return method_of_tensor(l, call, self, name);
     if (td_low_kind(l, self) == TD_T_STR && strcmp(name, "format") == 0) return td_low_format_method(l, call, self);
-    static const char *const methods[] = {"append", "insert", "pop",        "extend",   "clear", "reverse",
-                                          "sort",   "copy",   "index",      "count",    "keys",  "values",
-                                          "items",  "get",    "update",     "join",     "split", "replace",
-                                          "find",   "strip",  "startswith", "endswith", "lower", "upper"};
+    if (td_low_kind(l, self) == TD_T_LIST && strcmp(name, "sort") == 0) return sort(l, call, self, 1);
+    static const char *const methods[] = {"append", "insert",     "pop",      "extend", "clear",   "reverse",
+                                          "copy",   "index",      "count",    "keys",   "values",  "items",
+                                          "get",    "update",     "join",     "split",  "replace", "find",
+                                          "strip",  "startswith", "endswith", "lower",  "upper"};
     uint32_t n, *values = td_low_arguments(l, call, self, &n), function = td_low_kid(l, call, 0);
     bool found = false;
     td_low_at(l, call);
@@ -261,7 +288,6 @@ uint32_t td_low_method(td_lower *l, uint32_t call, uint32_t self, const char *na
         td_low_wrong(l, function, "%s of a program has no '%.60s'", td_low_type_name(l, td_low_type(l, self)), name);
     type_empty_list(l, self, name, n, values);
     if (strcmp(name, "pop") == 0 && n == 1) values[n++] = td_low_made(l, td_ir_int(l->e, -1));
-    if (strcmp(name, "sort") == 0 && n == 1) values[n++] = td_low_made(l, td_ir_bool(l->e, false));
     if (strcmp(name, "get") == 0 && n == 2) {
         uint32_t *more = td_low_array(l, 3);
         more[0] = values[0], more[1] = values[1], more[2] = td_low_made(l, td_ir_none(l->e));

@@ -87,53 +87,86 @@ static int insert(td_prim_call *c)
     return TD_OK;
 }
 
-/* All items of one at the end of another, which may be the same. */
-static int add_items(td_prim_call *c, td_box *to, const td_box *from)
+/* ---- items of one list in another: of large ones some thousands a step */
+
+enum { A_STEP = 8192 };
+
+/* Where the items come from: those of `first` from `from` on by `step`, again and again; or, behind it, `then`. */
+typedef struct source {
+    const td_box *first, *then;
+    int64_t from, step;
+} source;
+
+static const td_val *item_of(const source *s, uint32_t k)
 {
-    uint32_t n = from->n;
-    int rc = td_val_room(c->purse, to, n, c->e);
-    for (uint32_t k = 0; k < n && !rc; k++) td_val_push(to, td_val_ref(from->items[k]));
-    return rc;
+    if (s->then && k >= s->first->n) return &s->then->items[k - s->first->n];
+    return &s->first->items[(s->from + k * s->step) % s->first->n];
 }
 
-static int extend(td_prim_call *c)
+/* How far this step goes. */
+static uint32_t some_more(const td_prim_call *c, uint64_t n)
 {
-    return add_items(c, c->in[0]->box, c->in[1]->box);
+    return (uint32_t)(n - c->kept->at < A_STEP ? n : c->kept->at + A_STEP);
 }
 
-static int copied(td_prim_call *c, const td_box *from)
+/* A new list of so many. */
+static int made_of(td_prim_call *c, uint64_t n, const source *from)
 {
-    int rc = td_val_box(c->purse, TD_T_LIST, from->n, c->out, c->e);
-    for (uint32_t k = 0; k < from->n && !rc; k++) c->out->box->items[k] = td_val_ref(from->items[k]);
-    return rc;
+    td_val *made = &c->kept->made;
+    uint64_t more = TD_VAL_ITEMS + 1; /* are refused */
+    int rc =
+        made->kind == TD_T_LIST ? TD_OK : td_val_box(c->purse, TD_T_LIST, (uint32_t)(n < more ? n : more), made, c->e);
+    if (rc) return rc;
+    uint32_t k = (uint32_t)c->kept->at, until = some_more(c, n);
+    for (; k < until; k++) made->box->items[k] = td_val_ref(*item_of(from, k));
+    c->kept->at = k;
+    if (k < n) return TD_EXEC_MORE;
+    c->out[0] = *made;
+    *made = td_val_none();
+    return TD_OK;
 }
 
 static int copy(td_prim_call *c)
 {
-    return copied(c, c->in[0]->box);
+    const td_box *b = c->in[0]->box;
+    return made_of(c, b->n, &(source){.first = b, .step = 1});
 }
 
 static int add(td_prim_call *c)
 {
-    int rc = copied(c, c->in[0]->box);
-    return rc ? rc : add_items(c, c->out->box, c->in[1]->box);
+    const td_box *a = c->in[0]->box, *b = c->in[1]->box;
+    return made_of(c, (uint64_t)a->n + b->n, &(source){.first = a, .then = b, .step = 1});
 }
 
 static int mul(td_prim_call *c)
 {
-    const td_box *from = c->in[0]->box;
+    const td_box *b = c->in[0]->box;
     uint64_t times = c->in[1]->i < 0 ? 0 : (uint64_t)c->in[1]->i, more = TD_VAL_ITEMS + 1;
-    uint64_t n = from->n * (times < more ? times : more);
-    int rc = td_val_box(c->purse, TD_T_LIST, (uint32_t)(n < more ? n : more), c->out, c->e); /* more are refused */
-    for (uint32_t k = 0; k < n && !rc; k++) c->out->box->items[k] = td_val_ref(from->items[k % from->n]);
-    return rc;
+    return made_of(c, b->n * (times < more ? times : more), &(source){.first = b, .step = 1});
+}
+
+/* All items of one at the end of another, which may be the same: as many as there are at the first step. */
+static int extend(td_prim_call *c)
+{
+    td_box *to = c->in[0]->box;
+    const td_box *from = c->in[1]->box;
+    td_val *n = &c->kept->made;
+    if (n->kind == TD_T_NONE) {
+        int rc = td_val_room(c->purse, to, from->n, c->e);
+        if (rc) return rc;
+        *n = td_val_int(from->n);
+    }
+    uint32_t until = some_more(c, (uint64_t)n->i);
+    for (; c->kept->at < until; c->kept->at++) td_val_push(to, td_val_ref(from->items[c->kept->at]));
+    return until < n->i ? TD_EXEC_MORE : TD_OK;
 }
 
 static int clear(td_prim_call *c)
 {
+    enum { FREED = 1024 };
     td_box *b = c->in[0]->box;
-    while (b->n) td_val_drop(c->purse, &b->items[--b->n]);
-    return TD_OK;
+    for (int k = 0; b->n && k < FREED; k++) td_val_drop(c->purse, &b->items[--b->n]);
+    return b->n ? TD_EXEC_MORE : TD_OK;
 }
 
 static int reverse(td_prim_call *c)
@@ -183,57 +216,7 @@ static int slice(td_prim_call *c)
     const td_box *b = c->in[0]->box;
     int64_t from, count, step;
     int rc = td_prim_slice(c, b->n, &from, &count, &step);
-    if (!rc) rc = td_val_box(c->purse, TD_T_LIST, (uint32_t)count, c->out, c->e);
-    for (int64_t k = 0; k < count && !rc; k++) c->out->box->items[k] = td_val_ref(b->items[from + k * step]);
-    return rc;
-}
-
-/* ---- looking for something */
-
-int td_prim_texts(td_prim_call *c, const td_val *list)
-{
-    enum { MOST = 2 << 20 }; /* bytes */
-    uint64_t bytes = 0;
-    for (uint32_t k = 0; k < list->box->n; k++)
-        if (list->box->items[k].kind == TD_T_STR) bytes += list->box->items[k].box->n;
-    c->work += (uint32_t)(bytes >> 6 < UINT32_MAX ? bytes >> 6 : UINT32_MAX);
-    if (bytes <= MOST) return TD_OK;
-    return td_fail(c->e, TD_E_INVALID, "the texts of the list are too long to be compared: %llu bytes",
-                   (unsigned long long)bytes);
-}
-
-static int64_t find(const td_prim_call *c)
-{
-    const td_box *b = c->in[0]->box;
-    for (uint32_t k = 0; k < b->n; k++)
-        if (td_val_equal(&b->items[k], c->in[1])) return k;
-    return -1;
-}
-
-static int contains(td_prim_call *c)
-{
-    int rc = td_prim_texts(c, c->in[0]);
-    if (!rc) c->out[0] = td_val_bool(find(c) >= 0);
-    return rc;
-}
-
-static int index_of(td_prim_call *c)
-{
-    int rc = td_prim_texts(c, c->in[0]);
-    int64_t at = rc ? -1 : find(c);
-    if (rc) return rc;
-    if (at < 0) return td_fail(c->e, TD_E_INVALID, "the value is not in the list");
-    return td_prim_int(c, at);
-}
-
-static int count(td_prim_call *c)
-{
-    const td_box *b = c->in[0]->box;
-    int64_t n = 0;
-    int rc = td_prim_texts(c, c->in[0]);
-    if (rc) return rc;
-    for (uint32_t k = 0; k < b->n; k++) n += td_val_equal(&b->items[k], c->in[1]);
-    return td_prim_int(c, n);
+    return rc ? rc : made_of(c, (uint64_t)count, &(source){.first = b, .from = from, .step = step});
 }
 
 /* ---- all of it */
@@ -277,68 +260,12 @@ static int sum_float(td_prim_call *c)
     return td_prim_float(c, sum);
 }
 
-/* From the left; equal ones stay in their order, also when the largest come first. */
-static void merge(td_val *to, const td_val *a, size_t na, const td_val *b, size_t nb, int sign)
-{
-    while (na && nb) {
-        bool second = sign * td_val_order(b, a) < 0;
-        *to++ = second ? *b++ : *a++;
-        if (second) nb--;
-        else na--;
-    }
-    memcpy(to, a, na * sizeof *a);
-    memcpy(to + na, b, nb * sizeof *b);
-}
-
-/* Runs of the list are in order; by pairs they become runs of twice their length. */
-static void merge_runs(td_val *items, td_val *room, size_t n, size_t run, int sign)
-{
-    for (size_t at = 0; at < n; at += 2 * run) {
-        size_t na = n - at < run ? n - at : run, nb = n - at - na < run ? n - at - na : run;
-        merge(room + at, items + at, na, items + at + na, nb, sign);
-    }
-    memcpy(items, room, n * sizeof *items);
-}
-
-/* A large list takes several steps, between which it is in some order. */
-static int sort(td_prim_call *c)
-{
-    enum { A_STEP = 1 << 16 }; /* items that are moved */
-    td_box *b = c->in[0]->box;
-    size_t n = b->n, run = c->kept->at ? c->kept->at : 1, bytes = (n + 1) * sizeof(td_val), moved = 0;
-    size_t each = n && b->items[0].kind == TD_T_STR ? 8 * n : n; /* a look at two texts takes its time */
-    int rc = td_prim_texts(c, c->in[0]);
-    if (!rc) rc = td_purse_take(c->purse, bytes, c->e);
-    if (rc) return rc;
-    td_val *room = malloc(bytes);
-    if (!room) {
-        td_purse_give(c->purse, bytes);
-        return td_no_memory(c->e, "to sort a list of %zu items", n);
-    }
-    for (; run < n && moved < A_STEP; run *= 2, moved += each) merge_runs(b->items, room, n, run, c->in[1]->i ? -1 : 1);
-    free(room);
-    td_purse_give(c->purse, bytes);
-    c->work += (uint32_t)moved;
-    c->kept->at = run;
-    return run < n ? TD_EXEC_MORE : TD_OK;
-}
-
 td_prim_fn *const td_prims_list[TD_PRIM_COUNT] = {
-    [TD_PRIM_LEN_LIST] = len,           [TD_PRIM_GETITEM_LIST] = getitem,
-    [TD_PRIM_SETITEM_LIST] = setitem,   [TD_PRIM_DELITEM_LIST] = delitem,
-    [TD_PRIM_POP_LIST] = pop,           [TD_PRIM_APPEND] = append,
-    [TD_PRIM_INSERT] = insert,          [TD_PRIM_EXTEND] = extend,
-    [TD_PRIM_COPY_LIST] = copy,         [TD_PRIM_ADD_LIST] = add,
-    [TD_PRIM_MUL_LIST] = mul,           [TD_PRIM_CLEAR_LIST] = clear,
-    [TD_PRIM_REVERSE] = reverse,        [TD_PRIM_SLICE_LIST] = slice,
-    [TD_PRIM_CONTAINS_INT] = contains,  [TD_PRIM_CONTAINS_FLOAT] = contains,
-    [TD_PRIM_CONTAINS_BOOL] = contains, [TD_PRIM_CONTAINS_LIST_STR] = contains,
-    [TD_PRIM_INDEX_INT] = index_of,     [TD_PRIM_INDEX_FLOAT] = index_of,
-    [TD_PRIM_INDEX_STR] = index_of,     [TD_PRIM_COUNT_INT] = count,
-    [TD_PRIM_COUNT_FLOAT] = count,      [TD_PRIM_COUNT_LIST_STR] = count,
-    [TD_PRIM_MIN_INT_LIST] = min,       [TD_PRIM_MIN_FLOAT_LIST] = min,
-    [TD_PRIM_MAX_INT_LIST] = max,       [TD_PRIM_MAX_FLOAT_LIST] = max,
-    [TD_PRIM_SUM_INT] = sum_int,        [TD_PRIM_SUM_FLOAT] = sum_float,
-    [TD_PRIM_SORT_INT] = sort,          [TD_PRIM_SORT_FLOAT] = sort,
-    [TD_PRIM_SORT_STR] = sort,
+    [TD_PRIM_LEN_LIST] = len,         [TD_PRIM_GETITEM_LIST] = getitem, [TD_PRIM_SETITEM_LIST] = setitem,
+    [TD_PRIM_DELITEM_LIST] = delitem, [TD_PRIM_POP_LIST] = pop,         [TD_PRIM_APPEND] = append,
+    [TD_PRIM_INSERT] = insert,        [TD_PRIM_EXTEND] = extend,        [TD_PRIM_COPY_LIST] = copy,
+    [TD_PRIM_ADD_LIST] = add,         [TD_PRIM_MUL_LIST] = mul,         [TD_PRIM_CLEAR_LIST] = clear,
+    [TD_PRIM_REVERSE] = reverse,      [TD_PRIM_SLICE_LIST] = slice,     [TD_PRIM_MIN_INT_LIST] = min,
+    [TD_PRIM_MIN_FLOAT_LIST] = min,   [TD_PRIM_MAX_INT_LIST] = max,     [TD_PRIM_MAX_FLOAT_LIST] = max,
+    [TD_PRIM_SUM_INT] = sum_int,      [TD_PRIM_SUM_FLOAT] = sum_float,
 };

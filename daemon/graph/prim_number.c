@@ -353,17 +353,6 @@ OF_BOOL(is_finite, isfinite(FLOAT(0)))
 OF_BOOL(eq, td_val_equal(c->in[0], c->in[1]))
 OF_BOOL(ne, !td_val_equal(c->in[0], c->in[1]))
 
-static int eq_texts(td_prim_call *c)
-{
-    int rc = td_prim_texts(c, c->in[0]);
-    return rc ? rc : eq(c);
-}
-static int ne_texts(td_prim_call *c)
-{
-    int rc = td_prim_texts(c, c->in[0]);
-    return rc ? rc : ne(c);
-}
-
 OF_BOOL(lt_int, INT(0) < INT(1))
 OF_BOOL(le_int, INT(0) <= INT(1))
 OF_BOOL(gt_int, INT(0) > INT(1))
@@ -480,10 +469,6 @@ td_prim_fn *const td_prims_number[TD_PRIM_COUNT] = {
     [TD_PRIM_EQ_STR] = eq,
     [TD_PRIM_EQ_DTYPE] = eq,
     [TD_PRIM_EQ_DEVICE] = eq,
-    [TD_PRIM_EQ_INT_LIST] = eq,
-    [TD_PRIM_EQ_FLOAT_LIST] = eq,
-    [TD_PRIM_EQ_BOOL_LIST] = eq,
-    [TD_PRIM_EQ_STR_LIST] = eq_texts,
     [TD_PRIM_NE_INT] = ne,
     [TD_PRIM_NE_FLOAT] = ne,
     [TD_PRIM_NE_BOOL] = ne,
@@ -491,10 +476,6 @@ td_prim_fn *const td_prims_number[TD_PRIM_COUNT] = {
     [TD_PRIM_NE_STR] = ne,
     [TD_PRIM_NE_DTYPE] = ne,
     [TD_PRIM_NE_DEVICE] = ne,
-    [TD_PRIM_NE_INT_LIST] = ne,
-    [TD_PRIM_NE_FLOAT_LIST] = ne,
-    [TD_PRIM_NE_BOOL_LIST] = ne,
-    [TD_PRIM_NE_STR_LIST] = ne_texts,
     [TD_PRIM_LT_INT] = lt_int,
     [TD_PRIM_LT_FLOAT] = lt_float,
     [TD_PRIM_LT_STR] = lt_str,

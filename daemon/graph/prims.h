@@ -26,9 +26,6 @@ typedef struct td_prim_call {
     td_prim_kept *kept; /* of calls for the same node that gave TD_EXEC_MORE before this one */
 } td_prim_call;
 
-/* A list's texts are about to be looked at: 0, or an error when that is more than a turn. */
-int td_prim_texts(td_prim_call *c, const td_val *list);
-
 /* 0, an error's code, that it has to wait or that there is more of it (run.h): then it is called again. */
 typedef int td_prim_fn(td_prim_call *c);
 
@@ -54,6 +51,7 @@ extern td_prim_fn *const td_prims_basic[TD_PRIM_COUNT];    /* constants, lists a
 extern td_prim_fn *const td_prims_number[TD_PRIM_COUNT];   /* numbers, and comparisons of all that can be compared */
 extern td_prim_fn *const td_prims_parse[TD_PRIM_COUNT];    /* numbers that texts say */
 extern td_prim_fn *const td_prims_list[TD_PRIM_COUNT];     /* what is done to lists */
+extern td_prim_fn *const td_prims_look[TD_PRIM_COUNT];     /* lists whose items are compared */
 extern td_prim_fn *const td_prims_dict[TD_PRIM_COUNT];     /* what is done to dicts */
 extern td_prim_fn *const td_prims_text[TD_PRIM_COUNT];     /* what is done to texts, and how values look as such */
 extern td_prim_fn *const td_prims_format[TD_PRIM_COUNT];   /* values as texts of a width */
@@ -62,9 +60,9 @@ extern td_prim_fn *const td_prims_gradient[TD_PRIM_COUNT]; /* backwards, and wha
 
 static inline td_prim_fn *td_prim_function(uint32_t prim)
 {
-    td_prim_fn *const *const families[] = {td_prims_basic,  td_prims_number, td_prims_parse,
-                                           td_prims_list,   td_prims_dict,   td_prims_text,
-                                           td_prims_format, td_prims_tensor, td_prims_gradient};
+    td_prim_fn *const *const families[] = {td_prims_basic,  td_prims_number,  td_prims_parse, td_prims_list,
+                                           td_prims_look,   td_prims_dict,    td_prims_text,  td_prims_format,
+                                           td_prims_tensor, td_prims_gradient};
     for (unsigned k = 0; k < sizeof families / sizeof families[0]; k++)
         if (families[k][prim]) return families[k][prim];
     return NULL;

@@ -157,6 +157,61 @@ def test_what_takes_many_steps():
     assert f(60000, words) == sorts(60000, words)
 
 
+def long_lists(n: int, words: list[str]):
+    """Each of what goes on in a later step, at its ends and in between."""
+    xs, ys = [str((i * 7919) % n) for i in range(n)], [(i * 7919) % n for i in range(n)]
+    last, first, other = xs[n - 1], xs[0], xs.copy()
+    looked = [last in xs, first in xs, "no" in xs, ys[n - 1] in ys, -1 in ys, xs == other, xs != other]
+    other[n - 1] = "no"
+    looked.extend([xs == other, xs != other, ys == ys[:], ys == ys[1:], ys != ys[::-1]])
+    found = [xs.index(last), xs.index(first), ys.index(ys[n // 2]), (xs + xs).count(last), xs.count("no"), (ys * 2).count(ys[n // 3])]
+    parts = [xs[3 : n - 3 : 7], xs[::-1][:5], (xs + words)[n - 2 :], (words * n)[n:][:4]]
+    xs.extend(xs)
+    xs.extend(words)
+    sizes = [len(xs), len(words * 0), len(ys + ys)]
+    ends = [xs[0], xs[n], xs[2 * n - 1], xs[2 * n]]
+    ties = [(i % 3, i) for i in range(2)]
+    floats = [float(y) for y in ys]
+    floats.sort(reverse=True)
+    down = sorted(other, reverse=True)
+    other.sort()
+    xs.clear()
+    return looked, found, parts, sizes, ends, ties, floats, down, sorted(other), xs
+
+
+@pytest.mark.parametrize("n", [2, 1023, 8192, 16383, 16384, 16385, 30000])
+def test_long_lists(n):
+    words = ["b", "a"]
+    assert td.jit.script(long_lists)(n, words) == long_lists(n, words)
+
+
+def missing(n: int):
+    return [i for i in range(n)].index(n)
+
+
+def too_many(n: int):
+    xs = [0] * n
+    return len(xs + xs)
+
+
+def test_long_lists_that_fail():
+    with pytest.raises(td.Error, match="the value is not in the list"):
+        td.jit.script(missing)(40000)
+    with pytest.raises(td.Error, match="at most 65536 items"):
+        td.jit.script(too_many)(40000)
+
+
+def test_long_texts_are_compared():
+    def f(n: int):
+        long = "x" * 60000
+        xs = [long + str(i) for i in range(n)]
+        ys = [long + str(i) for i in range(n)]
+        ys.sort()
+        return xs.index(long + str(n - 1)), ys[-1][60000:], xs == ys, xs.count(long)
+
+    assert td.jit.script(f)(200) == f(200)
+
+
 def casts(x, y):
     a, b, c = x.to(td.float32), x.to(y.dtype), x.double()
     for z in (a, b, c):
