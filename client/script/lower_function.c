@@ -232,6 +232,18 @@ static uint32_t default_value(td_lower *l, uint32_t call, uint32_t function, uin
     return value;
 }
 
+/* The parameter that a named argument means, or how many there are. What aten.py calls self is the input of a function.
+ */
+static uint32_t param_of(td_lower *l, uint32_t function, uint32_t arg, bool bound)
+{
+    uint32_t params = td_low_kid(l, function, 0), n = td_low_node(l, params)->n;
+    for (uint32_t k = 0; k < n; k++)
+        if (td_low_node(l, td_low_kid(l, params, k))->text == td_low_node(l, arg)->text) return k;
+    bool input = n && !bound && l->units[td_low_unit_of(l, function)].generic;
+    input = input && strcmp(td_low_text(l, arg), "input") == 0;
+    return input && strcmp(td_low_text(l, td_low_kid(l, params, 0)), "self") == 0 ? 0 : n;
+}
+
 /* Arguments in the order of the parameters; a default is lowered where it is used. `bound`: the first one is known,
  * and is `self` (TD_IR_NONE: no value). */
 static uint32_t *arguments(td_lower *l, uint32_t call, uint32_t function, bool bound, uint32_t self, uint32_t *count)
@@ -241,10 +253,9 @@ static uint32_t *arguments(td_lower *l, uint32_t call, uint32_t function, bool b
     for (uint32_t k = 0; k < n; k++) values[k] = TD_IR_NONE;
     if (bound && n) values[0] = self;
     for (uint32_t k = 1; k < td_low_node(l, call)->n; k++) {
-        uint32_t arg = td_low_kid(l, call, k), at = k - 1 + bound, value = arg;
+        uint32_t arg = td_low_kid(l, call, k), value = arg;
         bool named = td_low_node(l, arg)->kind == TD_N_KEYWORD;
-        for (at = named ? 0 : at; named && at < n; at++)
-            if (td_low_node(l, td_low_kid(l, params, at))->text == td_low_node(l, arg)->text) break;
+        uint32_t at = named ? param_of(l, function, arg, bound) : k - 1 + bound;
         unsigned place = at < n ? td_low_node(l, td_low_kid(l, params, at))->op : 0;
         if (at >= n || place == (named ? TD_PLACE_POSITION : TD_PLACE_KEYWORD))
             td_low_wrong(l, arg, "'%.60s' takes no such argument", td_low_text(l, function));
