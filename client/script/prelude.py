@@ -397,6 +397,15 @@ def functional_embedding(input, weight, padding_idx=None):
     return ops.where((input == padding_idx).unsqueeze(-1), out.detach(), out)
 
 
+def functional_embedding_bag(input, weight, offsets=None, max_norm=None, norm_type: float = 2.0, scale_grad_by_freq: bool = False, mode: str = "mean", sparse: bool = False,
+                             per_sample_weights=None, include_last_offset: bool = False, padding_idx=None):
+    assert mode == "sum" or mode == "mean", "embedding_bag of a program takes the sum or the mean of a bag"
+    assert max_norm is None and not scale_grad_by_freq and not sparse, "embedding_bag of a program knows neither max_norm, scale_grad_by_freq nor sparse"
+    assert padding_idx is None and not include_last_offset, "embedding_bag of a program knows neither padding_idx nor include_last_offset"
+    assert per_sample_weights is None or mode == "sum", "embedding_bag: per_sample_weights is only supported for mode='sum'"
+    return ops.embedding_bag(weight, input, offsets, per_sample_weights, mode == "mean")
+
+
 def dropout(input, p: float = 0.5, training: bool = True, inplace: bool = False):
     assert p >= 0.0 and p <= 1.0, "dropout probability has to be between 0 and 1"
     if training:
@@ -404,6 +413,35 @@ def dropout(input, p: float = 0.5, training: bool = True, inplace: bool = False)
             return _placed(input, ops.dropout(input.clone() if inplace else input, p), inplace)
         return input
     return input
+
+
+def _alpha_dropout(input, p: float, training: bool, inplace: bool, shape: list[int]):
+    assert p >= 0.0 and p <= 1.0, "dropout probability has to be between 0 and 1"
+    if not training or p == 0.0:
+        return input
+    if p == 1.0:
+        return _placed(input, input * 0.0, inplace)
+    alpha = 1.7580993408473766
+    scale = 1 / ((alpha * alpha * p + 1) * (1 - p)) ** 0.5
+    kept = ops.bernoulli(td.full(shape, 1 - p, dtype=input.dtype))
+    return _placed(input, input * (kept * scale) + (kept - 1) * (alpha * scale) + alpha * scale * p, inplace)
+
+
+def alpha_dropout(input, p: float = 0.5, training: bool = False, inplace: bool = False):
+    return _alpha_dropout(input, p, training, inplace, input.shape)
+
+
+def feature_alpha_dropout(input, p: float = 0.5, training: bool = False, inplace: bool = False):
+    return _alpha_dropout(input, p, training, inplace, input.shape[:2] + [1 for k in range(input.ndim - 2)])
+
+
+def rrelu(input, lower: float = 0.125, upper: float = 0.3333333333333333, training: bool = False, inplace: bool = False):
+    assert lower <= upper, "Lower bound should be less than or equal to the upper bound"
+    if not training:
+        return _placed(input, ops.leaky_relu(input.clone() if inplace else input, (lower + upper) / 2), inplace)
+    x = input.clone() if inplace else input
+    slope = td.rand(x.shape, dtype=x.dtype) * (upper - lower) + lower
+    return _placed(input, ops.where(x <= 0, x * slope, x), inplace)
 
 
 def _of_channels(input, p: float, training: bool, ndim: int, inplace: bool):
@@ -815,6 +853,22 @@ def _running_norm(input, mean, var, seen, weight, bias, training: bool, momentum
         seen.add_(1)
     rate = (1 / int(seen) if training and seen is not None else 0.0) if momentum is None else momentum
     return functional_batch_norm(input, mean, var, weight, bias, training or mean is None, rate, eps)
+
+
+def layer_RReLU(self, input):
+    return rrelu(input, self.lower, self.upper, self.training, self.inplace)
+
+
+def layer_Unflatten(self, input):
+    return unflatten(input, self.dim, self.unflattened_size)
+
+
+def layer_UpsamplingNearest2d(self, input):
+    return interpolate(input, self.size, self.scale_factor)
+
+
+def layer_UpsamplingBilinear2d(self, input):
+    return interpolate(input, self.size, self.scale_factor, "bilinear", True)
 
 
 def layer_BatchNorm1d(self, input):

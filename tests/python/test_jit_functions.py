@@ -230,6 +230,18 @@ LAYERS = """
 nn.Dropout1d(0.9).eval()|p[:, :, 0]
 nn.Dropout2d(0.9).eval()|p
 nn.Dropout3d(0.9).eval()|p[None]
+nn.AlphaDropout(0.5)|p
+nn.AlphaDropout(0.5).eval()|p
+nn.FeatureAlphaDropout(0.5)|p
+nn.RReLU()|p
+nn.RReLU(0.2, 0.4).eval()|p
+nn.Unflatten(1, (3, 1))|p
+nn.Unflatten(-1, (-1, 1))|p
+nn.UpsamplingNearest2d(scale_factor=2)|p
+nn.UpsamplingBilinear2d((7, 9))|p
+nn.EmbeddingBag(5, 3, mode="sum")|td.tensor([[0, 1], [4, 2]])
+nn.EmbeddingBag(5, 3)|td.tensor([0, 1, 4, 2]), td.tensor([0, 3])
+nn.EmbeddingBag(5, 3, mode="sum")|td.tensor([0, 1, 4, 2]), td.tensor([0, 3]), td.tensor([0.5, 1.0, 2.0, 3.0])
 nn.InstanceNorm1d(3)|p[:, :, 0]
 nn.InstanceNorm2d(3, affine=True)|p
 nn.InstanceNorm2d(3, affine=True, track_running_stats=True).eval()|p
@@ -284,4 +296,7 @@ def test_layers(text, tmp_path):
     x, s, p, g = arguments()
     names = {"td": td, "nn": td.nn, "F": td.nn.functional, "x": x, "s": s, "p": p, "g": g}
     layer, args = eval(make, names), eval(f"({given},)", names)
-    same(td.jit.script(layer)(*args), layer(*args))
+    td.manual_seed(7)
+    expected = layer(*args)
+    td.manual_seed(7)
+    same(td.jit.script(layer)(*args), expected)

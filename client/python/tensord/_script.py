@@ -15,8 +15,8 @@ from . import _C, _script_named
 from ._named import Named
 
 _PACKAGE = __package__ + "."
-_LAYERS = {"Dropout", "BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "InstanceNorm1d", "InstanceNorm2d", "InstanceNorm3d", "MultiheadAttention",
-           "LSTMCell", "GRUCell", "RNNCell", "LSTM", "GRU", "RNN"}  # of client/script/prelude.py
+_LAYERS = {"Dropout", "RReLU", "Unflatten", "UpsamplingNearest2d", "UpsamplingBilinear2d", "BatchNorm1d", "BatchNorm2d", "BatchNorm3d",
+           "InstanceNorm1d", "InstanceNorm2d", "InstanceNorm3d", "MultiheadAttention", "LSTMCell", "GRUCell", "RNNCell", "LSTM", "GRU", "RNN"}  # of client/script/prelude.py
 _SCHEDULE = "a schedule is stepped outside of programs: call it behind the program, which sees the new rate"
 _LISTINGS = {"parameters": "named_parameters", "named_parameters": "named_parameters", "zero_grad": "named_parameters", "buffers": "named_buffers",
              "named_buffers": "named_buffers"}

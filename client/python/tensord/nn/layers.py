@@ -3,6 +3,7 @@
 import math
 
 import tensord as td
+from tensord import Tensor
 from tensord.nn import functional as F
 from tensord.nn import init
 from tensord.nn.module import Module, Parameter
@@ -122,7 +123,7 @@ class EmbeddingBag(Embedding):
         made.weight = Parameter(embeddings, requires_grad=not freeze)
         return made
 
-    def forward(self, input, offsets=None, per_sample_weights=None):
+    def forward(self, input, offsets: Tensor | None = None, per_sample_weights: Tensor | None = None):
         if self.max_norm is None and self.padding_idx is None and not self.scale_grad_by_freq and not self.include_last_offset:
             return F.embedding_bag(input, self.weight, offsets, mode=self.mode, per_sample_weights=per_sample_weights)
         return F.embedding_bag(input, self.weight, offsets, self.max_norm, self.norm_type, self.scale_grad_by_freq, self.mode,
