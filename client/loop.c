@@ -80,7 +80,7 @@ void td_loop_listen(td_client *c)
 
 void td_loop_writes(td_client *c)
 {
-    bool writes = td_writer_pending(&c->writer) && !c->writer.ring;
+    bool writes = td_writer_pending(&c->writer) && td_writer_on_socket(&c->writer);
     if (!c->loop.on || c->lost || writes == c->loop.writes) return;
     c->loop.writes = writes;
     watch(c, EPOLL_CTL_MOD);

@@ -247,7 +247,8 @@ long td_read_some(td_client *c)
 static long wait_on_socket(td_client *c, bool to_write, int ms, td_error *e)
 {
     if (!to_write && ms < 0) return td_reader_fill(&c->reader, c->socket, false, e);
-    struct pollfd p = {c->socket, (short)(POLLIN | (to_write ? POLLOUT : 0)), 0};
+    bool out = to_write && td_writer_on_socket(&c->writer); /* a ring may have begun for what goes out */
+    struct pollfd p = {c->socket, (short)(POLLIN | (out ? POLLOUT : 0)), 0};
     if (poll(&p, 1, ms) <= 0) return -ETIMEDOUT;
     return p.revents & (POLLIN | POLLHUP | POLLERR) ? td_reader_fill(&c->reader, c->socket, true, e) : -EAGAIN;
 }
@@ -295,7 +296,7 @@ static bool sleep_once(td_client *c, bool to_write)
     td_step_aside();
     if (!c->reading) {
         woken = sleep_as_reader(c, to_write);
-    } else if (to_write && !c->writer.ring) {
+    } else if (to_write && td_writer_on_socket(&c->writer)) {
         struct pollfd p = {c->socket, POLLOUT, 0};
         pthread_mutex_unlock(&c->lock);
         woken = poll(&p, 1, SLICE_MS) > 0;

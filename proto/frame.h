@@ -108,6 +108,11 @@ static inline bool td_writer_on_socket(const td_writer *w)
 {
     return !w->ring || w->start < w->ring_from;
 }
+/* Does it wait for the socket to take more? With a ring, descriptors still go there. */
+static inline bool td_writer_wants_socket(const td_writer *w)
+{
+    return td_writer_on_socket(w) || (w->nfds && w->fds[0].at == w->start);
+}
 /* No further descriptor can wait in it. */
 bool td_writer_descriptors_full(const td_writer *w);
 /* Send what the socket, or the ring, takes. Returns 0 when all is out, 1 when it is full (a ring's other side then

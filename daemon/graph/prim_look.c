@@ -118,10 +118,13 @@ static bool merge_pair(td_box *list, td_val *room, int sign, sorting *s, int64_t
     td_val *a = list->items + s->at, *b = a + na;
     merge(a, na, b, nb, room, sign, s, left);
     size_t i = s->i, j = s->j;
-    if (i < na && j < nb) return false;
-    memcpy(room + i + j, a + i, (na - i) * sizeof *a);
-    memcpy(a, room, (na + j) * sizeof *a); /* what is left of the second lies there */
-    *left -= (int64_t)((na + j) / COPIED);
+    int64_t copied = nb ? (int64_t)((na + j) / COPIED) : 0; /* one run alone stays where it is */
+    if ((i < na && j < nb) || *left < copied) return false;
+    if (nb) {
+        memcpy(room + i + j, a + i, (na - i) * sizeof *a);
+        memcpy(a, room, (na + j) * sizeof *a); /* what is left of the second lies there */
+    }
+    *left -= copied;
     s->at += 2 * run;
     s->i = s->j = 0;
     return true;

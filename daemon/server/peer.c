@@ -58,9 +58,9 @@ static void admit(void *arg, bool on)
     setsockopt(p->fd, SOL_SOCKET, SO_PASSRIGHTS, &value, sizeof value);
 }
 
-static void offer_ring(void *arg, td_ring_memory *m)
+static void use_ring(void *arg, td_ring_memory *m)
 {
-    ((td_peer *)arg)->ring_offered = m;
+    td_peer_use_ring(arg, m);
 }
 
 static bool inherit(void *arg, td_heap *into)
@@ -127,7 +127,7 @@ static void arm(td_peer *p, bool drop_unwanted)
     bool ring = p->reader.ring;
     bool will_look = p->ready && p->came;
     int want = p->eof || p->broken ? 0 : UV_DISCONNECT | ((p->wants && !will_look) || ring ? UV_READABLE : 0);
-    if (p->full && !p->broken && td_writer_on_socket(&p->writer)) want |= UV_WRITABLE;
+    if (p->full && !p->broken && td_writer_wants_socket(&p->writer)) want |= UV_WRITABLE;
     if (want && !drop_unwanted) want |= p->events & UV_READABLE;
     if (want == p->events) return;
     p->events = want;
@@ -228,7 +228,7 @@ static int take_frame(td_peer *p, td_error *e)
                             .wrote = wrote,
                             .resume = resume,
                             .admit = admit,
-                            .ring = offer_ring,
+                            .ring = use_ring,
                             .inherit = inherit,
                             .refused = refused,
                             .share = p->process->share,
@@ -243,8 +243,15 @@ static int take_frame(td_peer *p, td_error *e)
     return rc ? -1 : 1;
 }
 
+/* Whoever reads from a ring may have to ring, and on the socket that is a byte in the midst of what is not out yet. */
+bool td_peer_may_read(const td_peer *p)
+{
+    return !p->reader.ring || p->eof || p->broken || !td_writer_on_socket(&p->writer);
+}
+
 static int fill(td_peer *p, td_error *e)
 {
+    if (!td_peer_may_read(p)) return 0;
     long n = td_reader_fill(&p->reader, p->fd, true, e);
     p->came = p->eof; /* what is left is reported again */
     if (n > 0) return 1;
@@ -261,7 +268,6 @@ static td_run work(td_peer *p, uint64_t *until_ns, td_error *e)
     for (;;) {
         td_run r = p->session ? td_session_run_until(p->session, turn, until_ns, e) : TD_RUN_IDLE;
         if (r != TD_RUN_IDLE) return r;
-        if (p->ring_offered) td_peer_use_ring(p);
         if (td_writer_pending(&p->writer) > p->server->sessions.max_unread) return TD_RUN_STALLED;
         if (turn <= 0) return td_reader_ready(&p->reader) ? TD_RUN_MORE : TD_RUN_IDLE;
         turn -= TD_TURN_RECORDS / 4; /* a frame costs as much as some records */
@@ -317,6 +323,7 @@ void td_peer_flush(td_peer *p)
     if (p->closing) return;
     p->blocked = descriptor_in_flight(p);
     if (!p->blocked) {
+        bool might = td_peer_may_read(p);
         int rc = td_writer_flush_some(&p->writer, p->fd, &p->sent_fds);
         if (rc < 0) {
             p->broken = p->eof = true; /* nobody reads; what was sent before may still matter to others */
@@ -325,6 +332,10 @@ void td_peer_flush(td_peer *p)
         }
         p->full = rc == 1;
         if (rc == 2) td_peer_wrote(p);
+        if (!might && td_peer_may_read(p)) {
+            p->came = true;
+            td_peer_make_ready(p);
+        }
         if (rc == 0 && p->stalled) td_peer_make_ready(p);
         if (rc == 0 && p->reader.ring && p->wants) td_peer_answered(p);
         p->blocked = td_writer_pending(&p->writer) && descriptor_in_flight(p);

@@ -11,10 +11,9 @@
 
 #define LOOK_NS 5000 /* at the rings, before the sockets have their turn */
 
-void td_peer_use_ring(td_peer *p)
+void td_peer_use_ring(td_peer *p, td_ring_memory *m)
 {
-    td_ring_init(&p->ring, p->ring_offered, true);
-    p->ring_offered = NULL;
+    td_ring_init(&p->ring, m, true);
     td_reader_use_ring(&p->reader, &p->ring, p->fd);
     td_writer_use_ring(&p->writer, &p->ring);
 }
@@ -66,7 +65,7 @@ void td_peer_bell(td_peer *p)
 /* Who will look when its turn comes is left alone. */
 static bool has_news(const td_peer *p)
 {
-    return p->wants && !(p->ready && p->came) && td_ring_readable(&p->ring);
+    return p->wants && !(p->ready && p->came) && td_peer_may_read(p) && td_ring_readable(&p->ring);
 }
 
 /* Those who have written get a turn. */

@@ -45,7 +45,6 @@ struct td_peer {
     td_reader reader;
     td_writer writer;
     td_ring ring;
-    td_ring_memory *ring_offered; /* to go on through, once this turn is over */
     bool watched;
     td_peer_id id;
     td_session *session;
@@ -105,9 +104,10 @@ void td_peer_close(td_peer *p);
 /* Tell the peer why, as far as its socket takes it, and end the connection. */
 void td_peer_end_with(td_peer *p, const td_error *why);
 void td_peer_wrote(td_peer *p);
+bool td_peer_may_read(const td_peer *p); /* may its ring be read now? */
 
 /* ring.c: peers whose bytes go through shared memory */
-void td_peer_use_ring(td_peer *p);
+void td_peer_use_ring(td_peer *p, td_ring_memory *m); /* from here on, for what is read and for what is written */
 void td_peer_watch_ring(td_peer *p);
 /* All that there is for it was said: it may soon have more to say. */
 void td_peer_answered(td_peer *p);

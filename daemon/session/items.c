@@ -8,9 +8,15 @@
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 enum { SOME = 64, SOME_BYTES = 64 << 10 }; /* tensors, bytes of the note: one part */
+/* What the answer to a get takes at most, in bytes: of a tensor, for each of its dims; beside tensors and note. */
+enum { PACKED = 96, PACKED_DIM = 20, PACKED_REST = 64 };
+
+static size_t packed(const td_tensor *t)
+{
+    return PACKED + PACKED_DIM * (size_t)t->desc.ndim;
+}
 
 static size_t part(size_t done, size_t all, size_t most)
 {
@@ -22,7 +28,7 @@ static size_t part(size_t done, size_t all, size_t most)
 typedef struct gathering {
     td_activity a;
     const Td__Wire__Call *call; /* in the session's arena: as long as its stream stands still */
-    size_t n, noted;
+    size_t n, noted, packed;    /* packed: what it has so far takes in the answer to a get */
     const uint32_t *ids;
     const ProtobufCBinaryData *note;
     td_queue_item *item;
@@ -39,7 +45,12 @@ static int gather(td_session *s, gathering *g, td_error *e)
         int rc = t ? td_session_check_lease(s, t->storage, e) : e->code;
         if (rc) return rc;
         td_queue_item_add(i, t);
+        g->packed += packed(t);
     }
+    if (g->packed + g->note->len > TD_FRAME_MAX)
+        return td_fail(e, TD_E_INVALID,
+                       "an item of %zu tensors and a note of %zu bytes is more than a message holds (%u bytes)", g->n,
+                       g->note->len, (unsigned)TD_FRAME_MAX);
     size_t bytes = part(g->noted, g->note->len, SOME_BYTES);
     if (bytes) memcpy(i->note + g->noted, g->note->data + g->noted, bytes);
     g->noted += bytes;
@@ -81,18 +92,23 @@ static int go_on_later(td_session *s, const gathering *so_far, td_error *e)
     return TD_OK;
 }
 
-static int gather_item(td_session *s, const Td__Wire__Call *call, size_t n, const uint32_t *ids,
-                       const ProtobufCBinaryData *note,
+static const td_activity_kind putting_kind = {"queue_put", .step = step, .drop = drop, .cost = SOME};
+static const td_activity_kind returning_kind = {"queue_return", .step = step, .drop = drop, .cost = SOME};
+
+static int gather_item(td_session *s, const td_activity_kind *kind, const Td__Wire__Call *call, size_t n,
+                       const uint32_t *ids, const ProtobufCBinaryData *note,
                        int (*then)(td_session *, const Td__Wire__Call *, td_queue_item *, td_error *), td_error *e)
 {
-    static const td_activity_kind kind = {"queue_put", .step = step, .drop = drop, .cost = SOME};
     if (n > TD_MAX_ITEM) return td_fail(e, TD_E_INVALID, "an item of %zu tensors; the most is %d", n, TD_MAX_ITEM);
-    gathering g = {.a = {&kind}, .call = call, .n = n, .ids = ids, .note = note, .then = then};
+    gathering g = {.a = {kind}, .call = call, .n = n, .packed = PACKED_REST, .ids = ids, .note = note, .then = then};
     int rc = td_queue_item_new(&g.item, s->account, n, note->len, e);
     if (!rc) rc = gather(s, &g, e);
     if (!rc) return then(s, call, g.item, e);
     if (rc == TD_AGAIN) rc = go_on_later(s, &g, e);
-    if (rc) td_queue_item_free(g.item);
+    if (rc) {
+        td_session_cancel_wait(s); /* for a write lease, which it has no memory to wait for */
+        td_queue_item_free(g.item);
+    }
     return rc;
 }
 
@@ -175,7 +191,7 @@ int td_call_queue_put(td_session *s, const Td__Wire__Call *call, td_error *e)
     const Td__Wire__QueuePut *q = call->queue_put;
     if (!td_session_queue(s, q->queue, e)) return e->code;
     int rc = q->timeout_ms ? td_held_room(s) : TD_OK;
-    return rc ? rc : gather_item(s, call, q->n_ids, q->ids, &q->note, put_item, e);
+    return rc ? rc : gather_item(s, &putting_kind, call, q->n_ids, q->ids, &q->note, put_item, e);
 }
 
 /* ---- give back */
@@ -208,17 +224,12 @@ int td_call_queue_return(td_session *s, const Td__Wire__Call *call, td_error *e)
     if (place_told(s, q->name, q->place) != q->place)
         return td_fail(e, TD_E_INVALID, "this session has got no such item of queue '%s' that it could give back",
                        q->name);
-    return gather_item(s, call, q->n_ids, q->ids, &q->note, return_item, e);
+    return gather_item(s, &returning_kind, call, q->n_ids, q->ids, &q->note, return_item, e);
 }
 
 /* ---- get */
 
 enum { ITEM_OF_REPLY = 7, DESCS_OF_ITEM = 1, ADDRESSES_OF_ITEM = 2, NOTE_OF_ITEM = 3 };
-enum {
-    PACKED_MOST = 96,
-    PACKED_DIM = 20,
-    REST_MOST = 64
-}; /* of a tensor, for each of its dims; of an item, beside them */
 
 /* A get that waits for an item, and what has become of that since: of its tensors so many are bound to ids, were waited
  * for, are packed. */
@@ -235,8 +246,9 @@ typedef struct getting {
     size_t room;    /* that its tensors take in the reply, at most */
     size_t noted;
     td_long_reply reply;
-    int fd;           /* -1, or the descriptor that goes with it */
-    uint64_t outside; /* see Item in the protocol */
+    const td_storage *brings; /* the descriptor of its segment goes with the reply; NULL: none does */
+    bool writable;            /* ... which is that */
+    uint64_t outside;         /* see Item in the protocol */
     bool outside_rest;
     size_t n_ids;
     uint32_t ids[]; /* to bind */
@@ -251,10 +263,8 @@ static void clear(getting *g)
 {
     td_queue_item_free(g->item);
     free(g->reply.block);
-    if (g->fd >= 0) close(g->fd);
     g->item = NULL;
     g->reply.block = NULL;
-    g->fd = -1;
 }
 
 /* What is bound is the session's; what is not goes back. */
@@ -307,34 +317,41 @@ static void leave_item(td_session *s, getting *g)
     td_reply_send(s, &r, -1);
 }
 
+static int unbind(td_session *s, getting *g, int rc)
+{
+    while (g->bound) td_objects_release(&s->objects, g->ids[--g->bound]);
+    return rc;
+}
+
 /* Some more of the item's tensors; all, or in the end none. */
 static int bind_some(td_session *s, getting *g, td_error *e)
 {
-    for (size_t n = part((size_t)g->bound, (size_t)g->item->count, SOME); n; n--) {
+    int rc =
+        td_account_room(s->account, (uint64_t)(g->item->count - g->bound), e); /* others may have had it meanwhile */
+    for (size_t n = part((size_t)g->bound, (size_t)g->item->count, SOME); n && !rc; n--) {
         td_tensor *t = g->item->tensors[g->bound];
-        int rc = td_objects_bind(&s->objects, g->ids[g->bound], td_tensor_ref(t), NULL, e);
-        if (rc) { /* an id was named twice */
-            while (g->bound) td_objects_release(&s->objects, g->ids[--g->bound]);
-            return rc;
-        }
-        g->bound++;
-        g->room += PACKED_MOST + PACKED_DIM * (size_t)t->desc.ndim;
+        rc = td_objects_bind(&s->objects, g->ids[g->bound], td_tensor_ref(t), NULL, e); /* an id may be named twice */
+        g->bound += !rc;
+        g->room += packed(t);
     }
-    return TD_OK;
+    return rc ? unbind(s, g, rc) : TD_OK;
 }
 
-/* All are bound: it is no longer the queue's. */
+/* All are bound: it is no longer the queue's. A long reply takes others along that wait to go out, and leaves room for
+ * some that follow: they are not copied, and what is not used takes no memory. */
 static int take(td_session *s, getting *g, td_error *e)
 {
+    enum { LONG = 256 << 10, BEHIND = 64 << 10 };
     td_queue *q = g->of->member->queue;
-    size_t note = g->item->note_bytes, bytes = g->room + REST_MOST + note;
-    size_t front = bytes > s->all->max_unread / 4 ? TD_REPLY_FRONT + s->all->max_unread : TD_REPLY_FRONT;
-    uint8_t *block = malloc(front + bytes);
+    size_t note = g->item->note_bytes, bytes = g->room + PACKED_REST + note, front = TD_REPLY_FRONT;
+    if (bytes > LONG) front += s->all->max_unread;
+    size_t capacity = front + bytes + (bytes > LONG ? BEHIND : 0);
+    uint8_t *block = malloc(capacity);
     if (!block) {
-        while (g->bound) td_objects_release(&s->objects, g->ids[--g->bound]);
-        return td_no_memory(e, "to deliver %d tensors and a note of %zu bytes", g->item->count, note);
+        td_no_memory(e, "to deliver %d tensors and a note of %zu bytes", g->item->count, note);
+        return unbind(s, g, e->code);
     }
-    g->reply = (td_long_reply){.block = block, .capacity = front + bytes, .front = front, .end = front};
+    g->reply = (td_long_reply){.block = block, .capacity = capacity, .front = front, .end = front};
     g->place = place_told(s, td_queue_name(q), g->item->place);
     g->left = td_queue_size(q);
     g->outside_rest = g->item->count > 64;
@@ -374,6 +391,15 @@ static uint8_t *put_head(td_long_reply *r, unsigned field, size_t n)
     return at;
 }
 
+/* The first whose segment the client lacks: one descriptor a frame, and the client asks again for another. */
+static void locate(td_session *s, getting *g, const td_storage *st, Td__Wire__Address *a)
+{
+    if (!td_session_locate(s, st, a) || g->brings) return;
+    a->descriptor = true;
+    g->brings = st;
+    g->writable = a->writable;
+}
+
 static void pack_some(td_session *s, getting *g)
 {
     for (size_t n = part((size_t)g->packed, (size_t)g->item->count, SOME); n; n--, g->packed++) {
@@ -382,7 +408,7 @@ static void pack_some(td_session *s, getting *g)
         Td__Wire__Address address;
         int64_t sizes[2 * TD_MAX_DIMS];
         td_desc_to_wire(&t->desc, &desc, sizes);
-        td_session_address(s, t->storage, &address, &g->fd);
+        locate(s, g, t->storage, &address);
         td__wire__desc__pack(&desc, put_head(&g->reply, DESCS_OF_ITEM, td__wire__desc__get_packed_size(&desc)));
         td__wire__address__pack(&address,
                                 put_head(&g->reply, ADDRESSES_OF_ITEM, td__wire__address__get_packed_size(&address)));
@@ -412,70 +438,63 @@ static void pack_note(getting *g)
     g->reply.end += n;
 }
 
-static int more(getting *g)
-{
-    g->h.goes_on = TD_HELD_MORE;
-    return TD_OK;
-}
-
-static int later(getting *g)
-{
-    g->h.goes_on = TD_HELD_LATER;
-    return TD_OK;
-}
-
-/* Without memory for the reply the client's deadline ends it. */
-static int tell(td_session *s, getting *g)
+static int tell(td_session *s, getting *g, td_error *e)
 {
     assert(g->reply.end <= g->reply.capacity && "every part has its room");
-    int fd = g->fd;
-    g->fd = -1;
-    td_reply_long(s, g->h.wait.serial, ITEM_OF_REPLY, &g->reply, fd);
-    return TD_OK;
+    int fd = g->brings ? td_session_descriptor(s, g->brings, g->writable) : -1;
+    int rc = td_reply_long(s, g->h.wait.serial, ITEM_OF_REPLY, &g->reply, fd);
+    if (!rc) return TD_OK;
+    td_no_memory(e, "to send an item of %d tensors", g->item->count);
+    return unbind(s, g, e->code);
 }
 
-/* One part of what is to be done; of a small item all of it. */
+/* One part of what is to be done; of a small item all of it. TD_AGAIN: there is more; TD_SUSPENDED: later. */
 static int deliver(td_session *s, getting *g, td_error *e)
 {
     int n = g->item->count, rc;
     switch (g->stage) {
     case TAKES:
-        if ((size_t)n > g->n_ids) return leave_item(s, g), TD_OK;
-        if (td_account_room(s->account, (uint64_t)n, e)) return e->code;
+        if ((size_t)n > g->n_ids) {
+            leave_item(s, g);
+            return TD_OK;
+        }
         g->stage = BINDS; /* fallthrough */
     case BINDS:
         if ((rc = bind_some(s, g, e))) return rc;
-        if (g->bound < n) return more(g);
+        if (g->bound < n) return TD_AGAIN;
         if ((rc = take(s, g, e))) return rc;
         g->stage = AWAITS;
-        if (n > SOME) return more(g); /* fallthrough */
+        if (n > SOME) return TD_AGAIN; /* fallthrough */
     case AWAITS:
-        if (await_some(s, g)) return later(g);
-        if (g->there < n) return more(g);
+        if (await_some(s, g)) return TD_SUSPENDED;
+        if (g->there < n) return TD_AGAIN;
         g->stage = PACKS;
-        if (n > SOME) return more(g); /* fallthrough */
+        if (n > SOME) return TD_AGAIN; /* fallthrough */
     case PACKS:
         pack_some(s, g);
-        if (g->packed < n) return more(g);
+        if (g->packed < n) return TD_AGAIN;
         pack_rest(g);
         g->stage = NOTES; /* fallthrough */
     case NOTES: pack_note(g);
     }
-    return g->noted < g->item->note_bytes ? more(g) : tell(s, g);
+    return g->noted < g->item->note_bytes ? TD_AGAIN : tell(s, g, e);
 }
 
 static void get_finished(td_session *s, td_wait *w)
 {
     getting *g = getting_of(w);
     td_error *e = &g->h.error;
-    bool failed = w->failed || deliver(s, g, e);
-    if (g->h.goes_on != TD_HELD_ENDS) return;
-    if (failed && g->item) {
+    int rc = w->failed ? e->code : deliver(s, g, e);
+    if (rc == TD_AGAIN || rc == TD_SUSPENDED) {
+        g->h.goes_on = rc == TD_AGAIN ? TD_HELD_MORE : TD_HELD_LATER;
+        return;
+    }
+    if (rc && g->item && g->of) { /* it lies where it lay */
         td_queue_untake(s->service, g->of->member, g->item);
         g->item = NULL;
     }
     clear(g);
-    if (failed) td_reply_error(s, w->serial, e);
+    if (rc) td_reply_error(s, w->serial, e);
 }
 
 static void get_moved(void *arg, td_queue_item *item, const td_error *error)
@@ -489,11 +508,10 @@ static void get_moved(void *arg, td_queue_item *item, const td_error *error)
 static getting *getting_new(td_session *s, td_queue_handle *of, const Td__Wire__Call *call, td_error *e)
 {
     const Td__Wire__QueueGet *q = call->queue_get;
-    size_t n = q->n_ids < TD_MAX_ITEM ? q->n_ids : TD_MAX_ITEM; /* no item has more tensors */
+    size_t n = q->n_ids;
     getting *g = td_held_new(s, &for_item, sizeof *g + n * sizeof *q->ids, call->serial, e);
     if (!g) return NULL;
     g->of = of;
-    g->fd = -1;
     g->n_ids = n;
     if (n) memcpy(g->ids, q->ids, n * sizeof *q->ids);
     return g;
@@ -504,13 +522,15 @@ int td_call_queue_get(td_session *s, const Td__Wire__Call *call, td_error *e)
     const Td__Wire__QueueGet *q = call->queue_get;
     td_queue_handle *h = td_session_queue(s, q->queue, e);
     if (!h) return e->code;
+    if (q->n_ids > TD_MAX_ITEM)
+        return td_fail(e, TD_E_INVALID, "%zu ids for the tensors of an item; the most is %d", q->n_ids, TD_MAX_ITEM);
     for (size_t i = 0; i < q->n_ids; i++) {
         int rc = td_call_new_id(s, q->ids[i], e);
         if (rc) return rc;
     }
     td_queue_item *item = NULL;
     td_queue_wait *w = NULL;
-    int rc = q->timeout_ms ? td_held_room(s) : TD_OK;
+    int rc = td_held_room(s);
     if (!rc) rc = td_queue_get(s->service, h->member, &item, q->timeout_ms, &w, get_moved, NULL, e);
     if (rc && rc != TD_WAIT) return rc;
     getting *g = getting_new(s, h, call, e);

@@ -498,11 +498,11 @@ void td_segment_leaving(const td_segment *g, void *sessions)
     }
 }
 
-void td_session_address(td_session *s, const td_storage *st, Td__Wire__Address *a, int *fd)
+bool td_session_locate(td_session *s, const td_storage *st, Td__Wire__Address *a)
 {
     td_segment *g = st->extent.segment;
     td__wire__address__init(a);
-    if (!td_storage_on_host(st)) return; /* none: nobody maps it */
+    if (!td_storage_on_host(st)) return false; /* none: nobody maps it */
     a->segment = g->id;
     a->generation = g->generation;
     a->segment_size = g->size;
@@ -511,7 +511,19 @@ void td_session_address(td_session *s, const td_storage *st, Td__Wire__Address *
     bool own = td_extent_heap(&st->extent) == s->heap;
     a->writable = g->kind == TD_SEGMENT_SESSION && (own || st->flags & TD_SF_LENT);
     if (own && a->writable) s->mapped = true;
-    if (*fd >= 0 || was_sent(s, g, a->writable)) return; /* one descriptor a frame: the client asks again for another */
-    *fd = send_descriptor(s, g, a->writable);
+    return !was_sent(s, g, a->writable);
+}
+
+int td_session_descriptor(td_session *s, const td_storage *st, bool writable)
+{
+    td_segment *g = st->extent.segment;
+    return was_sent(s, g, writable) ? -1 : send_descriptor(s, g, writable);
+}
+
+void td_session_address(td_session *s, const td_storage *st, Td__Wire__Address *a, int *fd)
+{
+    if (!td_session_locate(s, st, a) || *fd >= 0)
+        return; /* one descriptor a frame: the client asks again for another */
+    *fd = send_descriptor(s, st->extent.segment, a->writable);
     a->descriptor = *fd >= 0;
 }
