@@ -448,7 +448,7 @@ TD_API td_array *td_take(td_client *client, const char *handle, int timeout_ms);
 typedef struct td_queue td_queue;
 enum { TD_PRODUCER = 1, TD_CONSUMER = 2, TD_WATCH = 4 }; /* watch: as a consumer, be told when a producer dies */
 
-typedef struct td_item_of_queue { /* of at most TD_MAX_ITEM tensors */
+typedef struct td_item_of_queue { /* of at most TD_MAX_ITEM tensors; with its note it fits into a message (16 MB) */
     int n;
     td_array **at;
     void *note; /* the bytes that the producer sent along; NULL when none */

@@ -127,7 +127,7 @@ static void arm(td_peer *p, bool drop_unwanted)
     bool ring = p->reader.ring;
     bool will_look = p->ready && p->came;
     int want = p->eof || p->broken ? 0 : UV_DISCONNECT | ((p->wants && !will_look) || ring ? UV_READABLE : 0);
-    if (p->full && !p->broken && td_writer_wants_socket(&p->writer)) want |= UV_WRITABLE;
+    if (p->full && !p->blocked && !p->broken && td_writer_wants_socket(&p->writer)) want |= UV_WRITABLE;
     if (want && !drop_unwanted) want |= p->events & UV_READABLE;
     if (want == p->events) return;
     p->events = want;
@@ -257,6 +257,10 @@ static int fill(td_peer *p, td_error *e)
     if (n > 0) return 1;
     if (n == -EAGAIN) return 0;
     if (n == -EPROTO) return -1;
+    if (n == -ENOMEM) {
+        td_no_memory(e, "to read what the client sends");
+        return -1;
+    }
     p->eof = true; /* end of file, or reset: what was received before is still worked off */
     return 0;
 }

@@ -8,6 +8,7 @@
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -475,6 +476,37 @@ static void behind_a_descriptor(void)
     back_to_normal();
 }
 
+static void lease_unread(raw *r, uint64_t bytes)
+{
+    Td__Wire__Lease lease = TD__WIRE__LEASE__INIT;
+    Td__Wire__Call call = TD__WIRE__CALL__INIT;
+    lease.bytes = bytes, call.lease = &lease;
+    CU_ASSERT_TRUE(raw_call(r, &call) != 0);
+    test_sleep_ms(50);
+}
+
+/* What is held up by a descriptor waits for that to be read, not for the socket, which may have room all the time. */
+static void waits_for_a_descriptor(void)
+{
+    uint8_t some[8 << 10];
+    int left = 0;
+    raw r;
+    CU_ASSERT_TRUE_FATAL(raw_open(&r, d.socket));
+    put_note(&r, LONG_NOTE);
+    lease_unread(&r, 64);
+    ask_for_note(&r); /* the socket is full */
+    lease_unread(&r, 16 << 20);
+    while (ioctl(r.fd, FIONREAD, &left) == 0 && left > 1) /* and has room, but one byte is not read */
+        CU_ASSERT_TRUE_FATAL(recv(r.fd, some, left > (int)sizeof some ? sizeof some : (size_t)left - 1, 0) > 0);
+    CU_ASSERT_EQUAL(left, 1);
+    test_sleep_ms(50);
+    long before = daemon_ticks();
+    test_sleep_ms(500);
+    CU_ASSERT_TRUE(before >= 0 && daemon_ticks() - before < 20);
+    raw_close(&r);
+    back_to_normal();
+}
+
 TD_CUNIT_MAIN_WITH("rings", start, stop, {"wrong leases", wrong_leases},
                    {"it works and is counted", works_and_is_counted}, {"its lease is taken", lease_is_taken},
                    {"impossible positions", impossible_positions}, {"words at random", words_at_random},
@@ -482,4 +514,4 @@ TD_CUNIT_MAIN_WITH("rings", start, stop, {"wrong leases", wrong_leases},
                    {"written before the end", written_before_the_end},
                    {"a descriptor without its frame", a_descriptor_without_its_frame},
                    {"it begins behind long answers", begins_behind_long_answers},
-                   {"behind a descriptor", behind_a_descriptor})
+                   {"behind a descriptor", behind_a_descriptor}, {"waits for a descriptor", waits_for_a_descriptor})
