@@ -520,6 +520,53 @@ def linspace(start, end, steps: int, dtype=None, layout=None, device=None, pin_m
     return ops.linspace(start, end, steps, _kind(dtype))
 
 
+def fill(self, value):
+    return self.clone().fill_(value)
+
+
+# ---- windows: sums of cosines, computed in float64 as outside
+
+
+def _window(n: int, places, last: int, a: list[float], dtype):
+    assert n >= 0, f"a window requires a non-negative length, got {n}"
+    total = ops.full([n], a[0], td.float64)
+    sign = -1.0
+    for i in range(1, len(a)):
+        total = total + ops.cos(places * (2 * math.pi * i / last)) * (a[i] * sign)
+        sign = -sign
+    return (total if n > 1 else ops.full([n], 1, td.float64)).to(_kind(dtype))
+
+
+def _cosines(n: int, periodic: bool, a: list[float], dtype):
+    return _window(n, ops.arange(0, n, 1, td.float64), max(n if periodic else n - 1, 1), a, dtype)
+
+
+def hann_window(window_length: int, periodic: bool = True, dtype=None, layout=None, device=None, pin_memory=None):
+    return _cosines(window_length, periodic, [0.5, 0.5], dtype)
+
+
+def hamming_window(window_length: int, periodic: bool = True, alpha: float = 0.54, beta: float = 0.46, dtype=None, layout=None, device=None, pin_memory=None):
+    return _cosines(window_length, periodic, [alpha, beta], dtype)
+
+
+def blackman_window(window_length: int, periodic: bool = True, dtype=None, layout=None, device=None, pin_memory=None):
+    return _cosines(window_length, periodic, [0.42, 0.5, 0.08], dtype)
+
+
+def bartlett_window(window_length: int, periodic: bool = True, dtype=None, layout=None, device=None, pin_memory=None):
+    places, last = ops.arange(0, window_length, 1, td.float64), max(window_length if periodic else window_length - 1, 1)
+    made = 1 - ops.abs(places * (2 / last) - 1)
+    return (made if window_length > 1 else ops.full([window_length], 1, td.float64)).to(_kind(dtype))
+
+
+def fft_fftfreq(n: int, d=1.0, dtype=None, layout=None, device=None, pin_memory=None):
+    return (ops.cat([ops.arange(0, (n + 1) // 2, 1, td.float64), ops.arange(-(n // 2), 0, 1, td.float64)], 0) * (1.0 / (n * d))).to(_kind(dtype))
+
+
+def fft_rfftfreq(n: int, d=1.0, dtype=None, layout=None, device=None, pin_memory=None):
+    return (ops.arange(0, n // 2 + 1, 1, td.float64) * (1.0 / (n * d))).to(_kind(dtype))
+
+
 def _number(x):
     return td.tensor(x)
 
@@ -665,6 +712,134 @@ def flatten(self, start_dim=0, end_dim=-1):
 
 def unflatten(self, dim: int, sizes: list[int]):
     return td.unflatten(self, dim, sizes)
+
+
+# ---- complex numbers and their parts: over the same memory, and where gradients are wanted copies
+
+
+def _complex_of(real):
+    assert real.dtype == td.float32 or real.dtype == td.float64, "complex numbers are made of float32 and float64"
+    return td.complex64 if real.dtype == td.float32 else td.complex128
+
+
+def _joined(real, imag):
+    kind = _complex_of(real)
+    if real.requires_grad or imag.requires_grad:
+        return real.to(kind) + imag.to(kind) * 1j
+    parts = ops.broadcast_tensors([real, imag])
+    return ops.view_dtype(ops.stack(parts, -1), kind).squeeze(-1)
+
+
+def view_as_real(self):
+    assert self.is_complex(), "view_as_real is only supported for complex tensors"
+    if self.requires_grad:
+        return ops.stack([ops.real(self), ops.imag(self)], -1)
+    return ops.view_dtype(self.unsqueeze(-1), td.float32 if self.dtype == td.complex64 else td.float64)
+
+
+def view_as_complex(self):
+    kind = _complex_of(self)
+    assert self.ndim > 0 and self.shape[-1] == 2, "Tensor must have a last dimension of size 2"
+    if self.requires_grad:
+        return _joined(ops.select(self, -1, 0), ops.select(self, -1, 1))
+    return ops.view_dtype(self, kind).squeeze(-1)
+
+
+def complex(real, imag):
+    assert real.dtype == imag.dtype, "complex() takes two tensors of one dtype"
+    return _joined(real, imag)
+
+
+def polar(abs, angle):
+    assert abs.dtype == angle.dtype, "polar() takes two tensors of one dtype"
+    return _joined(abs * ops.cos(angle), abs * ops.sin(angle))
+
+
+def is_conj(self):
+    return False
+
+
+def is_neg(self):
+    return False
+
+
+def resolve_conj(self):
+    return self
+
+
+def resolve_neg(self):
+    return self
+
+
+def is_same_size(self, other):
+    return self.shape == other.shape
+
+
+# ---- views as copies
+
+
+def alias_copy(self):
+    return self.clone()
+
+
+def detach_copy(self):
+    return self.detach().clone()
+
+
+def diagonal_copy(self, offset: int = 0, dim1: int = 0, dim2: int = 1):
+    return ops.diagonal(self, offset, dim1, dim2).clone()
+
+
+def expand_copy(self, size: list[int], implicit=False):
+    return ops.expand(self, size).clone()
+
+
+def narrow_copy(self, dim: int, start: int, length: int):
+    return ops.narrow(self, dim, start, length).clone()
+
+
+def permute_copy(self, dims: list[int]):
+    return ops.permute(self, dims).clone()
+
+
+def select_copy(self, dim: int, index: int):
+    return ops.select(self, dim, index).clone()
+
+
+def slice_copy(self, dim: int = 0, start=None, end=None, step: int = 1):
+    return ops.slice(self, dim, start, end, step).clone()
+
+
+def squeeze_copy(self, dim=None):
+    return (ops.squeeze(self) if dim is None else ops.squeeze(self, dim)).clone()
+
+
+def t_copy(self):
+    return self.t().clone()
+
+
+def transpose_copy(self, dim0: int, dim1: int):
+    return ops.transpose(self, dim0, dim1).clone()
+
+
+def unfold_copy(self, dimension: int, size: int, step: int):
+    return ops.unfold(self, dimension, size, step).clone()
+
+
+def unsqueeze_copy(self, dim: int):
+    return ops.unsqueeze(self, dim).clone()
+
+
+def view_copy(self, size: list[int]):
+    return ops.view(self, size).clone()
+
+
+def view_as_complex_copy(self):
+    return view_as_complex(self).clone()
+
+
+def view_as_real_copy(self):
+    return view_as_real(self).clone()
 
 
 def transpose(self, dim0: int, dim1: int):
@@ -1591,6 +1766,14 @@ def _scaled(norm):
         return 1
     assert norm == "forward", 'norm must be one of "backward", "ortho" and "forward"'
     return 2
+
+
+def frobenius_norm(self, dim, keepdim=False):
+    return td.linalg.vector_norm(self, 2, dim, keepdim)
+
+
+def nuclear_norm(self, dim=None, keepdim: bool = False):
+    return td.linalg.matrix_norm(self, "nuc", keepdim=keepdim) if dim is None else td.linalg.matrix_norm(self, "nuc", dim, keepdim)
 
 
 def fft_fft(self, n=None, dim=-1, norm=None):
