@@ -439,12 +439,16 @@ static void forget_sent(td_writer *w, size_t since)
     if (w->capacity > KEEP_BUFFER && first < end) madvise((void *)first, end - first, MADV_DONTNEED);
 }
 
-static int flush(td_writer *w, int socket, bool nonblocking, size_t most, int *sent_fds)
+enum { ANY_NUMBER = sizeof(((td_writer *)0)->fds) / sizeof(((td_writer *)0)->fds[0]) };
+
+/* `may`: so many descriptors. */
+static int flush(td_writer *w, int socket, bool nonblocking, size_t most, int may, int *sent_fds)
 {
-    bool put = false;
+    bool put = false, held = false;
     long n = 0;
     size_t since = w->start, until = most < w->end - since ? since + most : w->end;
     while (w->start < until && n >= 0) {
+        if ((held = descriptor_first(w) && may-- == 0)) break;
         bool ring = !td_writer_on_socket(w);
         n = ring ? put_some(w, socket, until, sent_fds) : send_some(w, socket, nonblocking, until, sent_fds);
         if (n > 0) w->start += (size_t)n;
@@ -456,7 +460,7 @@ static int flush(td_writer *w, int socket, bool nonblocking, size_t most, int *s
     }
     forget_sent(w, since);
     if (n < 0) return n == -EAGAIN ? 1 : (int)n;
-    if (w->start < w->end) return 2;
+    if (w->start < w->end) return held ? 3 : 2;
     rewind_writer(w);
     if (w->capacity > KEEP_BUFFER) {
         free(w->buffer);
@@ -468,10 +472,10 @@ static int flush(td_writer *w, int socket, bool nonblocking, size_t most, int *s
 
 int td_writer_flush(td_writer *w, int socket, bool nonblocking, int *sent_fds)
 {
-    return flush(w, socket, nonblocking, SIZE_MAX, sent_fds);
+    return flush(w, socket, nonblocking, SIZE_MAX, ANY_NUMBER, sent_fds);
 }
 
-int td_writer_flush_some(td_writer *w, int socket, int *sent_fds)
+int td_writer_flush_some(td_writer *w, int socket, bool descriptor, int *sent_fds)
 {
-    return flush(w, socket, true, FLUSH_MOST, sent_fds);
+    return flush(w, socket, true, FLUSH_MOST, descriptor, sent_fds);
 }

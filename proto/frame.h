@@ -119,8 +119,9 @@ bool td_writer_descriptors_full(const td_writer *w);
  * rings when there is room), negative errno on failure. *sent_fds counts descriptors handed over (NULL is fine). At
  * most one descriptor a sendmsg. */
 int td_writer_flush(td_writer *w, int socket, bool nonblocking, int *sent_fds);
-/* The same, without blocking and no more than some 100 KB: 2: there is more to go, and it would be taken. */
-int td_writer_flush_some(td_writer *w, int socket, int *sent_fds);
+/* The same, without blocking and no more than some 100 KB: 2: there is more to go, and it would be taken. And with one
+ * descriptor at the most, or none: 3: what is next brings one. */
+int td_writer_flush_some(td_writer *w, int socket, bool descriptor, int *sent_fds);
 /* Put into the ring what fits, without a word to who sleeps there: for what nobody waits for. What lies in the writer
  * must be just that. On a socket it waits for the next flush. */
 void td_writer_flush_quietly(td_writer *w);

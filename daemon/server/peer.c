@@ -127,7 +127,7 @@ static void arm(td_peer *p, bool drop_unwanted)
     bool ring = p->reader.ring;
     bool will_look = p->ready && p->came;
     int want = p->eof || p->broken ? 0 : UV_DISCONNECT | ((p->wants && !will_look) || ring ? UV_READABLE : 0);
-    if (p->full && !p->blocked && !p->broken && td_writer_wants_socket(&p->writer)) want |= UV_WRITABLE;
+    if (p->full && !p->broken && td_writer_wants_socket(&p->writer)) want |= UV_WRITABLE;
     if (want && !drop_unwanted) want |= p->events & UV_READABLE;
     if (want == p->events) return;
     p->events = want;
@@ -321,29 +321,28 @@ static bool descriptor_in_flight(td_peer *p)
     return false;
 }
 
+/* What comes before the next descriptor goes out in any case: the frame of the last one may be in it, and before that
+ * is there the peer reads no further. */
 void td_peer_flush(td_peer *p)
 {
     p->dirty = false;
     if (p->closing) return;
-    p->blocked = descriptor_in_flight(p);
-    if (!p->blocked) {
-        bool might = td_peer_may_read(p);
-        int rc = td_writer_flush_some(&p->writer, p->fd, &p->sent_fds);
-        if (rc < 0) {
-            p->broken = p->eof = true; /* nobody reads; what was sent before may still matter to others */
-            td_writer_deinit(&p->writer);
-            td_peer_make_ready(p);
-        }
-        p->full = rc == 1;
-        if (rc == 2) td_peer_wrote(p);
-        if (!might && td_peer_may_read(p)) {
-            p->came = true;
-            td_peer_make_ready(p);
-        }
-        if (rc == 0 && p->stalled) td_peer_make_ready(p);
-        if (rc == 0 && p->reader.ring && p->wants) td_peer_answered(p);
-        p->blocked = td_writer_pending(&p->writer) && descriptor_in_flight(p);
+    bool might = td_peer_may_read(p), held = descriptor_in_flight(p);
+    int rc = td_writer_flush_some(&p->writer, p->fd, !held, &p->sent_fds);
+    if (rc < 0) {
+        p->broken = p->eof = true; /* nobody reads; what was sent before may still matter to others */
+        td_writer_deinit(&p->writer);
+        td_peer_make_ready(p);
     }
+    p->full = rc == 1;
+    p->blocked = rc == 3 && held;
+    if (rc == 2 || (rc == 3 && !held)) td_peer_wrote(p);
+    if (!might && td_peer_may_read(p)) {
+        p->came = true;
+        td_peer_make_ready(p);
+    }
+    if (rc == 0 && p->stalled) td_peer_make_ready(p);
+    if (rc == 0 && p->reader.ring && p->wants) td_peer_answered(p);
     arm(p, false);
 }
 

@@ -1,6 +1,7 @@
 /* Rings in the hands of clients without manners: wrong leases, impossible positions, bells without end, readers that
  * never read, ends in the middle. The same counts before and after as in test_hostile.c. */
 #include "tests/hostile/counted.h"
+#include "tests/hostile/requests.h"
 #include "tests/unit/cunit_main.h"
 
 #include <errno.h>
@@ -476,6 +477,40 @@ static void behind_a_descriptor(void)
     back_to_normal();
 }
 
+/* A long answer with a descriptor, and another descriptor behind it: the first is not read before all of its answer is
+ * there, so that must not wait for the socket to be read. */
+static void behind_each_other(void)
+{
+    enum { SOON_MS = 2000 };
+    ringer x;
+    td_words w = {0};
+    ringer_open(&x, sizeof(td_ring_memory));
+    full(&w, 1, 4 << 20, 0); /* 16 MB: of a segment of its own */
+    CU_ASSERT_TRUE_FATAL(send_all(&x.r, &w));
+    Td__Wire__QueuePut put = TD__WIRE__QUEUE_PUT__INIT;
+    Td__Wire__QueueOpen open = TD__WIRE__QUEUE_OPEN__INIT;
+    Td__Wire__QueueGet get = TD__WIRE__QUEUE_GET__INIT;
+    Td__Wire__Call opens = TD__WIRE__CALL__INIT, puts = TD__WIRE__CALL__INIT, gets = TD__WIRE__CALL__INIT;
+    static uint8_t note[LONG_NOTE];
+    uint32_t id = 1, to = 2;
+    open.queue = put.queue = get.queue = 1, open.name = (char *)"long", open.role = 3;
+    put.n_ids = get.n_ids = 1, put.ids = &id, get.ids = &to, put.note = (ProtobufCBinaryData){sizeof note, note};
+    opens.queue_open = &open, puts.queue_put = &put, gets.queue_get = &get, gets.serial = 2000;
+    CU_ASSERT_PTR_NOT_NULL_FATAL(raw_ask(&x.r, &opens));
+    CU_ASSERT_PTR_NOT_NULL_FATAL(raw_ask(&x.r, &puts));
+    to_ring(&x);
+    uint8_t *p = td_writer_begin(&x.writer, 256);
+    td_writer_end(&x.writer, td__wire__call__pack(&gets, p), TD_FRAME_CALL, -1);
+    ask_for_lease(&x, 16 << 20, 2001);
+    test_sleep_ms(50);
+    uint64_t from = test_now_ms();
+    CU_ASSERT_TRUE(answered(&x, 2000));
+    CU_ASSERT_TRUE(answered(&x, 2001));
+    CU_ASSERT_TRUE(test_now_ms() - from < SOON_MS);
+    ringer_close(&x);
+    back_to_normal();
+}
+
 static void lease_unread(raw *r, uint64_t bytes)
 {
     Td__Wire__Lease lease = TD__WIRE__LEASE__INIT;
@@ -514,4 +549,5 @@ TD_CUNIT_MAIN_WITH("rings", start, stop, {"wrong leases", wrong_leases},
                    {"written before the end", written_before_the_end},
                    {"a descriptor without its frame", a_descriptor_without_its_frame},
                    {"it begins behind long answers", begins_behind_long_answers},
-                   {"behind a descriptor", behind_a_descriptor}, {"waits for a descriptor", waits_for_a_descriptor})
+                   {"behind a descriptor", behind_a_descriptor}, {"behind each other", behind_each_other},
+                   {"waits for a descriptor", waits_for_a_descriptor})
