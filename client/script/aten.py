@@ -504,6 +504,17 @@ def randn_like(self, dtype=None, layout=None, device=None, pin_memory=None, memo
     return ops.randn(self.shape, self.dtype if dtype is None else _dtype(dtype))
 
 
+def randint(low: int, high=None, size=None, generator=None, dtype=None, layout=None, device=None, pin_memory=None):
+    kind = td.int64 if dtype is None else _dtype(dtype)
+    if size is None:
+        return ops.randint(0, low, high, kind)
+    return ops.randint(low, high, size, kind)
+
+
+def randperm(n: int, generator=None, dtype=None, layout=None, device=None, pin_memory=None):
+    return ops.randperm(n, td.int64 if dtype is None else _dtype(dtype))
+
+
 def arange(start, end=None, step=None, dtype=None, layout=None, device=None, pin_memory=None):
     first, last = 0 if end is None else start, start if end is None else end
     by = 1 if step is None else step

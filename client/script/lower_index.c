@@ -60,12 +60,24 @@ static bool is_mask(td_lower *l, uint32_t value)
     return false;
 }
 
-/* A mask alone: where it holds, an index for each of its dimensions. */
+/* What gives places does not give bools. */
+static bool is_place(td_lower *l, uint32_t value)
+{
+    static const char *const makes[] = {"argmax",  "argmin",   "argsort",      "arange",     "nonzero",
+                                        "randint", "randperm", "searchsorted", "multinomial"};
+    for (unsigned i = 0; i < sizeof makes / sizeof *makes; i++)
+        if (td_low_is_made_by(l, value, makes[i])) return true;
+    return false;
+}
+
+/* A mask alone: where it holds, an index for each of its dimensions. Whether it is one is seen when it runs, unless it
+ * is known. */
 static bool take_mask(td_lower *l, uint32_t node, uint32_t mask, keys *k)
 {
-    if (k->n != 1 || !is_mask(l, mask)) return false;
-    k->value = td_low_prelude(l, node, "_masked", 2, (uint32_t[]){k->value, mask});
-    k->list = td_low_prelude(l, node, "_holds", 2, (uint32_t[]){k->value, mask});
+    if (k->n != 1 || is_place(l, mask)) return false;
+    bool known = is_mask(l, mask);
+    k->value = td_low_prelude(l, node, known ? "_masked" : "_masked_if", 2, (uint32_t[]){k->value, mask});
+    k->list = td_low_prelude(l, node, known ? "_holds" : "_places", 2, (uint32_t[]){k->value, mask});
     return true;
 }
 

@@ -115,6 +115,18 @@ def _holds(input, mask):
     return ops.unbind(ops.nonzero(at), 1)
 
 
+def _masked_if(input, index):
+    if index.dtype == td.bool and index.ndim == 0:
+        return ops.unsqueeze(input, 0)
+    return input
+
+
+def _places(input, index):
+    if index.dtype == td.bool:
+        return _holds(input, index)
+    return [index]
+
+
 # ---- values
 
 
@@ -413,6 +425,21 @@ def dropout(input, p: float = 0.5, training: bool = True, inplace: bool = False)
             return _placed(input, ops.dropout(input.clone() if inplace else input, p), inplace)
         return input
     return input
+
+
+def randint(low: int, high=None, size=None, dtype=None, generator=None, layout=None, device=None, requires_grad: bool = False):
+    assert generator is None and not requires_grad, "randint of a program knows neither generator nor requires_grad"
+    kind = td.int64 if dtype is None else dtype
+    if size is None:
+        return ops.randint(0, low, high, kind)
+    if high is None:
+        return ops.randint(0, low, size, kind)
+    return ops.randint(low, high, size, kind)
+
+
+def randperm(n: int, dtype=None, generator=None, layout=None, device=None, requires_grad: bool = False):
+    assert generator is None and not requires_grad, "randperm of a program knows neither generator nor requires_grad"
+    return ops.randperm(n, td.int64 if dtype is None else dtype)
 
 
 def _alpha_dropout(input, p: float, training: bool, inplace: bool, shape: list[int]):

@@ -650,7 +650,7 @@ static void a_large_item(void)
 static void a_large_item_that_is_left(void)
 {
     client a, b, c;
-    join(&a), join(&b);
+    join(&b);
     zeros(&b, 1);
     finish(&b);
     open_queue(&b, "left");

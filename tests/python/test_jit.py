@@ -212,6 +212,33 @@ def test_long_texts_are_compared():
     assert td.jit.script(f)(200) == f(200)
 
 
+def test_an_index_that_may_be_a_mask():
+    """Whether an argument is a mask is seen when it runs."""
+    def taken(x, at):
+        return x[at]
+
+    def written(x, at):
+        y = x.clone()
+        y[at] = 0.0
+        y[at] += 1
+        return y
+
+    x = td.arange(12.0).reshape(3, 4)
+    places = [x > 3, td.tensor([True, False, True]), td.tensor(True), td.tensor(False), td.tensor([0, 2]), td.tensor([[0, 1], [2, 2]]), td.tensor(1),
+              td.tensor([2], dtype=td.int32), td.zeros(0, dtype=td.int64), td.zeros(3, dtype=td.bool)]
+    for function in (taken, written):
+        program = td.jit.script(function)
+        for at in places:
+            want, got = function(x, at), program(x, at)
+            assert want.shape == got.shape and td.equal(want, got), (function, at)
+    a, b = x.clone().requires_grad_(), x.clone().requires_grad_()
+    taken(a, x > 5).square().sum().backward()
+    td.jit.script(taken)(b, x > 5).square().sum().backward()
+    assert td.equal(a.grad, b.grad)
+    with pytest.raises(td.Error, match="mask"):
+        td.jit.script(taken)(x, td.ones(2, dtype=td.bool)).tolist()
+
+
 def casts(x, y):
     a, b, c = x.to(td.float32), x.to(y.dtype), x.double()
     for z in (a, b, c):

@@ -172,6 +172,12 @@ F.adaptive_max_pool3d(p[None], 2)
 """.strip().splitlines()
 
 RANDOM = """
+td.randint(5, (4,))
+td.randint(0, 5, (2, 3))
+td.randint(2, 9, size=[4], dtype=td.int32)
+td.randint(high=7, low=1, size=(3,))
+td.randperm(9)
+td.randperm(5, dtype=td.float32)
 F.dropout1d(p[:, :, 0], 0.5)
 F.dropout2d(p, 0.3, True)
 F.dropout3d(p[None], 0.5)

@@ -8,7 +8,7 @@ import sys
 import textwrap
 
 import pytest
-from common import SLOW, held, script, settles
+from common import SLOW, at_rest, script, settles
 
 import tensord as td
 import tensord.aio
@@ -572,7 +572,7 @@ def test_a_stopped_one_leaves_nothing():
 
     x = td.ones(4, requires_grad=True)
     td.jit.script(long_graph)(x, 10)
-    before = held()
+    before = at_rest()
     for seconds in (0.001, 0.02, 0.05):
         with td.jit.timeout(seconds), pytest.raises(td.Timeout):
             forever(x)
@@ -598,7 +598,7 @@ def test_nothing_stays_behind():
         opt.zero_grad()
 
     trained()
-    before = held()
+    before = at_rest()
     for _ in range(3):
         trained()
     assert settles(before) == before

@@ -384,3 +384,12 @@ def test_distances_far_from_the_origin():
     assert td.cdist(x, x)[0].tolist() == pytest.approx([0, 1, 1e4 * 2**0.5])
     td.cdist(x[:2], x[:2]).sum().backward()
     assert x.grad.tolist() == [[-2, 0], [2, 0], [0, 0]]
+
+
+@pytest.mark.parametrize("dtype", [td.int8, td.int16, td.int32, td.uint8, td.bool])
+def test_far_numbers_of_few_bits_are_not_close(dtype):
+    least, most = (0, 1) if dtype is td.bool else (td.iinfo(dtype).min, td.iinfo(dtype).max)
+    x, y = td.tensor([least, most, least, most], dtype=dtype), td.tensor([most, least, least, 0], dtype=dtype)
+    assert td.isclose(x, y).tolist() == [False, False, True, False]
+    half = td.tensor(least // 2 * 2, dtype=dtype)  # away from 0 by what wraps to itself
+    assert td.isclose(half, td.zeros((), dtype=dtype)).item() is (least == 0)
