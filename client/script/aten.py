@@ -505,14 +505,11 @@ def randn_like(self, dtype=None, layout=None, device=None, pin_memory=None, memo
 
 
 def randint(low: int, high=None, size=None, generator=None, dtype=None, layout=None, device=None, pin_memory=None):
-    kind = td.int64 if dtype is None else _dtype(dtype)
-    if size is None:
-        return ops.randint(0, low, high, kind)
-    return ops.randint(low, high, size, kind)
+    return td.randint(low, high, size, None if dtype is None else _dtype(dtype))
 
 
 def randperm(n: int, generator=None, dtype=None, layout=None, device=None, pin_memory=None):
-    return ops.randperm(n, td.int64 if dtype is None else _dtype(dtype))
+    return td.randperm(n, None if dtype is None else _dtype(dtype))
 
 
 def arange(start, end=None, step=None, dtype=None, layout=None, device=None, pin_memory=None):
@@ -538,18 +535,24 @@ def fill(self, value):
 # ---- windows: sums of cosines, computed in float64 as outside
 
 
-def _window(n: int, places, last: int, a: list[float], dtype):
+def _window(n: int, made, dtype):
+    """Of one place it is 1."""
     assert n >= 0, f"a window requires a non-negative length, got {n}"
-    total = ops.full([n], a[0], td.float64)
-    sign = -1.0
-    for i in range(1, len(a)):
-        total = total + ops.cos(places * (2 * math.pi * i / last)) * (a[i] * sign)
-        sign = -sign
-    return (total if n > 1 else ops.full([n], 1, td.float64)).to(_kind(dtype))
+    return (made if n > 1 else ops.full([n], 1, td.float64)).to(_kind(dtype))
+
+
+def _across(n: int, periodic: bool, size: float):
+    """The places of a window, the last of which, or the one behind it, is at `size`."""
+    return ops.arange(0, n, 1, td.float64) * (size / max(n if periodic else n - 1, 1))
 
 
 def _cosines(n: int, periodic: bool, a: list[float], dtype):
-    return _window(n, ops.arange(0, n, 1, td.float64), max(n if periodic else n - 1, 1), a, dtype)
+    total = ops.full([n], a[0], td.float64)
+    sign = -1.0
+    for i in range(1, len(a)):
+        total = total + ops.cos(_across(n, periodic, 2 * math.pi * i)) * (a[i] * sign)
+        sign = -sign
+    return _window(n, total, dtype)
 
 
 def hann_window(window_length: int, periodic: bool = True, dtype=None, layout=None, device=None, pin_memory=None):
@@ -565,9 +568,7 @@ def blackman_window(window_length: int, periodic: bool = True, dtype=None, layou
 
 
 def bartlett_window(window_length: int, periodic: bool = True, dtype=None, layout=None, device=None, pin_memory=None):
-    places, last = ops.arange(0, window_length, 1, td.float64), max(window_length if periodic else window_length - 1, 1)
-    made = 1 - ops.abs(places * (2 / last) - 1)
-    return (made if window_length > 1 else ops.full([window_length], 1, td.float64)).to(_kind(dtype))
+    return _window(window_length, 1 - ops.abs(_across(window_length, periodic, 2.0) - 1), dtype)
 
 
 def fft_fftfreq(n: int, d=1.0, dtype=None, layout=None, device=None, pin_memory=None):

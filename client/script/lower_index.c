@@ -75,9 +75,10 @@ static bool is_place(td_lower *l, uint32_t value)
 static bool take_mask(td_lower *l, uint32_t node, uint32_t mask, keys *k)
 {
     if (k->n != 1 || is_place(l, mask)) return false;
-    bool known = is_mask(l, mask);
-    k->value = td_low_prelude(l, node, known ? "_masked" : "_masked_if", 2, (uint32_t[]){k->value, mask});
-    k->list = td_low_prelude(l, node, known ? "_holds" : "_places", 2, (uint32_t[]){k->value, mask});
+    const char *parts = is_mask(l, mask) ? "_mask_parts" : "_index_parts";
+    uint32_t both = td_low_prelude(l, node, parts, 2, (uint32_t[]){k->value, mask});
+    k->value = td_low_item(l, both, 0);
+    k->list = td_low_item(l, both, 1);
     return true;
 }
 

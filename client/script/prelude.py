@@ -115,16 +115,17 @@ def _holds(input, mask):
     return ops.unbind(ops.nonzero(at), 1)
 
 
-def _masked_if(input, index):
-    if index.dtype == td.bool and index.ndim == 0:
-        return ops.unsqueeze(input, 0)
-    return input
+def _mask_parts(input, mask):
+    """What is indexed, and the indices."""
+    x = _masked(input, mask)
+    return x, _holds(x, mask)
 
 
-def _places(input, index):
+def _index_parts(input, index):
+    """The same; what is no mask is an index as it is."""
     if index.dtype == td.bool:
-        return _holds(input, index)
-    return [index]
+        return _mask_parts(input, index)
+    return input, [index]
 
 
 # ---- values
