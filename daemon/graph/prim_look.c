@@ -25,7 +25,7 @@ static int there_is_more(td_prim_call *c, int64_t left, uint64_t at)
 static bool find(const td_prim_call *c, uint64_t *at, int64_t *left)
 {
     const td_box *b = c->in[0]->box;
-    for (; *at<b->n && * left> 0; ++*at) {
+    for (; *left > 0 && *at < b->n; ++*at) {
         *left -= effort(&b->items[*at], c->in[1]);
         if (td_val_equal(&b->items[*at], c->in[1])) return true;
     }
@@ -99,7 +99,7 @@ static void merge(const td_val *a, size_t na, const td_val *b, size_t nb, td_val
                   int64_t *left)
 {
     size_t i = s->i, j = s->j;
-    while (i < na && j<nb && * left> 0) {
+    while (*left > 0 && i < na && j < nb) {
         *left -= effort(a + i, b + j);
         bool second = sign * td_val_order(b + j, a + i) < 0;
         room[i + j] = second ? b[j] : a[i];

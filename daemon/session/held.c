@@ -2,8 +2,9 @@
  *
  * They are held beside the stream, which goes on, for whoever brings what one waits for may be another thread of the
  * same client. Each is answered when its time has come, by its serial, in the order in which the waits ended; an item
- * whose values are still computed then, when they are there. What one holds is charged and goes with the session; one that finds TD_HELD_MOST before it waits in the stream until there are
- * fewer. Callbacks only take note (td_held_over); what follows is a turn's work, or that of several. */
+ * whose values are still computed then, when they are there. What one holds is charged and goes with the session; one
+ * that finds TD_HELD_MOST before it waits in the stream until there are fewer. Callbacks only take note (td_held_over);
+ * what follows is a turn's work, or that of several. */
 #include "daemon/session/state.h"
 
 #include <stdlib.h>

@@ -77,15 +77,20 @@ static void to_ring(ringer *x)
     td_writer_use_ring(&x->writer, &x->ring);
 }
 
+static void send_call(ringer *x, Td__Wire__Call *call, uint64_t serial)
+{
+    call->serial = serial;
+    uint8_t *p = td_writer_begin(&x->writer, 256);
+    td_writer_end(&x->writer, td__wire__call__pack(call, p), TD_FRAME_CALL, -1);
+}
+
 static void send_status(ringer *x, uint64_t serial)
 {
     Td__Wire__Status status = TD__WIRE__STATUS__INIT;
     status.what = (char *)"status";
     Td__Wire__Call call = TD__WIRE__CALL__INIT;
-    call.serial = serial;
     call.status = &status;
-    uint8_t *p = td_writer_begin(&x->writer, 256);
-    td_writer_end(&x->writer, td__wire__call__pack(&call, p), TD_FRAME_CALL, -1);
+    send_call(x, &call, serial);
 }
 
 /* Does the answer with this serial come through the ring, before nothing has come for long? */
@@ -364,19 +369,20 @@ static void a_descriptor_without_its_frame(void)
 /* More than a socket takes, less than what keeps a session from going on. */
 enum { LONG_NOTE = 700 << 10 };
 
-static void put_note(raw *r, size_t bytes)
+static void put_with_note(raw *r, size_t n, uint32_t *ids, size_t bytes)
 {
     static uint8_t note[LONG_NOTE];
-    Td__Wire__QueueOpen open = TD__WIRE__QUEUE_OPEN__INIT;
     Td__Wire__QueuePut put = TD__WIRE__QUEUE_PUT__INIT;
-    Td__Wire__Call opens = TD__WIRE__CALL__INIT, puts = TD__WIRE__CALL__INIT;
-    open.queue = put.queue = 1, open.name = (char *)"long", open.role = 3;
-    put.note = (ProtobufCBinaryData){bytes, note};
-    opens.queue_open = &open, puts.queue_put = &put;
-    Td__Wire__Reply *reply = raw_ask(r, &opens);
-    CU_ASSERT_TRUE_FATAL(reply && !reply->error);
-    reply = raw_ask(r, &puts);
-    CU_ASSERT_TRUE_FATAL(reply && !reply->error);
+    Td__Wire__Call call = TD__WIRE__CALL__INIT;
+    put.queue = 1, put.n_ids = n, put.ids = ids, put.note = (ProtobufCBinaryData){bytes, note};
+    call.queue_put = &put;
+    CU_ASSERT_EQUAL_FATAL(queue_open(r, "long", 1, 1), TD_OK);
+    CU_ASSERT_EQUAL_FATAL(ask(r, &call), TD_OK);
+}
+
+static void put_note(raw *r, size_t bytes)
+{
+    put_with_note(r, 0, NULL, bytes);
 }
 
 static void ask_for_note(raw *r)
@@ -409,9 +415,8 @@ static void ask_for_lease(ringer *x, uint64_t bytes, uint64_t serial)
 {
     Td__Wire__Lease lease = TD__WIRE__LEASE__INIT;
     Td__Wire__Call call = TD__WIRE__CALL__INIT;
-    lease.bytes = bytes, call.lease = &lease, call.serial = serial;
-    uint8_t *p = td_writer_begin(&x->writer, 256);
-    td_writer_end(&x->writer, td__wire__call__pack(&call, p), TD_FRAME_CALL, -1);
+    lease.bytes = bytes, call.lease = &lease;
+    send_call(x, &call, serial);
     CU_ASSERT_EQUAL(td_writer_flush(&x->writer, x->r.fd, true, NULL), 0);
 }
 
@@ -449,6 +454,15 @@ static void begins_behind_long_answers(void)
     begins_behind_a_long_answer(LONG_NOTE);
 }
 
+static void lease_unread(raw *r, uint64_t bytes)
+{
+    Td__Wire__Lease lease = TD__WIRE__LEASE__INIT;
+    Td__Wire__Call call = TD__WIRE__CALL__INIT;
+    lease.bytes = bytes, call.lease = &lease;
+    CU_ASSERT_TRUE(raw_call(r, &call) != 0);
+    test_sleep_ms(50);
+}
+
 /* One descriptor at a time is on its way, and nothing tells when it is read: what had to wait for that goes at once
  * then, however long it is, not when something else happens. */
 static void behind_a_descriptor(void)
@@ -457,13 +471,8 @@ static void behind_a_descriptor(void)
     raw r;
     CU_ASSERT_TRUE_FATAL(raw_open(&r, d.socket));
     put_note(&r, LONG_NOTE);
-    for (uint64_t bytes = 64; bytes <= 16 << 20; bytes *= 1 << 18) { /* of two segments */
-        Td__Wire__Lease lease = TD__WIRE__LEASE__INIT;
-        Td__Wire__Call call = TD__WIRE__CALL__INIT;
-        lease.bytes = bytes, call.lease = &lease;
-        CU_ASSERT_TRUE(raw_call(&r, &call) != 0);
-        test_sleep_ms(50); /* the first is on its way */
-    }
+    lease_unread(&r, 64);       /* on its way */
+    lease_unread(&r, 16 << 20); /* of another segment */
     ask_for_note(&r);
     test_sleep_ms(50);
     uint64_t from = test_now_ms();
@@ -487,20 +496,13 @@ static void behind_each_other(void)
     ringer_open(&x, sizeof(td_ring_memory));
     full(&w, 1, 4 << 20, 0); /* 16 MB: of a segment of its own */
     CU_ASSERT_TRUE_FATAL(send_all(&x.r, &w));
-    Td__Wire__QueuePut put = TD__WIRE__QUEUE_PUT__INIT;
-    Td__Wire__QueueOpen open = TD__WIRE__QUEUE_OPEN__INIT;
     Td__Wire__QueueGet get = TD__WIRE__QUEUE_GET__INIT;
-    Td__Wire__Call opens = TD__WIRE__CALL__INIT, puts = TD__WIRE__CALL__INIT, gets = TD__WIRE__CALL__INIT;
-    static uint8_t note[LONG_NOTE];
+    Td__Wire__Call call = TD__WIRE__CALL__INIT;
     uint32_t id = 1, to = 2;
-    open.queue = put.queue = get.queue = 1, open.name = (char *)"long", open.role = 3;
-    put.n_ids = get.n_ids = 1, put.ids = &id, get.ids = &to, put.note = (ProtobufCBinaryData){sizeof note, note};
-    opens.queue_open = &open, puts.queue_put = &put, gets.queue_get = &get, gets.serial = 2000;
-    CU_ASSERT_PTR_NOT_NULL_FATAL(raw_ask(&x.r, &opens));
-    CU_ASSERT_PTR_NOT_NULL_FATAL(raw_ask(&x.r, &puts));
+    put_with_note(&x.r, 1, &id, LONG_NOTE);
+    get.queue = 1, get.n_ids = 1, get.ids = &to, call.queue_get = &get;
     to_ring(&x);
-    uint8_t *p = td_writer_begin(&x.writer, 256);
-    td_writer_end(&x.writer, td__wire__call__pack(&gets, p), TD_FRAME_CALL, -1);
+    send_call(&x, &call, 2000);
     ask_for_lease(&x, 16 << 20, 2001);
     test_sleep_ms(50);
     uint64_t from = test_now_ms();
@@ -509,15 +511,6 @@ static void behind_each_other(void)
     CU_ASSERT_TRUE(test_now_ms() - from < SOON_MS);
     ringer_close(&x);
     back_to_normal();
-}
-
-static void lease_unread(raw *r, uint64_t bytes)
-{
-    Td__Wire__Lease lease = TD__WIRE__LEASE__INIT;
-    Td__Wire__Call call = TD__WIRE__CALL__INIT;
-    lease.bytes = bytes, call.lease = &lease;
-    CU_ASSERT_TRUE(raw_call(r, &call) != 0);
-    test_sleep_ms(50);
 }
 
 /* What is held up by a descriptor waits for that to be read, not for the socket, which may have room all the time. */
