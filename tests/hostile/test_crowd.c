@@ -15,10 +15,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+/* FEW: turns that may pass while the asker itself waits for a processor, still far from one for each connection. */
 #if defined(__SANITIZE_THREAD__) /* races need no more */
-enum { CROWD = 60, FEWER = 16 };
+enum { CROWD = 60, FEWER = 16, FEW = 20 };
 #else
-enum { CROWD = 300, FEWER = 40 };
+enum { CROWD = 300, FEWER = 40, FEW = 30 };
 #endif
 enum { SYNCS = 20, SUMS = 500, TRIES = 8 };
 
@@ -139,10 +140,10 @@ static void beside_many_connections(void)
     CU_ASSERT_TRUE_FATAL(raw_open(&r, d.socket));
     int64_t alone = turns_each(&r, 2);
     pid_t child = start_crowd(&small_ops);
-    int64_t beside = turns_each(&r, CROWD / 10);
+    int64_t beside = turns_each(&r, FEW);
     printf("turns for an answer: %ld alone, %ld beside %d connections of another\n", (long)alone, (long)beside, CROWD);
     CU_ASSERT_TRUE(alone <= 2);
-    CU_ASSERT_TRUE(beside <= CROWD / 10);
+    CU_ASSERT_TRUE(beside <= FEW);
     raw_close(&r);
     end_crowd(child);
 }
