@@ -280,3 +280,30 @@ def test_threads_of_a_forked_child_use_what_it_inherited():
             os._exit(not good)
     """, MALLOC_PERTURB_="85")
     assert r.returncode == 0 and not r.stderr, r.stderr[-3000:]
+
+
+def test_threads_that_come_first_share_one_connection():
+    """Each finds no connection: none of them may end another's by making one anew. Numbers of a seed begin again, as connect() says."""
+    r = script("""
+        import threading
+        import tensord as td
+        td.manual_seed(5)
+        first = td.rand(3).tolist()
+        for k in range(20):
+            td.disconnect()
+            start, failed = threading.Barrier(4), []
+            def come():
+                start.wait()
+                try:
+                    q = td.Queue(f"first/{k}", 4)
+                    q.put(k)
+                    q.close()
+                except td.Error as e:
+                    failed.append(e)
+            threads = [threading.Thread(target=come) for _ in range(4)]
+            for t in threads: t.start()
+            for t in threads: t.join()
+            assert not failed, failed
+        assert td.rand(3).tolist() == first
+    """)
+    assert r.returncode == 0, r.stderr[-3000:]

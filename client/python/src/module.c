@@ -62,14 +62,24 @@ static bool leave_at_exit(void)
     return done;
 }
 
+/* A new connection as this program has set them: manual_seed()'s numbers begin again. NULL with the exception set. */
+static td_client *as_set(td_client *c)
+{
+    if (!c) return tdpy_fail();
+    if (tdpy.eager_set) td_set_eager_errors(c, tdpy.eager);
+    if (!tdpy.seeded || !td_seed(c, tdpy.seed)) return c;
+    tdpy_fail();
+    td_disconnect(c);
+    return NULL;
+}
+
 static td_client *connect_to(const char *path)
 {
     if (!leave_at_exit()) return NULL;
     td_step_aside(); /* a daemon may have to be started */
     td_client *c = td_connect_until(path, stop, NULL);
     td_step_back();
-    if (c && tdpy.eager_set) td_set_eager_errors(c, tdpy.eager);
-    return c ? c : tdpy_fail();
+    return as_set(c);
 }
 
 void tdpy_stand_still(void)
@@ -79,14 +89,21 @@ void tdpy_stand_still(void)
     for (;;) pause();
 }
 
-td_client *tdpy_client(void)
+/* The connection, made to this socket (NULL: as the first tensor does) when there is none. */
+static td_client *client_at(const char *path)
 {
     if (tdpy.client) return tdpy.client;
     tdpy_stand_still();
-    td_client *c = connect_to(NULL);
-    if (!tdpy.client) tdpy.client = c;
-    else td_disconnect(c); /* another thread was faster */
+    td_client *c = connect_to(path);
+    if (!tdpy.client) return tdpy.client = c;
+    if (!c) PyErr_Clear();
+    td_disconnect(c); /* another thread was faster */
     return tdpy.client;
+}
+
+td_client *tdpy_client(void)
+{
+    return client_at(NULL);
 }
 
 /* Children find what this process found by a name's help, as they would find a daemon of its own; NULL: no longer. */
@@ -116,7 +133,8 @@ td_client *tdpy_client_for(const char *name, int *timeout_ms)
         td_disconnect(c); /* another thread was faster */
         return tdpy.client;
     }
-    if (!c) return tdpy_fail();
+    c = as_set(c);
+    if (!c) return NULL;
     tdpy.client = c;
     tdpy.another = another;
     return another && !tell_children(td_socket_path(c)) ? NULL : c;
@@ -140,7 +158,7 @@ static PyObject *connect_function(PyObject *module, PyObject *args, PyObject *kw
     if (!c) return NULL;
     tdpy.client = c;
     td_disconnect(before);
-    return tdpy_none(tdpy.seeded ? td_seed(c, tdpy.seed) : TD_OK);
+    Py_RETURN_NONE;
 }
 
 static PyObject *disconnect_function(PyObject *module, PyObject *ignored)
@@ -274,6 +292,15 @@ static PyObject *connection(PyObject *module, PyObject *ignored)
     if (!c) return Py_NewRef(Py_None);
     return Py_BuildValue("{sssssIsI}", "path", td_socket_path(c), "version", td_daemon_version(c), "pid",
                          td_daemon_pid(c), "session", td_session(c));
+}
+
+/* The same, connected first where nobody has. A thread that finds no connection must not do that by connect(), which
+ * ends the one that another thread has made meanwhile. */
+static PyObject *connected(PyObject *module, PyObject *args)
+{
+    const char *path = NULL;
+    if (!PyArg_ParseTuple(args, "|z:_connected", &path) || !client_at(path)) return NULL;
+    return connection(module, NULL);
 }
 
 /* ---- tables of the daemon ---------------------------------------------------------------------------------------- */
@@ -454,6 +481,7 @@ static PyMethodDef functions[] = {
     {"_set_random_state", set_random_state, METH_VARARGS, NULL},
     {"connection", connection, METH_NOARGS,
      "connection()\n--\n\nWhere this process is connected: path, version, pid, session; None before the first tensor."},
+    {"_connected", connected, METH_VARARGS, NULL},
     {"status", status_function, METH_VARARGS,
      "status(what='status', /)\n--\n\nTables of the daemon as lists of dicts: status, sessions, tensors, names, "
      "queues, segments, devices, turns."},

@@ -15,9 +15,7 @@ LENT_SECONDS = float(os.environ.get("TENSORD_LENT_SECONDS", 60))
 
 def connect():
     """The daemon that all of this program's processes are to share: connected before the first of them is forked."""
-    if _C.connection() is None:
-        _C.connect()
-    return _C.connection()["path"]
+    return _C._connected()["path"]
 
 
 def lend(t):

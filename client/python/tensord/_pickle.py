@@ -19,10 +19,8 @@ def reduce(t):
 
 
 def _connect(path):
-    here = _C.connection()
-    if here is None:
-        _C.connect(path)
-    elif os.path.realpath(here["path"]) != os.path.realpath(path):
+    here = _C._connected(path)
+    if os.path.realpath(here["path"]) != os.path.realpath(path):
         raise _C.ConnectionLost(f"the tensor lives in the daemon at {path}, but this process is connected to {here['path']}; "
                                 "set TENSORD_SOCKET to one of them for both processes")
 

@@ -133,8 +133,7 @@ class Queue(_C._Ways):
             raise _C.InvalidError(f"maxsize is a number of items below {_ANY_NUMBER}, not {maxsize}; 0: as many as there is room for")
         self.keep = _seconds(keep)
         self._open, self._closed = {}, False
-        if _C.connection() is None:
-            _C.connect()  # so that processes that are started from here on find the same daemon
+        _C._connected()  # so that processes that are started from here on find the same daemon
         if role is not None:
             self._role(_PRODUCER if role == "producer" else _CONSUMER)
 
