@@ -1,5 +1,5 @@
-/* Freezing: constants are marked by their types, their sizes become numbers, norms go into weights; then what stands in
- * front and is made of constants alone is taken out. */
+/* Freezing: constants are marked by their types, their sizes become numbers, norms and factors go into weights; then
+ * what stands in front and is made of constants alone is taken out. */
 #include "proto/passes/freeze.h"
 
 #include "proto/passes/facts.h"
@@ -98,7 +98,7 @@ static int begin(freezing *z, const td_frozen_look *looks, bool exactly, td_erro
     mark(z, looks);
     uint32_t nnodes = td_ir_now(z->e)->nnodes;
     for (uint32_t n = 0; n < nnodes; n++) say_look(z->e, n);
-    if (!exactly) td_pass_norms(z->e, &z->f);
+    if (!exactly) td_pass_layers(z->e, &z->f);
     td_facts_deinit(&z->f);
     td_ir *marked = td_ir_seal(z->e, error);
     z->e = NULL;

@@ -5,8 +5,8 @@
 
 #include "proto/passes/passes.h"
 
-/* 11: norms into weights (F: other bits). */
-td_pass_fn td_pass_norms;
+/* 11: norms, products and sums into weights (F: other bits). */
+td_pass_fn td_pass_layers;
 
 #define TD_FROZEN_MADE (UINT32_C(1) << 31) /* | a result of the setup */
 

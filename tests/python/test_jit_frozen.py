@@ -106,6 +106,73 @@ def test_a_norm_along_another_dimension_stays():
     assert frozen(x).tolist() == program(x).tolist()
 
 
+SCALED = [
+    (nn.Conv2d(3, 4, 3, bias=False), lambda s, y: y * s.each + s.other, (4, 1, 1), (2, 3, 6, 6)),
+    (nn.Conv2d(3, 4, 3), lambda s, y: s.other + y / s.each * s.one, (4, 1, 1), (1, 3, 6, 6)),
+    (nn.Conv1d(3, 4, 3), lambda s, y: (y - 0.5) * 3 - s.each, (4, 1), (2, 3, 8)),
+    (nn.Conv1d(3, 4, 3), lambda s, y: s.each * y, (4, 1), (3, 8)),
+    (nn.Conv3d(2, 4, 2), lambda s, y: y / s.each, (4, 1, 1, 1), (2, 2, 3, 3, 3)),
+    (nn.ConvTranspose2d(3, 4, 3), lambda s, y: y * s.each - s.other, (4, 1, 1), (2, 3, 4, 4)),
+    (nn.Linear(3, 4), lambda s, y: s.each * y + s.other, (4,), (2, 5, 3)),
+    (nn.Linear(3, 4, bias=False), lambda s, y: y.mul(s.each).add(s.other).div(s.one), (4,), (3,)),
+]
+
+
+class Scaled(nn.Module):
+    def __init__(self, layer, shape, after=None):
+        super().__init__()
+        self.after = after
+        self.layer, self.each, self.other = layer, nn.Parameter(td.randn(shape)), nn.Parameter(td.randn(shape))
+        self.one = nn.Parameter(td.tensor(-1.5))
+
+    def forward(self, x):
+        return self.after(self, self.layer(x))
+
+
+@pytest.mark.parametrize("layer, after, shape, of", SCALED)
+def test_scales_go_into_the_weights(layer, after, shape, of):
+    """Whether there is a batch or not, from both sides, one after the other."""
+    td.manual_seed(4)
+    net, x = Scaled(layer, shape, after).eval(), td.randn(of)
+    frozen = td.jit.freeze(td.jit.trace(net, x))
+    assert not re.search(r"td::(mul|add|sub|div)", frozen.graph), frozen.graph
+    wanted = net(x).detach()
+    assert frozen(x).shape == wanted.shape and far(frozen(x), wanted) < 1e-5
+
+
+class Kept(Scaled):
+    def forward(self, x):
+        y = self.layer(x)
+        wide = y * td.ones(2, 1, 1) * self.each  # for whoever adds a dimension
+        return y + self.each.reshape(1, 4), self.other - self.layer(x), wide
+
+
+def test_scales_that_are_no_factors_of_channels_stay():
+    """Another dimension would come in front; what is used twice has to be there; c - y is no sum."""
+    net, x = Kept(nn.Linear(3, 4), (4,)).eval(), td.randn(3)
+    frozen = td.jit.freeze(td.jit.script(net))
+    for a, b in zip(frozen(x), net(x)):
+        assert a.shape == b.shape and a.tolist() == b.tolist()
+
+
+def test_a_norm_and_a_scale_behind_one_layer():
+    class Both(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.net, self.scale = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4)), nn.Parameter(td.randn(4, 1, 1))
+
+        def forward(self, x):
+            return (self.net(x) * self.scale + 0.5) * 2
+
+    net = trained(Both(), 4, 3, 8, 8)
+    x = td.randn(2, 3, 8, 8)
+    frozen = td.jit.freeze(td.jit.script(net))
+    assert not re.search(r"td::(mul|add|batch_norm)", frozen.graph), frozen.graph
+    assert far(frozen(x), net(x)) < 1e-5
+    kept = td.jit.freeze(td.jit.script(net), optimize_numerics=False)
+    assert kept(x).tolist() == net(x).tolist()
+
+
 def test_doubles():
     net = nn.Sequential(nn.Conv2d(2, 3, 3), nn.BatchNorm2d(3)).double().eval()
     x = td.randn(1, 2, 5, 5).double()
