@@ -184,10 +184,11 @@ static bool jumps(const td_lower *l, uint32_t node)
 }
 
 /* Of a flag at the ends of If(stop) {} else {...}: where the second arm did not set it, it is what it was before,
- * false; in the first one it is set if it is the same as `stop`. */
-static void settle(td_flag *first, td_flag *second, td_flag before, td_flag stop)
+ * false; in the first one it is set if it is the same as `stop`, which also counts where the second one is left by an
+ * error. */
+static void settle(td_flag *first, td_flag *second, bool gone, td_flag before, td_flag stop)
 {
-    if (second->state == TD_FLAG_NO) *second = before;
+    if (second->state == TD_FLAG_NO && !gone) *second = before;
     else if (before.state == TD_FLAG_MAYBE && before.value == stop.value) *first = (td_flag){TD_FLAG_YES, TD_IR_NONE};
 }
 
@@ -206,9 +207,10 @@ void td_low_go_on(td_lower *l, uint32_t place, void (*next)(td_lower *l, void *a
     l->flow.stop = l->flow.broke = l->flow.returned = (td_flag){TD_FLAG_NO, 0};
     next(l, arg);
     td_flag stop = before.stop;
-    settle(&b.flow.stop, &l->flow.stop, before.stop, stop);
-    settle(&b.flow.broke, &l->flow.broke, before.broke, stop);
-    settle(&b.flow.returned, &l->flow.returned, before.returned, stop);
+    bool gone = l->flow.gone;
+    settle(&b.flow.stop, &l->flow.stop, gone, before.stop, stop);
+    settle(&b.flow.broke, &l->flow.broke, gone, before.broke, stop);
+    settle(&b.flow.returned, &l->flow.returned, gone, before.returned, stop);
     td_low_end_if(l, &b);
 }
 

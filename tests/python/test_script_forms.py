@@ -386,6 +386,30 @@ def test_dicts_of_a_traced_call():
     assert traced(X() * 5).tolist() == (((X() * 5) + 1) * 4).tolist()
 
 
+def first_above(xs: list[int], n: int) -> int:
+    for x in xs:
+        if x > n:
+            return x
+        if x == n:
+            break
+    if n == 0:
+        return -1
+    raise ValueError("none")
+
+
+def test_what_a_loop_returns_before_a_raise():
+    program = td.jit.script(first_above)
+    for xs in ([], [1], [3, 5], [0, 4]):
+        for n in range(5):
+            try:
+                want = first_above(xs, n)
+            except ValueError:
+                with pytest.raises(td.Error, match="none"):
+                    program(xs, n)
+            else:
+                assert program(xs, n) == want
+
+
 def many(x, n: int):
     ys: list[td.Tensor] = []
     for k in range(n):
