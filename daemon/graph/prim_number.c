@@ -4,6 +4,8 @@
 
 #include <complex.h>
 #include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define INT(k) (c->in[k]->i)
@@ -238,6 +240,27 @@ TO_INT(round_float, nearbyint(FLOAT(0)))
 TO_INT(floor_float, floor(FLOAT(0)))
 TO_INT(ceil_float, ceil(FLOAT(0)))
 
+/* round(x, digits): as the decimal number that has no more of them, halves of what x is exactly to even. */
+static int round_digits(td_prim_call *c)
+{
+    enum { EXACT = 800 }; /* digits, which is more than a double has */
+    double v = FLOAT(0), size = fabs(v);
+    int64_t digits = INT(1);
+    char text[EXACT + 16];
+    if (!isfinite(v) || size == 0 || digits > 323) return td_prim_float(c, v);
+    snprintf(text, sizeof text, "%.17e", size);
+    int64_t power = atoi(strchr(text, 'e') + 1), kept = power + digits; /* digits behind the first */
+    if (kept >= 17) return td_prim_float(c, v);
+    if (kept >= 0) snprintf(text, sizeof text, "%.*e", (int)kept, size);
+    else {
+        snprintf(text, sizeof text, "%.*e", EXACT, size);
+        bool up = kept == -1 && (text[0] > '5' || (text[0] == '5' && strspn(text + 2, "0") < EXACT));
+        snprintf(text, sizeof text, "%de%lld", up, (long long)power + 1);
+    }
+    double r = strtod(text, NULL);
+    return isinf(r) ? overflow(c) : td_prim_float(c, copysign(r, v));
+}
+
 /* A function of <math.h>, with the errors of Python's math: a result that is NaN though no argument was, or infinite
  * though all were finite, is no value. */
 static int of_math(td_prim_call *c, double r)
@@ -389,6 +412,7 @@ td_prim_fn *const td_prims_number[TD_PRIM_COUNT] = {
     [TD_PRIM_INT_BOOL] = int_bool,
     [TD_PRIM_INT_FLOAT] = int_float,
     [TD_PRIM_ROUND_FLOAT] = round_float,
+    [TD_PRIM_ROUND_DIGITS] = round_digits,
     [TD_PRIM_FLOOR] = floor_float,
     [TD_PRIM_CEIL] = ceil_float,
     [TD_PRIM_MATH_GCD] = gcd,

@@ -179,13 +179,13 @@ static void put_value(joined *j, const td_val *v, bool inside);
 
 static void put_items(joined *j, const td_val *v) /* NOLINT(misc-no-recursion): as deep as the type */
 {
-    bool list = v->kind == TD_T_LIST;
-    put_word(j, list ? "[" : "(");
+    bool list = v->kind == TD_T_LIST, dict = v->kind == TD_T_DICT;
+    put_word(j, list ? "[" : dict ? "{" : "(");
     for (uint32_t k = 0; k < v->box->n && !j->rc; k++) {
-        if (k) put_word(j, ", ");
+        if (k) put_word(j, dict && k % 2 ? ": " : ", ");
         put_value(j, &v->box->items[k], true);
     }
-    put_word(j, list ? "]" : v->box->n == 1 ? ",)" : ")");
+    put_word(j, list ? "]" : dict ? "}" : v->box->n == 1 ? ",)" : ")");
 }
 
 static void put_complex(joined *j, const td_val *v)
@@ -435,7 +435,15 @@ static int replace(td_prim_call *c)
     text t = in_text(c, 0), old = in_text(c, 1), by = in_text(c, 2);
     joined j = begin(c);
     uint32_t from = 0;
-    if (!old.n) return td_fail(c->e, TD_E_INVALID, "replace() of an empty text");
+    for (uint32_t to = 0; !old.n && from < t.n && !j.rc; from = to) { /* in front of each character */
+        for (to++; to < t.n && !begins(t.at[to]);) to++;
+        put(&j, by.at, by.n);
+        put(&j, t.at + from, to - from);
+    }
+    if (!old.n) {
+        put(&j, by.at, by.n);
+        return finish(&j);
+    }
     for (int64_t at = find_from(t, old, 0); at >= 0 && !j.rc; at = find_from(t, old, from)) {
         put(&j, t.at + from, (size_t)at - from);
         put(&j, by.at, by.n);
@@ -445,16 +453,35 @@ static int replace(td_prim_call *c)
     return finish(&j);
 }
 
-static bool is_blank(char x)
+/* How many bytes a blank has that stands there; 0: it is none. */
+static uint32_t blank(text t, uint32_t k)
 {
-    return x == ' ' || (x >= '\t' && x <= '\r') || (x >= 0x1c && x <= 0x1f);
+    static const char *const beyond[] = {"\xc2\x85", "\u00a0", "\u1680", "\u2000", "\u2001", "\u2002", "\u2003",
+                                         "\u2004",   "\u2005", "\u2006", "\u2007", "\u2008", "\u2009", "\u200a",
+                                         "\u2028",   "\u2029", "\u202f", "\u205f", "\u3000"};
+    if (k >= t.n) return 0;
+    char x = t.at[k];
+    if ((x & 0x80) == 0) return x == ' ' || (x >= '\t' && x <= '\r') || (x >= 0x1c && x <= 0x1f);
+    for (unsigned i = 0; i < sizeof beyond / sizeof *beyond; i++) {
+        uint32_t n = (uint32_t)strlen(beyond[i]);
+        if (n <= t.n - k && memcmp(t.at + k, beyond[i], n) == 0) return n;
+    }
+    return 0;
 }
 
 static int strip(td_prim_call *c, bool left, bool right)
 {
     text t = in_text(c, 0);
-    while (left && t.n && is_blank(t.at[0])) t.at++, t.n--;
-    while (right && t.n && is_blank(t.at[t.n - 1])) t.n--;
+    while (left && blank(t, 0)) {
+        uint32_t n = blank(t, 0);
+        t.at += n, t.n -= n;
+    }
+    while (right && t.n) {
+        uint32_t k = t.n - 1;
+        while (k && !begins(t.at[k])) k--;
+        if (!blank(t, k)) break;
+        t.n = k;
+    }
     return give(c, t.at, t.n);
 }
 
@@ -558,9 +585,9 @@ static int split_blanks(td_prim_call *c)
     int rc = parts_of(c);
     while (k < t.n && !rc && left) {
         uint32_t from = k;
-        while (k < t.n && !is_blank(t.at[k])) k++;
+        while (k < t.n && !blank(t, k)) k++;
         if (k > from) rc = push_part(c, t.at + from, k - from), left--;
-        while (k < t.n && is_blank(t.at[k])) k++;
+        for (uint32_t n; (n = blank(t, k)) != 0;) k += n;
     }
     if (rc) return rc;
     c->kept->at = k;
