@@ -30,6 +30,7 @@
     K(RETURN, "Return")        /* value? */                                                                            \
     K(RAISE, "Raise")          /* value */                                                                             \
     K(ASSERT, "Assert")        /* test, message? */                                                                    \
+    K(DELETE, "Delete")        /* target... */                                                                         \
     K(PASS, "Pass")                                                                                                    \
     K(BREAK, "Break")                                                                                                  \
     K(CONTINUE, "Continue")                                                                                            \
@@ -57,7 +58,8 @@
     K(TUPLE, "Tuple")          /* item... */                                                                           \
     K(LIST, "List")            /* item... */                                                                           \
     K(DICT, "Dict")            /* key, value, key, value... */                                                         \
-    K(LIST_COMP, "ListComp")   /* item, target, values, condition... */
+    K(LIST_COMP, "ListComp")   /* item, target, values, condition...; also of a generator that a call is given */      \
+    K(DICT_COMP, "DictComp")   /* key, item, target, values, condition... */
 
 #define TD_AST_NAME(name, text) TD_N_##name,
 typedef enum td_ast_kind { TD_AST_KINDS(TD_AST_NAME) TD_N_COUNT } td_ast_kind;

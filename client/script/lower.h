@@ -193,6 +193,7 @@ uint32_t td_low_unary(td_lower *l, uint32_t node, unsigned op, uint32_t a);
 uint32_t td_low_tensor_op(td_lower *l, uint32_t node, const char *name, uint32_t n, const uint32_t *in);
 uint32_t td_low_subscript(td_lower *l, uint32_t node);
 void td_low_subscript_set(td_lower *l, uint32_t target, uint32_t value);
+void td_low_subscript_delete(td_lower *l, uint32_t target);
 uint32_t td_low_call(td_lower *l, uint32_t node);
 /* lower_thing.c: what is known without running: modules and functions, and the attributes of modules. NULL: a value. */
 const td_script_name *td_low_thing(td_lower *l, uint32_t node);
@@ -254,6 +255,8 @@ void td_low_check_own(td_lower *l, uint32_t call, const char *name, uint32_t val
 
 /* ---- lower_archive.c: the code of TorchScript archives */
 bool td_low_is_code(const td_lower *l);
+/* annotate(int, x) of a tensor is its number. */
+uint32_t td_low_annotate(td_lower *l, uint32_t call);
 /* A call that means something of its own there; false: it does not. */
 bool td_low_code_call(td_lower *l, uint32_t call, uint32_t *value);
 /* What ATen calls so, a function of aten.py or a row; a method of `self`, or TD_IR_NONE. False: it is neither. */
@@ -293,6 +296,7 @@ uint32_t td_low_iter_item(td_lower *l, uint32_t node, const td_iter *it, uint32_
 void td_low_for(td_lower *l, uint32_t node);
 void td_low_while(td_lower *l, uint32_t node);
 uint32_t td_low_comprehension(td_lower *l, uint32_t node);
+uint32_t td_low_gathered(td_lower *l, uint32_t node); /* all that range(), zip(), ... goes over, as a list */
 
 /* ---- lower_stmt.c, lower_function.c */
 void td_low_block(td_lower *l, uint32_t block, uint32_t from);
@@ -311,6 +315,9 @@ bool td_low_is_row(td_lower *l, uint32_t call, const char *name, uint32_t self);
 uint32_t td_low_find_prelude(td_lower *l, const char *name);
 /* Its function of that name, with a value for each parameter. */
 uint32_t td_low_prelude(td_lower *l, uint32_t node, const char *name, uint32_t n, uint32_t *values);
+/* Its function KIND_NAME, with these values and defaults for the rest; false: there is none. */
+bool td_low_prelude_of(td_lower *l, uint32_t node, const char *kind, const char *name, uint32_t n,
+                       const uint32_t *values, uint32_t *result);
 void td_lower_program(td_lower *l, const td_script_name *entry);
 void td_lower_deinit(td_lower *l);
 

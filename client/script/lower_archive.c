@@ -139,8 +139,7 @@ static uint32_t typed_argument(td_lower *l, uint32_t call, uint32_t *type)
     return td_low_expr(l, node);
 }
 
-/* annotate(int, x) of a tensor is its number. */
-static uint32_t annotate(td_lower *l, uint32_t call)
+uint32_t td_low_annotate(td_lower *l, uint32_t call)
 {
     if (td_low_any_number(l, td_low_kid(l, call, 1))) return td_low_expr(l, td_low_kid(l, call, 2));
     uint32_t type, value = typed_argument(l, call, &type);
@@ -388,7 +387,7 @@ static uint32_t prim(td_lower *l, uint32_t call, const char *path)
 
 static bool word(td_lower *l, uint32_t call, const char *name, uint32_t *value)
 {
-    if (strcmp(name, "annotate") == 0) *value = annotate(l, call);
+    if (strcmp(name, "annotate") == 0) *value = td_low_annotate(l, call);
     else if (strcmp(name, "unchecked_cast") == 0) *value = unchecked_cast(l, call);
     else if (strcmp(name, "uninitialized") == 0) *value = uninitialized(l, call);
     else if (strcmp(name, "_dtype") == 0 && l->unit == l->aten) *value = dtype_of(l, call);

@@ -514,6 +514,7 @@ uint32_t td_low_call(td_lower *l, uint32_t node)
     bool rows = from && (from->kind == TD_SN_OPS || (from->kind == TD_SN_TENSORS && strncmp(rest, "ops.", 4) == 0));
     if ((rows || (from && from->kind == TD_SN_TENSORS)) && call_below(l, node, rest, rows, &value)) return value;
     if (td_low_truth(l, node) == TD_ALWAYS) return td_low_test(l, node); /* td.jit.is_scripting() */
+    if (from && from->kind == TD_SN_TENSORS && strcmp(rest, "jit.annotate") == 0) return td_low_annotate(l, node);
     if (from && from->kind == TD_SN_TENSOR && *rest)
         return td_low_method(l, node, td_low_expr(l, td_low_kid(l, f, 0)), td_low_text(l, f));
     no_call(l, f, path);

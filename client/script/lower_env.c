@@ -63,6 +63,9 @@ void td_low_names_in(td_lower *l, uint32_t node, void (*found)(td_lower *l, uint
     case TD_N_ASSIGN:
         for (uint32_t k = 2; k < n->n; k++) names_of_target(l, td_low_kid(l, node, k), found, arg);
         break;
+    case TD_N_DELETE:
+        for (uint32_t k = 0; k < n->n; k++) names_of_target(l, td_low_kid(l, node, k), found, arg);
+        break;
     case TD_N_FOR: names_of_target(l, td_low_kid(l, node, 0), found, arg); /* fall through */
     case TD_N_IF:
     case TD_N_WHILE:

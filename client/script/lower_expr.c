@@ -150,6 +150,7 @@ static uint32_t any(td_lower *l, uint32_t node)
     case TD_N_CALL: return td_low_call(l, node);
     case TD_N_ATTRIBUTE: return td_low_attribute(l, node);
     case TD_N_SUBSCRIPT: return td_low_subscript(l, node);
+    case TD_N_DICT_COMP:
     case TD_N_LIST_COMP: return td_low_comprehension(l, node);
     case TD_N_FORMAT: return td_low_format_string(l, node);
     default: return constant(l, node);

@@ -232,6 +232,20 @@ static uint32_t default_value(td_lower *l, uint32_t call, uint32_t function, uin
     return value;
 }
 
+/* Defaults, where no argument is; a default is lowered where it is used. */
+static void fill_in(td_lower *l, uint32_t call, uint32_t function, bool bound, uint32_t *values)
+{
+    uint32_t params = td_low_kid(l, function, 0), n = td_low_node(l, params)->n;
+    for (uint32_t k = bound; k < n; k++) {
+        uint32_t param = td_low_kid(l, params, k), otherwise = td_low_kid(l, param, 1),
+                 type = type_of_param(l, function, k);
+        if (values[k] != TD_IR_NONE) continue;
+        if (!otherwise) td_low_wrong(l, call, "the argument '%.60s' is missing", td_low_text(l, param));
+        values[k] = default_value(l, call, function, otherwise);
+        if (type != TD_IR_NONE) values[k] = td_low_convert(l, otherwise, values[k], type);
+    }
+}
+
 /* The parameter that a named argument means, or how many there are. What aten.py calls self is the input of a function.
  */
 static uint32_t param_of(td_lower *l, uint32_t function, uint32_t arg, bool bound)
@@ -244,7 +258,7 @@ static uint32_t param_of(td_lower *l, uint32_t function, uint32_t arg, bool boun
     return input && strcmp(td_low_text(l, td_low_kid(l, params, 0)), "self") == 0 ? 0 : n;
 }
 
-/* Arguments in the order of the parameters; a default is lowered where it is used. `bound`: the first one is known,
+/* Arguments in the order of the parameters. `bound`: the first one is known,
  * and is `self` (TD_IR_NONE: no value). */
 static uint32_t *arguments(td_lower *l, uint32_t call, uint32_t function, bool bound, uint32_t self, uint32_t *count)
 {
@@ -266,14 +280,7 @@ static uint32_t *arguments(td_lower *l, uint32_t call, uint32_t function, bool b
         if (generic && takes_rest(l, call, k, type, values[at])) values[at] = rest_of(l, call, &k, values[at]);
         if (type != TD_IR_NONE) values[at] = td_low_convert(l, value, values[at], type);
     }
-    for (uint32_t k = bound; k < n; k++) {
-        uint32_t param = td_low_kid(l, params, k), otherwise = td_low_kid(l, param, 1),
-                 type = type_of_param(l, function, k);
-        if (values[k] != TD_IR_NONE) continue;
-        if (!otherwise) td_low_wrong(l, call, "the argument '%.60s' is missing", td_low_text(l, param));
-        values[k] = default_value(l, call, function, otherwise);
-        if (type != TD_IR_NONE) values[k] = td_low_convert(l, otherwise, values[k], type);
-    }
+    fill_in(l, call, function, bound, values);
     *count = n;
     return values;
 }
@@ -343,6 +350,21 @@ static uint32_t call_in_place(td_lower *l, uint32_t call, uint32_t function, uin
 uint32_t td_low_prelude(td_lower *l, uint32_t node, const char *name, uint32_t n, uint32_t *values)
 {
     return in_place(l, node, td_low_find_prelude(l, name), TD_IR_NONE, n, values);
+}
+
+bool td_low_prelude_of(td_lower *l, uint32_t node, const char *kind, const char *name, uint32_t n,
+                       const uint32_t *values, uint32_t *result)
+{
+    char full[64];
+    snprintf(full, sizeof full, "%s_%.48s", kind, name);
+    uint32_t function = td_low_find_prelude(l, full);
+    if (!function) return false;
+    uint32_t count = td_low_node(l, td_low_kid(l, function, 0))->n, *all = td_low_array(l, count + 1);
+    if (n > count) td_low_wrong(l, node, "'%.60s' takes fewer arguments", name);
+    memcpy(all, values, n * sizeof *all);
+    for (uint32_t k = n; k < count; k++) all[k] = TD_IR_NONE;
+    fill_in(l, node, function, false, all);
+    return *result = in_place(l, node, function, TD_IR_NONE, count, all), true;
 }
 
 uint32_t td_low_function_call(td_lower *l, uint32_t call, uint32_t function, uint32_t object, uint32_t self)

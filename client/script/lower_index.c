@@ -163,14 +163,39 @@ static uint32_t of_tensor(td_lower *l, uint32_t node, uint32_t value, keys *k, b
     return tensor(l, "index", 2, in);
 }
 
+/* A number that is written, or `otherwise` where nothing stands. */
+static int64_t written(td_lower *l, uint32_t key, int64_t otherwise)
+{
+    const td_ast_node *k = td_low_node(l, key);
+    bool minus = k->kind == TD_N_UNARY && k->op == TD_O_SUB;
+    if (!key) return otherwise;
+    if (minus) k = td_low_node(l, td_low_kid(l, key, 0));
+    if (k->kind != TD_N_INT) td_low_wrong(l, key, "the index of a tuple is a number that is written here");
+    return minus ? -k->i : k->i;
+}
+
+static int64_t within(int64_t at, int64_t n)
+{
+    at = at < 0 ? at + n : at;
+    return at < 0 ? 0 : at > n ? n : at;
+}
+
+static uint32_t part_of_tuple(td_lower *l, uint32_t key, uint32_t value, uint32_t n)
+{
+    int64_t from = within(written(l, td_low_kid(l, key, 0), 0), n),
+            to = within(written(l, td_low_kid(l, key, 1), n), n);
+    uint32_t *items = td_low_array(l, n + 1), used = 0;
+    if (written(l, td_low_kid(l, key, 2), 1) != 1) td_low_wrong(l, key, "a part of a tuple is taken without a step");
+    for (; from < to; from++) items[used++] = td_low_item(l, value, (uint32_t)from);
+    return td_low_tuple(l, used, items);
+}
+
 static uint32_t of_tuple(td_lower *l, uint32_t node, uint32_t value)
 {
     uint32_t key = td_low_kid(l, node, 1), n = td_type_parts(td_ir_now(l->e), td_low_type(l, value));
-    const td_ast_node *k = td_low_node(l, key);
-    bool minus = k->kind == TD_N_UNARY && k->op == TD_O_SUB;
-    if (minus) k = td_low_node(l, td_low_kid(l, key, 0));
-    if (k->kind != TD_N_INT) td_low_wrong(l, key, "the index of a tuple is a number that is written here");
-    int64_t at = minus ? (int64_t)n - k->i : k->i;
+    if (td_low_node(l, key)->kind == TD_N_SLICE) return part_of_tuple(l, key, value, n);
+    int64_t at = written(l, key, 0);
+    if (at < 0) at += n;
     if (at < 0 || at >= n) td_low_wrong(l, key, "this tuple has %u items", n);
     return td_low_item(l, value, (uint32_t)at);
 }
@@ -255,6 +280,15 @@ static void write_part(td_lower *l, uint32_t target, uint32_t whole, uint32_t va
     else put_whole(l, view, value);
 }
 
+/* A function of the prelude that is given a list, a slice of it, and this (TD_IR_NONE: no more). */
+static void of_slice(td_lower *l, uint32_t target, const char *name, uint32_t list, uint32_t value)
+{
+    uint32_t in[5] = {list, 0, 0, 0, value};
+    td_low_at(l, target);
+    take_slice(l, td_low_kid(l, target, 1), in + 1);
+    td_low_prelude(l, target, name, value == TD_IR_NONE ? 4 : 5, in);
+}
+
 void td_low_subscript_set(td_lower *l, uint32_t target, uint32_t value)
 {
     uint32_t in[3] = {td_low_expr(l, td_low_kid(l, target, 0)), TD_IR_NONE, value};
@@ -263,9 +297,23 @@ void td_low_subscript_set(td_lower *l, uint32_t target, uint32_t value)
         write_part(l, target, in[0], value);
         return;
     }
-    if (td_low_node(l, td_low_kid(l, target, 1))->kind == TD_N_SLICE)
-        td_low_wrong(l, target, "a program cannot write a slice; write item by item");
+    if (kind == TD_T_LIST && td_low_node(l, td_low_kid(l, target, 1))->kind == TD_N_SLICE) {
+        of_slice(l, target, "list_put", in[0], value);
+        return;
+    }
     in[1] = td_low_expr(l, td_low_kid(l, target, 1));
-    if (kind == TD_T_LIST) in[2] = td_low_convert(l, target, value, td_low_part(l, td_low_type(l, in[0]), 0));
+    if (kind == TD_T_LIST || kind == TD_T_DICT)
+        in[2] = td_low_convert(l, target, value, td_low_part(l, td_low_type(l, in[0]), kind == TD_T_DICT));
     td_low_prim(l, target, "setitem", 3, in);
+}
+
+void td_low_subscript_delete(td_lower *l, uint32_t target)
+{
+    uint32_t in[2] = {td_low_expr(l, td_low_kid(l, target, 0))}, key = td_low_kid(l, target, 1);
+    if (td_low_kind(l, in[0]) == TD_T_LIST && td_low_node(l, key)->kind == TD_N_SLICE) {
+        of_slice(l, target, "list_delete", in[0], TD_IR_NONE);
+        return;
+    }
+    in[1] = td_low_expr(l, key);
+    td_low_prim(l, target, "delitem", 2, in);
 }

@@ -349,17 +349,60 @@ void td_low_while(td_lower *l, uint32_t node)
 
 /* ---- lists */
 
-uint32_t td_low_comprehension(td_lower *l, uint32_t node)
+/* Without items: the type comes with the first. */
+static uint32_t empty(td_lower *l, bool dict)
 {
-    uint32_t target = td_low_kid(l, node, 1), n = td_low_node(l, node)->n, vars = l->nvars;
+    uint32_t none = td_low_plain(l, TD_T_NONE);
+    if (dict)
+        return td_low_op(l, TD_PRIM_DICTCONSTRUCT, 0, NULL,
+                         td_low_made(l, td_type_dict(l->e, td_low_plain(l, TD_T_INT), none)));
+    return td_low_op(l, TD_PRIM_LISTCONSTRUCT, 0, NULL, td_low_made(l, td_type_list(l->e, none)));
+}
+
+static void put_item(td_lower *l, uint32_t node, uint32_t list, bool dict)
+{
+    uint32_t in[3] = {list, td_low_expr(l, td_low_kid(l, node, 0))};
+    if (dict) in[2] = td_low_expr(l, td_low_kid(l, node, 1));
+    td_type_kind key = td_low_kind(l, in[1]);
+    td_low_at(l, node);
+    if (dict && key != TD_T_INT && key != TD_T_STR) td_low_wrong(l, node, "the keys of a dict are ints or texts");
+    td_ir_retype(l->e, list,
+                 td_low_made(l, dict ? td_type_dict(l->e, td_low_type(l, in[1]), td_low_type(l, in[2]))
+                                     : td_type_list(l->e, td_low_type(l, in[1]))));
+    if (dict) td_low_prim(l, node, "setitem", 3, in);
+    else td_low_do(l, TD_PRIM_APPEND, 2, in);
+}
+
+uint32_t td_low_gathered(td_lower *l, uint32_t node)
+{
     td_iter it;
     loop p = {.ast = node};
     td_flag broke;
-    if (td_low_unroll_list(l, node, &vars)) return vars;
-    td_low_over(l, td_low_kid(l, node, 2), &it);
+    td_low_over(l, node, &it);
     td_low_at(l, node);
-    uint32_t list =
-        td_low_op(l, TD_PRIM_LISTCONSTRUCT, 0, NULL, td_low_made(l, td_type_list(l->e, td_low_plain(l, TD_T_NONE))));
+    uint32_t list = empty(l, false), start = td_low_made(l, td_ir_bool(l->e, true));
+    td_flow outer = l->flow;
+    l->flow = (td_flow){.result = TD_IR_NONE};
+    begin_loop(l, &p, it.count, start);
+    uint32_t item = td_low_iter_item(l, node, &it, td_ir_param(td_ir_now(l->e), p.body, 0));
+    td_ir_retype(l->e, list, td_low_made(l, td_type_list(l->e, td_low_type(l, item))));
+    td_low_do(l, TD_PRIM_APPEND, 2, (uint32_t[]){list, item});
+    end_loop(l, &p, td_low_made(l, td_ir_bool(l->e, true)), false, &broke);
+    l->flow = outer;
+    return list;
+}
+
+uint32_t td_low_comprehension(td_lower *l, uint32_t node)
+{
+    bool dict = td_low_node(l, node)->kind == TD_N_DICT_COMP;
+    uint32_t target = td_low_kid(l, node, 1 + dict), n = td_low_node(l, node)->n, vars = l->nvars, first = 3 + dict;
+    td_iter it;
+    loop p = {.ast = node};
+    td_flag broke;
+    if (!dict && td_low_unroll_list(l, node, &vars)) return vars;
+    td_low_over(l, td_low_kid(l, node, 2 + dict), &it);
+    td_low_at(l, node);
+    uint32_t list = empty(l, dict);
     uint32_t start = td_low_made(l, td_ir_bool(l->e, true));
     td_flow outer = l->flow;
     l->flow = (td_flow){.result = TD_IR_NONE};
@@ -367,17 +410,14 @@ uint32_t td_low_comprehension(td_lower *l, uint32_t node)
     begin_loop(l, &p, it.count, start);
     td_low_assign(l, target, td_low_iter_item(l, node, &it, td_ir_param(td_ir_now(l->e), p.body, 0)));
     td_branch *b = td_low_take(l, n * sizeof *b);
-    for (uint32_t k = 3; k < n; k++) {
-        td_low_if(l, &b[k - 3], td_low_test(l, td_low_kid(l, node, k)), node);
+    for (uint32_t k = first; k < n; k++) {
+        td_low_if(l, &b[k - first], td_low_test(l, td_low_kid(l, node, k)), node);
         td_low_refine(l, td_low_kid(l, node, k), true);
     }
-    uint32_t value = td_low_expr(l, td_low_kid(l, node, 0));
-    td_low_at(l, node);
-    td_ir_retype(l->e, list, td_low_made(l, td_type_list(l->e, td_low_type(l, value))));
-    td_low_do(l, TD_PRIM_APPEND, 2, (uint32_t[]){list, value});
-    for (uint32_t k = n; k-- > 3;) {
-        td_low_else(l, &b[k - 3]);
-        td_low_end_if(l, &b[k - 3]);
+    put_item(l, node, list, dict);
+    for (uint32_t k = n; k-- > first;) {
+        td_low_else(l, &b[k - first]);
+        td_low_end_if(l, &b[k - first]);
     }
     end_loop(l, &p, td_low_made(l, td_ir_bool(l->e, true)), false, &broke);
     td_low_vars_pop(l, vars);

@@ -25,11 +25,23 @@ uint32_t *td_low_arguments(td_lower *l, uint32_t call, uint32_t self, uint32_t *
 
 /* ---- Python's own */
 
+/* prim::NAME, or what the prelude has for values that no form of it takes. */
+static uint32_t prim_or(td_lower *l, uint32_t call, const char *kind, const char *name, uint32_t n,
+                        const uint32_t *values)
+{
+    uint32_t result;
+    td_low_at(l, call);
+    if (td_low_has_prim(l, name, n, values, &result)) return result;
+    if (td_low_prelude_of(l, call, kind, name, n, values, &result)) return result;
+    return td_low_prim(l, call, name, n, values);
+}
+
+/* min() and max(): of numbers and texts, of a list. */
 static uint32_t fold(td_lower *l, uint32_t call, const char *name, uint32_t n, const uint32_t *values)
 {
     uint32_t value = values[0];
-    for (uint32_t k = 1; k < n; k++) value = td_low_prim(l, call, name, 2, (uint32_t[]){value, values[k]});
-    return n == 1 ? td_low_prim(l, call, name, 1, &value) : value;
+    for (uint32_t k = 1; k < n; k++) value = prim_or(l, call, "two", name, 2, (uint32_t[]){value, values[k]});
+    return n == 1 ? prim_or(l, call, "builtin", name, 1, &value) : value;
 }
 
 static uint32_t print(td_lower *l, uint32_t call)
@@ -95,6 +107,14 @@ static uint32_t list_of_tuple(td_lower *l, uint32_t call, uint32_t value)
     return td_low_list(l, call, n, items);
 }
 
+/* list(x) */
+static uint32_t list_of(td_lower *l, uint32_t call, uint32_t value)
+{
+    td_type_kind kind = td_low_kind(l, value);
+    if (kind == TD_T_TUPLE) return list_of_tuple(l, call, value);
+    return kind == TD_T_LIST ? td_low_prim(l, call, "copy", 1, &value) : td_low_prelude(l, call, "gathered", 1, &value);
+}
+
 /* Put a list in order: argument k of the call says whether the largest come first. */
 static uint32_t sort(td_lower *l, uint32_t call, uint32_t list, uint32_t k)
 {
@@ -113,11 +133,18 @@ static uint32_t sort(td_lower *l, uint32_t call, uint32_t list, uint32_t k)
 static uint32_t sorted(td_lower *l, uint32_t call)
 {
     if (td_low_node(l, call)->n < 2) td_low_wrong(l, call, "'sorted' wants a list");
-    uint32_t list = td_low_expr(l, td_low_kid(l, call, 1));
-    if (td_low_kind(l, list) != TD_T_LIST) td_low_wrong(l, call, "'sorted' of a program takes a list");
-    list = td_low_prim(l, call, "copy", 1, &list);
+    uint32_t list = list_of(l, call, td_low_expr(l, td_low_kid(l, call, 1)));
     sort(l, call, list, 2);
     return list;
+}
+
+/* KIND_NAME of the prelude. */
+static bool from_prelude(td_lower *l, uint32_t call, const char *kind, const char *name, uint32_t self, uint32_t *value)
+{
+    char full[64];
+    snprintf(full, sizeof full, "%s_%.48s", kind, name);
+    uint32_t function = td_low_find_prelude(l, full);
+    return function && (*value = td_low_function_call(l, call, function, TD_IR_NONE, self), true);
 }
 
 bool td_low_builtin(td_lower *l, uint32_t call, const char *name, uint32_t *value)
@@ -136,7 +163,7 @@ bool td_low_builtin(td_lower *l, uint32_t call, const char *name, uint32_t *valu
     if (strcmp(name, "format") == 0) return *value = format(l, call), true;
     if (strcmp(name, "sorted") == 0) return *value = sorted(l, call), true;
     if (strcmp(name, "range") == 0 || strcmp(name, "enumerate") == 0 || strcmp(name, "zip") == 0)
-        td_low_wrong(l, call, "'%s' stands behind 'in' only; write a list: [i for i in %s(...)]", name, name);
+        return *value = td_low_gathered(l, call), true;
     for (unsigned i = 0; i < sizeof casts / sizeof *casts; i++)
         if (strcmp(casts[i].name, name) == 0) {
             values = arguments_for(l, call, TD_IR_NONE, casts[i].to, &n);
@@ -145,19 +172,19 @@ bool td_low_builtin(td_lower *l, uint32_t call, const char *name, uint32_t *valu
     bool least = strcmp(name, "min") == 0 || strcmp(name, "max") == 0, sized = strcmp(name, "len") == 0;
     bool listed = strcmp(name, "list") == 0, found = least || sized || listed;
     for (unsigned i = 0; i < sizeof plain / sizeof *plain; i++) found |= strcmp(plain[i], name) == 0;
-    if (!found) return false;
+    if (!found) return from_prelude(l, call, "builtin", name, TD_IR_NONE, value);
     const td_script_object *modules = sized ? td_low_container(l, td_low_thing(l, td_low_kid(l, call, 1))) : NULL;
     if (modules && td_low_node(l, call)->n == 2)
         return td_low_at(l, call), *value = td_low_made(l, td_ir_int(l->e, modules->items)), true;
     values = td_low_arguments(l, call, TD_IR_NONE, &n);
+    if (n == 0 && listed) return *value = td_low_list(l, call, 0, NULL), true;
     if (n == 0) td_low_wrong(l, call, "'%s' wants arguments", name);
     if ((sized || listed) && n != 1) td_low_wrong(l, call, "'%s' takes one argument", name);
     td_type_kind kind = td_low_kind(l, values[0]);
     uint32_t listing = least && kind == TD_T_TUPLE && n == 1 ? list_of_tuple(l, call, values[0]) : values[0];
     if (least) *value = fold(l, call, name, n, n == 1 ? &listing : values);
     else if (sized) *value = length(l, call, values[0]);
-    else if (listed)
-        *value = kind == TD_T_TUPLE ? list_of_tuple(l, call, values[0]) : td_low_prim(l, call, "copy", 1, values);
+    else if (listed) *value = list_of(l, call, values[0]);
     else if (kind == TD_T_TENSOR && n == 1 && td_op_by_name(name))
         *value = td_low_op_call(l, call, td_op_by_name(name), TD_IR_NONE, 0);
     else *value = td_low_prim(l, call, name, n, values);
@@ -170,11 +197,15 @@ bool td_low_math(td_lower *l, uint32_t call, const char *name, uint32_t *value)
     uint32_t n, *values;
     snprintf(full, sizeof full, "math.%s", name);
     bool whole = strcmp(name, "floor") == 0 || strcmp(name, "ceil") == 0;
-    if (!whole && strcmp(name, "pow") != 0 && !td_prim_by_name(full)) return false;
+    if (!whole && strcmp(name, "pow") != 0 && !td_prim_by_name(full))
+        return from_prelude(l, call, "math", name, TD_IR_NONE, value);
     values = td_low_arguments(l, call, TD_IR_NONE, &n);
     if (strcmp(name, "pow") == 0 && n == 2)
         for (uint32_t k = 0; k < 2; k++) values[k] = td_low_convert(l, call, values[k], td_low_plain(l, TD_T_FLOAT));
-    *value = td_low_prim(l, call, whole ? name : strcmp(name, "pow") == 0 ? "pow" : full, n, values);
+    td_low_at(l, call);
+    if (whole || strcmp(name, "pow") == 0) *value = td_low_prim(l, call, name, n, values);
+    else if (!td_low_has_prim(l, full, n, values, value) && !td_low_prelude_of(l, call, "math", name, n, values, value))
+        *value = td_low_prim(l, call, full, n, values);
     return true;
 }
 
@@ -257,6 +288,14 @@ static void type_empty_list(td_lower *l, uint32_t list, const char *name, uint32
     td_ir_retype(l->e, list, type);
 }
 
+/* A list without items is of the type that the list holds; another value is as it is. */
+static uint32_t item_for(td_lower *l, uint32_t call, uint32_t list, uint32_t value)
+{
+    bool none = td_low_kind(l, value) == TD_T_LIST &&
+                td_type_kind_of(td_ir_now(l->e), td_low_part(l, td_low_type(l, value), 0)) == TD_T_NONE;
+    return none ? td_low_convert(l, call, value, td_low_part(l, td_low_type(l, list), 0)) : value;
+}
+
 /* d.get(key, otherwise) is None only if one of the two may be. */
 static uint32_t get_or(td_lower *l, uint32_t call, uint32_t *values)
 {
@@ -269,9 +308,29 @@ static uint32_t get_or(td_lower *l, uint32_t call, uint32_t *values)
     return td_low_op(l, TD_PRIM_UNCHECKED_CAST, 1, &found, type);
 }
 
+/* What a kind is called in names of the prelude. */
+static const char *prelude_kind(td_type_kind kind)
+{
+    static const char *const names[TD_T_KINDS] = {[TD_T_STR] = "str",
+                                                  [TD_T_LIST] = "list",
+                                                  [TD_T_DICT] = "dict",
+                                                  [TD_T_FLOAT] = "float",
+                                                  [TD_T_COMPLEX] = "complex"};
+    return names[kind] ? names[kind] : "no";
+}
+
+static bool is_any_named(td_lower *l, uint32_t call)
+{
+    for (uint32_t k = 1; k < td_low_node(l, call)->n; k++)
+        if (td_low_node(l, td_low_kid(l, call, k))->kind == TD_N_KEYWORD) return true;
+    return false;
+}
+
 uint32_t td_low_method(td_lower *l, uint32_t call, uint32_t self, const char *name)
 {
     self = td_low_or_fail(l, self);
+    const char *kind = prelude_kind(td_low_kind(l, self));
+    uint32_t result;
     if (td_low_kind(l, self) == TD_T_TENSOR) return method_of_tensor(l, call, self, name);
     if (td_low_kind(l, self) == TD_T_STR && strcmp(name, "format") == 0) return td_low_format_method(l, call, self);
     if (td_low_kind(l, self) == TD_T_LIST && strcmp(name, "sort") == 0) return sort(l, call, self, 1);
@@ -279,14 +338,17 @@ uint32_t td_low_method(td_lower *l, uint32_t call, uint32_t self, const char *na
                                           "copy",   "index",      "count",    "keys",   "values",  "items",
                                           "get",    "update",     "join",     "split",  "replace", "find",
                                           "strip",  "startswith", "endswith", "lower",  "upper"};
-    uint32_t n, *values = td_low_arguments(l, call, self, &n), function = td_low_kid(l, call, 0);
     bool found = false;
-    td_low_at(l, call);
     for (unsigned i = 0; i < sizeof methods / sizeof *methods; i++) found |= strcmp(methods[i], name) == 0;
+    if ((!found || is_any_named(l, call)) && from_prelude(l, call, kind, name, self, &result)) return result;
+    uint32_t n, *values = td_low_arguments(l, call, self, &n), function = td_low_kid(l, call, 0);
+    td_low_at(l, call);
     if (td_low_kind(l, self) == TD_T_OPTIONAL) td_low_wrong(l, function, "this may be None; test 'is not None' before");
     if (!found)
         td_low_wrong(l, function, "%s of a program has no '%.60s'", td_low_type_name(l, td_low_type(l, self)), name);
     type_empty_list(l, self, name, n, values);
+    if (n > 1 && td_low_kind(l, self) == TD_T_LIST && (strcmp(name, "append") == 0 || strcmp(name, "insert") == 0))
+        values[n - 1] = item_for(l, call, self, values[n - 1]);
     if (strcmp(name, "pop") == 0 && n == 1) values[n++] = td_low_made(l, td_ir_int(l->e, -1));
     if (strcmp(name, "get") == 0 && n == 2) {
         uint32_t *more = td_low_array(l, 3);
@@ -294,7 +356,7 @@ uint32_t td_low_method(td_lower *l, uint32_t call, uint32_t self, const char *na
         return td_low_prim(l, call, name, 3, more);
     }
     if (strcmp(name, "get") == 0 && n == 3 && td_low_kind(l, self) == TD_T_DICT) return get_or(l, call, values);
-    return td_low_prim(l, call, name, n, values);
+    return prim_or(l, call, kind, name, n, values);
 }
 
 static uint32_t last_two(td_lower *l, uint32_t node, uint32_t self)

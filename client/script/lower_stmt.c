@@ -89,6 +89,13 @@ static void assign(td_lower *l, uint32_t node)
     for (uint32_t k = 2; k < td_low_node(l, node)->n; k++) td_low_assign(l, td_low_kid(l, node, k), value);
 }
 
+static bool is_call_of(td_lower *l, uint32_t node, const char *name)
+{
+    uint32_t f = td_low_kid(l, node, 0);
+    return td_low_node(l, node)->kind == TD_N_CALL && td_low_node(l, f)->kind == TD_N_NAME &&
+           strcmp(td_low_text(l, f), name) == 0;
+}
+
 static void annotated(td_lower *l, uint32_t node)
 {
     uint32_t target = td_low_kid(l, node, 0), value = td_low_kid(l, node, 2);
@@ -96,7 +103,9 @@ static void annotated(td_lower *l, uint32_t node)
     if (!value) return;
     const td_ast_node *n = td_low_node(l, value);
     uint32_t type = td_low_var(l, td_low_node(l, target)->text)->declared;
-    bool empty = n->kind == TD_N_DICT && n->n == 0 && td_type_kind_of(td_ir_now(l->e), type) == TD_T_DICT;
+    bool none = n->n == 0 || (n->n == 1 && n->kind == TD_N_CALL); /* {}, dict() */
+    bool empty = none && td_type_kind_of(td_ir_now(l->e), type) == TD_T_DICT &&
+                 (n->kind == TD_N_DICT || is_call_of(l, value, "dict"));
     td_low_at(l, value);
     td_low_assign(l, target, empty ? td_low_op(l, TD_PRIM_DICTCONSTRUCT, 0, NULL, type) : td_low_expr(l, value));
 }
@@ -288,6 +297,20 @@ static void with_statement(td_lower *l, uint32_t node)
     td_ir_mode_now(l->e, before);
 }
 
+static void delete_one(td_lower *l, uint32_t target) /* NOLINT(misc-no-recursion): as deep as the tree */
+{
+    const td_ast_node *n = td_low_node(l, target);
+    if (n->kind == TD_N_SUBSCRIPT) {
+        td_low_subscript_delete(l, target);
+        return;
+    }
+    if (n->kind == TD_N_ATTRIBUTE) td_low_wrong(l, target, "a program deletes names and items, and no attributes");
+    for (uint32_t k = 0; k < n->n; k++) delete_one(l, td_low_kid(l, target, k));
+    if (n->kind != TD_N_NAME) return;
+    td_low_get(l, target);
+    td_low_var(l, n->text)->state = TD_VAR_UNSET;
+}
+
 static void expression(td_lower *l, uint32_t node)
 {
     uint32_t value = td_low_kid(l, node, 0);
@@ -321,6 +344,9 @@ static void statement(td_lower *l, uint32_t node)
     case TD_N_RAISE: raise_error(l, node); break;
     case TD_N_ASSERT: assertion(l, node); break;
     case TD_N_FUNCTION: define(l, node); break;
+    case TD_N_DELETE:
+        for (uint32_t k = 0; k < td_low_node(l, node)->n; k++) delete_one(l, td_low_kid(l, node, k));
+        break;
     case TD_N_BREAK:
     case TD_N_CONTINUE: leave_loop(l, node); break;
     default: break; /* pass */

@@ -186,6 +186,10 @@ uint32_t td_low_bool(td_lower *l, uint32_t node, uint32_t value)
     if (kind == TD_T_NONE) return td_low_made(l, td_ir_bool(l->e, false));
     if (kind == TD_T_OPTIONAL) td_low_wrong(l, node, "this may be None; test 'is not None'");
     if (td_low_has_prim(l, "bool", 1, &value, &result)) return result;
+    if (kind == TD_T_DICT) value = td_low_prim(l, node, "len", 1, &value);
+    if (kind == TD_T_DICT) return td_low_prim(l, node, "bool", 1, &value);
+    if (kind == TD_T_TUPLE)
+        return td_low_made(l, td_ir_bool(l->e, td_type_parts(td_ir_now(l->e), td_low_type(l, value)) > 0));
     td_low_wrong(l, node, "%s is neither true nor false; compare it", td_low_type_name(l, td_low_type(l, value)));
 }
 

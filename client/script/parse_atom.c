@@ -126,7 +126,8 @@ static uint32_t brackets(td_parser *p)
     return p->stack[--p->nstack];
 }
 
-static uint32_t list_comprehension(td_parser *p, uint32_t first, td_span from)
+/* From its 'for' on, to the sign that closes it. */
+static uint32_t comprehension(td_parser *p, unsigned kind, unsigned close, uint32_t first, td_span from)
 {
     if (td_at_keyword(p, TD_KW_ASYNC)) td_parser_refuse(p, td_parser_here(p), "has no 'async'");
     p->now++;
@@ -136,8 +137,8 @@ static uint32_t list_comprehension(td_parser *p, uint32_t first, td_span from)
     while (td_take_keyword(p, TD_KW_IF)) td_ast_push(p, td_parse_or(p));
     if (td_at_keyword(p, TD_KW_FOR) || td_at_keyword(p, TD_KW_ASYNC))
         td_parser_refuse(p, td_parser_here(p), "has one 'for' in a list; write loops for more");
-    td_want_sign(p, TD_SIGN_CLOSE_LIST, " behind this");
-    return td_make(p, TD_N_LIST_COMP, 0, from, first);
+    td_want_sign(p, close, " behind this");
+    return td_make(p, kind, 0, from, first);
 }
 
 static uint32_t list(td_parser *p)
@@ -149,7 +150,7 @@ static uint32_t list(td_parser *p)
         no_star(p);
         td_ast_push(p, td_parse_choice(p));
         if (p->nstack == first + 1 && (td_at_keyword(p, TD_KW_FOR) || td_at_keyword(p, TD_KW_ASYNC)))
-            return list_comprehension(p, first, from);
+            return comprehension(p, TD_N_LIST_COMP, TD_SIGN_CLOSE_LIST, first, from);
         if (!td_at_sign(p, TD_SIGN_CLOSE_LIST)) td_want_sign(p, TD_SIGN_COMMA, " or ']'");
     }
     return td_make(p, TD_N_LIST, 0, from, first);
@@ -167,8 +168,8 @@ static uint32_t dict(td_parser *p)
             td_parser_refuse(p, td_span_to(from, td_parser_here(p)), "has no sets; write a list, or a dict");
         p->now++;
         td_ast_push(p, td_parse_choice(p));
-        if (td_at_keyword(p, TD_KW_FOR) || td_at_keyword(p, TD_KW_ASYNC))
-            td_parser_refuse(p, td_parser_here(p), "cannot build a dict by 'for' inside of it; write a loop");
+        if (p->nstack == first + 2 && (td_at_keyword(p, TD_KW_FOR) || td_at_keyword(p, TD_KW_ASYNC)))
+            return comprehension(p, TD_N_DICT_COMP, TD_SIGN_CLOSE_DICT, first, from);
         if (!td_at_sign(p, TD_SIGN_CLOSE_DICT)) td_want_sign(p, TD_SIGN_COMMA, " or '}'");
     }
     return td_make(p, TD_N_DICT, 0, from, first);
@@ -194,7 +195,16 @@ static uint32_t atom(td_parser *p)
 
 /* ---- what stands behind */
 
-static void argument(td_parser *p, bool *named)
+/* What a generator alone would give one by one is a list. True: it was one, and the call is closed. */
+static bool generator(td_parser *p, uint32_t first, td_span open)
+{
+    if (p->nstack != first + 1 || !td_at_keyword(p, TD_KW_FOR)) return false;
+    uint32_t node = comprehension(p, TD_N_LIST_COMP, TD_SIGN_CLOSE, first, open);
+    td_ast_push(p, node);
+    return true;
+}
+
+static void argument(td_parser *p, bool *named, bool only)
 {
     td_span from = td_parser_here(p);
     if (td_at_sign(p, TD_SIGN_MUL) || td_at_sign(p, TD_SIGN_POWER))
@@ -212,7 +222,7 @@ static void argument(td_parser *p, bool *named)
         return;
     }
     uint32_t node = td_parse_choice(p);
-    no_generator(p, from);
+    if (!only) no_generator(p, from);
     if (*named)
         td_parser_wrong(p, p->ast->nodes[node].span, "an argument without a name stands behind one with a name");
     td_ast_push(p, node);
@@ -221,8 +231,11 @@ static void argument(td_parser *p, bool *named)
 static void arguments(td_parser *p)
 {
     bool named = false;
+    uint32_t first = p->nstack;
+    td_span open = p->tokens.at[p->now - 1].span;
     while (!td_take_sign(p, TD_SIGN_CLOSE)) {
-        argument(p, &named);
+        argument(p, &named, p->nstack == first);
+        if (!named && generator(p, first, open)) return;
         if (!td_at_sign(p, TD_SIGN_CLOSE)) td_want_sign(p, TD_SIGN_COMMA, " or ')'");
     }
 }

@@ -153,6 +153,18 @@ static uint32_t assert_statement(td_parser *p)
     return td_make(p, TD_N_ASSERT, 0, from, first);
 }
 
+static uint32_t delete_statement(td_parser *p)
+{
+    td_span from = p->tokens.at[p->now - 1].span;
+    uint32_t first = p->nstack;
+    do {
+        uint32_t node = td_parse_primary(p);
+        td_check_target(p, node);
+        td_ast_push(p, node);
+    } while (td_take_sign(p, TD_SIGN_COMMA) && td_begins_expression(p));
+    return td_make(p, TD_N_DELETE, 0, from, first);
+}
+
 static uint32_t return_statement(td_parser *p)
 {
     td_span from = p->tokens.at[p->now - 1].span;
@@ -172,7 +184,6 @@ static uint32_t jump(td_parser *p, unsigned kind)
 static const char *refused(unsigned keyword)
 {
     switch (keyword) {
-    case TD_KW_DEL: return "has no 'del': values go after their last use";
     case TD_KW_GLOBAL:
     case TD_KW_NONLOCAL: return "cannot write what lies outside of it; return the value";
     case TD_KW_IMPORT:
@@ -189,6 +200,7 @@ static uint32_t small(td_parser *p)
     if (td_take_keyword(p, TD_KW_RETURN)) return return_statement(p);
     if (td_take_keyword(p, TD_KW_RAISE)) return raise_statement(p);
     if (td_take_keyword(p, TD_KW_ASSERT)) return assert_statement(p);
+    if (td_take_keyword(p, TD_KW_DEL)) return delete_statement(p);
     if (td_take_keyword(p, TD_KW_PASS)) return jump(p, TD_N_PASS);
     if (td_take_keyword(p, TD_KW_BREAK)) return jump(p, TD_N_BREAK);
     if (td_take_keyword(p, TD_KW_CONTINUE)) return jump(p, TD_N_CONTINUE);

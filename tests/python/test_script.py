@@ -152,9 +152,14 @@ def kids_of(n):
             return type(n).__name__, many(n.elts)
         case ast.Dict():
             return "Dict", [convert(x) for pair in zip(n.keys, n.values) for x in pair]
-        case ast.ListComp():
+        case ast.ListComp() | ast.GeneratorExp():
             (g,) = n.generators
             return "ListComp", [convert(n.elt), convert(g.target), convert(g.iter), *many(g.ifs)]
+        case ast.DictComp():
+            (g,) = n.generators
+            return "DictComp", [convert(n.key), convert(n.value), convert(g.target), convert(g.iter), *many(g.ifs)]
+        case ast.Delete():
+            return "Delete", many(n.targets)
         case ast.JoinedStr():
             return "FString", [without_places(k) for k in many(n.values)]
         case ast.FormattedValue():
@@ -272,7 +277,7 @@ def compound(e):
         joined("(\n", e, " # note\n)"), joined(e, " if ", e, " else ", e), joined(e, ".", NAMES), joined(e, "(", lists(e), BLANK, ")"),
         joined(e, "(", e, ", ", NAMES, "=", e, ",)"), joined(e, "[", e, "]"), joined(e, "[", e, ":", e, "]"), joined(e, "[:, ", e, ", ...]"),
         joined(e, "[::", e, "]"), joined("[", lists(e), "]"), joined("(", e, ",)"), joined("(", lists(e), ")"), joined("{", e, ": ", e, "}"),
-        joined("[", e, " for ", NAMES, " in ", e, "]"), joined("[", e, " for ", NAMES, ", x in ", e, " if ", e, "]"),
+        joined("[", e, " for ", NAMES, " in ", e, "]"), joined(e, "(", e, " for ", NAMES, " in ", e, ")"), joined("{", e, ": ", e, " for ", NAMES, " in ", e, " if ", e, "}"), joined("[", e, " for ", NAMES, ", x in ", e, " if ", e, "]"),
         joined(e, " + \\\n  ", e))
 
 
@@ -282,7 +287,7 @@ ONE = st.one_of(NAMES, joined(NAMES, "[", ATOMS, "]"), joined(NAMES, ".", NAMES)
 SIMPLE = st.one_of(
     EXPRESSIONS, joined(TARGETS, " = ", EXPRESSIONS), joined(TARGETS, "=", TARGETS, " = ", EXPRESSIONS, ", ", ATOMS), joined(ONE, " : ", ATOMS),
     joined(ONE, ": ", EXPRESSIONS, " = ", EXPRESSIONS), joined(ONE, " ", st.sampled_from("+= -= *= /= //= %= **= <<= >>= &= |= ^= @=".split()), " ", EXPRESSIONS),
-    st.just("pass"), joined("assert ", EXPRESSIONS), joined("assert ", EXPRESSIONS, ", ", EXPRESSIONS), joined("raise ", EXPRESSIONS), joined("return ", EXPRESSIONS, ",", EXPRESSIONS),
+    st.just("pass"), joined("del ", TARGETS), joined("assert ", EXPRESSIONS), joined("assert ", EXPRESSIONS, ", ", EXPRESSIONS), joined("raise ", EXPRESSIONS), joined("return ", EXPRESSIONS, ",", EXPRESSIONS),
     st.sampled_from(["return", "break", "continue", "x; y", "x;"]))
 
 

@@ -41,7 +41,7 @@ from . import _C
 from ._named import Named, OpenedProgram, open, timeout
 from ._script import World
 
-__all__ = ["Final", "FrozenModule", "LoadedProgram", "OpenedProgram", "ScriptFunction", "ScriptModule", "TracedFunction", "TracedModule", "TracerWarning", "export", "freeze", "ignore", "is_scripting", "load", "open", "optimize_for_inference", "save", "script", "timeout", "trace", "trace_module",
+__all__ = ["Final", "FrozenModule", "LoadedProgram", "OpenedProgram", "ScriptFunction", "ScriptModule", "TracedFunction", "TracedModule", "TracerWarning", "annotate", "export", "freeze", "ignore", "is_scripting", "load", "open", "optimize_for_inference", "save", "script", "timeout", "trace", "trace_module",
            "unused"]
 
 Final = typing.Final
@@ -145,12 +145,17 @@ def unused(fn):
     return fn
 
 
+def annotate(the_type, the_value):
+    """The value; a program takes it as one of this type: td.jit.annotate(list[int], [])."""
+    return the_value
+
+
 def is_scripting():
     """True in a program, and False elsewhere."""
     return False
 
 
-_LACKING = {"interface": "a module of a program is one of which all is known", "annotate": "write the type behind the name: x: list[int] = []",
+_LACKING = {"interface": "a module of a program is one of which all is known",
             "script_method": "td.jit.script(model) makes programs of instances"}
 
 
