@@ -1,4 +1,5 @@
 /* Texts: UTF-8, whose characters are counted as Python counts them. What changes one makes a new one. */
+#include "daemon/graph/letters.h"
 #include "daemon/graph/run.h"
 #include "proto/device.h"
 #include "proto/dtype.h"
@@ -362,28 +363,39 @@ static int slice(td_prim_call *c)
     return rc;
 }
 
+/* A text that is one character, as its number. */
+static uint32_t number_of(text t)
+{
+    const unsigned char *b = (const unsigned char *)t.at;
+    uint32_t v = t.n == 1 ? b[0] : b[0] & (0xffu >> (t.n + 1));
+    for (uint32_t k = 1; k < t.n; k++) v = v << 6 | (b[k] & 0x3f);
+    return v;
+}
+
+/* And back: how many bytes it takes. */
+static uint32_t char_of(uint32_t v, char out[4])
+{
+    uint32_t n = v < 0x80 ? 1 : v < 0x800 ? 2 : v < 0x10000 ? 3 : 4;
+    for (uint32_t k = n; k-- > 1; v >>= 6) out[k] = (char)(0x80 | (v & 63));
+    out[0] = (char)(n == 1 ? v : (0xf00u >> n & 0xf0) | v);
+    return n;
+}
+
 static int ord(td_prim_call *c)
 {
     text t = in_text(c, 0);
-    const unsigned char *b = (const unsigned char *)t.at;
     if (count_chars(t) != 1 || !begins(t.at[0]) || t.n > 4)
         return td_fail(c->e, TD_E_INVALID, "ord() takes a text of one character");
-    if (t.n == 1) return td_prim_int(c, b[0]);
-    int64_t v = b[0] & (0xff >> (t.n + 1));
-    for (uint32_t k = 1; k < t.n; k++) v = v << 6 | (b[k] & 0x3f);
-    return td_prim_int(c, v);
+    return td_prim_int(c, number_of(t));
 }
 
 static int chr(td_prim_call *c)
 {
     int64_t v = c->in[0]->i;
+    char shown[4];
     if (v < 0 || v > 0x10ffff || (v >= 0xd800 && v < 0xe000))
         return td_fail(c->e, TD_E_INVALID, "there is no character %lld", (long long)v);
-    if (v < 0x80) return give(c, (const char[]){(char)v}, 1);
-    if (v < 0x800) return give(c, (const char[]){(char)(0xc0 | v >> 6), (char)(0x80 | (v & 63))}, 2);
-    char last = (char)(0x80 | (v & 63)), middle = (char)(0x80 | (v >> 6 & 63));
-    if (v < 0x10000) return give(c, (const char[]){(char)(0xe0 | v >> 12), middle, last}, 3);
-    return give(c, (const char[]){(char)(0xf0 | v >> 18), (char)(0x80 | (v >> 12 & 63)), middle, last}, 4);
+    return give(c, shown, char_of((uint32_t)v, shown));
 }
 
 /* ---- parts */
@@ -594,25 +606,92 @@ static int split_blanks(td_prim_call *c)
     return k < t.n ? TD_EXEC_MORE : give_parts(c);
 }
 
-static int change_case(td_prim_call *c, char first, char last, int by)
+/* ---- large and small letters */
+
+enum { SIGMA = 0x3a3, LAST_SIGMA = 0x3c2, I_WITH_DOT = 0x130 };
+
+/* The character that begins there. */
+static text char_at(text t, uint32_t k)
+{
+    uint32_t to = k + 1;
+    while (to < t.n && !begins(t.at[to])) to++;
+    return (text){t.at + k, to - k};
+}
+
+static bool is_cased(uint32_t letter)
+{
+    return td_letter_small(letter) != letter || td_letter_large(letter) != letter || td_letters_large(letter);
+}
+
+/* What stands in words and is no letter of two cases. */
+static bool is_passed_over(uint32_t letter)
+{
+    return letter == '\'' || letter == '.' || letter == ':' || letter == '^' || letter == '`' || letter == 0xa8 ||
+           letter == 0xad || letter == 0xaf || letter == 0xb4 || letter == 0xb7 || letter == 0xb8 ||
+           (letter >= 0x300 && letter < 0x370 && letter != 0x345) || letter == 0x2018 || letter == 0x2019;
+}
+
+/* Does the sigma at k end a word: with a letter before it, and none behind? */
+static bool ends_word(text t, uint32_t k)
+{
+    uint32_t to = k + 2, from = k;
+    bool before = false;
+    while (from && !before) {
+        for (from--; from && !begins(t.at[from]);) from--;
+        uint32_t letter = number_of(char_at(t, from));
+        before = is_cased(letter);
+        if (!before && !is_passed_over(letter)) break;
+    }
+    for (; before && to < t.n; to += char_at(t, to).n) {
+        uint32_t letter = number_of(char_at(t, to));
+        if (is_cased(letter)) return false;
+        if (!is_passed_over(letter)) break;
+    }
+    return before;
+}
+
+static void put_small(joined *j, text t, uint32_t k)
+{
+    uint32_t letter = number_of(char_at(t, k));
+    char shown[4];
+    if (letter == I_WITH_DOT) {
+        put(j, "i\u0307", 3);
+        return;
+    }
+    letter = letter == SIGMA && ends_word(t, k) ? LAST_SIGMA : td_letter_small(letter);
+    put(j, shown, char_of(letter, shown));
+}
+
+static void put_large(joined *j, text t, uint32_t k)
+{
+    uint32_t letter = number_of(char_at(t, k));
+    const char *several = td_letters_large(letter);
+    char shown[4];
+    if (several) put_word(j, several);
+    else put(j, shown, char_of(td_letter_large(letter), shown));
+}
+
+static int change_case(td_prim_call *c, uint32_t (*ascii)(uint32_t), void (*put_one)(joined *, text, uint32_t))
 {
     text t = in_text(c, 0);
-    int rc = give(c, t.at, t.n);
-    for (uint32_t k = 0; k < t.n && !rc; k++) {
-        char *x = &c->out->box->chars[k];
-        if (*x >= first && *x <= last) *x = (char)(*x + by);
+    if (count_chars(t) != t.n) {
+        joined j = begin(c);
+        for (uint32_t k = 0; k < t.n && !j.rc; k += char_at(t, k).n) put_one(&j, t, k);
+        return finish(&j);
     }
+    int rc = give(c, t.at, t.n);
+    for (uint32_t k = 0; k < t.n && !rc; k++) c->out->box->chars[k] = (char)ascii((unsigned char)t.at[k]);
     return rc;
 }
 
 static int lower(td_prim_call *c)
 {
-    return change_case(c, 'A', 'Z', 'a' - 'A');
+    return change_case(c, td_letter_small, put_small);
 }
 
 static int upper(td_prim_call *c)
 {
-    return change_case(c, 'a', 'z', 'A' - 'a');
+    return change_case(c, td_letter_large, put_large);
 }
 
 td_prim_fn *const td_prims_text[TD_PRIM_COUNT] = {

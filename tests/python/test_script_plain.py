@@ -3,6 +3,7 @@ import copy
 import linecache
 import math
 import random
+import unicodedata
 from typing import Dict, List, Optional, Tuple
 
 import pytest
@@ -219,3 +220,20 @@ def test_rounded():
 def test_what_fails(source, arguments, text):
     with pytest.raises(td.Error, match=text):
         td.jit.script(made(source))(*arguments)
+
+
+def test_letters():
+    """Each that the Unicode of this Python and ours (14) both have; sigmas by their place."""
+    large, small = td.jit.script(made("def f(a: str):\n    return a.upper()\n")), td.jit.script(made("def f(a: str):\n    return a.lower()\n"))
+    known = [chr(c) for c in range(1, 0x110000) if unicodedata.category(chr(c)) not in ("Cn", "Cs")] if unicodedata.unidata_version <= "14" else \
+        [chr(c) for c in range(1, 0x2c00)]
+    for k in range(0, len(known), 2000):
+        text = " ".join(known[k:k + 2000])
+        assert large(text) == text.upper() and small(text) == text.lower()
+    for text in "ΑΣ ΑΣ'Α Σ ΣΑ Α.Σ ΑΣ. ΑΣ\u0301 ςΣΣ", "Straße ŉ İstanbul ǅ ﬃ", "ÄΣß" * 9000:
+        assert large(text) == text.upper() and small(text) == text.lower()
+    title = made("def f(a: str):\n    return a.title(), a.capitalize(), a.swapcase(), a.islower(), a.isupper(), a.istitle()\n")
+    for text in "élan VITAL, ñandú 2ème", "ЖУК жук", "Ünï":
+        assert td.jit.script(title)(text) == title(text)
+    with pytest.raises(td.Error, match="a program does not know how 'ǆ' begins a title"):
+        td.jit.script(title)("ǆ")
