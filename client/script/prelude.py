@@ -399,24 +399,105 @@ def functional_instance_norm(input, running_mean=None, running_var=None, weight=
     if not use_input_stats:
         assert running_mean is not None and running_var is not None, "Expected running_mean and running_var to be defined when use_input_stats is false"
         return ops.batch_norm(input, weight, bias, running_mean, running_var, False, momentum, eps)
-    assert running_mean is None and running_var is None, "instance_norm() of a program keeps no running statistics"
-    return ops.group_norm(input, input.shape[1], weight, bias, eps)
+    if running_mean is None and running_var is None:
+        return ops.group_norm(input, input.shape[1], weight, bias, eps)
+    n, c = input.shape[0], input.shape[1]
+    mean, var = _of_each(running_mean, n), _of_each(running_var, n)
+    out = ops.batch_norm(reshape(input, [1, n * c] + input.shape[2:]), _each(weight, n), _each(bias, n), mean, var, True, momentum, eps)
+    with td.no_grad():
+        _keep_mean(running_mean, mean, n, c)
+        _keep_mean(running_var, var, n, c)
+    return reshape(out, input.shape)
 
 
-def functional_embedding(input, weight, padding_idx=None):
-    out = ops.embedding(weight, input)
+def _each(x, n: int):
+    return None if x is None else x.repeat([n])
+
+
+def _of_each(x, n: int):
+    return None if x is None else x.detach().repeat([n])
+
+
+def _keep_mean(running, each, n: int, c: int):
+    if running is not None:
+        running[...] = ops.mean(reshape(each, [n, c]), [0])
+
+
+def functional_embedding(input, weight, padding_idx=None, max_norm=None, norm_type: float = 2.0, scale_grad_by_freq: bool = False, sparse: bool = False):
+    assert not sparse, "embedding of a program has no sparse gradients"
+    if max_norm is not None:
+        _hold_rows(weight, input, max_norm, norm_type)
+    out = ops.embedding(_often(weight, input) if scale_grad_by_freq else weight, input)
     if padding_idx is None:
         return out
-    return ops.where((input == padding_idx).unsqueeze(-1), out.detach(), out)
+    assert -weight.shape[0] <= padding_idx and padding_idx < weight.shape[0], "Padding_idx must be within num_embeddings"
+    return ops.where((input == padding_idx % weight.shape[0]).unsqueeze(-1), out.detach(), out)
+
+
+def _hold_rows(weight, input, max_norm, norm_type: float):
+    """Rows that are used and longer than max_norm are made that long."""
+    with td.no_grad():
+        rows, held = ops.unique(ops.flatten(input)), weight.detach()
+        found = ops.index_select(held, 0, rows)
+        norm = ops.norm(found, norm_type, [1], True)
+        held[rows] = ops.where(norm > max_norm, found * (max_norm / (norm + 1e-7)), found)
+
+
+def _often(weight, input):
+    """weight whose gradient is divided by how often each row is used."""
+    flat, none = ops.flatten(input), td.zeros([weight.shape[0]], dtype=weight.dtype)
+    uses = ops.index_add(none, 0, flat, td.ones(flat.shape, dtype=weight.dtype))
+    return weight.detach() + (weight - weight.detach()) / ops.where(uses == 0, 1.0, uses).unsqueeze(1)
+
+
+def _bags(input, offsets, last: bool):
+    """The indices of all bags, the bag of each, how many there are."""
+    if offsets is None:
+        assert input.ndim == 2, "input has to be 2D, or 1D with offsets that are a 1D Tensor"
+        return reshape(input, [-1]), ops.repeat_interleave(ops.arange(0, input.shape[0], 1, td.int64), input.shape[1]), input.shape[0]
+    assert input.ndim == 1 and offsets.ndim == 1, "input has to be 2D, or 1D with offsets that are a 1D Tensor"
+    n = offsets.shape[0] - int(last)
+    return input, ops.searchsorted(offsets[:n], ops.arange(0, input.shape[0], 1, offsets.dtype), True) - 1, n
+
+
+def _best_rows(input, weight, offsets, last: bool, padding_idx):
+    """The largest of each bag, 0 where it is empty. Where bags begin is waited for."""
+    found = ops.embedding(weight, input)
+    if padding_idx is not None:
+        found = ops.masked_fill(found, (input == padding_idx % weight.shape[0]).unsqueeze(-1), -math.inf)
+    if offsets is None:
+        best = ops.amax(found, [1]) if found.shape[1] > 0 else ops.sum(found, [1])
+    else:
+        ends = [int(at) for at in offsets]
+        if not last:
+            ends.append(input.shape[0])
+        rows: list[Tensor] = []
+        for k in range(len(ends) - 1):
+            bag = found[ends[k]:ends[k + 1]]
+            rows.append(td.max(bag, 0)[0] if bag.shape[0] > 0 else ops.sum(bag, [0]))
+        best = ops.stack(rows, 0) if len(rows) > 0 else found[:0]
+    return best if padding_idx is None else ops.masked_fill(best, best == -math.inf, 0.0)
 
 
 def functional_embedding_bag(input, weight, offsets=None, max_norm=None, norm_type: float = 2.0, scale_grad_by_freq: bool = False, mode: str = "mean", sparse: bool = False,
                              per_sample_weights=None, include_last_offset: bool = False, padding_idx=None):
-    assert mode == "sum" or mode == "mean", "embedding_bag of a program takes the sum or the mean of a bag"
-    assert max_norm is None and not scale_grad_by_freq and not sparse, "embedding_bag of a program knows neither max_norm, scale_grad_by_freq nor sparse"
-    assert padding_idx is None and not include_last_offset, "embedding_bag of a program knows neither padding_idx nor include_last_offset"
+    assert not sparse, "embedding_bag of a program has no sparse gradients"
+    assert mode == "sum" or mode == "mean" or mode == "max", "mode has to be one of sum, mean or max"
     assert per_sample_weights is None or mode == "sum", "embedding_bag: per_sample_weights is only supported for mode='sum'"
-    return ops.embedding_bag(weight, input, offsets, per_sample_weights, mode == "mean")
+    if max_norm is not None:
+        _hold_rows(weight, input, max_norm, norm_type)
+    rows = _often(weight, input) if scale_grad_by_freq else weight
+    if mode == "max":
+        return _best_rows(input, rows, offsets, include_last_offset, padding_idx)
+    if padding_idx is None and not include_last_offset:
+        return ops.embedding_bag(rows, input, offsets, per_sample_weights, mode == "mean")
+    flat, bag, n = _bags(input, offsets, include_last_offset)
+    counts = td.ones(flat.shape, dtype=rows.dtype) if padding_idx is None else (flat != padding_idx % rows.shape[0]).to(rows.dtype)
+    scale = counts if per_sample_weights is None else counts * ops.flatten(per_sample_weights)
+    sums = ops.index_add(td.zeros([n, rows.shape[1]], dtype=rows.dtype), 0, bag, ops.embedding(rows, flat) * scale.unsqueeze(1))
+    if mode == "sum":
+        return sums
+    return sums / ops.clamp(ops.index_add(td.zeros([n], dtype=rows.dtype), 0, bag, counts), 1, None).unsqueeze(1)
 
 
 def dropout(input, p: float = 0.5, training: bool = True, inplace: bool = False):
@@ -618,6 +699,31 @@ def clip_grad_value_(parameters, clip_value: float):
 
 
 # ---- orders
+
+
+def _between(interpolation: str) -> int:
+    ways = ["linear", "lower", "higher", "midpoint", "nearest"]
+    assert interpolation in ways, f"interpolation must be one of linear, lower, higher, midpoint or nearest, but got {interpolation}"
+    return ways.index(interpolation)
+
+
+def _shares(q, name: str, dtype):
+    if isinstance(q, Tensor):
+        return q
+    if isinstance(q, (int, float)):
+        assert q >= 0 and q <= 1, f"{name}() q must be in the range [0, 1] but got {q}"
+        return ops.full([], q, dtype)
+    for each in q:
+        assert each >= 0 and each <= 1, f"{name}() q must be in the range [0, 1] but got {each}"
+    return ops.stack([ops.full([], each, dtype) for each in q], 0)
+
+
+def quantile(input, q, dim: int | None = None, keepdim: bool = False, interpolation: str = "linear"):
+    return ops.quantile_by(input, _shares(q, "quantile", input.dtype), dim, keepdim, _between(interpolation))
+
+
+def nanquantile(input, q, dim: int | None = None, keepdim: bool = False, interpolation: str = "linear"):
+    return ops.nanquantile(input, _shares(q, "nanquantile", input.dtype), dim, keepdim, _between(interpolation))
 
 
 def median(input, dim: int | None = None, keepdim: bool = False):
@@ -914,25 +1020,23 @@ def layer_BatchNorm3d(self, input):
     return _running_norm(input, self.running_mean, self.running_var, self.num_batches_tracked, self.weight, self.bias, self.training, self.momentum, self.eps)
 
 
-def _each_norm(input, mean, var, weight, bias, training: bool, eps: float, least: int):
+def _each_norm(input, mean, var, weight, bias, training: bool, momentum, eps: float, least: int):
     assert input.ndim == least or input.ndim == least + 1, f"InstanceNorm{least - 1}d takes {least} or {least + 1} dimensions, got {input.ndim}"
     x = input.unsqueeze(0) if input.ndim == least else input
-    if training:
-        assert mean is None, "InstanceNorm of a program keeps no running statistics in training"
-    out = functional_instance_norm(x, mean, var, weight, bias, mean is None, 0.0, eps)
+    out = functional_instance_norm(x, mean, var, weight, bias, training or mean is None, 0.0 if momentum is None else momentum, eps)
     return out.squeeze(0) if input.ndim == least else out
 
 
 def layer_InstanceNorm1d(self, input):
-    return _each_norm(input, self.running_mean, self.running_var, self.weight, self.bias, self.training, self.eps, 2)
+    return _each_norm(input, self.running_mean, self.running_var, self.weight, self.bias, self.training, self.momentum, self.eps, 2)
 
 
 def layer_InstanceNorm2d(self, input):
-    return _each_norm(input, self.running_mean, self.running_var, self.weight, self.bias, self.training, self.eps, 3)
+    return _each_norm(input, self.running_mean, self.running_var, self.weight, self.bias, self.training, self.momentum, self.eps, 3)
 
 
 def layer_InstanceNorm3d(self, input):
-    return _each_norm(input, self.running_mean, self.running_var, self.weight, self.bias, self.training, self.eps, 4)
+    return _each_norm(input, self.running_mean, self.running_var, self.weight, self.bias, self.training, self.momentum, self.eps, 4)
 
 
 def _heads(x, weight, bias, k: int, heads: int):
@@ -959,10 +1063,72 @@ def _seen(q, k, v, mask, weighs: bool, p: float, training: bool):
     return ops.scaled_dot_product_attention(q, k, v, mask), q
 
 
+def _third(x, k: int, width: int):
+    return None if x is None else x[k * width:(k + 1) * width]
+
+
+def _longer(mask):
+    """One more key that is seen."""
+    return None if mask is None else ops.constant_pad(mask, [0, 1], 0)
+
+
+def _numbers(mask, dtype):
+    return None if mask is None else _addend(mask, dtype)
+
+
+def _apart(x, n: int, heads: int):
+    return ops.view(x, [x.shape[0], n, heads, x.shape[2] // heads]).permute(1, 2, 0, 3)
+
+
+def functional_multi_head_attention_forward(query, key, value, embed_dim_to_check: int, num_heads: int, in_proj_weight, in_proj_bias, bias_k, bias_v, add_zero_attn: bool,
+                                            dropout_p: float, out_proj_weight, out_proj_bias, training: bool = True, key_padding_mask=None, need_weights: bool = True,
+                                            attn_mask=None, use_separate_proj_weight: bool = False, q_proj_weight=None, k_proj_weight=None, v_proj_weight=None,
+                                            static_k=None, static_v=None, average_attn_weights: bool = True, is_causal: bool = False):
+    alone, e = query.ndim == 2, query.shape[-1]
+    a, b, c = query.unsqueeze(1) if alone else query, key.unsqueeze(1) if alone else key, value.unsqueeze(1) if alone else value
+    n = a.shape[1]
+    assert e == embed_dim_to_check and e % num_heads == 0, f"was expecting embedding dimension of {embed_dim_to_check} that {num_heads} heads divide, but got {e}"
+    assert attn_mask is not None or not is_causal, "Need attn_mask if specifying the is_causal hint."
+    if in_proj_weight is None or use_separate_proj_weight:
+        of_q, of_k, of_v = q_proj_weight, k_proj_weight, v_proj_weight
+    else:
+        of_q, of_k, of_v = _third(in_proj_weight, 0, e), _third(in_proj_weight, 1, e), _third(in_proj_weight, 2, e)
+    by_q, by_k, by_v = _third(in_proj_bias, 0, e), _third(in_proj_bias, 1, e), _third(in_proj_bias, 2, e)
+    q, k, v = ops.linear(a, of_q, by_q), ops.linear(b, of_k, by_k), ops.linear(c, of_v, by_v)
+    attn, hidden = _numbers(attn_mask, q.dtype), _numbers(key_padding_mask, q.dtype)
+    if bias_k is not None and bias_v is not None:
+        k, v = ops.cat([k, ops.expand(bias_k, [1, n, e])], 0), ops.cat([v, ops.expand(bias_v, [1, n, e])], 0)
+        attn, hidden = _longer(attn), _longer(hidden)
+    qs = _apart(q, n, num_heads)
+    ks = _apart(k, n, num_heads) if static_k is None else reshape(static_k, [n, num_heads, -1, e // num_heads])
+    vs = _apart(v, n, num_heads) if static_v is None else reshape(static_v, [n, num_heads, -1, e // num_heads])
+    if add_zero_attn:
+        ks, vs = ops.constant_pad(ks, [0, 0, 0, 1], 0), ops.constant_pad(vs, [0, 0, 0, 1], 0)
+        attn, hidden = _longer(attn), _longer(hidden)
+    mask = None if attn is None else _of_heads(attn, n, num_heads)
+    if hidden is not None:
+        unseen = reshape(hidden, [n, 1, 1, hidden.shape[-1]])
+        mask = unseen if mask is None else mask + unseen
+    shares = dropout(ops.attention_weights(qs, ks, mask), dropout_p, training)
+    out = ops.linear(reshape(ops.matmul(shares, vs).permute(2, 0, 1, 3), [a.shape[0], n, e]), out_proj_weight, out_proj_bias)
+    out = out.squeeze(1) if alone else out
+    if not need_weights:
+        return out, None
+    shares = ops.mean(shares, [1]) if average_attn_weights else shares
+    return out, shares.squeeze(0) if alone else shares
+
+
 def layer_MultiheadAttention(self, query, key, value, key_padding_mask: Tensor | None = None, need_weights: bool = True, attn_mask: Tensor | None = None, average_attn_weights: bool = True,
                              is_causal: bool = False):
-    assert self.plain, "MultiheadAttention of a program has keys and values as wide as its queries, and no more of them"
     assert attn_mask is not None or not is_causal, "Need attn_mask if specifying the is_causal hint."
+    if not self.plain:
+        turned = self.batch_first and query.ndim == 3
+        other, shares = functional_multi_head_attention_forward(
+            query.transpose(0, 1) if turned else query, key.transpose(0, 1) if turned else key, value.transpose(0, 1) if turned else value,
+            self.embed_dim, self.num_heads, self.in_proj_weight, self.in_proj_bias, self.bias_k, self.bias_v, self.add_zero_attn, self.dropout,
+            self.out_proj.weight, self.out_proj.bias, self.training, key_padding_mask, need_weights, attn_mask, False,
+            self.q_proj_weight, self.k_proj_weight, self.v_proj_weight, None, None, average_attn_weights, is_causal)
+        return other.transpose(0, 1) if turned else other, shares
     alone, first = query.ndim == 2, self.batch_first
     a = query.unsqueeze(0) if alone else query if first else query.transpose(0, 1)
     b = key.unsqueeze(0) if alone else key if first else key.transpose(0, 1)

@@ -23,14 +23,14 @@ def same(model, *inputs):
         program = td.jit.script(ours)
         found = []
         for m in (program, theirs):
-            given = [x.clone().requires_grad_() if x.is_floating_point() else x for x in inputs]
+            given = [x.clone().requires_grad_() if td.is_tensor(x) and x.is_floating_point() else x for x in inputs]
             td.manual_seed(7)
             outs = m(*given)
             first = outs[0] if isinstance(outs, tuple) else outs
             grads = []
             if first.requires_grad:
                 first.square().sum().backward()
-                grads = [x.grad.tolist() for x in [*m.parameters(), *given] if x.requires_grad and x.grad is not None]
+                grads = [x.grad.tolist() for x in [*m.parameters(), *given] if td.is_tensor(x) and x.requires_grad and x.grad is not None]
             found.append((values(outs), grads, [x.tolist() for x in m.state_dict().values()]))
         assert found[0] == found[1]
 
@@ -57,6 +57,32 @@ IMAGES, ROWS, WORDS = td.randn(3, 4, 8, 8), td.randn(3, 4), td.tensor([[1, 0, 3]
     (nn.CosineSimilarity(), (ROWS, ROWS + 1)), (nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Sequential(nn.Linear(4, 1), nn.Tanh())), ROWS)],
     ids=lambda v: repr(v).split("\n")[0] if isinstance(v, nn.Module) else "")
 def test_layers(layer, x):
+    same(layer, *(x if isinstance(x, tuple) else (x,)))
+
+
+CUBES, BAG, BEGINS = td.randn(2, 2, 5, 5, 5), td.tensor([1, 2, 2, 4, 0, 3, 2, 1]), td.tensor([0, 3, 3, 5])
+HIDDEN, SEEN = td.tensor([[False, True, False, False, False], [False] * 5]), td.randn(3, 5)
+QUERY, KEYS, NARROW = td.randn(3, 2, 8), td.randn(5, 2, 8), td.randn(5, 2, 6)
+
+
+@pytest.mark.parametrize("layer, x", [
+    *[(nn.Conv2d(4, 6, 3, padding=p, padding_mode=mode, groups=2), IMAGES) for mode in ("reflect", "replicate", "circular") for p in (1, (2, 1), "same", "valid")],
+    (nn.Conv1d(8, 6, 3, 2, 2, padding_mode="circular"), IMAGES[0]), (nn.Conv1d(8, 6, 4, padding="same", padding_mode="reflect"), IMAGES[0]),
+    (nn.Conv3d(2, 3, 3, padding=1, padding_mode="replicate"), CUBES),
+    *[(nn.EmbeddingBag(5, 3, mode=mode, padding_idx=k), given) for mode in ("sum", "mean", "max") for k in (None, 2, -1) for given in (WORDS, (BAG, BEGINS))],
+    *[(nn.EmbeddingBag(5, 3, mode=mode, include_last_offset=True), (BAG, td.tensor([0, 3, 3, 5, 8]))) for mode in ("sum", "mean", "max")],
+    (nn.EmbeddingBag(5, 3, max_norm=1.0), WORDS), (nn.EmbeddingBag(5, 3, scale_grad_by_freq=True), WORDS),
+    (nn.EmbeddingBag(5, 3, mode="sum", padding_idx=1), (WORDS, None, td.randn(2, 3))), (nn.EmbeddingBag(5, 3, mode="sum"), (BAG, BEGINS, td.randn(8))),
+    (nn.Embedding(5, 3, max_norm=0.5, norm_type=1.0, padding_idx=-1), WORDS), (nn.Embedding(5, 3, scale_grad_by_freq=True), WORDS),
+    *[(norm(n, track_running_stats=True, affine=affine), x) for affine in (True, False) for norm, n, x in (
+        (nn.InstanceNorm1d, 8, IMAGES[0]), (nn.InstanceNorm2d, 4, IMAGES), (nn.InstanceNorm2d, 4, IMAGES[0]), (nn.InstanceNorm3d, 2, CUBES))],
+    (nn.InstanceNorm2d(4, momentum=None, track_running_stats=True), IMAGES),
+    *[(nn.MultiheadAttention(8, 2, bias=bias, **more), (QUERY, KEYS, KEYS, HIDDEN, need, mask)) for bias, need, mask in ((True, True, None), (False, False, SEEN))
+      for more in (dict(add_bias_kv=True), dict(add_zero_attn=True), dict(add_bias_kv=True, add_zero_attn=True, dropout=0.5))],
+    (nn.MultiheadAttention(8, 2, kdim=6, vdim=6), (QUERY, NARROW, NARROW)), (nn.MultiheadAttention(8, 2, add_bias_kv=True), (QUERY[:, 0], KEYS[:, 0], KEYS[:, 0])),
+    (nn.MultiheadAttention(8, 2, vdim=6, batch_first=True), tuple(x.transpose(0, 1) for x in (QUERY, KEYS, NARROW)))],
+    ids=lambda v: repr(v).split("\n")[0] if isinstance(v, nn.Module) else "")
+def test_layers_of_all_kinds(layer, x):
     same(layer, *(x if isinstance(x, tuple) else (x,)))
 
 

@@ -358,6 +358,9 @@ class World:
             layer = next((k.__name__ for k in type(module).__mro__ if _is_ours(k.__module__)), "")
             if layer in _LAYERS:
                 return "function", -1, "layer_" + layer, number
+            edges = getattr(getattr(module, "_function", None), "edges", None)
+            if edges is not None:
+                return self.padded(module, edges, number)
             if "defaults" in function.__code__.co_freevars:
                 return self.plain_layer(function, number)
             if isinstance(getattr(module, "_names", None), list) and hasattr(module, "reduction"):
@@ -371,6 +374,13 @@ class World:
     def layer(self, takes, call, function, number, before="pass"):
         """A forward() of one call."""
         return self.text(f"def forward(self, {takes}):\n    {before}\n    return {call}\n", {"call": ("op", "nn.functional." + function.__name__)}, number)
+
+    def padded(self, module, edges, number):
+        """A convolution of what has other edges than zeros."""
+        around = module._function
+        call = f"call(pad(input, {list(edges)}, {around.mode!r}), self.weight, self.bias, self.stride, 0, self.dilation, self.groups)"
+        names = {"call": ("op", "nn.functional." + around.function.__name__), "pad": ("op", "nn.functional.pad")}
+        return self.text(f"def forward(self, input):\n    return {call}\n", names, number)
 
     def loss(self, module, forward, number):
         """nn/losses.py: tensors as they come, then its attributes by name."""
