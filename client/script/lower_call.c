@@ -340,6 +340,7 @@ static uint32_t results(td_lower *l, const td_op *op, const call_of *c)
     uint32_t node = td_low_made(l, td_ir_op(l->e, TD_IR_TD | c->flags | op->id, c->n, in, n, types));
     if (op->flags & TD_OF_RANDOM) td_ir_rng(l->e, node, l->rng++);
     bool pair = td_low_is_code(l) && strcmp(op->name, "adaptive_max_pool2d") == 0; /* ATen's gives both */
+    pair |= c->form && strstr(c->form, "_with_indices(");
     for (unsigned i = 0; !pair && i < sizeof first_only / sizeof *first_only; i++)
         if (strcmp(first_only[i], op->name) == 0) return td_low_made(l, td_ir_result(l->e, node));
     for (uint32_t k = 0; k < n && k < 8; k++) types[k] = td_ir_out(td_ir_now(l->e), node, k);

@@ -292,16 +292,28 @@ def max_pool2d(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode
     x = input.unsqueeze(0) if single else input
     kernel = _two(kernel_size)
     step = kernel if stride is None else _two(stride)
+    if return_indices:
+        values, places = td.max_pool2d_with_indices(x, kernel, step, _two(padding), _two(dilation), ceil_mode)
+        return values.squeeze(0) if single else values, places.squeeze(0) if single else places
     out = ops.max_pool2d(x, kernel, step, _two(padding), _two(dilation), ceil_mode)
-    assert not return_indices, "max_pool2d() of a program has no return_indices"
     return out.squeeze(0) if single else out
 
 
 def max_pool1d(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode: bool = False, return_indices: bool = False):
     kernel = _one(kernel_size)
     step = kernel if stride is None else _one(stride)
-    out = max_pool2d(input.unsqueeze(-2), [1, kernel], [1, step], [0, _one(padding)], [1, _one(dilation)], ceil_mode, return_indices)
-    return out.squeeze(-2)
+    if return_indices:
+        values, places = ops.max_pool1d_with_indices(input, [kernel], [step], [_one(padding)], [_one(dilation)], ceil_mode)
+        return values, places
+    return max_pool2d(input.unsqueeze(-2), [1, kernel], [1, step], [0, _one(padding)], [1, _one(dilation)], ceil_mode).squeeze(-2)
+
+
+def _places_of_two(input, output_size):
+    size = _two(output_size)
+    rows, columns = size[0], size[1]
+    h = input.shape[-2] if rows is None else rows
+    w = input.shape[-1] if columns is None else columns
+    return [h, w]
 
 
 def adaptive_max_pool1d(input, output_size, return_indices: bool = False):
@@ -310,8 +322,10 @@ def adaptive_max_pool1d(input, output_size, return_indices: bool = False):
 
 
 def adaptive_max_pool2d(input, output_size, return_indices: bool = False):
-    assert not return_indices, "adaptive_max_pool2d() of a program has no return_indices"
-    return ops.adaptive_max_pool2d(input, _two(output_size))
+    if return_indices:
+        values, places = ops.adaptive_max_pool3d(input.unsqueeze(-3), [1] + _places_of_two(input, output_size))
+        return values.squeeze(-3), places.squeeze(-3)
+    return ops.adaptive_max_pool2d(input, _places_of_two(input, output_size))
 
 
 def adaptive_max_pool3d(input, output_size, return_indices: bool = False):
@@ -320,7 +334,9 @@ def adaptive_max_pool3d(input, output_size, return_indices: bool = False):
 
 
 def max_pool3d(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode: bool = False, return_indices: bool = False):
-    assert not return_indices, "max_pool3d() of a program has no return_indices"
+    if return_indices:
+        values, places = ops.max_pool3d_with_indices(input, _some(kernel_size), [] if stride is None else _some(stride), _some(padding), _some(dilation), ceil_mode)
+        return values, places
     return ops.max_pool3d(input, _some(kernel_size), [] if stride is None else _some(stride), _some(padding), _some(dilation), ceil_mode)
 
 
@@ -330,6 +346,97 @@ def avg_pool3d(input, kernel_size, stride=None, padding=0, ceil_mode: bool = Fal
 
 def _some(v):
     return [v] if isinstance(v, int) else [int(n) for n in v]
+
+
+def functional_max_pool1d_with_indices(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode: bool = False, return_indices: bool = True):
+    return max_pool1d(input, kernel_size, stride, padding, dilation, ceil_mode, True)
+
+
+def functional_max_pool2d_with_indices(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode: bool = False, return_indices: bool = True):
+    return max_pool2d(input, kernel_size, stride, padding, dilation, ceil_mode, True)
+
+
+def functional_max_pool3d_with_indices(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode: bool = False, return_indices: bool = True):
+    return max_pool3d(input, kernel_size, stride, padding, dilation, ceil_mode, True)
+
+
+def functional_adaptive_max_pool1d_with_indices(input, output_size, return_indices: bool = True):
+    return adaptive_max_pool1d(input, output_size, True)
+
+
+def functional_adaptive_max_pool2d_with_indices(input, output_size, return_indices: bool = True):
+    return adaptive_max_pool2d(input, output_size, True)
+
+
+def functional_adaptive_max_pool3d_with_indices(input, output_size, return_indices: bool = True):
+    return adaptive_max_pool3d(input, output_size, True)
+
+
+def _spread(v, n: int):
+    return [v for k in range(n)] if isinstance(v, int) else [int(each) for each in v]
+
+
+def _unpool(n: int, input, indices, kernel_size, stride, padding, output_size):
+    kernel, edges = _spread(kernel_size, n), _spread(padding, n)
+    steps = kernel if stride is None else _spread(stride, n)
+    usual = [(input.shape[k - n] - 1) * steps[k] - 2 * edges[k] + kernel[k] for k in range(n)]
+    if output_size is None:
+        return ops.max_unpool(input, indices, usual)
+    given = [int(each) for each in output_size]
+    assert len(given) >= n and len(given) <= n + 2, f"invalid output_size {given}: it has {n} to {n + 2} numbers"
+    sizes = given[len(given) - n:]
+    for k in range(n):
+        assert usual[k] - steps[k] < sizes[k] and sizes[k] < usual[k] + steps[k], f"invalid output_size {given}: within a stride of {usual} are possible"
+    return ops.max_unpool(input, indices, sizes)
+
+
+def max_unpool1d(input, indices, kernel_size, stride=None, padding=0, output_size=None):
+    return _unpool(1, input, indices, kernel_size, stride, padding, output_size)
+
+
+def max_unpool2d(input, indices, kernel_size, stride=None, padding=0, output_size=None):
+    return _unpool(2, input, indices, kernel_size, stride, padding, output_size)
+
+
+def max_unpool3d(input, indices, kernel_size, stride=None, padding=0, output_size=None):
+    return _unpool(3, input, indices, kernel_size, stride, padding, output_size)
+
+
+def _fractional_size(n: int, input, output_size, output_ratio):
+    if output_size is not None:
+        assert output_ratio is None, f"fractional_max_pool{n}d requires specifying either an output_size or an output_ratio"
+        return _spread(output_size, n)
+    assert output_ratio is not None, f"fractional_max_pool{n}d requires specifying either an output_size or an output_ratio"
+    ratios = [float(output_ratio) for k in range(n)] if isinstance(output_ratio, (int, float)) else [float(each) for each in output_ratio]
+    return [int(float(input.shape[k - n]) * ratios[k]) for k in range(n)]
+
+
+def _fractional_draws(n: int, x, samples):
+    return td.rand([x.shape[0], x.shape[1], n], dtype=x.dtype) if samples is None else samples
+
+
+def fractional_max_pool2d(input, kernel_size, output_size=None, output_ratio=None, return_indices: bool = False, _random_samples=None):
+    size = _fractional_size(2, input, output_size, output_ratio)
+    x = input.unsqueeze(0) if input.ndim == 3 else input
+    values, places = ops.fractional_max_pool2d(x, _fractional_draws(2, x, _random_samples), _spread(kernel_size, 2), size)
+    out = values.squeeze(0) if input.ndim == 3 else values
+    return (out, places.squeeze(0) if input.ndim == 3 else places) if return_indices else out
+
+
+def fractional_max_pool3d(input, kernel_size, output_size=None, output_ratio=None, return_indices: bool = False, _random_samples=None):
+    size = _fractional_size(3, input, output_size, output_ratio)
+    x = input.unsqueeze(0) if input.ndim == 4 else input
+    values, places = ops.fractional_max_pool3d(x, _fractional_draws(3, x, _random_samples), _spread(kernel_size, 3), size)
+    out = values.squeeze(0) if input.ndim == 4 else values
+    return (out, places.squeeze(0) if input.ndim == 4 else places) if return_indices else out
+
+
+def functional_fractional_max_pool2d_with_indices(input, kernel_size, output_size=None, output_ratio=None, return_indices: bool = True, _random_samples=None):
+    return fractional_max_pool2d(input, kernel_size, output_size, output_ratio, True, _random_samples)
+
+
+def functional_fractional_max_pool3d_with_indices(input, kernel_size, output_size=None, output_ratio=None, return_indices: bool = True, _random_samples=None):
+    return fractional_max_pool3d(input, kernel_size, output_size, output_ratio, True, _random_samples)
 
 
 def lp_pool1d(input, norm_type: float, kernel_size, stride=None, ceil_mode: bool = False):
@@ -369,11 +476,7 @@ def avg_pool1d(input, kernel_size, stride=None, padding=0, ceil_mode: bool = Fal
 
 
 def adaptive_avg_pool2d(input, output_size):
-    size = _two(output_size)
-    rows, columns = size[0], size[1]
-    h = input.shape[-2] if rows is None else rows
-    w = input.shape[-1] if columns is None else columns
-    return ops.adaptive_avg_pool2d(input, [h, w])
+    return ops.adaptive_avg_pool2d(input, _places_of_two(input, output_size))
 
 
 def adaptive_avg_pool1d(input, output_size):

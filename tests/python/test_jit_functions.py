@@ -46,6 +46,10 @@ td.quantile(x, 1)
 td.nanquantile(x, 0.5, interpolation="higher")
 x.quantile(0.25, 1)
 F.embedding(td.tensor([1, 0, 2]), s, -1)
+F.max_pool2d_with_indices(p, 2)
+F.max_pool1d_with_indices(x, 2)
+F.adaptive_max_pool2d_with_indices(p, 2)
+F.max_unpool2d(p[:1, :1, :1, :2], td.tensor([[[[3, 0]]]]), 2)
 F.embedding_bag(td.tensor([[1, 0], [2, 2]]), s, mode="max", padding_idx=2)
 F.multi_head_attention_forward(s[:, None, :2], s[:, None, :2], s[:, None, :2], 2, 1, td.ones(6, 2), None, None, None, True, 0.0, s[:2, :2], x[0, :2], attn_mask=s)
 td.view_as_real(td.view_as_complex(g[..., :2]))
@@ -330,6 +334,31 @@ nn.SoftMarginLoss()|x, x.sign()
 nn.MultiMarginLoss()|x, td.tensor([0, 2])
 nn.MultiLabelSoftMarginLoss()|x, (x > 0).float()
 nn.CTCLoss()|td.zeros(4, 1, 3).log_softmax(2), td.tensor([[1, 2]]), td.tensor([4]), td.tensor([2])
+nn.MaxPool1d(2, return_indices=True)|p[:, :, 0]
+nn.MaxPool2d((2, 3), 1, return_indices=True)|p
+nn.MaxPool2d(2, return_indices=True)|p[0]
+nn.MaxPool3d(2, return_indices=True)|p[None]
+nn.AdaptiveMaxPool1d(2, return_indices=True)|p[:, :, 0]
+nn.AdaptiveMaxPool2d((2, 3), return_indices=True)|p
+nn.AdaptiveMaxPool3d(2, return_indices=True)|p[None]
+nn.AdaptiveMaxPool2d((None, 3))|p
+nn.AdaptiveMaxPool2d((2, None), return_indices=True)|p
+nn.MaxUnpool1d(2)|*F.max_pool1d(p[:, :, 0], 2, return_indices=True), [5]
+nn.MaxUnpool2d(2)|*F.max_pool2d(p, 2, return_indices=True), [4, 5]
+nn.MaxUnpool2d(3, stride=2, padding=1)|*F.max_pool2d(p, 3, 2, 1, return_indices=True), [2, 3, 4, 6]
+nn.MaxUnpool2d((2, 1))|F.max_pool2d(p, (2, 1), return_indices=True)[0], F.max_pool2d(p, (2, 1), return_indices=True)[1]
+nn.MaxUnpool3d((1, 2, 2))|*F.max_pool3d(p[None], (1, 2, 2), return_indices=True), [3, 4, 5]
+nn.FractionalMaxPool2d(2, output_size=(3, 2))|p
+nn.FractionalMaxPool2d((2, 3), output_ratio=0.5, return_indices=True)|p[0]
+nn.FractionalMaxPool2d(2, output_ratio=(0.5, 0.7), _random_samples=g.sigmoid()[:, :, 0])|p
+nn.FractionalMaxPool3d(2, output_size=2)|p[None]
+nn.FractionalMaxPool3d((1, 2, 2), output_ratio=(0.9, 0.5, 0.5), return_indices=True)|p[None]
+nn.TripletMarginWithDistanceLoss()|x, x + 1, x - 1
+nn.TripletMarginWithDistanceLoss(distance_function=nn.PairwiseDistance(1.0), swap=True, margin=2.0, reduction="none")|x, x + 1, x - 1
+nn.TripletMarginWithDistanceLoss(distance_function=F.cosine_similarity, reduction="sum")|x, x + 1, x - 1
+nn.TripletMarginWithDistanceLoss(distance_function=farthest)|x, x + 1, x - 1
+nn.AdaptiveLogSoftmaxWithLoss(3, 12, [2, 5], div_value=2.0)|x, td.tensor([0, 11])
+nn.AdaptiveLogSoftmaxWithLoss(3, 12, [4], head_bias=True)|x[0], td.tensor(3)
 nn.MultiheadAttention(5, 1)|p[0], p[0], p[0]
 nn.MultiheadAttention(5, 5, bias=False, batch_first=True)|p[0], p[1], p[1], td.zeros(3, 4, dtype=td.bool), False
 nn.MultiheadAttention(5, 1)|p[0, 0], p[0, 1], p[0, 1], None, True, td.tril(td.ones(4, 4)) == 0, False
@@ -340,13 +369,42 @@ nn.Transformer(5, 1, 1, 1, 8, dropout=0.0)|p[0], p[1]
 """.strip().splitlines()
 
 
+def farthest(a, b):
+    return (a - b).abs().amax(-1)
+
+
 @pytest.mark.parametrize("text", LAYERS)
 def test_layers(text, tmp_path):
     make, given = text.split("|")
     x, s, p, g = arguments()
-    names = {"td": td, "nn": td.nn, "F": td.nn.functional, "x": x, "s": s, "p": p, "g": g}
+    names = {"td": td, "nn": td.nn, "F": td.nn.functional, "farthest": farthest, "x": x, "s": s, "p": p, "g": g}
     layer, args = eval(make, names), eval(f"({given},)", names)
     td.manual_seed(7)
     expected = layer(*args)
     td.manual_seed(7)
     same(td.jit.script(layer)(*args), expected)
+
+
+class Unpooled(td.nn.Module):
+    """Pools, and back: places go from one layer to the other."""
+
+    def __init__(self):
+        super().__init__()
+        self.pool, self.unpool = td.nn.MaxPool2d(2, return_indices=True), td.nn.MaxUnpool2d(2)
+        self.classes = td.nn.AdaptiveLogSoftmaxWithLoss(5, 8, [2, 4])
+
+    def forward(self, x):
+        y, places = self.pool(x)
+        back = self.unpool(y, places, output_size=x.shape)
+        rows = back.reshape(-1, 5)
+        return back, self.classes.log_prob(rows), self.classes.predict(rows)
+
+
+def test_layers_that_work_together():
+    x, model = arguments()[2].requires_grad_(), Unpooled()
+    found = []
+    for call in model, td.jit.script(model):
+        out = call(x)
+        grads = td.autograd.grad(out[0].square().sum() + out[1].sum(), [x, *model.parameters()])
+        found.append(([y.tolist() for y in out], [g.tolist() for g in grads]))
+    assert found[0] == found[1]

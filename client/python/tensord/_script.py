@@ -21,6 +21,15 @@ _SCHEDULE = "a schedule is stepped outside of programs: call it behind the progr
 _LISTINGS = {"parameters": "named_parameters", "named_parameters": "named_parameters", "zero_grad": "named_parameters", "buffers": "named_buffers",
              "named_buffers": "named_buffers"}
 _UNKNOWN = object()
+_TRIPLETS = """def forward(self, anchor, positive, negative):
+    far = distance(anchor, negative)
+    if self.swap:
+        far = minimum(far, distance(positive, negative))
+    loss = clamp(distance(anchor, positive) - far + self.margin, 0)
+    if self.reduction == "none":
+        return loss
+    return loss.mean() if self.reduction == "mean" else loss.sum()
+"""
 
 
 # Modules whose functions have a meaning of their own: F.batch_norm takes its arguments in another order than td.batch_norm.
@@ -342,7 +351,8 @@ class World:
         todo, used = ["forward", *wanted], {}
         while todo:
             name = todo.pop()
-            if name in names or name not in known or (name != "forward" and _is_ours(plain(known[name]).__module__)):
+            own = name == "forward" or name in getattr(module, "_programs", ())
+            if name in names or name not in known or (not own and _is_ours(plain(known[name]).__module__)):
                 continue
             if hasattr(known[name], "_tensord_refused"):
                 names[name] = "refused", known[name]._tensord_refused
@@ -358,6 +368,11 @@ class World:
             layer = next((k.__name__ for k in type(module).__mro__ if _is_ours(k.__module__)), "")
             if layer in _LAYERS:
                 return "function", -1, "layer_" + layer, number
+            if layer == "TripletMarginWithDistanceLoss":
+                return self.triplets(module, number)
+            if layer.startswith("MaxUnpool"):
+                call = "call(input, indices, self.kernel_size, self.stride, self.padding, output_size)"
+                return self.layer("input, indices, output_size: list[int] | None = None", call, module._function, number)
             edges = getattr(getattr(module, "_function", None), "edges", None)
             if edges is not None:
                 return self.padded(module, edges, number)
@@ -381,6 +396,13 @@ class World:
         call = f"call(pad(input, {list(edges)}, {around.mode!r}), self.weight, self.bias, self.stride, 0, self.dilation, self.groups)"
         names = {"call": ("op", "nn.functional." + around.function.__name__), "pad": ("op", "nn.functional.pad")}
         return self.text(f"def forward(self, input):\n    return {call}\n", names, number)
+
+    def triplets(self, module, number):
+        """A loss by a distance of one's own."""
+        own = module.distance_function
+        distance = ("op", "pairwise_distance") if own is None else self.meaning(own, "distance_function")
+        names = {"distance": distance, "minimum": ("op", "minimum"), "clamp": ("op", "clamp")}
+        return self.text(_TRIPLETS, names, number)
 
     def loss(self, module, forward, number):
         """nn/losses.py: tensors as they come, then its attributes by name."""

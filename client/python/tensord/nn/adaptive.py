@@ -15,6 +15,8 @@ _ASMoutput = namedtuple("_ASMoutput", "output loss")
 class AdaptiveLogSoftmaxWithLoss(Module):
     """The head scores the most frequent classes, and clusters of the others; a cluster scores its classes through fewer features."""
 
+    _programs = ("log_prob", "predict")  # what may be called in programs, beside forward()
+
     def __init__(self, in_features, n_classes, cutoffs, div_value=4.0, head_bias=False, device=None, dtype=None):
         super().__init__()
         cutoffs = list(cutoffs)
