@@ -72,8 +72,14 @@ static int put(td_calling *x, const td_value *v, int depth) /* NOLINT(misc-no-re
     return rc;
 }
 
-/* May the value stand for a parameter of this type? Numbers widen, as in a call; what is in lists the daemon looks at.
- */
+static td_type_kind wanted_kind(const td_ir *ir, uint32_t type)
+{
+    td_type_kind want = td_type_kind_of(ir, type);
+    return want == TD_T_OPTIONAL ? td_type_kind_of(ir, td_type_part(ir, type, 0)) : want;
+}
+
+/* May the value stand for a parameter of this type? Numbers widen, as in a call, and a tuple (x.shape) stands for a
+ * list; what is in lists the daemon looks at. */
 static bool fits(const td_ir *ir, uint32_t type, td_value_kind kind)
 {
     static const uint8_t kinds[TD_PV_KINDS] = {
@@ -81,10 +87,10 @@ static bool fits(const td_ir *ir, uint32_t type, td_value_kind kind)
         [TD_VALUE_BOOL] = TD_T_BOOL,     [TD_VALUE_COMPLEX] = TD_T_COMPLEX, [TD_VALUE_STR] = TD_T_STR,
         [TD_VALUE_DEVICE] = TD_T_DEVICE, [TD_VALUE_DTYPE] = TD_T_DTYPE,     [TD_VALUE_LIST] = TD_T_LIST,
         [TD_VALUE_ARRAY] = TD_T_TENSOR,  [TD_VALUE_TUPLE] = TD_T_TUPLE,     [TD_VALUE_DICT] = TD_T_DICT};
-    td_type_kind want = td_type_kind_of(ir, type);
+    td_type_kind want = wanted_kind(ir, type);
     if ((unsigned)kind >= TD_PV_KINDS) return true; /* put() tells */
-    if (want == TD_T_OPTIONAL && kind != TD_VALUE_NONE) want = td_type_kind_of(ir, td_type_part(ir, type, 0));
-    else if (want == TD_T_OPTIONAL) return true;
+    if (kind == TD_VALUE_NONE && td_type_kind_of(ir, type) == TD_T_OPTIONAL) return true;
+    if (want == TD_T_LIST && kind == TD_VALUE_TUPLE) return true;
     if (want == TD_T_FLOAT && kind == TD_VALUE_INT) return true;
     if (want == TD_T_COMPLEX && (kind == TD_VALUE_INT || kind == TD_VALUE_FLOAT)) return true;
     return kinds[kind] == want;
@@ -123,7 +129,12 @@ int td_calling_begin(td_calling *x)
     head[4] = x->p->client->grad_scope;
     head[5] = (uint32_t)x->n;
     x->words.count += TD_CALL_HEAD;
-    for (int k = 0; k < x->n && !rc; k++) rc = put(x, &x->args[k], 0);
+    for (int k = 0; k < x->n && !rc; k++) {
+        td_value v = x->args[k];
+        uint32_t type = ir->values[td_ir_param(ir, ir->functions[0].block, (uint32_t)k)].type;
+        if (v.kind == TD_VALUE_TUPLE && wanted_kind(ir, type) == TD_T_LIST) v.kind = TD_VALUE_LIST;
+        rc = put(x, &v, 0);
+    }
     return rc;
 }
 

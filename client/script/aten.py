@@ -571,6 +571,64 @@ def bartlett_window(window_length: int, periodic: bool = True, dtype=None, layou
     return _window(window_length, 1 - ops.abs(_across(window_length, periodic, 2.0) - 1), dtype)
 
 
+def kaiser_window(window_length: int, periodic: bool = True, beta: float = 12.0, dtype=None, layout=None, device=None, pin_memory=None):
+    """I0(beta sqrt(1 - x x)) / I0(beta) by the logarithms of the terms (beta / 2)^2k / k!^2, which are summed by the largest."""
+    assert beta >= 0, f"beta must be non-negative, got: {beta} instead."
+    logs: list[float] = []
+    for k in range(int(1.5 * beta) + 40):
+        logs.append(2 * (float(k) * math.log(beta / 2) if k > 0 and beta > 0 else 0.0) - 2 * math.lgamma(k + 1.0) if beta > 0 or k == 0 else -math.inf)
+    top, total = max(logs), 0.0
+    for v in logs:
+        total += math.exp(v - top)
+    whole = top + math.log(total)
+    place = _across(window_length, periodic, 2.0) - 1
+    inside = ops.clamp(1 - ops.square(place), 1e-300, None)
+    powers = ops.unsqueeze(ops.log(inside), 1) * ops.arange(0, len(logs), 1, td.float64)
+    return _window(window_length, ops.sum(ops.exp(powers + ops.stack([ops.full([], v - whole, td.float64) for v in logs], 0)), [1]), dtype)
+
+
+def logspace(start: float, end: float, steps: int, base: float = 10.0, dtype=None, layout=None, device=None, pin_memory=None):
+    return ops.pow(base, ops.linspace(start, end, steps, td.float64)).to(_kind(dtype))
+
+
+def grid_sampler_2d(input, grid, interpolation_mode: int, padding_mode: int, align_corners: bool):
+    return ops.grid_sampler(input, grid, interpolation_mode, padding_mode, align_corners)
+
+
+def grid_sampler_3d(input, grid, interpolation_mode: int, padding_mode: int, align_corners: bool):
+    return ops.grid_sampler(input, grid, interpolation_mode, padding_mode, align_corners)
+
+
+def conv_tbc(input, weight, bias, pad: int = 0):
+    return ops.conv1d(input.permute(1, 2, 0), weight.permute(2, 1, 0), bias, 1, pad).permute(2, 0, 1)
+
+
+def norm_except_dim(v, pow: int = 2, dim: int = 0):
+    if dim == -1:
+        return ops.norm(v, float(pow))
+    return ops.norm(v, float(pow), [d for d in range(v.ndim) if d != dim], True)
+
+
+def unbind_copy(self, dim: int = 0):
+    return [part.clone() for part in ops.unbind(self, dim)]
+
+
+def split_copy(self, split_size, dim: int = 0):
+    return [part.clone() for part in td.split(self, split_size, dim)]
+
+
+def split_with_sizes_copy(self, split_sizes: list[int], dim: int = 0):
+    return [part.clone() for part in ops.split(self, split_sizes, dim)]
+
+
+def unsafe_split(self, split_size, dim: int = 0):
+    return td.split(self, split_size, dim)
+
+
+def unsafe_split_with_sizes(self, split_sizes: list[int], dim: int = 0):
+    return ops.split(self, split_sizes, dim)
+
+
 def fft_fftfreq(n: int, d=1.0, dtype=None, layout=None, device=None, pin_memory=None):
     return (ops.cat([ops.arange(0, (n + 1) // 2, 1, td.float64), ops.arange(-(n // 2), 0, 1, td.float64)], 0) * (1.0 / (n * d))).to(_kind(dtype))
 

@@ -220,6 +220,16 @@ uint32_t td_low_convert(td_lower *l, uint32_t node, uint32_t value, uint32_t typ
     td_low_wrong(l, node, "this is %s, and %s is wanted", td_low_type_name(l, from), td_low_type_name(l, type));
 }
 
+void td_low_type_empty(td_lower *l, uint32_t node, uint32_t x, uint32_t y)
+{
+    const td_ir *ir = td_ir_now(l->e);
+    if (td_low_kind(l, x) != TD_T_LIST || td_low_kind(l, y) != TD_T_LIST) return;
+    bool none_x = td_type_kind_of(ir, td_low_part(l, td_low_type(l, x), 0)) == TD_T_NONE;
+    bool none_y = td_type_kind_of(ir, td_low_part(l, td_low_type(l, y), 0)) == TD_T_NONE;
+    if (none_x && !none_y) td_low_convert(l, node, x, td_low_type(l, y));
+    if (none_y && !none_x) td_low_convert(l, node, y, td_low_type(l, x));
+}
+
 bool td_low_literal(td_lower *l, uint32_t value, td_literal *v)
 {
     const td_ir *ir = td_ir_now(l->e);

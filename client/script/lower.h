@@ -128,6 +128,8 @@ _Noreturn void td_low_refuse(td_lower *l, td_code code, uint32_t node, const cha
 uint32_t td_low_unit_of(const td_lower *l, uint32_t node);
 /* A value of this type from one that may be less: None and T for T?, int for float, a tuple of ints for a list. */
 uint32_t td_low_convert(td_lower *l, uint32_t node, uint32_t value, uint32_t type);
+/* Of two lists, [] becomes of the other one's type. */
+void td_low_type_empty(td_lower *l, uint32_t node, uint32_t x, uint32_t y);
 /* Room until the end: for n numbers, for anything. */
 void *td_low_take(td_lower *l, size_t bytes);
 uint32_t *td_low_array(td_lower *l, uint32_t n);

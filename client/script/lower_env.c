@@ -188,6 +188,7 @@ static bool same_flag(td_flag a, td_flag b)
 static uint32_t merge_value(td_lower *l, td_branch *b, uint32_t x, uint32_t y)
 {
     if (x == y) return x;
+    if (x != TD_IR_NONE && y != TD_IR_NONE) td_low_type_empty(l, b->place, x, y);
     uint32_t type = td_low_type(l, x == TD_IR_NONE ? y : x);
     if (x != TD_IR_NONE && y != TD_IR_NONE) {
         type = td_low_unify(l, td_low_type(l, x), td_low_type(l, y));
@@ -251,6 +252,7 @@ static void merge_var(td_lower *l, td_branch *b, const td_var *o, const td_var *
         y->state = x->state == TD_VAR_MIXED || y->state == TD_VAR_MIXED ? TD_VAR_MIXED : TD_VAR_UNSET;
         return;
     }
+    td_low_type_empty(l, b->place, x->value, y->value);
     uint32_t type = td_low_unify(l, td_low_type(l, x->value), td_low_type(l, y->value));
     if (type == TD_IR_NONE) {
         y->state = TD_VAR_MIXED;

@@ -118,7 +118,13 @@ static uint32_t of_number(td_lower *l, uint32_t call)
 {
     if (td_low_node(l, call)->n > 1 && is_literal(l, td_low_kid(l, call, 1))) return of_lists(l, call);
     uint32_t n, dtype, *values = numbered(l, call, &n, &dtype);
-    if (n != 1) td_low_wrong(l, call, "a program makes a tensor of one number; give others as arguments");
+    if (n != 1)
+        td_low_wrong(l, call, "a program makes a tensor of one number, or of one list; give others as arguments");
+    td_type_kind kind = td_low_kind(l, values[0]);
+    if (kind == TD_T_LIST || kind == TD_T_TUPLE || kind == TD_T_TENSOR) {
+        uint32_t in[2] = {values[0], dtype == TD_IR_NONE ? td_low_made(l, td_ir_none(l->e)) : dtype};
+        return td_low_prelude(l, call, "tensor_of", 2, in);
+    }
     td_dtype own = dtype_of_number(l, call, values[0]);
     uint32_t shape = td_low_convert(l, call, td_low_tuple(l, 0, NULL), ints(l));
     return full(l, call, shape, values[0], or_dtype(l, dtype, own));

@@ -242,6 +242,7 @@ uint32_t td_low_binary(td_lower *l, uint32_t node, unsigned op, uint32_t a, uint
         bool written = in_place && ka == TD_T_TENSOR && row->flags & TD_OF_INPLACE;
         return tensor_op(l, row, written ? TD_IR_INPLACE : 0, 2, in);
     }
+    td_low_type_empty(l, node, a, b);
     if (op == TD_O_ADD && ka == TD_T_TUPLE && kb == TD_T_TUPLE) return join_tuples(l, a, b);
     if (in_place && op == TD_O_ADD && ka == TD_T_LIST && td_low_has_prim(l, "extend", 2, in, &result)) return a;
     if (op == TD_O_MUL && (kb == TD_T_LIST || kb == TD_T_STR)) in[0] = b, in[1] = a;

@@ -287,6 +287,12 @@ def conv1d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups: in
     return ops.conv1d(input, weight, bias, _one(stride), beside, _one(dilation), groups)
 
 
+def _found(values, places, single: bool, return_indices: bool):
+    """What a pool took, of one picture without its batch, and where."""
+    out = values.squeeze(0) if single else values
+    return (out, places.squeeze(0) if single else places) if return_indices else out
+
+
 def max_pool2d(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode: bool = False, return_indices: bool = False):
     single = input.ndim == 3
     x = input.unsqueeze(0) if single else input
@@ -294,7 +300,7 @@ def max_pool2d(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode
     step = kernel if stride is None else _two(stride)
     if return_indices:
         values, places = td.max_pool2d_with_indices(x, kernel, step, _two(padding), _two(dilation), ceil_mode)
-        return values.squeeze(0) if single else values, places.squeeze(0) if single else places
+        return _found(values, places, single, True)
     out = ops.max_pool2d(x, kernel, step, _two(padding), _two(dilation), ceil_mode)
     return out.squeeze(0) if single else out
 
@@ -419,16 +425,14 @@ def fractional_max_pool2d(input, kernel_size, output_size=None, output_ratio=Non
     size = _fractional_size(2, input, output_size, output_ratio)
     x = input.unsqueeze(0) if input.ndim == 3 else input
     values, places = ops.fractional_max_pool2d(x, _fractional_draws(2, x, _random_samples), _spread(kernel_size, 2), size)
-    out = values.squeeze(0) if input.ndim == 3 else values
-    return (out, places.squeeze(0) if input.ndim == 3 else places) if return_indices else out
+    return _found(values, places, input.ndim == 3, return_indices)
 
 
 def fractional_max_pool3d(input, kernel_size, output_size=None, output_ratio=None, return_indices: bool = False, _random_samples=None):
     size = _fractional_size(3, input, output_size, output_ratio)
     x = input.unsqueeze(0) if input.ndim == 4 else input
     values, places = ops.fractional_max_pool3d(x, _fractional_draws(3, x, _random_samples), _spread(kernel_size, 3), size)
-    out = values.squeeze(0) if input.ndim == 4 else values
-    return (out, places.squeeze(0) if input.ndim == 4 else places) if return_indices else out
+    return _found(values, places, input.ndim == 4, return_indices)
 
 
 def functional_fractional_max_pool2d_with_indices(input, kernel_size, output_size=None, output_ratio=None, return_indices: bool = True, _random_samples=None):
@@ -544,6 +548,11 @@ def _hold_rows(weight, input, max_norm, norm_type: float):
         found = ops.index_select(held, 0, rows)
         norm = ops.norm(found, norm_type, [1], True)
         held[rows] = ops.where(norm > max_norm, found * (max_norm / (norm + 1e-7)), found)
+
+
+def embedding_renorm_(input, indices, max_norm: float, norm_type: float):
+    _hold_rows(input, indices, max_norm, norm_type)
+    return input
 
 
 def _often(weight, input):
@@ -1433,3 +1442,138 @@ def is_nonzero(input):
 
 def positive(input):
     return input
+
+
+# ---- tensors of lists
+
+
+def _dtype_of(data):
+    """None: of no such numbers."""
+    if isinstance(data, (list[bool], list[list[bool]], list[list[list[bool]]])):
+        return td.bool
+    if isinstance(data, (list[int], list[list[int]], list[list[list[int]]])):
+        return td.int64
+    if isinstance(data, (list[complex], list[list[complex]])):
+        return td.complex64
+    return td.float32
+
+
+def _of_one(data, dtype):
+    rows = [ops.full([], x, dtype) for x in data]
+    return ops.stack(rows, 0) if len(rows) > 0 else ops.full([0], 0, dtype)
+
+
+def _of_two(data, dtype):
+    if isinstance(data, (list[int], list[float], list[bool], list[complex])):
+        return _of_one(data, dtype)
+    rows = [_of_one(x, dtype) for x in data]
+    return ops.stack(rows, 0) if len(rows) > 0 else ops.full([0], 0, dtype)
+
+
+def _of_three(data, dtype):
+    if isinstance(data, (list[int], list[float], list[bool], list[complex])):
+        return _of_one(data, dtype)
+    rows = [_of_two(x, dtype) for x in data]
+    return ops.stack(rows, 0) if len(rows) > 0 else ops.full([0], 0, dtype)
+
+
+def tensor_of(data, dtype):
+    """Of lists in lists, or of a tensor: their numbers once more."""
+    if isinstance(data, Tensor):
+        return data.detach().clone() if dtype is None else data.detach().clone().to(dtype)
+    items = list(data)
+    kind = _dtype_of(items) if dtype is None else dtype
+    return _of_three(items, kind)
+
+
+def as_tensor(data, dtype=None, device=None):
+    if isinstance(data, Tensor):
+        return data if dtype is None else data.to(dtype)
+    if isinstance(data, (list, tuple)):
+        return tensor_of(data, dtype)
+    return td.tensor(data) if dtype is None else td.tensor(data, dtype=dtype)
+
+
+def asarray(obj, dtype=None, device=None, copy: bool | None = None, requires_grad: bool = False):
+    assert not requires_grad, "asarray of a program has no requires_grad"
+    made = as_tensor(obj, dtype)
+    if isinstance(obj, Tensor) and copy is not None and copy:
+        return made.clone()
+    return made
+
+
+# ---- what is counted, drawn and picked
+
+
+def _edges(flat, bins: int, range):
+    if range is None:
+        low = float(ops.amin(flat, [0])) if flat.shape[0] > 0 else 0.0
+        high = float(ops.amax(flat, [0])) if flat.shape[0] > 0 else 1.0
+    else:
+        low, high = float(range[0]), float(range[1])
+    same = low == high
+    return ops.linspace(low - 0.5 if same else low, high + 0.5 if same else high, bins + 1, flat.dtype)
+
+
+def _cells(flat, edges):
+    at = ops.where(flat == edges[-1], edges.shape[0] - 2, ops.searchsorted(edges, flat, True) - 1)
+    return at, ops.logical_and(flat >= edges[0], flat <= edges[-1])
+
+
+def _counted(flat, at, inside, n: int, weight):
+    each = ops.full([flat.shape[0]], 1, flat.dtype) if weight is None else ops.flatten(weight)
+    return ops.scatter_add(ops.full([n], 0, flat.dtype), 0, ops.where(inside, at, 0), ops.where(inside, each, 0))
+
+
+def histogram(input, bins, range=None, weight=None, density: bool = False):
+    flat = ops.flatten(input)
+    edges = bins if isinstance(bins, Tensor) else _edges(flat, bins, range)
+    at, inside = _cells(flat, edges)
+    hist = _counted(flat, at, inside, edges.shape[0] - 1, weight)
+    if density:
+        hist = hist / ops.sum(hist) / (edges[1:] - edges[:-1])
+    return hist, edges
+
+
+def normal(mean=0.0, std=1.0, size=None, generator=None, dtype=None, device=None, requires_grad: bool = False):
+    assert generator is None and not requires_grad, "normal of a program knows neither generator nor requires_grad"
+    if not isinstance(std, Tensor):
+        assert std >= 0, f"normal expects std >= 0.0, but found std {std}"
+    if isinstance(mean, Tensor) or isinstance(std, Tensor):
+        both = mean + std
+        kind = both.dtype if dtype is None else dtype
+        return ops.randn(both.shape if size is None else size, kind) * std + mean
+    assert size is not None, "normal() of two numbers needs the size: normal(0.0, 1.0, (2, 3))"
+    return ops.randn(size, td.float32 if dtype is None else dtype) * std + mean
+
+
+def _picked(values, inverse, counts, return_inverse: bool, return_counts: bool):
+    if return_inverse and return_counts:
+        return values, inverse, counts
+    if return_inverse:
+        return values, inverse
+    if return_counts:
+        return values, counts
+    return values
+
+
+def unique(input, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None):
+    if dim is None:
+        if not return_inverse and not return_counts:
+            return ops.unique(input)
+        values, first, inverse, counts = ops.unique_all(input)
+        return _picked(values, inverse, counts, return_inverse, return_counts)
+    ranks, places, of, n = ops.unique_all(ops.slice_ranks(input, dim))
+    return _picked(ops.index_select(input, dim, places), of, n, return_inverse, return_counts)
+
+
+def unique_consecutive(input, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None):
+    if dim is None:
+        values, inverse, counts = ops.unique_runs(input)
+        return _picked(values, inverse, counts, return_inverse, return_counts)
+    at = dim + input.ndim if dim < 0 else dim
+    n = input.shape[at]
+    rows = reshape(ops.movedim(input, at, 0), [n, input.numel() // max(n, 1)])
+    new = ops.cat([ops.full([min(1, n)], True, td.bool), ops.any(rows[1:] != rows[:-1], [1])], 0)
+    runs, of, lengths = ops.unique_runs(ops.cumsum(new, 0))
+    return _picked(ops.index_select(input, at, ops.flatten(ops.nonzero(new))), of, lengths, return_inverse, return_counts)

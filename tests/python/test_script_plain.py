@@ -193,6 +193,27 @@ def test_the_same(source, arguments):
     assert exactly(td.jit.script(f)(*copy.deepcopy(arguments))) == exactly(f(*copy.deepcopy(arguments)))
 
 
+def made_tensors(xs: List[float], ys: List[List[int]], zs: List[bool], n: int, ab: Tuple[int, int]):
+    empty: List[float] = []
+    some = [] if n > 1 else [n, 2]
+    return (td.tensor(xs), td.tensor(ys), td.tensor(zs), td.tensor(xs, dtype=td.float64), td.tensor(empty), td.tensor(ab), td.tensor(n), td.as_tensor(ys), some, some + [],
+            td.tensor(td.tensor(xs)), td.tensor([complex(1, 2)]))
+
+
+def test_tensors_of_lists():
+    for arguments in ([0.5, 2.0], [[1, 2], [3, 4]], [True, False], 3, (1, 2)), ([], [[5]], [False], 1, (0, 0)):
+        got, want = td.jit.script(made_tensors)(*arguments), made_tensors(*arguments)
+        assert [repr(x) for x in got] == [repr(x) for x in want]
+
+
+def test_a_tuple_for_a_list():
+    program = td.jit.script(made("def f(x, shape: List[int], more: Optional[List[int]] = None):\n    return x.reshape(shape), shape, more\n"))
+    y, shape, more = program(td.ones(6), td.zeros(2, 3).shape, (1, 2))
+    assert y.shape == (2, 3) and shape == [2, 3] and more == [1, 2] and program(td.ones(6), [6])[2] is None
+    with pytest.raises(td.Error):
+        program(td.ones(6), (2, "x"))
+
+
 def test_rounded():
     program = td.jit.script(made("def f(a: float, n: int):\n    return round(a, n)\n"))
     draw = random.Random(1)
