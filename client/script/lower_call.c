@@ -401,7 +401,9 @@ static uint32_t call_thing(td_lower *l, uint32_t node, const td_script_name *t)
 bool td_low_is_row(td_lower *l, uint32_t call, const char *name, uint32_t self)
 {
     const td_op *op = td_op_by_name(name);
-    if (!op || op->nparams != 1 || td_low_node(l, call)->n != 1u + (self == TD_IR_NONE)) return false;
+    if (!op || op->nparams != 1 || op->params[0].kind == TD_P_LIST ||
+        td_low_node(l, call)->n != 1u + (self == TD_IR_NONE))
+        return false;
     for (unsigned k = 0; k < op->nattrs; k++)
         if (!op->attrs[k].has_default) return false;
     return td_low_node(l, td_low_kid(l, call, 1))->kind != TD_N_KEYWORD;

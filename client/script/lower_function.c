@@ -203,11 +203,13 @@ static uint32_t number_of(td_lower *l, uint32_t call, uint32_t function, uint32_
 
 /* ---- calls */
 
-/* x.reshape(2, 3) and reshape(x, 2): a list of ints takes all that are left. */
+/* x.reshape(2, 3) and meshgrid(x, y): a list of ints, or of tensors, takes all that are left. */
 static bool takes_rest(td_lower *l, uint32_t call, uint32_t k, uint32_t type, uint32_t value)
 {
     if (type == TD_IR_NONE || td_type_kind_of(td_ir_now(l->e), type) != TD_T_LIST) return false;
-    return td_low_kind(l, value) == TD_T_INT && td_low_node(l, td_low_kid(l, call, k))->kind != TD_N_KEYWORD;
+    td_type_kind kind = td_low_kind(l, value), part = td_type_kind_of(td_ir_now(l->e), td_low_part(l, type, 0));
+    bool one = (kind == TD_T_INT && part == TD_T_INT) || (kind == TD_T_TENSOR && part == TD_T_TENSOR);
+    return one && td_low_node(l, td_low_kid(l, call, k))->kind != TD_N_KEYWORD;
 }
 
 static uint32_t rest_of(td_lower *l, uint32_t call, uint32_t *k, uint32_t first)
@@ -216,7 +218,7 @@ static uint32_t rest_of(td_lower *l, uint32_t call, uint32_t *k, uint32_t first)
     items[used++] = first;
     for (; *k + 1 < n && td_low_node(l, td_low_kid(l, call, *k + 1))->kind != TD_N_KEYWORD; ++*k) {
         uint32_t arg = td_low_kid(l, call, *k + 1);
-        items[used++] = td_low_convert(l, arg, td_low_expr(l, arg), td_low_plain(l, TD_T_INT));
+        items[used++] = td_low_convert(l, arg, td_low_expr(l, arg), td_low_plain(l, td_low_kind(l, first)));
     }
     return td_low_list(l, call, used, items);
 }

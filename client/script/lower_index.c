@@ -85,6 +85,9 @@ static bool take_mask(td_lower *l, uint32_t node, uint32_t mask, keys *k)
 static void take_value(td_lower *l, uint32_t node, keys *k)
 {
     uint32_t value = td_low_expr(l, node), in[3] = {k->value};
+    td_low_at(l, node);
+    if (td_low_kind(l, value) == TD_T_LIST)
+        value = td_low_prelude(l, node, "tensor_of", 2, (uint32_t[]){value, td_low_made(l, td_ir_none(l->e))});
     td_type_kind kind = td_low_kind(l, value);
     td_low_at(l, node);
     in[1] = an_int(l, k->dim);
@@ -102,7 +105,7 @@ static void take_value(td_lower *l, uint32_t node, keys *k)
         k->index[k->nindex++] = value;
         k->dim++;
     } else {
-        td_low_wrong(l, node, "%s is no index here; ints, slices, None, '...' and Tensors before it are",
+        td_low_wrong(l, node, "%s is no index here; ints, slices, None, '...' and Tensors or lists before it are",
                      td_low_type_name(l, td_low_type(l, value)));
     }
 }

@@ -13,7 +13,32 @@ static uint32_t ints(td_lower *l)
     return td_low_made(l, td_type_list(l->e, td_low_plain(l, TD_T_INT)));
 }
 
-/* All arguments without names, *n of them; by name only a dtype, or TD_IR_NONE. */
+static void check_device(td_lower *l, uint32_t node, uint32_t value)
+{
+    td_type_kind kind = td_low_kind(l, value);
+    if (kind == TD_T_OPTIONAL) kind = td_type_kind_of(td_ir_now(l->e), td_low_part(l, td_low_type(l, value), 0));
+    if (kind != TD_T_DEVICE && kind != TD_T_NONE)
+        td_low_wrong(l, node,
+                     "a program makes tensors where its arguments are: a device is that of a Tensor, x.device");
+}
+
+/* Where a tensor lies: what is made lies where the program works, so a device is looked at and no more. */
+static bool is_of_place(td_lower *l, uint32_t arg)
+{
+    static const char *const names[] = {"device", "layout", "pin_memory", "non_blocking", "memory_format"};
+    const char *name = td_low_text(l, arg);
+    for (unsigned i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(names[i], name) == 0) {
+            if (i == 0) check_device(l, arg, td_low_expr(l, td_low_kid(l, arg, 0)));
+            return true;
+        }
+    if (strcmp(name, "requires_grad") != 0) return false;
+    if (td_low_truth(l, td_low_kid(l, arg, 0)) != TD_NEVER)
+        td_low_wrong(l, arg, "a program makes tensors without 'requires_grad'; write .requires_grad_() behind it");
+    return true;
+}
+
+/* All arguments without names, *n of them, or with that of the first ones; by name only a dtype, or TD_IR_NONE. */
 static uint32_t *numbered(td_lower *l, uint32_t call, uint32_t *n, uint32_t *dtype)
 {
     uint32_t count = td_low_node(l, call)->n, *items = td_low_array(l, count);
@@ -21,8 +46,11 @@ static uint32_t *numbered(td_lower *l, uint32_t call, uint32_t *n, uint32_t *dty
     for (uint32_t k = 1; k < count; k++) {
         uint32_t arg = td_low_kid(l, call, k);
         if (td_low_node(l, arg)->kind != TD_N_KEYWORD) items[(*n)++] = td_low_expr(l, arg);
+        else if (strcmp(td_low_text(l, arg), "size") == 0 || strcmp(td_low_text(l, arg), "fill_value") == 0)
+            items[(*n)++] = td_low_expr(l, td_low_kid(l, arg, 0));
+        else if (is_of_place(l, arg)) continue;
         else if (strcmp(td_low_text(l, arg), "dtype") != 0)
-            td_low_wrong(l, arg, "a program gives 'dtype' by name only");
+            td_low_wrong(l, arg, "a program gives 'dtype' and 'device' by name only");
         else *dtype = td_low_convert(l, arg, td_low_expr(l, td_low_kid(l, arg, 0)), td_low_plain(l, TD_T_DTYPE));
     }
     td_low_at(l, call);
@@ -31,9 +59,10 @@ static uint32_t *numbered(td_lower *l, uint32_t call, uint32_t *n, uint32_t *dty
 
 static uint32_t like(td_lower *l, uint32_t call, int64_t number)
 {
-    uint32_t n, *values = td_low_arguments(l, call, TD_IR_NONE, &n);
+    uint32_t n, dtype, *values = numbered(l, call, &n, &dtype);
     if (n != 1 || td_low_kind(l, values[0]) != TD_T_TENSOR) td_low_wrong(l, call, "this wants one Tensor");
-    uint32_t shape = td_low_prim(l, call, "shape", 1, values), dtype = td_low_prim(l, call, "dtype", 1, values);
+    uint32_t shape = td_low_prim(l, call, "shape", 1, values);
+    if (dtype == TD_IR_NONE) dtype = td_low_prim(l, call, "dtype", 1, values);
     return full(l, call, shape, td_low_made(l, td_ir_int(l->e, number)), dtype);
 }
 
@@ -105,8 +134,9 @@ static uint32_t of_lists(td_lower *l, uint32_t call)
     td_dtype own = dtype_of_lists(l, node, values, &used);
     for (uint32_t k = 2; k < td_low_node(l, call)->n; k++) {
         uint32_t arg = td_low_kid(l, call, k);
+        if (td_low_node(l, arg)->kind == TD_N_KEYWORD && is_of_place(l, arg)) continue;
         if (td_low_node(l, arg)->kind != TD_N_KEYWORD || strcmp(td_low_text(l, arg), "dtype") != 0)
-            td_low_wrong(l, arg, "a program gives 'dtype' by name only");
+            td_low_wrong(l, arg, "a program gives 'dtype' and 'device' by name only");
         dtype = td_low_convert(l, arg, td_low_expr(l, td_low_kid(l, arg, 0)), td_low_plain(l, TD_T_DTYPE));
     }
     td_low_at(l, call);
@@ -248,7 +278,37 @@ static uint32_t cast(td_lower *l, uint32_t call, const uint32_t *in)
     return b.result;
 }
 
-/* x.float(), x.clone(), x.to(dtype): contiguous copies. */
+/* x.to(dtype), x.to(other), x.to(device, dtype): of a device nothing comes. */
+static uint32_t to(td_lower *l, uint32_t call, uint32_t self)
+{
+    uint32_t in[2] = {self, TD_IR_NONE}, n = td_low_node(l, call)->n;
+    bool anew = false;
+    for (uint32_t k = 1; k < n; k++) {
+        uint32_t arg = td_low_kid(l, call, k), node = arg;
+        if (td_low_node(l, arg)->kind == TD_N_KEYWORD) {
+            const char *name = td_low_text(l, arg);
+            node = td_low_kid(l, arg, 0);
+            if (strcmp(name, "copy") == 0) anew = td_low_truth(l, node) != TD_NEVER;
+            if (strcmp(name, "copy") == 0 || (strcmp(name, "device") != 0 && is_of_place(l, arg))) continue;
+        }
+        if (td_low_node(l, node)->kind == TD_N_BOOL) continue; /* non_blocking, copy */
+        uint32_t given = td_low_expr(l, node);
+        td_type_kind kind = td_low_kind(l, given);
+        if (kind == TD_T_TENSOR) in[1] = td_low_prim(l, call, "dtype", 1, &given);
+        else if (kind == TD_T_DTYPE) in[1] = given;
+        else if (kind != TD_T_DEVICE)
+            td_low_wrong(
+                l, arg,
+                "'to' takes a dtype, the device of a Tensor, or a Tensor; a program works where its tensors are");
+    }
+    if (n < 2) td_low_wrong(l, call, "'to' takes a dtype");
+    td_low_at(l, call);
+    if (in[1] == TD_IR_NONE && !anew) return self;
+    if (in[1] == TD_IR_NONE) in[1] = td_low_made(l, td_ir_none(l->e));
+    return anew ? copy(l, call, in) : cast(l, call, in);
+}
+
+/* x.float(), x.clone(): contiguous copies. */
 /* x.fill_(value), x.zero_(): all of it is written. */
 static uint32_t fill(td_lower *l, uint32_t call, uint32_t self, bool zero)
 {
@@ -268,17 +328,14 @@ bool td_low_copy_method(td_lower *l, uint32_t call, uint32_t self, const char *n
         {"float", "float32"}, {"double", "float64"}, {"half", "float16"},     {"bfloat16", "bfloat16"},
         {"int", "int32"},     {"long", "int64"},     {"bool", "bool"},        {"short", "int16"},
         {"char", "int8"},     {"byte", "uint8"},     {"cfloat", "complex64"}, {"cdouble", "complex128"}};
-    uint32_t in[2] = {self, TD_IR_NONE}, n;
+    uint32_t in[2] = {self, TD_IR_NONE};
     bool zero = strcmp(name, "zero_") == 0;
     if (zero || strcmp(name, "fill_") == 0) return *value = fill(l, call, self, zero), true;
     for (unsigned i = 0; i < sizeof casts / sizeof *casts; i++)
         if (strcmp(casts[i][0], name) == 0) td_low_dtype(l, casts[i][1], &in[1]);
     if (strcmp(name, "clone") == 0) in[1] = td_low_made(l, td_ir_none(l->e));
-    if (strcmp(name, "to") == 0) {
-        uint32_t *values = td_low_arguments(l, call, TD_IR_NONE, &n);
-        if (n != 1) td_low_wrong(l, call, "'to' takes a dtype");
-        in[1] = td_low_convert(l, call, values[0], td_low_plain(l, TD_T_DTYPE));
-    } else if (in[1] != TD_IR_NONE && td_low_node(l, call)->n > 1) {
+    if (strcmp(name, "to") == 0) return *value = to(l, call, self), true;
+    if (in[1] != TD_IR_NONE && td_low_node(l, call)->n > 1) {
         td_low_wrong(l, call, "'%s' takes no arguments", name);
     }
     if (in[1] == TD_IR_NONE) return false;

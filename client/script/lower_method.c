@@ -187,7 +187,7 @@ bool td_low_builtin(td_lower *l, uint32_t call, const char *name, uint32_t *valu
     else if (listed) *value = list_of(l, call, values[0]);
     else if (kind == TD_T_TENSOR && n == 1 && td_op_by_name(name))
         *value = td_low_op_call(l, call, td_op_by_name(name), TD_IR_NONE, 0);
-    else *value = td_low_prim(l, call, name, n, values);
+    else *value = prim_or(l, call, "builtin", name, n, values);
     return true;
 }
 
@@ -387,6 +387,7 @@ uint32_t td_low_attribute_of(td_lower *l, uint32_t node, uint32_t self)
     if (kind == TD_T_TENSOR && strcmp(name, "imag") == 0) return td_low_tensor_op(l, node, name, 1, &self);
     if (kind == TD_T_DTYPE && (strcmp(name, "is_floating_point") == 0 || strcmp(name, "is_complex") == 0))
         return td_low_prim(l, node, name, 1, &self);
+    if (kind == TD_T_DEVICE && strcmp(name, "type") == 0) return td_low_prelude(l, node, "device_type", 1, &self);
     if (kind == TD_T_OPTIONAL) td_low_wrong(l, node, "this may be None; test 'is not None' before");
     td_low_wrong(l, node, "%s of a program has no '%.60s'", td_low_type_name(l, td_low_type(l, self)), name);
 }

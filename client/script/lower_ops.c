@@ -243,6 +243,10 @@ uint32_t td_low_binary(td_lower *l, uint32_t node, unsigned op, uint32_t a, uint
         return tensor_op(l, row, written ? TD_IR_INPLACE : 0, 2, in);
     }
     td_low_type_empty(l, node, a, b);
+    if ((op == TD_O_EQ || op == TD_O_NE || op == TD_O_ADD) && ka == TD_T_LIST && kb == TD_T_TUPLE)
+        in[1] = td_low_convert(l, node, b, td_low_type(l, a)), kb = TD_T_LIST; /* x.shape == (2, 3) */
+    if ((op == TD_O_EQ || op == TD_O_NE || op == TD_O_ADD) && kb == TD_T_LIST && ka == TD_T_TUPLE)
+        in[0] = td_low_convert(l, node, a, td_low_type(l, b)), ka = TD_T_LIST;
     if (op == TD_O_ADD && ka == TD_T_TUPLE && kb == TD_T_TUPLE) return join_tuples(l, a, b);
     if (in_place && op == TD_O_ADD && ka == TD_T_LIST && td_low_has_prim(l, "extend", 2, in, &result)) return a;
     if (op == TD_O_MUL && (kb == TD_T_LIST || kb == TD_T_STR)) in[0] = b, in[1] = a;

@@ -128,7 +128,38 @@ def _index_parts(input, index):
     return input, [index]
 
 
+def device_type(device):
+    return str(device).split(":")[0]
+
+
+def is_contiguous(input):
+    strides, step = prim_stride(input), 1
+    for d in range(input.ndim - 1, -1, -1):
+        if input.shape[d] != 1:
+            if strides[d] != step:
+                return input.numel() == 0
+            step = step * input.shape[d]
+    return True
+
+
+def stride(input, dim: int | None = None):
+    return prim_stride(input) if dim is None else prim_stride(input)[dim]
+
+
+def meshgrid(tensors: list[Tensor], indexing: str = "ij"):
+    assert indexing == "ij" or indexing == "xy", f"meshgrid(): indexing must be 'ij' or 'xy', not {indexing!r}"
+    return ops.meshgrid(tensors, indexing == "xy")
+
+
+def chain_matmul(matrices: list[Tensor]):
+    return ops.linalg_multi_dot(matrices) if len(matrices) > 1 else matrices[0]
+
+
 # ---- values
+
+
+def new_tensor(input, data, dtype=None, device=None, requires_grad: bool = False):
+    return as_tensor(data, input.dtype if dtype is None else dtype).clone()
 
 
 def type_as(input, other):
@@ -1361,6 +1392,22 @@ def layer_RNN(self, input, hx: Tensor | None = None):
 
 
 # ---- several results, several forms
+
+
+def _without(unbiased, correction):
+    return float(unbiased) if correction is None else float(correction)
+
+
+def var(input, dim=None, unbiased=True, keepdim: bool = False, correction=None):
+    if isinstance(dim, bool):
+        return ops.var(input, None, float(dim), keepdim)
+    return ops.var(input, dim, _without(unbiased, correction), keepdim)
+
+
+def std(input, dim=None, unbiased=True, keepdim: bool = False, correction=None):
+    if isinstance(dim, bool):
+        return ops.std(input, None, float(dim), keepdim)
+    return ops.std(input, dim, _without(unbiased, correction), keepdim)
 
 
 def std_mean(input, dim=None, unbiased: bool = True, keepdim: bool = False, correction: int | None = None):

@@ -447,6 +447,13 @@ def builtin_max(iterable):
     return most
 
 
+def builtin_sum(iterable):
+    total = 0 + iterable[0]
+    for k in range(1, len(iterable)):
+        total = total + iterable[k]
+    return total
+
+
 def gathered(iterable):
     return [item for item in iterable]
 

@@ -228,7 +228,7 @@ static void put_value(joined *j, const td_val *v, bool inside) /* NOLINT(misc-no
     case TD_T_INT: snprintf(number, sizeof number, "%lld", (long long)v->i); return put_word(j, number);
     case TD_T_FLOAT: return put_float(j, v->re, false);
     case TD_T_COMPLEX: return put_complex(j, v);
-    case TD_T_DTYPE: return put_word(j, td_dtype_name((td_dtype)v->i));
+    case TD_T_DTYPE: put_word(j, "tensord."); return put_word(j, td_dtype_name((td_dtype)v->i));
     case TD_T_DEVICE: return put_word(j, td_device_name((unsigned)v->i));
     case TD_T_STR:
         if (inside) put_quoted(j, (text){v->box->chars, v->box->n});

@@ -386,6 +386,51 @@ def test_dicts_of_a_traced_call():
     assert traced(X() * 5).tolist() == (((X() * 5) + 1) * 4).tolist()
 
 
+@case(X)
+def casts(x):
+    y = x.double()
+    return (x.to(dtype=td.int32), x.to(y), x.to(x.device), x.to(x.device, td.float64), x.to(td.float16, non_blocking=True), x.to(y, copy=True), x.to("cpu" if False else x.dtype),
+            x.device.type == "cpu", str(x.dtype), f"{y.dtype}")
+
+
+@case(X)
+def makers_with_places(x):
+    return (td.zeros(x.size(0), 2, dtype=td.int64, device=x.device), td.ones(size=(2, 3), device=x.device), td.full((2,), fill_value=1.5, requires_grad=False),
+            td.zeros_like(x, dtype=td.float64), td.ones_like(x, device=x.device), td.arange(3, device=x.device), td.tensor([1, 2], device=x.device, dtype=td.float32),
+            td.tensor(3, device=x.device), x.new_tensor([1, 2]), x.new_tensor([1.5], dtype=td.float64))
+
+
+@case(X)
+def listed_indices(x):
+    y = x.clone()
+    y[[0]] = 5.0
+    return x[[1, 0, 1]], x[[1], [2]], y, x[:, [0, 2]]
+
+
+@case(X)
+def shapes_as_tuples(x):
+    shape = x.shape[:-1] + (2, 2)
+    return x.shape == (2, 3, 4), x.shape != (2, 3), (2, 3, 4) == x.shape, x.reshape(shape), x.reshape((6,) + x.shape[2:])
+
+
+@case(X)
+def layouts_of_memory(x):
+    y = x.transpose(0, 1)
+    return x.is_contiguous(), y.is_contiguous(), y.contiguous().is_contiguous(), y.stride() == (4, 12, 1), y.stride(1), x[:0].is_contiguous(), x[:, :1].is_contiguous()
+
+
+@case(X)
+def grids_and_sums(x):
+    a, b = td.meshgrid(td.arange(2), td.arange(3), indexing="ij")
+    c = td.meshgrid([td.arange(2), td.arange(3)], indexing="xy")
+    return a, b, c, sum([t for t in x]), sum(r.sum() for r in x), td.chain_matmul(x[0], x[1].t(), x[1]), td.meshgrid(td.arange(2))
+
+
+@case(X)
+def spreads(x):
+    return x.var(), x.var(0), x.var(0, unbiased=False), x.std(1, True, True), td.std(x, dim=[0, 1], correction=0), x.var(False), td.var(x, 1, correction=2), x.std(0, keepdim=True)
+
+
 def first_above(xs: list[int], n: int) -> int:
     for x in xs:
         if x > n:
