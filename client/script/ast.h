@@ -55,6 +55,7 @@
     K(ATTRIBUTE, "Attribute")  /* text: name; value */                                                                 \
     K(SUBSCRIPT, "Subscript")  /* value, key */                                                                        \
     K(SLICE, "Slice")          /* from?, to?, step? */                                                                 \
+    K(STARRED, "Starred")      /* name, in a target */                                                                 \
     K(TUPLE, "Tuple")          /* item... */                                                                           \
     K(LIST, "List")            /* item... */                                                                           \
     K(DICT, "Dict")            /* key, value, key, value... */                                                         \

@@ -500,6 +500,8 @@ uint32_t td_low_call(td_lower *l, uint32_t node)
     if (thing && thing->kind == TD_SN_OP && call_below(l, node, thing->text, false, &value)) return value;
     if (thing && thing->kind == TD_SN_NAMED) return td_low_named_call(l, node, td_low_named_class(l, thing));
     if (thing && thing->kind > TD_SN_OP) return call_thing(l, node, thing);
+    if (n->kind == TD_N_NAME && strcmp(td_low_text(l, f), "hasattr") == 0 && td_low_truth(l, node) != TD_SOMETIMES)
+        return td_low_test(l, node);
     if (n->kind == TD_N_NAME && call_name(l, node, f, &value)) return value;
     if (!td_low_path(l, f, path, sizeof path)) {
         if (n->kind == TD_N_ATTRIBUTE)

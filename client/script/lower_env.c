@@ -50,7 +50,7 @@ static void names_of_target(td_lower *l, uint32_t node, void (*found)(td_lower *
 {
     const td_ast_node *n = td_low_node(l, node);
     if (n->kind == TD_N_NAME) found(l, n->text, arg);
-    if (n->kind == TD_N_TUPLE || n->kind == TD_N_LIST)
+    if (n->kind == TD_N_TUPLE || n->kind == TD_N_LIST || n->kind == TD_N_STARRED)
         for (uint32_t k = 0; k < n->n; k++) names_of_target(l, td_low_kid(l, node, k), found, arg);
 }
 

@@ -151,11 +151,18 @@ static void begin_loop(td_lower *l, loop *p, uint32_t count, uint32_t condition)
     for (uint32_t k = 0; k < p->ncarried; k++) {
         td_var *v = &l->vars[p->carried[k]];
         if (p->types[k] == TD_IR_NONE) p->types[k] = v->declared != TD_IR_NONE ? v->declared : td_low_type(l, v->base);
+        uint32_t base = td_low_convert(l, p->ast, v->base, p->types[k]); /* [] */
         v->value = v->base =
-            td_low_made(l, td_ir_carry(l->e, p->node, v->base, p->types[k], td_ast_text(l->ast, v->name)));
+            td_low_made(l, td_ir_carry(l->e, p->node, base, p->types[k], td_ast_text(l->ast, v->name)));
     }
     td_ir_to_end(l->e, p->body);
     l->rng = 0;
+}
+
+static bool is_empty_list(td_lower *l, uint32_t type)
+{
+    const td_ir *ir = td_ir_now(l->e);
+    return td_type_kind_of(ir, type) == TD_T_LIST && td_type_kind_of(ir, td_low_part(l, type, 0)) == TD_T_NONE;
 }
 
 /* What a variable is at the end of a trip fits what it is carried as? Otherwise once more, with a type that takes
@@ -168,6 +175,7 @@ static void check_type(td_lower *l, loop *p, uint32_t k)
         td_refuse(l->f, TD_E_TYPE, v->at, "'%.60s' has two types at the end of the loop; give it one", name);
     uint32_t type = td_low_type(l, v->value), both = td_low_unify(l, p->types[k], type);
     if (td_type_fits(td_ir_now(l->e), type, p->types[k])) return;
+    if (is_empty_list(l, p->types[k]) && td_low_kind(l, v->value) == TD_T_LIST) both = type; /* it was [] before */
     if (both == TD_IR_NONE)
         td_refuse(l->f, TD_E_TYPE, v->at,
                   "'%.60s' becomes %s in the loop and was %s before; begin with one of this type", name,

@@ -4,10 +4,51 @@
 
 /* ---- assignments */
 
+/* Which of the targets is "*name"; as many as there are: none. */
+static uint32_t star_of(td_lower *l, uint32_t target)
+{
+    uint32_t n = td_low_node(l, target)->n, k = 0;
+    while (k < n && td_low_node(l, td_low_kid(l, target, k))->kind != TD_N_STARRED) k++;
+    return k;
+}
+
+static uint32_t item_at(td_lower *l, uint32_t target, uint32_t list, int64_t k)
+{
+    return td_low_prim(l, target, "getitem", 2, (uint32_t[]){list, td_low_made(l, td_ir_int(l->e, k))});
+}
+
+/* a, *b, c = value: what stands before and behind, and a list of the rest. */
+static void unpack_rest(td_lower *l, uint32_t target, uint32_t value, uint32_t star)
+{
+    uint32_t n = td_low_node(l, target)->n, behind = n - star - 1, rest, *items = td_low_array(l, n);
+    td_low_at(l, target);
+    if (td_low_kind(l, value) == TD_T_TUPLE) {
+        uint32_t there = td_type_parts(td_ir_now(l->e), td_low_type(l, value)), *all = td_low_array(l, there + 1);
+        if (there + 1 < n) td_low_wrong(l, target, "%u names for a tuple of %u", n - 1, there);
+        for (uint32_t k = 0; k < there; k++) all[k] = td_low_item(l, value, k);
+        for (uint32_t k = 0; k < star; k++) items[k] = all[k];
+        for (uint32_t k = 0; k < behind; k++) items[star + 1 + k] = all[there - behind + k];
+        rest = td_low_list(l, target, there + 1 - n, all + star);
+    } else {
+        uint32_t in[3] = {value, td_low_made(l, td_ir_int(l->e, star)), td_low_made(l, td_ir_int(l->e, behind))};
+        rest = td_low_prelude(l, target, "rest_of", 3, in);
+        for (uint32_t k = 0; k < star; k++) items[k] = item_at(l, target, value, k);
+        for (uint32_t k = 0; k < behind; k++) items[star + 1 + k] = item_at(l, target, value, (int64_t)k - behind);
+    }
+    for (uint32_t k = 0; k < n; k++)
+        if (k == star) td_low_assign(l, td_low_kid(l, td_low_kid(l, target, k), 0), rest);
+        else td_low_assign(l, td_low_kid(l, target, k), items[k]);
+}
+
 static void unpack(td_lower *l, uint32_t target, uint32_t value) /* NOLINT(misc-no-recursion): once, for a list */
 {
     uint32_t n = td_low_node(l, target)->n, type = td_low_type(l, value), *items = td_low_array(l, n);
+    uint32_t star = star_of(l, target);
     td_type_kind kind = td_low_kind(l, value);
+    if (star < n && (kind == TD_T_TUPLE || kind == TD_T_LIST)) {
+        unpack_rest(l, target, value, star);
+        return;
+    }
     if (kind == TD_T_TUPLE) {
         uint32_t there = td_type_parts(td_ir_now(l->e), type);
         if (there != n) td_low_wrong(l, target, "%u names for a tuple of %u", n, there);
@@ -46,6 +87,7 @@ void td_low_assign(td_lower *l, uint32_t target, uint32_t value)
     const td_ast_node *n = td_low_node(l, target);
     td_low_at(l, target);
     if (n->kind == TD_N_TUPLE || n->kind == TD_N_LIST) unpack(l, target, value);
+    else if (n->kind == TD_N_STARRED) td_low_wrong(l, target, "a program cannot unpack here; write each item");
     else if (n->kind == TD_N_SUBSCRIPT) td_low_subscript_set(l, target, value);
     else if (n->kind == TD_N_ATTRIBUTE) write_attribute(l, target, value);
     else {
@@ -67,7 +109,7 @@ static bool assign_each(td_lower *l, uint32_t node)
 {
     uint32_t from = td_low_kid(l, node, 0), to = td_low_kid(l, node, 2), n = td_low_node(l, from)->n;
     if (td_low_node(l, node)->n != 3 || td_low_kid(l, node, 1) || td_low_node(l, from)->kind != TD_N_TUPLE ||
-        td_low_node(l, to)->kind != TD_N_TUPLE || td_low_node(l, to)->n != n)
+        td_low_node(l, to)->kind != TD_N_TUPLE || td_low_node(l, to)->n != n || star_of(l, to) < n)
         return false;
     uint32_t *values = td_low_array(l, n);
     for (uint32_t k = 0; k < n; k++) values[k] = td_low_expr(l, td_low_kid(l, from, k));

@@ -97,6 +97,19 @@ static td_truth thing_is_none(td_lower *l, uint32_t test)
     return (thing->kind == TD_SN_NONE) == (op == TD_O_IS) ? TD_ALWAYS : TD_NEVER;
 }
 
+/* hasattr(self, "name") */
+static td_truth has_attribute(td_lower *l, uint32_t test)
+{
+    uint32_t f = td_low_kid(l, test, 0), text = td_low_kid(l, test, 2);
+    if (td_low_node(l, test)->n != 3 || td_low_node(l, f)->kind != TD_N_NAME ||
+        td_low_var(l, td_low_node(l, f)->text) || strcmp(td_low_text(l, f), "hasattr") != 0 ||
+        td_low_node(l, text)->kind != TD_N_STRING)
+        return TD_SOMETIMES;
+    const td_script_name *of = td_low_thing(l, td_low_kid(l, test, 1));
+    if (!of || of->kind != TD_SN_OBJECT) return TD_SOMETIMES;
+    return td_low_thing_of(l, of, td_low_text(l, text)) ? TD_ALWAYS : TD_NEVER;
+}
+
 static td_truth call_truth(td_lower *l, uint32_t test)
 {
     const char *rest;
@@ -108,6 +121,8 @@ static td_truth call_truth(td_lower *l, uint32_t test)
         bool is = instance_truth(l, test, td_low_type(l, v->value), &some);
         return some ? TD_SOMETIMES : is ? TD_ALWAYS : TD_NEVER;
     }
+    td_truth has = has_attribute(l, test);
+    if (has != TD_SOMETIMES) return has;
     if (!td_low_path(l, td_low_kid(l, test, 0), path, sizeof path)) return TD_SOMETIMES;
     const td_script_name *from = td_low_known(l, path, &rest);
     return from && from->kind == TD_SN_TENSORS && strcmp(rest, "jit.is_scripting") == 0 ? TD_ALWAYS : TD_SOMETIMES;

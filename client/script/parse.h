@@ -17,7 +17,8 @@ typedef struct td_parser {
     uint32_t nstack, stack_room;
     char *text; /* of strings that are being read */
     uint32_t ntext, text_room;
-    uint32_t large; /* an int of 2 ** 63 that has no '-' yet; 0: none */
+    uint32_t starred; /* the last '*name' of a list that may become a target; 0: there is none */
+    uint32_t large;   /* an int of 2 ** 63 that has no '-' yet; 0: none */
     unsigned depth, flags, functions, loops;
 } td_parser;
 
@@ -60,7 +61,9 @@ _Noreturn void td_parser_wrong(td_parser *p, td_span at, const char *words);  /*
 uint32_t td_parse_choice(td_parser *p); /* a whole expression, but no tuple without brackets */
 uint32_t td_parse_list(td_parser *p);   /* one expression, or a tuple */
 uint32_t td_parse_targets(td_parser *p);
-uint32_t td_parse_sum(td_parser *p); /* what stands between comparisons */
+uint32_t td_parse_maybe_targets(td_parser *p); /* td_parse_list(), or what stands before a '=': p->starred */
+void td_parse_no_star(td_parser *p);           /* it was no target */
+uint32_t td_parse_sum(td_parser *p);           /* what stands between comparisons */
 uint32_t td_parse_or(td_parser *p);
 uint32_t td_parse_primary(td_parser *p);
 uint32_t td_parse_strings(td_parser *p);

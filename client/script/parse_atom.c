@@ -31,25 +31,55 @@ static void no_generator(td_parser *p, td_span from)
         td_parser_refuse(p, td_span_to(from, td_parser_here(p)), "has no generators; write a list, in [ ]");
 }
 
+void td_parse_no_star(td_parser *p)
+{
+    if (p->starred) td_parser_refuse(p, p->ast->nodes[p->starred].span, "cannot unpack here; write each item");
+}
+
+/* "*name", one in a list of targets; or an item. */
+static uint32_t starred(td_parser *p, uint32_t (*item)(td_parser *))
+{
+    td_span from = td_parser_here(p);
+    uint32_t first = p->nstack;
+    if (!td_at_sign(p, TD_SIGN_MUL)) no_star(p);
+    if (!td_take_sign(p, TD_SIGN_MUL)) return item(p);
+    td_parse_no_star(p);
+    td_ast_push(p, td_parse_sum(p));
+    return p->starred = td_make(p, TD_N_STARRED, 0, from, first);
+}
+
 /* One, or with commas a tuple. */
 static uint32_t items(td_parser *p, uint32_t (*item)(td_parser *))
 {
     td_span from = td_parser_here(p);
-    uint32_t first = p->nstack;
-    no_star(p);
-    uint32_t node = item(p);
-    if (!td_at_sign(p, TD_SIGN_COMMA)) return node;
-    td_ast_push(p, node);
-    while (td_take_sign(p, TD_SIGN_COMMA) && td_begins_expression(p)) {
-        no_star(p);
-        td_ast_push(p, item(p));
+    uint32_t first = p->nstack, outer = p->starred;
+    p->starred = 0;
+    uint32_t node = starred(p, item);
+    if (td_at_sign(p, TD_SIGN_COMMA)) {
+        td_ast_push(p, node);
+        while (td_take_sign(p, TD_SIGN_COMMA) && td_begins_expression(p)) td_ast_push(p, starred(p, item));
+        node = td_make(p, TD_N_TUPLE, 0, from, first);
+    } else {
+        td_parse_no_star(p);
     }
-    return td_make(p, TD_N_TUPLE, 0, from, first);
+    if (!p->starred) p->starred = outer;
+    return node;
+}
+
+uint32_t td_parse_maybe_targets(td_parser *p)
+{
+    p->starred = 0;
+    return items(p, td_parse_choice);
 }
 
 uint32_t td_parse_list(td_parser *p)
 {
-    return items(p, td_parse_choice);
+    uint32_t outer = p->starred;
+    p->starred = 0;
+    uint32_t node = items(p, td_parse_choice);
+    td_parse_no_star(p);
+    p->starred = outer;
+    return node;
 }
 
 void td_check_target(td_parser *p, uint32_t node)
@@ -57,14 +87,16 @@ void td_check_target(td_parser *p, uint32_t node)
     const td_ast_node *n = td_ast_at(p->ast, node);
     if (n->kind == TD_N_TUPLE || n->kind == TD_N_LIST)
         for (uint32_t k = 0; k < n->n; k++) td_check_target(p, td_ast_kid(p->ast, node, k));
+    else if (n->kind == TD_N_STARRED) td_check_target(p, td_ast_kid(p->ast, node, 0));
     else if (n->kind != TD_N_NAME && n->kind != TD_N_ATTRIBUTE && n->kind != TD_N_SUBSCRIPT)
         td_parser_wrong(p, n->span, "this cannot be assigned to: expected a name");
 }
 
 uint32_t td_parse_targets(td_parser *p)
 {
-    uint32_t node = items(p, td_parse_sum);
+    uint32_t outer = p->starred, node = items(p, td_parse_sum);
     td_check_target(p, node);
+    p->starred = outer;
     return node;
 }
 

@@ -108,8 +108,9 @@ static uint32_t assignment(td_parser *p, td_span from, uint32_t first, uint32_t 
     while (td_take_sign(p, TD_SIGN_IS)) {
         td_check_target(p, node);
         td_ast_push(p, node);
-        node = td_parse_list(p);
+        node = td_parse_maybe_targets(p);
     }
+    td_parse_no_star(p);
     p->stack[first] = node;
     td_span end = p->tokens.at[p->now - 1].span;
     uint32_t type = td_parse_type_comment(p, end.end_line);
@@ -120,8 +121,9 @@ static uint32_t assignment(td_parser *p, td_span from, uint32_t first, uint32_t 
 static uint32_t expression(td_parser *p)
 {
     td_span from = td_parser_here(p);
-    uint32_t first = p->nstack, node = td_parse_list(p);
+    uint32_t first = p->nstack, node = td_parse_maybe_targets(p);
     unsigned op = augmented(p);
+    if (!td_at_sign(p, TD_SIGN_IS)) td_parse_no_star(p);
     if (td_at_sign(p, TD_SIGN_COLON)) return annotated(p, from, first, node);
     if (td_at_sign(p, TD_SIGN_IS)) return assignment(p, from, first, node);
     td_ast_push(p, node);

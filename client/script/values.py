@@ -366,6 +366,13 @@ def list_delete(self, start: int | None, end: int | None, step: int):
         prim_delitem(self, k)
 
 
+def rest_of(self, before: int, behind: int):
+    """What is left when so many names take items at both ends."""
+    if len(self) < before + behind:
+        raise ValueError(f"not enough values to unpack (expected at least {before + behind}, got {len(self)})")
+    return self[before:len(self) - behind]
+
+
 # ---- dicts
 
 

@@ -148,6 +148,8 @@ def kids_of(n):
             return "Subscript", [convert(n.value), convert(n.slice)]
         case ast.Slice():
             return "Slice", [convert(n.lower), convert(n.upper), convert(n.step)]
+        case ast.Starred():
+            return "Starred", [convert(n.value)]
         case ast.Tuple() | ast.List():
             return type(n).__name__, many(n.elts)
         case ast.Dict():
@@ -282,7 +284,7 @@ def compound(e):
 
 
 EXPRESSIONS = st.recursive(ATOMS, compound, max_leaves=12)
-TARGETS = st.one_of(NAMES, joined(NAMES, "[", ATOMS, "]"), joined(NAMES, ".", NAMES), joined(NAMES, ", ", NAMES), joined("(", NAMES, ", [", NAMES, "])"), joined(NAMES, ","))
+TARGETS = st.one_of(NAMES, joined(NAMES, "[", ATOMS, "]"), joined(NAMES, ".", NAMES), joined(NAMES, ", ", NAMES), joined("(", NAMES, ", [", NAMES, "])"), joined(NAMES, ","), joined(NAMES, ", *", NAMES), joined("*", NAMES, ", ", NAMES, "[0]"))
 ONE = st.one_of(NAMES, joined(NAMES, "[", ATOMS, "]"), joined(NAMES, ".", NAMES))
 SIMPLE = st.one_of(
     EXPRESSIONS, joined(TARGETS, " = ", EXPRESSIONS), joined(TARGETS, "=", TARGETS, " = ", EXPRESSIONS, ", ", ATOMS), joined(ONE, " : ", ATOMS),

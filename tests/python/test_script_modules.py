@@ -354,7 +354,7 @@ class WritesNumbers(Calls):
 
 @pytest.mark.parametrize("net, line, column, text", [
     (Ignored, 1, 16, "'printed' is ignored by programs; call it outside, and give its result as an argument"),
-    (Unknown, 1, 20, "'self' has no 'odd' that a program could use"),
+    (Unknown, 1, 20, "a program knows no object as an attribute, which 'odd' is; give it as an argument"),
     (ByIndex, 1, 28, "the index of modules is written here, as they are of different kinds; or go over all by 'for'"),
     (Breaks, 3, 13, "a loop over modules goes over all of them; write 'if'"),
     (AsValue, 1, 20, "'net' is a module; a program can only call it"),
@@ -364,6 +364,27 @@ def test_refusals(net, line, column, text):
     with pytest.raises(td.Error) as e:
         td.jit.script(net())
     assert str(e.value).startswith(f"test_script_modules.py:{at}:{column}: {text}\n")
+
+
+class Helpers(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear, self.none = nn.Linear(4, 4), None
+
+    @staticmethod
+    def twice(x, times: int = 2):
+        return x * times
+
+    def forward(self, x):
+        if hasattr(self, "absent"):
+            x = self.absent(x)
+        if hasattr(self, "linear") and hasattr(self, "none"):
+            x = self.linear(x)
+        return self.twice(x) + self.twice(x, times=3), hasattr(self, "absent"), not hasattr(self, "linear")
+
+
+def test_static_methods_and_hasattr():
+    same(Helpers(), ROWS)
 
 
 def test_hooks_are_refused():

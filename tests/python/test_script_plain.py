@@ -133,6 +133,28 @@ a: List[int], b: List[int]
 ([1, 2, 3], [])
 ([1, 2, 3], [4, 5, 6, 7])
 ([], [1])
+a: List[int], b: Tuple[int, float, float]
+    x, *y = a
+    *p, q = a
+    i, *j, k = a + [7]
+    u, *v = b
+    *w, z = 1, 2, 3
+    (m, n), *o = (1, 2), 3, 4
+    for g, *h in [a, a]:
+        n += len(h)
+    return x, y, p, q, i, j, k, u, len(w), z, m, n, o
+([1, 2, 3], (1, 1.5, 0.5))
+([1], (1, 1.5, 0.5))
+a: List[int], b: int
+    out, names = [], []
+    for x in a:
+        out += [x * b]
+        names = names + [str(x)]
+    while b > 0:
+        out = [b] + out
+        b -= 1
+    return out, names
+([1, 2], 3)
 a: int, b: int
     d: Dict[int, List[int]] = {}
     e: Dict[str, int] = dict()

@@ -315,6 +315,8 @@ class World:
         names.update(found)  # the items of a container come first
         names.update(methods)
         for name, value in constants.items():
+            if isinstance(value, staticmethod) and name in called and name not in names:
+                names[name] = self.meaning(value.__func__, name)
             value = value.__func__ if isinstance(value, staticmethod) else value
             if name in names or name.startswith("__") or isinstance(value, (types.FunctionType, classmethod)) and not _is_ours(value.__module__):
                 continue
@@ -323,6 +325,8 @@ class World:
             if name not in called and hasattr(value, "param_groups"):
                 continue  # its state need not be made
             meaning = self.value(value, inside + name)
+            if meaning is _UNKNOWN and name in called and not callable(value):  # it is there, as hasattr() says
+                meaning = "refused", f"a program knows no {type(value).__name__} as an attribute, which '{inside}{name}' is; give it as an argument"
             if meaning is not _UNKNOWN:
                 names[name] = meaning
 
