@@ -119,9 +119,15 @@ const td_script_name *td_low_thing(td_lower *l, uint32_t node)
     return kind == TD_N_SUBSCRIPT ? item_of(l, node, base) : td_low_thing_of(l, base, td_low_text(l, node));
 }
 
+/* A method that is called where its name stands. */
+static bool is_property(const td_script_name *thing)
+{
+    return thing->kind == TD_SN_FUNCTION && thing->alone && strncmp(thing->alone, "a property", 10) == 0;
+}
+
 bool td_low_is_value(const td_script_name *thing)
 {
-    return td_script_is_plain(thing->kind);
+    return td_script_is_plain(thing->kind) || is_property(thing);
 }
 
 /* A list of tensors, or of their names and these; TD_IR_NONE: of something else. */
@@ -146,6 +152,8 @@ uint32_t td_low_thing_value(td_lower *l, uint32_t node, const td_script_name *t)
 {
     uint32_t *items, listed;
     td_low_at(l, node);
+    if (is_property(t))
+        return td_low_function_call(l, node, td_low_find_function(l, t->unit, t->text), t->object, TD_IR_NONE);
     switch (t->kind) {
     case TD_SN_TENSOR: return td_low_captured(l, t->text ? t->text : t->name);
     case TD_SN_NUMBER: return td_low_number(l, t->number);

@@ -383,8 +383,35 @@ class Helpers(nn.Module):
         return self.twice(x) + self.twice(x, times=3), hasattr(self, "absent"), not hasattr(self, "linear")
 
 
-def test_static_methods_and_hasattr():
+class Properties(nn.Module):
+    eps = 1e-3
+
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(4, 4)
+
+    @property
+    def twice(self) -> float:
+        return self.eps * 2
+
+    @property
+    def weight(self):
+        return self.linear.weight
+
+    @property
+    def device(self):
+        return self.weight.device
+
+    def forward(self, x):
+        w = self.weight
+        if self.twice > 1.0:
+            x = x * 0
+        return self.linear(x) + self.twice + self.eps + w.sum(), self.weight.shape[0], td.zeros(2, device=self.device), self.weight @ x.t()
+
+
+def test_static_methods_hasattr_and_properties():
     same(Helpers(), ROWS)
+    same(Properties(), ROWS)
 
 
 def test_hooks_are_refused():

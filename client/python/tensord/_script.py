@@ -20,6 +20,7 @@ _LAYERS = {"Dropout", "RReLU", "Unflatten", "UpsamplingNearest2d", "UpsamplingBi
 _SCHEDULE = "a schedule is stepped outside of programs: call it behind the program, which sees the new rate"
 _LISTINGS = {"parameters": "named_parameters", "named_parameters": "named_parameters", "zero_grad": "named_parameters", "buffers": "named_buffers",
              "named_buffers": "named_buffers"}
+_PROPERTY = "a property takes no arguments: it is called where its name stands"
 _UNKNOWN = object()
 _TRIPLETS = """def forward(self, anchor, positive, negative):
     far = distance(anchor, negative)
@@ -352,6 +353,7 @@ class World:
         known = {}
         for klass in reversed(type(module).__mro__):
             known.update({k: v for k, v in vars(klass).items() if isinstance(plain(v), types.FunctionType)})
+            known.update({k: v.fget for k, v in vars(klass).items() if isinstance(v, property) and v.fget})
         todo, used = ["forward", *wanted], {}
         while todo:
             name = todo.pop()
@@ -362,6 +364,8 @@ class World:
                 names[name] = "refused", known[name]._tensord_refused
                 continue
             names[name] = self.method(module, number, plain(known[name]), name)
+            if isinstance(getattr(type(module), name, None), property):
+                names[name] += _PROPERTY,
             more = self._used.get(plain(known[name]), {})
             used.update(more)
             todo += [*more]
