@@ -186,6 +186,7 @@ uint32_t td_low_expr_for(td_lower *l, uint32_t node, td_type_kind wanted);
 td_type_kind td_low_wanted_by(td_lower *l, uint32_t type);
 uint32_t td_low_list(td_lower *l, uint32_t node, uint32_t n, const uint32_t *values);
 uint32_t td_low_tuple(td_lower *l, uint32_t n, const uint32_t *values);
+uint32_t td_low_dict(td_lower *l, uint32_t node, uint32_t n, uint32_t *values); /* key, value, key, value... */
 uint32_t td_low_item(td_lower *l, uint32_t tuple, uint32_t k);
 /* The form of prim::NAME that takes these; TD_IR_NONE: none does. Without a result: the value of none. */
 bool td_low_has_prim(td_lower *l, const char *name, uint32_t n, const uint32_t *in, uint32_t *result);
@@ -204,6 +205,7 @@ void td_low_write(td_lower *l, uint32_t node, uint32_t into, uint32_t value); /*
 bool td_low_writes(unsigned op);
 bool td_low_is_made_by(td_lower *l, uint32_t value, const char *op);
 bool td_low_is_value(const td_script_name *thing);
+void td_low_check_written(td_lower *l, uint32_t node); /* what is written is no list or dict from outside */
 uint32_t td_low_thing_value(td_lower *l, uint32_t node, const td_script_name *thing);
 void td_low_set_thing(td_lower *l, uint32_t target, const td_script_name *thing);
 const td_script_object *td_low_container(td_lower *l, const td_script_name *thing);

@@ -48,21 +48,28 @@ static uint32_t sequence(td_lower *l, uint32_t node, bool list)
     return list ? td_low_list(l, node, n, values) : td_low_tuple(l, n, values);
 }
 
-static uint32_t dict(td_lower *l, uint32_t node)
+uint32_t td_low_dict(td_lower *l, uint32_t node, uint32_t n, uint32_t *values)
 {
-    uint32_t n = td_low_node(l, node)->n, *values = td_low_array(l, n), types[2];
+    uint32_t types[2] = {TD_IR_NONE, TD_IR_NONE};
     if (!n)
         td_low_wrong(l, node, "an empty dict has no types; begin with one item, or write them: d: dict[str, int] = {}");
     for (uint32_t k = 0; k < n; k++) {
-        values[k] = td_low_expr(l, td_low_kid(l, node, k));
-        uint32_t type = td_low_type(l, values[k]);
-        types[k % 2] = k < 2 ? type : item_type(l, td_low_kid(l, node, k), types[k % 2], type);
+        uint32_t type = td_low_type(l, values[k]),
+                 at = td_low_node(l, node)->kind == TD_N_DICT ? td_low_kid(l, node, k) : node;
+        types[k % 2] = k < 2 ? type : item_type(l, at, types[k % 2], type);
     }
     td_type_kind key = td_type_kind_of(td_ir_now(l->e), types[0]);
     if (key != TD_T_INT && key != TD_T_STR) td_low_wrong(l, node, "the keys of a dict are ints or texts");
     td_low_at(l, node);
     for (uint32_t k = 0; k < n; k++) values[k] = td_low_convert(l, node, values[k], types[k % 2]);
     return td_low_op(l, TD_PRIM_DICTCONSTRUCT, n, values, td_low_made(l, td_type_dict(l->e, types[0], types[1])));
+}
+
+static uint32_t dict(td_lower *l, uint32_t node)
+{
+    uint32_t n = td_low_node(l, node)->n, *values = td_low_array(l, n + 1);
+    for (uint32_t k = 0; k < n; k++) values[k] = td_low_expr(l, td_low_kid(l, node, k));
+    return td_low_dict(l, node, n, values);
 }
 
 /* -5 and -(2 ** 63) are numbers. */

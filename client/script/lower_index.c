@@ -294,6 +294,7 @@ static void of_slice(td_lower *l, uint32_t target, const char *name, uint32_t li
 
 void td_low_subscript_set(td_lower *l, uint32_t target, uint32_t value)
 {
+    td_low_check_written(l, td_low_kid(l, target, 0));
     uint32_t in[3] = {td_low_expr(l, td_low_kid(l, target, 0)), TD_IR_NONE, value};
     td_type_kind kind = td_low_kind(l, in[0]);
     if (kind == TD_T_TENSOR) {
@@ -312,6 +313,7 @@ void td_low_subscript_set(td_lower *l, uint32_t target, uint32_t value)
 
 void td_low_subscript_delete(td_lower *l, uint32_t target)
 {
+    td_low_check_written(l, td_low_kid(l, target, 0));
     uint32_t in[2] = {td_low_expr(l, td_low_kid(l, target, 0))}, key = td_low_kid(l, target, 1);
     if (td_low_kind(l, in[0]) == TD_T_LIST && td_low_node(l, key)->kind == TD_N_SLICE) {
         of_slice(l, target, "list_delete", in[0], TD_IR_NONE);

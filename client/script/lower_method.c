@@ -328,6 +328,10 @@ static bool is_any_named(td_lower *l, uint32_t call)
 
 uint32_t td_low_method(td_lower *l, uint32_t call, uint32_t self, const char *name)
 {
+    static const char *const writing[] = {"append", "insert", "pop",    "extend",  "clear",     "reverse",
+                                          "sort",   "update", "remove", "popitem", "setdefault"};
+    for (unsigned i = 0; i < sizeof writing / sizeof *writing; i++)
+        if (strcmp(writing[i], name) == 0) td_low_check_written(l, td_low_kid(l, td_low_kid(l, call, 0), 0));
     self = td_low_or_fail(l, self);
     const char *kind = prelude_kind(td_low_kind(l, self));
     uint32_t result;

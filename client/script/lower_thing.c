@@ -162,10 +162,12 @@ uint32_t td_low_thing_value(td_lower *l, uint32_t node, const td_script_name *t)
     case TD_SN_STATE: return td_low_state(l, (uint32_t)t->number.i);
     case TD_SN_DTYPE: return td_low_made(l, td_ir_dtype(l->e, (td_dtype)t->number.i));
     case TD_SN_TUPLE:
+    case TD_SN_DICT:
     case TD_SN_LIST:
         items = td_low_array(l, t->n);
         for (uint32_t k = 0; k < t->n; k++) items[k] = td_low_thing_value(l, node, &t->items[k]);
         if (t->kind == TD_SN_LIST) return td_low_list(l, node, t->n, items);
+        if (t->kind == TD_SN_DICT) return td_low_dict(l, node, t->n, items);
         if (!t->text) return td_low_tuple(l, t->n, items);
         return td_low_named_value(l, node, td_low_find_function(l, t->unit, t->text), t->n, items);
     case TD_SN_REFUSED: td_low_refuse(l, TD_E_UNSUPPORTED, node, "%s", t->text);
@@ -174,6 +176,13 @@ uint32_t td_low_thing_value(td_lower *l, uint32_t node, const td_script_name *t)
         td_low_wrong(l, node, "'%.60s' is a module; a program can only call it", t->name);
     default: td_low_wrong(l, node, "'%.60s' is a function; a program can only call it", t->name);
     }
+}
+
+void td_low_check_written(td_lower *l, uint32_t node)
+{
+    const td_script_name *t = td_low_thing(l, node);
+    if (t && (t->kind == TD_SN_LIST || t->kind == TD_SN_DICT))
+        td_low_wrong(l, node, "'%.60s' is a constant of the program, which cannot change it; write to a copy", t->name);
 }
 
 void td_low_set_thing(td_lower *l, uint32_t target, const td_script_name *thing)

@@ -29,6 +29,7 @@ typedef enum td_script_name_kind {
     TD_SN_DTYPE,    /* number.i */
     TD_SN_STATE,    /* an attribute that methods assign: number.i of the world's states */
     TD_SN_TUPLE,    /* items; with a text one of the class that TD_SN_NAMED says so */
+    TD_SN_DICT,     /* items: keys, each with its value behind it */
     TD_SN_LIST,     /* items */
     TD_SN_OP,       /* the function tensord.TEXT */
     TD_SN_FUNCTION, /* the function TEXT of a unit, bound to an object or TD_IR_NONE */

@@ -352,7 +352,18 @@ class WritesNumbers(Calls):
         return x
 
 
+class WritesConstants(Calls):
+    def __init__(self):
+        super().__init__()
+        self.names = ["a"]
+
+    def forward(self, x):
+        self.names.append("b")
+        return x
+
+
 @pytest.mark.parametrize("net, line, column, text", [
+    (WritesConstants, 1, 9, "'names' is a constant of the program, which cannot change it; write to a copy"),
     (Ignored, 1, 16, "'printed' is ignored by programs; call it outside, and give its result as an argument"),
     (Unknown, 1, 20, "a program knows no object as an attribute, which 'odd' is; give it as an argument"),
     (ByIndex, 1, 28, "the index of modules is written here, as they are of different kinds; or go over all by 'for'"),
@@ -370,6 +381,7 @@ class Helpers(nn.Module):
     def __init__(self):
         super().__init__()
         self.linear, self.none = nn.Linear(4, 4), None
+        self.shares, self.places, self.tables = {"a": 1.5, "b": 2.0}, {3: [1, 2], 4: [5]}, {"w": td.ones(4), "v": ROWS}
 
     @staticmethod
     def twice(x, times: int = 2):
@@ -380,7 +392,10 @@ class Helpers(nn.Module):
             x = self.absent(x)
         if hasattr(self, "linear") and hasattr(self, "none"):
             x = self.linear(x)
-        return self.twice(x) + self.twice(x, times=3), hasattr(self, "absent"), not hasattr(self, "linear")
+        for name, share in self.shares.items():
+            x = x + len(name) * share
+        x = x * self.tables["w"] + self.tables["v"]
+        return self.twice(x) + self.twice(x, times=3), self.shares["b"], self.places[3][1], 4 in self.places, sorted(self.tables.keys()), hasattr(self, "absent"), not hasattr(self, "linear")
 
 
 class Properties(nn.Module):
@@ -409,7 +424,7 @@ class Properties(nn.Module):
         return self.linear(x) + self.twice + self.eps + w.sum(), self.weight.shape[0], td.zeros(2, device=self.device), self.weight @ x.t()
 
 
-def test_static_methods_hasattr_and_properties():
+def test_static_methods_dicts_hasattr_and_properties():
     same(Helpers(), ROWS)
     same(Properties(), ROWS)
 

@@ -2,7 +2,7 @@
 
 A *world* is units (functions as text, with the dict of their names) and objects (modules, with the dict of their attributes). A name means
 a constant as it is, or a tuple: ("tensor", key), ("function", unit, name, object or -1), ("object", number), ("tensord",), ("math",),
-("op", name of a function of tensord), ("tuple", [...]), ("list", [...]), ("refused", why), ("named", unit, name) of a class of named tuples, ("tuple", [...], unit, name) of such a one.
+("op", name of a function of tensord), ("tuple", [...]), ("list", [...]), ("dict", [key, value, ...]), ("refused", why), ("named", unit, name) of a class of named tuples, ("tuple", [...], unit, name) of such a one.
 """
 
 import ast
@@ -183,6 +183,9 @@ class World:
             if _script_named.is_class(type(value)):
                 kind += _script_named.described(self, type(value))[1:]
             return _UNKNOWN if any(item is _UNKNOWN for item in items) else kind
+        if type(value) is dict and all(type(key) in (int, str) for key in value):
+            items = [self.value(item, name) for pair in value.items() for item in pair]
+            return _UNKNOWN if not items or any(item is _UNKNOWN for item in items) else ("dict", items)
         if isinstance(value, types.ModuleType):
             return _module(value) if _is_ours(value.__name__) else ("math",) if value is math else _UNKNOWN
         if hasattr(value, "_tensord_refused"):
