@@ -5,7 +5,7 @@
 #include "proto/formula.h"
 #include "tests/unit/grad_support.h"
 
-enum { COMPOSED_PARTS = 256 };
+enum { COMPOSED_PARTS = 512 };
 
 typedef struct composed_parts {
     td_tensor *made[COMPOSED_PARTS];

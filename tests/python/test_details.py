@@ -20,3 +20,31 @@ def test_variances_of_whole_rows():
         td.testing.assert_close(F.gaussian_nll_loss(x, t, var, reduction="none"), td.tensor([[0.5, 0.5], [0.8181472, 0.8181472]]))
     with pytest.raises(td.ShapeError, match="var is of incorrect size"):
         F.gaussian_nll_loss(x, t, td.ones(3))
+
+
+def test_largest_of_windows_with_nans():
+    nan = math.nan
+    out, places = F.adaptive_max_pool1d(td.tensor([[[2.0, nan, nan, nan, 2.0]]]), 3, return_indices=True)
+    assert places.tolist() == [[[1, 3, 3]]] and bool(out.isnan().all())  # the last of several
+    x = td.tensor([[[nan, 1.0, 4.0], [4.0, nan, 0.0], [2.0, 3.0, 3.0]]], requires_grad=True)
+    out, places = F.adaptive_max_pool2d(x, 2, return_indices=True)
+    assert places.tolist() == [[[4, 4], [4, 4]]]
+    out.sum().backward()
+    assert x.grad.tolist() == [[[0, 0, 0], [0, 4, 0], [0, 0, 0]]]
+    places = F.adaptive_max_pool3d(td.tensor([[[[nan, nan, 1.0]], [[1.0, nan, 7.0]], [[9.0, 9.0, -math.inf]]]]), (2, 1, 2), return_indices=True)[1]
+    assert places.tolist() == [[[[4, 4]], [[4, 4]]]]
+
+
+def test_pools_to_no_places():
+    x = td.ones(1, 2, 3, 4, requires_grad=True)
+    out = F.adaptive_avg_pool2d(x, (0, 2))
+    assert out.shape == (1, 2, 0, 2) and out.requires_grad
+    out.sum().backward()
+    assert x.grad.shape == x.shape and not bool(x.grad.any())
+    out, places = F.adaptive_max_pool2d(x, (2, 0), return_indices=True)
+    assert out.shape == places.shape == (1, 2, 2, 0) and places.dtype is td.int64 and out.requires_grad
+    assert F.adaptive_avg_pool3d(td.ones(1, 2, 2, 2), (0, 1, 1)).shape == (1, 0, 1, 1) and F.adaptive_max_pool3d(td.ones(1, 1, 2, 2, 2), 0).shape == (1, 1, 0, 0, 0)
+    for pool in (F.adaptive_avg_pool2d, F.adaptive_max_pool2d):
+        for shape, size, text in (((1, 1, 4, 4), (-1, 2), "elements of output_size must be greater"), ((1, 1, 0, 4), (1, 1), "non-zero size for non-batch dimensions")):
+            with pytest.raises(RuntimeError, match=text):
+                pool(td.ones(shape), size)
