@@ -48,3 +48,11 @@ def test_pools_to_no_places():
         for shape, size, text in (((1, 1, 4, 4), (-1, 2), "elements of output_size must be greater"), ((1, 1, 0, 4), (1, 1), "non-zero size for non-batch dimensions")):
             with pytest.raises(RuntimeError, match=text):
                 pool(td.ones(shape), size)
+
+
+def test_means_of_whole_numbers_are_cut_off():
+    x = td.arange(-13, 14).reshape(1, 1, 3, 3, 3)
+    assert F.avg_pool3d(x, 2).tolist() == [[[[[-6]]]]] and F.avg_pool3d(x, 3).tolist() == [[[[[0]]]]] and F.avg_pool3d(x * 3, 2).dtype is td.int64  # -6.5; 0
+    assert F.avg_pool3d(x, 2, divisor_override=-3).tolist() == [[[[[17]]]]]  # 52 / 3
+    assert F.avg_pool3d(td.full((1, 3, 3, 3), 7), 3).item() == 7 and F.avg_pool3d(td.full((1, 3, 3, 3), -7), 3).item() == -7
+    assert F.avg_pool2d(td.arange(-8, 8).reshape(1, 4, 4), 3, 1, divisor_override=2).tolist() == [[[-13, -9], [4, 9]]]
