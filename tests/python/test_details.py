@@ -56,3 +56,12 @@ def test_means_of_whole_numbers_are_cut_off():
     assert F.avg_pool3d(x, 2, divisor_override=-3).tolist() == [[[[[17]]]]]  # 52 / 3
     assert F.avg_pool3d(td.full((1, 3, 3, 3), 7), 3).item() == 7 and F.avg_pool3d(td.full((1, 3, 3, 3), -7), 3).item() == -7
     assert F.avg_pool2d(td.arange(-8, 8).reshape(1, 4, 4), 3, 1, divisor_override=2).tolist() == [[[-13, -9], [4, 9]]]
+
+
+def test_frequencies_of_no_places_and_no_step():
+    assert td.fft.fftfreq(0).shape == (0,) and td.fft.rfftfreq(0).isnan().tolist() == [True]  # infinitely many times 0
+    assert td.fft.fftfreq(5, 0.0)[1:].tolist() == [math.inf, math.inf, -math.inf, -math.inf]
+    assert td.fft.fftfreq(7).tolist()[3] == 0.4285714626312256  # multiplied as float32
+    for call in (lambda: td.fft.fftfreq(-1), lambda: td.fft.fftfreq(5, dtype=td.int64)):
+        with pytest.raises(RuntimeError):
+            call()

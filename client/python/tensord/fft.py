@@ -6,6 +6,7 @@
 norm is 'backward' (the default: inverses are divided by the number of places), 'ortho' (all by its root) or 'forward' (transforms are divided).
 """
 
+import math
 from typing import Any
 
 from tensord import _C, _more
@@ -121,23 +122,30 @@ def ihfftn(input: Tensor, s: Any = None, dim: Any = None, norm: Any = None, *, o
     return _stored(ops.ihfftn(input, _dims(s), _dims(dim), _norm(norm)), out)
 
 
-def _frequencies(parts, n, d, dtype, device, requires_grad, out):
+def _frequencies(name, parts, n, d, dtype, device, requires_grad, out):
     dtype = _C.get_default_dtype() if dtype is None else dtype
+    if not (dtype.is_floating_point or dtype.is_complex):
+        raise _C.InvalidError(f"{name} requires a floating point or complex dtype")
+    if n < 0:
+        raise _C.ShapeError(f"{name}(): n must be at least 0, not {n}")
+    step = n * d
+    exact = _C.float64 if dtype in (_C.float64, _C.complex128) else _C.float32
 
-    def make():
-        return _C.cat([ops.arange(*part, 1, _C.float64) for part in parts]).mul(1.0 / (n * d)).to(dtype)
+    def make():  # multiplied in the result's precision, as PyTorch does it
+        places = _C.cat([ops.arange(*part, 1, exact) for part in parts])
+        return places.mul(1.0 / step if step else math.copysign(math.inf, step)).to(dtype)
 
     return _stored(_more._made(device, requires_grad, make), out)
 
 
 def fftfreq(n: int, d: float = 1.0, *, out: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """The frequency of each place of fft, for n samples d apart."""
-    return _frequencies([(0, (n + 1) // 2), (-(n // 2), 0)], n, d, dtype, device, requires_grad, out)
+    return _frequencies("fftfreq", [(0, (n + 1) // 2), (-(n // 2), 0)], n, d, dtype, device, requires_grad, out)
 
 
 def rfftfreq(n: int, d: float = 1.0, *, out: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """The frequency of each place of rfft, for n samples d apart."""
-    return _frequencies([(0, n // 2 + 1)], n, d, dtype, device, requires_grad, out)
+    return _frequencies("rfftfreq", [(0, n // 2 + 1)], n, d, dtype, device, requires_grad, out)
 
 
 def fftshift(input: Tensor, dim: Any = None) -> Tensor:
