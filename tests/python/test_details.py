@@ -65,3 +65,12 @@ def test_frequencies_of_no_places_and_no_step():
     for call in (lambda: td.fft.fftfreq(-1), lambda: td.fft.fftfreq(5, dtype=td.int64)):
         with pytest.raises(RuntimeError):
             call()
+
+
+def test_areas_of_no_size():
+    x = td.ones(1, 1, 4, 4, requires_grad=True)
+    assert F.interpolate(x, (0, 2), mode="area").shape == (1, 1, 0, 2) and F.interpolate(x, scale_factor=0.1, mode="area").shape == (1, 1, 0, 0)
+    assert F.interpolate(x[0], 0, mode="area").shape == (1, 4, 0) and F.interpolate(x[None], (0, 1, 1), mode="area").shape == (1, 1, 0, 1, 1)
+    for size, mode, text in (((-1, 2), "area", "elements of output_size"), ((1, 2, 3), "area", "same number of spatial dimensions"), ((0, 2), "nearest", "should be greater than 0")):
+        with pytest.raises((RuntimeError, ValueError), match=text):
+            F.interpolate(x, size, mode=mode)

@@ -36,7 +36,8 @@ def _scaled_sizes(sizes, size, scale_factor, recompute):
     given = size if scale_factor is None else scale_factor
     given = tuple(given) if isinstance(given, (tuple, list)) else (given,) * len(sizes)
     if len(given) != len(sizes):
-        raise _C.ShapeError(f"interpolate(): {len(given)} numbers for {len(sizes)} dimensions of pictures {tuple(sizes)}")
+        raise _C.ShapeError(f"Input and output must have the same number of spatial dimensions, but got input with spatial dimensions of {list(sizes)} and "
+                            f"{'output size' if scale_factor is None else 'scale_factor'} of {given}")
     if scale_factor is None:
         if recompute:
             raise _C.InvalidError("recompute_scale_factor is not meaningful with an explicit size.")
@@ -76,6 +77,9 @@ def interpolate(input: Tensor, size=None, scale_factor=None, mode="nearest", ali
     sizes, scales = _scaled_sizes(input.shape[2:], size, scale_factor, recompute_scale_factor)
     if mode == "area":
         scales = [None] * len(scales)
+        if min(*sizes, *input.shape[2:]) < 1:  # what it says of such sizes is that of the pools
+            return (ops.adaptive_avg_pool1d(input, sizes[0]) if len(sizes) == 1 else ops.adaptive_avg_pool2d(input, sizes) if len(sizes) == 2 else
+                    ops.adaptive_avg_pool3d(input, sizes))
     if number < 2 and not input.is_floating_point():
         return _nearest_whole(input, sizes, scales, number == 1)
     return ops.resample(input, sizes, number, bool(align_corners), bool(antialias), *[None] * (3 - len(sizes)), *scales)
