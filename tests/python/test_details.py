@@ -74,3 +74,24 @@ def test_areas_of_no_size():
     for size, mode, text in (((-1, 2), "area", "elements of output_size"), ((1, 2, 3), "area", "same number of spatial dimensions"), ((0, 2), "nearest", "should be greater than 0")):
         with pytest.raises((RuntimeError, ValueError), match=text):
             F.interpolate(x, size, mode=mode)
+
+
+def test_powers_of_two_beyond_the_range():
+    assert td.ldexp(td.tensor([1e-45, 1e30, 0.0, math.inf]), td.tensor([270, -240, 5000, -5000])).tolist()[2:] == [0, math.inf]
+    td.testing.assert_close(td.ldexp(td.tensor([1e-45, 1e30]), td.tensor([270, -240])), td.tensor([2.6584560e36, 5.6612e-43]))
+    big = td.ldexp(td.tensor([5e-324, 1e300, 0.0], dtype=td.float64), td.tensor([2090, -2060, 5000]))
+    assert big.tolist() == [math.ldexp(5e-324, 2090), math.ldexp(1e300, -2060), 0]
+    for kind in (td.float16, td.bfloat16):
+        out = td.ldexp(td.tensor([1.5, 2.0], dtype=kind, requires_grad=True), td.tensor([3, 5]))
+        assert out.dtype is kind and out.tolist() == [12, 64] and out.requires_grad
+    assert td.ldexp(td.tensor([2.0]).half(), td.tensor([15])).tolist() == [math.inf] and td.ldexp(td.tensor([1, 2]), td.tensor([3, -4])).tolist() == [8, 0.125]
+
+
+def test_the_next_half():
+    x = td.tensor([1.0, 2.0, 0.0, 65504.0], dtype=td.float16, requires_grad=True)
+    out = td.nextafter(x, td.tensor([3.0, 2.0, -1.0, math.inf]).half())
+    assert out.dtype is td.float16 and out.tolist() == [1.0009765625, 2, -5.960464477539063e-08, math.inf]
+    out.sum().backward()
+    assert x.grad.tolist()[:3] == [1, 0, 1]
+    assert td.ones(2).half().nextafter_(td.zeros(2).half()).tolist() == [0.99951171875] * 2
+    assert td.tensor([1.0], dtype=td.bfloat16).nextafter(td.tensor([0.0], dtype=td.bfloat16)).tolist() == [0.99609375]

@@ -599,6 +599,7 @@ KNOWN += [
 ]
 if torch.__version__ < "2":
     KNOWN.append((r"slice_copy\(", "PyTorch 1.13 takes the end for something else"))
+    KNOWN.append((r"ldexp\(x, i\) b?float16: gives", "PyTorch 1.13 made float32 of halves"))
     KNOWN.append((r"mask\.where\(x, 2\) bool", "PyTorch 2 takes a number there"))
     KNOWN.append((r"(nanmean|slice_scatter|norm|masked_fill_?|any|all|squeeze|diag|argmin|argmax)\(.*", "PyTorch 2 does as is done here, 1.13 did not"))
     KNOWN.append((r"(div|divide|true_divide|log2|log10|reciprocal|rsqrt|pow)_?\(.* complex64: gives", "PyTorch 1.13 gives NaN for complex numbers over 0"))

@@ -348,8 +348,24 @@ def resize_as_(self, the_template):
 
 def sum_to_size(self, *size):
     size = tuple(size[0]) if len(size) == 1 and isinstance(size[0], (tuple, list)) else size
+    if tuple(self.shape) == size:
+        return self
     whole = not self.is_floating_point() and not self.is_complex()
     return ops.sum_to(self.to(_C.int64) if whole else self, size)
+
+
+def nextafter(input, other):
+    halves = (_C.float16, _C.bfloat16)
+    if not (_C.is_tensor(input) and _C.is_tensor(other) and input.dtype is other.dtype and input.dtype in halves):
+        return ops.nextafter(input, other)
+    # Halves are computed as floats, whose next number is theirs again: here as integers, which follow each other as numbers of one sign do.
+    x, y = _more.broadcast_tensors(input.detach(), other.detach())
+    step = ((x < y) == (x > 0)).to(_C.int16) * 2 - 1
+    least = ops.copysign(ops.make_full((), 1, _C.int16).view(x.dtype), y)
+    at = ops.where(x == 0, least, (x.view(_C.int16) + step).view(x.dtype))
+    at = ops.where(x == y, y, ops.where(x.isnan() | y.isnan(), x + y, at))
+    step = at - x
+    return at if not input.requires_grad else ops.where((x == y) | ~step.isfinite(), at, input + step)
 
 
 def narrow_copy(input, dim, start, length):
@@ -390,7 +406,7 @@ def _placed(name):
     return in_place
 
 
-for _name in ("cumsum", "cumprod", "float_power", "index_copy", "index_fill", "index_reduce", "ldexp", "masked_scatter", "mvlgamma", "polygamma", "put", "renorm", "round", "scatter_reduce",
+for _name in ("cumsum", "cumprod", "float_power", "index_copy", "index_fill", "index_reduce", "ldexp", "masked_scatter", "mvlgamma", "nextafter", "polygamma", "put", "renorm", "round", "scatter_reduce",
               "tril", "triu"):
     globals()[_name + "_"] = _placed(_name)
 
