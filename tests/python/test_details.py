@@ -95,3 +95,23 @@ def test_the_next_half():
     assert x.grad.tolist()[:3] == [1, 0, 1]
     assert td.ones(2).half().nextafter_(td.zeros(2).half()).tolist() == [0.99951171875] * 2
     assert td.tensor([1.0], dtype=td.bfloat16).nextafter(td.tensor([0.0], dtype=td.bfloat16)).tolist() == [0.99609375]
+
+
+def test_running_logarithms_of_complex_numbers():
+    x = td.tensor([1 + 2j, 3 - 1j, -5 + 4j, 10j, -math.inf, complex(math.inf, 1), complex(math.nan, 1)])
+    out = td.logcumsumexp(x, 0)
+    td.testing.assert_close(out[:6], td.tensor([1 + 2j, 2.8564 - 0.9780j, 2.8565 - 0.9783j, 2.8572 - 1.0358j, 2.8572 - 1.0358j, complex(math.inf, 1)]), atol=1e-4, rtol=0)
+    assert bool(out[6].isnan()) and td.logcumsumexp(td.tensor([-1000.0 + 0j, 0j]), 0).tolist() == [-1000, 0]
+    z = td.randn(3, 4, dtype=td.complex128, requires_grad=True)
+    assert td.autograd.gradcheck(lambda z: td.logcumsumexp(z, 1), (z,)) and td.autograd.gradgradcheck(lambda z: td.logcumsumexp(z, 0), (z,))
+    none = td.zeros(0, 3, requires_grad=True)
+    assert td.autograd.grad(td.logcumsumexp(none, 0).sum(), none, create_graph=True)[0].shape == (0, 3)
+
+
+def test_nothing_has_a_place_in_the_graph():
+    none = td.zeros(0, 3, requires_grad=True)
+    for median in (td.median, td.nanmedian):
+        out = median(none)
+        assert out.requires_grad and math.isnan(out.item()) and td.autograd.grad(out, none)[0].shape == (0, 3)
+        with pytest.raises(IndexError, match="Expected reduction dim 0 to have non-zero size"):
+            median(none, 0)

@@ -301,6 +301,7 @@ static const row rows[] = {
     {"cummax f64[2,3] | 1", DISTINCT, 0},
     {"cummin f64[3,2] | 0", DISTINCT, 0},
     {"logcumsumexp f64[2,3] | 1", 0, 0},
+    {"logcumsumexp c128[2,3] | 1", 0, 0},
     {"scatter_fold f64[3,4] i64[2,4] f64[2,4] | 0 0", 0, 3},
     {"scatter_fold f64[3,4] i64[2,4] f64[2,4] | 0 1", 0, 3},
     {"scatter_fold f64[3,4] i64[2,4] f64[2,4] | 0 2", 0, 3},

@@ -228,7 +228,7 @@ static int plan(td_kcall *k, td_scan_kind what, double cost)
                        : td_dtype_is_complex(k->compute) ? TD_COMPLEX128
                                                          : TD_FLOAT64;
     if (td_desc_numel(x) == 0) return TD_OK;
-    s->what = what;
+    s->what = what == TD_SCAN_LOG && carried == TD_COMPLEX128 ? TD_SCAN_LOG_COMPLEX : what;
     s->nin = (uint8_t)k->nin;
     s->out_size = (int64_t)td_dtype_size(y->dtype);
     s->length = x->ndim ? x->shape[dim] : 1;

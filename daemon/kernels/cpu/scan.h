@@ -1,8 +1,9 @@
 /* What scans fold; here are the folds that are more than an operation: the largest and the smallest so far and where they
  * stand, and the logarithm of a sum of exponentials.
  *
- * State is two 8-byte words for a line: the value, as double or int64, and its place; or the largest, and the sum of
- * all beside it. It begins as zeros. Values are replaced by what the fold makes of them. */
+ * State is two 8-byte words for a line: the value, as double or int64, and its place; the largest, and the sum of
+ * all beside it; of complex numbers the logarithm so far. It begins as zeros. Values are replaced by what the fold
+ * makes of them. */
 #ifndef TENSORD_KERNELS_CPU_SCAN_H
 #define TENSORD_KERNELS_CPU_SCAN_H
 
@@ -14,6 +15,7 @@ typedef enum td_scan_kind {
     TD_SCAN_PRODUCT,
     TD_SCAN_LINEAR,
     TD_SCAN_LOG,
+    TD_SCAN_LOG_COMPLEX,
     TD_SCAN_MOST,
     TD_SCAN_LEAST
 } td_scan_kind;

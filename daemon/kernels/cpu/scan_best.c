@@ -1,5 +1,6 @@
 /* See scan.h. NaN is taken for the largest and for the smallest; of equal ones the last is said. */
 #include "daemon/kernels/cpu/scan.h"
+#include <complex.h>
 #include <math.h>
 
 /* Element k of x belongs to line k * step; with step 0 all belong to one line, at places from i on. */
@@ -37,11 +38,33 @@ static inline __attribute__((always_inline)) void logarithm(double *most, double
     }
 }
 
+/* log(e^a + e^b), the larger real part put before the bracket; what e^-inf is multiplied by does not matter. */
+static double complex log_of_two(double complex a, double complex b)
+{
+    if (isnan(creal(a) + cimag(a) + creal(b) + cimag(b))) return CMPLX(NAN, NAN);
+    if (creal(a) < creal(b)) return log_of_two(b, a);
+    if (creal(b) == -INFINITY) return a;
+    if (creal(b) == INFINITY) return clog(cexp(a) + cexp(b));
+    double size = exp(creal(b) - creal(a)), angle = cimag(b) - cimag(a);
+    double re = size * cos(angle), im = size * sin(angle);
+    return a + CMPLX(log1p(re * (2 + re) + im * im) / 2, atan2(im, 1 + re));
+}
+
+static void logarithm_complex(double complex *sum, int64_t step, double complex *x, int64_t n, int64_t i)
+{
+    for (int64_t k = 0; k < n; k++) {
+        double complex *at = &sum[k * step];
+        *at = i + (step ? 0 : k) == 0 ? x[k] : log_of_two(*at, x[k]);
+        x[k] = *at;
+    }
+}
+
 static inline __attribute__((always_inline)) void fold(td_scan_kind kind, bool whole, int64_t lines, int64_t step,
                                                        void *state, void *x, int64_t *to, int64_t n, int64_t i)
 {
     void *second = (char *)state + 8 * lines;
     if (kind == TD_SCAN_LOG) logarithm(state, second, step, x, n, i);
+    else if (kind == TD_SCAN_LOG_COMPLEX) logarithm_complex(state, step, x, n, i);
     else if (whole && kind == TD_SCAN_MOST) most_whole(state, second, step, x, to, n, i);
     else if (whole) least_whole(state, second, step, x, to, n, i);
     else if (kind == TD_SCAN_MOST) most_double(state, second, step, x, to, n, i);
