@@ -115,3 +115,23 @@ def test_nothing_has_a_place_in_the_graph():
         assert out.requires_grad and math.isnan(out.item()) and td.autograd.grad(out, none)[0].shape == (0, 3)
         with pytest.raises(IndexError, match="Expected reduction dim 0 to have non-zero size"):
             median(none, 0)
+
+
+def test_norms_of_matrices_without_elements():
+    for order, shape in ((1, (3, 0)), (2, (0, 3)), (2, (3, 0)), (math.inf, (0, 3))):
+        assert td.linalg.matrix_norm(td.zeros(shape), order).item() == 0
+        assert td.linalg.matrix_norm(td.zeros(2, *shape), order, keepdim=True).tolist() == [[[0]], [[0]]]
+    for order, shape in ((-1, (3, 0)), (-2, (0, 3)), (-math.inf, (0, 3))):
+        with pytest.raises(IndexError):
+            td.linalg.matrix_norm(td.zeros(shape), order)
+
+
+def test_whole_numbers():
+    assert td.linspace(1.7, 9.9, 7, dtype=td.int32).tolist() == [1, 2, 3, 5, 6, 7, 9] and td.logspace(0, 1.2, 2, dtype=td.int64).tolist() == [1, 10]
+    assert td.arange(-0.9, 2.1, 2.0, dtype=td.int32).tolist() == [0, 2] and td.arange(0.5, 7.1, 1.7, dtype=td.int64).tolist() == [0, 1, 2, 3, 4, 5, 6]
+    assert td.ones(2, 2, dtype=td.bool).sum_to_size(2, 2).dtype is td.bool and td.masked.cumsum(td.ones(3, dtype=td.int32), 0).dtype is td.int32
+    few = td.tensor([0, 1, 2], dtype=td.uint8)
+    assert td.special.shifted_chebyshev_polynomial_t(few, td.tensor([3])).tolist() == [-1, 1, 99]
+    assert [i.tolist() for i in td.unravel_index(few, (4, 1073741824))] == [[0, 0, 0], [0, 1, 2]] and td.unravel_index(few, (3, 1))[0].dtype is td.int64
+    assert td.tensordot(td.ones(1, 1, 1, dtype=td.int32), td.ones(2, 1, 2, dtype=td.int32), ((0, 1), (2, 0))).dtype is td.int32
+    assert td.cov(td.ones(2, 3).half(), fweights=td.tensor([1, 2, 3])).dtype is td.float16

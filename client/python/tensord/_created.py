@@ -67,7 +67,9 @@ def logspace(start: Any, end: Any, steps: int, base: float = 10.0, *, dtype: Any
 
     def make():
         kind = dtype or _more._number_dtype(1.0, start, end)
-        exponents = _more.linspace(start, end, steps, _C.complex128 if kind.is_complex else _C.float64)
+        whole = not (kind.is_floating_point or kind.is_complex)
+        ends = (int(start), int(end)) if whole else (start, end)
+        exponents = _more.linspace(*ends, steps, _C.complex128 if kind.is_complex else _C.float64)
         return ops.pow(base, exponents).to(kind)
 
     return _more._made(device, requires_grad, make)

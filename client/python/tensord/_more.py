@@ -5,6 +5,7 @@ Functions named in client/python/surface.toml as `py` are called by the extensio
 
 import builtins
 import functools
+import math
 from typing import Any, Callable, TypeVar, cast, overload
 
 from tensord import _C
@@ -82,12 +83,20 @@ def arange(start=None, end=None, step=1, dtype=None, *, device=None, requires_gr
     start, end = (0, start) if end is None else (0 if start is None else start, end)
     given: Any = (start, end, step)
     start, end, step = (v.item() if _tensor(v) else v for v in given)
-    return _made(device, requires_grad, ops.arange, start, end, step, dtype or _number_dtype(start, end, step))
+    dtype = dtype or _number_dtype(start, end, step)
+    # as PyTorch: as many as the numbers say (of int64, as their whole parts say), in whole steps
+    if isinstance(step, builtins.float) and not (dtype.is_floating_point or dtype.is_complex or dtype is _C.int64) and builtins.int(step):
+        many = math.ceil((end - start) / step)
+        start, step = builtins.int(start), builtins.int(step)
+        end = start + step * builtins.max(many, -1)
+    return _made(device, requires_grad, ops.arange, start, end, step, dtype)
 
 
 def linspace(start, end, steps, dtype=None, *, device=None, requires_grad=False):
     start, end = (v.item() if _tensor(v) else v for v in (start, end))
     dtype = dtype or _number_dtype(1.0, start, end)
+    if not (dtype.is_floating_point or dtype.is_complex):
+        start, end = builtins.int(start), builtins.int(end)  # as PyTorch: whole numbers from one to the other
     if dtype.is_complex:
         import tensord
 

@@ -79,13 +79,13 @@ def prod(input: Tensor, dim: Any = None, *, keepdim: bool = False, dtype: Any = 
 def cumsum(input: Tensor, dim: int, *, dtype: Any = None, mask: Any = None) -> Tensor:
     """Running sums."""
     input, mask = _taken(input, dtype, mask)
-    return _C.cumsum(_with(input, mask, 0), dim)
+    return _C.cumsum(_with(input, mask, 0), dim, dtype=input.dtype)
 
 
 def cumprod(input: Tensor, dim: int, *, dtype: Any = None, mask: Any = None) -> Tensor:
     """Running products."""
     input, mask = _taken(input, dtype, mask)
-    return _C.cumprod(_with(input, mask, 1), dim)
+    return _C.cumprod(_with(input, mask, 1), dim, dtype=input.dtype)
 
 
 def amax(input: Tensor, dim: Any = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None) -> Tensor:

@@ -25,7 +25,9 @@ def _polynomial(name: str, shifted: bool = False) -> _typing.Any:
     made: _typing.Any = getattr(_ops, name)
 
     def polynomial(input: _typing.Any, n: _typing.Any, *, out: _typing.Any = None) -> _Tensor:
-        x = 2 * input - 1 if shifted else input
+        # whole numbers of few bits would wrap
+        whole = isinstance(input, _Tensor) and not (input.is_floating_point() or input.is_complex())
+        x = 2 * (input.to(_C.get_default_dtype()) if whole else input) - 1 if shifted else input
         return made(x, n) if out is None else made(x, n, out=out)
 
     polynomial.__name__ = polynomial.__qualname__ = "shifted_" * shifted + name
