@@ -630,11 +630,11 @@ def unsafe_split_with_sizes(self, split_sizes: list[int], dim: int = 0):
 
 
 def fft_fftfreq(n: int, d=1.0, dtype=None, layout=None, device=None, pin_memory=None):
-    return (ops.cat([ops.arange(0, (n + 1) // 2, 1, td.float64), ops.arange(-(n // 2), 0, 1, td.float64)], 0) * (1.0 / (n * d))).to(_kind(dtype))
+    return ops.cat([ops.arange(0, (n + 1) // 2, 1, _kind(dtype)), ops.arange(-(n // 2), 0, 1, _kind(dtype))], 0) * (1.0 / (n * d))
 
 
 def fft_rfftfreq(n: int, d=1.0, dtype=None, layout=None, device=None, pin_memory=None):
-    return (ops.arange(0, n // 2 + 1, 1, td.float64) * (1.0 / (n * d))).to(_kind(dtype))
+    return ops.arange(0, n // 2 + 1, 1, _kind(dtype)) * (1.0 / (n * d))
 
 
 def _number(x):
