@@ -135,3 +135,22 @@ def test_whole_numbers():
     assert [i.tolist() for i in td.unravel_index(few, (4, 1073741824))] == [[0, 0, 0], [0, 1, 2]] and td.unravel_index(few, (3, 1))[0].dtype is td.int64
     assert td.tensordot(td.ones(1, 1, 1, dtype=td.int32), td.ones(2, 1, 2, dtype=td.int32), ((0, 1), (2, 0))).dtype is td.int32
     assert td.cov(td.ones(2, 3).half(), fweights=td.tensor([1, 2, 3])).dtype is td.float16
+
+
+def test_what_takes_tensors_alone():
+    x = td.tensor([1.0, 4.0])
+    for name in "atan2 maximum minimum fmax fmin logaddexp hypot heaviside igamma nextafter logical_and logical_or logical_xor".split():
+        for arguments in ((x, 2), (2, x)):
+            with pytest.raises(TypeError, match="must be Tensor, not int"):
+                getattr(td, name)(*arguments)
+    for name in "eq ne lt le gt ge copysign fmod clamp_min clamp_max max".split():
+        with pytest.raises(TypeError, match="must be Tensor, not int"):
+            getattr(td, name)(2, x)
+    assert td.eq(x, 4).tolist() == [False, True] and td.fmod(x, 3).tolist() == [1, 1] and td.ops.maximum(x, 2).tolist() == [2, 4]
+
+
+def test_windows_of_halves():
+    for window, name in ((td.signal.windows.hann, "hann_window"), (td.signal.windows.kaiser, "kaiser_window")):
+        with pytest.raises(ValueError, match="expects float32 or float64"):
+            window(4, dtype=td.float16)
+        assert getattr(td, name)(4, dtype=td.bfloat16, requires_grad=True).dtype is td.bfloat16

@@ -19,8 +19,8 @@ def _made(name, M, sym, kw, make):
     kw.pop("layout", None)
     if kw:
         raise _C.DTypeError(f"{name}() got an unexpected keyword argument '{next(iter(kw))}'")
-    if not dtype.is_floating_point:
-        raise _C.InvalidError(f"{name} expects floating point dtypes, got: {dtype}")
+    if dtype not in (_C.float32, _C.float64):
+        raise _C.InvalidError(f"{name} expects float32 or float64 dtypes, got: {dtype}")
     if not hasattr(M, "__index__") or M < 0:
         raise _C.InvalidError(f"{name} requires non-negative window length, got M={M}")
 
@@ -124,29 +124,36 @@ def bartlett(M: int, *, sym: bool = True, **kw: Any) -> Tensor:
     return _made("bartlett", M, sym, kw, lambda n, last: 1 - ops.abs(n * (2 / last) - 1))
 
 
-# ---- tensord.NAME_window: periodic unless told otherwise
+# ---- tensord.NAME_window: periodic unless told otherwise, and of halves too
+
+
+def _periodic(window, M, periodic, kw, **more):
+    dtype, requires_grad = kw.get("dtype"), kw.pop("requires_grad", False)
+    half = dtype in (_C.float16, _C.bfloat16)
+    made = window(M, sym=not periodic, **more, **({**kw, "dtype": _C.float64} if half else kw))
+    return (made.to(dtype) if half else made).requires_grad_(requires_grad)
 
 
 def hann_window(window_length: int, periodic: bool = True, **kw: Any) -> Tensor:
     """0.5 - 0.5 cos."""
-    return hann(window_length, sym=not periodic, **kw)
+    return _periodic(hann, window_length, periodic, kw)
 
 
 def hamming_window(window_length: int, periodic: bool = True, alpha: float = 0.54, beta: float = 0.46, **kw: Any) -> Tensor:
     """alpha - beta cos."""
-    return general_cosine(window_length, a=[alpha, beta], sym=not periodic, **kw)
+    return _periodic(general_cosine, window_length, periodic, kw, a=[alpha, beta])
 
 
 def blackman_window(window_length: int, periodic: bool = True, **kw: Any) -> Tensor:
     """0.42 - 0.5 cos + 0.08 cos of two waves."""
-    return blackman(window_length, sym=not periodic, **kw)
+    return _periodic(blackman, window_length, periodic, kw)
 
 
 def bartlett_window(window_length: int, periodic: bool = True, **kw: Any) -> Tensor:
     """A triangle with zeros at its ends."""
-    return bartlett(window_length, sym=not periodic, **kw)
+    return _periodic(bartlett, window_length, periodic, kw)
 
 
 def kaiser_window(window_length: int, periodic: bool = True, beta: float = 12.0, **kw: Any) -> Tensor:
     """I0(beta sqrt(1 - x x)) / I0(beta), x from -1 to 1."""
-    return kaiser(window_length, beta=beta, sym=not periodic, **kw)
+    return _periodic(kaiser, window_length, periodic, kw, beta=beta)
