@@ -154,3 +154,26 @@ def test_windows_of_halves():
         with pytest.raises(ValueError, match="expects float32 or float64"):
             window(4, dtype=td.float16)
         assert getattr(td, name)(4, dtype=td.bfloat16, requires_grad=True).dtype is td.bfloat16
+
+
+def test_reductions_of_segments():
+    inf, w = math.inf, td.arange(12.0).reshape(6, 2)
+    wanted = {"sum": [[2, 4], [0, 0], [28, 32]], "max": [[2, 3], [-inf, -inf], [10, 11]], "min": [[0, 1], [inf, inf], [4, 5]], "prod": [[0, 3], [1, 1], [1920, 3465]]}
+    for reduce, rows in wanted.items():
+        assert td.segment_reduce(w, reduce, lengths=td.tensor([2, 0, 4])).tolist() == td.segment_reduce(w, reduce, offsets=td.tensor([0, 2, 2, 6])).tolist() == rows
+        assert td.segment_reduce(w, reduce, lengths=td.tensor([[1, 1]] * 6), axis=1).tolist() == w.tolist()
+    assert td.segment_reduce(w, "mean", lengths=td.tensor([2, 0, 4]), initial=5).tolist() == [[3.5, 4.5], [5, 5], [8.25, 9.25]]
+    x = td.tensor([1.0, 3.0, 3.0, 2.0], requires_grad=True)
+    for reduce, wanted in (("sum", [1, 1, 1, 2]), ("max", [0, 0.5, 0.5, 2]), ("min", [1, 0, 0, 2]), ("prod", [9, 3, 3, 2])):
+        out = td.segment_reduce(x, reduce, lengths=td.tensor([3, 1]))
+        assert td.autograd.grad((out * td.tensor([1.0, 2.0])).sum(), x)[0].tolist() == wanted
+    for how in ({}, {"lengths": td.tensor([2, 3])}, {"lengths": td.tensor([7, -1])}, {"lengths": td.tensor([3, 3]), "axis": 1}):
+        with pytest.raises((ValueError, RuntimeError)):
+            td.segment_reduce(w, "sum", **how)
+
+
+def test_bags_with_their_sizes():
+    w, i = td.arange(12.0).reshape(6, 2), td.tensor([1, 2, 4, 5, 4, 3])
+    out, bag, sizes, rows = td.embedding_bag(w, i, td.tensor([0, 2, 2]), mode=2)
+    assert out.tolist() == [[4, 5], [0, 0], [10, 11]] and bag.tolist() == [0, 0, 2, 2, 2, 2] and sizes.tolist() == [2, 0, 4] and rows.tolist() == [[2, 2], [0, 0], [5, 5]]
+    assert td.embedding_bag(w, i, td.tensor([0, 2, 5]), False, 0, False, td.ones(6))[0].tolist() == [[6, 8], [26, 29], [6, 7]]

@@ -67,7 +67,7 @@ if TYPE_CHECKING:  # what __getattr__ finds
                                     as bilinear, binary_cross_entropy_with_logits as binary_cross_entropy_with_logits, binomial as binomial, can_cast as can_cast, celu as celu, celu_ as
                                     celu_, channel_shuffle as channel_shuffle, conv1d as conv1d, conv2d as conv2d, conv3d as conv3d, conv_tbc as conv_tbc, conv_transpose1d as
                                     conv_transpose1d, conv_transpose2d as conv_transpose2d, conv_transpose3d as conv_transpose3d, convolution as convolution, cosine_embedding_loss as
-                                    cosine_embedding_loss, cosine_similarity as cosine_similarity, ctc_loss as ctc_loss, dropout as dropout, dropout_ as dropout_, embedding as embedding,
+                                    cosine_embedding_loss, cosine_similarity as cosine_similarity, ctc_loss as ctc_loss, dropout as dropout, dropout_ as dropout_, embedding as embedding, embedding_bag as embedding_bag, segment_reduce as segment_reduce,
                                     embedding_renorm_ as embedding_renorm_, feature_alpha_dropout as feature_alpha_dropout, feature_alpha_dropout_ as feature_alpha_dropout_,
                                     feature_dropout as feature_dropout, feature_dropout_ as feature_dropout_, frobenius_norm as frobenius_norm, frombuffer as frombuffer, grid_sampler as
                                     grid_sampler, grid_sampler_2d as grid_sampler_2d, grid_sampler_3d as grid_sampler_3d, group_norm as group_norm, gru as gru, gru_cell as gru_cell,
@@ -112,7 +112,7 @@ round_ rsqrt_ sigmoid_ sin_ sinc_ sinh_ sqrt_ square_ tan_ tanh_ trunc_ xlogy_ z
     "func": ("vmap",),
     "_functions": tuple("""adaptive_avg_pool1d adaptive_max_pool1d addmv_ affine_grid_generator alpha_dropout alpha_dropout_ avg_pool1d batch_norm bilinear
 binary_cross_entropy_with_logits binomial can_cast celu celu_ channel_shuffle conv1d conv2d conv3d conv_tbc conv_transpose1d conv_transpose2d
-conv_transpose3d convolution cosine_embedding_loss cosine_similarity ctc_loss dropout dropout_ embedding embedding_renorm_ feature_alpha_dropout
+conv_transpose3d convolution cosine_embedding_loss cosine_similarity ctc_loss dropout dropout_ embedding embedding_bag segment_reduce embedding_renorm_ feature_alpha_dropout
 feature_alpha_dropout_ feature_dropout feature_dropout_ frobenius_norm frombuffer grid_sampler grid_sampler_2d grid_sampler_3d group_norm gru gru_cell
 hardshrink hinge_embedding_loss instance_norm kl_div layer_norm lstm lstm_cell margin_ranking_loss max_pool1d max_pool1d_with_indices max_pool2d
 max_pool3d native_channel_shuffle native_dropout norm_except_dim nuclear_norm pairwise_distance pdist pixel_shuffle pixel_unshuffle poisson_nll_loss

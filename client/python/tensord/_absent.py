@@ -25,7 +25,6 @@ _WHY = {
         **dict.fromkeys(("eig", "symeig"), _WHERE.format("linalg.eig, tensord.linalg.eigh")),
         "distributed": _SHARE,
         "multiprocessing": "Python's own multiprocessing carries tensors, as handles; tensord.Queue does without pickle",
-        "embedding_bag": _WHERE.format("nn.functional.embedding_bag"),
         "use_deterministic_algorithms": _SAME,
         "set_float32_matmul_precision": "float32 is computed in float32; leave it out",
         "set_default_tensor_type": "tensord.set_default_dtype(dtype) says what dtype tensors are made of",
@@ -41,7 +40,7 @@ _WHY = {
         "matrix_rank": _WHERE.format("linalg.matrix_rank"), "solve": _WHERE.format("linalg.solve"), "lobpcg": _WHERE.format("linalg.eigh"),
         **dict.fromkeys(("are_deterministic_algorithms_enabled", "get_deterministic_debug_mode", "set_deterministic_debug_mode"), _SAME),
         "get_float32_matmul_precision": "float32 is computed in float32; leave it out", "set_flush_denormal": "small numbers are kept as they are; leave it out",
-        "from_file": _WHERE.format("load, tensord.numpy_memory"), "segment_reduce": _WHERE.format("scatter_reduce, tensord.index_reduce"),
+        "from_file": _WHERE.format("load, tensord.numpy_memory"),
         "to_dlpack": "x.__dlpack__() is asked for by whoever takes it: torch.from_dlpack(x)",
     },
     "tensord.autograd": {

@@ -422,3 +422,55 @@ def binomial(count: Tensor, prob: Tensor, generator=None) -> Tensor:
     throws = draw(*count.shape, most, dtype=_C.float64, device=count.device, generator=generator)
     taken = _C.arange(most, device=count.device) < count.unsqueeze(-1)
     return ((throws < prob.unsqueeze(-1)) & taken).sum(-1).to(count.dtype)
+
+
+def embedding_bag(weight: Tensor, indices: Tensor, offsets: Any = None, scale_grad_by_freq: bool = False, mode: int = 0, sparse: bool = False, per_sample_weights: Any = None,
+                  include_last_offset: bool = False, padding_idx: Any = None) -> tuple:
+    """embedding_bag() of tensord.nn.functional, with the bag of each index, the sizes of bags, and (mode 2) the rows that gave the largest. Modes are 0: sum, 1: mean, 2: max."""
+    if mode not in (0, 1, 2):
+        raise _C.InvalidError(f"embedding_bag(): mode is 0 (sum), 1 (mean) or 2 (max), not {mode}")
+    out = F.embedding_bag(indices, weight, offsets, None, 2.0, scale_grad_by_freq, ("sum", "mean", "max")[mode], sparse, per_sample_weights, include_last_offset, padding_idx)
+    with td.no_grad():
+        flat, bag, n = F._bags(indices, offsets, include_last_offset)
+        used = td.ones_like(flat) if padding_idx is None else (flat != padding_idx % weight.shape[0]).to(flat.dtype)
+        sizes = td.zeros(n, dtype=flat.dtype, device=flat.device).index_add(0, bag, used)
+        if mode < 2:
+            return out, bag, sizes, sizes
+        most = td.where((weight.detach().index_select(0, flat) == out.detach().index_select(0, bag)) & (used != 0).unsqueeze(1), flat.unsqueeze(1), -1)
+        rows = td.full(out.shape, -1, dtype=flat.dtype, device=flat.device).index_reduce(0, bag, most, "amax")
+        return out, bag, sizes, rows.clamp(min=0)
+
+
+_STARTS = {"sum": 0.0, "mean": 0.0, "prod": 1.0, "max": -td.inf, "min": td.inf}
+
+
+def segment_reduce(data: Tensor, reduce: str, *, lengths: Any = None, indices: Any = None, offsets: Any = None, axis: int = 0, unsafe: bool = False, initial: Any = None) -> Tensor:
+    """The sum, mean, product, largest or smallest of each segment along axis; they follow each other, are so long (lengths), or begin there and end with the last (offsets)."""
+    if reduce not in _STARTS:
+        raise _C.InvalidError(f"segment_reduce(): reduce is one of {', '.join(_STARTS)}, not {reduce}")
+    if indices is not None:
+        raise _C.Unsupported("segment_reduce(): indices are not there; lengths or offsets say where segments are")
+    if lengths is None and offsets is None:
+        raise _C.InvalidError("segment_reduce(): Either lengths or offsets must be defined.")
+    if not data.is_floating_point():
+        raise _C.DTypeError(f"segment_reduce(): data is of floats, not {data.dtype}")
+    lengths = offsets.diff(dim=-1) if lengths is None else lengths
+    axis = axis + data.ndim if axis < 0 else axis
+    if axis != lengths.ndim - 1 or tuple(lengths.shape[:-1]) != tuple(data.shape[:axis]):
+        raise _C.ShapeError(f"segment_reduce(): Expected axis to be the last dimension of lengths but got {axis}, of lengths {tuple(lengths.shape)} for data {tuple(data.shape)}")
+    if lengths.is_floating_point() or (not unsafe and bool((lengths < 0).any())):
+        raise _C.InvalidError("lengths contains negative value!" if not lengths.is_floating_point() else f"segment_reduce(): lengths are whole numbers, not {lengths.dtype}")
+    if bool((lengths.sum(-1) != data.shape[axis]).any()):
+        raise _C.InvalidError(f"segment_reduce(): Expected all rows of lengths along axis to sum to {data.shape[axis]}, the size of data there")
+    counts, rows = lengths.reshape(-1), data.flatten(0, axis)
+    place = td.arange(counts.shape[0], device=data.device).repeat_interleave(counts)
+    start = _STARTS[reduce] if initial is None else initial
+    out = td.full((counts.shape[0], *rows.shape[1:]), start, dtype=data.dtype, device=data.device)
+    if reduce in ("sum", "mean"):
+        out = out.index_add(0, place, rows)
+    else:
+        out = out.index_reduce(0, place, rows, {"max": "amax", "min": "amin"}.get(reduce, reduce))
+    if reduce == "mean":
+        many = counts.to(data.dtype).reshape(-1, *(1,) * (rows.ndim - 1))
+        out = out / (many if initial is None else many.clamp(min=1))
+    return out.reshape((*lengths.shape, *rows.shape[1:]))
