@@ -163,6 +163,7 @@ def test_reductions_of_segments():
         assert td.segment_reduce(w, reduce, lengths=td.tensor([2, 0, 4])).tolist() == td.segment_reduce(w, reduce, offsets=td.tensor([0, 2, 2, 6])).tolist() == rows
         assert td.segment_reduce(w, reduce, lengths=td.tensor([[1, 1]] * 6), axis=1).tolist() == w.tolist()
     assert td.segment_reduce(w, "mean", lengths=td.tensor([2, 0, 4]), initial=5).tolist() == [[3.5, 4.5], [5, 5], [8.25, 9.25]]
+    assert td.segment_reduce(w, "sum", lengths=td.tensor([2, 3]), unsafe=True).tolist() == [[2, 4], [18, 21]]
     x = td.tensor([1.0, 3.0, 3.0, 2.0], requires_grad=True)
     for reduce, wanted in (("sum", [1, 1, 1, 2]), ("max", [0, 0.5, 0.5, 2]), ("min", [1, 0, 0, 2]), ("prod", [9, 3, 3, 2])):
         out = td.segment_reduce(x, reduce, lengths=td.tensor([3, 1]))

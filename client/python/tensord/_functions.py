@@ -460,7 +460,10 @@ def segment_reduce(data: Tensor, reduce: str, *, lengths: Any = None, indices: A
         raise _C.ShapeError(f"segment_reduce(): Expected axis to be the last dimension of lengths but got {axis}, of lengths {tuple(lengths.shape)} for data {tuple(data.shape)}")
     if lengths.is_floating_point() or (not unsafe and bool((lengths < 0).any())):
         raise _C.InvalidError("lengths contains negative value!" if not lengths.is_floating_point() else f"segment_reduce(): lengths are whole numbers, not {lengths.dtype}")
-    if bool((lengths.sum(-1) != data.shape[axis]).any()):
+    wanted = lengths.shape
+    if unsafe:  # what no segment has is one more
+        lengths = td.cat([lengths, data.shape[axis] - lengths.sum(-1, True, dtype=lengths.dtype)], -1)
+    elif bool((lengths.sum(-1) != data.shape[axis]).any()):
         raise _C.InvalidError(f"segment_reduce(): Expected all rows of lengths along axis to sum to {data.shape[axis]}, the size of data there")
     counts, rows = lengths.reshape(-1), data.flatten(0, axis)
     place = td.arange(counts.shape[0], device=data.device).repeat_interleave(counts)
@@ -473,4 +476,4 @@ def segment_reduce(data: Tensor, reduce: str, *, lengths: Any = None, indices: A
     if reduce == "mean":
         many = counts.to(data.dtype).reshape(-1, *(1,) * (rows.ndim - 1))
         out = out / (many if initial is None else many.clamp(min=1))
-    return out.reshape((*lengths.shape, *rows.shape[1:]))
+    return out.reshape((*lengths.shape, *rows.shape[1:])).narrow(axis, 0, wanted[-1])
