@@ -6,7 +6,6 @@ of tensord/_more.py.
 """
 
 import ast
-import dataclasses
 import keyword
 import re
 import tomllib
@@ -156,16 +155,6 @@ def _kind(f, kind):
         f.method = kind == "method" or (kind == "both" and tensor_first) or (kind is None and tensor_first)
 
 
-def _of_tensors(op, surface):
-    """The signature of an op as Python has it: PyTorch takes tensors where some ops take numbers too."""
-    lists = surface.get("tensors", {})
-    strict = ("x", "y") if op.name in lists.get("both", ()) else ("x",) if op.name in lists.get("x", ()) else ()
-    if not strict:
-        return op.sig
-    new = {a.name: dataclasses.replace(a, kind="TENSOR", type="T") if a.name in strict else a for a in op.sig.args}
-    return dataclasses.replace(op.sig, args=tuple(new[a.name] for a in op.sig.args), params=tuple(new[a.name] for a in op.sig.params))
-
-
 def _make(name, sig, doc, surface, **more):
     f = Function(name, sig, doc, **more)
     f.names = _names(sig, surface)
@@ -183,7 +172,7 @@ def _block(name, block, table, surface):
     if not op and not {"call", "code", "py"} & set(block):
         raise model.TableError([f"{SURFACE.name}: function {name}: nothing says how it is run (op, call, code or py)"])
     try:
-        sig = _of_tensors(op, surface) if op else signature.parse(block.get("sig", "(input:T) -> T") if "params" in block else block["sig"])
+        sig = op.sig if op else signature.parse(block.get("sig", "(input:T) -> T") if "params" in block else block["sig"])
     except (KeyError, signature.SignatureError) as e:
         raise model.TableError([f"{SURFACE.name}: function {name}: sig: {e}"]) from None
     doc = block.get("doc") or (op.doc if op else None)
@@ -238,10 +227,9 @@ def load(table):
     text = SURFACE.read_text()
     surface, lines = tomllib.loads(text), _lines(text)
     blocks = surface["function"]
-    for list_of in ("hidden", *surface["tensors"]):
-        missing = [n for n in (surface.get(list_of) or surface["tensors"][list_of]) if not table.op(n)]
-        if missing:
-            raise model.TableError([f"{SURFACE.name}: {list_of} op '{missing[0]}' is not in the table"])
+    missing = [n for n in surface["hidden"] if not table.op(n)]
+    if missing:
+        raise model.TableError([f"{SURFACE.name}: hidden op '{missing[0]}' is not in the table"])
     public, raw = [], []
     for op in table.ops:
         shown = op.name not in surface["hidden"] and op.name not in blocks
@@ -250,10 +238,6 @@ def load(table):
         f.where = op.where()
         _kind(f, None)
         raw.append(f)
-        if shown and (sig := _of_tensors(op, surface)) is not op.sig:  # tensord.ops has the op itself
-            raw[-1].symbol = f"op_{op.name}"
-            f = _make(op.name, sig, op.doc, surface, op=op, symbol=f"fn_{op.name}", where=op.where())
-            _kind(f, None)
         if shown:
             public.append(f)
     for name, block in blocks.items():

@@ -356,10 +356,7 @@ def sum_to_size(self, *size):
 
 def nextafter(input, other):
     halves = (_C.float16, _C.bfloat16)
-    for each, name in (input, "input"), (other, "other"):
-        if not _C.is_tensor(each):
-            raise _C.DTypeError(f"nextafter(): argument '{name}' must be Tensor, not {type(each).__name__}")
-    if not (input.dtype is other.dtype and input.dtype in halves):
+    if not (_C.is_tensor(input) and _C.is_tensor(other) and input.dtype is other.dtype and input.dtype in halves):
         return ops.nextafter(input, other)
     # Halves are computed as floats, whose next number is theirs again: here as integers, which follow each other as numbers of one sign do.
     x, y = _more.broadcast_tensors(input.detach(), other.detach())

@@ -179,8 +179,6 @@ def div(input, other, rounding_mode=None):
 def clamp(input, min: Any = None, max: Any = None):
     if min is None and max is None:
         raise _C.InvalidError("clamp(): at least one of 'min' or 'max' must not be None")
-    if not _tensor(input):
-        raise _C.DTypeError(f"clamp(): argument 'input' must be Tensor, not {type(input).__name__}")
     if _tensor(min):
         input, min = _C.maximum(input, min), None
     if _tensor(max):
