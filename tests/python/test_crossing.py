@@ -31,7 +31,7 @@ def put(rng, q):
 def get(rng, q):
     try:
         n, note, kept = q.get(timeout=rng.choice((0, 0.01, 0.2)))
-    except td.QueueEmpty:
+    except (td.QueueEmpty, td.Closed):  # or everybody else has just left
         return
     assert len(note) == n and note == bytes([n % 251]) * n
     assert all(x[-1].item() == n for x in kept)
