@@ -87,6 +87,13 @@ static td_array *own(freezing *z, uint32_t k)
     return z->copies[k];
 }
 
+/* What the setup gave. The program has a copy, which nobody was told the address of: so the daemon knows who writes it,
+ * nobody, and may keep it as its kernels want it. */
+static td_array *made(const freezing *z, uint32_t nr)
+{
+    return td_at_copy(NULL, z->made.kind == TD_VALUE_ARRAY ? z->made.array : z->made.items[nr].array, TD_DTYPE_NONE);
+}
+
 static td_program *give(freezing *z, td_ir *ir, const uint32_t *from)
 {
     td_array **at = calloc(ir->ncaptures + 1u, sizeof(td_array *));
@@ -94,12 +101,13 @@ static td_program *give(freezing *z, td_ir *ir, const uint32_t *from)
     if (!at) td_raise(TD_E_SYSTEM, "program_freeze", "no memory for %u tensors", ir->ncaptures);
     for (uint32_t k = 0; k < ir->ncaptures && good; k++) {
         uint32_t nr = from[k] & ~TD_FROZEN_MADE;
-        if (!(from[k] & TD_FROZEN_MADE)) at[k] = own(z, nr);
-        else at[k] = z->made.kind == TD_VALUE_ARRAY ? z->made.array : z->made.items[nr].array;
+        at[k] = from[k] & TD_FROZEN_MADE ? made(z, nr) : own(z, nr);
         good = at[k] != NULL;
     }
     td_list captured = td_arrays_of((int)ir->ncaptures, at);
     td_program *p = good ? td_program_give(z->from->client, td_ir_ref(ir), captured, "program_freeze") : NULL;
+    for (uint32_t k = 0; at && k < ir->ncaptures; k++)
+        if (from[k] & TD_FROZEN_MADE) td_release(at[k]);
     free(at);
     return p;
 }

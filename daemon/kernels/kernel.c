@@ -47,7 +47,9 @@ int td_kernel_run(td_plan_fn plan, td_kcall *k, td_error *e)
     k->scratch_bytes = k->work_bytes = 0;
     k->cost_ns = 0;
     k->replan = NULL;
+    k->packing.in = 0;
     k->work = NULL;
+    k->pack = NULL;
     atomic_store_explicit(&k->failed, 0, memory_order_relaxed);
     int code = plan(k, e);
     if (code) return code;

@@ -16,6 +16,7 @@
 
 #define TD_MAX_PHASES 6
 #define TD_KSTATE_BYTES 896
+#define TD_KPACK_KEY 24 /* words */
 
 typedef struct td_karg {
     void *data;          /* address of element 0, on the device (the descriptor's offset is already in it); of a number that of
@@ -42,6 +43,22 @@ typedef struct td_phase {
     int64_t chunks;
 } td_phase;
 
+/* What the first phase makes of one input, which could be kept for the next call: the input laid out anew. It is that
+ * phase's chunks from `from` on, each of which says td_kpack_made at its end, and lies in `bytes` of work memory that
+ * nothing else is in, unless the call is given a pack. */
+typedef struct td_kpacking {
+    uint8_t in; /* 1 + the input's number; 0: there is nothing of this kind */
+    int64_t from;
+    size_t bytes, at; /* at: where in work memory */
+    /* What beside the input's bytes and descriptor decides how they are laid out: so many words, written to key. */
+    int (*key)(const td_kcall *k, int64_t key[TD_KPACK_KEY]);
+} td_kpacking;
+
+typedef struct td_kpack {
+    void *memory;
+    _Atomic int64_t made; /* chunks that have written their part */
+} td_kpack;
+
 struct td_kcall {
     /* given */
     const td_op *op;
@@ -63,13 +80,43 @@ struct td_kcall {
      * state_bytes of `state`, write the addresses of in[] and out[] into it. NULL: such a call is planned anew. */
     td_replan_fn replan;
     size_t state_bytes;
+    td_kpacking packing;
     _Alignas(16) unsigned char state[TD_KSTATE_BYTES]; /* the plan's own notes for its chunks */
     /* given between plan and run */
     void *work;
+    td_kpack *pack; /* where what `packing` says is, or is made; NULL: in `work` */
     /* result: the first failure of any chunk */
     _Atomic int failed;
     td_error error;
 };
+
+/* Where chunks find what is packed, and put it. */
+static inline void *td_kpack_at(const td_kcall *k)
+{
+    return k->pack ? k->pack->memory : (char *)k->work + k->packing.at;
+}
+static inline void td_kpack_made(const td_kcall *k)
+{
+    if (k->pack) atomic_fetch_add_explicit(&k->pack->made, 1, memory_order_release);
+}
+
+/* Have all chunks said so? */
+static inline bool td_kpack_is_whole(const td_kcall *k)
+{
+    return k->nphases &&
+           atomic_load_explicit(&k->pack->made, memory_order_acquire) == k->phase[0].chunks - k->packing.from;
+}
+/* The pack is there: what is left of the first phase. */
+static inline void td_kpack_leave_out(td_kcall *k)
+{
+    if (k->packing.from) {
+        k->phase[0].chunks = k->packing.from;
+        return;
+    }
+    k->nphases--;
+    for (int i = 0; i < k->nphases; i++) k->phase[i] = k->phase[i + 1];
+    if (k->clean_phases) k->clean_phases--;
+}
 
 /* Returns 0, or TD_E_UNSUPPORTED for a dtype or layout it does not take (named in `e`). k's "given" part is set, the rest is zero
  * but for `state`, which is uninitialised. */

@@ -28,6 +28,7 @@ typedef struct td_group_plan {
     uint8_t nphases;
     td_phase phase[TD_MAX_PHASES];
     td_replan_fn replan;
+    td_kpacking packing;
     size_t state_bytes;
     unsigned char *state;
 } td_group_plan;

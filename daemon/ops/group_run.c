@@ -67,6 +67,8 @@ static void set_up(const td_group_part *p, const td_group_plan *plan, bench *b, 
     k->seed = k->counter = 0;
     k->nphases = plan->nphases;
     k->work = work;
+    k->packing = plan->packing;
+    k->pack = NULL;
     for (int i = 0; i < plan->nphases; i++) k->phase[i] = plan->phase[i];
     memcpy(k->state, plan->state, plan->state_bytes);
 }
@@ -179,7 +181,9 @@ void td_group_set_kernel(td_kcall *k, const td_group *g)
     k->cost_ns = g->cost_ns;
     k->seed = k->counter = 0;
     k->replan = NULL;
+    k->packing.in = 0;
     k->work = NULL;
+    k->pack = NULL;
     if (!g->tiles) return;
     k->phase[0] = (td_phase){run_tiles, (g->tiles + g->tiles_a_chunk - 1) / g->tiles_a_chunk};
     k->scratch_bytes += g->arena + LINE;

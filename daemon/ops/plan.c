@@ -24,6 +24,8 @@ static void give(td_kcall *k, const td_call *c)
     k->cost_ns = 0;
     k->lasting = false;
     k->replan = NULL;
+    k->packing.in = 0;
+    k->pack = NULL;
     k->seed = c->who->seed;
     k->counter = c->who->counter;
     k->work = NULL;

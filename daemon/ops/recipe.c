@@ -89,6 +89,7 @@ static void make_plan(td_recipe *r, const td_kcall *k)
     r->light = td_prep_light(k);
     r->cost_ns = k->cost_ns;
     r->lasting = k->lasting;
+    r->packing = k->packing;
     r->state_bytes = k->state_bytes > STATE ? k->state_bytes : STATE;
     memcpy(r->state, k->state, r->state_bytes);
 }
@@ -145,7 +146,9 @@ static void replan(const td_recipe *r, td_kcall *k)
     k->lasting = r->lasting;
     k->replan = r->replan;
     k->state_bytes = r->state_bytes;
+    k->packing = r->packing;
     k->work = NULL;
+    k->pack = NULL;
     if (r->state_bytes == STATE) memcpy(k->state, r->state, STATE); /* a size that is known: moves in a row, no call */
     else memcpy(k->state, r->state, r->state_bytes);
     r->replan(k);

@@ -1,11 +1,26 @@
 /* The service's life, and the accounts of users. */
 #include "daemon/service/service.h"
+#include "daemon/ops/packs.h"
 #include "proto/device.h"
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
-enum { KEEP_PART = 16, KEEP_MOST = 64 << 20 }; /* of the memory, warm for kernels to work with */
+enum { KEEP_PART = 16, KEEP_MOST = 64 << 20 };   /* of the memory, warm for kernels to work with */
+enum { PACKS_PART = 8, PACKS_MOST = 512 << 20 }; /* as much as this part of it, beside it, for packs of weights */
+
+static uint64_t part_of(uint64_t memory, uint64_t part, uint64_t most)
+{
+    return memory / part < most ? memory / part : most;
+}
+
+/* TENSORD_PACKS=0 in the environment: none. */
+static uint64_t room_for_packs(uint64_t memory)
+{
+    const char *wish = getenv("TENSORD_PACKS");
+    return wish && !strcmp(wish, "0") ? 0 : part_of(memory, PACKS_PART, PACKS_MOST);
+}
 
 /* Sessions come and go; a user's account stays as long as anything is charged to it. */
 struct td_uid {
@@ -35,8 +50,8 @@ int td_service_init(td_service *s, const td_service_options *o, td_error *e)
     snprintf(s->account->name, sizeof s->account->name, "tensord");
     int rc = td_heap_new(&s->heap, &s->budget, TD_SEGMENT_SERVICE, 0, e);
     if (!rc) {
-        uint64_t part = o->memory / KEEP_PART;
-        td_sched_options so = {.keep_bytes = part < KEEP_MOST ? part : KEEP_MOST,
+        td_packs_set_room(room_for_packs(o->memory));
+        td_sched_options so = {.keep_bytes = part_of(o->memory, KEEP_PART, KEEP_MOST),
                                .workers = o->workers,
                                .inline_ns = TD_INLINE_NS,
                                .wake = o->wake,
@@ -69,6 +84,7 @@ void td_service_deinit(td_service *s)
     if (s->heap) td_heap_free(s->heap);
     td_budget_deinit(&s->budget);
     td_laps_free(s->laps);
+    td_packs_set_room(0);
     td_recipes_forget();
     td_calls_forget_dead();
     td_tensors_forget_dead();

@@ -139,6 +139,7 @@ static int step_put(td_session *s, const td_record *r, td_error *e)
         td_heap_release(s->heap, &extent);
         return rc;
     }
+    td_storage_mapped(st); /* whoever had the lease still has it mapped */
     rc = bind_tensor(s, r, st, &d, e);
     td_storage_unref(st);
     return rc;

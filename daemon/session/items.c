@@ -392,7 +392,7 @@ static uint8_t *put_head(td_long_reply *r, unsigned field, size_t n)
 }
 
 /* The first whose segment the client lacks: one descriptor a frame, and the client asks again for another. */
-static void locate(td_session *s, getting *g, const td_storage *st, Td__Wire__Address *a)
+static void locate(td_session *s, getting *g, td_storage *st, Td__Wire__Address *a)
 {
     if (!td_session_locate(s, st, a) || g->brings) return;
     a->descriptor = true;

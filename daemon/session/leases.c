@@ -195,7 +195,7 @@ void td_session_leases_changed(td_sessions *all)
 
 /* ---- calls */
 
-static void reply_lease(td_session *s, uint64_t serial, const td_storage *st, uint32_t lease)
+static void reply_lease(td_session *s, uint64_t serial, td_storage *st, uint32_t lease)
 {
     Td__Wire__Reply r;
     td__wire__reply__init(&r);

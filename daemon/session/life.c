@@ -2,6 +2,7 @@
  *
  * What a session holds is charged to its account from the first moment and goes with it. After the end, tasks that
  * still run keep the struct until they are done, and nothing else does. */
+#include "daemon/ops/packs.h"
 #include "daemon/session/state.h"
 #include "daemon/tensor/device.h"
 #include "proto/text.h"
@@ -50,6 +51,7 @@ static const td_cause *untold(td_issuer *who, const td_storage *st)
 
 static void submit(td_issuer *who, td_call *c)
 {
+    if (c->k.packing.in) td_packs_give(c);
     td_sched_submit(who->scheduler, c);
 }
 

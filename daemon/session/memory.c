@@ -498,7 +498,7 @@ void td_segment_leaving(const td_segment *g, void *sessions)
     }
 }
 
-bool td_session_locate(td_session *s, const td_storage *st, Td__Wire__Address *a)
+bool td_session_locate(td_session *s, td_storage *st, Td__Wire__Address *a)
 {
     td_segment *g = st->extent.segment;
     td__wire__address__init(a);
@@ -511,6 +511,7 @@ bool td_session_locate(td_session *s, const td_storage *st, Td__Wire__Address *a
     bool own = td_extent_heap(&st->extent) == s->heap;
     a->writable = g->kind == TD_SEGMENT_SESSION && (own || st->flags & TD_SF_LENT);
     if (own && a->writable) s->mapped = true;
+    if (a->writable) td_storage_mapped(st);
     return !was_sent(s, g, a->writable);
 }
 
@@ -520,7 +521,7 @@ int td_session_descriptor(td_session *s, const td_storage *st, bool writable)
     return was_sent(s, g, writable) ? -1 : send_descriptor(s, g, writable);
 }
 
-void td_session_address(td_session *s, const td_storage *st, Td__Wire__Address *a, int *fd)
+void td_session_address(td_session *s, td_storage *st, Td__Wire__Address *a, int *fd)
 {
     if (!td_session_locate(s, st, a) || *fd >= 0)
         return; /* one descriptor a frame: the client asks again for another */

@@ -478,10 +478,10 @@ static inline void td_activity_behind(td_session *s, const td_wait_kind *kind, c
 }
 /* Where a storage lies, as this client may see it. *fd is a descriptor to attach, or -1; one per call when `*fd` comes
  * in as -1 and NULL-able. */
-void td_session_address(td_session *s, const td_storage *st, Td__Wire__Address *a, int *fd);
+void td_session_address(td_session *s, td_storage *st, Td__Wire__Address *a, int *fd);
 /* The same in two steps, for a frame that is not written at once: where it lies (true: the client lacks the segment's
  * descriptor), and when the frame is written, that; -1: it has come meanwhile, or there is none to be had. */
-bool td_session_locate(td_session *s, const td_storage *st, Td__Wire__Address *a);
+bool td_session_locate(td_session *s, td_storage *st, Td__Wire__Address *a);
 int td_session_descriptor(td_session *s, const td_storage *st, bool writable);
 /* One more descriptor that reads a segment which the client has; -1: there is none to be had. */
 int td_session_reader(td_session *s, const td_segment *g);

@@ -3,6 +3,7 @@
  * A table is made as an activity of who asked for it, some rows at a time, already as they are sent; the sessions,
  * names and queues that it goes through may come and go meanwhile. One is made at a time. */
 #include "daemon/ops/group.h"
+#include "daemon/ops/packs.h"
 #include "daemon/session/state.h"
 #include "daemon/tensor/device.h"
 #include "proto/device.h"
@@ -232,6 +233,7 @@ static bool fill_status(table *b, td_session *s)
     key_value(b, "bytes_used", integer(v->budget.used));
     add_devices_used(b, v);
     key_value(b, "bytes_work", integer(v->budget.work));
+    key_value(b, "bytes_packed", integer(td_packs_bytes()));
     key_value(b, "bytes_warm", integer(v->budget.warm_bytes));
     key_value(b, "bytes_bookkeeping", integer(live.bytes));
     key_value(b, "segments_warm", integer(v->budget.warm_count));
@@ -245,6 +247,7 @@ static bool fill_status(table *b, td_session *s)
     key_value(b, "run_inline", integer(st.run_inline));
     key_value(b, "run_pool", integer(st.run_pool));
     key_value(b, "run_planned", integer(td_groups_ran()));
+    key_value(b, "run_packed", integer(td_packs_used()));
     key_value(b, "workers", integer(st.workers));
     key_value(b, "busy_s", real(st.busy_ns / 1e9));
     key_value(b, "frames_in", integer(v->frames_in));

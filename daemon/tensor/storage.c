@@ -110,6 +110,7 @@ void td_storage_unref(td_storage *s)
 {
     if (!s || --s->refs) return;
     assert(!s->hazards && !s->version.refs);
+    td_storage_changed(s);
     td_device_get(s->device)->free(s);
     if (s->late) td_storage_drop_late(s);
     td_cause_unref(s->poison);

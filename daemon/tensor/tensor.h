@@ -132,13 +132,19 @@ enum {                      /* td_storage.flags */
        TD_SF_SERVICE = 1,   /* in a service segment: only the daemon writes */
        TD_SF_RACY = 2,      /* declared: versions are not enforced across sessions (Hogwild) */
        TD_SF_LEASED = 4,    /* a write lease is open */
-       TD_SF_MAPPED = 8,    /* some client was told its address */
+       TD_SF_MAPPED = 8,    /* some client may write it, and nobody is told when */
        TD_SF_READONLY = 16, /* mapped for reading only: no op may write to it */
        TD_SF_IMPORTED = 32, /* a client's own memory; holds descriptors, which its account counts */
        TD_SF_LENT = 64      /* its session lets whoever has the tensor map it writable */
 };
 
 typedef struct td_late td_late;
+
+/* What the layer above has made of a storage's bytes and keeps for the next time. It goes with the next write, and with
+ * the storage. */
+typedef struct td_kept {
+    void (*drop)(struct td_kept *k);
+} td_kept;
 
 typedef struct td_storage {
     uint32_t refs;
@@ -154,6 +160,8 @@ typedef struct td_storage {
     td_cause *poison; /* its contents are not what they should be */
     td_late *late;    /* who has yet to be told that it was not written; see td_lates */
     void *hazards;    /* pending tasks, kept by sched; NULL when nothing is pending */
+    td_kept *kept;
+    uint32_t looked; /* how often the layer above would have kept something, since the last write */
 } td_storage;
 
 typedef struct td_tensor td_tensor;
@@ -287,9 +295,23 @@ static inline void *td_tensor_data(const td_tensor *t)
 {
     return t->storage->data + (uint64_t)t->desc.offset * td_dtype_size((td_dtype)t->desc.dtype);
 }
+/* Its bytes are others, or soon will be. */
+static inline void td_storage_changed(td_storage *s)
+{
+    s->looked = 0;
+    if (s->kept) s->kept->drop(s->kept);
+    s->kept = NULL;
+}
+/* From now on a client may write it at any time. */
+static inline void td_storage_mapped(td_storage *s)
+{
+    s->flags |= TD_SF_MAPPED;
+    td_storage_changed(s);
+}
 /* A write happened (or was issued): move the counter, remember who. Returns what it moved to. */
 static inline uint32_t td_tensor_bump(td_tensor *t, uint16_t op, uint32_t session, uint32_t pid)
 {
+    td_storage_changed(t->storage);
     t->version->op = op;
     t->version->session = session;
     t->version->pid = pid;

@@ -248,7 +248,9 @@ static void begin_plan(td_kcall *k)
     k->scratch_bytes = k->work_bytes = k->state_bytes = 0;
     k->cost_ns = 0;
     k->replan = NULL;
+    k->packing.in = 0;
     k->work = NULL;
+    k->pack = NULL;
     atomic_store(&k->failed, 0);
     memset(k->state, UNTOUCHED, sizeof k->state);
 }
@@ -290,6 +292,21 @@ static void check_moved(td_plan_fn plan, const td_kcall *k)
     free(other);
 }
 
+/* What a call makes of an input and could keep: made where it is told, or there already. The same bits in each way. */
+static int packs_made;
+static void give_pack(td_kcall *k, td_kpack *pack, int how)
+{
+    k->pack = pack;
+    if (how != TWO_THREADS) return;
+    int nphases = k->nphases;
+    k->nphases = 1;
+    run_phases(k, how);
+    k->nphases = (uint8_t)nphases;
+    CU_ASSERT(atomic_load(&k->failed) || td_kpack_is_whole(k));
+    td_kpack_leave_out(k);
+    packs_made++;
+}
+
 /* Plan and run a call whose "given" part is set; the code of its failure, or 0. */
 static int run_guarded(td_plan_fn plan, td_kcall *k, int how, td_error *e)
 {
@@ -299,10 +316,16 @@ static int run_guarded(td_plan_fn plan, td_kcall *k, int how, td_error *e)
     check_moved(plan, k);
     guarded work = guarded_new(k->work_bytes, 64, how == SHUFFLE);
     k->work = work.bytes ? work.at : NULL;
+    bool packs = k->packing.in && how != IN_ORDER;
+    guarded packed = guarded_new(packs ? k->packing.bytes : 0, 64, false);
+    td_kpack pack = {.memory = packed.at};
+    if (packs) give_pack(k, &pack, how);
     run_phases(k, how);
-    CU_ASSERT(guarded_intact(&work));
+    CU_ASSERT(guarded_intact(&work) && guarded_intact(&packed));
     guarded_free(&work);
+    guarded_free(&packed);
     k->work = NULL;
+    k->pack = NULL;
     if (atomic_load(&k->failed) && e) *e = k->error;
     return atomic_load(&k->failed);
 }

@@ -529,9 +529,16 @@ static void avg_all(void)
             for (int t = TD_FLOAT16; t <= TD_FLOAT64; t++) avg_case(t, l, 3 + (int)(i % 2), pools[i], (l + t) & 1);
 }
 
+/* Every call above ran with a pack as well. */
+static void weights_were_packed(void)
+{
+    CU_ASSERT_TRUE(packs_made > 5);
+}
+
 TD_CUNIT_MAIN("kernels_conv", {"conv2d: geometries", conv_all}, {"conv2d: masks", conv_masks},
               {"conv2d: large", conv_large}, {"conv2d: each way", conv_ways},
               {"conv2d: depthwise edges", depthwise_edges}, {"conv2d: straddles", conv_straddles},
               {"conv2d: oneDNN edges", dnnl_edges}, {"conv2d: shapes that are kept", dnnl_shapes},
               {"conv2d: channels last", conv_channels_last}, {"conv2d: empty", conv_empty}, {"max_pool2d", max_all},
-              {"max_pool2d: wide", max_wide}, {"avg_pool2d", avg_all})
+              {"max_pool2d: wide", max_wide}, {"avg_pool2d", avg_all},
+              {"weights were packed once, too", weights_were_packed})

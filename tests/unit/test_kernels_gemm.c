@@ -519,9 +519,16 @@ static void dot_all(void)
         }
 }
 
+/* Every call above ran with a pack as well. */
+static void panels_were_packed(void)
+{
+    CU_ASSERT_TRUE(packs_made > 5);
+}
+
 TD_CUNIT_MAIN("kernels_gemm", {"mm: straddles", mm_straddles}, {"mm: vectors", vectors},
               {"plain products", plain_products}, {"mm: dtypes and layouts", mm_all}, {"mm: large", mm_large},
               {"mm: sizes of 0", mm_zero}, {"mm: expanded operand", expanded}, {"bmm", bmm_all}, {"addmm", addmm_all},
               {"linear", linear_all}, {"packed", packed}, {"packed: beta 0", packed_beta_0},
               {"packed: batches, rows of several dimensions", packed_others},
-              {"packed: one sum on every set", packed_bits}, {"mv", mv_all}, {"dot", dot_all})
+              {"packed: one sum on every set", packed_bits}, {"mv", mv_all}, {"dot", dot_all},
+              {"panels were packed once, too", panels_were_packed})

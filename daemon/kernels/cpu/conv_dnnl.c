@@ -6,10 +6,10 @@
 #include "daemon/kernels/cpu/plan.h"
 
 typedef struct dnnl_state {
-    td_conv c;                      /* first: the sum of weight gradients looks for it here */
-    td_dnnl_key image, weights;     /* forward or data of one image; weight gradient of one tile */
-    int64_t parts, images;          /* parts of the output channels; images of a chunk */
-    size_t packed_at, packed_bytes; /* work memory: the packed weights, of one part */
+    td_conv c;                  /* first: the sum of weight gradients looks for it here */
+    td_dnnl_key image, weights; /* forward or data of one image; weight gradient of one tile */
+    int64_t parts, images;      /* parts of the output channels; images of a chunk */
+    size_t packed_bytes;        /* the packed weights, of one part */
 } dnnl_state;
 _Static_assert(sizeof(dnnl_state) <= TD_KSTATE_BYTES, "dnnl_state lives in a call's state");
 
@@ -75,7 +75,7 @@ static void broken(td_kcall *k)
 static void *packed_weights(const td_kcall *k, const dnnl_state *s, const td_dnnl_conv *d, int64_t part)
 {
     const td_conv *c = &s->c;
-    if (d->packed_bytes[TD_DNNL_W]) return (char *)k->work + s->packed_at + (size_t)part * s->packed_bytes;
+    if (d->packed_bytes[TD_DNNL_W]) return (char *)td_kpack_at(k) + (size_t)part * s->packed_bytes;
     return (char *)k->in[c->backward ? 2 : 1].data + part * (c->o / s->parts) * c->k * 4;
 }
 
@@ -86,6 +86,7 @@ static void weights_chunk(td_kcall *k, int64_t chunk, void *scratch)
     const td_dnnl_conv *d = td_dnnl_conv_get(&s->image);
     const char *w = (const char *)k->in[c->backward ? 2 : 1].data + chunk * (c->o / s->parts) * c->k * 4;
     if (!d || !td_dnnl_conv_reorder(d, TD_DNNL_W, w, packed_weights(k, s, d, chunk), scratch)) broken(k);
+    else td_kpack_made(k);
     td_dnnl_conv_put(d);
 }
 
@@ -126,12 +127,24 @@ static void image_chunk(td_kcall *k, int64_t chunk, void *scratch)
     td_dnnl_conv_put(d);
 }
 
+/* oneDNN chooses the layout by the whole shape. */
+static int weights_key(const td_kcall *k, int64_t key[TD_KPACK_KEY])
+{
+    const dnnl_state *s = (const dnnl_state *)k->state;
+    _Static_assert(sizeof s->image / sizeof *key < TD_KPACK_KEY, "a key holds all of a primitive's");
+    memcpy(key, &s->image, sizeof s->image);
+    key[sizeof s->image / sizeof *key] = s->parts;
+    return sizeof s->image / sizeof *key + 1;
+}
+
 static void plan_images(td_kcall *k, dnnl_state *s, const td_dnnl_conv *d)
 {
     s->images = td_max64(1, td_min64(TD_CONV_DNNL_CHUNK / td_max64(1, image_macs_m(&s->c)), s->c.n));
     s->packed_bytes = d->packed_bytes[TD_DNNL_W];
     if (s->packed_bytes) {
-        s->packed_at = td_plan_work(k, s->packed_bytes * (size_t)s->parts);
+        size_t bytes = s->packed_bytes * (size_t)s->parts;
+        k->packing = (td_kpacking){
+            .in = s->c.backward ? 3 : 2, .bytes = bytes, .at = td_plan_work(k, bytes), .key = weights_key};
         td_plan_phase(k, weights_chunk, s->parts);
     }
     td_plan_phase(k, image_chunk, td_cut(s->c.n, s->images) * s->parts);

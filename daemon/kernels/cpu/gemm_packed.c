@@ -100,13 +100,18 @@ static void pack_spread(float *to, const td_gemm *g, const td_gemm_mat *x, int64
     }
 }
 
+static float *packed(const td_kcall *k, const td_gemm_mat *x, bool is_a)
+{
+    return is_a || !k->packing.in ? (float *)((char *)k->work + x->pack_at) : td_kpack_at(k);
+}
+
 /* Panels [b, e) of all matrices of an operand; `lines` long, its strides those across and along K. */
 static void pack_panels(td_kcall *k, const td_gemm *g, const td_gemm_mat *x, bool is_a, int64_t b, int64_t e)
 {
     int width = is_a ? td_isa_now->gemm->rows : td_isa_now->gemm->cols;
     int64_t lines = is_a ? g->m : g->n, line = is_a ? x->rs : x->cs, step = is_a ? x->cs : x->rs;
     int64_t each = td_cut(lines, width), size = (int64_t)td_dtype_size(g->dtype);
-    float *to = (float *)((char *)k->work + x->pack_at) + b * panel_size(g, width);
+    float *to = packed(k, x, is_a) + b * panel_size(g, width);
     int64_t done = 0;
     while (b < e && each) { /* without lines there are no panels */
         int64_t i = b / each, first = b % each * width, whole = td_min64(e - b, (lines - first) / width);
@@ -140,6 +145,7 @@ static void pack_chunk(td_kcall *k, int64_t chunk, void *scratch)
     td_cut_range(all_panels(g, x, is_a), is_a ? g->pack_rows_a : g->pack_rows_b,
                  is_a ? chunk : chunk - g->pack_chunks_a, &b, &e);
     pack_panels(k, g, x, is_a, b, e);
+    if (!is_a && k->packing.in) td_kpack_made(k);
 }
 
 /* ---- blocks of C */
@@ -204,15 +210,14 @@ static void block_chunk(td_kcall *k, int64_t chunk, void *scratch)
     int64_t size = (int64_t)td_dtype_size(g->dtype);
     char *out = (char *)g->c + ((i * g->m + r0) * g->n + c0) * size;
     int64_t ia = g->a.bs == 0 ? 0 : i, ib = g->b.bs == 0 ? 0 : i;
-    block t = {
-        .a = (const float *)((char *)k->work + g->a.pack_at) + (ia * td_cut(g->m, u->rows) * u->rows + r0) * g->k,
-        .b = (const float *)((char *)k->work + g->b.pack_at) + (ib * td_cut(g->n, u->cols) * u->cols + c0) * g->k,
-        .c = direct ? (float *)(void *)out : scratch,
-        .rows = r1 - r0,
-        .cols = c1 - c0,
-        .ldc = direct ? g->n : c1 - c0,
-        .alpha = td_gemm_scalar(g->alpha),
-        .beta = g->has_d ? td_gemm_scalar(g->beta) : 0};
+    block t = {.a = packed(k, &g->a, true) + (ia * td_cut(g->m, u->rows) * u->rows + r0) * g->k,
+               .b = packed(k, &g->b, false) + (ib * td_cut(g->n, u->cols) * u->cols + c0) * g->k,
+               .c = direct ? (float *)(void *)out : scratch,
+               .rows = r1 - r0,
+               .cols = c1 - c0,
+               .ldc = direct ? g->n : c1 - c0,
+               .alpha = td_gemm_scalar(g->alpha),
+               .beta = g->has_d ? td_gemm_scalar(g->beta) : 0};
     if (g->has_d) td_gemm_load_d(g, t.c, t.ldc, i, r0, t.rows, c0, t.cols);
     run_block(k, g, &t);
     for (int64_t r = 0; !direct && r < t.rows; r++)
@@ -244,11 +249,23 @@ static void cut(td_gemm *g)
     g->group = td_max64(1, TD_PACKED_GROUP / (rows * g->k * (int64_t)sizeof(float)));
 }
 
+/* Of B's panels. */
+static int panels_key(const td_kcall *k, int64_t key[TD_KPACK_KEY])
+{
+    const td_gemm *g = (const td_gemm *)k->state;
+    const int64_t all[] = {g->dtype, g->n, g->k, g->b.rs, g->b.cs, g->b.bs, matrices(g, &g->b), g->pack_rows_b};
+    memcpy(key, all, sizeof all);
+    return sizeof all / sizeof *all;
+}
+
 void td_gemm_plan_packed(td_kcall *k, td_gemm *g)
 {
     cut(g);
     g->pack_chunks_a = plan_pack(k, g, &g->a, true, &g->pack_rows_a);
     int64_t pack_b = plan_pack(k, g, &g->b, false, &g->pack_rows_b);
+    size_t bytes = k->work_bytes - g->b.pack_at;
+    if (g->in_b && !g->b.rows && !k->nphases)
+        k->packing = (td_kpacking){g->in_b, g->pack_chunks_a, bytes, g->b.pack_at, panels_key};
     td_plan_phase(k, pack_chunk, g->pack_chunks_a + pack_b);
     td_plan_phase(k, block_chunk, g->batch * g->tiles_m * g->tiles_n);
     if (g->acc != g->dtype) k->scratch_bytes = (size_t)(g->tile_m * g->tile_n) * sizeof(float);

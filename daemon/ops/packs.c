@@ -1,0 +1,217 @@
+/* See packs.h. All of it belongs to the loop thread but the memory, which the workers of one call write, and those of
+ * later ones read.
+ *
+ * Invariant: a pack on a storage's list is also among all of the loop's, which are in the order of their last use. It
+ * has one reference for being there and one for each call that has it. */
+#include "daemon/ops/packs.h"
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    STEADY = 2,       /* uses before the one that makes a pack */
+    LEAST = 16 << 10, /* bytes: less is packed in no time */
+    MOST_OF_ONE = 4   /* packs of a storage */
+};
+
+typedef struct pack {
+    td_kpack k;
+    uint32_t refs;
+    bool ready, making;
+    uint64_t bytes;
+    struct pack *next;          /* of the same storage */
+    struct pack *older, *newer; /* of all */
+    struct packs *of;           /* NULL: it is not kept any more */
+    uint16_t op;
+    td_desc desc;
+    int words;
+    int64_t key[TD_KPACK_KEY];
+} pack;
+
+/* Of a storage. */
+typedef struct packs {
+    td_kept kept; /* first */
+    td_storage *storage;
+    pack *first;
+    int count;
+} packs;
+
+static _Thread_local struct {
+    pack *oldest, *newest;
+    uint64_t bytes, room, used;
+} all;
+
+static void unref(pack *p)
+{
+    if (--p->refs) return;
+    free(p->k.memory);
+    free(p);
+}
+
+static void unlink_use(pack *p)
+{
+    *(p->older ? &p->older->newer : &all.oldest) = p->newer;
+    *(p->newer ? &p->newer->older : &all.newest) = p->older;
+}
+
+static void link_use(pack *p)
+{
+    p->older = all.newest, p->newer = NULL;
+    *(all.newest ? &all.newest->newer : &all.oldest) = p;
+    all.newest = p;
+}
+
+/* Off the list of the loop, and of its storage if that is not about to drop it itself. */
+static void let_go(pack *p)
+{
+    unlink_use(p);
+    all.bytes -= p->bytes;
+    p->of->count--;
+    p->of = NULL;
+    unref(p);
+}
+
+static void drop_all(td_kept *k)
+{
+    packs *s = (packs *)(void *)k;
+    for (pack *p = s->first, *next; p; p = next) {
+        next = p->next;
+        let_go(p);
+    }
+    free(s);
+}
+
+static void forget(pack *p)
+{
+    packs *s = p->of;
+    for (pack **at = &s->first; *at; at = &(*at)->next)
+        if (*at == p) {
+            *at = p->next;
+            break;
+        }
+    let_go(p);
+    if (s->first) return;
+    s->storage->kept = NULL;
+    free(s);
+}
+
+/* Room for so many more bytes, by forgetting those that were not used for longest. */
+static bool make_room(uint64_t bytes)
+{
+    if (bytes > all.room / 2) return false;
+    while (all.oldest && all.bytes + bytes > all.room) forget(all.oldest);
+    return all.bytes + bytes <= all.room;
+}
+
+/* ---- */
+
+static bool is_same(const pack *p, const td_call *c, const td_desc *d, int words, const int64_t *key)
+{
+    return p->op == c->op->id && p->words == words && !memcmp(p->key, key, (size_t)words * sizeof *key) &&
+           td_desc_equal(&p->desc, d);
+}
+
+static pack *find(const packs *s, const td_call *c, const td_desc *d, int words, const int64_t *key)
+{
+    for (pack *p = s ? s->first : NULL; p; p = p->next)
+        if (is_same(p, c, d, words, key)) return p;
+    return NULL;
+}
+
+static packs *list_of(td_storage *st)
+{
+    if (st->kept) return (packs *)(void *)st->kept;
+    packs *s = calloc(1, sizeof *s);
+    if (!s) return NULL;
+    s->kept.drop = drop_all;
+    s->storage = st;
+    st->kept = &s->kept;
+    return s;
+}
+
+/* Without memory, or room: NULL, and the call packs for itself. */
+static pack *make(td_storage *st, const td_call *c, const td_desc *d, int words, const int64_t *key)
+{
+    const td_kpacking *how = &c->k.packing;
+    uint64_t bytes = (how->bytes + 63) / 64 * 64;
+    if (!make_room(bytes)) return NULL;
+    packs *s = list_of(st);
+    pack *p = s && s->count < MOST_OF_ONE ? calloc(1, sizeof *p) : NULL;
+    if (p) p->k.memory = aligned_alloc(64, bytes);
+    if (!p || !p->k.memory) {
+        if (s && !s->first) st->kept = NULL, free(s);
+        free(p);
+        return NULL;
+    }
+    p->refs = 1, p->making = true, p->bytes = bytes;
+    p->op = c->op->id, p->desc = *d, p->words = words;
+    memcpy(p->key, key, (size_t)words * sizeof *key);
+    p->of = s, p->next = s->first;
+    s->first = p, s->count++;
+    all.bytes += bytes;
+    link_use(p);
+    return p;
+}
+
+static bool may_keep(const td_call *c, const td_storage *st)
+{
+    return c->k.device == TD_CPU && c->k.packing.bytes >= LEAST && !c->cast && !c->cause &&
+           !(st->flags & ~(unsigned)TD_SF_SERVICE) && !st->poison;
+}
+
+void td_packs_give(td_call *c)
+{
+    td_kcall *k = &c->k;
+    int in = k->packing.in - 1;
+    td_storage *st = in >= 0 && in < c->nin ? td_call_in_storage(c, in) : NULL;
+    if (!st || !all.room || !may_keep(c, st) || td_call_writes_input(c, in)) return;
+    int64_t key[TD_KPACK_KEY];
+    int words = k->packing.key(k, key);
+    const td_desc *d = &c->in[in].tensor->desc;
+    pack *p = find((packs *)(void *)st->kept, c, d, words, key);
+    if (p && !p->ready) return; /* it is being made */
+    if (p) {
+        unlink_use(p), link_use(p);
+        td_kpack_leave_out(k);
+        all.used++;
+    } else {
+        if (st->looked < STEADY) {
+            st->looked++;
+            return;
+        }
+        p = make(st, c, d, words, key);
+        if (!p) return;
+    }
+    p->refs++;
+    k->pack = &p->k;
+}
+
+void td_packs_take_back(td_call *c)
+{
+    td_kcall *k = &c->k;
+    if (!k->pack) return;
+    pack *p = (pack *)(void *)((char *)k->pack - offsetof(pack, k));
+    if (p->making && !p->ready) {
+        p->ready = td_kpack_is_whole(k) && !atomic_load(&k->failed);
+        p->making = false;
+        if (!p->ready && p->of) forget(p);
+    }
+    k->pack = NULL;
+    unref(p);
+}
+
+void td_packs_set_room(uint64_t bytes)
+{
+    all.room = bytes;
+    while (all.oldest && all.bytes > all.room) forget(all.oldest);
+}
+
+uint64_t td_packs_bytes(void)
+{
+    return all.bytes;
+}
+
+uint64_t td_packs_used(void)
+{
+    return all.used;
+}

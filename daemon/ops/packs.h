@@ -1,0 +1,25 @@
+/* Packs: what a kernel makes of an operand that is used again and again as it is, kept with the operand's storage.
+ *
+ * A product or a convolution lays its weights out anew in each call, which for few rows, or one picture, takes as long
+ * as the rest. A storage that was used three times without a write between is packed into memory that stays: the third
+ * call makes it, and later ones begin behind that phase. The bits are the same, since the kernel and what it reads are.
+ * Only where nobody but ops can write: not where a client has it mapped writable.
+ *
+ * A pack goes with the next write to its storage, with the storage, or when others were used since and all packs of a
+ * loop would have more than its room. */
+#ifndef TENSORD_OPS_PACKS_H
+#define TENSORD_OPS_PACKS_H
+
+#include "daemon/ops/ops.h"
+
+/* A call that is about to be run gets what is there, or makes it. */
+void td_packs_give(td_call *c);
+/* It is over. */
+void td_packs_take_back(td_call *c);
+
+/* How many bytes the packs of this thread's loop may have: 0, as it begins, none. */
+void td_packs_set_room(uint64_t bytes);
+uint64_t td_packs_bytes(void);
+uint64_t td_packs_used(void); /* calls that found what they needed */
+
+#endif
