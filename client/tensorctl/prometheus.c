@@ -10,9 +10,9 @@
 /* What only grows, until the daemon is another one. */
 static bool is_counter(const char *key)
 {
-    static const char *const counters[] = {"ops_run",   "run_inline", "run_pool", "busy_s",     "nodes_recorded",
-                                           "frames_in", "turns",      "bytes_in", "bytes_out",  "lost_pages",
-                                           "puts",      "gets",       "deaths",   "run_planned"};
+    static const char *const counters[] = {"ops_run",   "run_inline", "run_pool", "busy_s",      "nodes_recorded",
+                                           "frames_in", "turns",      "bytes_in", "bytes_out",   "lost_pages",
+                                           "puts",      "gets",       "deaths",   "run_planned", "run_packed"};
     for (size_t i = 0; i < sizeof counters / sizeof counters[0]; i++)
         if (strcmp(key, counters[i]) == 0) return true;
     return false;

@@ -4,14 +4,16 @@
  * Invariant: a pack on a storage's list is also among all of the loop's, which are in the order of their last use. It
  * has one reference for being there and one for each call that has it. */
 #include "daemon/ops/packs.h"
+#include "shm/segment.h"
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum {
-    STEADY = 2,       /* uses before the one that makes a pack */
-    LEAST = 16 << 10, /* bytes: less is packed in no time */
-    MOST_OF_ONE = 4   /* packs of a storage */
+    STEADY = 2,        /* uses before the one that makes a pack */
+    LEAST = 16 << 10,  /* bytes: less is packed in no time */
+    LARGE = 512 << 10, /* bytes that are not freed here */
+    MOST_OF_ONE = 4    /* packs of a storage */
 };
 
 typedef struct pack {
@@ -39,33 +41,36 @@ typedef struct packs {
 static _Thread_local struct {
     pack *oldest, *newest;
     uint64_t bytes, room, used;
-} all;
+    td_packs_away away;
+    void *hook_arg;
+} loop_all;
 
 static void unref(pack *p)
 {
     if (--p->refs) return;
-    free(p->k.memory);
+    if (loop_all.away && p->bytes >= LARGE) loop_all.away(loop_all.hook_arg, free, NULL, p->k.memory);
+    else free(p->k.memory);
     free(p);
 }
 
 static void unlink_use(pack *p)
 {
-    *(p->older ? &p->older->newer : &all.oldest) = p->newer;
-    *(p->newer ? &p->newer->older : &all.newest) = p->older;
+    *(p->older ? &p->older->newer : &loop_all.oldest) = p->newer;
+    *(p->newer ? &p->newer->older : &loop_all.newest) = p->older;
 }
 
 static void link_use(pack *p)
 {
-    p->older = all.newest, p->newer = NULL;
-    *(all.newest ? &all.newest->newer : &all.oldest) = p;
-    all.newest = p;
+    p->older = loop_all.newest, p->newer = NULL;
+    *(loop_all.newest ? &loop_all.newest->newer : &loop_all.oldest) = p;
+    loop_all.newest = p;
 }
 
 /* Off the list of the loop, and of its storage if that is not about to drop it itself. */
 static void let_go(pack *p)
 {
     unlink_use(p);
-    all.bytes -= p->bytes;
+    loop_all.bytes -= p->bytes;
     p->of->count--;
     p->of = NULL;
     unref(p);
@@ -98,9 +103,9 @@ static void forget(pack *p)
 /* Room for so many more bytes, by forgetting those that were not used for longest. */
 static bool make_room(uint64_t bytes)
 {
-    if (bytes > all.room / 2) return false;
-    while (all.oldest && all.bytes + bytes > all.room) forget(all.oldest);
-    return all.bytes + bytes <= all.room;
+    if (bytes > loop_all.room / 2) return false;
+    while (loop_all.oldest && loop_all.bytes + bytes > loop_all.room) forget(loop_all.oldest);
+    return loop_all.bytes + bytes <= loop_all.room;
 }
 
 /* ---- */
@@ -134,7 +139,7 @@ static pack *make(td_storage *st, const td_call *c, const td_desc *d, int words,
 {
     const td_kpacking *how = &c->k.packing;
     uint64_t bytes = (how->bytes + 63) / 64 * 64;
-    if (!make_room(bytes)) return NULL;
+    if (!make_room(bytes) || !td_system_has(bytes)) return NULL;
     packs *s = list_of(st);
     pack *p = s && s->count < MOST_OF_ONE ? calloc(1, sizeof *p) : NULL;
     if (p) p->k.memory = aligned_alloc(64, bytes);
@@ -148,7 +153,7 @@ static pack *make(td_storage *st, const td_call *c, const td_desc *d, int words,
     memcpy(p->key, key, (size_t)words * sizeof *key);
     p->of = s, p->next = s->first;
     s->first = p, s->count++;
-    all.bytes += bytes;
+    loop_all.bytes += bytes;
     link_use(p);
     return p;
 }
@@ -164,7 +169,7 @@ void td_packs_give(td_call *c)
     td_kcall *k = &c->k;
     int in = k->packing.in - 1;
     td_storage *st = in >= 0 && in < c->nin ? td_call_in_storage(c, in) : NULL;
-    if (!st || !all.room || !may_keep(c, st) || td_call_writes_input(c, in)) return;
+    if (!st || !loop_all.room || !may_keep(c, st) || td_call_writes_input(c, in)) return;
     int64_t key[TD_KPACK_KEY];
     int words = k->packing.key(k, key);
     const td_desc *d = &c->in[in].tensor->desc;
@@ -173,7 +178,7 @@ void td_packs_give(td_call *c)
     if (p) {
         unlink_use(p), link_use(p);
         td_kpack_leave_out(k);
-        all.used++;
+        loop_all.used++;
     } else {
         if (st->looked < STEADY) {
             st->looked++;
@@ -200,18 +205,20 @@ void td_packs_take_back(td_call *c)
     unref(p);
 }
 
-void td_packs_set_room(uint64_t bytes)
+void td_packs_set_room(uint64_t bytes, td_packs_away away, void *hook_arg)
 {
-    all.room = bytes;
-    while (all.oldest && all.bytes > all.room) forget(all.oldest);
+    loop_all.room = bytes;
+    loop_all.away = away;
+    loop_all.hook_arg = hook_arg;
+    while (loop_all.oldest && loop_all.bytes > loop_all.room) forget(loop_all.oldest);
 }
 
 uint64_t td_packs_bytes(void)
 {
-    return all.bytes;
+    return loop_all.bytes;
 }
 
 uint64_t td_packs_used(void)
 {
-    return all.used;
+    return loop_all.used;
 }

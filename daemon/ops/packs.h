@@ -17,8 +17,11 @@ void td_packs_give(td_call *c);
 /* It is over. */
 void td_packs_take_back(td_call *c);
 
-/* How many bytes the packs of this thread's loop may have: 0, as it begins, none. */
-void td_packs_set_room(uint64_t bytes);
+/* Does something that takes long beside the loop: td_service_options.background. */
+typedef void (*td_packs_away)(void *hook_arg, void (*run)(void *), void (*done)(void *), void *arg);
+/* How many bytes the packs of this thread's loop may have: 0, as it begins, none. `away` (or NULL) frees large ones, of
+ * which each MB takes 0.1 ms. */
+void td_packs_set_room(uint64_t bytes, td_packs_away away, void *hook_arg);
 uint64_t td_packs_bytes(void);
 uint64_t td_packs_used(void); /* calls that found what they needed */
 

@@ -50,7 +50,7 @@ int td_service_init(td_service *s, const td_service_options *o, td_error *e)
     snprintf(s->account->name, sizeof s->account->name, "tensord");
     int rc = td_heap_new(&s->heap, &s->budget, TD_SEGMENT_SERVICE, 0, e);
     if (!rc) {
-        td_packs_set_room(room_for_packs(o->memory));
+        td_packs_set_room(room_for_packs(o->memory), o->background, o->arg);
         td_sched_options so = {.keep_bytes = part_of(o->memory, KEEP_PART, KEEP_MOST),
                                .workers = o->workers,
                                .inline_ns = TD_INLINE_NS,
@@ -70,6 +70,7 @@ static void drop_name(const td_name *n, void *service)
 
 void td_service_deinit(td_service *s)
 {
+    td_packs_set_room(0, NULL, NULL);
     td_name_waits_drop(s);
     td_name_each(s, UINT32_MAX, drop_name, s);
     td_queues_clear(s);
@@ -84,7 +85,6 @@ void td_service_deinit(td_service *s)
     if (s->heap) td_heap_free(s->heap);
     td_budget_deinit(&s->budget);
     td_laps_free(s->laps);
-    td_packs_set_room(0);
     td_recipes_forget();
     td_calls_forget_dead();
     td_tensors_forget_dead();
