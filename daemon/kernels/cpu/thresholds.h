@@ -118,7 +118,7 @@
     T(CONV_DNNL_CHANNELS, 3, "elements", TD_CONVS_, "input channels of a group, from which oneDNN's")                  \
     T(CONV_DNNL_IMAGE, 2, "million products", TD_CONVS_, "of an image, from which oneDNN's")                           \
     T(CONV_DNNL_CHUNK, 8, "million products", TD_CONVS_, "of the images of a chunk")                                   \
-    T(CONV_DNNL_PART, 40, "million products", "conv2d", "of an image, from which output channels are cut")             \
+    T(CONV_DNNL_PART, 12, "million products", "conv2d", "of an image, from which output channels are cut")             \
     T(CONV_DNNL_PART_CHANNELS, 32, "elements", "conv2d", "a cut of output channels is a multiple of these")            \
     T(CONV_DNNL_FEW, 4, "rows", "conv2d", "fewer chunks cut output channels")                                          \
     T(CONV_DNNL_TILE, 60, "million products", "conv2d_backward", "of the images of a tile")                            \
