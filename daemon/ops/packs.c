@@ -4,6 +4,7 @@
  * Invariant: a pack on a storage's list is also among all of the loop's, which are in the order of their last use. It
  * has one reference for being there and one for each call that has it. */
 #include "daemon/ops/packs.h"
+#include "proto/clock.h"
 #include "shm/segment.h"
 #include <stddef.h>
 #include <stdlib.h>
@@ -13,14 +14,15 @@ enum {
     STEADY = 2,        /* uses before the one that makes a pack */
     LEAST = 16 << 10,  /* bytes: less is packed in no time */
     LARGE = 512 << 10, /* bytes that are not freed here */
-    MOST_OF_ONE = 4    /* packs of a storage */
+    MOST_OF_ONE = 4,   /* packs of a storage */
+    IDLE_MS = 1000     /* unused for so long, one gives way to another: what all are used in turns stays as it is */
 };
 
 typedef struct pack {
     td_kpack k;
     uint32_t refs;
     bool ready, making;
-    uint64_t bytes;
+    uint64_t bytes, used_ms;    /* used_ms: when it was last given */
     struct pack *next;          /* of the same storage */
     struct pack *older, *newer; /* of all */
     struct packs *of;           /* NULL: it is not kept any more */
@@ -100,20 +102,45 @@ static void forget(pack *p)
     free(s);
 }
 
-/* Room for so many more bytes, by forgetting those that were not used for longest. */
-static bool make_room(uint64_t bytes)
+static bool is_idle(const pack *p, uint64_t now)
 {
-    if (bytes > loop_all.room / 2) return false;
-    while (loop_all.oldest && loop_all.bytes + bytes > loop_all.room) forget(loop_all.oldest);
-    return loop_all.bytes + bytes <= loop_all.room;
+    return now - p->used_ms >= IDLE_MS;
+}
+
+/* Room for so many more bytes, by forgetting those that were not used for long. */
+static bool make_room(uint64_t bytes, uint64_t now)
+{
+    uint64_t room = loop_all.room, kept = loop_all.bytes;
+    if (bytes > room / 2) return false;
+    for (pack *p = loop_all.oldest; p && kept + bytes > room && is_idle(p, now); p = p->newer) kept -= p->bytes;
+    if (kept + bytes > room) return false;
+    while (loop_all.bytes + bytes > room) forget(loop_all.oldest);
+    return true;
+}
+
+/* And for one more of this storage. */
+static bool make_place(packs *s, uint64_t now)
+{
+    if (!s || s->count < MOST_OF_ONE) return true;
+    pack *oldest = s->first;
+    for (pack *p = s->first; p; p = p->next)
+        if (p->used_ms < oldest->used_ms) oldest = p;
+    if (!is_idle(oldest, now)) return false;
+    forget(oldest);
+    return true;
 }
 
 /* ---- */
 
+static uint64_t whole_lines(uint64_t bytes)
+{
+    return (bytes + 63) / 64 * 64;
+}
+
 static bool is_same(const pack *p, const td_call *c, const td_desc *d, int words, const int64_t *key)
 {
-    return p->op == c->op->id && p->words == words && !memcmp(p->key, key, (size_t)words * sizeof *key) &&
-           td_desc_equal(&p->desc, d);
+    return p->op == c->op->id && p->bytes == whole_lines(c->k.packing.bytes) && p->words == words &&
+           !memcmp(p->key, key, (size_t)words * sizeof *key) && td_desc_equal(&p->desc, d);
 }
 
 static pack *find(const packs *s, const td_call *c, const td_desc *d, int words, const int64_t *key)
@@ -137,18 +164,17 @@ static packs *list_of(td_storage *st)
 /* Without memory, or room: NULL, and the call packs for itself. */
 static pack *make(td_storage *st, const td_call *c, const td_desc *d, int words, const int64_t *key)
 {
-    const td_kpacking *how = &c->k.packing;
-    uint64_t bytes = (how->bytes + 63) / 64 * 64;
-    if (!make_room(bytes) || !td_system_has(bytes)) return NULL;
+    uint64_t bytes = whole_lines(c->k.packing.bytes), now = td_clock_ms();
+    if (!make_place((packs *)(void *)st->kept, now) || !make_room(bytes, now)) return NULL;
     packs *s = list_of(st);
-    pack *p = s && s->count < MOST_OF_ONE ? calloc(1, sizeof *p) : NULL;
-    if (p) p->k.memory = aligned_alloc(64, bytes);
+    pack *p = s ? calloc(1, sizeof *p) : NULL;
+    if (p && td_system_has(bytes)) p->k.memory = aligned_alloc(64, bytes);
     if (!p || !p->k.memory) {
         if (s && !s->first) st->kept = NULL, free(s);
         free(p);
         return NULL;
     }
-    p->refs = 1, p->making = true, p->bytes = bytes;
+    p->refs = 1, p->making = true, p->bytes = bytes, p->used_ms = now;
     p->op = c->op->id, p->desc = *d, p->words = words;
     memcpy(p->key, key, (size_t)words * sizeof *key);
     p->of = s, p->next = s->first;
@@ -177,6 +203,7 @@ void td_packs_give(td_call *c)
     if (p && !p->ready) return; /* it is being made */
     if (p) {
         unlink_use(p), link_use(p);
+        p->used_ms = td_clock_ms();
         td_kpack_leave_out(k);
         loop_all.used++;
     } else {

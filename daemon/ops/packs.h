@@ -5,8 +5,10 @@
  * call makes it, and later ones begin behind that phase. The bits are the same, since the kernel and what it reads are.
  * Only where nobody but ops can write: not where a client has it mapped writable.
  *
- * A pack goes with the next write to its storage, with the storage, or when others were used since and all packs of a
- * loop would have more than its room. */
+ * A pack goes with the next write to its storage, with the storage, or when it was not used for a second and another
+ * wants its place: all packs of a loop have so much room, and a storage has four (of views, or for pictures of other
+ * sizes). Whoever asks for a tensor's address could write there, so a weight that was read in place (numpy(), tolist(),
+ * saving) has none until it is copied, as freezing does. */
 #ifndef TENSORD_OPS_PACKS_H
 #define TENSORD_OPS_PACKS_H
 

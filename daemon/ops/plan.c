@@ -113,6 +113,7 @@ static void plan_nothing(td_kcall *k)
     k->scratch_bytes = k->work_bytes = 0;
     k->cost_ns = 0;
     k->lasting = false;
+    k->packing.in = 0;
     if (k->op->flags & TD_OF_DATA_SHAPE) memset(k->state, 0, sizeof(int64_t)); /* nothing was found */
 }
 

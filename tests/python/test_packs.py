@@ -1,5 +1,6 @@
 """Weights as kernels want them, kept from one call to the next: counted, the same bits, and never older than what is in the weights."""
 import gc
+import time
 
 import pytest
 import tensord as td
@@ -115,10 +116,15 @@ def test_weights_that_never_came():
     w = td.randn(1024, 1600)
     for k in range(4):
         used(product, w)
-    for _ in range(4):
-        bad = td.randn(2, 1024, 1600)[td.tensor([1, 77])][0]
+    before, slow = status("bytes_packed"), td.ones(1500, 1500)
+    for _ in range(12):
+        slow = slow @ slow * 1e-3  # so that what follows is all pending
+    bad = td.randn(2, 1024, 1600)[td.tensor([1, 77]) + (slow[0, 0] * 0).long()][0]
+    results = [product(bad) for _ in range(5)]  # the third would make a pack, and is never run
+    for y in results:
         with pytest.raises(td.OutOfRange):
-            product(bad).tolist()
+            y.tolist()
+    assert status("bytes_packed") == before
     assert used(product, w)[1] == 1
 
 
@@ -131,25 +137,44 @@ def test_frozen_programs_have_them():
     assert status("run_packed") - before == 6
 
 
+def test_a_fifth_shape_waits_until_another_is_idle():
+    w, sizes = td.randn(64, 32, 3, 3), (12, 13, 14, 15, 20)
+    def uses(s, n):
+        before = status("run_packed")
+        for _ in range(n):
+            conv(w, td.ones(1, 32, s, s)).sum().item()
+        return status("run_packed") - before
+
+    assert [uses(s, 5) for s in sizes] == [2, 4, 4, 4, 0]
+    assert [uses(s, 5) for s in sizes] == [5, 5, 5, 5, 0]
+    time.sleep(1.1)
+    assert [uses(s, 5) for s in reversed(sizes)] == [4, 5, 5, 5, 0]
+
+
 def test_there_is_room_for_some(tmp_path):
-    """With 96 MB, packs have 12: those that were used last stay."""
+    """With 96 MB, packs have 12: who came first stays as long as it is used, and is gone when it was not for a second."""
     with daemon(str(tmp_path), "--memory", "96M") as d:
         r = script("""
+            import time
             import tensord as td
             def status(key):
                 return next(r["value"] for r in td.status() if r["key"] == key)
+            def uses(w, n=5):
+                before = status("run_packed")
+                for _ in range(n): (x @ w).sum().item()
+                return status("run_packed") - before
             with td.no_grad():
                 ws = [td.randn(512, 1024) for _ in range(9)]  # 2 MB each
                 x = td.randn(400, 512)
-                for w in ws:
-                    for _ in range(5): (x @ w).sum().item()
+                first = [uses(w) for w in ws]
+                n = sum(map(bool, first))
+                assert 4 <= n <= 6 and first == [2] * n + [0] * (9 - n), first
                 assert 8e6 < status("bytes_packed") <= 12 << 20, status("bytes_packed")
-                before = status("run_packed")
-                (x @ ws[-1]).sum().item(), (x @ ws[0]).sum().item()
-                assert status("run_packed") == before + 1
-                large = td.randn(1024, 2048)
-                for _ in range(5): (td.ones(128, 1024) @ large).sum().item()  # more than half of the room
-                assert status("run_packed") == before + 1 and status("bytes_packed") <= 12 << 20
+                assert [uses(w, 1) for w in ws] == [1] * n + [0] * (9 - n)
+                time.sleep(1.1)
+                assert uses(ws[8]) == 4 and uses(ws[0], 1) == 0
+                large, x = td.randn(1024, 2048), td.ones(128, 1024)
+                assert uses(large) == 0 and status("bytes_packed") <= 12 << 20  # more than half of the room
         """, TENSORD_SOCKET=d.path)
         assert r.returncode == 0, r.stderr
 
