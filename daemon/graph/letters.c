@@ -169,7 +169,11 @@ uint32_t td_letter_large(uint32_t letter)
 
 const char *td_letters_large(uint32_t letter)
 {
-    for (size_t k = 0; letter >= 0x80 && k < sizeof large_several / sizeof *large_several; k++)
-        if (large_several[k].letter == letter) return large_several[k].text;
-    return NULL;
+    size_t n = sizeof large_several / sizeof *large_several, low = 0, high = n;
+    while (low < high) {
+        size_t mid = (low + high) / 2;
+        if (large_several[mid].letter < letter) low = mid + 1;
+        else high = mid;
+    }
+    return low < n && large_several[low].letter == letter ? large_several[low].text : NULL;
 }

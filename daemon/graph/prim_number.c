@@ -3,6 +3,7 @@
 #include "daemon/graph/prims.h"
 
 #include <complex.h>
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -248,6 +249,7 @@ static int round_digits(td_prim_call *c)
     int64_t digits = INT(1);
     char text[EXACT + 16];
     if (!isfinite(v) || size == 0 || digits > 323) return td_prim_float(c, v);
+    if (digits < -DBL_MAX_10_EXP - 1) return td_prim_float(c, copysign(0, v));
     snprintf(text, sizeof text, "%.17e", size);
     int64_t power = atoi(strchr(text, 'e') + 1), kept = power + digits; /* digits behind the first */
     if (kept >= 17) return td_prim_float(c, v);
@@ -258,7 +260,8 @@ static int round_digits(td_prim_call *c)
         snprintf(text, sizeof text, "%de%lld", up, (long long)power + 1);
     }
     double r = strtod(text, NULL);
-    return isinf(r) ? overflow(c) : td_prim_float(c, copysign(r, v));
+    if (isinf(r)) return td_fail(c->e, TD_E_INVALID, "the rounded number is too large for a float of 64 bits");
+    return td_prim_float(c, copysign(r, v));
 }
 
 /* A function of <math.h>, with the errors of Python's math: a result that is NaN though no argument was, or infinite

@@ -465,20 +465,25 @@ static int replace(td_prim_call *c)
     return finish(&j);
 }
 
+/* Of two or three bytes: U+0085, 00a0, 1680, 2000 to 200a, 2028, 2029, 202f, 205f, 3000. */
+static uint32_t wide_blank(const unsigned char *b, uint32_t n)
+{
+    if (n >= 2 && b[0] == 0xc2) return b[1] == 0x85 || b[1] == 0xa0 ? 2 : 0;
+    if (n < 3 || b[0] < 0xe1 || b[0] > 0xe3) return 0;
+    unsigned v = (unsigned)b[1] << 8 | b[2];
+    bool is = b[0] == 0xe1   ? v == 0x9a80
+              : b[0] == 0xe3 ? v == 0x8080
+                             : (v >= 0x8080 && v <= 0x808a) || v == 0x80a8 || v == 0x80a9 || v == 0x80af || v == 0x819f;
+    return is ? 3 : 0;
+}
+
 /* How many bytes a blank has that stands there; 0: it is none. */
 static uint32_t blank(text t, uint32_t k)
 {
-    static const char *const beyond[] = {"\xc2\x85", "\u00a0", "\u1680", "\u2000", "\u2001", "\u2002", "\u2003",
-                                         "\u2004",   "\u2005", "\u2006", "\u2007", "\u2008", "\u2009", "\u200a",
-                                         "\u2028",   "\u2029", "\u202f", "\u205f", "\u3000"};
     if (k >= t.n) return 0;
     char x = t.at[k];
-    if ((x & 0x80) == 0) return x == ' ' || (x >= '\t' && x <= '\r') || (x >= 0x1c && x <= 0x1f);
-    for (unsigned i = 0; i < sizeof beyond / sizeof *beyond; i++) {
-        uint32_t n = (uint32_t)strlen(beyond[i]);
-        if (n <= t.n - k && memcmp(t.at + k, beyond[i], n) == 0) return n;
-    }
-    return 0;
+    if (x & 0x80) return wide_blank((const unsigned char *)t.at + k, t.n - k);
+    return x == ' ' || (x >= '\t' && x <= '\r') || (x >= 0x1c && x <= 0x1f);
 }
 
 static int strip(td_prim_call *c, bool left, bool right)
@@ -592,17 +597,19 @@ static int split_by(td_prim_call *c)
 
 static int split_blanks(td_prim_call *c)
 {
+    enum { BYTES = 1 << 14, PART = BYTES / PARTS }; /* of a step; what a part counts as */
     text t = in_text(c, 0);
-    uint32_t k = (uint32_t)c->kept->at, left = PARTS;
-    int rc = parts_of(c);
-    while (k < t.n && !rc && left) {
-        uint32_t from = k;
-        while (k < t.n && !blank(t, k)) k++;
-        if (k > from) rc = push_part(c, t.at + from, k - from), left--;
-        for (uint32_t n; (n = blank(t, k)) != 0;) k += n;
+    uint32_t from = (uint32_t)c->kept->at, k = (uint32_t)(c->kept->at >> 32); /* where a word begins; how far that is */
+    int left = BYTES, rc = parts_of(c);
+    while (k < t.n && !rc && left > 0) {
+        for (; k < t.n && left > 0 && !blank(t, k); k++) left--;
+        if (k < t.n && !blank(t, k)) break; /* in the midst of a word */
+        if (k > from) rc = push_part(c, t.at + from, k - from), left -= PART;
+        for (uint32_t n; (n = blank(t, k)) != 0; left--) k += n;
+        from = k;
     }
     if (rc) return rc;
-    c->kept->at = k;
+    c->kept->at = (uint64_t)k << 32 | from;
     return k < t.n ? TD_EXEC_MORE : give_parts(c);
 }
 
@@ -614,13 +621,14 @@ enum { SIGMA = 0x3a3, LAST_SIGMA = 0x3c2, I_WITH_DOT = 0x130 };
 static text char_at(text t, uint32_t k)
 {
     uint32_t to = k + 1;
-    while (to < t.n && !begins(t.at[to])) to++;
+    while (to < t.n && to - k < 4 && !begins(t.at[to])) to++;
     return (text){t.at + k, to - k};
 }
 
 static bool is_cased(uint32_t letter)
 {
-    return td_letter_small(letter) != letter || td_letter_large(letter) != letter || td_letters_large(letter);
+    return letter == I_WITH_DOT || td_letter_small(letter) != letter || td_letter_large(letter) != letter ||
+           td_letters_large(letter);
 }
 
 /* What stands in words and is no letter of two cases. */
@@ -639,13 +647,14 @@ static bool ends_word(text t, uint32_t k)
     while (from && !before) {
         for (from--; from && !begins(t.at[from]);) from--;
         uint32_t letter = number_of(char_at(t, from));
+        if (is_passed_over(letter)) continue; /* soon told, and there may be many */
         before = is_cased(letter);
-        if (!before && !is_passed_over(letter)) break;
+        if (!before) break;
     }
     for (; before && to < t.n; to += char_at(t, to).n) {
         uint32_t letter = number_of(char_at(t, to));
-        if (is_cased(letter)) return false;
-        if (!is_passed_over(letter)) break;
+        if (is_passed_over(letter)) continue;
+        return !is_cased(letter);
     }
     return before;
 }
@@ -674,10 +683,18 @@ static void put_large(joined *j, text t, uint32_t k)
 static int change_case(td_prim_call *c, uint32_t (*ascii)(uint32_t), void (*put_one)(joined *, text, uint32_t))
 {
     text t = in_text(c, 0);
-    if (count_chars(t) != t.n) {
+    uint32_t from = (uint32_t)(c->kept->at >> 32); /* where the last step ended; below it its parts are counted */
+    if (from || count_chars(t) != t.n) {
+        c->kept->at = (uint32_t)c->kept->at;
         joined j = begin(c);
-        for (uint32_t k = 0; k < t.n && !j.rc; k += char_at(t, k).n) put_one(&j, t, k);
-        return finish(&j);
+        j.part = j.there;
+        while (from < t.n && !j.rc) {
+            put_one(&j, t, from);
+            if (!j.rc) from += char_at(t, from).n;
+        }
+        int rc = finish(&j);
+        if (rc == TD_EXEC_MORE) c->kept->at |= (uint64_t)from << 32;
+        return rc;
     }
     int rc = give(c, t.at, t.n);
     for (uint32_t k = 0; k < t.n && !rc; k++) c->out->box->chars[k] = (char)ascii((unsigned char)t.at[k]);

@@ -273,10 +273,18 @@ def test_letters():
     for k in range(0, len(known), 2000):
         text = " ".join(known[k:k + 2000])
         assert large(text) == text.upper() and small(text) == text.lower()
-    for text in "ΑΣ ΑΣ'Α Σ ΣΑ Α.Σ ΑΣ. ΑΣ\u0301 ςΣΣ", "Straße ŉ İstanbul ǅ ﬃ", "ÄΣß" * 9000:
+    for text in "ΑΣ ΑΣ'Α Σ ΣΑ Α.Σ ΑΣ. ΑΣ\u0301 ςΣΣ", "Straße ŉ İstanbul ǅ ﬃ", "İΣ AΣİ ﬁΣ", "ÄΣß" * 9000, "aΣ" + "\u0301" * 20000, "Σ'" * 15000:
         assert large(text) == text.upper() and small(text) == text.lower()
     title = made("def f(a: str):\n    return a.title(), a.capitalize(), a.swapcase(), a.islower(), a.isupper(), a.istitle()\n")
     for text in "élan VITAL, ñandú 2ème", "ЖУК жук", "Ünï":
         assert td.jit.script(title)(text) == title(text)
     with pytest.raises(td.Error, match="a program does not know how 'ǆ' begins a title"):
         td.jit.script(title)("ǆ")
+
+
+def test_words_of_long_texts():
+    """In steps, which end in the midst of words and between them."""
+    split = td.jit.script(made("def f(a: str):\n    return a.split()\n"))
+    rng = random.Random(5)
+    for text in "é" * 30000, "x" * 60000, " é\u2009" * 9000, "\u3000" * 20000, *("".join(rng.choice("aé \u2003\x85\u1680漢\u00a0") for _ in range(n)) for n in (1, 9, 5000, 20000)):
+        assert split(text) == text.split()
