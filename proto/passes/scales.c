@@ -5,6 +5,8 @@
  * no difference, as long as the constants have no dimension in front of the channels. */
 #include "proto/passes/layers.h"
 
+#include <math.h>
+
 typedef struct scale {
     td_folding f;
     uint32_t op;    /* TD_OP_MUL, ... */
@@ -57,12 +59,20 @@ static bool lies_along_channels(const scale *s)
     return t.rank <= from_end && (each || !needs_bias(s));
 }
 
+/* Numbers by which weights stay what they are: not 0 to divide by, none that makes them infinite, or nothing. */
+static bool is_sane(const scale *s)
+{
+    double size = s->number.kind == TD_L_INT ? fabs((double)s->number.i) : fabs(s->number.re);
+    if (s->number.kind != TD_L_INT && s->number.kind != TD_L_FLOAT) return false;
+    return size <= 1e6 && (size >= 1e-6 || (size == 0 && s->op != TD_OP_DIV));
+}
+
 static bool takes(scale *s)
 {
     td_dtype dtype = TD_DTYPE_NONE;
     if (!td_layer_is_constant(&s->f, &dtype)) return false;
     s->is_number = td_constant(s->f.ir, s->by, &s->number);
-    if (s->is_number) return (s->number.kind == TD_L_INT || s->number.kind == TD_L_FLOAT) && !needs_bias(s);
+    if (s->is_number) return is_sane(s) && !needs_bias(s);
     return td_layer_takes(&s->f, s->by, &dtype) && lies_along_channels(s);
 }
 

@@ -155,6 +155,21 @@ def test_scales_that_are_no_factors_of_channels_stay():
         assert a.shape == b.shape and a.tolist() == b.tolist()
 
 
+def test_numbers_far_out_stay():
+    class Far(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Linear(3, 4)
+
+        def forward(self, x):
+            return self.layer(x) * 1e-30 * 1e-30 * 1e30 * 1e30, self.layer(x) / 0.0, self.layer(x) * 1e39, self.layer(x) / 0, self.layer(x) * 0
+
+    net, x = Far().eval(), td.randn(5, 3)
+    frozen = td.jit.freeze(td.jit.script(net))
+    for a, b in zip(frozen(x), net(x)):
+        assert a.tolist() == b.tolist()
+
+
 def test_a_norm_and_a_scale_behind_one_layer():
     class Both(nn.Module):
         def __init__(self):

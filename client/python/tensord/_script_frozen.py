@@ -77,7 +77,7 @@ def freeze(mod, preserved_attrs=None, optimize_numerics: bool = True):
 
     Each is a copy, so that training goes on beside it, and the memory of the module that it was made of can go; tensors of several names
     are one. What is computed of constants alone is computed once, now, and batch norms behind convolutions and linear layers go into their weights,
-    as do constants that these are multiplied with, or that are added.
+    as do constants that these are multiplied with, or that are added; so what is divided by 0 may come as nan, and not as inf.
     That changes last bits: with optimize_numerics=False results are those of the module, to the bit. No gradient comes to constants; through
     them it does. Of methods forward() is left, and those that preserved_attrs names; an attribute that it names stays what it is in the module, as do
     tensors that the programs write. The module has to be in eval mode. What comes is saved, published and called as programs are."""
