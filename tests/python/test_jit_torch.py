@@ -190,7 +190,8 @@ def of_examples(op):
 NAMED = [op for op in TABLE if "aten" in op.raw and op.examples]
 TAKES_MORE = ("take_along_dim", "reflection_pad", "replication_pad", "circular_pad", "im2col", "col2im", "adaptive_avg_pool3d", "channel_shuffle")  # than PyTorch does, in the examples
 # Debian's 1.13 says that the product of a complex vector with itself is 0.
-NOT_CALLED = (*TAKES_MORE, *(("vdot", "linalg_vecdot") if torch and torch.vdot(*2 * [torch.tensor([1j])]) == 0 else ()))
+NOT_CALLED = (*TAKES_MORE, *(("logcumsumexp",) if torch and torch.__version__[:2] == "1." else ()),  # not of complex numbers yet
+              *(("vdot", "linalg_vecdot") if torch and torch.vdot(*2 * [torch.tensor([1j])]) == 0 else ()))
 
 
 @pytest.mark.filterwarnings("ignore:.* is in beta")  # says PyTorch

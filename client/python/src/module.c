@@ -129,11 +129,12 @@ td_client *tdpy_client_for(const char *name, int *timeout_ms)
     td_client *c = td_connect_for(name, *timeout_ms, &another, stop, NULL);
     int64_t left = *timeout_ms - (now_ms() - began);
     if (*timeout_ms > 0) *timeout_ms = left > 0 ? (int)left : 1; /* 0 would not wait, rather than be late */
+    c = as_set(c);
     if (tdpy.client) {
+        if (!c) PyErr_Clear();
         td_disconnect(c); /* another thread was faster */
         return tdpy.client;
     }
-    c = as_set(c);
     if (!c) return NULL;
     tdpy.client = c;
     tdpy.another = another;

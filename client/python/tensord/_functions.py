@@ -432,7 +432,7 @@ def embedding_bag(weight: Tensor, indices: Tensor, offsets: Any = None, scale_gr
     out = F.embedding_bag(indices, weight, offsets, None, 2.0, scale_grad_by_freq, ("sum", "mean", "max")[mode], sparse, per_sample_weights, include_last_offset, padding_idx)
     with td.no_grad():
         flat, bag, n = F._bags(indices, offsets, include_last_offset)
-        used = td.ones_like(flat) if padding_idx is None else (flat != padding_idx % weight.shape[0]).to(flat.dtype)
+        used = td.ones_like(flat) if padding_idx is None else (flat != padding_idx % (weight.shape[0] or 1)).to(flat.dtype)
         sizes = td.zeros(n, dtype=flat.dtype, device=flat.device).index_add(0, bag, used)
         if mode < 2:
             return out, bag, sizes, sizes

@@ -86,6 +86,8 @@ def arange(start=None, end=None, step=1, dtype=None, *, device=None, requires_gr
     dtype = dtype or _number_dtype(start, end, step)
     # as PyTorch: as many as the numbers say (of int64, as their whole parts say), in whole steps
     if isinstance(step, builtins.float) and not (dtype.is_floating_point or dtype.is_complex or dtype is _C.int64) and builtins.int(step):
+        if not math.isfinite((end - start) / step):
+            raise _C.InvalidError(f"arange(): from {start} to {end} by {step} is no number of elements")
         many = math.ceil((end - start) / step)
         start, step = builtins.int(start), builtins.int(step)
         end = start + step * builtins.max(many, -1)
