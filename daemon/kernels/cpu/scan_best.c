@@ -38,16 +38,23 @@ static inline __attribute__((always_inline)) void logarithm(double *most, double
     }
 }
 
+static double complex of_parts(double re, double im) /* CMPLX() is not everywhere */
+{
+    double complex z;
+    __real__ z = re, __imag__ z = im;
+    return z;
+}
+
 /* log(e^a + e^b), the larger real part put before the bracket; what e^-inf is multiplied by does not matter. */
 static double complex log_of_two(double complex a, double complex b)
 {
-    if (isnan(creal(a) + cimag(a) + creal(b) + cimag(b))) return CMPLX(NAN, NAN);
+    if (isnan(creal(a) + cimag(a) + creal(b) + cimag(b))) return of_parts(NAN, NAN);
     if (creal(a) < creal(b)) return log_of_two(b, a);
     if (creal(b) == -INFINITY) return a;
     if (creal(b) == INFINITY) return clog(cexp(a) + cexp(b));
     double size = exp(creal(b) - creal(a)), angle = cimag(b) - cimag(a);
     double re = size * cos(angle), im = size * sin(angle);
-    return a + CMPLX(log1p(re * (2 + re) + im * im) / 2, atan2(im, 1 + re));
+    return a + of_parts(log1p(re * (2 + re) + im * im) / 2, atan2(im, 1 + re));
 }
 
 static void logarithm_complex(double complex *sum, int64_t step, double complex *x, int64_t n, int64_t i)
