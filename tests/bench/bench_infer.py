@@ -5,27 +5,15 @@ py.infer.cnn.1   one picture of 3x112x112       py.infer.cnn.8   eight of them
 
 Both sides are scripted and frozen, begin with the same numbers, and must agree at the end; the value of each is the median round. Arguments and results are
 tensors of either side. For few pictures the weights are most of what is read: the daemon keeps them as its kernels want them."""
-import statistics
 import sys
 import time
+
+from bench_python import beside_torch, in_turns, ours, reference
 
 ROUNDS, SECONDS, GOALS = 9, 0.3, {"cnn.1": 1.0, "cnn.8": 1.0}
 
 
-def skip(why):
-    for name in GOALS:
-        print(f"skip py.infer.{name} {why}")
-    return 0
-
-
-try:
-    import torch
-except ImportError:
-    sys.exit(skip("torch is not importable"))
-try:
-    import tensord as td
-except ImportError:
-    sys.exit(skip("the package tensord is not on PYTHONPATH"))
+torch, td = beside_torch([f"py.infer.{name}" for name in GOALS])
 
 
 def network(t):
@@ -49,35 +37,29 @@ def network(t):
                          nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(512, 1000)).eval()
 
 
-def measure(name, ours, theirs):
+def measure(name, frozen, other):
     given = torch.randn(int(name.split(".")[1]), 3, 112, 112)
     x = td.from_numpy(given.numpy())
-    sides = {"ours": lambda: ours(x).numpy(), "reference": lambda: theirs(given).numpy()}
+    sides = [lambda: frozen(x).numpy(), lambda: other(given).numpy()]
     for _ in range(4):
-        results = [f() for f in sides.values()]
+        results = [f() for f in sides]
     if abs(results[0] - results[1]).max() > 1e-3 * abs(results[1]).max():
         raise SystemExit(f"infer.{name}: the results differ")
-    took = {side: [] for side in sides}
     began = time.perf_counter()
-    sides["reference"]()
+    sides[1]()
     n = max(3, int(SECONDS / (time.perf_counter() - began)))
-    for _ in range(ROUNDS):
-        for side, f in sides.items():
-            began = time.perf_counter()
-            for _ in range(n):
-                f()
-            took[side].append((time.perf_counter() - began) / n)
-    print(f"ours py.infer.{name} {statistics.median(took['ours']) * 1e3:.4f} ms {GOALS[name]}")
-    print(f"reference py.infer.{name} {statistics.median(took['reference']) * 1e3:.4f} torch {torch.__version__}, {torch.get_num_threads()} threads", flush=True)
+    mine, theirs = in_turns(*[lambda f=f: [f() for _ in range(n)] for f in sides], rounds=ROUNDS)
+    ours(f"py.infer.{name}", mine / n * 1e3, "ms", GOALS[name])
+    reference(f"py.infer.{name}", theirs / n * 1e3, f"torch {torch.__version__}, {torch.get_num_threads()} threads")
 
 
 def main():
     torch.manual_seed(0)
-    theirs, ours = network(torch), network(td)
-    ours.load_state_dict({k: td.from_numpy(v.numpy()) for k, v in theirs.state_dict().items()})
+    theirs, mine = network(torch), network(td)
+    mine.load_state_dict({k: td.from_numpy(v.numpy()) for k, v in theirs.state_dict().items()})
     td.set_grad_enabled(False)
     with torch.no_grad():
-        frozen = td.jit.freeze(td.jit.script(ours)), torch.jit.freeze(torch.jit.script(theirs))
+        frozen = td.jit.freeze(td.jit.script(mine)), torch.jit.freeze(torch.jit.script(theirs))
         for name in sys.argv[1:] or GOALS:
             measure(name, *frozen)
 

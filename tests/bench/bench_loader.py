@@ -7,28 +7,16 @@ One float of every page of a batch is read, so that its page faults are paid for
 The kinds take turns in one run, the best of each counts."""
 import os
 import struct
-import sys
 import time
 import zlib
+
+from bench_python import beside_torch
 
 BATCHES, ROUNDS = 24, 3
 
 
-def skip(why):
-    for name in ("py.loader.one_line", "py.loader.own", "py.loader.png.one_line", "py.loader.png.own"):
-        print(f"skip {name} {why}")
-    return 0
-
-
-try:
-    import torch
-    from torch.utils.data import DataLoader, Dataset
-except ImportError:
-    sys.exit(skip("torch is not importable"))
-try:
-    import tensord.torch as tdt
-except ImportError:
-    sys.exit(skip("the package tensord is not on PYTHONPATH"))
+torch, tdt = beside_torch(["py.loader.one_line", "py.loader.own", "py.loader.png.one_line", "py.loader.png.own"], "tensord.torch")
+from torch.utils.data import DataLoader, Dataset  # noqa: E402
 
 
 class Free(Dataset):

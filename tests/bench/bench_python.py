@@ -3,6 +3,7 @@
 
 Prints the lines that table.py reads. Each figure is the median of rounds in which both sides take turns, after one that is not counted;
 our ops are pipelined and end with a sync, so that everything asked has been computed."""
+import importlib
 import os
 import socket
 import statistics
@@ -24,6 +25,19 @@ def reference(name, value, what):
 
 def skip(name, why):
     print(f"skip {name} {why}", flush=True)
+
+
+def beside_torch(lines, module="tensord"):
+    """torch, and the package's module. Where one of them cannot be had these lines are skipped, and the program is over."""
+    found = []
+    for wanted, why in (("torch", "torch is not importable"), (module, "the package tensord is not on PYTHONPATH")):
+        try:
+            found.append(importlib.import_module(wanted))
+        except ImportError:
+            for name in lines:
+                skip(name, why)
+            sys.exit(0)
+    return found
 
 
 def child(body):

@@ -13,24 +13,13 @@ import statistics
 import sys
 import time
 
+from bench_python import beside_torch
+
 GOALS = {"mlp": 0.35, "cnn": 0.7, "lstm": 0.7, "gpt": 0.45, "mlp_program": 0.35, "cnn_program": 0.7}
 ROUNDS, SECONDS = 9, 0.15  # rounds of each; about how long one takes
 
 
-def skip(why):
-    for name in GOALS:
-        print(f"skip py.train.{name} {why}")
-    return 0
-
-
-try:
-    import torch
-except ImportError:
-    sys.exit(skip("torch is not importable"))
-try:
-    import tensord as td
-except ImportError:
-    sys.exit(skip("the package tensord is not on PYTHONPATH"))
+torch, td = beside_torch([f"py.train.{name}" for name in GOALS])
 
 
 def mlp(t):
