@@ -186,7 +186,8 @@ static td_attrs *copy_attrs(const td_attrs *a)
 bool td_group_plan_take(td_group_plan *p, const td_kcall *k, uint32_t operands)
 {
     size_t bytes = k->nphases ? k->state_bytes : 0;
-    *p = (td_group_plan){.operands = operands, .nphases = k->nphases, .replan = k->replan, .packing = k->packing, .state_bytes = bytes};
+    *p = (td_group_plan){
+        .operands = operands, .nphases = k->nphases, .replan = k->replan, .packing = k->packing, .state_bytes = bytes};
     memcpy(p->phase, k->phase, k->nphases * sizeof k->phase[0]);
     p->state = malloc(bytes + 1);
     return p->state && memcpy(p->state, k->state, bytes);

@@ -21,7 +21,7 @@ enum {
 typedef struct pack {
     td_kpack k;
     uint32_t refs;
-    bool ready, making;
+    bool ready;                 /* else the call that has it makes it */
     uint64_t bytes, used_ms;    /* used_ms: when it was last given */
     struct pack *next;          /* of the same storage */
     struct pack *older, *newer; /* of all */
@@ -132,14 +132,9 @@ static bool make_place(packs *s, uint64_t now)
 
 /* ---- */
 
-static uint64_t whole_lines(uint64_t bytes)
-{
-    return (bytes + 63) / 64 * 64;
-}
-
 static bool is_same(const pack *p, const td_call *c, const td_desc *d, int words, const int64_t *key)
 {
-    return p->op == c->op->id && p->bytes == whole_lines(c->k.packing.bytes) && p->words == words &&
+    return p->op == c->op->id && p->bytes == c->k.packing.bytes && p->words == words &&
            !memcmp(p->key, key, (size_t)words * sizeof *key) && td_desc_equal(&p->desc, d);
 }
 
@@ -164,17 +159,17 @@ static packs *list_of(td_storage *st)
 /* Without memory, or room: NULL, and the call packs for itself. */
 static pack *make(td_storage *st, const td_call *c, const td_desc *d, int words, const int64_t *key)
 {
-    uint64_t bytes = whole_lines(c->k.packing.bytes), now = td_clock_ms();
+    uint64_t bytes = c->k.packing.bytes, now = td_clock_ms();
     if (!make_place((packs *)(void *)st->kept, now) || !make_room(bytes, now)) return NULL;
     packs *s = list_of(st);
     pack *p = s ? calloc(1, sizeof *p) : NULL;
-    if (p && td_system_has(bytes)) p->k.memory = aligned_alloc(64, bytes);
+    if (p && td_system_has(bytes)) p->k.memory = aligned_alloc(64, (bytes + 63) / 64 * 64);
     if (!p || !p->k.memory) {
         if (s && !s->first) st->kept = NULL, free(s);
         free(p);
         return NULL;
     }
-    p->refs = 1, p->making = true, p->bytes = bytes, p->used_ms = now;
+    p->refs = 1, p->bytes = bytes, p->used_ms = now;
     p->op = c->op->id, p->desc = *d, p->words = words;
     memcpy(p->key, key, (size_t)words * sizeof *key);
     p->of = s, p->next = s->first;
@@ -223,9 +218,8 @@ void td_packs_take_back(td_call *c)
     td_kcall *k = &c->k;
     if (!k->pack) return;
     pack *p = (pack *)(void *)((char *)k->pack - offsetof(pack, k));
-    if (p->making && !p->ready) {
+    if (!p->ready) {
         p->ready = td_kpack_is_whole(k) && !atomic_load(&k->failed);
-        p->making = false;
         if (!p->ready && p->of) forget(p);
     }
     k->pack = NULL;

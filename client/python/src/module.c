@@ -89,16 +89,21 @@ void tdpy_stand_still(void)
     for (;;) pause();
 }
 
+/* A new one becomes the connection, if no other thread was faster. */
+static td_client *adopt(td_client *c)
+{
+    if (!tdpy.client) return tdpy.client = c;
+    if (!c) PyErr_Clear();
+    td_disconnect(c);
+    return tdpy.client;
+}
+
 /* The connection, made to this socket (NULL: as the first tensor does) when there is none. */
 static td_client *client_at(const char *path)
 {
     if (tdpy.client) return tdpy.client;
     tdpy_stand_still();
-    td_client *c = connect_to(path);
-    if (!tdpy.client) return tdpy.client = c;
-    if (!c) PyErr_Clear();
-    td_disconnect(c); /* another thread was faster */
-    return tdpy.client;
+    return adopt(connect_to(path));
 }
 
 td_client *tdpy_client(void)
@@ -130,13 +135,7 @@ td_client *tdpy_client_for(const char *name, int *timeout_ms)
     int64_t left = *timeout_ms - (now_ms() - began);
     if (*timeout_ms > 0) *timeout_ms = left > 0 ? (int)left : 1; /* 0 would not wait, rather than be late */
     c = as_set(c);
-    if (tdpy.client) {
-        if (!c) PyErr_Clear();
-        td_disconnect(c); /* another thread was faster */
-        return tdpy.client;
-    }
-    if (!c) return NULL;
-    tdpy.client = c;
+    if (adopt(c) != c || !c) return tdpy.client;
     tdpy.another = another;
     return another && !tell_children(td_socket_path(c)) ? NULL : c;
 }
