@@ -509,6 +509,9 @@ void td_forget_lease(td_lease *l);
 /* ---- composite.c ---- */
 /* td_alias under the lock. */
 td_array *td_array_alias(td_array *a);
+/* What was made of the shape of `like` and lies row by row: it, or a copy (it is released) that lies channels last as
+ * that does. Not under the lock. */
+td_array *td_laid_like(const char *where, td_array *like, td_array *made);
 
 /* ---- shape.c: under the lock ---- */
 int td_desc_from_wire(const Td__Wire__Desc *d, td_desc *out, td_error *e);

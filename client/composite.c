@@ -66,6 +66,38 @@ TD_API td_array *td_alias(td_array *a)
     return b;
 }
 
+/* ---- memory formats ---------------------------------------------------------------------------------------------- */
+
+enum { TO_ROWS, TO_IMAGES };
+
+static td_array *permute_channels(const char *where, td_array *x, int which)
+{
+    static const int64_t dims[2][2][5] = {{{0, 2, 3, 1}, {0, 2, 3, 4, 1}}, {{0, 3, 1, 2}, {0, 4, 1, 2, 3}}};
+    int n = td_ndim(x);
+    return n < 4 ? NULL : td_at_permute(where, x, td_dims_of(n, dims[which][n - 4]));
+}
+
+/* A copy that lies channels last. */
+static td_array *copy_last(const char *where, td_array *x, td_dtype dtype)
+{
+    td_array *rows = permute_channels(where, x, TO_ROWS);
+    td_array *made = rows ? then(rows, td_at_copy(where, rows, dtype)) : NULL;
+    return made ? then(made, permute_channels(where, made, TO_IMAGES)) : NULL;
+}
+
+/* The op's copy lies row by row. */
+static td_array *copy_as_it_lies(const char *where, td_array *x, td_dtype dtype)
+{
+    const td_desc *d = desc_of(x);
+    return d && td_desc_is_channels_last(d) ? copy_last(where, x, dtype) : td_at_copy(where, x, dtype);
+}
+
+td_array *td_laid_like(const char *where, td_array *like, td_array *made)
+{
+    const td_desc *d = made ? desc_of(like) : NULL;
+    return d && td_desc_is_channels_last(d) ? then(made, copy_last(where, made, TD_DTYPE_NONE)) : made;
+}
+
 /* ---- creation ---------------------------------------------------------------------------------------------------- */
 
 TD_API td_array *td_at_zeros(const char *where, td_client *client, td_ints shape, td_dtype dtype)
@@ -86,8 +118,9 @@ static const td_desc *begin_like(td_array *x, unsigned *before)
     return d;
 }
 
-static td_array *end_like(unsigned before, td_array *made)
+static td_array *end_like(const char *where, unsigned before, td_array *like, td_array *made)
 {
+    made = td_laid_like(where, like, made);
     td_now_on(before);
     return made;
 }
@@ -96,35 +129,35 @@ TD_API td_array *td_at_full_like(const char *where, td_array *x, td_arg value)
 {
     unsigned before;
     const td_desc *d = begin_like(x, &before);
-    return d ? end_like(before, td_at_full(where, x->client, shape_of(d), value, (td_dtype)d->dtype)) : NULL;
+    return d ? end_like(where, before, x, td_at_full(where, x->client, shape_of(d), value, (td_dtype)d->dtype)) : NULL;
 }
 
 TD_API td_array *td_at_empty_like(const char *where, td_array *x)
 {
     unsigned before;
     const td_desc *d = begin_like(x, &before);
-    return d ? end_like(before, td_at_empty(where, x->client, shape_of(d), (td_dtype)d->dtype)) : NULL;
+    return d ? end_like(where, before, x, td_at_empty(where, x->client, shape_of(d), (td_dtype)d->dtype)) : NULL;
 }
 
 TD_API td_array *td_at_rand_like(const char *where, td_array *x)
 {
     unsigned before;
     const td_desc *d = begin_like(x, &before);
-    return d ? end_like(before, td_at_rand(where, x->client, shape_of(d), (td_dtype)d->dtype)) : NULL;
+    return d ? end_like(where, before, x, td_at_rand(where, x->client, shape_of(d), (td_dtype)d->dtype)) : NULL;
 }
 
 TD_API td_array *td_at_randn_like(const char *where, td_array *x)
 {
     unsigned before;
     const td_desc *d = begin_like(x, &before);
-    return d ? end_like(before, td_at_randn(where, x->client, shape_of(d), (td_dtype)d->dtype)) : NULL;
+    return d ? end_like(where, before, x, td_at_randn(where, x->client, shape_of(d), (td_dtype)d->dtype)) : NULL;
 }
 
 /* ---- copies ------------------------------------------------------------------------------------------------------ */
 
 TD_API td_array *td_at_clone(const char *where, td_array *x)
 {
-    return td_at_copy(where, x, TD_DTYPE_NONE);
+    return copy_as_it_lies(where, x, TD_DTYPE_NONE);
 }
 
 TD_API td_array *td_at_contiguous(const char *where, td_array *x)
@@ -138,7 +171,7 @@ TD_API td_array *td_at_to(const char *where, td_array *x, td_dtype dtype)
 {
     const td_desc *d = desc_of(x);
     if (!d) return NULL;
-    return d->dtype == dtype ? td_alias(x) : td_at_copy(where, x, dtype);
+    return d->dtype == dtype ? td_alias(x) : copy_as_it_lies(where, x, dtype);
 }
 
 TD_API int td_at_fill_(const char *where, td_array *x, td_arg value)

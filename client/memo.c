@@ -1,8 +1,8 @@
 /* The last inference of each pointwise op, for programs that do the same again and again.
  *
- * A pointwise result follows from how the call looks (proto/look.h), and from less than that: strides do not matter,
- * because results are packed, nor (but for some rules, see below) do the values of numbers. So a call that agrees in
- * the rest has the remembered result; anything else is inferred anew. */
+ * A pointwise result follows from how the call looks (proto/look.h), and from less than that: strides do not matter but
+ * for what may lie channels last, because other results are packed, nor (but for some rules, see below) do the values
+ * of numbers. So a call that agrees in the rest has the remembered result; anything else is inferred anew. */
 #include "client/memo.h"
 
 #include <stdlib.h>
@@ -15,7 +15,7 @@ TD_LOOK_INLINE bool look(uint64_t *words, bool keeps, const td_op *op, int nin, 
     if (l.differ) return false;
     for (int i = 0; i < nin; i++) {
         if (i >= 2 && !td_look_room(&l, TD_LOOK_OPERAND)) return false; /* two always fit */
-        if (in[i].desc) td_look_tensor(&l, in[i].desc, false);
+        if (in[i].desc) td_look_tensor(&l, in[i].desc, in[i].desc->ndim == 4 || in[i].desc->ndim == 5);
         else if (!in[i].scalar) td_look_put(&l, TD_LOOK_ABSENT);
         else if (op->flags & TD_OF_WEIGHS) td_look_number(&l, in[i].scalar);
         else td_look_kind(&l, in[i].scalar);

@@ -38,6 +38,11 @@ int64_t td_desc_numel(const td_desc *d);
 /* Bytes that a contiguous tensor of this shape takes. */
 uint64_t td_desc_nbytes(const td_desc *d);
 bool td_desc_is_contiguous(const td_desc *d);
+/* Does it fill a block so that the channels (dimension 1) of a place lie side by side, of (N, C, H, W) or (N, C, D, H,
+ * W), and not row by row as well? */
+bool td_desc_is_channels_last(const td_desc *d);
+/* Recompute such strides, and offset 0, for a checked shape of 4 or 5 dimensions. */
+void td_desc_pack_channels_last(td_desc *d);
 /* True when the elements fill a block without gaps or overlaps, in some order of dimensions. */
 bool td_desc_is_dense(const td_desc *d);
 /* Byte interval [*lo, *hi) of the storage that elements may touch; empty (0,0) when there are none. */

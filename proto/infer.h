@@ -4,7 +4,8 @@
  * sets f->out, f->nout and f->compute, or fails with the argument's name and what was expected.
  *
  * Invariant: rules look at descriptors and attributes only, so both sides of the socket get the same answer. Outputs
- * are contiguous, except views, which keep the strides of what they look at. */
+ * are contiguous, except views, which keep the strides of what they look at, and images that lie channels last
+ * (infer_format.c). */
 #ifndef TENSORD_PROTO_INFER_H
 #define TENSORD_PROTO_INFER_H
 
@@ -231,6 +232,8 @@ int td_infer_same_dtype(const td_infer *f, int i, int k, td_error *e);
 int td_infer_has_shape(const td_infer *f, int i, int ndim, const int64_t *shape, td_error *e);
 /* All inputs have the shapes that the table says (`shape_of`), after the rule. */
 int td_infer_shapes(const td_infer *f, td_error *e);
+/* infer_format.c: the results lie as the inputs do, of an op that keeps their format. */
+void td_infer_format(td_infer *f);
 /* Input i is int64 or int32; bool. */
 int td_infer_is_index(const td_infer *f, int i, td_error *e);
 int td_infer_is_bool(const td_infer *f, int i, td_error *e);

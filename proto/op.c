@@ -151,6 +151,7 @@ int td_op_infer(td_infer *f, td_error *e)
     if (!rc) rc = td_op_check(f, e);
     if (!rc) rc = op->infer(f, e);
     if (!rc && op->shaped) rc = td_infer_shapes(f, e);
+    if (!rc && op->flags & TD_OF_FORMAT) td_infer_format(f);
     if (rc) {
         f->nout = 0;
         if (e) snprintf(e->op, sizeof e->op, "%s", op->name);

@@ -77,7 +77,8 @@ enum {                       /* td_op.flags */
        TD_OF_EXACT_NUMBER = 2048, /* a number beside half types is not rounded to them first */
        TD_OF_WEIGHS = 4096,       /* its rule looks at the values of numbers, not only at their kinds */
        TD_OF_SOURCE = 8192,       /* in place (copy_) input 0 is what is read, and broadcast, not what is written */
-       TD_OF_UNCOMPUTED = 16384   /* its results hold whatever lies there */
+       TD_OF_UNCOMPUTED = 16384,  /* its results hold whatever lies there */
+       TD_OF_FORMAT = 32768       /* channels last stays channels last: infer_format.c */
 };
 
 /* How the dtype of a result follows from the dtypes of the inputs. */

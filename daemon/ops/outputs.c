@@ -64,6 +64,12 @@ static int make(td_prep *p, const td_desc *d, td_tensor **out, td_error *e)
     return td_prep_make(&p->place, d, hi, out, p->lack, e);
 }
 
+/* May the op's kernel write a result that lies so? */
+static bool takes_layout(const td_op *op, const td_desc *d)
+{
+    return op->flags & (TD_OF_POINTWISE | TD_OF_OUT_STRIDED | TD_OF_UNCOMPUTED) || td_desc_is_contiguous(d);
+}
+
 int td_prep_allocate(td_prep *p, td_error *e)
 {
     td_call *c = p->c;
@@ -71,12 +77,16 @@ int td_prep_allocate(td_prep *p, td_error *e)
         int err = make(p, &p->f.out[i], &c->out[i], e);
         if (err) return err;
     }
+    p->through = c->nout && !takes_layout(c->op, &p->f.out[0]);
     return 0;
 }
 
 int td_prep_temporary(td_prep *p, td_error *e)
 {
-    return p->through ? make(p, &p->f.out[0], &p->c->cast, e) : 0;
+    if (!p->through) return 0;
+    td_desc d = p->f.out[0];
+    td_desc_pack(&d);
+    return make(p, &d, &p->c->cast, e);
 }
 
 /* What narrows tensors to the dtype that is given (fill_, copy_) narrows no number out of its range. */
@@ -142,9 +152,8 @@ static int check_input(const td_prep *p, int o, int i, bool *direct, td_error *e
 static bool kernel_writes(const td_prep *p, int o)
 {
     const td_desc *given = &p->c->out[o]->desc, *made = &p->f.out[o];
-    unsigned flags = p->c->op->flags;
-    if (flags & TD_OF_POINTWISE) return true;
-    return given->dtype == made->dtype && ((flags & TD_OF_OUT_STRIDED) || td_desc_is_contiguous(given));
+    const td_op *op = p->c->op;
+    return op->flags & TD_OF_POINTWISE || (given->dtype == made->dtype && takes_layout(op, given));
 }
 
 static int check_apart(const td_call *c, int o, td_error *e)

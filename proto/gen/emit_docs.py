@@ -6,14 +6,14 @@ HEAD = """# The ops of tensord
 
 Written from proto/ops. A signature lists tensors (`T`; `T?` may be absent, `TS` may be a number, `T[]` is a list; `!` is written by
 the op) and attributes (`i` integer, `f` float, `b` bool, `S` number, `D` dtype, `I[]` integers, `s` text; `?` may be none) in the order of a call.
-Results are contiguous, but for views, which share the storage of their input. Unless said otherwise an op costs one operation for each
+Results are contiguous, but for views, which share the storage of their input, and for images that lie channels last. Unless said otherwise an op costs one operation for each
 element of its results and reads and writes each tensor once. A pointwise op lists the dtypes that it computes in.
 
 """
 PROMOTE = {"float": "whole numbers and bools give float32", "bool": "bool", "first": "the dtype of the first tensor",
            "abs": "complex numbers give real ones", "sum": "whole numbers and bools give int64", "index": "int64"}
 FLAGS = {"view": "a view", "random": "draws random numbers", "inplace": "has an in-place form",
-         "data_shape": "the shape of the result depends on values", "nondiff": "no gradient"}
+         "data_shape": "the shape of the result depends on values", "nondiff": "no gradient", "format": "keeps channels last"}
 
 
 def dtypes(op):

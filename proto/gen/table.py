@@ -14,7 +14,7 @@ import signature
 from signature import DTYPES
 
 FLAGS = ("view", "pointwise", "random", "data_shape", "inplace", "out_strided", "multi_view", "nondiff", "cast_any",
-         "creation", "alias_ok", "exact_number", "weighs", "source", "uncomputed")
+         "creation", "alias_ok", "exact_number", "weighs", "source", "uncomputed", "format")
 DTYPE_SETS = {"ints": DTYPES[1:6] + DTYPES[12:], "floats": DTYPES[6:10], "complex": DTYPES[10:12], "all": DTYPES}
 PROMOTE = ("same", "float", "bool", "first", "abs", "sum", "index")
 COLUMNS = {"id": int, "sig": str, "doc": str, "infer": str, "kernel": str, "expr": (str, dict), "promote": str, "flags": list,
@@ -80,10 +80,12 @@ class Op:
 
     @property
     def flags(self):
-        """As written, and `pointwise` for what is made from an expression, `uncomputed` for what no kernel makes."""
+        """As written, `pointwise` for what is made from an expression, `format` for most of that, `uncomputed` for what no kernel makes."""
         flags = list(self.raw.get("flags", [])) + ["uncomputed"] * (self.raw.get("kernel") == "none")
         if "expr" in self.raw and "pointwise" not in flags:
             flags.append("pointwise")
+        if "pointwise" in flags and self.name != "copy":  # which is how rows are made
+            flags.append("format")
         return flags
 
     @property

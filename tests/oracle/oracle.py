@@ -73,9 +73,9 @@ def dense(t):
 
 
 def lay_out(t, r, repeat):
-    """The same values somewhere in a larger storage: transposed, with gaps, or as they are; or, with `repeat`, those of one place
-    of a dimension, seen again and again without a copy. Gives (view, whole storage)."""
-    how = r.pick(0, 1, 2, 3, 4, 4, *([5] if repeat else []))
+    """The same values somewhere in a larger storage: transposed, with gaps, channels last, or as they are; or, with `repeat`, those
+    of one place of a dimension, seen again and again without a copy. Gives (view, whole storage)."""
+    how = r.pick(0, 1, 2, 3, 4, 4, *([5] if repeat else []), *([6, 6] if t.dim() in (4, 5) else []))
     if t.dim() == 0 or t.numel() == 0 or how == 0:
         t = t.contiguous()
         return t, t.reshape(-1)
@@ -91,7 +91,7 @@ def lay_out(t, r, repeat):
         d = r.int(0, t.dim() - 1)
         one = t.narrow(d, 0, 1).contiguous()
         return one.expand(t.shape), one.reshape(-1)
-    perm = torch.randperm(t.dim(), generator=r.g).tolist() if how != 1 else list(range(t.dim()))
+    perm = [0, *range(2, t.dim()), 1] if how == 6 else torch.randperm(t.dim(), generator=r.g).tolist() if how != 1 else list(range(t.dim()))
     gap = 2 if how == 3 else 1
     shape = [t.shape[p] for p in perm]
     shape[-1] *= gap

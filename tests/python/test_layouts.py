@@ -50,6 +50,84 @@ def test_gradients_and_layers(x):
     assert td.nn.utils.convert_conv2d_weight_memory_format(net, CL) is net
 
 
+w3 = [[[[(o * 7 + c * 3 + i * 5 + j) % 11 / 11 - 0.4 for j in range(3)] for i in range(3)] for c in range(8)] for o in range(4)]
+KEPT = {
+    "conv2d": lambda t, x: t.conv2d(x, t.tensor(w3), padding=1), "conv2d of columns": lambda t, x: t.conv2d(x, t.tensor(w3), stride=2),
+    "conv2d 1x1": lambda t, x: t.conv2d(x, t.tensor(w3)[:, :, :1, :1], t.arange(4.0)), "depthwise": lambda t, x: t.conv2d(x, t.tensor(w3)[:1].transpose(0, 1), groups=8),
+    "relu": lambda t, x: t.relu(x), "gelu": lambda t, x: t.nn.functional.gelu(x), "a number": lambda t, x: x * 2 + 1, "with itself": lambda t, x: x + x.abs(),
+    "a bias": lambda t, x: t.arange(8.0).reshape(8, 1, 1) + x, "where": lambda t, x: t.where(x > 9, x, 0.5), "compared": lambda t, x: x > 9,
+    "max_pool2d": lambda t, x: t.nn.functional.max_pool2d(x, 2), "avg_pool2d": lambda t, x: t.nn.functional.avg_pool2d(x, 2),
+    "adaptive_avg_pool2d": lambda t, x: t.nn.functional.adaptive_avg_pool2d(x, (5, 3)),
+    "batch_norm": lambda t, x: t.nn.functional.batch_norm(x, None, None, training=True),
+    "batch_norm with statistics": lambda t, x: t.nn.functional.batch_norm(x, t.arange(8.0), t.arange(8.0) + 1),
+    "interpolate": lambda t, x: t.nn.functional.interpolate(x, scale_factor=2), "bilinear": lambda t, x: t.nn.functional.interpolate(x, scale_factor=2, mode="bilinear"),
+    "cat": lambda t, x: t.cat([x, -x], 1), "pad": lambda t, x: t.nn.functional.pad(x, (1, 1, 1, 1)), "dropout": lambda t, x: t.nn.functional.dropout(x, 0.0),
+    "clone": lambda t, x: x.clone(), "double": lambda t, x: x.double(), "zeros_like": lambda t, x: t.zeros_like(x), "ones_like": lambda t, x: t.ones_like(x, dtype=t.float64),
+    "full_like": lambda t, x: t.full_like(x, 3), "exp_": lambda t, x: (x / 480).exp_(), "lrn": lambda t, x: t.nn.functional.local_response_norm(x, 2),
+}
+
+
+@pytest.mark.parametrize("name", KEPT)
+def test_kept(x, name):
+    """The format, the values and the gradients; by themselves and in a program."""
+    f, last = KEPT[name], x.to(memory_format=CL)
+    rows, made = f(td, x), f(td, last)
+    assert made.is_contiguous(memory_format=CL) and not made.is_contiguous() and rows.is_contiguous()
+    near(made, rows)
+    near(td.jit.trace(lambda y: f(td, y), (last,))(last), rows)
+    if rows.dtype is td.bool or name.endswith("_like"):
+        return
+    slope = td.arange(rows.numel(), dtype=rows.dtype).reshape(rows.shape) % 7
+    x.requires_grad_(), last.requires_grad_()
+    for to in (slope, slope.contiguous(memory_format=CL), slope[:, :, :1, :1].expand(slope.shape)):
+        a, = td.autograd.grad(f(td, x), x, to)
+        b, = td.autograd.grad(f(td, last), last, to)
+        near(b, a)
+
+
+def near(a, b):
+    assert a.shape == b.shape and a.dtype is b.dtype and td.allclose(a.double(), b.double(), rtol=1e-5, atol=1e-5)
+
+
+def test_kept_as_torch_does(x):
+    torch = pytest.importorskip("torch")
+    theirs = torch.arange(480.0).reshape(2, 8, 5, 6).contiguous(memory_format=torch.channels_last)
+    for name, f in KEPT.items():
+        a, b = f(td, x.to(memory_format=CL)), f(torch, theirs)
+        assert a.stride() == b.stride() and tuple(a.shape) == tuple(b.shape), name
+        assert abs(a.double().numpy() - b.double().numpy()).max() < 1e-4 * (1 + abs(b.double()).max().item()), name
+
+
+def test_which_format(x):
+    last = x.to(memory_format=CL)
+    assert (x + last).is_contiguous() and (last + x).stride() == LAID  # the first says it
+    assert (x[:, :1, :1, :1] + last).stride() == LAID and (x[:1, :, :, :].expand(2, 8, 5, 6) + last).stride() == LAID
+    assert td.conv2d(x, td.tensor(w3).to(memory_format=CL)).is_contiguous(memory_format=CL)
+    assert last.clone(memory_format=td.contiguous_format).is_contiguous() and last.to(memory_format=td.contiguous_format).is_contiguous()
+    assert td.zeros_like(last, memory_format=td.contiguous_format).is_contiguous()
+    for rows in (last.softmax(1), last.cumsum(1), last.flip(1), last.sort(1)[0], td.stack([last, last])):
+        assert rows.is_contiguous()
+    y = x.clone()
+    assert y.add_(last) is y and y.is_contiguous() and td.equal(y, x + x)
+    last *= 2
+    assert last.stride() == LAID and td.equal(last, x * 2)
+    into = td.empty(2, 8, 5, 6)
+    td.add(last, x, out=into)
+    assert into.is_contiguous() and td.equal(into, x * 3)
+    with pytest.raises(td.ShapeError, match="view"):
+        last.relu().view(-1)
+    v = td.arange(240.0).reshape(1, 2, 3, 4, 10).to(memory_format=td.channels_last_3d)
+    assert v.exp().is_contiguous(memory_format=td.channels_last_3d) and (v + 1).clone().stride() == v.stride()
+    assert x[:, :1].to(memory_format=CL).relu().is_contiguous()  # one channel: both formats are the same
+
+
+def test_in_memory(x):
+    """What is handed on lies as it says: to NumPy, in files, through queues of bytes."""
+    y = x.to(memory_format=CL).neg()
+    assert y.numpy().strides == tuple(4 * s for s in LAID) and (y.numpy() == -x.numpy()).all()
+    assert pickle.loads(pickle.dumps(y)).tolist() == y.tolist()
+
+
 def test_names():
     assert repr(CL) == "tensord.channels_last" and isinstance(CL, td.memory_format) and isinstance(td.strided, td.layout)
     assert copy.deepcopy(CL) is CL and pickle.loads(pickle.dumps(CL)) is CL

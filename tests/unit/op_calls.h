@@ -157,6 +157,9 @@ static inline const char *call_infer(call *c)
         if (c->f.op->flags & TD_OF_VIEW)
             at += (size_t)snprintf(text + at, sizeof text - at, "@%s+%lld",
                                    td_shape_text(d->ndim, d->stride, part, sizeof part), (long long)d->offset);
+        else if (!td_desc_is_contiguous(d))
+            at += (size_t)snprintf(text + at, sizeof text - at, "@%s",
+                                   td_shape_text(d->ndim, d->stride, part, sizeof part));
     }
     return text;
 }

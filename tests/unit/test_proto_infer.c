@@ -160,6 +160,33 @@ static void test_pointwise(void)
     CHECK(rows);
 }
 
+/* Images that lie channels last. */
+static void test_formats(void)
+{
+    static const row rows[] = {
+        {"neg f32[2,3,4,5]@[60,1,15,3]", "float32[2, 3, 4, 5]@[60, 1, 15, 3]"},
+        {"neg f32[2,3,4,5]@[120,1,30,6]", "float32[2, 3, 4, 5]"}, /* with gaps */
+        {"neg f32[2,3,4,5]@[60,1,3,12]", "float32[2, 3, 4, 5]"},  /* another order */
+        {"neg f32[2,1,4,5]@[20,1,5,1]", "float32[2, 1, 4, 5]"},   /* both at once */
+        {"neg f32[1,3,4,1]@[7,1,3,9]", "float32[1, 3, 4, 1]@[12, 1, 3, 3]"},
+        {"neg f32[0,3,4,5]@[60,1,15,3]", "float32[0, 3, 4, 5]"},
+        {"neg f32[2,3,2,4,5]@[120,1,60,15,3]", "float32[2, 3, 2, 4, 5]@[120, 1, 60, 15, 3]"},
+        {"neg f32[3,4,5]@[1,15,3]", "float32[3, 4, 5]"},
+        {"eq f32[2,3,4,5]@[60,1,15,3] f32[2,3,4,5]", "bool[2, 3, 4, 5]@[60, 1, 15, 3]"},
+        {"eq f32[2,3,4,5] f32[2,3,4,5]@[60,1,15,3]", "bool[2, 3, 4, 5]"}, /* the first says it */
+        {"add f32[3,1,1] f32[2,3,4,5]@[60,1,15,3]", "float32[2, 3, 4, 5]@[60, 1, 15, 3]"},
+        {"add f32[2,3,4,5]@[0,0,0,0] f32[2,3,4,5]@[60,1,15,3]", "float32[2, 3, 4, 5]@[60, 1, 15, 3]"},
+        {"copy f32[2,3,4,5]@[60,1,15,3]", "float32[2, 3, 4, 5]"},
+        {"softmax f32[2,3,4,5]@[60,1,15,3] | 1", "float32[2, 3, 4, 5]"},
+        {"conv2d f32[2,3,4,5]@[60,1,15,3] f32[6,3,3,3] _ | [1,1] [1,1] [1,1] 1", "float32[2, 6, 4, 5]@[120, 1, 30, 6]"},
+        {"conv2d f32[2,3,4,5] f32[6,3,3,3]@[27,1,9,3] _ | [1,1] [1,1] [1,1] 1", "float32[2, 6, 4, 5]@[120, 1, 30, 6]"},
+        {"max_pool2d f32[2,3,4,6]@[72,1,18,3] | [2,2] [2,2] [0,0] [1,1] false",
+         "float32[2, 3, 2, 3]@[18, 1, 9, 3]; int64[2, 3, 2, 3]"},
+        {"adaptive_avg_pool2d f32[2,3,4,6]@[72,1,18,3] | [2,2]", "float32[2, 3, 2, 2]@[12, 1, 6, 3]"},
+    };
+    CHECK(rows);
+}
+
 static void test_signature(void)
 {
     static const row rows[] = {
@@ -241,7 +268,7 @@ static void test_create(void)
         {"linspace | 0 1 -1 f32", "!number of 'steps' must be non-negative, got -1"},
         {"eye | 2 3 b", "bool[2, 3]"},
         {"eye | 2 -3 b", "!'m' must be greater or equal to 0, got -3"},
-        {"empty_strided | [2,3] [1,2] f32", "float32[2, 3]"},
+        {"empty_strided | [2,3] [1,2] f32", "float32[2, 3]@[1, 2]"},
         {"empty_strided | [2,3] [1] f32", "!mismatch in length of 'shape' (2) and 'stride' (1)"},
         {"empty_strided | [2,3] [1,-2] f32", "!negative stride -2"},
         {"empty_strided | [2,3] [1,9223372036854775807] f32", "!further than 63 bits"},
@@ -356,6 +383,6 @@ static void test_numbers_that_do_not_fit(void)
 }
 
 TD_CUNIT_MAIN("proto infer", {"promotion", test_promotion}, {"promotion by tiers", test_tiers},
-              {"compute dtype", test_compute}, {"pointwise", test_pointwise}, {"signature", test_signature},
-              {"creation", test_create}, {"assembly", test_assembly}, {"ops made of ops", test_composed},
-              {"numbers that do not fit", test_numbers_that_do_not_fit})
+              {"compute dtype", test_compute}, {"pointwise", test_pointwise}, {"formats", test_formats},
+              {"signature", test_signature}, {"creation", test_create}, {"assembly", test_assembly},
+              {"ops made of ops", test_composed}, {"numbers that do not fit", test_numbers_that_do_not_fit})

@@ -2,8 +2,9 @@
 
     y = x.to(memory_format=td.channels_last)     # (N, C, H, W), and in memory the channels of a pixel side by side
 
-A format is what one tensor was asked to have. It does not spread: what ops make lies row after row however lies what they take, so
-preserve_format and contiguous_format are both that. Values are the same in any format.
+What is made of it element by element, by convolutions, pools, batch norms, interpolation, cat, pad and dropout lies so, too; what other ops make lies
+row after row. copies (clone(), to(), float(), zeros_like(), ...) lie as what they are made of, which preserve_format says; contiguous_format says row
+after row. Values are the same in any format.
 """
 
 import functools
@@ -61,7 +62,7 @@ def _laid_out(made: _C.Tensor, format: Any, layout: Any, function: str, given: A
         raise _C.Unsupported(f"{function}(): tensors are dense here; layout can be tensord.strided only, not {layout!r}")
     order = None if format is None else _order(format, function)
     if order is None:
-        return made
+        return made.contiguous() if format is contiguous_format else made
     if made.ndim != len(order):
         raise _C.ShapeError(f"{function}(): required rank {len(order)} tensor to use {format!r} format, but it has {made.ndim} dimensions")
     if given is not None and _is_laid(given, format):

@@ -66,11 +66,11 @@ const td_op td_ops[] = {
     },
     [3] = {
         .id = 3,
-        .flags = TD_OF_INPLACE | TD_OF_POINTWISE,
+        .flags = TD_OF_INPLACE | TD_OF_POINTWISE | TD_OF_FORMAT,
         .name = "scale",
         .doc = "x scaled \"somehow\".",
         .signature = "(x:T, by:TS, bias:T?, power:i=2, eps:f=1e-5, invert:b=false, alpha:S=1, as:D?=none, pad:I[]=[1,-2]) -> T",
-        .hash = 0xa8f0d650u,
+        .hash = 0xca161697u,
         .nparams = 3, .nattrs = 6, .nouts = 1, .list_param = -1, .attrs_at = 0x1f8,
         .params = scale_params, .attrs = scale_attrs, .outs = scale_outs,
         .dtypes = 0x7c0,
@@ -111,7 +111,7 @@ const td_op td_ops[] = {
     },
 };
 const unsigned td_op_count = 9;
-const uint64_t td_ops_hash = 0xef05c0ef92ee7b0cu;
+const uint64_t td_ops_hash = 0xd3bc14384dc28e93u;
 
 const uint16_t td_ops_by_name[] = {8, 1, 3, 7};
 const unsigned td_ops_named = 4;
