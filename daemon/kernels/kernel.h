@@ -75,6 +75,7 @@ struct td_kcall {
     size_t scratch_bytes; /* a thread, during a chunk */
     size_t work_bytes;    /* shared by all phases; uninitialised, 64-byte aligned, in `work` when phase 0 starts */
     double cost_ns;       /* estimate for one core: decides inline or pool, and fairness */
+    bool wants_rows;      /* nothing was planned: this way takes an out[0] that lies row by row only */
     bool lasting;         /* a chunk may be long, and a library that knows no rest is in it: not all workers are sent to such */
     /* For a plan that may be used again for operands that look the same at other addresses: given a copy of the first
      * state_bytes of `state`, write the addresses of in[] and out[] into it. NULL: such a call is planned anew. */
@@ -143,6 +144,13 @@ static inline void td_plan_moves(td_kcall *k, td_replan_fn addresses, size_t byt
 }
 /* The same where there are none in the state: chunks take them from in[] and out[]. */
 void td_plan_moves_freely(td_kcall *k, size_t bytes);
+
+/* For the plan of an op with the flag out_strided that cannot write this layout: it is asked again, with a temporary. */
+static inline int td_plan_wants_rows(td_kcall *k)
+{
+    k->wants_rows = true;
+    return 0;
+}
 
 /* For a chunk: record a failure. The first one wins; chunks that have begun run on, but for those that rest. */
 void td_kernel_fail(td_kcall *k, td_code code, const char *format, ...) __attribute__((format(printf, 3, 4)));

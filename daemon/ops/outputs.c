@@ -64,10 +64,11 @@ static int make(td_prep *p, const td_desc *d, td_tensor **out, td_error *e)
     return td_prep_make(&p->place, d, hi, out, p->lack, e);
 }
 
-/* May the op's kernel write a result that lies so? */
-static bool takes_layout(const td_op *op, const td_desc *d)
+/* May the op's kernel write result `o` where that lies so? */
+static bool takes_layout(const td_op *op, int o, const td_desc *d)
 {
-    return op->flags & (TD_OF_POINTWISE | TD_OF_OUT_STRIDED | TD_OF_UNCOMPUTED) || td_desc_is_contiguous(d);
+    if (op->flags & (TD_OF_POINTWISE | TD_OF_UNCOMPUTED) || td_desc_is_contiguous(d)) return true;
+    return o == 0 && op->flags & TD_OF_OUT_STRIDED; /* of many results the first */
 }
 
 int td_prep_allocate(td_prep *p, td_error *e)
@@ -77,7 +78,7 @@ int td_prep_allocate(td_prep *p, td_error *e)
         int err = make(p, &p->f.out[i], &c->out[i], e);
         if (err) return err;
     }
-    p->through = c->nout && !takes_layout(c->op, &p->f.out[0]);
+    p->through = c->nout && !takes_layout(c->op, 0, &p->f.out[0]);
     return 0;
 }
 
@@ -153,7 +154,7 @@ static bool kernel_writes(const td_prep *p, int o)
 {
     const td_desc *given = &p->c->out[o]->desc, *made = &p->f.out[o];
     const td_op *op = p->c->op;
-    return op->flags & TD_OF_POINTWISE || (given->dtype == made->dtype && takes_layout(op, given));
+    return op->flags & TD_OF_POINTWISE || (given->dtype == made->dtype && takes_layout(op, o, given));
 }
 
 static int check_apart(const td_call *c, int o, td_error *e)

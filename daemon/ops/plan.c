@@ -22,7 +22,7 @@ static void give(td_kcall *k, const td_call *c)
     k->nphases = k->clean_phases = 0;
     k->scratch_bytes = k->work_bytes = 0;
     k->cost_ns = 0;
-    k->lasting = false;
+    k->lasting = k->wants_rows = false;
     k->replan = NULL;
     k->packing.in = 0;
     k->pack = NULL;
@@ -208,11 +208,23 @@ void td_prep_give_back(td_call *c)
     c->payer = NULL;
 }
 
+/* The kernel cannot write out[0] as that lies. */
+static int choose_through(td_prep *p, td_error *e)
+{
+    assert(!p->through && "a temporary lies row by row");
+    p->through = true;
+    int err = td_prep_temporary(p, e);
+    if (err) return err;
+    td_prep_output_args(p);
+    return td_prep_choose(p->c, p->lack, e);
+}
+
 int td_prep_plan(td_prep *p, td_error *e)
 {
     td_call *c = p->c;
     td_prep_operands(c, (uint8_t)p->f.compute, device_of(c));
     int err = td_prep_choose(c, p->lack, e);
+    if (!err && c->k.wants_rows) err = choose_through(p, e);
     if (!err && p->through) err = plan_copy(c, e);
     return err ? err : td_prep_charge(c, e);
 }

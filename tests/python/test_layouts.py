@@ -142,3 +142,63 @@ def test_refused(x):
         td.ones(3, layout="sparse")
     with pytest.raises(TypeError, match="unexpected keyword argument 'memory_format'"):
         td.relu(x, memory_format=CL)
+
+
+def pools(t, x):
+    """What looks at windows, with each of its gradients."""
+    F = t.nn.functional
+    yield "max", lambda y: F.max_pool2d(y, 3, 2, 1)
+    yield "dilated", lambda y: F.max_pool2d(y, (2, 3), (1, 2), (1, 1), dilation=2)
+    yield "ceil", lambda y: F.max_pool2d(y, 3, 2, 0, ceil_mode=True)
+    yield "avg", lambda y: F.avg_pool2d(y, 3, 2, 1)
+    yield "without the padding", lambda y: F.avg_pool2d(y, 3, 2, 1, count_include_pad=False)
+    yield "of all", lambda y: F.avg_pool2d(y, tuple(y.shape[2:]))
+    yield "norm", lambda y: F.batch_norm(y, None, None, t.linspace(-1, 1, y.shape[1], dtype=y.dtype), t.linspace(2, 3, y.shape[1], dtype=y.dtype), training=True)
+    yield "norm by statistics", lambda y: F.batch_norm(y, t.linspace(-1, 1, y.shape[1], dtype=y.dtype), t.linspace(0.5, 3, y.shape[1], dtype=y.dtype))
+
+
+@pytest.mark.parametrize("shape", [(1, 3, 7, 9), (2, 16, 8, 8), (3, 17, 12, 11), (2, 40, 33, 31), (5, 130, 20, 20)], ids=str)
+@pytest.mark.parametrize("dtype", [td.float32, td.float64, td.float16], ids=str)
+def test_windows(shape, dtype):
+    """Kernels for channels last beside those for rows: the same values, and the same bits where sums have one order."""
+    n = shape[0] * shape[1] * shape[2] * shape[3]
+    x = ((td.arange(n) * 7919 % 10007).to(td.float64).reshape(shape) / 5003 - 1).to(dtype)
+    for name, f in pools(td, x):
+        a, b = x.clone().requires_grad_(), x.to(memory_format=CL).requires_grad_()
+        y, z = f(a), f(b)
+        slope = ((td.arange(y.numel()) * 31 % 17).reshape(y.shape) - 8).to(dtype) / 4
+        y.backward(slope)
+        z.backward(slope.to(memory_format=CL))
+        assert z.is_contiguous(memory_format=CL), name
+        for made, wanted in ((z, y), (b.grad, a.grad)):
+            made, wanted = made.detach().double(), wanted.detach().double()
+            if "norm" not in name:
+                assert td.equal(made, wanted), name
+            else:
+                assert td.allclose(made, wanted, rtol=2e-2 if dtype is td.float16 else 1e-4, atol=2e-2 if dtype is td.float16 else 2e-5), name
+        assert name == "of all" or b.grad.stride() == b.stride(), name  # whose gradient has one place, in any order
+
+
+def test_windows_of_special_values():
+    nan, inf = float("nan"), float("inf")
+    x = td.tensor([nan, inf, -inf, -0.0, 0.0, 1e38, -1e38, 1e-45] * 36).reshape(2, 8, 6, 3).flip(3)
+    for f in (lambda y: td.nn.functional.max_pool2d(y, 2, 1, 1), lambda y: td.nn.functional.max_pool2d(y, 2, 1, 1, return_indices=True)[1],
+              lambda y: td.nn.functional.avg_pool2d(y, 2), lambda y: td.nn.functional.batch_norm(y, td.zeros(8), td.ones(8))):
+        a, b = f(x), f(x.to(memory_format=CL))
+        assert a.shape == b.shape and ((a == b) | (a.isnan() & b.isnan())).all()
+
+
+def test_statistics_far_from_zero():
+    x = (td.arange(2 * 16 * 30 * 30).reshape(2, 16, 30, 30) % 5).float() + 1e6
+    mean, var = td.zeros(16), td.ones(16)
+    td.nn.functional.batch_norm(x.to(memory_format=CL), mean, var, training=True, momentum=1.0)
+    assert td.allclose(var, x.double().permute(1, 0, 2, 3).reshape(16, -1).var(1).float(), rtol=1e-4) and (mean - 1e6 - 2).abs().max() < 0.1
+
+
+def test_written_where_it_is_given(x):
+    """out= of any strides: what a kernel cannot write goes through a temporary, also where it could write channels last."""
+    for shape, view in (((2, 4, 5, 12), lambda t: t[:, :, :, ::2]), ((4, 2, 5, 6), lambda t: t.transpose(0, 1)), ((2, 5, 6, 4), lambda t: t.permute(0, 3, 1, 2))):
+        for given in (x, x.to(memory_format=CL)):
+            joined = view(td.zeros(shape))
+            td.cat([given[:, :3], given[:, 3:4]], 1, out=joined)
+            near(joined, x[:, :4])

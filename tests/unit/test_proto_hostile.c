@@ -126,7 +126,7 @@ static bool sound(const call *c)
             if (hi > lo && (lo < from || hi > to)) return false;
         } else if (!(op->flags & TD_OF_VIEW) && !op->compose && strcmp(op->name, "empty_strided") &&
                    !td_desc_is_contiguous(&out[i])) {
-            return false;
+            return op->flags & TD_OF_FORMAT && td_desc_is_channels_last(&out[i]);
         }
     }
     return true;

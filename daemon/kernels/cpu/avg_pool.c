@@ -6,15 +6,6 @@
 #include "daemon/kernels/cpu/pool.h"
 #include "daemon/kernels/plans.h"
 
-/* The part of window i that lies in the plane, and how many elements it counts for. */
-static int64_t window(int64_t i, int64_t size, int64_t k, int64_t s, int64_t pad, int64_t *a, int64_t *b)
-{
-    int64_t start = i * s - pad, end = td_min64(start + k, size + pad);
-    *a = td_max64(0, start);
-    *b = td_min64(end, size);
-    return end - start;
-}
-
 /* Both ways over one plane: windows in order, so that the gradient adds in order. A window may be as large as one
  * likes. */
 #define DEFINE_AVG(T, s)                                                                                               \
@@ -42,9 +33,9 @@ static int64_t window(int64_t i, int64_t size, int64_t k, int64_t s, int64_t pad
     static void plane_##s(td_kcall *k, int64_t *done, const td_pool *p, bool backward, const T *from, T *to)           \
     {                                                                                                                  \
         for (int64_t oy = 0; oy < p->oh; oy++) {                                                                       \
-            int64_t y0, y1, ny = window(oy, p->h, p->kh, p->sh, p->ph, &y0, &y1);                                      \
+            int64_t y0, y1, ny = td_pool_part(oy, p->h, p->kh, p->sh, p->ph, &y0, &y1);                                \
             for (int64_t ox = 0; ox < p->ow; ox++) {                                                                   \
-                int64_t x0, x1, nx = window(ox, p->w, p->kw, p->sw, p->pw, &x0, &x1);                                  \
+                int64_t x0, x1, nx = td_pool_part(ox, p->w, p->kw, p->sw, p->pw, &x0, &x1);                            \
                 const int64_t rows = y1 - y0, cols = x1 - x0, at = oy * p->ow + ox, first = y0 * p->w + x0;            \
                 const T count = (T)td_max64(1, p->include_pad ? ny * nx : rows * cols),                                \
                         part = backward ? from[at] / count : 0;                                                        \
@@ -102,8 +93,11 @@ static int plan_avg(td_kcall *k, const td_desc *x, const td_desc *y, int a0, td_
     if (!td_dtype_is_float(p->dtype) && (p->dtype != TD_INT64 || fn == backward_chunk))
         return td_refuse_dtype(k, 0, name, e);
     p->include_pad = td_attr_bool(k->attrs, a0 + 4);
+    bool some = td_desc_numel(k->out[0].desc) > 0, back = fn == backward_chunk;
+    if (some && (back ? td_pool_plan_avg_back_last(k) : td_pool_plan_avg_last(k))) return 0;
+    if (!td_desc_is_contiguous(k->out[0].desc)) return td_plan_wants_rows(k);
     k->scratch_bytes = (size_t)(p->h * p->w + p->oh * p->ow) * td_dtype_size(p->acc);
-    if (td_desc_numel(k->out[0].desc) > 0) td_plan_phase(k, fn, td_cut(p->planes, p->per));
+    if (some) td_plan_phase(k, fn, td_cut(p->planes, p->per));
     td_plan_moves_freely(k, sizeof *p);
     return 0;
 }

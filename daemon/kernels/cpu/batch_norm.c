@@ -4,18 +4,13 @@
  * segment at a time while it lies in the first cache (moments.h), so that a channel is read from memory twice. Training
  * normalises with the biased variance and feeds the unbiased one into the running variance; evaluation uses the running
  * values, and hands them out as mean and rstd, so that the gradient needs nothing else. */
-#include "daemon/kernels/cpu/convert.h"
-#include "daemon/kernels/cpu/moments.h"
-#include "daemon/kernels/cpu/rows.h"
-#include "daemon/kernels/plans.h"
+#include "daemon/kernels/cpu/batch_norm.h"
 #include <math.h>
 
 typedef struct bn_state {
     td_rows x; /* rows: plane-major within a channel; see planes() */
     int64_t channels, planes, per;
-    double eps, momentum;
-    bool training;
-    uint8_t acc, mask;
+    td_batch b;
 } bn_state;
 _Static_assert(sizeof(bn_state) <= TD_KSTATE_BYTES, "bn_state lives in a call's state");
 
@@ -68,7 +63,7 @@ static td_moments channel_stats(td_kcall *k, const bn_state *s, int64_t c, void 
             int64_t n = td_min64(TD_BATCH_SEGMENT, s->x.cols - at);
             if (td_kernel_rest_after(k, &done, n)) return st;
             const void *x = td_rows_get(&s->x, c * s->planes + p, at, n, buf);
-            if (s->acc == TD_FLOAT64) stats_d(x, n, &st);
+            if (s->b.acc == TD_FLOAT64) stats_d(x, n, &st);
             else stats_f(x, n, &st);
         }
     return st;
@@ -93,27 +88,33 @@ static void store_number(const td_karg *to, int64_t i, double v)
     td_element_from_double((char *)to->data + i * stride * (int64_t)td_dtype_size(d->dtype), d->dtype, v);
 }
 
-static double number_or(const td_karg *a, int64_t i, double otherwise)
+double td_batch_number_or(const td_karg *a, int64_t i, double otherwise)
 {
     return td_absent(a) ? otherwise : td_karg_number(a, i);
 }
 
-/* Mean and rstd to normalise channel c with; in training the running values move. */
-static void channel_moments(td_kcall *k, const bn_state *s, int64_t c, void *buf, double *mean, double *rstd)
+static void move_running(td_kcall *k, const td_batch *b, int64_t c, const td_moments *st)
 {
-    if (!s->training) {
-        *mean = td_karg_number(&k->in[3], c);
-        *rstd = 1 / sqrt(td_karg_number(&k->in[4], c) + s->eps);
-        return;
-    }
-    td_moments st = channel_stats(k, s, c, buf);
-    *mean = st.mean;
-    *rstd = 1 / sqrt((st.n ? st.m2 / st.n : 0) + s->eps);
-    if (st.n == 0) return;
-    double m = s->momentum;
-    if (!td_absent(&k->in[3])) store_number(&k->in[3], c, (1 - m) * td_karg_number(&k->in[3], c) + m * st.mean);
+    double m = b->momentum;
+    if (!td_absent(&k->in[3])) store_number(&k->in[3], c, (1 - m) * td_karg_number(&k->in[3], c) + m * st->mean);
     if (!td_absent(&k->in[4]))
-        store_number(&k->in[4], c, (1 - m) * td_karg_number(&k->in[4], c) + m * st.m2 / (st.n - 1));
+        store_number(&k->in[4], c, (1 - m) * td_karg_number(&k->in[4], c) + m * st->m2 / (st->n - 1));
+}
+
+void td_batch_settle(td_kcall *k, const td_batch *b, int64_t c, const td_moments *st, double *mean, double *rstd)
+{
+    *mean = b->training ? st->mean : td_karg_number(&k->in[3], c);
+    double var = !b->training ? td_karg_number(&k->in[4], c) : st->n ? st->m2 / st->n : 0;
+    *rstd = 1 / sqrt(var + b->eps);
+    if (b->training && st->n) move_running(k, b, c, st);
+    store_number(&k->out[1], c, *mean);
+    store_number(&k->out[2], c, *rstd);
+}
+
+void td_batch_give(td_kcall *k, const td_batch *b, int64_t c, double rstd, double sum, double dot)
+{
+    if (b->mask & 2) store_number(&k->out[1], c, dot * rstd);
+    if (b->mask & 4) store_number(&k->out[2], c, sum);
 }
 
 static void forward_channel(td_kcall *k, const bn_state *s, int64_t c, char *buf)
@@ -121,10 +122,10 @@ static void forward_channel(td_kcall *k, const bn_state *s, int64_t c, char *buf
     double mean, rstd;
     char *result = buf + TD_BATCH_SEGMENT * 8;
     unsigned dtype = k->out[0].desc->dtype;
-    channel_moments(k, s, c, buf, &mean, &rstd);
-    store_number(&k->out[1], c, mean);
-    store_number(&k->out[2], c, rstd);
-    double a = rstd * number_or(&k->in[1], c, 1), b = number_or(&k->in[2], c, 0);
+    td_moments st = {0};
+    if (s->b.training) st = channel_stats(k, s, c, buf);
+    td_batch_settle(k, &s->b, c, &st, &mean, &rstd);
+    double a = rstd * td_batch_number_or(&k->in[1], c, 1), b = td_batch_number_or(&k->in[2], c, 0);
     int64_t done = 0;
     for (int64_t p = 0; p < s->planes; p++)
         for (int64_t at = 0; at < s->x.cols; at += TD_BATCH_SEGMENT) {
@@ -132,8 +133,8 @@ static void forward_channel(td_kcall *k, const bn_state *s, int64_t c, char *buf
             if (td_kernel_rest_after(k, &done, n)) return;
             const void *x = td_rows_get(&s->x, c * s->planes + p, at, n, buf);
             char *out = out_at(k, s, c, p, at, &step);
-            void *y = dtype == s->acc && step == 1 ? (void *)out : result;
-            if (s->acc == TD_FLOAT64) scale_d(x, y, mean, a, b, n);
+            void *y = dtype == s->b.acc && step == 1 ? (void *)out : result;
+            if (s->b.acc == TD_FLOAT64) scale_d(x, y, mean, a, b, n);
             else scale_f(x, y, mean, a, b, n);
             if (y != out) td_row_store(out, step, dtype, y, n);
         }
@@ -154,8 +155,8 @@ static int start(td_kcall *k, bn_state *s, const td_karg *x, const char *name, t
         return td_fail(e, TD_E_UNSUPPORTED, "%s has no CPU kernel for %s", name, td_dtype_name(x->desc->dtype));
     if (x->desc->ndim < 2)
         return td_fail(e, TD_E_SHAPE, "%s: x must have at least 2 dimensions, not %d", name, x->desc->ndim);
-    s->acc = (uint8_t)td_acc_dtype(x->desc->dtype);
-    planes(&s->x, x, s->acc);
+    s->b.acc = (uint8_t)td_acc_dtype(x->desc->dtype);
+    planes(&s->x, x, s->b.acc);
     s->channels = x->desc->shape[1];
     s->planes = s->channels && s->x.cols ? s->x.rows / s->channels : 0; /* planes of nothing may be any number */
     s->per = td_max64(1, TD_BATCH_CHUNK / td_max64(1, s->planes * s->x.cols));
@@ -168,11 +169,14 @@ int td_cpu_plan_batch_norm(td_kcall *k, td_error *e)
     bn_state *s = (bn_state *)k->state;
     int code = start(k, s, &k->in[0], "batch_norm", e);
     if (code) return code;
-    s->training = td_attr_bool(k->attrs, 0);
-    s->momentum = td_attr_float(k->attrs, 1);
-    s->eps = td_attr_float(k->attrs, 2);
-    if (!s->training && (td_absent(&k->in[3]) || td_absent(&k->in[4])))
+    s->b.training = td_attr_bool(k->attrs, 0);
+    s->b.momentum = td_attr_float(k->attrs, 1);
+    s->b.eps = td_attr_float(k->attrs, 2);
+    if (!s->b.training && (td_absent(&k->in[3]) || td_absent(&k->in[4])))
         return td_fail(e, TD_E_INVALID, "batch_norm: running_mean and running_var are needed when training is false");
+    td_batch b = s->b; /* the other way has its own state there */
+    if (td_desc_numel(k->out[0].desc) && td_batch_plan_last(k, &b)) return 0;
+    if (!td_desc_is_contiguous(k->out[0].desc)) return td_plan_wants_rows(k);
     td_plan_phase(k, forward_chunk, td_cut(s->channels, s->per));
     k->cost_ns = (double)s->channels * ((double)(s->planes * s->x.cols) * 0.7 + 100);
     return 0;
@@ -186,20 +190,19 @@ static void backward_channel(td_kcall *k, const bn_state *s, const td_rows *g, i
     char *gbuf = buf + TD_BATCH_SEGMENT * 8, *result = buf + 2 * TD_BATCH_SEGMENT * 8;
     unsigned dtype = k->in[1].desc->dtype;
     int64_t n, done = 0;
-    for (int64_t p = 0; p < s->planes && (s->training || s->mask & 6); p++)
+    for (int64_t p = 0; p < s->planes && (s->b.training || s->b.mask & 6); p++)
         for (int64_t at = 0; at < s->x.cols; at += n) {
             n = td_min64(TD_BATCH_SEGMENT, s->x.cols - at);
             if (td_kernel_rest_after(k, &done, n)) return;
             const void *x = td_rows_get(&s->x, c * s->planes + p, at, n, buf);
             const void *gr = td_rows_get(g, c * s->planes + p, at, n, gbuf);
-            if (s->acc == TD_FLOAT64) sums_d(gr, x, mean, n, &sum, &dot);
+            if (s->b.acc == TD_FLOAT64) sums_d(gr, x, mean, n, &sum, &dot);
             else sums_f(gr, x, mean, n, &sum, &dot);
         }
-    if (s->mask & 2) store_number(&k->out[1], c, dot * rstd);
-    if (s->mask & 4) store_number(&k->out[2], c, sum);
-    if (!(s->mask & 1)) return;
-    double count = (double)(s->planes * s->x.cols), scale = rstd * number_or(&k->in[2], c, 1);
-    double gmean = s->training ? sum / count : 0, coef = s->training ? dot * rstd * rstd / count : 0;
+    td_batch_give(k, &s->b, c, rstd, sum, dot);
+    if (!(s->b.mask & 1)) return;
+    double count = (double)(s->planes * s->x.cols), scale = rstd * td_batch_number_or(&k->in[2], c, 1);
+    double gmean = s->b.training ? sum / count : 0, coef = s->b.training ? dot * rstd * rstd / count : 0;
     for (int64_t p = 0; p < s->planes; p++)
         for (int64_t at = 0; at < s->x.cols; at += n) {
             int64_t step;
@@ -208,8 +211,8 @@ static void backward_channel(td_kcall *k, const bn_state *s, const td_rows *g, i
             const void *x = td_rows_get(&s->x, c * s->planes + p, at, n, buf);
             const void *gr = td_rows_get(g, c * s->planes + p, at, n, gbuf);
             char *out = out_at(k, s, c, p, at, &step);
-            void *dx = dtype == s->acc && step == 1 ? (void *)out : result;
-            if (s->acc == TD_FLOAT64) gradient_d(gr, x, dx, mean, scale, gmean, coef, n);
+            void *dx = dtype == s->b.acc && step == 1 ? (void *)out : result;
+            if (s->b.acc == TD_FLOAT64) gradient_d(gr, x, dx, mean, scale, gmean, coef, n);
             else gradient_f(gr, x, dx, mean, scale, gmean, coef, n);
             if (dx != out) td_row_store(out, step, dtype, dx, n);
         }
@@ -220,7 +223,7 @@ static void backward_chunk(td_kcall *k, int64_t chunk, void *scratch)
     const bn_state *s = (const bn_state *)k->state;
     int64_t b, e;
     td_rows g;
-    planes(&g, &k->in[0], s->acc);
+    planes(&g, &k->in[0], s->b.acc);
     td_cut_range(s->channels, s->per, chunk, &b, &e);
     for (; b < e; b++) backward_channel(k, s, &g, b, scratch);
 }
@@ -230,9 +233,12 @@ int td_cpu_plan_batch_norm_backward(td_kcall *k, td_error *e)
     bn_state *s = (bn_state *)k->state;
     int code = start(k, s, &k->in[1], "batch_norm_backward", e);
     if (code) return code;
-    s->training = td_attr_bool(k->attrs, 0);
-    s->mask = (uint8_t)(td_attr_int(k->attrs, 1) & 7);
-    if (!s->mask) return 0;
+    s->b.training = td_attr_bool(k->attrs, 0);
+    s->b.mask = (uint8_t)(td_attr_int(k->attrs, 1) & 7);
+    if (!s->b.mask) return 0;
+    td_batch b = s->b;
+    if (td_desc_numel(k->in[1].desc) && td_batch_plan_back_last(k, &b)) return 0;
+    if (!td_desc_is_contiguous(k->out[0].desc)) return td_plan_wants_rows(k);
     td_plan_phase(k, backward_chunk, td_cut(s->channels, s->per));
     k->cost_ns = (double)s->channels * ((double)(s->planes * s->x.cols) * 1.0 + 100);
     return 0;

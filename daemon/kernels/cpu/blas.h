@@ -27,12 +27,14 @@
 /* What its versions differ in is used in dnnl_desc.c only. */
 #if DNNL_VERSION_MAJOR < 3
 #define TD_DNNL_VERSION_FUNCTIONS(F)                                                                                   \
+    F(dnnl_memory_desc_init_by_strides)                                                                                \
     F(dnnl_memory_desc_init_by_tag)                                                                                    \
     F(dnnl_primitive_desc_create)                                                                                      \
     F(dnnl_dilated_convolution_forward_desc_init)                                                                      \
     F(dnnl_dilated_convolution_backward_data_desc_init) F(dnnl_dilated_convolution_backward_weights_desc_init)
 #else
 #define TD_DNNL_VERSION_FUNCTIONS(F)                                                                                   \
+    F(dnnl_memory_desc_create_with_strides)                                                                            \
     F(dnnl_memory_desc_create_with_tag)                                                                                \
     F(dnnl_memory_desc_clone)                                                                                          \
     F(dnnl_memory_desc_destroy)                                                                                        \

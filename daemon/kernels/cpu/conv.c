@@ -44,11 +44,19 @@ int td_conv_geometry(td_kcall *k, td_conv *c, const td_desc *x, const td_desc *w
     return 0;
 }
 
+/* Of one element, at each place; and a plane of x has one step, from place to place. */
+static bool is_pointwise(const td_conv *c, int64_t *step)
+{
+    if (c->kh != 1 || c->kw != 1 || c->sh != 1 || c->sw != 1 || c->ph || c->pw || c->g != 1) return false;
+    *step = c->w > 1 ? c->xs[3] : c->xs[2];
+    return c->w <= 1 || c->h <= 1 || c->xs[2] == c->w * c->xs[3];
+}
+
 bool td_conv_plan_pointwise(td_kcall *k, const td_conv *c, td_error *e, int *code)
 {
     const td_desc *x = k->in[0].desc, *w = k->in[1].desc;
-    if (c->kh != 1 || c->kw != 1 || c->sh != 1 || c->sw != 1 || c->ph || c->pw || c->g != 1) return false;
-    if (c->w > 1 && c->h > 1 && x->stride[2] != c->w * x->stride[3]) return false; /* a plane without one step */
+    int64_t step;
+    if (!is_pointwise(c, &step)) return false;
     td_gemm g = {.dtype = c->dtype,
                  .batch = c->n,
                  .m = c->o,
@@ -58,13 +66,35 @@ bool td_conv_plan_pointwise(td_kcall *k, const td_conv *c, td_error *e, int *cod
                  .alpha = td_int(1),
                  .beta = td_int(1)};
     g.a = (td_gemm_mat){.data = k->in[1].data, .rs = w->stride[0], .cs = w->stride[1]};
-    g.b = (td_gemm_mat){.data = k->in[0].data,
-                        .rs = x->stride[1],
-                        .cs = c->w > 1 ? x->stride[3] : x->stride[2],
-                        .bs = c->n > 1 ? x->stride[0] : 0};
+    g.b = (td_gemm_mat){.data = k->in[0].data, .rs = x->stride[1], .cs = step, .bs = c->n > 1 ? x->stride[0] : 0};
     if (!td_absent(&k->in[2])) {
         g.has_d = 1;
         g.d = (td_gemm_mat){.data = k->in[2].data, .rs = k->in[2].desc->stride[0]};
+    }
+    *code = td_gemm_plan(k, &g, "conv2d", e);
+    return true;
+}
+
+/* The same for a result that lies channels last: the places of all images by C, times W transposed. */
+static bool plan_pointwise_last(td_kcall *k, const td_conv *c, td_error *e, int *code)
+{
+    const td_desc *w = k->in[1].desc;
+    int64_t step;
+    if (!is_pointwise(c, &step) || !td_desc_is_channels_last(k->out[0].desc)) return false;
+    bool follow = c->n == 1 || c->xs[0] == c->p * step;
+    td_gemm g = {.dtype = c->dtype,
+                 .batch = follow ? 1 : c->n,
+                 .m = follow ? c->n * c->p : c->p,
+                 .n = c->o,
+                 .k = c->c,
+                 .c = k->out[0].data,
+                 .alpha = td_int(1),
+                 .beta = td_int(1)};
+    g.a = (td_gemm_mat){.data = k->in[0].data, .rs = step, .cs = c->xs[1], .bs = follow ? 0 : c->xs[0]};
+    g.b = (td_gemm_mat){.data = k->in[1].data, .rs = w->stride[1], .cs = w->stride[0]};
+    if (!td_absent(&k->in[2])) {
+        g.has_d = 1;
+        g.d = (td_gemm_mat){.data = k->in[2].data, .cs = k->in[2].desc->stride[0]};
     }
     *code = td_gemm_plan(k, &g, "conv2d", e);
     return true;
@@ -76,9 +106,11 @@ int td_cpu_plan_conv2d(td_kcall *k, td_error *e)
     int code = td_conv_geometry(k, &c, k->in[0].desc, k->in[1].desc, k->out[0].desc, 0, "conv2d", e);
     if (code) return code;
     if (td_desc_numel(k->out[0].desc) == 0) return 0;
-    if (td_conv_plan_pointwise(k, &c, e, &code)) return code;
-    if (td_conv_plan_depthwise(k, &c) || td_conv_plan_dnnl(k, &c)) return 0;
-    return td_conv_plan_im2col(k, &c);
+    bool rows = td_desc_is_contiguous(k->out[0].desc);
+    if (rows && td_conv_plan_pointwise(k, &c, e, &code)) return code;
+    if (!rows && plan_pointwise_last(k, &c, e, &code)) return code;
+    if ((rows && td_conv_plan_depthwise(k, &c)) || td_conv_plan_dnnl(k, &c)) return 0;
+    return rows ? td_conv_plan_im2col(k, &c) : td_plan_wants_rows(k);
 }
 
 int td_cpu_plan_conv2d_backward(td_kcall *k, td_error *e)
@@ -91,6 +123,7 @@ int td_cpu_plan_conv2d_backward(td_kcall *k, td_error *e)
     if (c.mask > 1 && !td_dtype_is_float(c.dtype) && !td_dtype_is_complex(c.dtype))
         return td_fail(e, TD_E_UNSUPPORTED, "conv2d_backward: of %s only the gradient of x is there (mask 1)",
                        td_dtype_name(c.dtype));
-    if (td_conv_plan_depthwise_backward(k, &c) || td_conv_plan_dnnl_backward(k, &c)) return 0;
-    return td_conv_plan_im2col_backward(k, &c);
+    bool rows = td_desc_is_contiguous(k->out[0].desc); /* one that is not wanted has no elements */
+    if ((rows && td_conv_plan_depthwise_backward(k, &c)) || td_conv_plan_dnnl_backward(k, &c)) return 0;
+    return rows ? td_conv_plan_im2col_backward(k, &c) : td_plan_wants_rows(k);
 }

@@ -18,20 +18,21 @@ static int64_t image_macs_m(const td_conv *c)
     return (int64_t)((double)c->o * (double)c->k * (double)c->p / 1e6);
 }
 
-/* 0 plain, 1 channels last, -1 neither (of an image; the batch stride is free). */
+/* Of an image, whose batch stride is free: 0 row by row, channels last from place to place so many, or -1, neither. */
 static int image_layout(const td_desc *d)
 {
     int64_t c = d->shape[1], h = d->shape[2], w = d->shape[3];
     const int64_t *s = d->stride;
     bool rows = (w == 1 || s[3] == 1) && (h == 1 || s[2] == w) && (c == 1 || s[1] == h * w);
     bool last = (c == 1 || s[1] == 1) && (w == 1 || s[3] == c) && (h == 1 || s[2] == w * c);
-    return rows ? 0 : last ? 1 : -1;
+    return rows ? 0 : last ? c : -1;
 }
 
-static bool fits(const td_conv *c, const td_desc *x, const td_desc *w)
+static bool fits(const td_conv *c, const td_desc *x, const td_desc *w, const td_desc *y)
 {
     return c->dtype == TD_FLOAT32 && c->p > 0 && c->n > 0 && c->k >= TD_CONV_DNNL_K && c->cg >= TD_CONV_DNNL_CHANNELS &&
-           image_macs_m(c) >= TD_CONV_DNNL_IMAGE && image_layout(x) >= 0 && td_desc_is_contiguous(w);
+           image_macs_m(c) >= TD_CONV_DNNL_IMAGE && image_layout(x) >= 0 && image_layout(y) >= 0 &&
+           td_desc_is_contiguous(w);
 }
 
 static td_dnnl_key key_of(const td_conv *c, int kind, const td_desc *x, const td_desc *y)
@@ -164,10 +165,10 @@ static double cost(const td_conv *c)
 bool td_conv_plan_dnnl(td_kcall *k, const td_conv *c)
 {
     dnnl_state *s = (dnnl_state *)k->state;
-    const td_desc *x = k->in[0].desc;
+    const td_desc *x = k->in[0].desc, *y = k->out[0].desc;
     bool bias = !td_absent(&k->in[2]);
-    if (!fits(c, x, k->in[1].desc) || (bias && k->in[2].desc->stride[0] != 1 && c->o > 1)) return false;
-    *s = (dnnl_state){.c = *c, .image = key_of(c, TD_DNNL_FORWARD, x, NULL), .parts = 1};
+    if (!fits(c, x, k->in[1].desc, y) || (bias && k->in[2].desc->stride[0] != 1 && c->o > 1)) return false;
+    *s = (dnnl_state){.c = *c, .image = key_of(c, TD_DNNL_FORWARD, x, y), .parts = 1};
     s->image.bias = bias;
     while (c->n * s->parts < TD_CONV_DNNL_FEW && c->g == 1 && c->o % (TD_CONV_DNNL_PART_CHANNELS * s->parts) == 0 &&
            image_macs_m(c) / s->parts >= TD_CONV_DNNL_PART)
@@ -236,10 +237,12 @@ bool td_conv_plan_dnnl_backward(td_kcall *k, const td_conv *c)
     dnnl_state *s = (dnnl_state *)k->state;
     const td_desc *g = k->in[0].desc, *x = k->in[1].desc;
     const td_dnnl_conv *data = NULL, *tile = NULL, *rest = NULL;
-    if (!(c->mask & 3) || !fits(c, x, k->in[2].desc) || image_layout(g) < 0 || !batch_follows(x) || !batch_follows(g))
-        return false;
-    *s = (dnnl_state){
-        .c = *c, .parts = 1, .image = key_of(c, TD_DNNL_DATA, NULL, g), .weights = key_of(c, TD_DNNL_WEIGHTS, x, g)};
+    if (!(c->mask & 3) || !fits(c, x, k->in[2].desc, g) || !batch_follows(x) || !batch_follows(g)) return false;
+    if (c->mask & 1 && image_layout(k->out[0].desc) < 0) return false;
+    *s = (dnnl_state){.c = *c,
+                      .parts = 1,
+                      .image = key_of(c, TD_DNNL_DATA, c->mask & 1 ? k->out[0].desc : NULL, g),
+                      .weights = key_of(c, TD_DNNL_WEIGHTS, x, g)};
     cut_tiles(&s->c);
     s->weights.n = s->c.per;
     td_dnnl_key last = s->weights;

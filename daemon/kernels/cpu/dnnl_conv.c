@@ -20,6 +20,14 @@ static int output_of(int64_t kind)
 
 /* ---- making ---- */
 
+/* An image as it lies in a tensor, of which it may be some channels. */
+static td_dnnl_md image_md(const td_dnnl_api *api, const dnnl_dims_t d, int64_t last)
+{
+    const dnnl_dims_t rows = {d[1] * d[2] * d[3], d[2] * d[3], d[3], 1},
+                      places = {d[2] * d[3] * last, 1, d[3] * last, last};
+    return td_dnnl_md_strided(api, 4, d, last ? places : rows);
+}
+
 static bool describe(const td_dnnl_api *api, const td_dnnl_key *k, td_dnnl_conv *d, td_dnnl_md any[])
 {
     dnnl_dims_t x = {k->n, k->c, k->h, k->w}, y = {k->n, k->o, k->oh, k->ow};
@@ -27,14 +35,13 @@ static bool describe(const td_dnnl_api *api, const td_dnnl_key *k, td_dnnl_conv 
     struct operand {
         int ndims;
         const dnnl_dim_t *dims;
-        dnnl_format_tag_t tag;
-    } of[TD_DNNL_OPERANDS] = {{4, x, k->x_last ? dnnl_nhwc : dnnl_nchw},
-                              {k->g > 1 ? 5 : 4, k->g > 1 ? wg : w, k->g > 1 ? dnnl_goihw : dnnl_oihw},
-                              {4, y, k->y_last ? dnnl_nhwc : dnnl_nchw}};
+    } of[TD_DNNL_OPERANDS] = {{4, x}, {k->g > 1 ? 5 : 4, k->g > 1 ? wg : w}, {4, y}};
+    d->plain[TD_DNNL_X] = image_md(api, x, k->x_last);
+    d->plain[TD_DNNL_W] =
+        td_dnnl_md_new(api, of[TD_DNNL_W].ndims, of[TD_DNNL_W].dims, k->g > 1 ? dnnl_goihw : dnnl_oihw);
+    d->plain[TD_DNNL_Y] = image_md(api, y, k->y_last);
     for (int i = 0; i < TD_DNNL_OPERANDS; i++)
-        if (!(d->plain[i] = td_dnnl_md_new(api, of[i].ndims, of[i].dims, of[i].tag)) ||
-            !(any[i] = td_dnnl_md_new(api, of[i].ndims, of[i].dims, dnnl_format_tag_any)))
-            return false;
+        if (!(any[i] = td_dnnl_md_new(api, of[i].ndims, of[i].dims, dnnl_format_tag_any)) || !d->plain[i]) return false;
     return (d->bias = td_dnnl_md_new(api, 1, b, dnnl_x));
 }
 

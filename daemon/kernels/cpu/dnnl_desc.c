@@ -12,6 +12,14 @@ td_dnnl_md td_dnnl_md_new(const td_dnnl_api *api, int ndims, const dnnl_dims_t d
     return NULL;
 }
 
+td_dnnl_md td_dnnl_md_strided(const td_dnnl_api *api, int ndims, const dnnl_dims_t dims, const dnnl_dims_t strides)
+{
+    td_dnnl_md md = malloc(sizeof *md);
+    if (md && api->dnnl_memory_desc_init_by_strides(md, ndims, dims, dnnl_f32, strides) == dnnl_success) return md;
+    free(md);
+    return NULL;
+}
+
 td_dnnl_md td_dnnl_md_copy(const td_dnnl_api *api, td_dnnl_const_md from)
 {
     (void)api;
@@ -53,6 +61,12 @@ td_dnnl_md td_dnnl_md_new(const td_dnnl_api *api, int ndims, const dnnl_dims_t d
 {
     td_dnnl_md md = NULL;
     return api->dnnl_memory_desc_create_with_tag(&md, ndims, dims, dnnl_f32, tag) == dnnl_success ? md : NULL;
+}
+
+td_dnnl_md td_dnnl_md_strided(const td_dnnl_api *api, int ndims, const dnnl_dims_t dims, const dnnl_dims_t strides)
+{
+    td_dnnl_md md = NULL;
+    return api->dnnl_memory_desc_create_with_strides(&md, ndims, dims, dnnl_f32, strides) == dnnl_success ? md : NULL;
 }
 
 td_dnnl_md td_dnnl_md_copy(const td_dnnl_api *api, td_dnnl_const_md from)

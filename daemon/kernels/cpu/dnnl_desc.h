@@ -18,6 +18,8 @@ typedef const_dnnl_memory_desc_t td_dnnl_const_md;
 
 /* Float32 memory of that shape; NULL when there is none. */
 td_dnnl_md td_dnnl_md_new(const td_dnnl_api *api, int ndims, const dnnl_dims_t dims, dnnl_format_tag_t tag);
+/* The same with these strides, in elements. */
+td_dnnl_md td_dnnl_md_strided(const td_dnnl_api *api, int ndims, const dnnl_dims_t dims, const dnnl_dims_t strides);
 td_dnnl_md td_dnnl_md_copy(const td_dnnl_api *api, td_dnnl_const_md from);
 void td_dnnl_md_free(const td_dnnl_api *api, td_dnnl_md md);
 

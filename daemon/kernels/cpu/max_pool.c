@@ -147,6 +147,8 @@ int td_cpu_plan_max_pool2d(td_kcall *k, td_error *e)
     int code = td_pool2d_init(k, p, k->in[0].desc, k->out[0].desc, 0, true, "max_pool2d", e);
     if (code) return code;
     if (p->dtype == TD_BOOL || td_dtype_is_complex(p->dtype)) return td_refuse_dtype(k, 0, "max_pool2d", e);
+    if (td_desc_numel(k->out[0].desc) > 0 && td_pool_plan_max_last(k)) return 0;
+    if (!td_desc_is_contiguous(k->out[0].desc)) return td_plan_wants_rows(k);
     k->scratch_bytes = (size_t)(p->h * p->w + p->oh * p->ow) * td_dtype_size(p->acc);
     if (p->oh * p->ow > 0) td_plan_phase(k, forward_chunk, td_cut(p->planes, p->per));
     td_plan_moves_freely(k, sizeof *p);
@@ -177,8 +179,7 @@ static bool back_plane(td_kcall *k, const back_state *s, int64_t plane, const vo
             from + (at + i / w * stride[0] + i % w * stride[1]) * (int64_t)td_dtype_size(d->dtype), d->dtype);
         if (to == -1) continue; /* a window of padding alone */
         if (to < 0 || to >= s->size) {
-            td_kernel_fail(k, TD_E_INDEX, "max_pool2d_backward: index %lld is outside of a plane of %lld",
-                           (long long)to, (long long)s->size);
+            td_pool_bad_index(k, to, s->size);
             return false;
         }
         if (s->acc == TD_FLOAT64) ((double *)dx)[to] += ((const double *)g)[i];
@@ -212,6 +213,13 @@ int td_cpu_plan_max_pool2d_backward(td_kcall *k, td_error *e)
     if (!td_is_index_dtype(k->in[1].desc->dtype) || !td_desc_same_shape(g, k->in[1].desc) || g->ndim < 3 ||
         y->ndim != g->ndim)
         return td_fail(e, TD_E_SHAPE, "max_pool2d_backward: gradient, indices and shape do not fit");
+    if (td_desc_is_channels_last(y)) {
+        td_pool *p = (td_pool *)k->state;
+        *p = (td_pool){.dtype = y->dtype, .h = y->shape[2], .w = y->shape[3], .oh = g->shape[2], .ow = g->shape[3]};
+        k->cost_ns = 1.5 * (double)(td_desc_numel(y) + td_desc_numel(g));
+        return y->ndim == 4 && td_pool_plan_max_back_last(k) ? TD_OK : td_plan_wants_rows(k);
+    }
+    if (!td_desc_is_contiguous(y)) return td_plan_wants_rows(k);
     for (int d = 0; d < y->ndim - 2; d++) s->planes *= y->shape[d];
     s->n = g->shape[g->ndim - 2] * g->shape[g->ndim - 1];
     s->size = y->shape[y->ndim - 2] * y->shape[y->ndim - 1];

@@ -22,6 +22,13 @@ static inline void td_moments_join(td_moments *s, double n, double mean, double 
 /* add: a row's elements, joined to what was seen. both: sums of y z and of (x - mean) y z (without z: of y), as
  * td_lanes_both, of a row of any length. */
 #define TD_DEFINE_MOMENTS(T, s)                                                                                        \
+    /* A block of w elements, of which these are the sums about a value near their mean. */                            \
+    TD_INLINE void td_moments_block_##s(td_moments *m, T near, int64_t w, T sum, T square)                             \
+    {                                                                                                                  \
+        const double off = near - near == 0 ? (double)sum / (double)w : 0; /* an infinite mean stays */                \
+        const double m2 = (double)square - off * off * (double)w;                                                      \
+        td_moments_join(m, (double)w, (double)near + off, m2 < 0 ? 0 : m2);                                            \
+    }                                                                                                                  \
     TD_INLINE void td_moments_add_##s(td_moments *m, const T *x, int64_t n)                                            \
     {                                                                                                                  \
         for (int64_t at = 0; at < n; at += TD_NORM_BLOCK) {                                                            \
@@ -29,9 +36,7 @@ static inline void td_moments_join(td_moments *s, double n, double mean, double 
             const T near = td_lanes_sum_##s(x + at, w) / (T)w;                                                         \
             T sum, square;                                                                                             \
             td_lanes_about_##s(x + at, near, w, &sum, &square);                                                        \
-            const double off = near - near == 0 ? (double)sum / (double)w : 0; /* an infinite mean stays */            \
-            const double m2 = (double)square - off * off * (double)w;                                                  \
-            td_moments_join(m, (double)w, (double)near + off, m2 < 0 ? 0 : m2);                                        \
+            td_moments_block_##s(m, near, w, sum, square);                                                             \
         }                                                                                                              \
     }                                                                                                                  \
     TD_INLINE void td_blocks_both_##s(const T *x, T mean, const T *y, const T *z, int64_t n, double *sum, double *dot) \

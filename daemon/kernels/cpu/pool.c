@@ -54,3 +54,9 @@ const void *td_pool_plane(const td_karg *x, unsigned acc, int64_t i, void *buf)
                     d->stride[lead + 1], d->dtype, w);
     return buf;
 }
+
+void td_pool_bad_index(td_kcall *k, int64_t index, int64_t places)
+{
+    td_kernel_fail(k, TD_E_INDEX, "max_pool2d_backward: index %lld is outside of a plane of %lld", (long long)index,
+                   (long long)places);
+}

@@ -2,6 +2,7 @@
 #ifndef TENSORD_KERNELS_CPU_POOL_H
 #define TENSORD_KERNELS_CPU_POOL_H
 
+#include "daemon/kernels/cpu/plan.h"
 #include "daemon/kernels/cpu/rows.h"
 
 typedef struct td_pool {
@@ -14,8 +15,8 @@ typedef struct td_pool {
 
 /* `x` has the shape of the input, `out` of the output; the window begins at attribute a0 (kernel, stride, padding, and
  * dilation when `dilated`). */
-int td_pool2d_init(td_kcall *k, td_pool *p, const td_desc *x, const td_desc *out, int a0, bool dilated, const char *name,
-                 td_error *e);
+int td_pool2d_init(td_kcall *k, td_pool *p, const td_desc *x, const td_desc *out, int a0, bool dilated,
+                   const char *name, td_error *e);
 
 /* Plane `i` of x: as it lies, or copied into buf in the computed dtype. */
 const void *td_pool_plane(const td_karg *x, unsigned acc, int64_t i, void *buf);
@@ -29,5 +30,22 @@ static inline void td_pool_window(int64_t i, int64_t size, int64_t k, int64_t s,
     *first = start;
     *last = end < size ? end : size;
 }
+
+/* The part [*a, *b) of a plane that average i lies over, and how many elements it counts for with padding. */
+static inline int64_t td_pool_part(int64_t i, int64_t size, int64_t k, int64_t s, int64_t pad, int64_t *a, int64_t *b)
+{
+    int64_t start = i * s - pad, end = td_min64(start + k, size + pad);
+    *a = td_max64(0, start);
+    *b = td_min64(end, size);
+    return end - start;
+}
+
+/* pool_last.c: of images that lie channels last. k->state holds the td_pool; false: not a call for these. */
+bool td_pool_plan_max_last(td_kcall *k);
+bool td_pool_plan_avg_last(td_kcall *k);
+bool td_pool_plan_avg_back_last(td_kcall *k);
+bool td_pool_plan_max_back_last(td_kcall *k);
+/* Of a gradient's: the call fails. */
+void td_pool_bad_index(td_kcall *k, int64_t index, int64_t places);
 
 #endif

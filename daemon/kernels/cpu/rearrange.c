@@ -167,6 +167,7 @@ int td_cpu_plan_constant_pad(td_kcall *k, td_error *e)
     int64_t numel = td_desc_numel(k->out[0].desc),
             per = TD_PAD_FILL_BYTES / (int64_t)td_dtype_size(k->out[0].desc->dtype);
     if (numel == 0) return TD_OK;
+    if (!td_desc_is_dense(k->out[0].desc)) return td_plan_wants_rows(k); /* what is filled is one block */
     k->phase[0].fn = pad_fill_chunk;
     k->phase[0].chunks = (numel + per - 1) / per;
     td_assemble_plan(k, lay_pad, 1, 1);

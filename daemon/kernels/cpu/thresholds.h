@@ -140,7 +140,8 @@
     /* pooling: pool.c, max_pool.c, avg_pool.c */                                                                      \
     T(POOL_CHUNK, 100000, "elements", TD_POOLS_, "looked at by a chunk of whole planes")                               \
     T(POOL_ROW, 64, "columns", "max_pool2d", "windows side by side, inside the plane, that are looked at together")    \
-    T(POOL_BACK_CHUNK, 65536, "elements", "max_pool2d_backward", "of a chunk of whole planes")                         \
+    T(POOL_BACK_CHUNK, 65536, "elements", "max_pool2d_backward avg_pool2d_backward", "of a chunk of whole planes, or of channels")                         \
+    T(POOL_LAST_CHANNELS, 16, "channels", "avg_pool2d_backward", "of a chunk at least, where they lie last")                         \
     /* other sizes, places of a grid: resample.c, grid_sampler.c */                                                    \
     T(RESAMPLE_CHUNK, 65536, "elements", "resample resample_backward", "read or written by a chunk of whole rows")     \
     T(GRID_BLOCK, 256, "elements", TD_GRIDS_, "places that are looked at together")                                    \

@@ -1,0 +1,197 @@
+/* Batch norm of images that lie channels last, and its gradient: all that is known of some channels is summed over the
+ * places first, then each place takes what its channels want. Sums are joined in double, a block of places a time, as
+ * in moments.h. */
+#include "daemon/kernels/cpu/batch_norm.h"
+
+enum {
+    LANES = 16,
+    PLACES = 256
+}; /* channels of a chunk of sums: a line; places whose sums are taken in the dtype itself */
+
+typedef struct last_state {
+    td_batch b;
+    int64_t places, channels, per; /* per: places of a chunk that writes */
+} last_state;
+_Static_assert(sizeof(last_state) <= TD_KSTATE_BYTES, "last_state lives in a call's state");
+
+/* Rows of numbers, one for each channel, in work memory. */
+enum { MEAN, LOW, SCALE, SHIFT, ROWS };
+
+/* some_...: of a whole line the compiler knows how long it is. */
+#define DEFINE_LAST(T, s)                                                                                              \
+    TD_INLINE void moments_##s(const T *x, int64_t step, int64_t places, int64_t n, td_moments *m)                     \
+    {                                                                                                                  \
+        T near[LANES] = {0}, sum[LANES] = {0}, square[LANES] = {0};                                                    \
+        for (int64_t r = 0; r < places; r++)                                                                           \
+            for (int64_t i = 0; i < n; i++) near[i] += x[r * step + i];                                                \
+        for (int64_t i = 0; i < n; i++) near[i] /= (T)places;                                                          \
+        for (int64_t r = 0; r < places; r++)                                                                           \
+            for (int64_t i = 0; i < n; i++) {                                                                          \
+                const T d = x[r * step + i] - near[i];                                                                 \
+                sum[i] += d;                                                                                           \
+                square[i] += d * d;                                                                                    \
+            }                                                                                                          \
+        for (int64_t i = 0; i < n; i++) td_moments_block_##s(&m[i], near[i], places, sum[i], square[i]);               \
+    }                                                                                                                  \
+    TD_INLINE void sums_##s(const T *g, const T *x, const T *mean, int64_t step, int64_t places, int64_t n,            \
+                            double *sum, double *dot)                                                                  \
+    {                                                                                                                  \
+        T a[LANES] = {0}, b[LANES] = {0};                                                                              \
+        for (int64_t r = 0; r < places; r++)                                                                           \
+            for (int64_t i = 0; i < n; i++) {                                                                          \
+                a[i] += g[r * step + i];                                                                               \
+                b[i] += (x[r * step + i] - mean[i]) * g[r * step + i];                                                 \
+            }                                                                                                          \
+        for (int64_t i = 0; i < n; i++) {                                                                              \
+            sum[i] += (double)a[i];                                                                                    \
+            dot[i] += (double)b[i];                                                                                    \
+        }                                                                                                              \
+    }                                                                                                                  \
+    TD_CLONES static void some_moments_##s(const T *x, int64_t step, int64_t places, int64_t n, td_moments *m)         \
+    {                                                                                                                  \
+        if (n == LANES) moments_##s(x, step, places, LANES, m);                                                        \
+        else moments_##s(x, step, places, n, m);                                                                       \
+    }                                                                                                                  \
+    TD_CLONES static void some_sums_##s(const T *g, const T *x, const T *mean, int64_t step, int64_t places,           \
+                                        int64_t n, double *sum, double *dot)                                           \
+    {                                                                                                                  \
+        if (n == LANES) sums_##s(g, x, mean, step, places, LANES, sum, dot);                                           \
+        else sums_##s(g, x, mean, step, places, n, sum, dot);                                                          \
+    }                                                                                                                  \
+    TD_CLONES static void forward_##s(const T *x, T *y, const T *row, int64_t n, int64_t places)                       \
+    {                                                                                                                  \
+        const T *mean = row + MEAN * n, *low = row + LOW * n, *scale = row + SCALE * n, *shift = row + SHIFT * n;      \
+        for (int64_t r = 0; r < places; r++, x += n, y += n)                                                           \
+            for (int64_t i = 0; i < n; i++) y[i] = (x[i] - mean[i] - low[i]) * scale[i] + shift[i];                    \
+    }                                                                                                                  \
+    TD_CLONES static void backward_##s(const T *g, const T *x, T *dx, const T *row, int64_t n, int64_t places)         \
+    {                                                                                                                  \
+        const T *mean = row + MEAN * n, *gmean = row + LOW * n, *scale = row + SCALE * n, *coef = row + SHIFT * n;     \
+        for (int64_t r = 0; r < places; r++, g += n, x += n, dx += n)                                                  \
+            for (int64_t i = 0; i < n; i++) dx[i] = scale[i] * (g[i] - gmean[i] - (x[i] - mean[i]) * coef[i]);         \
+    }                                                                                                                  \
+    static void put_##s(td_kcall *k, const last_state *l, int64_t c, const double v[ROWS])                             \
+    {                                                                                                                  \
+        for (int i = 0; i < ROWS; i++) ((T *)k->work)[i * l->channels + c] = (T)v[i];                                  \
+    }                                                                                                                  \
+    static void settle_##s(td_kcall *k, const last_state *l, int64_t c0, int64_t n)                                    \
+    {                                                                                                                  \
+        td_moments m[LANES] = {{0}};                                                                                   \
+        const T *x = (const T *)k->in[0].data + c0;                                                                    \
+        for (int64_t at = 0, w; at < l->places && l->b.training; at += w) {                                            \
+            w = td_min64(PLACES, l->places - at);                                                                      \
+            some_moments_##s(x + at * l->channels, l->channels, w, n, m);                                              \
+            if (td_kernel_rest(k)) return;                                                                             \
+        }                                                                                                              \
+        for (int64_t i = 0; i < n; i++) {                                                                              \
+            double mean, rstd;                                                                                         \
+            td_batch_settle(k, &l->b, c0 + i, &m[i], &mean, &rstd);                                                    \
+            put_##s(k, l, c0 + i,                                                                                      \
+                    (double[ROWS]){mean, mean - (double)(T)mean, rstd * td_batch_number_or(&k->in[1], c0 + i, 1),      \
+                                   td_batch_number_or(&k->in[2], c0 + i, 0)});                                         \
+        }                                                                                                              \
+    }                                                                                                                  \
+    static void settle_back_##s(td_kcall *k, const last_state *l, int64_t c0, int64_t n)                               \
+    {                                                                                                                  \
+        double sum[LANES] = {0}, dot[LANES] = {0};                                                                     \
+        T mean[LANES] = {0};                                                                                           \
+        const T *g = (const T *)k->in[0].data + c0, *x = (const T *)k->in[1].data + c0;                                \
+        for (int64_t i = 0; i < n; i++) mean[i] = (T)td_karg_number(&k->in[3], c0 + i);                                \
+        for (int64_t at = 0, w; at < l->places && (l->b.training || l->b.mask & 6); at += w) {                         \
+            w = td_min64(PLACES, l->places - at);                                                                      \
+            some_sums_##s(g + at * l->channels, x + at * l->channels, mean, l->channels, w, n, sum, dot);              \
+            if (td_kernel_rest(k)) return;                                                                             \
+        }                                                                                                              \
+        for (int64_t i = 0; i < n; i++) {                                                                              \
+            double rstd = td_karg_number(&k->in[4], c0 + i), count = (double)l->places;                                \
+            bool training = l->b.training;                                                                             \
+            td_batch_give(k, &l->b, c0 + i, rstd, sum[i], dot[i]);                                                     \
+            put_##s(k, l, c0 + i,                                                                                      \
+                    (double[ROWS]){(double)mean[i], training ? sum[i] / count : 0,                                     \
+                                   rstd * td_batch_number_or(&k->in[2], c0 + i, 1),                                    \
+                                   training ? dot[i] * rstd * rstd / count : 0});                                      \
+        }                                                                                                              \
+    }
+DEFINE_LAST(float, f)
+DEFINE_LAST(double, d)
+
+static void sums_chunk(td_kcall *k, int64_t chunk, void *scratch)
+{
+    const last_state *l = (const last_state *)k->state;
+    int64_t c0 = chunk * LANES, n = td_min64(LANES, l->channels - c0);
+    (void)scratch;
+    if (l->b.acc == TD_FLOAT64) settle_d(k, l, c0, n);
+    else settle_f(k, l, c0, n);
+}
+
+static void back_sums_chunk(td_kcall *k, int64_t chunk, void *scratch)
+{
+    const last_state *l = (const last_state *)k->state;
+    int64_t c0 = chunk * LANES, n = td_min64(LANES, l->channels - c0);
+    (void)scratch;
+    if (l->b.acc == TD_FLOAT64) settle_back_d(k, l, c0, n);
+    else settle_back_f(k, l, c0, n);
+}
+
+/* Places are written some at a time, between which the thread rests. */
+static void write_chunk(td_kcall *k, int64_t chunk, bool backward)
+{
+    const last_state *l = (const last_state *)k->state;
+    int64_t b, e, n = l->channels, some = td_max64(1, TD_REST_ELEMENTS / n);
+    td_cut_range(l->places, l->per, chunk, &b, &e);
+    for (; b < e && !td_kernel_rest(k); b += some) {
+        int64_t places = td_min64(some, e - b), at = b * n * (int64_t)td_dtype_size(l->b.acc);
+        const char *first = (const char *)k->in[0].data + at, *x = backward ? (const char *)k->in[1].data + at : first;
+        char *out = (char *)k->out[0].data + at;
+        if (backward && l->b.acc == TD_FLOAT64)
+            backward_d((const double *)first, (const double *)x, (double *)out, k->work, n, places);
+        else if (backward) backward_f((const float *)first, (const float *)x, (float *)out, k->work, n, places);
+        else if (l->b.acc == TD_FLOAT64) forward_d((const double *)x, (double *)out, k->work, n, places);
+        else forward_f((const float *)x, (float *)out, k->work, n, places);
+    }
+}
+
+static void forward_chunk(td_kcall *k, int64_t chunk, void *scratch)
+{
+    (void)scratch;
+    write_chunk(k, chunk, false);
+}
+
+static void backward_chunk(td_kcall *k, int64_t chunk, void *scratch)
+{
+    (void)scratch;
+    write_chunk(k, chunk, true);
+}
+
+static bool takes(const td_batch *b, const td_desc *x, const td_desc *y)
+{
+    return (x->dtype == TD_FLOAT32 || x->dtype == TD_FLOAT64) && b->acc == x->dtype && y->dtype == x->dtype &&
+           td_desc_is_channels_last(x) && td_desc_is_channels_last(y);
+}
+
+static void plan(td_kcall *k, const td_batch *b, const td_desc *x, td_chunk_fn sums, td_chunk_fn write)
+{
+    last_state *l = (last_state *)k->state;
+    int64_t channels = x->shape[1];
+    *l = (last_state){.b = *b, .channels = channels, .places = td_desc_numel(x) / channels};
+    l->per = td_max64(1, TD_BATCH_CHUNK / channels);
+    td_plan_work(k, (size_t)(ROWS * channels) * td_dtype_size(b->acc));
+    td_plan_phase(k, sums, td_cut(channels, LANES));
+    td_plan_phase(k, write, td_cut(l->places, l->per));
+    k->cost_ns = (double)(l->places * channels) * 0.5 + 100 * (double)channels;
+}
+
+bool td_batch_plan_last(td_kcall *k, const td_batch *b)
+{
+    if (!takes(b, k->in[0].desc, k->out[0].desc)) return false;
+    plan(k, b, k->in[0].desc, sums_chunk, forward_chunk);
+    return true;
+}
+
+bool td_batch_plan_back_last(td_kcall *k, const td_batch *b)
+{
+    const td_desc *g = k->in[0].desc, *x = k->in[1].desc;
+    if (!(b->mask & 1) || !takes(b, x, k->out[0].desc) || !takes(b, x, g)) return false;
+    plan(k, b, x, back_sums_chunk, backward_chunk);
+    return true;
+}
