@@ -144,6 +144,10 @@ TD_RULE(masked_fill)
     if (v && v->ndim > 0)
         return td_fail(e, TD_E_SHAPE, "'value' must be a number or a 0-dimensional tensor, but has %d dimension(s)",
                        v->ndim);
+    bool halved = v && td_dtype_is_complex((td_dtype)v->dtype) && !td_dtype_is_complex(t) && t != TD_BOOL;
+    if (halved) /* its imaginary part would be lost */
+        return td_fail(e, TD_E_TYPE, "'value' is %s and cannot be converted to %s without overflow: give a real one",
+                       td_dtype_name((td_dtype)v->dtype), td_dtype_name(t));
     if (!v && !td_scalar_fits(*f->in[2].scalar, t))
         return td_fail(e, TD_E_INVALID, "'value' cannot be converted to %s without overflow", td_dtype_name(t));
     return finish(f, t, e);

@@ -60,12 +60,16 @@ def composite(f, out):
     return f"run_{f.symbol}"
 
 
+def out_flags(f):
+    return [f"TDPY_OUT_{word.upper()}" for word in f.out_is]
+
+
 def flags(f):
     found = ["TDPY_CREATION"] * f.creation + ["TDPY_OUT"] * f.takes_out + ["TDPY_WRITES"] * bool(f.code)
     found += ["TDPY_PLACED"] * f.placed + ["TDPY_SAVES"] * (f.placed and bool(f.op.saves and f.op.saves[0][1] & 1))
     found += ["TDPY_FIRST"] * f.first + ["TDPY_LAID"] * f.laid
     found += ["TDPY_LIST_RESULT"] * bool(f.outs and f.outs[0].is_list)
-    found += [f"TDPY_CASTS_{f.casts.upper()}"] * bool(f.casts)
+    found += [f"TDPY_CASTS_{f.casts.upper()}"] * bool(f.casts) + out_flags(f)
     return " | ".join(found) or "0"
 
 
@@ -115,7 +119,8 @@ def into(f, name):
     """The statements that look for out= first."""
     if not f.copies_out:
         return "(void)self;\n    "
-    return f'(void)self;\n    if (kw && tdpy_has_out(kw)) return tdpy_into({name}, "{f.name}", {str(f.creation).lower()}, args, n, kw);\n    '
+    wants = " | ".join(["TDPY_CREATION"] * f.creation + out_flags(f)) or "0"
+    return f'(void)self;\n    if (kw && tdpy_has_out(kw)) return tdpy_into({name}, "{f.name}", {wants}, args, n, kw);\n    '
 
 
 def stubs(f, ops, out):

@@ -17,6 +17,7 @@ import table as model
 
 SURFACE = Path(__file__).resolve().parents[2] / "client" / "python" / "surface.toml"
 COLUMNS = {"op", "sig", "call", "code", "py", "params", "doc", "varargs", "kind", "creation", "laid", "returns", "plain", "keywords", "name", "out", "places"}
+OUT = ("exact", "made", "apart", "apart_rest")
 CASTS = ("lower", "float32", "widest")
 NN_COLUMNS = {"op", "doc", "shows", "keywords", "choices", "inplace", "returns", "names", "first", "out"}
 
@@ -47,6 +48,7 @@ class Function:
     placed: bool = False  # `inplace` is taken
     out: bool = False  # the function takes out=, and its results are copied there
     first: bool = False  # of several results the first is the function's
+    out_is: list = field(default_factory=list)  # what its out= has to be: words of [out]
     casts: str = ""  # what autocast makes of its floats: "lower", "float32" or "widest"
     symbol: str = ""
     where: str = ""  # "FILE:LINE" that says what it is
@@ -248,7 +250,19 @@ def load(table):
     for f in layers:
         f.where = lines[f"nn.{f.name}"]
     _cast(surface["autocast"], table, [*public, *raw, *layers])
+    _given(surface["out"], [*public, *raw, *layers])
     return public, raw, layers
+
+
+def _given(out, functions):
+    """What each function wants of its out=."""
+    for word, names in out.items():
+        for name in names:
+            meant = [f for f in functions if f.name == name.removeprefix("nn.") and f.nn == name.startswith("nn.") and (f.takes_out or f.copies_out)]
+            if word not in OUT or not meant:
+                raise model.TableError([f"{SURFACE.name}: out: " + (f"'{name}' takes no out=" if word in OUT else f"'{word}' is none of {', '.join(OUT)}")])
+            for f in meant:
+                f.out_is.append(word)
 
 
 def _cast(autocast, table, functions):

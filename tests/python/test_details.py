@@ -175,3 +175,54 @@ def test_bags_with_their_sizes():
     out, bag, sizes, rows = td.embedding_bag(w, i, td.tensor([0, 2, 2]), mode=2)
     assert out.tolist() == [[4, 5], [0, 0], [10, 11]] and bag.tolist() == [0, 0, 2, 2, 2, 2] and sizes.tolist() == [2, 0, 4] and rows.tolist() == [[2, 2], [0, 0], [5, 5]]
     assert td.embedding_bag(w, i, td.tensor([0, 2, 5]), False, 0, False, td.ones(6))[0].tolist() == [[6, 8], [26, 29], [6, 7]]
+
+
+def test_out_of_the_very_dtype():
+    x, m = td.tensor([[3.0, -1.0], [2.0, 5.0]]), td.tensor([[True, False], [True, True]])
+    place = td.tensor([[0, 1], [1, 0]])
+    wide = lambda *size: td.zeros(size, dtype=td.float64)
+    calls = [(td.gather, (x, 1, place), wide(2, 2)), (td.take, (x, place), wide(2, 2)), (td.index_select, (x, 0, place[0]), wide(2, 2)), (td.masked_select, (x, m), wide(3)), (td.mm, (x, x), wide(2, 2)),
+             (td.abs, (x,), wide(2, 2)), (td.amax, (x, 0), wide(2)), (td.softmax, (x, 0), wide(2, 2)), (td.where, (m, x, x), wide(2, 2)), (td.quantile, (x, 0.5), wide()), (td.linalg.inv, (x,), wide(2, 2)),
+             (td.complex, (x, x), td.zeros(2, 2, dtype=td.complex128)), (td.fft.fft, (x,), td.zeros(2, 2, dtype=td.complex128)), (td.nn.functional.gelu, (x,), wide(2, 2)), (td.multinomial, (x.abs(), 1), wide(2, 1)),
+             (td.argmax, (x, 1), td.zeros(2)), (td.all, (x, 1), td.zeros(2)), (td.isneginf, (x,), td.zeros(2, 2)), (td.nn.functional.avg_pool2d, (x[None], 2), wide(1, 1, 1))]
+    for function, arguments, out in calls:
+        with pytest.raises(TypeError, match="expected out to have dtype"):
+            function(*arguments, out=out)
+        made = function(*arguments)
+        given = td.zeros_like(made)
+        assert function(*arguments, out=given) is given
+        if function is not td.multinomial:
+            assert given.tolist() == made.tolist()
+    assert td.add(x, x, out=wide(2, 2)).tolist() == [[6, -2], [4, 10]] and td.fft.irfft(x + 0j, out=wide(2, 2)).dtype is td.float64  # these widen
+    for function, arguments, outs in ((td.aminmax, (x,), (wide(), wide())), (td.sort, (x,), (td.zeros(2, 2), td.zeros(2, 2))), (td.max, (x, 0), (wide(2), td.zeros(2, dtype=td.int64)))):
+        with pytest.raises(TypeError, match="expected out to have dtype"):
+            function(*arguments, out=outs)
+    with pytest.raises(TypeError, match="floating point"):
+        td.fft.irfft(x + 0j, out=td.zeros(2, 2, dtype=td.complex64))
+
+
+def test_out_apart_from_the_inputs():
+    x, place = td.arange(6.0).reshape(2, 3), td.tensor([[0, 1, 1], [1, 0, 0]])
+    for function, arguments, out in ((td.gather, (x, 0, place), x), (td.take, (x, place), x), (td.index_select, (x, 0, place[0, :2]), x), (td.masked_select, (x, x > 2), x.view(-1)[:3]),
+                                     (td.cat, ([x[:1], x[1:]],), x), (td.kthvalue, (x, 1), (x.view(-1)[2:4], td.zeros(2, dtype=td.int64))), (td.aminmax, (x,), (x[0, 0], td.tensor(0.0))),
+                                     (td.take, (place, place[0]), place[0]), (td.cross, (x, x + 1), x), (td.stack, ([x[0]],), x[:1])):
+        with pytest.raises(td.InvalidError, match="refer to a single memory location"):
+            function(*arguments, out=out)
+    assert x.tolist() == [[0, 1, 2], [3, 4, 5]]
+    assert td.scatter_add(x, 1, place, td.ones(2, 3), out=x) is x and x.sum().item() == 21  # the first is what is written
+    with pytest.raises(td.InvalidError, match="refer to a single memory location"):
+        td.index_add(td.zeros(2, 3), 0, td.tensor([0, 1]), x, out=x)
+    halves = td.arange(8.0).reshape(4, 2)
+    assert td.cat([halves[:2], halves[:1]], out=halves[1:4].clone()).shape == (3, 2) and td.gather(halves[:1], 0, td.zeros(1, 2, dtype=td.int64), out=halves[1:2]).tolist() == [[0, 1]]
+
+
+def test_refused_numbers():
+    x, m = td.tensor([1, 2]), td.tensor([True, False])
+    for value in (2 + 3j, td.tensor(2 + 3j)):
+        for y in (x, x.float()):
+            with pytest.raises((td.InvalidError, TypeError), match="cannot be converted to .* without overflow"):
+                y.masked_fill(m, value)
+    assert x.bool().masked_fill(m, td.tensor(3j)).tolist() == [True, True] and (x + 0j).masked_fill(m, td.tensor(3j)).tolist() == [3j, 2]
+    with pytest.raises(TypeError, match="'start' must be an int"):
+        td.arange(5).narrow(0, td.tensor(True), 1)
+    assert td.arange(5).narrow(0, td.tensor(1), 1).tolist() == [1]

@@ -150,6 +150,8 @@ static void test_pointwise(void)
         {"addcdiv i64[2] i64[2] i64[2]", "!integer division with addcdiv is not supported"},
         {"addcmul i64[2] i64[2] i64[2] | 1.5", "!argument 'value' must not be a floating point number"},
         {"masked_fill f32[2] f32[2] #1", "!expected 'mask' to be a boolean tensor"},
+        {"masked_fill f32[2] b[2] c64[]", "!'value' is complex64 and cannot be converted to float32 without overflow"},
+        {"masked_fill b[2] b[2] c64[]", "bool[2]"},
         {"masked_fill i8[2] b[2] #300", "!'value' cannot be converted to int8 without overflow"},
         {"masked_fill f32[2] b[2] f32[1]", "!'value' must be a number or a 0-dimensional tensor"},
         {"masked_fill f32[2,1] b[3] f64[]", "float32[2, 3]"},

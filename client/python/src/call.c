@@ -528,11 +528,13 @@ static PyObject *lay_out(PyObject *made, const binding *b)
     return result;
 }
 
-/* What was made is written to `out`, which takes its shape and (own_dtype) has its dtype. `made` is consumed. */
-static PyObject *put_into(PyObject *made, PyObject *out, const char *name, bool own_dtype)
+/* What was made is written to `out`, which takes its shape and, where the function says so, has its dtype. `made` is
+ * consumed. */
+static PyObject *put_into(PyObject *made, PyObject *out, const char *name, unsigned flags)
 {
+    bool exact = flags & (TDPY_CREATION | TDPY_OUT_EXACT | TDPY_OUT_MADE);
     PyObject *into = made ? in_python("_into") : NULL;
-    PyObject *result = into ? PyObject_CallFunction(into, "OOsi", made, out, name, (int)own_dtype) : NULL;
+    PyObject *result = into ? PyObject_CallFunction(into, "OOsi", made, out, name, (int)exact) : NULL;
     Py_XDECREF(into);
     Py_XDECREF(made);
     return result;
@@ -543,6 +545,66 @@ static bool same_shape(PyObject *a, PyObject *b)
     td_array *x = tdpy_array(a), *y = tdpy_array(b);
     int n = td_ndim(x);
     return n >= 0 && n == td_ndim(y) && (!n || !memcmp(td_shape(x), td_shape(y), (size_t)n * sizeof(int64_t)));
+}
+
+/* Where the result has the dtype of the first tensor it may be written straight to an `out` that has it as well. All
+ * else is made first, so that it can be looked at. */
+static bool is_straight(const call *c, PyObject *out)
+{
+    if (!(c->f->flags & (TDPY_OUT_EXACT | TDPY_OUT_MADE))) return true;
+    td_dtype to = td_dtype_of(tdpy_array(out));
+    if (c->f->flags & TDPY_OUT_MADE || td_dtype_is_complex(to) || c->f->params[0].kind != TDPY_TENSOR) return false;
+    for (int i = 1; i < c->f->nparams; i++)
+        if (c->f->params[i].kind == TDPY_DTYPE && c->v[i].dtype != TD_DTYPE_NONE) return false;
+    return c->v[0].arg.array && td_dtype_of(c->v[0].arg.array) == to;
+}
+
+/* Have they elements in common? What is not dense might have some between those of the other, and is let be. */
+static bool meet(td_array *a, td_array *b)
+{
+    uint64_t from, to, begin, end;
+    if (td_ndim(a) < 0 || td_ndim(b) < 0 || !a->storage || a->storage != b->storage) return false;
+    if (!td_desc_is_contiguous(&a->desc) || !td_desc_is_contiguous(&b->desc)) return false;
+    td_desc_extent(&a->desc, &from, &to);
+    td_desc_extent(&b->desc, &begin, &end);
+    return from < end && begin < to;
+}
+
+static Py_ssize_t length(PyObject *list)
+{
+    return PyList_Check(list) ? PyList_Size(list) : PyTuple_Check(list) ? PyTuple_Size(list) : 0;
+}
+
+static PyObject *item(PyObject *list, Py_ssize_t i)
+{
+    return PyList_Check(list) ? PyList_GetItem(list, i) : PyTuple_GetItem(list, i);
+}
+
+/* Is a tensor among `what`, or in its list, that has elements in common with one of `out`? */
+static bool touches(PyObject *what, PyObject *out)
+{
+    if (tdpy_is_tensor(what) && tdpy_is_tensor(out)) return meet(tdpy_array(what), tdpy_array(out));
+    for (Py_ssize_t i = 0; i < length(what); i++)
+        if (tdpy_is_tensor(item(what, i)) && touches(item(what, i), out)) return true;
+    for (Py_ssize_t i = 0; tdpy_is_tensor(what) && i < length(out); i++)
+        if (tdpy_is_tensor(item(out, i)) && touches(what, item(out, i))) return true;
+    return false;
+}
+
+/* Functions that go to and fro in their inputs want `out`, which stands at `at` or apart, to share nothing with them.
+ */
+static bool is_apart(unsigned flags, const char *name, PyObject *const *args, Py_ssize_t n, Py_ssize_t at,
+                     PyObject *out)
+{
+    if (!(flags & (TDPY_OUT_APART | TDPY_OUT_APART_REST))) return true;
+    for (Py_ssize_t i = flags & TDPY_OUT_APART ? 0 : 1; i < n; i++)
+        if (i != at && args[i] && touches(args[i], out))
+            return tdpy_raise(
+                TD_E_INVALID,
+                "%s(): unsupported operation: some elements of the input tensor and the written-to tensor "
+                "refer to a single memory location; clone() the tensor before the operation",
+                name);
+    return true;
 }
 
 /* It could not be written to `out` as that was. If that has another shape than the result it takes that one; everything
@@ -560,7 +622,7 @@ static PyObject *run_again(const call *c, PyObject *out, const char *where)
     Py_XDECREF(type);
     Py_XDECREF(value);
     Py_XDECREF(trace);
-    return put_into(made, out, name_of(c->f), false);
+    return put_into(made, out, name_of(c->f), 0);
 }
 
 /* The arguments are bound: convert them, run, wrap. */
@@ -582,12 +644,15 @@ static PyObject *run_bound(const binding *b, bool in_place)
     PyObject *target = in_place ? b->slot[0] : b->out, *result = NULL;
     if (good && b->out && !tdpy_is_tensor(b->out))
         good = tdpy_raise(TD_E_TYPE, "%s(): out must be a Tensor, not %.100s", name_of(f), tdpy_type_name(b->out));
+    if (good && b->out) good = is_apart(f->flags, name_of(f), b->slot, f->nparams, -1, b->out);
     if (good && in_place) good = tdpy_may_write(target, false);
     if (good && device < 0 && is_like(f)) device = td_device_of(c.v[0].arg.array);
     if (good && device >= 0) before = td_set_device(device);
     const char *where = good ? tdpy_site() : NULL;
     if (good && f->flags & TDPY_CASTS) good = tdpy_cast(&casts, f, where, c.v, c.narrays, c.arrays);
-    if (good) result = f->op ? run_op(&c, target, where) : run_composite(&c, b->slot[0], where);
+    if (good && b->out && !is_straight(&c, b->out))
+        result = put_into(run_op(&c, NULL, where), b->out, name_of(f), f->flags);
+    else if (good) result = f->op ? run_op(&c, target, where) : run_composite(&c, b->slot[0], where);
     if (!result && good && b->out && PyErr_ExceptionMatches(tdpy.errors[TD_E_SHAPE]))
         result = run_again(&c, b->out, where);
     if (before >= 0) td_set_device(before);
@@ -652,11 +717,12 @@ bool tdpy_has_out(PyObject *kw)
     return find_keyword(kw, "out") >= 0;
 }
 
-PyObject *tdpy_into(tdpy_caller *f, const char *name, bool creates, PyObject *const *args, Py_ssize_t n, PyObject *kw)
+PyObject *tdpy_into(tdpy_caller *f, const char *name, unsigned flags, PyObject *const *args, Py_ssize_t n, PyObject *kw)
 {
     Py_ssize_t nkw = PyTuple_Size(kw), at = find_keyword(kw, "out"), k = 0;
     PyObject *out = args[n + at], *dtype = NULL, *made = NULL;
-    bool typed = creates && tdpy_is_tensor(out) && find_keyword(kw, "dtype") < 0;
+    bool typed = flags & TDPY_CREATION && tdpy_is_tensor(out) && find_keyword(kw, "dtype") < 0;
+    if (!is_apart(flags, name, args, n + nkw, n + at, out)) return NULL;
     if (typed && !(dtype = PyObject_GetAttrString(out, "dtype"))) return NULL;
     PyObject *names = PyTuple_New(nkw - 1 + typed), **values = malloc((size_t)(n + nkw) * sizeof *values);
     bool good = names && values;
@@ -675,7 +741,7 @@ PyObject *tdpy_into(tdpy_caller *f, const char *name, bool creates, PyObject *co
     free(values);
     Py_XDECREF(names);
     Py_XDECREF(dtype);
-    return out == Py_None ? made : put_into(made, out, name, creates);
+    return out == Py_None ? made : put_into(made, out, name, flags);
 }
 
 /* ---- several results --------------------------------------------------------------------------------------------- */

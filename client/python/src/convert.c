@@ -107,7 +107,8 @@ PyObject *tdpy_number(td_scalar s, td_dtype dtype)
 
 bool tdpy_as_int(PyObject *o, int64_t *out, const char *function, const char *name)
 {
-    if (!PyIndex_Check(o) || PyBool_Check(o)) /* x.sum(True) means keepdim, or unbiased, but never a dimension */
+    bool flag = PyBool_Check(o) || (tdpy_is_tensor(o) && td_dtype_of(tdpy_array(o)) == TD_BOOL);
+    if (!PyIndex_Check(o) || flag) /* x.sum(True) means keepdim, or unbiased, but never a dimension */
         return tdpy_raise(TD_E_TYPE, "%s(): argument '%s' must be an int, not %.100s", function, name,
                           tdpy_type_name(o));
     PyObject *i = PyNumber_Index(o);

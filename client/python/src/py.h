@@ -318,6 +318,12 @@ enum {
     TDPY_SAVES = 32,  /* the gradient wants the first tensor itself */
     TDPY_FIRST = 64,  /* of several results the first is the function's */
     TDPY_LAID = 1024, /* memory_format= is taken */
+    /* what out= has to be: of the very dtype of the result (which is not always that of the first tensor), and
+     * apart from all inputs, or from all but the first */
+    TDPY_OUT_EXACT = 2048,
+    TDPY_OUT_MADE = 4096,
+    TDPY_OUT_APART = 8192,
+    TDPY_OUT_APART_REST = 16384,
     /* what autocast makes of floats */
     TDPY_CASTS_LOWER = 128,
     TDPY_CASTS_FLOAT32 = 256,
@@ -357,7 +363,7 @@ const char *tdpy_asked(void);
 bool tdpy_has_out(PyObject *kw);
 /* f(..., out=y) of a function that makes its results first: without out it is called, then they are written to y. What
  * creates takes the dtype from y. */
-PyObject *tdpy_into(tdpy_caller *f, const char *name, bool creates, PyObject *const *args, Py_ssize_t n, PyObject *kw);
+PyObject *tdpy_into(tdpy_caller *f, const char *name, unsigned flags, PyObject *const *args, Py_ssize_t n, PyObject *kw);
 /* The same by tensord/_more.py. */
 PyObject *tdpy_forward(const char *name, PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *kw);
 /* The same of what makes a tensor, which may be asked for in a layout and a memory format. */

@@ -238,7 +238,7 @@ def einsum(equation: str, *operands: Any) -> Tensor:
     return ops.einsum(equation, _more._together(operands))
 
 
-@_more._written
+@_more._exactly
 def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
     """The sum of products over `dims` pairs of dimensions, or over the named ones of each."""
     if isinstance(dims, int):
@@ -270,7 +270,7 @@ def native_group_norm(input: Tensor, weight: Any, bias: Any, N: int, C: int, HxW
     return ops.group_norm(input, group, weight, bias, eps), groups.mean(-1), ops.rsqrt(ops.var(groups, [-1], 0.0) + eps)
 
 
-@_more._written
+@_more._exactly
 def native_batch_norm(input: Tensor, weight: Any, bias: Any, running_mean: Any, running_var: Any, training: bool, momentum: float, eps: float) -> tuple:
     """batch_norm() of tensord.nn.functional, with the means and 1 / sqrt(variance + eps) of the batch (in training, else empty)."""
     made, *statistics = ops.batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps)
@@ -332,7 +332,7 @@ def bincount(input, weights=None, minlength=0):
     return ops.bincount(input, weights, builtins.max(most + 1, minlength))
 
 
-@_more._written
+@_more._exactly
 def isin(elements: Any, test_elements: Any, *, invert: bool = False) -> Tensor:
     """Is each element among the test elements?"""
     first = elements if _is(elements) else test_elements

@@ -26,14 +26,14 @@ def _join(real, imag):
     return ops.view_dtype(_C.stack([real, imag], real.ndim), kind).reshape(real.shape)
 
 
-@_more._written
+@_more._exactly
 def complex(real: Tensor, imag: Tensor) -> Any:
     """The complex tensor with these real and imaginary parts."""
     _pair("complex", real, imag, ("real", "imag"))
     return _join(real, imag)
 
 
-@_more._written
+@_more._exactly
 def polar(abs: Tensor, angle: Tensor) -> Any:
     """The complex tensor with these sizes and angles."""
     _pair("polar", abs, angle, ("abs", "angle"))
@@ -60,7 +60,7 @@ def view_as_complex(input: Tensor) -> Tensor:
     return ops.view_dtype(input, input.dtype.to_complex()).squeeze(-1)
 
 
-@_more._written
+@_more._exactly
 def logspace(start: Any, end: Any, steps: int, base: float = 10.0, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
     """steps powers of base, their exponents evenly spaced from start to end, both included."""
     start, end = (v.item() if _C.is_tensor(v) else v for v in (start, end))

@@ -124,7 +124,7 @@ def _some(values, inverse, counts, with_inverse, with_counts):
     return found if len(found) > 1 else values
 
 
-@_more._written
+@_more._exactly
 @_more._beside
 def searchsorted(sorted_sequence: Tensor, input: Any, *, out_int32: bool = False, right: bool = False, side: Any = None, sorter: Any = None) -> Tensor:
     """Where in each sorted row every element would be put: before those equal to it, or (right) behind them."""
@@ -139,7 +139,7 @@ def searchsorted(sorted_sequence: Tensor, input: Any, *, out_int32: bool = False
     return found.to(_C.int32) if out_int32 else found
 
 
-@_more._written
+@_more._exactly
 def bucketize(input: Any, boundaries: Tensor, *, out_int32: bool = False, right: bool = False) -> Tensor:
     """Between which two boundaries each element lies."""
     return searchsorted(boundaries, input, out_int32=out_int32, right=right)
@@ -214,7 +214,7 @@ def _counted(flat, at, inside, n, weight):
     return ops.scatter_add(_C.zeros(n, dtype=flat.dtype), 0, _C.where(inside, at, 0), _C.where(inside, each, 0))
 
 
-@_more._written
+@_more._exactly
 @_more._beside
 def histogram(input: Tensor, bins: Any, *, range: Any = None, weight: Any = None, density: bool = False) -> Any:
     """(How many elements, or the sum of their weights, lie between each two edges; the edges.) `bins` are so many equal ones, or the edges."""
@@ -382,7 +382,7 @@ def _copied(name, view):
 
     copy.__name__ = copy.__qualname__ = name
     copy.__doc__ = f"{name[:-5]}(), copied."
-    return _more._written(copy)
+    return _more._exactly(copy)
 
 
 _VIEWS: Any = {"alias": lambda x: x, "as_strided": _compose.as_strided, "detach": Tensor.detach, "diagonal": Tensor.diagonal, "expand": Tensor.expand, "permute": Tensor.permute,

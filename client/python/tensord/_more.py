@@ -218,7 +218,8 @@ def _into(made, out, function, own_dtype=False):
         return _put_out(made, out, function, own_dtype)
     if not isinstance(out, (tuple, list)) or len(out) != len(made):
         raise _C.InvalidError(f"{function}(): out is {len(made)} tensors, one for each result, not {len(out) if isinstance(out, (tuple, list)) else _C._a_type(out)}")
-    filled = [_put_out(value, to, function, own_dtype) for value, to in zip(made, out)]
+    exact = own_dtype or function in ("max", "min")  # which of one tensor, or of two, take wider ones
+    filled = [_put_out(value, to, function, exact) for value, to in zip(made, out)]
     return made._make(filled) if hasattr(made, "_make") else type(made)(filled)
 
 
@@ -229,7 +230,7 @@ def _put_out(made, out, function, own_dtype):
         raise _C.AutogradError(f"{function}(): functions with out=... arguments don't support automatic differentiation, but one of the arguments requires grad. "
                                "Write into a detach()ed tensor, or leave out= away")
     if own_dtype and made.dtype is not out.dtype:
-        raise _C.DTypeError(f"{function}(): dtype {made.dtype} does not match dtype of out parameter ({out.dtype})")
+        raise _C.DTypeError(f"{function}(): dtype {made.dtype} does not match dtype of out parameter ({out.dtype}): expected out to have dtype {made.dtype}")
     if made.shape != out.shape:
         if out.numel():
             import warnings
@@ -239,15 +240,19 @@ def _put_out(made, out, function, own_dtype):
     return _store(out, made, function)
 
 
-def _written(function: Any) -> Any:
-    """It takes out=: a tensor, or as many as there are results, to which they are written."""
+def _written(function: Any, exact: bool = False) -> Any:
+    """It takes out=: a tensor, or as many as there are results, to which they are written; exact: of the very dtypes that these have."""
 
     @functools.wraps(function)
     def writes(*args, out: Any = None, **kw):
         made = function(*args, **kw)
-        return made if out is None else _into(made, out, function.__name__)
+        return made if out is None else _into(made, out, function.__name__, exact)
 
     return writes
+
+
+def _exactly(function: Any) -> Any:
+    return _written(function, True)
 
 
 # ---- reductions

@@ -25,7 +25,10 @@ def _norm(norm):
 
 
 def _stored(made, out):
-    return made if out is None else _more._into(made, out, "fft")
+    """Real results may be widened, though not to complex ones."""
+    if out is not None and not made.is_complex() and _C.is_tensor(out) and out.is_complex():
+        raise _C.DTypeError(f"fft: expected out to have a floating point dtype, but got {out.dtype}")
+    return made if out is None else _more._into(made, out, "fft", made.is_complex())
 
 
 def _dims(dim):

@@ -20,7 +20,7 @@ __all__ = ["LinAlgError", "cholesky", "cholesky_ex", "cond", "cross", "det", "di
            "matrix_power", "matrix_rank", "multi_dot", "norm", "pinv", "qr", "slogdet", "solve", "solve_ex", "solve_triangular", "svd", "svdvals", "tensorinv",
            "tensorsolve", "vander", "vecdot", "vector_norm"]
 
-_is, _written = _C.is_tensor, _more._written
+_is, _written, _exactly = _C.is_tensor, _more._written, _more._exactly
 
 
 def _float(x, name):
@@ -44,43 +44,43 @@ def adjoint(x: Tensor) -> Tensor:
 # ---- factors
 
 
-@_written
+@_exactly
 def cholesky(A: Tensor, *, upper: bool = False) -> Tensor:
     """The lower triangular L (or the upper one) of A = L @ L.mH, for Hermitian positive-definite matrices."""
     return _ops.linalg_cholesky(A, upper)
 
 
-@_written
+@_exactly
 def cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: bool = False) -> Any:
     """(L, info): as cholesky(); info is 0, or the order of the leading minor that is not positive-definite."""
     return _ops.linalg_cholesky_ex(A, upper, check_errors)
 
 
-@_written
+@_exactly
 def lu_factor(A: Tensor, *, pivot: bool = True) -> Any:
     """(LU, pivots): L and U of A = P @ L @ U in one matrix, for lu_solve()."""
     return _ops.linalg_lu_factor(A, pivot)
 
 
-@_written
+@_exactly
 def lu_factor_ex(A: Tensor, *, pivot: bool = True, check_errors: bool = False) -> Any:
     """(LU, pivots, info): as lu_factor(); info is 0, or where the first zero of U's diagonal stands."""
     return _ops.linalg_lu_factor_ex(A, pivot, check_errors)
 
 
-@_written
+@_exactly
 def lu(A: Tensor, *, pivot: bool = True) -> Any:
     """(P, L, U) of A = P @ L @ U."""
     return _ops.linalg_lu(A, pivot)
 
 
-@_written
+@_exactly
 def ldl_factor(A: Tensor, *, hermitian: bool = False) -> Any:
     """(LD, pivots) of A = L @ D @ L.mT (L.mH with hermitian), for ldl_solve()."""
     return LDL(*tuple(_ops.linalg_ldl_factor_ex(A, hermitian, True))[:2])
 
 
-@_written
+@_exactly
 def ldl_factor_ex(A: Tensor, *, hermitian: bool = False, check_errors: bool = False) -> Any:
     """(LD, pivots, info): as ldl_factor(); info is 0, or where the first zero block of D stands."""
     return _ops.linalg_ldl_factor_ex(A, hermitian, check_errors)
@@ -91,7 +91,7 @@ class LDL(NamedTuple):
     pivots: Tensor
 
 
-@_written
+@_exactly
 def qr(A: Tensor, mode: str = "reduced") -> Any:
     """(Q, R) of A = Q @ R; mode is 'reduced', 'complete' or 'r' (no Q)."""
     modes = {"reduced": 0, "complete": 1, "r": 2}
@@ -113,39 +113,39 @@ def _driver(driver):
         raise _C.InvalidError("linalg.svd: keyword argument `driver=` is only supported on CUDA inputs")
 
 
-@_written
+@_exactly
 def svd(A: Tensor, full_matrices: bool = True, *, driver: "str | None" = None) -> Any:
     """(U, S, Vh) of A = U @ diag(S) @ Vh."""
     _driver(driver)
     return _ops.linalg_svd(A, full_matrices)
 
 
-@_written
+@_exactly
 def svdvals(A: Tensor, *, driver: "str | None" = None) -> Tensor:
     """The singular values, from the largest."""
     _driver(driver)
     return _ops.linalg_svdvals(A)
 
 
-@_written
+@_exactly
 def eigh(A: Tensor, UPLO: str = "L") -> Any:
     """(eigenvalues, eigenvectors) of Hermitian matrices, from the smallest; UPLO says which triangle is looked at."""
     return _ops.linalg_eigh(A, _upper(UPLO))
 
 
-@_written
+@_exactly
 def eigvalsh(A: Tensor, UPLO: str = "L") -> Tensor:
     """The eigenvalues of Hermitian matrices, from the smallest."""
     return _ops.linalg_eigvalsh(A, _upper(UPLO))
 
 
-@_written
+@_exactly
 def eig(A: Tensor) -> Any:
     """(eigenvalues, eigenvectors) of square matrices; complex."""
     return _ops.linalg_eig(A)
 
 
-@_written
+@_exactly
 def eigvals(A: Tensor) -> Tensor:
     """The eigenvalues of square matrices; complex."""
     return _ops.linalg_eigvals(A)
@@ -154,43 +154,43 @@ def eigvals(A: Tensor) -> Tensor:
 # ---- equations, inverses
 
 
-@_written
+@_exactly
 def inv(A: Tensor) -> Tensor:
     """The inverses of square matrices."""
     return _ops.linalg_inv(A)
 
 
-@_written
+@_exactly
 def inv_ex(A: Tensor, *, check_errors: bool = False) -> Any:
     """(inverse, info): as inv(); info is 0, or where a zero pivot stands."""
     return _ops.linalg_inv_ex(A, check_errors)
 
 
-@_written
+@_exactly
 def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
     """X of A @ X = B (X @ A = B with left=False); B may hold vectors."""
     return _ops.linalg_solve(A, B, left)
 
 
-@_written
+@_exactly
 def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = False) -> Any:
     """(result, info): as solve(); info is 0, or where a zero pivot stands."""
     return _ops.linalg_solve_ex(A, B, left, check_errors)
 
 
-@_written
+@_exactly
 def solve_triangular(A: Tensor, B: Tensor, *, upper: bool, left: bool = True, unitriangular: bool = False) -> Tensor:
     """X of A @ X = B (X @ A = B with left=False) for triangular A."""
     return _ops.linalg_solve_triangular(A, B, upper, left, unitriangular)
 
 
-@_written
+@_exactly
 def lu_solve(LU: Tensor, pivots: Tensor, B: Tensor, *, left: bool = True, adjoint: bool = False) -> Tensor:
     """X of A @ X = B, by what lu_factor() made of A."""
     return _ops.linalg_lu_solve(LU, pivots, B, left, adjoint)
 
 
-@_written
+@_exactly
 def ldl_solve(LD: Tensor, pivots: Tensor, B: Tensor, *, hermitian: bool = False) -> Tensor:
     """X of A @ X = B, by what ldl_factor() made of A."""
     return _ops.linalg_ldl_solve(LD, pivots, B, hermitian)
@@ -260,19 +260,19 @@ def matrix_rank(A: Tensor, tol: Any = None, hermitian: bool = False, *, atol: An
 # ---- numbers of matrices
 
 
-@_written
+@_exactly
 def det(A: Tensor) -> Tensor:
     """The determinants of square matrices."""
     return _ops.linalg_det(A)
 
 
-@_written
+@_exactly
 def slogdet(A: Tensor) -> Any:
     """(sign, logabsdet) of the determinants of square matrices."""
     return _ops.linalg_slogdet(A)
 
 
-@_written
+@_exactly
 def vector_norm(x: Tensor, ord: Any = 2, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """The norm of vectors along dimensions; of all elements without them."""
     x = _float(x, "vector_norm")
@@ -281,7 +281,7 @@ def vector_norm(x: Tensor, ord: Any = 2, dim: Any = None, keepdim: bool = False,
     return _ops.norm(x if dtype is None else x.to(dtype), float(ord), [dim] if isinstance(dim, int) else dim, keepdim)
 
 
-@_written
+@_exactly
 def matrix_norm(A: Tensor, ord: Any = "fro", dim: Any = (-2, -1), keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """The norm of matrices: 'fro', 'nuc', inf, -inf, 1, -1, 2 or -2."""
     A, dim = _float(A, "matrix_norm"), tuple(dim)
@@ -302,7 +302,7 @@ def matrix_norm(A: Tensor, ord: Any = "fro", dim: Any = (-2, -1), keepdim: bool 
     return _ops.linalg_matrix_norm(A, float(ord), dim, keepdim)
 
 
-@_written
+@_exactly
 def norm(A: Tensor, ord: Any = None, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """The norm of vectors or matrices: with two dimensions and an order that of matrices, else of vectors."""
     A = _float(A, "norm")
@@ -329,7 +329,7 @@ def cond(A: Tensor, p: Any = None) -> Tensor:
 # ---- products, powers
 
 
-@_written
+@_exactly
 def cross(input: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
     """The cross product of vectors of three elements."""
     if input.ndim != other.ndim:
@@ -342,7 +342,7 @@ def diagonal(A: Tensor, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> T
     return _ops.diagonal(A, offset, dim1, dim2)
 
 
-@_written
+@_exactly
 def matmul(input: Tensor, other: Tensor) -> Tensor:
     """The product of matrices, vectors, or batches of matrices."""
     return _ops.matmul(input, other)
@@ -360,7 +360,7 @@ def matrix_power(A: Tensor, n: int) -> Tensor:
     return _ops.linalg_matrix_power(A, n)
 
 
-@_written
+@_exactly
 def multi_dot(tensors: Any) -> Tensor:
     """The product of two or more matrices, in the order that takes the fewest multiplications."""
     return _ops.linalg_multi_dot(tuple(tensors))
@@ -372,7 +372,7 @@ def vander(x: Tensor, *, N: "int | None" = None) -> Tensor:
     return _ops.linalg_vander(x, N)
 
 
-@_written
+@_exactly
 def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
     """The sum of conj(x) * y along a dimension."""
     return _ops.linalg_vecdot(x, y, dim)

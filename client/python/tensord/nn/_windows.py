@@ -173,7 +173,7 @@ def avg_pool1d(input: Tensor, kernel_size, stride: Any = None, padding: Any = 0,
     return avg_pool2d(input.unsqueeze(-2), (1, *kernel), (1, *_stride(stride, kernel, 1)), (0, *_spread(padding, 1)), ceil_mode, count_include_pad).squeeze(-2)
 
 
-@_more._written
+@_more._exactly
 def avg_pool2d(input: Tensor, kernel_size, stride: Any = None, padding: Any = 0, ceil_mode=False, count_include_pad=True, divisor_override=None) -> Tensor:
     """The mean of each window of pictures (N, C, H, W), or its sum over divisor_override.
 
@@ -190,7 +190,7 @@ def avg_pool2d(input: Tensor, kernel_size, stride: Any = None, padding: Any = 0,
     return ops.avg_pool3d(input.unsqueeze(-3), (1, *kernel), (1, *stride), (0, *padding), ceil_mode, count_include_pad, divisor_override).squeeze(-3)
 
 
-@_more._written
+@_more._exactly
 def avg_pool3d(input: Tensor, kernel_size, stride: Any = None, padding: Any = 0, ceil_mode=False, count_include_pad=True, divisor_override=None) -> Tensor:
     """The mean of each window of volumes (N, C, D, H, W), or its sum over divisor_override.
 
