@@ -251,7 +251,20 @@ def load(table):
         f.where = lines[f"nn.{f.name}"]
     _cast(surface["autocast"], table, [*public, *raw, *layers])
     _given(surface["out"], [*public, *raw, *layers])
+    _renamed(surface["also"], public)
     return public, raw, layers
+
+
+def _renamed(also, functions):
+    """Second names of arguments, of single functions."""
+    for name, others in also.items():
+        found = [f for f in functions if f.name == name]
+        for old, new in others.items():
+            meant = [(f, a.name) for f in found for a in f.args if f.python_name(a) == old]
+            if not meant:
+                raise model.TableError([f"{SURFACE.name}: also: '{name}' has no argument '{old}'"])
+            for f, argument in meant:
+                f.aliases[argument] = new
 
 
 def _given(out, functions):

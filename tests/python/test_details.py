@@ -226,3 +226,59 @@ def test_refused_numbers():
     with pytest.raises(TypeError, match="'start' must be an int"):
         td.arange(5).narrow(0, td.tensor(True), 1)
     assert td.arange(5).narrow(0, td.tensor(1), 1).tolist() == [1]
+
+
+def test_to_by_every_form():
+    x = td.arange(6.0).reshape(1, 1, 2, 3)
+    assert x.to(td.float64, False, True).dtype is td.float64 and x.to("cpu", td.float16, True, True).dtype is td.float16 and x.to(x.half(), True).dtype is td.float16
+    assert x.to(other=x.double(), copy=True).dtype is td.float64 and x.to(None) is x and x.to(x, True, False) is x and x.to("cpu", None, True) is x
+    for copied in (x.to(td.float32, False, True), x.to(x, False, True), x.to(td.float32, copy=True), x.to("cpu", None, False, True)):
+        assert copied.data_ptr() != x.data_ptr() and copied.tolist() == x.tolist()
+    for name in "float double half bfloat16 int long short char byte bool cfloat cdouble".split():
+        assert getattr(x.expand(1, 2, 2, 3), name)(memory_format=td.channels_last).stride() == (12, 1, 6, 2)
+        with pytest.raises(TypeError, match="argument"):
+            getattr(x, name)(td.channels_last)
+    for bad in ((True,), (td.float32, td.float64), (td.float32, 3), (td.float32, False, True, True), (3,)):
+        with pytest.raises(TypeError):
+            x.to(*bad)
+    with pytest.raises(TypeError, match="multiple values for argument 'non_blocking'"):
+        x.to(td.float32, True, non_blocking=True)
+    assert td.ones(2).copy_(td.zeros(2), non_blocking=True).tolist() == td.ones(2).copy_(td.zeros(2), True).tolist() == [0, 0]
+
+
+def test_arguments_by_the_names_of_pytorch():
+    x, m, v = td.tensor([3.0, 1.0, 2.0]), td.tensor([[2.0, 1.0], [0.0, 3.0]]), td.tensor([1.0, 2.0])
+    assert td.mm(m, mat2=m).tolist() == td.mm(input=m, other=m).tolist() == [[4, 5], [0, 9]] and td.bmm(m[None], mat2=m[None]).tolist() == [[[4, 5], [0, 9]]]
+    assert v.dot(tensor=v).item() == 5 and m.mv(vec=v).tolist() == [4, 6] and td.pow(v, exponent=2).tolist() == v.clone().pow_(exponent=2).tolist() == [1, 4]
+    assert td.float_power(v, exponent=2).dtype is td.float64 and v.heaviside(values=v).tolist() == [1, 1] and td.swapaxes(m, axis0=0, axis1=1).tolist() == m.T.tolist()
+    place = td.tensor([1, 0])
+    assert v.index_add(0, place, source=v).tolist() == [3, 3] and v.clone().index_add_(0, place, source=v, alpha=2).tolist() == [5, 4] and v.index_copy(0, place, source=v).tolist() == [2, 1]
+    assert v.masked_scatter(v > 1, source=x).tolist() == [1, 3] and td.put(v, place, source=v).tolist() == [2, 1] and td.cholesky_solve(v[:, None], input2=m.tril()).shape == (2, 1)
+    assert x.expand(size=(2, 3)).shape == x.broadcast_to(size=(2, 3)).shape == (2, 3) and m.view(size=(4,)).shape == (4,) and x.unfold(dimension=0, size=2, step=1).shape == (2, 2)
+    assert x.new_ones(size=(2,)).tolist() == [1, 1] and x.new_zeros(2, 2).shape == x.new_empty(size=[2, 2]).shape == (2, 2) and m.sum_to_size(size=(1, 2)).tolist() == [[2, 4]]
+    assert v.divide(2, rounding_mode="floor").tolist() == v.clone().divide_(2, rounding_mode="floor").tolist() == [0, 1] and td.divide(v, v, out=td.zeros(2)).tolist() == [1, 1]
+    nan = td.tensor([1.0, math.nan])
+    assert td.nansum(nan, dtype=td.float64).dtype is nan.nanmean(0, True, dtype=td.float64).dtype is td.float64 and td.nansum(nan).item() == nan.nanmean(0).item() == 1
+    for split in (x.tensor_split(indices=(1,)), x.hsplit(indices=(1,)), x.split(split_size=2), x.tensor_split(sections=2), x.split(split_sizes=[1, 2]), td.hsplit(x[:2], sections=2)):
+        assert len(split) == 2
+    assert 1 <= td.zeros(9).uniform_(**{"from": 1, "to": 2}).min().item() and td.zeros(9).random_(to=1).max().item() == 0 and td.zeros(9).random_(**{"from": 5}, to=6).tolist() == [5] * 9
+    made = [f(x, dtype=td.float64, generator=td.Generator().manual_seed(3)) for f in (td.rand_like, td.rand_like, td.randn_like, td.randn_like)] + [td.randint_like(x, 2, 9, generator=td.Generator().manual_seed(3)) for _ in range(2)]
+    assert all(made[k].tolist() == made[k + 1].tolist() for k in (0, 2, 4)) and td.isin(place, place, assume_unique=True).all()
+    assert td.zeros(3).resize_(size=(2,), memory_format=td.contiguous_format).shape == td.zeros(3).resize_as_(v, memory_format=td.preserve_format).shape == (2,)
+    with pytest.raises(TypeError, match="multiple values"):
+        x.tensor_split(2, sections=2)
+    for arguments in ({}, {"dim": 0}, {"dim": -1, "descending": False}, {"stable": True}, {"stable": True, "dim": 0}, {"dim": 0, "descending": False, "stable": False}):
+        assert x.sort(**arguments).values.tolist() == td.sort(x, **arguments)[0].tolist() == [1, 2, 3] and x.argsort(**arguments).tolist() == [1, 2, 0]
+
+
+def test_diagonals_that_begin_anew():
+    tall = td.zeros(7, 3).fill_diagonal_(1, wrap=True)
+    assert tall.nonzero().tolist() == [[0, 0], [1, 1], [2, 2], [4, 0], [5, 1], [6, 2]] and td.zeros(4, 3).fill_diagonal_(1, True).sum() == 3
+    assert td.zeros(2, 2, 2).fill_diagonal_(1).nonzero().tolist() == [[0, 0, 0], [1, 1, 1]]
+
+
+def test_adjoints_are_in_the_graph():
+    z = td.tensor([[1 + 2j, 3 - 1j], [0.5j, 2 + 0j]], requires_grad=True)
+    for adjoint in (z.H, z.mH, td.adjoint(z), z.adjoint(), z.mT.conj()):
+        assert adjoint.requires_grad
+        td.testing.assert_close(td.autograd.grad((adjoint * td.tensor([[1j, 2], [3 + 1j, 4]])).real.sum(), z)[0], td.tensor([[1j, 3 + 1j], [2, 4]]))

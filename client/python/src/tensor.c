@@ -293,7 +293,7 @@ static PyObject *get_mH(PyObject *self, void *ignored)
     td_array *a = tdpy_array(self);
     if (td_ndim(a) < 0) return tdpy_fail();
     if (!td_dtype_is_complex(td_dtype_of(a)) && td_ndim(a) > 1) return get_mT(self, NULL);
-    return tdpy_wrap(td_at_adjoint(tdpy_site(), a), true);
+    return tdpy_wrap_like(td_at_adjoint(tdpy_site(), a), self);
 }
 
 static PyObject *get_H(PyObject *self, void *ignored)
@@ -480,11 +480,31 @@ static PyObject *moved(PyObject *t, int device)
     return there;
 }
 
+/* Takes t over. */
+static PyObject *laid_out(PyObject *t, PyObject *format)
+{
+    PyObject *both[] = {t, format};
+    PyObject *made = t ? tdpy_forward("_laid_to", NULL, both, 2, NULL) : NULL;
+    Py_XDECREF(t);
+    return made;
+}
+
+/* float() and its like: the one argument is memory_format, by name. */
+static PyObject *converted(PyObject *self, td_dtype dtype, const char *name, PyObject *const *args, Py_ssize_t n,
+                           PyObject *kw)
+{
+    Py_ssize_t named = kw ? PyTuple_Size(kw) : 0;
+    PyObject *format = named ? args[0] : Py_None;
+    if (n || named > 1 || (named && PyUnicode_CompareWithASCIIString(PyTuple_GetItem(kw, 0), "memory_format")))
+        return tdpy_raise(TD_E_TYPE, "%s() takes no arguments but memory_format, by name", name);
+    PyObject *made = convert(self, dtype);
+    return format == Py_None ? made : laid_out(made, format);
+}
+
 #define CONVERSION(name, code)                                                                                         \
-    static PyObject *to_##name(PyObject *self, PyObject *ignored)                                                      \
+    static PyObject *to_##name(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *kw)                      \
     {                                                                                                                  \
-        (void)ignored;                                                                                                 \
-        return convert(self, code);                                                                                    \
+        return converted(self, code, #name, args, n, kw);                                                              \
     }
 CONVERSION(float, TD_FLOAT32)
 CONVERSION(double, TD_FLOAT64)
@@ -502,38 +522,72 @@ static bool is_device(PyObject *o)
     return PyUnicode_Check(o) || Py_TYPE(o) == tdpy.device;
 }
 
-/* Takes t over. */
-static PyObject *laid_out(PyObject *t, PyObject *format)
+/* What the arguments of to() by place say: a dtype, a device or both in any order, or a tensor; then non_blocking and
+ * copy. */
+typedef struct {
+    PyObject *dtype, *device, *like, *non_blocking, *copy;
+} destination;
+
+static bool place(destination *d, PyObject *const *given, int n)
 {
-    PyObject *both[] = {t, format};
-    PyObject *made = t ? tdpy_forward("_laid_to", NULL, both, 2, NULL) : NULL;
-    Py_XDECREF(t);
-    return made;
+    PyObject **flags[] = {&d->non_blocking, &d->copy};
+    int k = 0;
+    for (int i = 0; i < n && given[i]; i++) {
+        PyObject *o = given[i], **to = tdpy_is_tensor(o)                      ? &d->like
+                                       : is_device(o) || PyLong_CheckExact(o) ? &d->device
+                                                                              : &d->dtype;
+        if (PyBool_Check(o) && i) to = k < 2 ? flags[k++] : NULL;
+        else if (o == Py_None) continue;
+        else if (k || i > 1) to = NULL;
+        if (!to)
+            return tdpy_raise(
+                TD_E_TYPE,
+                "to() takes a dtype, a device or a Tensor, then non_blocking and copy, not %.100s as argument %d",
+                tdpy_type_name(o), i + 1);
+        if (*to)
+            return tdpy_raise(TD_E_TYPE, "to() got two of one kind: %.100s is argument %d", tdpy_type_name(o), i + 1);
+        *to = o;
+    }
+    return true;
+}
+
+/* A keyword that was given is `*to`, which no argument by place has said. */
+static bool name_one(PyObject **to, PyObject *value, const char *name)
+{
+    if (!value) return true;
+    if (*to && *to != Py_None) return tdpy_raise(TD_E_TYPE, "to() got multiple values for argument '%s'", name);
+    *to = value;
+    return true;
 }
 
 /* to(dtype), to(device), to(device, dtype), to(other): in any order, as everybody expects. */
 static PyObject *to(PyObject *self, PyObject *args, PyObject *kw)
 {
-    static char *names[] = {"", "", "dtype", "device", "copy", "non_blocking", "memory_format", NULL};
-    PyObject *given[2] = {Py_None, Py_None}, *dtype = Py_None, *device = Py_None, *format = Py_None;
-    PyObject *copies = NULL, *non_blocking = NULL;
+    static char *names[] = {"", "", "", "", "dtype", "device", "copy", "non_blocking", "memory_format", "other", NULL};
+    PyObject *given[4] = {NULL}, *dtype = NULL, *device = NULL, *format = Py_None, *copies = NULL, *lazy = NULL,
+             *other = NULL;
     bool copy = false, blocking;
     int like = -1;
     td_dtype wanted = TD_DTYPE_NONE;
-    if (!PyArg_ParseTupleAndKeywords(args, kw, "|OOOOOOO:to", names, &given[0], &given[1], &dtype, &device, &copies,
-                                     &non_blocking, &format))
+    if (!PyArg_ParseTupleAndKeywords(args, kw, "|OOOO$OOOOOO:to", names, &given[0], &given[1], &given[2], &given[3],
+                                     &dtype, &device, &copies, &lazy, &format, &other))
         return NULL;
-    if (!tdpy_as_bool(copies, &copy, "to", names[4]) || !tdpy_as_bool(non_blocking, &blocking, "to", names[5]))
+    destination d = {NULL};
+    if (!place(&d, given, 4) || !name_one(&d.dtype, dtype, "dtype") || !name_one(&d.device, device, "device") ||
+        !name_one(&d.copy, copies, "copy") || !name_one(&d.non_blocking, lazy, "non_blocking") ||
+        !name_one(&d.like, other, "other"))
         return NULL;
-    for (int i = 0; i < 2; i++) {
-        if (given[i] == Py_None) continue;
-        if (is_device(given[i])) device = given[i];
-        else if (!tdpy_is_tensor(given[i])) dtype = given[i];
-        else if ((wanted = td_dtype_of(tdpy_array(given[i]))) == TD_DTYPE_NONE) return tdpy_fail();
-        else like = td_device_of(tdpy_array(given[i]));
+    if (!tdpy_as_bool(d.copy, &copy, "to", "copy") || !tdpy_as_bool(d.non_blocking, &blocking, "to", "non_blocking"))
+        return NULL;
+    if (d.like && d.like != Py_None) {
+        if (!tdpy_is_tensor(d.like))
+            return tdpy_raise(TD_E_TYPE, "to(): argument 'other' must be Tensor, not %.100s", tdpy_type_name(d.like));
+        if ((wanted = td_dtype_of(tdpy_array(d.like))) == TD_DTYPE_NONE) return tdpy_fail();
+        like = td_device_of(tdpy_array(d.like));
     }
     int there;
-    if (!tdpy_as_device(device, &there) || (dtype != Py_None && !tdpy_as_dtype(dtype, &wanted))) return NULL;
+    if (!tdpy_as_device(d.device ? d.device : Py_None, &there)) return NULL;
+    if (d.dtype && d.dtype != Py_None && !tdpy_as_dtype(d.dtype, &wanted)) return NULL;
     if (there < 0) there = like;
     bool here = there < 0 || there == td_device_of(tdpy_array(self));
     PyObject *made = copy && here ? tdpy_wrap_like(td_at_copy(tdpy_site(), tdpy_array(self), wanted), self)
@@ -703,7 +757,7 @@ static PyMethodDef own_methods[] = {
     {"is_floating_point", is_floating_point, METH_NOARGS, "is_floating_point($self, /)\n--\n\nIs its dtype a float?"},
     {"is_complex", is_complex, METH_NOARGS, "is_complex($self, /)\n--\n\nIs its dtype complex?"},
     {"to", (PyCFunction)(void (*)(void))to, METH_VARARGS | METH_KEYWORDS,
-     "to($self, *args, dtype=None, device=None, copy=False, memory_format=None)\n--\n\n"
+     "to($self, *args, dtype=None, device=None, non_blocking=False, copy=False, memory_format=None, other=None)\n--\n\n"
      "The values in another dtype; the tensor itself when it has it."},
     {"to_device", (PyCFunction)(void (*)(void))to_device, METH_VARARGS | METH_KEYWORDS,
      "to_device($self, device, /, *, stream=None)\n--\n\nThe tensor on a device: itself when it is there, else a "
@@ -711,16 +765,26 @@ static PyMethodDef own_methods[] = {
     {"__array_namespace__", (PyCFunction)(void (*)(void))array_namespace, METH_VARARGS | METH_KEYWORDS,
      "__array_namespace__($self, /, *, api_version=None)\n--\n\nThe module with the array API's functions."},
     {"type_as", type_as, METH_O, "type_as($self, other, /)\n--\n\nThe values in the dtype of other."},
-    {"float", to_float, METH_NOARGS, "float($self, /)\n--\n\nto(float32)"},
-    {"double", to_double, METH_NOARGS, "double($self, /)\n--\n\nto(float64)"},
-    {"half", to_half, METH_NOARGS, "half($self, /)\n--\n\nto(float16)"},
-    {"bfloat16", to_bfloat16, METH_NOARGS, "bfloat16($self, /)\n--\n\nto(bfloat16)"},
-    {"int", to_int, METH_NOARGS, "int($self, /)\n--\n\nto(int32)"},
-    {"long", to_long, METH_NOARGS, "long($self, /)\n--\n\nto(int64)"},
-    {"short", to_short, METH_NOARGS, "short($self, /)\n--\n\nto(int16)"},
-    {"char", to_char, METH_NOARGS, "char($self, /)\n--\n\nto(int8)"},
-    {"byte", to_byte, METH_NOARGS, "byte($self, /)\n--\n\nto(uint8)"},
-    {"bool", to_bool, METH_NOARGS, "bool($self, /)\n--\n\nto(bool)"},
+    {"float", (PyCFunction)(void (*)(void))to_float, METH_FASTCALL | METH_KEYWORDS,
+     "float($self, memory_format=None)\n--\n\nto(float32)"},
+    {"double", (PyCFunction)(void (*)(void))to_double, METH_FASTCALL | METH_KEYWORDS,
+     "double($self, memory_format=None)\n--\n\nto(float64)"},
+    {"half", (PyCFunction)(void (*)(void))to_half, METH_FASTCALL | METH_KEYWORDS,
+     "half($self, memory_format=None)\n--\n\nto(float16)"},
+    {"bfloat16", (PyCFunction)(void (*)(void))to_bfloat16, METH_FASTCALL | METH_KEYWORDS,
+     "bfloat16($self, memory_format=None)\n--\n\nto(bfloat16)"},
+    {"int", (PyCFunction)(void (*)(void))to_int, METH_FASTCALL | METH_KEYWORDS,
+     "int($self, memory_format=None)\n--\n\nto(int32)"},
+    {"long", (PyCFunction)(void (*)(void))to_long, METH_FASTCALL | METH_KEYWORDS,
+     "long($self, memory_format=None)\n--\n\nto(int64)"},
+    {"short", (PyCFunction)(void (*)(void))to_short, METH_FASTCALL | METH_KEYWORDS,
+     "short($self, memory_format=None)\n--\n\nto(int16)"},
+    {"char", (PyCFunction)(void (*)(void))to_char, METH_FASTCALL | METH_KEYWORDS,
+     "char($self, memory_format=None)\n--\n\nto(int8)"},
+    {"byte", (PyCFunction)(void (*)(void))to_byte, METH_FASTCALL | METH_KEYWORDS,
+     "byte($self, memory_format=None)\n--\n\nto(uint8)"},
+    {"bool", (PyCFunction)(void (*)(void))to_bool, METH_FASTCALL | METH_KEYWORDS,
+     "bool($self, memory_format=None)\n--\n\nto(bool)"},
     {"_become", become, METH_O, NULL},
     {"cpu", cpu, METH_NOARGS, "cpu($self, /)\n--\n\nThe tensor on the CPU: itself when it is there, else a copy."},
     {"item", tdpy_item, METH_NOARGS, "item($self, /)\n--\n\nThe value of the only element, as a number of Python."},

@@ -18,6 +18,7 @@ _PIPES = "a pipe is an IterableDataset whose __iter__() is a generator of Python
 
 _WHY = {
     "tensord": {
+        **dict.fromkeys(("complex32", "chalf"), "complex numbers of half types are not there: complex64 holds them, and view_as_real(x).half() takes as little memory"),
         "compile": _COMPILED,
         **dict.fromkeys(("get_num_threads", "set_num_threads", "get_num_interop_threads", "set_num_interop_threads"), _THREADS),
         **dict.fromkeys(("set_autocast_enabled", "set_autocast_dtype"), "`with tensord.autocast(...)` says where it begins and ends"),

@@ -72,9 +72,8 @@ def type_(self, dtype=None):
 
 
 def _new(make) -> Any:
-    def new(self, *size, dtype=None, device=None, requires_grad=False):
-        size = size[0] if len(size) == 1 and isinstance(size[0], (tuple, list)) else size
-        return _more._made(device or self.device, requires_grad, make, tuple(size), dtype or self.dtype)
+    def new(self, *sizes, size=None, dtype=None, device=None, requires_grad=False):
+        return _more._made(device or self.device, requires_grad, make, _more._sizes(sizes, size), dtype or self.dtype)
 
     return new
 
@@ -118,8 +117,17 @@ def clamp_max(input, max):
     return _more.clamp(input, None, max)
 
 
-def fill_diagonal_(self, fill_value):
-    _C.diagonal(self).fill_(fill_value)
+def fill_diagonal_(self, fill_value, wrap=False):
+    """wrap: the diagonal of a tall matrix begins anew, a row below its last place."""
+    if self.ndim < 2:
+        raise _C.ShapeError("dimensions must larger than 1")
+    if wrap and self.ndim == 2 and self.shape[0] > self.shape[1] + 1:
+        rows, columns = self.shape
+        for first in range(0, rows, columns + 1):
+            _C.diagonal(self[first:first + columns]).fill_(fill_value)
+        return self
+    whole = _C.diagonal(self) if self.ndim == 2 else as_strided(self, (self.shape[0],), (builtins.sum(self.stride()),), self.storage_offset())
+    whole.fill_(fill_value)
     return self
 
 
@@ -225,6 +233,7 @@ def atleast_2d(*tensors: Any) -> Any:
     return out[0] if len(out) == 1 else out
 
 
+@_more._also(indices="indices_or_sections", sections="indices_or_sections", tensor_indices_or_sections="indices_or_sections")
 def tensor_split(input, indices_or_sections, dim=0):
     cuts = indices_or_sections.tolist() if _is(indices_or_sections) else indices_or_sections
     return ops.tensor_split(input, cuts, dim) if isinstance(cuts, (tuple, list)) else ops.tensor_split_sections(input, cuts, dim)
@@ -286,6 +295,14 @@ def constant_pad_nd(input: Tensor, pad: Any, value: Any = 0) -> Tensor:
 # ---- orders, sets
 
 
+def nansum(input, dim=None, keepdim=False, *, dtype=None):
+    return ops.nansum(input if dtype is None else input.to(dtype), dim, keepdim)
+
+
+def nanmean(input, dim=None, keepdim=False, *, dtype=None):
+    return ops.nanmean(input if dtype is None else input.to(dtype), dim, keepdim)
+
+
 def sort(input, dim=-1, descending=False, stable=None):
     if stable is not None:
         _more._flag(stable, "sort", "stable")
@@ -333,7 +350,7 @@ def bincount(input, weights=None, minlength=0):
 
 
 @_more._exactly
-def isin(elements: Any, test_elements: Any, *, invert: bool = False) -> Tensor:
+def isin(elements: Any, test_elements: Any, *, assume_unique: bool = False, invert: bool = False) -> Tensor:
     """Is each element among the test elements?"""
     first = elements if _is(elements) else test_elements
     elements, test_elements = (x if _is(x) else _C.asarray(x, device=first.device) for x in (elements, test_elements))

@@ -294,6 +294,7 @@ def atleast_3d(*tensors: Any) -> Any:
 
 
 def _cut(name, least, dim_of):
+    @_more._also(indices="indices_or_sections", sections="indices_or_sections")
     def cut(input, indices_or_sections):
         if input.ndim < least:
             raise _C.ShapeError(f"torch.{name} requires a tensor with at least {least} dimension, but got a tensor with {input.ndim} dimensions!")
@@ -317,9 +318,13 @@ def as_strided_(self, size, stride, storage_offset=None):
     return self._become(_compose.as_strided(self, size, stride, storage_offset))
 
 
-def resize_(self, *sizes):
+def resize_(self, *sizes, size=None, memory_format=None):
     """More elements than there were are what memory holds; then it is other memory, which views of the old do not see."""
-    size = tuple(sizes[0]) if len(sizes) == 1 and isinstance(sizes[0], (tuple, list)) else sizes
+    from tensord import _formats
+
+    size = _more._sizes(sizes, size)
+    if memory_format not in (None, _formats.contiguous_format, _formats.preserve_format):
+        raise _C.UnsupportedError("resize_(): the elements stay row after row; contiguous(memory_format=...) gives a copy in another order")
     if self.requires_grad:
         raise _C.AutogradError("cannot resize variables that require grad")
     want, have = _count(size), self.numel()
@@ -342,12 +347,12 @@ def _row_major(size):
     return tuple(_count(size[k + 1:]) for k in range(len(size)))
 
 
-def resize_as_(self, the_template):
-    return resize_(self, *the_template.shape)
+def resize_as_(self, the_template, *, memory_format=None):
+    return resize_(self, size=tuple(the_template.shape), memory_format=memory_format)
 
 
-def sum_to_size(self, *size):
-    size = tuple(size[0]) if len(size) == 1 and isinstance(size[0], (tuple, list)) else size
+def sum_to_size(self, *sizes, size=None):
+    size = _more._sizes(sizes, size)
     if tuple(self.shape) == size:
         return self
     whole = not self.is_floating_point() and not self.is_complex()
@@ -454,12 +459,12 @@ def fill(input: Tensor, value: Any) -> Tensor:
 # ---- what a tensor is
 
 
-def cfloat(self):
-    return self.to(_C.complex64)
+def cfloat(self, *, memory_format=None):
+    return self.to(_C.complex64, memory_format=memory_format)
 
 
-def cdouble(self):
-    return self.to(_C.complex128)
+def cdouble(self, *, memory_format=None):
+    return self.to(_C.complex128, memory_format=memory_format)
 
 
 def ndimension(self):

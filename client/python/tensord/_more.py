@@ -54,6 +54,30 @@ def _beside(function: _Function) -> _Function:
     return cast(_Function, there)
 
 
+def _also(**names: str) -> Any:
+    """Arguments by other names: the key is the other name, the value the function's own."""
+
+    def of(function: _Function) -> _Function:
+        @functools.wraps(function)
+        def called(*args, **kw):
+            for name in names.keys() & kw.keys():
+                if names[name] in kw:
+                    raise _C.DTypeError(f"{function.__name__}() got multiple values for argument '{name}'")
+                kw[names[name]] = kw.pop(name)
+            return function(*args, **kw)
+
+        return cast(_Function, called)
+
+    return of
+
+
+def _sizes(sizes, size):
+    """Sizes one by one, as one, or by the name `size`."""
+    if size is not None:
+        sizes = (size,)
+    return tuple(sizes[0]) if len(sizes) == 1 and isinstance(sizes[0], (tuple, list)) else tuple(sizes)
+
+
 def _number_dtype(*values):
     """The dtype that numbers make together: NumPy's as Python's of their kind."""
     values = [v.item() if type(v).__module__ == "numpy" and hasattr(v, "item") else v for v in values]
@@ -115,6 +139,7 @@ def from_numpy(array):
 # ---- shapes
 
 
+@_also(split_size="split_size_or_sections", split_sizes="split_size_or_sections")
 def split(input, split_size_or_sections, dim=0):
     size = input.shape[dim]
     if isinstance(split_size_or_sections, bool):

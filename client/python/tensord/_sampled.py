@@ -36,9 +36,9 @@ def _complex(make):
 
 
 def _like(make):
-    def like(input, dtype=None, *, device=None, requires_grad=False):
+    def like(input, dtype=None, *, generator=None, device=None, requires_grad=False):
         dtype = dtype or input.dtype
-        return _more._made(device or input.device, requires_grad, _complex(make) if dtype.is_complex else make, input.shape, dtype)
+        return drawn(generator, _more._made, device or input.device, requires_grad, _complex(make) if dtype.is_complex else make, input.shape, dtype)
 
     return like
 
@@ -69,10 +69,10 @@ def randint(low, high=None, size=None, dtype=None, *, generator=None, device=Non
 
 
 @_taking
-def randint_like(input: Tensor, low: int, high: Any = None, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+def randint_like(input: Tensor, low: int, high: Any = None, *, generator: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """Random whole numbers from low (0 when left out) to high - 1, in the same shape and dtype."""
     low, high = (0, low) if high is None else (low, high)
-    return _ints(ops.randint, low, high, input.shape, dtype or input.dtype, None, device or input.device, requires_grad)
+    return _ints(ops.randint, low, high, input.shape, dtype or input.dtype, generator, device or input.device, requires_grad)
 
 
 def randperm(n, dtype=None, *, generator=None, device=None, requires_grad=False):
@@ -102,6 +102,7 @@ def _filled(self, generator, make, *args):
     return self.copy_(drawn(generator, make, self.shape, *args, self.dtype))
 
 
+@_more._also(**{"from": "a", "to": "b"})
 def uniform_(self, a=0.0, b=1.0, *, generator=None):
     if a > b:
         raise _C.InvalidError(f"uniform_ expects to return a [from, to) range, but found from={a} > to={b}")
@@ -151,6 +152,7 @@ _MOST = {_C.bool: 2, _C.uint8: 256, _C.int8: 128, _C.int16: 1 << 15, _C.int32: 1
 
 
 @_more._beside
+@_more._also(**{"from": "low", "to": "high"})
 def random_(self, low=0, high=None, *, generator=None):
     low, high = (0, low) if high is None and low else (low, high)
     high = _MOST[self.dtype] if high is None else high
