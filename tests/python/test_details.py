@@ -282,3 +282,35 @@ def test_adjoints_are_in_the_graph():
     for adjoint in (z.H, z.mH, td.adjoint(z), z.adjoint(), z.mT.conj()):
         assert adjoint.requires_grad
         td.testing.assert_close(td.autograd.grad((adjoint * td.tensor([[1j, 2], [3 + 1j, 4]])).real.sum(), z)[0], td.tensor([[1j, 3 + 1j], [2, 4]]))
+
+
+def test_pictures_of_bytes():
+    x = td.tensor([[[[0, 255, 10, 200], [90, 30, 250, 60], [5, 120, 180, 240]]]], dtype=td.uint8)
+    want = {("bilinear", False): [[[[23, 111, 177, 92, 118, 165], [26, 62, 114, 181, 196, 195]]]],
+            ("bilinear", True): [[[[34, 103, 159, 112, 124, 148], [37, 62, 106, 186, 189, 173]]]],
+            ("bicubic", False): [[[[25, 124, 196, 81, 102, 170], [25, 49, 114, 190, 210, 193]]]],
+            ("bicubic", True): [[[[37, 104, 171, 105, 117, 147], [37, 50, 98, 201, 199, 168]]]]}
+    for (mode, antialias), values in want.items():
+        made = F.interpolate(x, size=(2, 6), mode=mode, antialias=antialias)
+        assert made.dtype is td.uint8 and made.tolist() == values  # lines are rounded before columns are made of them
+    with pytest.raises(td.DTypeError, match="not implemented for int64"):
+        F.interpolate(x.long(), size=(2, 6), mode="bilinear")
+
+
+def test_gradients_of_eigenvectors_are_hermitian():
+    a = td.tensor([[2.0, 0.5, -1.0], [0.5, 1.0, 0.25], [-1.0, 0.25, -3.0]], dtype=td.float64, requires_grad=True)
+    for upper in "LU":
+        values, vectors = td.linalg.eigh(a, UPLO=upper)
+        grad = td.autograd.grad((vectors**2 * td.arange(9.0).reshape(3, 3)).sum() + values[0], a)[0]
+        td.testing.assert_close(grad, grad.mT)
+    z = td.tensor([[2.0, 1j], [-1j, 5.0]], dtype=td.complex128, requires_grad=True)
+    grad = td.autograd.grad((td.linalg.eigh(z)[1].abs() * td.tensor([[1.0, 2.0], [3.0, 5.0]])).sum(), z)[0]
+    td.testing.assert_close(grad, grad.mH)
+
+
+def test_exponentials_of_halves():
+    x = td.tensor([[1.0, 2.0], [0.5, -1.0]], requires_grad=True)
+    for dtype in (td.float16, td.bfloat16):
+        for made in (td.matrix_exp(x.to(dtype)), td.linalg.matrix_exp(x.to(dtype)), x.to(dtype).matrix_exp()):
+            assert made.dtype is dtype and made.requires_grad
+            td.testing.assert_close(made.float(), td.matrix_exp(x), atol=0.01, rtol=0.01)

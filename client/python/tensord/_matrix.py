@@ -26,6 +26,10 @@ def matrix_svd(input, some=True, compute_uv=True):
     return SVD(u, s, linalg.adjoint(vh))
 
 
+def matrix_exp(input):
+    return linalg.matrix_exp(input)
+
+
 def matrix_qr(input, some=True):
     return ops.linalg_qr(input, 0 if some else 1)
 

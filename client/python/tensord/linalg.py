@@ -350,7 +350,9 @@ def matmul(input: Tensor, other: Tensor) -> Tensor:
 
 @_written
 def matrix_exp(A: Tensor) -> Tensor:
-    """The exponential of square matrices."""
+    """The exponential of square matrices; that of half types is computed in float32."""
+    if _is(A) and A.dtype in (_C.float16, _C.bfloat16):
+        return _ops.linalg_matrix_exp(A.to(_C.float32)).to(A.dtype)
     return _ops.linalg_matrix_exp(A)
 
 

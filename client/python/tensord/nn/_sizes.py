@@ -58,6 +58,17 @@ def _nearest_whole(input, sizes, scales, exact):
     return input
 
 
+def _bytes(input, sizes, scales, number, align_corners, antialias):
+    """Of bytes lines are made first, then columns of what they have become, rounded to bytes."""
+    for place in (1, 0):
+        if input.shape[2 + place] != sizes[place]:
+            size, scale = list(input.shape[2:]), [None, None]
+            size[place], scale[place] = sizes[place], scales[place]
+            made = ops.resample(input.to(_C.float32), size, number, align_corners, antialias, None, *scale)
+            input = (made + 0.5).floor().clamp(0, 255).to(_C.uint8)
+    return input
+
+
 def interpolate(input: Tensor, size=None, scale_factor=None, mode="nearest", align_corners: Any = None, recompute_scale_factor=None, antialias=False) -> Tensor:
     """Pictures (N, C, W), (N, C, H, W) or (N, C, D, H, W) in another size, each place from the nearest one ('nearest', 'nearest-exact'), from those around
     it ('linear', 'bilinear', 'trilinear', 'bicubic'), or the mean of those that it covers ('area'). A scale_factor says where the places are looked for, also
@@ -75,6 +86,8 @@ def interpolate(input: Tensor, size=None, scale_factor=None, mode="nearest", ali
     if antialias and mode not in ("bilinear", "bicubic"):
         raise _C.InvalidError("Anti-alias option is restricted to bilinear and bicubic modes and requires a 4-D tensor as input")
     sizes, scales = _scaled_sizes(input.shape[2:], size, scale_factor, recompute_scale_factor)
+    if weighs and input.dtype is _C.uint8 and input.ndim == 4:
+        return _bytes(input, sizes, scales, number, bool(align_corners), bool(antialias))
     if mode == "area":
         scales = [None] * len(scales)
         if min(*sizes, *input.shape[2:]) < 1:  # what it says of such sizes is that of the pools
