@@ -1,5 +1,6 @@
 """What PyTorch 2.13 does at the edges of its functions, as values that it gave: sizes of 0, zero vectors, NaNs, whole numbers, shapes that are wrong."""
 import math
+import warnings
 
 import pytest
 import tensord as td
@@ -314,3 +315,36 @@ def test_exponentials_of_halves():
         for made in (td.matrix_exp(x.to(dtype)), td.linalg.matrix_exp(x.to(dtype)), x.to(dtype).matrix_exp()):
             assert made.dtype is dtype and made.requires_grad
             td.testing.assert_close(made.float(), td.matrix_exp(x), atol=0.01, rtol=0.01)
+
+
+def test_pairs_of_rows():
+    for n in (0, 1, 2, 3, 6):
+        x = td.randn(n, 3)
+        for p in (2.0, 1.0, 0.0):
+            want = [(x[i] - x[j]).norm(p).item() for i in range(n) for j in range(i + 1, n)]
+            td.testing.assert_close(F.pdist(x, p), td.tensor(want).reshape(-1), atol=1e-5, rtol=1e-5)
+
+
+def test_norms_without_an_identity():
+    for p in (-1, -2.5, math.inf, -math.inf):
+        for x, dim in ((td.zeros(0), None), (td.zeros(2, 0), 1), (td.zeros(2, 0, 3), (0, 1))):
+            with pytest.raises(td.InvalidError, match="norm of no elements: the operation does not have an identity"):
+                td.linalg.vector_norm(x, p, dim)
+        assert td.linalg.vector_norm(td.zeros(0, 2), p, 1).shape == (0,)
+    assert td.linalg.vector_norm(td.zeros(0)).item() == td.linalg.vector_norm(td.zeros(0), 0).item() == td.linalg.vector_norm(td.zeros(0), 0.5).item() == 0
+
+
+def test_complex_numbers_of_halves():
+    with pytest.raises(TypeError, match=r"chalf\(\): there is no complex32"):
+        td.ones(2).chalf()
+    with pytest.raises(TypeError, match="there is no complex32"):
+        td.complex(td.ones(2).half(), td.ones(2).half())
+    for name in ("complex32", "chalf"):
+        with pytest.raises(AttributeError, match="complex64 holds them"):
+            getattr(td, name)
+    torch = pytest.importorskip("torch")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        halves = torch.zeros(2, dtype=torch.complex64).to(torch.complex32)
+    with pytest.raises(TypeError, match="tensord has no complex32: make it complex64"):
+        td.from_dlpack(halves)

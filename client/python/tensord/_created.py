@@ -12,7 +12,8 @@ def _pair(function, a, b, names):
         if not _C.is_tensor(x):
             raise _C.DTypeError(f"{function}(): argument '{name}' must be Tensor, not {_C._a_type(x)}")
     if a.dtype not in (_C.float32, _C.float64) or b.dtype not in (_C.float32, _C.float64):
-        raise _C.DTypeError(f"Expected both inputs to be Float or Double tensors but got {a.dtype} and {b.dtype}")
+        halves = ": there is no complex32" if _C.float16 in (a.dtype, b.dtype) else ""
+        raise _C.DTypeError(f"Expected both inputs to be Float or Double tensors but got {a.dtype} and {b.dtype}{halves}")
     if a.dtype is not b.dtype:
         raise _C.DTypeError(f"Expected object of dtype {a.dtype} but got {b.dtype} for second argument")
 

@@ -463,6 +463,10 @@ def cfloat(self, *, memory_format=None):
     return self.to(_C.complex64, memory_format=memory_format)
 
 
+def chalf(self, *, memory_format=None):
+    raise _C.DTypeError("chalf(): there is no complex32; cfloat() makes complex64")
+
+
 def cdouble(self, *, memory_format=None):
     return self.to(_C.complex128, memory_format=memory_format)
 
