@@ -259,7 +259,8 @@ static td_array *import_tensor(const dl_tensor *t)
     if (t->device.type != DL_CPU && t->device.type != 3 && t->device.type != 11)
         return PyErr_SetString(PyExc_BufferError, "only memory that the CPU reads can be imported"), NULL;
     if (dtype == TD_DTYPE_NONE && t->dtype.code == DL_COMPLEX && t->dtype.bits == 32)
-        return tdpy_raise(TD_E_TYPE, "tensord has no complex32: make it complex64, or view it as real numbers of float16");
+        return tdpy_raise(TD_E_TYPE,
+                          "tensord has no complex32: make it complex64, or view it as real numbers of float16");
     if (dtype == TD_DTYPE_NONE)
         return tdpy_raise(TD_E_TYPE, "tensord has no dtype of code %d and %d bits", t->dtype.code, t->dtype.bits);
     if (t->ndim > TD_MAX_DIMS || t->ndim < 0)
