@@ -39,7 +39,7 @@ def declare(f, method, name=None, returns=None, indent=""):
         parts.append(argument(f, a))
     parts += [f.params] if f.params else []
     parts += ["inplace: _bool = ..."] * f.placed
-    extra = ["dtype: _DType | None = ...", "device: _Device = ...", "requires_grad: _bool = ...", "layout: _Layout | None = ..."] if f.creation else []
+    extra = ["dtype: _DType | None = ...", "device: _Device = ...", "requires_grad: _bool = ...", "layout: _Layout | None = ...", "pin_memory: _bool = ..."] if f.creation else []
     extra += ["memory_format: _MemoryFormat | None = ..."] if f.creation or f.laid else []
     known = {p.split(":")[0] for p in parts}
     extra = [e for e in extra if e.split(":")[0] not in known]

@@ -105,7 +105,7 @@ class Function:
                 parts.append(name + (f"={default_text(a, self.choices.get(a.name))}" if has_default(a) else ""))
         if self.params:
             parts.append(without_types(self.params))
-        keywords = ["device=None", "requires_grad=False", "layout=None"] if self.creation else []
+        keywords = ["device=None", "requires_grad=False", "layout=None", "pin_memory=False"] if self.creation else []
         keywords += ["memory_format=None"] if self.creation or self.laid else []
         keywords += ["out=None"] if (self.takes_out or self.copies_out) and first == "$module" else []
         parts += (["*"] if keywords and not self.names_only else []) + keywords

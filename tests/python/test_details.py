@@ -348,3 +348,18 @@ def test_complex_numbers_of_halves():
         halves = torch.zeros(2, dtype=torch.complex64).to(torch.complex32)
     with pytest.raises(TypeError, match="tensord has no complex32: make it complex64"):
         td.from_dlpack(halves)
+
+
+def test_pinned_memory_may_be_asked_for():
+    x, size = td.tensor([[3.0, 1.0], [2.0, 4.0]]), (2, 2)
+    makers = [lambda **kw: td.zeros(2, 2, **kw), lambda **kw: td.ones(size, **kw), lambda **kw: td.empty(size, **kw), lambda **kw: td.full(size, 1.0, **kw), lambda **kw: td.rand(2, 2, **kw), lambda **kw: td.randn(size, **kw),
+              lambda **kw: td.eye(2, **kw), lambda **kw: td.zeros_like(x, **kw), lambda **kw: td.full_like(x, 1, **kw), lambda **kw: td.rand_like(x, **kw), lambda **kw: td.randint_like(x, 3, **kw),
+              lambda **kw: x.new_zeros(2, 2, **kw), lambda **kw: x.new_full(size, 1.0, **kw), lambda **kw: x.new_empty_strided(size, (2, 1), **kw), lambda **kw: x.new_tensor([[1, 2], [3, 4]], **kw),
+              lambda **kw: td.randint(3, size, **kw), lambda **kw: td.arange(4, **kw).view(2, 2), lambda **kw: td.linspace(0, 1, 4, **kw).view(2, 2), lambda **kw: td.randperm(4, **kw).view(2, 2)]
+    for make in makers:
+        for pinned in (True, False):
+            assert make(pin_memory=pinned).shape == make(pin_memory=pinned, layout=td.strided, device="cpu").shape == size
+        assert make(pin_memory=True, dtype=td.float64, requires_grad=True).requires_grad
+        with pytest.raises(TypeError, match="pin_memory"):
+            make(pin_memory=1)
+    assert x.type(td.float64, non_blocking=True).dtype is td.float64 and not x.is_pinned(device="cuda") and x.clone().swapaxes_(axis0=0, axis1=1).tolist() == [[3, 2], [1, 4]]

@@ -65,11 +65,12 @@ static bool bind_extra(binding *b, PyObject *key, PyObject *value)
 {
     const char *name = PyUnicode_AsUTF8AndSize(key, NULL);
     if (!name) return false;
-    bool creation = b->f->flags & TDPY_CREATION;
+    bool creation = b->f->flags & TDPY_CREATION, pinned;
     if (b->f->flags & TDPY_OUT && !strcmp(name, "out")) b->out = value == Py_None ? NULL : value;
     else if (creation && !strcmp(name, "device")) b->device = value;
     else if (creation && !strcmp(name, "requires_grad")) b->requires_grad = value;
     else if (creation && !strcmp(name, "layout")) b->layout = value;
+    else if (creation && !strcmp(name, "pin_memory")) return tdpy_as_bool(value, &pinned, name_of(b->f), name);
     else if ((creation || b->f->flags & TDPY_LAID) && !strcmp(name, "memory_format")) b->format = value;
     else if (b->f->flags & TDPY_PLACED && !b->inplace && !strcmp(name, "inplace")) b->inplace = value;
     else {
@@ -812,7 +813,7 @@ static PyObject *in_python(const char *name)
     return PyObject_GetAttrString(modules[0], name); /* raises */
 }
 
-/* What makes tensors, with layout= and memory_format=. `function` is consumed. */
+/* What makes tensors, with layout=, memory_format= and pin_memory=. `function` is consumed. */
 static PyObject *taking_formats(PyObject *function)
 {
     PyObject *taking = function ? in_python("_taking") : NULL;
@@ -824,7 +825,8 @@ static PyObject *taking_formats(PyObject *function)
 
 static bool names_format(PyObject *kw)
 {
-    return kw && (find_keyword(kw, "layout") >= 0 || find_keyword(kw, "memory_format") >= 0);
+    return kw && (find_keyword(kw, "layout") >= 0 || find_keyword(kw, "memory_format") >= 0 ||
+                  find_keyword(kw, "pin_memory") >= 0);
 }
 
 static PyObject *forward(const char *name, bool creates, PyObject *self, PyObject *const *args, Py_ssize_t n,

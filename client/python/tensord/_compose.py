@@ -9,6 +9,7 @@ from typing import Any
 
 from tensord import _C, _more
 from tensord._C import Tensor, ops
+from tensord._formats import _taking
 from tensord._sampled import (bernoulli as bernoulli, bernoulli_ as bernoulli_, cauchy_ as cauchy_, exponential_ as exponential_, geometric_ as geometric_,
                               log_normal_ as log_normal_, multinomial as multinomial, normal as normal, normal_ as normal_, poisson as poisson, rand as rand,
                               rand_like as rand_like, randint as randint, randn as randn, randn_like as randn_like, random_ as random_, randperm as randperm, uniform_ as uniform_)
@@ -60,7 +61,7 @@ _LEGACY = {_C.float32: "Float", _C.float64: "Double", _C.float16: "Half", _C.bfl
            _C.uint16: "UInt16", _C.uint32: "UInt32", _C.uint64: "UInt64"}
 
 
-def type_(self, dtype=None):
+def type_(self, dtype=None, non_blocking=False):
     if dtype is None:
         return f"tensord.{_LEGACY[self.dtype]}Tensor"
     if isinstance(dtype, str):
@@ -72,6 +73,7 @@ def type_(self, dtype=None):
 
 
 def _new(make) -> Any:
+    @_taking
     def new(self, *sizes, size=None, dtype=None, device=None, requires_grad=False):
         return _more._made(device or self.device, requires_grad, make, _more._sizes(sizes, size), dtype or self.dtype)
 
@@ -82,14 +84,17 @@ new_zeros, new_ones = _new(lambda size, dtype: ops.make_full(size, 0, dtype)), _
 new_empty = _new(ops.empty)
 
 
+@_taking
 def new_empty_strided(self, size, stride, dtype=None, device=None, requires_grad=False):
     return _more._made(device or self.device, requires_grad, ops.empty_strided, tuple(size), tuple(stride), dtype or self.dtype)
 
 
+@_taking
 def new_full(self, size, fill_value, dtype=None, device=None, requires_grad=False):
     return _more._made(device or self.device, requires_grad, ops.make_full, tuple(size), fill_value, dtype or self.dtype)
 
 
+@_taking
 def new_tensor(self, data, dtype=None, device=None, requires_grad=False):
     return _C.tensor(data, dtype=dtype or self.dtype, device=device or self.device, requires_grad=requires_grad)
 
@@ -379,7 +384,7 @@ def pin_memory(self, device=None):
     return self
 
 
-def is_pinned(self):
+def is_pinned(self, device=None):
     return False
 
 

@@ -76,10 +76,12 @@ def _laid_to(x: _C.Tensor, format: Any) -> _C.Tensor:
 
 
 def _taking(make: Callable[..., Any]) -> Callable[..., Any]:
-    """A function that makes a tensor, with layout= and memory_format=."""
+    """A function that makes a tensor, with layout=, memory_format= and pin_memory=, of which nothing comes: memory is shared."""
 
     @functools.wraps(make)
-    def made(*args: Any, layout: Any = None, memory_format: Any = None, requires_grad: bool = False, **kw: Any) -> Any:
+    def made(*args: Any, layout: Any = None, memory_format: Any = None, pin_memory: bool = False, requires_grad: bool = False, **kw: Any) -> Any:
+        if not isinstance(pin_memory, bool):
+            raise _C.DTypeError(f"{made.__name__}(): argument 'pin_memory' must be bool, not {type(pin_memory).__name__}")
         if layout is None and memory_format is None:
             return make(*args, requires_grad=requires_grad, **kw)
         return _laid_out(make(*args, **kw), memory_format, layout, made.__name__, None).requires_grad_(requires_grad)

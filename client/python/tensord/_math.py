@@ -310,6 +310,7 @@ def _cut(name, least, dim_of):
 hsplit, vsplit, dsplit = _cut("hsplit", 1, lambda x: 0 if x.ndim == 1 else 1), _cut("vsplit", 2, lambda x: 0), _cut("dsplit", 3, lambda x: 2)
 
 
+@_more._also(axis0="dim0", axis1="dim1")
 def swapaxes_(self, dim0, dim1):
     return self._become(self.transpose(dim0, dim1))
 
