@@ -300,7 +300,7 @@ static bool add_state(archive *a, uint32_t module, td_script_name *n)
 {
     if (a->nstates == MOST_STATES)
         return td_fail(a->e, TD_E_QUOTA, "its methods assign more than %d attributes", MOST_STATES) == TD_OK;
-    a->states[a->nstates] = (td_script_state){module, n->name};
+    a->states[a->nstates] = (td_script_state){.object = module, .name = n->name};
     n->kind = TD_SN_STATE;
     n->number = (td_scalar){.kind = TD_S_INT, .i = a->nstates++};
     return true;

@@ -281,6 +281,7 @@ bool td_low_code_dtype(const td_lower *l, uint32_t from, uint32_t to);
 bool td_low_code_fold(td_lower *l, unsigned op, uint32_t a, uint32_t b, uint32_t *result);
 void td_low_take_cells(td_lower *l, uint32_t block, bool entry);
 uint32_t td_low_with_states(td_lower *l, uint32_t result);
+uint32_t td_low_type_of_param(td_lower *l, uint32_t function, uint32_t k); /* TD_IR_NONE: nothing is said */
 uint32_t td_low_state(td_lower *l, uint32_t state);
 void td_low_state_set(td_lower *l, uint32_t target, uint32_t state, uint32_t value);
 void td_low_raise(td_lower *l, uint32_t node, const char *kind, uint32_t message); /* the way is gone */

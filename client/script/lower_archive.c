@@ -420,9 +420,10 @@ bool td_low_code_call(td_lower *l, uint32_t call, uint32_t *value)
 
 /* ---- states */
 
-/* By the annotation in its class. */
+/* By the annotation in its class, or of a parameter. */
 static uint32_t type_of_state(td_lower *l, const td_script_state *s)
 {
+    if (s->text) return td_low_type_of_param(l, td_low_find_function(l, s->unit, s->text), 0);
     const td_script_object *o = &l->world->objects[s->object];
     uint32_t class = td_low_find_class(l, o->unit, o->class, strlen(o->class)), block = td_low_kid(l, class, 0);
     for (uint32_t k = 0; k < td_low_node(l, block)->n; k++) {

@@ -16,7 +16,7 @@ bool td_low_any_number(const td_lower *l, uint32_t annotation)
 }
 
 /* The type of parameter k by annotation or comment; TD_IR_NONE: it has none. */
-static uint32_t type_of_param(td_lower *l, uint32_t function, uint32_t k)
+uint32_t td_low_type_of_param(td_lower *l, uint32_t function, uint32_t k)
 {
     uint32_t params = td_low_kid(l, function, 0), types = td_low_kid(l, function, 2);
     uint32_t annotation = td_low_kid(l, td_low_kid(l, params, k), 0), n = td_low_node(l, params)->n;
@@ -127,7 +127,7 @@ static void lower_function(td_lower *l, uint32_t function, uint32_t object, bool
     if (bound && td_low_node(l, params)->n == 0) td_low_wrong(l, function, "a method has 'self' first");
     if (bound) set_self(l, object);
     for (uint32_t k = bound; k < td_low_node(l, params)->n; k++) {
-        uint32_t param = td_low_kid(l, params, k), type = type_of_param(l, function, k);
+        uint32_t param = td_low_kid(l, params, k), type = td_low_type_of_param(l, function, k);
         td_var *v = &l->vars[l->frame + k];
         if (type == TD_IR_NONE) type = td_low_plain(l, TD_T_TENSOR);
         v->declared = type;
@@ -240,7 +240,7 @@ static void fill_in(td_lower *l, uint32_t call, uint32_t function, bool bound, u
     uint32_t params = td_low_kid(l, function, 0), n = td_low_node(l, params)->n;
     for (uint32_t k = bound; k < n; k++) {
         uint32_t param = td_low_kid(l, params, k), otherwise = td_low_kid(l, param, 1),
-                 type = type_of_param(l, function, k);
+                 type = td_low_type_of_param(l, function, k);
         if (values[k] != TD_IR_NONE) continue;
         if (!otherwise) td_low_wrong(l, call, "the argument '%.60s' is missing", td_low_text(l, param));
         values[k] = default_value(l, call, function, otherwise);
@@ -277,7 +277,7 @@ static uint32_t *arguments(td_lower *l, uint32_t call, uint32_t function, bool b
             td_low_wrong(l, arg, "'%.60s' takes no such argument", td_low_text(l, function));
         if (values[at] != TD_IR_NONE || (bound && at == 0)) td_low_wrong(l, arg, "this argument is given twice");
         if (named) value = td_low_kid(l, arg, 0);
-        uint32_t type = type_of_param(l, function, at);
+        uint32_t type = td_low_type_of_param(l, function, at);
         values[at] = td_low_expr_for(l, value, td_low_wanted_by(l, type));
         if (generic && takes_rest(l, call, k, type, values[at])) values[at] = rest_of(l, call, &k, values[at]);
         if (type != TD_IR_NONE) values[at] = td_low_convert(l, value, values[at], type);
@@ -377,7 +377,7 @@ uint32_t td_low_function_call(td_lower *l, uint32_t call, uint32_t function, uin
     uint32_t n, number = number_of(l, call, function, object);
     uint32_t *values = arguments(l, call, function, bound, TD_IR_NONE, &n);
     for (uint32_t k = bound; k < n; k++)
-        if (type_of_param(l, function, k) == TD_IR_NONE)
+        if (td_low_type_of_param(l, function, k) == TD_IR_NONE)
             values[k] = td_low_convert(l, call, values[k], td_low_plain(l, TD_T_TENSOR));
     const td_ir *ir = td_ir_now(l->e);
     uint32_t block = ir->functions[number].block, type = ir->values[td_ir_return(ir, block, 0)].type;

@@ -68,6 +68,18 @@ static void unpack(td_lower *l, uint32_t target, uint32_t value) /* NOLINT(misc-
     for (uint32_t k = 0; k < n; k++) td_low_assign(l, td_low_kid(l, target, k), items[k]);
 }
 
+static _Noreturn void not_written(td_lower *l, uint32_t target, const td_script_name *thing)
+{
+    const td_script_name *base = td_low_thing(l, td_low_kid(l, target, 0));
+    const char *name = td_low_text(l, target);
+    if (thing && thing->kind == TD_SN_REFUSED) td_low_thing_value(l, target, thing);
+    if (thing && thing->kind == TD_SN_TENSOR)
+        td_low_wrong(l, target, "'%.60s' is a tensor, which is written with tensors; return the value", name);
+    if (base && base->kind == TD_SN_OBJECT && !thing)
+        td_low_wrong(l, target, "the module has no attribute '%.60s' to write; set it in __init__()", name);
+    td_low_wrong(l, target, "a program writes attributes of modules: tensors, numbers, texts, lists and dicts of such");
+}
+
 /* A tensor of a module is written in place: it is the same one for all who see it. */
 static void write_attribute(td_lower *l, uint32_t target, uint32_t value)
 {
@@ -78,7 +90,7 @@ static void write_attribute(td_lower *l, uint32_t target, uint32_t value)
         return;
     }
     if (!thing || thing->kind != TD_SN_TENSOR || td_low_kind(l, value) != TD_T_TENSOR)
-        td_low_wrong(l, target, "a program writes attributes that are tensors, with tensors; return the value");
+        not_written(l, target, thing);
     td_low_write(l, target, td_low_thing_value(l, target, thing), value);
 }
 

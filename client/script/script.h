@@ -88,7 +88,9 @@ typedef struct td_script_object {
  * are then). */
 typedef struct td_script_state {
     uint32_t object;
-    const char *name; /* the attribute, whose type its class says */
+    const char *name; /* the attribute; its type is said by its class, */
+    const char *text; /* or (not NULL) by the parameter of the function of this name, */
+    uint32_t unit;    /* in this unit */
 } td_script_state;
 
 typedef struct td_script_world {

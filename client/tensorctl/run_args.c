@@ -140,7 +140,8 @@ static bool items_of_plain(const td_plain *x, td_value_kind kind, td_value *out)
     return good;
 }
 
-/* As _filed.py packs defaults: {"tuple": [...]} and {"float": "inf"} stand for what JSON has not. */
+/* As _filed.py packs defaults: {"tuple": [...]}, {"dict": [key, value, ...]} and {"float": "inf"} stand for what JSON
+ * has not. */
 static bool of_plain(const td_plain *x, td_value *out) /* NOLINT(misc-no-recursion): as deep as JSON may be */
 {
     switch (x->kind) {
@@ -153,8 +154,9 @@ static bool of_plain(const td_plain *x, td_value *out) /* NOLINT(misc-no-recursi
     case TD_PLAIN_DICT: break;
     default: return false;
     }
-    const td_plain *tuple = item_of(x, "tuple"), *number = item_of(x, "float");
+    const td_plain *tuple = item_of(x, "tuple"), *dict = item_of(x, "dict"), *number = item_of(x, "float");
     if (tuple && tuple->kind == TD_PLAIN_LIST) return items_of_plain(tuple, TD_VALUE_TUPLE, out);
+    if (dict && dict->kind == TD_PLAIN_LIST && dict->n % 2 == 0) return items_of_plain(dict, TD_VALUE_DICT, out);
     if (!number || number->kind != TD_PLAIN_TEXT) return false;
     *out = td_value_float(strtod(number->text, NULL)); /* inf, nan */
     return true;

@@ -53,7 +53,7 @@ static void compile_code(const td_script_source *s)
     static const td_script_name constants[] = {{.name = "c0", .kind = TD_SN_TENSOR, .text = "CONSTANTS.c0"}};
     static const td_script_object objects[] = {{.names = {own, 6}, .title = "", .class = "M"},
                                                {.names = {constants, 1}, .title = "CONSTANTS"}};
-    static const td_script_state states[] = {{0, "n"}, {0, "l"}};
+    static const td_script_state states[] = {{.name = "n"}, {.name = "l"}};
     td_script_unit unit = {.source = *s, .names = {roots, 4}, .code = "__torch__"};
     td_script_world world = {&unit, objects, states, 1, 2, 2};
     td_script_name entry = {.kind = TD_SN_FUNCTION, .text = "M.forward", .object = 0};

@@ -414,6 +414,30 @@ def test_defaults_of_all_kinds(tmp_path):
     assert ran.stdout == "int64[] 123456789\n-inf\n10\n1\n", ran.stderr
 
 
+class Keeps(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.count, self.table, self.name = 0, {"a": 1}, "n"
+
+    def forward(self, x):
+        self.count += 1
+        self.table[self.name] = self.count
+        return x * self.count, self.table
+
+
+def test_attributes_that_are_kept(tmp_path):
+    program = td.jit.script(Keeps())
+    program(td.ones(1))
+    program.save(tmp_path / "f.td")
+    ran = subprocess.run([TOOL, "run", tmp_path / "f.td", "--in", "x=2", "--json"], capture_output=True, text=True)
+    assert ran.returncode == 0 and "4" in ran.stdout, ran.stderr
+    with pytest.warns(UserWarning, match="'forward' keeps a state from call to call"):
+        program.save(tmp_path / "f.pt")
+    for name in ("f.td", "f.pt"):
+        loaded = td.jit.load(tmp_path / name)
+        assert [loaded(td.ones(1))[1] for _ in range(2)] == [{"a": 1, "n": 2}, {"a": 1, "n": 3}] and loaded.count == 3 and loaded.table == {"a": 1, "n": 3}
+
+
 def test_what_saves_what(tmp_path):
     td.save(td.ones(1), tmp_path / "x.td")  # safetensors, as every name that says nothing else
     refused(tmp_path / "x.td", td.Unsupported, "it is no zip archive.*tensord.load\\(\\) reads")

@@ -333,6 +333,44 @@ class ByIndex(Calls):
         return self.layers[k](x)
 
 
+class Inside(nn.Module):
+    calls = 0
+
+    def forward(self, x):
+        self.calls += 1
+        return x * self.calls
+
+
+class Counts(nn.Module):
+    last: td.Tensor | None
+
+    def __init__(self):
+        super().__init__()
+        self.count, self.on, self.name, self.pair, self.table, self.last, self.inner = 0, False, "a", (1, 2.0), {"a": 1}, None, Inside()
+        self.seen: list[float] = []
+
+    def forward(self, x):
+        self.count += 1
+        self.on = not self.on
+        self.name += "b"
+        for k in range(self.count):
+            if k == self.count - 1:
+                self.seen.append(float(k))
+        self.table[self.name] = self.count
+        self.pair = (self.count, 0.5)
+        last = self.last
+        if last is not None:
+            x = x + last
+        self.last = x
+        self.inner.calls += 1
+        return self.inner(x) * self.count, self.seen, self.name
+
+    @td.jit.export
+    def reset(self):
+        self.count, self.last = 0, None
+        self.seen.clear()
+
+
 class Breaks(Calls):
     def forward(self, x):
         for layer in self.layers:
@@ -346,35 +384,105 @@ class AsValue(Calls):
         return x + self.net
 
 
-class WritesNumbers(Calls):
+class WritesNew(Calls):
     def forward(self, x):
         self.level = 3
         return x
 
 
-class WritesConstants(Calls):
+class WritesNothing(Calls):
     def __init__(self):
         super().__init__()
-        self.names = ["a"]
+        self.level = None
 
     def forward(self, x):
-        self.names.append("b")
+        self.level = 3
+        return x
+
+
+class WritesMode(Calls):
+    def forward(self, x):
+        self.training = False
+        return x
+
+
+class WritesOther(Counts):
+    def forward(self, x):
+        self.count = 1.5
+        return x
+
+
+class WritesNumbers(Calls):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("level", td.zeros(1))
+
+    def forward(self, x):
+        self.level = 3
         return x
 
 
 @pytest.mark.parametrize("net, line, column, text", [
-    (WritesConstants, 1, 9, "'names' is a constant of the program, which cannot change it; write to a copy"),
+    (WritesNew, 1, 9, "the module has no attribute 'level' to write; set it in __init__()"),
+    (WritesNothing, 1, 9, "the type of the attribute 'level' is not known, and it is written: say it in the class, 'level: list[int]'"),
+    (WritesMode, 1, 9, "a program writes attributes of modules: tensors, numbers, texts, lists and dicts of such"),
+    (WritesOther, 1, 9, "this is a float, and an int is wanted"),
     (Ignored, 1, 16, "'printed' is ignored by programs; call it outside, and give its result as an argument"),
     (Unknown, 1, 20, "a program knows no object as an attribute, which 'odd' is; give it as an argument"),
     (ByIndex, 1, 28, "the index of modules is written here, as they are of different kinds; or go over all by 'for'"),
     (Breaks, 3, 13, "a loop over modules goes over all of them; write 'if'"),
     (AsValue, 1, 20, "'net' is a module; a program can only call it"),
-    (WritesNumbers, 1, 9, "a program writes attributes that are tensors, with tensors; return the value")])
+    (WritesNumbers, 1, 9, "'level' is a tensor, which is written with tensors; return the value")])
 def test_refusals(net, line, column, text):
     at = net.forward.__code__.co_firstlineno + line
     with pytest.raises(td.Error) as e:
         td.jit.script(net())
     assert str(e.value).startswith(f"test_script_modules.py:{at}:{column}: {text}\n")
+
+
+def test_attributes_that_are_written(tmp_path):
+    plain, kept = Counts(), Counts()
+    program = td.jit.script(kept)
+    for k in range(3):
+        assert values(program(ROWS + k)) == values(plain(ROWS + k))
+        assert all(values(getattr(m, n)) == values(getattr(plain, n)) for m in (kept, program) for n in ("count", "on", "name", "seen", "table", "pair", "last"))
+        assert kept.inner.calls == plain.inner.calls == 2 * k + 2
+    program.save(str(tmp_path / "counts.td"))
+    loaded = td.jit.load(str(tmp_path / "counts.td"))
+    assert values(loaded(ROWS)) == values(program(ROWS)) == values(plain(ROWS)) and loaded.count == kept.count == 4
+    program.reset()
+    assert (kept.count, kept.seen, kept.last, loaded.count, len(loaded.seen)) == (0, [], None, 4, 4)
+    loaded.save(str(tmp_path / "again.td"))
+    again = td.jit.load(str(tmp_path / "again.td"))
+    again.reset()
+    assert (again.count, again.seen, again.last, loaded.count) == (0, [], None, 4)
+    kept.count = 7.5
+    with pytest.raises(td.DTypeError, match="'count'.* is int, and float is given"):
+        program(ROWS)
+    with pytest.raises(td.Unsupported, match="forward.. assigns attributes"):
+        td.jit.freeze(td.jit.script(Counts().eval()))
+
+
+def test_attributes_of_a_module_that_a_function_calls():
+    kept = Counts()
+
+    @td.jit.script
+    def twice(x):
+        return kept(x)[0] + kept(x)[0]
+
+    plain = Counts()
+    assert twice(ROWS).tolist() == (plain(ROWS)[0] + plain(ROWS)[0]).tolist() and kept.count == 2 and kept.seen == plain.seen
+
+
+def test_attributes_of_a_published_program():
+    kept = Counts()
+    td.jit.script(kept).publish("counts")
+    opened = td.jit.open("counts")
+    states = {"calls": 0, "count": 5, "last": None, "name": "a", "on": False, "pair": (1, 2.0), "seen": [], "table": {"a": 1}}
+    result, now = opened(ROWS, *(states[name] for name in opened._names[1:]))
+    now = dict(zip(opened._names[1:], now))
+    del now["last"]
+    assert now == {"calls": 2, "count": 6, "name": "ab", "on": True, "pair": (6, 0.5), "seen": [5.0], "table": {"a": 1, "ab": 6}} and kept.count == 0
 
 
 class Helpers(nn.Module):

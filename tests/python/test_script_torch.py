@@ -797,3 +797,54 @@ def test_tied_parameters_as_in_torch(tmp_path):
     td.jit.load(tmp_path / "theirs.pt").save(tmp_path / "again.td")
     again = td.jit.load(tmp_path / "again.td")
     assert again.o.weight is again.e.weight
+
+
+# ---- attributes of modules that are written
+
+WRITTEN = """
+class Counts(td.nn.Module):
+    last: Optional[td.Tensor]
+    seen: List[int]
+
+    def __init__(self):
+        super().__init__()
+        self.count, self.scale, self.on, self.name, self.pair, self.last = 0, 1.0, False, "a", (1, 2.0), None
+        self.seen = []
+        self.table: Dict[str, float] = {"a": 1.0}
+
+    def forward(self, x):
+        self.count += 2
+        self.scale = self.scale * 1.5
+        self.on = not self.on
+        self.name = self.name + "b"
+        self.pair = (self.count, self.scale)
+        for i in range(self.count):
+            if i > 2:
+                self.seen.append(i)
+        self.table[self.name] = self.scale
+        last = self.last
+        if last is not None:
+            x = x + last
+        self.last = x
+        return x * self.scale
+
+class Outer(td.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a, self.b = Counts(), Counts()
+
+    def forward(self, x):
+        x = self.b(self.a(x))
+        self.b.count -= 1
+        return x, self.a.count, self.b.count, self.a.seen, self.b.seen, self.b.table, self.a.on, self.b.name, self.b.pair
+"""
+
+
+def test_attributes_that_are_written(tmp_path):
+    plain_one, *programs = [functions(WRITTEN, tmp_path, m).Outer() for m in (td, td, torch) if m is not None]
+    programs = [(td, torch)[k].jit.script(p) for k, p in enumerate(programs)]
+    for _ in range(3):
+        want = plain(plain_one(td.ones(2)))
+        for k, p in enumerate(programs):
+            assert plain(p((td, torch)[k].ones(2))) == want
+            assert (p.a.count, p.b.count, p.b.scale, p.a.seen) == (plain_one.a.count, plain_one.b.count, plain_one.b.scale, plain_one.a.seen)

@@ -376,7 +376,8 @@ static bool take_tuple(given *g, PyObject *value, td_script_name *n) /* NOLINT(m
     } table[] = {{"tensord", TD_SN_TENSORS}, {"math", TD_SN_MATH},     {"tensor", TD_SN_TENSOR},
                  {"op", TD_SN_OP},           {"object", TD_SN_OBJECT}, {"function", TD_SN_FUNCTION},
                  {"listing", TD_SN_LISTING}, {"tuple", TD_SN_TUPLE},   {"list", TD_SN_LIST},
-                 {"refused", TD_SN_REFUSED}, {"named", TD_SN_NAMED},   {"dict", TD_SN_DICT}};
+                 {"refused", TD_SN_REFUSED}, {"named", TD_SN_NAMED},   {"dict", TD_SN_DICT},
+                 {"state", TD_SN_STATE}};
     PyObject *first = PyTuple_GetItem(value, 0), *second = PyTuple_Size(value) > 1 ? PyTuple_GetItem(value, 1) : NULL;
     const char *kind = first ? PyUnicode_AsUTF8AndSize(first, NULL) : NULL;
     unsigned i = 0;
@@ -394,6 +395,7 @@ static bool take_tuple(given *g, PyObject *value, td_script_name *n) /* NOLINT(m
     if (n->kind == TD_SN_NAMED) return true;
     if (PyList_Check(second)) return take_items(g, second, n);
     if (n->kind == TD_SN_OBJECT || n->kind == TD_SN_LISTING) n->object = (uint32_t)PyLong_AsUnsignedLong(second);
+    else if (n->kind == TD_SN_STATE) n->number = td_int(PyLong_AsLong(second));
     else n->text = PyUnicode_AsUTF8AndSize(second, NULL);
     return !PyErr_Occurred();
 }
@@ -446,7 +448,23 @@ static bool take_object(given *g, PyObject *tuple, td_script_object *o)
     return take_names(g, names, &o->names);
 }
 
-static bool take_world(given *g, PyObject *units, PyObject *objects, td_script_world *w)
+/* (object, attribute, unit, the function there whose parameter says its type) */
+static bool take_states(given *g, PyObject *list, td_script_world *w)
+{
+    Py_ssize_t n = PyList_Size(list);
+    td_script_state *s = n < 0 ? NULL : take(g, (size_t)n, sizeof *s);
+    if (!s) return false;
+    w->states = s, w->nstates = (uint32_t)n;
+    for (Py_ssize_t k = 0; k < n; k++, s++) {
+        if (!PyArg_ParseTuple(PyList_GetItem(list, k), "IsIs:state", &s->object, &s->name, &s->unit, &s->text))
+            return false;
+        if (s->object >= w->nobjects || s->unit >= w->nunits)
+            return tdpy_raise(TD_E_INVALID, "a state has an object and a unit") != NULL;
+    }
+    return true;
+}
+
+static bool take_world(given *g, PyObject *units, PyObject *objects, PyObject *states, td_script_world *w)
 {
     Py_ssize_t nu = PyList_Size(units), no = PyList_Size(objects);
     td_script_unit *u = nu < 0 ? NULL : take(g, (size_t)nu, sizeof *u);
@@ -458,7 +476,7 @@ static bool take_world(given *g, PyObject *units, PyObject *objects, td_script_w
         if (!take_unit(g, PyList_GetItem(units, k), &u[k])) return false;
     for (Py_ssize_t k = 0; k < no; k++)
         if (!take_object(g, PyList_GetItem(objects, k), &o[k])) return false;
-    return true;
+    return take_states(g, states, w);
 }
 
 td_ir *tdpy_read_ir(const char *text, Py_ssize_t n)
@@ -492,18 +510,19 @@ static PyObject *compiled(const td_ir *ir, const char *gives)
     return made;
 }
 
-/* _script(units, objects, entry): no daemon is asked. */
+/* _script(units, objects, states, entry): no daemon is asked. */
 static PyObject *script(PyObject *module, PyObject *args)
 {
     (void)module;
-    PyObject *units, *objects, *entry, *made = NULL;
+    PyObject *units, *objects, *states, *entry, *made = NULL;
     td_error e = {0};
     given g = {0};
     td_script_world w;
     td_script_name function = {.kind = TD_SN_FUNCTION};
-    if (!PyArg_ParseTuple(args, "O!O!O!:_script", &PyList_Type, &units, &PyList_Type, &objects, &PyTuple_Type, &entry))
+    if (!PyArg_ParseTuple(args, "O!O!O!O!:_script", &PyList_Type, &units, &PyList_Type, &objects, &PyList_Type, &states,
+                          &PyTuple_Type, &entry))
         return NULL;
-    if (take_world(&g, units, objects, &w) && take_function(&g, entry, &function)) {
+    if (take_world(&g, units, objects, states, &w) && take_function(&g, entry, &function)) {
         char *gives = NULL;
         td_ir *ir = td_script_compile_named(&w, &function, &gives, &e);
         if (ir) made = compiled(ir, gives);

@@ -58,10 +58,12 @@ class _NoJson(Exception):
 
 
 def _packed(value):
-    """A default as JSON, which knows neither tuples nor numbers that are none."""
+    """A default or a state as JSON, which knows neither tuples, keys that are numbers, nor numbers that are none."""
     if isinstance(value, (list, tuple)):
         items = [_packed(item) for item in value]
         return items if isinstance(value, list) else {"tuple": items}
+    if isinstance(value, dict):
+        return {"dict": [_packed(x) for pair in value.items() for x in pair]}
     if isinstance(value, float) and not math.isfinite(value):
         return {"float": repr(value)}
     if value is None or isinstance(value, (bool, int, float, str)):
@@ -74,6 +76,9 @@ def _unpacked(value):
         return [_unpacked(item) for item in value]
     if not isinstance(value, dict):
         return value
+    if "dict" in value:
+        words = [_unpacked(x) for x in value["dict"]]
+        return dict(zip(words[::2], words[1::2]))
     return float(value["float"]) if "float" in value else tuple(_unpacked(item) for item in value["tuple"])
 
 
@@ -118,10 +123,10 @@ def save_parts(parts: "list[Part]", f, state: "dict[str, _C.Tensor]", transient:
 class _Method(Named):
     """A program of a file, with the tensors of the LoadedProgram around it."""
 
-    def __init__(self, name, graph, homes, call, states=()):
+    def __init__(self, name, graph, homes, call, states):
         self.__name__, self.graph = name, graph
         self._homes = homes  # (dict, key) of each tensor that it captures
-        self._states = states  # the same of what it takes behind its arguments, and gives back
+        self._states = states  # (name, the same) of what it takes behind its arguments, and gives back
         self._program = None
         self._names = _C._names_in(graph)[0]
         if states:
@@ -164,7 +169,7 @@ class _Method(Named):
     def _asks(self, args, kwargs):
         given = self._given(args, kwargs)
         if self._states:
-            return self._daemons(), (*given, *(home[key] for home, key in self._states)), self._keep
+            return self._daemons(), (*given, *(home[key] for _, (home, key) in self._states)), self._keep
         if self._trees is None:
             return self._daemons(), given, self._give
         from ._trace import with_trees
@@ -173,7 +178,7 @@ class _Method(Named):
 
     def _keep(self, made):
         result, now = made
-        for (home, key), value in zip(self._states, now):
+        for (_, (home, key)), value in zip(self._states, now):
             home[key] = value
         return result if self._give is None else self._give(result)
 
@@ -197,12 +202,11 @@ class _Unread:
         return f"<tensord.jit program {self.__name__}, which was not read>"
 
 
-def _states_of(programs, homes):
-    """[(name, (dict, key))] of what the programs of an archive assign, which is the same for all: a tensor of the file where that has this name."""
-    call = next((call for _, _, _, call in programs if isinstance(call, dict)), {})
-    found, kept = [], {}
+def _states_of(call, homes, kept):
+    """[(name, (dict, key))] of what a program assigns: a tensor of the file where that has this name. `kept`: what is none, of all programs."""
+    found = []
     try:
-        for state in call.get("states", ()):
+        for state in call.get("states", ()) if isinstance(call, dict) else ():
             name = state["name"]
             slot = kept, name
             if "tensor" not in state:
@@ -256,9 +260,8 @@ class LoadedProgram(Named, Module):
         state = {name: _as_parameter(tensor) if name in frozen else tensor for name, tensor in state.items()}
         _tied(programs, state)
         homes = {name: self._put(name, tensor, name in transient) for name, tensor in state.items()}
-        self.__dict__["_states"] = states = _states_of(programs, homes)
-        slots = [slot for _, slot in states]
-        methods = {name: _Unread(name, captured[0]) if graph is None else _Method(name, graph, [homes[k] for k in captured], call, slots)
+        self.__dict__["_kept"] = kept = {}
+        methods = {name: _Unread(name, captured[0]) if graph is None else _Method(name, graph, [homes[k] for k in captured], call, _states_of(call, homes, kept))
                    for name, graph, captured, call in programs}
         self.__dict__["_programs"] = methods
         first = next((m for m in methods.values() if isinstance(m, _Method)), None) or next(iter(methods.values()))
@@ -302,16 +305,17 @@ class LoadedProgram(Named, Module):
         return self._main._daemons()
 
     def _parts(self):
-        states = [_state_words(*state) for state in self._states]
-        return [Part(m.__name__, m.graph, dict(zip(_C._names_in(m.graph)[1], m._captured())), {**_json_of(m), **({"states": states} if states else {})})
-                for m in self._programs.values() if isinstance(m, _Method)]
+        return [Part(m.__name__, m.graph, dict(zip(_C._names_in(m.graph)[1], m._captured())), _json_of(m)) for m in self._programs.values() if isinstance(m, _Method)]
 
     def _state(self):
-        kept = {name: home[key] for name, (home, key) in self._states if _C.is_tensor(home[key])}
+        kept = {name: home[key] for m in self._programs.values() if isinstance(m, _Method) for name, (home, key) in m._states if _C.is_tensor(home[key])}
         return {**kept, **state_of(self)}, [*transient_of(self), *(name for name in kept if name not in state_of(self))]
 
     def __getattr__(self, name):
-        return self._programs[name] if name in self.__dict__.get("_programs", ()) else super().__getattr__(name)
+        for home in (self.__dict__.get("_programs", ()), self.__dict__.get("_kept", ())):
+            if name in home:
+                return home[name]
+        return super().__getattr__(name)
 
     def __deepcopy__(self, memo):
         raise TypeError("a loaded program is not copied; load it again")
@@ -320,14 +324,13 @@ class LoadedProgram(Named, Module):
         return f"<tensord.jit.LoadedProgram: {', '.join(map(repr, self._programs.values()))}>"
 
 
-def _state_words(name, slot):
-    value = slot[0][slot[1]]
+def state_words(name, value):
     if _C.is_tensor(value):
         return {"name": name, "tensor": name}
     try:
         return {"name": name, "value": _packed(value)}
     except _NoJson:
-        raise _C.Unsupported(f"save(): the state '{name}' of the program is neither a tensor nor numbers, texts and lists of such") from None
+        raise _C.Unsupported(f"save(): the state '{name}' of the program is neither a tensor nor numbers, texts, lists and dicts of such") from None
 
 
 def _json_of(method):
@@ -336,6 +339,8 @@ def _json_of(method):
         call["named"] = method._named
     if method._trees is not None:
         call["takes"], call["gives"] = map(tree_words, method._trees)
+    if method._states:
+        call["states"] = [state_words(name, home[key]) for name, (home, key) in method._states]
     return call
 
 

@@ -2,7 +2,7 @@
 
 A *world* is units (functions as text, with the dict of their names) and objects (modules, with the dict of their attributes). A name means
 a constant as it is, or a tuple: ("tensor", key), ("function", unit, name, object or -1), ("object", number), ("tensord",), ("math",),
-("op", name of a function of tensord), ("tuple", [...]), ("list", [...]), ("dict", [key, value, ...]), ("refused", why), ("named", unit, name) of a class of named tuples, ("tuple", [...], unit, name) of such a one.
+("op", name of a function of tensord), ("tuple", [...]), ("list", [...]), ("dict", [key, value, ...]), ("state", number), ("refused", why), ("named", unit, name) of a class of named tuples, ("tuple", [...], unit, name) of such a one.
 """
 
 import ast
@@ -13,6 +13,7 @@ import types
 
 from . import _C, _script_named
 from ._named import Named
+from ._script_states import States, written_by
 
 _PACKAGE = __package__ + "."
 _LAYERS = {"Dropout", "RReLU", "Unflatten", "UpsamplingNearest2d", "UpsamplingBilinear2d", "BatchNorm1d", "BatchNorm2d", "BatchNorm3d",
@@ -66,12 +67,12 @@ def _annotations(nodes):
 
 
 def _names_in(lines):
-    """Names that stand by themselves, not those of attributes; and those of attributes."""
+    """Names that stand by themselves, not those of attributes; those of attributes; and which of these are written."""
     nodes = list(ast.walk(ast.parse("if 1:\n" + "\n".join([" " + line for line in lines]) + "\n")))
     nodes += _annotations(list(nodes))
     texts = (n.args[1].value for n in nodes if isinstance(n, ast.Call) and len(n.args) == 2 and isinstance(n.args[1], ast.Constant))
     return (dict.fromkeys(n.id for n in nodes if isinstance(n, ast.Name)),
-            dict.fromkeys([*(n.attr for n in nodes if isinstance(n, ast.Attribute)), *(t for t in texts if isinstance(t, str))]))
+            dict.fromkeys([*(n.attr for n in nodes if isinstance(n, ast.Attribute)), *(t for t in texts if isinstance(t, str))]), written_by(nodes))
 
 
 def _lines_of(function):
@@ -101,15 +102,19 @@ class World:
         self.checks = []  # (function, what it gave), of the same
         self.rates = []  # of optimizers
         self.named = {}  # class of named tuples -> unit
-        self._keys, self._unit_of, self._object_of, self._used, self._modules = {}, {}, {}, {}, []
+        self.states = States(self)  # what it writes
+        self._keys, self._unit_of, self._object_of, self._used, self._written, self._modules = {}, {}, {}, {}, {}, []
 
     def compile(self, entry):
         """(text of the IR, tensors that it captures, their names) of a name that means a function."""
         self.complete()
         for number, module in self._modules:
             self.listings(module, *self.objects[number][2:])
-        text, captured, gives = _C._script(self.units, self.objects, entry)
-        self.shape, self.give = _script_named.giver(gives, self)
+        for number, module in self._modules:
+            self.states.find(number, module, *self.objects[number][2:], self._written)
+        text, captured, gives = _C._script(self.units, self.objects, self.states.described, entry)
+        self.shape, give = _script_named.giver(gives, self)
+        self.give = self.states.giver(give)
         return text, tuple(self.tensors[key] for key in captured), captured
 
     def complete(self):
@@ -149,7 +154,7 @@ class World:
             self._unit_of[function] = len(self.units)
             self.units.append(("\n".join(lines) + "\n", os.path.basename(function.__code__.co_filename), line, names,
                                _is_ours(function.__module__)))
-            used, self._used[function] = _names_in(lines)
+            used, self._used[function], self._written[self._unit_of[function]] = _names_in(lines)
             classes = _script_named.annotated(function)
             for name in used:
                 known, value = (True, classes[name]) if name in classes else _value_of(function, name)

@@ -41,7 +41,7 @@ class Method(Named):
         return self._graph
 
     def _asks(self, args, kwargs):
-        return self._daemons(), self._arguments(args, kwargs), self._world.give
+        return self._daemons(), self._world.states.given(self._arguments(args, kwargs)), self._world.give
 
     def _now(self):
         self._make()
@@ -55,7 +55,8 @@ class Method(Named):
         from ._filed import Part, call_of
 
         self._now()
-        return [Part(self._name, self._graph, dict(zip(self._called, self._captured)), call_of(self._arguments.signature, self._world.shape))]
+        call = {**call_of(self._arguments.signature, self._world.shape), **self._world.states.words()}
+        return [Part(self._name, self._graph, dict(zip(self._called, self._captured)), call)]
 
     def __repr__(self):
         return f"<tensord.jit method {self.__qualname__}{self._arguments.signature}>"
@@ -94,7 +95,9 @@ class ScriptModule(Named, Module):
     def _state(self):
         from ._filed import state_of, transient_of
 
-        return state_of(self._original), transient_of(self._original)
+        own = state_of(self._original)
+        kept = {name: x for m in self._methods.values() for name, x in m._world.states.tensors().items() if name not in own}
+        return {**kept, **own}, [*transient_of(self._original), *kept]
 
     def _asks(self, args, kwargs):
         return self._methods["forward"]._asks(args, kwargs)

@@ -82,7 +82,7 @@ class ScriptFunction(Named):
         self._world, self._program = world, None  # what cannot be made leaves the one before, which is asked for again
 
     def _asks(self, args, kwargs):
-        return self._daemons(), self._arguments(args, kwargs), self._world.give
+        return self._daemons(), self._world.states.given(self._arguments(args, kwargs)), self._world.give
 
     def _now(self):
         if self._world.changed():
@@ -97,7 +97,12 @@ class ScriptFunction(Named):
         from ._filed import Part, call_of
 
         self._now()
-        return [Part("forward", self.graph, dict(zip(self._called, self._captured)), call_of(self._arguments.signature, self._world.shape))]
+        call = {**call_of(self._arguments.signature, self._world.shape), **self._world.states.words()}
+        return [Part("forward", self.graph, dict(zip(self._called, self._captured)), call)]
+
+    def _state(self):
+        kept = self._world.states.tensors()
+        return kept, list(kept)
 
     def __get__(self, instance, owner=None):
         return self if instance is None else types.MethodType(self, instance)
