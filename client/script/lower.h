@@ -78,8 +78,9 @@ typedef struct td_lower {
     uint32_t *var_of; /* by text: the innermost variable of that name, plus 1 */
     uint32_t *pairs;  /* what the arms of an If give */
     uint32_t npairs, pair_room;
-    struct td_low_space *space; /* arrays that live as long as this */
-    td_low_named *named;        /* classes of named tuples, by the marks of their types, less 1 */
+    struct td_low_space *space;  /* arrays that live as long as this */
+    struct td_low_piece *pieces; /* objects behind those of the world */
+    td_low_named *named;         /* classes of named tuples, by the marks of their types, less 1 */
     uint32_t nnamed, named_room;
     td_print *gives; /* which of these the result holds; or NULL */
     td_low_function *functions;
@@ -285,6 +286,20 @@ uint32_t td_low_type_of_param(td_lower *l, uint32_t function, uint32_t k); /* TD
 uint32_t td_low_state(td_lower *l, uint32_t state);
 void td_low_state_set(td_lower *l, uint32_t target, uint32_t state, uint32_t value);
 void td_low_raise(td_lower *l, uint32_t node, const char *kind, uint32_t message); /* the way is gone */
+
+/* ---- lower_piece.c: parts of what holds modules, as objects of their own; NULL: it is something else */
+typedef struct td_known {
+    int64_t i;
+    const char *text; /* NULL: it is the number */
+} td_known;
+bool td_low_known_value(td_lower *l, uint32_t node, td_known *k); /* an int or a text, which is known without running */
+const td_script_object *td_low_object(const td_lower *l, uint32_t number);
+const td_script_name *td_low_slice_of(td_lower *l, uint32_t slice, const td_script_name *of);
+const td_script_name *td_low_piece_of(td_lower *l, uint32_t call);   /* reversed(self.layers), list(...) */
+const td_script_name *td_low_display_of(td_lower *l, uint32_t node); /* [self.a, self.b] */
+td_truth td_low_has_module(td_lower *l, uint32_t test);              /* "a" in self.heads */
+uint32_t td_low_keys_of(td_lower *l, uint32_t node);                 /* their names, as a list; TD_IR_NONE: no dict */
+bool td_low_holds_values(const td_script_object *o);                 /* tensors, and no modules */
 
 /* ---- lower_unroll.c: what goes over modules. False: it does not. */
 bool td_low_unroll(td_lower *l, uint32_t node);

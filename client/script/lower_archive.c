@@ -93,7 +93,7 @@ const td_script_name *td_low_code_thing(td_lower *l, uint32_t node)
 const td_script_name *td_low_code_method(td_lower *l, uint32_t object, const char *name)
 {
     char full[256];
-    const td_script_object *o = &l->world->objects[object];
+    const td_script_object *o = td_low_object(l, object);
     if (!o->class) return NULL;
     int n = snprintf(full, sizeof full, "%s.%s", o->class, name);
     if (n < 0 || (size_t)n >= sizeof full || !td_low_find_function(l, o->unit, full)) return NULL;

@@ -168,7 +168,7 @@ static bool is_taken(const td_lower *l, const char *name)
 static uint32_t named_function(td_lower *l, uint32_t function, uint32_t object)
 {
     char name[160], full[176];
-    const char *title = object == TD_IR_NONE ? NULL : l->world->objects[object].title;
+    const char *title = object == TD_IR_NONE ? NULL : td_low_object(l, object)->title;
     snprintf(name, sizeof name, "%.80s%s%.60s", title ? title : "", title && *title ? "_" : "",
              td_low_text(l, function));
     for (char *c = name; *c; c++)

@@ -158,7 +158,10 @@ td_truth td_low_truth(td_lower *l, uint32_t test)
         return kind == TD_T_OPTIONAL ? TD_SOMETIMES : (kind == TD_T_NONE) == is ? TD_ALWAYS : TD_NEVER;
     }
     if (n->kind == TD_N_BOOL || n->kind == TD_N_INT) return n->i ? TD_ALWAYS : TD_NEVER;
-    if (n->kind == TD_N_COMPARE) return thing_is_none(l, test);
+    if (n->kind == TD_N_COMPARE) {
+        td_truth has = td_low_has_module(l, test);
+        return has == TD_SOMETIMES ? thing_is_none(l, test) : has;
+    }
     if (n->kind == TD_N_CALL) return call_truth(l, test);
     if ((l->blame || td_low_is_code(l)) && is_local(l, test)) return constant_truth(l, td_low_var(l, n->text));
     const td_script_name *thing = td_low_thing(l, test);
@@ -299,7 +302,8 @@ static uint32_t compare_from(td_lower *l, uint32_t node, uint32_t k, uint32_t a)
 {
     uint32_t to = td_low_kid(l, node, k), right = td_low_kid(l, to, 0);
     bool none = td_low_node(l, right)->kind == TD_N_NONE;
-    uint32_t b = none ? a : td_low_expr(l, right);
+    uint32_t b = none ? a : td_low_keys_of(l, right);
+    if (b == TD_IR_NONE) b = td_low_expr(l, right);
     if (none && td_low_node(l, to)->op != TD_O_IS && td_low_node(l, to)->op != TD_O_IS_NOT)
         td_low_wrong(l, node, "a program compares with None by 'is' only");
     uint32_t value = compare_one(l, node, td_low_node(l, to)->op, a, right, b);
@@ -315,5 +319,8 @@ static uint32_t compare_from(td_lower *l, uint32_t node, uint32_t k, uint32_t a)
 
 uint32_t td_low_compare(td_lower *l, uint32_t node)
 {
+    td_truth has = td_low_has_module(l, node);
+    td_low_at(l, node);
+    if (has != TD_SOMETIMES) return td_low_made(l, td_ir_bool(l->e, has == TD_ALWAYS));
     return compare_from(l, node, 1, td_low_expr(l, td_low_kid(l, node, 0)));
 }

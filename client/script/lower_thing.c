@@ -5,7 +5,7 @@
 
 const td_script_name *td_low_thing_of(td_lower *l, const td_script_name *object, const char *name)
 {
-    const td_script_names *in = &l->world->objects[object->object].names;
+    const td_script_names *in = &td_low_object(l, object->object)->names;
     for (uint32_t k = 0; k < in->n; k++)
         if (strcmp(in->at[k].name, name) == 0) return &in->at[k];
     return td_low_code_method(l, object->object, name);
@@ -14,27 +14,11 @@ const td_script_name *td_low_thing_of(td_lower *l, const td_script_name *object,
 const td_script_object *td_low_container(td_lower *l, const td_script_name *thing)
 {
     if (!thing || thing->kind != TD_SN_OBJECT) return NULL;
-    const td_script_object *o = &l->world->objects[thing->object];
+    const td_script_object *o = td_low_object(l, thing->object);
     return o->kind == TD_OBJECT_PLAIN ? NULL : o;
 }
 
-/* The number or the text that an index is; false: it is known only when it runs. */
-static bool literal_index(td_lower *l, uint32_t node, int64_t *at, const char **text)
-{
-    const td_ast_node *n = td_low_node(l, node);
-    bool minus = n->kind == TD_N_UNARY && n->op == TD_O_SUB;
-    if (minus) n = td_low_node(l, td_low_kid(l, node, 0));
-    const td_script_name *thing = minus ? NULL : td_low_thing(l, node);
-    *text = n->kind == TD_N_STRING && !minus ? td_ast_text(l->ast, n->text) : NULL;
-    if (thing && thing->kind == TD_SN_TEXT) *text = thing->text;
-    if (thing && thing->kind == TD_SN_NUMBER && thing->number.kind == TD_S_INT) *at = thing->number.i;
-    else if (n->kind == TD_N_INT) *at = minus ? -n->i : n->i;
-    else return *text != NULL;
-    return true;
-}
-
-/* Tensors, and no modules. */
-static bool holds_values(const td_script_object *o)
+bool td_low_holds_values(const td_script_object *o)
 {
     for (uint32_t k = 0; k < o->items; k++)
         if (!td_low_is_value(&o->names.at[k])) return false;
@@ -50,22 +34,23 @@ static const td_script_name *item_of(td_lower *l, uint32_t node, const td_script
 {
     const td_script_object *o = td_low_container(l, base);
     uint32_t key = td_low_kid(l, node, 1);
-    const char *text;
-    int64_t at = 0;
+    td_known k;
     if (!o) return NULL;
     if (o->kind >= TD_OBJECT_ONCE) once(l, key);
-    bool literal = literal_index(l, key, &at, &text);
-    if (!literal && holds_values(o)) return NULL; /* a list's item */
+    bool sliced = td_low_node(l, key)->kind == TD_N_SLICE && o->kind == TD_OBJECT_LIST && o->items;
+    if (sliced && !td_low_holds_values(o)) return td_low_slice_of(l, key, base);
+    bool literal = td_low_known_value(l, key, &k);
+    if (!literal && td_low_holds_values(o)) return NULL; /* a list's item */
     if (!literal)
         td_low_wrong(l, key,
                      "the index of modules is written here, as they are of different kinds; or go over all by 'for'");
-    if (text && o->kind == TD_OBJECT_DICT) {
-        for (uint32_t k = 0; k < o->items; k++)
-            if (strcmp(o->names.at[k].name, text) == 0) return &o->names.at[k];
-        td_low_wrong(l, key, "there is no module '%.60s' in it", text);
+    if (k.text && o->kind == TD_OBJECT_DICT) {
+        for (uint32_t i = 0; i < o->items; i++)
+            if (strcmp(o->names.at[i].name, k.text) == 0) return &o->names.at[i];
+        td_low_wrong(l, key, "there is no module '%.60s' in it", k.text);
     }
-    if (at < 0) at += o->items;
-    if (text || o->kind == TD_OBJECT_DICT || at < 0 || at >= o->items)
+    int64_t at = k.i < 0 ? k.i + o->items : k.i;
+    if (k.text || o->kind == TD_OBJECT_DICT || at < 0 || at >= o->items)
         td_low_wrong(l, key, "it has %u modules, %s", o->items,
                      o->kind == TD_OBJECT_DICT ? "by their names" : "from 0 on");
     return &o->names.at[at];
@@ -111,7 +96,8 @@ const td_script_name *td_low_thing(td_lower *l, uint32_t node)
     if (code) return code;
     if (kind == TD_N_CALL) {
         const td_script_name *attribute = got(l, node);
-        return attribute ? attribute : listing(l, node);
+        if (!attribute) attribute = listing(l, node);
+        return attribute ? attribute : td_low_piece_of(l, node);
     }
     if (kind != TD_N_ATTRIBUTE && kind != TD_N_SUBSCRIPT) return NULL;
     const td_script_name *base = td_low_thing(l, td_low_kid(l, node, 0));
@@ -134,7 +120,7 @@ bool td_low_is_value(const td_script_name *thing)
 static uint32_t listed_values(td_lower *l, uint32_t node, const td_script_name *t)
 {
     const td_script_object *o = td_low_container(l, t);
-    if (!o || !holds_values(o)) return TD_IR_NONE;
+    if (!o || !td_low_holds_values(o)) return TD_IR_NONE;
     uint32_t *items = td_low_array(l, o->items),
              tensors = td_low_made(l, td_type_list(l->e, td_low_plain(l, TD_T_TENSOR)));
     for (uint32_t k = 0; k < o->items; k++) {
@@ -194,6 +180,12 @@ void td_low_set_thing(td_lower *l, uint32_t target, const td_script_name *thing)
         td_low_assign(l, target, td_low_thing_value(l, target, thing));
         return;
     }
+    bool list = o && o->kind == TD_OBJECT_LIST && (n->kind == TD_N_TUPLE || n->kind == TD_N_LIST);
+    if (list && n->n == o->items) {
+        for (uint32_t k = 0; k < n->n; k++) td_low_set_thing(l, td_low_kid(l, target, k), &o->names.at[k]);
+        return;
+    }
+    if (list) td_low_wrong(l, target, "%u names for %u modules", n->n, o->items);
     if (passes) once(l, target);
     if (n->kind != TD_N_NAME) td_low_wrong(l, target, "a module can be given a name only");
     td_var *v = td_low_var(l, n->text);

@@ -18,7 +18,8 @@ static bool is_call(td_lower *l, uint32_t node, const char *name)
 /* The container of x, x.values(), x.keys(), x.items() and x.parameters(); *what: the first three, or "". */
 static const td_script_object *container(td_lower *l, uint32_t node, const char **what)
 {
-    const td_script_object *o = td_low_container(l, td_low_thing(l, node));
+    const td_script_name *display = td_low_display_of(l, node);
+    const td_script_object *o = td_low_container(l, display ? display : td_low_thing(l, node));
     *what = o && o->kind == TD_OBJECT_PAIRS ? "items" : "";
     if (!o && td_low_node(l, node)->kind == TD_N_CALL && td_low_node(l, node)->n == 1) {
         uint32_t f = td_low_kid(l, node, 0);

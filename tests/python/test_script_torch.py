@@ -1,6 +1,7 @@
 """Forms that users of TorchScript know: a source as a program of ours, as one of PyTorch's (where that is there), and as Python runs it."""
 import importlib.util
 import math
+import re
 import sys
 
 import pytest
@@ -848,3 +849,82 @@ def test_attributes_that_are_written(tmp_path):
         for k, p in enumerate(programs):
             assert plain(p((td, torch)[k].ones(2))) == want
             assert (p.a.count, p.b.count, p.b.scale, p.a.seen) == (plain_one.a.count, plain_one.b.count, plain_one.b.scale, plain_one.a.seen)
+
+
+# ---- parts of lists of modules
+
+PARTS = """
+class Scale(td.nn.Module):
+    def __init__(self, k: int):
+        super().__init__()
+        self.k = k
+
+    def forward(self, x):
+        return x * self.k + 1
+
+class Parts(td.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = td.nn.ModuleList([Scale(k) for k in range(2, 6)])
+        self.steps = td.nn.Sequential(Scale(7), td.nn.ReLU(), Scale(-3))
+        self.heads = td.nn.ModuleDict({"a": Scale(2), "b": Scale(3)})
+        self.first, self.name = 1, "b"
+
+    def forward(self, x):
+%s
+"""
+
+FORMS = {  # False: not in PyTorch's TorchScript
+    "for l in self.layers[1:]:\n    x = l(x)\nreturn x": True,
+    "for l in self.layers[:-1]:\n    x = l(x)\nreturn x": True,
+    "for l in self.layers[::-1]:\n    x = l(x)\nreturn x": True,
+    "for l in self.layers[3:0:-2]:\n    x = l(x)\nreturn x": True,
+    "for l in self.layers[5:]:\n    x = l(x)\nreturn x": False,
+    "for l in self.layers[self.first:len(self.layers) - 1]:\n    x = l(x)\nreturn x": False,
+    "for i, l in enumerate(self.layers[1:], 2):\n    x = l(x) * i\nreturn x": True,
+    "for l in reversed(self.layers):\n    x = l(x)\nreturn x": False,
+    "for i, l in enumerate(reversed(self.steps)):\n    x = l(x) + i\nreturn x": False,
+    "for a, b in zip(self.layers, self.steps):\n    x = a(x) + b(x)\nreturn x": True,
+    "for a, k in zip(self.layers[1:], [5, 6, 7]):\n    x = a(x) * k\nreturn x": False,
+    "for a, b in zip(self.layers[2:], reversed(self.steps)):\n    x = a(b(x))\nreturn x": False,
+    "for i, (a, b) in enumerate(zip(self.layers, self.steps)):\n    x = a(x) + b(x) * i\nreturn x": True,
+    "return self.steps[1:](x)": False,
+    "return self.steps[:1](self.steps[:1](x)) + self.steps[-1](x)": False,
+    "return self.layers[-1](x) + self.layers[-4](x) + len(self.layers[1:])": True,
+    "rest = self.layers[2:]\nfor l in rest:\n    x = l(x)\nreturn x": True,
+    "a, b, c = self.steps\nreturn c(a(x)) + b(x)": False,
+    "for l in [self.layers[0], self.steps]:\n    x = l(x)\nreturn x": False,
+    "for l in (self.layers[0], self.heads['a']):\n    x = l(x)\nreturn x": True,
+    "for l in list(self.layers.children())[1:]:\n    x = l(x)\nreturn x": False,
+    "for l in self.steps.children():\n    x = l(x)\nreturn x": True,
+    "for n, l in self.heads.named_children():\n    x = l(x) + len(n)\nreturn x": True,
+    "n = 0\nfor m in self.modules():\n    n += 1\nreturn x * n": True,
+    "k = 2\nreturn self.layers[k](x)": False,
+    "y = [l(x) for l in self.layers[1:]]\nreturn y[0] + y[-1]": True,
+    "if 'a' in self.heads:\n    x = self.heads['a'](x)\nif 'c' not in self.heads:\n    x = x + 1\nreturn x": True,
+    "has = self.name in self.heads\nreturn x * 2 if has else x": False,
+    "n = 0\nfor k in ['a', 'c', 'b']:\n    if k in self.heads:\n        n += 1\nreturn x * n": False,
+    "for k in self.heads:\n    x = self.heads[k](x)\nreturn x": False,
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_parts_of_lists_of_modules(form, tmp_path):
+    source = PARTS % "\n".join("        " + line for line in form.split("\n"))
+    of = functions(source, tmp_path, td).Parts()
+    want = plain(of(td.ones(2)))
+    assert plain(td.jit.script(of)(td.ones(2))) == want
+    if torch is not None and FORMS[form]:
+        called = re.sub(r"\b(l|a|b)\(x", r"\1.forward(x", source)  # which PyTorch wants of what a slice gives
+        assert plain(torch.jit.script(functions(called, tmp_path, torch).Parts())(torch.ones(2))) == want
+
+
+@pytest.mark.parametrize("form, text", [
+    ("return self.layers[int(x[0].item()):][0](x)", "a slice of modules is one of numbers that are written here, in steps of 4 at most"),
+    ("a, b = self.steps\nreturn a(b(x))", "2 names for 3 modules"),
+    ("for l in reversed(self.children()):\n    x = x + 1\nreturn x", r"this is gone over as it comes; write list\(...\) around it"),
+    ("return self.layers[4](x)", "it has 4 modules, from 0 on")])
+def test_parts_that_are_none(form, text, tmp_path):
+    source = PARTS % "\n".join("        " + line for line in form.split("\n"))
+    with pytest.raises(td.Error, match=text):
+        td.jit.script(functions(source, tmp_path, td).Parts())

@@ -20,7 +20,7 @@ _LAYERS = {"Dropout", "RReLU", "Unflatten", "UpsamplingNearest2d", "UpsamplingBi
            "InstanceNorm1d", "InstanceNorm2d", "InstanceNorm3d", "MultiheadAttention", "LSTMCell", "GRUCell", "RNNCell", "LSTM", "GRU", "RNN"}  # of client/script/prelude.py
 _SCHEDULE = "a schedule is stepped outside of programs: call it behind the program, which sees the new rate"
 _LISTINGS = {"parameters": "named_parameters", "named_parameters": "named_parameters", "zero_grad": "named_parameters", "buffers": "named_buffers",
-             "named_buffers": "named_buffers"}
+             "named_buffers": "named_buffers", **{name: "named_" + name.removeprefix("named_") for name in ("children", "named_children", "modules", "named_modules")}}
 _PROPERTY = "a property takes no arguments: it is called where its name stands"
 _UNKNOWN = object()
 _TRIPLETS = """def forward(self, anchor, positive, negative):
@@ -297,7 +297,7 @@ class World:
                 names[name] = self.listing(module, title, name)
 
     def listing(self, module, title, name):
-        found = {k: ("tensor", self.tensor(x, f"{title}.{k}" if title else k)) for k, x in getattr(module, _LISTINGS[name])()}
+        found = {k: self.value(x, f"{title}.{k}" if title else k) for k, x in getattr(module, _LISTINGS[name])()}
         self.objects.append((4 if name.startswith("named_") else 3, len(found), title, found))
         if name != "zero_grad":
             return "listing", len(self.objects) - 1
