@@ -55,10 +55,10 @@
     K(ATTRIBUTE, "Attribute")  /* text: name; value */                                                                 \
     K(SUBSCRIPT, "Subscript")  /* value, key */                                                                        \
     K(SLICE, "Slice")          /* from?, to?, step? */                                                                 \
-    K(STARRED, "Starred")      /* name, in a target */                                                                 \
+    K(STARRED, "Starred")      /* name in a target; value */                                                           \
     K(TUPLE, "Tuple")          /* item... */                                                                           \
     K(LIST, "List")            /* item... */                                                                           \
-    K(DICT, "Dict")            /* key, value, key, value... */                                                         \
+    K(DICT, "Dict")            /* key, value, key, value...; no key: "**"*/                                            \
     K(LIST_COMP, "ListComp")   /* item, target, values, condition...; also of a generator that a call is given */      \
     K(DICT_COMP, "DictComp")   /* key, item, target, values, condition... */
 

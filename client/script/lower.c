@@ -47,6 +47,7 @@ uint32_t td_low_made(td_lower *l, uint32_t number)
 uint32_t td_low_unit_of(const td_lower *l, uint32_t node)
 {
     uint32_t from = 0, to = l->prelude;
+    if (node & TD_LOW_GIVEN) return l->given[node & ~TD_LOW_GIVEN]->unit;
     if (node < l->units[0].first) return node < l->units[l->aten].first ? l->prelude : l->aten;
     while (to - from > 1) {
         uint32_t middle = (from + to) / 2;
@@ -164,6 +165,7 @@ void td_lower_deinit(td_lower *l)
     free(l->saved);
     free(l->pairs);
     free(l->functions);
+    free(l->given);
     free(l->named);
     free(l->scopes);
     free(l->units);

@@ -64,6 +64,15 @@ typedef struct td_low_named {
     const td_op *op;      /* NULL: a class; otherwise these are its results, and those of all that call them so */
 } td_low_named;
 
+/* A node that stands in no source: a call whose arguments were unpacked, or one of these, which is a value already. */
+enum { TD_N_GIVEN = TD_N_COUNT };
+#define TD_LOW_GIVEN (1u << 31)
+typedef struct td_low_given {
+    td_ast_node node;
+    const uint32_t *kids;
+    uint32_t value, unit;
+} td_low_given;
+
 typedef struct td_lower {
     td_fault *f;
     const td_ast *ast;
@@ -82,7 +91,9 @@ typedef struct td_lower {
     struct td_low_piece *pieces; /* objects behind those of the world */
     td_low_named *named;         /* classes of named tuples, by the marks of their types, less 1 */
     uint32_t nnamed, named_room;
-    td_print *gives; /* which of these the result holds; or NULL */
+    td_print *gives;      /* which of these the result holds; or NULL */
+    td_low_given **given; /* by the numbers of these nodes, less TD_LOW_GIVEN */
+    uint32_t ngiven, given_room;
     td_low_function *functions;
     uint32_t nfunctions, function_room;
     td_flow flow;
@@ -101,15 +112,17 @@ typedef struct td_lower {
 /* ---- lower.c: what all use */
 static inline const td_ast_node *td_low_node(const td_lower *l, uint32_t node)
 {
-    return &l->ast->nodes[node];
+    return node & TD_LOW_GIVEN ? &l->given[node & ~TD_LOW_GIVEN]->node : &l->ast->nodes[node];
 }
 static inline uint32_t td_low_kid(const td_lower *l, uint32_t node, uint32_t k)
 {
-    return td_ast_kid(l->ast, node, k);
+    if (!(node & TD_LOW_GIVEN)) return td_ast_kid(l->ast, node, k);
+    const td_low_given *g = l->given[node & ~TD_LOW_GIVEN];
+    return k < g->node.n ? g->kids[k] : 0;
 }
 static inline const char *td_low_text(const td_lower *l, uint32_t node)
 {
-    return td_ast_text(l->ast, l->ast->nodes[node].text);
+    return td_ast_text(l->ast, td_low_node(l, node)->text);
 }
 uint32_t td_low_type(const td_lower *l, uint32_t value);
 td_type_kind td_low_kind(const td_lower *l, uint32_t value);
@@ -286,6 +299,12 @@ uint32_t td_low_type_of_param(td_lower *l, uint32_t function, uint32_t k); /* TD
 uint32_t td_low_state(td_lower *l, uint32_t state);
 void td_low_state_set(td_lower *l, uint32_t target, uint32_t state, uint32_t value);
 void td_low_raise(td_lower *l, uint32_t node, const char *kind, uint32_t message); /* the way is gone */
+
+/* ---- lower_star.c: what is unpacked */
+bool td_low_has_star(const td_lower *l, uint32_t node); /* "*x" among its kids */
+uint32_t td_low_spread(td_lower *l, uint32_t call);     /* the call with each argument, itself without stars */
+uint32_t td_low_starred(td_lower *l, uint32_t node, bool list);
+uint32_t td_low_starred_dict(td_lower *l, uint32_t node);
 
 /* ---- lower_piece.c: parts of what holds modules, as objects of their own; NULL: it is something else */
 typedef struct td_known {

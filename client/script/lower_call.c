@@ -486,8 +486,9 @@ static bool call_name(td_lower *l, uint32_t node, uint32_t f, uint32_t *value)
     return td_low_builtin(l, node, td_low_text(l, f), value);
 }
 
-uint32_t td_low_call(td_lower *l, uint32_t node)
+uint32_t td_low_call(td_lower *l, uint32_t call)
 {
+    uint32_t node = td_low_spread(l, call);
     uint32_t f = td_low_kid(l, node, 0), value;
     const td_ast_node *n = td_low_node(l, f);
     char path[160];

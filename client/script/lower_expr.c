@@ -43,6 +43,7 @@ uint32_t td_low_list(td_lower *l, uint32_t node, uint32_t n, const uint32_t *val
 static uint32_t sequence(td_lower *l, uint32_t node, bool list)
 {
     uint32_t n = td_low_node(l, node)->n, *values = td_low_array(l, n);
+    if (td_low_has_star(l, node)) return td_low_starred(l, node, list);
     for (uint32_t k = 0; k < n; k++) values[k] = td_low_expr(l, td_low_kid(l, node, k));
     td_low_at(l, node);
     return list ? td_low_list(l, node, n, values) : td_low_tuple(l, n, values);
@@ -68,6 +69,8 @@ uint32_t td_low_dict(td_lower *l, uint32_t node, uint32_t n, uint32_t *values)
 static uint32_t dict(td_lower *l, uint32_t node)
 {
     uint32_t n = td_low_node(l, node)->n, *values = td_low_array(l, n + 1);
+    for (uint32_t k = 0; k < n; k += 2)
+        if (!td_low_kid(l, node, k)) return td_low_starred_dict(l, node);
     for (uint32_t k = 0; k < n; k++) values[k] = td_low_expr(l, td_low_kid(l, node, k));
     return td_low_dict(l, node, n, values);
 }
@@ -135,6 +138,7 @@ static uint32_t constant(td_lower *l, uint32_t node)
     case TD_N_BOOL: return td_low_made(l, td_ir_bool(l->e, n->i));
     case TD_N_STRING: return td_low_made(l, td_ir_str(l->e, td_low_text(l, node), l->ast->texts[n->text].size));
     case TD_N_NONE: return td_low_made(l, td_ir_none(l->e));
+    case TD_N_STARRED: td_low_wrong(l, node, "a program cannot unpack here; write each item");
     default: td_low_wrong(l, node, "this is no value; it stands in [ ] only");
     }
 }
@@ -160,6 +164,7 @@ static uint32_t any(td_lower *l, uint32_t node)
     case TD_N_DICT_COMP:
     case TD_N_LIST_COMP: return td_low_comprehension(l, node);
     case TD_N_FORMAT: return td_low_format_string(l, node);
+    case TD_N_GIVEN: return l->given[node & ~TD_LOW_GIVEN]->value;
     default: return constant(l, node);
     }
 }

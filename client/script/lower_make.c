@@ -85,7 +85,8 @@ static uint32_t or_dtype(td_lower *l, uint32_t dtype, td_dtype otherwise)
 
 static bool is_literal(td_lower *l, uint32_t node)
 {
-    return td_low_node(l, node)->kind == TD_N_LIST || td_low_node(l, node)->kind == TD_N_TUPLE;
+    bool listed = td_low_node(l, node)->kind == TD_N_LIST || td_low_node(l, node)->kind == TD_N_TUPLE;
+    return listed && !td_low_has_star(l, node);
 }
 
 /* The dtype of all numbers of lists in lists. */

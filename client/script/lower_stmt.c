@@ -121,7 +121,8 @@ static bool assign_each(td_lower *l, uint32_t node)
 {
     uint32_t from = td_low_kid(l, node, 0), to = td_low_kid(l, node, 2), n = td_low_node(l, from)->n;
     if (td_low_node(l, node)->n != 3 || td_low_kid(l, node, 1) || td_low_node(l, from)->kind != TD_N_TUPLE ||
-        td_low_node(l, to)->kind != TD_N_TUPLE || td_low_node(l, to)->n != n || star_of(l, to) < n)
+        td_low_node(l, to)->kind != TD_N_TUPLE || td_low_node(l, to)->n != n || star_of(l, to) < n ||
+        td_low_has_star(l, from))
         return false;
     uint32_t *values = td_low_array(l, n);
     for (uint32_t k = 0; k < n; k++) values[k] = td_low_expr(l, td_low_kid(l, from, k));

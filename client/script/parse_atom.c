@@ -36,16 +36,23 @@ void td_parse_no_star(td_parser *p)
     if (p->starred) td_parser_refuse(p, p->ast->nodes[p->starred].span, "cannot unpack here; write each item");
 }
 
-/* "*name", one in a list of targets; or an item. */
+/* "*value", in targets a name; or an item. */
 static uint32_t starred(td_parser *p, uint32_t (*item)(td_parser *))
 {
     td_span from = td_parser_here(p);
     uint32_t first = p->nstack;
     if (!td_at_sign(p, TD_SIGN_MUL)) no_star(p);
     if (!td_take_sign(p, TD_SIGN_MUL)) return item(p);
-    td_parse_no_star(p);
     td_ast_push(p, td_parse_sum(p));
     return p->starred = td_make(p, TD_N_STARRED, 0, from, first);
+}
+
+/* The same where no target can stand. */
+static uint32_t unpacked(td_parser *p)
+{
+    uint32_t outer = p->starred, node = starred(p, td_parse_choice);
+    p->starred = outer;
+    return node;
 }
 
 /* One, or with commas a tuple. */
@@ -77,7 +84,6 @@ uint32_t td_parse_list(td_parser *p)
     uint32_t outer = p->starred;
     p->starred = 0;
     uint32_t node = items(p, td_parse_choice);
-    td_parse_no_star(p);
     p->starred = outer;
     return node;
 }
@@ -86,7 +92,12 @@ void td_check_target(td_parser *p, uint32_t node)
 {
     const td_ast_node *n = td_ast_at(p->ast, node);
     if (n->kind == TD_N_TUPLE || n->kind == TD_N_LIST)
-        for (uint32_t k = 0; k < n->n; k++) td_check_target(p, td_ast_kid(p->ast, node, k));
+        for (uint32_t k = 0, stars = 0; k < n->n; k++) {
+            uint32_t kid = td_ast_kid(p->ast, node, k);
+            if (td_ast_at(p->ast, kid)->kind == TD_N_STARRED && stars++)
+                td_parser_wrong(p, td_ast_at(p->ast, kid)->span, "only one '*' can stand in what is assigned to");
+            td_check_target(p, kid);
+        }
     else if (n->kind == TD_N_STARRED) td_check_target(p, td_ast_kid(p->ast, node, 0));
     else if (n->kind != TD_N_NAME && n->kind != TD_N_ATTRIBUTE && n->kind != TD_N_SUBSCRIPT)
         td_parser_wrong(p, n->span, "this cannot be assigned to: expected a name");
@@ -148,10 +159,12 @@ static uint32_t brackets(td_parser *p)
     p->now++;
     while (!td_take_sign(p, TD_SIGN_CLOSE)) {
         td_span inside = td_parser_here(p);
-        no_star(p);
-        td_ast_push(p, td_parse_choice(p));
+        uint32_t node = unpacked(p);
+        td_ast_push(p, node);
         no_generator(p, inside);
         tuple |= td_at_sign(p, TD_SIGN_COMMA);
+        if (!tuple && p->ast->nodes[node].kind == TD_N_STARRED)
+            td_parser_refuse(p, p->ast->nodes[node].span, "cannot unpack here; write each item");
         if (!td_at_sign(p, TD_SIGN_CLOSE)) td_want_sign(p, TD_SIGN_COMMA, " or ')'");
     }
     if (tuple || p->nstack == first) return td_make(p, TD_N_TUPLE, 0, from, first);
@@ -179,8 +192,7 @@ static uint32_t list(td_parser *p)
     uint32_t first = p->nstack;
     p->now++;
     while (!td_take_sign(p, TD_SIGN_CLOSE_LIST)) {
-        no_star(p);
-        td_ast_push(p, td_parse_choice(p));
+        td_ast_push(p, unpacked(p));
         if (p->nstack == first + 1 && (td_at_keyword(p, TD_KW_FOR) || td_at_keyword(p, TD_KW_ASYNC)))
             return comprehension(p, TD_N_LIST_COMP, TD_SIGN_CLOSE_LIST, first, from);
         if (!td_at_sign(p, TD_SIGN_CLOSE_LIST)) td_want_sign(p, TD_SIGN_COMMA, " or ']'");
@@ -194,6 +206,12 @@ static uint32_t dict(td_parser *p)
     uint32_t first = p->nstack;
     p->now++;
     while (!td_take_sign(p, TD_SIGN_CLOSE_DICT)) {
+        if (td_take_sign(p, TD_SIGN_POWER)) {
+            td_ast_push(p, 0);
+            td_ast_push(p, td_parse_sum(p));
+            if (!td_at_sign(p, TD_SIGN_CLOSE_DICT)) td_want_sign(p, TD_SIGN_COMMA, " or '}'");
+            continue;
+        }
         no_star(p);
         td_ast_push(p, td_parse_choice(p));
         if (!td_at_sign(p, TD_SIGN_COLON))
@@ -239,8 +257,7 @@ static bool generator(td_parser *p, uint32_t first, td_span open)
 static void argument(td_parser *p, bool *named, bool only)
 {
     td_span from = td_parser_here(p);
-    if (td_at_sign(p, TD_SIGN_MUL) || td_at_sign(p, TD_SIGN_POWER))
-        td_parser_refuse(p, from, "cannot unpack arguments; write each of them");
+    if (td_at_sign(p, TD_SIGN_POWER)) td_parser_refuse(p, from, "cannot unpack arguments by names; write each of them");
     uint32_t first = p->nstack;
     if (td_parser_token(p)->kind == TD_TOKEN_NAME && p->tokens.at[p->now + 1].kind == TD_TOKEN_SIGN &&
         p->tokens.at[p->now + 1].which == TD_SIGN_IS) {
@@ -253,7 +270,7 @@ static void argument(td_parser *p, bool *named, bool only)
         *named = true;
         return;
     }
-    uint32_t node = td_parse_choice(p);
+    uint32_t node = unpacked(p);
     if (!only) no_generator(p, from);
     if (*named)
         td_parser_wrong(p, p->ast->nodes[node].span, "an argument without a name stands behind one with a name");

@@ -110,7 +110,6 @@ static uint32_t assignment(td_parser *p, td_span from, uint32_t first, uint32_t 
         td_ast_push(p, node);
         node = td_parse_maybe_targets(p);
     }
-    td_parse_no_star(p);
     p->stack[first] = node;
     td_span end = p->tokens.at[p->now - 1].span;
     uint32_t type = td_parse_type_comment(p, end.end_line);

@@ -928,3 +928,42 @@ def test_parts_that_are_none(form, text, tmp_path):
     source = PARTS % "\n".join("        " + line for line in form.split("\n"))
     with pytest.raises(td.Error, match=text):
         td.jit.script(functions(source, tmp_path, td).Parts())
+
+
+# ---- what is unpacked
+
+STARS = """
+def g(a: int, b: int = 3, c: float = 0.5):
+    return a * b + c
+
+def f(x, t: Tuple[int, int], xs: List[int], ys: List[td.Tensor], d: Dict[str, int]):
+%s
+"""
+
+UNPACKED = {  # False: not in PyTorch's TorchScript
+    "return g(*t), g(*t, 2.0), g(*t, c=1.0), g(*t[:1], b=7)": True,
+    "s = 0.0\nfor p in [(1, 2), (3, 4)]:\n    s += g(*p)\nreturn s": True,
+    "return td.add(*(x, x)), x.sum(*(0,)), x.view(*(1, 2))": True,
+    "return (*t, x), (*t, *t), [*t, 5], [*t], (x, *(1, 2.0))": True,
+    "return math.pow(*(2.0, 3.0)), max(*t), max(*t, 9), '{} {}'.format(*t)": True,
+    "a = *t, 7\nb, c, e = a\nreturn a, e": True,
+    "return [*xs], [0, *xs], [*xs, *t, *xs, 1], [*range(3)], [*ys, x][2]": False,
+    "zs = [*xs]\nzs.append(5)\nreturn xs, zs": False,
+    "return max(*xs), max(*[1, 3], 2), (*[1, 2], x), g(*[1, 2])": False,
+    "return x.view(*xs), x.view(*x.shape, 1), x.view(1, *x.shape), x.view(-1, *x.shape[:1], 1), x.expand(3, *xs[1:])": False,
+    "return td.zeros(*xs), td.zeros(3, *x.shape, dtype=td.int32), x.new_ones(*xs, *t), x.reshape(*x.shape[:-1], 2)": False,
+    "return td.einsum('i,i', *ys), td.broadcast_tensors(*ys, x)[2], td.stack([*ys, x])": False,
+    "return {**d}, {**d, 'b': 2}, {'a': 0, **d}, {'z': 1, **d, 'y': 2, **{'z': 3}}": False,
+    "e = {**d}\ne['q'] = 1\nreturn d, e": False,
+    "[a, *b] = xs\n(c, *e) = t\nreturn b, e": False,
+}
+
+
+@pytest.mark.parametrize("form", UNPACKED)
+def test_what_is_unpacked(form, tmp_path):
+    source = STARS % "\n".join("    " + line for line in form.split("\n"))
+    for m in (td, torch):
+        if m is None or m is torch and not UNPACKED[form]:
+            continue
+        args = m.tensor([1.0, 2.0]), (2, 3), [1, 2], [m.tensor([1.0, 2.0]), m.tensor([3.0, 4.0])], {"a": 1}
+        assert plain(m.jit.script(functions(source, tmp_path, m).f)(*args)) == plain(functions(source, tmp_path, m).f(*args))
