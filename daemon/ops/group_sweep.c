@@ -25,15 +25,23 @@ static int64_t a_row(const td_sweep *s)
 bool td_sweep_begin(td_sweep *s, const td_desc *whole)
 {
     *s = (td_sweep){.whole = *whole, .flat = true};
-    return whole->ndim > 0 && td_desc_numel(whole) > 0 && td_desc_is_contiguous(whole);
+    bool dense = td_desc_is_contiguous(whole) || td_desc_is_channels_last(whole);
+    return whole->ndim > 0 && td_desc_numel(whole) > 0 && dense;
+}
+
+/* Element after element as the whole does. */
+static bool lies_alike(const td_desc *whole, const td_desc *d)
+{
+    if (!td_desc_same_shape(d, whole)) return false;
+    return td_desc_is_contiguous(whole) ? td_desc_is_contiguous(d) : td_desc_is_channels_last(d);
 }
 
 bool td_sweep_takes(td_sweep *s, const td_desc *d, bool made)
 {
-    bool alike = td_desc_same_shape(d, &s->whole) && td_desc_is_contiguous(d), one = td_desc_numel(d) == 1;
-    if (alike || (one && !made)) return true;
+    bool one = td_desc_numel(d) == 1;
+    if (lies_alike(&s->whole, d) || (one && !made)) return true;
     s->flat = false;
-    return !made && d->ndim <= s->whole.ndim;
+    return !made && d->ndim <= s->whole.ndim && td_desc_is_contiguous(&s->whole); /* rows are of its first dimension */
 }
 
 void td_sweep_cut(td_sweep *s)

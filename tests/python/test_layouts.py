@@ -202,3 +202,21 @@ def test_written_where_it_is_given(x):
             joined = view(td.zeros(shape))
             td.cat([given[:, :3], given[:, 3:4]], 1, out=joined)
             near(joined, x[:, :4])
+
+
+@td.jit.script
+def chain(x: td.Tensor, y: td.Tensor):
+    a = td.relu(x * 2 + y)
+    return td.sigmoid(a - y) * a, a > 1
+
+
+@pytest.mark.parametrize("shape", [(1, 3, 5, 7), (4, 32, 30, 31)], ids=str)
+def test_a_fused_chain(shape):
+    """One loop over what lies alike; the same program of tensors that do not."""
+    x = td.arange(shape[0] * shape[1] * shape[2] * shape[3]).float().reshape(shape) % 101 / 50 - 1
+    y = x.flip(1) + 0.25
+    for a, b in ((x, y), (x.to(memory_format=CL), y.to(memory_format=CL)), (x.to(memory_format=CL), y), (x, y.to(memory_format=CL)), (x, y)):
+        for _ in range(3):
+            value, mask = chain(a, b)
+            want = td.relu(x * 2 + y)
+            assert td.equal(value, td.sigmoid(want - y) * want) and td.equal(mask, want > 1) and value.stride() == (a * 1).stride()
