@@ -3,7 +3,8 @@
  * x: N x C x H x W, w: O x C/G x KH x KW, out: N x O x OH x OW. All strides are in elements. The plain way is im2col
  * and a matrix product for blocks of output positions (any dtype, stride, padding, dilation, groups): conv_im2col.c.
  * Beside it: 1x1 as one matrix product (conv.c), depthwise by direct loops (conv_depthwise.c), oneDNN for large float32
- * (conv_dnnl.c). */
+ * (conv_dnnl.c). A result that lies channels last is written as such by 1x1, depthwise (conv_depthwise_last.c) and
+ * oneDNN; the others want rows. */
 #ifndef TENSORD_KERNELS_CPU_CONV_H
 #define TENSORD_KERNELS_CPU_CONV_H
 
@@ -42,6 +43,7 @@ static inline void td_conv_inside(int64_t size, int64_t stride, int64_t start, i
 /* Plans of the ways; each returns true when it takes this convolution and has appended its phases. */
 bool td_conv_plan_pointwise(td_kcall *k, const td_conv *c, td_error *e, int *code);
 bool td_conv_plan_depthwise(td_kcall *k, const td_conv *c);
+bool td_conv_plan_depthwise_last(td_kcall *k, const td_conv *c);
 bool td_conv_plan_dnnl(td_kcall *k, const td_conv *c);
 int td_conv_plan_im2col(td_kcall *k, td_conv *c);
 /* dx, dw of a backward, and the bias gradient that all ways share. */

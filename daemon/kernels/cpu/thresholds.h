@@ -135,6 +135,7 @@
     T(DEPTHWISE_FUSED, 7, "columns", TD_CONVS_, "most taps of a row that are added in one pass")                       \
     T(DEPTHWISE_LANES, 16, "elements", "conv2d_backward", "running sums of a tap")                                     \
     T(DEPTHWISE_PADDED, 262144, "bytes", TD_CONVS_, "most of planes copied with zeros around them")                    \
+    T(DEPTHWISE_LAST_TAPS, 1024, "taps", "conv2d", "most of a depthwise kernel over channels that lie last")           \
     T(DEPTHWISE_CHUNK, 1400000, "products", TD_CONVS_, "of a chunk of planes")                                         \
     T(DEPTHWISE_WEIGHTS_CHUNK, 700000, "products", "conv2d_backward", "of a chunk of channels")                        \
     /* pooling: pool.c, max_pool.c, avg_pool.c */                                                                      \
