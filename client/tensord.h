@@ -217,7 +217,9 @@ TD_API int td_device_of(td_array *a); /* its number; -1 on failure */
 TD_API int td_ndim(td_array *a);
 TD_API int64_t td_size(td_array *a, int dim); /* negative dims count from the end */
 TD_API const int64_t *td_shape(td_array *a);
-TD_API const int64_t *td_strides(td_array *a); /* in elements */
+/* In elements. Results lie row by row, but for views, and for images whose channels lie last (strides[1] == 1): what is
+ * made of those by pointwise ops, convolutions, pools and the like lies so, too. */
+TD_API const int64_t *td_strides(td_array *a);
 TD_API int64_t td_numel(td_array *a);
 TD_API int64_t td_nbytes(td_array *a); /* of its value: numel times the size of an element */
 TD_API bool td_is_contiguous(td_array *a);
@@ -944,7 +946,8 @@ TD_API td_array *td_at_randn_like(const char *where, td_array *x);
 #define td_rand_like(x) td_at_rand_like(TD_HERE, x)
 #define td_randn_like(x) td_at_randn_like(TD_HERE, x)
 
-/* Copies. contiguous and to give another handle on x when there is nothing to do. The ones with _ write into x: a
+/* Copies, which lie as x does when its channels lie last; contiguous: row by row. It and to give another handle on x
+ * when there is nothing to do. The ones with _ write into x: a
  * number (converted to its dtype), or `from`, broadcast and converted. */
 TD_API td_array *td_at_clone(const char *where, td_array *x);
 TD_API td_array *td_at_contiguous(const char *where, td_array *x);
