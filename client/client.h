@@ -509,6 +509,8 @@ void td_forget_lease(td_lease *l);
 /* ---- composite.c ---- */
 /* td_alias under the lock. */
 td_array *td_array_alias(td_array *a);
+/* A copy of another dtype, or (TD_DTYPE_NONE) of the same: channels last where x lies so. Not under the lock. */
+td_array *td_copy_as_it_lies(const char *where, td_array *x, td_dtype dtype);
 /* What was made of the shape of `like` and lies row by row: it, or a copy (it is released) that lies channels last as
  * that does. Not under the lock. */
 td_array *td_laid_like(const char *where, td_array *like, td_array *made);

@@ -68,34 +68,17 @@ TD_API td_array *td_alias(td_array *a)
 
 /* ---- memory formats ---------------------------------------------------------------------------------------------- */
 
-enum { TO_ROWS, TO_IMAGES };
-
-static td_array *permute_channels(const char *where, td_array *x, int which)
-{
-    static const int64_t dims[2][2][5] = {{{0, 2, 3, 1}, {0, 2, 3, 4, 1}}, {{0, 3, 1, 2}, {0, 4, 1, 2, 3}}};
-    int n = td_ndim(x);
-    return n < 4 ? NULL : td_at_permute(where, x, td_dims_of(n, dims[which][n - 4]));
-}
-
-/* A copy that lies channels last. */
-static td_array *copy_last(const char *where, td_array *x, td_dtype dtype)
-{
-    td_array *rows = permute_channels(where, x, TO_ROWS);
-    td_array *made = rows ? then(rows, td_at_copy(where, rows, dtype)) : NULL;
-    return made ? then(made, permute_channels(where, made, TO_IMAGES)) : NULL;
-}
-
-/* The op's copy lies row by row. */
-static td_array *copy_as_it_lies(const char *where, td_array *x, td_dtype dtype)
+/* The op copy makes rows. */
+td_array *td_copy_as_it_lies(const char *where, td_array *x, td_dtype dtype)
 {
     const td_desc *d = desc_of(x);
-    return d && td_desc_is_channels_last(d) ? copy_last(where, x, dtype) : td_at_copy(where, x, dtype);
+    return d && td_desc_is_channels_last(d) ? td_at_copy_last(where, x, dtype) : td_at_copy(where, x, dtype);
 }
 
 td_array *td_laid_like(const char *where, td_array *like, td_array *made)
 {
     const td_desc *d = made ? desc_of(like) : NULL;
-    return d && td_desc_is_channels_last(d) ? then(made, copy_last(where, made, TD_DTYPE_NONE)) : made;
+    return d && td_desc_is_channels_last(d) ? then(made, td_at_copy_last(where, made, TD_DTYPE_NONE)) : made;
 }
 
 /* ---- creation ---------------------------------------------------------------------------------------------------- */
@@ -157,7 +140,7 @@ TD_API td_array *td_at_randn_like(const char *where, td_array *x)
 
 TD_API td_array *td_at_clone(const char *where, td_array *x)
 {
-    return copy_as_it_lies(where, x, TD_DTYPE_NONE);
+    return td_copy_as_it_lies(where, x, TD_DTYPE_NONE);
 }
 
 TD_API td_array *td_at_contiguous(const char *where, td_array *x)
@@ -171,7 +154,7 @@ TD_API td_array *td_at_to(const char *where, td_array *x, td_dtype dtype)
 {
     const td_desc *d = desc_of(x);
     if (!d) return NULL;
-    return d->dtype == dtype ? td_alias(x) : copy_as_it_lies(where, x, dtype);
+    return d->dtype == dtype ? td_alias(x) : td_copy_as_it_lies(where, x, dtype);
 }
 
 TD_API int td_at_fill_(const char *where, td_array *x, td_arg value)

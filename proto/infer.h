@@ -43,6 +43,7 @@ TD_RULE(lerp);        /* the shapes of the tensors, broadcast together */
 TD_RULE(addcdiv);     /* the shapes of the tensors, broadcast together */
 TD_RULE(masked_fill); /* the shapes of x and mask, broadcast together */
 TD_RULE(cast);        /* of the shape of x */
+TD_RULE(cast_last);   /* of the shape of x, channels last */
 
 /* infer_view.c, infer_slice.c */
 TD_RULE(view);           /* of the shape given, over the storage of x */

@@ -1,4 +1,5 @@
-/* Ops that put elements at other places: joining, repeating, turning, padding, sorting. Results are contiguous. */
+/* Ops that put elements at other places: joining, repeating, turning, padding, sorting. Results are contiguous, but for
+ * images that cat and constant_pad keep channels last. */
 #include "proto/infer.h"
 
 #include <inttypes.h>

@@ -1,5 +1,5 @@
-/* Pointwise ops: broadcast the shapes, promote the dtypes by the op's `promote` column. The output is contiguous. A few
- * ops have a rule of their own in front, for arguments that do not take part or may not be combined. */
+/* Pointwise ops: broadcast the shapes, promote the dtypes by the op's `promote` column. How it lies: infer_format.c. A
+ * few ops have a rule of their own in front, for arguments that do not take part or may not be combined. */
 #include "proto/infer.h"
 
 /* The dtype that inputs of common dtype `t` are computed in. */
@@ -159,4 +159,16 @@ TD_RULE(cast)
     td_dtype t = td_attr_dtype(f->attrs, 0);
     f->compute = t == TD_DTYPE_NONE ? td_in_dtype(f, 0) : t;
     return td_infer_like(f, f->compute, td_in(f, 0), e);
+}
+
+TD_RULE(cast_last)
+{
+    char text[TD_TEXT];
+    const td_desc *x = td_in(f, 0);
+    if (x->ndim != 4 && x->ndim != 5)
+        return td_fail(e, TD_E_SHAPE, "required rank 4 or 5 tensor to use channels last, but 'x' is %s",
+                       TD_SHAPE(x, text));
+    TD_TRY(td_infer_cast(f, e));
+    td_desc_pack_channels_last(&f->out[0]);
+    return TD_OK;
 }

@@ -68,7 +68,7 @@ enum {                       /* td_op.flags */
        TD_OF_DATA_SHAPE = 8, /* output shapes depend on values */
        TD_OF_INPLACE = 16,   /* has an in-place form on input 0 (see TD_REC_OUT) */
        TD_OF_OUT_STRIDED =
-           32, /* its kernel can write any strided output, or says which not; others get a contiguous one */
+           32, /* its kernel can write any strided output (all pointwise can), or says which not; others get rows */
        TD_OF_MULTI_VIEW = 64,     /* several views at once: in-place on them that needs grad is refused (A5) */
        TD_OF_NONDIFF = 128,       /* no output ever requires grad */
        TD_OF_CAST_ANY = 256,      /* out= may narrow (copy_, fill_) */

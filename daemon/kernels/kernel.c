@@ -47,11 +47,13 @@ int td_kernel_run(td_plan_fn plan, td_kcall *k, td_error *e)
     k->scratch_bytes = k->work_bytes = 0;
     k->cost_ns = 0;
     k->replan = NULL;
+    k->wants_rows = false;
     k->packing.in = 0;
     k->work = NULL;
     k->pack = NULL;
     atomic_store_explicit(&k->failed, 0, memory_order_relaxed);
     int code = plan(k, e);
+    if (!code && k->wants_rows) code = td_fail(e, TD_E_UNSUPPORTED, "%s writes row by row only", k->op->name);
     if (code) return code;
     _Alignas(64) unsigned char small[TD_SMALL_SCRATCH];
     void *scratch_owned, *work_owned;

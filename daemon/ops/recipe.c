@@ -167,6 +167,8 @@ static int bind_kernel(const td_recipe *r, td_call *c, uint64_t *lack, td_heap *
     td_prep_operands(c, r->compute, r->device);
     if (r->replan) replan(r, &c->k);
     else err = td_prep_choose(c, lack, e);
+    if (!err && !r->replan && c->k.wants_rows) /* the way that it went when it was remembered could not be made again */
+        return td_no_memory(e, "to plan %s", c->op->name);
     if (err || (r->replan && r->light)) return err;
     return td_prep_charge(c, e);
 }

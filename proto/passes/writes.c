@@ -3,8 +3,10 @@
  *
  * The new one must be what the old one would have become, for every argument: as large, of that dtype, in that order in
  * memory, with that history, or the same error. So the old one was made in the same block by an op whose results are
- * contiguous, and by the time of the write is known by no other name: no view, no list, nobody's saved value. (An op in
- * place whose gradient needs the old value keeps a copy of it; what others had saved is an error in a backward.) */
+ * dense, row by row or channels last, which the new one is, too, since the first dense input of its shape says how it
+ * lies (proto/infer_format.c); and by the time of the write it is known by no other name: no view, no list, nobody's
+ * saved value. (An op in place whose gradient needs the old value keeps a copy of it; what others had saved is an error
+ * in a backward.) */
 #include "proto/opid.h"
 #include "proto/passes/facts.h"
 #include "proto/passes/passes.h"
@@ -135,7 +137,7 @@ static bool stays_as_it_is(const td_ir *ir, uint32_t node, const td_op *op)
 
 /* ---- is it new, and known to nobody else? */
 
-static bool makes_contiguous(const td_op *op)
+static bool makes_dense(const td_op *op)
 {
     static const uint16_t rows[] = {TD_OP_CONV2D, TD_OP_LINEAR, TD_OP_MM,   TD_OP_BMM,        TD_OP_ADDMM,
                                     TD_OP_FULL,   TD_OP_SUM,    TD_OP_COPY, TD_OP_LAYER_NORM, TD_OP_BATCH_NORM};
@@ -164,7 +166,7 @@ static bool is_new(writes *w, uint32_t node, uint32_t value)
     uint32_t maker = td_maker(w->ir, value);
     if (maker == TD_IR_NONE || w->ir->nodes[maker].block != w->ir->nodes[node].block) return false;
     const td_op *op = td_ir_row(w->ir->nodes[maker].op);
-    if (!op || op->compose || w->ir->nodes[maker].op & TD_IR_INPLACE || !makes_contiguous(op)) return false;
+    if (!op || op->compose || w->ir->nodes[maker].op & TD_IR_INPLACE || !makes_dense(op)) return false;
     if (w->ir->nodes[maker].mode % (1u << TD_RM_DEVICE) != w->ir->nodes[node].mode % (1u << TD_RM_DEVICE)) return false;
     return !may_record(w, maker, value) || !saves(op, UINT32_MAX, w->ir->values[value].nr);
 }

@@ -121,6 +121,24 @@ def test_which_format(x):
     assert x[:, :1].to(memory_format=CL).relu().is_contiguous()  # one channel: both formats are the same
 
 
+def test_copies_are_no_views(x):
+    last = x.to(memory_format=CL)
+    for made in (last, last.clone(), last.double(), last.to(td.float64, copy=True), last.to(copy=True), td.zeros_like(last), td.empty_like(last), td.rand_like(last),
+                 td.randn_like(last, dtype=td.float64), td.randint_like(last, 9), copy.deepcopy(last)):
+        assert made.stride() == LAID and not made._is_view()
+    w = td.ones(2, 8, 5, 6, requires_grad=True)
+    with td.no_grad():
+        sums, twice = td.zeros_like(last), last.clone()
+    sums += w * 2
+    twice.mul_(w)
+    (sums + twice).sum().backward()
+    assert td.equal(w.grad, x + 2)
+    w = last.clone().requires_grad_()
+    y = w.clone().double()
+    y.square().sum().backward()
+    assert td.equal(w.grad, 2 * x) and td.equal(y.detach_(), x.double())
+
+
 def test_in_memory(x):
     """What is handed on lies as it says: to NumPy, in files, through queues of bytes."""
     y = x.to(memory_format=CL).neg()
@@ -220,3 +238,11 @@ def test_a_fused_chain(shape):
             value, mask = chain(a, b)
             want = td.relu(x * 2 + y)
             assert td.equal(value, td.sigmoid(want - y) * want) and td.equal(mask, want > 1) and value.stride() == (a * 1).stride()
+
+
+def test_autocast_leaves_out_alone():
+    a, into = td.ones(4, 4), td.zeros(4, 4)
+    with td.amp.autocast("cpu", dtype=td.bfloat16):
+        td.mm(a, a, out=into)
+        assert td.mm(a, a).dtype is td.bfloat16
+    assert td.equal(into, a * 4)

@@ -565,7 +565,7 @@ static bool meet(td_array *a, td_array *b)
 {
     uint64_t from, to, begin, end;
     if (td_ndim(a) < 0 || td_ndim(b) < 0 || !a->storage || a->storage != b->storage) return false;
-    if (!td_desc_is_contiguous(&a->desc) || !td_desc_is_contiguous(&b->desc)) return false;
+    if (!td_desc_is_dense(&a->desc) || !td_desc_is_dense(&b->desc)) return false;
     td_desc_extent(&a->desc, &from, &to);
     td_desc_extent(&b->desc, &begin, &end);
     return from < end && begin < to;
@@ -650,7 +650,7 @@ static PyObject *run_bound(const binding *b, bool in_place)
     if (good && device < 0 && is_like(f)) device = td_device_of(c.v[0].arg.array);
     if (good && device >= 0) before = td_set_device(device);
     const char *where = good ? tdpy_site() : NULL;
-    if (good && f->flags & TDPY_CASTS) good = tdpy_cast(&casts, f, where, c.v, c.narrays, c.arrays);
+    if (good && f->flags & TDPY_CASTS && !b->out) good = tdpy_cast(&casts, f, where, c.v, c.narrays, c.arrays);
     if (good && b->out && !is_straight(&c, b->out))
         result = put_into(run_op(&c, NULL, where), b->out, name_of(f), f->flags);
     else if (good) result = f->op ? run_op(&c, target, where) : run_composite(&c, b->slot[0], where);

@@ -590,7 +590,7 @@ static PyObject *to(PyObject *self, PyObject *args, PyObject *kw)
     if (d.dtype && d.dtype != Py_None && !tdpy_as_dtype(d.dtype, &wanted)) return NULL;
     if (there < 0) there = like;
     bool here = there < 0 || there == td_device_of(tdpy_array(self));
-    PyObject *made = copy && here ? tdpy_wrap_like(td_at_copy(tdpy_site(), tdpy_array(self), wanted), self)
+    PyObject *made = copy && here ? tdpy_wrap_like(td_copy_as_it_lies(tdpy_site(), tdpy_array(self), wanted), self)
                                   : moved(convert(self, wanted), there);
     return format == Py_None ? made : laid_out(made, format);
 }

@@ -3,8 +3,8 @@
     y = x.to(memory_format=td.channels_last)     # (N, C, H, W), and in memory the channels of a pixel side by side
 
 What is made of it element by element, by convolutions, pools, batch norms, interpolation, cat, pad and dropout lies so, too; what other ops make lies
-row after row. copies (clone(), to(), float(), zeros_like(), ...) lie as what they are made of, which preserve_format says; contiguous_format says row
-after row. Values are the same in any format.
+row after row. Copies (clone(), to(), float(), zeros_like(), ...) lie as what they are made of, which preserve_format says; contiguous_format says row
+after row, and so do copies inside of programs (tensord.jit) and files. Values are the same in any format.
 """
 
 import functools
@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tensord import _C
+from tensord._C import ops
 
 
 class _Named:
@@ -67,7 +68,13 @@ def _laid_out(made: _C.Tensor, format: Any, layout: Any, function: str, given: A
         raise _C.ShapeError(f"{function}(): required rank {len(order)} tensor to use {format!r} format, but it has {made.ndim} dimensions")
     if given is not None and _is_laid(given, format):
         return given
-    return made.permute(order).contiguous().permute([order.index(d) for d in range(len(order))])
+    return ops.copy_last(made)
+
+
+def _laid_as(like: _C.Tensor, made: _C.Tensor) -> _C.Tensor:
+    """What was made of the shape of `like`: channels last where that lies so."""
+    last = like.ndim in (4, 5) and not like.is_contiguous() and _is_laid(like, channels_last if like.ndim == 4 else channels_last_3d)
+    return ops.copy_last(made) if last else made
 
 
 def _laid_to(x: _C.Tensor, format: Any) -> _C.Tensor:

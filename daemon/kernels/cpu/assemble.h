@@ -1,6 +1,6 @@
 /* Results that are put together from copies: cat, stack, repeat, flip, roll, constant_pad.
  *
- * Each is a list of strided copies into parts of a contiguous result; a copy is the walk of tile.h with a cast as its
+ * Each is a list of strided copies into parts of the result; a copy is the walk of tile.h with a cast as its
  * loop. What differs is only how the k-th copy is laid out, so a chunk builds its walk itself from the descriptors. */
 #ifndef TENSORD_KERNELS_ASSEMBLE_H
 #define TENSORD_KERNELS_ASSEMBLE_H

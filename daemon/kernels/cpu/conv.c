@@ -1,5 +1,5 @@
 /* conv2d and conv2d_backward: the geometry, and the choice of the way. A 1x1 convolution without stride and padding is
- * W x X for each image and needs no columns. */
+ * W x X for each image, or for channels last X' x W' for all at once, and needs no columns. */
 #include "daemon/kernels/cpu/conv.h"
 #include "daemon/kernels/cpu/convert.h"
 #include "daemon/kernels/cpu/gemm.h"

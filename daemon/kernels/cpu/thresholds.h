@@ -23,6 +23,7 @@
 #define TD_BATCH_ "batch_norm batch_norm_backward"
 #define TD_PRODUCTS_ "mm bmm addmm linear mv"
 #define TD_CONVS_ "conv2d conv2d_backward"
+#define TD_POOLS_BACK_ "max_pool2d_backward avg_pool2d_backward"
 #define TD_POOLS_ "max_pool2d avg_pool2d avg_pool2d_backward"
 #define TD_GRIDS_ "grid_sampler grid_sampler_backward"
 #define TD_COPIES_ "scatter scatter_add scatter_fold index_put index_add select_scatter slice_scatter"
@@ -141,8 +142,8 @@
     /* pooling: pool.c, max_pool.c, avg_pool.c */                                                                      \
     T(POOL_CHUNK, 100000, "elements", TD_POOLS_, "looked at by a chunk of whole planes")                               \
     T(POOL_ROW, 64, "columns", "max_pool2d", "windows side by side, inside the plane, that are looked at together")    \
-    T(POOL_BACK_CHUNK, 65536, "elements", "max_pool2d_backward avg_pool2d_backward", "of a chunk of whole planes, or of channels")                         \
-    T(POOL_LAST_CHANNELS, 16, "channels", "avg_pool2d_backward", "of a chunk at least, where they lie last")                         \
+    T(POOL_BACK_CHUNK, 65536, "elements", TD_POOLS_BACK_, "of a chunk of whole planes, or of channels")                \
+    T(POOL_LAST_CHANNELS, 16, "channels", TD_POOLS_BACK_, "of a chunk at least, where they lie last")                  \
     /* other sizes, places of a grid: resample.c, grid_sampler.c */                                                    \
     T(RESAMPLE_CHUNK, 65536, "elements", "resample resample_backward", "read or written by a chunk of whole rows")     \
     T(GRID_BLOCK, 256, "elements", TD_GRIDS_, "places that are looked at together")                                    \
