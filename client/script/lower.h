@@ -300,6 +300,11 @@ uint32_t td_low_state(td_lower *l, uint32_t state);
 void td_low_state_set(td_lower *l, uint32_t target, uint32_t state, uint32_t value);
 void td_low_raise(td_lower *l, uint32_t node, const char *kind, uint32_t message); /* the way is gone */
 
+/* ---- lower_compare.c: of tuples, lists, dicts and what may be None; false: it is something else */
+bool td_low_compared(td_lower *l, uint32_t node, unsigned op, uint32_t a, uint32_t b, uint32_t *result);
+uint32_t td_low_contains(td_lower *l, uint32_t node, uint32_t in, uint32_t item);
+bool td_low_sort(td_lower *l, uint32_t node, uint32_t list, uint32_t reverse);
+
 /* ---- lower_star.c: what is unpacked */
 bool td_low_has_star(const td_lower *l, uint32_t node); /* "*x" among its kids */
 uint32_t td_low_spread(td_lower *l, uint32_t call);     /* the call with each argument, itself without stars */
@@ -312,6 +317,8 @@ typedef struct td_known {
     const char *text; /* NULL: it is the number */
 } td_known;
 bool td_low_known_value(td_lower *l, uint32_t node, td_known *k); /* an int or a text, which is known without running */
+/* Where a slice of n begins or ends, as Python counts; backwards between -1 and n - 1. */
+int64_t td_low_within(int64_t at, int64_t n, bool back);
 const td_script_object *td_low_object(const td_lower *l, uint32_t number);
 const td_script_name *td_low_slice_of(td_lower *l, uint32_t slice, const td_script_name *of);
 const td_script_name *td_low_piece_of(td_lower *l, uint32_t call);   /* reversed(self.layers), list(...) */

@@ -177,19 +177,16 @@ static int64_t written(td_lower *l, uint32_t key, int64_t otherwise)
     return minus ? -k->i : k->i;
 }
 
-static int64_t within(int64_t at, int64_t n)
-{
-    at = at < 0 ? at + n : at;
-    return at < 0 ? 0 : at > n ? n : at;
-}
-
 static uint32_t part_of_tuple(td_lower *l, uint32_t key, uint32_t value, uint32_t n)
 {
-    int64_t from = within(written(l, td_low_kid(l, key, 0), 0), n),
-            to = within(written(l, td_low_kid(l, key, 1), n), n);
+    int64_t step = written(l, td_low_kid(l, key, 2), 1);
+    bool back = step < 0;
+    int64_t from = td_low_within(written(l, td_low_kid(l, key, 0), back ? INT64_MAX : 0), n, back),
+            to = td_low_within(written(l, td_low_kid(l, key, 1), back ? INT64_MIN : INT64_MAX), n, back);
     uint32_t *items = td_low_array(l, n + 1), used = 0;
-    if (written(l, td_low_kid(l, key, 2), 1) != 1) td_low_wrong(l, key, "a part of a tuple is taken without a step");
-    for (; from < to; from++) items[used++] = td_low_item(l, value, (uint32_t)from);
+    if (step == 0 || step > n || step < -(int64_t)n)
+        td_low_wrong(l, key, "the steps in a tuple of %u are of 1 to %u", n, n);
+    for (; back ? from > to : from < to; from += step) items[used++] = td_low_item(l, value, (uint32_t)from);
     return td_low_tuple(l, used, items);
 }
 

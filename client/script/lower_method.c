@@ -115,6 +115,13 @@ static uint32_t list_of(td_lower *l, uint32_t call, uint32_t value)
     return kind == TD_T_LIST ? td_low_prim(l, call, "copy", 1, &value) : td_low_prelude(l, call, "gathered", 1, &value);
 }
 
+static uint32_t tuple_of(td_lower *l, uint32_t call, uint32_t value)
+{
+    if (td_low_kind(l, value) == TD_T_TUPLE) return value;
+    td_low_wrong(l, call, "'tuple' takes a tuple, not %s: how long one is, is known before it runs; use the list",
+                 td_low_type_name(l, td_low_type(l, value)));
+}
+
 /* Put a list in order: argument k of the call says whether the largest come first. */
 static uint32_t sort(td_lower *l, uint32_t call, uint32_t list, uint32_t k)
 {
@@ -126,6 +133,9 @@ static uint32_t sort(td_lower *l, uint32_t call, uint32_t list, uint32_t k)
     if (arg)
         in[1] = td_low_convert(l, arg, td_low_expr(l, named ? td_low_kid(l, arg, 0) : arg), td_low_plain(l, TD_T_BOOL));
     else in[1] = td_low_made(l, td_ir_bool(l->e, false));
+    td_low_at(l, call);
+    if (td_low_has_prim(l, "sort", 2, in, &in[1]) || td_low_sort(l, call, list, in[1]))
+        return td_low_made(l, td_ir_none(l->e));
     return td_low_prim(l, call, "sort", 2, in);
 }
 
@@ -164,13 +174,15 @@ bool td_low_builtin(td_lower *l, uint32_t call, const char *name, uint32_t *valu
     if (strcmp(name, "sorted") == 0) return *value = sorted(l, call), true;
     if (strcmp(name, "range") == 0 || strcmp(name, "enumerate") == 0 || strcmp(name, "zip") == 0)
         return *value = td_low_gathered(l, call), true;
+    if (strcmp(name, "int") == 0 && td_low_node(l, call)->n == 3)
+        return from_prelude(l, call, "builtin", name, TD_IR_NONE, value);
     for (unsigned i = 0; i < sizeof casts / sizeof *casts; i++)
         if (strcmp(casts[i].name, name) == 0) {
             values = arguments_for(l, call, TD_IR_NONE, casts[i].to, &n);
             return *value = cast(l, call, name, casts[i].to, n, values), true;
         }
     bool least = strcmp(name, "min") == 0 || strcmp(name, "max") == 0, sized = strcmp(name, "len") == 0;
-    bool listed = strcmp(name, "list") == 0, found = least || sized || listed;
+    bool listed = strcmp(name, "list") == 0, found = least || sized || listed || strcmp(name, "tuple") == 0;
     for (unsigned i = 0; i < sizeof plain / sizeof *plain; i++) found |= strcmp(plain[i], name) == 0;
     if (!found) return from_prelude(l, call, "builtin", name, TD_IR_NONE, value);
     const td_script_object *modules = sized ? td_low_container(l, td_low_thing(l, td_low_kid(l, call, 1))) : NULL;
@@ -181,13 +193,19 @@ bool td_low_builtin(td_lower *l, uint32_t call, const char *name, uint32_t *valu
     if (n == 0) td_low_wrong(l, call, "'%s' wants arguments", name);
     if ((sized || listed) && n != 1) td_low_wrong(l, call, "'%s' takes one argument", name);
     td_type_kind kind = td_low_kind(l, values[0]);
-    uint32_t listing = least && kind == TD_T_TUPLE && n == 1 ? list_of_tuple(l, call, values[0]) : values[0];
+    bool over = kind == TD_T_TUPLE && (strcmp(name, "sum") == 0 || (least && n == 1));
+    uint32_t listing = over ? list_of_tuple(l, call, values[0]) : values[0];
     if (least) *value = fold(l, call, name, n, n == 1 ? &listing : values);
     else if (sized) *value = length(l, call, values[0]);
     else if (listed) *value = list_of(l, call, values[0]);
+    else if (strcmp(name, "tuple") == 0) *value = tuple_of(l, call, values[0]);
+    else if (strcmp(name, "pow") == 0 && n == 2)
+        *value = td_low_binary(l, call, TD_O_POWER, values[0], values[1], false);
+    else if (strcmp(name, "round") == 0 && n == 2 && kind == TD_T_INT)
+        *value = td_low_prelude(l, call, "round_int", n, values);
     else if (kind == TD_T_TENSOR && n == 1 && td_op_by_name(name))
         *value = td_low_op_call(l, call, td_op_by_name(name), TD_IR_NONE, 0);
-    else *value = prim_or(l, call, "builtin", name, n, values);
+    else values[0] = listing, *value = prim_or(l, call, "builtin", name, n, values);
     return true;
 }
 

@@ -211,6 +211,19 @@ static uint32_t join_tuples(td_lower *l, uint32_t a, uint32_t b)
     return td_low_tuple(l, na + nb, items);
 }
 
+/* (0,) * 3, of a number that is written here. */
+static bool repeated(td_lower *l, uint32_t tuple, uint32_t times, uint32_t *result)
+{
+    enum { MOST = 4096 };
+    td_literal v;
+    uint32_t n = td_type_parts(td_ir_now(l->e), td_low_type(l, tuple));
+    if (!td_low_literal(l, times, &v) || v.kind != TD_L_INT || v.i > MOST || n * (v.i > 0 ? v.i : 0) > MOST)
+        return false;
+    uint32_t count = v.i > 0 ? (uint32_t)v.i : 0, *items = td_low_array(l, n * count + 1);
+    for (uint32_t k = 0; k < n * count; k++) items[k] = td_low_item(l, tuple, k % n);
+    return *result = td_low_tuple(l, n * count, items), true;
+}
+
 /* Is a value the result of this row of the op table? */
 bool td_low_is_made_by(td_lower *l, uint32_t value, const char *op)
 {
@@ -248,9 +261,12 @@ uint32_t td_low_binary(td_lower *l, uint32_t node, unsigned op, uint32_t a, uint
     if ((op == TD_O_EQ || op == TD_O_NE || op == TD_O_ADD) && kb == TD_T_LIST && ka == TD_T_TUPLE)
         in[0] = td_low_convert(l, node, a, td_low_type(l, b)), ka = TD_T_LIST;
     if (op == TD_O_ADD && ka == TD_T_TUPLE && kb == TD_T_TUPLE) return join_tuples(l, a, b);
+    if (op == TD_O_MUL && ka == TD_T_TUPLE && repeated(l, a, b, &result)) return result;
+    if (op == TD_O_MUL && kb == TD_T_TUPLE && repeated(l, b, a, &result)) return result;
     if (in_place && op == TD_O_ADD && ka == TD_T_LIST && td_low_has_prim(l, "extend", 2, in, &result)) return a;
     if (op == TD_O_MUL && (kb == TD_T_LIST || kb == TD_T_STR)) in[0] = b, in[1] = a;
-    if (!o->prim || !td_low_has_prim(l, o->prim, 2, in, &result)) no_operator(l, node, o->text, a, b);
+    if (o->prim && td_low_has_prim(l, o->prim, 2, in, &result)) return result;
+    if (!td_low_compared(l, node, op, in[0], in[1], &result)) no_operator(l, node, o->text, a, b);
     return result;
 }
 

@@ -113,8 +113,7 @@ static bool bound(td_lower *l, uint32_t node, int64_t otherwise, int64_t *at)
     return *at = k.i, known;
 }
 
-/* As Python counts: within 0 and n, or -1 and n - 1 backwards. */
-static int64_t within(int64_t at, int64_t n, bool back)
+int64_t td_low_within(int64_t at, int64_t n, bool back)
 {
     if (at < 0 && (at += n) < 0) return back ? -1 : 0;
     return at < n ? at : n - back;
@@ -129,7 +128,7 @@ const td_script_name *td_low_slice_of(td_lower *l, uint32_t slice, const td_scri
         !bound(l, td_low_kid(l, slice, 1), back ? -n - 1 : n, &to) || step == 0 || step > n || step < -n)
         td_low_wrong(l, slice, "a slice of modules is one of numbers that are written here, in steps of %d at most",
                      (int)n);
-    from = within(from, n, back), to = within(to, n, back);
+    from = td_low_within(from, n, back), to = td_low_within(to, n, back);
     count = back ? (from - to - step - 1) / -step : (to - from + step - 1) / step;
     return piece(l, of, count < 0 ? 0 : (uint32_t)count, from, step);
 }

@@ -62,6 +62,14 @@ uint32_t td_low_isinstance(td_lower *l, uint32_t call)
 
 /* ---- what is known */
 
+/* "is None", "== None" and their opposites. */
+static bool is_by_none(const td_lower *l, uint32_t to)
+{
+    unsigned op = td_low_node(l, to)->op;
+    bool one = op == TD_O_IS || op == TD_O_IS_NOT || op == TD_O_EQ || op == TD_O_NE;
+    return one && td_low_node(l, td_low_kid(l, to, 0))->kind == TD_N_NONE;
+}
+
 /* "x is None" or "x is not None" of a local; isinstance() of one that may be None. */
 static td_var *none_test(td_lower *l, uint32_t test, bool *is)
 {
@@ -80,8 +88,8 @@ static td_var *none_test(td_lower *l, uint32_t test, bool *is)
     if (n->kind != TD_N_COMPARE || n->n != 2) return NULL;
     uint32_t left = td_low_kid(l, test, 0), right = td_low_kid(l, test, 1);
     unsigned op = td_low_node(l, right)->op;
-    if ((op != TD_O_IS && op != TD_O_IS_NOT) || td_low_node(l, td_low_kid(l, right, 0))->kind != TD_N_NONE) return NULL;
-    *is = op == TD_O_IS;
+    if (!is_by_none(l, right)) return NULL;
+    *is = op == TD_O_IS || op == TD_O_EQ;
     td_var *v = is_local(l, left) ? td_low_var(l, td_low_node(l, left)->text) : NULL;
     return v && v->state == TD_VAR_SET ? v : NULL;
 }
@@ -91,10 +99,10 @@ static td_truth thing_is_none(td_lower *l, uint32_t test)
 {
     uint32_t right = td_low_kid(l, test, 1);
     unsigned op = td_low_node(l, right)->op;
-    if (td_low_node(l, test)->n != 2 || (op != TD_O_IS && op != TD_O_IS_NOT)) return TD_SOMETIMES;
+    if (td_low_node(l, test)->n != 2 || !is_by_none(l, right)) return TD_SOMETIMES;
     const td_script_name *thing = td_low_thing(l, td_low_kid(l, test, 0));
-    if (!thing || td_low_node(l, td_low_kid(l, right, 0))->kind != TD_N_NONE) return TD_SOMETIMES;
-    return (thing->kind == TD_SN_NONE) == (op == TD_O_IS) ? TD_ALWAYS : TD_NEVER;
+    if (!thing || thing->kind == TD_SN_STATE) return TD_SOMETIMES;
+    return (thing->kind == TD_SN_NONE) == (op == TD_O_IS || op == TD_O_EQ) ? TD_ALWAYS : TD_NEVER;
 }
 
 /* hasattr(self, "name") */
@@ -279,15 +287,16 @@ static bool in_tuple(td_lower *l, uint32_t node, uint32_t item, uint32_t tuple, 
 
 static uint32_t contains(td_lower *l, uint32_t node, uint32_t item, uint32_t in, bool not )
 {
-    uint32_t result, args[2] = {in, item};
+    uint32_t result;
     td_low_at(l, node);
-    if (td_low_kind(l, in) != TD_T_TUPLE) result = td_low_prim(l, node, "contains", 2, args);
+    if (td_low_kind(l, in) != TD_T_TUPLE) result = td_low_contains(l, node, in, item);
     else if (!in_tuple(l, node, item, in, &result)) td_low_wrong(l, node, "'in' a tuple wants numbers or texts");
     return not ? negate(l, result) : result;
 }
 
 static uint32_t compare_one(td_lower *l, uint32_t node, unsigned op, uint32_t a, uint32_t right, uint32_t b)
 {
+    if (td_low_node(l, right)->kind == TD_N_NONE) return is_none(l, node, a, op == TD_O_IS_NOT || op == TD_O_NE);
     if (op == TD_O_IS || op == TD_O_IS_NOT) {
         if (td_low_node(l, right)->kind != TD_N_NONE && td_low_kind(l, b) != TD_T_NONE)
             td_low_wrong(l, node, "a program compares by 'is' with None only; write '=='");
@@ -304,8 +313,7 @@ static uint32_t compare_from(td_lower *l, uint32_t node, uint32_t k, uint32_t a)
     bool none = td_low_node(l, right)->kind == TD_N_NONE;
     uint32_t b = none ? a : td_low_keys_of(l, right);
     if (b == TD_IR_NONE) b = td_low_expr(l, right);
-    if (none && td_low_node(l, to)->op != TD_O_IS && td_low_node(l, to)->op != TD_O_IS_NOT)
-        td_low_wrong(l, node, "a program compares with None by 'is' only");
+    if (none && !is_by_none(l, to)) td_low_wrong(l, node, "a program compares with None by 'is' and '==' only");
     uint32_t value = compare_one(l, node, td_low_node(l, to)->op, a, right, b);
     if (k + 1 == td_low_node(l, node)->n) return value;
     td_branch br;

@@ -373,7 +373,57 @@ def rest_of(self, before: int, behind: int):
     return self[before:len(self) - behind]
 
 
+def list_eq(self, other) -> bool:
+    if len(self) != len(other):
+        return False
+    for k in range(len(self)):
+        if self[k] != other[k]:
+            return False
+    return True
+
+
+def list_lt(self, other) -> bool:
+    for k in range(min(len(self), len(other))):
+        if self[k] != other[k]:
+            return self[k] < other[k]
+    return len(self) < len(other)
+
+
+def list_contains(self, value) -> bool:
+    for item in self:
+        if item == value:
+            return True
+    return False
+
+
+def list_sort(self, reverse: bool):
+    """Each to its place among those before it, behind its equals."""
+    for k in range(1, len(self)):
+        item, a, b = self[k], 0, k
+        while a < b:
+            middle = (a + b) // 2
+            before = self[middle] < item if reverse else item < self[middle]
+            if before:
+                b = middle
+            else:
+                a = middle + 1
+        if a < k:
+            prim_delitem(self, k)
+            self.insert(a, item)
+
+
 # ---- dicts
+
+
+def dict_eq(self, other) -> bool:
+    if len(self) != len(other):
+        return False
+    for key in self.keys():
+        if key not in other:
+            return False
+        if self[key] != other[key]:
+            return False
+    return True
 
 
 def dict_setdefault(self, key, default):
@@ -409,6 +459,76 @@ def float_is_integer(self) -> bool:
 
 def builtin_divmod(a, b):
     return a // b, a % b
+
+
+def builtin_pow(base: int, exp: int, mod: int) -> int:
+    if mod == 0:
+        raise ValueError("pow() 3rd argument cannot be 0")
+    if exp < 0:
+        raise ValueError("pow() of a negative power has no remainder in a program")
+    out, base = 1 % mod, base % mod
+    while exp > 0:
+        if exp % 2 == 1:
+            out = _times(out, base, mod)
+        base = _times(base, base, mod)
+        exp = exp // 2
+    return out
+
+
+def _times(a: int, b: int, mod: int) -> int:
+    """a * b % mod, also where a * b is more than an int holds."""
+    if abs(mod) < 2 ** 31:
+        return a * b % mod
+    out, down = 0, mod < 0
+    a, b, m = abs(a), abs(b), abs(mod)
+    while b > 0:
+        if b % 2 == 1:
+            out = out - (m - a) if out >= m - a else out + a
+        a = a - (m - a) if a >= m - a else a + a
+        b = b // 2
+    return -out if down else out
+
+
+def round_int(number: int, digits: int) -> int:
+    """To the nearest multiple of a power of ten, of two to the even one."""
+    if digits >= 0:
+        return number
+    if digits < -18:
+        return 0
+    unit = 10 ** -digits
+    whole, rest = number // unit, number % unit
+    up = rest > unit - rest or (rest == unit - rest and whole % 2 == 1)
+    return (whole + 1 if up else whole) * unit
+
+
+def builtin_int(text: str, base: int) -> int:
+    if base != 0 and (base < 2 or base > 36):
+        raise ValueError("int() base must be >= 2 and <= 36, or 0")
+    rest = text.strip().lower()
+    minus = rest.startswith("-")
+    if minus or rest.startswith("+"):
+        rest = rest[1:]
+    prefix, radix, good = rest[:2], base, True
+    said = 16 if prefix == "0x" else 8 if prefix == "0o" else 2 if prefix == "0b" else 0
+    if said != 0 and (base == 0 or base == said):
+        rest, radix = rest[2:], said
+        if rest.startswith("_"):
+            rest = rest[1:]
+    elif base == 0:
+        radix = 10
+        good = not rest.startswith("0") or rest.replace("0", "").replace("_", "") == ""
+    out, last = 0, "_"
+    for letter in rest:
+        digit = "0123456789abcdefghijklmnopqrstuvwxyz".find(letter)
+        if letter != "_":
+            good = good and 0 <= digit and digit < radix
+            out = out * radix - digit
+        elif last == "_":
+            good = False
+        last = letter
+    if not good or last == "_":
+        raise ValueError(f"invalid literal for int() with base {base}: {repr(text)}")
+    return out if minus else -out
 
 
 def _digits(number: int, spec: str, sign: str) -> str:
@@ -454,7 +574,12 @@ def builtin_max(iterable):
     return most
 
 
-def builtin_sum(iterable):
+def builtin_sum(iterable, start=None):
+    if start is not None:
+        total = start + 0 * iterable[0] if isinstance(start, int) else start
+        for item in iterable:
+            total = total + item
+        return total
     total = 0 + iterable[0]
     for k in range(1, len(iterable)):
         total = total + iterable[k]
@@ -521,6 +646,41 @@ def math_ldexp(x: float, i: int) -> float:
     return x * 2.0 ** float(i)
 
 
+def math_frexp(x: float) -> tuple[float, int]:
+    if x == 0.0 or math.isinf(x) or math.isnan(x):
+        return x, 0
+    size, e = abs(x), 0
+    while size >= 1.0:
+        size, e = size / 2.0, e + 1
+    while size < 0.5:
+        size, e = size * 2.0, e - 1
+    return math.copysign(size, x), e
+
+
+def math_remainder(x: float, y: float) -> float:
+    assert y != 0.0 and not math.isinf(x), "math domain error"
+    if math.isinf(y):
+        return x
+    size = abs(y)
+    rest = math.fmod(abs(x), size)
+    over = size - rest
+    if rest > over or (rest == over and math.fmod(abs(x) - rest, 2.0 * size) != 0.0):
+        rest = rest - size
+    return math.copysign(1.0, x) * rest
+
+
+def math_dist(p: list[float], q: list[float]) -> float:
+    assert len(p) == len(q), "both points must have the same number of dimensions"
+    out = 0.0
+    for k in range(len(p)):
+        out = math.hypot(out, p[k] - q[k])
+    return out
+
+
+def math_erfc(x: float) -> float:
+    return td.erfc(td.full([1], x, dtype=td.float64)).item()
+
+
 def math_prod(iterable):
     out = 1 if isinstance(iterable, list[int]) else 1.0
     for item in iterable:
@@ -532,7 +692,8 @@ def math_lcm(a: int, b: int) -> int:
     return 0 if a == 0 or b == 0 else abs(a * b) // math.gcd(a, b)
 
 
-def math_perm(n: int, k: int) -> int:
+def math_perm(n: int, k: int | None = None) -> int:
+    k = n if k is None else k
     assert n >= 0 and k >= 0, "perm() not defined for negative values"
     out = 1 if k <= n else 0
     for i in range(n - k + 1, n + 1):

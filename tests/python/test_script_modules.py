@@ -352,7 +352,7 @@ class Counts(nn.Module):
     def forward(self, x):
         self.count += 1
         self.on = not self.on
-        self.name += "b"
+        self.name += "b" if self.last is None else "c"
         for k in range(self.count):
             if k == self.count - 1:
                 self.seen.append(float(k))

@@ -967,3 +967,56 @@ def test_what_is_unpacked(form, tmp_path):
             continue
         args = m.tensor([1.0, 2.0]), (2, 3), [1, 2], [m.tensor([1.0, 2.0]), m.tensor([3.0, 4.0])], {"a": 1}
         assert plain(m.jit.script(functions(source, tmp_path, m).f)(*args)) == plain(functions(source, tmp_path, m).f(*args))
+
+
+# ---- comparisons of what has parts, and Python's own functions
+
+VALUES = """
+def f(x, n: List[List[int]], t: Tuple[int, str], d: Dict[str, List[int]], maybe: Optional[int], none: Optional[int]):
+%s
+"""
+
+COMPARED = {  # False: not in PyTorch's TorchScript
+    "return n == [[1], [2, 3]], n != [[1], [2]], [[1]] == n, n == n[::-1], [n] == [n], [[n]] != [[n]]": False,
+    "return t == (1, 'a'), t != (1, 'b'), (t, 2) == (t, 2), (1, 2) == (1, 2, 3), (1, 2.0) == (1.0, 2)": False,
+    "return d == {'a': [1]}, d != {'a': [2]}, {'a': 1, 'b': 2} == {'b': 2, 'a': 1}, {'a': 1} == {'b': 1}, {1: {'k': t}} == {1: {'k': t}}": False,
+    "return maybe == 3, maybe != 3, none == 3, maybe == none, none == none, maybe == None, none != None, None == none, x == None, 5 != None": False,
+    "return [1] in n, [4] in n, t in [(1, 'a')], (1, 'b') not in [t], t in ((1, 'a'), t), [1] in ([1], [2]), maybe in [3]": False,
+    "return n < [[1], [2, 4]], n >= n, [2] > [1, 5], (1, 2) < (1, 2, 3), (1, 2) <= (1, 2), (2, 0) > (1, 5), t >= (1, 'b'), [] < [1]": False,
+    "return sorted([(2, 'b'), (1, 'b'), (1, 'a')])": True,
+    "return sorted([[3], [1, 2], [1]], reverse=True), max(n), min([(2, 'b'), (1, 'c')]), max((1, 2), (1, 3)), [(1, 2)].index((1, 2)), n.count([1])": False,
+    "if maybe != None:\n    return maybe + 1\nreturn 0": False,
+    "return int('ff', 16), int(' -0x_1F ', 16), int('101', 2), int('0o17', 0), int('12', 0), int('z', base=36), int('-8000000000000000', 16)": False,
+    "return pow(2, 10), pow(2.0, 3), pow(x, 2), pow(3, 4, 5), pow(3, 2 ** 40 + 1, 2 ** 61 - 1), pow(7, 5, -13), pow(2, 0, 1)": False,
+    "return round(1250, -2), round(1350, -2), round(-5, -1), round(15, -1), round(7, 3), round(5, -20), round(2.567, 2)": False,
+    "return divmod(7, 2), divmod(-7, 2), divmod(7.5, 2.0)": True,
+    "return sum((1, 2, 3)), (1, 2, 3)[::-1], (1, 2, 3, 4)[3:0:-2], tuple((1, 2))": True,
+    "return sum([[1], [2]], [0]), sum([1, 2], 0.5), sum([1.5], 1), any((True, False)), all((1, 0)), (1, 2) * 2, 2 * (1,), (0,) * 0": False,
+    "return math.frexp(-0.3), math.erfc(0.5), math.remainder(-7.0, 2.0), math.remainder(5.5, 1.0)": True,
+    "return math.perm(4), math.dist([0.0, 1.0], [3.0, 5.0]), math.frexp(0.0)": False,
+}
+
+
+@pytest.mark.parametrize("form", COMPARED)
+def test_what_has_parts_is_compared(form, tmp_path):
+    source = VALUES % "\n".join("    " + line for line in form.split("\n"))
+    for m in (td, torch):
+        if m is None or m is torch and not COMPARED[form]:
+            continue
+        args = m.tensor([1.0, 2.0]), [[1], [2, 3]], (1, "a"), {"a": [1]}, 3, None
+        assert plain(m.jit.script(functions(source, tmp_path, m).f)(*args)) == plain(functions(source, tmp_path, m).f(*args))
+
+
+@pytest.mark.parametrize("text, base", [("", 10), ("12", 2), ("0x", 16), ("1__2", 10), ("_1", 10), ("1_", 10), ("09", 0), ("0_0", 0), ("1", 1), ("1", 37), ("--1", 10), ("+7", 8), ("0b1", 16),
+                                        ("0B1", 2), ("0b1", 0), ("é", 36), ("1 2", 10)])
+def test_ints_of_all_bases(text, base, tmp_path):
+    of = functions("def f(text: str, base: int):\n    return int(text, base)\n", tmp_path, td).f
+    program = td.jit.script(of)
+
+    def outcome(function, error):
+        try:
+            return function(text, base)
+        except error as e:
+            return str(e).splitlines()[0].removeprefix("program(): ValueError: ")
+
+    assert outcome(program, td.Error) == outcome(of, ValueError)
