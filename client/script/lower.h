@@ -350,6 +350,8 @@ void td_low_block(td_lower *l, uint32_t block, uint32_t from);
 void td_low_go_on(td_lower *l, uint32_t place, void (*next)(td_lower *l, void *arg), void *arg);
 void td_low_assign(td_lower *l, uint32_t target, uint32_t value);
 uint32_t td_low_type_of(td_lower *l, uint32_t annotation);
+bool td_low_is_union(td_lower *l, uint32_t annotation); /* of several types, of which a value has one */
+bool td_low_is_of(td_lower *l, uint32_t type, uint32_t annotation);
 /* Called with these arguments: a function of the module; one inside, in place. */
 uint32_t td_low_function_call(td_lower *l, uint32_t call, uint32_t function, uint32_t object, uint32_t self);
 uint32_t td_low_inline(td_lower *l, uint32_t call, uint32_t function);

@@ -520,7 +520,12 @@ uint32_t td_low_call(td_lower *l, uint32_t call)
     bool rows = from && (from->kind == TD_SN_OPS || (from->kind == TD_SN_TENSORS && strncmp(rest, "ops.", 4) == 0));
     if ((rows || (from && from->kind == TD_SN_TENSORS)) && call_below(l, node, rest, rows, &value)) return value;
     if (td_low_truth(l, node) == TD_ALWAYS) return td_low_test(l, node); /* td.jit.is_scripting() */
+    if (n->kind == TD_N_ATTRIBUTE && strcmp(td_low_text(l, f), "isinstance") == 0 && from &&
+        from->kind == TD_SN_TENSORS && td_low_node(l, node)->n == 3)
+        return td_low_isinstance(l, node);
     if (from && from->kind == TD_SN_TENSORS && strcmp(rest, "jit.annotate") == 0) return td_low_annotate(l, node);
+    if (from && from->kind == TD_SN_TENSORS && strcmp(rest, "jit._unwrap_optional") == 0)
+        return td_low_function_call(l, node, td_low_find_prelude(l, "_unwrap_optional"), TD_IR_NONE, TD_IR_NONE);
     if (from && from->kind == TD_SN_TENSOR && *rest)
         return td_low_method(l, node, td_low_expr(l, td_low_kid(l, f, 0)), td_low_text(l, f));
     no_call(l, f, path);

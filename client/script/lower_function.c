@@ -20,7 +20,7 @@ uint32_t td_low_type_of_param(td_lower *l, uint32_t function, uint32_t k)
 {
     uint32_t params = td_low_kid(l, function, 0), types = td_low_kid(l, function, 2);
     uint32_t annotation = td_low_kid(l, td_low_kid(l, params, k), 0), n = td_low_node(l, params)->n;
-    if (annotation && td_low_any_number(l, annotation)) return TD_IR_NONE;
+    if (annotation && (td_low_any_number(l, annotation) || td_low_is_union(l, annotation))) return TD_IR_NONE;
     if (annotation) return td_low_type_of(l, annotation);
     uint32_t given = types ? td_low_node(l, types)->n : 0, without = n - given;
     if (types && given > n) td_low_wrong(l, types, "there are more types than parameters");
@@ -68,7 +68,8 @@ static uint32_t result_of(td_lower *l, uint32_t function)
 static uint32_t lower_body(td_lower *l, uint32_t function)
 {
     uint32_t returns = td_low_kid(l, function, 1);
-    l->promised = returns && !td_low_any_number(l, returns) ? td_low_type_of(l, returns) : TD_IR_NONE;
+    bool one = returns && !td_low_any_number(l, returns) && !td_low_is_union(l, returns);
+    l->promised = one ? td_low_type_of(l, returns) : TD_IR_NONE;
     l->flow = (td_flow){.result = TD_IR_NONE};
     td_low_block(l, td_low_kid(l, function, 3), 0);
     return result_of(l, function);
@@ -129,6 +130,10 @@ static void lower_function(td_lower *l, uint32_t function, uint32_t object, bool
     for (uint32_t k = bound; k < td_low_node(l, params)->n; k++) {
         uint32_t param = td_low_kid(l, params, k), type = td_low_type_of_param(l, function, k);
         td_var *v = &l->vars[l->frame + k];
+        if (type == TD_IR_NONE && td_low_kid(l, param, 0) && td_low_is_union(l, td_low_kid(l, param, 0)))
+            td_low_wrong(l, param,
+                         "an argument from outside has one type, or one and None; "
+                         "a function that the program calls may take several");
         if (type == TD_IR_NONE) type = td_low_plain(l, TD_T_TENSOR);
         v->declared = type;
         td_low_set(l, v, td_low_made(l, td_ir_param_new(l->e, block, type, td_low_text(l, param))),
@@ -260,6 +265,24 @@ static uint32_t param_of(td_lower *l, uint32_t function, uint32_t arg, bool boun
     return input && strcmp(td_low_text(l, td_low_kid(l, params, 0)), "self") == 0 ? 0 : n;
 }
 
+static void check_union(td_lower *l, uint32_t node, uint32_t annotation, uint32_t value)
+{
+    uint32_t type = td_low_type(l, value);
+    if (annotation && td_low_is_union(l, annotation) && !td_low_is_of(l, type, annotation))
+        td_low_wrong(l, node, "%s is none of the types that this argument may have", td_low_type_name(l, type));
+}
+
+/* Has it a parameter of several types? Then it is lowered for those that are given. */
+static bool takes_union(td_lower *l, uint32_t function)
+{
+    uint32_t params = td_low_kid(l, function, 0);
+    for (uint32_t k = 0; k < td_low_node(l, params)->n; k++) {
+        uint32_t annotation = td_low_kid(l, td_low_kid(l, params, k), 0);
+        if (annotation && td_low_is_union(l, annotation)) return true;
+    }
+    return false;
+}
+
 /* Arguments in the order of the parameters. `bound`: the first one is known,
  * and is `self` (TD_IR_NONE: no value). */
 static uint32_t *arguments(td_lower *l, uint32_t call, uint32_t function, bool bound, uint32_t self, uint32_t *count)
@@ -281,6 +304,7 @@ static uint32_t *arguments(td_lower *l, uint32_t call, uint32_t function, bool b
         values[at] = td_low_expr_for(l, value, td_low_wanted_by(l, type));
         if (generic && takes_rest(l, call, k, type, values[at])) values[at] = rest_of(l, call, &k, values[at]);
         if (type != TD_IR_NONE) values[at] = td_low_convert(l, value, values[at], type);
+        else check_union(l, value, td_low_kid(l, td_low_kid(l, params, at), 0), values[at]);
     }
     fill_in(l, call, function, bound, values);
     *count = n;
@@ -373,7 +397,8 @@ uint32_t td_low_function_call(td_lower *l, uint32_t call, uint32_t function, uin
 {
     const td_low_unit *unit = &l->units[td_low_unit_of(l, function)];
     bool bound = object != TD_IR_NONE;
-    if (unit->generic || (unit->code && !bound)) return call_in_place(l, call, function, object, self);
+    if (unit->generic || (unit->code && !bound) || takes_union(l, function))
+        return call_in_place(l, call, function, object, self);
     uint32_t n, number = number_of(l, call, function, object);
     uint32_t *values = arguments(l, call, function, bound, TD_IR_NONE, &n);
     for (uint32_t k = bound; k < n; k++)

@@ -89,8 +89,7 @@ static void write_attribute(td_lower *l, uint32_t target, uint32_t value)
         td_low_state_set(l, target, (uint32_t)thing->number.i, value);
         return;
     }
-    if (!thing || thing->kind != TD_SN_TENSOR || td_low_kind(l, value) != TD_T_TENSOR)
-        not_written(l, target, thing);
+    if (!thing || thing->kind != TD_SN_TENSOR || td_low_kind(l, value) != TD_T_TENSOR) not_written(l, target, thing);
     td_low_write(l, target, td_low_thing_value(l, target, thing), value);
 }
 
@@ -113,7 +112,7 @@ static void declare(td_lower *l, uint32_t target, uint32_t annotation)
 {
     const td_ast_node *n = td_low_node(l, target);
     if (n->kind != TD_N_NAME) td_low_wrong(l, target, "only a name can be given a type");
-    td_low_var(l, n->text)->declared = td_low_type_of(l, annotation);
+    td_low_var(l, n->text)->declared = td_low_is_union(l, annotation) ? TD_IR_NONE : td_low_type_of(l, annotation);
 }
 
 /* "a, b = x, y" makes no tuple: so the lists of "a, b = [], []" get their types by what is appended. */
@@ -159,7 +158,7 @@ static void annotated(td_lower *l, uint32_t node)
     const td_ast_node *n = td_low_node(l, value);
     uint32_t type = td_low_var(l, td_low_node(l, target)->text)->declared;
     bool none = n->n == 0 || (n->n == 1 && n->kind == TD_N_CALL); /* {}, dict() */
-    bool empty = none && td_type_kind_of(td_ir_now(l->e), type) == TD_T_DICT &&
+    bool empty = none && type != TD_IR_NONE && td_type_kind_of(td_ir_now(l->e), type) == TD_T_DICT &&
                  (n->kind == TD_N_DICT || is_call_of(l, value, "dict"));
     td_low_at(l, value);
     td_low_assign(l, target, empty ? td_low_op(l, TD_PRIM_DICTCONSTRUCT, 0, NULL, type) : td_low_expr(l, value));

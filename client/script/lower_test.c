@@ -13,8 +13,14 @@ static bool is_isinstance(td_lower *l, uint32_t node)
 {
     const td_ast_node *n = td_low_node(l, node);
     uint32_t f = td_low_kid(l, node, 0);
-    return n->kind == TD_N_CALL && n->n == 3 && td_low_node(l, f)->kind == TD_N_NAME &&
-           strcmp(td_low_text(l, f), "isinstance") == 0 && !td_low_var(l, td_low_node(l, f)->text);
+    char path[64];
+    const char *rest;
+    if (n->kind != TD_N_CALL || n->n != 3) return false;
+    if (td_low_node(l, f)->kind == TD_N_NAME)
+        return strcmp(td_low_text(l, f), "isinstance") == 0 && !td_low_var(l, td_low_node(l, f)->text);
+    if (td_low_node(l, f)->kind != TD_N_ATTRIBUTE || strcmp(td_low_text(l, f), "isinstance") != 0) return false;
+    const td_script_name *from = td_low_path(l, f, path, sizeof path) ? td_low_known(l, path, &rest) : NULL;
+    return from && from->kind == TD_SN_TENSORS; /* td.jit.isinstance() */
 }
 
 /* Is a value of this type an instance of what stands there? */
@@ -34,17 +40,28 @@ static bool is_instance(td_lower *l, uint32_t type, uint32_t of)
             if (is_instance(l, type, td_low_kid(l, of, k))) return true;
         return false;
     }
-    if (n->kind == TD_N_SUBSCRIPT) return td_low_unify(l, type, td_low_type_of(l, of)) == type;
+    if (n->kind == TD_N_SUBSCRIPT || n->kind == TD_N_BINARY) return td_low_is_of(l, type, of);
     if (n->kind != TD_N_NAME && n->kind != TD_N_ATTRIBUTE) td_low_wrong(l, of, "this is no type");
     for (unsigned i = 0; i < sizeof table / sizeof *table; i++)
         if (table[i].kind == kind && strcmp(table[i].name, td_low_text(l, of)) == 0) return true;
     return false;
 }
 
+/* Optional[int], int | None */
+static bool takes_none(td_lower *l, uint32_t of)
+{
+    unsigned kind = td_low_node(l, of)->kind;
+    return (kind == TD_N_SUBSCRIPT || kind == TD_N_BINARY) && td_low_is_of(l, td_low_plain(l, TD_T_NONE), of);
+}
+
 /* Types say it, unless it may be None: then *some, and it is the same as "is not None". */
 static bool instance_truth(td_lower *l, uint32_t call, uint32_t type, bool *some)
 {
     bool optional = td_type_kind_of(td_ir_now(l->e), type) == TD_T_OPTIONAL;
+    *some = false;
+    bool none = optional && takes_none(l, td_low_kid(l, call, 2));
+    if (none && is_instance(l, type, td_low_kid(l, call, 2))) return true;
+    if (none) td_low_wrong(l, call, "this holds of None alone; test 'is None'");
     bool is = is_instance(l, optional ? td_low_part(l, type, 0) : type, td_low_kid(l, call, 2));
     *some = is && optional;
     return is;

@@ -586,6 +586,11 @@ def builtin_sum(iterable, start=None):
     return total
 
 
+def _unwrap_optional(x):
+    assert x is not None, "Unwrapping null optional"
+    return x
+
+
 def gathered(iterable):
     return [item for item in iterable]
 

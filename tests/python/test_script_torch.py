@@ -3,6 +3,7 @@ import importlib.util
 import math
 import re
 import sys
+import typing
 
 import pytest
 import tensord as td
@@ -1020,3 +1021,56 @@ def test_ints_of_all_bases(text, base, tmp_path):
             return str(e).splitlines()[0].removeprefix("program(): ValueError: ")
 
     assert outcome(program, td.Error) == outcome(of, ValueError)
+
+
+# ---- types of which a value has one
+
+KINDS = """
+def g(a: Union[int, str, List[int]]):
+    if isinstance(a, int):
+        return a + 1
+    elif isinstance(a, str):
+        return len(a)
+    return a[0]
+
+def h(a: "Union[int, str]", b: "Optional[int]" = None) -> "Union[int, str]":
+    if td.jit.isinstance(a, int):
+        return a + 1
+    return a + "!"
+
+def f(x, n: List[int], t: Tuple[int, str], d: Dict[str, int], maybe: Optional[int], none: Optional[List[int]]):
+%s
+"""
+
+OF_KINDS = {  # False: not in PyTorch's TorchScript
+    "return g(1), g('abc'), g([7, 8]), g(n)": True,
+    "return h(1), h('a')": False,
+    "return td.jit.isinstance(n, List[int]), td.jit.isinstance(n, List[str]), td.jit.isinstance(t, Tuple[int, str]), td.jit.isinstance(d, Dict[str, int])": True,
+    "return td.jit.isinstance(n, (List[int], List[str])), td.jit.isinstance(maybe, Optional[int]), td.jit.isinstance(x, td.Tensor)": True,
+    "return isinstance(n, list), isinstance(t, (list, tuple)), isinstance(x, (int, td.Tensor)), isinstance(maybe, (int, str))": True,
+    "return isinstance(2.5, int | float), isinstance(d, (int, dict)), td.jit.isinstance(n, List[int] | None), td.jit.isinstance(none, Optional[List[int]])": False,
+    "if td.jit.isinstance(none, List[int]):\n    return none[0]\nreturn -1": True,
+    "if not isinstance(maybe, int):\n    return 0\nreturn maybe + 1": True,
+    "y: Union[int, float] = 1\nz: Union[int, None] = 1\nw: 'Optional[int]' = None\nreturn y, z, w": True,
+    "a: Any = 1\nreturn isinstance(a, int)": True,
+    "return td.jit._unwrap_optional(maybe) + 1": True,
+}
+
+
+@pytest.mark.parametrize("form", OF_KINDS)
+def test_types_of_which_a_value_has_one(form, tmp_path):
+    source = "from typing import Any, Union\n" + KINDS % "\n".join("    " + line for line in form.split("\n"))
+    for m in (td, torch):
+        if m is None or m is torch and not OF_KINDS[form]:
+            continue
+        args = m.tensor([1.0, 2.0]), [1, 2], (1, "a"), {"a": 1}, 3, None
+        assert plain(m.jit.script(functions(source, tmp_path, m).f)(*args)) == plain(functions(source, tmp_path, m).f(*args))
+
+
+def test_instances_as_python_sees_them():
+    kinds = typing.List[int], typing.Dict[str, int], typing.Tuple[int, str], typing.Optional[int], int | str, (int, typing.List[str]), int, td.Tensor, typing.List[typing.List[int]]
+    values = [1, "a", None, [1], ["a"], [[1]], {"a": 1}, (1, "a"), (1, 2), td.ones(1), 2.5]
+    held = [[td.jit.isinstance(v, kind) for v in values] for kind in kinds]
+    assert [sum(row) for row in held] == [1, 1, 1, 2, 2, 2, 1, 1, 1] and held[3][:3] == [True, False, True]
+    with pytest.raises(RuntimeError, match="says of what"):
+        td.jit.isinstance([1], list)

@@ -87,6 +87,20 @@ def _lines_of(function):
     return [""] * start + [text.rstrip("\n") for text in lines[start:]], line
 
 
+def _unquoted(lines):
+    """Types that are written as texts, without their quotes: at the same places."""
+    lines = list(lines)
+    for node in ast.walk(ast.parse("if 1:\n" + "\n".join([" " + line for line in lines]) + "\n")):
+        kinds = [getattr(node, "annotation", None), getattr(node, "returns", None)]
+        for text in (n for kind in kinds if kind for n in ast.walk(kind)):
+            if not isinstance(text, ast.Constant) or not isinstance(text.value, str) or text.lineno != text.end_lineno:
+                continue
+            line, at, end = lines[text.lineno - 2].encode(), text.col_offset - 1, text.end_col_offset - 1
+            if line[at + 1:end - 1] == text.value.encode():
+                lines[text.lineno - 2] = (line[:at] + b" " + line[at + 1:end - 1] + b" " + line[end:]).decode()
+    return lines
+
+
 def plain(function):
     """The function that a program, or what a decorator of td.jit marked, is made of."""
     return getattr(function, "_function", function)
@@ -150,6 +164,7 @@ class World:
         """The name of a function, bound to an object."""
         if function not in self._unit_of:
             lines, line = _lines_of(function)
+            lines = _unquoted(lines) if any("\"" in text or "'" in text for text in lines) else lines
             names = {}
             self._unit_of[function] = len(self.units)
             self.units.append(("\n".join(lines) + "\n", os.path.basename(function.__code__.co_filename), line, names,

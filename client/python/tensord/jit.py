@@ -41,7 +41,7 @@ from . import _C
 from ._named import Named, OpenedProgram, open, timeout
 from ._script import World
 
-__all__ = ["Final", "FrozenModule", "LoadedProgram", "OpenedProgram", "ScriptFunction", "ScriptModule", "TracedFunction", "TracedModule", "TracerWarning", "annotate", "export", "freeze", "ignore", "is_scripting", "load", "open", "optimize_for_inference", "save", "script", "timeout", "trace", "trace_module",
+__all__ = ["Final", "FrozenModule", "LoadedProgram", "OpenedProgram", "ScriptFunction", "ScriptModule", "TracedFunction", "TracedModule", "TracerWarning", "annotate", "export", "freeze", "ignore", "is_scripting", "isinstance", "load", "open", "optimize_for_inference", "save", "script", "timeout", "trace", "trace_module",
            "unused"]
 
 Final = typing.Final
@@ -155,6 +155,11 @@ def annotate(the_type, the_value):
     return the_value
 
 
+def _unwrap_optional(x):
+    assert x is not None, "Unwrapping null optional"
+    return x
+
+
 def is_scripting():
     """True in a program, and False elsewhere."""
     return False
@@ -177,6 +182,10 @@ def __getattr__(name):
         from . import _script_frozen
 
         return getattr(_script_frozen, name)
+    if name == "isinstance":
+        from ._script_types import isinstance as is_of
+
+        return is_of
     if name in __all__:
         from . import _trace
 
