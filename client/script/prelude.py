@@ -1582,6 +1582,301 @@ def histogram(input, bins, range=None, weight=None, density: bool = False):
     return hist, edges
 
 
+def histogramdd(input, bins, range=None, weight=None, density: bool = False):
+    points = input.reshape([-1, input.shape[-1]])
+    d = points.shape[1]
+    place, inside = ops.full([points.shape[0]], 0, td.int64), ops.full([points.shape[0]], True, td.bool)
+    edges: list[Tensor] = []
+    sizes: list[int] = []
+    if not isinstance(bins, int):
+        assert len(bins) == d, f"histogramdd(): points of {d} coordinates need as many bins, not {len(bins)}"
+    if range is not None:
+        assert len(range) == 2 * d, f"histogramdd(): points of {d} coordinates need two numbers of range for each, not {len(range)}"
+    for k, column in enumerate(points.unbind(1)):
+        one = bins if isinstance(bins, int) else bins[k]
+        span = None if range is None else range[2 * k : 2 * k + 2]
+        edge = one if isinstance(one, Tensor) else _edges(column, one, span)
+        at, between = _cells(column, edge)
+        place, inside = place * (edge.shape[0] - 1) + at, ops.logical_and(inside, between)
+        edges.append(edge)
+        sizes.append(edge.shape[0] - 1)
+    n = 1
+    for size in sizes:
+        n = n * size
+    hist = _counted(points[:, 0], place, inside, n, weight).reshape(sizes)
+    if density:
+        hist = hist / ops.sum(hist)
+        for k, edge in enumerate(edges):
+            shape = [1 for size in sizes]
+            shape[k] = -1
+            hist = hist / (edge[1:] - edge[:-1]).reshape(shape)
+    return hist, edges
+
+
+def gradient(input, spacing=1, dim=None, edge_order: int = 1):
+    dims: list[int] = []
+    if dim is None:
+        dims = [k for k in range(input.ndim)]
+    elif isinstance(dim, int):
+        dims = [dim]
+    else:
+        dims = list(dim)
+    x = input if input.is_floating_point() or input.is_complex() else input.to(td.float32)
+    if isinstance(spacing, (list, tuple)):
+        assert len(spacing) == len(dims), f"gradient(): spacing is a number, or one for each of {len(dims)} dimensions, not {len(spacing)}"
+    out: list[Tensor] = []
+    for k, d in enumerate(dims):
+        for e in dims[:k]:
+            assert (d - e) % input.ndim != 0, f"gradient(): a dimension appears multiple times in {dims}"
+        one = 1 if spacing is None else spacing[k] if isinstance(spacing, (list, tuple)) else spacing
+        if isinstance(one, Tensor):
+            out.append(ops.gradient_along(x, one, d, 1.0, edge_order))
+        else:
+            out.append(ops.gradient_along(x, None, d, float(one), edge_order))
+    return out
+
+
+def combinations(input, r: int = 2, with_replacement: bool = False):
+    assert input.ndim == 1, f"Expect a 1D vector, but got shape {input.shape}"
+    n, rows = input.shape[0], 0
+    flat: list[int] = []
+    at = [0 if with_replacement else k for k in range(r)]
+    going = r <= n or (with_replacement and n > 0)
+    while going:
+        flat.extend(at)
+        rows += 1
+        k = r - 1
+        while k >= 0 and at[k] == (n - 1 if with_replacement else n - r + k):
+            k -= 1
+        going = k >= 0
+        if going:
+            first = at[k] + 1
+            for j in range(k, r):
+                at[j] = first if with_replacement else first + j - k
+    return ops.index_select(input, 0, td.tensor(flat, dtype=td.int64)).reshape([rows, r])
+
+
+def broadcast_shapes(a, b=None, c=None, d=None):
+    """What sizes of up to four become together, by an element of each."""
+    out = _shaped(a)
+    if b is not None:
+        out = out + _shaped(b)
+    if c is not None:
+        out = out + _shaped(c)
+    if d is not None:
+        out = out + _shaped(d)
+    return out.shape
+
+
+def _shaped(size):
+    return ops.expand(ops.full([], 0, td.float32), [size] if isinstance(size, int) else list(size))
+
+
+def _kind_of(x):
+    """An empty tensor, or one without dimensions, that makes the same dtypes."""
+    if isinstance(x, Tensor):
+        return x.reshape([-1])[:0] if x.ndim > 0 else x
+    return x
+
+
+def result_type(tensor, other):
+    a, b = _kind_of(tensor), _kind_of(other)
+    if isinstance(a, Tensor) or isinstance(b, Tensor):
+        return (a * b).dtype
+    return (td.tensor(a) * b).dtype
+
+
+def promote_types(type1, type2):
+    return (ops.full([1], 0, type1) * ops.full([1], 0, type2)).dtype
+
+
+def _rank_of(kind):
+    x = ops.full([1], 0, kind)
+    return 3 if x.is_complex() else 2 if x.is_floating_point() else 0 if kind == td.bool else 1
+
+
+def can_cast(from_, to):
+    return _rank_of(from_) <= _rank_of(to)
+
+
+def is_signed(input):
+    return input.dtype != td.bool and input.dtype != td.uint8
+
+
+def randint_like(input, low: int, high: int | None = None, dtype=None, generator=None, layout=None, device=None, requires_grad: bool = False):
+    assert generator is None and not requires_grad, "randint_like of a program knows neither generator nor requires_grad"
+    kind = input.dtype if dtype is None else dtype
+    return ops.randint(0, low, input.shape, kind) if high is None else ops.randint(low, high, input.shape, kind)
+
+
+def vander(x, N: int | None = None, increasing: bool = False):
+    out = ops.linalg_vander(x, N)
+    return out if increasing else out.flip([-1])
+
+
+def linalg_vander(x, N: int | None = None):
+    return ops.linalg_vander(x, N)
+
+
+def linalg_lu_solve(LU, pivots, B, left: bool = True, adjoint: bool = False):
+    return ops.linalg_lu_solve(LU, pivots, B, left, adjoint)
+
+
+def lu(A, pivot: bool = True, get_infos: bool = False):
+    made, pivots = ops.linalg_lu_factor(A, pivot)
+    if get_infos:
+        return made, pivots, ops.full(A.shape[:-2], 0, td.int32)
+    return made, pivots
+
+
+def lu_solve(b, LU_data, LU_pivots):
+    return ops.linalg_lu_solve(LU_data, LU_pivots, b, True, False)
+
+
+def as_strided_copy(input, size: list[int], stride: list[int], storage_offset: int | None = None):
+    return input.as_strided(size, stride, storage_offset).clone()
+
+
+def astype(x, dtype, copy: bool = True, device=None):
+    return x.to(dtype, copy=copy)
+
+
+def native_channel_shuffle(input, groups: int):
+    return ops.channel_shuffle(input, groups)
+
+
+def native_dropout(input, p: float, train: bool | None = None):
+    if p == 0 or (train is not None and not train):
+        return input.clone(), ops.full(input.shape, True, td.bool)
+    kept = dropout(ops.full(input.shape, 1, input.dtype), p, True)
+    return input * kept, kept != 0
+
+
+def native_layer_norm(input, normalized_shape: list[int], weight, bias, eps: float):
+    n = len(normalized_shape)
+    outer = input.shape[: input.ndim - n]
+    assert input.shape[input.ndim - n :] == normalized_shape, f"layer_norm over {normalized_shape} of an input of shape {input.shape}: the last dimensions must be these"
+    shape = outer + [1 for k in range(n)]
+    made, mean, rstd = _layer_norm_parts(input, weight, bias, n, eps)
+    return made, mean.reshape(shape).to(input.dtype), rstd.reshape(shape).to(input.dtype)
+
+
+def _layer_norm_parts(input, weight, bias, n: int, eps: float):
+    dims = [k for k in range(-n, 0)]
+    return ops.layer_norm(input, weight, bias, n, eps), ops.mean(input, dims), ops.rsqrt(ops.var(input, dims, 0.0) + eps)
+
+
+def native_group_norm(input, weight, bias, N: int, C: int, HxW: int, group: int, eps: float):
+    groups = input.reshape([N, group, C // group * HxW])
+    return ops.group_norm(input, group, weight, bias, eps), ops.mean(groups, [-1]), ops.rsqrt(ops.var(groups, [-1], 0.0) + eps)
+
+
+def convolution(input, weight, bias, stride: list[int], padding: list[int], dilation: list[int], transposed: bool, output_padding: list[int], groups: int):
+    n = weight.ndim - 2
+    assert 1 <= n and n <= 3, f"convolution(): weight has 3, 4 or 5 dimensions, not {weight.ndim}"
+    if transposed:
+        if n == 1:
+            return td.conv_transpose1d(input, weight, bias, stride, padding, output_padding, groups, dilation)
+        if n == 2:
+            return td.conv_transpose2d(input, weight, bias, stride, padding, output_padding, groups, dilation)
+        return td.conv_transpose3d(input, weight, bias, stride, padding, output_padding, groups, dilation)
+    if n == 1:
+        return td.conv1d(input, weight, bias, stride, padding, dilation, groups)
+    if n == 2:
+        return td.conv2d(input, weight, bias, stride, padding, dilation, groups)
+    return td.conv3d(input, weight, bias, stride, padding, dilation, groups)
+
+
+def threshold_(input, threshold: float, value: float):
+    return _placed(input, ops.where(ops.le(input, threshold), value, input), True)
+
+
+def rrelu_(input, lower: float = 0.125, upper: float = 0.3333333333333333, training: bool = False):
+    return rrelu(input, lower, upper, training, True)
+
+
+def alpha_dropout_(input, p: float = 0.5, train: bool = True):
+    return alpha_dropout(input, p, train, True)
+
+
+def feature_alpha_dropout_(input, p: float = 0.5, train: bool = True):
+    return feature_alpha_dropout(input, p, train, True)
+
+
+def feature_dropout_(input, p: float = 0.5, train: bool = True):
+    return dropout2d(input, p, train, True)
+
+
+def addmv_(input, mat, vec, beta=1, alpha=1):
+    return _placed(input, td.addmv(input, mat, vec, beta=beta, alpha=alpha), True)
+
+
+def ldexp_(input, other):
+    return _placed(input, td.ldexp(input, other), True)
+
+
+def triplet_margin_with_distance_loss(anchor, positive, negative, distance_function: None = None, margin: float = 1.0, swap: bool = False, reduction: str = "mean"):
+    assert margin > 0, "margin must be greater than 0"
+    far = td.pairwise_distance(anchor, negative)
+    if swap:
+        far = ops.minimum(far, td.pairwise_distance(positive, negative))
+    loss = ops.clamp(td.pairwise_distance(anchor, positive) - far + margin, 0)
+    return loss if reduction == "none" else ops.sum(loss) if reduction == "sum" else ops.mean(loss)
+
+
+def modified_bessel_i1(input):
+    return td.special.i1(input)
+
+
+def _shifted(input):
+    return 2 * (input if input.is_floating_point() else input.to(td.float32)) - 1
+
+
+def shifted_chebyshev_polynomial_t(input, n: int):
+    return td.special.chebyshev_polynomial_t(_shifted(input), n)
+
+
+def shifted_chebyshev_polynomial_u(input, n: int):
+    return td.special.chebyshev_polynomial_u(_shifted(input), n)
+
+
+def shifted_chebyshev_polynomial_v(input, n: int):
+    return td.special.chebyshev_polynomial_v(_shifted(input), n)
+
+
+def shifted_chebyshev_polynomial_w(input, n: int):
+    return td.special.chebyshev_polynomial_w(_shifted(input), n)
+
+
+def _near_range(A, q: int, niter: int):
+    """Orthonormal columns that nearly span A's."""
+    found = td.linalg.qr(A @ ops.randn(A.shape[:-2] + [A.shape[-1], q], A.dtype))[0]
+    for k in range(niter):
+        found = td.linalg.qr(td.adjoint(A) @ found)[0]
+        found = td.linalg.qr(A @ found)[0]
+    return found
+
+
+def svd_lowrank(A, q: int = 6, niter: int = 2, M=None):
+    B = A if M is None else A - M
+    least = min(B.shape[-2], B.shape[-1])
+    assert 0 <= q and q <= least, f"q(={q}) must be non-negative integer and not greater than min(m, n)={least}"
+    wide = B.shape[-2] < B.shape[-1]
+    if wide:
+        B = td.adjoint(B)
+    basis = _near_range(B, q, niter)
+    u, s, vh = td.linalg.svd(td.adjoint(basis) @ B, False)
+    left, right = basis @ u, td.adjoint(vh)
+    if wide:
+        return right, s, left
+    return left, s, right
+
+
+def pca_lowrank(A, q: int | None = None, center: bool = True, niter: int = 2):
+    n = min(6, A.shape[-2], A.shape[-1]) if q is None else q
+    return svd_lowrank(A - ops.mean(A, [-2], True) if center else A, n, niter)
+
+
 def normal(mean=0.0, std=1.0, size=None, generator=None, dtype=None, device=None, requires_grad: bool = False):
     assert generator is None and not requires_grad, "normal of a program knows neither generator nor requires_grad"
     if not isinstance(std, Tensor):
