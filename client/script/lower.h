@@ -240,6 +240,7 @@ uint32_t *td_low_arguments(td_lower *l, uint32_t call, uint32_t self, uint32_t *
 bool td_low_dtype(td_lower *l, const char *name, uint32_t *value);
 uint32_t td_low_attribute_of(td_lower *l, uint32_t node, uint32_t self);
 uint32_t td_low_method(td_lower *l, uint32_t call, uint32_t self, const char *name);
+bool td_low_tolist(td_lower *l, uint32_t node, uint32_t type, uint32_t *value);
 const td_script_name *td_low_known(const td_lower *l, const char *path, const char **rest);
 uint32_t td_low_captured(td_lower *l, const char *name);
 uint32_t td_low_number(td_lower *l, td_scalar s);

@@ -136,7 +136,8 @@ static uint32_t typed_argument(td_lower *l, uint32_t call, uint32_t *type)
     td_low_at(l, call);
     if (n->kind == TD_N_LIST && td_type_kind_of(td_ir_now(l->e), *type) == TD_T_LIST) return typed_list(l, node, *type);
     if (n->kind == TD_N_DICT && n->n == 0) return td_low_op(l, TD_PRIM_DICTCONSTRUCT, 0, NULL, *type);
-    return td_low_expr(l, node);
+    uint32_t list;
+    return td_low_tolist(l, node, *type, &list) ? list : td_low_expr(l, node);
 }
 
 uint32_t td_low_annotate(td_lower *l, uint32_t call)

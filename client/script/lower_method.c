@@ -247,6 +247,34 @@ static bool is_written(const td_op *op)
            !(op->flags & (TD_OF_VIEW | TD_OF_CREATION | TD_OF_DATA_SHAPE));
 }
 
+/* method_NAME of the prelude: what takes its arguments in another order than the function of that name. */
+static uint32_t method_named(td_lower *l, const char *name)
+{
+    char full[64];
+    snprintf(full, sizeof full, "method_%.48s", name);
+    return td_low_find_prelude(l, full);
+}
+
+/* x.tolist() where a list of this type is wanted, in lists as deep as it says; false: it is something else. */
+bool td_low_tolist(td_lower *l, uint32_t node, uint32_t type, uint32_t *value)
+{
+    uint32_t f = td_low_kid(l, node, 0), part = type, depth = 0;
+    if (td_low_node(l, node)->kind != TD_N_CALL || td_low_node(l, node)->n != 1 ||
+        td_low_node(l, f)->kind != TD_N_ATTRIBUTE || strcmp(td_low_text(l, f), "tolist") != 0)
+        return false;
+    for (; td_type_kind_of(td_ir_now(l->e), part) == TD_T_LIST; depth++) part = td_low_part(l, part, 0);
+    td_type_kind kind = td_type_kind_of(td_ir_now(l->e), part);
+    uint32_t self = td_low_expr(l, td_low_kid(l, f, 0));
+    if (td_low_kind(l, self) != TD_T_TENSOR) return false;
+    const char *of = kind == TD_T_INT ? "int" : kind == TD_T_FLOAT ? "float" : kind == TD_T_BOOL ? "bool" : NULL;
+    if (!of || depth < 1 || depth > 4)
+        td_low_wrong(l, node, "'tolist' gives ints, floats or bools, in 1 to 4 lists within each other");
+    char name[32];
+    snprintf(name, sizeof name, "%u_%s", depth, of);
+    td_low_at(l, node);
+    return td_low_prelude_of(l, node, "tolist", name, 1, &self, value);
+}
+
 /* TD_IR_NONE: it has no such method. */
 static uint32_t tensor_method(td_lower *l, uint32_t call, uint32_t self, const char *name)
 {
@@ -271,6 +299,10 @@ static uint32_t tensor_method(td_lower *l, uint32_t call, uint32_t self, const c
         snprintf(row, sizeof row, n > 1 ? "%s_dim" : "a%s", name);
         return td_low_op_call(l, call, td_op_by_name(row), self, 0);
     }
+    if (strcmp(name, "tolist") == 0)
+        td_low_refuse(l, TD_E_UNSUPPORTED, call, "'tolist' gives a list of a type that is said: xs: list[float] = ...");
+    uint32_t own = l->blame ? 0 : method_named(l, name);
+    if (own) return td_low_function_call(l, call, own, TD_IR_NONE, self);
     const td_op *op = td_op_by_name(name);
     td_low_check_own(l, call, name, self);
     uint32_t function = l->blame || td_low_is_row(l, call, name, self) ? 0 : td_low_find_prelude(l, name);

@@ -161,6 +161,11 @@ static void annotated(td_lower *l, uint32_t node)
     bool empty = none && type != TD_IR_NONE && td_type_kind_of(td_ir_now(l->e), type) == TD_T_DICT &&
                  (n->kind == TD_N_DICT || is_call_of(l, value, "dict"));
     td_low_at(l, value);
+    uint32_t list;
+    if (type != TD_IR_NONE && td_low_tolist(l, value, type, &list)) {
+        td_low_assign(l, target, list);
+        return;
+    }
     td_low_assign(l, target, empty ? td_low_op(l, TD_PRIM_DICTCONSTRUCT, 0, NULL, type) : td_low_expr(l, value));
 }
 
@@ -181,7 +186,9 @@ static void do_return(td_lower *l, uint32_t node)
 {
     uint32_t kid = td_low_kid(l, node, 0), value;
     td_low_at(l, node);
-    value = kid ? td_low_expr_for(l, kid, td_low_wanted_by(l, l->promised)) : td_low_made(l, td_ir_none(l->e));
+    if (!kid) value = td_low_made(l, td_ir_none(l->e));
+    else if (l->promised == TD_IR_NONE || !td_low_tolist(l, kid, l->promised, &value))
+        value = td_low_expr_for(l, kid, td_low_wanted_by(l, l->promised));
     if (l->promised != TD_IR_NONE) value = td_low_convert(l, kid ? kid : node, value, l->promised);
     l->flow.result = value;
     l->flow.returned = l->flow.stop = l->flow.broke = (td_flag){TD_FLAG_YES, TD_IR_NONE};

@@ -1424,6 +1424,20 @@ def threshold(input, threshold: float, value: float, inplace: bool = False):
     return _placed(input, ops.where(ops.le(input, threshold), value, input), inplace)
 
 
+def round(input, decimals: int = 0):
+    return ops.round(input) if decimals == 0 else ops.round_decimals(input, decimals)
+
+
+def roll(input, shifts, dims=None):
+    if dims is None:
+        return ops.roll(input.reshape([-1]), shifts, 0).reshape(input.shape)
+    return ops.roll(input, shifts, dims)
+
+
+def method_where(self, condition, y):
+    return ops.where(condition, self, y)
+
+
 def gumbel_softmax(logits, tau: float = 1.0, hard: bool = False, eps: float = 1e-10, dim: int = -1):
     soft = ops.softmax((logits - ops.log(ops.exponential(logits.shape, 1.0, logits.dtype))) / tau, dim)
     if not hard:

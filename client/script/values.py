@@ -620,6 +620,69 @@ def builtin_reversed(sequence):
     return items[::-1]
 
 
+# ---- tensors as lists: x.tolist() where such a list is wanted
+
+
+def tolist_1_int(x):
+    assert x.ndim == 1, f"tolist(): a list of ints is that of a tensor of 1 dimension, not {x.ndim}"
+    return [int(x[k]) for k in range(x.shape[0])]
+
+
+def tolist_2_int(x):
+    assert x.ndim == 2, f"tolist(): such a list is that of a tensor of 2 dimensions, not {x.ndim}"
+    return [tolist_1_int(x[k]) for k in range(x.shape[0])]
+
+
+def tolist_3_int(x):
+    assert x.ndim == 3, f"tolist(): such a list is that of a tensor of 3 dimensions, not {x.ndim}"
+    return [tolist_2_int(x[k]) for k in range(x.shape[0])]
+
+
+def tolist_4_int(x):
+    assert x.ndim == 4, f"tolist(): such a list is that of a tensor of 4 dimensions, not {x.ndim}"
+    return [tolist_3_int(x[k]) for k in range(x.shape[0])]
+
+
+def tolist_1_float(x):
+    assert x.ndim == 1, f"tolist(): a list of floats is that of a tensor of 1 dimension, not {x.ndim}"
+    return [float(x[k]) for k in range(x.shape[0])]
+
+
+def tolist_2_float(x):
+    assert x.ndim == 2, f"tolist(): such a list is that of a tensor of 2 dimensions, not {x.ndim}"
+    return [tolist_1_float(x[k]) for k in range(x.shape[0])]
+
+
+def tolist_3_float(x):
+    assert x.ndim == 3, f"tolist(): such a list is that of a tensor of 3 dimensions, not {x.ndim}"
+    return [tolist_2_float(x[k]) for k in range(x.shape[0])]
+
+
+def tolist_4_float(x):
+    assert x.ndim == 4, f"tolist(): such a list is that of a tensor of 4 dimensions, not {x.ndim}"
+    return [tolist_3_float(x[k]) for k in range(x.shape[0])]
+
+
+def tolist_1_bool(x):
+    assert x.ndim == 1, f"tolist(): a list of bools is that of a tensor of 1 dimension, not {x.ndim}"
+    return [bool(x[k]) for k in range(x.shape[0])]
+
+
+def tolist_2_bool(x):
+    assert x.ndim == 2, f"tolist(): such a list is that of a tensor of 2 dimensions, not {x.ndim}"
+    return [tolist_1_bool(x[k]) for k in range(x.shape[0])]
+
+
+def tolist_3_bool(x):
+    assert x.ndim == 3, f"tolist(): such a list is that of a tensor of 3 dimensions, not {x.ndim}"
+    return [tolist_2_bool(x[k]) for k in range(x.shape[0])]
+
+
+def tolist_4_bool(x):
+    assert x.ndim == 4, f"tolist(): such a list is that of a tensor of 4 dimensions, not {x.ndim}"
+    return [tolist_3_bool(x[k]) for k in range(x.shape[0])]
+
+
 # ---- math
 
 

@@ -1054,6 +1054,8 @@ OF_KINDS = {  # False: not in PyTorch's TorchScript
     "y: Union[int, float] = 1\nz: Union[int, None] = 1\nw: 'Optional[int]' = None\nreturn y, z, w": True,
     "a: Any = 1\nreturn isinstance(a, int)": True,
     "return td.jit._unwrap_optional(maybe) + 1": True,
+    "a: List[float] = x.tolist()\nb: List[List[int]] = td.tensor([[1, 2], [3, 4]]).tolist()\nc: List[bool] = (x > 1).tolist()\nreturn a, b, c": True,
+    "return td.jit.annotate(List[List[List[float]]], x.reshape(1, 2, 1).tolist())": False,
 }
 
 
