@@ -13,6 +13,8 @@ try:
 except ImportError:
     torch = None
 
+pytestmark = pytest.mark.filterwarnings("ignore:.*torch.jit.* is deprecated")
+
 
 def functions(source, place, module):
     """What a source defines, where `td` is this module."""
@@ -45,6 +47,14 @@ wants_torch = pytest.mark.skipif(torch is None, reason="PyTorch is not installed
 def both(source, place, name):
     """A function of a source as it stands, and as a program of PyTorch's, of ours."""
     return getattr(functions(source, place, td), name), *(m.jit.script(getattr(functions(source, place, m), name)) for m in (torch, td))
+
+
+def same_as_python(source, form, place, taken, args):
+    """A program of a source around a form gives what Python does; PyTorch's, where it takes that."""
+    source %= "\n".join("    " + line for line in form.split("\n"))
+    for m in (td, torch):
+        if m is td or m is not None and taken:
+            assert plain(m.jit.script(functions(source, place, m).f)(*args(m))) == plain(functions(source, place, m).f(*args(m)))
 
 
 # ---- numbers that texts say
@@ -962,12 +972,7 @@ UNPACKED = {  # False: not in PyTorch's TorchScript
 
 @pytest.mark.parametrize("form", UNPACKED)
 def test_what_is_unpacked(form, tmp_path):
-    source = STARS % "\n".join("    " + line for line in form.split("\n"))
-    for m in (td, torch):
-        if m is None or m is torch and not UNPACKED[form]:
-            continue
-        args = m.tensor([1.0, 2.0]), (2, 3), [1, 2], [m.tensor([1.0, 2.0]), m.tensor([3.0, 4.0])], {"a": 1}
-        assert plain(m.jit.script(functions(source, tmp_path, m).f)(*args)) == plain(functions(source, tmp_path, m).f(*args))
+    same_as_python(STARS, form, tmp_path, UNPACKED[form], lambda m: (m.tensor([1.0, 2.0]), (2, 3), [1, 2], [m.tensor([1.0, 2.0]), m.tensor([3.0, 4.0])], {"a": 1}))
 
 
 # ---- comparisons of what has parts, and Python's own functions
@@ -1000,12 +1005,7 @@ COMPARED = {  # False: not in PyTorch's TorchScript
 
 @pytest.mark.parametrize("form", COMPARED)
 def test_what_has_parts_is_compared(form, tmp_path):
-    source = VALUES % "\n".join("    " + line for line in form.split("\n"))
-    for m in (td, torch):
-        if m is None or m is torch and not COMPARED[form]:
-            continue
-        args = m.tensor([1.0, 2.0]), [[1], [2, 3]], (1, "a"), {"a": [1]}, 3, None
-        assert plain(m.jit.script(functions(source, tmp_path, m).f)(*args)) == plain(functions(source, tmp_path, m).f(*args))
+    same_as_python(VALUES, form, tmp_path, COMPARED[form], lambda m: (m.tensor([1.0, 2.0]), [[1], [2, 3]], (1, "a"), {"a": [1]}, 3, None))
 
 
 @pytest.mark.parametrize("text, base", [("", 10), ("12", 2), ("0x", 16), ("1__2", 10), ("_1", 10), ("1_", 10), ("09", 0), ("0_0", 0), ("1", 1), ("1", 37), ("--1", 10), ("+7", 8), ("0b1", 16),
@@ -1061,12 +1061,7 @@ OF_KINDS = {  # False: not in PyTorch's TorchScript
 
 @pytest.mark.parametrize("form", OF_KINDS)
 def test_types_of_which_a_value_has_one(form, tmp_path):
-    source = "from typing import Any, Union\n" + KINDS % "\n".join("    " + line for line in form.split("\n"))
-    for m in (td, torch):
-        if m is None or m is torch and not OF_KINDS[form]:
-            continue
-        args = m.tensor([1.0, 2.0]), [1, 2], (1, "a"), {"a": 1}, 3, None
-        assert plain(m.jit.script(functions(source, tmp_path, m).f)(*args)) == plain(functions(source, tmp_path, m).f(*args))
+    same_as_python("from typing import Any, Union\n" + KINDS, form, tmp_path, OF_KINDS[form], lambda m: (m.tensor([1.0, 2.0]), [1, 2], (1, "a"), {"a": 1}, 3, None))
 
 
 def test_instances_as_python_sees_them():
