@@ -340,6 +340,7 @@ typedef struct td_iter {
 } td_iter;
 void td_low_over(td_lower *l, uint32_t node, td_iter *it);
 uint32_t td_low_iter_item(td_lower *l, uint32_t node, const td_iter *it, uint32_t k);
+bool td_low_iter_known(td_lower *l, const td_iter *it, int64_t *n); /* how many items, where that is known */
 void td_low_for(td_lower *l, uint32_t node);
 void td_low_while(td_lower *l, uint32_t node);
 uint32_t td_low_comprehension(td_lower *l, uint32_t node);

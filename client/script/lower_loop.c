@@ -99,6 +99,16 @@ void td_low_over(td_lower *l, uint32_t node, td_iter *it)
     else over_value(l, node, td_low_expr(l, node), it);
 }
 
+bool td_low_iter_known(td_lower *l, const td_iter *it, int64_t *n)
+{
+    const td_ir *ir = td_ir_now(l->e);
+    uint32_t def = it->kind == OVER_LIST ? ir->values[it->at[0]].def : TD_IR_PARAM;
+    bool made = !(def & (TD_IR_PARAM | TD_IR_CAPTURED)) && ir->nodes[def].op == TD_PRIM_LISTCONSTRUCT;
+    td_literal v;
+    if (made && td_ir_uses(l->e, it->at[0]) == 1) return *n = ir->nodes[def].nin, true; /* by its length alone */
+    return td_low_literal(l, it->count, &v) && v.kind == TD_L_INT && (*n = v.i, true);
+}
+
 /* The item of trip k. */
 uint32_t td_low_iter_item(td_lower *l, uint32_t node, const td_iter *it, uint32_t k)
 {

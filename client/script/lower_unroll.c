@@ -111,12 +111,28 @@ static void bind(td_lower *l, unroll *u, uint32_t target, uint32_t node)
     else td_low_assign(l, target, td_low_iter_item(l, node, &u->lists[u->at++], number(l, u->k)));
 }
 
+/* zip() ends with the shortest: what is shorter than the modules is known, or an error. */
+static void check_lists(td_lower *l, unroll *u)
+{
+    int64_t n;
+    for (uint32_t k = 0; k < u->nlists; k++) {
+        const td_iter *it = &u->lists[k];
+        if (td_low_iter_known(l, it, &n)) {
+            if (n < u->trips) u->trips = n < 0 ? 0 : (uint32_t)n;
+            continue;
+        }
+        td_low_at(l, u->over);
+        td_low_prelude(l, u->over, "beside_modules", 2, (uint32_t[]){it->count, number(l, u->trips)});
+    }
+}
+
 static bool begin(td_lower *l, unroll *u)
 {
     u->trips = count(l, u->over);
     if (u->trips == TD_IR_NONE) return false;
     u->lists = td_low_take(l, (td_low_node(l, u->over)->n + 1) * sizeof *u->lists);
     find_lists(l, u, u->over);
+    check_lists(l, u);
     return true;
 }
 

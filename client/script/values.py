@@ -591,6 +591,10 @@ def _unwrap_optional(x):
     return x
 
 
+def beside_modules(n: int, modules: int):
+    assert n >= modules, f"zip() of {modules} modules wants as many items beside them, not {n}"
+
+
 def gathered(iterable):
     return [item for item in iterable]
 

@@ -897,6 +897,8 @@ FORMS = {  # False: not in PyTorch's TorchScript
     "for i, l in enumerate(reversed(self.steps)):\n    x = l(x) + i\nreturn x": False,
     "for a, b in zip(self.layers, self.steps):\n    x = a(x) + b(x)\nreturn x": True,
     "for a, k in zip(self.layers[1:], [5, 6, 7]):\n    x = a(x) * k\nreturn x": False,
+    "for a, k in zip(self.layers, [5, 6]):\n    x = a(x) * k\nfor a, k in zip(self.layers, range(3)):\n    x = a(x) + k\nfor a, k in zip(self.layers, (1, 2)):\n    x = a(x) - k\nreturn x": False,
+    "ks = [i for i in range(4)]\nfor a, (i, k) in zip(self.layers, enumerate(ks)):\n    x = a(x) * k + i\nreturn x": False,
     "for a, b in zip(self.layers[2:], reversed(self.steps)):\n    x = a(b(x))\nreturn x": False,
     "for i, (a, b) in enumerate(zip(self.layers, self.steps)):\n    x = a(x) + b(x) * i\nreturn x": True,
     "return self.steps[1:](x)": False,
@@ -939,6 +941,14 @@ def test_parts_that_are_none(form, text, tmp_path):
     source = PARTS % "\n".join("        " + line for line in form.split("\n"))
     with pytest.raises(td.Error, match=text):
         td.jit.script(functions(source, tmp_path, td).Parts())
+
+
+def test_less_than_there_are_modules(tmp_path):
+    source = PARTS % "        for a, k in zip(self.layers, range(x.shape[0])):\n            x = a(x) + k\n        return x"
+    of = functions(source, tmp_path, td).Parts()
+    assert plain(td.jit.script(of)(td.ones(4))) == plain(of(td.ones(4)))
+    with pytest.raises(td.Error, match="zip.. of 4 modules wants as many items beside them, not 3"):
+        td.jit.script(of)(td.ones(3)).tolist()
 
 
 # ---- what is unpacked
