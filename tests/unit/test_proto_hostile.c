@@ -126,7 +126,8 @@ static bool sound(const call *c)
             if (hi > lo && (lo < from || hi > to)) return false;
         } else if (!(op->flags & TD_OF_VIEW) && !op->compose && strcmp(op->name, "empty_strided") &&
                    !td_desc_is_contiguous(&out[i])) {
-            return op->flags & TD_OF_FORMAT && td_desc_is_channels_last(&out[i]);
+            bool keeps = op->flags & TD_OF_FORMAT || strcmp(op->name, "copy_last") == 0;
+            return keeps && td_desc_is_channels_last(&out[i]);
         }
     }
     return true;
