@@ -127,12 +127,18 @@ bool td_desc_is_contiguous(const td_desc *d)
     return packed;
 }
 
+/* The dimension that comes so far out: the channels, places from the last on, images. */
+static int nth_channels_last(const td_desc *d, int at)
+{
+    return at == 0 ? 1 : at == d->ndim - 1 ? 0 : d->ndim - at;
+}
+
 void td_desc_pack_channels_last(td_desc *d)
 {
     int64_t run = 1;
     d->offset = 0;
     for (int at = 0; at < d->ndim; at++) {
-        int i = at == 0 ? 1 : at == d->ndim - 1 ? 0 : d->ndim - at; /* the channels, places from the last on, images */
+        int i = nth_channels_last(d, at);
         d->stride[i] = run;
         run *= d->shape[i] > 1 ? d->shape[i] : 1;
     }
@@ -141,11 +147,15 @@ void td_desc_pack_channels_last(td_desc *d)
 bool td_desc_is_channels_last(const td_desc *d)
 {
     if ((d->ndim != 4 && d->ndim != 5) || td_desc_is_contiguous(d)) return false;
-    td_desc last = *d;
-    td_desc_pack_channels_last(&last);
-    bool same = true;
-    for (int i = 0; i < d->ndim; i++) same = same && (d->shape[i] == 1 || d->stride[i] == last.stride[i]);
-    return same;
+    int64_t run = 1;
+    int wide = 0;
+    for (int at = 0; at < d->ndim; at++) {
+        int i = nth_channels_last(d, at);
+        if (d->shape[i] == 1 ? d->stride[i] < run : d->stride[i] != run) return false;
+        run *= d->shape[i];
+        wide += i >= 2 && d->shape[i] > 1;
+    }
+    return wide >= 2;
 }
 
 /* The dimensions that move, by rising stride. Returns how many; -1 when the tensor is empty. */

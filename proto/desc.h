@@ -39,7 +39,8 @@ int64_t td_desc_numel(const td_desc *d);
 uint64_t td_desc_nbytes(const td_desc *d);
 bool td_desc_is_contiguous(const td_desc *d);
 /* Does it fill a block so that the channels (dimension 1) of a place lie side by side, of (N, C, H, W) or (N, C, D, H,
- * W), and not row by row as well? */
+ * W), and not row by row as well? A picture has more than one row and column: what was of three dimensions, and turned,
+ * is none. Nor is a single one that was turned, whose stride from image to image is too small. */
 bool td_desc_is_channels_last(const td_desc *d);
 /* Recompute such strides, and offset 0, for a checked shape of 4 or 5 dimensions. */
 void td_desc_pack_channels_last(td_desc *d);

@@ -1,7 +1,7 @@
 /* Memory formats. An image, (N, C, H, W) or (N, C, D, H, W), may lie channels last: the channels of a place side by
  * side. What is made of it element by element, or by windows, lies so, too; everything else lies row by row. A
- * pointwise op's result lies as its first dense input of that shape; other ops with the flag `format` look at all their
- * inputs, and at their first result. */
+ * pointwise op's result lies as its first dense input of that shape; of other ops with the flag `format` the first
+ * result lies so when any image that they take does, or of a list each. */
 #include "proto/infer.h"
 
 static bool is_first(const td_desc *in, const td_desc *out, bool *last)
@@ -19,11 +19,21 @@ static bool pointwise_last(const td_infer *f, const td_desc *out)
     return last;
 }
 
-static bool any_last(const td_infer *f, const td_desc *out)
+static bool is_last(const td_desc *in, const td_desc *out)
 {
-    for (int i = 0; i < f->nin; i++)
-        if (f->in[i].desc && f->in[i].desc->ndim == out->ndim && td_desc_is_channels_last(f->in[i].desc)) return true;
-    return false;
+    return in && in->ndim == out->ndim && td_desc_is_channels_last(in);
+}
+
+/* Of a list (cat) all, else any. */
+static bool images_last(const td_infer *f, const td_desc *out)
+{
+    bool list = f->op->nparams && f->op->params[0].kind == TD_P_LIST, all = f->nin > 0, any = false;
+    for (int i = 0; i < f->nin; i++) {
+        bool last = is_last(f->in[i].desc, out);
+        any = any || last;
+        all = all && last;
+    }
+    return list ? all : any;
 }
 
 void td_infer_format(td_infer *f)
@@ -32,6 +42,6 @@ void td_infer_format(td_infer *f)
     for (int o = 0; o < f->nout && (pointwise || o == 0); o++) {
         td_desc *out = &f->out[o];
         if (out->ndim != 4 && out->ndim != 5) continue;
-        if (pointwise ? pointwise_last(f, out) : any_last(f, out)) td_desc_pack_channels_last(out);
+        if (pointwise ? pointwise_last(f, out) : images_last(f, out)) td_desc_pack_channels_last(out);
     }
 }

@@ -121,6 +121,27 @@ def test_which_format(x):
     assert x[:, :1].to(memory_format=CL).relu().is_contiguous()  # one channel: both formats are the same
 
 
+def test_what_is_no_image():
+    """Lines, and pictures without a batch, that were turned: rows come out, as from PyTorch."""
+    lines = td.arange(30.0).reshape(2, 5, 3).transpose(1, 2)
+    for made in (td.nn.functional.conv1d(lines, td.ones(4, 3, 2)), td.nn.functional.max_pool1d(lines, 2), td.nn.functional.avg_pool1d(lines, 2),
+                 td.nn.functional.conv2d(td.arange(75.0).reshape(5, 5, 3).permute(2, 0, 1), td.ones(2, 3, 3, 3)),
+                 td.nn.functional.max_pool2d(td.arange(75.0).reshape(5, 5, 3).permute(2, 0, 1), 2)):
+        assert made.is_contiguous() and made.view(-1).shape[0] == made.numel()
+    assert td.cat([td.zeros(1, 2, 3, 3), td.zeros(1, 2, 3, 3).to(memory_format=CL)], 1).is_contiguous()
+
+
+def test_a_traced_reshape(x):
+    """A program is called with what lies otherwise than what it was traced with."""
+    def f(y):
+        return (y * 2).reshape(y.shape[0], -1) + 1
+
+    for first in (x, x.to(memory_format=CL)):
+        p = td.jit.trace(f, (first,))
+        for given in (x, x.to(memory_format=CL), x.transpose(2, 3).contiguous().transpose(2, 3)):
+            assert td.equal(p(given), f(x))
+
+
 def test_copies_are_no_views(x):
     last = x.to(memory_format=CL)
     for made in (last, last.clone(), last.double(), last.to(td.float64, copy=True), last.to(copy=True), td.zeros_like(last), td.empty_like(last), td.rand_like(last),
