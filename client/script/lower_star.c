@@ -1,8 +1,10 @@
 /* What is unpacked where values stand: f(*args), [*xs, x], (*t, x), {**d}. See lower.h.
  *
  * A tuple's length is known, so a call with one is a call of its items: a node of its own, whose arguments are *given*
- * values. A list is what the op takes in its place, as x.view(*sizes) is x.view(sizes). */
+ * values. A list is one only where arguments may stand one by one, as x.view(*sizes) is x.view(sizes): the surface says
+ * which functions have such a place. */
 #include "client/script/lower.h"
+#include "client/script_varargs.h"
 
 bool td_low_has_star(const td_lower *l, uint32_t node)
 {
@@ -117,20 +119,30 @@ uint32_t td_low_starred_dict(td_lower *l, uint32_t node)
 
 /* ---- calls */
 
-/* An op, or a method: what it takes as a list, it takes one by one as well. */
-static bool takes_list(td_lower *l, uint32_t call)
+static uint32_t varargs_place(const char *name)
 {
-    uint32_t f = td_low_kid(l, call, 0);
+    for (size_t k = 0; k < sizeof td_script_varargs / sizeof *td_script_varargs; k++)
+        if (strcmp(td_script_varargs[k].name, name) == 0) return td_script_varargs[k].place;
+    return TD_IR_NONE;
+}
+
+/* The first of the kids that may stand one by one: they are one list to the callee. 0: there is none. */
+static uint32_t first_vararg(td_lower *l, uint32_t call)
+{
+    uint32_t f = td_low_kid(l, call, 0), place;
     char path[160];
     const char *rest;
     const td_script_name *thing = td_low_thing(l, f);
-    if (thing) return thing->kind == TD_SN_OP || thing->kind == TD_SN_TENSOR;
-    if (td_low_node(l, f)->kind == TD_N_NAME)
-        return td_low_node(l, call)->n == 2 && !td_low_var(l, td_low_node(l, f)->text) &&
-               (strcmp(td_low_text(l, f), "max") == 0 || strcmp(td_low_text(l, f), "min") == 0);
     const td_script_name *known = td_low_path(l, f, path, sizeof path) ? td_low_known(l, path, &rest) : NULL;
-    if (known) return known->kind == TD_SN_TENSORS || known->kind == TD_SN_OPS || known->kind == TD_SN_TENSOR;
-    return td_low_node(l, f)->kind == TD_N_ATTRIBUTE && strcmp(td_low_text(l, f), "format") != 0;
+    if (thing && thing->kind != TD_SN_OP) return 0;
+    bool ours = known && (known->kind == TD_SN_TENSORS || known->kind == TD_SN_OPS);
+    if (thing || ours) { /* a function of tensord itself, none below it */
+        place = ours && known->text ? TD_IR_NONE : varargs_place(thing ? thing->text : rest);
+        return place == TD_IR_NONE ? 0 : place + 1;
+    }
+    if (td_low_node(l, f)->kind != TD_N_ATTRIBUTE) return 0;
+    place = varargs_place(td_low_text(l, f));
+    return place == TD_IR_NONE ? 0 : place; /* the tensor is the first */
 }
 
 typedef struct spread {
@@ -149,7 +161,7 @@ static void put(td_lower *l, spread *s, uint32_t kid, bool list)
     s->lists[s->n] = list, s->kids[s->n++] = kid;
 }
 
-static void put_starred(td_lower *l, spread *s, uint32_t call, uint32_t star)
+static void put_starred(td_lower *l, spread *s, uint32_t varargs, uint32_t star)
 {
     uint32_t display = display_in(l, star);
     for (uint32_t k = 0; display && k < td_low_node(l, display)->n; k++) put(l, s, td_low_kid(l, display, k), false);
@@ -159,7 +171,7 @@ static void put_starred(td_lower *l, spread *s, uint32_t call, uint32_t star)
     if (kind == TD_T_TUPLE) {
         uint32_t parts = parts_of(l, value);
         for (uint32_t k = 0; k < parts; k++) put(l, s, given_value(l, star, td_low_item(l, value, k)), false);
-    } else if (kind == TD_T_LIST && takes_list(l, call)) {
+    } else if (kind == TD_T_LIST && varargs && s->n >= varargs) {
         put(l, s, given_value(l, star, value), true);
     } else {
         td_low_wrong(l, star, "a program unpacks a tuple here, whose length is known, not %s; write each argument",
@@ -167,21 +179,15 @@ static void put_starred(td_lower *l, spread *s, uint32_t call, uint32_t star)
     }
 }
 
-/* Lists, and what stands beside them one by one, become one list. */
-static void join_lists(td_lower *l, spread *s, uint32_t call, uint32_t list)
+/* What stands from the first vararg on becomes one list. */
+static void join_lists(td_lower *l, spread *s, uint32_t call, uint32_t first)
 {
-    uint32_t first = list, end = list + 1, made = TD_IR_NONE, n = 0;
-    uint32_t part = td_low_part(l, td_low_type(l, td_low_expr(l, s->kids[list])), 0), *items = td_low_array(l, s->n);
-    td_type_kind want = td_low_wanted_by(l, part);
-    for (uint32_t k = 1; k < s->n && td_low_node(l, s->kids[k])->kind != TD_N_KEYWORD; k++)
-        s->kids[k] = given_value(l, s->kids[k], td_low_expr_for(l, s->kids[k], want));
-    while (first > 1 && td_low_type(l, td_low_expr(l, s->kids[first - 1])) == part) first--;
-    while (end < s->n && td_low_node(l, s->kids[end])->kind == TD_N_GIVEN &&
-           (s->lists[end] || td_low_type(l, td_low_expr(l, s->kids[end])) == part))
-        end++;
-    for (uint32_t k = first; k < end; k++) {
-        uint32_t value = td_low_expr(l, s->kids[k]);
-        if (s->lists[k]) made = joined(l, call, made, n, items, value), n = 0;
+    uint32_t end = first, made = TD_IR_NONE, n = 0, list = first, *items = td_low_array(l, s->n);
+    while (!s->lists[list]) list++;
+    td_type_kind want = td_low_wanted_by(l, td_low_part(l, td_low_type(l, td_low_expr(l, s->kids[list])), 0));
+    for (; end < s->n && td_low_node(l, s->kids[end])->kind != TD_N_KEYWORD; end++) {
+        uint32_t value = td_low_expr_for(l, s->kids[end], want);
+        if (s->lists[end]) made = joined(l, call, made, n, items, value), n = 0;
         else items[n++] = value;
     }
     s->kids[first] = given_value(l, s->kids[list], n ? joined(l, call, made, n, items, TD_IR_NONE) : made);
@@ -192,16 +198,16 @@ static void join_lists(td_lower *l, spread *s, uint32_t call, uint32_t list)
 uint32_t td_low_spread(td_lower *l, uint32_t call)
 {
     spread s = {0};
-    uint32_t list = 0;
+    bool lists = false;
     if (!td_low_has_star(l, call)) return call;
+    uint32_t varargs = first_vararg(l, call);
     for (uint32_t k = 0; k < td_low_node(l, call)->n; k++) {
         uint32_t kid = td_low_kid(l, call, k);
-        if (td_low_node(l, kid)->kind == TD_N_STARRED) put_starred(l, &s, call, kid);
+        if (td_low_node(l, kid)->kind == TD_N_STARRED) put_starred(l, &s, varargs, kid);
         else put(l, &s, kid, false);
     }
-    for (uint32_t k = s.n; k-- > 1;)
-        if (s.lists[k]) list = k;
-    if (list) join_lists(l, &s, call, list);
+    for (uint32_t k = 1; k < s.n; k++) lists |= s.lists[k];
+    if (lists) join_lists(l, &s, call, varargs);
     td_low_given g = {.node = *td_low_node(l, call), .kids = s.kids};
     g.node.n = s.n;
     return give(l, &g);

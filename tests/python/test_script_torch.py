@@ -1,5 +1,6 @@
 """Forms that users of TorchScript know: a source as a program of ours, as one of PyTorch's (where that is there), and as Python runs it."""
 import importlib.util
+import inspect
 import math
 import re
 import sys
@@ -970,9 +971,10 @@ UNPACKED = {  # False: not in PyTorch's TorchScript
     "a = *t, 7\nb, c, e = a\nreturn a, e": True,
     "return [*xs], [0, *xs], [*xs, *t, *xs, 1], [*range(3)], [*ys, x][2]": False,
     "zs = [*xs]\nzs.append(5)\nreturn xs, zs": False,
-    "return max(*xs), max(*[1, 3], 2), (*[1, 2], x), g(*[1, 2])": False,
+    "return max(*[1, 3], 2), (*[1, 2], x), g(*[1, 2])": False,
     "return x.view(*xs), x.view(*x.shape, 1), x.view(1, *x.shape), x.view(-1, *x.shape[:1], 1), x.expand(3, *xs[1:])": False,
     "return td.zeros(*xs), td.zeros(3, *x.shape, dtype=td.int32), x.new_ones(*xs, *t), x.reshape(*x.shape[:-1], 2)": False,
+    "return x.repeat(*xs), x.tile(2, *xs), td.reshape(x, *xs), x.view(1, 2).permute(1, *xs[:0], 0), td.flip(x, *xs[:0]), td.ones(*xs, *xs)": False,
     "return td.einsum('i,i', *ys), td.broadcast_tensors(*ys, x)[2], td.stack([*ys, x])": False,
     "return {**d}, {**d, 'b': 2}, {'a': 0, **d}, {'z': 1, **d, 'y': 2, **{'z': 3}}": False,
     "e = {**d}\ne['q'] = 1\nreturn d, e": False,
@@ -983,6 +985,39 @@ UNPACKED = {  # False: not in PyTorch's TorchScript
 @pytest.mark.parametrize("form", UNPACKED)
 def test_what_is_unpacked(form, tmp_path):
     same_as_python(STARS, form, tmp_path, UNPACKED[form], lambda m: (m.tensor([1.0, 2.0]), (2, 3), [1, 2], [m.tensor([1.0, 2.0]), m.tensor([3.0, 4.0])], {"a": 1}))
+
+
+KEPT = ["F.max_pool2d(x, *xs)", "F.avg_pool2d(x, *xs)", "F.conv2d(x, x, None, *xs)", "F.unfold(x, *xs)", "x.std(*xs)", "td.var(x, *xs)", "x.sum(*xs)", "x.amax(*xs)", "td.cat(*ys)", "td.stack(*ys)",
+        "td.full(*xs, 3.)", "max(*xs)", "min(*xs, 1)", "x.transpose(*xs)", "x.clamp(*xs)", "td.maximum(*ys)", "xs.index(*xs)", "td.view(*xs)", "td.ops.view(x, *xs)", "td.atleast_1d(*ys)", "x.roll(*xs)"]
+
+
+@pytest.mark.parametrize("call", KEPT)
+def test_lists_that_are_no_arguments(call, tmp_path):
+    source = "import tensord.nn.functional as F\n" + STARS % f"    return {call}\n"
+    with pytest.raises(td.Error, match="a program unpacks a tuple here, whose length is known, not a list; write each argument"):
+        td.jit.script(functions(source, tmp_path, td).f)
+
+
+def takes_rest(function):
+    try:
+        rest = [p for p in inspect.signature(function).parameters.values() if p.kind is p.VAR_POSITIONAL]
+    except (TypeError, ValueError):
+        return False
+    return bool(rest) and rest[0].name in ("shape", "size", "sizes", "dims", "repeats", "tensors", "operands", "matrices")
+
+
+def test_lists_go_where_python_has_varargs(tmp_path):
+    """The table that the front end has is that of the signatures."""
+    names = [f"td.{name}" for name in dir(td) if takes_rest(getattr(td, name))] + [f"x.{name}" for name in dir(td.Tensor) if name[0] != "_" and takes_rest(getattr(td.Tensor, name))]
+    wrong = []
+    for name in names:
+        of_tensors = name[:3] == "td." and inspect.signature(getattr(td, name[3:])).parameters.keys() & {"tensors", "operands", "matrices"}
+        before = "x, " if "input" in (inspect.signature(getattr(td, name[3:])).parameters if name[:3] == "td." else ()) else "'i,i', " if name == "td.einsum" else ""
+        try:
+            td.jit.script(functions(STARS % f"    return {name}({before}*{'ys' if of_tensors else 'xs'})\n", tmp_path, td).f)
+        except td.Error as e:
+            wrong += [name] * ("unpacks a tuple" in str(e))
+    assert len(names) > 20 and {*wrong} == {"td.atleast_1d", "td.atleast_2d", "td.atleast_3d", "td.result_type"}, (names, wrong)
 
 
 # ---- comparisons of what has parts, and Python's own functions
