@@ -344,7 +344,7 @@ def test_functions_that_call_each_other_are_refused():
 
 
 def test_an_attribute_is_no_name_from_outside():
-    assert "affine" not in _script._names_in(inspect.getsource(attributes).splitlines())[0]
+    assert "affine" not in _script._names_in(inspect.getsource(attributes).splitlines(), attributes)[0]
 
 
 def test_refusals_say_where():

@@ -2,6 +2,8 @@
 place."""
 import copy
 import inspect
+import threading
+import typing
 
 import pytest
 
@@ -483,6 +485,353 @@ def test_attributes_of_a_published_program():
     now = dict(zip(opened._names[1:], now))
     del now["last"]
     assert now == {"calls": 2, "count": 6, "name": "ab", "on": True, "pair": (6, 0.5), "seen": [5.0], "table": {"a": 1, "ab": 6}} and kept.count == 0
+
+
+def push(at: list[int], item: int):
+    at.append(item)
+
+
+class Pair(typing.NamedTuple):
+    items: list[int]
+    n: int
+
+
+class Lists(nn.Module):
+    """Its attributes are lists and dicts; forward() is one of the functions below."""
+
+    table: dict[str, int]
+    names: dict[int, list[int]]
+    pair: "Pair"
+
+    def __init__(self):
+        super().__init__()
+        self.hist, self.deep, self.pairs, self.table, self.names, self.n = [1, 2], [[1], [2, 3]], ([1], 5), {}, {}, 0
+        self.inner, self.pair = Inside(), Pair([1], 2)
+
+    def grow(self, item: int):
+        self.hist.append(item)
+
+    def mine(self):
+        return self.hist
+
+
+def named(self, x):
+    h = self.hist
+    h.append(5)
+    return x * len(self.hist)
+
+
+def given(self, x):
+    push(self.hist, 7)
+    push(self.pairs[0], 8)
+    return x * self.hist[0]
+
+
+def over(self, x):
+    for k in self.deep:
+        k.append(2)
+    for n, k in enumerate(self.deep):
+        k.append(n)
+    return x * self.deep[0][0]
+
+
+def item(self, x):
+    k = self.deep[1]
+    k.append(2)
+    self.deep[0][0] += 1
+    return x
+
+
+def some(self, x):
+    for k in self.deep[1:]:
+        k.insert(0, 9)
+    return x
+
+
+def result(self, x):
+    self.mine().append(3)
+    h = self.mine()
+    h.append(len(self.hist))
+    return x
+
+
+def chosen(self, x):
+    h = self.hist if x.sum() > -1e9 else self.deep[0]
+    h.append(6)
+    return x
+
+
+def held(self, x):
+    both = [self.hist, self.deep[0]]
+    for k in both:
+        k.append(6)
+    return x
+
+
+def by_name(self, x):
+    getattr(self, "hist").append(4)
+    (a, b) = self.deep
+    b.append(5)
+    return x
+
+
+def empty(self, x):
+    self.table["a"] = self.table.get("a", 0) + 1
+    self.names[3] = [len(self.names)]
+    return x * len(self.table)
+
+
+def with_annotation(self, x):
+    h: list[int] = self.hist
+    h += [3]
+    self.grow(2)
+    return x
+
+
+def field(self, x):
+    self.pair.items.append(3)
+    k = self.pair.items
+    k.append(4)
+    return x * len(self.pair.items)
+
+
+def inside(self, x):
+    def add(n: int):
+        self.hist.append(n)
+    add(3)
+    [k.append(1) for k in self.deep]
+    td.jit.annotate(list[int], self.hist).append(8)
+    return x
+
+
+def written(self, x):
+    self.deep[0][0] = 5
+    self.hist += [3]
+    del self.hist[0]
+    self.deep[1:][0].append(6)
+    return x
+
+
+LISTS = "pair", "hist", "deep", "pairs", "table", "names", "n"
+
+
+def made(forward):
+    return type("With", (Lists,), {"forward": forward, "__module__": __name__})()
+
+
+@pytest.mark.parametrize("forward", [named, given, over, item, some, result, chosen, held, by_name, empty, with_annotation, field, inside, written], ids=lambda f: f.__name__)
+def test_lists_that_are_changed_anyhow(forward):
+    plain, kept = made(forward), made(forward)
+    program = td.jit.script(kept)
+    for k in range(3):
+        assert values(program(ROWS)) == values(plain(ROWS))
+        assert [getattr(kept, name) for name in LISTS] == [getattr(plain, name) for name in LISTS], k
+    assert [getattr(plain, name) for name in LISTS] != [getattr(Lists(), name) for name in LISTS]
+
+
+def reads(self, x):
+    n = len(self.hist) + self.hist[0] + self.deep[1][0] + len(self.deep[0]) + sum(self.hist) + max(self.deep[0])
+    for k in self.hist:
+        n += k
+    for j, k in enumerate(self.hist):
+        n += k * j
+    a, b = self.hist
+    if 2 in self.hist and self.hist == [1, 2] and self.table is not None:
+        n += a + b
+    y = x.reshape(-1)
+    shape = y.shape
+    return td.zeros(self.hist) + x.new_ones(self.hist) + x.sum() * n + shape[0] + len([k for k in self.hist]), [*self.hist, 3]
+
+
+def test_lists_that_are_read_stay_constants():
+    kept = made(reads)
+    kept.table, kept.shape = {"a": 1}, [4]
+    program = td.jit.script(kept)
+    assert [slot.name for slot in program._methods["forward"]._world.states.slots] == ["inner.calls"] and values(program(ROWS)) == values(made(reads)(ROWS))
+
+
+class Twice(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a = [1]
+        self.b = self.a
+
+    def forward(self, x):
+        self.a.append(2)
+        self.b.append(3)
+        return x * len(self.b)
+
+
+class TwiceAssigned(Twice):
+    def forward(self, x):
+        self.a = [len(self.b)]
+        return x
+
+
+class TwiceInside(Twice):
+    def __init__(self):
+        super().__init__()
+        self.b = [self.a]
+
+    def forward(self, x):
+        self.b[0].append(5)
+        return x * len(self.a)
+
+
+class TwiceApart(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.one, self.two = Twice(), Twice()
+        self.two.a = self.two.b = self.one.a
+
+    def forward(self, x):
+        return self.one(x) + self.two(x)
+
+
+def test_lists_under_two_names(tmp_path):
+    for kind in Twice, TwiceApart:
+        plain, kept = kind(), kind()
+        program = td.jit.script(kept)
+        for _ in range(3):
+            assert values(program(ROWS)) == values(plain(ROWS))
+        a, b = (kept.a, kept.b) if kind is Twice else (kept.one.a, kept.two.b)
+        assert a is b and a == (plain.a if kind is Twice else plain.one.a)
+    program.save(str(tmp_path / "twice.td"))
+    assert values(td.jit.load(str(tmp_path / "twice.td"))(ROWS)) == values(plain(ROWS))
+    for kind in TwiceAssigned, TwiceInside:
+        with pytest.raises(td.Error, match="the attributes 'a' and 'b' hold one list, and it or one of them is written: give each its own"):
+            td.jit.script(kind())
+
+
+class Named(nn.Module):
+    """An attribute by the same name as one that another module writes."""
+
+    def __init__(self):
+        super().__init__()
+        self.n, self.seen, self.writer, self.reader = 3, [1], Lists(), Inside()
+        self.writer.n = 0
+
+    def forward(self, x):
+        self.writer.n += 1
+        self.writer.hist.append(1)
+        self.reader.calls += 1
+        return x * self.n * len(self.seen)
+
+
+class Reads(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.n, self.hist, self.calls, self.named = 2, [1, 2], [1], Named()
+
+    def forward(self, x):
+        return self.named(x) * self.n * self.hist[0] * len(self.calls)
+
+
+def test_only_attributes_that_are_meant_are_states():
+    plain, kept = Reads(), Reads()
+    program = td.jit.script(kept)
+    for _ in range(2):
+        assert values(program(ROWS)) == values(plain(ROWS))
+    assert sorted(slot.name for slot in program._methods["forward"]._world.states.slots) == ["named.reader.calls", "named.writer.hist", "named.writer.inner.calls", "named.writer.n"]
+    assert kept.named.writer.n == 2 and kept.named.reader.calls == 2
+
+
+class Loops(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList([Inside(), Inside()])
+        self.calls = 7
+
+    def forward(self, x):
+        for layer in self.layers:
+            layer.calls += 1
+        first = self.layers[0]
+        first.calls += 1
+        self.layers[1].calls += 1
+        return x * self.layers[0].calls
+
+
+def test_attributes_by_paths_that_are_not_known():
+    plain, kept = Loops(), Loops()
+    program = td.jit.script(kept)
+    assert values(program(ROWS)) == values(plain(ROWS)) and [m.calls for m in kept.layers] == [2, 2] and kept.calls == 7
+
+
+class Adds(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.n = 0
+
+    def forward(self, x):
+        self.n = self.n + 1
+        return x
+
+    @td.jit.export
+    def back(self, by: int):
+        self.n -= by
+
+
+def from_threads(calls):
+    threads = [threading.Thread(target=lambda: [calls() for _ in range(50)]) for _ in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+
+
+def test_attributes_that_threads_write(tmp_path):
+    kept = Adds()
+    program, other = td.jit.script(kept), td.jit.script(kept)
+    program.save(str(tmp_path / "adds.td"))
+    loaded = td.jit.load(str(tmp_path / "adds.td"))
+    from_threads(lambda: (program(ROWS), other(ROWS), program.back(1)))
+    assert kept.n == 200
+    from_threads(lambda: loaded(ROWS))
+    assert loaded.n == 200
+
+    @td.jit.script
+    def calls(x):
+        return kept(x)
+
+    from_threads(lambda: (calls(ROWS), program(ROWS)))
+    assert kept.n == 600
+
+
+class Fails(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.n, self.hist = 0, [1]
+
+    def forward(self, x, well: bool):
+        self.n += 1
+        self.hist.append(2)
+        assert well, "as asked"
+        return x
+
+
+def test_what_a_call_wrote_before_it_failed_is_not_kept():
+    kept = Fails()
+    program = td.jit.script(kept)
+    with pytest.raises(td.Error, match="as asked"):
+        program(ROWS, False)
+    assert (kept.n, kept.hist) == (0, [1])
+    program(ROWS, True)
+    assert (kept.n, kept.hist) == (1, [1, 2])
+
+
+class EmptyDict(Lists):
+    def __init__(self):
+        super().__init__()
+        self.other = {}
+
+    def forward(self, x):
+        self.other["a"] = 1
+        return x
+
+
+def test_empty_dicts_have_the_type_that_is_said():
+    with pytest.raises(td.Error, match=r"the type of the attribute 'other' is not known, and it is written: say it in the class, 'other: dict\[str, int\]'"):
+        td.jit.script(EmptyDict())
 
 
 class Helpers(nn.Module):

@@ -9,6 +9,7 @@ import itertools
 import json
 import math
 import os
+import threading
 from typing import Any, Iterator, NamedTuple
 
 from . import _C, _save
@@ -123,10 +124,11 @@ def save_parts(parts: "list[Part]", f, state: "dict[str, _C.Tensor]", transient:
 class _Method(Named):
     """A program of a file, with the tensors of the LoadedProgram around it."""
 
-    def __init__(self, name, graph, homes, call, states):
+    def __init__(self, name, graph, homes, call, states, lock):
         self.__name__, self.graph = name, graph
         self._homes = homes  # (dict, key) of each tensor that it captures
         self._states = states  # (name, the same) of what it takes behind its arguments, and gives back
+        self._lock = lock  # of all methods
         self._program = None
         self._names = _C._names_in(graph)[0]
         if states:
@@ -166,6 +168,9 @@ class _Method(Named):
             raise TypeError(f"{self.__name__}() lacks the argument '{missing[0]}'; it takes ({', '.join(self._called)})")
         return tuple(given[name] if name in given else self._defaults[name] for name in self._called)
 
+    def _alone(self):
+        return self._lock if self._states else None
+
     def _asks(self, args, kwargs):
         given = self._given(args, kwargs)
         if self._states:
@@ -194,6 +199,9 @@ class _Unread:
 
     def __call__(self, *args, **kwargs):
         self._asks(args, kwargs)
+
+    def _alone(self):
+        return None
 
     def _asks(self, args, kwargs):
         raise _C.Unsupported(f"{self.__name__}() was not read: {self._why}")
@@ -261,7 +269,8 @@ class LoadedProgram(Named, Module):
         _tied(programs, state)
         homes = {name: self._put(name, tensor, name in transient) for name, tensor in state.items()}
         self.__dict__["_kept"] = kept = {}
-        methods = {name: _Unread(name, captured[0]) if graph is None else _Method(name, graph, [homes[k] for k in captured], call, _states_of(call, homes, kept))
+        lock = threading.RLock()
+        methods = {name: _Unread(name, captured[0]) if graph is None else _Method(name, graph, [homes[k] for k in captured], call, _states_of(call, homes, kept), lock)
                    for name, graph, captured, call in programs}
         self.__dict__["_programs"] = methods
         first = next((m for m in methods.values() if isinstance(m, _Method)), None) or next(iter(methods.values()))
@@ -293,6 +302,9 @@ class LoadedProgram(Named, Module):
     @property
     def forward(self):
         return self._main
+
+    def _alone(self):
+        return self._main._alone()
 
     def _asks(self, args, kwargs):
         return self._main._asks(args, kwargs)

@@ -19,7 +19,18 @@ class Named(Program):
         result of its own (None: it is that)."""
         raise NotImplementedError
 
+    def _alone(self) -> "Any":
+        """What a call is made inside, of a program that keeps what it writes; None: several may go at once."""
+        return None
+
     def __call__(self, *args, **kwargs):
+        alone = self._alone()
+        if alone is not None:
+            with alone:
+                return self._call(args, kwargs)
+        return self._call(args, kwargs)
+
+    def _call(self, args, kwargs):
         program, given, finish = self._asks(args, kwargs)
         result = program.call(given)
         return result if finish is None else finish(result)

@@ -13,7 +13,8 @@ import types
 
 from . import _C, _script_named
 from ._named import Named
-from ._script_states import States, written_by
+from ._script_states import States
+from ._script_uses import written_by
 
 _PACKAGE = __package__ + "."
 _LAYERS = {"Dropout", "RReLU", "Unflatten", "UpsamplingNearest2d", "UpsamplingBilinear2d", "BatchNorm1d", "BatchNorm2d", "BatchNorm3d",
@@ -66,13 +67,13 @@ def _annotations(nodes):
                 yield from ast.walk(ast.parse(text.value))
 
 
-def _names_in(lines):
-    """Names that stand by themselves, not those of attributes; those of attributes; and which of these are written."""
+def _names_in(lines, function):
+    """Names that stand by themselves, not those of attributes; those of attributes; and what is done with these."""
     nodes = list(ast.walk(ast.parse("if 1:\n" + "\n".join([" " + line for line in lines]) + "\n")))
     nodes += _annotations(list(nodes))
     texts = (n.args[1].value for n in nodes if isinstance(n, ast.Call) and len(n.args) == 2 and isinstance(n.args[1], ast.Constant))
     return (dict.fromkeys(n.id for n in nodes if isinstance(n, ast.Name)),
-            dict.fromkeys([*(n.attr for n in nodes if isinstance(n, ast.Attribute)), *(t for t in texts if isinstance(t, str))]), written_by(nodes))
+            dict.fromkeys([*(n.attr for n in nodes if isinstance(n, ast.Attribute)), *(t for t in texts if isinstance(t, str))]), written_by(nodes, lambda name: _value_of(function, name)[1]))
 
 
 def _lines_of(function):
@@ -124,8 +125,7 @@ class World:
         self.complete()
         for number, module in self._modules:
             self.listings(module, *self.objects[number][2:])
-        for number, module in self._modules:
-            self.states.find(number, module, *self.objects[number][2:], self._written)
+        self.states.find(self._modules, self._written)
         text, captured, gives = _C._script(self.units, self.objects, self.states.described, entry)
         self.shape, give = _script_named.giver(gives, self)
         self.give = self.states.giver(give)
@@ -169,7 +169,7 @@ class World:
             self._unit_of[function] = len(self.units)
             self.units.append(("\n".join(lines) + "\n", os.path.basename(function.__code__.co_filename), line, names,
                                _is_ours(function.__module__)))
-            used, self._used[function], self._written[self._unit_of[function]] = _names_in(lines)
+            used, self._used[function], self._written[self._unit_of[function]] = _names_in(lines, function)
             classes = _script_named.annotated(function)
             for name in used:
                 known, value = (True, classes[name]) if name in classes else _value_of(function, name)
@@ -205,7 +205,7 @@ class World:
             return _UNKNOWN if any(item is _UNKNOWN for item in items) else kind
         if type(value) is dict and all(type(key) in (int, str) for key in value):
             items = [self.value(item, name) for pair in value.items() for item in pair]
-            return _UNKNOWN if not items or any(item is _UNKNOWN for item in items) else ("dict", items)
+            return _UNKNOWN if any(item is _UNKNOWN for item in items) else ("dict", items)
         if isinstance(value, types.ModuleType):
             return _module(value) if _is_ours(value.__name__) else ("math",) if value is math else _UNKNOWN
         if hasattr(value, "_tensord_refused"):

@@ -40,6 +40,9 @@ class Method(Named):
         self._make()
         return self._graph
 
+    def _alone(self):
+        return self._world.states.alone()
+
     def _asks(self, args, kwargs):
         return self._daemons(), self._world.states.given(self._arguments(args, kwargs)), self._world.give
 
@@ -98,6 +101,9 @@ class ScriptModule(Named, Module):
         own = state_of(self._original)
         kept = {name: x for m in self._methods.values() for name, x in m._world.states.tensors().items() if name not in own}
         return {**kept, **own}, [*transient_of(self._original), *kept]
+
+    def _alone(self):
+        return self._methods["forward"]._alone()
 
     def _asks(self, args, kwargs):
         return self._methods["forward"]._asks(args, kwargs)

@@ -3,58 +3,107 @@
 To the front end such an attribute is a *state* (client/script/script.h); its type is what its class or its __init__() says, otherwise that of its value.
 """
 import ast
+import contextlib
 import inspect
+import threading
 import types
 import typing
+import weakref
 
 from . import _C, _script_named
 
-_CHANGES = {"append", "extend", "insert", "pop", "remove", "clear", "sort", "reverse", "update", "popitem", "setdefault"}
 _PLAIN = (bool, int, float, complex, str)
-
-
-class Written(typing.NamedTuple):
-    """Names of attributes that a function assigns, or changes where they stand: of its first argument, and of what else."""
-
-    own: "set[str]"
-    others: "set[str]"
-    changed: "set[str]"
-
-
-def written_by(nodes):
-    function = next((n for n in nodes if isinstance(n, ast.FunctionDef)), None)
-    first = function.args.args[0].arg if function and function.args.args else ""
-    found = Written(set(), set(), set())
-    for node in nodes:
-        if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load):
-            (found.own if isinstance(node.value, ast.Name) and node.value.id == first else found.others).add(node.attr)
-        elif isinstance(node, ast.Subscript) and not isinstance(node.ctx, ast.Load):
-            found.changed.update(_root(node))
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _CHANGES:
-            found.changed.update(_root(node.func.value))
-    return found
-
-
-def _root(node):
-    """The attribute of which a part is changed, where it is one."""
-    while isinstance(node, ast.Subscript):
-        node = node.value
-    return [node.attr] if isinstance(node, ast.Attribute) else []
+_LOCKS: "weakref.WeakKeyDictionary[typing.Any, typing.Any]" = weakref.WeakKeyDictionary()  # of modules with attributes that programs write
 
 
 class Slot(typing.NamedTuple):
-    """Where a state is kept."""
+    """Where a state is kept: in one attribute, or in several that hold one list."""
 
-    module: typing.Any
-    key: str
+    homes: "list[tuple[typing.Any, str]]"  # module, attribute
     name: str  # with those of the modules around it
 
     def get(self):
-        return getattr(self.module, self.key)
+        return getattr(*self.homes[0])
 
     def set(self, value):
-        home = self.module._buffers
-        (home if self.key in home else vars(self.module))[self.key] = value
+        for module, key in self.homes:
+            (module._buffers if key in module._buffers else vars(module))[key] = value
+
+
+class _Attribute:
+    """One that may become a state."""
+
+    def __init__(self, number, module, title, name, kind):
+        self.number, self.module, self.title, self.name, self.kind = number, module, title, name, kind
+        self.value = getattr(module, name, None)
+        self.held = set(_held(self.value))  # lists and dicts in it, by id
+        self.assigned = self.written = False
+
+
+def _held(value):
+    if isinstance(value, (list, dict)):
+        yield id(value)
+    if isinstance(value, (list, dict, tuple)):
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from _held(item)
+
+
+def _reaches(value, depth):
+    """Is there a list or dict so many items down, or below?"""
+    if isinstance(value, (list, dict)) and depth <= 0:
+        return True
+    items = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ()
+    return any(_reaches(item, depth - 1) for item in items)
+
+
+class _Meant:
+    """The attributes that paths of functions mean: by the module that a path begins at, otherwise by the name alone."""
+
+    def __init__(self, world, modules, written):
+        self.world, self.written = world, written
+        self.modules = dict(modules)
+        self.number_of = {id(module): number for number, module in modules}
+        self.bound = {}  # unit -> modules
+        for number, module in modules:
+            for meaning in world.objects[number][3].values():
+                if isinstance(meaning, tuple) and meaning[0] == "function" and meaning[3] == number:
+                    self.bound.setdefault(meaning[1], []).append(module)
+
+    def roots(self, unit, root):
+        """The modules that a name means; empty: not known."""
+        if root and root == self.written[unit].first:
+            return self.bound.get(unit, [])
+        meaning = self.world.units[unit][3].get(root)
+        known = isinstance(meaning, tuple) and meaning[0] == "object" and root not in self.written[unit].local
+        return [self.modules[meaning[1]]] if known and meaning[1] in self.modules else []
+
+    def places(self, unit, path):
+        """(number of the object or None: any, name)."""
+        roots = self.roots(unit, path[0])
+        if not roots:
+            return [(None, path[-1])]
+        found = []
+        for module in roots:
+            for step in path[1:-1]:
+                at = module._modules.get(step)
+                if at is None and (step in module._parameters or step in module._buffers):
+                    break  # of a tensor
+                module = getattr(at, "_original", at)
+                if module is None:
+                    found.append((None, path[-1]))
+                    break
+            else:
+                found.append((self.number_of.get(id(module)), path[-1]))
+        return found
+
+    def all(self, which):
+        """{place: what is said of it, as a list} of all functions."""
+        found = {}
+        for unit, written in self.written.items():
+            for path, how in getattr(written, which):
+                for place in self.places(unit, path):
+                    found.setdefault(place, []).append(how)
+        return found
 
 
 def _said(module):
@@ -102,38 +151,106 @@ def _same(values):
     return parts.pop() if len(parts) == 1 else None
 
 
+_MAKING = threading.Lock()
+
+
+def _lock_of(module):
+    with _MAKING:
+        return _LOCKS.setdefault(module, threading.RLock())
+
+
+@contextlib.contextmanager
+def _all(locks):
+    with contextlib.ExitStack() as held:
+        for lock in locks:
+            held.enter_context(lock)
+        yield
+
+
 class States:
     """Those of a world. An attribute that means a tensor is none, unless it may be None: it is written where it stands."""
 
     def __init__(self, world):
-        self.world, self.slots, self.described = world, [], []
+        self.world, self.slots, self.described, self.locks = world, [], [], None
 
-    def find(self, number, module, title, names, functions):
-        """Put into the names of a module the states that its attributes are; `functions`: what each function of the world writes, by unit."""
-        mine = [functions[n[1]] for n in names.values() if isinstance(n, tuple) and n[0] == "function" and n[1] in functions]
-        assigned = {name for f in mine for name in f.own} | {name for f in functions.values() for name in f.others}
-        changed = {name for f in functions.values() for name in f.changed}
-        said = None
-        for name in sorted((assigned | changed) & names.keys() - {"training"}):
-            meaning = names[name]
-            kind = meaning[0] if isinstance(meaning, tuple) else ""
-            if kind not in ("", "list", "dict", "tuple", "tensor") or name not in assigned and kind not in ("list", "dict"):
-                continue
-            said = _said(module) if said is None else said
-            text, klass = said.get(name, (None, type(module)))
-            writer = _script_named._Writer(self.world, klass)
-            words = writer.words(text) if text is not None else _type_of(getattr(module, name))
-            if kind == "tensor" and not (words and ("None" in words or "Optional" in words)):
-                continue
-            names[name] = self.add(number, module, title, name, words, writer.names)
+    def find(self, modules, written):
+        """Put into the names of the modules the states that their attributes are; `written`: what each function of the world does, by unit."""
+        meant = _Meant(self.world, modules, written)
+        assigned, changed, used = (meant.all(which) for which in ("assigned", "changed", "used"))
+        attributes = []
+        for number, module in modules:
+            title, names = self.world.objects[number][2:]
+            for name in sorted(names.keys() - {"training"}):
+                kind = names[name][0] if isinstance(names[name], tuple) else ""
+                if kind not in ("", "list", "dict", "tuple", "tensor"):
+                    continue
+                a = _Attribute(number, module, title, name, kind)
+                places = (number, name), (None, name)
+                a.assigned = any(p in assigned for p in places)
+                depths = [depth for p in places for depth in used.get(p, ())]
+                a.written = a.assigned or any(p in changed for p in places) and _reaches(a.value, 0) or any(_reaches(a.value, d) for d in depths)
+                if a.kind == "dict" and not a.value and depths:  # its type is not to be seen
+                    a.written = True
+                attributes.append(a)
+        done = set()
+        for a in attributes:
+            if a.written and id(a) not in done:
+                together = self.together(a, attributes)
+                done.update(map(id, together))
+                self.add(together)
 
-    def add(self, number, module, title, name, words, known):
-        if words is None:
-            return "refused", f"the type of the attribute '{name}' is not known, and it is written: say it in the class, '{name}: list[int]'"
-        self.slots.append(Slot(module, name, title + "." * bool(title) + name))
-        self.world.units.append((f"def state({name}: {words}):\n    pass\n", type(module).__name__, 1, known, False))
-        self.described.append((number, name, len(self.world.units) - 1, "state"))
-        return "state", len(self.slots) - 1
+    def together(self, a, attributes):
+        """That one, and all that hold a list or dict of it."""
+        found, more = [a], True
+        while more:
+            held = {k for b in found for k in b.held}
+            more = [b for b in attributes if b.held & held and b not in found]
+            found += more
+        return [b for b in attributes if b in found]
+
+    def add(self, together):
+        first = together[0]
+        why = self.refused(together)
+        words, known = (None, None) if why else self.typed(together)
+        if first.kind == "tensor" and not (words and ("None" in words or "Optional" in words)):
+            return
+        if not why and words is None:
+            why = f"the type of the attribute '{first.name}' is not known, and it is written: say it in the class, '{first.name}: {'dict[str, int]' if first.kind == 'dict' else 'list[int]'}'"
+        meaning = ("refused", why) if why else ("state", len(self.slots))
+        for a in together:
+            self.world.objects[a.number][3][a.name] = meaning
+        if why:
+            return
+        self.slots.append(Slot([(a.module, a.name) for a in together], first.title + "." * bool(first.title) + first.name))
+        self.world.units.append((f"def state({first.name}: {words}):\n    pass\n", type(first.module).__name__, 1, known, False))
+        self.described.append((first.number, first.name, len(self.world.units) - 1, "state"))
+
+    def refused(self, together):
+        """Why these cannot be one state; None: they can."""
+        first = together[0]
+        other = next((a for a in together if a.value is not first.value), None)
+        if other is None:
+            other = next((a for a in together[1:] if any(b.assigned for b in together)), None)
+        return other and (f"the attributes '{first.name}' and '{other.name}' hold one {'dict' if first.kind == 'dict' else 'list'}, and it or one of them is written: "
+                          "give each its own")
+
+    def typed(self, together):
+        """(type, what its names mean), as one of the classes says it, otherwise that of the value."""
+        for a in together:
+            text, klass = _said(a.module).get(a.name, (None, None))
+            if text is not None:
+                writer = _script_named._Writer(self.world, klass)
+                return writer.words(text), writer.names
+        return _type_of(together[0].value), {}
+
+    def alone(self):
+        """What a call is made inside: one at a time, of all that write attributes of these modules. None: it writes none."""
+        if not self.slots:
+            return None
+        if self.locks is None:
+            modules = {id(module): module for slot in self.slots for module, _ in slot.homes}
+            self.locks = [_lock_of(modules[k]) for k in sorted(modules)]  # in one order, whoever asks
+        return self.locks[0] if len(self.locks) == 1 else _all(self.locks)
 
     def given(self, arguments):
         """What the program is called with."""

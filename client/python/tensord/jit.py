@@ -81,6 +81,9 @@ class ScriptFunction(Named):
         self.graph, self._captured, self._called = world.compile(world.function(self._function))
         self._world, self._program = world, None  # what cannot be made leaves the one before, which is asked for again
 
+    def _alone(self):
+        return self._world.states.alone()
+
     def _asks(self, args, kwargs):
         return self._daemons(), self._world.states.given(self._arguments(args, kwargs)), self._world.give
 
