@@ -166,6 +166,7 @@ void td_lower_deinit(td_lower *l)
     free(l->pairs);
     free(l->functions);
     free(l->given);
+    free(l->pieces);
     free(l->named);
     free(l->scopes);
     free(l->units);

@@ -87,9 +87,11 @@ typedef struct td_lower {
     uint32_t *var_of; /* by text: the innermost variable of that name, plus 1 */
     uint32_t *pairs;  /* what the arms of an If give */
     uint32_t npairs, pair_room;
-    struct td_low_space *space;  /* arrays that live as long as this */
-    struct td_low_piece *pieces; /* objects behind those of the world */
-    td_low_named *named;         /* classes of named tuples, by the marks of their types, less 1 */
+    struct td_low_space *space;         /* arrays that live as long as this */
+    struct td_low_piece **pieces;       /* objects behind those of the world, by their numbers */
+    struct td_low_piece *pieces_of[64]; /* the same by what they are made of, in chains */
+    uint32_t npieces, piece_room;
+    td_low_named *named; /* classes of named tuples, by the marks of their types, less 1 */
     uint32_t nnamed, named_room;
     td_print *gives;      /* which of these the result holds; or NULL */
     td_low_given **given; /* by the numbers of these nodes, less TD_LOW_GIVEN */

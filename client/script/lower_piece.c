@@ -6,17 +6,35 @@
 
 struct td_low_piece {
     td_script_object object;
-    uint32_t of, number; /* objects */
+    uint32_t of, number; /* an object, or the node of a display; this object */
+    bool display;
     int64_t first, step;
-    struct td_low_piece *next;
+    struct td_low_piece *next; /* of those in its chain */
 };
 
 const td_script_object *td_low_object(const td_lower *l, uint32_t number)
 {
-    const struct td_low_piece *p = l->pieces;
-    if (number < l->world->nobjects) return &l->world->objects[number];
-    while (p->number != number) p = p->next;
-    return &p->object;
+    uint32_t n = l->world->nobjects;
+    return number < n ? &l->world->objects[number] : &l->pieces[number - n]->object;
+}
+
+static struct td_low_piece **chain(td_lower *l, uint32_t of)
+{
+    return &l->pieces_of[of % (sizeof l->pieces_of / sizeof *l->pieces_of)];
+}
+
+static uint32_t next_number(const td_lower *l)
+{
+    return l->world->nobjects + l->npieces;
+}
+
+static void add_piece(td_lower *l, const struct td_low_piece *what)
+{
+    td_script_room(l->f, &l->pieces, l->npieces, 1, &l->piece_room, sizeof *l->pieces);
+    struct td_low_piece *p = td_low_take(l, sizeof *p), **head = chain(l, what->of);
+    *p = *what;
+    p->next = *head, *head = p;
+    l->pieces[l->npieces++] = p;
 }
 
 /* ---- numbers and texts */
@@ -54,6 +72,13 @@ static bool called(td_lower *l, uint32_t node, const char *name)
            strcmp(td_low_text(l, f), name) == 0;
 }
 
+static bool known_negative(td_lower *l, uint32_t node, td_known *k)
+{
+    if (!td_low_known_value(l, node, k) || k->text) return false;
+    if (td_low_node(l, node)->kind == TD_N_INT && k->i == INT64_MIN) return true; /* 2**63, which has a '-' before it */
+    return !__builtin_sub_overflow(0, k->i, &k->i);
+}
+
 bool td_low_known_value(td_lower *l, uint32_t node, td_known *k)
 {
     const td_ast_node *n = td_low_node(l, node);
@@ -62,8 +87,7 @@ bool td_low_known_value(td_lower *l, uint32_t node, td_known *k)
     if (n->kind == TD_N_INT) return k->i = n->i, true;
     if (n->kind == TD_N_STRING) return k->text = td_ast_text(l->ast, n->text), true;
     if (n->kind == TD_N_BINARY) return known_sum(l, node, k);
-    if (n->kind == TD_N_UNARY && n->op == TD_O_SUB)
-        return td_low_known_value(l, td_low_kid(l, node, 0), k) && !k->text && (k->i = -k->i, true);
+    if (n->kind == TD_N_UNARY && n->op == TD_O_SUB) return known_negative(l, td_low_kid(l, node, 0), k);
     if (v && v->state != TD_VAR_THING) return known_local(l, v, k);
     if (called(l, node, "len")) {
         const td_script_object *o = td_low_container(l, td_low_thing(l, td_low_kid(l, node, 1)));
@@ -87,22 +111,20 @@ static const td_script_name *thing_of(td_lower *l, const char *name, uint32_t ob
 static const td_script_name *piece(td_lower *l, const td_script_name *of, uint32_t n, int64_t first, int64_t step)
 {
     const td_script_object *o = td_low_object(l, of->object);
-    struct td_low_piece *p = l->pieces;
-    for (; p; p = p->next)
-        if (p->of == of->object && p->object.items == n && p->first == first && p->step == step)
+    for (struct td_low_piece *p = *chain(l, of->object); p; p = p->next)
+        if (!p->display && p->of == of->object && p->object.items == n && p->first == first && p->step == step)
             return thing_of(l, of->name, p->number);
-    uint32_t rest = o->names.n - o->items, number = l->pieces ? l->pieces->number + 1 : l->world->nobjects;
+    uint32_t rest = o->names.n - o->items, number = next_number(l);
     td_script_name *names = td_low_take(l, (n + rest + 1) * sizeof *names);
     for (uint32_t k = 0; k < n; k++) names[k] = o->names.at[first + k * step];
     for (uint32_t k = 0; k < rest; k++) {
         names[n + k] = o->names.at[o->items + k];
         if (names[n + k].kind == TD_SN_FUNCTION && names[n + k].object == of->object) names[n + k].object = number;
     }
-    p = td_low_take(l, sizeof *p);
-    *p = (struct td_low_piece){*o, of->object, number, first, step, l->pieces};
-    p->object.names = (td_script_names){names, n + rest};
-    p->object.items = n, p->object.kind = TD_OBJECT_LIST;
-    l->pieces = p;
+    struct td_low_piece p = {.object = *o, .of = of->object, .number = number, .first = first, .step = step};
+    p.object.names = (td_script_names){names, n + rest};
+    p.object.items = n, p.object.kind = TD_OBJECT_LIST;
+    add_piece(l, &p);
     return thing_of(l, of->name, number);
 }
 
@@ -145,26 +167,28 @@ const td_script_name *td_low_piece_of(td_lower *l, uint32_t call)
     return piece(l, of, o->items, (int64_t)o->items - 1, -1);
 }
 
+/* The same modules at the same place are one object, however often it is looked at. */
 const td_script_name *td_low_display_of(td_lower *l, uint32_t node)
 {
     const td_ast_node *n = td_low_node(l, node);
     if ((n->kind != TD_N_TUPLE && n->kind != TD_N_LIST) || n->n == 0) return NULL;
-    td_script_name *names = td_low_take(l, n->n * sizeof *names);
-    for (uint32_t k = 0; k < n->n; k++) {
-        const td_script_name *thing = td_low_thing(l, td_low_kid(l, node, k));
-        if (!thing || thing->kind != TD_SN_OBJECT) return NULL;
-        names[k] = *thing;
+    const td_script_name **things = td_low_take(l, n->n * sizeof *things);
+    uint32_t count = n->n, k;
+    for (k = 0; k < count; k++) {
+        things[k] = td_low_thing(l, td_low_kid(l, node, k));
+        if (!things[k] || things[k]->kind != TD_SN_OBJECT) return NULL;
     }
-    struct td_low_piece *p = td_low_take(l, sizeof *p);
-    uint32_t number = l->pieces ? l->pieces->number + 1 : l->world->nobjects;
-    *p = (struct td_low_piece){{.names = {names, n->n}, .items = n->n, .kind = TD_OBJECT_LIST, .title = ""},
-                               TD_IR_NONE,
-                               number,
-                               0,
-                               1,
-                               l->pieces};
-    l->pieces = p;
-    return thing_of(l, "list", number);
+    for (struct td_low_piece *p = *chain(l, node); p; p = p->next) {
+        if (!p->display || p->of != node) continue;
+        for (k = 0; k < count && p->object.names.at[k].object == things[k]->object; k++) continue;
+        if (k == count) return thing_of(l, "list", p->number);
+    }
+    td_script_name *names = td_low_take(l, count * sizeof *names);
+    for (k = 0; k < count; k++) names[k] = *things[k];
+    td_script_object list = {.names = {names, count}, .items = count, .kind = TD_OBJECT_LIST, .title = ""};
+    struct td_low_piece p = {.object = list, .of = node, .display = true, .number = next_number(l), .step = 1};
+    add_piece(l, &p);
+    return thing_of(l, "list", p.number);
 }
 
 /* ---- what is in it */

@@ -903,6 +903,9 @@ FORMS = {  # False: not in PyTorch's TorchScript
     "for a, b in zip(self.layers[2:], reversed(self.steps)):\n    x = a(b(x))\nreturn x": False,
     "for i, (a, b) in enumerate(zip(self.layers, self.steps)):\n    x = a(x) + b(x) * i\nreturn x": True,
     "return self.steps[1:](x)": False,
+    "for l in self.layers[-9223372036854775808:]:\n    x = l(x)\nreturn x": False,
+    "for i in range(3):\n    for l in [self.layers[0], self.steps]:\n        x = l(x) + i\nfor l in [self.steps, self.layers[1]]:\n    x = l(x)\nreturn x": False,
+    "for a in self.layers:\n    for l in [a, self.steps, a]:\n        x = l(x)\nreturn x": False,
     "return self.steps[:1](self.steps[:1](x)) + self.steps[-1](x)": False,
     "return self.layers[-1](x) + self.layers[-4](x) + len(self.layers[1:])": True,
     "rest = self.layers[2:]\nfor l in rest:\n    x = l(x)\nreturn x": True,
@@ -937,6 +940,8 @@ def test_parts_of_lists_of_modules(form, tmp_path):
     ("return self.layers[int(x[0].item()):][0](x)", "a slice of modules is one of numbers that are written here, in steps of 4 at most"),
     ("a, b = self.steps\nreturn a(b(x))", "2 names for 3 modules"),
     ("for l in reversed(self.children()):\n    x = x + 1\nreturn x", r"this is gone over as it comes; write list\(...\) around it"),
+    ("k = -9223372036854775807 - 1\nreturn self.layers[-k](x)", "the index of modules is written here"),
+    ("return self.layers[-9223372036854775808](x)", "it has 4 modules, from 0 on"),
     ("return self.layers[4](x)", "it has 4 modules, from 0 on")])
 def test_parts_that_are_none(form, text, tmp_path):
     source = PARTS % "\n".join("        " + line for line in form.split("\n"))
