@@ -491,6 +491,27 @@ def push(at: list[int], item: int):
     at.append(item)
 
 
+class Mixed(nn.Module):
+    def __init__(self, scales):
+        super().__init__()
+        self.scales, self.by_name, self.deep = scales, {"a": 1, "b": 0.5}, [[1, 0.5], [2.0]]
+
+    def forward(self, x):
+        s, d, deep = self.scales, self.by_name, self.deep
+        deep[1].append(3.0)
+        d["b"] += 1
+        return x * s[0] * d["a"]
+
+
+def test_lists_of_ints_and_floats_are_of_floats():
+    plain, kept = Mixed([2, 0.5]), Mixed([2, 0.5])
+    program = td.jit.script(kept)
+    for _ in range(2):
+        assert values(program(ROWS)) == values(plain(ROWS)) and (kept.scales, kept.by_name, kept.deep) == (plain.scales, plain.by_name, plain.deep)
+    with pytest.raises(td.Error, match="the type of the attribute 'scales' is not known, and it may be written where it has another name or is handed on: say it in the class, 'scales: list"):
+        td.jit.script(Mixed([]))
+
+
 class Pair(typing.NamedTuple):
     items: list[int]
     n: int

@@ -5,6 +5,7 @@ To the front end such an attribute is a *state* (client/script/script.h); its ty
 import ast
 import contextlib
 import inspect
+import re
 import threading
 import types
 import typing
@@ -21,13 +22,24 @@ class Slot(typing.NamedTuple):
 
     homes: "list[tuple[typing.Any, str]]"  # module, attribute
     name: str  # with those of the modules around it
+    floats: bool  # what it holds are floats, also where Python wrote an int
 
     def get(self):
-        return getattr(*self.homes[0])
+        value = getattr(*self.homes[0])
+        return _as_floats(value) if self.floats else value
 
     def set(self, value):
         for module, key in self.homes:
             (module._buffers if key in module._buffers else vars(module))[key] = value
+
+
+def _as_floats(value):
+    """[1, 0.5] as a program has it."""
+    if type(value) is int:
+        return float(value)
+    if isinstance(value, list) and not all(type(item) is float for item in value):
+        return [_as_floats(item) for item in value]
+    return {key: _as_floats(item) for key, item in value.items()} if isinstance(value, dict) else value
 
 
 class _Attribute:
@@ -37,7 +49,7 @@ class _Attribute:
         self.number, self.module, self.title, self.name, self.kind = number, module, title, name, kind
         self.value = getattr(module, name, None)
         self.held = set(_held(self.value))  # lists and dicts in it, by id
-        self.assigned = self.written = False
+        self.assigned = self.changed = self.written = False
 
 
 def _held(value):
@@ -148,6 +160,8 @@ def _type_of(value):
 
 def _same(values):
     parts = {_type_of(value) for value in values}
+    if parts == {"int", "float"}:
+        return "float"
     return parts.pop() if len(parts) == 1 else None
 
 
@@ -188,7 +202,8 @@ class States:
                 places = (number, name), (None, name)
                 a.assigned = any(p in assigned for p in places)
                 depths = [depth for p in places for depth in used.get(p, ())]
-                a.written = a.assigned or any(p in changed for p in places) and _reaches(a.value, 0) or any(_reaches(a.value, d) for d in depths)
+                a.changed = a.assigned or any(p in changed for p in places) and _reaches(a.value, 0)
+                a.written = a.changed or any(_reaches(a.value, d) for d in depths)
                 if a.kind == "dict" and not a.value and depths:  # its type is not to be seen
                     a.written = True
                 attributes.append(a)
@@ -215,13 +230,15 @@ class States:
         if first.kind == "tensor" and not (words and ("None" in words or "Optional" in words)):
             return
         if not why and words is None:
-            why = f"the type of the attribute '{first.name}' is not known, and it is written: say it in the class, '{first.name}: {'dict[str, int]' if first.kind == 'dict' else 'list[int]'}'"
+            how = "is written" if any(a.changed for a in together) else "may be written where it has another name or is handed on"
+            why = f"the type of the attribute '{first.name}' is not known, and it {how}: say it in the class, '{first.name}: {'dict[str, int]' if first.kind == 'dict' else 'list[int]'}'"
         meaning = ("refused", why) if why else ("state", len(self.slots))
         for a in together:
             self.world.objects[a.number][3][a.name] = meaning
         if why:
             return
-        self.slots.append(Slot([(a.module, a.name) for a in together], first.title + "." * bool(first.title) + first.name))
+        floats = re.fullmatch(r"(list\[|dict\[\w+,)+float\]+", words.replace(" ", "").lower()) is not None
+        self.slots.append(Slot([(a.module, a.name) for a in together], first.title + "." * bool(first.title) + first.name, floats))
         self.world.units.append((f"def state({first.name}: {words}):\n    pass\n", type(first.module).__name__, 1, known, False))
         self.described.append((first.number, first.name, len(self.world.units) - 1, "state"))
 
