@@ -73,6 +73,8 @@ def test_polynomials():
 def test_polygamma_and_round():
     x = td.tensor([0.5, 1.5])
     assert td.polygamma(1, x).tolist() == x.polygamma(1).tolist() == td.special.polygamma(1, x).tolist()
+    far = td.tensor([1e-3, 0.7, 25.5, -0.25, -30.7, 0.0, -2.0], dtype=td.float64)  # with 17 digits from the definition
+    assert td.polygamma(1, far).tolist() == pytest.approx([1000001.6425331958, 2.8340491566946109, 0.039994669649562924, 18.541879647671606, 15.047365163581194, math.inf, math.inf], rel=2e-15)
     with pytest.raises(ValueError, match="negative n"):
         td.polygamma(-1, x)
     assert td.round(td.tensor([1.255, 2.5]), decimals=1).tolist() == pytest.approx([1.3, 2.5])

@@ -92,10 +92,29 @@ double td_zeta_f64(double s, double q)
     return s == floor(s) ? zeta_negative(s, q) : NAN;
 }
 
+/* DLMF 5.15.8 from 10 on, 5.15.6 below zero. */
+double td_trigamma_f64(double x)
+{
+    static const double c[] = {1.0 / 6, -1.0 / 30, 1.0 / 42, -1.0 / 30, 5.0 / 66, -691.0 / 2730, 7.0 / 6};
+    double rest = 0, sign = 1;
+    if (x <= 0) {
+        if (x == trunc(x)) return x == -INFINITY ? NAN : INFINITY;
+        double s = M_PI / sin(M_PI * (x - rint(x)));
+        rest = s * s;
+        sign = -1;
+        x = 1 - x;
+    }
+    for (; x < 10; x += 1) rest += sign / (x * x);
+    double w = 1 / x, v = w * w, sum = 0;
+    for (int k = 6; k >= 0; k--) sum = (sum + c[k]) * v;
+    return rest + sign * w * (1 + 0.5 * w + sum);
+}
+
 double td_polygamma_f64(double n, double x)
 {
     if (n < 0) return NAN;
     if (n == 0) return td_digamma_f64(x);
+    if (n == 1) return td_trigamma_f64(x);
     double size =
         n < 100 ? tgamma(n + 1) * td_zeta_f64(n + 1, x) : exp(td_lgamma_f64(n + 1) + log(td_zeta_f64(n + 1, x)));
     return fmod(n, 2) == 0 ? -size : size;

@@ -7,7 +7,7 @@
 #define TENSORD_KERNELS_MATH_MORE_H
 
 #include "daemon/kernels/cpu/vec/math.h"
-#include "daemon/kernels/cpu/vec/special.h"
+#include "daemon/kernels/cpu/vec/special_f32.h"
 
 #define TD_REAL_MORE(T, S, F)                                                                                          \
     TD_FN T td_fmax_##S(T x, T y) /* a number wins over NaN */                                                         \
@@ -39,21 +39,35 @@
         T r = -x * td_log_##S(x);                                                                                      \
         r = x == 0 ? 0 : r;                                                                                            \
         return x < 0 ? -(T)INFINITY : r;                                                                               \
-    }                                                                                                                  \
-    TD_FN T td_mantissa_##S(T x)                                                                                       \
-    {                                                                                                                  \
-        int e;                                                                                                         \
-        return frexp##F(x, &e);                                                                                        \
-    }                                                                                                                  \
-    TD_FN T td_exponent_##S(T x)                                                                                       \
-    {                                                                                                                  \
-        int e = 0;                                                                                                     \
-        T ignored TD_MORE_UNUSED = frexp##F(x, &e);                                                                    \
-        return td_isfinite_##S(x) ? (T)e : 0;                                                                          \
     }
-#define TD_MORE_UNUSED __attribute__((unused))
 TD_REAL_MORE(float, f32, f)
 TD_REAL_MORE(double, f64, )
+
+/* What frexp() makes of x; of 0 and what is not finite, x itself and exponent 0. */
+TD_FN float td_mantissa_f32(float x)
+{
+    float y = fabsf(x) < 0x1p-126f ? x * 0x1p24f : x;
+    float m = td_from_bits_f((td_bits_f(y) & 0x807fffffu) | 0x3f000000u);
+    return x == 0.0f || !(fabsf(x) < INFINITY) ? x : m;
+}
+TD_FN float td_exponent_f32(float x)
+{
+    int tiny = fabsf(x) < 0x1p-126f;
+    float y = tiny ? x * 0x1p24f : x;
+    float e = (float)((int32_t)(td_bits_f(y) >> 23 & 255) - (tiny ? 150 : 126));
+    return x == 0.0f || !(fabsf(x) < INFINITY) ? 0.0f : e;
+}
+TD_FN double td_mantissa_f64(double x)
+{
+    int e;
+    return frexp(x, &e);
+}
+TD_FN double td_exponent_f64(double x)
+{
+    int e = 0;
+    double ignored __attribute__((unused)) = frexp(x, &e);
+    return td_isfinite_f64(x) ? e : 0;
+}
 
 /* Held between eps and 1 - eps first; of an eps that was not given, minus infinity, nothing is. */
 TD_FN float td_logit_f32(float x, float eps)
