@@ -447,6 +447,32 @@ static td_dtype some_type(void)
     return types[random_below(COUNT(types))];
 }
 
+/* Rows of bytes whose places in their pages lie side by side, before and behind each other. */
+static void aliased(void)
+{
+    enum { PAGE = 4096, MOST = 3 * PAGE };
+    unsigned char *from = aligned_alloc(PAGE, MOST), *to = aligned_alloc(PAGE, MOST + PAGE), fence = 0xa5;
+    static const int64_t sizes[] = {1, TD_COPY_ALIASED - 1, TD_COPY_ALIASED, TD_COPY_ALIASED + 1, 4084, 2 * PAGE};
+    for (int i = 0; i < MOST; i++) from[i] = (unsigned char)(i * 7 + i / 251);
+    for (int level = 0; level < 3; level++) {
+        if (!td_isa_use(level)) continue;
+        int wrong = 0;
+        for (int k = 0; k < COUNT(sizes); k++)
+            for (int64_t behind = 0; behind <= PAGE; behind += behind == 70 ? PAGE - 140 : 1) {
+                int64_t n = sizes[k], start = random_below(PAGE);
+                unsigned char *at = to + (start + behind) % PAGE;
+                const void *in = from + start;
+                memset(to, fence, MOST + PAGE);
+                td_isa_now->cast[TD_UINT8][TD_UINT8](n, at, &in, NULL);
+                wrong += memcmp(at, in, (size_t)n) || at[n] != fence || (at > to && at[-1] != fence);
+            }
+        CU_ASSERT_EQUAL(wrong, 0);
+    }
+    td_isa_use(td_isa_level());
+    free(from);
+    free(to);
+}
+
 static void moves(void)
 {
     for (int round = 0; round < 30; round++) {
@@ -676,6 +702,6 @@ static int init(void)
 
 TD_CUNIT_MAIN_WITH("kernels_straddle", init, NULL, {"pointwise", pointwise}, {"reductions", reductions},
                    {"pieces", pieces}, {"complex", complex_folds}, {"logsumexp of complex numbers", complex_logsumexp},
-                   {"odd values", odd_values}, {"softmax", softmaxes}, {"cumsum", scans}, {"moves", moves},
-                   {"cat and stack", joins}, {"sequences", sequences}, {"squares", squares},
+                   {"odd values", odd_values}, {"softmax", softmaxes}, {"cumsum", scans}, {"rows in pages", aliased},
+                   {"moves", moves}, {"cat and stack", joins}, {"sequences", sequences}, {"squares", squares},
                    {"random numbers", random_numbers}, {"wide integers", wide_integers})

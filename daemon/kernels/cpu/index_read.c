@@ -3,6 +3,7 @@
  * ahead. */
 #include "daemon/kernels/cpu/index_map.h"
 #include "daemon/kernels/cpu/plan.h"
+#include "daemon/kernels/cpu/vec/copy.h"
 #include "daemon/kernels/cpu/walk.h"
 #include "daemon/kernels/plans.h"
 
@@ -93,7 +94,7 @@ static void select_chunk(td_kcall *k, int64_t chunk, void *scratch)
         int64_t stride = x->ndim ? x->stride[s->dim] : 0;
         const char *from = (const char *)k->in[0].data + (outer_offset(x, s->dim, b / s->n) + v * stride) * size;
         char *to = (char *)k->out[0].data + b * s->inner * size;
-        if (s->block) memcpy(to, from, (size_t)(s->inner * size));
+        if (s->block) td_copy_bytes(to, from, (size_t)(s->inner * size));
         else
             td_copy_strided((int)rest, x->shape + s->dim + 1, to, contiguous, from, x->stride + s->dim + 1,
                             (size_t)size, 0, s->inner);

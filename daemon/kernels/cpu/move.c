@@ -1,5 +1,6 @@
 /* Moving strided elements into dense blocks and back, by size alone. */
 #include "daemon/kernels/cpu/tile.h"
+#include "daemon/kernels/cpu/vec/copy.h"
 #include <string.h>
 
 typedef struct wide {
@@ -63,7 +64,7 @@ void td_gather(void *to, const void *from, int64_t rows, int64_t cols, int64_t r
     }
     if (cs == size) {
         for (int64_t r = 0; r < rows; r++)
-            memcpy((char *)to + r * cols * size, (const char *)from + r * rs, (size_t)(cols * size));
+            td_copy_bytes((char *)to + r * cols * size, (const char *)from + r * rs, (size_t)(cols * size));
         return;
     }
     if (rs == size && rows >= TD_TURN_LEAST && cs != 0) {
@@ -97,7 +98,7 @@ void td_scatter(void *to, const void *from, int64_t rows, int64_t cols, int64_t 
 {
     if (cs == size) {
         for (int64_t r = 0; r < rows; r++)
-            memcpy((char *)to + r * rs, (const char *)from + r * cols * size, (size_t)(cols * size));
+            td_copy_bytes((char *)to + r * rs, (const char *)from + r * cols * size, (size_t)(cols * size));
         return;
     }
 #define SCATTER(T)                                                                                                     \

@@ -50,6 +50,7 @@
     T(TILE_SHORT, 64, "elements", TD_MOVES_, "rows shorter than this share a tile")                                    \
     T(TURN_LEAST, 4, "rows", TD_WALKS_, "fewer are not turned")                                                        \
     T(REPEAT_FILL, 32, "columns", TD_WALKS_, "from which a repeated element is filled in row by row")                  \
+    T(COPY_ALIASED, 2048, "bytes", TD_MOVES_ " index_select embedding", "of a row that is copied with care")               \
     T(CHUNK_LEAST, 8192, "elements", TD_MOVES_, "fewer are one chunk")                                                 \
     T(CHUNK_MOST, 262144, "elements", TD_MOVES_, "of a chunk, however fast the loop is")                               \
     T(CHUNK_NS, 100000, "ns", TD_MOVES_ " scatter scatter_add scatter_fold index_put index_add", "a chunk aims at")    \

@@ -1,5 +1,6 @@
 /* Every dtype to every dtype, n contiguous elements. Float to integer truncates, complex to real takes the real part,
  * anything to bool is "not zero", integers wrap, half types go through float. One table, [from][to]. */
+#include "daemon/kernels/cpu/vec/copy.h"
 #include "daemon/kernels/cpu/vec/loops.h"
 #include <string.h>
 #if defined(__F16C__)
@@ -184,7 +185,7 @@ static int quick_f32_f16(int64_t n, void *out, const void *const *in, const td_p
     static int same_##SIZE(int64_t n, void *out, const void *const *in, const td_pw_attr *at)                          \
     {                                                                                                                  \
         (void)at;                                                                                                      \
-        if (out != in[0]) memcpy(out, in[0], (size_t)n *SIZE);                                                         \
+        if (out != in[0]) td_copy_bytes(out, in[0], (size_t)n *SIZE);                                                         \
         return 0;                                                                                                      \
     }
 SAME(1)
