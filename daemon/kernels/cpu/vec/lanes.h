@@ -28,6 +28,10 @@ TD_FN d8 widen(f8 v)
 {
     return __builtin_convertvector(v, d8);
 }
+TD_FN d8 load_wide(const float *x)
+{
+    return widen(load_f8(x));
+}
 TD_FN double fold8(d8 v)
 {
     return ((v[0] + v[4]) + (v[2] + v[6])) + ((v[1] + v[5]) + (v[3] + v[7]));
@@ -88,6 +92,26 @@ TD_FN double squares_f64(int64_t n, const double *x)
     for (int j = 0; i < n; i++, j = (j + 1) & 7) s0[j] += x[i] * x[i];
     return fold8(s0);
 }
+/* Products in double, in four chains of the same lanes. */
+#define PRODUCT(NAME, T, LOAD)                                                                                         \
+    TD_FN double NAME(int64_t n, const T *x)                                                                           \
+    {                                                                                                                  \
+        d8 p0 = {1, 1, 1, 1, 1, 1, 1, 1}, p1 = p0, p2 = p0, p3 = p0;                                                   \
+        int64_t i = 0;                                                                                                 \
+        for (; i + 32 <= n; i += 32) {                                                                                 \
+            p0 *= LOAD(x + i);                                                                                         \
+            p1 *= LOAD(x + i + 8);                                                                                     \
+            p2 *= LOAD(x + i + 16);                                                                                    \
+            p3 *= LOAD(x + i + 24);                                                                                    \
+        }                                                                                                              \
+        for (; i + 8 <= n; i += 8) p0 *= LOAD(x + i);                                                                  \
+        p0 = (p0 * p1) * (p2 * p3);                                                                                    \
+        for (int j = 0; i < n; i++, j++) p0[j] *= (double)x[i];                                                        \
+        return ((p0[0] * p0[4]) * (p0[2] * p0[6])) * ((p0[1] * p0[5]) * (p0[3] * p0[7]));                              \
+    }
+PRODUCT(product_f32, float, load_wide)
+PRODUCT(product_f64, double, load_d8)
+#undef PRODUCT
 TD_FN double sum_f32(int64_t n, const float *x)
 {
     return fold8(lanes_f32(n, x));
@@ -108,50 +132,30 @@ TD_FN d8 larger_d8(d8 m, d8 x)
     l8 take = (x > m) | (x != x);
     return (d8)(((l8)x & take) | ((l8)m & ~take));
 }
-TD_FN float max_f32(int64_t n, const float *x)
-{
-    f8 m0 = load_f8((const float[8]){[0 ... 7] = -INFINITY}), m1 = m0;
-    int64_t i = 0;
-    for (; i + 16 <= n; i += 16) {
-        m0 = larger_f8(m0, load_f8(x + i));
-        m1 = larger_f8(m1, load_f8(x + i + 8));
+/* The largest of SIGN times x, with SIGN before it again: four chains of lanes, since each step waits for the last. */
+#define EXTREME(NAME, T, S, V, LARGER, SIGN)                                                                           \
+    TD_FN T NAME(int64_t n, const T *x)                                                                                \
+    {                                                                                                                  \
+        V m0 = load_##S((const T[8]){[0 ... 7] = -(T)INFINITY}), m1 = m0, m2 = m0, m3 = m0;                            \
+        int64_t i = 0;                                                                                                 \
+        for (; i + 32 <= n; i += 32) {                                                                                 \
+            m0 = LARGER(m0, SIGN load_##S(x + i));                                                                     \
+            m1 = LARGER(m1, SIGN load_##S(x + i + 8));                                                                 \
+            m2 = LARGER(m2, SIGN load_##S(x + i + 16));                                                                \
+            m3 = LARGER(m3, SIGN load_##S(x + i + 24));                                                                \
+        }                                                                                                              \
+        for (; i + 8 <= n; i += 8) m0 = LARGER(m0, SIGN load_##S(x + i));                                              \
+        m0 = LARGER(LARGER(m0, m1), LARGER(m2, m3));                                                                   \
+        T m = -(T)INFINITY;                                                                                            \
+        for (int j = 0; j < 8; j++) m = m0[j] > m || m0[j] != m0[j] ? m0[j] : m;                                       \
+        for (; i < n; i++) m = SIGN x[i] > m || x[i] != x[i] ? SIGN x[i] : m;                                          \
+        return SIGN m;                                                                                                 \
     }
-    m0 = larger_f8(m0, m1);
-    float m = -INFINITY;
-    for (int j = 0; j < 8; j++) m = m0[j] > m || m0[j] != m0[j] ? m0[j] : m;
-    for (; i < n; i++) m = x[i] > m || x[i] != x[i] ? x[i] : m;
-    return m;
-}
-TD_FN double max_f64(int64_t n, const double *x)
-{
-    d8 m0 = load_d8((const double[8]){[0 ... 7] = -(double)INFINITY});
-    int64_t i = 0;
-    for (; i + 8 <= n; i += 8) m0 = larger_d8(m0, load_d8(x + i));
-    double m = -(double)INFINITY;
-    for (int j = 0; j < 8; j++) m = m0[j] > m || m0[j] != m0[j] ? m0[j] : m;
-    for (; i < n; i++) m = x[i] > m || x[i] != x[i] ? x[i] : m;
-    return m;
-}
-TD_FN float min_f32(int64_t n, const float *x)
-{
-    f8 m0 = load_f8((const float[8]){[0 ... 7] = -INFINITY});
-    int64_t i = 0;
-    for (; i + 8 <= n; i += 8) m0 = larger_f8(m0, -load_f8(x + i));
-    float m = -INFINITY;
-    for (int j = 0; j < 8; j++) m = m0[j] > m || m0[j] != m0[j] ? m0[j] : m;
-    for (; i < n; i++) m = -x[i] > m || x[i] != x[i] ? -x[i] : m;
-    return -m;
-}
-TD_FN double min_f64(int64_t n, const double *x)
-{
-    d8 m0 = load_d8((const double[8]){[0 ... 7] = -(double)INFINITY});
-    int64_t i = 0;
-    for (; i + 8 <= n; i += 8) m0 = larger_d8(m0, -load_d8(x + i));
-    double m = -(double)INFINITY;
-    for (int j = 0; j < 8; j++) m = m0[j] > m || m0[j] != m0[j] ? m0[j] : m;
-    for (; i < n; i++) m = -x[i] > m || x[i] != x[i] ? -x[i] : m;
-    return -m;
-}
+EXTREME(max_f32, float, f8, f8, larger_f8, +)
+EXTREME(min_f32, float, f8, f8, larger_f8, -)
+EXTREME(max_f64, double, d8, d8, larger_d8, +)
+EXTREME(min_f64, double, d8, d8, larger_d8, -)
+#undef EXTREME
 
 TD_FN void exp_minus_f32(int64_t n, const float *x, float m, float *y)
 {

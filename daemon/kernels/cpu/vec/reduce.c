@@ -28,15 +28,10 @@
         (void)b, (void)seen;                                                                                           \
         _Pragma("GCC ivdep") for (int64_t i = 0; i < n; i++) a[i].f += (double)x[i] * (double)x[i];                    \
     }                                                                                                                  \
-    static void row_prod_##S(int64_t n, const void *px, td_word *a, td_word *b, int64_t seen)                          \
+    static void row_prod_##S(int64_t n, const void *x, td_word *a, td_word *b, int64_t seen)                           \
     {                                                                                                                  \
-        const T *x = px;                                                                                               \
-        double p0 = 1, p1 = 1, p2 = 1, p3 = 1;                                                                         \
-        int64_t i = 0;                                                                                                 \
         (void)b, (void)seen;                                                                                           \
-        for (; i + 4 <= n; i += 4) p0 *= x[i], p1 *= x[i + 1], p2 *= x[i + 2], p3 *= x[i + 3];                         \
-        for (; i < n; i++) p0 *= x[i];                                                                                 \
-        a->f *= (p0 * p1) * (p2 * p3);                                                                                 \
+        a->f *= product_##S(n, x);                                                                                     \
     }                                                                                                                  \
     static void col_prod_##S(int64_t n, const void *px, td_word *a, td_word *b, int64_t seen)                          \
     {                                                                                                                  \
