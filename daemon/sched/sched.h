@@ -14,7 +14,7 @@ typedef struct td_sched td_sched;
 typedef struct td_flow td_flow; /* one session's tasks: served in virtual time, by the workers' time that it was given */
 typedef struct td_share td_share; /* what the sessions of one process get together, by the same */
 
-#define TD_INLINE_NS 15000 /* what the daemon sets for inline_ns */
+#define TD_INLINE_NS 20000 /* what the daemon sets for inline_ns */
 
 typedef struct td_executor td_executor; /* what runs the tasks of a device */
 
