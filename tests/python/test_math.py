@@ -395,3 +395,17 @@ def test_far_numbers_of_few_bits_are_not_close(dtype):
     assert td.isclose(x, y).tolist() == [False, False, True, False]
     half = td.tensor(least // 2 * 2, dtype=dtype)  # away from 0 by what wraps to itself
     assert td.isclose(half, td.zeros((), dtype=dtype)).item() is (least == 0)
+
+
+def test_ldexp_is_exact():
+    def scaled(v, k):
+        try:
+            return math.ldexp(v, k)
+        except OverflowError:
+            return math.copysign(math.inf, v)
+
+    for dtype, powers in ((td.float32, range(-160, 140)), (td.float64, range(-1080, 1030))):
+        for v in (1.5, -1.0, 0.0, math.inf):
+            x, k = td.tensor(v, dtype=dtype), td.tensor(list(powers))
+            want = td.tensor([scaled(v, n) for n in powers], dtype=td.float64).to(dtype)
+            assert td.equal(td.ldexp(x, k), want), (dtype, v)
