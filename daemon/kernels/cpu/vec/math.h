@@ -167,6 +167,10 @@ TD_LIBM1(acosh)
 TD_LIBM1(atanh)
 TD_LIBM1(erf)
 TD_LIBM1(erfc)
+TD_FN double td_log1pexp_f64(double x)
+{
+    return log1p(exp(x));
+}
 TD_FN double td_pow_f64(double x, double y)
 {
     return y == 2 ? x * x : pow(x, y);

@@ -101,6 +101,18 @@ TD_FN float td_sigmoid_f32(float x)
     return 1.0f / (1.0f + td_exp_f32(-x));
 }
 
+/* log(1 + e^x), as its limit and log(1 + e) = 2 artanh(e / (2 + e)) of what is beside it. */
+TD_FN float td_log1pexp_f32(float x)
+{
+    float e = td_exp_f32(-fabsf(x)), s = e / (2.0f + e), z = s * s;
+    float p = 1.16195253e-01f;
+    p = p * z + 1.08516575e-01f;
+    p = p * z + 1.42962917e-01f;
+    p = p * z + 1.99998507e-01f;
+    p = p * z + 3.33333337e-01f;
+    return (x > 0 ? x : 0.0f) + (2.0f * s + 2.0f * s * z * p);
+}
+
 /* e^(-a^2 / div) for a >= 0 with div 1 or 2: the square is split, because its rounding error would be multiplied by its
  * size. */
 TD_FN float td_exp_minus_square_f32(float a, float scale)
