@@ -548,6 +548,17 @@ static void special_functions(void)
                 x[j] = j < N ? (float)v : ends[j - N];
             }
             apply(s->name, N + ENDS, x, y);
+            int other = 0; /* bits, where the same numbers come in pieces */
+            for (int j = 0, n; j < N + ENDS; j += n) {
+                float part[100];
+                n = 1 + (int)random_below(j < 3000 || j > N ? 40 : 100);
+                if (n > N + ENDS - j) n = N + ENDS - j;
+                apply(s->name, n, x + j, part);
+                for (int m = 0; m < n; m++)
+                    other += memcmp(&part[m], &y[j + m], 4) && !(isnan(part[m]) && isnan(y[j + m]));
+            }
+            CU_ASSERT_EQUAL(other, 0);
+            if (other) printf("    %s: %d of other bits in pieces (set %d)\n", s->name, other, level);
             for (int j = 0; j < N + ENDS; j++) {
                 double v = x[j], want = s->f(&v), u = fabs(y[j] - want) <= s->near ? 0 : ulps(y[j], want);
                 if (u > most) most = u, at = v;
