@@ -363,3 +363,14 @@ def test_pinned_memory_may_be_asked_for():
         with pytest.raises(TypeError, match="pin_memory"):
             make(pin_memory=1)
     assert x.type(td.float64, non_blocking=True).dtype is td.float64 and not x.is_pinned(device="cuda") and x.clone().swapaxes_(axis0=0, axis1=1).tolist() == [[3, 2], [1, 4]]
+
+
+@pytest.mark.parametrize(("name", "args"), [("clamp", (-1, 3)), ("clamp_min", (0.55,)), ("clamp_max", (0.55,)), ("clip", (0.55, 0.7)), ("clamp", (td.zeros(3), td.full((3,), 0.7))), ("renorm", (2, 0, 1.0))],
+                         ids=lambda x: x if isinstance(x, str) else "")
+def test_in_place_keeps_what_its_gradient_needs(name, args):
+    x = td.tensor([[0.25, 0.3, 0.4]], requires_grad=True)
+    made, = td.autograd.grad(getattr(x * 2, name + "_")(*args).sum(), x)
+    wanted, = td.autograd.grad(getattr(x * 2, name)(*args).sum(), x)
+    assert td.equal(made, wanted)
+    y = td.tensor([[0.25, 0.3, 0.4]])
+    assert getattr(y, name + "_")(*args) is y and y.grad_fn is None

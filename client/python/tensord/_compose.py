@@ -111,7 +111,7 @@ def div_(self, other, rounding_mode=None):
 
 
 def clamp_(self, min=None, max=None):
-    return _more._store(self, _more.clamp(self, min, max), "clamp_")
+    return _more._store(self, _more.clamp(_more._before(self), min, max), "clamp_")
 
 
 def clamp_min(input, min):

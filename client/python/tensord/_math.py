@@ -403,7 +403,7 @@ for _name, _view in _VIEWS.items():
 
 def _placed(name):
     def in_place(self, *args, **kw):
-        made = getattr(self, name)(*args, **kw)
+        made = getattr(_more._before(self), name)(*args, **kw)
         if kw.get("dtype") is not None and made.dtype is not self.dtype:
             raise _C.DTypeError(f"Bad in-place call: input tensor dtype {self.dtype} and output tensor dtype {made.dtype} should match")
         return _more._store(self, made, name + "_")

@@ -234,6 +234,11 @@ def _store(self, made, function):
     return self.copy_(made)
 
 
+def _before(self):
+    """self as it is before it is written in place: a copy where a gradient may need its values."""
+    return self.clone() if self.requires_grad and _C.is_grad_enabled() else self
+
+
 # ---- out=
 
 
