@@ -374,3 +374,9 @@ def test_in_place_keeps_what_its_gradient_needs(name, args):
     assert td.equal(made, wanted)
     y = td.tensor([[0.25, 0.3, 0.4]])
     assert getattr(y, name + "_")(*args) is y and y.grad_fn is None
+
+
+def test_a_filter_of_one_layer_may_be_dilated():
+    x = td.arange(35.0).reshape(1, 1, 1, 5, 7)
+    assert td.equal(td.nn.functional.conv3d(x, td.ones(1, 1, 1, 1, 1), None, 1, 0, [2, 1, 1]), x)
+    assert td.equal(td.nn.functional.conv3d(x, td.ones(1, 1, 1, 3, 3), None, 1, 0, [9, 1, 1])[:, :, 0], td.nn.functional.conv2d(x[:, :, 0], td.ones(1, 1, 3, 3)))
