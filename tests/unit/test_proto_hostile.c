@@ -127,7 +127,9 @@ static bool sound(const call *c)
         } else if (!(op->flags & TD_OF_VIEW) && !op->compose && strcmp(op->name, "empty_strided") &&
                    !td_desc_is_contiguous(&out[i])) {
             bool keeps = op->flags & TD_OF_FORMAT || strcmp(op->name, "copy_last") == 0;
-            return keeps && td_desc_is_channels_last(&out[i]);
+            td_desc last = out[i];
+            if (keeps && (last.ndim == 4 || last.ndim == 5)) td_desc_pack_channels_last(&last);
+            return keeps && td_desc_equal(&last, &out[i]);
         }
     }
     return true;
