@@ -267,10 +267,10 @@ bool td_low_tolist(td_lower *l, uint32_t node, uint32_t type, uint32_t *value)
     uint32_t self = td_low_expr(l, td_low_kid(l, f, 0));
     if (td_low_kind(l, self) != TD_T_TENSOR) return false;
     const char *of = kind == TD_T_INT ? "int" : kind == TD_T_FLOAT ? "float" : kind == TD_T_BOOL ? "bool" : NULL;
+    char name[32];
     if (!of || depth < 1 || depth > 4)
         td_low_wrong(l, node, "'tolist' gives ints, floats or bools, in 1 to 4 lists within each other");
-    char name[32];
-    snprintf(name, sizeof name, "%u_%s", depth, of);
+    else snprintf(name, sizeof name, "%u_%s", depth, of);
     td_low_at(l, node);
     return td_low_prelude_of(l, node, "tolist", name, 1, &self, value);
 }

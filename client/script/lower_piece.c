@@ -151,7 +151,7 @@ const td_script_name *td_low_slice_of(td_lower *l, uint32_t slice, const td_scri
         td_low_wrong(l, slice, "a slice of modules is one of numbers that are written here, in steps of %d at most",
                      (int)n);
     from = td_low_within(from, n, back), to = td_low_within(to, n, back);
-    count = back ? (from - to - step - 1) / -step : (to - from + step - 1) / step;
+    count = back ? (from - to - step - 1) / -step : step ? (to - from + step - 1) / step : 0;
     return piece(l, of, count < 0 ? 0 : (uint32_t)count, from, step);
 }
 

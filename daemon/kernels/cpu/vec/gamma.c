@@ -104,7 +104,10 @@ double td_trigamma_f64(double x)
         sign = -1;
         x = 1 - x;
     }
-    for (; x < 10; x += 1) rest += sign / (x * x);
+    while (x < 10) {
+        rest += sign / (x * x);
+        x += 1;
+    }
     double w = 1 / x, v = w * w, sum = 0;
     for (int k = 6; k >= 0; k--) sum = (sum + c[k]) * v;
     return rest + sign * w * (1 + 0.5 * w + sum);
