@@ -4,19 +4,15 @@
  * result lies so when any image that they take does, or of a list each. */
 #include "proto/infer.h"
 
-static bool is_first(const td_desc *in, const td_desc *out, bool *last)
-{
-    if (!in || !td_desc_same_shape(in, out) || !td_desc_is_dense(in)) return false;
-    *last = td_desc_is_channels_last(in);
-    return true;
-}
-
 static bool pointwise_last(const td_infer *f, const td_desc *out)
 {
-    bool last = false;
-    for (int i = 0; i < f->nin && !is_first(f->in[i].desc, out, &last); i++) {
+    for (int i = 0; i < f->nin; i++) {
+        const td_desc *in = f->in[i].desc;
+        if (!in || !td_desc_same_shape(in, out)) continue;
+        if (td_desc_is_channels_last(in)) return true;
+        if (td_desc_is_dense(in)) return false;
     }
-    return last;
+    return false;
 }
 
 static bool is_last(const td_desc *in, const td_desc *out)

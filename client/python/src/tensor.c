@@ -517,6 +517,13 @@ CONVERSION(char, TD_INT8)
 CONVERSION(byte, TD_UINT8)
 CONVERSION(bool, TD_BOOL)
 
+/* Its row in the table of methods. */
+#define CONVERTS(name, dtype)                                                                                          \
+    {                                                                                                                  \
+        .ml_name = #name, .ml_meth = (PyCFunction)(void (*)(void))to_##name,                                           \
+        .ml_flags = METH_FASTCALL | METH_KEYWORDS, .ml_doc = #name "($self, memory_format=None)\n--\n\nto(" #dtype ")" \
+    }
+
 static bool is_device(PyObject *o)
 {
     return PyUnicode_Check(o) || Py_TYPE(o) == tdpy.device;
@@ -765,26 +772,16 @@ static PyMethodDef own_methods[] = {
     {"__array_namespace__", (PyCFunction)(void (*)(void))array_namespace, METH_VARARGS | METH_KEYWORDS,
      "__array_namespace__($self, /, *, api_version=None)\n--\n\nThe module with the array API's functions."},
     {"type_as", type_as, METH_O, "type_as($self, other, /)\n--\n\nThe values in the dtype of other."},
-    {"float", (PyCFunction)(void (*)(void))to_float, METH_FASTCALL | METH_KEYWORDS,
-     "float($self, memory_format=None)\n--\n\nto(float32)"},
-    {"double", (PyCFunction)(void (*)(void))to_double, METH_FASTCALL | METH_KEYWORDS,
-     "double($self, memory_format=None)\n--\n\nto(float64)"},
-    {"half", (PyCFunction)(void (*)(void))to_half, METH_FASTCALL | METH_KEYWORDS,
-     "half($self, memory_format=None)\n--\n\nto(float16)"},
-    {"bfloat16", (PyCFunction)(void (*)(void))to_bfloat16, METH_FASTCALL | METH_KEYWORDS,
-     "bfloat16($self, memory_format=None)\n--\n\nto(bfloat16)"},
-    {"int", (PyCFunction)(void (*)(void))to_int, METH_FASTCALL | METH_KEYWORDS,
-     "int($self, memory_format=None)\n--\n\nto(int32)"},
-    {"long", (PyCFunction)(void (*)(void))to_long, METH_FASTCALL | METH_KEYWORDS,
-     "long($self, memory_format=None)\n--\n\nto(int64)"},
-    {"short", (PyCFunction)(void (*)(void))to_short, METH_FASTCALL | METH_KEYWORDS,
-     "short($self, memory_format=None)\n--\n\nto(int16)"},
-    {"char", (PyCFunction)(void (*)(void))to_char, METH_FASTCALL | METH_KEYWORDS,
-     "char($self, memory_format=None)\n--\n\nto(int8)"},
-    {"byte", (PyCFunction)(void (*)(void))to_byte, METH_FASTCALL | METH_KEYWORDS,
-     "byte($self, memory_format=None)\n--\n\nto(uint8)"},
-    {"bool", (PyCFunction)(void (*)(void))to_bool, METH_FASTCALL | METH_KEYWORDS,
-     "bool($self, memory_format=None)\n--\n\nto(bool)"},
+    CONVERTS(float, float32),
+    CONVERTS(double, float64),
+    CONVERTS(half, float16),
+    CONVERTS(bfloat16, bfloat16),
+    CONVERTS(int, int32),
+    CONVERTS(long, int64),
+    CONVERTS(short, int16),
+    CONVERTS(char, int8),
+    CONVERTS(byte, uint8),
+    CONVERTS(bool, bool),
     {"_become", become, METH_O, NULL},
     {"cpu", cpu, METH_NOARGS, "cpu($self, /)\n--\n\nThe tensor on the CPU: itself when it is there, else a copy."},
     {"item", tdpy_item, METH_NOARGS, "item($self, /)\n--\n\nThe value of the only element, as a number of Python."},

@@ -11,6 +11,7 @@ enum {
 typedef struct last_state {
     td_batch b;
     int64_t places, channels, per; /* per: places of a chunk that writes */
+    bool backward;
 } last_state;
 _Static_assert(sizeof(last_state) <= TD_KSTATE_BYTES, "last_state lives in a call's state");
 
@@ -119,48 +120,31 @@ static void sums_chunk(td_kcall *k, int64_t chunk, void *scratch)
 {
     const last_state *l = (const last_state *)k->state;
     int64_t c0 = chunk * LANES, n = td_min64(LANES, l->channels - c0);
+    bool wide = l->b.acc == TD_FLOAT64;
     (void)scratch;
-    if (l->b.acc == TD_FLOAT64) settle_d(k, l, c0, n);
+    if (l->backward && wide) settle_back_d(k, l, c0, n);
+    else if (l->backward) settle_back_f(k, l, c0, n);
+    else if (wide) settle_d(k, l, c0, n);
     else settle_f(k, l, c0, n);
 }
 
-static void back_sums_chunk(td_kcall *k, int64_t chunk, void *scratch)
-{
-    const last_state *l = (const last_state *)k->state;
-    int64_t c0 = chunk * LANES, n = td_min64(LANES, l->channels - c0);
-    (void)scratch;
-    if (l->b.acc == TD_FLOAT64) settle_back_d(k, l, c0, n);
-    else settle_back_f(k, l, c0, n);
-}
-
 /* Places are written some at a time, between which the thread rests. */
-static void write_chunk(td_kcall *k, int64_t chunk, bool backward)
+static void write_chunk(td_kcall *k, int64_t chunk, void *scratch)
 {
     const last_state *l = (const last_state *)k->state;
+    const bool backward = l->backward, wide = l->b.acc == TD_FLOAT64;
+    (void)scratch;
     int64_t b, e, n = l->channels, some = td_max64(1, TD_REST_ELEMENTS / n);
     td_cut_range(l->places, l->per, chunk, &b, &e);
     for (; b < e && !td_kernel_rest(k); b += some) {
         int64_t places = td_min64(some, e - b), at = b * n * (int64_t)td_dtype_size(l->b.acc);
         const char *first = (const char *)k->in[0].data + at, *x = backward ? (const char *)k->in[1].data + at : first;
         char *out = (char *)k->out[0].data + at;
-        if (backward && l->b.acc == TD_FLOAT64)
-            backward_d((const double *)first, (const double *)x, (double *)out, k->work, n, places);
+        if (backward && wide) backward_d((const double *)first, (const double *)x, (double *)out, k->work, n, places);
         else if (backward) backward_f((const float *)first, (const float *)x, (float *)out, k->work, n, places);
-        else if (l->b.acc == TD_FLOAT64) forward_d((const double *)x, (double *)out, k->work, n, places);
+        else if (wide) forward_d((const double *)x, (double *)out, k->work, n, places);
         else forward_f((const float *)x, (float *)out, k->work, n, places);
     }
-}
-
-static void forward_chunk(td_kcall *k, int64_t chunk, void *scratch)
-{
-    (void)scratch;
-    write_chunk(k, chunk, false);
-}
-
-static void backward_chunk(td_kcall *k, int64_t chunk, void *scratch)
-{
-    (void)scratch;
-    write_chunk(k, chunk, true);
 }
 
 static bool takes(const td_batch *b, const td_desc *x, const td_desc *y)
@@ -169,22 +153,22 @@ static bool takes(const td_batch *b, const td_desc *x, const td_desc *y)
            td_desc_is_channels_last(x) && td_desc_is_channels_last(y);
 }
 
-static void plan(td_kcall *k, const td_batch *b, const td_desc *x, td_chunk_fn sums, td_chunk_fn write)
+static void plan(td_kcall *k, const td_batch *b, const td_desc *x, bool backward)
 {
     last_state *l = (last_state *)k->state;
     int64_t channels = x->shape[1];
-    *l = (last_state){.b = *b, .channels = channels, .places = td_desc_numel(x) / channels};
+    *l = (last_state){.b = *b, .channels = channels, .places = td_desc_numel(x) / channels, .backward = backward};
     l->per = td_max64(1, TD_BATCH_CHUNK / channels);
     td_plan_work(k, (size_t)(ROWS * channels) * td_dtype_size(b->acc));
-    td_plan_phase(k, sums, td_cut(channels, LANES));
-    td_plan_phase(k, write, td_cut(l->places, l->per));
+    td_plan_phase(k, sums_chunk, td_cut(channels, LANES));
+    td_plan_phase(k, write_chunk, td_cut(l->places, l->per));
     k->cost_ns = (double)(l->places * channels) * 0.5 + 100 * (double)channels;
 }
 
 bool td_batch_plan_last(td_kcall *k, const td_batch *b)
 {
     if (!takes(b, k->in[0].desc, k->out[0].desc)) return false;
-    plan(k, b, k->in[0].desc, sums_chunk, forward_chunk);
+    plan(k, b, k->in[0].desc, false);
     return true;
 }
 
@@ -192,6 +176,6 @@ bool td_batch_plan_back_last(td_kcall *k, const td_batch *b)
 {
     const td_desc *g = k->in[0].desc, *x = k->in[1].desc;
     if (!(b->mask & 1) || !takes(b, x, k->out[0].desc) || !takes(b, x, g)) return false;
-    plan(k, b, x, back_sums_chunk, backward_chunk);
+    plan(k, b, x, true);
     return true;
 }
