@@ -114,7 +114,7 @@ static void collect(td_sched *s, td_task *t)
     if (t->call) td_call_done(t->call);
     if (t->kind == TD_TASK_WAITER) end_waiter(s, t, &ready);
     td_task_unkeep(t);
-    td_pool_post(&s->pool, &ready, false);
+    td_pool_post(&s->pool, &ready, s->options.helped);
     td_task_unref(s, t);
     if (!f) return;
     td_flow_fire(f);
@@ -134,7 +134,10 @@ void td_sched_drain(td_sched *s)
     while (s->oldest) {
         uint32_t seen = atomic_load(&s->drain_word);
         if (s->ended.first || atomic_load(&s->ends)) td_sched_collect(s, 1 << 30);
-        else td_futex_wait(&s->drain_word, seen);
+        else {
+            td_sched_urge(s);
+            td_futex_wait(&s->drain_word, seen);
+        }
     }
     atomic_store(&s->draining, false);
 }
@@ -170,6 +173,21 @@ void td_sched_abandon(td_sched *s)
     }
 }
 
+bool td_sched_help(td_sched *s)
+{
+    return td_pool_help(&s->pool);
+}
+
+void td_sched_urge(td_sched *s)
+{
+    if (td_pool_visible(&s->pool)) td_pool_wake_if_needed(&s->pool, false);
+}
+
+bool td_sched_is_here(const td_sched *s)
+{
+    return td_pool_is_here(&s->pool);
+}
+
 bool td_sched_idle(const td_sched *s)
 {
     return s->pending == 0;
@@ -179,8 +197,8 @@ void td_sched_get_stats(const td_sched *s, td_sched_stats *out)
 {
     *out = (td_sched_stats){.pending = s->pending, .run_inline = s->run_inline, .chunks = s->inline_chunks};
     out->workers = (uint64_t)s->pool.nworkers;
-    for (int i = 0; i < s->pool.nworkers; i++) {
-        const td_worker *w = &s->pool.workers[i];
+    for (int i = -1; i < s->pool.nworkers; i++) {
+        const td_worker *w = i < 0 ? &s->pool.helper : &s->pool.workers[i];
         out->run_pool += atomic_load_explicit(&w->tasks, memory_order_relaxed);
         out->chunks += atomic_load_explicit(&w->chunks, memory_order_relaxed);
         out->busy_ns += (double)atomic_load_explicit(&w->busy_ns, memory_order_relaxed);

@@ -16,8 +16,11 @@
 #include <time.h>
 #include <unistd.h>
 
-#define SPIN_NS 60000
+#define SPIN_NS 150000
+#define AWAY_NS 15000    /* who looks for work looks more often, if it has its processor */
+#define ARRIVES_NS 60000 /* who was woken has come by then */
 #define WORTH_WAKING_NS 20000
+#define MOST_WORTH_NS 60000
 
 void td_futex_wait(_Atomic uint32_t *word, uint32_t value)
 {
@@ -51,6 +54,21 @@ static int sleepers(td_pool *p)
     return n;
 }
 
+/* Where waking costs more, more work is needed for it to be worth it. */
+static bool is_worth_waking(td_pool *p)
+{
+    int64_t worth = 2 * atomic_load_explicit(&p->wake_ns, memory_order_relaxed);
+    worth = worth < WORTH_WAKING_NS ? WORTH_WAKING_NS : worth > MOST_WORTH_NS ? MOST_WORTH_NS : worth;
+    return atomic_load_explicit(&p->load_ns, memory_order_relaxed) > worth;
+}
+
+static void learn_wake(td_pool *p, int64_t took)
+{
+    int64_t was = atomic_load_explicit(&p->wake_ns, memory_order_relaxed);
+    if (took > MOST_WORTH_NS) took = MOST_WORTH_NS; /* it lost its processor besides */
+    atomic_store_explicit(&p->wake_ns, was + (took - was) / 8, memory_order_relaxed);
+}
+
 /* Keep a sleeper off the processor that this thread is on, unless it may be nowhere else. */
 static void keep_off(td_worker *w)
 {
@@ -72,22 +90,45 @@ static bool wake_one(td_pool *p, bool worker)
             if (!(atomic_fetch_and(&p->asleep[i], ~bit) & bit)) continue;
             atomic_fetch_add(&p->searching, 1); /* on its behalf */
             td_worker *w = &p->workers[i * 64 + __builtin_ctzll(bit)];
+            int64_t began = td_now_ns();
+            atomic_store_explicit(&p->looked, began + ARRIVES_NS, memory_order_relaxed);
             if (worker) keep_off(w);
             atomic_store(&w->awake, 1);
             td_futex_wake(&w->awake);
+            learn_wake(p, td_now_ns() - began);
             return true;
         }
     }
     return false;
 }
 
+/* Somebody looks for work, and has a processor to do so. */
+static bool is_looked_for(td_pool *p)
+{
+    return atomic_load(&p->searching) > 0 &&
+           td_now_ns() - atomic_load_explicit(&p->looked, memory_order_relaxed) < AWAY_NS;
+}
+
 void td_pool_wake_if_needed(td_pool *p, bool worker)
 {
-    if (atomic_load(&p->searching) > 0) return;
+    if (is_looked_for(p)) return;
     int asleep = sleepers(p);
     if (!asleep) return;
-    if (asleep < p->nworkers && atomic_load_explicit(&p->load_ns, memory_order_relaxed) <= WORTH_WAKING_NS) return;
-    wake_one(p, worker);
+    bool others = worker || asleep < p->nworkers;
+    if (!others || is_worth_waking(p)) wake_one(p, worker);
+}
+
+bool td_pool_has_idle(td_pool *p)
+{
+    return atomic_load(&p->searching) > 0 || sleepers(p) > 0;
+}
+
+bool td_pool_is_here(const td_pool *p)
+{
+    int cpu = sched_getcpu();
+    for (int i = 0; i < p->nworkers; i++)
+        if (atomic_load_explicit(&p->workers[i].cpu, memory_order_relaxed) == cpu) return true;
+    return false;
 }
 
 void td_pool_wake_all(td_pool *p)
@@ -130,14 +171,27 @@ static void get_up(td_worker *w, _Atomic uint64_t *asleep, uint64_t bit)
     if (w->searching) sleep_until_woken(w);
 }
 
+/* Look on for a while, giving way to others. Where that takes long they need this processor: then it sleeps at once,
+ * and who wakes it keeps it off theirs. */
+static bool look_on(td_pool *p)
+{
+    int64_t now = td_now_ns(), before = now;
+    for (int64_t end = now + SPIN_NS; now < end && now - before < AWAY_NS; now = td_now_ns()) {
+        if (wanted(p)) return true;
+        before = now;
+        atomic_store_explicit(&p->looked, now, memory_order_relaxed);
+        pause_a_bit();
+        sched_yield();
+    }
+    return false;
+}
+
 void td_worker_idle(td_worker *w)
 {
     td_pool *p = &w->s->pool;
+    atomic_store_explicit(&w->cpu, -1, memory_order_relaxed);
     search(w, true);
-    for (int64_t end = td_now_ns() + SPIN_NS; td_now_ns() < end;) {
-        if (wanted(p)) return;
-        pause_a_bit();
-    }
+    if (look_on(p)) return;
     td_buffer_trim(&w->scratch, TD_KEEP_SCRATCH);
     search(w, false);
     _Atomic uint64_t *asleep = &p->asleep[w->index / 64];

@@ -239,6 +239,7 @@ typedef struct td_worker {
     pthread_t thread;
     int index;
     bool searching;         /* counted in pool.searching */
+    _Atomic int cpu;        /* the processor that it works on; -1: it does not work */
     _Atomic uint32_t awake; /* futex word */
     pid_t tid;
     cpu_set_t mask; /* (who wakes it, then itself) where it may run, ... */
@@ -253,7 +254,8 @@ typedef struct td_worker {
     double at_ns[TD_WAYS]; /* what each is thought to take */
     int ways;
     int64_t chunk_since; /* when the last of them began */
-    int64_t until;       /* over others' chunks: no claim after this */
+    int64_t until;       /* no claim after this; 0: as long as it may */
+    double most_ns;      /* it takes no chunk that is thought to take longer; 0: any */
     _Atomic uint64_t chunks, tasks, busy_ns;
 } td_worker;
 
@@ -277,7 +279,7 @@ struct td_share {
 };
 
 typedef struct td_pool {
-    pthread_mutex_t lock;                  /* never taken by the loop */
+    pthread_mutex_t lock;                  /* the loop takes it only where it helps */
     td_dues shares;                        /* (lock) with flows that have tasks which may run */
     _Alignas(64) _Atomic(td_task *) inbox; /* became ready, newest first */
     _Atomic int nready;                    /* flows with tasks that may run */
@@ -285,12 +287,15 @@ typedef struct td_pool {
     _Atomic int away;                      /* workers at lasting tasks */
     _Alignas(64) _Atomic uint64_t asleep[TD_MAX_WORKERS / 64];
     _Atomic int searching;   /* workers that look for work, or were woken to */
+    _Atomic int64_t looked;  /* when one of them did last, or will have come */
+    _Atomic int64_t wake_ns; /* what waking one takes whoever does it */
     _Atomic int64_t load_ns; /* estimate of what is ready or runs */
     _Atomic bool stop;
     _Atomic uint32_t running; /* workers; a futex word */
     td_work work;
     int nworkers, started;
     td_worker *workers;
+    td_worker helper; /* the loop, while it has nothing else to do */
     td_executor executor;
 } td_pool;
 
@@ -298,7 +303,9 @@ int td_pool_init(td_pool *p, td_sched *s, int workers, td_error *e);
 /* Ends the threads after the chunks they are at. False: they take too long. */
 bool td_pool_stop(td_pool *p);
 void td_pool_deinit(td_pool *p);
-/* Tasks that may run now, from the loop or a worker. */
+/* See td_sched_help(). (loop) */
+bool td_pool_help(td_pool *p);
+/* Tasks that may run now. `worker`: from one, or from a loop that helps. */
 void td_pool_post(td_pool *p, td_chain *ready, bool worker);
 /* A task's run is over: its work memory goes back, and who comes next is to know how it went. (owner) */
 void td_pool_leave(td_pool *p, td_task *t);
@@ -346,9 +353,14 @@ static inline bool td_pool_visible(td_pool *p)
 {
     return atomic_load(&p->inbox) || td_pool_ready(p) > 0;
 }
-/* Wake a sleeper if there is more to do than those awake will soon have done. A worker keeps it off its processor. */
+/* Wake a sleeper if there is more to do than those awake will soon have done. `worker`: the caller is one of these, and
+ * keeps it off its processor. */
 void td_pool_wake_if_needed(td_pool *p, bool worker);
 void td_pool_wake_all(td_pool *p);
+/* Is a worker asleep, or looking for work? */
+bool td_pool_has_idle(td_pool *p);
+/* Does a worker work on this thread's processor? */
+bool td_pool_is_here(const td_pool *p);
 /* Nothing to do: look for a while, then sleep. */
 void td_worker_idle(td_worker *w);
 void td_worker_found(td_worker *w);
@@ -376,7 +388,7 @@ struct td_flow {
     td_waiter *first_waiter, *last_waiter;
     _Atomic bool ready;   /* (lock to change) in its share's list */
     _Atomic bool lasting; /* (lock to change) so is the first of its tasks */
-    td_chain tasks;     /* (lock) */
+    td_chain tasks;       /* (lock) */
 };
 
 static inline td_flow *td_flow_of(td_due *d)

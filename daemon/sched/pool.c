@@ -18,6 +18,7 @@
 #define MOST_OFF 4       /* estimates are corrected by at most this factor */
 #define LONG_NS 300000   /* a chunk that takes longer gives way to others where it rests */
 #define STOP_S 5         /* a chunk that knows no rest may take so long at the end */
+#define HELP_NS 100000   /* the loop helps for so long at once, with chunks that take no longer */
 #define WORK_KEPT ((size_t)64 << 20)
 #define NICE 10 /* the loop must not wait for a worker's time slice */
 
@@ -90,6 +91,7 @@ static void run_chunks(td_worker *w, td_task *t, const td_claim *c)
         return;
     }
     td_chunk_fn fn = k->phase[t->phase].fn;
+    atomic_store_explicit(&w->cpu, sched_getcpu(), memory_order_relaxed);
     w->at_ns[w->ways] = t->chunk_ns;
     w->at[w->ways++] = t->flow;
     w->chunk_since = w->since;
@@ -117,8 +119,7 @@ static bool contended(td_pool *p, const td_flow *f)
 {
     bool own = atomic_load_explicit(&f->ready, memory_order_relaxed) &&
                !(atomic_load_explicit(&f->lasting, memory_order_relaxed) && td_pool_all_away(p));
-    return td_pool_ready(p) > own ||
-           atomic_load_explicit(&p->inbox, memory_order_relaxed) ||
+    return td_pool_ready(p) > own || atomic_load_explicit(&p->inbox, memory_order_relaxed) ||
            atomic_load_explicit(&p->stop, memory_order_relaxed);
 }
 
@@ -154,7 +155,7 @@ static bool run_claims(td_worker *w, td_task *t, td_claim *c)
     for (;;) {
         tell(w, t->chunk_ns * (double)c->count);
         run_chunks(w, t, c);
-        if (c->last || contended(p, t->flow) || (w->ways && td_now_ns() >= w->until)) break;
+        if (c->last || contended(p, t->flow) || (w->until && td_now_ns() >= w->until)) break;
         if (!td_task_claim(t, c, &w->charged)) break;
         if (c->last) td_pool_unlist(p, t);
     }
@@ -248,6 +249,24 @@ static void give_way(void *arg)
     w->scratch = scratch;
 }
 
+bool td_pool_help(td_pool *p)
+{
+    td_worker *w = &p->helper;
+    td_claim c;
+    if (!td_pool_visible(p) || !td_pool_has_idle(p)) return false;
+    w->charged = 0;
+    td_task *t = td_pool_pick(w, &c);
+    if (td_pool_visible(p)) td_pool_wake_if_needed(p, t != NULL);
+    if (!t) return false;
+    w->since = td_now_ns();
+    w->until = w->since + HELP_NS;
+    w->streak_ns = STREAK_NS; /* this one, and nothing that it releases */
+    work(w, t, &c);
+    w->untold = false; /* the loop knows */
+    w->untold_ns = 0;
+    return true;
+}
+
 static void *worker_main(void *arg)
 {
     td_worker *w = arg;
@@ -331,7 +350,8 @@ int td_pool_init(td_pool *p, td_sched *s, int workers, td_error *e)
     if (workers <= 0) return 0;
     p->workers = aligned_alloc(64, (size_t)workers * sizeof *p->workers);
     if (!p->workers) return td_no_memory(e, "for %d worker threads", workers);
-    for (int i = 0; i < workers; i++) p->workers[i] = (td_worker){.s = s, .index = i};
+    for (int i = 0; i < workers; i++) p->workers[i] = (td_worker){.s = s, .index = i, .cpu = -1};
+    p->helper = (td_worker){.s = s, .index = -1, .cpu = -1, .most_ns = HELP_NS};
     p->nworkers = workers;
     for (; p->started < workers; p->started++) {
         atomic_fetch_add(&p->running, 1);
@@ -360,6 +380,7 @@ void td_pool_deinit(td_pool *p)
     td_pool_stop(p);
     for (int i = 0; i < p->nworkers; i++) free(p->workers[i].scratch.data);
     for (int i = 0; i < p->work.count; i++) free(p->work.spare[i].data);
+    free(p->helper.scratch.data);
     free(p->workers);
     pthread_mutex_destroy(&p->work.lock);
     pthread_mutex_destroy(&p->lock);

@@ -4,8 +4,9 @@
  * Invariant: virtual time is fair, twice. Each claim charges its estimated cost to the flow and to its share, which is
  * corrected when it is known how long it took; of the share that was charged least, the flow that was charged least is
  * served next; who comes back from being idle starts at the time of the least served, so that it is served at the next
- * end of a chunk and gains nothing else. Workers hold the lock for tens of nanoseconds; the loop never takes it,
- * because a worker may lose its processor while it holds it: it posts through the inbox. */
+ * end of a chunk and gains nothing else. Workers hold the lock for tens of nanoseconds; the loop, which waits for
+ * nobody, does not wait for it to find something either, because a worker may lose its processor while it holds it; and
+ * it posts through the inbox. */
 #include "daemon/sched/internal.h"
 
 #define ON_TOP_NS 2e6 /* a chunk may lie so long on top of one that gave way, or twice as long as that one takes */
@@ -157,10 +158,18 @@ static bool is_short(const td_worker *w, const td_task *t)
     return takes <= ON_TOP_NS || takes <= 2 * w->at_ns[w->ways - 1];
 }
 
+/* Is it nothing for the loop, which must come back soon, and whose scratch nobody has paid for? */
+static bool is_too_much(const td_worker *w, const td_task *t)
+{
+    return w->most_ns > 0 && (td_task_is_lasting(t) || td_task_chunk_ns(t) > w->most_ns ||
+                              t->call->k.scratch_bytes > TD_KEEP_SCRATCH);
+}
+
 /* May this worker go to it, beside what it is at? */
 static bool may_take(const td_worker *w, const td_flow *f, bool all_away)
 {
     if (all_away && atomic_load_explicit(&f->lasting, memory_order_relaxed)) return false;
+    if (is_too_much(w, f->tasks.first)) return false;
     return !w->ways || (!is_at(w, f) && is_short(w, f->tasks.first));
 }
 
@@ -178,7 +187,8 @@ static td_flow *next_flow(td_pool *p, const td_worker *w)
     bool all_away = atomic_load(&p->nlasting) > 0 && td_pool_all_away(p);
     td_flow *best = NULL;
     if (!p->shares.first) return NULL;
-    if (!w->ways && !all_away) return td_flow_of(least_served(&td_share_of(least_served(&p->shares))->flows));
+    if (!w->ways && !all_away && !(w->most_ns > 0))
+        return td_flow_of(least_served(&td_share_of(least_served(&p->shares))->flows));
     for (td_due *d = p->shares.first; d; d = d->next) {
         bool less = !best || vtime(d) < vtime(&best->share->due);
         td_flow *f = less ? least_served_of(td_share_of(d), w, all_away) : NULL;
@@ -192,7 +202,8 @@ td_task *td_pool_pick(td_worker *w, td_claim *c)
     td_pool *p = &w->s->pool;
     td_task *t = NULL;
     td_flow *f;
-    pthread_mutex_lock(&p->lock);
+    if (w != &p->helper) pthread_mutex_lock(&p->lock);
+    else if (pthread_mutex_trylock(&p->lock)) return NULL;
     absorb_inbox(p);
     while (!t && (f = next_flow(p, w))) t = attach(p, f->tasks.first, c, &w->charged);
     c->away = t && td_task_is_lasting(t);

@@ -195,7 +195,7 @@ static void enter(td_sched *s, td_task *t)
     s->pending++;
     td_hazards_enter(s, t, &ready);
     td_task_connect(s, t, &ready);
-    td_pool_post(&s->pool, &ready, false);
+    td_pool_post(&s->pool, &ready, s->options.helped);
 }
 
 /* What a call runs on; NULL: the loop may run it, too. */

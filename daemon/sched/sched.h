@@ -27,6 +27,7 @@ void td_executor_free(td_executor *x);
 typedef struct td_sched_options {
     int workers;              /* threads of the pool; 0: run everything inline (tests) */
     uint64_t keep_bytes;      /* of work memory, warm for the next; 0: as much as is usual */
+    bool helped;              /* the loop calls td_sched_help(), or td_sched_urge(), each time before it sleeps */
     double inline_ns;         /* calls estimated below this run on the loop thread when nothing they need is pending */
     void (*wake)(void *arg);  /* called from any thread: ends are waiting, run td_sched_collect on the loop */
     void *arg;
@@ -90,6 +91,13 @@ td_waiter *td_sched_after_flow(td_sched *s, td_flow *f, void (*then)(void *arg),
 
 /* Finish what has ended: at most `most` calls; true when more are waiting. */
 bool td_sched_collect(td_sched *s, int most);
+/* For a loop that has nothing else to do: work for some 100 us at most on what is ready, beside the workers, unless all of these are at
+ * work already. False: there was nothing for it. What ended meanwhile is to be collected. */
+bool td_sched_help(td_sched *s);
+/* The loop has other things to do: see that somebody is awake for what is ready. */
+void td_sched_urge(td_sched *s);
+/* Does a worker work on the processor that the loop is on? Then giving way takes long. */
+bool td_sched_is_here(const td_sched *s);
 /* Block until every task has ended and was collected (tests, shutdown). */
 void td_sched_drain(td_sched *s);
 
@@ -98,7 +106,7 @@ bool td_sched_idle(const td_sched *s);
 
 typedef struct td_sched_stats {
     uint64_t pending, run_inline, run_pool, chunks, workers;
-    double busy_ns; /* all workers together */
+    double busy_ns; /* all workers together, and the loop where it helped */
 } td_sched_stats;
 void td_sched_get_stats(const td_sched *s, td_sched_stats *out);
 

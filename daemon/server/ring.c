@@ -113,6 +113,8 @@ static bool go_to_sleep(td_server *s)
 bool td_rings_rest(td_server *s)
 {
     if (!s->watched) return true;
-    if (td_sched_idle(s->service.sched) && wait_a_little(s)) return false; /* beside workers, giving way takes long */
+    td_sched *sched = s->service.sched;
+    bool free = td_sched_idle(sched) || !td_sched_is_here(sched); /* behind a worker, giving way takes long */
+    if (free && wait_a_little(s)) return false;
     return go_to_sleep(s);
 }

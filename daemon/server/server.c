@@ -280,6 +280,32 @@ static void settle_later(td_server *s)
     uv_timer_start(&s->settle, settle, SETTLE_MS, 0);
 }
 
+/* From any thread. Not uv_async_send: a worker that it wakes the loop from may lose its processor to the loop before it
+ * returns, and then the loop spins until the worker has returned. */
+static void wake(void *arg)
+{
+    eventfd_write(((td_server *)arg)->wake_fd, 1); /* can only fail when it is set already */
+}
+
+static void collect(td_server *s)
+{
+    bool more = td_sched_collect(s->service.sched, COLLECT_MOST);
+    td_sessions_collected(&s->sessions);
+    if (more) wake(s);
+    td_lap_over(s->service.laps, "collect");
+}
+
+/* A loop that would sleep until a worker has woken up, and be woken itself when that is done, can as well do some of
+ * it. */
+static bool help(td_server *s, bool busy)
+{
+    if (busy) td_sched_urge(s->service.sched);
+    if (busy || !td_sched_help(s->service.sched)) return false;
+    td_lap_over(s->service.laps, "help");
+    collect(s);
+    return true;
+}
+
 static void after_events(uv_check_t *h)
 {
     td_server *s = h->data;
@@ -303,16 +329,11 @@ static void after_events(uv_check_t *h)
         if (next == UINT64_MAX) uv_timer_stop(&s->deadlines);
         else uv_timer_start(&s->deadlines, deadline_passed, next + 1, 0);
     }
-    set_spinning(s, s->turns.first || s->dirty || more || !next || !td_rings_rest(s));
+    bool busy = s->turns.first || s->dirty || more || !next;
+    busy |= help(s, busy);
+    set_spinning(s, busy || !td_rings_rest(s));
     settle_later(s);
     end_if_done(s);
-}
-
-/* From any thread. Not uv_async_send: a worker that it wakes the loop from may lose its processor to the loop before it
- * returns, and then the loop spins until the worker has returned. */
-static void wake(void *arg)
-{
-    eventfd_write(((td_server *)arg)->wake_fd, 1); /* can only fail when it is set already */
 }
 
 static void tasks_ended(uv_poll_t *h, int status, int events)
@@ -322,10 +343,7 @@ static void tasks_ended(uv_poll_t *h, int status, int events)
     eventfd_t times;
     eventfd_read(s->wake_fd, &times);
     td_lap_began(s->service.laps);
-    bool more = td_sched_collect(s->service.sched, COLLECT_MOST);
-    td_sessions_collected(&s->sessions);
-    if (more) wake(s);
-    td_lap_over(s->service.laps, "collect");
+    collect(s);
 }
 
 static void incoming(uv_poll_t *h, int status, int events)

@@ -53,6 +53,7 @@ int td_service_init(td_service *s, const td_service_options *o, td_error *e)
         td_packs_set_room(room_for_packs(o->memory), o->background, o->arg);
         td_sched_options so = {.keep_bytes = part_of(o->memory, KEEP_PART, KEEP_MOST),
                                .workers = o->workers,
+                               .helped = true,
                                .inline_ns = TD_INLINE_NS,
                                .wake = o->wake,
                                .arg = o->arg};

@@ -137,11 +137,13 @@ static inline void fake_storage(td_storage *st, void *data, uint64_t nbytes)
     *st = (td_storage){.refs = 1, .nbytes = nbytes, .data = data};
 }
 
+static bool fake_helped; /* of the schedulers made from here on: their loop helps */
+
 static inline td_sched *fake_sched(int workers, void (*wake)(void *), void *arg)
 {
     td_sched *s = NULL;
     td_error e = {0};
-    td_sched_options o = {.workers = workers, .inline_ns = 1000, .wake = wake, .arg = arg};
+    td_sched_options o = {.workers = workers, .helped = fake_helped, .inline_ns = 1000, .wake = wake, .arg = arg};
     if (td_sched_new(&s, &o, &e)) fprintf(stderr, "td_sched_new: %s\n", e.message), abort();
     return s;
 }

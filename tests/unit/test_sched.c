@@ -128,6 +128,73 @@ static void submit(char name, td_storage *from, td_storage *to, td_chunk_fn fn)
 
 /* ---- here or there */
 
+static pthread_t ran_on;
+static void k_on(td_kcall *k, int64_t chunk, void *scratch)
+{
+    ran_on = pthread_self();
+    k_count(k, chunk, scratch);
+}
+
+static bool comes(_Atomic int *what, int value, int ms)
+{
+    for (; ms > 0 && atomic_load(what) != value; ms--) usleep(1000);
+    return atomic_load(what) == value;
+}
+
+/* With a loop that helps, nobody is woken for little: the loop does it, or sees to it that somebody does. */
+static void the_loop_helps(void)
+{
+    fake_helped = true;
+    start(2);
+    bool left = false;
+    int tasks = 0;
+    for (int i = 0; i < 50 && !left; i++) { /* until no worker was still looking for work */
+        usleep(20000);
+        atomic_store(&ran, 0);
+        td_sched_submit(s, make('x', &a, &b, k_on, 10000));
+        tasks++;
+        left = !comes(&ran, 1, 20);
+        if (!left) td_sched_drain(s);
+    }
+    CU_ASSERT_TRUE(left);
+    CU_ASSERT_TRUE(td_sched_help(s));
+    CU_ASSERT_EQUAL(atomic_load(&ran), 1);
+    CU_ASSERT_TRUE(pthread_equal(ran_on, pthread_self()));
+    td_sched_collect(s, 10);
+    CU_ASSERT_EQUAL(done_count, tasks);
+    CU_ASSERT_FALSE(td_sched_help(s)); /* there is nothing */
+    td_sched_submit(s, make('y', &a, &b, k_on, 10000));
+    td_sched_urge(s);
+    CU_ASSERT_TRUE(comes(&ran, 2, 10000));
+    CU_ASSERT_FALSE(pthread_equal(ran_on, pthread_self()));
+    td_sched_stats st;
+    td_sched_get_stats(s, &st);
+    CU_ASSERT_EQUAL(st.run_pool, (uint64_t)tasks + 1);
+    finish();
+    fake_helped = false;
+}
+
+/* What takes long is left to workers, who are woken for it; nobody helps where all are at work. */
+static void the_loop_helps_with_short_chunks(void)
+{
+    fake_helped = true;
+    start(1);
+    atomic_store(&ran, 0);
+    td_sched_submit(s, make('x', &a, &b, k_on, 1e6));
+    td_sched_help(s);
+    CU_ASSERT_TRUE(comes(&ran, 1, 10000));
+    CU_ASSERT_FALSE(pthread_equal(ran_on, pthread_self()));
+    td_sched_drain(s);
+    submit('y', NULL, NULL, k_gate);
+    td_sched_urge(s);
+    CU_ASSERT_TRUE(comes(&at_gate, 1, 10000));
+    td_sched_submit(s, make('z', NULL, NULL, k_on, 10000));
+    CU_ASSERT_FALSE(td_sched_help(s));
+    finish();
+    CU_ASSERT_EQUAL(atomic_load(&ran), 2);
+    fake_helped = false;
+}
+
 static void small_runs_here(void)
 {
     start(2);
@@ -147,7 +214,6 @@ static void small_runs_here(void)
     finish();
 }
 
-static pthread_t ran_on;
 static void k_where(td_kcall *k, int64_t chunk, void *scratch)
 {
     (void)k, (void)chunk, (void)scratch;
@@ -1036,8 +1102,9 @@ static void collect_is_bounded(void)
 }
 
 TD_CUNIT_MAIN(
-    "sched", {"small runs here", small_runs_here}, {"big runs in the pool", big_runs_in_the_pool},
-    {"without workers all runs here", without_workers_all_runs_here},
+    "sched", {"small runs here", small_runs_here}, {"the loop helps", the_loop_helps},
+    {"the loop helps with short chunks", the_loop_helps_with_short_chunks},
+    {"big runs in the pool", big_runs_in_the_pool}, {"without workers all runs here", without_workers_all_runs_here},
     {"small waits for what it needs", small_waits_for_what_it_needs}, {"intervals are apart", intervals_are_apart},
     {"phases follow each other", phases_follow_each_other}, {"nothing to run", nothing_to_run},
     {"failure reaches readers only", failure_reaches_readers_only},

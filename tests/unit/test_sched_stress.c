@@ -271,14 +271,16 @@ static int compare(const model *mo, bool poison)
 }
 
 /* One program of `n` steps on `workers` threads, from two sessions in turn; returns what differs from the model. */
-static int run_program(int n, int workers, bool whole, bool failures, bool slow)
+static int run_program(int n, int workers, bool whole, bool failures, bool slow, bool helped)
 {
     step *steps = malloc((size_t)n * sizeof *steps);
     failed_already = failures ? calloc((size_t)n, sizeof *failed_already) : NULL;
     model *mo = calloc(1, sizeof *mo);
     reset_real();
     mo->m = real;
+    fake_helped = helped;
     td_sched *s = fake_sched(workers, NULL, NULL);
+    fake_helped = false;
     td_issuer who[2] = {0};
     for (int i = 0; i < 2; i++) td_flow_new((td_flow **)&who[i].flow, s, NULL);
     for (int i = 0; i < n; i++) {
@@ -286,6 +288,7 @@ static int run_program(int n, int workers, bool whole, bool failures, bool slow)
         expect_writers(&steps[i]);
         td_sched_submit(s, call_of(&who[below(2)], &steps[i], slow));
         if (!below(40)) td_sched_collect(s, below(60));
+        if (helped && !below(3)) td_sched_help(s);
         if (!below(500)) td_sched_drain(s);
     }
     for (int i = 0; i < n; i++) model_run(mo, &steps[i]);
@@ -307,9 +310,9 @@ static void programs(bool whole, bool failures)
 {
     static const int counts[] = {0, 1, 2, 4};
     for (int w = 0; w < 4; w++)
-        for (int i = 0; i < scale(3); i++) {
+        for (int i = 0; i < scale(4); i++) {
             state = (uint64_t)(w * 1000 + i);
-            int wrong = run_program(4000, counts[w], whole, failures, i % 2);
+            int wrong = run_program(4000, counts[w], whole, failures, i % 2, i & 2);
             if (wrong) printf("workers %d, program %d: %d differences\n", counts[w], i, wrong);
             CU_ASSERT_EQUAL(wrong, 0);
         }
