@@ -85,7 +85,8 @@ static uint64_t bytes_of(const td_ir *ir)
 {
     uint64_t numbers = (uint64_t)ir->nnodes + ir->nblocks + ir->nvalues,
              pointers = 2 * (uint64_t)ir->nnodes + ir->ncaptures;
-    return sizeof(td_program) + td_ir_bytes(ir) + ir->nnodes + numbers * sizeof(uint32_t) + pointers * sizeof(void *);
+    return sizeof(td_program) + td_ir_bytes(ir) + ir->nnodes * (1 + sizeof(td_quick)) + numbers * sizeof(uint32_t) +
+           pointers * sizeof(void *);
 }
 
 /* Which function does each node: all that this interpreter cannot do is known before a run. */
@@ -93,7 +94,8 @@ static int find_prims(td_facts *f, td_error *e)
 {
     const td_ir *ir = f->ir;
     f->prims = calloc(ir->nnodes + 1, sizeof(td_prim_fn *));
-    if (!f->prims) return td_no_memory(e, "for a program of %u nodes", ir->nnodes);
+    f->quick = malloc((ir->nnodes + 1) * sizeof *f->quick);
+    if (!f->prims || !f->quick) return td_no_memory(e, "for a program of %u nodes", ir->nnodes);
     for (uint32_t n = 0; n < ir->nnodes; n++) {
         uint32_t op = ir->nodes[n].op, prim = op & TD_IR_NUMBER;
         if ((op & TD_IR_CLASS) == TD_IR_ATEN)
@@ -107,6 +109,7 @@ static int find_prims(td_facts *f, td_error *e)
         f->accumulates |= prim == TD_PRIM_BACKWARD;
         if (!f->prims[n]) return td_fail(e, TD_E_UNSUPPORTED, "prim::%s cannot be run yet", td_prim_by_id(prim)->name);
     }
+    td_quick_find(ir, f->quick);
     return TD_OK;
 }
 
@@ -116,6 +119,7 @@ static void free_facts(td_facts *f)
     free(f->from);
     free(f->dead);
     free(f->prims);
+    free(f->quick);
     free(f->packed);
     free(f);
 }

@@ -5,6 +5,7 @@
 #include "daemon/graph/graph.h"
 #include "daemon/graph/plan.h"
 #include "daemon/graph/prims.h"
+#include "daemon/graph/quick.h"
 
 /* What is known of a module whatever it captures; programs that differ in that alone share it. Counted on the loop. */
 typedef struct td_facts {
@@ -14,6 +15,7 @@ typedef struct td_facts {
      * at nnodes + b. */
     uint32_t *from, *dead;
     td_prim_fn **prims;    /* by node; NULL: it is no such */
+    td_quick *quick;       /* by node */
     uint32_t most_returns; /* of a block */
     bool accumulates;      /* it has a backward that adds to .grad */
     uint8_t *packed;       /* the module as it came; NULL: it is not kept */

@@ -366,6 +366,19 @@ static int run_node(td_exec *r, int *cost, uint64_t *lack, td_heap **heap, td_er
     return TD_OK;
 }
 
+/* The next nodes as far as they are quick ones: each costs one. What is recorded for a plan goes node by node. */
+static void run_quick(td_exec *r, int *cost)
+{
+    const td_quick *quick = r->program->facts->quick;
+    const uint8_t *joins = r->program->joins;
+    if (r->planning || r->purse.dying) return;
+    while (*cost > 0 && r->node != TD_IR_NONE && !(joins[r->node] & TD_STARTS) && quick[r->node].prim) {
+        if (!td_quick_do(&quick[r->node], r->at)) return;
+        go_behind(r, r->node);
+        *cost -= 1;
+    }
+}
+
 /* ---- steps */
 
 static size_t append_number(char *out, size_t size, size_t at, uint32_t v)
@@ -406,6 +419,8 @@ int td_exec_step(td_exec *r, int most, bool *done, uint64_t *lack, td_heap **hea
     r->source = NOT_KNOWN;
     if (r->shaping) return TD_OK;
     while (!r->over && !rc && cost > 0) {
+        run_quick(r, &cost);
+        if (cost <= 0) break;
         if (r->purse.dying) cost -= (td_purse_bury(&r->purse, cost * ITEMS) + ITEMS - 1) / ITEMS;
         else if (r->node != TD_IR_NONE) rc = run_node(r, &cost, lack, heap, e);
         else end_of_block(r), cost--;

@@ -2,6 +2,7 @@
 cannot be a program is refused where it is decorated; and nothing stays behind."""
 import gc
 import inspect
+import linecache
 import math
 import sys
 
@@ -442,3 +443,58 @@ def test_print_where_nobody_listens(monkeypatch, capfd):
     assert talk(td.tensor(1.0)).item() == 1.0
     monkeypatch.setattr(sys, "stdout", None)
     assert talk(td.tensor(1.0)).item() == 1.0
+
+
+# ---- numbers
+
+INTS = [0, 1, -1, 2, 3, -7, 10, 2**32, -2**62, 2**62, 2**63 - 1, -2**63]
+FLOATS = [0.0, -0.0, 1.0, -2.5, 1e308, 5e-324, math.inf, -math.inf, math.nan]
+OF_INTS = ["+", "-", "*", "//", "%", "&", "|", "^", "==", "!=", "<", "<=", ">", ">="]
+OF_FLOATS = ["+", "-", "*", "/", "//", "%", "==", "!=", "<", "<=", ">", ">="]
+
+
+def python_says(f, a, b):
+    """What Python makes of it; None: what has no place in 64 bits, or is no number, is an error in a program."""
+    try:
+        r = f(a, b)
+    except ZeroDivisionError:
+        return None
+    return None if type(r) is int and not -2**63 <= r < 2**63 else r
+
+
+def is_same(a, b):
+    if type(a) is not type(b):
+        return False
+    return (math.isnan(a) and math.isnan(b)) or (a == b and math.copysign(1, a) == math.copysign(1, b)) if type(a) is float else a == b
+
+
+@pytest.mark.parametrize("kind, op", [("int", op) for op in OF_INTS] + [("float", op) for op in OF_FLOATS] + [("bool", op) for op in ("and", "or")])
+def test_numbers_are_pythons_at_every_edge(kind, op):
+    source = f"def f(a: {kind}, b: {kind}):\n    return a {op} b\n"
+    env, name = {}, f"<{kind} {op}>"
+    linecache.cache[name] = (len(source), None, source.splitlines(True), name)
+    exec(compile(source, name, "exec"), env)
+    p = td.jit.script(env["f"])
+    values = {"int": INTS, "float": FLOATS, "bool": [False, True]}[kind]
+    for a in values:
+        for b in values:
+            want = python_says(env["f"], a, b)
+            if want is None:
+                with pytest.raises(RuntimeError):
+                    p(a, b)
+            else:
+                assert is_same(p(a, b), want), f"{a} {op} {b}: {p(a, b)}, and {want} in Python"
+
+
+def test_a_loop_of_numbers_ends_where_one_does_not_fit():
+    @td.jit.script
+    def double(n: int):
+        x, k = 1, 0
+        while k < n:
+            x = x + x
+            k += 1
+        return x
+
+    assert double(62) == 2**62
+    with pytest.raises(RuntimeError, match="does not fit into an int of 64 bits"):
+        double(63)
