@@ -36,11 +36,26 @@ static site *make(const char *text, uint32_t hash)
     return s;
 }
 
+/* Eight letters at a time: each node asks. */
+static uint32_t hash_of(const char *text)
+{
+    uint64_t hash = 0x243f6a8885a308d3u, part = 0;
+    size_t n = strlen(text);
+    for (; n >= sizeof part; n -= sizeof part, text += sizeof part) {
+        memcpy(&part, text, sizeof part);
+        hash = (hash ^ part) * 0x9e3779b97f4a7c15u;
+        hash ^= hash >> 32;
+    }
+    part = 0;
+    memcpy(&part, text, n);
+    hash = (hash ^ part) * 0x9e3779b97f4a7c15u;
+    return (uint32_t)(hash >> 32);
+}
+
 const char *td_site_new(const char *text)
 {
     if (!text[0] || (!loop_sites && !(loop_sites = calloc(BUCKETS, sizeof *loop_sites)))) return "";
-    uint32_t hash = 2166136261u;
-    for (const char *p = text; *p; p++) hash = (hash ^ (unsigned char)*p) * 16777619u;
+    uint32_t hash = hash_of(text);
     site *s = loop_sites[hash % BUCKETS];
     while (s && (s->hash != hash || strcmp(s->text, text) != 0)) s = s->next;
     if (!s && !(s = make(text, hash))) return "";

@@ -8,6 +8,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* ---- how calls end */
 
@@ -382,7 +383,12 @@ void td_exec_set_place(td_exec *r, uint32_t node)
     uint32_t at = r->ir->nodes[node].source;
     if (at == r->source) return;
     r->source = at;
-    td_exec_place(r, node, r->who->where, sizeof r->who->where);
+    td_place_text *p = &r->places[at % TD_EXEC_PLACES];
+    if (p->next != (uint64_t)at + 1) {
+        td_exec_place(r, node, p->text, sizeof p->text);
+        p->next = (uint64_t)at + 1;
+    }
+    memcpy(r->who->where, p->text, sizeof p->text);
 }
 
 /* A list of tensors is one value. */

@@ -425,7 +425,7 @@ int td_exec_step(td_exec *r, int most, bool *done, uint64_t *lack, td_heap **hea
         else if (r->node != TD_IR_NONE) rc = run_node(r, &cost, lack, heap, e);
         else end_of_block(r), cost--;
     }
-    snprintf(r->who->where, sizeof r->who->where, "%s", r->called_at);
+    memcpy(r->who->where, r->called_at, sizeof r->called_at);
     if (rc > 0 && !e->where[0]) td_exec_place(r, r->node, e->where, sizeof e->where);
     *done = r->over;
     return rc <= TD_EXEC_BEHIND ? TD_OK : rc;

@@ -30,6 +30,13 @@ typedef struct td_parts {
     uint32_t nmade, ncalls, room_made, room_calls;
 } td_parts;
 
+/* The text of a place: loops come by a few lines again and again. */
+enum { TD_EXEC_PLACES = 4 };
+typedef struct td_place_text {
+    uint64_t next; /* one more than its source; 0: none's */
+    char text[sizeof((td_issuer *)NULL)->where];
+} td_place_text;
+
 struct td_exec {
     td_program *program;
     const td_ir *ir;
@@ -58,6 +65,7 @@ struct td_exec {
     uint32_t file;      /* whose name is in file_text, as it may be shown; TD_IR_NONE: none's */
     char file_text[48];
     uint32_t source;                         /* that who->where was made of */
+    td_place_text places[TD_EXEC_PLACES];    /* by source */
     uint32_t dropped;                        /* values */
     bool over, lacks, shaping, gone, silent; /* silent: there is no room for more that it says */
     bool differentiated, told; /* the backward is only to be let go of; td_exec_unpinned() was asked of it */
