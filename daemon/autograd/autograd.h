@@ -157,6 +157,9 @@ void td_backward_results(td_backward *b, td_tensor **out);
 bool td_backward_drop(td_backward *b, int most);
 void td_backward_free(td_backward *b); /* at once */
 
+/* The loop of this thread is over: what backwards keep of how graphs look goes. */
+void td_rows_forget(void);
+
 /* Nodes that live, the bytes of these and of what tensors know of them, and nodes ever recorded. */
 uint64_t td_autograd_nodes(void);
 uint64_t td_autograd_bytes(void);

@@ -44,6 +44,9 @@ typedef struct td_bnode {
     bool seen; /* by the search for what is needed */
     bool past; /* td_backward_past */
     bool watches;
+    bool rows;     /* it may be in a row */
+    bool released; /* its row has told those that it leads to already (rows.c) */
+    uint32_t row, mention; /* the row that spoke of it last, as which of its nodes */
     td_tensor **grad; /* node->nout, one reference each; NULL until the first arrives */
     td_tensor *only;  /* where grad points to when there is one: from then on the array of nodes stays where it is */
 } td_bnode;
@@ -123,6 +126,7 @@ typedef struct td_remade {
     td_picked *picks;
 } td_remade;
 
+typedef struct td_row td_row;
 struct td_backward {
     td_issuer *who;
     td_stage stage;
@@ -159,6 +163,9 @@ struct td_backward {
     td_suspect *suspects;
     uint32_t nsuspects, suspects_room;
     td_running now;
+    td_row *row; /* nodes that were taken in their order (rows.h); NULL: none yet, ... */
+    bool rowless; /* ... and none to come */
+    int64_t debt; /* steps that a row has taken, and that have still to be taken from what is allowed */
     td_hook_owner *owner; /* counted; who answers; NULL: nobody does */
     bool calls;           /* a node that is needed has a hook */
     bool waits;           /* for a .grad that it must not touch yet, in the midst of its nodes */
@@ -184,6 +191,8 @@ void td_bnode_let_go(td_bnode *n);
 int td_backward_deliver(td_backward *b, uint32_t at, uint32_t nr, td_tensor *g, td_error *e);
 void td_ready_push(td_backward *b, uint32_t at);
 uint32_t td_ready_pop(td_backward *b);
+/* The gradients of node `at` that grad() asks for are there. */
+void td_backward_capture(td_backward *b, uint32_t at);
 /* Accumulate into the leaves: all of them, or none. Negative: nothing was done, for a .grad must not be touched yet, or
  * memory lacks (b->eval.lacks). */
 int td_backward_commit(td_backward *b, td_error *e);

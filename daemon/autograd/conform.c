@@ -92,7 +92,8 @@ int td_eval_accumulate(td_eval *v, td_tensor **sum, td_tensor *g, td_error *e)
     int err;
     if (!v->create_graph && !(a->flags & TD_TF_FRESH) && (b->flags & TD_TF_FRESH)) a = g, b = *sum;
     td_input in[2] = {td_in(a), td_in(b)};
-    if (!v->create_graph && (a->flags & TD_TF_FRESH) && a->storage->refs == 1 && td_desc_is_dense(&a->desc)) {
+    bool own = !v->create_graph && !v->recording; /* a row gives what it makes, and writes nothing */
+    if (own && (a->flags & TD_TF_FRESH) && a->storage->refs == 1 && td_desc_is_dense(&a->desc)) {
         err = td_eval_into(v, TD_OP_ADD, 2, in, NULL, a, e);
         if (err && v->lacks) return err;
         *sum = a;

@@ -3,7 +3,7 @@
  * A node runs when every needed node that leads to it has delivered. Gradients that meet are added when the second
  * arrives. Leaves only collect; what they collected is accumulated at the end (commit.c). Without retain_graph what a
  * node saved goes as soon as it has run. */
-#include "daemon/autograd/backward.h"
+#include "daemon/autograd/rows.h"
 #include "proto/opid.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -127,7 +127,7 @@ static int start(td_backward *b, td_error *e)
     return 0;
 }
 
-static void capture(td_backward *b, uint32_t at)
+void td_backward_capture(td_backward *b, uint32_t at)
 {
     td_bnode *n = &b->nodes[at];
     for (int c = 0; n->captured && n->grad && c < b->ncaptures; c++) {
@@ -249,7 +249,7 @@ static bool executes(const td_backward *b, const td_bnode *n)
 static void capture_first(td_backward *b, const td_running *r, const td_bnode *n)
 {
     bool first = !b->asking.until && n->captured && n->node->kind != TD_N_LEAF && executes(b, n);
-    if (first) capture(b, r->at);
+    if (first) td_backward_capture(b, r->at);
 }
 
 /* All hooks of a kind, one after the other; then `next`. */
@@ -272,7 +272,7 @@ static int step_retain(td_backward *b, td_running *r, td_bnode *n, td_error *e)
 {
     int err = retain(b, n, e);
     if (err) return err;
-    capture(b, r->at);
+    td_backward_capture(b, r->at);
     r->executes = b->calls && !n->past && executes(b, n);
     r->step = r->executes ? NODE_BEFORE : NODE_EVALUATE;
     if (n->node->kind != TD_N_LEAF || r->executes) return 0;
@@ -353,7 +353,7 @@ static int step_route(td_backward *b, td_running *r, td_bnode *n, td_error *e)
         r->result[r->i] = NULL;
         if (child == UINT32_MAX) td_tensor_unref(g);
         if (err) return err;
-        if (child != UINT32_MAX && !--b->nodes[child].deps) td_ready_push(b, child);
+        if (child != UINT32_MAX && !n->released && !--b->nodes[child].deps) td_ready_push(b, child);
     }
     td_remade_used(b, n->node);
     if (!(b->flags & TD_BW_RETAIN)) td_node_free_saved(n->node);
@@ -406,14 +406,32 @@ static int finish(td_backward *b, td_error *e)
     return err;
 }
 
-/* A node, or an op that is run again for it. */
+/* A node, an op that is run again for it, or a row of nodes. */
 static int run_some(td_backward *b, td_error *e)
 {
-    bool ready = false;
-    int err = b->now.on ? 0 : begin_node(b, td_ready_pop(b), e);
+    bool ready = false, ran = false;
+    int err = b->now.on ? 0 : td_row_before(b, &ran, e);
+    if (err || ran) return err;
+    if (!b->now.on) err = begin_node(b, td_row_pop(b), e);
     if (!err) err = td_remake_step(b, b->nodes[b->now.at].node, &ready, e);
     if (err) blame(b->nodes[b->now.at].node, e);
-    return err || !ready ? err : run_node(b, e);
+    if (err || !ready) return err;
+    err = run_node(b, e);
+    if (!err && !b->now.on) td_row_after(b);
+    return err;
+}
+
+/* A row goes farther than a step should: later ones go less far. */
+static void pay(td_backward *b, int64_t *steps)
+{
+    int64_t paid = b->debt < *steps ? b->debt : *steps;
+    b->debt -= paid;
+    *steps -= paid;
+}
+
+static bool has_more(const td_backward *b)
+{
+    return b->now.on || b->nready || td_row_has(b);
 }
 
 /* One stage, or as much of it as there are steps. */
@@ -423,11 +441,12 @@ static int advance(td_backward *b, int64_t *steps, td_error *e)
     switch (b->stage) {
     case TD_BS_SEED: return start(b, e);
     case TD_BS_RUN:
-        for (; *steps > 0 && (b->now.on || b->nready) && !err; *steps -= TD_NODE_STEPS) {
+        for (; *steps > 0 && has_more(b) && !err; *steps -= TD_NODE_STEPS) {
             err = run_some(b, e);
+            pay(b, steps);
             if (b->asking.on || b->waits) *steps = 0;
         }
-        if (!b->now.on && !b->nready) b->stage = TD_BS_UNPIN;
+        if (!has_more(b)) b->stage = TD_BS_UNPIN;
         return err;
     case TD_BS_UNPIN:
         if (td_backward_unpin(b, steps)) b->stage = TD_BS_COMMIT;
@@ -450,6 +469,7 @@ int td_backward_step(td_backward *b, int most, bool *done, uint64_t *lack, td_he
     b->behind = NULL;
     b->waits = false;
     if (b->asking.on) steps = 0;
+    pay(b, &steps);
     while (steps > 0 && b->stage != TD_BS_DONE && !err) err = advance(b, &steps, e);
     b->who->region = region;
     if (!b->eval.lacks) b->failed = err;

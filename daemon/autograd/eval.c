@@ -4,6 +4,7 @@
  * reference of its own. With create_graph ops are recorded like anybody else's. A tensor made here by an op that is no
  * view is marked fresh: nobody else holds its bytes, so it may be added into or become a .grad. */
 #include "daemon/autograd/backward.h"
+#include "daemon/ops/group.h"
 #include "proto/opid.h"
 #include <stdlib.h>
 #include <string.h>
@@ -69,6 +70,25 @@ static int record(td_eval *v, const td_op *op, int nin, const td_input *in, cons
     return err;
 }
 
+/* One that a row will come to again. */
+static int run_seen(td_eval *v, const td_op *op, int nin, const td_input *in, const td_attrs *attrs, uint32_t flags,
+                    int nout, td_tensor **out, td_error *e)
+{
+    td_call *c = td_call_new(op, v->who, nin, nout, e);
+    if (!c) return e && e->code ? e->code : TD_E_SYSTEM;
+    for (int i = 0; i < nin; i++) c->in[i] = in[i];
+    c->flags = flags;
+    int err = 0;
+    if (attrs) td_attrs_copy(&c->attrs, attrs);
+    else err = td_attrs_decode(op, NULL, 0, &c->attrs, e);
+    if (!err) err = td_ops_prepare(c, v->lack, v->heap, e);
+    for (int o = 0; o < nout; o++) out[o] = !err && o < c->nout ? c->out[o] : NULL;
+    if (!err) td_recording_call(v->recording, c, "");
+    if (err || (c->flags & TD_CF_VIEW)) td_call_free(c);
+    else c->who->submit(c->who, c);
+    return err;
+}
+
 static void mark_fresh(const td_op *op, const td_input *in, int nout, td_tensor **out)
 {
     if (op->flags & TD_OF_VIEW) {
@@ -87,6 +107,7 @@ int td_eval_op(td_eval *v, unsigned id, int nin, const td_input *in, const td_at
     for (int o = 0; o < nout; o++) out[o] = NULL;
     uint32_t flags = op->flags & TD_OF_CREATION ? td_call_on(v->device) : 0;
     int err = v->create_graph ? record(v, op, nin, in, attrs, flags, nout, out, e)
+              : v->recording  ? run_seen(v, op, nin, in, attrs, flags, nout, out, e)
                               : td_ops_try(v->who, id, nin, in, attrs, flags, nout, out, v->lack, v->heap, e);
     if (err) return td_eval_failed(v, err);
     if (!v->create_graph) mark_fresh(op, in, nout, out);

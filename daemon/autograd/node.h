@@ -303,6 +303,7 @@ typedef struct td_eval {
     uint8_t device; /* where ops without operands make their results */
     uint64_t *lack; /* as td_ops_prepare has them; NULL: it grows by itself */
     td_heap **heap;
+    struct td_recording *recording; /* of what is run (rows.c), or NULL */
     bool lacks;        /* the last failure is one that may be gone later: nothing was changed by it */
     td_tensor **temps; /* what its ops gave, in their order (NULL: nothing); one reference each */
     int ntemps, room;

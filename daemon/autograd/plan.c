@@ -2,7 +2,7 @@
  *
  * What can be refused by looking at the roots and inputs alone is refused here; the graph is looked at in turns
  * (walk.c). Letting go is done in turns too, for a graph that was given up may be large. */
-#include "daemon/autograd/backward.h"
+#include "daemon/autograd/rows.h"
 #include <limits.h>
 #include <stdlib.h>
 
@@ -137,6 +137,7 @@ bool td_backward_drop(td_backward *b, int most)
     td_eval_deinit(&b->eval);
     td_running_end(b);
     td_asking_end(b);
+    td_row_drop(b);
     td_sums_drop(b);
     td_tensor_unref(b->moving);
     b->moving = NULL;

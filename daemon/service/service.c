@@ -87,6 +87,7 @@ void td_service_deinit(td_service *s)
     td_budget_deinit(&s->budget);
     td_laps_free(s->laps);
     td_recipes_forget();
+    td_rows_forget();
     td_calls_forget_dead();
     td_tensors_forget_dead();
     *s = (td_service){0};

@@ -215,7 +215,7 @@ static void a_backward(void)
     finish(&a);
     printf("\n    %d nodes: %d turns to plan, %d to run", N, planned, run);
     CU_ASSERT_TRUE(planned >= 2 * N / (16 * RECORDS)); /* a turn looks at 16 nodes or edges for each node it may run */
-    CU_ASSERT_TRUE(run >= planned + N / RECORDS);
+    CU_ASSERT_TRUE(run >= planned + N / (3 * RECORDS)); /* nodes of rows cost less than half */
     leave(&a);
     leave(&b);
 }

@@ -203,8 +203,9 @@ static int t_steps(td_backward *b, td_error *e)
 }
 
 /* backward() or, with inputs, grad(). Returns the error's code. */
-static int t_backward(int nroots, td_tensor *const *roots, td_tensor *const *grads, int ninputs,
-                      td_tensor *const *inputs, td_tensor **results, uint32_t flags, td_error *e)
+__attribute__((unused)) static int t_backward(int nroots, td_tensor *const *roots, td_tensor *const *grads,
+                                              int ninputs, td_tensor *const *inputs, td_tensor **results,
+                                              uint32_t flags, td_error *e)
 {
     td_backward *b;
     int err = td_backward_new(&b, &t_who, nroots, roots, grads, ninputs, inputs, flags, 0, e);
