@@ -457,6 +457,16 @@ void td_requests_forked(td_client *c, const td_error *why);
 
 /* ---- hook.c: under the lock ---- */
 void td_hooks_gone(td_client *c, size_t n, const uint32_t *hooks);
+uint32_t td_new_hook(td_client *c);
+
+/* ---- saved.c ---- */
+typedef struct td_saving {
+    td_on_saved take; /* NULL: nobody asks */
+    void *context;
+} td_saving;
+extern _Thread_local td_saving td_is_saving __attribute__((tls_model("initial-exec")));
+/* Not under the lock: tell what was saved. An error is the op's. */
+int td_tell_saved(td_client *c);
 
 /* ---- site.c ---- */
 /* The id of a call site (0: none), by the address of its text. */
@@ -484,6 +494,11 @@ int td_same_client(td_client **c, const td_array *a, const char *op);
 int td_list_client(td_client **c, td_list l, const char *op, const char *argument);
 unsigned td_mode(void);        /* TD_RM_* of this thread, without the device */
 unsigned td_mode_making(void); /* the same, with the device of what is made of nothing */
+/* May what this thread asks for save something that somebody wants to know of? */
+static inline bool td_wants_saved(void)
+{
+    return td_is_saving.take && !(td_mode() & (TD_RM_GRAD_OFF | TD_RM_INFERENCE));
+}
 static inline unsigned td_device_making(void)
 {
     return td_mode_making() >> TD_RM_DEVICE;

@@ -35,7 +35,7 @@ TD_API int td_gone_hooks(td_client *c, int room, uint32_t *out)
 }
 
 /* A number for a hook; from here on backwards ask. Under the lock. */
-static uint32_t new_hook(td_client *c)
+uint32_t td_new_hook(td_client *c)
 {
     c->hooks = true;
     return ++c->next_hook;
@@ -47,7 +47,7 @@ TD_API uint32_t td_hook(td_array *a, td_hook_kind kind)
     if (td_tracing) td_trace_refuse(a, NULL, "a hook on what it makes");
     if (td_enter(a->client, "hook")) return 0;
     td_client *c = a->client;
-    uint32_t rest[3] = {new_hook(c), kind, 0};
+    uint32_t rest[3] = {td_new_hook(c), kind, 0};
     int rc = td_control(c, TD_REC_HOOK, NULL, 1, &a->id, 0, NULL, 3, rest);
     if (!rc && c->eager) rc = td_outcome(c);
     td_leave(c);
@@ -57,7 +57,7 @@ TD_API uint32_t td_hook(td_array *a, td_hook_kind kind)
 TD_API uint32_t td_hook_node(td_client *c, uint32_t number, td_hook_kind kind)
 {
     if (td_enter(c, "hook_node")) return 0;
-    uint32_t rest[3] = {new_hook(c), kind, number};
+    uint32_t rest[3] = {td_new_hook(c), kind, number};
     int rc = td_control(c, TD_REC_HOOK, NULL, 0, NULL, 0, NULL, 3, rest);
     if (!rc && c->eager) rc = td_outcome(c);
     td_leave(c);
@@ -127,13 +127,14 @@ TD_API uint32_t td_at_function(const char *where, const char *name, td_list in, 
     if (!rc) rc = put_ids(&c, ids, in.n + out.n, saved, true);
     if (!rc && !c) rc = td_raise(TD_E_INVALID, "function", "it has no tensors");
     if (rc || td_enter(c, "function")) return 0;
-    rest[0] = new_hook(c);
-    rest[1] = (uint32_t)in.n, rest[2] = (uint32_t)out.n, rest[3] = (uint32_t)saved.n;
+    rest[0] = td_new_hook(c);
+    rest[1] = (uint32_t)in.n, rest[2] = (uint32_t)out.n, rest[3] = (uint32_t)saved.n | (td_wants_saved() ? TD_SAVES_BIT : 0);
     for (int k = 0; k < out.n; k++) rest[4 + k] = flags ? flags[k] : 0;
     int n = put_name(rest, 4 + out.n, name);
     rc = td_control(c, TD_REC_FUNCTION, where, in.n + out.n + saved.n, ids, 0, NULL, n, rest);
     if (!rc && c->eager) rc = td_outcome(c);
     td_leave(c);
+    if (!rc && td_wants_saved()) rc = td_tell_saved(c);
     return rc ? 0 : rest[0];
 }
 

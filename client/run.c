@@ -152,14 +152,14 @@ static int make_outs(issue *u)
 }
 
 /* The record of a call that agrees with its memo and has no numbers: what td_words_op would write. */
-static int write_again(const issue *u, uint32_t site)
+static int write_again(const issue *u, unsigned flags, uint32_t site)
 {
     const td_memo *m = u->memo;
     td_words *w = &u->c->words;
     uint32_t total = TD_RECORD_HEAD + (site != 0) + (uint32_t)u->nin + 1 + m->nwords;
     uint32_t *p = td_words_room(w, total);
     if (!p) return td_raise(TD_E_SYSTEM, u->op->name, "no memory for a record");
-    *p++ = u->op->id | td_mode() << 16 | (u->flags | (site ? TD_RF_SITE : 0u)) << 24;
+    *p++ = u->op->id | td_mode() << 16 | (flags | (site ? TD_RF_SITE : 0u)) << 24;
     *p++ = (uint32_t)u->nin | 1u << 12;
     *p++ = total;
     if (site) *p++ = site;
@@ -176,11 +176,12 @@ static int write_record(const issue *u)
     int rc = td_region_here(c);
     if (rc) return rc;
     uint32_t site = u->where ? td_site(c, u->where) : 0;
-    if (u->memo && !u->nnumbers) return write_again(u, site);
+    unsigned flags = u->flags | (td_wants_saved() ? TD_RF_SAVES : 0);
+    if (u->memo && !u->nnumbers) return write_again(u, flags, site);
     td_error e;
     td_error_clear(&e);
     unsigned mode = u->op->flags & TD_OF_CREATION ? td_mode_making() : td_mode();
-    rc = td_words_op(&c->words, u->op, mode, u->flags, site, u->nin, u->in_ids, u->nout, u->out_ids, u->numbers,
+    rc = td_words_op(&c->words, u->op, mode, flags, site, u->nin, u->in_ids, u->nout, u->out_ids, u->numbers,
                      u->attrs, &e);
     return rc ? fail(u, &e) : TD_OK;
 }
@@ -400,6 +401,9 @@ int td_run(td_client *c, const char *where, const td_op *op, unsigned flags, int
     else rc = run_issue(&u, nout);
     if (td_tracing && !rc) td_trace_op(u.c, where, op, flags, nin, in, attrs, *nout, out);
     td_leave(u.c);
+    if (rc || !td_wants_saved()) return rc;
+    rc = td_tell_saved(u.c);
+    for (int k = 0; rc && !(flags & TD_RF_OUT) && k < *nout; k++) td_release(out[k]);
     return rc;
 }
 

@@ -339,7 +339,8 @@ typedef enum td_hook_kind {
     TD_ON_LEAF = 2,     /* is given a leaf when its .grad has been added to */
     TD_ON_NODE = 3,     /* is given the gradients of a node's outputs before it is run; may give others */
     TD_AFTER_NODE = 4,  /* is given those of its inputs, then those of its outputs; may give others of the inputs */
-    TD_ON_FUNCTION = 5  /* is given the gradients of a td_at_function's results, then what that saved; gives those of its inputs */
+    TD_ON_FUNCTION = 5, /* is given the gradients of a td_at_function's results, then what that saved; gives those of its inputs */
+    TD_ON_UNPACK = 6    /* is given nothing; gives a value that was packed */
 } td_hook_kind;
 typedef struct td_hook_call {
     uint32_t hook;
@@ -381,6 +382,26 @@ TD_API int td_graph_of(td_array *a, td_graph_node *out); /* number 0 of a leaf *
 TD_API int td_graph_next(td_client *client, const td_graph_node *node, td_graph_node *out, int *n);
 TD_API int td_graph_release(td_client *client, uint32_t number);
 TD_API uint32_t td_hook_node(td_client *client, uint32_t number, td_hook_kind kind); /* TD_ON_NODE, TD_AFTER_NODE */
+
+/* What a node saved for its gradients: its slot, from 0 on. */
+typedef struct td_saved_value {
+    td_array *value; /* to be released; NULL: it is no tensor, or is packed */
+    uint32_t hook;   /* that it is packed as, or 0 */
+    bool output;     /* the node made it */
+    bool freed;      /* a backward has let go of it */
+    int index;       /* as which input or output */
+    char name[32];   /* what the op calls it; "": there is no such slot */
+} td_saved_value;
+TD_API int td_graph_saved(td_client *client, uint32_t node, int slot, td_saved_value *out);
+/* The program keeps the value in this slot from here on: a number for the hook (TD_ON_UNPACK) that a backward asks for it;
+ * 0: it failed. */
+TD_API uint32_t td_graph_pack(td_client *client, uint32_t node, int slot, uint32_t hook);
+TD_API uint32_t td_hook_number(td_client *client); /* one for a hook to be; 0: it failed */
+/* From here on each op of this thread that saves values is followed by calls of on_saved(), one for each of them: with a
+ * number for a hook. 1: the program has packed it, and answers TD_ON_UNPACK of that number; 0: it stays; anything else:
+ * the op fails with TD_E_CANCELLED. What it asks for itself is neither recorded nor told. NULL: no more. */
+typedef int (*td_on_saved)(td_client *client, const td_saved_value *saved, uint32_t hook, void *context);
+TD_API void td_set_on_saved(td_on_saved on_saved, void *context);
 
 /* Modes of this thread. Each returns what was before, to put it back. */
 TD_API bool td_set_grad_enabled(bool on); /* default true */

@@ -15,6 +15,7 @@
 
 #define TD_MAX_ID (UINT32_C(1) << 24)
 #define TD_NUMBER_BIT UINT32_C(0x80000000)
+#define TD_SAVES_BIT UINT32_C(0x80000000)
 #define TD_RECORD_HEAD 3
 #define TD_CALL_HEAD 6 /* words of a call's rest before its arguments */
 
@@ -58,7 +59,8 @@ enum { /* control records; op ids are below TD_REC_FIRST */
        TD_REC_HOOK_END = 0xF016, /* rest: hooks that are none any more, 1,024 at most */
        TD_REC_FUNCTION =
            0xF017, /* inputs: what a function of the program's was given (0: no tensor), its results, what it saved.
-                      rest: number of its hook, how many of each, TD_FN_* of each result, its name (packed bytes) */
+                      rest: number of its hook, how many of each (with TD_SAVES_BIT in the last one: as
+                      TD_RF_SAVES), TD_FN_* of each result, its name (packed bytes) */
        TD_REC_NODE_END = 0xF018 /* rest: numbers of nodes that the client no longer holds, 1,024 at most */
 };
 
@@ -79,7 +81,8 @@ enum { /* mode */
 
 enum { /* flags */
        TD_RF_OUT = 1,
-       TD_RF_SITE = 2
+       TD_RF_SITE = 2,
+       TD_RF_SAVES = 4 /* of an op: the client will ask for what is saved for a backward (message Saved) */
 };
 
 typedef struct td_record {

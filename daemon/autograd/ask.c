@@ -15,6 +15,7 @@ int td_ask_check(td_backward *b, const td_node *n, td_error *e)
         if (!td_hook_is_own(h, b->owner)) return td_hook_foreign(h, n, b->owner, e);
         b->calls = true;
     }
+    if (n->kind == TD_N_SLICE) return td_ask_check(b, n->slice->inner, e);
     const td_auto *leaf = n->kind == TD_N_LEAF && n->leaf ? td_auto_of(n->leaf) : NULL;
     for (const td_hook *h = leaf ? leaf->hooks : NULL; h; h = h->next) b->calls |= td_hook_is_own(h, b->owner);
     return 0;
@@ -65,7 +66,7 @@ static void drop_tensors(td_tensor ***at, int n)
     *at = NULL;
 }
 
-static void question_over(td_backward *b)
+void td_question_over(td_backward *b)
 {
     td_asking *a = &b->asking;
     drop_tensors(&a->at, a->n);
@@ -75,7 +76,7 @@ static void question_over(td_backward *b)
 
 void td_asking_end(td_backward *b)
 {
-    question_over(b);
+    td_question_over(b);
     td_hook_owner_unref(b->owner);
     b->owner = NULL;
 }
@@ -143,7 +144,7 @@ static void take_answer(td_backward *b, td_running *r)
     for (int k = 0; a->given && k < a->wanted && a->kind == TD_HOOK_PRE; k++)
         if (n->grad) put(&n->grad[k], a->given[k]);
     for (int k = 0; a->given && k < a->wanted && a->kind == TD_HOOK_POST; k++) put(&r->result[k], a->given[k]);
-    question_over(b);
+    td_question_over(b);
 }
 
 int td_ask_hooks(td_backward *b, td_running *r, int kind, bool *asked, td_error *e)
@@ -162,11 +163,19 @@ int td_ask_hooks(td_backward *b, td_running *r, int kind, bool *asked, td_error 
     return ask_hook(b, r, h, e);
 }
 
+int td_ask_one(td_backward *b, const td_hook *h, td_error *e)
+{
+    int err = room_for(&b->asking, 0, e);
+    if (!err) ask(b, h, 0, 1);
+    return err;
+}
+
 /* ---- functions */
 
 /* What it saved: an output with its place in the graph, an input as it is. */
-static int unpack(td_backward *b, td_node *n, const td_saved *s, td_error *e)
+static int unpack(td_backward *b, td_node *n, int k, td_error *e)
 {
+    const td_saved *s = &n->saved[k];
     if (s->kind == TD_SV_NONE) {
         give(&b->asking, NULL);
         return 0;
@@ -186,6 +195,16 @@ static int unpack(td_backward *b, td_node *n, const td_saved *s, td_error *e)
     return err;
 }
 
+static int unpack_packed(td_backward *b, td_node *n, int k, td_error *e)
+{
+    td_tensor *t;
+    int err = td_unpacked(b, n, k, true, &t, e);
+    if (err) return err;
+    give(&b->asking, t);
+    td_tensor_unref(t);
+    return 0;
+}
+
 static int ask_function(td_backward *b, td_running *r, td_error *e)
 {
     td_bnode *bn = &b->nodes[r->at];
@@ -196,7 +215,7 @@ static int ask_function(td_backward *b, td_running *r, td_error *e)
     if (n->flags & TD_NF_FREED) return td_node_freed(n, e);
     int err = room_for(&b->asking, n->nout + n->nsaved, e);
     for (int o = 0; o < n->nout && !err; o++) give(&b->asking, bn->grad ? bn->grad[o] : NULL);
-    for (int k = 0; k < n->nsaved && !err; k++) err = unpack(b, n, &n->saved[k], e);
+    for (int k = 0; k < n->nsaved && !err; k++) err = n->saved[k].kind == TD_SV_PACKED ? unpack_packed(b, n, k, e) : unpack(b, n, k, e);
     if (!err) ask(b, h, n->nout, n->nin);
     else drop_tensors(&b->asking.at, b->asking.n);
     return err;
@@ -226,7 +245,7 @@ int td_ask_function(td_backward *b, td_running *r, bool *done, td_error *e)
     int err = 0;
     for (; a->given && r->i < a->wanted && !err; r->i += !err) err = take_gradient(b, r, r->i, e);
     if (err) return err;
-    question_over(b);
+    td_question_over(b);
     a->last = a->until = 0;
     r->i = 0;
     *done = true;
@@ -265,7 +284,7 @@ static int keep_given(td_asking *a, int n, td_tensor *const *given, td_error *e)
     if (n != a->wanted)
         return td_fail(e, TD_E_INVALID, "%d gradients are the answer to hook %u, not %d", a->wanted, a->hook, n);
     int err = 0;
-    for (int k = 0; k < n && !err && a->kind != TD_HOOK_FUNCTION; k++) err = check_given(a->at[k], given[k], e);
+    for (int k = 0; k < n && !err && a->kind < TD_HOOK_FUNCTION; k++) err = check_given(a->at[k], given[k], e);
     if (err) return err;
     a->given = calloc((unsigned)n + 1u, sizeof *a->given);
     if (!a->given) return td_no_memory(e, "for a hook's answer");

@@ -73,7 +73,8 @@ enum {
     TD_HOOK_LEAF,       /* gets a leaf when its .grad has been added to */
     TD_HOOK_PRE,        /* gets the gradients of a node's outputs, may give others */
     TD_HOOK_POST,       /* gets those of its inputs, and of its outputs; may give others of its inputs */
-    TD_HOOK_FUNCTION    /* is the backward of a node that the program made */
+    TD_HOOK_FUNCTION,   /* is the backward of a node that the program made */
+    TD_HOOK_UNPACK      /* gives back a value that a node saved and the program keeps */
 };
 
 /* A node of the graph, for who looks at graphs. */
@@ -98,6 +99,25 @@ int td_hook_node(td_node *n, int kind, uint32_t number, td_hook_owner *owner, td
 void td_hook_remove(td_hook_owner *owner, uint32_t number); /* nothing happens when there is none */
 
 /* A node of the program's own: `out` were computed by it from `in` (NULL: no tensor), outside of every graph. */
+/* What nodes save, in the program's own keeping (packed.c). An issuer with a td_noted (who->noted) has each node that it
+ * records noted; td_noted_next gives what these saved, one value after the other, and td_noted_pack says that the program
+ * has packed the last one: the graph lets go of it, and a backward asks the hook for it. */
+typedef struct td_noted td_noted;
+td_noted *td_noted_new(td_error *e);
+void td_noted_free(td_noted *l); /* NULL is fine */
+typedef struct td_saved_look {
+    const char *name; /* of the parameter or result; NULL: there is no such slot */
+    td_tensor *value; /* a new reference; NULL: it has none here */
+    uint32_t hook;    /* that a packed one is asked of, or 0 */
+    bool output, freed;
+    int index;
+} td_saved_look;
+int td_noted_next(td_noted *l, td_saved_look *out, td_error *e);
+int td_noted_pack(td_noted *l, uint32_t hook, td_hook_owner *owner, td_account *account, td_error *e);
+/* The same of slot k of a node. */
+int td_node_saved(td_node *n, uint32_t k, td_saved_look *out, td_error *e);
+int td_node_pack(td_node *n, uint32_t k, uint32_t hook, td_hook_owner *owner, td_account *account, td_error *e);
+
 enum { TD_FN_APART = 1 /* no gradient */, TD_FN_WRITTEN = 2 /* it is an input that was written */ };
 typedef struct td_function_call {
     const char *name;

@@ -87,6 +87,7 @@ typedef struct td_running {
     bool executes; /* the node itself is run, and not only what hangs on its outputs */
     int i;         /* how far the step is */
     td_tensor **result, *few[16];
+    td_tensor **unpacked; /* what the program gave back, by slot of the node: one reference each; or NULL */
 } td_running;
 
 /* A hook that is asked, and what came of it (ask.c). */
@@ -212,7 +213,16 @@ bool td_ask_has(const td_backward *b, const td_node *n, int kind);
 int td_ask_hooks(td_backward *b, td_running *r, int kind, bool *asked, td_error *e);
 /* A function's own backward; *done: r->result has what came. */
 int td_ask_function(td_backward *b, td_running *r, bool *done, td_error *e);
+/* The same for what the node saved and the program has packed (packed.c). */
+int td_ask_unpack(td_backward *b, td_running *r, bool *asked, td_error *e);
+/* Ask it, with room for no tensors, for one. */
+int td_ask_one(td_backward *b, const td_hook *h, td_error *e);
+void td_question_over(td_backward *b);
+/* A value that was unpacked, with its place in the graph if there is one to be made; a new reference. */
+int td_unpacked(const td_backward *b, td_node *n, int k, bool placed, td_tensor **out, td_error *e);
 void td_asking_end(td_backward *b);
+/* What the needed gradients of a node keep, by parameter; n: the node that saved it. */
+void td_backward_wants(const td_backward *b, const td_node *outer, const td_node *n, uint32_t *inputs, uint32_t *outputs);
 /* It is read until the end of the backward. */
 int td_backward_pin(td_backward *b, td_storage *s, td_error *e);
 /* The failed write to it that the issuer has still to be told of. */

@@ -207,6 +207,7 @@ enum {
     NODE_BEFORE, /* hooks of the node */
     NODE_ACCUMULATE,
     NODE_LEAF_HOOKS,
+    NODE_UNPACK, /* what the program keeps of what the node saved */
     NODE_EVALUATE,
     NODE_WATCH,
     NODE_AFTER, /* hooks of the node */
@@ -232,6 +233,9 @@ void td_running_end(td_backward *b)
     td_running *r = &b->now;
     for (int i = 0; r->on && i < b->nodes[r->at].node->nin; i++) td_tensor_unref(r->result[i]);
     if (r->on && r->result != r->few) free(r->result);
+    const td_node *saver = r->on && r->unpacked ? td_node_saver(b->nodes[r->at].node) : NULL;
+    for (int k = 0; saver && k < saver->nsaved; k++) td_tensor_unref(r->unpacked[k]);
+    if (saver) free(r->unpacked);
     r->on = false;
 }
 
@@ -274,7 +278,7 @@ static int step_retain(td_backward *b, td_running *r, td_bnode *n, td_error *e)
     if (err) return err;
     td_backward_capture(b, r->at);
     r->executes = b->calls && !n->past && executes(b, n);
-    r->step = r->executes ? NODE_BEFORE : NODE_EVALUATE;
+    r->step = r->executes ? NODE_BEFORE : b->calls ? NODE_UNPACK : NODE_EVALUATE;
     if (n->node->kind != TD_N_LEAF || r->executes) return 0;
     b->leaves[b->nleaves++] = r->at;
     r->step = NODE_OVER;
@@ -283,7 +287,7 @@ static int step_retain(td_backward *b, td_running *r, td_bnode *n, td_error *e)
 
 static int step_before(td_backward *b, td_running *r, td_bnode *n, td_error *e)
 {
-    return step_hooks(b, r, TD_HOOK_PRE, n->node->kind == TD_N_LEAF ? NODE_ACCUMULATE : NODE_EVALUATE, e);
+    return step_hooks(b, r, TD_HOOK_PRE, n->node->kind == TD_N_LEAF ? NODE_ACCUMULATE : NODE_UNPACK, e);
 }
 
 /* Whose hook wants to see its .grad has it at once; others all together, at the end. */
@@ -304,6 +308,14 @@ static int step_leaf_hooks(td_backward *b, td_running *r, td_bnode *n, td_error 
 {
     (void)n;
     return step_hooks(b, r, TD_HOOK_LEAF, NODE_AFTER, e);
+}
+
+static int step_unpack(td_backward *b, td_running *r, td_bnode *n, td_error *e)
+{
+    bool asked = false, runs = !n->past && (n->node->kind == TD_N_FUNCTION ? r->executes : any_grad(n));
+    int err = runs ? td_ask_unpack(b, r, &asked, e) : 0;
+    if (!err && !asked) r->step = NODE_EVALUATE;
+    return err;
 }
 
 static int step_evaluate(td_backward *b, td_running *r, td_bnode *n, td_error *e)
@@ -366,7 +378,8 @@ static int run_node(td_backward *b, td_error *e)
     static int (*const steps[])(td_backward *, td_running *, td_bnode *,
                                 td_error *) = {[NODE_HOOKS] = step_tensor_hooks,    [NODE_RETAIN] = step_retain,
                                                [NODE_BEFORE] = step_before,         [NODE_ACCUMULATE] = step_accumulate,
-                                               [NODE_LEAF_HOOKS] = step_leaf_hooks, [NODE_EVALUATE] = step_evaluate,
+                                               [NODE_LEAF_HOOKS] = step_leaf_hooks, [NODE_UNPACK] = step_unpack,
+                                               [NODE_EVALUATE] = step_evaluate,
                                                [NODE_WATCH] = step_watch,           [NODE_AFTER] = step_after,
                                                [NODE_LET_GO] = step_let_go,         [NODE_ROUTE] = step_route};
     td_running *r = &b->now;

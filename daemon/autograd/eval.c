@@ -200,6 +200,13 @@ static int input_handle(td_eval *v, const td_node *n, const td_saved *s, td_tens
     return err;
 }
 
+static int unpacked(td_eval *v, td_node *n, int k, td_tensor **out, td_error *e)
+{
+    if (gave(v, 1, out)) return 0;
+    int err = td_unpacked(v->of, n, k, v->create_graph, out, e);
+    return err ? err : keep(v, *out, e);
+}
+
 /* What the wanted gradients use, by parameter: the rest may be overwritten, or freed, without anybody minding. */
 static td_masks used(const td_node *n, const bool *want)
 {
@@ -226,6 +233,12 @@ static int unpack(td_eval *v, td_node *n, td_masks m, td_fval *in, td_fval *out,
         if (s->kind == TD_SV_NONE || s->kind == TD_SV_NUMBER) continue;
         if (!((s->output ? m.outputs : m.inputs) >> p & 1)) continue;
         td_saved made;
+        if (s->kind == TD_SV_PACKED) {
+            td_tensor *t;
+            err = unpacked(v, n, k, &t, e);
+            if (!err) (s->output ? out : in)[s->index] = as_value(t);
+            continue;
+        }
         bool again = s->kind == TD_SV_AGAIN;
         err = td_remade_saved(v->of, s, &made, e);
         if (!err) err = td_saved_check(n, s = &made, e);

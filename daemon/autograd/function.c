@@ -134,6 +134,7 @@ int td_function_record(td_issuer *who, td_hook_owner *owner, const td_function_c
     if (!err) err = put_saved(n, f, e);
     if (!err) err = td_hook_add(&n->hooks, TD_HOOK_FUNCTION, 0, f->hook, owner, who->account, e);
     if (!err) err = attach(n, f, e);
+    if (!err) td_node_note(who->noted, n);
     td_node_unref(n);
     return err;
 }

@@ -125,6 +125,19 @@ void td_hooks_drop(td_hook **list)
     }
 }
 
+void td_hooks_drop_kind(td_hook **list, int kind)
+{
+    while (*list) {
+        td_hook *h = *list;
+        if (h->kind != kind) {
+            list = &h->next;
+        } else {
+            *list = h->next;
+            end(h);
+        }
+    }
+}
+
 void td_hooks_sift(td_hook **list)
 {
     while (*list) {
@@ -141,7 +154,7 @@ void td_hooks_sift(td_hook **list)
 void td_hook_remove(td_hook_owner *owner, uint32_t number)
 {
     td_hook *h = find(owner, number);
-    if (!h || h->kind == TD_HOOK_FUNCTION) return;
+    if (!h || h->kind >= TD_HOOK_FUNCTION) return;
     td_hook **at = h->list;
     while (*at != h) at = &(*at)->next;
     *at = h->next;
@@ -164,7 +177,9 @@ bool td_hook_is_of(const td_hook *h, const td_node *n)
 
 int td_hook_foreign(const td_hook *h, const td_node *n, const td_hook_owner *asks, td_error *e)
 {
-    const char *what = h->kind == TD_HOOK_FUNCTION ? "the backward" : "a hook";
+    const char *what = h->kind == TD_HOOK_FUNCTION ? "the backward"
+                       : h->kind == TD_HOOK_UNPACK ? "what unpacks a saved tensor"
+                                                   : "a hook";
     if (h->owner == asks || !asks)
         return td_fail(e, TD_E_AUTOGRAD,
                        "%s of '%s' is a function of session %u (pid %u), and nothing asks for it in this backward "

@@ -105,12 +105,14 @@ void td_node_free_saved(td_node *n)
     }
     if (!n->nsaved) return;
     for (int k = 0; k < n->nsaved; k++) td_saved_release(&n->saved[k]);
+    if (n->hooks) td_hooks_drop_kind(&n->hooks, TD_HOOK_UNPACK);
     n->flags |= TD_NF_FREED;
 }
 
 static void strip(td_node *n, int from)
 {
     for (int k = 0; k < n->nsaved; k++) td_saved_release(&n->saved[k]);
+    td_hooks_drop_kind(&n->hooks, TD_HOOK_UNPACK);
     for (int k = from; k < n->nin; k++) {
         td_node *to = n->edges[k].node;
         n->edges[k].node = NULL;

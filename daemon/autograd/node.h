@@ -26,8 +26,14 @@ typedef struct td_lost {
     td_version now;
 } td_lost;
 
-/* TD_SV_AGAIN: a region makes it again (region.h). */
-enum { TD_SV_NONE = 0, TD_SV_TENSOR, TD_SV_NUMBER, TD_SV_LOST, TD_SV_AGAIN };
+/* What a slot keeps of a value that a program has packed: its form, and of an input the place in the graph. */
+typedef struct td_packed {
+    td_desc desc;
+    td_edge edge; /* counted */
+} td_packed;
+
+/* TD_SV_AGAIN: a region makes it again (region.h). TD_SV_PACKED: the program has it (packed.c). */
+enum { TD_SV_NONE = 0, TD_SV_TENSOR, TD_SV_NUMBER, TD_SV_LOST, TD_SV_AGAIN, TD_SV_PACKED };
 
 struct td_saved {
     uint8_t kind;
@@ -45,6 +51,7 @@ struct td_saved {
         };
         td_scalar number;
         td_lost *lost;
+        td_packed *packed;
     };
 };
 
@@ -282,6 +289,8 @@ extern _Thread_local uint64_t td_loop_hooks; /* the order of the last one */
 int td_hook_add(td_hook **list, int kind, uint32_t nr, uint32_t number, td_hook_owner *owner, td_account *account,
                 td_error *e);
 void td_hooks_drop(td_hook **list);
+/* Only those of this kind. */
+void td_hooks_drop_kind(td_hook **list, int kind);
 /* No graph leads to this leaf any more: nobody minds hooks that nobody runs. */
 void td_hooks_sift(td_hook **list);
 /* Does `owner` (NULL: nobody) run it? */
@@ -291,6 +300,17 @@ bool td_hook_is_of(const td_hook *h, const td_node *n);
 int td_hook_foreign(const td_hook *h, const td_node *n, const td_hook_owner *asks, td_error *e);
 td_hook_owner *td_hook_owner_ref(td_hook_owner *o);
 void td_hook_owner_unref(td_hook_owner *o);
+
+/* ---- what a program has packed (packed.c) */
+
+/* The issuer that recorded it wants to know what it saved. NULL is fine. */
+void td_node_note(struct td_noted *l, td_node *n);
+void td_packed_free(td_packed *p);
+/* The node whose slots they are: of an op in place on a view that of the op. */
+static inline td_node *td_node_saver(const td_node *n)
+{
+    return n->kind == TD_N_SLICE ? n->slice->inner : (td_node *)(uintptr_t)n;
+}
 
 /* ---- running ops for a backward (eval.c) */
 

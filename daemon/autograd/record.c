@@ -355,6 +355,7 @@ int td_autograd_prepare(td_call *c, td_grad_mode mode, int max_out, uint64_t *la
         }
     }
     if (region) td_region_end(region, c, err);
+    if (!err && r.node) td_node_note(c->who->noted, r.node);
     if (err && err != TD_WAIT_GROW) td_call_error(c, e);
     if (err && prepared) drop_outputs(c);
     done(&r);

@@ -65,6 +65,8 @@ void td_saved_release(td_saved *s)
         free(s->lost);
     } else if (s->kind == TD_SV_AGAIN) {
         td_region_unref(s->region);
+    } else if (s->kind == TD_SV_PACKED) {
+        td_packed_free(s->packed);
     }
     s->kind = TD_SV_NONE;
     td_tensor_unref(t);

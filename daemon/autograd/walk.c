@@ -195,8 +195,8 @@ int td_node_freed(const td_node *n, td_error *e)
         td_node_name(n));
 }
 
-/* What the needed gradients of a node keep, by parameter. */
-static void wanted(const td_backward *b, const td_node *outer, const td_node *n, uint32_t *inputs, uint32_t *outputs)
+void td_backward_wants(const td_backward *b, const td_node *outer, const td_node *n, uint32_t *inputs,
+                       uint32_t *outputs)
 {
     if (n->kind == TD_N_FUNCTION) {
         bool any = false;
@@ -241,7 +241,7 @@ static int check_node(td_backward *b, const td_node *outer, const td_node *n, td
     uint32_t inputs, outputs;
     const td_op *op = td_op_by_id(n->op);
     if (td_backward_past(b, outer)) return 0;
-    wanted(b, outer, n, &inputs, &outputs);
+    td_backward_wants(b, outer, n, &inputs, &outputs);
     if ((n->flags & TD_NF_FREED) && (inputs | outputs)) return td_node_freed(n, e);
     int err = 0;
     for (int k = 0; k < n->nsaved && !err; k++) {

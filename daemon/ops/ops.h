@@ -49,6 +49,7 @@ struct td_issuer {
     td_account *service_account;
     uint64_t seed, counter;   /* generator: key, and number of the next random op */
     struct td_region *region; /* what its ops are to be made again by (autograd), borrowed; or NULL */
+    struct td_noted *noted;   /* takes note of what its ops save (autograd), borrowed; or NULL */
     void *flow;               /* the scheduler's fairness entity */
     void *scheduler;
     int threads; /* that may run a call together; 0: one */

@@ -177,6 +177,61 @@ int td_call_node(td_session *s, const Td__Wire__Call *call, td_error *e)
     return k ? call_next(s, call, k, e) : td_fail(e, TD_E_NOT_FOUND, "there is no node %u", call->node->of);
 }
 
+/* ---- what nodes saved */
+
+td_noted *td_session_noted(td_session *s, td_error *e)
+{
+    if (!s->noted) s->noted = td_noted_new(e);
+    return s->noted;
+}
+
+static int pack(td_session *s, const Td__Wire__Saved *q, td_node *of, td_error *e)
+{
+    td_hook_owner *o = td_session_hooks(s, e);
+    if (!o) return e->code;
+    int rc = of         ? td_node_pack(of, q->slot, q->pack, o, s->account, e)
+             : s->noted ? td_noted_pack(s->noted, q->pack, o, s->account, e)
+                        : td_fail(e, TD_E_INVALID, "no saved value was told, to be packed");
+    if (rc && rc != TD_E_EXISTS) gone(s, q->pack);
+    return rc;
+}
+
+static void say_saved(td_session *s, uint64_t serial, const td_saved_look *l)
+{
+    Td__Wire__Reply reply;
+    Td__Wire__SavedFacts facts = TD__WIRE__SAVED_FACTS__INIT;
+    Td__Wire__Desc desc;
+    int64_t sizes[2 * TD_MAX_DIMS];
+    td__wire__reply__init(&reply);
+    reply.serial = serial;
+    if (l->name) {
+        facts.name = (char *)(uintptr_t)l->name;
+        facts.hook = l->hook, facts.output = l->output, facts.freed = l->freed, facts.index = (uint32_t)l->index;
+        if (l->value) td_desc_to_wire(&l->value->desc, facts.desc = &desc, sizes);
+        reply.saved = &facts;
+    }
+    td_reply_send(s, &reply, -1);
+}
+
+int td_call_saved(td_session *s, const Td__Wire__Call *call, td_error *e)
+{
+    const Td__Wire__Saved *q = call->saved;
+    td_known_node *k = q->of ? find(s, q->of) : NULL;
+    td_saved_look l = {0};
+    if (q->of && !k) return td_fail(e, TD_E_NOT_FOUND, "there is no node %u", q->of);
+    int rc = q->pack ? pack(s, q, k ? k->node : NULL, e) : TD_OK;
+    if (!rc && q->id) rc = td_objects_check_free(&s->objects, q->id, e);
+    if (!rc && k && !q->pack) rc = td_node_saved(k->node, q->slot, &l, e);
+    if (!rc && !k && s->noted) rc = td_noted_next(s->noted, &l, e);
+    if (!rc && l.value && q->id) {
+        rc = td_account_room(s->account, 1, e);
+        if (!rc) rc = td_objects_bind(&s->objects, q->id, td_tensor_ref(l.value), NULL, e);
+    }
+    if (!rc) say_saved(s, call->serial, &l);
+    td_tensor_unref(l.value);
+    return rc;
+}
+
 /* ---- hooks */
 
 static int hook_tensor(td_session *s, const td_record *r, td_hook_owner *o, td_error *e)
@@ -229,7 +284,8 @@ static int take_name(const td_record *r, uint32_t at, char *name, size_t room, t
 
 int td_session_function(td_session *s, const td_record *r, td_error *e)
 {
-    uint32_t nin = r->rest[1], nout = r->rest[2], nsaved = r->rest[3];
+    uint32_t nin = r->rest[1], nout = r->rest[2], nsaved = r->rest[3] & ~TD_SAVES_BIT;
+    bool noted = r->rest[3] & TD_SAVES_BIT;
     char name[128], shown[128];
     td_hook_owner *o = td_session_hooks(s, e);
     if (!o) return e->code;
@@ -246,7 +302,9 @@ int td_session_function(td_session *s, const td_record *r, td_error *e)
     td_function_call f = {.name = shown, .hook = r->rest[0], .nin = (int)nin, .nout = (int)nout, .nsaved = (int)nsaved};
     f.in = t, f.out = t + nin, f.saved = t + nin + nout;
     f.flags = r->rest + 4;
+    s->issuer.noted = noted && !rc ? td_session_noted(s, e) : NULL;
     if (!rc) rc = td_function_record(&s->issuer, o, &f, e);
+    s->issuer.noted = NULL;
     free(t);
     return rc ? refused(s, r->rest[0], rc) : TD_OK;
 }

@@ -131,6 +131,7 @@ void td_session_welcome(td_session *s, uint32_t table_hash)
 
 static void free_parts(td_session *s)
 {
+    td_noted_free(s->noted);
     td_hook_owner_end(s->hooks); /* when it never began; else it has ended before */
     free(s->renamed);
     free(s->sent);
@@ -339,6 +340,8 @@ td_heap *td_session_end(td_session *s, bool alive)
     td_lates_drop(&s->late);
     td_session_made(s);
     td_session_regions_drop(s);
+    td_noted_free(s->noted);
+    s->noted = NULL;
     td_hook_owner_end(s->hooks);
     s->hooks = NULL;
     td_words_deinit(&s->gone);

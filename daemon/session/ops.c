@@ -180,7 +180,9 @@ static int issue(td_session *s, const td_record *r, const td_op *op, td_call *c,
     c->finished = shaped ? shape_finished : op_finished;
     if (shaped) td_session_wait(s, &for_shape);
     for (unsigned i = 0; s->late.first && r->flags & TD_RF_OUT && i < r->nout; i++) overwritten(s, c->out[i]);
+    s->issuer.noted = r->flags & TD_RF_SAVES ? td_session_noted(s, e) : NULL;
     rc = td_autograd_run(c, td_grad_mode_of(r->mode), s->outs, s->max_outs, nout, &lacks->bytes, &lacks->heap, e);
+    s->issuer.noted = NULL;
     if (rc && shaped) s->wait.kind = NULL;
     lacks->memory = td_session_may_lack(rc);
     return rc;

@@ -212,6 +212,7 @@ struct td_session {
     td_activity *parked; /* backwards that wait for the answer to a hook, while the stream goes on; the newest first */
     uint32_t nparked;
     td_hook_owner *hooks;
+    td_noted *noted; /* what its ops saved, as it wants to know; or NULL */
     struct td_known_node *nodes;
     td_words gone;                  /* hooks that have gone, as the client has still to be told */
     uint64_t unwanted[TD_UNWANTED]; /* serials of programs' calls that nobody waits for any more, the last ones */
@@ -309,6 +310,8 @@ bool td_session_backward_refused(td_session *s, const td_record *r, td_error *wh
 /* hooks.c: hooks, functions of the program's own, nodes by number */
 td_hook_owner *td_session_hooks(td_session *s, td_error *e); /* borrowed; NULL with `e` */
 int td_session_hook(td_session *s, const td_record *r, td_error *e);
+td_noted *td_session_noted(td_session *s, td_error *e); /* borrowed; NULL with `e` */
+int td_call_saved(td_session *s, const Td__Wire__Call *call, td_error *e);
 int td_session_hook_end(td_session *s, const td_record *r);
 int td_session_function(td_session *s, const td_record *r, td_error *e);
 int td_session_node_end(td_session *s, const td_record *r);

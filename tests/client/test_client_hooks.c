@@ -125,5 +125,73 @@ static void what_is_refused(void)
     td_disconnect(c);
 }
 
+/* What ops save, and its number. */
+typedef struct kept {
+    td_array *value[8];
+    uint32_t hook[8];
+    int n, most, outputs;
+} kept;
+
+static int on_saved(td_client *c, const td_saved_value *saved, uint32_t hook, void *context)
+{
+    kept *k = context;
+    (void)c;
+    k->outputs += saved->output;
+    if (k->n == k->most) return -1;
+    k->value[k->n] = td_copy(saved->value, td_dtype_of(saved->value));
+    k->hook[k->n++] = hook;
+    return 1;
+}
+
+static int on_unpack(td_client *c, const td_hook_call *call, void *context)
+{
+    kept *k = context;
+    (void)c;
+    CU_ASSERT_TRUE(call->kind == TD_ON_UNPACK && call->n == 0 && call->wanted == 1);
+    int at = 0;
+    while (at < k->n && k->hook[at] != call->hook) at++;
+    if (at == k->n) return 0; /* not a value: it is refused */
+    call->answer[0] = td_mul(k->value[at], 10);
+    return 1;
+}
+
+static void what_ops_save(void)
+{
+    td_client *c = join();
+    kept k = {.most = 8};
+    td_scope s;
+    td_scope_begin(&s);
+    td_set_on_hook(c, on_unpack, &k);
+    td_array *x = leaf(c), *w = leaf(c);
+    td_set_on_saved(on_saved, &k);
+    td_array *y = td_mul(x, w), *z = td_add(y, 1), *u = td_exp(td_mul(x, 0));
+    td_set_on_saved(NULL, NULL);
+    CU_ASSERT_EQUAL(k.n, 3);
+    CU_ASSERT_EQUAL(k.outputs, 1);
+    CU_ASSERT_EQUAL(td_at_backward(NULL, td_arrays(td_sum(z)), td_arrays_of(0, NULL), TD_RETAIN_GRAPH), TD_OK);
+    CHECK_VALUES(td_grad(x), 10, 20);
+    CHECK_VALUES(td_grad(w), 10, 20);
+    td_graph_node node;
+    td_saved_value v;
+    CU_ASSERT_EQUAL(td_graph_of(u, &node), TD_OK);
+    CU_ASSERT_EQUAL(td_graph_saved(c, node.number, 0, &v), TD_OK);
+    CU_ASSERT_TRUE(v.hook == k.hook[2] && v.output && !v.value && v.name[0]);
+    CU_ASSERT_EQUAL(td_graph_saved(c, node.number, 1, &v), TD_OK);
+    CU_ASSERT_EQUAL(v.name[0], 0);
+    CU_ASSERT_EQUAL(td_graph_pack(c, node.number, 0, td_hook_number(c)), 0); /* it is packed already */
+    CU_ASSERT_EQUAL(td_graph_pack(c, node.number, 77, td_hook_number(c)), 0);
+    k.n = 0; /* nobody knows them any more */
+    CU_ASSERT_EQUAL(td_backward(td_sum(z)), TD_E_AUTOGRAD);
+    k.most = 0;
+    td_set_on_saved(on_saved, &k);
+    CU_ASSERT_PTR_NULL(td_mul(x, w));
+    CU_ASSERT_EQUAL(td_last_error()->code, TD_E_CANCELLED);
+    td_set_on_saved(NULL, NULL);
+    CU_ASSERT_PTR_NOT_NULL(td_mul(x, w));
+    td_scope_end(&s);
+    CU_ASSERT_EQUAL(td_sync(c), TD_OK);
+    td_disconnect(c);
+}
+
 TD_CUNIT_MAIN_WITH("client_hooks", start_server, stop_server, {"hooks and their answers", hooks_and_their_answers},
-                   {"functions", functions}, {"what is refused", what_is_refused})
+                   {"functions", functions}, {"what ops save", what_ops_save}, {"what is refused", what_is_refused})

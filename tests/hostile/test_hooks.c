@@ -304,6 +304,93 @@ static void ends_in_between(void)
     }
 }
 
+/* ---- what ops save */
+
+static void noted_op(td_words *w, uint32_t x, uint32_t y, uint32_t out)
+{
+    size_t at = w->count;
+    op2(w, TD_OP_MUL, x, y, out);
+    w->at[at] |= (uint32_t)TD_RF_SAVES << 24;
+}
+
+/* Ask what was saved; `told`: there is a value. */
+static uint32_t saved(raw *r, uint32_t id, uint32_t of, uint32_t slot, uint32_t pack, bool *told)
+{
+    Td__Wire__Call c = TD__WIRE__CALL__INIT;
+    Td__Wire__Saved q = TD__WIRE__SAVED__INIT;
+    q.id = id, q.of = of, q.slot = slot, q.pack = pack;
+    c.saved = &q;
+    raw_call(r, &c);
+    Td__Wire__Reply *x = raw_reply(r, TEST_LONG_MS);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(x);
+    *told = x->saved && x->saved->desc;
+    return x->error ? x->error->code : TD_OK;
+}
+
+/* More is noted than anybody asks for; numbers of hooks, ids and nodes that are not what they should be. */
+static void saved_and_not_asked_for(void)
+{
+    raw r;
+    bool told;
+    opened(&r);
+    td_words w = {0};
+    build(&w);
+    for (uint32_t k = 0; k < 6000; k++) noted_op(&w, 1, 1, 200 + k);
+    CU_ASSERT_EQUAL(code_of(&r, &w), TD_OK);
+    CU_ASSERT_EQUAL(saved(&r, 0, 0, 0, 7, &told), TD_E_INVALID);   /* nothing was told */
+    CU_ASSERT_EQUAL(saved(&r, 1, 0, 0, 0, &told), TD_E_EXISTS);    /* an id that is in use */
+    CU_ASSERT_EQUAL(saved(&r, 0, 9, 0, 0, &told), TD_E_NOT_FOUND); /* a node that is not there */
+    CU_ASSERT_NOT_EQUAL(saved(&r, TD_MAX_ID + 1, 0, 0, 0, &told), TD_OK);
+    CU_ASSERT_EQUAL(saved(&r, 50, 0, 0, 0, &told), TD_OK);
+    CU_ASSERT_TRUE(told);
+    CU_ASSERT_EQUAL(saved(&r, 51, 0, 0, 7, &told), TD_OK);
+    CU_ASSERT_TRUE(told);
+    CU_ASSERT_EQUAL(saved(&r, 52, 0, 0, 7, &told), TD_E_EXISTS); /* a number twice */
+    CU_ASSERT_EQUAL(saved(&r, 0, 0, 0, 8, &told), TD_OK);
+    for (uint32_t k = 0; k < 6000; k += 2) release(&w, 200 + k); /* noted nodes whose tensors have gone */
+    CU_ASSERT_EQUAL(code_of(&r, &w), TD_OK);
+    for (uint32_t k = 0; k < 100; k++) CU_ASSERT_EQUAL(saved(&r, 0, 0, 0, 100 + k, &told), TD_OK);
+    raw_close(&r);
+    back_to_normal();
+}
+
+/* A backward that asks for a packed value is answered with what is none, or never. */
+static void unpacked_to_nonsense(void)
+{
+    static const struct {
+        uint32_t how, n, given, code;
+    } all[] = {{TD_GO_SAME, 0, 0, TD_E_AUTOGRAD},    {TD_GO_GIVEN, 1, 0, TD_E_AUTOGRAD},
+               {TD_GO_GIVEN, 1, 60, TD_E_SHAPE},     {TD_GO_GIVEN, 0, 0, TD_E_INVALID},
+               {TD_GO_GIVEN, 1, 99, TD_E_NOT_FOUND}, {TD_GO_MORE, 0, 0, TD_OK}};
+    for (size_t k = 0; k < sizeof all / sizeof all[0]; k++) {
+        raw r;
+        bool told;
+        uint32_t asked;
+        opened(&r);
+        td_words w = {0};
+        full(&w, 1, 4, 0);
+        full(&w, 60, 3, 0);
+        requires_grad(&w, 1, 1);
+        noted_op(&w, 1, 1, 3);
+        full(&w, 4, 4, 0);
+        CU_ASSERT_EQUAL(code_of(&r, &w), TD_OK);
+        CU_ASSERT_EQUAL(saved(&r, 50, 0, 0, 0, &told), TD_OK);
+        CU_ASSERT_EQUAL(saved(&r, 51, 0, 0, 7, &told), TD_OK);
+        CU_ASSERT_EQUAL(saved(&r, 0, 0, 0, 8, &told), TD_OK);
+        uint32_t rest[5] = {ACCUMULATE | RETAIN, 1, 0};
+        td_words_put_u64(rest + 3, FIRST);
+        control(&w, TD_REC_BACKWARD, 0, 2, (uint32_t[]){3, 4}, 0, NULL, 5, rest);
+        CU_ASSERT_TRUE_FATAL(send_all(&r, &w));
+        CU_ASSERT_EQUAL(answered(&r, FIRST, &asked), TD_OK);
+        CU_ASSERT_EQUAL(asked, 7);
+        go(&w, FIRST, FIRST + 1, all[k].how, (int)all[k].n, &all[k].given, 0, NULL);
+        CU_ASSERT_TRUE_FATAL(send_all(&r, &w));
+        CU_ASSERT_EQUAL(answered(&r, FIRST + 1, &asked), all[k].code);
+        raw_close(&r);
+        back_to_normal();
+    }
+}
+
 /* What hooks hung on is told with the next reply, once. */
 static void told_of_the_end(void)
 {
@@ -377,4 +464,5 @@ TD_CUNIT_MAIN_WITH("hooks", start, stop, {"never answers", never_answers}, {"ans
                    {"answers that are none", answers_that_are_none}, {"ids that do not fit", ids_that_do_not_fit},
                    {"many at once", many_at_once}, {"nonsense", nonsense}, {"two sessions", two_sessions},
                    {"ends in between", ends_in_between}, {"told of the end", told_of_the_end},
-                   {"nodes by number", nodes_by_number})
+                   {"nodes by number", nodes_by_number}, {"saved and not asked for", saved_and_not_asked_for},
+                   {"unpacked to nonsense", unpacked_to_nonsense})

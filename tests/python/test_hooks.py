@@ -193,6 +193,16 @@ def test_a19_hooks_of_another_process_are_not_skipped(built):
         mine.sum().backward()
 
 
+def test_a19_what_another_process_packed(built):
+    p, x, y = built("""
+with td.autograd.graph.saved_tensors_hooks(lambda t: t.detach(), lambda t: t):
+    y = x * x
+""")
+    with pytest.raises(td.AutogradError, match=rf"what unpacks a saved tensor of 'mul' is a function of session \d+ \(pid {p.pid}\)"):
+        y.sum().backward()
+        x.grad
+
+
 def test_a19_functions_of_another_process(built):
     p, x, y = built("""
 class F(td.autograd.Function):

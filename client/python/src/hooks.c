@@ -129,6 +129,71 @@ static PyObject *gone_hooks(PyObject *module, PyObject *ignored)
     return all;
 }
 
+/* ---- what ops save ----------------------------------------------------------------------------------------------- */
+
+static _Thread_local PyObject *saver; /* saver(tensor, hook, output) -> is it packed? */
+
+static int on_saved(td_client *c, const td_saved_value *saved, uint32_t hook, void *context)
+{
+    (void)context;
+    td_set_on_hook(c, on_hook, NULL);
+    PyObject *value = PyErr_Occurred() ? NULL : tdpy_wrap(td_retain(saved->value), false);
+    PyObject *take = saver ? Py_NewRef(saver) : NULL;
+    PyObject *result =
+        value && take ? PyObject_CallFunction(take, "OIO", value, (unsigned)hook, saved->output ? Py_True : Py_False)
+                      : NULL;
+    int packed = result ? PyObject_IsTrue(result) : -1;
+    Py_XDECREF(value);
+    Py_XDECREF(take);
+    Py_XDECREF(result);
+    return packed;
+}
+
+/* _on_saved(saver or None): of this thread. */
+static PyObject *set_saver(PyObject *module, PyObject *function)
+{
+    (void)module;
+    Py_XDECREF(saver);
+    saver = function == Py_None ? NULL : Py_NewRef(function);
+    td_set_on_saved(saver ? on_saved : NULL, NULL);
+    return Py_NewRef(Py_None);
+}
+
+/* _graph_saved(node, slot): (name, tensor or None, hook, output, index, freed), or None: there is no such slot. */
+static PyObject *graph_saved(PyObject *module, PyObject *args)
+{
+    (void)module;
+    unsigned node;
+    int slot;
+    td_saved_value v;
+    if (!PyArg_ParseTuple(args, "Ii", &node, &slot)) return NULL;
+    td_client *c = tdpy_client();
+    if (!c || td_graph_saved(c, node, slot, &v)) return tdpy_fail();
+    if (!v.name[0]) return Py_NewRef(Py_None);
+    PyObject *value = v.value ? tdpy_wrap(v.value, false) : Py_NewRef(Py_None);
+    return value ? Py_BuildValue("(sNIOiO)", v.name, value, (unsigned)v.hook, v.output ? Py_True : Py_False, v.index,
+                                 v.freed ? Py_True : Py_False)
+                 : NULL;
+}
+
+/* _graph_pack(node, slot, hook) */
+static PyObject *graph_pack(PyObject *module, PyObject *args)
+{
+    (void)module;
+    unsigned node, hook;
+    int slot;
+    if (!PyArg_ParseTuple(args, "IiI", &node, &slot, &hook)) return NULL;
+    td_client *c = hooked(tdpy_client());
+    return c ? number_or_raise(td_graph_pack(c, node, slot, hook)) : NULL;
+}
+
+static PyObject *hook_number(PyObject *module, PyObject *ignored)
+{
+    (void)module, (void)ignored;
+    td_client *c = hooked(tdpy_client());
+    return c ? number_or_raise(td_hook_number(c)) : NULL;
+}
+
 /* ---- functions --------------------------------------------------------------------------------------------------- */
 
 /* Arrays of a tuple (NULL where it has no tensor), to be freed; false: raised. */
@@ -217,8 +282,10 @@ static PyObject *graph_next(PyObject *module, PyObject *args)
 }
 
 PyMethodDef tdpy_hook_functions[] = {
-    {"_set_hook_runner", set_runner, METH_O, NULL}, {"_hook", hook, METH_VARARGS, NULL},
-    {"_hook_node", hook_node, METH_VARARGS, NULL},  {"_unhook", unhook, METH_O, NULL},
-    {"_gone_hooks", gone_hooks, METH_NOARGS, NULL}, {"_function", function, METH_VARARGS, NULL},
-    {"_graph_of", graph_of, METH_O, NULL},          {"_graph_next", graph_next, METH_VARARGS, NULL},
-    {"_graph_release", node_release, METH_O, NULL}, {NULL, NULL, 0, NULL}};
+    {"_set_hook_runner", set_runner, METH_O, NULL},  {"_hook", hook, METH_VARARGS, NULL},
+    {"_hook_node", hook_node, METH_VARARGS, NULL},   {"_unhook", unhook, METH_O, NULL},
+    {"_gone_hooks", gone_hooks, METH_NOARGS, NULL},  {"_function", function, METH_VARARGS, NULL},
+    {"_graph_of", graph_of, METH_O, NULL},           {"_graph_next", graph_next, METH_VARARGS, NULL},
+    {"_graph_release", node_release, METH_O, NULL},  {"_graph_saved", graph_saved, METH_VARARGS, NULL},
+    {"_graph_pack", graph_pack, METH_VARARGS, NULL}, {"_hook_number", hook_number, METH_NOARGS, NULL},
+    {"_on_saved", set_saver, METH_O, NULL},          {NULL, NULL, 0, NULL}};

@@ -120,6 +120,101 @@ def register_post_accumulate_grad_hook(self, hook):
     return RemovableHandle(keep(_C._hook(self, _LEAF), run))
 
 
+# ---- what a node saved
+
+
+def keep_packed(tensor, number, output, pack, unpack):
+    """True: what pack makes of a saved value is kept here, as a hook of this number."""
+    packed = pack(tensor)
+    if packed is tensor and output:  # it would keep the node that keeps it
+        packed = tensor.detach()
+
+    def run(given, first):
+        value = unpack(packed)
+        if not _C.is_tensor(value):
+            raise _C.DTypeError(f"Output of saved tensor unpack_hook expected to be a Tensor but got result of type {type(value)}")
+        return (value,)
+
+    run.value = lambda: run((), 0)[0]
+    keep(number, run)
+    return True
+
+
+_ALIASES = ({"self", "input", "mat1", "tensor1"}, {"other", "weight", "mat2", "tensor2", "exponent"})
+_RAW, _PLAIN = "_raw_saved_", "_saved_"
+
+
+class SavedTensor:
+    """A slot of a node."""
+
+    def __init__(self, node, slot):
+        self._node, self._slot = node, slot
+
+    def register_hooks(self, pack_hook, unpack_hook):
+        """Pack what was saved now; a backward has it from unpack_hook."""
+        pack, unpack = _function(pack_hook), _function(unpack_hook)
+        found = _C._graph_saved(self._node._number, self._slot)
+        _not_freed(found)
+        if found[2]:
+            raise _C.AutogradError("Calling register_hooks on a saved tensor whose hooks have already been set. Hint: only one pair of hooks is allowed at a time.")
+        if found[1] is None:
+            raise _C.AutogradError("Calling register_hooks on a saved tensor with value None is forbidden")
+        number = _C._hook_number()
+        before = _C._set_grad(False)
+        try:
+            keep_packed(found[1], number, found[3], pack, unpack)
+            _C._graph_pack(self._node._number, self._slot, number)
+        finally:
+            _C._set_grad(before)
+
+
+def _saved_by(node):
+    k = 0
+    while (found := _C._graph_saved(node._number, k)) is not None:
+        yield k, found
+        k += 1
+
+
+def _not_freed(found):
+    if found[5]:
+        raise _C.AutogradError("Trying to backward through the graph a second time (or directly access saved tensors after they have already been freed). Saved intermediate values "
+                               "of the graph are freed when you call .backward() or autograd.grad(). Specify retain_graph=True if you need to backward through the graph a second time or "
+                               "if you need to access saved tensors after calling backward.")
+
+
+def _saved_value(found):
+    _not_freed(found)
+    if not found[2]:
+        return found[1]
+    slot = _slots.get(found[2])
+    if slot is None:
+        raise _C.AutogradError("what this node saved is packed by another process")
+    return slot.value()
+
+
+def _is_called(name, found, outputs):
+    own, _, _, output, index, _ = found
+    if output:
+        return name in ((own, "result") if outputs == 1 else (own, f"result{index}"))
+    return name == own or (index < 2 and name in _ALIASES[index])
+
+
+def _saved_attribute(node, name):
+    """_saved_x and _raw_saved_x of a node; of a function's also saved_tensors."""
+    if node._kind == 3 and name in ("saved_tensors", _RAW + "tensors"):
+        return tuple(_saved_value(f) if name == "saved_tensors" else SavedTensor(node, k) for k, f in _saved_by(node))
+    for prefix in (_RAW, _PLAIN):
+        if not name.startswith(prefix):
+            continue
+        all_of_them = list(_saved_by(node))
+        outputs = sum(f[3] for _, f in all_of_them)
+        for k, found in all_of_them:
+            if _is_called(name[len(prefix):], found, outputs):
+                return SavedTensor(node, k) if prefix == _RAW else _saved_value(found)
+        break
+    raise AttributeError(f"'{type(node).__name__}' object has no attribute '{name}'")
+
+
 # ---- nodes
 
 
@@ -187,6 +282,9 @@ class Node:
             return _all_checked(given, function(given), function)
 
         return RemovableHandle(keep(_C._hook_node(self._number, _BEFORE), run))
+
+    def __getattr__(self, name):
+        return _saved_attribute(self, name)
 
     def __repr__(self):
         return f"<{type(self).__name__} object at {self._key << 4:#x}>"

@@ -1,36 +1,12 @@
 """The graph itself: its nodes, the hooks that hang on several at once, what is saved."""
 
-import contextlib
 import threading
 
 import tensord as td
 from tensord import _C
 from tensord._hooks import Node, RemovableHandle, gradient_edge  # noqa: F401
 from tensord._graph import graph as draw  # noqa: F401
-
-
-@contextlib.contextmanager
-def saved_tensors_hooks(pack_hook, unpack_hook):
-    """Refused: what ops save lies in the daemon, where it is shared and not copied. utils.checkpoint saves less."""
-    raise _C.Unsupported("saved_tensors_hooks(): what ops save lies in the daemon, not in this process; tensord.utils.checkpoint makes values again "
-                         "instead of saving them")
-    yield
-
-
-disable_saved_tensors_hooks = lambda error_message: contextlib.nullcontext()  # noqa: E731
-
-
-class save_on_cpu:
-    """Nothing: what is saved lies on the CPU anyway, or is wanted where it is."""
-
-    def __init__(self, pin_memory=False, device_type="cuda"):
-        pass
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *exc):
-        pass
+from tensord._saved import disable_saved_tensors_hooks, save_on_cpu, saved_tensors_hooks
 
 
 def increment_version(tensor):
@@ -83,4 +59,4 @@ def get_gradient_edge(tensor):
     return gradient_edge(tensor)
 
 
-__all__ = ["Node", "draw", "get_gradient_edge", "increment_version", "register_multi_grad_hook", "save_on_cpu", "saved_tensors_hooks", "td"]
+__all__ = ["Node", "disable_saved_tensors_hooks", "draw", "get_gradient_edge", "increment_version", "register_multi_grad_hook", "save_on_cpu", "saved_tensors_hooks", "td"]
