@@ -2,13 +2,15 @@
  * feels while a big one computes, and what the daemon takes when it does nothing. */
 #include "tests/bench/bench.h"
 
+#include <stdatomic.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 
 #define SESSIONS 1000
 #define TENSORS 1000000
 #define OPS 100000
 #define TRIPS 3000
-#define NODES 300000
+#define NODES 1000000
 #define CROWD 500
 
 /* A line "NAME: N kB" of /proc/PID/status, in bytes. */
@@ -100,15 +102,20 @@ static void scale(void)
 
 /* ---- fair ---- */
 
+static double round_trip(td_array *x)
+{
+    double began = bench_now();
+    td_array *y = td_add(x, 1.0);
+    bench_check(!isnan(td_item_f64(y)), "small op");
+    td_release(y);
+    return bench_now() - began;
+}
+
 static void round_trips(td_array *x, double *p50, double *p99)
 {
     static double took[TRIPS];
     for (int i = 0; i < TRIPS; i++) {
-        double began = bench_now();
-        td_array *y = td_add(x, 1.0);
-        bench_check(!isnan(td_item_f64(y)), "small op");
-        td_release(y);
-        took[i] = bench_now() - began;
+        took[i] = round_trip(x);
         usleep(200);
     }
     *p50 = bench_quantile(took, TRIPS, 0.5);
@@ -185,12 +192,26 @@ static void fair(void)
 
 /* ---- a large graph ---- */
 
-/* Another client's graph of NODES nodes: after a token, backward over it until the socket is shut, then its end. */
-static void graph_client(int fd, void *context)
+/* What another client is at: nothing, for as long as the others take together; a graph of NODES nodes is built, run
+ * backward, and let go of. In turns, so that each is compared with what the machine was like then. */
+enum { RESTS, BUILDS, RUNS, LETS_GO, PHASES };
+typedef struct turns {
+    _Atomic int phase; /* -1: between two */
+    _Atomic bool over;
+} turns;
+
+static long nodes_of(td_client *c)
 {
-    (void)context;
-    char more;
-    td_client *c = td_connect(NULL);
+    long n = -1;
+    td_table *t = td_status(c, "status");
+    for (int i = 0; t && i < t->rows; i++)
+        if (strcmp(t->cells[2 * i].text, "nodes") == 0) n = (long)t->cells[2 * i + 1].integer;
+    td_table_free(t);
+    return n;
+}
+
+static td_array *large_graph(td_client *c)
+{
     td_array *x = td_full(c, td_dims(1), 1.0, TD_FLOAT32), *w = td_full(c, td_dims(1), 1.0, TD_FLOAT32);
     td_set_requires_grad(x, true);
     td_set_requires_grad(w, true);
@@ -200,19 +221,71 @@ static void graph_client(int fd, void *context)
         td_release(last);
         last = next;
     }
+    td_release(x);
+    td_release(w);
     bench_check(last && td_sync(c) == 0, "a large graph");
+    return last;
+}
+
+static void graph_client(int fd, void *context)
+{
+    turns *t = context;
+    td_client *c = td_connect(NULL);
     bench_send(fd);
     bench_take(fd);
-    do {
-        td_at_backward(TD_HERE, td_arrays(last), td_arrays_of(0, NULL), TD_RETAIN_GRAPH);
+    while (!t->over) {
+        double began = bench_now();
+        t->phase = BUILDS;
+        td_array *root = large_graph(c);
+        t->phase = RUNS;
+        td_at_backward(TD_HERE, td_arrays(root), td_arrays_of(0, NULL), TD_RETAIN_GRAPH);
         bench_check(td_sync(c) == 0, "backward over a large graph");
-    } while (recv(fd, &more, 1, MSG_DONTWAIT) != 0);
+        t->phase = LETS_GO;
+        td_release(root);
+        td_flush(c);
+        while (nodes_of(c) > 0) usleep(2000);
+        t->phase = RESTS;
+        double until = 2 * bench_now() - began;
+        while (!t->over && bench_now() < until) usleep(1000);
+        t->phase = -1;
+    }
     td_disconnect(c);
 }
 
 static void beside_a_graph(void)
 {
-    beside("graph", graph_client, 0, 10);
+    enum { SECONDS = 20, MOST = 1 << 17 };
+    static const char *const names[] = {NULL, "graph.build.p99", "graph.backward.p99", "graph.free.p99"};
+    turns *t = mmap(NULL, sizeof *t, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    double *took = malloc(sizeof *took * PHASES * MOST), p99[PHASES];
+    int n[PHASES] = {0};
+    pid_t child;
+    td_client *c = td_connect(NULL);
+    bench_check(c && took && t != MAP_FAILED, "connecting");
+    t->phase = -1;
+    setenv("TENSORD_SOCKET", td_socket_path(c), 1);
+    td_array *x = td_full(c, td_dims(1), 1.0, TD_FLOAT32);
+    int fd = bench_child(graph_client, t, &child);
+    bench_take(fd);
+    bench_send(fd);
+    for (double until = bench_now() + SECONDS; bench_now() < until;) {
+        int phase = t->phase;
+        double one = round_trip(x);
+        if (phase >= 0 && phase == t->phase && n[phase] < MOST) took[phase * MOST + n[phase]++] = one;
+        usleep(200);
+    }
+    t->over = true;
+    waitpid(child, NULL, 0);
+    close(fd);
+    for (int k = 0; k < PHASES; k++) p99[k] = n[k] ? bench_quantile(took + k * MOST, n[k], 0.99) : NAN;
+    for (int k = BUILDS; k < PHASES; k++) {
+        bench_ours(names[k], p99[k] * 1e6, "us", 3);
+        bench_reference(names[k], p99[RESTS] * 1e6, "its own while that client rests");
+    }
+    free(took);
+    td_release(x);
+    td_disconnect(c);
+    unsetenv("TENSORD_SOCKET");
 }
 
 /* ---- a crowd ---- */
