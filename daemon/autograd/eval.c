@@ -404,6 +404,23 @@ static int run_inner(td_eval *v, td_node *inner, td_tensor *gv, const bool *want
     return err ? err : run_op(v, inner, &g, want, result, e);
 }
 
+/* All of it was overwritten: nothing comes of what was there. */
+static int run_whole(td_eval *v, td_node *n, td_tensor *const *g, const bool *want, td_tensor **result, td_error *e)
+{
+    td_node *inner = n->slice->inner;
+    td_tensor *none;
+    td_attrs a;
+    td_attrs_init(&a);
+    td_attrs_ints(&a, g[0]->desc.ndim, g[0]->desc.shape);
+    td_attrs_scalar(&a, td_int(0));
+    td_attrs_dtype(&a, (td_dtype)g[0]->desc.dtype);
+    v->device = g[0]->desc.device;
+    int err = want[0] ? td_eval_op(v, TD_OP_FULL, 0, NULL, &a, 1, &none, e) : 0;
+    if (!err) err = run_inner(v, inner, g[0], want + 1, result + 1, e);
+    if (!err && want[0]) result[0] = td_tensor_ref(none);
+    return err;
+}
+
 static int run_slice(td_eval *v, td_node *n, td_tensor *const *g, const bool *want, td_tensor **result, td_error *e)
 {
     const td_slice *s = n->slice;
@@ -437,7 +454,9 @@ static int run_slice(td_eval *v, td_node *n, td_tensor *const *g, const bool *wa
 int td_eval_node(td_eval *v, td_node *n, td_tensor *const *g, const bool *want, td_tensor **result, td_error *e)
 {
     memset(result, 0, n->nin * sizeof *result);
-    int err = n->kind == TD_N_SLICE ? run_slice(v, n, g, want, result, e) : run_op(v, n, g, want, result, e);
+    int err;
+    if (n->kind != TD_N_SLICE) err = run_op(v, n, g, want, result, e);
+    else err = n->slice->whole ? run_whole(v, n, g, want, result, e) : run_slice(v, n, g, want, result, e);
     for (int i = 0; i < n->nin && err; i++) {
         td_tensor_unref(result[i]);
         result[i] = NULL;

@@ -244,7 +244,7 @@ void td_node_look(const td_node *n, td_node_facts *out)
                            .session = n->kind == TD_N_LEAF ? 0 : n->session,
                            .pid = n->kind == TD_N_LEAF ? 0 : n->pid,
                            .inputs = n->nin,
-                           .kind = kinds[n->kind]};
+                           .kind = kinds[n->kind == TD_N_SLICE && n->slice->whole ? TD_N_OP : n->kind]};
 }
 
 td_node *td_node_next(const td_node *n, int i, uint32_t *nr)

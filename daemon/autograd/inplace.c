@@ -2,7 +2,8 @@
  *
  * A tensor that is no view just gets the new node. A view hands the write on to its base: the base's new node passes
  * the gradient through, but for the view's elements, whose gradient goes through the op; other views of the base get
- * their nodes anew when asked. */
+ * their nodes anew when asked. What is overwritten as a whole, and is not read, is such a view of itself: its history
+ * stays, and gets zeros. */
 #include "daemon/autograd/node.h"
 #include "proto/opid.h"
 #include <stdlib.h>
@@ -75,7 +76,7 @@ int td_view_node(td_tensor *view, td_tensor *base, td_node **out, td_error *e)
 
 static td_node *slice_node(td_tensor *view, td_node *inner, td_issuer *who, td_error *e)
 {
-    td_tensor *base = view->view_base;
+    td_tensor *base = td_root_of(view);
     td_node_size z = {.nin = 1 + inner->nin, .nout = 1, .nints = base->desc.ndim};
     td_slice *s = malloc(sizeof *s);
     td_node *n = s ? td_node_new(&z, who->account, e) : NULL;
@@ -83,7 +84,7 @@ static td_node *slice_node(td_tensor *view, td_node *inner, td_issuer *who, td_e
         free(s);
         return NULL;
     }
-    *s = (td_slice){.base = base->desc, .view = view->desc, .inner = td_node_ref(inner)};
+    *s = (td_slice){.base = base->desc, .view = view->desc, .whole = view == base, .inner = td_node_ref(inner)};
     n->kind = TD_N_SLICE;
     n->slice = s;
     n->op = inner->op;
@@ -203,7 +204,9 @@ static int record_write(td_call *c, td_node *n, td_tensor *root, td_error *e)
 int td_rebase(td_call *c, td_node *node, td_error *e)
 {
     td_tensor *dst = c->out[0], *root = td_root_of(dst);
-    td_node *n = dst == root ? td_node_ref(node) : slice_node(dst, node, c->who, e);
+    bool reads = c->nin && c->in[0].kind == TD_IN_TENSOR && c->in[0].tensor == dst;
+    bool ends = !reads && td_requires_grad(root); /* a history, whose gradient is zeros from there on */
+    td_node *n = dst == root && !ends ? td_node_ref(node) : slice_node(dst, node, c->who, e);
     if (!n) return e && e->code ? e->code : td_no_memory(e, "for a node of the graph");
     int err = record_write(c, n, root, e);
     if (!err) err = td_set_history(root, n, 0, e);

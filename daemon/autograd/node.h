@@ -84,6 +84,7 @@ typedef struct td_retain {
 /* In place on a view: the gradient of the base passes through, but for the view's elements. */
 typedef struct td_slice {
     td_desc base, view;
+    bool whole;         /* it is the base itself, overwritten without being read */
     td_node *inner;     /* the op, as it was recorded on the view; counted */
     td_storage *writes; /* while it is pending */
 } td_slice;

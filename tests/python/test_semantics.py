@@ -64,6 +64,30 @@ def test_a4_in_place_on_a_view_rebases_its_base():
     assert x.grad.tolist() == [10]
 
 
+def test_a4_what_is_overwritten_as_a_whole_gets_zeros():
+    x, v = td.arange(4.0, requires_grad=True), td.ones(4, requires_grad=True)
+    writes = (lambda y: y.fill_(3.0), lambda y: y.zero_(), lambda y: y.copy_(v * 2), lambda y: y.mul_(2).zero_(), lambda y: y.view(2, 2).zero_())
+    for write in writes:
+        y = x * 2
+        write(y)
+        assert y.requires_grad and not y.is_leaf
+        g, = td.autograd.grad(y.sum(), x, allow_unused=True)
+        assert g.tolist() == [0, 0, 0, 0]
+        y = x * 2
+        write(y)
+        g, = td.autograd.grad((y * x).sum(), x, create_graph=True)
+        assert g.tolist() == y.tolist()
+    w = td.zeros(4)  # by a view, and then as a whole
+    w[1:3].copy_(x[:2])
+    w.zero_()
+    assert w.requires_grad and td.autograd.grad(w.sum(), x)[0].tolist() == [0, 0, 0, 0]
+    y = x * 2
+    y.copy_(v * 2)
+    assert [to and to.name() for to, _ in y.grad_fn.next_functions] == ["MulBackward0", "MulBackward0"]
+    g = td.autograd.grad(y.sum(), [x, v])
+    assert [k.tolist() for k in g] == [[0] * 4, [2] * 4]
+
+
 def test_a5_views_that_refuse():
     x = leaf(1.0, 2.0) * 1
     for part in (x.unbind()[0], x.split(1)[0], x.chunk(2)[0]):
