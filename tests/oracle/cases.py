@@ -443,8 +443,8 @@ def _(r):
 
 @op("repeat")
 def _(r):
-    s = r.shape(0, 3, 4)
-    rep = [r.int(1, 3) for _k in range(len(s) + r.int(0, 1))]
+    s, more = r.shape(0, 3, 4), r.int(0, 4)
+    rep = [r.int(1, 2 if more > 1 else 3) for _k in range(len(s) + more)]
     return [r.t(s)], [rep], lambda x: x.repeat(rep)
 
 
