@@ -499,8 +499,10 @@ def avg_pool2d(input, kernel_size, stride=None, padding=0, ceil_mode: bool = Fal
     x = input.unsqueeze(0) if single else input
     kernel = _two(kernel_size)
     step = kernel if stride is None else _two(stride)
-    assert divisor_override is None, "avg_pool2d() has no divisor_override here"
-    out = ops.avg_pool2d(x, kernel, step, _two(padding), ceil_mode, count_include_pad)
+    if divisor_override is None:
+        out = ops.avg_pool2d(x, kernel, step, _two(padding), ceil_mode, count_include_pad)
+    else:
+        out = ops.avg_pool3d(x.unsqueeze(-3), [1, kernel[0], kernel[1]], [1, step[0], step[1]], [0, _two(padding)[0], _two(padding)[1]], ceil_mode, count_include_pad, divisor_override).squeeze(-3)
     return out.squeeze(0) if single else out
 
 

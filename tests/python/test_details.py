@@ -380,3 +380,53 @@ def test_a_filter_of_one_layer_may_be_dilated():
     x = td.arange(35.0).reshape(1, 1, 1, 5, 7)
     assert td.equal(td.nn.functional.conv3d(x, td.ones(1, 1, 1, 1, 1), None, 1, 0, [2, 1, 1]), x)
     assert td.equal(td.nn.functional.conv3d(x, td.ones(1, 1, 1, 3, 3), None, 1, 0, [9, 1, 1])[:, :, 0], td.nn.functional.conv2d(x[:, :, 0], td.ones(1, 1, 3, 3)))
+
+
+def test_what_adds_has_the_dtype_of_out():
+    """The terms are cast before, as in PyTorch: 1.5 + 2.5 is 3 in whole numbers."""
+    x = td.tensor([[1.5, 2.5], [1.0, 2.0]])
+    assert td.sum(x[0], 0, out=td.empty((), dtype=td.int64)).tolist() == 3
+    assert td.sum(x, dim=1, out=td.empty(2, dtype=td.int64)).tolist() == [3, 3]
+    assert td.prod(x, dim=1, out=td.empty(2, dtype=td.int64)).tolist() == [2, 2]
+    assert td.cumsum(x, 1, out=td.empty(2, 2, dtype=td.int32)).tolist() == [[1, 3], [1, 3]]
+    assert td.sum(td.full((1 << 12,), 0.1), 0, out=td.empty((), dtype=td.float64)).item() == pytest.approx(409.6, rel=1e-7)
+    with pytest.raises(td.DTypeError, match="can't be cast to int64"):
+        td.mean(x, dim=1, out=td.empty(2, dtype=td.int64))
+
+
+def test_what_is_so_already_is_the_tensor_itself():
+    x = td.ones(2, 3, requires_grad=True)
+    y = x * 2
+    for t in (x, y):
+        assert t.contiguous() is t and t.contiguous(memory_format=td.contiguous_format) is t and t.to(td.float32) is t and t.to(t) is t
+    assert y.t().contiguous() is not y and y.t().contiguous().is_contiguous() and y.contiguous(memory_format=td.contiguous_format).grad_fn is y.grad_fn
+
+
+def test_gather_is_dense():
+    x, i = td.tensor([1.0, 2.0], requires_grad=True), td.tensor([1])
+    assert td.gather(x, 0, i, sparse_grad=False).tolist() == x.gather(0, i).tolist() == x.gather(dim=0, index=i, sparse_grad=False).tolist() == [2]
+    assert td.gather(x.detach(), 0, i, out=td.empty(1)).tolist() == [2]
+    with pytest.raises(td.Unsupported, match="sparse_grad"):
+        td.gather(x, 0, i, sparse_grad=True)
+    with pytest.raises(td.DTypeError, match="must be bool"):
+        x.gather(0, i, sparse_grad=1)
+
+
+@pytest.mark.parametrize("place", [True, False])
+def test_attention_lies_as_it_is_asked_for(place):
+    q = td.ones(5, 3, 4)
+    for weights in (True, False):
+        out, _ = td.nn.MultiheadAttention(4, 2, batch_first=place)(q, q, q, need_weights=weights)
+        assert out.shape == q.shape and out.is_contiguous()
+
+
+def test_a_window_divided_by_what_is_said():
+    F = td.nn.functional
+
+    def f(x):
+        return F.avg_pool2d(x, 2, divisor_override=3), F.avg_pool2d(x, [2, 1], [1, 2], [1, 0], True, True, 5)
+
+    x = td.arange(32.0).reshape(1, 2, 4, 4)
+    for ours, expected in zip(td.jit.script(f)(x), f(x)):
+        assert td.equal(ours, expected)
+    assert td.jit.script(f)(x[0])[0].flatten().tolist() == pytest.approx([(4 * k + 10) / 3 for k in (0, 2, 8, 10, 16, 18, 24, 26)])

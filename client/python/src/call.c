@@ -3,6 +3,7 @@
  * One way for all of them, so that every function takes keywords, says the same words when an argument is wrong, and
  * costs tens of nanoseconds. What lists need is held until the call is over, since other threads may run in it. */
 #include "client/python/src/py.h"
+#include "proto/opid.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -626,6 +627,23 @@ static PyObject *run_again(const call *c, PyObject *out, const char *where)
     return put_into(made, out, name_of(c->f), 0);
 }
 
+/* What these add or multiply has the dtype of `out` where nothing else is said, whatever that is. */
+static void take_dtype_of(call *c, PyObject *out)
+{
+    unsigned op = c->f->op;
+    if (op != TD_OP_SUM && op != TD_OP_PROD && op != TD_OP_CUMSUM && op != TD_OP_CUMPROD) return;
+    for (int i = 0; i < c->f->nparams; i++)
+        if (c->f->params[i].kind == TDPY_DTYPE && c->v[i].dtype == TD_DTYPE_NONE)
+            c->v[i].dtype = td_dtype_of(tdpy_array(out));
+}
+
+/* It lies as it should: contiguous() is the tensor itself. */
+static bool is_itself(const binding *b)
+{
+    return strcmp(b->f->name, "contiguous") == 0 && !b->format && tdpy_is_tensor(b->slot[0]) &&
+           td_is_contiguous(tdpy_array(b->slot[0]));
+}
+
 /* The arguments are bound: convert them, run, wrap. */
 static PyObject *run_bound(const binding *b, bool in_place)
 {
@@ -646,6 +664,7 @@ static PyObject *run_bound(const binding *b, bool in_place)
     if (good && b->out && !tdpy_is_tensor(b->out))
         good = tdpy_raise(TD_E_TYPE, "%s(): out must be a Tensor, not %.100s", name_of(f), tdpy_type_name(b->out));
     if (good && b->out) good = is_apart(f->flags, name_of(f), b->slot, f->nparams, -1, b->out);
+    if (good && b->out) take_dtype_of(&c, b->out);
     if (good && in_place) good = tdpy_may_write(target, false);
     if (good && device < 0 && is_like(f)) device = td_device_of(c.v[0].arg.array);
     if (good && device >= 0) before = td_set_device(device);
@@ -699,7 +718,8 @@ PyObject *tdpy_call(tdpy_function *f, bool in_place, PyObject *self, PyObject *c
     binding b;
     b.f = f;
     PyObject *result = NULL;
-    if (bind(&b, self, args, n, kw)) result = b.inplace ? run_placed(&b) : run_bound(&b, in_place);
+    if (bind(&b, self, args, n, kw))
+        result = b.inplace ? run_placed(&b) : is_itself(&b) ? Py_NewRef(b.slot[0]) : run_bound(&b, in_place);
     Py_XDECREF(b.separate);
     return result;
 }

@@ -63,6 +63,8 @@ def _laid_out(made: _C.Tensor, format: Any, layout: Any, function: str, given: A
         raise _C.Unsupported(f"{function}(): tensors are dense here; layout can be tensord.strided only, not {layout!r}")
     order = None if format is None else _order(format, function)
     if order is None:
+        if format is contiguous_format and given is not None and given.is_contiguous():
+            return given
         return made.contiguous() if format is contiguous_format else made
     if made.ndim != len(order):
         raise _C.ShapeError(f"{function}(): required rank {len(order)} tensor to use {format!r} format, but it has {made.ndim} dimensions")

@@ -285,6 +285,12 @@ def _exactly(function: Any) -> Any:
     return _written(function, True)
 
 
+def gather(input, dim, index, *, sparse_grad=False):
+    if _flag(sparse_grad, "gather", "sparse_grad"):
+        raise _C.Unsupported("gather(): argument 'sparse_grad' must be False: tensors are dense here, and so are their gradients")
+    return ops.gather(input, dim, index)
+
+
 # ---- reductions
 
 

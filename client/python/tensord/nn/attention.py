@@ -105,8 +105,11 @@ class MultiheadAttention(Module):
             seen = weights @ v
         else:
             seen = F.scaled_dot_product_attention(q, k, v, mask)
-        out = self.out_proj(seen.transpose(1, 2).reshape(n, length, self.embed_dim))
-        out = out.squeeze(0) if alone else out if self.batch_first else out.transpose(0, 1)
+        if alone or self.batch_first:
+            out = self.out_proj(seen.transpose(1, 2).reshape(n, length, self.embed_dim))
+            out = out.squeeze(0) if alone else out
+        else:  # the result lies as it is asked for
+            out = self.out_proj(seen.permute(2, 0, 1, 3).reshape(length, n, self.embed_dim))
         if not need_weights:
             return out, None
         weights = weights.mean(1) if average_attn_weights else weights
