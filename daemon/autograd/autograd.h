@@ -114,7 +114,7 @@ typedef struct td_saved_look {
 } td_saved_look;
 int td_noted_next(td_noted *l, td_saved_look *out, td_error *e);
 int td_noted_pack(td_noted *l, uint32_t hook, td_hook_owner *owner, td_account *account, td_error *e);
-/* The same of slot k of a node. */
+/* The same of slot k of a node; a leaf's has the leaf. */
 int td_node_saved(td_node *n, uint32_t k, td_saved_look *out, td_error *e);
 int td_node_pack(td_node *n, uint32_t k, uint32_t hook, td_hook_owner *owner, td_account *account, td_error *e);
 

@@ -18,7 +18,8 @@ static int check_view(td_tensor *dst, bool result_needs_grad, td_error *e)
             e, TD_E_AUTOGRAD,
             "a view of a leaf Variable that requires grad is being used in an in-place operation. Do it under "
             "no_grad, or out of place");
-    if (!result_needs_grad) return 0;
+    bool passes_by = dst->flags & TD_TF_NO_GRAD_VIEW && td_requires_grad(base);
+    if (!result_needs_grad && !passes_by) return 0;
     if (dst->flags & TD_TF_MULTI_VIEW)
         return td_fail(
             e, TD_E_AUTOGRAD,

@@ -122,6 +122,8 @@ int td_node_saved(td_node *outer, uint32_t k, td_saved_look *out, td_error *e)
 {
     td_node *n = td_node_saver(outer);
     *out = (td_saved_look){0};
+    if (n->kind == TD_N_LEAF && n->leaf && k == 0)
+        *out = (td_saved_look){.name = "variable", .value = td_tensor_ref(n->leaf)};
     if (k >= n->nsaved) return 0;
     const td_saved *s = &n->saved[k];
     const td_hook *h = s->kind == TD_SV_PACKED ? hook_of(n, (int)k) : NULL;

@@ -203,5 +203,21 @@ def of_a_node(T):
                   hasattr(y.grad_fn, "_saved_nothing")]
 
 
-PROGRAMS = [inputs_and_outputs, only_what_is_wanted, other_values, innermost, twice, second_order, in_place, no_graph, nobody_asks, layers, function_of_ones_own, mistakes, refused,
+def written_since(T):
+    x = leaf(T, 1.0, 2.0)
+    with T.autograd.graph.allow_mutation_on_saved_tensors():
+        y = x.clone()
+        z = y.sin() * y
+        y.mul_(5)
+        z.sum().backward()
+    return n(x.grad)
+
+
+def of_a_leaf(T):
+    x = leaf(T, 1.0, 2.0)
+    found = (x * 2).grad_fn.next_functions[0][0].variable
+    return [n(found), found.requires_grad, found.is_leaf]
+
+
+PROGRAMS = [written_since, of_a_leaf, inputs_and_outputs, only_what_is_wanted, other_values, innermost, twice, second_order, in_place, no_graph, nobody_asks, layers, function_of_ones_own, mistakes, refused,
             on_cpu, of_a_node]

@@ -88,6 +88,21 @@ def test_a4_what_is_overwritten_as_a_whole_gets_zeros():
     assert [k.tolist() for k in g] == [[0] * 4, [2] * 4]
 
 
+def test_a5_views_of_no_grad_refuse_whatever_is_written():
+    x = td.ones(2, requires_grad=True)
+    for base, refuses in ((x, True), (x * 1, True), (td.ones(2), False)):
+        with td.no_grad():
+            v = base[0]
+            v.mul_(2)
+        for write in (lambda: v.mul_(2), lambda: v.fill_(2.0), lambda: v.copy_(x.detach()[1])):
+            write()
+            if not refuses:
+                td.sync()
+                continue
+            with pytest.raises(td.AutogradError, match="a view was created in no_grad mode"):
+                td.sync()
+
+
 def test_a5_views_that_refuse():
     x = leaf(1.0, 2.0) * 1
     for part in (x.unbind()[0], x.split(1)[0], x.chunk(2)[0]):

@@ -200,7 +200,9 @@ def _is_called(name, found, outputs):
 
 
 def _saved_attribute(node, name):
-    """_saved_x and _raw_saved_x of a node; of a function's also saved_tensors."""
+    """_saved_x and _raw_saved_x of a node; of a function's also saved_tensors, of a leaf's the leaf, as another object for the same tensor."""
+    if node._kind == 1 and name == "variable":
+        return next((f[1] for _, f in _saved_by(node)), None)
     if node._kind == 3 and name in ("saved_tensors", _RAW + "tensors"):
         return tuple(_saved_value(f) if name == "saved_tensors" else SavedTensor(node, k) for k, f in _saved_by(node))
     for prefix in (_RAW, _PLAIN):

@@ -60,6 +60,13 @@ class save_on_cpu(saved_tensors_hooks):
         super().__init__(lambda t: (t.device, t.detach() if t.device.type == "cpu" else t.to("cpu")), lambda packed: packed[1].to(packed[0]))
 
 
+class allow_mutation_on_saved_tensors(saved_tensors_hooks):
+    """In this context what ops save is copied, so that what was saved may be written to."""
+
+    def __init__(self):
+        super().__init__(lambda t: t.detach().clone(), lambda packed: packed)
+
+
 @contextlib.contextmanager
 def disable_saved_tensors_hooks(error_message):
     """In this context saved_tensors_hooks raises an error of these words."""

@@ -6,7 +6,7 @@ import tensord as td
 from tensord import _C
 from tensord._hooks import Node, RemovableHandle, gradient_edge  # noqa: F401
 from tensord._graph import graph as draw  # noqa: F401
-from tensord._saved import disable_saved_tensors_hooks, save_on_cpu, saved_tensors_hooks
+from tensord._saved import allow_mutation_on_saved_tensors, disable_saved_tensors_hooks, save_on_cpu, saved_tensors_hooks
 
 
 def increment_version(tensor):
@@ -59,4 +59,4 @@ def get_gradient_edge(tensor):
     return gradient_edge(tensor)
 
 
-__all__ = ["Node", "disable_saved_tensors_hooks", "draw", "get_gradient_edge", "increment_version", "register_multi_grad_hook", "save_on_cpu", "saved_tensors_hooks", "td"]
+__all__ = ["Node", "allow_mutation_on_saved_tensors", "disable_saved_tensors_hooks", "draw", "get_gradient_edge", "increment_version", "register_multi_grad_hook", "save_on_cpu", "saved_tensors_hooks", "td"]
