@@ -352,6 +352,69 @@ static void conv_channels_last(void)
     tt_free(&x), tt_free(&w), tt_free(&a), tt_free(&last), tt_free(&b);
 }
 
+/* A new image, or weight, that lies channels last. */
+static tt lying_last(td_dtype t, int64_t n, int64_t c, int64_t h, int64_t w)
+{
+    tt x = TT(t, n, h, w, c);
+    x.d.shape[1] = c, x.d.shape[2] = h, x.d.shape[3] = w;
+    x.d.stride[1] = 1, x.d.stride[2] = w * c, x.d.stride[3] = c;
+    return x;
+}
+
+enum { LAST_X = 1, LAST_W = 2 };
+
+/* Against the plain loops: the picture, the weight or both lie channels last, and so does the result. */
+static void last_case(td_dtype t, int lies, geometry q)
+{
+    q = finish(q);
+    tt x = lies & LAST_X ? lying_last(t, q.n, q.c, q.h, q.w) : TT(t, q.n, q.c, q.h, q.w);
+    tt w = lies & LAST_W ? lying_last(t, q.o, q.cg, q.kh, q.kw) : TT(t, q.o, q.cg, q.kh, q.kw);
+    tt b = TT(t, q.o), out = lying_last(t, q.n, q.o, q.oh, q.ow), dx = TT(t, q.n, q.c, q.h, q.w), none = TT(t, 0);
+    tt g = TT(t, q.n, q.o, q.oh, q.ow), none_too = TT(t, 0);
+    tt_random(&x), tt_random(&w), tt_random(&b), tt_random(&g);
+    arrays a = {.x = doubles(&x), .w = doubles(&w), .g = doubles(&g)};
+    a.out = zeros(tt_numel(&out)), a.scale = zeros(tt_numel(&out));
+    a.dx = zeros(tt_numel(&x)), a.sx = zeros(tt_numel(&x)), a.dw = zeros(tt_numel(&w)), a.sw = zeros(tt_numel(&w));
+    products(&q, &a, false);
+    products(&q, &a, true);
+    for (int64_t i = 0; i < tt_numel(&out); i++) a.out[i] += tt_get(&b, i / (q.oh * q.ow) % q.o);
+    CALL(c, 1, &x, &w, &b);
+    c.out[0] = &out;
+    geometry_attrs(&c, &q);
+    CU_ASSERT_EQUAL(tcall_run(&c, plan_forward), 0);
+    if (!c.k.wants_rows) compare(&out, a.out, a.scale, "conv2d, last", &q);
+    else CU_ASSERT(t != TD_FLOAT32 || !td_dnnl(NULL) || q.o * q.cg * q.kh * q.kw * q.oh * q.ow < TD_CONV_DNNL_LAST);
+    CALL(k, 3, &g, &x, &w);
+    k.out[0] = &dx, k.out[1] = &none, k.out[2] = &none_too;
+    geometry_attrs(&k, &q);
+    attr_int(&k, 1);
+    CU_ASSERT_EQUAL(tcall_run(&k, plan_backward), 0);
+    compare(&dx, a.dx, a.sx, "dx, last", &q);
+    tt_free(&x), tt_free(&w), tt_free(&b), tt_free(&out), tt_free(&dx), tt_free(&g), tt_free(&none), tt_free(&none_too);
+    free(a.x), free(a.w), free(a.g), free(a.out), free(a.scale), free(a.dx), free(a.sx), free(a.dw), free(a.sw);
+}
+
+/* Odd sizes, strides, dilations, groups, channels that are no multiple of 16, parts of the output channels, and work
+ * on both sides of the threshold. */
+static void conv_all_last(void)
+{
+    static const geometry q[] = {
+        {2, 16, 20, 21, 48, 3, 3, 1, 1, 1, 1, 1, 1, 1},   {1, 3, 33, 35, 19, 3, 3, 2, 2, 1, 1, 1, 1, 1},
+        {1, 24, 15, 17, 24, 3, 3, 1, 1, 1, 1, 1, 1, 24},  {2, 88, 12, 13, 88, 5, 5, 2, 2, 2, 2, 1, 1, 88},
+        {3, 17, 9, 11, 23, 1, 1, 1, 1, 0, 0, 1, 1, 1},    {1, 64, 14, 14, 30, 1, 1, 2, 2, 0, 0, 1, 1, 1},
+        {1, 12, 19, 18, 20, 3, 3, 1, 1, 2, 2, 2, 2, 4},   {1, 10, 13, 12, 30, 3, 3, 1, 1, 1, 1, 1, 1, 10},
+        {1, 64, 19, 20, 64, 3, 3, 1, 1, 1, 1, 1, 1, 1},   {1, 5, 9, 9, 7, 3, 2, 1, 2, 1, 0, 1, 1, 1},
+        {1, 8, 7, 5, 8, 3, 3, 1, 1, 1, 1, 1, 1, 8},       {1, 2, 10, 10, 100, 1, 1, 1, 1, 0, 0, 1, 1, 1},
+        {1, 2, 10, 10, 99, 1, 1, 1, 1, 0, 0, 1, 1, 1},    {1, 32, 129, 121, 64, 1, 1, 1, 1, 0, 0, 1, 1, 1},
+        {1, 32, 127, 121, 64, 1, 1, 1, 1, 0, 0, 1, 1, 1},
+    };
+    for (unsigned i = 0; i < sizeof q / sizeof *q; i++)
+        for (int lies = 1; lies <= (q[i].h > 100 ? LAST_X : LAST_X | LAST_W); lies++) {
+            last_case(TD_FLOAT32, lies, q[i]);
+            if (q[i].c < 32) last_case(TD_FLOAT64, lies, q[i]);
+        }
+}
+
 static void conv_empty(void)
 {
     tt x = TT(TD_FLOAT32, 0, 3, 5, 5), w = TT(TD_FLOAT32, 2, 3, 3, 3), out = TT(TD_FLOAT32, 0, 2, 3, 3);
@@ -539,6 +602,6 @@ TD_CUNIT_MAIN("kernels_conv", {"conv2d: geometries", conv_all}, {"conv2d: masks"
               {"conv2d: large", conv_large}, {"conv2d: each way", conv_ways},
               {"conv2d: depthwise edges", depthwise_edges}, {"conv2d: straddles", conv_straddles},
               {"conv2d: oneDNN edges", dnnl_edges}, {"conv2d: shapes that are kept", dnnl_shapes},
-              {"conv2d: channels last", conv_channels_last}, {"conv2d: empty", conv_empty}, {"max_pool2d", max_all},
-              {"max_pool2d: wide", max_wide}, {"avg_pool2d", avg_all},
-              {"weights were packed once, too", weights_were_packed})
+              {"conv2d: channels last", conv_channels_last}, {"conv2d: channels last, all ways", conv_all_last},
+              {"conv2d: empty", conv_empty}, {"max_pool2d", max_all}, {"max_pool2d: wide", max_wide},
+              {"avg_pool2d", avg_all}, {"weights were packed once, too", weights_were_packed})

@@ -108,9 +108,10 @@ int td_cpu_plan_conv2d(td_kcall *k, td_error *e)
     if (td_desc_numel(k->out[0].desc) == 0) return 0;
     bool rows = td_desc_is_contiguous(k->out[0].desc);
     if (rows && td_conv_plan_pointwise(k, &c, e, &code)) return code;
-    if (!rows && plan_pointwise_last(k, &c, e, &code)) return code;
-    if (rows ? td_conv_plan_depthwise(k, &c) : td_conv_plan_depthwise_last(k, &c)) return 0;
+    if (rows && td_conv_plan_depthwise(k, &c)) return 0;
     if (td_conv_plan_dnnl(k, &c)) return 0;
+    if (!rows && plan_pointwise_last(k, &c, e, &code)) return code;
+    if (!rows && td_conv_plan_depthwise_last(k, &c)) return 0;
     return rows ? td_conv_plan_im2col(k, &c) : td_plan_wants_rows(k);
 }
 

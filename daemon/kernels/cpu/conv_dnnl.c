@@ -28,11 +28,26 @@ static int image_layout(const td_desc *d)
     return rows ? 0 : last ? c : -1;
 }
 
+static bool is_last(const td_desc *d)
+{
+    return d->shape[1] > 1 && image_layout(d) > 0;
+}
+
+/* Where channels lie last little is reordered but the weights: less work is worth it, and what has one channel a group,
+ * or one place, too; if the image is large those have ways that cut it. */
+static bool is_worth(const td_conv *c, const td_desc *y)
+{
+    bool other = c->kh * c->kw == 1 || (c->cg == 1 && c->og == 1);
+    if (!c->backward && is_last(y))
+        return (double)c->o * (double)c->k * (double)c->p >= TD_CONV_DNNL_LAST &&
+               (!other || image_macs_m(c) < TD_CONV_DNNL_LAST_MOST);
+    return c->k >= TD_CONV_DNNL_K && c->cg >= TD_CONV_DNNL_CHANNELS && image_macs_m(c) >= TD_CONV_DNNL_IMAGE;
+}
+
 static bool fits(const td_conv *c, const td_desc *x, const td_desc *w, const td_desc *y)
 {
-    return c->dtype == TD_FLOAT32 && c->p > 0 && c->n > 0 && c->k >= TD_CONV_DNNL_K && c->cg >= TD_CONV_DNNL_CHANNELS &&
-           image_macs_m(c) >= TD_CONV_DNNL_IMAGE && image_layout(x) >= 0 && image_layout(y) >= 0 &&
-           td_desc_is_contiguous(w);
+    return c->dtype == TD_FLOAT32 && c->p > 0 && c->n > 0 && image_layout(x) >= 0 && image_layout(y) >= 0 &&
+           is_worth(c, y) && (td_desc_is_contiguous(w) || td_desc_is_channels_last(w));
 }
 
 static td_dnnl_key key_of(const td_conv *c, int kind, const td_desc *x, const td_desc *y)
@@ -170,6 +185,7 @@ bool td_conv_plan_dnnl(td_kcall *k, const td_conv *c)
     if (!fits(c, x, k->in[1].desc, y) || (bias && k->in[2].desc->stride[0] != 1 && c->o > 1)) return false;
     *s = (dnnl_state){.c = *c, .image = key_of(c, TD_DNNL_FORWARD, x, y), .parts = 1};
     s->image.bias = bias;
+    s->image.w_last = td_desc_is_channels_last(k->in[1].desc);
     while (c->n * s->parts < TD_CONV_DNNL_FEW && c->g == 1 && c->o % (TD_CONV_DNNL_PART_CHANNELS * s->parts) == 0 &&
            image_macs_m(c) / s->parts >= TD_CONV_DNNL_PART)
         s->parts *= 2;
@@ -243,6 +259,7 @@ bool td_conv_plan_dnnl_backward(td_kcall *k, const td_conv *c)
                       .parts = 1,
                       .image = key_of(c, TD_DNNL_DATA, c->mask & 1 ? k->out[0].desc : NULL, g),
                       .weights = key_of(c, TD_DNNL_WEIGHTS, x, g)};
+    s->image.w_last = td_desc_is_channels_last(k->in[2].desc);
     cut_tiles(&s->c);
     s->weights.n = s->c.per;
     td_dnnl_key last = s->weights;

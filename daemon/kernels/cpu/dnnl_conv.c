@@ -28,7 +28,16 @@ static td_dnnl_md image_md(const td_dnnl_api *api, const dnnl_dims_t d, int64_t 
     return td_dnnl_md_strided(api, 4, d, last ? places : rows);
 }
 
-static bool describe(const td_dnnl_api *api, const td_dnnl_key *k, td_dnnl_conv *d, td_dnnl_md any[])
+static td_dnnl_md weights_md(const td_dnnl_api *api, const td_dnnl_key *k, int ndims, const dnnl_dims_t d)
+{
+    if (!k->w_last) return td_dnnl_md_new(api, ndims, d, k->g > 1 ? dnnl_goihw : dnnl_oihw);
+    const int64_t c = k->c / k->g, each = c * k->kh * k->kw;
+    const dnnl_dims_t of_groups = {k->o / k->g * each, each, 1, k->kw * c, c}, plain = {each, 1, k->kw * c, c};
+    return td_dnnl_md_strided(api, ndims, d, k->g > 1 ? of_groups : plain);
+}
+
+/* `any`: what the primitive is asked for. `as_is`: images are taken as they lie. */
+static bool describe(const td_dnnl_api *api, const td_dnnl_key *k, bool as_is, td_dnnl_conv *d, td_dnnl_md any[])
 {
     dnnl_dims_t x = {k->n, k->c, k->h, k->w}, y = {k->n, k->o, k->oh, k->ow};
     dnnl_dims_t w = {k->o, k->c, k->kh, k->kw}, wg = {k->g, k->o / k->g, k->c / k->g, k->kh, k->kw}, b = {k->o};
@@ -37,11 +46,14 @@ static bool describe(const td_dnnl_api *api, const td_dnnl_key *k, td_dnnl_conv 
         const dnnl_dim_t *dims;
     } of[TD_DNNL_OPERANDS] = {{4, x}, {k->g > 1 ? 5 : 4, k->g > 1 ? wg : w}, {4, y}};
     d->plain[TD_DNNL_X] = image_md(api, x, k->x_last);
-    d->plain[TD_DNNL_W] =
-        td_dnnl_md_new(api, of[TD_DNNL_W].ndims, of[TD_DNNL_W].dims, k->g > 1 ? dnnl_goihw : dnnl_oihw);
+    d->plain[TD_DNNL_W] = weights_md(api, k, of[TD_DNNL_W].ndims, of[TD_DNNL_W].dims);
     d->plain[TD_DNNL_Y] = image_md(api, y, k->y_last);
-    for (int i = 0; i < TD_DNNL_OPERANDS; i++)
-        if (!(any[i] = td_dnnl_md_new(api, of[i].ndims, of[i].dims, dnnl_format_tag_any)) || !d->plain[i]) return false;
+    for (int i = 0; i < TD_DNNL_OPERANDS; i++) {
+        if (!d->plain[i]) return false;
+        any[i] = as_is && i != TD_DNNL_W ? td_dnnl_md_copy(api, d->plain[i])
+                                         : td_dnnl_md_new(api, of[i].ndims, of[i].dims, dnnl_format_tag_any);
+        if (!any[i]) return false;
+    }
     return (d->bias = td_dnnl_md_new(api, 1, b, dnnl_x));
 }
 
@@ -82,11 +94,17 @@ static bool make_reorder(const td_dnnl_api *api, td_dnnl_conv *d, int i, dnnl_pr
     return ok;
 }
 
-static bool is_reference(const td_dnnl_api *api, const_dnnl_primitive_desc_t pd)
+static bool is_called(const td_dnnl_api *api, const_dnnl_primitive_desc_t pd, const char *part)
 {
     const char *name = "";
     api->dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, &name);
-    return strstr(name, "ref") != NULL;
+    return strstr(name, part) != NULL;
+}
+
+/* Copies of patches and a product, which has no speed for few channels. */
+static bool is_by_columns(const td_dnnl_api *api, const_dnnl_primitive_desc_t pd)
+{
+    return is_called(api, pd, "gemm");
 }
 
 static bool finish(const td_dnnl_api *api, td_dnnl_conv *d, dnnl_primitive_desc_t pd, dnnl_primitive_attr_t attr)
@@ -95,7 +113,7 @@ static bool finish(const td_dnnl_api *api, td_dnnl_conv *d, dnnl_primitive_desc_
     static const dnnl_query_t diff_query[] = {dnnl_query_diff_src_md, dnnl_query_diff_weights_md,
                                               dnnl_query_diff_dst_md};
     bool diff[] = {d->key.kind == TD_DNNL_DATA, d->key.kind == TD_DNNL_WEIGHTS, d->key.kind != TD_DNNL_FORWARD};
-    if (is_reference(api, pd) || !note_pad(api, d, 0, pd)) return false;
+    if (is_called(api, pd, "ref") || !note_pad(api, d, 0, pd)) return false;
     for (int i = 0; i < TD_DNNL_OPERANDS; i++) {
         d->wanted[i] =
             td_dnnl_md_copy(api, api->dnnl_primitive_desc_query_md(pd, diff[i] ? diff_query[i] : plain_query[i], 0));
@@ -104,29 +122,7 @@ static bool finish(const td_dnnl_api *api, td_dnnl_conv *d, dnnl_primitive_desc_
     return api->dnnl_primitive_create(&d->op, pd) == dnnl_success;
 }
 
-static td_dnnl_conv *make(const td_dnnl_api *api, const td_dnnl_key *key)
-{
-    td_dnnl_conv *d = calloc(1, sizeof *d);
-    dnnl_primitive_attr_t attr = NULL;
-    dnnl_primitive_desc_t hint = NULL, pd = NULL;
-    td_dnnl_md any[TD_DNNL_OPERANDS] = {NULL};
-    if (!d) return NULL;
-    d->key = *key;
-    if (api->dnnl_primitive_attr_create(&attr) == dnnl_success &&
-        api->dnnl_primitive_attr_set_scratchpad_mode(attr, dnnl_scratchpad_mode_user) == dnnl_success &&
-        describe(api, key, d, any)) {
-        if (key->kind != TD_DNNL_FORWARD) hint = make_desc(api, key, TD_DNNL_FORWARD, d, any, attr, NULL);
-        if (hint || key->kind == TD_DNNL_FORWARD) pd = make_desc(api, key, (td_dnnl_kind)key->kind, d, any, attr, hint);
-        d->usable = pd && finish(api, d, pd, attr);
-    }
-    for (int i = 0; i < TD_DNNL_OPERANDS; i++) td_dnnl_md_free(api, any[i]);
-    if (pd) api->dnnl_primitive_desc_destroy(pd);
-    if (hint) api->dnnl_primitive_desc_destroy(hint);
-    if (attr) api->dnnl_primitive_attr_destroy(attr);
-    return d;
-}
-
-static void destroy(const td_dnnl_api *api, td_dnnl_conv *d)
+static void forget_operands(const td_dnnl_api *api, td_dnnl_conv *d)
 {
     for (int i = 0; i < TD_DNNL_OPERANDS; i++) {
         if (d->reorder[i]) api->dnnl_primitive_destroy(d->reorder[i]);
@@ -135,6 +131,48 @@ static void destroy(const td_dnnl_api *api, td_dnnl_conv *d)
     for (int i = 0; i <= TD_DNNL_OPERANDS; i++) td_dnnl_md_free(api, d->pad[i]);
     td_dnnl_md_free(api, d->bias);
     if (d->op) api->dnnl_primitive_destroy(d->op);
+}
+
+static bool make_of(const td_dnnl_api *api, td_dnnl_conv *d, bool as_is, dnnl_primitive_attr_t attr)
+{
+    const td_dnnl_key *key = &d->key;
+    dnnl_primitive_desc_t hint = NULL, pd = NULL;
+    td_dnnl_md any[TD_DNNL_OPERANDS] = {NULL};
+    if (describe(api, key, as_is, d, any)) {
+        if (key->kind != TD_DNNL_FORWARD) hint = make_desc(api, key, TD_DNNL_FORWARD, d, any, attr, NULL);
+        if (hint || key->kind == TD_DNNL_FORWARD) pd = make_desc(api, key, (td_dnnl_kind)key->kind, d, any, attr, hint);
+    }
+    bool usable = pd && !(as_is && is_by_columns(api, pd)) && finish(api, d, pd, attr);
+    for (int i = 0; i < TD_DNNL_OPERANDS; i++) td_dnnl_md_free(api, any[i]);
+    if (pd) api->dnnl_primitive_desc_destroy(pd);
+    if (hint) api->dnnl_primitive_desc_destroy(hint);
+    return usable;
+}
+
+/* A forward one of images that lie channels last works on them as they lie, where there is a good one that does. */
+static td_dnnl_conv *make(const td_dnnl_api *api, const td_dnnl_key *key)
+{
+    td_dnnl_conv *d = calloc(1, sizeof *d);
+    dnnl_primitive_attr_t attr = NULL;
+    if (!d) return NULL;
+    d->key = *key;
+    bool last = key->kind == TD_DNNL_FORWARD && key->x_last && key->y_last;
+    if (api->dnnl_primitive_attr_create(&attr) == dnnl_success &&
+        api->dnnl_primitive_attr_set_scratchpad_mode(attr, dnnl_scratchpad_mode_user) == dnnl_success) {
+        d->usable = last && make_of(api, d, true, attr);
+        if (!d->usable) {
+            forget_operands(api, d);
+            *d = (td_dnnl_conv){.key = *key};
+            d->usable = make_of(api, d, false, attr);
+        }
+    }
+    if (attr) api->dnnl_primitive_attr_destroy(attr);
+    return d;
+}
+
+static void destroy(const td_dnnl_api *api, td_dnnl_conv *d)
+{
+    forget_operands(api, d);
     free(d);
 }
 

@@ -16,6 +16,7 @@ typedef struct td_dnnl_key { /* compared as bytes: every field is an int64 */
     int64_t kind;            /* td_dnnl_kind */
     int64_t n, c, h, w, o, kh, kw, oh, ow, sh, sw, ph, pw, dh, dw, g, bias;
     int64_t x_last, y_last; /* channels last: from place to place so many; 0: row by row */
+    int64_t w_last;         /* of what is given; what is made lies row by row */
 } td_dnnl_key;
 
 typedef struct td_dnnl_conv {

@@ -119,6 +119,8 @@
     T(CONV_DNNL_K, 64, "elements", TD_CONVS_, "of a patch, from which oneDNN's")                                       \
     T(CONV_DNNL_CHANNELS, 3, "elements", TD_CONVS_, "input channels of a group, from which oneDNN's")                  \
     T(CONV_DNNL_IMAGE, 2, "million products", TD_CONVS_, "of an image, from which oneDNN's")                           \
+    T(CONV_DNNL_LAST, 20000, "products", "conv2d", "of an image whose channels lie last, from which oneDNN's")         \
+    T(CONV_DNNL_LAST_MOST, 32, "million products", "conv2d", "of such an image, from which 1x1 and depthwise are cut")    \
     T(CONV_DNNL_CHUNK, 8, "million products", TD_CONVS_, "of the images of a chunk")                                   \
     T(CONV_DNNL_PART, 12, "million products", "conv2d", "of an image, from which output channels are cut")             \
     T(CONV_DNNL_PART_CHANNELS, 32, "elements", "conv2d", "a cut of output channels is a multiple of these")            \
