@@ -91,7 +91,8 @@ static td_array *own(freezing *z, uint32_t k)
  * nobody, and may keep it as its kernels want it. */
 static td_array *made(const freezing *z, uint32_t nr)
 {
-    return td_at_copy(NULL, z->made.kind == TD_VALUE_ARRAY ? z->made.array : z->made.items[nr].array, TD_DTYPE_NONE);
+    return td_copy_as_it_lies(NULL, z->made.kind == TD_VALUE_ARRAY ? z->made.array : z->made.items[nr].array,
+                              TD_DTYPE_NONE);
 }
 
 static td_program *give(freezing *z, td_ir *ir, const uint32_t *from)

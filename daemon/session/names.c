@@ -11,12 +11,14 @@ int td_session_in_service(td_session *s, td_tensor *t, bool copy, td_tensor **ou
         return TD_OK;
     }
     td_input in = td_in(t);
+    bool last = td_desc_is_channels_last(&t->desc); /* else as rows */
     td_attrs a;
     td_attrs_init(&a);
     td_attrs_none(&a);
     uint64_t lack = 0;
     td_heap *heap = NULL;
-    int rc = td_ops_try(&s->issuer, TD_OP_COPY, 1, &in, &a, TD_CF_SERVICE, 1, out, &lack, &heap, e);
+    int rc =
+        td_ops_try(&s->issuer, last ? TD_OP_COPY_LAST : TD_OP_COPY, 1, &in, &a, TD_CF_SERVICE, 1, out, &lack, &heap, e);
     return td_session_may_lack(rc) ? td_session_lacks(s, rc, lack, heap, e) : rc;
 }
 

@@ -98,7 +98,7 @@ static int begin(freezing *z, const td_frozen_look *looks, bool exactly, td_erro
     mark(z, looks);
     uint32_t nnodes = td_ir_now(z->e)->nnodes;
     for (uint32_t n = 0; n < nnodes; n++) say_look(z->e, n);
-    if (!exactly) td_pass_layers(z->e, &z->f);
+    if (!exactly) td_pass_layers(z->e, &z->f), td_pass_layouts(z->e, &z->f);
     td_facts_deinit(&z->f);
     td_ir *marked = td_ir_seal(z->e, error);
     z->e = NULL;

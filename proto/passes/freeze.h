@@ -7,6 +7,8 @@
 
 /* 11: norms, products and sums into weights (F: other bits). */
 td_pass_fn td_pass_layers;
+/* 13: channels last between convolutions (F: other kernels, other bits). */
+td_pass_fn td_pass_layouts;
 
 #define TD_FROZEN_MADE (UINT32_C(1) << 31) /* | a result of the setup */
 

@@ -388,3 +388,70 @@ def test_errors_of_others_stay_theirs():
     assert far(frozen(x), net(x)) < 1e-6
     with pytest.raises(IndexError, match="7"):
         bad.tolist()
+
+
+class Pictures(nn.Module):
+    """Channels that are no multiple of 16, odd sizes, strides, dilations, groups; and what sees how a picture lies."""
+
+    def __init__(self):
+        super().__init__()
+        self.a, self.norm = nn.Conv2d(3, 18, 3, 2, 1), nn.BatchNorm2d(18)
+        self.deep, self.point, self.grouped = nn.Conv2d(18, 18, 5, 1, 2, groups=18), nn.Conv2d(18, 10, 1), nn.Conv2d(10, 20, 3, 1, 1, groups=5)
+        self.square, self.wide, self.relu = nn.Conv2d(20, 20, 3, 1, 1), nn.Conv2d(20, 6, 3, padding=2, dilation=2), nn.ReLU(inplace=True)
+
+    def forward(self, x):
+        y = self.relu(self.norm(self.a(x)))
+        y = self.grouped(self.point(self.deep(y)))
+        y = F.relu(self.square(y) + y)
+        z = self.wide(y)
+        heads = z.permute(0, 2, 3, 1).reshape(z.shape[0], -1, 3)
+        return y, z, z.view(z.shape[0], -1), heads, td.cat([y, z], 1).mean((2, 3)), [y, z]
+
+
+def flat(values):
+    return [v for x in values for v in (flat(x) if isinstance(x, (list, tuple)) else [x])]
+
+
+@pytest.mark.parametrize("dtype", [td.float32, td.float64, td.float16])
+def test_pictures_lie_channels_last_inside(dtype, tmp_path):
+    net = trained(Pictures(), 2, 3, 21, 17).to(dtype)
+    frozen = td.jit.freeze(td.jit.script(net))
+    assert ("td::view" in str(frozen.graph).split("prim::ListConstruct")[-1]) == (dtype == td.float32)
+    frozen.save(tmp_path / "net.td")
+    tolerance = 3e-2 if dtype == td.float16 else 1e-5
+    for program in frozen, td.jit.load(tmp_path / "net.td"):
+        for size in (1, 31, 33), (2, 31, 33), (1, 31, 33), (3, 16, 17), (1, 5, 5), (1, 1, 1):
+            x = td.randn(size[0], 3, *size[1:]).to(dtype)
+            for _ in range(4):  # op by op, recorded, planned, with packs
+                for got, want in zip(flat(program(x)), flat(net(x))):
+                    assert far(got, want) < tolerance and got.is_contiguous()
+
+
+def test_gradients_of_pictures_that_lie_channels_last():
+    net = trained(Pictures(), 2, 3, 21, 17)
+    frozen = td.jit.freeze(td.jit.script(net))
+    x = td.randn(2, 3, 19, 18)
+    grads = []
+    for f in net, frozen:
+        y = x.clone().requires_grad_()
+        td.stack([t.square().mean() for t in flat(f(y))]).sum().backward()
+        grads.append(y.grad)
+    assert far(*grads) < 1e-5
+
+
+def test_one_picture_alone_and_what_is_written():
+    class Written(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.a, self.b = nn.Conv2d(3, 8, 3, padding=1), nn.Conv2d(8, 8, 3)
+
+        def forward(self, x):
+            y = self.b(self.a(x))
+            y.view(-1).mul_(2.0)
+            return y
+
+    alone, other = td.randn(3, 9, 12), td.randn(2, 3, 9, 12).to(memory_format=td.channels_last)
+    for net, xs in (Written().eval(), []), (nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU(True), nn.Conv2d(8, 5, 3), nn.MaxPool2d(2)).eval(), [alone, other]):
+        frozen = td.jit.freeze(td.jit.script(net))
+        for x in [td.randn(1, 3, 9, 12), *xs]:
+            assert far(frozen(x), net(x)) < 1e-5
