@@ -1,6 +1,7 @@
 /* What all kernels share: recording a failure, and running a plan on the calling thread. */
 #include "daemon/kernels/kernel.h"
 #include "daemon/kernels/cpu/thresholds.h"
+#include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -47,7 +48,7 @@ int td_kernel_run(td_plan_fn plan, td_kcall *k, td_error *e)
     k->scratch_bytes = k->work_bytes = 0;
     k->cost_ns = 0;
     k->replan = NULL;
-    k->wants_rows = false;
+    k->wants_rows = k->sure = false;
     k->packing.in = 0;
     k->work = NULL;
     k->pack = NULL;
@@ -65,6 +66,7 @@ int td_kernel_run(td_plan_fn plan, td_kcall *k, td_error *e)
     } else {
         run_phases(k, scratch);
         code = atomic_load(&k->failed);
+        assert(!code || !k->sure);
         if (code && e) *e = k->error;
     }
     free(scratch_owned);

@@ -77,6 +77,7 @@ struct td_kcall {
     double cost_ns;       /* estimate for one core: decides inline or pool, and fairness */
     bool wants_rows;      /* nothing was planned: this way takes an out[0] that lies row by row only */
     bool lasting;         /* a chunk may be long, and a library that knows no rest is in it: not all workers are sent to such */
+    bool sure;            /* no chunk ever fails, whatever it finds in its operands */
     /* For a plan that may be used again for operands that look the same at other addresses: given a copy of the first
      * state_bytes of `state`, write the addresses of in[] and out[] into it. NULL: such a call is planned anew. */
     td_replan_fn replan;

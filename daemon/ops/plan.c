@@ -22,7 +22,7 @@ static void give(td_kcall *k, const td_call *c)
     k->nphases = k->clean_phases = 0;
     k->scratch_bytes = k->work_bytes = 0;
     k->cost_ns = 0;
-    k->lasting = k->wants_rows = false;
+    k->lasting = k->sure = k->wants_rows = false;
     k->replan = NULL;
     k->packing.in = 0;
     k->pack = NULL;

@@ -89,6 +89,7 @@ static void make_plan(td_recipe *r, const td_kcall *k)
     r->light = td_prep_light(k);
     r->cost_ns = k->cost_ns;
     r->lasting = k->lasting;
+    r->sure = k->sure;
     r->packing = k->packing;
     r->state_bytes = k->state_bytes > STATE ? k->state_bytes : STATE;
     memcpy(r->state, k->state, r->state_bytes);
@@ -144,6 +145,7 @@ static void replan(const td_recipe *r, td_kcall *k)
     k->work_bytes = r->work_bytes;
     k->cost_ns = r->cost_ns;
     k->lasting = r->lasting;
+    k->sure = r->sure;
     k->replan = r->replan;
     k->state_bytes = r->state_bytes;
     k->packing = r->packing;

@@ -22,7 +22,7 @@ typedef struct td_recipe {
     td_kpacking packing;
     size_t scratch_bytes, work_bytes, state_bytes;
     double cost_ns;
-    bool lasting;
+    bool lasting, sure;
     uint64_t look[TD_LOOK_WORDS];
     uint64_t bytes[TD_RECIPE_OUTS]; /* of the outputs' storages */
     td_desc out[TD_RECIPE_OUTS];

@@ -22,6 +22,7 @@ SIMPLE = {"abs", "sqrt", "floor", "ceil", "trunc", "round", "isnan", "isinf", "i
 BEHIND = {"polygamma", "zeta", "igamma", "igammac", "airy_ai", "chebyshev_t", "chebyshev_u", "chebyshev_v", "chebyshev_w", "hermite_h", "hermite_he", "laguerre_l", "legendre_p"}
 CALL_COST = 40
 SCALAR = {"gcd", "lcm", "fmod", "remainder", "floordiv", "truncdiv", "pow"}  # loops or branches inside: no vectors for integers
+DIVISIONS = {"fmod", "remainder", "floordiv", "truncdiv"}  # of whole numbers: by 0 they fail
 ABSENT = {"lowest": 1, "highest": 2, "min_finite": 3, "max_finite": 4}
 
 
@@ -69,6 +70,10 @@ class Row:
         """Picoseconds for one float32 element, about."""
         text = self.text("f32") or self.text("i64") or ""
         return 250 + sum(700 * (CALL_COST if c in BEHIND else 1) for c in calls(text) if c not in SIMPLE)
+
+    def divides(self):
+        """Does it fail where a whole number is 0?"""
+        return any(set(calls((self.text(b) or "") + self.expr.get("on", ""))) & DIVISIONS for b in ("i64", "u64"))
 
     def out_type(self, body):
         if self.bool_out:
@@ -171,7 +176,7 @@ def notes(rows, table, out):
         absent = r.expr.get("absent", {})
         kinds = ", ".join(str(ABSENT[absent[a.name]]) if a.name in absent else "0" for a in r.op.attrs) or "0"
         result = "TD_PW_OUT_BOOL" if r.bool_out else "TD_PW_OUT_REAL" if r.expr.get("real_out") else "TD_PW_OUT_SAME"
-        out.write(f"    {{{len(names)}, {len(r.op.attrs)}, {result}, {mask}, {r.cost()}, {{{kinds}}}}}, /* {r.name} */\n")
+        out.write(f"    {{{len(names)}, {len(r.op.attrs)}, {result}, {mask}, {r.cost()}, {{{kinds}}}, {str(r.divides()).lower()}}}, /* {r.name} */\n")
     out.write("};\nconst unsigned char td_pw_row_of[] = {\n")
     for k, r in enumerate(rows):
         out.write(f"    [{r.op.id}] = {k + 1},\n")

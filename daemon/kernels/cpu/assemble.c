@@ -90,6 +90,7 @@ void td_assemble_plan(td_kcall *k, td_layout_fn lay, int64_t parts, int phase)
     k->nphases = (uint8_t)(phase + (k->phase[phase].chunks > 0));
     k->scratch_bytes = TD_TILE_SCRATCH;
     k->cost_ns += 30 + 150.0 * (double)parts + 0.05 * (double)bytes;
+    k->sure = true;
     td_plan_moves_freely(k, sizeof *a);
 }
 

@@ -310,6 +310,7 @@ static void addresses(td_kcall *k)
 
 static void moves(td_kcall *k, const td_gemm *g)
 {
+    k->sure = true;
     if (g->in_a && g->in_b && (g->in_d || !g->has_d)) td_plan_moves(k, addresses, sizeof *g);
 }
 

@@ -109,6 +109,7 @@ int td_cpu_plan_layer_norm(td_kcall *k, td_error *e)
     td_plan_phase(k, forward_chunk, s->blocks);
     k->scratch_bytes = (size_t)(4 * s->x.cols) * td_dtype_size(s->acc);
     k->cost_ns = (double)s->x.rows * ((double)s->x.cols * 0.6 + 30);
+    k->sure = true;
     td_plan_moves(k, addresses, sizeof *s);
     return 0;
 }

@@ -46,6 +46,7 @@ typedef struct td_pw_op {
     uint8_t bool_in; /* mask of inputs that are truth values */
     uint16_t cost;   /* picoseconds for a float, about */
     uint8_t absent[3];
+    bool divides; /* whole numbers, among which there may be a 0 */
 } td_pw_op;
 
 /* Generated. Rows are counted from 1; 0 is no pointwise op. */

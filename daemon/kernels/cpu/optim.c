@@ -155,6 +155,8 @@ static int start(td_kcall *k, step_state *s, const char *name, td_error *e)
     td_plan_phase(k, step_chunk, td_cut(s->n, TD_STEP_CHUNK));
     if (!s->flat) k->scratch_bytes = (size_t)(4 * TD_STEP_PART) * td_dtype_size(s->acc);
     k->cost_ns += (double)s->n * (s->flat ? 0.5 : 3) + 50;
+    k->sure = true;
+    td_plan_moves_freely(k, sizeof *s);
     return 0;
 }
 

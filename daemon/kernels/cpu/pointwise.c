@@ -264,6 +264,7 @@ int td_cpu_plan_pointwise(td_kcall *k, td_error *e)
     td_pw_attr at[3];
     for (int i = 0; i < op->nattr; i++) at[i] = attribute(&k->attrs->at[i], op->absent[i], k->compute, body);
     double ns = element_ns(op, body);
+    k->sure = !op->divides || !td_dtype_is_integral(k->compute);
     flat *f = (flat *)k->state;
     uint8_t rounded = (uint8_t)rounded_operands(k, op, want);
     td_pw_fn narrow = td_isa_now->cast[dtype_of[body]][k->compute],
@@ -305,6 +306,7 @@ int td_cpu_plan_copy(td_kcall *k, td_error *e)
     td_tiles_operand(t, 0, k->out[0].data, y, y->dtype);
     td_tiles_operand(t, 1, k->in[0].data, x, x->dtype);
     finish_tiles(k, t, TD_BYTE_NS * (double)(t->raw[0] + t->raw[1]));
+    k->sure = true;
     return TD_OK;
 }
 
@@ -336,5 +338,6 @@ int td_cpu_plan_full(td_kcall *k, td_error *e)
     finish_tiles(k, &f->tiles, 0.03 * (double)f->tiles.raw[0]);
     k->phase[0].fn = full_chunk;
     k->state_bytes = sizeof *f;
+    k->sure = true;
     return TD_OK;
 }

@@ -278,6 +278,7 @@ int td_reduce_plan(td_kcall *k, unsigned bits, int fold, int finish, double corr
     k->work_bytes = cut ? (size_t)(2 * r->pieces * r->nkept) * sizeof(td_word) : 0;
     double each = is_slow(r) ? 60 : fold == TD_FOLD_VAR || fold == TD_FOLD_LSE ? 0.8 : 0.25;
     k->cost_ns = 40 + 15.0 * (double)r->units + each * (double)r->nkept * (double)r->ngone;
+    k->sure = true;
     td_plan_moves(k, addresses, sizeof *r);
     return TD_OK;
 }

@@ -252,6 +252,7 @@ static int plan(td_kcall *k, td_scan_kind what, double cost)
     k->nphases = 1;
     k->scratch_bytes = 4 * BUFFER;
     k->cost_ns = 40 + cost * (double)td_desc_numel(x);
+    k->sure = true;
     td_plan_moves_freely(k, sizeof *s);
     return TD_OK;
 }

@@ -33,6 +33,7 @@ static int plan_slice(td_kcall *k, slice_state *s, const char *name, td_error *e
     td_plan_copy_first(k);
     td_plan_phase(k, slice_chunk, td_cut(s->count, TD_SLICE_CHUNK));
     k->cost_ns += (double)s->count * 0.8 + 100;
+    k->sure = true;
     td_plan_moves_freely(k, sizeof *s);
     return 0;
 }

@@ -144,6 +144,7 @@ static int plan(td_kcall *k, int op, int dim_attr)
     for (int i = 1; i <= l->nin; i++) direct = direct && !l->load[i] && l->stride[i] == l->size[i];
     k->scratch_bytes = direct ? 0 : (size_t)(6 * l->group * l->length * l->body);
     k->cost_ns = 30 + (double)l->count * (30 + (l->body == 8 ? 8.0 : 1.0) * (double)l->length);
+    k->sure = true;
     td_plan_moves(k, addresses, sizeof *l);
     return TD_OK;
 }

@@ -213,6 +213,7 @@ bool td_softmax_plan_cols(td_kcall *k, int op, int dim)
     cut(c);
     k->scratch_bytes = sizeof(known);
     k->cost_ns = (double)n * 1.2 + 500;
+    k->sure = true;
     td_plan_moves_freely(k, sizeof *c);
     if (c->blocks == 1) {
         td_plan_phase(k, whole_chunk, c->outer * c->strips);

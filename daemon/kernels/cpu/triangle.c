@@ -64,6 +64,7 @@ static int plan(td_kcall *k, td_chunk_fn fn)
     k->phase[0].chunks = (numel / cols + per - 1) / per;
     k->nphases = 1;
     k->cost_ns = 30 + 0.3 * (double)numel;
+    k->sure = true;
     td_plan_moves_freely(k, 0);
     return TD_OK;
 }
