@@ -1,10 +1,11 @@
 /* Plans: rows of small nodes of one block that are run as one call (daemon/ops/group.h).
  *
  * A row is recorded while it is run node by node, the second time that a run comes by: what its arguments look like,
- * the calls that its nodes came to, and what of it is used behind it. Nodes that may be in a row do nothing but give
- * values that follow from their arguments' looks (numbers among them count by value); so for arguments that look the
- * same the calls would be the same. Where something does not fit the row ends before it, and the next may begin behind
- * it.
+ * the calls that its nodes came to, and what of it is used behind it. Nodes that may be in a row do nothing but write
+ * tensors, and give values that follow from their arguments' looks (numbers among them count by value); so for
+ * arguments that look the same the calls would be the same. Where a row writes arguments, it is part of their look
+ * which of them lie in one memory, and how. Where something does not fit the row ends before it, and the next may begin
+ * behind it.
  *
  * What records a gradient is not planned: then each op has its node. */
 #include "daemon/graph/plan_parts.h"
@@ -27,9 +28,8 @@ static const char *why_not_op(const td_ir_node *x)
     const td_op *op = td_ir_row(x->op);
     if (op->flags & TD_OF_RANDOM) return "it draws random numbers";
     if (op->flags & TD_OF_DATA_SHAPE) return "the shape of its result depends on values";
-    if (op->flags & TD_OF_UNCOMPUTED || (op->flags & TD_OF_CREATION && !op->compose))
-        return "it makes a tensor of none";
-    if (op->mutates || x->op & TD_IR_INPLACE) return "it writes";
+    bool creates = op->flags & TD_OF_CREATION && !op->compose && !(x->op & TD_IR_INPLACE);
+    if (creates || op->flags & TD_OF_UNCOMPUTED) return "it makes a tensor of none";
     if (x->mode & (TD_RM_SERVICE | TD_RM_RACY)) return "it is run in a way of its own";
     return x->mode >> TD_RM_DEVICE & (TD_MAX_DEVICES - 1) ? "it says a device" : NULL;
 }
@@ -200,6 +200,7 @@ static bool fits(td_exec *r, const td_plan *p, td_tensor **tensors)
     td_look_put(&l, r->frames[r->depth - 1].mode);
     bool good = !l.differ;
     for (uint32_t k = 0; k < p->narguments && good; k++) good = td_plan_take(&t, &r->at[p->arguments[k]], false);
+    if (good && p->shares) good = td_plan_share(&l, t.n, tensors);
     return good && l.at == p->words + p->nwords;
 }
 
@@ -210,12 +211,26 @@ static void finished(td_call *c)
     if (c->cause && c->who->unwritten) c->who->unwritten(c->who, c);
 }
 
-static int may_read(td_exec *r, const td_plan *p, td_tensor *const *tensors, td_error *e)
+static int may_use(td_exec *r, const td_plan *p, td_tensor *const *tensors, td_error *e)
 {
     int rc = TD_OK;
     for (uint32_t k = 0; k < p->ninputs && !rc; k++)
-        if (td_group_uses(p->group, k)) rc = td_exec_may_use(r, tensors[k], false, e);
+        if (td_group_uses(p->group, k)) rc = td_exec_may_use(r, tensors[k], td_group_writes(p->group, k), e);
     return rc;
+}
+
+/* Something is not what it should be, may not be written, or a region is to hear of each write: then ops go by
+ * themselves, and those in front of what fails have been done. */
+static bool is_sound(const td_exec *r, const td_plan *p, td_tensor *const *tensors)
+{
+    if (!td_group_writes_inputs(p->group)) return true;
+    bool good = !r->who->region;
+    for (uint32_t k = 0; k < p->ninputs && good; k++) {
+        const td_storage *s = tensors[k]->storage;
+        bool locked = s->flags & TD_SF_READONLY && td_group_writes(p->group, k);
+        good = !td_group_uses(p->group, k) || !(s->poison || locked);
+    }
+    return good;
 }
 
 static void go_behind(td_exec *r, const td_plan *p, td_tensor *const *outs)
@@ -230,14 +245,17 @@ static void go_behind(td_exec *r, const td_plan *p, td_tensor *const *outs)
     r->node = p->end;
 }
 
-static int run(td_exec *r, const td_plan *p, td_tensor *const *tensors, uint64_t *lack, td_heap **heap, td_error *e)
+static int run(td_exec *r, const td_plan *p, td_tensor *const *tensors, bool *ran, uint64_t *lack, td_heap **heap,
+               td_error *e)
 {
     td_tensor *outs[TD_PLAN_ENDS];
-    int rc = may_read(r, p, tensors, e);
+    int rc = is_sound(r, p, tensors) ? may_use(r, p, tensors, e) : TD_E_INVALID;
+    *ran = rc <= 0 || !td_group_writes_inputs(p->group);
     if (rc) return rc;
     td_exec_set_place(r, r->node);
     rc = td_group_call(p->group, r->who, tensors, outs, r->caller, finished, lack, heap, e);
     r->lacks = rc == TD_WAIT_GROW || rc == TD_E_MEMORY || rc == TD_E_QUOTA;
+    *ran = rc != TD_E_MEMORY && rc != TD_E_QUOTA;
     if (!rc) go_behind(r, p, outs);
     return rc;
 }
@@ -263,11 +281,10 @@ static int at_start(td_exec *r, bool *ran, int *cost, uint64_t *lack, td_heap **
     for (uint32_t k = 0; s && k < s->nplans; k++) {
         const td_plan *p = s->plans[k];
         if (!fits(r, p, tensors)) continue;
-        int rc = run(r, p, tensors, lack, heap, e);
-        *ran = rc != TD_E_MEMORY && rc != TD_E_QUOTA;
+        int rc = run(r, p, tensors, ran, lack, heap, e);
         *cost -= (int)(td_group_calls(p->group) / OPS_A_UNIT + 1) * TD_EXEC_COST_OP;
         if (*ran) return rc;
-        r->lacks = false; /* op by op it needs less at once */
+        r->lacks = false; /* op by op it needs less at once, or comes as far as it may */
         td_error_clear(e);
         return TD_OK;
     }

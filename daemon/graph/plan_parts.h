@@ -22,6 +22,7 @@ typedef struct td_plan {
     td_group *group;
     uint32_t end; /* the node behind; TD_IR_NONE: the block ends */
     uint32_t narguments, nwords, nresults, ndrops, ninputs;
+    bool shares;         /* the look says what lies in one memory */
     uint32_t *arguments; /* values */
     uint64_t *words;
     td_plan_result *results;
@@ -43,6 +44,8 @@ struct td_planning {
     uint32_t start, block;
     uint32_t narguments, ninputs;
     uint32_t arguments[TD_PLAN_ENDS];
+    td_tensor *tensors[TD_PLAN_ENDS]; /* the recording holds them */
+    bool twins;                       /* one of them comes twice */
     uint64_t words[TD_PLAN_WORDS];
     td_looking look;
 };
@@ -59,6 +62,9 @@ typedef struct td_taking {
 
 /* A value more; `item`: of a list. False: it looks otherwise, or cannot be an argument. */
 bool td_plan_take(td_taking *t, const td_val *v, bool item);
+/* Behind all values: which tensors are one, or lie in one memory, and how far from each other. False: as td_plan_take.
+ */
+bool td_plan_share(td_looking *l, uint32_t n, td_tensor *const *t);
 /* Does what is run here record gradients? */
 bool td_plan_graded(const td_exec *r);
 

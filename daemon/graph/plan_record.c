@@ -1,7 +1,8 @@
 /* Recording a row of nodes while a run goes through them, and making a plan of it.
  *
- * What comes from before the row is an argument, and its look is kept when a node first takes it: values do not change,
- * and what changes lists is in no row. What somebody still has behind the row is a result. */
+ * What comes from before the row is an argument, and its look is kept when a node first takes it: values do not change
+ * (what is in a tensor is no part of its look), and what changes lists is in no row. What somebody still has behind the
+ * row is a result. */
 #include "daemon/graph/plan_parts.h"
 
 #include <stdlib.h>
@@ -29,6 +30,7 @@ void td_plan_begin(td_exec *r, td_spot *s)
     p->start = r->node;
     p->block = r->ir->nodes[r->node].block;
     p->narguments = p->ninputs = 0;
+    p->twins = false;
     p->look = (td_looking){p->words, p->words + TD_PLAN_WORDS - TD_PLAN_SLACK, true, false, 0};
     td_look_put(&p->look, r->frames[r->depth - 1].mode);
     r->planning = p;
@@ -60,22 +62,27 @@ static void cut(td_exec *r, uint32_t node)
     if (next != TD_IR_NONE && joins[next]) joins[next] |= TD_STARTS;
 }
 
-/* The value is an argument of the row. What requires a gradient cannot be, and one tensor in two places could not be
- * told apart: then nothing comes of it, this time. */
+static bool take_input(td_planning *p)
+{
+    td_tensor *t = p->tensors[p->ninputs];
+    for (uint32_t k = 0; k < p->ninputs; k++) p->twins |= p->tensors[k] == t;
+    p->ninputs++;
+    return td_recording_input(p->recording, t);
+}
+
+/* The value is an argument of the row. What requires a gradient cannot be: then nothing comes of it, this time. */
 static void take_argument(td_exec *r, uint32_t node, uint32_t value)
 {
     td_planning *p = r->planning;
-    td_tensor *tensors[TD_PLAN_ENDS];
-    td_taking t = {&p->look, tensors, 0, td_plan_graded(r), false};
+    td_taking t = {&p->look, p->tensors, p->ninputs, td_plan_graded(r), false};
     bool good = true;
-    if (p->narguments == TD_PLAN_ENDS || !td_plan_take(&t, &r->at[value], false) || p->ninputs + t.n > TD_PLAN_ENDS) {
+    if (p->narguments == TD_PLAN_ENDS || !td_plan_take(&t, &r->at[value], false)) {
         if (!t.refused) cut(r, node);
         td_planning_drop(r);
         return;
     }
     p->arguments[p->narguments++] = value;
-    p->ninputs += t.n;
-    for (uint32_t i = 0; i < t.n && good; i++) good = td_recording_input(p->recording, tensors[i]);
+    while (p->ninputs < t.n && good) good = take_input(p);
     if (!good) td_planning_drop(r);
 }
 
@@ -152,8 +159,10 @@ static void *copy_of(const void *from, size_t bytes)
     return to ? memcpy(to, from, bytes) : NULL;
 }
 
-static bool take_look(td_plan *p, const td_planning *from)
+static bool take_look(td_plan *p, td_planning *from)
 {
+    p->shares = from->twins || td_group_writes_inputs(p->group);
+    if (p->shares && !td_plan_share(&from->look, from->ninputs, from->tensors)) return false;
     p->narguments = from->narguments;
     p->ninputs = from->ninputs;
     p->nwords = (uint32_t)(from->look.at - from->words);
@@ -192,10 +201,10 @@ static void make(td_exec *r, uint32_t end)
     td_plan *p = calloc(1, sizeof *p);
     if (!p) return;
     p->end = end;
-    bool good = take_results(r, p, end, outs, &nouts) && take_drops(r, p, end) && take_look(p, now);
+    bool good = take_results(r, p, end, outs, &nouts) && take_drops(r, p, end);
     if (good && !td_recording_end(now->recording, nouts, outs, &p->group, NULL) && !p->group)
         r->program->joins[now->start] &= (uint8_t)~TD_STARTS; /* nor will there be one */
-    if (p->group && pay(p, r->program)) keep(r->program, now->spot, p);
+    if (p->group && take_look(p, now) && pay(p, r->program)) keep(r->program, now->spot, p);
     else td_plan_free(p);
 }
 

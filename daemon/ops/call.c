@@ -136,8 +136,16 @@ void td_call_free(td_call *c)
 bool td_call_writes_input(const td_call *c, int i)
 {
     if (c->in[i].kind != TD_IN_TENSOR) return false;
+    if (c->flags & TD_CF_GROUP) return c->in[i].writes;
     const td_param *p = &c->op->params[td_op_param_of(c->op, c->nin, i)];
     return (p->flags & TD_PF_MUTATED) && (!p->only_if || td_attr_bool(&c->attrs, p->only_if - 1));
+}
+
+/* Those of a group's call are in a row. */
+static void void_steps(const td_call *c, const td_input *in)
+{
+    uint32_t n = c->flags & TD_CF_GROUP ? in->writes : 1;
+    while (n-- > 0) td_version_void(in->tensor->version, in->step - n);
 }
 
 void td_call_unwritten(td_call *c)
@@ -145,7 +153,7 @@ void td_call_unwritten(td_call *c)
     for (int o = 0; c->flags & TD_CF_OUT && o < c->nout; o++)
         if (c->out[o]) td_version_void(c->out[o]->version, c->step[o]);
     for (int i = 0; c->op->mutates && i < c->nin; i++)
-        if (td_call_writes_input(c, i)) td_version_void(c->in[i].tensor->version, c->in[i].step);
+        if (td_call_writes_input(c, i)) void_steps(c, &c->in[i]);
     settle(c, false);
 }
 

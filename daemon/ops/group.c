@@ -6,13 +6,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const td_param any_tensors = {.name = "tensors", .kind = TD_P_LIST};
+static const td_param any_tensors = {.name = "tensors", .kind = TD_P_LIST, .flags = TD_PF_MUTATED};
 static const td_output_def results = {.name = "results", .list = true};
 static const td_op group_row = {.name = "program",
                                 .doc = "Several small ops of a program.",
                                 .signature = "program(tensors: T[]) -> T[]",
                                 .nparams = 1,
                                 .nouts = 1,
+                                .mutates = true, /* td_input.writes say what */
                                 .list_param = 0,
                                 .params = &any_tensors,
                                 .outs = &results};
@@ -90,6 +91,24 @@ static void set_inputs(td_call *c, const td_group *g, td_tensor *const *inputs)
     for (uint32_t o = 0; o < g->nmade; o++) td_prep_arg(&c->args[c->nin + o], c->out[o]);
 }
 
+static uint32_t move(td_tensor *t, td_group_moves w, const td_issuer *who)
+{
+    t->version->value += w.times - 1u;
+    return td_tensor_bump(t, w.op, who->session, who->pid);
+}
+
+/* Nothing can fail any more: versions are what they were behind the last of the calls. */
+static void conclude(td_call *c, const td_group *g)
+{
+    for (uint32_t k = 0; k < g->nwritten; k++) {
+        td_input *in = &c->in[g->written[k].input];
+        in->writes = g->written[k].writes.times;
+        in->step = move(in->tensor, g->written[k].writes, c->who);
+    }
+    for (uint32_t o = 0; o < g->nmade; o++)
+        if (g->made[o].writes.times) move(c->out[o], g->made[o].writes, c->who);
+}
+
 static _Thread_local uint64_t loop_ran;
 
 uint64_t td_groups_ran(void)
@@ -114,6 +133,7 @@ int td_group_call(td_group *g, td_issuer *who, td_tensor *const *inputs, td_tens
 {
     td_call *c = td_call_new(&group_row, who, (int)g->ninputs, (int)g->nmade, e);
     if (!c) return e->code;
+    c->flags = TD_CF_GROUP;
     int rc = make_outputs(c, g, lack, heap, e);
     if (!rc) rc = give(g, c, inputs, outs, e);
     if (!rc) {
@@ -125,6 +145,7 @@ int td_group_call(td_group *g, td_issuer *who, td_tensor *const *inputs, td_tens
         if (rc) drop(g->ngiven, outs), td_group_unref(g);
     }
     if (!rc) {
+        conclude(c, g);
         submit(c);
         return TD_OK;
     }
@@ -140,6 +161,16 @@ bool td_group_uses(const td_group *g, uint32_t input)
     return g->used[input];
 }
 
+bool td_group_writes_inputs(const td_group *g)
+{
+    return g->nwritten;
+}
+
+bool td_group_writes(const td_group *g, uint32_t input)
+{
+    return g->used[input] & TD_GROUP_WRITTEN;
+}
+
 uint32_t td_group_calls(const td_group *g)
 {
     return g->ncalls;
@@ -147,9 +178,10 @@ uint32_t td_group_calls(const td_group *g)
 
 void td_group_tell(const td_group *g, FILE *out)
 {
-    fprintf(out, "%s of %u ops, %.1f us of a core, %.1f KB to work with, makes %u tensor%s\n",
-            g->tiles ? "sweep" : "row", g->ncalls, g->cost_ns * 1e-3, (double)(g->arena + g->work_bytes) / 1e3,
-            g->nmade, g->nmade == 1 ? "" : "s");
+    fprintf(out, "%s of %u ops, %.1f us of a core, %.1f KB to work with, makes %u tensor%s", g->tiles ? "sweep" : "row",
+            g->ncalls, g->cost_ns * 1e-3, (double)(g->arena + g->work_bytes) / 1e3, g->nmade, g->nmade == 1 ? "" : "s");
+    if (g->nwritten) fprintf(out, ", writes %u", g->nwritten);
+    fputs("\n", out);
     if (g->tiles)
         fprintf(out, "  %lld tiles of %llu elements, %lld to a chunk\n", (long long)g->tiles,
                 (unsigned long long)g->tile, (long long)g->tiles_a_chunk);
@@ -190,6 +222,7 @@ void td_group_unref(td_group *g)
     free(g->made);
     free(g->given);
     free(g->numbers);
+    free(g->written);
     free(g->used);
     free(g);
 }

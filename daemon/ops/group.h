@@ -4,8 +4,10 @@
  * small calls that was issued once is, for inputs that look the same, one call with one chunk: it runs their kernels in
  * their order, on memory that it works with, and makes only what somebody uses. Large pointwise calls of one shape
  * become a *sweep*: all of them do one tile, then the next. The bits are the same, since each kernel is planned as
- * before, and what a sweep cuts depends on its own element only. A group holds no addresses and no tensors; any number
- * of calls may run it at once. */
+ * before, and what a sweep cuts depends on its own element only. Calls may write what came before, in the row or from
+ * outside: the call of a group names what it writes, so that whoever orders calls, or counts versions, finds of the
+ * row what it would find of its calls. One that might fail beside such writes is in no group, for they would be lost
+ * with it. A group holds no addresses and no tensors; any number of calls may run it at once. */
 #ifndef TENSORD_OPS_GROUP_H
 #define TENSORD_OPS_GROUP_H
 
@@ -31,8 +33,8 @@ typedef struct td_recording td_recording;
 
 int td_recording_new(td_recording **out, td_error *e);
 void td_recording_free(td_recording *r);
-/* One that comes from outside, before it is used; they are numbered as they come. False: it was seen already, so that
- * one could not be told from the other, or there is no memory. */
+/* One that comes from outside, before it is used; they are numbered as they come. One that comes once more is the same
+ * one under another number, which nothing uses. The recording holds it to its end. False: there is no memory. */
 bool td_recording_input(td_recording *r, td_tensor *t);
 /* A call that was prepared, and is about to be issued. `where`: its place, but for who called (td_group_call). */
 void td_recording_call(td_recording *r, const td_call *c, const char *where);
@@ -49,13 +51,17 @@ int td_recording_end(td_recording *r, uint32_t nouts, td_tensor *const *outs, td
 
 /* ---- running */
 
-/* Issue it as one call: a new reference in each of outs[]. Inputs look, and were marked, as those of the recording.
- * Errors, and lacking memory, as of td_ops_try: nothing has changed then. `caller` goes behind a failing call's place;
+/* Issue it as one call: a new reference in each of outs[]. Inputs look, and were marked, as those of the recording;
+ * where it writes one, they lie in one memory, or apart, as those did, and what is written may be. Errors, and lacking
+ * memory, as of td_ops_try: nothing has changed then. `caller` goes behind a failing call's place;
  * `finished` as of a call. */
 int td_group_call(td_group *g, td_issuer *who, td_tensor *const *inputs, td_tensor **outs, const char *caller,
                   void (*finished)(td_call *c), uint64_t *lack, td_heap **heap, td_error *e);
 /* Is an input used, by a kernel or for a view? */
 bool td_group_uses(const td_group *g, uint32_t input);
+/* Does it write inputs at all; this one? */
+bool td_group_writes_inputs(const td_group *g);
+bool td_group_writes(const td_group *g, uint32_t input);
 /* Of all groups of this thread: how many calls were not issued one by one, for status. */
 uint64_t td_groups_ran(void);
 uint32_t td_group_calls(const td_group *g);

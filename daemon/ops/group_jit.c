@@ -28,7 +28,8 @@ typedef struct trying {
 
 static bool is_known(const td_group_part *p, uint8_t compute)
 {
-    return p->nout == 1 && p->nin <= TD_JIT_INPUTS && p->compute == compute && td_jit_knows(p->op, (td_dtype)compute);
+    bool makes = !p->writes && p->nout == 1 && p->nin <= TD_JIT_INPUTS;
+    return makes && p->compute == compute && td_jit_knows(p->op, (td_dtype)compute);
 }
 
 static bool is_same(const trying *t, uint32_t k, const td_group_operand *o)

@@ -7,6 +7,7 @@
 #include "proto/opid.h"
 
 #define TD_GROUP_NONE UINT32_MAX
+enum { TD_GROUP_USED = 1, TD_GROUP_WRITTEN = 2 };
 
 /* What a tensor lies in: an input, or a block that a call made. */
 typedef struct td_group_root {
@@ -40,6 +41,7 @@ typedef struct td_group_part {
     const td_op *op;
     uint16_t nin, nout;
     uint8_t compute;
+    bool writes; /* what was there before */
     double cost_ns;
     td_attrs *attrs;
     char *where;
@@ -47,11 +49,23 @@ typedef struct td_group_part {
 } td_group_part;
 void td_group_part_free(td_group_part *p);
 
+/* How often something is written behind its making, and by which op in the end. */
+typedef struct td_group_moves {
+    uint16_t times, op;
+} td_group_moves;
+
 typedef struct td_group_made {
     td_desc desc;
     uint32_t flags; /* TD_TF_ */
     uint64_t bytes;
+    td_group_moves writes;
 } td_group_made;
+
+/* An input that is written; who is written last comes last. */
+typedef struct td_group_written {
+    uint32_t input;
+    td_group_moves writes;
+} td_group_written;
 
 typedef struct td_group_given {
     td_group_root root;
@@ -92,10 +106,12 @@ struct td_group {
     td_group_given *given;
     td_group_number *numbers; /* of a sweep */
     uint32_t nnumbers, room_numbers;
+    td_group_written *written;
+    uint32_t nwritten, room_written;
     td_group_run *runs; /* in order */
     uint32_t nruns, room_runs;
-    uint64_t tile; /* its elements */
-    bool *used;
+    uint64_t tile;                /* its elements */
+    uint8_t *used;                /* of each input: TD_GROUP_USED, TD_GROUP_WRITTEN */
     int64_t tiles, tiles_a_chunk; /* of a sweep; 0: it is none */
     bool last;                    /* the last tile is smaller: */
     uint64_t last_tile;           /* its elements */

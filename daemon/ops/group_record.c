@@ -28,10 +28,13 @@ typedef struct block {
     uint32_t output;      /* its number, or TD_GROUP_NONE: it lies in the arena, ... */
     uint64_t at;          /* ... here */
     uint32_t slot;        /* of what the kernel made */
+    td_group_moves writes;
 } block;
 
 struct td_recording {
     bool bad, sweeps;
+    bool unsure;   /* some call may fail */
+    td_desc whole; /* of a sweep: what each call gives */
     uint32_t nslots, room_slots, nblocks, room_blocks, room_used;
     slot *slots;
     block *blocks;
@@ -59,6 +62,11 @@ static bool add_slot(td_recording *r, td_tensor *t, slot s)
     return true;
 }
 
+static bool is_input(const slot *s)
+{
+    return s->root.input && !s->view;
+}
+
 /* The newest first: who uses something mostly uses what came just before. */
 static slot *find(const td_recording *r, const td_tensor *t)
 {
@@ -83,9 +91,10 @@ int td_recording_new(td_recording **out, td_error *e)
 bool td_recording_input(td_recording *r, td_tensor *t)
 {
     td_group *g = r->g;
-    if (find(r, t) || !td_group_grow((void **)&g->used, g->ninputs, &r->room_used, sizeof *g->used)) return false;
-    g->used[g->ninputs] = false;
-    return add_slot(r, t, (slot){.root = {.input = true, .nr = g->ninputs++}});
+    if (!td_group_grow((void **)&g->used, g->ninputs, &r->room_used, sizeof *g->used)) return false;
+    uint32_t nr = g->ninputs++;
+    g->used[nr] = 0;
+    return find(r, t) || add_slot(r, t, (slot){.root = {.input = true, .nr = nr}});
 }
 
 void td_recording_free(td_recording *r)
@@ -102,7 +111,7 @@ void td_recording_let_go(td_recording *r)
 {
     for (uint32_t k = 0; k < r->nslots; k++) {
         slot *s = &r->slots[k];
-        if (!s->t || s->t->refs > 1) continue;
+        if (!s->t || s->t->refs > 1 || is_input(s)) continue;
         td_tensor_unref(s->t);
         s->t = NULL;
     }
@@ -114,16 +123,16 @@ void td_recording_let_go(td_recording *r)
 static bool is_plain(const td_call *c)
 {
     const td_kcall *k = &c->k;
-    if (c->flags & (TD_CF_OUT | TD_CF_SERVICE | TD_CF_DEFER) || c->cast || k->device != TD_CPU) return false;
-    if (c->op->flags & (TD_OF_RANDOM | TD_OF_DATA_SHAPE | TD_OF_UNCOMPUTED) || c->op->mutates) return false;
-    if (c->nin + c->nout > MOST_OPERANDS) return false;
+    if (c->flags & (TD_CF_SERVICE | TD_CF_DEFER) || k->device != TD_CPU) return false;
+    if (c->op->flags & (TD_OF_RANDOM | TD_OF_DATA_SHAPE | TD_OF_UNCOMPUTED)) return false;
+    if (c->nin + c->nout > MOST_OPERANDS || (c->copy && c->copy->nphases && !c->copy->replan)) return false;
     return k->replan || !k->nphases;
 }
 
 /* Is it as long as a part of a sweep should be? */
 static bool sweeps(const td_call *c)
 {
-    return c->op->flags & TD_OF_POINTWISE && c->nout == 1 && c->k.cost_ns > TD_GROUP_SWEEP_NS;
+    return c->op->flags & TD_OF_POINTWISE && c->nout == 1 && !c->cast && c->k.cost_ns > TD_GROUP_SWEEP_NS;
 }
 
 /* The first call tells what comes of it: a row of small ones, or a sweep of larger ones that give one shape. */
@@ -131,10 +140,10 @@ static bool fits(td_recording *r, const td_call *c)
 {
     td_group *g = r->g;
     if (!is_plain(c)) return false;
-    if (!g->ncalls) r->sweeps = sweeps(c);
+    if (!g->ncalls && (r->sweeps = sweeps(c))) r->whole = c->out[0]->desc;
     if (!r->sweeps) return c->k.cost_ns <= TD_GROUP_CALL_NS && g->ncalls < TD_GROUP_CALLS;
     if (!sweeps(c) || g->ncalls == TD_GROUP_SWEEP) return false;
-    return !g->ncalls || td_desc_same_shape(&c->out[0]->desc, &r->slots[r->blocks[0].slot].desc);
+    return td_desc_same_shape(&c->out[0]->desc, &r->whole);
 }
 
 static bool use(td_recording *r, const td_tensor *t, uint32_t *operand)
@@ -142,8 +151,55 @@ static bool use(td_recording *r, const td_tensor *t, uint32_t *operand)
     slot *s = find(r, t);
     if (!s) return false;
     *operand = (uint32_t)(s - r->slots);
-    if (s->root.input) r->g->used[s->root.nr] = true;
+    if (s->root.input) r->g->used[s->root.nr] |= TD_GROUP_USED;
     else r->blocks[s->root.nr].last = r->g->ncalls;
+    return true;
+}
+
+/* Whose version moves with what lies there. */
+static const td_tensor *root_of(const td_recording *r, const slot *s)
+{
+    if (!s->root.input) return r->slots[r->blocks[s->root.nr].slot].t;
+    for (uint32_t k = 0; k < r->nslots; k++)
+        if (is_input(&r->slots[k]) && r->slots[k].root.nr == s->root.nr) return r->slots[k].t;
+    return NULL;
+}
+
+static bool has_own_version(const td_recording *r, const slot *s)
+{
+    const td_tensor *root = root_of(r, s);
+    return s->t->version != (root ? root->version : &s->t->storage->version);
+}
+
+/* A place at the end for who is written now. */
+static td_group_written *written_last(td_recording *r, uint32_t input)
+{
+    td_group *g = r->g;
+    td_group_written w = {.input = input};
+    uint32_t k = 0;
+    while (k < g->nwritten && g->written[k].input != input) k++;
+    if (k == g->nwritten) {
+        if (!td_group_grow((void **)&g->written, k, &g->room_written, sizeof *g->written)) return NULL;
+        g->nwritten++;
+    } else {
+        w = g->written[k];
+    }
+    memmove(g->written + k, g->written + k + 1, (g->nwritten - k - 1) * sizeof w);
+    g->written[g->nwritten - 1] = w;
+    g->used[input] |= TD_GROUP_WRITTEN;
+    return &g->written[g->nwritten - 1];
+}
+
+/* A call writes what is there. */
+static bool overwrite(td_recording *r, const td_call *c, const td_tensor *t, uint32_t *operand)
+{
+    if (!use(r, t, operand)) return false;
+    const slot *s = &r->slots[*operand];
+    td_group_written *outside = s->root.input ? written_last(r, s->root.nr) : NULL;
+    if (has_own_version(r, s) || (s->root.input && !outside)) return false;
+    td_group_moves *w = outside ? &outside->writes : &r->blocks[s->root.nr].writes;
+    w->times++;
+    w->op = c->op->id;
     return true;
 }
 
@@ -159,19 +215,42 @@ static bool made(td_recording *r, td_tensor *t, uint32_t *operand)
     return add_slot(r, t, (slot){.root = {.nr = r->nblocks++}});
 }
 
-static bool add_operands(td_recording *r, const td_call *c)
+static td_group_operand *add_operand(td_recording *r, const td_karg *arg)
 {
     td_group *g = r->g;
-    for (int k = 0; k < c->nin + c->nout; k++) {
-        if (!td_group_grow((void **)&g->operands, g->noperands, &g->room_operands, sizeof *g->operands)) return false;
-        td_group_operand *o = &g->operands[g->noperands++];
-        *o = (td_group_operand){.arg = c->args[k], .base = TD_GROUP_NONE};
-        bool good = true;
-        if (k >= c->nin) good = made(r, c->out[k - c->nin], &o->base);
-        else if (c->in[k].kind == TD_IN_TENSOR) good = use(r, c->in[k].tensor, &o->base);
-        else if (c->in[k].kind == TD_IN_ABSENT) o->arg.data = NULL, o->arg.desc = NULL;
-        if (!good) return false;
+    if (!td_group_grow((void **)&g->operands, g->noperands, &g->room_operands, sizeof *g->operands)) return NULL;
+    td_group_operand *o = &g->operands[g->noperands++];
+    *o = (td_group_operand){.arg = *arg, .base = TD_GROUP_NONE};
+    return o;
+}
+
+static bool add_input(td_recording *r, const td_call *c, int i)
+{
+    td_group_operand *o = add_operand(r, &c->args[i]);
+    if (!o) return false;
+    if (c->in[i].kind == TD_IN_ABSENT) o->arg.data = NULL, o->arg.desc = NULL;
+    if (c->in[i].kind != TD_IN_TENSOR) return true;
+    if (td_call_writes_input(c, i)) return overwrite(r, c, c->in[i].tensor, &o->base);
+    return use(r, c->in[i].tensor, &o->base);
+}
+
+static bool add_result(td_recording *r, const td_call *c, int k)
+{
+    td_group_operand *o = add_operand(r, &c->args[c->nin + k]);
+    if (!o) return false;
+    return c->flags & TD_CF_OUT ? overwrite(r, c, c->out[k], &o->base) : made(r, c->out[k], &o->base);
+}
+
+static bool add_operands(td_recording *r, const td_call *c)
+{
+    for (int k = 0; k < c->nin; k++)
+        if (!add_input(r, c, k)) return false;
+    if (c->cast) {
+        td_group_operand *o = add_operand(r, &c->args[c->nin]);
+        if (!o || !made(r, c->cast, &o->base)) return false;
     }
+    for (int k = c->cast ? 1 : 0; k < c->nout; k++)
+        if (!add_result(r, c, k)) return false;
     return true;
 }
 
@@ -203,21 +282,45 @@ static void count(td_group *g, const td_kcall *k, const char *where)
     g->ncalls++;
 }
 
-static bool add_part(td_recording *r, const td_call *c, const char *where)
+/* What a kernel's plan has, with the operands from so manieth on. */
+static bool add_part(td_recording *r, const td_kcall *k, uint32_t operands, bool writes, const char *where)
 {
     td_group *g = r->g;
-    uint32_t operands = g->noperands;
     if (!td_group_grow((void **)&g->parts, g->ncalls, &g->room_parts, sizeof *g->parts)) return false;
     td_group_part *p = &g->parts[g->ncalls];
-    *p = (td_group_part){.op = c->op, .nin = c->nin, .nout = c->nout, .compute = c->k.compute, .cost_ns = c->k.cost_ns};
-    p->attrs = copy_attrs(&c->attrs);
+    *p = (td_group_part){.op = k->op, .nin = k->nin, .nout = k->nout, .compute = k->compute, .writes = writes};
+    p->cost_ns = k->cost_ns;
+    p->attrs = copy_attrs(k->attrs);
     p->where = strdup(where);
-    if (add_operands(r, c) && p->attrs && p->where && td_group_plan_take(&p->plan, &c->k, operands)) {
-        count(g, &c->k, where);
+    if (p->attrs && p->where && td_group_plan_take(&p->plan, k, operands)) {
+        count(g, k, where);
         return true;
     }
     td_group_part_free(p);
     return false;
+}
+
+/* What the kernel put into a temporary goes to where it should be by a part of its own, and not by the last phase. */
+static bool add_copy(td_recording *r, const td_call *c, const char *where)
+{
+    td_group *g = r->g;
+    uint32_t operands = g->noperands;
+    td_group_part *p = &g->parts[g->ncalls - 1];
+    p->plan.nphases = c->k.clean_phases;
+    p->cost_ns -= c->copy->cost_ns;
+    g->cost_ns -= c->copy->cost_ns;
+    td_group_operand *from = add_operand(r, &c->copy->in[0]);
+    if (!from || !use(r, c->cast, &from->base) || !add_result(r, c, 0)) return false;
+    return add_part(r, c->copy, operands, c->flags & TD_CF_OUT, where);
+}
+
+static bool add_call(td_recording *r, const td_call *c, const char *where)
+{
+    uint32_t operands = r->g->noperands;
+    bool good = add_operands(r, c) && add_part(r, &c->k, operands, c->flags & TD_CF_OUT && !c->cast, where);
+    if (good && c->cast) good = add_copy(r, c, where);
+    r->unsure |= !c->k.sure;
+    return good && !(r->unsure && r->g->nwritten);
 }
 
 /* ---- views */
@@ -238,10 +341,7 @@ static bool moves_along(const td_op *op, const td_tensor *of, const td_tensor *v
 static bool is_based_on_root(const td_recording *r, const slot *s, const td_tensor *t)
 {
     if (!t->view_base) return true;
-    uint32_t at = s->root.nr;
-    for (uint32_t k = 0; s->root.input && k < r->nslots; k++)
-        if (r->slots[k].root.input && !r->slots[k].view && r->slots[k].root.nr == s->root.nr) at = k;
-    const td_tensor *root = r->slots[s->root.input ? at : r->blocks[s->root.nr].slot].t;
+    const td_tensor *root = root_of(r, s);
     return root && t->view_base == (root->view_base ? root->view_base : root);
 }
 
@@ -251,7 +351,7 @@ static bool add_views(td_recording *r, const td_call *c)
     const slot *s = of && c->nout <= MOST_OPERANDS ? find(r, of) : NULL;
     if (!s) return false;
     slot base = *s;
-    if (base.root.input) r->g->used[base.root.nr] = true;
+    if (base.root.input) r->g->used[base.root.nr] |= TD_GROUP_USED;
     for (int k = 0; k < c->nout; k++) {
         td_tensor *t = c->out[k];
         if (find(r, t)) continue;
@@ -268,7 +368,7 @@ void td_recording_call(td_recording *r, const td_call *c, const char *where)
 {
     if (r->bad) return;
     if (c->flags & TD_CF_VIEW) r->bad = !add_views(r, c);
-    else r->bad = !fits(r, c) || !add_part(r, c, where);
+    else r->bad = !fits(r, c) || !add_call(r, c, where);
 }
 
 bool td_recording_good(const td_recording *r)
@@ -297,7 +397,7 @@ static bool add_output(td_recording *r, block *b)
     if (g->nmade == TD_MAX_OUTPUTS || !td_group_grow((void **)&g->made, g->nmade, &g->room_made, sizeof *g->made))
         return false;
     b->output = g->nmade;
-    g->made[g->nmade++] = (td_group_made){r->slots[b->slot].desc, r->slots[b->slot].marks, b->bytes};
+    g->made[g->nmade++] = (td_group_made){r->slots[b->slot].desc, r->slots[b->slot].marks, b->bytes, b->writes};
     return true;
 }
 
@@ -409,11 +509,25 @@ static bool place(td_recording *r)
 
 /* ---- sweeps */
 
+/* What is written while it goes on is cut as what it makes is. */
 static bool takes(td_recording *r, td_sweep *s, const td_group_operand *o)
 {
     if (o->base == TD_GROUP_NONE) return true;
     const slot *x = &r->slots[o->base];
-    return (x->root.input || !x->offset) && td_sweep_takes(s, &x->desc, !x->root.input);
+    bool stays = x->root.input && !(r->g->used[x->root.nr] & TD_GROUP_WRITTEN);
+    return (stays || !x->offset) && td_sweep_takes(s, &x->desc, !stays);
+}
+
+/* Has another input to do with what is written? Tiles come in another order. */
+static bool is_mixed(const td_recording *r)
+{
+    for (uint32_t k = 0; r->g->nwritten && k < r->nslots; k++) {
+        const slot *x = &r->slots[k];
+        if (!is_input(x) || !(r->g->used[x->root.nr] & TD_GROUP_WRITTEN)) continue;
+        for (uint32_t i = 0; i < r->nslots; i++)
+            if (i != k && is_input(&r->slots[i]) && r->slots[i].t->storage == x->t->storage) return true;
+    }
+    return false;
 }
 
 static td_group_seen seen_of(const td_recording *r, const slot *x)
@@ -450,7 +564,7 @@ static void live_by_runs(const td_group *g, block *b)
 /* What passes from call to call takes a tile. */
 static bool find_tiles(td_recording *r, td_sweep *s)
 {
-    bool good = td_sweep_begin(s, &r->slots[r->blocks[0].slot].desc);
+    bool good = !is_mixed(r) && td_sweep_begin(s, &r->whole);
     for (uint32_t k = 0; k < r->g->noperands && good; k++) good = takes(r, s, &r->g->operands[k]);
     if (!good) return false;
     td_sweep_cut(s);
@@ -471,7 +585,8 @@ static void finish(td_group *g)
         if (g->operands[k].base != TD_GROUP_NONE) g->operands[k].arg.desc = &g->descs[g->operands[k].desc];
     g->bytes += sizeof *g + g->room_operands * sizeof *g->operands + g->room_descs * sizeof *g->descs +
                 g->room_parts * sizeof *g->parts + g->room_made * sizeof *g->made + g->room_given * sizeof *g->given +
-                g->room_numbers * sizeof *g->numbers + g->room_runs * sizeof *g->runs + g->ninputs;
+                g->room_numbers * sizeof *g->numbers + g->room_runs * sizeof *g->runs + g->ninputs +
+                g->room_written * sizeof *g->written;
     for (uint32_t k = 0; k < g->nruns; k++) g->bytes += g->runs[k].jit.bytes;
 }
 

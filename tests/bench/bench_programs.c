@@ -4,11 +4,11 @@
 #include <pthread.h>
 #include <stdbool.h>
 
-enum { ADDS = 300, CALLS = 200, TRIPS = 1000000 };
+enum { ADDS = 300, ROWS = 64, CALLS = 200, TRIPS = 1000000 };
 
 typedef struct program {
     td_program *p;
-    td_array *x;
+    td_array *x, *v; /* v: a row of x */
     int trips;
 } program;
 
@@ -60,7 +60,7 @@ static void step(td_client *c)
     for (int i = 0; i < ADDS; i++)
         at += sprintf(at, "  %%v%d : Tensor = td::add(%%%s%d, %%one, %%one)\n", i + 1, i ? "v" : "", i);
     sprintf(at, "  return (%%v%d)\n", ADDS);
-    program q = {compile(c, text), td_full(c, td_dims(8), 1.0, TD_FLOAT32), 0};
+    program q = {compile(c, text), td_full(c, td_dims(8), 1.0, TD_FLOAT32), NULL, 0};
     double in_programs = bench_median(adds_in_programs, &q), alone = bench_median(adds_one_by_one, &q);
     bench_ours("prog.step", in_programs / (CALLS * ADDS) * 1e6, "us", 1);
     bench_reference("prog.step", 0.1, "0.1 us an op: 300 adds of 8 floats in one program");
@@ -68,6 +68,56 @@ static void step(td_client *c)
     bench_reference("prog.step.eager", alone / (CALLS * ADDS) * 1e6, "the same adds sent one by one");
     td_program_free(q.p);
     td_release(q.x);
+    free(text);
+}
+
+/* ---- prog.write: rows of a buffer are set, and worked on in place ---- */
+
+static void writes_in_programs(void *context)
+{
+    program *q = context;
+    for (int k = 0; k < CALLS; k++) {
+        td_value out, in[] = {td_value_array(q->x), td_value_array(q->v)};
+        bench_check(td_program_call(q->p, 2, in, &out) == 0, "a call");
+        td_value_free(&out);
+    }
+    wait_for(td_client_of(q->x));
+}
+
+static void writes_one_by_one(void *context)
+{
+    program *q = context;
+    for (int k = 0; k < CALLS; k++)
+        for (int i = 0; i < ROWS; i++) {
+            td_array *row = td_select(q->x, 0, i);
+            td_copy_(row, q->v);
+            td_add_(row, 1);
+            td_release(row);
+        }
+    wait_for(td_client_of(q->x));
+}
+
+static void write_rows(td_client *c)
+{
+    char *text = malloc(ROWS * 300 + 300), *at = text;
+    bench_check(text != NULL, "memory");
+    at += sprintf(at, "graph(%%x : Tensor, %%v : Tensor):\n  %%one : int = prim::Constant[value=1]()\n"
+                      "  %%zero : int = prim::Constant[value=0]()\n  %%none : NoneType = prim::Constant()\n");
+    for (int i = 0; i < ROWS; i++)
+        at += sprintf(at,
+                      "  %%i%d : int = prim::Constant[value=%d]()\n  %%r%d : Tensor = td::select(%%x, %%zero, %%i%d)\n"
+                      "  %%s%d : Tensor = td::copy_(%%r%d, %%v, %%none)\n"
+                      "  %%t%d : Tensor = td::add_(%%s%d, %%one, %%one)\n",
+                      i, i, i, i, i, i, i, i);
+    sprintf(at, "  return (%%zero)\n");
+    program q = {compile(c, text), td_full(c, td_dims(ROWS, 8), 1.0, TD_FLOAT32),
+                 td_full(c, td_dims(8), 2.0, TD_FLOAT32), 0};
+    double in_programs = bench_median(writes_in_programs, &q), alone = bench_median(writes_one_by_one, &q);
+    bench_ours("prog.write", in_programs / (CALLS * 2 * ROWS) * 1e6, "us", 0.5);
+    bench_reference("prog.write", alone / (CALLS * 2 * ROWS) * 1e6, "64 rows set, and added to, one by one");
+    td_program_free(q.p);
+    td_release(q.x);
+    td_release(q.v);
     free(text);
 }
 
@@ -94,7 +144,7 @@ static void small_ops(void *context)
 
 static void call(td_client *c)
 {
-    program q = {compile(c, "graph(%n : int):\n  return (%n)\n"), td_full(c, td_dims(1), 1.0, TD_FLOAT32), 0};
+    program q = {compile(c, "graph(%n : int):\n  return (%n)\n"), td_full(c, td_dims(1), 1.0, TD_FLOAT32), NULL, 0};
     double ours = bench_median(empty_calls, &q), op = bench_median(small_ops, &q);
     bench_ours("prog.call", ours / (10 * CALLS) * 1e6, "us", 1.2);
     bench_reference("prog.call", op / (10 * CALLS) * 1e6, "a small op, and its value back");
@@ -122,7 +172,7 @@ static void scalar(td_client *c)
                             "      %u : int = prim::add.int(%t, %three)\n"
                             "      -> (%yes, %u)\n"
                             "  return (%s)\n"),
-                 NULL, TRIPS};
+                 NULL, NULL, TRIPS};
     bench_ours("prog.scalar", bench_median(additions, &q) / TRIPS * 1e9, "ns", 0.3);
     bench_reference("prog.scalar", 71, "71 ns a trip: what torch.jit takes for 4 instructions");
     td_program_free(q.p);
@@ -282,6 +332,7 @@ int main(void)
     td_client *c = td_connect(NULL);
     bench_check(c != NULL, "connecting");
     step(c);
+    write_rows(c);
     call(c);
     scalar(c);
     chains(c);

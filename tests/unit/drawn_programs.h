@@ -18,6 +18,7 @@
 /* ---- chance */
 
 static uint64_t chance;
+static bool for_plans; /* parts of tensors are written, too; and how often counts, where passes make others instead */
 
 static uint32_t below(uint32_t n)
 {
@@ -112,6 +113,28 @@ static void written(drawn *d)
         if (below(2)) t = made;
     }
     add(d, TENSORS, t);
+}
+
+static uint32_t line_of(drawn *d, uint32_t x)
+{
+    uint32_t dim = td_ir_int(d->e, below(2)), at = td_ir_int(d->e, below(2));
+    return node(d, TD_IR_TD | TD_OP_SELECT, TENSORS, 3, LIST(x, dim, at));
+}
+
+/* A row or a column of something is written: with a line of something, which may be the same, by an op, or turned. */
+static void part(drawn *d)
+{
+    uint32_t x = any(d, TENSORS), y = below(3) ? any(d, TENSORS) : x, none = td_ir_none(d->e), to, from;
+    bool line = below(4);
+    if (below(3)) td_ir_mode_now(d->e, TD_RM_GRAD_OFF);
+    to = line ? line_of(d, x) : node(d, TD_IR_TD | TD_OP_T, TENSORS, 1, &x);
+    from = line || below(2) ? line_of(d, y) : y;
+    switch (below(3)) {
+    case 0: node(d, TD_IR_TD | TD_IR_INPLACE | TD_OP_COPY, TENSORS, 3, LIST(to, from, none)); break;
+    case 1: node(d, TD_IR_TD | TD_IR_INPLACE | TD_OP_NEG, TENSORS, 1, &to); break;
+    default: node(d, TD_IR_TD | TD_IR_INPLACE | TD_OP_MUL, TENSORS, 2, LIST(to, below(2) ? from : any(d, INTS)));
+    }
+    if (below(2)) add(d, TENSORS, x);
 }
 
 static void whole(drawn *d)
@@ -235,7 +258,8 @@ static void draw(drawn *d, int n, int depth) /* NOLINT(misc-no-recursion): three
         case 5:
         case 6: binary(d, 0); break;
         case 7:
-            if (below(4) == 0) beside(d);
+            if (for_plans && below(3) == 0) part(d);
+            else if (below(4) == 0) beside(d);
             else if (below(3) < 2) written(d);
             else binary(d, below(2) ? TD_IR_INPLACE : 0);
             break;
@@ -390,8 +414,12 @@ static void see_results(seen *s, const td_exec *r, td_tensor *x, td_tensor *w)
     td_tensor *tensors[8];
     uint32_t n = td_exec_results(r, &v), ntensors = 0;
     for (uint32_t k = 0; k < n; k++) {
-        if (v[k].kind == TD_T_TENSOR) see_tensor(s, tensors[ntensors++] = v[k].tensor);
-        else see_number(s, &v[k]);
+        if (v[k].kind != TD_T_TENSOR) {
+            see_number(s, &v[k]);
+            continue;
+        }
+        see_tensor(s, tensors[ntensors++] = v[k].tensor);
+        if (for_plans && v[k].tensor->storage != w->storage) see(s, v[k].tensor->version->value);
     }
     see_gradients(s, tensors, (int)ntensors, x, w);
 }
@@ -424,8 +452,11 @@ static void run_program(td_program *p, const t_given *g, int64_t number, uint32_
     td_exec *r = NULL;
     td_error e = {0};
     bool done = false;
+    const td_tensor *given[] = {g->x, g->y, g->w};
+    uint32_t before[3];
     *s = (seen){0};
     t_who.counter = 0;
+    for (int k = 0; k < 3; k++) before[k] = given[k]->version->value;
     int rc = td_exec_new(&r, p, &t_who, &env, mode, &e);
     if (!rc) rc = td_exec_begin(r, 3, (td_val[]){td_val_tensor(g->x), td_val_tensor(g->y), td_val_int(number)}, &e);
     while (!rc && !done) rc = td_exec_step(r, most, &done, NULL, NULL, &e);
@@ -433,6 +464,7 @@ static void run_program(td_program *p, const t_given *g, int64_t number, uint32_
     if (rc) snprintf(s->error, sizeof s->error, "%d %s %s %s", rc, e.op, e.message, e.where);
     else see_results(s, r, g->x, g->w);
     see_tensor(s, g->x), see_tensor(s, g->y), see_tensor(s, g->w);
+    for (int k = 0; k < 3; k++) see(s, given[k]->version->value - before[k]);
     CU_ASSERT_TRUE(!r || td_exec_drop(r, INT32_MAX));
 }
 

@@ -68,6 +68,7 @@ static void drawn_programs(void)
     uint64_t first = seed_given ? strtoull(seed_given, NULL, 0) : 1, n = many ? strtoull(many, NULL, 0) : 300;
     static const uint32_t modes[] = {TD_RM_GRAD_OFF, 0, TD_RM_INFERENCE};
     bool good = true;
+    for_plans = true;
     for (uint64_t seed = first; seed < first + n && good; seed++) {
         td_ir *ir = drawn_module(seed);
         uint64_t bytes = t_who.account->bytes, objects = t_who.account->objects;
