@@ -236,6 +236,8 @@ bool td_low_builtin(td_lower *l, uint32_t call, const char *name, uint32_t *valu
 bool td_low_math(td_lower *l, uint32_t call, const char *name, uint32_t *value);
 bool td_low_maker(td_lower *l, uint32_t call, const char *name, uint32_t *value);
 bool td_low_has_maker(const char *name);
+/* With a number, in place. */
+uint32_t td_low_fill(td_lower *l, uint32_t node, uint32_t into, uint32_t value);
 bool td_low_copy_method(td_lower *l, uint32_t call, uint32_t self, const char *name, uint32_t *value);
 /* The arguments of a call without names, behind `self` (TD_IR_NONE: there is none); *n of them. */
 uint32_t *td_low_arguments(td_lower *l, uint32_t call, uint32_t self, uint32_t *n);

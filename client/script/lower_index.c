@@ -228,34 +228,18 @@ static void put(td_lower *l, uint32_t into, const keys *k, uint32_t value)
               td_low_made(l, td_type_any_tensor(l->e)));
 }
 
-/* Into all of it: the first and only place of one dimension more. */
+/* Into all of it; what is put may have one dimension of size 1 more. */
 static void put_whole(td_lower *l, uint32_t into, uint32_t value)
 {
-    uint32_t dim[2] = {into, an_int(l, 0)}, one = an_int(l, 1), at[3];
-    at[0] = td_low_list(l, 0, 1, &one);
-    at[1] = an_int(l, 0);
-    at[2] = td_low_made(l, td_ir_dtype(l->e, TD_INT64));
-    uint32_t index = tensor(l, "full", 3, at);
-    keys k = {.index = &index, .nindex = 1};
-    put(l, tensor(l, "unsqueeze", 2, dim), &k, value);
+    uint32_t dim[2] = {into, an_int(l, 0)};
+    uint32_t in[3] = {tensor(l, "unsqueeze", 2, dim), value, td_low_made(l, td_ir_none(l->e))};
+    td_low_op(l, TD_IR_TD | TD_IR_INPLACE | td_op_by_name("copy")->id, 3, in, td_low_made(l, td_type_any_tensor(l->e)));
 }
 
 void td_low_write(td_lower *l, uint32_t node, uint32_t into, uint32_t value)
 {
     td_low_at(l, node);
     put_whole(l, into, value);
-}
-
-static void fill(td_lower *l, uint32_t view, uint32_t value)
-{
-    uint32_t in[3] = {view, TD_IR_NONE, value}, any[3];
-    any[0] =
-        td_low_op(l, TD_PRIM_LISTCONSTRUCT, 0, NULL, td_low_made(l, td_type_list(l->e, td_low_plain(l, TD_T_INT))));
-    any[1] = td_low_made(l, td_ir_bool(l->e, true));
-    any[2] = td_low_made(l, td_ir_dtype(l->e, TD_BOOL));
-    in[1] = tensor(l, "full", 3, any);
-    td_low_op(l, TD_IR_TD | TD_IR_INPLACE | td_op_by_name("masked_fill")->id, 3, in,
-              td_low_made(l, td_type_any_tensor(l->e)));
 }
 
 /* The number that is put where indices say, as a tensor. */
@@ -276,7 +260,7 @@ static void write_part(td_lower *l, uint32_t target, uint32_t whole, uint32_t va
                      td_low_type_name(l, td_low_type(l, value)));
     uint32_t view = of_tensor(l, target, whole, &k, false);
     if (k.nindex || k.list) put(l, view, &k, number ? as_tensor(l, view, value) : value);
-    else if (number) fill(l, view, value);
+    else if (number) td_low_fill(l, target, view, value);
     else put_whole(l, view, value);
 }
 

@@ -309,7 +309,13 @@ static uint32_t to(td_lower *l, uint32_t call, uint32_t self)
     return anew ? copy(l, call, in) : cast(l, call, in);
 }
 
-/* x.float(), x.clone(): contiguous copies. */
+uint32_t td_low_fill(td_lower *l, uint32_t node, uint32_t into, uint32_t value)
+{
+    uint32_t in[4] = {into, td_low_prim(l, node, "shape", 1, &into), value, td_low_prim(l, node, "dtype", 1, &into)};
+    return td_low_op(l, TD_IR_TD | TD_IR_INPLACE | td_op_by_name("full")->id, 4, in,
+                     td_low_made(l, td_type_any_tensor(l->e)));
+}
+
 /* x.fill_(value), x.zero_(): all of it is written. */
 static uint32_t fill(td_lower *l, uint32_t call, uint32_t self, bool zero)
 {
@@ -317,12 +323,10 @@ static uint32_t fill(td_lower *l, uint32_t call, uint32_t self, bool zero)
     if (n != 2 - zero) td_low_wrong(l, call, zero ? "'zero_' takes no arguments" : "'fill_' takes a number");
     if (!zero) dtype_of_number(l, call, values[1]);
     td_low_at(l, call);
-    uint32_t in[4] = {self, td_low_prim(l, call, "shape", 1, &self),
-                      zero ? td_low_made(l, td_ir_int(l->e, 0)) : values[1], td_low_prim(l, call, "dtype", 1, &self)};
-    return td_low_op(l, TD_IR_TD | TD_IR_INPLACE | td_op_by_name("full")->id, 4, in,
-                     td_low_made(l, td_type_any_tensor(l->e)));
+    return td_low_fill(l, call, self, zero ? td_low_made(l, td_ir_int(l->e, 0)) : values[1]);
 }
 
+/* x.float(), x.clone(): contiguous copies. */
 bool td_low_copy_method(td_lower *l, uint32_t call, uint32_t self, const char *name, uint32_t *value)
 {
     static const char *const casts[][2] = {

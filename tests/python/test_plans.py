@@ -378,7 +378,7 @@ def test_errors_of_writes_are_as_ever():
     for turn in range(12):
         x, n = td.ones(3, 4), turn % 2
         wide, short, same = td.ones(1).expand(4), td.ones(3), x[n, :]
-        for y, what, left in ((wide, "single memory location", 4.0), (short, "shape", 4.0), (same, "", None), (td.ones(4), "", None)):
+        for y, what, left in ((wide, "single memory location", 4.0), (short, "size of tensor|shape", 4.0), (same, "", None), (td.ones(4), "", None)):
             x.fill_(1)
             if what:
                 with pytest.raises(td.Error, match=what):
@@ -389,6 +389,40 @@ def test_errors_of_writes_are_as_ever():
                 rows = [[3.0] * 4 for _ in range(3)]
                 rows[n] = [4.0 if y is same else 1.0] * 4
                 assert x.tolist() == rows
+
+
+def test_parts_that_scripts_set_are_rows():
+    @td.jit.script
+    def f(x, v):
+        for i in range(4):
+            x[i] = v
+            x[i, 1:] = i
+            x[:, 0].copy_(v[0])
+        x[2:, ::2] = v[0]
+        return x.shape[0]
+
+    def plain(x, v):
+        for i in range(4):
+            x[i] = v
+            x[i, 1:] = i
+            x[:, 0].copy_(v[0])
+        x[2:, ::2] = v[0]
+
+    spared = planned()
+    for dtype in (td.float32, td.int64, td.complex64):
+        for turn in range(6):
+            ours, theirs, v = td.zeros(4, 3, dtype=dtype), td.zeros(4, 3, dtype=dtype), td.tensor([turn + 1.5, 2, 3])
+            f(ours, v), plain(theirs, v)
+            assert bits(ours) == bits(theirs)
+    assert not PLANS or planned() >= spared + 3 * 3 * 12
+
+    @td.jit.script
+    def shift(x):
+        x[1:] = x[:-1]
+        return x
+
+    with pytest.raises(td.Error, match="single memory location"):
+        shift(td.ones(4)).tolist()
 
 
 def test_steps_of_optimizers_are_a_row():
