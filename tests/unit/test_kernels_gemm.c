@@ -141,6 +141,10 @@ static void mm_straddles(void)
             mm_sampled(t, TD_GEMM_TILE_ROWS + w, TD_GEMM_TILE_NARROW + w, 33, lx, ly);
             mm_sampled(t, 40, 5, TD_GEMM_PACK / 40 + w, STEPPED, STEPPED);
             mm_sampled(t, 100, 100, TD_GEMM_DNNL / 10000 + w, lx, ly);
+            mm_sampled(t, 2 * TD_GEMM_TILE_LEAST + w, 61 + w, TD_GEMM_TURN_STEP, lx, TURNED);
+            mm_sampled(t, 70, TD_GEMM_TURN_COLS + w, 240, lx, TURNED);
+            mm_sampled(t, 40, TD_GEMM_TURN_COLS + 22, TD_GEMM_TURN_STEP + w, lx, TURNED);
+            mm_sampled(t, TD_GEMM_TURN_TILES * TD_GEMM_TILE_ROWS + w, TD_GEMM_TURN_COLS + 22, 121, lx, TURNED);
         }
         mm_sampled(TD_BFLOAT16, 3, TD_GEMM_TILE_HALF_COLS + w, 9, lx, ly);
         mm_sampled(TD_FLOAT32, 2, TD_GEMM_TILE_COLS + w, 1, PLAIN, PLAIN);

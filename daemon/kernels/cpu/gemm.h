@@ -9,12 +9,16 @@
 #include "daemon/kernels/cpu/thresholds.h"
 #include "daemon/kernels/kernel.h"
 
+/* In its order, or a column-major one row by row. */
+typedef enum td_gemm_packs { TD_PACK_NONE, TD_PACK_AS_IS, TD_PACK_TURNED } td_gemm_packs;
+
 typedef struct td_gemm_mat {
     const void *data;
     int64_t rs, cs, bs;  /* strides of row, column, batch, in elements */
     const td_desc *rows; /* set: rows are all dimensions of this but its last, which have no common stride */
     size_t pack_at;      /* where the packed copy lies in work memory */
-    uint64_t pack; /* it is packed first; wide, so that nothing is left open between: plans are compared as bytes */
+    uint64_t pack;       /* it is packed first: a td_gemm_packs; wide, so that nothing is left open between: plans are
+                            compared as bytes */
 } td_gemm_mat;
 
 typedef struct td_gemm {
