@@ -1,5 +1,6 @@
 /* Joining tensors, and how all assemblies run: see assemble.h. */
 #include "daemon/kernels/cpu/assemble.h"
+#include "daemon/kernels/cpu/plan.h"
 #include "daemon/kernels/cpu/tile.h"
 #include "daemon/kernels/plans.h"
 
@@ -89,7 +90,7 @@ void td_assemble_plan(td_kcall *k, td_layout_fn lay, int64_t parts, int phase)
     k->phase[phase].chunks = small ? bytes > 0 : (written + TD_ASSEMBLE_BYTES - 1) / TD_ASSEMBLE_BYTES;
     k->nphases = (uint8_t)(phase + (k->phase[phase].chunks > 0));
     k->scratch_bytes = TD_TILE_SCRATCH;
-    k->cost_ns += 30 + 150.0 * (double)parts + 0.05 * (double)bytes;
+    k->cost_ns += 30 + 150.0 * (double)parts + td_move_ns(2 * (double)bytes);
     k->sure = true;
     td_plan_moves_freely(k, sizeof *a);
 }

@@ -29,5 +29,5 @@ void td_plan_copy_first(td_kcall *k)
     if (td_in_place(k)) return;
     int64_t n = td_desc_numel(k->out[0].desc);
     td_plan_phase(k, copy_chunk, td_cut(n, per_chunk(k)));
-    k->cost_ns += (double)n * (double)td_dtype_size(k->out[0].desc->dtype) * 0.12;
+    k->cost_ns += td_move_ns(2 * (double)n * (double)td_dtype_size(k->out[0].desc->dtype));
 }

@@ -56,6 +56,13 @@ static inline int64_t td_kernel_count(const td_kcall *k)
     return *(const int64_t *)k->state;
 }
 
+/* What moving bytes costs, those read and those written: so much less in the second cache that it decides whether a
+ * call is worth a worker. */
+static inline double td_move_ns(double bytes)
+{
+    return bytes * (bytes <= TD_MOVE_NEAR ? 0.0125 : 0.04);
+}
+
 /* An optional input that was not given. */
 static inline bool td_absent(const td_karg *a)
 {

@@ -43,6 +43,7 @@
 #define TD_THRESHOLDS(T)                                                                                               \
     /* every kernel */                                                                                                 \
     T(SMALL_SCRATCH, 24576, "bytes", "*", "scratch that a call run at once takes from the stack")                      \
+    T(MOVE_NEAR, 2097152, "bytes", TD_MOVES_ " " TD_COPIES_, "read and written, up to which moving them is cheap")     \
     T(LINE_BYTES, 64, "bytes", TD_WALKS_, "of a cache line: rows that are turned or lie side by side together")        \
     T(LANES, 32, "elements", "layer_norm layer_norm_backward batch_norm batch_norm_backward", "running sums")          \
     /* the walk in tiles: tile.c, pointwise.c, move.c */                                                               \
