@@ -1,5 +1,6 @@
 /* Resolving index tensors into offsets: see index_map.h. */
 #include "daemon/kernels/cpu/index_map.h"
+#include "daemon/kernels/cpu/index_load.h"
 #include "daemon/kernels/cpu/plan.h"
 #include "daemon/kernels/cpu/walk.h"
 
@@ -7,23 +8,25 @@
 static bool add_offsets(td_kcall *k, const td_index_map *m, int which, int64_t b, int64_t e)
 {
     const td_karg *idx = &k->in[m->first + m->input[which]];
-    int64_t size = m->size[which], step = m->step[which], low = m->wrap ? -size : 0;
-    int64_t *start = (int64_t *)((char *)k->work + m->offsets_at), *to = start + b;
+    const td_index_load load = {
+        .dtype = idx->desc->dtype, .wrap = m->wrap, .limit = m->size[which], .unit = m->step[which]};
+    int64_t *start = (int64_t *)((char *)k->work + m->offsets_at), *to = start + b, part[TD_INDEX_BLOCK], bad = 0;
     td_walk w;
     td_walk_at at;
     td_walk_init(&w, m->nd, m->shape);
     td_walk_add_desc(&w, idx->desc);
     td_walk_merge(&w);
-    for (td_walk_begin(&w, &at, &idx->data, b, e - b); at.run; td_walk_next(&w, &at)) {
-        for (int64_t i = 0; i < at.run; i++) {
-            int64_t v = td_load_index(at.p[0] + i * td_walk_inner(&w, 0), idx->desc->dtype);
-            if (v < low || v >= size) {
-                td_fail_index(k, v, to - start, m->dim[which], size);
+    int64_t step = td_walk_inner(&w, 0);
+    for (td_walk_begin(&w, &at, &idx->data, b, e - b); at.run; td_walk_next(&w, &at))
+        for (int64_t n, i = 0; i < at.run; i += n, to += n) {
+            n = td_min64(TD_INDEX_BLOCK, at.run - i);
+            int64_t done = td_load_offsets(&load, part, at.p[0] + i * step, step, n, &bad);
+            if (done < n) {
+                td_fail_index(k, bad, to + done - start, m->dim[which], load.limit);
                 return false;
             }
-            *to++ += (v < 0 ? v + size : v) * step;
+            for (int64_t j = 0; j < n; j++) to[j] += part[j];
         }
-    }
     return true;
 }
 
@@ -72,7 +75,7 @@ static int finish(td_kcall *k, td_index_map *m, const td_desc *d)
     m->offsets_at = td_plan_work(k, (size_t)m->n * 8);
     td_plan_phase(k, offsets_chunk, td_cut(m->n, TD_INDEX_POSITIONS));
     td_plan_clean_until_here(k);
-    k->cost_ns += (double)m->n * 1.5 * td_max64(1, m->count) + 100;
+    k->cost_ns += (double)m->n * 0.7 * (double)td_max64(1, m->count) + 100;
     return 0;
 }
 

@@ -30,6 +30,40 @@ static void put_one(const put_state *s, const td_walk *w, unsigned dtype, char *
         else td_copy_run(at.p[0], ts, at.p[1], fs, td_dtype_size(dtype), at.run);
 }
 
+/* Positions of one element each, of values that lie in steps. */
+typedef struct positions {
+    const int64_t *offset;
+    int64_t n, low, high, step; /* those with an offset in [low, high) are to be done; step: bytes */
+} positions;
+
+#define EACH(T, OP)                                                                                                    \
+    for (int64_t j = 0; j < p->n; j++) {                                                                               \
+        if (p->offset[j] < p->low || p->offset[j] >= p->high) continue;                                                \
+        *(T *)(to + p->offset[j]) OP *(const T *)(from + j * p->step);                                                 \
+    }
+
+/* False: it is a type that goes one by one. */
+static bool put_elements(bool add, unsigned dtype, const positions *p, char *to, const char *from)
+{
+    size_t size = td_dtype_size(dtype);
+    if (!add && size == 4) EACH(uint32_t, =)
+    else if (!add && size == 8) EACH(uint64_t, =)
+    else if (add && dtype == TD_FLOAT32) EACH(float, +=)
+    else if (add && dtype == TD_FLOAT64) EACH(double, +=)
+    else if (add && dtype == TD_INT64) EACH(uint64_t, +=)
+    else return false;
+    return true;
+}
+
+/* The step between the values of neighbouring positions, or -1 where it is not the same for all. */
+static int64_t values_step(const put_state *s)
+{
+    const td_index_map *m = &s->map;
+    for (int d = m->nd - 1; d > 0; d--)
+        if (s->vi[d - 1] != s->vi[d] * m->shape[d]) return -1;
+    return m->nd ? s->vi[m->nd - 1] : 0;
+}
+
 static void put_chunk(td_kcall *k, int64_t chunk, void *scratch)
 {
     const put_state *s = (const put_state *)k->state;
@@ -43,12 +77,16 @@ static void put_chunk(td_kcall *k, int64_t chunk, void *scratch)
     td_walk_add(&w, m->ad.stride, (size_t)size);
     td_walk_add(&w, s->va, (size_t)size);
     td_walk_merge(&w);
-    int64_t width = (m->reach + s->parts - 1) / s->parts, low = part * width, high = low + width;
+    int64_t width = (m->reach + s->parts - 1) / s->parts, low = part * width, high = low + width, step = values_step(s);
     const int64_t *offsets = td_index_map_offsets(k, m);
     td_cut_range(m->before, s->per_before, chunk / s->parts, &b, &e);
     for (int64_t o = b; o < e; o++) {
         char *to = (char *)k->out[0].data + td_index_dims_at(&m->bd, o) * size;
         const char *from = (const char *)k->in[s->source].data + td_flat_at(m->bd.nd, m->bd.shape, s->vb, o) * size;
+        if (w.count == 1 && step >= 0 && !s->scale) {
+            const positions p = {offsets, m->n, low, high, step * size};
+            if (put_elements(s->add, dtype, &p, to, from)) continue;
+        }
         for (int64_t j = 0; j < m->n; j++)
             if (offsets[j] >= low && offsets[j] < high)
                 put_one(s, &w, dtype, to + offsets[j], from + td_flat_at(m->nd, m->shape, s->vi, j) * size);
@@ -59,7 +97,8 @@ static void put_chunk(td_kcall *k, int64_t chunk, void *scratch)
 static void plan_put(td_kcall *k, put_state *s)
 {
     const td_index_map *m = &s->map;
-    double row = (double)m->n * (15 + (double)m->after * (s->add ? 0.8 : 0.4)), all = row * (double)m->before;
+    double one = m->after == 1 ? 3 : 15 + (double)m->after * (s->add ? 0.3 : 0.15), row = (double)m->n * one,
+           all = row * (double)m->before;
     int64_t want = td_min64((int64_t)(all / TD_CHUNK_NS) + 1, TD_PUT_CHUNKS);
     int64_t cut_before = td_min64(want, m->before);
     s->per_before = td_max64(1, td_cut(m->before, td_max64(1, cut_before)));

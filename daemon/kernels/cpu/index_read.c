@@ -1,6 +1,7 @@
 /* Reading through indices: index_select, embedding, gather, index. Each index is loaded once, checked, used; an index
  * out of range fails the call and reads nothing. The result is a new contiguous tensor, so nothing has to be checked
  * ahead. */
+#include "daemon/kernels/cpu/index_load.h"
 #include "daemon/kernels/cpu/index_map.h"
 #include "daemon/kernels/cpu/plan.h"
 #include "daemon/kernels/cpu/vec/copy.h"
@@ -20,31 +21,35 @@ typedef struct gather_state {
     int64_t limit, stride; /* of x along dim, in bytes */
 } gather_state;
 
-#define GATHER_RUN(T)                                                                                                  \
-    for (; i < n; i++) {                                                                                               \
-        int64_t v = td_load_index(idx + i * istep, itype);                                                             \
-        if (v < 0 || v >= s->limit) {                                                                                  \
-            *bad = v;                                                                                                  \
-            break;                                                                                                     \
-        }                                                                                                              \
-        ((T *)out)[i] = *(const T *)(x + i * xstep + v * s->stride);                                                   \
-    }
+#define TAKE(T)                                                                                                        \
+    for (int64_t i = 0; i < n; i++) ((T *)to)[i] = *(const T *)(from + i * step + offset[i])
 
-static int64_t gather_run(const gather_state *s, char *out, const char *x, int64_t xstep, const char *idx,
-                          int64_t istep, unsigned itype, size_t size, int64_t n, int64_t *bad)
+static void take_elements(char *to, const char *from, int64_t step, const int64_t *offset, int64_t n, int64_t size)
 {
     typedef struct wide {
         uint64_t half[2];
     } wide;
-    int64_t i = 0;
     switch (size) {
-    case 1: GATHER_RUN(uint8_t) break;
-    case 2: GATHER_RUN(uint16_t) break;
-    case 4: GATHER_RUN(uint32_t) break;
-    case 8: GATHER_RUN(uint64_t) break;
-    default: GATHER_RUN(wide)
+    case 1: TAKE(uint8_t); break;
+    case 2: TAKE(uint16_t); break;
+    case 4: TAKE(uint32_t); break;
+    case 8: TAKE(uint64_t); break;
+    default: TAKE(wide);
     }
-    return i; /* n, or the place of a bad index */
+}
+
+static int64_t gather_run(const gather_state *s, char *out, const char *x, int64_t xstep, const char *idx,
+                          int64_t istep, unsigned itype, int64_t size, int64_t total, int64_t *bad)
+{
+    const td_index_load load = {.dtype = itype, .limit = s->limit, .unit = s->stride};
+    int64_t offset[TD_INDEX_BLOCK];
+    for (int64_t n, i = 0; i < total; i += n) {
+        n = td_min64(TD_INDEX_BLOCK, total - i);
+        int64_t done = td_load_offsets(&load, offset, idx + i * istep, istep, n, bad);
+        if (done < n) return i + done;
+        take_elements(out + i * size, x + i * xstep, xstep, offset, n, size);
+    }
+    return total; /* or the place of a bad index */
 }
 
 /* ---- index_select and embedding: whole slices ---- */
@@ -116,7 +121,7 @@ static void select_elements_chunk(td_kcall *k, int64_t chunk, void *scratch)
         const char *from = (const char *)k->in[0].data + outer_offset(x, s->dim, b / s->n) * size;
         const char *index = (const char *)k->in[s->idx].data + at * step;
         int64_t done =
-            gather_run(&g, (char *)k->out[0].data + b * size, from, 0, index, step, idx->dtype, (size_t)size, n, &bad);
+            gather_run(&g, (char *)k->out[0].data + b * size, from, 0, index, step, idx->dtype, size, n, &bad);
         if (done < n) {
             td_fail_index(k, bad, at + done, s->dim, s->limit);
             return;
@@ -126,43 +131,24 @@ static void select_elements_chunk(td_kcall *k, int64_t chunk, void *scratch)
 }
 
 /* The same where a chunk has some lines: the indices are looked at once for all of them. */
-#define TAKE(T)                                                                                                        \
-    for (int64_t i = 0; i < n; i++) ((T *)to)[i] = *(const T *)(from + offset[i])
-
-static void take_elements(char *to, const char *from, const int64_t *offset, int64_t n, int64_t size)
-{
-    typedef struct wide {
-        uint64_t half[2];
-    } wide;
-    switch (size) {
-    case 1: TAKE(uint8_t); break;
-    case 2: TAKE(uint16_t); break;
-    case 4: TAKE(uint32_t); break;
-    case 8: TAKE(uint64_t); break;
-    default: TAKE(wide);
-    }
-}
-
 static void select_lines_chunk(td_kcall *k, int64_t chunk, void *scratch)
 {
     const select_state *s = (const select_state *)k->state;
     const td_desc *x = k->in[0].desc, *idx = k->in[s->idx].desc;
     int64_t size = (int64_t)td_dtype_size(x->dtype), stride = x->stride[s->dim] * size, b, e, *offset = scratch;
     int64_t step = idx->stride[0] * (int64_t)td_dtype_size(idx->dtype);
-    for (int64_t i = 0; i < s->n; i++) {
-        int64_t v = td_load_index((const char *)k->in[s->idx].data + i * step, idx->dtype);
-        if (v < 0 || v >= s->limit) {
-            td_fail_index(k, v, i, s->dim, s->limit);
-            return;
-        }
-        offset[i] = v * stride;
+    const td_index_load load = {.dtype = idx->dtype, .limit = s->limit, .unit = stride};
+    int64_t bad = 0, done = td_load_offsets(&load, offset, k->in[s->idx].data, step, s->n, &bad);
+    if (done < s->n) {
+        td_fail_index(k, bad, done, s->dim, s->limit);
+        return;
     }
     td_cut_range(s->outer * s->n, s->per, chunk, &b, &e);
     for (int64_t n; b < e; b += n) {
         int64_t at = b % s->n;
         n = td_min64(s->n - at, e - b);
         const char *from = (const char *)k->in[0].data + outer_offset(x, s->dim, b / s->n) * size;
-        take_elements((char *)k->out[0].data + b * size, from, offset + at, n, size);
+        take_elements((char *)k->out[0].data + b * size, from, 0, offset + at, n, size);
     }
 }
 
@@ -188,7 +174,8 @@ static int plan_select(td_kcall *k, int dim, int idx)
                   : elements ? select_elements_chunk
                              : select_chunk,
                   td_cut(s->outer * s->n, s->per));
-    k->cost_ns = (double)(s->outer * s->n) * (5 + (double)bytes * 0.1);
+    double slices = (double)(s->outer * s->n);
+    k->cost_ns = slices * (elements ? 1 : 8) + td_move_ns(2 * slices * (double)bytes);
     td_plan_moves_freely(k, sizeof *s);
     return 0;
 }
@@ -213,18 +200,17 @@ static void gather_chunk(td_kcall *k, int64_t chunk, void *scratch)
 {
     const gather_state *s = (const gather_state *)k->state;
     const td_desc *x = k->in[0].desc, *idx = k->in[1].desc;
-    size_t size = td_dtype_size(x->dtype);
-    int64_t stride[TD_MAX_DIMS], b, e;
+    int64_t size = (int64_t)td_dtype_size(x->dtype), stride[TD_MAX_DIMS], b, e;
     td_walk w;
     td_walk_at at;
     (void)scratch;
     for (int d = 0; d < idx->ndim; d++) stride[d] = d == s->dim || x->ndim == 0 ? 0 : x->stride[d];
     td_walk_init(&w, idx->ndim, idx->shape);
-    td_walk_add(&w, stride, size);
+    td_walk_add(&w, stride, (size_t)size);
     td_walk_add_desc(&w, idx);
     td_walk_merge(&w);
     td_cut_range(w.count, TD_INDEX_READ, chunk, &b, &e);
-    char *out = (char *)k->out[0].data + b * (int64_t)size;
+    char *out = (char *)k->out[0].data + b * size;
     void *base[2] = {k->in[0].data, k->in[1].data};
     for (td_walk_begin(&w, &at, base, b, e - b); at.run; td_walk_next(&w, &at)) {
         int64_t bad = 0, istep = td_walk_inner(&w, 1);
@@ -234,7 +220,7 @@ static void gather_chunk(td_kcall *k, int64_t chunk, void *scratch)
             td_fail_index(k, bad, b + done, s->dim, s->limit);
             return;
         }
-        out += at.run * (int64_t)size;
+        out += at.run * size;
         b += at.run;
     }
 }
@@ -249,7 +235,7 @@ int td_cpu_plan_gather(td_kcall *k, td_error *e)
     s->stride = x->ndim ? x->stride[s->dim] * (int64_t)td_dtype_size(x->dtype) : 0;
     int64_t n = td_desc_numel(idx);
     td_plan_phase(k, gather_chunk, td_cut(n, TD_INDEX_READ));
-    k->cost_ns = (double)n * 2;
+    k->cost_ns = (double)n * 1.2;
     td_plan_moves_freely(k, sizeof *s);
     return 0;
 }
@@ -276,6 +262,9 @@ int td_cpu_plan_index(td_kcall *k, td_error *e)
     td_plan_moves_freely(k, sizeof *m);
     if (total == 0) return 0; /* the indices are checked all the same */
     td_plan_phase(k, index_chunk, td_cut(total, TD_INDEX_READ));
-    k->cost_ns += (double)total * 1.5;
+    bool rows = m->after > 1; /* which are copied */
+    k->cost_ns += rows ? 15.0 * (double)(total / m->after) +
+                             td_move_ns(2 * (double)total * (double)td_dtype_size(k->in[0].desc->dtype))
+                       : (double)total;
     return 0;
 }
