@@ -250,11 +250,22 @@ static void layer_mask(void)
 
 /* ---- batch norm ---- */
 
+enum { LAST = BOX_LAYOUTS }; /* S as two columns, whose channels lie last */
+
+static tt images(td_dtype t, int64_t N, int64_t C, int64_t S, int layout)
+{
+    if (layout != LAST) return S ? TTL(t, layout, N, C, S) : TTL(t, layout, N, C);
+    tt x = TT(t, N, C, S / 2, 2);
+    td_desc_pack_channels_last(&x.d);
+    return x;
+}
+
 static void batch_case(td_dtype t, int64_t N, int64_t C, int64_t S, int layout, bool training, bool affine, double mean)
 {
     td_dtype st = stat_dtype(t);
-    tt x = S ? TTL(t, layout, N, C, S) : TTL(t, layout, N, C), y = tt_like(&x, t), g = tt_like(&x, t),
-       dx = tt_like(&x, t);
+    int dense = layout == LAST ? LAST : PLAIN;
+    tt x = images(t, N, C, S, layout), y = images(t, N, C, S, dense), g = images(t, N, C, S, dense),
+       dx = images(t, N, C, S, dense);
     int64_t P = S ? S : 1, n = N * P;
     tt w = TT(st, C), b = TT(st, C), rm = TT(st, C), rv = TT(st, C), m = TT(st, C), r = TT(st, C), dw = TT(st, C),
        db = TT(st, C);
@@ -340,6 +351,12 @@ static void batch_straddles(void)
             batch_case(t, 2, 3, TD_BATCH_SEGMENT + which, t % 2 ? PLAIN : TURNED, true, which, 0);
             batch_case(t, TD_BATCH_SEGMENT + which, 2, 0, t % 2 ? PLAIN : GAPPED, true, true, 0);
             batch_case(t, 1, 5, TD_LANES + which, SHUFFLED, which, true, 1);
+        }
+    for (int which = -2; which <= 2; which += 2)
+        for (int t = TD_FLOAT32; t <= TD_FLOAT64; t++) {
+            batch_case(t, 1, 3, TD_BATCH_PLACES + which, LAST, true, which, 1);
+            batch_case(t, 3, 17, TD_BATCH_PLACES + which, LAST, which, true, 0);
+            batch_case(t, 1, 1, (int64_t)TD_BATCH_PLACES * TD_BATCH_PARTS + which, LAST, true, true, 1);
         }
     batch_case(TD_FLOAT32, 1, 3, TD_BATCH_CHUNK + 1, PLAIN, true, true, 0);
     batch_case(TD_FLOAT32, 1, 3, TD_BATCH_CHUNK / 2, PLAIN, true, true, 0);

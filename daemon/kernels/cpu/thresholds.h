@@ -163,6 +163,8 @@
     T(NORM_PARTIALS, 64, "rows", "layer_norm_backward", "most partial sums of weight and bias")                        \
     T(NORM_COLUMNS, 1024, "columns", "layer_norm_backward", "of a chunk that adds partial sums")                       \
     T(BATCH_SEGMENT, 4096, "elements", TD_BATCH_, "of a channel at once")                                              \
+    T(BATCH_PLACES, 4096, "rows", TD_BATCH_, "of images channels last, summed by a chunk")                             \
+    T(BATCH_PARTS, 64, "rows", TD_BATCH_, "most of such chunks for some channels")                                     \
     T(BATCH_CHUNK, 65536, "elements", TD_BATCH_, "of a chunk of whole channels")                                       \
     T(NLL_BLOCK, 8192, "elements", "nll_loss", "targets of a chunk")                                                   \
     T(NLL_BACK_CHUNK, 65536, "elements", "nll_loss_backward", "of a chunk of whole rows")                              \
