@@ -239,9 +239,21 @@ TD_FN double td_klog(double x)
     return x < 0.0 || x != x ? (double)NAN : r;
 }
 
+/* As td_exp_f32, but for what is left of x, which is exact. */
 TD_FN float td_exp2_f32(float x)
 {
-    return (float)td_kexp((double)x * 0.6931471805599453);
+    const float shift = 12582912.0f;
+    x = x > 129.0f ? 129.0f : x;
+    x = x < -151.0f ? -151.0f : x;
+    float t = x + shift, r = x - (t - shift);
+    float p = 1.54448833e-04f;
+    p = p * r + 1.33822777e-03f;
+    p = p * r + 9.61810350e-03f;
+    p = p * r + 5.55037782e-02f;
+    p = p * r + 2.40226507e-01f;
+    p = 1.0f + (r * 0.693147182f + r * r * p);
+    int32_t k = (int32_t)(td_bits_f(t) - td_bits_f(shift)), half = k >> 1;
+    return p * td_from_bits_f((uint32_t)(half + 127) << 23) * td_from_bits_f((uint32_t)(k - half + 127) << 23);
 }
 TD_FN float td_expm1_f32(float x)
 {
