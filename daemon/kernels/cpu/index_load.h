@@ -6,8 +6,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define TD_INDEX_BLOCK 512 /* for offsets on the stack */
-
 typedef struct td_index_load {
     unsigned dtype;
     bool wrap;           /* negative ones count from the end */

@@ -185,6 +185,7 @@
     T(STEP_PART, 1024, "elements", "sgd_step adam_step", "converted at once when strided or halves")                   \
     /* indices, masks: index_read.c, index_map.c, index_put.c, scatter.c, mask.c, slice_scatter.c, copy_first.c */     \
     T(INDEX_READ, 65536, "elements", "gather index", "of a chunk")                                                     \
+    T(INDEX_BLOCK, 512, "elements", "gather index index_select index_put index_add scatter scatter_add", "loaded at once") \
     T(SELECT_BYTES, 262144, "bytes", "index_select embedding", "of a chunk, and 16 a slice")                           \
     T(INDEX_POSITIONS, 32768, "elements", "index index_put index_add", "indices that a chunk checks")                  \
     T(PUT_CHUNKS, 256, "rows", "index_put index_add scatter scatter_add scatter_fold", "most chunks")                  \
