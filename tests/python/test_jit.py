@@ -373,6 +373,7 @@ def test_nothing_stays():
         return next(row for row in td.status() if row["key"] == "tensors")["value"]
 
     x = td.ones((4,))
+    gc.collect()
     before = held()
     for _ in range(20):
         f = td.jit.script(affine)
