@@ -152,7 +152,7 @@ static last_sums *kept_sums(const td_kcall *k, const last_state *l)
 static void part_chunk(td_kcall *k, int64_t chunk, void *scratch)
 {
     const last_state *l = (const last_state *)k->state;
-    int64_t groups = td_cut(l->channels, LANES);
+    int64_t groups = td_max64(1, td_cut(l->channels, LANES));
     (void)scratch;
     sums_of(k, chunk / groups, chunk % groups, kept_sums(k, l) + chunk);
 }

@@ -158,7 +158,7 @@ static int64_t plan_turned(td_kcall *k, td_gemm *g, int64_t *per)
 
 static void turn(td_kcall *k, const td_gemm *g, int64_t chunk)
 {
-    int64_t each = td_cut(g->k, STRIP), b, e;
+    int64_t each = td_max64(1, td_cut(g->k, STRIP)), b, e;
     td_cut_range((g->b.bs == 0 ? 1 : g->batch) * each, g->pack_rows_b, chunk, &b, &e);
     for (; b < e; b++) {
         int64_t i = b / each, r = b % each * STRIP;

@@ -263,8 +263,9 @@ int td_cpu_plan_index(td_kcall *k, td_error *e)
     if (total == 0) return 0; /* the indices are checked all the same */
     td_plan_phase(k, index_chunk, td_cut(total, TD_INDEX_READ));
     bool rows = m->after > 1; /* which are copied */
-    k->cost_ns += rows ? 15.0 * (double)(total / m->after) +
-                             td_move_ns(2 * (double)total * (double)td_dtype_size(k->in[0].desc->dtype))
-                       : (double)total;
+    int64_t runs = total / m->after;
+    k->cost_ns +=
+        rows ? 15.0 * (double)runs + td_move_ns(2 * (double)total * (double)td_dtype_size(k->in[0].desc->dtype))
+             : (double)total;
     return 0;
 }
