@@ -128,7 +128,7 @@ static void put_input(writing *w, td_tensor *t)
         put(w, (uint64_t)loop_seen[k].nr << 8 | 1);
         return;
     }
-    if (r->ninputs == INPUTS || t->desc.device != TD_CPU || td_storage_check(t->storage, NULL)) {
+    if (r->ninputs == INPUTS || t->desc.device != TD_CPU || t->storage->poison) {
         w->good = false;
         return;
     }
@@ -198,7 +198,8 @@ static void put_saved(writing *w, const td_node *n, uint32_t inputs, uint32_t ou
         if (s->kind == TD_SV_NUMBER) {
             put_number(w, &s->number);
         } else if (((s->output ? outputs : inputs) >> p & 1) && s->kind != TD_SV_NONE) {
-            w->good &= s->kind == TD_SV_TENSOR && !td_saved_check(n, s, NULL);
+            td_error stale = {0};
+            w->good &= s->kind == TD_SV_TENSOR && !td_saved_check(n, s, &stale);
             if (w->good) put_input(w, s->tensor);
         } else {
             put(w, 6);
