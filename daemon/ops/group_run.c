@@ -180,6 +180,7 @@ void td_group_set_kernel(td_kcall *k, const td_group *g)
     k->work_bytes = g->arena + g->work_bytes + LINE; /* never none: addresses count from there */
     k->cost_ns = g->cost_ns;
     k->seed = k->counter = 0;
+    k->lasting = k->sure = k->wants_rows = false;
     k->replan = NULL;
     k->packing.in = 0;
     k->work = NULL;

@@ -31,7 +31,7 @@ TD_INLINE int64_t place(int64_t v, int64_t wrap)
 /* Below 0 where v is, or is beyond the limit: words of one size, for which there are vectors in every set. */
 TD_INLINE int64_t beyond(int64_t v, int64_t limit)
 {
-    return v | (limit - 1 - v);
+    return v | (int64_t)((uint64_t)limit - 1 - (uint64_t)v); /* a v far below 0 may wrap: it is below 0 itself */
 }
 
 TD_CLONES
