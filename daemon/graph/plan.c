@@ -5,7 +5,8 @@
  * tensors, and give values that follow from their arguments' looks (numbers among them count by value); so for
  * arguments that look the same the calls would be the same. Where a row writes arguments, it is part of their look
  * which of them lie in one memory, and how. Where something does not fit the row ends before it, and the next may begin
- * behind it.
+ * behind it. A branch whose way follows from looks alone (`if x.ndim == 3`) is no end: the row goes on through the arm
+ * that was taken.
  *
  * What records a gradient is not planned: then each op has its node. */
 #include "daemon/graph/plan_parts.h"
@@ -72,12 +73,37 @@ static uint32_t ops_from(const td_ir *ir, uint32_t node, const uint8_t *may)
     return n;
 }
 
+/* What a prim makes follows from its arguments' looks; are those tensors, or values that follow from tensors' looks?
+ * Not the program's own numbers, nor those of loops, which might be others each time. */
+static bool is_steady(const td_ir *ir, uint32_t node, const uint8_t *may, const uint8_t *steady)
+{
+    bool good = may[node] && !is_op(ir, node);
+    for (uint32_t k = 0; k < ir->nodes[node].nin && good; k++) {
+        uint32_t value = td_ir_in(ir, node, k);
+        good = steady[value] || td_type_kind_of(ir, ir->values[value].type) == TD_T_TENSOR;
+    }
+    return good;
+}
+
+/* Branches that are no ends. Without memory there are none. */
+static void find_branches(const td_ir *ir, uint8_t *may)
+{
+    uint8_t *steady = calloc(ir->nvalues + 1u, 1);
+    for (uint32_t n = 0; steady && n < ir->nnodes; n++) {
+        if (ir->nodes[n].op == (TD_IR_PRIM | TD_PRIM_IF)) may[n] = steady[td_ir_in(ir, n, 0)] ? TD_JOINS : 0;
+        else if (is_steady(ir, n, may, steady))
+            for (uint32_t k = 0; k < ir->nodes[n].nout; k++) steady[td_ir_out(ir, n, k)] = 1;
+    }
+    free(steady);
+}
+
 void td_plan_find(const td_ir *ir, uint8_t *may)
 {
     const char *said = getenv("TENSORD_PLANS");
     memset(may, 0, ir->nnodes);
     if (said && !strcmp(said, "0")) return; /* for who compares */
     for (uint32_t n = 0; n < ir->nnodes; n++) may[n] = td_plan_why_not(ir, n) ? 0 : TD_JOINS;
+    find_branches(ir, may);
     for (uint32_t b = 0; b < ir->nblocks; b++) {
         bool in_row = false;
         for (uint32_t n = ir->blocks[b].first; n != TD_IR_NONE; n = ir->nodes[n].next) {

@@ -42,6 +42,7 @@ struct td_planning {
     td_spot *spot;
     td_recording *recording;
     uint32_t start, block;
+    int depth; /* of frames: where it is above, the run is in an arm of a branch of the row */
     uint32_t narguments, ninputs;
     uint32_t arguments[TD_PLAN_ENDS];
     td_tensor *tensors[TD_PLAN_ENDS]; /* the recording holds them */
@@ -78,7 +79,8 @@ void td_plan_free(td_plan *p);
 void td_plan_begin(td_exec *r, td_spot *s);
 /* What a node takes from before the row; nothing may be recorded any more after this. */
 void td_plan_arguments(td_exec *r, uint32_t node);
-/* What is recorded ends before this node. */
+/* What is recorded ends before this node. In an arm of a branch nothing may end: then nothing comes of it, and the next
+ * row from there ends before the branch. */
 void td_plan_finish(td_exec *r, uint32_t end);
 
 #endif

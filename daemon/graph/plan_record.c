@@ -29,6 +29,7 @@ void td_plan_begin(td_exec *r, td_spot *s)
     p->recording = rec;
     p->start = r->node;
     p->block = r->ir->nodes[r->node].block;
+    p->depth = r->depth;
     p->narguments = p->ninputs = 0;
     p->twins = false;
     p->look = (td_looking){p->words, p->words + TD_PLAN_WORDS - TD_PLAN_SLACK, true, false, 0};
@@ -37,12 +38,14 @@ void td_plan_begin(td_exec *r, td_spot *s)
     s->recorded++;
 }
 
-/* Nodes have numbers in their order. */
+/* In the row, or in an arm of a branch of it. Nodes have numbers in their order. */
 static bool is_inside(const td_exec *r, uint32_t value)
 {
     uint32_t def = r->ir->values[value].def;
     const td_planning *p = r->planning;
-    return !(def & TD_IR_PARAM) && r->ir->nodes[def].block == p->block && def >= p->start;
+    if (def & TD_IR_PARAM) return false;
+    while (def != TD_IR_NONE && r->ir->nodes[def].block != p->block) def = r->ir->blocks[r->ir->nodes[def].block].owner;
+    return def != TD_IR_NONE && def >= p->start;
 }
 
 static bool has_argument(const td_planning *p, uint32_t value)
@@ -52,9 +55,16 @@ static bool has_argument(const td_planning *p, uint32_t value)
     return false;
 }
 
-/* The row ends before a node; the next may begin there, if this one did not, or behind it. */
+static bool is_in_arm(const td_exec *r)
+{
+    return r->depth > r->planning->depth;
+}
+
+/* The row ends before a node, or the branch that it is in an arm of; the next may begin there, if this one did not, or
+ * behind it. */
 static void cut(td_exec *r, uint32_t node)
 {
+    if (is_in_arm(r)) node = r->frames[r->planning->depth].owner;
     uint8_t *joins = r->program->joins;
     uint32_t next = r->ir->nodes[node].next;
     if (node == r->planning->start) joins[node] &= (uint8_t)~TD_STARTS;
@@ -86,12 +96,22 @@ static void take_argument(td_exec *r, uint32_t node, uint32_t value)
     if (!good) td_planning_drop(r);
 }
 
+static void take_value(td_exec *r, uint32_t node, uint32_t value)
+{
+    if (!is_inside(r, value) && !has_argument(r->planning, value)) take_argument(r, node, value);
+}
+
 void td_plan_arguments(td_exec *r, uint32_t node)
 {
-    for (uint32_t k = 0; k < r->ir->nodes[node].nin && r->planning; k++) {
-        uint32_t value = td_ir_in(r->ir, node, k);
-        if (!is_inside(r, value) && !has_argument(r->planning, value)) take_argument(r, node, value);
-    }
+    for (uint32_t k = 0; k < r->ir->nodes[node].nin && r->planning; k++) take_value(r, node, td_ir_in(r->ir, node, k));
+}
+
+/* What a branch gives may be what came from before the row. */
+static void take_returns(td_exec *r)
+{
+    const td_frame *f = &r->frames[r->depth - 1];
+    for (uint32_t k = 0; k < r->ir->blocks[f->block].nrets && r->planning; k++)
+        take_value(r, f->owner, td_ir_return(r->ir, f->block, k));
 }
 
 void td_plan_saw(td_exec *r, uint32_t node, const td_call *c)
@@ -210,12 +230,14 @@ static void make(td_exec *r, uint32_t end)
 
 void td_plan_finish(td_exec *r, uint32_t end)
 {
-    if (td_recording_is_worth(r->planning->recording)) make(r, end);
+    if (is_in_arm(r)) cut(r, end);
+    else if (td_recording_is_worth(r->planning->recording)) make(r, end);
     else r->program->joins[r->planning->start] &= (uint8_t)~TD_STARTS;
     td_planning_drop(r);
 }
 
 void td_plan_end(td_exec *r)
 {
-    if (r->planning) td_plan_finish(r, TD_IR_NONE);
+    if (r->planning && is_in_arm(r)) take_returns(r);
+    else if (r->planning) td_plan_finish(r, TD_IR_NONE);
 }

@@ -691,3 +691,40 @@ def test_one_view_twice_is_one():
         a, b, _ = f(td.ones(2, 2))
         a.requires_grad_()
         assert b.requires_grad and a.tolist() == [3.0, 3.0]
+
+
+def by_rank(x, k: int, w):
+    y = x.relu() + 1.0
+    if x.ndim == 3:
+        y, k, w = y.unsqueeze(0), k + 1, y.sum()
+    z = y * k - w
+    if x.ndim == 3:
+        z = z.squeeze(0)
+    return z.abs() + k, k
+
+
+def test_branches_that_follow_from_shapes_are_no_ends():
+    """An arm that was taken is a part of the row; what it hands on from before the row is looked at like what its ops take."""
+    f = td.jit.script(by_rank)
+    for turn in range(8):
+        for x in td.randn(2, 3, 4), td.randn(3, 4):
+            k, w = 2 + turn // 4, x if turn % 2 else td.randn(3, 4)
+            got, want = f(x, k, w), by_rank(x, k, w)
+            assert td.equal(got[0], want[0]) and got[1] == want[1]
+    plan = str(f.plan(td.randn(3, 4), 7, td.randn(3, 4)))
+    assert "row of 6 ops" in plan, plan
+
+
+def by_value(x):
+    y = x.relu() + 1.0
+    if bool(y.sum() > 0):
+        y = y * 2.0
+    return y.abs() - 1.0
+
+
+def test_branches_that_follow_from_values_end_a_row():
+    f, x = td.jit.script(by_value), td.randn(5)
+    for turn in range(6):
+        y = x if turn % 2 else x - 1000.0
+        assert td.equal(f(y), by_value(y))
+    assert "before If" in str(f.plan(x)) or "waits for a value" in str(f.plan(x)), str(f.plan(x))
