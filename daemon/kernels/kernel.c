@@ -48,6 +48,7 @@ int td_kernel_run(td_plan_fn plan, td_kcall *k, td_error *e)
     k->scratch_bytes = k->work_bytes = 0;
     k->cost_ns = 0;
     k->replan = NULL;
+    k->wrote = NULL;
     k->wants_rows = k->sure = false;
     k->packing.in = 0;
     k->work = NULL;

@@ -38,6 +38,12 @@ typedef void (*td_chunk_fn)(td_kcall *k, int64_t chunk, void *scratch);
 
 typedef void (*td_replan_fn)(td_kcall *k);
 
+/* A part of out[0]: `runs` of `length` elements that follow each other in memory, the first of them `at` elements
+ * behind the beginning, each `step` behind the last. */
+typedef struct td_kpart {
+    int64_t at, runs, length, step;
+} td_kpart;
+
 typedef struct td_phase {
     td_chunk_fn fn;
     int64_t chunks;
@@ -82,6 +88,9 @@ struct td_kcall {
      * state_bytes of `state`, write the addresses of in[] and out[] into it. NULL: such a call is planned anew. */
     td_replan_fn replan;
     size_t state_bytes;
+    /* What a chunk of the last phase writes of out[0], which has no gaps, and no other chunk: what comes behind can go
+     * on there at once. NULL: nobody can say. */
+    void (*wrote)(const td_kcall *k, int64_t chunk, td_kpart *part);
     td_kpacking packing;
     _Alignas(16) unsigned char state[TD_KSTATE_BYTES]; /* the plan's own notes for its chunks */
     /* given between plan and run */

@@ -24,6 +24,7 @@ static void give(td_kcall *k, const td_call *c)
     k->cost_ns = 0;
     k->lasting = k->sure = k->wants_rows = false;
     k->replan = NULL;
+    k->wrote = NULL;
     k->packing.in = 0;
     k->pack = NULL;
     k->seed = c->who->seed;

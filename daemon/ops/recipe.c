@@ -90,6 +90,7 @@ static void make_plan(td_recipe *r, const td_kcall *k)
     r->cost_ns = k->cost_ns;
     r->lasting = k->lasting;
     r->sure = k->sure;
+    r->wrote = k->wrote;
     r->packing = k->packing;
     r->state_bytes = k->state_bytes > STATE ? k->state_bytes : STATE;
     memcpy(r->state, k->state, r->state_bytes);
@@ -148,6 +149,7 @@ static void replan(const td_recipe *r, td_kcall *k)
     k->sure = r->sure;
     k->replan = r->replan;
     k->state_bytes = r->state_bytes;
+    k->wrote = r->wrote;
     k->packing = r->packing;
     k->work = NULL;
     k->pack = NULL;

@@ -19,6 +19,7 @@ typedef struct td_recipe {
     bool light; /* what the plan works with is not worth charging, on however many threads */
     /* The plan; replan NULL: it cannot be moved to other addresses, so each call is planned anew. */
     td_replan_fn replan;
+    void (*wrote)(const td_kcall *k, int64_t chunk, td_kpart *part);
     td_kpacking packing;
     size_t scratch_bytes, work_bytes, state_bytes;
     double cost_ns;

@@ -193,9 +193,47 @@ typedef struct running {
     td_kcall *k;
     int phase;
     int64_t *order;
+    unsigned char *marks; /* of each element of out[0], where chunks say what they wrote: some chunk says so */
     _Atomic int64_t next;
     _Atomic int overrun;
 } running;
+
+/* ---- what a chunk says it wrote */
+
+static int wrotes_checked;
+
+static bool is_untouched(const unsigned char *at, size_t size)
+{
+    size_t same = 0;
+    for (size_t i = 0; i < size; i++) same += at[i] == UNTOUCHED;
+    return same == size;
+}
+
+static unsigned char *watch(const td_kcall *k)
+{
+    int64_t n = td_desc_numel(k->out[0].desc);
+    memset(k->out[0].data, UNTOUCHED, (size_t)n * td_dtype_size(k->out[0].desc->dtype));
+    return calloc((size_t)n, 1);
+}
+
+/* No element twice, and nothing else is written. */
+static void check_wrote(const td_kcall *k, int64_t chunk, unsigned char *marks)
+{
+    size_t size = td_dtype_size(k->out[0].desc->dtype);
+    const unsigned char *at = k->out[0].data;
+    td_kpart part;
+    k->wrote(k, chunk, &part);
+    bool once = true, there = true;
+    for (int64_t i = 0; i < part.runs * part.length; i++) {
+        unsigned char *mark = &marks[part.at + i / part.length * part.step + i % part.length];
+        once = once && !*mark;
+        *mark = 1;
+    }
+    for (int64_t i = 0, n = td_desc_numel(k->out[0].desc); i < n; i++)
+        there = there && is_untouched(at + (size_t)i * size, size) == !marks[i];
+    CU_ASSERT(once && there);
+    wrotes_checked++;
+}
 
 /* Chunks of a phase until there are no more; scratch holds nothing from one to the next. */
 static void *run_some(void *arg)
@@ -208,6 +246,7 @@ static void *run_some(void *arg)
         if (i >= r->k->phase[r->phase].chunks) break;
         if (scratch.bytes <= 65536) memset(scratch.at, UNTOUCHED, scratch.bytes);
         r->k->phase[r->phase].fn(r->k, r->order[i], scratch.bytes || r->phase ? scratch.at : NULL);
+        if (r->marks) check_wrote(r->k, r->order[i], r->marks);
     }
     if (!guarded_intact(&scratch)) atomic_store(&r->overrun, 1);
     guarded_free(&scratch);
@@ -233,10 +272,12 @@ static void run_phases(td_kcall *k, int how)
     for (int p = 0; p < k->nphases; p++) {
         running r = {.k = k, .phase = p, .order = chunk_order(k->phase[p].chunks, how != IN_ORDER)};
         pthread_t other;
+        if (k->wrote && how != TWO_THREADS && p == k->nphases - 1) r.marks = watch(k);
         if (how == TWO_THREADS) pthread_create(&other, NULL, run_some, &r);
         run_some(&r);
         if (how == TWO_THREADS) pthread_join(other, NULL);
-        free(r.order);
+        if (r.marks) CU_ASSERT(!memchr(r.marks, 0, (size_t)td_desc_numel(k->out[0].desc)));
+        free(r.order), free(r.marks);
         CU_ASSERT_EQUAL(atomic_load(&r.overrun), 0);
         if (failed_phase < 0 && atomic_load(&k->failed)) failed_phase = p;
     }
@@ -248,6 +289,7 @@ static void begin_plan(td_kcall *k)
     k->scratch_bytes = k->work_bytes = k->state_bytes = 0;
     k->cost_ns = 0;
     k->replan = NULL;
+    k->wrote = NULL;
     k->packing.in = 0;
     k->work = NULL;
     k->pack = NULL;

@@ -592,10 +592,11 @@ static void avg_all(void)
             for (int t = TD_FLOAT16; t <= TD_FLOAT64; t++) avg_case(t, l, 3 + (int)(i % 2), pools[i], (l + t) & 1);
 }
 
-/* Every call above ran with a pack as well. */
+/* Every call above ran with a pack as well, and chunks wrote what they say. */
 static void weights_were_packed(void)
 {
     CU_ASSERT_TRUE(packs_made > 5);
+    CU_ASSERT_TRUE(wrotes_checked > 20);
 }
 
 TD_CUNIT_MAIN("kernels_conv", {"conv2d: geometries", conv_all}, {"conv2d: masks", conv_masks},

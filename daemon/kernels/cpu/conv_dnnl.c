@@ -148,6 +148,20 @@ static void image_chunk(td_kcall *k, int64_t chunk, void *scratch)
     td_dnnl_conv_put(d);
 }
 
+/* Of one image some channels, or all of a few. */
+static void wrote(const td_kcall *k, int64_t chunk, td_kpart *part)
+{
+    const dnnl_state *s = (const dnnl_state *)k->state;
+    const td_conv *c = &s->c;
+    int64_t b, e, own = c->o / s->parts, o0 = chunk % s->parts * own;
+    td_cut_range(c->n, s->images, chunk / s->parts, &b, &e);
+    *part = (td_kpart){.at = b * c->o * c->p, .runs = 1, .length = (e - b) * c->o * c->p};
+    if (s->parts == 1) return;
+    bool last = is_last(k->out[0].desc);
+    *part = last ? (td_kpart){.at = part->at + o0, .runs = c->p, .length = own, .step = c->o}
+                 : (td_kpart){.at = part->at + o0 * c->p, .runs = 1, .length = own * c->p};
+}
+
 /* oneDNN chooses the layout by the whole shape. */
 static int weights_key(const td_kcall *k, int64_t key[TD_KPACK_KEY])
 {
@@ -195,6 +209,9 @@ bool td_conv_plan_dnnl(td_kcall *k, const td_conv *c)
     plan_images(k, s, d);
     td_dnnl_conv_put(d);
     k->cost_ns = cost(c);
+    bool dense = td_desc_is_contiguous(y) || td_desc_is_channels_last(y);
+    if (dense && (s->parts == 1 || s->images == 1)) k->wrote = wrote;
+    td_plan_moves_freely(k, sizeof *s);
     return true;
 }
 
