@@ -10,6 +10,7 @@
  *
  * What records a gradient is not planned: then each op has its node. */
 #include "daemon/graph/plan_parts.h"
+#include "proto/opid.h"
 #include "proto/record.h"
 
 #include <stdlib.h>
@@ -73,6 +74,17 @@ static uint32_t ops_from(const td_ir *ir, uint32_t node, const uint8_t *may)
     return n;
 }
 
+/* A long one, which what comes behind may go on with (group.h). A row begins there, whatever comes in front. */
+static bool may_head(const td_ir *ir, uint32_t node)
+{
+    if (!is_op(ir, node) || td_ir_row(ir->nodes[node].op)->id != TD_OP_CONV2D) return false;
+    do node = ir->nodes[node].next;
+    while (node != TD_IR_NONE && !is_op(ir, node));
+    if (node == TD_IR_NONE) return false;
+    const td_op *op = td_ir_row(ir->nodes[node].op);
+    return op->flags & TD_OF_POINTWISE || op->compose;
+}
+
 /* What a prim makes follows from its arguments' looks; are those tensors, or values that follow from tensors' looks?
  * Not the program's own numbers, nor those of loops, which might be others each time. */
 static bool is_steady(const td_ir *ir, uint32_t node, const uint8_t *may, const uint8_t *steady)
@@ -110,6 +122,7 @@ void td_plan_find(const td_ir *ir, uint8_t *may)
             if (may[n] && !in_row && is_op(ir, n) && ops_from(ir, n, may) >= LEAST_OPS)
                 may[n] |= TD_STARTS, in_row = true;
             if (!may[n]) in_row = false;
+            else if (may_head(ir, n)) may[n] |= TD_STARTS;
         }
     }
 }
@@ -292,6 +305,7 @@ static bool goes_on(const td_exec *r)
 {
     const td_planning *p = r->planning;
     if (!r->program->joins[r->node] || r->node == p->spot->stop) return false;
+    if (is_op(r->ir, r->node) && !td_recording_may(p->recording, td_ir_row(r->ir->nodes[r->node].op))) return false;
     return !td_recording_is_full(p->recording);
 }
 

@@ -213,6 +213,16 @@ static void keep(td_program *g, td_spot *s, td_plan *p)
     s->plans[at] = p;
 }
 
+/* There will be no plan from here; behind a long call, perhaps. */
+static void give_up(td_exec *r)
+{
+    const td_planning *p = r->planning;
+    uint32_t next = r->ir->nodes[p->start].next;
+    r->program->joins[p->start] &= (uint8_t)~TD_STARTS;
+    if (td_recording_heads(p->recording) && next != TD_IR_NONE && r->program->joins[next])
+        r->program->joins[next] |= TD_STARTS;
+}
+
 static void make(td_exec *r, uint32_t end)
 {
     td_planning *now = r->planning;
@@ -222,8 +232,7 @@ static void make(td_exec *r, uint32_t end)
     if (!p) return;
     p->end = end;
     bool good = take_results(r, p, end, outs, &nouts) && take_drops(r, p, end);
-    if (good && !td_recording_end(now->recording, nouts, outs, &p->group, NULL) && !p->group)
-        r->program->joins[now->start] &= (uint8_t)~TD_STARTS; /* nor will there be one */
+    if (good && !td_recording_end(now->recording, nouts, outs, &p->group, NULL) && !p->group) give_up(r);
     if (p->group && take_look(p, now) && pay(p, r->program)) keep(r->program, now->spot, p);
     else td_plan_free(p);
 }

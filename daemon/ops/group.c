@@ -20,10 +20,11 @@ static const td_op group_row = {.name = "program",
 
 /* ---- the call */
 
-static void note(td_call *c, td_group *g, const char *caller, void (*finished)(td_call *c))
+static void note(td_call *c, td_group *g, td_group_packs *packs, const char *caller, void (*finished)(td_call *c))
 {
     td_group_note *n = (td_group_note *)(void *)c->k.state;
     n->g = td_group_ref(g);
+    n->packs = packs;
     n->finished = finished;
     snprintf(n->caller, sizeof n->caller, "%s", caller);
 }
@@ -78,6 +79,7 @@ static void over(td_call *c)
 {
     td_group_note *n = (td_group_note *)(void *)c->k.state;
     n->finished(c);
+    td_group_put_packs(n->g, n->packs, !c->cause && !atomic_load(&c->k.failed));
     td_group_unref(n->g);
 }
 
@@ -139,10 +141,11 @@ int td_group_call(td_group *g, td_issuer *who, td_tensor *const *inputs, td_tens
     if (!rc) {
         set_inputs(c, g, inputs);
         td_prep_operands(c, TD_FLOAT32, TD_CPU);
-        td_group_set_kernel(&c->k, g);
-        note(c, g, caller, finished);
+        td_group_packs *packs = td_group_take_packs(g, inputs);
+        td_group_set_kernel(&c->k, g, packs);
+        note(c, g, packs, caller, finished);
         rc = td_prep_charge(c, e);
-        if (rc) drop(g->ngiven, outs), td_group_unref(g);
+        if (rc) drop(g->ngiven, outs), td_group_put_packs(g, packs, false), td_group_unref(g);
     }
     if (!rc) {
         conclude(c, g);
@@ -178,8 +181,9 @@ uint32_t td_group_calls(const td_group *g)
 
 void td_group_tell(const td_group *g, FILE *out)
 {
-    fprintf(out, "%s of %u ops, %.1f us of a core, %.1f KB to work with, makes %u tensor%s", g->tiles ? "sweep" : "row",
-            g->ncalls, g->cost_ns * 1e-3, (double)(g->arena + g->work_bytes) / 1e3, g->nmade, g->nmade == 1 ? "" : "s");
+    const char *kind = g->tiles ? "sweep" : g->heads ? "chunks" : "row";
+    fprintf(out, "%s of %u ops, %.1f us of a core, %.1f KB to work with, makes %u tensor%s", kind, g->ncalls,
+            g->cost_ns * 1e-3, (double)(g->arena + g->work_bytes) / 1e3, g->nmade, g->nmade == 1 ? "" : "s");
     if (g->nwritten) fprintf(out, ", writes %u", g->nwritten);
     fputs("\n", out);
     if (g->tiles)

@@ -3,11 +3,13 @@
  * What inference and planning find follows from how operands look (recipe.h), not from where they lie. So a row of
  * small calls that was issued once is, for inputs that look the same, one call with one chunk: it runs their kernels in
  * their order, on memory that it works with, and makes only what somebody uses. Large pointwise calls of one shape
- * become a *sweep*: all of them do one tile, then the next. The bits are the same, since each kernel is planned as
- * before, and what a sweep cuts depends on its own element only. Calls may write what came before, in the row or from
- * outside: the call of a group names what it writes, so that whoever orders calls, or counts versions, finds of the
- * row what it would find of its calls. One that might fail beside such writes is in no group, for they would be lost
- * with it. A group holds no addresses and no tensors; any number of calls may run it at once. */
+ * become a *sweep*: all of them do one tile, then the next. A convolution that is too long for a row may be a *head*:
+ * what follows it element by element goes on behind each of its chunks, on what that wrote, in place. The bits are the
+ * same, since each kernel is planned as before, and what a sweep cuts depends on its own element only. Calls may write
+ * what came before, in the row or from outside: the call of a group names what it writes, so that whoever orders calls,
+ * or counts versions, finds of the row what it would find of its calls. One that might fail beside such writes is in no
+ * group, for they would be lost with it. A group holds no addresses and no tensors; any number of calls may run it at
+ * once. */
 #ifndef TENSORD_OPS_GROUP_H
 #define TENSORD_OPS_GROUP_H
 
@@ -20,7 +22,8 @@ enum {
     TD_GROUP_SWEEP = 64,      /* of a sweep, at most */
     TD_GROUP_SWEEP_NS = 4000, /* a pointwise call that costs more begins a sweep */
     TD_GROUP_CALL_NS = 20000, /* no row has a call that costs more: others may work beside it */
-    TD_GROUP_NS = 100000      /* all of a row: a chunk's length */
+    TD_GROUP_NS = 100000,     /* all of a row: a chunk's length */
+    TD_GROUP_HEADS_NS = 20000 /* of a row with a call that could be a head: run at once (sched.h), no worker is woken */
 };
 
 /* What is kept of a tensor's marks. */
@@ -42,8 +45,12 @@ void td_recording_call(td_recording *r, const td_call *c, const char *where);
 void td_recording_let_go(td_recording *r);
 /* False: something came that no group can have. */
 bool td_recording_good(const td_recording *r);
+/* Could a call of this op be in it? */
+bool td_recording_may(const td_recording *r, const td_op *op);
 /* There is no room for more. */
 bool td_recording_is_full(const td_recording *r);
+/* Its first call is a head. */
+bool td_recording_heads(const td_recording *r);
 /* Are there enough for a group to be faster? */
 bool td_recording_is_worth(const td_recording *r);
 /* The group of what came, which gives `outs`. 0 and NULL: there is none that could. */

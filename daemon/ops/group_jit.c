@@ -8,7 +8,7 @@
 #include <string.h>
 
 enum {
-    LEAST = 2,
+    LEAST = 2,     /* but for what goes on behind a head */
     SHORTEST = 32, /* elements of a piece */
     MADE = 0x8000  /* an input that is a line, until all sources are known */
 };
@@ -226,9 +226,9 @@ static uint32_t known_from(const td_group *g, uint32_t first)
 /* So many lines from here on, the most that can be had; 0: none. */
 static uint32_t take_from(trying *t, uint32_t first, bool *good)
 {
-    uint32_t n = known_from(t->g, first);
-    while (n >= LEAST && *good && !try(t, first, n, good)) n = t->s->broad || !td_jit_allowed() ? 0 : n - (1 + n / 8);
-    return n < LEAST ? 0 : n;
+    uint32_t n = known_from(t->g, first), least = t->g->heads ? 1 : LEAST;
+    while (n >= least && *good && !try(t, first, n, good)) n = t->s->broad || !td_jit_allowed() ? 0 : n - (1 + n / 8);
+    return n < least ? 0 : n;
 }
 
 bool td_runs_find(td_group *g, const td_sweep *s, const td_group_seen *seen)
@@ -283,6 +283,18 @@ static void place_run(td_group *g, td_group_run *r, const td_sweep *s)
 void td_runs_place(td_group *g, const td_sweep *s)
 {
     for (uint32_t k = 0; k < g->nruns; k++) place_run(g, &g->runs[k], s);
+}
+
+void td_run_part(const td_group *g, const td_group_run *r, const td_kpart *part, unsigned char *const *base)
+{
+    void *at[TD_JIT_SOURCES + TD_JIT_LINES];
+    const td_group_operand *o = g->operands + r->operands;
+    for (int64_t i = 0; i < part->runs; i++) {
+        int64_t first = part->at + i * part->step;
+        for (uint32_t k = 0; k < r->noperands; k++)
+            at[k] = o[k].base == TD_GROUP_NONE ? NULL : base[o[k].base] + o[k].offset + first * o[k].advance;
+        r->jit.loop(part->length, at);
+    }
 }
 
 void td_run_tile(const td_group *g, const td_group_run *r, int64_t tile, unsigned char *const *base)

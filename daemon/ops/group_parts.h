@@ -29,6 +29,7 @@ typedef struct td_group_plan {
     uint8_t nphases;
     td_phase phase[TD_MAX_PHASES];
     td_replan_fn replan;
+    void (*wrote)(const td_kcall *k, int64_t chunk, td_kpart *part);
     td_kpacking packing;
     size_t state_bytes;
     unsigned char *state;
@@ -112,6 +113,8 @@ struct td_group {
     uint32_t nruns, room_runs;
     uint64_t tile;                /* its elements */
     uint8_t *used;                /* of each input: TD_GROUP_USED, TD_GROUP_WRITTEN */
+    bool heads;                   /* the first part has chunks, behind each of which the rest, one run, goes on */
+    bool packs;                   /* a part packs an input */
     int64_t tiles, tiles_a_chunk; /* of a sweep; 0: it is none */
     bool last;                    /* the last tile is smaller: */
     uint64_t last_tile;           /* its elements */
@@ -164,17 +167,31 @@ const td_group_run *td_run_of(const td_group *g, uint32_t call);
 bool td_runs_all(const td_group *g);
 /* When all operands have their places: how they move. */
 void td_runs_place(td_group *g, const td_sweep *s);
+/* So many elements, behind so many others; all lie in one row. */
+void td_run_part(const td_group *g, const td_group_run *r, const td_kpart *part, unsigned char *const *base);
 void td_run_tile(const td_group *g, const td_group_run *r, int64_t tile, unsigned char *const *base);
 void td_runs_free(td_group *g);
+
+/* group_pack.c: what parts have packed, of one call. NULL: nothing. */
+typedef struct td_group_packs {
+    td_kpack *pack; /* NULL: the part packs for itself */
+    bool ready;
+} td_group_packs;
+td_group_packs *td_group_take_packs(const td_group *g, td_tensor *const *inputs);
+/* It was run, well or not. */
+void td_group_put_packs(const td_group *g, td_group_packs *p, bool good);
 
 /* group_run.c */
 /* What a call keeps in its state. */
 typedef struct td_group_note {
     td_group *g;
+    td_group_packs *packs; /* of each part; NULL: there are none */
     void (*finished)(td_call *c);
     char caller[56];
 } td_group_note;
+/* A part as it was planned, but for where operands lie. */
+void td_group_set_up(const td_group_part *p, const td_group_plan *plan, td_kcall *k);
 /* Phases, memory and cost of a call that runs it. */
-void td_group_set_kernel(td_kcall *k, const td_group *g);
+void td_group_set_kernel(td_kcall *k, const td_group *g, const td_group_packs *packs);
 
 #endif

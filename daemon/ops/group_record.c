@@ -34,6 +34,7 @@ typedef struct block {
 struct td_recording {
     bool bad, sweeps;
     bool unsure;   /* some call may fail */
+    bool weighty;  /* some call could be a head */
     td_desc whole; /* of a sweep: what each call gives */
     uint32_t nslots, room_slots, nblocks, room_blocks, room_used;
     slot *slots;
@@ -135,15 +136,53 @@ static bool sweeps(const td_call *c)
     return c->op->flags & TD_OF_POINTWISE && c->nout == 1 && !c->cast && c->k.cost_ns > TD_GROUP_SWEEP_NS;
 }
 
-/* The first call tells what comes of it: a row of small ones, or a sweep of larger ones that give one shape. */
+/* May what comes behind go on where its chunks wrote? It may pack first. */
+static bool is_head(const td_call *c)
+{
+    const td_kcall *k = &c->k;
+    if (!k->wrote || k->cost_ns <= TD_GROUP_CALL_NS || c->nout != 1 || c->cast || c->flags & TD_CF_OUT) return false;
+    return k->nphases == 1 || (k->nphases == 2 && k->packing.in && !k->packing.from);
+}
+
+/* Element after element as all that is made. */
+static bool lies_alike(const td_recording *r, const td_desc *d)
+{
+    if (!td_desc_same_shape(d, &r->whole)) return false;
+    return td_desc_is_contiguous(&r->whole) ? td_desc_is_contiguous(d) : td_desc_is_channels_last(d);
+}
+
+/* It can be a line of a loop over elements in their order in memory. */
+static bool is_tail(const td_recording *r, const td_call *c)
+{
+    if (c->nout != 1 || c->cast || c->flags & TD_CF_OUT || !td_jit_knows(c->op, (td_dtype)c->k.compute)) return false;
+    bool good = lies_alike(r, &c->out[0]->desc) && r->g->ncalls < TD_GROUP_SWEEP;
+    for (int k = 0; k < c->nin && good; k++) {
+        const td_desc *d = c->in[k].kind == TD_IN_TENSOR ? &c->in[k].tensor->desc : NULL;
+        good = !d || lies_alike(r, d) || td_desc_numel(d) == 1;
+    }
+    return good;
+}
+
+static void begin(td_recording *r, const td_call *c)
+{
+    r->sweeps = sweeps(c);
+    r->g->heads = is_head(c);
+    if (r->sweeps || r->g->heads) r->whole = c->out[0]->desc;
+}
+
+/* The first call tells what comes of it: a row of small ones, a sweep of larger ones that give one shape, or a large
+ * one and what follows element by element. */
 static bool fits(td_recording *r, const td_call *c)
 {
     td_group *g = r->g;
     if (!is_plain(c)) return false;
-    if (!g->ncalls && (r->sweeps = sweeps(c))) r->whole = c->out[0]->desc;
+    if (!g->ncalls) begin(r, c);
+    if (g->heads) return !g->ncalls || is_tail(r, c);
+    r->weighty |= c->k.wrote != NULL;
+    if (r->weighty && g->ncalls && g->cost_ns + c->k.cost_ns >= TD_GROUP_HEADS_NS) return false;
     if (!r->sweeps) return c->k.cost_ns <= TD_GROUP_CALL_NS && g->ncalls < TD_GROUP_CALLS;
     if (!sweeps(c) || g->ncalls == TD_GROUP_SWEEP) return false;
-    return td_desc_same_shape(&c->out[0]->desc, &r->whole);
+    return lies_alike(r, &c->out[0]->desc);
 }
 
 static bool use(td_recording *r, const td_tensor *t, uint32_t *operand)
@@ -267,6 +306,7 @@ bool td_group_plan_take(td_group_plan *p, const td_kcall *k, uint32_t operands)
     size_t bytes = k->nphases ? k->state_bytes : 0;
     *p = (td_group_plan){
         .operands = operands, .nphases = k->nphases, .replan = k->replan, .packing = k->packing, .state_bytes = bytes};
+    p->wrote = k->wrote;
     memcpy(p->phase, k->phase, k->nphases * sizeof k->phase[0]);
     p->state = malloc(bytes + 1);
     return p->state && memcpy(p->state, k->state, bytes);
@@ -279,6 +319,7 @@ static void count(td_group *g, const td_kcall *k, const char *where)
     if (g->work_bytes < k->work_bytes) g->work_bytes = k->work_bytes;
     if (g->scratch_bytes < k->scratch_bytes) g->scratch_bytes = k->scratch_bytes;
     g->cost_ns += k->cost_ns;
+    g->packs |= k->nphases && k->packing.in;
     g->ncalls++;
 }
 
@@ -376,16 +417,26 @@ bool td_recording_good(const td_recording *r)
     return !r->bad;
 }
 
+bool td_recording_may(const td_recording *r, const td_op *op)
+{
+    return !r->g->heads || op->flags & (TD_OF_POINTWISE | TD_OF_VIEW) || op->compose;
+}
+
 bool td_recording_is_full(const td_recording *r)
 {
     const td_group *g = r->g;
-    if (r->sweeps) return g->ncalls == TD_GROUP_SWEEP;
+    if (r->sweeps || g->heads) return g->ncalls == TD_GROUP_SWEEP;
     return g->ncalls == TD_GROUP_CALLS || g->cost_ns >= TD_GROUP_NS;
+}
+
+bool td_recording_heads(const td_recording *r)
+{
+    return r->g->heads;
 }
 
 bool td_recording_is_worth(const td_recording *r)
 {
-    return r->g->ncalls >= (r->sweeps ? 2 : TD_GROUP_LEAST);
+    return r->g->ncalls >= (r->sweeps || r->g->heads ? 2 : TD_GROUP_LEAST);
 }
 
 /* ---- the end */
@@ -577,6 +628,33 @@ static bool find_tiles(td_recording *r, td_sweep *s)
     return true;
 }
 
+/* ---- heads */
+
+/* All that comes behind is one loop, over elements in their order in memory. The head's result is written where the
+ * last one is, which a loop makes of it: element by element, the last of all that it writes of each. */
+static bool find_tail(td_recording *r, td_sweep *s)
+{
+    td_group *g = r->g;
+    bool good = g->ncalls > 1 && !g->nwritten && td_sweep_begin(s, &r->whole);
+    for (uint32_t k = good ? g->parts[1].plan.operands : 0; k < g->noperands && good; k++)
+        good = takes(r, s, &g->operands[k]);
+    if (!good || !s->flat) return false;
+    s->a_tile = s->rows = 1;
+    s->broad = false;
+    if (!find_runs(r, s) || g->nruns != 1 || g->runs[0].first != 1 || g->runs[0].ncalls != g->ncalls - 1) return false;
+    block *head = &r->blocks[0], *last = &r->blocks[r->nblocks - 1];
+    if (last->first != g->ncalls - 1 || last->output == TD_GROUP_NONE || last->bytes != head->bytes) return false;
+    for (uint32_t k = 1; k < r->nblocks; k++) live_by_runs(g, &r->blocks[k]);
+    if (head->output == TD_GROUP_NONE) head->output = last->output;
+    return true;
+}
+
+static void plan_tail(const td_sweep *s, td_group *g)
+{
+    td_runs_place(g, s);
+    g->cost_ns = g->parts[0].cost_ns + g->runs[0].cost_ns * (double)td_desc_numel(&s->whole);
+}
+
 /* ---- all of it */
 
 static void finish(td_group *g)
@@ -596,9 +674,10 @@ int td_recording_end(td_recording *r, uint32_t nouts, td_tensor *const *outs, td
     if (r->bad) return TD_OK;
     for (uint32_t k = 0; k < nouts && !r->bad; k++) r->bad = !add_given(r, outs[k]);
     td_sweep s;
-    if (r->bad || (r->sweeps && !find_tiles(r, &s))) return TD_OK;
+    if (r->bad || (r->sweeps && !find_tiles(r, &s)) || (r->g->heads && !find_tail(r, &s))) return TD_OK;
     if (!lay_out(r) || !place(r)) return td_no_memory(e, "to plan a program");
     if (r->sweeps && !td_sweep_plan(&s, r->g)) return TD_OK;
+    if (r->g->heads) plan_tail(&s, r->g);
     finish(r->g);
     *out = r->g;
     r->g = NULL;

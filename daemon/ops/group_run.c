@@ -53,24 +53,29 @@ static void take_args(const td_group *g, const td_group_part *p, const td_group_
     }
 }
 
-static void set_up(const td_group_part *p, const td_group_plan *plan, bench *b, void *work)
+void td_group_set_up(const td_group_part *p, const td_group_plan *plan, td_kcall *k)
 {
-    td_kcall *k = &b->k;
     k->op = p->op;
     k->attrs = p->attrs;
-    k->in = b->args;
-    k->out = b->args + p->nin;
     k->nin = p->nin;
     k->nout = p->nout;
     k->compute = p->compute;
     k->device = TD_CPU;
     k->seed = k->counter = 0;
     k->nphases = plan->nphases;
-    k->work = work;
+    k->clean_phases = 0;
     k->packing = plan->packing;
     k->pack = NULL;
     for (int i = 0; i < plan->nphases; i++) k->phase[i] = plan->phase[i];
     memcpy(k->state, plan->state, plan->state_bytes);
+}
+
+static void set_up(const td_group_part *p, const td_group_plan *plan, bench *b, void *work)
+{
+    td_group_set_up(p, plan, &b->k);
+    b->k.in = b->args;
+    b->k.out = b->args + p->nin;
+    b->k.work = work;
 }
 
 static void begin(bench *b)
@@ -98,9 +103,14 @@ static bool run_part(td_kcall *k, void *scratch)
     return true;
 }
 
+static const td_group_note *note_of(const td_kcall *k)
+{
+    return (const td_group_note *)(const void *)k->state;
+}
+
 static const td_group *group_of(const td_kcall *k)
 {
-    return ((const td_group_note *)(const void *)k->state)->g;
+    return note_of(k)->g;
 }
 
 static void run_row(td_kcall *k, int64_t chunk, void *scratch)
@@ -115,11 +125,59 @@ static void run_row(td_kcall *k, int64_t chunk, void *scratch)
         if (!p->plan.nphases) continue;
         take_args(g, p, &p->plan, base, 0, b->args);
         set_up(p, &p->plan, b, work + g->arena);
+        const td_group_packs *packs = note_of(k)->packs;
+        if (packs) b->k.pack = packs[p - g->parts].pack;
+        if (packs && packs[p - g->parts].ready) td_kpack_leave_out(&b->k);
         p->plan.replan(&b->k);
         if (run_part(&b->k, rest)) continue;
         failed(k, &b->k, p->where);
         return;
     }
+}
+
+/* ---- heads */
+
+/* A chunk of a phase of the head's, and what goes on where it wrote. */
+static void run_head(td_kcall *k, int phase, int64_t chunk, void *scratch)
+{
+    const td_group *g = group_of(k);
+    const td_group_part *p = g->parts;
+    bench *b = scratch;
+    unsigned char **base = find_bases(k, g, scratch, k->work);
+    void *rest = (unsigned char *)scratch + benches_bytes(g) + bases_bytes(g);
+    if (atomic_load_explicit(&k->failed, memory_order_relaxed)) return;
+    begin(b);
+    take_args(g, p, &p->plan, base, 0, b->args);
+    set_up(p, &p->plan, b, (unsigned char *)k->work + g->arena);
+    if (note_of(k)->packs) b->k.pack = note_of(k)->packs[0].pack;
+    p->plan.replan(&b->k);
+    b->k.phase[phase].fn(&b->k, chunk, rest);
+    if (atomic_load_explicit(&b->k.failed, memory_order_relaxed)) {
+        failed(k, &b->k, p->where);
+    } else if (phase == p->plan.nphases - 1) {
+        td_kpart part;
+        p->plan.wrote(&b->k, chunk, &part);
+        td_run_part(g, g->runs, &part, base);
+    }
+}
+
+static void run_first(td_kcall *k, int64_t chunk, void *scratch)
+{
+    run_head(k, 0, chunk, scratch);
+}
+
+static void run_second(td_kcall *k, int64_t chunk, void *scratch)
+{
+    run_head(k, 1, chunk, scratch);
+}
+
+static void set_head(td_kcall *k, const td_group *g, const td_group_packs *packs)
+{
+    static const td_chunk_fn run[] = {run_first, run_second};
+    const td_group_plan *head = &g->parts[0].plan;
+    k->nphases = 0;
+    for (int i = packs && packs[0].ready; i < head->nphases; i++)
+        k->phase[k->nphases++] = (td_phase){run[i], head->phase[i].chunks};
 }
 
 /* ---- sweeps */
@@ -171,7 +229,7 @@ static void run_tiles(td_kcall *k, int64_t chunk, void *scratch)
         if (!run_tile(k, g, tile, tile == from, base, scratch)) return;
 }
 
-void td_group_set_kernel(td_kcall *k, const td_group *g)
+void td_group_set_kernel(td_kcall *k, const td_group *g, const td_group_packs *packs)
 {
     k->nphases = 1;
     k->clean_phases = 0;
@@ -185,6 +243,7 @@ void td_group_set_kernel(td_kcall *k, const td_group *g)
     k->packing.in = 0;
     k->work = NULL;
     k->pack = NULL;
+    if (g->heads) set_head(k, g, packs);
     if (!g->tiles) return;
     k->phase[0] = (td_phase){run_tiles, (g->tiles + g->tiles_a_chunk - 1) / g->tiles_a_chunk};
     k->scratch_bytes += g->arena + LINE;

@@ -132,16 +132,16 @@ static bool make_place(packs *s, uint64_t now)
 
 /* ---- */
 
-static bool is_same(const pack *p, const td_call *c, const td_desc *d, int words, const int64_t *key)
+static bool is_same(const pack *p, const td_kcall *k, const td_desc *d, int words, const int64_t *key)
 {
-    return p->op == c->op->id && p->bytes == c->k.packing.bytes && p->words == words &&
+    return p->op == k->op->id && p->bytes == k->packing.bytes && p->words == words &&
            !memcmp(p->key, key, (size_t)words * sizeof *key) && td_desc_equal(&p->desc, d);
 }
 
-static pack *find(const packs *s, const td_call *c, const td_desc *d, int words, const int64_t *key)
+static pack *find(const packs *s, const td_kcall *k, const td_desc *d, int words, const int64_t *key)
 {
     for (pack *p = s ? s->first : NULL; p; p = p->next)
-        if (is_same(p, c, d, words, key)) return p;
+        if (is_same(p, k, d, words, key)) return p;
     return NULL;
 }
 
@@ -157,9 +157,9 @@ static packs *list_of(td_storage *st)
 }
 
 /* Without memory, or room: NULL, and the call packs for itself. */
-static pack *make(td_storage *st, const td_call *c, const td_desc *d, int words, const int64_t *key)
+static pack *make(td_storage *st, const td_kcall *k, const td_desc *d, int words, const int64_t *key)
 {
-    uint64_t bytes = c->k.packing.bytes, now = td_clock_ms();
+    uint64_t bytes = k->packing.bytes, now = td_clock_ms();
     if (!make_place((packs *)(void *)st->kept, now) || !make_room(bytes, now)) return NULL;
     packs *s = list_of(st);
     pack *p = s ? calloc(1, sizeof *p) : NULL;
@@ -170,7 +170,7 @@ static pack *make(td_storage *st, const td_call *c, const td_desc *d, int words,
         return NULL;
     }
     p->refs = 1, p->bytes = bytes, p->used_ms = now;
-    p->op = c->op->id, p->desc = *d, p->words = words;
+    p->op = k->op->id, p->desc = *d, p->words = words;
     memcpy(p->key, key, (size_t)words * sizeof *key);
     p->of = s, p->next = s->first;
     s->first = p, s->count++;
@@ -179,10 +179,42 @@ static pack *make(td_storage *st, const td_call *c, const td_desc *d, int words,
     return p;
 }
 
-static bool may_keep(const td_call *c, const td_storage *st)
+static bool may_keep(const td_kcall *k, const td_storage *st)
 {
-    return c->k.device == TD_CPU && c->k.packing.bytes >= LEAST && !c->cast && !c->cause &&
+    return loop_all.room && k->device == TD_CPU && k->packing.bytes >= LEAST &&
            !(st->flags & ~(unsigned)TD_SF_SERVICE) && !st->poison;
+}
+
+td_kpack *td_packs_take(td_storage *st, const td_desc *d, const td_kcall *k, bool *ready)
+{
+    if (!may_keep(k, st)) return NULL;
+    int64_t key[TD_KPACK_KEY];
+    int words = k->packing.key(k, key);
+    pack *p = find((packs *)(void *)st->kept, k, d, words, key);
+    if (p && !p->ready) return NULL; /* it is being made */
+    if (p) {
+        unlink_use(p), link_use(p);
+        p->used_ms = td_clock_ms();
+        loop_all.used++;
+    } else if (st->looked < STEADY) {
+        st->looked++;
+    } else {
+        p = make(st, k, d, words, key);
+    }
+    if (!p) return NULL;
+    *ready = p->ready;
+    p->refs++;
+    return &p->k;
+}
+
+void td_packs_put(td_kpack *taken, bool whole)
+{
+    pack *p = (pack *)(void *)((char *)taken - offsetof(pack, k));
+    if (!p->ready) {
+        p->ready = whole;
+        if (!whole && p->of) forget(p);
+    }
+    unref(p);
 }
 
 void td_packs_give(td_call *c)
@@ -190,40 +222,18 @@ void td_packs_give(td_call *c)
     td_kcall *k = &c->k;
     int in = k->packing.in - 1;
     td_storage *st = in >= 0 && in < c->nin ? td_call_in_storage(c, in) : NULL;
-    if (!st || !loop_all.room || !may_keep(c, st) || td_call_writes_input(c, in)) return;
-    int64_t key[TD_KPACK_KEY];
-    int words = k->packing.key(k, key);
-    const td_desc *d = &c->in[in].tensor->desc;
-    pack *p = find((packs *)(void *)st->kept, c, d, words, key);
-    if (p && !p->ready) return; /* it is being made */
-    if (p) {
-        unlink_use(p), link_use(p);
-        p->used_ms = td_clock_ms();
-        td_kpack_leave_out(k);
-        loop_all.used++;
-    } else {
-        if (st->looked < STEADY) {
-            st->looked++;
-            return;
-        }
-        p = make(st, c, d, words, key);
-        if (!p) return;
-    }
-    p->refs++;
-    k->pack = &p->k;
+    if (!st || c->cast || c->cause || td_call_writes_input(c, in)) return;
+    bool ready = false;
+    k->pack = td_packs_take(st, &c->in[in].tensor->desc, k, &ready);
+    if (ready) td_kpack_leave_out(k);
 }
 
 void td_packs_take_back(td_call *c)
 {
     td_kcall *k = &c->k;
     if (!k->pack) return;
-    pack *p = (pack *)(void *)((char *)k->pack - offsetof(pack, k));
-    if (!p->ready) {
-        p->ready = td_kpack_is_whole(k) && !atomic_load(&k->failed);
-        if (!p->ready && p->of) forget(p);
-    }
+    td_packs_put(k->pack, td_kpack_is_whole(k) && !atomic_load(&k->failed));
     k->pack = NULL;
-    unref(p);
 }
 
 void td_packs_set_room(uint64_t bytes, td_packs_away away, void *hook_arg)

@@ -14,6 +14,12 @@
 
 #include "daemon/ops/ops.h"
 
+/* What a kernel that is about to be run, and may keep what it packs of this input, has for that: NULL, and it packs for
+ * itself; or what is there (*ready, and td_kpack_leave_out is due), or is to be made. `k` has its plan. */
+td_kpack *td_packs_take(td_storage *st, const td_desc *d, const td_kcall *k, bool *ready);
+/* It was run. `whole`: what was to be made is. */
+void td_packs_put(td_kpack *pack, bool whole);
+
 /* A call that is about to be run gets what is there, or makes it. */
 void td_packs_give(td_call *c);
 /* It is over. */

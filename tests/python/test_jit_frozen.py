@@ -455,3 +455,104 @@ def test_one_picture_alone_and_what_is_written():
         frozen = td.jit.freeze(td.jit.script(net))
         for x in [td.randn(1, 3, 9, 12), *xs]:
             assert far(frozen(x), net(x)) < 1e-5
+
+
+# ---- what follows a convolution goes on behind each of its chunks, in place
+
+TAILS = "relu relu6 clamp leaky square hardswish gelu row".split()
+
+
+class Alone(nn.Module):
+    def __init__(self, tail, groups, stride):
+        super().__init__()
+        self.conv, self.other, self.tail = nn.Conv2d(32, 64, 3, stride, 1, groups=groups), nn.Conv2d(32, 64, 1, stride), tail
+
+    def forward(self, x):
+        return self.tail(self.conv(x))
+
+
+class Added(Alone):
+    def forward(self, x):
+        return self.tail(self.other(x) + self.conv(x))
+
+
+class Both(Alone):
+    """What the convolution gives is wanted, too."""
+
+    def forward(self, x):
+        y = self.conv(x)
+        return y, self.tail(y)
+
+
+class Tail(nn.Module):
+    def __init__(self, name):
+        super().__init__()
+        self.name = name
+
+    def forward(self, y):
+        if self.name == "relu":
+            return F.relu(y)
+        if self.name == "relu6":
+            return F.relu6(y)
+        if self.name == "clamp":
+            return y.clamp(-0.3, 0.4)
+        if self.name == "leaky":
+            return F.leaky_relu(y, 0.1)
+        if self.name == "square":
+            return y * y - 0.5
+        if self.name == "hardswish":
+            return F.hardswish(y)
+        if self.name == "gelu":
+            return F.gelu(y)
+        return y + y[:1, :1, :1]
+
+
+def odd(*shape):
+    """Numbers among which are NaN, infinities and zeros of both signs."""
+    x = td.randn(*shape)
+    x.view(-1)[:: 97] = float("nan")
+    x.view(-1)[5 :: 1009], x.view(-1)[6 :: 2003], x.view(-1)[7 :: 501] = float("inf"), -float("inf"), -0.0
+    return x
+
+
+def bits(values):
+    """Of two NaN that are added either may be the result: their signs do not count."""
+    return [td.where(v.isnan(), float("nan"), v).numpy().tobytes() for v in flat([values])]
+
+
+@pytest.mark.parametrize("kind", [Alone, Added, Both])
+@pytest.mark.parametrize("groups, stride, size", [(1, 1, (1, 33, 40)), (1, 2, (3, 27, 20)), (1, 1, (2, 56, 56)), (4, 1, (1, 40, 41))])
+def test_tails_of_convolutions(kind, groups, stride, size):
+    for name in TAILS:
+        frozen, want = td.jit.freeze(td.jit.script(kind(Tail(name), groups, stride).eval())), None
+        x = odd(size[0], 32, *size[1:])
+        if kind is Added or groups > 1:
+            x = x.to(memory_format=td.channels_last)
+        for k in range(6):  # op by op, recorded, planned, with packs
+            got = bits(frozen(x))
+            want = want or got
+            assert got == want, (name, k)
+        plan = str(frozen.plan(x))
+        assert ("chunks of" in plan) == (kind is Added or name not in ("hardswish", "gelu", "row")), (name, plan)
+
+
+def test_tails_with_gradients_and_packs():
+    net = Added(Tail("relu6"), 1, 1).eval()
+    frozen, x = td.jit.freeze(td.jit.script(net)), td.randn(1, 32, 33, 40).to(memory_format=td.channels_last)
+
+    def packed():
+        return {r["key"]: r["value"] for r in td.status()}["run_packed"]
+
+    for _ in range(6):
+        want = frozen(x)
+    td.sync()
+    before = packed()
+    assert "chunks of" in str(frozen.plan(x)) and td.equal(frozen(x), want)
+    td.sync()
+    assert packed() >= before + 4  # the calls of plan(), and the last one
+    grads = []
+    for f in net, frozen:
+        y = x.clone().requires_grad_()
+        f(y).square().sum().backward()
+        grads.append(y.grad)
+    assert far(*grads) < 1e-5 and td.equal(frozen(x), want)

@@ -52,7 +52,7 @@ class Named(Program):
 
     def plan(self, *args, **kwargs) -> Plan:
         """What the daemon makes of the program for such arguments, as a text: rows of small ops that it runs as one call (a *row*, or a *sweep* of
-        larger ones by tiles), with what they cost, each op's line, and what ends them; and what goes one by one. It finds them in the first runs: with arguments the program is
+        larger ones by tiles, or the *chunks* of a convolution and what goes on with each), with what they cost, each op's line, and what ends them; and what goes one by one. It finds them in the first runs: with arguments the program is
         called three times before. Ops that record gradients, write, or draw random numbers go one by one, and are in no row."""
         for _ in range(3 if args or kwargs else 0):
             self(*args, **kwargs)
