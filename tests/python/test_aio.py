@@ -206,6 +206,52 @@ def test_calls_of_programs(tmp_path, capsys):
     asyncio.run(main())
 
 
+class Remembers(td.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.count, self.seen = 0, td.zeros(0)
+
+    def forward(self, x, spin: int = 0):
+        for _ in range(spin):
+            x = x + 1 - 1
+        self.count += 1
+        self.seen = td.cat([self.seen, x])
+        return self.count
+
+
+def test_calls_of_what_keeps_its_attributes(tmp_path):
+    """They overlap, in tasks and threads, and none is lost; one that is cancelled while it waits is never made."""
+    module = Remembers()
+    program = td.jit.script(module)
+
+    async def calls(n, **kw):
+        return await asyncio.gather(*(td.aio.call(program, td.full((1,), float(k)), **kw) for k in range(n)))
+
+    async def main():
+        assert await calls(20) == list(range(1, 21)) and module.seen.tolist() == list(range(20))
+        long, waits, last = (asyncio.create_task(td.aio.call(program, td.ones(1), n)) for n in (20000, 0, 0))
+        await asyncio.sleep(0.002)
+        with pytest.raises(RuntimeError, match="is awaited in this event loop"):
+            program(td.ones(1))
+        waits.cancel()
+        assert await asyncio.gather(long, last) == [21, 22]
+        with pytest.raises(asyncio.CancelledError):
+            await waits
+        assert program(td.ones(1)) == module.count == 23 == len(module.seen)
+
+    asyncio.run(main())
+    counts, threads = [], [threading.Thread(target=lambda: counts.append(asyncio.run(calls(10)))) for _ in range(3)]
+    for t in threads:
+        t.start()
+    mine = [program(td.ones(1)) for _ in range(10)]
+    for t in threads:
+        t.join()
+    assert sorted(mine + sum(counts, [])) == list(range(24, 64)) and len(module.seen) == 63
+    program.save(str(tmp_path / "m.td"))
+    program = td.jit.load(str(tmp_path / "m.td"))
+    assert asyncio.run(calls(5)) == list(range(64, 69))
+
+
 def number(x):
     return x.item()
 

@@ -9,12 +9,12 @@ import itertools
 import json
 import math
 import os
-import threading
 from typing import Any, Iterator, NamedTuple
 
 from . import _C, _save
 from ._named import Named
 from ._script_named import loaded_giver
+from ._turns import Turn
 from .nn import Module
 
 # ---- saving
@@ -124,11 +124,11 @@ def save_parts(parts: "list[Part]", f, state: "dict[str, _C.Tensor]", transient:
 class _Method(Named):
     """A program of a file, with the tensors of the LoadedProgram around it."""
 
-    def __init__(self, name, graph, homes, call, states, lock):
+    def __init__(self, name, graph, homes, call, states, turn):
         self.__name__, self.graph = name, graph
         self._homes = homes  # (dict, key) of each tensor that it captures
         self._states = states  # (name, the same) of what it takes behind its arguments, and gives back
-        self._lock = lock  # of all methods
+        self._turn = turn  # of all methods
         self._program = None
         self._names = _C._names_in(graph)[0]
         if states:
@@ -169,7 +169,7 @@ class _Method(Named):
         return tuple(given[name] if name in given else self._defaults[name] for name in self._called)
 
     def _alone(self):
-        return self._lock if self._states else None
+        return self._turn if self._states else None
 
     def _asks(self, args, kwargs):
         given = self._given(args, kwargs)
@@ -269,8 +269,8 @@ class LoadedProgram(Named, Module):
         _tied(programs, state)
         homes = {name: self._put(name, tensor, name in transient) for name, tensor in state.items()}
         self.__dict__["_kept"] = kept = {}
-        lock = threading.RLock()
-        methods = {name: _Unread(name, captured[0]) if graph is None else _Method(name, graph, [homes[k] for k in captured], call, _states_of(call, homes, kept), lock)
+        turn = Turn()
+        methods = {name: _Unread(name, captured[0]) if graph is None else _Method(name, graph, [homes[k] for k in captured], call, _states_of(call, homes, kept), turn)
                    for name, graph, captured, call in programs}
         self.__dict__["_programs"] = methods
         first = next((m for m in methods.values() if isinstance(m, _Method)), None) or next(iter(methods.values()))

@@ -20,7 +20,7 @@ class Named(Program):
         raise NotImplementedError
 
     def _alone(self) -> "Any":
-        """What a call is made inside, of a program that keeps what it writes; None: several may go at once."""
+        """The turn that a call takes (_turns.py), of a program that keeps what it writes; None: several may go at once."""
         return None
 
     def __call__(self, *args, **kwargs):

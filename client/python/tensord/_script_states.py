@@ -3,7 +3,6 @@
 To the front end such an attribute is a *state* (client/script/script.h); its type is what its class or its __init__() says, otherwise that of its value.
 """
 import ast
-import contextlib
 import inspect
 import re
 import threading
@@ -12,9 +11,10 @@ import typing
 import weakref
 
 from . import _C, _script_named
+from ._turns import Turn, Turns
 
 _PLAIN = (bool, int, float, complex, str)
-_LOCKS: "weakref.WeakKeyDictionary[typing.Any, typing.Any]" = weakref.WeakKeyDictionary()  # of modules with attributes that programs write
+_TURNS: "weakref.WeakKeyDictionary[typing.Any, Turn]" = weakref.WeakKeyDictionary()  # of modules with attributes that programs write
 
 
 class Slot(typing.NamedTuple):
@@ -168,24 +168,16 @@ def _same(values):
 _MAKING = threading.Lock()
 
 
-def _lock_of(module):
+def _turn_of(module):
     with _MAKING:
-        return _LOCKS.setdefault(module, threading.RLock())
-
-
-@contextlib.contextmanager
-def _all(locks):
-    with contextlib.ExitStack() as held:
-        for lock in locks:
-            held.enter_context(lock)
-        yield
+        return _TURNS.setdefault(module, Turn())
 
 
 class States:
-    """Those of a world. An attribute that means a tensor is none, unless it may be None: it is written where it stands."""
+    """Those of a world. A parameter or a buffer is none, unless it may be None: it is written where it stands, for whoever shares it."""
 
     def __init__(self, world):
-        self.world, self.slots, self.described, self.locks = world, [], [], None
+        self.world, self.slots, self.described, self.turn = world, [], [], None
 
     def find(self, modules, written):
         """Put into the names of the modules the states that their attributes are; `written`: what each function of the world does, by unit."""
@@ -225,9 +217,12 @@ class States:
 
     def add(self, together):
         first = together[0]
+        if first.kind == "tensor" and not first.assigned:
+            return
         why = self.refused(together)
         words, known = (None, None) if why else self.typed(together)
-        if first.kind == "tensor" and not (words and ("None" in words or "Optional" in words)):
+        stands = first.kind == "tensor" and (first.name in first.module._parameters or first.name in first.module._buffers)
+        if stands and not (words and ("None" in words or "Optional" in words)):
             return
         if not why and words is None:
             how = "is written" if any(a.changed for a in together) else "may be written where it has another name or is handed on"
@@ -264,10 +259,11 @@ class States:
         """What a call is made inside: one at a time, of all that write attributes of these modules. None: it writes none."""
         if not self.slots:
             return None
-        if self.locks is None:
+        if self.turn is None:
             modules = {id(module): module for slot in self.slots for module, _ in slot.homes}
-            self.locks = [_lock_of(modules[k]) for k in sorted(modules)]  # in one order, whoever asks
-        return self.locks[0] if len(self.locks) == 1 else _all(self.locks)
+            turns = [_turn_of(modules[k]) for k in sorted(modules)]  # in one order, whoever asks
+            self.turn = turns[0] if len(turns) == 1 else Turns(turns)
+        return self.turn
 
     def given(self, arguments):
         """What the program is called with."""

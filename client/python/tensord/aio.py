@@ -13,6 +13,7 @@ what waits in tensord itself (td.sync(), t.item(), t.numpy(), td.Queue) still do
 """
 
 import asyncio
+import contextlib
 import os
 import types
 import weakref
@@ -138,7 +139,8 @@ async def numpy(tensor: _C.Tensor, timeout: float | None = None) -> "_np.ndarray
 async def call(program: Any, /, *args: Any, timeout: float | None = None, **kwargs: Any) -> Any:
     """What program(*args, **kwargs) gives, of any program of td.jit: numbers, texts, lists and dicts of such, tensors (await ready() of
     these, or what is wanted of them). A program that is not at its end when the time is over, or the task is cancelled, is stopped;
-    what it had written by then stays written. A parameter called timeout is given by its place."""
+    what it had written by then stays written. Calls of one that keeps what it writes in its module go one after the other, and the
+    time of each begins when it is its turn. A parameter called timeout is given by its place."""
     from tensord._named import Named
 
     if isinstance(program, types.MethodType) and isinstance(program.__func__, Named):
@@ -147,9 +149,10 @@ async def call(program: Any, /, *args: Any, timeout: float | None = None, **kwar
         raise TypeError(f"call() takes a program (td.jit.script(), trace(), load(), open()), not {type(program).__name__}")
     if type(program).__call__ is not Named.__call__ and (program._before or program._after or any(program._around)):
         raise _C.Unsupported("call(): hooks of a module run in a call that waits; remove them, or call the module itself")
-    theirs, given, finish = program._asks(args, kwargs)
-    result = await _ask(_C._aio_call, theirs, given, timeout)
-    return result if finish is None else finish(result)
+    async with program._alone() or contextlib.nullcontext():  # of one that keeps what it writes the next one sees it
+        theirs, given, finish = program._asks(args, kwargs)
+        result = await _ask(_C._aio_call, theirs, given, timeout)
+        return result if finish is None else finish(result)
 
 
 async def sync(timeout: float | None = None) -> None:
