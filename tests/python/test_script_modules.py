@@ -461,8 +461,53 @@ def test_attributes_that_are_written(tmp_path):
     kept.count = 7.5
     with pytest.raises(td.DTypeError, match="'count'.* is int, and float is given"):
         program(ROWS)
-    with pytest.raises(td.Unsupported, match="forward.. assigns attributes"):
-        td.jit.freeze(td.jit.script(Counts().eval()))
+
+
+class Grows(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.kept, self.sizes, self.linear = td.zeros(0), [2, 6], nn.Linear(4, 4)
+
+    def scaled(self, x, sizes: list[int]):
+        return x.reshape(sizes) * sizes[0]
+
+    def forward(self, x):
+        before = self.kept
+        self.kept = td.cat([self.kept, x.sum().reshape(1)])
+        return before, self.kept, reshaped(self.linear(x), self.sizes) + self.scaled(x, self.sizes)
+
+
+def reshaped(x, sizes: list[int]):
+    return x.reshape(sizes)
+
+
+def test_tensors_that_are_no_buffers_are_bound_anew(tmp_path):
+    kept, plain = Grows(), Grows()
+    plain.load_state_dict(kept.state_dict())
+    program = td.jit.script(kept)
+    for _ in range(3):
+        assert values(program(ROWS)) == values(plain(ROWS)) and values(kept.kept) == values(plain.kept)
+    program.save(str(tmp_path / "grows.td"))
+    loaded = td.jit.load(str(tmp_path / "grows.td"))
+    for _ in range(2):
+        assert values(loaded(ROWS)) == values(plain(ROWS)) and values(loaded.kept) == values(plain.kept) and len(kept.kept) == 3
+    loaded.save(str(tmp_path / "again.td"))
+    assert values(td.jit.load(str(tmp_path / "again.td"))(ROWS)) == values(plain(ROWS))
+    assert list(program.state_dict()) == list(loaded.state_dict()) == list(plain.state_dict())
+
+
+def test_frozen_modules_go_on_with_attributes_that_are_written(tmp_path):
+    for make in (Counts, Grows):
+        kept, plain = make().eval(), make().eval()
+        plain.load_state_dict(kept.state_dict())
+        values(kept(ROWS)), values(plain(ROWS))
+        frozen = td.jit.freeze(td.jit.script(kept), optimize_numerics=False)
+        for _ in range(3):
+            assert values(frozen(ROWS)) == values(plain(ROWS))
+        frozen.save(str(tmp_path / "frozen.td"))
+        again = td.jit.freeze(td.jit.load(str(tmp_path / "frozen.td")))
+        assert values(again(ROWS)) == values(plain(ROWS))
+    assert len(kept.kept) == 1 and list(frozen.state_dict()) == []
 
 
 def test_attributes_of_a_module_that_a_function_calls():

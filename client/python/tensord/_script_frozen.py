@@ -42,18 +42,20 @@ def _kept(module, preserved):
 class _Freezing:
     """The state of a frozen module, as its programs are added."""
 
-    def __init__(self, attributes, exactly):
-        self.attributes, self.exactly = attributes, exactly
+    def __init__(self, attributes, tensors, exactly):
+        self.attributes, self.tensors, self.exactly = attributes, tensors, exactly
         self.state = {name: value for name, value in attributes.items() if _C.is_tensor(value)}
         self.transient, self.programs = [], []
 
     def add(self, part):
-        if "states" in (part.call or {}):
-            raise _C.Unsupported(f"freeze(): {part.name}() assigns attributes, which a frozen module has not; call the program as it is")
         kept = tuple(name for name, tensor in part.captured.items() if self.state.get(name) is tensor)
         frozen = _C._program_freeze(_C._Program(part.graph, tuple(part.captured.values())), kept, self.exactly)
         graph = _C._program_text(frozen)[0]
         names = [self.name(name, part, tensor) for name, tensor in zip(_C._names_in(graph)[1], _C._program_captured(frozen))]
+        for name in (state["tensor"] for state in (part.call or {}).get("states", ()) if "tensor" in state):
+            if name not in self.state:  # which programs assign: the frozen module's own from now on
+                self.state[name] = self.tensors[name].detach().clone()
+                self.transient.append(name)
         self.programs.append((part.name, graph, names, part.call))
 
     def name(self, name, part, tensor):
@@ -80,13 +82,13 @@ def freeze(mod, preserved_attrs=None, optimize_numerics: bool = True):
     as do constants that these are multiplied with, or that are added; so what is divided by 0 may come as nan, and not as inf.
     That changes last bits: with optimize_numerics=False results are those of the module, to the bit. No gradient comes to constants; through
     them it does. Of methods forward() is left, and those that preserved_attrs names; an attribute that it names stays what it is in the module, as do
-    tensors that the programs write. The module has to be in eval mode. What comes is saved, published and called as programs are."""
+    tensors that the programs write; attributes that they assign, and lists that they may change, become the frozen module's own, and go on from what they are now. The module has to be in eval mode. What comes is saved, published and called as programs are."""
     if not isinstance(mod, Named) or not isinstance(mod, Module):
         raise TypeError("Freezing expects a program that is a module: use td.jit.script or td.jit.trace to make one of your 'nn.Module'")
     if mod.training and not isinstance(mod, LoadedProgram):
         raise RuntimeError("Freezing is currently only implemented for modules in eval mode. Please call .eval() on your module before freezing.")
     methods, attributes = _kept(mod, preserved_attrs or ())
-    freezing = _Freezing(attributes, not optimize_numerics)
+    freezing = _Freezing(attributes, mod._state()[0], not optimize_numerics)
     for part in mod._parts():
         if part.name in methods:
             freezing.add(part)
