@@ -5,7 +5,7 @@ from cdata import HEAD
 
 def plan(op):
     """Name of the plan function, or None for a view or an op that computes nothing."""
-    if op.name == "copy":
+    if op.name in ("copy", "copy_kept"):
         return "td_cpu_plan_copy"
     if op.expr and op.expr != "TODO":
         return "td_cpu_plan_pointwise"

@@ -184,7 +184,7 @@ def notes(rows, table, out):
 
 
 def emit(table, out):
-    rows = [Row(op) for op in table.ops if op.expr and op.expr != "TODO" and op.name != "copy"]
+    rows = [Row(op) for op in table.ops if op.expr and op.expr != "TODO" and op.name not in ("copy", "copy_kept")]
     out.write(HEAD + '#include "daemon/kernels/cpu/vec/loops.h"\n\n')
     for k, part in enumerate(shards(rows)):
         out.write(f"#if TD_SHARD == {k}\n")

@@ -40,7 +40,8 @@ static td_category of_type(const td_ir *ir, uint32_t value, td_category unknown)
 /* The result's dtype and shape follow from all of its arguments. */
 static bool is_plain(const td_op *op)
 {
-    return op->flags & TD_OF_POINTWISE && !(op->flags & TD_OF_SOURCE) && !op->compose && op->id != TD_OP_LERP;
+    return op->flags & TD_OF_POINTWISE && !(op->flags & TD_OF_SOURCE) && !op->compose && op->id != TD_OP_LERP &&
+           op->id != TD_OP_COPY_KEPT;
 }
 
 static bool is_tensor(const td_ir *ir, uint32_t value)

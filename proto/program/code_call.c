@@ -319,9 +319,9 @@ static void beside(td_coder *c, const td_op *op, const uint32_t *at)
     td_printf(&c->p, ")");
 }
 
-static bool is_cast(const td_coder *c, const td_op *op, const uint32_t *at)
+static bool is_copy(const td_op *op)
 {
-    return strcmp(op->name, "copy") == 0 && said(c, op, at) > 1;
+    return strcmp(op->name, "copy") == 0 || strcmp(op->name, "copy_kept") == 0;
 }
 
 static void row(td_coder *c, const td_ir_node *n, const td_op *op, const uint32_t *at)
@@ -331,8 +331,7 @@ static void row(td_coder *c, const td_ir_node *n, const td_op *op, const uint32_
     if (td_ir_writes_beside(n, op)) return beside(c, op, at);
     for (size_t k = 0; k < sizeof operators / sizeof operators[0] && !in_place && count == op->nparams; k++)
         if (strcmp(op->name, operators[k][0]) == 0) return by_form(c, operators[k][1], count, at);
-    if (is_cast(c, op, at)) return by_form(c, "$0.to($1)", 2, at);
-    if (strcmp(op->name, "copy") == 0) return by_form(c, "$0.clone()", 1, at);
+    if (is_copy(op)) return said(c, op, at) > 1 ? by_form(c, "$0.to($1)", 2, at) : by_form(c, "$0.clone()", 1, at);
     if (in_place) operand(c, at[0]), td_printf(&c->p, ".%s_(", op->name);
     else td_printf(&c->p, "td.ops.%s(", op->name);
     arguments(c, op, in_place, count, at);

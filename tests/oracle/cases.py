@@ -310,6 +310,7 @@ op("gelu_backward")(lambda r: (lambda s: ([r.t(s), r.t(s)], [False], gelu_backwa
 # ---- copies, views
 
 op("copy_last", HALF + INTS)(lambda r: ([r.t((r.int(1, 3), r.int(1, 5), *r.pick([(4, 3), (2, 7), (3, 2, 2)])))], [], lambda x: x.clone()))
+op("copy_kept", HALF + INTS)(lambda r: ([r.t(r.shape())], [], lambda x: x.clone()))
 op("copy", HALF + INTS)(lambda r: ([r.t(r.shape())], [], lambda x: x.clone()))
 op("detach")(lambda r: ([r.t(r.shape())], [], lambda x: x.detach()))
 

@@ -62,6 +62,7 @@ static const row rows[] = {
     {"linalg_matrix_exp c128[2,2]", 0, 0},
     {"copy f64[2,3]", 0, 0},
     {"copy_last f64[2,3,2,2]", 0, 0},
+    {"copy_kept f64[2,3,2,2]@[12,1,6,3]", 0, 0},
     {"to_device f64[2,3] | 0", 0, 0},
     {"view f64[2,3] | [3,2]", 0, 0},
     {"view f64[2,3] | [6]", 0, 0},
